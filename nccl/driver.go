@@ -1,0 +1,64 @@
+package nccl
+
+import (
+	"errors"
+	"time"
+)
+
+// ErrUnavailable is returned when libnccl or libcuda cannot be opened, joined
+// with what was looked for and where. Use a CPU backend, or install the library.
+var ErrUnavailable = errors.New("nccl: library not available")
+
+// The handles of a Driver are opaque and belong to the Driver that made them.
+type (
+	Context uintptr // a device context
+	Stream  uintptr // a queue of device work
+	Event   uintptr // a point in a stream
+	Pointer uintptr // device memory
+)
+
+// IPCHandle names device memory across processes.
+type IPCHandle [64]byte
+
+// Driver is what the NCCL backend needs of CUDA. A call that may block is made
+// on a thread of its own and returns by itself once the device answers.
+// Methods return errors that name the driver's function and its result code.
+type Driver interface {
+	Contexts
+	Memory
+	Streams
+}
+
+// Contexts finds devices and makes their contexts current on this thread.
+type Contexts interface {
+	Devices() (int, error)
+	// Primary retains the primary context of a device.
+	Primary(device int) (Context, error)
+	Release(device int) error
+	SetCurrent(c Context) error
+}
+
+// Memory allocates, copies and shares.
+type Memory interface {
+	Alloc(bytes int64) (Pointer, error)
+	Free(p Pointer) error
+	CopyIn(dst Pointer, src []byte, s Stream) error
+	CopyOut(dst []byte, src Pointer, s Stream) error
+	Export(p Pointer) (IPCHandle, error)
+	Import(h IPCHandle) (Pointer, error)
+}
+
+// Streams orders device work.
+type Streams interface {
+	NewStream(highPriority bool) (Stream, error)
+	DestroyStream(s Stream) error
+	// Record makes an event that is done when all work now in s is.
+	Record(s Stream) (Event, error)
+	// WaitEvent makes s wait on the device for e; the caller does not wait.
+	WaitEvent(s Stream, e Event) error
+	// Query tells whether e is done.
+	Query(e Event) (bool, error)
+	// Synchronize waits on the host until e is done or the timeout has passed.
+	Synchronize(e Event, timeout time.Duration) error
+	DestroyEvent(e Event) error
+}

@@ -1,0 +1,53 @@
+package pg
+
+import "fmt"
+
+// DeviceType says what kind of processor owns a tensor's memory.
+type DeviceType uint8
+
+// The device types.
+const (
+	DeviceCPU DeviceType = iota
+	DeviceCUDA
+)
+
+// Device is where a tensor lies. The zero value is the CPU.
+type Device struct {
+	Type  DeviceType
+	Index int // of the GPU; 0 for the CPU
+}
+
+// CPU is the device of all tensors over Go slices.
+func CPU() Device { return Device{} }
+
+// CUDA is the i-th CUDA device.
+func CUDA(i int) Device { return Device{Type: DeviceCUDA, Index: i} }
+
+// String is torch's spelling: "cpu", "cuda:1".
+func (d Device) String() string {
+	switch d.Type {
+	case DeviceCPU:
+		return "cpu"
+	case DeviceCUDA:
+		return fmt.Sprintf("cuda:%d", d.Index)
+	default:
+		return fmt.Sprintf("device(%d):%d", d.Type, d.Index)
+	}
+}
+
+// DeviceMemory is memory that this process owns and the CPU cannot address.
+// Package nccl implements it; pg/baby shares it with a child. Implementations
+// are safe for concurrent use; the copies block until the bytes are there.
+type DeviceMemory interface {
+	Device() Device
+	NumBytes() int
+	// Address is the device address of the first byte.
+	Address() uintptr
+	// Export returns a handle by which another process on this host maps the
+	// same memory (CUDA IPC), or ErrUnsupported.
+	Export() ([]byte, error)
+	// CopyToHost fills dst from the memory at offset bytes.
+	CopyToHost(dst []byte, offset int) error
+	// CopyFromHost writes src to the memory at offset bytes.
+	CopyFromHost(offset int, src []byte) error
+}

@@ -1,0 +1,47 @@
+// Package pg is the API of resizable, fault-tolerant process groups, and the
+// driver interface below it.
+//
+// # Usage
+//
+// A user holds a [Group], which has one method per verb of torch.distributed
+// and is concrete. An implementer provides a [Backend], which has six methods.
+// A decorator ([Swallow], [Managed], [Fake], …) is a Backend around a Backend.
+// Because every verb becomes an [Op] (a collective is data) and passes through
+// Backend.Submit, a decorator protects every collective, not only all-reduce.
+//
+//	g := pg.NewGroup(tcp.New(tcp.Options{}))
+//	err := g.Configure(ctx, cfg)                 // blocks until all ranks are connected
+//	err = g.AllReduce(ctx, pg.Of(grads), pg.Sum) // in place
+//
+// # Life
+//
+// A group is unconfigured, ready or broken. Configure makes it ready for one
+// epoch (cluster, quorum id); it may be called again and again, each time with
+// a store prefix that was never used. After the first error of an epoch the
+// group is broken: each later call returns [ErrAborted] joined with that first
+// cause, until Configure. An error of an old epoch never marks a new one.
+//
+// # Memory
+//
+// A [Tensor] is a view of the caller's memory. It belongs to the backend from
+// Submit until the Work is done. No op completes, not even with an error,
+// while a goroutine, a peer or a child process can still touch its tensors.
+//
+// # Order
+//
+// All ranks submit collectives in one order; the backend numbers them (Seq).
+// Point-to-point messages are matched in order per (peer, tag).
+//
+// # Exactness
+//
+// A sum is a left fold in rank order in the accumulation type (float32 for
+// float16 and bfloat16), rounded once; Avg divides by Op.Divisor before it
+// rounds. So the result is the same, bit for bit, on every rank, for every
+// transport, chunking and arrival order. NCCL is exempt.
+//
+// # Concurrency
+//
+// Group and every Backend of this module are safe for concurrent use; which
+// order concurrent collectives take is then the caller's problem. Abort may be
+// called from any goroutine at any time.
+package pg

@@ -1,0 +1,58 @@
+package pg
+
+import (
+	"errors"
+	"fmt"
+)
+
+// The sentinels of this package, one per decision the caller can take.
+var (
+	// ErrAborted is returned, joined with the first cause, by every call on a
+	// broken group. The only legal next action is Configure (or Close).
+	ErrAborted = errors.New("pg: aborted")
+	// ErrUnconfigured is returned by calls before the first Configure.
+	ErrUnconfigured = errors.New("pg: not configured")
+	// ErrClosed is returned by calls after Close.
+	ErrClosed = errors.New("pg: closed")
+	// ErrUsedPrefix is returned by Configure for a store prefix or an epoch
+	// that this group has had before. Ask the lighthouse for a new quorum.
+	ErrUsedPrefix = errors.New("pg: store prefix or epoch used before")
+	// ErrMismatch is returned on all sides when ranks called different
+	// collectives; the message names what each side called.
+	ErrMismatch = errors.New("pg: ranks called different collectives")
+	// ErrInvalidOp is returned for an op that no group could run: a
+	// non-contiguous tensor, a dtype the reduce op does not take, a rank out
+	// of bounds. The group is not broken by it.
+	ErrInvalidOp = errors.New("pg: invalid op")
+	// ErrNotParticipating is returned by Managed for verbs with a slot per
+	// rank when this replica heals or is a spare.
+	ErrNotParticipating = errors.New("pg: not participating in this step")
+	// ErrPeerLost is the cause when a link to a peer broke or fell silent.
+	ErrPeerLost = errors.New("pg: peer lost")
+	// ErrUnsupported is returned by backends for kinds they do not have.
+	ErrUnsupported = errors.New("pg: not supported by this backend")
+)
+
+// OpError tells which op failed, where, and who was the culprit. Read it with
+// errors.AsType[*pg.OpError](err).
+type OpError struct {
+	Op       Kind
+	Seq      uint64
+	QuorumID int64
+	Rank     int    // the rank that reports
+	Peer     int    // the culprit's rank, or -1
+	PeerID   string // the culprit's replica id, or ""
+	First    bool   // the reporter saw the culprit's link break itself; nobody told it
+	Err      error
+}
+
+func (e *OpError) Error() string {
+	who := "no single peer"
+	if e.Peer >= 0 {
+		who = fmt.Sprintf("peer rank %d (%s)", e.Peer, e.PeerID)
+	}
+	return fmt.Sprintf("%v seq %d quorum %d rank %d: %s: %v", e.Op, e.Seq, e.QuorumID, e.Rank, who, e.Err)
+}
+
+// Unwrap gives the cause.
+func (e *OpError) Unwrap() error { return e.Err }

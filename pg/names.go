@@ -1,0 +1,75 @@
+package pg
+
+import "fmt"
+
+var kindNames = [kindCount]string{
+	KindInvalid:       "invalid",
+	KindAllReduce:     "all-reduce",
+	KindReduce:        "reduce",
+	KindBroadcast:     "broadcast",
+	KindAllGather:     "all-gather",
+	KindGather:        "gather",
+	KindScatter:       "scatter",
+	KindReduceScatter: "reduce-scatter",
+	KindAllToAll:      "all-to-all",
+	KindBarrier:       "barrier",
+	KindSend:          "send",
+	KindRecv:          "recv",
+	KindBallot:        "ballot",
+}
+
+// String is the kind as messages and metrics name it: "all-reduce".
+func (k Kind) String() string {
+	if k >= kindCount {
+		return fmt.Sprintf("kind(%d)", uint8(k))
+	}
+	return kindNames[k]
+}
+
+// Valid tells whether k is one of the kinds above.
+func (k Kind) Valid() bool { return k > KindInvalid && k < kindCount }
+
+// PointToPoint tells whether k involves two ranks only.
+func (k Kind) PointToPoint() bool { return k == KindSend || k == KindRecv }
+
+// Reduces tells whether ops of kind k use Reduce, Divisor and Factor.
+func (k Kind) Reduces() bool {
+	return k == KindAllReduce || k == KindReduce || k == KindReduceScatter
+}
+
+// Kinds lists every valid kind.
+func Kinds() []Kind {
+	all := make([]Kind, 0, kindCount-1)
+	for k := KindInvalid + 1; k < kindCount; k++ {
+		all = append(all, k)
+	}
+	return all
+}
+
+var reduceOpNames = [reduceOpCount]string{
+	Sum: "sum", Avg: "avg", Product: "product", Min: "min", Max: "max",
+	BAnd: "band", BOr: "bor", BXor: "bxor", PreMulSum: "premul-sum",
+}
+
+// String is the reduce op as messages name it: "sum".
+func (o ReduceOp) String() string {
+	if o >= reduceOpCount {
+		return fmt.Sprintf("reduce-op(%d)", uint8(o))
+	}
+	return reduceOpNames[o]
+}
+
+// Valid tells whether o is one of the reduce ops above.
+func (o ReduceOp) Valid() bool { return o < reduceOpCount }
+
+// ReduceOps lists every valid reduce op.
+func ReduceOps() []ReduceOp {
+	all := make([]ReduceOp, 0, reduceOpCount)
+	for o := Sum; o < reduceOpCount; o++ {
+		all = append(all, o)
+	}
+	return all
+}
+
+// String is "cluster/quorum id".
+func (e Epoch) String() string { return fmt.Sprintf("%s/%d", e.Cluster, e.QuorumID) }

@@ -1,0 +1,101 @@
+package pg
+
+import "time"
+
+// Kind says which collective an Op is.
+type Kind uint8
+
+// The kinds of Op. The comment gives what In, Out and the other fields hold; W
+// is the world size. Kinds marked (p2p) involve two ranks, all others all.
+const (
+	KindInvalid       Kind = iota
+	KindAllReduce          // In[i] is reduced over ranks into Out[i]; Out may be In. Reduce, Divisor.
+	KindReduce             // as all-reduce, but only Root has Out.
+	KindBroadcast          // In[i] at Root goes to Out[i] everywhere; In == Out is allowed.
+	KindAllGather          // In[0] of rank r goes to Out[r] everywhere; len(Out) == W.
+	KindGather             // In[0] of rank r goes to Out[r] at Root.
+	KindScatter            // In[r] at Root goes to Out[0] of rank r.
+	KindReduceScatter      // In[r] is reduced over ranks into Out[0] of rank r; len(In) == W.
+	KindAllToAll           // In[r] goes to rank r, where it becomes Out[sender]. len == W both.
+	KindBarrier            // no tensors.
+	KindSend               // (p2p) In[0] to Peer under Tag.
+	KindRecv               // (p2p) Out[0] from Peer under Tag; Peer == AnySource takes the first.
+	KindBallot             // Ballot out, Ballots in: see Op.Ballots.
+	kindCount
+)
+
+// AnySource as the Peer of a receive takes the first message of any rank.
+const AnySource = -1
+
+// ReduceOp says how elements of several ranks become one.
+type ReduceOp uint8
+
+// The reduce ops of torch.distributed. Which dtypes each takes is
+// DType.Reduces's business.
+const (
+	Sum ReduceOp = iota
+	Avg          // Sum divided by Op.Divisor (the world size if that is 0)
+	Product
+	Min
+	Max
+	BAnd
+	BOr
+	BXor
+	PreMulSum // each rank's elements times Op.Factor, then Sum
+	reduceOpCount
+)
+
+// Epoch names one configuration of a group. A higher QuorumID of the same
+// cluster is a later one.
+type Epoch struct {
+	Cluster  string
+	QuorumID int64
+}
+
+// Op is one collective as data. The caller fills the upper part; the innermost
+// backend fills Seq, Epoch and Round when it takes the op.
+type Op struct {
+	Kind    Kind
+	In, Out []Tensor
+	Reduce  ReduceOp
+	Divisor int     // for Avg; 0 means the world size
+	Factor  float64 // for PreMulSum
+	Root    int
+	Peer    int
+	Tag     int
+
+	// Deadline is when the op fails by itself; zero means the backend's
+	// default timeout.
+	Deadline time.Time
+
+	// Ballot is this rank's payload of a KindBallot op, at most
+	// MaxBallotBytes. Ballots receives what came, indexed by rank, this rank's
+	// included; entries that never came have Here == false. Unlike any other
+	// op, a ballot that fails still fills Ballots with what it has.
+	Ballot  []byte
+	Ballots []BallotEntry
+
+	Seq   uint64
+	Epoch Epoch
+	Round int64
+}
+
+// MaxBallotBytes bounds Op.Ballot.
+const MaxBallotBytes = 4096
+
+// BallotEntry is one rank's part of a ballot exchange.
+type BallotEntry struct {
+	Here    bool
+	Digest  Digest // filled by that rank's backend
+	Payload []byte
+}
+
+// Digest sums up the results that are equal on all ranks (all-reduce,
+// broadcast, all-gather; not a reduce-scatter's part) since the last ballot:
+// per result, in (Seq, tensor) order, the CRC32C of each 256 KiB chunk, the
+// last one shorter, each folded little-endian into one CRC32C. A backend that
+// does not compute it leaves Valid false, which equals only another such.
+type Digest struct {
+	Valid bool
+	Sum   uint32
+}

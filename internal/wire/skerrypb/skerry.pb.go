@@ -2929,6 +2929,8 @@ type RankQuorumRequest struct {
 	CommitFailures     int64                  `protobuf:"varint,16,opt,name=commit_failures,json=commitFailures,proto3" json:"commit_failures,omitempty"`
 	Accusations        []*Accusation          `protobuf:"bytes,17,rep,name=accusations,proto3" json:"accusations,omitempty"`
 	Withdraw           bool                   `protobuf:"varint,18,opt,name=withdraw,proto3" json:"withdraw,omitempty"` // takes this rank's earlier request back; answered at once
+	Attempt            uint64                 `protobuf:"varint,19,opt,name=attempt,proto3" json:"attempt,omitempty"`   // counts the rank's ShouldCommits; all ranks are in lockstep
+	Void               bool                   `protobuf:"varint,20,opt,name=void,proto3" json:"void,omitempty"`         // ops of the attempt under way were lost with the quorum that fell
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
 }
@@ -3089,10 +3091,26 @@ func (x *RankQuorumRequest) GetWithdraw() bool {
 	return false
 }
 
+func (x *RankQuorumRequest) GetAttempt() uint64 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *RankQuorumRequest) GetVoid() bool {
+	if x != nil {
+		return x.Void
+	}
+	return false
+}
+
 type RankQuorumResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Quorum        *Quorum                `protobuf:"bytes,1,opt,name=quorum,proto3" json:"quorum,omitempty"` // the rank runs quorum.Assign on it
 	ReplicaId     string                 `protobuf:"bytes,2,opt,name=replica_id,json=replicaId,proto3" json:"replica_id,omitempty"`
+	Void          bool                   `protobuf:"varint,3,opt,name=void,proto3" json:"void,omitempty"`             // some rank lost ops of this attempt: all discard it without a ballot
+	Unanswered    bool                   `protobuf:"varint,4,opt,name=unanswered,proto3" json:"unanswered,omitempty"` // the ask was withdrawn: the standing quorum goes on
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3141,6 +3159,20 @@ func (x *RankQuorumResponse) GetReplicaId() string {
 	return ""
 }
 
+func (x *RankQuorumResponse) GetVoid() bool {
+	if x != nil {
+		return x.Void
+	}
+	return false
+}
+
+func (x *RankQuorumResponse) GetUnanswered() bool {
+	if x != nil {
+		return x.Unanswered
+	}
+	return false
+}
+
 type VoteRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	GroupRank     uint32                 `protobuf:"varint,1,opt,name=group_rank,json=groupRank,proto3" json:"group_rank,omitempty"`
@@ -3151,6 +3183,8 @@ type VoteRequest struct {
 	ChangeWanted  bool                   `protobuf:"varint,6,opt,name=change_wanted,json=changeWanted,proto3" json:"change_wanted,omitempty"`
 	Broken        bool                   `protobuf:"varint,7,opt,name=broken,proto3" json:"broken,omitempty"`
 	Digest        *Digest                `protobuf:"bytes,8,opt,name=digest,proto3" json:"digest,omitempty"`
+	Attempt       uint64                 `protobuf:"varint,9,opt,name=attempt,proto3" json:"attempt,omitempty"` // see RankQuorumRequest
+	Void          bool                   `protobuf:"varint,10,opt,name=void,proto3" json:"void,omitempty"`      // no ballot was sent: the attempt is void for all ranks
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3239,6 +3273,20 @@ func (x *VoteRequest) GetDigest() *Digest {
 		return x.Digest
 	}
 	return nil
+}
+
+func (x *VoteRequest) GetAttempt() uint64 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *VoteRequest) GetVoid() bool {
+	if x != nil {
+		return x.Void
+	}
+	return false
 }
 
 type VoteResponse struct {
@@ -4006,7 +4054,7 @@ const file_skerry_proto_rawDesc = "" +
 	"\r_max_replicasB\x12\n" +
 	"\x10_join_timeout_msB\x17\n" +
 	"\x15_heartbeat_timeout_ms\"\x13\n" +
-	"\x11ConfigureResponse\"\xd0\x05\n" +
+	"\x11ConfigureResponse\"\xfe\x05\n" +
 	"\x11RankQuorumRequest\x12\x1d\n" +
 	"\n" +
 	"group_rank\x18\x01 \x01(\rR\tgroupRank\x12'\n" +
@@ -4031,11 +4079,17 @@ const file_skerry_proto_rawDesc = "" +
 	"\x10fixed_world_size\x18\x0f \x01(\rR\x0efixedWorldSize\x12'\n" +
 	"\x0fcommit_failures\x18\x10 \x01(\x03R\x0ecommitFailures\x127\n" +
 	"\vaccusations\x18\x11 \x03(\v2\x15.skerry.v1.AccusationR\vaccusations\x12\x1a\n" +
-	"\bwithdraw\x18\x12 \x01(\bR\bwithdraw\"^\n" +
+	"\bwithdraw\x18\x12 \x01(\bR\bwithdraw\x12\x18\n" +
+	"\aattempt\x18\x13 \x01(\x04R\aattempt\x12\x12\n" +
+	"\x04void\x18\x14 \x01(\bR\x04void\"\x92\x01\n" +
 	"\x12RankQuorumResponse\x12)\n" +
 	"\x06quorum\x18\x01 \x01(\v2\x11.skerry.v1.QuorumR\x06quorum\x12\x1d\n" +
 	"\n" +
-	"replica_id\x18\x02 \x01(\tR\treplicaId\"\x84\x02\n" +
+	"replica_id\x18\x02 \x01(\tR\treplicaId\x12\x12\n" +
+	"\x04void\x18\x03 \x01(\bR\x04void\x12\x1e\n" +
+	"\n" +
+	"unanswered\x18\x04 \x01(\bR\n" +
+	"unanswered\"\xb2\x02\n" +
 	"\vVoteRequest\x12\x1d\n" +
 	"\n" +
 	"group_rank\x18\x01 \x01(\rR\tgroupRank\x12\x1b\n" +
@@ -4045,7 +4099,10 @@ const file_skerry_proto_rawDesc = "" +
 	"\x04vote\x18\x05 \x01(\x0e2\x13.skerry.v1.VoteKindR\x04vote\x12#\n" +
 	"\rchange_wanted\x18\x06 \x01(\bR\fchangeWanted\x12\x16\n" +
 	"\x06broken\x18\a \x01(\bR\x06broken\x12)\n" +
-	"\x06digest\x18\b \x01(\v2\x11.skerry.v1.DigestR\x06digest\"\xab\x01\n" +
+	"\x06digest\x18\b \x01(\v2\x11.skerry.v1.DigestR\x06digest\x12\x18\n" +
+	"\aattempt\x18\t \x01(\x04R\aattempt\x12\x12\n" +
+	"\x04void\x18\n" +
+	" \x01(\bR\x04void\"\xab\x01\n" +
 	"\fVoteResponse\x121\n" +
 	"\aoutcome\x18\x01 \x01(\x0e2\x17.skerry.v1.TallyOutcomeR\aoutcome\x12#\n" +
 	"\rchange_wanted\x18\x02 \x01(\bR\fchangeWanted\x12\x16\n" +

@@ -1,0 +1,92 @@
+package manager
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"github.com/skerry-ft/skerry/checkpoint"
+	"github.com/skerry-ft/skerry/pg"
+)
+
+// Config tells a Manager who it is and whom it works with. Zero values mean
+// the defaults that the fields name.
+type Config struct {
+	// Job is the training run whose replicas meet; "" means "default".
+	Job string
+	// ReplicaID is this replica group's name. New appends ":" and a fresh UUID,
+	// which makes the incarnation; with several ranks, rank 0's is published in
+	// GroupStore. Required in group rank 0.
+	ReplicaID string
+	// Lighthouse has the addresses of lighthouse servers, "host:port" or URLs;
+	// one is enough to learn the others. Required in group rank 0, unused in
+	// all others.
+	Lighthouse []string
+
+	// GroupRank is this process's index in its replica group, GroupWorldSize
+	// how many there are; 0 means 1.
+	GroupRank, GroupWorldSize int
+	// GroupStore is "host:port[/prefix]" of the replica group's own store, where
+	// rank 0 publishes its manager's address and the replica id. Required with
+	// GroupWorldSize > 1. Use a new prefix for every start of the group.
+	GroupStore string
+
+	// Listen is "host:port" of the manager server in group rank 0; store and
+	// heal listeners bind the same host. "" means "127.0.0.1:0".
+	Listen string
+	// Advertise is the host that peers dial; "" means Listen's host, which must
+	// then not be a wildcard.
+	Advertise string
+
+	// MinReplicas: a step with fewer participants is discarded. 0 means 1.
+	MinReplicas int
+	// FixedWorldSize: 0 means that all replicas take part and the divisor
+	// follows. Above 0, at most that many take part and all others are spares.
+	FixedWorldSize int
+	// Sync makes StartQuorum wait for the quorum, the group and the heal, so
+	// that a healing replica takes part in that very step. The first quorum of a
+	// process is always so.
+	Sync bool
+	// NoInitSync leaves every replica the state it starts with; by default all
+	// take one replica's at step 0.
+	NoInitSync bool
+	// EveryStep asks the lighthouse after every commit, as torchft does.
+	EveryStep bool
+	// MaxRetries ends training with ErrMaxRetries after so many discarded steps
+	// in a row; 0 means never.
+	MaxRetries int
+
+	// StepTimeout bounds everything that a step waits for, HealTimeout the
+	// transfer of a state. All other timeouts derive from these two: see
+	// Timeouts. 0 means 60 s and 10 min. Too low: a slow peer looks broken, and
+	// steps are discarded. Too high: a hang that no message tells of lasts so long.
+	StepTimeout time.Duration
+	HealTimeout time.Duration
+
+	// Backend is the raw process group, for example tcp.New's. The Manager owns
+	// it: it wraps it in pg.Managed, configures and closes it. Required.
+	Backend pg.Backend
+	// Transport moves states between replicas; nil means HTTP on Listen's host.
+	// The Manager owns it and closes it.
+	Transport checkpoint.Transport
+
+	// OnEvent is told what happens, one call at a time, from goroutines of the
+	// Manager; it must not block and must not call the Manager. nil: nobody is.
+	OnEvent func(Event)
+	// OnKill is called when an operator kills this replica through the
+	// lighthouse or the skerry tool; it should end the process. nil: refused.
+	OnKill func(reason string)
+
+	Log zerolog.Logger
+	// Registry takes the metrics; nil: none.
+	Registry prometheus.Registerer
+}
+
+// The defaults of Config.
+const (
+	DefaultJob         = "default"
+	DefaultListen      = "127.0.0.1:0"
+	DefaultStepTimeout = 60 * time.Second
+	DefaultHealTimeout = 10 * time.Minute
+)

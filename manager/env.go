@@ -1,0 +1,75 @@
+package manager
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// FromEnv fills the fields that are still zero from the environment that
+// launchers of torch.distributed and torchft set, and from our own:
+//
+//	SKERRY_LIGHTHOUSE, else TORCHFT_LIGHTHOUSE   Lighthouse, comma separated
+//	SKERRY_JOB                                   Job
+//	REPLICA_GROUP_ID                             ReplicaID
+//	RANK, WORLD_SIZE                             GroupRank, GroupWorldSize
+//	MASTER_ADDR, MASTER_PORT                     GroupStore (with WORLD_SIZE > 1)
+//
+// It returns every problem it finds, joined.
+func (c *Config) FromEnv() error {
+	var problems []error
+	if len(c.Lighthouse) == 0 {
+		c.Lighthouse = listFrom("SKERRY_LIGHTHOUSE", "TORCHFT_LIGHTHOUSE")
+	}
+	if c.Job == "" {
+		c.Job = os.Getenv("SKERRY_JOB")
+	}
+	if c.ReplicaID == "" {
+		c.ReplicaID = os.Getenv("REPLICA_GROUP_ID")
+	}
+	if c.GroupRank == 0 && c.GroupWorldSize == 0 {
+		problems = append(problems, intFrom("RANK", &c.GroupRank), intFrom("WORLD_SIZE", &c.GroupWorldSize))
+	}
+	host, port := os.Getenv("MASTER_ADDR"), os.Getenv("MASTER_PORT")
+	if c.GroupStore == "" && c.GroupWorldSize > 1 && host != "" {
+		if port == "" {
+			problems = append(problems, fmt.Errorf("MASTER_PORT is not set, though MASTER_ADDR = %q is", host))
+		}
+		if strings.Contains(host, ":") && !strings.HasPrefix(host, "[") {
+			host = "[" + host + "]"
+		}
+		c.GroupStore = host + ":" + port
+	}
+	return errors.Join(problems...)
+}
+
+// listFrom splits the first of the named variables that is set.
+func listFrom(names ...string) []string {
+	for _, name := range names {
+		var list []string
+		for part := range strings.SplitSeq(os.Getenv(name), ",") {
+			if part = strings.TrimSpace(part); part != "" {
+				list = append(list, part)
+			}
+		}
+		if len(list) > 0 {
+			return list
+		}
+	}
+	return nil
+}
+
+func intFrom(name string, to *int) error {
+	text := os.Getenv(name)
+	if text == "" {
+		return nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 {
+		return fmt.Errorf("%s = %q, want a number >= 0", name, text)
+	}
+	*to = n
+	return nil
+}

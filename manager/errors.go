@@ -1,0 +1,52 @@
+package manager
+
+import (
+	"errors"
+	"fmt"
+)
+
+// The sentinels of this package, one per decision the caller can take.
+var (
+	// ErrDrained is returned by StartQuorum and ShouldCommit after Drain, once
+	// the others go on without this replica. Exit with status 0.
+	ErrDrained = errors.New("manager: drained")
+	// ErrEvicted is returned by StartQuorum and ShouldCommit after an operator
+	// or a policy took this replica out. A new process may join again.
+	ErrEvicted = errors.New("manager: evicted")
+	// ErrRefused is returned by StartQuorum and ShouldCommit, joined with the
+	// reason, when the lighthouse refuses this replica for good: its name is in
+	// use, its settings differ from the others'. Asking again cannot help.
+	ErrRefused = errors.New("manager: refused by the lighthouse")
+	// ErrMaxRetries is returned by ShouldCommit when Config.MaxRetries steps in
+	// a row were discarded.
+	ErrMaxRetries = errors.New("manager: too many discarded steps in a row")
+	// ErrUnreachable is returned by the first StartQuorum of a process when no
+	// lighthouse server could be reached. Later on the manager waits instead.
+	ErrUnreachable = errors.New("manager: lighthouse unreachable")
+	// ErrClosed is returned by calls after Close, and after Run has ended.
+	ErrClosed = errors.New("manager: closed")
+)
+
+// Causes of discarded steps and aborted groups; they reach the user wrapped in
+// events and in Errored.
+var (
+	errTooFew     = errors.New("too few participants")
+	errFallen     = errors.New("quorum fell")
+	errLost       = errors.New("member lost")
+	errSibling    = errors.New("another rank of this replica broke its group")
+	errUnanswered = errors.New("ask unanswered")
+	errWithdrawn  = errors.New("join withdrawn")
+	errNoQuorum   = errors.New("no quorum in time")
+	errVoid       = errors.New("operations of this step were lost with their quorum")
+)
+
+// staleError is what an error of an earlier step or epoch becomes: it is kept
+// for logs, and marks nothing.
+type staleError struct {
+	step int64
+	err  error
+}
+
+func (e *staleError) Error() string { return fmt.Sprintf("stale, of step %d: %v", e.step, e.err) }
+
+func (e *staleError) Unwrap() error { return e.err }

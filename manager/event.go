@@ -1,0 +1,159 @@
+package manager
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/skerry-ft/skerry/quorum"
+)
+
+// Event is something that happened, for progress bars, logs and tests. Its
+// concrete types are those of this file.
+type Event interface {
+	fmt.Stringer
+	event()
+}
+
+// QuorumFormed says that an answer came: this replica is in a quorum.
+type QuorumFormed struct {
+	QuorumID, Round int64
+	Members         []string // replica ids in rank order
+	Participants    int      // the divisor
+	ReplicaRank     int
+	ParticipantRank int // -1: this replica heals, or is a spare
+	Settled         quorum.Outcome
+	Reason          string
+	Took            time.Duration // from the wish to the answer
+}
+
+// Configured says that the process group is ready for a quorum.
+type Configured struct {
+	QuorumID int64
+	Took     time.Duration
+}
+
+// GroupBroken says that the standing quorum fell, as this rank saw it first.
+type GroupBroken struct {
+	QuorumID int64
+	Step     int64
+	Cause    error
+}
+
+// PeerLost says that the lighthouse or a link found a member dead.
+type PeerLost struct {
+	QuorumID  int64
+	ReplicaID string
+	Why       string
+}
+
+// HealStarted says that this rank fetches a state.
+type HealStarted struct {
+	QuorumID int64
+	Position quorum.Position // of the state
+	Sources  []string        // replica ids, the one asked first is first
+}
+
+// HealDone says that the state was taken over, or why not.
+type HealDone struct {
+	QuorumID int64
+	Position quorum.Position
+	Took     time.Duration
+	Err      error
+}
+
+// HealServed says that this rank staged its state for others.
+type HealServed struct {
+	QuorumID int64
+	Position quorum.Position
+	Targets  []string
+	Took     time.Duration
+	Err      error
+}
+
+// StepCommitted says that a step counts.
+type StepCommitted struct {
+	Step         int64 // after the commit
+	QuorumID     int64
+	Participants int
+	Settled      bool // by the lighthouse, after a ballot that broke half-way
+}
+
+// StepDiscarded says that the attempt of a step was thrown away.
+type StepDiscarded struct {
+	Step     int64 // that it would have become
+	QuorumID int64
+	Settled  bool
+	Cause    error
+}
+
+// LighthouseLost and LighthouseFound tell of the session.
+type (
+	LighthouseLost  struct{ Cause error }
+	LighthouseFound struct{ Address string }
+)
+
+// Draining says that this replica finishes its step and leaves.
+type Draining struct{ Reason string }
+
+func (QuorumFormed) event()    {}
+func (Configured) event()      {}
+func (GroupBroken) event()     {}
+func (PeerLost) event()        {}
+func (HealStarted) event()     {}
+func (HealDone) event()        {}
+func (HealServed) event()      {}
+func (StepCommitted) event()   {}
+func (StepDiscarded) event()   {}
+func (LighthouseLost) event()  {}
+func (LighthouseFound) event() {}
+func (Draining) event()        {}
+
+func (e QuorumFormed) String() string {
+	return fmt.Sprintf("quorum %d round %d formed: %d members, %d participants: %s",
+		e.QuorumID, e.Round, len(e.Members), e.Participants, e.Reason)
+}
+
+func (e Configured) String() string {
+	return fmt.Sprintf("group configured for quorum %d in %v", e.QuorumID, e.Took)
+}
+
+func (e GroupBroken) String() string {
+	return fmt.Sprintf("quorum %d fell at step %d: %v", e.QuorumID, e.Step, e.Cause)
+}
+
+func (e PeerLost) String() string {
+	return fmt.Sprintf("%s of quorum %d lost: %s", e.ReplicaID, e.QuorumID, e.Why)
+}
+
+func (e HealStarted) String() string {
+	return fmt.Sprintf("heal to step %d of quorum %d started, %d sources",
+		e.Position.Step, e.Position.QuorumID, len(e.Sources))
+}
+
+func (e HealDone) String() string {
+	if e.Err != nil {
+		return fmt.Sprintf("heal to step %d not done after %v: %v", e.Position.Step, e.Took, e.Err)
+	}
+	return fmt.Sprintf("healed to step %d in %v", e.Position.Step, e.Took)
+}
+
+func (e HealServed) String() string {
+	if e.Err != nil {
+		return fmt.Sprintf("state of step %d not staged: %v", e.Position.Step, e.Err)
+	}
+	return fmt.Sprintf("state of step %d staged for %d targets in %v", e.Position.Step, len(e.Targets), e.Took)
+}
+
+func (e StepCommitted) String() string {
+	return fmt.Sprintf("step %d committed in quorum %d by %d participants", e.Step, e.QuorumID, e.Participants)
+}
+
+func (e StepDiscarded) String() string {
+	return fmt.Sprintf("step %d discarded in quorum %d: %v", e.Step, e.QuorumID, e.Cause)
+}
+
+func (e LighthouseLost) String() string { return fmt.Sprintf("lighthouse lost: %v", e.Cause) }
+
+func (e LighthouseFound) String() string { return "lighthouse found at " + e.Address }
+
+func (e Draining) String() string { return "draining: " + e.Reason }

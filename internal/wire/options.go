@@ -1,0 +1,36 @@
+package wire
+
+import (
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/keepalive"
+)
+
+// How connections are kept under watch. A silent peer is noticed by beats and
+// deadlines long before; these find the connections that nobody uses.
+const (
+	keepaliveEvery   = 10 * time.Second
+	keepaliveTimeout = 5 * time.Second
+	keepaliveLeast   = 5 * time.Second // more frequent pings are refused
+)
+
+// ServerOptions returns the bounds and keepalive of every gRPC server of ours.
+func ServerOptions() []grpc.ServerOption {
+	return []grpc.ServerOption{
+		grpc.MaxRecvMsgSize(MaxMessageBytes),
+		grpc.MaxSendMsgSize(MaxMessageBytes),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: keepaliveEvery, Timeout: keepaliveTimeout}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: keepaliveLeast, PermitWithoutStream: true}),
+	}
+}
+
+// DialOptions returns the bounds and keepalive of every gRPC client of ours.
+// Transport credentials are the caller's to add.
+func DialOptions() []grpc.DialOption {
+	return []grpc.DialOption{
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(MaxMessageBytes), grpc.MaxCallSendMsgSize(MaxMessageBytes)),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{
+			Time: keepaliveEvery, Timeout: keepaliveTimeout, PermitWithoutStream: true}),
+	}
+}

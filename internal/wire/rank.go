@@ -1,0 +1,203 @@
+package wire
+
+import (
+	"time"
+
+	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
+	"github.com/skerry-ft/skerry/quorum"
+)
+
+// This file converts what passes between a replica's ranks and its manager
+// server, and what operators send.
+
+// RankReport is one rank's report, and its wish for an answer newer than
+// (HaveQuorumID, HaveRound).
+type RankReport struct {
+	GroupRank          int
+	Kind               quorum.JoinKind
+	Position           quorum.Position
+	HaveQuorumID       int64
+	HaveRound          int64
+	Fact               quorum.Fact   // this rank's part: at most one digest, its own
+	LastDigest         quorum.Digest // of the last committed step
+	CheckpointMetadata string
+	ShrinkOnly         bool
+	InitSync           bool
+	Sync               bool
+	FixedWorldSize     int
+	CommitFailures     int64
+	Accusations        []quorum.Accusation
+	Withdraw           bool
+}
+
+// RankReportToProto converts r.
+func RankReportToProto(r RankReport) *skerrypb.RankQuorumRequest {
+	m := &skerrypb.RankQuorumRequest{
+		GroupRank:          uint32(r.GroupRank),
+		Kind:               skerrypb.JoinKind(r.Kind),
+		Position:           PositionToProto(r.Position),
+		HaveQuorumId:       r.HaveQuorumID,
+		HaveRound:          r.HaveRound,
+		Fact:               skerrypb.FactKind(r.Fact.Kind),
+		FactStep:           r.Fact.Step,
+		FactQuorumId:       r.Fact.QuorumID,
+		LastDigest:         DigestToProto(r.LastDigest),
+		CheckpointMetadata: r.CheckpointMetadata,
+		ShrinkOnly:         r.ShrinkOnly,
+		InitSync:           r.InitSync,
+		Sync:               r.Sync,
+		FixedWorldSize:     uint32(r.FixedWorldSize),
+		CommitFailures:     r.CommitFailures,
+		Accusations:        AccusationsToProto(r.Accusations),
+		Withdraw:           r.Withdraw,
+	}
+	if len(r.Fact.Digests) > 0 {
+		m.FactDigest = DigestToProto(r.Fact.Digests[0])
+	}
+	return m
+}
+
+// RankReportFromProto converts m.
+func RankReportFromProto(m *skerrypb.RankQuorumRequest) (RankReport, error) {
+	var c check
+	c.enter("report")
+	r := RankReport{
+		GroupRank:    c.groupRank(m.GetGroupRank()),
+		Kind:         quorum.JoinKind(c.enum("kind", int32(m.GetKind()), int32(quorum.JoinAsk))),
+		Position:     c.position("position", m.GetPosition()),
+		HaveQuorumID: c.rising("have_quorum_id", m.GetHaveQuorumId()),
+		HaveRound:    c.rising("have_round", m.GetHaveRound()),
+		Fact: quorum.Fact{
+			Kind:     quorum.FactKind(c.enum("fact", int32(m.GetFact()), int32(quorum.Refused))),
+			Step:     c.rising("fact_step", m.GetFactStep()),
+			QuorumID: c.rising("fact_quorum_id", m.GetFactQuorumId()),
+		},
+		LastDigest:         DigestFromProto(m.GetLastDigest()),
+		CheckpointMetadata: c.data("checkpoint_metadata", m.GetCheckpointMetadata(), MaxMetadataBytes),
+		ShrinkOnly:         m.GetShrinkOnly(),
+		InitSync:           m.GetInitSync(),
+		Sync:               m.GetSync(),
+		FixedWorldSize:     int(c.number("fixed_world_size", int64(m.GetFixedWorldSize()), 0, MaxMembers)),
+		CommitFailures:     c.rising("commit_failures", m.GetCommitFailures()),
+		Accusations:        c.accusations("accusations", m.GetAccusations()),
+		Withdraw:           m.GetWithdraw(),
+	}
+	if m.GetFactDigest() != nil {
+		r.Fact.Digests = []quorum.Digest{DigestFromProto(m.GetFactDigest())}
+	}
+	return r, c.result()
+}
+
+// groupRank checks a group rank; whether it is below the group's own world
+// size is for the receiver to say.
+func (c *check) groupRank(rank uint32) int {
+	return int(c.number("group_rank", int64(rank), 0, MaxGroupWorldSize-1))
+}
+
+// CheckGroupRank checks a group rank that stands alone in a request, against
+// the size of the group.
+func CheckGroupRank(rank uint32, groupWorldSize int) (int, error) {
+	var c check
+	r := c.number("group_rank", int64(rank), 0, int64(groupWorldSize)-1)
+	return int(r), c.result()
+}
+
+// VoteToProto converts v.
+func VoteToProto(v quorum.RankVote) *skerrypb.VoteRequest {
+	return &skerrypb.VoteRequest{
+		GroupRank:    uint32(v.GroupRank),
+		QuorumId:     v.QuorumID,
+		Round:        v.Round,
+		Step:         v.Step,
+		Vote:         skerrypb.VoteKind(v.Vote),
+		ChangeWanted: v.ChangeWanted,
+		Broken:       v.Broken,
+		Digest:       DigestToProto(v.Digest),
+	}
+}
+
+// VoteFromProto converts m.
+func VoteFromProto(m *skerrypb.VoteRequest) (quorum.RankVote, error) {
+	var c check
+	c.enter("vote")
+	v := quorum.RankVote{
+		GroupRank:    c.groupRank(m.GetGroupRank()),
+		QuorumID:     c.rising("quorum_id", m.GetQuorumId()),
+		Round:        c.rising("round", m.GetRound()),
+		Step:         c.rising("step", m.GetStep()),
+		Vote:         quorum.Vote(c.enum("vote", int32(m.GetVote()), int32(quorum.VoteYes))),
+		ChangeWanted: m.GetChangeWanted(),
+		Broken:       m.GetBroken(),
+		Digest:       DigestFromProto(m.GetDigest()),
+	}
+	return v, c.result()
+}
+
+// TallyResultToProto converts r.
+func TallyResultToProto(r quorum.TallyResult) *skerrypb.VoteResponse {
+	return &skerrypb.VoteResponse{
+		Outcome:      skerrypb.TallyOutcome(r.Outcome),
+		ChangeWanted: r.ChangeWanted,
+		Stands:       r.Stands,
+		Digests:      DigestsToProto(r.Digests),
+	}
+}
+
+// TallyResultFromProto converts m.
+func TallyResultFromProto(m *skerrypb.VoteResponse) (quorum.TallyResult, error) {
+	var c check
+	c.enter("tally")
+	r := quorum.TallyResult{
+		Outcome:      quorum.TallyOutcome(c.enum("outcome", int32(m.GetOutcome()), int32(quorum.TallyPrepared))),
+		ChangeWanted: m.GetChangeWanted(),
+		Stands:       m.GetStands(),
+		Digests:      c.digests("digests", m.GetDigests()),
+	}
+	return r, c.result()
+}
+
+// ConfigChange is what an operator wants changed of a job's rules; nil fields
+// stay as they are.
+type ConfigChange struct {
+	MinReplicas      *int
+	MaxReplicas      *int
+	JoinTimeout      *time.Duration
+	HeartbeatTimeout *time.Duration
+}
+
+// ConfigChangeFromProto converts m.
+func ConfigChangeFromProto(m *skerrypb.ConfigureRequest) (ConfigChange, error) {
+	var c check
+	c.enter("configure")
+	var r ConfigChange
+	if m.MinReplicas != nil {
+		r.MinReplicas = new(int(c.number("min_replicas", int64(*m.MinReplicas), 1, MaxMembers)))
+	}
+	if m.MaxReplicas != nil {
+		r.MaxReplicas = new(int(c.number("max_replicas", int64(*m.MaxReplicas), 0, MaxMembers)))
+	}
+	if m.JoinTimeoutMs != nil {
+		r.JoinTimeout = new(c.timeout("join_timeout_ms", *m.JoinTimeoutMs))
+	}
+	if m.HeartbeatTimeoutMs != nil {
+		r.HeartbeatTimeout = new(c.timeout("heartbeat_timeout_ms", *m.HeartbeatTimeoutMs))
+	}
+	return r, c.result()
+}
+
+// Apply returns base with the change made.
+func (c ConfigChange) Apply(base quorum.Config) quorum.Config {
+	if c.MinReplicas != nil {
+		base.MinReplicas = *c.MinReplicas
+	}
+	if c.MaxReplicas != nil {
+		base.MaxReplicas = *c.MaxReplicas
+	}
+	if c.JoinTimeout != nil {
+		base.JoinTimeout = *c.JoinTimeout
+	}
+	if c.HeartbeatTimeout != nil {
+		base.HeartbeatTimeout = *c.HeartbeatTimeout
+	}
+	return base
+}

@@ -1,0 +1,348 @@
+package wire
+
+import (
+	"time"
+
+	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
+	"github.com/skerry-ft/skerry/quorum"
+)
+
+// Hello is what a replica says of itself when it opens a session.
+type Hello struct {
+	Job            string
+	Address        string // URL of its manager server
+	StoreAddress   string // host:port of its store
+	GroupWorldSize int
+	Accusations    []quorum.Accusation
+	quorum.Hello
+}
+
+// HelloToProto converts h.
+func HelloToProto(h Hello) *skerrypb.SessionHello {
+	return &skerrypb.SessionHello{
+		Job:            h.Job,
+		ReplicaId:      string(h.ReplicaID),
+		Address:        h.Address,
+		StoreAddress:   h.StoreAddress,
+		GroupWorldSize: uint32(h.GroupWorldSize),
+		Position:       PositionToProto(h.Position),
+		Last:           LastAnswerToProto(h.Last),
+		Accusations:    AccusationsToProto(h.Accusations),
+	}
+}
+
+// HelloFromProto converts h. Who says hello is a client of ours.
+func HelloFromProto(h *skerrypb.SessionHello) (Hello, error) {
+	var c check
+	c.enter("hello")
+	r := Hello{
+		Job:            c.job("job", h.GetJob()),
+		Address:        c.text("address", h.GetAddress(), MaxAddressBytes),
+		StoreAddress:   c.text("store_address", h.GetStoreAddress(), MaxAddressBytes),
+		GroupWorldSize: int(c.number("group_world_size", int64(h.GetGroupWorldSize()), 1, MaxGroupWorldSize)),
+		Accusations:    c.accusations("accusations", h.GetAccusations()),
+		Hello: quorum.Hello{
+			ReplicaID: c.id("replica_id", h.GetReplicaId()),
+			Client:    quorum.KindSkerry,
+			Position:  c.position("position", h.GetPosition()),
+			Last:      c.lastAnswer("last", h.GetLast()),
+		},
+	}
+	return r, c.result()
+}
+
+// BeatToProto converts b.
+func BeatToProto(b quorum.Beat) *skerrypb.Beat {
+	return &skerrypb.Beat{
+		Position: PositionToProto(b.Position),
+		QuorumId: b.QuorumID,
+		Ballots:  b.Ballots,
+		Phase:    skerrypb.Phase(b.Phase),
+		Progress: b.Progress,
+	}
+}
+
+// BeatFromProto converts b.
+func BeatFromProto(b *skerrypb.Beat) (quorum.Beat, error) {
+	var c check
+	c.enter("beat")
+	r := quorum.Beat{
+		Position: c.position("position", b.GetPosition()),
+		QuorumID: c.rising("quorum_id", b.GetQuorumId()),
+		Ballots:  c.counter("ballots", b.GetBallots()),
+		Phase:    quorum.Phase(c.enum("phase", int32(b.GetPhase()), int32(quorum.PhaseDraining))),
+		Progress: b.GetProgress(),
+	}
+	return r, c.result()
+}
+
+// JoinToProto converts j.
+func JoinToProto(j quorum.Join) *skerrypb.Join {
+	return &skerrypb.Join{
+		Member:      MemberToProto(j.Member),
+		Kind:        skerrypb.JoinKind(j.Kind),
+		Number:      j.Number,
+		LastDigests: DigestsToProto(j.LastDigests),
+		Fact:        FactToProto(j.Fact),
+		Last:        LastAnswerToProto(j.Last),
+		Accusations: AccusationsToProto(j.Accusations),
+	}
+}
+
+// JoinFromProto converts a join that came over a session, so from a client of
+// ours.
+func JoinFromProto(j *skerrypb.Join) (quorum.Join, error) {
+	var c check
+	c.enter("join")
+	if j.GetMember() == nil {
+		c.missing("member")
+		return quorum.Join{}, c.result()
+	}
+	c.enter("member")
+	member := c.member(j.GetMember())
+	c.leave()
+	r := quorum.Join{
+		Member:      member,
+		Client:      quorum.KindSkerry,
+		Kind:        quorum.JoinKind(c.enum("kind", int32(j.GetKind()), int32(quorum.JoinAsk))),
+		Number:      c.counter("number", j.GetNumber()),
+		LastDigests: c.digests("last_digests", j.GetLastDigests()),
+		Fact:        c.fact("fact", j.GetFact()),
+		Last:        c.lastAnswer("last", j.GetLast()),
+		Accusations: c.accusations("accusations", j.GetAccusations()),
+	}
+	return r, c.result()
+}
+
+// Timing is how often a replica beats and how long the lighthouse waits.
+type Timing struct {
+	BeatInterval     time.Duration
+	HeartbeatTimeout time.Duration
+	JoinTimeout      time.Duration
+}
+
+// TimingToProto converts t.
+func TimingToProto(t Timing) *skerrypb.Timing {
+	return &skerrypb.Timing{
+		BeatIntervalMs:     milliseconds(t.BeatInterval),
+		HeartbeatTimeoutMs: milliseconds(t.HeartbeatTimeout),
+		JoinTimeoutMs:      milliseconds(t.JoinTimeout),
+	}
+}
+
+// TimingFromProto converts t.
+func TimingFromProto(t *skerrypb.Timing) (Timing, error) {
+	var c check
+	c.enter("timing")
+	r := c.timing(t)
+	return r, c.result()
+}
+
+// timed is what carries a timing: a Timing or a Welcome.
+type timed interface {
+	GetBeatIntervalMs() uint32
+	GetHeartbeatTimeoutMs() uint32
+	GetJoinTimeoutMs() uint32
+}
+
+func (c *check) timing(t timed) Timing {
+	return Timing{
+		BeatInterval:     c.timeout("beat_interval_ms", t.GetBeatIntervalMs()),
+		HeartbeatTimeout: c.timeout("heartbeat_timeout_ms", t.GetHeartbeatTimeoutMs()),
+		JoinTimeout:      c.timeout("join_timeout_ms", t.GetJoinTimeoutMs()),
+	}
+}
+
+// timeout converts a number of milliseconds that must be positive.
+func (c *check) timeout(field string, ms uint32) time.Duration {
+	return time.Duration(c.number(field, int64(ms), 1, MaxTimeout.Milliseconds())) * time.Millisecond
+}
+
+// milliseconds rounds d up to milliseconds, within what timeout accepts.
+func milliseconds(d time.Duration) uint32 {
+	d = min(max(d, time.Millisecond), MaxTimeout)
+	return uint32((d + time.Millisecond - 1) / time.Millisecond)
+}
+
+// Welcome is the lighthouse's answer to a hello.
+type Welcome struct {
+	Cluster string
+	Servers []string // host:port of all lighthouse servers that it knows
+	Timing
+}
+
+// WelcomeToProto converts w.
+func WelcomeToProto(w Welcome) *skerrypb.Welcome {
+	return &skerrypb.Welcome{
+		Cluster:            w.Cluster,
+		BeatIntervalMs:     milliseconds(w.BeatInterval),
+		HeartbeatTimeoutMs: milliseconds(w.HeartbeatTimeout),
+		JoinTimeoutMs:      milliseconds(w.JoinTimeout),
+		Servers:            w.Servers,
+	}
+}
+
+// WelcomeFromProto converts w.
+func WelcomeFromProto(w *skerrypb.Welcome) (Welcome, error) {
+	var c check
+	c.enter("welcome")
+	r := Welcome{
+		Cluster: c.text("cluster", w.GetCluster(), MaxClusterBytes),
+		Servers: c.texts("servers", w.GetServers(), MaxServers, MaxAddressBytes),
+		Timing:  c.timing(w),
+	}
+	return r, c.result()
+}
+
+// texts checks a list of strings.
+func (c *check) texts(field string, ss []string, most, limit int) []string {
+	if len(ss) == 0 || !c.count(field, len(ss), most) {
+		return nil
+	}
+	r := make([]string, len(ss))
+	for i, s := range ss {
+		c.element(field, i)
+		r[i] = c.text("text", s, limit)
+		c.leave()
+	}
+	return r
+}
+
+// AnswerToProto converts the answer to the join of that number; 0 restates the
+// last answer.
+func AnswerToProto(number uint64, q quorum.Quorum) *skerrypb.Answer {
+	return &skerrypb.Answer{Number: number, Quorum: QuorumToProto(q)}
+}
+
+// AnswerFromProto returns the answer's quorum. The number needs no bound: the
+// caller compares it with its own.
+func AnswerFromProto(a *skerrypb.Answer) (quorum.Quorum, error) {
+	var c check
+	c.enter("answer")
+	r := c.quorum("quorum", a.GetQuorum())
+	return r, c.result()
+}
+
+// NoticeToProto converts what the rules want pushed into the message for a
+// session.
+func NoticeToProto(n quorum.Notice) *skerrypb.Down {
+	switch n.Kind {
+	case quorum.NoticeFallen:
+		return &skerrypb.Down{Message: &skerrypb.Down_Fallen{Fallen: &skerrypb.Fallen{
+			QuorumId: n.QuorumID, ReplicaId: string(n.About), Fact: FactToProto(n.Fact)}}}
+	case quorum.NoticeLost:
+		return &skerrypb.Down{Message: &skerrypb.Down_Lost{Lost: &skerrypb.Lost{
+			QuorumId: n.QuorumID, ReplicaId: string(n.About), Why: Text(n.Reason)}}}
+	case quorum.NoticeWanted:
+		return &skerrypb.Down{Message: &skerrypb.Down_ChangeWanted{ChangeWanted: &skerrypb.ChangeWanted{
+			QuorumId: n.QuorumID, Reason: Text(n.Reason)}}}
+	case quorum.NoticeProbe:
+		return &skerrypb.Down{Message: &skerrypb.Down_Probe{Probe: &skerrypb.Probe{Number: n.Number}}}
+	case quorum.NoticeDrain:
+		return &skerrypb.Down{Message: &skerrypb.Down_Drain{Drain: &skerrypb.DrainNotice{Reason: Text(n.Reason)}}}
+	case quorum.NoticeEvict:
+		return &skerrypb.Down{Message: &skerrypb.Down_Evict{Evict: &skerrypb.EvictNotice{Reason: Text(n.Reason)}}}
+	}
+	panic("wire: unknown notice kind")
+}
+
+// NoticeFromProto converts a message down that is a notice; ok says whether it
+// is one. To is empty: it is for whoever received it.
+func NoticeFromProto(d *skerrypb.Down) (n quorum.Notice, ok bool, err error) {
+	switch m := d.GetMessage().(type) {
+	case *skerrypb.Down_Fallen:
+		n, err = fallenFromProto(m.Fallen)
+	case *skerrypb.Down_Lost:
+		n, err = lostFromProto(m.Lost)
+	case *skerrypb.Down_ChangeWanted:
+		n, err = wantedFromProto(m.ChangeWanted)
+	case *skerrypb.Down_Probe:
+		n = quorum.Notice{Kind: quorum.NoticeProbe, Number: m.Probe.GetNumber()}
+	case *skerrypb.Down_Drain:
+		n, err = reasonFromProto(quorum.NoticeDrain, m.Drain.GetReason())
+	case *skerrypb.Down_Evict:
+		n, err = reasonFromProto(quorum.NoticeEvict, m.Evict.GetReason())
+	default:
+		return quorum.Notice{}, false, nil
+	}
+	return n, true, err
+}
+
+// NoticeToRank converts a notice into the message by which a manager server
+// passes it on to its ranks; nil for a probe, which the server itself answers.
+func NoticeToRank(n quorum.Notice) *skerrypb.RankNotice {
+	switch m := NoticeToProto(n).GetMessage().(type) {
+	case *skerrypb.Down_Fallen:
+		return &skerrypb.RankNotice{Message: &skerrypb.RankNotice_Fallen{Fallen: m.Fallen}}
+	case *skerrypb.Down_Lost:
+		return &skerrypb.RankNotice{Message: &skerrypb.RankNotice_Lost{Lost: m.Lost}}
+	case *skerrypb.Down_ChangeWanted:
+		return &skerrypb.RankNotice{Message: &skerrypb.RankNotice_ChangeWanted{ChangeWanted: m.ChangeWanted}}
+	case *skerrypb.Down_Drain:
+		return &skerrypb.RankNotice{Message: &skerrypb.RankNotice_Drain{Drain: m.Drain}}
+	case *skerrypb.Down_Evict:
+		return &skerrypb.RankNotice{Message: &skerrypb.RankNotice_Evict{Evict: m.Evict}}
+	}
+	return nil
+}
+
+// NoticeFromRank converts a rank's message that is a notice of the lighthouse;
+// ok says whether it is one (a hello or a sibling's word is not).
+func NoticeFromRank(r *skerrypb.RankNotice) (n quorum.Notice, ok bool, err error) {
+	switch m := r.GetMessage().(type) {
+	case *skerrypb.RankNotice_Fallen:
+		n, err = fallenFromProto(m.Fallen)
+	case *skerrypb.RankNotice_Lost:
+		n, err = lostFromProto(m.Lost)
+	case *skerrypb.RankNotice_ChangeWanted:
+		n, err = wantedFromProto(m.ChangeWanted)
+	case *skerrypb.RankNotice_Drain:
+		n, err = reasonFromProto(quorum.NoticeDrain, m.Drain.GetReason())
+	case *skerrypb.RankNotice_Evict:
+		n, err = reasonFromProto(quorum.NoticeEvict, m.Evict.GetReason())
+	default:
+		return quorum.Notice{}, false, nil
+	}
+	return n, true, err
+}
+
+func fallenFromProto(f *skerrypb.Fallen) (quorum.Notice, error) {
+	var c check
+	c.enter("fallen")
+	n := quorum.Notice{
+		Kind:     quorum.NoticeFallen,
+		QuorumID: c.rising("quorum_id", f.GetQuorumId()),
+		About:    c.id("replica_id", f.GetReplicaId()),
+		Fact:     c.fact("fact", f.GetFact()),
+	}
+	return n, c.result()
+}
+
+func lostFromProto(l *skerrypb.Lost) (quorum.Notice, error) {
+	var c check
+	c.enter("lost")
+	n := quorum.Notice{
+		Kind:     quorum.NoticeLost,
+		QuorumID: c.rising("quorum_id", l.GetQuorumId()),
+		About:    c.id("replica_id", l.GetReplicaId()),
+		Reason:   c.text("why", l.GetWhy(), MaxTextBytes),
+	}
+	return n, c.result()
+}
+
+func wantedFromProto(w *skerrypb.ChangeWanted) (quorum.Notice, error) {
+	var c check
+	c.enter("change_wanted")
+	n := quorum.Notice{
+		Kind:     quorum.NoticeWanted,
+		QuorumID: c.rising("quorum_id", w.GetQuorumId()),
+		Reason:   c.text("reason", w.GetReason(), MaxTextBytes),
+	}
+	return n, c.result()
+}
+
+func reasonFromProto(kind quorum.NoticeKind, reason string) (quorum.Notice, error) {
+	var c check
+	n := quorum.Notice{Kind: kind, Reason: c.text("reason", reason, MaxTextBytes)}
+	return n, c.result()
+}

@@ -1,0 +1,345 @@
+package wire
+
+import (
+	"strconv"
+
+	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
+	"github.com/skerry-ft/skerry/quorum"
+)
+
+// This file converts the nouns of the protocol: positions, digests, facts,
+// members, accusations, settlements. Messages that carry them are elsewhere.
+
+// PositionToProto converts p.
+func PositionToProto(p quorum.Position) *skerrypb.Position {
+	return &skerrypb.Position{Cluster: p.Cluster, Step: p.Step, QuorumId: p.QuorumID}
+}
+
+// PositionFromProto converts p; nil is the position before the first commit.
+func PositionFromProto(p *skerrypb.Position) (quorum.Position, error) {
+	var c check
+	r := c.position("position", p)
+	return r, c.result()
+}
+
+func (c *check) position(field string, p *skerrypb.Position) quorum.Position {
+	c.enter(field)
+	defer c.leave()
+	return quorum.Position{
+		Cluster:  c.text("cluster", p.GetCluster(), MaxClusterBytes),
+		Step:     c.rising("step", p.GetStep()),
+		QuorumID: c.rising("quorum_id", p.GetQuorumId()),
+	}
+}
+
+// DigestToProto converts d.
+func DigestToProto(d quorum.Digest) *skerrypb.Digest {
+	return &skerrypb.Digest{Valid: d.Valid, Sum: d.Sum}
+}
+
+// DigestFromProto converts d; nil is the digest of a backend that has none.
+// Every value is allowed.
+func DigestFromProto(d *skerrypb.Digest) quorum.Digest {
+	return quorum.Digest{Valid: d.GetValid(), Sum: d.GetSum()}
+}
+
+// DigestsToProto converts the digests of a step, by group rank.
+func DigestsToProto(ds []quorum.Digest) []*skerrypb.Digest {
+	var r []*skerrypb.Digest
+	for _, d := range ds {
+		r = append(r, DigestToProto(d))
+	}
+	return r
+}
+
+// DigestsFromProto converts the digests of a step, by group rank.
+func DigestsFromProto(ds []*skerrypb.Digest) ([]quorum.Digest, error) {
+	var c check
+	r := c.digests("digests", ds)
+	return r, c.result()
+}
+
+func (c *check) digests(field string, ds []*skerrypb.Digest) []quorum.Digest {
+	if len(ds) == 0 || !c.count(field, len(ds), MaxGroupWorldSize) {
+		return nil
+	}
+	r := make([]quorum.Digest, len(ds))
+	for i, d := range ds {
+		r[i] = DigestFromProto(d)
+	}
+	return r
+}
+
+// FactToProto converts f.
+func FactToProto(f quorum.Fact) *skerrypb.Fact {
+	return &skerrypb.Fact{
+		Kind:     skerrypb.FactKind(f.Kind),
+		Step:     f.Step,
+		QuorumId: f.QuorumID,
+		Digests:  DigestsToProto(f.Digests),
+	}
+}
+
+// FactFromProto converts f; nil is no fact.
+func FactFromProto(f *skerrypb.Fact) (quorum.Fact, error) {
+	var c check
+	r := c.fact("fact", f)
+	return r, c.result()
+}
+
+func (c *check) fact(field string, f *skerrypb.Fact) quorum.Fact {
+	c.enter(field)
+	defer c.leave()
+	return quorum.Fact{
+		Kind:     quorum.FactKind(c.enum("kind", int32(f.GetKind()), int32(quorum.Refused))),
+		Step:     c.rising("step", f.GetStep()),
+		QuorumID: c.rising("quorum_id", f.GetQuorumId()),
+		Digests:  c.digests("digests", f.GetDigests()),
+	}
+}
+
+// MemberToProto converts m.
+func MemberToProto(m quorum.Member) *skerrypb.Member {
+	return &skerrypb.Member{
+		ReplicaId:      string(m.ReplicaID),
+		Address:        m.Address,
+		StoreAddress:   m.StoreAddress,
+		GroupWorldSize: uint32(m.GroupWorldSize),
+		Position:       PositionToProto(m.Position),
+		ShrinkOnly:     m.ShrinkOnly,
+		InitSync:       m.InitSync,
+		Sync:           m.Sync,
+		FixedWorldSize: uint32(m.FixedWorldSize),
+		CommitFailures: m.CommitFailures,
+		Data:           m.Data,
+	}
+}
+
+// MemberFromProto converts m.
+func MemberFromProto(m *skerrypb.Member) (quorum.Member, error) {
+	var c check
+	c.enter("member")
+	r := c.member(m)
+	return r, c.result()
+}
+
+// member converts m, whose path the caller has entered.
+func (c *check) member(m *skerrypb.Member) quorum.Member {
+	return quorum.Member{
+		ReplicaID:      c.id("replica_id", m.GetReplicaId()),
+		Address:        c.text("address", m.GetAddress(), MaxAddressBytes),
+		StoreAddress:   c.text("store_address", m.GetStoreAddress(), MaxAddressBytes),
+		GroupWorldSize: int(c.number("group_world_size", int64(m.GetGroupWorldSize()), 1, MaxGroupWorldSize)),
+		Position:       c.position("position", m.GetPosition()),
+		ShrinkOnly:     m.GetShrinkOnly(),
+		InitSync:       m.GetInitSync(),
+		Sync:           m.GetSync(),
+		FixedWorldSize: int(c.number("fixed_world_size", int64(m.GetFixedWorldSize()), 0, MaxMembers)),
+		CommitFailures: c.rising("commit_failures", m.GetCommitFailures()),
+		Data:           c.data("data", m.GetData(), MaxDataBytes),
+	}
+}
+
+func membersToProto(ms []quorum.Member) []*skerrypb.Member {
+	r := make([]*skerrypb.Member, len(ms))
+	for i, m := range ms {
+		r[i] = MemberToProto(m)
+	}
+	return r
+}
+
+// members converts a member list: sorted by replica id, none twice.
+func (c *check) members(field string, ms []*skerrypb.Member) []quorum.Member {
+	if !c.count(field, len(ms), MaxMembers) {
+		return nil
+	}
+	r := make([]quorum.Member, len(ms))
+	for i, m := range ms {
+		c.element(field, i)
+		r[i] = c.member(m)
+		if i > 0 && r[i].ReplicaID <= r[i-1].ReplicaID {
+			c.bad("replica_id", string(r[i].ReplicaID), "an id after %q: sorted, none twice",
+				shorten(string(r[i-1].ReplicaID), maxShownBytes))
+		}
+		c.leave()
+		if c.failed() {
+			return nil
+		}
+	}
+	return r
+}
+
+// LastAnswerToProto converts a; nil stays nil.
+func LastAnswerToProto(a *quorum.LastAnswer) *skerrypb.LastAnswer {
+	if a == nil {
+		return nil
+	}
+	return &skerrypb.LastAnswer{QuorumId: a.QuorumID, Round: a.Round, Members: membersToProto(a.Members)}
+}
+
+func (c *check) lastAnswer(field string, a *skerrypb.LastAnswer) *quorum.LastAnswer {
+	if a == nil {
+		return nil
+	}
+	c.enter(field)
+	defer c.leave()
+	return &quorum.LastAnswer{
+		QuorumID: c.rising("quorum_id", a.GetQuorumId()),
+		Round:    c.rising("round", a.GetRound()),
+		Members:  c.members("members", a.GetMembers()),
+	}
+}
+
+// AccusationToProto converts a; its evidence is cut to MaxTextBytes.
+func AccusationToProto(a quorum.Accusation) *skerrypb.Accusation {
+	return &skerrypb.Accusation{
+		By:       string(a.By),
+		Against:  string(a.Against),
+		QuorumId: a.QuorumID,
+		Evidence: Text(a.Evidence),
+	}
+}
+
+// AccusationFromProto converts a.
+func AccusationFromProto(a *skerrypb.Accusation) (quorum.Accusation, error) {
+	var c check
+	c.enter("accusation")
+	r := c.accusation(a)
+	return r, c.result()
+}
+
+func (c *check) accusation(a *skerrypb.Accusation) quorum.Accusation {
+	return quorum.Accusation{
+		By:       c.id("by", a.GetBy()),
+		Against:  c.id("against", a.GetAgainst()),
+		QuorumID: c.rising("quorum_id", a.GetQuorumId()),
+		Evidence: c.text("evidence", a.GetEvidence(), MaxTextBytes),
+	}
+}
+
+// AccusationsToProto converts the newest MaxAccusations of as.
+func AccusationsToProto(as []quorum.Accusation) []*skerrypb.Accusation {
+	as = as[max(0, len(as)-MaxAccusations):]
+	var r []*skerrypb.Accusation
+	for _, a := range as {
+		r = append(r, AccusationToProto(a))
+	}
+	return r
+}
+
+// AccusationsFromProto converts as.
+func AccusationsFromProto(as []*skerrypb.Accusation) ([]quorum.Accusation, error) {
+	var c check
+	r := c.accusations("accusations", as)
+	return r, c.result()
+}
+
+func (c *check) accusations(field string, as []*skerrypb.Accusation) []quorum.Accusation {
+	if len(as) == 0 || !c.count(field, len(as), MaxAccusations) {
+		return nil
+	}
+	r := make([]quorum.Accusation, len(as))
+	for i, a := range as {
+		c.element(field, i)
+		r[i] = c.accusation(a)
+		c.leave()
+	}
+	return r
+}
+
+// SettlementToProto converts s.
+func SettlementToProto(s quorum.Settlement) *skerrypb.Settlement {
+	return &skerrypb.Settlement{
+		Outcome:  skerrypb.Outcome(s.Outcome),
+		Step:     s.Step,
+		QuorumId: s.QuorumID,
+		Digests:  DigestsToProto(s.Digests),
+	}
+}
+
+func (c *check) settlement(field string, s *skerrypb.Settlement) quorum.Settlement {
+	c.enter(field)
+	defer c.leave()
+	return quorum.Settlement{
+		Outcome:  quorum.Outcome(c.enum("outcome", int32(s.GetOutcome()), int32(quorum.Discard))),
+		Step:     c.rising("step", s.GetStep()),
+		QuorumID: c.rising("quorum_id", s.GetQuorumId()),
+		Digests:  c.digests("digests", s.GetDigests()),
+	}
+}
+
+// QuorumToProto converts q; its reason is cut to MaxTextBytes.
+func QuorumToProto(q quorum.Quorum) *skerrypb.Quorum {
+	participants := make([]string, len(q.Participants))
+	for i, id := range q.Participants {
+		participants[i] = string(id)
+	}
+	return &skerrypb.Quorum{
+		Cluster:      q.Cluster,
+		Job:          q.Job,
+		Id:           q.ID,
+		Round:        q.Round,
+		Members:      membersToProto(q.Members),
+		Participants: participants,
+		Settlement:   SettlementToProto(q.Settlement),
+		Token:        q.Token[:],
+		Reason:       Text(q.Reason),
+		CreatedMs:    q.CreatedMs,
+	}
+}
+
+// QuorumFromProto converts q. It checks what its users rely on: members sorted
+// by id, none twice; participants sorted, none twice, all of them members.
+func QuorumFromProto(q *skerrypb.Quorum) (quorum.Quorum, error) {
+	var c check
+	r := c.quorum("quorum", q)
+	return r, c.result()
+}
+
+func (c *check) quorum(field string, q *skerrypb.Quorum) quorum.Quorum {
+	if q == nil {
+		c.missing(field)
+		return quorum.Quorum{}
+	}
+	c.enter(field)
+	defer c.leave()
+	r := quorum.Quorum{
+		Cluster:    c.text("cluster", q.GetCluster(), MaxClusterBytes),
+		Job:        c.job("job", q.GetJob()),
+		ID:         c.rising("id", q.GetId()),
+		Round:      c.rising("round", q.GetRound()),
+		Members:    c.members("members", q.GetMembers()),
+		Settlement: c.settlement("settlement", q.GetSettlement()),
+		Reason:     c.text("reason", q.GetReason(), MaxTextBytes),
+		CreatedMs:  c.rising("created_ms", q.GetCreatedMs()),
+	}
+	if len(q.GetToken()) != TokenBytes {
+		c.fail("token", strconv.Itoa(len(q.GetToken()))+" bytes", strconv.Itoa(TokenBytes))
+	}
+	copy(r.Token[:], q.GetToken())
+	r.Participants = c.participants("participants", q.GetParticipants(), r.Members)
+	return r
+}
+
+// participants converts a sorted part of the members' ids.
+func (c *check) participants(field string, ids []string, members []quorum.Member) []quorum.ReplicaID {
+	if c.failed() || !c.count(field, len(ids), len(members)) {
+		return nil
+	}
+	r := make([]quorum.ReplicaID, len(ids))
+	next := 0
+	for i, id := range ids {
+		for next < len(members) && string(members[next].ReplicaID) < id {
+			next++
+		}
+		if next == len(members) || string(members[next].ReplicaID) != id {
+			c.element(field, i)
+			c.bad("id", id, "members' ids, sorted, none twice")
+			c.leave()
+			return nil
+		}
+		r[i] = members[next].ReplicaID
+		next++
+	}
+	return r
+}

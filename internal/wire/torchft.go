@@ -1,0 +1,109 @@
+package wire
+
+import (
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/skerry-ft/skerry/internal/wire/torchftpb"
+	"github.com/skerry-ft/skerry/quorum"
+)
+
+// MemberFromTorchft converts the requester of a torchft quorum call. A world
+// size of 0 counts as 1: torchft's own client leaves it out by default.
+func MemberFromTorchft(m *torchftpb.QuorumMember) (quorum.Member, error) {
+	var c check
+	if m == nil {
+		c.missing("requester")
+		return quorum.Member{}, c.result()
+	}
+	c.enter("requester")
+	r := c.torchftMember(m)
+	return r, c.result()
+}
+
+func (c *check) torchftMember(m *torchftpb.QuorumMember) quorum.Member {
+	worldSize := min(c.counter("world_size", m.GetWorldSize()), MaxGroupWorldSize+1)
+	return quorum.Member{
+		ReplicaID:      c.id("replica_id", m.GetReplicaId()),
+		Address:        c.text("address", m.GetAddress(), MaxAddressBytes),
+		StoreAddress:   c.text("store_address", m.GetStoreAddress(), MaxAddressBytes),
+		GroupWorldSize: int(c.number("world_size", max(int64(worldSize), 1), 1, MaxGroupWorldSize)),
+		Position:       quorum.Position{Step: c.rising("step", m.GetStep())},
+		ShrinkOnly:     m.GetShrinkOnly(),
+		CommitFailures: c.rising("commit_failures", m.GetCommitFailures()),
+		Data:           c.data("data", m.GetData(), MaxDataBytes),
+	}
+}
+
+// MemberToTorchft converts m into what torchft's clients know of a member.
+func MemberToTorchft(m quorum.Member) *torchftpb.QuorumMember {
+	return &torchftpb.QuorumMember{
+		ReplicaId:      string(m.ReplicaID),
+		Address:        m.Address,
+		StoreAddress:   m.StoreAddress,
+		Step:           m.Position.Step,
+		WorldSize:      uint64(m.GroupWorldSize),
+		ShrinkOnly:     m.ShrinkOnly,
+		Data:           m.Data,
+		CommitFailures: m.CommitFailures,
+	}
+}
+
+// QuorumToTorchft converts q. torchft's participants are our members: its
+// clients compute from the steps who heals.
+func QuorumToTorchft(q quorum.Quorum) *torchftpb.Quorum {
+	r := &torchftpb.Quorum{
+		QuorumId:     q.ID,
+		Participants: make([]*torchftpb.QuorumMember, len(q.Members)),
+		Created:      timestamppb.New(time.UnixMilli(q.CreatedMs)),
+	}
+	for i, m := range q.Members {
+		r.Participants[i] = MemberToTorchft(m)
+	}
+	return r
+}
+
+// QuorumFromTorchft converts the answer of a torchft lighthouse. It has no
+// round, token or settlement; all members participate.
+func QuorumFromTorchft(q *torchftpb.Quorum) (quorum.Quorum, error) {
+	var c check
+	if q == nil {
+		c.missing("quorum")
+		return quorum.Quorum{}, c.result()
+	}
+	c.enter("quorum")
+	r := quorum.Quorum{
+		ID:        c.rising("quorum_id", q.GetQuorumId()),
+		CreatedMs: c.rising("created", max(0, q.GetCreated().AsTime().UnixMilli())),
+	}
+	if !c.count("participants", len(q.GetParticipants()), MaxMembers) {
+		return quorum.Quorum{}, c.result()
+	}
+	for i, m := range q.GetParticipants() {
+		c.element("participants", i)
+		member := c.torchftMember(m)
+		if i > 0 && member.ReplicaID <= r.Members[i-1].ReplicaID {
+			c.bad("replica_id", string(member.ReplicaID), "sorted ids, none twice")
+		}
+		c.leave()
+		r.Members = append(r.Members, member)
+		r.Participants = append(r.Participants, member.ReplicaID)
+	}
+	return r, c.result()
+}
+
+// JobPrefix returns the part of a torchft replica id before the first '/', by
+// which its client may name a job; ok is false if there is none, or if it
+// cannot be a job's name.
+func JobPrefix(id quorum.ReplicaID) (job string, ok bool) {
+	name, _, found := strings.Cut(string(id), "/")
+	if !found || name == "" {
+		return "", false
+	}
+	if _, err := CheckJob(name); err != nil {
+		return "", false
+	}
+	return name, true
+}

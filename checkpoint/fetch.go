@@ -1,0 +1,402 @@
+package checkpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+)
+
+const (
+	// pollWait is how long a donor is asked to hold a request that comes
+	// early. It answers by then in any case, which shows that it lives.
+	pollWait = time.Second
+	// askOthersAfter is when the manifest is asked of the other donors, if
+	// the first has neither sent it nor failed.
+	askOthersAfter = 250 * time.Millisecond
+	// donorStrikes is how many failures in a row, without a whole chunk in
+	// between, make a fetch give a donor up.
+	donorStrikes = 3
+	// strikePause is the pause after a donor's failure, times the failures.
+	strikePause = 20 * time.Millisecond
+)
+
+// Reasons that end parts of a fetch.
+var (
+	errComplete = errors.New("checkpoint: fetch is complete")
+	errSilent   = errors.New("checkpoint: donor fell silent")
+)
+
+// fetch is one Fetch under way.
+type fetch struct {
+	client  *http.Client
+	version Version
+	proof   string // or ""
+	timeout time.Duration
+	streams int
+	log     zerolog.Logger
+	into    *view
+	stop    context.CancelCauseFunc
+	others  chan struct{} // closed when donors other than the first may ask
+	release func()        // closes it, once
+
+	mu struct {
+		sync.Mutex
+
+		plan *plan // set by the first manifest
+	}
+}
+
+// donor is one source of a fetch.
+type donor struct {
+	base *url.URL
+	stop context.CancelCauseFunc // ends all its streams
+
+	mu struct {
+		sync.Mutex
+
+		strikes int
+	}
+}
+
+// Fetch implements Transport. It asks the first donor for the manifest, and the
+// others too if that takes long; then every donor's streams take chunks from
+// one queue, straight into the tensors' memory. A chunk that breaks off goes on
+// from another donor at the byte where it broke.
+//
+// Errors: *MismatchError; ErrNoDonor joined with each donor's error, among them
+// ErrCorrupt; ctx's cause.
+func (t *HTTP) Fetch(ctx context.Context, v Version, donors []string, into State) (map[string]string, error) {
+	if err := v.check(); err != nil {
+		return nil, fmt.Errorf("fetch state: %w", err)
+	}
+	view, err := viewOf(into)
+	if err != nil {
+		return nil, fmt.Errorf("fetch state %s: %w", v, err)
+	}
+	if len(donors) == 0 || len(donors) > MaxDonors {
+		return nil, fmt.Errorf("fetch state %s: %d donors, want 1 to %d: %w", v, len(donors), MaxDonors, ErrNoDonor)
+	}
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	f := &fetch{
+		version: v, timeout: t.cfg.Timeout, streams: t.cfg.Streams, log: t.cfg.Log,
+		into: view, stop: stop, others: make(chan struct{}),
+	}
+	f.release = sync.OnceFunc(func() { close(f.others) })
+	if token := t.token(); len(token) > 0 {
+		f.proof = proof(token, v)
+	}
+	f.client = f.newClient()
+	defer f.client.CloseIdleConnections()
+	meta, err := f.run(ctx, donors)
+	if err != nil {
+		return nil, fmt.Errorf("fetch state %s: %w", v, err)
+	}
+	return meta, nil
+}
+
+// newClient makes connections that belong to this fetch alone. No proxy, no
+// redirect: bytes come from the donors that the caller named.
+func (f *fetch) newClient() *http.Client {
+	return &http.Client{
+		Transport: &http.Transport{
+			DialContext:            (&net.Dialer{Timeout: f.timeout}).DialContext,
+			DisableCompression:     true,
+			MaxIdleConnsPerHost:    f.streams + 1,
+			MaxResponseHeaderBytes: 64 << 10,
+			ReadBufferSize:         64 << 10,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// run works with all donors until the state is there or none is left.
+func (f *fetch) run(ctx context.Context, donors []string) (map[string]string, error) {
+	timer := time.AfterFunc(askOthersAfter, f.release)
+	defer timer.Stop()
+	errs := make([]error, len(donors))
+	var wg sync.WaitGroup
+	for i, base := range donors {
+		wg.Go(func() {
+			errs[i] = f.donor(ctx, base, i == 0)
+			f.release()
+		})
+	}
+	wg.Wait()
+	p := f.plan()
+	if p != nil && p.left() == 0 {
+		if err := checkBools(&p.layout, p.memory); err != nil {
+			return nil, err
+		}
+		return p.metadata(), nil
+	}
+	if err := ended(ctx); err != nil {
+		return nil, errors.Join(err, errors.Join(errs...))
+	}
+	return nil, errors.Join(append([]error{ErrNoDonor}, errs...)...)
+}
+
+func (f *fetch) plan() *plan {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.mu.plan
+}
+
+// donor works with one donor until the fetch is complete (nil) or this donor
+// is given up.
+func (f *fetch) donor(ctx context.Context, base string, first bool) error {
+	u, err := parseBase(base)
+	if err != nil {
+		return err
+	}
+	if !first {
+		select {
+		case <-f.others:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	d := &donor{base: u, stop: stop}
+	err = f.workWith(ctx, d)
+	if err == nil || errors.Is(context.Cause(ctx), errComplete) {
+		return nil
+	}
+	f.log.Warn().Err(err).Str("donor", base).Str("version", string(f.version)).Msg("donor given up")
+	return fmt.Errorf("donor %s: %w", base, err)
+}
+
+func (f *fetch) workWith(ctx context.Context, d *donor) error {
+	m, err := f.manifest(ctx, d)
+	if err != nil {
+		return err
+	}
+	p, err := f.adopt(m)
+	if err != nil {
+		return err
+	}
+	errs := make([]error, f.streams)
+	var wg sync.WaitGroup
+	for i := range errs {
+		wg.Go(func() { errs[i] = f.stream(ctx, d, p) })
+	}
+	wg.Wait()
+	if p.left() == 0 {
+		f.stop(errComplete)
+		return nil
+	}
+	return errors.Join(errs...)
+}
+
+// parseBase reads a donor's Metadata.
+func parseBase(base string) (*url.URL, error) {
+	u, err := url.Parse(base)
+	if err != nil {
+		return nil, fmt.Errorf("donor address: %w", err)
+	}
+	if (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" || u.User != nil {
+		return nil, fmt.Errorf("donor address %q, want http://host:port", clip(base))
+	}
+	return u, nil
+}
+
+// adopt makes m the plan if it is the first, and else compares it: donors at
+// one position hold the same bytes (C1), and one that does not is left alone.
+func (f *fetch) adopt(m *manifest) (*plan, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if p := f.mu.plan; p != nil {
+		if !p.sameBytes(m) {
+			return nil, corrupt("its bytes differ from the first donor's at the same version")
+		}
+		return p, nil
+	}
+	memory, err := f.into.arrange(&m.layout)
+	if err != nil {
+		f.stop(err)
+		return nil, err
+	}
+	f.mu.plan = newPlan(m, memory)
+	f.release()
+	return f.mu.plan, nil
+}
+
+// manifest asks d for the manifest until it is staged there.
+func (f *fetch) manifest(ctx context.Context, d *donor) (*manifest, error) {
+	for {
+		var m *manifest
+		err := f.get(ctx, d, pollWait, "/v1/manifest", url.Values{}, func(_ int64, body io.Reader) error {
+			var err error
+			m, err = readManifest(body)
+			return err
+		})
+		if err == nil {
+			return m, nil
+		}
+		if ref, ok := errors.AsType[*refusal](err); ok && ref.status == http.StatusTooEarly {
+			continue // the donor held the request, so this does not spin
+		}
+		if err := d.strike(ctx, err); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// stream takes chunks and fetches them from d, until none is left or d is
+// given up.
+func (f *fetch) stream(ctx context.Context, d *donor, p *plan) error {
+	for {
+		c := p.take(ctx)
+		if c == nil {
+			return ended(ctx)
+		}
+		err := f.chunk(ctx, d, c)
+		if err == nil {
+			d.clear()
+			p.finish()
+			continue
+		}
+		p.giveBack(c)
+		if err := d.strike(ctx, err); err != nil {
+			return err
+		}
+	}
+}
+
+// strike counts a failure. It pauses and returns nil while d deserves another
+// try, and else ends d's streams and returns what d is given up for.
+func (d *donor) strike(ctx context.Context, err error) error {
+	d.mu.Lock()
+	d.mu.strikes++
+	n := d.mu.strikes
+	d.mu.Unlock()
+	if n >= donorStrikes || ctx.Err() != nil {
+		d.stop(err)
+		return err
+	}
+	pause := time.NewTimer(time.Duration(n) * strikePause)
+	defer pause.Stop()
+	select {
+	case <-pause.C:
+	case <-ctx.Done():
+		return err
+	}
+	return nil
+}
+
+// clear forgets failures, after a success.
+func (d *donor) clear() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.mu.strikes = 0
+}
+
+// chunk fetches what is missing of c from d and checks it.
+func (f *fetch) chunk(ctx context.Context, d *donor, c *chunk) error {
+	want := c.to - c.from - c.got
+	q := url.Values{"from": {strconv.FormatInt(c.from+c.got, 10)}, "n": {strconv.FormatInt(want, 10)}}
+	err := f.get(ctx, d, 0, "/v1/data", q, func(length int64, body io.Reader) error {
+		if length != want {
+			return corrupt("donor announced %d bytes, want %d", length, want)
+		}
+		for _, part := range c.rest() {
+			if err := c.fill(body, part); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("chunk at %d: %w", c.from, err)
+	}
+	if c.sum != c.want {
+		got := c.sum
+		c.reset()
+		return corrupt("chunk at %d has checksum %08x, want %08x", c.from, got, c.want)
+	}
+	return nil
+}
+
+// fill reads part from body, and checksums each piece while it is in the cache.
+func (c *chunk) fill(body io.Reader, part []byte) error {
+	for len(part) > 0 {
+		n, err := body.Read(part[:min(len(part), copyStep)])
+		c.sum = crc32.Update(c.sum, castagnoli, part[:n])
+		c.got += int64(n)
+		part = part[n:]
+		if err != nil && len(part) > 0 {
+			if errors.Is(err, io.EOF) {
+				err = io.ErrUnexpectedEOF
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// get sends one request and hands the body to read. The donor must answer
+// within hold, which is how long it may wait for the version, plus the timeout,
+// and then never pause longer than the timeout.
+func (f *fetch) get(
+	ctx context.Context, d *donor, hold time.Duration, path string, q url.Values,
+	read func(length int64, body io.Reader) error,
+) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	watch := time.AfterFunc(hold+f.timeout, func() { cancel(errSilent) })
+	defer watch.Stop()
+	q.Set("version", string(f.version))
+	u := d.base.JoinPath(path)
+	u.RawQuery = q.Encode()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	if err != nil {
+		return fmt.Errorf("make request: %w", err)
+	}
+	req.Header.Set(headerWait, strconv.FormatInt(hold.Milliseconds(), 10))
+	if f.proof != "" {
+		req.Header.Set(headerProof, f.proof)
+	}
+	resp, err := f.client.Do(req)
+	if err != nil {
+		return cause(ctx, err)
+	}
+	defer func() { _ = resp.Body.Close() }() // the error, if any, came with the last read
+	if resp.StatusCode != http.StatusOK {
+		return &refusal{status: resp.StatusCode, text: readText(resp.Body)}
+	}
+	return cause(ctx, read(resp.ContentLength, &watched{r: resp.Body, timer: watch, timeout: f.timeout}))
+}
+
+// cause prefers why ctx ended over what the network made of it.
+func cause(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		return errors.Join(context.Cause(ctx), err)
+	}
+	return err
+}
+
+// watched winds the timer up with every read that brings bytes.
+type watched struct {
+	r       io.Reader
+	timer   *time.Timer
+	timeout time.Duration
+}
+
+func (w *watched) Read(p []byte) (int, error) {
+	n, err := w.r.Read(p)
+	if n > 0 {
+		w.timer.Reset(w.timeout)
+	}
+	return n, err
+}

@@ -1,0 +1,274 @@
+package checkpoint
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/bits"
+	"slices"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/skerry-ft/skerry/pg"
+)
+
+// What a header may hold, whoever wrote it.
+const (
+	// MaxHeaderBytes bounds the JSON header of a state.
+	MaxHeaderBytes = 64 << 20
+	// MaxTensors bounds the tensors of one state.
+	MaxTensors = 1 << 20
+	// MaxDims bounds the dimensions of one tensor.
+	MaxDims = 32
+	// MaxNameBytes bounds a tensor's name.
+	MaxNameBytes = 4096
+	// MaxStateBytes bounds the tensors of one state together.
+	MaxStateBytes = 1 << 44
+)
+
+// metadataKey is the one key of a safetensors header that is not a tensor.
+const metadataKey = "__metadata__"
+
+// lengthBytes is the size of the little-endian header length in front.
+const lengthBytes = 8
+
+// dataAlign is what the header is padded to with spaces, so that tensors that
+// are mapped from a file are aligned for every dtype.
+const dataAlign = 16
+
+// entry is one tensor of a layout: what it is, and where its bytes lie in the
+// data section.
+type entry struct {
+	TensorInfo
+	from, to int64
+}
+
+// layout is what a safetensors header says: every tensor by offset, without
+// holes or overlaps, and the metadata.
+type layout struct {
+	entries []entry // by offset
+	meta    map[string]string
+}
+
+// size is the length of the data section.
+func (l *layout) size() int64 {
+	if len(l.entries) == 0 {
+		return 0
+	}
+	return l.entries[len(l.entries)-1].to
+}
+
+// infos lists the tensors by name.
+func (l *layout) infos() []TensorInfo {
+	out := make([]TensorInfo, len(l.entries))
+	for i, e := range l.entries {
+		out[i] = e.TensorInfo
+	}
+	sortInfos(out)
+	return out
+}
+
+// appendHeader appends the length and the header of l: the beginning of a
+// safetensors file. The text is the same for equal layouts, byte for byte.
+func (l *layout) appendHeader(b []byte) ([]byte, error) {
+	start := len(b)
+	b = append(b, make([]byte, lengthBytes)...)
+	b = append(b, '{')
+	if len(l.meta) > 0 {
+		meta, err := json.Marshal(l.meta) // sorts keys
+		if err != nil {
+			return nil, fmt.Errorf("encode metadata: %w", err)
+		}
+		b = append(b, `"`+metadataKey+`":`...)
+		b = append(b, meta...)
+	}
+	for i, e := range l.entries {
+		if i > 0 || len(l.meta) > 0 {
+			b = append(b, ',')
+		}
+		var err error
+		if b, err = e.appendJSON(b); err != nil {
+			return nil, err
+		}
+	}
+	b = append(b, '}')
+	for (len(b)-start)%dataAlign != 0 {
+		b = append(b, ' ')
+	}
+	n := len(b) - start - lengthBytes
+	if n > MaxHeaderBytes {
+		return nil, fmt.Errorf("header of %d bytes, want at most %d", n, MaxHeaderBytes)
+	}
+	binary.LittleEndian.PutUint64(b[start:], uint64(n))
+	return b, nil
+}
+
+func (e entry) appendJSON(b []byte) ([]byte, error) {
+	name, err := json.Marshal(e.Name)
+	if err != nil {
+		return nil, fmt.Errorf("encode name %q: %w", e.Name, err)
+	}
+	b = append(b, name...)
+	b = append(b, `:{"dtype":"`...)
+	b = append(b, dtypeName(e.DType)...)
+	b = append(b, `","shape":[`...)
+	for i, d := range e.Shape {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = strconv.AppendInt(b, int64(d), 10)
+	}
+	b = append(b, `],"data_offsets":[`...)
+	b = strconv.AppendInt(b, e.from, 10)
+	b = append(b, ',')
+	b = strconv.AppendInt(b, e.to, 10)
+	return append(b, `]}`...), nil
+}
+
+// readHeader reads a length and a header from r. It allocates no more than
+// what r has sent so far, whatever the length claims.
+func readHeader(r io.Reader) (*layout, error) {
+	var length [lengthBytes]byte
+	if _, err := io.ReadFull(r, length[:]); err != nil {
+		return nil, fmt.Errorf("read header length: %w", truncated(err))
+	}
+	n := binary.LittleEndian.Uint64(length[:])
+	if n > MaxHeaderBytes {
+		return nil, corrupt("header length = %d, want at most %d", n, MaxHeaderBytes)
+	}
+	var text bytes.Buffer
+	if _, err := io.CopyN(&text, r, int64(n)); err != nil {
+		return nil, fmt.Errorf("read header: %w", truncated(err))
+	}
+	return parseHeader(text.Bytes())
+}
+
+// parseHeader reads the JSON text of a header, which may come from anybody.
+func parseHeader(text []byte) (*layout, error) {
+	if len(text) == 0 || text[0] != '{' {
+		return nil, corrupt("header does not begin with {")
+	}
+	if !utf8.Valid(text) {
+		return nil, corrupt("header is not UTF-8")
+	}
+	p := headerParser{dec: json.NewDecoder(bytes.NewReader(text))}
+	p.dec.UseNumber()
+	l, err := p.header()
+	if err != nil {
+		return nil, err
+	}
+	if rest := bytes.TrimRight(text[p.dec.InputOffset():], " \t\r\n"); len(rest) > 0 {
+		return nil, corrupt("%d bytes after the header's end", len(rest))
+	}
+	if err := l.check(); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// check orders the entries by offset and refuses holes and overlaps.
+func (l *layout) check() error {
+	slices.SortFunc(l.entries, func(a, b entry) int {
+		switch {
+		case a.from != b.from:
+			return cmp.Compare(a.from, b.from)
+		case a.to != b.to:
+			return cmp.Compare(a.to, b.to)
+		}
+		return cmp.Compare(a.Name, b.Name)
+	})
+	var at int64
+	for _, e := range l.entries {
+		switch {
+		case e.from < at:
+			return corrupt("tensor %q overlaps the one before it at offset %d", e.Name, e.from)
+		case e.from > at:
+			return corrupt("hole before tensor %q: offset %d, want %d", e.Name, e.from, at)
+		}
+		at = e.to
+	}
+	return nil
+}
+
+// byteSize is the size of a tensor, or false if it overflows or exceeds
+// MaxStateBytes.
+func (t TensorInfo) byteSize() (int64, bool) {
+	n := uint64(t.DType.Size())
+	for _, d := range t.Shape {
+		if d < 0 {
+			return 0, false
+		}
+		hi, lo := bits.Mul64(n, uint64(d))
+		if hi != 0 || lo > MaxStateBytes {
+			return 0, false
+		}
+		n = lo
+	}
+	return int64(n), true
+}
+
+// corrupt wraps ErrCorrupt with what is wrong.
+func corrupt(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrCorrupt, fmt.Sprintf(format, args...))
+}
+
+// truncated turns an early end of the bytes into ErrCorrupt and leaves other
+// errors alone.
+func truncated(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return corrupt("bytes end early")
+	}
+	return err
+}
+
+// dtypeName is d's name in the format, or "" for an invalid one. C128 is ours:
+// the format has no complex128, and other readers refuse a file that holds it.
+func dtypeName(d pg.DType) string {
+	switch d {
+	case pg.Uint8DType:
+		return "U8"
+	case pg.Int8DType:
+		return "I8"
+	case pg.Int16DType:
+		return "I16"
+	case pg.Int32DType:
+		return "I32"
+	case pg.Int64DType:
+		return "I64"
+	case pg.Uint16DType:
+		return "U16"
+	case pg.Uint32DType:
+		return "U32"
+	case pg.Uint64DType:
+		return "U64"
+	case pg.BoolDType:
+		return "BOOL"
+	case pg.Float16DType:
+		return "F16"
+	case pg.BFloat16DType:
+		return "BF16"
+	case pg.Float32DType:
+		return "F32"
+	case pg.Float64DType:
+		return "F64"
+	case pg.Complex64DType:
+		return "C64"
+	case pg.Complex128DType:
+		return "C128"
+	}
+	return ""
+}
+
+// dtypeOf is the inverse of dtypeName.
+func dtypeOf(name string) (pg.DType, bool) {
+	for _, d := range pg.DTypes() {
+		if name != "" && dtypeName(d) == name {
+			return d, true
+		}
+	}
+	return pg.InvalidDType, false
+}

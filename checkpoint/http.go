@@ -1,0 +1,339 @@
+package checkpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+)
+
+// Bounds of the HTTP transport.
+const (
+	// MaxVersionBytes bounds a Version.
+	MaxVersionBytes = 512
+	// MaxDonors bounds the donors of one Fetch.
+	MaxDonors = 256
+	// MaxStreams bounds the connections of one Fetch to one donor.
+	MaxStreams = 16
+	// MaxRequests bounds the requests that a donor works on at one time;
+	// more are told to come back.
+	MaxRequests = 1024
+)
+
+// HTTPConfig says how an [HTTP] transport listens and fetches.
+type HTTPConfig struct {
+	// Listen is the "host:port" that targets connect to; port 0 takes a free
+	// one. Empty means "127.0.0.1:0".
+	Listen string
+
+	// Advertise is the "host" or "host:port" that Metadata names. Empty means
+	// the listener's own address, which must then be a specific one.
+	Advertise string
+
+	// Timeout is how long a peer may be silent in the middle of an exchange
+	// before it counts as gone; 0 means 5 s. Too low takes a busy donor for a
+	// dead one; too high delays going on with another. It does not bound the
+	// wait for a version that is not staged yet: that ends with the ctx.
+	Timeout time.Duration
+
+	// ChunkBytes is the unit of checksums and of sharing work out, between
+	// MinChunkBytes and MaxChunkBytes; 0 means DefaultChunkBytes. Donors of
+	// one fetch must agree on it.
+	ChunkBytes int
+
+	// Streams is the number of connections to each donor of a Fetch, at most
+	// MaxStreams; 0 means 2. One stream cannot fill a fast link; many take
+	// turns on the cores.
+	Streams int
+
+	// Token is the secret that targets prove knowledge of; empty lets anybody
+	// read. SetToken changes it with the quorum.
+	Token []byte
+
+	// Log takes events; the zero value drops them.
+	Log zerolog.Logger
+}
+
+// Validate returns all problems, joined.
+func (c HTTPConfig) Validate() error {
+	var errs []error
+	if c.Timeout < 0 {
+		errs = append(errs, fmt.Errorf("Timeout = %v, want 0 or more", c.Timeout))
+	}
+	if c.ChunkBytes != 0 && (c.ChunkBytes < MinChunkBytes || c.ChunkBytes > MaxChunkBytes) {
+		errs = append(errs, fmt.Errorf("ChunkBytes = %d, want 0 or %d to %d", c.ChunkBytes, MinChunkBytes, MaxChunkBytes))
+	}
+	if c.Streams < 0 || c.Streams > MaxStreams {
+		errs = append(errs, fmt.Errorf("Streams = %d, want 0 to %d", c.Streams, MaxStreams))
+	}
+	if c.Listen != "" {
+		if _, _, err := net.SplitHostPort(c.Listen); err != nil {
+			errs = append(errs, fmt.Errorf("Listen = %q, want host:port: %w", c.Listen, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (c HTTPConfig) withDefaults() HTTPConfig {
+	if c.Listen == "" {
+		c.Listen = "127.0.0.1:0"
+	}
+	if c.Timeout == 0 {
+		c.Timeout = 5 * time.Second
+	}
+	if c.ChunkBytes == 0 {
+		c.ChunkBytes = DefaultChunkBytes
+	}
+	if c.Streams == 0 {
+		c.Streams = 2
+	}
+	return c
+}
+
+// HTTP is the Transport over HTTP: a donor serves one staged copy, a target
+// fetches it from all donors at once. Safe for concurrent use.
+//
+//	GET /v1/manifest?version=V         what V holds, and its chunks' checksums
+//	GET /v1/data?version=V&from=A&n=N  N bytes of V's data section
+//	GET /v1/state?version=V            V as one safetensors file
+//
+// NewHTTP listens; Run serves until its ctx ends or Close.
+type HTTP struct {
+	cfg    HTTPConfig
+	ln     net.Listener
+	base   string // URL without trailing slash
+	server *http.Server
+	stage  *stage
+	gate   *gate
+	serve  chan struct{} // holds one token: one Serve at a time
+
+	mu struct {
+		sync.Mutex
+
+		token []byte
+	}
+}
+
+var _ Transport = (*HTTP)(nil)
+
+// NewHTTP validates cfg and listens. It starts nothing: call Run.
+func NewHTTP(cfg HTTPConfig) (*HTTP, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("checkpoint: %w", err)
+	}
+	cfg = cfg.withDefaults()
+	ln, err := net.Listen("tcp", cfg.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("listen for heals: %w", err)
+	}
+	base, err := advertised(ln.Addr().(*net.TCPAddr), cfg.Advertise)
+	if err != nil {
+		return nil, errors.Join(err, ln.Close())
+	}
+	t := &HTTP{cfg: cfg, ln: ln, base: base, stage: newStage(), gate: newGate(), serve: make(chan struct{}, 1)}
+	t.mu.token = slices.Clone(cfg.Token)
+	t.server = &http.Server{
+		Handler:           t.handler(),
+		ReadHeaderTimeout: cfg.Timeout,
+		MaxHeaderBytes:    64 << 10,
+	}
+	return t, nil
+}
+
+// advertised is the URL under which targets reach addr.
+func advertised(addr *net.TCPAddr, advertise string) (string, error) {
+	port := strconv.Itoa(addr.Port)
+	if advertise == "" {
+		if addr.IP.IsUnspecified() {
+			return "", fmt.Errorf("checkpoint: Advertise is empty, want the host that peers dial when listening on %v", addr)
+		}
+		return "http://" + net.JoinHostPort(addr.IP.String(), port), nil
+	}
+	host := strings.Trim(advertise, "[]")
+	if h, p, err := net.SplitHostPort(advertise); err == nil {
+		host, port = h, p
+	}
+	base := "http://" + net.JoinHostPort(host, port)
+	if u, err := url.Parse(base); err != nil || u.Hostname() == "" {
+		return "", fmt.Errorf("checkpoint: Advertise = %q, want host or host:port", advertise)
+	}
+	return base, nil
+}
+
+// Run serves until ctx ends or Close, and returns nil then, once no request is
+// under way any more.
+func (t *HTTP) Run(ctx context.Context) error {
+	stop := context.AfterFunc(ctx, func() { _ = t.Close() }) // Close of a server reports listener errors only
+	defer stop()
+	err := t.server.Serve(t.ln)
+	t.gate.wait()
+	if err != nil && !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve heals: %w", err)
+	}
+	return nil
+}
+
+// Close stops serving: staged bytes are dropped, and requests under way are
+// cut off. Safe to call twice, and without Run.
+func (t *HTTP) Close() error {
+	t.stage.close()
+	t.gate.shut()
+	err := t.server.Close()
+	if lerr := t.ln.Close(); err == nil && lerr != nil && !errors.Is(lerr, net.ErrClosed) {
+		err = lerr
+	}
+	return err
+}
+
+// Metadata is this donor's base URL.
+func (t *HTTP) Metadata() string { return t.base }
+
+// SetToken replaces the secret: for states staged, and fetches begun, from now
+// on.
+func (t *HTTP) SetToken(token []byte) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.mu.token = slices.Clone(token)
+}
+
+func (t *HTTP) token() []byte {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.mu.token
+}
+
+// Serve implements Transport. It costs one copy and one checksum of s, and
+// keeps the memory for the next call.
+func (t *HTTP) Serve(ctx context.Context, v Version, s State) error {
+	if err := v.check(); err != nil {
+		return fmt.Errorf("serve state: %w", err)
+	}
+	select {
+	case t.serve <- struct{}{}:
+		defer func() { <-t.serve }()
+	case <-ctx.Done():
+		return fmt.Errorf("serve state %s: %w", v, context.Cause(ctx))
+	}
+	snap, err := t.snapshot(ctx, v, s)
+	if err == nil {
+		err = t.stage.publish(snap)
+	}
+	if err != nil {
+		return fmt.Errorf("serve state %s: %w", v, err)
+	}
+	t.cfg.Log.Debug().Str("version", string(v)).Int("bytes", len(snap.data)).Msg("state staged")
+	return nil
+}
+
+func (t *HTTP) snapshot(ctx context.Context, v Version, s State) (*snapshot, error) {
+	view, err := viewOf(s)
+	if err != nil {
+		return nil, err
+	}
+	m := &manifest{layout: view.layout, chunkBytes: int64(t.cfg.ChunkBytes)}
+	if n := chunkCount(m.size(), m.chunkBytes); n > MaxChunks {
+		return nil, fmt.Errorf("state of %d chunks of %d bytes, want at most %d", n, m.chunkBytes, MaxChunks)
+	}
+	head, err := m.appendHeader(nil)
+	if err != nil {
+		return nil, err
+	}
+	data := t.stage.memory(m.size())
+	if m.sums, err = copyIn(ctx, data, view, m.chunkBytes); err != nil {
+		return nil, err
+	}
+	return &snapshot{
+		version: v, token: t.token(), head: head, manifest: m.encode(head), data: data,
+		idle: make(chan struct{}), cut: make(chan struct{}),
+	}, nil
+}
+
+// Disallow implements Transport. Readers that are still there when ctx ends
+// are cut off, and ctx's cause is returned; the copy is dropped either way.
+func (t *HTTP) Disallow(ctx context.Context) error {
+	old := t.stage.withdraw()
+	if old == nil {
+		return nil
+	}
+	select {
+	case <-old.idle:
+		return nil
+	case <-ctx.Done():
+		close(old.cut)
+		return fmt.Errorf("wait for readers of state %s: %w", old.version, context.Cause(ctx))
+	}
+}
+
+// check refuses versions that are not short visible text.
+func (v Version) check() error {
+	if v == "" || len(v) > MaxVersionBytes {
+		return fmt.Errorf("version of %d bytes, want 1 to %d", len(v), MaxVersionBytes)
+	}
+	for _, r := range string(v) {
+		if r <= ' ' || r == 0x7f || r == '\uFFFD' {
+			return fmt.Errorf("version %q holds a space or control character", string(v))
+		}
+	}
+	return nil
+}
+
+// gate counts requests under way, so that Run can wait for them.
+type gate struct {
+	mu struct {
+		sync.Mutex
+
+		open int
+		shut bool
+		idle chan struct{} // closed once shut and none is open
+	}
+}
+
+func newGate() *gate {
+	g := &gate{}
+	g.mu.idle = make(chan struct{})
+	return g
+}
+
+func (g *gate) enter() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.mu.shut || g.mu.open == MaxRequests {
+		return false
+	}
+	g.mu.open++
+	return true
+}
+
+func (g *gate) leave() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.mu.open--
+	g.settleLocked()
+}
+
+func (g *gate) shut() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.mu.shut {
+		g.mu.shut = true
+		g.settleLocked()
+	}
+}
+
+func (g *gate) settleLocked() {
+	if g.mu.shut && g.mu.open == 0 {
+		close(g.mu.idle)
+	}
+}
+
+// wait blocks until shut was called and every request has left.
+func (g *gate) wait() { <-g.mu.idle }

@@ -1,0 +1,127 @@
+package checkpoint
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"slices"
+)
+
+// Bounds of how a state is cut.
+const (
+	// DefaultChunkBytes is the unit of checksums and of work that targets
+	// share out over donors.
+	DefaultChunkBytes = 4 << 20
+	// MinChunkBytes and MaxChunkBytes bound it.
+	MinChunkBytes = 4 << 10
+	MaxChunkBytes = 64 << 20
+	// MaxChunks bounds the chunks of one state.
+	MaxChunks = 1 << 24
+)
+
+// manifestMagic begins a manifest; the digit is the format's version.
+const manifestMagic = "SKM1"
+
+// manifestFixed is the size of what comes before the header: magic, chunk
+// bytes, chunk count.
+const manifestFixed = len(manifestMagic) + 4 + 4
+
+// crcBytes is the size of one checksum.
+const crcBytes = 4
+
+// castagnoli is the table of CRC32C. It is built once by the runtime, and is
+// never written.
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// manifest is a layout, how its data section is cut, and each chunk's CRC32C.
+//
+//	"SKM1" | chunk bytes u32 | chunks u32 | header length u64 | header JSON |
+//	chunks x CRC32C u32 | CRC32C of everything before u32     (little-endian)
+type manifest struct {
+	layout
+	chunkBytes int64
+	sums       []uint32 // by chunk
+}
+
+// chunkCount is how many chunks size bytes make.
+func chunkCount(size, chunkBytes int64) int64 { return (size + chunkBytes - 1) / chunkBytes }
+
+// bounds gives chunk i's part of the data section.
+func (m *manifest) bounds(i int) (from, to int64) {
+	from = int64(i) * m.chunkBytes
+	return from, min(from+m.chunkBytes, m.size())
+}
+
+// sameBytes tells whether both cut equal data in one way. Metadata may differ.
+func (m *manifest) sameBytes(o *manifest) bool {
+	return m.chunkBytes == o.chunkBytes && slices.Equal(m.sums, o.sums) &&
+		slices.EqualFunc(m.entries, o.entries, func(a, b entry) bool {
+			return a.from == b.from && a.to == b.to && a.equal(b.TensorInfo)
+		})
+}
+
+// encode gives the manifest's bytes; head is the layout's appendHeader.
+func (m *manifest) encode(head []byte) []byte {
+	b := make([]byte, 0, manifestFixed+len(head)+crcBytes*(len(m.sums)+1))
+	b = append(b, manifestMagic...)
+	b = binary.LittleEndian.AppendUint32(b, uint32(m.chunkBytes))
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(m.sums)))
+	b = append(b, head...)
+	for _, sum := range m.sums {
+		b = binary.LittleEndian.AppendUint32(b, sum)
+	}
+	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+}
+
+// readManifest reads what encode wrote, from a peer that may send anything. It
+// never allocates much more than has arrived.
+func readManifest(r io.Reader) (*manifest, error) {
+	sum := crc32.New(castagnoli)
+	body := io.TeeReader(r, sum)
+	var fixed [manifestFixed]byte
+	if _, err := io.ReadFull(body, fixed[:]); err != nil {
+		return nil, fmt.Errorf("read manifest: %w", truncated(err))
+	}
+	if string(fixed[:len(manifestMagic)]) != manifestMagic {
+		return nil, corrupt("manifest begins with %q, want %q", fixed[:len(manifestMagic)], manifestMagic)
+	}
+	m := &manifest{chunkBytes: int64(binary.LittleEndian.Uint32(fixed[len(manifestMagic):]))}
+	chunks := int64(binary.LittleEndian.Uint32(fixed[len(manifestMagic)+4:]))
+	if m.chunkBytes < MinChunkBytes || m.chunkBytes > MaxChunkBytes {
+		return nil, corrupt("chunk bytes = %d, want %d to %d", m.chunkBytes, MinChunkBytes, MaxChunkBytes)
+	}
+	l, err := readHeader(body)
+	if err != nil {
+		return nil, fmt.Errorf("read manifest: %w", err)
+	}
+	m.layout = *l
+	if want := chunkCount(m.size(), m.chunkBytes); chunks != want || chunks > MaxChunks {
+		return nil, corrupt("chunks = %d, want %d and at most %d", chunks, want, MaxChunks)
+	}
+	if m.sums, err = readSums(body, chunks); err != nil {
+		return nil, err
+	}
+	want := sum.Sum32()
+	var last [crcBytes]byte
+	if _, err := io.ReadFull(r, last[:]); err != nil {
+		return nil, fmt.Errorf("read manifest checksum: %w", truncated(err))
+	}
+	if got := binary.LittleEndian.Uint32(last[:]); got != want {
+		return nil, corrupt("manifest checksum %08x, want %08x", got, want)
+	}
+	return m, nil
+}
+
+func readSums(r io.Reader, chunks int64) ([]uint32, error) {
+	var raw bytes.Buffer
+	if _, err := io.CopyN(&raw, r, chunks*crcBytes); err != nil {
+		return nil, fmt.Errorf("read chunk checksums: %w", truncated(err))
+	}
+	sums := make([]uint32, chunks)
+	for i := range sums {
+		sums[i] = binary.LittleEndian.Uint32(raw.Bytes()[i*crcBytes:])
+	}
+	return sums, nil
+}

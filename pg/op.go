@@ -41,7 +41,7 @@ const (
 	BAnd
 	BOr
 	BXor
-	PreMulSum // each rank's elements times Op.Factor, then Sum
+	PreMulSum // each rank's elements times Op.Factor (equal on all ranks), then Sum
 	reduceOpCount
 )
 
@@ -78,6 +78,12 @@ type Op struct {
 	Seq   uint64
 	Epoch Epoch
 	Round int64
+
+	// Source is filled by the backend before it completes a KindRecv op: the
+	// rank that the message came from.
+	Source int
+
+	call *call // the pooled memory this op is part of, or nil
 }
 
 // MaxBallotBytes bounds Op.Ballot.

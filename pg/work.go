@@ -8,25 +8,36 @@ import (
 // Work is an op under way. The zero value is not usable; backends make one
 // with NewWork. Safe for concurrent use.
 type Work struct {
-	op *Op
+	op   *Op
+	call *call // where the Work lies, if its memory is shared with the op's
 
 	mu struct {
 		sync.Mutex
 
-		finished bool
-		err      error
-		done     chan struct{} // made on demand
-		then     []func(error)
+		completing bool // the first Complete is running functions of then
+		finished   bool
+		err        error
+		done       chan struct{} // made on demand
+		first      func(error)   // the first function of Then: mostly the only one
+		then       []func(error)
 	}
 }
 
-// NewWork returns a pending Work for op.
-func NewWork(op *Op) *Work { return &Work{op: op} }
+// NewWork returns a pending Work for op. It takes the memory that a verb of
+// Group set aside with the op, if that is free, and else allocates.
+func NewWork(op *Op) *Work {
+	if c := op.call; c != nil && c.taken.CompareAndSwap(false, true) {
+		return &c.work
+	}
+	return &Work{op: op}
+}
 
-// Finished returns a Work that is done with err, for ops that never start.
+// Finished returns a Work that is done with err, for ops that never start. It
+// is released already.
 func Finished(op *Op, err error) *Work {
 	w := NewWork(op)
 	w.Complete(err)
+	w.Release()
 	return w
 }
 
@@ -38,26 +49,42 @@ func (w *Work) Op() *Op { return w.op }
 // given to Then run on the caller's goroutine before waiters wake.
 func (w *Work) Complete(err error) {
 	w.mu.Lock()
-	if w.mu.finished {
+	if w.mu.completing {
 		w.mu.Unlock()
 		return
 	}
-	then := w.mu.then
-	w.mu.then = nil
-	w.mu.Unlock()
-	for _, f := range then {
-		f(err)
+	w.mu.completing = true
+	for w.mu.first != nil || len(w.mu.then) > 0 {
+		first, then := w.mu.first, w.mu.then
+		w.mu.first, w.mu.then = nil, nil
+		w.mu.Unlock()
+		if first != nil {
+			first(err)
+		}
+		for _, f := range then {
+			f(err)
+		}
+		w.mu.Lock()
 	}
-	w.mu.Lock()
 	w.mu.finished, w.mu.err = true, err
-	late, done := w.mu.then, w.mu.done
-	w.mu.then = nil
+	done := w.mu.done
 	w.mu.Unlock()
-	for _, f := range late {
-		f(err)
-	}
 	if done != nil {
 		close(done)
+	}
+	if w.call != nil && w.call.wake != nil {
+		w.call.wake <- struct{}{} // capacity 1, and this is the only send
+	}
+}
+
+// Release tells that the backend that made w keeps no reference to w or its op
+// any more, so that their memory may serve another call. A backend calls it at
+// most once, after Complete has returned and after its last use of both; it
+// must be sure that no other goroutine of its own still holds w, say to abort
+// it. Calling it is optional: without it blocking verbs allocate.
+func (w *Work) Release() {
+	if w.call != nil {
+		w.call.release(heldByBackend)
 	}
 }
 
@@ -65,14 +92,18 @@ func (w *Work) Complete(err error) {
 // goroutine that completes it. f must not block.
 func (w *Work) Then(f func(error)) {
 	w.mu.Lock()
-	if !w.mu.finished {
-		w.mu.then = append(w.mu.then, f)
+	if w.mu.finished {
+		err := w.mu.err
 		w.mu.Unlock()
+		f(err)
 		return
 	}
-	err := w.mu.err
+	if w.mu.first == nil && len(w.mu.then) == 0 {
+		w.mu.first = f
+	} else {
+		w.mu.then = append(w.mu.then, f)
+	}
 	w.mu.Unlock()
-	f(err)
 }
 
 // Done is closed when the Work is done.
@@ -86,6 +117,13 @@ func (w *Work) Done() <-chan struct{} {
 		}
 	}
 	return w.mu.done
+}
+
+// Finished tells whether the Work is done.
+func (w *Work) Finished() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.mu.finished
 }
 
 // Err is nil while the Work is pending and after success.

@@ -1,0 +1,218 @@
+package pg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// Group is what users hold: the verbs of torch.distributed over a Backend.
+//
+// Blocking verbs end when the result is complete on this rank, the op failed,
+// or ctx ended. In the last case the whole epoch is aborted with ctx's cause,
+// on all ranks, since the peers wait for an op that will never be; the verb
+// then waits until nothing touches its tensors any more, and returns the
+// cause. Async verbs return a Work, whose op fails at Config.Timeout.
+//
+// Every rank must call the same verbs in the same order. After any error but
+// ErrInvalidOp and ErrNotParticipating the group is broken until Configure, and
+// results are undefined.
+//
+// Safe for concurrent use, though concurrent verbs take an order that differs
+// from rank to rank unless the caller sees to it.
+type Group struct {
+	backend Backend
+	track   tracker // of what was configured through this Group
+	calls   sync.Pool
+}
+
+// NewGroup makes a group over b, which it owns from now on.
+func NewGroup(b Backend) *Group {
+	g := &Group{backend: b}
+	g.calls.New = func() any {
+		var c *call
+		c = newCall(func() { g.calls.Put(c) })
+		return c
+	}
+	return g
+}
+
+// Backend is the backend that NewGroup got.
+func (g *Group) Backend() Backend { return g.backend }
+
+// Configure makes this rank a part of the group that c describes; see
+// Backend.Configure.
+func (g *Group) Configure(ctx context.Context, c Config) error {
+	return g.track.configure(ctx, g.backend, c)
+}
+
+// Abort breaks the group: every pending op fails now with cause, on all ranks.
+// A Configure under way fails too. It is safe to call from any goroutine.
+func (g *Group) Abort(cause error) {
+	current, next := g.epochs()
+	g.backend.Abort(current, cause)
+	if next != current {
+		g.backend.Abort(next, cause)
+	}
+}
+
+// Err is the first cause since Configure, ErrUnconfigured before it, or nil.
+func (g *Group) Err() error { return g.backend.Err() }
+
+// Errored tells whether the group is broken.
+func (g *Group) Errored() bool {
+	err := g.backend.Err()
+	return err != nil && !errors.Is(err, ErrUnconfigured)
+}
+
+// Close ends the group and releases what the backend holds.
+func (g *Group) Close() error { return g.backend.Close() }
+
+// Ranker is implemented by decorators that show another rank and size than
+// Configure was told. Neither method blocks.
+type Ranker interface {
+	Rank() int
+	Size() int
+}
+
+// Size is the number of ranks; under Managed that of the participants. It is 0
+// before the first Configure.
+func (g *Group) Size() int {
+	if r, ok := find[Ranker](g.backend); ok {
+		return r.Size()
+	}
+	c, _ := g.config()
+	return c.WorldSize()
+}
+
+// Rank is this process's rank; -1 before the first Configure, and under Managed
+// while this replica does not participate.
+func (g *Group) Rank() int {
+	if r, ok := find[Ranker](g.backend); ok {
+		return r.Rank()
+	}
+	c, ok := g.config()
+	if !ok {
+		return -1
+	}
+	return c.Rank
+}
+
+// Submit starts any op and returns without waiting for a peer; the op and its
+// tensors belong to the group until the Work is done.
+func (g *Group) Submit(op *Op) *Work { return g.backend.Submit(op) }
+
+// Do runs any op as the blocking verbs do. It allocates a Work.
+func (g *Group) Do(ctx context.Context, op *Op) error {
+	if d, ok := ctx.Deadline(); ok && op.Deadline.IsZero() {
+		op.Deadline = d
+	}
+	w := g.backend.Submit(op)
+	select {
+	case <-w.Done():
+		return w.Err()
+	case <-ctx.Done():
+		return g.cancel(w, context.Cause(ctx))
+	}
+}
+
+// run submits the op of c, waits for it, and lets go of c.
+func (g *Group) run(ctx context.Context, c *call) error {
+	err := g.wait(ctx, c)
+	c.release(heldByCaller)
+	return err
+}
+
+// wait submits the op of c and waits for it, without allocating.
+func (g *Group) wait(ctx context.Context, c *call) error {
+	if d, ok := ctx.Deadline(); ok {
+		c.op.Deadline = d
+	}
+	w := g.backend.Submit(&c.op)
+	wake := (<-chan struct{})(c.wake)
+	if w != &c.work {
+		wake = w.Done()
+	}
+	select {
+	case <-wake:
+		return w.Err()
+	case <-ctx.Done():
+		return g.cancel(w, context.Cause(ctx))
+	}
+}
+
+// recheckEpoch is how often cancel looks whether the epoch has moved on.
+const recheckEpoch = 10 * time.Millisecond
+
+// cancel aborts the epoch of w, a pending Work, and waits for it to be done.
+// The epoch is read before w is seen pending, so it is that of w or an earlier
+// one, whose abort is a no-op: no innocent epoch is ever aborted. If it was
+// earlier (a Configure is just returning), the next look finds the right one.
+func (g *Group) cancel(w *Work, cause error) error {
+	retry := time.NewTicker(recheckEpoch)
+	defer retry.Stop()
+	var last Epoch
+	for first := true; ; first = false {
+		current, _ := g.epochs()
+		if w.Finished() {
+			if first {
+				return w.Err()
+			}
+			break
+		}
+		if first || current != last {
+			g.backend.Abort(current, cause)
+			last = current
+		}
+		select {
+		case <-w.Done():
+		case <-retry.C:
+		}
+	}
+	switch err := w.Err(); {
+	case err == nil: // Managed and Swallow report errors elsewhere
+		return cause
+	case errors.Is(err, cause):
+		return err
+	default:
+		return fmt.Errorf("%w: %w", cause, err)
+	}
+}
+
+func (g *Group) config() (Config, bool) {
+	if c, ok := find[Configured](g.backend); ok {
+		return c.Config()
+	}
+	return g.track.Config()
+}
+
+func (g *Group) epochs() (current, next Epoch) {
+	if t, ok := find[epochTracker](g.backend); ok {
+		return t.epochs()
+	}
+	if c, ok := find[Configured](g.backend); ok {
+		if config, ok := c.Config(); ok {
+			current = config.Epoch()
+		}
+		_, next = g.track.epochs()
+		return current, next
+	}
+	return g.track.epochs()
+}
+
+// find looks for an optional interface from the outermost decorator inwards.
+func find[T any](b Backend) (T, bool) {
+	for {
+		if t, ok := b.(T); ok {
+			return t, true
+		}
+		u, ok := b.(Unwrapper)
+		if !ok {
+			var none T
+			return none, false
+		}
+		b = u.Unwrap()
+	}
+}

@@ -1,0 +1,359 @@
+package pg
+
+import "unsafe"
+
+// A fold takes tileElements of every input in turn, so that the accumulator
+// (at most 16 KiB) stays in the first-level cache whatever the number of ranks:
+// memory is read once per input and written once. Kernels get the accumulator
+// and one input of the same length.
+const tileElements = 1024
+
+// fold is the part of an op that kernels need.
+type fold struct {
+	op      ReduceOp
+	divisor int
+	factor  float64
+}
+
+type integer interface {
+	uint8 | int8 | int16 | int32 | int64 | uint16 | uint32 | uint64
+}
+
+// tile gives elements [lo, hi) of b: in place if b is aligned for T, else
+// copied to scratch.
+func tile[T Element](b []byte, lo, hi int, scratch []T) []T {
+	var zero T
+	size := int(unsafe.Sizeof(zero))
+	part := b[lo*size : hi*size]
+	if s, ok := sliceOf[T](part); ok {
+		return s
+	}
+	copy(bytesOf(scratch), part)
+	return scratch[:hi-lo]
+}
+
+// put writes the accumulator to elements lo… of dst, which may be unaligned.
+func put[T Element](dst []byte, lo int, acc []T) {
+	var zero T
+	copy(dst[lo*int(unsafe.Sizeof(zero)):], bytesOf(acc))
+}
+
+func foldInts[T integer](dst []byte, inputs [][]byte, op ReduceOp) {
+	var accTile, scratch [tileElements]T
+	var zero T
+	n := len(dst) / int(unsafe.Sizeof(zero))
+	for lo := 0; lo < n; lo += tileElements {
+		hi := min(lo+tileElements, n)
+		acc := accTile[:hi-lo]
+		copy(acc, tile(inputs[0], lo, hi, scratch[:]))
+		for _, in := range inputs[1:] {
+			intKernel(op, acc, tile(in, lo, hi, scratch[:]))
+		}
+		put(dst, lo, acc)
+	}
+}
+
+func intKernel[T integer](op ReduceOp, acc, in []T) {
+	acc = acc[:len(in)] // drops the bounds checks below
+	switch op {
+	case Sum:
+		for i, v := range in {
+			acc[i] += v
+		}
+	case Product:
+		for i, v := range in {
+			acc[i] *= v
+		}
+	case Min:
+		for i, v := range in {
+			acc[i] = min(acc[i], v)
+		}
+	case Max:
+		for i, v := range in {
+			acc[i] = max(acc[i], v)
+		}
+	case BAnd:
+		for i, v := range in {
+			acc[i] &= v
+		}
+	case BOr:
+		for i, v := range in {
+			acc[i] |= v
+		}
+	case BXor:
+		for i, v := range in {
+			acc[i] ^= v
+		}
+	}
+}
+
+// foldBools normalises every byte first: memory that a peer filled may hold
+// other values than 0 and 1.
+func foldBools(dst []byte, inputs [][]byte, op ReduceOp) {
+	switch op {
+	case Min:
+		op = BAnd
+	case Max:
+		op = BOr
+	}
+	var accTile, clean [tileElements]uint8
+	for lo := 0; lo < len(dst); lo += tileElements {
+		hi := min(lo+tileElements, len(dst))
+		acc := accTile[:hi-lo]
+		normalise(acc, inputs[0][lo:hi])
+		for _, in := range inputs[1:] {
+			normalise(clean[:hi-lo], in[lo:hi])
+			intKernel(op, acc, clean[:hi-lo])
+		}
+		copy(dst[lo:hi], acc)
+	}
+}
+
+func normalise(dst, src []uint8) {
+	dst = dst[:len(src)]
+	for i, v := range src {
+		dst[i] = 0
+		if v != 0 {
+			dst[i] = 1
+		}
+	}
+}
+
+func foldFloat32(dst []byte, inputs [][]byte, f fold) {
+	var accTile, scratch [tileElements]float32
+	n := len(dst) / 4
+	for lo := 0; lo < n; lo += tileElements {
+		hi := min(lo+tileElements, n)
+		acc := accTile[:hi-lo]
+		copy(acc, tile(inputs[0], lo, hi, scratch[:]))
+		f.startFloat32(acc)
+		for _, in := range inputs[1:] {
+			f.addFloat32(acc, tile(in, lo, hi, scratch[:]))
+		}
+		f.finishFloat32(acc)
+		put(dst, lo, acc)
+	}
+}
+
+// foldHalves accumulates in float32. H says which of the two formats raw is in.
+func foldHalves(dst []byte, inputs [][]byte, f fold, h DType) {
+	var accTile, wideTile [tileElements]float32
+	var raw [tileElements]uint16
+	n := len(dst) / 2
+	for lo := 0; lo < n; lo += tileElements {
+		hi := min(lo+tileElements, n)
+		acc, wide := accTile[:hi-lo], wideTile[:hi-lo]
+		widen(h, acc, tile(inputs[0], lo, hi, raw[:]))
+		f.startFloat32(acc)
+		for _, in := range inputs[1:] {
+			widen(h, wide, tile(in, lo, hi, raw[:]))
+			f.addFloat32(acc, wide)
+		}
+		f.finishFloat32(acc)
+		round(h, raw[:hi-lo], acc)
+		put(dst, lo, raw[:hi-lo])
+	}
+}
+
+func widen(h DType, dst []float32, src []uint16) {
+	dst = dst[:len(src)]
+	if h == BFloat16DType {
+		for i, v := range src {
+			dst[i] = BFloat16(v).Float32()
+		}
+		return
+	}
+	for i, v := range src {
+		dst[i] = Float16(v).Float32()
+	}
+}
+
+func round(h DType, dst []uint16, src []float32) {
+	dst = dst[:len(src)]
+	if h == BFloat16DType {
+		for i, v := range src {
+			dst[i] = uint16(NewBFloat16(v))
+		}
+		return
+	}
+	for i, v := range src {
+		dst[i] = uint16(NewFloat16(v))
+	}
+}
+
+func (f fold) startFloat32(acc []float32) {
+	if f.op != PreMulSum {
+		return
+	}
+	factor := float32(f.factor)
+	for i := range acc {
+		acc[i] *= factor
+	}
+}
+
+func (f fold) addFloat32(acc, in []float32) {
+	acc = acc[:len(in)]
+	switch f.op {
+	case Sum, Avg:
+		addFloat32(acc, in)
+	case Product:
+		for i, v := range in {
+			acc[i] *= v
+		}
+	case Min:
+		for i, v := range in {
+			acc[i] = min(acc[i], v)
+		}
+	case Max:
+		for i, v := range in {
+			acc[i] = max(acc[i], v)
+		}
+	case PreMulSum:
+		factor := float32(f.factor)
+		for i, v := range in {
+			// The conversion forbids a fused multiply-add, which would round
+			// differently from one architecture to the next.
+			acc[i] += float32(v * factor)
+		}
+	}
+}
+
+func (f fold) finishFloat32(acc []float32) {
+	if f.op != Avg || f.divisor == 1 {
+		return
+	}
+	d := float32(f.divisor)
+	for i := range acc {
+		acc[i] /= d
+	}
+}
+
+// addFloat32 is the loop that training spends its reduction time in.
+func addFloat32(acc, in []float32) {
+	for len(in) >= 8 && len(acc) >= 8 {
+		a, b := acc[:8:8], in[:8:8]
+		a[0] += b[0]
+		a[1] += b[1]
+		a[2] += b[2]
+		a[3] += b[3]
+		a[4] += b[4]
+		a[5] += b[5]
+		a[6] += b[6]
+		a[7] += b[7]
+		acc, in = acc[8:], in[8:]
+	}
+	for i, v := range in {
+		acc[i] += v
+	}
+}
+
+func foldFloat64(dst []byte, inputs [][]byte, f fold) {
+	var accTile, scratch [tileElements]float64
+	n := len(dst) / 8
+	for lo := 0; lo < n; lo += tileElements {
+		hi := min(lo+tileElements, n)
+		acc := accTile[:hi-lo]
+		copy(acc, tile(inputs[0], lo, hi, scratch[:]))
+		if f.op == PreMulSum {
+			for i := range acc {
+				acc[i] *= f.factor
+			}
+		}
+		for _, in := range inputs[1:] {
+			f.addFloat64(acc, tile(in, lo, hi, scratch[:]))
+		}
+		if f.op == Avg {
+			for i := range acc {
+				acc[i] /= float64(f.divisor)
+			}
+		}
+		put(dst, lo, acc)
+	}
+}
+
+func (f fold) addFloat64(acc, in []float64) {
+	acc = acc[:len(in)]
+	switch f.op {
+	case Sum, Avg:
+		for i, v := range in {
+			acc[i] += v
+		}
+	case Product:
+		for i, v := range in {
+			acc[i] *= v
+		}
+	case Min:
+		for i, v := range in {
+			acc[i] = min(acc[i], v)
+		}
+	case Max:
+		for i, v := range in {
+			acc[i] = max(acc[i], v)
+		}
+	case PreMulSum:
+		for i, v := range in {
+			acc[i] += float64(v * f.factor)
+		}
+	}
+}
+
+// complexMath is what generic code cannot spell: the parts of a complex number.
+type complexMath[T complex64 | complex128] struct {
+	multiply func(a, b T) T
+	divide   func(a T, by int) T
+}
+
+// Both divide part by part, since dividing by a complex number with a zero
+// imaginary part would make NaNs of infinities; and both round each product,
+// which forbids fused multiply-adds.
+func math64() complexMath[complex64] {
+	return complexMath[complex64]{
+		multiply: func(a, b complex64) complex64 {
+			re := float32(real(a)*real(b)) - float32(imag(a)*imag(b))
+			im := float32(real(a)*imag(b)) + float32(imag(a)*real(b))
+			return complex(re, im)
+		},
+		divide: func(a complex64, by int) complex64 {
+			return complex(real(a)/float32(by), imag(a)/float32(by))
+		},
+	}
+}
+
+func math128() complexMath[complex128] {
+	return complexMath[complex128]{
+		multiply: func(a, b complex128) complex128 {
+			re := float64(real(a)*real(b)) - float64(imag(a)*imag(b))
+			im := float64(real(a)*imag(b)) + float64(imag(a)*real(b))
+			return complex(re, im)
+		},
+		divide: func(a complex128, by int) complex128 {
+			return complex(real(a)/float64(by), imag(a)/float64(by))
+		},
+	}
+}
+
+func foldComplex[T complex64 | complex128](dst []byte, inputs [][]byte, f fold, m complexMath[T]) {
+	var accTile, scratch [tileElements]T
+	var zero T
+	n := len(dst) / int(unsafe.Sizeof(zero))
+	for lo := 0; lo < n; lo += tileElements {
+		hi := min(lo+tileElements, n)
+		acc := accTile[:hi-lo]
+		copy(acc, tile(inputs[0], lo, hi, scratch[:]))
+		for _, in := range inputs[1:] {
+			for i, v := range tile(in, lo, hi, scratch[:]) {
+				if f.op == Product {
+					acc[i] = m.multiply(acc[i], v)
+				} else {
+					acc[i] += v
+				}
+			}
+		}
+		if f.op == Avg {
+			for i, v := range acc {
+				acc[i] = m.divide(v, f.divisor)
+			}
+		}
+		put(dst, lo, acc)
+	}
+}

@@ -1,0 +1,217 @@
+package pg
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+)
+
+// Reduces tells whether reduce op o is defined for elements of dtype d; the
+// error wraps ErrInvalidOp and says why not.
+//
+//   - Integers take all but Avg (whose result would not be an integer) and
+//     PreMulSum; sums and products wrap.
+//   - Floats take the arithmetic ops, not the bitwise ones.
+//   - Complex numbers have no order, so no Min and Max, and no bits.
+//   - Bools take BAnd, BOr, BXor, Min (and) and Max (or).
+func (d DType) Reduces(o ReduceOp) error {
+	if !d.Valid() || !o.Valid() {
+		return fmt.Errorf("%w: %v of %v", ErrInvalidOp, o, d)
+	}
+	bitwise := o == BAnd || o == BOr || o == BXor
+	var why string
+	switch {
+	case d.IsInteger() && o == Avg:
+		why = "a mean of integers is not an integer; use sum"
+	case d.IsInteger() && o == PreMulSum, d.IsComplex() && o == PreMulSum:
+		why = "takes floating-point elements only"
+	case d.IsFloat() && bitwise, d.IsComplex() && bitwise:
+		why = "takes integers and bools only"
+	case d.IsComplex() && (o == Min || o == Max):
+		why = "complex numbers have no order"
+	case d == BoolDType && !bitwise && o != Min && o != Max:
+		why = "bools are not numbers; use band, bor or bxor"
+	default:
+		return nil
+	}
+	return fmt.Errorf("%w: %v of %v: %s", ErrInvalidOp, o, d, why)
+}
+
+// Reduce folds inputs element by element, from the left, in the order given,
+// which is rank order, and writes the result to dst. All have the same length,
+// a multiple of the element size, and may start at any address; dst may be one
+// of the inputs, but may not overlap one otherwise.
+//
+// The fold is done in the accumulation type: float32 for float16 and bfloat16,
+// else the dtype itself; the result is rounded once, at the end. Avg divides
+// by divisor before that. PreMulSum multiplies every input by factor first.
+//
+// It allocates nothing. Errors wrap ErrInvalidOp: the pair of dtype and op is
+// not defined, no inputs, unequal lengths, a divisor below 1 for Avg.
+// Cost: one pass over inputs in tiles that stay in the first-level cache.
+func Reduce(dst []byte, inputs [][]byte, dtype DType, op ReduceOp, divisor int, factor float64) error {
+	if err := dtype.Reduces(op); err != nil {
+		return err
+	}
+	if len(inputs) == 0 {
+		return fmt.Errorf("%w: %v of no inputs", ErrInvalidOp, op)
+	}
+	if op == Avg && divisor < 1 {
+		return fmt.Errorf("%w: avg with divisor %d, want at least 1", ErrInvalidOp, divisor)
+	}
+	if len(dst)%dtype.Size() != 0 {
+		return fmt.Errorf("%w: %d bytes of %v", ErrInvalidOp, len(dst), dtype)
+	}
+	for i, in := range inputs {
+		if len(in) != len(dst) {
+			return fmt.Errorf("%w: input %d has %d bytes, result has %d", ErrInvalidOp, i, len(in), len(dst))
+		}
+	}
+	f := fold{op: op, divisor: divisor, factor: factor}
+	switch dtype {
+	case Uint8DType:
+		foldInts[uint8](dst, inputs, op)
+	case Int8DType:
+		foldInts[int8](dst, inputs, op)
+	case Int16DType:
+		foldInts[int16](dst, inputs, op)
+	case Int32DType:
+		foldInts[int32](dst, inputs, op)
+	case Int64DType:
+		foldInts[int64](dst, inputs, op)
+	case Uint16DType:
+		foldInts[uint16](dst, inputs, op)
+	case Uint32DType:
+		foldInts[uint32](dst, inputs, op)
+	case Uint64DType:
+		foldInts[uint64](dst, inputs, op)
+	case BoolDType:
+		foldBools(dst, inputs, op)
+	case Float16DType:
+		foldHalves(dst, inputs, f, Float16DType)
+	case BFloat16DType:
+		foldHalves(dst, inputs, f, BFloat16DType)
+	case Float32DType:
+		foldFloat32(dst, inputs, f)
+	case Float64DType:
+		foldFloat64(dst, inputs, f)
+	case Complex64DType:
+		foldComplex(dst, inputs, f, math64())
+	case Complex128DType:
+		foldComplex(dst, inputs, f, math128())
+	}
+	return nil
+}
+
+// Identity fills dst with the identity element of a reduce op: what a rank
+// contributes that must not change the result. For a floating-point sum that
+// is −0, not 0, since −0 + 0 would be 0. It is exact for all but a complex
+// product with infinite parts. Factor is that of PreMulSum; others ignore it.
+func Identity(dst []byte, dtype DType, op ReduceOp, factor float64) error {
+	if err := dtype.Reduces(op); err != nil {
+		return err
+	}
+	size := dtype.Size()
+	if len(dst)%size != 0 {
+		return fmt.Errorf("%w: %d bytes of %v", ErrInvalidOp, len(dst), dtype)
+	}
+	if len(dst) == 0 {
+		return nil
+	}
+	var element [16]byte
+	identityElement(element[:size], dtype, op, math.Signbit(factor))
+	copy(dst, element[:size])
+	for done := size; done < len(dst); done *= 2 {
+		copy(dst[done:], dst[:done])
+	}
+	return nil
+}
+
+func identityElement(e []byte, dtype DType, op ReduceOp, negative bool) {
+	switch {
+	case dtype == BoolDType:
+		if op == BAnd || op == Min {
+			e[0] = 1
+		}
+	case dtype.IsInteger():
+		putInt(e, integerIdentity(dtype, op))
+	case dtype.IsComplex():
+		part := len(e) / 2
+		partType := map[int]DType{4: Float32DType, 8: Float64DType}[part]
+		putFloat(e[:part], partType, floatIdentity(op, negative))
+		if op != Product { // 1 + 0i
+			putFloat(e[part:], partType, floatIdentity(op, negative))
+		}
+	default:
+		putFloat(e, dtype, floatIdentity(op, negative))
+	}
+}
+
+func floatIdentity(op ReduceOp, negative bool) float64 {
+	switch op {
+	case Product:
+		return 1
+	case Min:
+		return math.Inf(1)
+	case Max:
+		return math.Inf(-1)
+	case PreMulSum:
+		if negative {
+			return 0 // 0 times a negative factor is −0
+		}
+	}
+	return math.Copysign(0, -1)
+}
+
+// integerIdentity is the identity as 64 bits, of which the element keeps the
+// lower ones.
+func integerIdentity(dtype DType, op ReduceOp) uint64 {
+	width := uint(dtype.Size()) * 8
+	unsigned := dtype == Uint8DType || dtype >= Uint16DType
+	switch op {
+	case Product:
+		return 1
+	case BAnd:
+		return math.MaxUint64
+	case Min:
+		if unsigned {
+			return math.MaxUint64
+		}
+		return 1<<(width-1) - 1
+	case Max:
+		if unsigned {
+			return 0
+		}
+		return 1 << (width - 1)
+	default: // Sum, BOr, BXor
+		return 0
+	}
+}
+
+func putInt(e []byte, v uint64) {
+	var all [8]byte
+	binary.NativeEndian.PutUint64(all[:], v)
+	switch len(e) {
+	case 1:
+		e[0] = byte(v)
+	case 2:
+		binary.NativeEndian.PutUint16(e, uint16(v))
+	case 4:
+		binary.NativeEndian.PutUint32(e, uint32(v))
+	default:
+		copy(e, all[:])
+	}
+}
+
+func putFloat(e []byte, dtype DType, v float64) {
+	switch dtype {
+	case Float16DType:
+		binary.NativeEndian.PutUint16(e, uint16(NewFloat16(float32(v))))
+	case BFloat16DType:
+		binary.NativeEndian.PutUint16(e, uint16(NewBFloat16(float32(v))))
+	case Float32DType:
+		binary.NativeEndian.PutUint32(e, math.Float32bits(float32(v)))
+	default:
+		binary.NativeEndian.PutUint64(e, math.Float64bits(v))
+	}
+}

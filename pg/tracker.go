@@ -1,0 +1,60 @@
+package pg
+
+import (
+	"context"
+	"sync"
+)
+
+// Configured is implemented by backends and decorators that tell what they
+// were last configured for. A Group whose backend is configured behind its back
+// needs it to find the epoch that it must abort; all decorators here have it.
+type Configured interface {
+	// Config is that of the last Configure that succeeded; false before.
+	Config() (Config, bool)
+}
+
+type epochTracker interface {
+	epochs() (current, next Epoch)
+}
+
+// tracker remembers what passed through Configure. The zero value is ready;
+// safe for concurrent use.
+type tracker struct {
+	mu struct {
+		sync.Mutex
+
+		config     Config
+		configured bool
+		next       Epoch // of the Configure under way, else config's
+	}
+}
+
+// configure calls b.Configure. The current epoch changes only after it has
+// succeeded: by then every op of the epoch before is done.
+func (t *tracker) configure(ctx context.Context, b Backend, c Config) error {
+	t.mu.Lock()
+	t.mu.next = c.Epoch()
+	t.mu.Unlock()
+	if err := b.Configure(ctx, c); err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.mu.config, t.mu.configured = c, true
+	return nil
+}
+
+// Config is that of the last Configure that succeeded; false before.
+func (t *tracker) Config() (Config, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.mu.config, t.mu.configured
+}
+
+// epochs gives the epoch that is configured, and the one of the last Configure
+// whether it has succeeded or not.
+func (t *tracker) epochs() (current, next Epoch) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.mu.config.Epoch(), t.mu.next
+}

@@ -1,0 +1,4 @@
+package digits
+
+// BatchRows is the size of one replica's batch.
+const BatchRows = 32

@@ -1,0 +1,304 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+)
+
+// ServerConfig says how a [Server] listens and whom it serves.
+type ServerConfig struct {
+	// Listener is where clients come from, if not nil; the server closes it.
+	// A TLS listener makes a TLS store, which PyTorch's clients do not speak.
+	Listener net.Listener
+
+	// Listen is the address to listen at if there is no Listener. Empty means
+	// DefaultListen: loopback, any free port.
+	Listen string
+
+	// Guarded: every client must prove a token that Allow has named, so
+	// PyTorch's own clients are refused. A client that brings a token to an
+	// unguarded server is let in without a proof.
+	Guarded bool
+
+	// Token, if not empty, is allowed for all keys from the start, and makes
+	// the server guarded.
+	Token []byte
+
+	// AuthWait is how long a token that the server does not know yet is given
+	// to become known: members of a quorum learn of it at different moments.
+	// 0 means DefaultAuthWait. Too low refuses a member that was early; too
+	// high makes the holder of a wrong token wait for its error.
+	AuthWait time.Duration
+
+	// MaxConns bounds the connections at a time; one more is closed at once.
+	// 0 means DefaultMaxConns. A client of ours holds one, and one more for
+	// each call that blocks.
+	MaxConns int
+
+	// MaxBytes bounds what the store holds. 0 means 4 GiB. A client that
+	// would pass it loses its connection.
+	MaxBytes int64
+
+	// Log is told of connections at debug, of refused ones at warn.
+	Log zerolog.Logger
+}
+
+// Defaults of ServerConfig.
+const (
+	DefaultListen   = "127.0.0.1:0"
+	DefaultAuthWait = 3 * time.Second
+	DefaultMaxConns = 16384
+)
+
+const (
+	// handshakeTimeout is how long a new connection may take to say what it is.
+	handshakeTimeout = 30 * time.Second
+	// writeTimeout ends a connection whose client does not read its answers.
+	writeTimeout = 30 * time.Second
+	// acceptPause is between two tries when the process is out of descriptors.
+	acceptPause = 50 * time.Millisecond
+)
+
+// Validate returns all problems of the configuration.
+func (c *ServerConfig) Validate() error {
+	var errs []error
+	if c.AuthWait < 0 {
+		errs = append(errs, fmt.Errorf("AuthWait = %v, want 0 or more", c.AuthWait))
+	}
+	if c.MaxConns < 0 {
+		errs = append(errs, fmt.Errorf("MaxConns = %d, want 0 or more", c.MaxConns))
+	}
+	if c.MaxBytes < 0 {
+		errs = append(errs, fmt.Errorf("MaxBytes = %d, want 0 or more", c.MaxBytes))
+	}
+	if len(c.Token) > MaxTokenBytes {
+		errs = append(errs, fmt.Errorf("Token = %d bytes, want at most %d", len(c.Token), MaxTokenBytes))
+	}
+	return errors.Join(errs...)
+}
+
+func (c *ServerConfig) defaults() {
+	if c.Listen == "" {
+		c.Listen = DefaultListen
+	}
+	if c.AuthWait == 0 {
+		c.AuthWait = DefaultAuthWait
+	}
+	if c.MaxConns == 0 {
+		c.MaxConns = DefaultMaxConns
+	}
+	if c.MaxBytes == 0 {
+		c.MaxBytes = defaultMaxBytes
+	}
+	if len(c.Token) > 0 {
+		c.Guarded = true
+	}
+}
+
+// Server serves one store over TCP, in PyTorch's TCPStore protocol. All
+// methods are safe for concurrent use.
+//
+// Goroutines: one per connection, and one more per connection that waits for a
+// key. Run starts them and waits for them.
+type Server struct {
+	cfg    ServerConfig
+	ln     net.Listener
+	t      *table
+	grants *grants
+	stop   chan struct{} // closed by shut
+	done   chan struct{} // closed when Run has returned
+
+	mu struct {
+		sync.Mutex
+		conns   map[*serverConn]struct{}
+		running bool
+		closed  bool
+	}
+}
+
+// NewServer listens, so that Addr is known; Run serves.
+func NewServer(cfg ServerConfig) (*Server, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("store server: %w", err)
+	}
+	cfg.defaults()
+	s := &Server{
+		cfg:    cfg,
+		ln:     cfg.Listener,
+		t:      newTable(cfg.MaxBytes),
+		grants: newGrants(),
+		stop:   make(chan struct{}),
+		done:   make(chan struct{}),
+	}
+	s.mu.conns = make(map[*serverConn]struct{})
+	if len(cfg.Token) > 0 {
+		s.grants.allow("", cfg.Token)
+	}
+	if s.ln == nil {
+		ln, err := net.Listen("tcp", cfg.Listen)
+		if err != nil {
+			return nil, fmt.Errorf("store server: %w", err)
+		}
+		s.ln = ln
+	}
+	return s, nil
+}
+
+// Addr is "host:port" as the listener says it.
+func (s *Server) Addr() string { return s.ln.Addr().String() }
+
+// Local is the same store without a connection, for the process that serves
+// it. It needs no token. Its Close does nothing.
+func (s *Server) Local() *Hash { return &Hash{t: s.t, base: keySlash} }
+
+// Allow lets holders of token use the keys under prefix; an empty prefix means
+// all keys. Named again, a token gets the new prefix for new connections. It
+// matters on a guarded server only.
+func (s *Server) Allow(prefix string, token []byte) error {
+	if err := checkToken(token); err != nil {
+		return err
+	}
+	if err := checkKeys(len(keySlash), prefix); err != nil {
+		return err
+	}
+	s.grants.allow(prefix, token)
+	return nil
+}
+
+// Forget ends what Allow began: the token is refused, and the connections that
+// came in with it are closed, so that the calls of their clients fail.
+func (s *Server) Forget(token []byte) {
+	id := idOf(token)
+	s.grants.forget(id)
+	s.mu.Lock()
+	var doomed []*serverConn
+	for c := range s.mu.conns {
+		if c.heldBy(id) {
+			doomed = append(doomed, c)
+		}
+	}
+	s.mu.Unlock()
+	for _, c := range doomed {
+		c.end()
+	}
+}
+
+// Run serves until ctx ends or Close is called, then ends every connection,
+// and every wait with it, and returns nil once all is quiet. It returns an
+// error only if it cannot accept clients any more, or runs already.
+func (s *Server) Run(ctx context.Context) error {
+	s.mu.Lock()
+	if s.mu.running || s.mu.closed {
+		s.mu.Unlock()
+		return fmt.Errorf("run store server: %w", ErrClosed)
+	}
+	s.mu.running = true
+	s.mu.Unlock()
+	defer close(s.done)
+
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		select {
+		case <-ctx.Done():
+		case <-s.stop:
+		}
+		s.shut()
+	})
+	err := s.accept(&wg)
+	cancel()
+	wg.Wait()
+	return err
+}
+
+// accept takes clients until the listener is closed.
+func (s *Server) accept(wg *sync.WaitGroup) error {
+	for {
+		nc, err := s.ln.Accept()
+		switch {
+		case err == nil:
+			s.admit(nc, wg)
+		case s.isClosed():
+			return nil
+		case errors.Is(err, net.ErrClosed):
+			return fmt.Errorf("store server at %s: %w", s.Addr(), err)
+		default:
+			// Out of descriptors, or a client that left already: go on, slowly.
+			s.cfg.Log.Warn().Err(err).Msg("store accept failed")
+			select {
+			case <-time.After(acceptPause):
+			case <-s.stop:
+			}
+		}
+	}
+}
+
+func (s *Server) admit(nc net.Conn, wg *sync.WaitGroup) {
+	c := newServerConn(s, nc)
+	s.mu.Lock()
+	refuse := s.mu.closed || len(s.mu.conns) >= s.cfg.MaxConns
+	if !refuse {
+		s.mu.conns[c] = struct{}{}
+	}
+	s.mu.Unlock()
+	if refuse {
+		nc.Close() //nolint:errcheck // nothing was said on it
+		s.cfg.Log.Warn().Int("max_conns", s.cfg.MaxConns).Msg("store client turned away")
+		return
+	}
+	wg.Go(func() {
+		err := c.serve()
+		s.mu.Lock()
+		delete(s.mu.conns, c)
+		s.mu.Unlock()
+		c.log(err)
+	})
+}
+
+func (s *Server) isClosed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.closed
+}
+
+// shut closes everything once: the table, so that local waits end too, the
+// listener, the connections.
+func (s *Server) shut() {
+	s.mu.Lock()
+	if s.mu.closed {
+		s.mu.Unlock()
+		return
+	}
+	s.mu.closed = true
+	close(s.stop)
+	conns := make([]*serverConn, 0, len(s.mu.conns))
+	for c := range s.mu.conns {
+		conns = append(conns, c)
+	}
+	s.mu.Unlock()
+
+	s.ln.Close() //nolint:errcheck // Accept tells
+	for _, c := range conns {
+		c.end()
+	}
+	s.t.close()
+}
+
+// Close ends Run, waits for it, and releases the listener. Safe to call twice,
+// and before Run.
+func (s *Server) Close() error {
+	s.shut()
+	s.mu.Lock()
+	running := s.mu.running
+	s.mu.Unlock()
+	if running {
+		<-s.done
+	}
+	return nil
+}

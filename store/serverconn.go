@@ -1,0 +1,326 @@
+package store
+
+import (
+	"bufio"
+	"crypto/hmac"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"time"
+)
+
+// serverConn is one client of a server. serve owns it, but for what mu guards.
+type serverConn struct {
+	s  *Server
+	nc net.Conn
+	d  decoder
+
+	scope string // what its keys must begin with
+
+	wg sync.WaitGroup // the goroutine of a wait
+
+	mu struct {
+		sync.Mutex
+		out    *bufio.Writer
+		wait   *waiter // under way, or nil
+		woken  *waiter // the last one answered, until the next command
+		held   bool    // id is set
+		id     tokenID // the token it came in with
+		closed bool
+	}
+}
+
+func newServerConn(s *Server, nc net.Conn) *serverConn {
+	c := &serverConn{s: s, nc: nc, d: decoder{r: bufio.NewReader(nc)}}
+	c.mu.out = bufio.NewWriter(nc)
+	return c
+}
+
+// end closes the connection; serve then returns.
+func (c *serverConn) end() {
+	c.mu.Lock()
+	c.mu.closed = true
+	c.mu.Unlock()
+	c.nc.Close() //nolint:errcheck // nobody could do anything about it
+}
+
+func (c *serverConn) heldBy(id tokenID) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.mu.held && c.mu.id == id
+}
+
+// log tells how a connection ended; leaving is no event.
+func (c *serverConn) log(err error) {
+	c.mu.Lock()
+	ours := c.mu.closed
+	c.mu.Unlock()
+	if ours || err == nil || errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) {
+		c.s.cfg.Log.Debug().Str("peer", c.nc.RemoteAddr().String()).Msg("store client left")
+		return
+	}
+	c.s.cfg.Log.Warn().Err(err).Str("peer", c.nc.RemoteAddr().String()).Msg("store client dropped")
+}
+
+// serve answers commands in their order until the client leaves, breaks the
+// protocol, or the server ends.
+func (c *serverConn) serve() error {
+	err := c.handshake()
+	for err == nil {
+		var cmd command
+		if cmd, err = c.d.command(); err == nil {
+			err = c.execute(cmd)
+		}
+	}
+	c.nc.Close() //nolint:errcheck // the reason to close is err
+	c.cancelWait()
+	c.wg.Wait()
+	c.passOn("")
+	return err
+}
+
+// handshake takes the magic number, and on a guarded server the proof.
+// PyTorch 1.13 begins with another command, and is refused here.
+func (c *serverConn) handshake() error {
+	if err := c.nc.SetDeadline(time.Now().Add(handshakeTimeout + c.s.cfg.AuthWait)); err != nil {
+		return err
+	}
+	op, err := c.d.r.ReadByte()
+	switch {
+	case err != nil:
+		return err
+	case opcode(op) != opValidate:
+		return fmt.Errorf("%w: first command is %d, want %d (PyTorch 1.13 is too old)", errProtocol, op, opValidate)
+	}
+	magic, err := c.d.uint32()
+	if err != nil {
+		return err
+	}
+	if magic != validateMagic {
+		return fmt.Errorf("%w: magic number %#x, want %#x", errProtocol, magic, validateMagic)
+	}
+	if c.s.cfg.Guarded {
+		cmd, err := c.d.command()
+		if err != nil {
+			return err
+		}
+		if cmd.op != opAuth {
+			return fmt.Errorf("%w: command %d before authentication", errProtocol, cmd.op)
+		}
+		if err := c.authenticate(cmd.auth); err != nil {
+			return err
+		}
+	}
+	return c.nc.SetDeadline(time.Time{})
+}
+
+// authenticate lets the client in if both sides hold the token.
+func (c *serverConn) authenticate(req authRequest) error {
+	g, ok := c.s.grants.await(req.id, c.s.cfg.AuthWait, c.s.stop)
+	if !ok {
+		return errors.Join(fmt.Errorf("%w: unknown token", errProtocol), c.send([]byte{authRefused}))
+	}
+	nonce := newNonce()
+	challenge := append([]byte{authChallenge}, nonce[:]...)
+	if err := c.send(append(challenge, prove(g.token, roleServer, req.nonce, nonce)...)); err != nil {
+		return err
+	}
+	var proof [proofBytes]byte
+	if err := c.d.full(proof[:]); err != nil {
+		return err
+	}
+	if !hmac.Equal(proof[:], prove(g.token, roleClient, req.nonce, nonce)) {
+		return errors.Join(fmt.Errorf("%w: wrong proof", errProtocol), c.send([]byte{authRefused}))
+	}
+	c.mu.Lock()
+	c.mu.held, c.mu.id = true, req.id
+	c.mu.Unlock()
+	c.scope = g.scope
+	// Forget may have come between: it looks at held connections only.
+	if _, still, _ := c.s.grants.find(req.id); !still {
+		return errors.Join(fmt.Errorf("%w: token forgotten", errProtocol), c.send([]byte{authRefused}))
+	}
+	return c.send([]byte{authAccepted})
+}
+
+// send writes one answer. A client that does not read ends its connection.
+func (c *serverConn) send(b []byte) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.sendLocked(b)
+}
+
+func (c *serverConn) sendLocked(parts ...[]byte) error {
+	if err := c.nc.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
+		return err
+	}
+	for _, b := range parts {
+		if _, err := c.mu.out.Write(b); err != nil {
+			return err
+		}
+	}
+	return c.mu.out.Flush()
+}
+
+// sendValues writes values one after the other, without a copy of them all.
+func (c *serverConn) sendValues(values [][]byte) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, value := range values {
+		if err := c.nc.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
+			return err
+		}
+		if _, err := c.mu.out.Write(appendUint64(nil, uint64(len(value)))); err != nil {
+			return err
+		}
+		if _, err := c.mu.out.Write(value); err != nil {
+			return err
+		}
+	}
+	return c.mu.out.Flush()
+}
+
+func (c *serverConn) sendInt64(n int64, err error) error {
+	if err != nil {
+		return err
+	}
+	return c.send(appendUint64(nil, uint64(n)))
+}
+
+// allowed checks that the client may touch the keys.
+func (c *serverConn) allowed(cmd command) error {
+	if c.scope == "" {
+		return nil
+	}
+	inside := func(key string) bool { return strings.HasPrefix(key, c.scope) }
+	for _, key := range cmd.keys {
+		if !inside(key) {
+			return fmt.Errorf("%w: key %q is outside %q", errProtocol, short(key), c.scope)
+		}
+	}
+	switch cmd.op {
+	case opWait, opCheck, opMultiGet, opMultiSet, opPing, opCancelWait, opNumKeys, opAuth:
+		return nil
+	}
+	if !inside(cmd.key) {
+		return fmt.Errorf("%w: key %q is outside %q", errProtocol, short(cmd.key), c.scope)
+	}
+	return nil
+}
+
+// execute carries out one command and answers it. An error ends the
+// connection: it is the only way the protocol has to say no.
+func (c *serverConn) execute(cmd command) error {
+	if err := c.allowed(cmd); err != nil {
+		return err
+	}
+	if cmd.op == opPop {
+		c.passOn(cmd.key)
+	} else {
+		c.passOn("")
+	}
+	switch cmd.op {
+	case opSet, opAppend, opPush, opMultiSet:
+		return c.write(cmd)
+	case opWait:
+		return c.wait(cmd.keys)
+	case opCancelWait:
+		return c.answerCancel()
+	case opAuth:
+		return c.answerAuth()
+	case opPing:
+		return c.send(appendUint32(nil, cmd.nonce))
+	case opValidate:
+		return fmt.Errorf("%w: command %d twice", errProtocol, cmd.op)
+	}
+	return c.read(cmd)
+}
+
+// write carries out a command that has no answer.
+func (c *serverConn) write(cmd command) error {
+	switch cmd.op {
+	case opSet:
+		return c.s.t.set(cmd.key, cmd.value)
+	case opAppend:
+		return c.s.t.append(cmd.key, cmd.value)
+	case opPush:
+		return c.s.t.push(cmd.key, cmd.value)
+	}
+	return c.s.t.multiSet(cmd.keys, cmd.values)
+}
+
+// read carries out a command that answers at once.
+func (c *serverConn) read(cmd command) error {
+	t := c.s.t
+	switch cmd.op {
+	case opGet:
+		value, _ := t.get(cmd.key)
+		return c.sendValues([][]byte{value})
+	case opMultiGet:
+		values, _, err := t.multiGet(cmd.keys)
+		if err != nil {
+			return err
+		}
+		return c.sendValues(values)
+	case opCompareSet:
+		now, _, err := t.compareSet(cmd.key, cmd.value, cmd.desired)
+		if err != nil {
+			return err
+		}
+		return c.sendValues([][]byte{now})
+	case opCheck:
+		return c.check(cmd.keys)
+	case opPop:
+		return c.pop(cmd.key)
+	case opAdd:
+		return c.sendInt64(t.add(cmd.key, cmd.delta))
+	case opNumKeys:
+		return c.sendInt64(t.numKeys())
+	case opLen:
+		return c.sendInt64(t.length(cmd.key))
+	case opDeletePrefix:
+		return c.sendInt64(t.removePrefix(cmd.key))
+	}
+	gone, err := t.remove(cmd.key)
+	n := int64(0)
+	if gone {
+		n = 1
+	}
+	return c.sendInt64(n, err)
+}
+
+func (c *serverConn) check(keys []string) error {
+	ok, err := c.s.t.check(keys)
+	switch {
+	case err != nil:
+		return err
+	case ok:
+		return c.send([]byte{answerReady})
+	}
+	return c.send([]byte{answerNotReady})
+}
+
+func (c *serverConn) pop(key string) error {
+	value, before, err := c.s.t.pop(key)
+	if err != nil {
+		return err
+	}
+	b := appendUint64(nil, uint64(before))
+	if before > 0 {
+		b = appendUint64(b, uint64(len(value)))
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.sendLocked(b, value)
+}
+
+// answerAuth: this server asks nobody, or has asked already.
+func (c *serverConn) answerAuth() error {
+	if c.s.cfg.Guarded {
+		return fmt.Errorf("%w: authentication twice", errProtocol)
+	}
+	return c.send([]byte{authOpen})
+}

@@ -1,0 +1,268 @@
+package store
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// opcode is the first byte of a command.
+type opcode uint8
+
+// PyTorch's commands; see docs/STORE.md for their layout.
+const (
+	opValidate   opcode = 0
+	opSet        opcode = 1
+	opCompareSet opcode = 2
+	opGet        opcode = 3
+	opAdd        opcode = 4
+	opCheck      opcode = 5
+	opWait       opcode = 6
+	opNumKeys    opcode = 7
+	opDelete     opcode = 8
+	opAppend     opcode = 9
+	opMultiGet   opcode = 10
+	opMultiSet   opcode = 11
+	opCancelWait opcode = 12
+	opPing       opcode = 13
+	opPush       opcode = 14
+	opPop        opcode = 15
+	opLen        opcode = 16
+)
+
+// Our own commands, far from what PyTorch may add next.
+const (
+	// opAuth: 16 bytes of nonce, 32 of token id. The server answers one
+	// status byte; after authChallenge 16 bytes of its nonce and its proof;
+	// then the client sends its proof, and the server answers authAccepted.
+	opAuth opcode = 0xE0
+	// opDeletePrefix: a prefix as a key; the answer is an int64, the number
+	// of keys and queues deleted.
+	opDeletePrefix opcode = 0xE1
+)
+
+const (
+	// validateMagic follows the first command of every connection.
+	validateMagic uint32 = 0x3C85F7CE
+	// initKey counts the workers; it alone has no slash before it.
+	initKey = "init/"
+	// keySlash is what PyTorch's clients put before every key.
+	keySlash = "/"
+
+	answerReady    = 0 // to opCheck: all there
+	answerNotReady = 1
+	answerStop     = 0 // to opWait: all there (STOP_WAITING)
+	answerCanceled = 1 // to opCancelWait (WAIT_CANCELED)
+
+	authOpen      = 0 // to opAuth: anybody may do anything here
+	authChallenge = 1
+	authRefused   = 2
+	authAccepted  = 3
+)
+
+// command is one request, decoded.
+type command struct {
+	op      opcode
+	key     string
+	keys    []string
+	value   []byte
+	desired []byte
+	values  [][]byte
+	delta   int64
+	nonce   uint32 // of opPing; the magic of opValidate
+	auth    authRequest
+}
+
+// errProtocol is what a peer did that the protocol does not allow.
+var errProtocol = errors.New("protocol broken")
+
+// decoder reads what a peer sends. Nothing it is told is believed: memory
+// grows with the bytes that came, not with the lengths that were announced.
+type decoder struct {
+	r     *bufio.Reader
+	spent int // bytes of keys and values of this command
+}
+
+// command reads one command. io.EOF means that the peer left between two.
+func (d *decoder) command() (command, error) {
+	op, err := d.r.ReadByte()
+	if err != nil {
+		return command{}, err
+	}
+	d.spent = 0
+	c := command{op: opcode(op)}
+	if err := d.body(&c); err != nil {
+		if errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF
+		}
+		return command{}, fmt.Errorf("command %d: %w", op, err)
+	}
+	return c, nil
+}
+
+func (d *decoder) body(c *command) (err error) {
+	switch c.op {
+	case opNumKeys, opCancelWait:
+		return nil
+	case opValidate, opPing:
+		c.nonce, err = d.uint32()
+		return err
+	case opCheck, opWait, opMultiGet:
+		c.keys, err = d.keys()
+		return err
+	case opMultiSet:
+		return d.pairs(c)
+	case opAuth:
+		return d.full(c.auth.nonce[:], c.auth.id[:])
+	case opGet, opDelete, opPop, opLen, opDeletePrefix, opAdd, opSet, opAppend, opPush, opCompareSet:
+		return d.keyed(c)
+	}
+	return fmt.Errorf("%w: unknown command", errProtocol)
+}
+
+// keyed reads a command that begins with one key.
+func (d *decoder) keyed(c *command) (err error) {
+	if c.key, err = d.key(); err != nil {
+		return err
+	}
+	switch c.op {
+	case opAdd:
+		var n uint64
+		n, err = d.uint64()
+		c.delta = int64(n)
+	case opSet, opAppend, opPush:
+		c.value, err = d.bytes()
+	case opCompareSet:
+		if c.value, err = d.bytes(); err == nil {
+			c.desired, err = d.bytes()
+		}
+	}
+	return err
+}
+
+func (d *decoder) pairs(c *command) error {
+	n, err := d.count()
+	if err != nil {
+		return err
+	}
+	for range n {
+		key, err := d.key()
+		if err != nil {
+			return err
+		}
+		value, err := d.bytes()
+		if err != nil {
+			return err
+		}
+		c.keys, c.values = append(c.keys, key), append(c.values, value)
+	}
+	return nil
+}
+
+func (d *decoder) count() (int, error) {
+	n, err := d.uint64()
+	if err == nil && n > MaxKeys {
+		err = fmt.Errorf("%w: %d keys, want at most %d", errProtocol, n, MaxKeys)
+	}
+	return int(n), err
+}
+
+func (d *decoder) keys() ([]string, error) {
+	n, err := d.count()
+	if err != nil {
+		return nil, err
+	}
+	var keys []string
+	for range n {
+		key, err := d.key()
+		if err != nil {
+			return nil, err
+		}
+		keys = append(keys, key)
+	}
+	return keys, nil
+}
+
+func (d *decoder) key() (string, error) {
+	b, err := d.blob(MaxKeyBytes)
+	return string(b), err
+}
+
+func (d *decoder) bytes() ([]byte, error) { return d.blob(MaxValueBytes) }
+
+// blob reads a length and as many bytes.
+func (d *decoder) blob(most uint64) ([]byte, error) {
+	n, err := d.uint64()
+	if err != nil {
+		return nil, err
+	}
+	if n > most {
+		return nil, fmt.Errorf("%w: %d bytes announced, want at most %d", errProtocol, n, most)
+	}
+	if d.spent += int(n); d.spent > MaxCallBytes {
+		return nil, fmt.Errorf("%w: command of over %d bytes", errProtocol, MaxCallBytes)
+	}
+	const chunk = 64 << 10
+	b := make([]byte, 0, min(n, chunk))
+	for left := int(n); left > 0; left = int(n) - len(b) {
+		have := len(b)
+		b = append(b, make([]byte, min(left, max(have, chunk)))...)
+		if err := d.full(b[have:]); err != nil {
+			return nil, err
+		}
+	}
+	return b, nil
+}
+
+func (d *decoder) full(parts ...[]byte) error {
+	for _, p := range parts {
+		if _, err := io.ReadFull(d.r, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *decoder) uint8() (uint8, error) { return d.r.ReadByte() }
+
+func (d *decoder) uint32() (uint32, error) {
+	var b [4]byte
+	err := d.full(b[:])
+	return binary.LittleEndian.Uint32(b[:]), err
+}
+
+func (d *decoder) uint64() (uint64, error) {
+	var b [8]byte
+	err := d.full(b[:])
+	return binary.LittleEndian.Uint64(b[:]), err
+}
+
+func (d *decoder) int64() (int64, error) {
+	n, err := d.uint64()
+	return int64(n), err
+}
+
+// The encoders append to b.
+
+func appendUint32(b []byte, n uint32) []byte { return binary.LittleEndian.AppendUint32(b, n) }
+func appendUint64(b []byte, n uint64) []byte { return binary.LittleEndian.AppendUint64(b, n) }
+
+func appendBlob[T string | []byte](b []byte, v T) []byte {
+	return append(appendUint64(b, uint64(len(v))), v...)
+}
+
+// appendKey appends a key as PyTorch's clients do, with its slash.
+func appendKey(b []byte, key string) []byte {
+	b = appendUint64(b, uint64(len(keySlash)+len(key)))
+	return append(append(b, keySlash...), key...)
+}
+
+func appendKeys(b []byte, keys []string) []byte {
+	b = appendUint64(b, uint64(len(keys)))
+	for _, key := range keys {
+		b = appendKey(b, key)
+	}
+	return b
+}

@@ -1,0 +1,28 @@
+// Package ddp averages gradients over replicas while the backward pass still
+// runs, as DistributedDataParallel does.
+//
+//	red, err := ddp.New(m, params, ddp.Options{})
+//	…
+//	loss := model.Learn(batch, func(i int) { red.Ready(ctx, i) }) // while backward runs
+//	err = red.Reduce(ctx)                                          // the rest, and wait
+//
+// # Buckets
+//
+// Parameters are put into buckets in reverse order, since the last layer's
+// gradients are ready first. A bucket holds parameters of one dtype, up to
+// BucketBytes; one that is larger than that has a bucket of its own. Every
+// parameter is in exactly one bucket, and every bucket is reduced in every
+// step: gradients that nobody called Ready for are reduced as they are when
+// Reduce is called. So no gradient can be left out.
+//
+// Buckets start in one order on all replicas, whatever order the gradients
+// become ready in.
+//
+// # Errors
+//
+// An op that fails is reported to the manager, and the step is discarded; no
+// method returns it.
+//
+// A Reducer is owned by the trainer's goroutine. It does not touch gradients
+// between Reduce and the next Ready.
+package ddp

@@ -13,8 +13,7 @@ const DefaultBucketBytes = 25 << 20
 
 // Manager is what a Reducer needs of a *manager.Manager.
 type Manager interface {
-	// WaitQuorum blocks until the group of this step is configured.
-	WaitQuorum(ctx context.Context) error
+	// Group is the managed group: it queues ops until the step's quorum is there.
 	Group() *pg.Group
 	ReportError(err error)
 }
@@ -42,8 +41,6 @@ type Reducer struct {
 
 	ready    []bool // by parameter, in this step
 	launched int    // buckets under way, always the first ones
-	err      error  // of WaitQuorum, in this step
-	waited   bool   // for the quorum of this step
 }
 
 // place says where a parameter lies in its bucket.
@@ -120,11 +117,10 @@ func (r *Reducer) fillBuckets(limit int) {
 	}
 }
 
-// Ready says that the gradient of params[i] is final in this step. It copies it,
-// and starts the all-reduce of each bucket that is full, once the quorum is
-// there, for which the first one of a step may wait. It panics if i is out of
-// range or was ready in this step already.
-func (r *Reducer) Ready(ctx context.Context, i int) {
+// Ready says that the gradient of params[i] is final in this step. It copies it
+// and starts the all-reduce of each bucket that is full, without waiting for
+// anybody. It panics if i is out of range or was ready in this step already.
+func (r *Reducer) Ready(i int) {
 	if r.ready[i] {
 		panic(fmt.Sprintf("ddp: gradient %q is ready for the second time in one step", r.params[i].Name))
 	}
@@ -134,7 +130,7 @@ func (r *Reducer) Ready(ctx context.Context, i int) {
 	at.bucket.ready++
 	for r.launched < len(r.buckets) {
 		b := r.buckets[r.launched]
-		if b.ready < len(b.params) || !r.quorum(ctx) {
+		if b.ready < len(b.params) {
 			return
 		}
 		b.work = r.manager.Group().AllReduceAsync(b.flat, pg.Avg)
@@ -142,28 +138,18 @@ func (r *Reducer) Ready(ctx context.Context, i int) {
 	}
 }
 
-// quorum waits for this step's quorum, once, and tells whether it is there.
-func (r *Reducer) quorum(ctx context.Context) bool {
-	if !r.waited {
-		r.waited = true
-		r.err = r.manager.WaitQuorum(ctx)
-	}
-	return r.err == nil
-}
-
 // Reduce ends the reduction of a step: gradients that were not ready go as they
 // are, and when it returns nil every gradient is the average over the
 // participants, or the step's error has been reported to the manager. It
-// returns an error only when training cannot go on: WaitQuorum's, or ctx's
-// cause, in which case the group is aborted. The Reducer is then ready for the
-// next step.
+// returns an error only when ctx ends: its cause, after the group was aborted. The
+// Reducer is then ready for the next step.
 func (r *Reducer) Reduce(ctx context.Context) error {
 	for i, ready := range r.ready {
 		if !ready {
-			r.Ready(ctx, i)
+			r.Ready(i)
 		}
 	}
-	err := r.err
+	var err error
 	for _, b := range r.buckets[:r.launched] {
 		if werr := r.wait(ctx, b); err == nil {
 			err = werr
@@ -173,7 +159,7 @@ func (r *Reducer) Reduce(ctx context.Context) error {
 	for _, b := range r.buckets {
 		b.ready, b.work = 0, nil
 	}
-	r.launched, r.err, r.waited = 0, nil, false
+	r.launched = 0
 	if err != nil {
 		return fmt.Errorf("reduce gradients: %w", err)
 	}

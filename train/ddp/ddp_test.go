@@ -38,8 +38,6 @@ type rank struct {
 	next    int
 	fail    error // of every op
 	reports []error
-	waits   int
-	noQ     error
 }
 
 func newWorld(size int) (*world, []*rank) {
@@ -59,7 +57,6 @@ func (r *rank) Err() error                                 { return nil }
 func (r *rank) Close() error                               { return nil }
 func (r *rank) Group() *pg.Group                           { return r.group }
 func (r *rank) ReportError(err error)                      { r.reports = append(r.reports, err) }
-func (r *rank) WaitQuorum(context.Context) error           { r.waits++; return r.noQ }
 func (r *rank) Abort(_ pg.Epoch, cause error)              { r.w.abort(cause) }
 func (r *rank) Submit(op *pg.Op) *pg.Work                  { return r.w.submit(r, op) }
 
@@ -181,7 +178,7 @@ func reduceSteps(t *testing.T, r *rank, index int, sizes []int, limit int) {
 			copy(m[i], g)
 		}
 		for _, i := range order.Perm(len(sizes))[:len(sizes)*(step+1)/3] {
-			red.Ready(t.Context(), i)
+			red.Ready(i)
 		}
 		if err := red.Reduce(t.Context()); err != nil {
 			t.Error(err)
@@ -197,9 +194,6 @@ func reduceSteps(t *testing.T, r *rank, index int, sizes []int, limit int) {
 			}
 		}
 	}
-	if r.waits != 3*min(1, len(sizes)) {
-		t.Errorf("waited %d times for a quorum, want once a step", r.waits)
-	}
 }
 
 func TestBucketsFillInReverse(t *testing.T) {
@@ -210,12 +204,12 @@ func TestBucketsFillInReverse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	red.Ready(t.Context(), 2) // full, but not the first bucket
+	red.Ready(2) // full, but not the first bucket
 	if got := len(w.mu.bytes); got != 0 {
 		t.Fatalf("%d buckets started before the first was full", got)
 	}
-	red.Ready(t.Context(), 4)
-	red.Ready(t.Context(), 3)
+	red.Ready(4)
+	red.Ready(3)
 	if want := []int{16, 200}; !slices.Equal(w.mu.bytes, want) {
 		t.Errorf("buckets of %v bytes started, want %v", w.mu.bytes, want)
 	}
@@ -248,26 +242,6 @@ func TestErrorsGoToTheManager(t *testing.T) {
 	}
 }
 
-func TestNoQuorumEndsReduce(t *testing.T) {
-	t.Parallel()
-	w, ranks := newWorld(1)
-	red, err := ddp.New(ranks[0], newModel([]int{3, 3}, 0, 0).params(), ddp.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ranks[0].noQ = errors.New("evicted")
-	if err := red.Reduce(t.Context()); !errors.Is(err, ranks[0].noQ) {
-		t.Errorf("reduce: %v, want %v", err, ranks[0].noQ)
-	}
-	if len(w.mu.bytes) != 0 {
-		t.Error("a bucket started without a quorum")
-	}
-	ranks[0].noQ = nil
-	if err := red.Reduce(t.Context()); err != nil || len(w.mu.bytes) != 1 {
-		t.Errorf("the next step: %v, %d buckets", err, len(w.mu.bytes))
-	}
-}
-
 func TestEndedContextAborts(t *testing.T) {
 	t.Parallel()
 	_, ranks := newWorld(2) // and the other never comes
@@ -276,7 +250,7 @@ func TestEndedContextAborts(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
-	red.Ready(ctx, 1)
+	red.Ready(1)
 	gone := errors.New("gone")
 	cancel(gone)
 	if err := red.Reduce(ctx); !errors.Is(err, gone) {
@@ -321,6 +295,6 @@ func TestReadyTwicePanics(t *testing.T) {
 			t.Error("the second Ready did not panic")
 		}
 	}()
-	red.Ready(t.Context(), 0)
-	red.Ready(t.Context(), 0)
+	red.Ready(0)
+	red.Ready(0)
 }

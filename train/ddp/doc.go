@@ -3,8 +3,8 @@
 //
 //	red, err := ddp.New(m, params, ddp.Options{})
 //	…
-//	loss := model.Learn(batch, func(i int) { red.Ready(ctx, i) }) // while backward runs
-//	err = red.Reduce(ctx)                                          // the rest, and wait
+//	loss := model.Learn(batch, red.Ready) // while the backward pass runs
+//	err = red.Reduce(ctx)                  // the rest, and wait
 //
 // # Buckets
 //

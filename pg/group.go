@@ -143,6 +143,12 @@ func (g *Group) wait(ctx context.Context, c *call) error {
 	}
 }
 
+// canceler is implemented by decorators that queue ops.
+type canceler interface {
+	// cancelQueued ends w with cause if it is queued, else returns false.
+	cancelQueued(w *Work, cause error) bool
+}
+
 // recheckEpoch is how often cancel looks whether the epoch has moved on.
 const recheckEpoch = 10 * time.Millisecond
 
@@ -162,7 +168,9 @@ func (g *Group) cancel(w *Work, cause error) error {
 			}
 			break
 		}
-		if first || current != last {
+		if q, ok := find[canceler](g.backend); ok && q.cancelQueued(w, cause) {
+			last = Epoch{}
+		} else if first || current != last {
 			g.backend.Abort(current, cause)
 			last = current
 		}
@@ -181,26 +189,9 @@ func (g *Group) cancel(w *Work, cause error) error {
 	}
 }
 
-func (g *Group) config() (Config, bool) {
-	if c, ok := find[Configured](g.backend); ok {
-		return c.Config()
-	}
-	return g.track.Config()
-}
+func (g *Group) config() (Config, bool) { return configOf(g.backend, &g.track) }
 
-func (g *Group) epochs() (current, next Epoch) {
-	if t, ok := find[epochTracker](g.backend); ok {
-		return t.epochs()
-	}
-	if c, ok := find[Configured](g.backend); ok {
-		if config, ok := c.Config(); ok {
-			current = config.Epoch()
-		}
-		_, next = g.track.epochs()
-		return current, next
-	}
-	return g.track.epochs()
-}
+func (g *Group) epochs() (current, next Epoch) { return epochsOf(g.backend, &g.track) }
 
 // find looks for an optional interface from the outermost decorator inwards.
 func find[T any](b Backend) (T, bool) {

@@ -143,19 +143,19 @@ func foldHalves(dst []byte, inputs [][]byte, f fold, h DType) {
 	for lo := 0; lo < n; lo += tileElements {
 		hi := min(lo+tileElements, n)
 		acc, wide := accTile[:hi-lo], wideTile[:hi-lo]
-		widen(h, acc, tile(inputs[0], lo, hi, raw[:]))
+		widenHalves(h, acc, tile(inputs[0], lo, hi, raw[:]))
 		f.startFloat32(acc)
 		for _, in := range inputs[1:] {
-			widen(h, wide, tile(in, lo, hi, raw[:]))
+			widenHalves(h, wide, tile(in, lo, hi, raw[:]))
 			f.addFloat32(acc, wide)
 		}
 		f.finishFloat32(acc)
-		round(h, raw[:hi-lo], acc)
+		roundHalves(h, raw[:hi-lo], acc)
 		put(dst, lo, raw[:hi-lo])
 	}
 }
 
-func widen(h DType, dst []float32, src []uint16) {
+func widenHalves(h DType, dst []float32, src []uint16) {
 	dst = dst[:len(src)]
 	if h == BFloat16DType {
 		for i, v := range src {
@@ -168,7 +168,7 @@ func widen(h DType, dst []float32, src []uint16) {
 	}
 }
 
-func round(h DType, dst []uint16, src []float32) {
+func roundHalves(h DType, dst []uint16, src []float32) {
 	dst = dst[:len(src)]
 	if h == BFloat16DType {
 		for i, v := range src {

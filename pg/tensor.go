@@ -250,8 +250,24 @@ func (t Tensor) AsStrided(shape, strides []int) (Tensor, error) {
 	return s, nil
 }
 
-// Zero writes zeros over a contiguous host tensor.
-func (t Tensor) Zero() { clear(t.Bytes()) }
+// Zero writes zeros over a contiguous tensor. It fails only for device memory.
+func (t Tensor) Zero() error {
+	if t.mem == nil {
+		clear(t.Bytes())
+		return nil
+	}
+	zeros := make([]byte, min(t.NumBytes(), zeroChunkBytes))
+	for done := 0; done < t.NumBytes(); done += len(zeros) {
+		n := min(len(zeros), t.NumBytes()-done)
+		if err := t.mem.CopyFromHost(t.off+done, zeros[:n]); err != nil {
+			return fmt.Errorf("zero %v: %w", t, err)
+		}
+	}
+	return nil
+}
+
+// zeroChunkBytes is how much of device memory is zeroed at a time.
+const zeroChunkBytes = 1 << 20
 
 // SameMemory tells whether t and u are the very same elements.
 func (t Tensor) SameMemory(u Tensor) bool {

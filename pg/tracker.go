@@ -58,3 +58,26 @@ func (t *tracker) epochs() (current, next Epoch) {
 	defer t.mu.Unlock()
 	return t.mu.config.Epoch(), t.mu.next
 }
+
+// configOf is the config of a backend: as it tells itself, or as t has seen.
+func configOf(b Backend, t *tracker) (Config, bool) {
+	if c, ok := find[Configured](b); ok {
+		return c.Config()
+	}
+	return t.Config()
+}
+
+// epochsOf is the epoch that b is configured for, and the latest that t has
+// seen in a Configure.
+func epochsOf(b Backend, t *tracker) (current, next Epoch) {
+	if inner, ok := find[epochTracker](b); ok {
+		return inner.epochs()
+	}
+	current, next = t.epochs()
+	if c, ok := find[Configured](b); ok {
+		if config, ok := c.Config(); ok {
+			current = config.Epoch()
+		}
+	}
+	return current, next
+}

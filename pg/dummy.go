@@ -1,0 +1,151 @@
+package pg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+)
+
+// Dummy is a backend for a world of one rank: every collective is a copy of
+// what this rank gives. It stands in where code wants a group and there is
+// nobody to talk to, and counts its configurations for tests.
+type Dummy struct {
+	mu struct {
+		sync.Mutex
+
+		config     Config
+		configures int
+		used       map[Epoch]bool
+		seq        uint64
+		round      int64
+		err        error
+		closed     bool
+	}
+}
+
+// NewDummy makes an unconfigured Dummy.
+func NewDummy() *Dummy {
+	d := &Dummy{}
+	d.mu.err = ErrUnconfigured
+	d.mu.used = make(map[Epoch]bool)
+	return d
+}
+
+// Name is "dummy".
+func (d *Dummy) Name() string { return "dummy" }
+
+// Configure takes a config of world size 1. It never waits.
+func (d *Dummy) Configure(_ context.Context, c Config) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case d.mu.closed:
+		return ErrClosed
+	case c.WorldSize() != 1 || c.Rank != 0:
+		return fmt.Errorf("pg: dummy configured as rank %d of %d, want 0 of 1", c.Rank, c.WorldSize())
+	case d.mu.used[c.Epoch()]:
+		return fmt.Errorf("epoch %v: %w", c.Epoch(), ErrUsedPrefix)
+	}
+	d.mu.used[c.Epoch()] = true
+	d.mu.config, d.mu.round, d.mu.err = c, c.Round, nil
+	d.mu.configures++
+	d.mu.seq = 0
+	return nil
+}
+
+// Configures is how often Configure has succeeded.
+func (d *Dummy) Configures() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.mu.configures
+}
+
+// Config is that of the last Configure that succeeded.
+func (d *Dummy) Config() (Config, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.mu.config, d.mu.configures > 0
+}
+
+// SetRound sets the round of the ops to come.
+func (d *Dummy) SetRound(round int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.mu.round = round
+}
+
+// Submit runs op at once.
+func (d *Dummy) Submit(op *Op) *Work {
+	err := d.accept(op)
+	if err == nil {
+		err = op.runAlone()
+	}
+	return Finished(op, err)
+}
+
+// Abort breaks the group if e is its epoch.
+func (d *Dummy) Abort(e Epoch, cause error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.mu.err == nil && d.mu.config.Epoch() == e {
+		d.mu.err = cause
+	}
+}
+
+// Err is the first cause since Configure.
+func (d *Dummy) Err() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.mu.err
+}
+
+// Close breaks the group for good.
+func (d *Dummy) Close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.mu.closed, d.mu.err = true, ErrClosed
+	return nil
+}
+
+func (d *Dummy) accept(op *Op) error {
+	if err := op.Validate(0, 1); err != nil {
+		return err
+	}
+	if err := op.RequireCPU(); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case d.mu.closed:
+		return ErrClosed
+	case d.mu.configures == 0:
+		return ErrUnconfigured
+	case d.mu.err != nil:
+		return errors.Join(ErrAborted, d.mu.err)
+	}
+	op.Seq, op.Epoch, op.Round = d.mu.seq, d.mu.config.Epoch(), d.mu.round
+	d.mu.seq++
+	return nil
+}
+
+// runAlone does what a valid op does in a world of one rank.
+func (op *Op) runAlone() error {
+	switch {
+	case op.Kind == KindBallot:
+		op.Ballots = append(op.Ballots[:0], BallotEntry{Here: true, Payload: op.Ballot})
+	case op.Kind.Reduces():
+		for i, out := range op.Out {
+			in := [1][]byte{op.In[i].Bytes()}
+			if err := Reduce(out.Bytes(), in[:], out.DType(), op.Reduce, op.EffectiveDivisor(1), op.Factor); err != nil {
+				return err
+			}
+		}
+	case len(op.In) > 0:
+		for i, out := range op.Out {
+			copy(out.Bytes(), op.In[i].Bytes())
+		}
+	}
+	return nil
+}

@@ -1,0 +1,238 @@
+package pg
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Fault is one thing that a Fake does to one op of this rank.
+type Fault struct {
+	// Kind says which ops count; KindInvalid counts all but ballots.
+	Kind Kind
+	// Nth says which of them is hit, from 1, counted since Inject. 0 means 1.
+	Nth int
+
+	// Err breaks the group with this cause, as a broken link does: the op
+	// fails, and the peers' fail with it. With Late the op runs to its end
+	// first and fails on this rank only then.
+	Err  error
+	Late bool
+	// Delay holds the op, and all that are submitted after it, for so long.
+	Delay time.Duration
+	// Corrupt flips a bit of the first output after success; of a ballot, a
+	// bit of this rank's payload before it is sent.
+	Corrupt bool
+
+	seen int
+}
+
+// Fake injects faults into the ops of a backend. Without faults it changes
+// nothing. Configure clears the faults that have not hit.
+type Fake struct {
+	backend Backend
+	track   tracker
+	relays  *sync.Pool
+	queue   queue
+
+	mu struct {
+		sync.Mutex
+
+		armed []*Fault
+		fired int
+		hurry chan struct{} // closed when delays are to end: abort or close
+	}
+}
+
+// NewFake puts a Fake around b, which it owns from now on.
+func NewFake(b Backend) *Fake {
+	f := &Fake{backend: b}
+	f.relays = newRelayPool(f.settle)
+	f.queue.issue, f.queue.canceled = f.issue, f.cancelled
+	f.mu.hurry = make(chan struct{})
+	return f
+}
+
+// Inject arms faults. Several may hit one op.
+func (f *Fake) Inject(faults ...Fault) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, fault := range faults {
+		f.mu.armed = append(f.mu.armed, &fault)
+	}
+}
+
+// Fired is how many faults have hit so far.
+func (f *Fake) Fired() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.mu.fired
+}
+
+// Name is that of the backend.
+func (f *Fake) Name() string { return f.backend.Name() }
+
+// Unwrap is the backend.
+func (f *Fake) Unwrap() Backend { return f.backend }
+
+// SetRound passes the round on, if the backend knows rounds.
+func (f *Fake) SetRound(round int64) { setRound(f.backend, round) }
+
+// Config is that of the backend below.
+func (f *Fake) Config() (Config, bool) { return configOf(f.backend, &f.track) }
+
+func (f *Fake) epochs() (current, next Epoch) { return epochsOf(f.backend, &f.track) }
+
+// Configure disarms all faults and configures the backend.
+func (f *Fake) Configure(ctx context.Context, c Config) error {
+	f.mu.Lock()
+	f.mu.armed = nil
+	f.endDelaysLocked()
+	f.mu.hurry = make(chan struct{})
+	f.mu.Unlock()
+	return f.track.configure(ctx, f.backend, c)
+}
+
+// Submit starts op, with the faults that hit it.
+func (f *Fake) Submit(op *Op) *Work {
+	r := begin(f.relays, op)
+	work := r.work
+	if hit := f.match(op.Kind); hit != nil {
+		r.fault = hit
+		if hit.Delay > 0 {
+			r.due = time.Now().Add(hit.Delay)
+		}
+	}
+	f.queue.submit(r)
+	return work
+}
+
+// Abort aborts the backend and ends delays.
+func (f *Fake) Abort(e Epoch, cause error) {
+	f.backend.Abort(e, cause)
+	if current, _ := f.epochs(); e == current {
+		f.mu.Lock()
+		f.endDelaysLocked()
+		f.mu.Unlock()
+	}
+}
+
+// Err is the backend's.
+func (f *Fake) Err() error { return f.backend.Err() }
+
+// Close ends delays and closes the backend.
+func (f *Fake) Close() error {
+	f.queue.close()
+	return f.backend.Close()
+}
+
+func (f *Fake) endDelaysLocked() {
+	select {
+	case <-f.mu.hurry:
+	default:
+		close(f.mu.hurry)
+	}
+}
+
+// match counts an op of kind k and merges the faults that hit it into one.
+func (f *Fake) match(k Kind) *Fault {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.mu.armed) == 0 {
+		return nil
+	}
+	var hit *Fault
+	f.mu.armed = slices.DeleteFunc(f.mu.armed, func(a *Fault) bool {
+		if a.Kind != k && (a.Kind != KindInvalid || k == KindBallot) {
+			return false
+		}
+		if a.seen++; a.seen < max(a.Nth, 1) {
+			return false
+		}
+		f.mu.fired++
+		if hit == nil {
+			hit = a
+			return true
+		}
+		hit.Delay = max(hit.Delay, a.Delay)
+		hit.Corrupt = hit.Corrupt || a.Corrupt
+		if hit.Err == nil {
+			hit.Err, hit.Late = a.Err, a.Late
+		}
+		return true
+	})
+	return hit
+}
+
+// issue submits r below once its delay is over.
+func (f *Fake) issue(ctx context.Context, r *relay, mayWait bool) bool {
+	if wait := time.Until(r.due); !r.due.IsZero() && wait > 0 {
+		if !mayWait {
+			return false
+		}
+		f.mu.Lock()
+		hurry := f.mu.hurry
+		f.mu.Unlock()
+		timer := time.NewTimer(wait)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-hurry:
+		case <-ctx.Done():
+			f.cancelled(r, f.queue.causeOf(r, context.Cause(ctx)))
+			return true
+		}
+	}
+	op := *r.outer
+	if fault := r.fault; fault != nil {
+		if fault.Err != nil && !fault.Late {
+			f.abort(fault.Err)
+		}
+		if fault.Corrupt && op.Kind == KindBallot && len(op.Ballot) > 0 {
+			op.Ballot = slices.Clone(op.Ballot)
+			op.Ballot[0] ^= 1
+		}
+	}
+	r.submit(f.backend, op)
+	return true
+}
+
+// settle does to a finished op what its fault says.
+func (f *Fake) settle(r *relay, err error) error {
+	if r.fault == nil || err != nil {
+		return err
+	}
+	if r.fault.Corrupt {
+		corrupt(r.outer.Out)
+	}
+	if r.fault.Err != nil && r.fault.Late {
+		f.abort(r.fault.Err)
+		return r.fault.Err
+	}
+	return nil
+}
+
+// cancelled ends a delayed op that its caller gave up: as the peers will wait
+// for it, the group breaks.
+func (f *Fake) cancelled(r *relay, cause error) {
+	f.abort(cause)
+	r.finish(cause)
+}
+
+func (f *Fake) cancelQueued(w *Work, cause error) bool { return f.queue.cancel(w, cause) }
+
+func (f *Fake) abort(cause error) {
+	current, _ := f.epochs()
+	f.backend.Abort(current, cause)
+}
+
+// corrupt flips a bit of the first tensor that has any.
+func corrupt(ts []Tensor) {
+	for _, t := range ts {
+		if b := t.Bytes(); len(b) > 0 {
+			b[0] ^= 1
+			return
+		}
+	}
+}

@@ -1,0 +1,100 @@
+package pg
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/rs/zerolog"
+)
+
+// Options is what every backend can be opened with. Params holds what only one
+// of them knows, by the backend's own names.
+type Options struct {
+	Log    zerolog.Logger
+	Listen string // host:port for the data plane; empty: the backend's default
+	Params map[string]string
+}
+
+// Factory makes an unconfigured backend. It starts nothing.
+type Factory func(Options) (Backend, error)
+
+// Driver is a registered backend.
+type Driver struct {
+	Name    string // lower case
+	Devices []string
+	open    Factory
+}
+
+// registry is the one mutable state of this package: who registers and who
+// opens do not know each other.
+var registry struct {
+	sync.Mutex
+
+	drivers map[string]Driver
+}
+
+// aliases are names that users of torch know.
+func canonical(name string) string {
+	name = strings.ToLower(name)
+	if name == "gloo" {
+		return "tcp"
+	}
+	return name
+}
+
+// Register makes a backend known by name, without regard to case, for the
+// device types it serves ("cpu", "cuda"). Main packages call it once per
+// backend. A name that is taken is an error; "gloo" means "tcp".
+func Register(name string, devices []string, f Factory) error {
+	name = canonical(name)
+	if name == "" || f == nil {
+		return fmt.Errorf("pg: register backend %q: want a name and a factory", name)
+	}
+	registry.Lock()
+	defer registry.Unlock()
+	if _, taken := registry.drivers[name]; taken {
+		return fmt.Errorf("pg: backend %q is registered already", name)
+	}
+	if registry.drivers == nil {
+		registry.drivers = make(map[string]Driver)
+	}
+	registry.drivers[name] = Driver{Name: name, Devices: slices.Clone(devices), open: f}
+	return nil
+}
+
+// Available tells whether a backend of that name is registered.
+func Available(name string) bool {
+	registry.Lock()
+	defer registry.Unlock()
+	_, ok := registry.drivers[canonical(name)]
+	return ok
+}
+
+// Drivers lists the registered backends by name.
+func Drivers() []Driver {
+	registry.Lock()
+	defer registry.Unlock()
+	all := slices.Collect(maps.Values(registry.drivers))
+	slices.SortFunc(all, func(a, b Driver) int { return cmp.Compare(a.Name, b.Name) })
+	return all
+}
+
+// Open makes an unconfigured backend by name.
+func Open(name string, o Options) (Backend, error) {
+	registry.Lock()
+	d, ok := registry.drivers[canonical(name)]
+	known := slices.Sorted(maps.Keys(registry.drivers))
+	registry.Unlock()
+	if !ok {
+		return nil, fmt.Errorf("pg: no backend %q, registered: %s", name, strings.Join(known, ", "))
+	}
+	b, err := d.open(o)
+	if err != nil {
+		return nil, fmt.Errorf("open backend %s: %w", d.Name, err)
+	}
+	return b, nil
+}

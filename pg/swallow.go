@@ -1,0 +1,111 @@
+package pg
+
+import (
+	"context"
+	"errors"
+	"sync"
+)
+
+// Swallow keeps errors from the caller: an op that fails completes without an
+// error and with zeroed outputs, and every later one is skipped, with zeroed
+// outputs too, until Configure. Err tells the first error. Only ErrInvalidOp,
+// which breaks nothing, comes back as it is. Ballots pass as they are.
+type Swallow struct {
+	backend Backend
+	track   tracker
+	relays  *sync.Pool
+
+	mu struct {
+		sync.Mutex
+
+		err error // the first since Configure
+	}
+}
+
+// NewSwallow puts Swallow around b, which it owns from now on.
+func NewSwallow(b Backend) *Swallow {
+	s := &Swallow{backend: b}
+	s.relays = newRelayPool(s.settle)
+	return s
+}
+
+// Name is that of the backend.
+func (s *Swallow) Name() string { return s.backend.Name() }
+
+// Unwrap is the backend.
+func (s *Swallow) Unwrap() Backend { return s.backend }
+
+// SetRound passes the round on, if the backend knows rounds.
+func (s *Swallow) SetRound(round int64) { setRound(s.backend, round) }
+
+// Config is that of the backend below.
+func (s *Swallow) Config() (Config, bool) { return configOf(s.backend, &s.track) }
+
+func (s *Swallow) epochs() (current, next Epoch) { return epochsOf(s.backend, &s.track) }
+
+// Configure configures the backend and, if that worked, forgets the error.
+// Errors of Configure itself are not swallowed.
+func (s *Swallow) Configure(ctx context.Context, c Config) error {
+	if err := s.track.configure(ctx, s.backend, c); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.err = nil
+	return nil
+}
+
+// Submit starts op, or skips it if an earlier one has failed.
+func (s *Swallow) Submit(op *Op) *Work {
+	r := begin(s.relays, op)
+	work := r.work
+	if op.Kind != KindBallot && s.swallowed() != nil {
+		r.finish(zeroOut(op))
+		return work
+	}
+	r.submit(s.backend, *op)
+	return work
+}
+
+// Abort aborts the backend.
+func (s *Swallow) Abort(e Epoch, cause error) { s.backend.Abort(e, cause) }
+
+// Err is the first error swallowed since Configure, or else the backend's.
+func (s *Swallow) Err() error {
+	if err := s.swallowed(); err != nil {
+		return err
+	}
+	return s.backend.Err()
+}
+
+// Close closes the backend.
+func (s *Swallow) Close() error { return s.backend.Close() }
+
+func (s *Swallow) settle(r *relay, err error) error {
+	invalid := errors.Is(err, ErrInvalidOp) && !errors.Is(err, ErrAborted)
+	if err == nil || invalid || r.outer.Kind == KindBallot {
+		return err
+	}
+	s.mu.Lock()
+	if s.mu.err == nil {
+		s.mu.err = err
+	}
+	s.mu.Unlock()
+	return zeroOut(r.outer)
+}
+
+func (s *Swallow) swallowed() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.err
+}
+
+// zeroOut zeroes the results of op. It fails only if a device does.
+func zeroOut(op *Op) error {
+	for _, t := range op.Out {
+		if err := t.Zero(); err != nil {
+			return err
+		}
+	}
+	return nil
+}

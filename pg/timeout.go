@@ -1,0 +1,83 @@
+package pg
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// Timeout gives every op a deadline, and aborts the epoch of one that is still
+// pending then, so that it holds for backends that keep no deadlines too.
+type Timeout struct {
+	backend Backend
+	limit   time.Duration
+	track   tracker
+	timers  sync.WaitGroup // those that may still abort
+}
+
+// NewTimeout puts Timeout around b, which it owns from now on. Limit counts
+// from Submit and also bounds Configure; an op's own deadline holds if it is
+// earlier.
+func NewTimeout(b Backend, limit time.Duration) *Timeout {
+	return &Timeout{backend: b, limit: limit}
+}
+
+// Name is that of the backend.
+func (t *Timeout) Name() string { return t.backend.Name() }
+
+// Unwrap is the backend.
+func (t *Timeout) Unwrap() Backend { return t.backend }
+
+// SetRound passes the round on, if the backend knows rounds.
+func (t *Timeout) SetRound(round int64) { setRound(t.backend, round) }
+
+// Config is that of the backend below.
+func (t *Timeout) Config() (Config, bool) { return configOf(t.backend, &t.track) }
+
+func (t *Timeout) epochs() (current, next Epoch) { return epochsOf(t.backend, &t.track) }
+
+// Configure configures the backend within the limit.
+func (t *Timeout) Configure(ctx context.Context, c Config) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, t.limit, fmt.Errorf("pg: configure took more than %v: %w",
+		t.limit, context.DeadlineExceeded))
+	defer cancel()
+	return t.track.configure(ctx, t.backend, c)
+}
+
+// Submit starts op with a deadline.
+func (t *Timeout) Submit(op *Op) *Work {
+	deadline := time.Now().Add(t.limit)
+	if op.Deadline.IsZero() || op.Deadline.After(deadline) {
+		op.Deadline = deadline
+	} else {
+		deadline = op.Deadline
+	}
+	kind := op.Kind
+	epoch, _ := t.epochs()
+	work := t.backend.Submit(op)
+	t.timers.Add(1)
+	timer := time.AfterFunc(time.Until(deadline), func() {
+		defer t.timers.Done()
+		t.backend.Abort(epoch, fmt.Errorf("pg: %v took more than %v: %w", kind, t.limit, context.DeadlineExceeded))
+	})
+	work.Then(func(error) {
+		if timer.Stop() {
+			t.timers.Done()
+		}
+	})
+	return work
+}
+
+// Abort aborts the backend.
+func (t *Timeout) Abort(e Epoch, cause error) { t.backend.Abort(e, cause) }
+
+// Err is the backend's.
+func (t *Timeout) Err() error { return t.backend.Err() }
+
+// Close closes the backend, which ends every op, and waits for the timers.
+func (t *Timeout) Close() error {
+	err := t.backend.Close()
+	t.timers.Wait()
+	return err
+}

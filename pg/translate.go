@@ -1,0 +1,209 @@
+package pg
+
+import (
+	"fmt"
+	"math"
+	"sync"
+)
+
+// translate makes the op below that stands for r's: ranks are the members', and
+// a member that does not participate contributes nothing that counts.
+func (m *Managed) translate(r *relay, roster Roster) (Op, error) {
+	op := *r.outer
+	self, count := roster.ParticipantRank(), len(roster.Participants)
+	if count == 0 {
+		return op, fmt.Errorf("%w: %v with no participants", ErrNotParticipating, op.Kind)
+	}
+	r.roster = roster
+	if err := op.validateFor(self, count); err != nil {
+		return op, err
+	}
+	if op.Kind.Reduces() && op.Reduce == Avg && op.Divisor == 0 {
+		op.Divisor = count
+	}
+	if roster.everybody() {
+		return op, nil
+	}
+	switch op.Kind {
+	case KindReduce, KindBroadcast, KindGather, KindScatter:
+		op.Root = roster.Participants[op.Root]
+	case KindSend, KindRecv:
+		if op.Peer != AnySource {
+			op.Peer = roster.Participants[op.Peer]
+		}
+	}
+	if self < 0 {
+		if err := m.contributeNothing(r, &op); err != nil {
+			return op, err
+		}
+	}
+	return op, m.widenSlots(&op, roster)
+}
+
+// validateFor checks an op against the participants. For a member that is none
+// of them (self < 0) the checks of own slots are those of participant 0, and
+// it is never the root.
+func (op *Op) validateFor(self, count int) error {
+	if self >= 0 {
+		return op.Validate(self, count)
+	}
+	switch op.Kind {
+	case KindAllGather, KindReduceScatter, KindAllToAll:
+		return op.Validate(0, count)
+	case KindSend, KindRecv:
+		return fmt.Errorf("%v: %w", op.Kind, ErrNotParticipating)
+	}
+	if op.Root >= count {
+		return fmt.Errorf("%w: %v with root %d, want 0 to %d", ErrInvalidOp, op.Kind, op.Root, count-1)
+	}
+	return op.Validate(count, count+1)
+}
+
+// contributeNothing takes the caller's contribution out of the op of a member
+// that does not participate, and its memory where it is to receive nothing.
+func (m *Managed) contributeNothing(r *relay, op *Op) (err error) {
+	switch op.Kind {
+	case KindAllReduce, KindReduce, KindReduceScatter:
+		identity := func(i int) (Tensor, error) { return m.identityFor(op, i) }
+		op.In, err = generate(len(op.In), identity)
+	case KindBroadcast:
+		op.In = nil
+	case KindAllToAll:
+		in := op.In
+		op.In, err = generate(len(in), func(i int) (Tensor, error) { return blankLike(in[i]) })
+	}
+	if err != nil {
+		return err
+	}
+	switch op.Kind {
+	case KindGather:
+		r.result = fmt.Errorf("%v: %w", op.Kind, ErrNotParticipating)
+	case KindScatter, KindReduceScatter, KindAllToAll:
+		r.result = fmt.Errorf("%v: %w", op.Kind, ErrNotParticipating)
+		out := op.Out
+		op.Out, err = generate(len(out), func(i int) (Tensor, error) { return blankLike(out[i]) })
+	}
+	return err
+}
+
+// widenSlots turns one slot per participant into one per member. The slots of
+// the others are as large as the first participant's, since backends may want
+// all equal; what lies in them counts for nothing.
+func (m *Managed) widenSlots(op *Op, roster Roster) (err error) {
+	switch op.Kind {
+	case KindAllGather, KindGather:
+		op.Out, err = widen(op.Out, roster, blankLike)
+	case KindScatter:
+		op.In, err = widen(op.In, roster, blankLike)
+	case KindReduceScatter:
+		op.In, err = widen(op.In, roster, func(t Tensor) (Tensor, error) {
+			return m.blanks.identity(t, op)
+		})
+	case KindAllToAll:
+		if op.In, err = widen(op.In, roster, blankLike); err != nil {
+			return err
+		}
+		op.Out, err = widen(op.Out, roster, blankLike)
+	}
+	return err
+}
+
+// widen puts slots, one per participant, where the participants are among the
+// members, and blank(slots[0]) elsewhere. No slots stay none: this rank is not
+// the root.
+func widen(slots []Tensor, roster Roster, blank func(like Tensor) (Tensor, error)) ([]Tensor, error) {
+	if len(slots) == 0 {
+		return nil, nil
+	}
+	return generate(roster.WorldSize, func(rank int) (Tensor, error) {
+		if p := roster.participantOf(rank); p >= 0 {
+			return slots[p], nil
+		}
+		return blank(slots[0])
+	})
+}
+
+// identityFor is what a member that does not participate contributes instead of
+// op.In[i]. Device memory cannot be had here, so on a device it is written over
+// a tensor that the result will overwrite anyway.
+func (m *Managed) identityFor(op *Op, i int) (Tensor, error) {
+	t := op.In[i]
+	mem, offset := t.Memory()
+	if mem == nil {
+		return m.blanks.identity(t, op)
+	}
+	if op.Kind != KindAllReduce || !t.SameMemory(op.Out[i]) {
+		return Tensor{}, fmt.Errorf("%w: %v out of place on %v by a member that does not participate",
+			ErrUnsupported, op.Kind, t.Device())
+	}
+	host, err := m.blanks.identity(t, op)
+	if err != nil {
+		return Tensor{}, err
+	}
+	if err := mem.CopyFromHost(offset, host.Bytes()); err != nil {
+		return Tensor{}, fmt.Errorf("write identity to %v: %w", t.Device(), err)
+	}
+	return t, nil
+}
+
+// blankLike is fresh host memory of t's dtype and length.
+func blankLike(t Tensor) (Tensor, error) {
+	if t.mem != nil {
+		return Tensor{}, fmt.Errorf("%w: verb with a slot per rank on %v while not all members participate",
+			ErrUnsupported, t.Device())
+	}
+	return New(t.dtype, t.count), nil
+}
+
+func generate(n int, at func(i int) (Tensor, error)) ([]Tensor, error) {
+	ts := make([]Tensor, n)
+	for i := range ts {
+		var err error
+		if ts[i], err = at(i); err != nil {
+			return nil, err
+		}
+	}
+	return ts, nil
+}
+
+// blanks keeps identity elements, which are only ever read, so that ops of any
+// number share them. The zero value is ready; safe for concurrent use.
+type blanks struct {
+	mu struct {
+		sync.Mutex
+
+		cache map[blankKey]Tensor // the longest asked for so far
+	}
+}
+
+type blankKey struct {
+	dtype    DType
+	op       ReduceOp
+	negative bool // sign of the factor
+}
+
+// identity is host memory of t's dtype and length with op's identity element.
+func (b *blanks) identity(t Tensor, op *Op) (Tensor, error) {
+	key := blankKey{dtype: t.dtype, op: op.Reduce, negative: math.Signbit(op.Factor)}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	kept := b.mu.cache[key]
+	if kept.Len() < t.Len() || kept.IsNone() {
+		kept = New(t.dtype, t.Len())
+		if err := Identity(kept.Bytes(), t.dtype, op.Reduce, op.Factor); err != nil {
+			return Tensor{}, err
+		}
+		if b.mu.cache == nil {
+			b.mu.cache = make(map[blankKey]Tensor)
+		}
+		b.mu.cache[key] = kept
+	}
+	return kept.Slice(0, t.Len()), nil
+}
+
+// drop frees the memory.
+func (b *blanks) drop() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.mu.cache = nil
+}

@@ -169,14 +169,10 @@ func (r *Reducer) Reduce(ctx context.Context) error {
 // wait waits for one bucket and copies it back. It does not return before the
 // group has let go of the bucket's memory.
 func (r *Reducer) wait(ctx context.Context, b *bucket) error {
-	select {
-	case <-b.work.Done():
-	case <-ctx.Done():
-		r.manager.Group().Abort(context.Cause(ctx))
-		<-b.work.Done()
-		return context.Cause(ctx)
-	}
-	if err := b.work.Err(); err != nil {
+	if err := r.manager.Group().Wait(ctx, b.work); err != nil {
+		if ctx.Err() != nil {
+			return err
+		}
 		r.manager.ReportError(fmt.Errorf("reduce gradients: %w", err))
 		return nil
 	}

@@ -4,7 +4,7 @@
 //	red, err := ddp.New(m, params, ddp.Options{})
 //	…
 //	loss := model.Learn(batch, red.Ready) // while the backward pass runs
-//	err = red.Reduce(ctx)                  // the rest, and wait
+//	err = red.Reduce(ctx)                 // the rest, and wait
 //
 // # Buckets
 //

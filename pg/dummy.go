@@ -125,8 +125,8 @@ func (d *Dummy) accept(op *Op) error {
 	case d.mu.err != nil:
 		return errors.Join(ErrAborted, d.mu.err)
 	}
-	op.Seq, op.Epoch, op.Round = d.mu.seq, d.mu.config.Epoch(), d.mu.round
 	d.mu.seq++
+	op.Seq, op.Epoch, op.Round = d.mu.seq, d.mu.config.Epoch(), d.mu.round
 	return nil
 }
 

@@ -1,0 +1,111 @@
+package checkpoint_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"testing"
+
+	"github.com/skerry-ft/skerry/checkpoint"
+	"github.com/skerry-ft/skerry/pg"
+)
+
+const benchBytes = 256 << 20
+
+func benchState() checkpoint.State {
+	s := checkpoint.State{Tensors: map[string]pg.Tensor{}}
+	for i := range 16 {
+		s.Tensors[fmt.Sprint("layer", i)] = pg.New(pg.Float32DType, benchBytes/16/4)
+	}
+	return s
+}
+
+// BenchmarkFetch moves a state over loopback, checksummed, donors in the same
+// process. The comparison is BenchmarkRawStream: one socket, no checksum.
+func BenchmarkFetch(b *testing.B) {
+	for _, donors := range []int{1, 2} {
+		b.Run(fmt.Sprintf("bytes=256MiB/donors=%d", donors), func(b *testing.B) {
+			s, into := benchState(), benchState()
+			var from []string
+			for range donors {
+				d := serving(b)
+				if err := d.Serve(b.Context(), "v", s); err != nil {
+					b.Fatal(err)
+				}
+				from = append(from, d.Metadata())
+			}
+			target := serving(b)
+			b.SetBytes(benchBytes)
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := target.Fetch(b.Context(), "v", from, into); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func serving(b *testing.B) *checkpoint.HTTP {
+	tr, err := checkpoint.NewHTTP(checkpoint.HTTPConfig{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	ctx, cancel := context.WithCancel(context.Background())
+	wg.Go(func() { _ = tr.Run(ctx) })
+	b.Cleanup(func() {
+		cancel()
+		wg.Wait()
+	})
+	return tr
+}
+
+// BenchmarkRawStream is the limit: the same bytes over one loopback
+// connection, from memory into memory.
+func BenchmarkRawStream(b *testing.B) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer ln.Close()
+	from, into := make([]byte, benchBytes), make([]byte, benchBytes)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wg.Go(func() {
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = conn.Write(from) // a short read fails the benchmark
+			conn.Close()
+		}
+	})
+	b.SetBytes(benchBytes)
+	for b.Loop() {
+		conn, err := net.Dial("tcp", ln.Addr().String())
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := io.ReadFull(conn, into); err != nil {
+			b.Fatal(err)
+		}
+		conn.Close()
+	}
+	ln.Close()
+}
+
+// BenchmarkServe is what staging costs the donor.
+func BenchmarkServe(b *testing.B) {
+	s, d := benchState(), serving(b)
+	b.SetBytes(benchBytes)
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := d.Serve(b.Context(), "v", s); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

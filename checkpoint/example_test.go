@@ -1,0 +1,60 @@
+package checkpoint_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/skerry-ft/skerry/checkpoint"
+	"github.com/skerry-ft/skerry/pg"
+)
+
+// A donor stages its state, a target fills its own tensors with it.
+func Example() {
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	donor, err := checkpoint.NewHTTP(checkpoint.HTTPConfig{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	target, err := checkpoint.NewHTTP(checkpoint.HTTPConfig{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, t := range []*checkpoint.HTTP{donor, target} {
+		wg.Go(func() { _ = t.Run(ctx) }) // ends with ctx
+	}
+
+	weights := []float32{1, 2, 3}
+	err = donor.Serve(ctx, "cluster/5/2", checkpoint.State{
+		Tensors: map[string]pg.Tensor{"weights": pg.Of(weights)},
+		Meta:    map[string]string{"step": "5"},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	healed := make([]float32, 3)
+	into := checkpoint.State{Tensors: map[string]pg.Tensor{"weights": pg.Of(healed)}}
+	meta, err := target.Fetch(ctx, "cluster/5/2", []string{donor.Metadata()}, into)
+	fmt.Println(healed, meta["step"], err)
+	// Output: [1 2 3] 5 <nil>
+}
+
+func ExampleDecode() {
+	var file bytes.Buffer
+	saved := []float32{1, 2}
+	if err := checkpoint.Encode(&file, checkpoint.State{Tensors: map[string]pg.Tensor{"w": pg.Of(saved)}}); err != nil {
+		fmt.Println(err)
+		return
+	}
+	other := make([]float32, 3)
+	_, err := checkpoint.Decode(&file, checkpoint.State{Tensors: map[string]pg.Tensor{"w": pg.Of(other)}})
+	fmt.Println(err)
+	// Output: checkpoint: state does not fit: w: want float32[3], got float32[2]
+}

@@ -1,0 +1,452 @@
+package checkpoint_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/skerry-ft/skerry/checkpoint"
+	"github.com/skerry-ft/skerry/checkpoint/ckpttest"
+	"github.com/skerry-ft/skerry/pg"
+)
+
+// front stands before a donor, forwards requests, counts the data bytes that
+// it passes on, and misbehaves on demand.
+type front struct {
+	url  string
+	hold func() // called before each data response; nil: not
+
+	mu struct {
+		sync.Mutex
+
+		bytes     int64         // data bytes passed on
+		chunks    map[int64]int // requests by offset
+		dieAfter  int64         // data bytes, then every request breaks off; -1: never
+		stallAt   int64         // as dieAfter, but silent until the target goes away
+		flipEvery bool          // one bit of each data response
+	}
+}
+
+func newFront(t *testing.T, donor checkpoint.Transport) *front {
+	t.Helper()
+	f := &front{}
+	f.mu.chunks = make(map[int64]int)
+	f.mu.dieAfter, f.mu.stallAt = -1, -1
+	client := &http.Client{Transport: &http.Transport{}}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		f.forward(w, r, client, donor.Metadata())
+	}))
+	t.Cleanup(func() {
+		s.Close()
+		client.CloseIdleConnections()
+	})
+	f.url = s.URL
+	return f
+}
+
+func (f *front) forward(w http.ResponseWriter, r *http.Request, client *http.Client, donor string) {
+	req, err := http.NewRequestWithContext(r.Context(), r.Method, donor+r.URL.RequestURI(), nil)
+	if err != nil {
+		panic(err)
+	}
+	req.Header = r.Header
+	resp, err := client.Do(req)
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	if r.URL.Path == "/v1/data" && resp.StatusCode == http.StatusOK {
+		if f.hold != nil {
+			f.hold()
+		}
+		f.data(w, r, body)
+		return
+	}
+	w.WriteHeader(resp.StatusCode)
+	_, _ = w.Write(body) // a target that went away
+}
+
+func (f *front) data(w http.ResponseWriter, r *http.Request, body []byte) {
+	from, _ := strconv.ParseInt(r.FormValue("from"), 10, 64)
+	f.mu.Lock()
+	f.mu.chunks[from]++
+	allowed, stall := int64(len(body)), false
+	if f.mu.dieAfter >= 0 {
+		allowed = min(allowed, max(0, f.mu.dieAfter-f.mu.bytes))
+	}
+	if f.mu.stallAt >= 0 && f.mu.bytes+allowed > f.mu.stallAt {
+		allowed, stall = max(0, f.mu.stallAt-f.mu.bytes), true
+	}
+	f.mu.bytes += allowed
+	if f.mu.flipEvery {
+		body[len(body)/2] ^= 4
+	}
+	f.mu.Unlock()
+	_, _ = w.Write(body[:allowed]) // a target that went away
+	_ = http.NewResponseController(w).Flush()
+	if stall {
+		<-r.Context().Done()
+	}
+	if allowed < int64(len(body)) {
+		panic(http.ErrAbortHandler)
+	}
+}
+
+func (f *front) passed() int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.mu.bytes
+}
+
+// big is a state of several hundred chunks of the smallest size.
+func big() checkpoint.State {
+	s := ckpttest.NewState(11)
+	s.Tensors["more"] = pg.New(pg.Float64DType, 40000)
+	for i := range pg.Slice[float64](s.Tensors["more"]) {
+		pg.Slice[float64](s.Tensors["more"])[i] = float64(i)
+	}
+	return s
+}
+
+func bytesOf(s checkpoint.State) (n int64) {
+	for _, t := range s.Tensors {
+		n += int64(t.NumBytes())
+	}
+	return n
+}
+
+const small = 16 << 10
+
+// faulty makes a target and n donors of s behind fronts.
+func faulty(t *testing.T, n int, s checkpoint.State) (*checkpoint.HTTP, []*front) {
+	t.Helper()
+	cfg := checkpoint.HTTPConfig{ChunkBytes: small, Timeout: 300 * time.Millisecond}
+	fronts := make([]*front, n)
+	for i := range fronts {
+		d := running(t, cfg)
+		if err := d.Serve(t.Context(), "v", s); err != nil {
+			t.Fatal(err)
+		}
+		fronts[i] = newFront(t, d)
+	}
+	return running(t, cfg), fronts
+}
+
+func urls(fronts []*front) (out []string) {
+	for _, f := range fronts {
+		out = append(out, f.url)
+	}
+	return out
+}
+
+func fetchOK(t *testing.T, target *checkpoint.HTTP, fronts []*front, s checkpoint.State) {
+	t.Helper()
+	into := ckpttest.Blank(s)
+	if _, err := target.Fetch(t.Context(), "v", urls(fronts), into); err != nil {
+		t.Fatal(err)
+	}
+	ckpttest.Equal(t, into, s)
+}
+
+func TestFetchIsStripedAndNoByteComesTwice(t *testing.T) {
+	t.Parallel()
+	s := big()
+	target, fronts := faulty(t, 3, s)
+	var asked sync.WaitGroup // no donor answers before all have been asked
+	for _, f := range fronts {
+		asked.Add(1)
+		once := sync.OnceFunc(asked.Done)
+		f.hold = func() {
+			once()
+			asked.Wait()
+		}
+	}
+	fetchOK(t, target, fronts, s)
+	var total int64
+	for i, f := range fronts {
+		if f.passed() == 0 {
+			t.Errorf("donor %d gave nothing", i)
+		}
+		total += f.passed()
+	}
+	if total != bytesOf(s) {
+		t.Errorf("%d bytes were sent for a state of %d", total, bytesOf(s))
+	}
+}
+
+func TestFetchGoesOnWhereADonorDied(t *testing.T) {
+	t.Parallel()
+	s := big()
+	target, fronts := faulty(t, 2, s)
+	fronts[0].mu.dieAfter = 5*small + 1234 // in the middle of a chunk
+	fetchOK(t, target, fronts, s)
+	if total := fronts[0].passed() + fronts[1].passed(); total != bytesOf(s) {
+		t.Errorf("%d bytes were sent for a state of %d", total, bytesOf(s))
+	}
+	if got := fronts[0].passed(); got != fronts[0].mu.dieAfter {
+		t.Errorf("the donor gave %d bytes before it died, want %d", got, fronts[0].mu.dieAfter)
+	}
+}
+
+func TestFetchGoesOnWhereADonorFellSilent(t *testing.T) {
+	t.Parallel()
+	s := big()
+	target, fronts := faulty(t, 2, s)
+	fronts[1].mu.stallAt = small + 77
+	fetchOK(t, target, fronts, s)
+}
+
+func TestFetchSurvivesBadBytes(t *testing.T) {
+	t.Parallel()
+	s := big()
+	target, fronts := faulty(t, 2, s)
+	fronts[0].mu.flipEvery = true
+	fetchOK(t, target, fronts, s)
+}
+
+func TestFetchFailsWhenAllDonorsDo(t *testing.T) {
+	t.Parallel()
+	s := big()
+	target, fronts := faulty(t, 2, s)
+	fronts[0].mu.flipEvery = true
+	fronts[1].mu.dieAfter = 3 * small
+	_, err := target.Fetch(t.Context(), "v", urls(fronts), ckpttest.Blank(s))
+	if !errors.Is(err, checkpoint.ErrNoDonor) || !errors.Is(err, checkpoint.ErrCorrupt) {
+		t.Errorf("fetch: %v, want ErrNoDonor and ErrCorrupt", err)
+	}
+	for _, f := range fronts {
+		if !strings.Contains(fmt.Sprint(err), f.url) {
+			t.Errorf("fetch: %v, want it to name donor %s", err, f.url)
+		}
+	}
+}
+
+// TestDonorWithOtherBytesIsLeftAlone: C1 says that there is none; if there is,
+// the two must not be mixed.
+func TestDonorWithOtherBytesIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	s, other := big(), big()
+	target, fronts := faulty(t, 1, s)
+	other.Tensors["large"].Bytes()[99] ^= 1
+	_, odd := faulty(t, 1, other)
+	fetchOK(t, target, append(fronts, odd...), s)
+	if got := odd[0].passed(); got != 0 {
+		t.Errorf("the odd donor gave %d bytes", got)
+	}
+}
+
+func TestFetchEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	s := big()
+	target, fronts := faulty(t, 1, s)
+	fronts[0].mu.stallAt = small
+	gone := errors.New("quorum fell")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	stop := time.AfterFunc(50*time.Millisecond, func() { cancel(gone) })
+	defer stop.Stop()
+	if _, err := target.Fetch(ctx, "v", urls(fronts), ckpttest.Blank(s)); !errors.Is(err, gone) {
+		t.Errorf("fetch: %v, want %v", err, gone)
+	}
+}
+
+func TestTokenIsProved(t *testing.T) {
+	t.Parallel()
+	s := ckpttest.NewState(1)
+	donor := running(t, checkpoint.HTTPConfig{Token: []byte("one")})
+	if err := donor.Serve(t.Context(), "v", s); err != nil {
+		t.Fatal(err)
+	}
+	for _, token := range []string{"", "two"} {
+		target := running(t, checkpoint.HTTPConfig{Token: []byte(token)})
+		_, err := target.Fetch(t.Context(), "v", []string{donor.Metadata()}, ckpttest.Blank(s))
+		if !errors.Is(err, checkpoint.ErrNoDonor) || !strings.Contains(fmt.Sprint(err), "proof") {
+			t.Errorf("fetch with token %q: %v, want it refused for its proof", token, err)
+		}
+		target.SetToken([]byte("one"))
+		if _, err := target.Fetch(t.Context(), "v", []string{donor.Metadata()}, ckpttest.Blank(s)); err != nil {
+			t.Errorf("fetch with the token: %v", err)
+		}
+	}
+}
+
+func TestOtherVersionIsNamed(t *testing.T) {
+	t.Parallel()
+	donor, target := running(t, checkpoint.HTTPConfig{}), running(t, checkpoint.HTTPConfig{})
+	if err := donor.Serve(t.Context(), "c/5/2", checkpoint.State{}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := target.Fetch(t.Context(), "c/6/2", []string{donor.Metadata()}, checkpoint.State{})
+	if !strings.Contains(fmt.Sprint(err), `this donor serves "c/5/2", not "c/6/2"`) {
+		t.Errorf("fetch: %v, want both versions named", err)
+	}
+}
+
+// TestWholeFile reads a staged state with nothing but an HTTP client.
+func TestWholeFile(t *testing.T) {
+	t.Parallel()
+	s := ckpttest.NewState(3)
+	donor := running(t, checkpoint.HTTPConfig{})
+	if err := donor.Serve(t.Context(), "v", s); err != nil {
+		t.Fatal(err)
+	}
+	body := get(t, donor.Metadata()+"/v1/state?version=v", http.StatusOK)
+	into := ckpttest.Blank(s)
+	if _, err := checkpoint.Decode(bytes.NewReader(body), into); err != nil {
+		t.Fatal(err)
+	}
+	ckpttest.Equal(t, into, s)
+}
+
+func TestRequestsRefused(t *testing.T) {
+	t.Parallel()
+	donor := running(t, checkpoint.HTTPConfig{})
+	if err := donor.Serve(t.Context(), "v", ckpttest.NewState(3)); err != nil {
+		t.Fatal(err)
+	}
+	cases := []struct {
+		path   string
+		status int
+	}{
+		{"/", http.StatusNotFound},
+		{"/v1/manifest", http.StatusBadRequest},
+		{"/v1/manifest?version=" + strings.Repeat("x", 600), http.StatusBadRequest},
+		{"/v1/manifest?version=a%20b", http.StatusBadRequest},
+		{"/v1/data?version=v", http.StatusBadRequest},
+		{"/v1/data?version=v&from=-1&n=1", http.StatusBadRequest},
+		{"/v1/data?version=v&from=0&n=0", http.StatusBadRequest},
+		{"/v1/data?version=v&from=0&n=999999999999", http.StatusBadRequest},
+		{"/v1/data?version=v&from=9223372036854775807&n=1", http.StatusRequestedRangeNotSatisfiable},
+		{"/v1/data?version=v&from=0&n=9999999", http.StatusRequestedRangeNotSatisfiable},
+	}
+	for _, c := range cases {
+		get(t, donor.Metadata()+c.path, c.status)
+	}
+}
+
+func get(t *testing.T, url string, status int) []byte {
+	t.Helper()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != status {
+		t.Errorf("GET %s: %d %q, %v, want %d", url, resp.StatusCode, body, err, status)
+	}
+	return body
+}
+
+// TestHostileDonors answer what no donor would.
+func TestHostileDonors(t *testing.T) {
+	t.Parallel()
+	target := running(t, checkpoint.HTTPConfig{Timeout: 300 * time.Millisecond})
+	cases := map[string]http.HandlerFunc{
+		"redirects": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "http://127.0.0.1:1/", http.StatusFound)
+		},
+		"sends nothing": func(http.ResponseWriter, *http.Request) {},
+		"sends a page":  func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>") },
+		"fails at length": func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusInternalServerError)
+			_, _ = w.Write(make([]byte, 1<<20))
+		},
+		"claims a huge header": func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, "SKM1\x00\x00\x40\x00\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00{")
+		},
+		"never ends": func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.WriteString(w, "SKM1\x00\x00\x40\x00")
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+		},
+	}
+	for name, handler := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := httptest.NewServer(handler)
+			defer s.Close()
+			_, err := target.Fetch(t.Context(), "v", []string{s.URL}, ckpttest.Blank(ckpttest.NewState(1)))
+			if !errors.Is(err, checkpoint.ErrNoDonor) || len(err.Error()) > 2000 {
+				t.Errorf("fetch: %.3000v, want a short ErrNoDonor", err)
+			}
+		})
+	}
+	for _, base := range []string{"", "ftp://127.0.0.1:1", "http://", "http://u:p@127.0.0.1:1", "\x00"} {
+		_, err := target.Fetch(t.Context(), "v", []string{base}, checkpoint.State{})
+		if !errors.Is(err, checkpoint.ErrNoDonor) {
+			t.Errorf("fetch from %q: %v, want ErrNoDonor", base, err)
+		}
+	}
+}
+
+func TestDisallowWaitsForReaders(t *testing.T) {
+	t.Parallel()
+	donor := running(t, checkpoint.HTTPConfig{})
+	s := checkpoint.State{Tensors: map[string]pg.Tensor{"large": pg.New(pg.Uint8DType, 64<<20)}}
+	if err := donor.Serve(t.Context(), "v", s); err != nil {
+		t.Fatal(err)
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Get(donor.Metadata() + "/v1/state?version=v")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := donor.Disallow(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("disallow beside a slow reader: %v, want deadline exceeded", err)
+	}
+	if _, err := io.Copy(io.Discard, resp.Body); err == nil {
+		t.Error("the reader was not cut off")
+	}
+}
+
+func TestConfigRefused(t *testing.T) {
+	t.Parallel()
+	cases := []struct {
+		cfg  checkpoint.HTTPConfig
+		want string
+	}{
+		{checkpoint.HTTPConfig{ChunkBytes: 1}, "ChunkBytes = 1"},
+		{checkpoint.HTTPConfig{ChunkBytes: 1 << 30}, "ChunkBytes = 1073741824"},
+		{checkpoint.HTTPConfig{Streams: 99}, "Streams = 99"},
+		{checkpoint.HTTPConfig{Timeout: -1}, "Timeout = -1ns"},
+		{checkpoint.HTTPConfig{Listen: "nonsense"}, `Listen = "nonsense"`},
+		{checkpoint.HTTPConfig{Listen: "0.0.0.0:0"}, "Advertise is empty"},
+		{checkpoint.HTTPConfig{Advertise: "a b"}, `Advertise = "a b"`},
+	}
+	for _, c := range cases {
+		if tr, err := checkpoint.NewHTTP(c.cfg); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v, want an error with %q", c.cfg, err, c.want)
+			if tr != nil {
+				_ = tr.Close()
+			}
+		}
+	}
+	for advertise, want := range map[string]string{"host": "http://host:", "host:7": "http://host:7", "::1": "http://[::1]:", "[::1]:9": "http://[::1]:9"} {
+		tr, err := checkpoint.NewHTTP(checkpoint.HTTPConfig{Advertise: advertise})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasPrefix(tr.Metadata(), want) {
+			t.Errorf("advertise %q gives %q, want %q…", advertise, tr.Metadata(), want)
+		}
+		_ = tr.Close()
+	}
+}

@@ -1,0 +1,166 @@
+package tcp
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/skerry-ft/skerry/pg"
+)
+
+// abortCode says on the wire what kind of cause broke a group, so that
+// errors.Is holds on every rank.
+type abortCode uint8
+
+const (
+	abortUser     abortCode = iota + 1 // Abort was called
+	abortClosed                        // Close was called
+	abortMoved                         // a member is in a later epoch
+	abortLost                          // a link broke or fell silent
+	abortCorrupt                       // a checksum did not hold
+	abortMismatch                      // ranks called different collectives
+	abortDeadline                      // an op's deadline passed
+	abortRefused                       // a Hello was refused
+	abortCodeEnd
+)
+
+// sentinel is what an error with this code satisfies; nil for none.
+func (c abortCode) sentinel() error {
+	switch c {
+	case abortLost, abortClosed:
+		return pg.ErrPeerLost
+	case abortCorrupt:
+		return errors.Join(pg.ErrPeerLost, ErrCorrupt)
+	case abortMismatch:
+		return pg.ErrMismatch
+	case abortDeadline:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
+}
+
+// cause is why a group broke.
+type cause struct {
+	code   abortCode
+	peer   int // the culprit's rank, or -1
+	peerID string
+	first  bool // this rank saw the culprit's link break itself
+	kind   pg.Kind
+	seq    uint64
+	err    error
+}
+
+// maxAbortText bounds the text of an abort frame.
+const maxAbortText = 1024
+
+// abortedError is a cause that came from a peer: its text, and the sentinel
+// that it stood for there.
+type abortedError struct {
+	text string
+	is   error
+}
+
+func (e *abortedError) Error() string { return e.text }
+func (e *abortedError) Unwrap() error { return e.is }
+
+func (c *cause) encode() []byte {
+	le := binary.LittleEndian
+	b := []byte{byte(c.code), byte(c.kind)}
+	b = le.AppendUint32(b, uint32(int32(c.peer)))
+	b = le.AppendUint64(b, c.seq)
+	b = appendString(b, c.peerID, maxReplicaIDBytes)
+	return appendString(b, c.err.Error(), maxAbortText)
+}
+
+func appendString(b []byte, s string, limit int) []byte {
+	s = s[:min(len(s), limit)]
+	b = binary.LittleEndian.AppendUint16(b, uint16(len(s)))
+	return append(b, s...)
+}
+
+// decodeCause reads what encode wrote. reporter names who sent it; world bounds
+// the culprit's rank.
+func decodeCause(b []byte, reporter string, world int) (cause, error) {
+	const fixed = 2 + 4 + 8
+	if len(b) < fixed {
+		return cause{}, fmt.Errorf("%w: abort of %d bytes", ErrCorrupt, len(b))
+	}
+	le := binary.LittleEndian
+	c := cause{
+		code: abortCode(b[0]), kind: pg.Kind(b[1]),
+		peer: int(int32(le.Uint32(b[2:]))), seq: le.Uint64(b[6:]),
+	}
+	if c.code == 0 || c.code >= abortCodeEnd || c.peer < -1 || c.peer >= world {
+		return cause{}, fmt.Errorf("%w: abort code %d, culprit rank %d of %d", ErrCorrupt, c.code, c.peer, world)
+	}
+	id, rest, err := cutString(b[fixed:], maxReplicaIDBytes)
+	if err != nil {
+		return cause{}, fmt.Errorf("%w: abort: culprit: %w", ErrCorrupt, err)
+	}
+	text, rest, err := cutString(rest, maxAbortText)
+	if err != nil || len(rest) > 0 {
+		return cause{}, fmt.Errorf("%w: abort: text", ErrCorrupt)
+	}
+	c.peerID = strings.ToValidUTF8(id, "?")
+	c.err = &abortedError{
+		text: fmt.Sprintf("told by %s: %s", reporter, strings.ToValidUTF8(text, "?")),
+		is:   c.code.sentinel(),
+	}
+	return c, nil
+}
+
+// breakLocked ends g with its first cause: pending ops fail, peers are told.
+// Ops complete as soon as no goroutine touches their tensors.
+func (b *Backend) breakLocked(g *group, c cause, do *todo) {
+	if g.phase == groupBroken {
+		return
+	}
+	if t := g.active; t != nil && c.kind == pg.KindInvalid {
+		c.kind, c.seq = t.call.kind, t.seq
+	}
+	g.phase = groupBroken
+	close(g.broken)
+	g.err = g.opError(&c, c.kind, c.seq)
+	b.opt.Logger.Info().Int64("quorum_id", g.epoch.QuorumID).Int("rank", g.rank).
+		Int("peer", c.peer).Bool("first", c.first).Err(g.err).Msg("group broken")
+	frame := b.controlFrame(frameAbort, g.key, c.encode())
+	for _, l := range g.peers {
+		if l != nil && l.group == g && l.helloSent && !l.gone {
+			l.control = append(l.control, frame)
+		}
+	}
+	for _, t := range g.pending {
+		t.err = g.opError(&c, t.call.kind, t.seq)
+		if b.settledLocked(t) {
+			do.finish(t)
+		}
+	}
+	g.pending, g.recvs, g.active = nil, nil, nil
+	g.queue = taskQueue{}
+	do.interrupt, do.kickAll = g, g
+	g.poke()
+}
+
+func (g *group) opError(c *cause, kind pg.Kind, seq uint64) *pg.OpError {
+	e := &pg.OpError{
+		Op: kind, Seq: seq, QuorumID: g.epoch.QuorumID, Rank: g.rank,
+		Peer: c.peer, PeerID: c.peerID, First: c.first, Err: c.err,
+	}
+	if c.code == abortUser || c.code == abortMoved || c.code == abortClosed {
+		e.Err = fmt.Errorf("%w: %w", pg.ErrAborted, c.err)
+	}
+	return e
+}
+
+// lostCause is the cause for a link that this rank saw break.
+func (l *link) lostCause(err error) cause {
+	c := cause{code: abortLost, peer: l.rank, peerID: l.key.replicaID, first: true}
+	c.err = fmt.Errorf("%w: %w", pg.ErrPeerLost, err)
+	if errors.Is(err, ErrCorrupt) {
+		c.code = abortCorrupt
+	}
+	return c
+}

@@ -1,0 +1,249 @@
+package tcp
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/skerry-ft/skerry/pg"
+)
+
+// Name is what pg's registry and errors call this backend.
+const Name = "tcp"
+
+// Backend is a pg.Backend over TCP; see the package comment. Make one with
+// New. Safe for concurrent use.
+type Backend struct {
+	opt    Options
+	optErr error // of Options.Validate; every Configure returns it
+	pool   bufPool
+	origin time.Time // of the links' coarse clocks
+	stats  counters
+
+	wg       sync.WaitGroup // every goroutine
+	closing  chan struct{}  // closed by Close
+	tick     chan struct{}  // capacity 1: a deadline is nearer than the clock's next look
+	configMu sync.Mutex     // one Configure at a time; held while it waits
+
+	mu state
+}
+
+// state is everything that goroutines share.
+type state struct {
+	sync.Mutex
+
+	closed   bool
+	listener net.Listener
+	group    *group // the last configuration, whatever became of it; nil before
+
+	links map[*link]struct{} // every open socket
+	edges map[edgeKey]*link  // proven by a Hello of some epoch
+	held  map[edgeKey]*link  // unproven, with an early Hello
+
+	prefixes prefixHistory
+	nextLook time.Time // of the clock
+
+	free    []*task    // for reuse
+	vectors [][][]byte // for folds
+	live    int        // ops whose Work is not done
+	drained chan struct{}
+}
+
+// counters are those of Stats.
+type counters struct {
+	dials, accepts, staleFrames, refused, dataFrames, dataBytes atomic.Uint64
+}
+
+// Stats are counts since New.
+type Stats struct {
+	Dials       uint64 // sockets that this side opened
+	Accepts     uint64 // sockets that peers opened
+	StaleFrames uint64 // data and abort frames of another epoch, dropped
+	Refused     uint64 // Hellos refused: wrong token, wrong member list
+	DataFrames  uint64 // sent
+	DataBytes   uint64 // payload sent
+	Links       int    // sockets open now
+	Buffers     int    // pooled buffers in use now
+}
+
+var _ pg.Backend = (*Backend)(nil)
+var _ pg.Rounder = (*Backend)(nil)
+
+// New makes an unconfigured backend. It opens and starts nothing.
+func New(opt Options) *Backend {
+	b := &Backend{
+		opt:     opt.withDefaults(),
+		optErr:  opt.Validate(),
+		origin:  time.Now(),
+		closing: make(chan struct{}),
+		tick:    make(chan struct{}, 1),
+	}
+	b.mu.links = make(map[*link]struct{})
+	b.mu.edges = make(map[edgeKey]*link)
+	b.mu.held = make(map[edgeKey]*link)
+	return b
+}
+
+// Name is "tcp".
+func (b *Backend) Name() string { return Name }
+
+// Addr is where this backend listens, or nil before the first Configure.
+func (b *Backend) Addr() net.Addr {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.mu.listener == nil {
+		return nil
+	}
+	return b.mu.listener.Addr()
+}
+
+// Stats counts what happened since New.
+func (b *Backend) Stats() Stats {
+	b.mu.Lock()
+	links := len(b.mu.links)
+	b.mu.Unlock()
+	c := &b.stats
+	return Stats{
+		Dials: c.dials.Load(), Accepts: c.accepts.Load(),
+		StaleFrames: c.staleFrames.Load(), Refused: c.refused.Load(),
+		DataFrames: c.dataFrames.Load(), DataBytes: c.dataBytes.Load(),
+		Links: links, Buffers: b.pool.outstanding(),
+	}
+}
+
+// SetRound implements pg.Rounder.
+func (b *Backend) SetRound(round int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if g := b.mu.group; g != nil {
+		g.round = round
+	}
+}
+
+// Err implements pg.Backend.
+func (b *Backend) Err() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.mu.closed {
+		return pg.ErrClosed
+	}
+	if b.mu.group == nil {
+		return pg.ErrUnconfigured
+	}
+	return b.mu.group.err
+}
+
+// usableLocked is why no op can be submitted now, or nil.
+func (b *Backend) usableLocked() error {
+	g := b.mu.group
+	switch {
+	case b.mu.closed:
+		return fmt.Errorf("%w: %w", pg.ErrAborted, pg.ErrClosed)
+	case g == nil:
+		return pg.ErrUnconfigured
+	case g.phase == groupBroken:
+		return fmt.Errorf("%w: %w", pg.ErrAborted, g.err)
+	case g.phase == groupConfiguring:
+		return fmt.Errorf("%w: configure of %v is under way", pg.ErrUnconfigured, g.epoch)
+	}
+	return nil
+}
+
+// Submit implements pg.Backend. Small frames go out before it returns.
+func (b *Backend) Submit(op *pg.Op) *pg.Work {
+	b.mu.Lock()
+	if err := b.usableLocked(); err != nil {
+		b.mu.Unlock()
+		return pg.Finished(op, err)
+	}
+	g := b.mu.group
+	if err := b.checkOp(op, g); err != nil {
+		b.mu.Unlock()
+		return pg.Finished(op, err)
+	}
+	t := b.newTaskLocked(g, op)
+	w := t.work
+	var do todo
+	switch op.Kind {
+	case pg.KindSend:
+		b.sendLocked(t, &do)
+	case pg.KindRecv:
+		b.recvLocked(t, &do)
+	default:
+		g.seq++
+		op.Seq = g.seq
+		t.seq = g.seq
+		g.queue.push(t)
+		do.advance = g
+	}
+	b.mu.Unlock()
+	b.do(&do)
+	return w
+}
+
+func (b *Backend) checkOp(op *pg.Op, g *group) error {
+	if err := op.Validate(g.rank, g.world); err != nil {
+		return err
+	}
+	return op.RequireCPU()
+}
+
+// Abort implements pg.Backend.
+func (b *Backend) Abort(e pg.Epoch, cause error) {
+	b.mu.Lock()
+	g := b.mu.group
+	if g == nil || g.epoch != e || g.phase == groupBroken {
+		b.mu.Unlock()
+		return
+	}
+	var do todo
+	b.breakLocked(g, causeOfAbort(cause), &do)
+	b.mu.Unlock()
+	b.do(&do)
+}
+
+func causeOfAbort(err error) cause {
+	if err == nil {
+		err = errors.New("aborted with no cause")
+	}
+	c := cause{code: abortUser, peer: -1, err: err}
+	if e, ok := errors.AsType[*pg.OpError](err); ok {
+		c.peer, c.peerID = e.Peer, e.PeerID
+	}
+	return c
+}
+
+// Close implements pg.Backend.
+func (b *Backend) Close() error {
+	b.mu.Lock()
+	if b.mu.closed {
+		b.mu.Unlock()
+		b.wg.Wait()
+		return nil
+	}
+	b.mu.closed = true
+	close(b.closing)
+	var do todo
+	if g := b.mu.group; g != nil && g.phase != groupBroken {
+		b.breakLocked(g, cause{code: abortClosed, peer: -1, err: pg.ErrClosed}, &do)
+	}
+	listener := b.mu.listener
+	links := make([]*link, 0, len(b.mu.links))
+	for l := range b.mu.links {
+		links = append(links, l)
+	}
+	b.mu.Unlock()
+	b.do(&do)
+	var err error
+	if listener != nil {
+		err = listener.Close()
+	}
+	for _, l := range links {
+		b.leave(l)
+	}
+	b.wg.Wait()
+	return err
+}

@@ -1,0 +1,132 @@
+package tcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// helloPatience is how long a socket may stay open without a Hello.
+const helloPatience = 10 * time.Second
+
+// errSilent is the cause when a link was silent for a beat timeout.
+var errSilent = errors.New("link is silent")
+
+// clock sends beats, finds silent links, and ends ops at their deadline.
+func (b *Backend) clock() {
+	timer := time.NewTimer(b.opt.BeatInterval)
+	defer timer.Stop()
+	last := time.Now()
+	for {
+		select {
+		case <-b.closing:
+			return
+		case <-timer.C:
+		case <-b.tick:
+		}
+		now := time.Now()
+		// A clock that comes this late did not run, and neither did the
+		// readers: what it would take for silence is its own sleep.
+		asleep := now.Sub(last) > b.opt.BeatInterval+b.opt.BeatTimeout/2
+		last = now
+		timer.Reset(time.Until(b.look(now, asleep)))
+	}
+}
+
+// look does what is due, and says when to look again.
+func (b *Backend) look(now time.Time, asleep bool) time.Time {
+	var do todo
+	var kicks, silent []*link
+	next := now.Add(b.opt.BeatInterval)
+	coarse := b.now()
+	b.mu.Lock()
+	for l := range b.mu.links {
+		if asleep {
+			l.received.Store(coarse)
+		}
+		if l.hello == nil && !l.dialed && now.Sub(l.born) > helloPatience {
+			do.close = append(do.close, l)
+			continue
+		}
+		if !l.greeted {
+			continue
+		}
+		if coarse-l.sent.Load() >= int64(b.opt.BeatInterval) && !l.busy {
+			l.beatDue = true
+			kicks = append(kicks, l)
+		}
+		if coarse-l.received.Load() > int64(b.opt.BeatTimeout) {
+			silent = append(silent, l)
+		}
+	}
+	next = b.deadlinesLocked(now, next, &do)
+	b.mu.nextLook = next
+	b.mu.Unlock()
+	b.do(&do)
+	for _, l := range kicks {
+		b.kick(l)
+	}
+	for _, l := range silent {
+		b.judge(l)
+	}
+	return next
+}
+
+// judge breaks a link that was silent for too long. Bytes that wait in its
+// socket are a sign of life, which our reader has had no time for.
+func (b *Backend) judge(l *link) {
+	quiet := time.Duration(b.now() - l.received.Load())
+	if quiet <= b.opt.BeatTimeout || l.conn.unread() > 0 {
+		return
+	}
+	b.lost(l, fmt.Errorf("%w: nothing came for %v, limit %v", errSilent, quiet.Round(time.Millisecond), b.opt.BeatTimeout))
+}
+
+// deadlinesLocked breaks the group if an op is past its deadline, and gives
+// the earlier of next and the next deadline.
+func (b *Backend) deadlinesLocked(now, next time.Time, do *todo) time.Time {
+	g := b.mu.group
+	if g == nil || g.phase != groupReady {
+		return next
+	}
+	var late *task
+	for _, t := range g.pending {
+		switch {
+		case !t.until.After(now):
+			if late == nil || t.seq < late.seq {
+				late = t
+			}
+		case t.until.Before(next):
+			next = t.until
+		}
+	}
+	if late == nil {
+		return next
+	}
+	b.breakLocked(g, cause{
+		code: abortDeadline, peer: -1, kind: late.call.kind, seq: late.seq,
+		err: fmt.Errorf("deadline passed; waiting for %s: %w", late.waitsFor(), context.DeadlineExceeded),
+	}, do)
+	return next
+}
+
+// waitsFor names the ranks that t still needs something from.
+func (t *task) waitsFor() string {
+	if !t.open {
+		return "earlier ops"
+	}
+	s := ""
+	for r := range t.peers {
+		for phase := range t.peers[r].in {
+			if in := &t.peers[r].in[phase]; in.used && !in.finished() {
+				s += fmt.Sprintf(" %d", r)
+				break
+			}
+		}
+	}
+	if s == "" {
+		return "peers to take what we send"
+	}
+	return "rank" + s
+}

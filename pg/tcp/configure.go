@@ -1,0 +1,373 @@
+package tcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/store"
+)
+
+// prefixMemory is how many used prefixes a backend remembers.
+const prefixMemory = 4096
+
+// prefixHistory is the store prefixes that this backend was configured with.
+type prefixHistory struct {
+	known map[string]struct{}
+	order []string
+}
+
+func (p *prefixHistory) add(address string) {
+	if p.known == nil {
+		p.known = make(map[string]struct{})
+	}
+	p.known[address] = struct{}{}
+	p.order = append(p.order, address)
+	if len(p.order) > prefixMemory {
+		delete(p.known, p.order[0])
+		p.order = p.order[1:]
+	}
+}
+
+// beforeLast is the prefix that nobody can need any more, once the last one
+// is configured: every member has left it.
+func (p *prefixHistory) beforeLast() (string, bool) {
+	if len(p.order) < 3 {
+		return "", false
+	}
+	return p.order[len(p.order)-3], true
+}
+
+// Configure implements pg.Backend. See the package comment for what it keeps
+// of the epoch before.
+//
+// Errors: pg.ErrUsedPrefix; pg.ErrClosed; those of the store; *pg.OpError with
+// the peer that could not be reached; context errors, with the peers that are
+// missing.
+func (b *Backend) Configure(ctx context.Context, c pg.Config) error {
+	if b.optErr != nil {
+		return b.optErr
+	}
+	if err := checkConfig(&c); err != nil {
+		return err
+	}
+	b.configMu.Lock()
+	defer b.configMu.Unlock()
+	g, err := b.enter(c)
+	if err != nil {
+		return fmt.Errorf("configure %v: %w", c.Epoch(), err)
+	}
+	b.drain()
+	ctx, cancel := b.bound(ctx, g)
+	defer cancel()
+	if err := b.connect(ctx, g); err != nil {
+		return fmt.Errorf("configure %v as rank %d of %d: %w", c.Epoch(), g.rank, g.world, b.fail(g, err))
+	}
+	b.opt.Logger.Info().Int64("quorum_id", c.QuorumID).Int("rank", g.rank).
+		Int("world_size", g.world).Msg("group configured")
+	b.sweep(g)
+	return nil
+}
+
+// bound gives ctx the deadline of a Configure, and ends it when b is closed or
+// g broken.
+func (b *Backend) bound(ctx context.Context, g *group) (context.Context, context.CancelFunc) {
+	cancel := func() {}
+	if _, ok := ctx.Deadline(); !ok {
+		ctx, cancel = context.WithTimeout(ctx, b.timeout(&g.cfg))
+	}
+	ctx, cancelCause := context.WithCancelCause(ctx)
+	stop := make(chan struct{})
+	done := make(chan struct{})
+	go func() { // waited for by the function returned
+		defer close(done)
+		select {
+		case <-g.broken:
+			cancelCause(pg.ErrAborted)
+		case <-stop:
+		}
+	}()
+	return ctx, func() {
+		close(stop)
+		<-done
+		cancelCause(nil)
+		cancel()
+	}
+}
+
+// fail breaks g, if it is not broken yet, and gives the error to return.
+func (b *Backend) fail(g *group, err error) error {
+	c := cause{code: abortUser, peer: -1, err: err}
+	if e, ok := errors.AsType[*pg.OpError](err); ok {
+		c = cause{code: abortLost, peer: e.Peer, peerID: e.PeerID, first: e.First, err: e.Err}
+	}
+	var do todo
+	b.mu.Lock()
+	b.breakLocked(g, c, &do)
+	first := g.err
+	b.mu.Unlock()
+	b.do(&do)
+	if errors.Is(err, pg.ErrUsedPrefix) {
+		return err
+	}
+	return first
+}
+
+func checkConfig(c *pg.Config) error {
+	var errs []error
+	bad := func(name string, value, want any) {
+		errs = append(errs, fmt.Errorf("tcp: Config.%s = %v, want %v", name, value, want))
+	}
+	world := c.WorldSize()
+	if world < 1 || world > maxWorldSize {
+		bad("ReplicaIDs", fmt.Sprintf("%d ids", world), fmt.Sprintf("1 to %d", maxWorldSize))
+	}
+	if c.Rank < 0 || c.Rank >= world {
+		bad("Rank", c.Rank, fmt.Sprintf("0 to %d", world-1))
+	}
+	if c.GroupRank < 0 || c.GroupRank >= maxWorldSize {
+		bad("GroupRank", c.GroupRank, fmt.Sprintf("0 to %d", maxWorldSize-1))
+	}
+	if len(c.Cluster) > maxClusterBytes {
+		bad("Cluster", fmt.Sprintf("%d bytes", len(c.Cluster)), fmt.Sprintf("at most %d", maxClusterBytes))
+	}
+	seen := make(map[string]bool, world)
+	for i, id := range c.ReplicaIDs {
+		if id == "" || len(id) > maxReplicaIDBytes || seen[id] {
+			bad(fmt.Sprintf("ReplicaIDs[%d]", i), fmt.Sprintf("%q", id),
+				fmt.Sprintf("a unique id of 1 to %d bytes", maxReplicaIDBytes))
+		}
+		seen[id] = true
+	}
+	return errors.Join(errs...)
+}
+
+// enter ends the epoch before and begins that of c.
+func (b *Backend) enter(c pg.Config) (*group, error) {
+	var do todo
+	b.mu.Lock()
+	defer func() {
+		b.mu.Unlock()
+		b.do(&do)
+	}()
+	if b.mu.closed {
+		return nil, pg.ErrClosed
+	}
+	old := b.mu.group
+	if old != nil && old.cfg.Cluster == c.Cluster && c.QuorumID <= old.cfg.QuorumID {
+		return nil, fmt.Errorf("%w: quorum id %d after %d", pg.ErrUsedPrefix, c.QuorumID, old.cfg.QuorumID)
+	}
+	if _, used := b.mu.prefixes.known[c.StoreAddress]; used {
+		return nil, fmt.Errorf("%w: %s", pg.ErrUsedPrefix, c.StoreAddress)
+	}
+	b.mu.prefixes.add(c.StoreAddress)
+	if old != nil {
+		b.breakLocked(old, cause{
+			code: abortMoved, peer: -1,
+			err: fmt.Errorf("rank %d (%s) moved on to %v", old.rank, old.cfg.ReplicaIDs[old.rank], c.Epoch()),
+		}, &do)
+	}
+	g := newGroup(c)
+	b.mu.group = g
+	b.forgetLocked(g, &do)
+	return g, nil
+}
+
+func newGroup(c pg.Config) *group {
+	g := &group{
+		cfg: c, epoch: c.Epoch(), key: keyOf(c.Epoch()),
+		rank: c.Rank, world: c.WorldSize(), round: c.Round,
+		members: memberHash(c.ReplicaIDs),
+		ranks:   make(map[string]int, c.WorldSize()),
+		peers:   make([]*link, c.WorldSize()),
+		dialing: make([]bool, c.WorldSize()),
+		tries:   make([]int, c.WorldSize()),
+		missing: c.WorldSize() - 1,
+		wake:    make(chan struct{}, 1),
+		broken:  make(chan struct{}),
+		sendSeq: make(map[p2pKey]uint64),
+		recvSeq: make(map[p2pKey]uint64),
+	}
+	for r, id := range c.ReplicaIDs {
+		g.ranks[id] = r
+	}
+	return g
+}
+
+// forgetLocked lets go of edges to replicas that are no members any more.
+func (b *Backend) forgetLocked(g *group, do *todo) {
+	for key, l := range b.mu.edges {
+		if _, member := g.ranks[key.replicaID]; !member || key.groupRank != g.cfg.GroupRank {
+			delete(b.mu.edges, key)
+			do.leave = append(do.leave, l)
+		}
+	}
+}
+
+// connect makes every edge of g and waits for every Hello.
+func (b *Backend) connect(ctx context.Context, g *group) error {
+	st, err := store.Open(ctx, g.cfg.StoreAddress, store.ClientConfig{Token: g.cfg.Token})
+	if err != nil {
+		return err
+	}
+	defer st.Close()
+	if err := b.listen(g); err != nil {
+		return err
+	}
+	if err := b.publish(ctx, g, st); err != nil {
+		return err
+	}
+	b.attach(g)
+	d := dialer{b: b, g: g, store: st, slots: make(chan struct{}, maxDials), failed: make(chan error, 1)}
+	ctx, cancel := context.WithCancel(ctx)
+	defer d.wg.Wait()
+	defer cancel()
+	for {
+		ready, err := d.step(ctx)
+		if ready || err != nil {
+			return err
+		}
+		select {
+		case <-g.wake:
+		case err := <-d.failed:
+			return err
+		case <-ctx.Done():
+			return b.missingPeers(ctx, g)
+		}
+	}
+}
+
+// missingPeers is the error of a Configure whose ctx ended.
+func (b *Backend) missingPeers(ctx context.Context, g *group) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if g.phase == groupBroken {
+		return g.err
+	}
+	missing := ""
+	for r, l := range g.peers {
+		if r != g.rank && (l == nil || !l.helloOK) {
+			missing += fmt.Sprintf(" %d (%s)", r, g.cfg.ReplicaIDs[r])
+		}
+	}
+	err := fmt.Errorf("no hello from rank%s: %w", missing, context.Cause(ctx))
+	if g.refusal != nil {
+		err = fmt.Errorf("%w; last: %w", err, g.refusal)
+	}
+	return err
+}
+
+// addressKey is where a rank publishes its address.
+func addressKey(rank int) string { return fmt.Sprintf("tcp/%d", rank) }
+
+// publish tells peers where we listen. The store says whether somebody has
+// used the prefix before us.
+func (b *Backend) publish(ctx context.Context, g *group, st store.Store) error {
+	address, err := b.advertised()
+	if err != nil {
+		return err
+	}
+	mine := fmt.Appendf(nil, "%s %x", address, newNonce())
+	got, err := st.CompareSet(ctx, addressKey(g.rank), nil, mine)
+	if err != nil {
+		return fmt.Errorf("publish address: %w", err)
+	}
+	if string(got) != string(mine) {
+		return fmt.Errorf("%w: %s: rank %d has published %q there", pg.ErrUsedPrefix, g.cfg.StoreAddress, g.rank, got)
+	}
+	return nil
+}
+
+// attach takes what edges there are: those that peers have opened anew for
+// this epoch, and those that are left from the one before.
+func (b *Backend) attach(g *group) {
+	var do todo
+	var kicks []*link
+	b.mu.Lock()
+	for r, id := range g.cfg.ReplicaIDs {
+		if r == g.rank {
+			continue
+		}
+		key := edgeKey{id, g.cfg.GroupRank}
+		if l := b.mu.held[key]; l != nil && l.hello.epoch() == g.epoch {
+			b.checkHelloLocked(g, l, &do)
+			kicks = append(kicks, l)
+			if g.peers[r] == l {
+				continue
+			}
+		}
+		if l := b.mu.edges[key]; l != nil {
+			l.attachLocked(g, r)
+			l.sayHelloLocked(&do)
+			kicks = append(kicks, l)
+			if l.hello != nil && l.hello.epoch() == g.epoch {
+				b.checkHelloLocked(g, l, &do)
+			}
+		}
+	}
+	b.mu.Unlock()
+	b.do(&do)
+	for _, l := range kicks {
+		b.kick(l)
+	}
+}
+
+// readyLocked makes g ready if nobody is missing.
+func (g *group) readyLocked() bool {
+	if g.phase == groupConfiguring && g.missing == 0 {
+		g.phase = groupReady
+	}
+	return g.phase == groupReady
+}
+
+// sweep deletes the prefix before last. One rank does that, and nobody waits
+// for it: a prefix that stays is only waste.
+func (b *Backend) sweep(g *group) {
+	if g.rank != 0 {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	old, ok := b.mu.prefixes.beforeLast()
+	if !ok || b.mu.closed {
+		return
+	}
+	b.wg.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), sweepTimeout)
+		defer cancel()
+		if err := b.deletePrefix(ctx, old, g.cfg.Token); err != nil {
+			b.opt.Logger.Debug().Err(err).Msg("old prefix not deleted")
+		}
+	})
+}
+
+const sweepTimeout = 2 * time.Second
+
+func (b *Backend) deletePrefix(ctx context.Context, address string, token []byte) error {
+	st, err := store.Open(ctx, address, store.ClientConfig{Token: token})
+	if err != nil {
+		return err
+	}
+	defer st.Close()
+	_, err = st.DeletePrefix(ctx, "tcp")
+	return err
+}
+
+// advertised is the address that peers are told.
+func (b *Backend) advertised() (string, error) {
+	bound := b.Addr().String()
+	if b.opt.Advertise == "" {
+		return bound, nil
+	}
+	if _, _, err := net.SplitHostPort(b.opt.Advertise); err == nil {
+		return b.opt.Advertise, nil
+	}
+	_, port, err := net.SplitHostPort(bound)
+	if err != nil {
+		return "", fmt.Errorf("split listen address: %w", err)
+	}
+	return net.JoinHostPort(b.opt.Advertise, port), nil
+}

@@ -1,0 +1,282 @@
+package tcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/store"
+)
+
+const (
+	// maxDials is how many edges one Configure opens at a time.
+	maxDials = 32
+	// dialAttempts is how often an edge is tried before Configure fails: the
+	// peer has published its address, so it listens, or it is dead.
+	dialAttempts = 4
+	dialPause    = 20 * time.Millisecond // after the first attempt; doubles
+	// maxUnproven bounds sockets that nobody has proved anything on.
+	maxUnproven = 4096
+)
+
+// dialer opens the missing edges of one Configure.
+type dialer struct {
+	b      *Backend
+	g      *group
+	store  store.Store
+	slots  chan struct{} // maxDials: one per dial under way
+	failed chan error    // capacity 1: the first failure
+	wg     sync.WaitGroup
+}
+
+// step starts dialling what must be dialled, and tells whether the group is
+// ready, or why it never will be.
+func (d *dialer) step(ctx context.Context) (ready bool, err error) {
+	g, b := d.g, d.b
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if g.readyLocked() {
+		return true, nil
+	}
+	if g.phase == groupBroken {
+		return false, g.err
+	}
+	for r, id := range g.cfg.ReplicaIDs {
+		if r == g.rank || g.peers[r] != nil || g.dialing[r] || id < g.cfg.ReplicaIDs[g.rank] {
+			continue
+		}
+		g.dialing[r] = true
+		d.wg.Go(func() { d.dial(ctx, r) })
+	}
+	return false, nil
+}
+
+// dial opens the edge to rank r.
+func (d *dialer) dial(ctx context.Context, r int) {
+	select {
+	case d.slots <- struct{}{}:
+		defer func() { <-d.slots }()
+	case <-ctx.Done():
+		return
+	}
+	err := d.attempts(ctx, r)
+	d.b.mu.Lock()
+	d.g.dialing[r] = false
+	d.b.mu.Unlock()
+	d.g.poke()
+	if err != nil && ctx.Err() == nil {
+		select {
+		case d.failed <- err:
+		default: // another one was first
+		}
+	}
+}
+
+func (d *dialer) attempts(ctx context.Context, r int) error {
+	value, err := d.store.Get(ctx, addressKey(r))
+	if err != nil {
+		return fmt.Errorf("look up rank %d (%s): %w", r, d.g.cfg.ReplicaIDs[r], err)
+	}
+	address, _, _ := strings.Cut(string(value), " ")
+	pause := dialPause
+	for i := 1; ; i++ {
+		d.b.mu.Lock()
+		d.g.tries[r]++
+		tries := d.g.tries[r]
+		d.b.mu.Unlock()
+		err := d.connect(ctx, r, address)
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil || tries >= dialAttempts {
+			return d.unreachable(r, err)
+		}
+		select {
+		case <-time.After(pause):
+			pause *= 2
+		case <-ctx.Done():
+			return d.unreachable(r, err)
+		}
+	}
+}
+
+// unreachable names the peer that cannot be dialled.
+func (d *dialer) unreachable(r int, err error) error {
+	g := d.g
+	return &pg.OpError{
+		QuorumID: g.epoch.QuorumID, Rank: g.rank, Peer: r, PeerID: g.cfg.ReplicaIDs[r], First: true,
+		Err: fmt.Errorf("%w: %w", pg.ErrPeerLost, err),
+	}
+}
+
+// connect makes one attempt.
+func (d *dialer) connect(ctx context.Context, r int, address string) error {
+	b, g := d.b, d.g
+	ctx, cancel := context.WithTimeout(ctx, b.opt.DialTimeout)
+	defer cancel()
+	c, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return err
+	}
+	b.stats.dials.Add(1)
+	l, err := b.newLink(c, true)
+	if err != nil {
+		c.Close()
+		return err
+	}
+	stop := context.AfterFunc(ctx, func() { l.conn.interrupt() })
+	err = l.exchangePreamble()
+	if !stop() && err == nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		c.Close()
+		return fmt.Errorf("greet %s: %w", address, err)
+	}
+	return d.adopt(l, r, g)
+}
+
+// adopt makes l the edge to rank r and says Hello on it.
+func (d *dialer) adopt(l *link, r int, g *group) error {
+	b := d.b
+	var do todo
+	b.mu.Lock()
+	if b.mu.closed || b.mu.group != g || g.phase != groupConfiguring || g.peers[r] != nil {
+		b.mu.Unlock()
+		l.shut()
+		return nil // not wanted any more; step finds out what is the matter
+	}
+	l.greeted = true
+	l.key = edgeKey{g.cfg.ReplicaIDs[r], g.cfg.GroupRank}
+	l.attachLocked(g, r)
+	l.sayHelloLocked(&do)
+	b.startLocked(l)
+	b.mu.Unlock()
+	b.do(&do)
+	return nil
+}
+
+// exchangePreamble writes ours and reads the peer's.
+func (l *link) exchangePreamble() error {
+	p := append([]byte(preambleMagic), l.mine[:]...)
+	if _, err := l.conn.tcp.Write(p); err != nil {
+		return err
+	}
+	if err := l.fillOnce(preambleBytes); err != nil {
+		return err
+	}
+	got := l.peekBytes(preambleBytes)
+	l.in.r += preambleBytes
+	if magic := string(got[:len(preambleMagic)]); magic != preambleMagic {
+		return fmt.Errorf("%w: preamble %q, want %q", ErrCorrupt, magic, preambleMagic)
+	}
+	copy(l.theirs[:], got[len(preambleMagic):])
+	return nil
+}
+
+// fillOnce is fill for the preamble: a deadline is an error there.
+func (l *link) fillOnce(n int) error {
+	for l.in.w < n {
+		got, err := l.conn.read(l.in.buf[l.in.w:], nil)
+		if err != nil {
+			return err
+		}
+		l.in.w += got
+	}
+	return nil
+}
+
+// listen opens the listener, the first time, and starts what runs until Close.
+func (b *Backend) listen(g *group) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.mu.closed {
+		return pg.ErrClosed
+	}
+	if b.mu.listener != nil {
+		return nil
+	}
+	host, port, err := b.listenAddress(g.cfg.StoreAddress)
+	if err != nil {
+		return err
+	}
+	ln, err := net.Listen("tcp", net.JoinHostPort(host, port))
+	if err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	b.mu.listener = ln
+	b.wg.Go(func() { b.acceptLoop(ln) })
+	b.wg.Go(b.clock)
+	return nil
+}
+
+// listenAddress is Options.Listen, or the local address that packets to the
+// store leave from.
+func (b *Backend) listenAddress(storeAddress string) (host, port string, err error) {
+	if listen := b.opt.Listen; listen != "" {
+		if host, port, err = net.SplitHostPort(listen); err == nil {
+			return host, port, nil
+		}
+		return strings.Trim(listen, "[]"), "0", nil
+	}
+	a, err := store.ParseAddress(storeAddress)
+	if err != nil {
+		return "", "", err
+	}
+	c, err := net.Dial("udp", a.HostPort()) // sends nothing: it only finds the route
+	if err != nil {
+		return "", "", fmt.Errorf("find the route to the store: %w", err)
+	}
+	defer c.Close()
+	local, ok := c.LocalAddr().(*net.UDPAddr)
+	if !ok {
+		return "", "", fmt.Errorf("local address is a %T", c.LocalAddr())
+	}
+	ip := local.IP.String()
+	if local.Zone != "" {
+		ip += "%" + local.Zone
+	}
+	return ip, "0", nil
+}
+
+func (b *Backend) acceptLoop(ln net.Listener) {
+	for {
+		c, err := ln.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			// Out of descriptors, most likely. Peers try again; so do we.
+			b.opt.Logger.Warn().Err(err).Msg("connection not accepted")
+			select {
+			case <-time.After(dialPause):
+				continue
+			case <-b.closing:
+				return
+			}
+		}
+		b.stats.accepts.Add(1)
+		b.admit(c)
+	}
+}
+
+// admit starts a link on a socket that a peer opened.
+func (b *Backend) admit(c net.Conn) {
+	l, err := b.newLink(c, false)
+	if err != nil {
+		c.Close()
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.mu.closed || len(b.mu.links)-len(b.mu.edges) > maxUnproven {
+		l.shut()
+		return
+	}
+	b.startLocked(l)
+}

@@ -1,0 +1,111 @@
+// Package tcp is the CPU backend of package pg: collectives over TCP, bit-exact,
+// fenced by epochs, with one full mesh of sockets that outlives quorums.
+//
+// # Usage
+//
+//	b := tcp.New(tcp.Options{})
+//	g := pg.NewGroup(b)
+//	err := g.Configure(ctx, cfg)
+//
+// New starts nothing. The first Configure opens the listener and starts the
+// goroutines; Close ends and waits for all of them.
+//
+// # Edges
+//
+// An edge is one socket to one peer, keyed by (replica id, group rank): ranks may
+// permute between quorums and the socket stays. The peer with the smaller
+// replica id dials the address that the other one published in the store
+// under "tcp/<rank>". Both ends first write a preamble (magic, version, a fresh
+// nonce); everything after it is frames.
+//
+// For every epoch each side sends one Hello over the edge, over a kept socket as
+// over a new one: epoch, replica id, group rank, rank, a hash of the member
+// list, and an HMAC-SHA256 under the quorum's token over all that and both
+// nonces, so it can be replayed neither on another socket nor in another
+// direction. A Hello is checked when its receiver configures that epoch; one
+// that comes early is held. Configure is done once every peer's Hello for the
+// epoch was checked; no data frame goes out before. A higher Hello on a proven
+// edge breaks the lower epoch ("peer moved on"; that accuses nobody).
+//
+// Reconfigure is a delta: an edge whose socket lives is kept, whatever the
+// epoch before died of, and only missing edges are dialled. This holds because
+// an abort never leaves half a frame on a socket: see Abort below.
+//
+// # Frames
+//
+// All integers are little-endian. A header of 96 bytes, then at most 256 KiB
+// (MaxPayload) of payload:
+//
+//	 0  u16 magic        2  u8 version     3  u8 type (hello data abort beat credit)
+//	 4  u32 length of the payload
+//	 8  u64 cluster hash 16 i64 quorum id  24 i64 round   32 u64 seq
+//	40  u64 offset       48 u64 total      56 u64 count   64 i64 tag
+//	72  i32 root         76 u8 kind 77 u8 dtype 78 u8 reduce op 79 u8 phase
+//	80  u32 signature    84 u32 reserved   88 u32 CRC32C of the payload
+//	92  u32 CRC32C of bytes 0 to 92
+//
+// The header's CRC covers the payload's, so the two cover the frame, and the
+// payload's alone can be reused: the digest of a ballot is folded from it.
+// A bad CRC closes the socket and breaks the group. Phase 0 carries inputs,
+// phase 1 results. Offset and total count bytes of the stream that the frame
+// belongs to (one peer, one op, one phase). The signature is a CRC32C over
+// what all ranks must agree on besides the named fields (lengths, dtypes,
+// divisor).
+//
+// # Collectives
+//
+// Sums fold in rank order, so inputs are exchanged, never partial sums. With W
+// ranks and N bytes per rank:
+//
+//	small (N ≤ SmallBytes): every rank sends its whole input to every other and
+//	    folds by itself. One hop; (W-1)·N bytes out of each rank.
+//	larger: rank j owns the j-th part. Phase 0 sends part j to rank j, which
+//	    folds each piece once all W are there and sends the result to all as
+//	    phase 1 while the next pieces still arrive. 2·(W-1)/W·N bytes out of each
+//	    rank, as a ring, but two hops instead of 2·(W-1).
+//
+// Everything else is one stream per pair. A rank that only waits for a peer
+// sends it an empty frame, so that a mismatched call is seen at once, not at
+// the deadline. Collectives run one after the other, in the order of Submit;
+// point-to-point messages run beside them.
+//
+// # Flow
+//
+// Each edge has a window (Options.WindowBytes) for collectives and another for
+// point-to-point: bytes that the receiver holds but could not place yet (op not
+// posted, piece not folded). Credit frames give it back. So readers never
+// stop: an abort or a beat is never stuck behind data, and what a peer can make
+// us hold is bounded. Point-to-point messages of one edge are sent in order:
+// more than a window of messages that the receiver does not take holds up
+// those behind them.
+//
+// # Abort
+//
+// The first error of an epoch (a link broke, a frame was corrupt or did not
+// match, silence, a deadline, Abort) breaks the group on this rank, fails all
+// pending ops and sends an abort frame with the first culprit to every peer,
+// ahead of queued data. Reads and writes in flight are interrupted: what is
+// left of a frame being received goes to a scratch buffer, what is left of
+// one being sent is first copied from the tensor. Only then do the ops complete.
+// Frames of another epoch are dropped and counted (Stats.StaleFrames).
+//
+// # Liveness
+//
+// A link that sent nothing for a beat interval sends a beat. One that received
+// nothing for a beat timeout, and whose socket holds no unread bytes, is broken.
+// A clock that fired late by more than the beat timeout was itself not
+// scheduled: it forgives all links once.
+//
+// # Goroutines
+//
+//	accept   one; owns the listener; ended by Close
+//	clock    one; beats, silence, deadlines; ended by Close
+//	reader   per link; owns the receive buffer; ended by the socket's end
+//	writer   per link; sends what could not go out at once; ended by the socket's end
+//	dialer   per missing edge, within Configure, which waits for it
+//	sweeper  at most one; deletes an old prefix after Configure; ended by Close
+//
+// There is no goroutine per op: an op advances on the goroutine that brings it
+// forward (its caller, a reader, a writer). One mutex guards all state; no system
+// call but setting a socket deadline is made while it is held.
+package tcp

@@ -1,0 +1,80 @@
+package tcp
+
+// early is a collective's frame that came before its op.
+type early struct {
+	h   header
+	buf *buf
+}
+
+// earlyQueue holds them in order; the window bounds it.
+type earlyQueue struct {
+	items []early
+	head  int
+}
+
+func (q *earlyQueue) empty() bool { return q.head == len(q.items) }
+
+func (q *earlyQueue) peek() *early { return &q.items[q.head] }
+
+func (q *earlyQueue) push(e early) { q.items = append(q.items, e) }
+
+func (q *earlyQueue) pop() early {
+	e := q.items[q.head]
+	q.items[q.head] = early{}
+	q.head++
+	if q.empty() {
+		q.items, q.head = q.items[:0], 0
+	}
+	return e
+}
+
+// keepLocked keeps a frame for its op. If the op came meanwhile the frame has a
+// place, and the caller lands it.
+func (l *link) keepLocked(h *header, s *slot) (lateCopy, error) {
+	g, ok := l.currentLocked(h.epoch)
+	if !ok || g != s.group {
+		l.b.stale()
+		l.b.pool.put(s.buf)
+		return lateCopy{}, nil
+	}
+	if t := g.active; t != nil && t.open && t.seq == h.seq {
+		return l.placeEarlyLocked(t, h, s.buf)
+	}
+	l.early.push(early{h: *h, buf: s.buf})
+	return lateCopy{}, nil
+}
+
+// placeEarlyLocked finds the place of a frame of t whose payload is in x.
+func (l *link) placeEarlyLocked(t *task, h *header, x *buf) (lateCopy, error) {
+	s, err := l.placeInLocked(t, h, x)
+	late := lateCopy{slot: s, link: l, crc: h.crc}
+	if s.buf != x {
+		late.from = x
+	}
+	if s.task == nil { // refused, or an announcement
+		l.b.pool.put(x)
+		late.from = nil
+	}
+	return late, err
+}
+
+// admitLocked places the early frames of t, which has just opened; the caller
+// lands t.late without the lock. An error breaks the group.
+func (l *link) admitLocked(t *task) (header, error) {
+	for !l.early.empty() && l.early.peek().h.seq <= t.seq {
+		e := l.early.pop()
+		if e.h.seq < t.seq {
+			l.b.pool.put(e.buf) // an announcement of an op that ended without it
+			l.oweLocked(classCollective, int(e.h.length)+headerBytes)
+			continue
+		}
+		late, err := l.placeEarlyLocked(t, &e.h, e.buf)
+		if err != nil {
+			return e.h, err
+		}
+		if late.slot.task != nil {
+			t.late = append(t.late, late)
+		}
+	}
+	return header{}, nil
+}

@@ -1,0 +1,145 @@
+package tcp
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/skerry-ft/skerry/pg"
+)
+
+// Bounds of what a Hello carries.
+const (
+	maxClusterBytes   = 256
+	maxReplicaIDBytes = 1024
+	maxWorldSize      = 1 << 14
+	nonceBytes        = 16
+	preambleBytes     = 8 + nonceBytes
+)
+
+// preambleMagic is what both ends of a new socket write first; the last byte is
+// the version.
+const preambleMagic = "SKERRYT\x01"
+
+// edgeKey names the peer at the other end of an edge.
+type edgeKey struct {
+	replicaID string
+	groupRank int
+}
+
+// hello is one side's announcement of an epoch on an edge.
+type hello struct {
+	cluster   string
+	quorumID  int64
+	replicaID string
+	groupRank int
+	rank      int
+	worldSize int
+	members   [sha256.Size]byte // hash of the member list in rank order
+	proof     [sha256.Size]byte
+}
+
+func (h *hello) epoch() pg.Epoch { return pg.Epoch{Cluster: h.cluster, QuorumID: h.quorumID} }
+
+func (h *hello) key() edgeKey { return edgeKey{h.replicaID, h.groupRank} }
+
+func newNonce() (n [nonceBytes]byte) {
+	rand.Read(n[:]) // never fails: crypto/rand ends the program instead
+	return n
+}
+
+// memberHash binds a Hello to one member list in one order.
+func memberHash(ids []string) [sha256.Size]byte {
+	h := sha256.New()
+	var n [4]byte
+	for _, id := range ids {
+		binary.LittleEndian.PutUint32(n[:], uint32(len(id)))
+		h.Write(n[:])
+		h.Write([]byte(id))
+	}
+	return [sha256.Size]byte(h.Sum(nil))
+}
+
+// prove computes the proof of a Hello that goes from the side with nonce
+// from to the side with nonce to.
+func (h *hello) prove(token []byte, from, to [nonceBytes]byte) [sha256.Size]byte {
+	mac := hmac.New(sha256.New, token)
+	mac.Write([]byte(preambleMagic))
+	mac.Write(from[:])
+	mac.Write(to[:])
+	mac.Write(h.appendFields(nil))
+	return [sha256.Size]byte(mac.Sum(nil))
+}
+
+// verify tells whether h proves token.
+func (h *hello) verify(token []byte, from, to [nonceBytes]byte) bool {
+	want := h.prove(token, from, to)
+	return hmac.Equal(want[:], h.proof[:])
+}
+
+// appendFields encodes everything but the proof.
+func (h *hello) appendFields(b []byte) []byte {
+	le := binary.LittleEndian
+	b = le.AppendUint64(b, uint64(h.quorumID))
+	b = le.AppendUint32(b, uint32(h.groupRank))
+	b = le.AppendUint32(b, uint32(h.rank))
+	b = le.AppendUint32(b, uint32(h.worldSize))
+	b = append(b, h.members[:]...)
+	b = le.AppendUint16(b, uint16(len(h.cluster)))
+	b = append(b, h.cluster...)
+	b = le.AppendUint16(b, uint16(len(h.replicaID)))
+	return append(b, h.replicaID...)
+}
+
+func (h *hello) encode() []byte { return append(h.appendFields(nil), h.proof[:]...) }
+
+var errShortHello = errors.New("hello ends early")
+
+// decodeHello reads what encode wrote, and bounds every field.
+func decodeHello(b []byte) (*hello, error) {
+	const fixed = 8 + 4 + 4 + 4 + sha256.Size
+	if len(b) < fixed {
+		return nil, fmt.Errorf("%w: %w", ErrCorrupt, errShortHello)
+	}
+	le := binary.LittleEndian
+	h := &hello{quorumID: int64(le.Uint64(b))}
+	groupRank, rank, world := le.Uint32(b[8:]), le.Uint32(b[12:]), le.Uint32(b[16:])
+	if world < 1 || world > maxWorldSize || rank >= world || groupRank >= maxWorldSize {
+		return nil, fmt.Errorf("%w: hello of rank %d of %d, group rank %d, limit %d",
+			ErrCorrupt, rank, world, groupRank, maxWorldSize)
+	}
+	h.groupRank, h.rank, h.worldSize = int(groupRank), int(rank), int(world)
+	copy(h.members[:], b[20:])
+	rest := b[fixed:]
+	var err error
+	if h.cluster, rest, err = cutString(rest, maxClusterBytes); err != nil {
+		return nil, fmt.Errorf("%w: cluster: %w", ErrCorrupt, err)
+	}
+	if h.replicaID, rest, err = cutString(rest, maxReplicaIDBytes); err != nil {
+		return nil, fmt.Errorf("%w: replica id: %w", ErrCorrupt, err)
+	}
+	if h.replicaID == "" || len(rest) != len(h.proof) {
+		return nil, fmt.Errorf("%w: hello of %q has %d bytes of proof, want %d",
+			ErrCorrupt, h.replicaID, len(rest), len(h.proof))
+	}
+	copy(h.proof[:], rest)
+	return h, nil
+}
+
+// cutString takes a string with a 16-bit length off b.
+func cutString(b []byte, limit int) (string, []byte, error) {
+	if len(b) < 2 {
+		return "", nil, errShortHello
+	}
+	n := int(binary.LittleEndian.Uint16(b))
+	if n > limit {
+		return "", nil, fmt.Errorf("%d bytes, limit %d", n, limit)
+	}
+	if len(b) < 2+n {
+		return "", nil, errShortHello
+	}
+	return string(b[2 : 2+n]), b[2+n:], nil
+}

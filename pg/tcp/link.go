@@ -1,0 +1,291 @@
+package tcp
+
+import (
+	"fmt"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/skerry-ft/skerry/pg"
+)
+
+const (
+	// receiveBytes is the receive buffer of a link: what is read with one system
+	// call when it is not known what comes.
+	receiveBytes = 64 << 10
+	// aheadBytes is how much is read behind a payload that goes straight into a
+	// tensor: the next header, and small frames whole.
+	aheadBytes = 4 << 10
+	// inlineBytes is the largest frame that is written by whoever submits it;
+	// longer ones are left to the writer, so that reading goes on beside it.
+	inlineBytes = 64 << 10
+	// leaveTimeout is how long a link that is being closed may take to send
+	// what is queued.
+	leaveTimeout = 500 * time.Millisecond
+)
+
+// The two classes of data, each with a window of its own.
+const (
+	classCollective = iota
+	classMessage    // point-to-point
+	classes
+)
+
+// link is one socket to one peer.
+type link struct {
+	b      *Backend
+	conn   *rawConn
+	dialed bool // by this side
+	born   time.Time
+	wake   chan struct{} // capacity 1: the writer takes over
+	dead   chan struct{} // closed when the socket is gone
+
+	received atomic.Int64 // when bytes came last, since b.origin
+	sent     atomic.Int64
+
+	// Set by the preamble, before the first frame.
+	mine, theirs [nonceBytes]byte
+
+	// Owned by the reader.
+	in struct {
+		buf  []byte
+		r, w int // unread bytes are buf[r:w]
+	}
+
+	// Owned by whoever made busy true.
+	out frameOut
+
+	// Guarded by b.mu.
+	key       edgeKey
+	group     *group // that this link is or was part of
+	rank      int    // of the peer in group; -1 before
+	hello     *hello // the last one that came
+	helloSent bool   // for group
+	helloOK   bool   // the peer's for group was checked
+	proven    bool   // by a Hello of any epoch
+	greeted   bool   // preambles were exchanged: frames may go out
+	gone      bool
+	leaving   bool
+	leaveBy   time.Time
+	busy      bool // somebody is sending
+	beatDue   bool
+	control   []control
+	flow      [classes]flow
+	turn      int // class whose turn it is
+	early     earlyQueue
+	messages  taskQueue // point-to-point sends
+	message   *message  // the one being received
+	unclaimed []*message
+}
+
+// control is a frame that is not data, ready to be sent.
+type control struct {
+	head    header
+	payload []byte
+}
+
+// flow is the window of one class, in both directions.
+type flow struct {
+	credit int // bytes that may still be sent
+	held   int // bytes that came and are not given back
+	owed   int // of these, placed, but not yet told
+}
+
+func (b *Backend) newLink(c net.Conn, dialed bool) (*link, error) {
+	tcp, ok := c.(*net.TCPConn)
+	if !ok {
+		return nil, fmt.Errorf("tcp: connection is a %T, want *net.TCPConn", c)
+	}
+	tune(tcp, &b.opt)
+	raw, err := newRawConn(tcp)
+	if err != nil {
+		return nil, err
+	}
+	l := &link{
+		b: b, conn: raw, dialed: dialed, born: time.Now(), rank: -1,
+		wake: make(chan struct{}, 1), dead: make(chan struct{}),
+		mine: newNonce(),
+	}
+	l.in.buf = make([]byte, receiveBytes)
+	now := b.now()
+	l.received.Store(now)
+	l.sent.Store(now)
+	return l, nil
+}
+
+// now is the coarse clock of links.
+func (b *Backend) now() int64 { return int64(time.Since(b.origin)) }
+
+// attachLocked makes l part of g, as the edge to rank.
+func (l *link) attachLocked(g *group, rank int) {
+	l.group, l.rank = g, rank
+	l.helloSent, l.helloOK = false, false
+	for i := range l.flow {
+		l.flow[i] = flow{credit: l.b.opt.WindowBytes}
+	}
+	l.dropEarlyLocked()
+	g.peers[rank] = l
+}
+
+// dropEarlyLocked returns the buffers of what never found its op.
+func (l *link) dropEarlyLocked() {
+	for !l.early.empty() {
+		l.b.pool.put(l.early.pop().buf)
+	}
+	for _, m := range l.unclaimed {
+		m.drop(&l.b.pool)
+	}
+	if m := l.message; m != nil {
+		m.drop(&l.b.pool)
+	}
+	l.unclaimed, l.message = nil, nil
+	l.messages = taskQueue{}
+}
+
+// sayHelloLocked queues this side's Hello for the link's group.
+func (l *link) sayHelloLocked(do *todo) {
+	g := l.group
+	h := hello{
+		cluster: g.cfg.Cluster, quorumID: g.cfg.QuorumID,
+		replicaID: g.cfg.ReplicaIDs[g.rank], groupRank: g.cfg.GroupRank,
+		rank: g.rank, worldSize: g.world, members: g.members,
+	}
+	h.proof = h.prove(g.cfg.Token, l.mine, l.theirs)
+	l.control = append(l.control, l.b.controlFrame(frameHello, g.key, h.encode()))
+	l.helloSent = true
+	do.kick = l
+}
+
+func (b *Backend) controlFrame(typ frameType, key epochKey, payload []byte) control {
+	return control{
+		head: header{
+			typ: typ, epoch: key, length: uint32(len(payload)), crc: checksum(payload),
+			call: call{root: -1},
+		},
+		payload: payload,
+	}
+}
+
+// start runs l's goroutines. The caller holds b.mu and has seen that b is not
+// closed, so that Close waits for them.
+func (b *Backend) startLocked(l *link) {
+	b.mu.links[l] = struct{}{}
+	b.wg.Go(l.readLoop)
+	b.wg.Go(l.writeLoop)
+}
+
+// lost is called by whoever finds l's socket at its end, for the reason err.
+func (b *Backend) lost(l *link, err error) {
+	b.mu.Lock()
+	var do todo
+	b.lostLocked(l, err, &do)
+	b.mu.Unlock()
+	b.do(&do)
+}
+
+func (b *Backend) lostLocked(l *link, err error, do *todo) {
+	if l.gone {
+		return
+	}
+	l.gone = true
+	close(l.dead)
+	delete(b.mu.links, l)
+	if b.mu.edges[l.key] == l {
+		delete(b.mu.edges, l.key)
+	}
+	if b.mu.held[l.key] == l {
+		delete(b.mu.held, l.key)
+	}
+	do.close = append(do.close, l)
+	g := b.mu.group
+	if g == nil || l.group != g || g.peers[l.rank] != l {
+		return
+	}
+	switch {
+	case g.phase == groupReady || g.phase == groupConfiguring && l.helloOK:
+		b.breakLocked(g, l.lostCause(err), do)
+	case g.phase == groupConfiguring:
+		g.peers[l.rank] = nil // dialled anew, or the peer does
+		g.refusal = fmt.Errorf("link to rank %d (%s): %w", l.rank, l.key.replicaID, err)
+		g.poke()
+	}
+}
+
+// shut closes the socket, which ends the reader and the writer. It may be
+// called again.
+func (l *link) shut() {
+	l.conn.tcp.Close() // nothing to do about an error: the descriptor is gone
+}
+
+// leave closes l once what is queued has gone out, or leaveTimeout has passed.
+func (b *Backend) leave(l *link) {
+	b.mu.Lock()
+	l.leaving, l.leaveBy = true, time.Now().Add(leaveTimeout)
+	b.mu.Unlock()
+	// A writer that waits for the socket now waits no longer than this.
+	l.conn.tcp.SetWriteDeadline(l.leaveBy)
+	b.kick(l)
+}
+
+// stale counts a frame that belongs to no op of the epoch we are in.
+func (b *Backend) stale() { b.stats.staleFrames.Add(1) }
+
+// currentLocked tells whether frames of epoch e on l belong to the group that
+// b is in, and returns it.
+func (l *link) currentLocked(e epochKey) (*group, bool) {
+	g := l.b.mu.group
+	ok := g != nil && l.group == g && g.key == e && l.helloOK && g.phase != groupBroken && g.peers[l.rank] == l
+	return g, ok
+}
+
+// peerName is how texts name the other end.
+func (l *link) peerName() string {
+	if l.key.replicaID == "" {
+		return l.conn.tcp.RemoteAddr().String()
+	}
+	return fmt.Sprintf("rank %d (%s)", l.rank, l.key.replicaID)
+}
+
+// info describes the frame for a Fault.
+func (l *link) info(h *header) FrameInfo {
+	from := -1
+	if l.group != nil {
+		from = l.group.rank
+	}
+	return FrameInfo{
+		Type: h.typ.String(), From: from, To: l.rank, Peer: l.key.replicaID,
+		Kind: h.call.kind, Seq: h.seq, Phase: int(h.phase), Offset: h.offset,
+		Bytes: int(h.length), QuorumID: h.epoch.quorum,
+		LastFrame: h.typ == frameData && h.offset+uint64(h.length) == h.total,
+	}
+}
+
+// owe notes that n bytes of a class were placed, so the peer may send as many
+// again.
+func (l *link) oweLocked(class, n int) { l.flow[class].owed += n }
+
+// creditLocked is the credit frame that is due, if any.
+func (l *link) creditLocked() (header, bool) {
+	if l.group == nil {
+		return header{}, false
+	}
+	for class := range l.flow {
+		f := &l.flow[class]
+		if f.owed < l.b.opt.WindowBytes/4 {
+			continue
+		}
+		h := header{typ: frameCredit, epoch: l.group.key, phase: uint8(class), total: uint64(f.owed), call: call{root: -1}}
+		f.held -= f.owed
+		f.owed = 0
+		return h, true
+	}
+	return header{}, false
+}
+
+// classOf says which window op kind k uses.
+func classOf(k pg.Kind) int {
+	if k.PointToPoint() {
+		return classMessage
+	}
+	return classCollective
+}

@@ -1,0 +1,127 @@
+package tcp
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rs/zerolog"
+)
+
+// Defaults of Options.
+const (
+	DefaultBeatInterval = 100 * time.Millisecond
+	DefaultBeatTimeout  = 500 * time.Millisecond
+	DefaultDialTimeout  = 5 * time.Second
+	DefaultWindowBytes  = 16 << 20
+	DefaultSmallBytes   = 32 << 10
+	DefaultSocketBytes  = 4 << 20
+)
+
+// minWindowBytes lets at least four full frames be under way.
+const minWindowBytes = 4 * (MaxPayload + headerBytes)
+
+// Options configures a Backend. The zero value is good for one host and for a
+// trusted network.
+type Options struct {
+	// Listen is "host:port" or "host" to listen on; the port is 0 if absent.
+	// Empty means the local address from which the store is reached, so
+	// that a loopback store gives a loopback group. Peers must reach it.
+	Listen string
+
+	// Advertise is "host" or "host:port" published instead of the listener's
+	// own address, for hosts behind a translated address. Empty: none.
+	Advertise string
+
+	// Timeout bounds an op, and a Configure, that name no deadline, if
+	// pg.Config.Timeout is zero too. Zero means pg.DefaultTimeout.
+	Timeout time.Duration
+
+	// BeatInterval is after how long an idle link sends a beat. Zero means
+	// DefaultBeatInterval. Too low costs wake-ups; it must be at most half of
+	// BeatTimeout, or a single late beat breaks the group.
+	BeatInterval time.Duration
+
+	// BeatTimeout is after how long a silent link is broken. Zero means
+	// DefaultBeatTimeout. Too low accuses busy peers, too high lets a stopped
+	// host hold up the group.
+	BeatTimeout time.Duration
+
+	// DialTimeout bounds one attempt to connect and exchange preambles. Zero
+	// means DefaultDialTimeout.
+	DialTimeout time.Duration
+
+	// WindowBytes bounds what one peer can make us hold per class (collectives,
+	// point-to-point). Zero means DefaultWindowBytes, least 1 MiB or so. Too low
+	// stalls pipelines. All ranks must use one value.
+	WindowBytes int
+
+	// SmallBytes is up to which input size a reduction sends whole inputs
+	// instead of parts. Zero means DefaultSmallBytes, most MaxPayload. All ranks
+	// must use one value.
+	SmallBytes int
+
+	// SocketBytes is asked for as send and receive buffer of each socket;
+	// the kernel's limits apply. Zero means DefaultSocketBytes, negative
+	// leaves the kernel's own sizes.
+	SocketBytes int
+
+	// Fault, if set, is asked before every frame is sent what shall become of
+	// it. For tests; nil in production.
+	Fault Fault
+
+	// Logger gets "group ready", "group broken" and the like.
+	Logger zerolog.Logger
+}
+
+// Validate returns all problems of o, after defaults are applied.
+func (o Options) Validate() error {
+	o = o.withDefaults()
+	var errs []error
+	bad := func(name string, value, want any) {
+		errs = append(errs, fmt.Errorf("tcp: %s = %v, want %v", name, value, want))
+	}
+	if o.Timeout < 0 {
+		bad("Timeout", o.Timeout, "0 or more")
+	}
+	if o.BeatInterval < time.Millisecond {
+		bad("BeatInterval", o.BeatInterval, "at least 1ms")
+	}
+	if o.BeatTimeout < 2*o.BeatInterval {
+		bad("BeatTimeout", o.BeatTimeout, fmt.Sprintf("at least twice BeatInterval (%v)", o.BeatInterval))
+	}
+	if o.DialTimeout < 0 {
+		bad("DialTimeout", o.DialTimeout, "0 or more")
+	}
+	if o.WindowBytes < minWindowBytes || o.WindowBytes > maxWindowBytes {
+		bad("WindowBytes", o.WindowBytes, fmt.Sprintf("%d to %d", minWindowBytes, maxWindowBytes))
+	}
+	if o.SmallBytes < 0 || o.SmallBytes > MaxPayload {
+		bad("SmallBytes", o.SmallBytes, fmt.Sprintf("0 to %d", MaxPayload))
+	}
+	return errors.Join(errs...)
+}
+
+// maxWindowBytes keeps credits far from overflow.
+const maxWindowBytes = 1 << 30
+
+func (o Options) withDefaults() Options {
+	set := func(d *time.Duration, v time.Duration) {
+		if *d == 0 {
+			*d = v
+		}
+	}
+	set(&o.BeatInterval, DefaultBeatInterval)
+	set(&o.BeatTimeout, DefaultBeatTimeout)
+	set(&o.DialTimeout, DefaultDialTimeout)
+	if o.WindowBytes == 0 {
+		o.WindowBytes = DefaultWindowBytes
+	}
+	if o.SmallBytes == 0 {
+		o.SmallBytes = DefaultSmallBytes
+	}
+	if o.SocketBytes == 0 {
+		o.SocketBytes = DefaultSocketBytes
+	}
+	return o
+}

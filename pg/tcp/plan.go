@@ -1,0 +1,390 @@
+package tcp
+
+import (
+	"math"
+
+	"github.com/skerry-ft/skerry/pg"
+)
+
+const (
+	// minCut keeps frames long enough that their cost is that of their bytes.
+	minCut = 32 << 10
+	// partAlign aligns the parts of a reduction: a multiple of every element
+	// size, and a cache line.
+	partAlign = 64
+	// piecesPerPart is how many pieces a part should have at least, so that
+	// folding and sending overlap.
+	piecesPerPart = 4
+)
+
+// callOf is what op's peers must call too.
+func callOf(op *pg.Op, g *group, smallBytes int) call {
+	c := call{kind: op.Kind, root: -1, round: g.round}
+	first := pg.Tensor{}
+	if len(op.In) > 0 {
+		first = op.In[0]
+	} else if len(op.Out) > 0 {
+		first = op.Out[0]
+	}
+	c.dtype = first.DType()
+	if op.Kind.Reduces() {
+		c.reduce = op.Reduce
+	}
+	agreed := op.In // tensors whose lengths all ranks know
+	switch op.Kind {
+	case pg.KindReduce:
+		c.root = int32(op.Root)
+	case pg.KindBroadcast:
+		c.root, agreed = int32(op.Root), op.Out
+	case pg.KindAllGather:
+		agreed = op.Out
+	case pg.KindGather, pg.KindScatter:
+		c.root, agreed = int32(op.Root), nil
+	case pg.KindAllToAll, pg.KindSend, pg.KindRecv:
+		agreed = nil
+	}
+	mix := newMixer()
+	bytes := 0
+	for i := range agreed {
+		n := agreed[i].Len()
+		c.count += uint64(n)
+		bytes += agreed[i].NumBytes()
+		mix.add(uint64(n))
+	}
+	if op.Kind.Reduces() {
+		switch op.Reduce {
+		case pg.Avg:
+			mix.add(uint64(op.EffectiveDivisor(g.world)))
+		case pg.PreMulSum:
+			mix.add(math.Float64bits(op.Factor))
+		}
+		c.small = op.Kind == pg.KindAllReduce && bytes <= smallBytes
+		if c.small {
+			mix.add(1)
+		}
+	}
+	c.sig = mix.sum()
+	if op.Kind.PointToPoint() {
+		c.kind, c.sig = pg.KindSend, 0 // what both ends of a message call it
+	}
+	return c
+}
+
+// mixer is FNV-1a over 64-bit numbers: it tells calls apart, nobody attacks it.
+type mixer uint64
+
+func newMixer() mixer { return 14695981039346656037 }
+
+func (m *mixer) add(v uint64) {
+	for range 8 {
+		*m = (*m ^ mixer(v&0xff)) * 1099511628211
+		v >>= 8
+	}
+}
+
+func (m mixer) sum() uint32 { return uint32(m>>32) ^ uint32(m) }
+
+// prepare lays out t: which streams move, and what is folded. It runs without
+// the lock, after every earlier collective is complete.
+func (t *task) prepare(b *Backend) {
+	g := t.group
+	t.in = views(t.in, t.op.In)
+	t.out = views(t.out, t.op.Out)
+	t.peers = resize(t.peers, g.world)
+	t.fold.world = g.world
+	switch t.call.kind {
+	case pg.KindAllReduce:
+		if t.call.small {
+			t.planSmall(b)
+		} else {
+			t.planParts()
+		}
+	case pg.KindReduce:
+		t.planReduce()
+	case pg.KindReduceScatter:
+		t.planReduceScatter()
+	case pg.KindBroadcast:
+		t.planBroadcast()
+	case pg.KindAllGather:
+		t.planAllGather()
+	case pg.KindBallot:
+		t.planBallot(b)
+	default:
+		t.planPairs()
+	}
+	t.countNeed()
+}
+
+// countNeed counts what must happen before t is complete: pieces in and out,
+// folds, and the local step.
+func (t *task) countNeed() {
+	t.need = 1 + len(t.fold.cells)
+	for i := range t.peers {
+		for phase := range 2 {
+			p := &t.peers[i]
+			p.in[phase].phase, p.out[phase].phase = uint8(phase), uint8(phase)
+			t.need += p.in[phase].pieces + p.out[phase].pieces
+		}
+	}
+}
+
+// planSmall: every rank sends all to all, and folds by itself. The input is
+// packed first: Out may be In, and is written while slow peers still read.
+func (t *task) planSmall(b *Backend) {
+	total := size(t.in)
+	t.packed = b.pool.get(total)
+	at := 0
+	for _, p := range t.in {
+		at += copy(t.packed.b[at:], p)
+	}
+	t.fold.packed[0] = t.packed.b
+	view := t.fold.packed[:]
+	all := span{0, total}
+	for r := range t.peers {
+		if r != t.group.rank {
+			t.peers[r].out[0] = newStream(view, all, MaxPayload)
+			t.peers[r].in[0] = newStream(view, all, MaxPayload)
+			t.peers[r].in[0].scratch = true
+		}
+	}
+	t.fold.cells = append(t.fold.cells[:0], cell{in: t.packed.b})
+	t.fold.start()
+}
+
+// planParts: rank j folds the j-th part and sends the result to all.
+func (t *task) planParts() {
+	g, total := t.group, size(t.in)
+	cut := cutFor(total / g.world)
+	mine := partOf(total, g.rank, g.world)
+	slots := 0
+	for r := range t.peers {
+		part := partOf(total, r, g.world)
+		results := newStream(t.out, part, cut)
+		results.slots = slots
+		slots += results.pieces
+		p := &t.peers[r]
+		if r != g.rank {
+			p.out[0] = newStream(t.in, part, cut)
+			p.in[0] = newStream(t.in, mine, cut)
+			p.in[0].scratch = true
+			p.in[1] = results
+			continue
+		}
+		t.fold.slots = results.slots
+		for q := range t.peers {
+			if q != g.rank {
+				t.peers[q].out[1] = results
+				t.peers[q].out[1].limit = 0
+			}
+		}
+	}
+	t.crcs = resize(t.crcs, slots)
+	t.fold.results = true
+	t.cells(newStream(t.in, mine, cut), newStream(t.out, mine, cut))
+}
+
+// cells makes a cell of every piece of in, whose result goes to that of out.
+func (t *task) cells(in, out stream) {
+	t.fold.cells = t.fold.cells[:0]
+	for !in.finished() {
+		t.fold.cells = append(t.fold.cells, cell{in: in.take(), out: out.take()})
+	}
+	t.fold.start()
+}
+
+func (t *task) planReduce() {
+	g, root := t.group, t.op.Root
+	all := span{0, size(t.in)}
+	if g.rank != root {
+		t.peers[root].out[0] = newStream(t.in, all, MaxPayload)
+		return
+	}
+	for r := range t.peers {
+		if r != root {
+			t.peers[r].in[0] = newStream(t.in, all, MaxPayload)
+			t.peers[r].in[0].scratch = true
+		}
+	}
+	t.cells(newStream(t.in, all, MaxPayload), newStream(t.out, all, MaxPayload))
+}
+
+func (t *task) planReduceScatter() {
+	g := t.group
+	for r := range t.peers {
+		if r != g.rank {
+			t.peers[r].out[0] = whole(t.in, r)
+			t.peers[r].in[0] = whole(t.in, g.rank)
+			t.peers[r].in[0].scratch = true
+		}
+	}
+	t.cells(whole(t.in, g.rank), whole(t.out, 0))
+}
+
+func (t *task) planBroadcast() {
+	g, root := t.group, t.op.Root
+	all := span{0, size(t.out)}
+	if g.rank != root {
+		s := newStream(t.out, all, MaxPayload)
+		s.slots = 0
+		t.crcs = resize(t.crcs, s.pieces)
+		t.peers[root].in[0] = s
+		t.peers[root].out[0] = newStream(nil, span{}, MaxPayload)
+		return
+	}
+	for r := range t.peers {
+		if r != root {
+			s := newStream(t.in, all, MaxPayload)
+			s.slots = 0
+			t.crcs = resize(t.crcs, s.pieces)
+			t.peers[r].out[0] = s
+		}
+	}
+}
+
+func (t *task) planAllGather() {
+	g, slots := t.group, 0
+	for r := range t.peers {
+		s := whole(t.out, r)
+		s.slots = slots
+		slots += s.pieces
+		if r != g.rank {
+			t.peers[r].in[0] = s
+			continue
+		}
+		mine := whole(t.in, 0)
+		mine.slots = s.slots
+		for q := range t.peers {
+			if q != g.rank {
+				t.peers[q].out[0] = mine
+			}
+		}
+	}
+	t.crcs = resize(t.crcs, slots)
+}
+
+// planPairs lays out the kinds that are a message per pair: gather, scatter,
+// all-to-all, barrier. A rank that only receives sends an empty message, so
+// that ranks which wait for each other by mistake find out.
+func (t *task) planPairs() {
+	g := t.group
+	none := newStream(nil, span{}, MaxPayload)
+	for r := range t.peers {
+		if r == g.rank {
+			continue
+		}
+		p := &t.peers[r]
+		switch t.call.kind {
+		case pg.KindGather:
+			if g.rank == t.op.Root {
+				p.in[0] = whole(t.out, r)
+			} else if r == t.op.Root {
+				p.out[0] = whole(t.in, 0)
+			}
+		case pg.KindScatter:
+			if g.rank == t.op.Root {
+				p.out[0] = whole(t.in, r)
+			} else if r == t.op.Root {
+				p.in[0], p.out[0] = whole(t.out, 0), none
+			}
+		case pg.KindAllToAll:
+			p.in[0], p.out[0] = whole(t.out, r), whole(t.in, r)
+		case pg.KindBarrier:
+			p.in[0], p.out[0] = none, none
+		}
+	}
+}
+
+// resultStream is the i-th stream of results, in the order of the digest; an
+// empty one if there is none.
+func (t *task) resultStream(i int) stream {
+	total := size(t.out)
+	var s stream
+	switch {
+	case t.call.kind == pg.KindAllReduce:
+		s = newStream(t.out, partOf(total, i, len(t.peers)), cutFor(total/len(t.peers)))
+	case t.call.kind == pg.KindAllGather:
+		s = whole(t.out, i)
+	case i == 0:
+		s = newStream(t.out, span{0, total}, MaxPayload)
+	default:
+		return stream{}
+	}
+	return s
+}
+
+// local is the part of t that needs no peer: this rank's own slot.
+func (t *task) local() {
+	rank, root := t.group.rank, t.op.Root
+	switch t.call.kind {
+	case pg.KindBroadcast:
+		if rank == root {
+			for i := range t.in {
+				copy(t.out[i], t.in[i])
+			}
+		}
+	case pg.KindAllGather:
+		copy(t.out[rank], t.in[0])
+	case pg.KindGather:
+		if rank == root {
+			copy(t.out[rank], t.in[0])
+		}
+	case pg.KindScatter:
+		if rank == root {
+			copy(t.out[0], t.in[rank])
+		}
+	case pg.KindAllToAll:
+		copy(t.out[rank], t.in[rank])
+	}
+}
+
+// whole is the stream of one tensor.
+func whole(view [][]byte, i int) stream {
+	return newStream(view[i:i+1], span{0, len(view[i])}, MaxPayload)
+}
+
+// partOf is rank j's part of n bytes.
+func partOf(n, j, world int) span {
+	at := func(i int) int {
+		if i == world {
+			return n
+		}
+		return n / world * i / partAlign * partAlign
+	}
+	return span{at(j), at(j + 1)}
+}
+
+// cutFor is the largest piece of a part of n bytes: a power of two, so that
+// pieces never cross a chunk of the digest.
+func cutFor(n int) int {
+	cut := MaxPayload
+	for cut > minCut && cut*piecesPerPart > n {
+		cut /= 2
+	}
+	return cut
+}
+
+func size(view [][]byte) int {
+	n := 0
+	for _, p := range view {
+		n += len(p)
+	}
+	return n
+}
+
+func views(v [][]byte, tensors []pg.Tensor) [][]byte {
+	v = v[:0]
+	for i := range tensors {
+		v = append(v, tensors[i].Bytes())
+	}
+	return v
+}
+
+// resize returns s with n zero elements, in its own memory if that suffices.
+func resize[T any](s []T, n int) []T {
+	if cap(s) < n {
+		return make([]T, n)
+	}
+	s = s[:n]
+	clear(s)
+	return s
+}

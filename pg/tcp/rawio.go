@@ -1,0 +1,155 @@
+package tcp
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// rawConn reads and writes several buffers with one system call, and writes
+// without waiting. net.Buffers can do neither. One goroutine may read and one
+// may write at a time; deadlines may be set from any.
+type rawConn struct {
+	tcp *net.TCPConn
+	raw syscall.RawConn
+
+	rd, wr vectorCall
+}
+
+// vectorCall is the state of one readv or writev. It lives in the connection
+// so that calls allocate nothing.
+type vectorCall struct {
+	number uintptr // of the system call
+	iov    [2]syscall.Iovec
+	n      int  // vectors in use
+	wait   bool // wait for the poller when the socket is not ready
+	got    int
+	errno  syscall.Errno
+	step   func(fd uintptr) bool
+}
+
+func newRawConn(c *net.TCPConn) (*rawConn, error) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	r := &rawConn{tcp: c, raw: raw}
+	r.rd.number, r.wr.number = unix.SYS_READV, unix.SYS_WRITEV
+	r.rd.step, r.wr.step = r.rd.call, r.wr.call
+	return r, nil
+}
+
+func (v *vectorCall) set(a, b []byte) {
+	v.n = 0
+	for _, p := range [2][]byte{a, b} {
+		if len(p) > 0 {
+			v.iov[v.n] = syscall.Iovec{Base: unsafe.SliceData(p), Len: uint64(len(p))}
+			v.n++
+		}
+	}
+}
+
+// call tries once; true ends the wait.
+func (v *vectorCall) call(fd uintptr) bool {
+	for {
+		n, _, errno := syscall.Syscall(v.number, fd, uintptr(unsafe.Pointer(&v.iov[0])), uintptr(v.n))
+		switch errno {
+		case syscall.EINTR:
+			continue
+		case syscall.EAGAIN:
+			v.got, v.errno = 0, errno
+			return !v.wait
+		}
+		v.got, v.errno = int(n), errno
+		return true
+	}
+}
+
+// errAgain is given by writes that may not wait.
+var errAgain = errors.New("tcp: socket is full")
+
+func (v *vectorCall) result(err error) (int, error) {
+	v.iov = [2]syscall.Iovec{} // keep no tensor alive
+	if err != nil {
+		return 0, err
+	}
+	if v.errno == syscall.EAGAIN {
+		return 0, errAgain
+	}
+	if v.errno != 0 {
+		return 0, v.errno
+	}
+	return v.got, nil
+}
+
+// read fills a, then b, with what is there; it waits for at least one byte.
+// Errors: io.EOF, os.ErrDeadlineExceeded after interruptRead, errors of the socket.
+func (r *rawConn) read(a, b []byte) (int, error) {
+	r.rd.set(a, b)
+	r.rd.wait = true
+	n, err := r.rd.result(r.raw.Read(r.rd.step))
+	if err == nil && n == 0 {
+		err = io.EOF
+	}
+	return n, err
+}
+
+// write sends of a, then b, what the socket takes. With wait it waits for
+// room for at least one byte, without it gives errAgain.
+func (r *rawConn) write(a, b []byte, wait bool) (int, error) {
+	r.wr.set(a, b)
+	r.wr.wait = wait
+	return r.wr.result(r.raw.Write(r.wr.step))
+}
+
+// past is a deadline that has passed.
+var past = time.Unix(1, 0)
+
+// interrupt ends the read and the write in flight with
+// os.ErrDeadlineExceeded; they clear the deadline and look what is the matter.
+func (r *rawConn) interrupt() {
+	r.tcp.SetDeadline(past) // fails only on a closed socket, whose calls end anyway
+}
+
+func (r *rawConn) clearRead() error  { return r.tcp.SetReadDeadline(time.Time{}) }
+func (r *rawConn) clearWrite() error { return r.tcp.SetWriteDeadline(time.Time{}) }
+
+func interrupted(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }
+
+// unread is how many bytes wait in the socket's receive buffer.
+func (r *rawConn) unread() int {
+	n := 0
+	r.raw.Control(func(fd uintptr) { // an error leaves 0: the reader will see it
+		if v, err := unix.IoctlGetInt(int(fd), unix.TIOCINQ); err == nil {
+			n = v
+		}
+	})
+	return n
+}
+
+// tune sets the socket's options; those the system refuses do not matter.
+func tune(c *net.TCPConn, opt *Options) {
+	_ = c.SetNoDelay(true)
+	_ = c.SetKeepAliveConfig(net.KeepAliveConfig{
+		Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3,
+	})
+	if opt.SocketBytes > 0 {
+		_ = c.SetReadBuffer(opt.SocketBytes)
+		_ = c.SetWriteBuffer(opt.SocketBytes)
+	}
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return
+	}
+	_ = raw.Control(func(fd uintptr) {
+		// Beats find a silent peer much sooner; this is for links that no
+		// group uses at the moment.
+		_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, 10_000)
+	})
+}

@@ -1,0 +1,424 @@
+package tcp
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/skerry-ft/skerry/pg"
+)
+
+// slot is where the payload of one data frame goes, and what it is for. A slot
+// without a task is of a frame that is dropped, or that came before its op.
+type slot struct {
+	task    *task // touched
+	group   *group
+	dst     []byte
+	buf     *buf     // dst, if it is pooled
+	crc     *slotCRC // told the checksum, if not nil
+	cell    int      // of the fold, or -1
+	early   bool     // keep it until its op is there
+	message *message // point-to-point
+}
+
+// readLoop is the reader.
+func (l *link) readLoop() {
+	err := l.preamble()
+	for err == nil {
+		err = l.readFrame()
+	}
+	l.b.lost(l, err)
+}
+
+// preamble exchanges magic and nonces, within DialTimeout.
+func (l *link) preamble() error {
+	if l.dialed {
+		return nil // done when it was dialled
+	}
+	c := l.conn.tcp
+	if err := c.SetDeadline(time.Now().Add(l.b.opt.DialTimeout)); err != nil {
+		return err
+	}
+	if err := l.exchangePreamble(); err != nil {
+		return err
+	}
+	l.received.Store(l.b.now())
+	l.b.mu.Lock()
+	l.greeted = true
+	l.b.mu.Unlock()
+	return c.SetDeadline(time.Time{})
+}
+
+func (l *link) readFrame() error {
+	if err := l.fill(headerBytes); err != nil {
+		return err
+	}
+	var h header
+	if err := h.decode(l.peekBytes(headerBytes)); err != nil {
+		return err
+	}
+	l.in.r += headerBytes
+	switch h.typ {
+	case frameData:
+		return l.readData(&h)
+	case frameBeat:
+		return nil
+	case frameCredit:
+		l.credited(&h)
+		return nil
+	}
+	n := int(h.length)
+	if err := l.fill(n); err != nil {
+		return err
+	}
+	p := l.peekBytes(n)
+	l.in.r += n
+	if got := checksum(p); got != h.crc {
+		return fmt.Errorf("%w: %v payload has checksum %08x, want %08x", ErrCorrupt, h.typ, got, h.crc)
+	}
+	if h.typ == frameHello {
+		return l.readHello(p)
+	}
+	return l.readAbort(&h, p)
+}
+
+func (l *link) peekBytes(n int) []byte { return l.in.buf[l.in.r : l.in.r+n] }
+
+// fill makes n bytes available in the buffer; n is at most half of it.
+func (l *link) fill(n int) error {
+	in := &l.in
+	for in.w-in.r < n {
+		if in.r == in.w {
+			in.r, in.w = 0, 0
+		} else if len(in.buf)-in.r < n {
+			in.w = copy(in.buf, in.buf[in.r:in.w])
+			in.r = 0
+		}
+		got, err := l.conn.read(in.buf[in.w:], nil)
+		if err := l.readError(err); err != nil {
+			return err
+		}
+		in.w += got
+	}
+	return nil
+}
+
+// readError clears an interrupt, which is no error, and notes that bytes came.
+func (l *link) readError(err error) error {
+	if err == nil {
+		l.received.Store(l.b.now())
+		return nil
+	}
+	if interrupted(err) {
+		return l.conn.clearRead()
+	}
+	return fmt.Errorf("read: %w", err)
+}
+
+// readData receives one data frame.
+func (l *link) readData(h *header) error {
+	s := l.place(h)
+	if s.dst == nil && h.length > 0 {
+		return l.discard(int(h.length))
+	}
+	whole, err := l.readInto(&s)
+	if err == nil && whole {
+		if got := checksum(s.dst); got != h.crc {
+			err = fmt.Errorf("%w: payload has checksum %08x, want %08x (%v seq %d offset %d)",
+				ErrCorrupt, got, h.crc, h.call.kind, h.seq, h.offset)
+		}
+	}
+	if err != nil {
+		l.letGo(&s, err)
+		return err
+	}
+	if whole {
+		l.arrived(h, &s)
+	}
+	return nil
+}
+
+// readInto fills s.dst. If the op fails meanwhile it lets go of it, reads the
+// rest of the payload into nothing, and gives false.
+func (l *link) readInto(s *slot) (whole bool, err error) {
+	in, dst := &l.in, s.dst
+	n := copy(dst, in.buf[in.r:in.w])
+	in.r += n
+	for dst = dst[n:]; len(dst) > 0; {
+		// The buffer is empty here: read what follows the payload into it.
+		in.r, in.w = 0, 0
+		got, err := l.conn.read(dst, in.buf[:aheadBytes])
+		if err != nil {
+			if err := l.readError(err); err != nil {
+				return false, err
+			}
+			if l.letGoIfFailed(s) {
+				return false, l.discard(len(dst))
+			}
+			continue
+		}
+		l.received.Store(l.b.now())
+		n := min(got, len(dst))
+		in.w = got - n
+		dst = dst[n:]
+	}
+	return true, nil
+}
+
+// discard reads n bytes into nothing.
+func (l *link) discard(n int) error {
+	in := &l.in
+	for n > 0 {
+		if in.r == in.w {
+			if err := l.fill(1); err != nil {
+				return err
+			}
+		}
+		k := min(n, in.w-in.r)
+		in.r += k
+		n -= k
+	}
+	return nil
+}
+
+// letGoIfFailed lets go of s if its op has failed.
+func (l *link) letGoIfFailed(s *slot) bool {
+	l.b.mu.Lock()
+	failed := s.task != nil && s.task.err != nil || s.group != nil && s.group.phase == groupBroken
+	l.b.mu.Unlock()
+	if failed {
+		l.letGo(s, nil)
+	}
+	return failed
+}
+
+// letGo gives back what s holds. With an error, the link is lost first, so that
+// the op does not look complete.
+func (l *link) letGo(s *slot, err error) {
+	var do todo
+	l.b.mu.Lock()
+	if err != nil {
+		l.b.lostLocked(l, err, &do)
+	}
+	if s.task != nil {
+		l.b.untouchLocked(s.task, &do)
+	}
+	l.b.mu.Unlock()
+	l.b.pool.put(s.buf)
+	s.task, s.buf = nil, nil
+	l.b.do(&do)
+}
+
+// place finds where the payload of h goes. An empty slot means nowhere.
+func (l *link) place(h *header) slot {
+	b := l.b
+	var do todo
+	b.mu.Lock()
+	s, err := l.placeLocked(h)
+	if err != nil {
+		b.breakLocked(l.group, l.mismatchCause(h, err), &do)
+	}
+	b.mu.Unlock()
+	b.do(&do)
+	return s
+}
+
+// errWindow is a peer that sends more than we allowed it to.
+var errWindow = errors.New("sent more than its window")
+
+func (l *link) placeLocked(h *header) (slot, error) {
+	g, ok := l.currentLocked(h.epoch)
+	if !ok {
+		l.b.stale()
+		return slot{}, nil
+	}
+	f := &l.flow[classOf(h.call.kind)]
+	f.held += int(h.length) + headerBytes
+	if f.held > l.b.opt.WindowBytes {
+		return slot{}, fmt.Errorf("%w: %w: %d bytes, window %d", ErrCorrupt, errWindow, f.held, l.b.opt.WindowBytes)
+	}
+	if h.call.kind == pg.KindSend {
+		return l.placeMessageLocked(g, h)
+	}
+	t := g.active
+	if t != nil && t.open && t.seq == h.seq {
+		return l.placeInLocked(t, h, nil)
+	}
+	if past := h.seq <= g.startedLocked(); past {
+		l.oweLocked(classCollective, int(h.length)+headerBytes)
+		if h.total == 0 {
+			return slot{}, nil // an announcement; the op is over here
+		}
+		return slot{}, fmt.Errorf("%w: frame of %v, which is complete here", pg.ErrMismatch, h.call)
+	}
+	x := l.b.pool.get(int(h.length))
+	return slot{group: g, dst: x.b, buf: x, cell: -1, early: true}, nil
+}
+
+// startedLocked is the seq of the last collective whose frames can be placed
+// or are over.
+func (g *group) startedLocked() uint64 {
+	if t := g.active; t != nil && t.open {
+		return t.seq
+	}
+	if t := g.active; t != nil {
+		return t.seq - 1
+	}
+	if t := g.queue.peek(); t != nil {
+		return t.seq - 1
+	}
+	return g.seq
+}
+
+// placeInLocked finds the place of a frame of the op under way. have is its
+// payload, if that is there already.
+func (l *link) placeInLocked(t *task, h *header, have *buf) (slot, error) {
+	want := t.call
+	want.small = false
+	if h.call != want {
+		return slot{}, fmt.Errorf("%w: seq %d: %s called %v, rank %d called %v",
+			pg.ErrMismatch, t.seq, l.peerName(), h.call, t.group.rank, t.call)
+	}
+	st := &t.peers[l.rank].in[h.phase]
+	cost := int(h.length) + headerBytes
+	if !st.used {
+		l.oweLocked(classCollective, cost)
+		if h.total > 0 {
+			return slot{}, fmt.Errorf("%w: seq %d: %s sent %d bytes of %v, rank %d wants none",
+				pg.ErrMismatch, t.seq, l.peerName(), h.total, h.call, t.group.rank)
+		}
+		return slot{}, nil // an announcement
+	}
+	n := st.size()
+	if st.anySize {
+		n = min(int(h.length), maxBallotFrame)
+	}
+	if st.finished() || h.offset != uint64(st.done) || int(h.length) != n ||
+		h.total != uint64(st.total) && !st.anySize {
+		return slot{}, fmt.Errorf("%w: seq %d: %s sent bytes %d to %d of %d of %v, rank %d wants %d to %d of %d",
+			pg.ErrMismatch, t.seq, l.peerName(), h.offset, h.offset+uint64(h.length), h.total, h.call,
+			t.group.rank, st.done, st.done+n, st.total)
+	}
+	t.touch++
+	s := slot{task: t, group: t.group, cell: -1, crc: t.slotOf(st)}
+	if st.scratch {
+		s.cell = st.piece
+		s.buf = have
+		if have == nil {
+			s.buf = l.b.pool.get(n)
+		}
+		s.dst = s.buf.b
+		if st.anySize {
+			st.piece++
+		} else {
+			st.take()
+		}
+		return s, nil
+	}
+	s.dst = st.take()
+	l.oweLocked(classCollective, cost)
+	return s, nil
+}
+
+// arrived is called when the payload of h is in its slot and checked.
+func (l *link) arrived(h *header, s *slot) {
+	b := l.b
+	var do todo
+	switch {
+	case s.early:
+		b.mu.Lock()
+		late, err := l.keepLocked(h, s)
+		if err != nil {
+			b.breakLocked(s.group, l.mismatchCause(h, err), &do)
+		}
+		b.mu.Unlock()
+		b.do(&do)
+		if late.slot.task != nil {
+			l.land(&late)
+		}
+	case s.message != nil:
+		b.mu.Lock()
+		l.messageLocked(h, s, &do)
+		b.mu.Unlock()
+		b.do(&do)
+	case s.task != nil:
+		l.settle(h.crc, s)
+	}
+}
+
+// land brings a frame that came before its op to its place.
+func (l *link) land(late *lateCopy) {
+	if late.from != nil {
+		copy(late.slot.dst, late.from.b)
+		l.b.pool.put(late.from)
+		late.from = nil
+	}
+	l.settle(late.crc, &late.slot)
+}
+
+// settle accounts for a piece that is in place, folds its cell if that was the
+// last part of it, and lets go of the op.
+func (l *link) settle(crc uint32, s *slot) {
+	b, t := l.b, s.task
+	b.mu.Lock()
+	fold := l.settleLocked(crc, s)
+	b.mu.Unlock()
+	if fold {
+		b.foldCell(t, s.cell)
+	}
+	b.pool.put(s.buf)
+	s.buf, s.task = nil, nil
+	var do todo
+	b.mu.Lock()
+	b.untouchLocked(t, &do)
+	b.mu.Unlock()
+	b.do(&do)
+}
+
+func (l *link) settleLocked(crc uint32, s *slot) (fold bool) {
+	t := s.task
+	t.need--
+	s.crc.set(crc)
+	if s.cell < 0 {
+		return false
+	}
+	if t.call.kind == pg.KindBallot {
+		t.takeBallot(l.rank, s.dst)
+		l.oweLocked(classCollective, len(s.dst)+headerBytes)
+		return false
+	}
+	if t.err != nil {
+		return false
+	}
+	f := &t.fold
+	f.parts[s.cell*f.world+l.rank] = s.buf
+	s.buf = nil
+	f.cells[s.cell].have++
+	return f.cells[s.cell].have == f.world-1
+}
+
+// credited takes a credit frame.
+func (l *link) credited(h *header) {
+	b := l.b
+	b.mu.Lock()
+	_, ok := l.currentLocked(h.epoch)
+	if ok && int(h.phase) < classes && h.total <= uint64(b.opt.WindowBytes) {
+		f := &l.flow[h.phase]
+		f.credit = min(f.credit+int(h.total), b.opt.WindowBytes)
+	}
+	b.mu.Unlock()
+	b.kick(l)
+}
+
+// mismatchCause is the cause for a frame that does not fit.
+func (l *link) mismatchCause(h *header, err error) cause {
+	c := cause{
+		code: abortMismatch, peer: l.rank, peerID: l.key.replicaID,
+		kind: h.call.kind, seq: h.seq, err: err,
+	}
+	if errors.Is(err, ErrCorrupt) {
+		c.code = abortCorrupt
+		c.err = fmt.Errorf("%w: %w", pg.ErrPeerLost, err)
+	}
+	return c
+}

@@ -1,0 +1,200 @@
+package tcp
+
+import (
+	"time"
+
+	"github.com/skerry-ft/skerry/pg"
+)
+
+// task is an op under way.
+//
+//	prepare ─▶ open: streams move ─▶ need == 0 ─▶ untouched ─▶ complete
+//	                  └──────── err ≠ nil ──────────┘
+//
+// Guarded by Backend.mu, but for what prepare fills before open is true and
+// nobody changes after.
+type task struct {
+	op    *pg.Op
+	work  *pg.Work
+	group *group
+	call  call
+	seq   uint64
+	tag   int64
+	until time.Time
+
+	open    bool // prepared: frames may move
+	done    bool // complete was or will be called
+	need    int  // frames and steps that are missing
+	touch   int  // goroutines that may use the tensors or this task
+	err     error
+	pending int // index in group.pending
+
+	in, out [][]byte // views of the op's tensors
+	peers   []peerIO // by rank
+	crcs    []slotCRC
+	packed  *buf // input of a small reduction, all tensors in one
+	fold    fold
+	late    []lateCopy // frames that came before the op
+}
+
+// peerIO is what moves between this rank and one peer, by phase.
+type peerIO struct {
+	out, in [2]stream
+}
+
+// lateCopy is a frame that came before its op, on its way into a tensor.
+type lateCopy struct {
+	slot slot
+	link *link
+	from *buf // nil if the payload is in place: it was adopted
+	crc  uint32
+}
+
+// newTaskLocked makes op a pending task of g.
+func (b *Backend) newTaskLocked(g *group, op *pg.Op) *task {
+	var t *task
+	if n := len(b.mu.free); n > 0 {
+		t = b.mu.free[n-1]
+		b.mu.free = b.mu.free[:n-1]
+	} else {
+		t = new(task)
+	}
+	op.Epoch, op.Round = g.epoch, g.round
+	t.op, t.work, t.group = op, pg.NewWork(op), g
+	t.call = callOf(op, g, b.opt.SmallBytes)
+	t.until = op.Deadline
+	if t.until.IsZero() {
+		t.until = time.Now().Add(b.timeout(&g.cfg))
+	}
+	t.pending = len(g.pending)
+	g.pending = append(g.pending, t)
+	b.mu.live++
+	if t.until.Before(b.mu.nextLook) {
+		select {
+		case b.tick <- struct{}{}:
+		default: // it will look soon
+		}
+	}
+	return t
+}
+
+// timeout is that of ops and configurations without a deadline.
+func (b *Backend) timeout(c *pg.Config) time.Duration {
+	switch {
+	case c.Timeout > 0:
+		return c.Timeout
+	case b.opt.Timeout > 0:
+		return b.opt.Timeout
+	default:
+		return pg.DefaultTimeout
+	}
+}
+
+// settledLocked tells, once, that t can complete: it has succeeded or failed,
+// and nobody touches it.
+func (b *Backend) settledLocked(t *task) bool {
+	if t.done || t.touch > 0 || t.err == nil && (!t.open || t.need > 0) {
+		return false
+	}
+	t.done = true
+	g := t.group
+	if t.err == nil {
+		last := len(g.pending) - 1
+		g.pending[t.pending] = g.pending[last]
+		g.pending[t.pending].pending = t.pending
+		g.pending[last] = nil
+		g.pending = g.pending[:last]
+	}
+	if g.active == t {
+		g.active = nil
+		t.addDigest(&g.digest)
+	}
+	return true
+}
+
+// untouchLocked lets go of t, and completes it if that was all it waited for.
+func (b *Backend) untouchLocked(t *task, do *todo) {
+	t.touch--
+	if !b.settledLocked(t) {
+		return
+	}
+	do.finish(t)
+	if !t.call.kind.PointToPoint() {
+		do.advance = t.group
+	}
+}
+
+// recycle makes t ready for another op.
+func (b *Backend) recycle(t *task) {
+	b.pool.put(t.packed)
+	t.fold.drop(&b.pool)
+	clear(t.in)
+	clear(t.out)
+	clear(t.late)
+	clear(t.peers)
+	fresh := task{
+		in: t.in[:0], out: t.out[:0], peers: t.peers[:0], crcs: t.crcs[:0], late: t.late[:0],
+	}
+	fresh.fold.reuse(&t.fold)
+	*t = fresh
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.mu.free) < maxFreeTasks {
+		b.mu.free = append(b.mu.free, t)
+	}
+}
+
+// maxFreeTasks bounds how many tasks are kept for reuse.
+const maxFreeTasks = 64
+
+// outgoing is the stream to rank that has a piece ready to go. Results go
+// first: they are still in the cache, and peers wait for them to finish.
+func (t *task) outgoing(rank int) (*stream, bool) {
+	if rank >= len(t.peers) {
+		return nil, false
+	}
+	p := &t.peers[rank]
+	for phase := len(p.out) - 1; phase >= 0; phase-- {
+		if s := &p.out[phase]; s.ready() {
+			return s, true
+		}
+	}
+	return nil, false
+}
+
+// slotOf is where the checksum of s's next piece is kept, or nil.
+func (t *task) slotOf(s *stream) *slotCRC {
+	if s.slots < 0 {
+		return nil
+	}
+	return &t.crcs[s.slots+s.piece]
+}
+
+// taskQueue is a first-in first-out queue that reuses its memory.
+type taskQueue struct {
+	items []*task
+	head  int
+}
+
+func (q *taskQueue) push(t *task) {
+	if q.head > 0 && q.head == len(q.items) {
+		q.items, q.head = q.items[:0], 0
+	}
+	q.items = append(q.items, t)
+}
+
+func (q *taskQueue) peek() *task {
+	if q.head == len(q.items) {
+		return nil
+	}
+	return q.items[q.head]
+}
+
+func (q *taskQueue) pop() *task {
+	t := q.peek()
+	if t != nil {
+		q.items[q.head] = nil
+		q.head++
+	}
+	return t
+}

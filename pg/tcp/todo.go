@@ -1,0 +1,159 @@
+package tcp
+
+import "github.com/skerry-ft/skerry/pg"
+
+// todo is what a state change leaves to be done once the mutex is released:
+// whatever makes a system call, runs a caller's function, or takes the mutex
+// again. The zero value is nothing.
+type todo struct {
+	interrupt *group  // end the reads and writes in flight on its links
+	kickAll   *group  // its links may have something to send
+	kick      *link   // so may this one
+	done      *task   // complete this op
+	more      []*task // and these
+	advance   *group  // start the next collective
+	close     []*link // close these sockets now
+	leave     []*link // and these once what is queued has gone out
+}
+
+// finish notes that t is complete.
+func (d *todo) finish(t *task) {
+	if d.done == nil {
+		d.done = t
+		return
+	}
+	d.more = append(d.more, t)
+}
+
+// do does it. The caller holds no lock.
+func (b *Backend) do(d *todo) {
+	if d.interrupt != nil {
+		for _, l := range b.linksOf(d.interrupt) {
+			l.conn.interrupt()
+		}
+	}
+	if d.kick != nil {
+		b.kick(d.kick)
+	}
+	if d.kickAll != nil {
+		b.kickGroup(d.kickAll)
+	}
+	for _, l := range d.close {
+		l.shut()
+	}
+	for _, l := range d.leave {
+		b.leave(l)
+	}
+	if d.done != nil {
+		b.complete(d.done)
+		for _, t := range d.more {
+			b.complete(t)
+		}
+	}
+	if d.advance != nil {
+		b.advance(d.advance)
+	}
+}
+
+// linksOf copies g's links.
+func (b *Backend) linksOf(g *group) []*link {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	links := make([]*link, 0, len(g.peers))
+	for _, l := range g.peers {
+		if l != nil {
+			links = append(links, l)
+		}
+	}
+	return links
+}
+
+// kickGroup kicks all links of a group that is or was ready: its peers do not
+// change any more.
+func (b *Backend) kickGroup(g *group) {
+	for _, l := range g.peers {
+		if l != nil {
+			b.kick(l)
+		}
+	}
+}
+
+// complete tells the caller that t's op is done and recycles t. Nothing may
+// refer to t but the caller of complete.
+func (b *Backend) complete(t *task) {
+	w, err := t.work, t.err
+	b.recycle(t)
+	w.Complete(err)
+	w.Release()
+	b.mu.Lock()
+	b.mu.live--
+	if b.mu.live == 0 && b.mu.drained != nil {
+		close(b.mu.drained)
+		b.mu.drained = nil
+	}
+	b.mu.Unlock()
+}
+
+// drain waits until no op is pending. Only called when the group is broken, so
+// it ends as soon as the readers and writers in flight are interrupted.
+func (b *Backend) drain() {
+	b.mu.Lock()
+	if b.mu.live == 0 {
+		b.mu.Unlock()
+		return
+	}
+	if b.mu.drained == nil {
+		b.mu.drained = make(chan struct{})
+	}
+	done := b.mu.drained
+	b.mu.Unlock()
+	<-done
+}
+
+// group is one configuration: an epoch, its members and its ops. Guarded by
+// Backend.mu, but for the fields that never change.
+type group struct {
+	cfg     pg.Config
+	epoch   pg.Epoch
+	key     epochKey
+	rank    int
+	world   int
+	members [32]byte
+	ranks   map[string]int // replica id to rank
+	wake    chan struct{}  // capacity 1: Configure looks again
+	broken  chan struct{}  // closed when it is
+
+	phase   groupPhase
+	err     error   // the first cause, once broken
+	peers   []*link // by rank; fixed once ready
+	missing int     // peers whose Hello is not checked
+	refusal error   // the last Hello that was refused
+	dialing []bool
+	tries   []int // dials by rank
+
+	round   int64
+	seq     uint64
+	active  *task // the collective under way
+	queue   taskQueue
+	pending []*task // every op that is not done
+	recvs   []*task // receives without a message, in order of Submit
+	sendSeq map[p2pKey]uint64
+	recvSeq map[p2pKey]uint64
+	digest  digest
+}
+
+type groupPhase uint8
+
+const (
+	groupConfiguring groupPhase = iota
+	groupReady
+	groupBroken
+)
+
+// poke makes Configure look again.
+func (g *group) poke() {
+	select {
+	case g.wake <- struct{}{}:
+	default: // it will look anyway
+	}
+}

@@ -1,0 +1,364 @@
+package tcp
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"time"
+)
+
+// frameOut is the frame that is going out.
+type frameOut struct {
+	head    [headerBytes]byte
+	payload []byte
+	off     int      // bytes of head and payload that are out
+	open    bool     // taken, and not all out
+	ready   bool     // prepare was called
+	task    *task    // whose memory payload is; holds a touch
+	stream  *stream  // that the frame belongs to
+	h       header   // for encoding
+	slot    *slotCRC // where the payload's checksum may be known
+	copied  *buf     // payload, if it had to be taken from an aborted op
+	corrupt *buf     // payload, if a Fault wants it damaged
+}
+
+// errLeft is why a link that left is closed.
+var errLeft = errors.New("tcp: left")
+
+// kick sends what l has to send, as far as that needs no waiting; the writer
+// does the rest. Any goroutine may call it, holding no lock.
+func (b *Backend) kick(l *link) {
+	b.mu.Lock()
+	if l.busy || l.gone {
+		b.mu.Unlock()
+		return
+	}
+	l.busy = true
+	b.mu.Unlock()
+	l.pump(false)
+}
+
+// writeLoop is the writer: it takes over what others could not send at once.
+func (l *link) writeLoop() {
+	for {
+		select {
+		case <-l.wake:
+			l.pump(true)
+		case <-l.dead:
+			l.release()
+			return
+		}
+	}
+}
+
+// release lets go of the frame that never went out, if the writer should have
+// sent it.
+func (l *link) release() {
+	select {
+	case <-l.wake:
+		l.pump(true) // fails on the closed socket, and lets go
+	default:
+	}
+}
+
+// pump sends frames until there are none. The caller has made busy true; it is
+// false again when pump returns true or the writer has taken over.
+func (l *link) pump(mayWait bool) {
+	for {
+		if !l.out.open {
+			if !l.next() {
+				return
+			}
+		}
+		if !mayWait && (len(l.out.payload) > inlineBytes || l.b.opt.Fault != nil) {
+			l.handOver()
+			return
+		}
+		if !l.out.ready {
+			if err := l.prepare(); err != nil {
+				l.abandon(err)
+				return
+			}
+		}
+		err := l.flush(mayWait)
+		switch {
+		case err == nil:
+		case errors.Is(err, errAgain):
+			l.handOver()
+			return
+		case interrupted(err):
+			if err := l.resume(); err != nil {
+				l.abandon(err)
+				return
+			}
+		default:
+			l.abandon(fmt.Errorf("write: %w", err))
+			return
+		}
+	}
+}
+
+// handOver lets the writer go on. If the link is gone, the writer may be too.
+func (l *link) handOver() {
+	l.b.mu.Lock()
+	gone := l.gone
+	if !gone {
+		l.wake <- struct{}{} // has room: only who made busy true sends, once
+	}
+	l.b.mu.Unlock()
+	if gone {
+		l.abandon(net.ErrClosed)
+	}
+}
+
+// next finishes the frame before and takes the next one; false if there is
+// none, and busy is false then.
+func (l *link) next() bool {
+	b := l.b
+	var do todo
+	b.mu.Lock()
+	l.finishLocked(&do)
+	ok := !l.gone && l.takeLocked()
+	if !ok {
+		l.busy = false
+		if l.leaving {
+			b.lostLocked(l, errLeft, &do)
+		}
+	}
+	b.mu.Unlock()
+	b.do(&do)
+	return ok
+}
+
+// finishLocked accounts for the frame that has gone out.
+func (l *link) finishLocked(do *todo) {
+	o := &l.out
+	if t := o.task; t != nil {
+		t.need--
+		l.b.untouchLocked(t, do)
+	}
+	l.b.pool.put(o.copied)
+	l.b.pool.put(o.corrupt)
+	o.task, o.stream, o.slot, o.copied, o.corrupt, o.payload = nil, nil, nil, nil, nil, nil
+}
+
+// takeLocked chooses what to send next: control frames first, so that nothing
+// holds up an abort.
+func (l *link) takeLocked() bool {
+	o := &l.out
+	o.off, o.open, o.ready = 0, true, false
+	if len(l.control) > 0 {
+		c := l.control[0]
+		l.control = l.control[1:]
+		if len(l.control) == 0 {
+			l.control = nil
+		}
+		o.h, o.payload = c.head, c.payload
+		return true
+	}
+	if h, ok := l.creditLocked(); ok {
+		o.h = h
+		return true
+	}
+	if l.leaving {
+		o.open = false
+		return false
+	}
+	if l.takeDataLocked() {
+		return true
+	}
+	if l.beatDue {
+		l.beatDue = false
+		o.h = header{typ: frameBeat, call: call{root: -1}}
+		return true
+	}
+	o.open = false
+	return false
+}
+
+// takeDataLocked takes a data frame, from the two classes in turn.
+func (l *link) takeDataLocked() bool {
+	g := l.group
+	if g == nil || g.phase != groupReady || !l.helloOK || g.peers[l.rank] != l {
+		return false
+	}
+	for range classes {
+		class := l.turn
+		l.turn = (l.turn + 1) % classes
+		var t *task
+		if class == classCollective {
+			t = g.active
+		} else {
+			t = l.messages.peek()
+		}
+		if t == nil || !t.open {
+			continue
+		}
+		s, ok := t.outgoing(l.rank)
+		if !ok {
+			continue
+		}
+		if l.flow[class].credit < s.size()+headerBytes {
+			continue
+		}
+		l.frameLocked(t, s, class)
+		return true
+	}
+	return false
+}
+
+// frameLocked makes the next piece of s the frame that goes out.
+func (l *link) frameLocked(t *task, s *stream, class int) {
+	o := &l.out
+	offset := s.done
+	o.slot = t.slotOf(s)
+	o.payload = s.take()
+	l.flow[class].credit -= len(o.payload) + headerBytes
+	o.h = header{
+		typ: frameData, phase: s.phase, length: uint32(len(o.payload)), epoch: t.group.key,
+		seq: t.seq, offset: uint64(offset), total: uint64(s.total), tag: t.tag, call: t.call,
+	}
+	o.task, o.stream = t, s
+	t.touch++
+	if class == classMessage && s.finished() {
+		l.messages.pop()
+	}
+}
+
+// prepare makes the bytes of the frame: checksum, header, faults.
+func (l *link) prepare() error {
+	o := &l.out
+	o.ready = true
+	if o.h.typ == frameData {
+		l.b.stats.dataFrames.Add(1)
+		l.b.stats.dataBytes.Add(uint64(len(o.payload)))
+		o.h.crc = o.slot.checksum(o.payload)
+	}
+	o.h.encode(o.head[:])
+	if l.b.opt.Fault == nil {
+		return nil
+	}
+	return l.fault()
+}
+
+// fault does to the frame what the Fault wants.
+func (l *link) fault() error {
+	o := &l.out
+	l.b.mu.Lock()
+	info := l.info(&o.h)
+	l.b.mu.Unlock()
+	a := l.b.opt.Fault(info)
+	if a.Delay > 0 {
+		timer := time.NewTimer(a.Delay)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-l.dead:
+		case <-l.b.closing:
+		}
+	}
+	if a.Close {
+		return errors.New("closed by a fault")
+	}
+	if a.Corrupt {
+		if len(o.payload) == 0 {
+			o.head[40] ^= 1
+		} else {
+			o.corrupt = l.b.pool.get(len(o.payload))
+			copy(o.corrupt.b, o.payload)
+			o.corrupt.b[len(o.payload)/2] ^= 1
+			o.payload = o.corrupt.b
+		}
+	}
+	if a.Drop {
+		o.off = headerBytes + len(o.payload)
+	}
+	return nil
+}
+
+// flush writes the frame to its end.
+func (l *link) flush(mayWait bool) error {
+	o := &l.out
+	size := headerBytes + len(o.payload)
+	for o.off < size {
+		var head, payload []byte
+		if o.off < headerBytes {
+			head, payload = o.head[o.off:], o.payload
+		} else {
+			payload = o.payload[o.off-headerBytes:]
+		}
+		n, err := l.conn.write(head, payload, mayWait)
+		if err != nil {
+			return err
+		}
+		o.off += n
+	}
+	l.sent.Store(l.b.now())
+	o.open = false
+	return nil
+}
+
+// resume is called when a write was interrupted. If the frame's op has failed,
+// the rest is copied, so that the op can complete while the frame is finished:
+// half a frame would cost the socket.
+func (l *link) resume() error {
+	b, o := l.b, &l.out
+	b.mu.Lock()
+	leaving, by := l.leaving, l.leaveBy
+	failed := o.task != nil && o.task.err != nil
+	b.mu.Unlock()
+	if leaving {
+		if !time.Now().Before(by) {
+			return errLeft
+		}
+		return l.conn.tcp.SetWriteDeadline(by)
+	}
+	if err := l.conn.clearWrite(); err != nil {
+		return err
+	}
+	if !failed {
+		// The interrupt may have come between our look and the clearing; look
+		// again, now that a later one would be seen.
+		b.mu.Lock()
+		failed = o.task != nil && o.task.err != nil
+		b.mu.Unlock()
+	}
+	if failed {
+		l.detach()
+	}
+	return nil
+}
+
+// detach copies what is left of the payload and lets go of the op.
+func (l *link) detach() {
+	b, o := l.b, &l.out
+	done := max(o.off-headerBytes, 0)
+	o.copied = b.pool.get(len(o.payload))
+	copy(o.copied.b[done:], o.payload[done:])
+	o.payload = o.copied.b
+	var do todo
+	b.mu.Lock()
+	t := o.task
+	o.task, o.stream, o.slot = nil, nil, nil
+	b.untouchLocked(t, &do)
+	b.mu.Unlock()
+	b.do(&do)
+}
+
+// abandon is the end of sending: the socket failed.
+func (l *link) abandon(err error) {
+	b, o := l.b, &l.out
+	var do todo
+	b.mu.Lock()
+	if t := o.task; t != nil {
+		o.task = nil
+		// Broken first, so that the op does not look complete.
+		b.lostLocked(l, err, &do)
+		b.untouchLocked(t, &do)
+	}
+	b.lostLocked(l, err, &do)
+	o.open = false
+	l.finishLocked(&do)
+	b.mu.Unlock()
+	b.do(&do)
+}

@@ -1,0 +1,149 @@
+package quorum
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Leave notes the orderly end of a session: drained and done. A member that
+// leaves ends the quorum, as a lost one does.
+func (m *Machine) Leave(now time.Time, id ReplicaID) {
+	m.Advance(now)
+	r := m.replicas[id]
+	if r == nil || r.lost {
+		return
+	}
+	m.event(EventLeft, id, "")
+	m.unsuspect(r)
+	m.dropJoin(r)
+	r.session, r.broken, r.joined = false, false, false
+	r.lost, r.lostAt, r.lostWhy = true, now, "left"
+	m.due = time.Time{}
+	if r.member {
+		m.bereave(now, r, "left")
+	}
+	for _, newcomer := range m.rivals(id) {
+		m.releaseFrom(now, newcomer)
+	}
+}
+
+// releaseFrom lets a held newcomer in when its last elder has gone.
+func (m *Machine) releaseFrom(now time.Time, newcomer *replica) {
+	if newcomer.join != nil && newcomer.join.held && len(m.elders(newcomer)) == 0 {
+		m.supersede(now, newcomer)
+	}
+}
+
+// Drain asks a replica to finish its step and go. It stays a member until the
+// next quorum, and for as long as it is the only one at the highest position.
+// Repeating it is fine. Errors: ErrUnknown, ErrInvalid.
+func (m *Machine) Drain(now time.Time, id ReplicaID, reason string) error {
+	r, err := m.target(now, id, reason)
+	if err != nil {
+		return err
+	}
+	if r.draining {
+		return nil
+	}
+	if err := m.ledger.ApplyDrain(id); err != nil {
+		return err
+	}
+	r.draining = true
+	m.due = time.Time{}
+	m.event(EventDraining, id, reason)
+	m.notify(Notice{Kind: NoticeDrain, To: []ReplicaID{id}, Reason: reason})
+	if r.member {
+		m.change = "drain of " + string(id)
+	} else {
+		m.dropJoin(r)
+		r.joined = false
+	}
+	m.want(now)
+	return nil
+}
+
+// Evict puts a replica out at once; it is refused from now on. Repeating it is
+// fine. Errors: ErrUnknown, ErrInvalid.
+func (m *Machine) Evict(now time.Time, id ReplicaID, reason string) error {
+	r, err := m.target(now, id, reason)
+	if err != nil {
+		return err
+	}
+	m.evict(now, r, reason)
+	return nil
+}
+
+func (m *Machine) target(now time.Time, id ReplicaID, reason string) (*replica, error) {
+	m.Advance(now)
+	if err := validateBytes("reason", reason, MaxEvidenceBytes); err != nil {
+		return nil, err
+	}
+	r := m.replicas[id]
+	if r == nil {
+		return nil, fmt.Errorf("%w: %q", ErrUnknown, id)
+	}
+	return r, nil
+}
+
+func (m *Machine) evict(now time.Time, r *replica, reason string) {
+	if r.evicted {
+		return
+	}
+	if err := m.ledger.ApplyEvict(r.id); err != nil {
+		panic(fmt.Sprintf("quorum: evict %q: %v", r.id, err)) // its id was checked when it came
+	}
+	r.evicted = true
+	m.unsuspect(r)
+	m.dropJoin(r)
+	m.due = time.Time{}
+	m.event(EventEvicted, r.id, reason)
+	m.notify(Notice{Kind: NoticeEvict, To: []ReplicaID{r.id}, Reason: reason})
+	if r.member && !r.lost && m.client != KindTorchft {
+		m.bereave(now, r, "was evicted: "+reason)
+	}
+}
+
+// want tells the members that a change is wanted: a joiner waits, a member
+// drains, or the rules changed. Not while a member's stream is down, for its
+// fate comes first; once per quorum, and again after an ask was withdrawn.
+func (m *Machine) want(now time.Time) {
+	if m.client != KindSkerry || m.last == nil || m.fallen {
+		return
+	}
+	if m.wanted.pushed && (m.wanted.again.IsZero() || now.Before(m.wanted.again)) {
+		return
+	}
+	for _, member := range m.last.Members {
+		if r := m.replicas[member.ReplicaID]; r == nil || r.lost || !r.session {
+			return
+		}
+	}
+	reason := m.change
+	if reason == "" {
+		if joiner := m.joiner(now); joiner != nil {
+			reason = string(joiner.id) + " joined"
+		}
+	}
+	if reason == "" {
+		return
+	}
+	m.wanted = wanted{pushed: true, reason: reason}
+	m.notify(Notice{Kind: NoticeWanted, To: m.others(""), QuorumID: m.last.ID, Reason: reason})
+}
+
+// joiner is a replica that waits and could be in the next quorum.
+func (m *Machine) joiner(now time.Time) *replica {
+	if len(m.last.Members) >= m.config.maxReplicas() {
+		return nil
+	}
+	for _, r := range m.order {
+		if r.member || !r.candidate() {
+			continue
+		}
+		if !slices.ContainsFunc(m.last.Members, func(o Member) bool { return m.apart(now, r.id, o.ReplicaID) }) {
+			return r
+		}
+	}
+	return nil
+}

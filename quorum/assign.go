@@ -1,0 +1,188 @@
+package quorum
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// Peer is another member, as one that heals or is healed from must know it.
+type Peer struct {
+	ReplicaID ReplicaID
+	Rank      int    // replica rank
+	Address   string // URL of its manager server
+}
+
+// Assignment is what one rank of one member has to do in a quorum.
+type Assignment struct {
+	QuorumID, Round   int64
+	ReplicaRank       int // index among the members
+	ReplicaWorldSize  int // number of members
+	ParticipantRank   int // index among the participants; -1: heals beside the step, or spare
+	Divisor           int // number of participants
+	StoreAddress      string
+	Primary           ReplicaID // whose store is StoreAddress, for this group rank
+	Max               Position  // what up to date means in this quorum
+	Position          Position  // where this member stands after settlement; see Settlement
+	Heal              bool      // take the state Max from Sources
+	Sources           []Peer    // all donors, the one to ask first is first; empty unless Heal
+	Targets           []Peer    // the members that ask this one first, by replica rank
+	Healing           []Peer    // all members that heal, by replica rank: a donor may be asked by any
+	Donor             bool      // holds Max and may be asked
+	CommitFailures    int64     // the most that a member reported
+	ReplicaIDs        []ReplicaID
+	Settlement        Settlement
+	FirstParticipants int // of the members that hold Max; torchft calls it max_world_size
+	MaxRank           int // index among the members that hold Max; -1: none of them. torchft's max_replica_rank
+}
+
+// Assign turns a quorum into what one rank of one member has to do.
+//
+// A member with a prepared claim was rolled forward if and only if Position is
+// (its fact's step, its fact's quorum id); otherwise the step is discarded, and
+// if Heal is set the state comes from Sources. A member that heals and is a
+// participant heals before its collectives; one that is no participant may heal
+// beside them.
+//
+// The i-th member that heals asks upToDate[(i+groupRank) mod count] first, and
+// the store is that of upToDate[groupRank mod count]: heals and rendezvous are
+// spread over donors and rotate per group rank. At step 0 with InitSync the
+// members hold different bytes at one position: the first is the only donor, for
+// all group ranks.
+//
+// Errors: ErrNotMember; ErrInvalid for a group rank that the member has not.
+// Source: torchft compute_quorum_results; we differ at step 0, where torchft
+// takes another donor for each group rank.
+func Assign(q *Quorum, id ReplicaID, groupRank int) (Assignment, error) {
+	rank, found := memberRank(q.Members, id)
+	if !found {
+		return Assignment{}, fmt.Errorf("%w: %q in quorum %d", ErrNotMember, id, q.ID)
+	}
+	me := q.Members[rank]
+	if limit := max(me.GroupWorldSize, 1); groupRank < 0 || groupRank >= limit && me.GroupWorldSize > 0 {
+		return Assignment{}, invalidf("group rank = %d, want 0 to %d", groupRank, limit-1)
+	}
+	p := planHeals(q)
+	a := Assignment{
+		QuorumID: q.ID, Round: q.Round, ReplicaRank: rank, ReplicaWorldSize: len(q.Members),
+		ParticipantRank: slices.Index(q.Participants, id), Divisor: len(q.Participants),
+		Max: p.max, Position: me.Position, Heal: p.heals(rank), ReplicaIDs: memberIDs(q.Members),
+		Settlement: q.Settlement, FirstParticipants: len(p.upToDate), MaxRank: slices.Index(p.upToDate, rank),
+		Donor: slices.Contains(p.donors, rank),
+	}
+	primary := q.Members[p.upToDate[groupRank%len(p.upToDate)]]
+	a.Primary, a.StoreAddress = primary.ReplicaID, primary.StoreAddress
+	for _, m := range q.Members {
+		a.CommitFailures = max(a.CommitFailures, m.CommitFailures)
+	}
+	for i, target := range p.healing {
+		first := (i + groupRank) % len(p.donors)
+		a.Healing = append(a.Healing, peer(q, target))
+		if p.donors[first] == rank {
+			a.Targets = append(a.Targets, peer(q, target))
+		}
+		if target == rank {
+			for k := range p.donors {
+				a.Sources = append(a.Sources, peer(q, p.donors[(first+k)%len(p.donors)]))
+			}
+		}
+	}
+	return a, nil
+}
+
+// StorePrefix is the namespace of one rendezvous, used once: "skerry/<cluster>/
+// <job>/<quorum id>/<group rank>".
+func StorePrefix(q *Quorum, groupRank int) string {
+	return fmt.Sprintf("skerry/%s/%s/%d/%d", q.Cluster, q.Job, q.ID, groupRank)
+}
+
+func peer(q *Quorum, rank int) Peer {
+	return Peer{ReplicaID: q.Members[rank].ReplicaID, Rank: rank, Address: q.Members[rank].Address}
+}
+
+// healPlan is who gives and who takes, by replica rank.
+type healPlan struct {
+	max      Position
+	upToDate []int // members at max
+	donors   []int // members whose bytes count
+	healing  []int // members that take
+}
+
+func (p healPlan) heals(rank int) bool {
+	_, found := slices.BinarySearch(p.healing, rank)
+	return found
+}
+
+func planHeals(q *Quorum) healPlan {
+	p := healPlan{max: highest(q.Cluster, q.Members)}
+	initSync := p.max.Step == 0
+	for rank, m := range q.Members {
+		switch {
+		case m.Position != p.max:
+			p.healing = append(p.healing, rank)
+			continue
+		case initSync && m.InitSync && len(p.donors) > 0:
+			p.healing = append(p.healing, rank)
+		default:
+			p.donors = append(p.donors, rank)
+		}
+		p.upToDate = append(p.upToDate, rank)
+	}
+	return p
+}
+
+// participants are the members whose gradients count, by replica rank: those up
+// to date, and those that heal before their collectives (Sync, or InitSync at
+// step 0, which is a process's first quorum). FixedWorldSize makes the rest
+// spares.
+func participants(cluster string, members []Member) []ReplicaID {
+	top := highest(cluster, members)
+	var ids []ReplicaID
+	limit := len(members)
+	for _, m := range members {
+		if m.FixedWorldSize > 0 {
+			limit = min(limit, m.FixedWorldSize)
+		}
+		if m.Position == top || m.Sync || m.InitSync && top.Step == 0 {
+			ids = append(ids, m.ReplicaID)
+		}
+	}
+	return ids[:min(limit, len(ids))]
+}
+
+// highest returns the highest position of the members. Two that differ in
+// nothing but the cluster are ordered too, ours first, so that exactly one of
+// them counts as up to date.
+func highest(cluster string, members []Member) Position {
+	top := members[0].Position
+	for _, m := range members[1:] {
+		if orderPositions(cluster, m.Position, top) > 0 {
+			top = m.Position
+		}
+	}
+	return top
+}
+
+func orderPositions(cluster string, a, b Position) int {
+	if c := a.Compare(b); c != 0 || a.Cluster == b.Cluster {
+		return c
+	}
+	switch {
+	case a.Cluster == discardedCluster:
+		return -1
+	case b.Cluster == discardedCluster:
+		return 1
+	case a.Cluster == cluster:
+		return 1
+	case b.Cluster == cluster:
+		return -1
+	}
+	return cmp.Compare(a.Cluster, b.Cluster)
+}
+
+// memberRank finds a replica among members sorted by id.
+func memberRank(members []Member, id ReplicaID) (int, bool) {
+	return slices.BinarySearchFunc(members, id, func(m Member, id ReplicaID) int {
+		return cmp.Compare(m.ReplicaID, id)
+	})
+}

@@ -1,0 +1,200 @@
+package quorum
+
+import "time"
+
+// Bounds on what peers may send, and on what is kept. What is over a bound is
+// refused with ErrInvalid, which names the value and the bound; what is kept is
+// cut at the old end.
+const (
+	MaxMembers        = 4096     // replicas in one quorum
+	MaxPending        = 4096     // joins that wait at one time
+	MaxKnown          = 3 * 4096 // replicas that are remembered at one time
+	MaxIDBytes        = 256      // a replica id, job or cluster name
+	MaxAddressBytes   = 1024     // a manager's or a store's address
+	MaxDataBytes      = 64 << 10 // Member.Data
+	MaxGroupWorldSize = 4096     // ranks of one replica, hence digests in a fact
+	MaxAccusations    = 64       // accusations carried by one message
+	MaxEvidenceBytes  = 512      // an accusation's evidence, a reason
+	MaxStep           = 1 << 53  // steps and quorum ids: exact in every JSON reader
+	MaxSettled        = 64       // settlements that the ledger keeps
+	MaxHistory        = 256      // history entries that the ledger keeps
+	MaxGone           = 1024     // drained, and evicted, ids that the ledger keeps
+	maxEvents         = 4096     // events and notices between two reads
+	maxNamed          = 8        // replicas that a reason names before it counts
+)
+
+// Times that are no configuration.
+const (
+	// SupersedeAfter is how long nothing may come from an old incarnation, after
+	// the newcomer's join, until the newcomer takes its place: three beats.
+	SupersedeAfter = 300 * time.Millisecond
+	// LinkRetryAfter is how long two members whose link broke in two quorums
+	// running are kept apart (Q9); it doubles each time, up to LinkRetryMax.
+	LinkRetryAfter = time.Minute
+	LinkRetryMax   = time.Hour
+	// ForgetAfter is how long a replica that is gone stays on the status page.
+	ForgetAfter = time.Minute
+
+	// probePeers is how many peers of a suspect are asked to bear witness by
+	// their progress. One would do; three survive a second fault.
+	probePeers = 3
+)
+
+// validateID checks a replica id.
+func validateID(what string, id ReplicaID) error {
+	if id == "" {
+		return invalidf("%s is empty", what)
+	}
+	if len(id) > MaxIDBytes {
+		return invalidf("%s has %d bytes, want at most %d", what, len(id), MaxIDBytes)
+	}
+	for i := 0; i < len(id); i++ {
+		if id[i] < 0x20 || id[i] == 0x7f {
+			return invalidf("%s has the control byte %#x at %d", what, id[i], i)
+		}
+	}
+	return nil
+}
+
+func validatePosition(what string, p Position) error {
+	if len(p.Cluster) > MaxIDBytes {
+		return invalidf("%s.Cluster has %d bytes, want at most %d", what, len(p.Cluster), MaxIDBytes)
+	}
+	if err := validateNumber(what+".Step", p.Step); err != nil {
+		return err
+	}
+	return validateNumber(what+".QuorumID", p.QuorumID)
+}
+
+func validateNumber(what string, n int64) error {
+	if n < 0 || n > MaxStep {
+		return invalidf("%s = %d, want 0 to %d", what, n, int64(MaxStep))
+	}
+	return nil
+}
+
+func validateBytes(what, s string, limit int) error {
+	if len(s) > limit {
+		return invalidf("%s has %d bytes, want at most %d", what, len(s), limit)
+	}
+	return nil
+}
+
+func validateMember(m Member) error {
+	if err := validateID("replica id", m.ReplicaID); err != nil {
+		return err
+	}
+	if err := validateBytes("address", m.Address, MaxAddressBytes); err != nil {
+		return err
+	}
+	if err := validateBytes("store address", m.StoreAddress, MaxAddressBytes); err != nil {
+		return err
+	}
+	if err := validateBytes("data", m.Data, MaxDataBytes); err != nil {
+		return err
+	}
+	if m.GroupWorldSize < 0 || m.GroupWorldSize > MaxGroupWorldSize {
+		return invalidf("group world size = %d, want 0 to %d", m.GroupWorldSize, MaxGroupWorldSize)
+	}
+	if m.FixedWorldSize < 0 || m.FixedWorldSize > MaxMembers {
+		return invalidf("fixed world size = %d, want 0 to %d", m.FixedWorldSize, MaxMembers)
+	}
+	if err := validateNumber("commit failures", m.CommitFailures); err != nil {
+		return err
+	}
+	return validatePosition("position", m.Position)
+}
+
+func validateFact(f Fact) error {
+	if f.Kind > Refused {
+		return invalidf("fact kind = %d, want at most %d", f.Kind, Refused)
+	}
+	if err := validateNumber("fact step", f.Step); err != nil {
+		return err
+	}
+	if err := validateNumber("fact quorum id", f.QuorumID); err != nil {
+		return err
+	}
+	return validateDigests("fact digests", f.Digests)
+}
+
+func validateDigests(what string, d []Digest) error {
+	if len(d) > MaxGroupWorldSize {
+		return invalidf("%s: %d, want at most %d", what, len(d), MaxGroupWorldSize)
+	}
+	return nil
+}
+
+func validateLast(l *LastAnswer) error {
+	if l == nil {
+		return nil
+	}
+	if err := validateNumber("last answer's quorum id", l.QuorumID); err != nil {
+		return err
+	}
+	if err := validateNumber("last answer's round", l.Round); err != nil {
+		return err
+	}
+	if len(l.Members) > MaxMembers {
+		return invalidf("last answer has %d members, want at most %d", len(l.Members), MaxMembers)
+	}
+	for i, m := range l.Members {
+		if err := validateMember(m); err != nil {
+			return err
+		}
+		if i > 0 && l.Members[i-1].ReplicaID >= m.ReplicaID {
+			return invalidf("last answer's members are not sorted by replica id at %d", i)
+		}
+	}
+	return validateBytes("last answer's cluster", l.Cluster, MaxIDBytes)
+}
+
+func validateAccusations(as []Accusation) error {
+	if len(as) > MaxAccusations {
+		return invalidf("%d accusations, want at most %d", len(as), MaxAccusations)
+	}
+	for _, a := range as {
+		if err := validateAccusation(a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func validateAccusation(a Accusation) error {
+	if err := validateID("accuser", a.By); err != nil {
+		return err
+	}
+	if err := validateID("accused", a.Against); err != nil {
+		return err
+	}
+	if a.By == a.Against {
+		return invalidf("%q accuses itself", a.By)
+	}
+	if err := validateNumber("accusation's quorum id", a.QuorumID); err != nil {
+		return err
+	}
+	return validateBytes("evidence", a.Evidence, MaxEvidenceBytes)
+}
+
+func validateJoin(j Join) error {
+	if err := validateMember(j.Member); err != nil {
+		return err
+	}
+	switch {
+	case j.Client == KindTorchft && j.Kind == JoinStep:
+	case j.Client == KindSkerry && (j.Kind == JoinFall || j.Kind == JoinAsk):
+	default:
+		return invalidf("client kind %d with join kind %d", j.Client, j.Kind)
+	}
+	if err := validateFact(j.Fact); err != nil {
+		return err
+	}
+	if err := validateDigests("last digests", j.LastDigests); err != nil {
+		return err
+	}
+	if err := validateLast(j.Last); err != nil {
+		return err
+	}
+	return validateAccusations(j.Accusations)
+}

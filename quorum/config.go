@@ -1,0 +1,53 @@
+package quorum
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// DefaultConfig has the values that suit our own clients; jobs of torchft's
+// clients want a HeartbeatTimeout of 5 s.
+func DefaultConfig() Config {
+	return Config{
+		MinReplicas:      1,
+		JoinTimeout:      10 * time.Second,
+		HeartbeatTimeout: time.Second,
+		SuspectAfter:     500 * time.Millisecond,
+		Grace:            time.Second,
+		StuckAfter:       time.Minute,
+	}
+}
+
+// Validate returns every problem at once, each as "Field = value, want bound".
+func (c Config) Validate() error {
+	var errs []error
+	check := func(ok bool, field string, value any, want string) {
+		if !ok {
+			errs = append(errs, fmt.Errorf("%s = %v, want %s", field, value, want))
+		}
+	}
+	check(c.MinReplicas >= 1 && c.MinReplicas <= MaxMembers, "MinReplicas", c.MinReplicas,
+		fmt.Sprintf("1 to %d", MaxMembers))
+	check(c.MaxReplicas >= 0 && c.MaxReplicas <= MaxMembers, "MaxReplicas", c.MaxReplicas,
+		fmt.Sprintf("0 to %d", MaxMembers))
+	check(c.MaxReplicas == 0 || c.MaxReplicas >= c.MinReplicas, "MaxReplicas", c.MaxReplicas,
+		fmt.Sprintf("0 or at least MinReplicas (%d)", c.MinReplicas))
+	check(c.JoinTimeout >= 0, "JoinTimeout", c.JoinTimeout, "at least 0")
+	check(c.HeartbeatTimeout > 0, "HeartbeatTimeout", c.HeartbeatTimeout, "more than 0")
+	check(c.SuspectAfter > 0 && c.SuspectAfter <= c.HeartbeatTimeout, "SuspectAfter", c.SuspectAfter,
+		fmt.Sprintf("more than 0, at most HeartbeatTimeout (%v)", c.HeartbeatTimeout))
+	check(c.Grace > 0, "Grace", c.Grace, "more than 0")
+	check(c.StuckAfter == 0 || c.StuckAfter >= c.HeartbeatTimeout, "StuckAfter", c.StuckAfter,
+		fmt.Sprintf("0 or at least HeartbeatTimeout (%v)", c.HeartbeatTimeout))
+	check(!c.EvictStuck || c.StuckAfter > 0, "EvictStuck", c.EvictStuck, "false when StuckAfter is 0")
+	return errors.Join(errs...)
+}
+
+// maxReplicas is the bound in force.
+func (c Config) maxReplicas() int {
+	if c.MaxReplicas == 0 {
+		return MaxMembers
+	}
+	return c.MaxReplicas
+}

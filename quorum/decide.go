@@ -1,0 +1,240 @@
+package quorum
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Decide says whether the next quorum can be formed now, and which, or why not
+// yet. It changes no membership: it lets time pass, as every method does, and
+// reads. Form makes a ready decision so.
+func (m *Machine) Decide(now time.Time) Decision {
+	m.Advance(now)
+	m.want(now)
+	if m.client == KindTorchft {
+		return m.decideTorchft(now)
+	}
+	if d, ok := m.decideRepeat(); ok {
+		return d
+	}
+	return m.decideSkerry(now)
+}
+
+func notYet(code ReasonCode, format string, args ...any) Decision {
+	return Decision{Reason: Reason{code, fmt.Sprintf(format, args...)}}
+}
+
+// entered says that the join's sender has had the last answer, or a message of
+// its quorum: it runs, or ran, there.
+func (m *Machine) entered(r *replica) bool {
+	w, id := r.join, m.last.ID
+	return !w.Last.ref().less(m.last.ref()) || w.Fact.QuorumID == id || w.Member.Position.QuorumID == id
+}
+
+// repeats says that a member's join is answered by the last answer, which it has
+// not had: it was lost on its way, or its leader died. Only while that quorum
+// stands, and only if the member claims nothing that is not settled: one that
+// went on in its old quorum, because nobody had the answer, has news.
+func (m *Machine) repeats(r *replica) bool {
+	if m.last == nil || m.fallen || !r.member || r.join == nil || m.client != KindSkerry {
+		return false
+	}
+	w := r.join
+	have := w.Last.ref()
+	if !have.less(m.last.ref()) || m.entered(r) && have.id != m.last.ID {
+		return false
+	}
+	if have.id == m.last.ID && w.Kind == JoinFall {
+		return false // its group of that id is broken: the same id cannot be configured again
+	}
+	// Who refused a step knows that nobody committed it.
+	known := w.Fact.Kind == NoFact || w.Fact.Kind == Refused
+	if !known && findSettled(m.ledger.Settled, w.Fact.Step, w.Fact.QuorumID) == nil {
+		return false
+	}
+	rank, _ := memberRank(m.last.Members, r.id)
+	return m.place(r, nil) == m.last.Members[rank].Position
+}
+
+// decideRepeat answers those again who have not had the last answer.
+func (m *Machine) decideRepeat() (Decision, bool) {
+	if m.last == nil || m.fallen || m.pending == 0 {
+		return Decision{}, false
+	}
+	d := Decision{Ready: true, Quorum: *m.last}
+	for _, r := range m.order {
+		if r.candidate() && m.repeats(r) {
+			d.Answers = append(d.Answers, Answered{r.id, r.join.Number})
+		}
+	}
+	if len(d.Answers) == 0 {
+		return Decision{}, false
+	}
+	d.Reason = Reason{ReasonRepeat, fmt.Sprintf("quorum %d round %d", m.last.ID, m.last.Round)}
+	return d, true
+}
+
+// decideSkerry is PROTOCOL §4.8.
+func (m *Machine) decideSkerry(now time.Time) Decision {
+	v := m.survey()
+	kind := m.window(v)
+	switch {
+	case kind == windowClosed:
+		return notYet(ReasonStands, "quorum %d stands%s", m.last.ID, m.waitingText(v))
+	case len(v.candidates) == 0 && len(v.held) > 0:
+		return Decision{Reason: m.waiting(v, nil)}
+	case len(v.candidates) == 0:
+		return notYet(ReasonNobody, "%s", m.fellBy)
+	}
+	eligible, live := m.eligible(now, v)
+	if d, ok := m.enough(eligible, live); !ok {
+		return d
+	}
+	why, closed := m.shut(now, kind, v)
+	if !closed {
+		return Decision{Reason: why}
+	}
+	s := m.settle()
+	chosen, reason := m.choose(eligible, s)
+	if chosen == nil {
+		return Decision{Reason: reason}
+	}
+	if len(s.wait) > 0 {
+		return notYet(ReasonSettlement, "nobody present knows of step %d of quorum %d, waiting for %s",
+			s.step, s.quorumID, nameIDs(s.wait))
+	}
+	return m.build(kind, why, chosen, s)
+}
+
+func (m *Machine) waitingText(v survey) string {
+	if len(v.candidates) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %d joined from outside", len(v.candidates))
+}
+
+// eligible filters the candidates by shrink-only and Q9, and counts the live
+// replicas that they are held against (Q5): with shrink-only, the live members
+// of the last quorum, for no other can be chosen.
+func (m *Machine) eligible(now time.Time, v survey) ([]*replica, int) {
+	candidates, live := v.candidates, v.live
+	if v.shrinkOnly && m.last != nil {
+		candidates = slices.DeleteFunc(slices.Clone(candidates), func(r *replica) bool { return !r.member })
+		live = v.liveMembers
+	}
+	return m.connected(now, candidates), live
+}
+
+// enough checks Q3 and Q5.
+func (m *Machine) enough(eligible []*replica, live int) (Decision, bool) {
+	if len(eligible) < m.config.MinReplicas {
+		return notYet(ReasonTooFew, "%d of at least %d", len(eligible), m.config.MinReplicas), false
+	}
+	if 2*len(eligible) <= live && !m.containsLast(eligible) {
+		return notYet(ReasonNoMajority, "%d joined of %d live, want more than half", len(eligible), live), false
+	}
+	return Decision{}, true
+}
+
+// containsLast says that all members of the last quorum are among the sorted rs.
+func (m *Machine) containsLast(rs []*replica) bool {
+	if m.last == nil {
+		return false
+	}
+	n := 0
+	for _, r := range rs {
+		if r.member {
+			n++
+		}
+	}
+	return n == len(m.last.Members)
+}
+
+// choose caps the eligible at MaxReplicas, members of the last quorum first, and
+// keeps Q10: one of them holds the highest position known while a live replica
+// does. A draining replica that alone holds it stays in.
+func (m *Machine) choose(eligible []*replica, s settling) ([]*replica, Reason) {
+	holder, top := m.holder(s)
+	holds := func(r *replica) bool { return m.place(r, s.list) == top }
+	chosen := m.capped(eligible, holds)
+	if holder == nil || slices.ContainsFunc(chosen, holds) {
+		return chosen, Reason{}
+	}
+	if holder.draining && holder.present() {
+		return insertReplica(slices.Clone(chosen), holder), Reason{}
+	}
+	return nil, Reason{ReasonHolder, fmt.Sprintf("%s is at %v", holder.id, top)}
+}
+
+// capped leaves MaxReplicas of the eligible: members of the last quorum first,
+// so that a crowd of joiners does not push them out, and a holder.
+func (m *Machine) capped(eligible []*replica, holds func(*replica) bool) []*replica {
+	limit := m.config.maxReplicas()
+	if len(eligible) <= limit {
+		return eligible
+	}
+	chosen := slices.Clone(eligible)
+	slices.SortStableFunc(chosen, func(a, b *replica) int {
+		return preference(a, holds) - preference(b, holds)
+	})
+	if !slices.ContainsFunc(chosen[:limit], holds) {
+		if at := slices.IndexFunc(chosen, holds); at >= 0 {
+			chosen[limit-1] = chosen[at]
+		}
+	}
+	chosen = chosen[:limit]
+	slices.SortFunc(chosen, func(a, b *replica) int { return compareReplica(a, b.id) })
+	return chosen
+}
+
+// preference ranks a candidate for a place when there are too few: a holder and
+// member, a member, a holder, anybody.
+func preference(r *replica, holds func(*replica) bool) int {
+	switch {
+	case r.member && holds(r):
+		return 0
+	case r.member:
+		return 1
+	case holds(r):
+		return 2
+	}
+	return 3
+}
+
+// holder finds the highest position that a live or draining replica is known to
+// hold after settlement, and one that holds it: one that has joined, if any.
+func (m *Machine) holder(s settling) (*replica, Position) {
+	var holder *replica
+	var top Position
+	for _, r := range m.order {
+		if r.lost || r.evicted || r.stuck || !r.member && !r.joined {
+			continue
+		}
+		p := r.position
+		if r.present() {
+			p = m.place(r, s.list)
+		} else if m.discarded(p, s.list) {
+			continue
+		}
+		c := orderPositions(m.ledger.Cluster, p, top)
+		if holder == nil || c > 0 || c == 0 && holderBefore(r, holder) {
+			holder, top = r, p
+		}
+	}
+	return holder, top
+}
+
+// holderBefore prefers who is a candidate, then who is there at all.
+func holderBefore(a, b *replica) bool {
+	rank := func(r *replica) int {
+		switch {
+		case r.candidate():
+			return 0
+		case r.present():
+			return 1
+		}
+		return 2
+	}
+	return rank(a) < rank(b)
+}

@@ -1,0 +1,86 @@
+package quorum
+
+import "fmt"
+
+// ReasonCode names why a decision is ready, or why not yet.
+type ReasonCode uint8
+
+// The reasons of a decision.
+const (
+	ReasonNobody      ReasonCode = iota // nobody has joined
+	ReasonStands                        // the last quorum stands, and no member wants another
+	ReasonMembers                       // change wanted: not all live members have asked yet
+	ReasonQuiet                         // first quorum: replicas are still arriving
+	ReasonTooFew                        // fewer than MinReplicas (Q3)
+	ReasonNoMajority                    // not more than half of the live replicas (Q5)
+	ReasonStragglers                    // live replicas have not joined, the join timeout has not passed
+	ReasonIncarnation                   // waiting for an old incarnation to fall silent
+	ReasonHolder                        // waiting for holder: nobody joined is at the highest position (Q10)
+	ReasonSettlement                    // nobody present knows what became of the contested step
+	ReasonRepeat                        // ready: the last answer again, to who has not had it
+	ReasonFast                          // ready: torchft's fast quorum
+	ReasonAll                           // ready: all live replicas have joined (Q8)
+	ReasonTimeout                       // ready: the join timeout has passed
+)
+
+var reasonNames = [...]string{
+	"nobody joined", "quorum stands", "waiting for members", "waiting for quiet", "too few replicas",
+	"no majority", "waiting for stragglers", "waiting for old incarnation to fall silent",
+	"waiting for holder", "waiting for settlement", "repeat", "fast quorum", "all joined", "join timeout",
+}
+
+// String is the reason's name as pages and logs show it.
+func (c ReasonCode) String() string {
+	if int(c) < len(reasonNames) {
+		return reasonNames[c]
+	}
+	return fmt.Sprintf("reason %d", uint8(c))
+}
+
+// Reason is a code for programs and a text for people.
+type Reason struct {
+	Code ReasonCode
+	Text string
+}
+
+// String is "code: text".
+func (r Reason) String() string {
+	if r.Text == "" {
+		return r.Code.String()
+	}
+	return r.Code.String() + ": " + r.Text
+}
+
+// Answered names a join that a decision answers.
+type Answered struct {
+	ReplicaID ReplicaID
+	Number    uint64
+}
+
+// Decision is what Decide found. It is a value. Inputs may come between Decide
+// and Form, while raft writes the command; another Form may not.
+type Decision struct {
+	Ready   bool
+	Changed bool       // the ledger must be written before anyone is told
+	Reason  Reason     // why ready, or why not yet
+	Quorum  Quorum     // if Ready; Token and CreatedMs are those of the last answer if it is repeated or keeps its id, else zero
+	Answers []Answered // the joins that this answers, sorted
+
+	follows     Formed // FollowsID, FollowsRound and Client for the command
+	settled     []Settlement
+	accusations []Accusation
+}
+
+// Command is what raft replicates for a changed decision.
+func (d Decision) Command(term uint64, t Token, createdMs int64) Formed {
+	f := d.follows
+	f.Term = term
+	f.Quorum = d.Quorum
+	f.Quorum.CreatedMs = createdMs
+	if f.Quorum.Token == (Token{}) {
+		f.Quorum.Token = t
+	}
+	f.Settled = d.settled
+	f.Accusations = d.accusations
+	return f
+}

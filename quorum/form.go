@@ -1,0 +1,224 @@
+package quorum
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// build makes the next quorum of the chosen replicas.
+func (m *Machine) build(kind windowKind, why Reason, chosen []*replica, s settling) Decision {
+	q := Quorum{Cluster: m.ledger.Cluster, Job: m.ledger.Job}
+	d := Decision{Ready: true, Reason: why, settled: s.list}
+	q.Settlement = headline(s.list)
+	for _, r := range chosen {
+		member := r.join.Member
+		member.Position = m.place(r, s.list)
+		q.Members = append(q.Members, member)
+		d.Answers = append(d.Answers, Answered{r.id, r.join.Number})
+	}
+	// A member that drains is told that it is out, and what became of its step.
+	for _, r := range m.order {
+		if r.draining && r.present() && r.member && !slices.Contains(chosen, r) {
+			d.Answers = append(d.Answers, Answered{r.id, r.join.Number})
+		}
+	}
+	slices.SortFunc(d.Answers, func(a, b Answered) int { return compareReplica(&replica{id: a.ReplicaID}, b.ReplicaID) })
+	q.Participants = participants(q.Cluster, q.Members)
+	m.number(&q, chosen, &d)
+	if d.Changed {
+		q.Reason = m.tell(kind, why, &q, s)
+	}
+	d.Quorum = q
+	d.follows = Formed{FollowsID: m.ledger.Last.ref().id, FollowsRound: m.ledger.Last.ref().round, Client: m.client}
+	d.accusations = slices.Clone(m.accused)
+	return d
+}
+
+// headline is the settlement that the answer itself carries: the forwarded one,
+// or else the newest.
+func headline(list []Settlement) Settlement {
+	var out Settlement
+	for _, s := range list {
+		if out.Outcome != Forward || s.Outcome == Forward {
+			out = s
+		}
+	}
+	return out
+}
+
+// number gives the quorum its id and round (Q1, Q2): a new id whenever process
+// groups must be rebuilt, a new round when only the answer differs, and neither
+// when it is the same answer.
+func (m *Machine) number(q *Quorum, chosen []*replica, d *Decision) {
+	if m.last == nil || !sameMembers(q.Members, m.last.Members) || m.mustRebuild(chosen) ||
+		m.ledger.Last.ref().id != m.last.ID {
+		q.ID, q.Round, d.Changed = m.ledger.HighestID+1, 1, true
+		return
+	}
+	q.ID, q.Round, q.Token = m.last.ID, m.last.Round, m.last.Token
+	if q.Settlement.Outcome == NothingToSettle {
+		q.Settlement = m.last.Settlement
+	}
+	if sameAnswer(q, m.last) {
+		q.CreatedMs, q.Reason = m.last.CreatedMs, m.last.Reason
+		return
+	}
+	q.Round++
+	d.Changed = true
+}
+
+// mustRebuild: somebody had a failed commit, a prepared claim among them; or a
+// member's group is broken; or a member never entered the last quorum.
+func (m *Machine) mustRebuild(chosen []*replica) bool {
+	return slices.ContainsFunc(chosen, func(r *replica) bool {
+		w := r.join
+		return w.Member.CommitFailures > 0 || w.Fact.Kind == Prepared || w.Kind == JoinFall ||
+			w.Kind == JoinAsk && !m.entered(r)
+	})
+}
+
+// sameAnswer compares what members act upon. Positions may all have moved on
+// together: who heals from whom is what counts.
+func sameAnswer(a, b *Quorum) bool {
+	pa, pb := planHeals(a), planHeals(b)
+	return slices.Equal(a.Participants, b.Participants) &&
+		slices.Equal(pa.upToDate, pb.upToDate) && slices.Equal(pa.healing, pb.healing) &&
+		a.Settlement.Outcome == b.Settlement.Outcome && a.Settlement.Step == b.Settlement.Step &&
+		a.Settlement.QuorumID == b.Settlement.QuorumID &&
+		slices.EqualFunc(a.Members, b.Members, func(x, y Member) bool {
+			return x.Address == y.Address && x.StoreAddress == y.StoreAddress &&
+				x.GroupWorldSize == y.GroupWorldSize
+		})
+}
+
+// tell says for people why a quorum was formed.
+func (m *Machine) tell(kind windowKind, why Reason, q *Quorum, s settling) string {
+	text := why.String()
+	switch kind {
+	case windowFall:
+		text = m.fellBy + "; " + text
+	case windowAsk:
+		if m.wanted.reason != "" {
+			text = m.wanted.reason + "; " + text
+		}
+	case windowFirst:
+		if m.last != nil {
+			text = "no member of the last quorum lives; " + text
+		}
+	}
+	ids := memberIDs(q.Members)
+	var old []ReplicaID
+	if m.last != nil {
+		old = memberIDs(m.last.Members)
+	}
+	if in := without(ids, old); len(in) > 0 && len(old) > 0 {
+		text += "; in: " + nameIDs(in)
+	}
+	if out := without(old, ids); len(out) > 0 {
+		text += "; out: " + nameIDs(out)
+	}
+	if top := highest(q.Cluster, q.Members); m.positionFell(top, s.list) {
+		text += fmt.Sprintf("; the highest position fell from %v to %v, all its holders are gone", m.highest, top)
+	}
+	return text
+}
+
+// positionFell is C4: the highest position that anyone ever held is gone with
+// its holders. A position that was settled as discarded is none.
+func (m *Machine) positionFell(top Position, settled []Settlement) bool {
+	return orderPositions(m.ledger.Cluster, m.highest, top) > 0 && !m.discarded(m.highest, settled)
+}
+
+// Form makes a ready decision so, after the shell has written its command if it
+// is Changed. It consumes the joins that it answers, and returns the quorum to
+// answer them with. t and createdMs must be those of the command. A decision
+// that is not ready, or that another Form has overtaken, is the caller's error
+// and panics.
+func (m *Machine) Form(now time.Time, d Decision, t Token, createdMs int64) Quorum {
+	m.Advance(now)
+	if !d.Ready {
+		panic(fmt.Sprintf("quorum: Form of a decision that is not ready: %v", d.Reason))
+	}
+	q := d.Quorum
+	switch {
+	case d.Changed:
+		q = m.formChanged(now, d, t, createdMs)
+	case d.Reason.Code == ReasonRepeat:
+		m.event(EventRepeated, "", fmt.Sprintf("%d joins", len(d.Answers)))
+	case m.last.ref() == q.ref():
+		m.last = &q
+		for _, member := range q.Members {
+			m.saw(m.replicas[member.ReplicaID], member.Position)
+		}
+		if m.wanted.pushed {
+			// They asked, and nothing came of it: in a while they are told again,
+			// if a reason remains.
+			m.wanted.again = now.Add(m.config.JoinTimeout)
+		}
+	}
+	m.consume(now, d)
+	m.want(now)
+	return q
+}
+
+// formChanged applies the command to this machine's ledger and begins the new
+// quorum.
+func (m *Machine) formChanged(now time.Time, d Decision, t Token, createdMs int64) Quorum {
+	f := d.Command(m.ledger.Term, t, createdMs)
+	if err := m.ledger.ApplyFormed(f); err != nil {
+		panic(fmt.Sprintf("quorum: Form: %v", err))
+	}
+	q, before := f.Quorum, m.last
+	rebuilt := before.ref().id != q.ID
+	if rebuilt {
+		m.forgetLinks(now, before)
+	}
+	top := highest(q.Cluster, q.Members)
+	if m.positionFell(top, nil) {
+		m.event(EventPositionFell, "", fmt.Sprintf("from %v to %v", m.highest, top))
+	}
+	m.highest = top
+	m.setLast(now, &q)
+	m.change = ""
+	for _, s := range d.settled {
+		m.event(EventSettled, "", s.String())
+	}
+	m.event(EventFormed, "", fmt.Sprintf("round %d: %s", q.Round, q.Reason))
+	if rebuilt {
+		for _, r := range slices.Clone(m.suspects) {
+			if !r.broken {
+				m.clear(r, "a new quorum was formed") // its links are new
+			}
+		}
+		for _, r := range m.order {
+			r.accusers = nil
+		}
+	}
+	for _, member := range q.Members {
+		if r := m.replicas[member.ReplicaID]; r != nil && (r.lost || r.evicted) {
+			m.bereave(now, r, "was lost: "+r.lostWhy) // between Decide and Form
+		}
+	}
+	return q
+}
+
+// consume takes the joins that were answered; those that were not begin to wait
+// anew.
+func (m *Machine) consume(now time.Time, d Decision) {
+	for _, a := range d.Answers {
+		if r := m.replicas[a.ReplicaID]; r != nil && r.join != nil && r.join.Number == a.Number {
+			m.dropJoin(r)
+			r.progressAt = now
+		}
+	}
+	if d.Reason.Code == ReasonRepeat {
+		return
+	}
+	for _, r := range m.order {
+		if r.join != nil {
+			r.join.at = now
+		}
+	}
+	m.due = time.Time{}
+}

@@ -1,0 +1,306 @@
+package quorum
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Open notes that a session's stream opened, or opened again: the replica is
+// alive, and nothing of what was suspected of it holds. A member of a standing
+// quorum of which members were told that a change is wanted is told again.
+//
+// Errors: ErrInvalid, ErrKind, ErrEvicted, ErrNameInUse, ErrFull.
+func (m *Machine) Open(now time.Time, h Hello) error {
+	m.Advance(now)
+	if err := m.validateHello(h); err != nil {
+		return err
+	}
+	if err := m.admit(h.ReplicaID, h.Client); err != nil {
+		return err
+	}
+	r, err := m.ensure(now, h.ReplicaID)
+	if err != nil {
+		return err
+	}
+	m.client = h.Client
+	m.restore(now, h.ReplicaID, h.Last)
+	r.session, r.broken, r.openedAt = true, false, now
+	m.opened = now
+	r.accusers = nil
+	if r.suspect {
+		m.clear(r, "its stream opened again")
+	}
+	m.alive(now, r)
+	m.progressed(now, r)
+	m.saw(r, h.Position)
+	m.event(EventOpened, r.id, "")
+	m.due = time.Time{}
+	m.accuseAll(now, r.id, h.Accusations)
+	if m.wanted.pushed && r.member && !m.fallen {
+		m.notify(Notice{
+			Kind: NoticeWanted, To: []ReplicaID{r.id}, QuorumID: m.lastID(), Reason: m.wanted.reason,
+		})
+	}
+	m.want(now)
+	return nil
+}
+
+func (m *Machine) validateHello(h Hello) error {
+	if err := validateID("replica id", h.ReplicaID); err != nil {
+		return err
+	}
+	if h.Client != KindSkerry {
+		return invalidf("a session of client kind %d, want %d", h.Client, KindSkerry)
+	}
+	if err := validatePosition("position", h.Position); err != nil {
+		return err
+	}
+	if err := validateLast(h.Last); err != nil {
+		return err
+	}
+	return validateAccusations(h.Accusations)
+}
+
+// admit refuses who may not come at all.
+func (m *Machine) admit(id ReplicaID, c ClientKind) error {
+	if m.client != KindUnset && m.client != c && (m.last != nil || m.pending > 0) {
+		return fmt.Errorf("%w: %q is of kind %d, the job of kind %d", ErrKind, id, c, m.client)
+	}
+	if slices.Contains(m.ledger.Evicted, id) {
+		return fmt.Errorf("%w: %q", ErrEvicted, id)
+	}
+	if r := m.replicas[id]; r != nil && r.replaced != "" && c == KindSkerry {
+		return fmt.Errorf("%w: %q took the place of %q", ErrNameInUse, r.replaced, id)
+	}
+	return nil
+}
+
+// Join takes a replica's wish to be in the next quorum. It is idempotent. A join
+// that is refused changes nothing. A join of an incarnation whose elder may
+// still be alive is held, and may be refused later by a NoticeRefused.
+//
+// Errors: ErrInvalid, ErrKind, ErrEvicted, ErrDrained, ErrNameInUse, ErrModes,
+// ErrStaleJoin, ErrFull.
+func (m *Machine) Join(now time.Time, j Join) error {
+	m.Advance(now)
+	if err := validateJoin(j); err != nil {
+		return err
+	}
+	if err := m.admitJoin(j); err != nil {
+		return err
+	}
+	r, err := m.ensure(now, j.Member.ReplicaID)
+	if err != nil {
+		return err
+	}
+	m.client = j.Client
+	m.restore(now, r.id, j.Last)
+	if j.Last.ref() == m.last.ref() && j.Last != nil {
+		// Everybody in the last quorum carries the same list; one copy is enough.
+		j.Last = &LastAnswer{Cluster: j.Last.Cluster, QuorumID: j.Last.QuorumID, Round: j.Last.Round}
+	}
+	m.alive(now, r)
+	m.progressed(now, r)
+	m.saw(r, j.Member.Position)
+	m.ledger.HighestID = max(m.ledger.HighestID, j.Fact.QuorumID, j.Last.ref().id)
+
+	before := r.join
+	w := &waiting{Join: j, at: now}
+	if before == nil {
+		m.pending++
+	} else {
+		w.at, w.until, w.held = before.at, before.until, before.held
+	}
+	r.join, r.number, r.joined = w, j.Number, true
+	m.due = time.Time{}
+	if before == nil || before.Number != j.Number || before.Kind != j.Kind {
+		m.event(EventJoined, r.id, describeJoin(j))
+	}
+	m.accuseAll(now, r.id, j.Accusations)
+	m.hold(now, r)
+	if r.join != nil && !r.join.held && r.join.until.IsZero() || m.client == KindTorchft {
+		m.arrivedAfter(now, r, before)
+	}
+	return nil
+}
+
+func describeJoin(j Join) string {
+	kind := [...]string{"step", "fall", "ask"}[j.Kind]
+	s := fmt.Sprintf("%s at step %d", kind, j.Member.Position.Step)
+	if j.Fact.Kind != NoFact {
+		s += fmt.Sprintf(", %s step %d of quorum %d", j.Fact.Kind, j.Fact.Step, j.Fact.QuorumID)
+	}
+	return s
+}
+
+func (m *Machine) admitJoin(j Join) error {
+	id := j.Member.ReplicaID
+	if err := m.admit(id, j.Client); err != nil {
+		return err
+	}
+	r := m.replicas[id]
+	switch {
+	case slices.Contains(m.ledger.Drained, id) && (r == nil || !r.member):
+		return fmt.Errorf("%w: %q", ErrDrained, id)
+	case r != nil && j.Number < r.number:
+		return fmt.Errorf("%w: number %d of %q, seen %d", ErrStaleJoin, j.Number, id, r.number)
+	case (r == nil || r.join == nil) && m.pending >= MaxPending:
+		return fmt.Errorf("%w: %d joins wait", ErrFull, m.pending)
+	case j.Client == KindSkerry:
+		return m.checkModes(j.Member)
+	}
+	return nil
+}
+
+// checkModes compares the modes that must be equal in a job with those of one
+// live replica: all that were let in agree with each other. A replica's own
+// former incarnation does not count.
+func (m *Machine) checkModes(own Member) error {
+	name, _ := incarnation(own.ReplicaID)
+	check := func(o Member) error {
+		if modesOf(own) == modesOf(o) {
+			return nil
+		}
+		return fmt.Errorf("%w: %q has %v, %q has %v", ErrModes, own.ReplicaID, modesOf(own), o.ReplicaID, modesOf(o))
+	}
+	other := func(r *replica, id ReplicaID) bool {
+		n, ok := incarnation(id)
+		return r != nil && !r.lost && !r.evicted && id != own.ReplicaID && !(ok && n == name)
+	}
+	if m.last != nil {
+		for _, o := range m.last.Members {
+			if other(m.replicas[o.ReplicaID], o.ReplicaID) {
+				return check(o)
+			}
+		}
+	}
+	for _, r := range m.order {
+		if r.join != nil && other(r, r.id) {
+			return check(r.join.Member)
+		}
+	}
+	return nil
+}
+
+type modes struct {
+	groupWorldSize int
+	fixedWorldSize int
+	initSync       bool
+}
+
+func modesOf(m Member) modes { return modes{max(m.GroupWorldSize, 1), m.FixedWorldSize, m.InitSync} }
+
+// String names the modes for an error.
+func (m modes) String() string {
+	return fmt.Sprintf("{group world size %d, fixed world size %d, init sync %t}",
+		m.groupWorldSize, m.fixedWorldSize, m.initSync)
+}
+
+// arrived is a join that counts from now on.
+func (m *Machine) arrived(now time.Time, r *replica) { m.arrivedAfter(now, r, nil) }
+
+// arrivedAfter is arrived for a join that replaces one: what was pushed for that
+// one is not pushed again.
+func (m *Machine) arrivedAfter(now time.Time, r *replica, before *waiting) {
+	w := r.join
+	if w.Kind == JoinFall {
+		if r.member && !m.repeats(r) {
+			m.fall(now, fmt.Sprintf("%s joined: its quorum fell", r.id))
+		}
+		if before == nil || before.Kind != JoinFall || !sameFact(before.Fact, w.Fact) {
+			m.pushFallen(r)
+		}
+	}
+	m.want(now)
+}
+
+func sameFact(a, b Fact) bool {
+	return a.Kind == b.Kind && a.Step == b.Step && a.QuorumID == b.QuorumID && slices.Equal(a.Digests, b.Digests)
+}
+
+// pushFallen tells those who ran with r, and have not joined yet, that their
+// quorum fell and what r knows: of the step that it committed there, if it did,
+// for a member one step ahead has news only of that one; else of the step under
+// way.
+func (m *Machine) pushFallen(r *replica) {
+	w := r.join
+	id := w.Last.ref().id
+	if m.last == nil || id == 0 || m.repeats(r) {
+		return
+	}
+	members := m.last.Members
+	if id != m.last.ID {
+		members = w.Last.Members
+	} else if !r.member {
+		return
+	}
+	var to []ReplicaID
+	for _, member := range members {
+		o := m.replicas[member.ReplicaID]
+		if o == nil || o == r || o.lost || o.evicted || o.join != nil {
+			continue
+		}
+		if id == m.last.ID || o.beat.QuorumID == id {
+			to = append(to, o.id)
+		}
+	}
+	fact := w.Fact
+	if p := w.Member.Position; p.QuorumID == id {
+		fact = Fact{Kind: Committed, Step: p.Step, QuorumID: id, Digests: w.LastDigests}
+	}
+	m.notify(Notice{Kind: NoticeFallen, To: to, QuorumID: id, About: r.id, Fact: fact})
+}
+
+// accuseAll takes the accusations that a message carried. Its sender's word on
+// itself alone counts, and one that does not fit is dropped: the message is good.
+func (m *Machine) accuseAll(now time.Time, by ReplicaID, as []Accusation) {
+	for _, a := range as {
+		if a.By != by {
+			continue
+		}
+		// ErrInvalid here means a quorum that has gone since it was written.
+		_ = m.Accuse(now, a)
+	}
+}
+
+// Withdraw takes a join back: an ask that went unanswered, or a deadline. Other
+// numbers than the one that waits are old news.
+func (m *Machine) Withdraw(now time.Time, id ReplicaID, number uint64) {
+	m.Advance(now)
+	r := m.replicas[id]
+	if r == nil || r.join == nil || r.join.Number != number {
+		return
+	}
+	if r.member && r.join.Kind == JoinAsk && m.wanted.pushed {
+		m.wanted.again = now.Add(m.config.HeartbeatTimeout)
+	}
+	m.dropJoin(r)
+	m.due = time.Time{}
+	m.event(EventWithdrawn, id, "")
+	m.want(now)
+}
+
+// restore makes a member's last answer the last quorum, if this machine knows of
+// none as new: the ledger was lost. Its members are presumed alive.
+func (m *Machine) restore(now time.Time, by ReplicaID, l *LastAnswer) {
+	if l == nil || !m.last.ref().less(l.ref()) || len(l.Members) == 0 {
+		return
+	}
+	if _, found := memberRank(l.Members, by); !found {
+		return
+	}
+	cluster := l.Cluster
+	if cluster == "" {
+		cluster = highest("", l.Members).Cluster
+	}
+	if cluster == "" {
+		cluster = m.ledger.Cluster
+	}
+	q := &Quorum{
+		Cluster: cluster, Job: m.ledger.Job, ID: l.QuorumID, Round: l.Round, Members: slices.Clone(l.Members),
+		Participants: participants(cluster, l.Members), Reason: "restored from the answer of " + string(by),
+	}
+	m.setLast(now, q)
+	m.event(EventRestored, "", q.Reason)
+}

@@ -1,0 +1,196 @@
+package quorum
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Ledger is the part of a job that raft replicates. Its Apply… methods are the
+// FSM: pure, and the same on every server. The shell encodes it as JSON. The
+// zero value is not useful; NewLedger makes one.
+type Ledger struct {
+	Cluster   string
+	Job       string
+	Client    ClientKind
+	HighestID int64  // every new quorum id is above it (Q1)
+	Term      uint64 // of the newest command
+	Last      *Quorum
+	Settled   []Settlement // the newest MaxSettled; one per contested step (C6)
+	Drained   []ReplicaID  // the newest MaxGone, in the order of their drains
+	Evicted   []ReplicaID  // likewise
+	Config    *Config      // overrides; nil: the servers' own
+	History   []HistoryEntry
+}
+
+// HistoryEntry is one formed quorum, for people.
+type HistoryEntry struct {
+	CreatedMs   int64
+	QuorumID    int64
+	Round       int64
+	Members     []ReplicaID
+	Joined      []ReplicaID
+	Left        []ReplicaID
+	Reason      string
+	Settlement  Settlement
+	Accusations []Accusation
+}
+
+// Formed is the command that makes a decision so. It names the quorum that it
+// follows: the ledger's, FollowsID 0 when there is none.
+type Formed struct {
+	Term         uint64
+	FollowsID    int64
+	FollowsRound int64
+	Client       ClientKind
+	Quorum       Quorum
+	Settled      []Settlement
+	Accusations  []Accusation
+}
+
+// NewLedger starts a job's ledger. Ids start above unixMs, Unix milliseconds by
+// the caller's wall clock, so that a ledger that was lost does not repeat them.
+func NewLedger(cluster, job string, unixMs int64) Ledger {
+	return Ledger{Cluster: cluster, Job: job, HighestID: unixMs}
+}
+
+// ApplyFormed makes a decision so. It returns ErrFenced, and changes nothing,
+// for a command that does not follow the last quorum or is of an older term;
+// ErrInvalid for one that no machine makes.
+func (l *Ledger) ApplyFormed(f Formed) error {
+	var id, round int64
+	if l.Last != nil {
+		id, round = l.Last.ID, l.Last.Round
+	}
+	if f.FollowsID != id || f.FollowsRound != round || f.Term < l.Term {
+		return fmt.Errorf("%w: command of term %d follows quorum %d round %d, the ledger holds %d round %d of term %d",
+			ErrFenced, f.Term, f.FollowsID, f.FollowsRound, id, round, l.Term)
+	}
+	// Q1, Q2: an id is new, or it is the last one with the same members.
+	q := f.Quorum
+	switch {
+	case len(q.Members) == 0:
+		return invalidf("quorum %d has no member", q.ID)
+	case q.ID > l.HighestID:
+	case l.Last != nil && q.ID == id && q.Round > round && sameMembers(q.Members, l.Last.Members):
+	default:
+		return invalidf("quorum %d round %d does not rise above %d", q.ID, q.Round, l.HighestID)
+	}
+	l.History = appendBounded(l.History, MaxHistory, historyEntry(l.Last, f))
+	l.Term = f.Term
+	if l.Client == KindUnset {
+		l.Client = f.Client
+	}
+	l.HighestID = max(l.HighestID, q.ID)
+	l.Last = &q
+	l.recordSettled(f.Settled)
+	return nil
+}
+
+// recordSettled keeps C6: what was settled before stays as it was.
+func (l *Ledger) recordSettled(settled []Settlement) {
+	for _, s := range settled {
+		if s.Outcome == NothingToSettle || findSettled(l.Settled, s.Step, s.QuorumID) != nil {
+			continue
+		}
+		l.Settled = appendBounded(l.Settled, MaxSettled, s)
+	}
+}
+
+// ApplyConfig replaces the job's overrides.
+func (l *Ledger) ApplyConfig(c Config) error {
+	if err := c.Validate(); err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	l.Config = &c
+	return nil
+}
+
+// ApplyDrain records that a replica was told to drain. Repeating it is fine.
+func (l *Ledger) ApplyDrain(id ReplicaID) error {
+	return applyGone(&l.Drained, id)
+}
+
+// ApplyEvict records that a replica was evicted. Repeating it is fine.
+func (l *Ledger) ApplyEvict(id ReplicaID) error {
+	return applyGone(&l.Evicted, id)
+}
+
+func applyGone(list *[]ReplicaID, id ReplicaID) error {
+	if err := validateID("replica id", id); err != nil {
+		return err
+	}
+	if !slices.Contains(*list, id) {
+		*list = appendBounded(*list, MaxGone, id)
+	}
+	return nil
+}
+
+// Clone returns a ledger that shares nothing that either of them changes.
+func (l *Ledger) Clone() Ledger {
+	c := *l
+	c.Settled = slices.Clone(l.Settled)
+	c.Drained = slices.Clone(l.Drained)
+	c.Evicted = slices.Clone(l.Evicted)
+	c.History = slices.Clone(l.History)
+	return c
+}
+
+// historyEntry compares the new quorum with the one that it follows.
+func historyEntry(last *Quorum, f Formed) HistoryEntry {
+	q := f.Quorum
+	h := HistoryEntry{
+		CreatedMs: q.CreatedMs, QuorumID: q.ID, Round: q.Round, Members: memberIDs(q.Members),
+		Reason: q.Reason, Settlement: q.Settlement, Accusations: f.Accusations,
+	}
+	var old []ReplicaID
+	if last != nil {
+		old = memberIDs(last.Members)
+	}
+	h.Joined = without(h.Members, old)
+	h.Left = without(old, h.Members)
+	return h
+}
+
+// appendBounded appends v and drops what is oldest above limit. It never
+// writes into an array that a clone may share beyond its length.
+func appendBounded[T any](s []T, limit int, v T) []T {
+	if over := len(s) + 1 - limit; over > 0 {
+		s = slices.Clone(s[over:])
+	}
+	return append(slices.Clip(s), v)
+}
+
+// without returns what of the sorted list a is not in the sorted list b.
+func without(a, b []ReplicaID) []ReplicaID {
+	var out []ReplicaID
+	for _, id := range a {
+		if _, found := slices.BinarySearch(b, id); !found {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
+func memberIDs(members []Member) []ReplicaID {
+	ids := make([]ReplicaID, len(members))
+	for i, m := range members {
+		ids[i] = m.ReplicaID
+	}
+	return ids
+}
+
+// sameMembers compares replica ids only, as torchft does: addresses and steps
+// are no reason for a new id.
+func sameMembers(a, b []Member) bool {
+	return slices.EqualFunc(a, b, func(x, y Member) bool { return x.ReplicaID == y.ReplicaID })
+}
+
+// findSettled returns what was settled about (step, quorum id), or nil.
+func findSettled(settled []Settlement, step, quorumID int64) *Settlement {
+	for i := range settled {
+		if settled[i].Step == step && settled[i].QuorumID == quorumID {
+			return &settled[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,215 @@
+package quorum
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Machine is one job's state at the leader: the ledger, and what is soft, that
+// is who was heard when and who has joined. It is owned by one goroutine. New
+// makes one; the zero value is not useful.
+type Machine struct {
+	config Config
+	ledger Ledger
+	last   *Quorum // the last quorum: the ledger's with newer positions, or a newer one that a member carried here
+	client ClientKind
+	now    time.Time
+
+	replicas map[ReplicaID]*replica
+	order    []*replica // the same, sorted by id: no map order in any result
+	pending  int        // joins that wait
+	suspects []*replica // sorted by id
+	opened   time.Time  // when the newest session opened
+	due      time.Time  // the earliest time at which somebody may become suspect, lost, stuck or forgotten; zero: look
+
+	fallen   bool // the last quorum fell: a member joined with fall, or is lost
+	fallenAt time.Time
+	fellBy   string // why, for people
+	change   string // a change that no joiner stands for: a drain, new rules
+	wanted   wanted
+	links    []link
+	accused  []Accusation // in the last quorum, for the history
+	highest  Position     // the highest position ever seen (C4)
+	probes   uint64
+
+	notices []Notice
+	events  []Event
+}
+
+// wanted is what members were told about a change.
+type wanted struct {
+	pushed bool
+	reason string
+	again  time.Time // when to tell them again, if a reason remains; zero: never
+}
+
+// New makes the machine of a new leader. The members of the ledger's last
+// quorum are presumed alive for one HeartbeatTimeout, so that a change of leader
+// never shrinks a healthy quorum. The ledger's config overrides c. An invalid
+// config is the caller's error and panics.
+func New(now time.Time, c Config, l Ledger) *Machine {
+	if l.Config != nil {
+		c = *l.Config
+	}
+	if err := c.Validate(); err != nil {
+		panic(fmt.Sprintf("quorum: New: %v", err))
+	}
+	m := &Machine{
+		config: c, ledger: l.Clone(), client: l.Client, now: now, opened: now,
+		replicas: make(map[ReplicaID]*replica),
+	}
+	if l.Last != nil {
+		q := *l.Last
+		m.setLast(now, &q)
+	}
+	for _, id := range l.Drained {
+		if r := m.replicas[id]; r != nil {
+			r.draining = true
+			m.change = "a drain"
+		}
+	}
+	return m
+}
+
+// Last is the last quorum, nil when there was none. The caller does not change
+// what it points to.
+func (m *Machine) Last() *Quorum { return m.last }
+
+// Ledger is the machine's view of the ledger. The raft FSM's is the truth;
+// they differ only while a command is under way.
+func (m *Machine) Ledger() Ledger { return m.ledger.Clone() }
+
+// Config is the rules in force.
+func (m *Machine) Config() Config { return m.config }
+
+// Notices returns what is to be pushed, oldest first, and forgets it.
+func (m *Machine) Notices() []Notice {
+	n := m.notices
+	m.notices = nil
+	return n
+}
+
+// Events returns what happened, oldest first, and forgets it.
+func (m *Machine) Events() []Event {
+	e := m.events
+	m.events = nil
+	return e
+}
+
+// Configure replaces the rules. Members are told that a change is wanted when
+// the new rules may change the membership.
+func (m *Machine) Configure(now time.Time, c Config) error {
+	m.Advance(now)
+	if err := m.ledger.ApplyConfig(c); err != nil {
+		return err
+	}
+	old := m.config
+	m.config = c
+	m.due = time.Time{}
+	m.event(EventConfigured, "", "")
+	if old.MinReplicas != c.MinReplicas || old.maxReplicas() != c.maxReplicas() {
+		m.change = "new rules"
+	}
+	m.want(now)
+	return nil
+}
+
+// ensure finds or makes the record of a replica.
+func (m *Machine) ensure(now time.Time, id ReplicaID) (*replica, error) {
+	if r := m.replicas[id]; r != nil {
+		return r, nil
+	}
+	if len(m.order) >= MaxKnown {
+		m.forgetLost()
+	}
+	if len(m.order) >= MaxKnown {
+		return nil, fmt.Errorf("%w: %d replicas are known", ErrFull, len(m.order))
+	}
+	r := &replica{id: id, born: now, seen: now, progressAt: now}
+	at, _ := slices.BinarySearchFunc(m.order, id, compareReplica)
+	m.order = slices.Insert(m.order, at, r)
+	m.replicas[id] = r
+	m.due = time.Time{}
+	return r, nil
+}
+
+func (m *Machine) forget(r *replica) {
+	m.dropJoin(r)
+	m.unsuspect(r)
+	delete(m.replicas, r.id)
+	m.order = slices.DeleteFunc(m.order, func(o *replica) bool { return o == r })
+}
+
+// forgetLost makes room: whoever is lost and no member goes.
+func (m *Machine) forgetLost() {
+	for _, r := range slices.Clone(m.order) {
+		if r.lost && !r.member {
+			m.forget(r)
+		}
+	}
+}
+
+// setLast makes q the last quorum and its members known. Members that this
+// machine has never heard of are presumed alive.
+func (m *Machine) setLast(now time.Time, q *Quorum) {
+	for _, r := range m.order {
+		r.member = false
+	}
+	m.last = q
+	for _, member := range q.Members {
+		r, err := m.ensure(now, member.ReplicaID)
+		if err != nil {
+			// MaxKnown is above MaxMembers plus the sessions that any server can
+			// hold; a member that does not fit is as good as lost.
+			continue
+		}
+		r.member = true
+		m.saw(r, member.Position)
+	}
+	m.ledger.HighestID = max(m.ledger.HighestID, q.ID)
+	m.fallen, m.fellBy, m.fallenAt = false, "", time.Time{}
+	m.wanted = wanted{}
+	m.accused = nil
+	m.due = time.Time{}
+}
+
+// saw keeps the highest position and id (Q1, C4).
+func (m *Machine) saw(r *replica, p Position) {
+	r.position = p
+	m.ledger.HighestID = max(m.ledger.HighestID, p.QuorumID)
+	if orderPositions(m.ledger.Cluster, p, m.highest) > 0 {
+		m.highest = p
+	}
+}
+
+func (m *Machine) lastID() int64 {
+	if m.last == nil {
+		return 0
+	}
+	return m.last.ID
+}
+
+// fall ends the last quorum: its window is open from now.
+func (m *Machine) fall(now time.Time, why string) {
+	if m.last == nil || m.fallen {
+		return
+	}
+	m.fallen, m.fallenAt, m.fellBy = true, now, why
+	m.due = time.Time{} // who is idle in an open window may be stuck
+	m.event(EventFell, "", why)
+}
+
+func (m *Machine) event(kind EventKind, id ReplicaID, text string) {
+	if len(m.events) >= maxEvents {
+		m.events = slices.Clone(m.events[maxEvents/2:]) // nobody reads them: keep the newer half
+	}
+	m.events = append(m.events, Event{Kind: kind, ReplicaID: id, QuorumID: m.lastID(), Text: text})
+}
+
+func (m *Machine) notify(n Notice) {
+	if len(n.To) == 0 || m.client == KindTorchft {
+		return
+	}
+	m.notices = append(m.notices, n)
+}

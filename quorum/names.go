@@ -1,0 +1,91 @@
+package quorum
+
+import "fmt"
+
+// String is "step@quorum", with the cluster in front if there is one.
+func (p Position) String() string {
+	s := fmt.Sprintf("%d@%d", p.Step, p.QuorumID)
+	if p.Cluster != "" {
+		s = p.Cluster + "/" + s
+	}
+	return s
+}
+
+// String names the kind.
+func (k ClientKind) String() string {
+	return nameOf("client kind", uint8(k), "unset", "skerry", "torchft")
+}
+
+// String names the kind as PROTOCOL.md does.
+func (k FactKind) String() string {
+	return nameOf("fact", uint8(k), "none", "committed", "prepared", "gave-up", "refused")
+}
+
+// String names the kind as PROTOCOL.md does.
+func (k JoinKind) String() string { return nameOf("join kind", uint8(k), "step", "fall", "ask") }
+
+// String names the phase.
+func (p Phase) String() string {
+	return nameOf("phase", uint8(p), "idle", "joining", "configuring", "healing", "training", "balloting",
+		"settling", "draining")
+}
+
+// String names the outcome.
+func (o Outcome) String() string { return nameOf("outcome", uint8(o), "nothing", "forward", "discard") }
+
+// String names the vote.
+func (v Vote) String() string { return nameOf("vote", uint8(v), "no", "prepared", "yes", "behind") }
+
+// String names the outcome.
+func (o TallyOutcome) String() string {
+	return nameOf("tally", uint8(o), "pending", "commit", "abort", "prepared", "behind")
+}
+
+// String names the kind.
+func (k NoticeKind) String() string {
+	return nameOf("notice", uint8(k), "fallen", "lost", "wanted", "probe", "drain", "evict", "refused")
+}
+
+func nameOf(what string, i uint8, names ...string) string {
+	if int(i) < len(names) {
+		return names[i]
+	}
+	return fmt.Sprintf("%s %d", what, i)
+}
+
+// String is "step s of quorum q forward", or "nothing".
+func (s Settlement) String() string {
+	if s.Outcome == NothingToSettle {
+		return s.Outcome.String()
+	}
+	return fmt.Sprintf("step %d of quorum %d %s", s.Step, s.QuorumID, s.Outcome)
+}
+
+// String is "kind step@quorum".
+func (f Fact) String() string {
+	if f.Kind == NoFact {
+		return f.Kind.String()
+	}
+	return fmt.Sprintf("%s %d@%d", f.Kind, f.Step, f.QuorumID)
+}
+
+// String shows the notice on one line.
+func (n Notice) String() string {
+	s := fmt.Sprintf("%s to %s", n.Kind, nameIDs(n.To))
+	if n.QuorumID != 0 {
+		s += fmt.Sprintf(" quorum %d", n.QuorumID)
+	}
+	if n.About != "" {
+		s += " about " + string(n.About)
+	}
+	if n.Kind == NoticeFallen {
+		s += " " + n.Fact.String()
+	}
+	if n.Number != 0 {
+		s += fmt.Sprintf(" number %d", n.Number)
+	}
+	if n.Reason != "" {
+		s += ": " + n.Reason
+	}
+	return s
+}

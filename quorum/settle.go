@@ -1,0 +1,306 @@
+package quorum
+
+import (
+	"fmt"
+	"slices"
+)
+
+// discardedCluster marks the place of a replica that holds a step which was
+// settled as discarded: behind everybody, so it heals.
+const discardedCluster = "discarded"
+
+// settling is what forming a quorum now would settle.
+type settling struct {
+	list     []Settlement // new ones
+	wait     []ReplicaID  // who may know what nobody present knows
+	step     int64        // about which step we wait
+	quorumID int64
+	notes    []string // for people: what cannot be and was
+}
+
+// stance is what one present member of a fallen quorum says of it.
+type stance struct {
+	r        *replica
+	upToDate bool // had the step under way
+	moved    bool // was seen in a later quorum: it left this one without a word
+}
+
+// settle finds what became of the steps under way (PROTOCOL §4.2, §4.6). The
+// contested quorum is the one that the facts name: the last one, or an older one
+// that its members went on in because nobody had the last answer.
+func (m *Machine) settle() settling {
+	var s settling
+	if m.last == nil {
+		return s
+	}
+	var seen []int64
+	for _, r := range m.order {
+		if !r.present() || r.join.held {
+			continue
+		}
+		id, members := m.ranIn(r)
+		if id == 0 || slices.Contains(seen, id) || m.closed(id) {
+			continue
+		}
+		seen = append(seen, id)
+		m.settleQuorum(&s, id, members)
+	}
+	if len(seen) == 0 && !m.closed(m.last.ID) {
+		m.awaitAnyone(&s)
+	}
+	return s
+}
+
+// ranIn is the quorum in which a joiner ran last, and its members.
+func (m *Machine) ranIn(r *replica) (int64, []Member) {
+	if r.member && m.entered(r) {
+		return m.last.ID, m.last.Members
+	}
+	last := r.join.Last
+	if last.ref().id == m.last.ID {
+		return m.last.ID, m.last.Members
+	}
+	if last == nil {
+		return 0, nil
+	}
+	return last.QuorumID, last.Members
+}
+
+// closed says that a step of that quorum was settled: some member left it for
+// good, so nothing happened in it since.
+func (m *Machine) closed(id int64) bool {
+	return slices.ContainsFunc(m.ledger.Settled, func(s Settlement) bool { return s.QuorumID == id })
+}
+
+// awaitAnyone: no member of the last quorum is here. Those who live may have
+// committed.
+func (m *Machine) awaitAnyone(s *settling) {
+	for _, r := range m.order {
+		if r.member && !r.present() && !r.lost && !r.evicted && !r.stuck {
+			s.wait = append(s.wait, r.id)
+		}
+	}
+	s.step, s.quorumID = highest(m.last.Cluster, m.last.Members).Step+1, m.last.ID
+}
+
+// settleQuorum settles one quorum's contested step.
+func (m *Machine) settleQuorum(s *settling, id int64, members []Member) {
+	stances, absent := m.stances(id, members)
+	if !underWay(stances) {
+		return
+	}
+	base, ok := contestedBase(stances)
+	if !ok {
+		s.wait = append(s.wait, absent...)
+		s.step, s.quorumID = highest(m.last.Cluster, members).Step+1, id
+		return
+	}
+	w := weigh(stances, base.Step+1, id)
+	out := Settlement{Outcome: Discard, Step: base.Step + 1, QuorumID: id}
+	switch {
+	case w.committed > 0:
+		out.Outcome, out.Digests = Forward, w.digests
+	case w.refused == 0 && w.prepared > 0 && !w.differ:
+		out.Outcome, out.Digests = Forward, w.digests
+	case w.refused == 0 && w.prepared == 0 && len(absent) > 0:
+		s.wait, s.step, s.quorumID = append(s.wait, absent...), out.Step, id
+		return
+	}
+	if w.committed > 0 && w.differ {
+		s.notes = append(s.notes, fmt.Sprintf("step %d of quorum %d: %s", out.Step, id, "members committed different digests"))
+	}
+	// The step below it was committed by whoever stands on it: a member that
+	// comes later, prepared for that one, is told so.
+	if base.QuorumID == id {
+		if d := baseDigests(stances, base); d != nil && findSettled(m.ledger.Settled, base.Step, id) == nil {
+			s.list = append(s.list, Settlement{Outcome: Forward, Step: base.Step, QuorumID: id, Digests: d})
+		}
+	}
+	s.list = append(s.list, out)
+}
+
+// stances collects the present members of a quorum, and the absent that live.
+func (m *Machine) stances(id int64, members []Member) ([]stance, []ReplicaID) {
+	plan := planHeals(&Quorum{Cluster: m.ledger.Cluster, Members: members})
+	var out []stance
+	var absent []ReplicaID
+	for rank, member := range members {
+		r := m.replicas[member.ReplicaID]
+		if r == nil || r.lost || r.evicted {
+			continue
+		}
+		if !r.present() {
+			if !r.stuck {
+				absent = append(absent, r.id)
+			}
+			continue
+		}
+		w := r.join
+		p := w.Member.Position
+		about := w.Fact.QuorumID == id && w.Fact.Step == p.Step+1
+		claims := about && (w.Fact.Kind == Prepared || w.Fact.Kind == Committed)
+		silent := w.Fact.Kind == NoFact || w.Fact.Kind == GaveUp
+		st := stance{r: r, moved: w.Last.ref().id > id || p.QuorumID > id}
+		// A member that had to heal and did not is behind, and does not lower
+		// the contested step: others committed over its head.
+		st.upToDate = !st.moved && (p.QuorumID == id || claims || p == plan.max && !(plan.heals(rank) && silent))
+		out = append(out, st)
+	}
+	return out, absent
+}
+
+// underWay says that somebody present may have been in a step: nobody is, if all
+// only asked, or nobody has come.
+func underWay(stances []stance) bool {
+	return slices.ContainsFunc(stances, func(s stance) bool {
+		return s.r.join.Kind != JoinAsk || s.r.join.Fact.Kind != NoFact
+	})
+}
+
+// contestedBase is the lowest position among the members that had the step under
+// way; a member is at most one ahead of it.
+func contestedBase(stances []stance) (Position, bool) {
+	var base Position
+	var top int64
+	found := false
+	for _, s := range stances {
+		if s.upToDate {
+			top = max(top, s.r.join.Member.Position.Step)
+			found = true
+		}
+	}
+	if !found {
+		return base, false
+	}
+	found = false
+	for _, s := range stances {
+		p := s.r.join.Member.Position
+		if s.upToDate && p.Step >= top-1 && (!found || p.Compare(base) < 0) {
+			base, found = p, true
+		}
+	}
+	return base, true
+}
+
+// weight is what the facts on one contested step come to.
+type weight struct {
+	committed, prepared, refused int
+	digests                      []Digest
+	differ                       bool
+}
+
+// weigh counts the facts about (step, id). A commit outweighs everything; its
+// digests replace those of prepared members.
+func weigh(stances []stance, step, id int64) weight {
+	var w weight
+	for _, s := range stances {
+		kind, digests := s.fact(step, id)
+		switch kind {
+		case Committed:
+			if w.committed == 0 {
+				w.digests, w.differ = digests, false
+			}
+			w.committed++
+			w.differ = w.differ || !slices.Equal(w.digests, digests)
+		case Prepared:
+			w.prepared++
+			if w.committed > 0 {
+				continue
+			}
+			if w.prepared == 1 {
+				w.digests = digests
+			}
+			w.differ = w.differ || !slices.Equal(w.digests, digests)
+		case Refused:
+			w.refused++
+		}
+	}
+	return w
+}
+
+// fact is one member's word on (step, id). A member that had it under way and
+// says nothing never balloted, so it weighs as one that refused; so does one that
+// left for a later quorum. A member that is behind weighs nothing.
+func (s stance) fact(step, id int64) (FactKind, []Digest) {
+	join := s.r.join
+	f, p := join.Fact, join.Member.Position
+	switch {
+	case s.moved:
+		return Refused, nil
+	case p.Step == step && p.QuorumID == id:
+		return Committed, join.LastDigests
+	case f.Step == step && f.QuorumID == id && f.Kind != NoFact:
+		return f.Kind, f.Digests
+	case s.upToDate:
+		return Refused, nil
+	}
+	return NoFact, nil
+}
+
+// baseDigests are those of the step that the contested one stands on, if a
+// member on it tells them.
+func baseDigests(stances []stance, base Position) []Digest {
+	for _, s := range stances {
+		if s.upToDate && s.r.join.Member.Position == base && len(s.r.join.LastDigests) > 0 {
+			return s.r.join.LastDigests
+		}
+	}
+	return nil
+}
+
+// place is where a joined replica stands after settlement: what was settled
+// before, and what is settled now. Who rolls forward is at the step's own quorum,
+// never at the new one, for its bytes are those that the quorum committed (C1).
+func (m *Machine) place(r *replica, now []Settlement) Position {
+	p, f := r.join.Member.Position, r.join.Fact
+	if m.discarded(p, now) {
+		return Position{Cluster: discardedCluster}
+	}
+	if f.Kind != Prepared && f.Kind != Committed || f.Step != p.Step+1 {
+		return p
+	}
+	s := m.outcome(f.Step, f.QuorumID, now)
+	if s == nil || s.Outcome != Forward || !slices.Equal(s.Digests, f.Digests) {
+		return p
+	}
+	return Position{Cluster: m.clusterOf(f.Step, f.QuorumID), Step: f.Step, QuorumID: f.QuorumID}
+}
+
+// discarded says that a position was settled not to be.
+func (m *Machine) discarded(p Position, now []Settlement) bool {
+	if p.QuorumID == 0 {
+		return false
+	}
+	s := m.outcome(p.Step, p.QuorumID, now)
+	return s != nil && s.Outcome == Discard
+}
+
+// outcome finds what was settled: once (C6), so the ledger's word stands before
+// a new one.
+func (m *Machine) outcome(step, id int64, now []Settlement) *Settlement {
+	if s := findSettled(m.ledger.Settled, step, id); s != nil {
+		return s
+	}
+	return findSettled(now, step, id)
+}
+
+// clusterOf is the cluster in which a quorum committed a step: that of a replica
+// that holds it, or that holds another step of it, or else the last quorum's.
+func (m *Machine) clusterOf(step, id int64) string {
+	cluster, found := m.ledger.Cluster, false
+	if m.last != nil && m.last.ID == id {
+		cluster = m.last.Cluster
+	}
+	for _, r := range m.order {
+		if r.position.QuorumID != id || r.position.Cluster == "" {
+			continue
+		}
+		if r.position.Step == step {
+			return r.position.Cluster
+		}
+		if !found {
+			cluster, found = r.position.Cluster, true
+		}
+	}
+	return cluster
+}

@@ -1,0 +1,125 @@
+package quorum
+
+import "time"
+
+// Status is what pages show of a job. All of it is a copy but Last, which
+// nobody changes.
+type Status struct {
+	Cluster   string
+	Job       string
+	Client    ClientKind
+	Config    Config
+	HighestID int64
+	Last      *Quorum
+	Stands    bool   // the last quorum stands
+	FellBy    string // why it fell, if it did
+	Wanted    string // why members were told that a change is wanted
+	Ready     bool
+	Reason    Reason // why the next quorum can be formed, or why not yet
+	Replicas  []ReplicaStatus
+}
+
+// ReplicaState is a replica's state in one word.
+type ReplicaState string
+
+// The states of a replica, the gravest first.
+const (
+	StateEvicted  ReplicaState = "evicted"
+	StateLost     ReplicaState = "lost"
+	StateStuck    ReplicaState = "stuck"
+	StateDraining ReplicaState = "draining"
+	StateSuspect  ReplicaState = "suspect"
+	StateHeld     ReplicaState = "held" // waits for an older incarnation to fall silent
+	StateJoined   ReplicaState = "joined"
+	StateLive     ReplicaState = "live" // member of the last quorum, or has joined in this session
+	StateHeard    ReplicaState = "heard"
+)
+
+// ReplicaStatus is what pages show of one replica.
+type ReplicaStatus struct {
+	ReplicaID   ReplicaID
+	State       ReplicaState
+	Why         string // of suspect and lost
+	Member      bool
+	Participant bool
+	Session     bool
+	Heals       bool // in the last quorum
+	JoinKind    JoinKind
+	JoinNumber  uint64
+	Waiting     time.Duration // since its join counts; 0: has not joined
+	Silence     time.Duration // since it was last heard
+	Idle        time.Duration // since it last progressed
+	Position    Position
+	Beat        Beat
+	Address     string
+}
+
+// Status reads everything that pages show, replicas sorted by id.
+func (m *Machine) Status(now time.Time) Status {
+	d := m.Decide(now)
+	s := Status{
+		Cluster: m.ledger.Cluster, Job: m.ledger.Job, Client: m.client, Config: m.config,
+		HighestID: m.ledger.HighestID, Last: m.last, Stands: m.last != nil && !m.fallen, FellBy: m.fellBy,
+		Ready: d.Ready, Reason: d.Reason,
+	}
+	if m.wanted.pushed {
+		s.Wanted = m.wanted.reason
+	}
+	var plan healPlan
+	if m.last != nil {
+		plan = planHeals(m.last)
+	}
+	for _, r := range m.order {
+		s.Replicas = append(s.Replicas, m.replicaStatus(now, r, plan))
+	}
+	return s
+}
+
+func (m *Machine) replicaStatus(now time.Time, r *replica, plan healPlan) ReplicaStatus {
+	s := ReplicaStatus{
+		ReplicaID: r.id, State: m.state(r), Member: r.member, Session: r.session, JoinNumber: r.number,
+		Silence: now.Sub(r.seen), Idle: now.Sub(r.progressAt), Position: r.position, Beat: r.beat,
+	}
+	switch s.State {
+	case StateLost:
+		s.Why = r.lostWhy
+	case StateSuspect:
+		s.Why = m.testimony(r, now.Sub(r.seen) >= m.config.SuspectAfter)
+	}
+	if r.join != nil {
+		s.JoinKind, s.Waiting, s.Address = r.join.Kind, now.Sub(r.join.at), r.join.Member.Address
+	}
+	if !r.member {
+		return s
+	}
+	if rank, found := memberRank(m.last.Members, r.id); found {
+		s.Heals = plan.heals(rank)
+		s.Address = m.last.Members[rank].Address
+		for _, id := range m.last.Participants {
+			s.Participant = s.Participant || id == r.id
+		}
+	}
+	return s
+}
+
+func (m *Machine) state(r *replica) ReplicaState {
+	switch {
+	case r.evicted:
+		return StateEvicted
+	case r.lost:
+		return StateLost
+	case r.stuck:
+		return StateStuck
+	case r.draining:
+		return StateDraining
+	case r.suspect:
+		return StateSuspect
+	case r.join != nil && r.join.held:
+		return StateHeld
+	case r.join != nil:
+		return StateJoined
+	case r.live():
+		return StateLive
+	}
+	return StateHeard
+}

@@ -1,0 +1,173 @@
+package quorum
+
+import "fmt"
+
+// Vote is one rank's word on one step.
+type Vote uint8
+
+// The votes.
+const (
+	VoteNo       Vote = iota // some ballot was not ok, or two differ
+	VotePrepared             // this rank's ballot was ok, the ballots are incomplete
+	VoteYes                  // all ballots came, ok and equal
+	VoteBehind               // this rank could not heal: it neither commits nor refuses
+)
+
+// RankVote is a group rank's vote to its replica's tally.
+type RankVote struct {
+	GroupRank    int
+	QuorumID     int64
+	Round        int64
+	Step         int64 // the step that it would become
+	Vote         Vote
+	ChangeWanted bool
+	Broken       bool // this rank's group is broken: the quorum falls, whatever the vote
+	Digest       Digest
+}
+
+// TallyOutcome is what a replica's votes came to.
+type TallyOutcome uint8
+
+// The outcomes of a tally.
+const (
+	TallyPending  TallyOutcome = iota
+	TallyCommit                // all ranks voted yes
+	TallyAbort                 // a rank voted no
+	TallyPrepared              // no rank voted no, some are prepared: the settlement decides, for all ranks
+	TallyBehind                // no rank voted no, some could not heal: nothing is committed and nothing refused
+)
+
+// TallyResult is a tally's word to all its ranks.
+type TallyResult struct {
+	Outcome      TallyOutcome
+	ChangeWanted bool     // a rank or a ballot wants a change: join with JoinAsk after a commit
+	Stands       bool     // the quorum stands; otherwise all ranks join with JoinFall
+	Digests      []Digest // by group rank, unless pending
+}
+
+// Tally counts one replica's votes, one step at a time. The first vote for a
+// new (quorum, round, step) starts a new count; the decision on the last one is
+// kept and repeated to late callers (C3). It is owned by one goroutine.
+type Tally struct {
+	size    int
+	key     voteKey
+	votes   []RankVote
+	voted   []bool
+	missing int
+	result  TallyResult
+}
+
+// voteKey is what a vote is about. Later ones compare higher.
+type voteKey struct{ quorumID, round, step int64 }
+
+func (k voteKey) compare(o voteKey) int {
+	for _, d := range [...]int64{k.quorumID - o.quorumID, k.round - o.round, k.step - o.step} {
+		if d < 0 {
+			return -1
+		}
+		if d > 0 {
+			return 1
+		}
+	}
+	return 0
+}
+
+// NewTally makes a tally for a replica of so many ranks, 1 to MaxGroupWorldSize;
+// any other size is the caller's error and panics.
+func NewTally(groupWorldSize int) *Tally {
+	if groupWorldSize < 1 || groupWorldSize > MaxGroupWorldSize {
+		panic(fmt.Sprintf("quorum: NewTally(%d), want 1 to %d", groupWorldSize, MaxGroupWorldSize))
+	}
+	return &Tally{size: groupWorldSize}
+}
+
+// Vote counts v. A rank that repeats its vote is fine; one that changes it is
+// not, for its siblings may have been told (C3).
+//
+// Errors: ErrStaleVote for an older quorum, round or step; ErrInvalid.
+func (t *Tally) Vote(v RankVote) error {
+	if v.GroupRank < 0 || v.GroupRank >= t.size {
+		return invalidf("group rank = %d, want 0 to %d", v.GroupRank, t.size-1)
+	}
+	if v.Vote > VoteBehind {
+		return invalidf("vote = %d, want at most %d", v.Vote, VoteBehind)
+	}
+	for _, n := range [...]int64{v.QuorumID, v.Round, v.Step} {
+		if err := validateNumber("vote's quorum id, round or step", n); err != nil {
+			return err
+		}
+	}
+	key := voteKey{v.QuorumID, v.Round, v.Step}
+	c := key.compare(t.key)
+	if t.votes == nil || c > 0 {
+		t.start(key)
+	} else if c < 0 {
+		return fmt.Errorf("%w: quorum %d round %d step %d, now at %d round %d step %d", ErrStaleVote,
+			v.QuorumID, v.Round, v.Step, t.key.quorumID, t.key.round, t.key.step)
+	}
+	if t.voted[v.GroupRank] {
+		if t.votes[v.GroupRank] != v {
+			return invalidf("group rank %d changed its vote on step %d", v.GroupRank, v.Step)
+		}
+		return nil
+	}
+	t.votes[v.GroupRank], t.voted[v.GroupRank] = v, true
+	t.missing--
+	t.count()
+	return nil
+}
+
+func (t *Tally) start(key voteKey) {
+	t.key = key
+	t.votes = make([]RankVote, t.size)
+	t.voted = make([]bool, t.size)
+	t.missing = t.size
+	t.result = TallyResult{}
+}
+
+// count decides as soon as the outcome can not change any more: at the first
+// no, or when all ranks voted. C2: only a yes of every rank commits.
+func (t *Tally) count() {
+	if t.result.Outcome != TallyPending {
+		return
+	}
+	r := TallyResult{Outcome: TallyCommit, Stands: true, Digests: make([]Digest, t.size)}
+	for i, v := range t.votes {
+		if !t.voted[i] {
+			continue
+		}
+		r.Digests[i] = v.Digest
+		r.ChangeWanted = r.ChangeWanted || v.ChangeWanted || v.Vote == VoteBehind
+		r.Stands = r.Stands && !v.Broken
+		r.Outcome = worse(r.Outcome, v.Vote)
+	}
+	if r.Outcome != TallyAbort && t.missing > 0 {
+		return
+	}
+	// Prepared means that ballots were lost, abort that an op or a ballot
+	// failed: either way this group's links or its members are not well. A
+	// member that is behind lets the quorum stand and wants a change.
+	if r.Outcome == TallyAbort || r.Outcome == TallyPrepared {
+		r.Stands = false
+	}
+	t.result = r
+}
+
+// worse combines an outcome with one more vote: no, behind, prepared, yes.
+func worse(o TallyOutcome, v Vote) TallyOutcome {
+	switch {
+	case o == TallyAbort || v == VoteNo:
+		return TallyAbort
+	case o == TallyBehind || v == VoteBehind:
+		return TallyBehind
+	case o == TallyPrepared || v == VotePrepared:
+		return TallyPrepared
+	}
+	return TallyCommit
+}
+
+// Result is the decision on the last step voted on, TallyPending before any. It
+// stays the same until a vote for a later one comes.
+func (t *Tally) Result() TallyResult {
+	return t.result
+}

@@ -1,0 +1,97 @@
+package quorum
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// This file is facts/torchft.md §2, for torchft's own clients, with what we
+// mend: shrink-only never goes below MinReplicas nor to nobody (Q3), a decision
+// is never repeated for nobody, and a drained replica is left out.
+
+// turnout is what the rules of torchft count.
+type turnout struct {
+	joined     []*replica // healthy and joined: "participants"
+	healthy    int        // heartbeat younger than the timeout, joined or not
+	lastHere   bool       // the whole last quorum is among joined
+	lastLive   int        // healthy members of the last quorum
+	missing    []ReplicaID
+	first      time.Time
+	shrinkOnly bool
+}
+
+func (m *Machine) turnout() turnout {
+	var t turnout
+	for _, r := range m.order {
+		if !r.alive() {
+			continue
+		}
+		t.healthy++
+		if r.member {
+			t.lastLive++
+		}
+		if r.join == nil {
+			t.missing = append(t.missing, r.id)
+			continue
+		}
+		t.joined = append(t.joined, r)
+		t.shrinkOnly = t.shrinkOnly || r.join.Member.ShrinkOnly
+		if t.first.IsZero() || r.join.at.Before(t.first) {
+			t.first = r.join.at
+		}
+	}
+	t.lastHere = m.containsLast(t.joined)
+	return t
+}
+
+// decideTorchft follows the order of torchft's quorum_compute.
+func (m *Machine) decideTorchft(now time.Time) Decision {
+	t := m.turnout()
+	candidates := t.joined
+	if t.shrinkOnly && m.last != nil {
+		candidates = slices.DeleteFunc(slices.Clone(candidates), func(r *replica) bool { return !r.member })
+	}
+	refuse := func(code ReasonCode, format string, args ...any) Decision {
+		d := notYet(code, format, args...)
+		d.Reason.Text += t.meta()
+		return d
+	}
+	if len(t.joined) == 0 {
+		return refuse(ReasonNobody, "")
+	}
+	// Q3, on those that are left after the filter, and for the fast quorum too.
+	if len(candidates) < m.config.MinReplicas {
+		return refuse(ReasonTooFew, "%d of at least %d", len(candidates), m.config.MinReplicas)
+	}
+	if t.lastHere {
+		return m.buildTorchft(Reason{ReasonFast, "the whole last quorum is here" + t.meta()}, candidates)
+	}
+	// Q5. With shrink-only the members of the last quorum are held against each
+	// other too, for no other can be chosen.
+	if 2*len(t.joined) <= t.healthy {
+		return refuse(ReasonNoMajority, "%d joined of %d healthy, want more than half", len(t.joined), t.healthy)
+	}
+	if t.shrinkOnly && m.last != nil && 2*len(candidates) <= t.lastLive {
+		return refuse(ReasonNoMajority, "%d joined of %d healthy members, want more than half",
+			len(candidates), t.lastLive)
+	}
+	if len(t.missing) == 0 { // Q8
+		return m.buildTorchft(Reason{ReasonAll, "all healthy replicas are here" + t.meta()}, candidates)
+	}
+	if now.Before(t.first.Add(m.config.JoinTimeout)) {
+		return refuse(ReasonStragglers, "not joined yet: %s", nameIDs(t.missing))
+	}
+	return m.buildTorchft(Reason{ReasonTimeout, "without " + nameIDs(t.missing) + t.meta()}, candidates)
+}
+
+// meta is torchft's own summary, for those who are used to it.
+func (t turnout) meta() string {
+	return fmt.Sprintf(" [%d/%d participants healthy][%d heartbeating][shrink_only=%t]",
+		len(t.joined), len(t.joined), t.healthy, t.shrinkOnly)
+}
+
+func (m *Machine) buildTorchft(why Reason, candidates []*replica) Decision {
+	chosen := m.capped(candidates, func(*replica) bool { return false })
+	return m.build(windowClosed, why, chosen, settling{})
+}

@@ -1,0 +1,235 @@
+package quorum
+
+import (
+	"cmp"
+	"time"
+)
+
+// ReplicaID names one incarnation of a replica group: "name:uuid", or a bare
+// name. It is never reused.
+type ReplicaID string
+
+// ClientKind says whether a job's members are ours or torchft's. The first
+// join of a job fixes it (ErrKind for the other).
+type ClientKind uint8
+
+// The kinds of client.
+const (
+	KindUnset   ClientKind = iota
+	KindSkerry             // sessions, ballots, facts; joins only on change
+	KindTorchft            // joins every step with a step alone
+)
+
+// Position says which committed state a replica holds. Equal steps committed
+// by different quorums are different bytes.
+type Position struct {
+	Cluster  string // cluster id; empty before the first commit
+	Step     int64  // number of committed updates
+	QuorumID int64  // id of the quorum that committed Step; 0 before the first
+}
+
+// Compare orders positions by step, then quorum id.
+func (p Position) Compare(o Position) int {
+	if c := cmp.Compare(p.Step, o.Step); c != 0 {
+		return c
+	}
+	return cmp.Compare(p.QuorumID, o.QuorumID)
+}
+
+// Digest sums up what one group rank reduced in one step. It equals another
+// only if both fields do; Valid false means that the backend has none.
+type Digest struct {
+	Valid bool
+	Sum   uint32
+}
+
+// FactKind is what a member knows of the step that was under way when its
+// quorum fell.
+type FactKind uint8
+
+// The facts of PROTOCOL.md §1.
+const (
+	NoFact    FactKind = iota // was not a member of that quorum, or never balloted: weighs as refused if it was a member
+	Committed                 // committed it, with Digests
+	Prepared                  // all its ranks balloted ok with Digests, outcome unknown
+	GaveUp                    // was prepared, and its gradients are gone
+	Refused                   // some rank never balloted ok, or saw not-ok or another digest
+)
+
+// Fact is one member's word on the contested step (Step, QuorumID): Step is
+// the step it would have become (position's step + 1), QuorumID the quorum it
+// ran in. Digests is by group rank, for Committed and Prepared.
+type Fact struct {
+	Kind     FactKind
+	Step     int64
+	QuorumID int64
+	Digests  []Digest
+}
+
+// Member is a replica as it describes itself in a join, and as it stands in a
+// quorum (there, Position is the one after settlement).
+type Member struct {
+	ReplicaID      ReplicaID
+	Address        string // URL of its manager server
+	StoreAddress   string // host:port of its store
+	GroupWorldSize int
+	Position       Position
+	ShrinkOnly     bool
+	InitSync       bool // at step 0, all take the state of one replica
+	Sync           bool // heals before its collectives, so participates though it heals
+	FixedWorldSize int  // participants at most this many, the rest are spares; 0: all participate
+	CommitFailures int64
+	Data           string // opaque JSON, delivered to every member
+}
+
+// JoinKind says why a member joins.
+type JoinKind uint8
+
+// The kinds of join.
+const (
+	JoinStep JoinKind = iota // torchft: every step
+	JoinFall                 // no standing quorum here (also a newcomer's); ends the member's last quorum
+	JoinAsk                  // change wanted and all committed; the quorum stands until answered
+)
+
+// LastAnswer is the newest answer a member has had. It restores the last
+// quorum after a ledger was lost, and lets a new leader answer again.
+type LastAnswer struct {
+	Cluster  string // may be empty: then the cluster is found from the positions
+	QuorumID int64
+	Round    int64
+	Members  []Member // sorted by ReplicaID, as in the answer
+}
+
+// Join is a replica's wish to be in the next quorum. It is idempotent: the
+// same Number replaces itself, a higher one replaces lower ones, a lower one is
+// refused (ErrStaleJoin).
+type Join struct {
+	Member      Member
+	Client      ClientKind
+	Kind        JoinKind
+	Number      uint64
+	LastDigests []Digest // of the last committed step, by group rank
+	Fact        Fact     // about the step under way
+	Last        *LastAnswer
+	Accusations []Accusation
+}
+
+// Accusation is one witness's word against a member of its quorum. Only first
+// causes accuse: a link closed by an abort never does.
+type Accusation struct {
+	By       ReplicaID
+	Against  ReplicaID
+	QuorumID int64
+	Evidence string
+}
+
+// Hello opens a session.
+type Hello struct {
+	ReplicaID ReplicaID
+	Client    ClientKind
+	Position  Position
+	Last      *LastAnswer
+
+	Accusations []Accusation
+}
+
+// Phase is what a trainer is doing, for stuck detection and the status page.
+type Phase uint8
+
+// The phases of a member.
+const (
+	PhaseIdle Phase = iota
+	PhaseJoining
+	PhaseConfiguring
+	PhaseHealing
+	PhaseTraining
+	PhaseBalloting
+	PhaseSettling
+	PhaseDraining
+)
+
+// Beat says that a replica is alive, and how far it is.
+type Beat struct {
+	Position Position
+	QuorumID int64
+	Ballots  uint64 // ballots passed in QuorumID
+	Phase    Phase
+	Progress uint64 // rises whenever the trainer does anything at all
+}
+
+// Outcome is what became of a contested step.
+type Outcome uint8
+
+// The outcomes.
+const (
+	NothingToSettle Outcome = iota
+	Forward                 // everybody who was prepared commits it
+	Discard                 // everybody aborts it
+)
+
+// Settlement decides one contested step, once (C6).
+type Settlement struct {
+	Outcome  Outcome
+	Step     int64
+	QuorumID int64
+	Digests  []Digest // of the forwarded step, by group rank
+}
+
+// Token is the secret of one quorum.
+type Token [16]byte
+
+// Quorum is one answer: an id, a round and a member list. Values are
+// immutable once made.
+type Quorum struct {
+	Cluster      string
+	Job          string
+	ID           int64
+	Round        int64
+	Members      []Member    // sorted by ReplicaID; index = replica rank
+	Participants []ReplicaID // sorted; their number is the divisor
+	Settlement   Settlement
+	Token        Token
+	Reason       string // why it was formed, for people
+	CreatedMs    int64  // Unix milliseconds by the leader's wall clock; set by the shell
+}
+
+// Config is a job's rules. Times are durations of the leader's own clock.
+type Config struct {
+	MinReplicas      int           // Q3; >= 1
+	MaxReplicas      int           // 0: MaxMembers
+	JoinTimeout      time.Duration // how long an open window waits for stragglers; 10 s
+	HeartbeatTimeout time.Duration // silence after which a replica is dead; 1 s, 5 s for torchft's clients
+	SuspectAfter     time.Duration // silence after which it is suspect; 500 ms
+	Grace            time.Duration // suspicion by one witness becomes lost after this; 1 s
+	StuckAfter       time.Duration // no progress for this long is stuck; 60 s; 0: never
+	EvictStuck       bool
+}
+
+// Notice is a message that the machine wants pushed. Exactly the fields that
+// its Kind names are set.
+type Notice struct {
+	Kind     NoticeKind
+	To       []ReplicaID // sorted
+	QuorumID int64       // Fallen, Lost, Wanted, Probe: about which quorum
+	Fact     Fact        // Fallen: of the member that joined
+	About    ReplicaID   // Fallen, Lost: who
+	Reason   string
+	Number   uint64 // Probe: the probe's; Refused: the join's
+}
+
+// NoticeKind is the kind of a Notice.
+type NoticeKind uint8
+
+// The notices of PROTOCOL.md §8.
+const (
+	NoticeFallen NoticeKind = iota // a member joined with JoinFall
+	NoticeLost                     // a member is known dead
+	NoticeWanted                   // a joiner waits, a drain, a config change, a healed member
+	NoticeProbe                    // somebody is suspect; answer with Number
+	NoticeDrain
+	NoticeEvict
+	// NoticeRefused takes back a join that was held: another incarnation of the
+	// name is alive. Number is the join's, the error is ErrNameInUse.
+	NoticeRefused
+)

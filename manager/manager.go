@@ -2,99 +2,282 @@ package manager
 
 import (
 	"context"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+
+	"github.com/google/uuid"
+	"github.com/rs/zerolog"
 
 	"github.com/skerry-ft/skerry/checkpoint"
+	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
-// StartOptions are the rare wishes of one StartQuorum.
-type StartOptions struct {
-	// ForbidHeal takes part only if up to date; a replica that is behind does
-	// not load a state in this quorum.
-	ForbidHeal bool
-	// ShrinkOnly asks that nobody new is let in.
-	ShrinkOnly bool
-}
-
-// Manager is one rank's side of the protocol.
+// Manager is one rank's side of the protocol. StartQuorum, the collectives and
+// ShouldCommit belong to one goroutine of the trainer; everything else is safe
+// for concurrent use. The zero value is not usable: see New.
 type Manager struct {
-	cfg   Config
-	group *pg.Group
+	cfg       Config
+	timeouts  Timeouts
+	log       zerolog.Logger
+	backend   pg.Backend  // below Managed: counts what is issued
+	managed   *pg.Managed // above it
+	tracked   *tracked    // above that: knows what is under way
+	group     *pg.Group
+	transport checkpoint.Transport
+	states    states
+	hub       *hub // group rank 0 only: the replica's server and what it needs
+	tasks     tasks
+	events    emitter
+	metrics   *metrics
+	progress  atomic.Uint64
+	linked    chan struct{} // closed once link and id are set
+	link      link
+	id        quorum.ReplicaID
+
+	mu struct {
+		sync.Mutex
+
+		running bool
+		closing bool                    // Close was called
+		cancel  context.CancelCauseFunc // ends Run
+		stopped chan struct{}           // closed when Run has ended; nil before
+		final   error                   // training cannot go on
+		changed chan struct{}           // closed and replaced when anything below changes
+		attempt attempt
+
+		position quorum.Position
+		batches  int64
+		digest   quorum.Digest // of the last committed step
+
+		quorum     *quorum.Quorum // the newest answer taken up
+		assign     quorum.Assignment
+		standing   bool // quorum has not fallen
+		ready      bool // the group is configured for quorum
+		everReady  bool
+		haveID     int64 // the newest answer seen, taken up or not
+		haveRound  int64
+		configured pg.Epoch
+		fact       quorum.Fact  // this rank's part, on the step under way
+		settled    *bool        // what became of a prepared step
+		committed  *quorum.Fact // a member's word that it committed the step under way
+
+		request     *request // the wish for another quorum, if there is one
+		askNext     bool
+		wanted      string // why this rank's ballots want a change; empty: they do not
+		failures    int64  // discarded attempts since the last commit, told to the lighthouse
+		discarded   int    // the same, void ones included
+		accusations []quorum.Accusation
+
+		heal      *healing
+		stageNext bool // the answer names members that this rank must serve
+		staged    bool
+		staging   *staging
+
+		phase    quorum.Phase
+		ballots  uint64 // passed in quorum
+		draining string // why; empty: not draining
+		left     bool
+		stats    Stats
+	}
 }
 
 // New checks cfg, listens, and builds a Manager. It starts nothing: call Run.
-func New(cfg Config) (*Manager, error) { return &Manager{cfg: cfg}, nil }
+// After an error nothing is open, except cfg.Backend and cfg.Transport, which
+// stay the caller's.
+func New(cfg Config) (*Manager, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("manager: %w", err)
+	}
+	m := &Manager{cfg: cfg, timeouts: deriveTimeouts(cfg.StepTimeout, cfg.HealTimeout)}
+	m.log = cfg.Log.With().Str(logkey.Component, "manager").Int(logkey.GroupRank, cfg.GroupRank).Logger()
+	m.linked = make(chan struct{})
+	m.mu.changed = make(chan struct{})
+	m.tasks.wake = make(chan struct{}, 1)
+	m.events.tell = cfg.OnEvent
+	m.transport = cfg.Transport
+	if err := m.open(); err != nil {
+		return nil, fmt.Errorf("manager: %w", err)
+	}
+	m.backend = &issued{Backend: cfg.Backend, m: m}
+	m.managed = pg.NewManaged(m.backend, participation{m})
+	m.tracked = newTracked(m.managed)
+	m.group = pg.NewGroup(m.tracked)
+	m.metrics = newMetrics(m)
+	return m, nil
+}
 
-// Register names a part of the state that heals move. Call it before Run, at
-// least once unless healing is never wanted. save returns views of the live
-// tensors, no copies; the same views are what a heal writes into, and then load
-// is told the donor's Meta and may check or rebuild what depends on it.
-func (m *Manager) Register(name string, save func() checkpoint.State, load func(checkpoint.State) error) error {
+// open makes the listeners: the heal transport's, and in group rank 0 those of
+// the store and the manager server.
+func (m *Manager) open() error {
+	host, _, err := net.SplitHostPort(m.cfg.Listen)
+	if err != nil {
+		return fmt.Errorf("Listen = %q, want host:port: %w", m.cfg.Listen, err)
+	}
+	var made checkpoint.Transport
+	if m.transport == nil {
+		made, err = checkpoint.NewHTTP(checkpoint.HTTPConfig{
+			Listen: net.JoinHostPort(host, "0"), Advertise: m.cfg.Advertise, Log: m.log,
+		})
+		if err != nil {
+			return err
+		}
+		m.transport = made
+	}
+	if m.cfg.GroupRank != 0 {
+		return nil
+	}
+	m.id = quorum.ReplicaID(m.cfg.ReplicaID + ":" + uuid.NewString())
+	m.log = m.log.With().Str(logkey.ReplicaID, string(m.id)).Logger()
+	if m.hub, err = newHub(m); err != nil {
+		if made != nil {
+			_ = made.Close() // it was never used
+		}
+		return err
+	}
 	return nil
 }
 
-// Run works until ctx ends or Close is called; every goroutine of the Manager
-// belongs to it. It returns nil after Close, and the cause otherwise.
-func (m *Manager) Run(ctx context.Context) error { return nil }
-
-// StartQuorum begins a step: StartQuorumWith without wishes.
-func (m *Manager) StartQuorum(ctx context.Context) error {
-	return m.StartQuorumWith(ctx, StartOptions{})
+// Register names a part of the state that heals move. Call it before Run, at
+// least once unless healing is never wanted. save returns views of the live
+// tensors, no copies, always with the same names and shapes; the same views are
+// what a heal writes into, and then load is told the donor's Meta, with the
+// tensors as they now are. load may be nil.
+func (m *Manager) Register(name string, save func() checkpoint.State, load func(checkpoint.State) error) error {
+	m.mu.Lock()
+	running := m.mu.running
+	m.mu.Unlock()
+	if running {
+		return fmt.Errorf("manager: register state %q: Run has begun", name)
+	}
+	return m.states.add(name, save, load)
 }
 
-// StartQuorumWith begins a step. It asks nobody while the quorum stands.
-func (m *Manager) StartQuorumWith(ctx context.Context, o StartOptions) error { return nil }
-
-// WaitQuorum blocks until the quorum of this step is there and its group is
-// configured.
-func (m *Manager) WaitQuorum(ctx context.Context) error { return nil }
-
-// Group is the managed process group: sizes and ranks are the participants',
-// errors are reported to the Manager instead of returned.
+// Group is the managed process group: ranks and sizes are the participants',
+// and what goes wrong is reported to the Manager instead of returned.
 func (m *Manager) Group() *pg.Group { return m.group }
 
-// ShouldCommit ends a step and says whether the optimizer may apply it.
-func (m *Manager) ShouldCommit(ctx context.Context) (bool, error) { return false, nil }
+// ReportError discards the step under way. It says nothing about the group: the
+// other replicas are told by the ballot.
+func (m *Manager) ReportError(err error) {
+	if err == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.failLocked(err)
+}
 
-// ReportError discards the step under way.
-func (m *Manager) ReportError(err error) {}
-
-// Errored is the first error of the step under way, or nil.
-func (m *Manager) Errored() error { return nil }
+// Errored is the first error of the step under way, or nil. An error that came
+// after its step had ended marks nothing.
+func (m *Manager) Errored() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.mu.attempt.err
+}
 
 // Step is the number of committed updates.
-func (m *Manager) Step() int64 { return 0 }
-
-// BatchesCommitted sums the participants of all committed steps.
-func (m *Manager) BatchesCommitted() int64 { return 0 }
+func (m *Manager) Step() int64 { return m.Position().Step }
 
 // Position is the step and the quorum that committed it.
-func (m *Manager) Position() quorum.Position { return quorum.Position{} }
+func (m *Manager) Position() quorum.Position {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.mu.position
+}
 
-// NumParticipants is the divisor of the standing quorum; 0 before the first.
-func (m *Manager) NumParticipants() int { return 0 }
+// BatchesCommitted sums the participants of all committed steps.
+func (m *Manager) BatchesCommitted() int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.mu.batches
+}
 
-// ParticipantRank is this replica's index among the participants, or -1.
-func (m *Manager) ParticipantRank() int { return -1 }
+// NumParticipants is the divisor of the newest quorum; 0 before the first.
+func (m *Manager) NumParticipants() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.mu.assign.Divisor
+}
+
+// ParticipantRank is this replica's index among the participants of the newest
+// quorum, or -1.
+func (m *Manager) ParticipantRank() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.mu.quorum == nil {
+		return -1
+	}
+	return m.mu.assign.ParticipantRank
+}
 
 // IsParticipating says whether this replica's tensors count in this step.
-func (m *Manager) IsParticipating() bool { return false }
+func (m *Manager) IsParticipating() bool { return m.ParticipantRank() >= 0 }
 
-// IsHealing says whether a state is being fetched or waits to be loaded.
-func (m *Manager) IsHealing() bool { return false }
+// IsHealing says whether a state is being fetched, or waits to be loaded.
+func (m *Manager) IsHealing() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.mu.heal != nil
+}
 
-// QuorumID is the standing quorum's, 0 before the first.
-func (m *Manager) QuorumID() int64 { return 0 }
+// QuorumID is that of the newest quorum; 0 before the first.
+func (m *Manager) QuorumID() int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.mu.quorum == nil {
+		return 0
+	}
+	return m.mu.quorum.ID
+}
 
-// ReplicaID is this incarnation's full id.
-func (m *Manager) ReplicaID() string { return "" }
+// ReplicaID is this incarnation's full id; empty in a rank above 0 that has not
+// found its replica yet.
+func (m *Manager) ReplicaID() string {
+	select {
+	case <-m.linked:
+		return string(m.id)
+	default:
+	}
+	if m.cfg.GroupRank == 0 {
+		return string(m.id)
+	}
+	return ""
+}
 
-// Drain asks to leave: see ErrDrained. Any goroutine may call it, repeatedly.
-func (m *Manager) Drain() {}
+// Timeouts are all waits in force, as derived from the two that were given.
+func (m *Manager) Timeouts() Timeouts { return m.timeouts }
 
 // Stats returns the counts so far.
-func (m *Manager) Stats() Stats { return Stats{} }
+func (m *Manager) Stats() Stats {
+	var joins, asks, unanswered, reconnects uint64
+	if m.hub != nil {
+		joins, asks, reconnects = m.hub.session.counts()
+		unanswered = m.hub.server.unansweredAsks()
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := m.mu.stats
+	s.Joins, s.Asks, s.Unanswered, s.Reconnects = joins, asks, unanswered, reconnects
+	return s
+}
 
-// Close ends Run and releases everything. Safe to call twice.
-func (m *Manager) Close() error { return nil }
+// changedLocked wakes everybody who waits for a change of state.
+func (m *Manager) changedLocked() {
+	close(m.mu.changed)
+	m.mu.changed = make(chan struct{})
+}
+
+// setFinal ends training with err; the first one counts.
+func (m *Manager) setFinal(err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.mu.final == nil {
+		m.mu.final = err
+		m.changedLocked()
+	}
+}

@@ -1,0 +1,184 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/quorum"
+)
+
+// attempt is one try at a step, from StartQuorum to the end of ShouldCommit.
+// What belongs to one attempt never touches the next.
+type attempt struct {
+	number  uint64 // rises with every StartQuorum
+	open    bool   // StartQuorum was called, ShouldCommit has not returned
+	closing bool   // ShouldCommit was called
+	sealed  bool   // no state may be copied any more: it is about to change
+	opts    StartOptions
+	err     error // the first one
+	void    bool  // the whole replica lost operations of it
+	healed  bool  // a state was loaded beside the collectives of this attempt
+	ops     int   // issued below, ever
+	opsHere int   // issued in the group that is configured now
+}
+
+// participation is the Manager as pg.Managed sees it.
+type participation struct {
+	m *Manager
+}
+
+// Attempt implements pg.Participation.
+func (p participation) Attempt() int64 {
+	p.m.mu.Lock()
+	defer p.m.mu.Unlock()
+	return int64(p.m.mu.attempt.number)
+}
+
+// Roster implements pg.Participation.
+func (p participation) Roster(attempt int64) (pg.Roster, bool) {
+	p.m.mu.Lock()
+	defer p.m.mu.Unlock()
+	return p.m.rosterLocked(attempt)
+}
+
+// WaitRoster implements pg.Participation.
+func (p participation) WaitRoster(ctx context.Context, attempt int64) (pg.Roster, error) {
+	for {
+		p.m.mu.Lock()
+		r, ok := p.m.rosterLocked(attempt)
+		err := p.m.overLocked(attempt)
+		changed := p.m.mu.changed
+		p.m.mu.Unlock()
+		switch {
+		case err != nil:
+			return pg.Roster{}, err
+		case ok:
+			return r, nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return pg.Roster{}, fmt.Errorf("wait for the quorum of attempt %d: %w", attempt, context.Cause(ctx))
+		}
+	}
+}
+
+// ReportError implements pg.Participation.
+func (p participation) ReportError(attempt int64, err error) { p.m.opFailed(attempt, err) }
+
+// Errored implements pg.Participation.
+func (p participation) Errored(attempt int64) bool {
+	p.m.mu.Lock()
+	defer p.m.mu.Unlock()
+	return p.m.overLocked(attempt) != nil
+}
+
+// rosterLocked is the roster of an attempt whose quorum is there and settled.
+func (m *Manager) rosterLocked(number int64) (pg.Roster, bool) {
+	a := &m.mu.attempt
+	if int64(a.number) != number || !a.open || m.mu.request != nil || !m.mu.standing || !m.mu.ready {
+		return pg.Roster{}, false
+	}
+	return m.memberRosterLocked(), true
+}
+
+// memberRosterLocked says who of the group below takes part.
+func (m *Manager) memberRosterLocked() pg.Roster {
+	q := m.mu.quorum
+	r := pg.Roster{Rank: m.mu.assign.ReplicaRank, WorldSize: len(q.Members)}
+	next := 0 // both lists are sorted by replica id
+	for rank, member := range q.Members {
+		if next < len(q.Participants) && q.Participants[next] == member.ReplicaID {
+			r.Participants = append(r.Participants, rank)
+			next++
+		}
+	}
+	return r
+}
+
+// overLocked says why operations of an attempt are not worth issuing any more.
+func (m *Manager) overLocked(number int64) error {
+	a := &m.mu.attempt
+	switch {
+	case m.mu.final != nil:
+		return m.mu.final
+	case int64(a.number) != number || !a.open:
+		return fmt.Errorf("attempt %d is over", number)
+	}
+	return a.err
+}
+
+// failLocked marks the attempt under way; the first error counts.
+func (m *Manager) failLocked(err error) {
+	a := &m.mu.attempt
+	if !a.open {
+		m.log.Debug().Err(err).Msg("late error ignored")
+		return
+	}
+	if a.err != nil {
+		return
+	}
+	a.err = err
+	m.log.Warn().Err(err).Int64("step", m.mu.position.Step+1).Msg("step failed")
+	m.changedLocked()
+}
+
+// opFailed takes in the error of an operation. One of an earlier attempt marks
+// nothing. One that broke the group ends the quorum.
+func (m *Manager) opFailed(number int64, err error) {
+	m.mu.Lock()
+	if int64(m.mu.attempt.number) != number || !m.mu.attempt.open {
+		m.mu.Unlock()
+		m.log.Debug().Err(err).Msg("late error ignored")
+		return
+	}
+	m.failLocked(err)
+	id := m.mu.assign.QuorumID
+	m.mu.Unlock()
+	m.brokeWith(id, err)
+}
+
+// brokeWith ends the quorum if err is what broke its group, and accuses the
+// peer whose link broke by itself.
+func (m *Manager) brokeWith(id int64, err error) {
+	op, isOp := errors.AsType[*pg.OpError](err)
+	if isOp && op.QuorumID != id {
+		return // of an older epoch
+	}
+	m.mu.Lock()
+	ready := m.mu.ready && m.mu.assign.QuorumID == id
+	m.mu.Unlock()
+	if !ready || m.managed.Err() == nil {
+		return
+	}
+	if isOp && op.First && op.PeerID != "" {
+		m.accuse(quorum.ReplicaID(op.PeerID), id, op.Error())
+	}
+	m.fall(id, err)
+}
+
+// issued is the backend below Managed: it counts what reaches the group, gives
+// it its deadline, and forwards the rest.
+type issued struct {
+	pg.Backend
+
+	m *Manager
+}
+
+// Submit implements pg.Backend.
+func (b *issued) Submit(op *pg.Op) *pg.Work {
+	b.m.issuing(op)
+	return b.Backend.Submit(op)
+}
+
+// SetRound implements pg.Rounder for backends that know rounds.
+func (b *issued) SetRound(round int64) {
+	if r, ok := b.Backend.(pg.Rounder); ok {
+		r.SetRound(round)
+	}
+}
+
+// Unwrap implements pg.Unwrapper.
+func (b *issued) Unwrap() pg.Backend { return b.Backend }

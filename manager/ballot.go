@@ -1,0 +1,162 @@
+package manager
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/skerry-ft/skerry/internal/logkey"
+	"github.com/skerry-ft/skerry/internal/wire"
+	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/quorum"
+)
+
+// balloted is what a rank takes from the ballots to its replica's tally.
+type balloted struct {
+	vote  vote
+	cause error // why the vote is not a yes
+}
+
+// exchange makes every local check, gives this rank's ballot if its group
+// works, and judges what came. After an ok ballot this rank discards nothing by
+// itself.
+func (m *Manager) exchange(ctx context.Context, unhealed bool) (balloted, error) {
+	m.mu.Lock()
+	a, q := &m.mu.attempt, m.mu.quorum
+	b := balloted{vote: vote{Attempt: a.number}}
+	b.vote.GroupRank = m.cfg.GroupRank
+	b.vote.Step = m.mu.position.Step + 1
+	b.vote.ChangeWanted = m.mu.wanted != ""
+	if q != nil {
+		b.vote.QuorumID, b.vote.Round = q.ID, q.Round
+	}
+	usable := q != nil && m.mu.standing && m.mu.ready && m.mu.request == nil
+	switch {
+	case !usable:
+		b.cause = a.err
+		if b.cause == nil {
+			b.cause = errFallen
+		}
+		b.vote.Broken = true
+		m.mu.Unlock()
+		return b, nil
+	case a.err != nil && a.opsHere == 0 && (a.void || m.cfg.GroupWorldSize == 1 && a.ops > 0):
+		// Its operations went into a group that is gone. The others of this
+		// group know nothing of the attempt: they wait for the next one.
+		b.cause = a.err
+		b.vote.Void = true
+		m.mu.Unlock()
+		return b, nil
+	}
+	own := quorum.Ballot{
+		QuorumID: q.ID, Round: q.Round, Position: m.mu.position,
+		OK:           a.err == nil && !unhealed && len(q.Participants) >= m.cfg.MinReplicas,
+		Reduced:      a.err == nil,
+		Healed:       a.healed,
+		Unhealed:     unhealed,
+		ChangeWanted: m.mu.wanted != "" || unhealed,
+	}
+	b.cause = a.err
+	if b.cause == nil && !own.OK && !unhealed {
+		b.cause = fmt.Errorf("%w: %d, want %d", errTooFew, len(q.Participants), m.cfg.MinReplicas)
+	}
+	rank := m.mu.assign.ReplicaRank
+	m.mu.Unlock()
+	if err := m.backend.Err(); err != nil {
+		b.vote.Broken = true
+		b.cause = err
+		m.accuseFirst(err, q.ID)
+		m.fall(q.ID, err)
+		return b, nil
+	}
+	return m.ballot(ctx, b, own, rank)
+}
+
+// ballot exchanges own for the others' ballots.
+func (m *Manager) ballot(ctx context.Context, b balloted, own quorum.Ballot, rank int) (balloted, error) {
+	m.mu.Lock()
+	m.mu.attempt.sealed = true
+	m.mu.stats.Ballots++
+	if own.OK {
+		m.mu.fact = quorum.Fact{Kind: quorum.Prepared, Step: b.vote.Step, QuorumID: own.QuorumID,
+			Digests: make([]quorum.Digest, 1)}
+	}
+	patience := m.opTimeoutLocked()
+	epoch := m.mu.configured
+	m.mu.Unlock()
+	op := &pg.Op{Kind: pg.KindBallot, Ballot: wire.EncodeBallot(own), Deadline: time.Now().Add(patience)}
+	w := m.backend.Submit(op)
+	select {
+	case <-w.Done():
+	case <-ctx.Done():
+		m.managed.Abort(epoch, context.Cause(ctx))
+		<-w.Done() // the abort sees to it
+	}
+	ballots := decodeBallots(op.Ballots, own, rank)
+	digest := ballots[rank].Digest
+	judged := quorum.JudgeBallots(rank, ballots)
+	m.mu.Lock()
+	m.mu.ballots++
+	if own.OK {
+		m.mu.fact.Digests[0] = digest
+	}
+	if judged.Vote == quorum.VotePrepared && m.committedLocked(b.vote.Step, digest) {
+		judged.Vote, judged.Reason = quorum.VoteYes, "a member committed it"
+	}
+	switch judged.Vote {
+	case quorum.VoteNo:
+		m.mu.fact = quorum.Fact{}
+	case quorum.VoteBehind:
+		m.mu.fact = quorum.Fact{Kind: quorum.GaveUp, Step: b.vote.Step, QuorumID: own.QuorumID}
+	}
+	m.mu.Unlock()
+	b.vote.Vote, b.vote.Digest = judged.Vote, digest
+	b.vote.ChangeWanted = b.vote.ChangeWanted || judged.ChangeWanted
+	if err := w.Err(); err != nil {
+		b.vote.Broken = true
+		m.accuseFirst(err, own.QuorumID)
+		if b.cause == nil {
+			b.cause = err
+		}
+	}
+	if judged.Vote != quorum.VoteYes && b.cause == nil {
+		b.cause = fmt.Errorf("ballot: %s", judged.Reason)
+	}
+	if len(judged.Odd) > 0 {
+		m.log.Error().Ints("ranks", judged.Odd).Int64(logkey.Step, b.vote.Step).Msg("reduced bytes differed")
+	}
+	if ctx.Err() != nil {
+		return b, fmt.Errorf("exchange ballots: %w", context.Cause(ctx))
+	}
+	return b, nil
+}
+
+// committedLocked says whether a member's word is there that it committed this
+// step with the same bytes in this group rank.
+func (m *Manager) committedLocked(step int64, digest quorum.Digest) bool {
+	f := m.mu.committed
+	rank := m.cfg.GroupRank
+	return f != nil && f.Kind == quorum.Committed && f.Step == step && m.mu.quorum.ID == f.QuorumID &&
+		rank < len(f.Digests) && f.Digests[rank] == digest
+}
+
+// decodeBallots reads what came, by rank. What cannot be read counts as one
+// that is not ok: its sender is alive, and not one of us.
+func decodeBallots(entries []pg.BallotEntry, own quorum.Ballot, rank int) []*quorum.Ballot {
+	ballots := make([]*quorum.Ballot, max(len(entries), rank+1))
+	for i, e := range entries {
+		if !e.Here {
+			continue
+		}
+		b, err := wire.DecodeBallot(e.Payload)
+		if err != nil {
+			b = quorum.Ballot{QuorumID: own.QuorumID, Round: own.Round}
+		}
+		b.Digest = quorum.Digest{Valid: e.Digest.Valid, Sum: e.Digest.Sum}
+		ballots[i] = &b
+	}
+	if ballots[rank] == nil {
+		ballots[rank] = &own
+	}
+	return ballots
+}

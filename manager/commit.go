@@ -1,0 +1,270 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/skerry-ft/skerry/internal/logkey"
+	"github.com/skerry-ft/skerry/quorum"
+)
+
+// verdict is what became of an attempt.
+type verdict struct {
+	commit  bool
+	settled bool // by the lighthouse
+	stands  bool // the quorum goes on
+	wanted  bool // all ask for a change
+	void    bool // nobody but this replica knows of the attempt
+	cause   error
+	id      int64 // of the quorum it ran in; 0: none
+}
+
+// ShouldCommit ends a step and says whether the optimizer may apply it. All
+// replicas get the same answer for the same step.
+//
+// It waits for the collectives, the heal and the quorum, exchanges ballots with
+// the other replicas, votes with the other ranks of this one, and, if ballots
+// were lost after this rank's was given, waits for the lighthouse to settle the
+// step. Everything it waits for ends by a timeout of Timeouts, or with ctx.
+//
+// A false is not an error: the step was discarded everywhere, or was this
+// replica's alone; go on with StartQuorum. Errors end training: those of
+// StartQuorum, and ErrMaxRetries.
+func (m *Manager) ShouldCommit(ctx context.Context) (bool, error) {
+	m.progress.Add(1)
+	m.mu.Lock()
+	switch {
+	case m.mu.final != nil:
+		m.mu.Unlock()
+		return false, m.ended(ctx)
+	case !m.mu.attempt.open:
+		m.mu.Unlock()
+		return false, errors.New("manager: ShouldCommit without StartQuorum")
+	}
+	m.mu.attempt.closing = true
+	m.mu.settled = nil
+	m.mu.phase = quorum.PhaseBalloting
+	m.mu.Unlock()
+	v, err := m.decide(ctx)
+	if err == nil {
+		m.seal()
+		err = m.awaitStaging(ctx)
+	}
+	if err != nil {
+		return false, m.abandon(ctx, err)
+	}
+	return m.conclude(ctx, v)
+}
+
+// decide finds out what becomes of the attempt.
+func (m *Manager) decide(ctx context.Context) (verdict, error) {
+	if err := m.awaitQuorum(ctx); err != nil {
+		return verdict{}, err
+	}
+	if err := m.tracked.wait(ctx); err != nil {
+		return verdict{}, fmt.Errorf("wait for the step's collectives: %w", err)
+	}
+	unhealed, err := m.healBesides(ctx)
+	if err != nil {
+		return verdict{}, err
+	}
+	b, err := m.exchange(ctx, unhealed)
+	if err != nil {
+		return verdict{}, err
+	}
+	vctx, cancel := context.WithTimeoutCause(ctx, m.timeouts.Vote,
+		fmt.Errorf("no vote of all group ranks within %v: %w", m.timeouts.Vote, context.DeadlineExceeded))
+	defer cancel()
+	result, err := m.link.vote(vctx, b.vote)
+	if err != nil {
+		if isFinal(err) {
+			m.setFinal(err)
+		}
+		return verdict{}, fmt.Errorf("vote on step %d: %w", b.vote.Step, err)
+	}
+	v := verdict{
+		id: b.vote.QuorumID, stands: result.Stands, wanted: result.ChangeWanted, void: b.vote.Void, cause: b.cause,
+	}
+	switch result.Outcome {
+	case quorum.TallyCommit:
+		m.mu.Lock()
+		m.commitLocked(b.vote.Digest)
+		m.mu.Unlock()
+		v.commit = true
+	case quorum.TallyPrepared:
+		return m.settle(ctx, v)
+	case quorum.TallyAbort:
+		m.refused()
+		if v.cause == nil {
+			v.cause = errSibling
+		}
+	case quorum.TallyBehind:
+		v.wanted = true
+	}
+	return v, nil
+}
+
+// refused notes that the replica discards the step, whatever this rank had
+// promised: it was not the whole replica's promise.
+func (m *Manager) refused() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.mu.fact = quorum.Fact{}
+}
+
+// awaitQuorum waits for the request that this attempt needs. When it takes too
+// long, the attempt fails, and the request goes on.
+func (m *Manager) awaitQuorum(ctx context.Context) error {
+	timer := time.NewTimer(m.timeouts.Quorum)
+	defer timer.Stop()
+	for {
+		m.mu.Lock()
+		final, waiting := m.mu.final, m.mu.request != nil
+		changed := m.mu.changed
+		m.mu.Unlock()
+		switch {
+		case final != nil:
+			return final
+		case !waiting:
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("wait for the quorum: %w", context.Cause(ctx))
+		case <-timer.C:
+			m.ReportError(fmt.Errorf("%w: waited %v", errNoQuorum, m.timeouts.Quorum))
+			return nil
+		}
+	}
+}
+
+// healBesides loads the state that came beside the collectives; unhealed says
+// that this rank is behind and stays so.
+func (m *Manager) healBesides(ctx context.Context) (unhealed bool, err error) {
+	m.mu.Lock()
+	h, behind := m.mu.heal, m.mu.assign.Heal && m.mu.position != m.mu.assign.Max
+	usable := m.mu.standing && m.mu.ready && m.mu.request == nil
+	m.mu.Unlock()
+	if h == nil || !usable {
+		return behind, nil
+	}
+	if err := m.load(ctx, h); err != nil {
+		return true, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.mu.position != m.mu.assign.Max {
+		return true, nil
+	}
+	m.mu.attempt.healed = true
+	return false, nil
+}
+
+// commitLocked counts the step that is under way.
+func (m *Manager) commitLocked(digest quorum.Digest) {
+	q := m.mu.quorum
+	m.mu.position = quorum.Position{Cluster: q.Cluster, Step: m.mu.position.Step + 1, QuorumID: q.ID}
+	m.mu.batches += int64(m.mu.assign.Divisor)
+	m.mu.digest = digest
+	m.mu.fact, m.mu.committed = quorum.Fact{}, nil
+	m.mu.failures, m.mu.discarded = 0, 0
+	m.mu.stats.Commits++
+}
+
+// seal ends the time in which the state may be copied.
+func (m *Manager) seal() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.mu.attempt.sealed = true
+}
+
+// abandon ends an attempt whose outcome this rank will not wait for. A promise
+// stays one: it is given up, which is not the same as refused.
+func (m *Manager) abandon(ctx context.Context, err error) error {
+	m.mu.Lock()
+	if m.mu.fact.Kind == quorum.Prepared {
+		m.mu.fact.Kind = quorum.GaveUp
+	}
+	m.mu.attempt.open = false
+	m.mu.attempt.sealed = true
+	m.mu.phase = quorum.PhaseIdle
+	if r := m.mu.request; r != nil {
+		r.stopLocked(errRestarted) // what it reported is no longer so
+	}
+	final := m.mu.final
+	m.changedLocked()
+	m.mu.Unlock()
+	if final != nil {
+		return m.ended(ctx)
+	}
+	return err
+}
+
+// conclude ends the attempt.
+func (m *Manager) conclude(ctx context.Context, v verdict) (bool, error) {
+	m.mu.Lock()
+	step := m.mu.position.Step
+	healed := m.mu.attempt.healed
+	participants := m.mu.assign.Divisor
+	if !v.commit {
+		step++
+		m.mu.stats.Discards++
+		m.mu.discarded++
+		if !v.void && v.cause != nil {
+			m.mu.failures++
+		}
+	}
+	m.mu.attempt.open = false
+	m.mu.phase = quorum.PhaseIdle
+	if v.commit && healed {
+		m.mu.wanted = "a healed replica wants to take part"
+	}
+	m.mu.askNext = v.stands && (v.wanted || v.commit && m.cfg.EveryStep)
+	retries := m.mu.discarded
+	m.changedLocked()
+	m.mu.Unlock()
+	m.tellStep(v, step, participants)
+	if !v.stands && v.id != 0 {
+		cause := v.cause
+		if cause == nil {
+			cause = errFallen
+		}
+		m.fall(v.id, cause)
+	}
+	m.renew()
+	switch {
+	case v.commit:
+		return true, nil
+	case m.cfg.MaxRetries > 0 && retries >= m.cfg.MaxRetries:
+		err := fmt.Errorf("%w: %d at step %d: %w", ErrMaxRetries, retries, step, v.cause)
+		m.setFinal(err)
+		return false, err
+	}
+	return false, nil
+}
+
+// renew asks for the next quorum at once if this one has fallen, instead of at
+// the next StartQuorum.
+func (m *Manager) renew() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.mu.request == nil && !m.mu.standing && m.mu.final == nil {
+		m.requestLocked(quorum.JoinFall, StartOptions{})
+	}
+}
+
+// tellStep logs and tells of a step's end.
+func (m *Manager) tellStep(v verdict, step int64, participants int) {
+	if v.commit {
+		m.log.Debug().Int64(logkey.Step, step).Int64(logkey.QuorumID, v.id).Bool("settled", v.settled).
+			Msg("step committed")
+		m.events.emit(StepCommitted{Step: step, QuorumID: v.id, Participants: participants, Settled: v.settled})
+		return
+	}
+	m.log.Info().Err(v.cause).Int64(logkey.Step, step).Int64(logkey.QuorumID, v.id).Bool("settled", v.settled).
+		Msg("step discarded")
+	m.events.emit(StepDiscarded{Step: step, QuorumID: v.id, Settled: v.settled, Cause: v.cause})
+}

@@ -1,0 +1,92 @@
+package manager
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/skerry-ft/skerry/internal/logkey"
+	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/quorum"
+)
+
+// configure makes the group ready for the standing quorum. A quorum that only
+// got a new round keeps its group.
+func (m *Manager) configure(ctx context.Context, r *request) error {
+	m.mu.Lock()
+	q, a := m.mu.quorum, m.mu.assign
+	epoch := pg.Epoch{Cluster: q.Cluster, QuorumID: q.ID}
+	keep := m.mu.ready && m.mu.configured == epoch
+	m.mu.phase = quorum.PhaseConfiguring
+	m.mu.Unlock()
+	m.shareToken(q.Token)
+	if keep && m.managed.Err() == nil {
+		m.managed.SetRound(q.Round)
+		return m.configuredFor(r, q, 0)
+	}
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, m.timeouts.Configure)
+	defer cancel()
+	if err := m.managed.Configure(ctx, m.groupConfig(q, a)); err != nil {
+		err = fmt.Errorf("configure the group of quorum %d: %w", q.ID, err)
+		m.accuseFirst(err, q.ID)
+		m.fall(q.ID, err)
+		m.mu.Lock()
+		r.kind = quorum.JoinFall
+		m.mu.Unlock()
+		return err
+	}
+	return m.configuredFor(r, q, time.Since(began))
+}
+
+// configuredFor notes that the group is ready, unless the quorum fell
+// meanwhile.
+func (m *Manager) configuredFor(r *request, q *quorum.Quorum, took time.Duration) error {
+	m.mu.Lock()
+	m.mu.configured = pg.Epoch{Cluster: q.Cluster, QuorumID: q.ID}
+	if !m.mu.standing {
+		r.kind = quorum.JoinFall
+		m.mu.Unlock()
+		return errFallen
+	}
+	m.mu.ready = true
+	if took > 0 {
+		m.mu.stats.Reconfigures++
+		m.mu.stats.LastReconfigure = took
+	}
+	m.changedLocked()
+	m.mu.Unlock()
+	if took > 0 {
+		m.log.Info().Int64(logkey.QuorumID, q.ID).Dur(logkey.ElapsedMs, took).Msg("group configured")
+		m.events.emit(Configured{QuorumID: q.ID, Took: took})
+	}
+	return nil
+}
+
+// groupConfig says which group this rank is part of in q.
+func (m *Manager) groupConfig(q *quorum.Quorum, a quorum.Assignment) pg.Config {
+	c := pg.Config{
+		StoreAddress:   a.StoreAddress + "/" + quorum.StorePrefix(q, m.cfg.GroupRank),
+		Rank:           a.ReplicaRank,
+		Cluster:        q.Cluster,
+		QuorumID:       q.ID,
+		Round:          q.Round,
+		GroupRank:      m.cfg.GroupRank,
+		GroupWorldSize: m.cfg.GroupWorldSize,
+		Timeout:        m.timeouts.Step,
+	}
+	for _, id := range a.ReplicaIDs {
+		c.ReplicaIDs = append(c.ReplicaIDs, string(id))
+	}
+	if q.Token != (quorum.Token{}) {
+		c.Token = q.Token[:]
+	}
+	return c
+}
+
+// shareToken lets the heal transport prove and check the quorum's secret.
+func (m *Manager) shareToken(t quorum.Token) {
+	if s, ok := m.transport.(interface{ SetToken([]byte) }); ok && t != (quorum.Token{}) {
+		s.SetToken(t[:])
+	}
+}

@@ -1,0 +1,234 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/skerry-ft/skerry/checkpoint"
+	"github.com/skerry-ft/skerry/internal/logkey"
+	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
+	"github.com/skerry-ft/skerry/quorum"
+)
+
+// healing is one transfer of a state to this rank. It goes into memory of its
+// own first: the trainer may be in its forward pass, and a transfer that breaks
+// off must leave a state behind that is one.
+type healing struct {
+	position quorum.Position // of the state
+	quorumID int64
+	sources  []quorum.Peer
+	began    time.Time
+	stop     context.CancelCauseFunc
+	done     chan struct{} // closed when the fields below are set
+
+	err   error
+	state checkpoint.State
+}
+
+// finished says whether the state is there and good.
+func (h *healing) finished() bool {
+	select {
+	case <-h.done:
+		return h.err == nil
+	default:
+		return false
+	}
+}
+
+// healIfBehind fetches the state that the quorum is at, if this rank is not. A
+// rank that takes part, or whose StartQuorum waits, heals before its
+// collectives; any other beside them.
+func (m *Manager) healIfBehind(ctx context.Context, r *request) error {
+	m.mu.Lock()
+	a := m.mu.assign
+	if old := m.mu.heal; old != nil && a.Heal && old.position == a.Max && old.finished() {
+		m.mu.Unlock()
+		return nil // fetched already, for a quorum that fell
+	}
+	m.mu.heal = nil
+	if !a.Heal || r.opts.ForbidHeal {
+		m.mu.Unlock()
+		return nil
+	}
+	h := &healing{
+		position: a.Max, quorumID: a.QuorumID, sources: a.Sources, began: time.Now(), done: make(chan struct{}),
+	}
+	before := r.sync || a.ParticipantRank >= 0
+	hctx := ctx
+	if before {
+		hctx, h.stop = context.WithCancelCause(ctx)
+		m.mu.phase = quorum.PhaseHealing
+	} else {
+		// The task outlives the request.
+		stopped := make(chan error, 1)
+		h.stop = func(cause error) {
+			select {
+			case stopped <- cause:
+			default:
+			}
+		}
+		m.tasks.add(func(ctx context.Context) {
+			ctx, cancel := context.WithCancelCause(ctx)
+			defer cancel(nil)
+			go func() { // ends with the transfer
+				select {
+				case cause := <-stopped:
+					cancel(cause)
+				case <-ctx.Done():
+				}
+			}()
+			m.fetch(ctx, h)
+		})
+	}
+	m.mu.heal = h
+	m.changedLocked()
+	m.mu.Unlock()
+	if !before {
+		return nil
+	}
+	defer h.stop(nil)
+	m.fetch(hctx, h)
+	if h.err == nil {
+		return nil
+	}
+	m.dropHeal(h)
+	err := fmt.Errorf("heal: %w", h.err)
+	m.fall(h.quorumID, err)
+	m.mu.Lock()
+	r.kind = quorum.JoinFall
+	m.mu.Unlock()
+	return err
+}
+
+// fetch transfers the state, and notes what became of it.
+func (m *Manager) fetch(ctx context.Context, h *healing) {
+	var ids []string
+	for _, s := range h.sources {
+		ids = append(ids, string(s.ReplicaID))
+	}
+	m.log.Info().Int64(logkey.QuorumID, h.quorumID).Int64(logkey.Step, h.position.Step).
+		Strs("sources", ids).Msg("heal started")
+	m.events.emit(HealStarted{QuorumID: h.quorumID, Position: h.position, Sources: ids})
+	ctx, cancel := context.WithTimeout(ctx, m.timeouts.Heal)
+	defer cancel()
+	state, err := m.transfer(ctx, h)
+	took := time.Since(h.began)
+	m.mu.Lock()
+	h.state, h.err = state, err
+	close(h.done)
+	m.mu.stats.LastHeal = took
+	m.changedLocked()
+	m.mu.Unlock()
+	if err != nil {
+		m.log.Warn().Err(err).Int64(logkey.QuorumID, h.quorumID).Dur(logkey.ElapsedMs, took).Msg("heal broke off")
+		m.events.emit(HealDone{QuorumID: h.quorumID, Position: h.position, Took: took, Err: err})
+	}
+}
+
+// transfer reads the state from all donors into memory of its own.
+func (m *Manager) transfer(ctx context.Context, h *healing) (checkpoint.State, error) {
+	donors, err := m.donors(ctx, h.sources)
+	if err != nil {
+		return checkpoint.State{}, err
+	}
+	into, err := m.states.blank()
+	if err != nil {
+		return checkpoint.State{}, err
+	}
+	meta, err := m.transport.Fetch(ctx, versionOf(h.position), donors, into)
+	if err != nil {
+		return checkpoint.State{}, fmt.Errorf("fetch step %d of quorum %d: %w", h.position.Step, h.position.QuorumID, err)
+	}
+	into.Meta = meta
+	return into, nil
+}
+
+// donors asks the sources' managers where this group rank's state is served.
+func (m *Manager) donors(ctx context.Context, sources []quorum.Peer) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, m.timeouts.Call)
+	defer cancel()
+	found, errs := make([]string, len(sources)), make([]error, len(sources))
+	var wg sync.WaitGroup
+	for i, s := range sources {
+		if i >= checkpoint.MaxDonors {
+			break
+		}
+		wg.Go(func() { found[i], errs[i] = m.donor(ctx, s) })
+	}
+	wg.Wait()
+	var donors []string
+	for _, d := range found {
+		if d != "" {
+			donors = append(donors, d)
+		}
+	}
+	if len(donors) == 0 {
+		return nil, fmt.Errorf("find donors: %w", errors.Join(errs...))
+	}
+	return donors, nil
+}
+
+func (m *Manager) donor(ctx context.Context, s quorum.Peer) (string, error) {
+	conn, err := dialPeer(s.Address)
+	if err != nil {
+		return "", fmt.Errorf("dial %s at %s: %w", s.ReplicaID, s.Address, err)
+	}
+	defer conn.Close() //nolint:errcheck // nothing is lost with it
+	out, err := skerrypb.NewManagerClient(conn).CheckpointMetadata(ctx,
+		&skerrypb.CheckpointMetadataRequest{GroupRank: uint32(m.cfg.GroupRank)})
+	if err != nil {
+		return "", fmt.Errorf("ask %s at %s: %w", s.ReplicaID, s.Address, fromStatus(err))
+	}
+	return out.GetMetadata(), nil
+}
+
+// load makes the fetched state this rank's own. It runs on the trainer's
+// goroutine. An error of the transfer is not returned: the quorum falls, and
+// the next one names other sources.
+func (m *Manager) load(ctx context.Context, h *healing) error {
+	select {
+	case <-h.done:
+	case <-ctx.Done():
+		return fmt.Errorf("heal: %w", context.Cause(ctx))
+	}
+	m.dropHeal(h)
+	if h.err != nil {
+		if isFinal(h.err) {
+			m.setFinal(h.err)
+			return h.err
+		}
+		m.fall(h.quorumID, fmt.Errorf("heal: %w", h.err))
+		return nil
+	}
+	own, err := m.states.install(h.state)
+	if err != nil {
+		err = fmt.Errorf("load the state of step %d: %w", h.position.Step, err)
+		m.setFinal(err)
+		return err
+	}
+	m.mu.Lock()
+	m.mu.position, m.mu.batches, m.mu.digest = h.position, own.batches, own.digest
+	m.mu.failures = 0
+	m.mu.stats.Heals++
+	took := time.Since(h.began)
+	m.mu.stats.LastHeal = took
+	m.changedLocked()
+	m.mu.Unlock()
+	m.log.Info().Int64(logkey.QuorumID, h.quorumID).Int64(logkey.Step, h.position.Step).
+		Dur(logkey.ElapsedMs, took).Msg("healed")
+	m.events.emit(HealDone{QuorumID: h.quorumID, Position: h.position, Took: took})
+	return nil
+}
+
+// dropHeal forgets h.
+func (m *Manager) dropHeal(h *healing) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.mu.heal == h {
+		m.mu.heal = nil
+		m.changedLocked()
+	}
+}

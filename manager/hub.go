@@ -1,0 +1,153 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/skerry-ft/skerry/internal/wire"
+	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
+	"github.com/skerry-ft/skerry/quorum"
+	"github.com/skerry-ft/skerry/store"
+)
+
+// hub is what lives once per replica, in group rank 0's process: the store, the
+// manager server and its RPC listener, the session with the lighthouse.
+type hub struct {
+	store    *store.Server
+	listener net.Listener
+	rpc      *grpc.Server
+	stop     chan struct{} // closed when run ends: streams end
+	server   *server
+	session  *session
+	address  string // URL of the manager server
+}
+
+// newHub listens for the store and for RPC.
+func newHub(m *Manager) (*hub, error) {
+	host, _, err := net.SplitHostPort(m.cfg.Listen)
+	if err != nil {
+		return nil, err
+	}
+	h := &hub{stop: make(chan struct{})}
+	h.store, err = store.NewServer(store.ServerConfig{Listen: net.JoinHostPort(host, "0"), Log: m.log})
+	if err != nil {
+		return nil, fmt.Errorf("open the replica's store: %w", err)
+	}
+	h.listener, err = net.Listen("tcp", m.cfg.Listen)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("listen for the replica's ranks: %w", err), h.store.Close())
+	}
+	h.address = "http://" + advertised(h.listener.Addr().String(), m.cfg.Advertise)
+	storeAddress := advertised(h.store.Addr(), m.cfg.Advertise)
+	h.server = newServer(serverConfig{
+		replica: m.id, address: h.address, store: storeAddress, size: m.cfg.GroupWorldSize,
+		timeouts: m.timeouts, every: m.cfg.EveryStep, log: m.log,
+	})
+	h.session = newSession(sessionConfig{
+		hello: wire.Hello{
+			Job: m.cfg.Job, Address: h.address, StoreAddress: storeAddress, GroupWorldSize: m.cfg.GroupWorldSize,
+			Hello: quorum.Hello{ReplicaID: m.id, Client: quorum.KindSkerry},
+		},
+		addresses: m.cfg.Lighthouse, timeouts: m.timeouts, log: m.log,
+		beat: m.beat, notice: h.server.noticed,
+		found: func(address string) { m.events.emit(LighthouseFound{Address: address}) },
+		lost:  func(cause error) { m.events.emit(LighthouseLost{Cause: cause}) },
+	})
+	h.server.session = h.session
+	h.rpc = grpc.NewServer(wire.ServerOptions()...)
+	skerrypb.RegisterManagerServer(h.rpc, &rpcServer{server: h.server, kill: m.cfg.OnKill, stop: h.stop})
+	return h, nil
+}
+
+// advertised replaces the host of a listener's address by the one peers dial.
+func advertised(addr, host string) string {
+	_, port, err := net.SplitHostPort(addr)
+	if err != nil || host == "" {
+		return addr
+	}
+	return net.JoinHostPort(host, port)
+}
+
+// run works until ctx ends. A lighthouse that refuses us for good ends training
+// but not run: peers may still need the store and the state.
+func (h *hub) run(ctx context.Context, m *Manager) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var wg sync.WaitGroup
+	fatal := func(what string, err error) {
+		if err != nil && ctx.Err() == nil {
+			cancel(fmt.Errorf("%s: %w", what, err))
+		}
+	}
+	wg.Go(func() { fatal("serve the replica's store", h.store.Run(ctx)) })
+	wg.Go(func() { fatal("serve the replica's ranks", h.rpc.Serve(h.listener)) })
+	wg.Go(func() { fatal("join for the replica", h.server.run(ctx)) })
+	wg.Go(func() {
+		if err := h.session.run(ctx); ctx.Err() == nil {
+			m.log.Error().Err(err).Msg("lighthouse refused this replica")
+			h.server.fail(err)
+			m.setFinal(err)
+		}
+	})
+	wg.Go(func() { h.watchContact(ctx, m) })
+	<-ctx.Done()
+	close(h.stop)
+	h.rpc.Stop()
+	wg.Wait()
+	return context.Cause(ctx)
+}
+
+// watchContact gives up when the lighthouse could never be reached; later it
+// may be away for as long as it likes.
+func (h *hub) watchContact(ctx context.Context, m *Manager) {
+	timer := time.NewTimer(m.timeouts.Connect)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return
+	case <-timer.C:
+	}
+	if err := h.session.unreachable(m.timeouts.Connect); err != nil {
+		h.server.fail(err)
+		m.setFinal(err)
+	}
+}
+
+// close releases what newHub took, if run never ran.
+func (h *hub) close() error {
+	h.rpc.Stop()
+	err := h.listener.Close()
+	if errors.Is(err, net.ErrClosed) {
+		err = nil
+	}
+	return errors.Join(err, h.store.Close())
+}
+
+// dropPrefix deletes what a quorum's rendezvous left in this replica's store.
+func (h *hub) dropPrefix(ctx context.Context, q *quorum.Quorum) error {
+	prefix := fmt.Sprintf("skerry/%s/%s/%d/", q.Cluster, q.Job, q.ID)
+	_, err := h.store.Local().DeletePrefix(ctx, prefix)
+	return err
+}
+
+// beat is what the session tells the lighthouse each interval.
+func (m *Manager) beat() quorum.Beat {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	b := quorum.Beat{
+		Position: m.mu.position, Ballots: m.mu.ballots, Phase: m.mu.phase, Progress: m.progress.Load(),
+	}
+	if m.mu.quorum != nil {
+		b.QuorumID = m.mu.quorum.ID
+	}
+	if m.mu.draining != "" {
+		b.Phase = quorum.PhaseDraining
+	}
+	return b
+}

@@ -1,0 +1,66 @@
+package manager
+
+import (
+	"context"
+
+	"github.com/skerry-ft/skerry/internal/wire"
+	"github.com/skerry-ft/skerry/quorum"
+)
+
+// link is how a rank reaches its replica's server: directly in group rank 0's
+// process, by RPC from the others.
+type link interface {
+	// report hands in the rank's report and waits for an answer newer than
+	// what the rank has. When ctx ends first the report is withdrawn; the reply
+	// is then nevertheless the answer if there was one already.
+	report(ctx context.Context, r report) (reply, error)
+	// vote hands in the rank's vote and waits for the replica's decision. It is
+	// idempotent: a repeated vote gets the same decision.
+	vote(ctx context.Context, v vote) (quorum.TallyResult, error)
+	// notices calls f for each notice, one at a time, until ctx ends or the
+	// server is gone.
+	notices(ctx context.Context, f func(notice)) error
+}
+
+// report is one rank's report. Attempt counts the rank's ShouldCommits; all
+// ranks of a replica are in the same one, because a vote ends it for all.
+type report struct {
+	wire.RankReport
+	Attempt uint64
+	Void    bool // operations of the attempt were lost with the quorum that fell
+}
+
+// reply is what a report gets. Exactly one of Quorum and Unanswered is set.
+type reply struct {
+	Quorum     *quorum.Quorum
+	Void       bool // some rank lost operations of this attempt
+	Unanswered bool // the ask was withdrawn; the standing quorum goes on
+}
+
+// vote is one rank's vote on its attempt.
+type vote struct {
+	quorum.RankVote
+	Attempt uint64
+	Void    bool // no ballot was sent
+}
+
+// notice is what a server pushes to a rank: a notice of the lighthouse, or one
+// of the two of its own.
+type notice struct {
+	quorum.Notice
+	Sibling *siblingBroke // another rank broke its group
+	Hello   *rankHello    // the first one
+	Heard   bool          // the lighthouse is there again
+}
+
+type siblingBroke struct {
+	QuorumID  int64
+	GroupRank int
+	Cause     string
+}
+
+// rankHello is what a rank must know of its replica.
+type rankHello struct {
+	ReplicaID      string
+	GroupWorldSize int
+}

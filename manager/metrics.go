@@ -1,0 +1,71 @@
+package manager
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// metrics shows Stats to prometheus. It computes nothing until it is scraped.
+type metrics struct {
+	m        *Manager
+	registry prometheus.Registerer // nil: none
+	counters []counter
+	step     *prometheus.Desc
+	members  *prometheus.Desc
+}
+
+type counter struct {
+	desc  *prometheus.Desc
+	value func(Stats) float64
+}
+
+// newMetrics registers with m's registry, if there is one. Two managers of one
+// process need registries, or a wrapped one, each of its own.
+func newMetrics(m *Manager) *metrics {
+	c := &metrics{m: m, registry: m.cfg.Registry}
+	add := func(name, help string, value func(Stats) float64) {
+		c.counters = append(c.counters, counter{prometheus.NewDesc("skerry_manager_"+name, help, nil, nil), value})
+	}
+	add("joins_total", "Joins sent to the lighthouse.", func(s Stats) float64 { return float64(s.Joins) })
+	add("asks_unanswered_total", "Asks withdrawn unanswered.", func(s Stats) float64 { return float64(s.Unanswered) })
+	add("quorums_total", "Answers taken up.", func(s Stats) float64 { return float64(s.Quorums) })
+	add("reconfigures_total", "Groups configured.", func(s Stats) float64 { return float64(s.Reconfigures) })
+	add("commits_total", "Steps committed.", func(s Stats) float64 { return float64(s.Commits) })
+	add("discards_total", "Attempts of a step discarded.", func(s Stats) float64 { return float64(s.Discards) })
+	add("settled_total", "Steps settled by the lighthouse.", func(s Stats) float64 { return float64(s.Settled) })
+	add("heals_total", "States taken over.", func(s Stats) float64 { return float64(s.Heals) })
+	add("heals_served_total", "States staged for others.", func(s Stats) float64 { return float64(s.HealsServed) })
+	c.step = prometheus.NewDesc("skerry_manager_step", "Committed updates.", nil, nil)
+	c.members = prometheus.NewDesc("skerry_manager_participants", "Participants of the newest quorum.", nil, nil)
+	if c.registry != nil {
+		if err := c.registry.Register(c); err != nil {
+			m.log.Warn().Err(err).Msg("metrics not registered")
+			c.registry = nil
+		}
+	}
+	return c
+}
+
+func (c *metrics) unregister() {
+	if c.registry != nil {
+		c.registry.Unregister(c)
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (c *metrics) Describe(ch chan<- *prometheus.Desc) {
+	for _, x := range c.counters {
+		ch <- x.desc
+	}
+	ch <- c.step
+	ch <- c.members
+}
+
+// Collect implements prometheus.Collector.
+func (c *metrics) Collect(ch chan<- prometheus.Metric) {
+	stats := c.m.Stats()
+	for _, x := range c.counters {
+		ch <- prometheus.MustNewConstMetric(x.desc, prometheus.CounterValue, x.value(stats))
+	}
+	ch <- prometheus.MustNewConstMetric(c.step, prometheus.GaugeValue, float64(c.m.Step()))
+	ch <- prometheus.MustNewConstMetric(c.members, prometheus.GaugeValue, float64(c.m.NumParticipants()))
+}

@@ -1,0 +1,148 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/skerry-ft/skerry/internal/logkey"
+	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/quorum"
+)
+
+// noticed takes in what the replica's server pushes.
+func (m *Manager) noticed(n notice) {
+	switch {
+	case n.Hello != nil:
+		return // bootstrap has read it
+	case n.Sibling != nil:
+		m.fall(n.Sibling.QuorumID, fmt.Errorf("%w: group rank %d: %s", errSibling, n.Sibling.GroupRank, n.Sibling.Cause))
+		return
+	}
+	switch n.Kind {
+	case quorum.NoticeFallen:
+		m.fallen(n.Notice)
+	case quorum.NoticeLost:
+		m.log.Warn().Str(logkey.Peer, string(n.About)).Int64(logkey.QuorumID, n.QuorumID).
+			Str(logkey.Reason, n.Reason).Msg("member lost")
+		m.events.emit(PeerLost{QuorumID: n.QuorumID, ReplicaID: string(n.About), Why: n.Reason})
+		m.fall(n.QuorumID, fmt.Errorf("%w: %s: %s", errLost, n.About, n.Reason))
+	case quorum.NoticeWanted:
+		m.changeWanted(n.QuorumID, n.Reason)
+	case quorum.NoticeDrain:
+		m.drain(n.Reason)
+	case quorum.NoticeEvict:
+		m.evicted(n.Reason)
+	}
+}
+
+// fallen is told that a member joined with fall. What it committed, this rank
+// may commit too if it is prepared for it with the same bytes.
+func (m *Manager) fallen(n quorum.Notice) {
+	m.mu.Lock()
+	if n.Fact.Kind == quorum.Committed && m.mu.quorum != nil && m.mu.quorum.ID == n.QuorumID {
+		m.mu.committed = &n.Fact
+	}
+	m.mu.Unlock()
+	m.fall(n.QuorumID, fmt.Errorf("%w: %s joins the next", errFallen, n.About))
+}
+
+// changeWanted makes this rank's next ballot and vote say so.
+func (m *Manager) changeWanted(id int64, reason string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.mu.quorum == nil || m.mu.quorum.ID != id || !m.mu.standing {
+		return
+	}
+	if m.mu.wanted == "" {
+		m.mu.wanted = reason
+		if reason == "" {
+			m.mu.wanted = "the lighthouse"
+		}
+		m.log.Info().Int64(logkey.QuorumID, id).Str(logkey.Reason, reason).Msg("change wanted")
+	}
+}
+
+// evicted ends training: the others go on without this replica.
+func (m *Manager) evicted(reason string) {
+	err := fmt.Errorf("%w: %s", ErrEvicted, reason)
+	m.log.Error().Str(logkey.Reason, reason).Msg("replica evicted")
+	m.mu.Lock()
+	id := m.mu.assign.QuorumID
+	m.mu.Unlock()
+	m.fallWith(id, err, false)
+	if m.hub != nil {
+		m.hub.server.fail(err)
+	}
+	m.setFinal(err)
+}
+
+// fall ends the standing quorum, if it is quorum id: everything pending in its
+// group fails now, and the next quorum is asked for, beside the forward pass if
+// need be.
+func (m *Manager) fall(id int64, cause error) { m.fallWith(id, cause, true) }
+
+func (m *Manager) fallWith(id int64, cause error, again bool) {
+	m.mu.Lock()
+	if m.mu.quorum == nil || m.mu.quorum.ID != id || !m.mu.standing {
+		m.mu.Unlock()
+		return
+	}
+	m.mu.standing = false
+	epoch := pg.Epoch{Cluster: m.mu.quorum.Cluster, QuorumID: id}
+	step := m.mu.position.Step + 1
+	a := &m.mu.attempt
+	switch r := m.mu.request; {
+	case r != nil:
+		r.kind = quorum.JoinFall
+		r.stopLocked(errFallen)
+	case a.closing: // ShouldCommit sees to it
+	case m.blockingLocked():
+		if a.open {
+			m.failLocked(cause) // the next quorum begins with a StartQuorum that waits
+		}
+	case again && m.mu.final == nil:
+		m.requestLocked(quorum.JoinFall, a.opts)
+	}
+	if m.mu.heal != nil {
+		m.mu.heal.stop(errFallen)
+	}
+	m.changedLocked()
+	m.mu.Unlock()
+	m.log.Warn().Err(cause).Int64(logkey.QuorumID, id).Int64(logkey.Step, step).Msg("quorum fell")
+	m.managed.Abort(epoch, cause)
+	m.events.emit(GroupBroken{QuorumID: id, Step: step, Cause: cause})
+}
+
+// accuse tells the lighthouse who broke this rank's group.
+func (m *Manager) accuse(whom quorum.ReplicaID, id int64, evidence string) {
+	a := quorum.Accusation{By: m.id, Against: whom, QuorumID: id, Evidence: evidence}
+	m.mu.Lock()
+	if !slices.Contains(m.mu.accusations, a) && len(m.mu.accusations) < maxAccusations {
+		m.mu.accusations = append(m.mu.accusations, a)
+	}
+	m.mu.Unlock()
+	m.log.Warn().Str(logkey.Peer, string(whom)).Int64(logkey.QuorumID, id).Msg("peer accused")
+	m.events.emit(PeerLost{QuorumID: id, ReplicaID: string(whom), Why: evidence})
+	if m.hub != nil {
+		m.hub.session.accuse(a)
+	}
+}
+
+// maxAccusations bounds what one rank says about one quorum: one per member
+// would do.
+const maxAccusations = 64
+
+// accuseFirst accuses if err says that a peer's link broke by itself.
+func (m *Manager) accuseFirst(err error, id int64) {
+	op, ok := errors.AsType[*pg.OpError](err)
+	if ok && op.First && op.PeerID != "" && op.QuorumID == id {
+		m.accuse(quorum.ReplicaID(op.PeerID), id, op.Error())
+	}
+}
+
+// listen passes notices on until ctx ends.
+func (m *Manager) listen(ctx context.Context) error {
+	return m.link.notices(ctx, m.noticed)
+}

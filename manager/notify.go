@@ -1,0 +1,122 @@
+package manager
+
+import (
+	"context"
+	"sync"
+
+	"github.com/skerry-ft/skerry/quorum"
+)
+
+// maxQueued bounds what waits for one slow rank. Notices about one quorum are
+// few; a rank that is this far behind has its deadlines.
+const maxQueued = 256
+
+// subscriber is one rank's queue of notices.
+type subscriber struct {
+	rank int
+	wake chan struct{} // capacity 1
+
+	mu struct {
+		sync.Mutex
+
+		queue []notice
+	}
+}
+
+func (s *subscriber) add(n notice) {
+	s.mu.Lock()
+	if len(s.mu.queue) < maxQueued {
+		s.mu.queue = append(s.mu.queue, n)
+	}
+	s.mu.Unlock()
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (s *subscriber) take() []notice {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q := s.mu.queue
+	s.mu.queue = nil
+	return q
+}
+
+// push queues n for all ranks but one (-1: none).
+func (s *server) push(n notice, except int) {
+	s.mu.Lock()
+	subscribers := s.mu.subscribers
+	s.mu.Unlock()
+	for _, sub := range subscribers {
+		if sub.rank != except {
+			sub.add(n)
+		}
+	}
+}
+
+// noticed passes a notice of the lighthouse on to all ranks.
+func (s *server) noticed(n quorum.Notice) { s.push(notice{Notice: n}, -1) }
+
+// subscribe calls f for each notice to rank, one at a time, until ctx ends or f
+// fails.
+func (s *server) subscribe(ctx context.Context, rank int, f func(notice) error) error {
+	sub := &subscriber{rank: rank, wake: make(chan struct{}, 1)}
+	sub.add(notice{Hello: &rankHello{ReplicaID: string(s.replica), GroupWorldSize: s.size}})
+	s.mu.Lock()
+	// Copied, so that push may walk the list unlocked.
+	s.mu.subscribers = append(append([]*subscriber(nil), s.mu.subscribers...), sub)
+	s.mu.Unlock()
+	defer s.unsubscribe(sub)
+	for {
+		for _, n := range sub.take() {
+			if err := f(n); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-sub.wake:
+		}
+	}
+}
+
+func (s *server) unsubscribe(gone *subscriber) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var rest []*subscriber
+	for _, sub := range s.mu.subscribers {
+		if sub != gone {
+			rest = append(rest, sub)
+		}
+	}
+	s.mu.subscribers = rest
+}
+
+// direct is group rank 0's link to the server in its own process.
+type direct struct {
+	server *server
+}
+
+func (d direct) report(ctx context.Context, r report) (reply, error) { return d.server.report(ctx, r) }
+
+func (d direct) vote(ctx context.Context, v vote) (quorum.TallyResult, error) {
+	return d.server.vote(ctx, v)
+}
+
+func (d direct) notices(ctx context.Context, f func(notice)) error {
+	return d.server.subscribe(ctx, 0, func(n notice) error {
+		f(n)
+		return nil
+	})
+}
+
+// vote implements link: a rank whose group broke also makes its siblings abort,
+// so that they vote soon.
+func (s *server) vote(ctx context.Context, v vote) (quorum.TallyResult, error) {
+	if v.Broken {
+		s.tellSiblings(v.GroupRank, v.QuorumID, "its group broke")
+	}
+	return s.votes.vote(ctx, v)
+}

@@ -1,0 +1,267 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/skerry-ft/skerry/checkpoint"
+	"github.com/skerry-ft/skerry/internal/logkey"
+	"github.com/skerry-ft/skerry/internal/wire"
+	"github.com/skerry-ft/skerry/quorum"
+)
+
+// request is the wish for another quorum, from the moment it is needed until
+// the group is ready. There is at most one. Its goroutine reports, takes up the
+// answer, configures and heals, and starts over when the quorum falls again
+// meanwhile. All fields are guarded by Manager.mu.
+type request struct {
+	kind  quorum.JoinKind
+	opts  StartOptions
+	sync  bool // StartQuorum waits: a heal comes before the collectives
+	began time.Time
+	stop  context.CancelCauseFunc // ends the round under way; nil between two
+}
+
+// errRestarted ends a round whose wish has changed.
+var errRestarted = errors.New("wish changed")
+
+// Pauses between the rounds of a request that keeps failing.
+const (
+	firstPause = 20 * time.Millisecond
+	maxPause   = time.Second
+)
+
+// stopLocked ends the round under way.
+func (r *request) stopLocked(cause error) {
+	if r.stop != nil {
+		r.stop(cause)
+	}
+}
+
+// requestLocked starts a request.
+func (m *Manager) requestLocked(kind quorum.JoinKind, o StartOptions) {
+	r := &request{kind: kind, opts: o, sync: m.blockingLocked(), began: time.Now()}
+	m.mu.request = r
+	m.changedLocked()
+	m.tasks.add(func(ctx context.Context) { m.pursue(ctx, r) })
+}
+
+// pursue works a request until the group is ready or training has ended.
+func (m *Manager) pursue(ctx context.Context, r *request) {
+	defer func() {
+		m.mu.Lock()
+		m.mu.request = nil
+		m.changedLocked()
+		m.mu.Unlock()
+	}()
+	select {
+	case <-m.linked:
+	case <-ctx.Done():
+		return
+	}
+	for pause := time.Duration(0); ; pause = min(max(firstPause, 2*pause), maxPause) {
+		rctx, cancel := context.WithCancelCause(ctx)
+		m.mu.Lock()
+		r.stop = cancel
+		m.mu.Unlock()
+		err := m.round(rctx, r)
+		m.mu.Lock()
+		r.stop = nil
+		m.mu.Unlock()
+		cancel(nil)
+		switch {
+		case err == nil, ctx.Err() != nil:
+			return
+		case isFinal(err):
+			m.setFinal(err)
+			return
+		case errors.Is(err, errFallen), errors.Is(err, errRestarted):
+			m.log.Debug().Err(err).Msg("request started over")
+			pause = 0 // the next failure pauses again
+			continue
+		}
+		m.log.Warn().Err(err).Msg("quorum not taken up")
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+	}
+}
+
+// isFinal says whether training cannot go on after err.
+func isFinal(err error) bool {
+	for _, sentinel := range []error{ErrDrained, ErrEvicted, ErrRefused, ErrUnreachable, ErrClosed} {
+		if errors.Is(err, sentinel) {
+			return true
+		}
+	}
+	_, mismatch := errors.AsType[*checkpoint.MismatchError](err)
+	return mismatch
+}
+
+// round reports once, and takes up what comes of it.
+func (m *Manager) round(ctx context.Context, r *request) error {
+	rep := m.reportFor(r)
+	got, err := m.link.report(ctx, rep)
+	if err != nil {
+		return err
+	}
+	if got.Unanswered {
+		return m.unanswered(r)
+	}
+	if err := m.accept(r, got, rep.Attempt); err != nil {
+		return err
+	}
+	if err := m.configure(ctx, r); err != nil {
+		return err
+	}
+	return m.healIfBehind(ctx, r)
+}
+
+// reportFor says what this rank knows now.
+func (m *Manager) reportFor(r *request) report {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	a := &m.mu.attempt
+	rep := report{Attempt: a.number, Void: a.open && !a.sealed && (a.ops > 0 || a.err != nil)}
+	if !a.open {
+		rep.Attempt++
+	}
+	if m.mu.phase != quorum.PhaseSettling {
+		m.mu.phase = quorum.PhaseJoining
+	}
+	rep.RankReport = wire.RankReport{
+		GroupRank:          m.cfg.GroupRank,
+		Kind:               r.kind,
+		Position:           m.mu.position,
+		HaveQuorumID:       m.mu.haveID,
+		HaveRound:          m.mu.haveRound,
+		LastDigest:         m.mu.digest,
+		CheckpointMetadata: m.transport.Metadata(),
+		ShrinkOnly:         r.opts.ShrinkOnly,
+		InitSync:           !m.cfg.NoInitSync,
+		Sync:               r.sync && !r.opts.ForbidHeal,
+		FixedWorldSize:     m.cfg.FixedWorldSize,
+		CommitFailures:     m.mu.failures,
+		Accusations:        m.mu.accusations,
+	}
+	if r.kind == quorum.JoinFall && m.mu.quorum != nil {
+		// The group of a quorum that fell is broken, or will be: the next one
+		// needs a new id, whatever became of its steps.
+		rep.CommitFailures = max(rep.CommitFailures, 1)
+		rep.Fact = m.factLocked()
+	}
+	return rep
+}
+
+// factLocked is this rank's word on the step under way.
+func (m *Manager) factLocked() quorum.Fact {
+	if m.mu.fact.Kind != quorum.NoFact {
+		return m.mu.fact
+	}
+	return quorum.Fact{Kind: quorum.Refused, Step: m.mu.position.Step + 1, QuorumID: m.mu.quorum.ID}
+}
+
+// unanswered goes on with the standing quorum, if it still stands.
+func (m *Manager) unanswered(r *request) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.mu.standing || !m.mu.ready {
+		r.kind = quorum.JoinFall
+		return errFallen
+	}
+	return nil
+}
+
+// accept takes up an answer: it settles the step that was under way, and makes
+// the answer the standing quorum.
+func (m *Manager) accept(r *request, got reply, number uint64) error {
+	q := got.Quorum
+	a, err := quorum.Assign(q, m.id, m.cfg.GroupRank)
+	m.mu.Lock()
+	m.mu.haveID, m.mu.haveRound = q.ID, q.Round
+	if err != nil {
+		m.mu.Unlock()
+		return fmt.Errorf("take up quorum %d: %w", q.ID, err)
+	}
+	forward := m.settleLocked(a)
+	if got.Void && m.mu.attempt.open && m.mu.attempt.number == number {
+		m.mu.attempt.void = true
+		m.failLocked(errVoid)
+	}
+	fresh := m.mu.quorum == nil || m.mu.quorum.ID != q.ID || m.mu.quorum.Cluster != q.Cluster
+	old := m.mu.quorum
+	m.mu.quorum, m.mu.assign = q, a
+	m.mu.standing = true
+	m.mu.fact, m.mu.committed, m.mu.accusations = quorum.Fact{}, nil, nil
+	m.mu.wanted = ""
+	if fresh {
+		m.mu.ready, m.mu.ballots, m.mu.attempt.opsHere = false, 0, 0
+	}
+	var wrong error
+	if !a.Heal && a.Position != m.mu.position {
+		// The lighthouse counts on a state that this rank does not hold, say
+		// because it had given a prepared step up.
+		wrong = fmt.Errorf("quorum %d has this replica at step %d of quorum %d, it is at step %d of quorum %d: %w",
+			q.ID, a.Position.Step, a.Position.QuorumID, m.mu.position.Step, m.mu.position.QuorumID, errFallen)
+		m.mu.standing = false
+		r.kind = quorum.JoinFall
+	}
+	m.mu.stageNext = a.Donor && len(a.Healing) > 0
+	m.unstageLocked()
+	m.mu.stats.Quorums++
+	m.mu.stats.LastJoin = time.Since(r.began)
+	took := m.mu.stats.LastJoin
+	m.changedLocked()
+	m.mu.Unlock()
+	m.tellFormed(q, a, forward, took)
+	if fresh && old != nil && m.hub != nil {
+		m.tasks.add(func(ctx context.Context) {
+			if err := m.hub.dropPrefix(ctx, old); err != nil {
+				m.log.Debug().Err(err).Msg("old store prefix kept")
+			}
+		})
+	}
+	if wrong == nil {
+		m.stage()
+	}
+	return wrong
+}
+
+// settleLocked learns what became of a prepared step, and rolls it forward if
+// the answer does; it says whether it did.
+func (m *Manager) settleLocked(a quorum.Assignment) bool {
+	f := m.mu.fact
+	if f.Kind != quorum.Prepared {
+		return false
+	}
+	want := quorum.Position{Cluster: m.mu.quorum.Cluster, Step: f.Step, QuorumID: f.QuorumID}
+	forward := a.Position == want
+	m.mu.settled = &forward
+	m.mu.stats.Settled++
+	if forward {
+		m.mu.stats.RolledForward++
+		m.commitLocked(f.Digests[0])
+	}
+	return forward
+}
+
+// tellFormed logs and tells of an answer.
+func (m *Manager) tellFormed(q *quorum.Quorum, a quorum.Assignment, forward bool, took time.Duration) {
+	e := QuorumFormed{
+		QuorumID: q.ID, Round: q.Round, Participants: a.Divisor, ReplicaRank: a.ReplicaRank,
+		ParticipantRank: a.ParticipantRank, Settled: q.Settlement.Outcome, Reason: q.Reason, Took: took,
+	}
+	for _, id := range a.ReplicaIDs {
+		e.Members = append(e.Members, string(id))
+	}
+	m.log.Info().Int64(logkey.QuorumID, q.ID).Int64(logkey.Round, q.Round).
+		Strs(logkey.Members, e.Members).Int("participants", a.Divisor).
+		Int(logkey.ReplicaRank, a.ReplicaRank).Int64(logkey.Step, a.Position.Step).
+		Bool("heals", a.Heal).Bool("rolled_forward", forward).
+		Str(logkey.Reason, q.Reason).Dur(logkey.ElapsedMs, took).Msg("quorum formed")
+	m.events.emit(e)
+}

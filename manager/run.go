@@ -1,0 +1,185 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/skerry-ft/skerry/internal/logkey"
+	"github.com/skerry-ft/skerry/quorum"
+	"github.com/skerry-ft/skerry/store"
+)
+
+// Run works until ctx ends or Close is called; every goroutine of the Manager
+// belongs to it and has ended when it returns. It returns nil after Close, and
+// the cause otherwise. Call it once.
+func (m *Manager) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stopped := make(chan struct{})
+	m.mu.Lock()
+	if m.mu.running || m.mu.final != nil {
+		err := m.mu.final
+		m.mu.Unlock()
+		return errors.Join(errors.New("manager: Run was called before, or after Close"), err)
+	}
+	m.mu.running, m.mu.cancel, m.mu.stopped = true, cancel, stopped
+	m.mu.Unlock()
+	defer close(stopped)
+	m.logConfig()
+	var wg sync.WaitGroup
+	fatal := func(err error) {
+		if err != nil && ctx.Err() == nil {
+			cancel(err)
+		}
+	}
+	if m.hub != nil {
+		wg.Go(func() { fatal(m.hub.run(ctx, m)) })
+	}
+	if r, ok := m.transport.(interface{ Run(context.Context) error }); ok {
+		wg.Go(func() { fatal(r.Run(ctx)) })
+	}
+	wg.Go(func() { m.tasks.run(ctx) })
+	wg.Go(func() { fatal(m.connect(ctx)) })
+	<-ctx.Done()
+	cause := context.Cause(ctx)
+	m.setFinal(ErrClosed)
+	closed := m.closeParts()
+	wg.Wait()
+	if errors.Is(cause, ErrClosed) {
+		return closed
+	}
+	return errors.Join(cause, closed)
+}
+
+// closeParts releases what New took, in this order: the group, so that pending
+// collectives fail; the state's server; the metrics.
+func (m *Manager) closeParts() error {
+	m.metrics.unregister()
+	return errors.Join(m.tracked.Close(), m.transport.Close())
+}
+
+// Close says goodbye to the lighthouse, ends Run, waits for it, and releases
+// everything: pending collectives fail with pg.ErrClosed, StartQuorum and
+// ShouldCommit return ErrClosed. Safe to call twice, and without Run.
+func (m *Manager) Close() error {
+	m.mu.Lock()
+	running, cancel, stopped := m.mu.running, m.mu.cancel, m.mu.stopped
+	closing := m.mu.closing
+	m.mu.closing = true
+	m.mu.Unlock()
+	if running {
+		m.sayGoodbye()
+		cancel(ErrClosed)
+		<-stopped
+		return nil
+	}
+	m.setFinal(ErrClosed)
+	if closing {
+		return nil
+	}
+	err := m.closeParts()
+	if m.hub != nil {
+		err = errors.Join(err, m.hub.close())
+	}
+	return err
+}
+
+// goodbyePatience bounds how long Close waits for its last word to be sent;
+// without it the lighthouse finds out by the broken stream.
+const goodbyePatience = 200 * time.Millisecond
+
+func (m *Manager) sayGoodbye() {
+	if m.hub == nil {
+		return
+	}
+	m.hub.session.leave(goodbyePatience)
+}
+
+// Names under which group rank 0 publishes itself in the group's store, as
+// torchft does.
+const (
+	keyManager = "manager_addr"
+	keyReplica = "replica_id"
+)
+
+// connect finds the replica's server and listens to it.
+func (m *Manager) connect(ctx context.Context) error {
+	if m.hub != nil {
+		if err := m.publish(ctx); err != nil {
+			return err
+		}
+		m.link = direct{m.hub.server}
+	} else {
+		far, err := m.discover(ctx)
+		if err != nil {
+			return err
+		}
+		defer far.close() //nolint:errcheck // nothing is lost with it
+		m.link = far
+	}
+	close(m.linked)
+	if err := m.listen(ctx); ctx.Err() == nil {
+		return fmt.Errorf("listen to the replica's manager: %w", err)
+	}
+	return nil
+}
+
+// publish tells the other ranks where this one is.
+func (m *Manager) publish(ctx context.Context) error {
+	if m.cfg.GroupWorldSize == 1 {
+		return nil
+	}
+	s, err := m.openGroupStore(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.Close() //nolint:errcheck // nothing is lost with it
+	err = s.MultiSet(ctx, []string{keyManager, keyReplica}, [][]byte{[]byte(m.hub.address), []byte(m.id)})
+	if err != nil {
+		return fmt.Errorf("publish the manager in the group store %s: %w", m.cfg.GroupStore, err)
+	}
+	return nil
+}
+
+// discover finds group rank 0.
+func (m *Manager) discover(ctx context.Context) (*remote, error) {
+	s, err := m.openGroupStore(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close() //nolint:errcheck // nothing is lost with it
+	values, err := s.MultiGet(ctx, []string{keyManager, keyReplica})
+	if err != nil {
+		return nil, fmt.Errorf("find group rank 0 in the group store %s: %w", m.cfg.GroupStore, err)
+	}
+	m.id = quorum.ReplicaID(values[1])
+	m.log = m.log.With().Str(logkey.ReplicaID, string(m.id)).Logger()
+	return newRemote(string(values[0]), m.cfg.GroupRank, m.timeouts)
+}
+
+func (m *Manager) openGroupStore(ctx context.Context) (store.Store, error) {
+	dctx, cancel := context.WithTimeout(ctx, m.timeouts.Connect)
+	defer cancel()
+	s, err := store.Open(dctx, m.cfg.GroupStore, store.ClientConfig{Timeout: m.timeouts.Connect})
+	if err != nil {
+		return nil, fmt.Errorf("open the group store %s: %w", m.cfg.GroupStore, err)
+	}
+	return s, nil
+}
+
+// logConfig shows the configuration in force, once.
+func (m *Manager) logConfig() {
+	t := m.timeouts
+	e := m.log.Info().Str(logkey.Job, m.cfg.Job).Int("group_world_size", m.cfg.GroupWorldSize).
+		Strs("lighthouse", m.cfg.Lighthouse).Int("min_replicas", m.cfg.MinReplicas).
+		Int("fixed_world_size", m.cfg.FixedWorldSize).Bool("sync", m.cfg.Sync).Bool("every_step", m.cfg.EveryStep)
+	if m.hub != nil {
+		e = e.Str(logkey.Addr, m.hub.address)
+	}
+	e.Dur("step_ms", t.Step).Dur("heal_ms", t.Heal).Dur("quorum_ms", t.Quorum).Dur("settle_ms", t.Settle).
+		Dur("vote_ms", t.Vote).Dur("configure_ms", t.Configure).Dur("connect_ms", t.Connect).Dur("dial_ms", t.Dial).
+		Dur("call_ms", t.Call).Dur("drain_ms", t.Drain).Dur("linger_ms", t.Linger).Msg("manager started")
+}

@@ -1,0 +1,424 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/skerry-ft/skerry/internal/logkey"
+	"github.com/skerry-ft/skerry/internal/wire"
+	"github.com/skerry-ft/skerry/quorum"
+)
+
+// server is one replica's side towards the lighthouse, in group rank 0's
+// process: it gathers the ranks' reports into one join, and their votes into
+// one decision. Safe for concurrent use.
+type server struct {
+	replica  quorum.ReplicaID
+	address  string // URL of the manager server
+	store    string // host:port of the replica's store
+	size     int    // group world size
+	session  *session
+	timeouts Timeouts
+	every    bool // EveryStep: an ask waits for its answer
+	log      zerolog.Logger
+	wake     chan struct{} // capacity 1: the reports have changed
+
+	mu struct {
+		sync.Mutex
+
+		pending     []*pendingReport // by group rank; nil: none
+		newest      *quorum.Quorum
+		answered    uint64 // the attempt whose reports newest answered
+		void        uint64 // the newest attempt that is void for all
+		final       error  // every report gets this
+		changed     uint64 // counts changes of pending, for join to notice
+		subscribers []*subscriber
+		metadata    []string // of the checkpoint transports, by group rank
+		unanswered  uint64   // asks withdrawn
+		muted       uint64   // session generation+1 in which an ask went unanswered
+		mutedUntil  time.Time
+	}
+	votes *barrier
+}
+
+// pendingReport waits for its reply.
+type pendingReport struct {
+	report report
+	result chan reportResult // capacity 1
+}
+
+type reportResult struct {
+	reply reply
+	err   error
+}
+
+// Pauses between joins that the lighthouse refuses for now, and after an ask
+// that nobody answered, in heartbeat timeouts.
+const (
+	refusedPause  = 200 * time.Millisecond
+	mutedTimeouts = 10
+)
+
+func newServer(cfg serverConfig) *server {
+	s := &server{
+		replica: cfg.replica, address: cfg.address, store: cfg.store, size: cfg.size,
+		timeouts: cfg.timeouts, every: cfg.every, log: cfg.log,
+		wake: make(chan struct{}, 1),
+	}
+	s.mu.pending = make([]*pendingReport, cfg.size)
+	s.mu.metadata = make([]string, cfg.size)
+	s.votes = newBarrier(cfg.size)
+	return s
+}
+
+// serverConfig is what newServer needs.
+type serverConfig struct {
+	replica        quorum.ReplicaID
+	address, store string
+	size           int
+	timeouts       Timeouts
+	every          bool
+	log            zerolog.Logger
+}
+
+// report implements link.
+func (s *server) report(ctx context.Context, r report) (reply, error) {
+	p := &pendingReport{report: r, result: make(chan reportResult, 1)}
+	s.mu.Lock()
+	s.mu.metadata[r.GroupRank] = r.CheckpointMetadata
+	if done, result := s.knownLocked(r); done {
+		s.mu.Unlock()
+		return result.reply, result.err
+	}
+	if old := s.mu.pending[r.GroupRank]; old != nil {
+		old.result <- reportResult{err: errWithdrawn} // superseded by a newer report
+	}
+	s.mu.pending[r.GroupRank] = p
+	s.touchLocked()
+	s.mu.Unlock()
+	if r.Kind == quorum.JoinFall {
+		s.tellSiblings(r.GroupRank, r.HaveQuorumID, "it joins")
+	}
+	select {
+	case res := <-p.result:
+		return res.reply, res.err
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	if s.mu.pending[r.GroupRank] != p { // answered in this very moment
+		s.mu.Unlock()
+		res := <-p.result
+		return res.reply, res.err
+	}
+	s.mu.pending[r.GroupRank] = nil
+	s.touchLocked()
+	s.mu.Unlock()
+	return reply{}, fmt.Errorf("wait for a quorum: %w", context.Cause(ctx))
+}
+
+// withdraw takes back a rank's report whose caller is remote and gave up. If it
+// was answered, the answer stands, and is returned.
+func (s *server) withdraw(r report) reply {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p := s.mu.pending[r.GroupRank]; p != nil {
+		s.mu.pending[r.GroupRank] = nil
+		p.result <- reportResult{err: errWithdrawn}
+		s.touchLocked()
+	}
+	if _, result := s.knownLocked(r); result.reply.Quorum != nil {
+		return result.reply
+	}
+	return reply{Unanswered: true}
+}
+
+// knownLocked replies at once if it can: with the refusal that is final, or
+// with an answer that this rank has not had.
+func (s *server) knownLocked(r report) (bool, reportResult) {
+	if s.mu.final != nil {
+		return true, reportResult{err: s.mu.final}
+	}
+	q := s.mu.newest
+	if q == nil {
+		return false, reportResult{}
+	}
+	newer := q.ID > r.HaveQuorumID || q.ID == r.HaveQuorumID && q.Round > r.HaveRound
+	if newer || r.Kind == quorum.JoinAsk && s.mu.answered == r.Attempt {
+		return true, reportResult{reply: reply{Quorum: q, Void: r.Attempt == s.mu.void}}
+	}
+	return false, reportResult{}
+}
+
+// touchLocked wakes the joining loop.
+func (s *server) touchLocked() {
+	s.mu.changed++
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run joins whenever every rank has reported, until ctx ends.
+func (s *server) run(ctx context.Context) error {
+	for {
+		reports, number := s.complete()
+		if reports == nil {
+			select {
+			case <-ctx.Done():
+				s.fail(ErrClosed)
+				return context.Cause(ctx)
+			case <-s.wake:
+			}
+			continue
+		}
+		s.joinOnce(ctx, reports, number)
+	}
+}
+
+// complete returns all ranks' reports once they are there.
+func (s *server) complete() (reports []*pendingReport, number uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if slices.Contains(s.mu.pending, nil) {
+		return nil, 0
+	}
+	return slices.Clone(s.mu.pending), s.mu.changed
+}
+
+// joinOnce makes one join of the reports and delivers what becomes of it. A
+// report that changes or is withdrawn meanwhile ends the join.
+func (s *server) joinOnce(ctx context.Context, reports []*pendingReport, number uint64) {
+	join, err := s.merge(reports)
+	if err != nil {
+		s.deliver(reports, nil, err)
+		return
+	}
+	ask := join.Kind == quorum.JoinAsk && !s.every
+	if ask && !s.mayAsk() {
+		s.deliver(reports, nil, errUnanswered)
+		return
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if ask {
+		timer := time.AfterFunc(s.session.timing().HeartbeatTimeout, func() { cancel(errUnanswered) })
+		defer timer.Stop()
+	}
+	watch := make(chan struct{})
+	go func() { // ends with the join
+		defer close(watch)
+		s.watch(ctx, number, cancel)
+	}()
+	q, err := s.session.join(ctx, join)
+	cancel(nil)
+	<-watch
+	s.joined(ctx, reports, q, err)
+}
+
+// watch cancels the join when the reports are no longer those it was made of.
+func (s *server) watch(ctx context.Context, number uint64, cancel context.CancelCauseFunc) {
+	for {
+		s.mu.Lock()
+		changed := s.mu.changed != number
+		s.mu.Unlock()
+		if changed {
+			cancel(errWithdrawn)
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.wake:
+		}
+	}
+}
+
+// joined hands the outcome of a join to the ranks.
+func (s *server) joined(ctx context.Context, reports []*pendingReport, q quorum.Quorum, err error) {
+	switch {
+	case err == nil:
+		s.deliver(reports, &q, nil)
+	case errors.Is(err, errUnanswered):
+		s.mute()
+		s.log.Info().Msg("ask withdrawn unanswered")
+		s.deliver(reports, nil, errUnanswered)
+	case errors.Is(err, errWithdrawn):
+		// Whoever took his report back knows; the others wait on.
+	case errors.Is(err, ErrRefused), errors.Is(err, ErrEvicted), errors.Is(err, ErrDrained):
+		s.log.Error().Err(err).Msg("join refused")
+		s.fail(err)
+	default: // refused for now
+		s.log.Warn().Err(err).Msg("join refused for now")
+		select {
+		case <-ctx.Done():
+		case <-time.After(refusedPause):
+		}
+	}
+}
+
+// deliver replies to all reports: with an answer, or with an error.
+func (s *server) deliver(reports []*pendingReport, q *quorum.Quorum, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if q != nil {
+		s.mu.newest = q
+		s.mu.answered = reports[0].report.Attempt
+		for _, p := range reports {
+			if p.report.Void {
+				s.mu.void = max(s.mu.void, p.report.Attempt)
+			}
+		}
+	}
+	for i, p := range reports {
+		if s.mu.pending[i] != p {
+			s.overtakenLocked(i)
+			continue
+		}
+		s.mu.pending[i] = nil
+		switch {
+		case q != nil:
+			p.result <- reportResult{reply: reply{Quorum: q, Void: p.report.Attempt == s.mu.void}}
+		case errors.Is(err, errUnanswered):
+			p.result <- reportResult{reply: reply{Unanswered: true}}
+		default:
+			p.result <- reportResult{err: err}
+		}
+	}
+	s.mu.changed++
+}
+
+// overtakenLocked replies to a report that replaced the one that was just
+// answered; one that was withdrawn comes again and gets the answer then.
+func (s *server) overtakenLocked(rank int) {
+	p := s.mu.pending[rank]
+	if p == nil {
+		return
+	}
+	if done, result := s.knownLocked(p.report); done {
+		s.mu.pending[rank] = nil
+		p.result <- result
+	}
+}
+
+// fail gives err to every report from now on.
+func (s *server) fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.final == nil {
+		s.mu.final = err
+	}
+	for i, p := range s.mu.pending {
+		if p != nil {
+			p.result <- reportResult{err: err}
+			s.mu.pending[i] = nil
+		}
+	}
+	s.votes.close(err)
+}
+
+// mayAsk says whether asking makes sense: somebody listens, and the last ask
+// was answered, or the lighthouse has been heard anew since.
+func (s *server) mayAsk() bool {
+	open, generation := s.session.heard()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return open && (s.mu.muted != generation+1 || time.Now().After(s.mu.mutedUntil))
+}
+
+func (s *server) mute() {
+	_, generation := s.session.heard()
+	timeout := s.session.timing().HeartbeatTimeout
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.unanswered++
+	s.mu.muted, s.mu.mutedUntil = generation+1, time.Now().Add(mutedTimeouts*timeout)
+}
+
+// unansweredAsks counts the asks that were withdrawn.
+func (s *server) unansweredAsks() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.unanswered
+}
+
+// merge makes one join of all ranks' reports.
+func (s *server) merge(reports []*pendingReport) (quorum.Join, error) {
+	first := reports[0].report
+	j := quorum.Join{
+		Member: quorum.Member{
+			ReplicaID: s.replica, Address: s.address, StoreAddress: s.store, GroupWorldSize: s.size,
+			Position: first.Position, InitSync: true, Sync: true, FixedWorldSize: first.FixedWorldSize,
+		},
+		Client: quorum.KindSkerry,
+		Kind:   first.Kind,
+		Fact:   first.Fact,
+	}
+	j.LastDigests = make([]quorum.Digest, len(reports))
+	j.Fact.Digests = make([]quorum.Digest, len(reports))
+	for rank, p := range reports {
+		r := p.report
+		if r.FixedWorldSize != first.FixedWorldSize {
+			return j, fmt.Errorf("group ranks 0 and %d: FixedWorldSize = %d and %d, want the same",
+				rank, first.FixedWorldSize, r.FixedWorldSize)
+		}
+		m := &j.Member
+		m.ShrinkOnly = m.ShrinkOnly || r.ShrinkOnly
+		m.InitSync = m.InitSync && r.InitSync
+		m.Sync = m.Sync && r.Sync
+		m.CommitFailures = max(m.CommitFailures, r.CommitFailures)
+		if r.Position != first.Position {
+			m.Position = quorum.Position{} // heals, and is never a donor
+		}
+		if r.Kind == quorum.JoinFall {
+			j.Kind = quorum.JoinFall
+		}
+		j.LastDigests[rank] = r.LastDigest
+		j.Fact = mergeFact(j.Fact, r.Fact, rank)
+		j.Accusations = append(j.Accusations, r.Accusations...)
+	}
+	if j.Fact.Kind != quorum.Committed && j.Fact.Kind != quorum.Prepared {
+		j.Fact.Digests = nil
+	}
+	if j.Member.Position.Step == 0 {
+		j.LastDigests = nil
+	}
+	if len(j.Accusations) > wire.MaxAccusations {
+		j.Accusations = j.Accusations[:wire.MaxAccusations]
+	}
+	return j, nil
+}
+
+// mergeFact adds one rank's part: a replica was prepared only if all its ranks
+// were, for one and the same step (C2).
+func mergeFact(all, one quorum.Fact, rank int) quorum.Fact {
+	if one.Step != all.Step || one.QuorumID != all.QuorumID {
+		all.Kind = worse(all.Kind, quorum.GaveUp)
+	}
+	all.Kind = worse(all.Kind, one.Kind)
+	if len(one.Digests) == 1 {
+		all.Digests[rank] = one.Digests[0]
+	}
+	return all
+}
+
+// worse is the weaker of two claims.
+func worse(a, b quorum.FactKind) quorum.FactKind {
+	order := []quorum.FactKind{quorum.Committed, quorum.Prepared, quorum.NoFact, quorum.GaveUp, quorum.Refused}
+	return order[max(slices.Index(order, a), slices.Index(order, b))]
+}
+
+// tellSiblings pushes the other ranks to abort and to report too.
+func (s *server) tellSiblings(rank int, quorumID int64, cause string) {
+	if s.size == 1 || quorumID == 0 {
+		return
+	}
+	n := notice{Sibling: &siblingBroke{QuorumID: quorumID, GroupRank: rank, Cause: cause}}
+	s.push(n, rank)
+	s.log.Debug().Int(logkey.GroupRank, rank).Int64(logkey.QuorumID, quorumID).Msg("siblings told to abort")
+}

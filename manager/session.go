@@ -1,0 +1,304 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/skerry-ft/skerry/internal/logkey"
+	"github.com/skerry-ft/skerry/internal/wire"
+	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
+	"github.com/skerry-ft/skerry/quorum"
+)
+
+// sessionConfig is who a session speaks for, and whom it tells. The functions
+// are called from the session's goroutines, one at a time, and must not block.
+type sessionConfig struct {
+	hello     wire.Hello // without position, last answer and accusations
+	addresses []string   // host:port
+	timeouts  Timeouts
+	log       zerolog.Logger
+
+	beat   func() quorum.Beat
+	notice func(quorum.Notice)
+	found  func(address string)
+	lost   func(cause error)
+}
+
+// Backoff between rounds over all known servers, and how many are known.
+const (
+	minBackoff      = 50 * time.Millisecond
+	maxBackoff      = time.Second
+	maxKnownServers = 64
+	// defaultBeat is used until the first welcome says otherwise.
+	defaultBeat      = 100 * time.Millisecond
+	defaultHeartbeat = time.Second
+)
+
+// session is the replica's stream to whichever lighthouse server answers. It
+// opens it again and again, and restates what a new leader must know: the last
+// answer, the accusations, the join that still waits. Safe for concurrent use.
+type session struct {
+	cfg  sessionConfig
+	wake chan struct{} // capacity 1: there is something to send
+
+	mu struct {
+		sync.Mutex
+
+		servers     []string // configured ones first
+		cluster     string
+		timing      wire.Timing
+		connected   bool
+		address     string // of the open stream, or the last one
+		since       time.Time
+		everOpened  bool
+		lastErr     error
+		final       error // refused for good: no further attempt
+		generation  uint64
+		outbox      []*skerrypb.Up
+		number      uint64 // of the newest join
+		pending     *pendingJoin
+		sent        chan struct{} // closed by the next flush; nil: nobody waits
+		withdrawn   uint64        // the newest withdrawn join, restated
+		last        *quorum.LastAnswer
+		accusations []quorum.Accusation
+		joins, asks uint64 // made; resends not counted
+	}
+}
+
+// pendingJoin waits for its answer.
+type pendingJoin struct {
+	join   quorum.Join
+	result chan joinResult // capacity 1
+}
+
+type joinResult struct {
+	quorum quorum.Quorum
+	err    error
+}
+
+// newSession builds a session; run works it.
+func newSession(cfg sessionConfig) *session {
+	s := &session{cfg: cfg, wake: make(chan struct{}, 1)}
+	s.mu.servers = slices.Clone(cfg.addresses)
+	s.mu.timing = wire.Timing{BeatInterval: defaultBeat, HeartbeatTimeout: defaultHeartbeat}
+	s.mu.since = time.Now()
+	return s
+}
+
+// run keeps a stream open until ctx ends or the lighthouse refuses for good;
+// then it returns that refusal.
+func (s *session) run(ctx context.Context) error {
+	backoff := minBackoff
+	for {
+		for _, addr := range s.order() {
+			opened, err := s.serve(ctx, addr)
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			if final := s.closed(opened, addr, err); final != nil {
+				return final
+			}
+			if opened {
+				backoff = minBackoff
+				break // the same server first: most breaks are short
+			}
+		}
+		// Jitter, so that a crowd that lost one server does not come as one.
+		wait := backoff/2 + rand.N(backoff/2)
+		backoff = min(backoff*3/2, maxBackoff)
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(wait):
+		}
+	}
+}
+
+// order lists the servers to try, the last good one first.
+func (s *session) order() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := slices.Clone(s.mu.servers)
+	if i := slices.Index(list, s.mu.address); i > 0 {
+		list[0], list[i] = list[i], list[0]
+	}
+	return list
+}
+
+// closed notes that a stream ended, or could not be opened.
+func (s *session) closed(opened bool, addr string, err error) error {
+	s.mu.Lock()
+	s.mu.lastErr = fmt.Errorf("%s: %w", addr, err)
+	if opened {
+		s.mu.connected = false
+		s.mu.since = time.Now()
+	}
+	s.mu.outbox = nil
+	var final error
+	if refused, ok := errors.AsType[*wire.RefusedError](err); ok && refused.Final {
+		final = refusedError(refused)
+		s.mu.final = final
+		s.failPendingLocked(final)
+	}
+	s.mu.Unlock()
+	if opened {
+		s.cfg.log.Warn().Err(err).Str(logkey.Addr, addr).Msg("lighthouse session lost")
+		s.cfg.lost(err)
+	}
+	return final
+}
+
+// refusedError says which of our sentinels a final refusal is.
+func refusedError(r *wire.RefusedError) error {
+	switch {
+	case errors.Is(r, quorum.ErrEvicted):
+		return fmt.Errorf("%w: %s", ErrEvicted, r.Text)
+	case errors.Is(r, quorum.ErrDrained):
+		return fmt.Errorf("%w: %s", ErrDrained, r.Text)
+	}
+	return fmt.Errorf("%w: %w", ErrRefused, r)
+}
+
+// join asks for the next quorum and waits for its answer. When ctx ends first,
+// the join is withdrawn, and an answer that comes later is refused.
+func (s *session) join(ctx context.Context, j quorum.Join) (quorum.Quorum, error) {
+	p := &pendingJoin{join: j, result: make(chan joinResult, 1)}
+	s.mu.Lock()
+	if s.mu.final != nil {
+		defer s.mu.Unlock()
+		return quorum.Quorum{}, s.mu.final
+	}
+	s.mu.number++
+	s.mu.joins++
+	if j.Kind == quorum.JoinAsk {
+		s.mu.asks++
+	}
+	p.join.Number = s.mu.number
+	s.failPendingLocked(errWithdrawn) // superseded
+	s.mu.pending = p
+	s.sendLocked(s.joinMessageLocked())
+	s.mu.Unlock()
+	select {
+	case r := <-p.result:
+		return r.quorum, r.err
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.pending != p { // answered in this very moment
+		r := <-p.result
+		return r.quorum, r.err
+	}
+	s.mu.pending = nil
+	s.mu.withdrawn = p.join.Number
+	s.sendLocked(withdrawMessage(p.join.Number))
+	return quorum.Quorum{}, fmt.Errorf("%w: %w", errWithdrawn, context.Cause(ctx))
+}
+
+// accuse tells the lighthouse at once, and again whenever a stream opens, until
+// the next answer.
+func (s *session) accuse(a quorum.Accusation) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if slices.Contains(s.mu.accusations, a) || len(s.mu.accusations) >= wire.MaxAccusations {
+		return
+	}
+	s.mu.accusations = append(s.mu.accusations, a)
+	s.sendLocked(&skerrypb.Up{Message: &skerrypb.Up_Accuse{Accuse: wire.AccusationToProto(a)}})
+}
+
+// leave says goodbye, if anybody listens, and waits up to patience for it to be
+// sent.
+func (s *session) leave(patience time.Duration) {
+	s.mu.Lock()
+	s.sendLocked(&skerrypb.Up{Message: &skerrypb.Up_Leaving{Leaving: &skerrypb.Leaving{}}})
+	s.mu.sent = make(chan struct{})
+	sent, connected := s.mu.sent, s.mu.connected
+	s.mu.Unlock()
+	if !connected {
+		return
+	}
+	select {
+	case <-sent:
+	case <-time.After(patience):
+	}
+}
+
+// heard tells whether a stream is open, and counts the streams opened so far.
+func (s *session) heard() (open bool, generation uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.connected, s.mu.generation
+}
+
+// timing is what the lighthouse last said of its timeouts.
+func (s *session) timing() wire.Timing {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.timing
+}
+
+// counts says how many joins were made, how many of them asked, and how often a
+// stream was opened again.
+func (s *session) counts() (joins, asks, reconnects uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.joins, s.mu.asks, max(s.mu.generation, 1) - 1
+}
+
+// unreachable explains why there is no stream, if there never was one for at
+// least d.
+func (s *session) unreachable(d time.Duration) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	tried := time.Since(s.mu.since)
+	if s.mu.everOpened || tried < d {
+		return nil
+	}
+	return fmt.Errorf("%w: tried %s for %v: %w: start one with cmd/lighthouse, or correct Config.Lighthouse",
+		ErrUnreachable, strings.Join(s.mu.servers, ", "), tried.Round(time.Millisecond), s.mu.lastErr)
+}
+
+// sendLocked queues u for the open stream; without one it is dropped, because
+// opening restates all that still matters.
+func (s *session) sendLocked(u *skerrypb.Up) {
+	if !s.mu.connected {
+		return
+	}
+	s.mu.outbox = append(s.mu.outbox, u)
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (s *session) failPendingLocked(err error) {
+	if p := s.mu.pending; p != nil {
+		p.result <- joinResult{err: err}
+		s.mu.pending = nil
+	}
+}
+
+// joinMessageLocked renders the pending join with what is known now.
+func (s *session) joinMessageLocked() *skerrypb.Up {
+	j := s.mu.pending.join
+	j.Last = s.mu.last
+	for _, a := range s.mu.accusations {
+		if !slices.Contains(j.Accusations, a) && len(j.Accusations) < wire.MaxAccusations {
+			j.Accusations = append(j.Accusations, a)
+		}
+	}
+	return &skerrypb.Up{Message: &skerrypb.Up_Join{Join: wire.JoinToProto(j)}}
+}
+
+func withdrawMessage(number uint64) *skerrypb.Up {
+	return &skerrypb.Up{Message: &skerrypb.Up_Withdraw{Withdraw: &skerrypb.Withdraw{Number: number}}}
+}

@@ -1,0 +1,66 @@
+package manager
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/skerry-ft/skerry/internal/logkey"
+	"github.com/skerry-ft/skerry/quorum"
+)
+
+// settle asks the lighthouse what became of a step that this replica promised:
+// the next quorum says so, for all who were prepared (C5, C6). At the deadline
+// the promise is given up, and an answer that would count on it is not taken up.
+func (m *Manager) settle(ctx context.Context, v verdict) (verdict, error) {
+	v.settled, v.stands = true, false
+	if v.cause == nil {
+		v.cause = errFallen
+	}
+	m.mu.Lock()
+	m.mu.phase = quorum.PhaseSettling
+	m.mu.Unlock()
+	m.log.Info().Int64(logkey.QuorumID, v.id).Msg("step prepared, waiting for the settlement")
+	m.fall(v.id, v.cause)
+	m.renew()
+	timer := time.NewTimer(m.timeouts.Settle)
+	defer timer.Stop()
+	for {
+		m.mu.Lock()
+		settled, final, changed := m.mu.settled, m.mu.final, m.mu.changed
+		m.mu.Unlock()
+		switch {
+		case settled != nil:
+			v.commit = *settled
+			return v, nil
+		case final != nil:
+			return v, final
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return v, fmt.Errorf("wait for the settlement: %w", context.Cause(ctx))
+		case <-timer.C:
+			return m.giveUp(v), nil
+		}
+	}
+}
+
+// giveUp takes the promise back, unless it was settled in this very moment.
+func (m *Manager) giveUp(v verdict) verdict {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.mu.settled != nil {
+		v.commit = *m.mu.settled
+		return v
+	}
+	m.mu.fact.Kind = quorum.GaveUp
+	m.mu.fact.Digests = nil
+	if r := m.mu.request; r != nil {
+		r.stopLocked(errRestarted)
+	}
+	v.settled = false
+	v.cause = fmt.Errorf("not settled within %v: %w", m.timeouts.Settle, v.cause)
+	m.log.Warn().Int64(logkey.QuorumID, v.id).Msg("prepared step given up")
+	return v
+}

@@ -1,0 +1,152 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/skerry-ft/skerry/quorum"
+)
+
+// StartOptions are the rare wishes of one StartQuorum.
+type StartOptions struct {
+	// ForbidHeal takes part only if up to date; a replica that is behind does
+	// not load a state in this quorum.
+	ForbidHeal bool
+	// ShrinkOnly asks that nobody new is let in.
+	ShrinkOnly bool
+}
+
+// StartQuorum begins a step: StartQuorumWith without wishes.
+func (m *Manager) StartQuorum(ctx context.Context) error {
+	return m.StartQuorumWith(ctx, StartOptions{})
+}
+
+// StartQuorumWith begins a step. While the quorum stands it asks nobody and
+// returns at once. Otherwise it joins the next one, beside the forward pass;
+// with Config.Sync, in the first quorum of a process, and at step 0 while
+// replicas still have different states, it waits for the quorum, the group and
+// the heal. Called again before ShouldCommit, it does nothing.
+//
+// It blocks on Run having been called, then as said above; ctx ends it. Errors:
+// ErrDrained, ErrEvicted, ErrRefused, ErrUnreachable, ErrClosed,
+// *checkpoint.MismatchError, what a load callback returned, ctx's cause.
+func (m *Manager) StartQuorumWith(ctx context.Context, o StartOptions) error {
+	m.progress.Add(1)
+	m.mu.Lock()
+	if m.mu.final != nil {
+		m.mu.Unlock()
+		return m.ended(ctx)
+	}
+	if m.mu.attempt.open {
+		m.mu.Unlock()
+		return nil
+	}
+	m.mu.attempt = attempt{number: m.mu.attempt.number + 1, open: true, opts: o}
+	wait := m.blockingLocked()
+	m.neededLocked(o)
+	m.mu.phase = quorum.PhaseTraining
+	m.changedLocked()
+	m.mu.Unlock()
+	m.stage()
+	if !wait {
+		return nil
+	}
+	return m.ready(ctx)
+}
+
+// blockingLocked says whether a step waits for its quorum before the forward
+// pass: then a replica that heals does so first, and takes part.
+func (m *Manager) blockingLocked() bool {
+	return m.cfg.Sync || !m.mu.everReady || !m.cfg.NoInitSync && m.mu.position.Step == 0
+}
+
+// neededLocked makes the request that the step needs, if any.
+func (m *Manager) neededLocked(o StartOptions) {
+	ask := m.mu.askNext
+	m.mu.askNext = false
+	switch {
+	case m.mu.request != nil:
+		if r := m.mu.request; r.opts != o && o != (StartOptions{}) {
+			r.opts = o
+			r.stopLocked(errRestarted)
+		}
+	case !m.mu.standing:
+		m.requestLocked(quorum.JoinFall, o)
+	case ask:
+		m.requestLocked(quorum.JoinAsk, o)
+	}
+}
+
+// ready waits until the group is ready for this attempt, and loads the state
+// if this replica heals.
+func (m *Manager) ready(ctx context.Context) error {
+	for {
+		m.mu.Lock()
+		final, request, heal := m.mu.final, m.mu.request, m.mu.heal
+		usable := m.mu.standing && m.mu.ready
+		if final == nil && request == nil && !usable {
+			// It fell before this attempt could begin, which is not its fault.
+			m.mu.attempt.err = nil
+			m.requestLocked(quorum.JoinFall, m.mu.attempt.opts)
+			request = m.mu.request
+		}
+		if request == nil && heal == nil {
+			m.mu.everReady = true
+		}
+		changed := m.mu.changed
+		m.mu.Unlock()
+		switch {
+		case final != nil:
+			return m.ended(ctx)
+		case request == nil && heal != nil:
+			if err := m.load(ctx, heal); err != nil {
+				return err
+			}
+			continue
+		case request == nil:
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("start a quorum: %w", context.Cause(ctx))
+		}
+	}
+}
+
+// WaitQuorum blocks until the quorum of this step is there and its group is
+// configured, or ctx ends, or training has.
+func (m *Manager) WaitQuorum(ctx context.Context) error {
+	for {
+		m.mu.Lock()
+		final, waiting := m.mu.final, m.mu.request != nil
+		changed := m.mu.changed
+		m.mu.Unlock()
+		switch {
+		case final != nil:
+			return final
+		case !waiting:
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("wait for the quorum: %w", context.Cause(ctx))
+		}
+	}
+}
+
+// ended is what the trainer is told once training cannot go on. A drained
+// replica first serves the others until they do without it.
+func (m *Manager) ended(ctx context.Context) error {
+	m.mu.Lock()
+	err := m.mu.final
+	m.mu.attempt.open = false
+	m.changedLocked()
+	m.mu.Unlock()
+	if errors.Is(err, ErrDrained) {
+		m.leave(ctx)
+	}
+	return err
+}

@@ -1,0 +1,280 @@
+package manager
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/skerry-ft/skerry/internal/logkey"
+	"github.com/skerry-ft/skerry/internal/wire"
+	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
+	"github.com/skerry-ft/skerry/quorum"
+)
+
+// stream is an open session stream, seen from the client.
+type stream = grpc.BidiStreamingClient[skerrypb.Up, skerrypb.Down]
+
+// dialPeer returns a connection to "host:port"; the connection is made by the
+// first call. A new one each time, so that no backoff of an old one delays it.
+func dialPeer(addr string) (*grpc.ClientConn, error) {
+	opts := append(wire.DialOptions(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	return grpc.NewClient("passthrough:///"+hostPort(addr), opts...)
+}
+
+// hostPort strips what makes an address a URL.
+func hostPort(addr string) string {
+	for _, scheme := range []string{"http://", "grpc://", "tcp://"} {
+		addr = strings.TrimPrefix(addr, scheme)
+	}
+	return strings.TrimSuffix(addr, "/")
+}
+
+// serve opens one stream and works it until it breaks or ctx ends; opened says
+// whether the server welcomed us.
+func (s *session) serve(ctx context.Context, addr string) (opened bool, err error) {
+	conn, err := dialPeer(addr)
+	if err != nil {
+		return false, fmt.Errorf("dial: %w", err)
+	}
+	defer conn.Close() //nolint:errcheck // nothing is lost with it
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	// The timer ends an attempt that nobody answers; it is stopped by the welcome.
+	timer := time.AfterFunc(s.cfg.timeouts.Dial, func() {
+		cancel(fmt.Errorf("no welcome within %v: %w", s.cfg.timeouts.Dial, context.DeadlineExceeded))
+	})
+	defer timer.Stop()
+	st, welcome, err := s.open(ctx, conn)
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			err = cause
+		}
+		return false, err
+	}
+	if !timer.Stop() {
+		return false, context.Cause(ctx)
+	}
+	s.opened(addr, welcome)
+	s.cfg.log.Info().Str(logkey.Addr, addr).Str(logkey.Cluster, welcome.Cluster).Msg("lighthouse session opened")
+	s.cfg.found(addr)
+	// The reader ends when the stream does, which cancel makes sure of.
+	read := &reading{done: make(chan struct{})}
+	go func() {
+		defer close(read.done)
+		read.err = s.read(st)
+	}()
+	err = s.write(ctx, st, read)
+	cancel(err)
+	<-read.done
+	return true, err
+}
+
+// reading is the reader's end: err may be read once done is closed.
+type reading struct {
+	done chan struct{}
+	err  error
+}
+
+// open says hello and waits for the welcome.
+func (s *session) open(ctx context.Context, conn *grpc.ClientConn) (stream, wire.Welcome, error) {
+	st, err := skerrypb.NewLighthouseClient(conn).Session(ctx)
+	if err != nil {
+		return nil, wire.Welcome{}, wire.FromStatus(err)
+	}
+	hello := s.cfg.hello
+	hello.Position = s.cfg.beat().Position
+	s.mu.Lock()
+	hello.Last, hello.Accusations = s.mu.last, slices.Clone(s.mu.accusations)
+	s.mu.Unlock()
+	up := &skerrypb.Up{Message: &skerrypb.Up_Hello{Hello: wire.HelloToProto(hello)}}
+	if err := st.Send(up); err != nil {
+		// A send fails with EOF only; Recv has the reason.
+		_, err = st.Recv()
+		return nil, wire.Welcome{}, wire.FromStatus(err)
+	}
+	down, err := st.Recv()
+	if err != nil {
+		return nil, wire.Welcome{}, wire.FromStatus(err)
+	}
+	switch m := down.GetMessage().(type) {
+	case *skerrypb.Down_Welcome:
+		welcome, err := wire.WelcomeFromProto(m.Welcome)
+		return st, welcome, err
+	case *skerrypb.Down_Refused:
+		return nil, wire.Welcome{}, wire.RefusalError(m.Refused)
+	}
+	return nil, wire.Welcome{}, fmt.Errorf("a %T came before the welcome", down.GetMessage())
+}
+
+// opened takes over what the welcome says, and queues what the server must be
+// told again.
+func (s *session) opened(addr string, w wire.Welcome) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.connected, s.mu.everOpened = true, true
+	s.mu.address, s.mu.cluster, s.mu.timing = addr, w.Cluster, w.Timing
+	s.mu.generation++
+	for _, server := range w.Servers {
+		if !slices.Contains(s.mu.servers, server) && len(s.mu.servers) < maxKnownServers {
+			s.mu.servers = append(s.mu.servers, server)
+		}
+	}
+	s.mu.outbox = nil
+	switch {
+	case s.mu.pending != nil:
+		s.sendLocked(s.joinMessageLocked())
+	case s.mu.withdrawn != 0 && s.mu.withdrawn == s.mu.number:
+		s.sendLocked(withdrawMessage(s.mu.withdrawn))
+	}
+}
+
+// write sends beats and whatever is queued until the reader ends or ctx does.
+func (s *session) write(ctx context.Context, st stream, read *reading) error {
+	interval := s.timing().BeatInterval
+	beats := time.NewTicker(interval)
+	defer beats.Stop()
+	for {
+		if !s.flush(st) {
+			<-read.done // a stream that takes nothing has ended; the reader has the reason
+			return read.err
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-read.done:
+			return read.err
+		case <-s.wake:
+		case <-beats.C:
+			s.queueBeat()
+			if d := s.timing().BeatInterval; d != interval {
+				interval = d
+				beats.Reset(d)
+			}
+		}
+	}
+}
+
+// queueBeat puts a beat into the outbox.
+func (s *session) queueBeat() {
+	beat := wire.BeatToProto(s.cfg.beat())
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sendLocked(&skerrypb.Up{Message: &skerrypb.Up_Beat{Beat: beat}})
+}
+
+// flush sends what is queued, and says whether the stream took it.
+func (s *session) flush(st stream) bool {
+	s.mu.Lock()
+	queue := s.mu.outbox
+	s.mu.outbox = nil
+	s.mu.Unlock()
+	for _, up := range queue {
+		if st.Send(up) != nil {
+			return false
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.sent != nil && len(s.mu.outbox) == 0 {
+		close(s.mu.sent)
+		s.mu.sent = nil
+	}
+	return true
+}
+
+// read takes in what the lighthouse says until the stream ends.
+func (s *session) read(st stream) error {
+	for {
+		down, err := st.Recv()
+		if err != nil {
+			return wire.FromStatus(err)
+		}
+		if err := s.receive(down); err != nil {
+			return err
+		}
+	}
+}
+
+// receive takes in one message; an error ends the stream.
+func (s *session) receive(down *skerrypb.Down) error {
+	switch m := down.GetMessage().(type) {
+	case *skerrypb.Down_Answer:
+		q, err := wire.AnswerFromProto(m.Answer)
+		if err != nil {
+			return fmt.Errorf("read an answer: %w", err)
+		}
+		s.answered(m.Answer.GetNumber(), q)
+	case *skerrypb.Down_Refused:
+		return s.refused(m.Refused.GetNumber(), wire.RefusalError(m.Refused))
+	case *skerrypb.Down_Timing:
+		timing, err := wire.TimingFromProto(m.Timing)
+		if err != nil {
+			return fmt.Errorf("read a timing: %w", err)
+		}
+		s.mu.Lock()
+		s.mu.timing = timing
+		s.mu.Unlock()
+	default:
+		n, ok, err := wire.NoticeFromProto(down)
+		if err != nil {
+			return fmt.Errorf("read a notice: %w", err)
+		}
+		if ok {
+			s.noticed(n)
+		}
+	}
+	return nil
+}
+
+// noticed answers a probe at once and passes everything else on.
+func (s *session) noticed(n quorum.Notice) {
+	if n.Kind != quorum.NoticeProbe {
+		s.cfg.notice(n)
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sendLocked(&skerrypb.Up{Message: &skerrypb.Up_ProbeReply{ProbeReply: &skerrypb.ProbeReply{Number: n.Number}}})
+}
+
+// answered delivers an answer to the join of that number. Any other answer,
+// that of a withdrawn join above all, is refused: what it settled for us, we
+// had taken back.
+func (s *session) answered(number uint64, q quorum.Quorum) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.mu.pending
+	if p == nil || p.join.Number != number {
+		s.cfg.log.Debug().Int64(logkey.QuorumID, q.ID).Int64(logkey.Round, q.Round).Msg("answer refused")
+		return
+	}
+	s.mu.pending = nil
+	s.mu.accusations = nil
+	s.mu.last = &quorum.LastAnswer{QuorumID: q.ID, Round: q.Round, Members: q.Members}
+	p.result <- joinResult{quorum: q}
+}
+
+// refused delivers a refusal; one of number 0 is of the session itself.
+func (s *session) refused(number uint64, err *wire.RefusedError) error {
+	if number == 0 {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.mu.pending
+	if p == nil || p.join.Number != number {
+		return nil
+	}
+	s.mu.pending = nil
+	if err.Final {
+		p.result <- joinResult{err: refusedError(err)}
+	} else {
+		p.result <- joinResult{err: err}
+	}
+	return nil
+}

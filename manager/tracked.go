@@ -1,0 +1,97 @@
+package manager
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/skerry-ft/skerry/pg"
+)
+
+// tracked is the backend that the trainer's group holds: it knows how many
+// operations are under way, so that a ballot comes after the last of them.
+type tracked struct {
+	*pg.Managed
+
+	finish func(error) // made once: Then keeps it
+
+	mu struct {
+		sync.Mutex
+
+		pending int
+		idle    chan struct{} // closed when pending becomes 0; nil: nobody waits
+	}
+}
+
+func newTracked(m *pg.Managed) *tracked {
+	t := &tracked{Managed: m}
+	t.finish = t.finished
+	return t
+}
+
+// Submit implements pg.Backend.
+func (t *tracked) Submit(op *pg.Op) *pg.Work {
+	t.mu.Lock()
+	t.mu.pending++
+	t.mu.Unlock()
+	w := t.Managed.Submit(op)
+	w.Then(t.finish)
+	return w
+}
+
+// Unwrap implements pg.Unwrapper.
+func (t *tracked) Unwrap() pg.Backend { return t.Managed }
+
+func (t *tracked) finished(error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.mu.pending--
+	if t.mu.pending == 0 && t.mu.idle != nil {
+		close(t.mu.idle)
+		t.mu.idle = nil
+	}
+}
+
+// wait blocks until nothing is under way, or ctx ends.
+func (t *tracked) wait(ctx context.Context) error {
+	t.mu.Lock()
+	if t.mu.pending == 0 {
+		t.mu.Unlock()
+		return nil
+	}
+	if t.mu.idle == nil {
+		t.mu.idle = make(chan struct{})
+	}
+	idle := t.mu.idle
+	t.mu.Unlock()
+	select {
+	case <-idle:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// issuing notes that op reaches the group below.
+func (m *Manager) issuing(op *pg.Op) {
+	m.progress.Add(1)
+	m.mu.Lock()
+	if op.Kind != pg.KindBallot {
+		m.mu.attempt.ops++
+		m.mu.attempt.opsHere++
+	}
+	patience := m.opTimeoutLocked()
+	m.mu.Unlock()
+	if op.Deadline.IsZero() {
+		op.Deadline = time.Now().Add(patience)
+	}
+}
+
+// opTimeoutLocked is how long an operation may take: a member that heals makes
+// the others wait for its state.
+func (m *Manager) opTimeoutLocked() time.Duration {
+	if len(m.mu.assign.Healing) > 0 {
+		return m.timeouts.Heal
+	}
+	return m.timeouts.Step
+}

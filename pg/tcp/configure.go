@@ -288,7 +288,7 @@ func (b *Backend) attach(g *group) {
 	var kicks []*link
 	b.mu.Lock()
 	for r, id := range g.cfg.ReplicaIDs {
-		if r == g.rank {
+		if r == g.rank || g.peers[r] != nil { // its Hello has come since enter
 			continue
 		}
 		key := edgeKey{id, g.cfg.GroupRank}
@@ -308,6 +308,7 @@ func (b *Backend) attach(g *group) {
 			}
 		}
 	}
+	g.attached = true
 	b.mu.Unlock()
 	b.do(&do)
 	for _, l := range kicks {

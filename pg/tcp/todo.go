@@ -123,13 +123,14 @@ type group struct {
 	wake    chan struct{}  // capacity 1: Configure looks again
 	broken  chan struct{}  // closed when it is
 
-	phase   groupPhase
-	err     error   // the first cause, once broken
-	peers   []*link // by rank; fixed once ready
-	missing int     // peers whose Hello is not checked
-	refusal error   // the last Hello that was refused
-	dialing []bool
-	tries   []int // dials by rank
+	phase    groupPhase
+	err      error   // the first cause, once broken
+	peers    []*link // by rank; fixed once ready
+	missing  int     // peers whose Hello is not checked
+	attached bool    // published, and edges taken over
+	refusal  error   // the last Hello that was refused
+	dialing  []bool
+	tries    []int // dials by rank
 
 	round   int64
 	seq     uint64

@@ -29,8 +29,11 @@ func (o *SGD) ZeroGrad() {
 	}
 }
 
-// Step applies the gradients.
+// Step applies the gradients, unless the run is over.
 func (o *SGD) Step() {
+	if o.Taken >= o.Steps {
+		return
+	}
 	rate := o.rate()
 	for i, p := range o.params {
 		v := o.velocity[i]

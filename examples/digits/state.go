@@ -1,4 +1,0 @@
-package digits
-
-// BatchRows is the size of one replica's batch.
-const BatchRows = 32

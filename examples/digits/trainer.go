@@ -1,0 +1,228 @@
+package digits
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/skerry-ft/skerry/checkpoint"
+	"github.com/skerry-ft/skerry/manager"
+	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/train/ddp"
+	"github.com/skerry-ft/skerry/train/optim"
+)
+
+// BatchRows is the size of one replica's batch, unless Config says otherwise.
+const BatchRows = 32
+
+// Config says what a replica learns. Seed, Steps and the number of shards must
+// be the same on all replicas.
+type Config struct {
+	Seed  uint64
+	Steps int64
+	Shard Shard
+	Batch int // rows; 0 means BatchRows
+
+	// StepTime is how long the forward and backward pass take at least; the
+	// rest is waited for, as if the model were larger. 0: no wait.
+	StepTime time.Duration
+
+	// OnStep is told how each attempt of a step ended, on the trainer's
+	// goroutine; nil: nobody is.
+	OnStep func(Report)
+
+	// OwnGradients makes this replica apply its own gradients instead of the
+	// average. It exists to show that parity checks see it.
+	OwnGradients bool
+}
+
+// Validate returns all problems, joined.
+func (c Config) Validate() error {
+	var errs []error
+	if c.Steps < 1 {
+		errs = append(errs, fmt.Errorf("Steps = %d, want at least 1", c.Steps))
+	}
+	if c.Shard.Count < 1 || c.Shard.Index < 0 || c.Shard.Index >= c.Shard.Count {
+		errs = append(errs, fmt.Errorf("Shard = %d of %d, want an index below the count", c.Shard.Index, c.Shard.Count))
+	}
+	if c.Batch < 0 {
+		errs = append(errs, fmt.Errorf("Batch = %d, want 0 or more", c.Batch))
+	}
+	if c.StepTime < 0 {
+		errs = append(errs, fmt.Errorf("StepTime = %v, want 0 or more", c.StepTime))
+	}
+	return errors.Join(errs...)
+}
+
+// Report is how one attempt of a step ended.
+type Report struct {
+	Step      int64 // number of updates the model has had
+	Loss      float64
+	Committed bool
+}
+
+// Trainer is one replica of the model in training. It is owned by one
+// goroutine.
+type Trainer struct {
+	cfg       Config
+	manager   *manager.Manager
+	model     *Model
+	sgd       *SGD
+	optimizer *optim.Wrapper
+	reducer   *ddp.Reducer
+	rows      *Dataset
+	test      *Dataset
+}
+
+// NewTrainer builds the model and registers its state with m, which must not
+// run yet. The caller runs and closes m.
+func NewTrainer(cfg Config, m *manager.Manager) (*Trainer, error) {
+	if cfg.Batch == 0 {
+		cfg.Batch = BatchRows
+	}
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("digits: %w", err)
+	}
+	rows, test, err := Load(cfg.Seed)
+	if err != nil {
+		return nil, err
+	}
+	model := NewModel(cfg.Seed)
+	t := &Trainer{
+		cfg: cfg, manager: m, model: model, sgd: NewSGD(model.Params(), cfg.Steps),
+		rows: rows, test: test,
+	}
+	t.optimizer = optim.Wrap(m, t.sgd)
+	var grads []ddp.Param
+	for _, p := range model.Params() {
+		grads = append(grads, ddp.Param{Name: p.Name, Grad: pg.Of(p.Grad)})
+	}
+	if t.reducer, err = ddp.New(m, grads, ddp.Options{}); err != nil {
+		return nil, err
+	}
+	if err := m.Register("digits", t.state, t.loaded); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// Run trains until the model has had all its steps. Replicas may die and come
+// back meanwhile: a step that fails is thrown away and tried again with
+// whoever is left. It returns an error only when training cannot go on.
+func (t *Trainer) Run(ctx context.Context) error {
+	for t.sgd.Taken < t.cfg.Steps {
+		if err := t.step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// step tries one step. This is all that a training loop has to do.
+func (t *Trainer) step(ctx context.Context) error {
+	begin := time.Now()
+	if err := t.optimizer.ZeroGrad(ctx); err != nil { // begins a step
+		return err
+	}
+	loss := t.model.Learn(t.batch(), t.reducer.Ready) // averages while it goes backward
+	t.pace(ctx, begin)
+	if err := t.reduce(ctx); err != nil { // waits for the averages
+		return err
+	}
+	committed, err := t.optimizer.Step(ctx) // applies them if all replicas agree
+	if err != nil {
+		return err
+	}
+	t.report(loss, committed)
+	return nil
+}
+
+// Linger goes on stepping, with an optimizer that has had its steps and changes
+// nothing, until ctx ends: so a replica that is behind can still come and heal.
+// Call it after Run.
+func (t *Trainer) Linger(ctx context.Context) error {
+	for ctx.Err() == nil {
+		if err := t.step(ctx); err != nil && ctx.Err() == nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// batch draws this step's rows. They follow the optimizer's count of steps,
+// which a heal brings along.
+func (t *Trainer) batch() *Dataset {
+	return t.rows.Batch(t.cfg.Seed, t.sgd.Taken, t.cfg.Shard, t.cfg.Batch)
+}
+
+// pace waits until StepTime has passed since begin.
+func (t *Trainer) pace(ctx context.Context, begin time.Time) {
+	rest := time.NewTimer(t.cfg.StepTime - time.Since(begin))
+	defer rest.Stop()
+	select {
+	case <-rest.C:
+	case <-ctx.Done():
+	}
+}
+
+// reduce waits for the average gradients.
+func (t *Trainer) reduce(ctx context.Context) error {
+	if !t.cfg.OwnGradients {
+		return t.reducer.Reduce(ctx)
+	}
+	own := make([][]float32, 0, len(t.model.Params()))
+	for _, p := range t.model.Params() {
+		own = append(own, append([]float32(nil), p.Grad...))
+	}
+	if err := t.reducer.Reduce(ctx); err != nil {
+		return err
+	}
+	for i, p := range t.model.Params() {
+		copy(p.Grad, own[i])
+	}
+	return nil
+}
+
+func (t *Trainer) report(loss float64, committed bool) {
+	if t.cfg.OnStep != nil {
+		t.cfg.OnStep(Report{Step: t.sgd.Taken, Loss: loss, Committed: committed})
+	}
+}
+
+// metaTaken is the one number of the state that is not a tensor.
+const metaTaken = "taken"
+
+// state is what a replica needs to go on, as views of the live memory: a donor
+// sends from it, and a heal writes into it.
+func (t *Trainer) state() checkpoint.State {
+	s := checkpoint.State{
+		Tensors: make(map[string]pg.Tensor),
+		Meta:    map[string]string{metaTaken: strconv.FormatInt(t.sgd.Taken, 10)},
+	}
+	for i, p := range t.model.Params() {
+		s.Tensors[p.Name] = pg.Of(p.Value)
+		s.Tensors["velocity."+p.Name] = pg.Of(t.sgd.velocity[i])
+	}
+	return s
+}
+
+// loaded is told that a heal has written the tensors.
+func (t *Trainer) loaded(s checkpoint.State) error {
+	taken, err := strconv.ParseInt(s.Meta[metaTaken], 10, 64)
+	if err != nil || taken < 0 {
+		return fmt.Errorf("%s = %q, want a number of steps", metaTaken, s.Meta[metaTaken])
+	}
+	t.sgd.Taken = taken
+	return nil
+}
+
+// Step is the number of updates that the model has had.
+func (t *Trainer) Step() int64 { return t.sgd.Taken }
+
+// Hash is the SHA-256 of the parameters.
+func (t *Trainer) Hash() string { return t.model.Hash() }
+
+// Accuracy is the part of the test rows that the model gets right.
+func (t *Trainer) Accuracy() float64 { return t.model.Accuracy(t.test) }

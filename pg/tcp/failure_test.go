@@ -139,7 +139,8 @@ func TestAbort(t *testing.T) {
 			if r == 1 && !errors.Is(err, cause) {
 				t.Errorf("rank %d: %v, want the cause", r, err)
 			}
-			if e := opError(t, err); e.First || e.Peer != -1 || !strings.Contains(err.Error(), cause.Error()) {
+			// Who is told blames who told it, if nobody else is to blame.
+			if e := opError(t, err); e.First || e.Peer != 2*(1-r)-1 || !strings.Contains(err.Error(), cause.Error()) {
 				t.Errorf("rank %d: %+v", r, e)
 			}
 		}
@@ -236,14 +237,19 @@ func TestWrongToken(t *testing.T) {
 func TestOtherMembers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 2, Options{})
-	errs := w.tryConfigure(1, w.everybody(), func(r int, c *pg.Config) {
-		if r == 1 {
-			c.ReplicaIDs = append(slices.Clone(c.ReplicaIDs), "zed")
-			c.Timeout = 300 * time.Millisecond
-		}
-	})
-	if errs[0] == nil || errs[1] == nil {
-		t.Errorf("%v, want errors on both", errs)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	c := w.config(1, w.everybody(), 1)
+	c.ReplicaIDs = append(slices.Clone(c.ReplicaIDs), "zed")
+	done := make(chan error, 1)
+	go func() { done <- w.backends[1].Configure(ctx, c) }()
+	err := w.backends[0].Configure(t.Context(), w.config(1, w.everybody(), 0))
+	if err == nil || !strings.Contains(err.Error(), "other members") {
+		t.Errorf("dialler: %v, want to be told of other members", err)
+	}
+	cancel()
+	if err := <-done; err == nil || !strings.Contains(err.Error(), "other members") {
+		t.Errorf("listener: %v, want the refusal in it", err)
 	}
 }
 

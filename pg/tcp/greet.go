@@ -153,11 +153,7 @@ func (l *link) readAbort(h *header, p []byte) error {
 	if err != nil {
 		return err
 	}
-	if c.peer < 0 && c.code == abortClosed {
-		c.peer, c.peerID = l.rank, l.key.replicaID
-	}
-	if c.code == abortRefused {
-		g.refusal = c.err
+	if c.peer < 0 || c.code == abortRefused { // no other culprit than who says so
 		c.peer, c.peerID = l.rank, l.key.replicaID
 	}
 	b.breakLocked(g, c, &do)

@@ -237,6 +237,7 @@ func (t *task) planBroadcast() {
 			s.slots = 0
 			t.crcs = resize(t.crcs, s.pieces)
 			t.peers[r].out[0] = s
+			t.peers[r].in[0] = newStream(nil, span{}, MaxPayload)
 		}
 	}
 }
@@ -263,8 +264,9 @@ func (t *task) planAllGather() {
 }
 
 // planPairs lays out the kinds that are a message per pair: gather, scatter,
-// all-to-all, barrier. A rank that only receives sends an empty message, so
-// that ranks which wait for each other by mistake find out.
+// all-to-all, barrier. A rank that only receives sends an empty message, which
+// the root waits for: so ranks that name different roots find out, whether they
+// both wait or both send.
 func (t *task) planPairs() {
 	g := t.group
 	none := newStream(nil, span{}, MaxPayload)
@@ -282,7 +284,7 @@ func (t *task) planPairs() {
 			}
 		case pg.KindScatter:
 			if g.rank == t.op.Root {
-				p.out[0] = whole(t.in, r)
+				p.out[0], p.in[0] = whole(t.in, r), none
 			} else if r == t.op.Root {
 				p.in[0], p.out[0] = whole(t.out, 0), none
 			}

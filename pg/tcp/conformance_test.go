@@ -1,0 +1,27 @@
+package tcp
+
+import (
+	"testing"
+
+	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/pgtest"
+)
+
+func TestConformance(t *testing.T) {
+	pgtest.RunWith(t, pgtest.Harness{
+		New:  func(t *testing.T) pg.Backend { return New(Options{}) },
+		Kill: func(b pg.Backend) { kill(b.(*Backend)) },
+	})
+}
+
+// kill closes b's sockets without a word, as the kernel does for a process
+// that was killed. The lock keeps b from telling anybody about the first one
+// over the others.
+func kill(b *Backend) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for l := range b.mu.links {
+		l.conn.tcp.SetLinger(0)
+		l.conn.tcp.Close()
+	}
+}

@@ -1,0 +1,202 @@
+package pg_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/skerry-ft/skerry/pg"
+)
+
+type celsius float32
+
+func TestOfIsAView(t *testing.T) {
+	s := []float32{1, 2, 3}
+	x := pg.Of(s)
+	if x.DType() != pg.Float32DType || x.Len() != 3 || x.NumBytes() != 12 || !x.Contiguous() {
+		t.Errorf("tensor is %v, %d bytes", x, x.NumBytes())
+	}
+	if !slices.Equal(x.Shape(), []int{3}) || !slices.Equal(x.Strides(), []int{1}) || x.Device() != pg.CPU() {
+		t.Errorf("shape %v, strides %v on %v", x.Shape(), x.Strides(), x.Device())
+	}
+	pg.Slice[float32](x)[1] = 20
+	if s[1] != 20 {
+		t.Errorf("slice is %v after a write to the tensor", s)
+	}
+	if got := pg.Slice[celsius](pg.Of([]celsius{5})); got[0] != 5 {
+		t.Errorf("named element type: %v", got)
+	}
+	if n := testing.AllocsPerRun(100, func() { x = pg.Of(s); x = x.Slice(1, 2) }); n != 0 {
+		t.Errorf("Of and Slice allocate %v times", n)
+	}
+}
+
+func TestDTypes(t *testing.T) {
+	check := func(got, want pg.DType, size int) {
+		t.Helper()
+		if got != want || got.Size() != size || !got.Valid() {
+			t.Errorf("dtype is %v of size %d, want %v of %d", got, got.Size(), want, size)
+		}
+		if parsed, err := pg.ParseDType(got.String()); err != nil || parsed != got {
+			t.Errorf("ParseDType(%q) = %v, %v", got, parsed, err)
+		}
+	}
+	check(pg.DTypeOf[uint8](), pg.Uint8DType, 1)
+	check(pg.DTypeOf[int8](), pg.Int8DType, 1)
+	check(pg.DTypeOf[int16](), pg.Int16DType, 2)
+	check(pg.DTypeOf[int32](), pg.Int32DType, 4)
+	check(pg.DTypeOf[int64](), pg.Int64DType, 8)
+	check(pg.DTypeOf[uint16](), pg.Uint16DType, 2)
+	check(pg.DTypeOf[uint32](), pg.Uint32DType, 4)
+	check(pg.DTypeOf[uint64](), pg.Uint64DType, 8)
+	check(pg.DTypeOf[bool](), pg.BoolDType, 1)
+	check(pg.DTypeOf[pg.Float16](), pg.Float16DType, 2)
+	check(pg.DTypeOf[pg.BFloat16](), pg.BFloat16DType, 2)
+	check(pg.DTypeOf[float32](), pg.Float32DType, 4)
+	check(pg.DTypeOf[float64](), pg.Float64DType, 8)
+	check(pg.DTypeOf[complex64](), pg.Complex64DType, 8)
+	check(pg.DTypeOf[complex128](), pg.Complex128DType, 16)
+	if n := len(pg.DTypes()); n != 15 {
+		t.Errorf("%d dtypes, want 15", n)
+	}
+	if _, err := pg.ParseDType("float8"); err == nil {
+		t.Error("float8 is no dtype, yet it parsed")
+	}
+}
+
+func TestShapes(t *testing.T) {
+	x := pg.New(pg.Int32DType, 2, 3)
+	s := pg.Slice[int32](x)
+	for i := range s {
+		s[i] = int32(i)
+	}
+	if got := x.Strides(); !slices.Equal(got, []int{3, 1}) {
+		t.Errorf("strides %v, want [3 1]", got)
+	}
+	row := x.Slice(1, 2)
+	if got := pg.Slice[int32](row); !slices.Equal(got, []int32{3, 4, 5}) || !slices.Equal(row.Shape(), []int{1, 3}) {
+		t.Errorf("row is %v of shape %v", got, row.Shape())
+	}
+	y, err := x.Reshape(3, -1)
+	if err != nil || !slices.Equal(y.Shape(), []int{3, 2}) || !y.SameMemory(x) {
+		t.Errorf("reshaped to %v, %v", y, err)
+	}
+	if _, err := x.Reshape(4, -1); err == nil {
+		t.Error("6 elements cannot have 4 rows")
+	}
+	if _, err := x.Reshape(7); err == nil {
+		t.Error("6 elements cannot become 7")
+	}
+	column, err := x.AsStrided([]int{2}, []int{3})
+	if err != nil || column.Contiguous() || column.Bytes() != nil || column.Len() != 2 {
+		t.Errorf("column is %v, %v", column, err)
+	}
+	if _, err := column.Reshape(1, 2); err == nil {
+		t.Error("a strided tensor cannot be reshaped")
+	}
+	if _, err := x.AsStrided([]int{3}, []int{3}); err == nil {
+		t.Error("a view beyond the memory was made")
+	}
+	transposed, _ := x.AsStrided([]int{3, 2}, []int{1, 3})
+	if tail := transposed.Slice(1, 3); tail.Len() != 4 || tail.Contiguous() {
+		t.Errorf("slice of a transposed tensor is %v", tail)
+	}
+	scalar := pg.New(pg.Float64DType)
+	if scalar.Len() != 1 || len(scalar.Shape()) != 0 || !scalar.Contiguous() {
+		t.Errorf("scalar is %v", scalar)
+	}
+	if empty := pg.New(pg.Float32DType, 0, 5); empty.Len() != 0 || !empty.Contiguous() || empty.Slice(0, 0).Len() != 0 {
+		t.Errorf("empty is %v", empty)
+	}
+	ones, _ := x.AsStrided([]int{1, 6, 1}, []int{99, 1, 42})
+	if !ones.Contiguous() {
+		t.Errorf("strides of dimensions of size 1 do not matter: %v", ones)
+	}
+}
+
+func TestFromBytes(t *testing.T) {
+	b := pg.New(pg.Float64DType, 4).Bytes()
+	x, err := pg.FromBytes(pg.Float32DType, b, 2, 4)
+	if err != nil || x.Len() != 8 || &x.Bytes()[0] != &b[0] {
+		t.Errorf("tensor is %v, %v", x, err)
+	}
+	for name, f := range map[string]func() error{
+		"short":     func() error { _, err := pg.FromBytes(pg.Float32DType, b, 9); return err },
+		"unaligned": func() error { _, err := pg.FromBytes(pg.Float32DType, b[1:5], 1); return err },
+		"dtype":     func() error { _, err := pg.FromBytes(99, b, 1); return err },
+		"negative":  func() error { _, err := pg.FromBytes(pg.Uint8DType, b, -1); return err },
+		"huge":      func() error { _, err := pg.FromBytes(pg.Uint8DType, b, 1<<30, 1<<30, 1<<30); return err },
+	} {
+		if f() == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+	if _, err := pg.FromBytes(pg.Complex64DType, pg.New(pg.Float32DType, 5).Bytes()[4:12], 1); err != nil {
+		t.Errorf("complex64 needs the alignment of a float32 only: %v", err)
+	}
+}
+
+// gpu is device memory in name only.
+type gpu struct {
+	bytes []byte
+}
+
+func (g *gpu) Device() pg.Device                   { return pg.CUDA(1) }
+func (g *gpu) NumBytes() int                       { return len(g.bytes) }
+func (g *gpu) Address() uintptr                    { return 0xabc }
+func (g *gpu) Export() ([]byte, error)             { return nil, pg.ErrUnsupported }
+func (g *gpu) CopyToHost(dst []byte, at int) error { copy(dst, g.bytes[at:]); return nil }
+func (g *gpu) CopyFromHost(at int, src []byte) error {
+	copy(g.bytes[at:], src)
+	return nil
+}
+
+func TestDeviceTensor(t *testing.T) {
+	mem := &gpu{bytes: slices.Repeat([]byte{7}, 16)}
+	x, err := pg.OnDevice(mem, pg.Float32DType, 4)
+	if err != nil || x.Bytes() != nil || x.Device().String() != "cuda:1" || !strings.Contains(x.String(), "cuda:1") {
+		t.Fatalf("tensor is %v, %v", x, err)
+	}
+	part := x.Slice(1, 3)
+	if _, offset := part.Memory(); offset != 4 || part.NumBytes() != 8 {
+		t.Errorf("part at %d, %d bytes; want 4, 8", offset, part.NumBytes())
+	}
+	if err := part.Zero(); err != nil || mem.bytes[3] != 7 || mem.bytes[4] != 0 || mem.bytes[11] != 0 || mem.bytes[12] != 7 {
+		t.Errorf("zeroed part: %v, %v", mem.bytes, err)
+	}
+	if part.SameMemory(x) || !x.SameMemory(x) {
+		t.Error("SameMemory of device tensors is wrong")
+	}
+	if _, err := pg.OnDevice(mem, pg.Float32DType, 5); err == nil {
+		t.Error("a tensor larger than its memory was made")
+	}
+	op := &pg.Op{Kind: pg.KindAllReduce, In: []pg.Tensor{x}, Out: []pg.Tensor{x}}
+	if err := op.Validate(0, 1); err != nil {
+		t.Errorf("op on a device: %v", err)
+	}
+	if err := op.RequireCPU(); err == nil {
+		t.Error("a device tensor passed for a host one")
+	}
+}
+
+func TestPanicsLikeSlices(t *testing.T) {
+	x := pg.New(pg.Float32DType, 3)
+	strided, _ := x.AsStrided([]int{2}, []int{2})
+	for name, f := range map[string]func(){
+		"wrong type":    func() { pg.Slice[float64](x) },
+		"strided":       func() { pg.Slice[float32](strided) },
+		"out of bounds": func() { x.Slice(2, 4) },
+		"backwards":     func() { x.Slice(2, 1) },
+		"scalar":        func() { pg.New(pg.Float32DType).Slice(0, 1) },
+		"bad shape":     func() { pg.New(pg.Float32DType, -1) },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s: no panic", name)
+				}
+			}()
+			f()
+		}()
+	}
+}

@@ -145,7 +145,7 @@ func (m *Manager) awaitQuorum(ctx context.Context) error {
 // that this rank is behind and stays so.
 func (m *Manager) healBesides(ctx context.Context) (unhealed bool, err error) {
 	m.mu.Lock()
-	h, behind := m.mu.heal, m.mu.assign.Heal && m.mu.position != m.mu.assign.Max
+	h, behind := m.mu.heal, m.mu.behind
 	usable := m.mu.standing && m.mu.ready && m.mu.request == nil
 	m.mu.Unlock()
 	if h == nil || !usable {
@@ -156,11 +156,8 @@ func (m *Manager) healBesides(ctx context.Context) (unhealed bool, err error) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.mu.position != m.mu.assign.Max {
-		return true, nil
-	}
-	m.mu.attempt.healed = true
-	return false, nil
+	m.mu.attempt.healed = !m.mu.behind
+	return m.mu.behind, nil
 }
 
 // commitLocked counts the step that is under way.

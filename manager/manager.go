@@ -72,6 +72,7 @@ type Manager struct {
 		discarded   int    // the same, void ones included
 		accusations []quorum.Accusation
 
+		behind    bool // the state is not that of the quorum
 		heal      *healing
 		stageNext bool // the answer names members that this rank must serve
 		staged    bool

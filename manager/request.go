@@ -195,7 +195,7 @@ func (m *Manager) accept(r *request, got reply, number uint64) error {
 	fresh := m.mu.quorum == nil || m.mu.quorum.ID != q.ID || m.mu.quorum.Cluster != q.Cluster
 	old := m.mu.quorum
 	m.mu.quorum, m.mu.assign = q, a
-	m.mu.standing = true
+	m.mu.standing, m.mu.behind = true, a.Heal
 	m.mu.fact, m.mu.committed, m.mu.accusations = quorum.Fact{}, nil, nil
 	m.mu.wanted = ""
 	if fresh {

@@ -1,0 +1,341 @@
+package manager
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"go.uber.org/goleak"
+
+	"github.com/skerry-ft/skerry/checkpoint"
+	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/pgtest"
+	"github.com/skerry-ft/skerry/quorum"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m)
+}
+
+// patience bounds every wait of the tests; reaching it is a failure.
+const patience = 30 * time.Second
+
+// world is a lighthouse and trainers, in one process.
+type world struct {
+	t    *testing.T
+	lh   *fakeLighthouse
+	net  *pgtest.Memory
+	logs zerolog.Logger
+	// tune, if not nil, changes each manager's configuration.
+	tune func(*Config)
+
+	mu struct {
+		sync.Mutex
+
+		trainers []*trainer
+	}
+}
+
+func newWorld(t *testing.T) *world {
+	return newWorldWith(t, testRules())
+}
+
+func newWorldWith(t *testing.T, rules quorum.Config) *world {
+	t.Helper()
+	w := &world{t: t, lh: newFakeLighthouse(t, rules), net: pgtest.NewMemory(), logs: zerolog.Nop()}
+	if os.Getenv("SKERRY_TEST_LOG") != "" {
+		w.logs = zerolog.New(zerolog.ConsoleWriter{Out: os.Stderr, TimeFormat: "05.000"}).With().Timestamp().Logger()
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			for _, line := range w.lh.transcript() {
+				t.Log(line)
+			}
+		}
+	})
+	return w
+}
+
+// trainer is one replica of one rank, with a little model.
+type trainer struct {
+	w       *world
+	name    string
+	m       *Manager
+	backend pg.Backend
+	params  []float32
+	cancel  context.CancelFunc
+	ran     chan struct{} // closed when Run has returned
+	done    chan struct{} // closed when the loop has
+	err     error         // of the loop
+
+	// before is called by the loop in each attempt after StartQuorum, ops
+	// before ShouldCommit. nil: nothing.
+	before func(ctx context.Context, step int64) error
+	ops    func(ctx context.Context, grads []float32) error
+
+	mu struct {
+		sync.Mutex
+
+		until  int64 // the loop stops at this step; rises only
+		wake   chan struct{}
+		events []Event
+		paused bool
+		hashes map[int64]string // after the commit of each step
+		times  map[int64]time.Time
+	}
+}
+
+const modelSize = 257
+
+// trainer makes a replica that runs until it is told to stop. It starts
+// nothing.
+func (w *world) trainer(name string) *trainer {
+	w.t.Helper()
+	mem := w.net.Backend()
+	return w.trainerOn(name, mem, mem)
+}
+
+func (w *world) trainerOn(name string, backend, outer pg.Backend) *trainer {
+	w.t.Helper()
+	tr := &trainer{w: w, name: name, backend: backend, params: make([]float32, modelSize)}
+	seed := fnv.New32()
+	seed.Write([]byte(name))
+	for i := range tr.params {
+		tr.params[i] = float32(seed.Sum32()%1000) + float32(i) // different everywhere: init sync must mend it
+	}
+	tr.mu.wake = make(chan struct{})
+	tr.mu.hashes, tr.mu.times = make(map[int64]string), make(map[int64]time.Time)
+	cfg := Config{
+		ReplicaID: name, Lighthouse: []string{w.lh.addr}, StepTimeout: 10 * time.Second, HealTimeout: 20 * time.Second,
+		Backend: outer, Log: w.logs.With().Str("name", name).Logger(), OnEvent: tr.note,
+	}
+	if w.tune != nil {
+		w.tune(&cfg)
+	}
+	m, err := New(cfg)
+	if err != nil {
+		w.t.Fatalf("New(%s): %v", name, err)
+	}
+	tr.m = m
+	err = m.Register("model", func() checkpoint.State {
+		return checkpoint.State{Tensors: map[string]pg.Tensor{"params": pg.Of(tr.params)}}
+	}, nil)
+	if err != nil {
+		w.t.Fatalf("Register: %v", err)
+	}
+	w.mu.Lock()
+	w.mu.trainers = append(w.mu.trainers, tr)
+	w.mu.Unlock()
+	return tr
+}
+
+// start runs the trainer's manager and loop.
+func (tr *trainer) start(until int64) *trainer {
+	ctx, cancel := context.WithCancel(context.Background())
+	tr.cancel = cancel
+	tr.ran, tr.done = make(chan struct{}), make(chan struct{})
+	tr.mu.until = until
+	go func() {
+		defer close(tr.ran)
+		_ = tr.m.Run(ctx)
+	}()
+	go func() {
+		defer close(tr.done)
+		tr.err = tr.loop(ctx)
+	}()
+	tr.w.t.Cleanup(tr.stop)
+	return tr
+}
+
+// stop ends the trainer orderly.
+func (tr *trainer) stop() {
+	_ = tr.m.Close()
+	tr.cancel()
+	<-tr.ran
+	<-tr.done
+}
+
+// kill ends the trainer the way SIGKILL does: no word to anybody.
+func (tr *trainer) kill() {
+	if k, ok := tr.backend.(interface{ Kill() }); ok {
+		k.Kill()
+	}
+	tr.cancel()
+	<-tr.ran
+	<-tr.done
+}
+
+func (tr *trainer) note(e Event) {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	tr.mu.events = append(tr.mu.events, e)
+}
+
+// goOn lets the loop run until step.
+func (tr *trainer) goOn(step int64) {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	tr.mu.until = step
+	close(tr.mu.wake)
+	tr.mu.wake = make(chan struct{})
+}
+
+func (tr *trainer) loop(ctx context.Context) error {
+	grads := make([]float32, modelSize)
+	for {
+		tr.mu.Lock()
+		until, wake := tr.mu.until, tr.mu.wake
+		tr.mu.Unlock()
+		if tr.m.Step() >= until {
+			select {
+			case <-wake:
+				continue
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		if err := tr.attempt(ctx, grads); err != nil {
+			return err
+		}
+	}
+}
+
+// attempt is one turn of the loop that users write.
+func (tr *trainer) attempt(ctx context.Context, grads []float32) error {
+	if err := tr.m.StartQuorum(ctx); err != nil {
+		return err
+	}
+	if tr.before != nil {
+		if err := tr.before(ctx, tr.m.Step()); err != nil {
+			return err
+		}
+	}
+	gradient(tr.name, tr.m.Step(), grads)
+	if tr.ops != nil {
+		if err := tr.ops(ctx, grads); err != nil {
+			return err
+		}
+	} else {
+		half := len(grads) / 2
+		_ = tr.m.Group().AllReduce(ctx, pg.Of(grads[:half]), pg.Avg) // reported to the manager
+		_ = tr.m.Group().AllReduce(ctx, pg.Of(grads[half:]), pg.Avg)
+	}
+	ok, err := tr.m.ShouldCommit(ctx)
+	if err != nil {
+		return err
+	}
+	if ok {
+		for i := range tr.params {
+			tr.params[i] -= 0.1 * grads[i]
+		}
+		tr.mu.Lock()
+		tr.mu.hashes[tr.m.Step()] = hashOf(tr.params)
+		tr.mu.times[tr.m.Step()] = time.Now()
+		tr.mu.Unlock()
+	}
+	return nil
+}
+
+// gradient is what a replica computes for a step: different for each.
+func gradient(name string, step int64, out []float32) {
+	h := fnv.New32()
+	fmt.Fprintf(h, "%s/%d", name, step)
+	x := h.Sum32()
+	for i := range out {
+		x = x*1664525 + 1013904223
+		out[i] = float32(x>>8)/(1<<24) - 0.5
+	}
+}
+
+func hashOf(params []float32) string {
+	sum := sha256.Sum256(pg.Of(params).Bytes())
+	return hex.EncodeToString(sum[:8])
+}
+
+// eventually waits for ok, or fails with what was awaited.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	deadline := time.NewTimer(patience)
+	defer deadline.Stop()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-deadline.C:
+			t.Fatalf("not within %v: %s", patience, what)
+		}
+	}
+}
+
+// reaches waits until all trainers have committed step.
+func (w *world) reaches(step int64, trainers ...*trainer) {
+	w.t.Helper()
+	for _, tr := range trainers {
+		eventually(w.t, fmt.Sprintf("%s at step %d, is at %d", tr.name, step, tr.m.Step()), func() bool {
+			select {
+			case <-tr.done:
+				w.t.Fatalf("%s ended at step %d: %v", tr.name, tr.m.Step(), tr.err)
+			default:
+			}
+			tr.mu.Lock()
+			defer tr.mu.Unlock()
+			_, there := tr.mu.hashes[step]
+			return there || tr.m.Step() > step
+		})
+	}
+}
+
+// agree checks that at every step that two trainers committed, their parameters
+// were the same, bit for bit (C1).
+func (w *world) agree(trainers ...*trainer) {
+	w.t.Helper()
+	all := make(map[int64]string)
+	for _, tr := range trainers {
+		tr.mu.Lock()
+		for step, hash := range tr.mu.hashes {
+			if other, ok := all[step]; ok && other != hash {
+				w.t.Errorf("step %d: %s has %s, another %s", step, tr.name, hash, other)
+			}
+			all[step] = hash
+		}
+		tr.mu.Unlock()
+	}
+	if len(all) == 0 {
+		w.t.Errorf("nobody committed anything")
+	}
+}
+
+// count says how many events of type E the trainer has seen.
+func count[E Event](tr *trainer) int {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	n := 0
+	for _, e := range tr.mu.events {
+		if _, ok := e.(E); ok {
+			n++
+		}
+	}
+	return n
+}
+
+// ended waits for the loop's end and checks its error.
+func (tr *trainer) ended(want error) {
+	tr.w.t.Helper()
+	select {
+	case <-tr.done:
+	case <-time.After(patience):
+		tr.w.t.Fatalf("%s does not end", tr.name)
+	}
+	if !errors.Is(tr.err, want) {
+		tr.w.t.Errorf("%s ended with %v, want %v", tr.name, tr.err, want)
+	}
+}

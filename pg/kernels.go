@@ -1,6 +1,9 @@
 package pg
 
-import "unsafe"
+import (
+	"math"
+	"unsafe"
+)
 
 // A fold takes tileElements of every input in turn, so that the accumulator
 // (at most 16 KiB) stays in the first-level cache whatever the number of ranks:
@@ -112,10 +115,7 @@ func foldBools(dst []byte, inputs [][]byte, op ReduceOp) {
 func normalise(dst, src []uint8) {
 	dst = dst[:len(src)]
 	for i, v := range src {
-		dst[i] = 0
-		if v != 0 {
-			dst[i] = 1
-		}
+		dst[i] = uint8((uint16(v) + 0xff) >> 8) // 0 for 0, else 1, without a branch
 	}
 }
 
@@ -155,16 +155,24 @@ func foldHalves(dst []byte, inputs [][]byte, f fold, h DType) {
 	}
 }
 
+// widenHalves and roundHalves are the loops of Float32 and of NewFloat16 and
+// NewBFloat16 with the common case written out, since a call per element would
+// take most of the time.
 func widenHalves(h DType, dst []float32, src []uint16) {
 	dst = dst[:len(src)]
 	if h == BFloat16DType {
 		for i, v := range src {
-			dst[i] = BFloat16(v).Float32()
+			dst[i] = math.Float32frombits(uint32(v) << 16)
 		}
 		return
 	}
 	for i, v := range src {
-		dst[i] = Float16(v).Float32()
+		magnitude := uint32(v) & 0x7fff
+		if magnitude-0x400 >= 0x7c00-0x400 { // subnormal, infinite or NaN
+			dst[i] = Float16(v).Float32()
+			continue
+		}
+		dst[i] = math.Float32frombits((magnitude<<13 + (127-15)<<23) | uint32(v)&0x8000<<16)
 	}
 }
 
@@ -172,12 +180,24 @@ func roundHalves(h DType, dst []uint16, src []float32) {
 	dst = dst[:len(src)]
 	if h == BFloat16DType {
 		for i, v := range src {
-			dst[i] = uint16(NewBFloat16(v))
+			bits := math.Float32bits(v)
+			if bits&^(1<<31) > f32Inf {
+				dst[i] = uint16(NewBFloat16(v))
+				continue
+			}
+			dst[i] = uint16((bits + 0x7fff + bits>>16&1) >> 16)
 		}
 		return
 	}
 	for i, v := range src {
-		dst[i] = uint16(NewFloat16(v))
+		bits := math.Float32bits(v)
+		magnitude := bits &^ (1 << 31)
+		if magnitude-f32HalfNormal >= f32HalfOverflow-f32HalfNormal {
+			dst[i] = uint16(NewFloat16(v))
+			continue
+		}
+		magnitude += 0xfff + magnitude>>13&1 - (127-15)<<23
+		dst[i] = uint16(magnitude>>13 | bits>>16&0x8000)
 	}
 }
 
@@ -223,6 +243,15 @@ func (f fold) finishFloat32(acc []float32) {
 		return
 	}
 	d := float32(f.divisor)
+	if f.divisor&(f.divisor-1) == 0 && f.divisor <= 1<<20 {
+		// The inverse of a power of two is exact, and so the product rounds as
+		// the quotient does, several times as fast.
+		d = 1 / d
+		for i := range acc {
+			acc[i] *= d
+		}
+		return
+	}
 	for i := range acc {
 		acc[i] /= d
 	}

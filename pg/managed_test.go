@@ -1,0 +1,460 @@
+package pg_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/pgtest"
+)
+
+// roster is a manager as Managed sees it, moved by hand.
+type roster struct {
+	mu       sync.Mutex
+	attempt  int64
+	roster   pg.Roster
+	known    bool
+	changed  chan struct{}
+	errs     map[int64][]error
+	hopeless error // what WaitRoster returns instead of waiting
+}
+
+func newRoster(worldSize, rank int, participants ...int) *roster {
+	return &roster{
+		attempt: 1, known: true, changed: make(chan struct{}), errs: map[int64][]error{},
+		roster: pg.Roster{Rank: rank, WorldSize: worldSize, Participants: participants},
+	}
+}
+
+// begin starts the next attempt, whose roster is not known yet.
+func (r *roster) begin() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.attempt++
+	r.known, r.hopeless = false, nil
+}
+
+// settle makes the roster known, or fails the waiters.
+func (r *roster) settle(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.known, r.hopeless = err == nil, err
+	close(r.changed)
+	r.changed = make(chan struct{})
+}
+
+func (r *roster) Attempt() int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.attempt
+}
+
+func (r *roster) Roster(attempt int64) (pg.Roster, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.known || attempt != r.attempt {
+		return pg.Roster{}, false
+	}
+	return r.roster, true
+}
+
+func (r *roster) WaitRoster(ctx context.Context, attempt int64) (pg.Roster, error) {
+	for {
+		if known, ok := r.Roster(attempt); ok {
+			return known, nil
+		}
+		r.mu.Lock()
+		changed, hopeless, over := r.changed, r.hopeless, attempt != r.attempt
+		r.mu.Unlock()
+		if over {
+			return pg.Roster{}, fmt.Errorf("attempt %d is over", attempt)
+		}
+		if hopeless != nil {
+			return pg.Roster{}, hopeless
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return pg.Roster{}, context.Cause(ctx)
+		}
+	}
+}
+
+func (r *roster) ReportError(attempt int64, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if attempt == r.attempt {
+		r.errs[attempt] = append(r.errs[attempt], err)
+	}
+}
+
+func (r *roster) Errored(attempt int64) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return attempt != r.attempt || len(r.errs[attempt]) > 0
+}
+
+func (r *roster) reported() []error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.errs[r.attempt])
+}
+
+// managedWorld is a world of managed backends with their managers.
+func managedWorld(t *testing.T, worldSize int, participants ...int) (*pgtest.World, []*roster) {
+	t.Helper()
+	net := pgtest.NewMemory()
+	w := pgtest.NewWorld(t, "managed")
+	managers := make([]*roster, worldSize)
+	members := make([]pgtest.Member, worldSize)
+	everybody := []int{}
+	for i := range worldSize {
+		everybody = append(everybody, i)
+		managers[i] = newRoster(worldSize, i, everybody...)
+		managers[i].roster.Participants = nil
+		members[i] = w.Join(fmt.Sprint("replica-", i), pg.NewManaged(net.Backend(), managers[i]))
+	}
+	for _, m := range managers { // all, so that World's own checks hold
+		m.roster.Participants = everybody
+	}
+	w.Configure(members...)
+	for _, m := range managers {
+		m.roster.Participants = participants
+	}
+	return w, managers
+}
+
+// TestManagedSizes: rank and size are the participants'.
+func TestManagedSizes(t *testing.T) {
+	w, managers := managedWorld(t, 4, 1, 3)
+	for rank, want := range []int{-1, 0, -1, 1} {
+		if g := w.Groups[rank]; g.Rank() != want || g.Size() != 2 {
+			t.Errorf("member %d: rank %d of %d, want %d of 2", rank, g.Rank(), g.Size(), want)
+		}
+	}
+	managers[0].begin()
+	if g := w.Groups[0]; g.Rank() != -1 || g.Size() != 0 {
+		t.Errorf("before the quorum is known: rank %d of %d, want -1 of 0", g.Rank(), g.Size())
+	}
+}
+
+// TestManagedReduceOps: for every dtype and reduce op the result is that of the
+// participants alone, bit for bit, on all members.
+func TestManagedReduceOps(t *testing.T) {
+	const worldSize, n = 4, 700
+	participants := []int{1, 3}
+	w, _ := managedWorld(t, worldSize, participants...)
+	draw := func(d pg.DType, member int) pg.Tensor {
+		x := pg.New(d, n)
+		pgtest.Fill(x, uint64(member)+7)
+		return x
+	}
+	eachPair(func(d pg.DType, r pgtest.Reduction) {
+		if d.IsComplex() && r.Op == pg.Product {
+			return // infinite parts: see Identity
+		}
+		r.Divisor = len(participants)
+		var inputs [][]byte
+		for _, p := range participants {
+			inputs = append(inputs, draw(d, p).Bytes())
+		}
+		want := pgtest.Reference(d, r, inputs)
+		w.Each(func(ctx context.Context, rank int, g *pg.Group) error {
+			x := draw(d, rank)
+			ts := []pg.Tensor{x}
+			op := &pg.Op{Kind: pg.KindAllReduce, Reduce: r.Op, In: ts, Out: ts}
+			if r.Op == pg.PreMulSum {
+				op.Factor = r.Factor
+			}
+			if err := g.Do(ctx, op); err != nil {
+				return err
+			}
+			if !slices.Equal(x.Bytes(), want) {
+				return fmt.Errorf("%v of %v: differs from the participants' fold", r.Op, d)
+			}
+			return nil
+		})
+	})
+}
+
+// TestManagedVerbs: with spares below, verbs speak in participants' ranks; a
+// spare gets the results of broadcast and all-gather, and ErrNotParticipating,
+// with its tensors untouched, from verbs with a slot per rank, which work for
+// the others.
+func TestManagedVerbs(t *testing.T) {
+	participants := []int{1, 3}
+	w, managers := managedWorld(t, 5, participants...)
+	w.Each(func(ctx context.Context, member int, g *pg.Group) error {
+		self := slices.Index(participants, member)
+		spare := self < 0
+		const untouched = -99
+		f := func(v float64) pg.Tensor { return pg.Of([]float64{v}) }
+		two := func() []pg.Tensor { return []pg.Tensor{f(untouched), f(untouched)} }
+		v := float64(100 * (self + 1)) // 100 and 200; 0 for spares
+		expect := func(what string, ts []pg.Tensor, want ...float64) error {
+			for i, x := range ts {
+				if got := pg.Slice[float64](x)[0]; got != want[i] {
+					return fmt.Errorf("%s: slot %d is %v, want %v", what, i, got, want[i])
+				}
+			}
+			return nil
+		}
+		slotted := func(what string, err error, ts []pg.Tensor, want ...float64) error {
+			if !spare {
+				return errors.Join(err, expect(what, ts, want...))
+			}
+			if !errors.Is(err, pg.ErrNotParticipating) {
+				return fmt.Errorf("%s by a spare: %w, want ErrNotParticipating", what, err)
+			}
+			return expect(what, ts, untouched, untouched)
+		}
+		atRoot := func(ts []pg.Tensor) []pg.Tensor {
+			if self == 1 {
+				return ts
+			}
+			return nil
+		}
+		x := f(v)
+		if err := errors.Join(g.Broadcast(ctx, x, 1), expect("broadcast", []pg.Tensor{x}, 200)); err != nil {
+			return err
+		}
+		out := two()
+		if err := errors.Join(g.AllGather(ctx, f(v), out), expect("all-gather", out, 100, 200)); err != nil {
+			return err
+		}
+		x = f(v)
+		want := map[int]float64{-1: 0, 0: 100, 1: 300}[self]
+		if err := errors.Join(g.Reduce(ctx, x, pg.Sum, 1), expect("reduce", []pg.Tensor{x}, want)); err != nil {
+			return err
+		}
+		out = two()
+		if err := slotted("gather", g.Gather(ctx, f(v), atRoot(out), 1), out[:1], map[int]float64{0: untouched, 1: 100}[self]); err != nil {
+			return err
+		}
+		x = f(untouched)
+		if err := slotted("scatter", g.Scatter(ctx, atRoot([]pg.Tensor{f(5), f(6)}), x, 1), []pg.Tensor{x}, float64(5+self)); err != nil {
+			return err
+		}
+		x = f(untouched)
+		err := g.ReduceScatter(ctx, []pg.Tensor{f(v + 1), f(v + 2)}, x, pg.Sum)
+		if err := slotted("reduce-scatter", err, []pg.Tensor{x}, float64(302+2*self)); err != nil {
+			return err
+		}
+		out = two()
+		err = g.AllToAll(ctx, []pg.Tensor{f(v), f(v + 1)}, out)
+		if err := slotted("all-to-all", err, out, 100+float64(self), 200+float64(self)); err != nil {
+			return err
+		}
+		if err := g.Barrier(ctx); err != nil {
+			return err
+		}
+		x = f(untouched)
+		sent := g.SendAsync(f(v), pg.Envelope{Peer: min(1-self, 1)})
+		from, err := g.Recv(ctx, x, pg.Envelope{Peer: pg.AnySource})
+		if !spare && from != 1-self {
+			return fmt.Errorf("received from %d, want %d", from, 1-self)
+		}
+		if err := slotted("recv", err, []pg.Tensor{x}, float64(100*(2-self))); err != nil {
+			return err
+		}
+		return slotted("send", sent.Wait(ctx), nil)
+	})
+	for i, m := range managers {
+		if errs := m.reported(); len(errs) > 0 {
+			t.Errorf("member %d reported %v", i, errs)
+		}
+	}
+}
+
+// TestManagedQueues: ops submitted before the quorum is known wait without
+// blocking the caller, and run in order once it is.
+func TestManagedQueues(t *testing.T) {
+	w, managers := managedWorld(t, 2, 0, 1)
+	for _, m := range managers {
+		m.begin()
+	}
+	const ops = 20
+	w.Each(func(ctx context.Context, rank int, g *pg.Group) error {
+		x := []float64{1}
+		var works []*pg.Work
+		for i := range ops {
+			works = append(works, g.AllReduceAsync(pg.Of(x), pg.Sum), g.BroadcastAsync(pg.Of(x), i%2))
+		}
+		for i, work := range works {
+			if work.Finished() {
+				return fmt.Errorf("op %d is done before the quorum is known", i)
+			}
+		}
+		managers[rank].settle(nil)
+		for _, work := range works {
+			if err := work.Wait(ctx); err != nil {
+				return err
+			}
+		}
+		if x[0] != 1<<ops {
+			return fmt.Errorf("chain of sums is %v, want %v", x[0], 1<<ops)
+		}
+		return g.AllReduce(ctx, pg.Of(x), pg.Sum)
+	})
+}
+
+// TestManagedReports: an error goes to the manager, once an attempt has one its
+// ops complete at once untouched, and the next attempt is clean.
+func TestManagedReports(t *testing.T) {
+	w, managers := managedWorld(t, 2, 0, 1)
+	cause := errors.New("link cut")
+	x := []float32{42}
+	pending := w.Groups[0].AllReduceAsync(pg.Of(x), pg.Sum)
+	w.Groups[1].Abort(cause)
+	if err := pending.Wait(t.Context()); err != nil {
+		t.Errorf("failed op: %v, want no error", err)
+	}
+	errs := managers[0].reported()
+	if len(errs) != 1 || !errors.Is(errs[0], pg.ErrAborted) {
+		t.Fatalf("reported %v, want one ErrAborted", errs)
+	}
+	if err := w.Groups[0].AllReduce(t.Context(), pg.Of(x), pg.Sum); err != nil || x[0] != 42 {
+		t.Errorf("op after an error: %v, tensor %v; want nil and untouched", err, x)
+	}
+	if got := managers[0].reported(); len(got) != 1 {
+		t.Errorf("reported %v, want the first error only", got)
+	}
+	for _, m := range managers {
+		m.begin()
+		m.settle(nil)
+	}
+	w.Configure(w.Members...)
+	w.Each(func(ctx context.Context, rank int, g *pg.Group) error {
+		x := []float32{1}
+		if err := g.AllReduce(ctx, pg.Of(x), pg.Sum); err != nil || x[0] != 2 {
+			return fmt.Errorf("sum is %v: %w", x, err)
+		}
+		return nil
+	})
+	if errs := managers[0].reported(); len(errs) > 0 {
+		t.Errorf("next attempt reported %v", errs)
+	}
+}
+
+// TestManagedNoQuorum: if there will be no quorum, what waits for it completes
+// and the error is reported; if the attempt is over, nothing is.
+func TestManagedNoQuorum(t *testing.T) {
+	w, managers := managedWorld(t, 1, 0)
+	m, g := managers[0], w.Groups[0]
+	x := pg.Of([]float32{1})
+	m.begin()
+	work := g.AllReduceAsync(x, pg.Sum)
+	unreachable := errors.New("lighthouse unreachable")
+	m.settle(unreachable)
+	if err := work.Wait(t.Context()); err != nil {
+		t.Errorf("op without a quorum: %v, want no error", err)
+	}
+	if errs := m.reported(); len(errs) != 1 || !errors.Is(errs[0], unreachable) {
+		t.Errorf("reported %v, want %v", errs, unreachable)
+	}
+	m.begin()
+	work = g.AllReduceAsync(x, pg.Sum)
+	m.begin()
+	m.settle(nil)
+	if err := work.Wait(t.Context()); err != nil {
+		t.Errorf("op of an attempt that is over: %v, want no error", err)
+	}
+	if errs := m.reported(); len(errs) != 0 {
+		t.Errorf("new attempt has %v of the old one", errs)
+	}
+}
+
+// TestManagedCancel: a blocking verb that waits for the quorum ends with its
+// context, and its attempt with it; those queued behind it go on.
+func TestManagedCancel(t *testing.T) {
+	w, managers := managedWorld(t, 1, 0)
+	m, g := managers[0], w.Groups[0]
+	m.begin()
+	cause := errors.New("no patience")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	head := g.AllReduceAsync(pg.Of([]float32{1}), pg.Sum)
+	cancel(cause)
+	if err := g.AllReduce(ctx, pg.Of([]float32{1}), pg.Sum); !errors.Is(err, cause) {
+		t.Errorf("verb in the queue: %v, want %v", err, cause)
+	}
+	if errs := m.reported(); len(errs) != 1 || !errors.Is(errs[0], cause) {
+		t.Errorf("reported %v, want %v", errs, cause)
+	}
+	m.settle(nil)
+	if err := head.Wait(t.Context()); err != nil {
+		t.Errorf("op at the head: %v", err)
+	}
+	m.begin()
+	if err := g.AllReduce(ctx, pg.Of([]float32{1}), pg.Sum); !errors.Is(err, cause) {
+		t.Errorf("verb at the head of the queue: %v, want %v", err, cause)
+	}
+}
+
+// TestManagedClose: Close fails what is queued and what comes later.
+func TestManagedClose(t *testing.T) {
+	w, managers := managedWorld(t, 1, 0)
+	managers[0].begin()
+	g := w.Groups[0]
+	first, second := g.BarrierAsync(), g.BarrierAsync()
+	if err := g.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, work := range []*pg.Work{first, second, g.BarrierAsync()} {
+		if err := work.Wait(t.Context()); !errors.Is(err, pg.ErrClosed) {
+			t.Errorf("op of a closed group: %v, want ErrClosed", err)
+		}
+	}
+}
+
+// TestManagedCallersFaults: what the caller did wrong comes back and is not
+// reported.
+func TestManagedCallersFaults(t *testing.T) {
+	w, managers := managedWorld(t, 3, 0, 1)
+	x := pg.Of([]float32{1})
+	for name, op := range map[string]*pg.Op{
+		"integer mean": {Kind: pg.KindAllReduce, Reduce: pg.Avg, In: []pg.Tensor{pg.Of([]int32{1})}, Out: []pg.Tensor{pg.Of([]int32{1})}},
+		"root":         {Kind: pg.KindBroadcast, Root: 2, In: []pg.Tensor{x}, Out: []pg.Tensor{x}}, // a member, but no participant
+		"slots":        {Kind: pg.KindAllGather, In: []pg.Tensor{x}, Out: []pg.Tensor{x, x, x}},
+	} {
+		for member, g := range w.Groups {
+			if err := g.Do(t.Context(), op); !errors.Is(err, pg.ErrInvalidOp) {
+				t.Errorf("%s by member %d: %v, want ErrInvalidOp", name, member, err)
+			}
+		}
+	}
+	for i, m := range managers {
+		if errs := m.reported(); len(errs) > 0 {
+			t.Errorf("member %d reported %v", i, errs)
+		}
+	}
+}
+
+// TestManagedBallots: ballots are over all members, whoever participates, and
+// their errors come back.
+func TestManagedBallots(t *testing.T) {
+	w, managers := managedWorld(t, 3, 1)
+	w.Each(func(ctx context.Context, member int, g *pg.Group) error {
+		op := &pg.Op{Kind: pg.KindBallot, Ballot: []byte{byte(member)}}
+		if err := g.Do(ctx, op); err != nil {
+			return err
+		}
+		for from, e := range op.Ballots {
+			if !e.Here || !slices.Equal(e.Payload, []byte{byte(from)}) {
+				return fmt.Errorf("ballots are %+v", op.Ballots)
+			}
+		}
+		return nil
+	})
+	cause := errors.New("cut")
+	w.Groups[0].Abort(cause)
+	if err := w.Groups[0].Do(t.Context(), &pg.Op{Kind: pg.KindBallot}); !errors.Is(err, cause) {
+		t.Errorf("ballot of a broken group: %v, want %v", err, cause)
+	}
+	if errs := managers[0].reported(); len(errs) > 0 {
+		t.Errorf("reported %v", errs)
+	}
+}

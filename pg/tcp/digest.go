@@ -72,8 +72,11 @@ func (t *task) addDigest(d *digest) {
 		}
 		return
 	}
+	slots := 0
 	for i := range t.peers {
 		s := t.resultStream(i)
+		s.slots = slots
+		slots += s.pieces
 		for !s.finished() {
 			slot, off := t.slotOf(&s), s.off
 			p := s.take()

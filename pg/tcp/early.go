@@ -30,7 +30,7 @@ func (q *earlyQueue) pop() early {
 
 // keepLocked keeps a frame for its op. If the op came meanwhile the frame has a
 // place, and the caller lands it.
-func (l *link) keepLocked(h *header, s *slot) (lateCopy, error) {
+func (l *link) keepLocked(h *header, s *slot, do *todo) (lateCopy, error) {
 	g, ok := l.currentLocked(h.epoch)
 	if !ok || g != s.group {
 		l.b.stale()
@@ -38,15 +38,15 @@ func (l *link) keepLocked(h *header, s *slot) (lateCopy, error) {
 		return lateCopy{}, nil
 	}
 	if t := g.active; t != nil && t.open && t.seq == h.seq {
-		return l.placeEarlyLocked(t, h, s.buf)
+		return l.placeEarlyLocked(t, h, s.buf, do)
 	}
 	l.early.push(early{h: *h, buf: s.buf})
 	return lateCopy{}, nil
 }
 
 // placeEarlyLocked finds the place of a frame of t whose payload is in x.
-func (l *link) placeEarlyLocked(t *task, h *header, x *buf) (lateCopy, error) {
-	s, err := l.placeInLocked(t, h, x)
+func (l *link) placeEarlyLocked(t *task, h *header, x *buf, do *todo) (lateCopy, error) {
+	s, err := l.placeInLocked(t, h, x, do)
 	late := lateCopy{slot: s, link: l, crc: h.crc}
 	if s.buf != x {
 		late.from = x
@@ -60,15 +60,15 @@ func (l *link) placeEarlyLocked(t *task, h *header, x *buf) (lateCopy, error) {
 
 // admitLocked places the early frames of t, which has just opened; the caller
 // lands t.late without the lock. An error breaks the group.
-func (l *link) admitLocked(t *task) (header, error) {
+func (l *link) admitLocked(t *task, do *todo) (header, error) {
 	for !l.early.empty() && l.early.peek().h.seq <= t.seq {
 		e := l.early.pop()
 		if e.h.seq < t.seq {
 			l.b.pool.put(e.buf) // an announcement of an op that ended without it
-			l.oweLocked(classCollective, int(e.h.length)+headerBytes)
+			l.oweLocked(classCollective, int(e.h.length)+headerBytes, do)
 			continue
 		}
-		late, err := l.placeEarlyLocked(t, &e.h, e.buf)
+		late, err := l.placeEarlyLocked(t, &e.h, e.buf, do)
 		if err != nil {
 			return e.h, err
 		}

@@ -77,7 +77,7 @@ func (b *Backend) openLocked(t *task, do *todo) {
 		if l == nil {
 			continue
 		}
-		if h, err := l.admitLocked(t); err != nil {
+		if h, err := l.admitLocked(t, do); err != nil {
 			b.breakLocked(g, l.mismatchCause(&h, err), do)
 			return
 		}
@@ -156,7 +156,7 @@ func (l *link) findUnclaimedLocked(tag int64) *message {
 }
 
 // placeMessageLocked finds the place of a point-to-point frame.
-func (l *link) placeMessageLocked(g *group, h *header) (slot, error) {
+func (l *link) placeMessageLocked(g *group, h *header, do *todo) (slot, error) {
 	m := l.message
 	if m == nil {
 		key := p2pKey{l.rank, h.tag}
@@ -179,7 +179,7 @@ func (l *link) placeMessageLocked(g *group, h *header) (slot, error) {
 	m.got += int(h.length)
 	if t := m.task; t != nil {
 		t.touch++
-		l.oweLocked(classMessage, int(h.length)+headerBytes)
+		l.oweLocked(classMessage, int(h.length)+headerBytes, do)
 		return slot{task: t, group: g, dst: t.out[0][lo:m.got], cell: -1, message: m}, nil
 	}
 	x := l.b.pool.get(int(h.length))
@@ -230,7 +230,7 @@ func (l *link) claimLocked(m *message, t *task, do *todo) {
 	at := 0
 	for _, x := range m.frames {
 		at += copy(t.out[0][at:], x.b)
-		l.oweLocked(classMessage, len(x.b)+headerBytes)
+		l.oweLocked(classMessage, len(x.b)+headerBytes, do)
 	}
 	m.drop(&b.pool)
 	if m.whole {
@@ -268,7 +268,7 @@ func (l *link) messageLocked(h *header, s *slot, do *todo) {
 	}
 	// The receive came while the frame was on its way.
 	copy(t.out[0][h.offset:], s.buf.b)
-	l.oweLocked(classMessage, len(s.buf.b)+headerBytes)
+	l.oweLocked(classMessage, len(s.buf.b)+headerBytes, do)
 	b.pool.put(s.buf)
 	if last {
 		t.need--

@@ -80,7 +80,7 @@ func (b *Backend) cellDone(t *task, k int, err error) {
 	b.mu.Lock()
 	for r, l := range t.group.peers {
 		if r != t.group.rank && l != nil && l.group == t.group {
-			l.oweLocked(classCollective, len(f.cells[k].in)+headerBytes)
+			l.oweLocked(classCollective, len(f.cells[k].in)+headerBytes, &do)
 		}
 	}
 	if err != nil {

@@ -260,9 +260,19 @@ func (l *link) info(h *header) FrameInfo {
 	}
 }
 
-// owe notes that n bytes of a class were placed, so the peer may send as many
-// again.
-func (l *link) oweLocked(class, n int) { l.flow[class].owed += n }
+// oweLocked notes that n bytes of a class were placed, so the peer may send as
+// many again. Enough of them make a credit frame due.
+func (l *link) oweLocked(class, n int, do *todo) {
+	f := &l.flow[class]
+	f.owed += n
+	if f.owed >= l.b.opt.WindowBytes/creditShare && !l.busy {
+		do.wake(l)
+	}
+}
+
+// creditShare is which part of the window is given back at once: often enough
+// that the peer need not stop, seldom enough to cost nothing.
+const creditShare = 4
 
 // creditLocked is the credit frame that is due, if any.
 func (l *link) creditLocked() (header, bool) {
@@ -271,7 +281,7 @@ func (l *link) creditLocked() (header, bool) {
 	}
 	for class := range l.flow {
 		f := &l.flow[class]
-		if f.owed < l.b.opt.WindowBytes/4 {
+		if f.owed < l.b.opt.WindowBytes/creditShare {
 			continue
 		}
 		h := header{typ: frameCredit, epoch: l.group.key, phase: uint8(class), total: uint64(f.owed), call: call{root: -1}}

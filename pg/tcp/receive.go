@@ -214,7 +214,7 @@ func (l *link) place(h *header) slot {
 	b := l.b
 	var do todo
 	b.mu.Lock()
-	s, err := l.placeLocked(h)
+	s, err := l.placeLocked(h, &do)
 	if err != nil {
 		b.breakLocked(l.group, l.mismatchCause(h, err), &do)
 	}
@@ -226,7 +226,7 @@ func (l *link) place(h *header) slot {
 // errWindow is a peer that sends more than we allowed it to.
 var errWindow = errors.New("sent more than its window")
 
-func (l *link) placeLocked(h *header) (slot, error) {
+func (l *link) placeLocked(h *header, do *todo) (slot, error) {
 	g, ok := l.currentLocked(h.epoch)
 	if !ok {
 		l.b.stale()
@@ -238,14 +238,14 @@ func (l *link) placeLocked(h *header) (slot, error) {
 		return slot{}, fmt.Errorf("%w: %w: %d bytes, window %d", ErrCorrupt, errWindow, f.held, l.b.opt.WindowBytes)
 	}
 	if h.call.kind == pg.KindSend {
-		return l.placeMessageLocked(g, h)
+		return l.placeMessageLocked(g, h, do)
 	}
 	t := g.active
 	if t != nil && t.open && t.seq == h.seq {
-		return l.placeInLocked(t, h, nil)
+		return l.placeInLocked(t, h, nil, do)
 	}
 	if past := h.seq <= g.startedLocked(); past {
-		l.oweLocked(classCollective, int(h.length)+headerBytes)
+		l.oweLocked(classCollective, int(h.length)+headerBytes, do)
 		if h.total == 0 {
 			return slot{}, nil // an announcement; the op is over here
 		}
@@ -272,7 +272,7 @@ func (g *group) startedLocked() uint64 {
 
 // placeInLocked finds the place of a frame of the op under way. have is its
 // payload, if that is there already.
-func (l *link) placeInLocked(t *task, h *header, have *buf) (slot, error) {
+func (l *link) placeInLocked(t *task, h *header, have *buf, do *todo) (slot, error) {
 	want := t.call
 	want.small = false
 	if h.call != want {
@@ -282,7 +282,7 @@ func (l *link) placeInLocked(t *task, h *header, have *buf) (slot, error) {
 	st := &t.peers[l.rank].in[h.phase]
 	cost := int(h.length) + headerBytes
 	if !st.used {
-		l.oweLocked(classCollective, cost)
+		l.oweLocked(classCollective, cost, do)
 		if h.total > 0 {
 			return slot{}, fmt.Errorf("%w: seq %d: %s sent %d bytes of %v, rank %d wants none",
 				pg.ErrMismatch, t.seq, l.peerName(), h.total, h.call, t.group.rank)
@@ -316,7 +316,7 @@ func (l *link) placeInLocked(t *task, h *header, have *buf) (slot, error) {
 		return s, nil
 	}
 	s.dst = st.take()
-	l.oweLocked(classCollective, cost)
+	l.oweLocked(classCollective, cost, do)
 	return s, nil
 }
 
@@ -327,7 +327,7 @@ func (l *link) arrived(h *header, s *slot) {
 	switch {
 	case s.early:
 		b.mu.Lock()
-		late, err := l.keepLocked(h, s)
+		late, err := l.keepLocked(h, s, &do)
 		if err != nil {
 			b.breakLocked(s.group, l.mismatchCause(h, err), &do)
 		}
@@ -361,21 +361,23 @@ func (l *link) land(late *lateCopy) {
 func (l *link) settle(crc uint32, s *slot) {
 	b, t := l.b, s.task
 	b.mu.Lock()
-	fold := l.settleLocked(crc, s)
+	var do todo
+	fold := l.settleLocked(crc, s, &do)
 	b.mu.Unlock()
+	b.do(&do)
 	if fold {
 		b.foldCell(t, s.cell)
 	}
 	b.pool.put(s.buf)
 	s.buf, s.task = nil, nil
-	var do todo
+	do = todo{}
 	b.mu.Lock()
 	b.untouchLocked(t, &do)
 	b.mu.Unlock()
 	b.do(&do)
 }
 
-func (l *link) settleLocked(crc uint32, s *slot) (fold bool) {
+func (l *link) settleLocked(crc uint32, s *slot, do *todo) (fold bool) {
 	t := s.task
 	t.need--
 	s.crc.set(crc)
@@ -384,7 +386,7 @@ func (l *link) settleLocked(crc uint32, s *slot) (fold bool) {
 	}
 	if t.call.kind == pg.KindBallot {
 		t.takeBallot(l.rank, s.dst)
-		l.oweLocked(classCollective, len(s.dst)+headerBytes)
+		l.oweLocked(classCollective, len(s.dst)+headerBytes, do)
 		return false
 	}
 	if t.err != nil {

@@ -25,6 +25,16 @@ func (d *todo) finish(t *task) {
 	d.more = append(d.more, t)
 }
 
+// wake notes that l has something to send.
+func (d *todo) wake(l *link) {
+	switch {
+	case d.kick == nil:
+		d.kick = l
+	case d.kick != l:
+		d.kickAll = l.group
+	}
+}
+
 // do does it. The caller holds no lock.
 func (b *Backend) do(d *todo) {
 	if d.interrupt != nil {

@@ -243,7 +243,9 @@ func testLeaks(t *testing.T, h Harness) {
 		w.Groups[0].Abort(errors.New("enough"))
 		isBroken(t, w.Groups[1], nil)
 	})
-	if err := goleak.Find(before, goleak.IgnoreAnyFunction("github.com/skerry-ft/skerry/store.(*Server).Run")); err != nil {
+	// The store lives on; its goroutines may have started only after we looked.
+	const run = "github.com/skerry-ft/skerry/store.(*Server).Run"
+	if err := goleak.Find(before, goleak.IgnoreAnyFunction(run), goleak.IgnoreAnyFunction(run+".func1")); err != nil {
 		t.Errorf("goroutines left after Close: %v", err)
 	}
 	await(t, "descriptors are closed", func() bool { return openFiles(t) <= files })

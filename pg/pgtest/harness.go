@@ -56,44 +56,48 @@ func RunWith(t *testing.T, h Harness) {
 	}
 	cases := []struct {
 		name  string
+		ranks int // at least
 		needs []pg.Kind
 		run   func(t *testing.T, h Harness)
 	}{
-		{"Life", nil, testLife},
-		{"Reductions", []pg.Kind{pg.KindAllReduce}, testReductions},
-		{"BigReductions", []pg.Kind{pg.KindAllReduce}, testBigReductions},
-		{"Coalesced", []pg.Kind{pg.KindAllReduce}, testCoalesced},
-		{"Reduce", []pg.Kind{pg.KindReduce}, testReduce},
-		{"ReduceScatter", []pg.Kind{pg.KindReduceScatter}, testReduceScatter},
-		{"Broadcast", []pg.Kind{pg.KindBroadcast}, testBroadcast},
-		{"AllGather", []pg.Kind{pg.KindAllGather}, testAllGather},
-		{"Gather", []pg.Kind{pg.KindGather}, testGather},
-		{"Scatter", []pg.Kind{pg.KindScatter}, testScatter},
-		{"AllToAll", []pg.Kind{pg.KindAllToAll}, testAllToAll},
-		{"Barrier", []pg.Kind{pg.KindBarrier}, testBarrier},
-		{"PointToPoint", []pg.Kind{pg.KindSend, pg.KindRecv}, testPointToPoint},
-		{"AnySource", []pg.Kind{pg.KindSend, pg.KindRecv}, testAnySource},
-		{"Order", []pg.Kind{pg.KindAllReduce, pg.KindBroadcast}, testOrder},
-		{"Ballot", []pg.Kind{pg.KindBallot, pg.KindAllReduce}, testBallot},
-		{"BallotCorrupt", []pg.Kind{pg.KindBallot, pg.KindAllReduce}, testBallotCorrupt},
-		{"BallotBroken", []pg.Kind{pg.KindBallot}, testBallotBroken},
-		{"InvalidOp", []pg.Kind{pg.KindAllReduce}, testInvalidOp},
-		{"Unsupported", nil, testUnsupported},
-		{"Mismatch", []pg.Kind{pg.KindAllReduce, pg.KindBroadcast}, testMismatch},
-		{"Round", []pg.Kind{pg.KindAllReduce}, testRound},
-		{"Abort", []pg.Kind{pg.KindAllReduce}, testAbort},
-		{"AbortOtherEpoch", []pg.Kind{pg.KindAllReduce}, testAbortOtherEpoch},
-		{"Cancel", []pg.Kind{pg.KindAllReduce}, testCancel},
-		{"Deadline", []pg.Kind{pg.KindAllReduce}, testDeadline},
-		{"PeerCloses", []pg.Kind{pg.KindAllReduce}, testPeerCloses},
-		{"PeerKilled", []pg.Kind{pg.KindAllReduce}, testPeerKilled},
-		{"Reconfigure", []pg.Kind{pg.KindAllReduce}, testReconfigure},
-		{"UsedPrefix", nil, testUsedPrefix},
-		{"ConfigureEnds", nil, testConfigureEnds},
-		{"Leaks", []pg.Kind{pg.KindAllReduce}, testLeaks},
+		{"Life", 1, nil, testLife},
+		{"Reductions", 1, []pg.Kind{pg.KindAllReduce}, testReductions},
+		{"BigReductions", 1, []pg.Kind{pg.KindAllReduce}, testBigReductions},
+		{"Coalesced", 3, []pg.Kind{pg.KindAllReduce}, testCoalesced},
+		{"Reduce", 1, []pg.Kind{pg.KindReduce}, testReduce},
+		{"ReduceScatter", 1, []pg.Kind{pg.KindReduceScatter}, testReduceScatter},
+		{"Broadcast", 1, []pg.Kind{pg.KindBroadcast}, testBroadcast},
+		{"AllGather", 1, []pg.Kind{pg.KindAllGather}, testAllGather},
+		{"Gather", 1, []pg.Kind{pg.KindGather}, testGather},
+		{"Scatter", 1, []pg.Kind{pg.KindScatter}, testScatter},
+		{"AllToAll", 1, []pg.Kind{pg.KindAllToAll}, testAllToAll},
+		{"Barrier", 3, []pg.Kind{pg.KindBarrier}, testBarrier},
+		{"PointToPoint", 2, []pg.Kind{pg.KindSend, pg.KindRecv}, testPointToPoint},
+		{"AnySource", 4, []pg.Kind{pg.KindSend, pg.KindRecv}, testAnySource},
+		{"Order", 3, []pg.Kind{pg.KindAllReduce, pg.KindBroadcast}, testOrder},
+		{"Ballot", 1, []pg.Kind{pg.KindBallot, pg.KindAllReduce}, testBallot},
+		{"BallotCorrupt", 3, []pg.Kind{pg.KindBallot, pg.KindAllReduce}, testBallotCorrupt},
+		{"BallotBroken", 3, []pg.Kind{pg.KindBallot}, testBallotBroken},
+		{"InvalidOp", 2, []pg.Kind{pg.KindAllReduce}, testInvalidOp},
+		{"Unsupported", 2, nil, testUnsupported},
+		{"Mismatch", 2, []pg.Kind{pg.KindAllReduce, pg.KindBroadcast}, testMismatch},
+		{"Round", 2, []pg.Kind{pg.KindAllReduce}, testRound},
+		{"Abort", 4, []pg.Kind{pg.KindAllReduce}, testAbort},
+		{"AbortOtherEpoch", 2, []pg.Kind{pg.KindAllReduce}, testAbortOtherEpoch},
+		{"Cancel", 3, []pg.Kind{pg.KindAllReduce}, testCancel},
+		{"Deadline", 3, []pg.Kind{pg.KindAllReduce}, testDeadline},
+		{"PeerCloses", 3, []pg.Kind{pg.KindAllReduce}, testPeerCloses},
+		{"PeerKilled", 3, []pg.Kind{pg.KindAllReduce}, testPeerKilled},
+		{"Reconfigure", 5, []pg.Kind{pg.KindAllReduce}, testReconfigure},
+		{"UsedPrefix", 2, nil, testUsedPrefix},
+		{"ConfigureEnds", 2, nil, testConfigureEnds},
+		{"Leaks", 3, []pg.Kind{pg.KindAllReduce}, testLeaks},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
+			if c.ranks > h.MaxWorldSize {
+				t.Skipf("needs %d ranks, backend has at most %d", c.ranks, h.MaxWorldSize)
+			}
 			for _, k := range c.needs {
 				if !slices.Contains(h.Kinds, k) {
 					t.Skipf("backend has no %v", k)

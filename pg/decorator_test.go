@@ -1,0 +1,354 @@
+package pg_test
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/pgtest"
+)
+
+// memory finds the in-memory backend below decorators.
+func memory(b pg.Backend) *pgtest.MemoryBackend {
+	for {
+		if m, ok := b.(*pgtest.MemoryBackend); ok {
+			return m
+		}
+		b = b.(pg.Unwrapper).Unwrap()
+	}
+}
+
+func conform(t *testing.T, wrap func(pg.Backend) pg.Backend) {
+	net := pgtest.NewMemory()
+	pgtest.RunWith(t, pgtest.Harness{
+		New:          func(*testing.T) pg.Backend { return wrap(net.Backend()) },
+		StoreAddress: func(t *testing.T) string { return t.Name() },
+		DTypes:       []pg.DType{pg.Float32DType, pg.Int64DType}, // the backend's own test has them all
+		Kill:         func(b pg.Backend) { memory(b).Kill() },
+		Corrupt:      func(b pg.Backend) { memory(b).CorruptNext() },
+	})
+}
+
+// TestFakeConforms: without faults a Fake is not there.
+func TestFakeConforms(t *testing.T) {
+	conform(t, func(b pg.Backend) pg.Backend { return pg.NewFake(b) })
+}
+
+// TestTimeoutConforms: a Timeout that is never reached is not there.
+func TestTimeoutConforms(t *testing.T) {
+	conform(t, func(b pg.Backend) pg.Backend { return pg.NewTimeout(b, pgtest.Bound) })
+}
+
+func decoratedWorld(t *testing.T, n int, wrap func(pg.Backend) pg.Backend) *pgtest.World {
+	t.Helper()
+	net := pgtest.NewMemory()
+	w := pgtest.NewWorld(t, "decorated")
+	var members []pgtest.Member
+	for i := range n {
+		members = append(members, w.Join(string(rune('a'+i)), wrap(net.Backend())))
+	}
+	w.Configure(members...)
+	return w
+}
+
+// TestSwallow: a failed op completes with zeroed outputs and without an error;
+// so do later ones, which are not submitted; Err tells; Configure mends.
+func TestSwallow(t *testing.T) {
+	w := decoratedWorld(t, 2, func(b pg.Backend) pg.Backend { return pg.NewSwallow(b) })
+	cause := errors.New("cut")
+	x := []float32{1, 2}
+	pending := w.Groups[0].AllReduceAsync(pg.Of(x), pg.Sum)
+	w.Groups[0].Abort(cause)
+	if err := pending.Wait(t.Context()); err != nil || !slices.Equal(x, []float32{0, 0}) {
+		t.Errorf("failed op: %v, output %v; want nil and zeros", err, x)
+	}
+	first := w.Groups[0].Err()
+	if !errors.Is(first, cause) {
+		t.Errorf("Err is %v, want %v", first, cause)
+	}
+	in, out := []float32{1, 2}, []float32{7, 7}
+	op := &pg.Op{Kind: pg.KindAllReduce, In: []pg.Tensor{pg.Of(in)}, Out: []pg.Tensor{pg.Of(out)}}
+	if err := w.Groups[0].Do(t.Context(), op); err != nil || !slices.Equal(out, []float32{0, 0}) || in[0] != 1 {
+		t.Errorf("skipped op: %v, input %v, output %v; want nil, untouched, zeros", err, in, out)
+	}
+	if err := w.Groups[1].Broadcast(t.Context(), pg.Of(x), 0); err != nil || w.Groups[1].Err() == nil {
+		t.Errorf("op of the peer: %v, Err %v; want nil and an error", err, w.Groups[1].Err())
+	}
+	if err := w.Groups[0].Do(t.Context(), &pg.Op{Kind: pg.KindBallot}); !errors.Is(err, pg.ErrAborted) {
+		t.Errorf("ballot: %v, want its error", err)
+	}
+	w.Configure(w.Members...)
+	w.Each(func(ctx context.Context, rank int, g *pg.Group) error {
+		x := []float32{3}
+		if err := g.AllReduce(ctx, pg.Of(x), pg.Sum); err != nil || x[0] != 6 {
+			t.Errorf("after Configure: sum %v, %v", x, err)
+		}
+		if err := g.AllReduce(ctx, pg.Of([]int32{1}), pg.Avg); !errors.Is(err, pg.ErrInvalidOp) {
+			t.Errorf("invalid op: %v, want ErrInvalidOp", err)
+		}
+		return g.Err()
+	})
+}
+
+func fakeWorld(t *testing.T, n int) (*pgtest.World, []*pg.Fake) {
+	t.Helper()
+	var fakes []*pg.Fake
+	w := decoratedWorld(t, n, func(b pg.Backend) pg.Backend {
+		f := pg.NewFake(b)
+		fakes = append(fakes, f)
+		return f
+	})
+	return w, fakes
+}
+
+// TestFakeFails: the n-th op of the kind fails, its peers' with it, and not
+// the ones before; Configure disarms.
+func TestFakeFails(t *testing.T) {
+	w, fakes := fakeWorld(t, 2)
+	injected := errors.New("injected")
+	fakes[1].Inject(pg.Fault{Kind: pg.KindBroadcast, Nth: 2, Err: injected})
+	one := func(ctx context.Context, rank int, g *pg.Group) error {
+		return errors.Join(g.Barrier(ctx), g.Broadcast(ctx, pg.Of([]float32{1}), 0))
+	}
+	w.Each(one)
+	if n := fakes[1].Fired(); n != 0 {
+		t.Errorf("%d faults have hit, want none yet", n)
+	}
+	errs := make([]error, 2)
+	w.Each(func(ctx context.Context, rank int, g *pg.Group) error {
+		errs[rank] = one(ctx, rank, g)
+		return nil
+	})
+	if !errors.Is(errs[1], injected) || !errors.Is(errs[0], pg.ErrAborted) {
+		t.Errorf("errors are %v, want the injected one at rank 1, and ErrAborted at rank 0", errs)
+	}
+	fakes[0].Inject(pg.Fault{Err: injected})
+	w.Configure(w.Members...)
+	w.Each(one)
+}
+
+// TestFakeFailsLate: the op succeeds on the peers, and fails here afterwards.
+func TestFakeFailsLate(t *testing.T) {
+	w, fakes := fakeWorld(t, 2)
+	injected := errors.New("injected")
+	fakes[0].Inject(pg.Fault{Kind: pg.KindAllReduce, Err: injected, Late: true})
+	errs := make([]error, 2)
+	x := [][]float32{{1}, {1}}
+	w.Each(func(ctx context.Context, rank int, g *pg.Group) error {
+		errs[rank] = g.AllReduce(ctx, pg.Of(x[rank]), pg.Sum)
+		return nil
+	})
+	if !errors.Is(errs[0], injected) || errs[1] != nil || x[1][0] != 2 {
+		t.Errorf("errors are %v, sums %v; want it to fail at rank 0 only", errs, x)
+	}
+	if err := w.Groups[0].Barrier(t.Context()); !errors.Is(err, pg.ErrAborted) || !errors.Is(err, injected) {
+		t.Errorf("next op: %v, want ErrAborted joined with the injected one", err)
+	}
+}
+
+// TestFakeCorrupts flips one bit on one rank, of an output or a payload.
+func TestFakeCorrupts(t *testing.T) {
+	w, fakes := fakeWorld(t, 2)
+	fakes[1].Inject(pg.Fault{Corrupt: true}, pg.Fault{Kind: pg.KindBallot, Corrupt: true})
+	w.Each(func(ctx context.Context, rank int, g *pg.Group) error {
+		x := []uint8{4}
+		if err := g.AllReduce(ctx, pg.Of(x), pg.Sum); err != nil || x[0] != uint8(8+rank) {
+			t.Errorf("rank %d: sum %v, %v; want %d", rank, x, err, 8+rank)
+		}
+		mine := []byte{2}
+		op := &pg.Op{Kind: pg.KindBallot, Ballot: mine}
+		if err := g.Do(ctx, op); err != nil || op.Ballots[1].Payload[0] != 3 || op.Ballots[0].Payload[0] != 2 || mine[0] != 2 {
+			t.Errorf("rank %d: ballots %v, own %v, %v", rank, op.Ballots, mine, err)
+		}
+		return nil
+	})
+}
+
+// TestFakeDelays holds one op and those behind it, keeps their order, and lets
+// them go when the group is aborted.
+func TestFakeDelays(t *testing.T) {
+	w, fakes := fakeWorld(t, 2)
+	const delay = 50 * time.Millisecond
+	fakes[0].Inject(pg.Fault{Kind: pg.KindAllReduce, Delay: delay})
+	start := time.Now()
+	w.Each(func(ctx context.Context, rank int, g *pg.Group) error {
+		x := []float32{1}
+		works := []*pg.Work{g.AllReduceAsync(pg.Of(x), pg.Sum), g.BroadcastAsync(pg.Of(x), 0), g.AllReduceAsync(pg.Of(x), pg.Sum)}
+		for _, work := range works {
+			if err := work.Wait(ctx); err != nil {
+				return err
+			}
+		}
+		if x[0] != 4 {
+			t.Errorf("chained sums are %v, want 4", x)
+		}
+		return nil
+	})
+	if took := time.Since(start); took < delay {
+		t.Errorf("delayed op took %v, want at least %v", took, delay)
+	}
+	cause := errors.New("cut")
+	fakes[0].Inject(pg.Fault{Delay: time.Hour}, pg.Fault{Nth: 2, Delay: time.Hour})
+	work := w.Groups[0].BarrierAsync()
+	w.Groups[0].Abort(cause)
+	if err := work.Wait(t.Context()); !errors.Is(err, cause) {
+		t.Errorf("delayed op of an aborted group: %v, want %v", err, cause)
+	}
+}
+
+// TestFakeDelayEnds: a delayed op ends with its caller's context, and with
+// Close.
+func TestFakeDelayEnds(t *testing.T) {
+	w, fakes := fakeWorld(t, 2)
+	fakes[0].Inject(pg.Fault{Delay: time.Hour})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	if err := w.Groups[0].Barrier(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("delayed verb: %v, want DeadlineExceeded", err)
+	}
+	if !w.Groups[1].Errored() {
+		t.Error("the peer waits for an op that will never be")
+	}
+	w.Configure(w.Members...)
+	fakes[1].Inject(pg.Fault{Delay: time.Hour})
+	first, second := w.Groups[1].BarrierAsync(), w.Groups[1].BarrierAsync()
+	if err := w.Groups[1].Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, work := range []*pg.Work{first, second} {
+		if err := work.Wait(t.Context()); !errors.Is(err, pg.ErrClosed) {
+			t.Errorf("delayed op of a closed group: %v, want ErrClosed", err)
+		}
+	}
+}
+
+// stubborn ignores the deadlines of ops, as a library behind cgo might.
+type stubborn struct{ pg.Backend }
+
+func (s stubborn) Unwrap() pg.Backend { return s.Backend }
+func (s stubborn) Submit(op *pg.Op) *pg.Work {
+	op.Deadline = time.Now().Add(time.Hour)
+	return s.Backend.Submit(op)
+}
+
+// TestTimeout: an op that a peer never calls ends at the limit, even if the
+// backend keeps no deadlines, and so does a Configure that nobody joins.
+func TestTimeout(t *testing.T) {
+	const limit = 50 * time.Millisecond
+	net := pgtest.NewMemory()
+	w := pgtest.NewWorld(t, "timeout")
+	a := w.Join("a", pg.NewTimeout(stubborn{net.Backend()}, limit))
+	b := w.Join("b", net.Backend())
+	w.Configure(a, b)
+	if err := w.Groups[0].Barrier(t.Context()); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("op without a peer: %v, want DeadlineExceeded", err)
+	}
+	if !w.Groups[1].Errored() {
+		t.Error("the peer was not told")
+	}
+	w.Next()
+	c := w.Config([]pgtest.Member{a, b}, 0)
+	if err := a.Backend.Configure(t.Context(), c); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("configure without a peer: %v, want DeadlineExceeded", err)
+	}
+}
+
+// TestDummy: a world of one rank, where every collective is a copy.
+func TestDummy(t *testing.T) {
+	kinds := slices.DeleteFunc(pg.Kinds(), pg.Kind.PointToPoint)
+	pgtest.RunWith(t, pgtest.Harness{
+		New:          func(*testing.T) pg.Backend { return pg.NewDummy() },
+		StoreAddress: func(t *testing.T) string { return t.Name() },
+		Kinds:        kinds,
+		MaxWorldSize: 1,
+		NoDigests:    true,
+	})
+}
+
+func TestDummyVerbs(t *testing.T) {
+	d := pg.NewDummy()
+	g := pg.NewGroup(d)
+	ctx := t.Context()
+	for id := range int64(2) {
+		c := pg.Config{StoreAddress: "nowhere", ReplicaIDs: []string{"me"}, QuorumID: id + 1}
+		if err := g.Configure(ctx, c); err != nil {
+			t.Fatal(err)
+		}
+		if err := g.Configure(ctx, c); !errors.Is(err, pg.ErrUsedPrefix) {
+			t.Errorf("configured twice: %v, want ErrUsedPrefix", err)
+		}
+	}
+	if err := g.Configure(ctx, pg.Config{ReplicaIDs: []string{"a", "b"}}); err == nil {
+		t.Error("a Dummy took two ranks")
+	}
+	if d.Configures() != 2 {
+		t.Errorf("%d configures, want 2", d.Configures())
+	}
+	x, out := []float32{6}, []pg.Tensor{pg.Of([]float32{0})}
+	err := errors.Join(
+		g.AllReduce(ctx, pg.Of(x), pg.Avg), g.Reduce(ctx, pg.Of(x), pg.Sum, 0), g.Broadcast(ctx, pg.Of(x), 0),
+		g.AllGather(ctx, pg.Of(x), out), g.Gather(ctx, pg.Of(x), out, 0), g.Scatter(ctx, out, pg.Of(x), 0),
+		g.ReduceScatter(ctx, out, pg.Of(x), pg.Max), g.AllToAll(ctx, out, out), g.Barrier(ctx))
+	if err != nil || x[0] != 6 || pg.Slice[float32](out[0])[0] != 6 {
+		t.Errorf("x is %v, out %v, %v; want 6, 6", x, out, err)
+	}
+	op := &pg.Op{Kind: pg.KindAllReduce, Reduce: pg.Avg, Divisor: 3, In: out, Out: out}
+	if err := g.Do(ctx, op); err != nil || pg.Slice[float32](out[0])[0] != 2 {
+		t.Errorf("6 over 3 is %v, %v", pg.Slice[float32](out[0]), err)
+	}
+	g.Abort(errors.New("cut"))
+	if err := g.Barrier(ctx); !errors.Is(err, pg.ErrAborted) {
+		t.Errorf("barrier of a broken Dummy: %v, want ErrAborted", err)
+	}
+}
+
+func TestRegistry(t *testing.T) {
+	name := "Test-" + rand.Text() // the registry outlives the test
+	made := pg.NewDummy()
+	open := func(o pg.Options) (pg.Backend, error) {
+		if o.Params["fail"] != "" {
+			return nil, errors.New(o.Params["fail"])
+		}
+		return made, nil
+	}
+	if pg.Available(name) {
+		t.Error("available before it is registered")
+	}
+	if err := pg.Register(name, []string{"cpu"}, open); err != nil {
+		t.Fatal(err)
+	}
+	if err := pg.Register(strings.ToLower(name), nil, open); err == nil {
+		t.Error("registered twice")
+	}
+	if err := pg.Register("", nil, open); err == nil {
+		t.Error("registered without a name")
+	}
+	if !pg.Available(strings.ToUpper(name)) {
+		t.Error("not available in capitals")
+	}
+	if b, err := pg.Open(name, pg.Options{}); err != nil || b != made {
+		t.Errorf("opened %v, %v", b, err)
+	}
+	if _, err := pg.Open(strings.ToLower(name), pg.Options{Params: map[string]string{"fail": "no device"}}); err == nil {
+		t.Error("the factory's error was lost")
+	}
+	if _, err := pg.Open("mpi", pg.Options{}); err == nil {
+		t.Error("opened a backend that is not there")
+	}
+	if !pg.Available("tcp") {
+		if err := pg.Register("tcp", []string{"cpu"}, open); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !pg.Available("Gloo") {
+		t.Error("gloo does not mean tcp")
+	}
+	if !slices.ContainsFunc(pg.Drivers(), func(d pg.Driver) bool { return d.Name == "tcp" && d.Devices[0] == "cpu" }) {
+		t.Errorf("drivers are %v", pg.Drivers())
+	}
+}

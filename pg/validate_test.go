@@ -1,0 +1,141 @@
+package pg_test
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/skerry-ft/skerry/pg"
+)
+
+// validAt makes a valid op of every kind for a rank of three.
+func validAt(k pg.Kind, rank int) *pg.Op {
+	f := func(n int) []pg.Tensor {
+		var ts []pg.Tensor
+		for range n {
+			ts = append(ts, pg.New(pg.Float32DType, 4))
+		}
+		return ts
+	}
+	op := &pg.Op{Kind: k, Root: 1}
+	switch k {
+	case pg.KindAllReduce:
+		op.In, op.Out = f(2), f(2)
+	case pg.KindReduce:
+		op.In = f(2)
+		if rank == 1 {
+			op.Out = f(2)
+		}
+	case pg.KindBroadcast:
+		op.Out = f(2)
+		if rank == 1 {
+			op.In = f(2)
+		}
+	case pg.KindAllGather:
+		op.In, op.Out = f(1), f(3)
+	case pg.KindGather:
+		op.In = f(1)
+		if rank == 1 {
+			op.Out = f(3)
+		}
+	case pg.KindScatter:
+		op.Out = f(1)
+		if rank == 1 {
+			op.In = f(3)
+		}
+	case pg.KindReduceScatter:
+		op.In, op.Out = f(3), f(1)
+	case pg.KindAllToAll:
+		op.In, op.Out = f(3), f(3)
+	case pg.KindSend:
+		op.Peer, op.In = (rank+1)%3, f(1)
+	case pg.KindRecv:
+		op.Peer, op.Out = pg.AnySource, f(1)
+	case pg.KindBallot:
+		op.Ballot = make([]byte, pg.MaxBallotBytes)
+	}
+	return op
+}
+
+// TestValidate: a valid op of every kind passes at every rank, without an
+// allocation; with one tensor more or less on either side it does not.
+func TestValidate(t *testing.T) {
+	for _, k := range pg.Kinds() {
+		for rank := range 3 {
+			op := validAt(k, rank)
+			if err := op.Validate(rank, 3); err != nil {
+				t.Errorf("%v at rank %d: %v", k, rank, err)
+			}
+			if n := testing.AllocsPerRun(10, func() { _ = op.Validate(rank, 3) }); n != 0 {
+				t.Errorf("%v at rank %d: Validate allocates %v times", k, rank, n)
+			}
+			for side, change := range map[string]func(op *pg.Op){
+				"one more In":  func(op *pg.Op) { op.In = append(op.In, pg.New(pg.Float32DType, 4)) },
+				"one more Out": func(op *pg.Op) { op.Out = append(op.Out, pg.New(pg.Float32DType, 4)) },
+				"one less In":  func(op *pg.Op) { op.In = op.In[:max(len(op.In)-1, 0)] },
+				"one less Out": func(op *pg.Op) { op.Out = op.Out[:max(len(op.Out)-1, 0)] },
+			} {
+				changed := validAt(k, rank)
+				change(changed)
+				same := len(changed.In) == len(op.In) && len(changed.Out) == len(op.Out)
+				loose := k == pg.KindReduce && rank != 1 && strings.HasSuffix(side, "In") ||
+					k == pg.KindBroadcast && rank != 1 && strings.HasSuffix(side, "Out") // the number is free
+				if err := changed.Validate(rank, 3); !same && !loose && !errors.Is(err, pg.ErrInvalidOp) {
+					t.Errorf("%v at rank %d with %s: %v, want ErrInvalidOp", k, rank, side, err)
+				}
+			}
+		}
+	}
+}
+
+// TestValidateNames: each refusal names value and bound.
+func TestValidateNames(t *testing.T) {
+	change := func(k pg.Kind, f func(op *pg.Op)) *pg.Op {
+		op := validAt(k, 0)
+		f(op)
+		return op
+	}
+	strided, _ := pg.New(pg.Float32DType, 8).AsStrided([]int{4}, []int{2})
+	for _, c := range []struct {
+		op   *pg.Op
+		says []string
+	}{
+		{&pg.Op{}, []string{"invalid"}},
+		{&pg.Op{Kind: 77}, []string{"kind(77)"}},
+		{change(pg.KindAllReduce, func(op *pg.Op) { op.Reduce = 44 }), []string{"reduce-op(44)"}},
+		{change(pg.KindAllReduce, func(op *pg.Op) { op.Divisor = -2 }), []string{"-2"}},
+		{change(pg.KindAllReduce, func(op *pg.Op) { op.Reduce, op.Factor = pg.PreMulSum, math.NaN() }), []string{"NaN"}},
+		{change(pg.KindAllReduce, func(op *pg.Op) { op.In[1] = strided }), []string{"In[1]", "not contiguous", "strides [2]"}},
+		{change(pg.KindAllReduce, func(op *pg.Op) { op.Out[0] = pg.New(pg.Float32DType, 5) }), []string{"4", "5"}},
+		{change(pg.KindAllReduce, func(op *pg.Op) { op.In[0] = pg.Tensor{} }), []string{"In[0]", "no tensor"}},
+		{change(pg.KindAllReduce, func(op *pg.Op) { op.Out[1] = pg.New(pg.Int8DType, 4) }), []string{"Out[1]", "int8", "float32"}},
+		{change(pg.KindBroadcast, func(op *pg.Op) { op.Root = 3 }), []string{"root 3", "0 to 2"}},
+		{change(pg.KindGather, func(op *pg.Op) { op.Root = -1 }), []string{"root -1"}},
+		{change(pg.KindAllGather, func(op *pg.Op) { op.Out = op.Out[:2] }), []string{"2", "want 3"}},
+		{change(pg.KindSend, func(op *pg.Op) { op.Peer = 5 }), []string{"peer 5", "0 to 2"}},
+		{change(pg.KindSend, func(op *pg.Op) { op.Peer = pg.AnySource }), []string{"peer -1"}},
+		{change(pg.KindSend, func(op *pg.Op) { op.Peer = 0 }), []string{"itself"}},
+		{change(pg.KindRecv, func(op *pg.Op) { op.Tag = -3 }), []string{"tag -3"}},
+		{change(pg.KindBallot, func(op *pg.Op) { op.Ballot = make([]byte, 5000) }), []string{"5000", "4096"}},
+	} {
+		err := c.op.Validate(0, 3)
+		if !errors.Is(err, pg.ErrInvalidOp) {
+			t.Errorf("%v, want ErrInvalidOp", err)
+			continue
+		}
+		for _, word := range c.says {
+			if !strings.Contains(err.Error(), word) {
+				t.Errorf("%q does not say %q", err, word)
+			}
+		}
+	}
+	for _, rank := range []int{-1, 3} {
+		if err := validAt(pg.KindBarrier, 0).Validate(rank, 3); !errors.Is(err, pg.ErrInvalidOp) {
+			t.Errorf("rank %d of 3: %v, want ErrInvalidOp", rank, err)
+		}
+	}
+	if err := (&pg.Op{Kind: pg.KindRecv, Peer: pg.AnySource, Out: validAt(pg.KindRecv, 0).Out}).Validate(0, 1); err == nil {
+		t.Error("a receive from anybody passed in a world of one")
+	}
+}

@@ -93,14 +93,19 @@ func (m *Machine) evict(now time.Time, r *replica, reason string) {
 	if err := m.ledger.ApplyEvict(r.id); err != nil {
 		panic(fmt.Sprintf("quorum: evict %q: %v", r.id, err)) // its id was checked when it came
 	}
+	known := r.lost
 	r.evicted = true
+	r.lost, r.lostAt, r.lostWhy = true, now, "evicted: "+reason
 	m.unsuspect(r)
 	m.dropJoin(r)
 	m.due = time.Time{}
 	m.event(EventEvicted, r.id, reason)
 	m.notify(Notice{Kind: NoticeEvict, To: []ReplicaID{r.id}, Reason: reason})
-	if r.member && !r.lost && m.client != KindTorchft {
+	if r.member && !known && m.client != KindTorchft {
 		m.bereave(now, r, "was evicted: "+reason)
+	}
+	for _, newcomer := range m.rivals(r.id) {
+		m.releaseFrom(now, newcomer)
 	}
 }
 

@@ -82,6 +82,8 @@ func (m *Machine) decideSkerry(now time.Time) Decision {
 	switch {
 	case kind == windowClosed:
 		return notYet(ReasonStands, "quorum %d stands%s", m.last.ID, m.waitingText(v))
+	case kind == windowAsk && len(v.notAsked) > 0:
+		return notYet(ReasonMembers, "not asked yet: %s", nameIDs(v.notAsked))
 	case len(v.candidates) == 0 && len(v.held) > 0:
 		return Decision{Reason: m.waiting(v, nil)}
 	case len(v.candidates) == 0:
@@ -89,6 +91,9 @@ func (m *Machine) decideSkerry(now time.Time) Decision {
 	}
 	eligible, live := m.eligible(now, v)
 	if d, ok := m.enough(eligible, live); !ok {
+		if len(v.held) > 0 {
+			return Decision{Reason: m.waiting(v, nil)}
+		}
 		return d
 	}
 	why, closed := m.shut(now, kind, v)

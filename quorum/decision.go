@@ -68,6 +68,7 @@ type Decision struct {
 
 	follows     Formed // FollowsID, FollowsRound and Client for the command
 	settled     []Settlement
+	notes       []string
 	accusations []Accusation
 }
 

@@ -9,8 +9,8 @@ import (
 // build makes the next quorum of the chosen replicas.
 func (m *Machine) build(kind windowKind, why Reason, chosen []*replica, s settling) Decision {
 	q := Quorum{Cluster: m.ledger.Cluster, Job: m.ledger.Job}
-	d := Decision{Ready: true, Reason: why, settled: s.list}
-	q.Settlement = headline(s.list)
+	d := Decision{Ready: true, Reason: why, settled: s.list, notes: s.notes}
+	q.Settlement = s.headline
 	for _, r := range chosen {
 		member := r.join.Member
 		member.Position = m.place(r, s.list)
@@ -27,24 +27,12 @@ func (m *Machine) build(kind windowKind, why Reason, chosen []*replica, s settli
 	q.Participants = participants(q.Cluster, q.Members)
 	m.number(&q, chosen, &d)
 	if d.Changed {
-		q.Reason = m.tell(kind, why, &q, s)
+		q.Reason = m.tell(kind, why, &q)
 	}
 	d.Quorum = q
 	d.follows = Formed{FollowsID: m.ledger.Last.ref().id, FollowsRound: m.ledger.Last.ref().round, Client: m.client}
 	d.accusations = slices.Clone(m.accused)
 	return d
-}
-
-// headline is the settlement that the answer itself carries: the forwarded one,
-// or else the newest.
-func headline(list []Settlement) Settlement {
-	var out Settlement
-	for _, s := range list {
-		if out.Outcome != Forward || s.Outcome == Forward {
-			out = s
-		}
-	}
-	return out
 }
 
 // number gives the quorum its id and round (Q1, Q2): a new id whenever process
@@ -93,7 +81,7 @@ func sameAnswer(a, b *Quorum) bool {
 }
 
 // tell says for people why a quorum was formed.
-func (m *Machine) tell(kind windowKind, why Reason, q *Quorum, s settling) string {
+func (m *Machine) tell(kind windowKind, why Reason, q *Quorum) string {
 	text := why.String()
 	switch kind {
 	case windowFall:
@@ -118,16 +106,16 @@ func (m *Machine) tell(kind windowKind, why Reason, q *Quorum, s settling) strin
 	if out := without(old, ids); len(out) > 0 {
 		text += "; out: " + nameIDs(out)
 	}
-	if top := highest(q.Cluster, q.Members); m.positionFell(top, s.list) {
+	if top := highest(q.Cluster, q.Members); m.positionFell(top) {
 		text += fmt.Sprintf("; the highest position fell from %v to %v, all its holders are gone", m.highest, top)
 	}
 	return text
 }
 
 // positionFell is C4: the highest position that anyone ever held is gone with
-// its holders. A position that was settled as discarded is none.
-func (m *Machine) positionFell(top Position, settled []Settlement) bool {
-	return orderPositions(m.ledger.Cluster, m.highest, top) > 0 && !m.discarded(m.highest, settled)
+// its holders. A position that was discarded before is none.
+func (m *Machine) positionFell(top Position) bool {
+	return orderPositions(m.ledger.Cluster, m.highest, top) > 0 && !m.discarded(m.highest, nil)
 }
 
 // Form makes a ready decision so, after the shell has written its command if it
@@ -166,6 +154,11 @@ func (m *Machine) Form(now time.Time, d Decision, t Token, createdMs int64) Quor
 // quorum.
 func (m *Machine) formChanged(now time.Time, d Decision, t Token, createdMs int64) Quorum {
 	f := d.Command(m.ledger.Term, t, createdMs)
+	top := highest(f.Quorum.Cluster, f.Quorum.Members)
+	if m.positionFell(top) {
+		m.event(EventPositionFell, "", fmt.Sprintf("from %v to %v", m.highest, top))
+	}
+	m.highest = top
 	if err := m.ledger.ApplyFormed(f); err != nil {
 		panic(fmt.Sprintf("quorum: Form: %v", err))
 	}
@@ -174,13 +167,11 @@ func (m *Machine) formChanged(now time.Time, d Decision, t Token, createdMs int6
 	if rebuilt {
 		m.forgetLinks(now, before)
 	}
-	top := highest(q.Cluster, q.Members)
-	if m.positionFell(top, nil) {
-		m.event(EventPositionFell, "", fmt.Sprintf("from %v to %v", m.highest, top))
-	}
-	m.highest = top
 	m.setLast(now, &q)
 	m.change = ""
+	for _, note := range d.notes {
+		m.event(EventDiverged, "", note)
+	}
 	for _, s := range d.settled {
 		m.event(EventSettled, "", s.String())
 	}

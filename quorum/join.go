@@ -25,7 +25,8 @@ func (m *Machine) Open(now time.Time, h Hello) error {
 	}
 	m.client = h.Client
 	m.restore(now, h.ReplicaID, h.Last)
-	r.session, r.broken, r.openedAt = true, false, now
+	r.session, r.broken = true, false
+	r.draining = r.draining || slices.Contains(m.ledger.Drained, r.id)
 	m.opened = now
 	r.accusers = nil
 	if r.suspect {
@@ -34,6 +35,7 @@ func (m *Machine) Open(now time.Time, h Hello) error {
 	m.alive(now, r)
 	m.progressed(now, r)
 	m.saw(r, h.Position)
+	r.ran = max(r.ran, h.Last.ref().id)
 	m.event(EventOpened, r.id, "")
 	m.due = time.Time{}
 	m.accuseAll(now, r.id, h.Accusations)
@@ -103,6 +105,7 @@ func (m *Machine) Join(now time.Time, j Join) error {
 	m.alive(now, r)
 	m.progressed(now, r)
 	m.saw(r, j.Member.Position)
+	r.ran = max(r.ran, j.Last.ref().id)
 	m.ledger.HighestID = max(m.ledger.HighestID, j.Fact.QuorumID, j.Last.ref().id)
 
 	before := r.join
@@ -222,34 +225,39 @@ func sameFact(a, b Fact) bool {
 // pushFallen tells those who ran with r, and have not joined yet, that their
 // quorum fell and what r knows: of the step that it committed there, if it did,
 // for a member one step ahead has news only of that one; else of the step under
-// way.
+// way. Where r ran in an older quorum, because it never had the last answer, the
+// others of the last one are told that they wait for it in vain.
 func (m *Machine) pushFallen(r *replica) {
 	w := r.join
 	id := w.Last.ref().id
-	if m.last == nil || id == 0 || m.repeats(r) {
+	if m.last == nil || id == 0 || m.closed(id) || m.repeats(r) {
 		return
-	}
-	members := m.last.Members
-	if id != m.last.ID {
-		members = w.Last.Members
-	} else if !r.member {
-		return
-	}
-	var to []ReplicaID
-	for _, member := range members {
-		o := m.replicas[member.ReplicaID]
-		if o == nil || o == r || o.lost || o.evicted || o.join != nil {
-			continue
-		}
-		if id == m.last.ID || o.beat.QuorumID == id {
-			to = append(to, o.id)
-		}
 	}
 	fact := w.Fact
 	if p := w.Member.Position; p.QuorumID == id {
 		fact = Fact{Kind: Committed, Step: p.Step, QuorumID: id, Digests: w.LastDigests}
 	}
-	m.notify(Notice{Kind: NoticeFallen, To: to, QuorumID: id, About: r.id, Fact: fact})
+	if id != m.last.ID {
+		to := m.unjoined(r, w.Last.Members, func(o *replica) bool { return o.ran == id })
+		m.notify(Notice{Kind: NoticeFallen, To: to, QuorumID: id, About: r.id, Fact: fact})
+		fact = Fact{}
+	}
+	if r.member {
+		to := m.unjoined(r, m.last.Members, func(*replica) bool { return true })
+		m.notify(Notice{Kind: NoticeFallen, To: to, QuorumID: m.last.ID, About: r.id, Fact: fact})
+	}
+}
+
+// unjoined are the members, but r, that can be told and have not joined.
+func (m *Machine) unjoined(r *replica, members []Member, which func(*replica) bool) []ReplicaID {
+	var to []ReplicaID
+	for _, member := range members {
+		o := m.replicas[member.ReplicaID]
+		if o != nil && o != r && !o.lost && !o.evicted && o.join == nil && which(o) {
+			to = append(to, o.id)
+		}
+	}
+	return to
 }
 
 // accuseAll takes the accusations that a message carried. Its sender's word on

@@ -16,12 +16,12 @@ type replica struct {
 	session  bool      // a stream is open
 	broken   bool      // the stream broke, alone: one witness
 	seen     time.Time
-	openedAt time.Time
 	joined   bool // has joined in this session
 	draining bool
 	evicted  bool
 	replaced ReplicaID // the incarnation that took its place
 
+	ran        int64 // the newest quorum that it said it was in
 	position   Position
 	beat       Beat
 	progressAt time.Time // when Progress last changed
@@ -33,6 +33,7 @@ type replica struct {
 	probe    uint64      // sent after the suspicion
 	watches  []watch     // peers whose progress may clear it
 	extended time.Time   // the newest progress of a watched peer
+	vouched  bool        // that progress cleared it: only the lighthouse cannot see it
 	lost     bool        // known dead
 	lostAt   time.Time   //
 	lostWhy  string      //

@@ -11,7 +11,8 @@ const discardedCluster = "discarded"
 
 // settling is what forming a quorum now would settle.
 type settling struct {
-	list     []Settlement // new ones
+	list     []Settlement // new ones: contested steps, and what those stand on
+	headline Settlement   // the contested one that the answer carries: a forwarded one if there are two
 	wait     []ReplicaID  // who may know what nobody present knows
 	step     int64        // about which step we wait
 	quorumID int64
@@ -66,10 +67,10 @@ func (m *Machine) ranIn(r *replica) (int64, []Member) {
 	return last.QuorumID, last.Members
 }
 
-// closed says that a step of that quorum was settled: some member left it for
-// good, so nothing happened in it since.
+// closed says that a step of that quorum, or of a later one, was settled: some
+// member left it for good, so nothing happened in it since.
 func (m *Machine) closed(id int64) bool {
-	return slices.ContainsFunc(m.ledger.Settled, func(s Settlement) bool { return s.QuorumID == id })
+	return slices.ContainsFunc(m.ledger.Settled, func(s Settlement) bool { return s.QuorumID >= id })
 }
 
 // awaitAnyone: no member of the last quorum is here. Those who live may have
@@ -117,6 +118,9 @@ func (m *Machine) settleQuorum(s *settling, id int64, members []Member) {
 		}
 	}
 	s.list = append(s.list, out)
+	if s.headline.Outcome != Forward || out.Outcome == Forward {
+		s.headline = out
+	}
 }
 
 // stances collects the present members of a quorum, and the absent that live.

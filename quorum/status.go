@@ -112,7 +112,7 @@ func (m *Machine) state(r *replica) ReplicaState {
 		return StateStuck
 	case r.draining:
 		return StateDraining
-	case r.suspect:
+	case r.suspect && !r.vouched:
 		return StateSuspect
 	case r.join != nil && r.join.held:
 		return StateHeld

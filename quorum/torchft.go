@@ -3,6 +3,7 @@ package quorum
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -12,7 +13,8 @@ import (
 
 // turnout is what the rules of torchft count.
 type turnout struct {
-	joined     []*replica // healthy and joined: "participants"
+	joined     []*replica // healthy and joined: "healthy participants"
+	total      int        // joined, healthy or not
 	healthy    int        // heartbeat younger than the timeout, joined or not
 	lastHere   bool       // the whole last quorum is among joined
 	lastLive   int        // healthy members of the last quorum
@@ -24,6 +26,9 @@ type turnout struct {
 func (m *Machine) turnout() turnout {
 	var t turnout
 	for _, r := range m.order {
+		if r.join != nil {
+			t.total++
+		}
 		if !r.alive() {
 			continue
 		}
@@ -54,7 +59,7 @@ func (m *Machine) decideTorchft(now time.Time) Decision {
 	}
 	refuse := func(code ReasonCode, format string, args ...any) Decision {
 		d := notYet(code, format, args...)
-		d.Reason.Text += t.meta()
+		d.Reason.Text = strings.TrimPrefix(d.Reason.Text+" ", " ") + t.meta()
 		return d
 	}
 	if len(t.joined) == 0 {
@@ -65,7 +70,7 @@ func (m *Machine) decideTorchft(now time.Time) Decision {
 		return refuse(ReasonTooFew, "%d of at least %d", len(candidates), m.config.MinReplicas)
 	}
 	if t.lastHere {
-		return m.buildTorchft(Reason{ReasonFast, "the whole last quorum is here" + t.meta()}, candidates)
+		return m.buildTorchft(Reason{ReasonFast, "the whole last quorum is here " + t.meta()}, candidates)
 	}
 	// Q5. With shrink-only the members of the last quorum are held against each
 	// other too, for no other can be chosen.
@@ -77,18 +82,18 @@ func (m *Machine) decideTorchft(now time.Time) Decision {
 			len(candidates), t.lastLive)
 	}
 	if len(t.missing) == 0 { // Q8
-		return m.buildTorchft(Reason{ReasonAll, "all healthy replicas are here" + t.meta()}, candidates)
+		return m.buildTorchft(Reason{ReasonAll, "all healthy replicas are here " + t.meta()}, candidates)
 	}
 	if now.Before(t.first.Add(m.config.JoinTimeout)) {
 		return refuse(ReasonStragglers, "not joined yet: %s", nameIDs(t.missing))
 	}
-	return m.buildTorchft(Reason{ReasonTimeout, "without " + nameIDs(t.missing) + t.meta()}, candidates)
+	return m.buildTorchft(Reason{ReasonTimeout, "without " + nameIDs(t.missing) + " " + t.meta()}, candidates)
 }
 
 // meta is torchft's own summary, for those who are used to it.
 func (t turnout) meta() string {
-	return fmt.Sprintf(" [%d/%d participants healthy][%d heartbeating][shrink_only=%t]",
-		len(t.joined), len(t.joined), t.healthy, t.shrinkOnly)
+	return fmt.Sprintf("[%d/%d participants healthy][%d heartbeating][shrink_only=%t]",
+		len(t.joined), t.total, t.healthy, t.shrinkOnly)
 }
 
 func (m *Machine) buildTorchft(why Reason, candidates []*replica) Decision {

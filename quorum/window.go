@@ -12,6 +12,7 @@ type survey struct {
 	live        int
 	missing     []ReplicaID // live, have not joined
 	liveMembers int
+	serving     int         // members of the last quorum that live or drain
 	notAsked    []ReplicaID // live members of the last quorum that have not joined
 	sessions    []ReplicaID // open sessions that have not joined
 	held        []ReplicaID
@@ -27,10 +28,13 @@ func (m *Machine) survey() survey {
 		if joined {
 			v.candidates = append(v.candidates, r)
 			v.shrinkOnly = v.shrinkOnly || r.join.Member.ShrinkOnly
-			v.memberJoins = v.memberJoins || r.member
 			if v.first.IsZero() || r.join.at.Before(v.first) {
 				v.first = r.join.at
 			}
+		}
+		if r.member && !r.lost && !r.evicted && !r.stuck {
+			v.serving++
+			v.memberJoins = v.memberJoins || r.join != nil
 		}
 		if r.join != nil && r.join.held {
 			v.held = append(v.held, r.id)
@@ -67,7 +71,7 @@ const (
 // window is the rule of PROTOCOL §4.4.
 func (m *Machine) window(v survey) windowKind {
 	switch {
-	case m.last == nil || v.liveMembers == 0:
+	case m.last == nil || v.serving == 0:
 		return windowFirst
 	case m.fallen:
 		return windowFall
@@ -81,9 +85,6 @@ func (m *Machine) window(v survey) windowKind {
 func (m *Machine) shut(now time.Time, kind windowKind, v survey) (Reason, bool) {
 	switch kind {
 	case windowAsk:
-		if len(v.notAsked) > 0 {
-			return Reason{ReasonMembers, "not asked yet: " + nameIDs(v.notAsked)}, false
-		}
 		return Reason{ReasonAll, "all live members asked"}, true
 	case windowFirst:
 		return m.shutFirst(now, v)

@@ -115,6 +115,7 @@ func (m *Machine) Beat(now time.Time, id ReplicaID, b Beat) error {
 	}
 	r.beat = b
 	m.saw(r, b.Position)
+	r.ran = max(r.ran, b.QuorumID)
 	m.ledger.HighestID = max(m.ledger.HighestID, b.QuorumID)
 	m.witness(now, r)
 	return nil
@@ -175,11 +176,12 @@ func (m *Machine) Accuse(now time.Time, a Accusation) error {
 		return nil
 	}
 	against.accusers = insertID(against.accusers, a.By)
-	if against.suspect {
+	m.due = time.Time{}
+	before := against.suspect
+	m.judge(now, against)
+	if before && against.suspect {
 		m.sendProbe(against) // the former probe may have been answered before this
 	}
-	m.due = time.Time{}
-	m.judge(now, against)
 	return nil
 }
 
@@ -300,7 +302,7 @@ func (m *Machine) testimony(r *replica, missed bool) string {
 
 // judgeProgress finds out who is alive and does nothing.
 func (m *Machine) judgeProgress(now time.Time, r *replica) {
-	if r.stuck || !m.mayBeStuck(r) || now.Sub(r.progressAt) < m.config.StuckAfter {
+	if r.stuck || !m.mayBeStuck(r) || now.Before(m.stuckAt(r)) {
 		return
 	}
 	r.stuck = true
@@ -315,6 +317,16 @@ func (m *Machine) judgeProgress(now time.Time, r *replica) {
 func (m *Machine) mayBeStuck(r *replica) bool {
 	return m.config.StuckAfter > 0 && r.session && r.join == nil && !r.evicted &&
 		(r.beat.Phase != PhaseIdle || m.fallen && r.member)
+}
+
+// stuckAt is when a replica that does nothing is stuck: one that idles only
+// since somebody waits for it.
+func (m *Machine) stuckAt(r *replica) time.Time {
+	from := r.progressAt
+	if r.beat.Phase == PhaseIdle && from.Before(m.fallenAt) {
+		from = m.fallenAt
+	}
+	return from.Add(m.config.StuckAfter)
 }
 
 // deadline is when judge or forgettable may next find something new.
@@ -332,7 +344,7 @@ func (m *Machine) deadline(r *replica) time.Time {
 			at = earlier(at, r.seen.Add(m.config.SuspectAfter))
 		}
 		if m.mayBeStuck(r) && !r.stuck {
-			at = earlier(at, r.progressAt.Add(m.config.StuckAfter))
+			at = earlier(at, m.stuckAt(r))
 		}
 	}
 	if r.join != nil && !r.join.until.IsZero() {
@@ -403,14 +415,15 @@ func (m *Machine) watchers(r *replica) []ReplicaID {
 }
 
 // witness counts what a peer's beat says for suspects: two more ballots in the
-// standing quorum than when the probe had reached it. A ballot needs all
-// members, so the second one was begun after the suspicion; one alone may be old
-// news, and only extends the grace.
+// standing quorum than when the probe had reached it clear them. A ballot needs
+// all members, so the second one was begun after the suspicion; one alone may be
+// old news, and only extends the grace. The watch goes on while the suspect is
+// silent: each further ballot extends the grace, and when they end it is lost.
 func (m *Machine) witness(now time.Time, peer *replica) {
 	if len(m.suspects) == 0 || m.fallen || peer.beat.QuorumID != m.lastID() {
 		return
 	}
-	for _, s := range slices.Clone(m.suspects) {
+	for _, s := range m.suspects {
 		for i := range s.watches {
 			w := &s.watches[i]
 			if w.peer != peer.id || !w.replied {
@@ -425,10 +438,9 @@ func (m *Machine) witness(now time.Time, peer *replica) {
 				w.latest = peer.beat.Ballots
 				s.extended = now
 			}
-			if w.latest >= w.base+2 {
-				m.clear(s, fmt.Sprintf("%s steps with it", peer.id))
-				s.seen, s.broken = now, false
-				break
+			if w.latest >= w.base+2 && !s.vouched {
+				s.vouched, s.accusers = true, nil
+				m.event(EventCleared, s.id, fmt.Sprintf("%s steps with it", peer.id))
 			}
 		}
 	}
@@ -446,7 +458,7 @@ func (m *Machine) unsuspect(r *replica) {
 		r.accusers = nil
 		return
 	}
-	r.suspect, r.since, r.extended = false, time.Time{}, time.Time{}
+	r.suspect, r.vouched, r.since, r.extended = false, false, time.Time{}, time.Time{}
 	r.accusers, r.watches, r.probe = nil, nil, 0
 	m.suspects = slices.DeleteFunc(m.suspects, func(o *replica) bool { return o == r })
 }

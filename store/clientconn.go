@@ -10,11 +10,12 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"sync"
 	"time"
 )
 
-// cancelGrace is how long a cancelled wait may take to be confirmed; then the
-// connection is given up.
+// cancelGrace is how long a cancelled wait may take to be confirmed, and an
+// element to arrive; then the connection is given up.
 const cancelGrace = 250 * time.Millisecond
 
 // cleanError is an error after which the connection is in good order.
@@ -33,6 +34,11 @@ func (e *cleanError) Unwrap() error { return e.err }
 type clientConn struct {
 	nc net.Conn
 	d  decoder // reads answers with the same bounds
+
+	mu struct {
+		sync.Mutex
+		taking bool // an answer is under way that must not be lost
+	}
 }
 
 // connect dials once, and greets the server as PyTorch's clients do.
@@ -112,9 +118,24 @@ func (c *clientConn) authenticate(hello, token []byte) error {
 	return err
 }
 
-// interrupt makes what is under way fail now.
+// interrupt makes what is under way fail now. An element that was asked for
+// has a moment to arrive, for it has left the queue.
 func (c *clientConn) interrupt() {
-	c.nc.SetDeadline(time.Unix(1, 0)) //nolint:errcheck // closed is as good
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	at := time.Unix(1, 0)
+	if c.mu.taking {
+		at = time.Now().Add(cancelGrace)
+	}
+	c.nc.SetDeadline(at) //nolint:errcheck // closed is as good
+}
+
+// setTaking is said before an element is asked for: an interrupt before it
+// keeps the question from going out, one after it leaves time for the answer.
+func (c *clientConn) setTaking(on bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mu.taking = on
 }
 
 func (c *clientConn) close() {

@@ -90,7 +90,12 @@ func (c *Client) Wait(ctx context.Context, keys ...string) error {
 		return annotate(err, "wait for", keys...)
 	}
 	err := c.call(ctx, true, func(ctx context.Context, conn *clientConn) error {
-		return conn.wait(ctx, keys)
+		if err := conn.wait(ctx, keys); err != nil || len(keys) != 1 {
+			return err
+		}
+		// A server wakes one waiter for an element that is pushed. Any next
+		// command tells it that we did not come for the element.
+		return conn.fence(nil)
 	})
 	return annotate(err, "wait for", keys...)
 }
@@ -256,22 +261,35 @@ func (c *Client) Pop(ctx context.Context, key string, block bool) ([]byte, error
 	return value, annotate(err, "pop from", key)
 }
 
+// pop asks for an element, and waits as long as there is none.
 func (c *clientConn) pop(ctx context.Context, key string, block bool) ([]byte, error) {
 	for {
-		before, err := c.askInt64(appendKey([]byte{byte(opPop)}, key))
+		value, before, err := c.takeOne(key)
 		switch {
-		case err != nil:
-			return nil, err
-		case before > 0:
-			c.d.spent = 0
-			return c.d.bytes()
+		case err != nil || before > 0:
+			return value, err
 		case !block:
 			return nil, &cleanError{err: ErrEmpty}
+		}
+		if err := ended(ctx); err != nil {
+			return nil, err
 		}
 		if err := c.wait(ctx, []string{key}); err != nil {
 			return nil, err
 		}
 	}
+}
+
+func (c *clientConn) takeOne(key string) (value []byte, before int64, err error) {
+	c.setTaking(true)
+	defer c.setTaking(false)
+	before, err = c.askInt64(appendKey([]byte{byte(opPop)}, key))
+	if err != nil || before <= 0 {
+		return nil, before, err
+	}
+	c.d.spent = 0
+	value, err = c.d.bytes()
+	return value, before, err
 }
 
 // Len is the length of the queue under key.

@@ -311,13 +311,23 @@ func (t *table) compareSet(key string, expected, desired []byte) (now []byte, di
 		return nil, false, ErrClosed
 	}
 	value, ok := t.mu.values[key]
+	if now, did = compare(value, ok, expected, desired); did {
+		err = t.putLocked(key, desired)
+	}
+	return now, did, err
+}
+
+// compare is the table of compare-set: what the key holds afterwards, and
+// whether it has to be set. For an absent key and an expected value the answer
+// is the expected value, which is odd, and PyTorch's.
+func compare(value []byte, ok bool, expected, desired []byte) (now []byte, set bool) {
 	switch {
 	case !ok && len(expected) > 0:
-		return expected, false, nil
+		return expected, false
 	case ok && !bytes.Equal(value, expected):
-		return value, false, nil
+		return value, false
 	}
-	return desired, true, t.putLocked(key, desired)
+	return desired, true
 }
 
 // get returns the value, shared; nothing if the key is absent.
@@ -409,6 +419,23 @@ func (t *table) removePrefix(prefix string) (int64, error) {
 	return n, nil
 }
 
+// countPrefix is how many removePrefix would delete.
+func (t *table) countPrefix(prefix string) (n int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for key := range t.mu.values {
+		if strings.HasPrefix(key, prefix) {
+			n++
+		}
+	}
+	for key := range t.mu.queues {
+		if strings.HasPrefix(key, prefix) {
+			n++
+		}
+	}
+	return n
+}
+
 func (t *table) push(key string, value []byte) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -439,6 +466,16 @@ func (t *table) pop(key string) (value []byte, before int64, err error) {
 		t.mu.queues[key] = queue[1:]
 	}
 	return value, int64(len(queue)), nil
+}
+
+// peek is the element that pop would take.
+func (t *table) peek(key string) (value []byte, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if queue := t.mu.queues[key]; len(queue) > 0 {
+		return queue[0], true
+	}
+	return nil, false
 }
 
 func (t *table) length(key string) (int64, error) {

@@ -204,7 +204,6 @@ func (m *Manager) abandon(ctx context.Context, err error) error {
 func (m *Manager) conclude(ctx context.Context, v verdict) (bool, error) {
 	m.mu.Lock()
 	step := m.mu.position.Step
-	healed := m.mu.attempt.healed
 	participants := m.mu.assign.Divisor
 	if !v.commit {
 		step++
@@ -216,7 +215,7 @@ func (m *Manager) conclude(ctx context.Context, v verdict) (bool, error) {
 	}
 	m.mu.attempt.open = false
 	m.mu.phase = quorum.PhaseIdle
-	if v.commit && healed {
+	if v.commit && m.mu.outside && (m.cfg.FixedWorldSize == 0 || participants < m.cfg.FixedWorldSize) {
 		m.mu.wanted = "a healed replica wants to take part"
 	}
 	m.mu.askNext = v.stands && (v.wanted || v.commit && m.cfg.EveryStep)

@@ -212,6 +212,7 @@ func (m *Manager) load(ctx context.Context, h *healing) error {
 	m.mu.Lock()
 	m.mu.position, m.mu.batches, m.mu.digest = h.position, own.batches, own.digest
 	m.mu.behind, m.mu.failures = false, 0
+	m.mu.outside = m.mu.assign.ParticipantRank < 0
 	m.mu.stats.Heals++
 	took := time.Since(h.began)
 	m.mu.stats.LastHeal = took

@@ -96,6 +96,7 @@ func (h *hub) run(ctx context.Context, m *Manager) error {
 		}
 	})
 	wg.Go(func() { h.watchContact(ctx, m) })
+	wg.Go(func() { h.server.listen(ctx) })
 	<-ctx.Done()
 	close(h.stop)
 	h.rpc.Stop()

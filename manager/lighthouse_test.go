@@ -130,6 +130,11 @@ func (l *fakeLighthouse) Drain(_ context.Context, m *skerrypb.DrainRequest) (*sk
 	return &skerrypb.DrainResponse{}, wire.StatusError(err)
 }
 
+// Info implements skerrypb.LighthouseServer.
+func (l *fakeLighthouse) Info(context.Context, *skerrypb.InfoRequest) (*skerrypb.InfoResponse, error) {
+	return &skerrypb.InfoResponse{Cluster: "test"}, nil
+}
+
 // Evict implements skerrypb.LighthouseServer.
 func (l *fakeLighthouse) Evict(_ context.Context, m *skerrypb.EvictRequest) (*skerrypb.EvictResponse, error) {
 	l.mu.Lock()

@@ -73,6 +73,7 @@ type Manager struct {
 		accusations []quorum.Accusation
 
 		behind    bool // the state is not that of the quorum
+		outside   bool // it is by now, but the quorum does not count on it
 		heal      *healing
 		stageNext bool // the answer names members that this rank must serve
 		staged    bool

@@ -184,10 +184,11 @@ func (m *Manager) accept(r *request, got reply, number uint64) error {
 	m.mu.Lock()
 	m.mu.haveID, m.mu.haveRound = q.ID, q.Round
 	if err != nil {
+		err = m.leftOutLocked(r, q, err)
 		m.mu.Unlock()
-		return fmt.Errorf("take up quorum %d: %w", q.ID, err)
+		return err
 	}
-	forward := m.settleLocked(a)
+	forward := m.settleLocked(a.Position)
 	if got.Void && m.mu.attempt.open && m.mu.attempt.number == number {
 		m.mu.attempt.void = true
 		m.failLocked(errVoid)
@@ -195,9 +196,12 @@ func (m *Manager) accept(r *request, got reply, number uint64) error {
 	fresh := m.mu.quorum == nil || m.mu.quorum.ID != q.ID || m.mu.quorum.Cluster != q.Cluster
 	old := m.mu.quorum
 	m.mu.quorum, m.mu.assign = q, a
-	m.mu.standing, m.mu.behind = true, a.Heal
+	m.mu.standing, m.mu.behind, m.mu.outside = true, a.Heal, false
 	m.mu.fact, m.mu.committed, m.mu.accusations = quorum.Fact{}, nil, nil
 	m.mu.wanted = ""
+	if m.mu.draining != "" && len(q.Members) > 1 {
+		m.mu.wanted = "a replica drains" // it stays only until another holds its state
+	}
 	if fresh {
 		m.mu.ready, m.mu.ballots, m.mu.attempt.opsHere = false, 0, 0
 	}
@@ -231,15 +235,33 @@ func (m *Manager) accept(r *request, got reply, number uint64) error {
 	return wrong
 }
 
-// settleLocked learns what became of a prepared step, and rolls it forward if
-// the answer does; it says whether it did.
-func (m *Manager) settleLocked(a quorum.Assignment) bool {
+// leftOutLocked takes in an answer in which this replica is no member: it has
+// drained, and is told what became of its step.
+func (m *Manager) leftOutLocked(r *request, q *quorum.Quorum, err error) error {
+	r.kind = quorum.JoinFall
+	m.mu.standing = false
+	if m.mu.draining == "" || !errors.Is(err, quorum.ErrNotMember) {
+		return fmt.Errorf("take up quorum %d: %w", q.ID, err)
+	}
+	s, f := q.Settlement, m.mu.fact
+	at := m.mu.position
+	if s.Outcome == quorum.Forward && s.Step == f.Step && s.QuorumID == f.QuorumID &&
+		m.cfg.GroupRank < len(s.Digests) && len(f.Digests) == 1 && s.Digests[m.cfg.GroupRank] == f.Digests[0] {
+		at = quorum.Position{Cluster: m.mu.quorum.Cluster, Step: f.Step, QuorumID: f.QuorumID}
+	}
+	m.settleLocked(at)
+	return fmt.Errorf("%w: quorum %d goes on without this replica", ErrDrained, q.ID)
+}
+
+// settleLocked learns what became of a prepared step from the position that the
+// answer gives this replica, and rolls the step forward if that does; it says
+// whether it did.
+func (m *Manager) settleLocked(at quorum.Position) bool {
 	f := m.mu.fact
 	if f.Kind != quorum.Prepared {
 		return false
 	}
-	want := quorum.Position{Cluster: m.mu.quorum.Cluster, Step: f.Step, QuorumID: f.QuorumID}
-	forward := a.Position == want
+	forward := at == quorum.Position{Cluster: m.mu.quorum.Cluster, Step: f.Step, QuorumID: f.QuorumID}
 	m.mu.settled = &forward
 	m.mu.stats.Settled++
 	if forward {

@@ -28,6 +28,7 @@ type server struct {
 	every    bool // EveryStep: an ask waits for its answer
 	log      zerolog.Logger
 	wake     chan struct{} // capacity 1: the reports have changed
+	asked    chan struct{} // capacity 1: an ask went unanswered
 
 	mu struct {
 		sync.Mutex
@@ -41,8 +42,8 @@ type server struct {
 		subscribers []*subscriber
 		metadata    []string // of the checkpoint transports, by group rank
 		unanswered  uint64   // asks withdrawn
-		muted       uint64   // session generation+1 in which an ask went unanswered
-		mutedUntil  time.Time
+		muted       bool     // the last ask went unanswered
+		mutedAt     uint64   // what the session had heard by then
 	}
 	votes *barrier
 }
@@ -58,8 +59,8 @@ type reportResult struct {
 	err   error
 }
 
-// Pauses between joins that the lighthouse refuses for now, and after an ask
-// that nobody answered, in heartbeat timeouts.
+// Pauses between joins that the lighthouse refuses for now, and between looks
+// whether it is there after an ask that nobody answered, in heartbeat timeouts.
 const (
 	refusedPause  = 200 * time.Millisecond
 	mutedTimeouts = 10
@@ -69,7 +70,7 @@ func newServer(cfg serverConfig) *server {
 	s := &server{
 		replica: cfg.replica, address: cfg.address, store: cfg.store, size: cfg.size,
 		timeouts: cfg.timeouts, every: cfg.every, log: cfg.log,
-		wake: make(chan struct{}, 1),
+		wake: make(chan struct{}, 1), asked: make(chan struct{}, 1),
 	}
 	s.mu.pending = make([]*pendingReport, cfg.size)
 	s.mu.metadata = make([]string, cfg.size)
@@ -200,13 +201,16 @@ func (s *server) joinOnce(ctx context.Context, reports []*pendingReport, number 
 		return
 	}
 	ask := join.Kind == quorum.JoinAsk && !s.every
-	if ask && !s.mayAsk() {
+	if open, _ := s.session.heard(); ask && !open {
 		s.deliver(reports, nil, errUnanswered)
 		return
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	if ask {
+		s.mu.Lock()
+		s.mu.muted = false
+		s.mu.Unlock()
 		timer := time.AfterFunc(s.session.timing().HeartbeatTimeout, func() { cancel(errUnanswered) })
 		defer timer.Stop()
 	}
@@ -322,22 +326,46 @@ func (s *server) fail(err error) {
 	s.votes.close(err)
 }
 
-// mayAsk says whether asking makes sense: somebody listens, and the last ask
-// was answered, or the lighthouse has been heard anew since.
+// mayAsk says whether asking makes sense: somebody listens, and the lighthouse
+// has been heard since the last ask that went unanswered.
 func (s *server) mayAsk() bool {
-	open, generation := s.session.heard()
+	open, heard := s.session.heard()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return open && (s.mu.muted != generation+1 || time.Now().After(s.mu.mutedUntil))
+	return open && (!s.mu.muted || heard > s.mu.mutedAt)
 }
 
+// mute notes that an ask went unanswered.
 func (s *server) mute() {
-	_, generation := s.session.heard()
-	timeout := s.session.timing().HeartbeatTimeout
+	_, heard := s.session.heard()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.unanswered++
-	s.mu.muted, s.mu.mutedUntil = generation+1, time.Now().Add(mutedTimeouts*timeout)
+	s.mu.muted, s.mu.mutedAt = true, heard
+	select {
+	case s.asked <- struct{}{}:
+	default:
+	}
+}
+
+// listen finds out, after an ask that went unanswered, when the lighthouse
+// answers again, if it does not say something by itself. It ends with ctx.
+func (s *server) listen(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.asked:
+		}
+		for again := false; !again; {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(mutedTimeouts * s.session.timing().HeartbeatTimeout):
+			}
+			again = s.session.ping(ctx) == nil
+		}
+	}
 }
 
 // unansweredAsks counts the asks that were withdrawn.

@@ -37,6 +37,8 @@ const (
 	minBackoff      = 50 * time.Millisecond
 	maxBackoff      = time.Second
 	maxKnownServers = 64
+	// pausesPerTimeout is how many tries fit into a heartbeat timeout at least.
+	pausesPerTimeout = 4
 	// defaultBeat is used until the first welcome says otherwise.
 	defaultBeat      = 100 * time.Millisecond
 	defaultHeartbeat = time.Second
@@ -60,8 +62,9 @@ type session struct {
 		since       time.Time
 		everOpened  bool
 		lastErr     error
-		final       error // refused for good: no further attempt
-		generation  uint64
+		final       error  // refused for good: no further attempt
+		generation  uint64 // streams opened
+		heard       uint64 // messages received
 		outbox      []*skerrypb.Up
 		number      uint64 // of the newest join
 		pending     *pendingJoin
@@ -113,13 +116,19 @@ func (s *session) run(ctx context.Context) error {
 		}
 		// Jitter, so that a crowd that lost one server does not come as one.
 		wait := backoff/2 + rand.N(backoff/2)
-		backoff = min(backoff*3/2, maxBackoff)
+		backoff = min(backoff*3/2, s.longestPause())
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-time.After(wait):
 		}
 	}
+}
+
+// longestPause bounds the pause between two tries: a new leader takes members
+// for alive for one heartbeat timeout, and we must be back by then.
+func (s *session) longestPause() time.Duration {
+	return max(min(s.timing().HeartbeatTimeout/pausesPerTimeout, maxBackoff), minBackoff)
 }
 
 // order lists the servers to try, the last good one first.
@@ -232,11 +241,31 @@ func (s *session) leave(patience time.Duration) {
 	}
 }
 
-// heard tells whether a stream is open, and counts the streams opened so far.
-func (s *session) heard() (open bool, generation uint64) {
+// heard tells whether a stream is open, and counts what was heard so far.
+func (s *session) heard() (open bool, messages uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.mu.connected, s.mu.generation
+	return s.mu.connected, s.mu.heard
+}
+
+// ping asks the server of the open stream whether it is there, and counts that
+// as heard.
+func (s *session) ping(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.timeouts.Call)
+	defer cancel()
+	addr := s.order()[0]
+	conn, err := dialPeer(addr)
+	if err != nil {
+		return fmt.Errorf("dial %s: %w", addr, err)
+	}
+	defer conn.Close() //nolint:errcheck // nothing is lost with it
+	if _, err := skerrypb.NewLighthouseClient(conn).Info(ctx, &skerrypb.InfoRequest{}); err != nil {
+		return fmt.Errorf("ask %s for its name: %w", addr, wire.FromStatus(err))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.heard++
+	return nil
 }
 
 // timing is what the lighthouse last said of its timeouts.

@@ -119,6 +119,7 @@ func (s *session) opened(addr string, w wire.Welcome) {
 	s.mu.connected, s.mu.everOpened = true, true
 	s.mu.address, s.mu.cluster, s.mu.timing = addr, w.Cluster, w.Timing
 	s.mu.generation++
+	s.mu.heard++
 	for _, server := range w.Servers {
 		if !slices.Contains(s.mu.servers, server) && len(s.mu.servers) < maxKnownServers {
 			s.mu.servers = append(s.mu.servers, server)
@@ -202,6 +203,9 @@ func (s *session) read(st stream) error {
 
 // receive takes in one message; an error ends the stream.
 func (s *session) receive(down *skerrypb.Down) error {
+	s.mu.Lock()
+	s.mu.heard++
+	s.mu.Unlock()
 	switch m := down.GetMessage().(type) {
 	case *skerrypb.Down_Answer:
 		q, err := wire.AnswerFromProto(m.Answer)

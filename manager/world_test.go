@@ -218,6 +218,11 @@ func (tr *trainer) attempt(ctx context.Context, grads []float32) error {
 			return err
 		}
 	}
+	select { // the forward pass; a loop without one would starve the beats
+	case <-time.After(time.Millisecond):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	gradient(tr.name, tr.m.Step(), grads)
 	if tr.ops != nil {
 		if err := tr.ops(ctx, grads); err != nil {

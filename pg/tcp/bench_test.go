@@ -2,6 +2,7 @@ package tcp
 
 import (
 	"fmt"
+	"runtime"
 	"sync"
 	"syscall"
 	"testing"
@@ -108,4 +109,36 @@ func BenchmarkAllGather(b *testing.B) {
 
 func BenchmarkBarrier(b *testing.B) {
 	benchSizes(b, pg.KindBarrier, []int{2, 8}, []int{0})
+}
+
+// BenchmarkReconfigure moves a group to the next quorum: the time until the
+// first all-reduce is done. "new" opens every edge, "kept" none.
+func BenchmarkReconfigure(b *testing.B) {
+	for _, world := range []int{2, 4, 8} {
+		for _, kept := range []bool{false, true} {
+			name := map[bool]string{false: "new", true: "kept"}[kept]
+			b.Run(fmt.Sprintf("edges=%s/world=%d", name, world), func(b *testing.B) {
+				w := newWorld(b, world, Options{})
+				for q := int64(1); b.Loop(); q++ {
+					if !kept {
+						b.StopTimer()
+						for _, x := range w.backends {
+							x.dropEdges()
+						}
+						b.StartTimer()
+					}
+					w.configure(q)
+					w.reduceOK(w.everybody(), 1000)
+				}
+			})
+		}
+	}
+}
+
+// dropEdges closes all sockets and waits until they are forgotten.
+func (b *Backend) dropEdges() {
+	kill(b)
+	for b.Stats().Links > 0 {
+		runtime.Gosched()
+	}
 }

@@ -288,6 +288,9 @@ func (b *Backend) attach(g *group) {
 	var kicks []*link
 	b.mu.Lock()
 	for r, id := range g.cfg.ReplicaIDs {
+		if g.phase != groupConfiguring {
+			break
+		}
 		if r == g.rank || g.peers[r] != nil { // its Hello has come since enter
 			continue
 		}

@@ -127,6 +127,9 @@ type p2pKey struct {
 	tag  int64
 }
 
+// maxTags bounds how many tags, of all peers, one epoch may see.
+const maxTags = 1 << 20
+
 // message is one that is being received, or was and is not taken.
 type message struct {
 	tag    int64
@@ -160,6 +163,9 @@ func (l *link) placeMessageLocked(g *group, h *header, do *todo) (slot, error) {
 	m := l.message
 	if m == nil {
 		key := p2pKey{l.rank, h.tag}
+		if _, known := g.recvSeq[key]; !known && len(g.recvSeq) >= maxTags {
+			return slot{}, fmt.Errorf("%w: tag %d is one more than %d in one epoch", ErrCorrupt, h.tag, maxTags)
+		}
 		g.recvSeq[key]++
 		if h.offset != 0 || h.seq != g.recvSeq[key] {
 			return slot{}, fmt.Errorf("%w: message %d under tag %d begins at byte %d, want message %d from 0",

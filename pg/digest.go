@@ -8,8 +8,9 @@ import (
 // DigestChunkBytes is the size of the chunks whose checksums a Digest folds.
 const DigestChunkBytes = 256 << 10
 
-// Castagnoli is the polynomial of every checksum on the data plane.
-func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) } // made once by hash/crc32
+// castagnoli is the table of every checksum on the data plane; hash/crc32 makes
+// it once.
+func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
 
 // Add folds one result, chunk by chunk. A backend that sees chunks pass may
 // fold their checksums with AddChunk instead, in the same order.

@@ -51,7 +51,11 @@ func (e *OpError) Error() string {
 	if e.Peer >= 0 {
 		who = fmt.Sprintf("peer rank %d (%s)", e.Peer, e.PeerID)
 	}
-	return fmt.Sprintf("%v seq %d quorum %d rank %d: %s: %v", e.Op, e.Seq, e.QuorumID, e.Rank, who, e.Err)
+	what := fmt.Sprintf("%v seq %d", e.Op, e.Seq)
+	if e.Op == KindInvalid { // the group as a whole
+		what = "group of"
+	}
+	return fmt.Sprintf("%s quorum %d rank %d: %s: %v", what, e.QuorumID, e.Rank, who, e.Err)
 }
 
 // Unwrap gives the cause.

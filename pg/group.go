@@ -77,8 +77,9 @@ type Ranker interface {
 	Size() int
 }
 
-// Size is the number of ranks; under Managed that of the participants. It is 0
-// before the first Configure.
+// Size is the number of ranks; under Managed that of the participants, which is
+// 0 until the quorum is known (wait for it with the manager). It is 0 before
+// the first Configure.
 func (g *Group) Size() int {
 	if r, ok := find[Ranker](g.backend); ok {
 		return r.Size()

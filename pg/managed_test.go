@@ -181,93 +181,147 @@ func TestManagedReduceOps(t *testing.T) {
 	})
 }
 
-// TestManagedVerbs: with spares below, verbs speak in participants' ranks; a
-// spare gets the results of broadcast and all-gather, and ErrNotParticipating,
-// with its tensors untouched, from verbs with a slot per rank, which work for
-// the others.
-func TestManagedVerbs(t *testing.T) {
+// spareWorld is a world of five of which two participate, and what a test of
+// its verbs needs at one member.
+type spareWorld struct {
+	g     *pg.Group
+	self  int // participant's rank; -1: a spare
+	value float64
+}
+
+const untouched = -99
+
+func f64(v float64) pg.Tensor { return pg.Of([]float64{v}) }
+
+func twoSlots() []pg.Tensor { return []pg.Tensor{f64(untouched), f64(untouched)} }
+
+func expect(what string, ts []pg.Tensor, want ...float64) error {
+	for i, x := range ts {
+		if got := pg.Slice[float64](x)[0]; got != want[i] {
+			return fmt.Errorf("%s: slot %d is %v, want %v", what, i, got, want[i])
+		}
+	}
+	return nil
+}
+
+// slotted checks a verb with a slot per rank: a spare gets ErrNotParticipating
+// and its tensors stay untouched.
+func (s spareWorld) slotted(what string, err error, ts []pg.Tensor, want ...float64) error {
+	if s.self >= 0 {
+		return errors.Join(err, expect(what, ts, want...))
+	}
+	if !errors.Is(err, pg.ErrNotParticipating) {
+		return fmt.Errorf("%s by a spare: %w, want ErrNotParticipating", what, err)
+	}
+	return expect(what, ts, untouched, untouched)
+}
+
+// atRootOne is ts at participant 1, which is the root, and nothing elsewhere.
+func (s spareWorld) atRootOne(ts []pg.Tensor) []pg.Tensor {
+	if s.self == 1 {
+		return ts
+	}
+	return nil
+}
+
+// eachSpare runs f at every member of a world of five where 1 and 3 participate.
+func eachSpare(t *testing.T, f func(ctx context.Context, s spareWorld) error) {
+	t.Helper()
 	participants := []int{1, 3}
 	w, managers := managedWorld(t, 5, participants...)
 	w.Each(func(ctx context.Context, member int, g *pg.Group) error {
 		self := slices.Index(participants, member)
-		spare := self < 0
-		const untouched = -99
-		f := func(v float64) pg.Tensor { return pg.Of([]float64{v}) }
-		two := func() []pg.Tensor { return []pg.Tensor{f(untouched), f(untouched)} }
-		v := float64(100 * (self + 1)) // 100 and 200; 0 for spares
-		expect := func(what string, ts []pg.Tensor, want ...float64) error {
-			for i, x := range ts {
-				if got := pg.Slice[float64](x)[0]; got != want[i] {
-					return fmt.Errorf("%s: slot %d is %v, want %v", what, i, got, want[i])
-				}
-			}
-			return nil
-		}
-		slotted := func(what string, err error, ts []pg.Tensor, want ...float64) error {
-			if !spare {
-				return errors.Join(err, expect(what, ts, want...))
-			}
-			if !errors.Is(err, pg.ErrNotParticipating) {
-				return fmt.Errorf("%s by a spare: %w, want ErrNotParticipating", what, err)
-			}
-			return expect(what, ts, untouched, untouched)
-		}
-		atRoot := func(ts []pg.Tensor) []pg.Tensor {
-			if self == 1 {
-				return ts
-			}
-			return nil
-		}
-		x := f(v)
-		if err := errors.Join(g.Broadcast(ctx, x, 1), expect("broadcast", []pg.Tensor{x}, 200)); err != nil {
-			return err
-		}
-		out := two()
-		if err := errors.Join(g.AllGather(ctx, f(v), out), expect("all-gather", out, 100, 200)); err != nil {
-			return err
-		}
-		x = f(v)
-		want := map[int]float64{-1: 0, 0: 100, 1: 300}[self]
-		if err := errors.Join(g.Reduce(ctx, x, pg.Sum, 1), expect("reduce", []pg.Tensor{x}, want)); err != nil {
-			return err
-		}
-		out = two()
-		if err := slotted("gather", g.Gather(ctx, f(v), atRoot(out), 1), out[:1], map[int]float64{0: untouched, 1: 100}[self]); err != nil {
-			return err
-		}
-		x = f(untouched)
-		if err := slotted("scatter", g.Scatter(ctx, atRoot([]pg.Tensor{f(5), f(6)}), x, 1), []pg.Tensor{x}, float64(5+self)); err != nil {
-			return err
-		}
-		x = f(untouched)
-		err := g.ReduceScatter(ctx, []pg.Tensor{f(v + 1), f(v + 2)}, x, pg.Sum)
-		if err := slotted("reduce-scatter", err, []pg.Tensor{x}, float64(302+2*self)); err != nil {
-			return err
-		}
-		out = two()
-		err = g.AllToAll(ctx, []pg.Tensor{f(v), f(v + 1)}, out)
-		if err := slotted("all-to-all", err, out, 100+float64(self), 200+float64(self)); err != nil {
-			return err
-		}
-		if err := g.Barrier(ctx); err != nil {
-			return err
-		}
-		x = f(untouched)
-		sent := g.SendAsync(f(v), pg.Envelope{Peer: min(1-self, 1)})
-		from, err := g.Recv(ctx, x, pg.Envelope{Peer: pg.AnySource})
-		if !spare && from != 1-self {
-			return fmt.Errorf("received from %d, want %d", from, 1-self)
-		}
-		if err := slotted("recv", err, []pg.Tensor{x}, float64(100*(2-self))); err != nil {
-			return err
-		}
-		return slotted("send", sent.Wait(ctx), nil)
+		return f(ctx, spareWorld{g: g, self: self, value: float64(100 * (self + 1))})
 	})
 	for i, m := range managers {
 		if errs := m.reported(); len(errs) > 0 {
 			t.Errorf("member %d reported %v", i, errs)
 		}
 	}
+}
+
+// TestManagedSpareReceives: a spare gets the results of broadcast and
+// all-gather, contributes nothing to a reduce, and passes barriers.
+func TestManagedSpareReceives(t *testing.T) {
+	eachSpare(t, func(ctx context.Context, s spareWorld) error {
+		x := f64(s.value)
+		if err := errors.Join(s.g.Broadcast(ctx, x, 1), expect("broadcast", []pg.Tensor{x}, 200)); err != nil {
+			return err
+		}
+		out := twoSlots()
+		if err := errors.Join(s.g.AllGather(ctx, f64(s.value), out), expect("all-gather", out, 100, 200)); err != nil {
+			return err
+		}
+		x = f64(s.value)
+		want := map[int]float64{-1: 0, 0: 100, 1: 300}[s.self]
+		if err := errors.Join(s.g.Reduce(ctx, x, pg.Sum, 1), expect("reduce", []pg.Tensor{x}, want)); err != nil {
+			return err
+		}
+		return s.g.Barrier(ctx)
+	})
+}
+
+// TestManagedSlots: verbs with a slot per rank have one per participant, and
+// give a spare ErrNotParticipating.
+func TestManagedSlots(t *testing.T) {
+	eachSpare(t, func(ctx context.Context, s spareWorld) error {
+		v, self := s.value, float64(s.self)
+		out := twoSlots()
+		err := s.g.Gather(ctx, f64(v), s.atRootOne(out), 1)
+		if s.self == 0 {
+			err = errors.Join(err, expect("gather off the root", out, untouched, untouched))
+		} else {
+			err = s.slotted("gather", err, out, 100, 200)
+		}
+		if err != nil {
+			return err
+		}
+		x := f64(untouched)
+		err = s.g.Scatter(ctx, s.atRootOne([]pg.Tensor{f64(5), f64(6)}), x, 1)
+		if err := s.slotted("scatter", err, []pg.Tensor{x}, 5+self); err != nil {
+			return err
+		}
+		x = f64(untouched)
+		err = s.g.ReduceScatter(ctx, []pg.Tensor{f64(v + 1), f64(v + 2)}, x, pg.Sum)
+		if err := s.slotted("reduce-scatter", err, []pg.Tensor{x}, 302+2*self); err != nil {
+			return err
+		}
+		out = twoSlots()
+		err = s.g.AllToAll(ctx, []pg.Tensor{f64(v), f64(v + 1)}, out)
+		return s.slotted("all-to-all", err, out, 100+self, 200+self)
+	})
+}
+
+// TestManagedPointToPoint: peers and sources are participants' ranks; a spare
+// gets ErrNotParticipating.
+func TestManagedPointToPoint(t *testing.T) {
+	eachSpare(t, func(ctx context.Context, s spareWorld) error {
+		x, peer := f64(untouched), min(1-s.self, 1)
+		sent := s.g.SendAsync(f64(s.value), pg.Envelope{Peer: peer})
+		from, err := s.g.Recv(ctx, x, pg.Envelope{Peer: pg.AnySource})
+		if s.self >= 0 && from != peer {
+			return fmt.Errorf("received from %d, want %d", from, peer)
+		}
+		return errors.Join(
+			s.slotted("recv", err, []pg.Tensor{x}, float64(100*(peer+1))),
+			s.slotted("send", sent.Wait(ctx), nil))
+	})
+}
+
+// TestManagedReduceBeforeQuorum: who is root is not known yet when the verb is
+// called.
+func TestManagedReduceBeforeQuorum(t *testing.T) {
+	w, managers := managedWorld(t, 3, 0, 2)
+	for _, m := range managers {
+		m.begin()
+	}
+	w.Each(func(ctx context.Context, member int, g *pg.Group) error {
+		x := f64(float64(member + 1))
+		work := g.ReduceAsync(x, pg.Sum, 1)
+		managers[member].settle(nil)
+		want := []float64{1, 2, 4}[member]
+		return errors.Join(work.Wait(ctx), expect("reduce", []pg.Tensor{x}, want))
+	})
 }
 
 // TestManagedQueues: ops submitted before the quorum is known wait without

@@ -15,6 +15,9 @@ func (m *Managed) translate(r *relay, roster Roster) (Op, error) {
 		return op, fmt.Errorf("%w: %v with no participants", ErrNotParticipating, op.Kind)
 	}
 	r.roster = roster
+	if op.Kind == KindReduce && self != op.Root {
+		op.Out = nil // the verb could not know that this is not the root
+	}
 	if err := op.validateFor(self, count); err != nil {
 		return op, err
 	}

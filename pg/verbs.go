@@ -177,9 +177,10 @@ func (g *Group) RecvAsync(t Tensor, e Envelope) *Work {
 	return g.start(Op{Kind: KindRecv, Peer: e.Peer, Tag: e.Tag}, Tensor{}, t)
 }
 
-// atRoot is t at root, and no tensor elsewhere.
+// atRoot is t at root, and no tensor elsewhere. Under Managed this rank may not
+// be known yet; Managed then takes t away again where it is not the root.
 func (g *Group) atRoot(t Tensor, root int) Tensor {
-	if g.Rank() == root {
+	if rank := g.Rank(); rank == root || rank < 0 {
 		return t
 	}
 	return Tensor{}

@@ -54,12 +54,31 @@ func RunWith(t *testing.T, h Harness) {
 	if h.MaxWorldSize == 0 {
 		h.MaxWorldSize = 5
 	}
-	cases := []struct {
-		name  string
-		ranks int // at least
-		needs []pg.Kind
-		run   func(t *testing.T, h Harness)
-	}{
+	for _, c := range suite() {
+		t.Run(c.name, func(t *testing.T) {
+			if c.ranks > h.MaxWorldSize {
+				t.Skipf("needs %d ranks, backend has at most %d", c.ranks, h.MaxWorldSize)
+			}
+			for _, k := range c.needs {
+				if !slices.Contains(h.Kinds, k) {
+					t.Skipf("backend has no %v", k)
+				}
+			}
+			c.run(t, h)
+		})
+	}
+}
+
+// testCase is one rule of the contract.
+type testCase struct {
+	name  string
+	ranks int // the least world size it needs
+	needs []pg.Kind
+	run   func(t *testing.T, h Harness)
+}
+
+func suite() []testCase {
+	return []testCase{
 		{"Life", 1, nil, testLife},
 		{"Reductions", 1, []pg.Kind{pg.KindAllReduce}, testReductions},
 		{"BigReductions", 1, []pg.Kind{pg.KindAllReduce}, testBigReductions},
@@ -91,20 +110,10 @@ func RunWith(t *testing.T, h Harness) {
 		{"Reconfigure", 5, []pg.Kind{pg.KindAllReduce}, testReconfigure},
 		{"UsedPrefix", 2, nil, testUsedPrefix},
 		{"ConfigureEnds", 2, nil, testConfigureEnds},
+		{"AbortStress", 3, []pg.Kind{pg.KindAllReduce}, testAbortStress},
+		{"Token", 2, []pg.Kind{pg.KindAllReduce}, testToken},
+		{"CloseEnds", 2, nil, testCloseEnds},
 		{"Leaks", 3, []pg.Kind{pg.KindAllReduce}, testLeaks},
-	}
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			if c.ranks > h.MaxWorldSize {
-				t.Skipf("needs %d ranks, backend has at most %d", c.ranks, h.MaxWorldSize)
-			}
-			for _, k := range c.needs {
-				if !slices.Contains(h.Kinds, k) {
-					t.Skipf("backend has no %v", k)
-				}
-			}
-			c.run(t, h)
-		})
 	}
 }
 

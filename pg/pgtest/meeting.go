@@ -170,7 +170,7 @@ func (m *meeting) move() error {
 			from, slot := source(p.op, to, i)
 			in := m.arrived[from].op.In[slot]
 			if in.Len() != out.Len() {
-				return fmt.Errorf("In[%d] of rank %d with %d elements, for Out[%d] of rank %d with %d",
+				return fmt.Errorf("slot %d of rank %d with %d elements, for slot %d of rank %d with %d",
 					slot, from, in.Len(), i, to, out.Len())
 			}
 			all = append(all, transfer{to: out, data: slices.Clone(in.Bytes())})

@@ -7,49 +7,99 @@ import (
 	"github.com/skerry-ft/skerry/quorum"
 )
 
-// settle is PROTOCOL §4.2 and §4.6, from the joins that wait.
-func (d *dumb) settle(joined []quorum.Join) (s quorum.Settlement, wait bool) {
-	q, _ := d.last()
-	if q == nil {
-		return s, false
+// settle is PROTOCOL §4.2 and §4.6, from the joins that wait: every quorum that
+// they name, and in which nothing was settled yet, is settled once.
+func (d *dumb) settle(joined []quorum.Join) (out []quorum.Settlement, wait bool) {
+	var done []int64
+	for _, f := range slices.Backward(d.facts) {
+		if f.what != fFormed || slices.Contains(done, f.formed.ID) || d.closed(f.formed.ID) || !d.named(f.formed, joined) {
+			continue
+		}
+		done = append(done, f.formed.ID)
+		var here []quorum.Join
+		for _, j := range joined {
+			if isMember(f.formed, j.Member.ReplicaID) {
+				here = append(here, j)
+			}
+		}
+		s, w := d.settleOne(f.formed, here)
+		out = append(out, s...)
+		wait = wait || w
 	}
-	step := d.contested(q, joined)
-	if step == 0 {
-		return s, false
+	return out, wait
+}
+
+// closed says that a step of that quorum was settled: its members have left it.
+func (d *dumb) closed(id int64) bool {
+	for _, f := range d.facts {
+		for _, s := range f.settled {
+			if s.QuorumID == id {
+				return true
+			}
+		}
 	}
-	if old, ok := d.settled(step, q.ID); ok {
-		return old, false
-	}
-	s = quorum.Settlement{Step: step, QuorumID: q.ID}
-	var committed, prepared [][]quorum.Digest
-	refused := 0
+	return false
+}
+
+// named says that q is the last quorum of one of the joiners.
+func (d *dumb) named(q *quorum.Quorum, joined []quorum.Join) bool {
 	for _, j := range joined {
-		switch weight(q, j, step) {
+		if j.Last != nil && j.Last.QuorumID == q.ID && isMember(q, j.Member.ReplicaID) {
+			return true
+		}
+	}
+	return false
+}
+
+// settleOne settles q's contested step among its members here.
+func (d *dumb) settleOne(q *quorum.Quorum, here []quorum.Join) ([]quorum.Settlement, bool) {
+	begun, step := false, int64(0)
+	for _, j := range here {
+		begun = begun || j.Kind != quorum.JoinAsk || j.Fact.Kind != quorum.NoFact
+		if n := j.Member.Position.Step + 1; d.upToDate(q, j) && (step == 0 || n < step) {
+			step = n
+		}
+	}
+	if !begun {
+		return nil, false // all are well and only ask
+	}
+	if step == 0 {
+		return nil, d.othersLive(q, here)
+	}
+	var committed, prepared, below [][]quorum.Digest
+	refused := 0
+	for _, j := range here {
+		switch d.weight(q, j, step) {
 		case quorum.Committed:
-			committed = append(committed, toldDigests(j, step, q.ID))
+			committed = append(committed, j.LastDigests)
 		case quorum.Prepared:
 			prepared = append(prepared, j.Fact.Digests)
 		case quorum.Refused:
 			refused++
 		}
+		if p := j.Member.Position; p.QuorumID == q.ID && p.Step == step-1 && len(j.LastDigests) > 0 {
+			below = append(below, j.LastDigests)
+		}
 	}
+	s := quorum.Settlement{Step: step, QuorumID: q.ID, Outcome: quorum.Discard}
 	switch {
 	case len(committed) > 0:
 		s.Outcome, s.Digests = quorum.Forward, committed[0]
 	case refused == 0 && len(prepared) > 0 && allEqual(prepared):
 		s.Outcome, s.Digests = quorum.Forward, prepared[0]
-	case refused == 0 && len(prepared) == 0 && d.othersLive(q, joined):
-		return s, true
-	default:
-		s.Outcome = quorum.Discard
+	case refused == 0 && len(prepared) == 0 && d.othersLive(q, here):
+		return nil, true
 	}
-	return s, false
+	if len(below) > 0 { // who stands on a step of q has committed it
+		return []quorum.Settlement{{Outcome: quorum.Forward, Step: step - 1, QuorumID: q.ID, Digests: below[0]}, s}, false
+	}
+	return []quorum.Settlement{s}, false
 }
 
-// othersLive says that a live member of q has not joined.
-func (d *dumb) othersLive(q *quorum.Quorum, joined []quorum.Join) bool {
-	for _, id := range d.liveLast() {
-		if !slices.ContainsFunc(joined, func(j quorum.Join) bool { return j.Member.ReplicaID == id }) {
+// othersLive says that a member of q that is not lost has not joined.
+func (d *dumb) othersLive(q *quorum.Quorum, here []quorum.Join) bool {
+	for _, m := range q.Members {
+		if !d.lost(m.ReplicaID) && !slices.ContainsFunc(here, func(j quorum.Join) bool { return j.Member.ReplicaID == m.ReplicaID }) {
 			return true
 		}
 	}
@@ -65,55 +115,32 @@ func allEqual(ds [][]quorum.Digest) bool {
 	return true
 }
 
-// upToDate says that j's member was not healing when q fell (§4.2).
-func upToDate(q *quorum.Quorum, j quorum.Join) bool {
-	p := j.Member.Position
-	return isMember(q, j.Member.ReplicaID) && (p.QuorumID == q.ID || p == maxPosition(q))
+// left says that j's member has been in a later quorum than q.
+func (d *dumb) left(q *quorum.Quorum, j quorum.Join) bool {
+	return j.Last != nil && j.Last.QuorumID > q.ID || j.Member.Position.QuorumID > q.ID
 }
 
-// contested is the lowest step under way, 0 if none was.
-func (d *dumb) contested(q *quorum.Quorum, joined []quorum.Join) int64 {
-	lowest, begun := int64(0), false
-	for _, j := range joined {
-		if !upToDate(q, j) {
-			continue
-		}
-		if n := j.Member.Position.Step + 1; lowest == 0 || n < lowest {
-			lowest = n
-		}
-	}
-	for _, j := range joined {
-		begun = begun || lowest != 0 && weight(q, j, lowest) != quorum.NoFact
-	}
-	if !begun {
-		return 0
-	}
-	return lowest
+// upToDate says that j's member had the step under way, and was not behind
+// (§4.2).
+func (d *dumb) upToDate(q *quorum.Quorum, j quorum.Join) bool {
+	p := j.Member.Position
+	return !d.left(q, j) && (p.QuorumID == q.ID || p == maxPosition(q))
 }
 
 // weight is what j says about (step, q): NoFact if nothing.
-func weight(q *quorum.Quorum, j quorum.Join, step int64) quorum.FactKind {
+func (d *dumb) weight(q *quorum.Quorum, j quorum.Join, step int64) quorum.FactKind {
 	p, f := j.Member.Position, j.Fact
 	switch {
-	case !isMember(q, j.Member.ReplicaID):
-		return quorum.NoFact
+	case d.left(q, j):
+		return quorum.Refused
 	case p.QuorumID == q.ID && p.Step >= step:
 		return quorum.Committed
 	case f.Kind != quorum.NoFact && f.Step == step && f.QuorumID == q.ID:
 		return f.Kind
-	case j.Kind == quorum.JoinFall && upToDate(q, j) && p.Step+1 == step:
+	case d.upToDate(q, j):
 		return quorum.Refused
 	}
 	return quorum.NoFact
-}
-
-// toldDigests are the digests of a committed step: of the last step committed,
-// or of the fact, if it says committed.
-func toldDigests(j quorum.Join, step, quorumID int64) []quorum.Digest {
-	if p := j.Member.Position; p.Step == step && p.QuorumID == quorumID {
-		return j.LastDigests
-	}
-	return j.Fact.Digests
 }
 
 // decideTorchft is facts/torchft.md §2, with shrink-only before the count.
@@ -127,20 +154,24 @@ func (d *dumb) decideTorchft(now time.Time) dumbAnswer {
 			continue
 		}
 		healthy++
-		j, ok := d.waiting(id)
-		if !ok {
+		j, at := d.waiting(id)
+		if j == nil {
 			allJoined = false
 			continue
 		}
-		chosen = append(chosen, j)
-		if at := d.joinedAt(id); first.IsZero() || at.Before(first) {
+		chosen = append(chosen, *j)
+		if first.IsZero() || at.Before(first) {
 			first = at
 		}
 	}
+	joined, lastLive := chosen, 0
 	chosen = d.candidates(chosen)
 	whole := q != nil && len(q.Members) > 0
 	if q != nil {
 		for _, m := range q.Members {
+			if d.healthy(m.ReplicaID, now) {
+				lastLive++
+			}
 			whole = whole && slices.ContainsFunc(chosen, func(j quorum.Join) bool { return j.Member.ReplicaID == m.ReplicaID })
 		}
 	}
@@ -150,7 +181,7 @@ func (d *dumb) decideTorchft(now time.Time) dumbAnswer {
 	case len(chosen) < d.cfg.MinReplicas:
 		return dumbAnswer{Why: "too few"}
 	case whole:
-	case 2*len(chosen) <= healthy:
+	case 2*len(joined) <= healthy, q != nil && shrinking(joined) && 2*len(chosen) <= lastLive:
 		return dumbAnswer{Why: "no majority"}
 	case !allJoined && now.Sub(first) < d.cfg.JoinTimeout:
 		return dumbAnswer{Why: "stragglers"}
@@ -183,14 +214,4 @@ func (d *dumb) healthy(id quorum.ReplicaID, now time.Time) bool {
 		}
 	}
 	return false
-}
-
-// joinedAt is when id's waiting join came.
-func (d *dumb) joinedAt(id quorum.ReplicaID) time.Time {
-	for _, f := range slices.Backward(d.facts) {
-		if f.id == id && f.what == fJoin {
-			return f.at
-		}
-	}
-	return time.Time{}
 }

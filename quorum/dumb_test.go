@@ -16,8 +16,11 @@ import (
 type dumb struct {
 	cfg   quorum.Config
 	kind  quorum.ClientKind
+	begun time.Time
 	facts []fact
 	clock time.Time
+
+	deaths map[quorum.ReplicaID][]bool // of this decision
 }
 
 // fact is one thing that the lighthouse heard, or did.
@@ -31,6 +34,8 @@ type fact struct {
 	by     quorum.ReplicaID // accuser
 	formed *quorum.Quorum
 	answer []quorum.Answered
+
+	settled []quorum.Settlement
 }
 
 type factWhat uint8
@@ -53,7 +58,7 @@ type dumbAnswer struct {
 	Members      []quorum.ReplicaID
 	Positions    []quorum.Position
 	Participants []quorum.ReplicaID
-	Settlement   quorum.Settlement
+	Settled      []quorum.Settlement // new ones
 	NewID        bool
 	Why          string // for people
 }
@@ -87,120 +92,157 @@ func (d *dumb) ids() []quorum.ReplicaID {
 }
 
 // waiting is the join of id that is not answered, withdrawn, or gone with its
-// sender (§4.1).
-func (d *dumb) waiting(id quorum.ReplicaID) (quorum.Join, bool) {
+// session (§4.1), and since when it has waited in the present window.
+func (d *dumb) waiting(id quorum.ReplicaID) (*quorum.Join, time.Time) {
 	var j *quorum.Join
+	var since time.Time
 	for i := range d.facts {
 		f := &d.facts[i]
 		switch {
 		case f.what == fJoin && f.id == id:
+			if j == nil {
+				since = f.at
+			}
 			j = &f.join
 		case f.what == fWithdraw && f.id == id && j != nil && f.number >= j.Number:
 			j = nil
-		case f.what == fFormed && slices.ContainsFunc(f.answer, func(a quorum.Answered) bool {
-			return a.ReplicaID == id && j != nil && a.Number == j.Number
-		}):
+		case f.what == fFormed:
+			since = f.at
+			for _, a := range f.answer {
+				if a.ReplicaID == id && j != nil && a.Number == j.Number {
+					j = nil
+				}
+			}
+		case f.what == fBroken && f.id == id && !d.memberAt(id, i):
 			j = nil
 		}
-		next := d.clock
-		if i+1 < len(d.facts) {
-			next = d.facts[i+1].at
-		}
-		if j != nil && d.lostBefore(id, i, next) {
+		if j != nil && d.kind == quorum.KindSkerry && d.lostAfter(id, i) && !d.openAt(id, i) {
 			j = nil
 		}
 	}
-	if j == nil {
-		return quorum.Join{}, false
-	}
-	return *j, true
+	return j, since
 }
 
-// joinedSince says that id has joined since its session opened.
+// after is the time up to which the facts up to index i are all there are.
+func (d *dumb) after(i int) time.Time {
+	if i+1 < len(d.facts) {
+		return d.facts[i+1].at
+	}
+	return d.clock
+}
+
+// memberAt says that id was in the last quorum when fact i came.
+func (d *dumb) memberAt(id quorum.ReplicaID, i int) bool {
+	for _, f := range slices.Backward(d.facts[:i+1]) {
+		if f.what == fFormed {
+			return isMember(f.formed, id)
+		}
+	}
+	return false
+}
+
+// openAt says that id's session was open after fact i.
+func (d *dumb) openAt(id quorum.ReplicaID, i int) bool {
+	for _, f := range slices.Backward(d.facts[:i+1]) {
+		if f.id == id && f.what == fOpen {
+			return true
+		}
+		if f.id == id && (f.what == fBroken || f.what == fBrokenWithServer) {
+			return false
+		}
+	}
+	return false
+}
+
+// joinedSince says that id has joined in this session. A session ends when its
+// stream breaks; a member's only when it is lost.
 func (d *dumb) joinedSince(id quorum.ReplicaID) bool {
 	joined := false
-	for _, f := range d.facts {
-		if f.id == id && f.what == fOpen {
+	for i, f := range d.facts {
+		switch {
+		case f.id == id && f.what == fJoin:
+			joined = true
+		case f.id == id && f.what == fBroken && !d.memberAt(id, i):
 			joined = false
 		}
-		if f.id == id && f.what == fJoin {
-			joined = true
+		if joined && d.lostAfter(id, i) && !d.openAt(id, i) {
+			joined = false
 		}
 	}
 	return joined
 }
 
 // lost says that id is known dead now (§6).
-func (d *dumb) lost(id quorum.ReplicaID) bool {
-	return d.lostBefore(id, len(d.facts)-1, d.clock)
-}
+func (d *dumb) lost(id quorum.ReplicaID) bool { return d.lostAfter(id, len(d.facts)-1) }
 
-// lostBefore says that at some time up to t, with the facts up to index n, id
-// was known dead, and has not opened a session since.
-func (d *dumb) lostBefore(id quorum.ReplicaID, n int, t time.Time) bool {
-	lost := false
-	for i := 0; i <= n; i++ {
-		if d.facts[i].id == id && d.facts[i].what == fOpen {
-			lost = false
-		}
-		next := t
-		if i < n {
-			next = d.facts[i+1].at
-		}
-		lost = lost || d.deadAt(id, i, next)
-	}
-	return lost
-}
-
-// deadAt weighs the evidence against id with the facts up to index n at t: two
-// witnesses, or one for the grace period, or silence.
-func (d *dumb) deadAt(id quorum.ReplicaID, n int, t time.Time) bool {
-	var seen, broken time.Time
-	var accused []time.Time
-	var by []quorum.ReplicaID
-	heard := false
-	for _, f := range d.facts[:n+1] {
-		switch {
-		case f.what == fFormed:
-			accused, by = nil, nil // accusations are about one quorum
-			if isMember(f.formed, id) && !heard {
-				seen, heard = f.at, true
-			}
-		case f.what == fAccuse && f.id == id:
-			if !slices.Contains(by, f.by) {
-				accused, by = append(accused, f.at), append(by, f.by)
-			}
-		case f.id != id:
-		case f.what == fOpen:
-			seen, heard, broken, accused, by = f.at, true, time.Time{}, nil, nil
-		case f.what == fBeat, f.what == fJoin:
-			seen, heard = f.at, true
-		case f.what == fReply:
-			seen, heard, accused, by = f.at, true, nil, nil
-		case f.what == fBroken:
-			broken = f.at
-		}
-	}
-	if !heard {
+// lostAfter says that id was known dead at some time between fact i and the
+// next one, and gave no sign of life in between.
+func (d *dumb) lostAfter(id quorum.ReplicaID, i int) bool {
+	if i < 0 {
 		return false
 	}
-	since, witnesses := time.Time{}, len(by)
-	if len(accused) > 0 {
-		since = accused[0]
+	if d.deaths[id] == nil {
+		d.deaths[id] = d.lifeOf(id)
 	}
-	silent := t.Sub(seen) >= d.cfg.SuspectAfter
-	if silent || !broken.IsZero() {
-		witnesses++ // the lighthouse's own eyes: one witness, however it sees it
-		own := broken
-		if own.IsZero() || silent && seen.Add(d.cfg.SuspectAfter).Before(own) {
-			own = seen.Add(d.cfg.SuspectAfter)
+	return d.deaths[id][i]
+}
+
+// lifeOf walks through all facts and weighs the evidence against id: both kinds
+// of witness, or one for the grace period, or silence. The lighthouse's sight
+// is one kind, however it sees; peers are the other, however many.
+func (d *dumb) lifeOf(id quorum.ReplicaID) []bool {
+	var seen, broken, accused time.Time
+	var by []quorum.ReplicaID // who has accused it in this quorum: an accuser counts once
+	lost := false
+	out := make([]bool, len(d.facts))
+	for i, f := range d.facts {
+		switch {
+		case f.what == fFormed:
+			accused, by = time.Time{}, nil // accusations are about one quorum
+			if isMember(f.formed, id) && seen.IsZero() {
+				seen = f.at
+			}
+		case f.what == fAccuse && f.id == id:
+			if !slices.Contains(by, f.by) && !lost && accused.IsZero() {
+				accused = f.at
+			}
+			by = append(by, f.by)
+		case f.id != id:
+		case f.what == fOpen:
+			seen, broken, accused, lost = f.at, time.Time{}, time.Time{}, false
+		case f.what == fBeat, f.what == fJoin:
+			seen, lost = f.at, false
+		case f.what == fReply:
+			seen, accused, lost = f.at, time.Time{}, false
+		case f.what == fBroken:
+			broken = f.at
+		case f.what == fBrokenWithServer:
+			seen = f.at
 		}
-		if since.IsZero() || own.Before(since) {
-			since = own
-		}
+		lost = lost || d.dead(d.after(i), seen, broken, accused)
+		out[i] = lost
 	}
-	return witnesses >= 2 || witnesses == 1 && t.Sub(since) >= d.cfg.Grace ||
-		t.Sub(seen) >= d.cfg.HeartbeatTimeout
+	return out
+}
+
+// dead weighs the evidence at the time t.
+func (d *dumb) dead(t, seen, broken, accused time.Time) bool {
+	if seen.IsZero() {
+		return false
+	}
+	sight := broken
+	if missed := seen.Add(d.cfg.SuspectAfter); !t.Before(missed) && (sight.IsZero() || missed.Before(sight)) {
+		sight = missed
+	}
+	switch {
+	case !sight.IsZero() && !accused.IsZero():
+		return true
+	case !sight.IsZero() && t.Sub(sight) >= d.cfg.Grace:
+		return true
+	case !accused.IsZero() && t.Sub(accused) >= d.cfg.Grace:
+		return true
+	}
+	return t.Sub(seen) >= d.cfg.HeartbeatTimeout
 }
 
 // live is PROTOCOL §1's word.
@@ -233,9 +275,10 @@ func (d *dumb) told(id quorum.ReplicaID) quorum.Position {
 // settled is what was settled about (step, quorum id).
 func (d *dumb) settled(step, quorumID int64) (quorum.Settlement, bool) {
 	for _, f := range d.facts {
-		if f.what == fFormed && f.formed.Settlement.Outcome != quorum.NothingToSettle &&
-			f.formed.Settlement.Step == step && f.formed.Settlement.QuorumID == quorumID {
-			return f.formed.Settlement, true
+		for _, s := range f.settled {
+			if s.Step == step && s.QuorumID == quorumID {
+				return s, true
+			}
 		}
 	}
 	return quorum.Settlement{}, false
@@ -249,14 +292,14 @@ func (d *dumb) discarded(p quorum.Position) bool {
 
 // decide is PROTOCOL §4.8.
 func (d *dumb) decide(now time.Time) dumbAnswer {
-	d.clock = now
+	d.clock, d.deaths = now, map[quorum.ReplicaID][]bool{}
 	if d.kind == quorum.KindTorchft {
 		return d.decideTorchft(now)
 	}
 	var joined []quorum.Join
 	for _, id := range d.ids() {
-		if j, ok := d.waiting(id); ok && !d.lost(id) {
-			joined = append(joined, j)
+		if j, _ := d.waiting(id); j != nil && !d.lost(id) {
+			joined = append(joined, *j)
 		}
 	}
 	if len(joined) == 0 {
@@ -269,16 +312,16 @@ func (d *dumb) decide(now time.Time) dumbAnswer {
 	if len(chosen) < d.cfg.MinReplicas || len(chosen) == 0 {
 		return dumbAnswer{Why: "too few"}
 	}
-	if why := d.outvoted(chosen); why != "" {
+	if why := d.outvoted(chosen, joined); why != "" {
 		return dumbAnswer{Why: why}
 	}
 	if why := d.stragglers(now, joined); why != "" {
 		return dumbAnswer{Why: why}
 	}
-	if why := d.holderMissing(chosen); why != "" {
+	s, wait := d.settle(joined)
+	if why := d.holderMissing(chosen, joined, s); why != "" {
 		return dumbAnswer{Why: why}
 	}
-	s, wait := d.settle(joined)
 	if wait {
 		return dumbAnswer{Why: "settlement waits"}
 	}
@@ -289,7 +332,7 @@ func (d *dumb) decide(now time.Time) dumbAnswer {
 // only.
 func (d *dumb) candidates(joined []quorum.Join) []quorum.Join {
 	q, _ := d.last()
-	if q == nil || !slices.ContainsFunc(joined, func(j quorum.Join) bool { return j.Member.ShrinkOnly }) {
+	if q == nil || !shrinking(joined) {
 		return joined
 	}
 	var out []quorum.Join
@@ -299,6 +342,11 @@ func (d *dumb) candidates(joined []quorum.Join) []quorum.Join {
 		}
 	}
 	return out
+}
+
+// shrinking says that somebody asks for no new members.
+func shrinking(joined []quorum.Join) bool {
+	return slices.ContainsFunc(joined, func(j quorum.Join) bool { return j.Member.ShrinkOnly })
 }
 
 // liveLast lists the live members of the last quorum.
@@ -349,26 +397,23 @@ func (d *dumb) fellAt() time.Time {
 	if q == nil {
 		return time.Time{}
 	}
-	for i := from + 1; i < len(d.facts); i++ {
+	for i := from; i < len(d.facts); i++ {
 		f := d.facts[i]
 		if f.what == fJoin && f.join.Kind == quorum.JoinFall && isMember(q, f.id) {
 			return f.at
 		}
-		next := d.clock
-		if i+1 < len(d.facts) {
-			next = d.facts[i+1].at
-		}
 		for _, m := range q.Members {
-			if d.lostBefore(m.ReplicaID, i, next) {
-				return next
+			if d.lostAfter(m.ReplicaID, i) {
+				return d.after(i)
 			}
 		}
 	}
 	return time.Time{}
 }
 
-// outvoted is Q5.
-func (d *dumb) outvoted(chosen []quorum.Join) string {
+// outvoted is Q5. With shrink-only nobody but members of the last quorum can be
+// chosen, so they are held against each other.
+func (d *dumb) outvoted(chosen, joined []quorum.Join) string {
 	q, _ := d.last()
 	whole := q != nil
 	if q != nil {
@@ -382,6 +427,9 @@ func (d *dumb) outvoted(chosen []quorum.Join) string {
 			live++
 		}
 	}
+	if q != nil && shrinking(joined) {
+		live = len(d.liveLast())
+	}
 	if !whole && 2*len(chosen) <= live {
 		return "no majority"
 	}
@@ -391,82 +439,68 @@ func (d *dumb) outvoted(chosen []quorum.Join) string {
 // stragglers is §4.4's closing of the window.
 func (d *dumb) stragglers(now time.Time, joined []quorum.Join) string {
 	q, _ := d.last()
-	begun := d.windowBegan()
-	if q != nil && len(d.liveLast()) > 0 {
-		for _, id := range d.ids() {
-			if _, ok := d.waiting(id); d.live(id) && !ok && now.Sub(begun) < d.cfg.JoinTimeout {
-				return "stragglers"
-			}
-		}
+	first := q == nil || len(d.liveLast()) == 0
+	if now.Sub(d.windowBegan(first)) >= d.cfg.JoinTimeout {
 		return ""
 	}
-	if now.Sub(begun) >= d.cfg.JoinTimeout {
-		return ""
+	if !first && !d.fell() {
+		return "" // an ask: all members are here, and that is all it waits for
 	}
 	for _, id := range d.ids() {
-		if open, at := d.session(id); open {
-			if _, ok := d.waiting(id); !ok {
-				return "an open session has not joined"
-			}
-			if now.Sub(at) < d.cfg.HeartbeatTimeout {
-				return "sessions still open"
-			}
+		j, _ := d.waiting(id)
+		if d.live(id) && j == nil {
+			return "stragglers"
 		}
+		if first && j == nil && d.openAt(id, len(d.facts)-1) && !d.lost(id) {
+			return "an open session has not joined"
+		}
+	}
+	opened := d.begun
+	for _, f := range d.facts {
+		if f.what == fOpen {
+			opened = f.at
+		}
+	}
+	if first && now.Sub(opened) < d.cfg.HeartbeatTimeout {
+		return "sessions still open"
 	}
 	return ""
 }
 
-// session says whether id's session is open, and since when.
-func (d *dumb) session(id quorum.ReplicaID) (bool, time.Time) {
-	open, at := false, time.Time{}
-	for _, f := range d.facts {
-		if f.id != id {
-			continue
-		}
-		switch f.what {
-		case fOpen:
-			open, at = true, f.at
-		case fBroken, fBrokenWithServer:
-			open = false
-		}
+// windowBegan is when the window opened: the quorum fell, or, with none, the
+// oldest join that waits came.
+func (d *dumb) windowBegan(first bool) time.Time {
+	if !first {
+		return d.fellAt()
 	}
-	return open && !d.lost(id), at
-}
-
-// windowBegan is when the window opened: the quorum fell, or the oldest join
-// that waits came.
-func (d *dumb) windowBegan() time.Time {
-	if at := d.fellAt(); !at.IsZero() && len(d.liveLast()) > 0 {
-		return at
-	}
-	var first time.Time
+	var oldest time.Time
 	for _, id := range d.ids() {
-		j, ok := d.waiting(id)
-		if !ok {
-			continue
-		}
-		for _, f := range d.facts {
-			if f.what == fJoin && f.id == id && f.join.Number == j.Number {
-				if first.IsZero() || f.at.Before(first) {
-					first = f.at
-				}
-				break
-			}
+		if j, at := d.waiting(id); j != nil && !d.lost(id) && (oldest.IsZero() || at.Before(oldest)) {
+			oldest = at
 		}
 	}
-	return first
+	return oldest
 }
 
-// holderMissing is §4.5.
-func (d *dumb) holderMissing(chosen []quorum.Join) string {
+// holderMissing is §4.5, with positions after settlement.
+func (d *dumb) holderMissing(chosen, joined []quorum.Join, now []quorum.Settlement) string {
 	top := quorum.Position{}
 	for _, j := range chosen {
-		if p := j.Member.Position; p.Compare(top) > 0 && !d.discarded(p) {
+		if p := d.positionAfter(j, now); p.Compare(top) > 0 {
 			top = p
 		}
 	}
 	for _, id := range d.ids() {
-		if p := d.told(id); d.live(id) && !d.discarded(p) && p.Compare(top) > 0 {
+		p := d.told(id)
+		for _, j := range joined {
+			if j.Member.ReplicaID == id {
+				p = d.positionAfter(j, now)
+			}
+		}
+		now := slices.ContainsFunc(now, func(s quorum.Settlement) bool {
+			return s.Outcome == quorum.Discard && s.Step == p.Step && s.QuorumID == p.QuorumID
+		})
+		if d.live(id) && !d.discarded(p) && !now && p.Compare(top) > 0 {
 			return "waiting for holder"
 		}
 	}
@@ -474,8 +508,8 @@ func (d *dumb) holderMissing(chosen []quorum.Join) string {
 }
 
 // answer makes the quorum of the chosen.
-func (d *dumb) answer(chosen []quorum.Join, s quorum.Settlement) dumbAnswer {
-	a := dumbAnswer{Ready: true, Settlement: s}
+func (d *dumb) answer(chosen []quorum.Join, s []quorum.Settlement) dumbAnswer {
+	a := dumbAnswer{Ready: true, Settled: s}
 	q, _ := d.last()
 	slices.SortFunc(chosen, func(x, y quorum.Join) int { return cmp.Compare(x.Member.ReplicaID, y.Member.ReplicaID) })
 	top := quorum.Position{}
@@ -483,7 +517,7 @@ func (d *dumb) answer(chosen []quorum.Join, s quorum.Settlement) dumbAnswer {
 		p := d.positionAfter(j, s)
 		a.Members = append(a.Members, j.Member.ReplicaID)
 		a.Positions = append(a.Positions, p)
-		if p.Compare(top) > 0 && !d.discarded(p) {
+		if p.Compare(top) > 0 {
 			top = p
 		}
 		if isMember(q, j.Member.ReplicaID) && j.Kind == quorum.JoinFall || j.Member.CommitFailures > 0 {
@@ -498,7 +532,8 @@ func (d *dumb) answer(chosen []quorum.Join, s quorum.Settlement) dumbAnswer {
 	}
 	for i, j := range chosen {
 		atStart := j.Member.InitSync && top.Step == 0
-		if (a.Positions[i] == top || j.Member.Sync || atStart) && len(a.Participants) < limit {
+		good := a.Positions[i] == top && !(j.Member.Position.Step > 0 && top.Step == 0) // else its step was discarded
+		if (good || j.Member.Sync || atStart) && len(a.Participants) < limit {
 			a.Participants = append(a.Participants, j.Member.ReplicaID)
 		}
 	}
@@ -509,20 +544,26 @@ func (d *dumb) answer(chosen []quorum.Join, s quorum.Settlement) dumbAnswer {
 }
 
 // positionAfter is where j's member stands once everything settled is carried
-// out (§4.6).
-func (d *dumb) positionAfter(j quorum.Join, now quorum.Settlement) quorum.Position {
+// out (§4.6). Discarded is behind everybody.
+func (d *dumb) positionAfter(j quorum.Join, now []quorum.Settlement) quorum.Position {
 	f, p := j.Fact, j.Member.Position
-	if f.Kind != quorum.Prepared {
-		return p
+	find := func(step, id int64) (quorum.Settlement, bool) {
+		if s, ok := d.settled(step, id); ok {
+			return s, true
+		}
+		for _, s := range now {
+			if s.Step == step && s.QuorumID == id {
+				return s, true
+			}
+		}
+		return quorum.Settlement{}, false
 	}
-	s, ok := d.settled(f.Step, f.QuorumID)
-	if now.Step == f.Step && now.QuorumID == f.QuorumID && now.Outcome != quorum.NothingToSettle {
-		s, ok = now, true
+	if s, ok := find(p.Step, p.QuorumID); ok && s.Outcome == quorum.Discard {
+		return quorum.Position{}
 	}
-	if ok && s.Outcome == quorum.Forward && slices.Equal(s.Digests, f.Digests) {
-		return quorum.Position{Cluster: clusterOf(p), Step: f.Step, QuorumID: f.QuorumID}
+	s, ok := find(f.Step, f.QuorumID)
+	if f.Kind == quorum.Prepared && ok && s.Outcome == quorum.Forward && slices.Equal(s.Digests, f.Digests) {
+		return quorum.Position{Cluster: "x", Step: f.Step, QuorumID: f.QuorumID}
 	}
 	return p
 }
-
-func clusterOf(quorum.Position) string { return "x" }

@@ -102,8 +102,11 @@ func (x *explorer) checkFormed(w *world, last, q *quorum.Quorum, d quorum.Decisi
 		return err
 	}
 	w.IDs[q.ID], w.HighID, w.HighRound = ids, q.ID, q.Round
-	if err := x.checkSettled(w, q); err != nil {
-		return err
+	settled := append(d.Command(0, quorum.Token{}, 1).Settled, q.Settlement)
+	for _, s := range settled {
+		if err := x.checkSettled(w, s); err != nil {
+			return err
+		}
 	}
 	if !d.Changed {
 		return nil
@@ -131,8 +134,7 @@ func checkOrder(w *world, q *quorum.Quorum, changed bool) error {
 }
 
 // checkSettled checks C6: each contested step has one outcome for ever.
-func (x *explorer) checkSettled(w *world, q *quorum.Quorum) error {
-	s := q.Settlement
+func (x *explorer) checkSettled(w *world, s quorum.Settlement) error {
 	if s.Outcome == quorum.NothingToSettle {
 		return nil
 	}

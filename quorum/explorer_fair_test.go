@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/skerry-ft/skerry/quorum"
 )
 
 // errUnfair is the liveness violation: with no more faults, the replicas that
@@ -46,7 +48,7 @@ func (x *explorer) fair(w *world) (err error) {
 		if moved {
 			continue
 		}
-		if err := x.apply(w, move{Kind: mvTime}); err != nil {
+		if err := x.fairTime(w); err != nil {
 			return err
 		}
 		if limit := 2 * (w.Cfg.JoinTimeout + w.Cfg.HeartbeatTimeout + w.Cfg.Grace + time.Second); w.Now.Sub(begun) > limit {
@@ -54,6 +56,32 @@ func (x *explorer) fair(w *world) (err error) {
 		}
 	}
 	return fmt.Errorf("%w: %v\n%s", errUnfair, w.LH.Decide(w.Now).Reason, w.describe())
+}
+
+// fairTime lets time pass. An ask that then is still not answered is withdrawn
+// (PROTOCOL §3), for its heartbeat timeout is over.
+func (x *explorer) fairTime(w *world) error {
+	waits := map[quorum.ReplicaID]uint64{}
+	for i := range w.Reps {
+		if r := &w.Reps[i]; r.Join != nil && r.Join.Kind == quorum.JoinAsk {
+			waits[r.ID] = r.Join.Number
+		}
+	}
+	said := w.said()
+	if err := x.apply(w, move{Kind: mvTime}); err != nil || w.said() != said {
+		return err
+	}
+	for _, id := range sortedIDs(waits) {
+		r := w.rep(id)
+		if r.Join == nil || r.Join.Number != waits[id] {
+			continue
+		}
+		w.Left.Withdraws++
+		if err := x.apply(w, move{Kind: mvWithdraw, Who: id}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (w *world) describe() string {

@@ -115,12 +115,26 @@ func (x *explorer) stepMoves(w *world, r *replica) []move {
 // canStayUnhealed says that all members in mask have to heal, and some other
 // member has not.
 func (x *explorer) canStayUnhealed(w *world, q *quorum.Quorum, mask uint8) bool {
-	for i, m := range w.members(q) {
-		if mask>>i&1 == 1 && m.Pos == maxPosition(q) {
+	ms := w.members(q)
+	top := w.source(ms, maxPosition(q))
+	for i, m := range ms {
+		if mask>>i&1 == 1 && (top == nil || m.Pos == top.Pos) {
 			return false
 		}
 	}
-	return mask != 1<<len(q.Members)-1
+	return true
+}
+
+// source is the member whose state the others heal from: one at the highest
+// position, which is at least at. Nil if there is none.
+func (w *world) source(ms []*replica, at quorum.Position) *replica {
+	var best *replica
+	for _, m := range ms {
+		if m.Pos.Compare(at) >= 0 && !w.discarded(m.Pos) && (best == nil || m.Pos.Compare(best.Pos) > 0) {
+			best = m
+		}
+	}
+	return best
 }
 
 // maxPosition is the highest position in a quorum's list.
@@ -215,6 +229,10 @@ func (x *explorer) ledger(w *world) quorum.Ledger {
 
 func (x *explorer) cut(w *world, r *replica, why string) {
 	if r.Conn {
+		if last := w.LH.Last(); last == nil || !isMember(last, r.ID) {
+			delete(w.Since, r.ID) // its session is over, and its join with it
+			delete(w.LHJoins, r.ID)
+		}
 		w.LH.Broken(w.Now, r.ID, why, false)
 	}
 	r.Conn, r.Inbox = false, nil
@@ -282,11 +300,11 @@ func (x *explorer) step(w *world, q *quorum.Quorum, v move) error {
 		w.Left.Unhealed--
 	}
 	ms, top := w.members(q), maxPosition(q)
-	source := slices.IndexFunc(ms, func(m *replica) bool { return m.Pos.Compare(top) >= 0 })
-	if source < 0 {
+	source := w.source(ms, top)
+	if source == nil {
 		return fmt.Errorf("C4: nobody in quorum %d.%d is at its position %v", q.ID, q.Round, top)
 	}
-	at, bytes := ms[source].Pos, ms[source].Bytes
+	at, bytes := source.Pos, source.Bytes
 	s := stepOf{at.Step + 1, q.ID}
 	w.Attempts[s]++
 	for i, m := range ms {
@@ -306,7 +324,7 @@ func (x *explorer) step(w *world, q *quorum.Quorum, v move) error {
 
 // healAt brings m to the position at, unless its heal fails.
 func (w *world) healAt(m *replica, at quorum.Position, bytes uint64, fails bool) error {
-	if m.Pos.Compare(at) > 0 {
+	if m.Pos.Compare(at) > 0 && !w.discarded(m.Pos) {
 		return fmt.Errorf("Q10: %s is at %v, above its quorum's %v", m.ID, m.Pos, at)
 	}
 	if fails || m.Pos == at {

@@ -143,7 +143,7 @@ func (w *world) gone(r, x *replica) bool {
 	case !x.Up:
 		return true
 	case x.In != nil && x.In.ID == r.In.ID:
-		return !x.Stand
+		return !x.Stand || x.In.Round > r.In.Round
 	case x.In != nil && x.In.ID > r.In.ID:
 		return true
 	}
@@ -229,6 +229,9 @@ func (w *world) commit(r *replica, s stepOf, bytes uint64, d []quorum.Digest) er
 	if old, ok := w.Committed[s]; ok && old != bytes {
 		return fmt.Errorf("C1: step %v committed with two different bytes", s)
 	}
+	if w.discarded(r.Pos) {
+		return fmt.Errorf("C6: %s commits step %v, which was settled as discarded", r.ID, s)
+	}
 	if w.Dropped[s] && !w.Excused[s] {
 		return fmt.Errorf("C5: %s commits step %v, which a prepared member has discarded", r.ID, s)
 	}
@@ -291,10 +294,17 @@ func (w *world) settle(r *replica, after quorum.Position) error {
 	if f.Kind == quorum.Prepared && after.Step == f.Step && after.QuorumID == f.QuorumID {
 		return w.commit(r, stepOf{f.Step, f.QuorumID}, r.Pend, f.Digests)
 	}
-	if after != r.Pos {
+	if after != r.Pos && !(w.discarded(r.Pos) && after.Step == 0) {
 		return fmt.Errorf("C1: %s is at %v, and the quorum has it at %v", r.ID, r.Pos, after)
 	}
 	return w.discard(r)
+}
+
+// discarded says that a settlement took a position away: who holds it is behind
+// (PROTOCOL §4.5).
+func (w *world) discarded(p quorum.Position) bool {
+	s, ok := w.Settled[stepOf{p.Step, p.QuorumID}]
+	return ok && s.Outcome == quorum.Discard
 }
 
 // hear applies a notice at r (PROTOCOL §3).

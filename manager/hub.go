@@ -56,8 +56,11 @@ func newHub(m *Manager) (*hub, error) {
 		},
 		addresses: m.cfg.Lighthouse, timeouts: m.timeouts, log: m.log,
 		beat: m.beat, notice: h.server.noticed,
-		found: func(address string) { m.events.emit(LighthouseFound{Address: address}) },
-		lost:  func(cause error) { m.events.emit(LighthouseLost{Cause: cause}) },
+		found: func(address string) {
+			h.server.heard()
+			m.events.emit(LighthouseFound{Address: address})
+		},
+		lost: func(cause error) { m.events.emit(LighthouseLost{Cause: cause}) },
 	})
 	h.server.session = h.session
 	h.rpc = grpc.NewServer(wire.ServerOptions()...)

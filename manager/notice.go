@@ -15,7 +15,11 @@ import (
 func (m *Manager) noticed(n notice) {
 	switch {
 	case n.Hello != nil:
-		return // bootstrap has read it
+		m.greeted(n.Hello)
+		return
+	case n.Heard:
+		m.heard()
+		return
 	case n.Sibling != nil:
 		m.fall(n.Sibling.QuorumID, fmt.Errorf("%w: group rank %d: %s", errSibling, n.Sibling.GroupRank, n.Sibling.Cause))
 		return
@@ -61,6 +65,32 @@ func (m *Manager) changeWanted(id int64, reason string) {
 			m.mu.wanted = "the lighthouse"
 		}
 		m.log.Info().Int64(logkey.QuorumID, id).Str(logkey.Reason, reason).Msg("change wanted")
+	}
+}
+
+// heard raises again the wishes that went unanswered.
+func (m *Manager) heard() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.wishLocked()
+}
+
+// wishLocked is what this replica itself wants a change for.
+func (m *Manager) wishLocked() {
+	a := m.mu.assign
+	switch {
+	case m.mu.draining != "" && m.mu.quorum != nil && len(m.mu.quorum.Members) > 1:
+		m.mu.wanted = "a replica drains" // it stays only until another holds its state
+	case m.mu.outside && m.mu.position != a.Max && (m.cfg.FixedWorldSize == 0 || a.Divisor < m.cfg.FixedWorldSize):
+		m.mu.wanted = "a healed replica wants to take part"
+	}
+}
+
+// greeted checks what the replica's server says of the replica.
+func (m *Manager) greeted(h *rankHello) {
+	if h.GroupWorldSize != m.cfg.GroupWorldSize {
+		m.setFinal(fmt.Errorf("manager: GroupWorldSize = %d, group rank 0 has %d",
+			m.cfg.GroupWorldSize, h.GroupWorldSize))
 	}
 }
 

@@ -173,6 +173,7 @@ func (m *Manager) unanswered(r *request) error {
 		r.kind = quorum.JoinFall
 		return errFallen
 	}
+	m.mu.wanted = "" // until the lighthouse is heard again
 	return nil
 }
 
@@ -199,9 +200,7 @@ func (m *Manager) accept(r *request, got reply, number uint64) error {
 	m.mu.standing, m.mu.behind, m.mu.outside = true, a.Heal, false
 	m.mu.fact, m.mu.committed, m.mu.accusations = quorum.Fact{}, nil, nil
 	m.mu.wanted = ""
-	if m.mu.draining != "" && len(q.Members) > 1 {
-		m.mu.wanted = "a replica drains" // it stays only until another holds its state
-	}
+	m.wishLocked()
 	if fresh {
 		m.mu.ready, m.mu.ballots, m.mu.attempt.opsHere = false, 0, 0
 	}

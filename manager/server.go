@@ -42,8 +42,6 @@ type server struct {
 		subscribers []*subscriber
 		metadata    []string // of the checkpoint transports, by group rank
 		unanswered  uint64   // asks withdrawn
-		muted       bool     // the last ask went unanswered
-		mutedAt     uint64   // what the session had heard by then
 	}
 	votes *barrier
 }
@@ -201,16 +199,13 @@ func (s *server) joinOnce(ctx context.Context, reports []*pendingReport, number 
 		return
 	}
 	ask := join.Kind == quorum.JoinAsk && !s.every
-	if open, _ := s.session.heard(); ask && !open {
+	if ask && !s.session.open() {
 		s.deliver(reports, nil, errUnanswered)
 		return
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	if ask {
-		s.mu.Lock()
-		s.mu.muted = false
-		s.mu.Unlock()
 		timer := time.AfterFunc(s.session.timing().HeartbeatTimeout, func() { cancel(errUnanswered) })
 		defer timer.Stop()
 	}
@@ -326,22 +321,13 @@ func (s *server) fail(err error) {
 	s.votes.close(err)
 }
 
-// mayAsk says whether asking makes sense: somebody listens, and the lighthouse
-// has been heard since the last ask that went unanswered.
-func (s *server) mayAsk() bool {
-	open, heard := s.session.heard()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return open && (!s.mu.muted || heard > s.mu.mutedAt)
-}
-
-// mute notes that an ask went unanswered.
+// mute notes that an ask went unanswered. What wants a change keeps quiet until
+// the lighthouse is heard again; who hears of another's wish asks all the same,
+// for an ask is answered only if all members ask at one step.
 func (s *server) mute() {
-	_, heard := s.session.heard()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.unanswered++
-	s.mu.muted, s.mu.mutedAt = true, heard
 	select {
 	case s.asked <- struct{}{}:
 	default:
@@ -365,8 +351,12 @@ func (s *server) listen(ctx context.Context) {
 			}
 			again = s.session.ping(ctx) == nil
 		}
+		s.heard()
 	}
 }
+
+// heard tells the ranks that the lighthouse is there again.
+func (s *server) heard() { s.push(notice{Heard: true}, -1) }
 
 // unansweredAsks counts the asks that were withdrawn.
 func (s *server) unansweredAsks() uint64 {

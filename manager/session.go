@@ -64,7 +64,6 @@ type session struct {
 		lastErr     error
 		final       error  // refused for good: no further attempt
 		generation  uint64 // streams opened
-		heard       uint64 // messages received
 		outbox      []*skerrypb.Up
 		number      uint64 // of the newest join
 		pending     *pendingJoin
@@ -241,15 +240,14 @@ func (s *session) leave(patience time.Duration) {
 	}
 }
 
-// heard tells whether a stream is open, and counts what was heard so far.
-func (s *session) heard() (open bool, messages uint64) {
+// open tells whether a stream is open.
+func (s *session) open() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.mu.connected, s.mu.heard
+	return s.mu.connected
 }
 
-// ping asks the server of the open stream whether it is there, and counts that
-// as heard.
+// ping asks the server of the open stream whether it is there.
 func (s *session) ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.timeouts.Call)
 	defer cancel()
@@ -262,9 +260,6 @@ func (s *session) ping(ctx context.Context) error {
 	if _, err := skerrypb.NewLighthouseClient(conn).Info(ctx, &skerrypb.InfoRequest{}); err != nil {
 		return fmt.Errorf("ask %s for its name: %w", addr, wire.FromStatus(err))
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.mu.heard++
 	return nil
 }
 

@@ -49,7 +49,7 @@ func (s *session) serve(ctx context.Context, addr string) (opened bool, err erro
 		cancel(fmt.Errorf("no welcome within %v: %w", s.cfg.timeouts.Dial, context.DeadlineExceeded))
 	})
 	defer timer.Stop()
-	st, welcome, err := s.open(ctx, conn)
+	st, welcome, err := s.hello(ctx, conn)
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil {
 			err = cause
@@ -80,8 +80,8 @@ type reading struct {
 	err  error
 }
 
-// open says hello and waits for the welcome.
-func (s *session) open(ctx context.Context, conn *grpc.ClientConn) (stream, wire.Welcome, error) {
+// hello says hello and waits for the welcome.
+func (s *session) hello(ctx context.Context, conn *grpc.ClientConn) (stream, wire.Welcome, error) {
 	st, err := skerrypb.NewLighthouseClient(conn).Session(ctx)
 	if err != nil {
 		return nil, wire.Welcome{}, wire.FromStatus(err)
@@ -119,7 +119,6 @@ func (s *session) opened(addr string, w wire.Welcome) {
 	s.mu.connected, s.mu.everOpened = true, true
 	s.mu.address, s.mu.cluster, s.mu.timing = addr, w.Cluster, w.Timing
 	s.mu.generation++
-	s.mu.heard++
 	for _, server := range w.Servers {
 		if !slices.Contains(s.mu.servers, server) && len(s.mu.servers) < maxKnownServers {
 			s.mu.servers = append(s.mu.servers, server)
@@ -203,9 +202,6 @@ func (s *session) read(st stream) error {
 
 // receive takes in one message; an error ends the stream.
 func (s *session) receive(down *skerrypb.Down) error {
-	s.mu.Lock()
-	s.mu.heard++
-	s.mu.Unlock()
 	switch m := down.GetMessage().(type) {
 	case *skerrypb.Down_Answer:
 		q, err := wire.AnswerFromProto(m.Answer)

@@ -39,6 +39,22 @@
 // rounds. So the result is the same, bit for bit, on every rank, for every
 // transport, chunking and arrival order. NCCL is exempt.
 //
+// # Layers
+//
+// What a training process holds is
+//
+//	Group ─▶ Managed ─▶ (Fake, Timeout) ─▶ backend
+//
+// [Managed] maps participants to members and reports errors to its manager,
+// which implements [Participation]; ballots pass it as they are. [Swallow] is
+// for users without a manager. Backends are known by name through [Register]
+// and [Open]; a main registers those it wants.
+//
+// # Cost
+//
+// Blocking verbs allocate nothing in steady state, over any of the decorators
+// here and a backend that calls [Work.Release]; async verbs allocate once.
+//
 // # Concurrency
 //
 // Group and every Backend of this module are safe for concurrent use; which

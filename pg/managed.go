@@ -176,9 +176,10 @@ func (m *Managed) judge(r *relay, err error) error {
 	return nil
 }
 
-// setRound tells the backend below the round of the ops to come.
+// setRound tells the backend below the round of the ops to come, past
+// decorators that do not know of rounds.
 func setRound(b Backend, round int64) {
-	if r, ok := b.(Rounder); ok {
+	if r, ok := find[Rounder](b); ok {
 		r.SetRound(round)
 	}
 }

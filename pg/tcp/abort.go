@@ -26,17 +26,17 @@ const (
 	abortCodeEnd
 )
 
-// sentinel is what an error with this code satisfies; nil for none.
-func (c abortCode) sentinel() error {
+// sentinels are what an error with this code satisfies.
+func (c abortCode) sentinels() []error {
 	switch c {
 	case abortLost, abortClosed:
-		return pg.ErrPeerLost
+		return []error{pg.ErrPeerLost}
 	case abortCorrupt:
-		return errors.Join(pg.ErrPeerLost, ErrCorrupt)
+		return []error{pg.ErrPeerLost, ErrCorrupt}
 	case abortMismatch:
-		return pg.ErrMismatch
+		return []error{pg.ErrMismatch}
 	case abortDeadline:
-		return context.DeadlineExceeded
+		return []error{context.DeadlineExceeded}
 	default:
 		return nil
 	}
@@ -56,15 +56,15 @@ type cause struct {
 // maxAbortText bounds the text of an abort frame.
 const maxAbortText = 1024
 
-// abortedError is a cause that came from a peer: its text, and the sentinel
-// that it stood for there.
+// abortedError is a cause that came from a peer: its text, and the sentinels
+// that it satisfied there.
 type abortedError struct {
 	text string
-	is   error
+	are  []error
 }
 
 func (e *abortedError) Error() string { return e.text }
-func (e *abortedError) Unwrap() error { return e.is }
+func (e *abortedError) Unwrap() []error { return e.are }
 
 func (c *cause) encode() []byte {
 	le := binary.LittleEndian
@@ -107,7 +107,7 @@ func decodeCause(b []byte, reporter string, world int) (cause, error) {
 	c.peerID = strings.ToValidUTF8(id, "?")
 	c.err = &abortedError{
 		text: fmt.Sprintf("told by %s: %s", reporter, strings.ToValidUTF8(text, "?")),
-		is:   c.code.sentinel(),
+		are:  c.code.sentinels(),
 	}
 	return c, nil
 }

@@ -13,9 +13,8 @@ const (
 	DefaultBeatInterval = 100 * time.Millisecond
 	DefaultBeatTimeout  = 500 * time.Millisecond
 	DefaultDialTimeout  = 5 * time.Second
-	DefaultWindowBytes  = 16 << 20
+	DefaultWindowBytes  = 8 << 20
 	DefaultSmallBytes   = 32 << 10
-	DefaultSocketBytes  = 4 << 20
 )
 
 // minWindowBytes lets at least four full frames be under way.
@@ -62,8 +61,8 @@ type Options struct {
 	SmallBytes int
 
 	// SocketBytes is asked for as send and receive buffer of each socket;
-	// the kernel's limits apply. Zero means DefaultSocketBytes, negative
-	// leaves the kernel's own sizes.
+	// the kernel's limits apply. Zero leaves it to the kernel, which adapts them
+	// to the path; set values were no faster on loopback.
 	SocketBytes int
 
 	// Fault, if set, is asked before every frame is sent what shall become of
@@ -96,6 +95,9 @@ func (o Options) Validate() error {
 	if o.WindowBytes < minWindowBytes || o.WindowBytes > maxWindowBytes {
 		bad("WindowBytes", o.WindowBytes, fmt.Sprintf("%d to %d", minWindowBytes, maxWindowBytes))
 	}
+	if o.SocketBytes < 0 {
+		bad("SocketBytes", o.SocketBytes, "0 or more")
+	}
 	if o.SmallBytes < 0 || o.SmallBytes > MaxPayload {
 		bad("SmallBytes", o.SmallBytes, fmt.Sprintf("0 to %d", MaxPayload))
 	}
@@ -119,9 +121,6 @@ func (o Options) withDefaults() Options {
 	}
 	if o.SmallBytes == 0 {
 		o.SmallBytes = DefaultSmallBytes
-	}
-	if o.SocketBytes == 0 {
-		o.SocketBytes = DefaultSocketBytes
 	}
 	return o
 }

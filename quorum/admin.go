@@ -10,6 +10,7 @@ import (
 // leaves ends the quorum, as a lost one does.
 func (m *Machine) Leave(now time.Time, id ReplicaID) {
 	m.Advance(now)
+	defer m.reschedule()
 	r := m.replicas[id]
 	if r == nil || r.lost {
 		return
@@ -19,7 +20,6 @@ func (m *Machine) Leave(now time.Time, id ReplicaID) {
 	m.dropJoin(r)
 	r.session, r.broken, r.joined = false, false, false
 	r.lost, r.lostAt, r.lostWhy = true, now, "left"
-	m.due = time.Time{}
 	if r.member {
 		m.bereave(now, r, "left")
 	}
@@ -50,7 +50,6 @@ func (m *Machine) Drain(now time.Time, id ReplicaID, reason string) error {
 		return err
 	}
 	r.draining = true
-	m.due = time.Time{}
 	m.event(EventDraining, id, reason)
 	m.notify(Notice{Kind: NoticeDrain, To: []ReplicaID{id}, Reason: reason})
 	if r.member {
@@ -71,6 +70,7 @@ func (m *Machine) Evict(now time.Time, id ReplicaID, reason string) error {
 		return err
 	}
 	m.evict(now, r, reason)
+	m.reschedule()
 	return nil
 }
 
@@ -98,7 +98,6 @@ func (m *Machine) evict(now time.Time, r *replica, reason string) {
 	r.lost, r.lostAt, r.lostWhy = true, now, "evicted: "+reason
 	m.unsuspect(r)
 	m.dropJoin(r)
-	m.due = time.Time{}
 	m.event(EventEvicted, r.id, reason)
 	m.notify(Notice{Kind: NoticeEvict, To: []ReplicaID{r.id}, Reason: reason})
 	if r.member && !known && m.client != KindTorchft {

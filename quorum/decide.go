@@ -7,11 +7,10 @@ import (
 )
 
 // Decide says whether the next quorum can be formed now, and which, or why not
-// yet. It changes no membership: it lets time pass, as every method does, and
-// reads. Form makes a ready decision so.
+// yet. It only reads, as things stand at now: where time has passed that Advance
+// was not told of, it looks at a copy. Form makes a ready decision so.
 func (m *Machine) Decide(now time.Time) Decision {
-	m.Advance(now)
-	m.want(now)
+	m = m.at(now)
 	if m.client == KindTorchft {
 		return m.decideTorchft(now)
 	}
@@ -207,13 +206,15 @@ func preference(r *replica, holds func(*replica) bool) int {
 	return 3
 }
 
-// holder finds the highest position that a live or draining replica is known to
-// hold after settlement, and one that holds it: one that has joined, if any.
+// holder finds the highest position that a replica which is there is known to
+// hold after settlement, and one that holds it: one that has joined, if any. An
+// open session counts though it has not joined yet: it may have been cut off and
+// gone on alone.
 func (m *Machine) holder(s settling) (*replica, Position) {
 	var holder *replica
 	var top Position
 	for _, r := range m.order {
-		if r.lost || r.evicted || r.stuck || !r.member && !r.joined {
+		if r.lost || r.evicted || r.stuck || !r.member && !r.joined && !r.session {
 			continue
 		}
 		p := r.position

@@ -16,20 +16,34 @@
 //
 // A [Machine] is one job's state at the leader. It is owned by one goroutine.
 // Facts go in (Open, Beat, Heartbeat, Join, Withdraw, Accuse, Broken, Reply,
-// Drain, Evict), messages to push come out of Notices, and
+// Leave, Drain, Evict, Configure), messages to push come out of Notices, and
+// after each input, and whenever the shell wakes, it does
 //
-//	d := m.Decide(now)        // reads only; the status page calls it too
+//	m.Advance(now)            // lets time pass: who is silent is lost
+//	d := m.Decide(now)        // reads only; Status does it too
 //	if d.Ready {
-//		// shell: if d.Changed, raft.Apply(d.Command(term, token)) and wait
-//		m.Form(now, d, token) // makes it so; consumes the joins it answers
+//		// if d.Changed: raft.Apply(d.Command(term, token, ms)) and wait
+//		q := m.Form(now, d, token, ms) // makes it so, consumes the joins it answers
+//		// send q to d.Answers
 //	}
+//	push m.Notices(), log m.Events()
 //	wake at m.Wake(now)       // there is no polling tick
 //
-// turns them into the next [Quorum]. [Ledger] is the part that raft replicates;
-// its Apply is the FSM. [New] rebuilds a machine from a ledger.
+// Inputs may come while raft writes; another Form may not. If the write fails,
+// the leader builds a new machine from the ledger with [New].
 //
-// [Assign] turns a quorum into what one rank has to do. [Tally] counts one
-// replica's votes for one step. [JudgeBallots] judges one step's ballots of all
+// [Ledger] is the part that raft replicates; its Apply… methods are the FSM.
+//
+// # What a member does with an answer
+//
+// [Assign] turns a quorum into what one rank has to do. A member with a prepared
+// claim was rolled forward if and only if its position in the answer is (its
+// fact's step, its fact's quorum id), whether the answer's Settlement is about
+// that step or an older answer settled it; otherwise it discards the step, and
+// heals if Assign says so. A member takes its position from the answer, cluster
+// included. A drained member is answered with a quorum that it is not in.
+//
+// [Tally] counts one replica's votes for one step. [JudgeBallots] judges one step's ballots of all
 // members. Members, managers and the simulator use the same code.
 //
 // # Errors

@@ -147,6 +147,7 @@ func (m *Machine) Form(now time.Time, d Decision, t Token, createdMs int64) Quor
 	}
 	m.consume(now, d)
 	m.want(now)
+	m.reschedule()
 	return q
 }
 
@@ -211,5 +212,4 @@ func (m *Machine) consume(now time.Time, d Decision) {
 			r.join.at = now
 		}
 	}
-	m.due = time.Time{}
 }

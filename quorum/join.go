@@ -37,14 +37,15 @@ func (m *Machine) Open(now time.Time, h Hello) error {
 	m.saw(r, h.Position)
 	r.ran = max(r.ran, h.Last.ref().id)
 	m.event(EventOpened, r.id, "")
-	m.due = time.Time{}
 	m.accuseAll(now, r.id, h.Accusations)
+	m.tellFallen(r)
 	if m.wanted.pushed && r.member && !m.fallen {
 		m.notify(Notice{
 			Kind: NoticeWanted, To: []ReplicaID{r.id}, QuorumID: m.lastID(), Reason: m.wanted.reason,
 		})
 	}
 	m.want(now)
+	m.touch(r)
 	return nil
 }
 
@@ -116,7 +117,6 @@ func (m *Machine) Join(now time.Time, j Join) error {
 		w.at, w.until, w.held = before.at, before.until, before.held
 	}
 	r.join, r.number, r.joined = w, j.Number, true
-	m.due = time.Time{}
 	if before == nil || before.Number != j.Number || before.Kind != j.Kind {
 		m.event(EventJoined, r.id, describeJoin(j))
 	}
@@ -125,6 +125,7 @@ func (m *Machine) Join(now time.Time, j Join) error {
 	if r.join != nil && !r.join.held && r.join.until.IsZero() || m.client == KindTorchft {
 		m.arrivedAfter(now, r, before)
 	}
+	m.touch(r)
 	return nil
 }
 
@@ -215,6 +216,9 @@ func (m *Machine) arrivedAfter(now time.Time, r *replica, before *waiting) {
 			m.pushFallen(r)
 		}
 	}
+	if before == nil && !r.member && !m.wanted.again.IsZero() {
+		m.wanted.pushed = false // what came to nothing was not about this joiner
+	}
 	m.want(now)
 }
 
@@ -284,9 +288,9 @@ func (m *Machine) Withdraw(now time.Time, id ReplicaID, number uint64) {
 		m.wanted.again = now.Add(m.config.HeartbeatTimeout)
 	}
 	m.dropJoin(r)
-	m.due = time.Time{}
 	m.event(EventWithdrawn, id, "")
 	m.want(now)
+	m.reschedule()
 }
 
 // restore makes a member's last answer the last quorum, if this machine knows of

@@ -21,7 +21,7 @@ type Machine struct {
 	pending  int        // joins that wait
 	suspects []*replica // sorted by id
 	opened   time.Time  // when the newest session opened
-	due      time.Time  // the earliest time at which somebody may become suspect, lost, stuck or forgotten; zero: look
+	due      time.Time  // the earliest time at which time alone may change something
 
 	fallen   bool // the last quorum fell: a member joined with fall, or is lost
 	fallenAt time.Time
@@ -63,6 +63,7 @@ func New(now time.Time, c Config, l Ledger) *Machine {
 		q := *l.Last
 		m.setLast(now, &q)
 	}
+	m.reschedule()
 	for _, id := range l.Drained {
 		if r := m.replicas[id]; r != nil {
 			r.draining = true
@@ -106,12 +107,13 @@ func (m *Machine) Configure(now time.Time, c Config) error {
 	}
 	old := m.config
 	m.config = c
-	m.due = time.Time{}
+	m.look(now)
 	m.event(EventConfigured, "", "")
 	if old.MinReplicas != c.MinReplicas || old.maxReplicas() != c.maxReplicas() {
 		m.change = "new rules"
 	}
 	m.want(now)
+	m.reschedule()
 	return nil
 }
 
@@ -130,7 +132,7 @@ func (m *Machine) ensure(now time.Time, id ReplicaID) (*replica, error) {
 	at, _ := slices.BinarySearchFunc(m.order, id, compareReplica)
 	m.order = slices.Insert(m.order, at, r)
 	m.replicas[id] = r
-	m.due = time.Time{}
+	m.touch(r)
 	return r, nil
 }
 
@@ -171,7 +173,7 @@ func (m *Machine) setLast(now time.Time, q *Quorum) {
 	m.fallen, m.fellBy, m.fallenAt = false, "", time.Time{}
 	m.wanted = wanted{}
 	m.accused = nil
-	m.due = time.Time{}
+	m.reschedule()
 }
 
 // saw keeps the highest position and id (Q1, C4).
@@ -196,7 +198,7 @@ func (m *Machine) fall(now time.Time, why string) {
 		return
 	}
 	m.fallen, m.fallenAt, m.fellBy = true, now, why
-	m.due = time.Time{} // who is idle in an open window may be stuck
+	m.reschedule() // who is idle in an open window may be stuck
 	m.event(EventFell, "", why)
 }
 

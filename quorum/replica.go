@@ -170,7 +170,6 @@ func (m *Machine) hold(now time.Time, r *replica) {
 	}
 	r.join.until = now.Add(SupersedeAfter)
 	r.join.held = m.client == KindSkerry
-	m.due = time.Time{}
 	m.release(now, r)
 }
 

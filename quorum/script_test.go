@@ -184,6 +184,7 @@ func (s *script) pass(to time.Time) {
 			nextBeat = s.now.Add(100 * time.Millisecond)
 			s.beatAll(s.beating)
 		}
+		s.m.Advance(s.now)
 		d := s.m.Decide(s.now)
 		prefix := fmt.Sprintf("%v ", s.now.Sub(s.start))
 		s.drainOutputs(prefix)
@@ -314,6 +315,7 @@ func (s *script) say(id quorum.ReplicaID, err error) {
 }
 
 func (s *script) doDecide(*datadriven.TestData) {
+	s.m.Advance(s.now)
 	d := s.m.Decide(s.now)
 	s.ready = d.Ready
 	s.drainOutputs("")

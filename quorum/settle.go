@@ -153,12 +153,11 @@ func (m *Machine) stances(id int64, members []Member) ([]stance, []ReplicaID) {
 	return out, absent
 }
 
-// underWay says that somebody present may have been in a step: nobody is, if all
-// only asked, or nobody has come.
+// underWay says that a member's quorum fell, so that a step may have been cut
+// short. Where all only asked there is none, whatever they say (a member that
+// could not heal says gave-up): they go on in the same quorum.
 func underWay(stances []stance) bool {
-	return slices.ContainsFunc(stances, func(s stance) bool {
-		return s.r.join.Kind != JoinAsk || s.r.join.Fact.Kind != NoFact
-	})
+	return slices.ContainsFunc(stances, func(s stance) bool { return s.r.join.Kind != JoinAsk })
 }
 
 // contestedBase is the lowest position among the members that had the step under

@@ -54,8 +54,9 @@ type ReplicaStatus struct {
 	Address     string
 }
 
-// Status reads everything that pages show, replicas sorted by id.
+// Status reads everything that pages show, replicas sorted by id. It only reads.
 func (m *Machine) Status(now time.Time) Status {
+	m = m.at(now)
 	d := m.Decide(now)
 	s := Status{
 		Cluster: m.ledger.Cluster, Job: m.ledger.Job, Client: m.client, Config: m.config,

@@ -129,7 +129,9 @@ func union(a, b []ReplicaID) []ReplicaID {
 }
 
 // Wake is when the shell is to look again though no input came: the next moment
-// at which Decide can find something new. Zero: nothing to wait for.
+// at which Advance or Decide can find something new, or one before it. Zero:
+// nothing to wait for.
+// It lets time pass first, so it never names a time gone by.
 func (m *Machine) Wake(now time.Time) time.Time {
 	m.Advance(now)
 	var wake time.Time
@@ -140,9 +142,6 @@ func (m *Machine) Wake(now time.Time) time.Time {
 	}
 	if len(m.order) > 0 {
 		soonest(m.due)
-	}
-	if !m.wanted.again.IsZero() {
-		soonest(m.wanted.again)
 	}
 	if m.pending == 0 {
 		return wake
@@ -155,9 +154,6 @@ func (m *Machine) Wake(now time.Time) time.Time {
 		if r.join != nil {
 			soonest(r.join.at.Add(m.config.JoinTimeout))
 		}
-	}
-	for _, l := range m.links {
-		soonest(l.until)
 	}
 	return wake
 }

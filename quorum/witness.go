@@ -28,16 +28,23 @@ type watch struct {
 
 // Advance lets time pass: whoever has been silent for too long becomes suspect
 // or lost, whoever does nothing becomes stuck, and whoever is long gone is
-// forgotten. Every other method does it first, Decide included, so a shell that
-// decides at Wake need not call it. Time that goes back panics.
+// forgotten. Every input does it first; the shell does it when it wakes. Time
+// that goes back panics.
 func (m *Machine) Advance(now time.Time) {
 	if now.Before(m.now) {
 		panic(fmt.Sprintf("quorum: time went back by %v", m.now.Sub(now)))
 	}
 	m.now = now
-	if !m.due.IsZero() && now.Before(m.due) {
+	if now.Before(m.due) {
 		return
 	}
+	m.look(now)
+	m.want(now)
+	m.reschedule()
+}
+
+// look judges everybody.
+func (m *Machine) look(now time.Time) {
 	for _, r := range slices.Clone(m.order) {
 		m.judge(now, r)
 		if m.forgettable(now, r) {
@@ -45,12 +52,62 @@ func (m *Machine) Advance(now time.Time) {
 			m.forget(r)
 		}
 	}
-	m.due = now.Add(ForgetAfter)
+}
+
+// reschedule finds anew when time alone may next change something.
+func (m *Machine) reschedule() {
+	m.due = m.now.Add(ForgetAfter)
 	for _, r := range m.order {
-		if at := m.deadline(r); at.Before(m.due) {
-			m.due = at
-		}
+		m.touch(r)
 	}
+	m.soon(m.wanted.again)
+	for _, l := range m.links {
+		m.soon(l.until)
+	}
+}
+
+// touch is reschedule for one replica, whose time may have come nearer.
+func (m *Machine) touch(r *replica) {
+	m.soon(m.deadline(r))
+}
+
+func (m *Machine) soon(at time.Time) {
+	if at.After(m.now) && at.Before(m.due) {
+		m.due = at
+	}
+}
+
+// at is the machine as it is at now: itself, or a copy for which time has passed.
+func (m *Machine) at(now time.Time) *Machine {
+	if now.Before(m.now) {
+		panic(fmt.Sprintf("quorum: time went back by %v", m.now.Sub(now)))
+	}
+	if now.Before(m.due) {
+		return m
+	}
+	c := *m
+	c.notices, c.events = nil, nil
+	c.links = slices.Clone(m.links)
+	c.replicas = make(map[ReplicaID]*replica, len(m.order))
+	c.order = make([]*replica, len(m.order))
+	all := make([]replica, len(m.order))
+	for i, r := range m.order {
+		all[i] = *r
+		all[i].accusers = slices.Clone(r.accusers)
+		all[i].watches = slices.Clone(r.watches)
+		if r.join != nil {
+			join := *r.join
+			all[i].join = &join
+		}
+		c.order[i] = &all[i]
+		c.replicas[r.id] = &all[i]
+	}
+	c.suspects = nil
+	for _, r := range m.suspects {
+		c.suspects = append(c.suspects, c.replicas[r.id])
+	}
+	c.Advance(now)
+	return &c
 }
 
 // Doubt tells that this process was itself descheduled for the duration of
@@ -66,8 +123,7 @@ func (m *Machine) Doubt(now time.Time, late time.Duration) {
 			r.since = earlier(now, r.since.Add(late))
 		}
 	}
-	m.due = time.Time{}
-	m.Advance(now)
+	m.reschedule()
 }
 
 // Heartbeat says that a replica of torchft's is alive. Replicas that merely beat
@@ -88,6 +144,7 @@ func (m *Machine) Heartbeat(now time.Time, id ReplicaID) error {
 		return fmt.Errorf("%w: %q", ErrEvicted, id)
 	}
 	m.alive(now, r)
+	m.touch(r)
 	return nil
 }
 
@@ -109,6 +166,7 @@ func (m *Machine) Beat(now time.Time, id ReplicaID, b Beat) error {
 	case r.replaced != "":
 		return fmt.Errorf("%w: %q took the place of %q", ErrNameInUse, r.replaced, id)
 	}
+	back := r.lost
 	m.alive(now, r)
 	if b.Progress != r.beat.Progress || b.Ballots != r.beat.Ballots || b.Phase != r.beat.Phase {
 		m.progressed(now, r)
@@ -117,7 +175,11 @@ func (m *Machine) Beat(now time.Time, id ReplicaID, b Beat) error {
 	m.saw(r, b.Position)
 	r.ran = max(r.ran, b.QuorumID)
 	m.ledger.HighestID = max(m.ledger.HighestID, b.QuorumID)
+	if back {
+		m.tellFallen(r)
+	}
 	m.witness(now, r)
+	m.touch(r)
 	return nil
 }
 
@@ -130,8 +192,8 @@ func (m *Machine) Broken(now time.Time, id ReplicaID, why string, withServer boo
 	if r == nil || !r.session {
 		return
 	}
+	defer m.reschedule()
 	r.session = false
-	m.due = time.Time{}
 	m.event(EventBroken, id, why)
 	if withServer {
 		r.seen = now
@@ -176,12 +238,12 @@ func (m *Machine) Accuse(now time.Time, a Accusation) error {
 		return nil
 	}
 	against.accusers = insertID(against.accusers, a.By)
-	m.due = time.Time{}
 	before := against.suspect
 	m.judge(now, against)
 	if before && against.suspect {
 		m.sendProbe(against) // the former probe may have been answered before this
 	}
+	m.reschedule()
 	return nil
 }
 
@@ -218,13 +280,29 @@ func (m *Machine) alive(now time.Time, r *replica) {
 	r.replaced = ""
 	if r.lost {
 		r.lost, r.lostWhy = false, ""
-		m.due = time.Time{}
 		m.event(EventReturned, r.id, "")
 	}
 	if r.suspect && !r.broken && len(r.accusers) == 0 {
 		m.clear(r, "was heard")
 	}
 	m.refuseRivals(now, r)
+}
+
+// tellFallen tells a replica that comes back, or is heard again, that the quorum
+// it ran in is no more: nobody else may be left who can. It went on alone, or
+// waits in an op.
+func (m *Machine) tellFallen(r *replica) {
+	if m.client != KindSkerry || m.last == nil || r.join != nil || r.ran == 0 || r.ran > m.last.ID {
+		return
+	}
+	if r.member && (!m.fallen || r.ran != m.last.ID) {
+		return
+	}
+	n := Notice{Kind: NoticeFallen, To: []ReplicaID{r.id}, QuorumID: r.ran, Reason: m.fellBy}
+	if !r.member {
+		n.Reason = fmt.Sprintf("quorum %d followed without it", m.last.ID)
+	}
+	m.notify(n)
 }
 
 func (m *Machine) progressed(now time.Time, r *replica) {
@@ -316,7 +394,7 @@ func (m *Machine) judgeProgress(now time.Time, r *replica) {
 // while nobody waits for it.
 func (m *Machine) mayBeStuck(r *replica) bool {
 	return m.config.StuckAfter > 0 && r.session && r.join == nil && !r.evicted &&
-		(r.beat.Phase != PhaseIdle || m.fallen && r.member)
+		(r.beat.Phase != PhaseIdle || m.fallen || m.last == nil)
 }
 
 // stuckAt is when a replica that does nothing is stuck: one that idles only
@@ -332,9 +410,6 @@ func (m *Machine) stuckAt(r *replica) time.Time {
 // deadline is when judge or forgettable may next find something new.
 func (m *Machine) deadline(r *replica) time.Time {
 	if r.lost {
-		if r.member {
-			return m.now.Add(ForgetAfter)
-		}
 		return r.lostAt.Add(ForgetAfter)
 	}
 	at := r.seen.Add(m.config.HeartbeatTimeout)
@@ -366,7 +441,6 @@ func (m *Machine) lose(now time.Time, r *replica, why string) {
 		r.joined = false
 	}
 	r.lost, r.lostAt, r.lostWhy = true, now, why
-	m.due = time.Time{}
 	m.event(EventLost, r.id, why)
 	if r.member && !r.evicted && m.client != KindTorchft {
 		m.bereave(now, r, "was lost: "+why)
@@ -450,7 +524,6 @@ func (m *Machine) witness(now time.Time, peer *replica) {
 func (m *Machine) clear(r *replica, why string) {
 	m.event(EventCleared, r.id, why)
 	m.unsuspect(r)
-	m.due = time.Time{}
 }
 
 func (m *Machine) unsuspect(r *replica) {

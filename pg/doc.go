@@ -52,8 +52,8 @@
 //
 // # Cost
 //
-// Blocking verbs allocate nothing in steady state, over any of the decorators
-// here and a backend that calls [Work.Release]; async verbs allocate once.
+// Blocking verbs allocate nothing in steady state, over any decorator but
+// [Timeout] and a backend that calls [Work.Release]; async verbs allocate once.
 //
 // # Concurrency
 //

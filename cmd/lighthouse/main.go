@@ -1,0 +1,156 @@
+// Command lighthouse serves quorums to training jobs: ours, and torchft's.
+//
+//	lighthouse                        # one server, ledger in memory, port 29510
+//	lighthouse --data-dir /var/lib/skerry
+//	lighthouse --min_replicas 2 --join_timeout_ms 10000   # torchft's spellings
+//
+// It ends with SIGTERM or SIGINT, status 0. Replicas whose quorum stands go on
+// training without it.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+	"syscall"
+	"time"
+
+	"github.com/oklog/run"
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/skerry-ft/skerry/lighthouse"
+)
+
+func main() {
+	cmd := newCommand()
+	if err := cmd.Execute(); err != nil {
+		fmt.Fprintf(os.Stderr, "lighthouse: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+// options are the flags.
+type options struct {
+	cfg      lighthouse.Config
+	logLevel string
+	logJSON  bool
+	torchft  torchftFlags
+}
+
+func newCommand() *cobra.Command {
+	o := &options{cfg: lighthouse.DefaultConfig()}
+	cmd := &cobra.Command{
+		Use:           "lighthouse",
+		Short:         "Serves quorums to fault-tolerant training jobs",
+		Version:       version(),
+		Args:          cobra.NoArgs,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return serve(cmd.Context(), o, cmd.Flags(), cmd.ErrOrStderr())
+		},
+	}
+	o.add(cmd.Flags())
+	return cmd
+}
+
+func (o *options) add(f *pflag.FlagSet) {
+	c := &o.cfg
+	f.SortFlags = false
+	f.StringVar(&c.Listen, "bind", c.Listen, "address for RPC and HTTP, host:port")
+	f.StringVar(&c.DataDir, "data-dir", c.DataDir, "folder for the ledger; empty keeps it in memory")
+	f.IntVar(&c.Rules.MinReplicas, "min-replicas", c.Rules.MinReplicas, "smallest quorum")
+	f.IntVar(&c.Rules.MaxReplicas, "max-replicas", c.Rules.MaxReplicas, "largest quorum; 0: the built-in limit")
+	f.DurationVar(&c.Rules.JoinTimeout, "join-timeout", c.Rules.JoinTimeout, "how long to wait for live replicas that have not joined")
+	f.DurationVar(&c.Rules.HeartbeatTimeout, "heartbeat-timeout", c.Rules.HeartbeatTimeout, "silence after which a replica is dead")
+	f.DurationVar(&c.TorchftHeartbeatTimeout, "torchft-heartbeat-timeout", c.TorchftHeartbeatTimeout, "the same for torchft's clients")
+	f.DurationVar(&c.Rules.SuspectAfter, "suspect-after", c.Rules.SuspectAfter, "silence after which a replica is suspect")
+	f.DurationVar(&c.Rules.Grace, "grace", c.Rules.Grace, "how long a replica may be suspect by one witness before it is lost")
+	f.DurationVar(&c.Rules.StuckAfter, "stuck-after", c.Rules.StuckAfter, "how long a live replica may make no progress; 0: for ever")
+	f.BoolVar(&c.Rules.EvictStuck, "evict-stuck", c.Rules.EvictStuck, "evict replicas that are stuck")
+	f.DurationVar(&c.BeatInterval, "beat-interval", c.BeatInterval, "how often replicas beat")
+	f.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
+	f.BoolVar(&o.logJSON, "log-json", false, "log JSON lines instead of text")
+	o.torchft.add(f)
+}
+
+// serve runs the server until a signal comes:
+//
+//	run.Group ─┬─ signals: SIGTERM, SIGINT ─▶ ends the group
+//	           └─ lighthouse.Server.Run ─▶ listener, raft, jobs, sessions
+func serve(ctx context.Context, o *options, flags *pflag.FlagSet, stderr io.Writer) error {
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	log, err := o.logger(stderr)
+	if err != nil {
+		return err
+	}
+	if err := o.torchft.apply(flags, &o.cfg, log); err != nil {
+		return err
+	}
+	o.cfg.Log, o.cfg.Version = log, version()
+	server, err := lighthouse.New(o.cfg)
+	if err != nil {
+		return err
+	}
+	logConfig(log, flags)
+	log.Info().Str("page", "http://"+pageHost(server.Addr().String())+"/").Msg("status page served")
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var group run.Group
+	group.Add(run.SignalHandler(ctx, syscall.SIGTERM, os.Interrupt))
+	group.Add(func() error { return server.Run(ctx) }, func(error) { cancel() })
+	err = group.Run()
+	if signal := (run.SignalError{}); errors.As(err, &signal) {
+		log.Info().Stringer("signal", signal.Signal).Msg("signal received")
+		return nil
+	}
+	return err
+}
+
+func (o *options) logger(w io.Writer) (zerolog.Logger, error) {
+	level, err := zerolog.ParseLevel(o.logLevel)
+	if err != nil || o.logLevel == "" {
+		return zerolog.Logger{}, fmt.Errorf("log-level = %q, want debug, info, warn or error", o.logLevel)
+	}
+	if !o.logJSON {
+		w = zerolog.ConsoleWriter{Out: w, TimeFormat: time.TimeOnly, NoColor: !isTerminal(w)}
+	}
+	return zerolog.New(w).Level(level).With().Timestamp().Logger(), nil
+}
+
+// isTerminal tells whether a person reads w.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// logConfig logs the configuration in force, once.
+func logConfig(log zerolog.Logger, flags *pflag.FlagSet) {
+	e := log.Info()
+	flags.VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden && f.Name != "help" && f.Name != "version" {
+			e = e.Str(f.Name, f.Value.String())
+		}
+	})
+	e.Msg("configuration in force")
+}
+
+// version is the module's, as the toolchain recorded it.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" {
+		return "development"
+	}
+	return info.Main.Version
+}

@@ -1,0 +1,176 @@
+package lighthouse
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/skerry-ft/skerry/internal/logkey"
+	"github.com/skerry-ft/skerry/internal/wire"
+	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
+	"github.com/skerry-ft/skerry/quorum"
+)
+
+// existing returns a job that is there already: operators do not bring jobs
+// into being by a slip of the pen.
+func (s *Server) existing(ctx context.Context, name string) (*job, error) {
+	if name == "" {
+		name = wire.DefaultJob
+	}
+	name, err := wire.CheckJob(name)
+	if err != nil {
+		return nil, err
+	}
+	r, err := s.reign(ctx)
+	if err != nil {
+		return nil, err
+	}
+	j, ok := r.known(name)
+	if !ok {
+		return nil, fmt.Errorf("%w: no job is called %q", quorum.ErrUnknown, name)
+	}
+	return j, nil
+}
+
+// change applies an operator's wish to the rules, and then to the ledger. If
+// the ledger cannot be written, the job starts again from it.
+func (s *Server) change(ctx context.Context, name string, wish func(j *job, now time.Time) (command, error)) error {
+	j, err := s.existing(ctx, name)
+	if err != nil {
+		return err
+	}
+	var refused error
+	err = j.do(ctx, func(now time.Time) {
+		var c command
+		if c, refused = wish(j, now); refused != nil {
+			return
+		}
+		c.Job, c.UnixMs = j.name, time.Now().UnixMilli()
+		if refused = s.ledger.apply(c); refused != nil {
+			j.broken = refused
+		}
+		s.metrics.applied(refused)
+	})
+	return errors.Join(err, refused)
+}
+
+// drain asks a replica to finish its step and go.
+func (s *Server) drain(ctx context.Context, name string, id quorum.ReplicaID, reason string) error {
+	return s.change(ctx, name, func(j *job, now time.Time) (command, error) {
+		j.log.Info().Str(logkey.ReplicaID, string(id)).Str(logkey.Reason, reason).Msg("drain asked for")
+		return command{Kind: commandDrain, Replica: id}, j.machine.Drain(now, id, wire.Text(reason))
+	})
+}
+
+// evict puts a replica out.
+func (s *Server) evict(ctx context.Context, name string, id quorum.ReplicaID, reason string) error {
+	return s.change(ctx, name, func(j *job, now time.Time) (command, error) {
+		j.log.Info().Str(logkey.ReplicaID, string(id)).Str(logkey.Reason, reason).Msg("eviction asked for")
+		return command{Kind: commandEvict, Replica: id}, j.machine.Evict(now, id, wire.Text(reason))
+	})
+}
+
+// Drain implements skerrypb.LighthouseServer.
+func (l *lighthouseService) Drain(ctx context.Context, req *skerrypb.DrainRequest) (*skerrypb.DrainResponse, error) {
+	id, err := wire.CheckReplicaID(req.GetReplicaId())
+	if err == nil {
+		err = l.server.drain(ctx, req.GetJob(), id, req.GetReason())
+	}
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	return &skerrypb.DrainResponse{}, nil
+}
+
+// Evict implements skerrypb.LighthouseServer.
+func (l *lighthouseService) Evict(ctx context.Context, req *skerrypb.EvictRequest) (*skerrypb.EvictResponse, error) {
+	id, err := wire.CheckReplicaID(req.GetReplicaId())
+	if err == nil {
+		err = l.server.evict(ctx, req.GetJob(), id, req.GetReason())
+	}
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	return &skerrypb.EvictResponse{}, nil
+}
+
+// Configure implements skerrypb.LighthouseServer.
+func (l *lighthouseService) Configure(ctx context.Context, req *skerrypb.ConfigureRequest) (*skerrypb.ConfigureResponse, error) {
+	wanted, err := wire.ConfigChangeFromProto(req)
+	if err != nil {
+		return nil, wire.StatusError(err)
+	}
+	err = l.server.change(ctx, req.GetJob(), func(j *job, now time.Time) (command, error) {
+		rules := wanted.Apply(j.machine.Config())
+		if err := rules.Validate(); err != nil {
+			return command{}, fmt.Errorf("%w: %w", quorum.ErrInvalid, err)
+		}
+		return command{Kind: commandConfigure, Config: &rules}, j.machine.Configure(now, rules)
+	})
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	return &skerrypb.ConfigureResponse{}, nil
+}
+
+// Info implements skerrypb.LighthouseServer.
+func (l *lighthouseService) Info(ctx context.Context, _ *skerrypb.InfoRequest) (*skerrypb.InfoResponse, error) {
+	r, err := l.server.reign(ctx)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	addr := l.server.Addr().String()
+	info := &skerrypb.InfoResponse{
+		Cluster: l.server.ledger.state.cluster(), Version: l.server.cfg.Version,
+		Leader: addr, Servers: []string{addr},
+	}
+	for _, j := range r.all() {
+		info.Jobs = append(info.Jobs, j.name)
+	}
+	return info, nil
+}
+
+// defaultHistory is how many entries History returns if the caller names no
+// number.
+const defaultHistory = 50
+
+// History implements skerrypb.LighthouseServer.
+func (l *lighthouseService) History(ctx context.Context, req *skerrypb.HistoryRequest) (*skerrypb.HistoryResponse, error) {
+	j, err := l.server.existing(ctx, req.GetJob())
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	limit := int(req.GetLimit())
+	if limit == 0 {
+		limit = defaultHistory
+	}
+	if limit > wire.MaxHistory {
+		return nil, wire.StatusError(fmt.Errorf("%w: limit = %d, want at most %d", quorum.ErrInvalid, limit, wire.MaxHistory))
+	}
+	all := l.server.ledger.state.job(j.name, 0).History
+	slices.Reverse(all) // a copy
+	resp := &skerrypb.HistoryResponse{}
+	for _, e := range all[:min(limit, len(all))] {
+		resp.Entries = append(resp.Entries, historyToProto(e))
+	}
+	return resp, nil
+}
+
+func historyToProto(e quorum.HistoryEntry) *skerrypb.HistoryEntry {
+	return &skerrypb.HistoryEntry{
+		CreatedMs: e.CreatedMs, QuorumId: e.QuorumID, Round: e.Round,
+		Members: texts(e.Members), Joined: texts(e.Joined), Left: texts(e.Left), Reason: e.Reason,
+		Accusations: wire.AccusationsToProto(e.Accusations),
+		Settlement:  wire.SettlementToProto(e.Settlement),
+	}
+}
+
+func texts(ids []quorum.ReplicaID) []string {
+	all := make([]string, len(ids))
+	for i, id := range ids {
+		all[i] = string(id)
+	}
+	return all
+}

@@ -1,0 +1,184 @@
+package lighthouse
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/hashicorp/raft"
+	"github.com/rs/zerolog"
+
+	"github.com/skerry-ft/skerry/internal/wire"
+	"github.com/skerry-ft/skerry/quorum"
+)
+
+// The bounds of a configuration.
+const (
+	// DefaultPort is the port for RPC and HTTP.
+	DefaultPort = 29510
+
+	// DefaultMaxJobs is how many jobs one server serves, if MaxJobs is 0.
+	DefaultMaxJobs = 1_000
+
+	// DefaultBeatInterval is the beat interval while the sum of all beats
+	// stays within MaxBeatsPerSecond.
+	DefaultBeatInterval = 100 * time.Millisecond
+
+	// DefaultTorchftHeartbeatTimeout is the heartbeat timeout of jobs whose
+	// members are torchft's clients.
+	DefaultTorchftHeartbeatTimeout = 5 * time.Second
+
+	// MaxBeatsPerSecond bounds the sum of all sessions' beats: with more than
+	// MaxBeatsPerSecond × BeatInterval sessions, the interval grows.
+	MaxBeatsPerSecond = 20_000
+
+	minTimeout = time.Millisecond
+)
+
+// Config is a server's configuration. DefaultConfig returns one that works.
+type Config struct {
+	// Listen is the address for RPC and HTTP alike, "host:port". An empty
+	// host listens on all interfaces; port 0 takes a free one (see Addr).
+	Listen string
+
+	// Rules are the rules of every job that has none of its own. Its
+	// HeartbeatTimeout is for jobs whose members beat over sessions: it must be
+	// several beat intervals, or a lost packet makes a replica dead; every
+	// failure that no connection shows costs as long as this.
+	Rules quorum.Config
+
+	// TorchftHeartbeatTimeout is the heartbeat timeout of jobs whose members
+	// are torchft's clients. They beat each 100 ms from a thread that stalls
+	// with its process; they have no stream whose end would tell of a death
+	// earlier.
+	TorchftHeartbeatTimeout time.Duration
+
+	// BeatInterval is how often a session beats. It grows by itself with the
+	// number of sessions (MaxBeatsPerSecond). 0 means DefaultBeatInterval.
+	// It must be at most a fifth of Rules.SuspectAfter, which is how many
+	// beats may be missed before a replica is suspect.
+	BeatInterval time.Duration
+
+	// DataDir is the folder for the raft log, snapshots and ids; it is made if
+	// it does not exist. One server at a time may use it. Empty keeps the
+	// ledger in memory: a restart then is a new cluster, whose members form
+	// their quorum anew, with a higher id.
+	DataDir string
+
+	// Raft is for a server that is one of several. Its zero value is a
+	// cluster of this server alone.
+	Raft RaftConfig
+
+	// MaxJobs bounds the jobs that clients may bring into being by naming
+	// them. 0 means DefaultMaxJobs.
+	MaxJobs int
+
+	// Version is what Info and the status page say of this program.
+	Version string
+
+	// Log receives what happens. The zero value logs nothing.
+	Log zerolog.Logger
+}
+
+// RaftConfig says how this server takes part in a raft cluster.
+type RaftConfig struct {
+	// Transport carries raft's messages. nil is a transport within the
+	// process, for a cluster of one.
+	Transport raft.Transport
+
+	// Servers bootstraps a new cluster of these voters, this server among
+	// them by its transport's address. Empty bootstraps a cluster of this
+	// server alone. A server that has a ledger already ignores it.
+	Servers []raft.Server
+
+	// LocalID is this server's raft id. Empty takes the one in DataDir, or
+	// draws a new one.
+	LocalID raft.ServerID
+
+	// Heartbeat, Election and Lease are raft's timeouts: a follower that hears
+	// nothing for Heartbeat starts an election; a leader that reaches no
+	// majority for Lease steps down; Lease <= Heartbeat <= Election. Lower ones
+	// fail over faster and are more easily upset by a busy machine. 0 means
+	// 300, 300 and 200 ms, or 50 ms each for a cluster of one, where nobody
+	// competes.
+	Heartbeat, Election, Lease time.Duration
+}
+
+// DefaultConfig returns the configuration of a server that keeps its ledger in
+// memory and listens on DefaultPort on all interfaces.
+func DefaultConfig() Config {
+	return Config{
+		Listen:                  net.JoinHostPort("", fmt.Sprint(DefaultPort)),
+		Rules:                   quorum.DefaultConfig(),
+		TorchftHeartbeatTimeout: DefaultTorchftHeartbeatTimeout,
+		BeatInterval:            DefaultBeatInterval,
+		MaxJobs:                 DefaultMaxJobs,
+		Log:                     zerolog.Nop(),
+	}
+}
+
+// withDefaults returns c with its zeros that mean a default filled in.
+func (c Config) withDefaults() Config {
+	if c.BeatInterval == 0 {
+		c.BeatInterval = DefaultBeatInterval
+	}
+	if c.TorchftHeartbeatTimeout == 0 {
+		c.TorchftHeartbeatTimeout = DefaultTorchftHeartbeatTimeout
+	}
+	if c.MaxJobs == 0 {
+		c.MaxJobs = DefaultMaxJobs
+	}
+	r := &c.Raft
+	defaults := [3]time.Duration{300 * time.Millisecond, 300 * time.Millisecond, 200 * time.Millisecond}
+	if len(r.Servers) <= 1 && r.Transport == nil {
+		defaults = [3]time.Duration{50 * time.Millisecond, 50 * time.Millisecond, 50 * time.Millisecond}
+	}
+	for i, d := range []*time.Duration{&r.Heartbeat, &r.Election, &r.Lease} {
+		if *d == 0 {
+			*d = defaults[i]
+		}
+	}
+	return c
+}
+
+// Validate returns all problems of c, joined.
+func (c Config) Validate() error {
+	c = c.withDefaults()
+	var problems []error
+	want := func(ok bool, field string, value any, bound string, args ...any) {
+		if !ok {
+			problems = append(problems, fmt.Errorf("%s = %v, want %s", field, value, fmt.Sprintf(bound, args...)))
+		}
+	}
+	_, _, err := net.SplitHostPort(c.Listen)
+	want(err == nil, "Listen", c.Listen, "host:port")
+	if err := c.Rules.Validate(); err != nil {
+		problems = append(problems, err)
+	}
+	want(c.Rules.MinReplicas <= wire.MaxMembers, "MinReplicas", c.Rules.MinReplicas, "at most %d", wire.MaxMembers)
+	for _, d := range []struct {
+		field string
+		value time.Duration
+	}{
+		{"JoinTimeout", c.Rules.JoinTimeout},
+		{"HeartbeatTimeout", c.Rules.HeartbeatTimeout},
+		{"TorchftHeartbeatTimeout", c.TorchftHeartbeatTimeout},
+		{"BeatInterval", c.BeatInterval},
+		{"Raft.Heartbeat", c.Raft.Heartbeat},
+		{"Raft.Election", c.Raft.Election},
+		{"Raft.Lease", c.Raft.Lease},
+	} {
+		want(d.value >= minTimeout && d.value <= wire.MaxTimeout, d.field, d.value, "%v to %v", minTimeout, wire.MaxTimeout)
+	}
+	want(c.BeatInterval*missedBeats <= c.Rules.SuspectAfter, "BeatInterval", c.BeatInterval,
+		"at most a %dth of SuspectAfter = %v", missedBeats, c.Rules.SuspectAfter)
+	want(c.Raft.Lease <= c.Raft.Heartbeat, "Raft.Lease", c.Raft.Lease, "at most Raft.Heartbeat = %v", c.Raft.Heartbeat)
+	want(c.Raft.Heartbeat <= c.Raft.Election, "Raft.Heartbeat", c.Raft.Heartbeat, "at most Raft.Election = %v", c.Raft.Election)
+	want(c.MaxJobs >= 1, "MaxJobs", c.MaxJobs, "at least 1")
+	return errors.Join(problems...)
+}
+
+// missedBeats is how many beats in a row a replica may miss before it is
+// suspect.
+const missedBeats = 5

@@ -1,0 +1,43 @@
+// Package lighthouse is the server that forms quorums. It is a thin shell: the
+// rules are quorum.Machine's, the memory that survives is raft's.
+//
+// # Usage
+//
+//	s, err := lighthouse.New(cfg) // checks, listens, locks the data dir; starts nothing
+//	err = s.Run(ctx)              // serves until ctx ends; nil then
+//
+// One port serves everything: skerry.v1.Lighthouse (sessions, admin),
+// torchft.LighthouseService, and HTTP: the status page, /status.json, /healthz,
+// /metrics, /debug/pprof.
+//
+// # What is kept where
+//
+// Raft keeps the cluster id and a quorum.Ledger per job; a command names the
+// quorum and the term that it follows, and the ledger refuses any other.
+// Everything else (beats, joins, sessions) is soft state of the reign: the time
+// during which this server leads. A new reign rebuilds its machines from the
+// ledger and presumes the last members alive. Nobody is told of a quorum before
+// the ledger has it; when nothing changed, nothing is written, and a check of
+// leadership begun after the decision stands for the write.
+//
+// # Goroutines
+//
+//	name             owns                        waits for                        ends when
+//	Run              listener, raft              its three servers                ctx ends, or one of them fails
+//	splitter.run     the accept loop             connections                      the listener closes
+//	splitter.hand    one new connection          its first bytes                  they came, or a deadline
+//	lead             reigns                      raft's leadership changes        ctx ends
+//	job.run          one job's machine, sessions calls, its own wake-up           the reign ends
+//	session handler  one stream                  the stream's end                 either side ends it
+//	session.receive  its receiving side          messages from the replica        the handler returns
+//	session.deliver  its sending side            messages for the replica         the handler returns
+//
+// plus those of grpc, net/http and raft, which Run stops and waits for.
+//
+// A session that does not read what it is sent is cut, never waited for. There
+// is no polling tick: a job wakes when an input comes or at the machine's Wake.
+//
+// # Concurrency
+//
+// Server's methods are safe for concurrent use; Run is called once.
+package lighthouse

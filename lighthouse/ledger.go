@@ -1,0 +1,187 @@
+package lighthouse
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/hashicorp/raft"
+	wal "github.com/hashicorp/raft-wal"
+	"github.com/rs/zerolog"
+
+	"github.com/skerry-ft/skerry/quorum"
+)
+
+// errNotLeader says that this server does not lead, or no longer does: what
+// was asked may or may not have happened, and should be asked again.
+var errNotLeader = errors.New("this lighthouse does not lead")
+
+// localAddress is the raft address of a cluster of one, whose transport stays
+// within the process.
+const localAddress raft.ServerAddress = "local"
+
+const (
+	// applyTimeout bounds how long a command waits to enter raft's queue. Once
+	// it is in, it ends with the leader's lease at the latest.
+	applyTimeout = 5 * time.Second
+
+	// snapshotsKept is how many snapshots a data dir holds.
+	snapshotsKept = 2
+
+	// snapshotThreshold is how many commands lie between two snapshots. They
+	// are some kilobytes each; replaying this many takes milliseconds.
+	snapshotThreshold = 1_024
+)
+
+// ledger is what raft replicates, and raft itself. It is safe for concurrent
+// use.
+type ledger struct {
+	raft  *raft.Raft
+	state *state
+	// release gives back what raft used, after raft has shut down.
+	release func() error
+}
+
+// openLedger starts raft on the data dir, or in memory if dir is nil, and
+// bootstraps a new cluster if there is none yet.
+func openLedger(cfg RaftConfig, dir *dataDir, log zerolog.Logger) (*ledger, error) {
+	l := &ledger{state: newState(), release: func() error { return nil }}
+	conf := raft.DefaultConfig()
+	conf.Logger = raftLogger(log)
+	conf.HeartbeatTimeout = cfg.Heartbeat
+	conf.ElectionTimeout = cfg.Election
+	conf.LeaderLeaseTimeout = cfg.Lease
+	conf.CommitTimeout = min(conf.CommitTimeout, cfg.Heartbeat/2)
+	conf.SnapshotThreshold = snapshotThreshold
+	conf.LocalID = cfg.LocalID
+
+	logs, stable, snapshots, err := l.stores(conf, dir)
+	if err != nil {
+		return nil, err
+	}
+	transport := cfg.Transport
+	if transport == nil {
+		_, transport = raft.NewInmemTransport(localAddress)
+	}
+	servers := cfg.Servers
+	if len(servers) == 0 {
+		servers = []raft.Server{{ID: conf.LocalID, Address: transport.LocalAddr()}}
+	}
+	known, err := raft.HasExistingState(logs, stable, snapshots)
+	if err == nil && !known {
+		err = raft.BootstrapCluster(conf, logs, stable, snapshots, transport, raft.Configuration{Servers: servers})
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("read the raft log: %w", err), l.release())
+	}
+	l.raft, err = raft.NewRaft(conf, l.state, logs, stable, snapshots, transport)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("start raft: %w", err), l.release())
+	}
+	return l, nil
+}
+
+// stores opens the log, the stable store and the snapshots, and completes
+// conf's id.
+func (l *ledger) stores(conf *raft.Config, dir *dataDir) (raft.LogStore, raft.StableStore, raft.SnapshotStore, error) {
+	if dir == nil {
+		if conf.LocalID == "" {
+			conf.LocalID = raft.ServerID(uuid.NewString())
+		}
+		store := raft.NewInmemStore()
+		return store, store, raft.NewInmemSnapshotStore(), nil
+	}
+	if conf.LocalID == "" {
+		id, err := dir.raftID()
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		conf.LocalID = raft.ServerID(id)
+	}
+	snapshots, err := raft.NewFileSnapshotStoreWithLogger(dir.path, snapshotsKept, conf.Logger)
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("open snapshots in %s: %w", dir.path, err)
+	}
+	store, err := wal.Open(dir.logPath(), wal.WithLogger(conf.Logger))
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("open raft log in %s: %w", dir.logPath(), err)
+	}
+	l.release = store.Close
+	return store, store, snapshots, nil
+}
+
+// apply replicates a command and returns what the ledger said of it. After an
+// error that is not the ledger's own refusal, the command may still take
+// effect later.
+func (l *ledger) apply(c command) error {
+	data, err := json.Marshal(c)
+	if err != nil {
+		return fmt.Errorf("encode ledger command: %w", err)
+	}
+	f := l.raft.Apply(data, applyTimeout)
+	if err := f.Error(); err != nil {
+		return fmt.Errorf("write the ledger: %w", leadershipError(err))
+	}
+	if err, ok := f.Response().(error); ok {
+		return fmt.Errorf("write the ledger: %w", err)
+	}
+	return nil
+}
+
+// verify returns nil if this server led in that term at some moment after the
+// call.
+func (l *ledger) verify(term uint64) error {
+	if err := l.raft.VerifyLeader().Error(); err != nil {
+		return leadershipError(err)
+	}
+	if now := l.raft.CurrentTerm(); now != term {
+		return fmt.Errorf("%w: term %d has ended, it is %d", errNotLeader, term, now)
+	}
+	return nil
+}
+
+// barrier returns when all that was committed before has reached the state.
+func (l *ledger) barrier() error {
+	return leadershipError(l.raft.Barrier(applyTimeout).Error())
+}
+
+// leadershipError makes raft's many words for a lost leadership one.
+func leadershipError(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, raft.ErrNotLeader), errors.Is(err, raft.ErrLeadershipLost),
+		errors.Is(err, raft.ErrLeadershipTransferInProgress), errors.Is(err, raft.ErrRaftShutdown):
+		return fmt.Errorf("%w: %w", errNotLeader, err)
+	}
+	return err
+}
+
+// close ends raft and gives back its files.
+func (l *ledger) close() error {
+	return errors.Join(l.raft.Shutdown().Error(), l.release())
+}
+
+// command is an entry of the raft log. Exactly the fields that its kind names
+// are set. Kinds and fields are only ever added.
+type command struct {
+	Kind    commandKind      `json:"kind"`
+	Cluster string           `json:"cluster,omitempty"` // found
+	Job     string           `json:"job,omitempty"`     // all but found
+	UnixMs  int64            `json:"unix_ms,omitempty"` // all but found: where a new job's ids start
+	Formed  *quorum.Formed   `json:"formed,omitempty"`  // formed
+	Config  *quorum.Config   `json:"config,omitempty"`  // configure
+	Replica quorum.ReplicaID `json:"replica,omitempty"` // drain, evict
+}
+
+type commandKind string
+
+const (
+	commandFound     commandKind = "found"     // gives the cluster its id, once
+	commandFormed    commandKind = "formed"    // a job's next quorum
+	commandConfigure commandKind = "configure" // a job's own rules
+	commandDrain     commandKind = "drain"
+	commandEvict     commandKind = "evict"
+)

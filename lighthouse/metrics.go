@@ -1,0 +1,103 @@
+package lighthouse
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/status"
+
+	"github.com/skerry-ft/skerry/quorum"
+)
+
+// metrics are the server's own registry: nothing is registered globally, so
+// several servers live in one process.
+type metrics struct {
+	registry *prometheus.Registry
+	calls    *prometheus.CounterVec
+	beats    prometheus.Counter
+	joins    *prometheus.CounterVec
+	notices  *prometheus.CounterVec
+	quorums  *prometheus.CounterVec
+	applies  *prometheus.CounterVec
+	decide   prometheus.Histogram
+	quorumID *prometheus.GaugeVec
+	members  *prometheus.GaugeVec
+}
+
+func newMetrics(s *Server) *metrics {
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "skerry_lighthouse_" + name, Help: help}, labels)
+	}
+	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
+		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "skerry_lighthouse_" + name, Help: help}, labels)
+	}
+	m := &metrics{
+		registry: prometheus.NewRegistry(),
+		calls:    counter("calls_total", "Calls ended, streams included.", "method", "code"),
+		beats: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "skerry_lighthouse_beats_total", Help: "Heartbeats received."}),
+		joins:   counter("joins_total", "Joins received.", "kind", "result"),
+		notices: counter("notices_total", "Notices pushed to members.", "kind"),
+		quorums: counter("quorums_formed_total", "Quorums that were written to the ledger.", "job"),
+		applies: counter("raft_applies_total", "Commands written to the ledger.", "result"),
+		decide: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "skerry_lighthouse_decide_seconds", Help: "Time of one decision.",
+			Buckets: prometheus.ExponentialBuckets(1e-6, 4, 10)}),
+		quorumID: gauge("quorum_id", "Id of the last quorum.", "job"),
+		members:  gauge("members", "Members of the last quorum.", "job"),
+	}
+	m.registry.MustRegister(m.calls, m.beats, m.joins, m.notices, m.quorums, m.applies, m.decide, m.quorumID, m.members,
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "skerry_lighthouse_sessions", Help: "Open sessions."},
+			func() float64 { return float64(s.sessions.Load()) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "skerry_lighthouse_leader", Help: "1 if this server leads."},
+			func() float64 {
+				if s.leading() == nil {
+					return 0
+				}
+				return 1
+			}),
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+func result(err error) string {
+	if err != nil {
+		return "refused"
+	}
+	return "ok"
+}
+
+func (m *metrics) joined(kind quorum.JoinKind, err error) {
+	m.joins.WithLabelValues(kind.String(), result(err)).Inc()
+}
+
+func (m *metrics) pushed(kind quorum.NoticeKind, to int) {
+	m.notices.WithLabelValues(kind.String()).Add(float64(to))
+}
+
+func (m *metrics) applied(err error)          { m.applies.WithLabelValues(result(err)).Inc() }
+func (m *metrics) decided(took time.Duration) { m.decide.Observe(took.Seconds()) }
+func (m *metrics) formed(job string, q quorum.Quorum) {
+	m.quorums.WithLabelValues(job).Inc()
+	m.quorumID.WithLabelValues(job).Set(float64(q.ID))
+	m.members.WithLabelValues(job).Set(float64(len(q.Members)))
+}
+
+// countUnary counts calls by method and code.
+func (m *metrics) countUnary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+	resp, err := handle(ctx, req)
+	m.calls.WithLabelValues(info.FullMethod, status.Code(err).String()).Inc()
+	return resp, err
+}
+
+// countStream counts streams when they end.
+func (m *metrics) countStream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+	err := handle(srv, stream)
+	m.calls.WithLabelValues(info.FullMethod, status.Code(err).String()).Inc()
+	return err
+}

@@ -1,0 +1,149 @@
+package lighthouse
+
+import (
+	"context"
+	_ "embed" // the page
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/pprof"
+	"net/url"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/skerry-ft/skerry/internal/wire"
+	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
+	"github.com/skerry-ft/skerry/quorum"
+)
+
+//go:embed page.html
+var pageHTML []byte
+
+// killTimeout bounds the call that ends a replica.
+const killTimeout = 5 * time.Second
+
+// newMux is everything that the server says over HTTP.
+func (s *Server) newMux() *http.ServeMux {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", servePage)
+	mux.HandleFunc("GET /status.json", s.serveStatus)
+	mux.HandleFunc("GET /healthz", s.serveHealth)
+	mux.Handle("GET /metrics", promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("POST /jobs/{job}/replicas/{replica}/drain", s.serveAction(s.drain))
+	mux.HandleFunc("POST /jobs/{job}/replicas/{replica}/evict", s.serveAction(s.evict))
+	mux.HandleFunc("POST /jobs/{job}/replicas/{replica}/kill", s.serveAction(s.kill))
+	return mux
+}
+
+func servePage(w http.ResponseWriter, _ *http.Request) {
+	h := w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Content-Security-Policy", "default-src 'self'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; frame-ancestors 'none'")
+	_, _ = w.Write(pageHTML) // a reader who has gone needs no error
+}
+
+func (s *Server) serveStatus(w http.ResponseWriter, r *http.Request) {
+	st, err := s.Status(r.Context())
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	_ = json.NewEncoder(w).Encode(st) // a reader who has gone needs no error
+}
+
+// serveHealth says 200 when this server leads, 503 when nobody does: then
+// standing quorums go on, but no new one is formed.
+func (s *Server) serveHealth(w http.ResponseWriter, _ *http.Request) {
+	if s.leading() == nil {
+		http.Error(w, "no leader", http.StatusServiceUnavailable)
+		return
+	}
+	fmt.Fprintln(w, "ok")
+}
+
+// serveAction carries out an operator's button. Browsers send Origin with every
+// POST, and another site's page cannot forge it.
+func (s *Server) serveAction(act func(ctx context.Context, job string, id quorum.ReplicaID, reason string) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if err := sameOrigin(r); err != nil {
+			http.Error(w, err.Error(), http.StatusForbidden)
+			return
+		}
+		id, err := wire.CheckReplicaID(r.PathValue("replica"))
+		if err == nil {
+			err = act(r.Context(), r.PathValue("job"), id, "asked for on the status page")
+		}
+		switch {
+		case err == nil:
+			w.WriteHeader(http.StatusNoContent)
+		case errors.Is(err, quorum.ErrUnknown):
+			http.Error(w, err.Error(), http.StatusNotFound)
+		case errors.Is(err, quorum.ErrInvalid):
+			http.Error(w, err.Error(), http.StatusBadRequest)
+		default:
+			http.Error(w, err.Error(), http.StatusBadGateway)
+		}
+	}
+}
+
+// sameOrigin refuses a request that a browser sends for another site. Programs
+// send no Origin.
+func sameOrigin(r *http.Request) error {
+	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" {
+		return fmt.Errorf("request comes from another site (Sec-Fetch-Site: %s)", site)
+	}
+	origin := r.Header.Get("Origin")
+	if origin == "" {
+		return nil
+	}
+	if u, err := url.Parse(origin); err != nil || u.Host != r.Host {
+		return fmt.Errorf("request comes from another site (Origin: %s)", origin)
+	}
+	return nil
+}
+
+// kill ends a replica's process through its manager, as torchft's dashboard
+// does. It speaks to ours; torchft's answers the same call under another name.
+func (s *Server) kill(ctx context.Context, name string, id quorum.ReplicaID, reason string) error {
+	j, err := s.existing(ctx, name)
+	if err != nil {
+		return err
+	}
+	var address string
+	err = j.do(ctx, func(now time.Time) {
+		for _, r := range j.machine.Status(now).Replicas {
+			if r.ReplicaID == id {
+				address = r.Address
+			}
+		}
+	})
+	if err != nil {
+		return err
+	}
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" {
+		return fmt.Errorf("%w: no manager address is known of replica %q", quorum.ErrUnknown, id)
+	}
+	conn, err := grpc.NewClient("passthrough:///"+u.Host, append(wire.DialOptions(), grpc.WithTransportCredentials(insecure.NewCredentials()))...)
+	if err != nil {
+		return fmt.Errorf("dial manager of %s at %s: %w", id, address, err)
+	}
+	defer conn.Close() // one call, and its error is told
+	ctx, cancel := context.WithTimeout(ctx, killTimeout)
+	defer cancel()
+	if _, err = skerrypb.NewManagerClient(conn).Kill(ctx, &skerrypb.KillRequest{Message: reason}); err != nil {
+		return fmt.Errorf("kill replica %s at %s: %w", id, address, err)
+	}
+	return nil
+}

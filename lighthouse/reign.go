@@ -1,0 +1,184 @@
+package lighthouse
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/skerry-ft/skerry/internal/logkey"
+	"github.com/skerry-ft/skerry/quorum"
+)
+
+// reign is one term in which this server leads: the jobs, each with its
+// machine. What ends with the leadership ends with it: joins, beats, sessions.
+type reign struct {
+	server *Server
+	term   uint64
+
+	// ctx ends with the leadership. It is kept here because jobs are started
+	// by the calls that first name them, and must outlive those.
+	ctx     context.Context
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+
+	mu    sync.Mutex
+	ended bool
+	jobs  map[string]*job
+}
+
+// lead begins and ends reigns as raft says, until ctx ends.
+func (s *Server) lead(ctx context.Context) error {
+	defer s.endReign()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case leads := <-s.ledger.raft.LeaderCh():
+			// Two "true" in a row mean that the leadership was lost between.
+			s.endReign()
+			if !leads {
+				s.log.Warn().Msg("leadership lost")
+				continue
+			}
+			if err := s.beginReign(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, errNotLeader) {
+				return err
+			}
+		}
+	}
+}
+
+// beginReign catches up with the log, gives a new cluster its id, and rebuilds
+// a machine for every job in the ledger. The machines presume the last members
+// alive for one heartbeat timeout, so a failover shrinks no quorum.
+func (s *Server) beginReign(ctx context.Context) error {
+	l := s.ledger
+	if err := l.barrier(); err != nil {
+		return fmt.Errorf("catch up with the raft log: %w", err)
+	}
+	term := l.raft.CurrentTerm()
+	if l.state.cluster() == "" {
+		if err := l.apply(command{Kind: commandFound, Cluster: uuid.NewString()}); err != nil {
+			return fmt.Errorf("found the cluster: %w", err)
+		}
+	}
+	r := &reign{server: s, term: term, jobs: make(map[string]*job)}
+	r.ctx, r.cancel = context.WithCancel(ctx)
+	for _, name := range l.state.jobs() {
+		if _, err := r.job(name, quorum.KindUnset); err != nil {
+			r.end()
+			return fmt.Errorf("rebuild job %s: %w", name, err)
+		}
+	}
+	s.log.Info().Uint64(logkey.Term, term).Str(logkey.Cluster, l.state.cluster()).
+		Int("jobs", len(r.jobs)).Msg("leadership gained")
+	s.setReign(r)
+	return nil
+}
+
+// endReign takes the reign from new callers, then stops its jobs.
+func (s *Server) endReign() {
+	if r := s.setReign(nil); r != nil {
+		r.end()
+	}
+}
+
+// setReign publishes r to those who wait for a leader, and returns the reign
+// before it.
+func (s *Server) setReign(r *reign) *reign {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	old := s.mu.reign
+	s.mu.reign = r
+	close(s.mu.changed)
+	s.mu.changed = make(chan struct{})
+	return old
+}
+
+// leaderWait is how long a call is held while there is no leader. Longer than
+// an election takes, shorter than clients wait before they try another server.
+const leaderWait = 3 * time.Second
+
+// reign returns the current reign. Without one it waits for the next, until ctx
+// ends or leaderWait has passed.
+func (s *Server) reign(ctx context.Context) (*reign, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, leaderWait, errNotLeader)
+	defer cancel()
+	for {
+		s.mu.Lock()
+		r, changed := s.mu.reign, s.mu.changed
+		s.mu.Unlock()
+		if r != nil {
+			return r, nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// leading returns the current reign, or nil.
+func (s *Server) leading() *reign {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.reign
+}
+
+// job returns the job of that name, and begins it if it is new. kind is that of
+// the client that names it, if it is a client.
+func (r *reign) job(name string, kind quorum.ClientKind) (*job, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ended {
+		return nil, errNotLeader
+	}
+	if j, ok := r.jobs[name]; ok {
+		return j, nil
+	}
+	if most := r.server.cfg.MaxJobs; len(r.jobs) >= most {
+		return nil, fmt.Errorf("%w: job %q would be one more than MaxJobs = %d", quorum.ErrFull, name, most)
+	}
+	j, err := newJob(r, name, kind)
+	if err != nil {
+		return nil, err
+	}
+	r.jobs[name] = j
+	r.running.Go(func() { j.run(r.ctx) })
+	return j, nil
+}
+
+// known returns the job of that name if it exists.
+func (r *reign) known(name string) (*job, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	j, ok := r.jobs[name]
+	return j, ok
+}
+
+// all returns the jobs, sorted by name.
+func (r *reign) all() []*job {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var all []*job
+	for _, j := range r.jobs {
+		all = append(all, j)
+	}
+	slices.SortFunc(all, func(a, b *job) int { return cmp.Compare(a.name, b.name) })
+	return all
+}
+
+// end stops the jobs and returns when they have.
+func (r *reign) end() {
+	r.mu.Lock()
+	r.ended = true
+	r.mu.Unlock()
+	r.cancel()
+	r.running.Wait()
+}

@@ -1,0 +1,191 @@
+package lighthouse
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc"
+
+	"github.com/skerry-ft/skerry/internal/logkey"
+	"github.com/skerry-ft/skerry/internal/wire"
+	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
+	"github.com/skerry-ft/skerry/internal/wire/torchftpb"
+)
+
+const (
+	// maxStreamsPerConn bounds the calls and sessions on one connection.
+	maxStreamsPerConn = 8_192
+
+	// headerTimeout and idleTimeout bound HTTP/1 connections.
+	headerTimeout = 10 * time.Second
+	idleTimeout   = 2 * time.Minute
+
+	// closeTimeout is how long HTTP requests under way may take at shutdown.
+	closeTimeout = time.Second
+)
+
+// Server is one lighthouse server. Addr and Close are safe for concurrent use;
+// Run is called once.
+type Server struct {
+	cfg      Config
+	log      zerolog.Logger
+	listener net.Listener
+	dir      *dataDir // nil: in memory
+	metrics  *metrics
+	started  time.Time
+	sessions atomic.Int64 // open ones, of all jobs
+
+	// streams counts the goroutines of sessions. Their handlers cannot wait for
+	// them: a receive ends only after its handler has returned.
+	streams sync.WaitGroup
+
+	ledger *ledger // set once by Run, before anything is served
+
+	closeOnce sync.Once
+	closeErr  error
+
+	mu struct {
+		sync.Mutex
+
+		reign   *reign        // nil: this server does not lead
+		changed chan struct{} // closed when reign changes
+	}
+}
+
+// New checks cfg, listens, and locks the data dir. It starts nothing: call
+// Run, or Close to give up. A port that is taken, or a data dir in use, is an
+// error that says so in one line.
+func New(cfg Config) (*Server, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	var dir *dataDir
+	if cfg.DataDir != "" {
+		var err error
+		if dir, err = openDataDir(cfg.DataDir); err != nil {
+			return nil, err
+		}
+	}
+	listener, err := net.Listen("tcp", cfg.Listen)
+	if err != nil {
+		if dir != nil {
+			err = errors.Join(listenError(cfg.Listen, err), dir.close())
+		}
+		return nil, listenError(cfg.Listen, err)
+	}
+	s := &Server{
+		cfg:      cfg,
+		log:      cfg.Log.With().Str(logkey.Component, "lighthouse").Logger(),
+		listener: listener,
+		dir:      dir,
+		started:  time.Now(),
+	}
+	s.metrics = newMetrics(s)
+	s.mu.changed = make(chan struct{})
+	return s, nil
+}
+
+// listenError says in one line why an address cannot be had.
+func listenError(addr string, err error) error {
+	if errors.Is(err, unix.EADDRINUSE) {
+		return fmt.Errorf("address %s is in use: another lighthouse, or choose another port", addr)
+	}
+	return err
+}
+
+// Addr is the address that the server listens on.
+func (s *Server) Addr() net.Addr { return s.listener.Addr() }
+
+// Close releases what New took. Run does it by itself.
+func (s *Server) Close() error {
+	s.closeOnce.Do(func() {
+		s.closeErr = s.listener.Close()
+		if errors.Is(s.closeErr, net.ErrClosed) {
+			s.closeErr = nil // Run's listeners closed it
+		}
+		if s.dir != nil {
+			s.closeErr = errors.Join(s.closeErr, s.dir.close())
+		}
+	})
+	return s.closeErr
+}
+
+// Run serves until ctx ends, and returns nil then, when all goroutines of the
+// server have ended. Sessions and calls under way are cut without a word to
+// the rules: nobody is dead because his lighthouse stops.
+func (s *Server) Run(ctx context.Context) (err error) {
+	defer func() { err = errors.Join(err, s.Close()) }()
+	if s.ledger, err = openLedger(s.cfg.Raft, s.dir, s.log); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.ledger.close()) }()
+
+	split := newSplitter(s.listener, s.log)
+	rpc := s.newRPCServer()
+	page := &http.Server{
+		Handler:           s.newMux(),
+		ReadHeaderTimeout: headerTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    64 << 10,
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { split.run(); return nil })
+	g.Go(func() error { return serveError("RPC", rpc.Serve(split.grpc)) })
+	g.Go(func() error { return serveError("HTTP", page.Serve(split.http)) })
+	g.Go(func() error {
+		// The reign ends first, so that what the rest of the shutdown breaks
+		// is no witness against anybody.
+		defer func() {
+			rpc.Stop()
+			stopHTTP(page)
+			_ = split.close() // its listener's error is Close's to report
+		}()
+		return s.lead(ctx)
+	})
+	s.log.Info().Stringer(logkey.Addr, s.Addr()).Msg("lighthouse started")
+	err = g.Wait()
+	s.streams.Wait()
+	s.log.Info().Msg("lighthouse stopped")
+	return err
+}
+
+// serveError drops the errors by which the two servers say that they were
+// stopped.
+func serveError(what string, err error) error {
+	if err == nil || errors.Is(err, http.ErrServerClosed) || errors.Is(err, grpc.ErrServerStopped) ||
+		errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return fmt.Errorf("serve %s: %w", what, err)
+}
+
+// stopHTTP lets requests under way end, for a moment.
+func stopHTTP(page *http.Server) {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	if page.Shutdown(ctx) != nil {
+		_ = page.Close() // the requests are cut, as said above
+	}
+}
+
+func (s *Server) newRPCServer() *grpc.Server {
+	options := append(wire.ServerOptions(),
+		grpc.MaxConcurrentStreams(maxStreamsPerConn),
+		grpc.ChainUnaryInterceptor(s.metrics.countUnary),
+		grpc.ChainStreamInterceptor(s.metrics.countStream),
+	)
+	rpc := grpc.NewServer(options...)
+	skerrypb.RegisterLighthouseServer(rpc, &lighthouseService{server: s})
+	torchftpb.RegisterLighthouseServiceServer(rpc, &torchftService{server: s})
+	return rpc
+}

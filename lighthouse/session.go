@@ -1,0 +1,271 @@
+package lighthouse
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/skerry-ft/skerry/internal/logkey"
+	"github.com/skerry-ft/skerry/internal/wire"
+	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
+	"github.com/skerry-ft/skerry/quorum"
+)
+
+const (
+	// helloTimeout is how long a new stream may take to say hello.
+	helloTimeout = 10 * time.Second
+
+	// sessionQueue is how many messages may wait for a session. One that does
+	// not read them is cut: nobody waits for it.
+	sessionQueue = 256
+)
+
+var (
+	errSlow     = errors.New("session cut: it does not read what it is sent")
+	errReplaced = errors.New("session replaced by a newer one of the same replica")
+	errNoHello  = fmt.Errorf("session cut: no hello within %v", helloTimeout)
+	errLeft     = errors.New("session ended by its replica")
+)
+
+// session is one replica's stream.
+type session struct {
+	id     quorum.ReplicaID
+	out    chan *skerrypb.Down
+	ctx    context.Context // the stream's; kept here because three goroutines share its end
+	cancel context.CancelCauseFunc
+	left   bool // said that it goes for good; owned by the receiving goroutine
+}
+
+// send queues a message. It never blocks.
+func (s *session) send(down *skerrypb.Down) {
+	select {
+	case s.out <- down:
+	default:
+		s.end(errSlow)
+	}
+}
+
+// end cuts the stream; the first cause counts.
+func (s *session) end(cause error) { s.cancel(cause) }
+
+// lighthouseService is our own service.
+type lighthouseService struct {
+	skerrypb.UnimplementedLighthouseServer
+	server *Server
+}
+
+// Session serves one replica's stream until either side ends it. One goroutine
+// receives and one sends; this one waits for the end, because a stream can
+// only be cut by returning.
+func (l *lighthouseService) Session(stream grpc.BidiStreamingServer[skerrypb.Up, skerrypb.Down]) error {
+	srv := l.server
+	ctx, cancel := context.WithCancelCause(stream.Context())
+	defer cancel(nil)
+	r, err := srv.reign(ctx)
+	if err != nil {
+		return unavailable(err)
+	}
+	s := &session{out: make(chan *skerrypb.Down, sessionQueue), ctx: ctx, cancel: cancel}
+	defer context.AfterFunc(r.ctx, func() { s.end(errNotLeader) })()
+	noHello := time.AfterFunc(helloTimeout, func() { s.end(errNoHello) })
+	defer noHello.Stop()
+	srv.sessions.Add(1)
+	defer srv.sessions.Add(-1)
+	// The last message, a refusal, is sent before the stream is cut.
+	var sending sync.WaitGroup
+	sending.Add(1)
+	srv.streams.Go(func() { defer sending.Done(); s.deliver(stream) })
+	srv.streams.Go(func() { s.receive(r, stream, noHello) })
+	<-ctx.Done()
+	err = context.Cause(ctx)
+	switch {
+	case errors.Is(err, errLeft), errors.Is(err, errFinished):
+		sending.Wait()
+		return nil
+	case errors.Is(err, errSlow), errors.Is(err, errReplaced), errors.Is(err, errNoHello):
+		return status.Error(codes.Aborted, err.Error())
+	}
+	return unavailable(err)
+}
+
+// errFinished ends a session that was refused: what is queued goes out first.
+var errFinished = errors.New("session refused")
+
+// deliver sends what is queued, until the session ends.
+func (s *session) deliver(stream grpc.BidiStreamingServer[skerrypb.Up, skerrypb.Down]) {
+	for {
+		select {
+		case down := <-s.out:
+			if stream.Send(down) != nil {
+				s.end(errors.New("stream broke"))
+				return
+			}
+		case <-s.ctx.Done():
+			if errors.Is(context.Cause(s.ctx), errFinished) {
+				for len(s.out) > 0 && stream.Send(<-s.out) == nil {
+				}
+			}
+			return
+		}
+	}
+}
+
+// receive opens the session with its hello and feeds the rules until the
+// stream ends.
+func (s *session) receive(r *reign, stream grpc.BidiStreamingServer[skerrypb.Up, skerrypb.Down], noHello *time.Timer) {
+	up, err := stream.Recv()
+	if err != nil {
+		s.end(err)
+		return
+	}
+	noHello.Stop()
+	hello, err := wire.HelloFromProto(up.GetHello())
+	if err != nil {
+		s.refuse(0, err)
+		return
+	}
+	j, err := r.job(hello.Job, quorum.KindSkerry)
+	if err == nil {
+		err = s.open(j, hello)
+	}
+	if err != nil {
+		s.refuse(0, err)
+		return
+	}
+	for err == nil {
+		if up, err = stream.Recv(); err == nil {
+			err = s.take(j, up)
+		}
+	}
+	if cause := context.Cause(s.ctx); cause != nil {
+		err = cause
+	}
+	s.end(err)
+	s.close(j, err)
+}
+
+// refuse tells the replica why it may not have a session, and ends it.
+func (s *session) refuse(number uint64, err error) {
+	if errors.Is(err, errNotLeader) {
+		s.end(err)
+		return
+	}
+	s.send(&skerrypb.Down{Message: &skerrypb.Down_Refused{Refused: wire.RefusalOf(number, err)}})
+	s.end(errFinished)
+}
+
+// open gives the hello to the rules; a stream of the same replica that is
+// still there is cut.
+func (s *session) open(j *job, hello wire.Hello) error {
+	s.id = hello.ReplicaID
+	var refused error
+	err := j.do(s.ctx, func(now time.Time) {
+		if refused = j.machine.Open(now, hello.Hello); refused != nil {
+			return
+		}
+		if old := j.sessions[s.id]; old != nil {
+			old.end(errReplaced)
+		}
+		j.sessions[s.id] = s
+		s.send(&skerrypb.Down{Message: &skerrypb.Down_Welcome{Welcome: wire.WelcomeToProto(j.welcome())}})
+		for _, a := range hello.Accusations {
+			_ = j.machine.Accuse(now, a) // one about an older quorum is dropped
+		}
+		j.log.Debug().Str(logkey.ReplicaID, string(s.id)).Msg("session opened")
+	})
+	return errors.Join(err, refused)
+}
+
+// welcome is what a new session is told.
+func (j *job) welcome() wire.Welcome {
+	srv := j.reign.server
+	rules := j.machine.Config()
+	return wire.Welcome{
+		Cluster: srv.ledger.state.cluster(),
+		Servers: []string{srv.Addr().String()},
+		Timing: wire.Timing{
+			BeatInterval:     srv.beatInterval(),
+			HeartbeatTimeout: rules.HeartbeatTimeout,
+			JoinTimeout:      rules.JoinTimeout,
+		},
+	}
+}
+
+// beatInterval keeps the sum of all beats within MaxBeatsPerSecond.
+func (s *Server) beatInterval() time.Duration {
+	spread := time.Duration(s.sessions.Load()) * time.Second / MaxBeatsPerSecond
+	return max(s.cfg.BeatInterval, spread)
+}
+
+// take gives one message to the rules. An error ends the session: the message
+// was malformed, or the reign has ended.
+func (s *session) take(j *job, up *skerrypb.Up) error {
+	input, err := j.input(s, up)
+	if err != nil {
+		s.refuse(0, err)
+		return err
+	}
+	return j.do(s.ctx, input)
+}
+
+// input decodes one message into what the job's goroutine does with it. What
+// an input method refuses of news about others is dropped: it is about an
+// older quorum, or about somebody unknown.
+func (j *job) input(s *session, up *skerrypb.Up) (func(now time.Time), error) {
+	metrics := j.reign.server.metrics
+	switch x := up.GetMessage().(type) {
+	case *skerrypb.Up_Beat:
+		beat, err := wire.BeatFromProto(x.Beat)
+		metrics.beats.Inc()
+		return func(now time.Time) { _ = j.machine.Beat(now, s.id, beat) }, err
+	case *skerrypb.Up_Join:
+		join, err := wire.JoinFromProto(x.Join)
+		if err == nil && join.Member.ReplicaID != s.id {
+			err = fmt.Errorf("%w: join of replica %q in the session of %q", quorum.ErrInvalid, join.Member.ReplicaID, s.id)
+		}
+		return func(now time.Time) { j.join(now, s, join) }, err
+	case *skerrypb.Up_Withdraw:
+		return func(now time.Time) { j.machine.Withdraw(now, s.id, x.Withdraw.GetNumber()) }, nil
+	case *skerrypb.Up_Accuse:
+		accusation, err := wire.AccusationFromProto(x.Accuse)
+		return func(now time.Time) { _ = j.machine.Accuse(now, accusation) }, err
+	case *skerrypb.Up_ProbeReply:
+		return func(now time.Time) { j.machine.Reply(now, s.id, x.ProbeReply.GetNumber()) }, nil
+	case *skerrypb.Up_Leaving:
+		s.left = true
+		return func(now time.Time) { j.machine.Leave(now, s.id) }, nil
+	}
+	return nil, fmt.Errorf("%w: message of kind %T in an open session", quorum.ErrInvalid, up.GetMessage())
+}
+
+// join gives a join to the rules and tells the replica if it is refused.
+func (j *job) join(now time.Time, s *session, join quorum.Join) {
+	err := j.machine.Join(now, join)
+	j.reign.server.metrics.joined(join.Kind, err)
+	if err != nil {
+		s.send(&skerrypb.Down{Message: &skerrypb.Down_Refused{Refused: wire.RefusalOf(join.Number, err)}})
+	}
+}
+
+// close tells the rules that the stream is gone, unless a newer one has taken
+// its place, or its replica had left, or this server stops: nobody is dead
+// because his lighthouse goes.
+func (s *session) close(j *job, cause error) {
+	ctx := context.WithoutCancel(s.ctx) // ends with the job
+	_ = j.do(ctx, func(now time.Time) { // without a job there is nobody to tell
+		if j.sessions[s.id] != s {
+			return
+		}
+		delete(j.sessions, s.id)
+		if !s.left && !errors.Is(cause, errNotLeader) {
+			j.machine.Broken(now, s.id, wire.Text(fmt.Sprintf("session: %v", cause)), false)
+		}
+		j.log.Debug().Str(logkey.ReplicaID, string(s.id)).AnErr("cause", cause).Msg("session closed")
+	})
+}

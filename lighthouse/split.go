@@ -1,0 +1,188 @@
+package lighthouse
+
+import (
+	"errors"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+)
+
+// http2Preface is how every HTTP/2 connection with prior knowledge begins (RFC
+// 9113 §3.4). Its first bytes are no HTTP/1 method in use.
+const http2Preface = "PRI * HTTP/2.0"
+
+// sniffTimeout is how long a new connection may take to show its first bytes.
+const sniffTimeout = 10 * time.Second
+
+// maxAcceptDelay is the longest pause after an accept that went wrong in passing.
+const maxAcceptDelay = time.Second
+
+// splitter shares one listener between gRPC, which keeps its own HTTP/2
+// transport so, and HTTP/1. It is safe for concurrent use.
+type splitter struct {
+	listener net.Listener
+	grpc     *half
+	http     *half
+	log      zerolog.Logger
+
+	handing sync.WaitGroup
+	closed  chan struct{}
+
+	mu       sync.Mutex
+	closing  bool
+	sniffing map[net.Conn]struct{} // connections that said nothing yet
+}
+
+func newSplitter(listener net.Listener, log zerolog.Logger) *splitter {
+	s := &splitter{
+		listener: listener,
+		log:      log,
+		closed:   make(chan struct{}),
+		sniffing: make(map[net.Conn]struct{}),
+	}
+	s.grpc = &half{splitter: s, conns: make(chan net.Conn)}
+	s.http = &half{splitter: s, conns: make(chan net.Conn)}
+	return s
+}
+
+// run accepts until the splitter is closed, and returns when no connection is
+// being sniffed any more.
+func (s *splitter) run() {
+	defer s.handing.Wait()
+	var delay time.Duration
+	for {
+		conn, err := s.listener.Accept()
+		if err == nil {
+			delay = 0
+			s.handing.Go(func() { s.hand(conn) })
+			continue
+		}
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		// Out of descriptors, or a client that went away while it was being
+		// accepted: the next accept may well succeed.
+		if delay = min(max(2*delay, time.Millisecond), maxAcceptDelay); delay == maxAcceptDelay {
+			s.log.Warn().Err(err).Msg("connections not accepted")
+		}
+		select {
+		case <-s.closed:
+			return
+		case <-time.After(delay):
+		}
+	}
+}
+
+// close closes the listener and what is being sniffed; connections that were
+// handed on belong to their servers. The second call does nothing.
+func (s *splitter) close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing {
+		return nil
+	}
+	s.closing = true
+	close(s.closed)
+	for conn := range s.sniffing {
+		_ = conn.Close() // nothing was said, nothing is lost
+	}
+	return s.listener.Close()
+}
+
+// watch notes whether conn is being sniffed; false if the splitter is closed.
+func (s *splitter) watch(conn net.Conn, on bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !on {
+		delete(s.sniffing, conn)
+	} else if !s.closing {
+		s.sniffing[conn] = struct{}{}
+	}
+	return !s.closing
+}
+
+// hand reads a connection's first bytes and gives it to one of the halves.
+func (s *splitter) hand(conn net.Conn) {
+	watched := s.watch(conn, true)
+	var first string
+	var err error
+	if watched {
+		first, err = sniff(conn)
+		watched = s.watch(conn, false)
+	}
+	if !watched || err != nil {
+		_ = conn.Close() // it said nothing that needs an answer
+		return
+	}
+	to := s.http
+	if first == http2Preface {
+		to = s.grpc
+	}
+	select {
+	case to.conns <- &sniffedConn{Conn: conn, first: []byte(first)}:
+	case <-s.closed:
+		_ = conn.Close() // we go, the client tries elsewhere
+	}
+}
+
+// sniff reads as much of the HTTP/2 preface as the connection begins with, and
+// no more than one byte that differs.
+func sniff(conn net.Conn) (string, error) {
+	if err := conn.SetReadDeadline(time.Now().Add(sniffTimeout)); err != nil {
+		return "", err
+	}
+	buf := make([]byte, len(http2Preface))
+	n := 0
+	for n < len(buf) {
+		k, err := conn.Read(buf[n:])
+		n += k
+		if string(buf[:n]) != http2Preface[:n] {
+			break
+		}
+		if err != nil {
+			return "", err
+		}
+	}
+	return string(buf[:n]), conn.SetReadDeadline(time.Time{})
+}
+
+// sniffedConn replays the bytes that were read ahead.
+type sniffedConn struct {
+	net.Conn
+	first []byte
+}
+
+// Read returns the sniffed bytes, then the connection's.
+func (c *sniffedConn) Read(p []byte) (int, error) {
+	if len(c.first) == 0 {
+		return c.Conn.Read(p)
+	}
+	n := copy(p, c.first)
+	c.first = c.first[n:]
+	return n, nil
+}
+
+// half is the listener of one of the two protocols.
+type half struct {
+	splitter *splitter
+	conns    chan net.Conn
+}
+
+// Accept returns the next connection of this half's protocol.
+func (h *half) Accept() (net.Conn, error) {
+	select {
+	case conn := <-h.conns:
+		return conn, nil
+	case <-h.splitter.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close closes the shared listener, so the other half too: they are closed
+// together, when the server stops.
+func (h *half) Close() error { return h.splitter.close() }
+
+// Addr is the shared listener's address.
+func (h *half) Addr() net.Addr { return h.splitter.listener.Addr() }

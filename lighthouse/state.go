@@ -1,0 +1,137 @@
+package lighthouse
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/skerry-ft/skerry/quorum"
+)
+
+// state is raft's state machine: the cluster id, and per job a quorum.Ledger.
+// Every rule is the ledger's own; this only finds the right one. It is safe
+// for concurrent use.
+type state struct {
+	mu   sync.RWMutex
+	data replicated
+}
+
+// replicated is what a snapshot holds.
+type replicated struct {
+	Cluster string                    `json:"cluster"`
+	Jobs    map[string]*quorum.Ledger `json:"jobs"`
+}
+
+func newState() *state {
+	return &state{data: replicated{Jobs: make(map[string]*quorum.Ledger)}}
+}
+
+// cluster returns the cluster id, "" before the first leader gave one.
+func (s *state) cluster() string {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.data.Cluster
+}
+
+// jobs returns the names of all jobs that have a ledger, sorted.
+func (s *state) jobs() []string {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return slices.Sorted(maps.Keys(s.data.Jobs))
+}
+
+// job returns a copy of a job's ledger; a new job's starts at unixMs.
+func (s *state) job(name string, unixMs int64) quorum.Ledger {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if l, ok := s.data.Jobs[name]; ok {
+		return l.Clone()
+	}
+	return quorum.NewLedger(s.data.Cluster, name, unixMs)
+}
+
+// Apply carries out one command. It returns an error or nil, which the
+// proposer reads from the future.
+func (s *state) Apply(entry *raft.Log) any {
+	var c command
+	if err := json.Unmarshal(entry.Data, &c); err != nil {
+		return fmt.Errorf("decode ledger command %d: %w", entry.Index, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c.Kind == commandFound {
+		// Two leaders may both try: the first one's id stays.
+		if s.data.Cluster == "" {
+			s.data.Cluster = c.Cluster
+		}
+		return nil
+	}
+	l, known := s.data.Jobs[c.Job]
+	if !known {
+		l = new(quorum.NewLedger(s.data.Cluster, c.Job, c.UnixMs))
+	}
+	if err := applyTo(l, c); err != nil {
+		return err
+	}
+	s.data.Jobs[c.Job] = l
+	return nil
+}
+
+// applyTo carries out a job's command on its ledger.
+func applyTo(l *quorum.Ledger, c command) error {
+	switch {
+	case c.Kind == commandFormed && c.Formed != nil:
+		return l.ApplyFormed(*c.Formed)
+	case c.Kind == commandConfigure && c.Config != nil:
+		return l.ApplyConfig(*c.Config)
+	case c.Kind == commandDrain:
+		return l.ApplyDrain(c.Replica)
+	case c.Kind == commandEvict:
+		return l.ApplyEvict(c.Replica)
+	}
+	return fmt.Errorf("ledger command of unknown kind %q", c.Kind)
+}
+
+// Snapshot returns the state as of now; raft calls it between two commands.
+func (s *state) Snapshot() (raft.FSMSnapshot, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	data, err := json.Marshal(s.data)
+	if err != nil {
+		return nil, fmt.Errorf("encode the ledger: %w", err)
+	}
+	return snapshot(data), nil
+}
+
+// Restore replaces the state by a snapshot's.
+func (s *state) Restore(r io.ReadCloser) error {
+	defer func() { _ = r.Close() }() // read only
+	data := newState().data
+	if err := json.NewDecoder(r).Decode(&data); err != nil {
+		return fmt.Errorf("decode the ledger: %w", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.data = data
+	return nil
+}
+
+// snapshot is an encoded state.
+type snapshot []byte
+
+// Persist writes the snapshot to raft's sink.
+func (s snapshot) Persist(sink raft.SnapshotSink) error {
+	if _, err := sink.Write(s); err != nil {
+		_ = sink.Cancel() // the write's error tells why
+		return fmt.Errorf("write a snapshot: %w", err)
+	}
+	return sink.Close()
+}
+
+// Release does nothing: the bytes are the collector's.
+func (s snapshot) Release() {}

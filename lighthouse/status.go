@@ -1,0 +1,156 @@
+package lighthouse
+
+import (
+	"context"
+	"time"
+
+	"github.com/skerry-ft/skerry/quorum"
+)
+
+// Status is what the page and /status.json show: one struct for both. Times
+// and ages are in milliseconds.
+type Status struct {
+	Cluster  string      `json:"cluster"`
+	Version  string      `json:"version"`
+	Addr     string      `json:"addr"`
+	Leads    bool        `json:"leads"`
+	Term     uint64      `json:"term"`
+	UptimeMs int64       `json:"uptime_ms"`
+	NowMs    int64       `json:"now_ms"`
+	Sessions int64       `json:"sessions"`
+	Durable  bool        `json:"durable"`
+	Jobs     []JobStatus `json:"jobs"`
+}
+
+// JobStatus is one job.
+type JobStatus struct {
+	Job          string          `json:"job"`
+	Client       string          `json:"client"`
+	QuorumID     int64           `json:"quorum_id"` // 0: none yet
+	Round        int64           `json:"round"`
+	CreatedMs    int64           `json:"created_ms"`
+	Formed       string          `json:"formed"`   // why the last quorum was formed
+	Stands       bool            `json:"stands"`   // the last quorum stands
+	FellBy       string          `json:"fell_by"`  // why it fell, if it did
+	Wanted       string          `json:"wanted"`   // what change is wanted, if any
+	Reason       string          `json:"reason"`   // why there is no next quorum
+	MaxStep      int64           `json:"max_step"` // highest step known
+	Members      int             `json:"members"`
+	Participants int             `json:"participants"`
+	MinReplicas  int             `json:"min_replicas"`
+	Replicas     []ReplicaStatus `json:"replicas"`
+	History      []HistoryStatus `json:"history"` // newest first
+	Events       []timedEvent    `json:"events"`  // newest first
+}
+
+// ReplicaStatus is one replica.
+type ReplicaStatus struct {
+	ReplicaID   string `json:"replica_id"`
+	State       string `json:"state"`
+	Why         string `json:"why,omitempty"`
+	Member      bool   `json:"member"`
+	Participant bool   `json:"participant"`
+	Heals       bool   `json:"heals"`
+	Session     bool   `json:"session"`
+	Step        int64  `json:"step"`
+	StepQuorum  int64  `json:"step_quorum_id"`
+	Phase       string `json:"phase"`
+	Progress    uint64 `json:"progress"`
+	SilenceMs   int64  `json:"silence_ms"`
+	IdleMs      int64  `json:"idle_ms"`
+	WaitingMs   int64  `json:"waiting_ms"` // since its join; 0: it has not joined
+	Address     string `json:"address"`
+}
+
+// HistoryStatus is one formed quorum.
+type HistoryStatus struct {
+	AtMs        int64    `json:"at_ms"`
+	QuorumID    int64    `json:"quorum_id"`
+	Round       int64    `json:"round"`
+	Members     int      `json:"members"`
+	Joined      []string `json:"joined"`
+	Left        []string `json:"left"`
+	Reason      string   `json:"reason"`
+	Settled     string   `json:"settled,omitempty"`
+	Accusations []string `json:"accusations,omitempty"`
+}
+
+// pageHistory is how many quorums and events the page shows of each job.
+const pageHistory = 40
+
+// Status returns the present state. Without a leadership it has no jobs.
+func (s *Server) Status(ctx context.Context) (Status, error) {
+	now := time.Now()
+	st := Status{
+		Version: s.cfg.Version, Addr: s.Addr().String(), UptimeMs: now.Sub(s.started).Milliseconds(),
+		NowMs: now.UnixMilli(), Sessions: s.sessions.Load(), Durable: s.dir != nil, Jobs: []JobStatus{},
+	}
+	r := s.leading()
+	if r == nil {
+		return st, nil
+	}
+	st.Cluster, st.Leads, st.Term = s.ledger.state.cluster(), true, r.term
+	for _, j := range r.all() {
+		var one JobStatus
+		if err := j.do(ctx, func(now time.Time) { one = j.status(now) }); err != nil {
+			return st, err
+		}
+		one.History = historyStatus(s.ledger.state.job(j.name, 0).History)
+		st.Jobs = append(st.Jobs, one)
+	}
+	return st, nil
+}
+
+// status reads the machine, on the job's goroutine.
+func (j *job) status(now time.Time) JobStatus {
+	m := j.machine.Status(now)
+	st := JobStatus{
+		Job: j.name, Client: m.Client.String(), Stands: m.Stands, FellBy: m.FellBy, Wanted: m.Wanted,
+		Reason: m.Reason.String(), MinReplicas: m.Config.MinReplicas, Replicas: []ReplicaStatus{},
+	}
+	if q := m.Last; q != nil {
+		st.QuorumID, st.Round, st.CreatedMs, st.Formed = q.ID, q.Round, q.CreatedMs, q.Reason
+		st.Members, st.Participants = len(q.Members), len(q.Participants)
+	}
+	for _, r := range m.Replicas {
+		st.MaxStep = max(st.MaxStep, r.Position.Step, r.Beat.Position.Step)
+		st.Replicas = append(st.Replicas, replicaStatus(r))
+	}
+	for i := len(j.events) - 1; i >= 0 && len(st.Events) < pageHistory; i-- {
+		st.Events = append(st.Events, j.events[i])
+	}
+	return st
+}
+
+func replicaStatus(r quorum.ReplicaStatus) ReplicaStatus {
+	at := r.Position
+	if r.Beat.Position.Compare(at) > 0 {
+		at = r.Beat.Position
+	}
+	return ReplicaStatus{
+		ReplicaID: string(r.ReplicaID), State: string(r.State), Why: r.Why,
+		Member: r.Member, Participant: r.Participant, Heals: r.Heals, Session: r.Session,
+		Step: at.Step, StepQuorum: at.QuorumID, Phase: r.Beat.Phase.String(), Progress: r.Beat.Progress,
+		SilenceMs: r.Silence.Milliseconds(), IdleMs: r.Idle.Milliseconds(),
+		WaitingMs: r.Waiting.Milliseconds(), Address: r.Address,
+	}
+}
+
+func historyStatus(all []quorum.HistoryEntry) []HistoryStatus {
+	st := []HistoryStatus{}
+	for i := len(all) - 1; i >= 0 && len(st) < pageHistory; i-- {
+		e := all[i]
+		h := HistoryStatus{
+			AtMs: e.CreatedMs, QuorumID: e.QuorumID, Round: e.Round, Members: len(e.Members),
+			Joined: texts(e.Joined), Left: texts(e.Left), Reason: e.Reason,
+		}
+		if e.Settlement.Outcome != quorum.NothingToSettle {
+			h.Settled = e.Settlement.String()
+		}
+		for _, a := range e.Accusations {
+			h.Accusations = append(h.Accusations, string(a.By)+" accused "+string(a.Against)+": "+a.Evidence)
+		}
+		st = append(st, h)
+	}
+	return st
+}

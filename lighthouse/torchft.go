@@ -1,0 +1,183 @@
+package lighthouse
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/skerry-ft/skerry/internal/wire"
+	"github.com/skerry-ft/skerry/internal/wire/torchftpb"
+	"github.com/skerry-ft/skerry/quorum"
+)
+
+// torchftService is torchft's LighthouseService.
+type torchftService struct {
+	torchftpb.UnimplementedLighthouseServiceServer
+	server *Server
+}
+
+// asker is one call of a torchft client that waits for a quorum.
+type asker struct {
+	number uint64
+	answer chan *torchftpb.Quorum // capacity 1: it is answered once
+	refuse chan error             // capacity 1, likewise
+}
+
+// Quorum joins, and returns the first quorum that answers the join. It blocks
+// until then; the caller's deadline or cancellation takes the join back. Over
+// a change of leader it joins again.
+func (t *torchftService) Quorum(ctx context.Context, req *torchftpb.LighthouseQuorumRequest) (*torchftpb.LighthouseQuorumResponse, error) {
+	if req.GetRequester() == nil {
+		return nil, status.Error(codes.InvalidArgument, "requester is missing")
+	}
+	member, err := wire.MemberFromTorchft(req.GetRequester())
+	if err != nil {
+		return nil, wire.StatusError(err)
+	}
+	for {
+		q, err := t.ask(ctx, member)
+		switch {
+		case err == nil:
+			return &torchftpb.LighthouseQuorumResponse{Quorum: q}, nil
+		case errors.Is(err, errNotLeader) && ctx.Err() == nil:
+			if _, err := t.server.reign(ctx); err != nil {
+				return nil, unavailable(err)
+			}
+		default:
+			return nil, unavailable(err)
+		}
+	}
+}
+
+// Heartbeat notes that a replica is alive.
+func (t *torchftService) Heartbeat(ctx context.Context, req *torchftpb.LighthouseHeartbeatRequest) (*torchftpb.LighthouseHeartbeatResponse, error) {
+	id, err := wire.CheckReplicaID(req.GetReplicaId())
+	if err != nil {
+		return nil, wire.StatusError(err)
+	}
+	j, err := t.job(ctx, id)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	t.server.metrics.beats.Inc()
+	var refused error
+	err = j.do(ctx, func(now time.Time) { refused = j.machine.Heartbeat(now, id) })
+	if err = errors.Join(err, refused); err != nil {
+		return nil, unavailable(err)
+	}
+	return &torchftpb.LighthouseHeartbeatResponse{}, nil
+}
+
+// job finds the caller's job: the one its metadata names, or the part of its id
+// before the first slash if there is such a job, or the default.
+func (t *torchftService) job(ctx context.Context, id quorum.ReplicaID) (*job, error) {
+	r, err := t.server.reign(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if named := metadata.ValueFromIncomingContext(ctx, wire.JobMetadata); len(named) > 0 {
+		name, err := wire.CheckJob(named[0])
+		if err != nil {
+			return nil, err
+		}
+		return r.job(name, quorum.KindTorchft)
+	}
+	if name, ok := wire.JobPrefix(id); ok {
+		if j, ok := r.known(name); ok {
+			return j, nil
+		}
+	}
+	return r.job(wire.DefaultJob, quorum.KindTorchft)
+}
+
+// ask joins once and waits for the answer of this leader.
+func (t *torchftService) ask(ctx context.Context, member quorum.Member) (*torchftpb.Quorum, error) {
+	j, err := t.job(ctx, member.ReplicaID)
+	if err != nil {
+		return nil, err
+	}
+	a := &asker{answer: make(chan *torchftpb.Quorum, 1), refuse: make(chan error, 1)}
+	var refused error
+	err = j.do(ctx, func(now time.Time) { refused = j.askJoin(now, member, a) })
+	if err = errors.Join(err, refused); err != nil {
+		return nil, err
+	}
+	select {
+	case q := <-a.answer:
+		return q, nil
+	case err := <-a.refuse:
+		return nil, err
+	case <-j.ended:
+		return nil, errNotLeader
+	case <-ctx.Done():
+		// The join must not outlive its caller; the reign's end ends this call too.
+		_ = j.do(context.WithoutCancel(ctx), func(now time.Time) { j.askEnded(now, member.ReplicaID, a) })
+		return nil, context.Cause(ctx)
+	}
+}
+
+// askJoin gives the join to the rules, on the job's goroutine.
+func (j *job) askJoin(now time.Time, member quorum.Member, a *asker) error {
+	j.number++
+	a.number = j.number
+	err := j.machine.Join(now, quorum.Join{
+		Member: member, Client: quorum.KindTorchft, Kind: quorum.JoinStep, Number: a.number,
+	})
+	j.reign.server.metrics.joined(quorum.JoinStep, err)
+	if err != nil {
+		return err
+	}
+	j.askers[member.ReplicaID] = append(j.askers[member.ReplicaID], a)
+	return nil
+}
+
+// askEnded takes back the join of a caller who has gone.
+func (j *job) askEnded(now time.Time, id quorum.ReplicaID, a *asker) {
+	rest := slices.DeleteFunc(j.askers[id], func(o *asker) bool { return o == a })
+	j.keepAskers(id, rest)
+	j.machine.Withdraw(now, id, a.number) // a later call's join has another number
+}
+
+// answerAskers answers the calls whose join, or an earlier one of the same
+// replica, is answered.
+func (j *job) answerAskers(to quorum.Answered, shared *answerOnce) {
+	var rest []*asker
+	for _, a := range j.askers[to.ReplicaID] {
+		if a.number <= to.Number {
+			a.answer <- shared.quorum()
+		} else {
+			rest = append(rest, a)
+		}
+	}
+	j.keepAskers(to.ReplicaID, rest)
+}
+
+// refuseAskers ends all calls of a replica with err.
+func (j *job) refuseAskers(id quorum.ReplicaID, err error) {
+	for _, a := range j.askers[id] {
+		a.refuse <- err
+	}
+	delete(j.askers, id)
+}
+
+func (j *job) keepAskers(id quorum.ReplicaID, rest []*asker) {
+	if len(rest) == 0 {
+		delete(j.askers, id)
+		return
+	}
+	j.askers[id] = rest
+}
+
+// unavailable converts an error for a caller: without a leader, and at
+// shutdown, it should try again elsewhere.
+func unavailable(err error) error {
+	if errors.Is(err, errNotLeader) {
+		return status.Error(codes.Unavailable, err.Error())
+	}
+	return wire.StatusError(err)
+}

@@ -47,7 +47,7 @@ func (s *Server) change(ctx context.Context, name string, wish func(j *job, now 
 		if c, refused = wish(j, now); refused != nil {
 			return
 		}
-		c.Job, c.UnixMs = j.name, time.Now().UnixMilli()
+		c.Job, c.UnixMs = j.name, j.began
 		if refused = s.ledger.apply(c); refused != nil {
 			j.broken = refused
 		}

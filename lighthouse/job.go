@@ -26,6 +26,7 @@ type job struct {
 	reign *reign
 	name  string
 	log   zerolog.Logger
+	began int64 // Unix milliseconds: where the ids of a job start that has no ledger yet
 	calls chan func(now time.Time)
 	ended chan struct{} // closed when run has ended
 
@@ -50,13 +51,13 @@ type timedEvent struct {
 func newJob(r *reign, name string, kind quorum.ClientKind) (*job, error) {
 	s := r.server
 	j := &job{
-		reign: r, name: name, log: s.log.With().Str(logkey.Job, name).Logger(),
+		reign: r, name: name, log: s.log.With().Str(logkey.Job, name).Logger(), began: time.Now().UnixMilli(),
 		calls: make(chan func(time.Time)), ended: make(chan struct{}),
 		sessions: make(map[quorum.ReplicaID]*session),
 		askers:   make(map[quorum.ReplicaID][]*asker),
 		number:   uint64(time.Now().UnixMicro()), // above every one of an earlier reign
 	}
-	l := s.ledger.state.job(name, time.Now().UnixMilli())
+	l := s.ledger.state.job(name, j.began)
 	if l.Client != quorum.KindUnset {
 		kind = l.Client
 	}
@@ -191,7 +192,7 @@ func (j *job) form(d quorum.Decision) bool {
 			created = time.Now().UnixMilli()
 		}
 		formed := d.Command(j.reign.term, token, created)
-		err = s.ledger.apply(command{Kind: commandFormed, Job: j.name, UnixMs: created, Formed: &formed})
+		err = s.ledger.apply(command{Kind: commandFormed, Job: j.name, UnixMs: j.began, Formed: &formed})
 		s.metrics.applied(err)
 	} else {
 		err = s.ledger.verify(j.reign.term)
@@ -268,7 +269,7 @@ func (j *job) logFormed(q quorum.Quorum) {
 // unknown. Everybody has been dismissed and will come again.
 func (j *job) rebuild() {
 	s := j.reign.server
-	l := s.ledger.state.job(j.name, time.Now().UnixMilli())
+	l := s.ledger.state.job(j.name, j.began)
 	j.machine = quorum.New(time.Now(), j.machine.Config(), l)
 	if !errors.Is(j.broken, errNotLeader) {
 		j.broken = nil // else the reign is about to end, and nothing is decided until then

@@ -1,0 +1,12 @@
+// Package chaos trains for real while faults are injected into real processes:
+// signals from outside, nothing from within. Every scenario ends with the same
+// closing checks: at each committed step all replicas hold the same bytes,
+// every step was committed once, the run reached its end, and nothing was left
+// behind.
+//
+//	go test ./test/chaos                                # every scenario once
+//	go test ./test/chaos -run Random -chaos.faults 500  # a long random run
+//	go test ./test/chaos -run Random -chaos.seed 7      # that run again
+//
+// A random run prints its seed and each fault with its time.
+package chaos

@@ -1,0 +1,130 @@
+package chaos
+
+import (
+	"flag"
+	"syscall"
+	"testing"
+	"time"
+)
+
+var verbose = flag.Bool("chaos.verbose", false, "let the processes log to standard error")
+
+// Replica 2 dies in the middle of training; the others go on, it comes back,
+// heals, and takes part again.
+func TestKillOne(t *testing.T) {
+	c := start(t, options{steps: 120})
+	c.awaitStep(10)
+	c.kill(2)
+	c.awaitMore(10)
+	c.startTrainer(2)
+	c.awaitMore(5, 2)
+	c.finish()
+}
+
+// Three of four die at the same moment. The last one trains alone until they
+// are back.
+func TestKillAllButOne(t *testing.T) {
+	c := start(t, options{steps: 150})
+	c.awaitStep(10)
+	c.kill(0, 1, 3)
+	c.awaitMore(10, 2)
+	for _, i := range []int{0, 1, 3} {
+		c.startTrainer(i)
+	}
+	c.awaitMore(5, 0)
+	c.finish()
+}
+
+// A replica dies while it heals, once; its next incarnation heals in peace.
+func TestKillTargetDuringHeal(t *testing.T) {
+	c := start(t, options{steps: 150, ballastMiB: 64})
+	c.awaitStep(5)
+	c.kill(1)
+	heals := c.count(healStarted)
+	c.startTrainer(1)
+	c.await("replica 1 heals", func() bool { return c.count(healStarted) > heals })
+	c.kill(1)
+	c.awaitMore(5)
+	c.startTrainer(1)
+	c.awaitMore(5, 1)
+	c.finish()
+}
+
+// A donor dies while another replica heals: with two donors left, the state
+// comes from the others, or with the next quorum.
+func TestKillDonorDuringHeal(t *testing.T) {
+	c := start(t, options{steps: 150, ballastMiB: 64})
+	c.awaitStep(5)
+	c.kill(1)
+	heals := c.count(healStarted)
+	c.startTrainer(1)
+	c.await("replica 1 heals", func() bool { return c.count(healStarted) > heals })
+	c.kill(0)
+	c.awaitMore(5)
+	c.startTrainer(0)
+	c.awaitMore(5, 0)
+	c.finish()
+}
+
+// The same replica dies and is back at once, again and again: faster than any
+// heartbeat times out.
+func TestRestartFasterThanHeartbeat(t *testing.T) {
+	c := start(t, options{steps: 150})
+	for range 4 {
+		c.awaitMore(8)
+		c.kill(3)
+		c.startTrainer(3)
+		c.awaitMore(2, 3)
+	}
+	c.finish()
+}
+
+// A replica is stopped, the others go on without it; continued, it is behind,
+// heals and takes part again.
+func TestStopAndContinue(t *testing.T) {
+	c := start(t, options{steps: 200})
+	c.awaitStep(10)
+	c.signal(c.trainers[1], syscall.SIGSTOP)
+	c.awaitMore(15, 0)
+	c.signal(c.trainers[1], syscall.SIGCONT)
+	c.awaitMore(5, 1)
+	c.finish()
+}
+
+// The lighthouse dies; the quorum stands and training goes on. It comes back on
+// the same data, and a replica that dies afterwards can come back.
+func TestRestartLighthouse(t *testing.T) {
+	c := start(t, options{steps: 200, durable: true})
+	c.awaitStep(10)
+	c.light.Kill()
+	c.awaitMore(20)
+	if n := c.count(discarded); n != 0 {
+		t.Errorf("%d steps were discarded without a lighthouse, want 0", n)
+	}
+	c.startLighthouse(c.addr)
+	c.awaitMore(10)
+	c.kill(0)
+	c.awaitMore(5, 1)
+	c.startTrainer(0)
+	c.awaitMore(5, 0)
+	c.finish()
+}
+
+// A lighthouse that hangs holds up no step of a quorum that stands.
+func TestStopLighthouse(t *testing.T) {
+	c := start(t, options{steps: 150})
+	c.awaitStep(10)
+	c.signal(c.light, syscall.SIGSTOP)
+	began := time.Now()
+	for time.Since(began) < 2*time.Second { // longer than every timeout of a session
+		c.awaitMore(1)
+		if c.step() == c.o.steps {
+			break
+		}
+	}
+	c.signal(c.light, syscall.SIGCONT)
+	if n := c.count(discarded); n != 0 {
+		t.Errorf("%d steps were discarded, want 0", n)
+	}
+	c.finish()
+}

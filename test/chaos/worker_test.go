@@ -1,0 +1,182 @@
+package chaos
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/skerry-ft/skerry/checkpoint"
+	"github.com/skerry-ft/skerry/examples/digits"
+	"github.com/skerry-ft/skerry/lighthouse"
+	"github.com/skerry-ft/skerry/manager"
+	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/tcp"
+	"github.com/skerry-ft/skerry/train/spawn"
+)
+
+const (
+	trainerWorker    = "chaos-trainer"
+	lighthouseWorker = "chaos-lighthouse"
+)
+
+func TestMain(m *testing.M) {
+	spawn.Register(trainerWorker, trainer)
+	spawn.Register(lighthouseWorker, serve)
+	spawn.Init()
+	os.Exit(m.Run())
+}
+
+// workerArgs is what the test tells its workers.
+type workerArgs struct {
+	Listen      string // lighthouse: where
+	DataDir     string // lighthouse: durable if set
+	Lighthouse  string // trainers: its address
+	Replicas    int
+	Steps       int64
+	StepTime    time.Duration
+	BallastMiB  int // extra state, so that a heal takes a while
+	StepTimeout time.Duration
+	Verbose     bool
+}
+
+// report is one line of JSON that a worker writes to its standard output.
+type report struct {
+	Kind string `json:"kind"`
+	Step int64  `json:"step,omitempty"`
+	Hash string `json:"hash,omitempty"`
+	Addr string `json:"addr,omitempty"`
+	Text string `json:"text,omitempty"`
+
+	index       int // of the trainer; filled by the test
+	incarnation int
+}
+
+// The kinds of report.
+const (
+	listening   = "listening"
+	committed   = "committed" // Step, Hash of the parameters after it
+	discarded   = "discarded"
+	healStarted = "heal started"
+	healed      = "healed"
+	final       = "final" // Step, Hash
+)
+
+// reporter writes reports. Safe for concurrent use.
+type reporter struct {
+	mu sync.Mutex
+}
+
+func (r *reporter) say(line report) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_ = json.NewEncoder(os.Stdout).Encode(line) // without a parent this process ends anyway
+}
+
+func (a workerArgs) log() zerolog.Logger {
+	if !a.Verbose {
+		return zerolog.New(os.Stderr).Level(zerolog.ErrorLevel)
+	}
+	return zerolog.New(os.Stderr).With().Timestamp().Int("pid", os.Getpid()).Logger()
+}
+
+// serve is the lighthouse's process.
+func serve(ctx context.Context, w spawn.Worker) error {
+	var a workerArgs
+	if err := json.Unmarshal(w.Args, &a); err != nil {
+		return err
+	}
+	cfg := lighthouse.DefaultConfig()
+	cfg.Listen, cfg.DataDir, cfg.Log = a.Listen, a.DataDir, a.log()
+	s, err := lighthouse.New(cfg)
+	if err != nil {
+		return err
+	}
+	(&reporter{}).say(report{Kind: listening, Addr: s.Addr().String()})
+	return s.Run(ctx)
+}
+
+// trainer is a replica's process: it trains until it has had all its steps, and
+// then stays for those who are behind until it is told to end.
+func trainer(ctx context.Context, w spawn.Worker) error {
+	var a workerArgs
+	if err := json.Unmarshal(w.Args, &a); err != nil {
+		return err
+	}
+	out := &reporter{}
+	m, err := manager.New(manager.Config{
+		ReplicaID:   fmt.Sprintf("replica-%d", w.Rank),
+		Lighthouse:  []string{a.Lighthouse},
+		MinReplicas: 1,
+		StepTimeout: a.StepTimeout,
+		HealTimeout: time.Minute,
+		Backend:     tcp.New(tcp.Options{Logger: a.log()}),
+		OnEvent:     func(e manager.Event) { tell(out, e) },
+		Log:         a.log(),
+	})
+	if err != nil {
+		return err
+	}
+	t, err := newTrainer(a, w.Rank, m, out)
+	if err != nil {
+		return errors.Join(err, m.Close())
+	}
+	g, gctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return m.Run(gctx) })
+	g.Go(func() error {
+		defer m.Close() // its error is Run's
+		if err := t.Run(gctx); err != nil {
+			return err
+		}
+		out.say(report{Kind: final, Step: t.Step(), Hash: t.Hash()})
+		return t.Linger(gctx)
+	})
+	if err := g.Wait(); ctx.Err() == nil {
+		return err
+	}
+	return nil
+}
+
+func newTrainer(a workerArgs, index int, m *manager.Manager, out *reporter) (*digits.Trainer, error) {
+	ballast := pg.New(pg.Float32DType, a.BallastMiB<<18)
+	save := func() checkpoint.State {
+		return checkpoint.State{Tensors: map[string]pg.Tensor{"ballast": ballast}}
+	}
+	if a.BallastMiB > 0 {
+		if err := m.Register("ballast", save, nil); err != nil {
+			return nil, err
+		}
+	}
+	var t *digits.Trainer
+	var told int64 // lingering commits steps that change nothing
+	cfg := digits.Config{
+		Seed: 1, Steps: a.Steps, StepTime: a.StepTime,
+		Shard: digits.Shard{Index: index, Count: a.Replicas},
+		OnStep: func(r digits.Report) {
+			if r.Committed && r.Step > told {
+				told = r.Step
+				out.say(report{Kind: committed, Step: r.Step, Hash: t.Hash()})
+			}
+		},
+	}
+	t, err := digits.NewTrainer(cfg, m)
+	return t, err
+}
+
+func tell(out *reporter, e manager.Event) {
+	switch e := e.(type) {
+	case manager.StepDiscarded:
+		out.say(report{Kind: discarded, Step: e.Step, Text: fmt.Sprint(e.Cause)})
+	case manager.HealStarted:
+		out.say(report{Kind: healStarted, Step: e.Position.Step})
+	case manager.HealDone:
+		out.say(report{Kind: healed, Step: e.Position.Step, Text: fmt.Sprint(e.Err)})
+	}
+}

@@ -163,15 +163,19 @@ func shorten(s string, limit int) string {
 
 // Text makes s fit to be sent as a text for people: valid UTF-8, control
 // characters as blanks, at most MaxTextBytes.
-func Text(s string) string {
+func Text(s string) string { return shorten(printable(s), MaxTextBytes) }
+
+// Evidence makes s fit to be sent as an accusation's evidence.
+func Evidence(s string) string { return shorten(printable(s), MaxEvidenceBytes) }
+
+func printable(s string) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
-	s = strings.Map(func(r rune) rune {
+	return strings.Map(func(r rune) rune {
 		if isControl(r) {
 			return ' '
 		}
 		return r
 	}, s)
-	return shorten(s, MaxTextBytes)
 }
 
 // CheckJob returns name, or DefaultJob for the empty name. A job's name is a

@@ -1,6 +1,10 @@
 package wire
 
-import "time"
+import (
+	"time"
+
+	"github.com/skerry-ft/skerry/quorum"
+)
 
 // What a peer may send, at most.
 const (
@@ -9,17 +13,17 @@ const (
 	MaxMessageBytes = 32 << 20
 
 	// MaxMembers bounds the members of a quorum and of a last answer.
-	MaxMembers = 10_000
+	MaxMembers = quorum.MaxMembers
 
 	// MaxGroupWorldSize bounds the ranks of one replica group, and so the
 	// digests of a step.
-	MaxGroupWorldSize = 16_384
+	MaxGroupWorldSize = quorum.MaxGroupWorldSize
 
 	// MaxAccusations bounds the accusations in one message.
-	MaxAccusations = 1_024
+	MaxAccusations = quorum.MaxAccusations
 
 	// MaxReplicaIDBytes bounds a replica id: a name and a UUID.
-	MaxReplicaIDBytes = 256
+	MaxReplicaIDBytes = quorum.MaxIDBytes
 
 	// MaxJobBytes bounds a job's name, which is a part of store prefixes.
 	MaxJobBytes = 128
@@ -28,26 +32,29 @@ const (
 	MaxClusterBytes = 64
 
 	// MaxAddressBytes bounds an address or URL.
-	MaxAddressBytes = 1_024
+	MaxAddressBytes = quorum.MaxAddressBytes
 
 	// MaxDataBytes bounds a member's opaque data.
 	MaxDataBytes = 16 << 10
 
-	// MaxTextBytes bounds a reason, an evidence or another text for people.
+	// MaxTextBytes bounds a reason or another text for people.
 	MaxTextBytes = 1_024
+
+	// MaxEvidenceBytes bounds an accusation's evidence.
+	MaxEvidenceBytes = quorum.MaxEvidenceBytes
 
 	// MaxMetadataBytes bounds what a checkpoint transport says of itself.
 	MaxMetadataBytes = 4 << 10
 
 	// MaxServers bounds the lighthouse servers and jobs listed in one message.
-	MaxServers = 10_000
+	MaxServers = 1_024
 
 	// MaxHistory bounds the history entries of one answer.
 	MaxHistory = 1_000
 
 	// MaxNumber bounds steps, quorum ids, rounds and other numbers that rise:
 	// 2^53.
-	MaxNumber = 1 << 53
+	MaxNumber = quorum.MaxStep
 
 	// MaxTimeout bounds every timeout that a peer names.
 	MaxTimeout = 24 * time.Hour

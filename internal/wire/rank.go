@@ -125,7 +125,7 @@ func VoteFromProto(m *skerrypb.VoteRequest) (quorum.RankVote, error) {
 		QuorumID:     c.rising("quorum_id", m.GetQuorumId()),
 		Round:        c.rising("round", m.GetRound()),
 		Step:         c.rising("step", m.GetStep()),
-		Vote:         quorum.Vote(c.enum("vote", int32(m.GetVote()), int32(quorum.VoteYes))),
+		Vote:         quorum.Vote(c.enum("vote", int32(m.GetVote()), int32(quorum.VoteBehind))),
 		ChangeWanted: m.GetChangeWanted(),
 		Broken:       m.GetBroken(),
 		Digest:       DigestFromProto(m.GetDigest()),
@@ -148,7 +148,7 @@ func TallyResultFromProto(m *skerrypb.VoteResponse) (quorum.TallyResult, error) 
 	var c check
 	c.enter("tally")
 	r := quorum.TallyResult{
-		Outcome:      quorum.TallyOutcome(c.enum("outcome", int32(m.GetOutcome()), int32(quorum.TallyPrepared))),
+		Outcome:      quorum.TallyOutcome(c.enum("outcome", int32(m.GetOutcome()), int32(quorum.TallyBehind))),
 		ChangeWanted: m.GetChangeWanted(),
 		Stands:       m.GetStands(),
 		Digests:      c.digests("digests", m.GetDigests()),

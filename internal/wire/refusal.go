@@ -32,6 +32,8 @@ func refusals() []refusal {
 		{"full", quorum.ErrFull, codes.ResourceExhausted, false},
 		{"stale vote", quorum.ErrStaleVote, codes.Aborted, false},
 		{"not a member", quorum.ErrNotMember, codes.NotFound, false},
+		{"no session", quorum.ErrNoSession, codes.FailedPrecondition, false},
+		{"unknown replica", quorum.ErrUnknown, codes.NotFound, true},
 		{"fenced", quorum.ErrFenced, codes.Aborted, false},
 		{"invalid", quorum.ErrInvalid, codes.InvalidArgument, true},
 	}

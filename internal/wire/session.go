@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
@@ -237,17 +238,29 @@ func NoticeToProto(n quorum.Notice) *skerrypb.Down {
 		return &skerrypb.Down{Message: &skerrypb.Down_ChangeWanted{ChangeWanted: &skerrypb.ChangeWanted{
 			QuorumId: n.QuorumID, Reason: Text(n.Reason)}}}
 	case quorum.NoticeProbe:
-		return &skerrypb.Down{Message: &skerrypb.Down_Probe{Probe: &skerrypb.Probe{Number: n.Number}}}
+		return &skerrypb.Down{Message: &skerrypb.Down_Probe{Probe: &skerrypb.Probe{
+			Number: n.Number, QuorumId: n.QuorumID}}}
 	case quorum.NoticeDrain:
 		return &skerrypb.Down{Message: &skerrypb.Down_Drain{Drain: &skerrypb.DrainNotice{Reason: Text(n.Reason)}}}
 	case quorum.NoticeEvict:
 		return &skerrypb.Down{Message: &skerrypb.Down_Evict{Evict: &skerrypb.EvictNotice{Reason: Text(n.Reason)}}}
+	case quorum.NoticeRefused:
+		return &skerrypb.Down{Message: &skerrypb.Down_Refused{Refused: RefusalOf(n.Number, refusedNotice(n))}}
 	}
-	panic("wire: unknown notice kind")
+	panic(fmt.Sprintf("wire: notice of unknown kind %d", n.Kind))
+}
+
+// refusedNotice is the error that a NoticeRefused stands for.
+func refusedNotice(n quorum.Notice) error {
+	if n.Reason == "" {
+		return quorum.ErrNameInUse
+	}
+	return fmt.Errorf("%w: %s", quorum.ErrNameInUse, n.Reason)
 }
 
 // NoticeFromProto converts a message down that is a notice; ok says whether it
-// is one. To is empty: it is for whoever received it.
+// is one (a refusal is not: see RefusalError). To is empty: the notice is for
+// whoever received it.
 func NoticeFromProto(d *skerrypb.Down) (n quorum.Notice, ok bool, err error) {
 	switch m := d.GetMessage().(type) {
 	case *skerrypb.Down_Fallen:
@@ -257,7 +270,7 @@ func NoticeFromProto(d *skerrypb.Down) (n quorum.Notice, ok bool, err error) {
 	case *skerrypb.Down_ChangeWanted:
 		n, err = wantedFromProto(m.ChangeWanted)
 	case *skerrypb.Down_Probe:
-		n = quorum.Notice{Kind: quorum.NoticeProbe, Number: m.Probe.GetNumber()}
+		n, err = probeFromProto(m.Probe)
 	case *skerrypb.Down_Drain:
 		n, err = reasonFromProto(quorum.NoticeDrain, m.Drain.GetReason())
 	case *skerrypb.Down_Evict:
@@ -269,7 +282,8 @@ func NoticeFromProto(d *skerrypb.Down) (n quorum.Notice, ok bool, err error) {
 }
 
 // NoticeToRank converts a notice into the message by which a manager server
-// passes it on to its ranks; nil for a probe, which the server itself answers.
+// passes it on to its ranks; nil for a probe and a refusal, which are the
+// server's own affair.
 func NoticeToRank(n quorum.Notice) *skerrypb.RankNotice {
 	switch m := NoticeToProto(n).GetMessage().(type) {
 	case *skerrypb.Down_Fallen:
@@ -337,6 +351,17 @@ func wantedFromProto(w *skerrypb.ChangeWanted) (quorum.Notice, error) {
 		Kind:     quorum.NoticeWanted,
 		QuorumID: c.rising("quorum_id", w.GetQuorumId()),
 		Reason:   c.text("reason", w.GetReason(), MaxTextBytes),
+	}
+	return n, c.result()
+}
+
+func probeFromProto(p *skerrypb.Probe) (quorum.Notice, error) {
+	var c check
+	c.enter("probe")
+	n := quorum.Notice{
+		Kind:     quorum.NoticeProbe,
+		Number:   p.GetNumber(),
+		QuorumID: c.rising("quorum_id", p.GetQuorumId()),
 	}
 	return n, c.result()
 }

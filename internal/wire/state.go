@@ -174,7 +174,12 @@ func LastAnswerToProto(a *quorum.LastAnswer) *skerrypb.LastAnswer {
 	if a == nil {
 		return nil
 	}
-	return &skerrypb.LastAnswer{QuorumId: a.QuorumID, Round: a.Round, Members: membersToProto(a.Members)}
+	return &skerrypb.LastAnswer{
+		Cluster:  a.Cluster,
+		QuorumId: a.QuorumID,
+		Round:    a.Round,
+		Members:  membersToProto(a.Members),
+	}
 }
 
 func (c *check) lastAnswer(field string, a *skerrypb.LastAnswer) *quorum.LastAnswer {
@@ -184,19 +189,20 @@ func (c *check) lastAnswer(field string, a *skerrypb.LastAnswer) *quorum.LastAns
 	c.enter(field)
 	defer c.leave()
 	return &quorum.LastAnswer{
+		Cluster:  c.text("cluster", a.GetCluster(), MaxClusterBytes),
 		QuorumID: c.rising("quorum_id", a.GetQuorumId()),
 		Round:    c.rising("round", a.GetRound()),
 		Members:  c.members("members", a.GetMembers()),
 	}
 }
 
-// AccusationToProto converts a; its evidence is cut to MaxTextBytes.
+// AccusationToProto converts a; its evidence is cut to MaxEvidenceBytes.
 func AccusationToProto(a quorum.Accusation) *skerrypb.Accusation {
 	return &skerrypb.Accusation{
 		By:       string(a.By),
 		Against:  string(a.Against),
 		QuorumId: a.QuorumID,
-		Evidence: Text(a.Evidence),
+		Evidence: Evidence(a.Evidence),
 	}
 }
 
@@ -213,7 +219,7 @@ func (c *check) accusation(a *skerrypb.Accusation) quorum.Accusation {
 		By:       c.id("by", a.GetBy()),
 		Against:  c.id("against", a.GetAgainst()),
 		QuorumID: c.rising("quorum_id", a.GetQuorumId()),
-		Evidence: c.text("evidence", a.GetEvidence(), MaxTextBytes),
+		Evidence: c.text("evidence", a.GetEvidence(), MaxEvidenceBytes),
 	}
 }
 

@@ -44,7 +44,7 @@ func sampleJoin() quorum.Join {
 		LastDigests: []quorum.Digest{{Valid: true, Sum: 1}},
 		Fact: quorum.Fact{Kind: quorum.Prepared, Step: 8, QuorumID: 3,
 			Digests: []quorum.Digest{{Valid: true, Sum: 2}}},
-		Last: &quorum.LastAnswer{QuorumID: 3, Round: 1, Members: []quorum.Member{sampleMember("a:1")}},
+		Last: &quorum.LastAnswer{Cluster: "c1", QuorumID: 3, Round: 1, Members: []quorum.Member{sampleMember("a:1")}},
 		Accusations: []quorum.Accusation{
 			{By: "a:1", Against: "b:2", QuorumID: 3, Evidence: "connection reset"}},
 	}
@@ -122,7 +122,7 @@ func TestNoticesRoundTrip(t *testing.T) {
 		{Kind: quorum.NoticeFallen, QuorumID: 3, About: "b:2", Fact: sampleJoin().Fact},
 		{Kind: quorum.NoticeLost, QuorumID: 3, About: "b:2", Reason: "two witnesses"},
 		{Kind: quorum.NoticeWanted, QuorumID: 3, Reason: "c:3 waits"},
-		{Kind: quorum.NoticeProbe, Number: 77},
+		{Kind: quorum.NoticeProbe, Number: 77, QuorumID: 3},
 		{Kind: quorum.NoticeDrain, Reason: "maintenance"},
 		{Kind: quorum.NoticeEvict, Reason: "stuck"},
 	} {
@@ -144,6 +144,10 @@ func TestNoticesRoundTrip(t *testing.T) {
 		} else if d := cmp.Diff(n, got); d != "" {
 			t.Errorf("rank notice changed (-want +got):\n%s", d)
 		}
+	}
+	down := NoticeToProto(quorum.Notice{Kind: quorum.NoticeRefused, Number: 5, Reason: "a:1 beats"})
+	if got := RefusalError(down.GetRefused()); !errors.Is(got, quorum.ErrNameInUse) || down.GetRefused().GetNumber() != 5 {
+		t.Errorf("a refusal became %v", down)
 	}
 	if _, ok, err := NoticeFromProto(&skerrypb.Down{}); ok || err != nil {
 		t.Errorf("an empty message is a notice: ok %v, error %v", ok, err)
@@ -206,9 +210,9 @@ func TestBoundsAreNamed(t *testing.T) {
 		{"no ranks", join(func(m *skerrypb.Join) { m.Member.GroupWorldSize = 0 }), []string{"group_world_size = 0, want 1 to"}},
 		{"much data", join(func(m *skerrypb.Join) { m.Member.Data = strings.Repeat("x", MaxDataBytes+1) }), []string{"join.member.data", "16384"}},
 		{"many digests", join(func(m *skerrypb.Join) { m.LastDigests = make([]*skerrypb.Digest, MaxGroupWorldSize+1) }),
-			[]string{"join.last_digests = 16385 elements, want at most 16384"}},
+			[]string{"join.last_digests = 4097 elements, want at most 4096"}},
 		{"many accusations", join(func(m *skerrypb.Join) { m.Accusations = make([]*skerrypb.Accusation, MaxAccusations+1) }),
-			[]string{"join.accusations = 1025 elements"}},
+			[]string{"join.accusations = 65 elements"}},
 		{"nil accusation", join(func(m *skerrypb.Join) { m.Accusations = []*skerrypb.Accusation{nil} }), []string{"join.accusations[0].by"}},
 		{"unsorted", answer(func(q *skerrypb.Quorum) { q.Members[0], q.Members[1] = q.Members[1], q.Members[0] }),
 			[]string{`answer.quorum.members[1].replica_id = "a:1"`, "sorted"}},

@@ -248,6 +248,7 @@ const (
 	VoteKind_VOTE_NO       VoteKind = 0
 	VoteKind_VOTE_PREPARED VoteKind = 1
 	VoteKind_VOTE_YES      VoteKind = 2
+	VoteKind_VOTE_BEHIND   VoteKind = 3 // could not heal: neither commits nor refuses
 )
 
 // Enum value maps for VoteKind.
@@ -256,11 +257,13 @@ var (
 		0: "VOTE_NO",
 		1: "VOTE_PREPARED",
 		2: "VOTE_YES",
+		3: "VOTE_BEHIND",
 	}
 	VoteKind_value = map[string]int32{
 		"VOTE_NO":       0,
 		"VOTE_PREPARED": 1,
 		"VOTE_YES":      2,
+		"VOTE_BEHIND":   3,
 	}
 )
 
@@ -298,6 +301,7 @@ const (
 	TallyOutcome_TALLY_COMMIT   TallyOutcome = 1
 	TallyOutcome_TALLY_ABORT    TallyOutcome = 2
 	TallyOutcome_TALLY_PREPARED TallyOutcome = 3
+	TallyOutcome_TALLY_BEHIND   TallyOutcome = 4
 )
 
 // Enum value maps for TallyOutcome.
@@ -307,12 +311,14 @@ var (
 		1: "TALLY_COMMIT",
 		2: "TALLY_ABORT",
 		3: "TALLY_PREPARED",
+		4: "TALLY_BEHIND",
 	}
 	TallyOutcome_value = map[string]int32{
 		"TALLY_PENDING":  0,
 		"TALLY_COMMIT":   1,
 		"TALLY_ABORT":    2,
 		"TALLY_PREPARED": 3,
+		"TALLY_BEHIND":   4,
 	}
 )
 
@@ -652,6 +658,7 @@ type LastAnswer struct {
 	QuorumId      int64                  `protobuf:"varint,1,opt,name=quorum_id,json=quorumId,proto3" json:"quorum_id,omitempty"`
 	Round         int64                  `protobuf:"varint,2,opt,name=round,proto3" json:"round,omitempty"`
 	Members       []*Member              `protobuf:"bytes,3,rep,name=members,proto3" json:"members,omitempty"`
+	Cluster       string                 `protobuf:"bytes,4,opt,name=cluster,proto3" json:"cluster,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -705,6 +712,13 @@ func (x *LastAnswer) GetMembers() []*Member {
 		return x.Members
 	}
 	return nil
+}
+
+func (x *LastAnswer) GetCluster() string {
+	if x != nil {
+		return x.Cluster
+	}
+	return ""
 }
 
 type Accusation struct {
@@ -1887,6 +1901,7 @@ func (x *ChangeWanted) GetReason() string {
 type Probe struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Number        uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	QuorumId      int64                  `protobuf:"varint,2,opt,name=quorum_id,json=quorumId,proto3" json:"quorum_id,omitempty"` // about which quorum's suspect
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1924,6 +1939,13 @@ func (*Probe) Descriptor() ([]byte, []int) {
 func (x *Probe) GetNumber() uint64 {
 	if x != nil {
 		return x.Number
+	}
+	return 0
+}
+
+func (x *Probe) GetQuorumId() int64 {
+	if x != nil {
+		return x.QuorumId
 	}
 	return 0
 }
@@ -3884,12 +3906,13 @@ const file_skerry_proto_rawDesc = "" +
 	"\x10fixed_world_size\x18\t \x01(\rR\x0efixedWorldSize\x12'\n" +
 	"\x0fcommit_failures\x18\n" +
 	" \x01(\x03R\x0ecommitFailures\x12\x12\n" +
-	"\x04data\x18\v \x01(\tR\x04data\"l\n" +
+	"\x04data\x18\v \x01(\tR\x04data\"\x86\x01\n" +
 	"\n" +
 	"LastAnswer\x12\x1b\n" +
 	"\tquorum_id\x18\x01 \x01(\x03R\bquorumId\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\x03R\x05round\x12+\n" +
-	"\amembers\x18\x03 \x03(\v2\x11.skerry.v1.MemberR\amembers\"o\n" +
+	"\amembers\x18\x03 \x03(\v2\x11.skerry.v1.MemberR\amembers\x12\x18\n" +
+	"\acluster\x18\x04 \x01(\tR\acluster\"o\n" +
 	"\n" +
 	"Accusation\x12\x0e\n" +
 	"\x02by\x18\x01 \x01(\tR\x02by\x12\x18\n" +
@@ -3983,9 +4006,10 @@ const file_skerry_proto_rawDesc = "" +
 	"\x03why\x18\x03 \x01(\tR\x03why\"C\n" +
 	"\fChangeWanted\x12\x1b\n" +
 	"\tquorum_id\x18\x01 \x01(\x03R\bquorumId\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\"\x1f\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"<\n" +
 	"\x05Probe\x12\x16\n" +
-	"\x06number\x18\x01 \x01(\x04R\x06number\"%\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x1b\n" +
+	"\tquorum_id\x18\x02 \x01(\x03R\bquorumId\"%\n" +
 	"\vDrainNotice\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\"%\n" +
 	"\vEvictNotice\x12\x16\n" +
@@ -4162,16 +4186,18 @@ const file_skerry_proto_rawDesc = "" +
 	"\x0ePHASE_TRAINING\x10\x04\x12\x13\n" +
 	"\x0fPHASE_BALLOTING\x10\x05\x12\x12\n" +
 	"\x0ePHASE_SETTLING\x10\x06\x12\x12\n" +
-	"\x0ePHASE_DRAINING\x10\a*8\n" +
+	"\x0ePHASE_DRAINING\x10\a*I\n" +
 	"\bVoteKind\x12\v\n" +
 	"\aVOTE_NO\x10\x00\x12\x11\n" +
 	"\rVOTE_PREPARED\x10\x01\x12\f\n" +
-	"\bVOTE_YES\x10\x02*X\n" +
+	"\bVOTE_YES\x10\x02\x12\x0f\n" +
+	"\vVOTE_BEHIND\x10\x03*j\n" +
 	"\fTallyOutcome\x12\x11\n" +
 	"\rTALLY_PENDING\x10\x00\x12\x10\n" +
 	"\fTALLY_COMMIT\x10\x01\x12\x0f\n" +
 	"\vTALLY_ABORT\x10\x02\x12\x12\n" +
-	"\x0eTALLY_PREPARED\x10\x032\xf6\x02\n" +
+	"\x0eTALLY_PREPARED\x10\x03\x12\x10\n" +
+	"\fTALLY_BEHIND\x10\x042\xf6\x02\n" +
 	"\n" +
 	"Lighthouse\x12-\n" +
 	"\aSession\x12\r.skerry.v1.Up\x1a\x0f.skerry.v1.Down(\x010\x01\x127\n" +

@@ -35,10 +35,11 @@ func newBarrier(size int) *barrier {
 	return b
 }
 
-// vote counts v and waits for the decision on its attempt. When ctx ends first,
+// vote counts v, calls counted, and waits for the decision on its attempt. When
+// ctx ends first,
 // the attempt is decided without the missing votes: nobody has committed, since
 // a commit needs them all; somebody may have to be told by the settlement.
-func (b *barrier) vote(ctx context.Context, v vote) (quorum.TallyResult, error) {
+func (b *barrier) vote(ctx context.Context, v vote, counted func()) (quorum.TallyResult, error) {
 	b.mu.Lock()
 	if b.mu.final != nil {
 		defer b.mu.Unlock()
@@ -52,6 +53,7 @@ func (b *barrier) vote(ctx context.Context, v vote) (quorum.TallyResult, error) 
 	b.decideLocked(false)
 	done := b.mu.done
 	b.mu.Unlock()
+	counted()
 	select {
 	case <-done:
 	case <-ctx.Done():
@@ -68,6 +70,14 @@ func (b *barrier) vote(ctx context.Context, v vote) (quorum.TallyResult, error) 
 		return quorum.TallyResult{}, fmt.Errorf("vote for attempt %d: the replica is at %d", v.Attempt, b.mu.attempt)
 	}
 	return b.mu.result, nil
+}
+
+// awaits says whether other ranks have voted on an attempt, and this one has
+// not.
+func (b *barrier) awaits(rank int, attempt uint64) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.mu.attempt == attempt && b.mu.votes != nil && b.mu.votes[rank] == nil
 }
 
 // openLocked makes v's attempt the current one, if it may be.

@@ -115,13 +115,14 @@ func (m *Manager) refused() {
 }
 
 // awaitQuorum waits for the request that this attempt needs. When it takes too
-// long, the attempt fails, and the request goes on.
+// long, the attempt fails, and the request goes on. An attempt that has failed
+// needs none: its siblings wait for its vote, and may have to report first.
 func (m *Manager) awaitQuorum(ctx context.Context) error {
 	timer := time.NewTimer(m.timeouts.Quorum)
 	defer timer.Stop()
 	for {
 		m.mu.Lock()
-		final, waiting := m.mu.final, m.mu.request != nil
+		final, waiting := m.mu.final, m.mu.request != nil && m.mu.attempt.err == nil
 		changed := m.mu.changed
 		m.mu.Unlock()
 		switch {

@@ -32,8 +32,11 @@ type report struct {
 
 // reply is what a report gets. Exactly one of Quorum and Unanswered is set.
 type reply struct {
-	Quorum     *quorum.Quorum
-	Void       bool // some rank lost operations of this attempt
+	Quorum *quorum.Quorum
+	// Void, with a Quorum: some rank lost operations of this attempt. With
+	// Unanswered: a sibling has voted on the attempt and waits for this rank's
+	// vote; report again after it.
+	Void       bool
 	Unanswered bool // the ask was withdrawn; the standing quorum goes on
 }
 

@@ -118,5 +118,5 @@ func (s *server) vote(ctx context.Context, v vote) (quorum.TallyResult, error) {
 	if v.Broken {
 		s.tellSiblings(v.GroupRank, v.QuorumID, "its group broke")
 	}
-	return s.votes.vote(ctx, v)
+	return s.votes.vote(ctx, v, s.voteFirst)
 }

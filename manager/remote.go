@@ -56,7 +56,7 @@ func (r *remote) report(ctx context.Context, rep report) (reply, error) {
 
 func replyFromProto(m *skerrypb.RankQuorumResponse) (reply, error) {
 	if m.GetUnanswered() {
-		return reply{Unanswered: true}, nil
+		return reply{Unanswered: true, Void: m.GetVoid()}, nil
 	}
 	q, err := wire.QuorumFromProto(m.GetQuorum())
 	if err != nil {

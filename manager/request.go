@@ -27,7 +27,8 @@ type request struct {
 // errRestarted ends a round whose wish has changed.
 var errRestarted = errors.New("wish changed")
 
-// Pauses between the rounds of a request that keeps failing.
+// Pauses between the rounds of a request that keeps failing; there is none
+// after the first.
 const (
 	firstPause = 20 * time.Millisecond
 	maxPause   = time.Second
@@ -79,10 +80,9 @@ func (m *Manager) pursue(ctx context.Context, r *request) {
 			return
 		case errors.Is(err, errFallen), errors.Is(err, errRestarted):
 			m.log.Debug().Err(err).Msg("request started over")
-			pause = 0 // the next failure pauses again
-			continue
+		default:
+			m.log.Warn().Err(err).Msg("quorum not taken up")
 		}
-		m.log.Warn().Err(err).Msg("quorum not taken up")
 		select {
 		case <-ctx.Done():
 			return
@@ -108,6 +108,9 @@ func (m *Manager) round(ctx context.Context, r *request) error {
 	got, err := m.link.report(ctx, rep)
 	if err != nil {
 		return err
+	}
+	if got.Unanswered && got.Void {
+		return m.voteFirst(ctx, r, rep.Attempt)
 	}
 	if got.Unanswered {
 		return m.unanswered(r)
@@ -175,6 +178,33 @@ func (m *Manager) unanswered(r *request) error {
 	}
 	m.mu.wanted = "" // until the lighthouse is heard again
 	return nil
+}
+
+// voteFirst fails the attempt, because a sibling has ended it, and waits until
+// this rank has voted, too.
+func (m *Manager) voteFirst(ctx context.Context, r *request, number uint64) error {
+	m.mu.Lock()
+	if m.mu.attempt.number == number && m.mu.attempt.open {
+		m.failLocked(errSibling)
+	}
+	m.mu.Unlock()
+	for {
+		m.mu.Lock()
+		over := m.mu.attempt.number != number || !m.mu.attempt.open
+		if over && !m.mu.standing {
+			r.kind = quorum.JoinFall
+		}
+		changed := m.mu.changed
+		m.mu.Unlock()
+		if over {
+			return errRestarted
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
 }
 
 // accept takes up an answer: it settles the step that was under way, and makes

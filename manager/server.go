@@ -104,6 +104,7 @@ func (s *server) report(ctx context.Context, r report) (reply, error) {
 	if r.Kind == quorum.JoinFall {
 		s.tellSiblings(r.GroupRank, r.HaveQuorumID, "it joins")
 	}
+	s.voteFirst()
 	select {
 	case res := <-p.result:
 		return res.reply, res.err
@@ -290,6 +291,20 @@ func (s *server) deliver(reports []*pendingReport, q *quorum.Quorum, err error) 
 		}
 	}
 	s.mu.changed++
+}
+
+// voteFirst replies to the ranks that report though their siblings wait for
+// their vote on the same attempt: without the vote, the siblings do not report.
+func (s *server) voteFirst() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for rank, p := range s.mu.pending {
+		if p != nil && s.votes.awaits(rank, p.report.Attempt) {
+			s.mu.pending[rank] = nil
+			p.result <- reportResult{reply: reply{Unanswered: true, Void: true}}
+			s.touchLocked()
+		}
+	}
 }
 
 // overtakenLocked replies to a report that replaced the one that was just

@@ -54,7 +54,7 @@ func TestDialGivesUp(t *testing.T) {
 	}
 	addr := free.Addr().String()
 	free.Close()
-	_, err = store.Dial(within(t), addr, store.ClientConfig{Timeout: 20 * time.Millisecond})
+	_, err = store.Dial(t.Context(), addr, store.ClientConfig{Timeout: 20 * time.Millisecond})
 	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "refused") {
 		t.Fatalf("got %v, want a timeout that says why the last try did not work", err)
 	}
@@ -85,7 +85,7 @@ func TestWaitForWorkers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	_, err := store.Dial(within(t), s.Addr(), store.ClientConfig{
+	_, err := store.Dial(t.Context(), s.Addr(), store.ClientConfig{
 		WorldSize: 9, WaitForWorkers: true, Timeout: 30 * time.Millisecond,
 	})
 	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "4 of 9 workers") {

@@ -75,7 +75,7 @@ func (l *fileLog) refresh() error {
 	}
 	r := bufio.NewReader(io.NewSectionReader(l.f, l.offset, info.Size()-l.offset))
 	if l.offset == 0 {
-		if err := l.magic(r); err != nil {
+		if err := l.magic(r); err != nil || l.offset == 0 {
 			return err
 		}
 	}

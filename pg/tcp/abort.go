@@ -63,7 +63,7 @@ type abortedError struct {
 	are  []error
 }
 
-func (e *abortedError) Error() string { return e.text }
+func (e *abortedError) Error() string   { return e.text }
 func (e *abortedError) Unwrap() []error { return e.are }
 
 func (c *cause) encode() []byte {
@@ -133,6 +133,9 @@ func (b *Backend) breakLocked(g *group, c cause, do *todo) {
 		}
 	}
 	for _, t := range g.pending {
+		if t.open && t.need == 0 { // done, but for a frame that is being written
+			continue
+		}
 		t.err = g.opError(&c, t.call.kind, t.seq)
 		if b.settledLocked(t) {
 			do.finish(t)
@@ -142,6 +145,35 @@ func (b *Backend) breakLocked(g *group, c cause, do *todo) {
 	g.queue = taskQueue{}
 	do.interrupt, do.kickAll = g, g
 	g.poke()
+}
+
+// departLocked takes the news that the peer on l has left the epoch in good
+// order. An op that needs nothing of it any more may still end well: whoever
+// leaves after a barrier or a ballot must not spoil it for those who are a
+// moment behind. Everything else breaks.
+func (b *Backend) departLocked(g *group, l *link, c cause, do *todo) {
+	t := g.active
+	if t == nil || !t.doneWith(l.rank) {
+		b.breakLocked(g, c, do)
+		return
+	}
+	if g.doom == nil {
+		g.doom, g.doomed = &c, l.rank
+	}
+}
+
+// doneWith tells whether all frames of t from and to a rank have moved.
+func (t *task) doneWith(rank int) bool {
+	if !t.open || t.err != nil {
+		return false
+	}
+	p := &t.peers[rank]
+	for phase := range p.in {
+		if !p.in[phase].finished() || !p.out[phase].finished() {
+			return false
+		}
+	}
+	return true
 }
 
 func (g *group) opError(c *cause, kind pg.Kind, seq uint64) *pg.OpError {

@@ -25,6 +25,7 @@ type Backend struct {
 
 	wg       sync.WaitGroup // every goroutine
 	closing  chan struct{}  // closed by Close
+	work     chan struct{}  // capacity 1: the worker looks for a collective to start
 	tick     chan struct{}  // capacity 1: a deadline is nearer than the clock's next look
 	configMu sync.Mutex     // one Configure at a time; held while it waits
 
@@ -79,6 +80,7 @@ func New(opt Options) *Backend {
 		optErr:  opt.Validate(),
 		origin:  time.Now(),
 		closing: make(chan struct{}),
+		work:    make(chan struct{}, 1),
 		tick:    make(chan struct{}, 1),
 	}
 	b.mu.links = make(map[*link]struct{})
@@ -165,7 +167,7 @@ func (b *Backend) Submit(op *pg.Op) *pg.Work {
 		return pg.Finished(op, err)
 	}
 	t := b.newTaskLocked(g, op)
-	w := t.work
+	w, collective := t.work, !op.Kind.PointToPoint()
 	var do todo
 	switch op.Kind {
 	case pg.KindSend:
@@ -177,10 +179,12 @@ func (b *Backend) Submit(op *pg.Op) *pg.Work {
 		op.Seq = g.seq
 		t.seq = g.seq
 		g.queue.push(t)
-		do.advance = g
 	}
 	b.mu.Unlock()
 	b.do(&do)
+	if collective { // op may be done, and its memory in use again
+		b.advance(g)
+	}
 	return w
 }
 

@@ -17,7 +17,7 @@ var errSilent = errors.New("link is silent")
 func (b *Backend) clock() {
 	timer := time.NewTimer(b.opt.BeatInterval)
 	defer timer.Stop()
-	last := time.Now()
+	due := time.Now().Add(b.opt.BeatInterval)
 	for {
 		select {
 		case <-b.closing:
@@ -26,24 +26,26 @@ func (b *Backend) clock() {
 		case <-b.tick:
 		}
 		now := time.Now()
-		// A clock that comes this late did not run, and neither did the
-		// readers: what it would take for silence is its own sleep.
-		asleep := now.Sub(last) > b.opt.BeatInterval+b.opt.BeatTimeout/2
-		last = now
-		timer.Reset(time.Until(b.look(now, asleep)))
+		// While the clock did not run, neither did the readers: what it would
+		// take for a peer's silence is its own sleep.
+		due = b.look(now, now.Sub(due))
+		timer.Reset(time.Until(due))
 	}
 }
 
-// look does what is due, and says when to look again.
-func (b *Backend) look(now time.Time, asleep bool) time.Time {
+// lateness that is ordinary.
+const clockSlack = 5 * time.Millisecond
+
+// look does what is due, and says when to look again. It came late by that much.
+func (b *Backend) look(now time.Time, late time.Duration) time.Time {
 	var do todo
 	var kicks, silent []*link
 	next := now.Add(b.opt.BeatInterval)
 	coarse := b.now()
 	b.mu.Lock()
 	for l := range b.mu.links {
-		if asleep {
-			l.received.Store(coarse)
+		if late > clockSlack {
+			l.received.Store(min(coarse, l.received.Load()+int64(late)))
 		}
 		if l.hello == nil && !l.dialed && now.Sub(l.born) > helloPatience {
 			do.close = append(do.close, l)

@@ -212,6 +212,7 @@ func (b *Backend) listen(g *group) error {
 	b.mu.listener = ln
 	b.wg.Go(func() { b.acceptLoop(ln) })
 	b.wg.Go(b.clock)
+	b.wg.Go(b.worker)
 	return nil
 }
 

@@ -36,7 +36,7 @@
 // All integers are little-endian. A header of 96 bytes, then at most 256 KiB
 // (MaxPayload) of payload:
 //
-//	 0  u16 magic        2  u8 version     3  u8 type (hello data abort beat credit)
+//	 0  u16 magic        2  u8 version     3  u8 type (hello data abort beat credit take)
 //	 4  u32 length of the payload
 //	 8  u64 cluster hash 16 i64 quorum id  24 i64 round   32 u64 seq
 //	40  u64 offset       48 u64 total      56 u64 count   64 i64 tag
@@ -75,9 +75,10 @@
 // point-to-point: bytes that the receiver holds but could not place yet (op not
 // posted, piece not folded). Credit frames give it back. So readers never
 // stop: an abort or a beat is never stuck behind data, and what a peer can make
-// us hold is bounded. Point-to-point messages of one edge are sent in order:
-// more than a window of messages that the receiver does not take holds up
-// those behind them.
+// us hold is bounded. Of a point-to-point message longer than one frame only the
+// first goes at once, the rest once a receive has taken it (a take frame): a
+// message that nobody wants yet holds up no other, until first frames alone
+// fill the window.
 //
 // # Abort
 //
@@ -100,12 +101,13 @@
 //
 //	accept   one; owns the listener; ended by Close
 //	clock    one; beats, silence, deadlines; ended by Close
+//	worker   one; starts collectives that had to wait for another; ended by Close
 //	reader   per link; owns the receive buffer; ended by the socket's end
 //	writer   per link; sends what could not go out at once; ended by the socket's end
 //	dialer   per missing edge, within Configure, which waits for it
 //	sweeper  at most one; deletes an old prefix after Configure; ended by Close
 //
 // There is no goroutine per op: an op advances on the goroutine that brings it
-// forward (its caller, a reader, a writer). One mutex guards all state; no system
+// forward (its caller, the worker, a reader, a writer). One mutex guards all state; no system
 // call but setting a socket deadline is made while it is held.
 package tcp

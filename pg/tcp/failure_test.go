@@ -6,6 +6,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -470,4 +471,59 @@ func TestStrangers(t *testing.T) {
 		w.reduceOK(w.everybody(), 100)
 	}
 	eventually(t, "they are gone", func() bool { return w.backends[1].Stats().Links == 1 })
+}
+
+// TestLeaveAfterBarrier: whoever leaves, or moves on, right after a barrier or
+// a ballot does not spoil it for those who are a moment behind.
+func TestLeaveAfterBarrier(t *testing.T) {
+	t.Parallel()
+	const world = 4
+	w := newWorld(t, world, Options{})
+	for q := int64(1); q <= 20; q++ {
+		w.configure(q)
+		var wg sync.WaitGroup
+		for r, b := range w.backends {
+			wg.Go(func() {
+				kind := pg.KindBarrier
+				if q%2 == 0 {
+					kind = pg.KindBallot
+				}
+				if err := wait(t, b.Submit(&pg.Op{Kind: kind})); err != nil {
+					t.Errorf("quorum %d rank %d: %v", q, r, err)
+				}
+				if q == 20 {
+					b.Close()
+					return
+				}
+				b.Abort(pg.Epoch{}, nil) // another epoch
+			})
+		}
+		wg.Wait()
+	}
+}
+
+// TestMoveOn: a rank that configures the next quorum at once after a ballot
+// leaves the ballot whole.
+func TestMoveOn(t *testing.T) {
+	t.Parallel()
+	const world = 3
+	w := newWorld(t, world, Options{})
+	var wg sync.WaitGroup
+	for r, b := range w.backends {
+		wg.Go(func() {
+			for q := int64(1); q <= 30; q++ {
+				if err := b.Configure(context.Background(), w.config(q, w.everybody(), r)); err != nil {
+					t.Errorf("quorum %d rank %d: %v", q, r, err)
+					return
+				}
+				op := &pg.Op{Kind: pg.KindBallot, Ballot: []byte{byte(q)}}
+				if err := wait(t, b.Submit(op)); err != nil {
+					t.Errorf("quorum %d rank %d: %v", q, r, err)
+					return
+				}
+			}
+			// Stay until all are through: a Close breaks who still configures.
+		})
+	}
+	wg.Wait()
 }

@@ -8,7 +8,7 @@ import (
 
 // FrameInfo describes a frame that is about to be sent.
 type FrameInfo struct {
-	Type      string // "hello", "data", "abort", "beat" or "credit"
+	Type      string // "hello", "data", "abort", "beat", "credit" or "take"
 	From, To  int    // ranks; -1 before the link has one
 	Peer      string // replica id of the receiver
 	Kind      pg.Kind

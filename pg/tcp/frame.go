@@ -42,11 +42,12 @@ const (
 	frameAbort
 	frameBeat
 	frameCredit
+	frameTake
 	frameTypeEnd
 )
 
 var frameTypeNames = [frameTypeEnd]string{
-	"invalid", "hello", "data", "abort", "beat", "credit",
+	"invalid", "hello", "data", "abort", "beat", "credit", "take",
 }
 
 func (t frameType) String() string {
@@ -166,7 +167,7 @@ func (h *header) check() error {
 	case frameData:
 		limit = MaxPayload
 	case frameHello, frameAbort:
-	case frameBeat, frameCredit:
+	case frameBeat, frameCredit, frameTake:
 		limit = 0
 	default:
 		return fmt.Errorf("%w: frame type %d, want 1 to %d", ErrCorrupt, h.typ, frameTypeEnd-1)

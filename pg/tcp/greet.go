@@ -36,7 +36,7 @@ func (b *Backend) takeHelloLocked(l *link, h *hello, do *todo) error {
 	}
 	if l.proven {
 		if g != nil && l.group == g && g.peers[l.rank] == l && later(h, g) {
-			b.breakLocked(g, cause{
+			b.departLocked(g, l, cause{
 				code: abortMoved, peer: -1,
 				err: fmt.Errorf("%s moved on to %v", l.peerName(), h.epoch()),
 			}, do)
@@ -156,6 +156,10 @@ func (l *link) readAbort(h *header, p []byte) error {
 	if c.peer < 0 || c.code == abortRefused { // no other culprit than who says so
 		c.peer, c.peerID = l.rank, l.key.replicaID
 	}
-	b.breakLocked(g, c, &do)
+	if c.code == abortClosed || c.code == abortMoved {
+		b.departLocked(g, l, c, &do)
+	} else {
+		b.breakLocked(g, c, &do)
+	}
 	return nil
 }

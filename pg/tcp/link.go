@@ -73,9 +73,8 @@ type link struct {
 	flow      [classes]flow
 	turn      int // class whose turn it is
 	early     earlyQueue
-	messages  taskQueue // point-to-point sends
-	message   *message  // the one being received
-	unclaimed []*message
+	sends     []*task    // point-to-point, in order of Submit
+	incoming  []*message // point-to-point
 }
 
 // control is a frame that is not data, ready to be sent.
@@ -132,14 +131,10 @@ func (l *link) dropEarlyLocked() {
 	for !l.early.empty() {
 		l.b.pool.put(l.early.pop().buf)
 	}
-	for _, m := range l.unclaimed {
+	for _, m := range l.incoming {
 		m.drop(&l.b.pool)
 	}
-	if m := l.message; m != nil {
-		m.drop(&l.b.pool)
-	}
-	l.unclaimed, l.message = nil, nil
-	l.messages = taskQueue{}
+	l.incoming, l.sends = nil, nil
 }
 
 // sayHelloLocked queues this side's Hello for the link's group.
@@ -198,7 +193,7 @@ func (b *Backend) lostLocked(l *link, err error, do *todo) {
 	}
 	do.close = append(do.close, l)
 	g := b.mu.group
-	if g == nil || l.group != g || g.peers[l.rank] != l {
+	if g == nil || l.group != g || g.peers[l.rank] != l || g.doom != nil && g.doomed == l.rank {
 		return
 	}
 	switch {
@@ -265,9 +260,16 @@ func (l *link) info(h *header) FrameInfo {
 func (l *link) oweLocked(class, n int, do *todo) {
 	f := &l.flow[class]
 	f.owed += n
-	if f.owed >= l.b.opt.WindowBytes/creditShare && !l.busy {
+	if f.due(l.b.opt.WindowBytes) && !l.busy {
 		do.wake(l)
 	}
+}
+
+// due tells whether credit is to be given back now: when it has become much, or
+// when the peer has little left.
+func (f *flow) due(window int) bool {
+	few := window / creditShare
+	return f.owed >= few || f.owed > 0 && window-f.held < few
 }
 
 // creditShare is which part of the window is given back at once: often enough
@@ -281,7 +283,7 @@ func (l *link) creditLocked() (header, bool) {
 	}
 	for class := range l.flow {
 		f := &l.flow[class]
-		if f.owed < l.b.opt.WindowBytes/creditShare {
+		if !f.due(l.b.opt.WindowBytes) {
 			continue
 		}
 		h := header{typ: frameCredit, epoch: l.group.key, phase: uint8(class), total: uint64(f.owed), call: call{root: -1}}

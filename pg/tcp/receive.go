@@ -1,7 +1,6 @@
 package tcp
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -65,6 +64,9 @@ func (l *link) readFrame() error {
 		return nil
 	case frameCredit:
 		l.credited(&h)
+		return nil
+	case frameTake:
+		l.taken(&h)
 		return nil
 	}
 	n := int(h.length)
@@ -209,117 +211,6 @@ func (l *link) letGo(s *slot, err error) {
 	l.b.do(&do)
 }
 
-// place finds where the payload of h goes. An empty slot means nowhere.
-func (l *link) place(h *header) slot {
-	b := l.b
-	var do todo
-	b.mu.Lock()
-	s, err := l.placeLocked(h, &do)
-	if err != nil {
-		b.breakLocked(l.group, l.mismatchCause(h, err), &do)
-	}
-	b.mu.Unlock()
-	b.do(&do)
-	return s
-}
-
-// errWindow is a peer that sends more than we allowed it to.
-var errWindow = errors.New("sent more than its window")
-
-func (l *link) placeLocked(h *header, do *todo) (slot, error) {
-	g, ok := l.currentLocked(h.epoch)
-	if !ok {
-		l.b.stale()
-		return slot{}, nil
-	}
-	f := &l.flow[classOf(h.call.kind)]
-	f.held += int(h.length) + headerBytes
-	if f.held > l.b.opt.WindowBytes {
-		return slot{}, fmt.Errorf("%w: %w: %d bytes, window %d", ErrCorrupt, errWindow, f.held, l.b.opt.WindowBytes)
-	}
-	if h.call.kind == pg.KindSend {
-		return l.placeMessageLocked(g, h, do)
-	}
-	t := g.active
-	if t != nil && t.open && t.seq == h.seq {
-		return l.placeInLocked(t, h, nil, do)
-	}
-	if past := h.seq <= g.startedLocked(); past {
-		l.oweLocked(classCollective, int(h.length)+headerBytes, do)
-		if h.total == 0 {
-			return slot{}, nil // an announcement; the op is over here
-		}
-		return slot{}, fmt.Errorf("%w: frame of %v, which is complete here", pg.ErrMismatch, h.call)
-	}
-	x := l.b.pool.get(int(h.length))
-	return slot{group: g, dst: x.b, buf: x, cell: -1, early: true}, nil
-}
-
-// startedLocked is the seq of the last collective whose frames can be placed
-// or are over.
-func (g *group) startedLocked() uint64 {
-	if t := g.active; t != nil && t.open {
-		return t.seq
-	}
-	if t := g.active; t != nil {
-		return t.seq - 1
-	}
-	if t := g.queue.peek(); t != nil {
-		return t.seq - 1
-	}
-	return g.seq
-}
-
-// placeInLocked finds the place of a frame of the op under way. have is its
-// payload, if that is there already.
-func (l *link) placeInLocked(t *task, h *header, have *buf, do *todo) (slot, error) {
-	want := t.call
-	want.small = false
-	if h.call != want {
-		return slot{}, fmt.Errorf("%w: seq %d: %s called %v, rank %d called %v",
-			pg.ErrMismatch, t.seq, l.peerName(), h.call, t.group.rank, t.call)
-	}
-	st := &t.peers[l.rank].in[h.phase]
-	cost := int(h.length) + headerBytes
-	if !st.used {
-		l.oweLocked(classCollective, cost, do)
-		if h.total > 0 {
-			return slot{}, fmt.Errorf("%w: seq %d: %s sent %d bytes of %v, rank %d wants none",
-				pg.ErrMismatch, t.seq, l.peerName(), h.total, h.call, t.group.rank)
-		}
-		return slot{}, nil // an announcement
-	}
-	n := st.size()
-	if st.anySize {
-		n = min(int(h.length), maxBallotFrame)
-	}
-	if st.finished() || h.offset != uint64(st.done) || int(h.length) != n ||
-		h.total != uint64(st.total) && !st.anySize {
-		return slot{}, fmt.Errorf("%w: seq %d: %s sent bytes %d to %d of %d of %v, rank %d wants %d to %d of %d",
-			pg.ErrMismatch, t.seq, l.peerName(), h.offset, h.offset+uint64(h.length), h.total, h.call,
-			t.group.rank, st.done, st.done+n, st.total)
-	}
-	t.touch++
-	s := slot{task: t, group: t.group, cell: -1, crc: t.slotOf(st)}
-	if st.scratch {
-		s.cell = st.piece
-		s.buf = have
-		if have == nil {
-			s.buf = l.b.pool.get(n)
-		}
-		s.dst = s.buf.b
-		if st.anySize {
-			st.piece++
-		} else {
-			st.take()
-		}
-		return s, nil
-	}
-	s.dst = st.take()
-	l.oweLocked(classCollective, cost, do)
-	return s, nil
-}
-
 // arrived is called when the payload of h is in its slot and checked.
 func (l *link) arrived(h *header, s *slot) {
 	b := l.b
@@ -338,7 +229,7 @@ func (l *link) arrived(h *header, s *slot) {
 		}
 	case s.message != nil:
 		b.mu.Lock()
-		l.messageLocked(h, s, &do)
+		l.settleMessageLocked(h, s, &do)
 		b.mu.Unlock()
 		b.do(&do)
 	case s.task != nil:
@@ -410,17 +301,4 @@ func (l *link) credited(h *header) {
 	}
 	b.mu.Unlock()
 	b.kick(l)
-}
-
-// mismatchCause is the cause for a frame that does not fit.
-func (l *link) mismatchCause(h *header, err error) cause {
-	c := cause{
-		code: abortMismatch, peer: l.rank, peerID: l.key.replicaID,
-		kind: h.call.kind, seq: h.seq, err: err,
-	}
-	if errors.Is(err, ErrCorrupt) {
-		c.code = abortCorrupt
-		c.err = fmt.Errorf("%w: %w", pg.ErrPeerLost, err)
-	}
-	return c
 }

@@ -98,7 +98,7 @@ func (b *Backend) settledLocked(t *task) bool {
 	}
 	t.done = true
 	g := t.group
-	if t.err == nil {
+	if g.phase != groupBroken { // else nothing is pending any more
 		last := len(g.pending) - 1
 		g.pending[t.pending] = g.pending[last]
 		g.pending[t.pending].pending = t.pending
@@ -119,8 +119,12 @@ func (b *Backend) untouchLocked(t *task, do *todo) {
 		return
 	}
 	do.finish(t)
-	if !t.call.kind.PointToPoint() {
-		do.advance = t.group
+	g := t.group
+	if g.active == nil && g.doom != nil {
+		b.breakLocked(g, *g.doom, do)
+	}
+	if g.queue.peek() != nil {
+		do.advance = g
 	}
 }
 

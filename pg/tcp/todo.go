@@ -1,7 +1,5 @@
 package tcp
 
-import "github.com/skerry-ft/skerry/pg"
-
 // todo is what a state change leaves to be done once the mutex is released:
 // whatever makes a system call, runs a caller's function, or takes the mutex
 // again. The zero value is nothing.
@@ -11,7 +9,7 @@ type todo struct {
 	kick      *link   // so may this one
 	done      *task   // complete this op
 	more      []*task // and these
-	advance   *group  // start the next collective
+	advance   *group  // the worker may start the next collective
 	close     []*link // close these sockets now
 	leave     []*link // and these once what is queued has gone out
 }
@@ -61,7 +59,10 @@ func (b *Backend) do(d *todo) {
 		}
 	}
 	if d.advance != nil {
-		b.advance(d.advance)
+		select {
+		case b.work <- struct{}{}:
+		default: // it will look anyway
+		}
 	}
 }
 
@@ -118,53 +119,4 @@ func (b *Backend) drain() {
 	done := b.mu.drained
 	b.mu.Unlock()
 	<-done
-}
-
-// group is one configuration: an epoch, its members and its ops. Guarded by
-// Backend.mu, but for the fields that never change.
-type group struct {
-	cfg     pg.Config
-	epoch   pg.Epoch
-	key     epochKey
-	rank    int
-	world   int
-	members [32]byte
-	ranks   map[string]int // replica id to rank
-	wake    chan struct{}  // capacity 1: Configure looks again
-	broken  chan struct{}  // closed when it is
-
-	phase    groupPhase
-	err      error   // the first cause, once broken
-	peers    []*link // by rank; fixed once ready
-	missing  int     // peers whose Hello is not checked
-	attached bool    // published, and edges taken over
-	refusal  error   // the last Hello that was refused
-	dialing  []bool
-	tries    []int // dials by rank
-
-	round   int64
-	seq     uint64
-	active  *task // the collective under way
-	queue   taskQueue
-	pending []*task // every op that is not done
-	recvs   []*task // receives without a message, in order of Submit
-	sendSeq map[p2pKey]uint64
-	recvSeq map[p2pKey]uint64
-	digest  digest
-}
-
-type groupPhase uint8
-
-const (
-	groupConfiguring groupPhase = iota
-	groupReady
-	groupBroken
-)
-
-// poke makes Configure look again.
-func (g *group) poke() {
-	select {
-	case g.wake <- struct{}{}:
-	default: // it will look anyway
-	}
 }

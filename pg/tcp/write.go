@@ -134,7 +134,6 @@ func (l *link) next() bool {
 func (l *link) finishLocked(do *todo) {
 	o := &l.out
 	if t := o.task; t != nil {
-		t.need--
 		l.b.untouchLocked(t, do)
 	}
 	l.b.pool.put(o.copied)
@@ -189,7 +188,7 @@ func (l *link) takeDataLocked() bool {
 		if class == classCollective {
 			t = g.active
 		} else {
-			t = l.messages.peek()
+			t = l.sendableLocked()
 		}
 		if t == nil || !t.open {
 			continue
@@ -218,10 +217,13 @@ func (l *link) frameLocked(t *task, s *stream, class int) {
 		typ: frameData, phase: s.phase, length: uint32(len(o.payload)), epoch: t.group.key,
 		seq: t.seq, offset: uint64(offset), total: uint64(s.total), tag: t.tag, call: t.call,
 	}
+	// The piece counts as gone: what is begun is finished, even if the group
+	// breaks, unless the socket fails.
 	o.task, o.stream = t, s
 	t.touch++
+	t.need--
 	if class == classMessage && s.finished() {
-		l.messages.pop()
+		l.sentLocked(t)
 	}
 }
 
@@ -305,7 +307,7 @@ func (l *link) resume() error {
 	b, o := l.b, &l.out
 	b.mu.Lock()
 	leaving, by := l.leaving, l.leaveBy
-	failed := o.task != nil && o.task.err != nil
+	failed := o.orphanedLocked()
 	b.mu.Unlock()
 	if leaving {
 		if !time.Now().Before(by) {
@@ -320,13 +322,18 @@ func (l *link) resume() error {
 		// The interrupt may have come between our look and the clearing; look
 		// again, now that a later one would be seen.
 		b.mu.Lock()
-		failed = o.task != nil && o.task.err != nil
+		failed = o.orphanedLocked()
 		b.mu.Unlock()
 	}
 	if failed {
 		l.detach()
 	}
 	return nil
+}
+
+// orphanedLocked tells whether the frame's op is not to be kept waiting for it.
+func (o *frameOut) orphanedLocked() bool {
+	return o.task != nil && o.task.group.phase == groupBroken
 }
 
 // detach copies what is left of the payload and lets go of the op.
@@ -352,7 +359,7 @@ func (l *link) abandon(err error) {
 	b.mu.Lock()
 	if t := o.task; t != nil {
 		o.task = nil
-		// Broken first, so that the op does not look complete.
+		t.need++ // it has not gone; broken first, so that the op fails
 		b.lostLocked(l, err, &do)
 		b.untouchLocked(t, &do)
 	}

@@ -1,0 +1,55 @@
+package tcp
+
+import "github.com/skerry-ft/skerry/pg"
+
+// group is one configuration: an epoch, its members and its ops. Guarded by
+// Backend.mu, but for the fields that never change.
+type group struct {
+	cfg     pg.Config
+	epoch   pg.Epoch
+	key     epochKey
+	rank    int
+	world   int
+	members [32]byte
+	ranks   map[string]int // replica id to rank
+	wake    chan struct{}  // capacity 1: Configure looks again
+	broken  chan struct{}  // closed when it is
+
+	phase    groupPhase
+	err      error   // the first cause, once broken
+	peers    []*link // by rank; fixed once ready
+	missing  int     // peers whose Hello is not checked
+	attached bool    // published, and edges taken over
+	refusal  error   // the last Hello that was refused
+	dialing  []bool
+	tries    []int // dials by rank
+
+	round   int64
+	seq     uint64
+	active  *task // the collective under way
+	queue   taskQueue
+	pending []*task // every op that is not done
+	recvs   []*task // receives without a message, in order of Submit
+	sendSeq map[p2pKey]uint64
+	recvSeq map[p2pKey]uint64
+	digest  digest
+
+	doom   *cause // breaks the group once the active op is done: a peer has left
+	doomed int    // its rank
+}
+
+type groupPhase uint8
+
+const (
+	groupConfiguring groupPhase = iota
+	groupReady
+	groupBroken
+)
+
+// poke makes Configure look again.
+func (g *group) poke() {
+	select {
+	case g.wake <- struct{}{}:
+	default: // it will look anyway
+	}
+}

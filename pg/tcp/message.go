@@ -1,0 +1,240 @@
+package tcp
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/skerry-ft/skerry/pg"
+)
+
+// Point-to-point. A message goes out in frames like any stream, under a number
+// of its own per (peer, tag). Its first piece goes at once; the rest of a longer
+// message waits until the receiver says, with a take frame, that a receive has
+// taken it. So a message that nobody wants yet holds up no other one, unless
+// first pieces alone fill the window.
+
+// maxTags bounds how many tags, of all peers, one epoch may see.
+const maxTags = 1 << 20
+
+// p2pKey numbers the messages between two ranks under one tag.
+type p2pKey struct {
+	peer int
+	tag  int64
+}
+
+// message is one that is being received, or that nobody has taken.
+type message struct {
+	tag    int64
+	seq    uint64
+	call   call
+	total  int
+	got    int    // bytes that are here or on their way
+	landed int    // bytes that are here
+	task   *task  // the receive that took it, or nil
+	frames []*buf // what came before it was taken
+}
+
+func (m *message) drop(pool *bufPool) {
+	for _, x := range m.frames {
+		pool.put(x)
+	}
+	m.frames = nil
+}
+
+// sendLocked starts a send.
+func (b *Backend) sendLocked(t *task, do *todo) {
+	g, op := t.group, t.op
+	l := g.peers[op.Peer]
+	key := p2pKey{op.Peer, int64(op.Tag)}
+	g.sendSeq[key]++
+	op.Seq, t.seq, t.tag = g.sendSeq[key], g.sendSeq[key], key.tag
+	t.in = views(t.in, op.In)
+	t.peers = resize(t.peers, g.world)
+	s := whole(t.in, 0)
+	s.limit = 1
+	t.peers[op.Peer].out[0] = s
+	t.need, t.open = s.pieces, true
+	l.sends = append(l.sends, t)
+	do.wake(l)
+}
+
+// recvLocked posts a receive: the first message that is there and fits is
+// taken, else it waits.
+func (b *Backend) recvLocked(t *task, do *todo) {
+	g, op := t.group, t.op
+	t.tag = int64(op.Tag)
+	t.out = views(t.out, op.Out)
+	t.need, t.open = 1, true
+	for r, l := range g.peers {
+		if l == nil || op.Peer != pg.AnySource && op.Peer != r {
+			continue
+		}
+		i := slices.IndexFunc(l.incoming, func(m *message) bool { return m.task == nil && m.tag == t.tag })
+		if i >= 0 {
+			l.claimLocked(l.incoming[i], t, do)
+			return
+		}
+	}
+	g.recvs = append(g.recvs, t)
+}
+
+// claimLocked gives an unclaimed message to t, with what has come of it.
+func (l *link) claimLocked(m *message, t *task, do *todo) {
+	b := l.b
+	if err := l.giveLocked(m, t, do); err != nil {
+		b.breakLocked(t.group, l.mismatchCause(&header{call: m.call, seq: m.seq}, err), do)
+		return
+	}
+	// Copied under the lock: one piece, as a rule, since the rest waits for us.
+	at := 0
+	for _, x := range m.frames {
+		at += copy(t.out[0][at:], x.b)
+		l.oweLocked(classMessage, len(x.b)+headerBytes, do)
+	}
+	m.drop(&b.pool)
+	t.touch++
+	l.landedLocked(m, at, do)
+	b.untouchLocked(t, do)
+}
+
+// giveLocked makes t the receive of m, and asks for the rest of it.
+func (l *link) giveLocked(m *message, t *task, do *todo) error {
+	t.op.Source, t.op.Seq, t.seq = l.rank, m.seq, m.seq
+	if m.total != len(t.out[0]) || m.call.dtype != t.call.dtype || m.call.round != t.call.round {
+		return fmt.Errorf("%w: %s sent %d bytes of %v under tag %d in round %d, rank %d receives %d of %v in round %d",
+			pg.ErrMismatch, l.peerName(), m.total, m.call.dtype, m.tag, m.call.round,
+			t.group.rank, len(t.out[0]), t.call.dtype, t.call.round)
+	}
+	m.task = t
+	if m.total > MaxPayload {
+		l.control = append(l.control, control{head: header{
+			typ: frameTake, epoch: t.group.key, seq: m.seq, tag: m.tag, call: call{root: -1},
+		}})
+		do.wake(l)
+	}
+	return nil
+}
+
+// taken lets the rest of a message go.
+func (l *link) taken(h *header) {
+	b := l.b
+	b.mu.Lock()
+	if _, ok := l.currentLocked(h.epoch); ok {
+		for _, t := range l.sends {
+			if t.tag == h.tag && t.seq == h.seq {
+				s := &t.peers[l.rank].out[0]
+				s.limit = s.pieces
+			}
+		}
+	}
+	b.mu.Unlock()
+	b.kick(l)
+}
+
+// sendableLocked is the first send that has a piece ready to go.
+func (l *link) sendableLocked() *task {
+	for _, t := range l.sends {
+		if t.peers[l.rank].out[0].ready() {
+			return t
+		}
+	}
+	return nil
+}
+
+// sentLocked forgets a send whose last piece was taken.
+func (l *link) sentLocked(t *task) {
+	if i := slices.Index(l.sends, t); i >= 0 {
+		l.sends = slices.Delete(l.sends, i, i+1)
+	}
+}
+
+// placeMessageLocked finds the place of a point-to-point frame.
+func (l *link) placeMessageLocked(g *group, h *header, do *todo) (slot, error) {
+	m, err := l.messageLocked(g, h, do)
+	if err != nil {
+		return slot{}, err
+	}
+	if h.total != uint64(m.total) || h.offset != uint64(m.got) {
+		return slot{}, fmt.Errorf("%w: byte %d of %d of message %d under tag %d, want %d of %d",
+			ErrCorrupt, h.offset, h.total, h.seq, h.tag, m.got, m.total)
+	}
+	lo := m.got
+	m.got += int(h.length)
+	if t := m.task; t != nil {
+		t.touch++
+		l.oweLocked(classMessage, int(h.length)+headerBytes, do)
+		return slot{task: t, group: g, dst: t.out[0][lo:m.got], cell: -1, message: m}, nil
+	}
+	x := l.b.pool.get(int(h.length))
+	return slot{group: g, dst: x.b, buf: x, cell: -1, message: m}, nil
+}
+
+// messageLocked is the message that h belongs to. A new one goes to the first
+// receive that waits for it.
+func (l *link) messageLocked(g *group, h *header, do *todo) (*message, error) {
+	for _, m := range l.incoming {
+		if m.tag == h.tag && m.seq == h.seq {
+			return m, nil
+		}
+	}
+	key := p2pKey{l.rank, h.tag}
+	last, known := g.recvSeq[key]
+	if !known && len(g.recvSeq) >= maxTags {
+		return nil, fmt.Errorf("%w: tag %d is one more than %d in one epoch", ErrCorrupt, h.tag, maxTags)
+	}
+	if h.offset != 0 || h.seq != last+1 {
+		return nil, fmt.Errorf("%w: byte %d of message %d under tag %d, want message %d from 0",
+			ErrCorrupt, h.offset, h.seq, h.tag, last+1)
+	}
+	g.recvSeq[key] = h.seq
+	m := &message{tag: h.tag, seq: h.seq, call: h.call, total: int(h.total)}
+	l.incoming = append(l.incoming, m)
+	for i, t := range g.recvs {
+		if t.tag == m.tag && (t.op.Peer == pg.AnySource || t.op.Peer == l.rank) {
+			g.recvs = slices.Delete(g.recvs, i, i+1)
+			return m, l.giveLocked(m, t, do)
+		}
+	}
+	return m, nil
+}
+
+// settleMessageLocked accounts for a frame of a message that is in its slot.
+func (l *link) settleMessageLocked(h *header, s *slot, do *todo) {
+	b, m := l.b, s.message
+	if s.task != nil { // straight into the tensor
+		l.landedLocked(m, int(h.length), do)
+		b.untouchLocked(s.task, do)
+		return
+	}
+	g, ok := l.currentLocked(h.epoch)
+	if !ok || g != s.group {
+		b.stale()
+		b.pool.put(s.buf)
+		return
+	}
+	t := m.task
+	if t == nil {
+		m.frames = append(m.frames, s.buf)
+		return
+	}
+	// The receive came while the frame was on its way.
+	copy(t.out[0][h.offset:], s.buf.b)
+	l.oweLocked(classMessage, len(s.buf.b)+headerBytes, do)
+	b.pool.put(s.buf)
+	t.touch++
+	l.landedLocked(m, int(h.length), do)
+	b.untouchLocked(t, do)
+}
+
+// landedLocked notes that n bytes of a message that was taken are in its
+// tensor. The caller holds a touch of the receive.
+func (l *link) landedLocked(m *message, n int, do *todo) {
+	m.landed += n
+	if m.landed < m.total || m.got < m.total {
+		return
+	}
+	if i := slices.Index(l.incoming, m); i >= 0 {
+		l.incoming = slices.Delete(l.incoming, i, i+1)
+		m.task.need--
+	}
+}

@@ -359,8 +359,10 @@ func (l *link) abandon(err error) {
 	b.mu.Lock()
 	if t := o.task; t != nil {
 		o.task = nil
-		t.need++ // it has not gone; broken first, so that the op fails
-		b.lostLocked(l, err, &do)
+		if g := t.group; g.phase != groupBroken && !(g.doom != nil && g.doomed == l.rank) {
+			t.need++ // it has not gone; broken first, so that the op fails
+			b.lostLocked(l, err, &do)
+		}
 		b.untouchLocked(t, &do)
 	}
 	b.lostLocked(l, err, &do)

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// Bounds of the demo's flags.
+const (
+	maxDemoReplicas = 64
+	maxDemoSteps    = 1_000_000
+	maxDemoStepTime = time.Minute
+)
+
+// demoConfig is the demo's flags.
+type demoConfig struct {
+	Replicas    int
+	Steps       int64
+	KillEvery   int64
+	StepTime    time.Duration
+	Seed        uint64
+	Lighthouses int
+	MinReplicas int
+	Listen      string
+	Backend     string
+	LogDir      string
+	JSON        bool
+
+	// SkipAllReduce is the replica that applies its own gradients, -1: none.
+	SkipAllReduce int
+}
+
+func newDemoCommand() *cobra.Command {
+	var c demoConfig
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "Train a model on real data while replicas are being killed",
+		Long: `Start a lighthouse and replicas, each a process of its own, that train a small
+neural network on handwritten digits; kill one of them with SIGKILL every so many
+steps, start it again at once, and compare all parameters at the end.
+
+Exit status 0 means: all steps were made, and every replica has the same
+parameters, bit for bit.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := c.validate(); err != nil {
+				return err
+			}
+			return runDemo(cmd.Context(), c, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	f := cmd.Flags()
+	f.IntVar(&c.Replicas, "replicas", 4, "number of replicas")
+	f.Int64Var(&c.Steps, "steps", 600, "steps to train")
+	f.Int64Var(&c.KillEvery, "kill-every", 100, "kill a replica every so many steps; 0: never")
+	f.DurationVar(&c.StepTime, "step-time", 50*time.Millisecond, "how long a step takes at least, as if the model were larger")
+	f.Uint64Var(&c.Seed, "seed", 1, "of data, model and the choice of victims")
+	f.IntVar(&c.Lighthouses, "lighthouses", 1, "number of lighthouse servers; only 1 works so far")
+	f.IntVar(&c.MinReplicas, "min-replicas", 1, "fewest replicas that may train")
+	f.StringVar(&c.Listen, "listen", "127.0.0.1:0", "address of the lighthouse and its dashboard; port 0 takes a free one")
+	f.StringVar(&c.Backend, "backend", "tcp", "process group backend; only tcp works so far")
+	f.StringVar(&c.LogDir, "log-dir", "", "existing folder for every process's log; empty: none")
+	f.BoolVar(&c.JSON, "json", false, "print nothing but one JSON object at the end on standard output, progress on standard error")
+	f.IntVar(&c.SkipAllReduce, "skip-allreduce-replica", -1, "replica that applies its own gradients instead of the average, to see parity fail; -1: none")
+	return cmd
+}
+
+// validate returns all problems, each in one line that names value and bound.
+func (c demoConfig) validate() error {
+	var errs []error
+	want := func(ok bool, flag string, value any, bound string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf("--%s = %v, want %s", flag, value, fmt.Sprintf(bound, args...)))
+		}
+	}
+	want(c.Replicas >= 1 && c.Replicas <= maxDemoReplicas, "replicas", c.Replicas, "1 to %d", maxDemoReplicas)
+	want(c.Steps >= 1 && c.Steps <= maxDemoSteps, "steps", c.Steps, "1 to %d", maxDemoSteps)
+	want(c.KillEvery >= 0, "kill-every", c.KillEvery, "0 or more")
+	want(c.KillEvery == 0 || c.Replicas != 1, "kill-every", c.KillEvery, "0 with --replicas 1: nobody would be left")
+	want(c.StepTime >= 0 && c.StepTime <= maxDemoStepTime, "step-time", c.StepTime, "0 to %v", maxDemoStepTime)
+	want(c.Lighthouses == 1, "lighthouses", c.Lighthouses, "1: more than one is not supported yet")
+	want(c.MinReplicas >= 1 && c.MinReplicas <= max(c.Replicas, 1), "min-replicas", c.MinReplicas, "1 to --replicas = %d", c.Replicas)
+	want(c.Backend == "tcp", "backend", c.Backend, "tcp: no other is supported yet")
+	want(c.SkipAllReduce >= -1 && c.SkipAllReduce < c.Replicas, "skip-allreduce-replica", c.SkipAllReduce, "-1 to %d", c.Replicas-1)
+	_, _, err := net.SplitHostPort(c.Listen)
+	want(err == nil, "listen", c.Listen, "host:port")
+	return oneLine(errors.Join(errs...))
+}
+
+// oneLine puts joined errors on one line.
+func oneLine(err error) error {
+	if err == nil {
+		return nil
+	}
+	return errors.New(strings.ReplaceAll(err.Error(), "\n", "; "))
+}

@@ -1,0 +1,217 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+)
+
+// ledger keeps what the report is made of. It is owned by the demo's goroutine.
+type ledger struct {
+	members   map[int64][]string // of each quorum
+	commits   map[int64]int64    // step → when the first replica committed it
+	discarded map[[2]int64]bool  // step and quorum of attempts thrown away
+	outages   []*outage          // one per kill
+	heals     int                // of states beyond step 0
+	healMs    []float64
+	quorum    int64 // the newest
+	firstNs   int64 // the first quorum
+	lastStep  int64
+}
+
+// outage is a kill and how the survivors get over it.
+type outage struct {
+	at      int64
+	victim  string           // replica id of the dead incarnation
+	waiting map[*replica]int // survivors that have not committed since, with their generation
+	lastNs  int64            // when the last of the others has
+	over    bool
+}
+
+func newLedger() *ledger {
+	return &ledger{
+		members: make(map[int64][]string), commits: make(map[int64]int64),
+		discarded: make(map[[2]int64]bool),
+	}
+}
+
+// steps is the highest step that anybody committed.
+func (l *ledger) steps() int64 { return l.lastStep }
+
+// take notes an event of r.
+func (l *ledger) take(r *replica, e event) {
+	switch e.Kind {
+	case eventQuorum:
+		l.members[e.QuorumID] = e.Members
+		l.quorum = max(l.quorum, e.QuorumID)
+		if l.firstNs == 0 {
+			l.firstNs = e.AtNs
+		}
+	case eventCommitted:
+		l.lastStep = max(l.lastStep, e.Step)
+		if at, ok := l.commits[e.Step]; !ok || e.AtNs < at {
+			l.commits[e.Step] = e.AtNs
+		}
+		for _, o := range l.outages {
+			o.committed(r, e, l.members[e.QuorumID])
+		}
+	case eventDiscarded:
+		l.discarded[[2]int64{e.Step, e.QuorumID}] = true
+	case eventHealed:
+		if e.Step > 0 { // at step 0 all take one replica's first weights
+			l.heals++
+			l.healMs = append(l.healMs, e.TookMs)
+		}
+	}
+}
+
+// killed notes that victim died.
+func (l *ledger) killed(at int64, victim *replica, all []*replica) {
+	o := &outage{at: at, victim: victim.id, waiting: make(map[*replica]int)}
+	for _, before := range l.outages {
+		before.dismiss(victim) // the dead commit no more
+	}
+	for _, r := range all {
+		if r != victim && r.committed {
+			o.waiting[r] = r.generation
+		}
+	}
+	l.outages = append(l.outages, o)
+}
+
+// committed notes that r committed a step. It counts if the quorum that
+// committed it does not hold the dead incarnation: a step that was as good as
+// committed when the victim died shows nothing.
+func (o *outage) committed(r *replica, e event, members []string) {
+	generation, waits := o.waiting[r]
+	if !waits || e.AtNs < o.at || slices.Contains(members, o.victim) {
+		return
+	}
+	delete(o.waiting, r)
+	if generation == r.generation {
+		o.lastNs = max(o.lastNs, e.AtNs)
+	}
+	o.over = len(o.waiting) == 0
+}
+
+// dismiss waits for r no more.
+func (o *outage) dismiss(r *replica) {
+	if _, waits := o.waiting[r]; waits {
+		delete(o.waiting, r)
+		o.over = len(o.waiting) == 0 && o.lastNs > 0
+	}
+}
+
+// spread is a median, a maximum, and what they are of, ascending.
+type spread struct {
+	Median  float64   `json:"median"`
+	Max     float64   `json:"max"`
+	Samples []float64 `json:"samples,omitempty"`
+}
+
+func spreadOf(values []float64) spread {
+	if len(values) == 0 {
+		return spread{}
+	}
+	v := slices.Clone(values)
+	slices.Sort(v)
+	return spread{Median: median(v), Max: v[len(v)-1], Samples: v}
+}
+
+// median is that of sorted values.
+func median[T cmp.Ordered](sorted []T) T { return sorted[(len(sorted)-1)/2] }
+
+// demoReport is the demo's result.
+type demoReport struct {
+	Steps          int64           `json:"steps"`
+	Kills          int             `json:"kills"`
+	Heals          int             `json:"heals"`
+	DiscardedSteps int             `json:"discarded_steps"` // attempts, however many replicas saw them fail
+	TestAccuracy   float64         `json:"test_accuracy"`
+	Parity         bool            `json:"parity"`
+	Goodput        float64         `json:"goodput"` // steps at the median pace over the time they took
+	WallS          float64         `json:"wall_s"`
+	RecoverMs      spread          `json:"recover_ms"` // SIGKILL to the last survivor's next commit
+	HealMs         spread          `json:"heal_ms"`
+	StepMs         float64         `json:"step_ms"` // median
+	Replicas       []replicaReport `json:"replicas"`
+
+	wanted int64
+}
+
+// replicaReport is one replica's end.
+type replicaReport struct {
+	Name   string          `json:"name"`
+	Starts int             `json:"starts"`
+	Step   int64           `json:"step"`
+	SHA256 string          `json:"sha256"`
+	Stats  json.RawMessage `json:"stats,omitempty"` // of its last incarnation's manager
+}
+
+// report sums up a run that came to its end.
+func (l *ledger) report(d *demo, wall time.Duration) demoReport {
+	r := demoReport{
+		Steps: l.lastStep, Kills: len(l.outages), Heals: l.heals, DiscardedSteps: len(l.discarded),
+		Parity: true, WallS: wall.Seconds(), HealMs: spreadOf(l.healMs), wanted: d.cfg.Steps,
+	}
+	for i, x := range d.replicas {
+		f := x.final
+		r.Replicas = append(r.Replicas, replicaReport{
+			Name: replicaName(x.index), Starts: x.generation, Step: f.Step, SHA256: f.Hash, Stats: f.Stats,
+		})
+		r.Parity = r.Parity && f.Hash == d.replicas[0].final.Hash && f.Step == d.replicas[0].final.Step
+		if i == 0 || f.Accuracy < r.TestAccuracy {
+			r.TestAccuracy = f.Accuracy
+		}
+	}
+	var recover []float64
+	for _, o := range l.outages {
+		if o.over {
+			recover = append(recover, float64(o.lastNs-o.at)/1e6)
+		}
+	}
+	r.RecoverMs = spreadOf(recover)
+	r.Goodput, r.StepMs = l.goodput()
+	return r
+}
+
+// goodput compares the time from the first quorum to the last commit with what
+// as many steps take at the median pace.
+func (l *ledger) goodput() (part, stepMs float64) {
+	var paces []int64
+	var last int64
+	for step, at := range l.commits {
+		last = max(last, at)
+		if before, ok := l.commits[step-1]; ok {
+			paces = append(paces, at-before)
+		}
+	}
+	if len(paces) == 0 || last <= l.firstNs {
+		return 0, 0
+	}
+	slices.Sort(paces)
+	pace := median(paces)
+	part = float64(pace) * float64(len(l.commits)) / float64(last-l.firstNs)
+	return min(part, 1), float64(pace) / 1e6
+}
+
+// OK tells whether the run showed what it shall show.
+func (r demoReport) OK() bool { return r.Parity && r.Steps >= r.wanted }
+
+// print writes the report for people.
+func (r demoReport) print(w io.Writer) {
+	fmt.Fprintf(w, "\n%d steps in %.1f s, %d kills, %d heals, %d steps discarded, goodput %.1f %%\n",
+		r.Steps, r.WallS, r.Kills, r.Heals, r.DiscardedSteps, 100*r.Goodput)
+	if r.Kills > 0 {
+		fmt.Fprintf(w, "SIGKILL to the survivors' next commit: median %.0f ms, max %.0f ms (a step takes %.0f ms)\n",
+			r.RecoverMs.Median, r.RecoverMs.Max, r.StepMs)
+	}
+	fmt.Fprintf(w, "test accuracy %.4f\n", r.TestAccuracy)
+	for _, x := range r.Replicas {
+		fmt.Fprintf(w, "%-11s step %d sha256 %s, started %d times\n", x.Name, x.Step, x.SHA256, x.Starts)
+	}
+	fmt.Fprintf(w, "parity: %v\n", r.Parity)
+}

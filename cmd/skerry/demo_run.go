@@ -1,0 +1,361 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/skerry-ft/skerry/train/spawn"
+)
+
+const (
+	// demoPatience is how long nobody may commit a step before the demo gives
+	// up. It is longer than every timeout of a trainer.
+	demoPatience = 60 * time.Second
+	// demoGrace is how long workers get to end by themselves.
+	demoGrace = 3 * time.Second
+	// demoInbox holds what workers say while the demo draws or kills.
+	demoInbox = 1024
+)
+
+// lighthouseIndex stands for the lighthouse where others have a replica's index.
+const lighthouseIndex = -1
+
+// message is what a worker said, or that it ended.
+type message struct {
+	index      int // of the replica, or lighthouseIndex
+	generation int
+	event      event
+	exited     bool
+	err        error // of a worker that exited
+}
+
+// demo runs one demonstration. It is owned by the goroutine in run; workers'
+// output comes through inbox.
+//
+//	lighthouse ─┐
+//	replica-0 ──┤ lines of JSON        ┌─▶ view    (progress)
+//	   …        ├──────────────▶ inbox ┼─▶ ledger  (what the report is made of)
+//	replica-n ──┘                      └─▶ killer  (SIGKILL, restart)
+type demo struct {
+	cfg      demoConfig
+	view     view
+	ledger   *ledger
+	rng      *rand.Rand
+	inbox    chan message
+	over     chan struct{} // closed when nobody reads inbox any more
+	wg       sync.WaitGroup
+	house    *spawn.Process
+	address  string
+	replicas []*replica
+
+	nextKill int64 // the step at which the next victim dies; 0: never
+	killAt   *time.Timer
+	due      bool // a kill is due as soon as there is somebody to kill
+}
+
+// replica is one trainer and its process of the moment.
+type replica struct {
+	index      int
+	generation int // starts so far
+	proc       *spawn.Process
+	id         string // of this incarnation, once it has told
+	step       int64
+	loss       float64
+	phase      string
+	committed  bool   // this incarnation has committed a step
+	final      *event // of this incarnation
+}
+
+// runDemo runs the demo and prints the report. It returns errReported when the
+// report says what is wrong.
+func runDemo(ctx context.Context, c demoConfig, stdout, stderr io.Writer) error {
+	progress := stdout
+	if c.JSON {
+		progress = stderr
+	}
+	d := newDemo(c, newView(progress))
+	begin := time.Now()
+	err := d.run(ctx)
+	d.view.end(d)
+	if err != nil {
+		return err
+	}
+	r := d.ledger.report(d, time.Since(begin))
+	if c.JSON {
+		line, err := json.Marshal(r)
+		if err != nil {
+			return fmt.Errorf("encode report: %w", err)
+		}
+		fmt.Fprintln(stdout, string(line))
+	} else {
+		r.print(stdout)
+	}
+	if !r.OK() {
+		return errReported
+	}
+	return nil
+}
+
+func newDemo(c demoConfig, v view) *demo {
+	d := &demo{
+		cfg: c, view: v, ledger: newLedger(),
+		rng:   rand.New(rand.NewPCG(c.Seed, 0)),
+		inbox: make(chan message, demoInbox), over: make(chan struct{}),
+		nextKill: c.KillEvery, killAt: time.NewTimer(time.Hour),
+	}
+	d.killAt.Stop()
+	for i := range c.Replicas {
+		d.replicas = append(d.replicas, &replica{index: i})
+	}
+	return d
+}
+
+// run starts everybody, trains to the end, and leaves no process behind.
+func (d *demo) run(ctx context.Context) error {
+	defer d.wg.Wait()
+	defer d.stop()
+	defer close(d.over)
+	if err := d.startLighthouse(ctx); err != nil {
+		return err
+	}
+	d.view.note("lighthouse ready, dashboard at http://%s/", d.address)
+	for _, r := range d.replicas {
+		if err := d.start(r); err != nil {
+			return err
+		}
+	}
+	patience := time.NewTimer(demoPatience)
+	defer patience.Stop()
+	redraw := time.NewTicker(redrawEvery)
+	defer redraw.Stop()
+	for !d.finished() {
+		select {
+		case m := <-d.inbox:
+			before := d.ledger.steps()
+			if err := d.take(m); err != nil {
+				return err
+			}
+			if d.ledger.steps() > before {
+				patience.Reset(demoPatience)
+			}
+		case <-d.killAt.C:
+			if err := d.kill(); err != nil {
+				return err
+			}
+		case <-redraw.C:
+			d.view.draw(d)
+		case <-patience.C:
+			return fmt.Errorf("no step was committed for %v: %s", demoPatience, d.phases())
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// startLighthouse starts it and waits for its address.
+func (d *demo) startLighthouse(ctx context.Context) error {
+	var err error
+	if d.house, err = d.spawn(lighthouseWorker, lighthouseIndex, 0); err != nil {
+		return err
+	}
+	for d.address == "" {
+		select {
+		case m := <-d.inbox:
+			if err := d.take(m); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// start starts r's next incarnation.
+func (d *demo) start(r *replica) error {
+	r.generation++
+	*r = replica{index: r.index, generation: r.generation, phase: "starting", step: r.step, loss: r.loss}
+	var err error
+	r.proc, err = d.spawn(trainerWorker, r.index, r.generation)
+	return err
+}
+
+// spawn starts a worker whose events and end come to the inbox.
+func (d *demo) spawn(name string, index, generation int) (*spawn.Process, error) {
+	args, err := json.Marshal(workerArgs{Demo: d.cfg, Lighthouse: d.address})
+	if err != nil {
+		return nil, fmt.Errorf("encode arguments: %w", err)
+	}
+	out := &lines{each: func(e event) {
+		d.send(message{index: index, generation: generation, event: e})
+	}}
+	w := spawn.Worker{Name: name, Rank: max(index, 0), WorldSize: d.cfg.Replicas, Args: args}
+	p, err := spawn.Start(w, spawn.Options{Stdout: out})
+	if err != nil {
+		return nil, err
+	}
+	d.wg.Go(func() { // ends with the worker, which stop sees to
+		<-p.Done()
+		d.send(message{index: index, generation: generation, exited: true, err: p.Wait(context.Background())})
+	})
+	return p, nil
+}
+
+// send puts m into the inbox, unless nobody reads any more.
+func (d *demo) send(m message) {
+	select {
+	case d.inbox <- m:
+	case <-d.over:
+	}
+}
+
+// stop ends every worker: SIGTERM, a little time, SIGKILL.
+func (d *demo) stop() {
+	var procs []*spawn.Process
+	for _, r := range d.replicas {
+		if r.proc != nil {
+			procs = append(procs, r.proc)
+		}
+	}
+	if d.house != nil {
+		procs = append(procs, d.house) // last: the others talk to it
+	}
+	for _, p := range procs {
+		_ = p.Signal(syscall.SIGTERM) // gone already is as good
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), demoGrace)
+	defer cancel()
+	for _, p := range procs {
+		_ = p.Wait(ctx) // how it ended does not matter any more
+		p.Kill()
+	}
+}
+
+// take takes in one message.
+func (d *demo) take(m message) error {
+	if m.index == lighthouseIndex {
+		return d.takeLighthouse(m)
+	}
+	r := d.replicas[m.index]
+	if m.generation != r.generation {
+		return nil // of an incarnation that is dead
+	}
+	if m.exited {
+		return fmt.Errorf("%s ended by itself: %w", replicaName(r.index), endOf(m.err))
+	}
+	if m.event.Kind == eventFailed {
+		return fmt.Errorf("%s: %s", replicaName(r.index), m.event.Text)
+	}
+	if m.event.Kind == eventDiscarded && m.event.Step > d.cfg.Steps {
+		return nil // of those who linger
+	}
+	d.ledger.take(r, m.event)
+	d.view.event(r, m.event)
+	r.take(m.event)
+	d.schedule(m.event)
+	return nil
+}
+
+func (d *demo) takeLighthouse(m message) error {
+	switch {
+	case m.exited:
+		return fmt.Errorf("lighthouse ended by itself: %w", endOf(m.err))
+	case m.event.Kind == eventFailed:
+		return fmt.Errorf("lighthouse: %s", m.event.Text)
+	case m.event.Kind == eventListening:
+		d.address = m.event.Address
+	}
+	return nil
+}
+
+// endOf is why a worker ended that should not have.
+func endOf(err error) error {
+	if err == nil {
+		return errors.New("exit status 0")
+	}
+	return oneLine(err)
+}
+
+// take keeps what the view and the killer need to know of e.
+func (r *replica) take(e event) {
+	switch e.Kind {
+	case eventStarted:
+		r.id, r.phase = e.ReplicaID, "joining"
+	case eventQuorum:
+		r.phase = "training"
+	case eventHealStarted:
+		r.phase = "healing"
+	case eventHealed:
+		r.step, r.phase = e.Step, "training"
+	case eventCommitted:
+		r.step, r.loss, r.committed, r.phase = e.Step, e.Loss, true, "training"
+	case eventDiscarded:
+		r.phase = "discarded"
+	case eventFinal:
+		r.final, r.step, r.phase = &e, e.Step, "done"
+	}
+}
+
+// schedule sets the clock for the next victim when its step has come. The
+// victim dies at a random moment of the step after.
+func (d *demo) schedule(e event) {
+	if e.Kind != eventCommitted {
+		return
+	}
+	if d.nextKill > 0 && e.Step >= d.nextKill && e.Step < d.cfg.Steps {
+		d.nextKill += d.cfg.KillEvery
+		d.due = true
+		d.killAt.Reset(time.Duration(d.rng.Int64N(int64(d.cfg.StepTime) + 1)))
+		return
+	}
+	if d.due && len(d.candidates()) > 1 {
+		d.killAt.Reset(0)
+	}
+}
+
+// candidates are the replicas that have committed a step since they started.
+func (d *demo) candidates() []*replica {
+	return slices.DeleteFunc(slices.Clone(d.replicas), func(r *replica) bool { return !r.committed || r.final != nil })
+}
+
+// kill sends SIGKILL to one replica and starts it again at once. The last one
+// that holds the state is spared: the kill waits until another does.
+func (d *demo) kill() error {
+	alive := d.candidates()
+	if !d.due || len(alive) < 2 || d.ledger.steps() >= d.cfg.Steps {
+		return nil
+	}
+	d.due = false
+	victim := alive[d.rng.IntN(len(alive))]
+	d.view.note("step %d: SIGKILL to %s (pid %d)", d.ledger.steps(), replicaName(victim.index), victim.proc.PID())
+	at := monotonicNow()
+	victim.proc.Kill()
+	d.ledger.killed(at, victim, d.replicas)
+	return d.start(victim)
+}
+
+// finished tells whether every replica has made all steps.
+func (d *demo) finished() bool {
+	return !slices.ContainsFunc(d.replicas, func(r *replica) bool { return r.final == nil })
+}
+
+// phases says where everybody is, for the error that nothing moves.
+func (d *demo) phases() string {
+	text := ""
+	for i, r := range d.replicas {
+		if i > 0 {
+			text += ", "
+		}
+		text += fmt.Sprintf("%s at step %d %s", replicaName(r.index), r.step, r.phase)
+	}
+	return text
+}

@@ -1,0 +1,206 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/skerry-ft/skerry/train/spawn"
+)
+
+func TestMain(m *testing.M) {
+	registerWorkers()
+	spawn.Register(demoWorker, runAsWorker)
+	spawn.Init()
+	goleak.VerifyTestMain(m)
+}
+
+// skerry runs the tool in this process; its workers are processes.
+func skerry(args ...string) (status int, stdout, stderr string) {
+	var out, errs bytes.Buffer
+	status = run(args, &out, &errs)
+	return status, out.String(), errs.String()
+}
+
+// demoJSON runs the demo and reads its last line.
+func demoJSON(t *testing.T, args ...string) (int, demoReport) {
+	t.Helper()
+	status, stdout, stderr := skerry(append([]string{"demo", "--json"}, args...)...)
+	var r demoReport
+	lines := strings.Split(strings.TrimSpace(stdout), "\n")
+	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &r); err != nil {
+		t.Fatalf("last line %q: %v\n%s", lines[len(lines)-1], err, stderr)
+	}
+	t.Logf("%s\n%s", stderr, stdout)
+	return status, r
+}
+
+func TestDemoSurvivesKills(t *testing.T) {
+	t.Parallel()
+	status, r := demoJSON(t, "--replicas=3", "--steps=60", "--kill-every=15", "--step-time=10ms", "--seed=3")
+	if status != 0 || !r.Parity || r.Steps != 60 {
+		t.Errorf("status %d, parity %v, %d steps, want 0, true, 60", status, r.Parity, r.Steps)
+	}
+	if r.Kills != 3 || r.Heals < 3 {
+		t.Errorf("%d kills and %d heals, want 3 and as many", r.Kills, r.Heals)
+	}
+	if r.RecoverMs.Median <= 0 || r.RecoverMs.Max < r.RecoverMs.Median {
+		t.Errorf("recovery %+v", r.RecoverMs)
+	}
+	if r.Goodput <= 0 || r.Goodput > 1 {
+		t.Errorf("goodput %v, want above 0, at most 1", r.Goodput)
+	}
+	for _, x := range r.Replicas {
+		if len(x.SHA256) != 64 || x.Step != 60 {
+			t.Errorf("replica %+v, want a SHA-256 at step 60", x)
+		}
+	}
+}
+
+// TestDemoWithoutKillsAsksNobody: in steady state no step asks the lighthouse.
+func TestDemoWithoutKillsAsksNobody(t *testing.T) {
+	t.Parallel()
+	status, r := demoJSON(t, "--replicas=2", "--steps=50", "--kill-every=0", "--step-time=5ms")
+	if status != 0 || !r.Parity || r.Kills != 0 || r.DiscardedSteps != 0 {
+		t.Errorf("status %d, report %+v", status, r)
+	}
+	for _, x := range r.Replicas {
+		var stats struct{ Joins, Commits uint64 }
+		if err := json.Unmarshal(x.Stats, &stats); err != nil {
+			t.Fatal(err)
+		}
+		if stats.Joins > 5 || stats.Commits < 50 {
+			t.Errorf("%s: %d joins in %d commits, want a few at the start", x.Name, stats.Joins, stats.Commits)
+		}
+	}
+}
+
+// TestDemoSeesDivergence: parity is compared, not claimed.
+func TestDemoSeesDivergence(t *testing.T) {
+	t.Parallel()
+	status, r := demoJSON(t, "--replicas=2", "--steps=20", "--kill-every=0", "--step-time=1ms", "--skip-allreduce-replica=1")
+	if status == 0 || r.Parity {
+		t.Errorf("status %d, parity %v, want a failure", status, r.Parity)
+	}
+}
+
+func TestDemoFlagsRefused(t *testing.T) {
+	t.Parallel()
+	cases := []struct{ flags, want string }{
+		{"--replicas=0", "--replicas = 0, want 1 to 64"},
+		{"--replicas=65", "--replicas = 65, want 1 to 64"},
+		{"--replicas=1", "--kill-every = 100, want 0 with --replicas 1"},
+		{"--steps=0", "--steps = 0, want 1 to 1000000"},
+		{"--kill-every=-1", "--kill-every = -1, want 0 or more"},
+		{"--step-time=-1s", "--step-time = -1s, want 0 to 1m0s"},
+		{"--step-time=2m", "--step-time = 2m0s, want 0 to 1m0s"},
+		{"--lighthouses=3", "--lighthouses = 3, want 1"},
+		{"--min-replicas=5", "--min-replicas = 5, want 1 to --replicas = 4"},
+		{"--backend=nccl", "--backend = nccl, want tcp"},
+		{"--skip-allreduce-replica=4", "--skip-allreduce-replica = 4, want -1 to 3"},
+		{"--listen=here", "--listen = here, want host:port"},
+		{"--seed=-1", `invalid argument "-1" for "--seed"`},
+		{"--steps=many", `invalid argument "many" for "--steps"`},
+		{"--nonsense", "unknown flag: --nonsense"},
+		{"extra", `unknown command "extra"`},
+	}
+	for _, c := range cases {
+		status, stdout, stderr := skerry("demo", c.flags)
+		if status == 0 || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, c.want) {
+			t.Errorf("demo %s: status %d, %q %q, want one line with %q", c.flags, status, stdout, stderr, c.want)
+		}
+	}
+}
+
+func TestLinesSplit(t *testing.T) {
+	t.Parallel()
+	var got []string
+	l := &lines{each: func(e event) { got = append(got, e.Kind) }}
+	text := `{"event":"a"}` + "\nnoise\n{}\n" + `{"event":"b"}` + "\n" + `{"event":"c"`
+	for i := range len(text) {
+		if n, err := l.Write([]byte(text[i : i+1])); n != 1 || err != nil {
+			t.Fatal(n, err)
+		}
+	}
+	if fmt.Sprint(got) != "[a b]" {
+		t.Errorf("events %v, want [a b]", got)
+	}
+	for range 3 {
+		_, _ = l.Write(make([]byte, maxEventBytes)) // never fails
+	}
+	if len(l.rest) > maxEventBytes {
+		t.Errorf("%d bytes are kept of a line without end", len(l.rest))
+	}
+}
+
+// TestRecoveryCountsTheLastSurvivor plays a kill to the ledger.
+func TestRecoveryCountsTheLastSurvivor(t *testing.T) {
+	t.Parallel()
+	l := newLedger()
+	all := make([]*replica, 3)
+	for i := range all {
+		all[i] = &replica{index: i, generation: 1, committed: true, id: fmt.Sprint("r", i)}
+	}
+	commit := func(i int, step, quorum, at int64) {
+		l.take(all[i], event{Kind: eventCommitted, Step: step, QuorumID: quorum, AtNs: at})
+	}
+	l.take(all[0], event{Kind: eventQuorum, QuorumID: 1, Members: []string{"r0", "r1", "r2"}, AtNs: 1})
+	commit(0, 1, 1, 100)
+	l.killed(150, all[2], all)
+	commit(0, 2, 1, 160) // was as good as committed when r2 died
+	if l.outages[0].over {
+		t.Error("a commit of the old quorum ended the outage")
+	}
+	l.take(all[0], event{Kind: eventQuorum, QuorumID: 2, Members: []string{"r0", "r1"}, AtNs: 170})
+	commit(0, 3, 2, 200)
+	if l.outages[0].over {
+		t.Error("the outage is over before the last survivor committed")
+	}
+	commit(1, 3, 2, 230)
+	if o := l.outages[0]; !o.over || o.lastNs-o.at != 80 {
+		t.Errorf("outage %+v, want it over after 80", o)
+	}
+	commit(1, 4, 2, 300)
+	if o := l.outages[0]; o.lastNs != 230 {
+		t.Errorf("a later commit moved the end to %d", o.lastNs)
+	}
+	l.killed(310, all[1], all) // r0 waits for nobody but itself
+	l.killed(320, all[0], all)
+	if l.outages[1].over {
+		t.Error("an outage ended because its last survivor died")
+	}
+}
+
+func TestGoodput(t *testing.T) {
+	t.Parallel()
+	l := newLedger()
+	l.firstNs = int64(time.Second)
+	at := l.firstNs
+	for step := int64(1); step <= 100; step++ {
+		at += int64(50 * time.Millisecond)
+		if step == 50 {
+			at += int64(5 * time.Second) // as long as all steps together
+		}
+		l.commits[step] = at
+	}
+	part, pace := l.goodput()
+	if part != 0.5 || pace != 50 {
+		t.Errorf("goodput %v at %v ms a step, want 0.5 at 50", part, pace)
+	}
+	if part, _ := newLedger().goodput(); part != 0 {
+		t.Errorf("goodput %v without a step, want 0", part)
+	}
+}
+
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	status, stdout, stderr := skerry("version")
+	if status != 0 || !strings.HasPrefix(stdout, "skerry ") || stderr != "" {
+		t.Errorf("version: %d %q %q", status, stdout, stderr)
+	}
+}

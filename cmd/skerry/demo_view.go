@@ -1,0 +1,167 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// redrawEvery is how often a terminal's picture is redrawn.
+	redrawEvery = 100 * time.Millisecond
+	// plainEvery is how many steps lie between two lines of progress elsewhere.
+	plainEvery = 50
+	// barCells is the width of a progress bar.
+	barCells = 30
+)
+
+// view shows a demo's progress. It is owned by the demo's goroutine.
+type view interface {
+	// note shows one line that stays.
+	note(format string, args ...any)
+	// event shows what r, as it was before, tells.
+	event(r *replica, e event)
+	// draw shows where everybody is.
+	draw(d *demo)
+	// end draws for the last time.
+	end(d *demo)
+}
+
+// newView is a live picture on a terminal, and plain lines elsewhere.
+func newView(w io.Writer) view {
+	lines := &plainView{w: w, quorums: make(map[int64]bool), discards: make(map[[2]int64]bool)}
+	if f, ok := w.(*os.File); ok && isTerminal(f) {
+		return &liveView{plainView: lines, fd: int(f.Fd())}
+	}
+	return lines
+}
+
+func isTerminal(f *os.File) bool {
+	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
+	return err == nil
+}
+
+// plainView writes a line for whatever is worth one, once.
+type plainView struct {
+	w        io.Writer
+	quorums  map[int64]bool
+	discards map[[2]int64]bool
+	told     int64  // steps
+	before   func() // each line; nil: nothing
+}
+
+func (v *plainView) note(format string, args ...any) {
+	if v.before != nil {
+		v.before()
+	}
+	fmt.Fprintf(v.w, format+"\n", args...)
+}
+
+func (v *plainView) event(r *replica, e event) {
+	switch e.Kind {
+	case eventQuorum:
+		if !v.quorums[e.QuorumID] {
+			v.quorums[e.QuorumID] = true
+			v.note("quorum %d: %s", e.QuorumID, strings.Join(shortNames(e.Members), " "))
+		}
+	case eventDiscarded:
+		if key := [2]int64{e.Step, e.QuorumID}; !v.discards[key] {
+			v.discards[key] = true
+			v.note("step %d discarded", e.Step)
+		}
+	case eventHealed:
+		v.note("%s healed to step %d in %.0f ms", replicaName(r.index), e.Step, e.TookMs)
+	case eventCommitted:
+		if e.Step >= v.told+plainEvery {
+			v.told = e.Step
+			v.note("step %d: loss %.4f", e.Step, e.Loss)
+		}
+	case eventFinal:
+		v.note("%s done: step %d sha256 %.16s…", replicaName(r.index), e.Step, e.Hash)
+	}
+}
+
+func (v *plainView) draw(*demo) {}
+
+func (v *plainView) end(*demo) {}
+
+// shortNames cuts the UUIDs off.
+func shortNames(ids []string) []string {
+	out := make([]string, len(ids))
+	for i, id := range ids {
+		out[i], _, _ = strings.Cut(id, ":")
+	}
+	return out
+}
+
+// liveView keeps a picture below the lines.
+type liveView struct {
+	*plainView
+	fd    int
+	drawn int // lines of the picture on the screen
+}
+
+func (v *liveView) note(format string, args ...any) {
+	v.wipe()
+	v.plainView.note(format, args...)
+}
+
+func (v *liveView) event(r *replica, e event) {
+	if e.Kind == eventCommitted {
+		return // the bars show it
+	}
+	v.before = v.wipe
+	v.plainView.event(r, e)
+	v.before = nil
+}
+
+func (v *liveView) draw(d *demo) {
+	picture := v.picture(d)
+	v.wipe()
+	fmt.Fprint(v.w, strings.Join(picture, "\n")+"\n")
+	v.drawn = len(picture)
+}
+
+func (v *liveView) end(d *demo) { v.draw(d) }
+
+// wipe takes the picture off the screen: cursor up, erase to the end.
+func (v *liveView) wipe() {
+	if v.drawn > 0 {
+		fmt.Fprintf(v.w, "\x1b[%dA\x1b[J", v.drawn)
+		v.drawn = 0
+	}
+}
+
+func (v *liveView) picture(d *demo) []string {
+	l := d.ledger
+	lines := []string{
+		fmt.Sprintf("step %d of %d   kills %d   heals %d   discarded %d   http://%s/",
+			l.steps(), d.cfg.Steps, len(l.outages), l.heals, len(l.discarded), d.address),
+		fmt.Sprintf("quorum %d: %s", l.quorum, strings.Join(shortNames(l.members[l.quorum]), " ")),
+	}
+	for _, r := range d.replicas {
+		full := int(min(r.step, d.cfg.Steps) * barCells / d.cfg.Steps)
+		bar := strings.Repeat("█", full) + strings.Repeat("░", barCells-full)
+		lines = append(lines, fmt.Sprintf("%-11s%s %6d  loss %.4f  %s", replicaName(r.index), bar, r.step, r.loss, r.phase))
+	}
+	width := v.width()
+	for i, line := range lines {
+		if cells := []rune(line); len(cells) > width {
+			lines[i] = string(cells[:width]) // a line that wraps would not be wiped whole
+		}
+	}
+	return lines
+}
+
+// width is that of the terminal.
+func (v *liveView) width() int {
+	size, err := unix.IoctlGetWinsize(v.fd, unix.TIOCGWINSZ)
+	if err != nil || size.Col == 0 {
+		return 80
+	}
+	return int(size.Col)
+}

@@ -1,0 +1,199 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/rs/zerolog"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/skerry-ft/skerry/examples/digits"
+	"github.com/skerry-ft/skerry/lighthouse"
+	"github.com/skerry-ft/skerry/manager"
+	"github.com/skerry-ft/skerry/pg/tcp"
+	"github.com/skerry-ft/skerry/train/spawn"
+)
+
+// The names under which this binary is re-executed.
+const (
+	trainerWorker    = "demo-trainer"
+	lighthouseWorker = "demo-lighthouse"
+)
+
+// Timeouts of the demo's trainers. Nothing on one machine takes long, so a
+// hang shall show soon.
+const (
+	demoStepTimeout = 20 * time.Second
+	demoHealTimeout = 30 * time.Second
+)
+
+// workerArgs is what the demo tells a worker.
+type workerArgs struct {
+	Demo       demoConfig
+	Lighthouse string // address; for trainers
+}
+
+func readArgs(w spawn.Worker) (workerArgs, error) {
+	var a workerArgs
+	if err := json.Unmarshal(w.Args, &a); err != nil {
+		return a, fmt.Errorf("read the demo's arguments: %w", err)
+	}
+	return a, nil
+}
+
+// workerLog is where a worker logs to: a file of its own, or nowhere.
+func workerLog(dir, name string) (zerolog.Logger, func() error, error) {
+	if dir == "" {
+		return zerolog.Nop(), func() error { return nil }, nil
+	}
+	f, err := os.OpenFile(filepath.Join(dir, name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return zerolog.Nop(), nil, fmt.Errorf("open log: %w", err)
+	}
+	log := zerolog.New(f).With().Timestamp().Int("pid", os.Getpid()).Logger()
+	// Wall time is logged in seconds: this puts the lines of all logs in order.
+	log = log.Hook(zerolog.HookFunc(func(e *zerolog.Event, _ zerolog.Level, _ string) {
+		e.Int64("at_us", monotonicNow()/1000)
+	}))
+	return log, f.Close, nil
+}
+
+// demoLighthouse is the worker that serves quorums.
+func demoLighthouse(ctx context.Context, w spawn.Worker) error {
+	out := &emitter{w: os.Stdout}
+	err := serveLighthouse(ctx, w, out)
+	if err != nil {
+		out.emit(event{Kind: eventFailed, Text: err.Error()})
+	}
+	return err
+}
+
+func serveLighthouse(ctx context.Context, w spawn.Worker, out *emitter) error {
+	a, err := readArgs(w)
+	if err != nil {
+		return err
+	}
+	log, closeLog, err := workerLog(a.Demo.LogDir, "lighthouse")
+	if err != nil {
+		return err
+	}
+	defer closeLog()
+	cfg := lighthouse.DefaultConfig()
+	cfg.Listen = a.Demo.Listen
+	cfg.Rules.MinReplicas = a.Demo.MinReplicas
+	cfg.Log = log
+	s, err := lighthouse.New(cfg)
+	if err != nil {
+		return err
+	}
+	out.emit(event{Kind: eventListening, Address: s.Addr().String()})
+	return s.Run(ctx)
+}
+
+// replicaName is what replica i calls itself; its incarnations add a UUID.
+func replicaName(i int) string { return fmt.Sprintf("replica-%d", i) }
+
+// demoTrainer is the worker that trains one replica.
+func demoTrainer(ctx context.Context, w spawn.Worker) error {
+	out := &emitter{w: os.Stdout}
+	err := train(ctx, w, out)
+	if err != nil && ctx.Err() == nil {
+		out.emit(event{Kind: eventFailed, Text: err.Error()})
+	}
+	return err
+}
+
+// train runs one replica until the demo ends it: it trains, tells its hash,
+// and lingers for those who are behind.
+func train(ctx context.Context, w spawn.Worker, out *emitter) error {
+	a, err := readArgs(w)
+	if err != nil {
+		return err
+	}
+	log, closeLog, err := workerLog(a.Demo.LogDir, replicaName(w.Rank))
+	if err != nil {
+		return err
+	}
+	defer closeLog()
+	m, err := manager.New(manager.Config{
+		ReplicaID:   replicaName(w.Rank),
+		Lighthouse:  []string{a.Lighthouse},
+		MinReplicas: a.Demo.MinReplicas,
+		StepTimeout: demoStepTimeout,
+		HealTimeout: demoHealTimeout,
+		Backend:     tcp.New(tcp.Options{Logger: log}),
+		OnEvent:     func(e manager.Event) { tell(out, e) },
+		Log:         log,
+	})
+	if err != nil {
+		return err
+	}
+	t, err := newTrainer(a.Demo, w.Rank, m, out)
+	if err != nil {
+		return errors.Join(err, m.Close())
+	}
+	g, gctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return m.Run(gctx) })
+	g.Go(func() error {
+		defer m.Close() // its error is Run's
+		return trainAndLinger(gctx, t, m, out)
+	})
+	err = g.Wait()
+	if ctx.Err() != nil {
+		return nil // the demo has seen enough
+	}
+	return err
+}
+
+func newTrainer(c demoConfig, index int, m *manager.Manager, out *emitter) (*digits.Trainer, error) {
+	var told int64 // the last step told of; lingering commits no new ones
+	return digits.NewTrainer(digits.Config{
+		Seed:         c.Seed,
+		Steps:        c.Steps,
+		Shard:        digits.Shard{Index: index, Count: c.Replicas},
+		StepTime:     c.StepTime,
+		OwnGradients: index == c.SkipAllReduce,
+		OnStep: func(r digits.Report) {
+			if r.Committed && r.Step > told {
+				told = r.Step
+				out.emit(event{Kind: eventCommitted, Step: r.Step, Loss: r.Loss, QuorumID: m.Position().QuorumID})
+			}
+		},
+	}, m)
+}
+
+func trainAndLinger(ctx context.Context, t *digits.Trainer, m *manager.Manager, out *emitter) error {
+	out.emit(event{Kind: eventStarted, ReplicaID: m.ReplicaID()})
+	if err := t.Run(ctx); err != nil {
+		return err
+	}
+	stats, err := json.Marshal(m.Stats())
+	if err != nil {
+		return fmt.Errorf("encode stats: %w", err)
+	}
+	out.emit(event{Kind: eventFinal, Step: t.Step(), Hash: t.Hash(), Accuracy: t.Accuracy(), Stats: stats})
+	return t.Linger(ctx)
+}
+
+// tell passes on what the manager says and the demo shows.
+func tell(out *emitter, e manager.Event) {
+	switch e := e.(type) {
+	case manager.QuorumFormed:
+		out.emit(event{Kind: eventQuorum, QuorumID: e.QuorumID, Members: e.Members, Participants: e.Participants, TookMs: ms(e.Took)})
+	case manager.StepDiscarded:
+		out.emit(event{Kind: eventDiscarded, Step: e.Step, QuorumID: e.QuorumID, Text: fmt.Sprint(e.Cause)})
+	case manager.HealStarted:
+		out.emit(event{Kind: eventHealStarted, Step: e.Position.Step})
+	case manager.HealDone:
+		if e.Err == nil {
+			out.emit(event{Kind: eventHealed, Step: e.Position.Step, TookMs: ms(e.Took)})
+		}
+	}
+}
+
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

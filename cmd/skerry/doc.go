@@ -1,0 +1,12 @@
+// Command skerry is the user's tool.
+//
+//	skerry demo      trains a model on real data while replicas are being killed
+//	skerry status    shows what a lighthouse knows
+//	skerry version   tells which build this is
+//
+// Each command's flags are in its --help. Wrong values, and whatever else a
+// user can get wrong, are answered with one line and exit status 1.
+//
+// Some commands start processes: those are this same binary, re-executed (see
+// package train/spawn), and they end with their parent, however it ends.
+package main

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/skerry-ft/skerry/train/spawn"
+)
+
+func main() {
+	registerWorkers()
+	spawn.Init() // does not return in a worker
+	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// registerWorkers names what this binary can be re-executed as.
+func registerWorkers() {
+	spawn.Register(trainerWorker, demoTrainer)
+	spawn.Register(lighthouseWorker, demoLighthouse)
+}
+
+// run is main without the process: it returns the exit status.
+func run(args []string, stdout, stderr io.Writer) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, errReported):
+		return 1
+	case ctx.Err() != nil:
+		fmt.Fprintln(stderr, "skerry: interrupted")
+		return 130 // 128 + SIGINT, as shells say it
+	}
+	fmt.Fprintf(stderr, "skerry: %v\n", err)
+	return 1
+}
+
+// errReported is returned by commands that have told already what is wrong.
+var errReported = errors.New("reported")
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "skerry",
+		Short:         "Fault-tolerant, resizable process groups for training",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          cobra.NoArgs,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.AddCommand(newDemoCommand(), newStatusCommand(), newVersionCommand())
+	return root
+}

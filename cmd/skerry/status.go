@@ -1,0 +1,177 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode"
+
+	"github.com/spf13/cobra"
+
+	"github.com/skerry-ft/skerry/lighthouse"
+)
+
+const (
+	// envLighthouse names the lighthouse when no flag does.
+	envLighthouse = "SKERRY_LIGHTHOUSE"
+	// maxStatusBytes bounds what a lighthouse may answer.
+	maxStatusBytes = 64 << 20
+	// statusTimeout bounds the whole question.
+	statusTimeout = 5 * time.Second
+)
+
+// statusConfig is the flags of status.
+type statusConfig struct {
+	Lighthouse string
+	JSON       bool
+}
+
+func newStatusCommand() *cobra.Command {
+	var c statusConfig
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Show what a lighthouse knows",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return showStatus(cmd.Context(), c, cmd.OutOrStdout())
+		},
+	}
+	def := os.Getenv(envLighthouse)
+	if def == "" {
+		def = fmt.Sprintf("127.0.0.1:%d", lighthouse.DefaultPort)
+	}
+	f := cmd.Flags()
+	f.StringVar(&c.Lighthouse, "lighthouse", def, "address of a lighthouse server, host:port or URL; "+envLighthouse+" sets the default")
+	f.BoolVar(&c.JSON, "json", false, "print the lighthouse's own JSON")
+	return cmd
+}
+
+func showStatus(ctx context.Context, c statusConfig, w io.Writer) error {
+	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
+	defer cancel()
+	body, err := fetchStatus(ctx, c.Lighthouse)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		_, err := fmt.Fprintln(w, strings.TrimSpace(string(body)))
+		return err
+	}
+	var s lighthouse.Status
+	if err := json.Unmarshal(body, &s); err != nil {
+		return fmt.Errorf("lighthouse %s did not answer with its status: %w", c.Lighthouse, err)
+	}
+	return printStatus(w, s)
+}
+
+// fetchStatus reads /status.json of the lighthouse at addr.
+func fetchStatus(ctx context.Context, addr string) ([]byte, error) {
+	base := addr
+	if !strings.Contains(base, "://") {
+		base = "http://" + base
+	}
+	u, err := url.Parse(base)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, fmt.Errorf("--lighthouse = %q, want host:port or a URL", addr)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.JoinPath("/status.json").String(), nil)
+	if err != nil {
+		return nil, fmt.Errorf("--lighthouse = %q, want host:port or a URL", addr)
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("lighthouse %s cannot be reached: %w", addr, networkCause(err))
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("lighthouse %s answers %s", addr, resp.Status)
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxStatusBytes))
+	if err != nil {
+		return nil, fmt.Errorf("lighthouse %s broke off its answer: %w", addr, networkCause(err))
+	}
+	return body, nil
+}
+
+// networkCause takes off what repeats the address and the URL.
+func networkCause(err error) error {
+	if e, ok := errors.AsType[*url.Error](err); ok {
+		err = e.Err
+	}
+	if e, ok := errors.AsType[*net.OpError](err); ok {
+		err = e.Err
+	}
+	return err
+}
+
+func printStatus(w io.Writer, s lighthouse.Status) error {
+	role := "follows"
+	if s.Leads {
+		role = fmt.Sprintf("leads in term %d", s.Term)
+	}
+	fmt.Fprintf(w, "lighthouse %s %s, up %v, %d sessions, cluster %s\n",
+		plain(s.Addr), role, time.Duration(s.UptimeMs)*time.Millisecond, s.Sessions, plain(s.Cluster))
+	if len(s.Jobs) == 0 {
+		fmt.Fprintln(w, "no jobs")
+	}
+	for _, j := range s.Jobs {
+		printJob(w, j)
+	}
+	return nil
+}
+
+func printJob(w io.Writer, j lighthouse.JobStatus) {
+	fmt.Fprintf(w, "\njob %s: step %d, ", plain(j.Job), j.MaxStep)
+	switch {
+	case j.QuorumID == 0:
+		fmt.Fprint(w, "no quorum yet")
+	case j.Stands:
+		fmt.Fprintf(w, "quorum %d round %d stands, %d members, %d participants", j.QuorumID, j.Round, j.Members, j.Participants)
+	default:
+		fmt.Fprintf(w, "quorum %d fell: %s", j.QuorumID, plain(j.FellBy))
+	}
+	fmt.Fprintf(w, "\nnext: %s\n", plain(j.Reason))
+	if j.Wanted != "" {
+		fmt.Fprintf(w, "change wanted: %s\n", plain(j.Wanted))
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "REPLICA\tSTATE\tPART\tSTEP\tPHASE\tSILENT\tWHY")
+	for _, r := range j.Replicas {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%v\t%s\n", plain(r.ReplicaID), plain(r.State), partOf(r), r.Step,
+			plain(r.Phase), time.Duration(r.SilenceMs)*time.Millisecond, plain(r.Why))
+	}
+	_ = t.Flush() // as any other write to w
+}
+
+// partOf is how a replica takes part in the last quorum.
+func partOf(r lighthouse.ReplicaStatus) string {
+	switch {
+	case r.Heals:
+		return "heals"
+	case r.Participant:
+		return "participant"
+	case r.Member:
+		return "spare"
+	}
+	return "-"
+}
+
+// plain keeps what a server sent from steering the terminal.
+func plain(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return '?'
+		}
+		return r
+	}, s)
+}

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/skerry-ft/skerry/lighthouse"
+)
+
+func serveStatus(t *testing.T, status int, body string) string {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/status.json" {
+			t.Errorf("asked for %s", r.URL.Path)
+		}
+		w.WriteHeader(status)
+		_, _ = w.Write([]byte(body)) // a test that fails sees it
+	}))
+	t.Cleanup(s.Close)
+	return strings.TrimPrefix(s.URL, "http://")
+}
+
+func TestStatusTable(t *testing.T) {
+	t.Parallel()
+	body, err := json.Marshal(lighthouse.Status{
+		Addr: "127.0.0.1:29510", Leads: true, Term: 2, UptimeMs: 61_500, Sessions: 2, Cluster: "c1",
+		Jobs: []lighthouse.JobStatus{
+			{
+				Job: "default", QuorumID: 17, Round: 1, Stands: true, Members: 2, Participants: 1, MaxStep: 40,
+				Reason: "the quorum stands", Wanted: "b joined",
+				Replicas: []lighthouse.ReplicaStatus{
+					{ReplicaID: "a:1", State: "live", Member: true, Participant: true, Step: 40, Phase: "training", SilenceMs: 80},
+					{ReplicaID: "b:\x1b[2J", State: "suspect", Member: true, Heals: true, Step: 3, Phase: "healing", SilenceMs: 600, Why: "stream broke"},
+				},
+			},
+			{Job: "other", Reason: "nobody has joined"},
+			{Job: "third", QuorumID: 3, FellBy: "x left", Reason: "waiting"},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := serveStatus(t, http.StatusOK, string(body))
+	status, stdout, stderr := skerry("status", "--lighthouse", addr)
+	const want = `lighthouse 127.0.0.1:29510 leads in term 2, up 1m1.5s, 2 sessions, cluster c1
+
+job default: step 40, quorum 17 round 1 stands, 2 members, 1 participants
+next: the quorum stands
+change wanted: b joined
+REPLICA  STATE    PART         STEP  PHASE     SILENT  WHY
+a:1      live     participant  40    training  80ms    
+b:?[2J   suspect  heals        3     healing   600ms   stream broke
+
+job other: step 0, no quorum yet
+next: nobody has joined
+REPLICA  STATE  PART  STEP  PHASE  SILENT  WHY
+
+job third: step 0, quorum 3 fell: x left
+next: waiting
+REPLICA  STATE  PART  STEP  PHASE  SILENT  WHY
+`
+	if status != 0 || stdout != want {
+		t.Errorf("status %d %q\n%s\nwant\n%s", status, stderr, stdout, want)
+	}
+	if status, stdout, _ := skerry("status", "--json", "--lighthouse", "http://"+addr); status != 0 || strings.TrimSpace(stdout) != string(body) {
+		t.Errorf("--json: %d %q, want the body as it is", status, stdout)
+	}
+}
+
+func TestStatusErrors(t *testing.T) {
+	t.Parallel()
+	cases := []struct{ addr, want string }{
+		{"127.0.0.1:1", "skerry: lighthouse 127.0.0.1:1 cannot be reached: connect: connection refused\n"},
+		{"", "skerry: --lighthouse = \"\", want host:port or a URL\n"},
+		{"ftp://x", "skerry: --lighthouse = \"ftp://x\", want host:port or a URL\n"},
+	}
+	for _, c := range cases {
+		if status, stdout, stderr := skerry("status", "--lighthouse", c.addr); status == 0 || stdout != "" || stderr != c.want {
+			t.Errorf("status of %q: %d %q %q, want %q", c.addr, status, stdout, stderr, c.want)
+		}
+	}
+	addr := serveStatus(t, http.StatusTeapot, "")
+	if status, _, stderr := skerry("status", "--lighthouse", addr); status == 0 || !strings.Contains(stderr, "answers 418") {
+		t.Errorf("status %d %q", status, stderr)
+	}
+	addr = serveStatus(t, http.StatusOK, "<html>")
+	if status, _, stderr := skerry("status", "--lighthouse", addr); status == 0 || !strings.Contains(stderr, "did not answer with its status") {
+		t.Errorf("status %d %q", status, stderr)
+	}
+}

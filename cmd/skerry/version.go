@@ -1,0 +1,40 @@
+package main
+
+import (
+	"fmt"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+)
+
+func newVersionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Tell which build this is",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			info, ok := debug.ReadBuildInfo()
+			if !ok {
+				return fmt.Errorf("this binary holds no build information")
+			}
+			fmt.Fprintln(cmd.OutOrStdout(), describeBuild(info))
+			return nil
+		},
+	}
+}
+
+// describeBuild is one line: version, revision, toolchain.
+func describeBuild(info *debug.BuildInfo) string {
+	line := "skerry " + info.Main.Version
+	settings := make(map[string]string, len(info.Settings))
+	for _, s := range info.Settings {
+		settings[s.Key] = s.Value
+	}
+	if rev := settings["vcs.revision"]; rev != "" {
+		line += " revision " + rev
+		if settings["vcs.modified"] == "true" {
+			line += " with changes"
+		}
+	}
+	return fmt.Sprintf("%s %s %s/%s", line, info.GoVersion, settings["GOOS"], settings["GOARCH"])
+}

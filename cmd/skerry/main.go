@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/skerry-ft/skerry/cmd/skerry/internal/bench"
 	"github.com/skerry-ft/skerry/train/spawn"
 )
 
@@ -24,6 +25,7 @@ func main() {
 func registerWorkers() {
 	spawn.Register(trainerWorker, demoTrainer)
 	spawn.Register(lighthouseWorker, demoLighthouse)
+	spawn.Register(bench.WorkerAllReduce, bench.AllReduceWorker)
 }
 
 // run is main without the process: it returns the exit status.
@@ -61,6 +63,6 @@ func newRoot() *cobra.Command {
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.AddCommand(newDemoCommand(), newStatusCommand(), newVersionCommand())
+	root.AddCommand(newDemoCommand(), newStatusCommand(), newBenchCommand(), newVersionCommand())
 	return root
 }

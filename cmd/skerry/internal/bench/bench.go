@@ -1,0 +1,93 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// Options are what a user may choose for all benches.
+type Options struct {
+	Samples int     // of each contestant and row; 0: the bench's own number
+	Peers   bool    // measure installed peers beside us
+	N       []int   // ranks or replicas; nil: the bench's own
+	Bytes   []int64 // message sizes; nil: the bench's own
+	Notes   io.Writer
+}
+
+// MaxSamples bounds Options.Samples.
+const MaxSamples = 100_000
+
+// Validate returns a clear error for values out of bounds.
+func (o Options) Validate() error {
+	if o.Samples < 0 || o.Samples > MaxSamples {
+		return fmt.Errorf("samples = %d, want 0 to %d", o.Samples, MaxSamples)
+	}
+	for _, n := range o.N {
+		if n < 1 || n > 64 {
+			return fmt.Errorf("n = %d, want 1 to 64", n)
+		}
+	}
+	for _, b := range o.Bytes {
+		if b < 4 || b > 4<<30 || b%4 != 0 {
+			return fmt.Errorf("bytes = %d, want a multiple of 4 from 4 to %d", b, int64(4)<<30)
+		}
+	}
+	return nil
+}
+
+// note tells the person at the terminal something that is not a row.
+func (o Options) note(format string, args ...any) {
+	if o.Notes != nil {
+		fmt.Fprintf(o.Notes, format+"\n", args...)
+	}
+}
+
+// Bench is one named set of rows.
+type Bench struct {
+	Name string
+	Help string
+	run  func(ctx context.Context, o Options, emit func(Row) error) error
+}
+
+// All lists the benches in the order in which they run.
+func All() []Bench {
+	return []Bench{
+		{"allreduce", "time of one all-reduce (float32, sum, in place) over processes of this host", runAllReduce},
+		{"quorum", "round trip of a quorum that stands, and of one that changes, over RPC", runQuorum},
+		{"recover", "SIGKILL of a replica to the survivors' next commit", runRecover},
+	}
+}
+
+// Names lists what Run takes.
+func Names() []string {
+	var names []string
+	for _, b := range All() {
+		names = append(names, b.Name)
+	}
+	return names
+}
+
+// Run runs the named benches, or all if there is no name, and prints their rows.
+func Run(ctx context.Context, names []string, o Options, p *Printer) error {
+	if err := o.Validate(); err != nil {
+		return err
+	}
+	for _, name := range names {
+		if !slices.Contains(Names(), name) {
+			return fmt.Errorf("no bench is called %q; there are: %s", name, strings.Join(Names(), ", "))
+		}
+	}
+	for _, b := range All() {
+		if len(names) > 0 && !slices.Contains(names, b.Name) {
+			continue
+		}
+		if err := b.run(ctx, o, p.Print); err != nil {
+			return errors.Join(err, p.Flush()) // what was measured is worth seeing
+		}
+	}
+	return p.Flush()
+}

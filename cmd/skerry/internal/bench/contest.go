@@ -1,0 +1,83 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+)
+
+// Contestant is one implementation, ready to be measured.
+type Contestant interface {
+	io.Closer
+
+	// Impl is "skerry" or the peer's name.
+	Impl() string
+	// Sample measures once and returns the figure in the row's unit. It ends
+	// with ctx.
+	Sample(ctx context.Context, p Params) (float64, error)
+}
+
+// Contest measures contestants in turn.
+type Contest struct {
+	Bench   string
+	Unit    string
+	Samples int // of each contestant, at least 1
+	Warmup  int // rounds thrown away first
+}
+
+// Run takes samples of all contestants, round after round, and returns a row
+// for each. A contestant that fails ends the contest.
+func (c Contest) Run(ctx context.Context, p Params, all []Contestant) ([]Row, error) {
+	if c.Samples < 1 {
+		return nil, fmt.Errorf("bench: samples = %d, want at least 1", c.Samples)
+	}
+	taken := make([][]float64, len(all))
+	for round := range c.Warmup + c.Samples {
+		for i, one := range all {
+			v, err := one.Sample(ctx, p)
+			if err != nil {
+				return nil, fmt.Errorf("bench %s: %s with %v: %w", c.Bench, one.Impl(), p, err)
+			}
+			if round >= c.Warmup {
+				taken[i] = append(taken[i], v)
+			}
+		}
+	}
+	rows := make([]Row, len(all))
+	for i, one := range all {
+		rows[i] = c.row(one.Impl(), p, taken[i])
+	}
+	return rows, nil
+}
+
+func (c Contest) row(impl string, p Params, samples []float64) Row {
+	slices.Sort(samples)
+	return Row{
+		Bench: c.Bench, Impl: impl, Unit: c.Unit, Params: p,
+		Samples: len(samples), Median: Quantile(samples, 0.5), P99: Quantile(samples, 0.99),
+	}
+}
+
+// Quantile is the q-quantile of sorted samples by linear interpolation.
+func Quantile(sorted []float64, q float64) float64 {
+	if len(sorted) == 0 {
+		return 0
+	}
+	at := q * float64(len(sorted)-1)
+	low := int(at)
+	if low+1 >= len(sorted) {
+		return sorted[len(sorted)-1]
+	}
+	return sorted[low] + (at-float64(low))*(sorted[low+1]-sorted[low])
+}
+
+// closeAll closes contestants and joins what they say.
+func closeAll(all []Contestant) error {
+	var errs []error
+	for _, c := range all {
+		errs = append(errs, c.Close())
+	}
+	return errors.Join(errs...)
+}

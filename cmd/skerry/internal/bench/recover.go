@@ -1,0 +1,100 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// The envelope: the kernel closes a killed process's sockets within a
+// millisecond, survivors abort, join and reconfigure within about ten, and the
+// discarded step is made again: step time + some 10 ms, and up to one step more
+// for the part of the step that was thrown away.
+
+const (
+	recoverKillEvery = 15                     // steps between two kills
+	recoverStepTime  = 100 * time.Millisecond // long against all that is measured besides it
+	recoverStop      = 10 * time.Second       // for the demo to clean up once it is told to end
+)
+
+// demoResult is what `skerry demo --json` prints, as far as it is needed here.
+type demoResult struct {
+	Parity    bool    `json:"parity"`
+	StepMs    float64 `json:"step_ms"`
+	Goodput   float64 `json:"goodput"`
+	RecoverMs struct {
+		Samples []float64 `json:"samples"`
+	} `json:"recover_ms"`
+}
+
+// runRecover measures, in the demo itself, SIGKILL to the last survivor's next
+// commit.
+func runRecover(ctx context.Context, o Options, emit func(Row) error) error {
+	worlds := o.N
+	if worlds == nil {
+		worlds = []int{4}
+	}
+	kills := 10
+	if o.Samples > 0 {
+		kills = o.Samples
+	}
+	if o.Peers {
+		o.note("not measured: torchft: a trainer of its own is needed, see docs/bench/README.md")
+	}
+	for _, n := range worlds {
+		if n < 2 {
+			return fmt.Errorf("bench recover: n = %d, want at least 2: nobody would be left", n)
+		}
+		r, err := runDemo(ctx, n, kills)
+		if err != nil {
+			return fmt.Errorf("bench recover: %w", err)
+		}
+		if !r.Parity {
+			return fmt.Errorf("bench recover: replicas differ after %d kills", kills)
+		}
+		samples := slices.Sorted(slices.Values(r.RecoverMs.Samples))
+		row := Row{
+			Bench: "recover", Impl: "skerry", Unit: "ms", Samples: len(samples),
+			Median: Quantile(samples, 0.5), P99: Quantile(samples, 0.99),
+			Params: Params{"n": n, "step_ms": r.StepMs, "goodput": r.Goodput},
+		}
+		if err := emit(row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// runDemo runs this binary's demo with that many kills.
+func runDemo(ctx context.Context, n, kills int) (demoResult, error) {
+	var r demoResult
+	self, err := os.Executable()
+	if err != nil {
+		return r, err
+	}
+	// The demo stops killing in the last part of a run; one more interval and
+	// a rest see to it that all kills take place.
+	steps := (kills+3)*recoverKillEvery + (kills+3)*recoverKillEvery/8
+	cmd := exec.CommandContext(ctx, self, "demo", "--json",
+		"--replicas", strconv.Itoa(n), "--steps", strconv.Itoa(steps),
+		"--kill-every", strconv.Itoa(recoverKillEvery), "--step-time", recoverStepTime.String())
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = recoverStop
+	var out, progress bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &progress
+	if err := cmd.Run(); err != nil {
+		return r, fmt.Errorf("run %s: %w: %s", cmd, err, lastLine(progress.Bytes()))
+	}
+	lines := bytes.Split(bytes.TrimSpace(out.Bytes()), []byte("\n"))
+	if err := json.Unmarshal(lines[len(lines)-1], &r); err != nil {
+		return r, fmt.Errorf("read the demo's result: %w", err)
+	}
+	return r, nil
+}

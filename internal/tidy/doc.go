@@ -1,0 +1,17 @@
+// Package tidy is the house style as a test: what a reviewer would have to
+// look for by hand, and would miss once. [Check] reads all Go files of the
+// repository and returns a [Problem] for each place that breaks a rule; every
+// message names the fix.
+//
+// The rules: packages import only what the table in table.go allows; quorum/
+// is pure; every package has a comment, and a goroutine-leak check where it
+// has goroutines; functions and files are short; some calls have no place in
+// some packages; errors read as the style guide says; every numbered invariant
+// of docs/PROTOCOL.md is named in a test.
+//
+// Old debts stand in ratchet.txt with their size. They may shrink and go, not
+// grow: a line that is larger than the debt is itself a problem.
+//
+// It works on syntax alone, without types: it takes a second, and works while
+// a package does not compile.
+package tidy

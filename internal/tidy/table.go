@@ -1,0 +1,79 @@
+package tidy
+
+// mayImport is docs/ARCHITECTURE.md's table of packages: who may import what of
+// ours. A package is judged by the longest key that it is at or below, and may
+// import what stands under the same key. A value that ends in "/..." means
+// everything at and below. A new edge is a reviewed line here; think first
+// whether the thing does not belong on the other side.
+//
+// internal/logkey and internal/invariant are open to all but quorum.
+var mayImport = map[string][]string{
+	"quorum": {},
+
+	"store":           {},
+	"store/storetest": {"store"},
+
+	"pg":        {"store"},
+	"pg/tcp":    {"pg", "store"},
+	"pg/baby":   {"pg"},
+	"pg/pgtest": {"pg", "store"},
+	"nccl":      {"pg", "store"},
+
+	"checkpoint":          {"pg"},
+	"checkpoint/ckpttest": {"checkpoint", "pg"},
+
+	"lighthouse": {"quorum", "internal/wire/..."},
+	"manager":    {"quorum", "store", "pg", "checkpoint", "internal/wire/..."},
+
+	"train":       {"manager", "pg", "checkpoint"},
+	"train/spawn": {},
+
+	"internal/wire":      {"quorum"},
+	"internal/sim":       {"quorum"},
+	"internal/tidy":      {},
+	"internal/invariant": {},
+	"internal/logkey":    {},
+
+	"cmd/lighthouse": {"lighthouse"},
+	"cmd/skerry": {
+		"quorum", "store", "pg/...", "nccl", "checkpoint", "lighthouse", "manager",
+		"train/...", "internal/wire/...", "internal/sim", "examples/...",
+	},
+	"examples": {"store", "pg/...", "nccl", "checkpoint", "manager", "train/..."},
+	"test": {
+		"quorum", "store", "pg/...", "nccl", "checkpoint", "lighthouse", "manager",
+		"train/...", "internal/wire/...", "internal/sim", "examples/...",
+	},
+}
+
+// testsMayImport is what the tests of a package may import on top; packages
+// whose name ends in "test" are open to all tests.
+var testsMayImport = map[string][]string{
+	"nccl":    {"pg/tcp"},
+	"pg/baby": {"pg/tcp", "store", "train/spawn"},
+	"manager": {"pg/tcp", "train/spawn"},
+	"train":   {"pg/tcp", "store", "train/spawn"},
+}
+
+// openToAll are packages that hold nothing but names and switches.
+var openToAll = []string{"internal/logkey", "internal/invariant"}
+
+// Purity of quorum/.
+const pureDir = "quorum"
+
+// pureImports are all that quorum/ needs.
+var pureImports = map[string]bool{
+	"cmp": true, "errors": true, "fmt": true, "slices": true, "strings": true, "time": true,
+}
+
+// clockCalls are the names in package time that read or wait for a clock.
+var clockCalls = []string{
+	"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTicker", "NewTimer",
+}
+
+// Limits of size, in lines.
+const (
+	maxFuncLines     = 70
+	maxFileLines     = 800
+	maxTestFileLines = 1000
+)

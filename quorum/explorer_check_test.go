@@ -117,7 +117,7 @@ func (x *explorer) checkFormed(w *world, last, q *quorum.Quorum, d quorum.Decisi
 	if err := x.checkMajority(w, last, ids); err != nil {
 		return err
 	}
-	return x.checkHolder(w, q)
+	return x.checkHolder(w, last, q)
 }
 
 // checkOrder checks Q1, and that rounds order the answers of one id.
@@ -215,20 +215,16 @@ func (x *explorer) checkMajority(w *world, last *quorum.Quorum, ids []quorum.Rep
 	return nil
 }
 
-// checkHolder checks Q10 and C4: nobody with an open session has told the
-// lighthouse of a position above the new quorum's, unless it was discarded.
-func (x *explorer) checkHolder(w *world, q *quorum.Quorum) error {
+// checkHolder checks Q10 and C4: no live replica is at a position above the new
+// quorum's, whether it has told so or not, unless that was discarded.
+func (x *explorer) checkHolder(w *world, last, q *quorum.Quorum) error {
 	top := maxPosition(q)
 	for i := range w.Reps {
 		r := &w.Reps[i]
-		p, told := w.Told[r.ID]
-		if !told || !r.Up || !r.Conn || w.Lost[r.ID] || p.Compare(top) <= 0 {
-			continue
+		live := !w.Lost[r.ID] && (w.Since[r.ID] || last != nil && isMember(last, r.ID))
+		if r.Up && live && r.Pos.Compare(top) > 0 && !x.mangle.same(r.Pos, top) && !w.discarded(r.Pos) {
+			return fmt.Errorf("Q10: %s is alive at %v, and the quorum is at %v", r.ID, r.Pos, top)
 		}
-		if s, ok := w.Settled[stepOf{p.Step, p.QuorumID}]; ok && s.Outcome == quorum.Discard {
-			continue
-		}
-		return fmt.Errorf("Q10: %s is alive at %v, and the quorum is at %v", r.ID, p, top)
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ import (
 var forPeople = map[string]bool{
 	"History": true, "Reason": true, "Text": true, "Evidence": true, "Data": true,
 	"events": true, "CreatedMs": true, "Token": true, "version": true,
-	"fellBy": true, "lostWhy": true,
+	"fellBy": true, "lostWhy": true, "progressAt": true, "openedAt": true,
 	// What world keeps beside the machine's own record of the same.
 	"LHJoins": true, "Since": true, "Told": true, "Lost": true, "IDs": true,
 }
@@ -199,7 +199,7 @@ func newHasher() *hasher { return &hasher{plans: map[reflect.Type]*hashPlan{}} }
 
 // oldAge is the age from which on older makes no difference: it exceeds every
 // timeout in use.
-const oldAge = 30 * time.Second
+const oldAge = 8 * time.Second
 
 // keyOf returns the canonical key of *p at the time now.
 func keyOf[T any](k *hasher, p *T, now time.Time) uint64 {

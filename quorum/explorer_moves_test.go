@@ -76,7 +76,7 @@ func (x *explorer) moves(w *world) []move {
 		add(w.Left.Crashes > 0, mvCrash, r.ID)
 		add(w.Left.Cuts > 0 && r.Conn, mvCut, r.ID)
 		add(!r.Conn, mvReconnect, r.ID)
-		add(r.Conn && w.Told[r.ID] != r.Pos, mvBeat, r.ID)
+		add(r.Conn && r.Join == nil && w.Told[r.ID] != r.Pos, mvBeat, r.ID)
 		out = append(out, x.stepMoves(w, r)...)
 	}
 	add(w.Left.Leaders > 0 && w.Formed > 0, mvLeader, "")
@@ -146,6 +146,7 @@ func maxPosition(q *quorum.Quorum) quorum.Position {
 
 // apply makes v happen in w. The error is a violation.
 func (x *explorer) apply(w *world, v move) error {
+	w.Idle = false
 	r := w.rep(v.Who)
 	var err error
 	switch v.Kind {
@@ -169,8 +170,10 @@ func (x *explorer) apply(w *world, v move) error {
 	case mvGiveUp:
 		w.Left.GiveUps--
 		x.withdraw(w, r)
-		r.Fact.Kind, r.Pend = quorum.GaveUp, 0
-		r.Fact.Digests = nil
+		r.Pend = 0
+		if !x.mangle.keepsClaim {
+			r.Fact.Kind, r.Fact.Digests = quorum.GaveUp, nil
+		}
 	case mvBreak:
 		err = x.breakGroup(w, r)
 	case mvStep:
@@ -183,7 +186,40 @@ func (x *explorer) apply(w *world, v move) error {
 	if err != nil {
 		return err
 	}
-	return x.lighthouse(w)
+	if err := x.lighthouse(w); err != nil {
+		return err
+	}
+	w.purge()
+	return nil
+}
+
+// purge drops notices that would change nothing where they are going, now or
+// later: a quorum that fell for a replica falls once.
+func (w *world) purge() {
+	for i := range w.Reps {
+		r := &w.Reps[i]
+		r.Inbox = slices.DeleteFunc(r.Inbox, func(m message) bool {
+			return m.Notice != nil && !r.cares(m.Notice) && !r.answerComes(m.Notice.QuorumID)
+		})
+	}
+}
+
+// cares says that n would change something at r.
+func (r *replica) cares(n *quorum.Notice) bool {
+	switch {
+	case r.In == nil || n.QuorumID < r.In.ID:
+		return false
+	case n.Kind == quorum.NoticeFallen:
+		return r.Stand || r.commits(n.Fact)
+	case n.Kind == quorum.NoticeWanted:
+		return r.Stand && !r.Wants
+	}
+	return r.Stand
+}
+
+// answerComes says that r is still to hear the answer with that id.
+func (r *replica) answerComes(id int64) bool {
+	return slices.ContainsFunc(r.Inbox, func(m message) bool { return m.Answer != nil && m.Answer.ID == id })
 }
 
 // fault applies the moves that are nobody's intention.
@@ -308,13 +344,13 @@ func (x *explorer) step(w *world, q *quorum.Quorum, v move) error {
 	s := stepOf{at.Step + 1, q.ID}
 	w.Attempts[s]++
 	for i, m := range ms {
-		if err := w.healAt(m, at, bytes, v.Mask>>i&1 == 1); err != nil {
+		if err := x.healAt(w, m, at, bytes, v.Mask>>i&1 == 1); err != nil {
 			return err
 		}
 	}
 	wants := slices.ContainsFunc(ms, func(m *replica) bool { return m.Wants }) || v.Mask != 0
-	good := mix(bytes, uint64(q.ID), uint64(q.Round), uint64(s.Step), uint64(w.Attempts[s]))
 	for i, m := range ms {
+		good := mix(m.Bytes, uint64(q.ID), uint64(q.Round), uint64(s.Step), uint64(w.Attempts[s]))
 		if err := x.finish(w, m, s, o[i], good, wants); err != nil {
 			return err
 		}
@@ -323,11 +359,11 @@ func (x *explorer) step(w *world, q *quorum.Quorum, v move) error {
 }
 
 // healAt brings m to the position at, unless its heal fails.
-func (w *world) healAt(m *replica, at quorum.Position, bytes uint64, fails bool) error {
+func (x *explorer) healAt(w *world, m *replica, at quorum.Position, bytes uint64, fails bool) error {
 	if m.Pos.Compare(at) > 0 && !w.discarded(m.Pos) {
 		return fmt.Errorf("Q10: %s is at %v, above its quorum's %v", m.ID, m.Pos, at)
 	}
-	if fails || m.Pos == at {
+	if fails || x.mangle.same(m.Pos, at) {
 		return w.hold(m)
 	}
 	m.Pos, m.Bytes, m.Last = at, bytes, nil
@@ -379,13 +415,15 @@ func mix(ns ...uint64) uint64 {
 	return h
 }
 
-// tick is the members' beat interval.
-const tick = 100 * time.Millisecond
+// tick is how often members beat: seldom, to save work, but often enough that
+// nobody is suspect for it.
+const tick = 400 * time.Millisecond
 
 // pass lets time go on, with beats of all who can, until the lighthouse has
-// something new to say, or nothing can come any more.
+// something new to say, or nothing can come any more: then the world is idle,
+// and need not be visited again.
 func (x *explorer) pass(w *world) error {
-	before := w.LH.Decide(w.Now).Reason.Code
+	before := w.shows()
 	limit := w.Cfg.JoinTimeout + w.Cfg.HeartbeatTimeout + w.Cfg.Grace + time.Second
 	for end := w.Now.Add(limit); w.Now.Before(end); {
 		w.Now = w.Now.Add(tick)
@@ -396,15 +434,25 @@ func (x *explorer) pass(w *world) error {
 				}
 			}
 		}
-		said := w.said()
 		if err := x.lighthouse(w); err != nil {
 			return err
 		}
-		if w.said() != said || w.LH.Decide(w.Now).Reason.Code != before {
+		if w.shows() != before {
 			return nil
 		}
 	}
+	w.Idle = true
 	return nil
+}
+
+// shown is what can be seen of the lighthouse's mind.
+type shown struct {
+	said, lost int
+	reason     quorum.ReasonCode
+}
+
+func (w *world) shows() shown {
+	return shown{w.said(), len(w.Lost), w.LH.Decide(w.Now).Reason.Code}
 }
 
 // said counts what the lighthouse has said and nobody has heard.

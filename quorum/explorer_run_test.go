@@ -73,7 +73,7 @@ func fullWorlds() []smallWorld {
 // C2, C4, C5 and C6, and for a state from which the replicas do not come
 // together again (Q6). With -full it takes the large worlds to their end.
 func TestExplorer(t *testing.T) {
-	worlds, lim := boundedWorlds(), limits{States: 15_000, Time: 4 * time.Second, Fair: 7}
+	worlds, lim := boundedWorlds(), limits{States: 20_000, Time: 1500 * time.Millisecond, Fair: 9}
 	if *full {
 		worlds, lim = fullWorlds(), limits{States: 3_000_000, Time: 8 * time.Minute, Fair: 50}
 	}

@@ -17,6 +17,7 @@ type world struct {
 	Cfg     quorum.Config
 	Reps    []replica // never shrinks: a restart adds an incarnation
 	Left    budget
+	Idle    bool                             // time has passed, and nothing came of it
 	Formed  int                              // quorums formed so far, rounds included
 	LHJoins map[quorum.ReplicaID]quorum.Join // joins delivered, neither answered nor withdrawn
 	Lost    map[quorum.ReplicaID]bool        // known dead, by the machine's own word
@@ -279,7 +280,7 @@ func (x *explorer) take(w *world, r *replica, m message) error {
 	if i < 0 {
 		return fmt.Errorf("Q4: %s is answered with quorum %d without it", r.ID, q.ID)
 	}
-	if err := w.settle(r, q.Members[i].Position); err != nil {
+	if err := x.settle(w, r, q.Members[i].Position); err != nil {
 		return fmt.Errorf("answer %d.%d: %w", q.ID, q.Round, err)
 	}
 	r.In, r.Stand, r.Join = q, true, nil
@@ -289,12 +290,12 @@ func (x *explorer) take(w *world, r *replica, m message) error {
 
 // settle lets r roll forward or discard, as its position after settlement
 // says.
-func (w *world) settle(r *replica, after quorum.Position) error {
+func (x *explorer) settle(w *world, r *replica, after quorum.Position) error {
 	f := r.Fact
 	if f.Kind == quorum.Prepared && after.Step == f.Step && after.QuorumID == f.QuorumID {
 		return w.commit(r, stepOf{f.Step, f.QuorumID}, r.Pend, f.Digests)
 	}
-	if after != r.Pos && !(w.discarded(r.Pos) && after.Step == 0) {
+	if !x.mangle.same(after, r.Pos) && !(w.discarded(r.Pos) && after.Step == 0) {
 		return fmt.Errorf("C1: %s is at %v, and the quorum has it at %v", r.ID, r.Pos, after)
 	}
 	return w.discard(r)
@@ -307,29 +308,30 @@ func (w *world) discarded(p quorum.Position) bool {
 	return ok && s.Outcome == quorum.Discard
 }
 
-// hear applies a notice at r (PROTOCOL §3).
+// hear applies a notice at r (PROTOCOL §3). One about a newer quorum than r's
+// says that r's was replaced: r was to be in it, or it would not be addressed.
 func (w *world) hear(r *replica, n *quorum.Notice) error {
+	if r.In == nil || n.QuorumID < r.In.ID {
+		return nil
+	}
 	switch n.Kind {
 	case quorum.NoticeWanted:
-		if r.Stand && r.In.ID == n.QuorumID {
-			r.Wants = true
-		}
+		r.Wants = r.Wants || r.Stand
 	case quorum.NoticeLost:
-		if r.Stand && r.In.ID == n.QuorumID {
-			r.fall(false)
-		}
+		r.fall(false)
 	case quorum.NoticeFallen:
-		f := n.Fact
-		match := f.Kind == quorum.Committed && r.Fact.Kind == quorum.Prepared &&
-			f.Step == r.Fact.Step && f.QuorumID == r.Fact.QuorumID && slices.Equal(f.Digests, r.Fact.Digests)
-		if r.In == nil || r.In.ID != n.QuorumID {
-			return nil
-		}
+		match := r.commits(n.Fact)
 		r.fall(false)
 		if match {
 			r.Join = nil // it speaks of a claim that is settled now
-			return w.commit(r, stepOf{f.Step, f.QuorumID}, r.Pend, r.Fact.Digests)
+			return w.commit(r, stepOf{n.Fact.Step, n.Fact.QuorumID}, r.Pend, r.Fact.Digests)
 		}
 	}
 	return nil
+}
+
+// commits says that f is the commit of the step that r prepared.
+func (r *replica) commits(f quorum.Fact) bool {
+	return f.Kind == quorum.Committed && r.Fact.Kind == quorum.Prepared &&
+		f.Step == r.Fact.Step && f.QuorumID == r.Fact.QuorumID && slices.Equal(f.Digests, r.Fact.Digests)
 }

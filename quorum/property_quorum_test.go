@@ -18,7 +18,7 @@ func rules(minReplicas int) quorum.Config {
 // positions.
 func TestQ1_IDsOnlyRise(t *testing.T) {
 	t.Parallel()
-	theWalks().check(t, "Q1 D1", "walks")
+	theWalks().check(t, "Q1 D13", "walks")
 	t.Run("above the ids that a joiner states", func(t *testing.T) {
 		r := newRig(t, rules(1))
 		r.pos["a"] = quorum.Position{Cluster: "x", Step: 4, QuorumID: 5000}

@@ -19,7 +19,8 @@ const (
 	MaxSettled        = 64       // settlements that the ledger keeps
 	MaxHistory        = 256      // history entries that the ledger keeps
 	MaxGone           = 1024     // drained, and evicted, ids that the ledger keeps
-	maxEvents         = 4096     // events and notices between two reads
+	MaxHistoryNames   = 256      // replicas that each list of a history entry names
+	maxEvents         = 4096     // events between two reads
 	maxNamed          = 8        // replicas that a reason names before it counts
 )
 

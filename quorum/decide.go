@@ -80,18 +80,18 @@ func (m *Machine) decideSkerry(now time.Time) Decision {
 	kind := m.window(v)
 	switch {
 	case kind == windowClosed:
-		return notYet(ReasonStands, "quorum %d stands%s", m.last.ID, m.waitingText(v))
-	case kind == windowAsk && len(v.notAsked) > 0:
-		return notYet(ReasonMembers, "not asked yet: %s", nameIDs(v.notAsked))
-	case len(v.candidates) == 0 && len(v.held) > 0:
-		return Decision{Reason: m.waiting(v, nil)}
-	case len(v.candidates) == 0:
+		return notYet(ReasonStands, "quorum %d stands%s", m.last.ID, outsiders(v))
+	case kind == windowAsk && v.notAsked.n > 0:
+		return notYet(ReasonMembers, "not asked yet: %v", &v.notAsked)
+	case v.joined == 0 && v.held.n > 0:
+		return Decision{Reason: waitingFor(v, nil)}
+	case v.joined == 0:
 		return notYet(ReasonNobody, "%s", m.fellBy)
 	}
 	eligible, live := m.eligible(now, v)
 	if d, ok := m.enough(eligible, live); !ok {
-		if len(v.held) > 0 {
-			return Decision{Reason: m.waiting(v, nil)}
+		if v.held.n > 0 {
+			return Decision{Reason: waitingFor(v, nil)}
 		}
 		return d
 	}
@@ -111,20 +111,20 @@ func (m *Machine) decideSkerry(now time.Time) Decision {
 	return m.build(kind, why, chosen, s)
 }
 
-func (m *Machine) waitingText(v survey) string {
-	if len(v.candidates) == 0 {
+func outsiders(v *survey) string {
+	if v.joined == 0 {
 		return ""
 	}
-	return fmt.Sprintf(", %d joined from outside", len(v.candidates))
+	return fmt.Sprintf(", %d joined from outside", v.joined)
 }
 
 // eligible filters the candidates by shrink-only and Q9, and counts the live
 // replicas that they are held against (Q5): with shrink-only, the live members
 // of the last quorum, for no other can be chosen.
-func (m *Machine) eligible(now time.Time, v survey) ([]*replica, int) {
-	candidates, live := v.candidates, v.live
+func (m *Machine) eligible(now time.Time, v *survey) ([]*replica, int) {
+	candidates, live := m.candidates(v.joined), v.live
 	if v.shrinkOnly && m.last != nil {
-		candidates = slices.DeleteFunc(slices.Clone(candidates), func(r *replica) bool { return !r.member })
+		candidates = slices.DeleteFunc(candidates, func(r *replica) bool { return !r.member })
 		live = v.liveMembers
 	}
 	return m.connected(now, candidates), live

@@ -24,7 +24,7 @@
 //	if d.Ready {
 //		// if d.Changed: raft.Apply(d.Command(term, token, ms)) and wait
 //		q := m.Form(now, d, token, ms) // makes it so, consumes the joins it answers
-//		// send q to d.Answers
+//		// send q to d.Answers, before the notices
 //	}
 //	push m.Notices(), log m.Events()
 //	wake at m.Wake(now)       // there is no polling tick

@@ -133,7 +133,7 @@ func (m *Machine) Form(now time.Time, d Decision, t Token, createdMs int64) Quor
 	case d.Changed:
 		q = m.formChanged(now, d, t, createdMs)
 	case d.Reason.Code == ReasonRepeat:
-		m.event(EventRepeated, "", fmt.Sprintf("%d joins", len(d.Answers)))
+		m.repeated(d)
 	case m.last.ref() == q.ref():
 		m.last = &q
 		for _, member := range q.Members {
@@ -149,6 +149,20 @@ func (m *Machine) Form(now time.Time, d Decision, t Token, createdMs int64) Quor
 	m.want(now)
 	m.reschedule()
 	return q
+}
+
+// repeated tells those who get the last answer again what they may have been told
+// before they had it, and could not understand.
+func (m *Machine) repeated(d Decision) {
+	m.event(EventRepeated, "", fmt.Sprintf("%d joins", len(d.Answers)))
+	if !m.wanted.pushed || m.fallen {
+		return
+	}
+	n := Notice{Kind: NoticeWanted, QuorumID: m.last.ID, Reason: m.wanted.reason}
+	for _, a := range d.Answers {
+		n.To = append(n.To, a.ReplicaID)
+	}
+	m.notify(n)
 }
 
 // formChanged applies the command to this machine's ledger and begins the new
@@ -201,7 +215,7 @@ func (m *Machine) consume(now time.Time, d Decision) {
 	for _, a := range d.Answers {
 		if r := m.replicas[a.ReplicaID]; r != nil && r.join != nil && r.join.Number == a.Number {
 			m.dropJoin(r)
-			r.progressAt = now
+			r.progressAt, r.stale = now, false
 		}
 	}
 	if d.Reason.Code == ReasonRepeat {

@@ -24,7 +24,6 @@ func (m *Machine) Open(now time.Time, h Hello) error {
 		return err
 	}
 	m.client = h.Client
-	m.restore(now, h.ReplicaID, h.Last)
 	r.session, r.broken = true, false
 	r.draining = r.draining || slices.Contains(m.ledger.Drained, r.id)
 	m.opened = now
@@ -33,9 +32,10 @@ func (m *Machine) Open(now time.Time, h Hello) error {
 		m.clear(r, "its stream opened again")
 	}
 	m.alive(now, r)
+	m.restore(now, h.ReplicaID, h.Last)
 	m.progressed(now, r)
 	m.saw(r, h.Position)
-	r.ran = max(r.ran, h.Last.ref().id)
+	m.runs(r, h.Last.ref().id)
 	m.event(EventOpened, r.id, "")
 	m.accuseAll(now, r.id, h.Accusations)
 	m.tellFallen(r)
@@ -98,15 +98,17 @@ func (m *Machine) Join(now time.Time, j Join) error {
 		return err
 	}
 	m.client = j.Client
-	m.restore(now, r.id, j.Last)
-	if j.Last.ref() == m.last.ref() && j.Last != nil {
-		// Everybody in the last quorum carries the same list; one copy is enough.
-		j.Last = &LastAnswer{Cluster: j.Last.Cluster, QuorumID: j.Last.QuorumID, Round: j.Last.Round}
-	}
 	m.alive(now, r)
+	m.restore(now, r.id, j.Last)
+	if m.last != nil && j.Last.ref() == m.last.ref() {
+		// Everybody in the last quorum carries the same list; one copy is enough.
+		last := *j.Last
+		last.Members = m.last.Members
+		j.Last = &last
+	}
 	m.progressed(now, r)
 	m.saw(r, j.Member.Position)
-	r.ran = max(r.ran, j.Last.ref().id)
+	m.runs(r, j.Last.ref().id)
 	m.ledger.HighestID = max(m.ledger.HighestID, j.Fact.QuorumID, j.Last.ref().id)
 
 	before := r.join
@@ -301,6 +303,9 @@ func (m *Machine) restore(now time.Time, by ReplicaID, l *LastAnswer) {
 	}
 	if _, found := memberRank(l.Members, by); !found {
 		return
+	}
+	if m.last != nil && l.QuorumID == m.last.ID && !sameMembers(l.Members, m.last.Members) {
+		return // Q2: an answer that never was
 	}
 	cluster := l.Cluster
 	if cluster == "" {

@@ -22,11 +22,13 @@ type Ledger struct {
 	History   []HistoryEntry
 }
 
-// HistoryEntry is one formed quorum, for people.
+// HistoryEntry is one formed quorum, for people. Its lists name at most
+// MaxHistoryNames replicas each.
 type HistoryEntry struct {
 	CreatedMs   int64
 	QuorumID    int64
 	Round       int64
+	Size        int // number of members
 	Members     []ReplicaID
 	Joined      []ReplicaID
 	Left        []ReplicaID
@@ -139,7 +141,7 @@ func (l *Ledger) Clone() Ledger {
 func historyEntry(last *Quorum, f Formed) HistoryEntry {
 	q := f.Quorum
 	h := HistoryEntry{
-		CreatedMs: q.CreatedMs, QuorumID: q.ID, Round: q.Round, Members: memberIDs(q.Members),
+		CreatedMs: q.CreatedMs, QuorumID: q.ID, Round: q.Round, Size: len(q.Members), Members: memberIDs(q.Members),
 		Reason: q.Reason, Settlement: q.Settlement, Accusations: f.Accusations,
 	}
 	var old []ReplicaID
@@ -148,6 +150,10 @@ func historyEntry(last *Quorum, f Formed) HistoryEntry {
 	}
 	h.Joined = without(h.Members, old)
 	h.Left = without(old, h.Members)
+	for _, list := range []*[]ReplicaID{&h.Members, &h.Joined, &h.Left} {
+		*list = slices.Clone((*list)[:min(len(*list), MaxHistoryNames)])
+	}
+	h.Accusations = slices.Clone(h.Accusations[:min(len(h.Accusations), MaxHistoryNames)])
 	return h
 }
 

@@ -156,7 +156,7 @@ func (m *Machine) forgetLost() {
 // machine has never heard of are presumed alive.
 func (m *Machine) setLast(now time.Time, q *Quorum) {
 	for _, r := range m.order {
-		r.member = false
+		r.member, r.stale = false, false
 	}
 	m.last = q
 	for _, member := range q.Members {
@@ -200,6 +200,12 @@ func (m *Machine) fall(now time.Time, why string) {
 	m.fallen, m.fallenAt, m.fellBy = true, now, why
 	m.reschedule() // who is idle in an open window may be stuck
 	m.event(EventFell, "", why)
+	for _, member := range m.last.Members {
+		// Who never entered this quorum heeds no word about it.
+		if r := m.replicas[member.ReplicaID]; r != nil && !r.lost && r.session && r.stale {
+			m.tellFallen(r)
+		}
+	}
 }
 
 func (m *Machine) event(kind EventKind, id ReplicaID, text string) {

@@ -1,6 +1,9 @@
 package quorum
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
 
 // String is "step@quorum", with the cluster in front if there is one.
 func (p Position) String() string {
@@ -86,6 +89,22 @@ func (n Notice) String() string {
 	}
 	if n.Reason != "" {
 		s += ": " + n.Reason
+	}
+	return s
+}
+
+// nameIDs lists ids for people, and counts those beyond maxNamed.
+func nameIDs[T cmp.Ordered](ids []T) string {
+	shown := ids[:min(len(ids), maxNamed)]
+	s := ""
+	for i, id := range shown {
+		if i > 0 {
+			s += " "
+		}
+		s += fmt.Sprint(id)
+	}
+	if rest := len(ids) - len(shown); rest > 0 {
+		s += fmt.Sprintf(" and %d more", rest)
 	}
 	return s
 }

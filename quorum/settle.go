@@ -40,7 +40,7 @@ func (m *Machine) settle() settling {
 			continue
 		}
 		id, members := m.ranIn(r)
-		if id == 0 || slices.Contains(seen, id) || m.closed(id) {
+		if id == 0 || len(members) == 0 || slices.Contains(seen, id) || m.closed(id) {
 			continue
 		}
 		seen = append(seen, id)

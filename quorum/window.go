@@ -2,31 +2,53 @@ package quorum
 
 import (
 	"fmt"
-	"slices"
 	"time"
 )
 
-// survey is what one look over all replicas of our own kind finds.
+// survey is what one look over all replicas of our own kind finds. It is taken
+// after every join, so it counts, and gathers no lists.
 type survey struct {
-	candidates  []*replica // joined, and can be in the next quorum; sorted
-	live        int
-	missing     []ReplicaID // live, have not joined
-	liveMembers int
-	serving     int         // members of the last quorum that live or drain
-	notAsked    []ReplicaID // live members of the last quorum that have not joined
-	sessions    []ReplicaID // open sessions that have not joined
-	held        []ReplicaID
-	memberJoins bool
-	first       time.Time // since when the first candidate has waited
+	joined      int  // candidates
+	live        int  //
+	liveMembers int  //
+	serving     int  // members of the last quorum that live or drain
+	memberJoins bool // one of these has joined
 	shrinkOnly  bool
+	missing     roll      // live, have not joined
+	notAsked    roll      // of these, the members of the last quorum
+	absent      roll      // live or in an open session, have not joined
+	held        roll      // joined, and wait for an elder to fall silent
+	first       time.Time // since when the first candidate has waited
 }
 
-func (m *Machine) survey() survey {
-	var v survey
+// roll counts replicas, and names the first few for people.
+type roll struct {
+	n     int
+	named [maxNamed]ReplicaID
+}
+
+func (l *roll) add(id ReplicaID) {
+	if l.n < maxNamed {
+		l.named[l.n] = id
+	}
+	l.n++
+}
+
+// String is "a b c and 4 more".
+func (l *roll) String() string {
+	s := nameIDs(l.named[:min(l.n, maxNamed)])
+	if rest := l.n - maxNamed; rest > 0 {
+		s += fmt.Sprintf(" and %d more", rest)
+	}
+	return s
+}
+
+func (m *Machine) survey() *survey {
+	v := &survey{}
 	for _, r := range m.order {
 		joined := r.candidate()
 		if joined {
-			v.candidates = append(v.candidates, r)
+			v.joined++
 			v.shrinkOnly = v.shrinkOnly || r.join.Member.ShrinkOnly
 			if v.first.IsZero() || r.join.at.Before(v.first) {
 				v.first = r.join.at
@@ -37,25 +59,40 @@ func (m *Machine) survey() survey {
 			v.memberJoins = v.memberJoins || r.join != nil
 		}
 		if r.join != nil && r.join.held {
-			v.held = append(v.held, r.id)
+			v.held.add(r.id)
 		}
-		if r.live() {
+		live := r.live()
+		if live {
 			v.live++
-			if !joined {
-				v.missing = append(v.missing, r.id)
-			}
-			if r.member {
-				v.liveMembers++
-				if !joined {
-					v.notAsked = append(v.notAsked, r.id)
-				}
-			}
 		}
-		if r.session && r.alive() && !joined {
-			v.sessions = append(v.sessions, r.id)
+		if live && r.member {
+			v.liveMembers++
+		}
+		if joined {
+			continue
+		}
+		if live {
+			v.missing.add(r.id)
+		}
+		if live && r.member {
+			v.notAsked.add(r.id)
+		}
+		if live || r.session && r.alive() {
+			v.absent.add(r.id)
 		}
 	}
 	return v
+}
+
+// candidates lists the n replicas that can be in the next quorum, sorted.
+func (m *Machine) candidates(n int) []*replica {
+	out := make([]*replica, 0, n)
+	for _, r := range m.order {
+		if r.candidate() {
+			out = append(out, r)
+		}
+	}
+	return out
 }
 
 // windowKind says what the window waits for.
@@ -69,7 +106,7 @@ const (
 )
 
 // window is the rule of PROTOCOL §4.4.
-func (m *Machine) window(v survey) windowKind {
+func (m *Machine) window(v *survey) windowKind {
 	switch {
 	case m.last == nil || v.serving == 0:
 		return windowFirst
@@ -82,50 +119,44 @@ func (m *Machine) window(v survey) windowKind {
 }
 
 // shut says whether the window has closed, and why not or why.
-func (m *Machine) shut(now time.Time, kind windowKind, v survey) (Reason, bool) {
+func (m *Machine) shut(now time.Time, kind windowKind, v *survey) (Reason, bool) {
 	switch kind {
 	case windowAsk:
 		return Reason{ReasonAll, "all live members asked"}, true
 	case windowFirst:
 		return m.shutFirst(now, v)
 	}
-	if len(v.missing) == 0 {
-		return Reason{ReasonAll, fmt.Sprintf("%d joined", len(v.candidates))}, true
+	if v.missing.n == 0 {
+		return Reason{ReasonAll, fmt.Sprintf("%d joined", v.joined)}, true
 	}
-	if left := m.fallenAt.Add(m.config.JoinTimeout); now.Before(left) {
-		return m.waiting(v, v.missing), false
+	if now.Before(m.fallenAt.Add(m.config.JoinTimeout)) {
+		return waitingFor(v, &v.missing), false
 	}
-	return Reason{ReasonTimeout, "without " + nameIDs(v.missing)}, true
+	return Reason{ReasonTimeout, "without " + v.missing.String()}, true
 }
 
 // shutFirst lets replicas that start together end up together.
-func (m *Machine) shutFirst(now time.Time, v survey) (Reason, bool) {
+func (m *Machine) shutFirst(now time.Time, v *survey) (Reason, bool) {
 	if !now.Before(v.first.Add(m.config.JoinTimeout)) {
-		if len(v.sessions) > 0 {
-			return Reason{ReasonTimeout, "without " + nameIDs(v.sessions)}, true
+		if v.absent.n > 0 {
+			return Reason{ReasonTimeout, "without " + v.absent.String()}, true
 		}
 		return Reason{ReasonTimeout, ""}, true
 	}
-	if len(v.missing) > 0 || len(v.sessions) > 0 {
-		return m.waiting(v, union(v.missing, v.sessions)), false
+	if v.absent.n > 0 {
+		return waitingFor(v, &v.absent), false
 	}
 	if now.Before(m.opened.Add(m.config.HeartbeatTimeout)) {
 		return Reason{ReasonQuiet, "a session opened less than a heartbeat timeout ago"}, false
 	}
-	return Reason{ReasonAll, fmt.Sprintf("%d joined", len(v.candidates))}, true
+	return Reason{ReasonAll, fmt.Sprintf("%d joined", v.joined)}, true
 }
 
-func (m *Machine) waiting(v survey, missing []ReplicaID) Reason {
-	if len(v.held) > 0 {
-		return Reason{ReasonIncarnation, nameIDs(v.held) + " waits"}
+func waitingFor(v *survey, missing *roll) Reason {
+	if v.held.n > 0 {
+		return Reason{ReasonIncarnation, v.held.String() + " waits"}
 	}
-	return Reason{ReasonStragglers, "not joined yet: " + nameIDs(missing)}
-}
-
-func union(a, b []ReplicaID) []ReplicaID {
-	out := slices.Concat(a, b)
-	slices.Sort(out)
-	return slices.Compact(out)
+	return Reason{ReasonStragglers, "not joined yet: " + missing.String()}
 }
 
 // Wake is when the shell is to look again though no input came: the next moment

@@ -1,7 +1,6 @@
 package quorum
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -16,115 +15,6 @@ import (
 // replica that beats has its own manager to speak for it. Both kinds together:
 // lost at once. One alone: suspect, probed, and lost after the grace period
 // unless it speaks, or the peers' progress speaks for it.
-
-// watch is a peer whose progress may clear a suspect.
-type watch struct {
-	peer    ReplicaID
-	replied bool   // the probe reached it
-	based   bool   // its first beat after that was heard
-	base    uint64 // the ballots which that beat told
-	latest  uint64
-}
-
-// Advance lets time pass: whoever has been silent for too long becomes suspect
-// or lost, whoever does nothing becomes stuck, and whoever is long gone is
-// forgotten. Every input does it first; the shell does it when it wakes. Time
-// that goes back panics.
-func (m *Machine) Advance(now time.Time) {
-	if now.Before(m.now) {
-		panic(fmt.Sprintf("quorum: time went back by %v", m.now.Sub(now)))
-	}
-	m.now = now
-	if now.Before(m.due) {
-		return
-	}
-	m.look(now)
-	m.want(now)
-	m.reschedule()
-}
-
-// look judges everybody.
-func (m *Machine) look(now time.Time) {
-	for _, r := range slices.Clone(m.order) {
-		m.judge(now, r)
-		if m.forgettable(now, r) {
-			m.event(EventForgotten, r.id, "")
-			m.forget(r)
-		}
-	}
-}
-
-// reschedule finds anew when time alone may next change something.
-func (m *Machine) reschedule() {
-	m.due = m.now.Add(ForgetAfter)
-	for _, r := range m.order {
-		m.touch(r)
-	}
-	m.soon(m.wanted.again)
-	for _, l := range m.links {
-		m.soon(l.until)
-	}
-}
-
-// touch is reschedule for one replica, whose time may have come nearer.
-func (m *Machine) touch(r *replica) {
-	m.soon(m.deadline(r))
-}
-
-func (m *Machine) soon(at time.Time) {
-	if at.After(m.now) && at.Before(m.due) {
-		m.due = at
-	}
-}
-
-// at is the machine as it is at now: itself, or a copy for which time has passed.
-func (m *Machine) at(now time.Time) *Machine {
-	if now.Before(m.now) {
-		panic(fmt.Sprintf("quorum: time went back by %v", m.now.Sub(now)))
-	}
-	if now.Before(m.due) {
-		return m
-	}
-	c := *m
-	c.notices, c.events = nil, nil
-	c.links = slices.Clone(m.links)
-	c.replicas = make(map[ReplicaID]*replica, len(m.order))
-	c.order = make([]*replica, len(m.order))
-	all := make([]replica, len(m.order))
-	for i, r := range m.order {
-		all[i] = *r
-		all[i].accusers = slices.Clone(r.accusers)
-		all[i].watches = slices.Clone(r.watches)
-		if r.join != nil {
-			join := *r.join
-			all[i].join = &join
-		}
-		c.order[i] = &all[i]
-		c.replicas[r.id] = &all[i]
-	}
-	c.suspects = nil
-	for _, r := range m.suspects {
-		c.suspects = append(c.suspects, c.replicas[r.id])
-	}
-	c.Advance(now)
-	return &c
-}
-
-// Doubt tells that this process was itself descheduled for the duration of
-// late: what it did not hear meanwhile is held against nobody.
-func (m *Machine) Doubt(now time.Time, late time.Duration) {
-	if late <= 0 {
-		return
-	}
-	for _, r := range m.order {
-		r.seen = earlier(now, r.seen.Add(late))
-		r.progressAt = earlier(now, r.progressAt.Add(late))
-		if r.suspect {
-			r.since = earlier(now, r.since.Add(late))
-		}
-	}
-	m.reschedule()
-}
 
 // Heartbeat says that a replica of torchft's is alive. Replicas that merely beat
 // count for the majority, as torchft has it.
@@ -173,9 +63,9 @@ func (m *Machine) Beat(now time.Time, id ReplicaID, b Beat) error {
 	}
 	r.beat = b
 	m.saw(r, b.Position)
-	r.ran = max(r.ran, b.QuorumID)
+	news := m.runs(r, b.QuorumID) && m.fallen
 	m.ledger.HighestID = max(m.ledger.HighestID, b.QuorumID)
-	if back {
+	if back || news {
 		m.tellFallen(r)
 	}
 	m.witness(now, r)
@@ -288,6 +178,18 @@ func (m *Machine) alive(now time.Time, r *replica) {
 	m.refuseRivals(now, r)
 }
 
+// runs notes which quorum a replica says it is in; true: that is news, and it is
+// an older one than the last.
+func (m *Machine) runs(r *replica, id int64) bool {
+	if id == 0 {
+		return false
+	}
+	before := r.stale
+	r.ran = max(r.ran, id)
+	r.stale = r.ran < m.lastID()
+	return r.stale && !before
+}
+
 // tellFallen tells a replica that comes back, or is heard again, that the quorum
 // it ran in is no more: nobody else may be left who can. It went on alone, or
 // waits in an op.
@@ -295,7 +197,7 @@ func (m *Machine) tellFallen(r *replica) {
 	if m.client != KindSkerry || m.last == nil || r.join != nil || r.ran == 0 || r.ran > m.last.ID {
 		return
 	}
-	if r.member && (!m.fallen || r.ran != m.last.ID) {
+	if r.member && !m.fallen {
 		return
 	}
 	n := Notice{Kind: NoticeFallen, To: []ReplicaID{r.id}, QuorumID: r.ran, Reason: m.fellBy}
@@ -310,213 +212,6 @@ func (m *Machine) progressed(now time.Time, r *replica) {
 	if r.stuck {
 		r.stuck = false
 		m.event(EventCleared, r.id, "progresses again")
-	}
-}
-
-// judge weighs the witnesses against one replica.
-func (m *Machine) judge(now time.Time, r *replica) {
-	if r.lost {
-		return
-	}
-	if r.join != nil && !r.join.until.IsZero() && !now.Before(r.join.until) {
-		m.supersede(now, r)
-	}
-	silence := now.Sub(r.seen)
-	if m.client != KindSkerry {
-		if silence >= m.config.HeartbeatTimeout {
-			m.lose(now, r, fmt.Sprintf("silent for %v", silence))
-		}
-		return
-	}
-	missed := silence >= m.config.SuspectAfter
-	sight := r.broken || missed
-	switch {
-	case sight && len(r.accusers) > 0:
-		m.lose(now, r, m.testimony(r, missed)) // two independent witnesses
-		return
-	case !now.Before(m.lostBy(r)):
-		m.lose(now, r, m.testimony(r, missed)+", grace is over")
-		return
-	case (sight || len(r.accusers) > 0) && !r.suspect:
-		r.suspect, r.since = true, now
-		m.suspects = insertReplica(m.suspects, r)
-		m.event(EventSuspect, r.id, m.testimony(r, missed))
-		m.sendProbe(r)
-	}
-	m.judgeProgress(now, r)
-}
-
-// lostBy is when a replica is lost if nothing speaks for it any more.
-func (m *Machine) lostBy(r *replica) time.Time {
-	at := r.seen.Add(m.config.HeartbeatTimeout)
-	if r.suspect {
-		at = earlier(at, r.since.Add(m.config.Grace))
-	}
-	if r.suspect && !r.extended.IsZero() {
-		at = r.extended.Add(m.config.Grace)
-	}
-	return at
-}
-
-func (m *Machine) testimony(r *replica, missed bool) string {
-	var s string
-	switch {
-	case r.broken:
-		s = "stream broke"
-	case missed:
-		s = "beats missed"
-	}
-	if len(r.accusers) > 0 {
-		if s != "" {
-			s += ", "
-		}
-		s += "accused by " + nameIDs(r.accusers)
-	}
-	if s == "" {
-		s = "silent"
-	}
-	return s
-}
-
-// judgeProgress finds out who is alive and does nothing.
-func (m *Machine) judgeProgress(now time.Time, r *replica) {
-	if r.stuck || !m.mayBeStuck(r) || now.Before(m.stuckAt(r)) {
-		return
-	}
-	r.stuck = true
-	m.event(EventStuck, r.id, fmt.Sprintf("no progress for %v", m.config.StuckAfter))
-	if m.config.EvictStuck && (r.member || r.joined) {
-		m.evict(now, r, "stuck")
-	}
-}
-
-// mayBeStuck: a replica that waits for us is not stuck, nor is one that idles
-// while nobody waits for it.
-func (m *Machine) mayBeStuck(r *replica) bool {
-	return m.config.StuckAfter > 0 && r.session && r.join == nil && !r.evicted &&
-		(r.beat.Phase != PhaseIdle || m.fallen || m.last == nil)
-}
-
-// stuckAt is when a replica that does nothing is stuck: one that idles only
-// since somebody waits for it.
-func (m *Machine) stuckAt(r *replica) time.Time {
-	from := r.progressAt
-	if r.beat.Phase == PhaseIdle && from.Before(m.fallenAt) {
-		from = m.fallenAt
-	}
-	return from.Add(m.config.StuckAfter)
-}
-
-// deadline is when judge or forgettable may next find something new.
-func (m *Machine) deadline(r *replica) time.Time {
-	if r.lost {
-		return r.lostAt.Add(ForgetAfter)
-	}
-	at := r.seen.Add(m.config.HeartbeatTimeout)
-	if m.client == KindSkerry {
-		at = m.lostBy(r)
-		if !r.suspect {
-			at = earlier(at, r.seen.Add(m.config.SuspectAfter))
-		}
-		if m.mayBeStuck(r) && !r.stuck {
-			at = earlier(at, m.stuckAt(r))
-		}
-	}
-	if r.join != nil && !r.join.until.IsZero() {
-		at = earlier(at, r.join.until)
-	}
-	return at
-}
-
-func (m *Machine) forgettable(now time.Time, r *replica) bool {
-	return r.lost && !r.member && now.Sub(r.lostAt) >= ForgetAfter
-}
-
-// lose makes a replica known dead. All other members are told at once, and the
-// quorum falls if it was one of them.
-func (m *Machine) lose(now time.Time, r *replica, why string) {
-	m.unsuspect(r)
-	if !r.session && m.client == KindSkerry {
-		m.dropJoin(r) // it joins again when it comes back; over an open stream it need not
-		r.joined = false
-	}
-	r.lost, r.lostAt, r.lostWhy = true, now, why
-	m.event(EventLost, r.id, why)
-	if r.member && !r.evicted && m.client != KindTorchft {
-		m.bereave(now, r, "was lost: "+why)
-	}
-	for _, newcomer := range m.rivals(r.id) {
-		m.releaseFrom(now, newcomer)
-	}
-}
-
-// bereave tells the other members that one of them is gone for good.
-func (m *Machine) bereave(now time.Time, r *replica, why string) {
-	m.notify(Notice{
-		Kind: NoticeLost, To: m.others(r.id), QuorumID: m.lastID(), About: r.id, Reason: why,
-	})
-	m.fall(now, string(r.id)+" "+why)
-}
-
-// sendProbe asks the suspect to speak, and some of its peers to bear witness.
-func (m *Machine) sendProbe(r *replica) {
-	m.probes++
-	r.probe = m.probes
-	r.watches = nil
-	to := []ReplicaID{r.id}
-	if r.member && !m.fallen {
-		for _, peer := range m.watchers(r) {
-			r.watches = append(r.watches, watch{peer: peer})
-			to = insertID(to, peer)
-		}
-	}
-	m.notify(Notice{Kind: NoticeProbe, To: to, QuorumID: m.lastID(), About: r.id, Number: r.probe})
-}
-
-// watchers are the members after r, in the ring of replica ranks, that can be
-// asked.
-func (m *Machine) watchers(r *replica) []ReplicaID {
-	rank, _ := memberRank(m.last.Members, r.id)
-	var out []ReplicaID
-	n := len(m.last.Members)
-	for k := 1; k < n && len(out) < probePeers; k++ {
-		peer := m.replicas[m.last.Members[(rank+k)%n].ReplicaID]
-		if peer != nil && peer.session && !peer.suspect {
-			out = append(out, peer.id)
-		}
-	}
-	return out
-}
-
-// witness counts what a peer's beat says for suspects: two more ballots in the
-// standing quorum than when the probe had reached it clear them. A ballot needs
-// all members, so the second one was begun after the suspicion; one alone may be
-// old news, and only extends the grace. The watch goes on while the suspect is
-// silent: each further ballot extends the grace, and when they end it is lost.
-func (m *Machine) witness(now time.Time, peer *replica) {
-	if len(m.suspects) == 0 || m.fallen || peer.beat.QuorumID != m.lastID() {
-		return
-	}
-	for _, s := range m.suspects {
-		for i := range s.watches {
-			w := &s.watches[i]
-			if w.peer != peer.id || !w.replied {
-				continue
-			}
-			if !w.based {
-				// The probe reached it before this beat, at most at this count.
-				w.based, w.base, w.latest = true, peer.beat.Ballots, peer.beat.Ballots
-				continue
-			}
-			if peer.beat.Ballots > w.latest {
-				w.latest = peer.beat.Ballots
-				s.extended = now
-			}
-			if w.latest >= w.base+2 && !s.vouched {
-				s.vouched, s.accusers = true, nil
-				m.event(EventCleared, s.id, fmt.Sprintf("%s steps with it", peer.id))
-			}
-		}
 	}
 }
 
@@ -542,27 +237,4 @@ func insertReplica(list []*replica, r *replica) []*replica {
 		return list
 	}
 	return slices.Insert(list, at, r)
-}
-
-func earlier(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
-}
-
-// nameIDs lists ids for people, and counts those beyond maxNamed.
-func nameIDs[T cmp.Ordered](ids []T) string {
-	shown := ids[:min(len(ids), maxNamed)]
-	s := ""
-	for i, id := range shown {
-		if i > 0 {
-			s += " "
-		}
-		s += fmt.Sprint(id)
-	}
-	if rest := len(ids) - len(shown); rest > 0 {
-		s += fmt.Sprintf(" and %d more", rest)
-	}
-	return s
 }

@@ -1,0 +1,114 @@
+package quorum
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Advance lets time pass: whoever has been silent for too long becomes suspect
+// or lost, whoever does nothing becomes stuck, and whoever is long gone is
+// forgotten. Every input does it first; the shell does it when it wakes. Time
+// that goes back panics.
+func (m *Machine) Advance(now time.Time) {
+	if now.Before(m.now) {
+		panic(fmt.Sprintf("quorum: time went back by %v", m.now.Sub(now)))
+	}
+	m.now = now
+	if now.Before(m.due) {
+		return
+	}
+	m.look(now)
+	m.want(now)
+	m.reschedule()
+}
+
+// look judges everybody.
+func (m *Machine) look(now time.Time) {
+	for _, r := range slices.Clone(m.order) {
+		m.judge(now, r)
+		if m.forgettable(now, r) {
+			m.event(EventForgotten, r.id, "")
+			m.forget(r)
+		}
+	}
+}
+
+// reschedule finds anew when time alone may next change something.
+func (m *Machine) reschedule() {
+	m.due = m.now.Add(ForgetAfter)
+	for _, r := range m.order {
+		m.touch(r)
+	}
+	m.soon(m.wanted.again)
+	for _, l := range m.links {
+		m.soon(l.until)
+	}
+}
+
+// touch is reschedule for one replica, whose time may have come nearer.
+func (m *Machine) touch(r *replica) {
+	m.soon(m.deadline(r))
+}
+
+func (m *Machine) soon(at time.Time) {
+	if at.After(m.now) && at.Before(m.due) {
+		m.due = at
+	}
+}
+
+// at is the machine as it is at now: itself, or a copy for which time has passed.
+func (m *Machine) at(now time.Time) *Machine {
+	if now.Before(m.now) {
+		panic(fmt.Sprintf("quorum: time went back by %v", m.now.Sub(now)))
+	}
+	if now.Before(m.due) {
+		return m
+	}
+	c := *m
+	c.notices, c.events = nil, nil
+	c.links = slices.Clone(m.links)
+	c.replicas = make(map[ReplicaID]*replica, len(m.order))
+	c.order = make([]*replica, len(m.order))
+	all := make([]replica, len(m.order))
+	for i, r := range m.order {
+		all[i] = *r
+		all[i].accusers = slices.Clone(r.accusers)
+		all[i].watches = slices.Clone(r.watches)
+		if r.join != nil {
+			join := *r.join
+			all[i].join = &join
+		}
+		c.order[i] = &all[i]
+		c.replicas[r.id] = &all[i]
+	}
+	c.suspects = nil
+	for _, r := range m.suspects {
+		c.suspects = append(c.suspects, c.replicas[r.id])
+	}
+	c.Advance(now)
+	return &c
+}
+
+// Doubt tells that this process was itself descheduled for the duration of
+// late: what it did not hear meanwhile is held against nobody.
+func (m *Machine) Doubt(now time.Time, late time.Duration) {
+	if late <= 0 {
+		return
+	}
+	for _, r := range m.order {
+		r.seen = earlier(now, r.seen.Add(late))
+		r.progressAt = earlier(now, r.progressAt.Add(late))
+		if r.suspect {
+			r.since = earlier(now, r.since.Add(late))
+		}
+	}
+	m.reschedule()
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,151 @@
+package quorum
+
+import (
+	"fmt"
+	"time"
+)
+
+// judge weighs the witnesses against one replica.
+func (m *Machine) judge(now time.Time, r *replica) {
+	if r.lost {
+		return
+	}
+	if r.join != nil && !r.join.until.IsZero() && !now.Before(r.join.until) {
+		m.supersede(now, r)
+	}
+	silence := now.Sub(r.seen)
+	if m.client != KindSkerry {
+		if silence >= m.config.HeartbeatTimeout {
+			m.lose(now, r, fmt.Sprintf("silent for %v", silence))
+		}
+		return
+	}
+	missed := silence >= m.config.SuspectAfter
+	sight := r.broken || missed
+	switch {
+	case sight && len(r.accusers) > 0:
+		m.lose(now, r, m.testimony(r, missed)) // two independent witnesses
+		return
+	case !now.Before(m.lostBy(r)):
+		m.lose(now, r, m.testimony(r, missed)+", grace is over")
+		return
+	case (sight || len(r.accusers) > 0) && !r.suspect:
+		r.suspect, r.since = true, now
+		m.suspects = insertReplica(m.suspects, r)
+		m.event(EventSuspect, r.id, m.testimony(r, missed))
+		m.sendProbe(r)
+	}
+	m.judgeProgress(now, r)
+}
+
+// lostBy is when a replica is lost if nothing speaks for it any more.
+func (m *Machine) lostBy(r *replica) time.Time {
+	at := r.seen.Add(m.config.HeartbeatTimeout)
+	if r.suspect {
+		at = earlier(at, r.since.Add(m.config.Grace))
+	}
+	if r.suspect && !r.extended.IsZero() {
+		at = r.extended.Add(m.config.Grace)
+	}
+	return at
+}
+
+func (m *Machine) testimony(r *replica, missed bool) string {
+	var s string
+	switch {
+	case r.broken:
+		s = "stream broke"
+	case missed:
+		s = "beats missed"
+	}
+	if len(r.accusers) > 0 {
+		if s != "" {
+			s += ", "
+		}
+		s += "accused by " + nameIDs(r.accusers)
+	}
+	if s == "" {
+		s = "silent"
+	}
+	return s
+}
+
+// judgeProgress finds out who is alive and does nothing.
+func (m *Machine) judgeProgress(now time.Time, r *replica) {
+	if r.stuck || !m.mayBeStuck(r) || now.Before(m.stuckAt(r)) {
+		return
+	}
+	r.stuck = true
+	m.event(EventStuck, r.id, fmt.Sprintf("no progress for %v", m.config.StuckAfter))
+	if m.config.EvictStuck && (r.member || r.joined) {
+		m.evict(now, r, "stuck")
+	}
+}
+
+// mayBeStuck: a replica that waits for us is not stuck, nor is one that idles
+// while nobody waits for it.
+func (m *Machine) mayBeStuck(r *replica) bool {
+	return m.config.StuckAfter > 0 && r.session && r.join == nil && !r.evicted &&
+		(r.beat.Phase != PhaseIdle || m.fallen || m.last == nil)
+}
+
+// stuckAt is when a replica that does nothing is stuck: one that idles only
+// since somebody waits for it.
+func (m *Machine) stuckAt(r *replica) time.Time {
+	from := r.progressAt
+	if r.beat.Phase == PhaseIdle && from.Before(m.fallenAt) {
+		from = m.fallenAt
+	}
+	return from.Add(m.config.StuckAfter)
+}
+
+// deadline is when judge or forgettable may next find something new.
+func (m *Machine) deadline(r *replica) time.Time {
+	if r.lost {
+		return r.lostAt.Add(ForgetAfter)
+	}
+	at := r.seen.Add(m.config.HeartbeatTimeout)
+	if m.client == KindSkerry {
+		at = m.lostBy(r)
+		if !r.suspect {
+			at = earlier(at, r.seen.Add(m.config.SuspectAfter))
+		}
+		if m.mayBeStuck(r) && !r.stuck {
+			at = earlier(at, m.stuckAt(r))
+		}
+	}
+	if r.join != nil && !r.join.until.IsZero() {
+		at = earlier(at, r.join.until)
+	}
+	return at
+}
+
+func (m *Machine) forgettable(now time.Time, r *replica) bool {
+	return r.lost && !r.member && now.Sub(r.lostAt) >= ForgetAfter
+}
+
+// lose makes a replica known dead. All other members are told at once, and the
+// quorum falls if it was one of them.
+func (m *Machine) lose(now time.Time, r *replica, why string) {
+	m.unsuspect(r)
+	if !r.session && m.client == KindSkerry {
+		m.dropJoin(r) // it joins again when it comes back; over an open stream it need not
+		r.joined = false
+	}
+	r.lost, r.lostAt, r.lostWhy = true, now, why
+	m.event(EventLost, r.id, why)
+	if r.member && !r.evicted && m.client != KindTorchft {
+		m.bereave(now, r, "was lost: "+why)
+	}
+	for _, newcomer := range m.rivals(r.id) {
+		m.releaseFrom(now, newcomer)
+	}
+}
+
+// bereave tells the other members that one of them is gone for good.
+func (m *Machine) bereave(now time.Time, r *replica, why string) {
+	m.notify(Notice{
+		Kind: NoticeLost, To: m.others(r.id), QuorumID: m.lastID(), About: r.id, Reason: why,
+	})
+	m.fall(now, string(r.id)+" "+why)
+}

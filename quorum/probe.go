@@ -1,0 +1,77 @@
+package quorum
+
+import (
+	"fmt"
+	"time"
+)
+
+// watch is a peer whose progress may clear a suspect.
+type watch struct {
+	peer    ReplicaID
+	replied bool   // the probe reached it
+	based   bool   // its first beat after that was heard
+	base    uint64 // the ballots which that beat told
+	latest  uint64
+}
+
+// sendProbe asks the suspect to speak, and some of its peers to bear witness.
+func (m *Machine) sendProbe(r *replica) {
+	m.probes++
+	r.probe = m.probes
+	r.watches = nil
+	to := []ReplicaID{r.id}
+	if r.member && !m.fallen {
+		for _, peer := range m.watchers(r) {
+			r.watches = append(r.watches, watch{peer: peer})
+			to = insertID(to, peer)
+		}
+	}
+	m.notify(Notice{Kind: NoticeProbe, To: to, QuorumID: m.lastID(), About: r.id, Number: r.probe})
+}
+
+// watchers are the members after r, in the ring of replica ranks, that can be
+// asked.
+func (m *Machine) watchers(r *replica) []ReplicaID {
+	rank, _ := memberRank(m.last.Members, r.id)
+	var out []ReplicaID
+	n := len(m.last.Members)
+	for k := 1; k < n && len(out) < probePeers; k++ {
+		peer := m.replicas[m.last.Members[(rank+k)%n].ReplicaID]
+		if peer != nil && peer.session && !peer.suspect {
+			out = append(out, peer.id)
+		}
+	}
+	return out
+}
+
+// witness counts what a peer's beat says for suspects: two more ballots in the
+// standing quorum than when the probe had reached it clear them. A ballot needs
+// all members, so the second one was begun after the suspicion; one alone may be
+// old news, and only extends the grace. The watch goes on while the suspect is
+// silent: each further ballot extends the grace, and when they end it is lost.
+func (m *Machine) witness(now time.Time, peer *replica) {
+	if len(m.suspects) == 0 || m.fallen || peer.beat.QuorumID != m.lastID() {
+		return
+	}
+	for _, s := range m.suspects {
+		for i := range s.watches {
+			w := &s.watches[i]
+			if w.peer != peer.id || !w.replied {
+				continue
+			}
+			if !w.based {
+				// The probe reached it before this beat, at most at this count.
+				w.based, w.base, w.latest = true, peer.beat.Ballots, peer.beat.Ballots
+				continue
+			}
+			if peer.beat.Ballots > w.latest {
+				w.latest = peer.beat.Ballots
+				s.extended = now
+			}
+			if w.latest >= w.base+2 && !s.vouched {
+				s.vouched, s.accusers = true, nil
+				m.event(EventCleared, s.id, fmt.Sprintf("%s steps with it", peer.id))
+			}
+		}
+	}
+}

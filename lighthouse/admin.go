@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/quorum"
@@ -34,41 +33,64 @@ func (s *Server) existing(ctx context.Context, name string) (*job, error) {
 	return j, nil
 }
 
-// change applies an operator's wish to the rules, and then to the ledger. If
-// the ledger cannot be written, the job starts again from it.
-func (s *Server) change(ctx context.Context, name string, wish func(j *job, now time.Time) (command, error)) error {
+// wish is what an operator wants of a job. Both functions run on the job's
+// goroutine: rules gives it to the machine and returns the command for the
+// ledger; done, if there is one, runs once that is written.
+type wish struct {
+	rules func(j *job, now time.Time) (command, error)
+	done  func(j *job)
+}
+
+// change applies an operator's wish to the rules, and then to the ledger,
+// before anybody is told. If the ledger cannot be written, the job starts again
+// from it.
+func (s *Server) change(ctx context.Context, name string, w wish) error {
 	j, err := s.existing(ctx, name)
 	if err != nil {
 		return err
 	}
 	var refused error
-	err = j.do(ctx, func(now time.Time) {
-		var c command
-		if c, refused = wish(j, now); refused != nil {
-			return
-		}
-		c.Job, c.UnixMs = j.name, j.began
-		if refused = s.ledger.apply(c); refused != nil {
-			j.broken = refused
-		}
-		s.metrics.applied(refused)
-	})
+	err = j.do(ctx, func(now time.Time) { refused = j.grant(now, w) })
 	return errors.Join(err, refused)
+}
+
+func (j *job) grant(now time.Time, w wish) error {
+	c, err := w.rules(j, now)
+	if err != nil {
+		return err
+	}
+	c.Job, c.UnixMs = j.name, j.began
+	s := j.reign.server
+	err = s.ledger.apply(c)
+	took := time.Since(now)
+	s.metrics.applied(took, err)
+	if err != nil {
+		j.broken = err
+		return err
+	}
+	if took > doubtAfter {
+		j.doubt(time.Now())
+	}
+	if w.done != nil {
+		w.done(j)
+	}
+	return nil
 }
 
 // drain asks a replica to finish its step and go.
 func (s *Server) drain(ctx context.Context, name string, id quorum.ReplicaID, reason string) error {
-	return s.change(ctx, name, func(j *job, now time.Time) (command, error) {
-		j.log.Info().Str(logkey.ReplicaID, string(id)).Str(logkey.Reason, reason).Msg("drain asked for")
+	return s.change(ctx, name, wish{rules: func(j *job, now time.Time) (command, error) {
 		return command{Kind: commandDrain, Replica: id}, j.machine.Drain(now, id, wire.Text(reason))
-	})
+	}})
 }
 
-// evict puts a replica out.
+// evict puts a replica out. A torchft client learns it by its calls, which end.
 func (s *Server) evict(ctx context.Context, name string, id quorum.ReplicaID, reason string) error {
-	return s.change(ctx, name, func(j *job, now time.Time) (command, error) {
-		j.log.Info().Str(logkey.ReplicaID, string(id)).Str(logkey.Reason, reason).Msg("eviction asked for")
-		return command{Kind: commandEvict, Replica: id}, j.machine.Evict(now, id, wire.Text(reason))
+	return s.change(ctx, name, wish{
+		rules: func(j *job, now time.Time) (command, error) {
+			return command{Kind: commandEvict, Replica: id}, j.machine.Evict(now, id, wire.Text(reason))
+		},
+		done: func(j *job) { j.refuseAskers(id, fmt.Errorf("%w: %s", quorum.ErrEvicted, wire.Text(reason))) },
 	})
 }
 
@@ -102,12 +124,17 @@ func (l *lighthouseService) Configure(ctx context.Context, req *skerrypb.Configu
 	if err != nil {
 		return nil, wire.StatusError(err)
 	}
-	err = l.server.change(ctx, req.GetJob(), func(j *job, now time.Time) (command, error) {
-		rules := wanted.Apply(j.machine.Config())
-		if err := rules.Validate(); err != nil {
-			return command{}, fmt.Errorf("%w: %w", quorum.ErrInvalid, err)
-		}
-		return command{Kind: commandConfigure, Config: &rules}, j.machine.Configure(now, rules)
+	var rules quorum.Config
+	err = l.server.change(ctx, req.GetJob(), wish{
+		rules: func(j *job, now time.Time) (command, error) {
+			rules = fitting(wanted.Apply(j.rules))
+			if err := rules.Validate(); err != nil {
+				return command{}, fmt.Errorf("%w: %w", quorum.ErrInvalid, err)
+			}
+			return command{Kind: commandConfigure, Config: &rules},
+				j.machine.Configure(now, stretched(rules, j.scale))
+		},
+		done: func(j *job) { j.rules, j.own = rules, true },
 	})
 	if err != nil {
 		return nil, unavailable(err)
@@ -124,7 +151,7 @@ func (l *lighthouseService) Info(ctx context.Context, _ *skerrypb.InfoRequest) (
 	addr := l.server.Addr().String()
 	info := &skerrypb.InfoResponse{
 		Cluster: l.server.ledger.state.cluster(), Version: l.server.cfg.Version,
-		Leader: addr, Servers: []string{addr},
+		Leader: addr, Servers: l.server.advertised(),
 	}
 	for _, j := range r.all() {
 		info.Jobs = append(info.Jobs, j.name)

@@ -42,10 +42,16 @@ type Config struct {
 	// host listens on all interfaces; port 0 takes a free one (see Addr).
 	Listen string
 
+	// Advertise is the address, "host:port", by which clients find this server
+	// again; it is told to every session. Empty advertises Listen's address if
+	// it names a host, and else nothing: "all interfaces" is no address, and
+	// the client knows one already.
+	Advertise string
+
 	// Rules are the rules of every job that has none of its own. Its
-	// HeartbeatTimeout is for jobs whose members beat over sessions: it must be
-	// several beat intervals, or a lost packet makes a replica dead; every
-	// failure that no connection shows costs as long as this.
+	// HeartbeatTimeout is for jobs whose members beat over sessions. Too low,
+	// and a pause of the collector or of the network makes a replica dead; too
+	// high, and every failure that no connection shows costs as long as this.
 	Rules quorum.Config
 
 	// TorchftHeartbeatTimeout is the heartbeat timeout of jobs whose members
@@ -55,9 +61,10 @@ type Config struct {
 	TorchftHeartbeatTimeout time.Duration
 
 	// BeatInterval is how often a session beats. It grows by itself with the
-	// number of sessions (MaxBeatsPerSecond). 0 means DefaultBeatInterval.
-	// It must be at most a fifth of Rules.SuspectAfter, which is how many
-	// beats may be missed before a replica is suspect.
+	// number of sessions (MaxBeatsPerSecond), and is never more than a fifth of
+	// a job's SuspectAfter, so that four beats in a row may be missed. 0 means
+	// DefaultBeatInterval. More beats find the dead no faster: SuspectAfter
+	// says when silence counts; they only make that time safer.
 	BeatInterval time.Duration
 
 	// DataDir is the folder for the raft log, snapshots and ids; it is made if
@@ -153,6 +160,8 @@ func (c Config) Validate() error {
 	}
 	_, _, err := net.SplitHostPort(c.Listen)
 	want(err == nil, "Listen", c.Listen, "host:port")
+	_, _, err = net.SplitHostPort(c.Advertise)
+	want(c.Advertise == "" || err == nil && len(c.Advertise) <= wire.MaxAddressBytes, "Advertise", c.Advertise, "host:port")
 	if err := c.Rules.Validate(); err != nil {
 		problems = append(problems, err)
 	}
@@ -171,14 +180,12 @@ func (c Config) Validate() error {
 	} {
 		want(d.value >= minTimeout && d.value <= wire.MaxTimeout, d.field, d.value, "%v to %v", minTimeout, wire.MaxTimeout)
 	}
-	want(c.BeatInterval*missedBeats <= c.Rules.SuspectAfter, "BeatInterval", c.BeatInterval,
-		"at most a %dth of SuspectAfter = %v", missedBeats, c.Rules.SuspectAfter)
 	want(c.Raft.Lease <= c.Raft.Heartbeat, "Raft.Lease", c.Raft.Lease, "at most Raft.Heartbeat = %v", c.Raft.Heartbeat)
 	want(c.Raft.Heartbeat <= c.Raft.Election, "Raft.Heartbeat", c.Raft.Heartbeat, "at most Raft.Election = %v", c.Raft.Election)
 	want(c.MaxJobs >= 1, "MaxJobs", c.MaxJobs, "at least 1")
 	return errors.Join(problems...)
 }
 
-// missedBeats is how many beats in a row a replica may miss before it is
-// suspect.
+// missedBeats is how many beat intervals lie in the silence that makes a
+// replica suspect.
 const missedBeats = 5

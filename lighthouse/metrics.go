@@ -23,6 +23,7 @@ type metrics struct {
 	quorums  *prometheus.CounterVec
 	applies  *prometheus.CounterVec
 	decide   prometheus.Histogram
+	apply    prometheus.Histogram
 	quorumID *prometheus.GaugeVec
 	members  *prometheus.GaugeVec
 }
@@ -43,13 +44,16 @@ func newMetrics(s *Server) *metrics {
 		notices: counter("notices_total", "Notices pushed to members.", "kind"),
 		quorums: counter("quorums_formed_total", "Quorums that were written to the ledger.", "job"),
 		applies: counter("raft_applies_total", "Commands written to the ledger.", "result"),
+		apply: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "skerry_lighthouse_raft_apply_seconds", Help: "Time of one write to the ledger.",
+			Buckets: prometheus.ExponentialBuckets(1e-5, 4, 10)}),
 		decide: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "skerry_lighthouse_decide_seconds", Help: "Time of one decision.",
 			Buckets: prometheus.ExponentialBuckets(1e-6, 4, 10)}),
 		quorumID: gauge("quorum_id", "Id of the last quorum.", "job"),
 		members:  gauge("members", "Members of the last quorum.", "job"),
 	}
-	m.registry.MustRegister(m.calls, m.beats, m.joins, m.notices, m.quorums, m.applies, m.decide, m.quorumID, m.members,
+	m.registry.MustRegister(m.calls, m.beats, m.joins, m.notices, m.quorums, m.applies, m.apply, m.decide, m.quorumID, m.members,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "skerry_lighthouse_sessions", Help: "Open sessions."},
 			func() float64 { return float64(s.sessions.Load()) }),
@@ -80,7 +84,11 @@ func (m *metrics) pushed(kind quorum.NoticeKind, to int) {
 	m.notices.WithLabelValues(kind.String()).Add(float64(to))
 }
 
-func (m *metrics) applied(err error)          { m.applies.WithLabelValues(result(err)).Inc() }
+func (m *metrics) applied(took time.Duration, err error) {
+	m.applies.WithLabelValues(result(err)).Inc()
+	m.apply.Observe(took.Seconds())
+}
+
 func (m *metrics) decided(took time.Duration) { m.decide.Observe(took.Seconds()) }
 func (m *metrics) formed(job string, q quorum.Quorum) {
 	m.quorums.WithLabelValues(job).Inc()

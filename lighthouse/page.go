@@ -9,22 +9,15 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"net/url"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/skerry-ft/skerry/internal/wire"
-	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
 //go:embed page.html
 var pageHTML []byte
-
-// killTimeout bounds the call that ends a replica.
-const killTimeout = 5 * time.Second
 
 // newMux is everything that the server says over HTTP.
 func (s *Server) newMux() *http.ServeMux {
@@ -109,41 +102,6 @@ func sameOrigin(r *http.Request) error {
 	}
 	if u, err := url.Parse(origin); err != nil || u.Host != r.Host {
 		return fmt.Errorf("request comes from another site (Origin: %s)", origin)
-	}
-	return nil
-}
-
-// kill ends a replica's process through its manager, as torchft's dashboard
-// does. It speaks to ours; torchft's answers the same call under another name.
-func (s *Server) kill(ctx context.Context, name string, id quorum.ReplicaID, reason string) error {
-	j, err := s.existing(ctx, name)
-	if err != nil {
-		return err
-	}
-	var address string
-	err = j.do(ctx, func(now time.Time) {
-		for _, r := range j.machine.Status(now).Replicas {
-			if r.ReplicaID == id {
-				address = r.Address
-			}
-		}
-	})
-	if err != nil {
-		return err
-	}
-	u, err := url.Parse(address)
-	if err != nil || u.Host == "" {
-		return fmt.Errorf("%w: no manager address is known of replica %q", quorum.ErrUnknown, id)
-	}
-	conn, err := grpc.NewClient("passthrough:///"+u.Host, append(wire.DialOptions(), grpc.WithTransportCredentials(insecure.NewCredentials()))...)
-	if err != nil {
-		return fmt.Errorf("dial manager of %s at %s: %w", id, address, err)
-	}
-	defer conn.Close() // one call, and its error is told
-	ctx, cancel := context.WithTimeout(ctx, killTimeout)
-	defer cancel()
-	if _, err = skerrypb.NewManagerClient(conn).Kill(ctx, &skerrypb.KillRequest{Message: reason}); err != nil {
-		return fmt.Errorf("kill replica %s at %s: %w", id, address, err)
 	}
 	return nil
 }

@@ -98,13 +98,26 @@ func New(cfg Config) (*Server, error) {
 // listenError says in one line why an address cannot be had.
 func listenError(addr string, err error) error {
 	if errors.Is(err, unix.EADDRINUSE) {
-		return fmt.Errorf("address %s is in use: another lighthouse, or choose another port", addr)
+		return fmt.Errorf("address %s is in use: stop what listens there, or choose another port", addr)
 	}
 	return err
 }
 
 // Addr is the address that the server listens on.
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
+
+// advertised is the list of servers that clients are told: those that they can
+// dial.
+func (s *Server) advertised() []string {
+	if s.cfg.Advertise != "" {
+		return []string{s.cfg.Advertise}
+	}
+	addr, ok := s.Addr().(*net.TCPAddr)
+	if !ok || addr.IP.IsUnspecified() {
+		return nil
+	}
+	return []string{addr.String()}
+}
 
 // Close releases what New took. Run does it by itself.
 func (s *Server) Close() error {
@@ -181,6 +194,7 @@ func stopHTTP(page *http.Server) {
 func (s *Server) newRPCServer() *grpc.Server {
 	options := append(wire.ServerOptions(),
 		grpc.MaxConcurrentStreams(maxStreamsPerConn),
+		grpc.WaitForHandlers(true),
 		grpc.ChainUnaryInterceptor(s.metrics.countUnary),
 		grpc.ChainStreamInterceptor(s.metrics.countStream),
 	)

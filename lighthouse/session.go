@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 	"time"
 
@@ -143,6 +144,9 @@ func (s *session) receive(r *reign, stream grpc.BidiStreamingServer[skerrypb.Up,
 			err = s.take(j, up)
 		}
 	}
+	if errors.Is(err, io.EOF) {
+		err = errLeft
+	}
 	if cause := context.Cause(s.ctx); cause != nil {
 		err = cause
 	}
@@ -174,7 +178,7 @@ func (s *session) open(j *job, hello wire.Hello) error {
 		}
 		j.sessions[s.id] = s
 		s.send(&skerrypb.Down{Message: &skerrypb.Down_Welcome{Welcome: wire.WelcomeToProto(j.welcome())}})
-		for _, a := range hello.Accusations {
+		for _, a := range s.own(hello.Accusations) {
 			_ = j.machine.Accuse(now, a) // one about an older quorum is dropped
 		}
 		j.log.Debug().Str(logkey.ReplicaID, string(s.id)).Msg("session opened")
@@ -182,25 +186,19 @@ func (s *session) open(j *job, hello wire.Hello) error {
 	return errors.Join(err, refused)
 }
 
+// own makes the session's replica the witness of what it says: nobody accuses in
+// another's name.
+func (s *session) own(accusations []quorum.Accusation) []quorum.Accusation {
+	for i := range accusations {
+		accusations[i].By = s.id
+	}
+	return accusations
+}
+
 // welcome is what a new session is told.
 func (j *job) welcome() wire.Welcome {
 	srv := j.reign.server
-	rules := j.machine.Config()
-	return wire.Welcome{
-		Cluster: srv.ledger.state.cluster(),
-		Servers: []string{srv.Addr().String()},
-		Timing: wire.Timing{
-			BeatInterval:     srv.beatInterval(),
-			HeartbeatTimeout: rules.HeartbeatTimeout,
-			JoinTimeout:      rules.JoinTimeout,
-		},
-	}
-}
-
-// beatInterval keeps the sum of all beats within MaxBeatsPerSecond.
-func (s *Server) beatInterval() time.Duration {
-	spread := time.Duration(s.sessions.Load()) * time.Second / MaxBeatsPerSecond
-	return max(s.cfg.BeatInterval, spread)
+	return wire.Welcome{Cluster: srv.ledger.state.cluster(), Servers: srv.advertised(), Timing: j.timing()}
 }
 
 // take gives one message to the rules. An error ends the session: the message
@@ -234,6 +232,7 @@ func (j *job) input(s *session, up *skerrypb.Up) (func(now time.Time), error) {
 		return func(now time.Time) { j.machine.Withdraw(now, s.id, x.Withdraw.GetNumber()) }, nil
 	case *skerrypb.Up_Accuse:
 		accusation, err := wire.AccusationFromProto(x.Accuse)
+		accusation.By = s.id
 		return func(now time.Time) { _ = j.machine.Accuse(now, accusation) }, err
 	case *skerrypb.Up_ProbeReply:
 		return func(now time.Time) { j.machine.Reply(now, s.id, x.ProbeReply.GetNumber()) }, nil
@@ -246,9 +245,12 @@ func (j *job) input(s *session, up *skerrypb.Up) (func(now time.Time), error) {
 
 // join gives a join to the rules and tells the replica if it is refused.
 func (j *job) join(now time.Time, s *session, join quorum.Join) {
+	s.own(join.Accusations)
 	err := j.machine.Join(now, join)
 	j.reign.server.metrics.joined(join.Kind, err)
-	if err != nil {
+	if err == nil {
+		j.joinedAs(now, quorum.KindSkerry)
+	} else {
 		s.send(&skerrypb.Down{Message: &skerrypb.Down_Refused{Refused: wire.RefusalOf(join.Number, err)}})
 	}
 }

@@ -40,7 +40,7 @@ type JobStatus struct {
 	MinReplicas  int             `json:"min_replicas"`
 	Replicas     []ReplicaStatus `json:"replicas"`
 	History      []HistoryStatus `json:"history"` // newest first
-	Events       []timedEvent    `json:"events"`  // newest first
+	Events       []Event    `json:"events"`  // newest first
 }
 
 // ReplicaStatus is one replica.

@@ -3,6 +3,7 @@ package lighthouse
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -20,6 +21,13 @@ type torchftService struct {
 	torchftpb.UnimplementedLighthouseServiceServer
 	server *Server
 }
+
+// maxAskers bounds the calls of one replica that wait at one time. Its client
+// has one; a few more are left from calls that it gave up without our hearing.
+const maxAskers = 8
+
+// errOvertaken ends the oldest of too many calls of one replica.
+var errOvertaken = fmt.Errorf("%w: more than %d calls of this replica wait", quorum.ErrStaleJoin, maxAskers)
 
 // asker is one call of a torchft client that waits for a quorum.
 type asker struct {
@@ -132,7 +140,13 @@ func (j *job) askJoin(now time.Time, member quorum.Member, a *asker) error {
 	if err != nil {
 		return err
 	}
-	j.askers[member.ReplicaID] = append(j.askers[member.ReplicaID], a)
+	j.joinedAs(now, quorum.KindTorchft)
+	waiting := append(j.askers[member.ReplicaID], a)
+	if len(waiting) > maxAskers {
+		waiting[0].refuse <- errOvertaken
+		waiting = waiting[1:]
+	}
+	j.askers[member.ReplicaID] = waiting
 	return nil
 }
 

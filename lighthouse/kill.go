@@ -1,0 +1,87 @@
+package lighthouse
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+
+	"github.com/skerry-ft/skerry/internal/logkey"
+	"github.com/skerry-ft/skerry/internal/wire"
+	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
+	"github.com/skerry-ft/skerry/internal/wire/torchftpb"
+	"github.com/skerry-ft/skerry/quorum"
+)
+
+// killTimeout bounds the dialogue with the manager of a replica that is killed.
+const killTimeout = 5 * time.Second
+
+// kill ends a replica's process through its manager, ours or torchft's, at the
+// address that the replica itself named. It says nothing to the rules: the
+// death is seen like any other.
+func (s *Server) kill(ctx context.Context, name string, id quorum.ReplicaID, reason string) error {
+	j, err := s.existing(ctx, name)
+	if err != nil {
+		return err
+	}
+	var address string
+	var kind quorum.ClientKind
+	err = j.do(ctx, func(now time.Time) {
+		kind = j.kind
+		for _, r := range j.machine.Status(now).Replicas {
+			if r.ReplicaID == id {
+				address = r.Address
+			}
+		}
+	})
+	if err != nil {
+		return err
+	}
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" {
+		return fmt.Errorf("%w: no manager address is known of replica %q", quorum.ErrUnknown, id)
+	}
+	ctx, cancel := context.WithTimeout(ctx, killTimeout)
+	defer cancel()
+	if err := callKill(ctx, u.Host, kind, wire.Text(reason)); err != nil {
+		return fmt.Errorf("kill replica %s at %s: %w", id, address, err)
+	}
+	j.log.Info().Str(logkey.ReplicaID, string(id)).Str(logkey.Addr, address).Msg("replica killed")
+	return nil
+}
+
+// callKill returns nil if the manager answered, or if its connection, once
+// made, broke: who dies at once does not answer.
+func callKill(ctx context.Context, addr string, kind quorum.ClientKind, reason string) (err error) {
+	options := append(wire.DialOptions(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient("passthrough:///"+addr, options...)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	conn.Connect()
+	for state := conn.GetState(); state != connectivity.Ready; state = conn.GetState() {
+		if state == connectivity.TransientFailure {
+			return errors.New("nobody answers there")
+		}
+		if !conn.WaitForStateChange(ctx, state) {
+			return context.Cause(ctx)
+		}
+	}
+	if kind == quorum.KindTorchft {
+		_, err = torchftpb.NewManagerServiceClient(conn).Kill(ctx, &torchftpb.KillRequest{Msg: reason})
+	} else {
+		_, err = skerrypb.NewManagerClient(conn).Kill(ctx, &skerrypb.KillRequest{Message: reason})
+	}
+	if status.Code(err) == codes.Unavailable {
+		return nil
+	}
+	return err
+}

@@ -63,7 +63,7 @@ func (m *Machine) decideRepeat() (Decision, bool) {
 	}
 	d := Decision{Ready: true, Quorum: *m.last}
 	for _, r := range m.order {
-		if r.candidate() && m.repeats(r) {
+		if r.present() && !r.join.held && m.repeats(r) {
 			d.Answers = append(d.Answers, Answered{r.id, r.join.Number})
 		}
 	}

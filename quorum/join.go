@@ -39,6 +39,9 @@ func (m *Machine) Open(now time.Time, h Hello) error {
 	m.event(EventOpened, r.id, "")
 	m.accuseAll(now, r.id, h.Accusations)
 	m.tellFallen(r)
+	if r.draining {
+		m.notify(Notice{Kind: NoticeDrain, To: []ReplicaID{r.id}, Reason: "told again"})
+	}
 	if m.wanted.pushed && r.member && !m.fallen {
 		m.notify(Notice{
 			Kind: NoticeWanted, To: []ReplicaID{r.id}, QuorumID: m.lastID(), Reason: m.wanted.reason,

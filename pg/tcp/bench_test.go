@@ -142,3 +142,25 @@ func (b *Backend) dropEdges() {
 		runtime.Gosched()
 	}
 }
+
+// BenchmarkKill is from the moment that one rank's sockets break, as a killed
+// process's do, until the pending op of every survivor has failed.
+func BenchmarkKill(b *testing.B) {
+	const world = 8
+	w := newWorld(b, world, Options{})
+	works := make([]*pg.Work, world-1)
+	for q := int64(1); b.Loop(); q++ {
+		b.StopTimer()
+		w.configure(q)
+		for r := range works {
+			works[r] = w.backends[r].Submit(&pg.Op{Kind: pg.KindBarrier})
+		}
+		b.StartTimer()
+		kill(w.backends[world-1])
+		for _, work := range works {
+			if wait(b, work) == nil {
+				b.Fatal("barrier without a rank succeeded")
+			}
+		}
+	}
+}

@@ -96,7 +96,10 @@ func FuzzHeader(f *testing.F) {
 }
 
 func FuzzHello(f *testing.F) {
-	h := hello{cluster: "c", quorumID: 4, replicaID: "a:b", groupRank: 1, rank: 2, worldSize: 3}
+	h := hello{
+		cluster: "c", quorumID: 4, replicaID: "a:b", groupRank: 1, rank: 2, worldSize: 3,
+		window: [classes]int{minWindowBytes, maxWindowBytes},
+	}
 	f.Add(h.encode())
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {

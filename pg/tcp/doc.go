@@ -20,7 +20,7 @@
 //
 // For every epoch each side sends one Hello over the edge, over a kept socket as
 // over a new one: epoch, replica id, group rank, rank, a hash of the member
-// list, and an HMAC-SHA256 under the quorum's token over all that and both
+// list, its windows, and an HMAC-SHA256 under the quorum's token over all that and both
 // nonces, so it can be replayed neither on another socket nor in another
 // direction. A Hello is checked when its receiver configures that epoch; one
 // that comes early is held. Configure is done once every peer's Hello for the
@@ -48,7 +48,7 @@
 // payload's alone can be reused: the digest of a ballot is folded from it.
 // A bad CRC closes the socket and breaks the group. Phase 0 carries inputs,
 // phase 1 results. Offset and total count bytes of the stream that the frame
-// belongs to (one peer, one op, one phase). The signature is a CRC32C over
+// belongs to (one peer, one op, one phase). The signature is a hash of
 // what all ranks must agree on besides the named fields (lengths, dtypes,
 // divisor).
 //
@@ -71,7 +71,7 @@
 //
 // # Flow
 //
-// Each edge has a window (Options.WindowBytes) for collectives and another for
+// Each edge has a window (Options.WindowBytes, told in its Hello) for collectives and another for
 // point-to-point: bytes that the receiver holds but could not place yet (op not
 // posted, piece not folded). Credit frames give it back. So readers never
 // stop: an abort or a beat is never stuck behind data, and what a peer can make
@@ -89,6 +89,10 @@
 // left of a frame being received goes to a scratch buffer, what is left of
 // one being sent is first copied from the tensor. Only then do the ops complete.
 // Frames of another epoch are dropped and counted (Stats.StaleFrames).
+//
+// A peer that closes, or configures the next epoch, breaks the group too, but an
+// op under way that needs nothing of it any more may first end: whoever leaves
+// right after a barrier or a ballot does not spoil it for the others.
 //
 // # Liveness
 //

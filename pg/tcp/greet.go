@@ -82,6 +82,9 @@ func (b *Backend) checkHelloLocked(g *group, l *link, do *todo) {
 		l.attachLocked(g, rank)
 	}
 	l.proven, l.helloOK = true, true
+	for class := range l.flow {
+		l.flow[class].credit = l.hello.window[class]
+	}
 	b.mu.edges[l.key] = l
 	if b.mu.held[l.key] == l {
 		delete(b.mu.held, l.key)

@@ -39,6 +39,7 @@ type hello struct {
 	rank      int
 	worldSize int
 	members   [sha256.Size]byte // hash of the member list in rank order
+	window    [classes]int      // bytes that its sender is ready to hold
 	proof     [sha256.Size]byte
 }
 
@@ -87,6 +88,9 @@ func (h *hello) appendFields(b []byte) []byte {
 	b = le.AppendUint32(b, uint32(h.groupRank))
 	b = le.AppendUint32(b, uint32(h.rank))
 	b = le.AppendUint32(b, uint32(h.worldSize))
+	for _, w := range h.window {
+		b = le.AppendUint32(b, uint32(w))
+	}
 	b = append(b, h.members[:]...)
 	b = le.AppendUint16(b, uint16(len(h.cluster)))
 	b = append(b, h.cluster...)
@@ -100,7 +104,8 @@ var errShortHello = errors.New("hello ends early")
 
 // decodeHello reads what encode wrote, and bounds every field.
 func decodeHello(b []byte) (*hello, error) {
-	const fixed = 8 + 4 + 4 + 4 + sha256.Size
+	const numbers = 8 + 4 + 4 + 4 + 4*classes
+	const fixed = numbers + sha256.Size
 	if len(b) < fixed {
 		return nil, fmt.Errorf("%w: %w", ErrCorrupt, errShortHello)
 	}
@@ -112,7 +117,14 @@ func decodeHello(b []byte) (*hello, error) {
 			ErrCorrupt, rank, world, groupRank, maxWorldSize)
 	}
 	h.groupRank, h.rank, h.worldSize = int(groupRank), int(rank), int(world)
-	copy(h.members[:], b[20:])
+	for class := range h.window {
+		w := le.Uint32(b[20+4*class:])
+		if w < minWindowBytes || w > maxWindowBytes {
+			return nil, fmt.Errorf("%w: hello with window of %d bytes, want %d to %d", ErrCorrupt, w, minWindowBytes, maxWindowBytes)
+		}
+		h.window[class] = int(w)
+	}
+	copy(h.members[:], b[numbers:])
 	rest := b[fixed:]
 	var err error
 	if h.cluster, rest, err = cutString(rest, maxClusterBytes); err != nil {

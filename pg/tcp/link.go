@@ -71,7 +71,8 @@ type link struct {
 	beatDue   bool
 	control   []control
 	flow      [classes]flow
-	turn      int // class whose turn it is
+	window    [classes]int // bytes that the peer may make us hold
+	turn      int          // class whose turn it is
 	early     earlyQueue
 	sends     []*task    // point-to-point, in order of Submit
 	incoming  []*message // point-to-point
@@ -119,8 +120,10 @@ func (b *Backend) now() int64 { return int64(time.Since(b.origin)) }
 func (l *link) attachLocked(g *group, rank int) {
 	l.group, l.rank = g, rank
 	l.helloSent, l.helloOK = false, false
-	for i := range l.flow {
-		l.flow[i] = flow{credit: l.b.opt.WindowBytes}
+	l.flow = [classes]flow{} // no credit until the peer's Hello gives it
+	l.window = [classes]int{l.b.opt.WindowBytes, l.b.opt.WindowBytes}
+	if l.conn.local() {
+		l.window[classCollective] = min(l.b.opt.WindowBytes, localWindowBytes)
 	}
 	l.dropEarlyLocked()
 	g.peers[rank] = l
@@ -143,7 +146,7 @@ func (l *link) sayHelloLocked(do *todo) {
 	h := hello{
 		cluster: g.cfg.Cluster, quorumID: g.cfg.QuorumID,
 		replicaID: g.cfg.ReplicaIDs[g.rank], groupRank: g.cfg.GroupRank,
-		rank: g.rank, worldSize: g.world, members: g.members,
+		rank: g.rank, worldSize: g.world, members: g.members, window: l.window,
 	}
 	h.proof = h.prove(g.cfg.Token, l.mine, l.theirs)
 	l.control = append(l.control, l.b.controlFrame(frameHello, g.key, h.encode()))
@@ -260,7 +263,7 @@ func (l *link) info(h *header) FrameInfo {
 func (l *link) oweLocked(class, n int, do *todo) {
 	f := &l.flow[class]
 	f.owed += n
-	if f.due(l.b.opt.WindowBytes) && !l.busy {
+	if f.due(l.window[class]) && !l.busy {
 		do.wake(l)
 	}
 }
@@ -283,7 +286,7 @@ func (l *link) creditLocked() (header, bool) {
 	}
 	for class := range l.flow {
 		f := &l.flow[class]
-		if !f.due(l.b.opt.WindowBytes) {
+		if !f.due(l.window[class]) {
 			continue
 		}
 		h := header{typ: frameCredit, epoch: l.group.key, phase: uint8(class), total: uint64(f.owed), call: call{root: -1}}

@@ -17,8 +17,15 @@ const (
 	DefaultSmallBytes   = 32 << 10
 )
 
-// minWindowBytes lets at least four full frames be under way.
-const minWindowBytes = 4 * (MaxPayload + headerBytes)
+const (
+	// minWindowBytes lets at least four full frames be under way.
+	minWindowBytes = 4 * (MaxPayload + headerBytes)
+	// localWindowBytes is the window of collectives between ranks of one host,
+	// at most: the path is short, and what is held should stay in the cache.
+	// Ratio to a bare loopback stream of the same bytes, 64 MiB, W=4: 0.63 with
+	// 1 MiB, 0.58 with 2 MiB, 0.53 with 8 MiB.
+	localWindowBytes = minWindowBytes
+)
 
 // Options configures a Backend. The zero value is good for one host and for a
 // trusted network.
@@ -51,8 +58,9 @@ type Options struct {
 	DialTimeout time.Duration
 
 	// WindowBytes bounds what one peer can make us hold per class (collectives,
-	// point-to-point). Zero means DefaultWindowBytes, least 1 MiB or so. Too low
-	// stalls pipelines. All ranks must use one value.
+	// point-to-point); the peer is told in our Hello. Zero means
+	// DefaultWindowBytes, least is 1 MiB and a bit. Below bandwidth times round
+	// trip it stalls long paths; within one host collectives use the least.
 	WindowBytes int
 
 	// SmallBytes is up to which input size a reduction sends whole inputs

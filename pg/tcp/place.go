@@ -30,10 +30,11 @@ func (l *link) placeLocked(h *header, do *todo) (slot, error) {
 		l.b.stale()
 		return slot{}, nil
 	}
-	f := &l.flow[classOf(h.call.kind)]
+	class := classOf(h.call.kind)
+	f, window := &l.flow[class], l.window[class]
 	f.held += int(h.length) + headerBytes
-	if f.held > l.b.opt.WindowBytes {
-		return slot{}, fmt.Errorf("%w: %w: %d bytes, window %d", ErrCorrupt, errWindow, f.held, l.b.opt.WindowBytes)
+	if f.held > window {
+		return slot{}, fmt.Errorf("%w: %w: %d bytes, window %d", ErrCorrupt, errWindow, f.held, window)
 	}
 	if h.call.kind == pg.KindSend {
 		return l.placeMessageLocked(g, h, do)

@@ -133,6 +133,13 @@ func (r *rawConn) unread() int {
 	return n
 }
 
+// local tells whether both ends are on this host.
+func (r *rawConn) local() bool {
+	here, ok1 := r.tcp.LocalAddr().(*net.TCPAddr)
+	there, ok2 := r.tcp.RemoteAddr().(*net.TCPAddr)
+	return ok1 && ok2 && (there.IP.IsLoopback() || there.IP.Equal(here.IP))
+}
+
 // tune sets the socket's options; those the system refuses do not matter.
 func tune(c *net.TCPConn, opt *Options) {
 	_ = c.SetNoDelay(true)

@@ -295,9 +295,9 @@ func (l *link) credited(h *header) {
 	b := l.b
 	b.mu.Lock()
 	_, ok := l.currentLocked(h.epoch)
-	if ok && int(h.phase) < classes && h.total <= uint64(b.opt.WindowBytes) {
+	if ok && int(h.phase) < classes && h.total <= maxWindowBytes {
 		f := &l.flow[h.phase]
-		f.credit = min(f.credit+int(h.total), b.opt.WindowBytes)
+		f.credit = min(f.credit+int(h.total), l.hello.window[h.phase])
 	}
 	b.mu.Unlock()
 	b.kick(l)

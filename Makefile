@@ -1,6 +1,6 @@
 # Every target is one line here and one word of help. .ci/run is the gate.
 .DEFAULT_GOAL := help
-.PHONY: help check test race fuzz chaos soak generate tidy demo bench interop
+.PHONY: help check test race fuzz chaos soak explore generate tidy demo bench interop
 
 FUZZ_TIME ?= 30s
 FAULTS    ?= 200
@@ -27,6 +27,9 @@ chaos: ## the scenarios with real processes, signals and faults
 
 soak: ## FAULTS (200) random faults in one run; SEED repeats one
 	go test -count=1 -v -timeout 0 -run 'TestRandom$$' ./test/chaos -chaos.faults $(FAULTS) -chaos.seed $(SEED)
+
+explore: ## the exhaustive explorer of small worlds, to the end (half an hour)
+	go test -count=1 -v -timeout 0 -run Explorer ./quorum -full
 
 generate: ## regenerate what is generated
 	go generate ./...

@@ -50,8 +50,11 @@ func (o Options) note(format string, args ...any) {
 type Bench struct {
 	Name string
 	Help string
-	run  func(ctx context.Context, o Options, emit func(Row) error) error
+	run  runFunc
 }
+
+// runFunc measures, and hands out rows as they come.
+type runFunc func(ctx context.Context, o Options, emit func(Row) error) error
 
 // All lists the benches in the order in which they run.
 func All() []Bench {

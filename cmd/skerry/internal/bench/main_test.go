@@ -1,0 +1,15 @@
+package bench
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/skerry-ft/skerry/train/spawn"
+)
+
+func TestMain(m *testing.M) {
+	spawn.Register(WorkerAllReduce, AllReduceWorker)
+	spawn.Init()
+	goleak.VerifyTestMain(m)
+}

@@ -1,0 +1,50 @@
+package bench
+
+import (
+	"slices"
+	"testing"
+)
+
+// The benches themselves run, with as little as will do: real processes, a real
+// lighthouse.
+func TestAllReduceMeasuresProcesses(t *testing.T) {
+	rows := collect(t, runAllReduce, Options{Samples: 1, N: []int{2}, Bytes: []int64{4096}})
+	if len(rows) != 1 {
+		t.Fatalf("got %d rows, want 1", len(rows))
+	}
+	r := rows[0]
+	if r.Impl != "skerry" || r.Unit != "us" || r.Samples != 1 || r.Median <= 0 || r.Params["bytes"] != int64(4096) {
+		t.Errorf("row %+v", r)
+	}
+}
+
+func TestQuorumMeasuresBothLedgers(t *testing.T) {
+	rows := collect(t, runQuorum, Options{Samples: 1, N: []int{2}})
+	var seen []string
+	for _, r := range rows {
+		seen = append(seen, r.Params.String())
+		if r.Median <= 0 {
+			t.Errorf("median %v, want more than 0: %v", r.Median, r.Params)
+		}
+	}
+	want := []string{
+		"change=false durable=false n=2 servers=1", "change=true durable=false n=2 servers=1",
+		"change=false durable=true n=2 servers=1", "change=true durable=true n=2 servers=1",
+	}
+	if !slices.Equal(seen, want) {
+		t.Errorf("got rows %v, want %v", seen, want)
+	}
+}
+
+func collect(t *testing.T, run runFunc, o Options) []Row {
+	t.Helper()
+	var rows []Row
+	err := run(t.Context(), o, func(r Row) error {
+		rows = append(rows, r)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rows
+}

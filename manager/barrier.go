@@ -18,58 +18,58 @@ type barrier struct {
 	mu struct {
 		sync.Mutex
 
-		attempt uint64 // the open one, or the last decided one
-		decided bool
-		result  quorum.TallyResult
-		votes   []*vote // by group rank
-		done    chan struct{}
-		tally   *quorum.Tally
-		final   error
+		current  *poll // the open one, or the last decided one
+		previous *poll // for a rank whose answer was lost, while others went on
+		final    error
 	}
+}
+
+// poll is one attempt's votes. Its fields are guarded by barrier.mu; result may
+// be read once done is closed.
+type poll struct {
+	attempt uint64
+	votes   []*vote       // by group rank
+	done    chan struct{} // closed by the decision
+	decided bool
+	result  quorum.TallyResult
 }
 
 func newBarrier(size int) *barrier {
-	b := &barrier{size: size}
-	b.mu.decided = true // attempt 0 never was
-	b.mu.tally = quorum.NewTally(size)
-	return b
+	return &barrier{size: size}
 }
 
 // vote counts v, calls counted, and waits for the decision on its attempt. When
-// ctx ends first,
-// the attempt is decided without the missing votes: nobody has committed, since
-// a commit needs them all; somebody may have to be told by the settlement.
+// ctx ends first, the attempt is decided without the missing votes: nobody has
+// committed, since a commit needs them all; somebody may have to be told by the
+// settlement.
 func (b *barrier) vote(ctx context.Context, v vote, counted func()) (quorum.TallyResult, error) {
 	b.mu.Lock()
-	if b.mu.final != nil {
-		defer b.mu.Unlock()
-		return quorum.TallyResult{}, b.mu.final
+	p, err := b.pollLocked(v.Attempt)
+	if err != nil {
+		b.mu.Unlock()
+		return quorum.TallyResult{}, err
 	}
-	if err := b.openLocked(v); err != nil || b.mu.decided {
-		defer b.mu.Unlock()
-		return b.mu.result, err
+	if !p.decided {
+		p.votes[v.GroupRank] = &v
+		b.decideLocked(p, false)
 	}
-	b.mu.votes[v.GroupRank] = &v
-	b.decideLocked(false)
-	done := b.mu.done
 	b.mu.Unlock()
 	counted()
 	select {
-	case <-done:
+	case <-p.done:
 	case <-ctx.Done():
+		b.mu.Lock()
+		if !p.decided {
+			b.decideLocked(p, true)
+		}
+		b.mu.Unlock()
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.mu.final != nil {
 		return quorum.TallyResult{}, b.mu.final
 	}
-	if b.mu.attempt == v.Attempt && !b.mu.decided {
-		b.decideLocked(true)
-	}
-	if b.mu.attempt != v.Attempt { // the others went on without this late caller
-		return quorum.TallyResult{}, fmt.Errorf("vote for attempt %d: the replica is at %d", v.Attempt, b.mu.attempt)
-	}
-	return b.mu.result, nil
+	return p.result, nil
 }
 
 // awaits says whether other ranks have voted on an attempt, and this one has
@@ -77,28 +77,38 @@ func (b *barrier) vote(ctx context.Context, v vote, counted func()) (quorum.Tall
 func (b *barrier) awaits(rank int, attempt uint64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.mu.attempt == attempt && b.mu.votes != nil && b.mu.votes[rank] == nil
+	p := b.mu.current
+	return p != nil && p.attempt == attempt && p.votes[rank] == nil
 }
 
-// openLocked makes v's attempt the current one, if it may be.
-func (b *barrier) openLocked(v vote) error {
-	switch {
-	case v.Attempt == b.mu.attempt:
-		return nil
-	case v.Attempt == b.mu.attempt+1 && b.mu.decided:
-		b.mu.attempt, b.mu.decided = v.Attempt, false
-		b.mu.votes = make([]*vote, b.size)
-		b.mu.done = make(chan struct{})
-		return nil
+// pollLocked finds the poll of an attempt, and opens it if it is the next one.
+func (b *barrier) pollLocked(attempt uint64) (*poll, error) {
+	if b.mu.final != nil {
+		return nil, b.mu.final
 	}
-	return fmt.Errorf("%w: attempt %d, the replica is at %d: restart all its ranks together",
-		quorum.ErrStaleVote, v.Attempt, b.mu.attempt)
+	last := uint64(0)
+	if p := b.mu.current; p != nil {
+		last = p.attempt
+		switch {
+		case attempt == p.attempt:
+			return p, nil
+		case b.mu.previous != nil && attempt == b.mu.previous.attempt:
+			return b.mu.previous, nil
+		}
+	}
+	if attempt != last+1 || b.mu.current != nil && !b.mu.current.decided {
+		return nil, fmt.Errorf("%w: attempt %d, the replica is at %d: restart all its ranks together",
+			quorum.ErrStaleVote, attempt, last)
+	}
+	b.mu.previous = b.mu.current
+	b.mu.current = &poll{attempt: attempt, votes: make([]*vote, b.size), done: make(chan struct{})}
+	return b.mu.current, nil
 }
 
-// decideLocked decides the open attempt if all votes are there, or if it must.
-func (b *barrier) decideLocked(must bool) {
+// decideLocked decides p if all votes are there, or if it must.
+func (b *barrier) decideLocked(p *poll, must bool) {
 	var wanted, void, no, missing bool
-	for _, v := range b.mu.votes {
+	for _, v := range p.votes {
 		if v == nil {
 			missing = true
 			continue
@@ -110,28 +120,34 @@ func (b *barrier) decideLocked(must bool) {
 	switch {
 	case missing && !must:
 		return
-	case missing && no || void && missing:
-		b.mu.result = quorum.TallyResult{Outcome: quorum.TallyAbort, ChangeWanted: wanted}
+	case missing && no:
+		p.result = quorum.TallyResult{Outcome: quorum.TallyAbort, ChangeWanted: wanted}
 	case missing:
-		b.mu.result = quorum.TallyResult{Outcome: quorum.TallyPrepared, ChangeWanted: wanted}
+		p.result = quorum.TallyResult{Outcome: quorum.TallyPrepared, ChangeWanted: wanted}
 	case void:
-		b.mu.result = quorum.TallyResult{Outcome: quorum.TallyAbort, ChangeWanted: wanted, Stands: true}
+		p.result = quorum.TallyResult{Outcome: quorum.TallyAbort, ChangeWanted: wanted, Stands: true}
 	default:
-		b.mu.result = b.countLocked(wanted)
+		p.result = p.count(b.size, wanted)
 	}
-	b.mu.decided = true
-	close(b.mu.done)
+	p.decided = true
+	close(p.done)
 }
 
-// countLocked lets the rules count a full set of votes. Ranks that voted in
+// count lets the rules count a full set of votes, in a tally of their own: an
+// attempt may repeat a step of the same quorum and round. Ranks that voted in
 // different quorums or for different steps have no step in common.
-func (b *barrier) countLocked(wanted bool) quorum.TallyResult {
-	for _, v := range b.mu.votes {
-		if err := b.mu.tally.Vote(v.RankVote); err != nil {
-			return quorum.TallyResult{Outcome: quorum.TallyAbort, ChangeWanted: wanted}
+func (p *poll) count(size int, wanted bool) quorum.TallyResult {
+	apart := quorum.TallyResult{Outcome: quorum.TallyAbort, ChangeWanted: wanted}
+	tally := quorum.NewTally(size)
+	for _, v := range p.votes {
+		if tally.Vote(v.RankVote) != nil {
+			return apart
 		}
 	}
-	return b.mu.tally.Result()
+	if r := tally.Result(); r.Outcome != quorum.TallyPending {
+		return r
+	}
+	return apart
 }
 
 // close gives err to all waiting and later callers.
@@ -142,8 +158,8 @@ func (b *barrier) close(err error) {
 		return
 	}
 	b.mu.final = err
-	if !b.mu.decided {
-		b.mu.decided = true
-		close(b.mu.done)
+	if p := b.mu.current; p != nil && !p.decided {
+		p.decided = true
+		close(p.done)
 	}
 }

@@ -35,6 +35,7 @@ type Manager struct {
 	metrics   *metrics
 	progress  atomic.Uint64
 	linked    chan struct{} // closed once link and id are set
+	logID     logID
 	link      link
 	id        quorum.ReplicaID
 
@@ -96,7 +97,7 @@ func New(cfg Config) (*Manager, error) {
 		return nil, fmt.Errorf("manager: %w", err)
 	}
 	m := &Manager{cfg: cfg, timeouts: deriveTimeouts(cfg.StepTimeout, cfg.HealTimeout)}
-	m.log = cfg.Log.With().Str(logkey.Component, "manager").Int(logkey.GroupRank, cfg.GroupRank).Logger()
+	m.log = cfg.Log.With().Str(logkey.Component, "manager").Int(logkey.GroupRank, cfg.GroupRank).Logger().Hook(&m.logID)
 	m.linked = make(chan struct{})
 	m.mu.changed = make(chan struct{})
 	m.tasks.wake = make(chan struct{}, 1)
@@ -134,7 +135,7 @@ func (m *Manager) open() error {
 		return nil
 	}
 	m.id = quorum.ReplicaID(m.cfg.ReplicaID + ":" + uuid.NewString())
-	m.log = m.log.With().Str(logkey.ReplicaID, string(m.id)).Logger()
+	m.logID.set(m.id)
 	if m.hub, err = newHub(m); err != nil {
 		if made != nil {
 			_ = made.Close() // it was never used
@@ -281,5 +282,20 @@ func (m *Manager) setFinal(err error) {
 	if m.mu.final == nil {
 		m.mu.final = err
 		m.changedLocked()
+	}
+}
+
+// logID adds the replica id to every line once it is known: a rank above 0
+// learns it while others log already.
+type logID struct {
+	id atomic.Pointer[string]
+}
+
+func (l *logID) set(id quorum.ReplicaID) { l.id.Store(new(string(id))) }
+
+// Run implements zerolog.Hook.
+func (l *logID) Run(e *zerolog.Event, _ zerolog.Level, _ string) {
+	if id := l.id.Load(); id != nil {
+		e.Str(logkey.ReplicaID, *id)
 	}
 }

@@ -264,12 +264,12 @@ func (m *Manager) accept(r *request, got reply, number uint64) error {
 	return wrong
 }
 
-// leftOutLocked takes in an answer in which this replica is no member: it has
-// drained, and is told what became of its step.
+// leftOutLocked takes in an answer in which this replica is no member. Only one
+// that has drained gets such an answer: it tells what became of its step.
 func (m *Manager) leftOutLocked(r *request, q *quorum.Quorum, err error) error {
 	r.kind = quorum.JoinFall
 	m.mu.standing = false
-	if m.mu.draining == "" || !errors.Is(err, quorum.ErrNotMember) {
+	if !errors.Is(err, quorum.ErrNotMember) {
 		return fmt.Errorf("take up quorum %d: %w", q.ID, err)
 	}
 	s, f := q.Settlement, m.mu.fact

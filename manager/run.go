@@ -156,7 +156,7 @@ func (m *Manager) discover(ctx context.Context) (*remote, error) {
 		return nil, fmt.Errorf("find group rank 0 in the group store %s: %w", m.cfg.GroupStore, err)
 	}
 	m.id = quorum.ReplicaID(values[1])
-	m.log = m.log.With().Str(logkey.ReplicaID, string(m.id)).Logger()
+	m.logID.set(m.id)
 	return newRemote(string(values[0]), m.cfg.GroupRank, m.timeouts)
 }
 

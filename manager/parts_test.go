@@ -1,0 +1,302 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/skerry-ft/skerry/checkpoint"
+	"github.com/skerry-ft/skerry/internal/wire"
+	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/pgtest"
+	"github.com/skerry-ft/skerry/quorum"
+)
+
+func voteOf(rank int, attempt uint64, v quorum.Vote) vote {
+	return vote{Attempt: attempt, RankVote: quorum.RankVote{GroupRank: rank, QuorumID: 5, Round: 1, Step: 3, Vote: v}}
+}
+
+// All ranks wait for all, and get one decision, which is kept.
+func TestBarrierDecidesOnce(t *testing.T) {
+	t.Parallel()
+	b := newBarrier(2)
+	ctx := limited(t)
+	type outcome struct {
+		result quorum.TallyResult
+		err    error
+	}
+	first := make(chan outcome, 1)
+	go func() {
+		r, err := b.vote(ctx, voteOf(0, 1, quorum.VoteYes), func() {})
+		first <- outcome{r, err}
+	}()
+	eventually(t, "rank 0 has voted", func() bool { return b.awaits(1, 1) })
+	r, err := b.vote(ctx, voteOf(1, 1, quorum.VoteYes), func() {})
+	if err != nil || r.Outcome != quorum.TallyCommit {
+		t.Errorf("rank 1: %+v, %v; want commit", r, err)
+	}
+	if o := <-first; o.err != nil || o.result.Outcome != quorum.TallyCommit {
+		t.Errorf("rank 0: %+v; want commit", o)
+	}
+	if r, err := b.vote(ctx, voteOf(1, 1, quorum.VoteNo), func() {}); err != nil || r.Outcome != quorum.TallyCommit {
+		t.Errorf("again: %+v, %v; want the decision that was made", r, err)
+	}
+	if _, err := b.vote(ctx, voteOf(1, 7, quorum.VoteYes), func() {}); !errors.Is(err, quorum.ErrStaleVote) {
+		t.Errorf("attempt 7 after 1: %v, want stale", err)
+	}
+}
+
+// A rank that gives up ends the attempt for all: as prepared if nobody refused.
+func TestBarrierWithoutOneRank(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		vote quorum.Vote
+		want quorum.TallyOutcome
+	}{{quorum.VoteYes, quorum.TallyPrepared}, {quorum.VoteNo, quorum.TallyAbort}} {
+		b := newBarrier(2)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		r, err := b.vote(ctx, voteOf(0, 1, c.vote), func() {})
+		if err != nil || r.Outcome != c.want || r.Stands {
+			t.Errorf("vote %d alone: %+v, %v; want outcome %d, fallen", c.vote, r, err, c.want)
+		}
+		late, err := b.vote(limited(t), voteOf(1, 1, quorum.VoteYes), func() {})
+		if err != nil || late.Outcome != c.want {
+			t.Errorf("late vote: %+v, %v; want outcome %d", late, err, c.want)
+		}
+	}
+}
+
+// Ranks that voted about different quorums have no step in common; a void
+// attempt lets the quorum stand.
+func TestBarrierOfUnequalVotes(t *testing.T) {
+	t.Parallel()
+	both := func(a, b vote) quorum.TallyResult {
+		t.Helper()
+		bar := newBarrier(2)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_, _ = bar.vote(limited(t), a, func() {})
+		}()
+		r, err := bar.vote(limited(t), b, func() {})
+		<-done
+		if err != nil {
+			t.Error(err)
+		}
+		return r
+	}
+	other := voteOf(1, 1, quorum.VoteYes)
+	other.QuorumID = 6
+	if r := both(voteOf(0, 1, quorum.VoteYes), other); r.Outcome != quorum.TallyAbort || r.Stands {
+		t.Errorf("two quorums: %+v, want abort, fallen", r)
+	}
+	void := voteOf(1, 1, quorum.VoteNo)
+	void.Void = true
+	if r := both(voteOf(0, 1, quorum.VoteNo), void); r.Outcome != quorum.TallyAbort || !r.Stands {
+		t.Errorf("void: %+v, want abort, standing", r)
+	}
+}
+
+func factOf(kind quorum.FactKind, digest uint32) report {
+	r := report{Attempt: 1}
+	r.Position = quorum.Position{Cluster: "test", Step: 2, QuorumID: 4}
+	r.Fact = quorum.Fact{Kind: kind, Step: 3, QuorumID: 4}
+	if kind == quorum.Prepared {
+		r.Fact.Digests = []quorum.Digest{{Valid: true, Sum: digest}}
+	}
+	return r
+}
+
+// C2: a replica promised only what all its ranks did.
+func TestMergedFacts(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		a, b, want quorum.FactKind
+	}{
+		{quorum.Prepared, quorum.Prepared, quorum.Prepared},
+		{quorum.Prepared, quorum.Refused, quorum.Refused},
+		{quorum.GaveUp, quorum.Prepared, quorum.GaveUp},
+		{quorum.GaveUp, quorum.Refused, quorum.Refused},
+		{quorum.NoFact, quorum.NoFact, quorum.NoFact},
+	} {
+		s := newServer(serverConfig{replica: "a:1", size: 2})
+		one, two := factOf(c.a, 1), factOf(c.b, 2)
+		one.InitSync, two.InitSync, one.Sync = true, true, true
+		one.CommitFailures, two.CommitFailures = 3, 1
+		two.Kind = quorum.JoinFall
+		one.Kind = quorum.JoinAsk
+		j, err := s.merge([]*pendingReport{{report: one}, {report: two}})
+		if err != nil || j.Fact.Kind != c.want || j.Kind != quorum.JoinFall || j.Member.CommitFailures != 3 ||
+			!j.Member.InitSync || j.Member.Sync {
+			t.Errorf("%v and %v: %+v, %v; want %v", c.a, c.b, j, err, c.want)
+		}
+		if c.want == quorum.Prepared {
+			want := []quorum.Digest{{Valid: true, Sum: 1}, {Valid: true, Sum: 2}}
+			if diff := cmp.Diff(want, j.Fact.Digests); diff != "" {
+				t.Errorf("digests (-want +got):\n%s", diff)
+			}
+		} else if j.Fact.Digests != nil {
+			t.Errorf("%v and %v: digests %v, want none", c.a, c.b, j.Fact.Digests)
+		}
+	}
+}
+
+// A replica whose ranks differ in position heals, and is never a donor.
+func TestMergedPositions(t *testing.T) {
+	t.Parallel()
+	s := newServer(serverConfig{replica: "a:1", size: 2})
+	one, two := factOf(quorum.Refused, 0), factOf(quorum.Refused, 0)
+	two.Position.Step++
+	j, err := s.merge([]*pendingReport{{report: one}, {report: two}})
+	if err != nil || j.Member.Position != (quorum.Position{}) || j.Fact.Kind != quorum.Refused {
+		t.Errorf("%+v, %v; want no position", j.Member, err)
+	}
+	two.FixedWorldSize = 3
+	if _, err := s.merge([]*pendingReport{{report: one}, {report: two}}); err == nil ||
+		!strings.Contains(err.Error(), "FixedWorldSize") {
+		t.Errorf("%v, want the settings that differ", err)
+	}
+}
+
+func TestStates(t *testing.T) {
+	t.Parallel()
+	var s states
+	live := []float32{1, 2, 3}
+	var told map[string]string
+	err := s.add("model", func() checkpoint.State {
+		return checkpoint.State{Tensors: map[string]pg.Tensor{"w": pg.Of(live)}, Meta: map[string]string{"lr": "0.1"}}
+	}, func(st checkpoint.State) error {
+		told = st.Meta
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"model", "", "a/b", "skerry"} {
+		if err := s.add(name, func() checkpoint.State { return checkpoint.State{} }, nil); err == nil {
+			t.Errorf("add(%q) is accepted", name)
+		}
+	}
+	own := ownState{batches: 42, digest: quorum.Digest{Valid: true, Sum: 0xdeadbeef}}
+	sent, err := s.save(own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := s.blank()
+	if err != nil {
+		t.Fatal(err)
+	}
+	copy(got.Tensors["model/w"].Bytes(), sent.Tensors["model/w"].Bytes())
+	got.Meta = sent.Meta
+	live[0] = 9
+	back, err := s.install(got)
+	if err != nil || back != own || live[0] != 1 || told["lr"] != "0.1" || len(told) != 1 {
+		t.Errorf("install = %+v, %v; live %v, told %v", back, err, live, told)
+	}
+	for _, bad := range []map[string]string{{}, {ownBatches: "-1"}, {ownBatches: "1", ownDigest: "xyz"}} {
+		got.Meta = bad
+		if _, err := s.install(got); !errors.Is(err, checkpoint.ErrCorrupt) {
+			t.Errorf("install(%v) = %v, want corrupt", bad, err)
+		}
+	}
+}
+
+func TestValidateNamesEveryProblem(t *testing.T) {
+	t.Parallel()
+	c := Config{
+		GroupRank: 3, GroupWorldSize: 2, Job: "a b", MinReplicas: 5, FixedWorldSize: 3,
+		StepTimeout: -1, HealTimeout: 48 * time.Hour, MaxRetries: -1,
+	}
+	err := c.Validate()
+	if err == nil {
+		t.Fatal("accepted")
+	}
+	for _, field := range []string{"GroupRank = 3", "GroupStore", "job", "MinReplicas = 5", "StepTimeout = -1ns",
+		"HealTimeout = 48h0m0s", "MaxRetries = -1", "Backend is nil"} {
+		if !strings.Contains(err.Error(), field) {
+			t.Errorf("%q is missing in:\n%v", field, err)
+		}
+	}
+	err = Config{Listen: "0.0.0.0:0", Lighthouse: []string{"nohost"}}.Validate()
+	for _, field := range []string{"ReplicaID is empty", `Lighthouse = "nohost"`, "Advertise is empty"} {
+		if err == nil || !strings.Contains(err.Error(), field) {
+			t.Errorf("%q is missing in:\n%v", field, err)
+		}
+	}
+	good := Config{ReplicaID: "a", Lighthouse: []string{"http://h:1"}, Backend: pgtest.NewMemory().Backend()}
+	if err := good.Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestFromEnv(t *testing.T) {
+	for k, v := range map[string]string{"TORCHFT_LIGHTHOUSE": "a:1, b:2", "RANK": "1", "WORLD_SIZE": "2",
+		"MASTER_ADDR": "::1", "MASTER_PORT": "29500", "REPLICA_GROUP_ID": "7", "SKERRY_LIGHTHOUSE": "", "SKERRY_JOB": "j"} {
+		t.Setenv(k, v)
+	}
+	var c Config
+	if err := c.FromEnv(); err != nil {
+		t.Fatal(err)
+	}
+	got := []any{c.Lighthouse, c.GroupRank, c.GroupWorldSize, c.GroupStore, c.ReplicaID, c.Job}
+	want := []any{[]string{"a:1", "b:2"}, 1, 2, "[::1]:29500", "7", "j"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	t.Setenv("RANK", "x")
+	if err := (&Config{}).FromEnv(); err == nil || !strings.Contains(err.Error(), "RANK") {
+		t.Errorf("%v, want RANK", err)
+	}
+}
+
+func TestTimeoutsDerive(t *testing.T) {
+	t.Parallel()
+	d := deriveTimeouts(DefaultStepTimeout, DefaultHealTimeout)
+	want := Timeouts{Step: time.Minute, Heal: 10 * time.Minute, Quorum: time.Minute, Settle: time.Minute,
+		Vote: time.Minute, Configure: 30 * time.Second, Connect: 30 * time.Second, Dial: 5 * time.Second,
+		Call: 5 * time.Second, Drain: time.Minute, Linger: 2 * time.Second}
+	if diff := cmp.Diff(want, d); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if d := deriveTimeouts(time.Second, time.Millisecond); d.Heal != time.Second || d.Call < minDerived {
+		t.Errorf("%+v: a heal has at least a step, and nothing less than %v", d, minDerived)
+	}
+}
+
+// A ballot that cannot be read is one of a stranger: not ok, and not missing.
+func TestStrangeBallots(t *testing.T) {
+	t.Parallel()
+	own := quorum.Ballot{QuorumID: 5, Round: 1, OK: true, Reduced: true}
+	entries := []pg.BallotEntry{
+		{Here: true, Payload: wire.EncodeBallot(own)}, {Here: true, Payload: []byte("junk")}, {},
+	}
+	v := quorum.JudgeBallots(0, decodeBallots(entries, own, 0))
+	if v.Vote != quorum.VoteNo || !cmp.Equal(v.NotOK, []int{1}) || !cmp.Equal(v.Missing, []int{2}) {
+		t.Errorf("%+v, want no: rank 1 not ok, rank 2 missing", v)
+	}
+}
+
+func TestMisuse(t *testing.T) {
+	t.Parallel()
+	m, err := New(Config{ReplicaID: "a", Lighthouse: []string{"127.0.0.1:1"}, Backend: pgtest.NewMemory().Backend()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.ShouldCommit(t.Context()); err == nil {
+		t.Error("ShouldCommit without StartQuorum is accepted")
+	}
+	if err := errors.Join(m.Close(), m.Close()); err != nil {
+		t.Error(err)
+	}
+	if err := m.StartQuorum(t.Context()); !errors.Is(err, ErrClosed) {
+		t.Errorf("StartQuorum after Close: %v", err)
+	}
+	if err := m.Run(t.Context()); err == nil {
+		t.Error("Run after Close is accepted")
+	}
+}

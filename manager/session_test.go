@@ -1,0 +1,369 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"google.golang.org/grpc"
+
+	"github.com/skerry-ft/skerry/internal/wire"
+	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
+	"github.com/skerry-ft/skerry/quorum"
+)
+
+// scripted is a lighthouse that says what a test tells it to: script gets each
+// stream, numbered from 0.
+type scripted struct {
+	skerrypb.UnimplementedLighthouseServer
+
+	script func(number int, st *scriptedStream) error
+
+	mu struct {
+		sync.Mutex
+
+		streams int
+	}
+}
+
+// scriptedStream is one stream of it; its helpers end the script by an error.
+type scriptedStream struct {
+	grpc.BidiStreamingServer[skerrypb.Up, skerrypb.Down]
+
+	hello wire.Hello
+}
+
+func (s *scripted) Session(st grpc.BidiStreamingServer[skerrypb.Up, skerrypb.Down]) error {
+	up, err := st.Recv()
+	if err != nil {
+		return err
+	}
+	hello, err := wire.HelloFromProto(up.GetHello())
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	number := s.mu.streams
+	s.mu.streams++
+	s.mu.Unlock()
+	return s.script(number, &scriptedStream{BidiStreamingServer: st, hello: hello})
+}
+
+func (st *scriptedStream) welcome() error {
+	return st.Send(&skerrypb.Down{Message: &skerrypb.Down_Welcome{Welcome: wire.WelcomeToProto(wire.Welcome{
+		Cluster: "test", Timing: wire.Timing{BeatInterval: 10 * time.Millisecond,
+			HeartbeatTimeout: time.Second, JoinTimeout: time.Second},
+	})}})
+}
+
+// await reads until want says yes.
+func (st *scriptedStream) await(want func(*skerrypb.Up) bool) (*skerrypb.Up, error) {
+	for {
+		up, err := st.Recv()
+		if err != nil || want(up) {
+			return up, err
+		}
+	}
+}
+
+func (st *scriptedStream) answer(number uint64, id int64) error {
+	q := quorum.Quorum{Cluster: "test", Job: "default", ID: id, Round: 1,
+		Members:      []quorum.Member{{ReplicaID: "a:1", Address: "http://h:1", StoreAddress: "h:2", GroupWorldSize: 1}},
+		Participants: []quorum.ReplicaID{"a:1"}}
+	return st.Send(&skerrypb.Down{Message: &skerrypb.Down_Answer{Answer: wire.AnswerToProto(number, q)}})
+}
+
+func isJoin(up *skerrypb.Up) bool     { return up.GetJoin() != nil }
+func isWithdraw(up *skerrypb.Up) bool { return up.GetWithdraw() != nil }
+
+// serveScript runs the lighthouse and gives its address.
+func serveScript(t *testing.T, script func(int, *scriptedStream) error) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rpc := grpc.NewServer(wire.ServerOptions()...)
+	skerrypb.RegisterLighthouseServer(rpc, &scripted{script: script})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = rpc.Serve(ln)
+	}()
+	t.Cleanup(func() {
+		rpc.Stop()
+		<-done
+	})
+	return ln.Addr().String()
+}
+
+// runSession runs a session for the length of the test.
+func runSession(t *testing.T, tune func(*sessionConfig), addresses ...string) (*session, <-chan error) {
+	t.Helper()
+	cfg := sessionConfig{
+		hello: wire.Hello{Job: "default", Address: "http://h:1", StoreAddress: "h:2", GroupWorldSize: 1,
+			Hello: quorum.Hello{ReplicaID: "a:1", Client: quorum.KindSkerry}},
+		addresses: addresses, timeouts: deriveTimeouts(5*time.Second, 5*time.Second), log: zerolog.Nop(),
+		beat: func() quorum.Beat {
+			return quorum.Beat{Position: quorum.Position{Cluster: "test", Step: 7, QuorumID: 3}}
+		},
+		notice: func(quorum.Notice) {}, found: func(string) {}, lost: func(error) {},
+	}
+	if tune != nil {
+		tune(&cfg)
+	}
+	s := newSession(cfg)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		ended <- s.run(ctx)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+	return s, ended
+}
+
+func testJoin() quorum.Join {
+	return quorum.Join{Client: quorum.KindSkerry, Kind: quorum.JoinFall, Member: quorum.Member{
+		ReplicaID: "a:1", Address: "http://h:1", StoreAddress: "h:2", GroupWorldSize: 1}}
+}
+
+func limited(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// A stream that breaks takes the join along; the next one brings the same join
+// again, with what was said about it since.
+func TestSessionResendsItsJoin(t *testing.T) {
+	t.Parallel()
+	first := make(chan struct{})
+	addr := serveScript(t, func(number int, st *scriptedStream) error {
+		if err := st.welcome(); err != nil {
+			return err
+		}
+		up, err := st.await(isJoin)
+		if err != nil {
+			return err
+		}
+		if number == 0 {
+			close(first)
+			return errors.New("server goes down")
+		}
+		if up.GetJoin().GetNumber() != 1 || len(up.GetJoin().GetAccusations()) != 1 || len(st.hello.Accusations) != 1 {
+			return st.answer(1, 666)
+		}
+		return errors.Join(st.answer(1, 5), waitGone(st))
+	})
+	s, _ := runSession(t, nil, addr)
+	go func() {
+		<-first
+		s.accuse(quorum.Accusation{By: "a:1", Against: "b:1", QuorumID: 4, Evidence: "link broke"})
+	}()
+	q, err := s.join(limited(t), testJoin())
+	if err != nil || q.ID != 5 {
+		t.Errorf("join = quorum %d, %v; want 5: same number, accusation restated", q.ID, err)
+	}
+}
+
+// waitGone keeps a stream open until the client is gone.
+func waitGone(st *scriptedStream) error {
+	_, err := st.await(func(*skerrypb.Up) bool { return false })
+	return err
+}
+
+// What was withdrawn is not answered any more, whatever the lighthouse says.
+func TestSessionRefusesAnswersToWithdrawnJoins(t *testing.T) {
+	t.Parallel()
+	joined := make(chan struct{})
+	addr := serveScript(t, func(_ int, st *scriptedStream) error {
+		if err := st.welcome(); err != nil {
+			return err
+		}
+		if _, err := st.await(isJoin); err != nil {
+			return err
+		}
+		close(joined)
+		if up, err := st.await(isWithdraw); err != nil || up.GetWithdraw().GetNumber() != 1 {
+			return errors.Join(err, errors.New("want withdraw 1"))
+		}
+		up, err := st.await(isJoin)
+		if err != nil {
+			return err
+		}
+		return errors.Join(st.answer(1, 5), st.answer(0, 6), st.answer(up.GetJoin().GetNumber(), 7), waitGone(st))
+	})
+	s, _ := runSession(t, nil, addr)
+	ctx, cancel := context.WithCancelCause(limited(t))
+	go func() {
+		<-joined
+		cancel(errUnanswered)
+	}()
+	if _, err := s.join(ctx, testJoin()); !errors.Is(err, errUnanswered) || !errors.Is(err, errWithdrawn) {
+		t.Errorf("first join: %v, want withdrawn as unanswered", err)
+	}
+	q, err := s.join(limited(t), testJoin())
+	if err != nil || q.ID != 7 {
+		t.Errorf("second join = quorum %d, %v; want 7", q.ID, err)
+	}
+}
+
+func TestSessionTriesTheNextServer(t *testing.T) {
+	t.Parallel()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead := ln.Addr().String()
+	ln.Close() //nolint:errcheck // its port is what is wanted: nobody there
+	addr := serveScript(t, func(_ int, st *scriptedStream) error {
+		up, err := joinAfterWelcome(st)
+		if err != nil {
+			return err
+		}
+		return errors.Join(st.answer(up.GetJoin().GetNumber(), 5), waitGone(st))
+	})
+	s, _ := runSession(t, nil, dead, "http://"+addr)
+	if q, err := s.join(limited(t), testJoin()); err != nil || q.ID != 5 {
+		t.Errorf("join = quorum %d, %v; want 5", q.ID, err)
+	}
+}
+
+func joinAfterWelcome(st *scriptedStream) (*skerrypb.Up, error) {
+	if err := st.welcome(); err != nil {
+		return nil, err
+	}
+	return st.await(isJoin)
+}
+
+// A server that takes the connection and says nothing is given up.
+func TestSessionGivesUpASilentServer(t *testing.T) {
+	t.Parallel()
+	silent := serveScript(t, func(_ int, st *scriptedStream) error { return waitGone(st) })
+	addr := serveScript(t, func(_ int, st *scriptedStream) error {
+		up, err := joinAfterWelcome(st)
+		if err != nil {
+			return err
+		}
+		return errors.Join(st.answer(up.GetJoin().GetNumber(), 5), waitGone(st))
+	})
+	s, _ := runSession(t, func(c *sessionConfig) { c.timeouts.Dial = 50 * time.Millisecond }, silent, addr)
+	if q, err := s.join(limited(t), testJoin()); err != nil || q.ID != 5 {
+		t.Errorf("join = quorum %d, %v; want 5", q.ID, err)
+	}
+}
+
+func TestSessionEndsWhenRefusedForGood(t *testing.T) {
+	t.Parallel()
+	addr := serveScript(t, func(_ int, st *scriptedStream) error {
+		return st.Send(&skerrypb.Down{Message: &skerrypb.Down_Refused{Refused: wire.RefusalOf(0, quorum.ErrNameInUse)}})
+	})
+	s, ended := runSession(t, nil, addr)
+	if _, err := s.join(limited(t), testJoin()); !errors.Is(err, ErrRefused) || !errors.Is(err, quorum.ErrNameInUse) {
+		t.Errorf("join: %v, want refused, name in use", err)
+	}
+	if err := <-ended; !errors.Is(err, ErrRefused) {
+		t.Errorf("run: %v, want refused", err)
+	}
+}
+
+// A refusal of one join leaves the session open.
+func TestSessionPassesOnRefusals(t *testing.T) {
+	t.Parallel()
+	addr := serveScript(t, func(_ int, st *scriptedStream) error {
+		up, err := joinAfterWelcome(st)
+		if err != nil {
+			return err
+		}
+		refused := wire.RefusalOf(up.GetJoin().GetNumber(), quorum.ErrFull)
+		if err := st.Send(&skerrypb.Down{Message: &skerrypb.Down_Refused{Refused: refused}}); err != nil {
+			return err
+		}
+		if up, err = st.await(isJoin); err != nil {
+			return err
+		}
+		return errors.Join(st.answer(up.GetJoin().GetNumber(), 5), waitGone(st))
+	})
+	s, _ := runSession(t, nil, addr)
+	if _, err := s.join(limited(t), testJoin()); !errors.Is(err, quorum.ErrFull) || isFinal(err) {
+		t.Errorf("first join: %v, want full, and not for good", err)
+	}
+	if q, err := s.join(limited(t), testJoin()); err != nil || q.ID != 5 {
+		t.Errorf("second join = quorum %d, %v; want 5", q.ID, err)
+	}
+}
+
+func TestSessionBeatsAnswersProbesAndPassesNotices(t *testing.T) {
+	t.Parallel()
+	checked := make(chan error, 1)
+	addr := serveScript(t, func(_ int, st *scriptedStream) error {
+		err := func() error {
+			if err := st.welcome(); err != nil {
+				return err
+			}
+			up, err := st.await(func(up *skerrypb.Up) bool { return up.GetBeat() != nil })
+			if err != nil {
+				return err
+			}
+			if b, err := wire.BeatFromProto(up.GetBeat()); err != nil || b.Position.Step != 7 || st.hello.Position.Step != 7 {
+				return errors.Join(err, errors.New("want step 7 in beat and hello"))
+			}
+			probe := wire.NoticeToProto(quorum.Notice{Kind: quorum.NoticeProbe, Number: 9})
+			lost := wire.NoticeToProto(quorum.Notice{Kind: quorum.NoticeLost, QuorumID: 3, About: "b:1", Reason: "dead"})
+			if err := errors.Join(st.Send(probe), st.Send(lost)); err != nil {
+				return err
+			}
+			up, err = st.await(func(up *skerrypb.Up) bool { return up.GetProbeReply() != nil })
+			if err == nil && up.GetProbeReply().GetNumber() != 9 {
+				err = errors.New("want reply 9")
+			}
+			return err
+		}()
+		checked <- err
+		return waitGone(st)
+	})
+	noticed := make(chan quorum.Notice, 1)
+	runSession(t, func(c *sessionConfig) { c.notice = func(n quorum.Notice) { noticed <- n } }, addr)
+	select {
+	case err := <-checked:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(patience):
+		t.Fatal("the script does not end")
+	}
+	if n := <-noticed; n.Kind != quorum.NoticeLost || n.About != "b:1" {
+		t.Errorf("notice %+v, want b:1 lost", n)
+	}
+}
+
+// What a lighthouse sends is bounded: nonsense ends the stream, and a new one
+// is tried.
+func TestSessionDropsAStreamOfNonsense(t *testing.T) {
+	t.Parallel()
+	addr := serveScript(t, func(number int, st *scriptedStream) error {
+		up, err := joinAfterWelcome(st)
+		if err != nil {
+			return err
+		}
+		if number == 0 {
+			bad := &skerrypb.Answer{Number: 1, Quorum: &skerrypb.Quorum{Id: -1, Reason: strings.Repeat("x", 1<<20)}}
+			return errors.Join(st.Send(&skerrypb.Down{Message: &skerrypb.Down_Answer{Answer: bad}}), waitGone(st))
+		}
+		return errors.Join(st.answer(up.GetJoin().GetNumber(), 5), waitGone(st))
+	})
+	s, _ := runSession(t, nil, addr)
+	if q, err := s.join(limited(t), testJoin()); err != nil || q.ID != 5 {
+		t.Errorf("join = quorum %d, %v; want 5", q.ID, err)
+	}
+}

@@ -15,6 +15,7 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	"strings"
 	"syscall"
 	"time"
 
@@ -26,12 +27,20 @@ import (
 	"github.com/skerry-ft/skerry/lighthouse"
 )
 
-func main() {
+func main() { os.Exit(execute(context.Background(), os.Args[1:], os.Stdout, os.Stderr)) }
+
+// execute is main without the process: it returns the exit status, 0 or 1. An
+// error is one line, whatever it is made of.
+func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	cmd := newCommand()
-	if err := cmd.Execute(); err != nil {
-		fmt.Fprintf(os.Stderr, "lighthouse: %v\n", err)
-		os.Exit(1)
+	cmd.SetArgs(args)
+	cmd.SetOut(stdout)
+	cmd.SetErr(stderr)
+	if err := cmd.ExecuteContext(ctx); err != nil {
+		fmt.Fprintf(stderr, "lighthouse: %s\n", strings.ReplaceAll(err.Error(), "\n", "; "))
+		return 1
 	}
+	return 0
 }
 
 // options are the flags.
@@ -55,6 +64,7 @@ func newCommand() *cobra.Command {
 			return serve(cmd.Context(), o, cmd.Flags(), cmd.ErrOrStderr())
 		},
 	}
+	cmd.CompletionOptions.DisableDefaultCmd = true
 	o.add(cmd.Flags())
 	return cmd
 }
@@ -63,6 +73,7 @@ func (o *options) add(f *pflag.FlagSet) {
 	c := &o.cfg
 	f.SortFlags = false
 	f.StringVar(&c.Listen, "bind", c.Listen, "address for RPC and HTTP, host:port")
+	f.StringVar(&c.Advertise, "advertise", c.Advertise, "address that replicas are told to find this server at, host:port; empty: that of --bind")
 	f.StringVar(&c.DataDir, "data-dir", c.DataDir, "folder for the ledger; empty keeps it in memory")
 	f.IntVar(&c.Rules.MinReplicas, "min-replicas", c.Rules.MinReplicas, "smallest quorum")
 	f.IntVar(&c.Rules.MaxReplicas, "max-replicas", c.Rules.MaxReplicas, "largest quorum; 0: the built-in limit")
@@ -84,9 +95,6 @@ func (o *options) add(f *pflag.FlagSet) {
 //	run.Group ─┬─ signals: SIGTERM, SIGINT ─▶ ends the group
 //	           └─ lighthouse.Server.Run ─▶ listener, raft, jobs, sessions
 func serve(ctx context.Context, o *options, flags *pflag.FlagSet, stderr io.Writer) error {
-	if ctx == nil {
-		ctx = context.Background()
-	}
 	log, err := o.logger(stderr)
 	if err != nil {
 		return err
@@ -94,6 +102,7 @@ func serve(ctx context.Context, o *options, flags *pflag.FlagSet, stderr io.Writ
 	if err := o.torchft.apply(flags, &o.cfg, log); err != nil {
 		return err
 	}
+	derive(flags, &o.cfg)
 	o.cfg.Log, o.cfg.Version = log, version()
 	server, err := lighthouse.New(o.cfg)
 	if err != nil {
@@ -103,15 +112,26 @@ func serve(ctx context.Context, o *options, flags *pflag.FlagSet, stderr io.Writ
 	log.Info().Str("page", "http://"+pageHost(server.Addr().String())+"/").Msg("status page served")
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	var served error // the server's, whoever ends the group
 	var group run.Group
 	group.Add(run.SignalHandler(ctx, syscall.SIGTERM, os.Interrupt))
-	group.Add(func() error { return server.Run(ctx) }, func(error) { cancel() })
-	err = group.Run()
-	if signal := (run.SignalError{}); errors.As(err, &signal) {
+	group.Add(func() error { served = server.Run(ctx); return served }, func(error) { cancel() })
+	if signal, ok := errors.AsType[*run.SignalError](group.Run()); ok {
 		log.Info().Stringer("signal", signal.Signal).Msg("signal received")
-		return nil
 	}
-	return err
+	return served
+}
+
+// derive makes the times that nobody gave fit the heartbeat timeout that
+// somebody did.
+func derive(f *pflag.FlagSet, cfg *lighthouse.Config) {
+	rules := &cfg.Rules
+	if !f.Changed("suspect-after") {
+		rules.SuspectAfter = min(rules.SuspectAfter, rules.HeartbeatTimeout/2)
+	}
+	if !f.Changed("stuck-after") {
+		rules.StuckAfter = max(rules.StuckAfter, rules.HeartbeatTimeout)
+	}
 }
 
 func (o *options) logger(w io.Writer) (zerolog.Logger, error) {

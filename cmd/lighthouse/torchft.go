@@ -38,20 +38,21 @@ func (t *torchftFlags) apply(f *pflag.FlagSet, cfg *lighthouse.Config, log zerol
 	if f.Changed("min_replicas") {
 		cfg.Rules.MinReplicas = t.minReplicas
 	}
-	for name, one := range map[string]struct {
-		ms *int64
-		to *time.Duration
+	for _, one := range []struct {
+		name string
+		ms   int64
+		to   *time.Duration
 	}{
-		"join_timeout_ms":      {&t.joinTimeoutMs, &cfg.Rules.JoinTimeout},
-		"heartbeat_timeout_ms": {&t.heartbeatTimeoutMs, &cfg.TorchftHeartbeatTimeout},
+		{"join_timeout_ms", t.joinTimeoutMs, &cfg.Rules.JoinTimeout},
+		{"heartbeat_timeout_ms", t.heartbeatTimeoutMs, &cfg.TorchftHeartbeatTimeout},
 	} {
-		if !f.Changed(name) {
+		if !f.Changed(one.name) {
 			continue
 		}
-		if *one.ms < 1 || *one.ms > maxMs {
-			return fmt.Errorf("%s = %d, want 1 to %d", name, *one.ms, maxMs)
+		if one.ms < 1 || one.ms > maxMs {
+			return fmt.Errorf("%s = %d, want 1 to %d", one.name, one.ms, maxMs)
 		}
-		*one.to = time.Duration(*one.ms) * time.Millisecond
+		*one.to = time.Duration(one.ms) * time.Millisecond
 	}
 	if f.Changed("quorum_tick_ms") {
 		log.Warn().Int64("quorum_tick_ms", t.quorumTickMs).Msg("flag ignored: quorums are formed when something happens, there is no tick")

@@ -26,6 +26,10 @@ func (d *dumb) settle(joined []quorum.Join) (out []quorum.Settlement, wait bool)
 		out = append(out, s...)
 		wait = wait || w
 	}
+	// Nobody of the last quorum is here to say what became of its step.
+	if q, _ := d.last(); q != nil && !slices.Contains(done, q.ID) && !d.closed(q.ID) {
+		wait = wait || d.othersLive(q, nil)
+	}
 	return out, wait
 }
 

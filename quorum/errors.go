@@ -7,7 +7,7 @@ import (
 
 // The ways in which an input is refused. Each leaves the machine as it was.
 var (
-	// ErrKind is returned by Open, Heartbeat and Join when the job's first join
+	// ErrKind is returned by Open, Beat, Heartbeat and Join when the job's first join
 	// fixed the other kind of client. Asking again cannot help.
 	ErrKind = errors.New("quorum: the job holds another kind of client")
 	// ErrStaleJoin is returned by Join for a number below one already seen from

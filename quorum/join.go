@@ -23,7 +23,6 @@ func (m *Machine) Open(now time.Time, h Hello) error {
 	if err != nil {
 		return err
 	}
-	m.client = h.Client
 	r.session, r.broken = true, false
 	r.draining = r.draining || slices.Contains(m.ledger.Drained, r.id)
 	m.opened = now
@@ -68,10 +67,30 @@ func (m *Machine) validateHello(h Hello) error {
 	return validateAccusations(h.Accusations)
 }
 
+// takes says that the job may hold such a client: the first join fixed the kind,
+// for as long as a join waits or a quorum was formed.
+func (m *Machine) takes(c ClientKind) bool {
+	return m.client == KindUnset || m.client == c || m.last == nil && m.pending == 0
+}
+
+// fix makes the job one of c's kind. What was heard of the other kind is
+// forgotten: it can never join, and nobody waits for it.
+func (m *Machine) fix(c ClientKind) {
+	if m.client == c {
+		return
+	}
+	m.client = c
+	for _, r := range slices.Clone(m.order) {
+		if r.session != (c == KindSkerry) && !r.member && r.join == nil {
+			m.forget(r)
+		}
+	}
+}
+
 // admit refuses who may not come at all.
 func (m *Machine) admit(id ReplicaID, c ClientKind) error {
-	if m.client != KindUnset && m.client != c && (m.last != nil || m.pending > 0) {
-		return fmt.Errorf("%w: %q is of kind %d, the job of kind %d", ErrKind, id, c, m.client)
+	if !m.takes(c) {
+		return fmt.Errorf("%w: %q is of kind %v, the job of kind %v", ErrKind, id, c, m.client)
 	}
 	if slices.Contains(m.ledger.Evicted, id) {
 		return fmt.Errorf("%w: %q", ErrEvicted, id)
@@ -96,11 +115,11 @@ func (m *Machine) Join(now time.Time, j Join) error {
 	if err := m.admitJoin(j); err != nil {
 		return err
 	}
+	m.fix(j.Client)
 	r, err := m.ensure(now, j.Member.ReplicaID)
 	if err != nil {
 		return err
 	}
-	m.client = j.Client
 	m.alive(now, r)
 	m.restore(now, r.id, j.Last)
 	if m.last != nil && j.Last.ref() == m.last.ref() {
@@ -321,6 +340,7 @@ func (m *Machine) restore(now time.Time, by ReplicaID, l *LastAnswer) {
 		Cluster: cluster, Job: m.ledger.Job, ID: l.QuorumID, Round: l.Round, Members: slices.Clone(l.Members),
 		Participants: participants(cluster, l.Members), Reason: "restored from the answer of " + string(by),
 	}
+	m.client = KindSkerry
 	m.setLast(now, q)
 	m.event(EventRestored, "", q.Reason)
 }

@@ -14,7 +14,7 @@ func (m *Machine) judge(now time.Time, r *replica) {
 		m.supersede(now, r)
 	}
 	silence := now.Sub(r.seen)
-	if m.client != KindSkerry {
+	if !m.witnessed(r) {
 		if silence >= m.config.HeartbeatTimeout {
 			m.lose(now, r, fmt.Sprintf("silent for %v", silence))
 		}
@@ -36,6 +36,12 @@ func (m *Machine) judge(now time.Time, r *replica) {
 		m.sendProbe(r)
 	}
 	m.judgeProgress(now, r)
+}
+
+// witnessed says that the rules of our own kind hold for a replica: before the
+// first join, those that opened a session.
+func (m *Machine) witnessed(r *replica) bool {
+	return m.client == KindSkerry || m.client == KindUnset && r.session
 }
 
 // lostBy is when a replica is lost if nothing speaks for it any more.
@@ -105,7 +111,7 @@ func (m *Machine) deadline(r *replica) time.Time {
 		return r.lostAt.Add(ForgetAfter)
 	}
 	at := r.seen.Add(m.config.HeartbeatTimeout)
-	if m.client == KindSkerry {
+	if m.witnessed(r) {
 		at = m.lostBy(r)
 		if !r.suspect {
 			at = earlier(at, r.seen.Add(m.config.SuspectAfter))

@@ -276,3 +276,36 @@ func TestMachineIsBounded(t *testing.T) {
 		t.Errorf("%d replicas are remembered, want none", got)
 	}
 }
+
+// The first join fixes the kind of client. What the other kind had said until
+// then is forgotten, and holds nobody up.
+func TestFirstJoinFixesTheKind(t *testing.T) {
+	t.Parallel()
+	theirs := quorum.Join{Member: quorum.Member{ReplicaID: "t"}, Client: quorum.KindTorchft}
+	s := newScene(t, quorum.DefaultConfig())
+	s.open("ours")
+	if err := s.Heartbeat(s.now, "t"); err != nil {
+		t.Errorf("a heartbeat before any join: %v", err)
+	}
+	s.join(theirs)
+	if q := s.form(); len(q.Members) != 1 || s.Ledger().Client != quorum.KindTorchft {
+		t.Errorf("formed %v of kind %v, want t alone of torchft's kind", q.Members, s.Ledger().Client)
+	}
+	if err := s.Open(s.now, quorum.Hello{ReplicaID: "ours", Client: quorum.KindSkerry}); !errors.Is(err, quorum.ErrKind) {
+		t.Errorf("a session of ours: %v, want ErrKind", err)
+	}
+
+	s = newScene(t, quorum.DefaultConfig())
+	if err := s.Heartbeat(s.now, "t"); err != nil {
+		t.Fatal(err)
+	}
+	s.open("a")
+	s.join(skerryJoin("a", 1))
+	if err := s.Join(s.now, theirs); !errors.Is(err, quorum.ErrKind) {
+		t.Errorf("torchft's join while ours waits: %v, want ErrKind", err)
+	}
+	s.pass(time.Second, "a")
+	if q := s.form(); len(q.Members) != 1 {
+		t.Errorf("formed %v, want a alone", q.Members)
+	}
+}

@@ -23,7 +23,7 @@ func (m *Machine) Heartbeat(now time.Time, id ReplicaID) error {
 	if err := validateID("replica id", id); err != nil {
 		return err
 	}
-	if m.client == KindSkerry {
+	if !m.takes(KindTorchft) {
 		return fmt.Errorf("%w: a heartbeat of torchft's kind from %q", ErrKind, id)
 	}
 	r, err := m.ensure(now, id)
@@ -49,6 +49,8 @@ func (m *Machine) Beat(now time.Time, id ReplicaID, b Beat) error {
 	}
 	r := m.replicas[id]
 	switch {
+	case !m.takes(KindSkerry):
+		return fmt.Errorf("%w: a beat of our own kind from %q", ErrKind, id)
 	case r == nil || !r.session && (!r.member || r.broken):
 		return fmt.Errorf("%w: %q", ErrNoSession, id)
 	case r.evicted:

@@ -128,7 +128,11 @@ func (b *Backend) breakLocked(g *group, c cause, do *todo) {
 		Int("peer", c.peer).Bool("first", c.first).Err(g.err).Msg("group broken")
 	frame := b.controlFrame(frameAbort, g.key, c.encode())
 	for _, l := range g.peers {
-		if l != nil && l.group == g && l.helloSent && !l.gone {
+		if l == nil || l.group != g {
+			continue
+		}
+		l.dropEarlyLocked()
+		if l.helloSent && !l.gone {
 			l.control = append(l.control, frame)
 		}
 	}

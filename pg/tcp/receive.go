@@ -27,6 +27,9 @@ func (l *link) readLoop() {
 		err = l.readFrame()
 	}
 	l.b.lost(l, err)
+	l.b.mu.Lock()
+	defer l.b.mu.Unlock()
+	l.dropEarlyLocked() // nothing comes any more, and a doomed group takes nothing
 }
 
 // preamble exchanges magic and nonces, within DialTimeout.

@@ -174,11 +174,15 @@ func (c *Client) arrive(ctx context.Context) error {
 // firstConn dials until somebody listens.
 func (c *Client) firstConn(ctx context.Context) error {
 	pause := redialFirst
+	var last error // why a try did not work that had the time
 	for {
 		conn, err := c.connect(ctx)
 		if err == nil {
 			c.put(conn)
 			return nil
+		}
+		if ctx.Err() == nil || last == nil {
+			last = err
 		}
 		if _, later := errors.AsType[*net.OpError](err); !later && ctx.Err() == nil {
 			return err
@@ -187,7 +191,7 @@ func (c *Client) firstConn(ctx context.Context) error {
 		wait := pause/2 + rand.N(pause)
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%w (last try: %w)", context.Cause(ctx), err)
+			return fmt.Errorf("%w (last try: %w)", context.Cause(ctx), last)
 		case <-time.After(wait):
 		}
 		pause = min(2*pause, redialMost)

@@ -14,9 +14,15 @@ import (
 	"time"
 )
 
-// cancelGrace is how long a cancelled wait may take to be confirmed, and an
-// element to arrive; then the connection is given up.
-const cancelGrace = 250 * time.Millisecond
+const (
+	// cancelGrace is how long a cancelled wait may take to be confirmed; then
+	// the connection is given up.
+	cancelGrace = 250 * time.Millisecond
+	// takeGrace is how long an element that was asked for may take to arrive
+	// after its call was cancelled; then it is lost. It matters with a server
+	// that hangs, or a machine that does.
+	takeGrace = 2 * time.Second
+)
 
 // cleanError is an error after which the connection is in good order.
 type cleanError struct {
@@ -125,7 +131,7 @@ func (c *clientConn) interrupt() {
 	defer c.mu.Unlock()
 	at := time.Unix(1, 0)
 	if c.mu.taking {
-		at = time.Now().Add(cancelGrace)
+		at = time.Now().Add(takeGrace)
 	}
 	c.nc.SetDeadline(at) //nolint:errcheck // closed is as good
 }

@@ -41,8 +41,9 @@ type ServerConfig struct {
 	// each call that blocks.
 	MaxConns int
 
-	// MaxBytes bounds what the store holds. 0 means 4 GiB. A client that
-	// would pass it loses its connection.
+	// MaxBytes bounds what the store holds, waits included, and once more what
+	// the commands under way hold. 0 means 4 GiB. A client that would pass it
+	// loses its connection.
 	MaxBytes int64
 
 	// Log is told of connections at debug, of refused ones at warn.
@@ -111,6 +112,7 @@ type Server struct {
 	ln     net.Listener
 	t      *table
 	grants *grants
+	purse  *purse
 	stop   chan struct{} // closed by shut
 	done   chan struct{} // closed when Run has returned
 
@@ -133,6 +135,7 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 		ln:     cfg.Listener,
 		t:      newTable(cfg.MaxBytes),
 		grants: newGrants(),
+		purse:  newPurse(cfg.MaxBytes),
 		stop:   make(chan struct{}),
 		done:   make(chan struct{}),
 	}
@@ -219,10 +222,12 @@ func (s *Server) Run(ctx context.Context) error {
 
 // accept takes clients until the listener is closed.
 func (s *Server) accept(wg *sync.WaitGroup) error {
+	said := "" // not again for every try
 	for {
 		nc, err := s.ln.Accept()
 		switch {
 		case err == nil:
+			said = ""
 			s.admit(nc, wg)
 		case s.isClosed():
 			return nil
@@ -230,7 +235,10 @@ func (s *Server) accept(wg *sync.WaitGroup) error {
 			return fmt.Errorf("store server at %s: %w", s.Addr(), err)
 		default:
 			// Out of descriptors, or a client that left already: go on, slowly.
-			s.cfg.Log.Warn().Err(err).Msg("store accept failed")
+			if said != err.Error() {
+				said = err.Error()
+				s.cfg.Log.Warn().Err(err).Msg("store accept failed")
+			}
 			select {
 			case <-time.After(acceptPause):
 			case <-s.stop:

@@ -34,7 +34,7 @@ type serverConn struct {
 }
 
 func newServerConn(s *Server, nc net.Conn) *serverConn {
-	c := &serverConn{s: s, nc: nc, d: decoder{r: bufio.NewReader(nc)}}
+	c := &serverConn{s: s, nc: nc, d: decoder{r: bufio.NewReader(nc), purse: s.purse}}
 	c.mu.out = bufio.NewWriter(nc)
 	return c
 }
@@ -74,6 +74,7 @@ func (c *serverConn) serve() error {
 		if cmd, err = c.d.command(); err == nil {
 			err = c.execute(cmd)
 		}
+		c.d.done()
 	}
 	c.nc.Close() //nolint:errcheck // the reason to close is err
 	c.cancelWait()

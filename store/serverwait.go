@@ -48,6 +48,7 @@ func (c *serverConn) answerWait(w *waiter) {
 // both answers cross, and the client reads both.
 func (c *serverConn) answerCancel() error {
 	c.cancelWait()
+	c.passOn("") // it may have been answered since execute asked
 	return c.send([]byte{answerCanceled})
 }
 

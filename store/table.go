@@ -44,6 +44,7 @@ type waiter struct {
 	pop   bool
 	ready chan struct{} // closed under the table's lock, once
 	fired bool
+	cost  int64 // charged while it stands in the table
 }
 
 func newTable(maxBytes int64) *table {
@@ -64,8 +65,7 @@ func (t *table) close() {
 	t.mu.closed = true
 	for _, ws := range t.mu.waiters {
 		for _, w := range ws {
-			w.fired = true
-			close(w.ready)
+			t.fireLocked(w)
 		}
 	}
 	clear(t.mu.waiters)
@@ -85,6 +85,12 @@ func (t *table) wait(keys []string, pop bool) (*waiter, error) {
 	if !t.missingLocked(w) {
 		return nil, nil
 	}
+	for _, key := range keys {
+		w.cost += cost(key, nil)
+	}
+	if err := t.chargeLocked(w.cost); err != nil {
+		return nil, err
+	}
 	w.ready = make(chan struct{})
 	t.standLocked(w)
 	return w, nil
@@ -101,14 +107,19 @@ func (t *table) drop(w *waiter) {
 		}
 		return
 	}
-	w.fired = true
-	close(w.ready)
+	t.fireLocked(w)
 	key := w.keys[w.at]
 	ws := t.mu.waiters[key]
 	if i := slices.Index(ws, w); i >= 0 {
 		ws = slices.Delete(ws, i, i+1)
 	}
 	t.setWaitersLocked(key, ws)
+}
+
+func (t *table) fireLocked(w *waiter) {
+	w.fired = true
+	t.mu.bytes -= w.cost
+	close(w.ready)
 }
 
 // offer wakes the next waiter of a queue that has something.
@@ -169,8 +180,7 @@ func (t *table) arrivedLocked(key string, pushed bool) {
 			t.standLocked(w) // under another key, for this one is there
 		default:
 			taken = taken || w.pop
-			w.fired = true
-			close(w.ready)
+			t.fireLocked(w)
 		}
 	}
 	clear(ws[len(keep):])

@@ -6,30 +6,33 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync/atomic"
 )
 
 // opcode is the first byte of a command.
 type opcode uint8
 
-// PyTorch's commands; see docs/STORE.md for their layout.
+// PyTorch's commands: what follows the byte → what is answered. A key and a
+// blob are a uint64 length and the bytes; keys are a uint64 count and so many
+// keys. Everything is little-endian.
 const (
-	opValidate   opcode = 0
-	opSet        opcode = 1
-	opCompareSet opcode = 2
-	opGet        opcode = 3
-	opAdd        opcode = 4
-	opCheck      opcode = 5
-	opWait       opcode = 6
-	opNumKeys    opcode = 7
-	opDelete     opcode = 8
-	opAppend     opcode = 9
-	opMultiGet   opcode = 10
-	opMultiSet   opcode = 11
-	opCancelWait opcode = 12
-	opPing       opcode = 13
-	opPush       opcode = 14
-	opPop        opcode = 15
-	opLen        opcode = 16
+	opValidate   opcode = 0  // uint32 magic → nothing
+	opSet        opcode = 1  // key, blob → nothing
+	opCompareSet opcode = 2  // key, blob expected, blob desired → blob
+	opGet        opcode = 3  // key → blob, empty if absent
+	opAdd        opcode = 4  // key, int64 → int64
+	opCheck      opcode = 5  // keys → uint8
+	opWait       opcode = 6  // keys → uint8, when all are there
+	opNumKeys    opcode = 7  // nothing → int64
+	opDelete     opcode = 8  // key → int64
+	opAppend     opcode = 9  // key, blob → nothing
+	opMultiGet   opcode = 10 // keys → as many blobs
+	opMultiSet   opcode = 11 // uint64 count, then key and blob each → nothing
+	opCancelWait opcode = 12 // nothing → uint8
+	opPing       opcode = 13 // uint32 → the same
+	opPush       opcode = 14 // key, blob → nothing
+	opPop        opcode = 15 // key → int64 length before; blob if that was not 0
+	opLen        opcode = 16 // key → int64
 )
 
 // Our own commands, far from what PyTorch may add next.
@@ -83,6 +86,41 @@ var errProtocol = errors.New("protocol broken")
 type decoder struct {
 	r     *bufio.Reader
 	spent int // bytes of keys and values of this command
+
+	purse *purse // what all connections may spend at a time; nil: no limit
+	held  int64  // taken out of purse for this command
+}
+
+// purse bounds what the commands that are being read or carried out hold
+// together: many connections that each announce little must not fill the
+// memory either. Safe for concurrent use.
+type purse struct{ left atomic.Int64 }
+
+func newPurse(size int64) *purse {
+	p := &purse{}
+	p.left.Store(size)
+	return p
+}
+
+// take is for n bytes that are about to come.
+func (d *decoder) take(n int) error {
+	if d.purse == nil {
+		return nil
+	}
+	if d.purse.left.Add(-int64(n)) < 0 {
+		d.purse.left.Add(int64(n))
+		return fmt.Errorf("%w: the commands under way hold too much", ErrTooLarge)
+	}
+	d.held += int64(n)
+	return nil
+}
+
+// done gives back what a command took.
+func (d *decoder) done() {
+	if d.purse != nil {
+		d.purse.left.Add(d.held)
+		d.held = 0
+	}
 }
 
 // command reads one command. io.EOF means that the peer left between two.
@@ -205,9 +243,12 @@ func (d *decoder) blob(most uint64) ([]byte, error) {
 		return nil, fmt.Errorf("%w: command of over %d bytes", errProtocol, MaxCallBytes)
 	}
 	const chunk = 64 << 10
-	b := make([]byte, 0, min(n, chunk))
+	b := make([]byte, 0, min(n, chunk)) // of which take hears in the loop
 	for left := int(n); left > 0; left = int(n) - len(b) {
 		have := len(b)
+		if err := d.take(min(left, max(have, chunk))); err != nil {
+			return nil, err
+		}
 		b = append(b, make([]byte, min(left, max(have, chunk)))...)
 		if err := d.full(b[have:]); err != nil {
 			return nil, err

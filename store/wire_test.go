@@ -173,12 +173,45 @@ func TestAnnouncedLengthAllocatesNothing(t *testing.T) {
 
 // One command's keys and values are bounded together, too.
 func TestCommandBytesAreBounded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes 256 MiB")
+	}
 	value := append(unhex(t, k+"0000800000000000"), make([]byte, MaxValueBytes)...)
 	endless := io.MultiReader(bytes.NewReader(unhex(t, "0b ff00000000000000")), &repeat{b: value})
 	d := decoder{r: bufio.NewReader(endless)}
 	if _, err := d.command(); !errors.Is(err, errProtocol) {
 		t.Fatalf("got %v, want %v", err, errProtocol)
 	}
+}
+
+// What all connections announce together is bounded when it comes, too.
+func TestPurse(t *testing.T) {
+	nc, s := talk(t, ServerConfig{MaxBytes: 1 << 20})
+	other, err := net.Dial("tcp", s.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	other.SetDeadline(time.Now().Add(20 * time.Second))
+	big := append(unhex(t, validate+"01"+k+"0000100000000000"), make([]byte, 700<<10)...) // of 1 MiB
+	for _, c := range []net.Conn{nc, other} {
+		go c.Write(big)
+	}
+	// One of them is dropped; then the other has room, and is not.
+	ended := make(chan net.Conn, 2)
+	for _, c := range []net.Conn{nc, other} {
+		go func() {
+			c.Read(make([]byte, 1))
+			ended <- c
+		}()
+	}
+	<-ended
+	if err := s.Local().Set(t.Context(), "k", nil); err != nil {
+		t.Fatal(err)
+	}
+	nc.Close()
+	other.Close()
+	<-ended
 }
 
 // repeat is b without end.
@@ -283,7 +316,7 @@ func FuzzServer(f *testing.F) {
 		f.Add(unhex(f, seed))
 	}
 	f.Fuzz(func(t *testing.T, in []byte) {
-		s := &Server{t: newTable(1 << 20), grants: newGrants(), stop: make(chan struct{})}
+		s := &Server{t: newTable(1 << 20), grants: newGrants(), purse: newPurse(1 << 20), stop: make(chan struct{})}
 		s.cfg.defaults()
 		s.mu.conns = make(map[*serverConn]struct{})
 		theirs, ours := net.Pipe()
@@ -305,6 +338,9 @@ func FuzzServer(f *testing.F) {
 		}
 		if n := len(s.t.mu.waiters); n != 0 {
 			t.Fatalf("got %d waiters left", n)
+		}
+		if left := s.purse.left.Load(); left != 1<<20 {
+			t.Fatalf("got %d bytes back in the purse, want all %d", left, 1<<20)
 		}
 		if s.t.mu.bytes > s.t.maxBytes {
 			t.Fatalf("got %d bytes kept, want at most %d", s.t.mu.bytes, s.t.maxBytes)

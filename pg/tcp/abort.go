@@ -123,7 +123,7 @@ func (b *Backend) breakLocked(g *group, c cause, do *todo) {
 	}
 	g.phase = groupBroken
 	close(g.broken)
-	g.err = g.opError(&c, c.kind, c.seq)
+	g.cause, g.err = c, g.opError(&c, c.kind, c.seq)
 	b.opt.Logger.Info().Int64("quorum_id", g.epoch.QuorumID).Int("rank", g.rank).
 		Int("peer", c.peer).Bool("first", c.first).Err(g.err).Msg("group broken")
 	frame := b.controlFrame(frameAbort, g.key, c.encode())

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync"
 	"time"
 
 	"github.com/skerry-ft/skerry/pg"
@@ -81,18 +82,17 @@ func (b *Backend) bound(ctx context.Context, g *group) (context.Context, context
 	}
 	ctx, cancelCause := context.WithCancelCause(ctx)
 	stop := make(chan struct{})
-	done := make(chan struct{})
-	go func() { // waited for by the function returned
-		defer close(done)
+	var wg sync.WaitGroup // waited for by the function returned
+	wg.Go(func() {
 		select {
 		case <-g.broken:
 			cancelCause(pg.ErrAborted)
 		case <-stop:
 		}
-	}()
+	})
 	return ctx, func() {
 		close(stop)
-		<-done
+		wg.Wait()
 		cancelCause(nil)
 		cancel()
 	}
@@ -222,22 +222,11 @@ func (b *Backend) connect(ctx context.Context, g *group) error {
 	}
 	b.attach(g)
 	d := dialer{b: b, g: g, store: st, slots: make(chan struct{}, maxDials), failed: make(chan error, 1)}
-	ctx, cancel := context.WithCancel(ctx)
-	defer d.wg.Wait()
-	defer cancel()
-	for {
-		ready, err := d.step(ctx)
-		if ready || err != nil {
-			return err
-		}
-		select {
-		case <-g.wake:
-		case err := <-d.failed:
-			return err
-		case <-ctx.Done():
-			return b.missingPeers(ctx, g)
-		}
+	err = d.run(ctx)
+	if err != nil {
+		b.tellStore(g, st, err)
 	}
+	return err
 }
 
 // missingPeers is the error of a Configure whose ctx ended.
@@ -258,6 +247,27 @@ func (b *Backend) missingPeers(ctx context.Context, g *group) error {
 		err = fmt.Errorf("%w; last: %w", err, g.refusal)
 	}
 	return err
+}
+
+// failedKey is where the first rank whose Configure fails says why.
+const failedKey = "tcp/failed"
+
+// tellStore breaks g and tells those ranks whom no edge reaches yet, best
+// effort: without it they learn by their own timeout.
+func (b *Backend) tellStore(g *group, st store.Store, err error) {
+	_ = b.fail(g, err) // the caller returns it
+	b.mu.Lock()
+	c := g.cause
+	if c.peer < 0 {
+		c.peer, c.peerID = g.rank, g.cfg.ReplicaIDs[g.rank]
+	}
+	value := c.encode()
+	b.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), sweepTimeout)
+	defer cancel()
+	if _, err := st.CompareSet(ctx, failedKey, nil, value); err != nil {
+		b.opt.Logger.Debug().Err(err).Msg("failed configure not told")
+	}
 }
 
 // addressKey is where a rank publishes its address.

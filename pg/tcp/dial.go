@@ -34,6 +34,53 @@ type dialer struct {
 	wg     sync.WaitGroup
 }
 
+// watchAfter is how long a Configure waits before it also watches the store for
+// the news that another rank's has failed. Mostly it is over by then.
+const watchAfter = 50 * time.Millisecond
+
+// run works until the group is ready or cannot be.
+func (d *dialer) run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer d.wg.Wait()
+	defer cancel()
+	patience := time.NewTimer(watchAfter)
+	defer patience.Stop()
+	for {
+		ready, err := d.step(ctx)
+		if ready || err != nil {
+			return err
+		}
+		select {
+		case <-d.g.wake:
+		case err := <-d.failed:
+			return err
+		case <-patience.C:
+			d.wg.Go(func() { d.watch(ctx) })
+		case <-ctx.Done():
+			return d.b.missingPeers(ctx, d.g)
+		}
+	}
+}
+
+// watch waits for another rank to say in the store that its Configure failed.
+func (d *dialer) watch(ctx context.Context) {
+	b, g := d.b, d.g
+	value, err := d.store.Get(ctx, failedKey)
+	if err != nil {
+		return // the store is gone or ctx is over; peers and ctx still tell
+	}
+	c, err := decodeCause(value, "a member by the store", g.world)
+	if err != nil {
+		b.opt.Logger.Debug().Err(err).Msg("news of a failed configure not understood")
+		return
+	}
+	var do todo
+	b.mu.Lock()
+	b.breakLocked(g, c, &do)
+	b.mu.Unlock()
+	b.do(&do)
+}
+
 // step starts dialling what must be dialled, and tells whether the group is
 // ready, or why it never will be.
 func (d *dialer) step(ctx context.Context) (ready bool, err error) {

@@ -225,9 +225,8 @@ func TestWrongToken(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "does not prove the token") {
 		t.Errorf("dialler: %v, want to be told of the token", err)
 	}
-	cancel()
-	if err := <-right; !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "replica0") {
-		t.Errorf("listener: %v, want the missing peer by name", err)
+	if err := <-right; err == nil || !strings.Contains(err.Error(), "does not prove the token") {
+		t.Errorf("listener: %v, want to be told by the store", err)
 	}
 	if got := w.backends[1].Stats().Refused; got == 0 {
 		t.Error("nothing was refused")
@@ -248,7 +247,6 @@ func TestOtherMembers(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "other members") {
 		t.Errorf("dialler: %v, want to be told of other members", err)
 	}
-	cancel()
 	if err := <-done; err == nil || !strings.Contains(err.Error(), "other members") {
 		t.Errorf("listener: %v, want the refusal in it", err)
 	}
@@ -526,4 +524,41 @@ func TestMoveOn(t *testing.T) {
 		})
 	}
 	wg.Wait()
+}
+
+// TestConfigureFailsTogether: when one rank's Configure ends, those that come
+// later are told, by the edge or by the store, and do not wait for a timeout.
+func TestConfigureFailsTogether(t *testing.T) {
+	t.Parallel()
+	for quitter := range 3 {
+		w := newWorld(t, 3, Options{})
+		ctx, cancel := context.WithCancel(t.Context())
+		quit := make(chan error, 1)
+		b := w.backends[quitter]
+		go func() { quit <- b.Configure(ctx, w.config(1, w.everybody(), quitter)) }()
+		eventually(t, "it has published", func() bool {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			return b.mu.group != nil && b.mu.group.attached
+		})
+		cancel()
+		if err := <-quit; !errors.Is(err, context.Canceled) {
+			t.Errorf("quitter %d: %v", quitter, err)
+		}
+		start := time.Now()
+		others := make(chan error, 2)
+		for r, b := range w.backends {
+			if r != quitter {
+				go func() { others <- b.Configure(t.Context(), w.config(1, w.everybody(), r)) }()
+			}
+		}
+		for range 2 {
+			if err := <-others; err == nil || errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("quitter %d: others get %v", quitter, err)
+			}
+		}
+		if took := time.Since(start); took > testTimeout/2 {
+			t.Errorf("quitter %d: others waited %v", quitter, took)
+		}
+	}
 }

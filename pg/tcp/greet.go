@@ -34,6 +34,9 @@ func (b *Backend) takeHelloLocked(l *link, h *hello, do *todo) error {
 		b.checkHelloLocked(g, l, do)
 		return nil
 	}
+	if g != nil && g.phase == groupBroken && h.epoch() == g.epoch {
+		b.declineLocked(g, l, do)
+	}
 	if l.proven {
 		if g != nil && l.group == g && g.peers[l.rank] == l && later(h, g) {
 			b.departLocked(g, l, cause{
@@ -48,6 +51,16 @@ func (b *Backend) takeHelloLocked(l *link, h *hello, do *todo) error {
 	}
 	b.mu.held[l.key] = l
 	return nil
+}
+
+// declineLocked answers the Hello of a peer that is late: its epoch is broken
+// here. Otherwise it would wait for ours until its Configure times out.
+func (b *Backend) declineLocked(g *group, l *link, do *todo) {
+	if _, err := g.vet(l); err != nil {
+		return
+	}
+	l.control = append(l.control, b.controlFrame(frameAbort, g.key, g.cause.encode()))
+	do.wake(l)
 }
 
 // later tells whether h is not of g's epoch or one before. Ids of different

@@ -17,6 +17,7 @@ type group struct {
 
 	phase    groupPhase
 	err      error   // the first cause, once broken
+	cause    cause   // what err was made of
 	peers    []*link // by rank; fixed once ready
 	missing  int     // peers whose Hello is not checked
 	attached bool    // published, and edges taken over

@@ -31,19 +31,21 @@ func (m *Manager) exchange(ctx context.Context, unhealed bool) (balloted, error)
 	}
 	usable := q != nil && m.mu.standing && m.mu.ready && m.mu.request == nil
 	switch {
+	case a.err != nil && a.opsHere == 0 && (a.void || m.cfg.GroupWorldSize == 1 && (a.ops > 0 || a.late)):
+		// Its operations went into a group that is gone. The others of this
+		// group know nothing of the attempt: they wait for the next one, and
+		// so does the quorum, which may be on its way still. A vote in it would
+		// be one on the next attempt.
+		b.cause = a.err
+		b.vote.Void = true
+		m.mu.Unlock()
+		return b, nil
 	case !usable:
 		b.cause = a.err
 		if b.cause == nil {
 			b.cause = errFallen
 		}
 		b.vote.Broken = true
-		m.mu.Unlock()
-		return b, nil
-	case a.err != nil && a.opsHere == 0 && (a.void || m.cfg.GroupWorldSize == 1 && a.ops > 0):
-		// Its operations went into a group that is gone. The others of this
-		// group know nothing of the attempt: they wait for the next one.
-		b.cause = a.err
-		b.vote.Void = true
 		m.mu.Unlock()
 		return b, nil
 	}

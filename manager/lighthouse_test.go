@@ -50,7 +50,7 @@ type fakeStream struct {
 // testRules are quick, and patient enough for a busy machine.
 func testRules() quorum.Config {
 	c := quorum.DefaultConfig()
-	c.HeartbeatTimeout, c.SuspectAfter, c.Grace = 800*time.Millisecond, 500*time.Millisecond, 300*time.Millisecond
+	c.HeartbeatTimeout, c.SuspectAfter, c.Grace = time.Second, 600*time.Millisecond, time.Second
 	c.JoinTimeout = 3 * time.Second
 	return c
 }
@@ -261,6 +261,9 @@ func (l *fakeLighthouse) receive(ctx context.Context, id quorum.ReplicaID, up *s
 	return nil
 }
 
+// lateTimer is how late a timer may be before the lighthouse doubts itself.
+const lateTimer = 50 * time.Millisecond
+
 // stepLocked pushes, decides, answers, and sets the timer: the whole shell.
 func (l *fakeLighthouse) stepLocked() {
 	m := l.mu.machine
@@ -291,9 +294,13 @@ func (l *fakeLighthouse) stepLocked() {
 		l.mu.timer = time.AfterFunc(time.Until(wake), func() {
 			l.mu.Lock()
 			defer l.mu.Unlock()
-			if !l.mu.away {
-				l.stepLocked()
+			if l.mu.away || m != l.mu.machine {
+				return
 			}
+			if late := time.Since(wake); late > lateTimer {
+				m.Doubt(time.Now(), late)
+			}
+			l.stepLocked()
 		})
 	}
 }

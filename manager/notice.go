@@ -20,6 +20,8 @@ func (m *Manager) noticed(n notice) {
 	case n.Heard:
 		m.heard()
 		return
+	case m.tooEarly(n):
+		return
 	case n.Sibling != nil:
 		m.fall(n.Sibling.QuorumID, fmt.Errorf("%w: group rank %d: %s", errSibling, n.Sibling.GroupRank, n.Sibling.Cause))
 		return
@@ -41,6 +43,51 @@ func (m *Manager) noticed(n notice) {
 	}
 }
 
+// maxEarly bounds the notices kept for a quorum that is still to be taken up.
+const maxEarly = 64
+
+// tooEarly keeps a notice about a quorum whose answer is on its way through
+// this process: it overtook the answer, which came first.
+func (m *Manager) tooEarly(n notice) bool {
+	id := n.quorumID()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if id == 0 || m.mu.quorum != nil && id <= m.mu.quorum.ID {
+		return false
+	}
+	if len(m.mu.early) < maxEarly {
+		m.mu.early = append(m.mu.early, n)
+	}
+	return true
+}
+
+// caughtUpLocked returns the kept notices about the quorum just taken up.
+func (m *Manager) caughtUpLocked() []notice {
+	var due, rest []notice
+	for _, n := range m.mu.early {
+		switch id := n.quorumID(); {
+		case id == m.mu.quorum.ID:
+			due = append(due, n)
+		case id > m.mu.quorum.ID:
+			rest = append(rest, n)
+		}
+	}
+	m.mu.early = rest
+	return due
+}
+
+// quorumID is the quorum that n is about; 0: none.
+func (n notice) quorumID() int64 {
+	if n.Sibling != nil {
+		return n.Sibling.QuorumID
+	}
+	switch n.Kind {
+	case quorum.NoticeFallen, quorum.NoticeLost, quorum.NoticeWanted:
+		return n.QuorumID
+	}
+	return 0
+}
+
 // fallen is told that a member joined with fall. What it committed, this rank
 // may commit too if it is prepared for it with the same bytes.
 func (m *Manager) fallen(n quorum.Notice) {
@@ -49,7 +96,11 @@ func (m *Manager) fallen(n quorum.Notice) {
 		m.mu.committed = &n.Fact
 	}
 	m.mu.Unlock()
-	m.fall(n.QuorumID, fmt.Errorf("%w: %s joins the next", errFallen, n.About))
+	cause := fmt.Errorf("%w: %s joins the next", errFallen, n.About)
+	if n.About == "" {
+		cause = fmt.Errorf("%w while the lighthouse could not say so", errFallen)
+	}
+	m.fall(n.QuorumID, cause)
 }
 
 // changeWanted makes this rank's next ballot and vote say so.

@@ -233,6 +233,7 @@ func (m *Manager) accept(r *request, got reply, number uint64) error {
 	m.wishLocked()
 	if fresh {
 		m.mu.ready, m.mu.ballots, m.mu.attempt.opsHere = false, 0, 0
+		m.mu.attempt.late = m.mu.attempt.open && m.mu.attempt.err != nil
 	}
 	var wrong error
 	if !a.Heal && a.Position != m.mu.position {
@@ -248,6 +249,7 @@ func (m *Manager) accept(r *request, got reply, number uint64) error {
 	m.mu.stats.Quorums++
 	m.mu.stats.LastJoin = time.Since(r.began)
 	took := m.mu.stats.LastJoin
+	early := m.caughtUpLocked()
 	m.changedLocked()
 	m.mu.Unlock()
 	m.tellFormed(q, a, forward, took)
@@ -257,6 +259,9 @@ func (m *Manager) accept(r *request, got reply, number uint64) error {
 				m.log.Debug().Err(err).Msg("old store prefix kept")
 			}
 		})
+	}
+	for _, n := range early {
+		m.noticed(n)
 	}
 	if wrong == nil {
 		m.stage()

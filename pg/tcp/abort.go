@@ -124,8 +124,6 @@ func (b *Backend) breakLocked(g *group, c cause, do *todo) {
 	g.phase = groupBroken
 	close(g.broken)
 	g.cause, g.err = c, g.opError(&c, c.kind, c.seq)
-	b.opt.Logger.Info().Int64("quorum_id", g.epoch.QuorumID).Int("rank", g.rank).
-		Int("peer", c.peer).Bool("first", c.first).Err(g.err).Msg("group broken")
 	frame := b.controlFrame(frameAbort, g.key, c.encode())
 	for _, l := range g.peers {
 		if l == nil || l.group != g {
@@ -147,7 +145,7 @@ func (b *Backend) breakLocked(g *group, c cause, do *todo) {
 	}
 	g.pending, g.recvs, g.active = nil, nil, nil
 	g.queue = taskQueue{}
-	do.interrupt, do.kickAll = g, g
+	do.broken, do.kickAll = g, g
 	g.poke()
 }
 

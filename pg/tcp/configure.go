@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/store"
 )
@@ -67,8 +68,8 @@ func (b *Backend) Configure(ctx context.Context, c pg.Config) error {
 	if err := b.connect(ctx, g); err != nil {
 		return fmt.Errorf("configure %v as rank %d of %d: %w", c.Epoch(), g.rank, g.world, b.fail(g, err))
 	}
-	b.opt.Logger.Info().Int64("quorum_id", c.QuorumID).Int("rank", g.rank).
-		Int("world_size", g.world).Msg("group configured")
+	b.opt.Logger.Info().Int64(logkey.QuorumID, c.QuorumID).Int(logkey.ReplicaRank, g.rank).
+		Int(logkey.WorldSize, g.world).Msg("group configured")
 	b.sweep(g)
 	return nil
 }

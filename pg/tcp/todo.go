@@ -1,10 +1,12 @@
 package tcp
 
+import "github.com/skerry-ft/skerry/internal/logkey"
+
 // todo is what a state change leaves to be done once the mutex is released:
 // whatever makes a system call, runs a caller's function, or takes the mutex
 // again. The zero value is nothing.
 type todo struct {
-	interrupt *group  // end the reads and writes in flight on its links
+	broken    *group  // log why, and end the reads and writes in flight on its links
 	kickAll   *group  // its links may have something to send
 	kick      *link   // so may this one
 	done      *task   // complete this op
@@ -35,10 +37,12 @@ func (d *todo) wake(l *link) {
 
 // do does it. The caller holds no lock.
 func (b *Backend) do(d *todo) {
-	if d.interrupt != nil {
-		for _, l := range b.linksOf(d.interrupt) {
+	if g := d.broken; g != nil {
+		for _, l := range b.linksOf(g) {
 			l.conn.interrupt()
 		}
+		b.opt.Logger.Info().Int64(logkey.QuorumID, g.epoch.QuorumID).Int(logkey.ReplicaRank, g.rank).
+			Bool("first", g.cause.first).Err(g.err).Msg("group broken")
 	}
 	if d.kick != nil {
 		b.kick(d.kick)

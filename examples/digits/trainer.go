@@ -25,8 +25,8 @@ type Config struct {
 	Shard Shard
 	Batch int // rows; 0 means BatchRows
 
-	// StepTime is how long the forward and backward pass take at least; the
-	// rest is waited for, as if the model were larger. 0: no wait.
+	// StepTime is how long a step takes at least, as if the model were larger:
+	// so long the forward pass is held up. 0: not at all.
 	StepTime time.Duration
 
 	// OnStep is told how each attempt of a step ended, on the trainer's
@@ -126,8 +126,8 @@ func (t *Trainer) step(ctx context.Context) error {
 	if err := t.optimizer.ZeroGrad(ctx); err != nil { // begins a step
 		return err
 	}
-	loss := t.model.Learn(t.batch(), t.reducer.Ready) // averages while it goes backward
 	t.pace(ctx, begin)
+	loss := t.model.Learn(t.batch(), t.reducer.Ready) // averages while it goes backward
 	if err := t.reduce(ctx); err != nil { // waits for the averages
 		return err
 	}

@@ -562,3 +562,25 @@ func TestConfigureFailsTogether(t *testing.T) {
 		}
 	}
 }
+
+// TestClockDoubtsItself: a silence that our own clock slept through accuses
+// nobody; the same silence with the clock awake does.
+func TestClockDoubtsItself(t *testing.T) {
+	t.Parallel()
+	const silence = DefaultBeatTimeout + 50*time.Millisecond
+	w := newWorld(t, 2, Options{Fault: func(f FrameInfo) Action { return Action{Drop: f.Type == "beat"} }})
+	w.configure(1)
+	b := w.backends[0]
+	l := b.linkTo("replica1")
+	pretend := func() { l.received.Store(b.now() - int64(silence)) }
+	pretend()
+	b.look(time.Now(), silence)
+	if err := b.Err(); err != nil {
+		t.Errorf("after a late look: %v, want no accusation", err)
+	}
+	pretend()
+	b.look(time.Now(), 0)
+	if err := b.Err(); !errors.Is(err, errSilent) {
+		t.Errorf("after a look in time: %v, want silence", err)
+	}
+}

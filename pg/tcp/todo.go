@@ -41,8 +41,6 @@ func (b *Backend) do(d *todo) {
 		for _, l := range b.linksOf(g) {
 			l.conn.interrupt()
 		}
-		b.opt.Logger.Info().Int64(logkey.QuorumID, g.epoch.QuorumID).Int(logkey.ReplicaRank, g.rank).
-			Bool("first", g.cause.first).Err(g.err).Msg("group broken")
 	}
 	if d.kick != nil {
 		b.kick(d.kick)
@@ -61,6 +59,10 @@ func (b *Backend) do(d *todo) {
 		for _, t := range d.more {
 			b.complete(t)
 		}
+	}
+	if g := d.broken; g != nil { // last: a slow log must hold up nobody
+		b.opt.Logger.Info().Int64(logkey.QuorumID, g.epoch.QuorumID).Int(logkey.ReplicaRank, g.rank).
+			Bool("first", g.cause.first).Err(g.err).Msg("group broken")
 	}
 	if d.advance != nil {
 		select {

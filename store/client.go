@@ -181,6 +181,10 @@ func (c *Client) firstConn(ctx context.Context) error {
 			c.put(conn)
 			return nil
 		}
+		if errors.Is(err, errGreeting) {
+			return fmt.Errorf("%w: %w: it asks for a token, or does not speak PyTorch's protocol of today",
+				ErrUnauthorized, err)
+		}
 		if ctx.Err() == nil || last == nil {
 			last = err
 		}

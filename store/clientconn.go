@@ -70,22 +70,26 @@ func (c *Client) connect(ctx context.Context) (*clientConn, error) {
 	return conn, nil
 }
 
+// errGreeting: the server heard us and left. At the first connection it means
+// that it does not want us; at a later one that it is going down.
+var errGreeting = errors.New("the server closed the connection at the greeting")
+
 // greet sends the magic number, proves the token, and pings.
 func (c *clientConn) greet(token []byte) error {
 	timer := time.AfterFunc(pingTimeout, c.interrupt)
 	defer timer.Stop()
 	hello := appendUint32([]byte{byte(opValidate)}, validateMagic)
+	var err error
 	if len(token) > 0 {
-		if err := c.authenticate(hello, token); err != nil {
-			return err
-		}
+		err = c.authenticate(hello, token)
 		hello = nil
 	}
-	err := c.fence(hello)
+	if err == nil {
+		err = c.fence(hello)
+	}
 	switch {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return fmt.Errorf("%w: the server closed the connection at the greeting: "+
-			"it asks for a token, or does not speak PyTorch's protocol of today", ErrUnauthorized)
+		return errGreeting
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return fmt.Errorf("%w: no answer to the greeting", errProtocol)
 	}
@@ -98,7 +102,7 @@ func (c *clientConn) authenticate(hello, token []byte) error {
 	hello = append(append(append(hello, byte(opAuth)), mine[:]...), id[:]...)
 	status, err := c.ask(hello)
 	if err != nil {
-		return fmt.Errorf("%w: the server does not know how to authenticate: %w", ErrUnauthorized, err)
+		return err
 	}
 	switch status {
 	case authOpen:

@@ -211,7 +211,7 @@ func TestServerBounds(t *testing.T) {
 		}
 	}
 	dial(t, s, store.ClientConfig{})
-	short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+	short, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 	defer cancel()
 	if _, err := store.Dial(short, s.Addr(), store.ClientConfig{}); err == nil {
 		t.Fatal("a client over MaxConns was taken")

@@ -21,7 +21,7 @@ type request struct {
 	opts  StartOptions
 	sync  bool // StartQuorum waits: a heal comes before the collectives
 	began time.Time
-	stop  context.CancelCauseFunc // ends the round under way; nil between two
+	stop  context.CancelCauseFunc // ends the round under way; nil before the first
 }
 
 // errRestarted ends a round whose wish has changed.
@@ -51,12 +51,7 @@ func (m *Manager) requestLocked(kind quorum.JoinKind, o StartOptions) {
 
 // pursue works a request until the group is ready or training has ended.
 func (m *Manager) pursue(ctx context.Context, r *request) {
-	defer func() {
-		m.mu.Lock()
-		m.mu.request = nil
-		m.changedLocked()
-		m.mu.Unlock()
-	}()
+	defer m.dropRequest(r)
 	select {
 	case <-m.linked:
 	case <-ctx.Done():
@@ -68,10 +63,10 @@ func (m *Manager) pursue(ctx context.Context, r *request) {
 		r.stop = cancel
 		m.mu.Unlock()
 		err := m.round(rctx, r)
-		m.mu.Lock()
-		r.stop = nil
-		m.mu.Unlock()
 		cancel(nil)
+		if err == nil {
+			err = m.fulfilled(r)
+		}
 		switch {
 		case err == nil, ctx.Err() != nil:
 			return
@@ -88,6 +83,31 @@ func (m *Manager) pursue(ctx context.Context, r *request) {
 			return
 		case <-time.After(pause):
 		}
+	}
+}
+
+// fulfilled ends a request whose group is ready, in one step with the look
+// whether its quorum still stands: who makes it fall later finds no request, and
+// makes the next one.
+func (m *Manager) fulfilled(r *request) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.mu.standing {
+		r.kind = quorum.JoinFall
+		return errFallen
+	}
+	m.mu.request = nil
+	m.changedLocked()
+	return nil
+}
+
+// dropRequest ends a request that came to nothing.
+func (m *Manager) dropRequest(r *request) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.mu.request == r {
+		m.mu.request = nil
+		m.changedLocked()
 	}
 }
 

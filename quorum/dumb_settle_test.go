@@ -33,11 +33,12 @@ func (d *dumb) settle(joined []quorum.Join) (out []quorum.Settlement, wait bool)
 	return out, wait
 }
 
-// closed says that a step of that quorum was settled: its members have left it.
+// closed says that a step of that quorum, or of a later one, was settled: its
+// members have left it.
 func (d *dumb) closed(id int64) bool {
 	for _, f := range d.facts {
 		for _, s := range f.settled {
-			if s.QuorumID == id {
+			if s.QuorumID >= id {
 				return true
 			}
 		}
@@ -58,14 +59,21 @@ func (d *dumb) named(q *quorum.Quorum, joined []quorum.Join) bool {
 // settleOne settles q's contested step among its members here.
 func (d *dumb) settleOne(q *quorum.Quorum, here []quorum.Join) ([]quorum.Settlement, bool) {
 	begun, step := false, int64(0)
+	var top quorum.Settlement // of the highest step of q that a member stands on
 	for _, j := range here {
-		begun = begun || j.Kind != quorum.JoinAsk || j.Fact.Kind != quorum.NoFact
+		if p := j.Member.Position; p.QuorumID == q.ID && p.Step > top.Step && len(j.LastDigests) > 0 {
+			top = quorum.Settlement{Outcome: quorum.Forward, Step: p.Step, QuorumID: q.ID, Digests: j.LastDigests}
+		}
+		begun = begun || j.Kind != quorum.JoinAsk
 		if n := j.Member.Position.Step + 1; d.upToDate(q, j) && (step == 0 || n < step) {
 			step = n
 		}
 	}
 	if !begun {
-		return nil, false // all are well and only ask
+		if top.Step > 0 { // all are well and only ask
+			return []quorum.Settlement{top}, false
+		}
+		return nil, false
 	}
 	if step == 0 {
 		return nil, d.othersLive(q, here)
@@ -127,8 +135,13 @@ func (d *dumb) left(q *quorum.Quorum, j quorum.Join) bool {
 // upToDate says that j's member had the step under way, and was not behind
 // (§4.2).
 func (d *dumb) upToDate(q *quorum.Quorum, j quorum.Join) bool {
-	p := j.Member.Position
-	return !d.left(q, j) && (p.QuorumID == q.ID || p == maxPosition(q))
+	p, top := j.Member.Position, maxPosition(q)
+	toHeal := false // and no word of a promise: it may have healed, or not
+	for _, m := range q.Members {
+		silent := j.Fact.Kind == quorum.NoFact || j.Fact.Kind == quorum.GaveUp
+		toHeal = toHeal || m.ReplicaID == j.Member.ReplicaID && m.Position != top && silent
+	}
+	return !d.left(q, j) && (p.QuorumID == q.ID || p == top && !toHeal)
 }
 
 // weight is what j says about (step, q): NoFact if nothing.

@@ -541,6 +541,9 @@ func (d *dumb) answer(chosen []quorum.Join, s []quorum.Settlement) dumbAnswer {
 	a.NewID = a.NewID || q == nil || !slices.EqualFunc(a.Members, q.Members, func(id quorum.ReplicaID, m quorum.Member) bool {
 		return id == m.ReplicaID
 	})
+	if !a.NewID {
+		a.Settled = nil // it goes on in the same quorum
+	}
 	return a
 }
 

@@ -173,6 +173,35 @@ func TestC5_CommittedStepsAreKept(t *testing.T) {
 		}
 	})
 	t.Run("nobody took the answer", func(t *testing.T) { nobodyTookTheAnswer(t) })
+	t.Run("the holder asked", func(t *testing.T) { theHolderAsked(t) })
+}
+
+// theHolderAsked: a commits and asks, for c waits to join; b is prepared for the
+// same step, and lost for a while. The next quorum is formed by a's ask alone.
+// When b comes back its step is not discarded (§4.6).
+func theHolderAsked(t *testing.T) {
+	r := standing(t, rules(1), "a", "b")
+	r.commit("a", "b")
+	r.beat()
+	r.open("c")
+	r.fall("c", quorum.Fact{})
+	late := r.prepared("b")
+	r.commit("a")
+	r.ask("a")
+	r.up["b"] = false
+	r.m.Broken(r.now, "b", "reset", false)
+	r.wait(20 * time.Second)
+	r.mustForm("a", "c")
+	r.open("b")
+	r.fall("b", late)
+	r.fall("a", quorum.Fact{})
+	r.fall("c", quorum.Fact{})
+	r.wait(20 * time.Second)
+	q := r.mustForm("a", "b", "c")
+	want := quorum.Position{Cluster: "x", Step: late.Step, QuorumID: late.QuorumID}
+	if got := q.Members[1].Position; got != want {
+		t.Errorf("b is at %v after settlement, want %v: a committed that step", got, want)
+	}
 }
 
 // nobodyTookTheAnswer: all members ask, the next quorum is formed, every

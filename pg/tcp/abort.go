@@ -159,8 +159,9 @@ func (b *Backend) departLocked(g *group, l *link, c cause, do *todo) {
 		b.breakLocked(g, c, do)
 		return
 	}
+	l.left = true
 	if g.doom == nil {
-		g.doom, g.doomed = &c, l.rank
+		g.doom = &c
 	}
 }
 

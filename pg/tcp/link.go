@@ -64,6 +64,7 @@ type link struct {
 	helloOK   bool   // the peer's for group was checked
 	proven    bool   // by a Hello of any epoch
 	greeted   bool   // preambles were exchanged: frames may go out
+	left      bool   // the peer has left group in good order: its end accuses nobody
 	gone      bool
 	leaving   bool
 	leaveBy   time.Time
@@ -119,7 +120,7 @@ func (b *Backend) now() int64 { return int64(time.Since(b.origin)) }
 // attachLocked makes l part of g, as the edge to rank.
 func (l *link) attachLocked(g *group, rank int) {
 	l.group, l.rank = g, rank
-	l.helloSent, l.helloOK = false, false
+	l.helloSent, l.helloOK, l.left = false, false, false
 	l.flow = [classes]flow{} // no credit until the peer's Hello gives it
 	l.window = [classes]int{l.b.opt.WindowBytes, l.b.opt.WindowBytes}
 	if l.conn.local() {
@@ -196,7 +197,7 @@ func (b *Backend) lostLocked(l *link, err error, do *todo) {
 	}
 	do.close = append(do.close, l)
 	g := b.mu.group
-	if g == nil || l.group != g || g.peers[l.rank] != l || g.doom != nil && g.doomed == l.rank {
+	if g == nil || l.group != g || g.peers[l.rank] != l || l.left {
 		return
 	}
 	switch {

@@ -6,14 +6,14 @@ import "github.com/skerry-ft/skerry/internal/logkey"
 // whatever makes a system call, runs a caller's function, or takes the mutex
 // again. The zero value is nothing.
 type todo struct {
-	broken    *group  // log why, and end the reads and writes in flight on its links
-	kickAll   *group  // its links may have something to send
-	kick      *link   // so may this one
-	done      *task   // complete this op
-	more      []*task // and these
-	advance   *group  // the worker may start the next collective
-	close     []*link // close these sockets now
-	leave     []*link // and these once what is queued has gone out
+	broken  *group  // log why, and end the reads and writes in flight on its links
+	kickAll *group  // its links may have something to send
+	kick    *link   // so may this one
+	done    *task   // complete this op
+	more    []*task // and these
+	advance *group  // the worker may start the next collective
+	close   []*link // close these sockets now
+	leave   []*link // and these once what is queued has gone out
 }
 
 // finish notes that t is complete.

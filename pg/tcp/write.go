@@ -359,7 +359,7 @@ func (l *link) abandon(err error) {
 	b.mu.Lock()
 	if t := o.task; t != nil {
 		o.task = nil
-		if g := t.group; g.phase != groupBroken && !(g.doom != nil && g.doomed == l.rank) {
+		if g := t.group; g.phase != groupBroken && !l.left {
 			t.need++ // it has not gone; broken first, so that the op fails
 			b.lostLocked(l, err, &do)
 		}

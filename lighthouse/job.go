@@ -44,7 +44,7 @@ type job struct {
 	turned   time.Time                     // when run had its last turn
 	due      time.Time                     // when run means to wake; zero: no timer
 	broken   error                         // the ledger could not be written: the machine is void
-	events   []Event                  // the newest eventsKept
+	events   []Event                       // the newest eventsKept
 	reason   string                        // the last one logged
 }
 

@@ -169,6 +169,7 @@ func (s *session) refuse(number uint64, err error) {
 func (s *session) open(j *job, hello wire.Hello) error {
 	s.id = hello.ReplicaID
 	var refused error
+	s.own(hello.Accusations)
 	err := j.do(s.ctx, func(now time.Time) {
 		if refused = j.machine.Open(now, hello.Hello); refused != nil {
 			return
@@ -178,9 +179,6 @@ func (s *session) open(j *job, hello wire.Hello) error {
 		}
 		j.sessions[s.id] = s
 		s.send(&skerrypb.Down{Message: &skerrypb.Down_Welcome{Welcome: wire.WelcomeToProto(j.welcome())}})
-		for _, a := range s.own(hello.Accusations) {
-			_ = j.machine.Accuse(now, a) // one about an older quorum is dropped
-		}
 		j.log.Debug().Str(logkey.ReplicaID, string(s.id)).Msg("session opened")
 	})
 	return errors.Join(err, refused)
@@ -188,11 +186,10 @@ func (s *session) open(j *job, hello wire.Hello) error {
 
 // own makes the session's replica the witness of what it says: nobody accuses in
 // another's name.
-func (s *session) own(accusations []quorum.Accusation) []quorum.Accusation {
+func (s *session) own(accusations []quorum.Accusation) {
 	for i := range accusations {
 		accusations[i].By = s.id
 	}
-	return accusations
 }
 
 // welcome is what a new session is told.

@@ -24,23 +24,34 @@ type Status struct {
 
 // JobStatus is one job.
 type JobStatus struct {
-	Job          string          `json:"job"`
-	Client       string          `json:"client"`
-	QuorumID     int64           `json:"quorum_id"` // 0: none yet
-	Round        int64           `json:"round"`
-	CreatedMs    int64           `json:"created_ms"`
-	Formed       string          `json:"formed"`   // why the last quorum was formed
-	Stands       bool            `json:"stands"`   // the last quorum stands
-	FellBy       string          `json:"fell_by"`  // why it fell, if it did
-	Wanted       string          `json:"wanted"`   // what change is wanted, if any
-	Reason       string          `json:"reason"`   // why there is no next quorum
-	MaxStep      int64           `json:"max_step"` // highest step known
-	Members      int             `json:"members"`
-	Participants int             `json:"participants"`
-	MinReplicas  int             `json:"min_replicas"`
-	Replicas     []ReplicaStatus `json:"replicas"`
-	History      []HistoryStatus `json:"history"` // newest first
-	Events       []Event    `json:"events"`  // newest first
+	Job          string `json:"job"`
+	Client       string `json:"client"`
+	QuorumID     int64  `json:"quorum_id"` // 0: none yet
+	Round        int64  `json:"round"`
+	CreatedMs    int64  `json:"created_ms"`
+	Formed       string `json:"formed"`   // why the last quorum was formed
+	Stands       bool   `json:"stands"`   // the last quorum stands
+	FellBy       string `json:"fell_by"`  // why it fell, if it did
+	Wanted       string `json:"wanted"`   // what change is wanted, if any
+	Reason       string `json:"reason"`   // why there is no next quorum
+	MaxStep      int64  `json:"max_step"` // highest step known
+	Members      int    `json:"members"`
+	Participants int    `json:"participants"`
+	MinReplicas  int    `json:"min_replicas"`
+
+	// The rules in force, and how often sessions beat.
+	MaxReplicas        int   `json:"max_replicas"` // 0: no bound of its own
+	JoinTimeoutMs      int64 `json:"join_timeout_ms"`
+	HeartbeatTimeoutMs int64 `json:"heartbeat_timeout_ms"`
+	SuspectAfterMs     int64 `json:"suspect_after_ms"`
+	GraceMs            int64 `json:"grace_ms"`
+	StuckAfterMs       int64 `json:"stuck_after_ms"` // 0: never
+	EvictStuck         bool  `json:"evict_stuck"`
+	BeatIntervalMs     int64 `json:"beat_interval_ms"`
+
+	Replicas []ReplicaStatus `json:"replicas"`
+	History  []HistoryStatus `json:"history"` // newest first
+	Events   []Event         `json:"events"`  // newest first
 }
 
 // ReplicaStatus is one replica.
@@ -106,7 +117,15 @@ func (j *job) status(now time.Time) JobStatus {
 	m := j.machine.Status(now)
 	st := JobStatus{
 		Job: j.name, Client: m.Client.String(), Stands: m.Stands, FellBy: m.FellBy, Wanted: m.Wanted,
-		Reason: m.Reason.String(), MinReplicas: m.Config.MinReplicas, Replicas: []ReplicaStatus{},
+		Reason: m.Reason.String(), Replicas: []ReplicaStatus{},
+		MinReplicas: m.Config.MinReplicas, MaxReplicas: m.Config.MaxReplicas,
+		JoinTimeoutMs:      m.Config.JoinTimeout.Milliseconds(),
+		HeartbeatTimeoutMs: m.Config.HeartbeatTimeout.Milliseconds(),
+		SuspectAfterMs:     m.Config.SuspectAfter.Milliseconds(),
+		GraceMs:            m.Config.Grace.Milliseconds(),
+		StuckAfterMs:       m.Config.StuckAfter.Milliseconds(),
+		EvictStuck:         m.Config.EvictStuck,
+		BeatIntervalMs:     j.timing().BeatInterval.Milliseconds(),
 	}
 	if q := m.Last; q != nil {
 		st.QuorumID, st.Round, st.CreatedMs, st.Formed = q.ID, q.Round, q.CreatedMs, q.Reason

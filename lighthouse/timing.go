@@ -1,6 +1,7 @@
 package lighthouse
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/skerry-ft/skerry/internal/wire"
@@ -98,6 +99,11 @@ func (j *job) joinedAs(now time.Time, kind quorum.ClientKind) {
 		return
 	}
 	j.kind = kind
+	if kind == quorum.KindTorchft {
+		for _, s := range j.sessions {
+			s.refuse(0, fmt.Errorf("%w: torchft's", quorum.ErrKind)) // they never joined
+		}
+	}
 	if j.own {
 		return
 	}

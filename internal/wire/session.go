@@ -14,7 +14,6 @@ type Hello struct {
 	Address        string // URL of its manager server
 	StoreAddress   string // host:port of its store
 	GroupWorldSize int
-	Accusations    []quorum.Accusation
 	quorum.Hello
 }
 
@@ -41,12 +40,13 @@ func HelloFromProto(h *skerrypb.SessionHello) (Hello, error) {
 		Address:        c.text("address", h.GetAddress(), MaxAddressBytes),
 		StoreAddress:   c.text("store_address", h.GetStoreAddress(), MaxAddressBytes),
 		GroupWorldSize: int(c.number("group_world_size", int64(h.GetGroupWorldSize()), 1, MaxGroupWorldSize)),
-		Accusations:    c.accusations("accusations", h.GetAccusations()),
 		Hello: quorum.Hello{
 			ReplicaID: c.id("replica_id", h.GetReplicaId()),
 			Client:    quorum.KindSkerry,
 			Position:  c.position("position", h.GetPosition()),
 			Last:      c.lastAnswer("last", h.GetLast()),
+
+			Accusations: c.accusations("accusations", h.GetAccusations()),
 		},
 	}
 	return r, c.result()
@@ -326,7 +326,7 @@ func fallenFromProto(f *skerrypb.Fallen) (quorum.Notice, error) {
 	n := quorum.Notice{
 		Kind:     quorum.NoticeFallen,
 		QuorumID: c.rising("quorum_id", f.GetQuorumId()),
-		About:    c.id("replica_id", f.GetReplicaId()),
+		About:    quorum.ReplicaID(c.text("replica_id", f.GetReplicaId(), MaxReplicaIDBytes)), // may be nobody
 		Fact:     c.fact("fact", f.GetFact()),
 	}
 	return n, c.result()

@@ -83,8 +83,8 @@ func TestRoundTrips(t *testing.T) {
 	same("join", j, gotJ, err)
 
 	h := Hello{Job: "digits", Address: "http://h:1", StoreAddress: "h:2", GroupWorldSize: 4,
-		Accusations: j.Accusations,
-		Hello:       quorum.Hello{ReplicaID: "a:1", Client: quorum.KindSkerry, Position: j.Member.Position, Last: j.Last}}
+		Hello: quorum.Hello{ReplicaID: "a:1", Client: quorum.KindSkerry, Position: j.Member.Position, Last: j.Last,
+			Accusations: j.Accusations}}
 	gotH, err := HelloFromProto(overTheWire(t, HelloToProto(h)))
 	same("hello", h, gotH, err)
 

@@ -27,18 +27,20 @@ func (d *dumb) settle(joined []quorum.Join) (out []quorum.Settlement, wait bool)
 		wait = wait || w
 	}
 	// Nobody of the last quorum is here to say what became of its step.
-	if q, _ := d.last(); q != nil && !slices.Contains(done, q.ID) && !d.closed(q.ID) {
+	q, _ := d.last()
+	here := slices.ContainsFunc(joined, func(j quorum.Join) bool { return isMember(q, j.Member.ReplicaID) })
+	if q != nil && !here && !d.closed(q.ID) {
 		wait = wait || d.othersLive(q, nil)
 	}
 	return out, wait
 }
 
-// closed says that a step of that quorum, or of a later one, was settled: its
+// closed says that a contested step of that quorum, or of a later one, was settled: its
 // members have left it.
 func (d *dumb) closed(id int64) bool {
 	for _, f := range d.facts {
 		for _, s := range f.settled {
-			if s.QuorumID >= id {
+			if s.QuorumID >= id && !s.Standing {
 				return true
 			}
 		}
@@ -62,7 +64,7 @@ func (d *dumb) settleOne(q *quorum.Quorum, here []quorum.Join) ([]quorum.Settlem
 	var top quorum.Settlement // of the highest step of q that a member stands on
 	for _, j := range here {
 		if p := j.Member.Position; p.QuorumID == q.ID && p.Step > top.Step && len(j.LastDigests) > 0 {
-			top = quorum.Settlement{Outcome: quorum.Forward, Step: p.Step, QuorumID: q.ID, Digests: j.LastDigests}
+			top = quorum.Settlement{Outcome: quorum.Forward, Step: p.Step, QuorumID: q.ID, Digests: j.LastDigests, Standing: true}
 		}
 		begun = begun || j.Kind != quorum.JoinAsk
 		if n := j.Member.Position.Step + 1; d.upToDate(q, j) && (step == 0 || n < step) {
@@ -94,7 +96,11 @@ func (d *dumb) settleOne(q *quorum.Quorum, here []quorum.Join) ([]quorum.Settlem
 		}
 	}
 	s := quorum.Settlement{Step: step, QuorumID: q.ID, Outcome: quorum.Discard}
+	before, known := d.settled(step, q.ID)
 	switch {
+	case known:
+		s = before
+		s.Standing = false
 	case len(committed) > 0:
 		s.Outcome, s.Digests = quorum.Forward, committed[0]
 	case refused == 0 && len(prepared) > 0 && allEqual(prepared):
@@ -103,7 +109,7 @@ func (d *dumb) settleOne(q *quorum.Quorum, here []quorum.Join) ([]quorum.Settlem
 		return nil, true
 	}
 	if len(below) > 0 { // who stands on a step of q has committed it
-		return []quorum.Settlement{{Outcome: quorum.Forward, Step: step - 1, QuorumID: q.ID, Digests: below[0]}, s}, false
+		return []quorum.Settlement{{Outcome: quorum.Forward, Step: step - 1, QuorumID: q.ID, Digests: below[0], Standing: true}, s}, false
 	}
 	return []quorum.Settlement{s}, false
 }
@@ -148,10 +154,10 @@ func (d *dumb) upToDate(q *quorum.Quorum, j quorum.Join) bool {
 func (d *dumb) weight(q *quorum.Quorum, j quorum.Join, step int64) quorum.FactKind {
 	p, f := j.Member.Position, j.Fact
 	switch {
+	case p.QuorumID == q.ID && p.Step == step:
+		return quorum.Committed
 	case d.left(q, j):
 		return quorum.Refused
-	case p.QuorumID == q.ID && p.Step >= step:
-		return quorum.Committed
 	case f.Kind != quorum.NoFact && f.Step == step && f.QuorumID == q.ID:
 		return f.Kind
 	case d.upToDate(q, j):

@@ -497,11 +497,8 @@ func (d *dumb) holderMissing(chosen, joined []quorum.Join, now []quorum.Settleme
 				p = d.positionAfter(j, now)
 			}
 		}
-		now := slices.ContainsFunc(now, func(s quorum.Settlement) bool {
-			return s.Outcome == quorum.Discard && s.Step == p.Step && s.QuorumID == p.QuorumID
-		})
 		there := d.live(id) || d.openAt(id, len(d.facts)-1) && !d.lost(id)
-		if there && !d.discarded(p) && !now && p.Compare(top) > 0 {
+		if there && !d.discarded(p) && p.Compare(top) > 0 {
 			return "waiting for holder"
 		}
 	}

@@ -26,6 +26,9 @@ func (m *Machine) build(kind windowKind, why Reason, chosen []*replica, s settli
 	slices.SortFunc(d.Answers, func(a, b Answered) int { return compareReplica(&replica{id: a.ReplicaID}, b.ReplicaID) })
 	q.Participants = participants(q.Cluster, q.Members)
 	m.number(&q, chosen, &d)
+	if q.ID == m.last.ref().id {
+		d.settled = nil // the quorum goes on: nothing of it is settled
+	}
 	if d.Changed {
 		q.Reason = m.tell(kind, why, &q)
 	}
@@ -189,7 +192,9 @@ func (m *Machine) formChanged(now time.Time, d Decision, t Token, createdMs int6
 		m.event(EventDiverged, "", note)
 	}
 	for _, s := range d.settled {
-		m.event(EventSettled, "", s.String())
+		if !s.Standing { // else everybody knew
+			m.event(EventSettled, "", s.String())
+		}
 	}
 	m.event(EventFormed, "", fmt.Sprintf("round %d: %s", q.Round, q.Reason))
 	if rebuilt {

@@ -46,7 +46,8 @@ func (m *Machine) settle() settling {
 		seen = append(seen, id)
 		m.settleQuorum(&s, id, members)
 	}
-	if len(seen) == 0 && !m.closed(m.last.ID) {
+	here := slices.ContainsFunc(m.order, func(r *replica) bool { return r.member && r.present() })
+	if !here && !m.closed(m.last.ID) {
 		m.awaitAnyone(&s)
 	}
 	return s
@@ -67,10 +68,12 @@ func (m *Machine) ranIn(r *replica) (int64, []Member) {
 	return last.QuorumID, last.Members
 }
 
-// closed says that a step of that quorum, or of a later one, was settled: some
-// member left it for good, so nothing happened in it since.
+// closed says that a contested step of that quorum, or of a later one, was
+// settled: some member left it for good, so nothing happened in it since.
 func (m *Machine) closed(id int64) bool {
-	return slices.ContainsFunc(m.ledger.Settled, func(s Settlement) bool { return s.QuorumID >= id })
+	return slices.ContainsFunc(m.ledger.Settled, func(s Settlement) bool {
+		return s.QuorumID >= id && !s.Standing
+	})
 }
 
 // awaitAnyone: no member of the last quorum is here. Those who live may have
@@ -88,6 +91,7 @@ func (m *Machine) awaitAnyone(s *settling) {
 func (m *Machine) settleQuorum(s *settling, id int64, members []Member) {
 	stances, absent := m.stances(id, members)
 	if !underWay(stances) {
+		m.settleStanding(s, id, stances)
 		return
 	}
 	base, ok := contestedBase(stances)
@@ -98,7 +102,11 @@ func (m *Machine) settleQuorum(s *settling, id int64, members []Member) {
 	}
 	w := weigh(stances, base.Step+1, id)
 	out := Settlement{Outcome: Discard, Step: base.Step + 1, QuorumID: id}
+	before := findSettled(m.ledger.Settled, out.Step, id)
 	switch {
+	case before != nil: // C6: a member that stood on it has moved on since
+		out = *before
+		out.Standing = false
 	case w.committed > 0:
 		out.Outcome, out.Digests = Forward, w.digests
 	case w.refused == 0 && w.prepared > 0 && !w.differ:
@@ -112,15 +120,35 @@ func (m *Machine) settleQuorum(s *settling, id int64, members []Member) {
 	}
 	// The step below it was committed by whoever stands on it: a member that
 	// comes later, prepared for that one, is told so.
-	if base.QuorumID == id {
-		if d := baseDigests(stances, base); d != nil && findSettled(m.ledger.Settled, base.Step, id) == nil {
-			s.list = append(s.list, Settlement{Outcome: Forward, Step: base.Step, QuorumID: id, Digests: d})
-		}
-	}
+	m.recordStanding(s, base, id, baseDigests(stances, base))
 	s.list = append(s.list, out)
 	if s.headline.Outcome != Forward || out.Outcome == Forward {
 		s.headline = out
 	}
+}
+
+// settleStanding: the members only asked. Nothing is contested, but what they
+// stand on was committed, and is recorded before they move on: else a member
+// that is prepared for it, and comes when they are gone, would be told to discard
+// it (C5). If the id stays, build drops this.
+func (m *Machine) settleStanding(s *settling, id int64, stances []stance) {
+	var top stance
+	for _, st := range stances {
+		if p := st.r.join.Member.Position; p.QuorumID == id && (top.r == nil || p.Step > top.r.join.Member.Position.Step) {
+			top = st
+		}
+	}
+	if top.r != nil {
+		m.recordStanding(s, top.r.join.Member.Position, id, top.r.join.LastDigests)
+	}
+}
+
+// recordStanding records that a quorum committed the step at p.
+func (m *Machine) recordStanding(s *settling, p Position, id int64, d []Digest) {
+	if p.QuorumID != id || len(d) == 0 || findSettled(m.ledger.Settled, p.Step, id) != nil {
+		return
+	}
+	s.list = append(s.list, Settlement{Outcome: Forward, Step: p.Step, QuorumID: id, Digests: d, Standing: true})
 }
 
 // stances collects the present members of a quorum, and the absent that live.
@@ -228,10 +256,10 @@ func (s stance) fact(step, id int64) (FactKind, []Digest) {
 	join := s.r.join
 	f, p := join.Fact, join.Member.Position
 	switch {
-	case s.moved:
-		return Refused, nil
 	case p.Step == step && p.QuorumID == id:
 		return Committed, join.LastDigests
+	case s.moved:
+		return Refused, nil
 	case f.Step == step && f.QuorumID == id && f.Kind != NoFact:
 		return f.Kind, f.Digests
 	case s.upToDate:

@@ -174,6 +174,9 @@ type Settlement struct {
 	Step     int64
 	QuorumID int64
 	Digests  []Digest // of the forwarded step, by group rank
+	// Standing says that the step was not contested: members that stand on it
+	// moved to a new quorum, and later steps of its quorum may yet be settled.
+	Standing bool `json:",omitempty"`
 }
 
 // Token is the secret of one quorum.

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/hashicorp/raft"
 	wal "github.com/hashicorp/raft-wal"
+	"github.com/hashicorp/raft-wal/metadb"
 	"github.com/rs/zerolog"
 
 	"github.com/skerry-ft/skerry/quorum"
@@ -104,11 +105,13 @@ func (l *ledger) stores(conf *raft.Config, dir *dataDir) (raft.LogStore, raft.St
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("open snapshots in %s: %w", dir.path, err)
 	}
-	store, err := wal.Open(dir.logPath(), wal.WithLogger(conf.Logger))
+	// The log's Close leaves its metadata open, and with them their lock.
+	meta := new(metadb.BoltMetaDB)
+	store, err := wal.Open(dir.logPath(), wal.WithLogger(conf.Logger), wal.WithMetaStore(meta))
 	if err != nil {
-		return nil, nil, nil, fmt.Errorf("open raft log in %s: %w", dir.logPath(), err)
+		return nil, nil, nil, errors.Join(fmt.Errorf("open raft log in %s: %w", dir.logPath(), err), meta.Close())
 	}
-	l.release = store.Close
+	l.release = func() error { return errors.Join(store.Close(), meta.Close()) }
 	return store, store, snapshots, nil
 }
 

@@ -9,7 +9,7 @@ import (
 
 func TestConformance(t *testing.T) {
 	pgtest.RunWith(t, pgtest.Harness{
-		New:  func(t *testing.T) pg.Backend { return New(Options{}) },
+		New:  func(t *testing.T) pg.Backend { return New(Options{BeatTimeout: patientBeats}) },
 		Kill: func(b pg.Backend) { kill(b.(*Backend)) },
 	})
 }

@@ -132,7 +132,12 @@ func TestAbort(t *testing.T) {
 		}
 		w.backends[1].Abort(pg.Epoch{Cluster: "test", QuorumID: q + 1}, cause) // another epoch
 		if q%2 == 0 {
-			eventually(t, "data arrives", func() bool { return w.backends[2].Stats().Buffers > 0 })
+			eventually(t, "data arrives", func() bool {
+				if err := w.backends[2].Err(); err != nil {
+					t.Fatal(err)
+				}
+				return w.backends[2].Stats().Buffers > 0
+			})
 		}
 		w.backends[1].Abort(pg.Epoch{Cluster: "test", QuorumID: q}, cause)
 		for r, work := range works {
@@ -567,7 +572,7 @@ func TestConfigureFailsTogether(t *testing.T) {
 // nobody; the same silence with the clock awake does.
 func TestClockDoubtsItself(t *testing.T) {
 	t.Parallel()
-	const silence = DefaultBeatTimeout + 50*time.Millisecond
+	const silence = patientBeats + 50*time.Millisecond
 	w := newWorld(t, 2, Options{Fault: func(f FrameInfo) Action { return Action{Drop: f.Type == "beat"} }})
 	w.configure(1)
 	b := w.backends[0]

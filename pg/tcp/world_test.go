@@ -23,6 +23,10 @@ type world struct {
 
 const testTimeout = 20 * time.Second
 
+// patientBeats keeps tests that are not about silence from finding it on a
+// machine that runs ten other things, under the race detector.
+const patientBeats = 5 * time.Second
+
 func newWorld(t testing.TB, n int, opt Options) *world {
 	t.Helper()
 	opts := make([]Options, n)
@@ -37,6 +41,9 @@ func newWorldOf(t testing.TB, opts []Options) *world {
 	w := &world{t: t, store: testStore(t), cluster: "test"}
 	for i, o := range opts {
 		w.ids = append(w.ids, fmt.Sprintf("replica%d", i))
+		if o.BeatTimeout == 0 {
+			o.BeatTimeout = patientBeats
+		}
 		b := New(o)
 		w.backends = append(w.backends, b)
 		t.Cleanup(func() {

@@ -39,6 +39,14 @@ func groupStore(t *testing.T) string {
 // replica makes a replica of size ranks; around wraps each rank's backend.
 func (w *world) replica(name string, size int, around func(rank int, b pg.Backend) pg.Backend) *ranked {
 	w.t.Helper()
+	return w.replicaOf(name, size, around, func(*trainer, pg.Backend) {})
+}
+
+// replicaOf also tells of each rank with the backend that is around its own.
+func (w *world) replicaOf(
+	name string, size int, around func(rank int, b pg.Backend) pg.Backend, made func(*trainer, pg.Backend),
+) *ranked {
+	w.t.Helper()
 	addr := groupStore(w.t) + "/" + name
 	r := &ranked{}
 	tune := w.tune
@@ -49,13 +57,16 @@ func (w *world) replica(name string, size int, around func(rank int, b pg.Backen
 				tune(c)
 			}
 			c.GroupRank, c.GroupWorldSize, c.GroupStore = rank, size, addr
+			c.ReplicaID = name
 		}
 		mem := w.net.Backend()
 		outer := pg.Backend(mem)
 		if around != nil {
 			outer = around(rank, mem)
 		}
-		r.ranks = append(r.ranks, w.trainerOn(fmt.Sprintf("%s.%d", name, rank), mem, outer))
+		tr := w.trainerOn(fmt.Sprintf("%s.%d", name, rank), mem, outer)
+		made(tr, outer)
+		r.ranks = append(r.ranks, tr)
 	}
 	return r
 }

@@ -88,7 +88,8 @@ type trainer struct {
 		wake   chan struct{}
 		events []Event
 		paused bool
-		hashes map[int64]string // after the commit of each step
+		hashes map[quorum.Position]string // after each commit
+		last   int64                      // the newest step committed
 		times  map[int64]time.Time
 	}
 }
@@ -112,7 +113,7 @@ func (w *world) trainerOn(name string, backend, outer pg.Backend) *trainer {
 		tr.params[i] = float32(seed.Sum32()%1000) + float32(i) // different everywhere: init sync must mend it
 	}
 	tr.mu.wake = make(chan struct{})
-	tr.mu.hashes, tr.mu.times = make(map[int64]string), make(map[int64]time.Time)
+	tr.mu.hashes, tr.mu.times = make(map[quorum.Position]string), make(map[int64]time.Time)
 	cfg := Config{
 		ReplicaID: name, Lighthouse: []string{w.lh.addr}, StepTimeout: 10 * time.Second, HealTimeout: 20 * time.Second,
 		Backend: outer, Log: w.logs.With().Str("name", name).Logger(), OnEvent: tr.note,
@@ -242,8 +243,12 @@ func (tr *trainer) attempt(ctx context.Context, grads []float32) error {
 			tr.params[i] -= 0.1 * grads[i]
 		}
 		tr.mu.Lock()
-		tr.mu.hashes[tr.m.Step()] = hashOf(tr.params)
-		tr.mu.times[tr.m.Step()] = time.Now()
+		at := tr.m.Position()
+		if old, ok := tr.mu.hashes[at]; ok && old != hashOf(tr.params) {
+			tr.w.t.Errorf("%s: two states at %+v", tr.name, at)
+		}
+		tr.mu.hashes[at], tr.mu.last = hashOf(tr.params), at.Step
+		tr.mu.times[at.Step] = time.Now()
 		tr.mu.Unlock()
 	}
 	return nil
@@ -293,24 +298,23 @@ func (w *world) reaches(step int64, trainers ...*trainer) {
 			}
 			tr.mu.Lock()
 			defer tr.mu.Unlock()
-			_, there := tr.mu.hashes[step]
-			return there || tr.m.Step() > step
+			return tr.mu.last >= step
 		})
 	}
 }
 
-// agree checks that at every step that two trainers committed, their parameters
-// were the same, bit for bit (C1).
+// agree checks that at every position that two trainers have had, their
+// parameters were the same, bit for bit (C1).
 func (w *world) agree(trainers ...*trainer) {
 	w.t.Helper()
-	all := make(map[int64]string)
+	all := make(map[quorum.Position]string)
 	for _, tr := range trainers {
 		tr.mu.Lock()
-		for step, hash := range tr.mu.hashes {
-			if other, ok := all[step]; ok && other != hash {
-				w.t.Errorf("step %d: %s has %s, another %s", step, tr.name, hash, other)
+		for at, hash := range tr.mu.hashes {
+			if other, ok := all[at]; ok && other != hash {
+				w.t.Errorf("%+v: %s has %s, another %s", at, tr.name, hash, other)
 			}
-			all[step] = hash
+			all[at] = hash
 		}
 		tr.mu.Unlock()
 	}

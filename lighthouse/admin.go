@@ -79,19 +79,32 @@ func (j *job) grant(now time.Time, w wish) error {
 
 // drain asks a replica to finish its step and go.
 func (s *Server) drain(ctx context.Context, name string, id quorum.ReplicaID, reason string) error {
-	return s.change(ctx, name, wish{rules: func(j *job, now time.Time) (command, error) {
-		return command{Kind: commandDrain, Replica: id}, j.machine.Drain(now, id, wire.Text(reason))
-	}})
+	return s.change(ctx, name, wish{
+		rules: func(j *job, now time.Time) (command, error) {
+			return command{Kind: commandDrain, Replica: id}, j.machine.Drain(now, id, wire.Evidence(reason))
+		},
+		done: func(j *job) {
+			if !j.isMember(id) { // a member's call is answered by the quorum that it is not in
+				j.refuseAskers(id, fmt.Errorf("%w: %s", quorum.ErrDrained, wire.Evidence(reason)))
+			}
+		},
+	})
 }
 
 // evict puts a replica out. A torchft client learns it by its calls, which end.
 func (s *Server) evict(ctx context.Context, name string, id quorum.ReplicaID, reason string) error {
 	return s.change(ctx, name, wish{
 		rules: func(j *job, now time.Time) (command, error) {
-			return command{Kind: commandEvict, Replica: id}, j.machine.Evict(now, id, wire.Text(reason))
+			return command{Kind: commandEvict, Replica: id}, j.machine.Evict(now, id, wire.Evidence(reason))
 		},
-		done: func(j *job) { j.refuseAskers(id, fmt.Errorf("%w: %s", quorum.ErrEvicted, wire.Text(reason))) },
+		done: func(j *job) { j.refuseAskers(id, fmt.Errorf("%w: %s", quorum.ErrEvicted, wire.Evidence(reason))) },
 	})
+}
+
+// isMember says whether a replica is in the last quorum.
+func (j *job) isMember(id quorum.ReplicaID) bool {
+	q := j.machine.Last()
+	return q != nil && slices.ContainsFunc(q.Members, func(m quorum.Member) bool { return m.ReplicaID == id })
 }
 
 // Drain implements skerrypb.LighthouseServer.

@@ -29,6 +29,9 @@ const (
 	// members are torchft's clients.
 	DefaultTorchftHeartbeatTimeout = 5 * time.Second
 
+	// DefaultHelloTimeout is how long a connection may take to say what it is.
+	DefaultHelloTimeout = 10 * time.Second
+
 	// MaxBeatsPerSecond bounds the sum of all sessions' beats: with more than
 	// MaxBeatsPerSecond × BeatInterval sessions, the interval grows.
 	MaxBeatsPerSecond = 20_000
@@ -66,6 +69,12 @@ type Config struct {
 	// DefaultBeatInterval. More beats find the dead no faster: SuspectAfter
 	// says when silence counts; they only make that time safer.
 	BeatInterval time.Duration
+
+	// HelloTimeout is how long a new connection may take to show its protocol, an
+	// HTTP request its header, and a session to say hello. What says nothing is
+	// cut: it holds a descriptor. Too low, and clients on a slow network never
+	// get in. 0 means DefaultHelloTimeout.
+	HelloTimeout time.Duration
 
 	// DataDir is the folder for the raft log, snapshots and ids; it is made if
 	// it does not exist. One server at a time may use it. Empty keeps the
@@ -120,6 +129,7 @@ func DefaultConfig() Config {
 		Rules:                   quorum.DefaultConfig(),
 		TorchftHeartbeatTimeout: DefaultTorchftHeartbeatTimeout,
 		BeatInterval:            DefaultBeatInterval,
+		HelloTimeout:            DefaultHelloTimeout,
 		MaxJobs:                 DefaultMaxJobs,
 		Log:                     zerolog.Nop(),
 	}
@@ -135,6 +145,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.MaxJobs == 0 {
 		c.MaxJobs = DefaultMaxJobs
+	}
+	if c.HelloTimeout == 0 {
+		c.HelloTimeout = DefaultHelloTimeout
 	}
 	r := &c.Raft
 	defaults := [3]time.Duration{300 * time.Millisecond, 300 * time.Millisecond, 200 * time.Millisecond}
@@ -174,6 +187,7 @@ func (c Config) Validate() error {
 		{"HeartbeatTimeout", c.Rules.HeartbeatTimeout},
 		{"TorchftHeartbeatTimeout", c.TorchftHeartbeatTimeout},
 		{"BeatInterval", c.BeatInterval},
+		{"HelloTimeout", c.HelloTimeout},
 		{"Raft.Heartbeat", c.Raft.Heartbeat},
 		{"Raft.Election", c.Raft.Election},
 		{"Raft.Lease", c.Raft.Lease},

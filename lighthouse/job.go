@@ -37,6 +37,7 @@ type job struct {
 	rules    quorum.Config     // in force, before scale stretches them
 	own      bool              // rules are the job's own, by an operator's wish
 	scale    int               // by how much beats, and what waits for them, are stretched
+	scaled   time.Time         // when scale last changed
 	told     wire.Timing       // what its sessions know of that
 	sessions map[quorum.ReplicaID]*session
 	askers   map[quorum.ReplicaID][]*asker // calls of torchft's clients, by who waits
@@ -93,7 +94,7 @@ func (j *job) restart() error {
 // It ends with ctx.
 func (j *job) run(ctx context.Context) {
 	defer close(j.ended)
-	defer j.dismiss()
+	defer j.dismiss(errNotLeader)
 	timer := time.NewTimer(0) // a rebuilt machine may have something to wait for
 	defer timer.Stop()
 	for {
@@ -173,12 +174,12 @@ func (j *job) do(ctx context.Context, f func(now time.Time)) error {
 
 // dismiss ends all sessions and calls without a word to the rules; their
 // clients come again, here or to another leader.
-func (j *job) dismiss() {
+func (j *job) dismiss(why error) {
 	for id, s := range j.sessions {
-		s.end(errNotLeader)
+		s.end(why)
 		delete(j.sessions, id)
 	}
 	for id := range j.askers {
-		j.refuseAskers(id, errNotLeader)
+		j.refuseAskers(id, why)
 	}
 }

@@ -19,6 +19,10 @@ import (
 // was asked may or may not have happened, and should be asked again.
 var errNotLeader = errors.New("this lighthouse does not lead")
 
+// errRestarted says that a job begins anew from its ledger: what was asked of it
+// should be asked again, here.
+var errRestarted = errors.New("this job begins anew from its ledger")
+
 // localAddress is the raft address of a cluster of one, whose transport stays
 // within the process.
 const localAddress raft.ServerAddress = "local"

@@ -25,9 +25,10 @@ const (
 	// maxStreamsPerConn bounds the calls and sessions on one connection.
 	maxStreamsPerConn = 8_192
 
-	// headerTimeout and idleTimeout bound HTTP/1 connections.
-	headerTimeout = 10 * time.Second
-	idleTimeout   = 2 * time.Minute
+	// idleTimeout and writeTimeout bound HTTP/1 connections; the longest answer
+	// is a profile.
+	idleTimeout  = 2 * time.Minute
+	writeTimeout = 5 * time.Minute
 
 	// closeTimeout is how long HTTP requests under way may take at shutdown.
 	closeTimeout = time.Second
@@ -78,10 +79,11 @@ func New(cfg Config) (*Server, error) {
 	}
 	listener, err := net.Listen("tcp", cfg.Listen)
 	if err != nil {
+		err = listenError(cfg.Listen, err)
 		if dir != nil {
-			err = errors.Join(listenError(cfg.Listen, err), dir.close())
+			err = errors.Join(err, dir.close())
 		}
-		return nil, listenError(cfg.Listen, err)
+		return nil, err
 	}
 	s := &Server{
 		cfg:      cfg,
@@ -143,11 +145,13 @@ func (s *Server) Run(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, s.ledger.close()) }()
 
-	split := newSplitter(s.listener, s.log)
+	split := newSplitter(s.listener, s.cfg.HelloTimeout, s.log)
 	rpc := s.newRPCServer()
 	page := &http.Server{
 		Handler:           s.newMux(),
-		ReadHeaderTimeout: headerTimeout,
+		ReadHeaderTimeout: s.cfg.HelloTimeout,
+		ReadTimeout:       s.cfg.HelloTimeout, // no request here has a body
+		WriteTimeout:      writeTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    64 << 10,
 	}
@@ -166,6 +170,10 @@ func (s *Server) Run(ctx context.Context) (err error) {
 		return s.lead(ctx)
 	})
 	s.log.Info().Stringer(logkey.Addr, s.Addr()).Msg("lighthouse started")
+	if addr, ok := s.Addr().(*net.TCPAddr); ok && !addr.IP.IsLoopback() {
+		s.log.Warn().Stringer(logkey.Addr, s.Addr()).
+			Msg("port unguarded: whoever reaches it may join, drain, evict and kill")
+	}
 	err = g.Wait()
 	s.streams.Wait()
 	s.log.Info().Msg("lighthouse stopped")
@@ -195,6 +203,7 @@ func (s *Server) newRPCServer() *grpc.Server {
 	options := append(wire.ServerOptions(),
 		grpc.MaxConcurrentStreams(maxStreamsPerConn),
 		grpc.WaitForHandlers(true),
+		grpc.ConnectionTimeout(s.cfg.HelloTimeout),
 		grpc.ChainUnaryInterceptor(s.metrics.countUnary),
 		grpc.ChainStreamInterceptor(s.metrics.countStream),
 	)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync"
 	"time"
 
 	"google.golang.org/grpc"
@@ -19,18 +18,24 @@ import (
 )
 
 const (
-	// helloTimeout is how long a new stream may take to say hello.
-	helloTimeout = 10 * time.Second
-
 	// sessionQueue is how many messages may wait for a session. One that does
 	// not read them is cut: nobody waits for it.
 	sessionQueue = 256
+
+	// maxSessions bounds the open sessions of all jobs: each holds some
+	// goroutines and a queue.
+	maxSessions = 65_536
+
+	// lastWordTimeout is how long a refusal may take to be sent before the
+	// stream is cut all the same.
+	lastWordTimeout = time.Second
 )
 
 var (
 	errSlow     = errors.New("session cut: it does not read what it is sent")
 	errReplaced = errors.New("session replaced by a newer one of the same replica")
-	errNoHello  = fmt.Errorf("session cut: no hello within %v", helloTimeout)
+	errNoHello  = errors.New("session cut: it did not say hello in time")
+	errCrowded  = fmt.Errorf("%w: %d sessions are open", quorum.ErrFull, maxSessions)
 	errLeft     = errors.New("session ended by its replica")
 )
 
@@ -74,20 +79,25 @@ func (l *lighthouseService) Session(stream grpc.BidiStreamingServer[skerrypb.Up,
 	}
 	s := &session{out: make(chan *skerrypb.Down, sessionQueue), ctx: ctx, cancel: cancel}
 	defer context.AfterFunc(r.ctx, func() { s.end(errNotLeader) })()
-	noHello := time.AfterFunc(helloTimeout, func() { s.end(errNoHello) })
+	noHello := time.AfterFunc(srv.cfg.HelloTimeout, func() { s.end(errNoHello) })
 	defer noHello.Stop()
-	srv.sessions.Add(1)
 	defer srv.sessions.Add(-1)
-	// The last message, a refusal, is sent before the stream is cut.
-	var sending sync.WaitGroup
-	sending.Add(1)
-	srv.streams.Go(func() { defer sending.Done(); s.deliver(stream) })
+	if srv.sessions.Add(1) > maxSessions {
+		return unavailable(errCrowded)
+	}
+	sent := make(chan struct{})
+	srv.streams.Go(func() { defer close(sent); s.deliver(stream) })
 	srv.streams.Go(func() { s.receive(r, stream, noHello) })
 	<-ctx.Done()
 	err = context.Cause(ctx)
 	switch {
 	case errors.Is(err, errLeft), errors.Is(err, errFinished):
-		sending.Wait()
+		// The last message, a refusal, is sent before the stream is cut, if its
+		// replica reads at all.
+		select {
+		case <-sent:
+		case <-time.After(lastWordTimeout):
+		}
 		return nil
 	case errors.Is(err, errSlow), errors.Is(err, errReplaced), errors.Is(err, errNoHello):
 		return status.Error(codes.Aborted, err.Error())
@@ -126,7 +136,7 @@ func (s *session) receive(r *reign, stream grpc.BidiStreamingServer[skerrypb.Up,
 		return
 	}
 	noHello.Stop()
-	hello, err := wire.HelloFromProto(up.GetHello())
+	hello, err := helloOf(up)
 	if err != nil {
 		s.refuse(0, err)
 		return
@@ -152,6 +162,15 @@ func (s *session) receive(r *reign, stream grpc.BidiStreamingServer[skerrypb.Up,
 	}
 	s.end(err)
 	s.close(j, err)
+}
+
+// helloOf reads the first message of a session.
+func helloOf(up *skerrypb.Up) (wire.Hello, error) {
+	first, ok := up.GetMessage().(*skerrypb.Up_Hello)
+	if !ok {
+		return wire.Hello{}, fmt.Errorf("%w: first message of a session is a %T, want a hello", quorum.ErrInvalid, up.GetMessage())
+	}
+	return wire.HelloFromProto(first.Hello)
 }
 
 // refuse tells the replica why it may not have a session, and ends it.

@@ -153,7 +153,11 @@ func (j *job) logFormed(q quorum.Quorum) {
 func (j *job) rebuild() {
 	j.log.Warn().Err(j.broken).Msg("machine rebuilt from the ledger")
 	j.push() // what happened before stays on the page
-	j.dismiss()
+	why := errRestarted
+	if errors.Is(j.broken, errNotLeader) {
+		why = errNotLeader
+	}
+	j.dismiss(why)
 	if err := j.restart(); err != nil {
 		// The rules were valid when they were written, so this does not happen;
 		// if it does, the job decides nothing until there is another leader.

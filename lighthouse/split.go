@@ -13,8 +13,9 @@ import (
 // 9113 §3.4). Its first bytes are no HTTP/1 method in use.
 const http2Preface = "PRI * HTTP/2.0"
 
-// sniffTimeout is how long a new connection may take to show its first bytes.
-const sniffTimeout = 10 * time.Second
+// maxSniffed bounds the connections that have not shown their first bytes: more
+// are closed at once. A client shows them with its first packet.
+const maxSniffed = 4_096
 
 // maxAcceptDelay is the longest pause after an accept that went wrong in passing.
 const maxAcceptDelay = time.Second
@@ -25,6 +26,7 @@ type splitter struct {
 	listener net.Listener
 	grpc     *half
 	http     *half
+	timeout  time.Duration // for the first bytes
 	log      zerolog.Logger
 
 	handing sync.WaitGroup
@@ -35,9 +37,12 @@ type splitter struct {
 	sniffing map[net.Conn]struct{} // connections that said nothing yet
 }
 
-func newSplitter(listener net.Listener, log zerolog.Logger) *splitter {
+// newSplitter makes one whose connections have that long to show their first
+// bytes. run works it.
+func newSplitter(listener net.Listener, timeout time.Duration, log zerolog.Logger) *splitter {
 	s := &splitter{
 		listener: listener,
+		timeout:  timeout,
 		log:      log,
 		closed:   make(chan struct{}),
 		sniffing: make(map[net.Conn]struct{}),
@@ -56,7 +61,11 @@ func (s *splitter) run() {
 		conn, err := s.listener.Accept()
 		if err == nil {
 			delay = 0
-			s.handing.Go(func() { s.hand(conn) })
+			if s.begin(conn) {
+				s.handing.Go(func() { s.hand(conn) })
+			} else {
+				_ = conn.Close() // it has said nothing yet
+			}
 			continue
 		}
 		if errors.Is(err, net.ErrClosed) {
@@ -91,28 +100,30 @@ func (s *splitter) close() error {
 	return s.listener.Close()
 }
 
-// watch notes whether conn is being sniffed; false if the splitter is closed.
-func (s *splitter) watch(conn net.Conn, on bool) bool {
+// begin notes that conn is being sniffed; false if it is one too many, or the
+// splitter is closed.
+func (s *splitter) begin(conn net.Conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !on {
-		delete(s.sniffing, conn)
-	} else if !s.closing {
-		s.sniffing[conn] = struct{}{}
+	if s.closing || len(s.sniffing) >= maxSniffed {
+		return false
 	}
-	return !s.closing
+	s.sniffing[conn] = struct{}{}
+	return true
+}
+
+// end notes that conn was sniffed.
+func (s *splitter) end(conn net.Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.sniffing, conn)
 }
 
 // hand reads a connection's first bytes and gives it to one of the halves.
 func (s *splitter) hand(conn net.Conn) {
-	watched := s.watch(conn, true)
-	var first string
-	var err error
-	if watched {
-		first, err = sniff(conn)
-		watched = s.watch(conn, false)
-	}
-	if !watched || err != nil {
+	defer s.end(conn)
+	first, err := sniff(conn, s.timeout)
+	if err != nil {
 		_ = conn.Close() // it said nothing that needs an answer
 		return
 	}
@@ -129,8 +140,8 @@ func (s *splitter) hand(conn net.Conn) {
 
 // sniff reads as much of the HTTP/2 preface as the connection begins with, and
 // no more than one byte that differs.
-func sniff(conn net.Conn) (string, error) {
-	if err := conn.SetReadDeadline(time.Now().Add(sniffTimeout)); err != nil {
+func sniff(conn net.Conn, timeout time.Duration) (string, error) {
+	if err := conn.SetReadDeadline(time.Now().Add(timeout)); err != nil {
 		return "", err
 	}
 	buf := make([]byte, len(http2Preface))

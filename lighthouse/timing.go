@@ -14,9 +14,18 @@ import (
 func (j *job) retime() {
 	s := j.reign.server
 	scale := beatScale(j.scale, int(s.sessions.Load()), j.interval())
+	now := time.Now()
+	if scale < j.scale {
+		// Sessions still beat as slowly as they were told: timeouts shrink by
+		// half at most, and not before everybody has heard of the last change.
+		scale = j.scale
+		if now.Sub(j.scaled) > j.machine.Config().HeartbeatTimeout {
+			scale = j.scale / 2
+		}
+	}
 	if scale != j.scale {
-		j.scale = scale
-		if err := j.machine.Configure(time.Now(), stretched(j.rules, scale)); err != nil {
+		j.scale, j.scaled = scale, now
+		if err := j.machine.Configure(now, stretched(j.rules, scale)); err != nil {
 			j.log.Warn().Err(err).Msg("timeouts not stretched")
 		}
 	}

@@ -47,14 +47,22 @@ func (t *torchftService) Quorum(ctx context.Context, req *torchftpb.LighthouseQu
 	if err != nil {
 		return nil, wire.StatusError(err)
 	}
+	var ended *reign
 	for {
-		q, err := t.ask(ctx, member)
+		r, err := t.server.reignAfter(ctx, ended)
+		if err != nil {
+			return nil, unavailable(err)
+		}
+		q, err := t.ask(ctx, r, member)
 		switch {
 		case err == nil:
 			return &torchftpb.LighthouseQuorumResponse{Quorum: q}, nil
 		case errors.Is(err, errNotLeader) && ctx.Err() == nil:
-			if _, err := t.server.reign(ctx); err != nil {
-				return nil, unavailable(err)
+			ended = r
+		case errors.Is(err, errRestarted):
+			select {
+			case <-time.After(restartPause):
+			case <-ctx.Done(): // the next wait finds it
 			}
 		default:
 			return nil, unavailable(err)
@@ -62,13 +70,21 @@ func (t *torchftService) Quorum(ctx context.Context, req *torchftpb.LighthouseQu
 	}
 }
 
+// restartPause is how long a call waits before it joins a job that began anew:
+// if the ledger refuses what the rules decide, they try again at this pace.
+const restartPause = 100 * time.Millisecond
+
 // Heartbeat notes that a replica is alive.
 func (t *torchftService) Heartbeat(ctx context.Context, req *torchftpb.LighthouseHeartbeatRequest) (*torchftpb.LighthouseHeartbeatResponse, error) {
 	id, err := wire.CheckReplicaID(req.GetReplicaId())
 	if err != nil {
 		return nil, wire.StatusError(err)
 	}
-	j, err := t.job(ctx, id)
+	r, err := t.server.reign(ctx)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	j, err := r.torchftJob(ctx, id)
 	if err != nil {
 		return nil, unavailable(err)
 	}
@@ -81,13 +97,9 @@ func (t *torchftService) Heartbeat(ctx context.Context, req *torchftpb.Lighthous
 	return &torchftpb.LighthouseHeartbeatResponse{}, nil
 }
 
-// job finds the caller's job: the one its metadata names, or the part of its id
-// before the first slash if there is such a job, or the default.
-func (t *torchftService) job(ctx context.Context, id quorum.ReplicaID) (*job, error) {
-	r, err := t.server.reign(ctx)
-	if err != nil {
-		return nil, err
-	}
+// torchftJob finds a caller's job: the one its metadata names, or the part of
+// its id before the first slash if there is such a job, or the default.
+func (r *reign) torchftJob(ctx context.Context, id quorum.ReplicaID) (*job, error) {
 	if named := metadata.ValueFromIncomingContext(ctx, wire.JobMetadata); len(named) > 0 {
 		name, err := wire.CheckJob(named[0])
 		if err != nil {
@@ -104,8 +116,8 @@ func (t *torchftService) job(ctx context.Context, id quorum.ReplicaID) (*job, er
 }
 
 // ask joins once and waits for the answer of this leader.
-func (t *torchftService) ask(ctx context.Context, member quorum.Member) (*torchftpb.Quorum, error) {
-	j, err := t.job(ctx, member.ReplicaID)
+func (t *torchftService) ask(ctx context.Context, r *reign, member quorum.Member) (*torchftpb.Quorum, error) {
+	j, err := r.torchftJob(ctx, member.ReplicaID)
 	if err != nil {
 		return nil, err
 	}
@@ -115,13 +127,11 @@ func (t *torchftService) ask(ctx context.Context, member quorum.Member) (*torchf
 	if err = errors.Join(err, refused); err != nil {
 		return nil, err
 	}
-	select {
+	select { // a job that ends refuses all who wait
 	case q := <-a.answer:
 		return q, nil
 	case err := <-a.refuse:
 		return nil, err
-	case <-j.ended:
-		return nil, errNotLeader
 	case <-ctx.Done():
 		// The join must not outlive its caller; the reign's end ends this call too.
 		_ = j.do(context.WithoutCancel(ctx), func(now time.Time) { j.askEnded(now, member.ReplicaID, a) })
@@ -190,7 +200,7 @@ func (j *job) keepAskers(id quorum.ReplicaID, rest []*asker) {
 // unavailable converts an error for a caller: without a leader, and at
 // shutdown, it should try again elsewhere.
 func unavailable(err error) error {
-	if errors.Is(err, errNotLeader) {
+	if errors.Is(err, errNotLeader) || errors.Is(err, errRestarted) {
 		return status.Error(codes.Unavailable, err.Error())
 	}
 	return wire.StatusError(err)

@@ -134,7 +134,13 @@ const small = 16 << 10
 // faulty makes a target and n donors of s behind fronts.
 func faulty(t *testing.T, n int, s checkpoint.State) (*checkpoint.HTTP, []*front) {
 	t.Helper()
-	cfg := checkpoint.HTTPConfig{ChunkBytes: small, Timeout: 300 * time.Millisecond}
+	return impatient(t, n, s, 30*time.Second)
+}
+
+// impatient is faulty with a timeout after which a silent donor is given up.
+func impatient(t *testing.T, n int, s checkpoint.State, timeout time.Duration) (*checkpoint.HTTP, []*front) {
+	t.Helper()
+	cfg := checkpoint.HTTPConfig{ChunkBytes: small, Timeout: timeout}
 	fronts := make([]*front, n)
 	for i := range fronts {
 		d := running(t, cfg)
@@ -205,7 +211,7 @@ func TestFetchGoesOnWhereADonorDied(t *testing.T) {
 func TestFetchGoesOnWhereADonorFellSilent(t *testing.T) {
 	t.Parallel()
 	s := big()
-	target, fronts := faulty(t, 2, s)
+	target, fronts := impatient(t, 2, s, 300*time.Millisecond)
 	fronts[1].mu.stallAt = small + 77
 	fetchOK(t, target, fronts, s)
 }

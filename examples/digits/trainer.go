@@ -122,16 +122,19 @@ func (t *Trainer) Run(ctx context.Context) error {
 
 // step tries one step. This is all that a training loop has to do.
 func (t *Trainer) step(ctx context.Context) error {
+	// Begin: there is a quorum, or one is being formed beside what follows.
 	begin := time.Now()
-	if err := t.optimizer.ZeroGrad(ctx); err != nil { // begins a step
+	if err := t.optimizer.ZeroGrad(ctx); err != nil {
 		return err
 	}
 	t.pace(ctx, begin)
-	loss := t.model.Learn(t.batch(), t.reducer.Ready) // averages while it goes backward
-	if err := t.reduce(ctx); err != nil { // waits for the averages
+	// Forward and backward; each gradient is averaged as soon as it is there.
+	loss := t.model.Learn(t.batch(), t.reducer.Ready)
+	if err := t.reduce(ctx); err != nil {
 		return err
 	}
-	committed, err := t.optimizer.Step(ctx) // applies them if all replicas agree
+	// End: the averages are applied if all replicas agree, else nothing is.
+	committed, err := t.optimizer.Step(ctx)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"strings"
 	"time"
 
@@ -46,7 +47,7 @@ steps, start it again at once, and compare all parameters at the end.
 
 Exit status 0 means: all steps were made, and every replica has the same
 parameters, bit for bit.`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := c.validate(); err != nil {
 				return err
@@ -89,6 +90,10 @@ func (c demoConfig) validate() error {
 	want(c.SkipAllReduce >= -1 && c.SkipAllReduce < c.Replicas, "skip-allreduce-replica", c.SkipAllReduce, "-1 to %d", c.Replicas-1)
 	_, _, err := net.SplitHostPort(c.Listen)
 	want(err == nil, "listen", c.Listen, "host:port")
+	if c.LogDir != "" {
+		info, err := os.Stat(c.LogDir)
+		want(err == nil && info.IsDir(), "log-dir", c.LogDir, "an existing folder")
+	}
 	return oneLine(errors.Join(errs...))
 }
 

@@ -203,15 +203,23 @@ func (r demoReport) OK() bool { return r.Parity && r.Steps >= r.wanted }
 
 // print writes the report for people.
 func (r demoReport) print(w io.Writer) {
-	fmt.Fprintf(w, "\n%d steps in %.1f s, %d kills, %d heals, %d steps discarded, goodput %.1f %%\n",
-		r.Steps, r.WallS, r.Kills, r.Heals, r.DiscardedSteps, 100*r.Goodput)
+	fmt.Fprintf(w, "\n%s in %.1f s, %s, %s, %s discarded, goodput %.1f %%\n", plural(r.Steps, "step"), r.WallS,
+		plural(r.Kills, "kill"), plural(r.Heals, "heal"), plural(r.DiscardedSteps, "step"), 100*r.Goodput)
 	if r.Kills > 0 {
 		fmt.Fprintf(w, "SIGKILL to the survivors' next commit: median %.0f ms, max %.0f ms (a step takes %.0f ms)\n",
 			r.RecoverMs.Median, r.RecoverMs.Max, r.StepMs)
 	}
 	fmt.Fprintf(w, "test accuracy %.4f\n", r.TestAccuracy)
 	for _, x := range r.Replicas {
-		fmt.Fprintf(w, "%-11s step %d sha256 %s, started %d times\n", x.Name, x.Step, x.SHA256, x.Starts)
+		fmt.Fprintf(w, "%-11s step %d sha256 %s, %s\n", x.Name, x.Step, x.SHA256, plural(x.Starts, "start"))
 	}
 	fmt.Fprintf(w, "parity: %v\n", r.Parity)
+}
+
+// plural counts things in words.
+func plural[T int | int64](n T, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }

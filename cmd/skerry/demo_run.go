@@ -56,9 +56,9 @@ type demo struct {
 	address  string
 	replicas []*replica
 
-	nextKill int64 // the step at which the next victim dies; 0: never
-	killAt   *time.Timer
-	due      bool // a kill is due as soon as there is somebody to kill
+	nextKill  int64 // the step after which the next victim dies; 0: never
+	killAt    *time.Timer
+	postponed bool // a kill came when nobody could be spared: it is due as soon as somebody can
 }
 
 // replica is one trainer and its process of the moment.
@@ -311,13 +311,11 @@ func (d *demo) schedule(e event) {
 	if e.Kind != eventCommitted {
 		return
 	}
-	if d.nextKill > 0 && e.Step >= d.nextKill && e.Step < d.cfg.Steps {
+	switch {
+	case d.nextKill > 0 && e.Step >= d.nextKill && e.Step < d.cfg.Steps:
 		d.nextKill += d.cfg.KillEvery
-		d.due = true
 		d.killAt.Reset(time.Duration(d.rng.Int64N(int64(d.cfg.StepTime) + 1)))
-		return
-	}
-	if d.due && len(d.candidates()) > 1 {
+	case d.postponed && len(d.candidates()) > 1:
 		d.killAt.Reset(0)
 	}
 }
@@ -331,10 +329,12 @@ func (d *demo) candidates() []*replica {
 // that holds the state is spared: the kill waits until another does.
 func (d *demo) kill() error {
 	alive := d.candidates()
-	if !d.due || len(alive) < 2 || d.ledger.steps() >= d.cfg.Steps {
+	if d.ledger.steps() >= d.cfg.Steps {
 		return nil
 	}
-	d.due = false
+	if d.postponed = len(alive) < 2; d.postponed {
+		return nil
+	}
 	victim := alive[d.rng.IntN(len(alive))]
 	d.view.note("step %d: SIGKILL to %s (pid %d)", d.ledger.steps(), replicaName(victim.index), victim.proc.PID())
 	at := monotonicNow()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -107,7 +108,9 @@ func TestDemoFlagsRefused(t *testing.T) {
 		{"--seed=-1", `invalid argument "-1" for "--seed"`},
 		{"--steps=many", `invalid argument "many" for "--steps"`},
 		{"--nonsense", "unknown flag: --nonsense"},
-		{"extra", `unknown command "extra"`},
+		{"extra", `unexpected argument "extra"`},
+		{"--log-dir=/no/such/folder", "--log-dir = /no/such/folder, want an existing folder"},
+		{"--log-dir=demo_test.go", "--log-dir = demo_test.go, want an existing folder"},
 	}
 	for _, c := range cases {
 		status, stdout, stderr := skerry("demo", c.flags)
@@ -176,6 +179,39 @@ func TestRecoveryCountsTheLastSurvivor(t *testing.T) {
 	}
 }
 
+// TestKillsComeAtTheirTime: the victim dies at the moment that was drawn, not
+// with the next event that comes in.
+func TestKillsComeAtTheirTime(t *testing.T) {
+	t.Parallel()
+	d := newDemo(demoConfig{Replicas: 2, Steps: 100, KillEvery: 10, StepTime: time.Hour}, newView(io.Discard))
+	for _, r := range d.replicas {
+		r.committed = true
+		d.schedule(event{Kind: eventCommitted, Step: 10})
+	}
+	select {
+	case <-d.killAt.C:
+		t.Error("the second commit of a step hastened the kill")
+	case <-time.After(50 * time.Millisecond): // the draw of seed 0 is minutes
+	}
+	d.replicas[1].committed = false
+	if err := d.kill(); err != nil || !d.postponed {
+		t.Fatalf("%v, postponed %v: want a kill that waits for a second holder of the state", err, d.postponed)
+	}
+	d.schedule(event{Kind: eventCommitted, Step: 11})
+	select {
+	case <-d.killAt.C:
+		t.Error("the last holder of the state is to die")
+	case <-time.After(50 * time.Millisecond):
+	}
+	d.replicas[1].committed = true
+	d.schedule(event{Kind: eventCommitted, Step: 12})
+	select {
+	case <-d.killAt.C:
+	case <-time.After(patience):
+		t.Error("the kill that was put off does not come")
+	}
+}
+
 func TestGoodput(t *testing.T) {
 	t.Parallel()
 	l := newLedger()
@@ -199,8 +235,10 @@ func TestGoodput(t *testing.T) {
 
 func TestVersion(t *testing.T) {
 	t.Parallel()
-	status, stdout, stderr := skerry("version")
-	if status != 0 || !strings.HasPrefix(stdout, "skerry ") || stderr != "" {
-		t.Errorf("version: %d %q %q", status, stdout, stderr)
+	for _, arg := range []string{"version", "--version"} {
+		status, stdout, stderr := skerry(arg)
+		if status != 0 || !strings.HasPrefix(stdout, "skerry ") || strings.Count(stdout, "\n") != 1 || stderr != "" {
+			t.Errorf("%s: %d %q %q, want one line", arg, status, stdout, stderr)
+		}
 	}
 }

@@ -74,6 +74,10 @@ func (v *plainView) event(r *replica, e event) {
 			v.note("step %d discarded", e.Step)
 		}
 	case eventHealed:
+		if e.Step == 0 { // no heal, and not counted as one
+			v.note("%s took over the first weights", replicaName(r.index))
+			return
+		}
 		v.note("%s healed to step %d in %.0f ms", replicaName(r.index), e.Step, e.TookMs)
 	case eventCommitted:
 		if e.Step >= v.told+plainEvery {

@@ -2,6 +2,7 @@
 //
 //	skerry demo      trains a model on real data while replicas are being killed
 //	skerry status    shows what a lighthouse knows
+//	skerry bench     measures all-reduce, quorums and recovery
 //	skerry version   tells which build this is
 //
 // Each command's flags are in its --help. Wrong values, and whatever else a

@@ -59,10 +59,21 @@ func newRoot() *cobra.Command {
 		Short:         "Fault-tolerant, resizable process groups for training",
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Args:          cobra.NoArgs,
+		Version:       version(),
+		Args:          cobra.NoArgs, // what is no flag is a command that there is not
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	root.SetVersionTemplate("{{.Version}}\n")
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.AddCommand(newDemoCommand(), newStatusCommand(), newBenchCommand(), newVersionCommand())
 	return root
+}
+
+// noArgs refuses arguments of a command that takes none; cobra's own would call
+// them commands.
+func noArgs(_ *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return fmt.Errorf("unexpected argument %q, want flags only", args[0])
+	}
+	return nil
 }

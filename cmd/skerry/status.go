@@ -40,7 +40,7 @@ func newStatusCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show what a lighthouse knows",
-		Args:  cobra.NoArgs,
+		Args:  noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return showStatus(cmd.Context(), c, cmd.OutOrStdout())
 		},
@@ -119,8 +119,8 @@ func printStatus(w io.Writer, s lighthouse.Status) error {
 	if s.Leads {
 		role = fmt.Sprintf("leads in term %d", s.Term)
 	}
-	fmt.Fprintf(w, "lighthouse %s %s, up %v, %d sessions, cluster %s\n",
-		plain(s.Addr), role, time.Duration(s.UptimeMs)*time.Millisecond, s.Sessions, plain(s.Cluster))
+	fmt.Fprintf(w, "lighthouse %s %s, up %v, %s, cluster %s\n",
+		plain(s.Addr), role, time.Duration(s.UptimeMs)*time.Millisecond, plural(s.Sessions, "session"), plain(s.Cluster))
 	if len(s.Jobs) == 0 {
 		fmt.Fprintln(w, "no jobs")
 	}
@@ -136,27 +136,32 @@ func printJob(w io.Writer, j lighthouse.JobStatus) {
 	case j.QuorumID == 0:
 		fmt.Fprint(w, "no quorum yet")
 	case j.Stands:
-		fmt.Fprintf(w, "quorum %d round %d stands, %d members, %d participants", j.QuorumID, j.Round, j.Members, j.Participants)
+		fmt.Fprintf(w, "quorum %d round %d stands, %s, %s", j.QuorumID, j.Round,
+			plural(j.Members, "member"), plural(j.Participants, "participant"))
 	default:
 		fmt.Fprintf(w, "quorum %d fell: %s", j.QuorumID, plain(j.FellBy))
 	}
-	fmt.Fprintf(w, "\nnext: %s\n", plain(j.Reason))
+	fmt.Fprintln(w)
+	if !j.Stands || j.Wanted != "" {
+		fmt.Fprintf(w, "next: %s\n", plain(j.Reason))
+	}
 	if j.Wanted != "" {
 		fmt.Fprintf(w, "change wanted: %s\n", plain(j.Wanted))
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "REPLICA\tSTATE\tPART\tSTEP\tPHASE\tSILENT\tWHY")
 	for _, r := range j.Replicas {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%v\t%s\n", plain(r.ReplicaID), plain(r.State), partOf(r), r.Step,
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%v\t%s\n", plain(r.ReplicaID), plain(r.State), partOf(r, j.QuorumID), r.Step,
 			plain(r.Phase), time.Duration(r.SilenceMs)*time.Millisecond, plain(r.Why))
 	}
 	_ = t.Flush() // as any other write to w
 }
 
-// partOf is how a replica takes part in the last quorum.
-func partOf(r lighthouse.ReplicaStatus) string {
+// partOf is how a replica takes part in the last quorum. A member that was
+// behind heals until it has committed a step in that quorum.
+func partOf(r lighthouse.ReplicaStatus, quorumID int64) string {
 	switch {
-	case r.Heals:
+	case r.Heals && r.StepQuorum != quorumID:
 		return "heals"
 	case r.Participant:
 		return "participant"

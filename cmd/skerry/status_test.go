@@ -29,15 +29,17 @@ func TestStatusTable(t *testing.T) {
 		Addr: "127.0.0.1:29510", Leads: true, Term: 2, UptimeMs: 61_500, Sessions: 2, Cluster: "c1",
 		Jobs: []lighthouse.JobStatus{
 			{
-				Job: "default", QuorumID: 17, Round: 1, Stands: true, Members: 2, Participants: 1, MaxStep: 40,
+				Job: "default", QuorumID: 17, Round: 1, Stands: true, Members: 3, Participants: 1, MaxStep: 40,
 				Reason: "the quorum stands", Wanted: "b joined",
 				Replicas: []lighthouse.ReplicaStatus{
 					{ReplicaID: "a:1", State: "live", Member: true, Participant: true, Step: 40, Phase: "training", SilenceMs: 80},
+					{ReplicaID: "c", State: "live", Member: true, Participant: true, Heals: true, Step: 40, StepQuorum: 17, Phase: "training"},
 					{ReplicaID: "b:\x1b[2J", State: "suspect", Member: true, Heals: true, Step: 3, Phase: "healing", SilenceMs: 600, Why: "stream broke"},
 				},
 			},
 			{Job: "other", Reason: "nobody has joined"},
 			{Job: "third", QuorumID: 3, FellBy: "x left", Reason: "waiting"},
+			{Job: "quiet", QuorumID: 4, Round: 2, Stands: true, Reason: "the quorum stands"},
 		},
 	})
 	if err != nil {
@@ -47,11 +49,12 @@ func TestStatusTable(t *testing.T) {
 	status, stdout, stderr := skerry("status", "--lighthouse", addr)
 	const want = `lighthouse 127.0.0.1:29510 leads in term 2, up 1m1.5s, 2 sessions, cluster c1
 
-job default: step 40, quorum 17 round 1 stands, 2 members, 1 participants
+job default: step 40, quorum 17 round 1 stands, 3 members, 1 participant
 next: the quorum stands
 change wanted: b joined
 REPLICA  STATE    PART         STEP  PHASE     SILENT  WHY
 a:1      live     participant  40    training  80ms    
+c        live     participant  40    training  0s      
 b:?[2J   suspect  heals        3     healing   600ms   stream broke
 
 job other: step 0, no quorum yet
@@ -60,6 +63,9 @@ REPLICA  STATE  PART  STEP  PHASE  SILENT  WHY
 
 job third: step 0, quorum 3 fell: x left
 next: waiting
+REPLICA  STATE  PART  STEP  PHASE  SILENT  WHY
+
+job quiet: step 0, quorum 4 round 2 stands, 0 members, 0 participants
 REPLICA  STATE  PART  STEP  PHASE  SILENT  WHY
 `
 	if status != 0 || stdout != want {

@@ -11,16 +11,21 @@ func newVersionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Tell which build this is",
-		Args:  cobra.NoArgs,
+		Args:  noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			info, ok := debug.ReadBuildInfo()
-			if !ok {
-				return fmt.Errorf("this binary holds no build information")
-			}
-			fmt.Fprintln(cmd.OutOrStdout(), describeBuild(info))
+			fmt.Fprintln(cmd.OutOrStdout(), version())
 			return nil
 		},
 	}
+}
+
+// version describes this build.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "skerry, built without build information"
+	}
+	return describeBuild(info)
 }
 
 // describeBuild is one line: version, revision, toolchain.

@@ -52,6 +52,8 @@ func runRecover(ctx context.Context, o Options, emit func(Row) error) error {
 		if n < 2 {
 			return fmt.Errorf("bench recover: n = %d, want at least 2: nobody would be left", n)
 		}
+	}
+	for _, n := range worlds {
 		r, err := runDemo(ctx, n, kills)
 		if err != nil {
 			return fmt.Errorf("bench recover: %w", err)
@@ -79,9 +81,7 @@ func runDemo(ctx context.Context, n, kills int) (demoResult, error) {
 	if err != nil {
 		return r, err
 	}
-	// The demo stops killing in the last part of a run; one more interval and
-	// a rest see to it that all kills take place.
-	steps := (kills+3)*recoverKillEvery + (kills+3)*recoverKillEvery/8
+	steps := (kills + 1) * recoverKillEvery // the last interval sees the last victim back
 	cmd := exec.CommandContext(ctx, self, "demo", "--json",
 		"--replicas", strconv.Itoa(n), "--steps", strconv.Itoa(steps),
 		"--kill-every", strconv.Itoa(recoverKillEvery), "--step-time", recoverStepTime.String())

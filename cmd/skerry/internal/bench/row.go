@@ -50,8 +50,9 @@ func (p Params) String() string {
 // Printer writes rows as they come: as JSON, one object a line, or as a table
 // when Flush is called.
 type Printer struct {
-	json *json.Encoder
-	tab  *tabwriter.Writer
+	json   *json.Encoder
+	tab    *tabwriter.Writer
+	headed bool
 }
 
 // NewPrinter returns a Printer to w.
@@ -59,15 +60,17 @@ func NewPrinter(w io.Writer, asJSON bool) *Printer {
 	if asJSON {
 		return &Printer{json: json.NewEncoder(w)}
 	}
-	tab := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(tab, "bench\timpl\tparameters\tsamples\tmedian\tp99\tunit")
-	return &Printer{tab: tab}
+	return &Printer{tab: tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)}
 }
 
 // Print writes one row.
 func (p *Printer) Print(r Row) error {
 	if p.json != nil {
 		return p.json.Encode(r)
+	}
+	if !p.headed { // without a row there is nothing to head
+		p.headed = true
+		fmt.Fprintln(p.tab, "bench\timpl\tparameters\tsamples\tmedian\tp99\tunit")
 	}
 	_, err := fmt.Fprintf(p.tab, "%s\t%s\t%v\t%d\t%s\t%s\t%s\n",
 		r.Bench, r.Impl, r.Params, r.Samples, figure(r.Median), figure(r.P99), r.Unit)

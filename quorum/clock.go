@@ -102,6 +102,12 @@ func (m *Machine) Doubt(now time.Time, late time.Duration) {
 		if r.suspect {
 			r.since = earlier(now, r.since.Add(late))
 		}
+		if !r.extended.IsZero() {
+			r.extended = earlier(now, r.extended.Add(late))
+		}
+		if r.join != nil && !r.join.until.IsZero() {
+			r.join.until = r.join.until.Add(late) // its elder may have spoken
+		}
 	}
 	m.reschedule()
 }

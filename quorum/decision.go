@@ -69,6 +69,7 @@ type Decision struct {
 	follows     Formed // FollowsID, FollowsRound and Client for the command
 	settled     []Settlement
 	notes       []string
+	change      string // the change that it answers
 	accusations []Accusation
 }
 

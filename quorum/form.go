@@ -9,7 +9,7 @@ import (
 // build makes the next quorum of the chosen replicas.
 func (m *Machine) build(kind windowKind, why Reason, chosen []*replica, s settling) Decision {
 	q := Quorum{Cluster: m.ledger.Cluster, Job: m.ledger.Job}
-	d := Decision{Ready: true, Reason: why, settled: s.list, notes: s.notes}
+	d := Decision{Ready: true, Reason: why, settled: s.list, notes: s.notes, change: m.change}
 	q.Settlement = s.headline
 	for _, r := range chosen {
 		member := r.join.Member
@@ -187,7 +187,9 @@ func (m *Machine) formChanged(now time.Time, d Decision, t Token, createdMs int6
 		m.forgetLinks(now, before)
 	}
 	m.setLast(now, &q)
-	m.change = ""
+	if m.change == d.change { // else it came while raft wrote, and waits for the next
+		m.change = ""
+	}
 	for _, note := range d.notes {
 		m.event(EventDiverged, "", note)
 	}

@@ -63,6 +63,12 @@ func New(now time.Time, c Config, l Ledger) *Machine {
 		q := *l.Last
 		m.setLast(now, &q)
 	}
+	for _, id := range l.Evicted {
+		if r := m.replicas[id]; r != nil {
+			r.evicted, r.lost, r.lostAt, r.lostWhy = true, true, now, "evicted"
+			m.fall(now, string(id)+" was evicted")
+		}
+	}
 	m.reschedule()
 	for _, id := range l.Drained {
 		if r := m.replicas[id]; r != nil {

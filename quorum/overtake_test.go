@@ -1,0 +1,113 @@
+package quorum_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/skerry-ft/skerry/quorum"
+)
+
+const (
+	elderID    = quorum.ReplicaID("a:00000000-0000-4000-8000-000000000001")
+	newcomerID = quorum.ReplicaID("a:00000000-0000-4000-8000-000000000002")
+)
+
+// While this process was stopped, the elder may have spoken: a newcomer of its
+// name waits on.
+func TestDoubtHoldsANewcomer(t *testing.T) {
+	t.Parallel()
+	for _, doubts := range []bool{false, true} {
+		s, _ := standingScene(t, elderID, "b")
+		s.open(newcomerID)
+		s.join(skerryJoin(newcomerID, 1))
+		s.now = s.now.Add(800 * time.Millisecond)
+		if doubts {
+			s.Doubt(s.now, 800*time.Millisecond)
+		}
+		s.Advance(s.now)
+		if got := s.Status(s.now).Stands; got != doubts {
+			t.Errorf("doubts %t: the quorum stands %t", doubts, got)
+		}
+	}
+}
+
+// A suspect for which its peers speak is not lost because this process was
+// stopped and did not hear them.
+func TestDoubtKeepsWhoIsVouchedFor(t *testing.T) {
+	t.Parallel()
+	for _, doubts := range []bool{false, true} {
+		s, q := standingScene(t, "a", "b")
+		s.Notices()
+		s.Broken(s.now, "a", "EOF", false)
+		for _, n := range s.Notices() {
+			if n.Kind == quorum.NoticeProbe {
+				s.Reply(s.now, "b", n.Number)
+			}
+		}
+		beat := func(ballots uint64) {
+			t.Helper()
+			s.now = s.now.Add(100 * time.Millisecond)
+			if err := s.Beat(s.now, "b", quorum.Beat{QuorumID: q.ID, Ballots: ballots}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for ballots := range uint64(6) {
+			beat(ballots)
+		}
+		s.now = s.now.Add(3 * time.Second)
+		if doubts {
+			s.Doubt(s.now, 3*time.Second)
+		}
+		s.Advance(s.now)
+		if got := s.Status(s.now).Stands; got != doubts {
+			t.Errorf("doubts %t: the quorum stands %t", doubts, got)
+		}
+	}
+}
+
+// A drain that comes while raft writes is not answered by that quorum: its
+// members are told that a change is wanted.
+func TestDrainBetweenDecideAndForm(t *testing.T) {
+	t.Parallel()
+	s, first := standingScene(t, "a", "b")
+	for _, id := range []quorum.ReplicaID{"a", "b"} {
+		j := skerryJoin(id, 2)
+		j.Last = &quorum.LastAnswer{QuorumID: first.ID, Round: first.Round, Members: first.Members}
+		s.join(j)
+	}
+	d := s.Decide(s.now)
+	if err := s.Drain(s.now, "b", "maintenance"); err != nil {
+		t.Fatal(err)
+	}
+	s.Notices()
+	q := s.Form(s.now, d, quorum.Token{1}, 1)
+	var told []quorum.ReplicaID
+	for _, n := range s.Notices() {
+		if n.Kind == quorum.NoticeWanted && n.QuorumID == q.ID {
+			told = n.To
+		}
+	}
+	if len(told) != 2 {
+		t.Errorf("told %v that a change is wanted, want a and b", told)
+	}
+}
+
+// A new leader does not take an evicted member for a live one.
+func TestNewLeaderKnowsTheEvicted(t *testing.T) {
+	t.Parallel()
+	s, _ := standingScene(t, "a", "b")
+	l := s.Ledger()
+	if err := l.ApplyEvict("b"); err != nil {
+		t.Fatal(err)
+	}
+	next := quorum.New(s.now, quorum.DefaultConfig(), l)
+	st := next.Status(s.now)
+	if st.Stands {
+		t.Error("the quorum stands, though a member was evicted")
+	}
+	for _, r := range st.Replicas {
+		if want := map[quorum.ReplicaID]bool{"b": true}[r.ReplicaID]; (r.State == quorum.StateEvicted) != want {
+			t.Errorf("%s is %s", r.ReplicaID, r.State)
+		}
+	}
+}

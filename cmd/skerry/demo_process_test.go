@@ -2,11 +2,10 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"os"
-	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -37,38 +36,54 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// stat is what /proc says of a process: its parent and state, or false once it
-// is gone. A zombie is gone.
-func stat(pid string) (parent string, alive bool) {
-	text, err := os.ReadFile(filepath.Join("/proc", pid, "stat"))
+// stat is what /proc says of a process: its parent, and false once it is gone.
+// A zombie is gone.
+func stat(pid int) (parent int, alive bool) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return "", false
+		return 0, false
 	}
 	_, rest, _ := strings.Cut(string(text), ") ") // the name before may hold anything
 	fields := strings.Fields(rest)
-	return fields[1], fields[0] != "Z" && fields[0] != "X"
+	parent, err = strconv.Atoi(fields[1])
+	return parent, err == nil && fields[0] != "Z" && fields[0] != "X"
 }
 
 // children lists the processes whose parent is pid.
-func children(t *testing.T, pid int) (out []string) {
+func children(t *testing.T, pid int) (out []int) {
 	t.Helper()
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, e := range entries {
-		if parent, alive := stat(e.Name()); alive && parent == fmt.Sprint(pid) {
-			out = append(out, e.Name())
+		child, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue // no process
+		}
+		if parent, alive := stat(child); alive && parent == pid {
+			out = append(out, child)
 		}
 	}
 	return out
 }
 
-// TestDemoLeavesNothingBehind ends a demo in the middle, in every way.
+// TestDemoLeavesNothingBehind ends a demo in the middle, in every way: its
+// workers end too, even those that are stopped and hear nothing.
 func TestDemoLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
-	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGKILL} {
-		t.Run(sig.String(), func(t *testing.T) {
+	for _, c := range []struct {
+		signal  syscall.Signal
+		stopped bool // the workers
+		want    string
+	}{
+		{syscall.SIGINT, false, "exit status 130"},
+		{syscall.SIGTERM, false, "exit status 130"},
+		{syscall.SIGKILL, false, "killed"},
+		{syscall.SIGINT, true, "exit status 130"},
+		{syscall.SIGKILL, true, "killed"},
+	} {
+		t.Run(fmt.Sprintf("%v, stopped %v", c.signal, c.stopped), func(t *testing.T) {
 			t.Parallel()
 			args := []byte("demo --replicas=3 --steps=100000 --kill-every=0 --step-time=20ms")
 			p, err := spawn.Start(spawn.Worker{Name: demoWorker, WorldSize: 1, Args: args}, spawn.Options{})
@@ -76,21 +91,28 @@ func TestDemoLeavesNothingBehind(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer p.Kill()
-			var pids []string
+			var pids []int
 			eventually(t, "a lighthouse and three trainers", func() bool {
 				pids = children(t, p.PID())
 				return len(pids) == 4
 			})
-			if err := p.Signal(sig); err != nil {
+			for _, pid := range pids {
+				if c.stopped {
+					if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			if err := p.Signal(c.signal); err != nil {
 				t.Fatal(err)
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
-			if err := p.Wait(ctx); err == nil || errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("the demo ended with %v, want a failure", err)
+			if err := p.Wait(ctx); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("the demo ended with %v, want %s", err, c.want)
 			}
 			for _, pid := range pids {
-				eventually(t, "the end of process "+pid, func() bool {
+				eventually(t, fmt.Sprintf("the end of process %d", pid), func() bool {
 					_, alive := stat(pid)
 					return !alive
 				})

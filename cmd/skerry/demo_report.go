@@ -198,9 +198,6 @@ func (l *ledger) goodput() (part, stepMs float64) {
 	return min(part, 1), float64(pace) / 1e6
 }
 
-// OK tells whether the run showed what it shall show.
-func (r demoReport) OK() bool { return r.Parity && r.Steps >= r.wanted }
-
 // print writes the report for people.
 func (r demoReport) print(w io.Writer) {
 	fmt.Fprintf(w, "\n%s in %.1f s, %s, %s, %s discarded, goodput %.1f %%\n", plural(r.Steps, "step"), r.WallS,
@@ -214,6 +211,20 @@ func (r demoReport) print(w io.Writer) {
 		fmt.Fprintf(w, "%-11s step %d sha256 %s, %s\n", x.Name, x.Step, x.SHA256, plural(x.Starts, "start"))
 	}
 	fmt.Fprintf(w, "parity: %v\n", r.Parity)
+}
+
+// trouble is what is wrong with the run in one line, "" if nothing is.
+func (r demoReport) trouble() string {
+	if r.Steps < r.wanted {
+		return fmt.Sprintf("%d of %d steps were made", r.Steps, r.wanted)
+	}
+	for _, x := range r.Replicas {
+		if first := r.Replicas[0]; x.SHA256 != first.SHA256 || x.Step != first.Step {
+			return fmt.Sprintf("parameters differ: %s at step %d has %.16s…, %s at step %d has %.16s…",
+				first.Name, first.Step, first.SHA256, x.Name, x.Step, x.SHA256)
+		}
+	}
+	return ""
 }
 
 // plural counts things in words.

@@ -74,8 +74,8 @@ type replica struct {
 	final      *event // of this incarnation
 }
 
-// runDemo runs the demo and prints the report. It returns errReported when the
-// report says what is wrong.
+// runDemo runs the demo and prints the report. It returns an error, too, when
+// the report shows something wrong.
 func runDemo(ctx context.Context, c demoConfig, stdout, stderr io.Writer) error {
 	progress := stdout
 	if c.JSON {
@@ -98,8 +98,8 @@ func runDemo(ctx context.Context, c demoConfig, stdout, stderr io.Writer) error 
 	} else {
 		r.print(stdout)
 	}
-	if !r.OK() {
-		return errReported
+	if trouble := r.trouble(); trouble != "" {
+		return errors.New(trouble)
 	}
 	return nil
 }

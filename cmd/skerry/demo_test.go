@@ -41,6 +41,34 @@ func demoJSON(t *testing.T, args ...string) (int, demoReport) {
 	return status, r
 }
 
+// TestDemoJSONFields: scripts rely on the names of these.
+func TestDemoJSONFields(t *testing.T) {
+	t.Parallel()
+	status, stdout, _ := skerry("demo", "--json", "--replicas=2", "--steps=20", "--kill-every=0", "--step-time=1ms", "--skip-allreduce-replica=1")
+	if status != 1 || strings.Count(stdout, "\n") != 1 {
+		t.Fatalf("status %d, %q, want 1 and a line", status, stdout)
+	}
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(stdout), &all); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"steps", "kills", "heals", "discarded_steps", "test_accuracy", "parity", "goodput", "wall_s", "recover_ms"} {
+		if _, found := all[name]; !found {
+			t.Errorf("no %s in %s", name, stdout)
+		}
+	}
+	if string(all["parity"]) != "false" || string(all["steps"]) != "20" {
+		t.Errorf("parity %s, steps %s, want false and 20", all["parity"], all["steps"])
+	}
+	var recover map[string]float64
+	if err := json.Unmarshal(all["recover_ms"], &recover); err != nil {
+		t.Fatalf("recover_ms: %v", err)
+	}
+	if _, found := recover["max"]; !found {
+		t.Errorf("recover_ms %v, want median and max", recover)
+	}
+}
+
 func TestDemoSurvivesKills(t *testing.T) {
 	t.Parallel()
 	status, r := demoJSON(t, "--replicas=3", "--steps=60", "--kill-every=15", "--step-time=10ms", "--seed=3")
@@ -84,9 +112,12 @@ func TestDemoWithoutKillsAsksNobody(t *testing.T) {
 // TestDemoSeesDivergence: parity is compared, not claimed.
 func TestDemoSeesDivergence(t *testing.T) {
 	t.Parallel()
-	status, r := demoJSON(t, "--replicas=2", "--steps=20", "--kill-every=0", "--step-time=1ms", "--skip-allreduce-replica=1")
-	if status == 0 || r.Parity {
-		t.Errorf("status %d, parity %v, want a failure", status, r.Parity)
+	status, stdout, stderr := skerry("demo", "--replicas=2", "--steps=20", "--kill-every=0", "--step-time=1ms", "--skip-allreduce-replica=1")
+	if status != 1 || !strings.HasSuffix(stdout, "\nparity: false\n") {
+		t.Errorf("status %d, %q, want 1 and no parity", status, stdout)
+	}
+	if !strings.HasPrefix(stderr, "skerry: parameters differ: replica-0 ") || strings.Count(stderr, "\n") != 1 {
+		t.Errorf("%q, want one line that names the two", stderr)
 	}
 }
 

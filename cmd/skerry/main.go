@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -40,8 +39,6 @@ func run(args []string, stdout, stderr io.Writer) int {
 	switch {
 	case err == nil:
 		return 0
-	case errors.Is(err, errReported):
-		return 1
 	case ctx.Err() != nil:
 		fmt.Fprintln(stderr, "skerry: interrupted")
 		return 130 // 128 + SIGINT, as shells say it
@@ -49,9 +46,6 @@ func run(args []string, stdout, stderr io.Writer) int {
 	fmt.Fprintf(stderr, "skerry: %v\n", err)
 	return 1
 }
-
-// errReported is returned by commands that have told already what is wrong.
-var errReported = errors.New("reported")
 
 func newRoot() *cobra.Command {
 	root := &cobra.Command{

@@ -88,7 +88,7 @@ func (m *Machine) decideSkerry(now time.Time) Decision {
 	case v.joined == 0:
 		return notYet(ReasonNobody, "%s", m.fellBy)
 	}
-	eligible, live := m.eligible(now, v)
+	eligible, live := m.eligible(now, v, nil)
 	if d, ok := m.enough(eligible, live); !ok {
 		if v.held.n > 0 {
 			return Decision{Reason: waitingFor(v, nil)}
@@ -101,6 +101,15 @@ func (m *Machine) decideSkerry(now time.Time) Decision {
 	}
 	s := m.settle()
 	chosen, reason := m.choose(eligible, s)
+	if holder, _ := m.holder(s); chosen == nil && holder.candidate() {
+		// Q9 put the only holder out (Q10): who cannot reach it goes instead.
+		if eligible, live = m.eligible(now, v, holder); len(eligible) > 0 {
+			if d, ok := m.enough(eligible, live); !ok {
+				return d
+			}
+			chosen, reason = m.choose(eligible, s)
+		}
+	}
 	if chosen == nil {
 		return Decision{Reason: reason}
 	}
@@ -120,12 +129,16 @@ func outsiders(v *survey) string {
 
 // eligible filters the candidates by shrink-only and Q9, and counts the live
 // replicas that they are held against (Q5): with shrink-only, the live members
-// of the last quorum, for no other can be chosen.
-func (m *Machine) eligible(now time.Time, v *survey) ([]*replica, int) {
+// of the last quorum, for no other can be chosen. Whoever is kept apart from keep,
+// if that is not nil, goes first.
+func (m *Machine) eligible(now time.Time, v *survey, keep *replica) ([]*replica, int) {
 	candidates, live := m.candidates(v.joined), v.live
 	if v.shrinkOnly && m.last != nil {
 		candidates = slices.DeleteFunc(candidates, func(r *replica) bool { return !r.member })
 		live = v.liveMembers
+	}
+	if keep != nil {
+		candidates = slices.DeleteFunc(candidates, func(r *replica) bool { return m.apart(now, keep.id, r.id) })
 	}
 	return m.connected(now, candidates), live
 }

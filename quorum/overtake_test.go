@@ -111,3 +111,36 @@ func TestNewLeaderKnowsTheEvicted(t *testing.T) {
 		}
 	}
 }
+
+// Q9 and Q10: of two that are kept apart, the only holder of the highest
+// position stays, whatever the ids: else training would wait for it for as long
+// as they are kept apart.
+func TestKeptApartTheHolderStays(t *testing.T) {
+	t.Parallel()
+	r := standing(t, rules(1), "b")
+	r.commit("b")
+	r.beat()
+	for _, id := range []quorum.ReplicaID{"a", "c"} { // new, behind, and a is smaller by id
+		r.open(id)
+		r.fall(id, quorum.Fact{})
+	}
+	r.wait(time.Second)
+	r.ask("b")
+	r.mustForm()
+	for range 2 { // their link breaks while the others heal
+		q := r.m.Last()
+		if err := r.m.Accuse(r.now, quorum.Accusation{By: "b", Against: "a", QuorumID: q.ID, Evidence: "reset"}); err != nil {
+			t.Fatal(err)
+		}
+		r.probes()
+		r.fall("b", quorum.Fact{Kind: quorum.Refused, Step: r.pos["b"].Step + 1, QuorumID: q.ID})
+		for _, id := range []quorum.ReplicaID{"a", "c"} {
+			r.fall(id, quorum.Fact{Kind: quorum.GaveUp, Step: r.pos["b"].Step + 1, QuorumID: q.ID})
+		}
+		r.wait(time.Second)
+		r.mustForm()
+	}
+	if got := idsOf(r.m.Last()); len(got) != 2 || got[0] != "b" || got[1] != "c" {
+		t.Errorf("quorum of %v, want b and c", got)
+	}
+}

@@ -72,7 +72,7 @@ func (d *dumb) settleOne(q *quorum.Quorum, here []quorum.Join) ([]quorum.Settlem
 		}
 	}
 	if !begun {
-		if top.Step > 0 { // all are well and only ask
+		if _, known := d.settled(top.Step, q.ID); top.Step > 0 && !known { // all are well and only ask
 			return []quorum.Settlement{top}, false
 		}
 		return nil, false
@@ -108,7 +108,7 @@ func (d *dumb) settleOne(q *quorum.Quorum, here []quorum.Join) ([]quorum.Settlem
 	case refused == 0 && len(prepared) == 0 && d.othersLive(q, here):
 		return nil, true
 	}
-	if len(below) > 0 { // who stands on a step of q has committed it
+	if _, known := d.settled(step-1, q.ID); len(below) > 0 && !known { // who stands on a step of q has committed it
 		return []quorum.Settlement{{Outcome: quorum.Forward, Step: step - 1, QuorumID: q.ID, Digests: below[0], Standing: true}, s}, false
 	}
 	return []quorum.Settlement{s}, false

@@ -20,7 +20,7 @@ type dumb struct {
 	facts []fact
 	clock time.Time
 
-	deaths map[quorum.ReplicaID][]bool // of this decision
+	deaths map[quorum.ReplicaID][]time.Time // of this decision: since when it is lost, after each fact
 }
 
 // fact is one thing that the lighthouse heard, or did.
@@ -178,9 +178,12 @@ func (d *dumb) lost(id quorum.ReplicaID) bool { return d.lostAfter(id, len(d.fac
 // lostAfter says that id was known dead at some time between fact i and the
 // next one, and gave no sign of life in between.
 func (d *dumb) lostAfter(id quorum.ReplicaID, i int) bool {
-	if i < 0 {
-		return false
-	}
+	return i >= 0 && !d.lostSince(id, i).IsZero()
+}
+
+// lostSince is when id became known dead, as it stands after fact i; zero if it
+// is not.
+func (d *dumb) lostSince(id quorum.ReplicaID, i int) time.Time {
 	if d.deaths[id] == nil {
 		d.deaths[id] = d.lifeOf(id)
 	}
@@ -190,11 +193,11 @@ func (d *dumb) lostAfter(id quorum.ReplicaID, i int) bool {
 // lifeOf walks through all facts and weighs the evidence against id: both kinds
 // of witness, or one for the grace period, or silence. The lighthouse's sight
 // is one kind, however it sees; peers are the other, however many.
-func (d *dumb) lifeOf(id quorum.ReplicaID) []bool {
+func (d *dumb) lifeOf(id quorum.ReplicaID) []time.Time {
 	var seen, broken, accused time.Time
 	var by []quorum.ReplicaID // who has accused it in this quorum: an accuser counts once
-	lost := false
-	out := make([]bool, len(d.facts))
+	lost, since := false, time.Time{}
+	out := make([]time.Time, len(d.facts))
 	for i, f := range d.facts {
 		switch {
 		case f.what == fFormed:
@@ -219,8 +222,16 @@ func (d *dumb) lifeOf(id quorum.ReplicaID) []bool {
 		case f.what == fBrokenWithServer:
 			seen = f.at
 		}
-		lost = lost || d.dead(d.after(i), seen, broken, accused)
-		out[i] = lost
+		switch {
+		case lost:
+		case d.dead(f.at, seen, broken, accused):
+			lost, since = true, f.at // by this very fact
+		case d.dead(d.after(i), seen, broken, accused):
+			lost, since = true, d.after(i) // seen when the next one comes
+		}
+		if lost {
+			out[i] = since
+		}
 	}
 	return out
 }
@@ -292,7 +303,7 @@ func (d *dumb) discarded(p quorum.Position) bool {
 
 // decide is PROTOCOL §4.8.
 func (d *dumb) decide(now time.Time) dumbAnswer {
-	d.clock, d.deaths = now, map[quorum.ReplicaID][]bool{}
+	d.clock, d.deaths = now, map[quorum.ReplicaID][]time.Time{}
 	if d.kind == quorum.KindTorchft {
 		return d.decideTorchft(now)
 	}
@@ -404,7 +415,7 @@ func (d *dumb) fellAt() time.Time {
 		}
 		for _, m := range q.Members {
 			if d.lostAfter(m.ReplicaID, i) {
-				return d.after(i)
+				return d.lostSince(m.ReplicaID, i)
 			}
 		}
 	}

@@ -137,11 +137,23 @@ func (w *world) source(ms []*replica, at quorum.Position) *replica {
 	return best
 }
 
-// maxPosition is the highest position in a quorum's list.
+// maxPosition is the highest position in a quorum's list. One that was
+// discarded is at step 0 of a cluster that nobody has, and below all.
 func maxPosition(q *quorum.Quorum) quorum.Position {
-	return slices.MaxFunc(q.Members, func(a, b quorum.Member) int {
-		return a.Position.Compare(b.Position)
-	}).Position
+	var top *quorum.Position
+	for i := range q.Members {
+		p := &q.Members[i].Position
+		nowhere := p.Step == 0 && p.Cluster != "" && p.Cluster != q.Cluster
+		if top == nil || p.Compare(*top) > 0 {
+			if !nowhere {
+				top = p
+			}
+		}
+	}
+	if top == nil {
+		return quorum.Position{}
+	}
+	return *top
 }
 
 // apply makes v happen in w. The error is a violation.

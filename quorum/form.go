@@ -139,6 +139,7 @@ func (m *Machine) Form(now time.Time, d Decision, t Token, createdMs int64) Quor
 		m.repeated(d)
 	case m.last.ref() == q.ref():
 		m.last = &q
+		m.fallen, m.fellBy, m.fallenAt = false, "", time.Time{} // who was lost is back: it stands again
 		m.change = "" // they asked, and it made no difference
 		for _, member := range q.Members {
 			m.saw(m.replicas[member.ReplicaID], member.Position)

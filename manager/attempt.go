@@ -19,6 +19,7 @@ type attempt struct {
 	opts    StartOptions
 	err     error // the first one
 	void    bool  // the whole replica lost operations of it
+	doomed  bool  // a sibling has ended it: this rank has only to vote
 	late    bool  // it failed before the quorum came that is standing now
 	healed  bool  // a state was loaded beside the collectives of this attempt
 	ops     int   // issued below, ever

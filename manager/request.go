@@ -205,7 +205,9 @@ func (m *Manager) unanswered(r *request) error {
 func (m *Manager) voteFirst(ctx context.Context, r *request, number uint64) error {
 	m.mu.Lock()
 	if m.mu.attempt.number == number && m.mu.attempt.open {
+		m.mu.attempt.doomed = true // a StartQuorum that waits returns
 		m.failLocked(errSibling)
+		m.changedLocked()
 	}
 	m.mu.Unlock()
 	for {

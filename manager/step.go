@@ -83,7 +83,7 @@ func (m *Manager) neededLocked(o StartOptions) {
 func (m *Manager) ready(ctx context.Context) error {
 	for {
 		m.mu.Lock()
-		final, request, heal := m.mu.final, m.mu.request, m.mu.heal
+		final, request, heal, doomed := m.mu.final, m.mu.request, m.mu.heal, m.mu.attempt.doomed
 		usable := m.mu.standing && m.mu.ready
 		if final == nil && request == nil && !usable {
 			// It fell before this attempt could begin, which is not its fault.
@@ -99,6 +99,8 @@ func (m *Manager) ready(ctx context.Context) error {
 		switch {
 		case final != nil:
 			return m.ended(ctx)
+		case doomed:
+			return nil // ShouldCommit says so
 		case request == nil && heal != nil:
 			if err := m.load(ctx, heal); err != nil {
 				return err

@@ -37,11 +37,52 @@ type world struct {
 	// tune, if not nil, changes each manager's configuration.
 	tune func(*Config)
 
+	// atFailure is how all trainers stood when a wait ended in vain.
+	atFailure []string
+
 	mu struct {
 		sync.Mutex
 
 		trainers []*trainer
 	}
+}
+
+// states says for people how all trainers stand.
+func (w *world) states() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var out []string
+	for _, tr := range w.mu.trainers {
+		out = append(out, tr.state())
+	}
+	return out
+}
+
+func (tr *trainer) state() string {
+	m := tr.m
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := fmt.Sprintf("%s at %+v: attempt %+v, standing %t, ready %t, have %d/%d, fact %+v, phase %d, final %v",
+		tr.name, m.mu.position, m.mu.attempt, m.mu.standing, m.mu.ready, m.mu.haveID, m.mu.haveRound, m.mu.fact,
+		m.mu.phase, m.mu.final)
+	if r := m.mu.request; r != nil {
+		s += fmt.Sprintf(", request %+v", *r)
+	}
+	if h := m.hub; h != nil {
+		h.server.mu.Lock()
+		defer h.server.mu.Unlock()
+		for rank, p := range h.server.mu.pending {
+			if p != nil {
+				s += fmt.Sprintf(", rank %d reports %+v", rank, p.report)
+			}
+		}
+		h.server.votes.mu.Lock()
+		defer h.server.votes.mu.Unlock()
+		if p := h.server.votes.mu.current; p != nil {
+			s += fmt.Sprintf(", poll %d decided %t votes %v", p.attempt, p.decided, p.votes)
+		}
+	}
+	return s
 }
 
 func newWorld(t *testing.T) *world {
@@ -56,6 +97,9 @@ func newWorldWith(t *testing.T, rules quorum.Config) *world {
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
+			for _, state := range w.atFailure {
+				t.Log(state)
+			}
 			for _, line := range w.lh.transcript() {
 				t.Log(line)
 			}
@@ -273,6 +317,11 @@ func hashOf(params []float32) string {
 // eventually waits for ok, or fails with what was awaited.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
+	eventuallyOr(t, what, ok, func() {})
+}
+
+func eventuallyOr(t *testing.T, what string, ok func() bool, failed func()) {
+	t.Helper()
 	deadline := time.NewTimer(patience)
 	defer deadline.Stop()
 	tick := time.NewTicker(2 * time.Millisecond)
@@ -281,6 +330,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 		select {
 		case <-tick.C:
 		case <-deadline.C:
+			failed()
 			t.Fatalf("not within %v: %s", patience, what)
 		}
 	}
@@ -290,7 +340,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 func (w *world) reaches(step int64, trainers ...*trainer) {
 	w.t.Helper()
 	for _, tr := range trainers {
-		eventually(w.t, fmt.Sprintf("%s at step %d, is at %d", tr.name, step, tr.m.Step()), func() bool {
+		eventuallyOr(w.t, fmt.Sprintf("%s at step %d, is at %d", tr.name, step, tr.m.Step()), func() bool {
 			select {
 			case <-tr.done:
 				w.t.Fatalf("%s ended at step %d: %v", tr.name, tr.m.Step(), tr.err)
@@ -299,7 +349,7 @@ func (w *world) reaches(step int64, trainers ...*trainer) {
 			tr.mu.Lock()
 			defer tr.mu.Unlock()
 			return tr.mu.last >= step
-		})
+		}, func() { w.atFailure = w.states() })
 	}
 }
 

@@ -36,6 +36,7 @@ var (
 	errReplaced = errors.New("session replaced by a newer one of the same replica")
 	errNoHello  = errors.New("session cut: it did not say hello in time")
 	errCrowded  = fmt.Errorf("%w: %d sessions are open", quorum.ErrFull, maxSessions)
+	errLost     = errors.New("connection lost")
 	errLeft     = errors.New("session ended by its replica")
 )
 
@@ -159,6 +160,9 @@ func (s *session) receive(r *reign, stream grpc.BidiStreamingServer[skerrypb.Up,
 	}
 	if cause := context.Cause(s.ctx); cause != nil {
 		err = cause
+	}
+	if errors.Is(err, context.Canceled) {
+		err = errLost // gRPC's word for a stream whose connection is gone
 	}
 	s.end(err)
 	s.close(j, err)

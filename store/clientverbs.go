@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"syscall"
 )
@@ -171,6 +172,8 @@ func (c *Client) Add(ctx context.Context, key string, delta int64) (int64, error
 		// Ask what is there, to say it for the server.
 		if why := c.whyNoSum(ctx, key, delta); why != nil {
 			err = why
+		} else {
+			err = fmt.Errorf("%w (a server with StrictAdd hangs up so if the key was set)", err)
 		}
 	}
 	return sum, annotate(err, "add to", key)

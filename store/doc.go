@@ -10,7 +10,8 @@
 // block until the key is there, ctx ends, or the store's default timeout (300 s,
 // SetTimeout) has passed; then the error satisfies
 // errors.Is(err, context.DeadlineExceeded). Add keeps a decimal number; add on
-// a key that holds anything else is ErrNotNumber. CompareSet, queues and the
+// a key that holds anything else is ErrNotNumber, and so is, with [StrictAdd],
+// add on any key that was set. CompareSet, queues and the
 // rest follow docs of torch.distributed's stores. A key whose queue is not
 // empty counts as there; its value, if it was never set, is empty.
 //

@@ -11,7 +11,8 @@ var (
 	// it may be gone.
 	ErrClosed = errors.New("store: closed")
 	// ErrNotNumber is returned by Add when the value under the key is not a
-	// decimal number, or the sum leaves the range of int64. Nothing is changed.
+	// decimal number, or the sum leaves the range of int64, or, with StrictAdd,
+	// the key was set. Nothing is changed.
 	ErrNotNumber = errors.New("store: not a number")
 	// ErrEmpty is returned by Pop, without block, on a queue that has nothing.
 	ErrEmpty = errors.New("store: queue is empty")

@@ -49,11 +49,11 @@ type File struct {
 //
 // Errors: ErrUsedFile if worldSize processes have opened the file already, or
 // if those who did are all dead; a file that is not a store's.
-func NewFile(path string, worldSize int) (*File, error) {
+func NewFile(path string, worldSize int, opts ...Option) (*File, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), joinTimeout)
 	defer cancel()
 	for {
-		s, again, err := tryFile(ctx, path, worldSize)
+		s, again, err := tryFile(ctx, path, worldSize, opts)
 		switch {
 		case err != nil:
 			return nil, fmt.Errorf("open store file %s: %w", path, err)
@@ -64,7 +64,7 @@ func NewFile(path string, worldSize int) (*File, error) {
 }
 
 // tryFile opens the file; again means that it was removed meanwhile.
-func tryFile(ctx context.Context, path string, worldSize int) (s *File, again bool, err error) {
+func tryFile(ctx context.Context, path string, worldSize int, opts []Option) (s *File, again bool, err error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, false, err
@@ -74,7 +74,7 @@ func tryFile(ctx context.Context, path string, worldSize int) (s *File, again bo
 		world: worldSize,
 		turn:  make(chan struct{}, 1),
 		stop:  make(chan struct{}),
-		log:   &fileLog{f: f, view: newTable(math.MaxInt64)},
+		log:   &fileLog{f: f, view: newTable(math.MaxInt64, opts...)},
 	}
 	err = s.locked(ctx, true, func() error {
 		if err := s.checkUnused(); err != nil {

@@ -41,6 +41,7 @@ const (
 	recPush         recordKind = 6
 	recPop          recordKind = 7
 	recDeletePrefix recordKind = 8
+	recCount        recordKind = 9 // what Add made of a key
 )
 
 type record struct {
@@ -180,6 +181,8 @@ func (l *fileLog) apply(records []record) error {
 			l.left++
 		case recSet:
 			err = l.view.set(r.key, r.value)
+		case recCount:
+			err = l.view.count(r.key, r.value)
 		case recDelete:
 			_, err = l.view.remove(r.key)
 		case recAppend:
@@ -214,7 +217,7 @@ func decodeRecords(body []byte) ([]record, error) {
 			return records, nil
 		}
 		r := record{kind: recordKind(kind)}
-		if r.kind < recOpened || r.kind > recDeletePrefix {
+		if r.kind < recOpened || r.kind > recCount {
 			return nil, fmt.Errorf("%w: unknown record %d", errCorrupt, kind)
 		}
 		if r.key, err = d.key(); err == nil {

@@ -173,7 +173,7 @@ func (s *File) Add(ctx context.Context, key string, delta int64) (sum int64, err
 		if sum, err = s.log.view.sum(key, delta); err != nil {
 			return err
 		}
-		return s.log.commit(record{kind: recSet, key: key, value: strconv.AppendInt(nil, sum, 10)})
+		return s.log.commit(record{kind: recCount, key: key, value: strconv.AppendInt(nil, sum, 10)})
 	})
 	if err != nil {
 		return 0, annotate(err, "add to", key)

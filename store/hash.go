@@ -16,8 +16,8 @@ type Hash struct {
 }
 
 // NewHash returns an empty store.
-func NewHash() *Hash {
-	return &Hash{t: newTable(defaultMaxBytes), own: true}
+func NewHash(opts ...Option) *Hash {
+	return &Hash{t: newTable(defaultMaxBytes, opts...), own: true}
 }
 
 func (h *Hash) keys(keys []string) []string {

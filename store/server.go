@@ -41,6 +41,11 @@ type ServerConfig struct {
 	// each call that blocks.
 	MaxConns int
 
+	// StrictAdd makes Add on a key that was set an error; see the option of that
+	// name. Off, as on PyTorch's own server, whose clients may rely on it. The
+	// protocol cannot say why: the server ends the connection.
+	StrictAdd bool
+
 	// MaxBytes bounds what the store holds, waits included, and once more what
 	// the commands under way hold. 0 means 4 GiB. A client that would pass it
 	// loses its connection.
@@ -139,6 +144,7 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 		stop:   make(chan struct{}),
 		done:   make(chan struct{}),
 	}
+	s.t.strictAdd = cfg.StrictAdd
 	s.mu.conns = make(map[*serverConn]struct{})
 	if len(cfg.Token) > 0 {
 		s.grants.allow("", cfg.Token)

@@ -20,15 +20,17 @@ const defaultMaxBytes = 4 << 30
 // It is safe for concurrent use and never blocks. Values that go in belong to
 // the table; values that come out are shared and must not be written to.
 type table struct {
-	maxBytes int64
+	maxBytes  int64
+	strictAdd bool
 
 	mu struct {
 		sync.Mutex
-		values  map[string][]byte
-		queues  map[string][][]byte
-		waiters map[string][]*waiter // oldest first; each waiter stands under one key
-		bytes   int64
-		closed  bool
+		values   map[string][]byte
+		counters map[string]struct{} // the values that Add made, if it is strict
+		queues   map[string][][]byte
+		waiters  map[string][]*waiter // oldest first; each waiter stands under one key
+		bytes    int64
+		closed   bool
 	}
 }
 
@@ -47,9 +49,13 @@ type waiter struct {
 	cost  int64 // charged while it stands in the table
 }
 
-func newTable(maxBytes int64) *table {
+func newTable(maxBytes int64, opts ...Option) *table {
 	t := &table{maxBytes: maxBytes}
+	for _, opt := range opts {
+		opt(t)
+	}
 	t.mu.values = make(map[string][]byte)
+	t.mu.counters = make(map[string]struct{})
 	t.mu.queues = make(map[string][][]byte)
 	t.mu.waiters = make(map[string][]*waiter)
 	return t
@@ -70,6 +76,7 @@ func (t *table) close() {
 	}
 	clear(t.mu.waiters)
 	clear(t.mu.values)
+	clear(t.mu.counters)
 	clear(t.mu.queues)
 }
 
@@ -214,6 +221,7 @@ func (t *table) putLocked(key string, value []byte) error {
 		return err
 	}
 	t.mu.values[key] = value
+	delete(t.mu.counters, key)
 	t.arrivedLocked(key, false)
 	return nil
 }
@@ -261,6 +269,7 @@ func (t *table) append(key string, value []byte) error {
 		return err
 	}
 	t.mu.values[key] = append(old, value...)
+	delete(t.mu.counters, key)
 	t.arrivedLocked(key, false)
 	return nil
 }
@@ -272,7 +281,7 @@ func (t *table) add(key string, delta int64) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return sum, t.putLocked(key, strconv.AppendInt(nil, sum, 10))
+	return sum, t.countLocked(key, strconv.AppendInt(nil, sum, 10))
 }
 
 // sum is what add would answer; it changes nothing.
@@ -286,6 +295,9 @@ func (t *table) sumLocked(key string, delta int64) (int64, error) {
 	value, ok := t.mu.values[key]
 	if !ok {
 		return delta, nil
+	}
+	if err := t.checkAddLocked(key); err != nil {
+		return 0, err
 	}
 	return addTo(value, delta)
 }
@@ -398,6 +410,7 @@ func (t *table) remove(key string) (bool, error) {
 	if ok {
 		t.mu.bytes -= cost(key, value)
 		delete(t.mu.values, key)
+		delete(t.mu.counters, key)
 	}
 	return ok, nil
 }
@@ -414,6 +427,7 @@ func (t *table) removePrefix(prefix string) (int64, error) {
 		if strings.HasPrefix(key, prefix) {
 			t.mu.bytes -= cost(key, value)
 			delete(t.mu.values, key)
+			delete(t.mu.counters, key)
 			n++
 		}
 	}

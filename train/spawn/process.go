@@ -106,7 +106,9 @@ func Start(w Worker, o Options) (*Process, error) {
 func (p *Process) run(w Worker, o Options, started chan<- error) {
 	ours, err := p.prepare(o)
 	if err == nil {
-		err = p.cmd.Start()
+		if err = p.cmd.Start(); err != nil {
+			ours.Close()
+		}
 		p.cmd.ExtraFiles[0].Close()
 	}
 	if err != nil {

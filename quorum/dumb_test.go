@@ -541,7 +541,9 @@ func (d *dumb) answer(chosen []quorum.Join, s []quorum.Settlement) dumbAnswer {
 	}
 	for i, j := range chosen {
 		atStart := j.Member.InitSync && top.Step == 0
-		good := a.Positions[i] == top && !(j.Member.Position.Step > 0 && top.Step == 0) // else its step was discarded
+		out := func(j quorum.Join) bool { return j.Member.Position.Step > 0 && top.Step == 0 } // its step was discarded
+		alone := !slices.ContainsFunc(chosen, func(j quorum.Join) bool { return !out(j) })
+		good := a.Positions[i] == top && (!out(j) || alone)
 		if (good || j.Member.Sync || atStart) && len(a.Participants) < limit {
 			a.Participants = append(a.Participants, j.Member.ReplicaID)
 		}

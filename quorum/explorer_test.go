@@ -4,6 +4,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -76,44 +77,61 @@ type limits struct {
 	Fair   int // try the fair run from each n-th state; 0: never
 }
 
+// frame is a state on the way down, and how many of its moves were tried.
+type frame struct {
+	w     *world
+	key   uint64
+	moves []move
+	next  int
+}
+
 // search visits the worlds that are reachable from w, depth first, and returns
-// the first violation. A state is its key; the stack holds whole worlds.
+// the first violation. Only the way down is kept whole: of all others the key.
 func (x *explorer) search(w *world, lim limits) *violation {
 	begun := time.Now()
 	root := keyOf(x.hash, w, w.Now)
 	x.seen[root] = step{}
-	stack := []*world{w}
-	for len(stack) > 0 {
-		at := stack[len(stack)-1]
-		stack = stack[:len(stack)-1]
-		x.States++
-		if x.States > lim.States || x.States%256 == 0 && time.Since(begun) > lim.Time {
-			x.Stopped = true
-			return nil
+	way := []frame{{w: w, key: root, moves: x.shuffled(w)}}
+	for len(way) > 0 {
+		at := &way[len(way)-1]
+		if at.next == len(at.moves) {
+			way = way[:len(way)-1]
+			continue
 		}
-		key := keyOf(x.hash, at, at.Now)
+		v := at.moves[at.next]
+		at.next++
+		next := deepCopy(x.cp, at.w)
+		x.Moves++
+		if err := x.try(next, v); err != nil {
+			return &violation{err, append(x.trace(root, at.key), v), false}
+		}
+		key := keyOf(x.hash, next, next.Now)
+		if _, ok := x.seen[key]; ok || next.Idle {
+			continue
+		}
+		x.seen[key] = step{From: at.key, By: v}
+		x.States++
 		if lim.Fair > 0 && x.States%lim.Fair == 0 {
-			if err := x.fair(at); err != nil {
+			if err := x.fair(next); err != nil {
 				return &violation{err, x.trace(root, key), true}
 			}
 		}
-		for _, v := range x.moves(at) {
-			next := deepCopy(x.cp, at)
-			x.Moves++
-			if err := x.try(next, v); err != nil {
-				return &violation{err, append(x.trace(root, key), v), false}
-			}
-			if next.Idle {
-				continue
-			}
-			k := keyOf(x.hash, next, next.Now)
-			if _, ok := x.seen[k]; !ok {
-				x.seen[k] = step{From: key, By: v}
-				stack = append(stack, next)
-			}
+		if x.States >= lim.States || x.States%256 == 0 && time.Since(begun) > lim.Time {
+			x.Stopped = true
+			return nil
 		}
+		way = append(way, frame{w: next, key: key, moves: x.shuffled(next)})
 	}
 	return nil
+}
+
+// shuffled is moves in an order of its own, always the same: a search that is
+// stopped early has then seen a bit of everything.
+func (x *explorer) shuffled(w *world) []move {
+	out := x.moves(w)
+	rng := rand.New(rand.NewPCG(uint64(x.States), 11))
+	rng.Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })
+	return out
 }
 
 // try is apply, with panics of the code under test as violations.

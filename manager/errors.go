@@ -1,9 +1,6 @@
 package manager
 
-import (
-	"errors"
-	"fmt"
-)
+import "errors"
 
 // The sentinels of this package, one per decision the caller can take.
 var (
@@ -39,14 +36,3 @@ var (
 	errNoQuorum   = errors.New("no quorum in time")
 	errVoid       = errors.New("operations of this step were lost with their quorum")
 )
-
-// staleError is what an error of an earlier step or epoch becomes: it is kept
-// for logs, and marks nothing.
-type staleError struct {
-	step int64
-	err  error
-}
-
-func (e *staleError) Error() string { return fmt.Sprintf("stale, of step %d: %v", e.step, e.err) }
-
-func (e *staleError) Unwrap() error { return e.err }

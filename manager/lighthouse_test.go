@@ -114,13 +114,6 @@ func (l *fakeLighthouse) block(id string, blocked bool) {
 	}
 }
 
-// status is the machine's view.
-func (l *fakeLighthouse) status() quorum.Status {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.mu.machine.Status(time.Now())
-}
-
 // Drain implements skerrypb.LighthouseServer.
 func (l *fakeLighthouse) Drain(_ context.Context, m *skerrypb.DrainRequest) (*skerrypb.DrainResponse, error) {
 	l.mu.Lock()

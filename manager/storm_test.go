@@ -26,7 +26,6 @@ type storm struct {
 	live    []*ranked
 	all     []*ranked
 	flakies map[*trainer]*flaky
-	blocked string
 
 	mu struct {
 		sync.Mutex

@@ -373,19 +373,6 @@ func (w *world) agree(trainers ...*trainer) {
 	}
 }
 
-// count says how many events of type E the trainer has seen.
-func count[E Event](tr *trainer) int {
-	tr.mu.Lock()
-	defer tr.mu.Unlock()
-	n := 0
-	for _, e := range tr.mu.events {
-		if _, ok := e.(E); ok {
-			n++
-		}
-	}
-	return n
-}
-
 // ended waits for the loop's end and checks its error.
 func (tr *trainer) ended(want error) {
 	tr.w.t.Helper()

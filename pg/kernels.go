@@ -59,7 +59,29 @@ func foldInts[T integer](dst []byte, inputs [][]byte, op ReduceOp) {
 func intKernel[T integer](op ReduceOp, acc, in []T) {
 	acc = acc[:len(in)] // drops the bounds checks below
 	switch op {
-	case Sum:
+	case BAnd:
+		for i, v := range in {
+			acc[i] &= v
+		}
+	case BOr:
+		for i, v := range in {
+			acc[i] |= v
+		}
+	case BXor:
+		for i, v := range in {
+			acc[i] ^= v
+		}
+	default:
+		arithmetic(op, acc, in)
+	}
+}
+
+// arithmetic has the loops that integers and floats share. Avg adds up; whoever
+// calls divides.
+func arithmetic[T integer | float32 | float64](op ReduceOp, acc, in []T) {
+	acc = acc[:len(in)]
+	switch op {
+	case Sum, Avg:
 		for i, v := range in {
 			acc[i] += v
 		}
@@ -74,18 +96,6 @@ func intKernel[T integer](op ReduceOp, acc, in []T) {
 	case Max:
 		for i, v := range in {
 			acc[i] = max(acc[i], v)
-		}
-	case BAnd:
-		for i, v := range in {
-			acc[i] &= v
-		}
-	case BOr:
-		for i, v := range in {
-			acc[i] |= v
-		}
-	case BXor:
-		for i, v := range in {
-			acc[i] ^= v
 		}
 	}
 }
@@ -216,18 +226,6 @@ func (f fold) addFloat32(acc, in []float32) {
 	switch f.op {
 	case Sum, Avg:
 		addFloat32(acc, in)
-	case Product:
-		for i, v := range in {
-			acc[i] *= v
-		}
-	case Min:
-		for i, v := range in {
-			acc[i] = min(acc[i], v)
-		}
-	case Max:
-		for i, v := range in {
-			acc[i] = max(acc[i], v)
-		}
 	case PreMulSum:
 		factor := float32(f.factor)
 		for i, v := range in {
@@ -235,6 +233,8 @@ func (f fold) addFloat32(acc, in []float32) {
 			// differently from one architecture to the next.
 			acc[i] += float32(v * factor)
 		}
+	default:
+		arithmetic(f.op, acc, in)
 	}
 }
 
@@ -302,27 +302,12 @@ func foldFloat64(dst []byte, inputs [][]byte, f fold) {
 
 func (f fold) addFloat64(acc, in []float64) {
 	acc = acc[:len(in)]
-	switch f.op {
-	case Sum, Avg:
-		for i, v := range in {
-			acc[i] += v
-		}
-	case Product:
-		for i, v := range in {
-			acc[i] *= v
-		}
-	case Min:
-		for i, v := range in {
-			acc[i] = min(acc[i], v)
-		}
-	case Max:
-		for i, v := range in {
-			acc[i] = max(acc[i], v)
-		}
-	case PreMulSum:
-		for i, v := range in {
-			acc[i] += float64(v * f.factor)
-		}
+	if f.op != PreMulSum {
+		arithmetic(f.op, acc, in)
+		return
+	}
+	for i, v := range in {
+		acc[i] += float64(v * f.factor)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 // lighthouse does what the lighthouse's shell does after every input: it
 // carries notices, and forms what is ready.
 func (x *explorer) lighthouse(w *world) error {
+	w.LH.Advance(w.Now)
 	for range 8 { // one decision may make the next one ready; more would be a loop
 		x.notices(w)
 		d := w.LH.Decide(w.Now)

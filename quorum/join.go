@@ -308,11 +308,15 @@ func (m *Machine) Withdraw(now time.Time, id ReplicaID, number uint64) {
 	if r == nil || r.join == nil || r.join.Number != number {
 		return
 	}
-	if r.member && r.join.Kind == JoinAsk && m.wanted.pushed {
+	asked := r.join.Kind == JoinAsk
+	if r.member && asked && m.wanted.pushed {
 		m.wanted.again = now.Add(m.config.HeartbeatTimeout)
 	}
 	m.dropJoin(r)
 	m.event(EventWithdrawn, id, "")
+	if asked {
+		m.tellFallen(r) // while it waited nobody told it
+	}
 	m.want(now)
 	m.reschedule()
 }

@@ -348,3 +348,24 @@ func TestDecideIsARead(t *testing.T) {
 		}
 	}
 }
+
+// A member that withdraws its ask after its quorum fell is told so: it was not
+// told while it waited (explorer, "withdrawn asks").
+func TestC7_AWithdrawnAskLearnsOfTheFall(t *testing.T) {
+	t.Parallel()
+	r := standing(t, rules(1), "a", "b", "c")
+	r.commit("a", "b", "c")
+	r.beat()
+	r.open("d")
+	r.fall("d", quorum.Fact{})
+	r.ask("a")
+	asked := r.num
+	r.fall("b", quorum.Fact{Kind: quorum.Refused, Step: 2, QuorumID: r.in["b"].QuorumID})
+	r.m.Notices()
+	r.m.Withdraw(r.now, "a", asked)
+	if n := r.m.Notices(); !slices.ContainsFunc(n, func(n quorum.Notice) bool {
+		return n.Kind == quorum.NoticeFallen && slices.Contains(n.To, "a")
+	}) {
+		t.Errorf("notices %+v, want that a hears of the fall", n)
+	}
+}

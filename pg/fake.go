@@ -180,7 +180,7 @@ func (f *Fake) issue(ctx context.Context, r *relay, mayWait bool) bool {
 		case <-timer.C:
 		case <-hurry:
 		case <-ctx.Done():
-			f.cancelled(r, f.queue.causeOf(r, context.Cause(ctx)))
+			f.cancelled(r, f.queue.causeOf(context.Cause(ctx)))
 			return true
 		}
 	}

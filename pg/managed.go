@@ -126,7 +126,7 @@ func (m *Managed) issue(ctx context.Context, r *relay, mayWait bool) bool {
 		}
 		var err error
 		if roster, err = m.waitRoster(ctx, r); err != nil {
-			m.fail(r, m.queue.causeOf(r, err))
+			m.fail(r, m.queue.causeOf(err))
 			return true
 		}
 	}

@@ -23,10 +23,14 @@ type queue struct {
 		sync.Mutex
 
 		waiting []*relay
-		busy    bool               // somebody is issuing
-		head    *relay             // what the goroutine issues
-		stop    context.CancelFunc // ends the head's wait
-		closed  bool
+		busy    bool // somebody is issuing
+		// The op that the goroutine issues is named by its Work: its relay
+		// may be in the pool again before issue has returned.
+		head  *Work
+		stop  context.CancelFunc // ends the head's wait
+		cause error              // why stop was called
+
+		closed bool
 	}
 }
 
@@ -80,7 +84,7 @@ func (q *queue) run() {
 		r := q.mu.waiting[0]
 		q.mu.waiting = q.mu.waiting[1:]
 		ctx, stop := context.WithCancel(context.Background())
-		q.mu.head, q.mu.stop = r, stop
+		q.mu.head, q.mu.stop, q.mu.cause = r.work, stop, nil
 		q.mu.Unlock()
 		q.issue(ctx, r, true)
 		stop()
@@ -105,8 +109,8 @@ func (q *queue) drain() {
 // wait to end if it is at the head. It returns false if it is neither.
 func (q *queue) cancel(w *Work, cause error) bool {
 	q.mu.Lock()
-	if r := q.mu.head; r != nil && r.work == w {
-		r.cause = cause
+	if q.mu.head == w {
+		q.mu.cause = cause
 		q.mu.stop()
 		q.mu.Unlock()
 		return true
@@ -123,12 +127,13 @@ func (q *queue) cancel(w *Work, cause error) bool {
 	return true
 }
 
-// causeOf is what cancel said of the head, or err.
-func (q *queue) causeOf(r *relay, err error) error {
+// causeOf is why the head's wait was ended, or err. Only issue calls it, for
+// the op that it is issuing.
+func (q *queue) causeOf(err error) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if r.cause != nil {
-		return r.cause
+	if q.mu.cause != nil {
+		return q.mu.cause
 	}
 	return err
 }
@@ -139,7 +144,7 @@ func (q *queue) close() {
 	q.mu.Lock()
 	q.mu.closed = true
 	if q.mu.stop != nil {
-		q.mu.head.cause = ErrClosed
+		q.mu.cause = ErrClosed
 		q.mu.stop()
 	}
 	q.mu.Unlock()

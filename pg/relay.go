@@ -26,7 +26,6 @@ type relay struct {
 	result  error     // Managed: what to return after success
 	due     time.Time // Fake: not to be submitted earlier
 	fault   *Fault    // Fake: what to do to the op
-	cause   error     // set by queue.cancel, guarded by the queue's lock
 }
 
 // newRelayPool makes a decorator's pool.

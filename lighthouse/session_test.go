@@ -5,6 +5,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -183,8 +184,15 @@ func TestSlowConsumerIsCut(t *testing.T) {
 	// Each of these is refused with a message that nobody reads.
 	refused := &skerrypb.Up{Message: &skerrypb.Up_Join{Join: wire.JoinToProto(quorum.Join{
 		Member: quorum.Member{ReplicaID: "deaf", GroupWorldSize: 1}, Kind: quorum.JoinStep, Number: 1})}}
-	for stream.Send(refused) == nil {
-	}
+	var sending sync.WaitGroup
+	defer sending.Wait()
+	sending.Go(func() { // ends with the stream
+		for stream.Send(refused) == nil {
+		}
+	})
+	// The server lets go of it at once. The replica learns of that when it
+	// reads again: what was sent before comes first.
+	eventually(t, "the deaf replica has no session", func() bool { return !replicaStatus(t, l, "deaf").Session })
 	for err == nil {
 		_, err = stream.Recv()
 	}

@@ -2,7 +2,9 @@ package store_test
 
 import (
 	"errors"
+	"net"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/skerry-ft/skerry/store"
@@ -83,5 +85,33 @@ func strictAdd(t *testing.T, s store.Store, told bool) {
 	must(err)
 	if sum, err := s.Add(ctx, "was", 1); err != nil || sum != 1 {
 		t.Errorf("add to a deleted key: %d, %v, want 1", sum, err)
+	}
+}
+
+// Users of one shared server agree on what Add may do.
+func TestSharedStrictAdd(t *testing.T) {
+	t.Parallel()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := ln.Addr().String()
+	if err := ln.Close(); err != nil {
+		t.Fatal(err)
+	}
+	strict, err := store.NewShared(store.ServerConfig{Listen: addr, StrictAdd: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer strict.Close()
+	if _, err := store.NewShared(store.ServerConfig{Listen: addr}); err == nil || !strings.Contains(err.Error(), "StrictAdd = false, want true") {
+		t.Errorf("a user that differs: %v", err)
+	}
+	same, err := store.NewShared(store.ServerConfig{Listen: addr, StrictAdd: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := same.Close(); err != nil {
+		t.Error(err)
 	}
 }

@@ -67,6 +67,9 @@ func NewShared(cfg ServerConfig) (*Share, error) {
 	} else if cfg.Guarded != common.s.cfg.Guarded {
 		return nil, fmt.Errorf("shared store server at %s: Guarded = %t, want %t as the users before",
 			cfg.Listen, cfg.Guarded, common.s.cfg.Guarded)
+	} else if cfg.StrictAdd != common.s.cfg.StrictAdd {
+		return nil, fmt.Errorf("shared store server at %s: StrictAdd = %t, want %t as the users before",
+			cfg.Listen, cfg.StrictAdd, common.s.cfg.StrictAdd)
 	} else if len(cfg.Token) > 0 {
 		common.s.grants.allow("", cfg.Token)
 	}

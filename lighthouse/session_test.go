@@ -181,6 +181,9 @@ func TestSlowConsumerIsCut(t *testing.T) {
 		GroupWorldSize: 1, Hello: quorum.Hello{ReplicaID: "deaf"}})}}); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := stream.Recv(); err != nil { // the welcome, the last that it reads
+		t.Fatal(err)
+	}
 	// Each of these is refused with a message that nobody reads.
 	refused := &skerrypb.Up{Message: &skerrypb.Up_Join{Join: wire.JoinToProto(quorum.Join{
 		Member: quorum.Member{ReplicaID: "deaf", GroupWorldSize: 1}, Kind: quorum.JoinStep, Number: 1})}}

@@ -12,7 +12,8 @@ import (
 
 // Drain asks to leave: the step under way is finished, the others form a quorum
 // without this replica, and then StartQuorum or ShouldCommit returns
-// ErrDrained. Until then, and for as long as the others still fetch from it,
+// ErrDrained; so it does, after a little while, when nobody is left but who
+// drains. Until then, and for as long as the others still fetch from it,
 // this replica goes on training and serving. Wire SIGTERM to it. One rank's
 // call drains the whole replica; in ranks above 0 it waits for rank 0's. Any
 // goroutine may call it, repeatedly; it does not block.
@@ -40,62 +41,92 @@ func (m *Manager) drain(reason string) bool {
 	return true
 }
 
-// tellDrain tells the lighthouse until it has heard. When the others do not go
-// on without this replica in time, it leaves all the same.
+// drainAgain is how often a draining replica tells the lighthouse again, which
+// answers whether anybody is left to go on without it.
+const drainAgain = 500 * time.Millisecond
+
+// tellDrain tells the lighthouse until this replica has left. Where nobody is
+// left who could go on, because everybody drains, it ends with the step under
+// way. When others do not go on without it in time, it leaves all the same.
 func (m *Manager) tellDrain(ctx context.Context) {
-	deadline := time.NewTimer(m.timeouts.Drain)
+	deadline, tell := time.NewTimer(m.timeouts.Drain), time.NewTimer(0)
 	defer deadline.Stop()
-	told := false
+	defer tell.Stop()
+	var since time.Time // when nobody else was there first; zero: somebody is
 	for extended := false; ; {
-		if !told {
-			err := m.sendDrain(ctx)
-			if told = err == nil; !told {
-				m.log.Debug().Err(err).Msg("lighthouse not told of the drain")
-			}
-		}
 		m.mu.Lock()
-		final, donor := m.mu.final, m.mu.staged
-		changed := m.mu.changed
+		final, donor, changed := m.mu.final, m.mu.staged, m.mu.changed
+		stuck := m.mu.alone && m.mu.request != nil // nobody will answer it
 		m.mu.Unlock()
-		if final != nil {
+		switch {
+		case final != nil:
 			return
-		}
-		var again <-chan time.Time
-		if !told {
-			again = time.After(firstPause * 5)
+		case stuck:
+			m.endDrain(fmt.Errorf("%w: nobody was left to take over", ErrDrained))
+			return
 		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-changed:
-		case <-again:
+		case <-tell.C:
+			since = m.tellOnce(ctx, since)
+			tell.Reset(drainAgain)
 		case <-deadline.C:
 			if donor && !extended {
 				extended = true
 				deadline.Reset(m.timeouts.Heal)
 				continue
 			}
-			m.hub.server.fail(fmt.Errorf("%w: nobody took over within %v", ErrDrained, m.timeouts.Drain))
-			m.setFinal(ErrDrained)
+			m.endDrain(fmt.Errorf("%w: nobody took over within %v", ErrDrained, m.timeouts.Drain))
 			return
 		}
 	}
 }
 
-// sendDrain calls the lighthouse.
-func (m *Manager) sendDrain(ctx context.Context) error {
+// tellOnce tells the lighthouse of the drain. It returns since when this
+// replica has been alone, and has it leave once that has lasted for the linger
+// time: a process that comes to take over may be under way.
+func (m *Manager) tellOnce(ctx context.Context, since time.Time) time.Time {
+	alone, err := m.sendDrain(ctx)
+	switch {
+	case err != nil:
+		m.log.Debug().Err(err).Msg("lighthouse not told of the drain")
+		return since
+	case !alone:
+		return time.Time{}
+	case since.IsZero():
+		return time.Now()
+	case time.Since(since) >= m.timeouts.Linger:
+		m.mu.Lock()
+		m.mu.alone = true
+		m.changedLocked()
+		m.mu.Unlock()
+	}
+	return since
+}
+
+// endDrain ends training in all ranks of this replica.
+func (m *Manager) endDrain(err error) {
+	m.hub.server.fail(err)
+	m.setFinal(ErrDrained)
+}
+
+// sendDrain calls the lighthouse, which says whether nobody is there who could
+// go on without this replica.
+func (m *Manager) sendDrain(ctx context.Context) (alone bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, m.timeouts.Call)
 	defer cancel()
 	addr := m.hub.session.order()[0]
 	conn, err := dialPeer(addr)
 	if err != nil {
-		return fmt.Errorf("dial %s: %w", addr, err)
+		return false, fmt.Errorf("dial %s: %w", addr, err)
 	}
 	defer conn.Close() //nolint:errcheck // nothing is lost with it
-	_, err = skerrypb.NewLighthouseClient(conn).Drain(ctx, &skerrypb.DrainRequest{
+	out, err := skerrypb.NewLighthouseClient(conn).Drain(ctx, &skerrypb.DrainRequest{
 		Job: m.cfg.Job, ReplicaId: string(m.id), Reason: "asked to",
 	})
-	return fromStatus(err)
+	return out.GetAlone(), fromStatus(err)
 }
 
 // lookAgain is how often a replica that leaves looks whether the others have
@@ -107,7 +138,7 @@ const lookAgain = 20 * time.Millisecond
 // nothing.
 func (m *Manager) leave(ctx context.Context) {
 	m.mu.Lock()
-	left, ready := m.mu.left, m.mu.ready
+	left, ready := m.mu.left, m.mu.ready && !m.mu.alone
 	m.mu.left = true
 	m.mu.phase = quorum.PhaseDraining
 	m.mu.Unlock()

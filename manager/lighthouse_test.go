@@ -118,9 +118,10 @@ func (l *fakeLighthouse) block(id string, blocked bool) {
 func (l *fakeLighthouse) Drain(_ context.Context, m *skerrypb.DrainRequest) (*skerrypb.DrainResponse, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	err := l.mu.machine.Drain(time.Now(), quorum.ReplicaID(m.GetReplicaId()), m.GetReason())
+	id := quorum.ReplicaID(m.GetReplicaId())
+	err := l.mu.machine.Drain(time.Now(), id, m.GetReason())
 	l.stepLocked()
-	return &skerrypb.DrainResponse{}, wire.StatusError(err)
+	return &skerrypb.DrainResponse{Alone: l.mu.machine.Alone(time.Now(), id)}, wire.StatusError(err)
 }
 
 // Info implements skerrypb.LighthouseServer.

@@ -84,6 +84,7 @@ type Manager struct {
 		phase    quorum.Phase
 		ballots  uint64 // passed in quorum
 		draining string // why; empty: not draining
+		alone    bool   // nobody is left to take over: the next step does not begin
 		left     bool
 		stats    Stats
 	}

@@ -299,6 +299,27 @@ func TestDrainOfTheSoleHolder(t *testing.T) {
 	}
 }
 
+// All at once, as when a whole job is told to end: nobody is left to wait for.
+func TestDrainOfAll(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	all := []*trainer{w.trainer("a").start(1 << 40), w.trainer("b").start(1 << 40), w.trainer("c").start(1 << 40)}
+	w.reaches(5, all...)
+	began := time.Now()
+	for _, tr := range all {
+		tr.m.Drain()
+	}
+	for _, tr := range all {
+		tr.ended(ErrDrained)
+	}
+	if took, timeout := time.Since(began), all[0].m.timeouts.Drain; took >= timeout {
+		t.Errorf("the last one left after %v, want less than the drain timeout, %v", took, timeout)
+	}
+	if n := all[0].m.Stats().Discards; n > 1 {
+		t.Errorf("%d discards, want one at most: the first to leave breaks the last step", n)
+	}
+}
+
 func TestEviction(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

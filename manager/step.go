@@ -34,6 +34,11 @@ func (m *Manager) StartQuorum(ctx context.Context) error {
 func (m *Manager) StartQuorumWith(ctx context.Context, o StartOptions) error {
 	m.progress.Add(1)
 	m.mu.Lock()
+	if m.mu.alone && !m.mu.attempt.open && m.mu.final == nil {
+		m.mu.Unlock()
+		m.endDrain(fmt.Errorf("%w: nobody was left to take over", ErrDrained))
+		m.mu.Lock()
+	}
 	if m.mu.final != nil {
 		m.mu.Unlock()
 		return m.ended(ctx)

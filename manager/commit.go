@@ -74,9 +74,12 @@ func (m *Manager) decide(ctx context.Context) (verdict, error) {
 	if err != nil {
 		return verdict{}, err
 	}
-	vctx, cancel := context.WithTimeoutCause(ctx, m.timeouts.Vote,
-		fmt.Errorf("no vote of all group ranks within %v: %w", m.timeouts.Vote, context.DeadlineExceeded))
-	defer cancel()
+	vctx := ctx
+	if m.cfg.GroupWorldSize > 1 { // a rank alone has decided when it has voted
+		limited, cancel := context.WithTimeout(ctx, m.timeouts.Vote)
+		defer cancel()
+		vctx = limited
+	}
 	result, err := m.link.vote(vctx, b.vote)
 	if err != nil {
 		if isFinal(err) {
@@ -118,8 +121,7 @@ func (m *Manager) refused() {
 // long, the attempt fails, and the request goes on. An attempt that has failed
 // needs none: its siblings wait for its vote, and may have to report first.
 func (m *Manager) awaitQuorum(ctx context.Context) error {
-	timer := time.NewTimer(m.timeouts.Quorum)
-	defer timer.Stop()
+	var late <-chan time.Time // made when there is something to wait for
 	for {
 		m.mu.Lock()
 		final, waiting := m.mu.final, m.mu.request != nil && m.mu.attempt.err == nil
@@ -131,11 +133,16 @@ func (m *Manager) awaitQuorum(ctx context.Context) error {
 		case !waiting:
 			return nil
 		}
+		if late == nil {
+			timer := time.NewTimer(m.timeouts.Quorum)
+			defer timer.Stop() // once: late is set from now on
+			late = timer.C
+		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
 			return fmt.Errorf("wait for the quorum: %w", context.Cause(ctx))
-		case <-timer.C:
+		case <-late:
 			m.ReportError(fmt.Errorf("%w: waited %v", errNoQuorum, m.timeouts.Quorum))
 			return nil
 		}

@@ -55,7 +55,7 @@ func testRules() quorum.Config {
 	return c
 }
 
-func newFakeLighthouse(t *testing.T, c quorum.Config) *fakeLighthouse {
+func newFakeLighthouse(t testing.TB, c quorum.Config) *fakeLighthouse {
 	t.Helper()
 	l := &fakeLighthouse{config: c, addr: "127.0.0.1:0"}
 	l.mu.machine = quorum.New(time.Now(), c, quorum.Ledger{Cluster: "test", Job: "default", HighestID: 100})
@@ -67,7 +67,7 @@ func newFakeLighthouse(t *testing.T, c quorum.Config) *fakeLighthouse {
 }
 
 // start listens, again at the same address.
-func (l *fakeLighthouse) start(t *testing.T) {
+func (l *fakeLighthouse) start(t testing.TB) {
 	t.Helper()
 	ln, err := net.Listen("tcp", l.addr)
 	if err != nil {
@@ -96,7 +96,7 @@ func (l *fakeLighthouse) stop() {
 }
 
 // returnAsNewLeader serves again, with a machine rebuilt from the ledger.
-func (l *fakeLighthouse) returnAsNewLeader(t *testing.T) {
+func (l *fakeLighthouse) returnAsNewLeader(t testing.TB) {
 	t.Helper()
 	l.mu.Lock()
 	l.mu.machine = quorum.New(time.Now(), l.config, l.mu.machine.Ledger())

@@ -17,7 +17,7 @@ type ranked struct {
 }
 
 // groupStore serves a replica's group store.
-func groupStore(t *testing.T) string {
+func groupStore(t testing.TB) string {
 	t.Helper()
 	s, err := store.NewServer(store.ServerConfig{})
 	if err != nil {

@@ -30,7 +30,7 @@ const patience = 30 * time.Second
 
 // world is a lighthouse and trainers, in one process.
 type world struct {
-	t    *testing.T
+	t    testing.TB
 	lh   *fakeLighthouse
 	net  *pgtest.Memory
 	logs zerolog.Logger
@@ -85,11 +85,11 @@ func (tr *trainer) state() string {
 	return s
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t testing.TB) *world {
 	return newWorldWith(t, testRules())
 }
 
-func newWorldWith(t *testing.T, rules quorum.Config) *world {
+func newWorldWith(t testing.TB, rules quorum.Config) *world {
 	t.Helper()
 	w := &world{t: t, lh: newFakeLighthouse(t, rules), net: pgtest.NewMemory(), logs: zerolog.Nop()}
 	if os.Getenv("SKERRY_TEST_LOG") != "" {
@@ -315,12 +315,12 @@ func hashOf(params []float32) string {
 }
 
 // eventually waits for ok, or fails with what was awaited.
-func eventually(t *testing.T, what string, ok func() bool) {
+func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	eventuallyOr(t, what, ok, func() {})
 }
 
-func eventuallyOr(t *testing.T, what string, ok func() bool, failed func()) {
+func eventuallyOr(t testing.TB, what string, ok func() bool, failed func()) {
 	t.Helper()
 	deadline := time.NewTimer(patience)
 	defer deadline.Stop()

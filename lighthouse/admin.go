@@ -91,6 +91,16 @@ func (s *Server) drain(ctx context.Context, name string, id quorum.ReplicaID, re
 	})
 }
 
+// alone says whether nobody is there who could go on without a replica.
+func (s *Server) alone(ctx context.Context, name string, id quorum.ReplicaID) (alone bool, err error) {
+	j, err := s.existing(ctx, name)
+	if err != nil {
+		return false, err
+	}
+	err = j.do(ctx, func(now time.Time) { alone = j.machine.Alone(now, id) })
+	return alone, err
+}
+
 // evict puts a replica out. A torchft client learns it by its calls, which end.
 func (s *Server) evict(ctx context.Context, name string, id quorum.ReplicaID, reason string) error {
 	return s.change(ctx, name, wish{
@@ -113,10 +123,14 @@ func (l *lighthouseService) Drain(ctx context.Context, req *skerrypb.DrainReques
 	if err == nil {
 		err = l.server.drain(ctx, req.GetJob(), id, req.GetReason())
 	}
+	var alone bool
+	if err == nil {
+		alone, err = l.server.alone(ctx, req.GetJob(), id)
+	}
 	if err != nil {
 		return nil, unavailable(err)
 	}
-	return &skerrypb.DrainResponse{}, nil
+	return &skerrypb.DrainResponse{Alone: alone}, nil
 }
 
 // Evict implements skerrypb.LighthouseServer.

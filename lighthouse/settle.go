@@ -60,7 +60,7 @@ func (j *job) form(d quorum.Decision) bool {
 		err = s.ledger.apply(command{Kind: commandFormed, Job: j.name, UnixMs: j.began, Formed: &formed})
 		s.metrics.applied(time.Since(began), err)
 	} else {
-		err = s.ledger.verify(j.reign.term)
+		err = errors.Join(s.ledger.verify(j.reign.term), s.ledger.state.newest(j.name, d.Quorum))
 	}
 	if err != nil {
 		j.broken = err

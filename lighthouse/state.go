@@ -55,6 +55,22 @@ func (s *state) job(name string, unixMs int64) quorum.Ledger {
 	return quorum.NewLedger(s.data.Cluster, name, unixMs)
 }
 
+// newest returns nil if a job's ledger holds no quorum after q: an answer that is
+// not written must not be older than what is.
+func (s *state) newest(name string, q quorum.Quorum) error {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	l := s.data.Jobs[name]
+	if l == nil || l.Last == nil {
+		return nil
+	}
+	if last := l.Last; last.ID > q.ID || last.ID == q.ID && last.Round > q.Round {
+		return fmt.Errorf("%w: quorum %d round %d is to be repeated, the ledger holds %d round %d",
+			quorum.ErrFenced, q.ID, q.Round, last.ID, last.Round)
+	}
+	return nil
+}
+
 // Apply carries out one command. It returns an error or nil, which the
 // proposer reads from the future.
 func (s *state) Apply(entry *raft.Log) any {

@@ -62,6 +62,13 @@ func (m *Machine) Drain(now time.Time, id ReplicaID, reason string) error {
 	return nil
 }
 
+// Alone says that nobody is known who could go on without a replica: all others
+// are lost, stuck, draining or evicted. One that drains need not wait for those
+// who take its place if that stays so. It only reads.
+func (m *Machine) Alone(now time.Time, id ReplicaID) bool {
+	return !slices.ContainsFunc(m.at(now).order, func(r *replica) bool { return r.id != id && r.alive() })
+}
+
 // Evict puts a replica out at once; it is refused from now on. Repeating it is
 // fine. Errors: ErrUnknown, ErrInvalid.
 func (m *Machine) Evict(now time.Time, id ReplicaID, reason string) error {

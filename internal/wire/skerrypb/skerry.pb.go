@@ -2686,7 +2686,10 @@ func (x *DrainRequest) GetReason() string {
 }
 
 type DrainResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Nobody is there who could go on without this replica. It need not wait to be
+	// replaced if that stays so: everybody drains.
+	Alone         bool `protobuf:"varint,1,opt,name=alone,proto3" json:"alone,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2719,6 +2722,13 @@ func (x *DrainResponse) ProtoReflect() protoreflect.Message {
 // Deprecated: Use DrainResponse.ProtoReflect.Descriptor instead.
 func (*DrainResponse) Descriptor() ([]byte, []int) {
 	return file_skerry_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *DrainResponse) GetAlone() bool {
+	if x != nil {
+		return x.Alone
+	}
+	return false
 }
 
 type EvictRequest struct {
@@ -4060,8 +4070,9 @@ const file_skerry_proto_rawDesc = "" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x1d\n" +
 	"\n" +
 	"replica_id\x18\x02 \x01(\tR\treplicaId\x12\x16\n" +
-	"\x06reason\x18\x03 \x01(\tR\x06reason\"\x0f\n" +
-	"\rDrainResponse\"W\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"%\n" +
+	"\rDrainResponse\x12\x14\n" +
+	"\x05alone\x18\x01 \x01(\bR\x05alone\"W\n" +
 	"\fEvictRequest\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x1d\n" +
 	"\n" +

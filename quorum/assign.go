@@ -168,10 +168,6 @@ func orderPositions(cluster string, a, b Position) int {
 		return c
 	}
 	switch {
-	case a.Cluster == discardedCluster:
-		return -1
-	case b.Cluster == discardedCluster:
-		return 1
 	case a.Cluster == cluster:
 		return 1
 	case b.Cluster == cluster:

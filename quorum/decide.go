@@ -233,8 +233,6 @@ func (m *Machine) holder(s settling) (*replica, Position) {
 		p := r.position
 		if r.present() {
 			p = m.place(r, s.list)
-		} else if m.discarded(p, nil) {
-			continue // by what is settled already: it may contradict what is settled now
 		}
 		c := orderPositions(m.ledger.Cluster, p, top)
 		if holder == nil || c > 0 || c == 0 && holderBefore(r, holder) {

@@ -295,12 +295,6 @@ func (d *dumb) settled(step, quorumID int64) (quorum.Settlement, bool) {
 	return quorum.Settlement{}, false
 }
 
-// discarded says that a settlement took position p away.
-func (d *dumb) discarded(p quorum.Position) bool {
-	s, ok := d.settled(p.Step, p.QuorumID)
-	return ok && s.Outcome == quorum.Discard
-}
-
 // decide is PROTOCOL §4.8.
 func (d *dumb) decide(now time.Time) dumbAnswer {
 	d.clock, d.deaths = now, map[quorum.ReplicaID][]time.Time{}
@@ -509,7 +503,7 @@ func (d *dumb) holderMissing(chosen, joined []quorum.Join, now []quorum.Settleme
 			}
 		}
 		there := d.live(id) || d.openAt(id, len(d.facts)-1) && !d.lost(id)
-		if there && !d.discarded(p) && p.Compare(top) > 0 {
+		if there && p.Compare(top) > 0 {
 			return "waiting for holder"
 		}
 	}
@@ -541,10 +535,7 @@ func (d *dumb) answer(chosen []quorum.Join, s []quorum.Settlement) dumbAnswer {
 	}
 	for i, j := range chosen {
 		atStart := j.Member.InitSync && top.Step == 0
-		out := func(j quorum.Join) bool { return j.Member.Position.Step > 0 && top.Step == 0 } // its step was discarded
-		alone := !slices.ContainsFunc(chosen, func(j quorum.Join) bool { return !out(j) })
-		good := a.Positions[i] == top && (!out(j) || alone)
-		if (good || j.Member.Sync || atStart) && len(a.Participants) < limit {
+		if (a.Positions[i] == top || j.Member.Sync || atStart) && len(a.Participants) < limit {
 			a.Participants = append(a.Participants, j.Member.ReplicaID)
 		}
 	}
@@ -558,7 +549,7 @@ func (d *dumb) answer(chosen []quorum.Join, s []quorum.Settlement) dumbAnswer {
 }
 
 // positionAfter is where j's member stands once everything settled is carried
-// out (§4.6). Discarded is behind everybody.
+// out (§4.6).
 func (d *dumb) positionAfter(j quorum.Join, now []quorum.Settlement) quorum.Position {
 	f, p := j.Fact, j.Member.Position
 	find := func(step, id int64) (quorum.Settlement, bool) {
@@ -571,9 +562,6 @@ func (d *dumb) positionAfter(j quorum.Join, now []quorum.Settlement) quorum.Posi
 			}
 		}
 		return quorum.Settlement{}, false
-	}
-	if s, ok := find(p.Step, p.QuorumID); ok && s.Outcome == quorum.Discard {
-		return quorum.Position{}
 	}
 	s, ok := find(f.Step, f.QuorumID)
 	if f.Kind == quorum.Prepared && ok && s.Outcome == quorum.Forward && slices.Equal(s.Digests, f.Digests) {

@@ -217,13 +217,13 @@ func (x *explorer) checkMajority(w *world, last *quorum.Quorum, ids []quorum.Rep
 }
 
 // checkHolder checks Q10 and C4: no live replica is at a position above the new
-// quorum's, whether it has told so or not, unless that was discarded.
+// quorum's, whether it has told so or not.
 func (x *explorer) checkHolder(w *world, last, q *quorum.Quorum) error {
 	top := maxPosition(q)
 	for i := range w.Reps {
 		r := &w.Reps[i]
 		live := !w.Lost[r.ID] && (w.Since[r.ID] || last != nil && isMember(last, r.ID))
-		if r.Up && live && r.Pos.Compare(top) > 0 && !x.mangle.same(r.Pos, top) && !w.discarded(r.Pos) {
+		if r.Up && live && r.Pos.Compare(top) > 0 && !x.mangle.same(r.Pos, top) {
 			return fmt.Errorf("Q10: %s is alive at %v, and the quorum is at %v", r.ID, r.Pos, top)
 		}
 	}

@@ -130,30 +130,18 @@ func (x *explorer) canStayUnhealed(w *world, q *quorum.Quorum, mask uint8) bool 
 func (w *world) source(ms []*replica, at quorum.Position) *replica {
 	var best *replica
 	for _, m := range ms {
-		if m.Pos.Compare(at) >= 0 && !w.discarded(m.Pos) && (best == nil || m.Pos.Compare(best.Pos) > 0) {
+		if m.Pos.Compare(at) >= 0 && (best == nil || m.Pos.Compare(best.Pos) > 0) {
 			best = m
 		}
 	}
 	return best
 }
 
-// maxPosition is the highest position in a quorum's list. One that was
-// discarded is at step 0 of a cluster that nobody has, and below all.
+// maxPosition is the highest position in a quorum's list.
 func maxPosition(q *quorum.Quorum) quorum.Position {
-	var top *quorum.Position
-	for i := range q.Members {
-		p := &q.Members[i].Position
-		nowhere := p.Step == 0 && p.Cluster != "" && p.Cluster != q.Cluster
-		if top == nil || p.Compare(*top) > 0 {
-			if !nowhere {
-				top = p
-			}
-		}
-	}
-	if top == nil {
-		return quorum.Position{}
-	}
-	return *top
+	return slices.MaxFunc(q.Members, func(a, b quorum.Member) int {
+		return a.Position.Compare(b.Position)
+	}).Position
 }
 
 // apply makes v happen in w. The error is a violation.
@@ -372,7 +360,7 @@ func (x *explorer) step(w *world, q *quorum.Quorum, v move) error {
 
 // healAt brings m to the position at, unless its heal fails.
 func (x *explorer) healAt(w *world, m *replica, at quorum.Position, bytes uint64, fails bool) error {
-	if m.Pos.Compare(at) > 0 && !w.discarded(m.Pos) {
+	if m.Pos.Compare(at) > 0 {
 		return fmt.Errorf("Q10: %s is at %v, above its quorum's %v", m.ID, m.Pos, at)
 	}
 	if fails || x.mangle.same(m.Pos, at) {

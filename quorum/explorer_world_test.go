@@ -295,14 +295,13 @@ func (x *explorer) settle(w *world, r *replica, after quorum.Position) error {
 	if f.Kind == quorum.Prepared && after.Step == f.Step && after.QuorumID == f.QuorumID {
 		return w.commit(r, stepOf{f.Step, f.QuorumID}, r.Pend, f.Digests)
 	}
-	if !x.mangle.same(after, r.Pos) && !(w.discarded(r.Pos) && after.Step == 0) {
+	if !x.mangle.same(after, r.Pos) {
 		return fmt.Errorf("C1: %s is at %v, and the quorum has it at %v", r.ID, r.Pos, after)
 	}
 	return w.discard(r)
 }
 
-// discarded says that a settlement took a position away: who holds it is behind
-// (PROTOCOL §4.5).
+// discarded says that the step which led to p was settled as discarded.
 func (w *world) discarded(p quorum.Position) bool {
 	s, ok := w.Settled[stepOf{p.Step, p.QuorumID}]
 	return ok && s.Outcome == quorum.Discard

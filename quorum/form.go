@@ -116,9 +116,9 @@ func (m *Machine) tell(kind windowKind, why Reason, q *Quorum) string {
 }
 
 // positionFell is C4: the highest position that anyone ever held is gone with
-// its holders. A position that was discarded before is none.
+// its holders.
 func (m *Machine) positionFell(top Position) bool {
-	return orderPositions(m.ledger.Cluster, m.highest, top) > 0 && !m.discarded(m.highest, nil)
+	return orderPositions(m.ledger.Cluster, m.highest, top) > 0
 }
 
 // Form makes a ready decision so, after the shell has written its command if it
@@ -140,7 +140,7 @@ func (m *Machine) Form(now time.Time, d Decision, t Token, createdMs int64) Quor
 	case m.last.ref() == q.ref():
 		m.last = &q
 		m.fallen, m.fellBy, m.fallenAt = false, "", time.Time{} // who was lost is back: it stands again
-		m.change = "" // they asked, and it made no difference
+		m.change = ""                                           // they asked, and it made no difference
 		for _, member := range q.Members {
 			m.saw(m.replicas[member.ReplicaID], member.Position)
 		}

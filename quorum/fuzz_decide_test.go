@@ -128,12 +128,8 @@ func (d *duel) answerOf(x quorum.Decision) dumbAnswer {
 	}
 	a.Settled = x.Command(0, quorum.Token{}, 1).Settled
 	for _, m := range x.Quorum.Members {
-		p := m.Position
-		if p.QuorumID == 0 && p.Step == 0 {
-			p = quorum.Position{} // a discarded one, in whatever words
-		}
 		a.Members = append(a.Members, m.ReplicaID)
-		a.Positions = append(a.Positions, p)
+		a.Positions = append(a.Positions, m.Position)
 	}
 	a.Participants = x.Quorum.Participants
 	last := d.m.Last()
@@ -172,7 +168,7 @@ func (d *duel) formed(x quorum.Decision) {
 		if i < 0 {
 			continue
 		}
-		if p := q.Members[i].Position; p != r.pos && p.QuorumID != 0 { // else discarded: it has to heal
+		if p := q.Members[i].Position; p != r.pos {
 			r.pos, r.last = p, r.fact.Digests
 		}
 		r.in, r.fact, r.fell = &q, quorum.Fact{}, false

@@ -5,10 +5,6 @@ import (
 	"slices"
 )
 
-// discardedCluster marks the place of a replica that holds a step which was
-// settled as discarded: behind everybody, so it heals.
-const discardedCluster = "discarded"
-
 // settling is what forming a quorum now would settle.
 type settling struct {
 	list     []Settlement // new ones: contested steps, and what those stand on
@@ -282,11 +278,12 @@ func baseDigests(stances []stance, base Position) []Digest {
 // place is where a joined replica stands after settlement: what was settled
 // before, and what is settled now. Who rolls forward is at the step's own quorum,
 // never at the new one, for its bytes are those that the quorum committed (C1).
+//
+// A position is what it is, also that of a step which was discarded while its
+// last holder was out of sight: it has one set of bytes, and may be all that is
+// left. A discard binds those who claim the step, not those who hold it.
 func (m *Machine) place(r *replica, now []Settlement) Position {
 	p, f := r.join.Member.Position, r.join.Fact
-	if m.discarded(p, now) {
-		return Position{Cluster: discardedCluster}
-	}
 	if f.Kind != Prepared && f.Kind != Committed || f.Step != p.Step+1 {
 		return p
 	}
@@ -295,15 +292,6 @@ func (m *Machine) place(r *replica, now []Settlement) Position {
 		return p
 	}
 	return Position{Cluster: m.clusterOf(f.Step, f.QuorumID), Step: f.Step, QuorumID: f.QuorumID}
-}
-
-// discarded says that a position was settled not to be.
-func (m *Machine) discarded(p Position, now []Settlement) bool {
-	if p.QuorumID == 0 {
-		return false
-	}
-	s := m.outcome(p.Step, p.QuorumID, now)
-	return s != nil && s.Outcome == Discard
 }
 
 // outcome finds what was settled: once (C6), so the ledger's word stands before

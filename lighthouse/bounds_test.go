@@ -127,7 +127,8 @@ func TestCrowdBeatsSlowly(t *testing.T) {
 }
 
 // A job whose ledger another leader has written begins anew, whether it was to
-// write a quorum or to repeat the last one: its members come again.
+// write a quorum or to repeat the last one: its members come again, and are told
+// what the ledger holds.
 func TestFencedJobBeginsAnew(t *testing.T) {
 	t.Parallel()
 	for name, fact := range map[string]quorum.FactKind{"new quorum": quorum.Refused, "old one again": quorum.NoFact} {
@@ -135,7 +136,7 @@ func TestFencedJobBeginsAnew(t *testing.T) {
 			t.Parallel()
 			l := lighthousetest.Start(t, minReplicas(2))
 			all, first := form(t, l.Addr, "a", "b")
-			behind, err := l.Lighthouse.FormBehind("default", first.Members[0])
+			behind, err := l.Lighthouse.FormBehind("default")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -151,9 +152,8 @@ func TestFencedJobBeginsAnew(t *testing.T) {
 					t.Errorf("%s's session ended with %v, want Unavailable", r.id, err)
 				}
 			}
-			_, again := form(t, l.Addr, "a", "b")
-			if again.ID <= behind {
-				t.Errorf("next quorum %d, want an id above %d", again.ID, behind)
+			if _, again := form(t, l.Addr, "a", "b"); again.ID != behind || first.ID >= behind {
+				t.Errorf("next quorum %d, want %d", again.ID, behind)
 			}
 		})
 	}
@@ -166,15 +166,14 @@ func TestTorchftCallOutlivesAFencedJob(t *testing.T) {
 	a, b := ask(ctx, c, "a", 0), ask(ctx, c, "b", 0)
 	first := get(t, "a", a)
 	get(t, "b", b)
-	behind, err := l.Lighthouse.FormBehind("default", quorum.Member{ReplicaID: "a", GroupWorldSize: 1})
+	behind, err := l.Lighthouse.FormBehind("default")
 	if err != nil {
 		t.Fatal(err)
 	}
-	// c is new, so the answer must be written.
-	waiting := []<-chan asked{ask(ctx, c, "a", 0), ask(ctx, c, "b", 0), ask(ctx, c, "c", 0)}
-	for i, w := range waiting {
-		if q := get(t, "call "+string(rune('a'+i)), w); q.GetQuorumId() <= behind || q.GetQuorumId() <= first.GetQuorumId() {
-			t.Errorf("quorum %d, want an id above %d", q.GetQuorumId(), behind)
+	a, b = ask(ctx, c, "a", 0), ask(ctx, c, "b", 0)
+	for id, call := range map[string]<-chan asked{"a": a, "b": b} {
+		if q := get(t, id, call); q.GetQuorumId() != behind || first.GetQuorumId() >= behind {
+			t.Errorf("%s: quorum %d after %d, want %d", id, q.GetQuorumId(), first.GetQuorumId(), behind)
 		}
 	}
 }

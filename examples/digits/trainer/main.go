@@ -7,16 +7,19 @@
 //	go run ./examples/digits/trainer -index 1 -replicas 2
 //
 // A replica that is through takes part, without learning more, for the time
-// that -linger says, so that one that is behind can still heal.
+// that -linger says, so that one that is behind can still heal. SIGTERM and
+// Ctrl-C drain it: it finishes its step, and leaves once the others have formed
+// a quorum without it; a second signal ends it at once.
 package main
 
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 	"time"
 
@@ -29,67 +32,151 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, os.Args[1:]); err != nil {
-		fmt.Fprintf(os.Stderr, "trainer: %v\n", err)
-		os.Exit(1)
+	signals := make(chan os.Signal, 2) // as many as mean something
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	os.Exit(run(signals, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// run is main without the process: it returns the exit status.
+func run(signals <-chan os.Signal, args []string, stdout, stderr io.Writer) int {
+	o, err := parse(args, stdout)
+	if err == nil && !o.help {
+		err = train(signals, o, &teller{w: stdout}, stderr)
 	}
+	if err != nil {
+		fmt.Fprintf(stderr, "trainer: %v\n", err)
+		return 1
+	}
+	return 0
+}
+
+// errTwice ends a trainer that was told to end while it drained.
+var errTwice = errors.New("ended before others could take over")
+
+// train runs one replica to its end.
+func train(signals <-chan os.Signal, o options, tell *teller, stderr io.Writer) error {
+	log := zerolog.Nop()
+	if o.verbose {
+		log = zerolog.New(zerolog.ConsoleWriter{Out: stderr, NoColor: true, TimeFormat: time.TimeOnly}).With().Timestamp().Logger()
+	}
+	m, err := manager.New(manager.Config{
+		ReplicaID:   fmt.Sprintf("replica-%d", o.digits.Shard.Index),
+		Lighthouse:  []string{o.lighthouse},
+		StepTimeout: o.stepTimeout,
+		Backend:     tcp.New(tcp.Options{Logger: log}),
+		OnEvent:     tell.event,
+		Log:         log,
+	})
+	if err != nil {
+		return err
+	}
+	o.digits.OnStep = tell.step
+	t, err := digits.NewTrainer(o.digits, m)
+	if err != nil {
+		return errors.Join(err, m.Close())
+	}
+	tell.line("%s looks for the lighthouse at %s", m.ReplicaID(), o.lighthouse)
+	g, ctx := errgroup.WithContext(context.Background())
+	work, stop := context.WithCancel(ctx)
+	g.Go(func() error { return m.Run(ctx) })
+	g.Go(func() error { return drainOn(work, signals, m) })
+	g.Go(func() error {
+		defer m.Close() // its error is Run's
+		defer stop()
+		return trainAndLeave(work, t, m, tell, o.linger)
+	})
+	return g.Wait()
+}
+
+// trainAndLeave trains, stays for those who are behind, and leaves in order. A
+// drain ends each of these well.
+func trainAndLeave(ctx context.Context, t *digits.Trainer, m *manager.Manager, tell *teller, linger time.Duration) error {
+	err := t.Run(ctx)
+	if err == nil {
+		tell.end("step %d: test accuracy %.4f, sha256 %s", t.Step(), t.Accuracy(), t.Hash())
+		leave := time.AfterFunc(linger, m.Drain)
+		defer leave.Stop()
+		err = t.Linger(ctx)
+	}
+	if errors.Is(err, manager.ErrDrained) {
+		return nil
+	}
+	return err
+}
+
+// drainOn drains m at the first signal and fails at the second one.
+func drainOn(ctx context.Context, signals <-chan os.Signal, m *manager.Manager) error {
+	for _, act := range []func() error{
+		func() error { m.Drain(); return nil },
+		func() error { return errTwice },
+	} {
+		select {
+		case <-signals:
+			if err := act(); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return nil
+		}
+	}
+	return nil
+}
+
+// teller prints what a person at the terminal wants to know. Safe for
+// concurrent use.
+type teller struct {
+	mu sync.Mutex
+
+	w    io.Writer
+	done bool // this replica has had its steps
+}
+
+func (t *teller) line(format string, args ...any) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	fmt.Fprintf(t.w, format+"\n", args...)
+}
+
+// end prints the last line about steps.
+func (t *teller) end(format string, args ...any) {
+	t.line(format, args...)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.done = true
 }
 
 // every is how many steps lie between two lines of progress.
 const every = 50
 
-func run(ctx context.Context, args []string) error {
-	flags := flag.NewFlagSet("trainer", flag.ContinueOnError)
-	cfg := digits.Config{}
-	lighthouse := flags.String("lighthouse", "127.0.0.1:29510", "address of the lighthouse")
-	flags.Uint64Var(&cfg.Seed, "seed", 1, "of data and model, the same on all replicas")
-	flags.Int64Var(&cfg.Steps, "steps", 600, "steps to train")
-	flags.IntVar(&cfg.Shard.Index, "index", 0, "of this replica, 0 to replicas-1")
-	flags.IntVar(&cfg.Shard.Count, "replicas", 2, "number of shards of the data")
-	flags.DurationVar(&cfg.StepTime, "step-time", 50*time.Millisecond, "how long a step takes at least")
-	linger := flags.Duration("linger", 5*time.Second, "how long to stay for others at the end")
-	if err := flags.Parse(args); err != nil {
-		return err
+func (t *teller) step(r digits.Report) {
+	if r.Committed && r.Step%every == 0 && !t.through() {
+		t.line("step %d: loss %.4f", r.Step, r.Loss)
 	}
-	if err := cfg.Validate(); err != nil {
-		return err
-	}
-	cfg.OnStep = func(r digits.Report) {
-		if r.Committed && r.Step%every == 0 && r.Step < cfg.Steps {
-			fmt.Printf("step %d: loss %.4f\n", r.Step, r.Loss)
-		}
-	}
-	return train(ctx, cfg, *lighthouse, *linger)
 }
 
-func train(ctx context.Context, cfg digits.Config, lighthouse string, linger time.Duration) error {
-	log := zerolog.New(zerolog.ConsoleWriter{Out: os.Stderr}).Level(zerolog.WarnLevel).With().Timestamp().Logger()
-	m, err := manager.New(manager.Config{
-		ReplicaID:  fmt.Sprintf("replica-%d", cfg.Shard.Index),
-		Lighthouse: []string{lighthouse},
-		Backend:    tcp.New(tcp.Options{Logger: log}),
-		Log:        log,
-	})
-	if err != nil {
-		return err
+func (t *teller) through() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.done
+}
+
+// event tells of what changes the course of training.
+func (t *teller) event(e manager.Event) {
+	if t.through() {
+		return
 	}
-	t, err := digits.NewTrainer(cfg, m)
-	if err != nil {
-		return errors.Join(err, m.Close())
-	}
-	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return m.Run(ctx) })
-	g.Go(func() error {
-		defer m.Close() // its error is Run's
-		if err := t.Run(ctx); err != nil {
-			return err
+	switch e := e.(type) {
+	case manager.LighthouseFound:
+		t.line("lighthouse found; http://%s/ shows who is there and what a quorum waits for", e.Address)
+	case manager.QuorumFormed:
+		t.line("quorum %d: %d of %d members take part", e.QuorumID, e.Participants, len(e.Members))
+	case manager.StepDiscarded:
+		t.line("step %d discarded: %v", e.Step, e.Cause)
+	case manager.HealDone:
+		if e.Position.Step > 0 || e.Err != nil { // at step 0 all take one replica's weights
+			t.line("%v", e)
 		}
-		fmt.Printf("step %d: test accuracy %.4f, sha256 %s\n", t.Step(), t.Accuracy(), t.Hash())
-		late, cancel := context.WithTimeout(ctx, linger)
-		defer cancel()
-		return t.Linger(late)
-	})
-	return g.Wait()
+	case manager.LighthouseLost, manager.Draining:
+		t.line("%v", e)
+	}
 }

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/skerry-ft/skerry/examples/digits"
+)
+
+// options are the flags.
+type options struct {
+	digits      digits.Config
+	lighthouse  string
+	linger      time.Duration
+	stepTimeout time.Duration
+	verbose     bool
+	help        bool // was all that was asked for
+}
+
+// parse reads the flags. It prints the help if that is asked for; what is wrong
+// is returned in one line.
+func parse(args []string, stdout io.Writer) (options, error) {
+	var o options
+	c := &o.digits
+	f := flag.NewFlagSet("trainer", flag.ContinueOnError)
+	f.SetOutput(io.Discard) // it would print errors with the whole help
+	f.StringVar(&o.lighthouse, "lighthouse", "127.0.0.1:29510", "address of the lighthouse")
+	f.Uint64Var(&c.Seed, "seed", 1, "of data and model, the same on all replicas")
+	f.Int64Var(&c.Steps, "steps", 600, "steps to train, the same on all replicas")
+	f.IntVar(&c.Shard.Index, "index", 0, "of this replica, 0 to replicas-1; no two may have the same")
+	f.IntVar(&c.Shard.Count, "replicas", 2, "number of shards of the data")
+	f.DurationVar(&c.StepTime, "step-time", 50*time.Millisecond, "how long a step takes at least")
+	f.DurationVar(&o.stepTimeout, "step-timeout", time.Minute, "bounds everything that a step waits for; half a minute of it at most for the lighthouse")
+	f.DurationVar(&o.linger, "linger", 5*time.Second, "how long to stay for others at the end")
+	f.BoolVar(&o.verbose, "verbose", false, "log to standard error")
+	err := f.Parse(args)
+	if errors.Is(err, flag.ErrHelp) {
+		o.help = true
+		f.SetOutput(stdout)
+		f.Usage()
+		return o, nil
+	}
+	if err == nil && f.NArg() > 0 {
+		err = fmt.Errorf("unexpected argument %q, want flags only", f.Arg(0))
+	}
+	if err == nil {
+		err = o.validate()
+	}
+	return o, err
+}
+
+// validate names the first flag that is wrong, and its bound.
+func (o options) validate() error {
+	shard := o.digits.Shard
+	switch {
+	case shard.Count < 1:
+		return fmt.Errorf("-replicas = %d, want 1 or more", shard.Count)
+	case shard.Index < 0 || shard.Index >= shard.Count:
+		return fmt.Errorf("-index = %d, want 0 to %d with -replicas %d", shard.Index, shard.Count-1, shard.Count)
+	case o.digits.Steps < 1:
+		return fmt.Errorf("-steps = %d, want 1 or more", o.digits.Steps)
+	case o.digits.StepTime < 0:
+		return fmt.Errorf("-step-time = %v, want 0 or more", o.digits.StepTime)
+	case o.stepTimeout <= 0:
+		return fmt.Errorf("-step-timeout = %v, want more than 0", o.stepTimeout)
+	case o.linger < 0:
+		return fmt.Errorf("-linger = %v, want 0 or more", o.linger)
+	}
+	return nil
+}

@@ -25,10 +25,15 @@ func (a *answerOnce) down(number uint64) *skerrypb.Down {
 		Answer: &skerrypb.Answer{Number: number, Quorum: a.ours}}}
 }
 
-// quorum is the answer to a call of torchft's client.
-func (a *answerOnce) quorum() *torchftpb.Quorum {
+// quorum is the answer to calls of torchft's clients. All members of a quorum of
+// theirs have a call waiting when the first of them is answered: extra finds
+// there what each said beyond our words.
+func (a *answerOnce) quorum(extra func(quorum.ReplicaID) []byte) *torchftpb.Quorum {
 	if a.torchft == nil {
 		a.torchft = wire.QuorumToTorchft(a.q)
+		for _, m := range a.torchft.GetParticipants() {
+			wire.AddExtra(m, extra(quorum.ReplicaID(m.GetReplicaId())))
+		}
 	}
 	return a.torchft
 }

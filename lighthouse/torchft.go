@@ -32,6 +32,7 @@ var errOvertaken = fmt.Errorf("%w: more than %d calls of this replica wait", quo
 // asker is one call of a torchft client that waits for a quorum.
 type asker struct {
 	number uint64
+	extra  []byte                 // what its member says beyond our words
 	answer chan *torchftpb.Quorum // capacity 1: it is answered once
 	refuse chan error             // capacity 1, likewise
 }
@@ -47,13 +48,17 @@ func (t *torchftService) Quorum(ctx context.Context, req *torchftpb.LighthouseQu
 	if err != nil {
 		return nil, wire.StatusError(err)
 	}
+	extra, err := wire.ExtraFromTorchft(req.GetRequester())
+	if err != nil {
+		return nil, wire.StatusError(err)
+	}
 	var ended *reign
 	for {
 		r, err := t.server.reignAfter(ctx, ended)
 		if err != nil {
 			return nil, unavailable(err)
 		}
-		q, err := t.ask(ctx, r, member)
+		q, err := t.ask(ctx, r, member, extra)
 		switch {
 		case err == nil:
 			return &torchftpb.LighthouseQuorumResponse{Quorum: q}, nil
@@ -116,12 +121,12 @@ func (r *reign) torchftJob(ctx context.Context, id quorum.ReplicaID) (*job, erro
 }
 
 // ask joins once and waits for the answer of this leader.
-func (t *torchftService) ask(ctx context.Context, r *reign, member quorum.Member) (*torchftpb.Quorum, error) {
+func (t *torchftService) ask(ctx context.Context, r *reign, member quorum.Member, extra []byte) (*torchftpb.Quorum, error) {
 	j, err := r.torchftJob(ctx, member.ReplicaID)
 	if err != nil {
 		return nil, err
 	}
-	a := &asker{answer: make(chan *torchftpb.Quorum, 1), refuse: make(chan error, 1)}
+	a := &asker{extra: extra, answer: make(chan *torchftpb.Quorum, 1), refuse: make(chan error, 1)}
 	var refused error
 	err = j.do(ctx, func(now time.Time) { refused = j.askJoin(now, member, a) })
 	if err = errors.Join(err, refused); err != nil {
@@ -173,7 +178,7 @@ func (j *job) answerAskers(to quorum.Answered, shared *answerOnce) {
 	var rest []*asker
 	for _, a := range j.askers[to.ReplicaID] {
 		if a.number <= to.Number {
-			a.answer <- shared.quorum()
+			a.answer <- shared.quorum(j.extra)
 		} else {
 			rest = append(rest, a)
 		}
@@ -187,6 +192,14 @@ func (j *job) refuseAskers(id quorum.ReplicaID, err error) {
 		a.refuse <- err
 	}
 	delete(j.askers, id)
+}
+
+// extra is what a replica said beyond our words in the newest of its calls.
+func (j *job) extra(id quorum.ReplicaID) []byte {
+	if all := j.askers[id]; len(all) > 0 {
+		return all[len(all)-1].extra
+	}
+	return nil
 }
 
 func (j *job) keepAskers(id quorum.ReplicaID, rest []*asker) {

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
@@ -29,10 +30,14 @@ type asked struct {
 
 // ask makes a quorum call as torchft's client does.
 func ask(ctx context.Context, c torchftpb.LighthouseServiceClient, id string, step int64) <-chan asked {
+	return askWith(ctx, c, &torchftpb.QuorumMember{
+		ReplicaId: id, Address: "http://" + id, StoreAddress: id + ":1", Step: step, WorldSize: 1})
+}
+
+func askWith(ctx context.Context, c torchftpb.LighthouseServiceClient, m *torchftpb.QuorumMember) <-chan asked {
 	out := make(chan asked, 1)
 	go func() {
-		resp, err := c.Quorum(ctx, &torchftpb.LighthouseQuorumRequest{Requester: &torchftpb.QuorumMember{
-			ReplicaId: id, Address: "http://" + id, StoreAddress: id + ":1", Step: step, WorldSize: 1}})
+		resp, err := c.Quorum(ctx, &torchftpb.LighthouseQuorumRequest{Requester: m})
 		out <- asked{resp.GetQuorum(), err}
 	}()
 	return out
@@ -132,6 +137,33 @@ func heartbeats(t testing.TB, ctx context.Context, c torchftpb.LighthouseService
 		cancel()
 		<-done
 	})
+}
+
+// What a newer torchft tells its members comes through, though we cannot read
+// it: its process groups cannot reconfigure without.
+func TestTorchftUnknownFieldsArePassedOn(t *testing.T) {
+	t.Parallel()
+	l := lighthousetest.Start(t, minReplicas(2))
+	ctx, c := torchft(t, l)
+	handle := func(id string) []byte {
+		return protowire.AppendString(protowire.AppendTag(nil, 100, protowire.BytesType), "handle of "+id)
+	}
+	for range 2 { // a new quorum, and the same again
+		var calls []<-chan asked
+		for _, id := range []string{"a", "b"} {
+			m := &torchftpb.QuorumMember{ReplicaId: id}
+			wire.AddExtra(m, handle(id))
+			calls = append(calls, askWith(ctx, c, m))
+		}
+		for _, call := range calls {
+			for _, m := range get(t, "a member", call).GetParticipants() {
+				extra, err := wire.ExtraFromTorchft(m)
+				if err != nil || !slices.Equal(extra, handle(m.GetReplicaId())) {
+					t.Errorf("%s comes with %q, error %v; want its handle", m.GetReplicaId(), extra, err)
+				}
+			}
+		}
+	}
 }
 
 // A call that its caller gave up leaves no join behind.

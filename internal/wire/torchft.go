@@ -1,6 +1,9 @@
 package wire
 
 import (
+	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -36,6 +39,23 @@ func (c *check) torchftMember(m *torchftpb.QuorumMember) quorum.Member {
 		Data:           c.data("data", m.GetData(), MaxDataBytes),
 	}
 }
+
+// ExtraFromTorchft returns what m says in fields that are not in our
+// torchft.proto, in protobuf's own encoding. A newer torchft has some (a handle
+// by which its process groups reconfigure); they are its members' affair, and
+// only passed on.
+func ExtraFromTorchft(m *torchftpb.QuorumMember) ([]byte, error) {
+	var c check
+	c.enter("requester")
+	extra := m.ProtoReflect().GetUnknown()
+	if len(extra) > MaxDataBytes {
+		c.fail("unknown fields", strconv.Itoa(len(extra))+" bytes", fmt.Sprintf("at most %d", MaxDataBytes))
+	}
+	return slices.Clone(extra), c.result()
+}
+
+// AddExtra adds to m what ExtraFromTorchft returned for the same member.
+func AddExtra(m *torchftpb.QuorumMember, extra []byte) { m.ProtoReflect().SetUnknown(extra) }
 
 // MemberToTorchft converts m into what torchft's clients know of a member.
 func MemberToTorchft(m quorum.Member) *torchftpb.QuorumMember {

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
@@ -175,6 +177,22 @@ func TestTorchftRoundTrip(t *testing.T) {
 	}
 	if got, err := MemberFromTorchft(&torchftpb.QuorumMember{ReplicaId: "a"}); err != nil || got.GroupWorldSize != 1 {
 		t.Errorf("a bare member: world size %d, error %v; want 1, nil", got.GroupWorldSize, err)
+	}
+}
+
+// Fields of a newer torchft come through unread.
+func TestTorchftExtraIsPassedOn(t *testing.T) {
+	t.Parallel()
+	m := &torchftpb.QuorumMember{ReplicaId: "a"}
+	field := protowire.AppendString(protowire.AppendTag(nil, 9, protowire.BytesType), "handle")
+	AddExtra(m, field)
+	extra, err := ExtraFromTorchft(overTheWire(t, m))
+	if err != nil || !bytes.Equal(extra, field) {
+		t.Errorf("extra %x, error %v; want %x", extra, err, field)
+	}
+	AddExtra(m, protowire.AppendBytes(protowire.AppendTag(nil, 9, protowire.BytesType), make([]byte, MaxDataBytes)))
+	if _, err := ExtraFromTorchft(m); !errors.Is(err, quorum.ErrInvalid) {
+		t.Errorf("too much of it: %v, want quorum.ErrInvalid", err)
 	}
 }
 

@@ -251,8 +251,7 @@ func (s *server) joined(ctx context.Context, reports []*pendingReport, q quorum.
 	case errors.Is(err, errWithdrawn):
 		// Whoever took his report back knows; the others wait on.
 	case errors.Is(err, ErrRefused), errors.Is(err, ErrEvicted), errors.Is(err, ErrDrained):
-		s.log.Error().Err(err).Msg("join refused")
-		s.fail(err)
+		s.fail(err) // every rank's trainer gets it
 	default: // refused for now
 		s.log.Warn().Err(err).Msg("join refused for now")
 		select {

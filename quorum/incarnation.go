@@ -136,7 +136,7 @@ func (m *Machine) refuseRivals(now time.Time, r *replica) {
 		default:
 			m.notify(Notice{
 				Kind: NoticeRefused, To: []ReplicaID{newcomer.id}, Number: newcomer.join.Number,
-				Reason: fmt.Sprintf("%v: %s is alive", ErrNameInUse, r.id),
+				Reason: fmt.Sprintf("%s is alive", r.id),
 			})
 			m.event(EventWithdrawn, newcomer.id, "name in use by "+string(r.id))
 			m.dropJoin(newcomer)

@@ -67,8 +67,8 @@ type RefusedError struct {
 	sentinel error
 }
 
-// Error is the other side's text.
-func (e *RefusedError) Error() string { return "refused: " + e.Text }
+// Error is the other side's text. That it is a refusal is for the caller to say.
+func (e *RefusedError) Error() string { return e.Text }
 
 // Unwrap returns the sentinel, so that errors.Is finds it.
 func (e *RefusedError) Unwrap() error { return e.sentinel }

@@ -229,7 +229,13 @@ func (s *session) take(j *job, up *skerrypb.Up) error {
 		s.refuse(0, err)
 		return err
 	}
-	return j.do(s.ctx, input)
+	return j.do(s.ctx, func(now time.Time) {
+		// What a stream said before it was replaced, or its job began anew, is not
+		// the word of the stream that followed it.
+		if j.sessions[s.id] == s {
+			input(now)
+		}
+	})
 }
 
 // input decodes one message into what the job's goroutine does with it. What

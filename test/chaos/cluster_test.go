@@ -126,10 +126,14 @@ func (c *cluster) startTrainer(i int) {
 	c.t.Helper()
 	c.started[i]++
 	incarnation := c.started[i]
-	c.trainers[i] = c.spawn(trainerWorker, i, workerArgs{
+	c.trainers[i] = c.spawn(trainerWorker, i, c.trainerArgs(), &lines{each: func(r report) { c.add(r, i, incarnation) }})
+}
+
+func (c *cluster) trainerArgs() workerArgs {
+	return workerArgs{
 		Lighthouse: c.addr, Replicas: c.o.replicas, Steps: c.o.steps, StepTime: c.o.stepTime,
 		BallastMiB: c.o.ballastMiB, StepTimeout: 20 * time.Second, Verbose: *verbose,
-	}, &lines{each: func(r report) { c.add(r, i, incarnation) }})
+	}
 }
 
 // kill sends SIGKILL to trainers and reaps them.

@@ -1,10 +1,15 @@
 package chaos
 
 import (
+	"context"
+	"errors"
 	"flag"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/skerry-ft/skerry/train/spawn"
 )
 
 var verbose = flag.Bool("chaos.verbose", false, "let the processes log to standard error")
@@ -88,6 +93,32 @@ func TestStopAndContinue(t *testing.T) {
 	c.awaitMore(15, 0)
 	c.signal(c.trainers[1], syscall.SIGCONT)
 	c.awaitMore(5, 1)
+	c.finish()
+}
+
+// A replica comes back with another model: it is told which tensor does not
+// fit, and ends. The others go on, and the right program is welcome after it.
+func TestStateThatDoesNotFit(t *testing.T) {
+	c := start(t, options{steps: 200, ballastMiB: 1})
+	c.awaitStep(10)
+	c.kill(3)
+	wrong := c.trainerArgs()
+	wrong.BallastMiB = 2
+	p := c.spawn(trainerWorker, 3, wrong, &lines{each: func(report) {}})
+	defer p.Kill()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	exit, ok := errors.AsType[*spawn.ExitError](p.Wait(ctx))
+	if !ok || exit.Code != 1 {
+		t.Fatalf("the wrong program ended with %v, want exit status 1", exit)
+	}
+	const want = "state does not fit: ballast/ballast: want float32[524288], got float32[262144]"
+	if !strings.Contains(exit.Stderr, want) {
+		t.Errorf("it said:\n%s\nwant %q in it", exit.Stderr, want)
+	}
+	c.awaitMore(5)
+	c.startTrainer(3)
+	c.awaitMore(5, 3)
 	c.finish()
 }
 

@@ -32,7 +32,7 @@ func plain(*quorum.Member)             {}
 func initSync(m *quorum.Member)        { m.InitSync = true }
 func names(peers []quorum.Peer) string { return fmt.Sprint(peerNames(peers)) }
 
-// facts/torchft.md §3, and where we differ at step 0.
+// torchft's compute_quorum_results (its src/manager.rs), and where we differ at step 0.
 func TestAssignWhoHealsFromWhom(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -166,7 +166,7 @@ func (d *dumb) weight(q *quorum.Quorum, j quorum.Join, step int64) quorum.FactKi
 	return quorum.NoFact
 }
 
-// decideTorchft is facts/torchft.md §2, with shrink-only before the count.
+// decideTorchft is torchft's quorum_compute, with shrink-only before the count.
 func (d *dumb) decideTorchft(now time.Time) dumbAnswer {
 	q, _ := d.last()
 	var chosen []quorum.Join

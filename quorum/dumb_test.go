@@ -9,7 +9,7 @@ import (
 )
 
 // dumb is a second implementation of deciding, written from docs/PROTOCOL.md
-// and facts/torchft.md alone. It keeps the list of all facts ever heard and
+// and torchft's quorum_compute alone. It keeps the list of all facts ever heard and
 // computes everything from it, each time, with nested loops: slow, and simple
 // enough to be read beside the page. The fuzz tests feed it and Machine with
 // the same facts and compare the decisions.

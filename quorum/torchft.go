@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// This file is facts/torchft.md §2, for torchft's own clients, with what we
-// mend: shrink-only never goes below MinReplicas nor to nobody (Q3), a decision
+// This file is torchft's quorum_compute (its src/lighthouse.rs), for torchft's
+// own clients, with what we mend: shrink-only never goes below MinReplicas nor to nobody (Q3), a decision
 // is never repeated for nobody, and a drained replica is left out.
 
 // turnout is what the rules of torchft count.

@@ -18,7 +18,6 @@ import (
 type walks struct {
 	failed map[string]string // by rule: the first violation, with its trace
 	counts map[string]int
-	x      *explorer
 }
 
 var theWalks = sync.OnceValue(func() *walks { return walkAll(walkSeeds()) })

@@ -393,3 +393,31 @@ func (b *lockedBuffer) String() string {
 	defer b.mu.Unlock()
 	return b.buf.String()
 }
+
+// A server with fewer jobs allowed than it has serves all of them, and no more.
+func TestFewerJobsAllowedThanThereAre(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	durable := func(c *lighthouse.Config) { c.DataDir = dir }
+	l := lighthousetest.Start(t, durable)
+	conn := dial(t, l.Addr)
+	for _, job := range []string{"one", "two"} {
+		h := hello("a")
+		h.Job = job
+		r, _ := open(t, conn, h)
+		r.answer(r.join(quorum.JoinFall, nil))
+	}
+	if err := l.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	l = lighthousetest.Start(t, func(c *lighthouse.Config) { c.DataDir, c.MaxJobs = dir, 1 })
+	eventually(t, "both jobs are rebuilt", func() bool {
+		st, err := l.Lighthouse.Status(t.Context())
+		return err == nil && len(st.Jobs) == 2
+	})
+	third, _ := rawHello(t, l, "a") // in the job "default"
+	down := third.next("refusal", func(*skerrypb.Down) bool { return true })
+	if err := wire.RefusalError(down.GetRefused()); !errors.Is(err, quorum.ErrFull) {
+		t.Errorf("a third job: %v, want quorum.ErrFull", down)
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/status"
 
+	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
@@ -18,6 +19,7 @@ type metrics struct {
 	registry *prometheus.Registry
 	calls    *prometheus.CounterVec
 	beats    prometheus.Counter
+	messages *prometheus.CounterVec
 	joins    *prometheus.CounterVec
 	notices  *prometheus.CounterVec
 	quorums  *prometheus.CounterVec
@@ -40,10 +42,11 @@ func newMetrics(s *Server) *metrics {
 		calls:    counter("calls_total", "Calls ended, streams included.", "method", "code"),
 		beats: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "skerry_lighthouse_beats_total", Help: "Heartbeats received."}),
-		joins:   counter("joins_total", "Joins received.", "kind", "result"),
-		notices: counter("notices_total", "Notices pushed to members.", "kind"),
-		quorums: counter("quorums_formed_total", "Quorums that were written to the ledger.", "job"),
-		applies: counter("raft_applies_total", "Commands written to the ledger.", "result"),
+		messages: counter("messages_total", "Messages of sessions received, beats included.", "kind"),
+		joins:    counter("joins_total", "Joins received.", "kind", "result"),
+		notices:  counter("notices_total", "Notices pushed to members.", "kind"),
+		quorums:  counter("quorums_formed_total", "Quorums that were written to the ledger.", "job"),
+		applies:  counter("raft_applies_total", "Commands written to the ledger.", "result"),
 		apply: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "skerry_lighthouse_raft_apply_seconds", Help: "Time of one write to the ledger.",
 			Buckets: prometheus.ExponentialBuckets(1e-5, 4, 10)}),
@@ -53,7 +56,7 @@ func newMetrics(s *Server) *metrics {
 		quorumID: gauge("quorum_id", "Id of the last quorum.", "job"),
 		members:  gauge("members", "Members of the last quorum.", "job"),
 	}
-	m.registry.MustRegister(m.calls, m.beats, m.joins, m.notices, m.quorums, m.applies, m.apply, m.decide, m.quorumID, m.members,
+	m.registry.MustRegister(m.calls, m.beats, m.messages, m.joins, m.notices, m.quorums, m.applies, m.apply, m.decide, m.quorumID, m.members,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "skerry_lighthouse_sessions", Help: "Open sessions."},
 			func() float64 { return float64(s.sessions.Load()) }),
@@ -74,6 +77,28 @@ func result(err error) string {
 		return "refused"
 	}
 	return "ok"
+}
+
+// received counts one message of a session.
+func (m *metrics) received(up *skerrypb.Up) {
+	kind := "unknown"
+	switch up.GetMessage().(type) {
+	case *skerrypb.Up_Hello:
+		kind = "hello"
+	case *skerrypb.Up_Beat:
+		kind = "beat"
+	case *skerrypb.Up_Join:
+		kind = "join"
+	case *skerrypb.Up_Withdraw:
+		kind = "withdraw"
+	case *skerrypb.Up_Accuse:
+		kind = "accuse"
+	case *skerrypb.Up_ProbeReply:
+		kind = "probe_reply"
+	case *skerrypb.Up_Leaving:
+		kind = "leaving"
+	}
+	m.messages.WithLabelValues(kind).Inc()
 }
 
 func (m *metrics) joined(kind quorum.JoinKind, err error) {

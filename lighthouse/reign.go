@@ -136,7 +136,8 @@ func (s *Server) leading() *reign {
 }
 
 // job returns the job of that name, and begins it if it is new. kind is that of
-// the client that names it, if it is a client.
+// the client that names it; KindUnset names one that the ledger has, which is
+// begun even if there are more than MaxJobs now.
 func (r *reign) job(name string, kind quorum.ClientKind) (*job, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -146,7 +147,7 @@ func (r *reign) job(name string, kind quorum.ClientKind) (*job, error) {
 	if j, ok := r.jobs[name]; ok {
 		return j, nil
 	}
-	if most := r.server.cfg.MaxJobs; len(r.jobs) >= most {
+	if most := r.server.cfg.MaxJobs; kind != quorum.KindUnset && len(r.jobs) >= most {
 		return nil, fmt.Errorf("%w: job %q would be one more than MaxJobs = %d", quorum.ErrFull, name, most)
 	}
 	j, err := newJob(r, name, kind)

@@ -137,6 +137,7 @@ func (s *session) receive(r *reign, stream grpc.BidiStreamingServer[skerrypb.Up,
 		return
 	}
 	noHello.Stop()
+	r.server.metrics.received(up)
 	hello, err := helloOf(up)
 	if err != nil {
 		s.refuse(0, err)
@@ -224,6 +225,7 @@ func (j *job) welcome() wire.Welcome {
 // take gives one message to the rules. An error ends the session: the message
 // was malformed, or the reign has ended.
 func (s *session) take(j *job, up *skerrypb.Up) error {
+	j.reign.server.metrics.received(up)
 	input, err := j.input(s, up)
 	if err != nil {
 		s.refuse(0, err)

@@ -160,7 +160,7 @@ func historyStatus(all []quorum.HistoryEntry) []HistoryStatus {
 	for i := len(all) - 1; i >= 0 && len(st) < pageHistory; i-- {
 		e := all[i]
 		h := HistoryStatus{
-			AtMs: e.CreatedMs, QuorumID: e.QuorumID, Round: e.Round, Members: len(e.Members),
+			AtMs: e.CreatedMs, QuorumID: e.QuorumID, Round: e.Round, Members: max(e.Size, len(e.Members)),
 			Joined: texts(e.Joined), Left: texts(e.Left), Reason: e.Reason,
 		}
 		if e.Settlement.Outcome != quorum.NothingToSettle {

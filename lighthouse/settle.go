@@ -102,8 +102,14 @@ func (j *job) push() {
 		j.reign.server.metrics.pushed(n.Kind, len(n.To))
 	}
 	for _, e := range j.machine.Events() {
-		j.log.WithLevel(eventLevel(e.Kind)).Str(logkey.ReplicaID, string(e.ReplicaID)).
-			Int64(logkey.QuorumID, e.QuorumID).Str(logkey.Reason, e.Text).Msg(e.Kind.String())
+		line := j.log.WithLevel(eventLevel(e.Kind)).Int64(logkey.QuorumID, e.QuorumID)
+		if e.ReplicaID != "" { // not every event is about one replica
+			line.Str(logkey.ReplicaID, string(e.ReplicaID))
+		}
+		if e.Text != "" {
+			line.Str(logkey.Reason, e.Text)
+		}
+		line.Msg(e.Kind.String())
 		if len(j.events) == eventsKept {
 			j.events = append(j.events[:0], j.events[1:]...)
 		}

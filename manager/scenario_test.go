@@ -363,6 +363,9 @@ func TestLighthouseUnreachable(t *testing.T) {
 			t.Errorf("%v, want %q in it", a.err, part)
 		}
 	}
+	if strings.Contains(fmt.Sprint(a.err), "rpc error") {
+		t.Errorf("%v: want what the network said, not grpc's wrapping", a.err)
+	}
 }
 
 // A state that does not fit ends training in the replica that came with it, and

@@ -287,8 +287,17 @@ func (s *session) unreachable(d time.Duration) error {
 	if s.mu.everOpened || tried < d {
 		return nil
 	}
-	return fmt.Errorf("%w: tried %s for %v: %w: start one with cmd/lighthouse, or correct Config.Lighthouse",
-		ErrUnreachable, strings.Join(s.mu.servers, ", "), tried.Round(time.Millisecond), s.mu.lastErr)
+	return fmt.Errorf("%w: tried %s for %v: %s: start one with cmd/lighthouse, or correct Config.Lighthouse",
+		ErrUnreachable, strings.Join(s.mu.servers, ", "), tried.Round(time.Millisecond), dialText(s.mu.lastErr))
+}
+
+// dialText is what the network said, without what grpc wraps around it.
+func dialText(err error) string {
+	text := fmt.Sprint(err)
+	if _, cause, found := strings.Cut(text, "Error while dialing: "); found {
+		return strings.TrimSuffix(cause, `"`)
+	}
+	return text
 }
 
 // sendLocked queues u for the open stream; without one it is dropped, because

@@ -117,7 +117,7 @@ func serve(ctx context.Context, o *options, flags *pflag.FlagSet, stderr io.Writ
 	group.Add(run.SignalHandler(ctx, syscall.SIGTERM, os.Interrupt))
 	group.Add(func() error { served = server.Run(ctx); return served }, func(error) { cancel() })
 	if signal, ok := errors.AsType[*run.SignalError](group.Run()); ok {
-		log.Info().Stringer("signal", signal.Signal).Msg("signal received")
+		log.Info().Stringer("signal", signal.Signal).Msg("ended by a signal")
 	}
 	return served
 }

@@ -116,8 +116,8 @@ func (x *explorer) fairRound(w *world) (moved bool, err error) {
 			if err := x.apply(w, v); err != nil {
 				return moved, err
 			}
-			moved, again = true, true
-			break // the list has changed
+			moved, again = moved || v.Kind != mvBeat, true // beats come and go with time
+			break                                          // the list has changed
 		}
 		if !again {
 			return moved, nil

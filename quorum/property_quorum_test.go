@@ -162,6 +162,57 @@ func TestQ5_MajorityOfTheLive(t *testing.T) {
 func TestQ6_AQuorumFormsOnceFaultsStop(t *testing.T) {
 	t.Parallel()
 	theWalks().check(t, "Q6 fair", "walks")
+	t.Run("an answer taken too late", func(t *testing.T) {
+		// b pauses while the answer is on its way, and is lost. When it goes on
+		// it takes the answer to a quorum that fell, and must hear so; nobody
+		// else tells it, for a may be gone (simulation, seed 101).
+		r := newRig(t, rules(1))
+		r.open("a")
+		r.open("b")
+		r.fall("a", quorum.Fact{})
+		r.fall("b", quorum.Fact{})
+		r.wait(20 * time.Second)
+		q := r.mustForm("a", "b")
+		r.in["b"] = nil // not yet
+		r.up["b"] = false
+		r.wait(3 * time.Second)
+		r.m.Notices()
+		r.up["b"] = true
+		r.beat() // what was under way before it takes the answer
+		n := r.m.Notices()
+		r.in["b"] = lastAnswer(q)
+		r.beat()
+		if n = append(n, r.m.Notices()...); !slices.ContainsFunc(n, func(n quorum.Notice) bool {
+			return n.Kind == quorum.NoticeFallen && slices.Contains(n.To, "b")
+		}) {
+			t.Errorf("notices %+v, want that b hears of the fall", n)
+		}
+	})
+	t.Run("an answer taken when the next quorum stands", func(t *testing.T) {
+		// As above, and b is formed without a before a takes its answer
+		// (simulation, seed 2814).
+		r := newRig(t, rules(1))
+		r.open("a")
+		r.fall("a", quorum.Fact{})
+		r.wait(20 * time.Second)
+		q := r.mustForm("a")
+		r.in["a"], r.up["a"] = nil, false
+		r.wait(3 * time.Second)
+		r.open("b")
+		r.fall("b", quorum.Fact{})
+		r.wait(20 * time.Second)
+		r.mustForm("b")
+		r.up["a"] = true
+		r.beat() // what was under way before it takes the answer
+		r.in["a"] = lastAnswer(q)
+		r.m.Notices()
+		r.beat()
+		if n := r.m.Notices(); !slices.ContainsFunc(n, func(n quorum.Notice) bool {
+			return n.Kind == quorum.NoticeFallen && slices.Contains(n.To, "a")
+		}) {
+			t.Errorf("notices %+v, want that a hears that its quorum is over", n)
+		}
+	})
 	t.Run("half of the members hang", func(t *testing.T) {
 		c := rules(1)
 		c.StuckAfter = 20 * time.Second

@@ -65,7 +65,8 @@ func (m *Machine) Beat(now time.Time, id ReplicaID, b Beat) error {
 	}
 	r.beat = b
 	m.saw(r, b.Position)
-	news := m.runs(r, b.QuorumID) && m.fallen
+	// A member that runs in an older quorum has its answer on the way.
+	news := m.runs(r, b.QuorumID) && (m.fallen || !r.member)
 	m.ledger.HighestID = max(m.ledger.HighestID, b.QuorumID)
 	if back || news {
 		m.tellFallen(r)
@@ -186,24 +187,28 @@ func (m *Machine) runs(r *replica, id int64) bool {
 	if id == 0 {
 		return false
 	}
-	before := r.stale
+	before, ran := r.stale, r.ran
 	r.ran = max(r.ran, id)
 	r.stale = r.ran < m.lastID()
-	return r.stale && !before
+	return r.stale && (!before || r.ran > ran)
 }
 
 // tellFallen tells a replica that comes back, or is heard again, that the quorum
 // it ran in is no more: nobody else may be left who can. It went on alone, or
 // waits in an op.
 func (m *Machine) tellFallen(r *replica) {
-	if m.client != KindSkerry || m.last == nil || r.join != nil || r.ran == 0 || r.ran > m.last.ID {
+	if m.client != KindSkerry || m.last == nil || r.join != nil || r.ran > m.last.ID {
 		return
 	}
-	if r.member && !m.fallen {
+	n := Notice{Kind: NoticeFallen, To: []ReplicaID{r.id}, QuorumID: r.ran}
+	switch {
+	case r.member && m.fallen:
+		// Of the last one, whatever it said it runs in: the answer may be on its
+		// way, before this.
+		n.QuorumID, n.Reason = m.last.ID, m.fellBy
+	case r.member || r.ran == 0:
 		return
-	}
-	n := Notice{Kind: NoticeFallen, To: []ReplicaID{r.id}, QuorumID: r.ran, Reason: m.fellBy}
-	if !r.member {
+	default:
 		n.Reason = fmt.Sprintf("quorum %d followed without it", m.last.ID)
 	}
 	m.notify(n)

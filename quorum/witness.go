@@ -200,18 +200,18 @@ func (m *Machine) tellFallen(r *replica) {
 	if m.client != KindSkerry || m.last == nil || r.join != nil || r.ran > m.last.ID {
 		return
 	}
-	n := Notice{Kind: NoticeFallen, To: []ReplicaID{r.id}, QuorumID: r.ran}
+	tell := func(id int64, reason string) {
+		m.notify(Notice{Kind: NoticeFallen, To: []ReplicaID{r.id}, QuorumID: id, Reason: reason})
+	}
 	switch {
 	case r.member && m.fallen:
-		// Of the last one, whatever it said it runs in: the answer may be on its
-		// way, before this.
-		n.QuorumID, n.Reason = m.last.ID, m.fellBy
-	case r.member || r.ran == 0:
-		return
-	default:
-		n.Reason = fmt.Sprintf("quorum %d followed without it", m.last.ID)
+		if r.ran != 0 && r.ran != m.last.ID {
+			tell(r.ran, m.fellBy) // it may stand there, for its answer was lost
+		}
+		tell(m.last.ID, m.fellBy) // or the answer is on its way, before this
+	case !r.member && r.ran != 0:
+		tell(r.ran, fmt.Sprintf("quorum %d followed without it", m.last.ID))
 	}
-	m.notify(n)
 }
 
 func (m *Machine) progressed(now time.Time, r *replica) {

@@ -12,12 +12,11 @@ type stepKey struct{ q, round, step int64 }
 // attempt is what a member knows of one attempt, whether it has begun it or
 // only heard of it.
 type attempt struct {
-	key    stepKey
-	begun  bool
-	over   bool
-	ranks  []rankStep
-	tally  *quorum.Tally
-	result uint64 // bytes, once reduced
+	key   stepKey
+	begun bool
+	over  bool
+	ranks []rankStep
+	tally *quorum.Tally
 }
 
 // rankStep is one group rank's part.

@@ -43,5 +43,5 @@ demo: ## train through kills, and watch
 bench: ## what the benchmarks measure, in a table
 	go run ./cmd/skerry bench allreduce quorum recover
 
-interop: ## the store against a real PyTorch (TORCH=python that has torch 2.4 or later)
-	SKERRY_TORCH_PYTHON=$(TORCH) go test -count=1 -run Torch -v ./store
+interop: ## against torchft's real client and manager (from PyPI), and PyTorch's store (TORCH=python with torch 2.4)
+	TORCH=$(TORCH) bash scripts/interop

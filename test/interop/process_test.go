@@ -1,0 +1,169 @@
+package interop
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// settleLimit bounds every wait for a process, on a loaded machine.
+const settleLimit = 60 * time.Second
+
+// built says that binary has run.
+var built bool
+
+// binary builds cmd/lighthouse once for all tests.
+var binary = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "skerry-interop-")
+	if err != nil {
+		return "", err
+	}
+	built = true
+	path := filepath.Join(dir, "lighthouse")
+	cmd := exec.Command("go", "build", "-o", path, "../../cmd/lighthouse")
+	cmd.Stderr = os.Stderr
+	return path, cmd.Run()
+})
+
+// process is a real lighthouse server, that can be killed and started again.
+type process struct {
+	t     *testing.T
+	flags []string
+	addr  string
+	cmd   *exec.Cmd
+	noise *tail
+}
+
+// run starts a server on that address with these flags.
+func run(t *testing.T, addr string, flags ...string) *process {
+	t.Helper()
+	p := &process{t: t, addr: addr, flags: append([]string{"--bind", addr}, flags...), noise: &tail{}}
+	p.start()
+	t.Cleanup(func() {
+		p.kill()
+		if t.Failed() {
+			t.Logf("the end of the log of %s:\n%s", p.addr, p.noise)
+		}
+	})
+	return p
+}
+
+func (p *process) start() {
+	p.t.Helper()
+	path, err := binary()
+	if err != nil {
+		p.t.Fatalf("build the lighthouse: %v", err)
+	}
+	p.cmd = exec.CommandContext(context.WithoutCancel(p.t.Context()), path, p.flags...)
+	p.cmd.Stderr = p.noise
+	if err := p.cmd.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// kill is SIGKILL. The second one does nothing.
+func (p *process) kill() {
+	if p.cmd == nil {
+		return
+	}
+	_ = p.cmd.Process.Signal(syscall.SIGKILL) // gone is as good
+	_ = p.cmd.Wait()                          // says that it was killed
+	p.cmd = nil
+}
+
+// healthy waits until the server answers that it serves.
+func (p *process) healthy() {
+	p.t.Helper()
+	client := http.Client{Timeout: time.Second}
+	defer client.CloseIdleConnections()
+	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+		answer, err := client.Get("http://" + p.addr + "/healthz")
+		if err == nil {
+			answer.Body.Close()
+			if answer.StatusCode == http.StatusOK {
+				return
+			}
+		}
+		if time.Since(began) > settleLimit {
+			p.t.Fatalf("lighthouse %s is not healthy: %v", p.addr, err)
+		}
+	}
+}
+
+// freeAddr is a loopback address that nobody listens on now.
+func freeAddr(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// steady drives replicas through torchft's own managers, step by step, as its
+// Python does: quorum, should_commit, and again.
+type steady struct {
+	t     *testing.T
+	p     *python
+	names []string
+	steps []int
+	last  int64
+}
+
+// step takes one step with all replicas. A step whose quorum fails is done
+// again, as a trainer that is restarted would: at most settleLimit long.
+func (s *steady) step() {
+	s.t.Helper()
+	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+		why := s.attempt()
+		if why == "" {
+			return
+		}
+		if time.Since(began) > settleLimit {
+			s.t.Fatalf("no step: %s", why)
+		}
+	}
+}
+
+// attempt asks once for every replica and says why there was no step.
+func (s *steady) attempt() string {
+	s.t.Helper()
+	var calls []<-chan reply
+	for i, name := range s.names {
+		calls = append(calls, s.p.begin("manager_quorum", args{
+			"name": name, "group_rank": 0, "step": s.steps[i], "metadata": "m", "timeout": 10}))
+	}
+	var why []string
+	var ids []int64
+	for _, call := range calls {
+		got, err := planOf(call)
+		switch {
+		case err != nil:
+			why = append(why, err.Error())
+		case got.QuorumID < s.last:
+			s.t.Fatalf("quorum id %d after %d", got.QuorumID, s.last)
+		default:
+			ids = append(ids, got.QuorumID)
+		}
+	}
+	if len(why) > 0 {
+		return strings.Join(why, "; ")
+	}
+	for i := range s.steps {
+		if ids[i] != ids[0] {
+			return "not all in one quorum yet"
+		}
+		s.steps[i]++
+	}
+	s.last = ids[0]
+	return ""
+}

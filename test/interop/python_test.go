@@ -1,0 +1,221 @@
+package interop
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// callLimit bounds every call: a hang is a failure with a name.
+const callLimit = 60 * time.Second
+
+// each runs a test once for every torchft module that SKERRY_TORCHFT names.
+func each(t *testing.T, test func(t *testing.T, p *python)) {
+	t.Helper()
+	modules := filepath.SplitList(os.Getenv("SKERRY_TORCHFT"))
+	if len(modules) == 0 {
+		t.Skip("SKERRY_TORCHFT names no torchft module: run make interop")
+	}
+	for _, module := range modules {
+		t.Run(filepath.Base(filepath.Dir(filepath.Dir(module))), func(t *testing.T) {
+			t.Parallel()
+			test(t, start(t, module))
+		})
+	}
+}
+
+// python is one Python process with a torchft module in it.
+type python struct {
+	t testing.TB
+
+	mu     sync.Mutex
+	in     io.WriteCloser
+	number int
+	calls  map[int]chan reply
+}
+
+// reply is what one call came to.
+type reply struct {
+	ID    int             `json:"id"`
+	OK    json.RawMessage `json:"ok"`
+	Error string          `json:"error"`
+}
+
+// start runs torchft.py until the test ends.
+func start(t *testing.T, module string) *python {
+	t.Helper()
+	interpreter := os.Getenv("SKERRY_TORCHFT_PYTHON")
+	if interpreter == "" {
+		interpreter = "python3"
+	}
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), interpreter, "testdata/torchft.py", module)
+	noise := &tail{}
+	cmd.Stderr = noise // Rust logs each call
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	p := &python{t: t, in: in, calls: make(map[int]chan reply)}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		p.read(out)
+	}()
+	t.Cleanup(func() {
+		kill := time.AfterFunc(callLimit, func() { _ = cmd.Process.Kill() }) // Wait says what became of it
+		defer kill.Stop()
+		p.mu.Lock()
+		_ = p.in.Close() // the process ends with it
+		p.mu.Unlock()
+		<-done
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("%s: %v", cmd, err)
+		}
+		if t.Failed() {
+			t.Logf("the end of what Python and Rust said:\n%s", noise)
+		}
+	})
+	return p
+}
+
+// tailBytes is how much of a process's log a failure shows.
+const tailBytes = 4 << 10
+
+// tail keeps the end of what is written to it.
+type tail struct {
+	mu   sync.Mutex
+	kept []byte
+}
+
+// Write keeps the end of what was written.
+func (l *tail) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.kept = append(l.kept, b...)
+	l.kept = l.kept[max(len(l.kept)-tailBytes, 0):]
+	return len(b), nil
+}
+
+func (l *tail) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return string(l.kept)
+}
+
+// read hands answers to those who wait, until the process ends.
+func (p *python) read(out io.Reader) {
+	lines := bufio.NewScanner(out)
+	lines.Buffer(nil, 16<<20)
+	for lines.Scan() {
+		var r reply
+		if json.Unmarshal(lines.Bytes(), &r) != nil {
+			continue // Rust logs to standard output too
+		}
+		p.mu.Lock()
+		waiting := p.calls[r.ID]
+		delete(p.calls, r.ID)
+		p.mu.Unlock()
+		if waiting != nil {
+			waiting <- r
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, waiting := range p.calls {
+		waiting <- reply{Error: "the Python process ended"}
+	}
+	p.calls = nil
+}
+
+// args are the arguments of a call by name.
+type args map[string]any
+
+// begin starts a call, which runs beside others.
+func (p *python) begin(op string, a args) <-chan reply {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.number++
+	waiting := make(chan reply, 1)
+	command := args{"id": p.number, "op": op}
+	maps.Copy(command, a)
+	line, err := json.Marshal(command)
+	if err == nil && p.calls == nil {
+		err = errors.New("the Python process ended")
+	}
+	if err == nil {
+		p.calls[p.number] = waiting
+		_, err = p.in.Write(append(line, '\n'))
+	}
+	if err != nil {
+		waiting <- reply{Error: err.Error()}
+	}
+	return waiting
+}
+
+// try makes a call and returns what it returned or raised.
+func (p *python) try(op string, a args) (json.RawMessage, error) {
+	return wait(p.begin(op, a))
+}
+
+func wait(call <-chan reply) (json.RawMessage, error) {
+	select {
+	case r := <-call:
+		if r.Error != "" {
+			return nil, errors.New(r.Error)
+		}
+		return r.OK, nil
+	case <-time.After(callLimit):
+		return nil, errors.New("no answer from the Python process")
+	}
+}
+
+// do makes a call that must work.
+func (p *python) do(op string, a args) json.RawMessage {
+	p.t.Helper()
+	out, err := p.try(op, a)
+	if err != nil {
+		p.t.Fatalf("%s %v: %v", op, a, err)
+	}
+	return out
+}
+
+// must waits for a call that must work and reads its result.
+func must[T any](t testing.TB, call <-chan reply) T {
+	t.Helper()
+	out, err := wait(call)
+	var v T
+	if err == nil {
+		err = json.Unmarshal(out, &v)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// text is a call's result that is a string.
+func text(t testing.TB, raw json.RawMessage) string {
+	t.Helper()
+	var s string
+	if err := json.Unmarshal(raw, &s); err != nil {
+		t.Fatalf("got %s, want a string", raw)
+	}
+	return strings.TrimSpace(s)
+}

@@ -14,10 +14,10 @@ var mayImport = map[string][]string{
 	"store/storetest": {"store"},
 
 	"pg":        {"store"},
-	"pg/tcp":    {"pg", "store"},
-	"pg/baby":   {"pg"},
+	"pg/tcp":    {"pg", "store", "internal/memfd"},
+	"pg/baby":   {"pg", "internal/memfd"},
 	"pg/pgtest": {"pg", "store"},
-	"nccl":      {"pg", "store"},
+	"nccl":      {"pg", "store", "internal/memfd"},
 
 	"checkpoint":          {"pg"},
 	"checkpoint/ckpttest": {"checkpoint", "pg"},
@@ -32,6 +32,7 @@ var mayImport = map[string][]string{
 	"internal/sim":       {"quorum"},
 	"internal/tidy":      {},
 	"internal/invariant": {},
+	"internal/memfd":     {},
 	"internal/logkey":    {},
 
 	"cmd/lighthouse": {"lighthouse"},

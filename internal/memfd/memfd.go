@@ -1,0 +1,134 @@
+package memfd
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// MaxBytes bounds a segment: more than any host's tensors, and far from where
+// sizes overflow.
+const MaxBytes = 1 << 40
+
+// maxNameBytes is the kernel's bound for the name that /proc shows.
+const maxNameBytes = 249
+
+// seals are those of every segment.
+const seals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
+
+// ErrUnsealed is returned by FromFile for a file that could change its size
+// under us, or that cannot be sealed at all.
+var ErrUnsealed = errors.New("memfd: file is not sealed")
+
+// Segment is a mapped memory file. Make one with Create or FromFile.
+type Segment struct {
+	file *os.File
+	data []byte
+
+	mu struct {
+		sync.Mutex
+
+		closed bool
+		err    error // of Close
+	}
+}
+
+// Create makes a segment of size zero bytes, 1 to MaxBytes. The name is for
+// people who read /proc/PID/maps; it need not be unique.
+//
+// Memory is taken as it is touched. Where there is too little, touching it kills
+// the process (SIGBUS), as with any memory.
+func Create(name string, size int) (*Segment, error) {
+	if size < 1 || size > MaxBytes {
+		return nil, fmt.Errorf("memfd: size %d of %q, want 1 to %d", size, name, MaxBytes)
+	}
+	if len(name) > maxNameBytes {
+		return nil, fmt.Errorf("memfd: name of %d bytes, want at most %d", len(name), maxNameBytes)
+	}
+	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		return nil, fmt.Errorf("memfd: create %q: %w", name, err)
+	}
+	f := os.NewFile(uintptr(fd), "memfd:"+name)
+	if err := unix.Ftruncate(fd, int64(size)); err != nil {
+		return nil, errors.Join(fmt.Errorf("memfd: size %q to %d bytes: %w", name, size, err), f.Close())
+	}
+	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals); err != nil {
+		return nil, errors.Join(fmt.Errorf("memfd: seal %q: %w", name, err), f.Close())
+	}
+	s, err := FromFile(f)
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return s, nil
+}
+
+// FromFile maps a segment that another process made. It owns f from then on,
+// unless it fails.
+//
+// Errors: ErrUnsealed; a size that is not 1 to MaxBytes; those of the system.
+func FromFile(f *os.File) (*Segment, error) {
+	// File.Fd would put the descriptor into blocking mode for all holders.
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return nil, fmt.Errorf("memfd: %w", err)
+	}
+	s := &Segment{file: f}
+	var inner error
+	if err := raw.Control(func(fd uintptr) { inner = s.open(int(fd)) }); err != nil {
+		return nil, fmt.Errorf("memfd: %w", err)
+	}
+	if inner != nil {
+		return nil, inner
+	}
+	return s, nil
+}
+
+// open checks the file and maps it. Seals come first: after that the size stays.
+func (s *Segment) open(fd int) error {
+	got, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
+	if err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrUnsealed, s.file.Name(), err)
+	}
+	if got&seals != seals {
+		return fmt.Errorf("%w: %s has seals %#x, want %#x", ErrUnsealed, s.file.Name(), got, seals)
+	}
+	if got&(unix.F_SEAL_WRITE|unix.F_SEAL_FUTURE_WRITE) != 0 {
+		return fmt.Errorf("memfd: %s is sealed against writing", s.file.Name())
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return fmt.Errorf("memfd: stat %s: %w", s.file.Name(), err)
+	}
+	if st.Size < 1 || st.Size > MaxBytes {
+		return fmt.Errorf("memfd: %s has %d bytes, want 1 to %d", s.file.Name(), st.Size, MaxBytes)
+	}
+	s.data, err = unix.Mmap(fd, 0, int(st.Size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return fmt.Errorf("memfd: map %d bytes of %s: %w", st.Size, s.file.Name(), err)
+	}
+	return nil
+}
+
+// Bytes is the segment's memory, page-aligned, valid until Close.
+func (s *Segment) Bytes() []byte { return s.data }
+
+// File is what to pass to another process. It is closed with the segment.
+func (s *Segment) File() *os.File { return s.file }
+
+// Close unmaps the memory and closes the file. Safe to call twice. Whoever
+// touches Bytes afterwards faults.
+func (s *Segment) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.closed {
+		return s.mu.err
+	}
+	s.mu.closed = true
+	s.mu.err = errors.Join(unix.Munmap(s.data), s.file.Close())
+	s.data = nil
+	return s.mu.err
+}

@@ -1,12 +1,13 @@
 package wire
 
 import (
+	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/skerry-ft/skerry/internal/wire/torchftpb"
@@ -40,22 +41,28 @@ func (c *check) torchftMember(m *torchftpb.QuorumMember) quorum.Member {
 	}
 }
 
-// ExtraFromTorchft returns what m says in fields that are not in our
-// torchft.proto, in protobuf's own encoding. A newer torchft has some (a handle
-// by which its process groups reconfigure); they are its members' affair, and
-// only passed on.
+// ExtraFromTorchft returns what m says beyond our words, in protobuf's own
+// encoding: the handles by which a newer torchft's process groups are reached
+// anew, and fields that are not in our torchft.proto at all. They are its
+// members' affair, and only passed on.
 func ExtraFromTorchft(m *torchftpb.QuorumMember) ([]byte, error) {
 	var c check
 	c.enter("requester")
-	extra := m.ProtoReflect().GetUnknown()
-	if len(extra) > MaxDataBytes {
-		c.fail("unknown fields", strconv.Itoa(len(extra))+" bytes", fmt.Sprintf("at most %d", MaxDataBytes))
+	beyond := &torchftpb.QuorumMember{ReconfigureHandles: m.GetReconfigureHandles()}
+	beyond.ProtoReflect().SetUnknown(m.ProtoReflect().GetUnknown())
+	if size := proto.Size(beyond); size > MaxDataBytes {
+		c.fail("reconfigure_handles and unknown fields", strconv.Itoa(size)+" bytes", fmt.Sprintf("at most %d", MaxDataBytes))
+		return nil, c.result()
 	}
-	return slices.Clone(extra), c.result()
+	extra, err := proto.Marshal(beyond)
+	return extra, errors.Join(c.result(), err)
 }
 
 // AddExtra adds to m what ExtraFromTorchft returned for the same member.
-func AddExtra(m *torchftpb.QuorumMember, extra []byte) { m.ProtoReflect().SetUnknown(extra) }
+func AddExtra(m *torchftpb.QuorumMember, extra []byte) {
+	// What was encoded here a moment ago can be read.
+	_ = proto.UnmarshalOptions{Merge: true}.Unmarshal(extra, m)
+}
 
 // MemberToTorchft converts m into what torchft's clients know of a member.
 func MemberToTorchft(m quorum.Member) *torchftpb.QuorumMember {

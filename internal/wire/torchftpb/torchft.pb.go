@@ -35,8 +35,11 @@ type QuorumMember struct {
 	ShrinkOnly     bool                   `protobuf:"varint,6,opt,name=shrink_only,json=shrinkOnly,proto3" json:"shrink_only,omitempty"`
 	Data           string                 `protobuf:"bytes,7,opt,name=data,proto3" json:"data,omitempty"` // JSON, opaque to the lighthouse
 	CommitFailures int64                  `protobuf:"varint,8,opt,name=commit_failures,json=commitFailures,proto3" json:"commit_failures,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// How this replica's process groups are reached anew, by group rank; newer
+	// torchfts have it. The lighthouse passes it on, as what it cannot read.
+	ReconfigureHandles []string `protobuf:"bytes,9,rep,name=reconfigure_handles,json=reconfigureHandles,proto3" json:"reconfigure_handles,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *QuorumMember) Reset() {
@@ -123,6 +126,13 @@ func (x *QuorumMember) GetCommitFailures() int64 {
 		return x.CommitFailures
 	}
 	return 0
+}
+
+func (x *QuorumMember) GetReconfigureHandles() []string {
+	if x != nil {
+		return x.ReconfigureHandles
+	}
+	return nil
 }
 
 type Quorum struct {
@@ -361,6 +371,7 @@ type ManagerQuorumRequest struct {
 	ShrinkOnly         bool                   `protobuf:"varint,4,opt,name=shrink_only,json=shrinkOnly,proto3" json:"shrink_only,omitempty"`
 	InitSync           bool                   `protobuf:"varint,5,opt,name=init_sync,json=initSync,proto3" json:"init_sync,omitempty"`
 	CommitFailures     int64                  `protobuf:"varint,6,opt,name=commit_failures,json=commitFailures,proto3" json:"commit_failures,omitempty"`
+	ReconfigureHandle  string                 `protobuf:"bytes,7,opt,name=reconfigure_handle,json=reconfigureHandle,proto3" json:"reconfigure_handle,omitempty"` // of this rank; newer torchfts have it
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
 }
@@ -437,6 +448,13 @@ func (x *ManagerQuorumRequest) GetCommitFailures() int64 {
 	return 0
 }
 
+func (x *ManagerQuorumRequest) GetReconfigureHandle() string {
+	if x != nil {
+		return x.ReconfigureHandle
+	}
+	return ""
+}
+
 type ManagerQuorumResponse struct {
 	state                    protoimpl.MessageState `protogen:"open.v1"`
 	QuorumId                 int64                  `protobuf:"varint,1,opt,name=quorum_id,json=quorumId,proto3" json:"quorum_id,omitempty"`
@@ -452,6 +470,7 @@ type ManagerQuorumResponse struct {
 	Heal                     bool                   `protobuf:"varint,11,opt,name=heal,proto3" json:"heal,omitempty"`
 	CommitFailures           int64                  `protobuf:"varint,12,opt,name=commit_failures,json=commitFailures,proto3" json:"commit_failures,omitempty"`
 	ReplicaIds               []string               `protobuf:"bytes,13,rep,name=replica_ids,json=replicaIds,proto3" json:"replica_ids,omitempty"`
+	ReconfigureHandles       []string               `protobuf:"bytes,14,rep,name=reconfigure_handles,json=reconfigureHandles,proto3" json:"reconfigure_handles,omitempty"` // of this group rank in all members
 	unknownFields            protoimpl.UnknownFields
 	sizeCache                protoimpl.SizeCache
 }
@@ -573,6 +592,13 @@ func (x *ManagerQuorumResponse) GetCommitFailures() int64 {
 func (x *ManagerQuorumResponse) GetReplicaIds() []string {
 	if x != nil {
 		return x.ReplicaIds
+	}
+	return nil
+}
+
+func (x *ManagerQuorumResponse) GetReconfigureHandles() []string {
+	if x != nil {
+		return x.ReconfigureHandles
 	}
 	return nil
 }
@@ -853,7 +879,7 @@ var File_torchft_proto protoreflect.FileDescriptor
 
 const file_torchft_proto_rawDesc = "" +
 	"\n" +
-	"\rtorchft.proto\x12\atorchft\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfd\x01\n" +
+	"\rtorchft.proto\x12\atorchft\x1a\x1fgoogle/protobuf/timestamp.proto\"\xae\x02\n" +
 	"\fQuorumMember\x12\x1d\n" +
 	"\n" +
 	"replica_id\x18\x01 \x01(\tR\treplicaId\x12\x18\n" +
@@ -865,7 +891,8 @@ const file_torchft_proto_rawDesc = "" +
 	"\vshrink_only\x18\x06 \x01(\bR\n" +
 	"shrinkOnly\x12\x12\n" +
 	"\x04data\x18\a \x01(\tR\x04data\x12'\n" +
-	"\x0fcommit_failures\x18\b \x01(\x03R\x0ecommitFailures\"\x96\x01\n" +
+	"\x0fcommit_failures\x18\b \x01(\x03R\x0ecommitFailures\x12/\n" +
+	"\x13reconfigure_handles\x18\t \x03(\tR\x12reconfigureHandles\"\x96\x01\n" +
 	"\x06Quorum\x12\x1b\n" +
 	"\tquorum_id\x18\x01 \x01(\x03R\bquorumId\x129\n" +
 	"\fparticipants\x18\x02 \x03(\v2\x15.torchft.QuorumMemberR\fparticipants\x124\n" +
@@ -877,7 +904,7 @@ const file_torchft_proto_rawDesc = "" +
 	"\x1aLighthouseHeartbeatRequest\x12\x1d\n" +
 	"\n" +
 	"replica_id\x18\x01 \x01(\tR\treplicaId\"\x1d\n" +
-	"\x1bLighthouseHeartbeatResponse\"\xe1\x01\n" +
+	"\x1bLighthouseHeartbeatResponse\"\x90\x02\n" +
 	"\x14ManagerQuorumRequest\x12\x1d\n" +
 	"\n" +
 	"group_rank\x18\x01 \x01(\x03R\tgroupRank\x12\x12\n" +
@@ -886,7 +913,8 @@ const file_torchft_proto_rawDesc = "" +
 	"\vshrink_only\x18\x04 \x01(\bR\n" +
 	"shrinkOnly\x12\x1b\n" +
 	"\tinit_sync\x18\x05 \x01(\bR\binitSync\x12'\n" +
-	"\x0fcommit_failures\x18\x06 \x01(\x03R\x0ecommitFailures\"\xe2\x04\n" +
+	"\x0fcommit_failures\x18\x06 \x01(\x03R\x0ecommitFailures\x12-\n" +
+	"\x12reconfigure_handle\x18\a \x01(\tR\x11reconfigureHandle\"\x93\x05\n" +
 	"\x15ManagerQuorumResponse\x12\x1b\n" +
 	"\tquorum_id\x18\x01 \x01(\x03R\bquorumId\x12=\n" +
 	"\x1brecover_src_manager_address\x18\x02 \x01(\tR\x18recoverSrcManagerAddress\x12<\n" +
@@ -902,7 +930,8 @@ const file_torchft_proto_rawDesc = "" +
 	"\x04heal\x18\v \x01(\bR\x04heal\x12'\n" +
 	"\x0fcommit_failures\x18\f \x01(\x03R\x0ecommitFailures\x12\x1f\n" +
 	"\vreplica_ids\x18\r \x03(\tR\n" +
-	"replicaIdsB\x1b\n" +
+	"replicaIds\x12/\n" +
+	"\x13reconfigure_handles\x18\x0e \x03(\tR\x12reconfigureHandlesB\x1b\n" +
 	"\x19_recover_src_replica_rankB\x13\n" +
 	"\x11_max_replica_rank\"/\n" +
 	"\x19CheckpointMetadataRequest\x12\x12\n" +

@@ -20,6 +20,7 @@ const (
 	MaxHistory        = 256      // history entries that the ledger keeps
 	MaxGone           = 1024     // drained, and evicted, ids that the ledger keeps
 	MaxHistoryNames   = 256      // replicas that each list of a history entry names
+	MaxProbationAfter = 1000     // Config.ProbationAfter
 	maxEvents         = 4096     // events between two reads
 	maxNamed          = 8        // replicas that a reason names before it counts
 )

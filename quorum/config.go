@@ -41,6 +41,8 @@ func (c Config) Validate() error {
 	check(c.StuckAfter == 0 || c.StuckAfter >= c.HeartbeatTimeout, "StuckAfter", c.StuckAfter,
 		fmt.Sprintf("0 or at least HeartbeatTimeout (%v)", c.HeartbeatTimeout))
 	check(!c.EvictStuck || c.StuckAfter > 0, "EvictStuck", c.EvictStuck, "false when StuckAfter is 0")
+	check(c.ProbationAfter >= 0 && c.ProbationAfter <= MaxProbationAfter, "ProbationAfter", c.ProbationAfter,
+		fmt.Sprintf("0 to %d", MaxProbationAfter))
 	return errors.Join(errs...)
 }
 

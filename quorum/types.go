@@ -207,6 +207,11 @@ type Config struct {
 	Grace            time.Duration // suspicion by one witness becomes lost after this; 1 s
 	StuckAfter       time.Duration // no progress for this long is stuck; 60 s; 0: never
 	EvictStuck       bool
+
+	// ProbationAfter is how many short memberships in a row, each ended by a
+	// loss, bring a replica on probation: its next joins wait, twice as long each
+	// time. 0: never.
+	ProbationAfter int
 }
 
 // Notice is a message that the machine wants pushed. Exactly the fields that

@@ -1,14 +1,12 @@
 package wire
 
 import (
-	"time"
-
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
 // This file converts what passes between a replica's ranks and its manager
-// server, and what operators send.
+// server.
 
 // RankReport is one rank's report, and its wish for an answer newer than
 // (HaveQuorumID, HaveRound).
@@ -154,50 +152,4 @@ func TallyResultFromProto(m *skerrypb.VoteResponse) (quorum.TallyResult, error) 
 		Digests:      c.digests("digests", m.GetDigests()),
 	}
 	return r, c.result()
-}
-
-// ConfigChange is what an operator wants changed of a job's rules; nil fields
-// stay as they are.
-type ConfigChange struct {
-	MinReplicas      *int
-	MaxReplicas      *int
-	JoinTimeout      *time.Duration
-	HeartbeatTimeout *time.Duration
-}
-
-// ConfigChangeFromProto converts m.
-func ConfigChangeFromProto(m *skerrypb.ConfigureRequest) (ConfigChange, error) {
-	var c check
-	c.enter("configure")
-	var r ConfigChange
-	if m.MinReplicas != nil {
-		r.MinReplicas = new(int(c.number("min_replicas", int64(*m.MinReplicas), 1, MaxMembers)))
-	}
-	if m.MaxReplicas != nil {
-		r.MaxReplicas = new(int(c.number("max_replicas", int64(*m.MaxReplicas), 0, MaxMembers)))
-	}
-	if m.JoinTimeoutMs != nil {
-		r.JoinTimeout = new(c.timeout("join_timeout_ms", *m.JoinTimeoutMs))
-	}
-	if m.HeartbeatTimeoutMs != nil {
-		r.HeartbeatTimeout = new(c.timeout("heartbeat_timeout_ms", *m.HeartbeatTimeoutMs))
-	}
-	return r, c.result()
-}
-
-// Apply returns base with the change made.
-func (c ConfigChange) Apply(base quorum.Config) quorum.Config {
-	if c.MinReplicas != nil {
-		base.MinReplicas = *c.MinReplicas
-	}
-	if c.MaxReplicas != nil {
-		base.MaxReplicas = *c.MaxReplicas
-	}
-	if c.JoinTimeout != nil {
-		base.JoinTimeout = *c.JoinTimeout
-	}
-	if c.HeartbeatTimeout != nil {
-		base.HeartbeatTimeout = *c.HeartbeatTimeout
-	}
-	return base
 }

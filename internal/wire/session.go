@@ -14,6 +14,7 @@ type Hello struct {
 	Address        string // URL of its manager server
 	StoreAddress   string // host:port of its store
 	GroupWorldSize int
+	Relay          bool // the server is to pass the session on to the leader
 	quorum.Hello
 }
 
@@ -28,6 +29,7 @@ func HelloToProto(h Hello) *skerrypb.SessionHello {
 		Position:       PositionToProto(h.Position),
 		Last:           LastAnswerToProto(h.Last),
 		Accusations:    AccusationsToProto(h.Accusations),
+		Relay:          h.Relay,
 	}
 }
 
@@ -40,6 +42,7 @@ func HelloFromProto(h *skerrypb.SessionHello) (Hello, error) {
 		Address:        c.text("address", h.GetAddress(), MaxAddressBytes),
 		StoreAddress:   c.text("store_address", h.GetStoreAddress(), MaxAddressBytes),
 		GroupWorldSize: int(c.number("group_world_size", int64(h.GetGroupWorldSize()), 1, MaxGroupWorldSize)),
+		Relay:          h.GetRelay(),
 		Hello: quorum.Hello{
 			ReplicaID: c.id("replica_id", h.GetReplicaId()),
 			Client:    quorum.KindSkerry,
@@ -120,6 +123,9 @@ type Timing struct {
 	BeatInterval     time.Duration
 	HeartbeatTimeout time.Duration
 	JoinTimeout      time.Duration
+	// ServerBeat is how often the lighthouse says something on the stream, so
+	// that one which hangs is noticed. 0: it need not.
+	ServerBeat time.Duration
 }
 
 // TimingToProto converts t.
@@ -128,6 +134,7 @@ func TimingToProto(t Timing) *skerrypb.Timing {
 		BeatIntervalMs:     milliseconds(t.BeatInterval),
 		HeartbeatTimeoutMs: milliseconds(t.HeartbeatTimeout),
 		JoinTimeoutMs:      milliseconds(t.JoinTimeout),
+		ServerBeatMs:       millisecondsOrNone(t.ServerBeat),
 	}
 }
 
@@ -144,6 +151,7 @@ type timed interface {
 	GetBeatIntervalMs() uint32
 	GetHeartbeatTimeoutMs() uint32
 	GetJoinTimeoutMs() uint32
+	GetServerBeatMs() uint32
 }
 
 func (c *check) timing(t timed) Timing {
@@ -151,12 +159,26 @@ func (c *check) timing(t timed) Timing {
 		BeatInterval:     c.timeout("beat_interval_ms", t.GetBeatIntervalMs()),
 		HeartbeatTimeout: c.timeout("heartbeat_timeout_ms", t.GetHeartbeatTimeoutMs()),
 		JoinTimeout:      c.timeout("join_timeout_ms", t.GetJoinTimeoutMs()),
+		ServerBeat:       c.timeoutOrNone("server_beat_ms", t.GetServerBeatMs()),
 	}
 }
 
 // timeout converts a number of milliseconds that must be positive.
 func (c *check) timeout(field string, ms uint32) time.Duration {
 	return time.Duration(c.number(field, int64(ms), 1, MaxTimeout.Milliseconds())) * time.Millisecond
+}
+
+// timeoutOrNone converts a number of milliseconds that may be 0.
+func (c *check) timeoutOrNone(field string, ms uint32) time.Duration {
+	return time.Duration(c.number(field, int64(ms), 0, MaxTimeout.Milliseconds())) * time.Millisecond
+}
+
+// millisecondsOrNone is milliseconds, but for 0.
+func millisecondsOrNone(d time.Duration) uint32 {
+	if d == 0 {
+		return 0
+	}
+	return milliseconds(d)
 }
 
 // milliseconds rounds d up to milliseconds, within what timeout accepts.
@@ -179,6 +201,7 @@ func WelcomeToProto(w Welcome) *skerrypb.Welcome {
 		BeatIntervalMs:     milliseconds(w.BeatInterval),
 		HeartbeatTimeoutMs: milliseconds(w.HeartbeatTimeout),
 		JoinTimeoutMs:      milliseconds(w.JoinTimeout),
+		ServerBeatMs:       millisecondsOrNone(w.ServerBeat),
 		Servers:            w.Servers,
 	}
 }
@@ -193,6 +216,31 @@ func WelcomeFromProto(w *skerrypb.Welcome) (Welcome, error) {
 		Timing:  c.timing(w),
 	}
 	return r, c.result()
+}
+
+// Redirect is what a server that does not lead answers to a hello.
+type Redirect struct {
+	Leader  string   // host:port
+	Servers []string // as in Welcome
+}
+
+// RedirectToProto converts r.
+func RedirectToProto(r Redirect) *skerrypb.Redirect {
+	return &skerrypb.Redirect{Leader: r.Leader, Servers: r.Servers}
+}
+
+// RedirectFromProto converts r. A redirect names a leader.
+func RedirectFromProto(r *skerrypb.Redirect) (Redirect, error) {
+	var c check
+	c.enter("redirect")
+	if r.GetLeader() == "" {
+		c.bad("leader", "", "host:port")
+	}
+	out := Redirect{
+		Leader:  c.text("leader", r.GetLeader(), MaxAddressBytes),
+		Servers: c.texts("servers", r.GetServers(), MaxServers, MaxAddressBytes),
+	}
+	return out, c.result()
 }
 
 // texts checks a list of strings.

@@ -983,8 +983,11 @@ type SessionHello struct {
 	Position       *Position              `protobuf:"bytes,6,opt,name=position,proto3" json:"position,omitempty"`
 	Last           *LastAnswer            `protobuf:"bytes,7,opt,name=last,proto3" json:"last,omitempty"`
 	Accusations    []*Accusation          `protobuf:"bytes,8,rep,name=accusations,proto3" json:"accusations,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// The replica cannot reach the leader itself: the server that it reaches is
+	// to pass this session on.
+	Relay         bool `protobuf:"varint,9,opt,name=relay,proto3" json:"relay,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SessionHello) Reset() {
@@ -1071,6 +1074,13 @@ func (x *SessionHello) GetAccusations() []*Accusation {
 		return x.Accusations
 	}
 	return nil
+}
+
+func (x *SessionHello) GetRelay() bool {
+	if x != nil {
+		return x.Relay
+	}
+	return false
 }
 
 type Beat struct {
@@ -1377,6 +1387,7 @@ type Up struct {
 	//	*Up_Accuse
 	//	*Up_ProbeReply
 	//	*Up_Leaving
+	//	*Up_RelayEnd
 	Message       isUp_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1482,6 +1493,15 @@ func (x *Up) GetLeaving() *Leaving {
 	return nil
 }
 
+func (x *Up) GetRelayEnd() *RelayEnd {
+	if x != nil {
+		if x, ok := x.Message.(*Up_RelayEnd); ok {
+			return x.RelayEnd
+		}
+	}
+	return nil
+}
+
 type isUp_Message interface {
 	isUp_Message()
 }
@@ -1514,6 +1534,10 @@ type Up_Leaving struct {
 	Leaving *Leaving `protobuf:"bytes,7,opt,name=leaving,proto3,oneof"`
 }
 
+type Up_RelayEnd struct {
+	RelayEnd *RelayEnd `protobuf:"bytes,8,opt,name=relay_end,json=relayEnd,proto3,oneof"`
+}
+
 func (*Up_Hello) isUp_Message() {}
 
 func (*Up_Beat) isUp_Message() {}
@@ -1528,6 +1552,62 @@ func (*Up_ProbeReply) isUp_Message() {}
 
 func (*Up_Leaving) isUp_Message() {}
 
+func (*Up_RelayEnd) isUp_Message() {}
+
+// RelayEnd is said by a server that passes a session on: the replica's own
+// stream to it has ended.
+type RelayEnd struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Why           string                 `protobuf:"bytes,1,opt,name=why,proto3" json:"why,omitempty"`
+	Orderly       bool                   `protobuf:"varint,2,opt,name=orderly,proto3" json:"orderly,omitempty"` // the replica ended it by itself
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RelayEnd) Reset() {
+	*x = RelayEnd{}
+	mi := &file_skerry_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RelayEnd) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RelayEnd) ProtoMessage() {}
+
+func (x *RelayEnd) ProtoReflect() protoreflect.Message {
+	mi := &file_skerry_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RelayEnd.ProtoReflect.Descriptor instead.
+func (*RelayEnd) Descriptor() ([]byte, []int) {
+	return file_skerry_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *RelayEnd) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
+func (x *RelayEnd) GetOrderly() bool {
+	if x != nil {
+		return x.Orderly
+	}
+	return false
+}
+
 type Welcome struct {
 	state              protoimpl.MessageState `protogen:"open.v1"`
 	Cluster            string                 `protobuf:"bytes,1,opt,name=cluster,proto3" json:"cluster,omitempty"`
@@ -1535,13 +1615,14 @@ type Welcome struct {
 	HeartbeatTimeoutMs uint32                 `protobuf:"varint,3,opt,name=heartbeat_timeout_ms,json=heartbeatTimeoutMs,proto3" json:"heartbeat_timeout_ms,omitempty"`
 	JoinTimeoutMs      uint32                 `protobuf:"varint,4,opt,name=join_timeout_ms,json=joinTimeoutMs,proto3" json:"join_timeout_ms,omitempty"`
 	Servers            []string               `protobuf:"bytes,5,rep,name=servers,proto3" json:"servers,omitempty"`
+	ServerBeatMs       uint32                 `protobuf:"varint,6,opt,name=server_beat_ms,json=serverBeatMs,proto3" json:"server_beat_ms,omitempty"` // how often the server beats on the stream; 0: never
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
 }
 
 func (x *Welcome) Reset() {
 	*x = Welcome{}
-	mi := &file_skerry_proto_msgTypes[15]
+	mi := &file_skerry_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1553,7 +1634,7 @@ func (x *Welcome) String() string {
 func (*Welcome) ProtoMessage() {}
 
 func (x *Welcome) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[15]
+	mi := &file_skerry_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1566,7 +1647,7 @@ func (x *Welcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Welcome.ProtoReflect.Descriptor instead.
 func (*Welcome) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{15}
+	return file_skerry_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Welcome) GetCluster() string {
@@ -1604,6 +1685,103 @@ func (x *Welcome) GetServers() []string {
 	return nil
 }
 
+func (x *Welcome) GetServerBeatMs() uint32 {
+	if x != nil {
+		return x.ServerBeatMs
+	}
+	return 0
+}
+
+// Redirect comes instead of a welcome: another server leads.
+type Redirect struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Leader        string                 `protobuf:"bytes,1,opt,name=leader,proto3" json:"leader,omitempty"`
+	Servers       []string               `protobuf:"bytes,2,rep,name=servers,proto3" json:"servers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Redirect) Reset() {
+	*x = Redirect{}
+	mi := &file_skerry_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Redirect) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Redirect) ProtoMessage() {}
+
+func (x *Redirect) ProtoReflect() protoreflect.Message {
+	mi := &file_skerry_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Redirect.ProtoReflect.Descriptor instead.
+func (*Redirect) Descriptor() ([]byte, []int) {
+	return file_skerry_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *Redirect) GetLeader() string {
+	if x != nil {
+		return x.Leader
+	}
+	return ""
+}
+
+func (x *Redirect) GetServers() []string {
+	if x != nil {
+		return x.Servers
+	}
+	return nil
+}
+
+// ServerBeat says that the server runs, when it has nothing else to say.
+type ServerBeat struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ServerBeat) Reset() {
+	*x = ServerBeat{}
+	mi := &file_skerry_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ServerBeat) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ServerBeat) ProtoMessage() {}
+
+func (x *ServerBeat) ProtoReflect() protoreflect.Message {
+	mi := &file_skerry_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ServerBeat.ProtoReflect.Descriptor instead.
+func (*ServerBeat) Descriptor() ([]byte, []int) {
+	return file_skerry_proto_rawDescGZIP(), []int{18}
+}
+
 // Answer answers the join of that number; or restates the last answer to a
 // member that reconnects (number 0).
 type Answer struct {
@@ -1616,7 +1794,7 @@ type Answer struct {
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_skerry_proto_msgTypes[16]
+	mi := &file_skerry_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1628,7 +1806,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[16]
+	mi := &file_skerry_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1641,7 +1819,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{16}
+	return file_skerry_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Answer) GetNumber() uint64 {
@@ -1670,7 +1848,7 @@ type Refused struct {
 
 func (x *Refused) Reset() {
 	*x = Refused{}
-	mi := &file_skerry_proto_msgTypes[17]
+	mi := &file_skerry_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1682,7 +1860,7 @@ func (x *Refused) String() string {
 func (*Refused) ProtoMessage() {}
 
 func (x *Refused) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[17]
+	mi := &file_skerry_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1695,7 +1873,7 @@ func (x *Refused) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refused.ProtoReflect.Descriptor instead.
 func (*Refused) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{17}
+	return file_skerry_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Refused) GetNumber() uint64 {
@@ -1737,7 +1915,7 @@ type Fallen struct {
 
 func (x *Fallen) Reset() {
 	*x = Fallen{}
-	mi := &file_skerry_proto_msgTypes[18]
+	mi := &file_skerry_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1749,7 +1927,7 @@ func (x *Fallen) String() string {
 func (*Fallen) ProtoMessage() {}
 
 func (x *Fallen) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[18]
+	mi := &file_skerry_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1762,7 +1940,7 @@ func (x *Fallen) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fallen.ProtoReflect.Descriptor instead.
 func (*Fallen) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{18}
+	return file_skerry_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Fallen) GetQuorumId() int64 {
@@ -1797,7 +1975,7 @@ type Lost struct {
 
 func (x *Lost) Reset() {
 	*x = Lost{}
-	mi := &file_skerry_proto_msgTypes[19]
+	mi := &file_skerry_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1809,7 +1987,7 @@ func (x *Lost) String() string {
 func (*Lost) ProtoMessage() {}
 
 func (x *Lost) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[19]
+	mi := &file_skerry_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1822,7 +2000,7 @@ func (x *Lost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lost.ProtoReflect.Descriptor instead.
 func (*Lost) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{19}
+	return file_skerry_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Lost) GetQuorumId() int64 {
@@ -1856,7 +2034,7 @@ type ChangeWanted struct {
 
 func (x *ChangeWanted) Reset() {
 	*x = ChangeWanted{}
-	mi := &file_skerry_proto_msgTypes[20]
+	mi := &file_skerry_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1868,7 +2046,7 @@ func (x *ChangeWanted) String() string {
 func (*ChangeWanted) ProtoMessage() {}
 
 func (x *ChangeWanted) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[20]
+	mi := &file_skerry_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1881,7 +2059,7 @@ func (x *ChangeWanted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeWanted.ProtoReflect.Descriptor instead.
 func (*ChangeWanted) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{20}
+	return file_skerry_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ChangeWanted) GetQuorumId() int64 {
@@ -1908,7 +2086,7 @@ type Probe struct {
 
 func (x *Probe) Reset() {
 	*x = Probe{}
-	mi := &file_skerry_proto_msgTypes[21]
+	mi := &file_skerry_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1920,7 +2098,7 @@ func (x *Probe) String() string {
 func (*Probe) ProtoMessage() {}
 
 func (x *Probe) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[21]
+	mi := &file_skerry_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1933,7 +2111,7 @@ func (x *Probe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Probe.ProtoReflect.Descriptor instead.
 func (*Probe) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{21}
+	return file_skerry_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Probe) GetNumber() uint64 {
@@ -1959,7 +2137,7 @@ type DrainNotice struct {
 
 func (x *DrainNotice) Reset() {
 	*x = DrainNotice{}
-	mi := &file_skerry_proto_msgTypes[22]
+	mi := &file_skerry_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1971,7 +2149,7 @@ func (x *DrainNotice) String() string {
 func (*DrainNotice) ProtoMessage() {}
 
 func (x *DrainNotice) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[22]
+	mi := &file_skerry_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1984,7 +2162,7 @@ func (x *DrainNotice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNotice.ProtoReflect.Descriptor instead.
 func (*DrainNotice) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{22}
+	return file_skerry_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *DrainNotice) GetReason() string {
@@ -2003,7 +2181,7 @@ type EvictNotice struct {
 
 func (x *EvictNotice) Reset() {
 	*x = EvictNotice{}
-	mi := &file_skerry_proto_msgTypes[23]
+	mi := &file_skerry_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2015,7 +2193,7 @@ func (x *EvictNotice) String() string {
 func (*EvictNotice) ProtoMessage() {}
 
 func (x *EvictNotice) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[23]
+	mi := &file_skerry_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2028,7 +2206,7 @@ func (x *EvictNotice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictNotice.ProtoReflect.Descriptor instead.
 func (*EvictNotice) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{23}
+	return file_skerry_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *EvictNotice) GetReason() string {
@@ -2044,13 +2222,14 @@ type Timing struct {
 	BeatIntervalMs     uint32                 `protobuf:"varint,1,opt,name=beat_interval_ms,json=beatIntervalMs,proto3" json:"beat_interval_ms,omitempty"`
 	HeartbeatTimeoutMs uint32                 `protobuf:"varint,2,opt,name=heartbeat_timeout_ms,json=heartbeatTimeoutMs,proto3" json:"heartbeat_timeout_ms,omitempty"`
 	JoinTimeoutMs      uint32                 `protobuf:"varint,3,opt,name=join_timeout_ms,json=joinTimeoutMs,proto3" json:"join_timeout_ms,omitempty"`
+	ServerBeatMs       uint32                 `protobuf:"varint,4,opt,name=server_beat_ms,json=serverBeatMs,proto3" json:"server_beat_ms,omitempty"`
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
 }
 
 func (x *Timing) Reset() {
 	*x = Timing{}
-	mi := &file_skerry_proto_msgTypes[24]
+	mi := &file_skerry_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2062,7 +2241,7 @@ func (x *Timing) String() string {
 func (*Timing) ProtoMessage() {}
 
 func (x *Timing) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[24]
+	mi := &file_skerry_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2075,7 +2254,7 @@ func (x *Timing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Timing.ProtoReflect.Descriptor instead.
 func (*Timing) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{24}
+	return file_skerry_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Timing) GetBeatIntervalMs() uint32 {
@@ -2099,6 +2278,13 @@ func (x *Timing) GetJoinTimeoutMs() uint32 {
 	return 0
 }
 
+func (x *Timing) GetServerBeatMs() uint32 {
+	if x != nil {
+		return x.ServerBeatMs
+	}
+	return 0
+}
+
 type Down struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Message:
@@ -2113,6 +2299,8 @@ type Down struct {
 	//	*Down_Drain
 	//	*Down_Evict
 	//	*Down_Timing
+	//	*Down_Redirect
+	//	*Down_ServerBeat
 	Message       isDown_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2120,7 +2308,7 @@ type Down struct {
 
 func (x *Down) Reset() {
 	*x = Down{}
-	mi := &file_skerry_proto_msgTypes[25]
+	mi := &file_skerry_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2132,7 +2320,7 @@ func (x *Down) String() string {
 func (*Down) ProtoMessage() {}
 
 func (x *Down) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[25]
+	mi := &file_skerry_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2145,7 +2333,7 @@ func (x *Down) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Down.ProtoReflect.Descriptor instead.
 func (*Down) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{25}
+	return file_skerry_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Down) GetMessage() isDown_Message {
@@ -2245,6 +2433,24 @@ func (x *Down) GetTiming() *Timing {
 	return nil
 }
 
+func (x *Down) GetRedirect() *Redirect {
+	if x != nil {
+		if x, ok := x.Message.(*Down_Redirect); ok {
+			return x.Redirect
+		}
+	}
+	return nil
+}
+
+func (x *Down) GetServerBeat() *ServerBeat {
+	if x != nil {
+		if x, ok := x.Message.(*Down_ServerBeat); ok {
+			return x.ServerBeat
+		}
+	}
+	return nil
+}
+
 type isDown_Message interface {
 	isDown_Message()
 }
@@ -2289,6 +2495,14 @@ type Down_Timing struct {
 	Timing *Timing `protobuf:"bytes,10,opt,name=timing,proto3,oneof"`
 }
 
+type Down_Redirect struct {
+	Redirect *Redirect `protobuf:"bytes,11,opt,name=redirect,proto3,oneof"`
+}
+
+type Down_ServerBeat struct {
+	ServerBeat *ServerBeat `protobuf:"bytes,12,opt,name=server_beat,json=serverBeat,proto3,oneof"`
+}
+
 func (*Down_Welcome) isDown_Message() {}
 
 func (*Down_Answer) isDown_Message() {}
@@ -2309,6 +2523,10 @@ func (*Down_Evict) isDown_Message() {}
 
 func (*Down_Timing) isDown_Message() {}
 
+func (*Down_Redirect) isDown_Message() {}
+
+func (*Down_ServerBeat) isDown_Message() {}
+
 type InfoRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -2317,7 +2535,7 @@ type InfoRequest struct {
 
 func (x *InfoRequest) Reset() {
 	*x = InfoRequest{}
-	mi := &file_skerry_proto_msgTypes[26]
+	mi := &file_skerry_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2329,7 +2547,7 @@ func (x *InfoRequest) String() string {
 func (*InfoRequest) ProtoMessage() {}
 
 func (x *InfoRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[26]
+	mi := &file_skerry_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2342,7 +2560,7 @@ func (x *InfoRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InfoRequest.ProtoReflect.Descriptor instead.
 func (*InfoRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{26}
+	return file_skerry_proto_rawDescGZIP(), []int{29}
 }
 
 type InfoResponse struct {
@@ -2358,7 +2576,7 @@ type InfoResponse struct {
 
 func (x *InfoResponse) Reset() {
 	*x = InfoResponse{}
-	mi := &file_skerry_proto_msgTypes[27]
+	mi := &file_skerry_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2370,7 +2588,7 @@ func (x *InfoResponse) String() string {
 func (*InfoResponse) ProtoMessage() {}
 
 func (x *InfoResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[27]
+	mi := &file_skerry_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2383,7 +2601,7 @@ func (x *InfoResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InfoResponse.ProtoReflect.Descriptor instead.
 func (*InfoResponse) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{27}
+	return file_skerry_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *InfoResponse) GetCluster() string {
@@ -2431,7 +2649,7 @@ type HistoryRequest struct {
 
 func (x *HistoryRequest) Reset() {
 	*x = HistoryRequest{}
-	mi := &file_skerry_proto_msgTypes[28]
+	mi := &file_skerry_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2443,7 +2661,7 @@ func (x *HistoryRequest) String() string {
 func (*HistoryRequest) ProtoMessage() {}
 
 func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[28]
+	mi := &file_skerry_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2456,7 +2674,7 @@ func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryRequest.ProtoReflect.Descriptor instead.
 func (*HistoryRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{28}
+	return file_skerry_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *HistoryRequest) GetJob() string {
@@ -2482,7 +2700,7 @@ type HistoryResponse struct {
 
 func (x *HistoryResponse) Reset() {
 	*x = HistoryResponse{}
-	mi := &file_skerry_proto_msgTypes[29]
+	mi := &file_skerry_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2494,7 +2712,7 @@ func (x *HistoryResponse) String() string {
 func (*HistoryResponse) ProtoMessage() {}
 
 func (x *HistoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[29]
+	mi := &file_skerry_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2507,7 +2725,7 @@ func (x *HistoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryResponse.ProtoReflect.Descriptor instead.
 func (*HistoryResponse) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{29}
+	return file_skerry_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *HistoryResponse) GetEntries() []*HistoryEntry {
@@ -2534,7 +2752,7 @@ type HistoryEntry struct {
 
 func (x *HistoryEntry) Reset() {
 	*x = HistoryEntry{}
-	mi := &file_skerry_proto_msgTypes[30]
+	mi := &file_skerry_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2546,7 +2764,7 @@ func (x *HistoryEntry) String() string {
 func (*HistoryEntry) ProtoMessage() {}
 
 func (x *HistoryEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[30]
+	mi := &file_skerry_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2559,7 +2777,7 @@ func (x *HistoryEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryEntry.ProtoReflect.Descriptor instead.
 func (*HistoryEntry) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{30}
+	return file_skerry_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *HistoryEntry) GetCreatedMs() int64 {
@@ -2636,7 +2854,7 @@ type DrainRequest struct {
 
 func (x *DrainRequest) Reset() {
 	*x = DrainRequest{}
-	mi := &file_skerry_proto_msgTypes[31]
+	mi := &file_skerry_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2648,7 +2866,7 @@ func (x *DrainRequest) String() string {
 func (*DrainRequest) ProtoMessage() {}
 
 func (x *DrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[31]
+	mi := &file_skerry_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2661,7 +2879,7 @@ func (x *DrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
 func (*DrainRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{31}
+	return file_skerry_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *DrainRequest) GetJob() string {
@@ -2696,7 +2914,7 @@ type DrainResponse struct {
 
 func (x *DrainResponse) Reset() {
 	*x = DrainResponse{}
-	mi := &file_skerry_proto_msgTypes[32]
+	mi := &file_skerry_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2708,7 +2926,7 @@ func (x *DrainResponse) String() string {
 func (*DrainResponse) ProtoMessage() {}
 
 func (x *DrainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[32]
+	mi := &file_skerry_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2721,7 +2939,7 @@ func (x *DrainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainResponse.ProtoReflect.Descriptor instead.
 func (*DrainResponse) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{32}
+	return file_skerry_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *DrainResponse) GetAlone() bool {
@@ -2742,7 +2960,7 @@ type EvictRequest struct {
 
 func (x *EvictRequest) Reset() {
 	*x = EvictRequest{}
-	mi := &file_skerry_proto_msgTypes[33]
+	mi := &file_skerry_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2754,7 +2972,7 @@ func (x *EvictRequest) String() string {
 func (*EvictRequest) ProtoMessage() {}
 
 func (x *EvictRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[33]
+	mi := &file_skerry_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2767,7 +2985,7 @@ func (x *EvictRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictRequest.ProtoReflect.Descriptor instead.
 func (*EvictRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{33}
+	return file_skerry_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *EvictRequest) GetJob() string {
@@ -2799,7 +3017,7 @@ type EvictResponse struct {
 
 func (x *EvictResponse) Reset() {
 	*x = EvictResponse{}
-	mi := &file_skerry_proto_msgTypes[34]
+	mi := &file_skerry_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2811,7 +3029,7 @@ func (x *EvictResponse) String() string {
 func (*EvictResponse) ProtoMessage() {}
 
 func (x *EvictResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[34]
+	mi := &file_skerry_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2824,7 +3042,7 @@ func (x *EvictResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictResponse.ProtoReflect.Descriptor instead.
 func (*EvictResponse) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{34}
+	return file_skerry_proto_rawDescGZIP(), []int{37}
 }
 
 // ConfigureRequest changes a job's rules; absent fields stay as they are.
@@ -2835,13 +3053,19 @@ type ConfigureRequest struct {
 	MaxReplicas        *uint32                `protobuf:"varint,3,opt,name=max_replicas,json=maxReplicas,proto3,oneof" json:"max_replicas,omitempty"`
 	JoinTimeoutMs      *uint32                `protobuf:"varint,4,opt,name=join_timeout_ms,json=joinTimeoutMs,proto3,oneof" json:"join_timeout_ms,omitempty"`
 	HeartbeatTimeoutMs *uint32                `protobuf:"varint,5,opt,name=heartbeat_timeout_ms,json=heartbeatTimeoutMs,proto3,oneof" json:"heartbeat_timeout_ms,omitempty"`
+	SuspectAfterMs     *uint32                `protobuf:"varint,6,opt,name=suspect_after_ms,json=suspectAfterMs,proto3,oneof" json:"suspect_after_ms,omitempty"`
+	GraceMs            *uint32                `protobuf:"varint,7,opt,name=grace_ms,json=graceMs,proto3,oneof" json:"grace_ms,omitempty"`
+	StuckAfterMs       *uint32                `protobuf:"varint,8,opt,name=stuck_after_ms,json=stuckAfterMs,proto3,oneof" json:"stuck_after_ms,omitempty"` // 0: never
+	EvictStuck         *bool                  `protobuf:"varint,9,opt,name=evict_stuck,json=evictStuck,proto3,oneof" json:"evict_stuck,omitempty"`
+	ProbationAfter     *uint32                `protobuf:"varint,10,opt,name=probation_after,json=probationAfter,proto3,oneof" json:"probation_after,omitempty"` // 0: never
+	Reset_             bool                   `protobuf:"varint,11,opt,name=reset,proto3" json:"reset,omitempty"`                                               // back to the servers' own rules, before the rest
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
 }
 
 func (x *ConfigureRequest) Reset() {
 	*x = ConfigureRequest{}
-	mi := &file_skerry_proto_msgTypes[35]
+	mi := &file_skerry_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2853,7 +3077,7 @@ func (x *ConfigureRequest) String() string {
 func (*ConfigureRequest) ProtoMessage() {}
 
 func (x *ConfigureRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[35]
+	mi := &file_skerry_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2866,7 +3090,7 @@ func (x *ConfigureRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigureRequest.ProtoReflect.Descriptor instead.
 func (*ConfigureRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{35}
+	return file_skerry_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ConfigureRequest) GetJob() string {
@@ -2904,15 +3128,58 @@ func (x *ConfigureRequest) GetHeartbeatTimeoutMs() uint32 {
 	return 0
 }
 
+func (x *ConfigureRequest) GetSuspectAfterMs() uint32 {
+	if x != nil && x.SuspectAfterMs != nil {
+		return *x.SuspectAfterMs
+	}
+	return 0
+}
+
+func (x *ConfigureRequest) GetGraceMs() uint32 {
+	if x != nil && x.GraceMs != nil {
+		return *x.GraceMs
+	}
+	return 0
+}
+
+func (x *ConfigureRequest) GetStuckAfterMs() uint32 {
+	if x != nil && x.StuckAfterMs != nil {
+		return *x.StuckAfterMs
+	}
+	return 0
+}
+
+func (x *ConfigureRequest) GetEvictStuck() bool {
+	if x != nil && x.EvictStuck != nil {
+		return *x.EvictStuck
+	}
+	return false
+}
+
+func (x *ConfigureRequest) GetProbationAfter() uint32 {
+	if x != nil && x.ProbationAfter != nil {
+		return *x.ProbationAfter
+	}
+	return 0
+}
+
+func (x *ConfigureRequest) GetReset_() bool {
+	if x != nil {
+		return x.Reset_
+	}
+	return false
+}
+
 type ConfigureResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
+	Rules         *JobRules              `protobuf:"bytes,1,opt,name=rules,proto3" json:"rules,omitempty"` // in force now
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ConfigureResponse) Reset() {
 	*x = ConfigureResponse{}
-	mi := &file_skerry_proto_msgTypes[36]
+	mi := &file_skerry_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2924,7 +3191,7 @@ func (x *ConfigureResponse) String() string {
 func (*ConfigureResponse) ProtoMessage() {}
 
 func (x *ConfigureResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[36]
+	mi := &file_skerry_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2937,7 +3204,487 @@ func (x *ConfigureResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigureResponse.ProtoReflect.Descriptor instead.
 func (*ConfigureResponse) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{36}
+	return file_skerry_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *ConfigureResponse) GetRules() *JobRules {
+	if x != nil {
+		return x.Rules
+	}
+	return nil
+}
+
+// JobRules are all rules of a job.
+type JobRules struct {
+	state              protoimpl.MessageState `protogen:"open.v1"`
+	MinReplicas        uint32                 `protobuf:"varint,1,opt,name=min_replicas,json=minReplicas,proto3" json:"min_replicas,omitempty"`
+	MaxReplicas        uint32                 `protobuf:"varint,2,opt,name=max_replicas,json=maxReplicas,proto3" json:"max_replicas,omitempty"` // 0: the built-in limit
+	JoinTimeoutMs      uint32                 `protobuf:"varint,3,opt,name=join_timeout_ms,json=joinTimeoutMs,proto3" json:"join_timeout_ms,omitempty"`
+	HeartbeatTimeoutMs uint32                 `protobuf:"varint,4,opt,name=heartbeat_timeout_ms,json=heartbeatTimeoutMs,proto3" json:"heartbeat_timeout_ms,omitempty"`
+	SuspectAfterMs     uint32                 `protobuf:"varint,5,opt,name=suspect_after_ms,json=suspectAfterMs,proto3" json:"suspect_after_ms,omitempty"`
+	GraceMs            uint32                 `protobuf:"varint,6,opt,name=grace_ms,json=graceMs,proto3" json:"grace_ms,omitempty"`
+	StuckAfterMs       uint32                 `protobuf:"varint,7,opt,name=stuck_after_ms,json=stuckAfterMs,proto3" json:"stuck_after_ms,omitempty"`
+	EvictStuck         bool                   `protobuf:"varint,8,opt,name=evict_stuck,json=evictStuck,proto3" json:"evict_stuck,omitempty"`
+	ProbationAfter     uint32                 `protobuf:"varint,9,opt,name=probation_after,json=probationAfter,proto3" json:"probation_after,omitempty"`
+	Own                bool                   `protobuf:"varint,10,opt,name=own,proto3" json:"own,omitempty"` // set for this job; else the servers' own
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
+}
+
+func (x *JobRules) Reset() {
+	*x = JobRules{}
+	mi := &file_skerry_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JobRules) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JobRules) ProtoMessage() {}
+
+func (x *JobRules) ProtoReflect() protoreflect.Message {
+	mi := &file_skerry_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JobRules.ProtoReflect.Descriptor instead.
+func (*JobRules) Descriptor() ([]byte, []int) {
+	return file_skerry_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *JobRules) GetMinReplicas() uint32 {
+	if x != nil {
+		return x.MinReplicas
+	}
+	return 0
+}
+
+func (x *JobRules) GetMaxReplicas() uint32 {
+	if x != nil {
+		return x.MaxReplicas
+	}
+	return 0
+}
+
+func (x *JobRules) GetJoinTimeoutMs() uint32 {
+	if x != nil {
+		return x.JoinTimeoutMs
+	}
+	return 0
+}
+
+func (x *JobRules) GetHeartbeatTimeoutMs() uint32 {
+	if x != nil {
+		return x.HeartbeatTimeoutMs
+	}
+	return 0
+}
+
+func (x *JobRules) GetSuspectAfterMs() uint32 {
+	if x != nil {
+		return x.SuspectAfterMs
+	}
+	return 0
+}
+
+func (x *JobRules) GetGraceMs() uint32 {
+	if x != nil {
+		return x.GraceMs
+	}
+	return 0
+}
+
+func (x *JobRules) GetStuckAfterMs() uint32 {
+	if x != nil {
+		return x.StuckAfterMs
+	}
+	return 0
+}
+
+func (x *JobRules) GetEvictStuck() bool {
+	if x != nil {
+		return x.EvictStuck
+	}
+	return false
+}
+
+func (x *JobRules) GetProbationAfter() uint32 {
+	if x != nil {
+		return x.ProbationAfter
+	}
+	return 0
+}
+
+func (x *JobRules) GetOwn() bool {
+	if x != nil {
+		return x.Own
+	}
+	return false
+}
+
+type JobsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JobsRequest) Reset() {
+	*x = JobsRequest{}
+	mi := &file_skerry_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JobsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JobsRequest) ProtoMessage() {}
+
+func (x *JobsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_skerry_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JobsRequest.ProtoReflect.Descriptor instead.
+func (*JobsRequest) Descriptor() ([]byte, []int) {
+	return file_skerry_proto_rawDescGZIP(), []int{41}
+}
+
+type JobsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Jobs          []*JobInfo             `protobuf:"bytes,1,rep,name=jobs,proto3" json:"jobs,omitempty"` // sorted by name
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JobsResponse) Reset() {
+	*x = JobsResponse{}
+	mi := &file_skerry_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JobsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JobsResponse) ProtoMessage() {}
+
+func (x *JobsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_skerry_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JobsResponse.ProtoReflect.Descriptor instead.
+func (*JobsResponse) Descriptor() ([]byte, []int) {
+	return file_skerry_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *JobsResponse) GetJobs() []*JobInfo {
+	if x != nil {
+		return x.Jobs
+	}
+	return nil
+}
+
+type JobInfo struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	Client        string                 `protobuf:"bytes,2,opt,name=client,proto3" json:"client,omitempty"`                      // "skerry", "torchft", or "unset" before the first join
+	QuorumId      int64                  `protobuf:"varint,3,opt,name=quorum_id,json=quorumId,proto3" json:"quorum_id,omitempty"` // 0: none yet
+	Members       uint32                 `protobuf:"varint,4,opt,name=members,proto3" json:"members,omitempty"`
+	Replicas      uint32                 `protobuf:"varint,5,opt,name=replicas,proto3" json:"replicas,omitempty"` // known of
+	Stands        bool                   `protobuf:"varint,6,opt,name=stands,proto3" json:"stands,omitempty"`
+	Step          int64                  `protobuf:"varint,7,opt,name=step,proto3" json:"step,omitempty"`
+	Rules         *JobRules              `protobuf:"bytes,8,opt,name=rules,proto3" json:"rules,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JobInfo) Reset() {
+	*x = JobInfo{}
+	mi := &file_skerry_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JobInfo) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JobInfo) ProtoMessage() {}
+
+func (x *JobInfo) ProtoReflect() protoreflect.Message {
+	mi := &file_skerry_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JobInfo.ProtoReflect.Descriptor instead.
+func (*JobInfo) Descriptor() ([]byte, []int) {
+	return file_skerry_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *JobInfo) GetJob() string {
+	if x != nil {
+		return x.Job
+	}
+	return ""
+}
+
+func (x *JobInfo) GetClient() string {
+	if x != nil {
+		return x.Client
+	}
+	return ""
+}
+
+func (x *JobInfo) GetQuorumId() int64 {
+	if x != nil {
+		return x.QuorumId
+	}
+	return 0
+}
+
+func (x *JobInfo) GetMembers() uint32 {
+	if x != nil {
+		return x.Members
+	}
+	return 0
+}
+
+func (x *JobInfo) GetReplicas() uint32 {
+	if x != nil {
+		return x.Replicas
+	}
+	return 0
+}
+
+func (x *JobInfo) GetStands() bool {
+	if x != nil {
+		return x.Stands
+	}
+	return false
+}
+
+func (x *JobInfo) GetStep() int64 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *JobInfo) GetRules() *JobRules {
+	if x != nil {
+		return x.Rules
+	}
+	return nil
+}
+
+type DeleteJobRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteJobRequest) Reset() {
+	*x = DeleteJobRequest{}
+	mi := &file_skerry_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteJobRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteJobRequest) ProtoMessage() {}
+
+func (x *DeleteJobRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_skerry_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteJobRequest.ProtoReflect.Descriptor instead.
+func (*DeleteJobRequest) Descriptor() ([]byte, []int) {
+	return file_skerry_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *DeleteJobRequest) GetJob() string {
+	if x != nil {
+		return x.Job
+	}
+	return ""
+}
+
+type DeleteJobResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteJobResponse) Reset() {
+	*x = DeleteJobResponse{}
+	mi := &file_skerry_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteJobResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteJobResponse) ProtoMessage() {}
+
+func (x *DeleteJobResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_skerry_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteJobResponse.ProtoReflect.Descriptor instead.
+func (*DeleteJobResponse) Descriptor() ([]byte, []int) {
+	return file_skerry_proto_rawDescGZIP(), []int{45}
+}
+
+type KillReplicaRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	ReplicaId     string                 `protobuf:"bytes,2,opt,name=replica_id,json=replicaId,proto3" json:"replica_id,omitempty"`
+	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KillReplicaRequest) Reset() {
+	*x = KillReplicaRequest{}
+	mi := &file_skerry_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KillReplicaRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KillReplicaRequest) ProtoMessage() {}
+
+func (x *KillReplicaRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_skerry_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KillReplicaRequest.ProtoReflect.Descriptor instead.
+func (*KillReplicaRequest) Descriptor() ([]byte, []int) {
+	return file_skerry_proto_rawDescGZIP(), []int{46}
+}
+
+func (x *KillReplicaRequest) GetJob() string {
+	if x != nil {
+		return x.Job
+	}
+	return ""
+}
+
+func (x *KillReplicaRequest) GetReplicaId() string {
+	if x != nil {
+		return x.ReplicaId
+	}
+	return ""
+}
+
+func (x *KillReplicaRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+type KillReplicaResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KillReplicaResponse) Reset() {
+	*x = KillReplicaResponse{}
+	mi := &file_skerry_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KillReplicaResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KillReplicaResponse) ProtoMessage() {}
+
+func (x *KillReplicaResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_skerry_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KillReplicaResponse.ProtoReflect.Descriptor instead.
+func (*KillReplicaResponse) Descriptor() ([]byte, []int) {
+	return file_skerry_proto_rawDescGZIP(), []int{47}
 }
 
 // RankQuorumRequest is one rank's report, and its wish for an answer.
@@ -2969,7 +3716,7 @@ type RankQuorumRequest struct {
 
 func (x *RankQuorumRequest) Reset() {
 	*x = RankQuorumRequest{}
-	mi := &file_skerry_proto_msgTypes[37]
+	mi := &file_skerry_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2981,7 +3728,7 @@ func (x *RankQuorumRequest) String() string {
 func (*RankQuorumRequest) ProtoMessage() {}
 
 func (x *RankQuorumRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[37]
+	mi := &file_skerry_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2994,7 +3741,7 @@ func (x *RankQuorumRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankQuorumRequest.ProtoReflect.Descriptor instead.
 func (*RankQuorumRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{37}
+	return file_skerry_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *RankQuorumRequest) GetGroupRank() uint32 {
@@ -3149,7 +3896,7 @@ type RankQuorumResponse struct {
 
 func (x *RankQuorumResponse) Reset() {
 	*x = RankQuorumResponse{}
-	mi := &file_skerry_proto_msgTypes[38]
+	mi := &file_skerry_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3161,7 +3908,7 @@ func (x *RankQuorumResponse) String() string {
 func (*RankQuorumResponse) ProtoMessage() {}
 
 func (x *RankQuorumResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[38]
+	mi := &file_skerry_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3174,7 +3921,7 @@ func (x *RankQuorumResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankQuorumResponse.ProtoReflect.Descriptor instead.
 func (*RankQuorumResponse) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{38}
+	return file_skerry_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *RankQuorumResponse) GetQuorum() *Quorum {
@@ -3223,7 +3970,7 @@ type VoteRequest struct {
 
 func (x *VoteRequest) Reset() {
 	*x = VoteRequest{}
-	mi := &file_skerry_proto_msgTypes[39]
+	mi := &file_skerry_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3235,7 +3982,7 @@ func (x *VoteRequest) String() string {
 func (*VoteRequest) ProtoMessage() {}
 
 func (x *VoteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[39]
+	mi := &file_skerry_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3248,7 +3995,7 @@ func (x *VoteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VoteRequest.ProtoReflect.Descriptor instead.
 func (*VoteRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{39}
+	return file_skerry_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *VoteRequest) GetGroupRank() uint32 {
@@ -3333,7 +4080,7 @@ type VoteResponse struct {
 
 func (x *VoteResponse) Reset() {
 	*x = VoteResponse{}
-	mi := &file_skerry_proto_msgTypes[40]
+	mi := &file_skerry_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3345,7 +4092,7 @@ func (x *VoteResponse) String() string {
 func (*VoteResponse) ProtoMessage() {}
 
 func (x *VoteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[40]
+	mi := &file_skerry_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3358,7 +4105,7 @@ func (x *VoteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VoteResponse.ProtoReflect.Descriptor instead.
 func (*VoteResponse) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{40}
+	return file_skerry_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *VoteResponse) GetOutcome() TallyOutcome {
@@ -3398,7 +4145,7 @@ type NoticesRequest struct {
 
 func (x *NoticesRequest) Reset() {
 	*x = NoticesRequest{}
-	mi := &file_skerry_proto_msgTypes[41]
+	mi := &file_skerry_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3410,7 +4157,7 @@ func (x *NoticesRequest) String() string {
 func (*NoticesRequest) ProtoMessage() {}
 
 func (x *NoticesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[41]
+	mi := &file_skerry_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3423,7 +4170,7 @@ func (x *NoticesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoticesRequest.ProtoReflect.Descriptor instead.
 func (*NoticesRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{41}
+	return file_skerry_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *NoticesRequest) GetGroupRank() uint32 {
@@ -3451,7 +4198,7 @@ type RankNotice struct {
 
 func (x *RankNotice) Reset() {
 	*x = RankNotice{}
-	mi := &file_skerry_proto_msgTypes[42]
+	mi := &file_skerry_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3463,7 +4210,7 @@ func (x *RankNotice) String() string {
 func (*RankNotice) ProtoMessage() {}
 
 func (x *RankNotice) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[42]
+	mi := &file_skerry_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3476,7 +4223,7 @@ func (x *RankNotice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankNotice.ProtoReflect.Descriptor instead.
 func (*RankNotice) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{42}
+	return file_skerry_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *RankNotice) GetMessage() isRankNotice_Message {
@@ -3607,7 +4354,7 @@ type SiblingBroke struct {
 
 func (x *SiblingBroke) Reset() {
 	*x = SiblingBroke{}
-	mi := &file_skerry_proto_msgTypes[43]
+	mi := &file_skerry_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3619,7 +4366,7 @@ func (x *SiblingBroke) String() string {
 func (*SiblingBroke) ProtoMessage() {}
 
 func (x *SiblingBroke) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[43]
+	mi := &file_skerry_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3632,7 +4379,7 @@ func (x *SiblingBroke) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SiblingBroke.ProtoReflect.Descriptor instead.
 func (*SiblingBroke) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{43}
+	return file_skerry_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *SiblingBroke) GetQuorumId() int64 {
@@ -3668,7 +4415,7 @@ type Hello struct {
 
 func (x *Hello) Reset() {
 	*x = Hello{}
-	mi := &file_skerry_proto_msgTypes[44]
+	mi := &file_skerry_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3680,7 +4427,7 @@ func (x *Hello) String() string {
 func (*Hello) ProtoMessage() {}
 
 func (x *Hello) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[44]
+	mi := &file_skerry_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3693,7 +4440,7 @@ func (x *Hello) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hello.ProtoReflect.Descriptor instead.
 func (*Hello) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{44}
+	return file_skerry_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Hello) GetReplicaId() string {
@@ -3726,7 +4473,7 @@ type CheckpointMetadataRequest struct {
 
 func (x *CheckpointMetadataRequest) Reset() {
 	*x = CheckpointMetadataRequest{}
-	mi := &file_skerry_proto_msgTypes[45]
+	mi := &file_skerry_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3738,7 +4485,7 @@ func (x *CheckpointMetadataRequest) String() string {
 func (*CheckpointMetadataRequest) ProtoMessage() {}
 
 func (x *CheckpointMetadataRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[45]
+	mi := &file_skerry_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3751,7 +4498,7 @@ func (x *CheckpointMetadataRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointMetadataRequest.ProtoReflect.Descriptor instead.
 func (*CheckpointMetadataRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{45}
+	return file_skerry_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *CheckpointMetadataRequest) GetGroupRank() uint32 {
@@ -3770,7 +4517,7 @@ type CheckpointMetadataResponse struct {
 
 func (x *CheckpointMetadataResponse) Reset() {
 	*x = CheckpointMetadataResponse{}
-	mi := &file_skerry_proto_msgTypes[46]
+	mi := &file_skerry_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3782,7 +4529,7 @@ func (x *CheckpointMetadataResponse) String() string {
 func (*CheckpointMetadataResponse) ProtoMessage() {}
 
 func (x *CheckpointMetadataResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[46]
+	mi := &file_skerry_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3795,7 +4542,7 @@ func (x *CheckpointMetadataResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointMetadataResponse.ProtoReflect.Descriptor instead.
 func (*CheckpointMetadataResponse) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{46}
+	return file_skerry_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *CheckpointMetadataResponse) GetMetadata() string {
@@ -3814,7 +4561,7 @@ type KillRequest struct {
 
 func (x *KillRequest) Reset() {
 	*x = KillRequest{}
-	mi := &file_skerry_proto_msgTypes[47]
+	mi := &file_skerry_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3826,7 +4573,7 @@ func (x *KillRequest) String() string {
 func (*KillRequest) ProtoMessage() {}
 
 func (x *KillRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[47]
+	mi := &file_skerry_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3839,7 +4586,7 @@ func (x *KillRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillRequest.ProtoReflect.Descriptor instead.
 func (*KillRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{47}
+	return file_skerry_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *KillRequest) GetMessage() string {
@@ -3857,7 +4604,7 @@ type KillResponse struct {
 
 func (x *KillResponse) Reset() {
 	*x = KillResponse{}
-	mi := &file_skerry_proto_msgTypes[48]
+	mi := &file_skerry_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3869,7 +4616,7 @@ func (x *KillResponse) String() string {
 func (*KillResponse) ProtoMessage() {}
 
 func (x *KillResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[48]
+	mi := &file_skerry_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3882,7 +4629,7 @@ func (x *KillResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillResponse.ProtoReflect.Descriptor instead.
 func (*KillResponse) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{48}
+	return file_skerry_proto_rawDescGZIP(), []int{59}
 }
 
 var File_skerry_proto protoreflect.FileDescriptor
@@ -3949,7 +4696,7 @@ const file_skerry_proto_rawDesc = "" +
 	"\x06reason\x18\t \x01(\tR\x06reason\x12\x1d\n" +
 	"\n" +
 	"created_ms\x18\n" +
-	" \x01(\x03R\tcreatedMs\"\xbd\x02\n" +
+	" \x01(\x03R\tcreatedMs\"\xd3\x02\n" +
 	"\fSessionHello\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x1d\n" +
 	"\n" +
@@ -3959,7 +4706,8 @@ const file_skerry_proto_rawDesc = "" +
 	"\x10group_world_size\x18\x05 \x01(\rR\x0egroupWorldSize\x12/\n" +
 	"\bposition\x18\x06 \x01(\v2\x13.skerry.v1.PositionR\bposition\x12)\n" +
 	"\x04last\x18\a \x01(\v2\x15.skerry.v1.LastAnswerR\x04last\x127\n" +
-	"\vaccusations\x18\b \x03(\v2\x15.skerry.v1.AccusationR\vaccusations\"\xb2\x01\n" +
+	"\vaccusations\x18\b \x03(\v2\x15.skerry.v1.AccusationR\vaccusations\x12\x14\n" +
+	"\x05relay\x18\t \x01(\bR\x05relay\"\xb2\x01\n" +
 	"\x04Beat\x12/\n" +
 	"\bposition\x18\x01 \x01(\v2\x13.skerry.v1.PositionR\bposition\x12\x1b\n" +
 	"\tquorum_id\x18\x02 \x01(\x03R\bquorumId\x12\x18\n" +
@@ -3979,7 +4727,7 @@ const file_skerry_proto_rawDesc = "" +
 	"\n" +
 	"ProbeReply\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\"\t\n" +
-	"\aLeaving\"\xdc\x02\n" +
+	"\aLeaving\"\x90\x03\n" +
 	"\x02Up\x12/\n" +
 	"\x05hello\x18\x01 \x01(\v2\x17.skerry.v1.SessionHelloH\x00R\x05hello\x12%\n" +
 	"\x04beat\x18\x02 \x01(\v2\x0f.skerry.v1.BeatH\x00R\x04beat\x12%\n" +
@@ -3988,14 +4736,24 @@ const file_skerry_proto_rawDesc = "" +
 	"\x06accuse\x18\x05 \x01(\v2\x15.skerry.v1.AccusationH\x00R\x06accuse\x128\n" +
 	"\vprobe_reply\x18\x06 \x01(\v2\x15.skerry.v1.ProbeReplyH\x00R\n" +
 	"probeReply\x12.\n" +
-	"\aleaving\x18\a \x01(\v2\x12.skerry.v1.LeavingH\x00R\aleavingB\t\n" +
-	"\amessage\"\xc1\x01\n" +
+	"\aleaving\x18\a \x01(\v2\x12.skerry.v1.LeavingH\x00R\aleaving\x122\n" +
+	"\trelay_end\x18\b \x01(\v2\x13.skerry.v1.RelayEndH\x00R\brelayEndB\t\n" +
+	"\amessage\"6\n" +
+	"\bRelayEnd\x12\x10\n" +
+	"\x03why\x18\x01 \x01(\tR\x03why\x12\x18\n" +
+	"\aorderly\x18\x02 \x01(\bR\aorderly\"\xe7\x01\n" +
 	"\aWelcome\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12(\n" +
 	"\x10beat_interval_ms\x18\x02 \x01(\rR\x0ebeatIntervalMs\x120\n" +
 	"\x14heartbeat_timeout_ms\x18\x03 \x01(\rR\x12heartbeatTimeoutMs\x12&\n" +
 	"\x0fjoin_timeout_ms\x18\x04 \x01(\rR\rjoinTimeoutMs\x12\x18\n" +
-	"\aservers\x18\x05 \x03(\tR\aservers\"K\n" +
+	"\aservers\x18\x05 \x03(\tR\aservers\x12$\n" +
+	"\x0eserver_beat_ms\x18\x06 \x01(\rR\fserverBeatMs\"<\n" +
+	"\bRedirect\x12\x16\n" +
+	"\x06leader\x18\x01 \x01(\tR\x06leader\x12\x18\n" +
+	"\aservers\x18\x02 \x03(\tR\aservers\"\f\n" +
+	"\n" +
+	"ServerBeat\"K\n" +
 	"\x06Answer\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12)\n" +
 	"\x06quorum\x18\x02 \x01(\v2\x11.skerry.v1.QuorumR\x06quorum\"_\n" +
@@ -4023,11 +4781,12 @@ const file_skerry_proto_rawDesc = "" +
 	"\vDrainNotice\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\"%\n" +
 	"\vEvictNotice\x12\x16\n" +
-	"\x06reason\x18\x01 \x01(\tR\x06reason\"\x8c\x01\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\"\xb2\x01\n" +
 	"\x06Timing\x12(\n" +
 	"\x10beat_interval_ms\x18\x01 \x01(\rR\x0ebeatIntervalMs\x120\n" +
 	"\x14heartbeat_timeout_ms\x18\x02 \x01(\rR\x12heartbeatTimeoutMs\x12&\n" +
-	"\x0fjoin_timeout_ms\x18\x03 \x01(\rR\rjoinTimeoutMs\"\xe9\x03\n" +
+	"\x0fjoin_timeout_ms\x18\x03 \x01(\rR\rjoinTimeoutMs\x12$\n" +
+	"\x0eserver_beat_ms\x18\x04 \x01(\rR\fserverBeatMs\"\xd6\x04\n" +
 	"\x04Down\x12.\n" +
 	"\awelcome\x18\x01 \x01(\v2\x12.skerry.v1.WelcomeH\x00R\awelcome\x12+\n" +
 	"\x06answer\x18\x02 \x01(\v2\x11.skerry.v1.AnswerH\x00R\x06answer\x12.\n" +
@@ -4039,7 +4798,10 @@ const file_skerry_proto_rawDesc = "" +
 	"\x05drain\x18\b \x01(\v2\x16.skerry.v1.DrainNoticeH\x00R\x05drain\x12.\n" +
 	"\x05evict\x18\t \x01(\v2\x16.skerry.v1.EvictNoticeH\x00R\x05evict\x12+\n" +
 	"\x06timing\x18\n" +
-	" \x01(\v2\x11.skerry.v1.TimingH\x00R\x06timingB\t\n" +
+	" \x01(\v2\x11.skerry.v1.TimingH\x00R\x06timing\x121\n" +
+	"\bredirect\x18\v \x01(\v2\x13.skerry.v1.RedirectH\x00R\bredirect\x128\n" +
+	"\vserver_beat\x18\f \x01(\v2\x15.skerry.v1.ServerBeatH\x00R\n" +
+	"serverBeatB\t\n" +
 	"\amessage\"\r\n" +
 	"\vInfoRequest\"\x88\x01\n" +
 	"\fInfoResponse\x12\x18\n" +
@@ -4078,18 +4840,66 @@ const file_skerry_proto_rawDesc = "" +
 	"\n" +
 	"replica_id\x18\x02 \x01(\tR\treplicaId\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\"\x0f\n" +
-	"\rEvictResponse\"\xa7\x02\n" +
+	"\rEvictResponse\"\xe4\x04\n" +
 	"\x10ConfigureRequest\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12&\n" +
 	"\fmin_replicas\x18\x02 \x01(\rH\x00R\vminReplicas\x88\x01\x01\x12&\n" +
 	"\fmax_replicas\x18\x03 \x01(\rH\x01R\vmaxReplicas\x88\x01\x01\x12+\n" +
 	"\x0fjoin_timeout_ms\x18\x04 \x01(\rH\x02R\rjoinTimeoutMs\x88\x01\x01\x125\n" +
-	"\x14heartbeat_timeout_ms\x18\x05 \x01(\rH\x03R\x12heartbeatTimeoutMs\x88\x01\x01B\x0f\n" +
+	"\x14heartbeat_timeout_ms\x18\x05 \x01(\rH\x03R\x12heartbeatTimeoutMs\x88\x01\x01\x12-\n" +
+	"\x10suspect_after_ms\x18\x06 \x01(\rH\x04R\x0esuspectAfterMs\x88\x01\x01\x12\x1e\n" +
+	"\bgrace_ms\x18\a \x01(\rH\x05R\agraceMs\x88\x01\x01\x12)\n" +
+	"\x0estuck_after_ms\x18\b \x01(\rH\x06R\fstuckAfterMs\x88\x01\x01\x12$\n" +
+	"\vevict_stuck\x18\t \x01(\bH\aR\n" +
+	"evictStuck\x88\x01\x01\x12,\n" +
+	"\x0fprobation_after\x18\n" +
+	" \x01(\rH\bR\x0eprobationAfter\x88\x01\x01\x12\x14\n" +
+	"\x05reset\x18\v \x01(\bR\x05resetB\x0f\n" +
 	"\r_min_replicasB\x0f\n" +
 	"\r_max_replicasB\x12\n" +
 	"\x10_join_timeout_msB\x17\n" +
-	"\x15_heartbeat_timeout_ms\"\x13\n" +
-	"\x11ConfigureResponse\"\xfe\x05\n" +
+	"\x15_heartbeat_timeout_msB\x13\n" +
+	"\x11_suspect_after_msB\v\n" +
+	"\t_grace_msB\x11\n" +
+	"\x0f_stuck_after_msB\x0e\n" +
+	"\f_evict_stuckB\x12\n" +
+	"\x10_probation_after\">\n" +
+	"\x11ConfigureResponse\x12)\n" +
+	"\x05rules\x18\x01 \x01(\v2\x13.skerry.v1.JobRulesR\x05rules\"\xf1\x02\n" +
+	"\bJobRules\x12!\n" +
+	"\fmin_replicas\x18\x01 \x01(\rR\vminReplicas\x12!\n" +
+	"\fmax_replicas\x18\x02 \x01(\rR\vmaxReplicas\x12&\n" +
+	"\x0fjoin_timeout_ms\x18\x03 \x01(\rR\rjoinTimeoutMs\x120\n" +
+	"\x14heartbeat_timeout_ms\x18\x04 \x01(\rR\x12heartbeatTimeoutMs\x12(\n" +
+	"\x10suspect_after_ms\x18\x05 \x01(\rR\x0esuspectAfterMs\x12\x19\n" +
+	"\bgrace_ms\x18\x06 \x01(\rR\agraceMs\x12$\n" +
+	"\x0estuck_after_ms\x18\a \x01(\rR\fstuckAfterMs\x12\x1f\n" +
+	"\vevict_stuck\x18\b \x01(\bR\n" +
+	"evictStuck\x12'\n" +
+	"\x0fprobation_after\x18\t \x01(\rR\x0eprobationAfter\x12\x10\n" +
+	"\x03own\x18\n" +
+	" \x01(\bR\x03own\"\r\n" +
+	"\vJobsRequest\"6\n" +
+	"\fJobsResponse\x12&\n" +
+	"\x04jobs\x18\x01 \x03(\v2\x12.skerry.v1.JobInfoR\x04jobs\"\xdd\x01\n" +
+	"\aJobInfo\x12\x10\n" +
+	"\x03job\x18\x01 \x01(\tR\x03job\x12\x16\n" +
+	"\x06client\x18\x02 \x01(\tR\x06client\x12\x1b\n" +
+	"\tquorum_id\x18\x03 \x01(\x03R\bquorumId\x12\x18\n" +
+	"\amembers\x18\x04 \x01(\rR\amembers\x12\x1a\n" +
+	"\breplicas\x18\x05 \x01(\rR\breplicas\x12\x16\n" +
+	"\x06stands\x18\x06 \x01(\bR\x06stands\x12\x12\n" +
+	"\x04step\x18\a \x01(\x03R\x04step\x12)\n" +
+	"\x05rules\x18\b \x01(\v2\x13.skerry.v1.JobRulesR\x05rules\"$\n" +
+	"\x10DeleteJobRequest\x12\x10\n" +
+	"\x03job\x18\x01 \x01(\tR\x03job\"\x13\n" +
+	"\x11DeleteJobResponse\"]\n" +
+	"\x12KillReplicaRequest\x12\x10\n" +
+	"\x03job\x18\x01 \x01(\tR\x03job\x12\x1d\n" +
+	"\n" +
+	"replica_id\x18\x02 \x01(\tR\treplicaId\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"\x15\n" +
+	"\x13KillReplicaResponse\"\xfe\x05\n" +
 	"\x11RankQuorumRequest\x12\x1d\n" +
 	"\n" +
 	"group_rank\x18\x01 \x01(\rR\tgroupRank\x12'\n" +
@@ -4208,7 +5018,7 @@ const file_skerry_proto_rawDesc = "" +
 	"\fTALLY_COMMIT\x10\x01\x12\x0f\n" +
 	"\vTALLY_ABORT\x10\x02\x12\x12\n" +
 	"\x0eTALLY_PREPARED\x10\x03\x12\x10\n" +
-	"\fTALLY_BEHIND\x10\x042\xf6\x02\n" +
+	"\fTALLY_BEHIND\x10\x042\xc5\x04\n" +
 	"\n" +
 	"Lighthouse\x12-\n" +
 	"\aSession\x12\r.skerry.v1.Up\x1a\x0f.skerry.v1.Down(\x010\x01\x127\n" +
@@ -4216,7 +5026,10 @@ const file_skerry_proto_rawDesc = "" +
 	"\aHistory\x12\x19.skerry.v1.HistoryRequest\x1a\x1a.skerry.v1.HistoryResponse\x12:\n" +
 	"\x05Drain\x12\x17.skerry.v1.DrainRequest\x1a\x18.skerry.v1.DrainResponse\x12:\n" +
 	"\x05Evict\x12\x17.skerry.v1.EvictRequest\x1a\x18.skerry.v1.EvictResponse\x12F\n" +
-	"\tConfigure\x12\x1b.skerry.v1.ConfigureRequest\x1a\x1c.skerry.v1.ConfigureResponse2\xe4\x02\n" +
+	"\tConfigure\x12\x1b.skerry.v1.ConfigureRequest\x1a\x1c.skerry.v1.ConfigureResponse\x127\n" +
+	"\x04Jobs\x12\x16.skerry.v1.JobsRequest\x1a\x17.skerry.v1.JobsResponse\x12F\n" +
+	"\tDeleteJob\x12\x1b.skerry.v1.DeleteJobRequest\x1a\x1c.skerry.v1.DeleteJobResponse\x12L\n" +
+	"\vKillReplica\x12\x1d.skerry.v1.KillReplicaRequest\x1a\x1e.skerry.v1.KillReplicaResponse2\xe4\x02\n" +
 	"\aManager\x12E\n" +
 	"\x06Quorum\x12\x1c.skerry.v1.RankQuorumRequest\x1a\x1d.skerry.v1.RankQuorumResponse\x127\n" +
 	"\x04Vote\x12\x16.skerry.v1.VoteRequest\x1a\x17.skerry.v1.VoteResponse\x12=\n" +
@@ -4237,7 +5050,7 @@ func file_skerry_proto_rawDescGZIP() []byte {
 }
 
 var file_skerry_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_skerry_proto_msgTypes = make([]protoimpl.MessageInfo, 49)
+var file_skerry_proto_msgTypes = make([]protoimpl.MessageInfo, 60)
 var file_skerry_proto_goTypes = []any{
 	(FactKind)(0),                      // 0: skerry.v1.FactKind
 	(JoinKind)(0),                      // 1: skerry.v1.JoinKind
@@ -4260,40 +5073,51 @@ var file_skerry_proto_goTypes = []any{
 	(*ProbeReply)(nil),                 // 18: skerry.v1.ProbeReply
 	(*Leaving)(nil),                    // 19: skerry.v1.Leaving
 	(*Up)(nil),                         // 20: skerry.v1.Up
-	(*Welcome)(nil),                    // 21: skerry.v1.Welcome
-	(*Answer)(nil),                     // 22: skerry.v1.Answer
-	(*Refused)(nil),                    // 23: skerry.v1.Refused
-	(*Fallen)(nil),                     // 24: skerry.v1.Fallen
-	(*Lost)(nil),                       // 25: skerry.v1.Lost
-	(*ChangeWanted)(nil),               // 26: skerry.v1.ChangeWanted
-	(*Probe)(nil),                      // 27: skerry.v1.Probe
-	(*DrainNotice)(nil),                // 28: skerry.v1.DrainNotice
-	(*EvictNotice)(nil),                // 29: skerry.v1.EvictNotice
-	(*Timing)(nil),                     // 30: skerry.v1.Timing
-	(*Down)(nil),                       // 31: skerry.v1.Down
-	(*InfoRequest)(nil),                // 32: skerry.v1.InfoRequest
-	(*InfoResponse)(nil),               // 33: skerry.v1.InfoResponse
-	(*HistoryRequest)(nil),             // 34: skerry.v1.HistoryRequest
-	(*HistoryResponse)(nil),            // 35: skerry.v1.HistoryResponse
-	(*HistoryEntry)(nil),               // 36: skerry.v1.HistoryEntry
-	(*DrainRequest)(nil),               // 37: skerry.v1.DrainRequest
-	(*DrainResponse)(nil),              // 38: skerry.v1.DrainResponse
-	(*EvictRequest)(nil),               // 39: skerry.v1.EvictRequest
-	(*EvictResponse)(nil),              // 40: skerry.v1.EvictResponse
-	(*ConfigureRequest)(nil),           // 41: skerry.v1.ConfigureRequest
-	(*ConfigureResponse)(nil),          // 42: skerry.v1.ConfigureResponse
-	(*RankQuorumRequest)(nil),          // 43: skerry.v1.RankQuorumRequest
-	(*RankQuorumResponse)(nil),         // 44: skerry.v1.RankQuorumResponse
-	(*VoteRequest)(nil),                // 45: skerry.v1.VoteRequest
-	(*VoteResponse)(nil),               // 46: skerry.v1.VoteResponse
-	(*NoticesRequest)(nil),             // 47: skerry.v1.NoticesRequest
-	(*RankNotice)(nil),                 // 48: skerry.v1.RankNotice
-	(*SiblingBroke)(nil),               // 49: skerry.v1.SiblingBroke
-	(*Hello)(nil),                      // 50: skerry.v1.Hello
-	(*CheckpointMetadataRequest)(nil),  // 51: skerry.v1.CheckpointMetadataRequest
-	(*CheckpointMetadataResponse)(nil), // 52: skerry.v1.CheckpointMetadataResponse
-	(*KillRequest)(nil),                // 53: skerry.v1.KillRequest
-	(*KillResponse)(nil),               // 54: skerry.v1.KillResponse
+	(*RelayEnd)(nil),                   // 21: skerry.v1.RelayEnd
+	(*Welcome)(nil),                    // 22: skerry.v1.Welcome
+	(*Redirect)(nil),                   // 23: skerry.v1.Redirect
+	(*ServerBeat)(nil),                 // 24: skerry.v1.ServerBeat
+	(*Answer)(nil),                     // 25: skerry.v1.Answer
+	(*Refused)(nil),                    // 26: skerry.v1.Refused
+	(*Fallen)(nil),                     // 27: skerry.v1.Fallen
+	(*Lost)(nil),                       // 28: skerry.v1.Lost
+	(*ChangeWanted)(nil),               // 29: skerry.v1.ChangeWanted
+	(*Probe)(nil),                      // 30: skerry.v1.Probe
+	(*DrainNotice)(nil),                // 31: skerry.v1.DrainNotice
+	(*EvictNotice)(nil),                // 32: skerry.v1.EvictNotice
+	(*Timing)(nil),                     // 33: skerry.v1.Timing
+	(*Down)(nil),                       // 34: skerry.v1.Down
+	(*InfoRequest)(nil),                // 35: skerry.v1.InfoRequest
+	(*InfoResponse)(nil),               // 36: skerry.v1.InfoResponse
+	(*HistoryRequest)(nil),             // 37: skerry.v1.HistoryRequest
+	(*HistoryResponse)(nil),            // 38: skerry.v1.HistoryResponse
+	(*HistoryEntry)(nil),               // 39: skerry.v1.HistoryEntry
+	(*DrainRequest)(nil),               // 40: skerry.v1.DrainRequest
+	(*DrainResponse)(nil),              // 41: skerry.v1.DrainResponse
+	(*EvictRequest)(nil),               // 42: skerry.v1.EvictRequest
+	(*EvictResponse)(nil),              // 43: skerry.v1.EvictResponse
+	(*ConfigureRequest)(nil),           // 44: skerry.v1.ConfigureRequest
+	(*ConfigureResponse)(nil),          // 45: skerry.v1.ConfigureResponse
+	(*JobRules)(nil),                   // 46: skerry.v1.JobRules
+	(*JobsRequest)(nil),                // 47: skerry.v1.JobsRequest
+	(*JobsResponse)(nil),               // 48: skerry.v1.JobsResponse
+	(*JobInfo)(nil),                    // 49: skerry.v1.JobInfo
+	(*DeleteJobRequest)(nil),           // 50: skerry.v1.DeleteJobRequest
+	(*DeleteJobResponse)(nil),          // 51: skerry.v1.DeleteJobResponse
+	(*KillReplicaRequest)(nil),         // 52: skerry.v1.KillReplicaRequest
+	(*KillReplicaResponse)(nil),        // 53: skerry.v1.KillReplicaResponse
+	(*RankQuorumRequest)(nil),          // 54: skerry.v1.RankQuorumRequest
+	(*RankQuorumResponse)(nil),         // 55: skerry.v1.RankQuorumResponse
+	(*VoteRequest)(nil),                // 56: skerry.v1.VoteRequest
+	(*VoteResponse)(nil),               // 57: skerry.v1.VoteResponse
+	(*NoticesRequest)(nil),             // 58: skerry.v1.NoticesRequest
+	(*RankNotice)(nil),                 // 59: skerry.v1.RankNotice
+	(*SiblingBroke)(nil),               // 60: skerry.v1.SiblingBroke
+	(*Hello)(nil),                      // 61: skerry.v1.Hello
+	(*CheckpointMetadataRequest)(nil),  // 62: skerry.v1.CheckpointMetadataRequest
+	(*CheckpointMetadataResponse)(nil), // 63: skerry.v1.CheckpointMetadataResponse
+	(*KillRequest)(nil),                // 64: skerry.v1.KillRequest
+	(*KillResponse)(nil),               // 65: skerry.v1.KillResponse
 }
 var file_skerry_proto_depIdxs = []int32{
 	0,  // 0: skerry.v1.Fact.kind:type_name -> skerry.v1.FactKind
@@ -4322,66 +5146,78 @@ var file_skerry_proto_depIdxs = []int32{
 	11, // 23: skerry.v1.Up.accuse:type_name -> skerry.v1.Accusation
 	18, // 24: skerry.v1.Up.probe_reply:type_name -> skerry.v1.ProbeReply
 	19, // 25: skerry.v1.Up.leaving:type_name -> skerry.v1.Leaving
-	13, // 26: skerry.v1.Answer.quorum:type_name -> skerry.v1.Quorum
-	8,  // 27: skerry.v1.Fallen.fact:type_name -> skerry.v1.Fact
-	21, // 28: skerry.v1.Down.welcome:type_name -> skerry.v1.Welcome
-	22, // 29: skerry.v1.Down.answer:type_name -> skerry.v1.Answer
-	23, // 30: skerry.v1.Down.refused:type_name -> skerry.v1.Refused
-	24, // 31: skerry.v1.Down.fallen:type_name -> skerry.v1.Fallen
-	25, // 32: skerry.v1.Down.lost:type_name -> skerry.v1.Lost
-	26, // 33: skerry.v1.Down.change_wanted:type_name -> skerry.v1.ChangeWanted
-	27, // 34: skerry.v1.Down.probe:type_name -> skerry.v1.Probe
-	28, // 35: skerry.v1.Down.drain:type_name -> skerry.v1.DrainNotice
-	29, // 36: skerry.v1.Down.evict:type_name -> skerry.v1.EvictNotice
-	30, // 37: skerry.v1.Down.timing:type_name -> skerry.v1.Timing
-	36, // 38: skerry.v1.HistoryResponse.entries:type_name -> skerry.v1.HistoryEntry
-	11, // 39: skerry.v1.HistoryEntry.accusations:type_name -> skerry.v1.Accusation
-	12, // 40: skerry.v1.HistoryEntry.settlement:type_name -> skerry.v1.Settlement
-	1,  // 41: skerry.v1.RankQuorumRequest.kind:type_name -> skerry.v1.JoinKind
-	6,  // 42: skerry.v1.RankQuorumRequest.position:type_name -> skerry.v1.Position
-	0,  // 43: skerry.v1.RankQuorumRequest.fact:type_name -> skerry.v1.FactKind
-	7,  // 44: skerry.v1.RankQuorumRequest.fact_digest:type_name -> skerry.v1.Digest
-	7,  // 45: skerry.v1.RankQuorumRequest.last_digest:type_name -> skerry.v1.Digest
-	11, // 46: skerry.v1.RankQuorumRequest.accusations:type_name -> skerry.v1.Accusation
-	13, // 47: skerry.v1.RankQuorumResponse.quorum:type_name -> skerry.v1.Quorum
-	4,  // 48: skerry.v1.VoteRequest.vote:type_name -> skerry.v1.VoteKind
-	7,  // 49: skerry.v1.VoteRequest.digest:type_name -> skerry.v1.Digest
-	5,  // 50: skerry.v1.VoteResponse.outcome:type_name -> skerry.v1.TallyOutcome
-	7,  // 51: skerry.v1.VoteResponse.digests:type_name -> skerry.v1.Digest
-	24, // 52: skerry.v1.RankNotice.fallen:type_name -> skerry.v1.Fallen
-	25, // 53: skerry.v1.RankNotice.lost:type_name -> skerry.v1.Lost
-	26, // 54: skerry.v1.RankNotice.change_wanted:type_name -> skerry.v1.ChangeWanted
-	28, // 55: skerry.v1.RankNotice.drain:type_name -> skerry.v1.DrainNotice
-	29, // 56: skerry.v1.RankNotice.evict:type_name -> skerry.v1.EvictNotice
-	49, // 57: skerry.v1.RankNotice.sibling_broke:type_name -> skerry.v1.SiblingBroke
-	50, // 58: skerry.v1.RankNotice.hello:type_name -> skerry.v1.Hello
-	20, // 59: skerry.v1.Lighthouse.Session:input_type -> skerry.v1.Up
-	32, // 60: skerry.v1.Lighthouse.Info:input_type -> skerry.v1.InfoRequest
-	34, // 61: skerry.v1.Lighthouse.History:input_type -> skerry.v1.HistoryRequest
-	37, // 62: skerry.v1.Lighthouse.Drain:input_type -> skerry.v1.DrainRequest
-	39, // 63: skerry.v1.Lighthouse.Evict:input_type -> skerry.v1.EvictRequest
-	41, // 64: skerry.v1.Lighthouse.Configure:input_type -> skerry.v1.ConfigureRequest
-	43, // 65: skerry.v1.Manager.Quorum:input_type -> skerry.v1.RankQuorumRequest
-	45, // 66: skerry.v1.Manager.Vote:input_type -> skerry.v1.VoteRequest
-	47, // 67: skerry.v1.Manager.Notices:input_type -> skerry.v1.NoticesRequest
-	51, // 68: skerry.v1.Manager.CheckpointMetadata:input_type -> skerry.v1.CheckpointMetadataRequest
-	53, // 69: skerry.v1.Manager.Kill:input_type -> skerry.v1.KillRequest
-	31, // 70: skerry.v1.Lighthouse.Session:output_type -> skerry.v1.Down
-	33, // 71: skerry.v1.Lighthouse.Info:output_type -> skerry.v1.InfoResponse
-	35, // 72: skerry.v1.Lighthouse.History:output_type -> skerry.v1.HistoryResponse
-	38, // 73: skerry.v1.Lighthouse.Drain:output_type -> skerry.v1.DrainResponse
-	40, // 74: skerry.v1.Lighthouse.Evict:output_type -> skerry.v1.EvictResponse
-	42, // 75: skerry.v1.Lighthouse.Configure:output_type -> skerry.v1.ConfigureResponse
-	44, // 76: skerry.v1.Manager.Quorum:output_type -> skerry.v1.RankQuorumResponse
-	46, // 77: skerry.v1.Manager.Vote:output_type -> skerry.v1.VoteResponse
-	48, // 78: skerry.v1.Manager.Notices:output_type -> skerry.v1.RankNotice
-	52, // 79: skerry.v1.Manager.CheckpointMetadata:output_type -> skerry.v1.CheckpointMetadataResponse
-	54, // 80: skerry.v1.Manager.Kill:output_type -> skerry.v1.KillResponse
-	70, // [70:81] is the sub-list for method output_type
-	59, // [59:70] is the sub-list for method input_type
-	59, // [59:59] is the sub-list for extension type_name
-	59, // [59:59] is the sub-list for extension extendee
-	0,  // [0:59] is the sub-list for field type_name
+	21, // 26: skerry.v1.Up.relay_end:type_name -> skerry.v1.RelayEnd
+	13, // 27: skerry.v1.Answer.quorum:type_name -> skerry.v1.Quorum
+	8,  // 28: skerry.v1.Fallen.fact:type_name -> skerry.v1.Fact
+	22, // 29: skerry.v1.Down.welcome:type_name -> skerry.v1.Welcome
+	25, // 30: skerry.v1.Down.answer:type_name -> skerry.v1.Answer
+	26, // 31: skerry.v1.Down.refused:type_name -> skerry.v1.Refused
+	27, // 32: skerry.v1.Down.fallen:type_name -> skerry.v1.Fallen
+	28, // 33: skerry.v1.Down.lost:type_name -> skerry.v1.Lost
+	29, // 34: skerry.v1.Down.change_wanted:type_name -> skerry.v1.ChangeWanted
+	30, // 35: skerry.v1.Down.probe:type_name -> skerry.v1.Probe
+	31, // 36: skerry.v1.Down.drain:type_name -> skerry.v1.DrainNotice
+	32, // 37: skerry.v1.Down.evict:type_name -> skerry.v1.EvictNotice
+	33, // 38: skerry.v1.Down.timing:type_name -> skerry.v1.Timing
+	23, // 39: skerry.v1.Down.redirect:type_name -> skerry.v1.Redirect
+	24, // 40: skerry.v1.Down.server_beat:type_name -> skerry.v1.ServerBeat
+	39, // 41: skerry.v1.HistoryResponse.entries:type_name -> skerry.v1.HistoryEntry
+	11, // 42: skerry.v1.HistoryEntry.accusations:type_name -> skerry.v1.Accusation
+	12, // 43: skerry.v1.HistoryEntry.settlement:type_name -> skerry.v1.Settlement
+	46, // 44: skerry.v1.ConfigureResponse.rules:type_name -> skerry.v1.JobRules
+	49, // 45: skerry.v1.JobsResponse.jobs:type_name -> skerry.v1.JobInfo
+	46, // 46: skerry.v1.JobInfo.rules:type_name -> skerry.v1.JobRules
+	1,  // 47: skerry.v1.RankQuorumRequest.kind:type_name -> skerry.v1.JoinKind
+	6,  // 48: skerry.v1.RankQuorumRequest.position:type_name -> skerry.v1.Position
+	0,  // 49: skerry.v1.RankQuorumRequest.fact:type_name -> skerry.v1.FactKind
+	7,  // 50: skerry.v1.RankQuorumRequest.fact_digest:type_name -> skerry.v1.Digest
+	7,  // 51: skerry.v1.RankQuorumRequest.last_digest:type_name -> skerry.v1.Digest
+	11, // 52: skerry.v1.RankQuorumRequest.accusations:type_name -> skerry.v1.Accusation
+	13, // 53: skerry.v1.RankQuorumResponse.quorum:type_name -> skerry.v1.Quorum
+	4,  // 54: skerry.v1.VoteRequest.vote:type_name -> skerry.v1.VoteKind
+	7,  // 55: skerry.v1.VoteRequest.digest:type_name -> skerry.v1.Digest
+	5,  // 56: skerry.v1.VoteResponse.outcome:type_name -> skerry.v1.TallyOutcome
+	7,  // 57: skerry.v1.VoteResponse.digests:type_name -> skerry.v1.Digest
+	27, // 58: skerry.v1.RankNotice.fallen:type_name -> skerry.v1.Fallen
+	28, // 59: skerry.v1.RankNotice.lost:type_name -> skerry.v1.Lost
+	29, // 60: skerry.v1.RankNotice.change_wanted:type_name -> skerry.v1.ChangeWanted
+	31, // 61: skerry.v1.RankNotice.drain:type_name -> skerry.v1.DrainNotice
+	32, // 62: skerry.v1.RankNotice.evict:type_name -> skerry.v1.EvictNotice
+	60, // 63: skerry.v1.RankNotice.sibling_broke:type_name -> skerry.v1.SiblingBroke
+	61, // 64: skerry.v1.RankNotice.hello:type_name -> skerry.v1.Hello
+	20, // 65: skerry.v1.Lighthouse.Session:input_type -> skerry.v1.Up
+	35, // 66: skerry.v1.Lighthouse.Info:input_type -> skerry.v1.InfoRequest
+	37, // 67: skerry.v1.Lighthouse.History:input_type -> skerry.v1.HistoryRequest
+	40, // 68: skerry.v1.Lighthouse.Drain:input_type -> skerry.v1.DrainRequest
+	42, // 69: skerry.v1.Lighthouse.Evict:input_type -> skerry.v1.EvictRequest
+	44, // 70: skerry.v1.Lighthouse.Configure:input_type -> skerry.v1.ConfigureRequest
+	47, // 71: skerry.v1.Lighthouse.Jobs:input_type -> skerry.v1.JobsRequest
+	50, // 72: skerry.v1.Lighthouse.DeleteJob:input_type -> skerry.v1.DeleteJobRequest
+	52, // 73: skerry.v1.Lighthouse.KillReplica:input_type -> skerry.v1.KillReplicaRequest
+	54, // 74: skerry.v1.Manager.Quorum:input_type -> skerry.v1.RankQuorumRequest
+	56, // 75: skerry.v1.Manager.Vote:input_type -> skerry.v1.VoteRequest
+	58, // 76: skerry.v1.Manager.Notices:input_type -> skerry.v1.NoticesRequest
+	62, // 77: skerry.v1.Manager.CheckpointMetadata:input_type -> skerry.v1.CheckpointMetadataRequest
+	64, // 78: skerry.v1.Manager.Kill:input_type -> skerry.v1.KillRequest
+	34, // 79: skerry.v1.Lighthouse.Session:output_type -> skerry.v1.Down
+	36, // 80: skerry.v1.Lighthouse.Info:output_type -> skerry.v1.InfoResponse
+	38, // 81: skerry.v1.Lighthouse.History:output_type -> skerry.v1.HistoryResponse
+	41, // 82: skerry.v1.Lighthouse.Drain:output_type -> skerry.v1.DrainResponse
+	43, // 83: skerry.v1.Lighthouse.Evict:output_type -> skerry.v1.EvictResponse
+	45, // 84: skerry.v1.Lighthouse.Configure:output_type -> skerry.v1.ConfigureResponse
+	48, // 85: skerry.v1.Lighthouse.Jobs:output_type -> skerry.v1.JobsResponse
+	51, // 86: skerry.v1.Lighthouse.DeleteJob:output_type -> skerry.v1.DeleteJobResponse
+	53, // 87: skerry.v1.Lighthouse.KillReplica:output_type -> skerry.v1.KillReplicaResponse
+	55, // 88: skerry.v1.Manager.Quorum:output_type -> skerry.v1.RankQuorumResponse
+	57, // 89: skerry.v1.Manager.Vote:output_type -> skerry.v1.VoteResponse
+	59, // 90: skerry.v1.Manager.Notices:output_type -> skerry.v1.RankNotice
+	63, // 91: skerry.v1.Manager.CheckpointMetadata:output_type -> skerry.v1.CheckpointMetadataResponse
+	65, // 92: skerry.v1.Manager.Kill:output_type -> skerry.v1.KillResponse
+	79, // [79:93] is the sub-list for method output_type
+	65, // [65:79] is the sub-list for method input_type
+	65, // [65:65] is the sub-list for extension type_name
+	65, // [65:65] is the sub-list for extension extendee
+	0,  // [0:65] is the sub-list for field type_name
 }
 
 func init() { file_skerry_proto_init() }
@@ -4397,8 +5233,9 @@ func file_skerry_proto_init() {
 		(*Up_Accuse)(nil),
 		(*Up_ProbeReply)(nil),
 		(*Up_Leaving)(nil),
+		(*Up_RelayEnd)(nil),
 	}
-	file_skerry_proto_msgTypes[25].OneofWrappers = []any{
+	file_skerry_proto_msgTypes[28].OneofWrappers = []any{
 		(*Down_Welcome)(nil),
 		(*Down_Answer)(nil),
 		(*Down_Refused)(nil),
@@ -4409,9 +5246,11 @@ func file_skerry_proto_init() {
 		(*Down_Drain)(nil),
 		(*Down_Evict)(nil),
 		(*Down_Timing)(nil),
+		(*Down_Redirect)(nil),
+		(*Down_ServerBeat)(nil),
 	}
-	file_skerry_proto_msgTypes[35].OneofWrappers = []any{}
-	file_skerry_proto_msgTypes[42].OneofWrappers = []any{
+	file_skerry_proto_msgTypes[38].OneofWrappers = []any{}
+	file_skerry_proto_msgTypes[53].OneofWrappers = []any{
 		(*RankNotice_Fallen)(nil),
 		(*RankNotice_Lost)(nil),
 		(*RankNotice_ChangeWanted)(nil),
@@ -4426,7 +5265,7 @@ func file_skerry_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_skerry_proto_rawDesc), len(file_skerry_proto_rawDesc)),
 			NumEnums:      6,
-			NumMessages:   49,
+			NumMessages:   60,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -23,12 +23,15 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	Lighthouse_Session_FullMethodName   = "/skerry.v1.Lighthouse/Session"
-	Lighthouse_Info_FullMethodName      = "/skerry.v1.Lighthouse/Info"
-	Lighthouse_History_FullMethodName   = "/skerry.v1.Lighthouse/History"
-	Lighthouse_Drain_FullMethodName     = "/skerry.v1.Lighthouse/Drain"
-	Lighthouse_Evict_FullMethodName     = "/skerry.v1.Lighthouse/Evict"
-	Lighthouse_Configure_FullMethodName = "/skerry.v1.Lighthouse/Configure"
+	Lighthouse_Session_FullMethodName     = "/skerry.v1.Lighthouse/Session"
+	Lighthouse_Info_FullMethodName        = "/skerry.v1.Lighthouse/Info"
+	Lighthouse_History_FullMethodName     = "/skerry.v1.Lighthouse/History"
+	Lighthouse_Drain_FullMethodName       = "/skerry.v1.Lighthouse/Drain"
+	Lighthouse_Evict_FullMethodName       = "/skerry.v1.Lighthouse/Evict"
+	Lighthouse_Configure_FullMethodName   = "/skerry.v1.Lighthouse/Configure"
+	Lighthouse_Jobs_FullMethodName        = "/skerry.v1.Lighthouse/Jobs"
+	Lighthouse_DeleteJob_FullMethodName   = "/skerry.v1.Lighthouse/DeleteJob"
+	Lighthouse_KillReplica_FullMethodName = "/skerry.v1.Lighthouse/KillReplica"
 )
 
 // LighthouseClient is the client API for Lighthouse service.
@@ -44,6 +47,11 @@ type LighthouseClient interface {
 	Drain(ctx context.Context, in *DrainRequest, opts ...grpc.CallOption) (*DrainResponse, error)
 	Evict(ctx context.Context, in *EvictRequest, opts ...grpc.CallOption) (*EvictResponse, error)
 	Configure(ctx context.Context, in *ConfigureRequest, opts ...grpc.CallOption) (*ConfigureResponse, error)
+	Jobs(ctx context.Context, in *JobsRequest, opts ...grpc.CallOption) (*JobsResponse, error)
+	// DeleteJob forgets a job; one with replicas is refused.
+	DeleteJob(ctx context.Context, in *DeleteJobRequest, opts ...grpc.CallOption) (*DeleteJobResponse, error)
+	// KillReplica ends a replica's process through its manager.
+	KillReplica(ctx context.Context, in *KillReplicaRequest, opts ...grpc.CallOption) (*KillReplicaResponse, error)
 }
 
 type lighthouseClient struct {
@@ -117,6 +125,36 @@ func (c *lighthouseClient) Configure(ctx context.Context, in *ConfigureRequest, 
 	return out, nil
 }
 
+func (c *lighthouseClient) Jobs(ctx context.Context, in *JobsRequest, opts ...grpc.CallOption) (*JobsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(JobsResponse)
+	err := c.cc.Invoke(ctx, Lighthouse_Jobs_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *lighthouseClient) DeleteJob(ctx context.Context, in *DeleteJobRequest, opts ...grpc.CallOption) (*DeleteJobResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DeleteJobResponse)
+	err := c.cc.Invoke(ctx, Lighthouse_DeleteJob_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *lighthouseClient) KillReplica(ctx context.Context, in *KillReplicaRequest, opts ...grpc.CallOption) (*KillReplicaResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(KillReplicaResponse)
+	err := c.cc.Invoke(ctx, Lighthouse_KillReplica_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // LighthouseServer is the server API for Lighthouse service.
 // All implementations must embed UnimplementedLighthouseServer
 // for forward compatibility.
@@ -130,6 +168,11 @@ type LighthouseServer interface {
 	Drain(context.Context, *DrainRequest) (*DrainResponse, error)
 	Evict(context.Context, *EvictRequest) (*EvictResponse, error)
 	Configure(context.Context, *ConfigureRequest) (*ConfigureResponse, error)
+	Jobs(context.Context, *JobsRequest) (*JobsResponse, error)
+	// DeleteJob forgets a job; one with replicas is refused.
+	DeleteJob(context.Context, *DeleteJobRequest) (*DeleteJobResponse, error)
+	// KillReplica ends a replica's process through its manager.
+	KillReplica(context.Context, *KillReplicaRequest) (*KillReplicaResponse, error)
 	mustEmbedUnimplementedLighthouseServer()
 }
 
@@ -157,6 +200,15 @@ func (UnimplementedLighthouseServer) Evict(context.Context, *EvictRequest) (*Evi
 }
 func (UnimplementedLighthouseServer) Configure(context.Context, *ConfigureRequest) (*ConfigureResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Configure not implemented")
+}
+func (UnimplementedLighthouseServer) Jobs(context.Context, *JobsRequest) (*JobsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Jobs not implemented")
+}
+func (UnimplementedLighthouseServer) DeleteJob(context.Context, *DeleteJobRequest) (*DeleteJobResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method DeleteJob not implemented")
+}
+func (UnimplementedLighthouseServer) KillReplica(context.Context, *KillReplicaRequest) (*KillReplicaResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method KillReplica not implemented")
 }
 func (UnimplementedLighthouseServer) mustEmbedUnimplementedLighthouseServer() {}
 func (UnimplementedLighthouseServer) testEmbeddedByValue()                    {}
@@ -276,6 +328,60 @@ func _Lighthouse_Configure_Handler(srv interface{}, ctx context.Context, dec fun
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Lighthouse_Jobs_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(JobsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(LighthouseServer).Jobs(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Lighthouse_Jobs_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(LighthouseServer).Jobs(ctx, req.(*JobsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Lighthouse_DeleteJob_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DeleteJobRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(LighthouseServer).DeleteJob(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Lighthouse_DeleteJob_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(LighthouseServer).DeleteJob(ctx, req.(*DeleteJobRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Lighthouse_KillReplica_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(KillReplicaRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(LighthouseServer).KillReplica(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Lighthouse_KillReplica_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(LighthouseServer).KillReplica(ctx, req.(*KillReplicaRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Lighthouse_ServiceDesc is the grpc.ServiceDesc for Lighthouse service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -302,6 +408,18 @@ var Lighthouse_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Configure",
 			Handler:    _Lighthouse_Configure_Handler,
+		},
+		{
+			MethodName: "Jobs",
+			Handler:    _Lighthouse_Jobs_Handler,
+		},
+		{
+			MethodName: "DeleteJob",
+			Handler:    _Lighthouse_DeleteJob_Handler,
+		},
+		{
+			MethodName: "KillReplica",
+			Handler:    _Lighthouse_KillReplica_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

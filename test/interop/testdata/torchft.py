@@ -106,6 +106,12 @@ def metadata(name, group_rank, timeout=5):
     return things[name]._checkpoint_metadata(group_rank, timeout=seconds(timeout))
 
 
+def lighthouse_server(name, min_replicas, tick_ms=100, join_timeout_ms=1000):
+    things[name] = torchft.LighthouseServer(
+        bind="[::]:0", min_replicas=min_replicas, join_timeout_ms=join_timeout_ms, quorum_tick_ms=tick_ms)
+    return things[name].address()
+
+
 def shutdown(name):
     things.pop(name).shutdown()
 
@@ -115,7 +121,8 @@ def drop(name):
 
 
 ops = {f.__name__: f for f in (
-    client, beat, beats, stop, quorum, manager_server, manager, manager_quorum, has_handles, should_commit, metadata, shutdown, drop)}
+    client, beat, beats, stop, quorum, manager_server, manager, manager_quorum, has_handles, should_commit,
+    metadata, lighthouse_server, shutdown, drop)}
 out = threading.Lock()
 
 

@@ -1,0 +1,136 @@
+package torchft
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/skerry-ft/skerry/internal/wire"
+)
+
+const (
+	// DefaultListen takes a free port on loopback.
+	DefaultListen = "127.0.0.1:0"
+
+	// DefaultBeatInterval is torchft's own.
+	DefaultBeatInterval = 100 * time.Millisecond
+
+	// DefaultQuorumTimeout bounds a quorum call that names no deadline.
+	DefaultQuorumTimeout = time.Minute
+
+	// tryTimeout bounds one server's silence at the beat, and the pause before a
+	// lighthouse is asked again.
+	tryTimeout = time.Second
+	tryPause   = 100 * time.Millisecond
+)
+
+// Config tells a Server who it is.
+type Config struct {
+	// ReplicaID names this incarnation of the replica, "name:uuid". Required.
+	ReplicaID string
+	// Job is sent to the lighthouse as call metadata; "" sends nothing, and the
+	// lighthouse takes the default job, or the one that ReplicaID begins with.
+	Job string
+	// Lighthouse has the addresses of lighthouse servers, "host:port" or URLs.
+	Lighthouse []string
+	// StoreAddress is "host:port" of the replica's own store.
+	StoreAddress string
+	// GroupWorldSize is how many ranks the replica has; 0 means 1.
+	GroupWorldSize int
+
+	// Listen is "host:port"; "" means DefaultListen. Advertise is the host that
+	// peers dial; "" means Listen's, which must then not be a wildcard.
+	Listen, Advertise string
+	// BeatInterval is how often the lighthouse hears of the replica; 0 means
+	// DefaultBeatInterval. It must be well below the lighthouse's heartbeat
+	// timeout for torchft's clients.
+	BeatInterval time.Duration
+	// QuorumTimeout bounds quorum calls without a deadline; 0 means
+	// DefaultQuorumTimeout.
+	QuorumTimeout time.Duration
+	// OnKill is called when an operator kills this replica; it should end the
+	// processes. nil: refused.
+	OnKill func(reason string)
+	// Dial replaces the options of connections to lighthouse servers, transport
+	// credentials included; nil: plain TCP.
+	Dial []grpc.DialOption
+	// Serve adds options to the RPC server, for example transport credentials.
+	Serve []grpc.ServerOption
+
+	Log zerolog.Logger
+}
+
+func (c Config) withDefaults() Config {
+	if c.GroupWorldSize == 0 {
+		c.GroupWorldSize = 1
+	}
+	if c.Listen == "" {
+		c.Listen = DefaultListen
+	}
+	if c.BeatInterval == 0 {
+		c.BeatInterval = DefaultBeatInterval
+	}
+	if c.QuorumTimeout == 0 {
+		c.QuorumTimeout = DefaultQuorumTimeout
+	}
+	if c.Dial == nil {
+		c.Dial = append(wire.DialOptions(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	}
+	return c
+}
+
+// Validate returns all problems, joined. Zero values stand for their defaults.
+func (c Config) Validate() error {
+	c = c.withDefaults()
+	var problems []error
+	bad := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
+	if _, err := wire.CheckReplicaID(c.ReplicaID); err != nil {
+		bad("ReplicaID: %w", err)
+	}
+	if c.Job != "" {
+		if _, err := wire.CheckJob(c.Job); err != nil {
+			bad("Job: %w", err)
+		}
+	}
+	if len(c.Lighthouse) == 0 || len(c.Lighthouse) > wire.MaxServers {
+		bad("Lighthouse has %d addresses, want 1 to %d", len(c.Lighthouse), wire.MaxServers)
+	}
+	for _, addr := range c.Lighthouse {
+		if host, port, err := net.SplitHostPort(hostPort(addr)); err != nil || host == "" || port == "" {
+			bad("Lighthouse = %q, want host:port", addr)
+		}
+	}
+	if len(c.StoreAddress) == 0 || len(c.StoreAddress) > wire.MaxAddressBytes {
+		bad("StoreAddress has %d bytes, want 1 to %d", len(c.StoreAddress), wire.MaxAddressBytes)
+	}
+	if c.GroupWorldSize < 1 || c.GroupWorldSize > wire.MaxGroupWorldSize {
+		bad("GroupWorldSize = %d, want 1 to %d", c.GroupWorldSize, wire.MaxGroupWorldSize)
+	}
+	host, _, err := net.SplitHostPort(c.Listen)
+	switch ip := net.ParseIP(host); {
+	case err != nil:
+		bad("Listen = %q, want host:port", c.Listen)
+	case c.Advertise == "" && (host == "" || ip != nil && ip.IsUnspecified()):
+		bad("Advertise is empty, want the host that peers dial, since Listen = %q is every interface", c.Listen)
+	}
+	for _, d := range []struct {
+		field string
+		value time.Duration
+	}{{"BeatInterval", c.BeatInterval}, {"QuorumTimeout", c.QuorumTimeout}} {
+		if d.value < time.Millisecond || d.value > wire.MaxTimeout {
+			bad("%s = %v, want %v to %v", d.field, d.value, time.Millisecond, wire.MaxTimeout)
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// hostPort strips what makes an address a URL.
+func hostPort(addr string) string {
+	return strings.TrimSuffix(strings.TrimPrefix(addr, "http://"), "/")
+}

@@ -42,7 +42,7 @@ var mayImport = map[string][]string{
 	},
 	"examples": {"store", "pg/...", "nccl", "checkpoint", "manager", "train/..."},
 	"test": {
-		"quorum", "store", "pg/...", "nccl", "checkpoint", "lighthouse", "manager",
+		"quorum", "store", "pg/...", "nccl", "checkpoint", "lighthouse", "manager/...",
 		"train/...", "internal/wire/...", "internal/sim", "examples/...",
 	},
 }

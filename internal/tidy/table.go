@@ -54,6 +54,8 @@ var testsMayImport = map[string][]string{
 	"pg/baby": {"pg/tcp", "store", "train/spawn"},
 	"manager": {"pg/tcp", "train/spawn"},
 	"train":   {"pg/tcp", "store", "train/spawn"},
+
+	"manager/torchft": {"lighthouse"},
 }
 
 // openToAll are packages that hold nothing but names and switches.

@@ -25,6 +25,8 @@ var mayImport = map[string][]string{
 	"lighthouse": {"quorum", "internal/wire/..."},
 	"manager":    {"quorum", "store", "pg", "checkpoint", "internal/wire/..."},
 
+	"manager/torchft": {"quorum", "internal/wire/..."},
+
 	"train":       {"manager", "pg", "checkpoint"},
 	"train/spawn": {},
 

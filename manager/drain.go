@@ -117,7 +117,7 @@ func (m *Manager) endDrain(err error) {
 func (m *Manager) sendDrain(ctx context.Context) (alone bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, m.timeouts.Call)
 	defer cancel()
-	addr := m.hub.session.order()[0]
+	addr := m.hub.session.address()
 	conn, err := dialPeer(addr)
 	if err != nil {
 		return false, fmt.Errorf("dial %s: %w", addr, err)

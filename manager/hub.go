@@ -117,7 +117,7 @@ func (h *hub) watchContact(ctx context.Context, m *Manager) {
 		return
 	case <-timer.C:
 	}
-	if err := h.session.unreachable(m.timeouts.Connect); err != nil {
+	if err := h.session.outOfReach(m.timeouts.Connect); err != nil {
 		h.server.fail(err)
 		m.setFinal(err)
 	}

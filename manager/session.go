@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -32,11 +33,10 @@ type sessionConfig struct {
 	lost   func(cause error)
 }
 
-// Backoff between rounds over all known servers, and how many are known.
+// Backoff between rounds over all known servers.
 const (
-	minBackoff      = 50 * time.Millisecond
-	maxBackoff      = time.Second
-	maxKnownServers = 64
+	minBackoff = 50 * time.Millisecond
+	maxBackoff = time.Second
 	// pausesPerTimeout is how many tries fit into a heartbeat timeout at least.
 	pausesPerTimeout = 4
 	// defaultBeat is used until the first welcome says otherwise.
@@ -51,14 +51,18 @@ type session struct {
 	cfg  sessionConfig
 	wake chan struct{} // capacity 1: there is something to send
 
+	// heard is when the server last said something, in nanoseconds since born: the
+	// wall clock may jump.
+	heard atomic.Int64
+	born  time.Time
+
 	mu struct {
 		sync.Mutex
 
-		servers     []string // configured ones first
+		servers     servers
 		cluster     string
 		timing      wire.Timing
 		connected   bool
-		address     string // of the open stream, or the last one
 		since       time.Time
 		everOpened  bool
 		lastErr     error
@@ -88,8 +92,8 @@ type joinResult struct {
 
 // newSession builds a session; run works it.
 func newSession(cfg sessionConfig) *session {
-	s := &session{cfg: cfg, wake: make(chan struct{}, 1)}
-	s.mu.servers = slices.Clone(cfg.addresses)
+	s := &session{cfg: cfg, wake: make(chan struct{}, 1), born: time.Now()}
+	s.mu.servers = newServers(cfg.addresses)
 	s.mu.timing = wire.Timing{BeatInterval: defaultBeat, HeartbeatTimeout: defaultHeartbeat}
 	s.mu.since = time.Now()
 	return s
@@ -100,22 +104,20 @@ func newSession(cfg sessionConfig) *session {
 func (s *session) run(ctx context.Context) error {
 	backoff := minBackoff
 	for {
-		for _, addr := range s.order() {
-			opened, err := s.serve(ctx, addr)
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
-			if final := s.closed(opened, addr, err); final != nil {
-				return final
-			}
-			if opened {
-				backoff = minBackoff
-				break // the same server first: most breaks are short
-			}
+		lived, err := s.round(ctx)
+		if err != nil {
+			return err
 		}
 		// Jitter, so that a crowd that lost one server does not come as one.
 		wait := backoff/2 + rand.N(backoff/2)
-		backoff = min(backoff*3/2, s.longestPause())
+		switch {
+		case lived >= stableAfter && s.several():
+			backoff, wait = minBackoff, rand.N(crowdJitter)
+		case lived >= stableAfter:
+			backoff = minBackoff
+		default:
+			backoff = min(backoff*3/2, s.longestPause())
+		}
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -124,21 +126,95 @@ func (s *session) run(ctx context.Context) error {
 	}
 }
 
+// round tries the known servers, and where they point, until a stream was open;
+// it returns when that has ended, and for how long it lived. An error ends the
+// session.
+func (s *session) round(ctx context.Context) (lived time.Duration, final error) {
+	queue := s.order()
+	tried := make(map[string]bool) // in vain, and not sent elsewhere
+	leader, redirects := "", 0
+	for len(queue) > 0 {
+		addr := queue[0]
+		queue = queue[1:]
+		began := time.Now()
+		opened, err := s.serve(ctx, addr)
+		if ctx.Err() != nil {
+			return 0, context.Cause(ctx)
+		}
+		if final := s.closed(opened, addr, err); final != nil {
+			return 0, final
+		}
+		if opened {
+			return time.Since(began), nil
+		}
+		to, redirected := errors.AsType[*redirectError](err)
+		switch {
+		case !redirected:
+			tried[addr] = true
+			if addr == leader {
+				s.unreachable(addr)
+			}
+			continue
+		case redirects == maxRedirects:
+			continue
+		}
+		redirects++
+		leader = hostPort(to.Leader)
+		s.learn(to.Servers)
+		if tried[leader] {
+			s.unreachable(leader)
+			continue
+		}
+		queue = slices.DeleteFunc(queue, func(o string) bool { return o == leader })
+		queue = slices.Insert(queue, 0, leader)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.servers.rounds++
+	return 0, nil
+}
+
+// several says that there is more than one server to go to.
+func (s *session) several() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.servers.several()
+}
+
+func (s *session) learn(list []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.servers.learn(list)
+}
+
+func (s *session) unreachable(leader string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.servers.unreachable(leader)
+}
+
+// address is where to call the lighthouse: the server of the open stream, or
+// whom it would try next.
+func (s *session) address() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.servers.last != "" && (s.mu.connected || !s.mu.servers.several()) {
+		return s.mu.servers.last
+	}
+	return s.mu.servers.order()[0]
+}
+
 // longestPause bounds the pause between two tries: a new leader takes members
 // for alive for one heartbeat timeout, and we must be back by then.
 func (s *session) longestPause() time.Duration {
 	return max(min(s.timing().HeartbeatTimeout/pausesPerTimeout, maxBackoff), minBackoff)
 }
 
-// order lists the servers to try, the last good one first.
+// order lists the servers to try.
 func (s *session) order() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	list := slices.Clone(s.mu.servers)
-	if i := slices.Index(list, s.mu.address); i > 0 {
-		list[0], list[i] = list[i], list[0]
-	}
-	return list
+	return s.mu.servers.order()
 }
 
 // closed notes that a stream ended, or could not be opened.
@@ -148,6 +224,7 @@ func (s *session) closed(opened bool, addr string, err error) error {
 	if opened {
 		s.mu.connected = false
 		s.mu.since = time.Now()
+		s.mu.servers.broke(addr, err)
 	}
 	s.mu.outbox = nil
 	var final error
@@ -251,7 +328,7 @@ func (s *session) open() bool {
 func (s *session) ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.timeouts.Call)
 	defer cancel()
-	addr := s.order()[0]
+	addr := s.address()
 	conn, err := dialPeer(addr)
 	if err != nil {
 		return fmt.Errorf("dial %s: %w", addr, err)
@@ -278,9 +355,9 @@ func (s *session) counts() (joins, asks, reconnects uint64) {
 	return s.mu.joins, s.mu.asks, max(s.mu.generation, 1) - 1
 }
 
-// unreachable explains why there is no stream, if there never was one for at
+// outOfReach explains why there is no stream, if there never was one for at
 // least d.
-func (s *session) unreachable(d time.Duration) error {
+func (s *session) outOfReach(d time.Duration) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	tried := time.Since(s.mu.since)
@@ -288,7 +365,7 @@ func (s *session) unreachable(d time.Duration) error {
 		return nil
 	}
 	return fmt.Errorf("%w: tried %s for %v: %s: start one with cmd/lighthouse, or correct Config.Lighthouse",
-		ErrUnreachable, strings.Join(s.mu.servers, ", "), tried.Round(time.Millisecond), dialText(s.mu.lastErr))
+		ErrUnreachable, strings.Join(s.mu.servers.all(), ", "), tried.Round(time.Millisecond), dialText(s.mu.lastErr))
 }
 
 // dialText is what the network said, without what grpc wraps around it.

@@ -2,6 +2,7 @@ package manager
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -45,8 +46,9 @@ func (s *session) serve(ctx context.Context, addr string) (opened bool, err erro
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	// The timer ends an attempt that nobody answers; it is stopped by the welcome.
-	timer := time.AfterFunc(s.cfg.timeouts.Dial, func() {
-		cancel(fmt.Errorf("no welcome within %v: %w", s.cfg.timeouts.Dial, context.DeadlineExceeded))
+	patience := s.patience(addr)
+	timer := time.AfterFunc(patience, func() {
+		cancel(fmt.Errorf("no welcome within %v: %w", patience, context.DeadlineExceeded))
 	})
 	defer timer.Stop()
 	st, welcome, err := s.hello(ctx, conn)
@@ -62,16 +64,32 @@ func (s *session) serve(ctx context.Context, addr string) (opened bool, err erro
 	s.opened(addr, welcome)
 	s.cfg.log.Info().Str(logkey.Addr, addr).Str(logkey.Cluster, welcome.Cluster).Msg("lighthouse session opened")
 	s.cfg.found(addr)
-	// The reader ends when the stream does, which cancel makes sure of.
+	// Both end when the stream does, which cancel makes sure of.
 	read := &reading{done: make(chan struct{})}
 	go func() {
 		defer close(read.done)
 		read.err = s.read(st)
 	}()
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		s.watch(ctx, cancel)
+	}()
 	err = s.write(ctx, st, read)
 	cancel(err)
+	<-watched
 	<-read.done
+	if cause := context.Cause(ctx); errors.Is(cause, errHung) {
+		err = cause
+	}
 	return true, err
+}
+
+// patience is how long a server may take to welcome us.
+func (s *session) patience(addr string) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.servers.patience(addr, s.cfg.timeouts.Dial)
 }
 
 // reading is the reader's end: err may be read once done is closed.
@@ -90,6 +108,7 @@ func (s *session) hello(ctx context.Context, conn *grpc.ClientConn) (stream, wir
 	hello.Position = s.cfg.beat().Position
 	s.mu.Lock()
 	hello.Last, hello.Accusations = s.mu.last, slices.Clone(s.mu.accusations)
+	hello.Avoid, hello.Relay = s.mu.servers.avoid, s.mu.servers.relay
 	s.mu.Unlock()
 	up := &skerrypb.Up{Message: &skerrypb.Up_Hello{Hello: wire.HelloToProto(hello)}}
 	if err := st.Send(up); err != nil {
@@ -107,6 +126,12 @@ func (s *session) hello(ctx context.Context, conn *grpc.ClientConn) (stream, wir
 		return st, welcome, err
 	case *skerrypb.Down_Refused:
 		return nil, wire.Welcome{}, wire.RefusalError(m.Refused)
+	case *skerrypb.Down_Redirect:
+		to, err := wire.RedirectFromProto(m.Redirect)
+		if err == nil {
+			err = &redirectError{to}
+		}
+		return nil, wire.Welcome{}, err
 	}
 	return nil, wire.Welcome{}, fmt.Errorf("a %T came before the welcome", down.GetMessage())
 }
@@ -114,17 +139,17 @@ func (s *session) hello(ctx context.Context, conn *grpc.ClientConn) (stream, wir
 // opened takes over what the welcome says, and queues what the server must be
 // told again.
 func (s *session) opened(addr string, w wire.Welcome) {
+	beat := wire.BeatToProto(s.cfg.beat()) // how far we are, before anything else
+	s.hear()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.connected, s.mu.everOpened = true, true
-	s.mu.address, s.mu.cluster, s.mu.timing = addr, w.Cluster, w.Timing
+	s.mu.cluster, s.mu.timing = w.Cluster, w.Timing
 	s.mu.generation++
-	for _, server := range w.Servers {
-		if !slices.Contains(s.mu.servers, server) && len(s.mu.servers) < maxKnownServers {
-			s.mu.servers = append(s.mu.servers, server)
-		}
-	}
+	s.mu.servers.opened(addr)
+	s.mu.servers.learn(w.Servers)
 	s.mu.outbox = nil
+	s.sendLocked(&skerrypb.Up{Message: &skerrypb.Up_Beat{Beat: beat}})
 	switch {
 	case s.mu.pending != nil:
 		s.sendLocked(s.joinMessageLocked())
@@ -194,6 +219,7 @@ func (s *session) read(st stream) error {
 		if err != nil {
 			return wire.FromStatus(err)
 		}
+		s.hear()
 		if err := s.receive(down); err != nil {
 			return err
 		}

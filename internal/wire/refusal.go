@@ -12,6 +12,11 @@ import (
 	"github.com/skerry-ft/skerry/quorum"
 )
 
+// ErrNoLeader is what a lighthouse server says that does not lead, and cannot
+// pass the call on. Whoever asked asks again, there or elsewhere: a status of
+// code Unavailable without it is the transport's word on a dead connection.
+var ErrNoLeader = errors.New("no leader here")
+
 // refusal is one sentinel of the rules as it travels.
 type refusal struct {
 	name     string     // on the wire, and in torchft clients' logs
@@ -35,6 +40,7 @@ func refusals() []refusal {
 		{"no session", quorum.ErrNoSession, codes.FailedPrecondition, false},
 		{"unknown replica", quorum.ErrUnknown, codes.NotFound, true},
 		{"fenced", quorum.ErrFenced, codes.Aborted, false},
+		{"no leader", ErrNoLeader, codes.Unavailable, false},
 		{"invalid", quorum.ErrInvalid, codes.InvalidArgument, true},
 	}
 }

@@ -14,7 +14,8 @@ type Hello struct {
 	Address        string // URL of its manager server
 	StoreAddress   string // host:port of its store
 	GroupWorldSize int
-	Relay          bool // the server is to pass the session on to the leader
+	Relay          bool   // the server is to pass the session on to the leader
+	Avoid          string // host:port of the server just lost: do not redirect there yet
 	quorum.Hello
 }
 
@@ -30,6 +31,7 @@ func HelloToProto(h Hello) *skerrypb.SessionHello {
 		Last:           LastAnswerToProto(h.Last),
 		Accusations:    AccusationsToProto(h.Accusations),
 		Relay:          h.Relay,
+		Avoid:          h.Avoid,
 	}
 }
 
@@ -43,6 +45,7 @@ func HelloFromProto(h *skerrypb.SessionHello) (Hello, error) {
 		StoreAddress:   c.text("store_address", h.GetStoreAddress(), MaxAddressBytes),
 		GroupWorldSize: int(c.number("group_world_size", int64(h.GetGroupWorldSize()), 1, MaxGroupWorldSize)),
 		Relay:          h.GetRelay(),
+		Avoid:          c.text("avoid", h.GetAvoid(), MaxAddressBytes),
 		Hello: quorum.Hello{
 			ReplicaID: c.id("replica_id", h.GetReplicaId()),
 			Client:    quorum.KindSkerry,

@@ -985,7 +985,10 @@ type SessionHello struct {
 	Accusations    []*Accusation          `protobuf:"bytes,8,rep,name=accusations,proto3" json:"accusations,omitempty"`
 	// The replica cannot reach the leader itself: the server that it reaches is
 	// to pass this session on.
-	Relay         bool `protobuf:"varint,9,opt,name=relay,proto3" json:"relay,omitempty"`
+	Relay bool `protobuf:"varint,9,opt,name=relay,proto3" json:"relay,omitempty"`
+	// The server that the replica has just lost, host:port: a redirect to it is
+	// of no use yet.
+	Avoid         string `protobuf:"bytes,10,opt,name=avoid,proto3" json:"avoid,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1081,6 +1084,13 @@ func (x *SessionHello) GetRelay() bool {
 		return x.Relay
 	}
 	return false
+}
+
+func (x *SessionHello) GetAvoid() string {
+	if x != nil {
+		return x.Avoid
+	}
+	return ""
 }
 
 type Beat struct {
@@ -4696,7 +4706,7 @@ const file_skerry_proto_rawDesc = "" +
 	"\x06reason\x18\t \x01(\tR\x06reason\x12\x1d\n" +
 	"\n" +
 	"created_ms\x18\n" +
-	" \x01(\x03R\tcreatedMs\"\xd3\x02\n" +
+	" \x01(\x03R\tcreatedMs\"\xe9\x02\n" +
 	"\fSessionHello\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x1d\n" +
 	"\n" +
@@ -4707,7 +4717,9 @@ const file_skerry_proto_rawDesc = "" +
 	"\bposition\x18\x06 \x01(\v2\x13.skerry.v1.PositionR\bposition\x12)\n" +
 	"\x04last\x18\a \x01(\v2\x15.skerry.v1.LastAnswerR\x04last\x127\n" +
 	"\vaccusations\x18\b \x03(\v2\x15.skerry.v1.AccusationR\vaccusations\x12\x14\n" +
-	"\x05relay\x18\t \x01(\bR\x05relay\"\xb2\x01\n" +
+	"\x05relay\x18\t \x01(\bR\x05relay\x12\x14\n" +
+	"\x05avoid\x18\n" +
+	" \x01(\tR\x05avoid\"\xb2\x01\n" +
 	"\x04Beat\x12/\n" +
 	"\bposition\x18\x01 \x01(\v2\x13.skerry.v1.PositionR\bposition\x12\x1b\n" +
 	"\tquorum_id\x18\x02 \x01(\x03R\bquorumId\x12\x18\n" +

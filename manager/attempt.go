@@ -89,15 +89,7 @@ func (m *Manager) rosterLocked(number int64) (pg.Roster, bool) {
 // memberRosterLocked says who of the group below takes part.
 func (m *Manager) memberRosterLocked() pg.Roster {
 	q := m.mu.quorum
-	r := pg.Roster{Rank: m.mu.assign.ReplicaRank, WorldSize: len(q.Members)}
-	next := 0 // both lists are sorted by replica id
-	for rank, member := range q.Members {
-		if next < len(q.Participants) && q.Participants[next] == member.ReplicaID {
-			r.Participants = append(r.Participants, rank)
-			next++
-		}
-	}
-	return r
+	return pg.Roster{Rank: m.mu.assign.ReplicaRank, WorldSize: q.Size(), Participants: q.ParticipantRanks()}
 }
 
 // overLocked says why operations of an attempt are not worth issuing any more.

@@ -130,7 +130,7 @@ func (m *Manager) heard() {
 func (m *Manager) wishLocked() {
 	a := m.mu.assign
 	switch {
-	case m.mu.draining != "" && m.mu.quorum != nil && len(m.mu.quorum.Members) > 1:
+	case m.mu.draining != "" && m.mu.quorum != nil && m.mu.quorum.Size() > 1:
 		m.mu.wanted = "a replica drains" // it stays only until another holds its state
 	case m.mu.outside && m.mu.position != a.Max && (m.cfg.FixedWorldSize == 0 || a.Divisor < m.cfg.FixedWorldSize):
 		m.mu.wanted = "a healed replica wants to take part"

@@ -50,10 +50,17 @@ type Assignment struct {
 // members hold different bytes at one position: the first is the only donor, for
 // all group ranks.
 //
+// Of a quorum that carries a view the assignment is the same, but for lists that
+// are cut (see MaxViewSources) and ReplicaIDs, where those that the view does not
+// name are called by their rank.
+//
 // Errors: ErrNotMember; ErrInvalid for a group rank that the member has not.
 // Source: torchft compute_quorum_results; we differ at step 0, where torchft
 // takes another donor for each group rank.
 func Assign(q *Quorum, id ReplicaID, groupRank int) (Assignment, error) {
+	if q.View != nil {
+		return q.View.assign(q, id, groupRank)
+	}
 	rank, found := memberRank(q.Members, id)
 	if !found {
 		return Assignment{}, fmt.Errorf("%w: %q in quorum %d", ErrNotMember, id, q.ID)

@@ -195,6 +195,10 @@ type Quorum struct {
 	Token        Token
 	Reason       string // why it was formed, for people
 	CreatedMs    int64  // Unix milliseconds by the leader's wall clock; set by the shell
+
+	// View stands for the lists in an answer to a member of a large quorum. The
+	// machine and the ledger have lists.
+	View *View `json:",omitempty"`
 }
 
 // Config is a job's rules. Times are durations of the leader's own clock.

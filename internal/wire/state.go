@@ -291,6 +291,7 @@ func QuorumToProto(q quorum.Quorum) *skerrypb.Quorum {
 		Token:        q.Token[:],
 		Reason:       Text(q.Reason),
 		CreatedMs:    q.CreatedMs,
+		View:         viewToProto(q.View),
 	}
 }
 
@@ -324,6 +325,12 @@ func (c *check) quorum(field string, q *skerrypb.Quorum) quorum.Quorum {
 	}
 	copy(r.Token[:], q.GetToken())
 	r.Participants = c.participants("participants", q.GetParticipants(), r.Members)
+	if q.GetView() != nil {
+		r.View = c.view("view", q.GetView())
+		if len(r.Members) > 0 {
+			c.bad("members", strconv.Itoa(len(r.Members)), "none beside a view")
+		}
+	}
 	return r
 }
 

@@ -858,17 +858,20 @@ func (x *Settlement) GetDigests() []*Digest {
 }
 
 type Quorum struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Cluster       string                 `protobuf:"bytes,1,opt,name=cluster,proto3" json:"cluster,omitempty"`
-	Job           string                 `protobuf:"bytes,2,opt,name=job,proto3" json:"job,omitempty"`
-	Id            int64                  `protobuf:"varint,3,opt,name=id,proto3" json:"id,omitempty"`
-	Round         int64                  `protobuf:"varint,4,opt,name=round,proto3" json:"round,omitempty"`
-	Members       []*Member              `protobuf:"bytes,5,rep,name=members,proto3" json:"members,omitempty"`
-	Participants  []string               `protobuf:"bytes,6,rep,name=participants,proto3" json:"participants,omitempty"`
-	Settlement    *Settlement            `protobuf:"bytes,7,opt,name=settlement,proto3" json:"settlement,omitempty"`
-	Token         []byte                 `protobuf:"bytes,8,opt,name=token,proto3" json:"token,omitempty"`
-	Reason        string                 `protobuf:"bytes,9,opt,name=reason,proto3" json:"reason,omitempty"`
-	CreatedMs     int64                  `protobuf:"varint,10,opt,name=created_ms,json=createdMs,proto3" json:"created_ms,omitempty"`
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	Cluster      string                 `protobuf:"bytes,1,opt,name=cluster,proto3" json:"cluster,omitempty"`
+	Job          string                 `protobuf:"bytes,2,opt,name=job,proto3" json:"job,omitempty"`
+	Id           int64                  `protobuf:"varint,3,opt,name=id,proto3" json:"id,omitempty"`
+	Round        int64                  `protobuf:"varint,4,opt,name=round,proto3" json:"round,omitempty"`
+	Members      []*Member              `protobuf:"bytes,5,rep,name=members,proto3" json:"members,omitempty"`
+	Participants []string               `protobuf:"bytes,6,rep,name=participants,proto3" json:"participants,omitempty"`
+	Settlement   *Settlement            `protobuf:"bytes,7,opt,name=settlement,proto3" json:"settlement,omitempty"`
+	Token        []byte                 `protobuf:"bytes,8,opt,name=token,proto3" json:"token,omitempty"`
+	Reason       string                 `protobuf:"bytes,9,opt,name=reason,proto3" json:"reason,omitempty"`
+	CreatedMs    int64                  `protobuf:"varint,10,opt,name=created_ms,json=createdMs,proto3" json:"created_ms,omitempty"`
+	// In place of members and participants, which it then has not: a quorum of
+	// thousands is told to each member as far as it concerns that one.
+	View          *View `protobuf:"bytes,11,opt,name=view,proto3" json:"view,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -973,6 +976,350 @@ func (x *Quorum) GetCreatedMs() int64 {
 	return 0
 }
 
+func (x *Quorum) GetView() *View {
+	if x != nil {
+		return x.View
+	}
+	return nil
+}
+
+// View is one member's part of a quorum.
+type View struct {
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	Self            *Member                `protobuf:"bytes,1,opt,name=self,proto3" json:"self,omitempty"`
+	Rank            uint32                 `protobuf:"varint,2,opt,name=rank,proto3" json:"rank,omitempty"`
+	WorldSize       uint32                 `protobuf:"varint,3,opt,name=world_size,json=worldSize,proto3" json:"world_size,omitempty"`
+	ParticipantRank *uint32                `protobuf:"varint,4,opt,name=participant_rank,json=participantRank,proto3,oneof" json:"participant_rank,omitempty"`
+	Divisor         uint32                 `protobuf:"varint,5,opt,name=divisor,proto3" json:"divisor,omitempty"`
+	Participants    []*RankRange           `protobuf:"bytes,6,rep,name=participants,proto3" json:"participants,omitempty"` // rising, apart
+	Max             *Position              `protobuf:"bytes,7,opt,name=max,proto3" json:"max,omitempty"`
+	MaxRank         *uint32                `protobuf:"varint,8,opt,name=max_rank,json=maxRank,proto3,oneof" json:"max_rank,omitempty"` // among those that hold max
+	MaxWorldSize    uint32                 `protobuf:"varint,9,opt,name=max_world_size,json=maxWorldSize,proto3" json:"max_world_size,omitempty"`
+	CommitFailures  int64                  `protobuf:"varint,10,opt,name=commit_failures,json=commitFailures,proto3" json:"commit_failures,omitempty"`
+	Donor           bool                   `protobuf:"varint,11,opt,name=donor,proto3" json:"donor,omitempty"`
+	Heal            bool                   `protobuf:"varint,12,opt,name=heal,proto3" json:"heal,omitempty"`
+	Healing         []*Peer                `protobuf:"bytes,13,rep,name=healing,proto3" json:"healing,omitempty"` // the first of healing_count
+	HealingCount    uint32                 `protobuf:"varint,14,opt,name=healing_count,json=healingCount,proto3" json:"healing_count,omitempty"`
+	Ranks           []*RankView            `protobuf:"bytes,15,rep,name=ranks,proto3" json:"ranks,omitempty"` // by group rank
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *View) Reset() {
+	*x = View{}
+	mi := &file_skerry_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *View) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*View) ProtoMessage() {}
+
+func (x *View) ProtoReflect() protoreflect.Message {
+	mi := &file_skerry_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use View.ProtoReflect.Descriptor instead.
+func (*View) Descriptor() ([]byte, []int) {
+	return file_skerry_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *View) GetSelf() *Member {
+	if x != nil {
+		return x.Self
+	}
+	return nil
+}
+
+func (x *View) GetRank() uint32 {
+	if x != nil {
+		return x.Rank
+	}
+	return 0
+}
+
+func (x *View) GetWorldSize() uint32 {
+	if x != nil {
+		return x.WorldSize
+	}
+	return 0
+}
+
+func (x *View) GetParticipantRank() uint32 {
+	if x != nil && x.ParticipantRank != nil {
+		return *x.ParticipantRank
+	}
+	return 0
+}
+
+func (x *View) GetDivisor() uint32 {
+	if x != nil {
+		return x.Divisor
+	}
+	return 0
+}
+
+func (x *View) GetParticipants() []*RankRange {
+	if x != nil {
+		return x.Participants
+	}
+	return nil
+}
+
+func (x *View) GetMax() *Position {
+	if x != nil {
+		return x.Max
+	}
+	return nil
+}
+
+func (x *View) GetMaxRank() uint32 {
+	if x != nil && x.MaxRank != nil {
+		return *x.MaxRank
+	}
+	return 0
+}
+
+func (x *View) GetMaxWorldSize() uint32 {
+	if x != nil {
+		return x.MaxWorldSize
+	}
+	return 0
+}
+
+func (x *View) GetCommitFailures() int64 {
+	if x != nil {
+		return x.CommitFailures
+	}
+	return 0
+}
+
+func (x *View) GetDonor() bool {
+	if x != nil {
+		return x.Donor
+	}
+	return false
+}
+
+func (x *View) GetHeal() bool {
+	if x != nil {
+		return x.Heal
+	}
+	return false
+}
+
+func (x *View) GetHealing() []*Peer {
+	if x != nil {
+		return x.Healing
+	}
+	return nil
+}
+
+func (x *View) GetHealingCount() uint32 {
+	if x != nil {
+		return x.HealingCount
+	}
+	return 0
+}
+
+func (x *View) GetRanks() []*RankView {
+	if x != nil {
+		return x.Ranks
+	}
+	return nil
+}
+
+type RankRange struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	First         uint32                 `protobuf:"varint,1,opt,name=first,proto3" json:"first,omitempty"`
+	Count         uint32                 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RankRange) Reset() {
+	*x = RankRange{}
+	mi := &file_skerry_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RankRange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RankRange) ProtoMessage() {}
+
+func (x *RankRange) ProtoReflect() protoreflect.Message {
+	mi := &file_skerry_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RankRange.ProtoReflect.Descriptor instead.
+func (*RankRange) Descriptor() ([]byte, []int) {
+	return file_skerry_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *RankRange) GetFirst() uint32 {
+	if x != nil {
+		return x.First
+	}
+	return 0
+}
+
+func (x *RankRange) GetCount() uint32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+type Peer struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ReplicaId     string                 `protobuf:"bytes,1,opt,name=replica_id,json=replicaId,proto3" json:"replica_id,omitempty"`
+	Rank          uint32                 `protobuf:"varint,2,opt,name=rank,proto3" json:"rank,omitempty"`
+	Address       string                 `protobuf:"bytes,3,opt,name=address,proto3" json:"address,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Peer) Reset() {
+	*x = Peer{}
+	mi := &file_skerry_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Peer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Peer) ProtoMessage() {}
+
+func (x *Peer) ProtoReflect() protoreflect.Message {
+	mi := &file_skerry_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Peer.ProtoReflect.Descriptor instead.
+func (*Peer) Descriptor() ([]byte, []int) {
+	return file_skerry_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *Peer) GetReplicaId() string {
+	if x != nil {
+		return x.ReplicaId
+	}
+	return ""
+}
+
+func (x *Peer) GetRank() uint32 {
+	if x != nil {
+		return x.Rank
+	}
+	return 0
+}
+
+func (x *Peer) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+type RankView struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Primary       string                 `protobuf:"bytes,1,opt,name=primary,proto3" json:"primary,omitempty"`
+	StoreAddress  string                 `protobuf:"bytes,2,opt,name=store_address,json=storeAddress,proto3" json:"store_address,omitempty"`
+	Sources       []*Peer                `protobuf:"bytes,3,rep,name=sources,proto3" json:"sources,omitempty"`
+	Targets       []*Peer                `protobuf:"bytes,4,rep,name=targets,proto3" json:"targets,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RankView) Reset() {
+	*x = RankView{}
+	mi := &file_skerry_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RankView) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RankView) ProtoMessage() {}
+
+func (x *RankView) ProtoReflect() protoreflect.Message {
+	mi := &file_skerry_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RankView.ProtoReflect.Descriptor instead.
+func (*RankView) Descriptor() ([]byte, []int) {
+	return file_skerry_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *RankView) GetPrimary() string {
+	if x != nil {
+		return x.Primary
+	}
+	return ""
+}
+
+func (x *RankView) GetStoreAddress() string {
+	if x != nil {
+		return x.StoreAddress
+	}
+	return ""
+}
+
+func (x *RankView) GetSources() []*Peer {
+	if x != nil {
+		return x.Sources
+	}
+	return nil
+}
+
+func (x *RankView) GetTargets() []*Peer {
+	if x != nil {
+		return x.Targets
+	}
+	return nil
+}
+
 type SessionHello struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	Job            string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
@@ -995,7 +1342,7 @@ type SessionHello struct {
 
 func (x *SessionHello) Reset() {
 	*x = SessionHello{}
-	mi := &file_skerry_proto_msgTypes[8]
+	mi := &file_skerry_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1007,7 +1354,7 @@ func (x *SessionHello) String() string {
 func (*SessionHello) ProtoMessage() {}
 
 func (x *SessionHello) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[8]
+	mi := &file_skerry_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1020,7 +1367,7 @@ func (x *SessionHello) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionHello.ProtoReflect.Descriptor instead.
 func (*SessionHello) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{8}
+	return file_skerry_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *SessionHello) GetJob() string {
@@ -1106,7 +1453,7 @@ type Beat struct {
 
 func (x *Beat) Reset() {
 	*x = Beat{}
-	mi := &file_skerry_proto_msgTypes[9]
+	mi := &file_skerry_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1118,7 +1465,7 @@ func (x *Beat) String() string {
 func (*Beat) ProtoMessage() {}
 
 func (x *Beat) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[9]
+	mi := &file_skerry_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1131,7 +1478,7 @@ func (x *Beat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Beat.ProtoReflect.Descriptor instead.
 func (*Beat) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{9}
+	return file_skerry_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Beat) GetPosition() *Position {
@@ -1184,7 +1531,7 @@ type Join struct {
 
 func (x *Join) Reset() {
 	*x = Join{}
-	mi := &file_skerry_proto_msgTypes[10]
+	mi := &file_skerry_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1196,7 +1543,7 @@ func (x *Join) String() string {
 func (*Join) ProtoMessage() {}
 
 func (x *Join) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[10]
+	mi := &file_skerry_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1209,7 +1556,7 @@ func (x *Join) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Join.ProtoReflect.Descriptor instead.
 func (*Join) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{10}
+	return file_skerry_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Join) GetMember() *Member {
@@ -1270,7 +1617,7 @@ type Withdraw struct {
 
 func (x *Withdraw) Reset() {
 	*x = Withdraw{}
-	mi := &file_skerry_proto_msgTypes[11]
+	mi := &file_skerry_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1282,7 +1629,7 @@ func (x *Withdraw) String() string {
 func (*Withdraw) ProtoMessage() {}
 
 func (x *Withdraw) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[11]
+	mi := &file_skerry_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1295,7 +1642,7 @@ func (x *Withdraw) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Withdraw.ProtoReflect.Descriptor instead.
 func (*Withdraw) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{11}
+	return file_skerry_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Withdraw) GetNumber() uint64 {
@@ -1314,7 +1661,7 @@ type ProbeReply struct {
 
 func (x *ProbeReply) Reset() {
 	*x = ProbeReply{}
-	mi := &file_skerry_proto_msgTypes[12]
+	mi := &file_skerry_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1326,7 +1673,7 @@ func (x *ProbeReply) String() string {
 func (*ProbeReply) ProtoMessage() {}
 
 func (x *ProbeReply) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[12]
+	mi := &file_skerry_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1339,7 +1686,7 @@ func (x *ProbeReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeReply.ProtoReflect.Descriptor instead.
 func (*ProbeReply) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{12}
+	return file_skerry_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ProbeReply) GetNumber() uint64 {
@@ -1358,7 +1705,7 @@ type Leaving struct {
 
 func (x *Leaving) Reset() {
 	*x = Leaving{}
-	mi := &file_skerry_proto_msgTypes[13]
+	mi := &file_skerry_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1370,7 +1717,7 @@ func (x *Leaving) String() string {
 func (*Leaving) ProtoMessage() {}
 
 func (x *Leaving) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[13]
+	mi := &file_skerry_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1383,7 +1730,7 @@ func (x *Leaving) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Leaving.ProtoReflect.Descriptor instead.
 func (*Leaving) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{13}
+	return file_skerry_proto_rawDescGZIP(), []int{17}
 }
 
 type Up struct {
@@ -1405,7 +1752,7 @@ type Up struct {
 
 func (x *Up) Reset() {
 	*x = Up{}
-	mi := &file_skerry_proto_msgTypes[14]
+	mi := &file_skerry_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1417,7 +1764,7 @@ func (x *Up) String() string {
 func (*Up) ProtoMessage() {}
 
 func (x *Up) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[14]
+	mi := &file_skerry_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1430,7 +1777,7 @@ func (x *Up) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Up.ProtoReflect.Descriptor instead.
 func (*Up) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{14}
+	return file_skerry_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Up) GetMessage() isUp_Message {
@@ -1576,7 +1923,7 @@ type RelayEnd struct {
 
 func (x *RelayEnd) Reset() {
 	*x = RelayEnd{}
-	mi := &file_skerry_proto_msgTypes[15]
+	mi := &file_skerry_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1588,7 +1935,7 @@ func (x *RelayEnd) String() string {
 func (*RelayEnd) ProtoMessage() {}
 
 func (x *RelayEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[15]
+	mi := &file_skerry_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1601,7 +1948,7 @@ func (x *RelayEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RelayEnd.ProtoReflect.Descriptor instead.
 func (*RelayEnd) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{15}
+	return file_skerry_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *RelayEnd) GetWhy() string {
@@ -1632,7 +1979,7 @@ type Welcome struct {
 
 func (x *Welcome) Reset() {
 	*x = Welcome{}
-	mi := &file_skerry_proto_msgTypes[16]
+	mi := &file_skerry_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1644,7 +1991,7 @@ func (x *Welcome) String() string {
 func (*Welcome) ProtoMessage() {}
 
 func (x *Welcome) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[16]
+	mi := &file_skerry_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1657,7 +2004,7 @@ func (x *Welcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Welcome.ProtoReflect.Descriptor instead.
 func (*Welcome) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{16}
+	return file_skerry_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Welcome) GetCluster() string {
@@ -1713,7 +2060,7 @@ type Redirect struct {
 
 func (x *Redirect) Reset() {
 	*x = Redirect{}
-	mi := &file_skerry_proto_msgTypes[17]
+	mi := &file_skerry_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1725,7 +2072,7 @@ func (x *Redirect) String() string {
 func (*Redirect) ProtoMessage() {}
 
 func (x *Redirect) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[17]
+	mi := &file_skerry_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1738,7 +2085,7 @@ func (x *Redirect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Redirect.ProtoReflect.Descriptor instead.
 func (*Redirect) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{17}
+	return file_skerry_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Redirect) GetLeader() string {
@@ -1764,7 +2111,7 @@ type ServerBeat struct {
 
 func (x *ServerBeat) Reset() {
 	*x = ServerBeat{}
-	mi := &file_skerry_proto_msgTypes[18]
+	mi := &file_skerry_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1776,7 +2123,7 @@ func (x *ServerBeat) String() string {
 func (*ServerBeat) ProtoMessage() {}
 
 func (x *ServerBeat) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[18]
+	mi := &file_skerry_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1789,7 +2136,7 @@ func (x *ServerBeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServerBeat.ProtoReflect.Descriptor instead.
 func (*ServerBeat) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{18}
+	return file_skerry_proto_rawDescGZIP(), []int{22}
 }
 
 // Answer answers the join of that number; or restates the last answer to a
@@ -1804,7 +2151,7 @@ type Answer struct {
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_skerry_proto_msgTypes[19]
+	mi := &file_skerry_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1816,7 +2163,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[19]
+	mi := &file_skerry_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1829,7 +2176,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{19}
+	return file_skerry_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Answer) GetNumber() uint64 {
@@ -1858,7 +2205,7 @@ type Refused struct {
 
 func (x *Refused) Reset() {
 	*x = Refused{}
-	mi := &file_skerry_proto_msgTypes[20]
+	mi := &file_skerry_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1870,7 +2217,7 @@ func (x *Refused) String() string {
 func (*Refused) ProtoMessage() {}
 
 func (x *Refused) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[20]
+	mi := &file_skerry_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1883,7 +2230,7 @@ func (x *Refused) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refused.ProtoReflect.Descriptor instead.
 func (*Refused) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{20}
+	return file_skerry_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Refused) GetNumber() uint64 {
@@ -1925,7 +2272,7 @@ type Fallen struct {
 
 func (x *Fallen) Reset() {
 	*x = Fallen{}
-	mi := &file_skerry_proto_msgTypes[21]
+	mi := &file_skerry_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1937,7 +2284,7 @@ func (x *Fallen) String() string {
 func (*Fallen) ProtoMessage() {}
 
 func (x *Fallen) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[21]
+	mi := &file_skerry_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1950,7 +2297,7 @@ func (x *Fallen) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fallen.ProtoReflect.Descriptor instead.
 func (*Fallen) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{21}
+	return file_skerry_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Fallen) GetQuorumId() int64 {
@@ -1985,7 +2332,7 @@ type Lost struct {
 
 func (x *Lost) Reset() {
 	*x = Lost{}
-	mi := &file_skerry_proto_msgTypes[22]
+	mi := &file_skerry_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1997,7 +2344,7 @@ func (x *Lost) String() string {
 func (*Lost) ProtoMessage() {}
 
 func (x *Lost) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[22]
+	mi := &file_skerry_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2010,7 +2357,7 @@ func (x *Lost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lost.ProtoReflect.Descriptor instead.
 func (*Lost) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{22}
+	return file_skerry_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Lost) GetQuorumId() int64 {
@@ -2044,7 +2391,7 @@ type ChangeWanted struct {
 
 func (x *ChangeWanted) Reset() {
 	*x = ChangeWanted{}
-	mi := &file_skerry_proto_msgTypes[23]
+	mi := &file_skerry_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2056,7 +2403,7 @@ func (x *ChangeWanted) String() string {
 func (*ChangeWanted) ProtoMessage() {}
 
 func (x *ChangeWanted) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[23]
+	mi := &file_skerry_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2069,7 +2416,7 @@ func (x *ChangeWanted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeWanted.ProtoReflect.Descriptor instead.
 func (*ChangeWanted) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{23}
+	return file_skerry_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ChangeWanted) GetQuorumId() int64 {
@@ -2096,7 +2443,7 @@ type Probe struct {
 
 func (x *Probe) Reset() {
 	*x = Probe{}
-	mi := &file_skerry_proto_msgTypes[24]
+	mi := &file_skerry_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2108,7 +2455,7 @@ func (x *Probe) String() string {
 func (*Probe) ProtoMessage() {}
 
 func (x *Probe) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[24]
+	mi := &file_skerry_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2121,7 +2468,7 @@ func (x *Probe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Probe.ProtoReflect.Descriptor instead.
 func (*Probe) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{24}
+	return file_skerry_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Probe) GetNumber() uint64 {
@@ -2147,7 +2494,7 @@ type DrainNotice struct {
 
 func (x *DrainNotice) Reset() {
 	*x = DrainNotice{}
-	mi := &file_skerry_proto_msgTypes[25]
+	mi := &file_skerry_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2159,7 +2506,7 @@ func (x *DrainNotice) String() string {
 func (*DrainNotice) ProtoMessage() {}
 
 func (x *DrainNotice) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[25]
+	mi := &file_skerry_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2172,7 +2519,7 @@ func (x *DrainNotice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNotice.ProtoReflect.Descriptor instead.
 func (*DrainNotice) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{25}
+	return file_skerry_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *DrainNotice) GetReason() string {
@@ -2191,7 +2538,7 @@ type EvictNotice struct {
 
 func (x *EvictNotice) Reset() {
 	*x = EvictNotice{}
-	mi := &file_skerry_proto_msgTypes[26]
+	mi := &file_skerry_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2203,7 +2550,7 @@ func (x *EvictNotice) String() string {
 func (*EvictNotice) ProtoMessage() {}
 
 func (x *EvictNotice) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[26]
+	mi := &file_skerry_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2216,7 +2563,7 @@ func (x *EvictNotice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictNotice.ProtoReflect.Descriptor instead.
 func (*EvictNotice) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{26}
+	return file_skerry_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *EvictNotice) GetReason() string {
@@ -2239,7 +2586,7 @@ type Timing struct {
 
 func (x *Timing) Reset() {
 	*x = Timing{}
-	mi := &file_skerry_proto_msgTypes[27]
+	mi := &file_skerry_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2251,7 +2598,7 @@ func (x *Timing) String() string {
 func (*Timing) ProtoMessage() {}
 
 func (x *Timing) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[27]
+	mi := &file_skerry_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2264,7 +2611,7 @@ func (x *Timing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Timing.ProtoReflect.Descriptor instead.
 func (*Timing) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{27}
+	return file_skerry_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Timing) GetBeatIntervalMs() uint32 {
@@ -2318,7 +2665,7 @@ type Down struct {
 
 func (x *Down) Reset() {
 	*x = Down{}
-	mi := &file_skerry_proto_msgTypes[28]
+	mi := &file_skerry_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2330,7 +2677,7 @@ func (x *Down) String() string {
 func (*Down) ProtoMessage() {}
 
 func (x *Down) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[28]
+	mi := &file_skerry_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2343,7 +2690,7 @@ func (x *Down) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Down.ProtoReflect.Descriptor instead.
 func (*Down) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{28}
+	return file_skerry_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Down) GetMessage() isDown_Message {
@@ -2545,7 +2892,7 @@ type InfoRequest struct {
 
 func (x *InfoRequest) Reset() {
 	*x = InfoRequest{}
-	mi := &file_skerry_proto_msgTypes[29]
+	mi := &file_skerry_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2557,7 +2904,7 @@ func (x *InfoRequest) String() string {
 func (*InfoRequest) ProtoMessage() {}
 
 func (x *InfoRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[29]
+	mi := &file_skerry_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2570,7 +2917,7 @@ func (x *InfoRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InfoRequest.ProtoReflect.Descriptor instead.
 func (*InfoRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{29}
+	return file_skerry_proto_rawDescGZIP(), []int{33}
 }
 
 type InfoResponse struct {
@@ -2586,7 +2933,7 @@ type InfoResponse struct {
 
 func (x *InfoResponse) Reset() {
 	*x = InfoResponse{}
-	mi := &file_skerry_proto_msgTypes[30]
+	mi := &file_skerry_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2598,7 +2945,7 @@ func (x *InfoResponse) String() string {
 func (*InfoResponse) ProtoMessage() {}
 
 func (x *InfoResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[30]
+	mi := &file_skerry_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2611,7 +2958,7 @@ func (x *InfoResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InfoResponse.ProtoReflect.Descriptor instead.
 func (*InfoResponse) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{30}
+	return file_skerry_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *InfoResponse) GetCluster() string {
@@ -2659,7 +3006,7 @@ type HistoryRequest struct {
 
 func (x *HistoryRequest) Reset() {
 	*x = HistoryRequest{}
-	mi := &file_skerry_proto_msgTypes[31]
+	mi := &file_skerry_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2671,7 +3018,7 @@ func (x *HistoryRequest) String() string {
 func (*HistoryRequest) ProtoMessage() {}
 
 func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[31]
+	mi := &file_skerry_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2684,7 +3031,7 @@ func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryRequest.ProtoReflect.Descriptor instead.
 func (*HistoryRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{31}
+	return file_skerry_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *HistoryRequest) GetJob() string {
@@ -2710,7 +3057,7 @@ type HistoryResponse struct {
 
 func (x *HistoryResponse) Reset() {
 	*x = HistoryResponse{}
-	mi := &file_skerry_proto_msgTypes[32]
+	mi := &file_skerry_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2722,7 +3069,7 @@ func (x *HistoryResponse) String() string {
 func (*HistoryResponse) ProtoMessage() {}
 
 func (x *HistoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[32]
+	mi := &file_skerry_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2735,7 +3082,7 @@ func (x *HistoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryResponse.ProtoReflect.Descriptor instead.
 func (*HistoryResponse) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{32}
+	return file_skerry_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *HistoryResponse) GetEntries() []*HistoryEntry {
@@ -2762,7 +3109,7 @@ type HistoryEntry struct {
 
 func (x *HistoryEntry) Reset() {
 	*x = HistoryEntry{}
-	mi := &file_skerry_proto_msgTypes[33]
+	mi := &file_skerry_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2774,7 +3121,7 @@ func (x *HistoryEntry) String() string {
 func (*HistoryEntry) ProtoMessage() {}
 
 func (x *HistoryEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[33]
+	mi := &file_skerry_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2787,7 +3134,7 @@ func (x *HistoryEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryEntry.ProtoReflect.Descriptor instead.
 func (*HistoryEntry) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{33}
+	return file_skerry_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *HistoryEntry) GetCreatedMs() int64 {
@@ -2864,7 +3211,7 @@ type DrainRequest struct {
 
 func (x *DrainRequest) Reset() {
 	*x = DrainRequest{}
-	mi := &file_skerry_proto_msgTypes[34]
+	mi := &file_skerry_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2876,7 +3223,7 @@ func (x *DrainRequest) String() string {
 func (*DrainRequest) ProtoMessage() {}
 
 func (x *DrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[34]
+	mi := &file_skerry_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2889,7 +3236,7 @@ func (x *DrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
 func (*DrainRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{34}
+	return file_skerry_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *DrainRequest) GetJob() string {
@@ -2924,7 +3271,7 @@ type DrainResponse struct {
 
 func (x *DrainResponse) Reset() {
 	*x = DrainResponse{}
-	mi := &file_skerry_proto_msgTypes[35]
+	mi := &file_skerry_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2936,7 +3283,7 @@ func (x *DrainResponse) String() string {
 func (*DrainResponse) ProtoMessage() {}
 
 func (x *DrainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[35]
+	mi := &file_skerry_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2949,7 +3296,7 @@ func (x *DrainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainResponse.ProtoReflect.Descriptor instead.
 func (*DrainResponse) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{35}
+	return file_skerry_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *DrainResponse) GetAlone() bool {
@@ -2970,7 +3317,7 @@ type EvictRequest struct {
 
 func (x *EvictRequest) Reset() {
 	*x = EvictRequest{}
-	mi := &file_skerry_proto_msgTypes[36]
+	mi := &file_skerry_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2982,7 +3329,7 @@ func (x *EvictRequest) String() string {
 func (*EvictRequest) ProtoMessage() {}
 
 func (x *EvictRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[36]
+	mi := &file_skerry_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2995,7 +3342,7 @@ func (x *EvictRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictRequest.ProtoReflect.Descriptor instead.
 func (*EvictRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{36}
+	return file_skerry_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *EvictRequest) GetJob() string {
@@ -3027,7 +3374,7 @@ type EvictResponse struct {
 
 func (x *EvictResponse) Reset() {
 	*x = EvictResponse{}
-	mi := &file_skerry_proto_msgTypes[37]
+	mi := &file_skerry_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3039,7 +3386,7 @@ func (x *EvictResponse) String() string {
 func (*EvictResponse) ProtoMessage() {}
 
 func (x *EvictResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[37]
+	mi := &file_skerry_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3052,7 +3399,7 @@ func (x *EvictResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictResponse.ProtoReflect.Descriptor instead.
 func (*EvictResponse) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{37}
+	return file_skerry_proto_rawDescGZIP(), []int{41}
 }
 
 // ConfigureRequest changes a job's rules; absent fields stay as they are.
@@ -3075,7 +3422,7 @@ type ConfigureRequest struct {
 
 func (x *ConfigureRequest) Reset() {
 	*x = ConfigureRequest{}
-	mi := &file_skerry_proto_msgTypes[38]
+	mi := &file_skerry_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3087,7 +3434,7 @@ func (x *ConfigureRequest) String() string {
 func (*ConfigureRequest) ProtoMessage() {}
 
 func (x *ConfigureRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[38]
+	mi := &file_skerry_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3100,7 +3447,7 @@ func (x *ConfigureRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigureRequest.ProtoReflect.Descriptor instead.
 func (*ConfigureRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{38}
+	return file_skerry_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ConfigureRequest) GetJob() string {
@@ -3189,7 +3536,7 @@ type ConfigureResponse struct {
 
 func (x *ConfigureResponse) Reset() {
 	*x = ConfigureResponse{}
-	mi := &file_skerry_proto_msgTypes[39]
+	mi := &file_skerry_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3201,7 +3548,7 @@ func (x *ConfigureResponse) String() string {
 func (*ConfigureResponse) ProtoMessage() {}
 
 func (x *ConfigureResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[39]
+	mi := &file_skerry_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3214,7 +3561,7 @@ func (x *ConfigureResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigureResponse.ProtoReflect.Descriptor instead.
 func (*ConfigureResponse) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{39}
+	return file_skerry_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ConfigureResponse) GetRules() *JobRules {
@@ -3243,7 +3590,7 @@ type JobRules struct {
 
 func (x *JobRules) Reset() {
 	*x = JobRules{}
-	mi := &file_skerry_proto_msgTypes[40]
+	mi := &file_skerry_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3255,7 +3602,7 @@ func (x *JobRules) String() string {
 func (*JobRules) ProtoMessage() {}
 
 func (x *JobRules) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[40]
+	mi := &file_skerry_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3268,7 +3615,7 @@ func (x *JobRules) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobRules.ProtoReflect.Descriptor instead.
 func (*JobRules) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{40}
+	return file_skerry_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *JobRules) GetMinReplicas() uint32 {
@@ -3349,7 +3696,7 @@ type JobsRequest struct {
 
 func (x *JobsRequest) Reset() {
 	*x = JobsRequest{}
-	mi := &file_skerry_proto_msgTypes[41]
+	mi := &file_skerry_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3361,7 +3708,7 @@ func (x *JobsRequest) String() string {
 func (*JobsRequest) ProtoMessage() {}
 
 func (x *JobsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[41]
+	mi := &file_skerry_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3374,7 +3721,7 @@ func (x *JobsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobsRequest.ProtoReflect.Descriptor instead.
 func (*JobsRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{41}
+	return file_skerry_proto_rawDescGZIP(), []int{45}
 }
 
 type JobsResponse struct {
@@ -3386,7 +3733,7 @@ type JobsResponse struct {
 
 func (x *JobsResponse) Reset() {
 	*x = JobsResponse{}
-	mi := &file_skerry_proto_msgTypes[42]
+	mi := &file_skerry_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3398,7 +3745,7 @@ func (x *JobsResponse) String() string {
 func (*JobsResponse) ProtoMessage() {}
 
 func (x *JobsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[42]
+	mi := &file_skerry_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3411,7 +3758,7 @@ func (x *JobsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobsResponse.ProtoReflect.Descriptor instead.
 func (*JobsResponse) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{42}
+	return file_skerry_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *JobsResponse) GetJobs() []*JobInfo {
@@ -3437,7 +3784,7 @@ type JobInfo struct {
 
 func (x *JobInfo) Reset() {
 	*x = JobInfo{}
-	mi := &file_skerry_proto_msgTypes[43]
+	mi := &file_skerry_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3449,7 +3796,7 @@ func (x *JobInfo) String() string {
 func (*JobInfo) ProtoMessage() {}
 
 func (x *JobInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[43]
+	mi := &file_skerry_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3462,7 +3809,7 @@ func (x *JobInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobInfo.ProtoReflect.Descriptor instead.
 func (*JobInfo) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{43}
+	return file_skerry_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *JobInfo) GetJob() string {
@@ -3530,7 +3877,7 @@ type DeleteJobRequest struct {
 
 func (x *DeleteJobRequest) Reset() {
 	*x = DeleteJobRequest{}
-	mi := &file_skerry_proto_msgTypes[44]
+	mi := &file_skerry_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3542,7 +3889,7 @@ func (x *DeleteJobRequest) String() string {
 func (*DeleteJobRequest) ProtoMessage() {}
 
 func (x *DeleteJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[44]
+	mi := &file_skerry_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3555,7 +3902,7 @@ func (x *DeleteJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteJobRequest.ProtoReflect.Descriptor instead.
 func (*DeleteJobRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{44}
+	return file_skerry_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *DeleteJobRequest) GetJob() string {
@@ -3573,7 +3920,7 @@ type DeleteJobResponse struct {
 
 func (x *DeleteJobResponse) Reset() {
 	*x = DeleteJobResponse{}
-	mi := &file_skerry_proto_msgTypes[45]
+	mi := &file_skerry_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3585,7 +3932,7 @@ func (x *DeleteJobResponse) String() string {
 func (*DeleteJobResponse) ProtoMessage() {}
 
 func (x *DeleteJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[45]
+	mi := &file_skerry_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3598,7 +3945,7 @@ func (x *DeleteJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteJobResponse.ProtoReflect.Descriptor instead.
 func (*DeleteJobResponse) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{45}
+	return file_skerry_proto_rawDescGZIP(), []int{49}
 }
 
 type KillReplicaRequest struct {
@@ -3612,7 +3959,7 @@ type KillReplicaRequest struct {
 
 func (x *KillReplicaRequest) Reset() {
 	*x = KillReplicaRequest{}
-	mi := &file_skerry_proto_msgTypes[46]
+	mi := &file_skerry_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3624,7 +3971,7 @@ func (x *KillReplicaRequest) String() string {
 func (*KillReplicaRequest) ProtoMessage() {}
 
 func (x *KillReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[46]
+	mi := &file_skerry_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3637,7 +3984,7 @@ func (x *KillReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillReplicaRequest.ProtoReflect.Descriptor instead.
 func (*KillReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{46}
+	return file_skerry_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *KillReplicaRequest) GetJob() string {
@@ -3669,7 +4016,7 @@ type KillReplicaResponse struct {
 
 func (x *KillReplicaResponse) Reset() {
 	*x = KillReplicaResponse{}
-	mi := &file_skerry_proto_msgTypes[47]
+	mi := &file_skerry_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3681,7 +4028,7 @@ func (x *KillReplicaResponse) String() string {
 func (*KillReplicaResponse) ProtoMessage() {}
 
 func (x *KillReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[47]
+	mi := &file_skerry_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3694,7 +4041,7 @@ func (x *KillReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillReplicaResponse.ProtoReflect.Descriptor instead.
 func (*KillReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{47}
+	return file_skerry_proto_rawDescGZIP(), []int{51}
 }
 
 // RankQuorumRequest is one rank's report, and its wish for an answer.
@@ -3726,7 +4073,7 @@ type RankQuorumRequest struct {
 
 func (x *RankQuorumRequest) Reset() {
 	*x = RankQuorumRequest{}
-	mi := &file_skerry_proto_msgTypes[48]
+	mi := &file_skerry_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3738,7 +4085,7 @@ func (x *RankQuorumRequest) String() string {
 func (*RankQuorumRequest) ProtoMessage() {}
 
 func (x *RankQuorumRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[48]
+	mi := &file_skerry_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3751,7 +4098,7 @@ func (x *RankQuorumRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankQuorumRequest.ProtoReflect.Descriptor instead.
 func (*RankQuorumRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{48}
+	return file_skerry_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *RankQuorumRequest) GetGroupRank() uint32 {
@@ -3906,7 +4253,7 @@ type RankQuorumResponse struct {
 
 func (x *RankQuorumResponse) Reset() {
 	*x = RankQuorumResponse{}
-	mi := &file_skerry_proto_msgTypes[49]
+	mi := &file_skerry_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3918,7 +4265,7 @@ func (x *RankQuorumResponse) String() string {
 func (*RankQuorumResponse) ProtoMessage() {}
 
 func (x *RankQuorumResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[49]
+	mi := &file_skerry_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3931,7 +4278,7 @@ func (x *RankQuorumResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankQuorumResponse.ProtoReflect.Descriptor instead.
 func (*RankQuorumResponse) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{49}
+	return file_skerry_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *RankQuorumResponse) GetQuorum() *Quorum {
@@ -3980,7 +4327,7 @@ type VoteRequest struct {
 
 func (x *VoteRequest) Reset() {
 	*x = VoteRequest{}
-	mi := &file_skerry_proto_msgTypes[50]
+	mi := &file_skerry_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3992,7 +4339,7 @@ func (x *VoteRequest) String() string {
 func (*VoteRequest) ProtoMessage() {}
 
 func (x *VoteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[50]
+	mi := &file_skerry_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4005,7 +4352,7 @@ func (x *VoteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VoteRequest.ProtoReflect.Descriptor instead.
 func (*VoteRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{50}
+	return file_skerry_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *VoteRequest) GetGroupRank() uint32 {
@@ -4090,7 +4437,7 @@ type VoteResponse struct {
 
 func (x *VoteResponse) Reset() {
 	*x = VoteResponse{}
-	mi := &file_skerry_proto_msgTypes[51]
+	mi := &file_skerry_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4102,7 +4449,7 @@ func (x *VoteResponse) String() string {
 func (*VoteResponse) ProtoMessage() {}
 
 func (x *VoteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[51]
+	mi := &file_skerry_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4115,7 +4462,7 @@ func (x *VoteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VoteResponse.ProtoReflect.Descriptor instead.
 func (*VoteResponse) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{51}
+	return file_skerry_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *VoteResponse) GetOutcome() TallyOutcome {
@@ -4155,7 +4502,7 @@ type NoticesRequest struct {
 
 func (x *NoticesRequest) Reset() {
 	*x = NoticesRequest{}
-	mi := &file_skerry_proto_msgTypes[52]
+	mi := &file_skerry_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4167,7 +4514,7 @@ func (x *NoticesRequest) String() string {
 func (*NoticesRequest) ProtoMessage() {}
 
 func (x *NoticesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[52]
+	mi := &file_skerry_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4180,7 +4527,7 @@ func (x *NoticesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoticesRequest.ProtoReflect.Descriptor instead.
 func (*NoticesRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{52}
+	return file_skerry_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *NoticesRequest) GetGroupRank() uint32 {
@@ -4208,7 +4555,7 @@ type RankNotice struct {
 
 func (x *RankNotice) Reset() {
 	*x = RankNotice{}
-	mi := &file_skerry_proto_msgTypes[53]
+	mi := &file_skerry_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4220,7 +4567,7 @@ func (x *RankNotice) String() string {
 func (*RankNotice) ProtoMessage() {}
 
 func (x *RankNotice) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[53]
+	mi := &file_skerry_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4233,7 +4580,7 @@ func (x *RankNotice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankNotice.ProtoReflect.Descriptor instead.
 func (*RankNotice) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{53}
+	return file_skerry_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *RankNotice) GetMessage() isRankNotice_Message {
@@ -4364,7 +4711,7 @@ type SiblingBroke struct {
 
 func (x *SiblingBroke) Reset() {
 	*x = SiblingBroke{}
-	mi := &file_skerry_proto_msgTypes[54]
+	mi := &file_skerry_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4376,7 +4723,7 @@ func (x *SiblingBroke) String() string {
 func (*SiblingBroke) ProtoMessage() {}
 
 func (x *SiblingBroke) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[54]
+	mi := &file_skerry_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4389,7 +4736,7 @@ func (x *SiblingBroke) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SiblingBroke.ProtoReflect.Descriptor instead.
 func (*SiblingBroke) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{54}
+	return file_skerry_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *SiblingBroke) GetQuorumId() int64 {
@@ -4425,7 +4772,7 @@ type Hello struct {
 
 func (x *Hello) Reset() {
 	*x = Hello{}
-	mi := &file_skerry_proto_msgTypes[55]
+	mi := &file_skerry_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4437,7 +4784,7 @@ func (x *Hello) String() string {
 func (*Hello) ProtoMessage() {}
 
 func (x *Hello) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[55]
+	mi := &file_skerry_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4450,7 +4797,7 @@ func (x *Hello) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hello.ProtoReflect.Descriptor instead.
 func (*Hello) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{55}
+	return file_skerry_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *Hello) GetReplicaId() string {
@@ -4483,7 +4830,7 @@ type CheckpointMetadataRequest struct {
 
 func (x *CheckpointMetadataRequest) Reset() {
 	*x = CheckpointMetadataRequest{}
-	mi := &file_skerry_proto_msgTypes[56]
+	mi := &file_skerry_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4495,7 +4842,7 @@ func (x *CheckpointMetadataRequest) String() string {
 func (*CheckpointMetadataRequest) ProtoMessage() {}
 
 func (x *CheckpointMetadataRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[56]
+	mi := &file_skerry_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4508,7 +4855,7 @@ func (x *CheckpointMetadataRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointMetadataRequest.ProtoReflect.Descriptor instead.
 func (*CheckpointMetadataRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{56}
+	return file_skerry_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *CheckpointMetadataRequest) GetGroupRank() uint32 {
@@ -4527,7 +4874,7 @@ type CheckpointMetadataResponse struct {
 
 func (x *CheckpointMetadataResponse) Reset() {
 	*x = CheckpointMetadataResponse{}
-	mi := &file_skerry_proto_msgTypes[57]
+	mi := &file_skerry_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4539,7 +4886,7 @@ func (x *CheckpointMetadataResponse) String() string {
 func (*CheckpointMetadataResponse) ProtoMessage() {}
 
 func (x *CheckpointMetadataResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[57]
+	mi := &file_skerry_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4552,7 +4899,7 @@ func (x *CheckpointMetadataResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointMetadataResponse.ProtoReflect.Descriptor instead.
 func (*CheckpointMetadataResponse) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{57}
+	return file_skerry_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *CheckpointMetadataResponse) GetMetadata() string {
@@ -4571,7 +4918,7 @@ type KillRequest struct {
 
 func (x *KillRequest) Reset() {
 	*x = KillRequest{}
-	mi := &file_skerry_proto_msgTypes[58]
+	mi := &file_skerry_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4583,7 +4930,7 @@ func (x *KillRequest) String() string {
 func (*KillRequest) ProtoMessage() {}
 
 func (x *KillRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[58]
+	mi := &file_skerry_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4596,7 +4943,7 @@ func (x *KillRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillRequest.ProtoReflect.Descriptor instead.
 func (*KillRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{58}
+	return file_skerry_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *KillRequest) GetMessage() string {
@@ -4614,7 +4961,7 @@ type KillResponse struct {
 
 func (x *KillResponse) Reset() {
 	*x = KillResponse{}
-	mi := &file_skerry_proto_msgTypes[59]
+	mi := &file_skerry_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4626,7 +4973,7 @@ func (x *KillResponse) String() string {
 func (*KillResponse) ProtoMessage() {}
 
 func (x *KillResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[59]
+	mi := &file_skerry_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4639,7 +4986,7 @@ func (x *KillResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillResponse.ProtoReflect.Descriptor instead.
 func (*KillResponse) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{59}
+	return file_skerry_proto_rawDescGZIP(), []int{63}
 }
 
 var File_skerry_proto protoreflect.FileDescriptor
@@ -4691,7 +5038,7 @@ const file_skerry_proto_rawDesc = "" +
 	"\aoutcome\x18\x01 \x01(\x0e2\x12.skerry.v1.OutcomeR\aoutcome\x12\x12\n" +
 	"\x04step\x18\x02 \x01(\x03R\x04step\x12\x1b\n" +
 	"\tquorum_id\x18\x03 \x01(\x03R\bquorumId\x12+\n" +
-	"\adigests\x18\x04 \x03(\v2\x11.skerry.v1.DigestR\adigests\"\xaf\x02\n" +
+	"\adigests\x18\x04 \x03(\v2\x11.skerry.v1.DigestR\adigests\"\xd4\x02\n" +
 	"\x06Quorum\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12\x0e\n" +
@@ -4706,7 +5053,41 @@ const file_skerry_proto_rawDesc = "" +
 	"\x06reason\x18\t \x01(\tR\x06reason\x12\x1d\n" +
 	"\n" +
 	"created_ms\x18\n" +
-	" \x01(\x03R\tcreatedMs\"\xe9\x02\n" +
+	" \x01(\x03R\tcreatedMs\x12#\n" +
+	"\x04view\x18\v \x01(\v2\x0f.skerry.v1.ViewR\x04view\"\xc1\x04\n" +
+	"\x04View\x12%\n" +
+	"\x04self\x18\x01 \x01(\v2\x11.skerry.v1.MemberR\x04self\x12\x12\n" +
+	"\x04rank\x18\x02 \x01(\rR\x04rank\x12\x1d\n" +
+	"\n" +
+	"world_size\x18\x03 \x01(\rR\tworldSize\x12.\n" +
+	"\x10participant_rank\x18\x04 \x01(\rH\x00R\x0fparticipantRank\x88\x01\x01\x12\x18\n" +
+	"\adivisor\x18\x05 \x01(\rR\adivisor\x128\n" +
+	"\fparticipants\x18\x06 \x03(\v2\x14.skerry.v1.RankRangeR\fparticipants\x12%\n" +
+	"\x03max\x18\a \x01(\v2\x13.skerry.v1.PositionR\x03max\x12\x1e\n" +
+	"\bmax_rank\x18\b \x01(\rH\x01R\amaxRank\x88\x01\x01\x12$\n" +
+	"\x0emax_world_size\x18\t \x01(\rR\fmaxWorldSize\x12'\n" +
+	"\x0fcommit_failures\x18\n" +
+	" \x01(\x03R\x0ecommitFailures\x12\x14\n" +
+	"\x05donor\x18\v \x01(\bR\x05donor\x12\x12\n" +
+	"\x04heal\x18\f \x01(\bR\x04heal\x12)\n" +
+	"\ahealing\x18\r \x03(\v2\x0f.skerry.v1.PeerR\ahealing\x12#\n" +
+	"\rhealing_count\x18\x0e \x01(\rR\fhealingCount\x12)\n" +
+	"\x05ranks\x18\x0f \x03(\v2\x13.skerry.v1.RankViewR\x05ranksB\x13\n" +
+	"\x11_participant_rankB\v\n" +
+	"\t_max_rank\"7\n" +
+	"\tRankRange\x12\x14\n" +
+	"\x05first\x18\x01 \x01(\rR\x05first\x12\x14\n" +
+	"\x05count\x18\x02 \x01(\rR\x05count\"S\n" +
+	"\x04Peer\x12\x1d\n" +
+	"\n" +
+	"replica_id\x18\x01 \x01(\tR\treplicaId\x12\x12\n" +
+	"\x04rank\x18\x02 \x01(\rR\x04rank\x12\x18\n" +
+	"\aaddress\x18\x03 \x01(\tR\aaddress\"\x9f\x01\n" +
+	"\bRankView\x12\x18\n" +
+	"\aprimary\x18\x01 \x01(\tR\aprimary\x12#\n" +
+	"\rstore_address\x18\x02 \x01(\tR\fstoreAddress\x12)\n" +
+	"\asources\x18\x03 \x03(\v2\x0f.skerry.v1.PeerR\asources\x12)\n" +
+	"\atargets\x18\x04 \x03(\v2\x0f.skerry.v1.PeerR\atargets\"\xe9\x02\n" +
 	"\fSessionHello\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x1d\n" +
 	"\n" +
@@ -5062,7 +5443,7 @@ func file_skerry_proto_rawDescGZIP() []byte {
 }
 
 var file_skerry_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_skerry_proto_msgTypes = make([]protoimpl.MessageInfo, 60)
+var file_skerry_proto_msgTypes = make([]protoimpl.MessageInfo, 64)
 var file_skerry_proto_goTypes = []any{
 	(FactKind)(0),                      // 0: skerry.v1.FactKind
 	(JoinKind)(0),                      // 1: skerry.v1.JoinKind
@@ -5078,58 +5459,62 @@ var file_skerry_proto_goTypes = []any{
 	(*Accusation)(nil),                 // 11: skerry.v1.Accusation
 	(*Settlement)(nil),                 // 12: skerry.v1.Settlement
 	(*Quorum)(nil),                     // 13: skerry.v1.Quorum
-	(*SessionHello)(nil),               // 14: skerry.v1.SessionHello
-	(*Beat)(nil),                       // 15: skerry.v1.Beat
-	(*Join)(nil),                       // 16: skerry.v1.Join
-	(*Withdraw)(nil),                   // 17: skerry.v1.Withdraw
-	(*ProbeReply)(nil),                 // 18: skerry.v1.ProbeReply
-	(*Leaving)(nil),                    // 19: skerry.v1.Leaving
-	(*Up)(nil),                         // 20: skerry.v1.Up
-	(*RelayEnd)(nil),                   // 21: skerry.v1.RelayEnd
-	(*Welcome)(nil),                    // 22: skerry.v1.Welcome
-	(*Redirect)(nil),                   // 23: skerry.v1.Redirect
-	(*ServerBeat)(nil),                 // 24: skerry.v1.ServerBeat
-	(*Answer)(nil),                     // 25: skerry.v1.Answer
-	(*Refused)(nil),                    // 26: skerry.v1.Refused
-	(*Fallen)(nil),                     // 27: skerry.v1.Fallen
-	(*Lost)(nil),                       // 28: skerry.v1.Lost
-	(*ChangeWanted)(nil),               // 29: skerry.v1.ChangeWanted
-	(*Probe)(nil),                      // 30: skerry.v1.Probe
-	(*DrainNotice)(nil),                // 31: skerry.v1.DrainNotice
-	(*EvictNotice)(nil),                // 32: skerry.v1.EvictNotice
-	(*Timing)(nil),                     // 33: skerry.v1.Timing
-	(*Down)(nil),                       // 34: skerry.v1.Down
-	(*InfoRequest)(nil),                // 35: skerry.v1.InfoRequest
-	(*InfoResponse)(nil),               // 36: skerry.v1.InfoResponse
-	(*HistoryRequest)(nil),             // 37: skerry.v1.HistoryRequest
-	(*HistoryResponse)(nil),            // 38: skerry.v1.HistoryResponse
-	(*HistoryEntry)(nil),               // 39: skerry.v1.HistoryEntry
-	(*DrainRequest)(nil),               // 40: skerry.v1.DrainRequest
-	(*DrainResponse)(nil),              // 41: skerry.v1.DrainResponse
-	(*EvictRequest)(nil),               // 42: skerry.v1.EvictRequest
-	(*EvictResponse)(nil),              // 43: skerry.v1.EvictResponse
-	(*ConfigureRequest)(nil),           // 44: skerry.v1.ConfigureRequest
-	(*ConfigureResponse)(nil),          // 45: skerry.v1.ConfigureResponse
-	(*JobRules)(nil),                   // 46: skerry.v1.JobRules
-	(*JobsRequest)(nil),                // 47: skerry.v1.JobsRequest
-	(*JobsResponse)(nil),               // 48: skerry.v1.JobsResponse
-	(*JobInfo)(nil),                    // 49: skerry.v1.JobInfo
-	(*DeleteJobRequest)(nil),           // 50: skerry.v1.DeleteJobRequest
-	(*DeleteJobResponse)(nil),          // 51: skerry.v1.DeleteJobResponse
-	(*KillReplicaRequest)(nil),         // 52: skerry.v1.KillReplicaRequest
-	(*KillReplicaResponse)(nil),        // 53: skerry.v1.KillReplicaResponse
-	(*RankQuorumRequest)(nil),          // 54: skerry.v1.RankQuorumRequest
-	(*RankQuorumResponse)(nil),         // 55: skerry.v1.RankQuorumResponse
-	(*VoteRequest)(nil),                // 56: skerry.v1.VoteRequest
-	(*VoteResponse)(nil),               // 57: skerry.v1.VoteResponse
-	(*NoticesRequest)(nil),             // 58: skerry.v1.NoticesRequest
-	(*RankNotice)(nil),                 // 59: skerry.v1.RankNotice
-	(*SiblingBroke)(nil),               // 60: skerry.v1.SiblingBroke
-	(*Hello)(nil),                      // 61: skerry.v1.Hello
-	(*CheckpointMetadataRequest)(nil),  // 62: skerry.v1.CheckpointMetadataRequest
-	(*CheckpointMetadataResponse)(nil), // 63: skerry.v1.CheckpointMetadataResponse
-	(*KillRequest)(nil),                // 64: skerry.v1.KillRequest
-	(*KillResponse)(nil),               // 65: skerry.v1.KillResponse
+	(*View)(nil),                       // 14: skerry.v1.View
+	(*RankRange)(nil),                  // 15: skerry.v1.RankRange
+	(*Peer)(nil),                       // 16: skerry.v1.Peer
+	(*RankView)(nil),                   // 17: skerry.v1.RankView
+	(*SessionHello)(nil),               // 18: skerry.v1.SessionHello
+	(*Beat)(nil),                       // 19: skerry.v1.Beat
+	(*Join)(nil),                       // 20: skerry.v1.Join
+	(*Withdraw)(nil),                   // 21: skerry.v1.Withdraw
+	(*ProbeReply)(nil),                 // 22: skerry.v1.ProbeReply
+	(*Leaving)(nil),                    // 23: skerry.v1.Leaving
+	(*Up)(nil),                         // 24: skerry.v1.Up
+	(*RelayEnd)(nil),                   // 25: skerry.v1.RelayEnd
+	(*Welcome)(nil),                    // 26: skerry.v1.Welcome
+	(*Redirect)(nil),                   // 27: skerry.v1.Redirect
+	(*ServerBeat)(nil),                 // 28: skerry.v1.ServerBeat
+	(*Answer)(nil),                     // 29: skerry.v1.Answer
+	(*Refused)(nil),                    // 30: skerry.v1.Refused
+	(*Fallen)(nil),                     // 31: skerry.v1.Fallen
+	(*Lost)(nil),                       // 32: skerry.v1.Lost
+	(*ChangeWanted)(nil),               // 33: skerry.v1.ChangeWanted
+	(*Probe)(nil),                      // 34: skerry.v1.Probe
+	(*DrainNotice)(nil),                // 35: skerry.v1.DrainNotice
+	(*EvictNotice)(nil),                // 36: skerry.v1.EvictNotice
+	(*Timing)(nil),                     // 37: skerry.v1.Timing
+	(*Down)(nil),                       // 38: skerry.v1.Down
+	(*InfoRequest)(nil),                // 39: skerry.v1.InfoRequest
+	(*InfoResponse)(nil),               // 40: skerry.v1.InfoResponse
+	(*HistoryRequest)(nil),             // 41: skerry.v1.HistoryRequest
+	(*HistoryResponse)(nil),            // 42: skerry.v1.HistoryResponse
+	(*HistoryEntry)(nil),               // 43: skerry.v1.HistoryEntry
+	(*DrainRequest)(nil),               // 44: skerry.v1.DrainRequest
+	(*DrainResponse)(nil),              // 45: skerry.v1.DrainResponse
+	(*EvictRequest)(nil),               // 46: skerry.v1.EvictRequest
+	(*EvictResponse)(nil),              // 47: skerry.v1.EvictResponse
+	(*ConfigureRequest)(nil),           // 48: skerry.v1.ConfigureRequest
+	(*ConfigureResponse)(nil),          // 49: skerry.v1.ConfigureResponse
+	(*JobRules)(nil),                   // 50: skerry.v1.JobRules
+	(*JobsRequest)(nil),                // 51: skerry.v1.JobsRequest
+	(*JobsResponse)(nil),               // 52: skerry.v1.JobsResponse
+	(*JobInfo)(nil),                    // 53: skerry.v1.JobInfo
+	(*DeleteJobRequest)(nil),           // 54: skerry.v1.DeleteJobRequest
+	(*DeleteJobResponse)(nil),          // 55: skerry.v1.DeleteJobResponse
+	(*KillReplicaRequest)(nil),         // 56: skerry.v1.KillReplicaRequest
+	(*KillReplicaResponse)(nil),        // 57: skerry.v1.KillReplicaResponse
+	(*RankQuorumRequest)(nil),          // 58: skerry.v1.RankQuorumRequest
+	(*RankQuorumResponse)(nil),         // 59: skerry.v1.RankQuorumResponse
+	(*VoteRequest)(nil),                // 60: skerry.v1.VoteRequest
+	(*VoteResponse)(nil),               // 61: skerry.v1.VoteResponse
+	(*NoticesRequest)(nil),             // 62: skerry.v1.NoticesRequest
+	(*RankNotice)(nil),                 // 63: skerry.v1.RankNotice
+	(*SiblingBroke)(nil),               // 64: skerry.v1.SiblingBroke
+	(*Hello)(nil),                      // 65: skerry.v1.Hello
+	(*CheckpointMetadataRequest)(nil),  // 66: skerry.v1.CheckpointMetadataRequest
+	(*CheckpointMetadataResponse)(nil), // 67: skerry.v1.CheckpointMetadataResponse
+	(*KillRequest)(nil),                // 68: skerry.v1.KillRequest
+	(*KillResponse)(nil),               // 69: skerry.v1.KillResponse
 }
 var file_skerry_proto_depIdxs = []int32{
 	0,  // 0: skerry.v1.Fact.kind:type_name -> skerry.v1.FactKind
@@ -5140,96 +5525,104 @@ var file_skerry_proto_depIdxs = []int32{
 	7,  // 5: skerry.v1.Settlement.digests:type_name -> skerry.v1.Digest
 	9,  // 6: skerry.v1.Quorum.members:type_name -> skerry.v1.Member
 	12, // 7: skerry.v1.Quorum.settlement:type_name -> skerry.v1.Settlement
-	6,  // 8: skerry.v1.SessionHello.position:type_name -> skerry.v1.Position
-	10, // 9: skerry.v1.SessionHello.last:type_name -> skerry.v1.LastAnswer
-	11, // 10: skerry.v1.SessionHello.accusations:type_name -> skerry.v1.Accusation
-	6,  // 11: skerry.v1.Beat.position:type_name -> skerry.v1.Position
-	3,  // 12: skerry.v1.Beat.phase:type_name -> skerry.v1.Phase
-	9,  // 13: skerry.v1.Join.member:type_name -> skerry.v1.Member
-	1,  // 14: skerry.v1.Join.kind:type_name -> skerry.v1.JoinKind
-	7,  // 15: skerry.v1.Join.last_digests:type_name -> skerry.v1.Digest
-	8,  // 16: skerry.v1.Join.fact:type_name -> skerry.v1.Fact
-	10, // 17: skerry.v1.Join.last:type_name -> skerry.v1.LastAnswer
-	11, // 18: skerry.v1.Join.accusations:type_name -> skerry.v1.Accusation
-	14, // 19: skerry.v1.Up.hello:type_name -> skerry.v1.SessionHello
-	15, // 20: skerry.v1.Up.beat:type_name -> skerry.v1.Beat
-	16, // 21: skerry.v1.Up.join:type_name -> skerry.v1.Join
-	17, // 22: skerry.v1.Up.withdraw:type_name -> skerry.v1.Withdraw
-	11, // 23: skerry.v1.Up.accuse:type_name -> skerry.v1.Accusation
-	18, // 24: skerry.v1.Up.probe_reply:type_name -> skerry.v1.ProbeReply
-	19, // 25: skerry.v1.Up.leaving:type_name -> skerry.v1.Leaving
-	21, // 26: skerry.v1.Up.relay_end:type_name -> skerry.v1.RelayEnd
-	13, // 27: skerry.v1.Answer.quorum:type_name -> skerry.v1.Quorum
-	8,  // 28: skerry.v1.Fallen.fact:type_name -> skerry.v1.Fact
-	22, // 29: skerry.v1.Down.welcome:type_name -> skerry.v1.Welcome
-	25, // 30: skerry.v1.Down.answer:type_name -> skerry.v1.Answer
-	26, // 31: skerry.v1.Down.refused:type_name -> skerry.v1.Refused
-	27, // 32: skerry.v1.Down.fallen:type_name -> skerry.v1.Fallen
-	28, // 33: skerry.v1.Down.lost:type_name -> skerry.v1.Lost
-	29, // 34: skerry.v1.Down.change_wanted:type_name -> skerry.v1.ChangeWanted
-	30, // 35: skerry.v1.Down.probe:type_name -> skerry.v1.Probe
-	31, // 36: skerry.v1.Down.drain:type_name -> skerry.v1.DrainNotice
-	32, // 37: skerry.v1.Down.evict:type_name -> skerry.v1.EvictNotice
-	33, // 38: skerry.v1.Down.timing:type_name -> skerry.v1.Timing
-	23, // 39: skerry.v1.Down.redirect:type_name -> skerry.v1.Redirect
-	24, // 40: skerry.v1.Down.server_beat:type_name -> skerry.v1.ServerBeat
-	39, // 41: skerry.v1.HistoryResponse.entries:type_name -> skerry.v1.HistoryEntry
-	11, // 42: skerry.v1.HistoryEntry.accusations:type_name -> skerry.v1.Accusation
-	12, // 43: skerry.v1.HistoryEntry.settlement:type_name -> skerry.v1.Settlement
-	46, // 44: skerry.v1.ConfigureResponse.rules:type_name -> skerry.v1.JobRules
-	49, // 45: skerry.v1.JobsResponse.jobs:type_name -> skerry.v1.JobInfo
-	46, // 46: skerry.v1.JobInfo.rules:type_name -> skerry.v1.JobRules
-	1,  // 47: skerry.v1.RankQuorumRequest.kind:type_name -> skerry.v1.JoinKind
-	6,  // 48: skerry.v1.RankQuorumRequest.position:type_name -> skerry.v1.Position
-	0,  // 49: skerry.v1.RankQuorumRequest.fact:type_name -> skerry.v1.FactKind
-	7,  // 50: skerry.v1.RankQuorumRequest.fact_digest:type_name -> skerry.v1.Digest
-	7,  // 51: skerry.v1.RankQuorumRequest.last_digest:type_name -> skerry.v1.Digest
-	11, // 52: skerry.v1.RankQuorumRequest.accusations:type_name -> skerry.v1.Accusation
-	13, // 53: skerry.v1.RankQuorumResponse.quorum:type_name -> skerry.v1.Quorum
-	4,  // 54: skerry.v1.VoteRequest.vote:type_name -> skerry.v1.VoteKind
-	7,  // 55: skerry.v1.VoteRequest.digest:type_name -> skerry.v1.Digest
-	5,  // 56: skerry.v1.VoteResponse.outcome:type_name -> skerry.v1.TallyOutcome
-	7,  // 57: skerry.v1.VoteResponse.digests:type_name -> skerry.v1.Digest
-	27, // 58: skerry.v1.RankNotice.fallen:type_name -> skerry.v1.Fallen
-	28, // 59: skerry.v1.RankNotice.lost:type_name -> skerry.v1.Lost
-	29, // 60: skerry.v1.RankNotice.change_wanted:type_name -> skerry.v1.ChangeWanted
-	31, // 61: skerry.v1.RankNotice.drain:type_name -> skerry.v1.DrainNotice
-	32, // 62: skerry.v1.RankNotice.evict:type_name -> skerry.v1.EvictNotice
-	60, // 63: skerry.v1.RankNotice.sibling_broke:type_name -> skerry.v1.SiblingBroke
-	61, // 64: skerry.v1.RankNotice.hello:type_name -> skerry.v1.Hello
-	20, // 65: skerry.v1.Lighthouse.Session:input_type -> skerry.v1.Up
-	35, // 66: skerry.v1.Lighthouse.Info:input_type -> skerry.v1.InfoRequest
-	37, // 67: skerry.v1.Lighthouse.History:input_type -> skerry.v1.HistoryRequest
-	40, // 68: skerry.v1.Lighthouse.Drain:input_type -> skerry.v1.DrainRequest
-	42, // 69: skerry.v1.Lighthouse.Evict:input_type -> skerry.v1.EvictRequest
-	44, // 70: skerry.v1.Lighthouse.Configure:input_type -> skerry.v1.ConfigureRequest
-	47, // 71: skerry.v1.Lighthouse.Jobs:input_type -> skerry.v1.JobsRequest
-	50, // 72: skerry.v1.Lighthouse.DeleteJob:input_type -> skerry.v1.DeleteJobRequest
-	52, // 73: skerry.v1.Lighthouse.KillReplica:input_type -> skerry.v1.KillReplicaRequest
-	54, // 74: skerry.v1.Manager.Quorum:input_type -> skerry.v1.RankQuorumRequest
-	56, // 75: skerry.v1.Manager.Vote:input_type -> skerry.v1.VoteRequest
-	58, // 76: skerry.v1.Manager.Notices:input_type -> skerry.v1.NoticesRequest
-	62, // 77: skerry.v1.Manager.CheckpointMetadata:input_type -> skerry.v1.CheckpointMetadataRequest
-	64, // 78: skerry.v1.Manager.Kill:input_type -> skerry.v1.KillRequest
-	34, // 79: skerry.v1.Lighthouse.Session:output_type -> skerry.v1.Down
-	36, // 80: skerry.v1.Lighthouse.Info:output_type -> skerry.v1.InfoResponse
-	38, // 81: skerry.v1.Lighthouse.History:output_type -> skerry.v1.HistoryResponse
-	41, // 82: skerry.v1.Lighthouse.Drain:output_type -> skerry.v1.DrainResponse
-	43, // 83: skerry.v1.Lighthouse.Evict:output_type -> skerry.v1.EvictResponse
-	45, // 84: skerry.v1.Lighthouse.Configure:output_type -> skerry.v1.ConfigureResponse
-	48, // 85: skerry.v1.Lighthouse.Jobs:output_type -> skerry.v1.JobsResponse
-	51, // 86: skerry.v1.Lighthouse.DeleteJob:output_type -> skerry.v1.DeleteJobResponse
-	53, // 87: skerry.v1.Lighthouse.KillReplica:output_type -> skerry.v1.KillReplicaResponse
-	55, // 88: skerry.v1.Manager.Quorum:output_type -> skerry.v1.RankQuorumResponse
-	57, // 89: skerry.v1.Manager.Vote:output_type -> skerry.v1.VoteResponse
-	59, // 90: skerry.v1.Manager.Notices:output_type -> skerry.v1.RankNotice
-	63, // 91: skerry.v1.Manager.CheckpointMetadata:output_type -> skerry.v1.CheckpointMetadataResponse
-	65, // 92: skerry.v1.Manager.Kill:output_type -> skerry.v1.KillResponse
-	79, // [79:93] is the sub-list for method output_type
-	65, // [65:79] is the sub-list for method input_type
-	65, // [65:65] is the sub-list for extension type_name
-	65, // [65:65] is the sub-list for extension extendee
-	0,  // [0:65] is the sub-list for field type_name
+	14, // 8: skerry.v1.Quorum.view:type_name -> skerry.v1.View
+	9,  // 9: skerry.v1.View.self:type_name -> skerry.v1.Member
+	15, // 10: skerry.v1.View.participants:type_name -> skerry.v1.RankRange
+	6,  // 11: skerry.v1.View.max:type_name -> skerry.v1.Position
+	16, // 12: skerry.v1.View.healing:type_name -> skerry.v1.Peer
+	17, // 13: skerry.v1.View.ranks:type_name -> skerry.v1.RankView
+	16, // 14: skerry.v1.RankView.sources:type_name -> skerry.v1.Peer
+	16, // 15: skerry.v1.RankView.targets:type_name -> skerry.v1.Peer
+	6,  // 16: skerry.v1.SessionHello.position:type_name -> skerry.v1.Position
+	10, // 17: skerry.v1.SessionHello.last:type_name -> skerry.v1.LastAnswer
+	11, // 18: skerry.v1.SessionHello.accusations:type_name -> skerry.v1.Accusation
+	6,  // 19: skerry.v1.Beat.position:type_name -> skerry.v1.Position
+	3,  // 20: skerry.v1.Beat.phase:type_name -> skerry.v1.Phase
+	9,  // 21: skerry.v1.Join.member:type_name -> skerry.v1.Member
+	1,  // 22: skerry.v1.Join.kind:type_name -> skerry.v1.JoinKind
+	7,  // 23: skerry.v1.Join.last_digests:type_name -> skerry.v1.Digest
+	8,  // 24: skerry.v1.Join.fact:type_name -> skerry.v1.Fact
+	10, // 25: skerry.v1.Join.last:type_name -> skerry.v1.LastAnswer
+	11, // 26: skerry.v1.Join.accusations:type_name -> skerry.v1.Accusation
+	18, // 27: skerry.v1.Up.hello:type_name -> skerry.v1.SessionHello
+	19, // 28: skerry.v1.Up.beat:type_name -> skerry.v1.Beat
+	20, // 29: skerry.v1.Up.join:type_name -> skerry.v1.Join
+	21, // 30: skerry.v1.Up.withdraw:type_name -> skerry.v1.Withdraw
+	11, // 31: skerry.v1.Up.accuse:type_name -> skerry.v1.Accusation
+	22, // 32: skerry.v1.Up.probe_reply:type_name -> skerry.v1.ProbeReply
+	23, // 33: skerry.v1.Up.leaving:type_name -> skerry.v1.Leaving
+	25, // 34: skerry.v1.Up.relay_end:type_name -> skerry.v1.RelayEnd
+	13, // 35: skerry.v1.Answer.quorum:type_name -> skerry.v1.Quorum
+	8,  // 36: skerry.v1.Fallen.fact:type_name -> skerry.v1.Fact
+	26, // 37: skerry.v1.Down.welcome:type_name -> skerry.v1.Welcome
+	29, // 38: skerry.v1.Down.answer:type_name -> skerry.v1.Answer
+	30, // 39: skerry.v1.Down.refused:type_name -> skerry.v1.Refused
+	31, // 40: skerry.v1.Down.fallen:type_name -> skerry.v1.Fallen
+	32, // 41: skerry.v1.Down.lost:type_name -> skerry.v1.Lost
+	33, // 42: skerry.v1.Down.change_wanted:type_name -> skerry.v1.ChangeWanted
+	34, // 43: skerry.v1.Down.probe:type_name -> skerry.v1.Probe
+	35, // 44: skerry.v1.Down.drain:type_name -> skerry.v1.DrainNotice
+	36, // 45: skerry.v1.Down.evict:type_name -> skerry.v1.EvictNotice
+	37, // 46: skerry.v1.Down.timing:type_name -> skerry.v1.Timing
+	27, // 47: skerry.v1.Down.redirect:type_name -> skerry.v1.Redirect
+	28, // 48: skerry.v1.Down.server_beat:type_name -> skerry.v1.ServerBeat
+	43, // 49: skerry.v1.HistoryResponse.entries:type_name -> skerry.v1.HistoryEntry
+	11, // 50: skerry.v1.HistoryEntry.accusations:type_name -> skerry.v1.Accusation
+	12, // 51: skerry.v1.HistoryEntry.settlement:type_name -> skerry.v1.Settlement
+	50, // 52: skerry.v1.ConfigureResponse.rules:type_name -> skerry.v1.JobRules
+	53, // 53: skerry.v1.JobsResponse.jobs:type_name -> skerry.v1.JobInfo
+	50, // 54: skerry.v1.JobInfo.rules:type_name -> skerry.v1.JobRules
+	1,  // 55: skerry.v1.RankQuorumRequest.kind:type_name -> skerry.v1.JoinKind
+	6,  // 56: skerry.v1.RankQuorumRequest.position:type_name -> skerry.v1.Position
+	0,  // 57: skerry.v1.RankQuorumRequest.fact:type_name -> skerry.v1.FactKind
+	7,  // 58: skerry.v1.RankQuorumRequest.fact_digest:type_name -> skerry.v1.Digest
+	7,  // 59: skerry.v1.RankQuorumRequest.last_digest:type_name -> skerry.v1.Digest
+	11, // 60: skerry.v1.RankQuorumRequest.accusations:type_name -> skerry.v1.Accusation
+	13, // 61: skerry.v1.RankQuorumResponse.quorum:type_name -> skerry.v1.Quorum
+	4,  // 62: skerry.v1.VoteRequest.vote:type_name -> skerry.v1.VoteKind
+	7,  // 63: skerry.v1.VoteRequest.digest:type_name -> skerry.v1.Digest
+	5,  // 64: skerry.v1.VoteResponse.outcome:type_name -> skerry.v1.TallyOutcome
+	7,  // 65: skerry.v1.VoteResponse.digests:type_name -> skerry.v1.Digest
+	31, // 66: skerry.v1.RankNotice.fallen:type_name -> skerry.v1.Fallen
+	32, // 67: skerry.v1.RankNotice.lost:type_name -> skerry.v1.Lost
+	33, // 68: skerry.v1.RankNotice.change_wanted:type_name -> skerry.v1.ChangeWanted
+	35, // 69: skerry.v1.RankNotice.drain:type_name -> skerry.v1.DrainNotice
+	36, // 70: skerry.v1.RankNotice.evict:type_name -> skerry.v1.EvictNotice
+	64, // 71: skerry.v1.RankNotice.sibling_broke:type_name -> skerry.v1.SiblingBroke
+	65, // 72: skerry.v1.RankNotice.hello:type_name -> skerry.v1.Hello
+	24, // 73: skerry.v1.Lighthouse.Session:input_type -> skerry.v1.Up
+	39, // 74: skerry.v1.Lighthouse.Info:input_type -> skerry.v1.InfoRequest
+	41, // 75: skerry.v1.Lighthouse.History:input_type -> skerry.v1.HistoryRequest
+	44, // 76: skerry.v1.Lighthouse.Drain:input_type -> skerry.v1.DrainRequest
+	46, // 77: skerry.v1.Lighthouse.Evict:input_type -> skerry.v1.EvictRequest
+	48, // 78: skerry.v1.Lighthouse.Configure:input_type -> skerry.v1.ConfigureRequest
+	51, // 79: skerry.v1.Lighthouse.Jobs:input_type -> skerry.v1.JobsRequest
+	54, // 80: skerry.v1.Lighthouse.DeleteJob:input_type -> skerry.v1.DeleteJobRequest
+	56, // 81: skerry.v1.Lighthouse.KillReplica:input_type -> skerry.v1.KillReplicaRequest
+	58, // 82: skerry.v1.Manager.Quorum:input_type -> skerry.v1.RankQuorumRequest
+	60, // 83: skerry.v1.Manager.Vote:input_type -> skerry.v1.VoteRequest
+	62, // 84: skerry.v1.Manager.Notices:input_type -> skerry.v1.NoticesRequest
+	66, // 85: skerry.v1.Manager.CheckpointMetadata:input_type -> skerry.v1.CheckpointMetadataRequest
+	68, // 86: skerry.v1.Manager.Kill:input_type -> skerry.v1.KillRequest
+	38, // 87: skerry.v1.Lighthouse.Session:output_type -> skerry.v1.Down
+	40, // 88: skerry.v1.Lighthouse.Info:output_type -> skerry.v1.InfoResponse
+	42, // 89: skerry.v1.Lighthouse.History:output_type -> skerry.v1.HistoryResponse
+	45, // 90: skerry.v1.Lighthouse.Drain:output_type -> skerry.v1.DrainResponse
+	47, // 91: skerry.v1.Lighthouse.Evict:output_type -> skerry.v1.EvictResponse
+	49, // 92: skerry.v1.Lighthouse.Configure:output_type -> skerry.v1.ConfigureResponse
+	52, // 93: skerry.v1.Lighthouse.Jobs:output_type -> skerry.v1.JobsResponse
+	55, // 94: skerry.v1.Lighthouse.DeleteJob:output_type -> skerry.v1.DeleteJobResponse
+	57, // 95: skerry.v1.Lighthouse.KillReplica:output_type -> skerry.v1.KillReplicaResponse
+	59, // 96: skerry.v1.Manager.Quorum:output_type -> skerry.v1.RankQuorumResponse
+	61, // 97: skerry.v1.Manager.Vote:output_type -> skerry.v1.VoteResponse
+	63, // 98: skerry.v1.Manager.Notices:output_type -> skerry.v1.RankNotice
+	67, // 99: skerry.v1.Manager.CheckpointMetadata:output_type -> skerry.v1.CheckpointMetadataResponse
+	69, // 100: skerry.v1.Manager.Kill:output_type -> skerry.v1.KillResponse
+	87, // [87:101] is the sub-list for method output_type
+	73, // [73:87] is the sub-list for method input_type
+	73, // [73:73] is the sub-list for extension type_name
+	73, // [73:73] is the sub-list for extension extendee
+	0,  // [0:73] is the sub-list for field type_name
 }
 
 func init() { file_skerry_proto_init() }
@@ -5237,7 +5630,8 @@ func file_skerry_proto_init() {
 	if File_skerry_proto != nil {
 		return
 	}
-	file_skerry_proto_msgTypes[14].OneofWrappers = []any{
+	file_skerry_proto_msgTypes[8].OneofWrappers = []any{}
+	file_skerry_proto_msgTypes[18].OneofWrappers = []any{
 		(*Up_Hello)(nil),
 		(*Up_Beat)(nil),
 		(*Up_Join)(nil),
@@ -5247,7 +5641,7 @@ func file_skerry_proto_init() {
 		(*Up_Leaving)(nil),
 		(*Up_RelayEnd)(nil),
 	}
-	file_skerry_proto_msgTypes[28].OneofWrappers = []any{
+	file_skerry_proto_msgTypes[32].OneofWrappers = []any{
 		(*Down_Welcome)(nil),
 		(*Down_Answer)(nil),
 		(*Down_Refused)(nil),
@@ -5261,8 +5655,8 @@ func file_skerry_proto_init() {
 		(*Down_Redirect)(nil),
 		(*Down_ServerBeat)(nil),
 	}
-	file_skerry_proto_msgTypes[38].OneofWrappers = []any{}
-	file_skerry_proto_msgTypes[53].OneofWrappers = []any{
+	file_skerry_proto_msgTypes[42].OneofWrappers = []any{}
+	file_skerry_proto_msgTypes[57].OneofWrappers = []any{
 		(*RankNotice_Fallen)(nil),
 		(*RankNotice_Lost)(nil),
 		(*RankNotice_ChangeWanted)(nil),
@@ -5277,7 +5671,7 @@ func file_skerry_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_skerry_proto_rawDesc), len(file_skerry_proto_rawDesc)),
 			NumEnums:      6,
-			NumMessages:   60,
+			NumMessages:   64,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -1,0 +1,198 @@
+package quorum
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Lists of a view are cut to these lengths: nobody asks thousands for a state.
+const (
+	// MaxViewSources is how many donors a member that heals is told.
+	MaxViewSources = 16
+	// MaxViewPeers is how many of those that heal a donor is told. It serves
+	// whoever asks; the names are for people.
+	MaxViewPeers = 64
+)
+
+// View is what one member has to know of a quorum whose list is too long to be
+// sent to everybody: its own part, and the few others that it has to do with. A
+// quorum that carries a view has no members and no participants.
+type View struct {
+	Self            Member
+	Rank            int // replica rank
+	WorldSize       int
+	ParticipantRank int // -1: none
+	Divisor         int
+	Participants    []RankRange // the participants' replica ranks
+	Max             Position
+	MaxRank         int // -1: not among those that hold Max
+	MaxWorldSize    int
+	CommitFailures  int64
+	Donor           bool
+	Heal            bool
+	Healing         []Peer // the first MaxViewPeers
+	HealingCount    int
+	Ranks           []RankView // by group rank
+}
+
+// RankRange is a run of replica ranks: First and the Count-1 after it.
+type RankRange struct{ First, Count int }
+
+// RankView is the part of a view that differs between group ranks.
+type RankView struct {
+	Primary      ReplicaID
+	StoreAddress string
+	Sources      []Peer // the first MaxViewSources
+	Targets      []Peer // the first MaxViewPeers
+}
+
+// Viewer cuts the views of one quorum. It is immutable: cutting all views of n
+// members costs O(n).
+type Viewer struct {
+	q       *Quorum
+	plan    healPlan
+	ranges  []RankRange
+	fails   int64
+	healing []Peer
+	index   []viewIndex // by replica rank
+}
+
+// viewIndex is where a member stands in the lists of the plan; -1: it does not.
+type viewIndex struct{ participant, upToDate, donor, heals int }
+
+// NewViewer prepares the views of a quorum that has members.
+func NewViewer(q *Quorum) *Viewer {
+	v := &Viewer{q: q, plan: planHeals(q), index: make([]viewIndex, len(q.Members))}
+	next := 0
+	for rank, m := range q.Members {
+		v.fails = max(v.fails, m.CommitFailures)
+		v.index[rank] = viewIndex{-1, -1, -1, -1}
+		if next < len(q.Participants) && q.Participants[next] == m.ReplicaID {
+			v.index[rank].participant = next
+			v.ranges = appendRank(v.ranges, rank)
+			next++
+		}
+	}
+	for i, rank := range v.plan.upToDate {
+		v.index[rank].upToDate = i
+	}
+	for i, rank := range v.plan.donors {
+		v.index[rank].donor = i
+	}
+	for i, rank := range v.plan.healing {
+		v.index[rank].heals = i
+		if i < MaxViewPeers {
+			v.healing = append(v.healing, peer(q, rank))
+		}
+	}
+	return v
+}
+
+func appendRank(ranges []RankRange, rank int) []RankRange {
+	if n := len(ranges); n > 0 && ranges[n-1].First+ranges[n-1].Count == rank {
+		ranges[n-1].Count++
+		return ranges
+	}
+	return append(ranges, RankRange{rank, 1})
+}
+
+// View is one member's. Who is no member (it has drained) gets nil.
+func (v *Viewer) View(id ReplicaID) *View {
+	rank, found := memberRank(v.q.Members, id)
+	if !found {
+		return nil
+	}
+	at, me := v.index[rank], v.q.Members[rank]
+	w := &View{
+		Self: me, Rank: rank, WorldSize: len(v.q.Members), ParticipantRank: at.participant,
+		Divisor: len(v.q.Participants), Participants: v.ranges, Max: v.plan.max, MaxRank: at.upToDate,
+		MaxWorldSize: len(v.plan.upToDate), CommitFailures: v.fails, Donor: at.donor >= 0, Heal: at.heals >= 0,
+		Healing: v.healing, HealingCount: len(v.plan.healing),
+	}
+	for groupRank := range max(me.GroupWorldSize, 1) {
+		w.Ranks = append(w.Ranks, v.rankView(at, groupRank))
+	}
+	return w
+}
+
+// rankView follows Assign's rule: the i-th that heals asks the (i + group rank)th
+// donor first.
+func (v *Viewer) rankView(at viewIndex, groupRank int) RankView {
+	donors := v.plan.donors
+	primary := v.q.Members[v.plan.upToDate[groupRank%len(v.plan.upToDate)]]
+	r := RankView{Primary: primary.ReplicaID, StoreAddress: primary.StoreAddress}
+	if at.heals >= 0 {
+		for k := range min(len(donors), MaxViewSources) {
+			r.Sources = append(r.Sources, peer(v.q, donors[(at.heals+groupRank+k)%len(donors)]))
+		}
+	}
+	if at.donor >= 0 {
+		first := (at.donor - groupRank%len(donors) + len(donors)) % len(donors)
+		for i := first; i < len(v.plan.healing) && len(r.Targets) < MaxViewPeers; i += len(donors) {
+			r.Targets = append(r.Targets, peer(v.q, v.plan.healing[i]))
+		}
+	}
+	return r
+}
+
+// For is q as it is sent to one member: without lists, with its view.
+func (v *Viewer) For(id ReplicaID) Quorum {
+	q := *v.q
+	q.Members, q.Participants, q.View = nil, nil, v.View(id)
+	return q
+}
+
+// assign is Assign for a quorum that carries a view. Members that it does not
+// know are named by their rank.
+func (w *View) assign(q *Quorum, id ReplicaID, groupRank int) (Assignment, error) {
+	if w.Self.ReplicaID != id {
+		return Assignment{}, fmt.Errorf("%w: %q in quorum %d", ErrNotMember, id, q.ID)
+	}
+	if groupRank < 0 || groupRank >= len(w.Ranks) {
+		return Assignment{}, invalidf("group rank = %d, want 0 to %d", groupRank, len(w.Ranks)-1)
+	}
+	r := w.Ranks[groupRank]
+	a := Assignment{
+		QuorumID: q.ID, Round: q.Round, ReplicaRank: w.Rank, ReplicaWorldSize: w.WorldSize,
+		ParticipantRank: w.ParticipantRank, Divisor: w.Divisor, StoreAddress: r.StoreAddress, Primary: r.Primary,
+		Max: w.Max, Position: w.Self.Position, Heal: w.Heal, Sources: r.Sources, Targets: r.Targets,
+		Healing: w.Healing, Donor: w.Donor, CommitFailures: w.CommitFailures, Settlement: q.Settlement,
+		FirstParticipants: w.MaxWorldSize, MaxRank: w.MaxRank, ReplicaIDs: make([]ReplicaID, w.WorldSize),
+	}
+	for rank := range a.ReplicaIDs {
+		a.ReplicaIDs[rank] = ReplicaID(fmt.Sprintf("rank %d", rank))
+	}
+	for _, p := range slices.Concat(r.Sources, r.Targets, w.Healing, []Peer{{ReplicaID: id, Rank: w.Rank}}) {
+		a.ReplicaIDs[p.Rank] = p.ReplicaID
+	}
+	return a, nil
+}
+
+// Size is the number of members.
+func (q *Quorum) Size() int {
+	if q.View != nil {
+		return q.View.WorldSize
+	}
+	return len(q.Members)
+}
+
+// ParticipantRanks are the participants' replica ranks, rising.
+func (q *Quorum) ParticipantRanks() []int {
+	var ranks []int
+	if q.View != nil {
+		for _, r := range q.View.Participants {
+			for i := range r.Count {
+				ranks = append(ranks, r.First+i)
+			}
+		}
+		return ranks
+	}
+	next := 0 // both lists are sorted by replica id
+	for rank, member := range q.Members {
+		if next < len(q.Participants) && q.Participants[next] == member.ReplicaID {
+			ranks = append(ranks, rank)
+			next++
+		}
+	}
+	return ranks
+}

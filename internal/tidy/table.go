@@ -22,8 +22,8 @@ var mayImport = map[string][]string{
 	"checkpoint":          {"pg"},
 	"checkpoint/ckpttest": {"checkpoint", "pg"},
 
-	"lighthouse": {"quorum", "internal/wire/..."},
-	"manager":    {"quorum", "store", "pg", "checkpoint", "internal/wire/..."},
+	"lighthouse": {"quorum", "internal/wire/...", "internal/guard"},
+	"manager":    {"quorum", "store", "pg", "checkpoint", "internal/wire/...", "internal/guard"},
 
 	"manager/torchft": {"quorum", "internal/wire/..."},
 
@@ -32,20 +32,21 @@ var mayImport = map[string][]string{
 
 	"internal/wire":      {"quorum"},
 	"internal/sim":       {"quorum"},
+	"internal/guard":     {},
 	"internal/tidy":      {},
 	"internal/invariant": {},
 	"internal/memfd":     {},
 	"internal/logkey":    {},
 
-	"cmd/lighthouse": {"lighthouse"},
+	"cmd/lighthouse": {"lighthouse", "internal/guard"},
 	"cmd/skerry": {
 		"quorum", "store", "pg/...", "nccl", "checkpoint", "lighthouse", "manager",
-		"train/...", "internal/wire/...", "internal/sim", "examples/...",
+		"train/...", "internal/wire/...", "internal/sim", "internal/guard", "examples/...",
 	},
 	"examples": {"store", "pg/...", "nccl", "checkpoint", "manager", "train/..."},
 	"test": {
 		"quorum", "store", "pg/...", "nccl", "checkpoint", "lighthouse", "manager/...",
-		"train/...", "internal/wire/...", "internal/sim", "examples/...",
+		"train/...", "internal/wire/...", "internal/sim", "internal/guard/...", "examples/...",
 	},
 }
 

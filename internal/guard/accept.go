@@ -1,0 +1,79 @@
+package guard
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"time"
+)
+
+// tlsHandshake is the first byte of every TLS connection (RFC 8446 §5.1).
+const tlsHandshake = 0x16
+
+// ErrPlain is returned by Secure for a connection that does not speak TLS.
+var ErrPlain = errors.New("the client does not speak TLS, and this port speaks nothing else")
+
+// Secure makes the server's side of the TLS handshake on conn, within timeout;
+// without certificates it returns conn as it is. On an error the caller closes
+// conn. A client that speaks plain HTTP/1 gets an answer that says so.
+func (g *Guard) Secure(ctx context.Context, conn net.Conn, timeout time.Duration) (Secured, error) {
+	if !g.Serves() {
+		return plain{conn}, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	if err := conn.SetDeadline(time.Now().Add(timeout)); err != nil {
+		return nil, err
+	}
+	begun := &peeked{Conn: conn}
+	if _, err := io.ReadFull(conn, begun.first[:]); err != nil {
+		return nil, err
+	}
+	if begun.first[0] != tlsHandshake {
+		_, _ = conn.Write([]byte(plainAnswer)) // it is told if it listens
+		return nil, ErrPlain
+	}
+	secured := tls.Server(begun, g.Server())
+	if err := secured.HandshakeContext(ctx); err != nil {
+		return nil, err
+	}
+	if err := conn.SetDeadline(time.Time{}); err != nil {
+		return nil, err
+	}
+	state := secured.ConnectionState()
+	return &tlsConn{Conn: secured, state: &state}, nil
+}
+
+const plainAnswer = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n" +
+	"this port speaks TLS: use https://\n"
+
+// peeked gives back the byte that was looked at. Only the TLS connection above
+// reads it, one read at a time.
+type peeked struct {
+	net.Conn
+	first [1]byte
+	given bool
+}
+
+// Read returns the first byte, then the connection's.
+func (p *peeked) Read(b []byte) (int, error) {
+	if !p.given && len(b) > 0 {
+		p.given = true
+		return copy(b, p.first[:]), nil
+	}
+	return p.Conn.Read(b)
+}
+
+type plain struct{ net.Conn }
+
+func (plain) TLSState() *tls.ConnectionState { return nil }
+
+type tlsConn struct {
+	net.Conn
+	state *tls.ConnectionState
+}
+
+// TLSState is what the handshake found out.
+func (c *tlsConn) TLSState() *tls.ConnectionState { return c.state }

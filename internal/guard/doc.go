@@ -1,0 +1,49 @@
+// Package guard keeps strangers out: who a process is (TLS), what it may do (the
+// token), and how much of us a peer may use (limits). It holds no policy: the
+// lighthouse and the manager say which calls need what.
+//
+// # Usage
+//
+//	g, err := guard.Open(guard.Options{TLSCA: …, TLSCert: …, TLSKey: …, TokenFile: …})
+//	tls.Server(conn, g.TLS.Server())            // mutual TLS, TLS 1.3 only
+//	tls.Client(conn, g.TLS.Client("host"))      // the host's name is checked
+//	md := g.Token.Prove(method, body)           // the token itself is never sent
+//	err = g.Token.Check(md, method, body)
+//
+// Everything may be left out of Options: without certificates g.TLS is nil,
+// without a token g.Token is empty, and the zero Options guard nothing.
+//
+// # Files
+//
+// An [Identity] and a [Token] read their files again when these change (at most
+// once a second, when they are used), so certificates and tokens are renewed
+// without a restart. A file that cannot be read, or a key that does not fit its
+// certificate (a renewal that is half done), leaves what was there in force.
+// Connections that stand are not cut by a renewal. No package here starts a
+// goroutine to watch.
+//
+// # Names
+//
+// A server's certificate must carry the host that was dialled, or, with
+// Options.TLSServerName, that name instead: so one certificate can do for all
+// processes of a cluster whose addresses nobody knows beforehand. A client's
+// certificate must be of the same CA and be meant for clients; its name is not
+// looked at: whoever the CA signed is one of us.
+//
+// # Secrets
+//
+// A [Secret] never shows its bytes: not through fmt, JSON, zerolog or an error.
+// Secrets come from files and from the environment, never from flags, which
+// every user of a machine can read.
+//
+// # Proofs
+//
+// [Token.Prove] makes a MAC over the method, the body, the time and a nonce.
+// Who reads it on the wire can repeat that very request for ProofAge, and do
+// nothing else with it. The quorum's own token is proved by challenge and
+// response, in the greetings of store and pg/tcp, which need no more than std.
+//
+// # Concurrency
+//
+// Everything here is safe for concurrent use.
+package guard

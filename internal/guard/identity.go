@@ -1,0 +1,174 @@
+package guard
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"time"
+)
+
+// The protocols that a server of ours may be asked for.
+const (
+	protoHTTP2 = "h2"
+	protoHTTP1 = "http/1.1"
+)
+
+// Identity is who this process is, and whom it believes: a certificate, its
+// key, and the CA of all its peers. Safe for concurrent use.
+type Identity struct {
+	serverName string // instead of the host dialled; empty: the host
+	files      *watched[material]
+}
+
+// material is what the files hold.
+type material struct {
+	certificate *tls.Certificate // nil: only the CA is known, as in a client without mutual TLS
+	pool        *x509.CertPool
+}
+
+// openIdentity reads the files. ca is required; cert and key go together.
+func openIdentity(ca, cert, key, serverName string) (*Identity, error) {
+	load := func() (material, error) { return loadMaterial(ca, cert, key) }
+	paths := []string{ca}
+	if cert != "" {
+		paths = append(paths, cert, key)
+	}
+	files, err := watch(load, paths...)
+	if err != nil {
+		return nil, err
+	}
+	return &Identity{serverName: serverName, files: files}, nil
+}
+
+func loadMaterial(ca, cert, key string) (material, error) {
+	text, err := readFile(ca)
+	if err != nil {
+		return material{}, fmt.Errorf("read the CA: %w", err)
+	}
+	m := material{pool: x509.NewCertPool()}
+	if !m.pool.AppendCertsFromPEM(text) {
+		return material{}, fmt.Errorf("%s holds no PEM certificate", ca)
+	}
+	if cert == "" {
+		return m, nil
+	}
+	certText, err := readFile(cert)
+	if err != nil {
+		return material{}, fmt.Errorf("read the certificate: %w", err)
+	}
+	keyText, err := readFile(key)
+	if err != nil {
+		return material{}, fmt.Errorf("read the key: %w", err)
+	}
+	pair, err := tls.X509KeyPair(certText, keyText)
+	if err != nil {
+		return material{}, fmt.Errorf("certificate %s and key %s: %w", cert, key, err)
+	}
+	m.certificate = &pair
+	return m, nil
+}
+
+// HasCertificate says whether this process can show who it is, and so serve.
+func (i *Identity) HasCertificate() bool { return i.files.get().certificate != nil }
+
+// Problem is why the files as they now are could not be taken, while older ones
+// are in force; nil if all is well.
+func (i *Identity) Problem() error { return i.files.problem() }
+
+// Expires is when the certificate in force ends; zero without one.
+func (i *Identity) Expires() time.Time {
+	c := i.files.get().certificate
+	if c == nil || c.Leaf == nil {
+		return time.Time{}
+	}
+	return c.Leaf.NotAfter
+}
+
+// Server is the configuration of a server that takes only clients of the CA.
+func (i *Identity) Server() *tls.Config { return i.server(tls.RequireAndVerifyClientCert) }
+
+// ServerOptional is that of a server that takes clients without a certificate
+// too; the caller then looks at what VerifiedChains says, and decides by call. A
+// certificate that is shown must be good all the same.
+func (i *Identity) ServerOptional() *tls.Config { return i.server(tls.VerifyClientCertIfGiven) }
+
+func (i *Identity) server(auth tls.ClientAuthType) *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS13,
+		// The outer configuration only has the versions: each handshake gets the
+		// files of its moment. Tickets are off, so that a resumption never
+		// outlives a renewal of the CA.
+		SessionTicketsDisabled: true,
+		GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+			m := i.files.get()
+			if m.certificate == nil {
+				return nil, errors.New("guard: no certificate to serve with")
+			}
+			return &tls.Config{
+				MinVersion:             tls.VersionTLS13,
+				Certificates:           []tls.Certificate{*m.certificate},
+				ClientAuth:             auth,
+				ClientCAs:              m.pool,
+				NextProtos:             protocolsFor(hello.SupportedProtos),
+				SessionTicketsDisabled: true,
+			}, nil
+		},
+	}
+}
+
+// protocolsFor picks HTTP/1 for who speaks it: browsers and curl, whose HTTP/2
+// the gRPC server of the same port would not understand. gRPC's clients offer
+// HTTP/2 alone.
+func protocolsFor(offered []string) []string {
+	switch {
+	case slices.Contains(offered, protoHTTP1):
+		return []string{protoHTTP1}
+	case slices.Contains(offered, protoHTTP2):
+		return []string{protoHTTP2}
+	}
+	return nil
+}
+
+// Client is the configuration for one connection to host, with the files of
+// this moment. Make one for every dial. host may have a port.
+func (i *Identity) Client(host string) *tls.Config {
+	m := i.files.get()
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	if i.serverName != "" {
+		host = i.serverName
+	}
+	c := &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: m.pool, ServerName: host}
+	if m.certificate != nil {
+		c.Certificates = []tls.Certificate{*m.certificate}
+	}
+	return c
+}
+
+// DialContext returns a dialler that makes TLS connections, each within
+// timeout, handshake included.
+func (i *Identity) DialContext(timeout time.Duration) func(ctx context.Context, network, address string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		ctx, cancel := context.WithTimeout(ctx, timeout)
+		defer cancel()
+		conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		secured := tls.Client(conn, i.Client(address))
+		if err := secured.HandshakeContext(ctx); err != nil {
+			return nil, errors.Join(fmt.Errorf("TLS with %s: %w", address, err), conn.Close())
+		}
+		return secured, nil
+	}
+}
+
+// Verified says whether the peer has shown a certificate of the CA.
+func Verified(state *tls.ConnectionState) bool {
+	return state != nil && len(state.VerifiedChains) > 0
+}

@@ -1,0 +1,126 @@
+package guard
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"os"
+)
+
+// The environment variables of Options, the same for every program.
+const (
+	EnvTLSCA         = "SKERRY_TLS_CA"
+	EnvTLSCert       = "SKERRY_TLS_CERT"
+	EnvTLSKey        = "SKERRY_TLS_KEY"
+	EnvTLSServerName = "SKERRY_TLS_SERVER_NAME"
+	EnvTokenFile     = "SKERRY_TOKEN_FILE"
+	EnvToken         = "SKERRY_TOKEN" // the token itself
+)
+
+// Options say where a process finds its identity and its token. The zero value
+// guards nothing.
+type Options struct {
+	// TLSCA is the file of the CA that signs all peers, in PEM. Empty: no TLS.
+	TLSCA string
+	// TLSCert and TLSKey are the files of this process's certificate and key,
+	// in PEM. Both or none; a server needs them, and with mutual TLS a client too.
+	TLSCert, TLSKey string
+	// TLSServerName is the name that the certificates of servers must carry,
+	// instead of the host that is dialled. Empty: the host.
+	TLSServerName string
+	// TLSAnonymous lets clients in that show no certificate: TLS then says who the
+	// server is, and the token alone what a client may do.
+	TLSAnonymous bool
+	// TokenFile has the token for changing actions, one a line; the first is
+	// used, all are accepted.
+	TokenFile string
+	// Token is the same from elsewhere, if there is no TokenFile.
+	Token Secret
+}
+
+// FromEnv fills the fields that are still empty from the environment.
+func (o *Options) FromEnv() error {
+	for _, one := range []struct {
+		to   *string
+		name string
+	}{
+		{&o.TLSCA, EnvTLSCA}, {&o.TLSCert, EnvTLSCert}, {&o.TLSKey, EnvTLSKey},
+		{&o.TLSServerName, EnvTLSServerName}, {&o.TokenFile, EnvTokenFile},
+	} {
+		if *one.to == "" {
+			*one.to = os.Getenv(one.name)
+		}
+	}
+	if o.TokenFile != "" || !o.Token.IsZero() {
+		return nil
+	}
+	var err error
+	o.Token, err = TokenFromEnv(EnvToken)
+	return err
+}
+
+// Validate returns all problems that can be seen without reading files.
+func (o Options) Validate() error {
+	var problems []error
+	bad := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
+	if (o.TLSCert == "") != (o.TLSKey == "") {
+		bad("TLSCert = %q, TLSKey = %q, want both or none", o.TLSCert, o.TLSKey)
+	}
+	if o.TLSCA == "" && o.TLSCert != "" {
+		bad("TLSCA is empty, want the file of the CA that signs the peers, since TLSCert = %q", o.TLSCert)
+	}
+	if o.TLSCA == "" && o.TLSAnonymous {
+		bad("TLSAnonymous = true, want TLSCA with it")
+	}
+	if o.TLSCA == "" && o.TLSServerName != "" {
+		bad("TLSServerName = %q, want it empty without TLSCA", o.TLSServerName)
+	}
+	if !o.Token.IsZero() && o.TokenFile == "" {
+		if err := o.Token.check("Token"); err != nil {
+			problems = append(problems, err)
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// Guard is an identity and a token, either or both of which may be missing.
+type Guard struct {
+	TLS       *Identity // nil: no TLS
+	Anonymous bool      // clients need no certificate
+	Token     *Token    // never nil; IsZero: no token
+}
+
+// Open reads what o names.
+func Open(o Options) (*Guard, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	g := &Guard{Token: FixedToken(o.Token), Anonymous: o.TLSAnonymous}
+	var err error
+	if o.TLSCA != "" {
+		if g.TLS, err = openIdentity(o.TLSCA, o.TLSCert, o.TLSKey, o.TLSServerName); err != nil {
+			return nil, err
+		}
+	}
+	if o.TokenFile != "" {
+		if g.Token, err = openToken(o.TokenFile); err != nil {
+			return nil, err
+		}
+	}
+	return g, nil
+}
+
+// IsZero says that nothing is guarded.
+func (g *Guard) IsZero() bool { return g.TLS == nil && g.Token.IsZero() }
+
+// Serves says whether the guard can serve TLS.
+func (g *Guard) Serves() bool { return g.TLS != nil && g.TLS.HasCertificate() }
+
+// Server is the TLS configuration of a server whose clients are looked at call
+// by call; see CheckPeer.
+func (g *Guard) Server() *tls.Config {
+	if g.Anonymous {
+		return g.TLS.ServerOptional()
+	}
+	return g.TLS.Server()
+}

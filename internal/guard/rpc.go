@@ -1,0 +1,171 @@
+package guard
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/protobuf/proto"
+)
+
+// The gRPC metadata of a guarded call.
+const (
+	ProofMetadata  = "skerry-proof"  // what Token.Prove made
+	BearerMetadata = "authorization" // "Bearer TOKEN", for tools that cannot make a proof
+)
+
+// DialOptions are those of a gRPC client: TLS if there is a CA, and a proof of
+// the token with every call if there is a token.
+func (g *Guard) DialOptions() []grpc.DialOption {
+	transport := insecure.NewCredentials()
+	if g.TLS != nil {
+		transport = g.TLS.Credentials()
+	}
+	options := []grpc.DialOption{grpc.WithTransportCredentials(transport)}
+	if g.Token.IsZero() {
+		return options
+	}
+	return append(options,
+		grpc.WithChainUnaryInterceptor(func(
+			ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption,
+		) error {
+			return invoke(g.prove(ctx, method, req), method, req, reply, conn, opts...)
+		}),
+		grpc.WithChainStreamInterceptor(func(
+			ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, stream grpc.Streamer, opts ...grpc.CallOption,
+		) (grpc.ClientStream, error) {
+			return stream(g.prove(ctx, method, nil), desc, conn, method, opts...)
+		}))
+}
+
+// prove adds a proof to a call.
+func (g *Guard) prove(ctx context.Context, method string, req any) context.Context {
+	return metadata.AppendToOutgoingContext(ctx, ProofMetadata, g.Token.Prove(method, bodyOf(req)))
+}
+
+// bodyOf is the message as both sides of one version encode it; what a stream
+// carries is not covered.
+func bodyOf(req any) []byte {
+	m, ok := req.(proto.Message)
+	if !ok {
+		return nil
+	}
+	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
+	if err != nil {
+		return nil // it is not sent either
+	}
+	return b
+}
+
+// CheckToken checks the token of a call that came in: a proof, or, on a
+// connection that nobody else can read (TLS or loopback), the token itself. req is nil
+// for a stream. Without a token it allows everything.
+func (g *Guard) CheckToken(ctx context.Context, method string, req any) error {
+	if g.Token.IsZero() {
+		return nil
+	}
+	md, _ := metadata.FromIncomingContext(ctx)
+	proofs, bearers := md.Get(ProofMetadata), md.Get(BearerMetadata)
+	switch {
+	case len(proofs) > 0:
+		return g.Token.Check(proofs[0], method, bodyOf(req))
+	case len(bearers) > 0 && private(ctx):
+		return g.Token.CheckAuthorization(bearers[0])
+	case len(bearers) > 0:
+		return fmt.Errorf("%w: a bearer token came over a connection that others can read; it should be changed", ErrDenied)
+	}
+	return fmt.Errorf("%w: this needs the token", ErrDenied)
+}
+
+// private says that nobody but the two ends can read the connection.
+func private(ctx context.Context) bool {
+	p, ok := peer.FromContext(ctx)
+	if !ok {
+		return false
+	}
+	if _, ok := p.AuthInfo.(credentials.TLSInfo); ok {
+		return true
+	}
+	return IsLoopback(p.Addr)
+}
+
+// IsLoopback says whether the address is of this machine alone.
+func IsLoopback(addr net.Addr) bool {
+	tcp, ok := addr.(*net.TCPAddr)
+	return ok && tcp.IP.IsLoopback()
+}
+
+// CheckPeer checks that the other end of a call showed a certificate, if there
+// is a CA and clients need one.
+func (g *Guard) CheckPeer(ctx context.Context) error {
+	if g.TLS == nil || g.Anonymous {
+		return nil
+	}
+	if p, ok := peer.FromContext(ctx); ok {
+		if info, ok := p.AuthInfo.(credentials.TLSInfo); ok && Verified(&info.State) {
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: this needs a certificate of the cluster's CA", ErrDenied)
+}
+
+// Credentials are those of a gRPC client, with the files of each connection's
+// moment.
+func (i *Identity) Credentials() credentials.TransportCredentials { return clientCredentials{i} }
+
+type clientCredentials struct{ identity *Identity }
+
+func (c clientCredentials) ClientHandshake(ctx context.Context, authority string, conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	return credentials.NewTLS(c.identity.Client(authority)).ClientHandshake(ctx, authority, conn)
+}
+
+func (c clientCredentials) ServerHandshake(net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	return nil, nil, errors.New("guard: credentials of a client used by a server")
+}
+
+func (c clientCredentials) Info() credentials.ProtocolInfo {
+	return credentials.ProtocolInfo{SecurityProtocol: "tls", SecurityVersion: "1.3"}
+}
+
+func (c clientCredentials) Clone() credentials.TransportCredentials { return c }
+
+// OverrideServerName is deprecated in gRPC; Options.TLSServerName does it here.
+func (c clientCredentials) OverrideServerName(string) error {
+	return errors.New("guard: set Options.TLSServerName instead")
+}
+
+// Secured is a connection whose TLS handshake is behind it.
+type Secured interface {
+	net.Conn
+	// TLSState is nil on a connection without TLS.
+	TLSState() *tls.ConnectionState
+}
+
+// Accepted are the credentials of a gRPC server whose listener has made the
+// handshakes already: its connections are [Secured].
+func Accepted() credentials.TransportCredentials { return accepted{insecure.NewCredentials()} }
+
+type accepted struct {
+	credentials.TransportCredentials
+}
+
+func (a accepted) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	if s, ok := conn.(Secured); ok {
+		if state := s.TLSState(); state != nil {
+			return conn, credentials.TLSInfo{
+				State:          *state,
+				CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity},
+			}, nil
+		}
+	}
+	return a.TransportCredentials.ServerHandshake(conn)
+}
+
+func (a accepted) Clone() credentials.TransportCredentials { return a }

@@ -1,0 +1,104 @@
+package guard
+
+import (
+	"os"
+	"sync"
+	"time"
+)
+
+// lookEvery is the least time between two looks at whether files have changed.
+const lookEvery = time.Second
+
+// watched is a value made of files, made again when they change. Whoever asks
+// for the value looks; a look is a stat per file.
+type watched[T any] struct {
+	paths []string
+	load  func() (T, error)
+	every time.Duration
+
+	mu struct {
+		sync.Mutex
+
+		value  T
+		stamps []stamp
+		looked time.Time
+		err    error // of the newest load; value is then an older one
+		loads  int
+	}
+}
+
+// stamp is what tells one version of a file from the next. Kubernetes renews a
+// mounted secret by moving a link, which changes the file behind the name.
+type stamp struct {
+	size  int64
+	mtime time.Time
+	info  os.FileInfo
+}
+
+func (s stamp) same(o stamp) bool {
+	if s.info == nil || o.info == nil {
+		return s.info == nil && o.info == nil
+	}
+	return s.size == o.size && s.mtime.Equal(o.mtime) && os.SameFile(s.info, o.info)
+}
+
+func stampOf(path string) stamp {
+	info, err := os.Stat(path)
+	if err != nil {
+		return stamp{}
+	}
+	return stamp{size: info.Size(), mtime: info.ModTime(), info: info}
+}
+
+func watch[T any](load func() (T, error), paths ...string) (*watched[T], error) {
+	w := &watched[T]{paths: paths, load: load, every: lookEvery}
+	w.mu.stamps = w.stamps() // before the load: a change during it is seen later
+	value, err := load()
+	if err != nil {
+		return nil, err
+	}
+	w.mu.value, w.mu.looked = value, time.Now()
+	return w, nil
+}
+
+func (w *watched[T]) stamps() []stamp {
+	all := make([]stamp, len(w.paths))
+	for i, p := range w.paths {
+		all[i] = stampOf(p)
+	}
+	return all
+}
+
+// get returns the value of the files as they are now, or, while they are no
+// good, as they last were.
+func (w *watched[T]) get() T {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if time.Since(w.mu.looked) < w.every {
+		return w.mu.value
+	}
+	w.mu.looked = time.Now()
+	now := w.stamps()
+	changed := false
+	for i := range now {
+		changed = changed || !now[i].same(w.mu.stamps[i])
+	}
+	if !changed {
+		return w.mu.value
+	}
+	value, err := w.load()
+	w.mu.err = err
+	w.mu.stamps = now
+	if err == nil {
+		w.mu.value = value
+		w.mu.loads++
+	}
+	return w.mu.value
+}
+
+// problem is why the files as they are could not be taken, or nil.
+func (w *watched[T]) problem() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.mu.err
+}

@@ -12,6 +12,10 @@ type call struct {
 	op      Op
 	work    Work
 	in, out [1]Tensor
+	slots   [2][]Tensor   // room for the slots of a flat op, In and Out
+	subs    []*call       // of the ops of a batch
+	batch   []*Op         // those ops
+	run     *batchRun     // of a batch at a backend without batches
 	wake    chan struct{} // capacity 1: Complete never blocks
 
 	taken    atomic.Bool   // work is in use
@@ -62,6 +66,9 @@ func (c *call) release(holder uint32) {
 	default:
 	}
 	c.op, c.in[0], c.out[0] = Op{}, Tensor{}, Tensor{}
+	for side := range c.slots {
+		clear(c.slots[side])
+	}
 	c.work.mu.completing, c.work.mu.finished = false, false
 	c.work.mu.err, c.work.mu.done = nil, nil
 	c.released.Store(0)

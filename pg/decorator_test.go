@@ -290,10 +290,11 @@ func TestDummyVerbs(t *testing.T) {
 		t.Errorf("%d configures, want 2", d.Configures())
 	}
 	x, out := []float32{6}, []pg.Tensor{pg.Of([]float32{0})}
+	other := []pg.Tensor{pg.Of([]float32{0})}
 	err := errors.Join(
 		g.AllReduce(ctx, pg.Of(x), pg.Avg), g.Reduce(ctx, pg.Of(x), pg.Sum, 0), g.Broadcast(ctx, pg.Of(x), 0),
 		g.AllGather(ctx, pg.Of(x), out), g.Gather(ctx, pg.Of(x), out, 0), g.Scatter(ctx, out, pg.Of(x), 0),
-		g.ReduceScatter(ctx, out, pg.Of(x), pg.Max), g.AllToAll(ctx, out, out), g.Barrier(ctx))
+		g.ReduceScatter(ctx, out, pg.Of(x), pg.Max), g.AllToAll(ctx, out, other), g.Barrier(ctx))
 	if err != nil || x[0] != 6 || pg.Slice[float32](out[0])[0] != 6 {
 		t.Errorf("x is %v, out %v, %v; want 6, 6", x, out, err)
 	}

@@ -78,6 +78,9 @@ func (d *Dummy) SetRound(round int64) {
 // Submit runs op at once.
 func (d *Dummy) Submit(op *Op) *Work {
 	err := d.accept(op)
+	if err == nil && op.Kind == KindBatch {
+		return SubmitBatch(d, op)
+	}
 	if err == nil {
 		err = op.runAlone()
 	}

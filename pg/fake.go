@@ -204,7 +204,8 @@ func (f *Fake) settle(r *relay, err error) error {
 		return err
 	}
 	if r.fault.Corrupt {
-		corrupt(r.outer.Out)
+		hit := false
+		r.outer.Each(func(sub *Op) { hit = hit || corrupt(sub.Out) })
 	}
 	if r.fault.Err != nil && r.fault.Late {
 		f.abort(r.fault.Err)
@@ -228,11 +229,12 @@ func (f *Fake) abort(cause error) {
 }
 
 // corrupt flips a bit of the first tensor that has any.
-func corrupt(ts []Tensor) {
+func corrupt(ts []Tensor) (done bool) {
 	for _, t := range ts {
 		if b := t.Bytes(); len(b) > 0 {
 			b[0] ^= 1
-			return
+			return true
 		}
 	}
+	return false
 }

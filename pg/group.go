@@ -103,14 +103,14 @@ func (g *Group) Rank() int {
 
 // Submit starts any op and returns without waiting for a peer; the op and its
 // tensors belong to the group until the Work is done.
-func (g *Group) Submit(op *Op) *Work { return g.backend.Submit(op) }
+func (g *Group) Submit(op *Op) *Work { return g.submit(op) }
 
 // Do runs any op as the blocking verbs do. It allocates a Work.
 func (g *Group) Do(ctx context.Context, op *Op) error {
 	if d, ok := ctx.Deadline(); ok && op.Deadline.IsZero() {
 		op.Deadline = d
 	}
-	w := g.backend.Submit(op)
+	w := g.submit(op)
 	select {
 	case <-w.Done():
 		return w.Err()
@@ -131,7 +131,7 @@ func (g *Group) wait(ctx context.Context, c *call) error {
 	if d, ok := ctx.Deadline(); ok {
 		c.op.Deadline = d
 	}
-	w := g.backend.Submit(&c.op)
+	w := g.submit(&c.op)
 	wake := (<-chan struct{})(c.wake)
 	if w != &c.work {
 		wake = w.Done()

@@ -66,7 +66,9 @@ func TestVerbsAllocateNothing(t *testing.T) {
 		"managed": pg.NewManaged(&stub{}, manager),
 	}
 	x := pg.Of(make([]float32, 10))
-	slots := []pg.Tensor{x, x}
+	slots := []pg.Tensor{pg.Of(make([]float32, 10)), pg.Of(make([]float32, 10))}
+	other := []pg.Tensor{pg.Of(make([]float32, 10)), pg.Of(make([]float32, 10))}
+	big, flat := pg.Of(make([]float32, 20)), pg.Of(make([]float32, 20))
 	for name, b := range groups {
 		g := pg.NewGroup(b)
 		if err := g.Configure(ctx, stubConfig(1)); err != nil {
@@ -79,7 +81,10 @@ func TestVerbsAllocateNothing(t *testing.T) {
 			"broadcast":      func() error { return g.Broadcast(ctx, x, 0) },
 			"all-gather":     func() error { return g.AllGather(ctx, x, slots) },
 			"reduce-scatter": func() error { return g.ReduceScatter(ctx, slots, x, pg.Sum) },
-			"all-to-all":     func() error { return g.AllToAll(ctx, slots, slots) },
+			"all-to-all":     func() error { return g.AllToAll(ctx, slots, other) },
+			"into tensor":    func() error { return g.AllGatherIntoTensor(ctx, x, big) },
+			"scatter tensor": func() error { return g.ReduceScatterTensor(ctx, big, x, pg.Sum) },
+			"single":         func() error { return g.AllToAllSingle(ctx, big, flat, pg.Splits{}) },
 			"barrier":        func() error { return g.Barrier(ctx) },
 			"send":           func() error { return g.Send(ctx, x, pg.Envelope{Peer: 1}) },
 			"recv":           func() error { _, err := g.Recv(ctx, x, pg.Envelope{Peer: 1}); return err },

@@ -159,8 +159,12 @@ func (m *Managed) settle(r *relay, err error) error {
 	if err != nil {
 		return m.judge(r, err)
 	}
-	if !r.roster.everybody() && r.outer.Kind == KindRecv {
-		r.outer.Source = r.roster.participantOf(r.outer.Source)
+	if !r.roster.everybody() {
+		r.outer.Each(func(op *Op) {
+			if op.Kind == KindRecv {
+				op.Source = r.roster.participantOf(op.Source)
+			}
+		})
 	}
 	return r.result
 }

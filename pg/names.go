@@ -16,6 +16,7 @@ var kindNames = [kindCount]string{
 	KindSend:          "send",
 	KindRecv:          "recv",
 	KindBallot:        "ballot",
+	KindBatch:         "batch",
 }
 
 // String is the kind as messages and metrics name it: "all-reduce".

@@ -21,6 +21,7 @@ const (
 	KindSend               // (p2p) In[0] to Peer under Tag.
 	KindRecv               // (p2p) Out[0] from Peer under Tag; Peer == AnySource takes the first.
 	KindBallot             // Ballot out, Ballots in: see Op.Ballots.
+	KindBatch              // Batch: ops of the kinds above but ballots, submitted as one; see Op.Batch.
 	kindCount
 )
 
@@ -64,6 +65,20 @@ type Op struct {
 	Peer    int
 	Tag     int
 
+	// Flat says that In[0] and Out[0] hold the slots of all ranks one after the
+	// other, where Kind wants a tensor per rank. InSplits and OutSplits are the
+	// rows (of the first dimension) of each rank's slot in an all-to-all; nil
+	// means even parts. A Group, or Managed once it knows the ranks, puts the
+	// slots into In and Out and clears Flat: backends never see it.
+	Flat                bool
+	InSplits, OutSplits []int
+
+	// Batch are the ops of a KindBatch op, at most MaxBatch. They start in
+	// order; the batch is done when all of them are, with the first error. A
+	// backend that has no way to issue several ops at once passes it to
+	// SubmitBatch.
+	Batch []*Op
+
 	// Deadline is when the op fails by itself; zero means the backend's
 	// default timeout.
 	Deadline time.Time
@@ -83,8 +98,12 @@ type Op struct {
 	// rank that the message came from.
 	Source int
 
-	call *call // the pooled memory this op is part of, or nil
+	call *call  // the pooled memory this op is part of, or nil
+	flat Tensor // Out[0] as it was before the slots were put into Out
 }
+
+// MaxBatch bounds Op.Batch.
+const MaxBatch = 4096
 
 // MaxBallotBytes bounds Op.Ballot.
 const MaxBallotBytes = 4096

@@ -26,6 +26,12 @@ type relay struct {
 	result  error     // Managed: what to return after success
 	due     time.Time // Fake: not to be submitted earlier
 	fault   *Fault    // Fake: what to do to the op
+
+	seq     uint64   // Check: how the op is numbered; 0: not checked
+	epoch   Epoch    // Check: at Submit
+	round   int64    // Check: at Submit
+	digests []Digest // Check: of what a ballot covers, by rank
+	record  uint64   // Trace: the number of its record
 }
 
 // newRelayPool makes a decorator's pool.
@@ -57,6 +63,11 @@ func (r *relay) complete(err error) {
 	below := &r.call.op
 	r.outer.Seq, r.outer.Epoch, r.outer.Round = below.Seq, below.Epoch, below.Round
 	r.outer.Source, r.outer.Ballots = below.Source, below.Ballots
+	for i, sub := range below.Batch {
+		if mine := r.outer.Batch[i]; mine != sub { // Managed's translation
+			mine.Seq, mine.Epoch, mine.Round, mine.Source = sub.Seq, sub.Epoch, sub.Round, sub.Source
+		}
+	}
 	err = r.settle(r, err)
 	work := r.work
 	work.Complete(err)

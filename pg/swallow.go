@@ -102,10 +102,13 @@ func (s *Swallow) swallowed() error {
 
 // zeroOut zeroes the results of op. It fails only if a device does.
 func zeroOut(op *Op) error {
-	for _, t := range op.Out {
-		if err := t.Zero(); err != nil {
-			return err
+	var first error
+	op.Each(func(sub *Op) {
+		for _, t := range sub.Out {
+			if err := t.Zero(); err != nil && first == nil {
+				first = err
+			}
 		}
-	}
-	return nil
+	})
+	return first
 }

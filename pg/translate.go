@@ -10,11 +10,38 @@ import (
 // a member that does not participate contributes nothing that counts.
 func (m *Managed) translate(r *relay, roster Roster) (Op, error) {
 	op := *r.outer
-	self, count := roster.ParticipantRank(), len(roster.Participants)
-	if count == 0 {
+	if len(roster.Participants) == 0 {
 		return op, fmt.Errorf("%w: %v with no participants", ErrNotParticipating, op.Kind)
 	}
 	r.roster = roster
+	if op.Kind != KindBatch {
+		return m.translateOne(r, op)
+	}
+	subs := make([]Op, len(op.Batch))
+	op.Batch = make([]*Op, len(subs))
+	for i, sub := range r.outer.Batch {
+		if sub == nil || sub.Kind == KindBatch || sub.Kind == KindBallot {
+			return op, r.outer.validateBatch(0, 1)
+		}
+		var err error
+		if subs[i], err = m.translateOne(r, *sub); err != nil {
+			return op, fmt.Errorf("op %d of the batch: %w", i, err)
+		}
+		subs[i].call = nil // its memory is the outer op's
+		op.Batch[i] = &subs[i]
+	}
+	return op, nil
+}
+
+// translateOne is translate for an op that is no batch. R has the roster.
+func (m *Managed) translateOne(r *relay, op Op) (Op, error) {
+	roster := r.roster
+	self, count := roster.ParticipantRank(), len(roster.Participants)
+	if op.Flat {
+		if err := op.expand(count); err != nil {
+			return op, err
+		}
+	}
 	if op.Kind == KindReduce && self != op.Root {
 		op.Out = nil // the verb could not know that this is not the root
 	}
@@ -201,7 +228,9 @@ func (b *blanks) identity(t Tensor, op *Op) (Tensor, error) {
 		}
 		b.mu.cache[key] = kept
 	}
-	return kept.Slice(0, t.Len()), nil
+	kept = kept.Slice(0, t.Len())
+	kept.shape, kept.strides = t.shape, t.strides // t is contiguous; Check compares shapes
+	return kept, nil
 }
 
 // drop frees the memory.

@@ -30,6 +30,12 @@ func (op *Op) Validate(rank, worldSize int) error {
 	if rank < 0 || rank >= worldSize {
 		return fmt.Errorf("%w: %v at rank %d of %d", ErrInvalidOp, op.Kind, rank, worldSize)
 	}
+	if op.Kind == KindBatch {
+		return op.validateBatch(rank, worldSize)
+	}
+	if op.Flat {
+		return fmt.Errorf("%w: %v whose slots lie in one tensor at a backend; submit it to a Group", ErrInvalidOp, op.Kind)
+	}
 	if err := op.validateTensors(); err != nil {
 		return err
 	}
@@ -52,7 +58,10 @@ func (op *Op) Validate(rank, worldSize int) error {
 			return fmt.Errorf("%w: ballot of %d bytes, want at most %d", ErrInvalidOp, len(op.Ballot), MaxBallotBytes)
 		}
 	}
-	return op.validateShape(rank, worldSize)
+	if err := op.validateShape(rank, worldSize); err != nil {
+		return err
+	}
+	return op.validateOverlap(rank)
 }
 
 func (op *Op) validatePeer(rank, worldSize int) error {
@@ -208,6 +217,11 @@ func (op *Op) wantSlot(in, out, ownIn, ownOut int) error {
 // RequireCPU refuses an op whose tensors the CPU cannot address; backends
 // without device support call it after Validate.
 func (op *Op) RequireCPU() error {
+	for _, sub := range op.Batch {
+		if err := sub.RequireCPU(); err != nil {
+			return err
+		}
+	}
 	for _, tensors := range [2][]Tensor{op.In, op.Out} {
 		for i := range tensors {
 			if d := tensors[i].Device(); d.Type != DeviceCPU {

@@ -54,6 +54,8 @@ func validAt(k pg.Kind, rank int) *pg.Op {
 		op.Peer, op.Out = pg.AnySource, f(1)
 	case pg.KindBallot:
 		op.Ballot = make([]byte, pg.MaxBallotBytes)
+	case pg.KindBatch:
+		op.Batch = []*pg.Op{validAt(pg.KindAllGather, rank), validAt(pg.KindRecv, rank)}
 	}
 	return op
 }

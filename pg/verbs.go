@@ -14,7 +14,7 @@ func (g *Group) start(op Op, in, out Tensor) *Work {
 	c := new(call)
 	c.prepare(op)
 	c.single(in, out)
-	return g.backend.Submit(&c.op)
+	return g.submit(&c.op)
 }
 
 // AllReduce reduces t element by element over all ranks, in place.

@@ -133,6 +133,34 @@ func (w *Work) Err() error {
 	return w.mu.err
 }
 
+// Result is what the op gave: its outputs once it is done without an error, else
+// nil. A verb into one tensor gives that tensor.
+func (w *Work) Result() []Tensor {
+	w.mu.Lock()
+	ok := w.mu.finished && w.mu.err == nil
+	w.mu.Unlock()
+	switch {
+	case !ok:
+		return nil
+	case !w.op.flat.IsNone():
+		return []Tensor{w.op.flat}
+	case w.op.Kind == KindBatch:
+		var all []Tensor
+		for _, sub := range w.op.Batch {
+			if !sub.flat.IsNone() {
+				all = append(all, sub.flat)
+				continue
+			}
+			all = append(all, sub.Out...)
+		}
+		return all
+	}
+	return w.op.Out
+}
+
+// Source is the rank that the message of a finished receive came from.
+func (w *Work) Source() int { return w.op.Source }
+
 // Wait blocks until the Work is done and returns its error. When ctx ends
 // first it returns context.Cause(ctx) and the op goes on: the caller who wants
 // to end it calls Abort and waits again before it touches the tensors.

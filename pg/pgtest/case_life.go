@@ -90,7 +90,8 @@ func testInvalidOp(t *testing.T, h Harness) {
 func testUnsupported(t *testing.T, h Harness) {
 	w := newWorld(t, h, 2)
 	x := []pg.Tensor{pg.New(h.DTypes[0], 1)}
-	two := []pg.Tensor{x[0], x[0]}
+	two := []pg.Tensor{x[0], pg.New(h.DTypes[0], 1)}
+	other := []pg.Tensor{pg.New(h.DTypes[0], 1), pg.New(h.DTypes[0], 1)}
 	valid := map[pg.Kind]*pg.Op{
 		pg.KindAllReduce:     {Reduce: pg.Max, In: x, Out: x},
 		pg.KindReduce:        {Reduce: pg.Max, In: x, Out: x},
@@ -99,11 +100,12 @@ func testUnsupported(t *testing.T, h Harness) {
 		pg.KindGather:        {In: x, Out: two},
 		pg.KindScatter:       {In: two, Out: x},
 		pg.KindReduceScatter: {Reduce: pg.Max, In: two, Out: x},
-		pg.KindAllToAll:      {In: two, Out: two},
+		pg.KindAllToAll:      {In: two, Out: other},
 		pg.KindBarrier:       {},
 		pg.KindSend:          {Peer: 1, In: x},
 		pg.KindRecv:          {Peer: 1, Out: x},
 		pg.KindBallot:        {},
+		pg.KindBatch:         {Batch: []*pg.Op{{Kind: pg.KindBarrier}}},
 	}
 	for _, k := range pg.Kinds() {
 		if slices.Contains(h.Kinds, k) {

@@ -179,6 +179,9 @@ func (b *MemoryBackend) Submit(op *pg.Op) *pg.Work {
 		}
 		return pg.Finished(op, pg.ErrUnconfigured)
 	}
+	if op.Kind == pg.KindBatch {
+		return pg.SubmitBatch(b, op)
+	}
 	op.Epoch = s.config.Epoch()
 	work := pg.NewWork(op)
 	s.room.submit(s, op, work)

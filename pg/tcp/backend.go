@@ -166,6 +166,10 @@ func (b *Backend) Submit(op *pg.Op) *pg.Work {
 		b.mu.Unlock()
 		return pg.Finished(op, err)
 	}
+	if op.Kind == pg.KindBatch {
+		b.mu.Unlock()
+		return pg.SubmitBatch(b, op)
+	}
 	t := b.newTaskLocked(g, op)
 	w, collective := t.work, !op.Kind.PointToPoint()
 	var do todo

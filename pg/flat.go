@@ -1,0 +1,181 @@
+package pg
+
+import "fmt"
+
+// submit hands op to the backend, with its slots in place.
+func (g *Group) submit(op *Op) *Work {
+	if op.Flat || op.Kind == KindBatch {
+		if err := g.prepareSlots(op); err != nil {
+			return Finished(op, err)
+		}
+	}
+	return g.backend.Submit(op)
+}
+
+// prepareSlots expands a flat op, and checks all ops of a batch before the
+// first of them starts. Under a decorator with ranks of its own, or before the
+// first Configure, the world size is not known yet: the decorator expands, or
+// the backend refuses.
+func (g *Group) prepareSlots(op *Op) error {
+	if _, ranked := find[Ranker](g.backend); ranked {
+		return nil
+	}
+	c, ok := g.config()
+	if !ok {
+		return nil
+	}
+	return op.settleSlots(c.Rank, c.WorldSize())
+}
+
+// settleSlots expands op, and what it holds, for rank of worldSize.
+func (op *Op) settleSlots(rank, worldSize int) error {
+	if op.Kind != KindBatch {
+		return op.expand(worldSize)
+	}
+	for i, sub := range op.Batch {
+		if sub == nil || sub.Kind == KindBatch {
+			break // Validate says what is wrong
+		}
+		if err := sub.expand(worldSize); err != nil {
+			return fmt.Errorf("op %d of the batch: %w", i, err)
+		}
+	}
+	return op.Validate(rank, worldSize)
+}
+
+// expand puts the slots of a flat op into In and Out.
+func (op *Op) expand(worldSize int) error {
+	if !op.Flat {
+		return nil
+	}
+	for side, tensors := range [2][]Tensor{op.In, op.Out} {
+		name := [2]string{"In", "Out"}[side]
+		if len(tensors) > 1 {
+			return fmt.Errorf("%w: flat %v with %d tensors in %s, want 1", ErrInvalidOp, op.Kind, len(tensors), name)
+		}
+		if len(tensors) == 1 && (tensors[0].IsNone() || !tensors[0].Contiguous()) {
+			return fmt.Errorf("%w: flat %v of %v, want a contiguous tensor", ErrInvalidOp, op.Kind, tensors[0])
+		}
+	}
+	flatIn, flatOut := false, false
+	switch op.Kind {
+	case KindAllGather, KindGather:
+		flatOut = true
+	case KindReduceScatter, KindScatter:
+		flatIn = true
+	case KindAllToAll:
+		flatIn, flatOut = true, true
+	default:
+		return fmt.Errorf("%w: flat %v, want a kind with a slot per rank", ErrInvalidOp, op.Kind)
+	}
+	if err := op.checkFlatSizes(worldSize); err != nil {
+		return err
+	}
+	if len(op.Out) == 1 {
+		op.flat = op.Out[0]
+	}
+	var err error
+	if flatIn && len(op.In) == 1 {
+		op.In, err = op.split(0, op.In[0], op.InSplits, worldSize)
+	}
+	if err == nil && flatOut && len(op.Out) == 1 {
+		op.Out, err = op.split(1, op.Out[0], op.OutSplits, worldSize)
+	}
+	op.Flat = err != nil
+	return err
+}
+
+// checkFlatSizes says what is wrong in terms of the two tensors the caller gave,
+// where both are there and one is worldSize times the other.
+func (op *Op) checkFlatSizes(worldSize int) error {
+	if op.Kind == KindAllToAll || len(op.In) == 0 || len(op.Out) == 0 {
+		return nil
+	}
+	slot, all, name := op.In[0].count, op.Out[0].count, "output"
+	if op.Kind == KindReduceScatter || op.Kind == KindScatter {
+		slot, all, name = op.Out[0].count, op.In[0].count, "input"
+	}
+	if slot*worldSize != all {
+		return fmt.Errorf("%w: %v: %s has %d elements, want %d: %d for each of %d ranks",
+			ErrInvalidOp, op.Kind, name, all, slot*worldSize, slot, worldSize)
+	}
+	return nil
+}
+
+// split cuts t into a slot per rank: rows as splits says, or even parts.
+func (op *Op) split(side int, t Tensor, splits []int, worldSize int) ([]Tensor, error) {
+	name := [2]string{"input", "output"}[side]
+	slots := op.room(side, worldSize)
+	if len(splits) == 0 {
+		rows := t.count
+		if op.Kind == KindAllToAll {
+			rows = t.rows()
+		}
+		if worldSize == 0 || rows%worldSize != 0 {
+			return nil, fmt.Errorf("%w: %v: %d rows of %s do not divide by %d ranks; give splits",
+				ErrInvalidOp, op.Kind, rows, name, worldSize)
+		}
+		part := t.count / worldSize
+		for r := range slots {
+			slots[r] = t.flatPart(r*part, part)
+		}
+		return slots, nil
+	}
+	if len(splits) != worldSize {
+		return nil, fmt.Errorf("%w: %v: %d splits of %s, want %d", ErrInvalidOp, op.Kind, len(splits), name, worldSize)
+	}
+	rows, width, at := t.rows(), t.rowLen(), 0
+	for r, n := range splits {
+		if n < 0 || n > rows-at {
+			return nil, fmt.Errorf("%w: %v: splits %v of %s, which has %d rows", ErrInvalidOp, op.Kind, splits, name, rows)
+		}
+		slots[r] = t.flatPart(at*width, n*width)
+		at += n
+	}
+	if at != rows {
+		return nil, fmt.Errorf("%w: %v: splits %v of %s are %d rows, it has %d", ErrInvalidOp, op.Kind, splits, name, at, rows)
+	}
+	return slots, nil
+}
+
+// room is memory for n slots on a side: the op's own if it has any.
+func (op *Op) room(side, n int) []Tensor {
+	c := op.call
+	if c == nil {
+		return make([]Tensor, n)
+	}
+	if cap(c.slots[side]) < n {
+		c.slots[side] = make([]Tensor, n)
+	}
+	c.slots[side] = c.slots[side][:n]
+	return c.slots[side]
+}
+
+// rows is the first dimension.
+func (t *Tensor) rows() int {
+	if len(t.shape) == 0 {
+		return t.count
+	}
+	return t.shape[0]
+}
+
+// rowLen is the number of elements of a row.
+func (t *Tensor) rowLen() int {
+	if rows := t.rows(); rows > 0 {
+		return t.count / rows
+	}
+	return 0
+}
+
+// flatPart is elements [lo, lo+n) of a contiguous tensor as a 1-D one. It
+// allocates nothing.
+func (t *Tensor) flatPart(lo, n int) Tensor {
+	size := t.dtype.Size()
+	p := Tensor{dtype: t.dtype, count: n}
+	if t.mem != nil {
+		p.mem, p.off = t.mem, t.off+lo*size
+		return p
+	}
+	p.data = t.data[lo*size : (lo+n)*size : (lo+n)*size]
+	return p
+}

@@ -11,6 +11,18 @@ const (
 	DeviceCUDA
 )
 
+// String is torch's name of the type: "cpu", "cuda".
+func (t DeviceType) String() string {
+	switch t {
+	case DeviceCPU:
+		return "cpu"
+	case DeviceCUDA:
+		return "cuda"
+	default:
+		return fmt.Sprintf("device(%d)", uint8(t))
+	}
+}
+
 // Device is where a tensor lies. The zero value is the CPU.
 type Device struct {
 	Type  DeviceType

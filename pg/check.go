@@ -1,0 +1,408 @@
+package pg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Check compares what the ranks call before they run it, as torch.distributed
+// does under TORCH_DISTRIBUTED_DEBUG=DETAIL: before each collective the ranks
+// exchange a fingerprint of it (kind, place in the order, dtype, shapes, reduce
+// op, root, device), and run it only if all agree.
+//
+//   - If they do not, the op fails on every rank with ErrMismatch, and the
+//     message names two ranks and what each of them called.
+//   - If a rank does not come before the op's deadline, the op fails with
+//     context.DeadlineExceeded, and the message names the ranks that are
+//     missing: a monitored barrier before every collective.
+//
+// Either way the group is broken, as after any error.
+//
+// Fingerprints travel as ballots of the backend below, which every backend has
+// whatever memory its tensors lie in; so nothing of the op's own tensors is
+// touched before the ranks agree. Op.Seq, and the digests of the caller's own
+// ballots, are what they would be without Check. All ranks must use it, or none.
+//
+// Sends and receives pass as they are: they are matched by the backend, which
+// compares dtype and length of every message itself. On the CPU they do not
+// wait for collectives; on a device, whose stream runs both, they keep the order
+// of the calls.
+//
+// Submit does not wait: ops are queued, and issued by a goroutine that lives as
+// long as the queue is not empty. Every op costs an exchange and allocates, so
+// this is for finding mistakes.
+type Check struct {
+	backend Backend
+	track   tracker
+	relays  *sync.Pool
+	queue   queue
+
+	mu struct {
+		sync.Mutex
+
+		config  Config
+		round   int64 // of the ops to come
+		applied int64 // of the last op issued
+		issuing int   // ops queued, or being issued
+		idle    chan struct{}
+		closed  bool
+	}
+
+	// Used by whoever issues, one at a time.
+	seq      uint64 // collectives issued in seqOf
+	seqOf    Epoch
+	unfolded int      // chunks digested since the last exchange
+	digests  []Digest // by rank, since the last ballot; nil: none yet
+}
+
+// NewCheck puts Check around b, which it owns from now on.
+func NewCheck(b Backend) *Check {
+	c := &Check{backend: b}
+	c.relays = newRelayPool(c.settle)
+	c.queue.issue, c.queue.canceled = c.issue, c.canceled
+	return c
+}
+
+// Name is that of the backend.
+func (c *Check) Name() string { return c.backend.Name() }
+
+// Unwrap is the backend.
+func (c *Check) Unwrap() Backend { return c.backend }
+
+// SetRound sets the round of the ops submitted after it.
+func (c *Check) SetRound(round int64) {
+	c.mu.Lock()
+	c.mu.round = round
+	c.mu.Unlock()
+}
+
+// Config is that of the backend below.
+func (c *Check) Config() (Config, bool) { return configOf(c.backend, &c.track) }
+
+func (c *Check) epochs() (current, next Epoch) { return epochsOf(c.backend, &c.track) }
+
+// Configure ends what is queued, and configures the backend.
+func (c *Check) Configure(ctx context.Context, config Config) error {
+	if err := c.empty(ctx, fmt.Errorf("%w: configured for epoch %v", ErrAborted, config.Epoch())); err != nil {
+		return err
+	}
+	if err := c.track.configure(ctx, c.backend, config); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mu.config = config
+	c.mu.round, c.mu.applied = config.Round, config.Round
+	return nil
+}
+
+// empty aborts the epoch if anything is queued, and waits until nothing is: an
+// op of one epoch must not be issued in the next.
+func (c *Check) empty(ctx context.Context, cause error) error {
+	c.mu.Lock()
+	idle, epoch, closed := c.mu.idle, c.mu.config.Epoch(), c.mu.closed
+	c.mu.Unlock()
+	if idle == nil || closed {
+		return nil
+	}
+	c.backend.Abort(epoch, cause)
+	select {
+	case <-idle:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("end the ops of epoch %v: %w", epoch, context.Cause(ctx))
+	}
+}
+
+// Submit starts op once the ranks agree on it; see Check.
+func (c *Check) Submit(op *Op) *Work {
+	r := begin(c.relays, op)
+	work := r.work // r may be gone when submit returns
+	c.mu.Lock()
+	config := c.mu.config
+	r.epoch, r.round = config.Epoch(), c.mu.round
+	c.mu.Unlock()
+	if n := config.WorldSize(); n > 0 {
+		if err := op.Validate(config.Rank, n); err != nil {
+			r.finish(err)
+			return work
+		}
+	}
+	if op.Kind.PointToPoint() && op.onCPU() {
+		c.applyRound(r.round)
+		r.submit(c.backend, *op)
+		return work
+	}
+	c.mu.Lock()
+	if c.mu.issuing++; c.mu.issuing == 1 {
+		c.mu.idle = make(chan struct{})
+	}
+	c.mu.Unlock()
+	c.queue.submit(r)
+	return work
+}
+
+// onCPU tells whether no tensor of op lies on a device.
+func (op *Op) onCPU() bool { return op.RequireCPU() == nil }
+
+// Abort aborts the backend, and with it what is queued.
+func (c *Check) Abort(e Epoch, cause error) { c.backend.Abort(e, cause) }
+
+// Err is the backend's.
+func (c *Check) Err() error { return c.backend.Err() }
+
+// Close closes the backend, and ends what is queued.
+func (c *Check) Close() error {
+	c.mu.Lock()
+	c.mu.closed = true
+	c.mu.Unlock()
+	err := c.backend.Close()
+	c.queue.close()
+	return err
+}
+
+func (c *Check) cancelQueued(w *Work, cause error) bool { return c.queue.cancel(w, cause) }
+
+// canceled ends a queued op that its caller gave up: as the peers will wait
+// for it, the group breaks.
+func (c *Check) canceled(r *relay, cause error) {
+	c.backend.Abort(r.epoch, cause)
+	r.finish(cause)
+	c.left()
+}
+
+// left counts an op that is not queued any more.
+func (c *Check) left() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.mu.issuing--; c.mu.issuing == 0 {
+		close(c.mu.idle)
+		c.mu.idle = nil
+	}
+}
+
+// issue submits r below once the ranks agree.
+func (c *Check) issue(ctx context.Context, r *relay, mayWait bool) bool {
+	c.mu.Lock()
+	config := c.mu.config
+	c.mu.Unlock()
+	collective, several := !r.outer.Kind.PointToPoint(), config.WorldSize() > 1
+	if collective && several && !mayWait {
+		return false
+	}
+	defer c.left()
+	if collective {
+		c.number(r)
+	}
+	if collective && several {
+		if err := c.agree(ctx, r, config); err != nil {
+			if r.outer.Kind == KindBallot {
+				r.outer.ownBallot(config)
+			}
+			r.finish(err)
+			return true
+		}
+	}
+	op := *r.outer
+	if several {
+		c.cover(r)
+	}
+	c.applyRound(r.round)
+	r.submit(c.backend, op)
+	return true
+}
+
+// number gives r its place among the collectives of its epoch.
+func (c *Check) number(r *relay) {
+	if c.seqOf != r.epoch {
+		c.seqOf, c.seq, c.unfolded, c.digests = r.epoch, 0, 0, nil
+	}
+	c.seq++
+	r.seq = c.seq
+}
+
+// applyRound tells the backend the round of the op to come, if it is another.
+func (c *Check) applyRound(round int64) {
+	c.mu.Lock()
+	changed := c.mu.applied != round
+	c.mu.applied = round
+	c.mu.Unlock()
+	if changed {
+		setRound(c.backend, round)
+	}
+}
+
+// agree exchanges the fingerprint of r and compares what comes.
+func (c *Check) agree(ctx context.Context, r *relay, config Config) error {
+	own := fingerprintOf(r.outer, config.WorldSize(), r.seq)
+	c.applyRound(r.round)
+	began := time.Now()
+	probe := &Op{Kind: KindBallot, Ballot: own.encode(), Deadline: r.outer.Deadline}
+	work := c.backend.Submit(probe)
+	var canceled error
+	select {
+	case <-work.Done():
+	case <-ctx.Done():
+		canceled = c.queue.causeOf(context.Cause(ctx))
+		c.backend.Abort(r.epoch, canceled)
+		<-work.Done()
+	}
+	err := work.Err()
+	if odd := c.compare(r, config, &own, probe.Ballots); odd != nil {
+		c.backend.Abort(r.epoch, odd)
+		return odd
+	}
+	switch {
+	case canceled != nil:
+		return canceled
+	case errors.Is(err, ErrUnsupported):
+		return fmt.Errorf("check %v: backend %s has no ballots: %w", r.outer.Kind, c.Name(), err)
+	case errors.Is(err, context.DeadlineExceeded):
+		return missing(r, config, &own, probe.Ballots, time.Since(began), err)
+	case err != nil:
+		return relabel(err, r)
+	}
+	c.fold(probe.Ballots)
+	return nil
+}
+
+// compare returns what is wrong between two ranks, or nil. Every rank that has
+// all fingerprints returns the same two: the rank that disagrees with the most
+// others, and the lowest of those.
+func (c *Check) compare(r *relay, config Config, own *fingerprint, ballots []BallotEntry) error {
+	prints := make([]*fingerprint, len(ballots))
+	for rank := range ballots {
+		if !ballots[rank].Here {
+			continue
+		}
+		f, err := decodeFingerprint(ballots[rank].Payload)
+		if err != nil {
+			return &OpError{
+				Op: r.outer.Kind, Seq: r.seq, QuorumID: config.QuorumID, Rank: config.Rank,
+				Peer: rank, PeerID: config.ReplicaIDs[rank],
+				Err: fmt.Errorf("%w: rank %d (%s) sent a ballot without a fingerprint, so it runs without Check; this rank called %v",
+					ErrMismatch, rank, config.ReplicaIDs[rank], own),
+			}
+		}
+		prints[rank] = &f
+	}
+	odd, most, other := -1, 0, -1
+	for a, f := range prints {
+		count, first := 0, -1
+		for b, g := range prints {
+			if f != nil && g != nil && a != b && !f.agrees(g, a, b) {
+				if count++; first < 0 {
+					first = b
+				}
+			}
+		}
+		if count > most {
+			odd, most, other = a, count, first
+		}
+	}
+	if odd < 0 {
+		return nil
+	}
+	return &OpError{
+		Op: r.outer.Kind, Seq: r.seq, QuorumID: config.QuorumID, Rank: config.Rank,
+		Peer: odd, PeerID: config.ReplicaIDs[odd],
+		Err: fmt.Errorf("%w: rank %d (%s) called %v, but rank %d (%s) called %v", ErrMismatch,
+			odd, config.ReplicaIDs[odd], prints[odd], other, config.ReplicaIDs[other], prints[other]),
+	}
+}
+
+// missing names who has not come.
+func missing(r *relay, config Config, own *fingerprint, ballots []BallotEntry, waited time.Duration, err error) error {
+	e := &OpError{Op: r.outer.Kind, Seq: r.seq, QuorumID: config.QuorumID, Rank: config.Rank, Peer: -1}
+	var absent []string
+	for rank := range ballots {
+		if !ballots[rank].Here {
+			absent = append(absent, fmt.Sprintf("%d (%s)", rank, config.ReplicaIDs[rank]))
+			e.Peer, e.PeerID = rank, config.ReplicaIDs[rank]
+		}
+	}
+	if len(absent) == 0 {
+		return relabel(err, r)
+	}
+	if len(absent) > 1 {
+		e.Peer, e.PeerID = -1, ""
+	}
+	e.Err = fmt.Errorf("rank %s did not call %v within %v: %w",
+		strings.Join(absent, ", "), own, waited.Round(time.Millisecond), err)
+	return e
+}
+
+// relabel makes an error of an exchange one of the op that it was for.
+func relabel(err error, r *relay) error {
+	if e, ok := err.(*OpError); ok { //nolint:errorlint // only the outermost is to be changed
+		mine := *e
+		mine.Op, mine.Seq = r.outer.Kind, r.seq
+		return &mine
+	}
+	return err
+}
+
+// ownBallot fills Ballots as a ballot does that failed before it reached
+// anybody.
+func (op *Op) ownBallot(config Config) {
+	op.Ballots = make([]BallotEntry, config.WorldSize())
+	op.Ballots[config.Rank] = BallotEntry{Here: true, Payload: slices.Clone(op.Ballot)}
+}
+
+// settle gives the op below the number and the digests that it would have
+// without Check.
+func (c *Check) settle(r *relay, err error) error {
+	if r.seq == 0 {
+		return err
+	}
+	r.outer.Seq = r.seq
+	if r.outer.Kind == KindBallot {
+		for rank := range r.outer.Ballots {
+			if e := &r.outer.Ballots[rank]; e.Here && rank < len(r.digests) {
+				e.Digest = r.digests[rank].join(e.Digest, 0)
+			}
+		}
+	}
+	if err != nil {
+		err = relabel(err, r)
+	}
+	return err
+}
+
+// fold adds the digests that came with an exchange to those since the last
+// ballot.
+func (c *Check) fold(ballots []BallotEntry) {
+	if c.digests == nil {
+		c.digests = newDigests(len(ballots))
+	}
+	for rank := range ballots {
+		c.digests[rank] = c.digests[rank].join(ballots[rank].Digest, c.unfolded)
+	}
+	c.unfolded = 0
+}
+
+func newDigests(n int) []Digest {
+	all := make([]Digest, n)
+	for i := range all {
+		all[i].Valid = true
+	}
+	return all
+}
+
+// cover notes what the next exchange's digests will be of. A ballot takes
+// those so far along.
+func (c *Check) cover(r *relay) {
+	switch r.outer.Kind {
+	case KindBallot:
+		r.digests, c.digests = c.digests, nil
+	case KindAllReduce, KindBroadcast, KindAllGather:
+		for i := range r.outer.Out {
+			c.unfolded += (r.outer.Out[i].NumBytes() + DigestChunkBytes - 1) / DigestChunkBytes
+		}
+	}
+}

@@ -1,0 +1,174 @@
+package pg_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/pgtest"
+)
+
+// TestCheckConforms: as long as the ranks agree, a Check is not there, in
+// sequence numbers and digests neither.
+func TestCheckConforms(t *testing.T) {
+	conform(t, func(b pg.Backend) pg.Backend { return pg.NewCheck(b) })
+}
+
+func checked(t *testing.T, n int) *pgtest.World {
+	return decoratedWorld(t, n, func(b pg.Backend) pg.Backend { return pg.NewCheck(b) })
+}
+
+// TestCheckNamesBothSides: whatever the ranks differ in, every rank gets
+// ErrMismatch with one text, which names two ranks and what each of them called.
+func TestCheckNamesBothSides(t *testing.T) {
+	f32 := func(n ...int) pg.Tensor { return pg.New(pg.Float32DType, n...) }
+	const odd = 1
+	cases := []struct {
+		name string
+		call func(g *pg.Group, rank int) *pg.Work
+		says []string
+	}{
+		{"kind", func(g *pg.Group, rank int) *pg.Work {
+			if rank == odd {
+				return g.BroadcastAsync(f32(8), 0)
+			}
+			return g.AllReduceAsync(f32(8), pg.Sum)
+		}, []string{"called broadcast #2", "with root 0", "called all-reduce #2 of float32[8] by sum on cpu"}},
+		{"shape", func(g *pg.Group, rank int) *pg.Work {
+			shapes := [][]int{{2, 3}, {3, 2}, {2, 3}}
+			return g.AllReduceAsync(f32(shapes[rank]...), pg.Sum)
+		}, []string{"float32[3 2]", "float32[2 3]"}},
+		{"dtype", func(g *pg.Group, rank int) *pg.Work {
+			return g.AllReduceAsync(pg.New([]pg.DType{pg.Float32DType, pg.Int32DType, pg.Float32DType}[rank], 8), pg.Sum)
+		}, []string{"int32[8]", "float32[8]"}},
+		{"reduce op", func(g *pg.Group, rank int) *pg.Work {
+			return g.AllReduceAsync(f32(8), []pg.ReduceOp{pg.Sum, pg.Max, pg.Sum}[rank])
+		}, []string{"by max", "by sum"}},
+		{"root", func(g *pg.Group, rank int) *pg.Work {
+			return g.BroadcastAsync(f32(8), []int{0, 2, 0}[rank])
+		}, []string{"with root 2", "with root 0"}},
+		{"splits", func(g *pg.Group, rank int) *pg.Work {
+			in, out := []pg.Tensor{f32(1), f32(1), f32(1)}, []pg.Tensor{f32(1), f32(1), f32(1)}
+			if rank == odd {
+				in[0] = f32(2)
+			}
+			return g.AllToAllAsync(in, out)
+		}, []string{"all-to-all #2 of float32[2] 2×[1]", "all-to-all #2 of float32 3×[1]"}},
+		{"gathered size", func(g *pg.Group, rank int) *pg.Work {
+			out := []pg.Tensor{f32(4), f32(4), f32(4)}
+			if rank == odd {
+				out[odd] = f32(5)
+				return g.AllGatherAsync(f32(5), out)
+			}
+			return g.AllGatherAsync(f32(4), out)
+		}, []string{"all-gather #2 of float32[5]", "all-gather #2 of float32[4]"}},
+		{"barrier", func(g *pg.Group, rank int) *pg.Work {
+			if rank == odd {
+				return g.Submit(&pg.Op{Kind: pg.KindBallot})
+			}
+			return g.BarrierAsync()
+		}, []string{"called ballot #2", "called barrier #2"}},
+	}
+	w := checked(t, 3)
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			w.Configure(w.Members...)
+			w.Each(func(ctx context.Context, _ int, g *pg.Group) error { return g.Barrier(ctx) })
+			says := append(c.says, "rank 1 (b) called", "rank 0 (a) called")
+			errs := make([]error, 3)
+			w.Each(func(ctx context.Context, rank int, g *pg.Group) error {
+				errs[rank] = c.call(g, rank).Wait(ctx)
+				return nil
+			})
+			for rank, err := range errs {
+				if !errors.Is(err, pg.ErrMismatch) {
+					t.Fatalf("rank %d: %v, want ErrMismatch", rank, err)
+				}
+				for _, word := range says {
+					if !strings.Contains(err.Error(), word) {
+						t.Errorf("rank %d: %q does not say %q", rank, err, word)
+					}
+				}
+				if e, ok := errors.AsType[*pg.OpError](err); !ok || e.Peer != odd && c.name != "splits" || e.Seq != 2 {
+					t.Errorf("rank %d: %v does not blame rank %d for collective 2", rank, err, odd)
+				}
+				if w.Groups[rank].Err() == nil {
+					t.Errorf("rank %d: group is not broken", rank)
+				}
+			}
+		})
+	}
+}
+
+// TestCheckNamesTheMissing: a rank that does not come is named at the deadline.
+func TestCheckNamesTheMissing(t *testing.T) {
+	w := checked(t, 3)
+	x := pg.Of([]float32{1, 2})
+	work := w.Groups[0].Submit(&pg.Op{
+		Kind: pg.KindAllReduce, In: []pg.Tensor{x}, Out: []pg.Tensor{x}, Deadline: time.Now().Add(50 * time.Millisecond),
+	})
+	other := w.Groups[2].AllReduceAsync(pg.Of([]float32{1, 2}), pg.Sum)
+	err := work.Wait(t.Context())
+	if !errors.Is(err, context.DeadlineExceeded) ||
+		!strings.Contains(err.Error(), "rank 1 (b) did not call all-reduce #1 of float32[2] by sum on cpu") {
+		t.Errorf("at the deadline: %v, want rank 1 named", err)
+	}
+	if e, ok := errors.AsType[*pg.OpError](err); !ok || e.Peer != 1 || e.PeerID != "b" || e.Op != pg.KindAllReduce {
+		t.Errorf("error %+v, want one that blames rank 1 in an all-reduce", e)
+	}
+	if err := other.Wait(t.Context()); err == nil {
+		t.Error("the other rank's op succeeded")
+	}
+}
+
+// TestCheckTouchesNothing: what the ranks disagree on is not run.
+func TestCheckTouchesNothing(t *testing.T) {
+	w := checked(t, 2)
+	xs := [][]float32{{1, 2}, {3, 4, 5}}
+	errs := make([]error, 2)
+	w.Each(func(ctx context.Context, rank int, g *pg.Group) error {
+		errs[rank] = g.AllReduce(ctx, pg.Of(xs[rank]), pg.Sum)
+		return nil
+	})
+	if fmt.Sprint(xs) != "[[1 2] [3 4 5]]" || errs[0] == nil || errs[1] == nil {
+		t.Errorf("tensors %v, errors %v; want them as they were, and errors", xs, errs)
+	}
+}
+
+// TestCheckOneSided: a rank without Check is told apart, not misread.
+func TestCheckOneSided(t *testing.T) {
+	n := 0
+	w := decoratedWorld(t, 2, func(b pg.Backend) pg.Backend {
+		if n++; n == 1 {
+			return pg.NewCheck(b)
+		}
+		return b
+	})
+	with := w.Groups[0].BarrierAsync()
+	without := w.Groups[1].Submit(&pg.Op{Kind: pg.KindBallot, Ballot: []byte("mine")})
+	if err := with.Wait(t.Context()); !errors.Is(err, pg.ErrMismatch) || !strings.Contains(err.Error(), "runs without Check") {
+		t.Errorf("with Check: %v, want ErrMismatch that says so", err)
+	}
+	if err := without.Wait(t.Context()); err != nil {
+		t.Errorf("without Check: %v", err)
+	}
+}
+
+// TestCheckSendsPass: sends and receives do not wait for a collective that a
+// peer has not called yet.
+func TestCheckSendsPass(t *testing.T) {
+	w := checked(t, 2)
+	w.Each(func(ctx context.Context, rank int, g *pg.Group) error {
+		x := []int32{int32(rank)}
+		if rank == 0 {
+			barrier := g.BarrierAsync()
+			return errors.Join(g.Send(ctx, pg.Of(x), pg.Envelope{Peer: 1}), barrier.Wait(ctx))
+		}
+		_, err := g.Recv(ctx, pg.Of(x), pg.Envelope{Peer: 0})
+		return errors.Join(err, g.Barrier(ctx))
+	})
+}

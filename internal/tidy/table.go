@@ -15,7 +15,7 @@ var mayImport = map[string][]string{
 
 	"pg":        {"store"},
 	"pg/tcp":    {"pg", "store", "internal/memfd"},
-	"pg/baby":   {"pg", "internal/memfd"},
+	"pg/baby":   {"pg", "internal/memfd", "train/spawn"},
 	"pg/pgtest": {"pg", "store"},
 	"nccl":      {"pg", "store", "internal/memfd"},
 

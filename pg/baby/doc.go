@@ -1,38 +1,68 @@
-// Package baby will run any registered backend in a child process, so that a
-// collective library that hangs or crashes cannot take the trainer down.
+// Package baby runs any registered backend in a child process, so that a
+// collective library that hangs or crashes cannot take the trainer down: the
+// child can always be killed.
 //
-// This is the contract; there is no implementation yet, and the registry does
-// not know the name "baby:…".
+// # Usage
 //
-// # Contract
+//	func main() {
+//		tcp.Register()         // before Init: the child opens its backend by name
+//		baby.Init()            // a child serves here and does not return
+//		b, err := baby.New(baby.Options{Backend: "tcp"})
+//		g := pg.NewGroup(b)
+//	}
 //
-// The child is this same binary, re-executed as train/spawn does. Tensors lie
-// in shared memory (memfd; allocated by the package's allocator, or copied in
-// and out for foreign memory); device tensors go by IPC handles through
-// pg.DeviceMemory. Ops travel as data with ids, multiplexed, many in flight,
-// complete in any order; Submit never waits for the child. The death of the
-// child fails all pending ops at once, after it is reaped, with exit code,
-// signal and last stderr lines in the error; if reaping takes more than one
-// second its memory is abandoned and the error says so. Configure ends the old
-// child (term, then kill, bounded), and a warm spare makes the new one a swap.
-// A child whose parent dies goes too.
+// The child is this same binary, re-executed as train/spawn does; Init at the
+// top of main (or TestMain) is the one line that makes it one. [Register] makes
+// "baby:tcp" a name that pg.Open knows.
+//
+// # A child per epoch
+//
+// Each Configure takes a child of its own and configures the backend in it
+// once, so no byte of an old epoch can meet a new one. The child before is told
+// to leave its group and to end; when it has not after Options.Grace, it is
+// killed. With Options.Spare a second child waits, started and idle, and
+// Configure takes that one.
+//
+// # Memory
+//
+// Tensors made by [Backend.Alloc] lie in shared memory, which the child maps:
+// nothing is copied. Other host tensors are copied into shared memory at Submit
+// and back when the op is done. Device tensors travel as handles
+// (pg.DeviceMemory.Export), which the backend in the child opens if it
+// implements [Importer].
+//
+// # Failure
+//
+// Ops travel as data with ids over a Unix socket, many in flight, complete in
+// any order; Submit never waits for the child. When the child ends, all pending
+// ops fail once it has been reaped, with a [ChildError]: exit status or signal,
+// and the last lines of its standard error. Until then its memory is not
+// anybody else's. If it cannot be reaped within [ReapLimit], the memory of
+// those ops is abandoned, never used again, and the error says so.
+//
+// Deadlines hold inside and outside: the child's backend ends an op at its
+// deadline, and if the child does not say so within [Slack] it is killed. While
+// ops are in flight the child must also answer pings: one that was silent for
+// Options.Silence (stopped, swapped out) is killed. An Abort that the child does
+// not carry out within Slack ends it, too.
+//
+// A child ignores SIGINT and SIGTERM, which are the trainer's to answer, and
+// ends with its socket. It dies with its parent (see train/spawn). What a child
+// sends is bounded and checked: it is the one that may be out of its mind, and
+// one that breaks the protocol is killed.
+//
+// # Order
+//
+// Ops reach the child in the order of Submit. One that reads or writes a copied
+// tensor of an earlier op waits in a queue until that op is done, and so do
+// those behind it: ops on one tensor follow one another, as without a child.
+//
+// # Goroutines
+//
+//	name        owns                      ends when
+//	child.read  the child's socket        the child has ended
+//	retire      a child on its way out    it has been reaped
+//	warm        the spare being started   it is ready, or Close
+//
+// plus those of train/spawn, one per process. Close waits for all of them.
 package baby
-
-import (
-	"context"
-
-	"github.com/skerry-ft/skerry/pg"
-)
-
-// Group is what a Baby adds to a backend.
-type Group interface {
-	pg.Backend
-
-	// Active is the number of ops in flight in the child.
-	Active() int
-	// Child tells which process runs the ops; ok is false when there is none.
-	Child() (pid int, ok bool)
-	// Warm starts the spare that the next Configure takes. It returns when the
-	// spare is ready or ctx ends.
-	Warm(ctx context.Context) error
-}

@@ -127,7 +127,7 @@ func (h Harness) storeAddress(t *testing.T) string {
 }
 
 // StartStore serves a store on loopback until t ends and returns its address.
-func StartStore(t *testing.T) string {
+func StartStore(t testing.TB) string {
 	t.Helper()
 	server, err := store.NewServer(store.ServerConfig{})
 	if err != nil {

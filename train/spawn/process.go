@@ -29,7 +29,13 @@ type Options struct {
 	// Grace is how long Run lets the others go on after SIGTERM once one has
 	// failed, before it kills them; 0 means DefaultGrace.
 	Grace time.Duration
+	// Files are inherited by the worker as descriptors FirstFileFD and up. They
+	// stay the caller's, who may close them once the worker has started.
+	Files []*os.File
 }
+
+// FirstFileFD is the descriptor of Options.Files[0] in the worker.
+const FirstFileFD = pipeFD + 1
 
 // DefaultGrace is how long Run waits between SIGTERM and SIGKILL.
 const DefaultGrace = 5 * time.Second
@@ -141,7 +147,7 @@ func (p *Process) prepare(o Options) (*os.File, error) {
 	if o.Stderr != nil {
 		cmd.Stderr = io.MultiWriter(p.tail, o.Stderr)
 	}
-	cmd.ExtraFiles = []*os.File{theirs}
+	cmd.ExtraFiles = append([]*os.File{theirs}, o.Files...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	cmd.WaitDelay = drainAfterExit
 	p.cmd = cmd

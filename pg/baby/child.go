@@ -1,0 +1,414 @@
+package baby
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/train/spawn"
+)
+
+// A child is one process and the ops it has been given. It serves one epoch.
+type child struct {
+	opt  *Options
+	mem  *memory
+	proc *spawn.Process
+	pipe *pipe
+
+	ready      chan struct{} // closed once its backend is open
+	configured chan []byte   // the report of its Configure; capacity 1
+	gone       chan struct{} // closed once it is reaped and nothing is pending
+
+	cfg pg.Config // set before msgConfigure is sent
+
+	mu struct {
+		sync.Mutex
+
+		last     uint64     // op id
+		queue    []*pending // not yet given to the child, in order
+		issuing  bool       // somebody is giving it ops
+		pending  map[uint64]*pending
+		underWay int           // ops queued, being issued, or pending
+		left     int           // those, and the ones being completed
+		idle     chan struct{} // closed when left becomes 0; made on demand
+		sent     map[uint64]bool
+		scratch  []byte
+
+		err    error // the first cause
+		cause  error // of a local abort
+		why    string
+		told   bool // to end
+		orphan bool // it has ended, or could not be reaped
+
+		configuring bool
+
+		watch watch
+	}
+}
+
+// pending is an op that the child has.
+type pending struct {
+	op       *pg.Op
+	work     *pg.Work
+	deadline time.Time
+	staged   []staged
+}
+
+// staged is a tensor of the caller that was copied.
+type staged struct {
+	block *block
+	host  []byte // copied back here if out
+	out   bool
+}
+
+// request is what a child is started with.
+type request struct {
+	Backend string
+	Listen  string
+	Params  map[string]string
+	Level   zerolog.Level
+}
+
+// startChild starts a process; it is usable once ready is closed.
+func startChild(opt *Options, mem *memory) (*child, error) {
+	ours, theirs, err := socketPair()
+	if err != nil {
+		return nil, err
+	}
+	defer theirs.Close()
+	defer ours.Close() // newPipe has a descriptor of its own
+	p, err := newPipe(ours)
+	if err != nil {
+		return nil, err
+	}
+	args, err := json.Marshal(request{opt.Backend, opt.Open.Listen, opt.Open.Params, opt.Log.GetLevel()})
+	if err != nil {
+		p.close()
+		return nil, fmt.Errorf("baby: options of the child: %w", err)
+	}
+	proc, err := spawn.Start(spawn.Worker{Name: worker, WorldSize: 1, Args: args}, spawn.Options{
+		Env: opt.Env, Stdout: opt.Stdout, Stderr: opt.Stderr, Files: []*os.File{theirs},
+	})
+	if err != nil {
+		p.close()
+		return nil, fmt.Errorf("baby: start child (is baby.Init() called at the top of main?): %w", err)
+	}
+	c := &child{
+		opt: opt, mem: mem, proc: proc, pipe: p,
+		ready: make(chan struct{}), configured: make(chan []byte, 1), gone: make(chan struct{}),
+	}
+	c.mu.pending = make(map[uint64]*pending)
+	c.mu.sent = make(map[uint64]bool)
+	c.mu.watch.init(c.tick)
+	return c, nil
+}
+
+func socketPair() (ours, theirs *os.File, err error) {
+	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC|syscall.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("baby: socket for the child: %w", err)
+	}
+	return os.NewFile(uintptr(fds[0]), "baby"), os.NewFile(uintptr(fds[1]), "baby child"), nil
+}
+
+// read takes what the child says until it has ended, and then ends it for good.
+func (c *child) read() {
+	var err error
+	for err == nil {
+		var b []byte
+		if b, err = c.pipe.receive(); err == nil {
+			err = c.take(b)
+		}
+	}
+	why := ""
+	if !errors.Is(err, io.EOF) {
+		why = err.Error()
+	}
+	c.end(why)
+}
+
+// take handles one message.
+func (c *child) take(b []byte) error {
+	body := cursor{b: b[1:]}
+	c.mu.Lock()
+	c.mu.watch.heard = true
+	c.mu.Unlock()
+	switch k := kind(b[0]); k {
+	case msgReady:
+		select {
+		case <-c.ready:
+			return errors.New("the child was ready twice")
+		default:
+			close(c.ready)
+		}
+	case msgConfigured:
+		select {
+		case c.configured <- append([]byte(nil), body.b...):
+		default:
+			return errors.New("the child configured itself twice")
+		}
+	case msgBroken:
+		c.fails(decodeFault(body.b, nil))
+	case msgDone:
+		r, err := readResult(&body, c.cfg.WorldSize())
+		if err != nil {
+			return err
+		}
+		return c.done(r)
+	case msgPong:
+	default:
+		return fmt.Errorf("message of kind %d from the child", k)
+	}
+	return nil
+}
+
+// fails remembers the first cause.
+func (c *child) fails(err error) {
+	c.mu.Lock()
+	if c.mu.err == nil && err != nil {
+		c.mu.err = err
+	}
+	c.mu.Unlock()
+	c.issue()
+}
+
+// cause is why the group of this child is broken, or nil.
+func (c *child) cause() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.mu.err
+}
+
+// done ends one op as the child reports it.
+func (c *child) done(r *result) error {
+	c.mu.Lock()
+	p := c.mu.pending[r.id]
+	cause := c.mu.cause
+	c.mu.Unlock()
+	if p == nil {
+		return fmt.Errorf("the child ended op %d, which is not under way", r.id)
+	}
+	err := decodeFault(r.report, cause)
+	op := p.op
+	op.Seq, op.Epoch, op.Round, op.Source = r.seq, c.cfg.Epoch(), r.round, r.source
+	if op.Kind == pg.KindBallot {
+		op.Ballots = append(op.Ballots[:0], r.ballots...)
+	}
+	c.unstage(p, err == nil, true)
+	c.complete(p, r.id, err)
+	c.issue() // what waited for the memory of this op
+	return nil
+}
+
+// complete ends an op, pending under id or not.
+func (c *child) complete(p *pending, id uint64, err error) {
+	c.mu.Lock()
+	delete(c.mu.pending, id)
+	c.mu.underWay--
+	c.mu.Unlock()
+	if p.op.Kind == pg.KindBallot && len(p.op.Ballots) == 0 {
+		c.ownBallot(p.op)
+	}
+	p.work.Complete(err)
+	p.work.Release()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mu.left--
+	if c.mu.left == 0 && c.mu.idle != nil {
+		close(c.mu.idle)
+		c.mu.idle = nil
+	}
+}
+
+// ownBallot fills the results of a ballot that never got as far as the backend:
+// even then a rank knows its own.
+func (c *child) ownBallot(op *pg.Op) {
+	op.Ballots = make([]pg.BallotEntry, c.cfg.WorldSize())
+	op.Ballots[c.cfg.Rank] = pg.BallotEntry{Here: true, Payload: op.Ballot}
+}
+
+// unstage copies results back, if wanted, and gives staging memory back, or, if
+// the child may still touch it, forgets it.
+func (c *child) unstage(p *pending, results, free bool) {
+	for _, s := range p.staged {
+		if s.out && results {
+			copy(s.host, s.block.bytes)
+		}
+		if !free {
+			continue
+		}
+		if seg := c.mem.unstage(s.block); seg != nil {
+			c.drop(seg)
+		}
+	}
+}
+
+// drop has the child unmap a segment that no op uses, and unmaps it here.
+func (c *child) drop(s *segment) {
+	c.mu.Lock()
+	if c.mu.sent[s.id] {
+		delete(c.mu.sent, s.id)
+		c.pipe.send(idMessage(msgDrop, s.id), nil)
+	}
+	c.mu.Unlock()
+	s.mem.Close() // an error would be one of munmap with our own values
+}
+
+// kill ends the process at once, for the reason given.
+func (c *child) kill(why string) {
+	c.mu.Lock()
+	if c.mu.why == "" {
+		c.mu.why = why
+	}
+	c.mu.Unlock()
+	_ = c.proc.Signal(syscall.SIGKILL) // it may be gone already
+}
+
+// end runs when the socket has ended: it sees to it that the process has, and
+// fails what is pending.
+func (c *child) end(why string) {
+	c.mu.Lock()
+	told := c.mu.told
+	c.mu.Unlock()
+	if !told || why != "" {
+		grace := time.NewTimer(Slack) // a process that exits closes its socket first
+		select {
+		case <-c.proc.Done():
+		case <-grace.C:
+			c.kill(orElse(why, "its socket had ended, it had not"))
+		}
+		grace.Stop()
+	}
+	reaped := c.reap()
+	c.pipe.close()
+	c.pipe.wait()
+	death := c.death(reaped)
+	c.mu.Lock()
+	if c.mu.err == nil {
+		c.mu.err = death
+	}
+	c.mu.orphan = true
+	lost := c.mu.pending
+	c.mu.pending = make(map[uint64]*pending)
+	c.mu.watch.stop()
+	cause := c.mu.cause
+	c.mu.Unlock()
+	c.issue()
+	for id, p := range lost {
+		c.unstage(p, false, reaped)
+		c.complete(p, id, c.lost(p.op, death, cause))
+	}
+	close(c.gone)
+}
+
+// reap waits until the process is gone. A child on its way out has Grace; after
+// SIGKILL there is ReapLimit.
+func (c *child) reap() bool {
+	grace := time.NewTimer(c.opt.Grace)
+	defer grace.Stop()
+	select {
+	case <-c.proc.Done():
+		return true
+	case <-grace.C:
+		c.kill(fmt.Sprintf("it had not ended after %v", c.opt.Grace))
+	}
+	limit := time.NewTimer(ReapLimit)
+	defer limit.Stop()
+	select {
+	case <-c.proc.Done():
+		return true
+	case <-limit.C:
+		return false
+	}
+}
+
+// death tells how the process ended.
+func (c *child) death(reaped bool) *ChildError {
+	c.mu.Lock()
+	why := c.mu.why
+	c.mu.Unlock()
+	e := &ChildError{Backend: c.opt.Backend, PID: c.proc.PID(), Why: why, Stderr: c.proc.TailStderr(), Abandoned: !reaped}
+	if !reaped {
+		return e
+	}
+	if exit, ok := errors.AsType[*spawn.ExitError](c.proc.Wait(context.Background())); ok {
+		e.Code, e.Signal = exit.Code, exit.Signal
+	}
+	return e
+}
+
+// lost is the error of an op that the child took with it.
+func (c *child) lost(op *pg.Op, death error, cause error) error {
+	if cause != nil {
+		death = errors.Join(cause, death)
+	}
+	return &pg.OpError{
+		Op: op.Kind, QuorumID: c.cfg.QuorumID, Rank: c.cfg.Rank, Peer: -1, Err: death,
+	}
+}
+
+// abort breaks the group in the child, which then ends its ops, or is killed.
+func (c *child) abort(cause error) {
+	c.mu.Lock()
+	if c.mu.err == nil {
+		c.mu.err = cause
+	}
+	if c.mu.cause == nil && !c.mu.orphan {
+		c.mu.cause = cause
+		c.pipe.send(jsonMessage(msgAbort, newFault(cause)), nil)
+		c.mu.watch.endBy(time.Now().Add(Slack))
+	}
+	c.mu.Unlock()
+	c.issue()
+}
+
+// leave aborts, waits until no op is under way any more, and tells the child to
+// end. It takes at most Slack and ReapLimit.
+func (c *child) leave(cause error) {
+	c.abort(cause)
+	c.mu.Lock()
+	var idle chan struct{}
+	if c.mu.left > 0 {
+		if c.mu.idle == nil {
+			c.mu.idle = make(chan struct{})
+		}
+		idle = c.mu.idle
+	}
+	c.mu.Unlock()
+	if idle != nil {
+		<-idle // the watch kills a child that does not end its ops
+	}
+	c.mu.Lock()
+	c.mu.told = true
+	c.pipe.send(message(msgClose), nil)
+	c.mu.Unlock()
+}
+
+// finish waits until a child that was told to end is gone; it is killed when
+// that takes longer than Grace.
+func (c *child) finish() {
+	grace := time.NewTimer(c.opt.Grace)
+	defer grace.Stop()
+	select {
+	case <-c.gone:
+	case <-grace.C:
+		c.kill(fmt.Sprintf("it had not ended after %v", c.opt.Grace))
+		<-c.gone
+	}
+}
+
+func orElse(s, other string) string {
+	if s == "" {
+		return other
+	}
+	return s
+}

@@ -1,0 +1,29 @@
+package baby
+
+import (
+	"syscall"
+	"testing"
+
+	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/pgtest"
+)
+
+func TestConformance(t *testing.T) {
+	pgtest.RunWith(t, pgtest.Harness{
+		New:  func(t *testing.T) pg.Backend { return newBaby(t, Options{Silence: pgtest.Bound}) },
+		Kill: func(b pg.Backend) { killChild(t, b.(*Backend)) },
+	})
+}
+
+// killChild does to the child what the kernel's out-of-memory killer does.
+func killChild(t testing.TB, b *Backend) {
+	t.Helper()
+	pid, ok := b.Child()
+	if !ok {
+		t.Error("no child to kill")
+		return
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Errorf("kill child %d: %v", pid, err)
+	}
+}

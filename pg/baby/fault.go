@@ -1,0 +1,144 @@
+package baby
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+
+	"github.com/skerry-ft/skerry/pg"
+)
+
+// ChildError tells how the child ended, if it ended otherwise than it was told.
+type ChildError struct {
+	Backend string
+	PID     int
+	Code    int            // exit status, or -1 after a signal
+	Signal  syscall.Signal // 0 if it exited by itself
+	Why     string         // why we killed it, or ""
+	Stderr  string         // its last lines
+	// Abandoned says that it could not be reaped within ReapLimit: the shared
+	// memory of its ops is never used again.
+	Abandoned bool
+}
+
+func (e *ChildError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "baby: child %d (%s)", e.PID, e.Backend)
+	switch {
+	case e.Abandoned:
+		fmt.Fprintf(&b, " is not gone %v after SIGKILL; the shared memory of its ops is abandoned, do not read it", ReapLimit)
+	case e.Signal != 0:
+		fmt.Fprintf(&b, " was killed by %v", e.Signal)
+	default:
+		fmt.Fprintf(&b, " exited with status %d", e.Code)
+	}
+	if e.Why != "" {
+		b.WriteString(" (by us: " + e.Why + ")")
+	}
+	if e.Stderr != "" {
+		b.WriteString(": " + e.Stderr)
+	}
+	return b.String()
+}
+
+// sentinels are the errors that keep their identity on the way through the
+// socket, by bit. Both sides are one binary, so the order may change.
+func sentinels() []error {
+	return []error{
+		pg.ErrAborted, pg.ErrUnconfigured, pg.ErrClosed, pg.ErrUsedPrefix, pg.ErrMismatch,
+		pg.ErrInvalidOp, pg.ErrNotParticipating, pg.ErrPeerLost, pg.ErrUnsupported,
+		context.DeadlineExceeded, context.Canceled,
+	}
+}
+
+// A fault is an error on its way through the socket.
+type fault struct {
+	Text string
+	Are  uint64 // bits of sentinels
+	Op   *opFault
+}
+
+// opFault is the *pg.OpError within, if there is one.
+type opFault struct {
+	Kind     pg.Kind
+	Seq      uint64
+	QuorumID int64
+	Rank     int
+	Peer     int
+	PeerID   string
+	First    bool
+	Text     string // of its cause
+}
+
+// maxFaultText bounds the text of an error.
+const maxFaultText = 16 << 10
+
+func cut(s string) string { return strings.ToValidUTF8(s[:min(len(s), maxFaultText)], "?") }
+
+func newFault(err error) *fault {
+	if err == nil {
+		return nil
+	}
+	f := &fault{Text: cut(err.Error())}
+	for i, s := range sentinels() {
+		if errors.Is(err, s) {
+			f.Are |= 1 << i
+		}
+	}
+	if e, ok := errors.AsType[*pg.OpError](err); ok {
+		f.Op = &opFault{
+			Kind: e.Op, Seq: e.Seq, QuorumID: e.QuorumID, Rank: e.Rank,
+			Peer: e.Peer, PeerID: e.PeerID, First: e.First, Text: cut(e.Err.Error()),
+		}
+	}
+	return f
+}
+
+// decodeFault reads an error that may be none. cause is ours, which led to it,
+// or nil; the result is it, too.
+func decodeFault(b []byte, cause error) error {
+	if len(b) == 0 {
+		return nil
+	}
+	var f fault
+	if err := json.Unmarshal(b, &f); err != nil {
+		return fmt.Errorf("baby: error report of the child cannot be read: %w", err)
+	}
+	return f.error(cause)
+}
+
+func (f *fault) error(cause error) error {
+	var are []error
+	for i, s := range sentinels() {
+		if f.Are&(1<<i) != 0 {
+			are = append(are, s)
+		}
+	}
+	if cause != nil {
+		are = append(are, cause)
+	}
+	if f.Op == nil {
+		return &remoteError{text: f.Text, are: are}
+	}
+	o := f.Op
+	inner := &pg.OpError{
+		Op: o.Kind, Seq: o.Seq, QuorumID: o.QuorumID, Rank: o.Rank,
+		Peer: o.Peer, PeerID: o.PeerID, First: o.First, Err: &remoteError{text: o.Text, are: are},
+	}
+	if inner.Error() == f.Text {
+		return inner
+	}
+	return &remoteError{text: f.Text, are: append([]error{inner}, are...)}
+}
+
+// remoteError is an error of the other process: its text and what it is.
+type remoteError struct {
+	text string
+	are  []error
+}
+
+func (e *remoteError) Error() string   { return e.text }
+func (e *remoteError) Unwrap() []error { return e.are }

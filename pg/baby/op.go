@@ -1,0 +1,155 @@
+package baby
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/skerry-ft/skerry/pg"
+)
+
+// A ref says where a tensor of an op lies.
+type ref struct {
+	device bool
+	count  uint64 // elements
+	offset uint64 // bytes into the segment or the device memory
+
+	segment uint64 // host: the id
+
+	index  uint32 // device: which one
+	bytes  uint64 // device: of the whole memory
+	handle []byte // device: what Export gave
+}
+
+const (
+	refHost uint8 = iota
+	refDevice
+)
+
+// maxHandleBytes bounds a handle of device memory; CUDA's has 64.
+const maxHandleBytes = 4096
+
+func appendRef(b []byte, r *ref) []byte {
+	le := binary.LittleEndian
+	if !r.device {
+		b = append(b, refHost)
+		b = le.AppendUint64(b, r.segment)
+		b = le.AppendUint64(b, r.offset)
+		return le.AppendUint64(b, r.count)
+	}
+	b = append(b, refDevice)
+	b = le.AppendUint32(b, r.index)
+	b = le.AppendUint64(b, r.bytes)
+	b = le.AppendUint64(b, r.offset)
+	b = le.AppendUint64(b, r.count)
+	return appendBytes(b, r.handle)
+}
+
+func (c *cursor) ref() ref {
+	if c.u8() == refHost {
+		return ref{segment: c.u64(), offset: c.u64(), count: c.u64()}
+	}
+	return ref{device: true, index: c.u32(), bytes: c.u64(), offset: c.u64(), count: c.u64(), handle: c.bytes()}
+}
+
+// appendOp writes what the child needs of op. limit is how long it may take
+// from now: the two processes share no monotonic clock reading.
+func appendOp(b []byte, id uint64, op *pg.Op, dtype pg.DType, limit time.Duration, in, out []ref) []byte {
+	le := binary.LittleEndian
+	b = le.AppendUint64(newMessage(b, msgOp), id)
+	b = append(b, uint8(op.Kind), uint8(op.Reduce), uint8(dtype))
+	for _, v := range [...]int64{int64(op.Divisor), int64(op.Root), int64(op.Peer), int64(op.Tag), int64(limit)} {
+		b = le.AppendUint64(b, uint64(v))
+	}
+	b = le.AppendUint64(b, math.Float64bits(op.Factor))
+	b = appendBytes(b, op.Ballot)
+	for _, side := range [2][]ref{in, out} {
+		b = le.AppendUint32(b, uint32(len(side)))
+		for i := range side {
+			b = appendRef(b, &side[i])
+		}
+	}
+	return seal(b)
+}
+
+// An order is an op as the child reads it.
+type order struct {
+	id      uint64
+	op      pg.Op
+	dtype   pg.DType
+	limit   time.Duration
+	in, out []ref
+}
+
+func readOrder(c *cursor) (*order, error) {
+	o := &order{id: c.u64()}
+	o.op.Kind, o.op.Reduce, o.dtype = pg.Kind(c.u8()), pg.ReduceOp(c.u8()), pg.DType(c.u8())
+	o.op.Divisor, o.op.Root, o.op.Peer, o.op.Tag = int(c.u64()), int(c.u64()), int(c.u64()), int(c.u64())
+	o.limit = time.Duration(c.u64())
+	o.op.Factor = c.float()
+	o.op.Ballot = append([]byte(nil), c.bytes()...)
+	for _, side := range [2]*[]ref{&o.in, &o.out} {
+		n := c.u32()
+		if n > pg.MaxTensors {
+			return nil, fmt.Errorf("op with %d tensors, want at most %d", n, pg.MaxTensors)
+		}
+		if c.err == nil && n > 0 {
+			*side = make([]ref, n)
+		}
+		for i := range *side {
+			(*side)[i] = c.ref()
+		}
+	}
+	return o, c.end()
+}
+
+// appendDone writes the result of an op.
+func appendDone(b []byte, id uint64, op *pg.Op, report []byte) []byte {
+	le := binary.LittleEndian
+	b = le.AppendUint64(newMessage(b, msgDone), id)
+	b = le.AppendUint64(b, op.Seq)
+	b = le.AppendUint64(b, uint64(op.Round))
+	b = le.AppendUint64(b, uint64(op.Source))
+	b = le.AppendUint32(b, uint32(len(op.Ballots)))
+	for i := range op.Ballots {
+		e := &op.Ballots[i]
+		var flags uint8
+		if e.Here {
+			flags |= 1
+		}
+		if e.Digest.Valid {
+			flags |= 2
+		}
+		b = le.AppendUint32(append(b, flags), e.Digest.Sum)
+		b = appendBytes(b, e.Payload)
+	}
+	return seal(appendBytes(b, report))
+}
+
+// A result is the end of an op as the parent reads it.
+type result struct {
+	id      uint64
+	seq     uint64
+	round   int64
+	source  int
+	ballots []pg.BallotEntry
+	report  []byte // JSON of fault, or nothing
+}
+
+// readResult reads one; ballots beyond world are refused.
+func readResult(c *cursor, world int) (*result, error) {
+	r := &result{id: c.u64(), seq: c.u64(), round: int64(c.u64()), source: int(c.u64())}
+	n := int(c.u32())
+	if n > world {
+		return nil, fmt.Errorf("%d ballots in a world of %d", n, world)
+	}
+	for range n {
+		flags := c.u8()
+		e := pg.BallotEntry{Here: flags&1 != 0, Digest: pg.Digest{Valid: flags&2 != 0, Sum: c.u32()}}
+		e.Payload = append(e.Payload, c.bytes()...)
+		r.ballots = append(r.ballots, e)
+	}
+	r.report = append(r.report, c.bytes()...)
+	return r, c.end()
+}

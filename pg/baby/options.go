@@ -1,0 +1,123 @@
+package baby
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/train/spawn"
+)
+
+// The bounds of a child's life.
+const (
+	// DefaultGrace is how long a child that was told to end may take.
+	DefaultGrace = time.Second
+	// DefaultSilence is how long a child with ops in flight may say nothing.
+	DefaultSilence = 2 * time.Second
+	// ReapLimit is how long pending ops wait for a killed child to be gone.
+	ReapLimit = time.Second
+	// Slack is how long after an abort or a deadline the child may take to
+	// report that an op has ended.
+	Slack = 250 * time.Millisecond
+)
+
+// namePrefix stands before the name of the backend in the child.
+const namePrefix = "baby:"
+
+// worker is the name of the child's function in train/spawn.
+const worker = "skerry/baby"
+
+// Options say what runs in the child, and how.
+type Options struct {
+	// Backend is the registered name of the backend that the child opens.
+	Backend string
+	// Open is what the child opens it with; its Log stays here.
+	Open pg.Options
+	// Env is added to the child's environment, "NAME=value"; it inherits ours,
+	// NCCL_* included.
+	Env []string
+	// Stdout and Stderr take what the child prints; nil throws standard output
+	// away. The last lines of standard error are kept for ChildError.
+	Stdout, Stderr io.Writer
+	// Spare keeps a started child in reserve once the first Configure is done.
+	Spare bool
+	// Grace, Silence: 0 means DefaultGrace, DefaultSilence.
+	Grace, Silence time.Duration
+	Log            zerolog.Logger
+}
+
+// Init makes a re-executed process the child that it was started as, and does
+// not return in it; it calls spawn.Init. In any other process it returns at
+// once. Call it at the top of main, or TestMain, after the backends and the
+// functions of train/spawn have been registered.
+func Init() {
+	enable()
+	spawn.Init()
+}
+
+// enabled guards against a second registration of the worker, which train/spawn
+// would refuse.
+var enabled sync.Once
+
+func enable() { enabled.Do(func() { spawn.Register(worker, serve) }) }
+
+// Register makes "baby:<name>" known to pg.Open for a backend that is
+// registered already. Params of pg.Options go to the backend in the child;
+// "baby.spare" = "false" stays here, and starts every child anew.
+func Register(name string) error {
+	i := indexDriver(name)
+	if i < 0 {
+		return fmt.Errorf("baby: register %s%s: no backend %q is registered", namePrefix, name, name)
+	}
+	d := pg.Drivers()[i]
+	return pg.Register(namePrefix+d.Name, d.Devices, func(o pg.Options) (pg.Backend, error) {
+		spare := true
+		switch v := o.Params[spareParam]; v {
+		case "", "true":
+		case "false":
+			spare = false
+		default:
+			return nil, fmt.Errorf("baby: %s = %q, want true or false", spareParam, v)
+		}
+		return New(Options{Backend: d.Name, Open: o, Spare: spare, Log: o.Log})
+	})
+}
+
+const spareParam = "baby.spare"
+
+func indexDriver(name string) int {
+	name = strings.ToLower(name)
+	for i, d := range pg.Drivers() {
+		if d.Name == name || (name == "gloo" && d.Name == "tcp") {
+			return i
+		}
+	}
+	return -1
+}
+
+func (o *Options) normalise() error {
+	o.Backend = strings.ToLower(o.Backend)
+	switch {
+	case o.Backend == "":
+		return errors.New("baby: no backend named, want one that is registered")
+	case strings.HasPrefix(o.Backend, namePrefix):
+		return fmt.Errorf("baby: backend %q is a child already, want a plain one", o.Backend)
+	case !pg.Available(o.Backend):
+		return fmt.Errorf("baby: no backend %q is registered in this process, so the child would have none", o.Backend)
+	case o.Grace < 0 || o.Silence < 0:
+		return fmt.Errorf("baby: grace %v, silence %v, want 0 (the default) or more", o.Grace, o.Silence)
+	}
+	if o.Grace == 0 {
+		o.Grace = DefaultGrace
+	}
+	if o.Silence == 0 {
+		o.Silence = DefaultSilence
+	}
+	return nil
+}

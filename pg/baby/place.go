@@ -1,0 +1,100 @@
+package baby
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/skerry-ft/skerry/pg"
+)
+
+// A mapping finds out where the tensors of one op lie, and copies those that
+// the child cannot reach.
+type mapping struct {
+	child    *child
+	pending  *pending
+	dtype    pg.DType
+	segments []*segment // that the child must have
+}
+
+func (m *mapping) place(op *pg.Op) (in, out []ref, err error) {
+	if len(op.In)+len(op.Out) == 0 {
+		return nil, nil, nil
+	}
+	in, out = make([]ref, len(op.In)), make([]ref, len(op.Out))
+	for i, t := range op.In {
+		m.dtype = t.DType()
+		if in[i], err = m.tensor(t, true, false); err != nil {
+			return nil, nil, err
+		}
+	}
+	for i, t := range op.Out {
+		m.dtype = t.DType()
+		if j := slices.IndexFunc(op.In, t.SameMemory); j >= 0 && len(in) > j {
+			out[i] = in[j]
+			m.alsoOut(t)
+			continue
+		}
+		// A broadcast's result and a received message are written whole, so
+		// what was there before need not travel.
+		if out[i], err = m.tensor(t, false, true); err != nil {
+			return nil, nil, err
+		}
+	}
+	return in, out, nil
+}
+
+// alsoOut marks what was staged for t as a result, too.
+func (m *mapping) alsoOut(t pg.Tensor) {
+	b := t.Bytes()
+	for i := range m.pending.staged {
+		s := &m.pending.staged[i]
+		if len(b) > 0 && len(s.host) == len(b) && &s.host[0] == &b[0] {
+			s.out = true
+		}
+	}
+}
+
+// tensor places one.
+func (m *mapping) tensor(t pg.Tensor, fill, out bool) (ref, error) {
+	if mem, offset := t.Memory(); mem != nil {
+		return device(t, mem, offset)
+	}
+	b := t.Bytes()
+	if len(b) == 0 {
+		return ref{}, nil
+	}
+	if s, offset, ok := m.child.mem.find(b); ok {
+		m.need(s)
+		return ref{segment: s.id, offset: uint64(offset), count: uint64(t.Len())}, nil
+	}
+	blk, err := m.child.mem.stage(len(b))
+	if err != nil {
+		return ref{}, err
+	}
+	if fill {
+		copy(blk.bytes, b)
+	}
+	m.pending.staged = append(m.pending.staged, staged{blk, b, out})
+	m.need(blk.seg)
+	return ref{segment: blk.seg.id, offset: uint64(blk.offset), count: uint64(t.Len())}, nil
+}
+
+func (m *mapping) need(s *segment) {
+	if !slices.Contains(m.segments, s) {
+		m.segments = append(m.segments, s)
+	}
+}
+
+func device(t pg.Tensor, mem pg.DeviceMemory, offset int) (ref, error) {
+	handle, err := mem.Export()
+	if err != nil {
+		return ref{}, fmt.Errorf("baby: export %v for the child: %w", t, err)
+	}
+	if len(handle) == 0 || len(handle) > maxHandleBytes {
+		return ref{}, fmt.Errorf("baby: handle of %v has %d bytes, want 1 to %d", t, len(handle), maxHandleBytes)
+	}
+	return ref{
+		device: true, index: uint32(t.Device().Index), bytes: uint64(mem.NumBytes()),
+		offset: uint64(offset), count: uint64(t.Len()), handle: handle,
+	}, nil
+}

@@ -1,0 +1,303 @@
+package baby
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/skerry-ft/skerry/internal/memfd"
+	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/train/spawn"
+)
+
+// A server is the child's side: one backend, one epoch, the parent's socket.
+type server struct {
+	backend pg.Backend
+	pipe    *pipe
+	config  pg.Config
+	tasks   sync.WaitGroup
+
+	segments map[uint64]*memfd.Segment  // only the reading goroutine
+	devices  map[string]pg.DeviceMemory // by handle; only the reading goroutine
+
+	mu struct {
+		sync.Mutex
+
+		epoch    pg.Epoch // of the Configure that came; aborts before it are kept
+		began    bool
+		aborted  *fault
+		broken   bool // the parent was told
+		watching bool
+	}
+	stop chan struct{}
+}
+
+// serve is the life of a child.
+func serve(_ context.Context, w spawn.Worker) error {
+	// Both are the trainer's to answer: Ctrl-C and Slurm's SIGTERM reach all
+	// processes of a group. Our order to end is a message, or the socket's end.
+	signal.Ignore(os.Interrupt, syscall.SIGTERM)
+	var req request
+	if err := json.Unmarshal(w.Args, &req); err != nil {
+		return fmt.Errorf("baby: read what to run: %w", err)
+	}
+	f := os.NewFile(spawn.FirstFileFD, "parent")
+	p, err := newPipe(f)
+	f.Close()
+	if err != nil {
+		return err
+	}
+	log := zerolog.New(os.Stderr).Level(req.Level).With().Timestamp().Int("child_pid", os.Getpid()).Logger()
+	b, err := pg.Open(req.Backend, pg.Options{Log: log, Listen: req.Listen, Params: req.Params})
+	if err != nil {
+		return err
+	}
+	s := &server{
+		backend: b, pipe: p, stop: make(chan struct{}),
+		segments: make(map[uint64]*memfd.Segment), devices: make(map[string]pg.DeviceMemory),
+	}
+	p.send(message(msgReady), nil)
+	err = s.run()
+	close(s.stop)
+	err = errors.Join(err, s.backend.Close())
+	s.tasks.Wait()
+	p.flush.Wait() // the last results are on their way
+	return err
+}
+
+// run obeys until the parent says stop, or is gone.
+func (s *server) run() error {
+	for {
+		b, err := s.pipe.receive()
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		case kind(b[0]) == msgClose:
+			return nil
+		}
+		if err := s.obey(kind(b[0]), &cursor{b: b[1:]}); err != nil {
+			return err
+		}
+	}
+}
+
+func (s *server) obey(k kind, c *cursor) error {
+	switch k {
+	case msgConfigure:
+		return s.configure(c)
+	case msgOp:
+		o, err := readOrder(c)
+		if err != nil {
+			return err
+		}
+		return s.submit(o)
+	case msgAbort:
+		return s.abort(c.b)
+	case msgRound:
+		if r, ok := s.backend.(pg.Rounder); ok {
+			r.SetRound(int64(c.u64()))
+		}
+		return nil
+	case msgSegment:
+		return s.addSegment(c)
+	case msgDrop:
+		id := c.u64()
+		if seg := s.segments[id]; seg != nil {
+			delete(s.segments, id)
+			return seg.Close()
+		}
+		return c.end()
+	case msgPing:
+		s.pipe.send(message(msgPong), nil)
+		return nil
+	default:
+		return fmt.Errorf("baby: message of kind %d from the parent", k)
+	}
+}
+
+func (s *server) configure(c *cursor) error {
+	if err := json.Unmarshal(c.b, &s.config); err != nil {
+		return fmt.Errorf("baby: read config: %w", err)
+	}
+	s.mu.Lock()
+	s.mu.epoch, s.mu.began = s.config.Epoch(), true
+	s.mu.Unlock()
+	ctx, cancel := context.WithCancelCause(context.Background())
+	s.tasks.Go(func() {
+		defer cancel(nil)
+		err := s.backend.Configure(ctx, s.config)
+		var report []byte
+		if err != nil {
+			report, _ = json.Marshal(newFault(err)) // plain strings and numbers
+		}
+		s.pipe.send(message(msgConfigured, report...), nil)
+		if err == nil {
+			s.watch()
+		}
+	})
+	s.tasks.Go(func() {
+		select {
+		case <-s.stop:
+			cancel(pg.ErrClosed)
+		case <-ctx.Done():
+		}
+	})
+	return nil
+}
+
+// brokenPoll is how often a child looks whether its group has broken while no op
+// was pending; ops report it at once.
+const brokenPoll = 10 * time.Millisecond
+
+// watch tells the parent when the group breaks.
+func (s *server) watch() {
+	tick := time.NewTicker(brokenPoll)
+	defer tick.Stop()
+	for {
+		select {
+		case <-s.stop:
+			return
+		case <-tick.C:
+			if s.report() {
+				return
+			}
+		}
+	}
+}
+
+// report tells the parent, once, that the group is broken, if it is.
+func (s *server) report() bool {
+	err := s.backend.Err()
+	if err == nil {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.mu.broken {
+		s.mu.broken = true
+		s.pipe.send(jsonMessage(msgBroken, newFault(err)), nil)
+	}
+	return true
+}
+
+func (s *server) abort(b []byte) error {
+	err := decodeFault(b, nil)
+	if err == nil {
+		return errors.New("baby: abort without a cause")
+	}
+	if s.mu.began {
+		s.backend.Abort(s.mu.epoch, err)
+	}
+	return nil
+}
+
+func (s *server) addSegment(c *cursor) error {
+	id, size := c.u64(), c.u64()
+	if err := c.end(); err != nil {
+		return err
+	}
+	f, err := s.pipe.takeFile()
+	if err != nil {
+		return err
+	}
+	seg, err := memfd.FromFile(f)
+	if err != nil {
+		return fmt.Errorf("baby: map segment %d: %w", id, err)
+	}
+	if uint64(len(seg.Bytes())) != size {
+		return fmt.Errorf("baby: segment %d has %d bytes, want %d", id, len(seg.Bytes()), size)
+	}
+	s.segments[id] = seg
+	return nil
+}
+
+// submit starts an op and has its end reported.
+func (s *server) submit(o *order) error {
+	op := &o.op
+	op.Deadline = time.Now().Add(o.limit)
+	op.In, op.Out = make([]pg.Tensor, len(o.in)), make([]pg.Tensor, len(o.out))
+	for side, refs := range [2][]ref{o.in, o.out} {
+		for i := range refs {
+			t, err := s.tensor(&refs[i], o.dtype)
+			if err != nil {
+				return s.refuse(o, err)
+			}
+			[2][]pg.Tensor{op.In, op.Out}[side][i] = t
+		}
+	}
+	s.backend.Submit(op).Then(func(err error) { s.done(o, err) })
+	return nil
+}
+
+// refuse ends an op whose device memory cannot be opened here.
+func (s *server) refuse(o *order, err error) error {
+	if !errors.Is(err, pg.ErrUnsupported) {
+		return err
+	}
+	s.done(o, err)
+	return nil
+}
+
+func (s *server) done(o *order, err error) {
+	var report []byte
+	if err != nil {
+		s.report()
+		report, _ = json.Marshal(newFault(err)) // plain strings and numbers
+	}
+	s.pipe.send(appendDone(nil, o.id, &o.op, report), nil)
+}
+
+func (s *server) tensor(r *ref, dtype pg.DType) (pg.Tensor, error) {
+	n := r.count * uint64(dtype.Size())
+	if r.device {
+		return s.deviceTensor(r, dtype, n)
+	}
+	if r.count == 0 {
+		return pg.New(dtype, 0), nil
+	}
+	seg := s.segments[r.segment]
+	if seg == nil {
+		return pg.Tensor{}, fmt.Errorf("baby: op on segment %d, which never came", r.segment)
+	}
+	b := seg.Bytes()
+	if r.offset > uint64(len(b)) || n > uint64(len(b))-r.offset {
+		return pg.Tensor{}, fmt.Errorf("baby: op on bytes %d to %d of a segment of %d", r.offset, r.offset+n, len(b))
+	}
+	return pg.FromBytes(dtype, b[r.offset:r.offset+n:r.offset+n], int(r.count))
+}
+
+func (s *server) deviceTensor(r *ref, dtype pg.DType, n uint64) (pg.Tensor, error) {
+	mem := s.devices[string(r.handle)]
+	if mem == nil {
+		importer, ok := s.backend.(Importer)
+		if !ok {
+			return pg.Tensor{}, fmt.Errorf("%w: %s takes no device memory of another process", pg.ErrUnsupported, s.backend.Name())
+		}
+		var err error
+		mem, err = importer.ImportMemory(pg.CUDA(int(r.index)), append([]byte(nil), r.handle...), int(r.bytes))
+		if err != nil {
+			return pg.Tensor{}, fmt.Errorf("baby: open device memory of the parent: %w", errors.Join(pg.ErrUnsupported, err))
+		}
+		s.devices[string(r.handle)] = mem
+	}
+	all, err := pg.OnDevice(mem, dtype, mem.NumBytes()/dtype.Size())
+	if err != nil {
+		return pg.Tensor{}, err
+	}
+	first := r.offset / uint64(dtype.Size())
+	if r.offset%uint64(dtype.Size()) != 0 || r.offset+n > uint64(mem.NumBytes()) {
+		return pg.Tensor{}, fmt.Errorf("baby: op on bytes %d to %d of device memory of %d", r.offset, r.offset+n, mem.NumBytes())
+	}
+	return all.Slice(int(first), int(first+r.count)), nil
+}

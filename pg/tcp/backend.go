@@ -218,6 +218,9 @@ func causeOfAbort(err error) cause {
 		err = errors.New("aborted with no cause")
 	}
 	c := cause{code: abortUser, peer: -1, err: err}
+	if errors.Is(err, pg.ErrMismatch) { // pg.Check says so on every rank
+		c.code = abortMismatch
+	}
 	if e, ok := errors.AsType[*pg.OpError](err); ok {
 		c.peer, c.peerID = e.Peer, e.PeerID
 	}

@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -43,6 +44,7 @@ type fetch struct {
 	proof   string // or ""
 	timeout time.Duration
 	streams int
+	tls     *TLS
 	log     zerolog.Logger
 	into    *view
 	stop    context.CancelCauseFunc
@@ -89,7 +91,7 @@ func (t *HTTP) Fetch(ctx context.Context, v Version, donors []string, into State
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	f := &fetch{
-		version: v, timeout: t.cfg.Timeout, streams: t.cfg.Streams, log: t.cfg.Log,
+		version: v, timeout: t.cfg.Timeout, streams: t.cfg.Streams, tls: t.cfg.TLS, log: t.cfg.Log,
 		into: view, stop: stop, others: make(chan struct{}),
 	}
 	f.release = sync.OnceFunc(func() { close(f.others) })
@@ -108,16 +110,35 @@ func (t *HTTP) Fetch(ctx context.Context, v Version, donors []string, into State
 // newClient makes connections that belong to this fetch alone. No proxy, no
 // redirect: bytes come from the donors that the caller named.
 func (f *fetch) newClient() *http.Client {
+	transport := &http.Transport{
+		DialContext:            (&net.Dialer{Timeout: f.timeout}).DialContext,
+		DisableCompression:     true,
+		MaxIdleConnsPerHost:    f.streams + 1,
+		MaxResponseHeaderBytes: 64 << 10,
+		ReadBufferSize:         64 << 10,
+	}
+	if f.tls != nil {
+		transport.DialTLSContext = f.dialTLS
+	}
 	return &http.Client{
-		Transport: &http.Transport{
-			DialContext:            (&net.Dialer{Timeout: f.timeout}).DialContext,
-			DisableCompression:     true,
-			MaxIdleConnsPerHost:    f.streams + 1,
-			MaxResponseHeaderBytes: 64 << 10,
-			ReadBufferSize:         64 << 10,
-		},
+		Transport: transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
+}
+
+// dialTLS makes a TLS connection with the certificates of this moment.
+func (f *fetch) dialTLS(ctx context.Context, network, addr string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, f.timeout)
+	defer cancel()
+	conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	secured := tls.Client(conn, f.tls.Client(addr))
+	if err := secured.HandshakeContext(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("TLS with %s: %w", addr, err), conn.Close())
+	}
+	return secured, nil
 }
 
 // run works with all donors until the state is there or none is left.
@@ -156,6 +177,9 @@ func (f *fetch) plan() *plan {
 // is given up.
 func (f *fetch) donor(ctx context.Context, base string, first bool) error {
 	u, err := parseBase(base)
+	if err == nil && f.tls != nil && u.Scheme != "https" {
+		err = fmt.Errorf("donor address %q, want https://: this replica heals over TLS only", clip(base))
+	}
 	if err != nil {
 		return err
 	}

@@ -2,8 +2,11 @@ package checkpoint
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/url"
@@ -14,6 +17,8 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"github.com/skerry-ft/skerry/internal/guard"
 )
 
 // Bounds of the HTTP transport.
@@ -27,6 +32,13 @@ const (
 	// MaxRequests bounds the requests that a donor works on at one time;
 	// more are told to come back.
 	MaxRequests = 1024
+	// MaxConns bounds the connections to a donor; more are closed at once.
+	MaxConns = 4096
+
+	// maxHeaderBytes bounds a request's header, and idleTimeout how long a
+	// connection may say nothing between two requests.
+	maxHeaderBytes = 64 << 10
+	idleTimeout    = 2 * time.Minute
 )
 
 // HTTPConfig says how an [HTTP] transport listens and fetches.
@@ -59,8 +71,21 @@ type HTTPConfig struct {
 	// read. SetToken changes it with the quorum.
 	Token []byte
 
+	// TLS makes the transport speak HTTPS, and only that; nil: plain HTTP, which
+	// keeps no secret and no byte from whoever can read or write the network.
+	TLS *TLS
+
 	// Log takes events; the zero value drops them.
 	Log zerolog.Logger
+}
+
+// TLS is how the two sides of a transport know each other. Every donor and
+// target of a job has one, or none has.
+type TLS struct {
+	// Server is the donor's side; it says whether targets need a certificate.
+	Server *tls.Config
+	// Client makes the target's side of a connection to host.
+	Client func(host string) *tls.Config
 }
 
 // Validate returns all problems, joined.
@@ -139,12 +164,20 @@ func NewHTTP(cfg HTTPConfig) (*HTTP, error) {
 	if err != nil {
 		return nil, errors.Join(err, ln.Close())
 	}
+	ln = guard.Limit(ln, guard.Limits{MaxConns: MaxConns, MaxPerHost: MaxConns / 4})
 	t := &HTTP{cfg: cfg, ln: ln, base: base, stage: newStage(), gate: newGate(), serve: make(chan struct{}, 1)}
 	t.mu.token = slices.Clone(cfg.Token)
 	t.server = &http.Server{
 		Handler:           t.handler(),
 		ReadHeaderTimeout: cfg.Timeout,
-		MaxHeaderBytes:    64 << 10,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+		// It would write to standard error what every port scan leaves behind.
+		ErrorLog: log.New(io.Discard, "", 0),
+	}
+	if cfg.TLS != nil {
+		t.base = "https" + strings.TrimPrefix(t.base, "http")
+		t.ln = tls.NewListener(ln, cfg.TLS.Server)
 	}
 	return t, nil
 }

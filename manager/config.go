@@ -39,6 +39,11 @@ type Config struct {
 	// then not be a wildcard.
 	Advertise string
 
+	// Guard has the certificate and the token of this replica; the same in all
+	// its ranks. Zero: a token of each quorum guards store, data plane and heals,
+	// and nothing guards the manager server, which is fine on loopback.
+	Guard Guard
+
 	// MinReplicas: a step with fewer participants is discarded. 0 means 1.
 	MinReplicas int
 	// FixedWorldSize: 0 means that all replicas take part and the divisor

@@ -118,14 +118,14 @@ func (m *Manager) sendDrain(ctx context.Context) (alone bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, m.timeouts.Call)
 	defer cancel()
 	addr := m.hub.session.address()
-	conn, err := dialPeer(addr)
+	conn, err := dialServer(m.guard, addr)
 	if err != nil {
 		return false, fmt.Errorf("dial %s: %w", addr, err)
 	}
 	defer conn.Close() //nolint:errcheck // nothing is lost with it
-	out, err := skerrypb.NewLighthouseClient(conn).Drain(ctx, &skerrypb.DrainRequest{
-		Job: m.cfg.Job, ReplicaId: string(m.id), Reason: "asked to",
-	})
+	req := &skerrypb.DrainRequest{Job: m.cfg.Job, ReplicaId: string(m.id), Reason: "asked to"}
+	ctx = m.memberProof(ctx, skerrypb.Lighthouse_Drain_FullMethodName, req)
+	out, err := skerrypb.NewLighthouseClient(conn).Drain(ctx, req)
 	return out.GetAlone(), fromStatus(err)
 }
 

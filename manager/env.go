@@ -16,6 +16,8 @@ import (
 //	REPLICA_GROUP_ID                             ReplicaID
 //	RANK, WORLD_SIZE                             GroupRank, GroupWorldSize
 //	MASTER_ADDR, MASTER_PORT                     GroupStore (with WORLD_SIZE > 1)
+//	SKERRY_TLS_CA, SKERRY_TLS_CERT, SKERRY_TLS_KEY, SKERRY_TLS_SERVER_NAME,
+//	SKERRY_TOKEN_FILE, SKERRY_TOKEN              Guard
 //
 // It returns every problem it finds, joined.
 func (c *Config) FromEnv() error {
@@ -42,6 +44,7 @@ func (c *Config) FromEnv() error {
 		}
 		c.GroupStore = host + ":" + port
 	}
+	problems = append(problems, c.Guard.FromEnv())
 	return errors.Join(problems...)
 }
 

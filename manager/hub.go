@@ -35,7 +35,9 @@ func newHub(m *Manager) (*hub, error) {
 		return nil, err
 	}
 	h := &hub{stop: make(chan struct{})}
-	h.store, err = store.NewServer(store.ServerConfig{Listen: net.JoinHostPort(host, "0"), Log: m.log})
+	h.store, err = store.NewServer(store.ServerConfig{
+		Listen: net.JoinHostPort(host, "0"), Guarded: true, AuthWait: min(m.timeouts.Configure, mostAuthWait), Log: m.log,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("open the replica's store: %w", err)
 	}
@@ -43,18 +45,18 @@ func newHub(m *Manager) (*hub, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("listen for the replica's ranks: %w", err), h.store.Close())
 	}
-	h.address = "http://" + advertised(h.listener.Addr().String(), m.cfg.Advertise)
+	h.address = m.scheme() + advertised(h.listener.Addr().String(), m.cfg.Advertise)
 	storeAddress := advertised(h.store.Addr(), m.cfg.Advertise)
 	h.server = newServer(serverConfig{
 		replica: m.id, address: h.address, store: storeAddress, size: m.cfg.GroupWorldSize,
-		timeouts: m.timeouts, every: m.cfg.EveryStep, log: m.log,
+		timeouts: m.timeouts, every: m.cfg.EveryStep, admit: h.admit, log: m.log,
 	})
 	h.session = newSession(sessionConfig{
 		hello: wire.Hello{
 			Job: m.cfg.Job, Address: h.address, StoreAddress: storeAddress, GroupWorldSize: m.cfg.GroupWorldSize,
 			Hello: quorum.Hello{ReplicaID: m.id, Client: quorum.KindSkerry},
 		},
-		addresses: m.cfg.Lighthouse, timeouts: m.timeouts, log: m.log,
+		addresses: m.cfg.Lighthouse, timeouts: m.timeouts, guard: m.guard, log: m.log,
 		beat: m.beat, notice: h.server.noticed,
 		found: func(address string) {
 			h.server.heard()
@@ -63,7 +65,9 @@ func newHub(m *Manager) (*hub, error) {
 		lost: func(cause error) { m.events.emit(LighthouseLost{Cause: cause}) },
 	})
 	h.server.session = h.session
-	h.rpc = grpc.NewServer(wire.ServerOptions()...)
+	m.warnUnguarded(h.listener.Addr())
+	h.listener = m.limitConns(h.listener)
+	h.rpc = grpc.NewServer(m.serverOptions(h.address)...)
 	skerrypb.RegisterManagerServer(h.rpc, &rpcServer{server: h.server, kill: m.cfg.OnKill, stop: h.stop})
 	return h, nil
 }
@@ -133,10 +137,11 @@ func (h *hub) close() error {
 	return errors.Join(err, h.store.Close())
 }
 
-// dropPrefix deletes what a quorum's rendezvous left in this replica's store.
+// dropPrefix deletes what a quorum's rendezvous left in this replica's store,
+// and puts out who came in with its token.
 func (h *hub) dropPrefix(ctx context.Context, q *quorum.Quorum) error {
-	prefix := fmt.Sprintf("skerry/%s/%s/%d/", q.Cluster, q.Job, q.ID)
-	_, err := h.store.Local().DeletePrefix(ctx, prefix)
+	h.store.Forget(q.Token[:])
+	_, err := h.store.Local().DeletePrefix(ctx, quorumPrefix(q)+"/")
 	return err
 }
 

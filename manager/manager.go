@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/skerry-ft/skerry/checkpoint"
+	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/quorum"
@@ -21,6 +22,7 @@ import (
 // for concurrent use. The zero value is not usable: see New.
 type Manager struct {
 	cfg       Config
+	guard     *guard.Guard
 	timeouts  Timeouts
 	log       zerolog.Logger
 	backend   pg.Backend  // below Managed: counts what is issued
@@ -98,7 +100,11 @@ func New(cfg Config) (*Manager, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("manager: %w", err)
 	}
-	m := &Manager{cfg: cfg, timeouts: deriveTimeouts(cfg.StepTimeout, cfg.HealTimeout)}
+	g, err := guard.Open(cfg.Guard)
+	if err != nil {
+		return nil, fmt.Errorf("manager: %w", err)
+	}
+	m := &Manager{cfg: cfg, guard: g, timeouts: deriveTimeouts(cfg.StepTimeout, cfg.HealTimeout)}
 	m.log = cfg.Log.With().Str(logkey.Component, "manager").Int(logkey.GroupRank, cfg.GroupRank).Logger().Hook(&m.logID)
 	m.linked = make(chan struct{})
 	m.mu.changed = make(chan struct{})
@@ -126,7 +132,7 @@ func (m *Manager) open() error {
 	var made checkpoint.Transport
 	if m.transport == nil {
 		made, err = checkpoint.NewHTTP(checkpoint.HTTPConfig{
-			Listen: net.JoinHostPort(host, "0"), Advertise: m.cfg.Advertise, Log: m.log,
+			Listen: net.JoinHostPort(host, "0"), Advertise: m.cfg.Advertise, TLS: m.healTLS(), Log: m.log,
 		})
 		if err != nil {
 			return err

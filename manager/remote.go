@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/quorum"
@@ -22,8 +23,8 @@ type remote struct {
 
 // newRemote prepares a link to the manager server at addr; the first call
 // connects.
-func newRemote(addr string, rank int, t Timeouts) (*remote, error) {
-	conn, err := dialPeer(addr)
+func newRemote(g *guard.Guard, addr string, rank int, t Timeouts) (*remote, error) {
+	conn, err := dialPeer(g, addr)
 	if err != nil {
 		return nil, fmt.Errorf("dial the replica's manager at %s: %w", addr, err)
 	}

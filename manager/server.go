@@ -25,7 +25,8 @@ type server struct {
 	size     int    // group world size
 	session  *session
 	timeouts Timeouts
-	every    bool // EveryStep: an ask waits for its answer
+	every    bool                       // EveryStep: an ask waits for its answer
+	admit    func(*quorum.Quorum) error // before the ranks are told of it
 	log      zerolog.Logger
 	wake     chan struct{} // capacity 1: the reports have changed
 	asked    chan struct{} // capacity 1: an ask went unanswered
@@ -67,7 +68,7 @@ const (
 func newServer(cfg serverConfig) *server {
 	s := &server{
 		replica: cfg.replica, address: cfg.address, store: cfg.store, size: cfg.size,
-		timeouts: cfg.timeouts, every: cfg.every, log: cfg.log,
+		timeouts: cfg.timeouts, every: cfg.every, admit: cfg.admit, log: cfg.log,
 		wake: make(chan struct{}, 1), asked: make(chan struct{}, 1),
 	}
 	s.mu.pending = make([]*pendingReport, cfg.size)
@@ -83,6 +84,7 @@ type serverConfig struct {
 	size           int
 	timeouts       Timeouts
 	every          bool
+	admit          func(*quorum.Quorum) error
 	log            zerolog.Logger
 }
 
@@ -243,6 +245,12 @@ func (s *server) watch(ctx context.Context, number uint64, cancel context.Cancel
 func (s *server) joined(ctx context.Context, reports []*pendingReport, q quorum.Quorum, err error) {
 	switch {
 	case err == nil:
+		if s.admit != nil {
+			if err := s.admit(&q); err != nil {
+				s.deliver(reports, nil, err)
+				return
+			}
+		}
 		s.deliver(reports, &q, nil)
 	case errors.Is(err, errUnanswered):
 		s.mute()

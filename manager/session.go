@@ -13,6 +13,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
@@ -25,6 +26,7 @@ type sessionConfig struct {
 	hello     wire.Hello // without position, last answer and accusations
 	addresses []string   // host:port
 	timeouts  Timeouts
+	guard     *guard.Guard
 	log       zerolog.Logger
 
 	beat   func() quorum.Beat
@@ -329,7 +331,7 @@ func (s *session) ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.timeouts.Call)
 	defer cancel()
 	addr := s.address()
-	conn, err := dialPeer(addr)
+	conn, err := s.dial(addr)
 	if err != nil {
 		return fmt.Errorf("dial %s: %w", addr, err)
 	}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/internal/wire"
@@ -20,16 +19,9 @@ import (
 // stream is an open session stream, seen from the client.
 type stream = grpc.BidiStreamingClient[skerrypb.Up, skerrypb.Down]
 
-// dialPeer returns a connection to "host:port"; the connection is made by the
-// first call. A new one each time, so that no backoff of an old one delays it.
-func dialPeer(addr string) (*grpc.ClientConn, error) {
-	opts := append(wire.DialOptions(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	return grpc.NewClient("passthrough:///"+hostPort(addr), opts...)
-}
-
 // hostPort strips what makes an address a URL.
 func hostPort(addr string) string {
-	for _, scheme := range []string{"http://", "grpc://", "tcp://"} {
+	for _, scheme := range []string{schemePlain, schemeTLS, "grpc://", "tcp://"} {
 		addr = strings.TrimPrefix(addr, scheme)
 	}
 	return strings.TrimSuffix(addr, "/")
@@ -38,7 +30,7 @@ func hostPort(addr string) string {
 // serve opens one stream and works it until it breaks or ctx ends; opened says
 // whether the server welcomed us.
 func (s *session) serve(ctx context.Context, addr string) (opened bool, err error) {
-	conn, err := dialPeer(addr)
+	conn, err := s.dial(addr)
 	if err != nil {
 		return false, fmt.Errorf("dial: %w", err)
 	}

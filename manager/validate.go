@@ -57,6 +57,9 @@ func (c Config) Validate() error {
 	if _, err := wire.CheckJob(c.Job); err != nil {
 		problems = append(problems, err)
 	}
+	if err := c.Guard.Validate(); err != nil {
+		problems = append(problems, fmt.Errorf("Config.Guard: %w", err))
+	}
 	if c.GroupRank == 0 {
 		problems = append(problems, c.validateHub()...)
 	}

@@ -19,11 +19,28 @@ import (
 const (
 	ProofMetadata  = "skerry-proof"  // what Token.Prove made
 	BearerMetadata = "authorization" // "Bearer TOKEN", for tools that cannot make a proof
+
+	// MemberMetadata has a proof of the last quorum's token, instead of the
+	// operators': what a member may do to itself.
+	MemberMetadata = "skerry-member"
 )
 
-// DialOptions are those of a gRPC client: TLS if there is a CA, and a proof of
-// the token with every call if there is a token.
-func (g *Guard) DialOptions() []grpc.DialOption {
+// Audience is what a proof is made for: a method, of the server at addr alone
+// if addr is not empty.
+func Audience(method, addr string) string {
+	if addr == "" {
+		return method
+	}
+	return method + "@" + addr
+}
+
+// DialOptions are those of a gRPC client of the server at addr: TLS if there is
+// a CA, and a proof of the token with every call if there is a token. An empty
+// addr makes proofs that hold for any server. A nil guard guards nothing.
+func (g *Guard) DialOptions(addr string) []grpc.DialOption {
+	if g == nil {
+		g = &Guard{}
+	}
 	transport := insecure.NewCredentials()
 	if g.TLS != nil {
 		transport = g.TLS.Credentials()
@@ -36,23 +53,23 @@ func (g *Guard) DialOptions() []grpc.DialOption {
 		grpc.WithChainUnaryInterceptor(func(
 			ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption,
 		) error {
-			return invoke(g.prove(ctx, method, req), method, req, reply, conn, opts...)
+			return invoke(g.prove(ctx, Audience(method, addr), req), method, req, reply, conn, opts...)
 		}),
 		grpc.WithChainStreamInterceptor(func(
 			ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, stream grpc.Streamer, opts ...grpc.CallOption,
 		) (grpc.ClientStream, error) {
-			return stream(g.prove(ctx, method, nil), desc, conn, method, opts...)
+			return stream(g.prove(ctx, Audience(method, addr), nil), desc, conn, method, opts...)
 		}))
 }
 
 // prove adds a proof to a call.
-func (g *Guard) prove(ctx context.Context, method string, req any) context.Context {
-	return metadata.AppendToOutgoingContext(ctx, ProofMetadata, g.Token.Prove(method, bodyOf(req)))
+func (g *Guard) prove(ctx context.Context, audience string, req any) context.Context {
+	return metadata.AppendToOutgoingContext(ctx, ProofMetadata, g.Token.Prove(audience, Body(req)))
 }
 
-// bodyOf is the message as both sides of one version encode it; what a stream
+// Body is the message as both sides of one version encode it; what a stream
 // carries is not covered.
-func bodyOf(req any) []byte {
+func Body(req any) []byte {
 	m, ok := req.(proto.Message)
 	if !ok {
 		return nil
@@ -67,7 +84,7 @@ func bodyOf(req any) []byte {
 // CheckToken checks the token of a call that came in: a proof, or, on a
 // connection that nobody else can read (TLS or loopback), the token itself. req is nil
 // for a stream. Without a token it allows everything.
-func (g *Guard) CheckToken(ctx context.Context, method string, req any) error {
+func (g *Guard) CheckToken(ctx context.Context, audience string, req any) error {
 	if g.Token.IsZero() {
 		return nil
 	}
@@ -75,7 +92,7 @@ func (g *Guard) CheckToken(ctx context.Context, method string, req any) error {
 	proofs, bearers := md.Get(ProofMetadata), md.Get(BearerMetadata)
 	switch {
 	case len(proofs) > 0:
-		return g.Token.Check(proofs[0], method, bodyOf(req))
+		return g.Token.Check(proofs[0], audience, Body(req))
 	case len(bearers) > 0 && private(ctx):
 		return g.Token.CheckAuthorization(bearers[0])
 	case len(bearers) > 0:
@@ -119,6 +136,16 @@ func (g *Guard) CheckPeer(ctx context.Context) error {
 // Credentials are those of a gRPC client, with the files of each connection's
 // moment.
 func (i *Identity) Credentials() credentials.TransportCredentials { return clientCredentials{i} }
+
+// CheckMember checks a proof of a quorum's token.
+func CheckMember(ctx context.Context, quorum []byte, method string, req any) error {
+	md, _ := metadata.FromIncomingContext(ctx)
+	proofs := md.Get(MemberMetadata)
+	if len(proofs) == 0 {
+		return fmt.Errorf("%w: want a proof of membership", ErrDenied)
+	}
+	return FixedToken(NewSecret(quorum)).Check(proofs[0], method, Body(req))
+}
 
 type clientCredentials struct{ identity *Identity }
 

@@ -19,7 +19,7 @@ var mayImport = map[string][]string{
 	"pg/pgtest": {"pg", "store"},
 	"nccl":      {"pg", "store", "internal/memfd"},
 
-	"checkpoint":          {"pg"},
+	"checkpoint":          {"pg", "internal/guard"},
 	"checkpoint/ckpttest": {"checkpoint", "pg"},
 
 	"lighthouse": {"quorum", "internal/wire/...", "internal/guard"},

@@ -1,0 +1,175 @@
+package manager
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/skerry-ft/skerry/checkpoint"
+	"github.com/skerry-ft/skerry/internal/guard"
+	"github.com/skerry-ft/skerry/internal/logkey"
+	"github.com/skerry-ft/skerry/internal/wire"
+	"github.com/skerry-ft/skerry/quorum"
+)
+
+// Guard says which certificate and which token a Manager has; its zero value
+// guards nothing but what every quorum's own token does: store, data plane and
+// heals. See docs/SECURITY.md.
+type Guard = guard.Options
+
+// Limits of the manager server: a replica's ranks, peers that heal, and a
+// lighthouse have a few connections each.
+const (
+	maxConns        = 4_096
+	maxConnsPerHost = 1_024
+	maxStreams      = 1_024 // calls at a time on one connection
+	writeTimeout    = 30 * time.Second
+	greetTimeout    = 10 * time.Second // TLS handshake and HTTP/2 preface
+
+	// mostAuthWait bounds how long the store holds a client whose token it does
+	// not know yet; the client itself waits for 30 s.
+	mostAuthWait = 20 * time.Second
+)
+
+// schemes are those that an address may have.
+const (
+	schemePlain = "http://"
+	schemeTLS   = "https://"
+)
+
+// scheme is what this manager's address begins with.
+func (m *Manager) scheme() string {
+	if m.guard.Serves() {
+		return schemeTLS
+	}
+	return schemePlain
+}
+
+// dialPeer returns a connection to another manager at "host:port"; it is made by
+// the first call. A new one each time, so that no backoff of an old one delays
+// it. Proofs hold for that address alone: who receives one cannot use it
+// elsewhere.
+func dialPeer(g *guard.Guard, addr string) (*grpc.ClientConn, error) {
+	addr = hostPort(addr)
+	return grpc.NewClient("passthrough:///"+addr, append(wire.DialOptions(), g.DialOptions(addr)...)...)
+}
+
+// dialServer returns a connection to a lighthouse server, which may answer to
+// several addresses.
+func dialServer(g *guard.Guard, addr string) (*grpc.ClientConn, error) {
+	options := append(wire.DialOptions(), g.DialOptions("")...)
+	return grpc.NewClient("passthrough:///"+hostPort(addr), options...)
+}
+
+// dial returns a connection to a lighthouse server.
+func (s *session) dial(addr string) (*grpc.ClientConn, error) { return dialServer(s.cfg.guard, addr) }
+
+// limitConns bounds what the clients of a listener may take.
+func (m *Manager) limitConns(ln net.Listener) net.Listener {
+	return guard.Limit(ln, guard.Limits{
+		MaxConns: maxConns, MaxPerHost: maxConnsPerHost, WriteTimeout: writeTimeout,
+		Refused: func(remote net.Addr, err error) {
+			m.log.Debug().Err(err).Stringer(logkey.Peer, remote).Msg("connection refused")
+		},
+	})
+}
+
+// serverOptions are those of the manager server at address.
+func (m *Manager) serverOptions(address string) []grpc.ServerOption {
+	check := func(ctx context.Context, method string, req any) error {
+		return m.allowed(ctx, address, method, req)
+	}
+	options := append(wire.ServerOptions(),
+		grpc.MaxConcurrentStreams(maxStreams),
+		grpc.ConnectionTimeout(greetTimeout),
+		grpc.ChainUnaryInterceptor(func(
+			ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler,
+		) (any, error) {
+			if err := check(ctx, info.FullMethod, req); err != nil {
+				return nil, err
+			}
+			return next(ctx, req)
+		}),
+		grpc.ChainStreamInterceptor(func(
+			srv any, st grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler,
+		) error {
+			if err := check(st.Context(), info.FullMethod, nil); err != nil {
+				return err
+			}
+			return next(srv, st)
+		}))
+	if m.guard.Serves() {
+		options = append(options, grpc.Creds(credentials.NewTLS(m.guard.Server())))
+	}
+	return options
+}
+
+// methodKill ends this process.
+const methodKill = "/skerry.v1.Manager/Kill"
+
+// allowed says whether a call may be made. With mutual TLS, who has a
+// certificate may do all but kill, which needs the token too, if there is one;
+// without, the token is all there is, and every call needs it.
+func (m *Manager) allowed(ctx context.Context, address, method string, req any) error {
+	err := m.guard.CheckPeer(ctx)
+	if trusted := m.guard.TLS != nil && !m.guard.Anonymous; err == nil && (!trusted || method == methodKill) {
+		err = m.guard.CheckToken(ctx, guard.Audience(method, hostPort(address)), req)
+	}
+	if err == nil {
+		return nil
+	}
+	m.log.Warn().Err(err).Str("method", method).Msg("call denied")
+	return status.Error(codes.Unauthenticated, err.Error())
+}
+
+// warnUnguarded says once, at the start, what strangers could do, and what to
+// do about it.
+func (m *Manager) warnUnguarded(addr net.Addr) {
+	if guard.IsLoopback(addr) || !m.guard.IsZero() {
+		return
+	}
+	m.log.Warn().Stringer(logkey.Addr, addr).
+		Msg("manager unguarded: whoever reaches its port can vote for this replica or kill it; " +
+			"set Config.Guard (SKERRY_TOKEN_FILE, SKERRY_TLS_CA…), see docs/SECURITY.md")
+}
+
+// admit lets the members of q use the store, under q's prefix.
+func (h *hub) admit(q *quorum.Quorum) error {
+	if err := h.store.Allow(quorumPrefix(q), q.Token[:]); err != nil {
+		return fmt.Errorf("let the members of quorum %d into the store: %w", q.ID, err)
+	}
+	return nil
+}
+
+// quorumPrefix is the part of the store that a quorum uses.
+func quorumPrefix(q *quorum.Quorum) string {
+	return fmt.Sprintf("skerry/%s/%s/%d", q.Cluster, q.Job, q.ID)
+}
+
+// memberProof adds to a call the proof that this replica is a member of the
+// last quorum: so it may drain itself without the operators' token.
+func (m *Manager) memberProof(ctx context.Context, method string, req any) context.Context {
+	m.mu.Lock()
+	q := m.mu.quorum
+	m.mu.Unlock()
+	if q == nil {
+		return ctx
+	}
+	proof := guard.FixedToken(guard.NewSecret(q.Token[:])).Prove(method, guard.Body(req))
+	return metadata.AppendToOutgoingContext(ctx, guard.MemberMetadata, proof)
+}
+
+// healTLS is the TLS of the heal transport, or nil.
+func (m *Manager) healTLS() *checkpoint.TLS {
+	if !m.guard.Serves() {
+		return nil
+	}
+	return &checkpoint.TLS{Server: m.guard.Server(), Client: m.guard.TLS.Client}
+}

@@ -22,6 +22,11 @@ const eventsKept = 200
 // maxBatch bounds how many inputs are taken between two decisions.
 const maxBatch = 256
 
+// quietTurn is how often the job looks at what quiet inputs came to: beats are
+// applied, and decided upon, at most so often. They tell that nothing has
+// changed; a death is found by their absence, which counts in longer times.
+const quietTurn = 10 * time.Millisecond
+
 // job is the shell around one job's machine. Its goroutine (run) owns every
 // field below ended; everybody else goes through do. It holds no rule.
 type job struct {
@@ -29,8 +34,10 @@ type job struct {
 	name  string
 	log   zerolog.Logger
 	began int64 // Unix milliseconds: where the ids of a job start that has no ledger yet
-	calls chan func(now time.Time)
+	calls chan call
+	wrote chan *write   // capacity 1: the outcome of the one write under way
 	ended chan struct{} // closed when run has ended
+	beats beats
 
 	machine  *quorum.Machine
 	kind     quorum.ClientKind // of its clients, as far as known
@@ -38,12 +45,16 @@ type job struct {
 	own      bool              // rules are the job's own, by an operator's wish
 	scale    int               // by how much beats, and what waits for them, are stretched
 	scaled   time.Time         // when scale last changed
-	told     wire.Timing       // what its sessions know of that
+	timed    wire.Timing       // what its sessions know of that
 	sessions map[quorum.ReplicaID]*session
 	askers   map[quorum.ReplicaID][]*asker // calls of torchft's clients, by who waits
 	number   uint64                        // of the newest join of a torchft client
 	turned   time.Time                     // when run had its last turn
-	due      time.Time                     // when run means to wake; zero: no timer
+	due      time.Time                     // when the machine is to be woken; zero: never
+	look     time.Time                     // when quiet inputs are to be looked at; zero: there are none
+	looked   time.Time                     // when they last were
+	writing  *write                        // the decision that is being written; nil: none
+	told     told                          // what notices were pushed about the last quorum
 	broken   error                         // the ledger could not be written: the machine is void
 	events   []Event                       // the newest eventsKept
 	reason   string                        // the last one logged
@@ -62,7 +73,8 @@ func newJob(r *reign, name string, kind quorum.ClientKind) (*job, error) {
 	j := &job{
 		reign: r, name: name, kind: kind, began: now.UnixMilli(),
 		log:   r.server.log.With().Str(logkey.Job, name).Logger(),
-		calls: make(chan func(time.Time)), ended: make(chan struct{}),
+		calls: make(chan call), wrote: make(chan *write, 1), ended: make(chan struct{}),
+		beats:    beats{ready: make(chan struct{}, 1)},
 		sessions: make(map[quorum.ReplicaID]*session),
 		askers:   make(map[quorum.ReplicaID][]*asker),
 		number:   uint64(now.UnixMicro()), // above every one of an earlier reign
@@ -84,52 +96,105 @@ func (j *job) restart() error {
 		return fmt.Errorf("rules of job %s: %w", j.name, err)
 	}
 	j.turned, j.due = time.Now(), time.Time{}
+	j.writing = nil // its outcome is about a machine that is gone
 	j.machine = quorum.New(j.turned, j.rules, l)
-	j.told = j.timing()
+	j.timed = j.timing()
 	return nil
 }
 
-// run is the job's goroutine: inputs come as calls, time comes as the
-// machine's own wake-ups, and after each it carries out what the rules say.
-// It ends with ctx.
+// call is an input for the job's goroutine.
+type call struct {
+	f func(now time.Time)
+	// quiet says that it is no news by itself: what it came to may be looked at
+	// a little later, with others.
+	quiet bool
+}
+
+// run is the job's goroutine: inputs come as calls and beats, time comes as the
+// machine's own wake-ups, and after each it carries out what the rules say. A
+// write to the ledger runs beside it, so inputs are taken while raft works. It
+// ends with ctx.
 func (j *job) run(ctx context.Context) {
 	defer close(j.ended)
 	defer j.dismiss(errNotLeader)
 	timer := time.NewTimer(0) // a rebuilt machine may have something to wait for
 	defer timer.Stop()
 	for {
+		loud := false
 		select {
 		case <-ctx.Done():
 			return
-		case f := <-j.calls:
-			f(j.now())
+		case c := <-j.calls:
+			j.take(c)
+			loud = !c.quiet
+			loud = j.drainCalls() || loud
+		case <-j.beats.ready:
+			if j.looked.Add(quietTurn).After(time.Now()) {
+				break // they are taken together, when it is time to look
+			}
+			j.takeBeats()
+		case w := <-j.wrote:
 			j.drainCalls()
+			j.written(w)
+			loud = true
 		case <-timer.C:
+			loud = !j.due.IsZero() && !time.Now().Before(j.due)
 			// What was said while this goroutine was late is heard before
 			// anybody's silence is judged.
 			j.now()
-			j.drainCalls()
+			loud = j.drainCalls() || loud
 			j.machine.Advance(j.now())
 		}
-		j.settle()
+		j.afterTurn(loud)
 		timer.Stop()
-		if !j.due.IsZero() {
-			timer.Reset(max(time.Until(j.due), 0))
+		if at := sooner(j.due, j.look); !at.IsZero() {
+			timer.Reset(max(time.Until(at), 0))
 		}
 	}
 }
 
+// afterTurn decides on what came in, or notes when to do so.
+func (j *job) afterTurn(loud bool) {
+	now := time.Now()
+	if !loud && now.Before(j.looked.Add(quietTurn)) {
+		j.push()
+		j.due = j.machine.Wake(time.Now())
+		j.look = j.looked.Add(quietTurn)
+		return
+	}
+	j.takeBeats()
+	j.looked, j.look = now, time.Time{}
+	j.settle()
+}
+
+// sooner is the earlier of two times, of which zero is never.
+func sooner(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// take runs one input. Beats that came before it are heard before it.
+func (j *job) take(c call) {
+	j.takeBeats()
+	c.f(j.now())
+}
+
 // drainCalls takes the inputs that wait already, so that one decision serves
-// them all.
-func (j *job) drainCalls() {
+// them all; it says whether any of them was loud.
+func (j *job) drainCalls() (loud bool) {
+	j.takeBeats()
 	for range maxBatch {
 		select {
-		case f := <-j.calls:
-			f(j.now())
+		case c := <-j.calls:
+			j.take(c)
+			loud = loud || !c.quiet
 		default:
-			return
+			return loud
 		}
 	}
+	return loud
 }
 
 // now is the time for the next input. If a wake-up is overdue, this process
@@ -156,13 +221,22 @@ func (j *job) doubt(now time.Time) {
 // do runs f on the job's goroutine and returns when it has run. It fails when
 // ctx ends first or the reign has ended.
 func (j *job) do(ctx context.Context, f func(now time.Time)) error {
+	return j.call(ctx, f, false)
+}
+
+// note is do for what is no news by itself.
+func (j *job) note(ctx context.Context, f func(now time.Time)) error {
+	return j.call(ctx, f, true)
+}
+
+func (j *job) call(ctx context.Context, f func(now time.Time), quiet bool) error {
 	ran := make(chan struct{})
-	call := func(now time.Time) {
+	c := call{quiet: quiet, f: func(now time.Time) {
 		f(now)
 		close(ran)
-	}
+	}}
 	select {
-	case j.calls <- call:
+	case j.calls <- c:
 		<-ran
 		return nil
 	case <-j.ended:

@@ -43,16 +43,26 @@ var (
 // session is one replica's stream.
 type session struct {
 	id     quorum.ReplicaID
-	out    chan *skerrypb.Down
+	out    chan func() *skerrypb.Down
 	ctx    context.Context // the stream's; kept here because three goroutines share its end
 	cancel context.CancelCauseFunc
 	left   bool // said that it goes for good; owned by the receiving goroutine
+
+	// Guarded by the lock of its job's beats.
+	beat    quorum.Beat // the newest, if it waits
+	beating bool        // it waits for the job's next look
 }
 
 // send queues a message. It never blocks.
 func (s *session) send(down *skerrypb.Down) {
+	s.queue(func() *skerrypb.Down { return down })
+}
+
+// queue is send for a message that is made when it is sent, by the session's own
+// goroutine: make must not touch what others change.
+func (s *session) queue(make func() *skerrypb.Down) {
 	select {
-	case s.out <- down:
+	case s.out <- make:
 	default:
 		s.end(errSlow)
 	}
@@ -78,7 +88,7 @@ func (l *lighthouseService) Session(stream grpc.BidiStreamingServer[skerrypb.Up,
 	if err != nil {
 		return unavailable(err)
 	}
-	s := &session{out: make(chan *skerrypb.Down, sessionQueue), ctx: ctx, cancel: cancel}
+	s := &session{out: make(chan func() *skerrypb.Down, sessionQueue), ctx: ctx, cancel: cancel}
 	defer context.AfterFunc(r.ctx, func() { s.end(errNotLeader) })()
 	noHello := time.AfterFunc(srv.cfg.HelloTimeout, func() { s.end(errNoHello) })
 	defer noHello.Stop()
@@ -113,14 +123,14 @@ var errFinished = errors.New("session refused")
 func (s *session) deliver(stream grpc.BidiStreamingServer[skerrypb.Up, skerrypb.Down]) {
 	for {
 		select {
-		case down := <-s.out:
-			if stream.Send(down) != nil {
+		case make := <-s.out:
+			if stream.Send(make()) != nil {
 				s.end(errors.New("stream broke"))
 				return
 			}
 		case <-s.ctx.Done():
 			if errors.Is(context.Cause(s.ctx), errFinished) {
-				for len(s.out) > 0 && stream.Send(<-s.out) == nil {
+				for len(s.out) > 0 && stream.Send((<-s.out)()) == nil {
 				}
 			}
 			return
@@ -226,6 +236,16 @@ func (j *job) welcome() wire.Welcome {
 // was malformed, or the reign has ended.
 func (s *session) take(j *job, up *skerrypb.Up) error {
 	j.reign.server.metrics.received(up)
+	if x, ok := up.GetMessage().(*skerrypb.Up_Beat); ok {
+		beat, err := wire.BeatFromProto(x.Beat)
+		if err != nil {
+			s.refuse(0, err)
+			return err
+		}
+		j.reign.server.metrics.beats.Inc()
+		j.beats.add(s, beat)
+		return nil
+	}
 	input, err := j.input(s, up)
 	if err != nil {
 		s.refuse(0, err)
@@ -244,12 +264,7 @@ func (s *session) take(j *job, up *skerrypb.Up) error {
 // an input method refuses of news about others is dropped: it is about an
 // older quorum, or about somebody unknown.
 func (j *job) input(s *session, up *skerrypb.Up) (func(now time.Time), error) {
-	metrics := j.reign.server.metrics
 	switch x := up.GetMessage().(type) {
-	case *skerrypb.Up_Beat:
-		beat, err := wire.BeatFromProto(x.Beat)
-		metrics.beats.Inc()
-		return func(now time.Time) { _ = j.machine.Beat(now, s.id, beat) }, err
 	case *skerrypb.Up_Join:
 		join, err := wire.JoinFromProto(x.Join)
 		if err == nil && join.Member.ReplicaID != s.id {

@@ -12,26 +12,19 @@ import (
 	"github.com/skerry-ft/skerry/quorum"
 )
 
-// maxForms bounds the quorums that one turn of a job forms. The rules form one,
-// or two when an answer is repeated first; a bound keeps a fault in them from
-// stopping all else.
-const maxForms = 8
-
 // settle carries out what the rules say after the last inputs: it pushes their
-// notices, decides, forms, and finds when to wake.
+// notices, decides, has the decision written, and finds when to wake. While a
+// decision is being written there is no other.
 func (j *job) settle() {
 	j.retime()
-	for range maxForms {
-		if j.broken != nil {
-			break
-		}
+	if j.broken == nil && j.writing == nil {
 		began := time.Now()
 		d := j.machine.Decide(began)
 		j.reign.server.metrics.decided(time.Since(began))
 		j.push()
 		j.logReason(d)
-		if !d.Ready || !j.form(d) {
-			break
+		if d.Ready {
+			j.write(d)
 		}
 	}
 	if j.broken != nil {
@@ -41,50 +34,76 @@ func (j *job) settle() {
 	j.due = j.machine.Wake(time.Now())
 }
 
-// form makes a decision so: written to the ledger before anybody is told, or,
-// when nothing changed, confirmed by a check of leadership begun after the
-// decision.
-func (j *job) form(d quorum.Decision) bool {
+// write is a decision on its way into the ledger; or, when nothing changed, to
+// a check of leadership that is begun after it.
+type write struct {
+	d         quorum.Decision
+	token     quorum.Token
+	createdMs int64
+	err       error
+}
+
+// write starts what makes a decision so, beside the job's goroutine: whatever
+// comes in meanwhile is taken, and answered by a later decision.
+func (j *job) write(d quorum.Decision) {
+	w := &write{d: d, token: d.Quorum.Token, createdMs: d.Quorum.CreatedMs}
+	if d.Changed && w.token == (quorum.Token{}) {
+		_, _ = rand.Read(w.token[:]) // never fails, as its documentation says
+	}
+	if d.Changed && w.createdMs == 0 {
+		w.createdMs = time.Now().UnixMilli()
+	}
+	j.writing = w
+	// The reign waits for it: it ends with raft's answer, at the end of the
+	// leader's lease at the latest.
+	j.reign.running.Go(func() {
+		w.err = j.commit(w)
+		select {
+		case j.wrote <- w:
+		case <-j.ended:
+		}
+	})
+}
+
+// commit returns when the ledger has the decision, or leadership was confirmed
+// after it.
+func (j *job) commit(w *write) error {
 	s := j.reign.server
-	token, created := d.Quorum.Token, d.Quorum.CreatedMs
+	if !w.d.Changed {
+		return errors.Join(s.ledger.verify(j.reign.term), s.ledger.state.newest(j.name, w.d.Quorum))
+	}
 	began := time.Now()
-	var err error
-	if d.Changed {
-		if token == (quorum.Token{}) {
-			_, _ = rand.Read(token[:]) // never fails, as its documentation says
-		}
-		if created == 0 {
-			created = began.UnixMilli()
-		}
-		formed := d.Command(j.reign.term, token, created)
-		err = s.ledger.apply(command{Kind: commandFormed, Job: j.name, UnixMs: j.began, Formed: &formed})
-		s.metrics.applied(time.Since(began), err)
-	} else {
-		err = errors.Join(s.ledger.verify(j.reign.term), s.ledger.state.newest(j.name, d.Quorum))
+	formed := w.d.Command(j.reign.term, w.token, w.createdMs)
+	err := s.ledger.apply(command{Kind: commandFormed, Job: j.name, UnixMs: j.began, Formed: &formed})
+	s.metrics.applied(time.Since(began), err)
+	return err
+}
+
+// written makes the decision so that was written, and answers those whom it
+// answers. Nobody was told of it before.
+func (j *job) written(w *write) {
+	if j.writing != w {
+		return // the machine was rebuilt meanwhile; the ledger refuses or has it
 	}
-	if err != nil {
-		j.broken = err
-		return false
+	j.writing = nil
+	if w.err != nil {
+		j.broken = w.err
+		return
 	}
-	now := time.Now()
-	if now.Sub(began) > doubtAfter {
-		j.doubt(now) // a slow disk or a slow follower is nobody's silence
-	}
-	q := j.machine.Form(now, d, token, created)
-	if d.Changed {
-		s.metrics.formed(j.name, q)
+	q := j.machine.Form(j.now(), w.d, w.token, w.createdMs)
+	if w.d.Changed {
+		j.reign.server.metrics.formed(j.name, q)
 		j.logFormed(q)
 	}
-	j.answer(q, d.Answers)
-	return true
+	j.answer(q, w.d.Answers)
 }
 
 // answer tells everybody whose join the quorum answers.
 func (j *job) answer(q quorum.Quorum, answers []quorum.Answered) {
-	shared := &answerOnce{q: q}
+	shared := newAnswer(q, j.extra)
 	for _, a := range answers {
 		if s := j.sessions[a.ReplicaID]; s != nil {
-			s.send(shared.down(a.Number))
+			s.queue(shared.down(a))
 		}
 		j.answerAskers(a, shared)
 	}
@@ -93,6 +112,9 @@ func (j *job) answer(q quorum.Quorum, answers []quorum.Answered) {
 // push sends the machine's notices, and keeps and logs its events.
 func (j *job) push() {
 	for _, n := range j.machine.Notices() {
+		if !j.told.news(n) {
+			continue
+		}
 		down := wire.NoticeToProto(n)
 		for _, id := range n.To {
 			if s := j.sessions[id]; s != nil {
@@ -141,13 +163,16 @@ func (j *job) logReason(d quorum.Decision) {
 	}
 }
 
+// maxLogged is how many members of a quorum the log names.
+const maxLogged = 64
+
 func (j *job) logFormed(q quorum.Quorum) {
-	ids := make([]string, len(q.Members))
-	for i, m := range q.Members {
-		ids[i] = string(m.ReplicaID)
+	ids := make([]string, 0, maxLogged)
+	for _, m := range q.Members[:min(len(q.Members), maxLogged)] {
+		ids = append(ids, string(m.ReplicaID))
 	}
 	j.log.Info().Int64(logkey.QuorumID, q.ID).Int64(logkey.Round, q.Round).Strs(logkey.Members, ids).
-		Int("participants", len(q.Participants)).Str(logkey.Reason, q.Reason).Msg("quorum formed")
+		Int(logkey.WorldSize, len(q.Members)).Int("participants", len(q.Participants)).Str(logkey.Reason, q.Reason).Msg("quorum formed")
 	j.reason = ""
 }
 

@@ -29,12 +29,12 @@ func (j *job) retime() {
 			j.log.Warn().Err(err).Msg("timeouts not stretched")
 		}
 	}
-	told := j.timing()
-	if told == j.told {
+	timing := j.timing()
+	if timing == j.timed {
 		return
 	}
-	j.told = told
-	down := &skerrypb.Down{Message: &skerrypb.Down_Timing{Timing: wire.TimingToProto(told)}}
+	j.timed = timing
+	down := &skerrypb.Down{Message: &skerrypb.Down_Timing{Timing: wire.TimingToProto(timing)}}
 	for _, session := range j.sessions {
 		session.send(down)
 	}

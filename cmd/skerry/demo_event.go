@@ -15,7 +15,7 @@ const (
 	eventListening   = "listening"    // a lighthouse: Address
 	eventStarted     = "started"      // a trainer runs: ReplicaID
 	eventQuorum      = "quorum"       // QuorumID, Members, Participants
-	eventCommitted   = "committed"    // Step, QuorumID, Loss
+	eventCommitted   = "committed"    // Step, QuorumID, Loss, ChildPID
 	eventDiscarded   = "discarded"    // Step that was tried, QuorumID, Text
 	eventHealStarted = "heal started" // Step of the state
 	eventHealed      = "healed"       // Step of the state, TookMs
@@ -39,6 +39,7 @@ type event struct {
 	Accuracy     float64         `json:"accuracy,omitempty"`
 	Stats        json.RawMessage `json:"stats,omitempty"`
 	Text         string          `json:"text,omitempty"`
+	ChildPID     int             `json:"child_pid,omitempty"` // of the process that runs the backend, if it is another
 }
 
 // monotonicNow is a time that the processes of one machine can compare.

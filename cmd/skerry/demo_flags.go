@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -64,12 +65,15 @@ parameters, bit for bit.`,
 	f.IntVar(&c.Lighthouses, "lighthouses", 1, "number of lighthouse servers; only 1 works so far")
 	f.IntVar(&c.MinReplicas, "min-replicas", 1, "fewest replicas that may train")
 	f.StringVar(&c.Listen, "listen", "127.0.0.1:0", "address of the lighthouse and its dashboard; port 0 takes a free one")
-	f.StringVar(&c.Backend, "backend", "tcp", "process group backend; only tcp works so far")
+	f.StringVar(&c.Backend, "backend", "tcp", "process group backend: tcp, or baby:tcp, which runs it in a child process that is killed, too")
 	f.StringVar(&c.LogDir, "log-dir", "", "existing folder for every process's log; empty: none")
 	f.BoolVar(&c.JSON, "json", false, "print nothing but one JSON object at the end on standard output, progress on standard error")
 	f.IntVar(&c.SkipAllReduce, "skip-allreduce-replica", -1, "replica that applies its own gradients instead of the average, to see parity fail; -1: none")
 	return cmd
 }
+
+// demoBackends are those that a demo on CPUs can use.
+func demoBackends() []string { return []string{"tcp", "baby:tcp"} }
 
 // validate returns all problems, each in one line that names value and bound.
 func (c demoConfig) validate() error {
@@ -86,7 +90,7 @@ func (c demoConfig) validate() error {
 	want(c.StepTime >= 0 && c.StepTime <= maxDemoStepTime, "step-time", c.StepTime, "0 to %v", maxDemoStepTime)
 	want(c.Lighthouses == 1, "lighthouses", c.Lighthouses, "1: more than one is not supported yet")
 	want(c.MinReplicas >= 1 && c.MinReplicas <= max(c.Replicas, 1), "min-replicas", c.MinReplicas, "1 to --replicas = %d", c.Replicas)
-	want(c.Backend == "tcp", "backend", c.Backend, "tcp: no other is supported yet")
+	want(slices.Contains(demoBackends(), c.Backend), "backend", c.Backend, "one of: %s", strings.Join(demoBackends(), ", "))
 	want(c.SkipAllReduce >= -1 && c.SkipAllReduce < c.Replicas, "skip-allreduce-replica", c.SkipAllReduce, "-1 to %d", c.Replicas-1)
 	_, _, err := net.SplitHostPort(c.Listen)
 	want(err == nil, "listen", c.Listen, "host:port")

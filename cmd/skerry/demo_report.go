@@ -15,6 +15,7 @@ type ledger struct {
 	commits   map[int64]int64    // step → when the first replica committed it
 	discarded map[[2]int64]bool  // step and quorum of attempts thrown away
 	outages   []*outage          // one per kill
+	children  int                // of those, kills of a backend's child
 	heals     int                // of states beyond step 0
 	healMs    []float64
 	quorum    int64 // the newest
@@ -25,7 +26,8 @@ type ledger struct {
 // outage is a kill and how the survivors get over it.
 type outage struct {
 	at      int64
-	victim  string           // replica id of the dead incarnation
+	victim  string           // replica id of the dead incarnation; "" if a child died
+	after   int64            // only commits of later quorums count
 	waiting map[*replica]int // survivors that have not committed since, with their generation
 	lastNs  int64            // when the last of the others has
 	over    bool
@@ -82,12 +84,25 @@ func (l *ledger) killed(at int64, victim *replica, all []*replica) {
 	l.outages = append(l.outages, o)
 }
 
+// childKilled notes that the process died that runs victim's backend. All have
+// to get over it, victim too.
+func (l *ledger) childKilled(at int64, all []*replica) {
+	o := &outage{at: at, after: l.quorum, waiting: make(map[*replica]int)}
+	for _, r := range all {
+		if r.committed {
+			o.waiting[r] = r.generation
+		}
+	}
+	l.outages = append(l.outages, o)
+	l.children++
+}
+
 // committed notes that r committed a step. It counts if the quorum that
 // committed it does not hold the dead incarnation: a step that was as good as
 // committed when the victim died shows nothing.
 func (o *outage) committed(r *replica, e event, members []string) {
 	generation, waits := o.waiting[r]
-	if !waits || e.AtNs < o.at || slices.Contains(members, o.victim) {
+	if !waits || e.AtNs < o.at || e.QuorumID <= o.after || slices.Contains(members, o.victim) {
 		return
 	}
 	delete(o.waiting, r)
@@ -128,6 +143,7 @@ func median[T cmp.Ordered](sorted []T) T { return sorted[(len(sorted)-1)/2] }
 type demoReport struct {
 	Steps          int64           `json:"steps"`
 	Kills          int             `json:"kills"`
+	ChildKills     int             `json:"child_kills"` // of those, kills of the process that runs a replica's backend
 	Heals          int             `json:"heals"`
 	DiscardedSteps int             `json:"discarded_steps"` // attempts, however many replicas saw them fail
 	TestAccuracy   float64         `json:"test_accuracy"`
@@ -154,7 +170,7 @@ type replicaReport struct {
 // report sums up a run that came to its end.
 func (l *ledger) report(d *demo, wall time.Duration) demoReport {
 	r := demoReport{
-		Steps: l.lastStep, Kills: len(l.outages), Heals: l.heals, DiscardedSteps: len(l.discarded),
+		Steps: l.lastStep, Kills: len(l.outages), ChildKills: l.children, Heals: l.heals, DiscardedSteps: len(l.discarded),
 		Parity: true, WallS: wall.Seconds(), HealMs: spreadOf(l.healMs), wanted: d.cfg.Steps,
 	}
 	for i, x := range d.replicas {
@@ -202,6 +218,9 @@ func (l *ledger) goodput() (part, stepMs float64) {
 func (r demoReport) print(w io.Writer) {
 	fmt.Fprintf(w, "\n%s in %.1f s, %s, %s, %s discarded, goodput %.1f %%\n", plural(r.Steps, "step"), r.WallS,
 		plural(r.Kills, "kill"), plural(r.Heals, "heal"), plural(r.DiscardedSteps, "step"), 100*r.Goodput)
+	if r.ChildKills > 0 {
+		fmt.Fprintf(w, "%d of the kills hit the child that runs a replica's backend, not the replica\n", r.ChildKills)
+	}
 	if r.Kills > 0 {
 		fmt.Fprintf(w, "SIGKILL to the survivors' next commit: median %.0f ms, max %.0f ms (a step takes %.0f ms)\n",
 			r.RecoverMs.Median, r.RecoverMs.Max, r.StepMs)

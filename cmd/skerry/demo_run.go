@@ -72,6 +72,7 @@ type replica struct {
 	phase      string
 	committed  bool   // this incarnation has committed a step
 	final      *event // of this incarnation
+	child      int    // process that runs its backend, 0: none but its own
 }
 
 // runDemo runs the demo and prints the report. It returns an error, too, when
@@ -298,6 +299,7 @@ func (r *replica) take(e event) {
 		r.step, r.phase = e.Step, "training"
 	case eventCommitted:
 		r.step, r.loss, r.committed, r.phase = e.Step, e.Loss, true, "training"
+		r.child = e.ChildPID
 	case eventDiscarded:
 		r.phase = "discarded"
 	case eventFinal:
@@ -336,11 +338,28 @@ func (d *demo) kill() error {
 		return nil
 	}
 	victim := alive[d.rng.IntN(len(alive))]
+	if victim.child != 0 && d.ledger.children*2 <= len(d.ledger.outages) {
+		return d.killChild(victim)
+	}
 	d.view.note("step %d: SIGKILL to %s (pid %d)", d.ledger.steps(), replicaName(victim.index), victim.proc.PID())
 	at := monotonicNow()
 	victim.proc.Kill()
 	d.ledger.killed(at, victim, d.replicas)
 	return d.start(victim)
+}
+
+// killChild sends SIGKILL to the process that runs victim's backend. The replica
+// itself gets over it like everybody else. Half of the kills are of this kind
+// where there are such processes.
+func (d *demo) killChild(victim *replica) error {
+	d.view.note("step %d: SIGKILL to the child of %s (pid %d)", d.ledger.steps(), replicaName(victim.index), victim.child)
+	at := monotonicNow()
+	if err := syscall.Kill(victim.child, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+		return fmt.Errorf("kill the child of %s: %w", replicaName(victim.index), err)
+	}
+	victim.child = 0
+	d.ledger.childKilled(at, d.replicas)
+	return nil
 }
 
 // finished tells whether every replica has made all steps.

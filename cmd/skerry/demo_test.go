@@ -5,19 +5,25 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
+	"github.com/skerry-ft/skerry/pg/baby"
 	"github.com/skerry-ft/skerry/train/spawn"
 )
 
 func TestMain(m *testing.M) {
 	registerWorkers()
 	spawn.Register(demoWorker, runAsWorker)
-	spawn.Init()
+	if err := registerBackends(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	baby.Init()
 	goleak.VerifyTestMain(m)
 }
 
@@ -133,7 +139,7 @@ func TestDemoFlagsRefused(t *testing.T) {
 		{"--step-time=2m", "--step-time = 2m0s, want 0 to 1m0s"},
 		{"--lighthouses=3", "--lighthouses = 3, want 1"},
 		{"--min-replicas=5", "--min-replicas = 5, want 1 to --replicas = 4"},
-		{"--backend=nccl", "--backend = nccl, want tcp"},
+		{"--backend=nccl", "--backend = nccl, want one of: tcp, baby:tcp"},
 		{"--skip-allreduce-replica=4", "--skip-allreduce-replica = 4, want -1 to 3"},
 		{"--listen=here", "--listen = here, want host:port"},
 		{"--seed=-1", `invalid argument "-1" for "--seed"`},
@@ -271,5 +277,17 @@ func TestVersion(t *testing.T) {
 		if status != 0 || !strings.HasPrefix(stdout, "skerry ") || strings.Count(stdout, "\n") != 1 || stderr != "" {
 			t.Errorf("%s: %d %q %q, want one line", arg, status, stdout, stderr)
 		}
+	}
+}
+
+// With the backend in a child process, kills of children and of replicas are
+// survived alike.
+func TestDemoBaby(t *testing.T) {
+	status, r := demoJSON(t, "--backend", "baby:tcp", "--replicas", "3", "--steps", "60", "--kill-every", "12", "--step-time", "20ms")
+	if status != 0 || !r.Parity || r.Steps != 60 {
+		t.Fatalf("status %d, parity %v, %d steps", status, r.Parity, r.Steps)
+	}
+	if r.ChildKills < 1 || r.Kills-r.ChildKills < 1 {
+		t.Errorf("%d kills, %d of children; want both kinds", r.Kills, r.ChildKills)
 	}
 }

@@ -15,7 +15,8 @@ import (
 	"github.com/skerry-ft/skerry/examples/digits"
 	"github.com/skerry-ft/skerry/lighthouse"
 	"github.com/skerry-ft/skerry/manager"
-	"github.com/skerry-ft/skerry/pg/tcp"
+	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/baby"
 	"github.com/skerry-ft/skerry/train/spawn"
 )
 
@@ -120,20 +121,24 @@ func train(ctx context.Context, w spawn.Worker, out *emitter) error {
 		return err
 	}
 	defer closeLog()
+	backend, err := pg.Open(a.Demo.Backend, pg.Options{Log: log})
+	if err != nil {
+		return err
+	}
 	m, err := manager.New(manager.Config{
 		ReplicaID:   replicaName(w.Rank),
 		Lighthouse:  []string{a.Lighthouse},
 		MinReplicas: a.Demo.MinReplicas,
 		StepTimeout: demoStepTimeout,
 		HealTimeout: demoHealTimeout,
-		Backend:     tcp.New(tcp.Options{Logger: log}),
+		Backend:     backend,
 		OnEvent:     func(e manager.Event) { tell(out, e) },
 		Log:         log,
 	})
 	if err != nil {
-		return err
+		return errors.Join(err, backend.Close())
 	}
-	t, err := newTrainer(a.Demo, w.Rank, m, out)
+	t, err := newTrainer(a.Demo, w.Rank, m, childOf(backend), out)
 	if err != nil {
 		return errors.Join(err, m.Close())
 	}
@@ -150,7 +155,19 @@ func train(ctx context.Context, w spawn.Worker, out *emitter) error {
 	return err
 }
 
-func newTrainer(c demoConfig, index int, m *manager.Manager, out *emitter) (*digits.Trainer, error) {
+// childOf tells the process that runs a backend now, 0 if that is this one.
+func childOf(b pg.Backend) func() int {
+	group, ok := b.(baby.Group)
+	if !ok {
+		return func() int { return 0 }
+	}
+	return func() int {
+		pid, _ := group.Child()
+		return pid
+	}
+}
+
+func newTrainer(c demoConfig, index int, m *manager.Manager, child func() int, out *emitter) (*digits.Trainer, error) {
 	var told int64 // the last step told of; lingering commits no new ones
 	return digits.NewTrainer(digits.Config{
 		Seed:         c.Seed,
@@ -161,7 +178,7 @@ func newTrainer(c demoConfig, index int, m *manager.Manager, out *emitter) (*dig
 		OnStep: func(r digits.Report) {
 			if r.Committed && r.Step > told {
 				told = r.Step
-				out.emit(event{Kind: eventCommitted, Step: r.Step, Loss: r.Loss, QuorumID: m.Position().QuorumID})
+				out.emit(event{Kind: eventCommitted, Step: r.Step, Loss: r.Loss, QuorumID: m.Position().QuorumID, ChildPID: child()})
 			}
 		},
 	}, m)

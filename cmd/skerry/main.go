@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -11,13 +12,24 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/skerry-ft/skerry/cmd/skerry/internal/bench"
+	"github.com/skerry-ft/skerry/pg/baby"
+	"github.com/skerry-ft/skerry/pg/tcp"
 	"github.com/skerry-ft/skerry/train/spawn"
 )
 
 func main() {
+	if err := registerBackends(); err != nil {
+		fmt.Fprintf(os.Stderr, "skerry: %v\n", err)
+		os.Exit(1)
+	}
 	registerWorkers()
-	spawn.Init() // does not return in a worker
+	baby.Init() // does not return in a worker, or in a backend's child
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// registerBackends names the backends that pg.Open knows.
+func registerBackends() error {
+	return errors.Join(tcp.Register(), baby.Register(tcp.Name))
 }
 
 // registerWorkers names what this binary can be re-executed as.

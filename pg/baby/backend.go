@@ -181,6 +181,9 @@ func (b *Backend) Submit(op *pg.Op) *pg.Work {
 	if err := op.Validate(c.cfg.Rank, c.cfg.WorldSize()); err != nil {
 		return pg.Finished(op, err)
 	}
+	if op.Kind == pg.KindBatch {
+		return pg.SubmitBatch(b, op)
+	}
 	return c.submit(op)
 }
 

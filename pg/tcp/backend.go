@@ -28,6 +28,8 @@ type Backend struct {
 	work     chan struct{}  // capacity 1: the worker looks for a collective to start
 	tick     chan struct{}  // capacity 1: a deadline is nearer than the clock's next look
 	configMu sync.Mutex     // one Configure at a time; held while it waits
+	lanesGen atomic.Uint64  // rises when a link gets or loses its lane
+	bell     *bell          // set before any lane is made; nil: none ever is
 
 	mu state
 }
@@ -38,6 +40,9 @@ type state struct {
 
 	closed   bool
 	listener net.Listener
+	unix     *net.UnixListener // for peers of this host
+	sharing  map[*net.UnixConn]struct{}
+	place    string // what peers need to find unix
 	group    *group // the last configuration, whatever became of it; nil before
 
 	links map[*link]struct{} // every open socket
@@ -55,7 +60,7 @@ type state struct {
 
 // counters are those of Stats.
 type counters struct {
-	dials, accepts, staleFrames, refused, dataFrames, dataBytes atomic.Uint64
+	dials, accepts, staleFrames, refused, dataFrames, dataBytes, sharedBytes atomic.Uint64
 }
 
 // Stats are counts since New.
@@ -65,8 +70,10 @@ type Stats struct {
 	StaleFrames uint64 // data and abort frames of another epoch, dropped
 	Refused     uint64 // Hellos refused: wrong token, wrong member list
 	DataFrames  uint64 // sent
-	DataBytes   uint64 // payload sent
+	DataBytes   uint64 // payload sent over sockets
+	SharedBytes uint64 // payload sent through shared memory
 	Links       int    // sockets open now
+	Lanes       int    // of these, with shared memory beside them
 	Buffers     int    // pooled buffers in use now
 }
 
@@ -86,6 +93,7 @@ func New(opt Options) *Backend {
 	b.mu.links = make(map[*link]struct{})
 	b.mu.edges = make(map[edgeKey]*link)
 	b.mu.held = make(map[edgeKey]*link)
+	b.mu.sharing = make(map[*net.UnixConn]struct{})
 	return b
 }
 
@@ -105,14 +113,19 @@ func (b *Backend) Addr() net.Addr {
 // Stats counts what happened since New.
 func (b *Backend) Stats() Stats {
 	b.mu.Lock()
-	links := len(b.mu.links)
+	links, lanes := len(b.mu.links), 0
+	for l := range b.mu.links {
+		if l.lane != nil {
+			lanes++
+		}
+	}
 	b.mu.Unlock()
 	c := &b.stats
 	return Stats{
 		Dials: c.dials.Load(), Accepts: c.accepts.Load(),
 		StaleFrames: c.staleFrames.Load(), Refused: c.refused.Load(),
 		DataFrames: c.dataFrames.Load(), DataBytes: c.dataBytes.Load(),
-		Links: links, Buffers: b.pool.outstanding(),
+		SharedBytes: c.sharedBytes.Load(), Links: links, Lanes: lanes, Buffers: b.pool.outstanding(),
 	}
 }
 
@@ -241,7 +254,13 @@ func (b *Backend) Close() error {
 	if g := b.mu.group; g != nil && g.phase != groupBroken {
 		b.breakLocked(g, cause{code: abortClosed, peer: -1, err: pg.ErrClosed}, &do)
 	}
-	listener := b.mu.listener
+	listener, bell := b.mu.listener, b.bell
+	if b.mu.unix != nil {
+		b.mu.unix.Close() // its end ends the loop; there is nothing else to know
+	}
+	for c := range b.mu.sharing {
+		c.Close()
+	}
 	links := make([]*link, 0, len(b.mu.links))
 	for l := range b.mu.links {
 		links = append(links, l)
@@ -254,6 +273,9 @@ func (b *Backend) Close() error {
 	}
 	for _, l := range links {
 		b.leave(l)
+	}
+	if bell != nil {
+		err = errors.Join(err, bell.file.Close()) // ends the poller
 	}
 	b.wg.Wait()
 	return err

@@ -281,7 +281,7 @@ func (b *Backend) publish(ctx context.Context, g *group, st store.Store) error {
 	if err != nil {
 		return err
 	}
-	mine := fmt.Appendf(nil, "%s %x", address, newNonce())
+	mine := fmt.Appendf(nil, "%s %x %s", address, newNonce(), b.place())
 	got, err := st.CompareSet(ctx, addressKey(g.rank), nil, mine)
 	if err != nil {
 		return fmt.Errorf("publish address: %w", err)

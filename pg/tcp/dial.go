@@ -129,14 +129,15 @@ func (d *dialer) attempts(ctx context.Context, r int) error {
 	if err != nil {
 		return fmt.Errorf("look up rank %d (%s): %w", r, d.g.cfg.ReplicaIDs[r], err)
 	}
-	address, _, _ := strings.Cut(string(value), " ")
+	address, rest, _ := strings.Cut(string(value), " ")
+	_, place, _ := strings.Cut(rest, " ")
 	pause := dialPause
 	for i := 1; ; i++ {
 		d.b.mu.Lock()
 		d.g.tries[r]++
 		tries := d.g.tries[r]
 		d.b.mu.Unlock()
-		err := d.connect(ctx, r, address)
+		err := d.connect(ctx, r, address, place)
 		if err == nil {
 			return nil
 		}
@@ -162,7 +163,7 @@ func (d *dialer) unreachable(r int, err error) error {
 }
 
 // connect makes one attempt.
-func (d *dialer) connect(ctx context.Context, r int, address string) error {
+func (d *dialer) connect(ctx context.Context, r int, address, place string) error {
 	b, g := d.b, d.g
 	ctx, cancel := context.WithTimeout(ctx, b.opt.DialTimeout)
 	defer cancel()
@@ -181,6 +182,9 @@ func (d *dialer) connect(ctx context.Context, r int, address string) error {
 	if !stop() && err == nil {
 		err = context.Cause(ctx)
 	}
+	if err == nil {
+		err = b.share(ctx, l, place)
+	}
 	if err != nil {
 		c.Close()
 		return fmt.Errorf("greet %s: %w", address, err)
@@ -194,7 +198,9 @@ func (d *dialer) adopt(l *link, r int, g *group) error {
 	var do todo
 	b.mu.Lock()
 	if b.mu.closed || b.mu.group != g || g.phase != groupConfiguring || g.peers[r] != nil {
+		l.dropLaneLocked(&do)
 		b.mu.Unlock()
+		b.do(&do)
 		l.shut()
 		return nil // not wanted any more; step finds out what is the matter
 	}
@@ -205,6 +211,9 @@ func (d *dialer) adopt(l *link, r int, g *group) error {
 	b.startLocked(l)
 	b.mu.Unlock()
 	b.do(&do)
+	if l.dialed {
+		b.lanesChanged()
+	}
 	return nil
 }
 
@@ -255,6 +264,12 @@ func (b *Backend) listen(g *group) error {
 	ln, err := net.Listen("tcp", net.JoinHostPort(host, port))
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
+	}
+	if err := b.openSharingLocked(); err != nil {
+		if b.opt.Transport == TransportShared {
+			return errors.Join(err, ln.Close())
+		}
+		b.opt.Logger.Warn().Err(err).Msg("shared memory not available")
 	}
 	b.mu.listener = ln
 	b.wg.Go(func() { b.acceptLoop(ln) })

@@ -61,6 +61,11 @@ func (b *Backend) begin(t *task) bool {
 		}
 	}
 	t.local()
+	for _, l := range g.peers {
+		if l != nil {
+			b.pull(l) // what is there already
+		}
+	}
 	do = todo{}
 	b.mu.Lock()
 	t.need--

@@ -136,7 +136,7 @@ func TestAbort(t *testing.T) {
 				if err := w.backends[2].Err(); err != nil {
 					t.Fatal(err)
 				}
-				return w.backends[2].Stats().Buffers > 0
+				return w.backends[2].Stats().Buffers > 0 || w.backends[2].sharedWaiting()
 			})
 		}
 		w.backends[1].Abort(pg.Epoch{Cluster: "test", QuorumID: q}, cause)

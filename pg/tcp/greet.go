@@ -13,6 +13,7 @@ func (l *link) readHello(p []byte) error {
 		return err
 	}
 	b := l.b
+	b.pullAll(l) // what the peer sent before it moved on
 	var do todo
 	b.mu.Lock()
 	err = b.takeHelloLocked(l, h, &do)
@@ -76,6 +77,9 @@ func (b *Backend) checkHelloLocked(g *group, l *link, do *todo) {
 		return
 	}
 	rank, err := g.vet(l)
+	if err == nil {
+		err = l.canShareLocked()
+	}
 	if err != nil {
 		b.refuseLocked(g, l, err, do)
 		return
@@ -95,6 +99,7 @@ func (b *Backend) checkHelloLocked(g *group, l *link, do *todo) {
 		l.attachLocked(g, rank)
 	}
 	l.proven, l.helloOK = true, true
+	l.agreeLaneLocked(do)
 	for class := range l.flow {
 		l.flow[class].credit = l.hello.window[class]
 	}
@@ -151,6 +156,7 @@ func (b *Backend) refuseLocked(g *group, l *link, err error, do *todo) {
 // readAbort takes a peer's abort.
 func (l *link) readAbort(h *header, p []byte) error {
 	b := l.b
+	b.pullAll(l) // what the peer sent before it left
 	var do todo
 	b.mu.Lock()
 	defer func() {

@@ -22,7 +22,7 @@ const (
 
 // preambleMagic is what both ends of a new socket write first; the last byte is
 // the version.
-const preambleMagic = "SKERRYT\x01"
+const preambleMagic = "SKERRYT\x02"
 
 // edgeKey names the peer at the other end of an edge.
 type edgeKey struct {
@@ -40,6 +40,7 @@ type hello struct {
 	worldSize int
 	members   [sha256.Size]byte // hash of the member list in rank order
 	window    [classes]int      // bytes that its sender is ready to hold
+	lane      uint64            // 0: no shared memory; else 1 + where its records of this epoch start
 	proof     [sha256.Size]byte
 }
 
@@ -91,6 +92,7 @@ func (h *hello) appendFields(b []byte) []byte {
 	for _, w := range h.window {
 		b = le.AppendUint32(b, uint32(w))
 	}
+	b = le.AppendUint64(b, h.lane)
 	b = append(b, h.members[:]...)
 	b = le.AppendUint16(b, uint16(len(h.cluster)))
 	b = append(b, h.cluster...)
@@ -104,7 +106,7 @@ var errShortHello = errors.New("hello ends early")
 
 // decodeHello reads what encode wrote, and bounds every field.
 func decodeHello(b []byte) (*hello, error) {
-	const numbers = 8 + 4 + 4 + 4 + 4*classes
+	const numbers = 8 + 4 + 4 + 4 + 4*classes + 8
 	const fixed = numbers + sha256.Size
 	if len(b) < fixed {
 		return nil, fmt.Errorf("%w: %w", ErrCorrupt, errShortHello)
@@ -124,6 +126,7 @@ func decodeHello(b []byte) (*hello, error) {
 		}
 		h.window[class] = int(w)
 	}
+	h.lane = le.Uint64(b[numbers-8:])
 	copy(h.members[:], b[numbers:])
 	rest := b[fixed:]
 	var err error

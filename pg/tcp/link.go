@@ -75,6 +75,7 @@ type link struct {
 	window    [classes]int // bytes that the peer may make us hold
 	turn      int          // class whose turn it is
 	early     earlyQueue
+	lane      *lane      // shared memory; nil: none
 	sends     []*task    // point-to-point, in order of Submit
 	incoming  []*message // point-to-point
 }
@@ -127,6 +128,9 @@ func (l *link) attachLocked(g *group, rank int) {
 		l.window[classCollective] = min(l.b.opt.WindowBytes, localWindowBytes)
 	}
 	l.dropEarlyLocked()
+	if l.lane != nil {
+		l.lane.on = false
+	}
 	g.peers[rank] = l
 }
 
@@ -148,6 +152,9 @@ func (l *link) sayHelloLocked(do *todo) {
 		cluster: g.cfg.Cluster, quorumID: g.cfg.QuorumID,
 		replicaID: g.cfg.ReplicaIDs[g.rank], groupRank: g.cfg.GroupRank,
 		rank: g.rank, worldSize: g.world, members: g.members, window: l.window,
+	}
+	if l.lane != nil {
+		h.lane = l.lane.send.next + 1 // what is reserved before is of earlier epochs
 	}
 	h.proof = h.prove(g.cfg.Token, l.mine, l.theirs)
 	l.control = append(l.control, l.b.controlFrame(frameHello, g.key, h.encode()))
@@ -196,6 +203,7 @@ func (b *Backend) lostLocked(l *link, err error, do *todo) {
 		delete(b.mu.held, l.key)
 	}
 	do.close = append(do.close, l)
+	l.dropLaneLocked(do)
 	g := b.mu.group
 	if g == nil || l.group != g || g.peers[l.rank] != l || l.left {
 		return
@@ -262,6 +270,9 @@ func (l *link) info(h *header) FrameInfo {
 // oweLocked notes that n bytes of a class were placed, so the peer may send as
 // many again. Enough of them make a credit frame due.
 func (l *link) oweLocked(class, n int, do *todo) {
+	if class == classCollective && l.lane != nil {
+		return // records are given back one by one
+	}
 	f := &l.flow[class]
 	f.owed += n
 	if f.due(l.window[class]) && !l.busy {

@@ -15,6 +15,7 @@ const (
 	DefaultDialTimeout  = 5 * time.Second
 	DefaultWindowBytes  = 8 << 20
 	DefaultSmallBytes   = 32 << 10
+	DefaultRingBytes    = 1<<20 + 64<<10
 )
 
 const (
@@ -73,8 +74,18 @@ type Options struct {
 	// to the path; set values were no faster on loopback.
 	SocketBytes int
 
+	// Transport says what edges within one host are made of. Zero means shared
+	// memory where both ends can, else TCP. It need not be the same everywhere.
+	Transport Transport
+
+	// RingBytes is the shared memory of one direction of one edge. Zero means
+	// DefaultRingBytes; a multiple of 64, large enough for two full frames. More
+	// of it than the processor's cache holds is slower, not faster.
+	RingBytes int
+
 	// Fault, if set, is asked before every frame is sent what shall become of
-	// it. For tests; nil in production.
+	// it. For tests; nil in production. Edges then are TCP, unless Transport is
+	// TransportShared, where frames of collectives are not asked about.
 	Fault Fault
 
 	// Logger gets "group ready", "group broken" and the like.
@@ -109,6 +120,12 @@ func (o Options) Validate() error {
 	if o.SmallBytes < 0 || o.SmallBytes > MaxPayload {
 		bad("SmallBytes", o.SmallBytes, fmt.Sprintf("0 to %d", MaxPayload))
 	}
+	if o.Transport >= transportEnd {
+		bad("Transport", o.Transport, "auto, tcp or shared")
+	}
+	if o.RingBytes < minRingBytes || o.RingBytes > maxRingBytes || o.RingBytes%recordAlign != 0 {
+		bad("RingBytes", o.RingBytes, fmt.Sprintf("%d to %d, a multiple of %d", minRingBytes, maxRingBytes, recordAlign))
+	}
 	return errors.Join(errs...)
 }
 
@@ -129,6 +146,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.SmallBytes == 0 {
 		o.SmallBytes = DefaultSmallBytes
+	}
+	if o.RingBytes == 0 {
+		o.RingBytes = DefaultRingBytes
 	}
 	return o
 }

@@ -31,6 +31,9 @@ func (l *link) placeLocked(h *header, do *todo) (slot, error) {
 		return slot{}, nil
 	}
 	class := classOf(h.call.kind)
+	if class == classCollective && l.lane != nil {
+		return slot{}, fmt.Errorf("%w: frame of %v on the socket, not in shared memory", ErrCorrupt, h.call)
+	}
 	f, window := &l.flow[class], l.window[class]
 	f.held += int(h.length) + headerBytes
 	if f.held > window {

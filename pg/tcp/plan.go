@@ -2,6 +2,7 @@ package tcp
 
 import (
 	"math"
+	"unsafe"
 
 	"github.com/skerry-ft/skerry/pg"
 )
@@ -321,21 +322,29 @@ func (t *task) local() {
 	case pg.KindBroadcast:
 		if rank == root {
 			for i := range t.in {
-				copy(t.out[i], t.in[i])
+				copySlot(t.out[i], t.in[i])
 			}
 		}
 	case pg.KindAllGather:
-		copy(t.out[rank], t.in[0])
+		copySlot(t.out[rank], t.in[0])
 	case pg.KindGather:
 		if rank == root {
-			copy(t.out[rank], t.in[0])
+			copySlot(t.out[rank], t.in[0])
 		}
 	case pg.KindScatter:
 		if rank == root {
-			copy(t.out[0], t.in[rank])
+			copySlot(t.out[0], t.in[rank])
 		}
 	case pg.KindAllToAll:
-		copy(t.out[rank], t.in[rank])
+		copySlot(t.out[rank], t.in[rank])
+	}
+}
+
+// copySlot copies a slot that may be in place already; then peers may be reading
+// it, and not even the same bytes are written.
+func copySlot(dst, src []byte) {
+	if unsafe.SliceData(dst) != unsafe.SliceData(src) {
+		copy(dst, src)
 	}
 }
 

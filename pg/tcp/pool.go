@@ -18,6 +18,11 @@ const (
 type buf struct {
 	b     []byte
 	class int
+
+	// Of a record in shared memory, instead of class.
+	lane  *lane
+	end   uint64
+	freed bool
 }
 
 // bufPool keeps buffers of powers of two. Safe for concurrent use. Not a
@@ -55,6 +60,10 @@ func (p *bufPool) get(n int) *buf {
 // put gives x back; nil is allowed.
 func (p *bufPool) put(x *buf) {
 	if x == nil {
+		return
+	}
+	if x.lane != nil {
+		x.lane.release(x)
 		return
 	}
 	p.mu.Lock()

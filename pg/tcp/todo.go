@@ -13,6 +13,7 @@ type todo struct {
 	more    []*task // and these
 	advance *group  // the worker may start the next collective
 	close   []*link // close these sockets now
+	lanes   []*lane // let go of these
 	leave   []*link // and these once what is queued has gone out
 }
 
@@ -50,6 +51,10 @@ func (b *Backend) do(d *todo) {
 	}
 	for _, l := range d.close {
 		l.shut()
+	}
+	for _, n := range d.lanes {
+		n.unref()
+		b.lanesChanged()
 	}
 	for _, l := range d.leave {
 		b.leave(l)

@@ -29,13 +29,24 @@ var errLeft = errors.New("tcp: left")
 // does the rest. Any goroutine may call it, holding no lock.
 func (b *Backend) kick(l *link) {
 	b.mu.Lock()
-	if l.busy || l.gone {
-		b.mu.Unlock()
-		return
+	shared := l.lane != nil && l.lane.on
+	pump := !l.busy && !l.gone && !(shared && l.quietLocked())
+	if pump {
+		l.busy = true
 	}
-	l.busy = true
 	b.mu.Unlock()
-	l.pump(false)
+	if pump {
+		l.pump(false)
+	}
+	if shared {
+		b.push(l)
+	}
+}
+
+// quietLocked tells whether a socket beside a lane has nothing to send.
+func (l *link) quietLocked() bool {
+	return len(l.control) == 0 && !l.leaving && !l.beatDue && len(l.sends) == 0 &&
+		!l.flow[classMessage].due(l.window[classMessage])
 }
 
 // writeLoop is the writer: it takes over what others could not send at once.
@@ -186,6 +197,9 @@ func (l *link) takeDataLocked() bool {
 		l.turn = (l.turn + 1) % classes
 		var t *task
 		if class == classCollective {
+			if l.lane != nil {
+				continue // push sends them
+			}
 			t = g.active
 		} else {
 			t = l.sendableLocked()

@@ -1,0 +1,412 @@
+package tcp
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/skerry-ft/skerry/internal/memfd"
+	"github.com/skerry-ft/skerry/pg"
+)
+
+// Two processes of one host find each other by what both publish in the store:
+// the kernel's boot id, and the name of a Unix socket in the abstract namespace,
+// which has no file and ends with its process. Who dials the edge also dials
+// that socket, and both pass a segment and a bell. What binds them to the edge is
+// the nonce that its socket's other end made for it; what proves the peer is the
+// Hello on the edge. Whatever fails leaves the edge as it was: a socket alone.
+
+// Transport says what edges between processes of one host are made of.
+type Transport uint8
+
+const (
+	// TransportAuto takes shared memory where both ends can, else the socket.
+	TransportAuto Transport = iota
+	// TransportTCP takes sockets only.
+	TransportTCP
+	// TransportShared takes shared memory, and fails where that cannot be had.
+	TransportShared
+	transportEnd
+)
+
+var transportNames = [transportEnd]string{"auto", "tcp", "shared"}
+
+// String is "auto", "tcp" or "shared".
+func (t Transport) String() string {
+	if t >= transportEnd {
+		return fmt.Sprintf("transport(%d)", uint8(t))
+	}
+	return transportNames[t]
+}
+
+const (
+	shareMagic   = "SKERRYM\x01"
+	shareBytes   = len(shareMagic) + nonceBytes
+	shareRights  = 2 // a segment and a bell
+	maxShareName = 64
+	bootIDFile   = "/proc/sys/kernel/random/boot_id"
+	maxSharing   = 256 // handshakes under way
+)
+
+// errNoSharing is why an edge that must be shared cannot be.
+var errNoSharing = errors.New("tcp: no shared memory with the peer")
+
+// bootID names the running kernel; empty where it does not say.
+func bootID() string {
+	b, err := os.ReadFile(bootIDFile)
+	if err != nil {
+		return ""
+	}
+	return string(bytes.TrimSpace(b))
+}
+
+// sharing tells whether this side takes part.
+func (o *Options) sharing() bool {
+	return o.Transport == TransportShared || o.Transport == TransportAuto && o.Fault == nil
+}
+
+// openSharingLocked opens the Unix socket and the bell, and starts what they need.
+// Without them edges are sockets.
+func (b *Backend) openSharingLocked() error {
+	if !b.opt.sharing() {
+		return nil
+	}
+	e, err := newBell()
+	if err != nil {
+		return err
+	}
+	nonce := newNonce()
+	name := "skerry-" + hex.EncodeToString(nonce[:])
+	ln, err := net.ListenUnix("unix", &net.UnixAddr{Name: "@" + name, Net: "unix"})
+	if err != nil {
+		return errors.Join(fmt.Errorf("listen for sharing: %w", err), e.file.Close())
+	}
+	b.bell, b.mu.unix, b.mu.place = e, ln, bootID()+"/"+name
+	b.wg.Go(func() { b.shareLoop(ln) })
+	b.wg.Go(b.poll)
+	return nil
+}
+
+// place is what a rank publishes about where it runs; empty if it shares nothing.
+func (b *Backend) place() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.mu.place
+}
+
+// neighbour is the name of the Unix socket of a peer that published place, if
+// it runs on this host.
+func (b *Backend) neighbour(place string) (string, bool) {
+	theirBoot, name, ok := strings.Cut(place, "/")
+	ourBoot, _, _ := strings.Cut(b.place(), "/")
+	return name, ok && ourBoot != "" && theirBoot == ourBoot && name != "" && len(name) <= maxShareName
+}
+
+// share gives a link that we dialled a lane, if the peer is on this host.
+func (b *Backend) share(ctx context.Context, l *link, place string) error {
+	name, here := b.neighbour(place)
+	if here {
+		n, err := b.dialLane(ctx, l, name)
+		if err == nil {
+			l.lane = n
+			return nil
+		}
+		if b.opt.Transport == TransportShared {
+			return fmt.Errorf("%w: %w", errNoSharing, err)
+		}
+		b.opt.Logger.Debug().Err(err).Msg("no shared memory with a peer of this host")
+	}
+	if b.opt.Transport == TransportShared {
+		return fmt.Errorf("%w: it published %q, we %q", errNoSharing, place, b.place())
+	}
+	return nil
+}
+
+func (b *Backend) dialLane(ctx context.Context, l *link, name string) (*lane, error) {
+	c, err := new(net.Dialer).DialContext(ctx, "unix", "@"+name)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	conn, ok := c.(*net.UnixConn)
+	if !ok {
+		return nil, fmt.Errorf("connection is a %T", c)
+	}
+	if until, ok := ctx.Deadline(); ok {
+		if err := conn.SetDeadline(until); err != nil {
+			return nil, err
+		}
+	}
+	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(past) }) // ends the read below
+	defer stop()
+	out, err := b.newSegment()
+	if err != nil {
+		return nil, err
+	}
+	err = b.passRights(conn, l.theirs, out)
+	if err == nil {
+		var n *lane
+		if _, n, err = b.takeRights(conn, out); err == nil {
+			return n, nil
+		}
+	}
+	return nil, errors.Join(err, out.Close())
+}
+
+func (b *Backend) newSegment() (*memfd.Segment, error) {
+	return memfd.Create("skerry-lane", controlBytes+b.opt.RingBytes)
+}
+
+// passRights sends our segment and bell, under the nonce of an edge.
+func (b *Backend) passRights(c *net.UnixConn, nonce [nonceBytes]byte, out *memfd.Segment) error {
+	message := append([]byte(shareMagic), nonce[:]...)
+	var inner error
+	send := func(segment, bell uintptr) {
+		_, _, inner = c.WriteMsgUnix(message, unix.UnixRights(int(segment), int(bell)), nil)
+	}
+	if err := withFDs(out.File(), b.bell.file, send); err != nil {
+		return err
+	}
+	return inner
+}
+
+// withFDs runs f with the descriptors of two files, which stay open meanwhile.
+func withFDs(x, y *os.File, f func(x, y uintptr)) error {
+	rawX, err := x.SyscallConn()
+	if err != nil {
+		return err
+	}
+	rawY, err := y.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var inner error
+	err = rawX.Control(func(fdX uintptr) {
+		inner = rawY.Control(func(fdY uintptr) { f(fdX, fdY) })
+	})
+	return errors.Join(err, inner)
+}
+
+// takeRights reads what passRights sent, and makes a lane of it and of out, if
+// that is not nil; else of a segment of its own.
+func (b *Backend) takeRights(c *net.UnixConn, out *memfd.Segment) (nonce [nonceBytes]byte, n *lane, err error) {
+	var message [shareBytes + 1]byte
+	oob := make([]byte, unix.CmsgSpace(4*shareRights))
+	got, oobGot, flags, _, err := c.ReadMsgUnix(message[:], oob)
+	if err != nil {
+		return nonce, nil, err
+	}
+	files, err := parseRights(oob[:oobGot])
+	if err != nil {
+		return nonce, nil, err
+	}
+	if got != shareBytes || string(message[:len(shareMagic)]) != shareMagic ||
+		flags&unix.MSG_CTRUNC != 0 || len(files) != shareRights {
+		closeFiles(files)
+		return nonce, nil, fmt.Errorf("%w: sharing handshake of %d bytes and %d descriptors, want %d and %d",
+			ErrCorrupt, got, len(files), shareBytes, shareRights)
+	}
+	copy(nonce[:], message[len(shareMagic):])
+	n, err = b.laneFrom(files[0], files[1], out)
+	return nonce, n, err
+}
+
+// laneFrom makes a lane of what a peer passed, and of out or a new segment. It
+// closes both files if it fails.
+func (b *Backend) laneFrom(segment, bell *os.File, out *memfd.Segment) (n *lane, err error) {
+	files := []*os.File{segment, bell}
+	if err := checkBell(bell); err != nil {
+		closeFiles(files)
+		return nil, err
+	}
+	in, err := memfd.FromFile(segment)
+	if err != nil {
+		closeFiles(files)
+		return nil, err
+	}
+	made := out == nil
+	if made {
+		out, err = b.newSegment()
+	}
+	if err == nil {
+		if n, err = newLane(out, in, bell); err == nil {
+			return n, nil
+		}
+		if made {
+			err = errors.Join(err, out.Close())
+		}
+	}
+	return nil, errors.Join(err, in.Close(), bell.Close())
+}
+
+func closeFiles(files []*os.File) {
+	for _, f := range files {
+		f.Close() // nothing was written
+	}
+}
+
+// parseRights takes the descriptors out of a control message. All that came are
+// returned or closed.
+func parseRights(oob []byte) ([]*os.File, error) {
+	messages, err := unix.ParseSocketControlMessage(oob)
+	if err != nil {
+		return nil, fmt.Errorf("%w: control message: %w", ErrCorrupt, err)
+	}
+	var files []*os.File
+	for i := range messages {
+		fds, err := unix.ParseUnixRights(&messages[i])
+		if err != nil {
+			continue // not descriptors; the count below tells
+		}
+		for _, fd := range fds {
+			files = append(files, os.NewFile(uintptr(fd), "shared"))
+		}
+	}
+	return files, nil
+}
+
+// checkBell refuses what writing to could block on, or do anything else.
+func checkBell(f *os.File) error {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var inner error
+	err = raw.Control(func(fd uintptr) {
+		link, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
+		if err != nil || link != "anon_inode:[eventfd]" {
+			inner = fmt.Errorf("%w: bell is %q", ErrCorrupt, link)
+			return
+		}
+		flags, err := unix.FcntlInt(fd, unix.F_GETFL, 0)
+		if err != nil || flags&unix.O_NONBLOCK == 0 {
+			inner = fmt.Errorf("%w: bell would block", ErrCorrupt)
+		}
+	})
+	return errors.Join(err, inner)
+}
+
+// shareLoop answers peers of this host.
+func (b *Backend) shareLoop(ln *net.UnixListener) {
+	slots := make(chan struct{}, maxSharing)
+	for {
+		c, err := ln.AcceptUnix()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			b.opt.Logger.Warn().Err(err).Msg("sharing not accepted")
+			select {
+			case <-time.After(dialPause):
+				continue
+			case <-b.closing:
+				return
+			}
+		}
+		select {
+		case slots <- struct{}{}:
+		case <-b.closing:
+			c.Close()
+			return
+		}
+		b.wg.Go(func() {
+			defer func() { <-slots }()
+			if err := b.answer(c); err != nil {
+				b.opt.Logger.Debug().Err(err).Msg("sharing refused")
+			}
+		})
+	}
+}
+
+// answer takes a peer's segment and passes it ours.
+func (b *Backend) answer(c *net.UnixConn) error {
+	b.mu.Lock()
+	b.mu.sharing[c] = struct{}{} // Close closes them
+	closed := b.mu.closed
+	b.mu.Unlock()
+	defer func() {
+		b.mu.Lock()
+		delete(b.mu.sharing, c)
+		b.mu.Unlock()
+		c.Close() // a second time, if b is being closed
+	}()
+	if closed {
+		return pg.ErrClosed
+	}
+	if err := c.SetDeadline(time.Now().Add(b.opt.DialTimeout)); err != nil {
+		return err
+	}
+	nonce, n, err := b.takeRights(c, nil)
+	if err != nil {
+		return err
+	}
+	l := b.attachLane(nonce, n)
+	if l == nil {
+		n.unref()
+		return fmt.Errorf("%w: no edge has this nonce", ErrCorrupt)
+	}
+	b.lanesChanged()
+	if err := b.passRights(c, nonce, n.out); err != nil {
+		b.detachLane(l, n)
+		return err
+	}
+	return nil
+}
+
+// attachLane gives n to the link whose nonce the peer knows, before its Hello.
+func (b *Backend) attachLane(nonce [nonceBytes]byte, n *lane) *link {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for l := range b.mu.links {
+		if l.mine == nonce && !l.dialed && l.lane == nil && l.hello == nil && !b.mu.closed {
+			l.lane = n
+			return l
+		}
+	}
+	return nil
+}
+
+// detachLane takes n away from l, which then is a socket alone.
+func (b *Backend) detachLane(l *link, n *lane) {
+	var do todo
+	b.mu.Lock()
+	if l.lane == n {
+		l.dropLaneLocked(&do)
+	}
+	b.mu.Unlock()
+	b.do(&do)
+}
+
+// dropLaneLocked ends l's lane, if it has one.
+func (l *link) dropLaneLocked(do *todo) {
+	if n := l.lane; n != nil {
+		l.lane, n.on = nil, false
+		do.lanes = append(do.lanes, n)
+	}
+}
+
+// canShareLocked refuses a peer without shared memory, if we take nothing else.
+func (l *link) canShareLocked() error {
+	if l.b.opt.Transport == TransportShared && (l.lane == nil || l.hello.lane == 0) {
+		return fmt.Errorf("%w: %s", errNoSharing, l.hello.replicaID)
+	}
+	return nil
+}
+
+// agreeLaneLocked looks at what the peer's Hello says of the lane.
+func (l *link) agreeLaneLocked(do *todo) {
+	if l.hello.lane == 0 {
+		l.dropLaneLocked(do)
+	}
+	if n := l.lane; n != nil {
+		n.start, n.fresh, n.on = l.hello.lane-1, true, true
+	}
+}

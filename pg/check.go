@@ -121,19 +121,21 @@ func (c *Check) empty(ctx context.Context, cause error) error {
 
 // Submit starts op once the ranks agree on it; see Check.
 func (c *Check) Submit(op *Op) *Work {
-	r := begin(c.relays, op)
-	work := r.work // r may be gone when submit returns
 	c.mu.Lock()
-	config := c.mu.config
-	r.epoch, r.round = config.Epoch(), c.mu.round
+	config, round := c.mu.config, c.mu.round
 	c.mu.Unlock()
 	if n := config.WorldSize(); n > 0 {
 		if err := op.Validate(config.Rank, n); err != nil {
-			r.finish(err)
-			return work
+			return Finished(op, err)
 		}
 	}
-	if op.Kind.PointToPoint() && op.onCPU() {
+	if op.Kind == KindBatch && !op.pointToPoint() {
+		return SubmitBatch(c, op) // each collective of it is checked
+	}
+	r := begin(c.relays, op)
+	work := r.work // r may be gone when submit returns
+	r.epoch, r.round = config.Epoch(), round
+	if op.pointToPoint() && op.onCPU() {
 		c.applyRound(r.round)
 		r.submit(c.backend, *op)
 		return work
@@ -145,6 +147,19 @@ func (c *Check) Submit(op *Op) *Work {
 	c.mu.Unlock()
 	c.queue.submit(r)
 	return work
+}
+
+// pointToPoint tells whether op is a send, a receive, or a batch of such.
+func (op *Op) pointToPoint() bool {
+	if op.Kind != KindBatch {
+		return op.Kind.PointToPoint()
+	}
+	for _, sub := range op.Batch {
+		if sub == nil || !sub.Kind.PointToPoint() {
+			return false
+		}
+	}
+	return true
 }
 
 // onCPU tells whether no tensor of op lies on a device.
@@ -191,7 +206,7 @@ func (c *Check) issue(ctx context.Context, r *relay, mayWait bool) bool {
 	c.mu.Lock()
 	config := c.mu.config
 	c.mu.Unlock()
-	collective, several := !r.outer.Kind.PointToPoint(), config.WorldSize() > 1
+	collective, several := !r.outer.pointToPoint(), config.WorldSize() > 1
 	if collective && several && !mayWait {
 		return false
 	}

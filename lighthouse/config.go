@@ -82,8 +82,11 @@ type Config struct {
 	// their quorum anew, with a higher id.
 	DataDir string
 
-	// Raft is for a server that is one of several. Its zero value is a
-	// cluster of this server alone.
+	// Cluster makes this server one of several. Its zero value is a server
+	// alone.
+	Cluster ClusterConfig
+
+	// Raft says how this server takes part in raft.
 	Raft RaftConfig
 
 	// MaxJobs bounds the jobs that clients may bring into being by naming
@@ -99,8 +102,8 @@ type Config struct {
 
 // RaftConfig says how this server takes part in a raft cluster.
 type RaftConfig struct {
-	// Transport carries raft's messages. nil is a transport within the
-	// process, for a cluster of one.
+	// Transport carries raft's messages. nil is TCP for one of several
+	// servers, and a transport within the process for a server alone.
 	Transport raft.Transport
 
 	// Servers bootstraps a new cluster of these voters, this server among
@@ -149,9 +152,10 @@ func (c Config) withDefaults() Config {
 	if c.HelloTimeout == 0 {
 		c.HelloTimeout = DefaultHelloTimeout
 	}
+	c.Cluster = c.Cluster.withDefaults(c.Listen)
 	r := &c.Raft
 	defaults := [3]time.Duration{300 * time.Millisecond, 300 * time.Millisecond, 200 * time.Millisecond}
-	if len(r.Servers) <= 1 && r.Transport == nil {
+	if len(r.Servers) <= 1 && r.Transport == nil && !c.Cluster.clustered() {
 		defaults = [3]time.Duration{50 * time.Millisecond, 50 * time.Millisecond, 50 * time.Millisecond}
 	}
 	for i, d := range []*time.Duration{&r.Heartbeat, &r.Election, &r.Lease} {
@@ -196,6 +200,9 @@ func (c Config) Validate() error {
 	}
 	want(c.Raft.Lease <= c.Raft.Heartbeat, "Raft.Lease", c.Raft.Lease, "at most Raft.Heartbeat = %v", c.Raft.Heartbeat)
 	want(c.Raft.Heartbeat <= c.Raft.Election, "Raft.Heartbeat", c.Raft.Heartbeat, "at most Raft.Election = %v", c.Raft.Election)
+	if problem := c.Cluster.problems(c.DataDir); problem != nil {
+		problems = append(problems, problem...)
+	}
 	want(c.MaxJobs >= 1, "MaxJobs", c.MaxJobs, "at least 1")
 	return errors.Join(problems...)
 }

@@ -38,6 +38,10 @@ const (
 	// snapshotThreshold is how many commands lie between two snapshots. They
 	// are some kilobytes each; replaying this many takes milliseconds.
 	snapshotThreshold = 1_024
+
+	// trailingLogs is how many commands are kept behind a snapshot, for
+	// followers that were away for a moment.
+	trailingLogs = 1_024
 )
 
 // ledger is what raft replicates, and raft itself. It is safe for concurrent
@@ -45,38 +49,62 @@ const (
 type ledger struct {
 	raft  *raft.Raft
 	state *state
+	// cluster is the id that the cluster had before raft ran, or "".
+	cluster string
 	// release gives back what raft used, after raft has shut down.
 	release func() error
 }
 
-// openLedger starts raft on the data dir, or in memory if dir is nil, and
-// bootstraps a new cluster if there is none yet.
-func openLedger(cfg RaftConfig, dir *dataDir, log zerolog.Logger) (*ledger, error) {
-	l := &ledger{state: newState(), release: func() error { return nil }}
+// ledgerConfig says how a ledger is opened.
+type ledgerConfig struct {
+	RaftConfig
+	dir *dataDir // nil: in memory
+	log zerolog.Logger
+
+	// bootstrap are the voters with whom a new log begins; nil begins none: the
+	// leader of a cluster that exists sends one. bootstrapped is called between
+	// a new log's beginning and its first use.
+	bootstrap    []raft.Server
+	bootstrapped func() error
+
+	// cluster is the id that the cluster has already, "" if the first leader
+	// draws it.
+	cluster string
+}
+
+// openLedger starts raft on the data dir, or in memory if there is none.
+func openLedger(cfg ledgerConfig) (*ledger, error) {
+	l := &ledger{state: newState(), cluster: cfg.cluster, release: func() error { return nil }}
 	conf := raft.DefaultConfig()
-	conf.Logger = raftLogger(log)
+	conf.Logger = raftLogger(cfg.log)
 	conf.HeartbeatTimeout = cfg.Heartbeat
 	conf.ElectionTimeout = cfg.Election
 	conf.LeaderLeaseTimeout = cfg.Lease
 	conf.CommitTimeout = min(conf.CommitTimeout, cfg.Heartbeat/2)
 	conf.SnapshotThreshold = snapshotThreshold
+	conf.TrailingLogs = trailingLogs
 	conf.LocalID = cfg.LocalID
 
-	logs, stable, snapshots, err := l.stores(conf, dir)
+	logs, stable, snapshots, err := l.stores(conf, cfg.dir)
 	if err != nil {
 		return nil, err
 	}
-	transport := cfg.Transport
+	transport, servers := cfg.Transport, cfg.bootstrap
 	if transport == nil {
 		_, transport = raft.NewInmemTransport(localAddress)
 	}
-	servers := cfg.Servers
-	if len(servers) == 0 {
-		servers = []raft.Server{{ID: conf.LocalID, Address: transport.LocalAddr()}}
+	if cfg.cluster == "" {
+		servers = cfg.Servers
+		if len(servers) == 0 {
+			servers = []raft.Server{{ID: conf.LocalID, Address: transport.LocalAddr()}}
+		}
 	}
 	known, err := raft.HasExistingState(logs, stable, snapshots)
-	if err == nil && !known {
+	if err == nil && !known && len(servers) > 0 {
 		err = raft.BootstrapCluster(conf, logs, stable, snapshots, transport, raft.Configuration{Servers: servers})
+	}
+	if err == nil && len(servers) > 0 && cfg.bootstrapped != nil {
+		err = cfg.bootstrapped()
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("read the raft log: %w", err), l.release())

@@ -63,7 +63,7 @@ func (s *Server) beginReign(ctx context.Context) error {
 	}
 	term := l.raft.CurrentTerm()
 	if l.state.cluster() == "" {
-		if err := l.apply(command{Kind: commandFound, Cluster: uuid.NewString()}); err != nil {
+		if err := l.apply(command{Kind: commandFound, Cluster: cmp.Or(l.cluster, uuid.NewString())}); err != nil {
 			return fmt.Errorf("found the cluster: %w", err)
 		}
 	}

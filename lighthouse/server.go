@@ -41,6 +41,7 @@ type Server struct {
 	log      zerolog.Logger
 	listener net.Listener
 	dir      *dataDir // nil: in memory
+	cluster  *cluster // nil: this server is alone
 	metrics  *metrics
 	started  time.Time
 	sessions atomic.Int64 // open ones, of all jobs
@@ -49,7 +50,7 @@ type Server struct {
 	// them: a receive ends only after its handler has returned.
 	streams sync.WaitGroup
 
-	ledger *ledger // set once by Run, before anything is served
+	ledger *ledger // set once, before the first reign; for those who hold a reign
 
 	closeOnce sync.Once
 	closeErr  error
@@ -94,6 +95,11 @@ func New(cfg Config) (*Server, error) {
 	}
 	s.metrics = newMetrics(s)
 	s.mu.changed = make(chan struct{})
+	if cfg.Cluster.clustered() {
+		if s.cluster, err = newCluster(cfg, dir, listener, s.log); err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+	}
 	return s, nil
 }
 
@@ -111,6 +117,9 @@ func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 // advertised is the list of servers that clients are told: those that they can
 // dial.
 func (s *Server) advertised() []string {
+	if s.cluster != nil {
+		return s.cluster.servers()
+	}
 	if s.cfg.Advertise != "" {
 		return []string{s.cfg.Advertise}
 	}
@@ -128,6 +137,9 @@ func (s *Server) Close() error {
 		if errors.Is(s.closeErr, net.ErrClosed) {
 			s.closeErr = nil // Run's listeners closed it
 		}
+		if s.cluster != nil {
+			s.closeErr = errors.Join(s.closeErr, s.cluster.close())
+		}
 		if s.dir != nil {
 			s.closeErr = errors.Join(s.closeErr, s.dir.close())
 		}
@@ -140,10 +152,12 @@ func (s *Server) Close() error {
 // the rules: nobody is dead because his lighthouse stops.
 func (s *Server) Run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, s.Close()) }()
-	if s.ledger, err = openLedger(s.cfg.Raft, s.dir, s.log); err != nil {
-		return err
+	if s.cluster == nil {
+		if s.ledger, err = openLedger(ledgerConfig{RaftConfig: s.cfg.Raft, dir: s.dir, log: s.log}); err != nil {
+			return err
+		}
 	}
-	defer func() { err = errors.Join(err, s.ledger.close()) }()
+	defer func() { err = errors.Join(err, s.closeLedger()) }()
 
 	split := newSplitter(s.listener, s.cfg.HelloTimeout, s.log)
 	rpc := s.newRPCServer()
@@ -167,7 +181,7 @@ func (s *Server) Run(ctx context.Context) (err error) {
 			stopHTTP(page)
 			_ = split.close() // its listener's error is Close's to report
 		}()
-		return s.lead(ctx)
+		return s.takePart(ctx)
 	})
 	s.log.Info().Stringer(logkey.Addr, s.Addr()).Msg("lighthouse started")
 	if addr, ok := s.Addr().(*net.TCPAddr); ok && !addr.IP.IsLoopback() {
@@ -209,6 +223,7 @@ func (s *Server) newRPCServer() *grpc.Server {
 	)
 	rpc := grpc.NewServer(options...)
 	skerrypb.RegisterLighthouseServer(rpc, &lighthouseService{server: s})
+	skerrypb.RegisterClusterServer(rpc, &clusterService{server: s})
 	torchftpb.RegisterLighthouseServiceServer(rpc, &torchftService{server: s})
 	return rpc
 }

@@ -2,6 +2,7 @@
 //
 //	lighthouse                        # one server, ledger in memory, port 29510
 //	lighthouse --data-dir /var/lib/skerry
+//	lighthouse --data-dir /var/lib/skerry --bootstrap-expect 3 --join a,b # one of three
 //	lighthouse --min_replicas 2 --join_timeout_ms 10000   # torchft's spellings
 //
 // It ends with SIGTERM or SIGINT, status 0. Replicas whose quorum stands go on
@@ -49,6 +50,7 @@ type options struct {
 	logLevel string
 	logJSON  bool
 	torchft  torchftFlags
+	cluster  clusterFlags
 }
 
 func newCommand() *cobra.Command {
@@ -87,6 +89,7 @@ func (o *options) add(f *pflag.FlagSet) {
 	f.DurationVar(&c.BeatInterval, "beat-interval", c.BeatInterval, "how often replicas beat")
 	f.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
 	f.BoolVar(&o.logJSON, "log-json", false, "log JSON lines instead of text")
+	o.cluster.add(f, c)
 	o.torchft.add(f)
 }
 
@@ -100,6 +103,9 @@ func serve(ctx context.Context, o *options, flags *pflag.FlagSet, stderr io.Writ
 		return err
 	}
 	if err := o.torchft.apply(flags, &o.cfg, log); err != nil {
+		return err
+	}
+	if err := o.cluster.apply(flags, &o.cfg); err != nil {
 		return err
 	}
 	derive(flags, &o.cfg)

@@ -49,6 +49,9 @@ func parsed(t *testing.T, args ...string) lighthouse.Config {
 	if err := o.torchft.apply(flags, &o.cfg, zerolog.Nop()); err != nil {
 		t.Fatal(err)
 	}
+	if err := o.cluster.apply(flags, &o.cfg); err != nil {
+		t.Fatal(err)
+	}
 	derive(flags, &o.cfg)
 	return o.cfg
 }
@@ -85,6 +88,14 @@ func TestFlags(t *testing.T) {
 		}},
 		{"a long one takes stuck along", []string{"--heartbeat-timeout=2m"}, func(c *lighthouse.Config) {
 			c.Rules.HeartbeatTimeout, c.Rules.StuckAfter = 2*time.Minute, 2*time.Minute
+		}},
+		{"one of three", []string{
+			"--data-dir=/d", "--bootstrap-expect=3", "--join=a:1,b:2", "--raft-address=c:3", "--gossip-address=c:4",
+			"--voters=5", "--replace-after=1m", "--raft-timing=fast",
+		}, func(c *lighthouse.Config) {
+			c.DataDir, c.Cluster.Expect, c.Cluster.Join, c.Cluster.Voters = "/d", 3, []string{"a:1", "b:2"}, 5
+			c.Cluster.RaftAddress, c.Cluster.GossipAddress, c.Cluster.ReplaceAfter = "c:3", "c:4", time.Minute
+			c.Raft.Heartbeat, c.Raft.Election, c.Raft.Lease = 100*time.Millisecond, 100*time.Millisecond, 50*time.Millisecond
 		}},
 		{"never stuck", []string{"--stuck-after=0"}, func(c *lighthouse.Config) { c.Rules.StuckAfter = 0 }},
 	} {
@@ -139,6 +150,10 @@ func TestBadFlags(t *testing.T) {
 		{[]string{"--log-level=loud"}, []string{`log-level = "loud"`, "debug, info, warn or error"}},
 		{[]string{"--bind=127.0.0.1:0", "--min-replicas=0", "--max-replicas=-1"}, []string{"MinReplicas = 0", "MaxReplicas = -1"}},
 		{[]string{"--no-such-flag"}, []string{"no-such-flag"}},
+		{[]string{"--bootstrap-expect=2", "--data-dir=/d"}, []string{"Cluster.Expect = 2", "1, 3 or 5"}},
+		{[]string{"--bootstrap-expect=3"}, []string{"DataDir", "must keep"}},
+		{[]string{"--join=a", "--data-dir=/d"}, []string{"Cluster.Join = a", "host:port"}},
+		{[]string{"--raft-timing=quick"}, []string{`raft-timing = "quick"`, "fast, default or slow"}},
 		{[]string{"serve"}, []string{`"serve"`}},
 	} {
 		t.Run(strings.Join(tc.args, " "), func(t *testing.T) {

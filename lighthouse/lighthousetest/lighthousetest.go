@@ -35,14 +35,26 @@ type Server struct {
 // stop cleanly in the end.
 func Start(t testing.TB, change func(*lighthouse.Config)) *Server {
 	t.Helper()
+	cfg := defaults(t)
+	if change != nil {
+		change(&cfg)
+	}
+	return start(t, cfg)
+}
+
+// defaults is a configuration for a test.
+func defaults(t testing.TB) lighthouse.Config {
 	cfg := lighthouse.DefaultConfig()
 	cfg.Listen = "127.0.0.1:0"
 	log := &testLog{t: t}
 	t.Cleanup(log.end)
 	cfg.Log = zerolog.New(log).Level(zerolog.InfoLevel)
-	if change != nil {
-		change(&cfg)
-	}
+	return cfg
+}
+
+// start runs a server until the test ends.
+func start(t testing.TB, cfg lighthouse.Config) *Server {
+	t.Helper()
 	server, err := lighthouse.New(cfg)
 	if err != nil {
 		t.Fatalf("start a lighthouse: %v", err)

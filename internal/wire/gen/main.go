@@ -25,7 +25,7 @@ import (
 const modulePath = "github.com/skerry-ft/skerry/internal/wire"
 
 func main() {
-	if err := run(context.Background(), "proto", []string{"skerry.proto", "torchft.proto"}); err != nil {
+	if err := run(context.Background(), "proto", []string{"skerry.proto", "cluster.proto", "torchft.proto"}); err != nil {
 		fmt.Fprintln(os.Stderr, "gen:", err)
 		os.Exit(1)
 	}

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"encoding/base64"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/skerry-ft/skerry/lighthouse"
+)
+
+// maxKeyFile bounds a key file: the longest key in base64, and a newline.
+const maxKeyFile = 128
+
+// clusterFlags are those of a server that is one of several.
+type clusterFlags struct {
+	timing        string
+	gossipKeyFile string
+}
+
+func (c *clusterFlags) add(f *pflag.FlagSet, cfg *lighthouse.Config) {
+	k := &cfg.Cluster
+	f.IntVar(&k.Expect, "bootstrap-expect", 0, "found a cluster of 1, 3 or 5 servers once all of them are there")
+	f.StringSliceVar(&k.Join, "join", nil, "RPC addresses of other servers, host:port,…; one that answers is enough")
+	f.StringVar(&k.RaftAddress, "raft-address", "", "address for raft, host:port; empty: --bind with its port + 1")
+	f.StringVar(&k.GossipAddress, "gossip-address", "", "address for gossip (TCP and UDP), host:port; empty: --bind with its port + 2")
+	f.IntVar(&k.Voters, "voters", 0, "voters that the cluster shall have, 1, 3 or 5; 0: --bootstrap-expect, or what the others say")
+	f.BoolVar(&k.NonVoter, "non-voter", false, "forward and never vote")
+	f.DurationVar(&k.ReplaceAfter, "replace-after", lighthouse.DefaultReplaceAfter, "how long a voter must be gone before a spare takes its place")
+	f.StringVar(&c.timing, "raft-timing", "default", "how quickly a leader is replaced, and how easily: fast, default or slow")
+	f.StringVar(&c.gossipKeyFile, "gossip-key-file", "", "file with the key of gossip: 16, 24 or 32 bytes in base64, the same on all servers")
+}
+
+// apply moves what needs looking up into cfg.
+func (c *clusterFlags) apply(f *pflag.FlagSet, cfg *lighthouse.Config) error {
+	t, ok := lighthouse.RaftTimings()[c.timing]
+	if !ok {
+		return fmt.Errorf("raft-timing = %q, want fast, default or slow", c.timing)
+	}
+	if f.Changed("raft-timing") {
+		cfg.Raft.Heartbeat, cfg.Raft.Election, cfg.Raft.Lease = t.Heartbeat, t.Election, t.Lease
+	}
+	if !f.Changed("replace-after") {
+		cfg.Cluster.ReplaceAfter = 0
+	}
+	if c.gossipKeyFile == "" {
+		return nil
+	}
+	key, err := readKey(c.gossipKeyFile)
+	if err != nil {
+		return fmt.Errorf("read gossip-key-file: %w", err)
+	}
+	cfg.Cluster.GossipKey = key
+	return nil
+}
+
+// readKey reads a key in base64. Its errors do not repeat what they read.
+func readKey(path string) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(io.LimitReader(file, maxKeyFile))
+	_ = file.Close() // read only
+	if err != nil {
+		return nil, err
+	}
+	key, err := base64.StdEncoding.DecodeString(strings.TrimSpace(string(text)))
+	if err != nil {
+		return nil, fmt.Errorf("%s does not hold base64", path)
+	}
+	return key, nil
+}

@@ -1,0 +1,178 @@
+package lighthouse
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"time"
+
+	"google.golang.org/grpc/credentials"
+
+	"github.com/skerry-ft/skerry/internal/wire"
+)
+
+// How far raft's and gossip's ports lie from that for RPC, unless they are
+// given.
+const (
+	raftPortOffset   = 1
+	gossipPortOffset = 2
+)
+
+// DefaultStableFor is how long a server must be level before it becomes a
+// voter, if Cluster.StableFor is 0.
+const DefaultStableFor = 2 * time.Second
+
+// DefaultReplaceAfter is how long a voter must be gone before another server
+// takes its place, if Cluster.ReplaceAfter is 0.
+const DefaultReplaceAfter = 30 * time.Second
+
+// ClusterConfig makes a server one of several. Its zero value is a server
+// alone; with Expect or Join set it is one of several, and needs a DataDir.
+type ClusterConfig struct {
+	// Expect is how many servers found the cluster together: 1, 3 or 5. All of
+	// them must be there once; from then on it is ignored. 0 founds nothing: the
+	// server waits to be taken into a cluster that exists.
+	Expect int
+
+	// Join names other servers by their RPC addresses, host:port; one that
+	// answers is enough. A server that is in a cluster already needs none.
+	Join []string
+
+	// RaftAddress and GossipAddress are where raft and gossip (TCP and UDP)
+	// listen, host:port. Empty is Listen's host with its port plus one and
+	// plus two; where Listen's port is 0, free ones.
+	RaftAddress, GossipAddress string
+
+	// Voters is how many voters the cluster shall have: 1, 3 or 5. Servers
+	// beyond it are spares that take a dead voter's place. 0 is Expect, or,
+	// for a server that joins, what the others say. It may be raised later:
+	// what the present leader's says counts.
+	Voters int
+
+	// NonVoter makes this a server that forwards and never votes.
+	NonVoter bool
+
+	// StableFor is how long a server must have been alive and level with the
+	// leader before it becomes a voter. 0 means DefaultStableFor. Too low, and
+	// a server that comes and goes becomes a voter.
+	StableFor time.Duration
+
+	// ReplaceAfter is how long a voter must be gone before a spare takes its
+	// place. A voter whose address now has another server is replaced without
+	// waiting. 0 means DefaultReplaceAfter. Too low, and a restart costs a
+	// change of voters; too high, and a second death meets too few.
+	ReplaceAfter time.Duration
+
+	// GossipKey encrypts and authenticates gossip: 16, 24 or 32 bytes, the same
+	// on all servers. Empty leaves it in the clear.
+	GossipKey []byte
+
+	// RaftDial and RaftListen put a guard around raft's connections: the first
+	// dials what is otherwise dialled in the clear, the second wraps the
+	// listener. nil is plain TCP.
+	RaftDial   func(ctx context.Context, address string) (net.Conn, error)
+	RaftListen func(net.Listener) net.Listener
+
+	// PeerCredentials are for calls from server to server. nil is plain TCP.
+	PeerCredentials credentials.TransportCredentials
+}
+
+// clustered says whether c describes one of several servers.
+func (c ClusterConfig) clustered() bool { return c.Expect > 0 || len(c.Join) > 0 }
+
+// withDefaults returns c with its zeros that mean a default filled in.
+func (c ClusterConfig) withDefaults(listen string) ClusterConfig {
+	if c.RaftAddress == "" {
+		c.RaftAddress = besides(listen, raftPortOffset)
+	}
+	if c.GossipAddress == "" {
+		c.GossipAddress = besides(listen, gossipPortOffset)
+	}
+	if c.StableFor == 0 {
+		c.StableFor = DefaultStableFor
+	}
+	if c.ReplaceAfter == 0 {
+		c.ReplaceAfter = DefaultReplaceAfter
+	}
+	if c.Voters == 0 {
+		c.Voters = c.Expect
+	}
+	return c
+}
+
+// besides is an address with its port moved; port 0 stays 0. What cannot be
+// parsed is Validate's to refuse.
+func besides(address string, offset int) string {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return address
+	}
+	n, err := strconv.Atoi(port)
+	if err != nil || n == 0 {
+		return net.JoinHostPort(host, port)
+	}
+	return net.JoinHostPort(host, strconv.Itoa(n+offset))
+}
+
+// problems returns what is wrong with c.
+func (c ClusterConfig) problems(dataDir string) []error {
+	if !c.clustered() {
+		return nil
+	}
+	var problems []error
+	want := func(ok bool, field string, value any, bound string, args ...any) {
+		if !ok {
+			problems = append(problems, fmt.Errorf("%s = %v, want %s", field, value, fmt.Sprintf(bound, args...)))
+		}
+	}
+	want(dataDir != "", "DataDir", `""`, "a folder: one of several servers must keep what it promised")
+	odd := []int{0, 1, 3, wire.MaxVoters}
+	want(slices.Contains(odd, c.Expect), "Cluster.Expect", c.Expect, "1, 3 or 5; 0 for a server that joins")
+	want(slices.Contains(odd, c.Voters), "Cluster.Voters", c.Voters, "1, 3 or 5")
+	want(len(c.Join) <= wire.MaxKnown, "number of Cluster.Join", len(c.Join), "at most %d", wire.MaxKnown)
+	want(!c.NonVoter || c.Expect == 0, "Cluster.Expect", c.Expect, "0, because founders vote and NonVoter is set")
+	for _, a := range c.Join {
+		want(dialable(a) == nil, "Cluster.Join", a, "host:port of at most %d bytes", wire.MaxServerAddressBytes)
+	}
+	for field, a := range map[string]string{"Cluster.RaftAddress": c.RaftAddress, "Cluster.GossipAddress": c.GossipAddress} {
+		_, _, err := net.SplitHostPort(a)
+		want(err == nil, field, a, "host:port")
+	}
+	want(slices.Contains([]int{0, 16, 24, 32}, len(c.GossipKey)), "length of Cluster.GossipKey", len(c.GossipKey), "16, 24 or 32")
+	want(c.StableFor > 0, "Cluster.StableFor", c.StableFor, "above 0")
+	want(c.ReplaceAfter > 0, "Cluster.ReplaceAfter", c.ReplaceAfter, "above 0")
+	return problems
+}
+
+// dialable returns nil for an address with a host and a port.
+func dialable(address string) error {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return err
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+		return fmt.Errorf("port = %q, want 1 to 65535", port)
+	}
+	if host == "" || len(address) > wire.MaxServerAddressBytes {
+		return errors.New("no host, or too long")
+	}
+	return nil
+}
+
+// RaftTiming is a named set of raft's three timeouts.
+type RaftTiming struct{ Heartbeat, Election, Lease time.Duration }
+
+// RaftTimings returns the sets by name. Fast fails over in a third of the time
+// of default and wants a quiet network and machine; slow is for servers that
+// are far apart, or that share their disks and cores with training.
+func RaftTimings() map[string]RaftTiming {
+	const ms = time.Millisecond
+	return map[string]RaftTiming{
+		"fast":    {100 * ms, 100 * ms, 50 * ms},
+		"default": {300 * ms, 300 * ms, 200 * ms},
+		"slow":    {1000 * ms, 1000 * ms, 500 * ms},
+	}
+}

@@ -3,6 +3,8 @@ package pg
 import (
 	"context"
 	"time"
+
+	"github.com/skerry-ft/skerry/store"
 )
 
 // Backend is what an implementation of a process group provides, and what a
@@ -51,11 +53,33 @@ type Unwrapper interface {
 	Unwrap() Backend
 }
 
+// Sibling is implemented by backends that can make another of their kind, with
+// the same options: the one of a subgroup. For a backend without it a subgroup
+// opens one by name; see Group.NewGroup.
+type Sibling interface {
+	// Sibling makes an unconfigured backend. It starts nothing.
+	Sibling() (Backend, error)
+}
+
+// Redecorator is implemented by decorators that go on around subgroups.
+// Subgroups of a group with a decorator that does not implement it are without
+// that decorator.
+type Redecorator interface {
+	Unwrapper
+	// Redecorate puts the same decoration around inner, the backend of a
+	// subgroup of the group below that has these ranks as members.
+	Redecorate(inner Backend, members []int) Backend
+}
+
 // Config says which group a rank is to become part of.
 type Config struct {
 	// StoreAddress is "host:port/prefix" of the rendezvous store. The prefix
 	// is used once: host:port/skerry/<cluster>/<job>/<quorum id>/<group rank>.
 	StoreAddress string
+
+	// Store, if set, is the rendezvous store itself, which the caller closes;
+	// StoreAddress is then only the prefix in it. Use OpenStore.
+	Store store.Store
 
 	// ReplicaIDs are the members in rank order; len is the world size. They
 	// name culprits in errors and are the keys of edges: together with
@@ -81,6 +105,15 @@ type Config struct {
 
 // DefaultTimeout bounds ops and configurations that name no deadline.
 const DefaultTimeout = 60 * time.Second
+
+// OpenStore opens the store of c at its prefix. Closing it leaves Config.Store
+// open.
+func (c Config) OpenStore(ctx context.Context) (store.Store, error) {
+	if c.Store != nil {
+		return store.WithPrefix(c.Store, c.StoreAddress), nil
+	}
+	return store.Open(ctx, c.StoreAddress, store.ClientConfig{Token: c.Token})
+}
 
 // WorldSize is the number of ranks of the group.
 func (c Config) WorldSize() int { return len(c.ReplicaIDs) }

@@ -27,6 +27,17 @@ var (
 	// ErrNotParticipating is returned by Managed for verbs with a slot per
 	// rank when this replica heals or is a spare.
 	ErrNotParticipating = errors.New("pg: not participating in this step")
+	// ErrNotMember is returned by every verb of a subgroup on a rank that is not
+	// part of it, where Rank is -1.
+	ErrNotMember = errors.New("pg: not a member of this group")
+	// ErrUnknownGroup is returned for a group, or a name, that is not (or no
+	// longer) one of the world's.
+	ErrUnknownGroup = errors.New("pg: unknown group")
+	// ErrNameTaken is returned for a group name that is in use.
+	ErrNameTaken = errors.New("pg: group name is taken")
+	// ErrInitialized is returned by Init for a rendezvous that this process has
+	// joined under the same rank already. Destroy that world first.
+	ErrInitialized = errors.New("pg: initialized already")
 	// ErrPeerLost is the cause when a link to a peer broke or fell silent.
 	ErrPeerLost = errors.New("pg: peer lost")
 	// ErrUnsupported is returned by backends for kinds they do not have.

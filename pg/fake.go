@@ -82,6 +82,11 @@ func (f *Fake) SetRound(round int64) { setRound(f.backend, round) }
 // Config is that of the backend below.
 func (f *Fake) Config() (Config, bool) { return configOf(f.backend, &f.track) }
 
+// Redecorate puts around a subgroup's backend a Fake without faults.
+func (*Fake) Redecorate(inner Backend, _ []int) Backend { return NewFake(inner) }
+
+func (f *Fake) tracked() *tracker { return &f.track }
+
 func (f *Fake) epochs() (current, next Epoch) { return epochsOf(f.backend, &f.track) }
 
 // Configure disarms all faults and configures the backend.

@@ -4,6 +4,11 @@ import "fmt"
 
 // submit hands op to the backend, with its slots in place.
 func (g *Group) submit(op *Op) *Work {
+	if g.sub != nil {
+		if over := g.sub.over(); over != nil {
+			return Finished(op, over)
+		}
+	}
 	if op.Flat || op.Kind == KindBatch {
 		if err := g.prepareSlots(op); err != nil {
 			return Finished(op, err)

@@ -26,6 +26,10 @@ type Group struct {
 	backend Backend
 	track   tracker // of what was configured through this Group
 	calls   sync.Pool
+	sub     *subgroup // nil for a group that NewGroup of a parent did not make
+
+	life      sync.Mutex
+	destroyed bool
 }
 
 // NewGroup makes a group over b, which it owns from now on.
@@ -59,16 +63,20 @@ func (g *Group) Abort(cause error) {
 }
 
 // Err is the first cause since Configure, ErrUnconfigured before it, or nil.
-func (g *Group) Err() error { return g.backend.Err() }
+func (g *Group) Err() error {
+	if g.sub != nil {
+		if over := g.sub.over(); over != nil {
+			return over
+		}
+	}
+	return g.backend.Err()
+}
 
 // Errored tells whether the group is broken.
 func (g *Group) Errored() bool {
-	err := g.backend.Err()
+	err := g.Err()
 	return err != nil && !errors.Is(err, ErrUnconfigured)
 }
-
-// Close ends the group and releases what the backend holds.
-func (g *Group) Close() error { return g.backend.Close() }
 
 // Ranker is implemented by decorators that show another rank and size than
 // Configure was told. Neither method blocks.

@@ -103,6 +103,14 @@ func (m *Managed) Close() error {
 // Config is that of the backend below.
 func (m *Managed) Config() (Config, bool) { return configOf(m.backend, &m.track) }
 
+// Redecorate puts around a subgroup's backend Managed again, whose participants are those of the subgroup's members that
+// take part.
+func (m *Managed) Redecorate(inner Backend, members []int) Backend {
+	return NewManaged(inner, newSubRoster(m.manager, members))
+}
+
+func (m *Managed) tracked() *tracker { return &m.track }
+
 func (m *Managed) epochs() (current, next Epoch) { return epochsOf(m.backend, &m.track) }
 
 // cancelQueued ends a queued op for a caller whose ctx ended.

@@ -41,6 +41,11 @@ func (s *Swallow) SetRound(round int64) { setRound(s.backend, round) }
 // Config is that of the backend below.
 func (s *Swallow) Config() (Config, bool) { return configOf(s.backend, &s.track) }
 
+// Redecorate puts around a subgroup's backend a Swallow of its own.
+func (*Swallow) Redecorate(inner Backend, _ []int) Backend { return NewSwallow(inner) }
+
+func (s *Swallow) tracked() *tracker { return &s.track }
+
 func (s *Swallow) epochs() (current, next Epoch) { return epochsOf(s.backend, &s.track) }
 
 // Configure configures the backend and, if that worked, forgets the error.

@@ -35,6 +35,11 @@ func (t *Timeout) SetRound(round int64) { setRound(t.backend, round) }
 // Config is that of the backend below.
 func (t *Timeout) Config() (Config, bool) { return configOf(t.backend, &t.track) }
 
+// Redecorate puts around a subgroup's backend a Timeout with the same limit.
+func (t *Timeout) Redecorate(inner Backend, _ []int) Backend { return NewTimeout(inner, t.limit) }
+
+func (t *Timeout) tracked() *tracker { return &t.track }
+
 func (t *Timeout) epochs() (current, next Epoch) { return epochsOf(t.backend, &t.track) }
 
 // Configure configures the backend within the limit.

@@ -2,6 +2,7 @@ package pg
 
 import (
 	"context"
+	"fmt"
 	"sync"
 )
 
@@ -13,6 +14,11 @@ type Configured interface {
 	Config() (Config, bool)
 }
 
+// tracked is implemented by decorators that have a tracker.
+type tracked interface {
+	tracked() *tracker
+}
+
 type epochTracker interface {
 	epochs() (current, next Epoch)
 }
@@ -20,6 +26,8 @@ type epochTracker interface {
 // tracker remembers what passed through Configure. The zero value is ready;
 // safe for concurrent use.
 type tracker struct {
+	family family // the subgroups made here
+
 	mu struct {
 		sync.Mutex
 
@@ -35,6 +43,7 @@ func (t *tracker) configure(ctx context.Context, b Backend, c Config) error {
 	t.mu.Lock()
 	t.mu.next = c.Epoch()
 	t.mu.Unlock()
+	t.family.end(fmt.Errorf("%w: its parent moved on to %v", ErrAborted, c.Epoch()))
 	if err := b.Configure(ctx, c); err != nil {
 		return err
 	}
@@ -80,4 +89,20 @@ func epochsOf(b Backend, t *tracker) (current, next Epoch) {
 		}
 	}
 	return current, next
+}
+
+// familyOf is where subgroups of a group over b are kept: at the innermost
+// tracker, which sees a Configure wherever it comes in. T is the Group's own.
+func familyOf(b Backend, t *tracker) *family {
+	f := &t.family
+	for {
+		if inner, ok := b.(tracked); ok {
+			f = &inner.tracked().family
+		}
+		u, ok := b.(Unwrapper)
+		if !ok {
+			return f
+		}
+		b = u.Unwrap()
+	}
 }

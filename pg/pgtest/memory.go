@@ -83,6 +83,9 @@ var (
 	_ pg.Configured = (*MemoryBackend)(nil)
 )
 
+// Sibling makes another backend on the same network, for a subgroup.
+func (b *MemoryBackend) Sibling() (pg.Backend, error) { return b.net.Backend(), nil }
+
 // Name is "memory".
 func (b *MemoryBackend) Name() string { return "memory" }
 

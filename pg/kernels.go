@@ -42,9 +42,12 @@ func put[T Element](dst []byte, lo int, acc []T) {
 }
 
 func foldInts[T integer](dst []byte, inputs [][]byte, op ReduceOp) {
+	if op != BAnd && op != BOr && op != BXor {
+		foldTiles[T](dst, inputs, op, 1)
+		return
+	}
 	var accTile, scratch [tileElements]T
-	var zero T
-	n := len(dst) / int(unsafe.Sizeof(zero))
+	n := len(dst) / sizeOf[T]()
 	for lo := 0; lo < n; lo += tileElements {
 		hi := min(lo+tileElements, n)
 		acc := accTile[:hi-lo]
@@ -54,6 +57,11 @@ func foldInts[T integer](dst []byte, inputs [][]byte, op ReduceOp) {
 		}
 		put(dst, lo, acc)
 	}
+}
+
+func sizeOf[T Element]() int {
+	var zero T
+	return int(unsafe.Sizeof(zero))
 }
 
 func intKernel[T integer](op ReduceOp, acc, in []T) {
@@ -70,32 +78,6 @@ func intKernel[T integer](op ReduceOp, acc, in []T) {
 	case BXor:
 		for i, v := range in {
 			acc[i] ^= v
-		}
-	default:
-		arithmetic(op, acc, in)
-	}
-}
-
-// arithmetic has the loops that integers and floats share. Avg adds up; whoever
-// calls divides.
-func arithmetic[T integer | float32 | float64](op ReduceOp, acc, in []T) {
-	acc = acc[:len(in)]
-	switch op {
-	case Sum, Avg:
-		for i, v := range in {
-			acc[i] += v
-		}
-	case Product:
-		for i, v := range in {
-			acc[i] *= v
-		}
-	case Min:
-		for i, v := range in {
-			acc[i] = min(acc[i], v)
-		}
-	case Max:
-		for i, v := range in {
-			acc[i] = max(acc[i], v)
 		}
 	}
 }
@@ -130,6 +112,10 @@ func normalise(dst, src []uint8) {
 }
 
 func foldFloat32(dst []byte, inputs [][]byte, f fold) {
+	if f.op != PreMulSum {
+		foldTiles[float32](dst, inputs, f.op, f.divisor)
+		return
+	}
 	var accTile, scratch [tileElements]float32
 	n := len(dst) / 4
 	for lo := 0; lo < n; lo += tileElements {
@@ -140,7 +126,6 @@ func foldFloat32(dst []byte, inputs [][]byte, f fold) {
 		for _, in := range inputs[1:] {
 			f.addFloat32(acc, tile(in, lo, hi, scratch[:]))
 		}
-		f.finishFloat32(acc)
 		put(dst, lo, acc)
 	}
 }
@@ -224,8 +209,6 @@ func (f fold) startFloat32(acc []float32) {
 func (f fold) addFloat32(acc, in []float32) {
 	acc = acc[:len(in)]
 	switch f.op {
-	case Sum, Avg:
-		addFloat32(acc, in)
 	case PreMulSum:
 		factor := float32(f.factor)
 		for i, v := range in {
@@ -234,7 +217,7 @@ func (f fold) addFloat32(acc, in []float32) {
 			acc[i] += float32(v * factor)
 		}
 	default:
-		arithmetic(f.op, acc, in)
+		combine(f.op, acc, acc, in)
 	}
 }
 
@@ -242,72 +225,29 @@ func (f fold) finishFloat32(acc []float32) {
 	if f.op != Avg || f.divisor == 1 {
 		return
 	}
-	d := float32(f.divisor)
-	if f.divisor&(f.divisor-1) == 0 && f.divisor <= 1<<20 {
-		// The inverse of a power of two is exact, and so the product rounds as
-		// the quotient does, several times as fast.
-		d = 1 / d
-		for i := range acc {
-			acc[i] *= d
-		}
-		return
-	}
-	for i := range acc {
-		acc[i] /= d
-	}
-}
-
-// addFloat32 is the loop that training spends its reduction time in.
-func addFloat32(acc, in []float32) {
-	for len(in) >= 8 && len(acc) >= 8 {
-		a, b := acc[:8:8], in[:8:8]
-		a[0] += b[0]
-		a[1] += b[1]
-		a[2] += b[2]
-		a[3] += b[3]
-		a[4] += b[4]
-		a[5] += b[5]
-		a[6] += b[6]
-		a[7] += b[7]
-		acc, in = acc[8:], in[8:]
-	}
-	for i, v := range in {
-		acc[i] += v
-	}
+	divide(acc, f.divisor)
 }
 
 func foldFloat64(dst []byte, inputs [][]byte, f fold) {
+	if f.op != PreMulSum {
+		foldTiles[float64](dst, inputs, f.op, f.divisor)
+		return
+	}
 	var accTile, scratch [tileElements]float64
 	n := len(dst) / 8
 	for lo := 0; lo < n; lo += tileElements {
 		hi := min(lo+tileElements, n)
 		acc := accTile[:hi-lo]
 		copy(acc, tile(inputs[0], lo, hi, scratch[:]))
-		if f.op == PreMulSum {
-			for i := range acc {
-				acc[i] *= f.factor
-			}
+		for i := range acc {
+			acc[i] *= f.factor
 		}
 		for _, in := range inputs[1:] {
-			f.addFloat64(acc, tile(in, lo, hi, scratch[:]))
-		}
-		if f.op == Avg {
-			for i := range acc {
-				acc[i] /= float64(f.divisor)
+			for i, v := range tile(in, lo, hi, scratch[:]) {
+				acc[i] += float64(v * f.factor)
 			}
 		}
 		put(dst, lo, acc)
-	}
-}
-
-func (f fold) addFloat64(acc, in []float64) {
-	acc = acc[:len(in)]
-	if f.op != PreMulSum {
-		arithmetic(f.op, acc, in)
-		return
-	}
-	for i, v := range in {
-		acc[i] += float64(v * f.factor)
 	}
 }
 

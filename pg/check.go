@@ -84,6 +84,11 @@ func (c *Check) SetRound(round int64) {
 // Config is that of the backend below.
 func (c *Check) Config() (Config, bool) { return configOf(c.backend, &c.track) }
 
+// Redecorate puts around a subgroup's backend a Check of its own.
+func (*Check) Redecorate(inner Backend, _ []int) Backend { return NewCheck(inner) }
+
+func (c *Check) tracked() *tracker { return &c.track }
+
 func (c *Check) epochs() (current, next Epoch) { return epochsOf(c.backend, &c.track) }
 
 // Configure ends what is queued, and configures the backend.

@@ -32,6 +32,9 @@ type relay struct {
 	round   int64    // Check: at Submit
 	digests []Digest // Check: of what a ballot covers, by rank
 	record  uint64   // Trace: the number of its record
+
+	info  OpInfo    // Observe: what Begin was told
+	began time.Time // Observe
 }
 
 // newRelayPool makes a decorator's pool.

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"github.com/skerry-ft/skerry/internal/logkey"
 )
 
 // TraceConfig is how a Trace records and where it dumps.
@@ -82,6 +84,12 @@ func (t *Trace) SetRound(round int64) { setRound(t.backend, round) }
 
 // Config is that of the backend below.
 func (t *Trace) Config() (Config, bool) { return configOf(t.backend, &t.track) }
+
+// Redecorate puts around a subgroup's backend a Trace of its own, whose group
+// is named after this one: "default/0".
+func (t *Trace) Redecorate(inner Backend, _ []int) Backend { return NewTrace(inner, t.config) }
+
+func (t *Trace) tracked() *tracker { return &t.track }
 
 func (t *Trace) epochs() (current, next Epoch) { return epochsOf(t.backend, &t.track) }
 
@@ -187,10 +195,10 @@ func (t *Trace) broke(e Epoch, cause error) {
 	d := t.dumpLocked(config, cause)
 	t.wg.Go(func() {
 		if err := t.config.Dump(d); err != nil {
-			t.config.Log.Warn().Err(err).Str("group", d.Group).Msg("trace lost")
+			t.config.Log.Warn().Err(err).Str(keyGroup, d.Group).Msg("trace lost")
 			return
 		}
-		t.config.Log.Info().Str("group", d.Group).Int64("quorum_id", d.QuorumID).Msg("trace dumped")
+		t.config.Log.Info().Str(keyGroup, d.Group).Int64(logkey.QuorumID, d.QuorumID).Msg("trace dumped")
 	})
 	t.mu.Unlock()
 }
@@ -206,7 +214,7 @@ func (t *Trace) Dump() TraceDump {
 
 func (t *Trace) dumpLocked(c Config, cause error) TraceDump {
 	d := TraceDump{
-		Version: TraceVersion, Group: t.config.Group, Backend: t.backend.Name(), At: time.Now().UTC(),
+		Version: TraceVersion, Group: pathOf(t.config.Group, c), Backend: t.backend.Name(), At: time.Now().UTC(),
 		ReplicaIDs: c.ReplicaIDs, Rank: c.Rank, GroupRank: c.GroupRank,
 		Cluster: c.Cluster, QuorumID: c.QuorumID, Round: c.Round,
 	}

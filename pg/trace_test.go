@@ -17,6 +17,9 @@ import (
 
 // TestTraceConforms: a Trace is not there.
 func TestTraceConforms(t *testing.T) {
+	if testing.Short() {
+		t.Skip("TestDetailConforms has one too")
+	}
 	dir := t.TempDir()
 	conform(t, func(b pg.Backend) pg.Backend {
 		return pg.NewTrace(b, pg.TraceConfig{Entries: 16, Dump: pg.TraceFiles(dir + "/")})

@@ -19,6 +19,9 @@ var mayImport = map[string][]string{
 	"pg/pgtest": {"pg", "store"},
 	"nccl":      {"pg", "store", "internal/memfd"},
 
+	"pg/pgmetrics": {"pg"},
+	"pg/trace":     {"pg"},
+
 	"checkpoint":          {"pg", "internal/guard"},
 	"checkpoint/ckpttest": {"checkpoint", "pg"},
 
@@ -54,6 +57,7 @@ var mayImport = map[string][]string{
 // whose name ends in "test" are open to all tests.
 var testsMayImport = map[string][]string{
 	"nccl":    {"pg/tcp"},
+	"pg/tcp":  {"train/spawn"},
 	"pg/baby": {"pg/tcp", "store", "train/spawn"},
 	"manager": {"pg/tcp", "train/spawn"},
 	"train":   {"pg/tcp", "store", "train/spawn"},

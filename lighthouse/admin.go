@@ -175,10 +175,10 @@ func (l *lighthouseService) Info(ctx context.Context, _ *skerrypb.InfoRequest) (
 	if err != nil {
 		return nil, unavailable(err)
 	}
-	addr := l.server.Addr().String()
+	addr := l.server.address()
 	info := &skerrypb.InfoResponse{
 		Cluster: l.server.ledger.state.cluster(), Version: l.server.cfg.Version,
-		Leader: addr, Servers: l.server.advertised(),
+		Leader: addr, Servers: l.server.peers(),
 	}
 	for _, j := range r.all() {
 		info.Jobs = append(info.Jobs, j.name)

@@ -23,16 +23,16 @@ var pageHTML []byte
 func (s *Server) newMux() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", servePage)
-	mux.HandleFunc("GET /status.json", s.serveStatus)
+	mux.HandleFunc("GET /status.json", s.forwardHTTP(s.serveStatus))
 	mux.HandleFunc("GET /healthz", s.serveHealth)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
-	mux.HandleFunc("POST /jobs/{job}/replicas/{replica}/drain", s.serveAction(s.drain))
-	mux.HandleFunc("POST /jobs/{job}/replicas/{replica}/evict", s.serveAction(s.evict))
-	mux.HandleFunc("POST /jobs/{job}/replicas/{replica}/kill", s.serveAction(s.kill))
+	mux.HandleFunc("POST /jobs/{job}/replicas/{replica}/drain", s.forwardHTTP(s.serveAction(s.drain)))
+	mux.HandleFunc("POST /jobs/{job}/replicas/{replica}/evict", s.forwardHTTP(s.serveAction(s.evict)))
+	mux.HandleFunc("POST /jobs/{job}/replicas/{replica}/kill", s.forwardHTTP(s.serveAction(s.kill)))
 	return mux
 }
 
@@ -55,10 +55,11 @@ func (s *Server) serveStatus(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(st) // a reader who has gone needs no error
 }
 
-// serveHealth says 200 when this server leads, 503 when nobody does: then
-// standing quorums go on, but no new one is formed.
+// serveHealth says 200 when this server leads or knows who does, 503 when nobody
+// does: then standing quorums go on, but no new one is formed.
 func (s *Server) serveHealth(w http.ResponseWriter, _ *http.Request) {
-	if s.leading() == nil {
+	_, self, ok := s.leader()
+	if s.leading() == nil && (self || !ok) {
 		http.Error(w, "no leader", http.StatusServiceUnavailable)
 		return
 	}

@@ -106,18 +106,14 @@ const leaderWait = 3 * time.Second
 
 // reign returns the current reign. Without one it waits for the next, until ctx
 // ends or leaderWait has passed.
-func (s *Server) reign(ctx context.Context) (*reign, error) { return s.reignAfter(ctx, nil) }
-
-// reignAfter is reign for a caller that found a reign at its end, though it may
-// not be over yet: it waits for another one.
-func (s *Server) reignAfter(ctx context.Context, ended *reign) (*reign, error) {
+func (s *Server) reign(ctx context.Context) (*reign, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, leaderWait, errNotLeader)
 	defer cancel()
 	for {
 		s.mu.Lock()
 		r, changed := s.mu.reign, s.mu.changed
 		s.mu.Unlock()
-		if r != nil && r != ended {
+		if r != nil {
 			return r, nil
 		}
 		select {

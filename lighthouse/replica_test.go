@@ -89,6 +89,12 @@ func rawOpen(t testing.TB, conn *grpc.ClientConn) *replica {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return receiving(t, stream, kill)
+}
+
+// receiving queues what a stream says.
+func receiving(t testing.TB, stream grpc.BidiStreamingClient[skerrypb.Up, skerrypb.Down], kill context.CancelFunc) *replica {
+	t.Helper()
 	r := &replica{t: t, stream: stream, kill: kill, down: make(chan *skerrypb.Down, 4096), broke: make(chan error, 1)}
 	r.start(func() {
 		for {

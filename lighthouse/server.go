@@ -50,6 +50,9 @@ type Server struct {
 	// them: a receive ends only after its handler has returned.
 	streams sync.WaitGroup
 
+	link      *link           // to the leader, while another server leads
+	transport *http.Transport // for HTTP requests that the leader is to serve
+
 	ledger *ledger // set once, before the first reign; for those who hold a reign
 
 	closeOnce sync.Once
@@ -92,6 +95,8 @@ func New(cfg Config) (*Server, error) {
 		listener: listener,
 		dir:      dir,
 		started:  time.Now(),
+
+		link: newLink(cfg.Cluster.PeerCredentials), transport: newHTTPTransport(),
 	}
 	s.metrics = newMetrics(s)
 	s.mu.changed = make(chan struct{})
@@ -171,12 +176,14 @@ func (s *Server) Run(ctx context.Context) (err error) {
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { split.run(); return nil })
+	g.Go(func() error { s.follow(ctx); return nil })
 	g.Go(func() error { return serveError("RPC", rpc.Serve(split.grpc)) })
 	g.Go(func() error { return serveError("HTTP", page.Serve(split.http)) })
 	g.Go(func() error {
 		// The reign ends first, so that what the rest of the shutdown breaks
 		// is no witness against anybody.
 		defer func() {
+			s.link.close()
 			rpc.Stop()
 			stopHTTP(page)
 			_ = split.close() // its listener's error is Close's to report
@@ -218,7 +225,7 @@ func (s *Server) newRPCServer() *grpc.Server {
 		grpc.MaxConcurrentStreams(maxStreamsPerConn),
 		grpc.WaitForHandlers(true),
 		grpc.ConnectionTimeout(s.cfg.HelloTimeout),
-		grpc.ChainUnaryInterceptor(s.metrics.countUnary),
+		grpc.ChainUnaryInterceptor(s.metrics.countUnary, s.forwardUnary),
 		grpc.ChainStreamInterceptor(s.metrics.countStream),
 	)
 	rpc := grpc.NewServer(options...)

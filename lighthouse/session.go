@@ -51,6 +51,10 @@ type session struct {
 	// Guarded by the lock of its job's beats.
 	beat    quorum.Beat // the newest, if it waits
 	beating bool        // it waits for the job's next look
+
+	// relayed says that another server passes the session on, and has not said
+	// that the replica's own stream ended; owned by the receiving goroutine.
+	relayed bool
 }
 
 // send queues a message. It never blocks.
@@ -80,15 +84,19 @@ type lighthouseService struct {
 // Session serves one replica's stream until either side ends it. One goroutine
 // receives and one sends; this one waits for the end, because a stream can
 // only be cut by returning.
-func (l *lighthouseService) Session(stream grpc.BidiStreamingServer[skerrypb.Up, skerrypb.Down]) error {
+func (l *lighthouseService) Session(opened grpc.BidiStreamingServer[skerrypb.Up, skerrypb.Down]) error {
+	var stream upstream = opened
 	srv := l.server
 	ctx, cancel := context.WithCancelCause(stream.Context())
 	defer cancel(nil)
-	r, err := srv.reign(ctx)
-	if err != nil {
-		return unavailable(err)
+	r := srv.leading()
+	if r == nil {
+		var err error
+		if r, stream, err = srv.elsewhere(stream); r == nil {
+			return err
+		}
 	}
-	s := &session{out: make(chan func() *skerrypb.Down, sessionQueue), ctx: ctx, cancel: cancel}
+	s := &session{out: make(chan func() *skerrypb.Down, sessionQueue), ctx: ctx, cancel: cancel, relayed: hopped(ctx)}
 	defer context.AfterFunc(r.ctx, func() { s.end(errNotLeader) })()
 	noHello := time.AfterFunc(srv.cfg.HelloTimeout, func() { s.end(errNoHello) })
 	defer noHello.Stop()
@@ -100,7 +108,7 @@ func (l *lighthouseService) Session(stream grpc.BidiStreamingServer[skerrypb.Up,
 	srv.streams.Go(func() { defer close(sent); s.deliver(stream) })
 	srv.streams.Go(func() { s.receive(r, stream, noHello) })
 	<-ctx.Done()
-	err = context.Cause(ctx)
+	err := context.Cause(ctx)
 	switch {
 	case errors.Is(err, errLeft), errors.Is(err, errFinished):
 		// The last message, a refusal, is sent before the stream is cut, if its
@@ -120,14 +128,17 @@ func (l *lighthouseService) Session(stream grpc.BidiStreamingServer[skerrypb.Up,
 var errFinished = errors.New("session refused")
 
 // deliver sends what is queued, until the session ends.
-func (s *session) deliver(stream grpc.BidiStreamingServer[skerrypb.Up, skerrypb.Down]) {
+func (s *session) deliver(stream upstream) {
+	var beats serverBeats
+	defer beats.stop()
 	for {
+		var down *skerrypb.Down
 		select {
 		case make := <-s.out:
-			if stream.Send(make()) != nil {
-				s.end(errors.New("stream broke"))
-				return
-			}
+			down = make()
+			beats.sent(down)
+		case <-beats.due():
+			down = beats.next()
 		case <-s.ctx.Done():
 			if errors.Is(context.Cause(s.ctx), errFinished) {
 				for len(s.out) > 0 && stream.Send((<-s.out)()) == nil {
@@ -135,12 +146,16 @@ func (s *session) deliver(stream grpc.BidiStreamingServer[skerrypb.Up, skerrypb.
 			}
 			return
 		}
+		if stream.Send(down) != nil {
+			s.end(errors.New("stream broke"))
+			return
+		}
 	}
 }
 
 // receive opens the session with its hello and feeds the rules until the
 // stream ends.
-func (s *session) receive(r *reign, stream grpc.BidiStreamingServer[skerrypb.Up, skerrypb.Down], noHello *time.Timer) {
+func (s *session) receive(r *reign, stream upstream, noHello *time.Timer) {
 	up, err := stream.Recv()
 	if err != nil {
 		s.end(err)
@@ -162,7 +177,12 @@ func (s *session) receive(r *reign, stream grpc.BidiStreamingServer[skerrypb.Up,
 		return
 	}
 	for err == nil {
-		if up, err = stream.Recv(); err == nil {
+		if up, err = stream.Recv(); err != nil {
+			break
+		}
+		if end, ok := s.relayEnd(up); ok {
+			err = end
+		} else {
 			err = s.take(j, up)
 		}
 	}
@@ -229,7 +249,7 @@ func (s *session) own(accusations []quorum.Accusation) {
 // welcome is what a new session is told.
 func (j *job) welcome() wire.Welcome {
 	srv := j.reign.server
-	return wire.Welcome{Cluster: srv.ledger.state.cluster(), Servers: srv.advertised(), Timing: j.timing()}
+	return wire.Welcome{Cluster: srv.ledger.state.cluster(), Servers: srv.peers(), Timing: j.timing()}
 }
 
 // take gives one message to the rules. An error ends the session: the message
@@ -309,7 +329,7 @@ func (s *session) close(j *job, cause error) {
 		}
 		delete(j.sessions, s.id)
 		if !s.left && !errors.Is(cause, errNotLeader) {
-			j.machine.Broken(now, s.id, wire.Text(fmt.Sprintf("session: %v", cause)), false)
+			j.machine.Broken(now, s.id, wire.Text(fmt.Sprintf("session: %v", cause)), s.relayed)
 		}
 		j.log.Debug().Str(logkey.ReplicaID, string(s.id)).AnErr("cause", cause).Msg("session closed")
 	})

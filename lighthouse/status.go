@@ -14,6 +14,7 @@ type Status struct {
 	Version  string      `json:"version"`
 	Addr     string      `json:"addr"`
 	Leads    bool        `json:"leads"`
+	Servers  []string    `json:"servers"` // all that are known
 	Term     uint64      `json:"term"`
 	UptimeMs int64       `json:"uptime_ms"`
 	NowMs    int64       `json:"now_ms"`
@@ -94,7 +95,7 @@ func (s *Server) Status(ctx context.Context) (Status, error) {
 	now := time.Now()
 	st := Status{
 		Version: s.cfg.Version, Addr: s.Addr().String(), UptimeMs: now.Sub(s.started).Milliseconds(),
-		NowMs: now.UnixMilli(), Sessions: s.sessions.Load(), Durable: s.dir != nil, Jobs: []JobStatus{},
+		NowMs: now.UnixMilli(), Sessions: s.sessions.Load(), Durable: s.dir != nil, Jobs: []JobStatus{}, Servers: s.peers(),
 	}
 	r := s.leading()
 	if r == nil {

@@ -52,6 +52,7 @@ func (j *job) timing() wire.Timing {
 		BeatInterval:     j.interval() * time.Duration(j.scale),
 		HeartbeatTimeout: c.HeartbeatTimeout,
 		JoinTimeout:      c.JoinTimeout,
+		ServerBeat:       j.serverBeat(),
 	}
 }
 

@@ -39,7 +39,7 @@ type asker struct {
 
 // Quorum joins, and returns the first quorum that answers the join. It blocks
 // until then; the caller's deadline or cancellation takes the join back. Over
-// a change of leader it joins again.
+// a change of leader forwardUnary calls it again, here or at the next leader.
 func (t *torchftService) Quorum(ctx context.Context, req *torchftpb.LighthouseQuorumRequest) (*torchftpb.LighthouseQuorumResponse, error) {
 	if req.GetRequester() == nil {
 		return nil, status.Error(codes.InvalidArgument, "requester is missing")
@@ -52,9 +52,8 @@ func (t *torchftService) Quorum(ctx context.Context, req *torchftpb.LighthouseQu
 	if err != nil {
 		return nil, wire.StatusError(err)
 	}
-	var ended *reign
 	for {
-		r, err := t.server.reignAfter(ctx, ended)
+		r, err := t.server.reign(ctx)
 		if err != nil {
 			return nil, unavailable(err)
 		}
@@ -62,8 +61,6 @@ func (t *torchftService) Quorum(ctx context.Context, req *torchftpb.LighthouseQu
 		switch {
 		case err == nil:
 			return &torchftpb.LighthouseQuorumResponse{Quorum: q}, nil
-		case errors.Is(err, errNotLeader) && ctx.Err() == nil:
-			ended = r
 		case errors.Is(err, errRestarted):
 			select {
 			case <-time.After(restartPause):
@@ -213,8 +210,11 @@ func (j *job) keepAskers(id quorum.ReplicaID, rest []*asker) {
 // unavailable converts an error for a caller: without a leader, and at
 // shutdown, it should try again elsewhere.
 func unavailable(err error) error {
-	if errors.Is(err, errNotLeader) || errors.Is(err, errRestarted) {
-		return status.Error(codes.Unavailable, err.Error())
+	switch {
+	case errors.Is(err, errNotLeader):
+		err = fmt.Errorf("%w: %w", wire.ErrNoLeader, err)
+	case errors.Is(err, errRestarted):
+		err = fmt.Errorf("%w: %w", wire.ErrRestarted, err)
 	}
 	return wire.StatusError(err)
 }

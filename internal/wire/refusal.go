@@ -17,6 +17,10 @@ import (
 // code Unavailable without it is the transport's word on a dead connection.
 var ErrNoLeader = errors.New("no leader here")
 
+// ErrRestarted is what a lighthouse server says whose job begins anew from the
+// ledger: ask again, there.
+var ErrRestarted = errors.New("job restarted")
+
 // refusal is one sentinel of the rules as it travels.
 type refusal struct {
 	name     string     // on the wire, and in torchft clients' logs
@@ -41,6 +45,7 @@ func refusals() []refusal {
 		{"unknown replica", quorum.ErrUnknown, codes.NotFound, true},
 		{"fenced", quorum.ErrFenced, codes.Aborted, false},
 		{"no leader", ErrNoLeader, codes.Unavailable, false},
+		{"restarted", ErrRestarted, codes.Unavailable, false},
 		{"invalid", quorum.ErrInvalid, codes.InvalidArgument, true},
 	}
 }

@@ -1,0 +1,70 @@
+package lighthouse
+
+import (
+	"time"
+
+	"github.com/skerry-ft/skerry/internal/wire"
+	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
+)
+
+// serverBeatsPer is how many beats of a session lie between two of the server:
+// a client notices a server that hangs within a second, and a replica that
+// hangs within half of one.
+const serverBeatsPer = 2
+
+// serverBeat is how often the sessions of a job hear from this server though it
+// has nothing to say. 0: never, because there is no other server to go to.
+func (j *job) serverBeat() time.Duration {
+	if j.reign.server.cluster == nil {
+		return 0
+	}
+	return serverBeatsPer * j.interval() * time.Duration(j.scale)
+}
+
+// serverBeats keeps time for one session's deliverer, which owns it. The zero
+// value beats when the first timing was sent.
+type serverBeats struct {
+	ticker *time.Ticker
+	every  time.Duration
+}
+
+// sent takes the interval from what the session is told.
+func (b *serverBeats) sent(down *skerrypb.Down) {
+	var ms uint32
+	switch x := down.GetMessage().(type) {
+	case *skerrypb.Down_Welcome:
+		ms = x.Welcome.GetServerBeatMs()
+	case *skerrypb.Down_Timing:
+		ms = x.Timing.GetServerBeatMs()
+	default:
+		return
+	}
+	every := min(time.Duration(ms)*time.Millisecond, wire.MaxTimeout)
+	if every == b.every {
+		return
+	}
+	b.stop()
+	if b.every = every; every > 0 {
+		b.ticker = time.NewTicker(every)
+	}
+}
+
+// due is when the next beat is; nil: never.
+func (b *serverBeats) due() <-chan time.Time {
+	if b.ticker == nil {
+		return nil
+	}
+	return b.ticker.C
+}
+
+// next is a beat.
+func (b *serverBeats) next() *skerrypb.Down {
+	return &skerrypb.Down{Message: &skerrypb.Down_ServerBeat{ServerBeat: &skerrypb.ServerBeat{}}}
+}
+
+func (b *serverBeats) stop() {
+	if b.ticker != nil {
+		b.ticker.Stop()
+		b.ticker = nil
+	}
+}

@@ -1,0 +1,197 @@
+package lighthouse
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+
+	"github.com/skerry-ft/skerry/internal/wire"
+	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
+	"github.com/skerry-ft/skerry/internal/wire/torchftpb"
+)
+
+const (
+	// hopKey marks, as gRPC metadata and as an HTTP header, what another server
+	// has passed on: it is served or refused, and never passed on again.
+	hopKey = "skerry-hop"
+
+	// againAfter is the pause before a call that the leader could not take is
+	// tried again, if the leader does not change before.
+	againAfter = 25 * time.Millisecond
+)
+
+// holding bounds a call that waits for a leader by its caller's deadline, or by
+// leaderWait if it has none: who can wait says so.
+func holding(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, bounded := ctx.Deadline(); bounded {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeoutCause(ctx, leaderWait, errNotLeader)
+}
+
+// hopped says whether another server passed the call on.
+func hopped(ctx context.Context) bool {
+	return len(metadata.ValueFromIncomingContext(ctx, hopKey)) > 0
+}
+
+// forwardUnary serves a call here if this server leads, and has the leader serve
+// it if another one does. Over a change of leader it begins anew: whatever a
+// server is asked may be asked twice.
+func (s *Server) forwardUnary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+	if !forwarded(info.FullMethod) {
+		return handle(ctx, req)
+	}
+	w := wait{hopped: hopped(ctx)}
+	for {
+		held, cancel := holding(ctx)
+		to, err := s.route(held, w)
+		cancel()
+		if err != nil {
+			return nil, unavailable(err)
+		}
+		var resp any
+		if to.reign != nil {
+			resp, err = handle(ctx, req)
+			w.ended = to.reign
+		} else {
+			resp, err = s.forward(ctx, to.leader, info.FullMethod, req)
+		}
+		if err == nil || w.hopped || ctx.Err() != nil || !errors.Is(wire.FromStatus(err), wire.ErrNoLeader) {
+			return resp, err
+		}
+		if to.reign == nil {
+			s.pause(ctx)
+		}
+	}
+}
+
+// forwarded says whether a method is the leader's to serve: those of the two
+// services for members and operators.
+func forwarded(method string) bool {
+	service, _, _ := strings.Cut(strings.TrimPrefix(method, "/"), "/")
+	return service == skerrypb.Lighthouse_ServiceDesc.ServiceName ||
+		service == torchftpb.LighthouseService_ServiceDesc.ServiceName
+}
+
+// forward makes the call at the leader. An error that matches wire.ErrNoLeader
+// says that the leader could not take it.
+func (s *Server) forward(ctx context.Context, leader, method string, req any) (any, error) {
+	resp, err := newResponse(method)
+	if err != nil {
+		return nil, status.Error(codes.Unimplemented, err.Error())
+	}
+	conn, err := s.link.to(leader)
+	if err != nil {
+		return nil, wire.StatusError(fmt.Errorf("%w: dial the leader: %w", wire.ErrNoLeader, err))
+	}
+	err = conn.Invoke(passedOn(ctx), method, req, resp)
+	if err == nil || ctx.Err() != nil {
+		return resp, err
+	}
+	if lostOnTheWay(err) {
+		s.link.broken(conn)
+		err = wire.StatusError(fmt.Errorf("%w: the leader %s is lost: %w", wire.ErrNoLeader, leader, err))
+	}
+	return nil, err
+}
+
+// lostOnTheWay tells a call that the connection ended from one that its server
+// did. The code of a call whose connection was closed here is Canceled.
+func lostOnTheWay(err error) bool {
+	code := status.Code(err)
+	return (code == codes.Unavailable || code == codes.Canceled) && !errors.Is(wire.FromStatus(err), wire.ErrNoLeader)
+}
+
+// passedOn is the context of a call that is passed on: the caller's deadline and
+// metadata, and the mark of a hop.
+func passedOn(ctx context.Context) context.Context {
+	in, _ := metadata.FromIncomingContext(ctx)
+	out := metadata.Pairs(hopKey, "1")
+	for key, values := range in {
+		// What begins so is the transport's own.
+		if strings.HasPrefix(key, ":") || strings.HasPrefix(key, "grpc-") || key == "content-type" || key == "user-agent" || key == "te" {
+			continue
+		}
+		out.Append(key, values...)
+	}
+	return metadata.NewOutgoingContext(ctx, out)
+}
+
+// newResponse makes the message that a method answers with.
+func newResponse(method string) (proto.Message, error) {
+	name := protoreflect.FullName(strings.ReplaceAll(strings.TrimPrefix(method, "/"), "/", "."))
+	found, err := protoregistry.GlobalFiles.FindDescriptorByName(name)
+	if err != nil {
+		return nil, fmt.Errorf("find method %s: %w", method, err)
+	}
+	described, ok := found.(protoreflect.MethodDescriptor)
+	if !ok {
+		return nil, fmt.Errorf("%s is no method", method)
+	}
+	kind, err := protoregistry.GlobalTypes.FindMessageByName(described.Output().FullName())
+	if err != nil {
+		return nil, fmt.Errorf("find the answer of %s: %w", method, err)
+	}
+	return kind.New().Interface(), nil
+}
+
+// pause waits for another leader, or for a moment.
+func (s *Server) pause(ctx context.Context) {
+	select {
+	case <-s.leaderChanged():
+	case <-time.After(againAfter):
+	case <-ctx.Done():
+	}
+}
+
+// forwardHTTP serves a request here if this server leads, and has the leader
+// serve it if another one does.
+func (s *Server) forwardHTTP(here http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if err := sameOrigin(r); err != nil {
+			http.Error(w, err.Error(), http.StatusForbidden)
+			return
+		}
+		ctx, cancel := context.WithTimeoutCause(r.Context(), leaderWait, errNotLeader)
+		to, err := s.route(ctx, wait{hopped: r.Header.Get(hopKey) != ""})
+		cancel()
+		switch {
+		case err == nil && to.reign != nil, err != nil && r.Method == http.MethodGet:
+			here(w, r) // nobody leads: what this server knows is better than nothing
+		case err != nil:
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		default:
+			s.proxyTo(to.leader).ServeHTTP(w, r)
+		}
+	}
+}
+
+// proxyTo passes a request on. That it came from the same site was checked
+// here, where its Host is the one that the browser knows.
+func (s *Server) proxyTo(leader string) *httputil.ReverseProxy {
+	return &httputil.ReverseProxy{
+		Transport: s.transport,
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(&url.URL{Scheme: "http", Host: leader})
+			r.Out.Header.Set(hopKey, "1")
+			r.Out.Header.Del("Origin")
+			r.Out.Header.Del("Sec-Fetch-Site")
+		},
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
+			http.Error(w, fmt.Sprintf("the leader %s cannot be reached: %v", leader, err), http.StatusBadGateway)
+		},
+	}
+}

@@ -121,7 +121,7 @@ func (f *fetch) newClient() *http.Client {
 		transport.DialTLSContext = f.dialTLS
 	}
 	return &http.Client{
-		Transport: transport,
+		Transport:     transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/hashicorp/raft"
 	"github.com/rs/zerolog"
 
+	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/internal/wire"
 )
@@ -48,6 +49,7 @@ type cluster struct {
 	log      zerolog.Logger
 	dir      *dataDir
 	listener net.Listener // raft's
+	guard    *guard.Guard // for calls of other servers
 	book     *directory
 	self     wire.Server // as New found it: how it stands is in mu
 

@@ -7,7 +7,6 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
 	"github.com/skerry-ft/skerry/internal/wire"
@@ -77,11 +76,11 @@ func (c *cluster) ask(ctx context.Context, address string) (*wire.Introduction, 
 
 // dial prepares a call to another server.
 func (c *cluster) dial(address string) (*grpc.ClientConn, error) {
-	creds := c.cfg.Cluster.PeerCredentials
-	if creds == nil {
-		creds = insecure.NewCredentials()
+	options := append(wire.DialOptions(), c.guard.DialOptions("")...)
+	if creds := c.cfg.Cluster.PeerCredentials; creds != nil {
+		options = append(options, grpc.WithTransportCredentials(creds))
 	}
-	conn, err := grpc.NewClient("passthrough:///"+address, append(wire.DialOptions(), grpc.WithTransportCredentials(creds))...)
+	conn, err := grpc.NewClient("passthrough:///"+address, options...)
 	if err != nil {
 		return nil, fmt.Errorf("dial %s: %w", address, err)
 	}

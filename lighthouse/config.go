@@ -89,6 +89,21 @@ type Config struct {
 	// Raft says how this server takes part in raft.
 	Raft RaftConfig
 
+	// Guard has the server's certificate and the token for changing actions. Its
+	// zero value guards nothing, which is fine on loopback.
+	Guard Guard
+
+	// AllowHosts are more names under which browsers may reach this server, beside
+	// localhost, addresses, and what Listen and Advertise say. A request under
+	// any other name may be another site's, and changes nothing.
+	AllowHosts []string
+
+	// MaxConns bounds the connections to the port at a time, and MaxConnsPerHost
+	// those from one address, loopback exempt; one more is closed at once. 0 means
+	// DefaultMaxConns and DefaultMaxConnsPerHost. Keep MaxConns below the limit of
+	// open files, which otherwise does the same to whoever comes.
+	MaxConns, MaxConnsPerHost int
+
 	// MaxJobs bounds the jobs that clients may bring into being by naming
 	// them. 0 means DefaultMaxJobs.
 	MaxJobs int
@@ -152,6 +167,12 @@ func (c Config) withDefaults() Config {
 	if c.HelloTimeout == 0 {
 		c.HelloTimeout = DefaultHelloTimeout
 	}
+	if c.MaxConns == 0 {
+		c.MaxConns = DefaultMaxConns
+	}
+	if c.MaxConnsPerHost == 0 {
+		c.MaxConnsPerHost = DefaultMaxConnsPerHost
+	}
 	c.Cluster = c.Cluster.withDefaults(c.Listen)
 	r := &c.Raft
 	defaults := [3]time.Duration{300 * time.Millisecond, 300 * time.Millisecond, 200 * time.Millisecond}
@@ -203,6 +224,12 @@ func (c Config) Validate() error {
 	if problem := c.Cluster.problems(c.DataDir); problem != nil {
 		problems = append(problems, problem...)
 	}
+	if err := c.Guard.Validate(); err != nil {
+		problems = append(problems, fmt.Errorf("Config.Guard: %w", err))
+	}
+	want(c.Guard.TLSCA == "" || c.Guard.TLSCert != "", "Guard.TLSCert", `""`, "this server's certificate, since TLSCA = %q", c.Guard.TLSCA)
+	want(c.MaxConns >= 1, "MaxConns", c.MaxConns, "at least 1")
+	want(c.MaxConnsPerHost >= 1, "MaxConnsPerHost", c.MaxConnsPerHost, "at least 1")
 	want(c.MaxJobs >= 1, "MaxJobs", c.MaxJobs, "at least 1")
 	return errors.Join(problems...)
 }

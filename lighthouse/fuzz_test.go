@@ -27,7 +27,7 @@ func FuzzSplitter(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text []byte, piece int) {
 		listener := newPipeListener()
-		s := newSplitter(listener, time.Minute, zerolog.Nop())
+		s := newSplitter(listener, time.Minute, inTheClear, zerolog.Nop())
 		var running sync.WaitGroup
 		running.Go(s.run)
 		client, server := net.Pipe()

@@ -2,6 +2,7 @@ package lighthouse
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -16,6 +17,7 @@ import (
 	"github.com/hashicorp/raft"
 	"github.com/rs/zerolog"
 
+	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
@@ -51,7 +53,7 @@ func (l *pipeListener) Addr() net.Addr { return &net.UnixAddr{Name: "pipe"} }
 func TestSplitter(t *testing.T) {
 	t.Parallel()
 	listener := newPipeListener()
-	s := newSplitter(listener, time.Minute, zerolog.Nop())
+	s := newSplitter(listener, time.Minute, inTheClear, zerolog.Nop())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -236,4 +238,9 @@ func TestRaftIDIsKept(t *testing.T) {
 	if id, err := d.raftID(); err == nil {
 		t.Errorf("a broken file gave raft id %q", id)
 	}
+}
+
+// inTheClear is what a splitter without certificates makes of a connection.
+func inTheClear(conn net.Conn) (guard.Secured, error) {
+	return new(guard.Guard).Secure(context.Background(), conn, time.Minute)
 }

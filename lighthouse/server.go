@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 
+	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
@@ -38,6 +39,7 @@ const (
 // Run is called once.
 type Server struct {
 	cfg      Config
+	guard    *guard.Guard
 	log      zerolog.Logger
 	listener net.Listener
 	dir      *dataDir // nil: in memory
@@ -74,6 +76,11 @@ func New(cfg Config) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
+	g, err := guard.Open(cfg.Guard)
+	if err != nil {
+		return nil, err
+	}
+	guardCluster(g, &cfg.Cluster, cfg.HelloTimeout)
 	var dir *dataDir
 	if cfg.DataDir != "" {
 		var err error
@@ -91,6 +98,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	s := &Server{
 		cfg:      cfg,
+		guard:    g,
 		log:      cfg.Log.With().Str(logkey.Component, "lighthouse").Logger(),
 		listener: listener,
 		dir:      dir,
@@ -98,12 +106,14 @@ func New(cfg Config) (*Server, error) {
 
 		link: newLink(cfg.Cluster.PeerCredentials), transport: newHTTPTransport(),
 	}
+	s.listener = s.limitConns(listener)
 	s.metrics = newMetrics(s)
 	s.mu.changed = make(chan struct{})
 	if cfg.Cluster.clustered() {
 		if s.cluster, err = newCluster(cfg, dir, listener, s.log); err != nil {
 			return nil, errors.Join(err, s.Close())
 		}
+		s.cluster.guard = g
 	}
 	return s, nil
 }
@@ -164,12 +174,13 @@ func (s *Server) Run(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, s.closeLedger()) }()
 
-	split := newSplitter(s.listener, s.cfg.HelloTimeout, s.log)
+	split := newSplitter(s.listener, s.cfg.HelloTimeout, s.secured, s.log)
 	rpc := s.newRPCServer()
 	page := &http.Server{
-		Handler:           s.newMux(),
+		Handler:           s.guardHTTP(s.newMux()),
+		ConnContext:       withConn,
 		ReadHeaderTimeout: s.cfg.HelloTimeout,
-		ReadTimeout:       s.cfg.HelloTimeout, // no request here has a body
+		ReadTimeout:       s.cfg.HelloTimeout, // no request here has a body but the login
 		WriteTimeout:      writeTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    64 << 10,
@@ -191,10 +202,7 @@ func (s *Server) Run(ctx context.Context) (err error) {
 		return s.takePart(ctx)
 	})
 	s.log.Info().Stringer(logkey.Addr, s.Addr()).Msg("lighthouse started")
-	if addr, ok := s.Addr().(*net.TCPAddr); ok && !addr.IP.IsLoopback() {
-		s.log.Warn().Stringer(logkey.Addr, s.Addr()).
-			Msg("port unguarded: whoever reaches it may join, drain, evict and kill")
-	}
+	s.warnUnguarded()
 	err = g.Wait()
 	s.streams.Wait()
 	s.log.Info().Msg("lighthouse stopped")
@@ -221,7 +229,8 @@ func stopHTTP(page *http.Server) {
 }
 
 func (s *Server) newRPCServer() *grpc.Server {
-	options := append(wire.ServerOptions(),
+	options := append(wire.ServerOptions(), s.guardRPC()...)
+	options = append(options,
 		grpc.MaxConcurrentStreams(maxStreamsPerConn),
 		grpc.WaitForHandlers(true),
 		grpc.ConnectionTimeout(s.cfg.HelloTimeout),

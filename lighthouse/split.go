@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"github.com/skerry-ft/skerry/internal/guard"
 )
 
 // http2Preface is how every HTTP/2 connection with prior knowledge begins (RFC
@@ -27,6 +29,7 @@ type splitter struct {
 	grpc     *half
 	http     *half
 	timeout  time.Duration // for the first bytes
+	secure   func(net.Conn) (guard.Secured, error)
 	log      zerolog.Logger
 
 	handing sync.WaitGroup
@@ -38,11 +41,14 @@ type splitter struct {
 }
 
 // newSplitter makes one whose connections have that long to show their first
-// bytes. run works it.
-func newSplitter(listener net.Listener, timeout time.Duration, log zerolog.Logger) *splitter {
+// bytes; secure makes their TLS handshakes before. run works it.
+func newSplitter(
+	listener net.Listener, timeout time.Duration, secure func(net.Conn) (guard.Secured, error), log zerolog.Logger,
+) *splitter {
 	s := &splitter{
 		listener: listener,
 		timeout:  timeout,
+		secure:   secure,
 		log:      log,
 		closed:   make(chan struct{}),
 		sniffing: make(map[net.Conn]struct{}),
@@ -122,7 +128,12 @@ func (s *splitter) end(conn net.Conn) {
 // hand reads a connection's first bytes and gives it to one of the halves.
 func (s *splitter) hand(conn net.Conn) {
 	defer s.end(conn)
-	first, err := sniff(conn, s.timeout)
+	secured, err := s.secure(conn)
+	if err != nil {
+		_ = conn.Close() // it was told what it understands
+		return
+	}
+	first, err := sniff(secured, s.timeout)
 	if err != nil {
 		_ = conn.Close() // it said nothing that needs an answer
 		return
@@ -132,7 +143,7 @@ func (s *splitter) hand(conn net.Conn) {
 		to = s.grpc
 	}
 	select {
-	case to.conns <- &sniffedConn{Conn: conn, first: []byte(first)}:
+	case to.conns <- &sniffedConn{Secured: secured, first: []byte(first)}:
 	case <-s.closed:
 		_ = conn.Close() // we go, the client tries elsewhere
 	}
@@ -161,14 +172,14 @@ func sniff(conn net.Conn, timeout time.Duration) (string, error) {
 
 // sniffedConn replays the bytes that were read ahead.
 type sniffedConn struct {
-	net.Conn
+	guard.Secured
 	first []byte
 }
 
 // Read returns the sniffed bytes, then the connection's.
 func (c *sniffedConn) Read(p []byte) (int, error) {
 	if len(c.first) == 0 {
-		return c.Conn.Read(p)
+		return c.Secured.Read(p)
 	}
 	n := copy(p, c.first)
 	c.first = c.first[n:]

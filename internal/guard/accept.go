@@ -16,7 +16,8 @@ const tlsHandshake = 0x16
 var ErrPlain = errors.New("the client does not speak TLS, and this port speaks nothing else")
 
 // Secure makes the server's side of the TLS handshake on conn, within timeout;
-// without certificates it returns conn as it is. On an error the caller closes
+// without certificates it returns conn as it is. Clients may come without a
+// certificate: look at TLSState, call by call. On an error the caller closes
 // conn. A client that speaks plain HTTP/1 gets an answer that says so.
 func (g *Guard) Secure(ctx context.Context, conn net.Conn, timeout time.Duration) (Secured, error) {
 	if !g.Serves() {
@@ -35,7 +36,7 @@ func (g *Guard) Secure(ctx context.Context, conn net.Conn, timeout time.Duration
 		_, _ = conn.Write([]byte(plainAnswer)) // it is told if it listens
 		return nil, ErrPlain
 	}
-	secured := tls.Server(begun, g.Server())
+	secured := tls.Server(begun, g.TLS.ServerOptional())
 	if err := secured.HandshakeContext(ctx); err != nil {
 		return nil, err
 	}

@@ -40,8 +40,9 @@
 //
 // [Token.Prove] makes a MAC over the method, the body, the time and a nonce.
 // Who reads it on the wire can repeat that very request for ProofAge, and do
-// nothing else with it. The quorum's own token is proved by challenge and
-// response, in the greetings of store and pg/tcp, which need no more than std.
+// nothing else with it. [Dialogue] is a challenge and a response, for streams.
+// The quorum's own token is proved likewise, in the greetings of store and
+// pg/tcp, which need no more than std.
 //
 // # Concurrency
 //

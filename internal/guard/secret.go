@@ -46,8 +46,12 @@ func (s Secret) Reveal() []byte { return s.bytes }
 // IsZero says that there is no secret.
 func (s Secret) IsZero() bool { return len(s.bytes) == 0 }
 
-// Equal compares in a time that depends on the lengths only.
-func (s Secret) Equal(b []byte) bool { return !s.IsZero() && hmac.Equal(s.bytes, b) }
+// Matches compares in a time that depends on the lengths only; no secret matches
+// nothing.
+func (s Secret) Matches(b []byte) bool { return !s.IsZero() && hmac.Equal(s.bytes, b) }
+
+// Equal says whether both are the same, or both none.
+func (s Secret) Equal(o Secret) bool { return hmac.Equal(s.bytes, o.bytes) }
 
 // String hides the secret.
 func (s Secret) String() string {

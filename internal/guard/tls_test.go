@@ -36,6 +36,15 @@ func shake(t *testing.T, server *guard.Guard, client *tls.Config) (state *tls.Co
 			return
 		}
 		defer conn.Close()
+		if !server.Anonymous { // as the manager's server does
+			secured := tls.Server(conn, server.Server())
+			if serverErr = secured.Handshake(); serverErr == nil {
+				s := secured.ConnectionState()
+				state = &s
+				_, serverErr = secured.Write([]byte("hi"))
+			}
+			return
+		}
 		secured, err := server.Secure(context.Background(), conn, patience)
 		if serverErr = err; err == nil {
 			state = secured.TLSState()

@@ -87,7 +87,7 @@ func (t *Token) all() []Secret {
 func (t *Token) CheckBearer(given []byte) error {
 	ok := false
 	for _, s := range t.all() {
-		ok = s.Equal(given) || ok // all are compared: the time tells nothing
+		ok = s.Matches(given) || ok // all are compared: the time tells nothing
 	}
 	if !ok {
 		return fmt.Errorf("%w: wrong token", ErrDenied)
@@ -133,6 +133,10 @@ func macOf(s Secret, method string, body []byte, ms int64, nonce []byte) []byte 
 
 // Check checks what Prove made.
 func (t *Token) Check(proof, method string, body []byte) error {
+	return t.check(proof, method, body, ProofAge)
+}
+
+func (t *Token) check(proof, method string, body []byte, life time.Duration) error {
 	parts := strings.Split(proof, " ")
 	if len(parts) != 4 || parts[0] != proofVersion {
 		return fmt.Errorf("%w: want a proof of the token", ErrDenied)
@@ -156,9 +160,9 @@ func (t *Token) Check(proof, method string, body []byte) error {
 	if !ok {
 		return fmt.Errorf("%w: wrong token", ErrDenied)
 	}
-	if age := time.Since(time.UnixMilli(ms)); age > ProofAge || age < -ProofAge {
+	if age := time.Since(time.UnixMilli(ms)); age > life || age < -ProofAge {
 		return fmt.Errorf("%w: the proof is %v old by this machine's clock, want at most %v: compare the clocks",
-			ErrDenied, age.Round(time.Second), ProofAge)
+			ErrDenied, age.Round(time.Second), life)
 	}
 	return nil
 }
@@ -172,4 +176,27 @@ func TokenFromEnv(name string) (Secret, error) {
 	}
 	s := NewSecret([]byte(text))
 	return s, s.check(name)
+}
+
+// How long a login holds, and what it is proved for.
+const (
+	LoginLife  = 12 * time.Hour
+	loginScope = "skerry login"
+)
+
+// Login makes what a browser keeps instead of the token: a proof that it was
+// shown, good for LoginLife, at every server that has the same token.
+func (t *Token) Login() string {
+	all := t.all()
+	if len(all) == 0 {
+		return ""
+	}
+	var nonce [nonceBytes]byte
+	rand.Read(nonce[:]) //nolint:errcheck // documented never to fail
+	return strings.ReplaceAll(proofOf(all[0], loginScope, nil, time.Now().UnixMilli(), nonce[:]), " ", ".")
+}
+
+// CheckLogin checks what Login made.
+func (t *Token) CheckLogin(login string) error {
+	return t.check(strings.ReplaceAll(login, ".", " "), loginScope, nil, LoginLife)
 }

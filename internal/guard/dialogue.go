@@ -1,0 +1,153 @@
+package guard
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+)
+
+// dialogueMagic begins what both sides send; the last byte is the version.
+const dialogueMagic = "SKERRYG\x01"
+
+// Dialogue proves the token to a peer over a stream and has the peer prove it
+// too, by challenge and response: each sends a nonce, then a MAC over both
+// nonces, its role and the purpose. A recorded dialogue is worth nothing in
+// another one, and neither side learns the token. It guards the beginning of a
+// stream, not what follows: against who can write into it there is TLS.
+type Dialogue struct {
+	Token   *Token
+	Purpose string // what it is proved for; the same on both sides
+	Server  bool   // which of the two sides this is
+}
+
+type nonce = [nonceBytes]byte
+
+// Run speaks with the peer. The caller sets deadlines. ErrDenied: the peer does
+// not hold the token.
+func (d Dialogue) Run(rw io.ReadWriter) error {
+	var mine, theirs nonce
+	rand.Read(mine[:]) //nolint:errcheck // documented never to fail
+	if _, err := rw.Write(append([]byte(dialogueMagic), mine[:]...)); err != nil {
+		return fmt.Errorf("prove the token: %w", err)
+	}
+	var head [len(dialogueMagic) + nonceBytes]byte
+	if _, err := io.ReadFull(rw, head[:]); err != nil {
+		return fmt.Errorf("prove the token: %w", err)
+	}
+	if string(head[:len(dialogueMagic)]) != dialogueMagic {
+		return fmt.Errorf("%w: the peer proves no token", ErrDenied)
+	}
+	copy(theirs[:], head[len(dialogueMagic):])
+	all := d.Token.all()
+	if len(all) == 0 {
+		return fmt.Errorf("%w: there is no token to prove", ErrDenied)
+	}
+	// The client proves first: who only dials gets no MAC to work on. It proves
+	// its first token, and the server the one that the client proved.
+	if !d.Server {
+		if _, err := rw.Write(d.mac(all[0], false, mine, theirs)); err != nil {
+			return fmt.Errorf("prove the token: %w", err)
+		}
+		_, err := d.check(rw, all[:1], theirs, mine)
+		return err
+	}
+	proved, err := d.check(rw, all, theirs, mine)
+	if err != nil {
+		return err
+	}
+	if _, err := rw.Write(d.mac(proved, true, mine, theirs)); err != nil {
+		return fmt.Errorf("prove the token: %w", err)
+	}
+	return nil
+}
+
+// check reads the peer's MAC, and says which of the tokens it proves.
+func (d Dialogue) check(r io.Reader, all []Secret, from, to nonce) (Secret, error) {
+	var got [sha256.Size]byte
+	if _, err := io.ReadFull(r, got[:]); err != nil {
+		return Secret{}, fmt.Errorf("%w: the peer went before it proved the token: %w", ErrDenied, err)
+	}
+	for _, s := range all {
+		if hmac.Equal(got[:], d.mac(s, !d.Server, from, to)) {
+			return s, nil
+		}
+	}
+	return Secret{}, fmt.Errorf("%w: the peer does not hold the token", ErrDenied)
+}
+
+// mac is what the side with nonce from says to the side with nonce to.
+func (d Dialogue) mac(s Secret, server bool, from, to nonce) []byte {
+	role := "client"
+	if server {
+		role = "server"
+	}
+	m := hmac.New(sha256.New, s.bytes)
+	fmt.Fprintf(m, "%s%s\x00%s\x00%x%x", dialogueMagic, role, d.Purpose, from, to)
+	return m.Sum(nil)
+}
+
+// Greeted is a listener whose connections make greet the first time that they
+// are read or written, within timeout: so a silent one holds up nobody. If it
+// fails, the connection is closed.
+func Greeted(ln net.Listener, timeout time.Duration, greet func(net.Conn) (net.Conn, error)) net.Listener {
+	return &greeted{Listener: ln, timeout: timeout, greet: greet}
+}
+
+type greeted struct {
+	net.Listener
+	timeout time.Duration
+	greet   func(net.Conn) (net.Conn, error)
+}
+
+// Accept returns the next connection, which has not been greeted yet.
+func (g *greeted) Accept() (net.Conn, error) {
+	conn, err := g.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &greetedConn{Conn: conn, g: g}, nil
+}
+
+type greetedConn struct {
+	net.Conn
+	g *greeted
+
+	once   sync.Once
+	secure net.Conn // once greeted
+	err    error
+}
+
+func (c *greetedConn) begin() error {
+	c.once.Do(func() {
+		if c.err = c.Conn.SetDeadline(time.Now().Add(c.g.timeout)); c.err != nil {
+			return
+		}
+		if c.secure, c.err = c.g.greet(c.Conn); c.err != nil {
+			_ = c.Conn.Close() // c.err says why
+			return
+		}
+		c.err = c.Conn.SetDeadline(time.Time{})
+	})
+	return c.err
+}
+
+// Read greets first.
+func (c *greetedConn) Read(p []byte) (int, error) {
+	if err := c.begin(); err != nil {
+		return 0, err
+	}
+	return c.secure.Read(p)
+}
+
+// Write greets first.
+func (c *greetedConn) Write(p []byte) (int, error) {
+	if err := c.begin(); err != nil {
+		return 0, err
+	}
+	return c.secure.Write(p)
+}

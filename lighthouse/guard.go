@@ -1,0 +1,229 @@
+package lighthouse
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/skerry-ft/skerry/internal/guard"
+	"github.com/skerry-ft/skerry/internal/logkey"
+	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
+	"github.com/skerry-ft/skerry/internal/wire/torchftpb"
+)
+
+// Guard says which certificate and which token a server has. With certificates
+// it serves TLS alone, on the one port, and raft's port too; with a token,
+// changing actions need it. See docs/SECURITY.md.
+type Guard = guard.Options
+
+// The limits of the port, if Config names no others.
+const (
+	// DefaultMaxConns is for 10,000 replicas with a connection each, their
+	// reconnects, and everybody else. The process needs as many descriptors.
+	DefaultMaxConns = 32_768
+
+	// DefaultMaxConnsPerHost keeps one machine from taking them all.
+	DefaultMaxConnsPerHost = 8_192
+
+	// stallTimeout ends a connection that takes nothing of what it is sent.
+	stallTimeout = 30 * time.Second
+)
+
+// openToAll are the calls that need no token: what replicas say and what
+// everybody may read. A method that is not here needs the token, so a new one
+// does until somebody says otherwise.
+func openToAll(method string) bool {
+	switch method {
+	case skerrypb.Lighthouse_Session_FullMethodName,
+		skerrypb.Lighthouse_Info_FullMethodName,
+		skerrypb.Lighthouse_History_FullMethodName,
+		skerrypb.Lighthouse_Jobs_FullMethodName,
+		skerrypb.Cluster_Members_FullMethodName,
+		torchftpb.LighthouseService_Quorum_FullMethodName,
+		torchftpb.LighthouseService_Heartbeat_FullMethodName:
+		return true
+	}
+	return false
+}
+
+// allowed says whether a call may be made: by somebody of the cluster's CA, if
+// there is one, and with the token, if there is one and the call changes
+// something. A member of the last quorum may drain itself.
+func (s *Server) allowed(ctx context.Context, method string, req any) error {
+	err := s.guard.CheckPeer(ctx)
+	if err == nil && !openToAll(method) {
+		err = s.guard.CheckToken(ctx, method, req)
+		if drain, ok := req.(*skerrypb.DrainRequest); ok && err != nil && s.drainsItself(ctx, method, drain) {
+			err = nil
+		}
+	}
+	if err == nil {
+		return nil
+	}
+	s.log.Warn().Err(err).Str("method", method).Str(logkey.Peer, remoteOf(ctx)).Msg("call denied")
+	return status.Error(codes.Unauthenticated, err.Error())
+}
+
+// drainsItself says whether the caller proves the token of the job's last
+// quorum: its members trust one another, and may ask to go.
+func (s *Server) drainsItself(ctx context.Context, method string, req *skerrypb.DrainRequest) bool {
+	j, err := s.existing(ctx, req.GetJob())
+	if err != nil {
+		return false
+	}
+	var token []byte
+	err = j.do(ctx, func(time.Time) {
+		if q := j.machine.Last(); q != nil {
+			token = append(token, q.Token[:]...)
+		}
+	})
+	return err == nil && token != nil && guard.CheckMember(ctx, token, method, req) == nil
+}
+
+// guardRPC are the options of the RPC server.
+func (s *Server) guardRPC() []grpc.ServerOption {
+	return []grpc.ServerOption{
+		grpc.Creds(guard.Accepted()),
+		grpc.ChainUnaryInterceptor(func(
+			ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler,
+		) (any, error) {
+			if err := s.allowed(ctx, info.FullMethod, req); err != nil {
+				return nil, err
+			}
+			return next(ctx, req)
+		}),
+		grpc.ChainStreamInterceptor(func(
+			srv any, st grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler,
+		) error {
+			if err := s.allowed(st.Context(), info.FullMethod, nil); err != nil {
+				return err
+			}
+			return next(srv, st)
+		}),
+	}
+}
+
+// limitConns bounds what the clients of the port may take.
+func (s *Server) limitConns(ln net.Listener) net.Listener {
+	return guard.Limit(ln, guard.Limits{
+		MaxConns: s.cfg.MaxConns, MaxPerHost: s.cfg.MaxConnsPerHost, WriteTimeout: stallTimeout,
+		Refused: func(remote net.Addr, err error) {
+			s.log.Debug().Err(err).Stringer(logkey.Peer, remote).Msg("connection refused")
+		},
+	})
+}
+
+// guardCluster puts the guard around what servers say to each other: TLS, or
+// at least a proof of the token at the start of each of raft's connections.
+func guardCluster(g *guard.Guard, c *ClusterConfig, patience time.Duration) {
+	greet := func(server bool, address string) func(net.Conn) (net.Conn, error) {
+		return func(conn net.Conn) (net.Conn, error) {
+			switch {
+			case g.Serves() && server:
+				secured := tls.Server(conn, g.TLS.Server()) // servers always have a certificate
+				return secured, secured.Handshake()
+			case g.Serves():
+				secured := tls.Client(conn, g.TLS.Client(address))
+				return secured, secured.Handshake()
+			}
+			return conn, guard.Dialogue{Token: g.Token, Purpose: "raft", Server: server}.Run(conn)
+		}
+	}
+	if !g.Serves() && g.Token.IsZero() {
+		return
+	}
+	if c.RaftListen == nil {
+		c.RaftListen = func(ln net.Listener) net.Listener { return guard.Greeted(ln, patience, greet(true, "")) }
+	}
+	if c.RaftDial == nil {
+		c.RaftDial = func(ctx context.Context, address string) (net.Conn, error) {
+			conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+			if err != nil {
+				return nil, err
+			}
+			at, ok := ctx.Deadline()
+			if !ok {
+				at = time.Now().Add(patience)
+			}
+			if err := conn.SetDeadline(at); err != nil {
+				return nil, errors.Join(err, conn.Close())
+			}
+			secured, err := greet(false, address)(conn)
+			if err != nil {
+				return nil, errors.Join(fmt.Errorf("greet %s: %w", address, err), conn.Close())
+			}
+			return secured, conn.SetDeadline(time.Time{})
+		}
+	}
+}
+
+// warnUnguarded says once, at the start, what strangers could do, and what to
+// do about it.
+func (s *Server) warnUnguarded() {
+	if guard.IsLoopback(s.Addr()) {
+		return
+	}
+	e := s.log.Warn().Stringer(logkey.Addr, s.Addr())
+	switch {
+	case s.guard.IsZero():
+		e.Msg("port unguarded: whoever reaches it may join, drain, evict and kill; " +
+			"set --token-file, and --tls-ca, --tls-cert, --tls-key, see docs/SECURITY.md")
+	case !s.guard.Serves():
+		e.Msg("port without TLS: who can read the network reads the quorums' tokens; " +
+			"set --tls-ca, --tls-cert, --tls-key, see docs/SECURITY.md")
+	case s.guard.Anonymous && s.guard.Token.IsZero():
+		e.Msg("clients unguarded: TLS hides what they say, but whoever reaches the port may drain, evict and kill; " +
+			"set --token-file, or leave --tls-anonymous out, see docs/SECURITY.md")
+	}
+	if s.cfg.Cluster.clustered() && len(s.cfg.Cluster.GossipKey) == 0 {
+		s.log.Warn().Msg("gossip unguarded: whoever reaches its port can lie about which servers there are; " +
+			"set --gossip-key-file, see docs/SECURITY.md")
+	}
+}
+
+// secured makes the TLS handshake of a new connection, if there is TLS.
+func (s *Server) secured(conn net.Conn) (guard.Secured, error) {
+	secured, err := s.guard.Secure(context.Background(), conn, s.cfg.HelloTimeout)
+	if err != nil {
+		s.log.Debug().Err(err).Stringer(logkey.Peer, conn.RemoteAddr()).Msg("connection not secured")
+	}
+	return secured, err
+}
+
+// names are the hosts by which this lighthouse is called.
+func (s *Server) names() []string {
+	names := append([]string{"localhost"}, s.cfg.AllowHosts...)
+	for _, addr := range append(s.advertised(), s.cfg.Listen, s.cfg.Advertise) {
+		if host, _, err := net.SplitHostPort(addr); err == nil && host != "" {
+			names = append(names, host)
+		}
+	}
+	return names
+}
+
+// named says whether host, as a browser sends it, is a name of ours. An address
+// is always: a page that another name was bound to this address for (DNS
+// rebinding) has that name.
+func (s *Server) named(host string) bool {
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	host = strings.TrimSuffix(strings.ToLower(strings.Trim(host, "[]")), ".")
+	if net.ParseIP(host) != nil {
+		return true
+	}
+	for _, name := range s.names() {
+		if strings.EqualFold(host, strings.TrimSuffix(name, ".")) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,181 @@
+package lighthouse
+
+import (
+	"context"
+	_ "embed" // the login form
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+
+	"google.golang.org/grpc/peer"
+
+	"github.com/skerry-ft/skerry/internal/guard"
+	"github.com/skerry-ft/skerry/internal/logkey"
+)
+
+//go:embed login.html
+var loginHTML []byte
+
+// The paths and the cookie of a login.
+const (
+	pathLogin   = "/login"
+	pathHealth  = "/healthz"
+	loginCookie = "skerry_login"
+
+	// maxLoginBytes bounds the login form.
+	maxLoginBytes = 4 << 10
+)
+
+// connKey is the context key of the connection that a request came on.
+type connKey struct{}
+
+// withConn is http.Server.ConnContext.
+func withConn(ctx context.Context, conn net.Conn) context.Context {
+	return context.WithValue(ctx, connKey{}, conn)
+}
+
+// remoteOf is the caller's address, for the log.
+func remoteOf(ctx context.Context) string {
+	if p, ok := peer.FromContext(ctx); ok && p.Addr != nil {
+		return p.Addr.String()
+	}
+	return ""
+}
+
+// caller is who makes an HTTP request.
+type caller struct {
+	verified bool // has a certificate of the CA
+	private  bool // on TLS or loopback
+}
+
+func callerOf(r *http.Request) caller {
+	conn, ok := r.Context().Value(connKey{}).(guard.Secured)
+	if !ok {
+		return caller{}
+	}
+	state := conn.TLSState()
+	return caller{verified: guard.Verified(state), private: state != nil || guard.IsLoopback(conn.RemoteAddr())}
+}
+
+// guardHTTP lets requests through to next that may be made. What reads needs a
+// certificate, if there is a CA; what changes, and what shows the process from
+// inside, needs the token, if there is one. A token stands for a certificate. Programs
+// send it as "Authorization: Bearer", browsers log in.
+func (s *Server) guardHTTP(next http.Handler) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+pathLogin, serveLogin)
+	mux.HandleFunc("POST "+pathLogin, s.login)
+	mux.Handle("/", next)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("X-Frame-Options", "DENY")
+		h.Set("Referrer-Policy", "no-referrer")
+		err := s.allowedHTTP(r)
+		switch {
+		case err == nil:
+			mux.ServeHTTP(w, r)
+			return
+		case errors.Is(err, errMisdirected):
+			http.Error(w, err.Error(), http.StatusMisdirectedRequest)
+		case errors.Is(err, guard.ErrDenied) && r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), "text/html"):
+			http.Redirect(w, r, pathLogin, http.StatusSeeOther)
+		case errors.Is(err, guard.ErrDenied):
+			h.Set("WWW-Authenticate", `Bearer realm="skerry"`)
+			http.Error(w, err.Error(), http.StatusUnauthorized)
+		default:
+			http.Error(w, err.Error(), http.StatusForbidden)
+		}
+		s.log.Warn().Err(err).Str("method", r.Method+" "+r.URL.Path).Str(logkey.Peer, r.RemoteAddr).Msg("request denied")
+	})
+}
+
+// errMisdirected refuses a request under a name that is not ours.
+var errMisdirected = errors.New("request under a name that is not this server's")
+
+// allowedHTTP says whether a request may be made.
+func (s *Server) allowedHTTP(r *http.Request) error {
+	if r.URL.Path == pathHealth || r.URL.Path == pathLogin && r.Method == http.MethodGet {
+		return nil
+	}
+	who := callerOf(r)
+	grave := r.Method != http.MethodGet && r.Method != http.MethodHead || strings.HasPrefix(r.URL.Path, "/debug/")
+	if grave || guard.IsLoopback(s.Addr()) {
+		// A page of another site whose name was bound to our address passes for
+		// one of ours; its name gives it away. Reads under any name are left to those who
+		// scrape a server by its service's name; on loopback there are none.
+		if !s.named(r.Host) {
+			return fmt.Errorf("%w: %q; --allow-host adds a name", errMisdirected, r.Host)
+		}
+	}
+	if grave {
+		if err := sameOrigin(r); err != nil {
+			return err
+		}
+	}
+	if r.URL.Path == pathLogin {
+		return nil
+	}
+	return s.shownHTTP(r, who, grave)
+}
+
+// shownHTTP checks what the caller shows: a certificate, the token, a login.
+func (s *Server) shownHTTP(r *http.Request, who caller, grave bool) error {
+	needCert := s.guard.TLS != nil && !s.guard.Anonymous
+	needToken := grave && !s.guard.Token.IsZero()
+	switch {
+	case needToken, needCert && !who.verified:
+	default:
+		return nil
+	}
+	if s.guard.Token.IsZero() {
+		return fmt.Errorf("%w: this needs a certificate of the cluster's CA", guard.ErrDenied)
+	}
+	if header := r.Header.Get("Authorization"); header != "" {
+		if !who.private {
+			return fmt.Errorf("%w: the token came over a connection that others can read; it should be changed", guard.ErrDenied)
+		}
+		return s.guard.Token.CheckAuthorization(header)
+	}
+	cookie, err := r.Cookie(loginCookie)
+	if err != nil {
+		return fmt.Errorf("%w: this needs the token", guard.ErrDenied)
+	}
+	if grave && r.Header.Get("Origin") == "" && r.Header.Get("Sec-Fetch-Site") == "" {
+		return errors.New("a login without Origin or Sec-Fetch-Site: it may come from another site")
+	}
+	return s.guard.Token.CheckLogin(cookie.Value)
+}
+
+func serveLogin(w http.ResponseWriter, _ *http.Request) {
+	h := w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'")
+	_, _ = w.Write(loginHTML) // a reader who has gone needs no error
+}
+
+// login takes the token from the form and gives the browser a cookie that
+// proves it was shown. Other sites cannot have it sent: SameSite, and Origin is
+// checked besides.
+func (s *Server) login(w http.ResponseWriter, r *http.Request) {
+	who := callerOf(r)
+	if !who.private {
+		http.Error(w, "log in over TLS (--tls-ca, --tls-cert, --tls-key), or from the server's own machine (ssh -L): "+
+			"this connection can be read by others", http.StatusForbidden)
+		return
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, maxLoginBytes)
+	if err := s.guard.Token.CheckBearer([]byte(strings.TrimSpace(r.PostFormValue("token")))); err != nil {
+		s.log.Warn().Str(logkey.Peer, r.RemoteAddr).Msg("login denied")
+		http.Error(w, "wrong token", http.StatusUnauthorized)
+		return
+	}
+	http.SetCookie(w, &http.Cookie{
+		Name: loginCookie, Value: s.guard.Token.Login(), Path: "/", MaxAge: int(guard.LoginLife.Seconds()),
+		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: s.guard.Serves(),
+	})
+	http.Redirect(w, r, "/", http.StatusSeeOther)
+}

@@ -22,18 +22,21 @@ func checked(t *testing.T, n int) *pgtest.World {
 	return decoratedWorld(t, n, func(b pg.Backend) pg.Backend { return pg.NewCheck(b) })
 }
 
-// TestCheckNamesBothSides: whatever the ranks differ in, every rank gets
-// ErrMismatch with one text, which names two ranks and what each of them called.
-func TestCheckNamesBothSides(t *testing.T) {
+// oddRank is the one that calls something else in disagreements.
+const oddRank = 1
+
+type disagreement struct {
+	name string
+	call func(g *pg.Group, rank int) *pg.Work
+	says []string
+}
+
+// disagreements are ways in which three ranks can differ.
+func disagreements() []disagreement {
 	f32 := func(n ...int) pg.Tensor { return pg.New(pg.Float32DType, n...) }
-	const odd = 1
-	cases := []struct {
-		name string
-		call func(g *pg.Group, rank int) *pg.Work
-		says []string
-	}{
+	return []disagreement{
 		{"kind", func(g *pg.Group, rank int) *pg.Work {
-			if rank == odd {
+			if rank == oddRank {
 				return g.BroadcastAsync(f32(8), 0)
 			}
 			return g.AllReduceAsync(f32(8), pg.Sum)
@@ -53,28 +56,33 @@ func TestCheckNamesBothSides(t *testing.T) {
 		}, []string{"with root 2", "with root 0"}},
 		{"splits", func(g *pg.Group, rank int) *pg.Work {
 			in, out := []pg.Tensor{f32(1), f32(1), f32(1)}, []pg.Tensor{f32(1), f32(1), f32(1)}
-			if rank == odd {
+			if rank == oddRank {
 				in[0] = f32(2)
 			}
 			return g.AllToAllAsync(in, out)
 		}, []string{"all-to-all #2 of float32[2] 2×[1]", "all-to-all #2 of float32 3×[1]"}},
 		{"gathered size", func(g *pg.Group, rank int) *pg.Work {
 			out := []pg.Tensor{f32(4), f32(4), f32(4)}
-			if rank == odd {
-				out[odd] = f32(5)
+			if rank == oddRank {
+				out[oddRank] = f32(5)
 				return g.AllGatherAsync(f32(5), out)
 			}
 			return g.AllGatherAsync(f32(4), out)
 		}, []string{"all-gather #2 of float32[5]", "all-gather #2 of float32[4]"}},
 		{"barrier", func(g *pg.Group, rank int) *pg.Work {
-			if rank == odd {
+			if rank == oddRank {
 				return g.Submit(&pg.Op{Kind: pg.KindBallot})
 			}
 			return g.BarrierAsync()
 		}, []string{"called ballot #2", "called barrier #2"}},
 	}
+}
+
+// TestCheckNamesBothSides: whatever the ranks differ in, every rank gets
+// ErrMismatch with one text, which names two ranks and what each of them called.
+func TestCheckNamesBothSides(t *testing.T) {
 	w := checked(t, 3)
-	for _, c := range cases {
+	for _, c := range disagreements() {
 		t.Run(c.name, func(t *testing.T) {
 			w.Configure(w.Members...)
 			w.Each(func(ctx context.Context, _ int, g *pg.Group) error { return g.Barrier(ctx) })
@@ -93,8 +101,8 @@ func TestCheckNamesBothSides(t *testing.T) {
 						t.Errorf("rank %d: %q does not say %q", rank, err, word)
 					}
 				}
-				if e, ok := errors.AsType[*pg.OpError](err); !ok || e.Peer != odd && c.name != "splits" || e.Seq != 2 {
-					t.Errorf("rank %d: %v does not blame rank %d for collective 2", rank, err, odd)
+				if e, ok := errors.AsType[*pg.OpError](err); !ok || e.Peer != oddRank && c.name != "splits" || e.Seq != 2 {
+					t.Errorf("rank %d: %v does not blame rank %d for collective 2", rank, err, oddRank)
 				}
 				if w.Groups[rank].Err() == nil {
 					t.Errorf("rank %d: group is not broken", rank)

@@ -98,8 +98,9 @@ type Op struct {
 	// rank that the message came from.
 	Source int
 
-	call *call  // the pooled memory this op is part of, or nil
-	flat Tensor // Out[0] as it was before the slots were put into Out
+	call     *call  // the pooled memory this op is part of, or nil
+	flat     Tensor // Out[0] as it was before the slots were put into Out
+	internal bool   // of a verb that is made of others: its tags lie above MaxTag
 }
 
 // MaxBatch bounds Op.Batch.

@@ -67,7 +67,7 @@ func (op *Op) Validate(rank, worldSize int) error {
 func (op *Op) validatePeer(rank, worldSize int) error {
 	anySource := op.Kind == KindRecv && op.Peer == AnySource
 	switch {
-	case op.Tag < 0 || op.Tag > MaxTag:
+	case op.Tag < 0 || op.Tag > MaxTag && !op.internal:
 		return fmt.Errorf("%w: %v with tag %d, want 0 to %d", ErrInvalidOp, op.Kind, op.Tag, MaxTag)
 	case anySource && worldSize > 1:
 		return nil

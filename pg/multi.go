@@ -1,0 +1,239 @@
+package pg
+
+import (
+	"context"
+	"fmt"
+)
+
+// The verbs here take several tensors of each rank that count as if each were
+// a rank's own, as torch's multi-GPU functions do: rank r's tensor j stands at
+// r*k+j of all, k being the number of tensors per rank, equal on all ranks.
+// Sums first fold each rank's tensors in their order, then the ranks in theirs.
+// All tensors lie on the CPU and have one dtype and length.
+
+// AllReduceMulti reduces all tensors of all ranks into each of them.
+func (g *Group) AllReduceMulti(ctx context.Context, ts []Tensor, op ReduceOp) error {
+	first, err := g.foldLocal(ts, op, KindAllReduce)
+	if err != nil {
+		return err
+	}
+	if err := g.Do(ctx, first); err != nil {
+		return err
+	}
+	return spread(ts, 0)
+}
+
+// AllReduceMultiAsync starts AllReduceMulti; this rank's own tensors are folded
+// before it returns.
+func (g *Group) AllReduceMultiAsync(ts []Tensor, op ReduceOp) *Work {
+	first, err := g.foldLocal(ts, op, KindAllReduce)
+	if err != nil {
+		return Finished(&Op{Kind: KindAllReduce, In: ts, Out: ts}, err)
+	}
+	w := g.submit(first)
+	w.Then(func(err error) {
+		if err == nil {
+			_ = spread(ts, 0) // sizes were checked
+		}
+	})
+	return w
+}
+
+// ReduceMulti reduces all tensors of all ranks into ts[at.Tensor] of at.Root. All
+// others stay as they are.
+func (g *Group) ReduceMulti(ctx context.Context, ts []Tensor, op ReduceOp, at RootTensor) error {
+	if err := at.check(ts); err != nil {
+		return err
+	}
+	first, err := g.foldLocal(ts, op, KindReduce)
+	if err != nil {
+		return err
+	}
+	first.Root = at.Root
+	first.Out = nil
+	if g.Rank() == at.Root {
+		first.Out = ts[at.Tensor : at.Tensor+1]
+	}
+	return g.Do(ctx, first)
+}
+
+// RootTensor names one tensor of one rank.
+type RootTensor struct {
+	Root   int // rank
+	Tensor int // index
+}
+
+func (at RootTensor) check(ts []Tensor) error {
+	if at.Tensor < 0 || at.Tensor >= len(ts) {
+		return fmt.Errorf("%w: root tensor %d of %d", ErrInvalidOp, at.Tensor, len(ts))
+	}
+	return nil
+}
+
+// BroadcastMulti copies ts[at.Tensor] of at.Root into every tensor of every rank.
+func (g *Group) BroadcastMulti(ctx context.Context, ts []Tensor, at RootTensor) error {
+	if err := at.check(ts); err != nil {
+		return err
+	}
+	if err := sameSizes(ts); err != nil {
+		return err
+	}
+	if err := g.Broadcast(ctx, ts[at.Tensor], at.Root); err != nil {
+		return err
+	}
+	return spread(ts, at.Tensor)
+}
+
+// AllGatherMulti gathers all tensors of all ranks into each of this rank's
+// lists: out[i][r*len(in)+j] becomes in[j] of rank r.
+func (g *Group) AllGatherMulti(ctx context.Context, in []Tensor, out [][]Tensor) error {
+	size := g.Size()
+	if len(out) == 0 || len(in) == 0 {
+		return fmt.Errorf("%w: multi-tensor all-gather of %d tensors into %d lists", ErrInvalidOp, len(in), len(out))
+	}
+	for i := range out {
+		if len(out[i]) != size*len(in) {
+			return fmt.Errorf("%w: multi-tensor all-gather: list %d has %d tensors, want %d: %d for each of %d ranks",
+				ErrInvalidOp, i, len(out[i]), size*len(in), len(in), size)
+		}
+	}
+	columns := make([][]Tensor, size)
+	for r := range columns {
+		columns[r] = out[0][r*len(in) : (r+1)*len(in)]
+	}
+	if err := g.AllGatherCoalesced(ctx, in, columns); err != nil {
+		return err
+	}
+	for _, list := range out[1:] {
+		for j := range list {
+			if err := copyTensor(list[j], out[0][j]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// ReduceScatterMulti reduces in[i][r*len(out)+j] over all i of all ranks into
+// out[j] of rank r.
+func (g *Group) ReduceScatterMulti(ctx context.Context, in [][]Tensor, out []Tensor, op ReduceOp) error {
+	size := g.Size()
+	if len(in) == 0 || len(out) == 0 {
+		return fmt.Errorf("%w: multi-tensor reduce-scatter of %d lists into %d tensors", ErrInvalidOp, len(in), len(out))
+	}
+	for i := range in {
+		if len(in[i]) != size*len(out) {
+			return fmt.Errorf("%w: multi-tensor reduce-scatter: list %d has %d tensors, want %d: %d for each of %d ranks",
+				ErrInvalidOp, i, len(in[i]), size*len(out), len(out), size)
+		}
+	}
+	ops := make([]*Op, len(out))
+	for j := range out {
+		slots := make([]Tensor, size)
+		for r := range slots {
+			same := make([]Tensor, len(in)) // what falls on one slot, from every list
+			for i := range in {
+				same[i] = in[i][r*len(out)+j]
+			}
+			folded, err := foldTensors(same, op)
+			if err != nil {
+				return err
+			}
+			slots[r] = folded
+		}
+		ops[j] = &Op{
+			Kind: KindReduceScatter, Reduce: op, In: slots, Out: out[j : j+1],
+			Divisor: multiDivisor(op, size, len(in)),
+		}
+	}
+	return g.Batch(ctx, ops)
+}
+
+// foldLocal folds ts into one tensor and gives the op that goes on from there.
+// A single tensor, and an all-reduce's first, are folded in place.
+func (g *Group) foldLocal(ts []Tensor, op ReduceOp, k Kind) (*Op, error) {
+	if err := sameSizes(ts); err != nil {
+		return nil, err
+	}
+	if op == PreMulSum {
+		return nil, fmt.Errorf("%w: multi-tensor %v of %v", ErrInvalidOp, k, op)
+	}
+	folded, err := foldTensors(ts, op)
+	if err != nil {
+		return nil, err
+	}
+	if k == KindAllReduce && !folded.SameMemory(ts[0]) {
+		copy(ts[0].Bytes(), folded.Bytes())
+		folded = ts[0]
+	}
+	one := []Tensor{folded}
+	return &Op{Kind: k, Reduce: op, In: one, Out: one, Divisor: multiDivisor(op, g.Size(), len(ts))}, nil
+}
+
+func multiDivisor(op ReduceOp, size, perRank int) int {
+	if op != Avg || size < 1 {
+		return 0
+	}
+	return size * perRank
+}
+
+// foldTensors folds ts into fresh memory; one alone is itself.
+func foldTensors(ts []Tensor, op ReduceOp) (Tensor, error) {
+	if err := sameSizes(ts); err != nil {
+		return Tensor{}, err
+	}
+	if len(ts) == 1 {
+		return ts[0], nil
+	}
+	if op == Avg {
+		if err := ts[0].dtype.Reduces(Avg); err != nil {
+			return Tensor{}, err
+		}
+		op = Sum // the backend divides
+	}
+	result := New(ts[0].dtype, ts[0].count)
+	inputs := make([][]byte, len(ts))
+	for i := range ts {
+		inputs[i] = ts[i].Bytes()
+	}
+	return result, Reduce(result.Bytes(), inputs, ts[0].dtype, op, 1, 0)
+}
+
+// sameSizes checks that tensors can stand for one another.
+func sameSizes(ts []Tensor) error {
+	if len(ts) == 0 {
+		return fmt.Errorf("%w: multi-tensor verb without tensors", ErrInvalidOp)
+	}
+	for i, t := range ts {
+		if t.dtype != ts[0].dtype || t.count != ts[0].count || t.IsNone() {
+			return fmt.Errorf("%w: multi-tensor verb: tensor %d is %v, tensor 0 is %v", ErrInvalidOp, i, t, ts[0])
+		}
+		if t.mem != nil {
+			return fmt.Errorf("%w: multi-tensor verb on %v", ErrUnsupported, t.Device())
+		}
+		if !t.Contiguous() {
+			return fmt.Errorf("%w: multi-tensor verb: tensor %d is not contiguous", ErrInvalidOp, i)
+		}
+	}
+	return nil
+}
+
+// spread copies ts[from] over the others.
+func spread(ts []Tensor, from int) error {
+	for i := range ts {
+		if i != from {
+			if err := copyTensor(ts[i], ts[from]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func copyTensor(to, from Tensor) error {
+	if to.dtype != from.dtype || to.count != from.count || to.Bytes() == nil && to.count > 0 {
+		return fmt.Errorf("%w: copy of %v into %v", ErrInvalidOp, from, to)
+	}
+	copy(to.Bytes(), from.Bytes())
+	return nil
+}

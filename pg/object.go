@@ -1,0 +1,248 @@
+package pg
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+)
+
+// Bounds of an encoded object. They hold for what is sent and for what comes.
+const (
+	// MaxObjectBytes bounds one object, encoded.
+	MaxObjectBytes = 64 << 20
+	// MaxObjectDepth bounds lists in lists, maps in lists and so on.
+	MaxObjectDepth = 64
+	// maxTypeDepth bounds the nesting of element types that are not any, such
+	// as map[string][]int (2): Go keeps every type that was ever named.
+	maxTypeDepth = 2
+)
+
+// ErrObject is returned for a value that cannot be sent as an object, by the
+// name of its type and its place, and for bytes that are no object.
+var ErrObject = errors.New("pg: not an object that can be sent")
+
+// The tags of encoded values and types. They go over the wire: append only.
+const (
+	tagNil byte = iota
+	tagFalse
+	tagTrue
+	tagInt
+	tagInt8
+	tagInt16
+	tagInt32
+	tagInt64
+	tagUint
+	tagUint8
+	tagUint16
+	tagUint32
+	tagUint64
+	tagFloat32
+	tagFloat64
+	tagString
+	tagList // an element type, a count, elements
+	tagMap  // a key type, a value type, a count, pairs with ascending keys
+	tagAny  // as a type only: each element has a tag of its own
+	tagBool // as a type only
+)
+
+// objectTypes are the Go types of the tags that stand for one.
+func objectTypes() map[byte]reflect.Type {
+	return map[byte]reflect.Type{
+		tagInt: reflect.TypeFor[int](), tagInt8: reflect.TypeFor[int8](), tagInt16: reflect.TypeFor[int16](),
+		tagInt32: reflect.TypeFor[int32](), tagInt64: reflect.TypeFor[int64](),
+		tagUint: reflect.TypeFor[uint](), tagUint8: reflect.TypeFor[uint8](), tagUint16: reflect.TypeFor[uint16](),
+		tagUint32: reflect.TypeFor[uint32](), tagUint64: reflect.TypeFor[uint64](),
+		tagFloat32: reflect.TypeFor[float32](), tagFloat64: reflect.TypeFor[float64](),
+		tagString: reflect.TypeFor[string](), tagAny: reflect.TypeFor[any](), tagBool: reflect.TypeFor[bool](),
+	}
+}
+
+// EncodeObject writes v in the encoding of the object collectives: nil, bool,
+// the integers and floats, string, []byte, and slices and maps of these or of
+// any, with their types; keys of maps are scalars. Everything else (structs,
+// pointers, functions, named types) is refused by name: nothing that is decoded
+// can run code, or be of a type that the receiver does not expect. Maps are
+// written in the order of their keys, so that equal values have equal bytes.
+//
+// Errors wrap ErrObject and name the place of what cannot be encoded.
+func EncodeObject(v any) ([]byte, error) {
+	e := &objectEncoder{tags: make(map[reflect.Type]byte)}
+	for tag, t := range objectTypes() {
+		e.tags[t] = tag
+	}
+	if err := e.any(reflect.ValueOf(v), "value", 0); err != nil {
+		return nil, err
+	}
+	return e.out, nil
+}
+
+type objectEncoder struct {
+	tags map[reflect.Type]byte
+	out  []byte
+}
+
+func (e *objectEncoder) check(where string, depth int) error {
+	if len(e.out) > MaxObjectBytes {
+		return fmt.Errorf("%w: %s: more than %d bytes", ErrObject, where, MaxObjectBytes)
+	}
+	if depth > MaxObjectDepth {
+		return fmt.Errorf("%w: %s: nested deeper than %d", ErrObject, where, MaxObjectDepth)
+	}
+	return nil
+}
+
+// any writes a value with its type.
+func (e *objectEncoder) any(v reflect.Value, where string, depth int) error {
+	for v.IsValid() && v.Kind() == reflect.Interface {
+		v = v.Elem()
+	}
+	if !v.IsValid() {
+		e.out = append(e.out, tagNil)
+		return nil
+	}
+	t := v.Type()
+	if t.Kind() == reflect.Bool && t == reflect.TypeFor[bool]() {
+		e.out = append(e.out, tagFalse)
+		if v.Bool() {
+			e.out[len(e.out)-1] = tagTrue
+		}
+		return nil
+	}
+	if err := e.typ(t, where, 0); err != nil {
+		return err
+	}
+	return e.bare(v, where, depth)
+}
+
+// typ writes a type.
+func (e *objectEncoder) typ(t reflect.Type, where string, depth int) error {
+	if tag, ok := e.tags[t]; ok {
+		e.out = append(e.out, tag)
+		return nil
+	}
+	switch {
+	case t.Name() != "" || t.Kind() != reflect.Slice && t.Kind() != reflect.Map:
+		return fmt.Errorf("%w: %s is a %v; want nil, bool, a number, string, []byte, or slices and maps of these",
+			ErrObject, where, t)
+	case depth >= maxTypeDepth:
+		return fmt.Errorf("%w: %s is a %v, nested deeper than %d types; use any for the inner ones",
+			ErrObject, where, t, maxTypeDepth)
+	case t.Kind() == reflect.Slice:
+		e.out = append(e.out, tagList)
+		return e.typ(t.Elem(), where+" (its elements)", depth+1)
+	}
+	if _, scalar := e.tags[t.Key()]; !scalar {
+		return fmt.Errorf("%w: %s is a %v, whose keys are no scalars", ErrObject, where, t)
+	}
+	e.out = append(e.out, tagMap)
+	if err := e.typ(t.Key(), where+" (its keys)", depth+1); err != nil {
+		return err
+	}
+	return e.typ(t.Elem(), where+" (its values)", depth+1)
+}
+
+// bare writes a value whose type is known.
+func (e *objectEncoder) bare(v reflect.Value, where string, depth int) error {
+	if err := e.check(where, depth); err != nil {
+		return err
+	}
+	switch v.Kind() {
+	case reflect.Interface:
+		return e.any(v, where, depth)
+	case reflect.Bool:
+		e.out = append(e.out, 0)
+		if v.Bool() {
+			e.out[len(e.out)-1] = 1
+		}
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		e.out = binary.AppendVarint(e.out, v.Int())
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		e.out = binary.AppendUvarint(e.out, v.Uint())
+	case reflect.Float32:
+		e.out = binary.LittleEndian.AppendUint32(e.out, math.Float32bits(v.Interface().(float32)))
+	case reflect.Float64:
+		e.out = binary.LittleEndian.AppendUint64(e.out, math.Float64bits(v.Float()))
+	case reflect.String:
+		e.out = binary.AppendUvarint(e.out, uint64(v.Len()))
+		e.out = append(e.out, v.String()...)
+	case reflect.Slice:
+		return e.list(v, where, depth)
+	case reflect.Map:
+		return e.pairs(v, where, depth)
+	}
+	return e.check(where, depth)
+}
+
+func (e *objectEncoder) list(v reflect.Value, where string, depth int) error {
+	e.out = append(e.out, presence(v.IsNil()))
+	if v.IsNil() {
+		return nil
+	}
+	e.out = binary.AppendUvarint(e.out, uint64(v.Len()))
+	if v.Type().Elem().Kind() == reflect.Uint8 {
+		e.out = append(e.out, v.Bytes()...)
+		return e.check(where, depth)
+	}
+	for i := range v.Len() {
+		if err := e.bare(v.Index(i), fmt.Sprintf("%s[%d]", where, i), depth+1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// presence is what stands before a list or map: nil is not the same as empty.
+func presence(isNil bool) byte {
+	if isNil {
+		return 0
+	}
+	return 1
+}
+
+func (e *objectEncoder) pairs(v reflect.Value, where string, depth int) error {
+	e.out = append(e.out, presence(v.IsNil()))
+	if v.IsNil() {
+		return nil
+	}
+	type pair struct{ key, value []byte }
+	var all []pair
+	outer := e.out
+	for entries := v.MapRange(); entries.Next(); {
+		at := fmt.Sprintf("%s[%v]", where, entries.Key())
+		k := entries.Key()
+		if k.Kind() == reflect.Interface {
+			k = k.Elem()
+		}
+		if k.CanFloat() && math.IsNaN(k.Float()) {
+			return fmt.Errorf("%w: %s has NaN as a key", ErrObject, where)
+		}
+		if k.IsValid() && e.tags[k.Type()] == 0 {
+			return fmt.Errorf("%w: %s has a key that is a %v, want a scalar", ErrObject, where, k.Type())
+		}
+		var p pair
+		e.out = nil
+		if err := e.bare(entries.Key(), at+" (key)", depth+1); err != nil {
+			return err
+		}
+		p.key, e.out = e.out, nil
+		if err := e.bare(entries.Value(), at, depth+1); err != nil {
+			return err
+		}
+		p.value = e.out
+		all = append(all, p)
+	}
+	e.out = outer
+	slices.SortFunc(all, func(a, b pair) int { return bytes.Compare(a.key, b.key) })
+	e.out = binary.AppendUvarint(e.out, uint64(len(all)))
+	for _, p := range all {
+		e.out = append(append(e.out, p.key...), p.value...)
+		if err := e.check(where, depth); err != nil {
+			return err
+		}
+	}
+	return nil
+}

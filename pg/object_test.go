@@ -1,0 +1,162 @@
+package pg_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/skerry-ft/skerry/pg"
+)
+
+func objectSamples() []any {
+	return []any{
+		nil, true, false, 12, -1, int8(-128), int16(300), int32(-70000), int64(math.MinInt64),
+		uint(7), uint8(255), uint16(65535), uint32(1 << 31), uint64(math.MaxUint64),
+		float32(1.5), math.Inf(-1), math.Copysign(0, -1), "", "foo", "\x00ü", []byte{}, []byte("raw"), []byte(nil),
+		[]any{}, []any(nil), []any{"foo", 12, map[int]int{1: 2}, nil, []any{[]any{true}}},
+		[]int{1, 2, 3}, []float64{1, 2}, []bool{true, false}, []string{"a", ""}, [][]byte{[]byte("x"), nil},
+		map[int]int{1: 2}, map[any]any{1: 2, "a": nil, int8(1): []any{}, 2.5: true, nil: 1},
+		map[string][]float32{"w": {1, 2}, "": nil}, map[bool]string{true: "yes", false: "no"}, map[string]any(nil),
+		map[float64]int{math.Inf(1): 1, 0: 2},
+	}
+}
+
+// TestObjectRoundTrip: values come back equal and with their types, and equal
+// values have equal bytes.
+func TestObjectRoundTrip(t *testing.T) {
+	for _, v := range objectSamples() {
+		b, err := pg.EncodeObject(v)
+		if err != nil {
+			t.Errorf("encode %#v: %v", v, err)
+			continue
+		}
+		got, err := pg.DecodeObject(b)
+		if err != nil || !reflect.DeepEqual(got, v) {
+			t.Errorf("%#v came back as %#v: %v", v, got, err)
+		}
+		for range 4 {
+			if again, err := pg.EncodeObject(v); err != nil || !bytes.Equal(again, b) {
+				t.Errorf("%#v: encoded as %x and %x: %v", v, b, again, err)
+			}
+		}
+	}
+}
+
+// TestObjectRefused: what cannot be sent is refused by the name of its type and
+// its place.
+func TestObjectRefused(t *testing.T) {
+	type point struct{ X int }
+	type myInt int
+	deep := any(nil)
+	for range pg.MaxObjectDepth + 2 {
+		deep = []any{deep}
+	}
+	cases := map[string]any{
+		"pg_test.point":      []any{1, point{}},
+		"value[1]":           []any{1, point{}},
+		"pg_test.myInt":      map[string]any{"k": myInt(1)},
+		"*int":               new(int),
+		"func()":             func() {},
+		"chan int":           make(chan int),
+		"complex128":         1i,
+		"error":              []error{errors.New("x")},
+		"nested deeper":      deep,
+		"2 types":            map[string]map[string][]int{},
+		"NaN":                map[float64]int{math.NaN(): 1},
+		"whose keys":         map[[2]int]int{},
+		"want a scalar":      map[any]any{[1]int{2}: 1},
+		"more than 67108864": string(make([]byte, pg.MaxObjectBytes+1)),
+	}
+	for says, v := range cases {
+		_, err := pg.EncodeObject(v)
+		if !errors.Is(err, pg.ErrObject) || !strings.Contains(err.Error(), says) {
+			t.Errorf("encode %T: %v, want ErrObject that says %q", v, err, says)
+		}
+	}
+}
+
+// FuzzDecodeObject: no bytes make the decoder panic or give a value that does
+// not encode to the very same bytes.
+func FuzzDecodeObject(f *testing.F) {
+	for _, v := range objectSamples() {
+		b, err := pg.EncodeObject(v)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	f.Add([]byte{16, 18, 1, 0xff, 0xff, 0xff, 0xff, 0x0f})
+	f.Add(bytes.Repeat([]byte{16, 18, 1, 1}, 100))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		v, err := pg.DecodeObject(b)
+		if err != nil {
+			if !errors.Is(err, pg.ErrObject) {
+				t.Errorf("%x: %v, want ErrObject", b, err)
+			}
+			return
+		}
+		again, err := pg.EncodeObject(v)
+		if err != nil || !bytes.Equal(again, b) {
+			t.Errorf("%x is %#v, which encodes to %x: %v", b, v, again, err)
+		}
+	})
+}
+
+// TestObjectVerbs: the examples of torch.distributed, at every rank as root.
+func TestObjectVerbs(t *testing.T) {
+	const world = 3
+	w := memoryWorld(t, world, nil)
+	objects := []any{"foo", 12, map[int]int{1: 2}}
+	w.Each(func(ctx context.Context, rank int, g *pg.Group) error {
+		for root := range world {
+			list := []any{nil, nil, nil}
+			if rank == root {
+				copy(list, objects)
+			}
+			if err := g.BroadcastObjects(ctx, list, root); err != nil || !reflect.DeepEqual(list, objects) {
+				return fmt.Errorf("broadcast from %d gave %#v: %w", root, list, err)
+			}
+			got, err := g.GatherObjects(ctx, objects[rank], root)
+			if err != nil || (rank == root) != reflect.DeepEqual(got, objects) || rank != root && got != nil {
+				return fmt.Errorf("gather at %d gave %#v: %w", root, got, err)
+			}
+			one, err := g.ScatterObjects(ctx, list, root)
+			if err != nil || !reflect.DeepEqual(one, objects[rank]) {
+				return fmt.Errorf("scatter from %d gave %#v: %w", root, one, err)
+			}
+		}
+		got, err := g.AllGatherObjects(ctx, objects[rank])
+		if err != nil || !reflect.DeepEqual(got, objects) {
+			return fmt.Errorf("all-gather gave %#v: %w", got, err)
+		}
+		return objectFailures(ctx, g)
+	})
+}
+
+// objectFailures: a rank that cannot encode fails all ranks, and breaks nothing.
+func objectFailures(ctx context.Context, g *pg.Group) error {
+	bad := []any{1, func() {}, 3}
+	var mine any = 1
+	if g.Rank() == 1 {
+		mine = bad[1]
+	}
+	_, gathered := g.AllGatherObjects(ctx, mine)
+	_, scattered := g.ScatterObjects(ctx, bad, 2)
+	_, short := g.ScatterObjects(ctx, bad[:2], 0)
+	for what, err := range map[string]error{
+		"all-gather": gathered, "scatter": scattered, "broadcast": g.BroadcastObjects(ctx, bad, 0),
+	} {
+		if !errors.Is(err, pg.ErrObject) {
+			return fmt.Errorf("%s of a function: %w, want ErrObject", what, err)
+		}
+	}
+	if !errors.Is(short, pg.ErrObject) && !errors.Is(short, pg.ErrInvalidOp) {
+		return fmt.Errorf("scatter of too few: %w", short)
+	}
+	return g.Barrier(ctx)
+}

@@ -1,0 +1,217 @@
+package pg
+
+import (
+	"context"
+	"fmt"
+)
+
+// objectFailed is sent as the size of an object that could not be encoded, so
+// that no rank waits for it.
+const objectFailed = -1
+
+// BroadcastObjects makes objects of every rank equal to those of root: values
+// that EncodeObject takes, with their types. All ranks give equal lengths. The
+// elements of other ranks are ignored, and stay as they are on an error.
+func (g *Group) BroadcastObjects(ctx context.Context, objects []any, root int) error {
+	if len(objects) == 0 || len(objects) > MaxTensors {
+		return fmt.Errorf("%w: broadcast of %d objects, want 1 to %d", ErrInvalidOp, len(objects), MaxTensors)
+	}
+	isRoot := g.Rank() == root
+	sizes := make([]int64, len(objects))
+	var encoded [][]byte
+	var failed error
+	if isRoot {
+		encoded, failed = encodeAll(objects, sizes)
+	}
+	if err := g.seen(g.Broadcast(ctx, Of(sizes), root)); err != nil {
+		return fmt.Errorf("broadcast sizes of objects: %w", err)
+	}
+	total, err := sumSizes(sizes, root)
+	if failed != nil || err != nil {
+		return orElse(failed, err)
+	}
+	all := make([]byte, 0, total)
+	for _, b := range encoded {
+		all = append(all, b...)
+	}
+	all = all[:total]
+	if err := g.seen(g.Broadcast(ctx, Of(all), root)); err != nil {
+		return fmt.Errorf("broadcast objects: %w", err)
+	}
+	if isRoot {
+		return nil
+	}
+	return decodeAll(all, sizes, objects)
+}
+
+// AllGatherObjects gives the objects of all ranks, by rank, on every rank.
+func (g *Group) AllGatherObjects(ctx context.Context, object any) ([]any, error) {
+	sizes := make([]int64, max(g.Size(), 1))
+	mine, failed := encodeOne(object)
+	if err := g.seen(g.AllGatherIntoTensor(ctx, Of([]int64{announced(mine, failed)}), Of(sizes))); err != nil {
+		return nil, fmt.Errorf("gather sizes of objects: %w", err)
+	}
+	total, err := sumSizes(sizes, -1)
+	if failed != nil || err != nil {
+		return nil, orElse(failed, err)
+	}
+	all := make([]byte, total)
+	if err := g.seen(g.AllGather(ctx, Of(mine), cut(all, sizes))); err != nil {
+		return nil, fmt.Errorf("gather objects: %w", err)
+	}
+	objects := make([]any, len(sizes))
+	return objects, decodeAll(all, sizes, objects)
+}
+
+// GatherObjects gives the objects of all ranks, by rank, at root, and nil
+// elsewhere.
+func (g *Group) GatherObjects(ctx context.Context, object any, root int) ([]any, error) {
+	sizes := make([]int64, max(g.Size(), 1))
+	mine, failed := encodeOne(object)
+	// Everybody learns all sizes: if one could not encode, nobody waits for it.
+	if err := g.seen(g.AllGatherIntoTensor(ctx, Of([]int64{announced(mine, failed)}), Of(sizes))); err != nil {
+		return nil, fmt.Errorf("gather sizes of objects: %w", err)
+	}
+	total, err := sumSizes(sizes, -1)
+	if failed != nil || err != nil {
+		return nil, orElse(failed, err)
+	}
+	if g.Rank() != root {
+		return nil, g.seen(g.Gather(ctx, Of(mine), nil, root))
+	}
+	all := make([]byte, total)
+	if err := g.seen(g.Gather(ctx, Of(mine), cut(all, sizes), root)); err != nil {
+		return nil, fmt.Errorf("gather objects: %w", err)
+	}
+	objects := make([]any, len(sizes))
+	return objects, decodeAll(all, sizes, objects)
+}
+
+// ScatterObjects gives objects[r] of root to rank r. Root gives Size objects;
+// what other ranks give is ignored.
+func (g *Group) ScatterObjects(ctx context.Context, objects []any, root int) (any, error) {
+	isRoot, size := g.Rank() == root, max(g.Size(), 1)
+	sizes := make([]int64, size)
+	var encoded [][]byte
+	var failed error
+	if isRoot {
+		if len(objects) == size {
+			encoded, failed = encodeAll(objects, sizes)
+		} else {
+			failed = fmt.Errorf("%w: scatter of %d objects, want %d", ErrInvalidOp, len(objects), size)
+			sizes[0] = objectFailed
+		}
+	}
+	if err := g.seen(g.Broadcast(ctx, Of(sizes), root)); err != nil {
+		return nil, fmt.Errorf("broadcast sizes of objects: %w", err)
+	}
+	_, err := sumSizes(sizes, root)
+	if failed != nil || err != nil {
+		return nil, orElse(failed, err)
+	}
+	var in []Tensor
+	for _, b := range encoded {
+		in = append(in, Of(b))
+	}
+	rank := g.Rank()
+	if rank < 0 || rank >= size {
+		return nil, ErrNotParticipating
+	}
+	mine := make([]byte, sizes[rank])
+	if err := g.seen(g.Scatter(ctx, in, Of(mine), root)); err != nil {
+		return nil, fmt.Errorf("scatter objects: %w", err)
+	}
+	return DecodeObject(mine)
+}
+
+func encodeOne(object any) ([]byte, error) {
+	b, err := EncodeObject(object)
+	if err != nil {
+		return nil, err
+	}
+	if len(b) > MaxObjectBytes {
+		return nil, fmt.Errorf("%w: %d bytes, want at most %d", ErrObject, len(b), MaxObjectBytes)
+	}
+	return b, nil
+}
+
+func announced(b []byte, failed error) int64 {
+	if failed != nil {
+		return objectFailed
+	}
+	return int64(len(b))
+}
+
+// encodeAll encodes objects and fills sizes, the failed one with objectFailed.
+func encodeAll(objects []any, sizes []int64) ([][]byte, error) {
+	encoded := make([][]byte, len(objects))
+	for i, object := range objects {
+		b, err := encodeOne(object)
+		sizes[i], encoded[i] = announced(b, err), b
+		if err != nil {
+			return nil, fmt.Errorf("object %d: %w", i, err)
+		}
+	}
+	return encoded, nil
+}
+
+// sumSizes adds up what peers announce, and refuses what is out of bounds. Root
+// is who announced all, or -1: each its own.
+func sumSizes(sizes []int64, root int) (int, error) {
+	total := 0
+	for i, n := range sizes {
+		from := root
+		if root < 0 {
+			from = i
+		}
+		if n == objectFailed {
+			return 0, fmt.Errorf("%w: rank %d could not encode its own", ErrObject, from)
+		}
+		if n < 0 || n > MaxObjectBytes || total+int(n) > MaxObjectsBytes {
+			return 0, fmt.Errorf("%w: rank %d announces %d bytes after %d, want at most %d and %d together",
+				ErrObject, from, n, total, MaxObjectBytes, MaxObjectsBytes)
+		}
+		total += int(n)
+	}
+	return total, nil
+}
+
+// MaxObjectsBytes bounds all objects of one call, encoded.
+const MaxObjectsBytes = 1 << 30
+
+func orElse(first, second error) error {
+	if first != nil {
+		return first
+	}
+	return second
+}
+
+// seen is err, or what a decorator kept from the caller: without it the memory
+// of a verb that failed would be taken for what a peer sent.
+func (g *Group) seen(err error) error {
+	if err != nil {
+		return err
+	}
+	return g.swallowed()
+}
+
+// cut makes a tensor of every size over b.
+func cut(b []byte, sizes []int64) []Tensor {
+	parts := make([]Tensor, len(sizes))
+	for i, n := range sizes {
+		parts[i] = Of(b[:n:n])
+		b = b[n:]
+	}
+	return parts
+}
+
+func decodeAll(b []byte, sizes []int64, objects []any) error {
+	for i, n := range sizes {
+		v, err := DecodeObject(b[:n])
+		if err != nil {
+			return fmt.Errorf("object %d: %w", i, err)
+		}
+		objects[i], b = v, b[n:]
+	}
+	return nil
+}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -51,7 +52,7 @@ type cluster struct {
 	listener net.Listener // raft's
 	guard    *guard.Guard // for calls of other servers
 	book     *directory
-	self     wire.Server // as New found it: how it stands is in mu
+	who      atomic.Pointer[wire.Server] // this server; how it stands is in mu
 
 	peers  *raftPeers             // set by open
 	gossip *memberlist.Memberlist // set by open
@@ -66,6 +67,9 @@ type cluster struct {
 		waits    string          // for what; "" when founded
 		gossipAt string          // gossip's address, once it is open
 		raft     *raft.Raft      // once it is open
+		ledger   *ledger         // likewise
+		leads    time.Time       // since when this server leads, as far as tend has seen
+		next     string          // the membership change that comes next, or why none does
 		changed  chan struct{}   // closed when the leader, or what is known of it, changes
 	}
 }
@@ -73,11 +77,15 @@ type cluster struct {
 // newCluster listens for raft and reads what the data dir keeps. rpc is the
 // server's own listener.
 func newCluster(cfg Config, dir *dataDir, rpc net.Listener, log zerolog.Logger) (*cluster, error) {
-	k, err := dir.readCovenant()
+	k, err := dir.openCovenant(log)
 	if err != nil {
 		return nil, err
 	}
 	id, err := dir.raftID()
+	if err != nil {
+		return nil, err
+	}
+	index, err := dir.lastIndex()
 	if err != nil {
 		return nil, err
 	}
@@ -96,14 +104,15 @@ func newCluster(cfg Config, dir *dataDir, rpc net.Listener, log zerolog.Logger) 
 		return nil, errors.Join(err, listener.Close())
 	}
 	c := &cluster{cfg: cfg, log: log, dir: dir, listener: listener, book: newDirectory()}
-	c.self = wire.Server{
-		RaftID: id, Boot: k.Boot, Version: cfg.Version, Expect: cfg.Cluster.Expect, NonVoter: cfg.Cluster.NonVoter,
+	self := wire.Server{
+		RaftID: id, Boot: k.Boot, Version: cfg.Version, Expect: cfg.Cluster.Expect, LastIndex: index, NonVoter: cfg.Cluster.NonVoter,
 		RPCAddress:  cfg.Advertise,
 		RaftAddress: net.JoinHostPort(host, portOf(listener)),
 	}
-	if c.self.RPCAddress == "" {
-		c.self.RPCAddress = net.JoinHostPort(host, portOf(rpc))
+	if self.RPCAddress == "" {
+		self.RPCAddress = net.JoinHostPort(host, portOf(rpc))
 	}
+	c.who.Store(&self)
 	c.mu.kept = k
 	c.mu.words = make(map[string]word)
 	c.mu.known = make(map[string]bool)
@@ -148,6 +157,9 @@ func advertisedHost(cfg Config, rpc net.Listener) (string, error) {
 		cfg.Advertise, cfg.Listen)
 }
 
+// me is this server. Its raft id changes if its data turn out to be of no use.
+func (c *cluster) me() *wire.Server { return c.who.Load() }
+
 // present is what this server says of itself now.
 func (c *cluster) present() wire.Server {
 	c.mu.Lock()
@@ -161,7 +173,7 @@ func (c *cluster) present() wire.Server {
 }
 
 func (c *cluster) presentLocked() wire.Server {
-	s, k := c.self, c.mu.kept
+	s, k := *c.me(), c.mu.kept
 	s.Standing, s.Cluster, s.Proposer, s.Founders = k.Standing, k.Cluster, k.Proposer, k.Founders
 	s.Voters, s.Abandoned, s.GossipAddress = k.Voters, k.Abandoned, c.mu.gossipAt
 	return s
@@ -170,7 +182,7 @@ func (c *cluster) presentLocked() wire.Server {
 // learnFounders notes where the founders were.
 func (c *cluster) learnFounders(all []wire.Founder) {
 	for _, f := range all {
-		if f.RaftID != c.self.RaftID {
+		if f.RaftID != c.me().RaftID {
 			c.book.learn(gossipNode{RaftID: f.RaftID, RPC: f.RPCAddress, Raft: f.RaftAddress})
 			c.mu.Lock()
 			c.mu.known[f.RPCAddress] = true
@@ -183,12 +195,12 @@ func (c *cluster) learnFounders(all []wire.Founder) {
 // told, or, if it was us who asked, for us.
 func (c *cluster) hear(i wire.Introduction) error {
 	s := i.Self
-	if s.RaftID == c.self.RaftID {
-		if s.Boot == c.self.Boot {
+	if s.RaftID == c.me().RaftID {
+		if s.Boot == c.me().Boot {
 			return nil // one of the addresses is our own
 		}
 		return fmt.Errorf("%w: %s is %s's and %s's: one data dir is a copy of the other's; start it with an empty one",
-			errTwice, s.RaftID, c.self.RPCAddress, s.RPCAddress)
+			errTwice, s.RaftID, c.me().RPCAddress, s.RPCAddress)
 	}
 	if e, ok := c.book.find(s.RaftID); ok && e.alive && e.Boot != s.Boot && e.RPC != s.RPCAddress {
 		return fmt.Errorf("%w: %s is alive at %s and starts at %s: one data dir is a copy of the other's; start it with an empty one",
@@ -211,7 +223,7 @@ func (c *cluster) noteWord(i wire.Introduction) (fresh bool, err error) {
 	mine := c.mu.kept.covenant
 	if mine.Standing == wire.StandingFounded && s.Standing == wire.StandingFounded && mine.Cluster != s.Cluster {
 		return false, fmt.Errorf("%w: %s is of %s, %s is of %s: give it the data dir or the servers of its own cluster",
-			errClusters, c.self.RPCAddress, mine.Cluster, s.RPCAddress, s.Cluster)
+			errClusters, c.me().RPCAddress, mine.Cluster, s.RPCAddress, s.Cluster)
 	}
 	old, known := c.mu.words[s.RaftID]
 	if old.server.Boot > s.Boot {
@@ -221,7 +233,7 @@ func (c *cluster) noteWord(i wire.Introduction) (fresh bool, err error) {
 		c.mu.words[s.RaftID] = word{s, time.Now()}
 	}
 	for _, a := range append(slices.Clone(i.Known), s.RPCAddress) {
-		if a != c.self.RPCAddress && len(c.mu.known) < wire.MaxKnown {
+		if a != c.me().RPCAddress && len(c.mu.known) < wire.MaxKnown {
 			c.mu.known[a] = true
 		}
 	}
@@ -254,10 +266,12 @@ func (c *cluster) introduce(ctx context.Context, addresses []string) (gossips []
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			if errors.Is(e, errTwice) || errors.Is(e, errClusters) || errors.Is(e, errOldCopy) {
-				err = errors.Join(err, e)
+			for _, wrong := range []error{errTwice, errClusters, errOldCopy, errRetired} {
+				if errors.Is(e, wrong) {
+					err = errors.Join(err, e)
+				}
 			}
-			if heard != nil && heard.Self.GossipAddress != "" && heard.Self.RaftID != c.self.RaftID {
+			if heard != nil && heard.Self.GossipAddress != "" && heard.Self.RaftID != c.me().RaftID {
 				gossips = append(gossips, heard.Self.GossipAddress)
 			}
 		})
@@ -302,7 +316,7 @@ func (c *cluster) decide() (founded bool, err error) {
 	for {
 		c.mu.Lock()
 		b := bootstrap{
-			now: time.Now(), self: c.self, stands: c.mu.kept.covenant, expect: c.cfg.Cluster.Expect,
+			now: time.Now(), self: *c.me(), stands: c.mu.kept.covenant, expect: c.cfg.Cluster.Expect,
 			words: maps.Clone(c.mu.words), join: c.cfg.Cluster.Join, draw: uuid.NewString,
 		}
 		k, waited := c.mu.kept, c.mu.waits
@@ -349,10 +363,13 @@ func (c *cluster) keep(k kept) error {
 
 // greet asks those whom a server that was in the cluster before knows, before
 // it takes part again: whether its raft id is its own, and its data are the
-// newest.
+// newest. If they are not, it goes on as a new server.
 func (c *cluster) greet(ctx context.Context) error {
 	for began := time.Now(); ; {
 		_, err := c.introduce(ctx, c.addresses())
+		if errors.Is(err, errOldCopy) {
+			return c.renew(err)
+		}
 		if !errors.Is(err, errTwice) || time.Since(began) > twiceTimeout {
 			return err
 		}
@@ -364,6 +381,22 @@ func (c *cluster) greet(ctx context.Context) error {
 	}
 }
 
+// renew puts the data aside and makes this a new server of the same cluster.
+func (c *cluster) renew(why error) error {
+	k, err := c.dir.setAside(c.stands(), c.log, why)
+	if err != nil {
+		return err
+	}
+	id, err := c.dir.raftID()
+	if err != nil {
+		return err
+	}
+	self := *c.me()
+	self.RaftID, self.LastIndex = id, 0
+	c.who.Store(&self)
+	return c.keep(k)
+}
+
 // leader is Server.leader for one of several.
 func (c *cluster) leader() (addr string, self, ok bool) {
 	c.mu.Lock()
@@ -373,8 +406,8 @@ func (c *cluster) leader() (addr string, self, ok bool) {
 		return "", false, false
 	}
 	_, id := r.LeaderWithID()
-	if id == raft.ServerID(c.self.RaftID) {
-		return c.self.RPCAddress, true, true
+	if id == raft.ServerID(c.me().RaftID) {
+		return c.me().RPCAddress, true, true
 	}
 	e, ok := c.book.find(string(id))
 	return e.RPC, false, ok && e.RPC != ""
@@ -383,7 +416,7 @@ func (c *cluster) leader() (addr string, self, ok bool) {
 // servers returns the RPC addresses of all servers that are alive or in raft,
 // sorted, this one among them.
 func (c *cluster) servers() []string {
-	all := []string{c.self.RPCAddress}
+	all := []string{c.me().RPCAddress}
 	c.mu.Lock()
 	r := c.mu.raft
 	c.mu.Unlock()
@@ -444,4 +477,18 @@ func (c *cluster) acked(id string) uint64 {
 		return 0
 	}
 	return c.peers.acked(raft.ServerID(id)).index
+}
+
+// openLedger returns the ledger, once it is open.
+func (c *cluster) openLedger() *ledger {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.mu.ledger
+}
+
+// retired says whether a server was taken out of the cluster, as far as this one
+// knows.
+func (c *cluster) retired(id string) bool {
+	l := c.openLedger()
+	return l != nil && l.state.retired(id)
 }

@@ -71,7 +71,7 @@ func (c *cluster) open(cfg RaftConfig) (*ledger, error) {
 		return nil, errors.Join(err, c.peers.Close(), c.shutdown())
 	}
 	c.mu.Lock()
-	c.mu.raft, c.mu.gossipAt = l.raft, c.gossipAddress()
+	c.mu.raft, c.mu.ledger, c.mu.gossipAt = l.raft, l, c.gossipAddress()
 	c.mu.Unlock()
 	return l, nil
 }
@@ -114,11 +114,17 @@ func (c *cluster) watch(ctx context.Context, l *ledger) error {
 	defer l.raft.DeregisterObserver(observer)
 	tick := time.NewTicker(introduceEvery)
 	defer tick.Stop()
-	var twice time.Time // since when somebody says so
+	var twice, asked time.Time // since when somebody says so; when all were asked
 	for {
 		_, changed := c.book.all()
-		err := c.reach(ctx)
+		everybody := time.Since(asked) > askAllEvery
+		if everybody {
+			asked = time.Now()
+		}
+		err := c.reach(ctx, everybody)
 		switch {
+		case errors.Is(err, errRetired):
+			return err
 		case err == nil:
 			twice = time.Time{}
 		case !errors.Is(err, errTwice):
@@ -142,13 +148,17 @@ func (c *cluster) watch(ctx context.Context, l *ledger) error {
 	}
 }
 
-// reach introduces this server to those whom gossip does not see, and joins
-// gossip with them.
-func (c *cluster) reach(ctx context.Context) error {
-	seen := []string{c.self.RPCAddress}
+// askAllEvery is how often the servers that gossip sees are asked as well: only
+// so does a server hear that it was taken out.
+const askAllEvery = 2 * time.Second
+
+// reach introduces this server to those whom gossip does not see, or to
+// everybody, and joins gossip with them.
+func (c *cluster) reach(ctx context.Context, everybody bool) error {
+	seen := []string{c.me().RPCAddress}
 	entries, _ := c.book.all()
 	for _, e := range entries {
-		if e.alive {
+		if e.alive && !everybody {
 			seen = append(seen, e.RPC)
 		}
 	}
@@ -157,6 +167,9 @@ func (c *cluster) reach(ctx context.Context) error {
 		return nil
 	}
 	gossips, err := c.introduce(ctx, unseen)
+	gossips = slices.DeleteFunc(gossips, func(a string) bool {
+		return slices.ContainsFunc(entries, func(e entry) bool { return e.alive && e.gossip == a })
+	})
 	if len(gossips) > 0 {
 		if _, err := c.gossip.Join(gossips); err != nil {
 			c.log.Debug().Err(err).Msg("gossip not joined")
@@ -168,7 +181,7 @@ func (c *cluster) reach(ctx context.Context) error {
 // remember writes down what a restart needs, when it has changed.
 func (c *cluster) remember(l *ledger) error {
 	known := c.servers()
-	known = slices.DeleteFunc(known, func(a string) bool { return a == c.self.RPCAddress })
+	known = slices.DeleteFunc(known, func(a string) bool { return a == c.me().RPCAddress })
 	known = known[:min(len(known), wire.MaxKnown)]
 	k := c.stands()
 	if started := k.Started || l.raft.LastIndex() > 0; started != k.Started || !slices.Equal(known, k.Known) {

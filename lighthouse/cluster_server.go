@@ -22,7 +22,11 @@ func (s *Server) takePart(ctx context.Context) error {
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return c.watch(ctx, s.ledger) })
-	g.Go(func() error { return s.lead(ctx) })
+	g.Go(func() error { return c.tend(ctx, s.ledger) })
+	g.Go(func() error {
+		defer c.handOver(s.ledger)
+		return s.lead(ctx)
+	})
 	return g.Wait()
 }
 

@@ -44,3 +44,5 @@ func TestThreeServersFoundAClusterAndOutliveTheirLeader(t *testing.T) {
 		})
 	}
 }
+
+func sortedStrings(all []string) []string { return slices.Sorted(slices.Values(all)) }

@@ -16,6 +16,8 @@ const (
 	lockFile   = "lock"
 	raftIDFile = "raft-id"
 	logFolder  = "log"
+
+	snapshotFolder = "snapshots" // raft's own name for it
 )
 
 // dataDir is a folder that one server holds. It is owned by one goroutine.

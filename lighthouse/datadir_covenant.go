@@ -21,6 +21,8 @@ type kept struct {
 	Started bool `json:"started,omitempty"`
 	// Boot is the newest process's number; each is above the last.
 	Boot uint64 `json:"boot,omitempty"`
+	// Place is where the folder was.
+	Place place `json:"place,omitzero"`
 	// Known are other servers' RPC addresses, to be found again without --join.
 	Known []string `json:"known,omitempty"`
 }

@@ -204,11 +204,12 @@ func (l *ledger) close() error {
 type command struct {
 	Kind    commandKind      `json:"kind"`
 	Cluster string           `json:"cluster,omitempty"` // found
-	Job     string           `json:"job,omitempty"`     // all but found
-	UnixMs  int64            `json:"unix_ms,omitempty"` // all but found: where a new job's ids start
+	Job     string           `json:"job,omitempty"`     // all but found and retire
+	UnixMs  int64            `json:"unix_ms,omitempty"` // the same: where a new job's ids start
 	Formed  *quorum.Formed   `json:"formed,omitempty"`  // formed
 	Config  *quorum.Config   `json:"config,omitempty"`  // configure
 	Replica quorum.ReplicaID `json:"replica,omitempty"` // drain, evict
+	Server  string           `json:"server,omitempty"`  // retire
 }
 
 type commandKind string
@@ -219,4 +220,5 @@ const (
 	commandConfigure commandKind = "configure" // a job's own rules
 	commandDrain     commandKind = "drain"
 	commandEvict     commandKind = "evict"
+	commandRetire    commandKind = "retire" // a raft id that is never to be used again
 )

@@ -209,6 +209,7 @@ type raftPeers struct {
 	where func(id raft.ServerID, otherwise raft.ServerAddress) raft.ServerAddress
 
 	mu   sync.Mutex
+	term uint64 // in which the acks came
 	acks map[raft.ServerID]ack
 }
 
@@ -241,18 +242,18 @@ func (p *raftPeers) acked(id raft.ServerID) ack {
 	return p.acks[id]
 }
 
-// note keeps that a server answered, with its log known to reach index.
-func (p *raftPeers) note(id raft.ServerID, index uint64) {
+// note keeps that a server answered in a term, with its log known to reach
+// index. What it acknowledged in an earlier term may have been cut off since.
+func (p *raftPeers) note(id raft.ServerID, term, index uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.acks[id] = ack{index: max(index, p.acks[id].index), at: time.Now()}
-}
-
-// forgetAcks drops all, at the end of a reign.
-func (p *raftPeers) forgetAcks() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	clear(p.acks)
+	if term > p.term {
+		p.term = term
+		clear(p.acks)
+	}
+	if term == p.term {
+		p.acks[id] = ack{index: max(index, p.acks[id].index), at: time.Now()}
+	}
 }
 
 // AppendEntries implements raft.Transport.
@@ -266,7 +267,7 @@ func (p *raftPeers) AppendEntries(id raft.ServerID, target raft.ServerAddress,
 		} else if resp.Success {
 			index = args.PrevLogEntry
 		}
-		p.note(id, index)
+		p.note(id, args.Term, index)
 	}
 	return err
 }
@@ -276,7 +277,7 @@ func (p *raftPeers) InstallSnapshot(id raft.ServerID, target raft.ServerAddress,
 	args *raft.InstallSnapshotRequest, resp *raft.InstallSnapshotResponse, data io.Reader) error {
 	err := p.NetworkTransport.InstallSnapshot(id, p.aim(id, target), args, resp, data)
 	if err == nil && resp.Success {
-		p.note(id, args.LastLogIndex)
+		p.note(id, args.Term, args.LastLogIndex)
 	}
 	return err
 }

@@ -49,7 +49,7 @@ func (s *Server) route(ctx context.Context, w wait) (route, error) {
 // address is this server's as clients are told it, or where it listens.
 func (s *Server) address() string {
 	if s.cluster != nil {
-		return s.cluster.self.RPCAddress
+		return s.cluster.me().RPCAddress
 	}
 	if told := s.advertised(); len(told) > 0 {
 		return told[0]

@@ -25,6 +25,7 @@ type state struct {
 type replicated struct {
 	Cluster string                    `json:"cluster"`
 	Jobs    map[string]*quorum.Ledger `json:"jobs"`
+	Retired []string                  `json:"retired,omitempty"` // raft ids, see retire
 }
 
 func newState() *state {
@@ -86,6 +87,9 @@ func (s *state) Apply(entry *raft.Log) any {
 			s.data.Cluster = c.Cluster
 		}
 		return nil
+	}
+	if c.Kind == commandRetire {
+		return s.retireLocked(c.Server)
 	}
 	l, known := s.data.Jobs[c.Job]
 	if !known {

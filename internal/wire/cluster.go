@@ -67,6 +67,7 @@ type Introduction struct {
 	Self      Server
 	Known     []string // RPC addresses
 	YourIndex uint64   // up to where the asked one knows the asker's log to have gone
+	Retired   bool     // the asker was taken out of the cluster
 }
 
 // ServerToProto converts a server.
@@ -169,7 +170,7 @@ func IntroduceFromProto(p *skerrypb.IntroduceRequest) (Introduction, error) {
 func IntroducedFromProto(p *skerrypb.IntroduceResponse) (Introduction, error) {
 	c := new(check)
 	i := Introduction{
-		Self: c.server("self", p.GetSelf()), Known: c.addresses("known", p.GetKnown()), YourIndex: p.GetYourIndex()}
+		Self: c.server("self", p.GetSelf()), Known: c.addresses("known", p.GetKnown()), YourIndex: p.GetYourIndex(), Retired: p.GetRetired()}
 	return i, c.result()
 }
 

@@ -50,6 +50,7 @@ func StartCluster(t testing.TB, n int, o Options) *Cluster {
 		cfg.Log = cfg.Log.With().Int("server", i).Logger()
 		cfg.DataDir = t.TempDir()
 		cfg.Raft.Heartbeat, cfg.Raft.Election, cfg.Raft.Lease = timing.Heartbeat, timing.Election, timing.Lease
+		cfg.Cluster.RaftAddress, cfg.Cluster.GossipAddress = "127.0.0.1:0", "127.0.0.1:0"
 		cfg.Cluster.StableFor = 300 * time.Millisecond
 		if i < n {
 			cfg.Cluster.Expect = n
@@ -85,6 +86,11 @@ func (c *Cluster) Leader() int {
 	c.Eventually("one server leads", func() error {
 		var leaders []int
 		for i, s := range c.Servers {
+			select {
+			case <-s.Done():
+				c.down[i] = true
+			default:
+			}
 			if st, err := s.Lighthouse.Status(c.t.Context()); !c.down[i] && err == nil && st.Leads {
 				leaders = append(leaders, i)
 			}
@@ -120,8 +126,9 @@ func (c *Cluster) Stop(i int) {
 	}
 }
 
-// Restart stops a server if it runs, and starts it again with its data and
-// addresses.
+// Restart stops a server if it runs, and starts it again with its data and its
+// RPC address. Its raft and gossip take free ports again, so the others have to
+// find it.
 func (c *Cluster) Restart(i int) {
 	c.t.Helper()
 	if !c.down[i] {
@@ -129,6 +136,15 @@ func (c *Cluster) Restart(i int) {
 	}
 	c.Servers[i] = start(c.t, c.configs[i])
 	c.down[i] = false
+}
+
+// TryRestart is Restart for a server that may end by itself, with an error: who
+// calls it reads Done and Stop.
+func (c *Cluster) TryRestart(i int) *Server {
+	c.t.Helper()
+	s := begin(c.t, c.configs[i])
+	c.t.Cleanup(func() { _ = s.Stop() }) // its error is the caller's
+	return s
 }
 
 // DataDir is a server's.

@@ -10,8 +10,11 @@ package lighthousetest
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -27,7 +30,8 @@ type Server struct {
 
 	stop context.CancelFunc
 	done chan struct{}
-	err  error // of Run; read after done
+	err  error       // of Run; read after done
+	told atomic.Bool // somebody knows err
 }
 
 // Start runs a server with the default configuration, as change (which may be
@@ -52,10 +56,30 @@ func defaults(t testing.TB) lighthouse.Config {
 	return cfg
 }
 
-// start runs a server until the test ends.
+// start runs a server until the test ends. What it ends with fails the test,
+// unless somebody has been told by Stop.
 func start(t testing.TB, cfg lighthouse.Config) *Server {
 	t.Helper()
+	s := begin(t, cfg)
+	t.Cleanup(func() {
+		if told := s.told.Load(); told {
+			return
+		}
+		if err := s.Stop(); err != nil {
+			t.Errorf("stop the lighthouse: %v", err)
+		}
+	})
+	return s
+}
+
+// begin runs a server; the caller stops it.
+func begin(t testing.TB, cfg lighthouse.Config) *Server {
+	t.Helper()
 	server, err := lighthouse.New(cfg)
+	for began := time.Now(); err != nil && strings.Contains(err.Error(), "is in use: stop") && time.Since(began) < patience; {
+		<-time.After(10 * time.Millisecond) // somebody's connection has the port of a server that starts again
+		server, err = lighthouse.New(cfg)
+	}
 	if err != nil {
 		t.Fatalf("start a lighthouse: %v", err)
 	}
@@ -65,19 +89,18 @@ func start(t testing.TB, cfg lighthouse.Config) *Server {
 		defer close(s.done)
 		s.err = server.Run(ctx)
 	}()
-	t.Cleanup(func() {
-		if err := s.Stop(); err != nil {
-			t.Errorf("stop the lighthouse: %v", err)
-		}
-	})
 	return s
 }
+
+// Done is closed when the server has ended, by Stop or by itself.
+func (s *Server) Done() <-chan struct{} { return s.done }
 
 // Stop stops the server as SIGTERM would, waits, and returns what Run did.
 // Later calls return the same.
 func (s *Server) Stop() error {
 	s.stop()
 	<-s.done
+	s.told.Store(true)
 	return s.err
 }
 

@@ -346,6 +346,7 @@ type IntroduceResponse struct {
 	Self          *ServerInfo            `protobuf:"bytes,1,opt,name=self,proto3" json:"self,omitempty"`
 	Known         []string               `protobuf:"bytes,2,rep,name=known,proto3" json:"known,omitempty"`
 	YourIndex     uint64                 `protobuf:"varint,3,opt,name=your_index,json=yourIndex,proto3" json:"your_index,omitempty"` // up to where the asked server knows the asker's log to have gone
+	Retired       bool                   `protobuf:"varint,4,opt,name=retired,proto3" json:"retired,omitempty"`                      // the asker was taken out of the cluster
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -401,6 +402,13 @@ func (x *IntroduceResponse) GetYourIndex() uint64 {
 	return 0
 }
 
+func (x *IntroduceResponse) GetRetired() bool {
+	if x != nil {
+		return x.Retired
+	}
+	return false
+}
+
 type MembersRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -449,6 +457,7 @@ type MemberInfo struct {
 	InRaft        bool                   `protobuf:"varint,8,opt,name=in_raft,json=inRaft,proto3" json:"in_raft,omitempty"`           // false: known by gossip alone
 	LastIndex     uint64                 `protobuf:"varint,9,opt,name=last_index,json=lastIndex,proto3" json:"last_index,omitempty"`  // acknowledged to the leader; 0: unknown
 	SilenceMs     uint64                 `protobuf:"varint,10,opt,name=silence_ms,json=silenceMs,proto3" json:"silence_ms,omitempty"` // since the leader last heard from it
+	NonVoter      bool                   `protobuf:"varint,11,opt,name=non_voter,json=nonVoter,proto3" json:"non_voter,omitempty"`    // is never to be a voter
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -553,6 +562,13 @@ func (x *MemberInfo) GetSilenceMs() uint64 {
 	return 0
 }
 
+func (x *MemberInfo) GetNonVoter() bool {
+	if x != nil {
+		return x.NonVoter
+	}
+	return false
+}
+
 type MembersResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Cluster       string                 `protobuf:"bytes,1,opt,name=cluster,proto3" json:"cluster,omitempty"`
@@ -641,7 +657,6 @@ type RemoveRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RaftId        string                 `protobuf:"bytes,1,opt,name=raft_id,json=raftId,proto3" json:"raft_id,omitempty"` // or the RPC address
 	Force         bool                   `protobuf:"varint,2,opt,name=force,proto3" json:"force,omitempty"`                // even while other voters are unhealthy
-	By            string                 `protobuf:"bytes,3,opt,name=by,proto3" json:"by,omitempty"`                       // raft id of the server that already forwarded this
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -690,13 +705,6 @@ func (x *RemoveRequest) GetForce() bool {
 	return false
 }
 
-func (x *RemoveRequest) GetBy() string {
-	if x != nil {
-		return x.By
-	}
-	return ""
-}
-
 type RemoveResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -736,7 +744,6 @@ func (*RemoveResponse) Descriptor() ([]byte, []int) {
 type TransferLeaderRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	To            string                 `protobuf:"bytes,1,opt,name=to,proto3" json:"to,omitempty"` // raft id or RPC address; "": whoever is furthest
-	By            string                 `protobuf:"bytes,2,opt,name=by,proto3" json:"by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -774,13 +781,6 @@ func (*TransferLeaderRequest) Descriptor() ([]byte, []int) {
 func (x *TransferLeaderRequest) GetTo() string {
 	if x != nil {
 		return x.To
-	}
-	return ""
-}
-
-func (x *TransferLeaderRequest) GetBy() string {
-	if x != nil {
-		return x.By
 	}
 	return ""
 }
@@ -861,13 +861,14 @@ const file_cluster_proto_rawDesc = "" +
 	"\tabandoned\x18\x0f \x03(\tR\tabandoned\"S\n" +
 	"\x10IntroduceRequest\x12)\n" +
 	"\x04self\x18\x01 \x01(\v2\x15.skerry.v1.ServerInfoR\x04self\x12\x14\n" +
-	"\x05known\x18\x02 \x03(\tR\x05known\"s\n" +
+	"\x05known\x18\x02 \x03(\tR\x05known\"\x8d\x01\n" +
 	"\x11IntroduceResponse\x12)\n" +
 	"\x04self\x18\x01 \x01(\v2\x15.skerry.v1.ServerInfoR\x04self\x12\x14\n" +
 	"\x05known\x18\x02 \x03(\tR\x05known\x12\x1d\n" +
 	"\n" +
-	"your_index\x18\x03 \x01(\x04R\tyourIndex\"\x10\n" +
-	"\x0eMembersRequest\"\x9e\x02\n" +
+	"your_index\x18\x03 \x01(\x04R\tyourIndex\x12\x18\n" +
+	"\aretired\x18\x04 \x01(\bR\aretired\"\x10\n" +
+	"\x0eMembersRequest\"\xbb\x02\n" +
 	"\n" +
 	"MemberInfo\x12\x17\n" +
 	"\araft_id\x18\x01 \x01(\tR\x06raftId\x12\x1f\n" +
@@ -883,7 +884,8 @@ const file_cluster_proto_rawDesc = "" +
 	"last_index\x18\t \x01(\x04R\tlastIndex\x12\x1d\n" +
 	"\n" +
 	"silence_ms\x18\n" +
-	" \x01(\x04R\tsilenceMs\"\xc8\x01\n" +
+	" \x01(\x04R\tsilenceMs\x12\x1b\n" +
+	"\tnon_voter\x18\v \x01(\bR\bnonVoter\"\xc8\x01\n" +
 	"\x0fMembersResponse\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x12\n" +
 	"\x04term\x18\x02 \x01(\x04R\x04term\x12\x1d\n" +
@@ -891,15 +893,13 @@ const file_cluster_proto_rawDesc = "" +
 	"last_index\x18\x03 \x01(\x04R\tlastIndex\x12#\n" +
 	"\rvoters_wanted\x18\x04 \x01(\rR\fvotersWanted\x12\x12\n" +
 	"\x04next\x18\x05 \x01(\tR\x04next\x12/\n" +
-	"\amembers\x18\x06 \x03(\v2\x15.skerry.v1.MemberInfoR\amembers\"N\n" +
+	"\amembers\x18\x06 \x03(\v2\x15.skerry.v1.MemberInfoR\amembers\">\n" +
 	"\rRemoveRequest\x12\x17\n" +
 	"\araft_id\x18\x01 \x01(\tR\x06raftId\x12\x14\n" +
-	"\x05force\x18\x02 \x01(\bR\x05force\x12\x0e\n" +
-	"\x02by\x18\x03 \x01(\tR\x02by\"\x10\n" +
-	"\x0eRemoveResponse\"7\n" +
+	"\x05force\x18\x02 \x01(\bR\x05force\"\x10\n" +
+	"\x0eRemoveResponse\"'\n" +
 	"\x15TransferLeaderRequest\x12\x0e\n" +
-	"\x02to\x18\x01 \x01(\tR\x02to\x12\x0e\n" +
-	"\x02by\x18\x02 \x01(\tR\x02by\"0\n" +
+	"\x02to\x18\x01 \x01(\tR\x02to\"0\n" +
 	"\x16TransferLeaderResponse\x12\x16\n" +
 	"\x06leader\x18\x01 \x01(\tR\x06leader*H\n" +
 	"\bStanding\x12\x10\n" +

@@ -1,0 +1,301 @@
+package lighthouse
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/skerry-ft/skerry/internal/logkey"
+	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
+)
+
+const (
+	// reviewEvery is how often a leader looks whether the servers in raft are
+	// the right ones. Gossip's news wake it too.
+	reviewEvery = 250 * time.Millisecond
+
+	// changeTimeout bounds how long a membership change may wait to begin.
+	changeTimeout = 5 * time.Second
+
+	// transferTimeout bounds a transfer of the leadership.
+	transferTimeout = 5 * time.Second
+)
+
+// errRetired says that this server was taken out of the cluster for good.
+var errRetired = errors.New("this server was taken out of the cluster: start it with an empty data dir to join anew")
+
+// tend keeps the servers in raft the right ones while this server leads, until
+// ctx ends. The other servers' retirement is noticed here too, as is our own.
+func (c *cluster) tend(ctx context.Context, l *ledger) error {
+	tick := time.NewTicker(reviewEvery)
+	defer tick.Stop()
+	var why string
+	for {
+		_, changed := c.book.all()
+		next, err := c.review(l)
+		if err != nil {
+			next.Why = err.Error()
+		}
+		if next.Kind != changeNone {
+			err = c.change(l, next)
+		}
+		if text := string(next.Kind) + " " + string(next.ID) + " " + next.Why; text != why {
+			why = text
+			c.logChange(next, err)
+		}
+		c.setNext(next)
+		if l.state.retired(c.me().RaftID) {
+			return errRetired
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-changed:
+		case <-tick.C:
+		}
+	}
+}
+
+func (c *cluster) logChange(next change, err error) {
+	switch line := c.log.Info().Str("server", string(next.ID)).Str(logkey.Reason, next.Why); {
+	case next.Kind == changeNone:
+		if next.Why != "" {
+			c.log.Debug().Str(logkey.Reason, next.Why).Msg("no membership change")
+		}
+	case err != nil:
+		c.log.Warn().Err(err).Str("change", string(next.Kind)).Str("server", string(next.ID)).Msg("membership change not made")
+	default:
+		line.Msg(map[changeKind]string{changeAdd: "server added", changePromote: "server promoted to voter",
+			changeRemove: "server removed", changeAddress: "server moved"}[next.Kind])
+	}
+}
+
+// review returns the change to make, none if this server does not lead.
+func (c *cluster) review(l *ledger) (change, error) {
+	if l.raft.State() != raft.Leader {
+		c.mu.Lock()
+		c.mu.leads = time.Time{}
+		c.mu.Unlock()
+		return change{}, nil
+	}
+	m, err := c.membership(l)
+	if err != nil {
+		return change{}, err
+	}
+	return m.next(), nil
+}
+
+// membership is what this server, as the leader, knows of the servers.
+func (c *cluster) membership(l *ledger) (*membership, error) {
+	f := l.raft.GetConfiguration()
+	if err := f.Error(); err != nil {
+		return nil, fmt.Errorf("read raft's servers: %w", err)
+	}
+	now := time.Now()
+	c.mu.Lock()
+	if c.mu.leads.IsZero() {
+		c.mu.leads = now
+	}
+	leads, voters := c.mu.leads, c.mu.kept.Voters
+	c.mu.Unlock()
+	m := &membership{
+		now: now, self: raft.ServerID(c.me().RaftID), voters: voters,
+		stableFor: c.cfg.Cluster.StableFor, replaceAfter: c.cfg.Cluster.ReplaceAfter,
+		lastIndex: l.raft.LastIndex(), servers: f.Configuration().Servers,
+		seen: make(map[raft.ServerID]memberView), retired: func(id raft.ServerID) bool { return l.state.retired(string(id)) },
+	}
+	entries, _ := c.book.all()
+	for _, e := range entries {
+		id := raft.ServerID(e.RaftID)
+		a := c.peers.acked(id)
+		since := e.since
+		if !e.alive && leads.After(since) && e.since.IsZero() {
+			since = leads // nobody has seen it since we lead: its time begins now
+		}
+		m.seen[id] = memberView{RPC: e.RPC, Raft: e.Raft, Alive: e.alive, Since: since, NonVoter: e.NonVoter,
+			Acked: a.index, AckedAt: a.at}
+	}
+	for _, s := range m.servers {
+		if _, known := m.seen[s.ID]; !known {
+			m.seen[s.ID] = memberView{Since: leads, Acked: c.peers.acked(s.ID).index, AckedAt: c.peers.acked(s.ID).at}
+		}
+	}
+	m.seen[m.self] = memberView{RPC: c.me().RPCAddress, Raft: c.me().RaftAddress, Alive: true, Since: leads,
+		NonVoter: c.me().NonVoter, Acked: m.lastIndex, AckedAt: now}
+	return m, nil
+}
+
+// change makes one membership change and waits until it is committed.
+func (c *cluster) change(l *ledger, next change) error {
+	var f raft.IndexFuture
+	switch {
+	case next.Kind == changeAdd, next.Kind == changeAddress && !next.Voter:
+		f = l.raft.AddNonvoter(next.ID, next.Address, 0, changeTimeout)
+	case next.Kind == changePromote, next.Kind == changeAddress:
+		f = l.raft.AddVoter(next.ID, next.Address, 0, changeTimeout)
+	case next.Kind == changeRemove:
+		f = l.raft.RemoveServer(next.ID, 0, changeTimeout)
+	default:
+		return fmt.Errorf("unknown membership change %q", next.Kind)
+	}
+	if err := f.Error(); err != nil {
+		return fmt.Errorf("%s server %s: %w", next.Kind, next.ID, leadershipError(err))
+	}
+	return nil
+}
+
+func (c *cluster) setNext(next change) {
+	text := next.Why
+	if next.Kind != changeNone {
+		text = fmt.Sprintf("%s %s: %s", next.Kind, next.ID, next.Why)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mu.next = text
+}
+
+// find returns the server in raft that a raft id, the beginning of one, or an
+// RPC address names.
+func (m *membership) find(name string) (raft.Server, error) {
+	var found []raft.Server
+	for _, s := range m.servers {
+		if string(s.ID) == name || m.seen[s.ID].RPC == name && m.seen[s.ID].Alive {
+			return s, nil
+		}
+		if m.seen[s.ID].RPC == name || len(name) >= 4 && len(name) < len(s.ID) && string(s.ID[:len(name)]) == name {
+			found = append(found, s)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return raft.Server{}, fmt.Errorf("%w: no server in raft is called %q", errNoServer, name)
+	case 1:
+		return found[0], nil
+	}
+	return raft.Server{}, fmt.Errorf("%w: %d servers in raft are called %q: give a raft id", errNoServer, len(found), name)
+}
+
+// errNoServer says that a request named no server that there is.
+var errNoServer = errors.New("unknown server")
+
+// errUnsafe says that a change would endanger the cluster.
+var errUnsafe = errors.New("not safe now")
+
+// remove takes a server out for good: its raft id is never used again. The
+// leader does not remove itself; it hands the leadership over, and the next one
+// is asked.
+func (c *cluster) remove(l *ledger, name string, force bool) error {
+	m, err := c.membership(l)
+	if err != nil {
+		return err
+	}
+	s, err := m.find(name)
+	if err != nil {
+		return err
+	}
+	if err := m.removable(s.ID); err != nil && (!force || len(m.voting()) == 1) {
+		if m.now.Sub(m.seen[m.self].Since) < healthyWithin {
+			return fmt.Errorf("%w: this leader has yet to hear from all: %w", errNotLeader, err) // and is asked again
+		}
+		return fmt.Errorf("%w: %w", errUnsafe, err)
+	}
+	if s.ID == m.self {
+		if err := c.transfer(l, ""); err != nil {
+			return err
+		}
+		return errNotLeader
+	}
+	if err := l.apply(command{Kind: commandRetire, Server: string(s.ID)}); err != nil {
+		return err
+	}
+	if err := c.change(l, change{Kind: changeRemove, ID: s.ID}); err != nil {
+		return err
+	}
+	c.log.Info().Str("server", string(s.ID)).Bool("force", force).Msg("server retired")
+	return nil
+}
+
+// transfer hands the leadership to a voter, or to whichever is furthest.
+func (c *cluster) transfer(l *ledger, to string) error {
+	var f raft.Future
+	if to == "" {
+		f = l.raft.LeadershipTransfer()
+	} else {
+		m, err := c.membership(l)
+		if err != nil {
+			return err
+		}
+		s, err := m.find(to)
+		if err != nil {
+			return err
+		}
+		if s.ID == m.self {
+			return nil
+		}
+		if s.Suffrage != raft.Voter || !m.healthy(s.ID) {
+			return fmt.Errorf("%w: server %s is no healthy voter", errUnsafe, s.ID)
+		}
+		f = l.raft.LeadershipTransferToServer(s.ID, s.Address)
+	}
+	if err := f.Error(); err != nil {
+		return fmt.Errorf("transfer the leadership: %w", err)
+	}
+	return nil
+}
+
+// members describes all servers for operators.
+func (c *cluster) members(l *ledger) (*skerrypb.MembersResponse, error) {
+	m, err := c.membership(l)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	resp := &skerrypb.MembersResponse{
+		Cluster: c.mu.kept.Cluster, Term: l.raft.CurrentTerm(), LastIndex: m.lastIndex,
+		VotersWanted: uint32(m.voters), Next: c.mu.next,
+	}
+	c.mu.Unlock()
+	for _, id := range sortedKeys(m.seen) {
+		v := m.seen[id]
+		info := &skerrypb.MemberInfo{RaftId: string(id), RpcAddress: v.RPC, RaftAddress: v.Raft, Alive: v.Alive,
+			Leader: id == m.self, LastIndex: v.Acked, NonVoter: v.NonVoter}
+		if e, ok := c.book.find(string(id)); ok {
+			info.Version = e.Version
+		}
+		if id == m.self {
+			info.Version = c.me().Version
+		}
+		if !v.AckedAt.IsZero() {
+			info.SilenceMs = uint64(max(0, m.now.Sub(v.AckedAt).Milliseconds()))
+		}
+		i := slices.IndexFunc(m.servers, func(s raft.Server) bool { return s.ID == id })
+		if info.InRaft = i >= 0; info.InRaft {
+			info.Voter = m.servers[i].Suffrage == raft.Voter
+			if info.RaftAddress == "" {
+				info.RaftAddress = string(m.servers[i].Address)
+			}
+		}
+		if info.InRaft || info.Alive {
+			resp.Members = append(resp.Members, info)
+		}
+	}
+	return resp, nil
+}
+
+// handOver gives the leadership to another server before this one stops, so
+// that nobody waits for an election.
+func (c *cluster) handOver(l *ledger) {
+	if l.raft.State() != raft.Leader {
+		return
+	}
+	if f := l.raft.GetConfiguration(); f.Error() == nil && len(f.Configuration().Servers) < 2 {
+		return
+	}
+	if err := l.raft.LeadershipTransfer().Error(); err != nil {
+		c.log.Debug().Err(err).Msg("leadership not handed over") // an election will do
+	}
+}

@@ -148,6 +148,8 @@ func DefaultConfig() Config {
 		TorchftHeartbeatTimeout: DefaultTorchftHeartbeatTimeout,
 		BeatInterval:            DefaultBeatInterval,
 		HelloTimeout:            DefaultHelloTimeout,
+		MaxConns:                DefaultMaxConns,
+		MaxConnsPerHost:         DefaultMaxConnsPerHost,
 		MaxJobs:                 DefaultMaxJobs,
 		Log:                     zerolog.Nop(),
 	}

@@ -185,7 +185,8 @@ func (s *Server) proxyTo(leader string) *httputil.ReverseProxy {
 	return &httputil.ReverseProxy{
 		Transport: s.transport,
 		Rewrite: func(r *httputil.ProxyRequest) {
-			r.SetURL(&url.URL{Scheme: "http", Host: leader})
+			r.SetURL(&url.URL{Scheme: s.scheme(), Host: leader})
+			s.vouch(r.Out)
 			r.Out.Header.Set(hopKey, "1")
 			r.Out.Header.Del("Origin")
 			r.Out.Header.Del("Sec-Fetch-Site")

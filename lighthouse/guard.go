@@ -56,15 +56,34 @@ func openToAll(method string) bool {
 
 // allowed says whether a call may be made: by somebody of the cluster's CA, if
 // there is one, and with the token, if there is one and the call changes
-// something. A member of the last quorum may drain itself.
-func (s *Server) allowed(ctx context.Context, method string, req any) error {
+// something. A call that is passed on to the leader goes with this server's own
+// proof: it was checked here. Only a drain by a member is for the leader to
+// check, in checkMember.
+func (s *Server) allowed(ctx context.Context, method string, req any) (context.Context, error) {
 	err := s.guard.CheckPeer(ctx)
 	if err == nil && !openToAll(method) {
 		err = s.guard.CheckToken(ctx, method, req)
-		if drain, ok := req.(*skerrypb.DrainRequest); ok && err != nil && s.drainsItself(ctx, method, drain) {
-			err = nil
+		if err != nil && method == skerrypb.Lighthouse_Drain_FullMethodName && guard.IsMember(ctx) {
+			return guard.Unvouched(ctx), nil
 		}
 	}
+	return ctx, s.denied(ctx, method, err)
+}
+
+// checkMember checks, at the leader, a call that allowed let through for it: a
+// member of the last quorum may drain replicas of it.
+func (s *Server) checkMember(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+	if guard.IsUnvouched(ctx) {
+		drain, ok := req.(*skerrypb.DrainRequest)
+		if !ok || !s.drainsItself(ctx, info.FullMethod, drain) {
+			return nil, s.denied(ctx, info.FullMethod, fmt.Errorf("%w: this needs the token", guard.ErrDenied))
+		}
+	}
+	return next(ctx, req)
+}
+
+// denied logs why a call is denied, and makes the answer; nil for nil.
+func (s *Server) denied(ctx context.Context, method string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -95,7 +114,8 @@ func (s *Server) guardRPC() []grpc.ServerOption {
 		grpc.ChainUnaryInterceptor(func(
 			ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler,
 		) (any, error) {
-			if err := s.allowed(ctx, info.FullMethod, req); err != nil {
+			ctx, err := s.allowed(ctx, info.FullMethod, req)
+			if err != nil {
 				return nil, err
 			}
 			return next(ctx, req)
@@ -103,7 +123,7 @@ func (s *Server) guardRPC() []grpc.ServerOption {
 		grpc.ChainStreamInterceptor(func(
 			srv any, st grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler,
 		) error {
-			if err := s.allowed(st.Context(), info.FullMethod, nil); err != nil {
+			if _, err := s.allowed(st.Context(), info.FullMethod, nil); err != nil {
 				return err
 			}
 			return next(srv, st)

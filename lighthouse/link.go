@@ -9,8 +9,8 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/wire"
 )
 
@@ -28,12 +28,12 @@ type link struct {
 // errLinkClosed says that this server stops.
 var errLinkClosed = errors.New("this lighthouse stops")
 
-func newLink(guard credentials.TransportCredentials) *link {
-	if guard == nil {
-		guard = insecure.NewCredentials()
-	}
+func newLink(g *guard.Guard, creds credentials.TransportCredentials) *link {
 	return &link{dial: func(addr string) (*grpc.ClientConn, error) {
-		options := append(wire.DialOptions(), grpc.WithTransportCredentials(guard))
+		options := append(wire.DialOptions(), g.DialOptions("")...)
+		if creds != nil {
+			options = append(options, grpc.WithTransportCredentials(creds))
+		}
 		return grpc.NewClient("passthrough:///"+addr, options...)
 	}}
 }
@@ -115,6 +115,10 @@ const httpTimeout = 30 * time.Second
 
 // newHTTPTransport carries forwarded HTTP requests. It keeps no connection: they
 // are few, and leaders change.
-func newHTTPTransport() *http.Transport {
-	return &http.Transport{DisableKeepAlives: true, ResponseHeaderTimeout: httpTimeout}
+func newHTTPTransport(g *guard.Guard) *http.Transport {
+	t := &http.Transport{DisableKeepAlives: true, ResponseHeaderTimeout: httpTimeout}
+	if g.TLS != nil {
+		t.DialTLSContext = g.TLS.DialContext(httpTimeout)
+	}
+	return t
 }

@@ -104,7 +104,7 @@ func New(cfg Config) (*Server, error) {
 		dir:      dir,
 		started:  time.Now(),
 
-		link: newLink(cfg.Cluster.PeerCredentials), transport: newHTTPTransport(),
+		link: newLink(g, cfg.Cluster.PeerCredentials), transport: newHTTPTransport(g),
 	}
 	s.listener = s.limitConns(listener)
 	s.metrics = newMetrics(s)
@@ -234,7 +234,7 @@ func (s *Server) newRPCServer() *grpc.Server {
 		grpc.MaxConcurrentStreams(maxStreamsPerConn),
 		grpc.WaitForHandlers(true),
 		grpc.ConnectionTimeout(s.cfg.HelloTimeout),
-		grpc.ChainUnaryInterceptor(s.metrics.countUnary, s.forwardUnary),
+		grpc.ChainUnaryInterceptor(s.metrics.countUnary, s.forwardUnary, s.checkMember),
 		grpc.ChainStreamInterceptor(s.metrics.countStream),
 	)
 	rpc := grpc.NewServer(options...)

@@ -25,6 +25,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/skerry-ft/skerry/cmd/internal/guardflags"
 	"github.com/skerry-ft/skerry/lighthouse"
 )
 
@@ -44,6 +45,14 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
+// noArgs refuses what is neither a flag nor a command.
+func noArgs(_ *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return fmt.Errorf("unexpected argument %q, want flags, or the command ca", args[0])
+	}
+	return nil
+}
+
 // options are the flags.
 type options struct {
 	cfg      lighthouse.Config
@@ -59,7 +68,7 @@ func newCommand() *cobra.Command {
 		Use:           "lighthouse",
 		Short:         "Serves quorums to fault-tolerant training jobs",
 		Version:       version(),
-		Args:          cobra.NoArgs,
+		Args:          noArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -68,6 +77,7 @@ func newCommand() *cobra.Command {
 	}
 	cmd.CompletionOptions.DisableDefaultCmd = true
 	o.add(cmd.Flags())
+	cmd.AddCommand(newCACommand())
 	return cmd
 }
 
@@ -89,7 +99,11 @@ func (o *options) add(f *pflag.FlagSet) {
 	f.DurationVar(&c.BeatInterval, "beat-interval", c.BeatInterval, "how often replicas beat")
 	f.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
 	f.BoolVar(&o.logJSON, "log-json", false, "log JSON lines instead of text")
+	f.StringSliceVar(&c.AllowHosts, "allow-host", nil, "more names under which browsers may reach the page")
+	f.IntVar(&c.MaxConns, "max-conns", c.MaxConns, "most connections at a time")
+	f.IntVar(&c.MaxConnsPerHost, "max-conns-per-host", c.MaxConnsPerHost, "most connections of one address")
 	o.cluster.add(f, c)
+	guardflags.AddServer(f, &c.Guard)
 	o.torchft.add(f)
 }
 
@@ -108,6 +122,9 @@ func serve(ctx context.Context, o *options, flags *pflag.FlagSet, stderr io.Writ
 	if err := o.cluster.apply(flags, &o.cfg); err != nil {
 		return err
 	}
+	if err := guardflags.Apply(&o.cfg.Guard); err != nil {
+		return err
+	}
 	derive(flags, &o.cfg)
 	o.cfg.Log, o.cfg.Version = log, version()
 	server, err := lighthouse.New(o.cfg)
@@ -115,7 +132,7 @@ func serve(ctx context.Context, o *options, flags *pflag.FlagSet, stderr io.Writ
 		return err
 	}
 	logConfig(log, flags)
-	log.Info().Str("page", "http://"+pageHost(server.Addr().String())+"/").Msg("status page served")
+	log.Info().Str("page", scheme(o.cfg)+pageHost(server.Addr().String())+"/").Msg("status page served")
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var served error // the server's, whoever ends the group
@@ -126,6 +143,14 @@ func serve(ctx context.Context, o *options, flags *pflag.FlagSet, stderr io.Writ
 		log.Info().Stringer("signal", signal.Signal).Msg("ended by a signal")
 	}
 	return served
+}
+
+// scheme is what the page's address begins with.
+func scheme(cfg lighthouse.Config) string {
+	if cfg.Guard.TLSCert != "" {
+		return "https://"
+	}
+	return "http://"
 }
 
 // derive makes the times that nobody gave fit the heartbeat timeout that

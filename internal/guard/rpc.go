@@ -62,8 +62,23 @@ func (g *Guard) DialOptions(addr string) []grpc.DialOption {
 		}))
 }
 
+// unvouched is the context key of Unvouched.
+type unvouched struct{}
+
+// Unvouched is the context of a call that is passed on for somebody who has not
+// proved the token here: it goes out without a proof of ours.
+func Unvouched(ctx context.Context) context.Context {
+	return context.WithValue(ctx, unvouched{}, true)
+}
+
+// IsUnvouched says whether ctx comes of Unvouched.
+func IsUnvouched(ctx context.Context) bool { return ctx.Value(unvouched{}) != nil }
+
 // prove adds a proof to a call.
 func (g *Guard) prove(ctx context.Context, audience string, req any) context.Context {
+	if IsUnvouched(ctx) {
+		return ctx
+	}
 	return metadata.AppendToOutgoingContext(ctx, ProofMetadata, g.Token.Prove(audience, Body(req)))
 }
 
@@ -136,6 +151,12 @@ func (g *Guard) CheckPeer(ctx context.Context) error {
 // Credentials are those of a gRPC client, with the files of each connection's
 // moment.
 func (i *Identity) Credentials() credentials.TransportCredentials { return clientCredentials{i} }
+
+// IsMember says whether a call brings a proof for CheckMember.
+func IsMember(ctx context.Context) bool {
+	md, _ := metadata.FromIncomingContext(ctx)
+	return len(md.Get(MemberMetadata)) > 0
+}
 
 // CheckMember checks a proof of a quorum's token.
 func CheckMember(ctx context.Context, quorum []byte, method string, req any) error {

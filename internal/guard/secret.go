@@ -123,21 +123,3 @@ func readFile(path string) ([]byte, error) {
 	}
 	return b, err
 }
-
-// ReadKey reads a key of 16, 24 or 32 bytes (AES-128, -192, -256), such as
-// gossip is encrypted with: hexadecimal text in a file.
-func ReadKey(path string) (Secret, error) {
-	text, err := readFile(path)
-	if err != nil {
-		return Secret{}, fmt.Errorf("read key: %w", err)
-	}
-	key, err := hex.DecodeString(strings.TrimSpace(string(text)))
-	if err != nil { // err would show a byte of it
-		return Secret{}, fmt.Errorf("key in %s: not hexadecimal text", path)
-	}
-	switch len(key) {
-	case 16, 24, 32:
-		return Secret{key}, nil
-	}
-	return Secret{}, fmt.Errorf("key in %s has %d bytes, want 16, 24 or 32 (32, 48 or 64 hexadecimal digits)", path, len(key))
-}

@@ -148,18 +148,6 @@ func TestTokenFromEnv(t *testing.T) {
 	}
 }
 
-func TestReadKey(t *testing.T) {
-	t.Parallel()
-	if k, err := guard.ReadKey(writeFile(t, strings.Repeat("a1", 32)+"\n")); err != nil || len(k.Reveal()) != 32 {
-		t.Errorf("got %d bytes, %v", len(k.Reveal()), err)
-	}
-	for _, text := range []string{"", "a1", "not hex not hex not hex not hexx"} {
-		if _, err := guard.ReadKey(writeFile(t, text)); err == nil || text != "" && strings.Contains(err.Error(), text) {
-			t.Errorf("%q: got %v", text, err)
-		}
-	}
-}
-
 func FuzzCheckProof(f *testing.F) {
 	token := guard.FixedToken(guard.NewSecret([]byte("0123456789abcdef")))
 	f.Add("v1 1 00 00")

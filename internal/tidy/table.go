@@ -41,10 +41,11 @@ var mayImport = map[string][]string{
 	"internal/memfd":     {},
 	"internal/logkey":    {},
 
-	"cmd/lighthouse": {"lighthouse", "internal/guard"},
+	"cmd/internal":   {"internal/guard"},
+	"cmd/lighthouse": {"lighthouse", "cmd/internal/...", "internal/guard"},
 	"cmd/skerry": {
 		"quorum", "store", "pg/...", "nccl", "checkpoint", "lighthouse", "manager",
-		"train/...", "internal/wire/...", "internal/sim", "internal/guard", "examples/...",
+		"train/...", "internal/wire/...", "internal/sim", "internal/guard", "cmd/internal/...", "examples/...",
 	},
 	"examples": {"store", "pg/...", "nccl", "checkpoint", "manager", "train/..."},
 	"test": {

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/skerry-ft/skerry/internal/guard"
+)
+
+// gossipKeyBytes makes AES-256.
+const gossipKeyBytes = 32
+
+// defaultLife of a CA and of what it signs: a year for the first, three months
+// for the others, which are renewed by the same command.
+const (
+	caLife   = 365 * 24 * time.Hour
+	certLife = 90 * 24 * time.Hour
+)
+
+// newCACommand makes what a guarded cluster needs, for who has no CA.
+func newCACommand() *cobra.Command {
+	life := certLife
+	cmd := &cobra.Command{
+		Use:   "ca DIR NAME HOST…",
+		Short: "Sign a certificate; make the CA, a token and a gossip key first, if DIR has none",
+		Long: `Sign a certificate for the process NAME, which is reached as HOST… (names and IP
+addresses), as DIR/NAME.pem and DIR/NAME.key; again for a renewal, which needs no
+restart. DIR/ca.pem, DIR/ca.key, DIR/token and DIR/gossip.key are made if they are
+not there. ca.key signs whoever asks: keep DIR off the machines that train.`,
+		Example: "  lighthouse ca /etc/skerry server1 server1.example.org 10.0.0.1\n" +
+			"  lighthouse ca /etc/skerry replica skerry   # for all replicas, with --tls-server-name skerry",
+		Args:                  cobra.MinimumNArgs(3),
+		DisableFlagsInUseLine: true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return sign(cmd.OutOrStdout(), args[0], args[1], life, args[2:])
+		},
+	}
+	cmd.Flags().DurationVar(&life, "life", certLife, "how long the certificate holds")
+	return cmd
+}
+
+func sign(w io.Writer, dir, name string, life time.Duration, hosts []string) error {
+	if name != filepath.Base(name) || name == "ca" || name == "." {
+		return fmt.Errorf("NAME = %q, want a file name, and not ca", name)
+	}
+	if life < time.Minute || life > caLife {
+		return fmt.Errorf("life = %v, want %v to %v", life, time.Minute, caLife)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	authority, err := guard.OpenAuthority(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		if authority, err = guard.NewAuthority(caLife); err == nil {
+			err = authority.Write(dir)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	pair, err := authority.Sign(life, hosts...)
+	if err != nil {
+		return err
+	}
+	if err := pair.Write(dir, name); err != nil {
+		return err
+	}
+	for file, secret := range map[string]guard.Secret{"token": guard.RandomSecret(), "gossip.key": gossipKey()} {
+		if err := guard.WriteSecret(filepath.Join(dir, file), secret); err != nil && !errors.Is(err, os.ErrExist) {
+			return err
+		}
+	}
+	path := func(file string) string { return filepath.Join(dir, file) }
+	_, err = fmt.Fprintf(w, "--tls-ca %s --tls-cert %s --tls-key %s --token-file %s\n",
+		path("ca.pem"), path(name+".pem"), path(name+".key"), path("token"))
+	return err
+}
+
+func gossipKey() guard.Secret {
+	var key [gossipKeyBytes]byte
+	rand.Read(key[:]) //nolint:errcheck // documented never to fail
+	return guard.NewSecret([]byte(base64.StdEncoding.EncodeToString(key[:])))
+}

@@ -51,6 +51,7 @@ func (m *Manager) configuredFor(r *request, q *quorum.Quorum, took time.Duration
 	}
 	m.mu.ready = true
 	if took > 0 {
+		m.watchLocked(m.mu.configured)
 		m.mu.stats.Reconfigures++
 		m.mu.stats.LastReconfigure = took
 	}

@@ -200,10 +200,16 @@ func (m *Manager) fallWith(id int64, cause error, again bool) {
 func (m *Manager) accuse(whom quorum.ReplicaID, id int64, evidence string) {
 	a := quorum.Accusation{By: m.id, Against: whom, QuorumID: id, Evidence: evidence}
 	m.mu.Lock()
-	if !slices.Contains(m.mu.accusations, a) && len(m.mu.accusations) < maxAccusations {
+	known := slices.ContainsFunc(m.mu.accusations, func(old quorum.Accusation) bool {
+		return old.Against == whom && old.QuorumID == id
+	})
+	if !known && len(m.mu.accusations) < maxAccusations {
 		m.mu.accusations = append(m.mu.accusations, a)
 	}
 	m.mu.Unlock()
+	if known { // the watch and the operations of one rank see one link break
+		return
+	}
 	m.log.Warn().Str(logkey.Peer, string(whom)).Int64(logkey.QuorumID, id).Msg("peer accused")
 	m.events.emit(PeerLost{QuorumID: id, ReplicaID: string(whom), Why: evidence})
 	if m.hub != nil {

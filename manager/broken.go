@@ -1,0 +1,66 @@
+package manager
+
+import (
+	"context"
+
+	"github.com/skerry-ft/skerry/pg"
+)
+
+// watchLocked follows the group that was just configured, so that a death ends
+// the quorum at once, in the middle of the forward pass too, and not only when
+// the next operation meets it. A backend that is not pg.Watched has only its
+// operations to tell.
+func (m *Manager) watchLocked(epoch pg.Epoch) {
+	broken := pg.BrokenOf(m.managed, epoch)
+	if broken == nil {
+		return
+	}
+	m.tasks.add(func(ctx context.Context) {
+		select {
+		case <-broken:
+			m.groupBroke(ctx, epoch)
+		case <-ctx.Done():
+		}
+	})
+}
+
+// groupBroke takes in that the group of an epoch is broken, or that the epoch
+// is over. It accuses at once; but while a request is under way it leaves the
+// quorum to it, whose answer, or whose failure to configure, says more: a
+// member that has moved on to the next quorum breaks this one for whoever still
+// waits for the same answer.
+func (m *Manager) groupBroke(ctx context.Context, epoch pg.Epoch) {
+	if !m.watches(epoch) {
+		return
+	}
+	cause := m.managed.Err()
+	if cause == nil || !m.watches(epoch) {
+		return // configured anew between the two looks
+	}
+	m.accuseFirst(cause, epoch.QuorumID)
+	for {
+		m.mu.Lock()
+		busy, changed := m.mu.request != nil, m.mu.changed
+		m.mu.Unlock()
+		switch {
+		case !m.watches(epoch):
+			return
+		case !busy:
+			m.brokeWith(epoch.QuorumID, cause)
+			return
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// watches tells whether a break of an epoch's group still matters.
+func (m *Manager) watches(epoch pg.Epoch) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.mu.standing && m.mu.final == nil && m.mu.configured == epoch &&
+		m.mu.quorum.Cluster == epoch.Cluster && m.mu.quorum.ID == epoch.QuorumID
+}

@@ -1,0 +1,143 @@
+package manager
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/quorum"
+)
+
+// forwardPass holds a trainer between StartQuorum and its first collective, in
+// the step after from, until release is closed.
+func (tr *trainer) forwardPass(from int64, release <-chan struct{}) (inside <-chan struct{}) {
+	in := make(chan struct{})
+	first := true
+	tr.before = func(ctx context.Context, step int64) error {
+		if step != from || !first {
+			return nil
+		}
+		first = false
+		close(in)
+		select {
+		case <-release:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return in
+}
+
+func await(t *testing.T, what string, c <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-c:
+	case <-time.After(patience):
+		t.Fatalf("not in time: %s", what)
+	}
+}
+
+// A replica dies while all are in the forward pass. The survivors' links tell
+// at once: they form the next quorum beside the forward pass, without waiting
+// for an operation to fail, and as nothing was reduced yet the step is not
+// discarded: its gradients count in the new quorum. The times after which the
+// lighthouse would know by itself are longer than the test.
+func TestDeathInTheForwardPass(t *testing.T) {
+	t.Parallel()
+	rules := testRules()
+	rules.HeartbeatTimeout, rules.SuspectAfter, rules.Grace = 2*patience, 2*patience, 2*patience
+	w := newWorldWith(t, rules)
+	a, b, c := w.trainer("a"), w.trainer("b"), w.trainer("c")
+	release := make(chan struct{})
+	never := make(chan struct{})
+	inA, inB, inC := a.forwardPass(5, release), b.forwardPass(5, release), c.forwardPass(5, never)
+	for _, tr := range []*trainer{a, b, c} {
+		tr.start(10)
+	}
+	for _, in := range []<-chan struct{}{inA, inB, inC} {
+		await(t, "step 5", in)
+	}
+	before := a.m.QuorumID()
+	discards := a.m.Stats().Discards + b.m.Stats().Discards
+	c.kill()
+	for _, tr := range []*trainer{a, b} {
+		eventuallyOr(t, tr.name+" is in the next quorum, in its forward pass", func() bool {
+			return tr.m.QuorumID() > before && tr.m.NumParticipants() == 2
+		}, func() { w.atFailure = w.states() })
+	}
+	close(release)
+	w.reaches(10, a, b)
+	w.agree(a, b, c)
+	if n := a.m.Stats().Discards + b.m.Stats().Discards; n != discards {
+		t.Errorf("%d steps discarded, want none", n-discards)
+	}
+}
+
+// Had one survivor reduced something already, its attempt is void, and it does
+// the step again in the next quorum; the other's goes on, and its collectives
+// meet those of the second try.
+func TestDeathWhenOneHadBegun(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a, b, c := w.trainer("a"), w.trainer("b"), w.trainer("c")
+	release, never := make(chan struct{}), make(chan struct{})
+	inB, inC := b.forwardPass(5, release), c.forwardPass(5, never)
+	begun := make(chan struct{})
+	first := true
+	a.ops = func(ctx context.Context, grads []float32) error {
+		work := a.m.Group().AllReduceAsync(pg.Of(grads), pg.Avg)
+		if first && a.m.Step() == 5 {
+			first = false
+			close(begun)
+		}
+		return a.m.Group().Wait(ctx, work)
+	}
+	whole := func(tr *trainer) func(context.Context, []float32) error {
+		return func(ctx context.Context, grads []float32) error {
+			return tr.m.Group().AllReduce(ctx, pg.Of(grads), pg.Avg)
+		}
+	}
+	b.ops, c.ops = whole(b), whole(c)
+	for _, tr := range []*trainer{a, b, c} {
+		tr.start(10)
+	}
+	await(t, "b in step 5", inB)
+	await(t, "c in step 5", inC)
+	await(t, "a reduces", begun)
+	before := b.m.QuorumID()
+	c.kill()
+	eventuallyOr(t, "b is in the next quorum", func() bool {
+		return b.m.QuorumID() > before && b.m.NumParticipants() == 2
+	}, func() { w.atFailure = w.states() })
+	close(release)
+	w.reaches(10, a, b)
+	w.agree(a, b, c)
+	if a.m.Stats().Discards == 0 {
+		t.Error("a discarded nothing, though it had begun")
+	}
+}
+
+// One link break is one accusation, whoever of the rank sees it.
+func TestAccusedOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a, b := w.trainer("a").start(5), w.trainer("b").start(5)
+	w.reaches(5, a, b)
+	id := a.m.QuorumID()
+	for range 3 {
+		a.m.accuse(quorum.ReplicaID(b.m.ReplicaID()), id, "seen")
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	n := 0
+	for _, e := range a.mu.events {
+		if lost, ok := e.(PeerLost); ok && lost.QuorumID == id && lost.Why == "seen" {
+			n++
+		}
+	}
+	if n != 1 {
+		t.Errorf("%d accusations, want 1", n)
+	}
+}

@@ -68,6 +68,14 @@ func newMetrics(s *Server) *metrics {
 				}
 				return 1
 			}),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "skerry_lighthouse_raft_last_index", Help: "Index of the last entry of this server's raft log."},
+			func() float64 {
+				if s.leading() == nil {
+					return 0 // the log may not be open yet; the leader's counts
+				}
+				return float64(s.ledger.raft.LastIndex())
+			}),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }

@@ -6,23 +6,23 @@ import "time"
 // refused with ErrInvalid, which names the value and the bound; what is kept is
 // cut at the old end.
 const (
-	MaxMembers        = 4096     // replicas in one quorum
-	MaxPending        = 4096     // joins that wait at one time
-	MaxKnown          = 3 * 4096 // replicas that are remembered at one time
-	MaxIDBytes        = 256      // a replica id, job or cluster name
-	MaxAddressBytes   = 1024     // a manager's or a store's address
-	MaxDataBytes      = 64 << 10 // Member.Data
-	MaxGroupWorldSize = 4096     // ranks of one replica, hence digests in a fact
-	MaxAccusations    = 64       // accusations carried by one message
-	MaxEvidenceBytes  = 512      // an accusation's evidence, a reason
-	MaxStep           = 1 << 53  // steps and quorum ids: exact in every JSON reader
-	MaxSettled        = 64       // settlements that the ledger keeps
-	MaxHistory        = 256      // history entries that the ledger keeps
-	MaxGone           = 1024     // drained, and evicted, ids that the ledger keeps
-	MaxHistoryNames   = 256      // replicas that each list of a history entry names
-	MaxProbationAfter = 1000     // Config.ProbationAfter
-	maxEvents         = 4096     // events between two reads
-	maxNamed          = 8        // replicas that a reason names before it counts
+	MaxMembers        = 16_384     // replicas in one quorum
+	MaxPending        = 16_384     // joins that wait at one time
+	MaxKnown          = 3 * 16_384 // replicas that are remembered at one time
+	MaxIDBytes        = 256        // a replica id, job or cluster name
+	MaxAddressBytes   = 1024       // a manager's or a store's address
+	MaxDataBytes      = 64 << 10   // Member.Data
+	MaxGroupWorldSize = 4096       // ranks of one replica, hence digests in a fact
+	MaxAccusations    = 64         // accusations carried by one message
+	MaxEvidenceBytes  = 512        // an accusation's evidence, a reason
+	MaxStep           = 1 << 53    // steps and quorum ids: exact in every JSON reader
+	MaxSettled        = 64         // settlements that the ledger keeps
+	MaxHistory        = 256        // history entries that the ledger keeps
+	MaxGone           = 1024       // drained, and evicted, ids that the ledger keeps
+	MaxHistoryNames   = 256        // replicas that each list of a history entry names
+	MaxProbationAfter = 1000       // Config.ProbationAfter
+	maxEvents         = 4096       // events between two reads
+	maxNamed          = 8          // replicas that a reason names before it counts
 )
 
 // Times that are no configuration.

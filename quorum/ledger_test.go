@@ -163,8 +163,8 @@ func TestConfigValidateReturnsAllProblems(t *testing.T) {
 		t.Errorf("the default: %v", err)
 	}
 	err := quorum.Config{MinReplicas: -1, MaxReplicas: -1, JoinTimeout: -1, EvictStuck: true}.Validate()
-	want := `MinReplicas = -1, want 1 to 4096
-MaxReplicas = -1, want 0 to 4096
+	want := `MinReplicas = -1, want 1 to 16384
+MaxReplicas = -1, want 0 to 16384
 JoinTimeout = -1ns, want at least 0
 HeartbeatTimeout = 0s, want more than 0
 SuspectAfter = 0s, want more than 0, at most HeartbeatTimeout (0s)

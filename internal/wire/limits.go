@@ -9,7 +9,7 @@ import (
 // What a peer may send, at most.
 const (
 	// MaxMessageBytes bounds one gRPC message. A quorum of MaxMembers with
-	// usual addresses is about 2 MiB; the rest is room for members' data.
+	// usual addresses is about 3 MiB; the rest is room for members' data.
 	MaxMessageBytes = 32 << 20
 
 	// MaxMembers bounds the members of a quorum and of a last answer.

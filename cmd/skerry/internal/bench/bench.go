@@ -21,14 +21,17 @@ type Options struct {
 // MaxSamples bounds Options.Samples.
 const MaxSamples = 100_000
 
+// MaxN bounds Options.N: so many replicas one lighthouse holds.
+const MaxN = 16_384
+
 // Validate returns a clear error for values out of bounds.
 func (o Options) Validate() error {
 	if o.Samples < 0 || o.Samples > MaxSamples {
 		return fmt.Errorf("samples = %d, want 0 to %d", o.Samples, MaxSamples)
 	}
 	for _, n := range o.N {
-		if n < 1 || n > 64 {
-			return fmt.Errorf("n = %d, want 1 to 64", n)
+		if n < 1 || n > MaxN {
+			return fmt.Errorf("n = %d, want 1 to %d", n, MaxN)
 		}
 	}
 	for _, b := range o.Bytes {
@@ -61,6 +64,8 @@ func All() []Bench {
 	return []Bench{
 		{"allreduce", "time of one all-reduce (float32, sum, in place) over processes of this host", runAllReduce},
 		{"quorum", "round trip of a quorum that stands, and of one that changes, over RPC", runQuorum},
+		{"failover", "SIGKILL of the leader of three lighthouse servers to everybody's next quorum", runFailover},
+		{"scale", "one lighthouse with 10,000 sessions; 1,000 replicas through torchft's API", runScale},
 		{"recover", "SIGKILL of a replica to the survivors' next commit", runRecover},
 	}
 }

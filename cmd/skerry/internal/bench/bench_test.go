@@ -92,7 +92,7 @@ func TestQuantileInterpolates(t *testing.T) {
 func TestBadOptionsNameValueAndBound(t *testing.T) {
 	for want, o := range map[string]Options{
 		"samples = -1, want 0 to 100000":   {Samples: -1},
-		"n = 65, want 1 to 64":             {N: []int{65}},
+		"n = 16385, want 1 to 16384":       {N: []int{16385}},
 		"bytes = 7, want a multiple of 4 ": {Bytes: []int64{7}},
 	} {
 		if err := o.Validate(); err == nil || !strings.Contains(err.Error(), want) {

@@ -10,6 +10,7 @@ import (
 
 func TestMain(m *testing.M) {
 	spawn.Register(WorkerAllReduce, AllReduceWorker)
+	spawn.Register(WorkerLighthouse, LighthouseWorker)
 	spawn.Init()
 	goleak.VerifyTestMain(m)
 }

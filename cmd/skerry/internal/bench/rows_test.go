@@ -28,11 +28,42 @@ func TestQuorumMeasuresBothLedgers(t *testing.T) {
 		}
 	}
 	want := []string{
-		"change=false durable=false n=2 servers=1", "change=true durable=false n=2 servers=1",
-		"change=false durable=true n=2 servers=1", "change=true durable=true n=2 servers=1",
+		"change=false durable=false n=2 servers=1 writes=0", "change=true durable=false n=2 servers=1 writes=21",
+		"change=false durable=true n=2 servers=1 writes=0", "change=true durable=true n=2 servers=1 writes=21",
+		"change=false durable=true n=2 servers=3 writes=0", "change=true durable=true n=2 servers=3 writes=21",
 	}
 	if !slices.Equal(seen, want) {
 		t.Errorf("got rows %v, want %v", seen, want)
+	}
+}
+
+func TestFailoverMeasuresBothTimings(t *testing.T) {
+	rows := collect(t, runFailover, Options{Samples: 1, N: []int{2}})
+	if len(rows) != 2 || rows[0].Params["timing"] != "fast" || rows[1].Params["timing"] != "default" {
+		t.Fatalf("got rows %+v", rows)
+	}
+	for _, r := range rows {
+		if r.Unit != "ms" || r.Samples != 1 || r.Median <= 0 {
+			t.Errorf("row %+v", r)
+		}
+	}
+}
+
+func TestScaleMeasuresTheServersProcess(t *testing.T) {
+	rows := collect(t, runScale, Options{Samples: 2, N: []int{20}})
+	var seen []string
+	for _, r := range rows {
+		seen = append(seen, r.Bench)
+	}
+	want := []string{
+		"scale-join", "scale-join-cpu", "scale-beats", "scale-beats-cpu", "scale-memory",
+		"scale-ask", "scale-ask-cpu", "scale-ask", "scale-ask-cpu",
+	}
+	if !slices.Equal(seen, want) {
+		t.Fatalf("got rows %v, want %v", seen, want)
+	}
+	if rows[0].Median <= 0 || rows[4].Median <= 0 || rows[2].Median <= 0 {
+		t.Errorf("rows %+v", rows)
 	}
 }
 

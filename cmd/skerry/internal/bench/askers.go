@@ -1,0 +1,167 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/skerry-ft/skerry/internal/wire"
+	pb "github.com/skerry-ft/skerry/internal/wire/torchftpb"
+)
+
+// askLimit bounds one round of questions.
+const askLimit = 60 * time.Second
+
+// askerBeat is how often a replica of torchft's beats.
+const askerBeat = 100 * time.Millisecond
+
+// unread is a gRPC codec that does not decode answers: who asks for a thousand
+// replicas at once would spend more on reading than the server on writing.
+type unread struct{}
+
+// length is an answer that was not decoded.
+type length struct{ bytes int }
+
+// Marshal encodes a request.
+func (unread) Marshal(v any) (mem.BufferSlice, error) {
+	data, err := proto.Marshal(v.(proto.Message))
+	return mem.BufferSlice{mem.SliceBuffer(data)}, err
+}
+
+// Unmarshal notes how long an answer is.
+func (unread) Unmarshal(data mem.BufferSlice, v any) error {
+	v.(*length).bytes = data.Len()
+	return nil
+}
+
+// Name is that of the codec which it stands in for.
+func (unread) Name() string { return "proto" }
+
+// dial opens connections to a server that are tried again at once when it comes
+// back.
+func dial(addr string, n int) ([]*grpc.ClientConn, error) {
+	options := append(wire.DialOptions(), grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: 5 * time.Millisecond, Multiplier: 1.2, MaxDelay: 50 * time.Millisecond},
+			MinConnectTimeout: time.Second,
+		}))
+	var conns []*grpc.ClientConn
+	for range n {
+		conn, err := grpc.NewClient("passthrough:///"+addr, options...)
+		if err != nil {
+			return nil, errors.Join(err, closeConns(conns))
+		}
+		conns = append(conns, conn)
+	}
+	return conns, nil
+}
+
+func closeConns(conns []*grpc.ClientConn) error {
+	var errs []error
+	for _, conn := range conns {
+		errs = append(errs, conn.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// askers are n replicas of a torchft job at one lighthouse, ours or theirs.
+type askers struct {
+	impl  string
+	n     int
+	conns []*grpc.ClientConn // shared by the replicas
+	end   func() error       // of the lighthouse
+	stop  context.CancelFunc
+	beats sync.WaitGroup
+}
+
+// startAskers connects n replicas, which share so many connections. With beat
+// they beat as torchft's managers do.
+func startAskers(ctx context.Context, impl, addr string, n, conns int, beat bool, end func() error) (*askers, error) {
+	all, err := dial(addr, conns)
+	if err != nil {
+		return nil, errors.Join(err, end())
+	}
+	a := &askers{impl: impl, n: n, conns: all, end: end}
+	ctx, a.stop = context.WithCancel(context.WithoutCancel(ctx))
+	if beat {
+		for c := range conns {
+			a.beats.Go(func() { a.beat(ctx, c) })
+		}
+	}
+	return a, nil
+}
+
+// beat beats for the replicas of one connection, spread over the interval.
+func (a *askers) beat(ctx context.Context, c int) {
+	mine := (a.n - c + len(a.conns) - 1) / len(a.conns)
+	ticker := time.NewTicker(askerBeat / time.Duration(max(mine, 1)))
+	defer ticker.Stop()
+	client := pb.NewLighthouseServiceClient(a.conns[c])
+	for i := c; ; i = (i + len(a.conns)) {
+		if i >= a.n {
+			i = c
+		}
+		try, cancel := context.WithTimeout(ctx, time.Second)
+		_, _ = client.Heartbeat(try, &pb.LighthouseHeartbeatRequest{ReplicaId: askerID(i)}) // the next beat comes soon
+		cancel()
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func askerID(i int) string { return fmt.Sprintf("bench_%05d", i) }
+
+func askerMember(i int, failures int64) *pb.QuorumMember {
+	return &pb.QuorumMember{
+		ReplicaId: askerID(i), Address: "http://127.0.0.1:29500", StoreAddress: "127.0.0.1:29501",
+		Step: 1, WorldSize: 1, CommitFailures: failures,
+	}
+}
+
+// Impl names the lighthouse.
+func (a *askers) Impl() string { return a.impl }
+
+// Sample lets all replicas ask at once and measures until the last has its
+// answer, in microseconds.
+func (a *askers) Sample(ctx context.Context, p Params) (float64, error) {
+	ctx, cancel := context.WithTimeout(ctx, askLimit)
+	defer cancel()
+	failures := int64(0)
+	if p["change"].(bool) {
+		failures = 1 // a failed commit asks for a new quorum id
+	}
+	var all errgroup.Group
+	start := time.Now()
+	for i := range a.n {
+		all.Go(func() error {
+			var answer length
+			err := a.conns[i%len(a.conns)].Invoke(ctx, pb.LighthouseService_Quorum_FullMethodName,
+				&pb.LighthouseQuorumRequest{Requester: askerMember(i, failures)}, &answer, grpc.ForceCodecV2(unread{}))
+			if least := a.n * len(askerID(i)); err == nil && answer.bytes < least {
+				err = fmt.Errorf("an answer of %d bytes, want at least %d: not all are in it", answer.bytes, least)
+			}
+			return err
+		})
+	}
+	err := all.Wait()
+	return float64(time.Since(start).Microseconds()), err
+}
+
+// Close ends the replicas and their lighthouse.
+func (a *askers) Close() error {
+	a.stop()
+	a.beats.Wait()
+	return errors.Join(closeConns(a.conns), a.end())
+}

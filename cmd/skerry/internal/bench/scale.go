@@ -1,0 +1,230 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// The envelope, for n = 10,000 sessions at one server:
+//
+//	join      300 B up, 400 B down each (its part, not the list): 7 MB. A message
+//	          through gRPC costs 10 to 20 µs of CPU on either side: 4 n of them
+//	          (join and answer, here and there) are 0.4 to 0.8 s of CPU.
+//	decide    one pass over n records, about 100 ns each, after every 256 inputs:
+//	          40 passes of 1 ms.
+//	ledger    one entry of n members, 300 B each as JSON: 3 MB, 30 ms to encode and
+//	          as much to decode, one fsync.
+//	beats     the interval grows so that all make at most 20,000 a second; 12,500
+//	          at n = 10,000 (800 ms). At 20 to 40 µs each: 0.25 to 0.5 of a core.
+//	memory    a session is three goroutines (8 KiB each), its queue (2 KiB), a gRPC
+//	          stream (5 KiB), its record (1 KiB): 35 KiB, 350 MiB in all.
+//
+// torchft's API at n = 1,000: n answers of n members of 80 B each are 80 MB.
+
+const (
+	scaleSessions = 10_000
+	scaleConns    = 64
+	scaleRounds   = 5
+	scaleBeats    = 10 // samples of a second
+	scaleAskers   = 1_000
+	scaleAskConns = 32
+)
+
+// runScale measures one server with thousands of replicas. It is a process of its
+// own: only its time and memory count.
+func runScale(ctx context.Context, o Options, emit func(Row) error) error {
+	if err := moreFiles(); err != nil {
+		return fmt.Errorf("bench scale: raise the limit of open files: %w", err)
+	}
+	sizes, askers := []int{scaleSessions}, []int{scaleAskers}
+	if o.N != nil {
+		sizes, askers = o.N, o.N
+	}
+	rounds := scaleRounds
+	if o.Samples > 0 {
+		rounds = o.Samples
+	}
+	for _, n := range sizes {
+		if err := scaleRows(ctx, n, rounds, emit); err != nil {
+			return fmt.Errorf("bench scale: %d sessions: %w", n, err)
+		}
+	}
+	for _, n := range askers {
+		if err := scaleAskRows(ctx, o, n, rounds, emit); err != nil {
+			return fmt.Errorf("bench scale: %d replicas through torchft's API: %w", n, err)
+		}
+	}
+	return nil
+}
+
+func scaleRows(ctx context.Context, n, rounds int, emit func(Row) error) (err error) {
+	cluster, err := startServers(ctx, serverOptions{count: 1, minReplicas: n, durable: true})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, cluster.Close()) }()
+	pid := cluster.pids()[0]
+	crowd, err := openCrowd(ctx, cluster.addrs[0], n, min(scaleConns, n))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, crowd.Close()) }()
+	p := Params{"n": n, "conns": len(crowd.conns), "durable": true}
+	// Who opens a session puts the first quorum off by a heartbeat timeout: not
+	// what is measured.
+	if err := pause(ctx, time.Duration(crowd.quiet.Load())*3/2); err != nil {
+		return err
+	}
+	var took, cpu []float64
+	for range rounds {
+		before, err := cpuOf(pid)
+		if err != nil {
+			return err
+		}
+		d, err := crowd.joinAll(ctx)
+		if err != nil {
+			return err
+		}
+		after, err := cpuOf(pid)
+		if err != nil {
+			return err
+		}
+		took, cpu = append(took, d.Seconds()*1e3), append(cpu, (after-before).Seconds()*1e3)
+		if err := pause(ctx, 300*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	if err := emitAll(emit,
+		Contest{Bench: "scale-join", Unit: "ms"}.row("skerry", p, took),
+		Contest{Bench: "scale-join-cpu", Unit: "ms"}.row("skerry", p, cpu)); err != nil {
+		return err
+	}
+	return beatRows(ctx, crowd, pid, min(scaleBeats, 2*rounds), p, emit)
+}
+
+// beatRows measure a second at a time while nothing happens but beats.
+func beatRows(ctx context.Context, crowd *crowd, pid, samples int, p Params, emit func(Row) error) error {
+	var cores, rate []float64
+	for range samples {
+		cpu, err := cpuOf(pid)
+		if err != nil {
+			return err
+		}
+		sent, began := crowd.beats.Load(), time.Now()
+		if err := pause(ctx, time.Second); err != nil {
+			return err
+		}
+		after, err := cpuOf(pid)
+		if err != nil {
+			return err
+		}
+		wall := time.Since(began).Seconds()
+		cores = append(cores, (after-cpu).Seconds()/wall)
+		rate = append(rate, float64(crowd.beats.Load()-sent)/wall)
+	}
+	_, most, err := memoryOf(pid)
+	if err != nil {
+		return err
+	}
+	for _, s := range crowd.sessions {
+		select {
+		case err := <-s.failed:
+			return fmt.Errorf("a session ended while it beat: %w", err)
+		default:
+		}
+	}
+	return emitAll(emit,
+		Contest{Bench: "scale-beats", Unit: "1/s"}.row("skerry", p, rate),
+		Contest{Bench: "scale-beats-cpu", Unit: "cores"}.row("skerry", p, cores),
+		Contest{Bench: "scale-memory", Unit: "MiB"}.row("skerry", p, []float64{most}))
+}
+
+// scaleAskRows measure torchft's API, beside torchft's own lighthouse: the time
+// until all have their answer, and the server's CPU for it.
+func scaleAskRows(ctx context.Context, o Options, n, rounds int, emit func(Row) error) (err error) {
+	cluster, err := startServers(ctx, serverOptions{count: 1, minReplicas: n})
+	if err != nil {
+		return err
+	}
+	conns := min(scaleAskConns, n)
+	ours, err := startAskers(ctx, "skerry", cluster.addrs[0], n, conns, true, cluster.Close)
+	if err != nil {
+		return err
+	}
+	all, pids := []Contestant{ours}, []int{cluster.pids()[0]}
+	defer func() { err = errors.Join(err, closeAll(all)) }()
+	if o.Peers {
+		if server, err := startTorchft(ctx, n); err != nil {
+			o.note("not measured: %v", err)
+		} else if peer, err := startAskers(ctx, "torchft", server.addr, n, conns, true, server.end); err != nil {
+			return err
+		} else {
+			all, pids = append(all, peer), append(pids, server.pid)
+		}
+	}
+	contest := Contest{Bench: "scale-ask", Unit: "us", Samples: rounds, Warmup: 1}
+	metered := make([]Contestant, len(all))
+	for i, c := range all {
+		metered[i] = &meter{Contestant: c, pid: pids[i]}
+	}
+	for _, change := range []bool{false, true} {
+		p := Params{"n": n, "conns": conns, "change": change}
+		rows, err := contest.Run(ctx, p, metered)
+		if err != nil {
+			return err
+		}
+		for i, row := range rows {
+			m := metered[i].(*meter)
+			cpu := Contest{Bench: "scale-ask-cpu", Unit: "ms"}.row(row.Impl, p, m.cpu[contest.Warmup:])
+			m.cpu = nil
+			if err := emitAll(emit, row, cpu); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// meter notes the CPU time that a contestant's server takes for each sample, its
+// beats included.
+type meter struct {
+	Contestant
+
+	pid int
+	cpu []float64 // ms
+}
+
+// Sample measures as the contestant does.
+func (m *meter) Sample(ctx context.Context, p Params) (float64, error) {
+	before, err := cpuOf(m.pid)
+	if err != nil {
+		return 0, err
+	}
+	v, err := m.Contestant.Sample(ctx, p)
+	if err != nil {
+		return 0, err
+	}
+	after, err := cpuOf(m.pid)
+	m.cpu = append(m.cpu, (after-before).Seconds()*1e3)
+	return v, err
+}
+
+func emitAll(emit func(Row) error, rows ...Row) error {
+	for _, row := range rows {
+		if err := emit(row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

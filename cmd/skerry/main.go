@@ -37,6 +37,7 @@ func registerWorkers() {
 	spawn.Register(trainerWorker, demoTrainer)
 	spawn.Register(lighthouseWorker, demoLighthouse)
 	spawn.Register(bench.WorkerAllReduce, bench.AllReduceWorker)
+	spawn.Register(bench.WorkerLighthouse, bench.LighthouseWorker)
 }
 
 // run is main without the process: it returns the exit status.

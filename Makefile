@@ -1,6 +1,6 @@
 # Every target is one line here and one word of help. .ci/run is the gate.
 .DEFAULT_GOAL := help
-.PHONY: help check test race fuzz chaos soak explore generate tidy demo bench interop
+.PHONY: help check test race fuzz kills chaos soak explore generate tidy demo bench interop
 
 FUZZ_TIME ?= 30s
 FAULTS    ?= 200
@@ -21,6 +21,9 @@ race: ## all tests but the slow ones, twice, under the race detector
 
 fuzz: ## every fuzz target for FUZZ_TIME (30s)
 	bash scripts/fuzz $(FUZZ_TIME)
+
+kills: ## SIGKILL of one of eight ranks in the middle of an all-reduce, 200 times
+	go test -count=1 -v -timeout 60m -run 'TestKill$$' ./pg/tcp -tcp.kills 200
 
 chaos: ## the scenarios with real processes, signals and faults
 	go test -count=1 -v ./test/chaos

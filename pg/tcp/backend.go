@@ -23,13 +23,14 @@ type Backend struct {
 	origin time.Time // of the links' coarse clocks
 	stats  counters
 
-	wg       sync.WaitGroup // every goroutine
-	closing  chan struct{}  // closed by Close
-	work     chan struct{}  // capacity 1: the worker looks for a collective to start
-	tick     chan struct{}  // capacity 1: a deadline is nearer than the clock's next look
-	configMu sync.Mutex     // one Configure at a time; held while it waits
-	lanesGen atomic.Uint64  // rises when a link gets or loses its lane
-	bell     *bell          // set before any lane is made; nil: none ever is
+	wg        sync.WaitGroup // every goroutine
+	closing   chan struct{}  // closed by Close
+	work      chan struct{}  // capacity 1: the worker looks for a collective to start
+	tick      chan struct{}  // capacity 1: a deadline is nearer than the clock's next look
+	configMu  sync.Mutex     // one Configure at a time; held while it waits
+	lanesGen  atomic.Uint64  // rises when a link gets or loses its lane
+	spoilNext atomic.Bool    // for tests: see task.spoil
+	bell      *bell          // set before any lane is made; nil: none ever is
 
 	mu state
 }

@@ -210,12 +210,12 @@ func (b *Backend) forgetLocked(g *group, do *todo) {
 
 // connect makes every edge of g and waits for every Hello.
 func (b *Backend) connect(ctx context.Context, g *group) error {
-	st, err := store.Open(ctx, g.cfg.StoreAddress, store.ClientConfig{Token: g.cfg.Token})
+	st, err := g.cfg.OpenStore(ctx)
 	if err != nil {
 		return err
 	}
 	defer st.Close()
-	if err := b.listen(g); err != nil {
+	if err := b.listen(ctx, g); err != nil {
 		return err
 	}
 	if err := b.publish(ctx, g, st); err != nil {
@@ -341,7 +341,7 @@ func (g *group) readyLocked() bool {
 // sweep deletes the prefix before last. One rank does that, and nobody waits
 // for it: a prefix that stays is only waste.
 func (b *Backend) sweep(g *group) {
-	if g.rank != 0 {
+	if g.rank != 0 || g.cfg.Store != nil { // a store that is given is not ours to sweep
 		return
 	}
 	b.mu.Lock()

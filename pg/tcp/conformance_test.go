@@ -8,10 +8,17 @@ import (
 )
 
 func TestConformance(t *testing.T) {
-	pgtest.RunWith(t, pgtest.Harness{
-		New:  func(t *testing.T) pg.Backend { return New(Options{BeatTimeout: patientBeats}) },
-		Kill: func(b pg.Backend) { kill(b.(*Backend)) },
-	})
+	for _, transport := range []Transport{TransportShared, TransportTCP} {
+		t.Run(transport.String(), func(t *testing.T) {
+			pgtest.RunWith(t, pgtest.Harness{
+				New: func(t *testing.T) pg.Backend {
+					return New(Options{BeatTimeout: patientBeats, Transport: transport})
+				},
+				Kill:    func(b pg.Backend) { kill(b.(*Backend)) },
+				Corrupt: func(b pg.Backend) { b.(*Backend).spoilNext.Store(true) },
+			})
+		})
+	}
 }
 
 // kill closes b's sockets without a word, as the kernel does for a process

@@ -248,7 +248,7 @@ func (l *link) fillOnce(n int) error {
 }
 
 // listen opens the listener, the first time, and starts what runs until Close.
-func (b *Backend) listen(g *group) error {
+func (b *Backend) listen(ctx context.Context, g *group) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.mu.closed {
@@ -257,7 +257,7 @@ func (b *Backend) listen(g *group) error {
 	if b.mu.listener != nil {
 		return nil
 	}
-	host, port, err := b.listenAddress(g.cfg.StoreAddress)
+	host, port, err := b.listenAddress(ctx, &g.cfg)
 	if err != nil {
 		return err
 	}
@@ -279,15 +279,18 @@ func (b *Backend) listen(g *group) error {
 }
 
 // listenAddress is Options.Listen, or the local address that packets to the
-// store leave from.
-func (b *Backend) listenAddress(storeAddress string) (host, port string, err error) {
+// store leave from, or this host's own if the store was given as such.
+func (b *Backend) listenAddress(ctx context.Context, c *pg.Config) (host, port string, err error) {
 	if listen := b.opt.Listen; listen != "" {
 		if host, port, err = net.SplitHostPort(listen); err == nil {
 			return host, port, nil
 		}
 		return strings.Trim(listen, "[]"), "0", nil
 	}
-	a, err := store.ParseAddress(storeAddress)
+	if c.Store != nil { // which need not be anywhere
+		return pg.HostAddress(ctx), "0", nil
+	}
+	a, err := store.ParseAddress(c.StoreAddress)
 	if err != nil {
 		return "", "", err
 	}

@@ -46,3 +46,15 @@ func Faults(all ...Fault) Fault {
 		return joined
 	}
 }
+
+// spoil flips a bit of t's result, as a broken memory would, before it is
+// digested.
+func (t *task) spoil() {
+	for i, p := range t.out {
+		if len(p) > 0 {
+			t.out[i][0] ^= 1
+			clear(t.crcs) // computed anew, from what is there now
+			return
+		}
+	}
+}

@@ -4,6 +4,12 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/skerry-ft/skerry/train/spawn"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	spawn.Register(rankWorker, serveRank)
+	spawn.Init()
+	goleak.VerifyTestMain(m)
+}

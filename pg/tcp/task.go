@@ -107,6 +107,9 @@ func (b *Backend) settledLocked(t *task) bool {
 	}
 	if g.active == t {
 		g.active = nil
+		if digested(t.call.kind) && b.spoilNext.CompareAndSwap(true, false) {
+			t.spoil()
+		}
 		t.addDigest(&g.digest)
 	}
 	return true

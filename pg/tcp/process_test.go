@@ -1,0 +1,280 @@
+package tcp
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/train/spawn"
+)
+
+// rankWorker is a process that is one rank. It reads orders as JSON lines from
+// its standard input and answers each with one line.
+const rankWorker = "tcp-rank"
+
+// order is what a rank is to do: configure, storm (all-reduces one after the
+// other until one fails), or check (one all-reduce whose result is looked at).
+type order struct {
+	Do     string
+	Store  string
+	Q      int64
+	IDs    []string
+	Rank   int
+	Bytes  int
+	Poison bool // storm: spoil the buffer right after the failure, and watch it
+	Opt    rankOptions
+}
+
+// rankOptions are those Options that a test chooses; they count in the first order.
+type rankOptions struct {
+	Transport   Transport
+	BeatTimeout time.Duration
+}
+
+// answer is what became of it, and what the process holds.
+type answer struct {
+	Err      string
+	Culprit  string // replica id
+	Peer     int
+	Op       string
+	Seq      uint64
+	At       int64 // when it failed, on the host's monotonic clock
+	Poisoned int   // elements that no rank has sent
+	Files    int
+	Maps     int // of lanes
+	Routines int
+	Lanes    int
+}
+
+// hostClock is the same in all processes of a host.
+func hostClock() int64 {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
+		panic(err)
+	}
+	return t.Nano()
+}
+
+func serveRank(ctx context.Context, w spawn.Worker) error {
+	in, out := bufio.NewScanner(os.Stdin), json.NewEncoder(os.Stdout)
+	in.Buffer(nil, 1<<20)
+	var b *Backend
+	for in.Scan() {
+		var o order
+		if err := json.Unmarshal(in.Bytes(), &o); err != nil {
+			return err
+		}
+		if b == nil {
+			b = New(Options{Transport: o.Opt.Transport, BeatTimeout: o.Opt.BeatTimeout})
+			defer b.Close()
+		}
+		a := obey(ctx, b, &o)
+		if err := out.Encode(a); err != nil {
+			return err
+		}
+	}
+	return in.Err()
+}
+
+func obey(ctx context.Context, b *Backend, o *order) answer {
+	var a answer
+	g := pg.NewGroup(b)
+	var err error
+	switch o.Do {
+	case "configure":
+		err = g.Configure(ctx, pg.Config{
+			StoreAddress: fmt.Sprintf("%s/skerry/test/default/%d/0", o.Store, o.Q),
+			ReplicaIDs:   o.IDs, Rank: o.Rank, Cluster: "test", QuorumID: o.Q, GroupWorldSize: 1,
+			Token: []byte("a token of sixteen"), Timeout: testTimeout,
+		})
+	case "storm":
+		a.Poisoned, a.At, err = storming(ctx, g, o)
+	case "check":
+		a.Poisoned, err = reduceOnes(ctx, g, o, make([]float32, o.Bytes/4))
+	}
+	if err != nil {
+		a.Err = err.Error()
+		if e, ok := errors.AsType[*pg.OpError](err); ok {
+			a.Culprit, a.Peer, a.Op, a.Seq = e.PeerID, e.Peer, e.Op.String(), e.Seq
+		}
+	}
+	a.count(b)
+	return a
+}
+
+// storming reduces until it fails, back to back: a rank that is busy between ops
+// would learn of a failure only at its next one.
+func storming(ctx context.Context, g *pg.Group, o *order) (poisoned int, at int64, err error) {
+	buf := make([]float32, o.Bytes/4)
+	if poisoned, err = reduceOnes(ctx, g, o, buf); err != nil {
+		return poisoned, hostClock(), err
+	}
+	for err == nil {
+		err = g.AllReduce(ctx, pg.Of(buf), pg.Max) // of equal numbers: changes nothing
+	}
+	at = hostClock()
+	if o.Poison {
+		poisoned = foreign(buf, float32(o.Q), len(o.IDs))
+		err = errors.Join(err, untouched(buf))
+	}
+	return poisoned, at, err
+}
+
+// foreign counts what is not the sum of quorum q.
+func foreign(buf []float32, q float32, n int) (count int) {
+	want := float32(n*(n-1)/2) + float32(n)*q
+	for _, v := range buf {
+		if v != want {
+			count++
+		}
+	}
+	return count
+}
+
+// untouched fills a buffer whose op has failed, and looks for a while whether
+// anything else appears in it.
+func untouched(buf []float32) error {
+	const poison = -77
+	for i := range buf {
+		buf[i] = poison
+	}
+	for range 3 {
+		runtime.Gosched()
+		for i, v := range buf {
+			if v != poison {
+				return fmt.Errorf("element %d of a failed op became %v", i, v)
+			}
+		}
+	}
+	return nil
+}
+
+// reduceOnes adds up rank+quorum over all ranks, and counts what is not the sum,
+// so that a byte of another epoch is seen.
+func reduceOnes(ctx context.Context, g *pg.Group, o *order, buf []float32) (int, error) {
+	for i := range buf {
+		buf[i] = float32(o.Rank) + float32(o.Q)
+	}
+	if err := g.AllReduce(ctx, pg.Of(buf), pg.Sum); err != nil {
+		return 0, err
+	}
+	return foreign(buf, float32(o.Q), len(o.IDs)), nil
+}
+
+// count notes what this process holds.
+func (a *answer) count(b *Backend) {
+	if files, err := os.ReadDir("/proc/self/fd"); err == nil {
+		a.Files = len(files)
+	}
+	if maps, err := os.ReadFile("/proc/self/maps"); err == nil {
+		a.Maps = strings.Count(string(maps), "skerry-lane")
+	}
+	a.Routines, a.Lanes = runtime.NumGoroutine(), b.Stats().Lanes
+}
+
+// rankProcess is the test's end of a rank.
+type rankProcess struct {
+	*spawn.Process
+
+	id      string
+	orders  *json.Encoder
+	stdin   *os.File
+	answers *bufio.Scanner
+	stdout  *os.File
+}
+
+func startRank(t *testing.T, id string) *rankProcess {
+	t.Helper()
+	inR, inW := pipe(t)
+	outR, outW := pipe(t)
+	p, err := spawn.Start(spawn.Worker{Name: rankWorker}, spawn.Options{Stdin: inR, Stdout: outW, Stderr: os.Stderr})
+	if err != nil {
+		t.Fatal(err)
+	}
+	inR.Close()
+	outW.Close()
+	r := &rankProcess{
+		Process: p, id: id, orders: json.NewEncoder(inW), stdin: inW,
+		answers: bufio.NewScanner(outR), stdout: outR,
+	}
+	t.Cleanup(r.end)
+	return r
+}
+
+// end may be called again.
+func (r *rankProcess) end() {
+	r.stdin.Close()
+	r.Kill()
+	<-r.Done()
+	r.stdout.Close()
+}
+
+func pipe(t *testing.T) (r, w *os.File) {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r, w
+}
+
+func (r *rankProcess) send(t *testing.T, o order) {
+	t.Helper()
+	if err := r.orders.Encode(o); err != nil {
+		t.Fatalf("%s: send %s: %v", r.id, o.Do, err)
+	}
+}
+
+func (r *rankProcess) receive(t *testing.T) answer {
+	t.Helper()
+	if err := r.stdout.SetReadDeadline(time.Now().Add(2 * testTimeout)); err != nil {
+		t.Fatal(err)
+	}
+	var a answer
+	if !r.answers.Scan() {
+		t.Fatalf("%s: no answer: %v", r.id, errors.Join(r.answers.Err(), io.ErrUnexpectedEOF))
+	}
+	if err := json.Unmarshal(r.answers.Bytes(), &a); err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// all sends one order to all ranks and wants success; each gets its rank.
+func orderAll(t *testing.T, ranks []*rankProcess, o order) []answer {
+	t.Helper()
+	for _, r := range ranks {
+		o.IDs = append(o.IDs, r.id)
+	}
+	for i, r := range ranks {
+		o.Rank = i
+		r.send(t, o)
+	}
+	all := make([]answer, len(ranks))
+	for i, r := range ranks {
+		all[i] = r.receive(t)
+		if all[i].Err != "" || all[i].Poisoned > 0 {
+			t.Fatalf("quorum %d: %s by rank %d (%s): %q, %d wrong elements", o.Q, o.Do, i, r.id, all[i].Err, all[i].Poisoned)
+		}
+	}
+	return all
+}
+
+func (r *rankProcess) signal(t *testing.T, s syscall.Signal) {
+	t.Helper()
+	if err := syscall.Kill(r.PID(), s); err != nil {
+		t.Fatal(err)
+	}
+}

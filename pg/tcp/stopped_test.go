@@ -1,0 +1,86 @@
+package tcp
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestStopped: a process is stopped in the middle of a storm, wherever it is,
+// then in a write into shared memory. The others find it silent, go on without
+// it in the next quorum, and reuse their buffers at once. When it is continued
+// it finishes what it was at: nothing of that lands in a tensor of theirs, and
+// nothing of their new quorum in the tensor of its op, which fails. Then all
+// meet again.
+func TestStopped(t *testing.T) {
+	t.Parallel()
+	for _, transport := range []Transport{TransportShared, TransportTCP} {
+		t.Run(transport.String(), func(t *testing.T) {
+			t.Parallel()
+			testStopped(t, transport)
+		})
+	}
+}
+
+func testStopped(t *testing.T, transport Transport) {
+	const world, victim = 3, 1
+	rounds := 3
+	if testing.Short() {
+		rounds = 1
+	}
+	var ranks []*rankProcess
+	for i := range world {
+		ranks = append(ranks, startRank(t, fmt.Sprintf("replica%d", i)))
+	}
+	stopped := ranks[victim]
+	others := []*rankProcess{ranks[0], ranks[2]}
+	o := order{
+		Store: testStore(t), Bytes: 8 << 20, Poison: true,
+		Opt: rankOptions{Transport: transport, BeatTimeout: time.Second},
+	}
+	for range rounds {
+		o.Q, o.Do = o.Q+1, "configure"
+		orderAll(t, ranks, o)
+		for i, r := range ranks {
+			storm := o
+			storm.Do, storm.Rank, storm.IDs = "storm", i, ids(ranks)
+			r.send(t, storm)
+		}
+		<-time.After(100*time.Millisecond + time.Duration(rand.IntN(50))*time.Millisecond)
+		stopped.signal(t, syscall.SIGSTOP)
+		for _, r := range others {
+			a := r.receive(t)
+			if a.Culprit != stopped.id || a.Poisoned > 0 {
+				t.Errorf("quorum %d: %s: %q blames %q; %d foreign elements", o.Q, r.id, a.Err, a.Culprit, a.Poisoned)
+			}
+		}
+		o.Q, o.Do = o.Q+1, "configure"
+		orderAll(t, others, o)
+		o.Do = "check"
+		orderAll(t, others, o)
+		stopped.signal(t, syscall.SIGCONT)
+		orderAll(t, others, o)
+		if a := stopped.receive(t); a.Err == "" || a.Poisoned > 0 {
+			t.Errorf("quorum %d: the stopped rank: %q, %d foreign elements", o.Q, a.Err, a.Poisoned)
+		}
+		orderAll(t, others, o)
+	}
+	o.Q, o.Do = o.Q+1, "configure"
+	orderAll(t, ranks, o)
+	o.Do = "check"
+	for i, a := range orderAll(t, ranks, o) {
+		if want := map[Transport]int{TransportShared: world - 1}[transport]; a.Lanes != want {
+			t.Errorf("rank %d has %d lanes, want %d", i, a.Lanes, want)
+		}
+	}
+}
+
+func ids(ranks []*rankProcess) []string {
+	var all []string
+	for _, r := range ranks {
+		all = append(all, r.id)
+	}
+	return all
+}

@@ -104,7 +104,7 @@ func (s *Server) leaderFor(ctx context.Context, hello wire.Hello) (route, error)
 	if hello.Avoid != "" && !hello.Relay {
 		election := s.cfg.Raft.Heartbeat + s.cfg.Raft.Election
 		held, cancel := context.WithTimeout(ctx, min(electionsWaited*election, leaderWait))
-		to, err := s.route(held, wait{avoid: hello.Avoid})
+		to, err := s.route(held, wait{avoid: hello.Avoid, now: true})
 		cancel()
 		if err == nil {
 			return to, nil
@@ -112,7 +112,7 @@ func (s *Server) leaderFor(ctx context.Context, hello wire.Hello) (route, error)
 	}
 	held, cancel := context.WithTimeoutCause(ctx, leaderWait, errNotLeader)
 	defer cancel()
-	return s.route(held, wait{})
+	return s.route(held, wait{now: true})
 }
 
 // relay passes a session on to the leader, both ways, until either stream ends.

@@ -16,6 +16,7 @@ type wait struct {
 	hopped bool   // another server has passed this on: it is served here or nowhere
 	ended  *reign // a reign that the caller found at its end
 	avoid  string // a leader at this address does not count
+	now    bool   // a server that is not in its cluster yet is not waited for
 }
 
 // route returns where a call is to be served. While nobody leads it waits, until
@@ -32,7 +33,7 @@ func (s *Server) route(ctx context.Context, w wait) (route, error) {
 		addr, self, ok := s.leader()
 		switch {
 		case ok && self: // its reign begins, or ends
-		case w.hopped:
+		case w.hopped, w.now && !s.settled():
 			return route{}, errNotLeader
 		case ok && addr != "" && addr != w.avoid:
 			return route{leader: addr}, nil
@@ -45,6 +46,10 @@ func (s *Server) route(ctx context.Context, w wait) (route, error) {
 		}
 	}
 }
+
+// settled says whether this server is in its cluster: one that starts may take
+// long to find it, and whoever waits here had better ask another.
+func (s *Server) settled() bool { return s.cluster == nil || s.cluster.waiting() == "" }
 
 // address is this server's as clients are told it, or where it listens.
 func (s *Server) address() string {

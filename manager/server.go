@@ -208,19 +208,28 @@ func (s *server) joinOnce(ctx context.Context, reports []*pendingReport, number 
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	var watches sync.WaitGroup // they end with the join
+	watches.Go(func() { s.watch(ctx, number, cancel) })
 	if ask {
-		timer := time.AfterFunc(s.session.timing().HeartbeatTimeout, func() { cancel(errUnanswered) })
-		defer timer.Stop()
+		watches.Go(func() { s.withdrawUnanswered(ctx, cancel) })
 	}
-	watch := make(chan struct{})
-	go func() { // ends with the join
-		defer close(watch)
-		s.watch(ctx, number, cancel)
-	}()
 	q, err := s.session.join(ctx, join)
 	cancel(nil)
-	<-watch
+	watches.Wait()
 	s.joined(ctx, reports, q, err)
+}
+
+// withdrawUnanswered cancels an ask that nobody answers.
+func (s *server) withdrawUnanswered(ctx context.Context, cancel context.CancelCauseFunc) {
+	began, long := time.Now(), s.session.timing().HeartbeatTimeout
+	for left := long; left > 0; left = s.session.askLeft(began, long) {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(left):
+		}
+	}
+	cancel(errUnanswered)
 }
 
 // watch cancels the join when the reports are no longer those it was made of.

@@ -26,9 +26,9 @@ const (
 	sameAgain = 300 * time.Millisecond
 
 	// firstTry is how long each server of several may take in the first round; it
-	// doubles with each round. Longer than a server holds a hello while the
-	// others elect a leader (a second): what it holds, it answers.
-	firstTry = 1500 * time.Millisecond
+	// doubles with each round. Short, because a new leader takes members for
+	// alive for one heartbeat timeout only, and one server may hang.
+	firstTry = 400 * time.Millisecond
 
 	// crowdJitter spreads those who lost one server over the others.
 	crowdJitter = 20 * time.Millisecond

@@ -65,7 +65,7 @@ type session struct {
 		cluster     string
 		timing      wire.Timing
 		connected   bool
-		since       time.Time
+		since       time.Time // when the stream opened, or broke
 		everOpened  bool
 		lastErr     error
 		final       error  // refused for good: no further attempt
@@ -318,6 +318,25 @@ func (s *session) leave(patience time.Duration) {
 	case <-time.After(patience):
 	}
 }
+
+// askLeft is for how much longer an ask that was made at began may yet be
+// answered, if the lighthouse may take that long. An ask whose leader died is
+// the next one's to answer: it is given the time to be found, and then as long.
+func (s *session) askLeft(began time.Time, long time.Duration) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case !s.mu.connected && s.mu.servers.several():
+		return failoverWait - time.Since(s.mu.since)
+	case s.mu.connected && s.mu.since.After(began):
+		began = s.mu.since
+	}
+	return long - time.Since(began)
+}
+
+// failoverWait is how long a change of leader may take before an ask that waits
+// is withdrawn, and training goes on without an answer.
+const failoverWait = 3 * time.Second
 
 // open tells whether a stream is open.
 func (s *session) open() bool {

@@ -135,7 +135,7 @@ func (s *session) opened(addr string, w wire.Welcome) {
 	s.hear()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.mu.connected, s.mu.everOpened = true, true
+	s.mu.connected, s.mu.everOpened, s.mu.since = true, true, time.Now()
 	s.mu.cluster, s.mu.timing = w.Cluster, w.Timing
 	s.mu.generation++
 	s.mu.servers.opened(addr)

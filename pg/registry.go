@@ -2,6 +2,7 @@ package pg
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -17,6 +18,12 @@ type Options struct {
 	Log    zerolog.Logger
 	Listen string // host:port for the data plane; empty: the backend's default
 	Params map[string]string
+
+	// Interfaces are the network interfaces of the data plane, as InterfaceAddrs
+	// takes them: names or prefixes. A backend with several streams uses them
+	// in turn, any other the first. If Listen is empty, Open sets it to the
+	// address of the first. Empty means the backend's default.
+	Interfaces []string
 }
 
 // Factory makes an unconfigured backend. It starts nothing.
@@ -66,8 +73,12 @@ func Register(name string, devices []string, f Factory) error {
 	return nil
 }
 
-// Available tells whether a backend of that name is registered.
+// Available tells whether a backend of that name is registered; of a list for
+// devices, whether all of them are.
 func Available(name string) bool {
+	if byDevice, ok, err := ParseBackends(name); ok || err != nil {
+		return err == nil && !slices.ContainsFunc(byDevice, func(d DeviceBackend) bool { return !Available(d.Backend) })
+	}
 	registry.Lock()
 	defer registry.Unlock()
 	_, ok := registry.drivers[canonical(name)]
@@ -83,14 +94,38 @@ func Drivers() []Driver {
 	return all
 }
 
-// Open makes an unconfigured backend by name.
+// Open makes an unconfigured backend by name, or one that serves several
+// devices by a list of them: "cpu:tcp,cuda:nccl"; see ParseBackends. The empty
+// name means the default of every device that has one: DefaultBackends.
 func Open(name string, o Options) (Backend, error) {
+	if name == "" {
+		if name = DefaultBackends(); name == "" {
+			return nil, errors.New("pg: no backend is registered")
+		}
+	}
+	if byDevice, ok, err := ParseBackends(name); ok || err != nil {
+		if err != nil {
+			return nil, err
+		}
+		return openDevices(byDevice, o)
+	}
+	return openOne(name, o)
+}
+
+func openOne(name string, o Options) (Backend, error) {
 	registry.Lock()
 	d, ok := registry.drivers[canonical(name)]
 	known := slices.Sorted(maps.Keys(registry.drivers))
 	registry.Unlock()
 	if !ok {
 		return nil, fmt.Errorf("pg: no backend %q, registered: %s", name, strings.Join(known, ", "))
+	}
+	if o.Listen == "" && len(o.Interfaces) > 0 {
+		ips, err := InterfaceAddrs(o.Interfaces)
+		if err != nil {
+			return nil, fmt.Errorf("open backend %s: %w", d.Name, err)
+		}
+		o.Listen = ips[0].String()
 	}
 	b, err := d.open(o)
 	if err != nil {

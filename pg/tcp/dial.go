@@ -249,6 +249,10 @@ func (l *link) fillOnce(n int) error {
 
 // listen opens the listener, the first time, and starts what runs until Close.
 func (b *Backend) listen(ctx context.Context, g *group) error {
+	own := ""
+	if g.cfg.Store != nil {
+		own = pg.HostAddress(ctx)
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.mu.closed {
@@ -257,7 +261,7 @@ func (b *Backend) listen(ctx context.Context, g *group) error {
 	if b.mu.listener != nil {
 		return nil
 	}
-	host, port, err := b.listenAddress(ctx, &g.cfg)
+	host, port, err := b.listenAddress(&g.cfg, own)
 	if err != nil {
 		return err
 	}
@@ -279,18 +283,18 @@ func (b *Backend) listen(ctx context.Context, g *group) error {
 }
 
 // listenAddress is Options.Listen, or the local address that packets to the
-// store leave from, or this host's own if the store was given as such.
-func (b *Backend) listenAddress(ctx context.Context, c *pg.Config) (host, port string, err error) {
+// store leave from, or own, this host's, if the store need not be anywhere.
+func (b *Backend) listenAddress(cfg *pg.Config, own string) (host, port string, err error) {
 	if listen := b.opt.Listen; listen != "" {
 		if host, port, err = net.SplitHostPort(listen); err == nil {
 			return host, port, nil
 		}
 		return strings.Trim(listen, "[]"), "0", nil
 	}
-	if c.Store != nil { // which need not be anywhere
-		return pg.HostAddress(ctx), "0", nil
+	if own != "" {
+		return own, "0", nil
 	}
-	a, err := store.ParseAddress(c.StoreAddress)
+	a, err := store.ParseAddress(cfg.StoreAddress)
 	if err != nil {
 		return "", "", err
 	}

@@ -1,0 +1,219 @@
+package pg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/skerry-ft/skerry/store"
+)
+
+// DefaultInitTimeout bounds Init if its ctx has no deadline.
+const DefaultInitTimeout = 5 * time.Minute
+
+// DefaultInitMethod is how ranks meet if neither URL nor store is given.
+const DefaultInitMethod = "env://"
+
+// InitConfig says how Init makes a world. The zero value takes everything from
+// the environment, as torchrun sets it.
+type InitConfig struct {
+	// Backend names the backend, as Open takes it: "tcp" ("gloo"), "nccl",
+	// "cpu:tcp,cuda:nccl". Empty means DefaultBackends.
+	Backend string
+	// Options are for the backend. Interfaces, if empty, come from the
+	// environment; see InterfacesFromEnv.
+	Options Options
+
+	// Method is a URL that says where to meet: env://, tcp://host:port (rank
+	// 0's), file:///path (a file that does not exist yet), or of a scheme
+	// that was registered; ?rank= and &world_size= may stand in it. Empty means
+	// DefaultInitMethod, if there is no Store.
+	Method string
+	// Store, instead of Method, is a store that all ranks reach. The caller
+	// closes it, after Destroy.
+	Store store.Store
+
+	// Rank, 0 to WorldSize-1, and WorldSize. Nil and 0 leave them to Method;
+	// with a Store both are needed.
+	Rank      *int
+	WorldSize int
+
+	// Timeout bounds ops that have no deadline; 0 means DefaultTimeout.
+	Timeout time.Duration
+	// Token guards the store that rank 0 serves, and the data plane. Equal on
+	// all ranks; empty means unguarded.
+	Token []byte
+	// Debug, if not nil, wraps the world and its subgroups. Nil means one as the
+	// environment says (TORCH_DISTRIBUTED_DEBUG).
+	Debug *Debugger
+	Log   zerolog.Logger
+}
+
+// World is the group of all ranks of a job, with the store that they share. It
+// is what torch's default group is, but a handle: there is no hidden global.
+type World struct {
+	*Group
+
+	store store.Store
+	key   string // of the claim
+	close func() error
+
+	ending sync.Once
+	err    error // of Close
+}
+
+// Init meets the other ranks and makes their world. It blocks until all have
+// come, ctx ends, or DefaultInitTimeout has passed.
+//
+// Errors: ErrInitialized if this process is in that world already, with this
+// rank; store.ErrUsedFile for a file that another run has left behind; those of
+// Configure; a clear one if rank or world size are missing or differ.
+func Init(ctx context.Context, c InitConfig) (*World, error) {
+	if _, bounded := ctx.Deadline(); !bounded {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, DefaultInitTimeout)
+		defer cancel()
+	}
+	key, met, err := c.meet(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("init: %w", err)
+	}
+	w := &World{store: met.Store, key: key, close: met.Close}
+	if err := w.join(ctx, &c, met); err != nil {
+		return nil, errors.Join(fmt.Errorf("init rank %d of %d: %w", met.Rank, met.WorldSize, err), w.Close())
+	}
+	return w, nil
+}
+
+// meet finds the store, and claims the rank in this process.
+func (c *InitConfig) meet(ctx context.Context) (key string, met *Rendezvous, err error) {
+	if c.Store != nil {
+		return c.meetStore()
+	}
+	method := c.Method
+	if method == "" {
+		method = DefaultInitMethod
+	}
+	u, err := url.Parse(method)
+	if err != nil {
+		return "", nil, fmt.Errorf("method %q: %w", method, err)
+	}
+	r := RendezvousRequest{URL: u, Rank: c.Rank, WorldSize: c.WorldSize, Token: c.Token, Log: c.Log}
+	key = claimKey(u, c.Rank)
+	if err := claim(key); err != nil {
+		return "", nil, err
+	}
+	met, err = meet(ctx, r)
+	if err == nil && (met == nil || met.Store == nil) {
+		err = fmt.Errorf("rendezvous %s gave no store", u.Redacted())
+	}
+	if err != nil {
+		unclaim(key)
+		return "", nil, err
+	}
+	return key, met, nil
+}
+
+// claimKey names a rendezvous and a rank of it: the rank may stand in the URL.
+func claimKey(u *url.URL, rank *int) string {
+	where := u.Scheme + "://" + u.Host + u.Path
+	if at := u.Query().Get("rank"); at != "" {
+		return where + " rank " + at
+	}
+	if rank != nil {
+		return fmt.Sprintf("%s rank %d", where, *rank)
+	}
+	return where
+}
+
+func (c *InitConfig) meetStore() (string, *Rendezvous, error) {
+	switch {
+	case c.Method != "":
+		return "", nil, fmt.Errorf("both a store and the method %q were given, want one of them", c.Method)
+	case c.Rank == nil || c.WorldSize == 0:
+		return "", nil, errors.New("a store was given without rank and world size, want all three")
+	case c.WorldSize < 1 || *c.Rank < 0 || *c.Rank >= c.WorldSize:
+		return "", nil, fmt.Errorf("rank %d of %d, want 0 to the world size less one", *c.Rank, c.WorldSize)
+	}
+	key := fmt.Sprintf("store %p rank %d", c.Store, *c.Rank)
+	return key, &Rendezvous{Rank: *c.Rank, WorldSize: c.WorldSize, Store: c.Store}, claim(key)
+}
+
+// join makes the backend and configures it with the others.
+func (w *World) join(ctx context.Context, c *InitConfig, met *Rendezvous) error {
+	debug := c.Debug
+	if debug == nil {
+		d := DebugConfig{Log: c.Log}
+		if err := d.FromEnv(); err != nil {
+			return err
+		}
+		debug = NewDebugger(d)
+	}
+	if len(c.Options.Interfaces) == 0 && c.Options.Listen == "" {
+		c.Options.Interfaces = InterfacesFromEnv()
+	}
+	backend, err := Open(c.Backend, c.Options)
+	if err != nil {
+		return err
+	}
+	w.Group = NewGroup(debug.Wrap(worldName, backend))
+	l, err := joinLife(ctx, met.Store, met.Rank, met.WorldSize)
+	if err != nil {
+		return err
+	}
+	ids := make([]string, met.WorldSize)
+	for r := range ids {
+		ids[r] = fmt.Sprintf("rank-%d", r)
+	}
+	config := Config{
+		StoreAddress: "skerry/" + l.name, Store: met.Store,
+		ReplicaIDs: ids, Rank: met.Rank, Cluster: l.name, QuorumID: 1,
+		GroupWorldSize: 1, Token: c.Token, Timeout: c.Timeout,
+	}
+	if met.Address != "" {
+		config.StoreAddress, config.Store = met.Address+"/"+config.StoreAddress, nil
+	}
+	if err := w.Configure(ctx, config); err != nil {
+		return l.failed(err)
+	}
+	return l.begun(ctx)
+}
+
+// worldName is what traces and logs call the group of all ranks.
+const worldName = "world"
+
+// Store is the store that the ranks met in, under a prefix for users. It is
+// closed with the world.
+func (w *World) Store() store.Store { return store.WithPrefix(w.store, "user") }
+
+// Destroy ends the world and all its subgroups, and leaves the rendezvous: the
+// same ranks, or others in their place, may Init there again, and name groups
+// from the beginning. A second one is ErrUnknownGroup.
+//
+// Ranks should agree that they are done (Barrier) before one destroys: those
+// still under way see it as a peer that has left.
+func (w *World) Destroy() error {
+	if err := w.Group.Destroy(); err != nil {
+		return err
+	}
+	return w.Close()
+}
+
+// Close is Destroy that may be called twice.
+func (w *World) Close() error {
+	w.ending.Do(func() {
+		if w.Group != nil {
+			w.err = w.Group.Close()
+		}
+		if w.close != nil {
+			w.err = errors.Join(w.err, w.close())
+		}
+		unclaim(w.key)
+	})
+	return w.err
+}

@@ -1,0 +1,331 @@
+package pg_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/pgtest"
+	"github.com/skerry-ft/skerry/store"
+)
+
+// memoryDriver registers in-memory backends of one network under a name.
+func memoryDriver(t *testing.T) string {
+	t.Helper()
+	network := pgtest.NewMemory()
+	name := "Memory-" + strings.ToLower(t.Name())
+	err := pg.Register(name, []string{"cpu"}, func(pg.Options) (pg.Backend, error) { return network.Backend(), nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// initAll runs f in a world of n ranks that config describes.
+func initAll(t *testing.T, n int, config func(rank int) pg.InitConfig, f func(ctx context.Context, w *pg.World) error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), pgtest.Bound)
+	defer cancel()
+	var ranks sync.WaitGroup
+	for rank := range n {
+		ranks.Go(func() {
+			w, err := pg.Init(ctx, config(rank))
+			if err != nil {
+				t.Errorf("rank %d: %v", rank, err)
+				return
+			}
+			if w.Rank() != rank || w.Size() != n {
+				t.Errorf("rank %d of %d, want %d of %d", w.Rank(), w.Size(), rank, n)
+			}
+			if err := errors.Join(f(ctx, w), w.Destroy()); err != nil {
+				t.Errorf("rank %d: %v", rank, err)
+			}
+			if err := w.Destroy(); !errors.Is(err, pg.ErrUnknownGroup) {
+				t.Errorf("rank %d destroyed twice: %v, want ErrUnknownGroup", rank, err)
+			}
+		})
+	}
+	ranks.Wait()
+}
+
+// sumsAndNames checks that a world works, and that its first subgroup is "0".
+func sumsAndNames(ctx context.Context, w *pg.World) error {
+	if sum, err := sumOf(ctx, w.Group, 1); sum != int64(w.Size()) || err != nil {
+		return fmt.Errorf("sum is %d of %d: %w", sum, w.Size(), err)
+	}
+	first, err := w.NewGroup(ctx, []int{0}, pg.GroupOptions{})
+	if err != nil || first.GroupName() != "0" {
+		return fmt.Errorf("first group is not called 0: %w", err)
+	}
+	return w.Barrier(ctx)
+}
+
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// TestInitMethods: every way to meet makes a world, again and again, with other
+// sizes where the way allows it; names start anew each time.
+func TestInitMethods(t *testing.T) {
+	driver := memoryDriver(t)
+	address := freePort(t)
+	host, port, _ := net.SplitHostPort(address)
+	t.Setenv(pg.EnvMasterAddr, host)
+	t.Setenv(pg.EnvMasterPort, port)
+	t.Setenv(pg.EnvWorldSize, "2")
+	file := "file://" + filepath.Join(t.TempDir(), "meet")
+	hash := store.NewHash()
+	defer hash.Close()
+	methods := map[string]func(rank, n int) pg.InitConfig{
+		"tcp": func(rank, n int) pg.InitConfig {
+			return pg.InitConfig{Method: "tcp://" + address, Rank: new(rank), WorldSize: n}
+		},
+		"tcp query": func(rank, n int) pg.InitConfig {
+			return pg.InitConfig{Method: fmt.Sprintf("tcp://%s?rank=%d&world_size=%d", address, rank, n)}
+		},
+		"env":     func(rank, n int) pg.InitConfig { return pg.InitConfig{Rank: new(rank)} },
+		"env url": func(rank, n int) pg.InitConfig { return pg.InitConfig{Method: fmt.Sprintf("env://?rank=%d", rank)} },
+		"file": func(rank, n int) pg.InitConfig {
+			return pg.InitConfig{Method: file, Rank: new(rank), WorldSize: n}
+		},
+		"store": func(rank, n int) pg.InitConfig {
+			return pg.InitConfig{Store: hash, Rank: new(rank), WorldSize: n}
+		},
+	}
+	for name, config := range methods {
+		t.Run(name, func(t *testing.T) {
+			for life := range 3 {
+				n := 2
+				if !strings.HasPrefix(name, "env") {
+					n = 2 + life
+				}
+				initAll(t, n, func(rank int) pg.InitConfig {
+					c := config(rank, n)
+					c.Backend, c.Timeout = driver, pgtest.Bound
+					return c
+				}, sumsAndNames)
+			}
+		})
+	}
+	if _, err := os.Stat(strings.TrimPrefix(file, "file://")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the last rank left the file: %v", err)
+	}
+}
+
+// TestInitOverlappingLives: a rank that is done early may join the next life of
+// a store while others are still leaving the one before.
+func TestInitOverlappingLives(t *testing.T) {
+	driver := memoryDriver(t)
+	hash := store.NewHash()
+	defer hash.Close()
+	const world, lives = 3, 10
+	ctx, cancel := context.WithTimeout(t.Context(), pgtest.Bound)
+	defer cancel()
+	var ranks sync.WaitGroup
+	for rank := range world {
+		ranks.Go(func() {
+			for life := range lives {
+				w, err := pg.Init(ctx, pg.InitConfig{Backend: driver, Store: hash, Rank: new(rank), WorldSize: world})
+				if err != nil {
+					t.Errorf("rank %d life %d: %v", rank, life, err)
+					return
+				}
+				if err := errors.Join(w.Barrier(ctx), w.Destroy()); err != nil {
+					t.Errorf("rank %d life %d: %v", rank, life, err)
+				}
+			}
+		})
+	}
+	ranks.Wait()
+}
+
+// TestInitRefused: what cannot work gives a clear error at once.
+func TestInitRefused(t *testing.T) {
+	driver := memoryDriver(t)
+	hash := store.NewHash()
+	defer hash.Close()
+	used := filepath.Join(t.TempDir(), "used")
+	for range 2 {
+		f, err := store.NewFile(used, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+	}
+	cases := map[string]struct {
+		c    pg.InitConfig
+		says string
+	}{
+		"store and method":  {pg.InitConfig{Store: hash, Method: "env://", Rank: new(0), WorldSize: 1}, "want one of them"},
+		"store alone":       {pg.InitConfig{Store: hash}, "without rank and world size"},
+		"no rank":           {pg.InitConfig{Method: "tcp://127.0.0.1:1", WorldSize: 2}, "the rank is not known"},
+		"no size":           {pg.InitConfig{Method: "tcp://127.0.0.1:1?rank=0"}, "the world size is not known"},
+		"rank out of range": {pg.InitConfig{Method: "tcp://127.0.0.1:1", Rank: new(2), WorldSize: 2}, "rank 2 of 2"},
+		"two ranks":         {pg.InitConfig{Method: "tcp://127.0.0.1:1?rank=1", Rank: new(0), WorldSize: 2}, "rank is 1 in the URL and 0"},
+		"bad number":        {pg.InitConfig{Method: "tcp://127.0.0.1:1?rank=x", WorldSize: 2}, `rank="x"`},
+		"no port":           {pg.InitConfig{Method: "tcp://127.0.0.1", Rank: new(0), WorldSize: 2}, "want tcp://host:port"},
+		"scheme":            {pg.InitConfig{Method: "gopher://x", Rank: new(0), WorldSize: 2}, "no rendezvous for"},
+		"used file":         {pg.InitConfig{Method: "file://" + used, Rank: new(0), WorldSize: 2}, used},
+		"no master port":    {pg.InitConfig{Rank: new(0), WorldSize: 2}, pg.EnvMasterPort},
+		"backend":           {pg.InitConfig{Backend: "carrier-pigeon", Store: hash, Rank: new(0), WorldSize: 1}, "carrier-pigeon"},
+	}
+	t.Setenv(pg.EnvMasterPort, "")
+	t.Setenv(pg.EnvWorldSize, "")
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			if c.c.Backend == "" {
+				c.c.Backend = driver
+			}
+			if _, err := pg.Init(t.Context(), c.c); err == nil || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%v, want an error that says %q", err, c.says)
+			}
+		})
+	}
+	if _, err := pg.Init(t.Context(), cases["used file"].c); !errors.Is(err, store.ErrUsedFile) {
+		t.Errorf("used file: %v, want ErrUsedFile", err)
+	}
+}
+
+// TestInitTwice: a second Init of one rank is refused while the first world
+// lives; ranks that differ on the world's size are told so.
+func TestInitTwice(t *testing.T) {
+	driver := memoryDriver(t)
+	hash := store.NewHash()
+	defer hash.Close()
+	c := pg.InitConfig{Backend: driver, Store: hash, Rank: new(0), WorldSize: 1}
+	for range 2 {
+		w, err := pg.Init(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := pg.Init(t.Context(), c); !errors.Is(err, pg.ErrInitialized) {
+			t.Errorf("second Init: %v, want ErrInitialized", err)
+		}
+		if err := w.Destroy(); err != nil {
+			t.Error(err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	var ranks sync.WaitGroup
+	ranks.Go(func() {
+		_, err := pg.Init(ctx, pg.InitConfig{Backend: driver, Store: hash, Rank: new(1), WorldSize: 3})
+		if !errors.Is(err, pg.ErrMismatch) {
+			t.Errorf("rank that means another world size: %v, want ErrMismatch", err)
+		}
+		cancel() // rank 0 waits for one that fits
+	})
+	ranks.Go(func() {
+		if _, err := pg.Init(ctx, pg.InitConfig{Backend: driver, Store: hash, Rank: new(0), WorldSize: 2}); err == nil {
+			t.Error("rank 0 has a world without rank 1")
+		}
+	})
+	ranks.Wait()
+}
+
+// TestRegisterRendezvous: a scheme of one's own works; one that is taken, or
+// built in, is refused.
+func TestRegisterRendezvous(t *testing.T) {
+	driver := memoryDriver(t)
+	hash := store.NewHash()
+	defer hash.Close()
+	meet := func(_ context.Context, r pg.RendezvousRequest) (*pg.Rendezvous, error) {
+		rank, size, err := r.Place(nil, 0)
+		return &pg.Rendezvous{Rank: rank, WorldSize: size, Store: hash}, err
+	}
+	if err := pg.RegisterRendezvous("Pigeon", meet); err != nil {
+		t.Fatal(err)
+	}
+	for _, taken := range []string{"pigeon", "tcp", "env", "file", "", "a:b"} {
+		if err := pg.RegisterRendezvous(taken, meet); err == nil {
+			t.Errorf("scheme %q was registered", taken)
+		}
+	}
+	initAll(t, 2, func(rank int) pg.InitConfig {
+		return pg.InitConfig{Backend: driver, Method: "pigeon://roof", Rank: new(rank), WorldSize: 2}
+	}, sumsAndNames)
+}
+
+// TestBackendLists: lists for devices are read without regard to case, gloo means
+// tcp, and a group over one sends each op where it belongs.
+func TestBackendLists(t *testing.T) {
+	list, ok, err := pg.ParseBackends("CPU:Gloo,cuda:NCCL")
+	if err != nil || !ok || fmt.Sprint(list) != "[{cpu tcp} {cuda nccl}]" {
+		t.Errorf("list is %v, %v: %v", list, ok, err)
+	}
+	for _, name := range []string{"gloo", "baby:tcp"} {
+		if _, ok, err := pg.ParseBackends(name); ok || err != nil {
+			t.Errorf("%q is taken for a list: %v", name, err)
+		}
+	}
+	for _, bad := range []string{"cpu:a,cpu:b", "cpu:a,tpu:b", "cpu:a,", "a,b"} {
+		if _, _, err := pg.ParseBackends(bad); err == nil {
+			t.Errorf("list %q was read", bad)
+		}
+	}
+	driver := memoryDriver(t)
+	if !pg.Available(strings.ToUpper(driver)) || !pg.Available("cpu:"+driver) || pg.Available("cpu:"+driver+",cuda:none") {
+		t.Error("Available does not tell what there is")
+	}
+	if _, err := pg.Open("cuda:"+driver, pg.Options{}); !errors.Is(err, pg.ErrUnsupported) {
+		t.Errorf("a backend of the cpu for cuda: %v, want ErrUnsupported", err)
+	}
+	hash := store.NewHash()
+	defer hash.Close()
+	initAll(t, 3, func(rank int) pg.InitConfig {
+		return pg.InitConfig{Backend: "cpu:" + driver, Store: hash, Rank: new(rank), WorldSize: 3}
+	}, sumsAndNames)
+}
+
+// TestDevicesConforms: a list of one backend is as good as the backend.
+func TestDevicesConforms(t *testing.T) {
+	network := pgtest.NewMemory()
+	if err := pg.Register("memory-devices", nil, func(pg.Options) (pg.Backend, error) { return network.Backend(), nil }); err != nil {
+		t.Fatal(err)
+	}
+	pgtest.RunWith(t, pgtest.Harness{
+		New: func(t *testing.T) pg.Backend {
+			b, err := pg.Open("cpu:memory-devices", pg.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return b
+		},
+		StoreAddress: func(t *testing.T) string { return t.Name() },
+		Kill:         func(b pg.Backend) { b.(*pg.Devices).Backends()[0].(*pgtest.MemoryBackend).Kill() },
+	})
+}
+
+// TestInterfaces: names and prefixes choose, marks exclude, and what matches
+// nothing is said with what there is.
+func TestInterfaces(t *testing.T) {
+	if got := strings.Join(pg.ParseInterfaces("^docker, lo"), " "); got != "^docker ^lo" {
+		t.Errorf("parsed as %q", got)
+	}
+	for _, names := range [][]string{{"lo"}, {"=lo"}, {"l"}, {"none", "lo"}} {
+		ips, err := pg.InterfaceAddrs(names)
+		if err != nil || !ips[0].IsLoopback() {
+			t.Errorf("%v chose %v: %v", names, ips, err)
+		}
+	}
+	if _, err := pg.InterfaceAddrs([]string{"none"}); err == nil || !strings.Contains(err.Error(), "lo") {
+		t.Errorf("an interface that is not there: %v, want what there is", err)
+	}
+	if ips, err := pg.InterfaceAddrs([]string{"lo", "^lo"}); err == nil {
+		t.Errorf("excluded, and chosen: %v", ips)
+	}
+}

@@ -1,0 +1,151 @@
+package pg
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"strings"
+)
+
+// The variables that InterfacesFromEnv reads, the first that is set.
+const (
+	EnvInterfaces     = "SKERRY_SOCKET_IFNAME"
+	EnvGlooInterfaces = "GLOO_SOCKET_IFNAME"
+	EnvNCCLInterfaces = "NCCL_SOCKET_IFNAME"
+)
+
+// InterfacesFromEnv reads which network interfaces to use: "eth0,eth1".
+func InterfacesFromEnv() []string {
+	for _, name := range []string{EnvInterfaces, EnvGlooInterfaces, EnvNCCLInterfaces} {
+		if s := os.Getenv(name); s != "" {
+			return ParseInterfaces(s)
+		}
+	}
+	return nil
+}
+
+// ParseInterfaces cuts a list of interfaces at its commas. A mark before the
+// list holds for all of it, as NCCL has it: "^docker,lo", "=eth0,eth1".
+func ParseInterfaces(s string) []string {
+	mark := ""
+	if strings.HasPrefix(s, "^") || strings.HasPrefix(s, "=") {
+		mark, s = s[:1], s[1:]
+	}
+	var names []string
+	for name := range strings.SplitSeq(s, ",") {
+		if name = strings.TrimSpace(name); name != "" {
+			names = append(names, mark+name)
+		}
+	}
+	return names
+}
+
+// InterfaceAddrs are the addresses of the network interfaces of this host that
+// names choose, in the order of names, one for each: the first IPv4 one, else
+// the first IPv6 one that reaches beyond its link. A name is a prefix ("eth"),
+// "=eth0" is exactly that one, and "^docker" excludes what it is a prefix of;
+// with exclusions alone all others are chosen but loopback. Names that match
+// nothing are an error that lists what there is.
+func InterfaceAddrs(names []string) ([]net.IP, error) {
+	all, err := net.Interfaces()
+	if err != nil {
+		return nil, fmt.Errorf("list network interfaces: %w", err)
+	}
+	var known []string
+	for _, i := range all {
+		known = append(known, i.Name)
+	}
+	var ips []net.IP
+	for _, i := range chooseInterfaces(all, names) {
+		if ip := addressOf(i); ip != nil {
+			ips = append(ips, ip)
+		}
+	}
+	if len(ips) == 0 {
+		return nil, fmt.Errorf("pg: no network interface with an address is %s; there are %s",
+			strings.Join(names, ", "), strings.Join(known, ", "))
+	}
+	return ips, nil
+}
+
+func chooseInterfaces(all []net.Interface, names []string) []net.Interface {
+	excluded := func(i net.Interface) bool {
+		return slices.ContainsFunc(names, func(n string) bool {
+			return strings.HasPrefix(n, "^") && strings.HasPrefix(i.Name, n[1:])
+		})
+	}
+	var chosen []net.Interface
+	positive := false
+	for _, n := range names {
+		if strings.HasPrefix(n, "^") {
+			continue
+		}
+		positive = true
+		for _, i := range all {
+			exact, isExact := strings.CutPrefix(n, "=")
+			match := isExact && i.Name == exact || !isExact && strings.HasPrefix(i.Name, n)
+			twice := slices.ContainsFunc(chosen, func(c net.Interface) bool { return c.Index == i.Index })
+			if match && !excluded(i) && !twice && i.Flags&net.FlagUp != 0 {
+				chosen = append(chosen, i)
+			}
+		}
+	}
+	if positive {
+		return chosen
+	}
+	for _, i := range all {
+		if !excluded(i) && i.Flags&net.FlagUp != 0 && i.Flags&net.FlagLoopback == 0 {
+			chosen = append(chosen, i)
+		}
+	}
+	return chosen
+}
+
+// addressOf is an address of i that peers can reach, or nil.
+func addressOf(i net.Interface) net.IP {
+	addrs, err := i.Addrs()
+	if err != nil {
+		return nil // it went away
+	}
+	var v6 net.IP
+	for _, a := range addrs {
+		n, ok := a.(*net.IPNet)
+		switch {
+		case !ok || n.IP.IsLinkLocalUnicast():
+		case n.IP.To4() != nil:
+			return n.IP
+		case v6 == nil:
+			v6 = n.IP
+		}
+	}
+	return v6
+}
+
+// HostAddress is the address of this host that its own name stands for, if that
+// is one of its interfaces', else loopback: where a data plane listens that
+// nothing else tells where to.
+func HostAddress(ctx context.Context) string {
+	const loopback = "127.0.0.1"
+	name, err := os.Hostname()
+	if err != nil {
+		return loopback
+	}
+	ips, err := net.DefaultResolver.LookupIPAddr(ctx, name)
+	if err != nil {
+		return loopback
+	}
+	own, err := net.InterfaceAddrs()
+	if err != nil {
+		return loopback
+	}
+	for _, ip := range ips {
+		for _, a := range own {
+			if n, ok := a.(*net.IPNet); ok && n.IP.Equal(ip.IP) && !ip.IP.IsLinkLocalUnicast() {
+				return ip.IP.String()
+			}
+		}
+	}
+	return loopback
+}

@@ -1,0 +1,250 @@
+package pg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/rs/zerolog"
+
+	"github.com/skerry-ft/skerry/store"
+)
+
+// RendezvousRequest is what Init asks a rendezvous for.
+type RendezvousRequest struct {
+	URL       *url.URL
+	Rank      *int // as given to Init; nil: the rendezvous must know
+	WorldSize int  // as given to Init; 0: the rendezvous must know
+	Token     []byte
+	Log       zerolog.Logger
+}
+
+// Rendezvous is how the ranks of a world find a store that they share.
+type Rendezvous struct {
+	Rank, WorldSize int
+
+	// Address is "host:port" of the store's server, if there is one that
+	// backends can dial; else Store is used by them too.
+	Address string
+	Store   store.Store
+
+	// Close releases the store, and the server if this rank runs it. Nil: there
+	// is nothing to release.
+	Close func() error
+}
+
+// RendezvousFunc finds the store of a world, or serves it. It blocks until the
+// store can be used or ctx ends.
+type RendezvousFunc func(ctx context.Context, r RendezvousRequest) (*Rendezvous, error)
+
+// rendezvous is who meets how. It is package state as the registry of backends
+// is; live makes a second Init an error instead of a hang.
+var rendezvous struct {
+	sync.Mutex
+
+	schemes map[string]RendezvousFunc
+	live    map[string]bool
+}
+
+// builtinScheme gives the ways to meet that are always there.
+func builtinScheme(scheme string) RendezvousFunc {
+	switch scheme {
+	case "env":
+		return meetFromEnv
+	case "tcp":
+		return meetTCP
+	case "file":
+		return meetFile
+	}
+	return nil
+}
+
+// RegisterRendezvous makes URLs of a scheme ("etcd://…") known to Init. Main
+// packages call it once per scheme; one that is taken is an error.
+func RegisterRendezvous(scheme string, f RendezvousFunc) error {
+	scheme = strings.ToLower(scheme)
+	if scheme == "" || strings.ContainsAny(scheme, ":/") || f == nil {
+		return fmt.Errorf("pg: register rendezvous %q: want a scheme and a function", scheme)
+	}
+	rendezvous.Lock()
+	defer rendezvous.Unlock()
+	if builtinScheme(scheme) != nil || rendezvous.schemes[scheme] != nil {
+		return fmt.Errorf("pg: rendezvous %q is registered already", scheme)
+	}
+	if rendezvous.schemes == nil {
+		rendezvous.schemes = make(map[string]RendezvousFunc)
+	}
+	rendezvous.schemes[scheme] = f
+	return nil
+}
+
+// meet finds the store of a URL.
+func meet(ctx context.Context, r RendezvousRequest) (*Rendezvous, error) {
+	scheme := strings.ToLower(r.URL.Scheme)
+	f := builtinScheme(scheme)
+	if f == nil {
+		rendezvous.Lock()
+		f = rendezvous.schemes[scheme]
+		rendezvous.Unlock()
+	}
+	if f == nil {
+		return nil, fmt.Errorf("pg: no rendezvous for %q, want env://, tcp://, file:// or a registered one", r.URL.Redacted())
+	}
+	return f(ctx, r)
+}
+
+// claim notes that this process joins a rendezvous under a rank.
+func claim(key string) error {
+	rendezvous.Lock()
+	defer rendezvous.Unlock()
+	if rendezvous.live[key] {
+		return fmt.Errorf("%w: %s", ErrInitialized, key)
+	}
+	if rendezvous.live == nil {
+		rendezvous.live = make(map[string]bool)
+	}
+	rendezvous.live[key] = true
+	return nil
+}
+
+func unclaim(key string) {
+	rendezvous.Lock()
+	defer rendezvous.Unlock()
+	delete(rendezvous.live, key)
+}
+
+// Place settles rank and world size from the request and its URL
+// (?rank=0&world_size=2), and checks them. Rank and worldSize are what else
+// could tell them, nil and 0 if nothing does.
+func (r *RendezvousRequest) Place(rank *int, worldSize int) (atRank, ofWorld int, err error) {
+	var errs []error
+	query := r.URL.Query()
+	number := func(key string, given *int) *int {
+		text := query.Get(key)
+		if text == "" {
+			return given
+		}
+		n, err := strconv.Atoi(text)
+		switch {
+		case err != nil:
+			errs = append(errs, fmt.Errorf("%s=%q in the URL is no number", key, text))
+		case given != nil && *given != n:
+			errs = append(errs, fmt.Errorf("%s is %d in the URL and %d in the call", key, n, *given))
+		}
+		return &n
+	}
+	var size *int
+	if r.WorldSize != 0 {
+		size = &r.WorldSize
+	}
+	rankHere, sizeHere := number("rank", r.Rank), number("world_size", size)
+	if rankHere == nil {
+		rankHere = rank
+	}
+	if sizeHere == nil && worldSize != 0 {
+		sizeHere = &worldSize
+	}
+	if rankHere == nil {
+		errs = append(errs, errors.New("the rank is not known: give it to Init, or as ?rank= in the URL"))
+	}
+	if sizeHere == nil {
+		errs = append(errs, errors.New("the world size is not known: give it to Init, or as ?world_size= in the URL"))
+	}
+	if len(errs) == 0 && (*sizeHere < 1 || *rankHere < 0 || *rankHere >= *sizeHere) {
+		errs = append(errs, fmt.Errorf("rank %d of %d, want 0 to the world size less one", *rankHere, *sizeHere))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return 0, 0, fmt.Errorf("rendezvous %s: %w", r.URL.Redacted(), err)
+	}
+	return *rankHere, *sizeHere, nil
+}
+
+// meetTCP: rank 0 serves the store at the URL's host and port, all others dial.
+func meetTCP(ctx context.Context, r RendezvousRequest) (*Rendezvous, error) {
+	rank, size, err := r.Place(nil, 0)
+	if err != nil {
+		return nil, err
+	}
+	if r.URL.Port() == "" || r.URL.Hostname() == "" || strings.Trim(r.URL.Path, "/") != "" {
+		return nil, fmt.Errorf("rendezvous %s: want tcp://host:port", r.URL.Redacted())
+	}
+	m := &Rendezvous{Rank: rank, WorldSize: size, Address: r.URL.Host}
+	return m, m.overTCP(ctx, r.URL.Host, rank == 0, r)
+}
+
+// overTCP serves the store, if this rank does, and connects to it.
+func (m *Rendezvous) overTCP(ctx context.Context, listen string, serve bool, r RendezvousRequest) error {
+	stop := func() error { return nil }
+	if serve {
+		server, err := serveStore(listen, r)
+		if err != nil {
+			return err
+		}
+		stop = server.stop
+		m.Address = server.address
+	}
+	client, err := store.Dial(ctx, m.Address, store.ClientConfig{Token: r.Token})
+	if err != nil {
+		return errors.Join(err, stop())
+	}
+	m.Store = client
+	m.Close = func() error { return errors.Join(client.Close(), stop()) }
+	return nil
+}
+
+// served is a store server of this rank.
+type served struct {
+	address string
+	cancel  context.CancelFunc
+	done    sync.WaitGroup
+	err     error // of Run; after done
+}
+
+func serveStore(listen string, r RendezvousRequest) (*served, error) {
+	host, _, err := net.SplitHostPort(listen)
+	if err != nil {
+		return nil, fmt.Errorf("serve store at %s: %w", listen, err)
+	}
+	server, err := store.NewServer(store.ServerConfig{Listen: listen, Token: r.Token, Log: r.Log})
+	if err != nil {
+		return nil, fmt.Errorf("serve store at %s: %w", listen, err)
+	}
+	if ip := net.ParseIP(host); len(r.Token) == 0 && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		r.Log.Warn().Str("addr", server.Addr()).Msg("unguarded store served beyond this host")
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	s := &served{address: server.Addr(), cancel: cancel}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		_, port, _ := net.SplitHostPort(s.address) // an address of our own
+		s.address = net.JoinHostPort(HostAddress(ctx), port)
+	}
+	s.done.Go(func() { s.err = server.Run(ctx) })
+	return s, nil
+}
+
+func (s *served) stop() error {
+	s.cancel()
+	s.done.Wait()
+	return s.err
+}
+
+// meetFile: all ranks share a file, which the last one removes.
+func meetFile(_ context.Context, r RendezvousRequest) (*Rendezvous, error) {
+	rank, size, err := r.Place(nil, 0)
+	if err != nil {
+		return nil, err
+	}
+	if r.URL.Path == "" || r.URL.Host != "" && r.URL.Host != "localhost" {
+		return nil, fmt.Errorf("rendezvous %s: want file:///path", r.URL.Redacted())
+	}
+	file, err := store.NewFile(r.URL.Path, size)
+	if err != nil {
+		return nil, fmt.Errorf("rendezvous %s: %w", r.URL.Redacted(), err)
+	}
+	return &Rendezvous{Rank: rank, WorldSize: size, Store: file, Close: file.Close}, nil
+}

@@ -17,13 +17,6 @@ import (
 	"github.com/skerry-ft/skerry/pg"
 )
 
-// Two processes of one host find each other by what both publish in the store:
-// the kernel's boot id, and the name of a Unix socket in the abstract namespace,
-// which has no file and ends with its process. Who dials the edge also dials
-// that socket, and both pass a segment and a bell. What binds them to the edge is
-// the nonce that its socket's other end made for it; what proves the peer is the
-// Hello on the edge. Whatever fails leaves the edge as it was: a socket alone.
-
 // Transport says what edges between processes of one host are made of.
 type Transport uint8
 

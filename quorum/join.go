@@ -270,7 +270,7 @@ func (m *Machine) pushFallen(r *replica) {
 		m.notify(Notice{Kind: NoticeFallen, To: to, QuorumID: id, About: r.id, Fact: fact})
 		fact = Fact{}
 	}
-	if r.member {
+	if r.member && !m.heard(fact) {
 		to := m.unjoined(r, m.last.Members, func(*replica) bool { return true })
 		m.notify(Notice{Kind: NoticeFallen, To: to, QuorumID: m.last.ID, About: r.id, Fact: fact})
 	}

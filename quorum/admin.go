@@ -125,6 +125,9 @@ func (m *Machine) want(now time.Time) {
 	if m.wanted.pushed && (m.wanted.again.IsZero() || now.Before(m.wanted.again)) {
 		return
 	}
+	if m.change == "" && m.pending == 0 {
+		return // no drain, no new rules, and no joiner
+	}
 	for _, member := range m.last.Members {
 		if r := m.replicas[member.ReplicaID]; r == nil || r.lost || !r.session {
 			return

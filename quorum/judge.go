@@ -150,8 +150,10 @@ func (m *Machine) lose(now time.Time, r *replica, why string) {
 
 // bereave tells the other members that one of them is gone for good.
 func (m *Machine) bereave(now time.Time, r *replica, why string) {
-	m.notify(Notice{
-		Kind: NoticeLost, To: m.others(r.id), QuorumID: m.lastID(), About: r.id, Reason: why,
-	})
+	if !m.lostEnough() {
+		m.notify(Notice{
+			Kind: NoticeLost, To: m.others(r.id), QuorumID: m.lastID(), About: r.id, Reason: why,
+		})
+	}
 	m.fall(now, string(r.id)+" "+why)
 }

@@ -30,6 +30,7 @@ type Machine struct {
 	wanted   wanted
 	links    []link
 	accused  []Accusation // in the last quorum, for the history
+	told     told         // to the members of the last quorum, if they are a crowd
 	highest  Position     // the highest position ever seen (C4)
 	probes   uint64
 
@@ -178,7 +179,7 @@ func (m *Machine) setLast(now time.Time, q *Quorum) {
 	m.ledger.HighestID = max(m.ledger.HighestID, q.ID)
 	m.fallen, m.fellBy, m.fallenAt = false, "", time.Time{}
 	m.wanted = wanted{}
-	m.accused = nil
+	m.accused, m.told = nil, told{}
 	m.reschedule()
 }
 

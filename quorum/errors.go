@@ -11,7 +11,8 @@ var (
 	// fixed the other kind of client. Asking again cannot help.
 	ErrKind = errors.New("quorum: the job holds another kind of client")
 	// ErrStaleJoin is returned by Join for a number below one already seen from
-	// this replica. The caller has a newer join under way; drop this one.
+	// this replica, or not above one that was answered on its present stream. The
+	// caller has a newer join under way, or an answer; drop this one.
 	ErrStaleJoin = errors.New("quorum: a newer join was seen")
 	// ErrNameInUse is returned by Open, Beat and Join, and is what a
 	// NoticeRefused says, when another incarnation of the same name is alive.

@@ -225,6 +225,9 @@ func (m *Machine) consume(now time.Time, d Decision) {
 		if r := m.replicas[a.ReplicaID]; r != nil && r.join != nil && r.join.Number == a.Number {
 			m.dropJoin(r)
 			r.progressAt, r.stale = now, false
+			if r.session {
+				r.answered = a.Number
+			}
 		}
 	}
 	if d.Reason.Code == ReasonRepeat {

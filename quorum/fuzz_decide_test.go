@@ -1,6 +1,7 @@
 package quorum_test
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -163,6 +164,7 @@ func (d *duel) formed(x quorum.Decision) {
 		if r.join == nil || r.join.Number != a.Number {
 			continue
 		}
+		d.twice(r)
 		r.join = nil
 		i := slices.IndexFunc(q.Members, func(m quorum.Member) bool { return m.ReplicaID == r.id })
 		if i < 0 {
@@ -172,6 +174,18 @@ func (d *duel) formed(x quorum.Decision) {
 			r.pos, r.last = p, r.fact.Digests
 		}
 		r.in, r.fact, r.fell = &q, quorum.Fact{}, false
+	}
+}
+
+// twice says an answered join again, sometimes: it is refused, and the dumb
+// implementation is not told.
+func (d *duel) twice(r *duelist) {
+	if d.kind != quorum.KindSkerry || !r.open || d.c.next(4) > 0 {
+		return
+	}
+	d.note("again %s #%d", r.id, r.join.Number)
+	if err := d.m.Join(d.now, *r.join); !errors.Is(err, quorum.ErrStaleJoin) {
+		panic(fmt.Sprintf("join %d of %s came twice: %v, want %v", r.join.Number, r.id, err, quorum.ErrStaleJoin))
 	}
 }
 

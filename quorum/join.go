@@ -24,6 +24,7 @@ func (m *Machine) Open(now time.Time, h Hello) error {
 		return err
 	}
 	r.session, r.broken = true, false
+	r.answered = 0 // the answer may have been lost with the stream before
 	r.draining = r.draining || slices.Contains(m.ledger.Drained, r.id)
 	m.opened = now
 	r.accusers = nil
@@ -173,6 +174,10 @@ func (m *Machine) admitJoin(j Join) error {
 		return fmt.Errorf("%w: %q", ErrDrained, id)
 	case r != nil && j.Number < r.number:
 		return fmt.Errorf("%w: number %d of %q, seen %d", ErrStaleJoin, j.Number, id, r.number)
+	case r != nil && j.Client == KindSkerry && j.Number <= r.answered:
+		// A stream loses nothing, so this one came twice: what it says is old, and
+		// its sender runs in the quorum that answered it.
+		return fmt.Errorf("%w: number %d of %q was answered on this stream", ErrStaleJoin, j.Number, id)
 	case (r == nil || r.join == nil) && m.pending >= MaxPending:
 		return fmt.Errorf("%w: %d joins wait", ErrFull, m.pending)
 	case j.Client == KindSkerry:

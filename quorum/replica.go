@@ -37,6 +37,7 @@ type replica struct {
 	lostWhy  string      //
 	join     *waiting    // nil: has not joined
 	number   uint64      // the highest join number seen
+	answered uint64      // the highest join number answered on its present stream; 0: none
 }
 
 // answerRef names an answer.

@@ -1,162 +1,289 @@
 package sim
 
 import (
+	"fmt"
 	"slices"
+	"time"
 
 	"github.com/skerry-ft/skerry/quorum"
 )
 
-// checker watches from outside: it knows what every replica holds, and never
-// asks the code under test whether it is right.
-type checker struct {
-	bytes   map[quorum.Position]uint64 // of every position ever held
-	dropped map[stepKey]bool           // steps that a prepared member discarded
-	done    map[stepKey]bool           // steps that anyone committed
-	settled map[stepKey]quorum.Settlement
-	excused map[stepKey]bool // discarded with nothing but gave-ups in sight (C5's exception)
-	lists   map[int64][]quorum.ReplicaID
-	lost    map[quorum.ReplicaID]bool
-	high    [2]int64 // id and round of the newest quorum
+// The checkers watch from outside. They have types and books of their own, are
+// told what was sent, heard and held, and never ask the code under test whether
+// it is right: checker knows what is true of the whole world, a [book] what one
+// leader has been told.
 
-	commits, crashes, forwarded, discarded int
+// answer numbers what the lighthouse says.
+type answer struct{ id, round int64 }
+
+func (a answer) less(b answer) bool { return a.id < b.id || a.id == b.id && a.round < b.round }
+
+// pos is a position; all of a world's have one cluster.
+type pos struct{ step, q int64 }
+
+func (p pos) above(o pos) bool { return p.step > o.step || p.step == o.step && p.q > o.q }
+
+// verdict is what became of a contested step.
+type verdict struct {
+	pos
+	forward bool
+	digests string
 }
 
-func newChecker() *checker {
+// formedView is a quorum as the checkers keep it.
+type formedView struct {
+	answer
+	members []string
+	at      []pos // where the members stand, by rank
+	settled []verdict
+}
+
+func (f *formedView) top() pos {
+	var top pos
+	for _, p := range f.at {
+		if p.above(top) {
+			top = p
+		}
+	}
+	return top
+}
+
+// release is a quorum that is told to those whose joins it answers.
+type release struct {
+	decided int64 // when the leader decided
+	at      int64
+	floor   answer // the newest that the ledger held then
+	changed bool
+	server  int
+	answer  formedView
+	answers []string
+}
+
+// stepName is one attempt at a step.
+type stepName struct{ q, round, step int64 }
+
+// promise is one replica's part in one.
+type promise struct {
+	id string
+	stepName
+}
+
+// checker knows the whole world.
+type checker struct {
+	fail  func(rule, format string, args ...any)
+	clock func() int64 // the world's time
+
+	wrote    []formedView // by index in the log
+	newest   answer
+	lists    map[int64][]string
+	settled  map[pos]verdict
+	bytes    map[pos]uint64
+	dropped  map[pos]bool // steps that a prepared replica discarded
+	done     map[pos]bool // steps that anyone committed
+	excused  map[pos]bool // discarded with nobody in sight who knew of them
+	promised map[promise]uint64
+	tallies  map[promise]string
+	taken    map[string]answer
+	history  []release // only if keep
+	keep     bool
+
+	commits, forwarded, discarded int
+}
+
+func newChecker(clock func() int64, fail func(rule, format string, args ...any)) *checker {
 	return &checker{
-		bytes: map[quorum.Position]uint64{{}: 0}, dropped: map[stepKey]bool{}, done: map[stepKey]bool{},
-		settled: map[stepKey]quorum.Settlement{}, excused: map[stepKey]bool{},
-		lists: map[int64][]quorum.ReplicaID{}, lost: map[quorum.ReplicaID]bool{},
+		fail: fail, clock: clock, lists: map[int64][]string{}, settled: map[pos]verdict{}, bytes: map[pos]uint64{},
+		dropped: map[pos]bool{}, done: map[pos]bool{}, excused: map[pos]bool{},
+		promised: map[promise]uint64{}, tallies: map[promise]string{}, taken: map[string]answer{},
+	}
+}
+
+// floor is the newest quorum in the ledger: nothing that is decided from now on
+// may be older.
+func (c *checker) floor() answer { return c.newest }
+
+// written notes that a command took effect, at its place in the log; each server
+// says it once. It checks Q1, Q2 and C6 on the ledger, whoever wrote it.
+func (c *checker) written(index int, f formedView) {
+	for len(c.wrote) <= index {
+		c.wrote = append(c.wrote, formedView{})
+	}
+	if old := &c.wrote[index]; old.id != 0 {
+		if old.answer != f.answer || !slices.Equal(old.members, f.members) {
+			c.fail("Q2", "two servers hold different quorums at %d: %v and %v", index, *old, f)
+		}
+		return
+	}
+	c.wrote[index] = f
+	if !c.newest.less(f.answer) {
+		c.fail("Q1", "%v was written after %v", f.answer, c.newest)
+	}
+	if c.newest.less(f.answer) {
+		c.newest = f.answer
+	}
+	c.oneList(f)
+	for _, v := range f.settled {
+		c.settle(v)
+	}
+}
+
+// oneList checks Q2.
+func (c *checker) oneList(f formedView) {
+	if old, ok := c.lists[f.id]; ok && !slices.Equal(old, f.members) {
+		c.fail("Q2", "id %d had %v, now %v", f.id, old, f.members)
+	}
+	c.lists[f.id] = f.members
+}
+
+// settle checks C6.
+func (c *checker) settle(v verdict) {
+	old, ok := c.settled[v.pos]
+	if ok && (old.forward != v.forward || old.digests != v.digests) {
+		c.fail("C6", "step %v was settled as %+v, now as %+v", v.pos, old, v)
+	}
+	if ok {
+		return
+	}
+	c.settled[v.pos] = v
+	if v.forward {
+		c.forwarded++
+	} else {
+		c.discarded++
+	}
+}
+
+// released checks what a leader tells.
+func (c *checker) released(b *book, now time.Duration, r release) {
+	f := r.answer
+	if c.keep {
+		c.history = append(c.history, r)
+	}
+	switch {
+	case r.changed && !r.floor.less(f.answer):
+		c.fail("Q1", "%v was decided when the ledger held %v", f.answer, r.floor)
+	case !r.changed && f.answer.less(r.floor):
+		c.fail("Q1", "%v is told again, and the ledger held %v when that was decided", f.answer, r.floor)
+	}
+	c.oneList(f)
+	for _, v := range f.settled {
+		c.settle(v)
+	}
+	b.formed(now, r)
+}
+
+// take notes that a replica takes an answer: Q1 and Q2 as replicas see them.
+func (c *checker) take(id string, f formedView) {
+	if f.answer.less(c.taken[id]) {
+		c.fail("Q1", "%s takes %v after %v", id, f.answer, c.taken[id])
+	}
+	c.taken[id] = f.answer
+	c.oneList(f)
+	if !slices.Contains(f.members, id) {
+		c.fail("Q4", "%s takes %v, which has %v", id, f.answer, f.members)
 	}
 }
 
 // hold checks C1 whenever a replica comes to a position.
-func (c *checker) hold(m *member) {
-	if old, ok := c.bytes[m.pos]; ok && old != m.bytes {
-		m.w.fail("C1", "%s is at %v with bytes %x, others had %x", m.id, m.pos, m.bytes, old)
+func (c *checker) hold(id string, p pos, bytes uint64) {
+	if old, ok := c.bytes[p]; ok && old != bytes {
+		c.fail("C1", "%s is at %v with bytes %x, others had %x", id, p, bytes, old)
 	}
-	c.bytes[m.pos] = m.bytes
+	c.bytes[p] = bytes
 }
 
-// commit checks C1, and C5 against those who have discarded.
-func (c *checker) commit(m *member) {
+// ballots notes that a rank of a replica promises a step, or does not.
+func (c *checker) ballots(id string, s stepName, rank int, ok bool) {
+	if ok {
+		c.promised[promise{id, s}] |= 1 << rank
+	}
+}
+
+// tally checks C3: the tally's word on a step is one.
+func (c *checker) tally(id string, s stepName, outcome string) {
+	k := promise{id, s}
+	if old, ok := c.tallies[k]; ok && old != outcome {
+		c.fail("C3", "the tally of %s said %s on %v, now %s", id, old, s, outcome)
+	}
+	c.tallies[k] = outcome
+}
+
+// commit checks C2, C1, and C5 against those who have discarded. members are all
+// whose ballots were counted: the replica alone when it was told the outcome.
+func (c *checker) commit(id string, s stepName, ranks int, members []string, bytes uint64) {
 	c.commits++
-	k := stepKey{q: m.pos.QuorumID, step: m.pos.Step}
-	if c.dropped[k] && !c.excused[k] {
-		m.w.fail("C5", "%s commits %v, which a prepared member has discarded", m.id, m.pos)
-	}
-	c.done[k] = true
-	c.hold(m)
-}
-
-// discards checks C5 when a member drops a claim.
-func (c *checker) discards(m *member) {
-	if m.fact.Kind != quorum.Prepared {
-		return
-	}
-	k := stepKey{q: m.fact.QuorumID, step: m.fact.Step}
-	p := quorum.Position{Cluster: "x", Step: k.step, QuorumID: k.q}
-	if c.done[k] && c.bytes[p] == m.pend && !c.excused[k] {
-		m.w.fail("C5", "%s discards %d@%d, which somebody committed", m.id, k.step, k.q)
-	}
-	if b, ok := c.bytes[p]; !ok || b == m.pend {
-		c.dropped[k] = true
-	}
-}
-
-// heed keeps whom the machine calls lost.
-func (c *checker) heed(events []quorum.Event) {
-	for _, e := range events {
-		switch e.Kind {
-		case quorum.EventLost:
-			c.lost[e.ReplicaID] = true
-		case quorum.EventOpened, quorum.EventReturned:
-			delete(c.lost, e.ReplicaID)
+	p := pos{s.step, s.q}
+	for _, m := range members {
+		if got := c.promised[promise{m, s}]; got != 1<<ranks-1 {
+			c.fail("C2", "%s commits %v, of which %s promised the ranks %b of %d", id, s, m, got, ranks)
 		}
+	}
+	if c.dropped[p] && !c.excused[p] {
+		c.fail("C5", "%s commits %v, which a prepared replica has discarded", id, p)
+	}
+	c.done[p] = true
+	c.hold(id, p, bytes)
+}
+
+// discard checks C5 when a prepared replica drops its claim.
+func (c *checker) discard(id string, p pos, bytes uint64) {
+	held, known := c.bytes[p]
+	if c.done[p] && held == bytes && !c.excused[p] {
+		c.fail("C5", "%s discards %v, which somebody committed", id, p)
+	}
+	if !known || held == bytes {
+		c.dropped[p] = true
 	}
 }
 
-// formed checks Q1 to Q5 and C6 on what the lighthouse formed.
-func (c *checker) formed(w *world, last, q *quorum.Quorum, d quorum.Decision) {
-	now := [2]int64{q.ID, q.Round}
-	switch {
-	case d.Changed && slices.Compare(now[:], c.high[:]) <= 0:
-		w.fail("Q1", "%v after %v", now, c.high)
-	case !d.Changed && now != c.high:
-		w.fail("Q1", "unchanged, but %v after %v", now, c.high)
+// viewOf is what a ledger says of the last quorum, for a book.
+func (w *world) viewOf(l quorum.Ledger) ledgerView {
+	v := ledgerView{}
+	if l.Last != nil {
+		f := w.record(quorum.Formed{Quorum: *l.Last})
+		v.last = &f
 	}
-	c.high = now
-	members := ids(q)
-	if len(members) < w.o.Min {
-		w.fail("Q3", "%v, min %d", members, w.o.Min)
+	for _, id := range l.Evicted {
+		v.evicted = append(v.evicted, string(id))
 	}
-	if old, ok := c.lists[q.ID]; ok && !slices.Equal(old, members) {
-		w.fail("Q2", "id %d had %v, now %v", q.ID, old, members)
+	for _, id := range l.Drained {
+		v.drained = append(v.drained, string(id))
 	}
-	c.lists[q.ID] = members
-	for _, s := range append(d.Command(0, quorum.Token{}, 1).Settled, q.Settlement) {
-		c.settle(w, s)
-	}
-	if !d.Changed {
-		return
-	}
-	whole := last != nil
-	for _, id := range members {
-		if _, ok := w.lh.joins[id]; !ok {
-			w.fail("Q4", "%s has not joined", id)
-		}
-		if c.lost[id] {
-			w.fail("Q7", "%s is known dead", id)
-		}
-	}
-	live := 0
-	if last != nil {
-		for _, id := range ids(last) {
-			whole = whole && slices.Contains(members, id)
-			if !c.lost[id] {
-				live++
-			}
-		}
-	}
-	// At least the live members of the last quorum are live; that joiners count
-	// too is checked where sessions are known exactly, in quorum's explorer.
-	if last != nil && !whole && 2*len(members) <= live {
-		w.fail("Q5", "%d members, %d live in the last quorum", len(members), live)
-	}
+	return v
 }
 
-// settle checks C6.
-func (c *checker) settle(w *world, s quorum.Settlement) {
-	if s.Outcome == quorum.NothingToSettle {
-		return
+// record turns a command into what the checkers keep.
+func (w *world) record(f quorum.Formed) formedView {
+	q := &f.Quorum
+	v := formedView{answer: answer{q.ID, q.Round}, members: names(q), at: make([]pos, len(q.Members))}
+	for i, m := range q.Members {
+		v.at[i] = place(m.Position)
 	}
-	k := stepKey{q: s.QuorumID, step: s.Step}
-	if old, ok := c.settled[k]; ok {
-		if old.Outcome != s.Outcome || !slices.Equal(old.Digests, s.Digests) {
-			w.fail("C6", "%v, was %v", s, old)
+	for _, s := range append(f.Settled[:len(f.Settled):len(f.Settled)], q.Settlement) {
+		if s.Outcome != quorum.NothingToSettle {
+			v.settled = append(v.settled, verdict{pos{s.Step, s.QuorumID}, s.Outcome == quorum.Forward, fmt.Sprint(s.Digests)})
 		}
-		return
 	}
-	c.settled[k] = s
-	switch {
-	case s.Outcome == quorum.Forward && !s.Standing:
-		c.forwarded++
-	case s.Outcome == quorum.Discard:
-		c.discarded++
-		c.excused[k] = !knows(w, k)
-	}
+	return v
 }
 
-// knows says that a join at the lighthouse committed, prepared or refused a
-// step.
-func knows(w *world, k stepKey) bool {
-	for _, j := range w.lh.joins {
-		p, f := j.Member.Position, j.Fact
-		if p.Step == k.step && p.QuorumID == k.q {
-			return true
-		}
-		if f.Step == k.step && f.QuorumID == k.q && (f.Kind == quorum.Prepared || f.Kind == quorum.Refused) {
-			return true
-		}
+func place(p quorum.Position) pos { return pos{p.Step, p.QuorumID} }
+
+func names(q *quorum.Quorum) []string {
+	out := make([]string, len(q.Members))
+	for i, m := range q.Members {
+		out[i] = string(m.ReplicaID)
 	}
-	return false
+	return out
+}
+
+// patience is how long a message could take at most, through a slow member.
+const patience = int64(time.Second)
+
+// waited checks C7: a replica waited for a timeout though the leader to which it
+// is connected had known for a while that its quorum is over.
+func (c *checker) waited(b *book, id string, quorumID, undisturbed int64, what string) {
+	now := c.clock()
+	if b.fell && b.last != nil && b.last.id == quorumID && now-b.fellAt > patience && now-undisturbed > patience {
+		c.fail("C7", "%s waited for its deadline (%s) in quorum %d, which fell %v ago", id, what, quorumID, time.Duration(now-b.fellAt))
+	}
 }

@@ -5,98 +5,179 @@ import (
 	"time"
 )
 
-// The kinds of fault. Options.Kinds weighs them, 0 to 4.
+// FaultKind is what goes wrong.
+type FaultKind int
+
+// The kinds of fault. Those from FaultGiveUp on wait for their occasion at one
+// replica.
 const (
-	faultCrash  = iota // a replica dies; its peers and the lighthouse see it at once
-	faultSilent        // it dies and nobody is told
-	faultPause         // it stops for a while, and goes on
-	faultCut           // its session breaks
-	faultLink          // a link between two replicas is cut for a while
-	faultLeader        // the lighthouse stops, and starts again from its ledger
-	faultGiveUp        // trainers do not wait for a settlement
-	faultOdd           // a reduction is wrong
-	faultCheck         // a local check fails before the ballot
-	faultHeal          // a heal fails
+	FaultCrash      FaultKind = iota // a replica dies; its peers and the lighthouse see it at once
+	FaultSilent                      // it dies and nobody is told
+	FaultPause                       // it is descheduled for a while, and goes on
+	FaultSlow                        // it and its links are slow for a while
+	FaultSession                     // its session breaks
+	FaultCutOff                      // it does not reach some servers for a while
+	FaultLink                        // a link between two replicas is cut for a while
+	FaultOneWay                      // in one direction
+	FaultJump                        // its clock jumps ahead
+	FaultLeader                      // the leading server is killed, and started again
+	FaultServer                      // any server is
+	FaultStop                        // the leading server is stopped (SIGSTOP) for a while
+	FaultPartition                   // the leading server is cut off from the others, not from replicas
+	FaultSplit                       // one server is cut off from others, in one direction
+	FaultServerJump                  // the leading server's clocks jump
+	FaultReply                       // the reply to the next command is lost
+	FaultRepeat                      // messages to the lighthouse come twice
+	FaultDrain                       // an operator drains a replica
+	FaultEvict                       // or evicts it
+	FaultConfig                      // or changes the rules
+	FaultGiveUp                      // a trainer does not wait for its settlement
+	FaultOdd                         // a reduction is wrong
+	FaultCheck                       // a local check fails before the ballot
+	FaultHeal                        // a heal fails
 	faultKinds
 )
 
-// unlucky says that a fault of a kind that strikes by itself strikes now.
-func (w *world) unlucky(kind int) bool {
-	return !w.calm && w.o.Kinds[kind] > 0 && w.rng.IntN(100) < w.o.Kinds[kind]
+// String names the kind.
+func (k FaultKind) String() string {
+	return [...]string{
+		"crash", "silent crash", "pause", "slow", "session cut", "cut off", "link cut", "link cut one way", "clock jump",
+		"leader killed", "server killed", "leader stopped", "leader partitioned", "servers split", "server clock jump",
+		"reply lost", "messages repeated", "drain", "evict", "config change", "give up", "odd reduction", "check fails",
+		"heal fails",
+	}[k]
 }
 
-// faults makes one happen, and plans the next.
-func (w *world) faults() {
-	if w.calm {
-		return
-	}
-	w.after(w.between(w.o.FaultMean/4, w.o.FaultMean*7/4), w.faults)
-	total := 0
-	for _, n := range w.o.Kinds[:faultGiveUp] {
-		total += n
-	}
-	if total == 0 {
-		return
-	}
-	at := w.rng.IntN(total)
-	for kind, n := range w.o.Kinds[:faultGiveUp] {
-		if at -= n; at < 0 {
-			w.strike(kind)
-			return
+// Fault is one thing that goes wrong. A and B choose who; what they mean depends
+// on who is there at that time.
+type Fault struct {
+	At    time.Duration
+	Kind  FaultKind
+	A, B  int
+	Lasts time.Duration
+}
+
+// String is one line of a fault list.
+func (f Fault) String() string {
+	return fmt.Sprintf("%v %v (%d, %d) for %v", f.At, f.Kind, f.A, f.B, f.Lasts)
+}
+
+// strikes says that a fault which waits for its occasion at m strikes now.
+func (m *member) strikes(kind FaultKind) bool {
+	hit := m.armed[kind] && !m.w.calm
+	m.armed[kind] = m.armed[kind] && !hit
+	return hit
+}
+
+// strike makes a fault happen.
+func (w *world) strike(f Fault) {
+	w.struck++
+	w.note("fault: %v", f)
+	switch {
+	case f.Kind >= FaultGiveUp:
+		if m := w.pick(f.A); m != nil {
+			m.armed[f.Kind] = true
+		}
+	case f.Kind >= FaultReply:
+		w.strikeOperator(f)
+	case f.Kind >= FaultLeader:
+		w.strikeServer(f)
+	default:
+		if m := w.pick(f.A); m != nil {
+			w.strikeMember(m, f)
 		}
 	}
 }
 
-func (w *world) strike(kind int) {
-	m := w.anybody()
-	if kind == faultLeader {
-		if w.lh.up {
-			w.lh.stop()
-			w.after(w.between(20*time.Millisecond, 3*time.Second), w.lh.start)
-		}
-		return
-	}
-	if m == nil {
-		return
-	}
-	switch kind {
-	case faultCrash, faultSilent:
-		m.die(kind == faultCrash)
-		w.reborn(m, w.between(0, 3*time.Second))
-	case faultPause:
-		lasts := w.between(10*time.Millisecond, 3*time.Second)
-		w.note("%s pauses for %v", m.id, lasts)
-		m.asleep = w.now.Add(lasts)
-		if lasts > linkSilence {
+func (w *world) strikeMember(m *member, f Fault) {
+	until := w.now + int64(f.Lasts)
+	switch f.Kind {
+	case FaultCrash, FaultSilent:
+		m.die(f.Kind == FaultCrash)
+		w.reborn(m, f.Lasts)
+	case FaultPause:
+		m.asleep = max(m.asleep, until)
+		if f.Lasts > linkSilence {
 			w.peersNotice(m, linkSilence)
 		}
-	case faultCut:
-		if m.x != nil && m.x.open {
-			w.note("session of %s is cut", m.id)
-			w.lh.broke(m.x, "cut")
-			w.lh.lose(m.x)
+	case FaultSlow:
+		m.slow = max(m.slow, until)
+	case FaultSession:
+		if x := m.x; x != nil {
+			x.lose(false)
 		}
-	case faultLink:
-		if o := w.anybody(); o != m {
-			w.cutLink(m, o, w.between(time.Millisecond, 2*time.Second))
+	case FaultCutOff:
+		for i := range w.servers {
+			if f.B&(1<<i) == 0 || len(w.servers) == 1 {
+				m.cutOff[i] = max(m.cutOff[i], until)
+			}
 		}
+		if x := m.x; x != nil && x.open && m.cutOff[x.via.index] > w.now+int64(keepAlive) {
+			w.after(keepAlive, func() { x.lose(false) })
+		}
+	case FaultLink, FaultOneWay:
+		if o := w.pick(f.B); o != nil && o != m {
+			w.cutLink(m, o, f.Lasts, f.Kind == FaultOneWay)
+		}
+	case FaultJump:
+		w.queue.hurry(m, w.now, f.Lasts)
+	}
+	m.disturbed = max(m.disturbed, until)
+}
+
+func (w *world) strikeServer(f Fault) {
+	s := w.leading()
+	if s == nil || f.Kind == FaultServer {
+		s = w.servers[f.A%len(w.servers)]
+	}
+	until := w.now + int64(f.Lasts)
+	for _, o := range w.servers {
+		o.disturbed = max(o.disturbed, until)
+	}
+	switch f.Kind {
+	case FaultLeader, FaultServer:
+		if s.up {
+			s.stop()
+			w.after(f.Lasts, s.start)
+		}
+	case FaultStop:
+		s.asleep = max(s.asleep, until)
+	case FaultPartition:
+		for i := range w.servers {
+			w.cutServers[s.index][i], w.cutServers[i][s.index] = until, until
+		}
+	case FaultSplit:
+		o := f.B % len(w.servers)
+		w.cutServers[s.index][o] = until
+	case FaultServerJump:
+		s.wall += time.Duration(f.B-32) * time.Minute
+		s.skew += f.Lasts
 	}
 }
 
-// reborn starts a dead member's replica again, as another incarnation.
-func (w *world) reborn(m *member, after time.Duration) {
-	w.after(after, func() {
-		for _, o := range w.members {
-			if o.name == m.name && o.life > m.life {
-				return
-			}
-		}
-		w.birth(m.name, m.life+1, w.between(0, 100*time.Millisecond))
-	})
+func (w *world) strikeOperator(f Fault) {
+	s := w.leading()
+	m := w.pick(f.A)
+	switch {
+	case f.Kind == FaultReply:
+		w.loseReply++
+	case f.Kind == FaultRepeat:
+		w.repeats += 10
+	case s == nil || s.reign == nil || m == nil:
+	case f.Kind == FaultDrain:
+		s.change(command{drain: m.rid()})
+	case f.Kind == FaultEvict:
+		s.change(command{evict: m.rid()})
+	case f.Kind == FaultConfig:
+		c := w.o.config()
+		c.MinReplicas = 1 + f.B%w.o.Replicas
+		c.JoinTimeout = joinTimeout/2 + f.Lasts
+		s.change(command{config: &c})
+	}
 }
 
-// anybody draws a replica that is up.
-func (w *world) anybody() *member {
+// pick finds a replica that is up.
+func (w *world) pick(n int) *member {
 	var up []*member
 	for _, m := range w.members {
 		if m.up {
@@ -106,51 +187,67 @@ func (w *world) anybody() *member {
 	if len(up) == 0 {
 		return nil
 	}
-	return up[w.rng.IntN(len(up))]
+	return up[n%len(up)]
 }
 
-// settleDown ends the faults. Whoever is dead comes back soon, by what reborn
-// has planned; so does the lighthouse.
+// leading is the server that leads, as it believes itself; of two the newer.
+func (w *world) leading() *server {
+	var l *server
+	for _, s := range w.servers {
+		if s.up && s.leads && (l == nil || s.term > l.term) {
+			l = s
+		}
+	}
+	return l
+}
+
+// reborn starts a dead member's replica again, as another incarnation.
+func (w *world) reborn(m *member, after time.Duration) {
+	w.after(after, func() {
+		if w.lives[m.name] == m.life {
+			w.birth(m.name, m.life+1, w.between(0, 100*time.Millisecond))
+		}
+	})
+}
+
+// settleDown ends the faults: cuts heal, whoever is stopped goes on, whoever is
+// dead comes back soon, and the rules are those of the beginning.
 func (w *world) settleDown() {
 	w.calm = true
 	w.note("faults are over")
-}
-
-// together says that all replicas are up, participate in one quorum, and have
-// committed there.
-func (w *world) together() bool {
-	var first *member
-	n := 0
-	for _, m := range w.members {
-		if !m.up {
-			continue
-		}
-		n++
-		if first == nil {
-			first = m
-		}
-		if !m.stands || m.in.ID != first.in.ID || m.pos != first.pos || m.pos.QuorumID != m.in.ID || m.bytes != first.bytes {
-			return false
+	w.loseReply, w.repeats = 0, 0
+	for _, s := range w.servers {
+		s.asleep = min(s.asleep, w.now)
+		s.start()
+		for i := range w.servers {
+			w.cutServers[s.index][i] = 0
 		}
 	}
-	return n == w.o.Replicas && w.lh.up && len(first.in.Participants) == n
+	for _, m := range w.members {
+		m.asleep, m.slow = min(m.asleep, w.now), min(m.slow, w.now)
+		for i := range m.cutOff {
+			m.cutOff[i] = 0
+		}
+		for _, l := range m.out {
+			if l != nil {
+				l.cut = 0
+			}
+		}
+	}
+	w.restore()
 }
 
-// picture shows where everybody is.
-func (w *world) picture() string {
-	s := fmt.Sprintf("lighthouse up=%v: %v\n", w.lh.up, w.lh.m.Decide(w.now).Reason)
-	for _, m := range w.members {
-		if !m.up {
-			continue
+// restore gives the job its first rules again, until it has them.
+func (w *world) restore() {
+	want := w.o.config()
+	s := w.leading()
+	if s != nil && s.reign != nil {
+		if s.ledger.Config == nil || *s.ledger.Config == want {
+			if s.reign.book.config == want {
+				return
+			}
 		}
-		s += fmt.Sprintf("%s at %v connected=%v stands=%v ask=%v wants=%v ready=%v %v", m.id, m.pos, m.connected(), m.stands, m.ask, m.wants, m.ready, m.fact)
-		if m.in != nil {
-			s += fmt.Sprintf(" in %d.%d%v", m.in.ID, m.in.Round, ids(m.in))
-		}
-		if m.join != nil {
-			s += fmt.Sprintf(" join #%d %v", m.join.Number, m.join.Kind)
-		}
-		s += "\n"
+		s.change(command{config: &want})
 	}
-	return s
+	w.after(200*time.Millisecond, w.restore)
 }

@@ -1,8 +1,8 @@
 package sim
 
 import (
+	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/skerry-ft/skerry/quorum"
@@ -11,86 +11,141 @@ import (
 // member is one incarnation of a replica: its manager, its ranks, its trainer.
 type member struct {
 	w      *world
+	index  int
 	name   string
 	life   int
 	id     string
 	up     bool
-	asleep time.Time // paused until then
+	asleep int64 // paused until then
+	slow   int64 // its messages take longer until then
 	x      *session
+	dials  int     // how often it tried to connect: the servers in turn
+	hint   *server // whom it was told to ask
+	cutOff []int64 // by server: nothing passes until then
+	out    []*wire // to the other members, by index
 
 	pos   quorum.Position
 	bytes uint64
 	last  []quorum.Digest // of the last committed step
 	fact  quorum.Fact
-	pend  uint64 // bytes of the prepared step
+	was   stepName // the attempt that fact is about
+	pend  uint64   // bytes of the prepared step
 	join  *quorum.Join
 	next  uint64
 
 	in       *quorum.Quorum // newest answer taken
+	view     formedView     // the same, for the checkers
+	peers    []*member      // its other members
 	plan     quorum.Assignment
 	group    int  // rises whenever the group is configured or breaks; old timers see it
 	ready    bool // configured, and healed or found unable to
 	unhealed bool
-	stands   bool // in stands, as far as it knows
-	ask      bool // asks, or is about to, before its next step
-	wants    bool // was told that a change is wanted
-	again    bool // a change is wanted, once the lighthouse was heard again
-	hellos   map[string]int64
-	steps    map[stepKey]*attempt
+	passed   int64 // steps of this answer for which it was unhealed
+	stands   bool  // in stands, as far as it knows
+	ask      bool  // asks, or is about to, before its next step
+	wants    bool  // was told that a change is wanted
+	again    bool  // a change is wanted, once the lighthouse was heard again
+	draining bool
+	hellos   []int64 // newest, by member index
+	steps    []*attempt
+	tally    *quorum.Tally
 	ballots  uint64
+
+	armed     [faultKinds]bool // what goes wrong the next time
+	disturbed int64            // until when a fault was at work here
 }
+
+// idMiddle makes a name and a number an incarnation's id; people need not see it.
+const idMiddle = ":00000000-0000-4000-8000-000000000"
 
 // birth adds an incarnation that connects after a while.
 func (w *world) birth(name string, life int, after time.Duration) {
 	m := &member{
-		w: w, name: name, life: life, id: fmt.Sprintf("%s%s%d", name, lateReplica, life), up: true, next: 1,
-		hellos: map[string]int64{}, steps: map[stepKey]*attempt{},
+		w: w, index: len(w.members), name: name, life: life, up: true, next: 1,
+		id:     fmt.Sprintf("%s%s%03d", name, idMiddle, life),
+		cutOff: make([]int64, len(w.servers)), tally: quorum.NewTally(w.o.Ranks), dials: w.rng.IntN(8),
+	}
+	if w.o.InitSync {
+		m.bytes = mix(uint64(len(w.members)), 7)
 	}
 	w.members = append(w.members, m)
+	w.byID[quorum.ReplicaID(m.id)] = m
+	w.lives[name] = life
 	w.note("%s is born", m.id)
-	w.after(after, func() { m.when(m.connect) })
+	m.after(after, m.connect)
 }
 
 func (m *member) rid() quorum.ReplicaID { return quorum.ReplicaID(m.id) }
-
-func (w *world) member(id quorum.ReplicaID) *member {
-	for _, m := range w.members {
-		if m.id == string(id) {
-			return m
-		}
-	}
-	return nil
-}
 
 // when does something at the member: never if it is dead, later if it is
 // paused.
 func (m *member) when(do func()) {
 	switch {
 	case !m.up:
-	case m.w.now.Before(m.asleep):
-		m.w.after(m.asleep.Sub(m.w.now), func() { m.when(do) })
+	case m.w.now < m.asleep:
+		m.w.at(m.asleep, func() { m.when(do) })
 	default:
 		do()
 	}
 }
 
-// connect opens a session, or tries again.
+// after is a timer of the member's own clock.
+func (m *member) after(d time.Duration, do func()) {
+	m.w.queue.push(m.w.now+int64(d), event{do: func() { m.when(do) }, timer: m})
+}
+
+// connect opens a session through a server, or tries again.
 func (m *member) connect() {
-	if m.x != nil && m.x.open {
+	if m.connected() {
 		return
 	}
-	s := m.w.lh
-	if !s.up {
-		m.w.after(m.w.between(50*time.Millisecond, 300*time.Millisecond), func() { m.when(m.connect) })
+	w := m.w
+	s := m.hint
+	if s == nil {
+		s = w.servers[m.dials%len(w.servers)]
+		m.dials++
+	}
+	m.hint = nil
+	retry := w.now + int64(w.between(100*time.Millisecond, 250*time.Millisecond))
+	dial := m.dials
+	w.at(retry, func() {
+		m.when(func() {
+			if m.dials == dial && !m.connected() {
+				m.connect()
+			}
+		})
+	})
+	if m.cutOff[s.index] > w.now {
 		return
 	}
-	x := &session{m: m, life: s.life, open: true}
-	if old := s.sessions[m.id]; old != nil {
-		old.open = false
+	w.after(w.between(100*time.Microsecond, w.o.DelayMax), func() {
+		s.when(func() { m.dialled(s) })
+	})
+}
+
+// dialled is a dial that reached a server: it leads, or knows who does, or the
+// member tries elsewhere.
+func (m *member) dialled(s *server) {
+	w, r := m.w, s.reign
+	if r == nil && s.leader >= 0 && s.leader != s.index && w.cutServers[s.index][s.leader] <= w.now {
+		if l := w.servers[s.leader]; l.up && l.asleep <= w.now {
+			r = l.reign
+		}
 	}
-	s.sessions[m.id], m.x = x, x
+	if r == nil || r.over || !m.up || m.connected() || w.now < m.asleep {
+		return
+	}
+	x := &session{m: m, r: r, via: s, open: true, began: w.now}
+	m.x = x
 	h := quorum.Hello{ReplicaID: m.rid(), Client: quorum.KindSkerry, Position: m.pos, Last: m.lastAnswer()}
-	s.receive(x, func() error { return s.m.Open(m.w.now, h) })
+	x.up = x.delay(0)
+	w.at(x.up, func() {
+		r.s.when(func() {
+			if x.open && !r.over {
+				r.take(func(now time.Time) { r.open(now, x, h) })
+			}
+		})
+	})
 	m.wants, m.again = m.wants || m.again && m.stands, false
 	if m.join != nil {
 		m.send()
@@ -99,10 +154,60 @@ func (m *member) connect() {
 	m.joinIfDue()
 }
 
+// open is the shell's side of a hello.
+func (r *reign) open(now time.Time, x *session, h quorum.Hello) {
+	if !x.open {
+		return
+	}
+	err := r.m.Open(now, h)
+	if err != nil {
+		r.w.note("%s is refused a session: %v", x.m.id, err)
+		x.push(func(m *member) { m.refused(err) })
+		return
+	}
+	if old := r.sessions[x.m.id]; old != nil && old != x {
+		old.gone = true
+		old.lose(true)
+	}
+	r.sessions[x.m.id] = x
+	r.told()
+	r.book.opened(now.Sub(epochStart), x.m.id, place(h.Position))
+}
+
+// refused ends an incarnation that may not go on; another one comes.
+func (m *member) refused(err error) {
+	switch {
+	case errors.Is(err, quorum.ErrStaleJoin), errors.Is(err, quorum.ErrNoSession):
+	case errors.Is(err, quorum.ErrEvicted), errors.Is(err, quorum.ErrNameInUse), errors.Is(err, quorum.ErrDrained):
+		m.exit("refused: " + err.Error())
+	default:
+		m.w.fail("refused", "%s: %v", m.id, err)
+	}
+}
+
+// exit ends an incarnation in an orderly way, and its supervisor starts another.
+func (m *member) exit(why string) {
+	if !m.up {
+		return
+	}
+	m.w.note("%s exits: %s", m.id, why)
+	if x := m.x; x != nil && x.open {
+		x.receive(func(now time.Time) {
+			x.gone = true
+			delete(x.r.sessions, m.id)
+			x.r.book.left(now.Sub(epochStart), m.id)
+			x.r.m.Leave(now, m.rid())
+		})
+	}
+	m.up = false
+	m.w.peersNotice(m, m.w.between(200*time.Microsecond, 5*time.Millisecond))
+	m.w.reborn(m, m.w.between(300*time.Millisecond, 2*time.Second))
+}
+
 func (m *member) sessionBroke(x *session) {
 	if m.x == x {
 		m.x = nil
-		m.w.after(m.w.between(20*time.Millisecond, 200*time.Millisecond), func() { m.when(m.connect) })
+		m.after(m.w.between(5*time.Millisecond, 100*time.Millisecond), m.connect)
 	}
 }
 
@@ -113,12 +218,18 @@ func (m *member) beat(x *session) {
 	if m.x != x || !x.open {
 		return
 	}
-	b := quorum.Beat{Position: m.pos, Ballots: m.ballots, Progress: m.ballots, Phase: quorum.PhaseTraining}
+	b := quorum.Beat{Position: m.pos, Ballots: m.ballots, Progress: m.ballots + uint64(m.group), Phase: quorum.PhaseTraining}
 	if m.in != nil {
 		b.QuorumID = m.in.ID
 	}
-	m.w.lh.receive(x, func() error { return m.w.lh.m.Beat(m.w.now, m.rid(), b) })
-	m.w.after(beatEvery, func() { m.when(func() { m.beat(x) }) })
+	r := x.r
+	x.receive(func(now time.Time) {
+		if r.m.Beat(now, m.rid(), b) == nil {
+			r.told()
+			r.book.beat(now.Sub(epochStart), m.id, place(b.Position))
+		}
+	})
+	m.after(beatEvery, func() { m.beat(x) })
 }
 
 func (m *member) lastAnswer() *quorum.LastAnswer {
@@ -139,15 +250,16 @@ func (m *member) joinIfDue() {
 	case m.ask:
 		m.newJoin(quorum.JoinAsk)
 		number := m.join.Number
-		m.w.after(m.w.o.config().HeartbeatTimeout, func() { m.when(func() { m.unanswered(number) }) })
+		m.after(m.w.o.config().HeartbeatTimeout, func() { m.unanswered(number) })
 	}
 }
 
 func (m *member) newJoin(kind quorum.JoinKind) {
 	j := &quorum.Join{
 		Member: quorum.Member{
-			ReplicaID: m.rid(), Address: "http://" + m.id, StoreAddress: m.id + ":1",
+			ReplicaID: m.rid(), Address: m.name, StoreAddress: m.name,
 			GroupWorldSize: m.w.o.Ranks, Position: m.pos, Sync: m.w.o.Sync || m.in == nil,
+			InitSync: m.w.o.InitSync, FixedWorldSize: m.w.o.Fixed,
 		},
 		Client: quorum.KindSkerry, Kind: kind, Number: m.next,
 		LastDigests: m.last, Fact: m.fact, Last: m.lastAnswer(),
@@ -163,13 +275,26 @@ func (m *member) newJoin(kind quorum.JoinKind) {
 // send delivers the outstanding join; after a new session, again.
 func (m *member) send() {
 	j := *m.join
-	m.w.note("%s joins #%d %v at %v, %v", m.id, j.Number, j.Kind, m.pos, j.Fact)
-	m.w.lh.receive(m.x, func() error {
-		if err := m.w.lh.m.Join(m.w.now, j); err != nil {
-			return err
+	if m.w.tracing {
+		m.w.note("%s joins #%d %v at %v, %v", m.id, j.Number, j.Kind, m.pos, j.Fact)
+	}
+	if f := m.w.mutant.onJoin; f != nil {
+		f(&j)
+	}
+	r := m.x.r
+	m.x.receive(func(now time.Time) {
+		if err := r.m.Join(now, j); err != nil {
+			if x := r.sessions[m.id]; x != nil {
+				x.push(func(m *member) {
+					if m.join != nil && m.join.Number == j.Number {
+						m.refused(err)
+					}
+				})
+			}
+			return
 		}
-		m.w.lh.joins[m.rid()] = j
-		return nil
+		r.told()
+		r.book.joins(now.Sub(epochStart), &j)
 	})
 }
 
@@ -183,60 +308,72 @@ func (m *member) unanswered(number uint64) {
 	m.compute()
 }
 
-// maybeGiveUp ends the wait of a prepared trainer, sometimes.
+// maybeGiveUp ends the wait of a prepared trainer, if that fault is due.
 func (m *member) maybeGiveUp(number uint64) {
-	if m.w.calm || m.fact.Kind != quorum.Prepared || m.w.rng.IntN(10) >= m.w.o.Kinds[faultGiveUp] {
+	if m.fact.Kind != quorum.Prepared || !m.strikes(FaultGiveUp) {
 		return
 	}
-	m.w.after(m.w.between(0, 3*time.Second), func() {
-		m.when(func() {
-			if m.join == nil || m.join.Number != number || m.fact.Kind != quorum.Prepared {
-				return
-			}
-			m.w.note("%s gives up step %d@%d", m.id, m.fact.Step, m.fact.QuorumID)
-			m.withdraw()
-			m.fact.Kind, m.fact.Digests, m.pend = quorum.GaveUp, nil, 0
-			m.joinIfDue()
-		})
+	m.after(m.w.between(0, 1500*time.Millisecond), func() {
+		if m.join == nil || m.join.Number != number || m.fact.Kind != quorum.Prepared {
+			return
+		}
+		m.w.note("%s gives up step %d@%d", m.id, m.fact.Step, m.fact.QuorumID)
+		m.withdraw()
+		if !m.w.mutant.keepsClaim {
+			m.fact.Kind, m.fact.Digests = quorum.GaveUp, nil
+		}
+		m.pend = 0
+		m.joinIfDue()
 	})
 }
 
 func (m *member) withdraw() {
 	number := m.join.Number
 	m.join = nil
-	if !m.connected() {
+	if !m.connected() || m.w.mutant.dropsWithdraw {
 		return
 	}
-	m.w.lh.receive(m.x, func() error {
-		m.w.lh.m.Withdraw(m.w.now, m.rid(), number)
-		if j, ok := m.w.lh.joins[m.rid()]; ok && j.Number == number {
-			delete(m.w.lh.joins, m.rid())
-		}
-		return nil
+	r := m.x.r
+	m.x.receive(func(now time.Time) {
+		r.m.Withdraw(now, m.rid(), number)
+		r.book.withdraws(m.id, number)
 	})
 }
 
 // answered takes an answer, or refuses that of a join which is no more.
 func (m *member) answered(q *quorum.Quorum, number uint64) {
 	m.heard()
+	if m.w.mutant.takesWithdrawn && m.join == nil && !m.stands && m.in != nil && q.ID > m.in.ID {
+		m.join = &quorum.Join{Number: number}
+	}
 	if m.join == nil || m.join.Number != number {
 		return
 	}
 	plan, err := quorum.Assign(q, m.rid(), 0)
 	if err != nil {
+		if m.draining && errors.Is(err, quorum.ErrNotMember) {
+			m.join = nil
+			m.after(m.w.between(20*time.Millisecond, 400*time.Millisecond), func() { m.exit("drained") })
+			return
+		}
 		m.w.fail("Q4", "%s is answered with %d.%d: %v", m.id, q.ID, q.Round, err)
 		return
 	}
 	if m.in != nil && q.ID == m.in.ID && !m.stands {
-		m.w.fail("epoch", "%s fell from quorum %d and is told to use it again", m.id, q.ID)
+		m.w.fail("Q2", "%s fell from quorum %d and is told to use it again", m.id, q.ID)
 		return
 	}
+	if f := m.w.mutant.onPlan; f != nil {
+		f(q, &plan)
+	}
+	m.view = m.w.record(quorum.Formed{Quorum: *q})
+	m.w.check.take(m.id, m.view)
 	if !m.settle(plan.Position) {
 		return
 	}
 	same := m.in != nil && m.in.ID == q.ID
 	m.in, m.plan, m.stands, m.join = q, plan, true, nil
-	m.ask, m.wants, m.again, m.unhealed = false, false, false, false
+	m.ask, m.wants, m.again, m.unhealed, m.passed = false, false, false, false, 0
 	if same {
 		m.heal(m.group, 0)
 		return
@@ -252,32 +389,54 @@ func (m *member) heard() {
 func (m *member) settle(after quorum.Position) bool {
 	f := m.fact
 	if f.Kind == quorum.Prepared && after.Step == f.Step && after.QuorumID == f.QuorumID {
-		m.w.note("%s rolls forward to %v", m.id, after)
-		m.commit(stepKey{q: f.QuorumID, step: f.Step}, m.pend, f.Digests)
+		if m.w.tracing {
+			m.w.note("%s rolls forward to %v", m.id, after)
+		}
+		m.commit(m.was, m.pend, f.Digests, nil)
 		return true
 	}
 	if after != m.pos {
 		m.w.fail("C1", "%s is at %v, and its quorum has it at %v", m.id, m.pos, after)
 		return false
 	}
-	m.w.check.discards(m)
+	m.discards()
 	m.fact, m.pend = quorum.Fact{}, 0
 	return true
 }
 
-// commit moves the member to a step of a quorum.
-func (m *member) commit(k stepKey, bytes uint64, d []quorum.Digest) {
-	m.pos = quorum.Position{Cluster: "x", Step: k.step, QuorumID: k.q}
+func (m *member) discards() {
+	if m.fact.Kind == quorum.Prepared {
+		m.w.check.discard(m.id, pos{m.fact.Step, m.fact.QuorumID}, m.pend)
+	}
+}
+
+// commit moves the member to a step of a quorum. others are those whose ballots
+// say so; none if it was told.
+func (m *member) commit(s stepName, bytes uint64, d []quorum.Digest, others []string) {
+	m.pos = quorum.Position{Cluster: "x", Step: s.step, QuorumID: s.q}
 	m.bytes, m.last, m.fact, m.pend = bytes, d, quorum.Fact{}, 0
-	m.w.check.commit(m)
+	if others == nil {
+		others = []string{m.id}
+	}
+	m.w.check.commit(m.id, s, m.w.o.Ranks, others, bytes)
 }
 
 // notice takes what the lighthouse pushes.
 func (m *member) notice(n quorum.Notice) {
 	m.heard()
-	if n.Kind == quorum.NoticeProbe {
-		if m.connected() {
-			m.w.lh.receive(m.x, func() error { m.w.lh.m.Reply(m.w.now, m.rid(), n.Number); return nil })
+	switch n.Kind {
+	case quorum.NoticeProbe:
+		m.reply(n.Number)
+		return
+	case quorum.NoticeDrain:
+		m.drained()
+		return
+	case quorum.NoticeEvict:
+		m.exit("evicted")
+		return
+	case quorum.NoticeRefused:
+		if m.join != nil && m.join.Number == n.Number {
+			m.exit("name in use")
 		}
 		return
 	}
@@ -289,33 +448,77 @@ func (m *member) notice(n quorum.Notice) {
 		m.wants = m.wants || m.stands
 	case quorum.NoticeLost, quorum.NoticeFallen:
 		m.breakGroup("notice: " + n.Reason)
-		f := n.Fact
-		if f.Kind == quorum.Committed && m.fact.Kind == quorum.Prepared && f.Step == m.fact.Step &&
-			f.QuorumID == m.fact.QuorumID && slices.Equal(f.Digests, m.fact.Digests) {
-			m.w.note("%s hears that %d@%d was committed", m.id, f.Step, f.QuorumID)
-			if m.join != nil {
-				m.withdraw()
-			}
-			m.commit(stepKey{q: f.QuorumID, step: f.Step}, m.pend, m.fact.Digests)
-			m.joinIfDue()
+		m.hearsOfCommit(n.Fact)
+	}
+}
+
+func (m *member) reply(number uint64) {
+	if !m.connected() {
+		return
+	}
+	r := m.x.r
+	m.x.receive(func(now time.Time) {
+		r.m.Reply(now, m.rid(), number)
+		r.told()
+		r.book.hears(now.Sub(epochStart), m.id)
+	})
+}
+
+// hearsOfCommit commits what it was prepared for, if another did.
+func (m *member) hearsOfCommit(f quorum.Fact) {
+	if f.Kind != quorum.Committed || m.fact.Kind != quorum.Prepared || f.Step != m.fact.Step ||
+		f.QuorumID != m.fact.QuorumID || !sameDigests(f.Digests, m.fact.Digests) {
+		return
+	}
+	m.w.note("%s hears that %d@%d was committed", m.id, f.Step, f.QuorumID)
+	if m.join != nil {
+		m.withdraw()
+	}
+	m.commit(m.was, m.pend, m.fact.Digests, nil)
+	m.joinIfDue()
+}
+
+func sameDigests(a, b []quorum.Digest) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i] != b[i] {
+			return false
 		}
 	}
+	return true
+}
+
+// drained notes that it is to go: with the first quorum without it, or after a
+// while.
+func (m *member) drained() {
+	if m.draining {
+		return
+	}
+	m.draining = true
+	m.w.note("%s drains", m.id)
+	m.after(drainLimit, func() { m.exit("drained, though nobody took over") })
 }
 
 // die ends this incarnation.
 func (m *member) die(loud bool) {
 	m.w.note("%s dies, loud %v", m.id, loud)
-	m.w.check.crashes++
+	m.w.crashes++
 	m.up = false
 	notice := linkSilence
 	if loud {
 		notice = m.w.between(200*time.Microsecond, 5*time.Millisecond)
 	}
 	m.w.peersNotice(m, notice)
-	if x := m.x; x != nil && x.open {
-		x.open = !loud
-		if loud {
-			m.w.lh.broke(x, "process died")
-		}
+	x := m.x
+	if x == nil || !x.open {
+		return
 	}
+	if loud {
+		x.open = false
+		x.broke("process died", false)
+		return
+	}
+	m.w.after(keepAlive, func() { x.open = false; x.broke("keep-alive", false) })
 }

@@ -1,68 +1,109 @@
 package sim
 
 import (
+	"slices"
 	"time"
 
 	"github.com/skerry-ft/skerry/quorum"
 )
 
-// stepKey names one attempt at a step.
-type stepKey struct{ q, round, step int64 }
-
-// attempt is what a member knows of one attempt, whether it has begun it or
-// only heard of it.
+// attempt is what a member knows of one attempt at a step, whether it has begun
+// it or only heard of it.
 type attempt struct {
-	key   stepKey
+	key   stepName
 	begun bool
 	over  bool
 	ranks []rankStep
-	tally *quorum.Tally
 }
 
-// rankStep is one group rank's part.
+// rankStep is one group rank's part. Lists are by replica rank.
 type rankStep struct {
-	grads   map[string]uint64 // by member
-	ballots []*quorum.Ballot  // by replica rank
+	grads   []uint64
+	there   int // gradients that came
+	ballots []*quorum.Ballot
+	came    int
+	odd     bool // a ballot says that this step fails
 	digest  quorum.Digest
 	sum     uint64
 	sent    bool
 	voted   bool
 }
 
-func (m *member) attempt(k stepKey) *attempt {
-	a := m.steps[k]
-	if a == nil {
-		a = &attempt{key: k, ranks: make([]rankStep, m.w.o.Ranks)}
-		for g := range a.ranks {
-			a.ranks[g].grads = map[string]uint64{}
+// stepMessage is what a member sends to all others in a step: its gradients, of
+// every group rank, or one group rank's ballot.
+type stepMessage struct {
+	from  *member
+	rank  int // replica rank
+	size  int // of the quorum
+	key   stepName
+	grads []uint64
+	g     int
+	vote  *quorum.Ballot
+}
+
+// carried marks a gradient that came, so that zero is one too.
+const carried = 1 << 63
+
+func (m *member) attempt(k stepName, size int) *attempt {
+	for _, a := range m.steps {
+		if a.key == k {
+			return a
 		}
-		m.steps[k] = a
 	}
+	a := &attempt{key: k, ranks: make([]rankStep, m.w.o.Ranks)}
+	for g := range a.ranks {
+		a.ranks[g].grads = make([]uint64, size)
+		a.ranks[g].ballots = make([]*quorum.Ballot, size)
+	}
+	m.steps = append(m.steps, a)
 	return a
 }
 
-// others are the fellow members of the quorum.
-func (m *member) others() []*member {
-	var out []*member
-	for _, o := range m.in.Members {
-		if o.ReplicaID != m.rid() {
-			out = append(out, m.w.member(o.ReplicaID))
-		}
+// receive takes a step's message. One of a higher round ends the lower one.
+func (m *member) receive(s *stepMessage) {
+	if m.in != nil && s.key.q < m.in.ID {
+		return
 	}
-	return out
+	a := m.attempt(s.key, s.size)
+	if s.rank >= len(a.ranks[0].grads) {
+		return // an id with two lists: the checkers say so
+	}
+	if s.vote != nil {
+		m.ballot(a, s.g, s.rank, s.vote)
+		return
+	}
+	for g, grad := range s.grads {
+		a.ranks[g].put(s.rank, grad)
+	}
+	if m.in != nil && s.key.q == m.in.ID && s.key.round > m.in.Round && m.stands && m.join == nil {
+		m.breakGroup(s.from.id + " is in a later round")
+		return
+	}
+	for g := range s.grads {
+		m.reduce(a, g)
+	}
+}
+
+func (r *rankStep) put(rank int, grad uint64) {
+	if r.grads[rank] == 0 {
+		r.there++
+	}
+	r.grads[rank] = grad | carried
 }
 
 // configure builds the group: everybody says hello to everybody.
 func (m *member) configure() {
 	m.group++
 	m.ready = false
-	for k := range m.steps {
-		if k.q < m.in.ID {
-			delete(m.steps, k)
+	m.steps = slices.DeleteFunc(m.steps, func(a *attempt) bool { return a.key.q < m.in.ID })
+	m.peers = m.peers[:0]
+	for _, o := range m.in.Members {
+		if o.ReplicaID != m.rid() {
+			m.peers = append(m.peers, m.w.byID[o.ReplicaID])
 		}
 	}
 	id := m.in.ID
-	for _, o := range m.others() {
+	for _, o := range m.peers {
 		m.w.send(m, o, func() { o.hello(m, id) })
 	}
 	m.deadline(opDeadline, "configure", func() bool { return m.ready })
@@ -72,19 +113,28 @@ func (m *member) configure() {
 // deadline breaks the group after d, unless it is done, or another group.
 func (m *member) deadline(d time.Duration, what string, done func() bool) {
 	group := m.group
-	m.w.after(d, func() {
-		m.when(func() {
-			if m.group == group && !done() {
-				m.breakGroup(what + " took too long")
-			}
-		})
+	m.after(d, func() {
+		if m.group == group && !done() {
+			m.w.late(m, what, d)
+			m.breakGroup(what + " took too long")
+		}
 	})
+}
+
+func (m *member) helloOf(o *member) int64 {
+	if o.index < len(m.hellos) {
+		return m.hellos[o.index]
+	}
+	return 0
 }
 
 // hello of a higher quorum breaks the one that the sender left.
 func (m *member) hello(from *member, id int64) {
-	m.hellos[from.id] = max(m.hellos[from.id], id)
-	if m.in == nil || !m.stands || !m.has(from) {
+	for len(m.hellos) <= from.index {
+		m.hellos = append(m.hellos, 0)
+	}
+	m.hellos[from.index] = max(m.hellos[from.index], id)
+	if m.in == nil || !m.stands || !slices.Contains(m.peers, from) {
 		return
 	}
 	if id > m.in.ID {
@@ -94,22 +144,13 @@ func (m *member) hello(from *member, id int64) {
 	m.configured()
 }
 
-func (m *member) has(o *member) bool {
-	for _, q := range m.in.Members {
-		if q.ReplicaID == o.rid() {
-			return true
-		}
-	}
-	return false
-}
-
 // configured goes on once all hellos are there.
 func (m *member) configured() {
 	if m.ready || !m.stands {
 		return
 	}
-	for _, o := range m.others() {
-		if m.hellos[o.id] != m.in.ID {
+	for _, o := range m.peers {
+		if m.helloOf(o) != m.in.ID {
 			return
 		}
 	}
@@ -121,36 +162,39 @@ func (m *member) heal(group, n int) {
 	if m.group != group || m.ready && n > 0 {
 		return
 	}
-	if !m.plan.Heal || m.pos == m.plan.Max || n == len(m.plan.Sources) {
-		m.unhealed = m.plan.Heal && m.pos != m.plan.Max
+	// Up to date by position, but for a first quorum in which all begin with the
+	// bytes of one.
+	level := m.pos == m.plan.Max && !m.w.o.InitSync || m.pos == m.plan.Max && m.pos.Step > 0
+	if !m.plan.Heal || level || n == len(m.plan.Sources) {
+		m.unhealed = m.plan.Heal && !level
 		m.ready = true
 		m.compute()
 		return
 	}
-	donor := m.w.member(m.plan.Sources[n].ReplicaID)
+	donor := m.w.byID[m.plan.Sources[n].ReplicaID]
 	id, healed := m.in.ID, false
 	m.w.send(m, donor, func() {
-		if donor.in == nil || donor.in.ID != id || donor.pos != m.plan.Max {
+		if donor.in == nil || donor.in.ID != id || donor.pos != m.plan.Max && !m.w.mutant.anyDonor {
 			return // it answers nothing, and the next one is asked
 		}
-		pos, bytes, last := donor.pos, donor.bytes, donor.last
+		bytes, last := donor.bytes, donor.last
 		m.w.send(donor, m, func() {
-			if m.group != group || m.ready || m.w.unlucky(faultHeal) {
+			if m.group != group || m.ready || m.strikes(FaultHeal) {
 				return
 			}
 			healed = true
-			m.pos, m.bytes, m.last = pos, bytes, last
-			m.w.check.hold(m)
+			m.pos, m.bytes, m.last = m.plan.Max, bytes, last
+			if m.pos.Step > 0 {
+				m.w.check.hold(m.id, place(m.pos), m.bytes)
+			}
 			m.ready = true
 			m.compute()
 		})
 	})
-	m.w.after(healDeadline/time.Duration(len(m.plan.Sources)), func() {
-		m.when(func() {
-			if !healed {
-				m.heal(group, n+1)
-			}
-		})
+	m.after(healDeadline/time.Duration(len(m.plan.Sources)), func() {
+		if !healed {
+			m.heal(group, n+1)
+		}
 	})
 }
 
@@ -160,7 +204,11 @@ func (m *member) compute() {
 		return
 	}
 	group, round := m.group, m.in.Round
-	m.w.after(m.w.between(m.w.o.StepTime/2, m.w.o.StepTime), func() {
+	took := m.w.between(m.w.o.StepTime/2, m.w.o.StepTime)
+	if m.slow > m.w.now {
+		took *= slowdown
+	}
+	m.w.at(m.w.now+int64(took), func() {
 		m.when(func() {
 			if m.group == group && m.stands && m.in.Round == round && m.join == nil && !m.ask {
 				m.exchange()
@@ -173,85 +221,74 @@ func (m *member) compute() {
 func (m *member) exchange() {
 	step := m.pos.Step + 1
 	if m.unhealed {
-		step = m.plan.Max.Step + 1
+		step = m.plan.Max.Step + 1 + m.passed
 	}
-	k := stepKey{m.in.ID, m.in.Round, step}
-	a := m.attempt(k)
+	k := stepName{m.in.ID, m.in.Round, step}
+	a := m.attempt(k, len(m.in.Members))
 	if a.begun {
 		return
 	}
-	a.begun, a.tally = true, quorum.NewTally(m.w.o.Ranks)
-	for g := range a.ranks {
-		grad := uint64(0) // the identity, of one that does not participate
+	a.begun = true
+	m.w.attempted(k)
+	grads := make([]uint64, len(a.ranks)) // the identity, of one that does not participate
+	for g := range grads {
 		if m.plan.ParticipantRank >= 0 && !m.unhealed {
-			grad = m.w.rng.Uint64()
+			grads[g] = m.w.rng.Uint64() >> 1
 		}
-		for _, o := range m.others() {
-			m.w.send(m, o, func() { o.gradient(m, k, g, grad) })
-		}
-		a.ranks[g].grads[m.id] = grad
+		a.ranks[g].put(m.plan.ReplicaRank, grads[g])
 	}
+	m.sendStep(&stepMessage{from: m, size: len(m.in.Members), rank: m.plan.ReplicaRank, key: k, grads: grads})
 	m.deadline(opDeadline, "step", func() bool { return a.over })
 	for g := range a.ranks {
 		m.reduce(a, g)
 	}
 }
 
-// gradient takes a frame. One of a higher round ends the lower one.
-func (m *member) gradient(from *member, k stepKey, g int, grad uint64) {
-	if m.in != nil && k.q < m.in.ID {
-		return
+func (m *member) sendStep(s *stepMessage) {
+	for _, o := range m.peers {
+		m.w.sendStep(m, o, s)
 	}
-	a := m.attempt(k)
-	a.ranks[g].grads[from.id] = grad
-	if m.in != nil && k.q == m.in.ID && k.round > m.in.Round && m.stands && m.join == nil {
-		m.breakGroup(from.id + " is in a later round")
-		return
-	}
-	m.reduce(a, g)
 }
 
 // reduce folds a rank's gradients once all are there, and ballots.
 func (m *member) reduce(a *attempt, g int) {
 	r := &a.ranks[g]
-	if !a.begun || a.over || r.sent || len(r.grads) < len(m.in.Members) {
+	if !a.begun || a.over || r.sent || r.there < len(m.in.Members) {
 		return
 	}
 	r.sum = mix(uint64(a.key.q), uint64(a.key.round), uint64(a.key.step), uint64(g))
-	for _, o := range m.in.Members {
-		r.sum = mix(r.sum, r.grads[string(o.ReplicaID)])
+	for _, grad := range r.grads {
+		r.sum = mix(r.sum, grad)
 	}
-	if m.w.unlucky(faultOdd) {
+	if m.strikes(FaultOdd) {
 		m.w.note("%s reduces rank %d of %v oddly", m.id, g, a.key)
 		r.sum++
 	}
 	r.sent = true
 	r.digest = quorum.Digest{Valid: true, Sum: uint32(r.sum)}
-	fine := !m.w.unlucky(faultCheck)
+	fine := !m.strikes(FaultCheck)
 	b := &quorum.Ballot{
 		QuorumID: a.key.q, Round: a.key.round, Position: m.pos, OK: fine && !m.unhealed, Reduced: fine,
 		Healed: m.plan.Heal && !m.unhealed && m.pos == m.plan.Max, Unhealed: m.unhealed,
 		ChangeWanted: m.wants || m.unhealed, Digest: r.digest,
 	}
-	m.ballot(a.key, g, m.plan.ReplicaRank, b)
+	m.w.check.ballots(m.id, a.key, g, fine)
 	rank := m.plan.ReplicaRank
-	for _, o := range m.others() {
-		m.w.send(m, o, func() { o.ballot(a.key, g, rank, b) })
-	}
+	m.sendStep(&stepMessage{from: m, size: len(m.in.Members), rank: rank, key: a.key, g: g, vote: b})
+	m.ballot(a, g, rank, b)
 }
 
 // ballot takes one ballot, and votes when all are there or one is a no.
-func (m *member) ballot(k stepKey, g, rank int, b *quorum.Ballot) {
-	if m.in != nil && k.q < m.in.ID {
-		return
-	}
-	a := m.attempt(k)
+func (m *member) ballot(a *attempt, g, rank int, b *quorum.Ballot) {
 	r := &a.ranks[g]
-	for len(r.ballots) <= rank {
-		r.ballots = append(r.ballots, nil)
+	if r.ballots[rank] == nil {
+		r.came++
 	}
 	r.ballots[rank] = b
-	m.judge(a, g, false)
+	r.odd = r.odd || !b.OK || r.sent && b.Digest != r.digest
+	if r.came == len(r.ballots) || r.odd || rank == m.plan.ReplicaRank && r.sent {
+		m.judge(a, g, false)
+	}
 }
 
 // judge votes, if there is something to say. Broken says that no more ballots
@@ -263,15 +300,20 @@ func (m *member) judge(a *attempt, g int, broken bool) {
 	}
 	v := quorum.Verdict{Vote: quorum.VoteNo}
 	if r.sent {
-		all := make([]*quorum.Ballot, len(m.in.Members))
-		copy(all, r.ballots)
-		v = quorum.JudgeBallots(m.plan.ReplicaRank, all)
+		if f := m.w.mutant.judge; f != nil {
+			v = f(m.plan.ReplicaRank, r.ballots)
+		} else {
+			v = quorum.JudgeBallots(m.plan.ReplicaRank, r.ballots)
+		}
 		if len(v.Missing) > 0 && v.Vote != quorum.VoteNo && !broken {
 			return
 		}
 	}
 	r.voted = true
-	err := a.tally.Vote(quorum.RankVote{
+	if m.w.mutant.eager && v.Vote == quorum.VotePrepared {
+		v.Vote = quorum.VoteYes
+	}
+	err := m.tally.Vote(quorum.RankVote{
 		GroupRank: g, QuorumID: a.key.q, Round: a.key.round, Step: a.key.step, Vote: v.Vote,
 		ChangeWanted: v.ChangeWanted, Broken: broken || v.Vote == quorum.VoteNo, Digest: r.digest,
 	})
@@ -284,42 +326,52 @@ func (m *member) judge(a *attempt, g int, broken bool) {
 
 // tallied carries out what the tally says, once.
 func (m *member) tallied(a *attempt) {
-	res := a.tally.Result()
-	if a.over || res.Outcome == quorum.TallyPending {
+	res := m.tally.Result()
+	if res.Outcome == quorum.TallyPending {
+		return
+	}
+	m.w.check.tally(m.id, a.key, res.Outcome.String())
+	if a.over {
 		return
 	}
 	a.over = true
 	m.ballots++
-	bytes := m.bytes
-	for _, r := range a.ranks {
-		bytes = mix(bytes, r.sum)
-	}
-	f := quorum.Fact{Step: a.key.step, QuorumID: a.key.q}
-	switch res.Outcome {
-	case quorum.TallyCommit:
-		m.commit(a.key, bytes, res.Digests)
-		m.wants = m.wants || m.plan.Heal && m.plan.ParticipantRank < 0 // it is level now
-	case quorum.TallyPrepared:
-		f.Kind, f.Digests = quorum.Prepared, res.Digests
-		m.fact, m.pend = f, bytes
-	case quorum.TallyBehind:
-		f.Kind = quorum.GaveUp
-		m.fact = f
-	case quorum.TallyAbort:
-		f.Kind = quorum.Refused
-		m.fact = f
-	}
+	m.outcome(a, res)
 	if !res.Stands {
 		m.breakGroup("tally: " + res.Outcome.String())
 		return
 	}
-	delete(m.steps, a.key)
+	m.steps = slices.DeleteFunc(m.steps, func(o *attempt) bool { return o == a })
 	m.ask = res.ChangeWanted
 	if m.ask {
 		m.joinIfDue()
 		return
 	}
 	m.compute()
+}
+
+func (m *member) outcome(a *attempt, res quorum.TallyResult) {
+	bytes := m.bytes
+	for _, r := range a.ranks {
+		bytes = mix(bytes, r.sum)
+	}
+	m.was = a.key
+	f := quorum.Fact{Step: a.key.step, QuorumID: a.key.q}
+	switch res.Outcome {
+	case quorum.TallyCommit:
+		m.commit(a.key, bytes, res.Digests, m.view.members)
+		m.wants = m.wants || m.plan.Heal && m.plan.ParticipantRank < 0 // it is level now
+	case quorum.TallyPrepared:
+		f.Kind, f.Digests = quorum.Prepared, res.Digests
+		m.fact, m.pend = f, bytes
+	case quorum.TallyBehind:
+		m.passed++ // the others go on, and need its part in the exchange
+		f.Kind = quorum.GaveUp
+		m.fact = f
+	case quorum.TallyAbort:
+		f.Kind = quorum.Refused
+		m.fact = f
+	}
 }
 
 // breakGroup ends this member's quorum: votes that are due are cast, peers are
@@ -332,7 +384,7 @@ func (m *member) breakGroup(why string) {
 	asked := m.join != nil || m.ask
 	m.stands, m.ready = false, false
 	begun := false
-	for _, a := range m.steps {
+	for _, a := range slices.Clone(m.steps) {
 		if !a.begun || a.over || a.key.q != m.in.ID {
 			continue
 		}
@@ -344,9 +396,11 @@ func (m *member) breakGroup(why string) {
 	if !begun && !asked && m.fact.Kind == quorum.NoFact && !m.unhealed {
 		m.fact = quorum.Fact{Kind: quorum.Refused, Step: m.pos.Step + 1, QuorumID: m.in.ID}
 	}
-	m.w.note("%s leaves quorum %d: %s; %v", m.id, m.in.ID, why, m.fact)
+	if m.w.tracing {
+		m.w.note("%s leaves quorum %d: %s; %v", m.id, m.in.ID, why, m.fact)
+	}
 	id := m.in.ID
-	for _, o := range m.others() {
+	for _, o := range m.peers {
 		m.w.send(m, o, func() {
 			if o.in != nil && o.in.ID == id {
 				o.breakGroup(m.id + " aborted")
@@ -362,12 +416,16 @@ func (m *member) breakGroup(why string) {
 
 // linkBroke is a first cause: it accuses.
 func (m *member) linkBroke(o *member) {
-	if m.in == nil || !m.stands || !m.has(o) || m.hellos[o.id] > m.in.ID {
+	if m.in == nil || !m.stands || !slices.Contains(m.peers, o) || m.helloOf(o) > m.in.ID {
 		return
 	}
 	a := quorum.Accusation{By: m.rid(), Against: o.rid(), QuorumID: m.in.ID, Evidence: "link broke"}
 	if m.connected() {
-		m.w.lh.receive(m.x, func() error { return m.w.lh.m.Accuse(m.w.now, a) })
+		r := m.x.r
+		m.x.receive(func(now time.Time) {
+			r.book.accuses(now.Sub(epochStart), m.id, o.id, a.QuorumID)
+			_ = r.m.Accuse(now, a) // what does not fit any more is old news
+		})
 	}
 	m.breakGroup("link to " + o.id + " broke")
 }

@@ -1,105 +1,64 @@
 package sim
 
 import (
-	"container/heap"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/skerry-ft/skerry/quorum"
 )
 
-// Options are what a seed draws. They are printed when a run fails.
-type Options struct {
-	Seed      uint64
-	Replicas  int
-	Ranks     int
-	Min       int
-	Faults    time.Duration // how long faults happen
-	FaultMean time.Duration // mean time between two
-	DelayMax  time.Duration // of one message
-	StepTime  time.Duration // of forward and backward
-	Sync      bool          // heals happen before collectives
-	Kinds     [faultKinds]int
-}
-
-// draw makes the options of a seed.
-func draw(seed uint64) Options {
-	rng := rand.New(rand.NewPCG(seed, 0))
-	ms := func(lo, hi int) time.Duration { return time.Duration(lo+rng.IntN(hi-lo+1)) * time.Millisecond }
-	o := Options{
-		Seed: seed, Replicas: 2 + rng.IntN(4), Ranks: 1 + rng.IntN(2),
-		Faults: ms(2_000, 15_000), FaultMean: ms(100, 3_000),
-		DelayMax: ms(1, 30), StepTime: ms(20, 150), Sync: rng.IntN(2) == 0,
-	}
-	o.Min = 1 + rng.IntN(o.Replicas)
-	for i := range o.Kinds {
-		if rng.IntN(3) > 0 { // a third of the kinds is absent, so that rare ones meet
-			o.Kinds[i] = 1 + rng.IntN(4)
-		}
-	}
-	return o
-}
-
-// world is one run.
+// world is one run. Times are nanoseconds since it began.
 type world struct {
-	o     Options
-	rng   *rand.Rand
-	now   time.Time
-	start time.Time
-	queue events
-	order uint64
+	o      Options
+	rng    *rand.Rand
+	pcg    *rand.PCG
+	now    int64
+	queue  queue
+	mutant Mutant
 
-	lh      *server
-	members []*member // every incarnation, in the order of birth
-	wires   map[pair]*wire
-	check   *checker
-	calm    bool // faults are over
-	err     error
-	log     []string
+	servers    []*server
+	cutServers [][]int64 // from, to: nothing passes until then
+	members    []*member // every incarnation, in the order of birth
+	byID       map[quorum.ReplicaID]*member
+	lives      map[string]int
+	check      *checker
+	calm       bool // faults are over
+	loseReply  int  // commands whose replies will be lost
+	repeats    int  // messages that may come twice
+
+	struck, crashes, formed int
+	steps                   map[stepName]bool
+	err                     error
+	rule                    string
+	tracing                 bool
+	log                     []string
 }
 
-// event is something that happens at a time. Equal times keep their order.
-type event struct {
-	at    time.Time
-	order uint64
-	do    func()
-}
+// at makes do happen at a time.
+func (w *world) at(t int64, do func()) { w.queue.push(max(t, w.now), event{do: do}) }
 
-type events []event
-
-func (e events) Len() int { return len(e) }
-func (e events) Less(i, j int) bool {
-	return e[i].at.Before(e[j].at) || e[i].at.Equal(e[j].at) && e[i].order < e[j].order
-}
-func (e events) Swap(i, j int) { e[i], e[j] = e[j], e[i] }
-func (e *events) Push(x any)   { *e = append(*e, x.(event)) }
-func (e *events) Pop() any {
-	old := *e
-	x := old[len(old)-1]
-	*e = old[:len(old)-1]
-	return x
-}
-
-// at makes do happen after d.
-func (w *world) after(d time.Duration, do func()) {
-	w.order++
-	heap.Push(&w.queue, event{w.now.Add(d), w.order, do})
-}
+// after makes do happen after d.
+func (w *world) after(d time.Duration, do func()) { w.at(w.now+int64(d), do) }
 
 // run lets events happen until the time end, a failure, or done.
-func (w *world) run(end time.Time, done func() bool) bool {
-	for len(w.queue) > 0 && w.err == nil {
-		if done() {
+func (w *world) run(end int64, done func() bool) bool {
+	for n := 0; len(w.queue.heap) > 0 && w.err == nil; n++ {
+		if n%32 == 0 && done() {
 			return true
 		}
-		if w.queue[0].at.After(end) {
+		if w.queue.heap[0].at > end {
 			w.now = end
 			return false
 		}
-		e := heap.Pop(&w.queue).(event)
-		w.now = e.at
-		e.do()
+		at, e := w.queue.pop()
+		w.now = at
+		if e.link != nil {
+			w.arrive(&e)
+		} else {
+			e.do()
+		}
 	}
 	return false
 }
@@ -107,96 +66,182 @@ func (w *world) run(end time.Time, done func() bool) bool {
 // fail ends the run: rule is broken.
 func (w *world) fail(rule, format string, args ...any) {
 	if w.err == nil {
-		w.err = fmt.Errorf("%s: %s", rule, fmt.Sprintf(format, args...))
+		w.rule = rule
+		w.err = fmt.Errorf("%s: %s", rule, strings.ReplaceAll(fmt.Sprintf(format, args...), idMiddle, "."))
 		w.note("FAILED: %v", w.err)
 	}
 }
 
-// lastEvents is how many events a failure prints.
-const lastEvents = 50
-
-// note keeps an event for people.
+// note keeps an event for people, in a run that is traced.
 func (w *world) note(format string, args ...any) {
-	if len(w.log) >= 4*lastEvents {
-		w.log = append(w.log[:0], w.log[len(w.log)-lastEvents:]...)
+	if w.tracing {
+		line := fmt.Sprintf("%12v  ", time.Duration(w.now)) + fmt.Sprintf(format, args...)
+		w.log = append(w.log, strings.ReplaceAll(line, idMiddle, "."))
 	}
-	w.log = append(w.log, fmt.Sprintf("%10v  ", w.now.Sub(w.start))+fmt.Sprintf(format, args...))
 }
 
 // between draws a duration.
 func (w *world) between(lo, hi time.Duration) time.Duration {
-	return lo + time.Duration(w.rng.Int64N(int64(hi-lo)+1))
+	return lo + time.Duration(w.pcg.Uint64()%uint64(hi-lo+1))
 }
 
-// Timeouts of the members, beside those of quorum.Config.
-const (
-	beatEvery    = 100 * time.Millisecond
-	linkSilence  = 500 * time.Millisecond // a silent link is noticed
-	opDeadline   = 2 * time.Second        // an op, a configure
-	healDeadline = time.Second
-	lateReplica  = "-" // separates a name from its life
-)
+// attempted counts steps that somebody began.
+func (w *world) attempted(k stepName) { w.steps[k] = true }
 
-// config is the job's.
-func (o Options) config() quorum.Config {
-	c := quorum.DefaultConfig()
-	c.MinReplicas, c.JoinTimeout, c.StuckAfter = o.Min, 3*time.Second, 0
-	return c
-}
-
-// Run runs a seed through both phases. The error says which rule was broken,
-// and how to repeat it.
-func Run(seed uint64) (Result, error) {
-	o := draw(seed)
-	start := time.Unix(1_700_000_000, 0)
-	w := &world{
-		o: o, rng: rand.New(rand.NewPCG(seed, 1)), now: start, start: start,
-		wires: map[pair]*wire{}, check: newChecker(),
+// late is a deadline that a member's group did not meet.
+func (w *world) late(m *member, what string, d time.Duration) {
+	if m.in == nil || !m.stands || m.join != nil || !m.connected() || m.x.r.over {
+		return
 	}
-	w.lh = newServer(w, quorum.NewLedger("x", "default", 0))
+	r := m.x.r
+	undisturbed := max(m.disturbed, r.began, r.s.disturbed, m.x.began)
+	w.check.waited(r.book, m.id, m.in.ID, undisturbed, what+" "+d.String())
+}
+
+// newWorld makes a run that has not begun.
+func newWorld(o Options, mu Mutant, tracing, keep bool) *world {
+	pcg := rand.NewPCG(o.Seed, 1)
+	w := &world{
+		o: o, pcg: pcg, rng: rand.New(pcg), mutant: mu, tracing: tracing,
+		byID: map[quorum.ReplicaID]*member{}, lives: map[string]int{}, steps: map[stepName]bool{},
+	}
+	w.check = newChecker(func() int64 { return w.now }, w.fail)
+	w.check.keep = keep
+	for i := range o.Servers {
+		w.servers = append(w.servers, nil)
+		w.cutServers = append(w.cutServers, make([]int64, o.Servers))
+		w.servers[i] = w.newServer(i)
+	}
 	for i := range o.Replicas {
 		w.birth(fmt.Sprintf("r%d", i), 0, w.between(0, 500*time.Millisecond))
 	}
-	w.after(w.between(0, o.FaultMean), w.faults)
-	w.run(start.Add(o.Faults), func() bool { return false })
+	for _, f := range o.Faults {
+		w.after(f.At, func() { w.strike(f) })
+	}
+	return w
+}
+
+// The second phase. After an election and the deadlines of PROTOCOL's Q6 a quorum
+// stands; whoever Q9 keeps apart is let together again after LinkRetryAfter,
+// which doubles.
+const (
+	settling = 2*raftElection + keepAlive + 3*time.Second
+	recovery = 60*time.Second + 7*quorum.LinkRetryAfter
+)
+
+// runAll runs both phases.
+func (w *world) runAll() Result {
+	w.run(int64(w.o.Faulty), func() bool { return false })
 	w.settleDown()
-	limit := w.now.Add(recovery)
 	from := w.now
-	together := w.run(limit, w.together)
-	if !together && w.err == nil {
-		w.fail("Q6", "faults stopped %v ago, and the replicas do not train together\n%s", w.now.Sub(from), w.picture())
+	// Q6: a quorum forms, and steps are committed in it.
+	limit := settling + joinTimeout + drainLimit + opDeadline + w.o.config().HeartbeatTimeout + w.o.Stuck
+	if w.err == nil && !w.run(from+int64(limit), w.progressing(w.newest())) && w.err == nil {
+		w.fail("Q6", "faults stopped %v ago, and no step is committed\n%s", limit, w.picture())
 	}
+	if w.err == nil && !w.run(from+int64(recovery), w.together) && w.err == nil {
+		w.fail("Q6", "faults stopped %v ago, and the replicas do not train together\n%s", recovery, w.picture())
+	}
+	took := w.now - from
+	w.run(w.now+int64(time.Hour), func() bool { return len(w.steps) >= w.o.Steps })
 	r := Result{
-		Options: o, Quorums: w.lh.formed, Commits: w.check.commits, Crashes: w.check.crashes,
-		Forwarded: w.check.forwarded, Discarded: w.check.discarded, Recovery: w.now.Sub(from),
+		Options: w.o, Steps: len(w.steps), Faults: w.struck, Quorums: w.formed, Commits: w.check.commits, Crashes: w.crashes,
+		Forwarded: w.check.forwarded, Discarded: w.check.discarded, Recovery: time.Duration(took),
+		Rule: w.rule, Err: w.err, Trace: w.log, state: w.fingerprint(),
 	}
-	if w.err != nil {
-		return r, fmt.Errorf("%w\n%s", w.err, w.report())
+	for _, rel := range w.check.history {
+		r.History = append(r.History, Observation{
+			Began: rel.decided, Ended: rel.at, Server: rel.server, Changed: rel.changed,
+			QuorumID: rel.answer.id, Round: rel.answer.round, Members: rel.answer.members,
+			Settled: settledViews(rel.answer.settled),
+		})
 	}
-	return r, nil
+	return r
 }
 
-// recovery bounds the second phase: a join timeout, a heartbeat timeout, and
-// the members' own deadlines, several times over, and twice the time for which
-// Q9 keeps two members apart whose link broke in two quorums running.
-const recovery = 40*time.Second + 2*quorum.LinkRetryAfter
-
-// Result is what a run saw.
-type Result struct {
-	Options   Options
-	Quorums   int // formed, rounds included
-	Commits   int
-	Crashes   int
-	Forwarded int // contested steps
-	Discarded int
-	Recovery  time.Duration // from the end of the faults to training together
+// newest is the newest step that anybody is at.
+func (w *world) newest() pos {
+	var top pos
+	for p := range w.check.done {
+		if p.above(top) {
+			top = p
+		}
+	}
+	return top
 }
 
-// report is what a failure prints: options, the last events, how to repeat it.
-func (w *world) report() string {
-	s := fmt.Sprintf("options %+v\n", w.o)
-	for _, l := range w.log[max(0, len(w.log)-lastEvents):] {
-		s += l + "\n"
+// progressing says that two replicas or more have committed a step above p, in a
+// quorum that stands.
+func (w *world) progressing(p pos) func() bool {
+	return func() bool {
+		n := 0
+		for _, m := range w.members {
+			if m.up && m.stands && place(m.pos).above(p) && m.pos.QuorumID == m.in.ID {
+				n++
+			}
+		}
+		return n >= min(2, w.o.Min)
 	}
-	return s + fmt.Sprintf("repeat: go test ./internal/sim -run TestSeed$ -seed %d", w.o.Seed)
+}
+
+// together says that all replicas are up, are in one quorum, and have committed
+// there.
+func (w *world) together() bool {
+	var first *member
+	n := 0
+	for _, m := range w.members {
+		if !m.up {
+			continue
+		}
+		n++
+		if first == nil {
+			first = m
+		}
+		if !m.stands || m.in.ID != first.in.ID || m.pos != first.pos || m.pos.QuorumID != m.in.ID || m.bytes != first.bytes {
+			return false
+		}
+	}
+	most := w.o.Replicas
+	if w.o.Fixed > 0 {
+		most = w.o.Fixed
+	}
+	return n == w.o.Replicas && len(first.in.Participants) == most
+}
+
+// picture shows where everybody is.
+func (w *world) picture() string {
+	var b strings.Builder
+	for _, s := range w.servers {
+		fmt.Fprintf(&b, "server %d up=%t leads=%t term %d log %d commit %d", s.index, s.up, s.leads, s.term, len(s.log), s.commit)
+		if s.reign != nil {
+			fmt.Fprintf(&b, " busy=%t: %v", s.reign.busy, s.reign.m.Decide(s.clock()).Reason)
+		}
+		b.WriteByte('\n')
+	}
+	for _, m := range w.members {
+		if !m.up {
+			continue
+		}
+		fmt.Fprintf(&b, "%s at %v connected=%t stands=%t ask=%t wants=%t ready=%t %v", m.id, m.pos, m.connected(), m.stands, m.ask, m.wants, m.ready, m.fact)
+		if m.in != nil {
+			fmt.Fprintf(&b, " in %d.%d%v", m.in.ID, m.in.Round, m.view.members)
+		}
+		if m.join != nil {
+			fmt.Fprintf(&b, " join #%d %v", m.join.Number, m.join.Kind)
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// fingerprint is a hash of where everybody is: what the same seed repeats.
+func (w *world) fingerprint() uint64 {
+	h := mix(uint64(w.now), w.queue.order, uint64(len(w.members)), uint64(w.formed))
+	for _, m := range w.members {
+		h = mix(h, m.bytes, uint64(m.pos.Step), uint64(m.pos.QuorumID), m.next, m.ballots)
+	}
+	for _, s := range w.servers {
+		h = mix(h, s.term, uint64(len(s.log)), s.round)
+	}
+	return h
 }

@@ -1,0 +1,213 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/skerry-ft/skerry/internal/sim"
+)
+
+// simFlags are the flags of the sim command.
+type simFlags struct {
+	seeds, from uint64
+	jobs        int
+	mutant      string
+	trace       int64
+	limit       time.Duration
+	most        int
+}
+
+// simGC is the garbage collector's target while seeds run: a world is small and
+// short-lived, so that collecting less often costs little memory.
+const simGC = 800
+
+func newSimCommand() *cobra.Command {
+	var f simFlags
+	cmd := &cobra.Command{
+		Use:   "sim",
+		Short: "Run the rules in virtual time, one world a seed, and check them",
+		Long: "Sim runs worlds of at least " + fmt.Sprint(sim.MinReplicas) + " replicas, " + fmt.Sprint(sim.MinSteps) +
+			" steps and " + fmt.Sprint(sim.MinFaults) + " faults, one a seed, and checks the invariants of docs/PROTOCOL.md.\n" +
+			"A seed that fails is shrunk to the faults that matter. With --mutant one rule is taken out, and sim fails\n" +
+			"if no seed shows it; --mutant all takes out one after the other. Mutants: " + strings.Join(mutantNames(), ", ") + ".",
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runSim(cmd.Context(), cmd.OutOrStdout(), f) },
+	}
+	flags := cmd.Flags()
+	flags.Uint64Var(&f.seeds, "seeds", 1_000, "how many seeds to run; of a mutant, at most")
+	flags.Uint64Var(&f.from, "from", 1, "the first seed")
+	flags.IntVar(&f.jobs, "jobs", runtime.GOMAXPROCS(0), "how many seeds run at a time")
+	flags.StringVar(&f.mutant, "mutant", "", "the rule to take out, or all")
+	flags.Int64Var(&f.trace, "trace", -1, "run this seed alone, and print what happens in it")
+	flags.DurationVar(&f.limit, "time", 0, "begin no seed after this time; 0: no limit")
+	flags.IntVar(&f.most, "failures", 3, "stop after so many seeds that fail")
+	return cmd
+}
+
+func mutantNames() []string {
+	var all []string
+	for _, m := range sim.Mutants() {
+		all = append(all, m.Name)
+	}
+	return all
+}
+
+func runSim(ctx context.Context, out io.Writer, f simFlags) error {
+	if f.seeds < 1 || f.jobs < 1 || f.most < 1 {
+		return fmt.Errorf("--seeds = %d, --jobs = %d, --failures = %d, want at least 1 each", f.seeds, f.jobs, f.most)
+	}
+	var mutants []sim.Mutant
+	for _, m := range sim.Mutants() {
+		if f.mutant == m.Name || f.mutant == "all" {
+			mutants = append(mutants, m)
+		}
+	}
+	if f.mutant != "" && len(mutants) == 0 {
+		return fmt.Errorf("--mutant = %q, want all or one of %s", f.mutant, strings.Join(mutantNames(), ", "))
+	}
+	defer debug.SetGCPercent(debug.SetGCPercent(simGC))
+	switch {
+	case f.trace >= 0:
+		return traceSeed(out, uint64(f.trace), append(mutants, sim.Mutant{})[0])
+	case len(mutants) > 0:
+		return huntMutants(ctx, out, f, mutants)
+	}
+	return runSeeds(ctx, out, f)
+}
+
+// traceSeed prints what happens in a seed.
+func traceSeed(out io.Writer, seed uint64, m sim.Mutant) error {
+	r := sim.Run(seed, sim.Settings{Trace: true, Mutant: m})
+	fmt.Fprintln(out, r.Options)
+	for _, l := range r.Trace {
+		fmt.Fprintln(out, l)
+	}
+	if r.Err != nil {
+		return fmt.Errorf("seed %d: %w", seed, r.Err)
+	}
+	fmt.Fprintf(out, "%d steps, %d quorums told, %d commits, together again %v after the last fault\n",
+		r.Steps, r.Quorums, r.Commits, r.Recovery)
+	return nil
+}
+
+// simTotals sums up results, in the order of their seeds.
+type simTotals struct {
+	mu     sync.Mutex
+	next   uint64
+	ran    int
+	failed []sim.Result
+	sum    sim.Result
+}
+
+// runSeeds runs seeds without a mutant; each must pass.
+func runSeeds(ctx context.Context, out io.Writer, f simFlags) error {
+	began, cpu := time.Now(), cpuTime()
+	t := sweep(ctx, f, sim.Mutant{}, f.most)
+	took, used := time.Since(began), cpuTime()-cpu
+	fmt.Fprintf(out, "%d seeds in %v, %v of CPU: %.1f seeds/s, %.0f seeds per CPU hour\n", t.ran, took.Round(time.Millisecond),
+		used.Round(time.Millisecond), float64(t.ran)/took.Seconds(), float64(t.ran)/used.Hours())
+	fmt.Fprintf(out, "%d steps, %d faults, %d crashes, %d quorums told, %d commits, %d steps settled forward, %d discarded, together again after %v at most\n",
+		t.sum.Steps, t.sum.Faults, t.sum.Crashes, t.sum.Quorums, t.sum.Commits, t.sum.Forwarded, t.sum.Discarded, t.sum.Recovery.Round(time.Millisecond))
+	if len(t.failed) == 0 {
+		return ctx.Err()
+	}
+	for _, r := range t.failed {
+		fmt.Fprintf(out, "\n=== seed %d, shrunk\n%s", r.Options.Seed, sim.Shrink(r.Options.Seed, sim.Settings{}).Report())
+	}
+	return fmt.Errorf("%d of %d seeds failed, the first is %d", len(t.failed), t.ran, t.failed[0].Options.Seed)
+}
+
+// huntMutants looks for a seed that shows each mutant.
+func huntMutants(ctx context.Context, out io.Writer, f simFlags, mutants []sim.Mutant) error {
+	var missed []string
+	for _, m := range mutants {
+		t := sweep(ctx, f, m, 1)
+		if len(t.failed) == 0 {
+			missed = append(missed, m.Name)
+			fmt.Fprintf(out, "%-16s not found in %d seeds\n", m.Name, t.ran)
+			continue
+		}
+		r := t.failed[0]
+		if !slices.Contains(m.Want, r.Rule) {
+			missed = append(missed, m.Name)
+		}
+		fmt.Fprintf(out, "%-16s seed %d, after %d seeds: %v (want one of %v)\n", m.Name, r.Options.Seed, t.ran, firstLine(r.Err), m.Want)
+	}
+	if len(missed) > 0 {
+		return fmt.Errorf("not found, or as another rule: %s", strings.Join(missed, ", "))
+	}
+	fmt.Fprintf(out, "all %d mutants are found\n", len(mutants))
+	return ctx.Err()
+}
+
+func firstLine(err error) string {
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	return line
+}
+
+// sweep runs seeds until there are no more, or so many have failed.
+func sweep(ctx context.Context, f simFlags, m sim.Mutant, most int) *simTotals {
+	t := &simTotals{next: f.from}
+	began := time.Now()
+	var wg sync.WaitGroup
+	for range f.jobs {
+		wg.Go(func() {
+			for ctx.Err() == nil && (f.limit == 0 || time.Since(began) < f.limit) {
+				seed, ok := t.take(f.from+f.seeds, most)
+				if !ok {
+					return
+				}
+				t.add(sim.Run(seed, sim.Settings{Mutant: m}))
+			}
+		})
+	}
+	wg.Wait()
+	slices.SortFunc(t.failed, func(a, b sim.Result) int { return int(a.Options.Seed) - int(b.Options.Seed) })
+	return t
+}
+
+func (t *simTotals) take(end uint64, most int) (uint64, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.next >= end || len(t.failed) >= most {
+		return 0, false
+	}
+	t.next++
+	return t.next - 1, true
+}
+
+func (t *simTotals) add(r sim.Result) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.ran++
+	if r.Err != nil {
+		t.failed = append(t.failed, r)
+	}
+	t.sum.Steps += r.Steps
+	t.sum.Faults += r.Faults
+	t.sum.Crashes += r.Crashes
+	t.sum.Quorums += r.Quorums
+	t.sum.Commits += r.Commits
+	t.sum.Forwarded += r.Forwarded
+	t.sum.Discarded += r.Discarded
+	t.sum.Recovery = max(t.sum.Recovery, r.Recovery)
+}
+
+// cpuTime is what this process has used, in all its threads.
+func cpuTime() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0 // it fails for no process that runs
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

@@ -1,0 +1,270 @@
+package sim
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/skerry-ft/skerry/quorum"
+)
+
+// ledgerView is what a leader finds in the ledger.
+type ledgerView struct {
+	last             *formedView
+	evicted, drained []string
+}
+
+// account is what a leader was told of one replica.
+type account struct {
+	id       string
+	member   bool
+	session  bool
+	joined   bool
+	waits    bool // its join is neither answered nor withdrawn
+	fall     bool // and is a fall
+	number   uint64
+	knows    bool // it says something of the step under way
+	heard    time.Duration
+	brokenAt time.Duration // 0: it did not break
+	accused  time.Duration // in the last quorum, 0: it was not
+	at       pos
+	lost     bool // the machine has said so
+	stuck    bool
+	draining bool
+	evicted  bool
+	excused  bool // it left, was evicted or superseded: its loss needs no witness
+}
+
+func (a *account) live() bool {
+	return (a.member || a.joined) && !a.lost && !a.stuck && !a.draining && !a.evicted
+}
+
+// book is what one machine was told since it was made: the checkers' own notes
+// for what depends on that (Q3 to Q5, Q7 to Q10, C4, and that nobody is lost
+// without a witness). Times are of the leader's clock.
+type book struct {
+	c       *checker
+	config  quorum.Config
+	began   time.Duration
+	last    *formedView
+	all     map[string]*account
+	order   []*account
+	fell    bool
+	fellAt  int64 // of the world's time
+	highest pos
+	owes    bool                        // that the highest position fell is to be said
+	strikes map[[2]string][]int64       // quorums in which a link broke
+	apart   map[[2]string]time.Duration // until when
+}
+
+func (c *checker) newBook(now time.Duration, config quorum.Config, l ledgerView) *book {
+	b := &book{
+		c: c, config: config, began: now, all: map[string]*account{},
+		strikes: map[[2]string][]int64{}, apart: map[[2]string]time.Duration{},
+	}
+	if l.last != nil {
+		b.setLast(now, l.last)
+	}
+	for _, id := range l.evicted {
+		a := b.of(now, id)
+		a.evicted, a.excused = true, true
+		b.falls(a.member)
+	}
+	for _, id := range l.drained {
+		b.of(now, id).draining = true
+	}
+	return b
+}
+
+func (b *book) of(now time.Duration, id string) *account {
+	a := b.all[id]
+	if a == nil {
+		a = &account{id: id, heard: now}
+		b.all[id] = a
+		b.order = append(b.order, a)
+	}
+	return a
+}
+
+func (b *book) setLast(now time.Duration, f *formedView) {
+	b.last, b.fell = f, false
+	for _, a := range b.order {
+		a.member, a.accused = false, 0
+	}
+	for i, id := range f.members {
+		a := b.of(now, id)
+		a.member, a.at = true, f.at[i]
+		b.saw(f.at[i])
+	}
+}
+
+// falls notes that the last quorum fell, if it did.
+func (b *book) falls(did bool) {
+	if did && !b.fell {
+		b.fell, b.fellAt = true, b.c.clock()
+	}
+}
+
+func (b *book) saw(p pos) {
+	if p.above(b.highest) {
+		b.highest = p
+	}
+}
+
+func (b *book) hears(now time.Duration, id string) *account {
+	a := b.of(now, id)
+	a.heard = now
+	return a
+}
+
+func (b *book) opened(now time.Duration, id string, at pos) {
+	a := b.hears(now, id)
+	a.session, a.brokenAt, a.accused, a.at = true, 0, 0, at
+	b.saw(at)
+}
+
+func (b *book) beat(now time.Duration, id string, at pos) {
+	a := b.hears(now, id)
+	a.at = at
+	b.saw(at)
+}
+
+func (b *book) joins(now time.Duration, j *quorum.Join) {
+	a := b.hears(now, string(j.Member.ReplicaID))
+	a.joined, a.waits, a.number, a.at = true, true, j.Number, place(j.Member.Position)
+	a.fall = j.Kind == quorum.JoinFall
+	a.knows = j.Fact.Kind == quorum.Prepared || j.Fact.Kind == quorum.Refused || j.Fact.Kind == quorum.Committed
+	b.saw(a.at)
+	b.falls(a.fall && a.member && b.last != nil && j.Last != nil && j.Last.QuorumID == b.last.id)
+}
+
+func (b *book) withdraws(id string, number uint64) {
+	if a := b.all[id]; a != nil && a.waits && a.number == number {
+		a.waits = false
+	}
+}
+
+// accuses keeps Q9's account: a link that broke in two quorums.
+func (b *book) accuses(now time.Duration, by, against string, id int64) {
+	if b.last == nil || b.last.id != id {
+		return
+	}
+	x, y := b.all[by], b.all[against]
+	if x == nil || y == nil || !x.member || !y.member {
+		return
+	}
+	if y.accused == 0 {
+		y.accused = now
+	}
+	pair := [2]string{min(by, against), max(by, against)}
+	if old := b.strikes[pair]; len(old) == 0 || old[len(old)-1] != id {
+		b.strikes[pair] = append(old, id)
+		if len(old) > 0 {
+			b.apart[pair] = now + quorum.LinkRetryAfter
+		}
+	}
+}
+
+func (b *book) broken(now time.Duration, id string, withServer bool) {
+	a := b.all[id]
+	if a == nil || !a.session {
+		return
+	}
+	a.session = false
+	if withServer {
+		a.heard = now
+		return
+	}
+	a.brokenAt = now
+	if !a.member {
+		a.waits, a.joined = false, false
+	}
+}
+
+func (b *book) doubt(now, late time.Duration) {
+	for _, a := range b.order {
+		a.heard = min(now, a.heard+late)
+	}
+}
+
+func (b *book) configured(c quorum.Config) { b.config = c }
+
+func (b *book) left(now time.Duration, id string) {
+	a := b.of(now, id)
+	a.excused, a.waits, a.joined, a.session, a.lost = true, false, false, false, true
+	b.falls(a.member)
+}
+
+// heed takes what the machine says happened. That somebody is lost must have its
+// reasons.
+func (b *book) heed(now time.Duration, e quorum.Event) {
+	if e.Kind == quorum.EventPositionFell {
+		b.owes = false
+	}
+	if e.ReplicaID == "" {
+		return
+	}
+	a := b.of(now, string(e.ReplicaID))
+	switch e.Kind {
+	case quorum.EventLost:
+		if why := b.unwitnessed(now, a); why != "" {
+			b.c.fail("witness", "%s is called lost (%s), though it was %s", a.id, e.Text, why)
+		}
+		a.lost = true
+		b.falls(a.member)
+		if !a.session {
+			a.waits, a.joined = false, false
+		}
+	case quorum.EventReturned, quorum.EventOpened:
+		a.lost, a.excused = false, false
+	case quorum.EventSuperseded:
+		a.excused = true
+	case quorum.EventStuck:
+		a.stuck = true
+	case quorum.EventCleared:
+		a.stuck, a.accused = false, 0
+	case quorum.EventDraining:
+		a.draining = true
+		if !a.member {
+			a.waits, a.joined = false, false
+		}
+	case quorum.EventEvicted:
+		a.evicted, a.excused, a.lost, a.waits = true, true, true, false
+		b.falls(a.member)
+	case quorum.EventWithdrawn:
+		a.waits = false
+		if strings.HasPrefix(e.Text, "name in use") {
+			a.joined = false
+		}
+	case quorum.EventForgotten:
+		delete(b.all, a.id)
+		b.order = slices.DeleteFunc(b.order, func(o *account) bool { return o == a })
+	}
+}
+
+// unwitnessed says why a replica's loss is not justified: it needs two kinds of
+// witness, or one for a grace period, or silence for a heartbeat timeout.
+func (b *book) unwitnessed(now time.Duration, a *account) string {
+	silence := now - a.heard
+	missed := silence >= b.config.SuspectAfter
+	switch {
+	case a.excused, silence >= b.config.HeartbeatTimeout:
+		return ""
+	case a.accused > 0 && (a.brokenAt > 0 || missed):
+		return ""
+	}
+	since := now
+	if a.brokenAt > 0 {
+		since = min(since, a.brokenAt)
+	}
+	if a.accused > 0 {
+		since = min(since, a.accused)
+	}
+	if missed {
+		since = min(since, a.heard+b.config.SuspectAfter)
+	}
+	if now-since >= b.config.Grace {
+		return ""
+	}
+	return "heard " + silence.String() + " ago and suspect for " + (now - since).String()
+}

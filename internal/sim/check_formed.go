@@ -1,0 +1,177 @@
+package sim
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// formed checks what a leader told against what it had been told.
+func (b *book) formed(now time.Duration, r release) {
+	f := r.answer
+	if len(f.members) == 0 || r.changed && len(f.members) < b.config.MinReplicas {
+		b.c.fail("Q3", "%v has %d members, min %d", f.answer, len(f.members), b.config.MinReplicas)
+	}
+	if r.changed {
+		b.members(now, f)
+		b.majority(f)
+		b.links(now, f)
+		b.holder(f)
+		for _, v := range f.settled {
+			if !v.forward {
+				b.c.excused[v.pos] = b.c.excused[v.pos] || !b.anyoneKnows(v.pos)
+			}
+		}
+		top := f.top()
+		b.owes = b.highest.above(top)
+		b.highest = top
+		b.setLast(now, &f)
+	} else if b.last != nil && f.answer == b.last.answer && len(r.answers) == len(f.members) {
+		b.fell = false
+	}
+	for _, id := range r.answers {
+		if a := b.all[id]; a != nil {
+			a.waits = false
+		}
+	}
+}
+
+// members checks Q4 and Q7: every member had joined and was live, and nobody is
+// known dead.
+func (b *book) members(now time.Duration, f formedView) {
+	for _, id := range f.members {
+		a := b.all[id]
+		switch {
+		case a == nil || !a.waits:
+			b.c.fail("Q4", "%s is in %v and has not joined", id, f.answer)
+		case a.evicted:
+			b.c.fail("Q7", "%s is in %v and was evicted", id, f.answer)
+		case a.excused && a.lost:
+			b.c.fail("Q7", "%s is in %v and has left", id, f.answer)
+		case a.lost:
+			b.c.fail("Q7", "%s is in %v and is lost", id, f.answer)
+		case now-a.heard > b.config.HeartbeatTimeout+b.config.Grace+beatEvery:
+			b.c.fail("Q7", "%s is in %v and was heard %v ago", id, f.answer, now-a.heard)
+		case !a.session && a.brokenAt > 0 && a.accused > 0:
+			b.c.fail("Q7", "%s is in %v, its stream broke and a peer accused it", id, f.answer)
+		}
+	}
+}
+
+// majority checks Q5.
+func (b *book) majority(f formedView) {
+	if b.last != nil && slices.Equal(b.last.members, f.members) {
+		return
+	}
+	if b.last != nil && !slices.ContainsFunc(b.last.members, func(id string) bool { return !slices.Contains(f.members, id) }) {
+		return
+	}
+	live := 0
+	for _, a := range b.order {
+		if a.live() {
+			live++
+		}
+	}
+	if 2*len(f.members) <= live {
+		b.c.fail("Q5", "%v has %d members of %d live", f.answer, len(f.members), live)
+	}
+}
+
+// links checks Q9: whoever could not see each other in two quorums running is not
+// put together again, as long as both live.
+func (b *book) links(now time.Duration, f formedView) {
+	for pair, until := range b.apart {
+		x, y := b.all[pair[0]], b.all[pair[1]]
+		if x == nil || y == nil || x.lost || y.lost {
+			delete(b.strikes, pair)
+			delete(b.apart, pair)
+			continue
+		}
+		if now < until && slices.Contains(f.members, pair[0]) && slices.Contains(f.members, pair[1]) {
+			b.c.fail("Q9", "%s and %s are in %v, and their link broke in the quorums %v", pair[0], pair[1], f.answer, b.strikes[pair])
+		}
+	}
+	if b.last == nil || b.last.id == f.id {
+		return
+	}
+	for pair, ids := range b.strikes {
+		x, y := b.all[pair[0]], b.all[pair[1]]
+		held := slices.Contains(b.last.members, pair[0]) && slices.Contains(b.last.members, pair[1]) && ids[len(ids)-1] != b.last.id
+		if x == nil || y == nil || x.lost || y.lost || held && now >= b.apart[pair] {
+			delete(b.strikes, pair)
+			delete(b.apart, pair)
+		}
+	}
+}
+
+// holder checks Q10: nobody live has told of a position above the quorum's.
+func (b *book) holder(f formedView) {
+	top := f.top()
+	for _, a := range b.order {
+		if a.lost || a.evicted || a.stuck || !a.member && !a.joined && !a.session {
+			continue
+		}
+		if a.at.above(top) {
+			b.c.fail("Q10", "%s is live at %v, and %v is at %v", a.id, a.at, f.answer, top)
+		}
+	}
+}
+
+// anyoneKnows says that somebody who waits committed, prepared or refused a step.
+func (b *book) anyoneKnows(p pos) bool {
+	for _, a := range b.order {
+		if a.waits && (a.at == p || a.knows) {
+			return true
+		}
+	}
+	return false
+}
+
+// quiet is the end of a turn in which nothing, or nothing more, was formed. It
+// checks Q8, and that a fall of the highest position was told (C4).
+func (b *book) quiet(_ time.Duration, reason string) {
+	if b.owes {
+		b.c.fail("C4", "the highest position fell, and nobody was told")
+	}
+	if b.last == nil || !b.fell || len(b.strikes) > 0 {
+		return
+	}
+	waiting, members := 0, 0
+	var top, held pos
+	for _, a := range b.order {
+		if a.lost || a.evicted {
+			continue
+		}
+		switch {
+		case a.draining, a.stuck, b.rivals(a):
+			return // their part is not a matter of who has joined
+		case a.waits:
+			waiting++
+			if a.member {
+				members++
+			}
+			if a.at.above(held) {
+				held = a.at
+			}
+		case a.live() || a.session:
+			return
+		}
+		if a.at.above(top) {
+			top = a.at
+		}
+	}
+	if members > 0 && waiting >= b.config.MinReplicas && held == top {
+		b.c.fail("Q8", "all %d live replicas have joined, and the window stays open: %s", waiting, reason)
+	}
+}
+
+// rivals says that another incarnation of the name is not known to be gone.
+func (b *book) rivals(a *account) bool {
+	name, _, _ := strings.Cut(a.id, ":")
+	for _, o := range b.order {
+		if n, _, _ := strings.Cut(o.id, ":"); o != a && n == name && !o.lost {
+			return true
+		}
+	}
+	return false
+}

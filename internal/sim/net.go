@@ -1,0 +1,115 @@
+package sim
+
+import "time"
+
+// wire is one direction of a link between two members. What is sent arrives in
+// order, or never.
+type wire struct {
+	last int64 // nothing arrives before what was sent earlier
+	cut  int64 // until then everything is lost
+	gen  int   // rises with each cut, which also loses what is under way
+}
+
+func (m *member) wire(to *member) *wire {
+	for len(m.out) <= to.index {
+		m.out = append(m.out, nil)
+	}
+	if m.out[to.index] == nil {
+		m.out[to.index] = &wire{}
+	}
+	return m.out[to.index]
+}
+
+// send carries a message from one member to another.
+func (w *world) send(from, to *member, deliver func()) {
+	if l := w.schedule(from, to); l != nil {
+		w.queue.push(l.last, event{do: deliver, to: to, link: l, gen: l.gen})
+	}
+}
+
+// sendStep is send for what most messages are.
+func (w *world) sendStep(from, to *member, s *stepMessage) {
+	if l := w.schedule(from, to); l != nil {
+		w.queue.push(l.last, event{msg: s, to: to, link: l, gen: l.gen})
+	}
+}
+
+// schedule draws when the next message of a link arrives; nil: never.
+func (w *world) schedule(from, to *member) *wire {
+	l := from.wire(to)
+	if w.now < l.cut {
+		return nil
+	}
+	d := w.between(100*time.Microsecond, w.o.DelayMax)
+	if from.slow > w.now || to.slow > w.now {
+		d *= slowdown
+	}
+	l.last = max(l.last, w.now+int64(d))
+	return l
+}
+
+// arrive delivers what was sent on a link.
+func (w *world) arrive(e *event) {
+	switch {
+	case e.link.gen != e.gen || !e.to.up:
+	case w.now < e.to.asleep:
+		w.queue.push(e.to.asleep, *e)
+	case e.msg != nil:
+		e.to.receive(e.msg)
+	default:
+		e.do()
+	}
+}
+
+// cutLink loses everything between two members for a while, in one direction or
+// both. Both notice: at once by a reset, or when their link beats stay out.
+func (w *world) cutLink(a, b *member, lasts time.Duration, oneWay bool) {
+	notice := w.between(time.Millisecond, 20*time.Millisecond)
+	if oneWay || w.rng.IntN(2) == 0 {
+		notice = linkSilence
+	}
+	for i, d := range [][2]*member{{a, b}, {b, a}} {
+		if i == 0 || !oneWay {
+			l := d[0].wire(d[1])
+			l.cut, l.gen = max(l.cut, w.now+int64(lasts)), l.gen+1
+		}
+		if i == 0 && oneWay {
+			continue // who can not be heard hears well, until the other end closes
+		}
+		back := d[1].wire(d[0]) // what it misses
+		in := d[0].quorumID()
+		w.after(notice, func() {
+			d[0].when(func() {
+				if d[0].quorumID() == in || back.cut > w.now {
+					d[0].linkBroke(d[1])
+				}
+			})
+		})
+	}
+	w.note("link %s %s cut for %v (one way %t), noticed after %v", a.id, b.id, lasts, oneWay, notice)
+}
+
+// peersNotice tells all peers of m that their links to it broke.
+func (w *world) peersNotice(m *member, after time.Duration) {
+	for _, p := range w.members {
+		if p == m || !p.up {
+			continue
+		}
+		in := p.quorumID()
+		w.after(after, func() {
+			p.when(func() {
+				if p.quorumID() == in || !m.up || m.asleep > w.now {
+					p.linkBroke(m)
+				}
+			})
+		})
+	}
+}
+
+// quorumID is the quorum that a member is or was in; 0: none.
+func (m *member) quorumID() int64 {
+	if m.in == nil {
+		return 0
+	}
+	return m.in.ID
+}

@@ -1,0 +1,115 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/skerry-ft/skerry/quorum"
+)
+
+// The least that a seed is.
+const (
+	MinReplicas = 8
+	MinSteps    = 200
+	MinFaults   = 20
+)
+
+// Options are what a seed draws. They are printed when a run fails.
+type Options struct {
+	Seed     uint64
+	Replicas int
+	Ranks    int           // of a replica
+	Servers  int           // of the lighthouse
+	Min      int           // replicas in a quorum
+	Fixed    int           // participants at most; 0: all
+	Steps    int           // attempted at least
+	Faulty   time.Duration // how long faults happen
+	DelayMax time.Duration // of one message
+	StepTime time.Duration // of forward and backward
+	Sync     bool          // heals happen before collectives
+	InitSync bool          // replicas begin with different bytes
+	Stuck    time.Duration // quorum.Config.StuckAfter
+	Faults   []Fault
+}
+
+// draw makes the options of a seed.
+func draw(seed uint64) Options {
+	rng := rand.New(rand.NewPCG(seed, 0))
+	ms := func(lo, hi int) time.Duration { return time.Duration(lo+rng.IntN(hi-lo+1)) * time.Millisecond }
+	o := Options{
+		Seed: seed, Replicas: MinReplicas + rng.IntN(2), Ranks: 1 + rng.IntN(2),
+		Servers: [...]int{1, 3, 3, 3, 5}[rng.IntN(5)], Steps: MinSteps,
+		DelayMax: ms(1, 12), StepTime: ms(10, 60), Sync: rng.IntN(2) == 0, InitSync: rng.IntN(4) == 0,
+	}
+	o.Min = 1 + rng.IntN(o.Replicas-1)
+	if rng.IntN(4) == 0 {
+		o.Fixed = o.Replicas - rng.IntN(3)
+	}
+	if rng.IntN(2) == 0 {
+		o.Stuck = ms(2_000, 6_000)
+	}
+	o.Faulty = ms(6_000, 14_000)
+	o.drawFaults(rng)
+	return o
+}
+
+// drawFaults lists what will go wrong. A third of the kinds is absent from a
+// seed, so that rare ones meet.
+func (o *Options) drawFaults(rng *rand.Rand) {
+	var weight [faultKinds]int
+	total := 0
+	for i := range weight {
+		if rng.IntN(3) > 0 {
+			weight[i] = 1 + rng.IntN(4)
+		}
+		total += weight[i]
+	}
+	if total == 0 {
+		weight[FaultCrash], total = 1, 1
+	}
+	n := MinFaults + rng.IntN(11)
+	for i := range n {
+		at := rng.IntN(total)
+		kind := FaultKind(0)
+		for at >= weight[kind] {
+			at -= weight[kind]
+			kind++
+		}
+		o.Faults = append(o.Faults, Fault{
+			At:   o.Faulty * time.Duration(i*8+rng.IntN(16)) / time.Duration(n*8+16),
+			Kind: kind, A: rng.IntN(64), B: rng.IntN(64),
+			Lasts: time.Duration(10+rng.IntN(rng.IntN(3_000)+1)) * time.Millisecond,
+		})
+	}
+}
+
+// config is the job's.
+func (o *Options) config() quorum.Config {
+	c := quorum.DefaultConfig()
+	c.MinReplicas, c.JoinTimeout, c.StuckAfter = o.Min, joinTimeout, o.Stuck
+	return c
+}
+
+// String is one line for people; the faults are listed apart.
+func (o Options) String() string {
+	return fmt.Sprintf("seed %d: %d replicas of %d ranks, %d servers, min %d, fixed %d, %d steps, faults for %v, delays to %v, "+
+		"steps of %v, sync %t, init sync %t, stuck after %v",
+		o.Seed, o.Replicas, o.Ranks, o.Servers, o.Min, o.Fixed, o.Steps, o.Faulty, o.DelayMax, o.StepTime, o.Sync, o.InitSync, o.Stuck)
+}
+
+// Times of the members and the servers, beside those of quorum.Config.
+const (
+	joinTimeout  = 3 * time.Second
+	beatEvery    = 100 * time.Millisecond
+	linkSilence  = 500 * time.Millisecond // a silent link is noticed
+	opDeadline   = 2 * time.Second        // an op, a configure
+	healDeadline = time.Second
+	drainLimit   = 6 * time.Second // a drained member leaves, whoever took over
+	keepAlive    = time.Second     // a dead stream is noticed
+	doubtAfter   = 150 * time.Millisecond
+
+	raftBeat     = 70 * time.Millisecond
+	raftElection = 300 * time.Millisecond // to twice that, drawn
+	raftLease    = 200 * time.Millisecond
+)

@@ -1,0 +1,357 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/skerry-ft/skerry/quorum"
+)
+
+// epochStart is where every process's clock begins.
+var epochStart = time.Unix(1_700_000_000, 0)
+
+// reign is the time during which a server leads: a machine rebuilt from the
+// ledger, and the sessions of those who found this leader. It is the
+// lighthouse's shell, input by input: nothing is taken while a command is being
+// written, nobody is told before it is.
+type reign struct {
+	s        *server
+	w        *world
+	term     uint64
+	began    int64
+	m        *quorum.Machine
+	sessions map[string]*session
+	inbox    []func(now time.Time)
+	busy     bool // a command or a check of leadership is under way
+	over     bool
+	turned   time.Time
+	due      time.Time
+	forms    int // in this turn
+	timer    int // only the newest wake-up counts
+	book     *book
+}
+
+func (s *server) clock() time.Time { return epochStart.Add(time.Duration(s.w.now) + s.skew) }
+
+func (s *server) beginReign() {
+	if s.reign != nil {
+		s.reign.end()
+	}
+	r := &reign{s: s, w: s.w, term: s.term, began: s.w.now, sessions: map[string]*session{}}
+	s.reign = r
+	s.w.note("server %d reigns in term %d", s.index, s.term)
+	r.restart()
+	r.settle()
+}
+
+// restart makes the machine anew from the ledger.
+func (r *reign) restart() {
+	l := r.s.ledger.Clone()
+	if f := r.w.mutant.onRestart; f != nil {
+		f(&l)
+	}
+	now := r.s.clock()
+	r.turned, r.due = now, time.Time{}
+	r.began = r.w.now
+	born := now
+	if r.w.mutant.presumesNobody {
+		born = now.Add(-time.Minute)
+	}
+	r.m = quorum.New(born, r.w.o.config(), l)
+	rules := r.w.o.config()
+	if l.Config != nil {
+		rules = *l.Config
+	}
+	r.book = r.w.check.newBook(now.Sub(epochStart), rules, r.w.viewOf(l))
+}
+
+// end dismisses everybody; they come again, here or elsewhere.
+func (r *reign) end() {
+	if r.over {
+		return
+	}
+	r.dismiss()
+	r.vanish()
+}
+
+// vanish is end without a word.
+func (r *reign) vanish() {
+	r.over = true
+	if r.s.reign == r {
+		r.s.reign = nil
+	}
+	for _, m := range r.w.members {
+		if x := m.x; x != nil && x.r == r {
+			x.lose(true)
+		}
+	}
+}
+
+func (r *reign) dismiss() {
+	for _, m := range r.w.members {
+		if x := r.sessions[m.id]; x != nil {
+			x.lose(true)
+		}
+	}
+	clear(r.sessions)
+}
+
+// take gives an input to the machine, now or when what is being written is.
+func (r *reign) take(input func(now time.Time)) {
+	if r.over {
+		return
+	}
+	if r.busy {
+		r.inbox = append(r.inbox, input)
+		return
+	}
+	input(r.now())
+	r.settle()
+}
+
+// now is the time for the next input; a process that was descheduled doubts
+// itself.
+func (r *reign) now() time.Time {
+	now := r.s.clock()
+	if !r.due.IsZero() && now.Sub(r.due) > doubtAfter {
+		r.doubt(now)
+	}
+	r.due, r.turned = time.Time{}, now
+	return now
+}
+
+func (r *reign) doubt(now time.Time) {
+	late := now.Sub(r.turned)
+	r.m.Doubt(now, late)
+	r.book.doubt(now.Sub(epochStart), late)
+	r.turned = now
+}
+
+// settle carries out what the rules say.
+func (r *reign) settle() {
+	r.forms = 0
+	r.step()
+}
+
+// step decides once; a decision that has to be written ends in another step.
+func (r *reign) step() {
+	if r.over || r.busy || r.w.err != nil {
+		return
+	}
+	now := r.s.clock()
+	r.m.Advance(now)
+	r.push()
+	d := r.m.Decide(now)
+	if !d.Ready {
+		d = r.w.mutant.override(r, d)
+	}
+	if d.Ready && r.forms < maxForms {
+		r.forms++
+		r.form(now, d)
+		return
+	}
+	r.book.quiet(now.Sub(epochStart), d.Reason.String())
+	r.sleep()
+}
+
+// maxForms bounds the quorums of one turn, as the lighthouse does.
+const maxForms = 8
+
+func (r *reign) sleep() {
+	wake := r.m.Wake(r.s.clock())
+	r.push()
+	r.due = wake
+	r.timer++
+	if wake.IsZero() {
+		return
+	}
+	timer := r.timer
+	r.s.after(wake.Sub(r.s.clock()), func() {
+		if r.over || r.busy || r.timer != timer {
+			return
+		}
+		r.now()
+		r.settle()
+	})
+}
+
+// form makes a decision so: written first, or, when nothing changed, confirmed
+// by a check of leadership begun after the decision.
+func (r *reign) form(now time.Time, d quorum.Decision) {
+	r.busy = true
+	decided := r.w.now
+	floor := r.w.check.floor()
+	finish := func(err error) { r.formed(d, err, now, decided, floor) }
+	if d.Changed {
+		f := d.Command(r.term, quorum.Token{1}, now.UnixMilli()+r.s.wall.Milliseconds())
+		r.write(command{formed: &f}, finish)
+		return
+	}
+	r.s.verify(func(err error) {
+		if last := r.s.ledger.Last; err == nil && !r.w.mutant.noVerify && last != nil &&
+			(last.ID > d.Quorum.ID || last.ID == d.Quorum.ID && last.Round > d.Quorum.Round) {
+			err = quorum.ErrFenced
+		}
+		finish(err)
+	})
+}
+
+// write replicates a command. Its reply may be lost: then nobody here knows what
+// became of it.
+func (r *reign) write(c command, done func(error)) {
+	if !r.s.leads || r.s.term != r.term {
+		done(errNotLeader)
+		return
+	}
+	called := false
+	once := func(err error) {
+		if !called {
+			called = true
+			done(err)
+		}
+	}
+	if r.w.loseReply > 0 {
+		r.w.loseReply--
+		r.w.note("the reply to a command of server %d is lost", r.s.index)
+		r.s.append(c)
+		r.s.after(time.Millisecond, func() { once(errTimeout) })
+		return
+	}
+	c.done = once
+	r.s.append(c)
+}
+
+// formed goes on after the write.
+func (r *reign) formed(d quorum.Decision, err error, began time.Time, decided int64, floor answer) {
+	r.busy = false
+	if r.over || r.w.err != nil {
+		return
+	}
+	if err != nil {
+		r.rebuild(err)
+		return
+	}
+	now := r.s.clock()
+	if now.Sub(began) > doubtAfter {
+		r.doubt(now)
+	}
+	last := r.m.Last()
+	q := r.m.Form(now, d, quorum.Token{1}, 1)
+	if f := r.w.mutant.onAnswer; f != nil {
+		q = f(last, q)
+	}
+	if r.w.tracing {
+		r.w.note("server %d formed %d.%d %v settled %v (%v)", r.s.index, q.ID, q.Round, names(&q), q.Settlement, d.Reason)
+	}
+	r.w.formed++
+	r.w.check.released(r.book, now.Sub(epochStart), release{
+		decided: decided, at: r.w.now, floor: floor, changed: d.Changed, server: r.s.index,
+		answer: r.w.record(quorum.Formed{Quorum: q}), answers: r.answered(d),
+	})
+	for _, a := range d.Answers {
+		if x := r.sessions[string(a.ReplicaID)]; x != nil {
+			x.push(func(m *member) { m.answered(&q, a.Number) })
+		}
+	}
+	r.next()
+}
+
+func (r *reign) answered(d quorum.Decision) []string {
+	out := make([]string, len(d.Answers))
+	for i, a := range d.Answers {
+		out[i] = string(a.ReplicaID)
+	}
+	return out
+}
+
+// next takes what waited while something was written, and settles.
+func (r *reign) next() {
+	waiting := r.inbox
+	r.inbox = nil
+	for _, input := range waiting {
+		input(r.now())
+	}
+	r.step()
+}
+
+// rebuild starts again from the ledger: what became of the command is unknown
+// here.
+func (r *reign) rebuild(err error) {
+	r.w.note("server %d rebuilds: %v", r.s.index, err)
+	r.push()
+	r.dismiss()
+	if err == errNotLeader {
+		r.vanish()
+		return
+	}
+	r.restart()
+	r.forms = 0
+	r.next()
+}
+
+// push sends the machine's notices, and tells the checkers what it said.
+func (r *reign) push() {
+	for _, n := range r.m.Notices() {
+		for _, id := range n.To {
+			if x := r.sessions[string(id)]; x != nil {
+				x.push(func(m *member) { m.notice(n) })
+			}
+		}
+	}
+	r.told()
+}
+
+// told gives the checkers what the machine says happened, before what it was
+// told is in the book.
+func (r *reign) told() {
+	now := r.s.clock().Sub(epochStart)
+	for _, e := range r.m.Events() {
+		r.book.heed(now, e)
+		if r.w.tracing && e.Kind != quorum.EventJoined && e.Kind != quorum.EventFormed {
+			r.w.note("server %d: %v", r.s.index, e)
+		}
+	}
+}
+
+// change is an operator's wish, if the server leads when it comes to hear it.
+func (s *server) change(c command) {
+	s.when(func() {
+		if s.reign != nil {
+			s.reign.change(c)
+		}
+	})
+}
+
+// change is an operator's wish: the rules first, then the ledger.
+func (r *reign) change(c command) {
+	r.take(func(now time.Time) {
+		var err error
+		switch {
+		case c.config != nil:
+			err = r.m.Configure(now, *c.config)
+		case c.drain != "":
+			err = r.m.Drain(now, c.drain, "asked to")
+		case c.evict != "":
+			err = r.m.Evict(now, c.evict, "asked to")
+		}
+		if err != nil {
+			return
+		}
+		r.busy = true
+		r.write(c, func(err error) {
+			r.busy = false
+			switch {
+			case r.over:
+			case err != nil:
+				r.rebuild(err)
+			default:
+				if t := r.s.clock(); t.Sub(now) > doubtAfter {
+					r.doubt(t)
+				}
+				if c.config != nil {
+					r.book.configured(*c.config)
+				}
+				r.next()
+			}
+		})
+	})
+}

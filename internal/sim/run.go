@@ -1,0 +1,123 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Result is what a run saw.
+type Result struct {
+	Options   Options
+	Steps     int // attempts at a step that somebody began
+	Faults    int // that struck
+	Quorums   int // told, rounds and repeated answers included
+	Commits   int // by all replicas together
+	Crashes   int
+	Forwarded int // contested steps, and those that members stand on
+	Discarded int
+	Recovery  time.Duration // from the end of the faults to training together
+
+	Rule    string // that was broken; "" if none
+	Err     error
+	Trace   []string      // what happened, if it was asked for
+	History []Observation // what the lighthouse told, if it was asked for
+
+	state uint64
+}
+
+// Observation is one quorum that a server told: between Began and Ended it was
+// decided and confirmed. Times are nanoseconds of the world.
+type Observation struct {
+	Began, Ended int64
+	Server       int
+	Changed      bool // else it was told again
+	QuorumID     int64
+	Round        int64
+	Members      []string
+	Settled      []Settled
+}
+
+// Settled is what an observation says of one step.
+type Settled struct {
+	Step, QuorumID int64
+	Forward        bool
+	Digests        string
+}
+
+func settledViews(vs []verdict) []Settled {
+	out := make([]Settled, len(vs))
+	for i, v := range vs {
+		out[i] = Settled{Step: v.step, QuorumID: v.q, Forward: v.forward, Digests: v.digests}
+	}
+	return out
+}
+
+// Settings say what Run does besides running a seed.
+type Settings struct {
+	Mutant  Mutant // a rule that is taken out; the zero value changes nothing
+	Trace   bool   // fill Result.Trace
+	History bool   // fill Result.History
+}
+
+// Run runs a seed through both phases. A broken rule is in the result.
+func Run(seed uint64, s Settings) Result { return runOptions(draw(seed), s) }
+
+func runOptions(o Options, s Settings) (r Result) {
+	w := newWorld(o, s.Mutant, s.Trace, s.History)
+	defer func() {
+		if p := recover(); p != nil {
+			r = Result{Options: o, Rule: "panic", Err: fmt.Errorf("panic: %v", p), Trace: w.log}
+		}
+	}()
+	return w.runAll()
+}
+
+// Shrink takes faults out of a seed's list for as long as the same rule is broken
+// without them, and returns the last result, with its trace.
+func Shrink(seed uint64, s Settings) Result {
+	quick := Settings{Mutant: s.Mutant}
+	best := runOptions(draw(seed), quick)
+	rule := best.Rule
+	if rule == "" {
+		return best
+	}
+	for size := (len(best.Options.Faults) + 1) / 2; size >= 1; {
+		cut := false
+		for i := 0; i < len(best.Options.Faults); {
+			o := best.Options
+			o.Faults = slices.Delete(slices.Clone(o.Faults), i, min(i+size, len(o.Faults)))
+			if r := runOptions(o, quick); r.Rule == rule {
+				best, cut = r, true
+			} else {
+				i += size
+			}
+		}
+		if !cut {
+			size /= 2
+		} else {
+			size = min(size, (len(best.Options.Faults)+1)/2)
+		}
+	}
+	s.Trace = true
+	return runOptions(best.Options, s)
+}
+
+// lastEvents is how many events Report prints.
+const lastEvents = 50
+
+// Report is what a failure prints: the rule, the options, the faults, the last
+// events, and how to repeat it.
+func (r Result) Report() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%v\n%v\n", r.Err, r.Options)
+	for _, f := range r.Options.Faults {
+		fmt.Fprintf(&b, "  fault %v\n", f)
+	}
+	for _, l := range r.Trace[max(0, len(r.Trace)-lastEvents):] {
+		fmt.Fprintf(&b, "%s\n", l)
+	}
+	fmt.Fprintf(&b, "repeat: skerry sim --trace %d\n", r.Options.Seed)
+	return b.String()
+}

@@ -1,0 +1,86 @@
+package pg
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+)
+
+// Directory finds groups by name: those of one world, or whatever its owner
+// makes of it. There is none that all share. The zero value is ready; safe for
+// concurrent use.
+type Directory struct {
+	mu struct {
+		sync.Mutex
+
+		groups map[string]*Group
+	}
+}
+
+// Register makes g known under a name that no other group has; a group has one
+// name. Errors: ErrInvalidOp for a nil group or a bad name, ErrNameTaken.
+func (d *Directory) Register(name string, g *Group) error {
+	if g == nil || name == "" || len(name) > MaxGroupName {
+		return fmt.Errorf("%w: register group %.40q, want a group and a name of 1 to %d bytes", ErrInvalidOp, name, MaxGroupName)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, taken := d.mu.groups[name]; taken {
+		return fmt.Errorf("%w: %q", ErrNameTaken, name)
+	}
+	if old, known := d.nameLocked(g); known {
+		return fmt.Errorf("%w: register group %q, which is registered as %q", ErrNameTaken, name, old)
+	}
+	if d.mu.groups == nil {
+		d.mu.groups = make(map[string]*Group)
+	}
+	d.mu.groups[name] = g
+	return nil
+}
+
+// Unregister forgets g, which goes on to work. ErrUnknownGroup if it was not
+// registered.
+func (d *Directory) Unregister(g *Group) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	name, ok := d.nameLocked(g)
+	if !ok {
+		return fmt.Errorf("%w: not registered", ErrUnknownGroup)
+	}
+	delete(d.mu.groups, name)
+	return nil
+}
+
+// Find is the group of that name; ErrUnknownGroup if there is none.
+func (d *Directory) Find(name string) (*Group, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if g, ok := d.mu.groups[name]; ok {
+		return g, nil
+	}
+	return nil, fmt.Errorf("%w: %q", ErrUnknownGroup, name)
+}
+
+// NameOf is the name that g was registered under.
+func (d *Directory) NameOf(g *Group) (string, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.nameLocked(g)
+}
+
+// Names lists the registered names in order.
+func (d *Directory) Names() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Sorted(maps.Keys(d.mu.groups))
+}
+
+func (d *Directory) nameLocked(g *Group) (string, bool) {
+	for name, other := range d.mu.groups {
+		if other == g {
+			return name, true
+		}
+	}
+	return "", false
+}

@@ -72,7 +72,7 @@ func newRoot() *cobra.Command {
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.AddCommand(newDemoCommand(), newStatusCommand(), newBenchCommand(), newSimCommand(), newVersionCommand())
+	root.AddCommand(newDemoCommand(), newStatusCommand(), newBenchCommand(), newSimCommand(), newTraceCommand(), newVersionCommand())
 	return root
 }
 

@@ -1,0 +1,34 @@
+package trace
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/skerry-ft/skerry/pg"
+)
+
+// ReadFiles reads dumps in JSON. It returns those that it could read, and an
+// error that names the others.
+func ReadFiles(names []string) ([]pg.TraceDump, error) {
+	var dumps []pg.TraceDump
+	var errs []error
+	for _, name := range names {
+		d, err := readFile(name)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", name, err))
+			continue
+		}
+		dumps = append(dumps, d)
+	}
+	return dumps, errors.Join(errs...)
+}
+
+func readFile(name string) (pg.TraceDump, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return pg.TraceDump{}, err
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	return pg.ReadTrace(f)
+}

@@ -8,7 +8,7 @@ SEED      ?= 0
 TORCH     ?= python3
 
 help: ## this list
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
 
 check: ## everything that CI runs (30 minutes at most)
 	bash .ci/run
@@ -24,6 +24,9 @@ fuzz: ## every fuzz target for FUZZ_TIME (30s)
 
 kills: ## SIGKILL of one of eight ranks in the middle of an all-reduce, 200 times
 	go test -count=1 -v -timeout 60m -run 'TestKill$$' ./pg/tcp -tcp.kills 200
+
+conformance: ## every verb, dtype, op, size and world size over every backend and decorator (hours)
+	go test -count=1 -v -timeout 0 -run Grid ./test/conformance -conformance.all
 
 chaos: ## the scenarios with real processes, signals and faults
 	go test -count=1 -v ./test/chaos

@@ -29,6 +29,10 @@ type Harness struct {
 	// NoDigests says that ballots carry no valid digest.
 	NoDigests bool
 
+	// Except names cases that the backend cannot keep, with the reason, which is
+	// printed in their place.
+	Except map[string]string
+
 	// Kill breaks a backend's links as SIGKILL of its process would, without
 	// a word to the peers. Nil skips the cases that need it.
 	Kill func(b pg.Backend)
@@ -45,19 +49,14 @@ func Run(t *testing.T, newBackend func(t *testing.T) pg.Backend) {
 
 // RunWith checks a backend.
 func RunWith(t *testing.T, h Harness) {
-	if h.Kinds == nil {
-		h.Kinds = pg.Kinds()
-	}
-	if h.DTypes == nil {
-		h.DTypes = pg.DTypes()
-	}
-	if h.MaxWorldSize == 0 {
-		h.MaxWorldSize = 5
-	}
+	h = h.withDefaults()
 	for _, c := range suite() {
 		t.Run(c.name, func(t *testing.T) {
 			if c.ranks > h.MaxWorldSize {
 				t.Skipf("needs %d ranks, backend has at most %d", c.ranks, h.MaxWorldSize)
+			}
+			if reason := h.Except[c.name]; reason != "" {
+				t.Skip(reason)
 			}
 			for _, k := range c.needs {
 				if !slices.Contains(h.Kinds, k) {

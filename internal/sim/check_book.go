@@ -23,7 +23,8 @@ type account struct {
 	waits    bool // its join is neither answered nor withdrawn
 	fall     bool // and is a fall
 	number   uint64
-	knows    bool // it says something of the step under way
+	says     quorum.FactKind // of the step under way
+	about    pos
 	heard    time.Duration
 	brokenAt time.Duration // 0: it did not break
 	accused  time.Duration // in the last quorum, 0: it was not
@@ -52,14 +53,15 @@ type book struct {
 	fell    bool
 	fellAt  int64 // of the world's time
 	highest pos
-	owes    bool                        // that the highest position fell is to be said
+	owes    bool // that the highest position fell is to be said
+	settled map[pos]verdict
 	strikes map[[2]string][]int64       // quorums in which a link broke
 	apart   map[[2]string]time.Duration // until when
 }
 
 func (c *checker) newBook(now time.Duration, config quorum.Config, l ledgerView) *book {
 	b := &book{
-		c: c, config: config, began: now, all: map[string]*account{},
+		c: c, config: config, began: now, all: map[string]*account{}, settled: map[pos]verdict{},
 		strikes: map[[2]string][]int64{}, apart: map[[2]string]time.Duration{},
 	}
 	if l.last != nil {
@@ -133,7 +135,7 @@ func (b *book) joins(now time.Duration, j *quorum.Join) {
 	a := b.hears(now, string(j.Member.ReplicaID))
 	a.joined, a.waits, a.number, a.at = true, true, j.Number, place(j.Member.Position)
 	a.fall = j.Kind == quorum.JoinFall
-	a.knows = j.Fact.Kind == quorum.Prepared || j.Fact.Kind == quorum.Refused || j.Fact.Kind == quorum.Committed
+	a.says, a.about = j.Fact.Kind, pos{j.Fact.Step, j.Fact.QuorumID}
 	b.saw(a.at)
 	b.falls(a.fall && a.member && b.last != nil && j.Last != nil && j.Last.QuorumID == b.last.id)
 }

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/skerry-ft/skerry/quorum"
 )
 
 // formed checks what a leader told against what it had been told.
@@ -18,9 +20,7 @@ func (b *book) formed(now time.Duration, r release) {
 		b.links(now, f)
 		b.holder(f)
 		for _, v := range f.settled {
-			if !v.forward {
-				b.c.excused[v.pos] = b.c.excused[v.pos] || !b.anyoneKnows(v.pos)
-			}
+			b.settles(v)
 		}
 		top := f.top()
 		b.owes = b.highest.above(top)
@@ -117,14 +117,35 @@ func (b *book) holder(f formedView) {
 	}
 }
 
-// anyoneKnows says that somebody who waits committed, prepared or refused a step.
-func (b *book) anyoneKnows(p pos) bool {
+// settles checks what §4 of the protocol makes of a contested step: it goes
+// forward if somebody present has committed it, and is discarded if somebody
+// refused it and nobody has.
+func (b *book) settles(v verdict) {
+	if old, ok := b.settled[v.pos]; ok && old == v {
+		return // it was settled before
+	}
+	b.settled[v.pos] = v
+	committed, refused, prepared := "", "", false
 	for _, a := range b.order {
-		if a.waits && (a.at == p || a.knows) {
-			return true
+		switch {
+		case !a.waits || a.lost || a.evicted:
+		case a.at == v.pos:
+			committed = a.id
+		case a.about == v.pos && a.says == quorum.Refused:
+			refused = a.id
+		case a.about == v.pos && a.says == quorum.Prepared:
+			prepared = true
 		}
 	}
-	return false
+	switch {
+	case !v.forward && committed != "":
+		b.c.fail("C6", "step %v is discarded, and %s has committed it", v.pos, committed)
+	case v.forward && refused != "" && committed == "":
+		b.c.fail("C6", "step %v goes forward, %s has refused it, and nobody has committed it", v.pos, refused)
+	}
+	if !v.forward && committed == "" && refused == "" && !prepared {
+		b.c.excused[v.pos] = true
+	}
 }
 
 // quiet is the end of a turn in which nothing, or nothing more, was formed. It

@@ -142,6 +142,7 @@ func (w *world) strikeServer(f Fault) {
 		}
 	case FaultStop:
 		s.asleep = max(s.asleep, until)
+		w.loseStopped(s)
 	case FaultPartition:
 		for i := range w.servers {
 			w.cutServers[s.index][i], w.cutServers[i][s.index] = until, until
@@ -152,6 +153,21 @@ func (w *world) strikeServer(f Fault) {
 	case FaultServerJump:
 		s.wall += time.Duration(f.B-32) * time.Minute
 		s.skew += f.Lasts
+	}
+}
+
+// loseStopped lets the members of a stopped server go, some sooner than others.
+func (w *world) loseStopped(s *server) {
+	for _, m := range w.members {
+		x := m.x
+		if x == nil || !x.open || x.via != s && x.r.s != s {
+			continue
+		}
+		w.after(w.between(keepAlive/2, 3*keepAlive), func() {
+			if s.asleep > w.now {
+				x.lose(false)
+			}
+		})
 	}
 }
 

@@ -278,12 +278,13 @@ func (m *member) send() {
 	if m.w.tracing {
 		m.w.note("%s joins #%d %v at %v, %v", m.id, j.Number, j.Kind, m.pos, j.Fact)
 	}
+	heard := j
 	if f := m.w.mutant.onJoin; f != nil {
-		f(&j)
+		f(&heard)
 	}
 	r := m.x.r
 	m.x.receive(func(now time.Time) {
-		if err := r.m.Join(now, j); err != nil {
+		if err := r.m.Join(now, heard); err != nil {
 			if x := r.sessions[m.id]; x != nil {
 				x.push(func(m *member) {
 					if m.join != nil && m.join.Number == j.Number {
@@ -293,6 +294,7 @@ func (m *member) send() {
 			}
 			return
 		}
+		r.joins[j.Member.ReplicaID] = heard
 		r.told()
 		r.book.joins(now.Sub(epochStart), &j)
 	})
@@ -319,7 +321,10 @@ func (m *member) maybeGiveUp(number uint64) {
 		}
 		m.w.note("%s gives up step %d@%d", m.id, m.fact.Step, m.fact.QuorumID)
 		m.withdraw()
-		if !m.w.mutant.keepsClaim {
+		switch {
+		case m.w.mutant.dropsClaim:
+			m.fact = quorum.Fact{}
+		case !m.w.mutant.keepsClaim:
 			m.fact.Kind, m.fact.Digests = quorum.GaveUp, nil
 		}
 		m.pend = 0
@@ -330,7 +335,7 @@ func (m *member) maybeGiveUp(number uint64) {
 func (m *member) withdraw() {
 	number := m.join.Number
 	m.join = nil
-	if !m.connected() || m.w.mutant.dropsWithdraw {
+	if !m.connected() {
 		return
 	}
 	r := m.x.r

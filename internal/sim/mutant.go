@@ -1,48 +1,185 @@
 package sim
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/skerry-ft/skerry/quorum"
 )
 
-// Mutant is one rule taken out, by a fault put between the world and the code
-// under test, as the explorer of package quorum does it. The zero value changes
+// Mutant is one rule taken out: a fault put between the members and the code under
+// test, as the mutants of package quorum's explorer are. The zero value changes
 // nothing.
 type Mutant struct {
 	Name string
 	Want []string // the rules that may be named when it is found
+	Rare bool     // it takes thousands of seeds
 
 	forms          []quorum.ReasonCode // reasons not to form that are overridden
-	onJoin         func(*quorum.Join)
-	onAnswer       func(last *quorum.Quorum, q quorum.Quorum) quorum.Quorum
+	onJoin         func(*quorum.Join)  // what the machine hears
+	onAnswer       func(last, q *quorum.Quorum)
 	onPlan         func(*quorum.Quorum, *quorum.Assignment)
 	onApply        func(*quorum.Ledger, *quorum.Formed) // before a command takes effect
 	onLedger       func(*quorum.Ledger)                 // after it did
 	onRestart      func(*quorum.Ledger)                 // what a new leader finds
 	judge          func(own int, ballots []*quorum.Ballot) quorum.Verdict
-	eager          bool // an incomplete ballot is a good one
-	noVerify       bool
-	noBarrier      bool
-	presumesNobody bool
-	keepsClaim     bool
-	dropsWithdraw  bool
-	takesWithdrawn bool
-	anyDonor       bool
+	eager          bool // an incomplete ballot is taken for a good one
+	noVerify       bool // an answer that is told again is told without a check of leadership
+	presumesNobody bool // a new leader takes the last members for dead
+	keepsClaim     bool // a claim that was given up is still sent as prepared
+	dropsClaim     bool // a claim that was given up is not told at all
+	takesWithdrawn bool // answers to withdrawn joins are taken
+	anyDonor       bool // a donor gives what it has, whatever it is
 }
 
 // Mutants are all of them.
 func Mutants() []Mutant {
 	return []Mutant{
-		{Name: "majority", forms: []quorum.ReasonCode{quorum.ReasonNoMajority}, Want: []string{"Q5"}},
+		{
+			Name: "majority", Want: []string{"Q5", "Q10"}, // does not wait for one
+			forms: []quorum.ReasonCode{quorum.ReasonNoMajority, quorum.ReasonStragglers},
+		},
+		{
+			Name: "outvote", Want: []string{"Q5"}, // joiners end a quorum that stands
+			forms: []quorum.ReasonCode{quorum.ReasonStands},
+		},
+		{
+			Name: "holder", Rare: true, Want: []string{"Q10", "C4"}, // forms without one
+			forms: []quorum.ReasonCode{quorum.ReasonHolder},
+		},
+		{Name: "id", Want: []string{"Q1", "Q2"}, onAnswer: reuseID},
+		{
+			Name: "ledger", Want: []string{"Q1", "Q2", "C1", "C5", "C6", "witness"}, // a new leader begins without
+			onRestart: func(l *quorum.Ledger) { *l = quorum.NewLedger(l.Cluster, l.Job, 0) },
+		},
+		{
+			Name: "settled", Want: []string{"C1", "C5", "C6"}, // forgets what was, so settles it again
+			onLedger: func(l *quorum.Ledger) { l.Settled = nil },
+		},
+		{Name: "unsettled", Want: []string{"C1", "C5", "C6"}, onAnswer: unsettle},
+		{Name: "verify", Want: []string{"Q1"}, noVerify: true},
+		{Name: "fence", Want: []string{"Q1", "Q2", "C6"}, onApply: unfence},
+		{
+			Name: "refused", Want: []string{"C5", "C6"}, // nobody hears refusals
+			onJoin: func(j *quorum.Join) {
+				if j.Fact.Kind == quorum.Refused {
+					j.Fact.Kind = quorum.GaveUp
+				}
+			},
+		},
+		{
+			Name: "facts", Want: []string{"C1", "C5", "C6"}, // nobody hears any
+			onJoin: func(j *quorum.Join) { j.Fact = quorum.Fact{} },
+		},
+		{Name: "presume", Want: []string{"witness"}, presumesNobody: true},
+		{Name: "claim", Want: []string{"C1", "C5"}, keepsClaim: true},
+		{Name: "withdrawn", Rare: true, Want: []string{"C1", "C5", "Q4"}, takesWithdrawn: true},
+		{Name: "donor", Want: []string{"C1"}, anyDonor: true, onPlan: behindDonors},
+		{Name: "eager", Want: []string{"C2", "C5"}, eager: true},
+		{Name: "digests", Want: []string{"C1"}, judge: blindJudge},
+		{
+			Name: "steps", Want: []string{"C1", "C5", "Q10"}, // knows positions by their step alone
+			onJoin: func(j *quorum.Join) { j.Member.Position.QuorumID = min(j.Member.Position.QuorumID, 1) },
+		},
 	}
 }
 
-// override forms the quorum of all who have joined, though the machine says that
-// it is not time.
-func (mu *Mutant) override(r *reign, d quorum.Decision) quorum.Decision {
-	if !slices.Contains(mu.forms, d.Reason.Code) {
-		return d
+func reuseID(last, q *quorum.Quorum) {
+	if last != nil && q.ID != last.ID {
+		q.ID, q.Round = last.ID, last.Round+1
 	}
-	return d
+}
+
+// unsettle tells the opposite of what was settled.
+func unsettle(_, q *quorum.Quorum) {
+	switch q.Settlement.Outcome {
+	case quorum.Forward:
+		q.Settlement.Outcome, q.Settlement.Digests = quorum.Discard, nil
+	case quorum.Discard:
+		q.Settlement.Outcome = quorum.Forward
+	}
+}
+
+// unfence lets any command take effect.
+func unfence(l *quorum.Ledger, f *quorum.Formed) {
+	f.FollowsID, f.FollowsRound = 0, 0
+	if l.Last != nil {
+		f.FollowsID, f.FollowsRound = l.Last.ID, l.Last.Round
+	}
+	f.Term = max(f.Term, l.Term)
+	l.HighestID = min(l.HighestID, f.Quorum.ID-1)
+}
+
+// behindDonors names those as sources who need to heal themselves.
+func behindDonors(q *quorum.Quorum, a *quorum.Assignment) {
+	if !a.Heal {
+		return
+	}
+	var behind []quorum.Peer
+	for rank, m := range q.Members {
+		if m.Position != a.Max && rank != a.ReplicaRank {
+			behind = append(behind, quorum.Peer{ReplicaID: m.ReplicaID, Rank: rank, Address: m.Address})
+		}
+	}
+	if len(behind) > 0 {
+		a.Sources = behind
+	}
+}
+
+// blindJudge sees the same digest everywhere.
+func blindJudge(own int, ballots []*quorum.Ballot) quorum.Verdict {
+	same := make([]*quorum.Ballot, len(ballots))
+	for i, b := range ballots {
+		if b != nil {
+			c := *b
+			c.Digest = ballots[own].Digest
+			same[i] = &c
+		}
+	}
+	return quorum.JudgeBallots(own, same)
+}
+
+// override writes the quorum of all who have joined, though the machine says that
+// it is not time. It says whether it does.
+func (r *reign) override(d quorum.Decision) bool {
+	if !slices.Contains(r.w.mutant.forms, d.Reason.Code) || r.forms > 0 {
+		return false
+	}
+	l := r.s.ledger
+	f := quorum.Formed{Term: r.term, Client: quorum.KindSkerry}
+	q := quorum.Quorum{Cluster: "x", Job: "default", ID: l.HighestID + 1, Round: 1}
+	if l.Last != nil {
+		f.FollowsID, f.FollowsRound, q.ID = l.Last.ID, l.Last.Round, max(l.HighestID, l.Last.ID)+1
+	}
+	var answers []quorum.Answered
+	for _, id := range slices.Sorted(maps.Keys(r.joins)) {
+		a := r.book.all[string(id)]
+		if a == nil || !a.waits || a.lost || a.draining || a.evicted {
+			continue
+		}
+		j := r.joins[id]
+		q.Members = append(q.Members, j.Member)
+		q.Participants = append(q.Participants, id)
+		answers = append(answers, quorum.Answered{ReplicaID: id, Number: j.Number})
+	}
+	if len(q.Members) < r.book.config.MinReplicas {
+		return false
+	}
+	f.Quorum = q
+	r.forms++
+	r.busy = true
+	decided, floor := r.w.now, r.w.check.floor()
+	r.write(command{formed: &f}, func(err error) {
+		r.busy = false
+		if r.over || r.w.err != nil {
+			return
+		}
+		if err != nil {
+			r.rebuild(err)
+			return
+		}
+		r.release(&q, decided, floor, true, answers)
+		r.rebuild(errTimeout) // the machine knows nothing of it
+	})
+	return true
 }

@@ -223,12 +223,7 @@ func (s *server) win() {
 			s.beginReign()
 		}
 	}
-	if s.w.mutant.noBarrier {
-		s.append(command{})
-		begin(nil)
-	} else {
-		s.append(command{done: begin})
-	}
+	s.append(command{done: begin})
 	s.beat(term)
 }
 

@@ -20,6 +20,7 @@ type reign struct {
 	began    int64
 	m        *quorum.Machine
 	sessions map[string]*session
+	joins    map[quorum.ReplicaID]quorum.Join // the newest of each, for mutants that form by themselves
 	inbox    []func(now time.Time)
 	busy     bool // a command or a check of leadership is under way
 	over     bool
@@ -36,7 +37,7 @@ func (s *server) beginReign() {
 	if s.reign != nil {
 		s.reign.end()
 	}
-	r := &reign{s: s, w: s.w, term: s.term, began: s.w.now, sessions: map[string]*session{}}
+	r := &reign{s: s, w: s.w, term: s.term, began: s.w.now, sessions: map[string]*session{}, joins: map[quorum.ReplicaID]quorum.Join{}}
 	s.reign = r
 	s.w.note("server %d reigns in term %d", s.index, s.term)
 	r.restart()
@@ -141,8 +142,8 @@ func (r *reign) step() {
 	r.m.Advance(now)
 	r.push()
 	d := r.m.Decide(now)
-	if !d.Ready {
-		d = r.w.mutant.override(r, d)
+	if !d.Ready && r.override(d) {
+		return
 	}
 	if d.Ready && r.forms < maxForms {
 		r.forms++
@@ -237,30 +238,31 @@ func (r *reign) formed(d quorum.Decision, err error, began time.Time, decided in
 	last := r.m.Last()
 	q := r.m.Form(now, d, quorum.Token{1}, 1)
 	if f := r.w.mutant.onAnswer; f != nil {
-		q = f(last, q)
+		f(last, &q)
 	}
 	if r.w.tracing {
 		r.w.note("server %d formed %d.%d %v settled %v (%v)", r.s.index, q.ID, q.Round, names(&q), q.Settlement, d.Reason)
 	}
-	r.w.formed++
-	r.w.check.released(r.book, now.Sub(epochStart), release{
-		decided: decided, at: r.w.now, floor: floor, changed: d.Changed, server: r.s.index,
-		answer: r.w.record(quorum.Formed{Quorum: q}), answers: r.answered(d),
-	})
-	for _, a := range d.Answers {
-		if x := r.sessions[string(a.ReplicaID)]; x != nil {
-			x.push(func(m *member) { m.answered(&q, a.Number) })
-		}
-	}
+	r.release(&q, decided, floor, d.Changed, d.Answers)
 	r.next()
 }
 
-func (r *reign) answered(d quorum.Decision) []string {
-	out := make([]string, len(d.Answers))
-	for i, a := range d.Answers {
-		out[i] = string(a.ReplicaID)
+// release tells a quorum to those whose joins it answers.
+func (r *reign) release(q *quorum.Quorum, decided int64, floor answer, changed bool, answers []quorum.Answered) {
+	rel := release{
+		decided: decided, at: r.w.now, floor: floor, changed: changed, server: r.s.index,
+		answer: r.w.record(quorum.Formed{Quorum: *q}), answers: make([]string, len(answers)),
 	}
-	return out
+	for i, a := range answers {
+		rel.answers[i] = string(a.ReplicaID)
+	}
+	r.w.formed++
+	r.w.check.released(r.book, r.s.clock().Sub(epochStart), rel)
+	for _, a := range answers {
+		if x := r.sessions[string(a.ReplicaID)]; x != nil {
+			x.push(func(m *member) { m.answered(q, a.Number) })
+		}
+	}
 }
 
 // next takes what waited while something was written, and settles.

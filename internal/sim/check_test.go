@@ -1,0 +1,206 @@
+package sim
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/skerry-ft/skerry/quorum"
+)
+
+// bench is a checker with one book, in which three replicas run in quorum 1 and
+// all have joined again.
+type bench struct {
+	c      *checker
+	b      *book
+	now    int64
+	failed map[string]string
+}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	h := &bench{failed: map[string]string{}}
+	h.c = newChecker(func() int64 { return h.now }, func(rule, format string, args ...any) {
+		if _, ok := h.failed[rule]; !ok {
+			h.failed[rule] = fmt.Sprintf(format, args...)
+		}
+	})
+	cfg := quorum.DefaultConfig()
+	cfg.MinReplicas = 2
+	last := h.formed(1, "a", "b", "c")
+	h.c.written(0, last)
+	h.b = h.c.newBook(0, cfg, ledgerView{last: &last})
+	for _, id := range last.members {
+		h.b.opened(0, id, pos{5, 1})
+		h.b.beat(0, id, pos{5, 1})
+	}
+	return h
+}
+
+func (h *bench) formed(id int64, members ...string) formedView {
+	f := formedView{answer: answer{id, 1}, members: members, at: make([]pos, len(members))}
+	for i := range f.at {
+		f.at[i] = pos{5, 1}
+	}
+	return f
+}
+
+// joins makes replicas join with a fall from quorum 1.
+func (h *bench) joins(ids ...string) {
+	for _, id := range ids {
+		h.b.joins(0, &quorum.Join{
+			Member: quorum.Member{ReplicaID: quorum.ReplicaID(id), Position: quorum.Position{Step: 5, QuorumID: 1}},
+			Kind:   quorum.JoinFall, Number: 1, Last: &quorum.LastAnswer{QuorumID: 1},
+		})
+	}
+}
+
+// tell releases a changed quorum.
+func (h *bench) tell(f formedView, answers ...string) {
+	h.c.released(h.b, 0, release{floor: answer{1, 1}, changed: true, answer: f, answers: answers})
+}
+
+// TestCheckersReportPlantedViolations plants one violation of each invariant, and
+// wants it named; and beside it what is no violation.
+func TestCheckersReportPlantedViolations(t *testing.T) {
+	t.Parallel()
+	step := stepName{1, 1, 6}
+	for _, p := range []struct {
+		name, rule string
+		plant      func(h *bench)
+	}{
+		{"nothing wrong", "", func(h *bench) {
+			h.joins("a", "b", "c")
+			h.tell(h.formed(2, "a", "b", "c"), "a", "b", "c")
+			h.b.quiet(0, "")
+		}},
+		{"an id falls", "Q1", func(h *bench) { h.c.written(1, h.formed(1, "a", "b", "c")) }},
+		{"an old answer is told again", "Q1", func(h *bench) {
+			h.c.released(h.b, 0, release{floor: answer{3, 1}, answer: h.formed(1, "a", "b", "c")})
+		}},
+		{"a replica takes an older id", "Q1", func(h *bench) {
+			h.c.take("a", h.formed(3, "a", "b"))
+			h.c.take("a", h.formed(2, "a", "c"))
+		}},
+		{"one id, two lists", "Q2", func(h *bench) { h.c.take("a", h.formed(1, "a", "b")) }},
+		{"two servers differ", "Q2", func(h *bench) { h.c.written(0, h.formed(1, "a", "b")) }},
+		{"fewer than min", "Q3", func(h *bench) { h.joins("a"); h.tell(h.formed(2, "a"), "a") }},
+		{"a member has not joined", "Q4", func(h *bench) { h.joins("a", "b"); h.tell(h.formed(2, "a", "b", "c"), "a", "b") }},
+		{"a minority", "Q5", func(h *bench) {
+			for _, id := range []string{"d", "e"} {
+				h.b.opened(0, id, pos{})
+			}
+			h.joins("a", "b", "d", "e")
+			h.tell(h.formed(2, "a", "b"), "a", "b")
+		}},
+		{"who is known dead", "Q7", func(h *bench) {
+			h.joins("a", "b", "c")
+			h.b.broken(0, "c", false)
+			h.b.accuses(1, "a", "c", 1)
+			h.b.heed(1, quorum.Event{Kind: quorum.EventLost, ReplicaID: "c"})
+			h.b.all["c"].waits = true
+			h.tell(h.formed(2, "a", "b", "c"), "a", "b", "c")
+		}},
+		{"who has long been silent", "Q7", func(h *bench) {
+			h.joins("a", "b", "c")
+			h.b.beat(4*time.Second, "a", pos{5, 1})
+			h.b.beat(4*time.Second, "b", pos{5, 1})
+			h.c.released(h.b, 4*time.Second, release{floor: answer{1, 1}, changed: true, answer: h.formed(2, "a", "b", "c")})
+		}},
+		{"the window stays open", "Q8", func(h *bench) { h.joins("a", "b", "c"); h.b.quiet(0, "") }},
+		{"a broken link again", "Q9", func(h *bench) {
+			h.b.accuses(0, "a", "b", 1)
+			h.joins("a", "b", "c")
+			h.tell(h.formed(2, "a", "b", "c"), "a", "b", "c")
+			h.b.accuses(0, "b", "a", 2)
+			h.joins("a", "b", "c")
+			h.tell(h.formed(3, "a", "b", "c"), "a", "b", "c")
+		}},
+		{"without the holder", "Q10", func(h *bench) {
+			h.joins("a", "b")
+			h.b.beat(0, "c", pos{6, 1})
+			h.tell(h.formed(2, "a", "b"), "a", "b")
+		}},
+		{"two bytes at one position", "C1", func(h *bench) { h.c.hold("a", pos{6, 1}, 1); h.c.hold("b", pos{6, 1}, 2) }},
+		{"a rank did not promise", "C2", func(h *bench) {
+			h.c.ballots("a", step, 0, true)
+			h.c.ballots("a", step, 1, false)
+			h.c.commit("a", step, 2, []string{"a"}, 1)
+		}},
+		{"a tally changes its mind", "C3", func(h *bench) { h.c.tally("a", step, "prepared"); h.c.tally("a", step, "commit") }},
+		{"the highest position falls unsaid", "C4", func(h *bench) {
+			h.b.beat(0, "c", pos{6, 1})
+			h.b.left(0, "c")
+			h.joins("a", "b")
+			h.tell(h.formed(2, "a", "b"), "a", "b")
+			h.b.quiet(0, "")
+		}},
+		{"a prepared replica discards what is committed", "C5", func(h *bench) {
+			h.c.ballots("a", step, 0, true)
+			h.c.commit("a", step, 1, []string{"a"}, 9)
+			h.c.discard("b", pos{6, 1}, 9)
+		}},
+		{"what a prepared replica discarded is committed", "C5", func(h *bench) {
+			h.c.discard("b", pos{6, 1}, 9)
+			h.c.ballots("a", step, 0, true)
+			h.c.commit("a", step, 1, []string{"a"}, 9)
+		}},
+		{"settled twice", "C6", func(h *bench) {
+			h.c.settle(verdict{pos{6, 1}, true, "x"})
+			h.c.settle(verdict{pos{6, 1}, false, ""})
+		}},
+		{"a committed step is discarded", "C6", func(h *bench) {
+			h.joins("a", "b", "c")
+			f := h.formed(2, "a", "b", "c")
+			f.settled = []verdict{{pos{5, 1}, false, ""}}
+			h.tell(f, "a", "b", "c")
+		}},
+		{"a deadline where the leader knew", "C7", func(h *bench) {
+			h.joins("a")
+			h.now = 3 * patience
+			h.c.waited(h.b, "b", 1, 0, "step")
+		}},
+		{"lost without a witness", "witness", func(h *bench) {
+			h.b.heed(1, quorum.Event{Kind: quorum.EventLost, ReplicaID: "a"})
+		}},
+	} {
+		t.Run(p.name, func(t *testing.T) {
+			t.Parallel()
+			h := newBench(t)
+			p.plant(h)
+			if p.rule == "" {
+				if len(h.failed) > 0 {
+					t.Errorf("reported %v, want nothing", h.failed)
+				}
+				return
+			}
+			if _, ok := h.failed[p.rule]; !ok {
+				t.Errorf("reported %v, want %s", h.failed, p.rule)
+			}
+		})
+	}
+}
+
+// Q6 is judged by the world: one whose lighthouse never comes back makes no
+// progress.
+func TestStuckWorldIsReported(t *testing.T) {
+	t.Parallel()
+	o := draw(3)
+	o.Faults = nil
+	w := newWorld(o, Mutant{}, false, false)
+	w.after(o.Faulty/2, func() {
+		for _, s := range w.servers {
+			s.stop()
+			s.life++
+			s.start() // it is up, and its timers belong to another life
+			s.life++
+		}
+		for _, m := range w.members {
+			m.die(true)
+			w.reborn(m, 0)
+		}
+	})
+	if r := w.runAll(); r.Rule != "Q6" {
+		t.Errorf("broken: %q (%v), want Q6", r.Rule, r.Err)
+	}
+}

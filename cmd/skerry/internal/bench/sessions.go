@@ -227,8 +227,8 @@ func (s *benchSession) take(ctx context.Context, number uint64) error {
 		if a.GetNumber() != number {
 			return fmt.Errorf("answer to join %d, want %d", a.GetNumber(), number)
 		}
-		if _, err := quorum.Assign(&q, s.id, 0); err != nil {
-			return err
+		if v := q.View; v != nil && (v.Self.ReplicaID != s.id || v.Ranks[0].StoreAddress == "") {
+			return fmt.Errorf("the part of %s, rank %d, want that of %s", v.Self.ReplicaID, v.Rank, s.id)
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()

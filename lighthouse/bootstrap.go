@@ -22,9 +22,12 @@ import (
 // it has heard the pledge of every founder from itself; it writes that down
 // too. A pledge ends in two ways: the cluster is founded, or its proposer says
 // that it never will be, and so can never found it. Two clusters would need one
-// server's pledge for both. A server killed anywhere in between goes on where
+// server's pledge for both, as long as fewer than twice as many raft ids as are
+// expected are started before the cluster is founded. A server killed anywhere in between goes on where
 // it was; one that lost its data has a new raft id, and the proposer proposes
-// again without the old one.
+// again without the old one. If it was the proposer that lost them, the others
+// write down that they are forsaken, and are no longer told by it; once all of
+// them are, none has founded and none can, and they are free.
 //
 // What a server hears is a state, not a message: it may be old, come twice, or
 // out of order. All rules hold for old words too: pledges to a cluster that was
@@ -45,9 +48,11 @@ type covenant struct {
 	Standing  wire.Standing  `json:"standing"`
 	Cluster   string         `json:"cluster,omitempty"`
 	Proposer  string         `json:"proposer,omitempty"`
+	Boot      uint64         `json:"proposer_boot,omitempty"` // the proposer's, when we pledged
 	Founders  []wire.Founder `json:"founders,omitempty"`
 	Voters    int            `json:"voters,omitempty"`
 	Abandoned []string       `json:"abandoned,omitempty"`
+	Forsaken  bool           `json:"forsaken,omitempty"`
 }
 
 // bootstrap decides how a server stands next. It is a function of its fields.
@@ -67,6 +72,7 @@ func (b *bootstrap) next() (covenant, string, error) {
 	if b.stands.Standing == wire.StandingFounded {
 		return b.stands, "", nil
 	}
+	b.stands = b.disown(b.stands)
 	founded, err := b.founded()
 	if err != nil {
 		return b.stands, "", err
@@ -75,17 +81,17 @@ func (b *bootstrap) next() (covenant, string, error) {
 	case founded != nil && (b.stands.Standing == wire.StandingNew || founded.Cluster == b.stands.Cluster):
 		c := b.stands
 		c.Standing, c.Cluster, c.Proposer = wire.StandingFounded, founded.Cluster, founded.Proposer
-		c.Founders = founded.Founders
+		c.Founders, c.Forsaken = founded.Founders, false
 		if c.Voters == 0 {
 			c.Voters = founded.Voters
 		}
 		return c, "", nil
 	case b.stands.Standing == wire.StandingNew && b.expect == 0:
-		return b.stands, "a server of a cluster that exists", nil
+		return b.stands, "a cluster that works", nil
 	case b.stands.Standing == wire.StandingNew:
 		return b.pledge()
 	case b.stands.Proposer == b.self.RaftID:
-		return b.propose()
+		return b.propose(founded != nil)
 	}
 	return b.keep()
 }
@@ -96,7 +102,7 @@ func (b *bootstrap) founded() (*wire.Server, error) {
 	var found *wire.Server
 	for _, id := range sortedKeys(b.words) {
 		s := b.words[id].server
-		if s.Standing != wire.StandingFounded {
+		if s.Standing != wire.StandingFounded || !b.counts(s) {
 			continue
 		}
 		if found != nil && found.Cluster != s.Cluster {
@@ -106,6 +112,22 @@ func (b *bootstrap) founded() (*wire.Server, error) {
 		found = &s
 	}
 	return found, nil
+}
+
+// counts says whether the word of a server that belongs to a cluster counts for
+// us. A cluster that has had a leader exists, whoever says so. Before that, only
+// a founder goes by it; and one that is forsaken, only by the other founders'
+// word.
+func (b *bootstrap) counts(s wire.Server) bool {
+	switch {
+	case slices.Contains(b.stands.Abandoned, s.Cluster):
+		return false
+	case s.Working:
+		return true
+	case b.stands.Standing != wire.StandingPledged || b.stands.Cluster != s.Cluster:
+		return false
+	}
+	return !b.stands.Forsaken || s.RaftID != b.stands.Proposer && isFounder(b.stands.Founders, s.RaftID)
 }
 
 // pledge is the step of a server that has pledged to nothing.
@@ -129,17 +151,19 @@ func (b *bootstrap) pledge() (covenant, string, error) {
 		return b.proposed(c)
 	}
 	if first.Standing == wire.StandingPledged && first.Proposer == first.RaftID &&
-		len(first.Founders) == b.expect && isFounder(first.Founders, b.self.RaftID) {
+		len(first.Founders) == b.expect && isFounder(first.Founders, b.self.RaftID) &&
+		!slices.Contains(b.stands.Abandoned, first.Cluster) {
 		c := b.stands
-		c.Standing, c.Cluster, c.Proposer = wire.StandingPledged, first.Cluster, first.RaftID
+		c.Standing, c.Cluster, c.Proposer, c.Boot = wire.StandingPledged, first.Cluster, first.RaftID, first.Boot
 		c.Founders, c.Voters = first.Founders, max(c.Voters, b.expect)
 		return c, b.waitsFor(c), nil
 	}
 	return b.stands, fmt.Sprintf("the proposal of %s at %s", first.RaftID, first.RPCAddress), nil
 }
 
-// propose is the step of a server that has proposed a cluster.
-func (b *bootstrap) propose() (covenant, string, error) {
+// propose is the step of a server that has proposed a cluster. It is late if
+// another exists already.
+func (b *bootstrap) propose(late bool) (covenant, string, error) {
 	c, why, _ := b.proposed(b.stands)
 	if c.Standing == wire.StandingFounded {
 		return c, "", nil
@@ -152,13 +176,18 @@ func (b *bootstrap) propose() (covenant, string, error) {
 	founderGone := len(all) >= b.expect && slices.ContainsFunc(b.stands.Founders, func(f wire.Founder) bool {
 		return !slices.ContainsFunc(all, func(s wire.Server) bool { return s.RaftID == f.RaftID })
 	})
-	if overtaken || founderGone {
-		c.Abandoned = append(slices.Clone(c.Abandoned), c.Cluster)
-		c.Abandoned = c.Abandoned[max(0, len(c.Abandoned)-wire.MaxAbandoned):]
-		c.Standing, c.Cluster, c.Proposer, c.Founders = wire.StandingNew, "", "", nil
-		return c, "the next proposal", nil
+	if late || overtaken || founderGone {
+		return c.abandon(), "the next proposal", nil
 	}
 	return c, why, nil
+}
+
+// abandon returns c without its pledge, which is never given again.
+func (c covenant) abandon() covenant {
+	c.Abandoned = append(slices.Clone(c.Abandoned), c.Cluster)
+	c.Abandoned = c.Abandoned[max(0, len(c.Abandoned)-wire.MaxAbandoned):]
+	c.Standing, c.Cluster, c.Proposer, c.Founders, c.Forsaken = wire.StandingNew, "", "", nil, false
+	return c
 }
 
 // proposed founds c if all its founders have pledged to it.
@@ -179,10 +208,50 @@ func (b *bootstrap) proposed(c covenant) (covenant, string, error) {
 func (b *bootstrap) keep() (covenant, string, error) {
 	c := b.stands
 	if slices.Contains(b.words[c.Proposer].server.Abandoned, c.Cluster) {
-		c.Standing, c.Cluster, c.Proposer, c.Founders = wire.StandingNew, "", "", nil
-		return c, "the next proposal", nil
+		return c.abandon(), "the next proposal", nil
 	}
-	return c, b.waitsFor(c), nil
+	c.Forsaken = c.Forsaken || b.proposerGone()
+	if !c.Forsaken {
+		return c, b.waitsFor(c), nil
+	}
+	for _, f := range c.Founders {
+		s := b.words[f.RaftID].server
+		free := s.Cluster == c.Cluster && s.Forsaken || slices.Contains(s.Abandoned, c.Cluster) ||
+			s.Cluster != c.Cluster && s.Standing == wire.StandingFounded // for good
+		if f.RaftID != b.self.RaftID && f.RaftID != c.Proposer && !free {
+			return c, fmt.Sprintf("%s to see that cluster %s lost its proposer", f.RPCAddress, c.Cluster), nil
+		}
+	}
+	return c.abandon(), "the next proposal", nil
+}
+
+// proposerGone says whether another server is where the proposer was, begun later
+// than the proposer.
+func (b *bootstrap) proposerGone() bool {
+	at := slices.IndexFunc(b.stands.Founders, func(f wire.Founder) bool { return f.RaftID == b.stands.Proposer })
+	if at < 0 {
+		return false
+	}
+	last := max(b.stands.Boot, b.words[b.stands.Proposer].server.Boot)
+	for id, w := range b.words {
+		if id != b.stands.Proposer && w.server.RPCAddress == b.stands.Founders[at].RPCAddress && w.server.Boot > last {
+			return true
+		}
+	}
+	return false
+}
+
+// disown returns c with those clusters abandoned that forsaken founders name and
+// that c has nothing to do with: they need our word for it.
+func (b *bootstrap) disown(c covenant) covenant {
+	for _, id := range sortedKeys(b.words) {
+		s := b.words[id].server
+		if s.Forsaken && s.Cluster != c.Cluster && isFounder(s.Founders, b.self.RaftID) && !slices.Contains(c.Abandoned, s.Cluster) {
+			c.Abandoned = append(slices.Clone(c.Abandoned), s.Cluster)
+			c.Abandoned = c.Abandoned[max(0, len(c.Abandoned)-wire.MaxAbandoned):]
+		}
+	}
+	return c
 }
 
 // candidates returns who may found with us, self among them, sorted by id.

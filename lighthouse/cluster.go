@@ -167,7 +167,8 @@ func (c *cluster) present() wire.Server {
 	r := c.mu.raft
 	c.mu.Unlock()
 	if r != nil {
-		s.LastIndex = r.LastIndex()
+		_, leader := r.LeaderWithID()
+		s.LastIndex, s.Working = r.LastIndex(), leader != ""
 	}
 	return s
 }
@@ -175,7 +176,7 @@ func (c *cluster) present() wire.Server {
 func (c *cluster) presentLocked() wire.Server {
 	s, k := *c.me(), c.mu.kept
 	s.Standing, s.Cluster, s.Proposer, s.Founders = k.Standing, k.Cluster, k.Proposer, k.Founders
-	s.Voters, s.Abandoned, s.GossipAddress = k.Voters, k.Abandoned, c.mu.gossipAt
+	s.Voters, s.Abandoned, s.Forsaken, s.GossipAddress = k.Voters, k.Abandoned, k.Forsaken, c.mu.gossipAt
 	return s
 }
 
@@ -325,7 +326,8 @@ func (c *cluster) decide() (founded bool, err error) {
 		if err != nil {
 			return false, err
 		}
-		changed := next.Standing != k.Standing || next.Cluster != k.Cluster
+		changed := next.Standing != k.Standing || next.Cluster != k.Cluster || next.Forsaken != k.Forsaken ||
+			!slices.Equal(next.Abandoned, k.Abandoned)
 		if changed {
 			k.covenant = next
 			if err := c.keep(k); err != nil {

@@ -149,7 +149,9 @@ type ServerInfo struct {
 	NonVoter      bool                   `protobuf:"varint,12,opt,name=non_voter,json=nonVoter,proto3" json:"non_voter,omitempty"`    // is never to be a voter
 	LastIndex     uint64                 `protobuf:"varint,13,opt,name=last_index,json=lastIndex,proto3" json:"last_index,omitempty"` // of its log
 	Expect        uint32                 `protobuf:"varint,14,opt,name=expect,proto3" json:"expect,omitempty"`                        // of how many founders it wants to be one; 0: of none
-	Abandoned     []string               `protobuf:"bytes,15,rep,name=abandoned,proto3" json:"abandoned,omitempty"`                   // clusters that it proposed and will never found
+	Abandoned     []string               `protobuf:"bytes,15,rep,name=abandoned,proto3" json:"abandoned,omitempty"`                   // clusters that it will never found, nor belong to
+	Forsaken      bool                   `protobuf:"varint,16,opt,name=forsaken,proto3" json:"forsaken,omitempty"`                    // it pledged, and its proposer lost its data
+	Working       bool                   `protobuf:"varint,17,opt,name=working,proto3" json:"working,omitempty"`                      // its cluster has had a leader
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -287,6 +289,20 @@ func (x *ServerInfo) GetAbandoned() []string {
 		return x.Abandoned
 	}
 	return nil
+}
+
+func (x *ServerInfo) GetForsaken() bool {
+	if x != nil {
+		return x.Forsaken
+	}
+	return false
+}
+
+func (x *ServerInfo) GetWorking() bool {
+	if x != nil {
+		return x.Working
+	}
+	return false
 }
 
 type IntroduceRequest struct {
@@ -838,7 +854,7 @@ const file_cluster_proto_rawDesc = "" +
 	"\araft_id\x18\x01 \x01(\tR\x06raftId\x12!\n" +
 	"\fraft_address\x18\x02 \x01(\tR\vraftAddress\x12\x1f\n" +
 	"\vrpc_address\x18\x03 \x01(\tR\n" +
-	"rpcAddress\"\xdf\x03\n" +
+	"rpcAddress\"\x95\x04\n" +
 	"\n" +
 	"ServerInfo\x12\x17\n" +
 	"\araft_id\x18\x01 \x01(\tR\x06raftId\x12\x1f\n" +
@@ -858,7 +874,9 @@ const file_cluster_proto_rawDesc = "" +
 	"\n" +
 	"last_index\x18\r \x01(\x04R\tlastIndex\x12\x16\n" +
 	"\x06expect\x18\x0e \x01(\rR\x06expect\x12\x1c\n" +
-	"\tabandoned\x18\x0f \x03(\tR\tabandoned\"S\n" +
+	"\tabandoned\x18\x0f \x03(\tR\tabandoned\x12\x1a\n" +
+	"\bforsaken\x18\x10 \x01(\bR\bforsaken\x12\x18\n" +
+	"\aworking\x18\x11 \x01(\bR\aworking\"S\n" +
 	"\x10IntroduceRequest\x12)\n" +
 	"\x04self\x18\x01 \x01(\v2\x15.skerry.v1.ServerInfoR\x04self\x12\x14\n" +
 	"\x05known\x18\x02 \x03(\tR\x05known\"\x8d\x01\n" +

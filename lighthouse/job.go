@@ -51,10 +51,10 @@ type job struct {
 	number   uint64                        // of the newest join of a torchft client
 	turned   time.Time                     // when run had its last turn
 	due      time.Time                     // when the machine is to be woken; zero: never
+	wake     time.Time                     // the same, as the last decision left it
 	look     time.Time                     // when quiet inputs are to be looked at; zero: there are none
 	looked   time.Time                     // when they last were
 	writing  *write                        // the decision that is being written; nil: none
-	told     told                          // what notices were pushed about the last quorum
 	broken   error                         // the ledger could not be written: the machine is void
 	events   []Event                       // the newest eventsKept
 	reason   string                        // the last one logged
@@ -158,8 +158,9 @@ func (j *job) afterTurn(loud bool) {
 	now := time.Now()
 	if !loud && now.Before(j.looked.Add(quietTurn)) {
 		j.push()
-		j.due = j.machine.Wake(time.Now())
-		j.look = j.looked.Add(quietTurn)
+		// Quiet inputs put deadlines off. A new one is further away than the next
+		// look.
+		j.due, j.look = j.wake, j.looked.Add(quietTurn)
 		return
 	}
 	j.takeBeats()

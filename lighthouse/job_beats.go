@@ -1,7 +1,6 @@
 package lighthouse
 
 import (
-	"slices"
 	"sync"
 
 	"github.com/skerry-ft/skerry/quorum"
@@ -66,54 +65,4 @@ func (j *job) takeBeats() {
 			_ = j.machine.Beat(j.now(), h.session.id, h.beat)
 		}
 	}
-}
-
-// maxLostTold is how many losses of one quorum its members are told one by one.
-// The first ends it; when half of a cluster dies, nobody needs thousands of
-// messages about the rest.
-const maxLostTold = 64
-
-// told is what the members of a quorum were told, to tell them each thing once:
-// in a quorum of thousands that falls, every member's join says the same.
-type told struct {
-	quorumID int64
-	lost     int
-	fallen   []quorum.Fact
-}
-
-// maxFacts bounds the facts of one quorum that are remembered: members say the
-// same, or one of two things.
-const maxFacts = 16
-
-// minTold is the size from which repeated notices are left out. Below, everybody
-// is told who fell, for people to read.
-const minTold = 64
-
-// news says whether a notice tells its receivers anything that those of an
-// earlier one have not heard. Fewer and fewer have not joined, so the receivers of
-// a later one are among those of an earlier one; who comes back is told alone.
-func (t *told) news(n quorum.Notice) bool {
-	if len(n.To) < minTold || n.Kind != quorum.NoticeLost && n.Kind != quorum.NoticeFallen {
-		return true
-	}
-	if n.QuorumID != t.quorumID {
-		*t = told{quorumID: n.QuorumID}
-	}
-	if n.Kind == quorum.NoticeLost {
-		t.lost++
-		return t.lost <= maxLostTold
-	}
-	for _, f := range t.fallen {
-		if sameFact(f, n.Fact) {
-			return false
-		}
-	}
-	if len(t.fallen) < maxFacts {
-		t.fallen = append(t.fallen, n.Fact)
-	}
-	return true
-}
-
-func sameFact(a, b quorum.Fact) bool {
-	return a.Kind == b.Kind && a.Step == b.Step && a.QuorumID == b.QuorumID && slices.Equal(a.Digests, b.Digests)
 }

@@ -31,7 +31,8 @@ func (j *job) settle() {
 		j.rebuild()
 	}
 	j.push()
-	j.due = j.machine.Wake(time.Now())
+	j.wake = j.machine.Wake(time.Now())
+	j.due = j.wake
 }
 
 // write is a decision on its way into the ledger; or, when nothing changed, to
@@ -112,9 +113,6 @@ func (j *job) answer(q quorum.Quorum, answers []quorum.Answered) {
 // push sends the machine's notices, and keeps and logs its events.
 func (j *job) push() {
 	for _, n := range j.machine.Notices() {
-		if !j.told.news(n) {
-			continue
-		}
 		down := wire.NoticeToProto(n)
 		for _, id := range n.To {
 			if s := j.sessions[id]; s != nil {

@@ -1,23 +1,60 @@
-// Package nccl will hold the NCCL backend: libnccl.so.2 and libcuda.so.1 opened
-// at run time, so that the module builds, tests and runs with no CUDA anywhere.
+// Package nccl is the process group of NVIDIA GPUs: libnccl.so.2 and
+// libcuda.so.1 opened at run time, so that the module builds, tests and runs
+// with no CUDA anywhere.
 //
-// This is the contract; there is no implementation yet, and the registry does
-// not know the name "nccl".
+// # Usage
 //
-// # Contract
+//	lib, err := nccl.OpenLibrary()         // libnccl.so.2, or ErrUnavailable
+//	cuda, err := nccl.OpenCUDA()           // libcuda.so.1, or ErrUnavailable
+//	dev, err := nccl.OpenDevice(cuda, 0)   // retains the primary context
+//	buf, err := dev.Alloc(4 << 20)         // a pg.DeviceMemory
+//	x, err := pg.OnDevice(buf, pg.Float32DType, 1<<20)
+//	b, err := nccl.New(nccl.Options{Library: lib, Device: dev})
+//	err = pg.NewGroup(b).AllReduce(ctx, x, pg.Sum)
 //
-// Communicators are non-blocking; every wait has a deadline; Abort may be
-// called from any goroutine, returns within a bound and is never mixed with
-// destroy. Functions that a library version lacks are gated, and the error
-// names the version needed and the one found. A missing library is
-// ErrUnavailable with what was looked for where. The unique id travels through
-// the prefixed store of pg.Config. The group's semantics are those of package
-// pg, but for bit-exactness, from which NCCL is exempt.
+// [Register] makes "nccl" a name that pg.Open knows. In production run it in a
+// child, as "baby:nccl": a library that hangs or crashes in this process cannot
+// be taken back.
+//
+// # The group
+//
+// Semantics are those of package pg, but for exactness (NCCL adds in an order of
+// its own), tags and AnySource (NCCL has none: ErrUnsupported), and ballots,
+// which a device backend does not carry (pair it with a CPU one). The unique id
+// travels through the prefixed store of pg.Config; a key beside it tells all
+// ranks when one of them aborts, because NCCL itself tells nobody.
+//
+// Communicators are non-blocking: every call returns, and is polled until it is
+// done, until its deadline, or until an abort. A wait never has no end. Abort is
+// called from any goroutine, at most once a communicator, and never together
+// with destroy. What the library does not give back within AbortLimit (a thread
+// inside it, the memory of ops) is abandoned, and the error says so
+// ([ErrAbandoned]): nothing in this process can end it.
+//
+// # Order and streams
+//
+// One goroutine, locked to a thread with the device's context, launches all ops
+// of a group in the order of Submit on a stream of its own. Submit records an
+// event on the stream that Options.UserStream gives, before it returns, and the
+// op waits for it on the device. A Work is done when the device is; WaitStream
+// makes a stream wait for it instead of the host.
+//
+// # Versions
+//
+// The library must be 2.14 or later (non-blocking init). What later versions
+// added is gated: [Library.Has] tells, and the error names the version needed
+// and the one found. CUDA symbols are bound by their versioned names and with
+// the primary context, which works with CUDA 11, 12 and 13.
 //
 // # Drivers
 //
-// [Driver] is all that the backend needs of CUDA. One implementation will load
-// libcuda at run time, and another, under the build tags "cuda" and "cgo",
-// will use gorgonia.org/cu so that programs that use it share contexts, streams
-// and memory with us.
+// [Driver] is all that the backend needs of CUDA. OpenCUDA gives the one that
+// loads libcuda at run time.
+//
+// # Goroutines
+//
+//	name          owns                    ends when
+//	engine.run    the thread, the stream  Close, or the next Configure
+//	engine.guard  deadlines, the abort    as above
+//	engine.listen the abort key           as above
 package nccl

@@ -12,7 +12,7 @@ var ErrUnavailable = errors.New("nccl: library not available")
 // The handles of a Driver are opaque and belong to the Driver that made them.
 type (
 	Context uintptr // a device context
-	Stream  uintptr // a queue of device work
+	Stream  uintptr // a queue of device work; 0 is the default stream
 	Event   uintptr // a point in a stream
 	Pointer uintptr // device memory
 )
@@ -21,7 +21,8 @@ type (
 type IPCHandle [64]byte
 
 // Driver is what the NCCL backend needs of CUDA. A call that may block is made
-// on a thread of its own and returns by itself once the device answers.
+// on a thread of its own and returns by itself once the device answers. Calls
+// other than those of Contexts are for the device that is current on the thread.
 // Methods return errors that name the driver's function and its result code.
 type Driver interface {
 	Contexts
@@ -42,10 +43,17 @@ type Contexts interface {
 type Memory interface {
 	Alloc(bytes int64) (Pointer, error)
 	Free(p Pointer) error
+	// CopyIn and CopyOut queue a copy on s; src and dst belong to the driver
+	// until s has done it.
 	CopyIn(dst Pointer, src []byte, s Stream) error
 	CopyOut(dst []byte, src Pointer, s Stream) error
 	Export(p Pointer) (IPCHandle, error)
+	// Import maps memory of another process until Unmap.
 	Import(h IPCHandle) (Pointer, error)
+	Unmap(p Pointer) error
+	// AllocHost gives page-locked host memory, which copies faster.
+	AllocHost(bytes int64) ([]byte, error)
+	FreeHost(b []byte) error
 }
 
 // Streams orders device work.

@@ -1,14 +1,25 @@
 package spawn
 
-import "sync"
+import (
+	"bytes"
+	"strings"
+	"sync"
+)
 
-// tailBytes is how much of a worker's standard error is kept.
-const tailBytes = 4096
+// How much of a worker's standard error is kept.
+const (
+	tailBytes  = 4096 // of its end
+	crashBytes = 2048 // from the first line of a crash on
+	lineBytes  = 256  // of a line, to see whether it begins a crash
+)
 
-// tail keeps the last tailBytes written to it. Safe for concurrent use.
+// tail keeps the last tailBytes written to it, and the beginning of a Go crash,
+// whose goroutines' stacks are longer than that. Safe for concurrent use.
 type tail struct {
-	mu  sync.Mutex
-	buf []byte
+	mu    sync.Mutex
+	buf   []byte
+	line  []byte // the beginning of the line being written
+	crash []byte // the last crash, from its first line on
 }
 
 func newTail() *tail { return &tail{buf: make([]byte, 0, 2*tailBytes)} }
@@ -17,6 +28,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	n := len(p)
+	t.lookLocked(p)
 	if n > tailBytes {
 		p = p[n-tailBytes:]
 	}
@@ -28,8 +40,57 @@ func (t *tail) Write(p []byte) (int, error) {
 	return n, nil
 }
 
+// lookLocked watches the lines for the first one of a crash.
+func (t *tail) lookLocked(p []byte) {
+	for len(p) > 0 {
+		rest, ended := p, false
+		if i := bytes.IndexByte(p, '\n'); i >= 0 {
+			rest, p, ended = p[:i], p[i+1:], true
+		} else {
+			p = nil
+		}
+		t.line = append(t.line, rest[:min(len(rest), lineBytes-len(t.line))]...)
+		if !ended {
+			return
+		}
+		if beginsCrash(t.line) {
+			t.crash = t.crash[:0]
+			t.keepLocked()
+		} else if len(t.crash) > 0 {
+			t.keepLocked()
+		}
+		t.line = t.line[:0]
+	}
+}
+
+func (t *tail) keepLocked() {
+	if len(t.crash)+len(t.line) < crashBytes {
+		t.crash = append(append(t.crash, t.line...), '\n')
+	}
+}
+
+// beginsCrash tells whether the Go runtime says with this line that the process
+// ends.
+func beginsCrash(line []byte) bool {
+	for _, start := range []string{"panic: ", "fatal error: ", "unexpected fault address "} {
+		if bytes.HasPrefix(line, []byte(start)) {
+			return true
+		}
+	}
+	name, _, found := strings.Cut(string(line), ": ")
+	return found && strings.HasPrefix(name, "SIG") && strings.ToUpper(name) == name && !strings.ContainsAny(name, " \t=")
+}
+
 func (t *tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return string(t.buf[len(t.buf)-min(len(t.buf), tailBytes):])
+	end := string(t.buf[len(t.buf)-min(len(t.buf), tailBytes):])
+	if len(t.crash) == 0 {
+		return end
+	}
+	first, _, _ := strings.Cut(string(t.crash), "\n")
+	if strings.Contains(end, first) {
+		return end
+	}
+	return string(t.crash)
 }

@@ -1,0 +1,285 @@
+package nccl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/skerry-ft/skerry/pg"
+)
+
+// Name is what Register makes known to pg.Open.
+const Name = "nccl"
+
+// DefaultAbortLimit is how long the library gets to return from an abort.
+const DefaultAbortLimit = 5 * time.Second
+
+// scratchBytes is what a barrier reduces.
+const scratchBytes = 64
+
+// Options say what a Backend works with. Library and Device are required.
+type Options struct {
+	Library *Library
+	Device  *Device
+	// UserStream gives the stream on which the caller's tensors are made; ops
+	// wait for what is on it at Submit. Nil means the default stream.
+	UserStream func() Stream
+	// HighPriority runs collectives on a stream of the highest priority.
+	HighPriority bool
+	// AbortLimit: 0 means DefaultAbortLimit.
+	AbortLimit time.Duration
+	Log        zerolog.Logger
+}
+
+// Backend is a process group of NCCL on one device. Safe for concurrent use.
+type Backend struct {
+	opt Options
+	own bool // Device was opened by Open, and is closed with the backend
+
+	configMu sync.Mutex
+
+	mu struct {
+		sync.Mutex
+
+		engine *engine
+		err    error // why there is none
+		last   pg.Epoch
+		used   map[string]bool
+		closed bool
+	}
+}
+
+var _ pg.Backend = (*Backend)(nil)
+
+// New makes an unconfigured backend. It starts nothing.
+func New(o Options) (*Backend, error) {
+	switch {
+	case o.Library == nil:
+		return nil, errors.New("nccl: no Library, want one of OpenLibrary")
+	case o.Device == nil:
+		return nil, errors.New("nccl: no Device, want one of OpenDevice")
+	case o.AbortLimit < 0:
+		return nil, fmt.Errorf("nccl: abort limit %v, want 0 (the default) or more", o.AbortLimit)
+	}
+	if o.AbortLimit == 0 {
+		o.AbortLimit = DefaultAbortLimit
+	}
+	if o.UserStream == nil {
+		o.UserStream = func() Stream { return 0 }
+	}
+	b := &Backend{opt: o}
+	b.mu.err = pg.ErrUnconfigured
+	b.mu.used = make(map[string]bool)
+	return b, nil
+}
+
+// Register makes "nccl" known to pg.Open for CUDA devices. Nothing is loaded
+// before a backend is opened.
+func Register() error { return pg.Register(Name, []string{"cuda"}, Open) }
+
+// Open is the pg.Factory of this backend. Params: "nccl.library" and
+// "nccl.cuda" are paths instead of the system's names, "nccl.device" is the
+// device's number (0), "nccl.high-priority" is true or false.
+func Open(o pg.Options) (pg.Backend, error) {
+	lib, err := OpenLibrary(pathsOf(o.Params["nccl.library"])...)
+	if err != nil {
+		return nil, err
+	}
+	cuda, err := OpenCUDA(pathsOf(o.Params["nccl.cuda"])...)
+	if err != nil {
+		return nil, err
+	}
+	index, high := 0, false
+	if v, ok := o.Params["nccl.device"]; ok {
+		if index, err = strconv.Atoi(v); err != nil {
+			return nil, fmt.Errorf("nccl.device = %q, want a number", v)
+		}
+	}
+	if v, ok := o.Params["nccl.high-priority"]; ok {
+		if high, err = strconv.ParseBool(v); err != nil {
+			return nil, fmt.Errorf("nccl.high-priority = %q, want true or false", v)
+		}
+	}
+	dev, err := OpenDevice(cuda, index)
+	if err != nil {
+		return nil, err
+	}
+	b, err := New(Options{Library: lib, Device: dev, HighPriority: high, Log: o.Log})
+	if err != nil {
+		return nil, errors.Join(err, dev.Close())
+	}
+	b.own = true
+	return b, nil
+}
+
+func pathsOf(p string) []string {
+	if p == "" {
+		return nil
+	}
+	return []string{p}
+}
+
+// Name implements pg.Backend.
+func (b *Backend) Name() string { return Name }
+
+// ImportMemory opens device memory that another process has exported; it makes
+// this backend usable in a Baby.
+func (b *Backend) ImportMemory(d pg.Device, handle []byte, size int) (pg.DeviceMemory, error) {
+	if d != pg.CUDA(b.opt.Device.index) {
+		return nil, fmt.Errorf("nccl: memory on %v, this group is on %v", d, pg.CUDA(b.opt.Device.index))
+	}
+	return b.opt.Device.Import(handle, size)
+}
+
+// current is the engine, or why there is none.
+func (b *Backend) current() (*engine, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.mu.err != nil {
+		return nil, b.mu.err
+	}
+	return b.mu.engine, nil
+}
+
+// Err implements pg.Backend.
+func (b *Backend) Err() error {
+	e, err := b.current()
+	if err != nil {
+		return err
+	}
+	return e.cause()
+}
+
+// Broken is closed once epoch is broken, or over; at once for any other.
+func (b *Backend) Broken(epoch pg.Epoch) <-chan struct{} {
+	if e, err := b.current(); err == nil && e.cfg.Epoch() == epoch {
+		return e.broken
+	}
+	over := make(chan struct{})
+	close(over)
+	return over
+}
+
+// Abort implements pg.Backend.
+func (b *Backend) Abort(epoch pg.Epoch, cause error) {
+	b.mu.Lock()
+	e := b.mu.engine
+	b.mu.Unlock()
+	if e != nil && e.cfg.Epoch() == epoch {
+		e.fail(cause, true)
+	}
+}
+
+// Submit implements pg.Backend. It records an event on the caller's stream
+// before it returns, and never waits.
+func (b *Backend) Submit(op *pg.Op) *pg.Work {
+	e, err := b.current()
+	switch {
+	case errors.Is(err, pg.ErrUnconfigured), errors.Is(err, pg.ErrClosed):
+		return pg.Finished(op, err)
+	case err != nil:
+		return pg.Finished(op, errors.Join(pg.ErrAborted, err))
+	}
+	world := e.cfg.WorldSize()
+	if err := op.Validate(e.cfg.Rank, world); err != nil {
+		return pg.Finished(op, err)
+	}
+	for _, sub := range parts(op) {
+		if err := errors.Join(b.checkDevice(sub), supports(sub, world)); err != nil {
+			return pg.Finished(op, err)
+		}
+	}
+	after, err := b.ready()
+	if err != nil {
+		return pg.Finished(op, fmt.Errorf("record what %v waits for: %w", op.Kind, err))
+	}
+	return e.take(op, after)
+}
+
+// parts are the ops that an op consists of: a batch is launched as one group, so
+// that its messages cross.
+func parts(op *pg.Op) []*pg.Op {
+	if op.Kind == pg.KindBatch {
+		return op.Batch
+	}
+	return []*pg.Op{op}
+}
+
+func (b *Backend) checkDevice(op *pg.Op) error {
+	want := pg.CUDA(b.opt.Device.index)
+	for _, side := range [2][]pg.Tensor{op.In, op.Out} {
+		for _, t := range side {
+			if t.Device() != want {
+				return fmt.Errorf("%w: %v of a tensor on %v, this group is on %v", pg.ErrInvalidOp, op.Kind, t.Device(), want)
+			}
+		}
+	}
+	return nil
+}
+
+// ready is an event behind what the caller's stream has to do now.
+func (b *Backend) ready() (ev Event, err error) {
+	err = b.opt.Device.Do(func() (err error) {
+		ev, err = b.opt.Device.driver.Record(b.opt.UserStream())
+		return err
+	})
+	return ev, err
+}
+
+// WaitStream makes s wait on the device for all ops submitted so far, instead of
+// the host, which goes on at once. Ops that fail do not end its wait with an
+// error: look at the Work.
+func (b *Backend) WaitStream(ctx context.Context, s Stream) error {
+	e, err := b.current()
+	if err != nil {
+		return err
+	}
+	if err := e.launchedAll(ctx); err != nil {
+		return err
+	}
+	return b.opt.Device.Do(func() error {
+		d := b.opt.Device.driver
+		ev, err := d.Record(e.stream)
+		if err != nil {
+			return err
+		}
+		return errors.Join(d.WaitEvent(s, ev), d.DestroyEvent(ev))
+	})
+}
+
+// Close implements pg.Backend.
+func (b *Backend) Close() error {
+	b.mu.Lock()
+	if b.mu.closed {
+		b.mu.Unlock()
+		return nil
+	}
+	b.mu.closed, b.mu.err = true, pg.ErrClosed
+	e := b.mu.engine
+	b.mu.Unlock()
+	if e != nil {
+		e.leave(pg.ErrClosed)
+	}
+	b.configMu.Lock() // a Configure under way has ended by that
+	defer b.configMu.Unlock()
+	b.mu.Lock()
+	e = b.mu.engine
+	b.mu.engine = nil
+	b.mu.Unlock()
+	if e != nil {
+		e.leave(pg.ErrClosed)
+		<-e.ended
+		if err := e.leftover(); err != nil {
+			return err // the device is still in use
+		}
+	}
+	if b.own {
+		return b.opt.Device.Close()
+	}
+	return nil
+}

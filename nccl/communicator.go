@@ -1,0 +1,194 @@
+package nccl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+)
+
+// ErrAbandoned is part of the error of whatever the library did not give back in
+// time: a thread that is still inside it, and the memory of ops that it may
+// still touch. Only the end of the process ends those; a Baby's process is a
+// child.
+var ErrAbandoned = errors.New("nccl: the library did not return; its memory is abandoned")
+
+// How often a communicator is asked how far it is.
+const (
+	pollMin = 20 * time.Microsecond
+	pollMax = time.Millisecond
+)
+
+// A communicator is an ncclComm_t with one end: destroyed once all its ops are
+// done, or aborted, never both.
+type communicator struct {
+	lib  *Library
+	dev  *Device
+	rank int
+
+	mu struct {
+		sync.Mutex
+
+		c     comm
+		ended bool
+		ops   map[preMul]int32 // registered reduce ops
+	}
+}
+
+// preMul names a registered premul-sum.
+type preMul struct {
+	dtype  int32
+	factor float64
+}
+
+// connect makes a communicator; it returns when all ranks have. The caller's
+// thread has the device current. abort ends it.
+func connect(ctx context.Context, lib *Library, dev *Device, id UniqueID, rank, world int, started func(*communicator)) (*communicator, error) {
+	c := &communicator{lib: lib, dev: dev, rank: rank}
+	c.mu.ops = make(map[preMul]int32)
+	cfg := defaults()
+	var raw comm
+	code := lib.f.init(&raw, int32(world), idByValue{id}, int32(rank), &cfg)
+	runtime.KeepAlive(&cfg)
+	if err := lib.check("ncclCommInitRankConfig", code, raw); err != nil {
+		return nil, err
+	}
+	c.mu.c = raw
+	started(c)
+	if err := c.settle(ctx, "ncclCommInitRankConfig"); err != nil {
+		return c, err
+	}
+	return c, nil
+}
+
+// settle waits until the last non-blocking call is through.
+func (c *communicator) settle(ctx context.Context, what string) error {
+	wait := pollMin
+	for {
+		done, err := c.poll(what)
+		if done || err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s: %w", what, context.Cause(ctx))
+		case <-time.After(wait):
+			wait = min(2*wait, pollMax)
+		}
+	}
+}
+
+// poll asks the communicator: done is false while a call is under way.
+func (c *communicator) poll(what string) (done bool, err error) {
+	raw, ok := c.handle()
+	if !ok {
+		return true, fmt.Errorf("%s: %w", what, errEnded)
+	}
+	var state int32
+	if err := c.lib.check("ncclCommGetAsyncError", c.lib.f.asyncError(raw, &state), raw); err != nil {
+		return true, err
+	}
+	if state == ncclInProgress {
+		return false, nil
+	}
+	return true, c.lib.check(what, state, raw)
+}
+
+var errEnded = errors.New("nccl: the communicator has ended")
+
+// handle is the library's, as long as the communicator has not ended.
+func (c *communicator) handle() (comm, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.mu.c, !c.mu.ended
+}
+
+// end takes the handle for the one who ends it; ok is false for all others.
+func (c *communicator) end() (comm, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.mu.ended {
+		return 0, false
+	}
+	c.mu.ended = true
+	return c.mu.c, true
+}
+
+// abort ends the communicator, whatever is under way. It returns ErrAbandoned
+// if the library does not within limit; a goroutine stays in it then.
+func (c *communicator) abort(limit time.Duration) error {
+	raw, ok := c.end()
+	if !ok {
+		return nil
+	}
+	return within(limit, "ncclCommAbort", func() error {
+		return c.dev.Do(func() error { return c.lib.check("ncclCommAbort", c.lib.f.abort(raw), 0) })
+	})
+}
+
+// close ends an idle communicator in good order, and aborts it if that does not
+// work within limit.
+func (c *communicator) close(limit time.Duration) error {
+	raw, ok := c.handle()
+	if !ok {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	err := within(limit, "ncclCommFinalize", func() error {
+		return c.dev.Do(func() error { return c.lib.check("ncclCommFinalize", c.lib.f.finalize(raw), raw) })
+	})
+	if err == nil {
+		err = c.settle(ctx, "ncclCommFinalize")
+	}
+	if err != nil {
+		return errors.Join(err, c.abort(limit))
+	}
+	if raw, ok = c.end(); !ok {
+		return nil
+	}
+	return within(limit, "ncclCommDestroy", func() error {
+		return c.dev.Do(func() error { return c.lib.check("ncclCommDestroy", c.lib.f.destroy(raw), 0) })
+	})
+}
+
+// within runs a call into the library that may hang, and gives up waiting for it
+// after limit.
+func within(limit time.Duration, what string, call func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- call() }() // abandoned when the library keeps it
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-timer.C:
+		return fmt.Errorf("%w: %s had not returned after %v", ErrAbandoned, what, limit)
+	}
+}
+
+// preMulSum registers the reduce op that multiplies by factor first.
+func (c *communicator) preMulSum(raw comm, dtype int32, factor float64) (int32, error) {
+	key := preMul{dtype, factor}
+	if op, ok := c.mu.ops[key]; ok { // only the launching thread comes here
+		return op, nil
+	}
+	if err := c.lib.need(RegisterOp); err != nil {
+		return 0, err
+	}
+	value, err := scalar(dtype, factor)
+	if err != nil {
+		return 0, err
+	}
+	var op int32
+	const hostImmediate = 1
+	code := c.lib.f.preMulSum(&op, pointerOf(value), dtype, hostImmediate, raw)
+	runtime.KeepAlive(value)
+	if err := c.lib.check("ncclRedOpCreatePreMulSum", code, raw); err != nil {
+		return 0, err
+	}
+	c.mu.ops[key] = op
+	return op, nil
+}

@@ -1,0 +1,176 @@
+package nccl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/skerry-ft/skerry/internal/logkey"
+	"github.com/skerry-ft/skerry/pg"
+)
+
+// Configure implements pg.Backend.
+func (b *Backend) Configure(ctx context.Context, cfg pg.Config) error {
+	b.configMu.Lock()
+	defer b.configMu.Unlock()
+	e, old, err := b.enter(cfg)
+	if err != nil {
+		return fmt.Errorf("configure %v: %w", cfg.Epoch(), err)
+	}
+	if old != nil {
+		old.fail(fmt.Errorf("nccl: this rank moves on to quorum %d", cfg.QuorumID), true)
+		<-old.ended
+	}
+	if err := e.configure(ctx); err != nil {
+		err = fmt.Errorf("configure %v as rank %d of %d: %w", cfg.Epoch(), cfg.Rank, cfg.WorldSize(), err)
+		e.fail(err, true)
+		return err
+	}
+	b.opt.Log.Info().Int64(logkey.QuorumID, cfg.QuorumID).Int(logkey.ReplicaRank, cfg.Rank).
+		Int(logkey.WorldSize, cfg.WorldSize()).Stringer("nccl", b.opt.Library.Version()).Msg("group configured")
+	return nil
+}
+
+// enter checks cfg and makes the engine that Abort and Close reach from now on.
+func (b *Backend) enter(cfg pg.Config) (e, old *engine, err error) {
+	if n := cfg.WorldSize(); n < 1 || cfg.Rank < 0 || cfg.Rank >= n {
+		return nil, nil, fmt.Errorf("nccl: rank %d of %d, want 0 to %d", cfg.Rank, n, n-1)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case b.mu.closed:
+		return nil, nil, pg.ErrClosed
+	case cfg.Cluster == b.mu.last.Cluster && cfg.QuorumID <= b.mu.last.QuorumID:
+		return nil, nil, fmt.Errorf("%w: quorum id %d after %d", pg.ErrUsedPrefix, cfg.QuorumID, b.mu.last.QuorumID)
+	case b.mu.used[cfg.StoreAddress]:
+		return nil, nil, fmt.Errorf("%w: %s", pg.ErrUsedPrefix, cfg.StoreAddress)
+	}
+	b.mu.last = cfg.Epoch()
+	b.mu.used[cfg.StoreAddress] = true
+	old = b.mu.engine
+	e = newEngine(&b.opt, cfg)
+	b.mu.engine, b.mu.err = e, nil
+	return e, old, nil
+}
+
+func newEngine(opt *Options, cfg pg.Config) *engine {
+	ctx, stop := context.WithCancel(context.Background())
+	return &engine{
+		opt: opt, cfg: cfg, ctx: ctx, stop: stop,
+		wake: make(chan struct{}, 1), broken: make(chan struct{}),
+		ran: make(chan struct{}), ended: make(chan struct{}),
+	}
+}
+
+// configure connects the ranks and starts the engine. Whatever happens, ended is
+// closed once nothing of it is left.
+func (e *engine) configure(ctx context.Context) error {
+	err := e.connectWithin(ctx)
+	if err == nil {
+		go e.run()
+		go e.guard()
+		e.listening.Go(e.listen)
+		return nil
+	}
+	if first := e.cause(); first != nil {
+		err = errors.Join(first, err)
+	}
+	e.fail(err, true)
+	if e.store != nil {
+		e.tell(noteAborted, err)
+	}
+	e.tidy(errors.Join(e.abortInit(), e.errorOf(err)))
+	return err
+}
+
+// connectWithin bounds connect, and ends it when the epoch is aborted.
+func (e *engine) connectWithin(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, e.timeout())
+	defer cancel()
+	ctx, cancelCause := context.WithCancelCause(ctx)
+	connected := make(chan struct{})
+	e.listening.Go(func() {
+		select {
+		case <-e.broken:
+			cancelCause(e.cause())
+		case <-connected:
+		}
+	})
+	defer cancelCause(nil)
+	defer close(connected)
+	return e.connect(ctx)
+}
+
+// errorOf is err if it says that something was abandoned.
+func (e *engine) errorOf(err error) error {
+	if errors.Is(err, ErrAbandoned) {
+		return err
+	}
+	return nil
+}
+
+// connect opens the store, the stream and the communicator.
+func (e *engine) connect(ctx context.Context) error {
+	s, err := e.cfg.OpenStore(ctx)
+	if err != nil {
+		return err
+	}
+	e.store = s
+	d := e.opt.Device
+	if e.scratch, err = d.Alloc(scratchBytes); err != nil {
+		return err
+	}
+	err = d.Do(func() (err error) {
+		e.stream, err = d.driver.NewStream(e.opt.HighPriority)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	id, err := e.uniqueID(ctx)
+	if err != nil {
+		return err
+	}
+	return e.init(ctx, id)
+}
+
+// init makes the communicator on a thread of its own, which is left behind when
+// the library does not return from it.
+func (e *engine) init(ctx context.Context, id UniqueID) error {
+	done := make(chan error, 1)
+	go func() {
+		done <- e.opt.Device.Do(func() error {
+			_, err := connect(ctx, e.opt.Library, e.opt.Device, id, e.cfg.Rank, e.cfg.WorldSize(), e.began)
+			return err
+		})
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	return errors.Join(context.Cause(ctx), within(e.opt.AbortLimit, "ncclCommInitRankConfig", func() error {
+		<-done
+		return nil
+	}))
+}
+
+// began notes the communicator while it is still being made.
+func (e *engine) began(c *communicator) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.mu.comm = c
+	e.comm = c
+}
+
+// abortInit aborts a communicator that was not finished.
+func (e *engine) abortInit() error {
+	e.mu.Lock()
+	c := e.mu.comm
+	e.mu.Unlock()
+	if c == nil {
+		return nil
+	}
+	return c.abort(e.opt.AbortLimit)
+}

@@ -1,0 +1,293 @@
+package nccl
+
+import (
+	"errors"
+	"fmt"
+	"time"
+	"unsafe"
+)
+
+// CUDA is libcuda, loaded at run time. It implements Driver. Safe for
+// concurrent use, as the library is; what is current belongs to the thread.
+type CUDA struct {
+	obj *object
+	f   cudaFunctions
+}
+
+var _ Driver = (*CUDA)(nil)
+
+// cudaFunctions are the symbols that CUDA 11, 12 and 13 have in common.
+type cudaFunctions struct {
+	init           func(flags uint32) int32
+	getErrorName   func(code int32, name **byte) int32
+	deviceGetCount func(n *int32) int32
+	primaryRetain  func(ctx *uintptr, device int32) int32
+	primaryRelease func(device int32) int32
+	setCurrent     func(ctx uintptr) int32
+	memAlloc       func(p *uintptr, bytes uint64) int32
+	memFree        func(p uintptr) int32
+	copyIn         func(dst uintptr, src unsafe.Pointer, bytes uint64, stream uintptr) int32
+	copyOut        func(dst unsafe.Pointer, src uintptr, bytes uint64, stream uintptr) int32
+	ipcGet         func(h *IPCHandle, p uintptr) int32
+	ipcOpen        func(p *uintptr, h ipcHandleByValue, flags uint32) int32
+	ipcClose       func(p uintptr) int32
+	hostAlloc      func(p *unsafe.Pointer, bytes uint64, flags uint32) int32
+	hostFree       func(p unsafe.Pointer) int32
+	priorityRange  func(least, greatest *int32) int32
+	streamCreate   func(s *uintptr, flags uint32, priority int32) int32
+	streamDestroy  func(s uintptr) int32
+	eventCreate    func(e *uintptr, flags uint32) int32
+	eventRecord    func(e, s uintptr) int32
+	streamWait     func(s, e uintptr, flags uint32) int32
+	eventQuery     func(e uintptr) int32
+	eventDestroy   func(e uintptr) int32
+}
+
+// ipcHandleByValue is a handle as C passes it: purego takes no arrays.
+type ipcHandleByValue struct{ bytes IPCHandle }
+
+// Values of cuda.h.
+const (
+	cudaSuccess         = 0
+	cudaNotReady        = 600
+	cudaNonBlocking     = 1 // CU_STREAM_NON_BLOCKING
+	cudaDisableTiming   = 2 // CU_EVENT_DISABLE_TIMING
+	cudaIPCLazyPeer     = 1 // CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS
+	cudaHostPortable    = 1 // CU_MEMHOSTALLOC_PORTABLE
+	maxCString          = 256
+	synchronizeInterval = 50 * time.Microsecond
+)
+
+// OpenCUDA loads libcuda: the first of paths, or the names that the system
+// knows. Errors wrap ErrUnavailable.
+func OpenCUDA(paths ...string) (*CUDA, error) {
+	if len(paths) == 0 {
+		paths = []string{"libcuda.so.1", "libcuda.so"}
+	}
+	obj, err := openObject("the CUDA driver (libcuda)", paths)
+	if err != nil {
+		return nil, err
+	}
+	c := &CUDA{obj: obj}
+	f := &c.f
+	err = obj.require([]binding{
+		{&f.init, "cuInit"},
+		{&f.getErrorName, "cuGetErrorName"},
+		{&f.deviceGetCount, "cuDeviceGetCount"},
+		{&f.primaryRetain, "cuDevicePrimaryCtxRetain"},
+		{&f.primaryRelease, "cuDevicePrimaryCtxRelease_v2"},
+		{&f.setCurrent, "cuCtxSetCurrent"},
+		{&f.memAlloc, "cuMemAlloc_v2"},
+		{&f.memFree, "cuMemFree_v2"},
+		{&f.copyIn, "cuMemcpyHtoDAsync_v2"},
+		{&f.copyOut, "cuMemcpyDtoHAsync_v2"},
+		{&f.ipcGet, "cuIpcGetMemHandle"},
+		{&f.ipcOpen, "cuIpcOpenMemHandle_v2"},
+		{&f.ipcClose, "cuIpcCloseMemHandle"},
+		{&f.hostAlloc, "cuMemHostAlloc"},
+		{&f.hostFree, "cuMemFreeHost"},
+		{&f.priorityRange, "cuCtxGetStreamPriorityRange"},
+		{&f.streamCreate, "cuStreamCreateWithPriority"},
+		{&f.streamDestroy, "cuStreamDestroy_v2"},
+		{&f.eventCreate, "cuEventCreate"},
+		{&f.eventRecord, "cuEventRecord"},
+		{&f.streamWait, "cuStreamWaitEvent"},
+		{&f.eventQuery, "cuEventQuery"},
+		{&f.eventDestroy, "cuEventDestroy_v2"},
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := c.check("cuInit", f.init(0)); err != nil {
+		return nil, fmt.Errorf("%w: %w (is there a GPU, and its kernel driver?)", ErrUnavailable, err)
+	}
+	return c, nil
+}
+
+// CUDAError is a result of libcuda other than success.
+type CUDAError struct {
+	Func string
+	Code int32
+	Name string // CUDA_ERROR_…
+}
+
+func (e *CUDAError) Error() string { return fmt.Sprintf("%s: %s (%d)", e.Func, e.Name, e.Code) }
+
+func (c *CUDA) check(name string, code int32) error {
+	if code == cudaSuccess {
+		return nil
+	}
+	e := &CUDAError{Func: name, Code: code, Name: "unknown error"}
+	var p *byte
+	if c.f.getErrorName(code, &p) == cudaSuccess && p != nil {
+		e.Name = cString(unsafe.Slice(p, stringLength(p)))
+	}
+	return e
+}
+
+func stringLength(p *byte) int {
+	n := 0
+	for n < maxCString && *(*byte)(unsafe.Add(unsafe.Pointer(p), n)) != 0 {
+		n++
+	}
+	return n
+}
+
+// Devices implements Contexts.
+func (c *CUDA) Devices() (int, error) {
+	var n int32
+	err := c.check("cuDeviceGetCount", c.f.deviceGetCount(&n))
+	return int(n), err
+}
+
+// Primary implements Contexts.
+func (c *CUDA) Primary(device int) (Context, error) {
+	var ctx uintptr
+	err := c.check("cuDevicePrimaryCtxRetain", c.f.primaryRetain(&ctx, int32(device)))
+	return Context(ctx), err
+}
+
+// Release implements Contexts.
+func (c *CUDA) Release(device int) error {
+	return c.check("cuDevicePrimaryCtxRelease_v2", c.f.primaryRelease(int32(device)))
+}
+
+// SetCurrent implements Contexts.
+func (c *CUDA) SetCurrent(ctx Context) error {
+	return c.check("cuCtxSetCurrent", c.f.setCurrent(uintptr(ctx)))
+}
+
+// Alloc implements Memory.
+func (c *CUDA) Alloc(bytes int64) (Pointer, error) {
+	var p uintptr
+	err := c.check("cuMemAlloc_v2", c.f.memAlloc(&p, uint64(bytes)))
+	return Pointer(p), err
+}
+
+// Free implements Memory.
+func (c *CUDA) Free(p Pointer) error { return c.check("cuMemFree_v2", c.f.memFree(uintptr(p))) }
+
+// CopyIn implements Memory.
+func (c *CUDA) CopyIn(dst Pointer, src []byte, s Stream) error {
+	if len(src) == 0 {
+		return nil
+	}
+	code := c.f.copyIn(uintptr(dst), unsafe.Pointer(unsafe.SliceData(src)), uint64(len(src)), uintptr(s))
+	return c.check("cuMemcpyHtoDAsync_v2", code)
+}
+
+// CopyOut implements Memory.
+func (c *CUDA) CopyOut(dst []byte, src Pointer, s Stream) error {
+	if len(dst) == 0 {
+		return nil
+	}
+	code := c.f.copyOut(unsafe.Pointer(unsafe.SliceData(dst)), uintptr(src), uint64(len(dst)), uintptr(s))
+	return c.check("cuMemcpyDtoHAsync_v2", code)
+}
+
+// Export implements Memory.
+func (c *CUDA) Export(p Pointer) (h IPCHandle, err error) {
+	err = c.check("cuIpcGetMemHandle", c.f.ipcGet(&h, uintptr(p)))
+	return h, err
+}
+
+// Import implements Memory.
+func (c *CUDA) Import(h IPCHandle) (Pointer, error) {
+	var p uintptr
+	err := c.check("cuIpcOpenMemHandle_v2", c.f.ipcOpen(&p, ipcHandleByValue{h}, cudaIPCLazyPeer))
+	return Pointer(p), err
+}
+
+// Unmap implements Memory.
+func (c *CUDA) Unmap(p Pointer) error {
+	return c.check("cuIpcCloseMemHandle", c.f.ipcClose(uintptr(p)))
+}
+
+// AllocHost implements Memory.
+func (c *CUDA) AllocHost(bytes int64) ([]byte, error) {
+	if bytes < 1 {
+		return nil, fmt.Errorf("nccl: %d bytes of page-locked memory, want 1 or more", bytes)
+	}
+	var p unsafe.Pointer
+	if err := c.check("cuMemHostAlloc", c.f.hostAlloc(&p, uint64(bytes), cudaHostPortable)); err != nil {
+		return nil, err
+	}
+	return unsafe.Slice((*byte)(p), bytes), nil
+}
+
+// FreeHost implements Memory.
+func (c *CUDA) FreeHost(b []byte) error {
+	return c.check("cuMemFreeHost", c.f.hostFree(unsafe.Pointer(unsafe.SliceData(b))))
+}
+
+// NewStream implements Streams.
+func (c *CUDA) NewStream(highPriority bool) (Stream, error) {
+	var least, greatest int32
+	if err := c.check("cuCtxGetStreamPriorityRange", c.f.priorityRange(&least, &greatest)); err != nil {
+		return 0, err
+	}
+	priority := least
+	if highPriority {
+		priority = greatest
+	}
+	var s uintptr
+	err := c.check("cuStreamCreateWithPriority", c.f.streamCreate(&s, cudaNonBlocking, priority))
+	return Stream(s), err
+}
+
+// DestroyStream implements Streams.
+func (c *CUDA) DestroyStream(s Stream) error {
+	return c.check("cuStreamDestroy_v2", c.f.streamDestroy(uintptr(s)))
+}
+
+// Record implements Streams.
+func (c *CUDA) Record(s Stream) (Event, error) {
+	var e uintptr
+	if err := c.check("cuEventCreate", c.f.eventCreate(&e, cudaDisableTiming)); err != nil {
+		return 0, err
+	}
+	if err := c.check("cuEventRecord", c.f.eventRecord(e, uintptr(s))); err != nil {
+		return 0, errors.Join(err, c.DestroyEvent(Event(e)))
+	}
+	return Event(e), nil
+}
+
+// WaitEvent implements Streams.
+func (c *CUDA) WaitEvent(s Stream, e Event) error {
+	return c.check("cuStreamWaitEvent", c.f.streamWait(uintptr(s), uintptr(e), 0))
+}
+
+// Query implements Streams.
+func (c *CUDA) Query(e Event) (bool, error) {
+	code := c.f.eventQuery(uintptr(e))
+	if code == cudaNotReady {
+		return false, nil
+	}
+	return code == cudaSuccess, c.check("cuEventQuery", code)
+}
+
+// Synchronize implements Streams.
+func (c *CUDA) Synchronize(e Event, timeout time.Duration) error {
+	return synchronize(c, e, timeout)
+}
+
+// synchronize polls, because cuEventSynchronize cannot be ended.
+func synchronize(d Streams, e Event, timeout time.Duration) error {
+	deadline := time.Now().Add(timeout)
+	tick := time.NewTicker(synchronizeInterval)
+	defer tick.Stop()
+	for {
+		if done, err := d.Query(e); done || err != nil {
+			return err
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("nccl: device work had not ended after %v", timeout)
+		}
+		<-tick.C
+	}
+}
+
+// DestroyEvent implements Streams.
+func (c *CUDA) DestroyEvent(e Event) error {
+	return c.check("cuEventDestroy_v2", c.f.eventDestroy(uintptr(e)))
+}

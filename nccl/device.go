@@ -1,0 +1,188 @@
+package nccl
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/skerry-ft/skerry/pg"
+)
+
+// copyLimit bounds the wait for a copy between host and device.
+const copyLimit = time.Minute
+
+// Device is one GPU of this process: its primary context, which is shared with
+// everybody else in the process who uses it. Safe for concurrent use.
+type Device struct {
+	driver Driver
+	index  int
+	ctx    Context
+
+	closed sync.Once
+	err    error
+}
+
+// OpenDevice retains the primary context of the index-th device.
+func OpenDevice(d Driver, index int) (*Device, error) {
+	n, err := d.Devices()
+	if err != nil {
+		return nil, fmt.Errorf("count devices: %w", err)
+	}
+	if index < 0 || index >= n {
+		return nil, fmt.Errorf("nccl: device %d, want 0 to %d: this process sees %d (CUDA_VISIBLE_DEVICES)", index, n-1, n)
+	}
+	ctx, err := d.Primary(index)
+	if err != nil {
+		return nil, fmt.Errorf("open device %d: %w", index, err)
+	}
+	return &Device{driver: d, index: index, ctx: ctx}, nil
+}
+
+// Index is the device's number.
+func (d *Device) Index() int { return d.index }
+
+// Driver is what the device was opened with.
+func (d *Device) Driver() Driver { return d.driver }
+
+// Close releases the context. Everything on the device must be closed before.
+// Safe to call twice.
+func (d *Device) Close() error {
+	d.closed.Do(func() { d.err = d.driver.Release(d.index) })
+	return d.err
+}
+
+// Do runs f on a thread on which this device is current.
+func (d *Device) Do(f func() error) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := d.driver.SetCurrent(d.ctx); err != nil {
+		return err
+	}
+	return f()
+}
+
+// Alloc gives device memory, not zeroed.
+func (d *Device) Alloc(bytes int) (*Buffer, error) {
+	if bytes < 1 {
+		return nil, fmt.Errorf("nccl: alloc of %d bytes, want 1 or more", bytes)
+	}
+	b := &Buffer{dev: d, size: bytes}
+	err := d.Do(func() (err error) {
+		b.p, err = d.driver.Alloc(int64(bytes))
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("alloc %d bytes on device %d: %w", bytes, d.index, err)
+	}
+	return b, nil
+}
+
+// Import maps memory that another process has exported.
+func (d *Device) Import(handle []byte, bytes int) (*Buffer, error) {
+	var h IPCHandle
+	if len(handle) != len(h) {
+		return nil, fmt.Errorf("nccl: handle of device memory has %d bytes, want %d", len(handle), len(h))
+	}
+	copy(h[:], handle)
+	b := &Buffer{dev: d, size: bytes, imported: true}
+	err := d.Do(func() (err error) {
+		b.p, err = d.driver.Import(h)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("import device memory: %w", err)
+	}
+	return b, nil
+}
+
+// Buffer is memory on a device. It implements pg.DeviceMemory. Safe for
+// concurrent use but for Close.
+type Buffer struct {
+	dev      *Device
+	p        Pointer
+	size     int
+	imported bool
+}
+
+var _ pg.DeviceMemory = (*Buffer)(nil)
+
+// Device implements pg.DeviceMemory.
+func (b *Buffer) Device() pg.Device { return pg.CUDA(b.dev.index) }
+
+// NumBytes implements pg.DeviceMemory.
+func (b *Buffer) NumBytes() int { return b.size }
+
+// Address implements pg.DeviceMemory.
+func (b *Buffer) Address() uintptr { return uintptr(b.p) }
+
+// Export implements pg.DeviceMemory.
+func (b *Buffer) Export() ([]byte, error) {
+	if b.imported {
+		return nil, fmt.Errorf("%w: memory that was imported cannot be exported again", pg.ErrUnsupported)
+	}
+	var h IPCHandle
+	err := b.dev.Do(func() (err error) {
+		h, err = b.dev.driver.Export(b.p)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("export device memory: %w", err)
+	}
+	return h[:], nil
+}
+
+// CopyToHost implements pg.DeviceMemory.
+func (b *Buffer) CopyToHost(dst []byte, offset int) error {
+	if err := b.bounds(len(dst), offset); err != nil {
+		return err
+	}
+	return b.copy(func(s Stream) error { return b.dev.driver.CopyOut(dst, b.p+Pointer(offset), s) })
+}
+
+// CopyFromHost implements pg.DeviceMemory.
+func (b *Buffer) CopyFromHost(offset int, src []byte) error {
+	if err := b.bounds(len(src), offset); err != nil {
+		return err
+	}
+	return b.copy(func(s Stream) error { return b.dev.driver.CopyIn(b.p+Pointer(offset), src, s) })
+}
+
+func (b *Buffer) bounds(n, offset int) error {
+	if offset < 0 || n > b.size-offset {
+		return fmt.Errorf("nccl: copy of bytes %d to %d of device memory of %d", offset, offset+n, b.size)
+	}
+	return nil
+}
+
+// copy queues one on a stream of its own and waits for it.
+func (b *Buffer) copy(queue func(s Stream) error) error {
+	d := b.dev.driver
+	return b.dev.Do(func() (err error) {
+		s, err := d.NewStream(false)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, d.DestroyStream(s)) }()
+		if err := queue(s); err != nil {
+			return err
+		}
+		e, err := d.Record(s)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, d.DestroyEvent(e)) }()
+		return d.Synchronize(e, copyLimit)
+	})
+}
+
+// Close frees the memory, or unmaps it if it is another process's.
+func (b *Buffer) Close() error {
+	return b.dev.Do(func() error {
+		if b.imported {
+			return b.dev.driver.Unmap(b.p)
+		}
+		return b.dev.driver.Free(b.p)
+	})
+}

@@ -1,0 +1,123 @@
+package nccl
+
+import (
+	"fmt"
+
+	"github.com/skerry-ft/skerry/pg"
+)
+
+// Data types and reduce ops of nccl.h.
+const (
+	ncclInt8     = 0
+	ncclUint8    = 1
+	ncclInt32    = 2
+	ncclUint32   = 3
+	ncclInt64    = 4
+	ncclUint64   = 5
+	ncclFloat16  = 6
+	ncclFloat32  = 7
+	ncclFloat64  = 8
+	ncclBFloat16 = 9
+
+	ncclSum  = 0
+	ncclProd = 1
+	ncclMax  = 2
+	ncclMin  = 3
+	ncclAvg  = 4
+)
+
+// arithmetic is the library's type for a dtype that it can add.
+func arithmetic(t pg.DType) (int32, bool) {
+	switch t {
+	case pg.Int8DType:
+		return ncclInt8, true
+	case pg.Uint8DType:
+		return ncclUint8, true
+	case pg.Int32DType:
+		return ncclInt32, true
+	case pg.Uint32DType:
+		return ncclUint32, true
+	case pg.Int64DType:
+		return ncclInt64, true
+	case pg.Uint64DType:
+		return ncclUint64, true
+	case pg.Float16DType:
+		return ncclFloat16, true
+	case pg.Float32DType:
+		return ncclFloat32, true
+	case pg.Float64DType:
+		return ncclFloat64, true
+	case pg.BFloat16DType:
+		return ncclBFloat16, true
+	default:
+		return 0, false
+	}
+}
+
+// elements are what one tensor is to the library: a type and a count.
+type elements struct {
+	dtype int32
+	count uint64
+}
+
+// moved is t for a collective that only moves: bytes do for every dtype.
+func moved(t pg.Tensor) elements {
+	if d, ok := arithmetic(t.DType()); ok {
+		return elements{d, uint64(t.Len())}
+	}
+	return elements{ncclUint8, uint64(t.NumBytes())}
+}
+
+// reduced is t for a reduction by op, and the library's op; factor is what each
+// rank's elements are multiplied by, 1 for none. A complex sum is one of its
+// parts.
+func reduced(t pg.Tensor, op pg.ReduceOp, divisor, world int, factor float64) (e elements, code int32, scale float64, err error) {
+	d, ok := arithmetic(t.DType())
+	e = elements{d, uint64(t.Len())}
+	if !ok && op == pg.Sum {
+		switch t.DType() {
+		case pg.Complex64DType:
+			return elements{ncclFloat32, 2 * uint64(t.Len())}, ncclSum, 1, nil
+		case pg.Complex128DType:
+			return elements{ncclFloat64, 2 * uint64(t.Len())}, ncclSum, 1, nil
+		}
+	}
+	if !ok {
+		return e, 0, 0, fmt.Errorf("%w: NCCL has no %v of %v", pg.ErrUnsupported, op, t.DType())
+	}
+	switch op {
+	case pg.Sum:
+		return e, ncclSum, 1, nil
+	case pg.Avg:
+		if divisor == world {
+			return e, ncclAvg, 1, nil
+		}
+		return e, ncclSum, 1 / float64(divisor), nil
+	case pg.Product:
+		return e, ncclProd, 1, nil
+	case pg.Min:
+		return e, ncclMin, 1, nil
+	case pg.Max:
+		return e, ncclMax, 1, nil
+	case pg.PreMulSum:
+		return e, ncclSum, factor, nil
+	default:
+		return e, 0, 0, fmt.Errorf("%w: NCCL has no reduce op %v", pg.ErrUnsupported, op)
+	}
+}
+
+// scalar is v in the memory layout of a type that premul-sum takes.
+func scalar(dtype int32, v float64) ([]byte, error) {
+	switch dtype {
+	case ncclFloat32:
+		return pg.Of([]float32{float32(v)}).Bytes(), nil
+	case ncclFloat64:
+		return pg.Of([]float64{v}).Bytes(), nil
+	case ncclFloat16:
+		return pg.Of([]pg.Float16{pg.NewFloat16(float32(v))}).Bytes(), nil
+	case ncclBFloat16:
+		return pg.Of([]pg.BFloat16{pg.NewBFloat16(float32(v))}).Bytes(), nil
+	default:
+		return nil, fmt.Errorf("%w: NCCL multiplies only floats before a sum", pg.ErrUnsupported)
+	}
+}

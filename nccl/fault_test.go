@@ -1,0 +1,304 @@
+package nccl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/baby"
+	"github.com/skerry-ft/skerry/pg/pgtest"
+)
+
+const shortLimit = 300 * time.Millisecond
+
+// impatient is a backend whose library gets little time to return from aborts.
+func impatient(t *testing.T, f *fakes) *Backend {
+	t.Helper()
+	b, err := New(Options{Library: f.lib, Device: f.device(t, 0), AbortLimit: shortLimit})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// A library that is not there says what was looked for, and where.
+func TestUnavailable(t *testing.T) {
+	for name, load := range map[string]func() error{
+		"libnccl": func() error { _, err := OpenLibrary("/nowhere/libnccl.so.2"); return err },
+		"libcuda": func() error { _, err := OpenCUDA("/nowhere/libcuda.so.1"); return err },
+	} {
+		err := load()
+		if !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), "/nowhere/"+name) {
+			t.Errorf("%s: %v, want ErrUnavailable with the path", name, err)
+		}
+	}
+	if b, err := pg.Open(Name, pg.Options{Params: map[string]string{"nccl.library": "/nowhere/x"}}); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("pg.Open: %v, %v; want ErrUnavailable", b, err)
+	}
+}
+
+// Versions: too old, without a symbol it should have, without what came later.
+func TestVersions(t *testing.T) {
+	_ = open(t)
+	old := buildNCCL(t, "old.so", "-DFAKE_NCCL_VERSION=21304")
+	if _, err := OpenLibrary(old); !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), "2.13.4") {
+		t.Errorf("NCCL 2.13.4: %v, want ErrUnavailable that names it", err)
+	}
+	early, err := OpenLibrary(buildNCCL(t, "early.so", "-DFAKE_NCCL_VERSION=21403"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := early.need(Split); !errors.Is(err, pg.ErrUnsupported) || !strings.Contains(err.Error(), "2.18.0") || !strings.Contains(err.Error(), "2.14.3") {
+		t.Errorf("split with 2.14.3: %v, want ErrUnsupported with both versions", err)
+	}
+	bare, err := OpenLibrary(buildNCCL(t, "bare.so", "-DFAKE_NCCL_NO_SPLIT"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bare.Has(Split) || !bare.Has(RegisterOp) || bare.Has(Revoke) {
+		t.Errorf("features: split %v, premul-sum %v, revoke %v; want false, true, false",
+			bare.Has(Split), bare.Has(RegisterOp), bare.Has(Revoke))
+	}
+	broken := buildNCCL(t, "broken.so", "-DncclAllGather=somethingElse")
+	if _, err := OpenLibrary(broken); !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), "ncclAllGather") {
+		t.Errorf("without ncclAllGather: %v, want ErrUnavailable that names it", err)
+	}
+	for v, want := range map[Version]string{22203: "2.22.3", 21403: "2.14.3", 2804: "2.8.4"} {
+		if v.String() != want {
+			t.Errorf("version %d is %q, want %q", int(v), v, want)
+		}
+	}
+}
+
+// Faults of a configure end in a clear error within the caller's time and the
+// abort limit, and the next quorum works if the library does.
+func TestInitFaults(t *testing.T) {
+	f := open(t)
+	for _, c := range []struct {
+		name      string
+		fault     int32
+		want      error
+		says      string
+		abandoned bool
+	}{
+		{"fails", initFails, nil, "told to fail", false},
+		{"never ends", initNeverEnds, context.DeadlineExceeded, "configure", false},
+		{"call hangs", initCallHangs, context.DeadlineExceeded, "ncclCommInitRankConfig", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := pgtest.NewWorld(t, pgtest.StartStore(t))
+			b := impatient(t, f)
+			m := pgtest.Member{ID: "solo", Backend: b}
+			w.Next()
+			f.fault(c.fault)
+			ctx, cancel := context.WithTimeout(t.Context(), shortLimit)
+			defer cancel()
+			err := b.Configure(ctx, w.Config([]pgtest.Member{m}, 0))
+			f.fault(wellBehaved)
+			if err == nil || c.want != nil && !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("configure: %v, want %v and %q", err, c.want, c.says)
+			}
+			if got := errors.Is(err, ErrAbandoned); got != c.abandoned {
+				t.Errorf("abandoned: %v, want %v (%v)", got, c.abandoned, err)
+			}
+			w.Configure(m)
+			if err := w.Groups[0].Barrier(t.Context()); err != nil {
+				t.Errorf("barrier after it: %v", err)
+			}
+			if err := b.Close(); err != nil {
+				t.Errorf("close: %v", err)
+			}
+		})
+	}
+}
+
+// Faults of a collective end in a clear error within its deadline and the abort
+// limit, on every rank.
+func TestCollectiveFaults(t *testing.T) {
+	f := open(t)
+	for _, c := range []struct {
+		name      string
+		faults    [2]int32 // before the op, before the abort
+		want      error
+		says      string
+		abandoned bool
+	}{
+		{"never ends", [2]int32{collectiveNeverEnds, collectiveNeverEnds}, context.DeadlineExceeded, "deadline", false},
+		{"async error", [2]int32{asyncError, asyncError}, nil, "remote process exited", false},
+		{"abort hangs", [2]int32{collectiveNeverEnds, abortHangs}, context.DeadlineExceeded, "ncclCommAbort", true},
+		{"call hangs", [2]int32{callHangs, callHangs}, context.DeadlineExceeded, "had not ended", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := pgtest.NewWorld(t, pgtest.StartStore(t))
+			b := impatient(t, f)
+			w.Configure(pgtest.Member{ID: "solo", Backend: b})
+			x := onDevice(t, b, pg.New(pg.Float32DType, 16))
+			f.fault(c.faults[0])
+			work := w.Groups[0].Submit(&pg.Op{
+				Kind: pg.KindAllReduce, In: []pg.Tensor{x}, Out: []pg.Tensor{x}, Deadline: time.Now().Add(shortLimit),
+			})
+			timer := time.NewTimer(shortLimit / 3)
+			<-timer.C
+			f.fault(c.faults[1])
+			ctx, cancel := context.WithTimeout(t.Context(), pgtest.PromptBound)
+			defer cancel()
+			err := work.Wait(ctx)
+			if ctx.Err() != nil {
+				t.Fatalf("the op has not ended %v after its deadline", pgtest.PromptBound)
+			}
+			f.fault(wellBehaved)
+			if err == nil || c.want != nil && !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("op: %v, want %v and %q", err, c.want, c.says)
+			}
+			if got := errors.Is(err, ErrAbandoned); got != c.abandoned {
+				t.Errorf("abandoned: %v, want %v (%v)", got, c.abandoned, err)
+			}
+			if err := w.Groups[0].Barrier(t.Context()); !errors.Is(err, pg.ErrAborted) {
+				t.Errorf("op after it: %v, want ErrAborted", err)
+			}
+			if err := b.Close(); errors.Is(err, ErrAbandoned) != c.abandoned {
+				t.Errorf("close: %v, want abandoned: %v", err, c.abandoned)
+			}
+		})
+	}
+}
+
+// babyOf is the backend in a child, whose fake library fails from the start.
+func babyOf(t *testing.T, f *fakes, fault int) *baby.Backend {
+	t.Helper()
+	b, err := baby.New(baby.Options{
+		Backend: Name,
+		Open:    pg.Options{Params: map[string]string{"nccl.library": f.nccl, "nccl.cuda": f.cuda}},
+		Env:     []string{fmt.Sprintf("FAKE_NCCL_FAULT=%d", fault)},
+		Grace:   shortLimit,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := b.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return b
+}
+
+// In a child every fault ends in a clear error in bounded time, this process
+// goes on, and a child with a library that works is a group again. The tensors
+// are this process's device memory.
+func TestBaby(t *testing.T) {
+	f := open(t)
+	dev := f.device(t, 0)
+	for name, fault := range map[string]int{
+		"well-behaved": wellBehaved, "init call hangs": initCallHangs, "init never ends": initNeverEnds,
+		"collective never ends": collectiveNeverEnds, "async error": asyncError, "abort hangs": abortHangs,
+		"crash": crash, "call hangs": callHangs, "init fails": initFails,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := pgtest.NewWorld(t, pgtest.StartStore(t))
+			b := babyOf(t, f, fault)
+			buf, err := dev.Alloc(64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer buf.Close()
+			if err := buf.CopyFromHost(0, make([]byte, 64)); err != nil {
+				t.Fatal(err)
+			}
+			w.Next()
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			defer cancel()
+			err = b.Configure(ctx, w.Config([]pgtest.Member{{ID: "solo", Backend: b}}, 0))
+			if err == nil {
+				err = factorTwo(t, b, buf)
+			}
+			if (err == nil) != (fault == wellBehaved) && fault != abortHangs {
+				t.Errorf("error %v", err)
+			}
+			if e, ok := errors.AsType[*baby.ChildError](err); fault == crash && (!ok || e.Code != 2 || !strings.Contains(e.Stderr, "SIGABRT")) {
+				t.Errorf("after a crash: %v, want the runtime's report of SIGABRT", err)
+			}
+		})
+	}
+}
+
+// factorTwo runs an all-reduce that doubles, in the child, and looks here.
+func factorTwo(t *testing.T, b pg.Backend, buf *Buffer) error {
+	t.Helper()
+	if err := buf.CopyFromHost(0, pg.Of([]float32{1, 2, 3, 4}).Bytes()); err != nil {
+		t.Fatal(err)
+	}
+	x, err := pg.OnDevice(buf, pg.Float32DType, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	work := b.Submit(&pg.Op{
+		Kind: pg.KindAllReduce, In: []pg.Tensor{x}, Out: []pg.Tensor{x},
+		Reduce: pg.PreMulSum, Factor: 2, Deadline: time.Now().Add(time.Second),
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), pgtest.PromptBound)
+	defer cancel()
+	if err := work.Wait(ctx); err != nil {
+		if ctx.Err() != nil {
+			t.Errorf("op has not ended after %v", pgtest.PromptBound)
+		}
+		return err
+	}
+	got := pg.Slice[float32](onHost(t, x))
+	if got[0] != 2 || got[3] != 8 {
+		t.Errorf("result is %v, want 2 4 6 8", got)
+	}
+	return nil
+}
+
+// Bounds and mistakes of devices and buffers are named.
+func TestDevices(t *testing.T) {
+	f := open(t)
+	if _, err := OpenDevice(f.driver, 7); err == nil || !strings.Contains(err.Error(), "7") || !strings.Contains(err.Error(), "0 to 1") {
+		t.Errorf("device 7: %v, want the bound", err)
+	}
+	d := f.device(t, 1)
+	if _, err := d.Alloc(0); err == nil {
+		t.Error("alloc of nothing: no error")
+	}
+	if _, err := d.Alloc(1 << 40); err == nil || !strings.Contains(err.Error(), "OUT_OF_MEMORY") {
+		t.Errorf("alloc of a terabyte: %v, want CUDA's name of the error", err)
+	}
+	buf, err := d.Alloc(16)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer buf.Close()
+	if err := buf.CopyToHost(make([]byte, 8), 12); err == nil {
+		t.Error("copy beyond the end: no error")
+	}
+	if _, err := d.Import([]byte("short"), 16); err == nil {
+		t.Error("import of a short handle: no error")
+	}
+	b, err := New(Options{Library: f.lib, Device: d})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := pgtest.NewWorld(t, pgtest.StartStore(t))
+	w.Configure(w.Join("solo", b))
+	other := onDevice(t, newBackend(t, f, 0), pg.New(pg.Float32DType, 4))
+	if err := w.Groups[0].AllReduce(t.Context(), other, pg.Sum); !errors.Is(err, pg.ErrInvalidOp) {
+		t.Errorf("tensor of another device: %v, want ErrInvalidOp", err)
+	}
+	err = d.Do(func() error {
+		host, err := f.driver.AllocHost(100)
+		if err != nil {
+			return err
+		}
+		host[99] = 1
+		return f.driver.FreeHost(host)
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,232 @@
+package nccl
+
+import (
+	"fmt"
+	"unsafe"
+
+	"github.com/skerry-ft/skerry/pg"
+)
+
+// Version is NCCL's: 22203 is 2.22.3.
+type Version int
+
+// String is "2.22.3".
+func (v Version) String() string {
+	if v < 10000 { // before 2.9 the minor number had three digits less
+		return fmt.Sprintf("%d.%d.%d", int(v)/1000, int(v)/100%10, int(v)%100)
+	}
+	return fmt.Sprintf("%d.%d.%d", int(v)/10000, int(v)/100%100, int(v)%100)
+}
+
+// MinVersion is the first with non-blocking communicators, without which no
+// wait could be ended.
+const MinVersion Version = 21400
+
+// Feature is something that not every version of the library has.
+type Feature uint8
+
+// The features, with the version that brought them.
+const (
+	Split      Feature = iota // 2.18: a communicator from another one's ranks
+	RegisterOp                // 2.11: premul-sum
+	Shrink                    // 2.27: a communicator without the dead ranks
+	Revoke                    // 2.29: stop a communicator for all ranks without ending it
+	featureCount
+)
+
+var _ = [featureCount]struct{}{} // features below has one line each
+
+func (f Feature) describe() (name string, since Version, symbol string) {
+	switch f {
+	case Split:
+		return "split", 21800, "ncclCommSplit"
+	case RegisterOp:
+		return "premul-sum", 21100, "ncclRedOpCreatePreMulSum"
+	case Shrink:
+		return "shrink", 22700, "ncclCommShrink"
+	case Revoke:
+		return "revoke", 22900, "ncclCommRevoke"
+	default:
+		return fmt.Sprintf("feature(%d)", uint8(f)), 0, ""
+	}
+}
+
+// UniqueID names a communicator to be; rank 0 draws it and the others get it
+// through the store.
+type UniqueID [128]byte
+
+// idByValue is an id as C passes it: purego takes no arrays.
+type idByValue struct{ bytes UniqueID }
+
+// comm is an ncclComm_t.
+type comm uintptr
+
+// Results of nccl.h.
+const (
+	ncclSuccess    = 0
+	ncclInProgress = 7
+)
+
+// config is the part of ncclConfig_t that 2.14 knows. The library reads no more
+// than size says, and takes its defaults for the rest.
+type config struct {
+	size     uint64
+	magic    uint32
+	version  uint32
+	blocking int32
+	_        int32
+}
+
+const configMagic = 0xcafebeef
+
+// Library is libnccl, loaded at run time. Safe for concurrent use, as the
+// library is.
+type Library struct {
+	obj     *object
+	version Version
+	has     [featureCount]bool
+	f       ncclFunctions
+}
+
+type ncclFunctions struct {
+	getVersion    func(v *int32) int32
+	errorString   func(code int32) string
+	lastError     func(c comm) string
+	uniqueID      func(id *UniqueID) int32
+	init          func(c *comm, ranks int32, id idByValue, rank int32, cfg *config) int32
+	finalize      func(c comm) int32
+	destroy       func(c comm) int32
+	abort         func(c comm) int32
+	asyncError    func(c comm, code *int32) int32
+	groupStart    func() int32
+	groupEnd      func() int32
+	allReduce     func(in, out uintptr, count uint64, dtype, op int32, c comm, s uintptr) int32
+	reduce        func(in, out uintptr, count uint64, dtype, op, root int32, c comm, s uintptr) int32
+	broadcast     func(in, out uintptr, count uint64, dtype, root int32, c comm, s uintptr) int32
+	allGather     func(in, out uintptr, count uint64, dtype int32, c comm, s uintptr) int32
+	reduceScatter func(in, out uintptr, count uint64, dtype, op int32, c comm, s uintptr) int32
+	send          func(in uintptr, count uint64, dtype, peer int32, c comm, s uintptr) int32
+	recv          func(out uintptr, count uint64, dtype, peer int32, c comm, s uintptr) int32
+
+	preMulSum func(op *int32, scalar unsafe.Pointer, dtype, residence int32, c comm) int32
+	destroyOp func(op int32, c comm) int32
+	split     func(c comm, color, key int32, out *comm, cfg *config) int32
+	shrink    func(c comm, exclude *int32, n int32, out *comm, cfg *config, flags int32) int32
+	revoke    func(c comm, flags int32) int32
+}
+
+// OpenLibrary loads libnccl: the first of paths, or the names that the system
+// knows. It fails with ErrUnavailable if there is none, if it is older than
+// MinVersion, or if it lacks a symbol.
+func OpenLibrary(paths ...string) (*Library, error) {
+	if len(paths) == 0 {
+		paths = []string{"libnccl.so.2", "libnccl.so"}
+	}
+	obj, err := openObject("NCCL (libnccl)", paths)
+	if err != nil {
+		return nil, err
+	}
+	l := &Library{obj: obj}
+	f := &l.f
+	if err := obj.require([]binding{{&f.getVersion, "ncclGetVersion"}, {&f.errorString, "ncclGetErrorString"}}); err != nil {
+		return nil, err
+	}
+	var v int32
+	if code := f.getVersion(&v); code != ncclSuccess {
+		return nil, fmt.Errorf("%w: %s: ncclGetVersion: %s", ErrUnavailable, obj.path, f.errorString(code))
+	}
+	l.version = Version(v)
+	if l.version < MinVersion {
+		return nil, fmt.Errorf("%w: %s is NCCL %v, want %v or later", ErrUnavailable, obj.path, l.version, MinVersion)
+	}
+	if err := obj.require(l.required()); err != nil {
+		return nil, err
+	}
+	l.bindFeatures()
+	return l, nil
+}
+
+func (l *Library) required() []binding {
+	f := &l.f
+	return []binding{
+		{&f.lastError, "ncclGetLastError"},
+		{&f.uniqueID, "ncclGetUniqueId"},
+		{&f.init, "ncclCommInitRankConfig"},
+		{&f.finalize, "ncclCommFinalize"},
+		{&f.destroy, "ncclCommDestroy"},
+		{&f.abort, "ncclCommAbort"},
+		{&f.asyncError, "ncclCommGetAsyncError"},
+		{&f.groupStart, "ncclGroupStart"},
+		{&f.groupEnd, "ncclGroupEnd"},
+		{&f.allReduce, "ncclAllReduce"},
+		{&f.reduce, "ncclReduce"},
+		{&f.broadcast, "ncclBroadcast"},
+		{&f.allGather, "ncclAllGather"},
+		{&f.reduceScatter, "ncclReduceScatter"},
+		{&f.send, "ncclSend"},
+		{&f.recv, "ncclRecv"},
+	}
+}
+
+// bindFeatures binds what the version has. A symbol that is missing all the
+// same is a feature that is missing.
+func (l *Library) bindFeatures() {
+	functions := map[Feature][]binding{
+		Split:      {{&l.f.split, "ncclCommSplit"}},
+		RegisterOp: {{&l.f.preMulSum, "ncclRedOpCreatePreMulSum"}, {&l.f.destroyOp, "ncclRedOpDestroy"}},
+		Shrink:     {{&l.f.shrink, "ncclCommShrink"}},
+		Revoke:     {{&l.f.revoke, "ncclCommRevoke"}},
+	}
+	for feature, all := range functions {
+		_, since, _ := feature.describe()
+		l.has[feature] = l.version >= since && l.obj.require(all) == nil
+	}
+}
+
+// Version is that of the library.
+func (l *Library) Version() Version { return l.version }
+
+// Path is where it was found.
+func (l *Library) Path() string { return l.obj.path }
+
+// Has tells whether the library has a feature.
+func (l *Library) Has(f Feature) bool { return f < featureCount && l.has[f] }
+
+// need is the error of a feature that is not there.
+func (l *Library) need(f Feature) error {
+	if l.Has(f) {
+		return nil
+	}
+	name, since, symbol := f.describe()
+	return fmt.Errorf("%w: %s needs NCCL %v (%s), %s is %v", pg.ErrUnsupported, name, since, symbol, l.obj.path, l.version)
+}
+
+// ResultError is a result of libnccl other than success.
+type ResultError struct {
+	Func string
+	Code int32
+	Text string
+	Last string // what the library says of the last error in this process
+}
+
+func (e *ResultError) Error() string {
+	s := fmt.Sprintf("%s: %s (%d)", e.Func, e.Text, e.Code)
+	if e.Last != "" {
+		s += ": " + e.Last
+	}
+	return s
+}
+
+// check turns a result into an error. ncclInProgress is none: the communicator
+// tells later.
+func (l *Library) check(name string, code int32, c comm) error {
+	if code == ncclSuccess || code == ncclInProgress {
+		return nil
+	}
+	return &ResultError{Func: name, Code: code, Text: l.f.errorString(code), Last: l.f.lastError(c)}
+}
+
+// defaults is the configuration of all our communicators.
+func defaults() config {
+	return config{size: uint64(unsafe.Sizeof(config{})), magic: configMagic, version: uint32(MinVersion), blocking: 0}
+}

@@ -1,0 +1,77 @@
+package nccl
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/skerry-ft/skerry/pg"
+)
+
+// A note tells the other ranks of an epoch why one of them left it. NCCL itself
+// tells nobody: without a note they would wait for their deadlines.
+type note struct {
+	Rank int      `json:"rank"`
+	How  noteKind `json:"how"`
+	Text string   `json:"text"`
+}
+
+type noteKind string
+
+const (
+	noteAborted noteKind = "aborted"
+	noteClosed  noteKind = "closed" // in good order: what it took part in is done
+)
+
+// Bounds of notes.
+const (
+	tellLimit    = time.Second // of writing one
+	maxNoteText  = 1024
+	maxNoteBytes = 8 << 10
+)
+
+// tell writes a note where the other ranks listen. The first one stays.
+func (e *engine) tell(how noteKind, cause error) {
+	ctx, cancel := context.WithTimeout(context.Background(), tellLimit)
+	defer cancel()
+	text := cause.Error()
+	b, err := json.Marshal(note{Rank: e.cfg.Rank, How: how, Text: text[:min(len(text), maxNoteText)]})
+	if err == nil {
+		_, err = e.store.CompareSet(ctx, keyAbort, nil, b)
+	}
+	if err != nil {
+		e.opt.Log.Warn().Err(err).Msg("departure not told to the other ranks")
+	}
+}
+
+// listen waits for a note of another rank.
+func (e *engine) listen() {
+	b, err := e.store.Get(e.ctx, keyAbort)
+	if err != nil {
+		if e.ctx.Err() == nil {
+			e.opt.Log.Warn().Err(err).Msg("rendezvous store lost: aborts of other ranks are seen at the deadline")
+		}
+		return
+	}
+	var n note
+	if err := json.Unmarshal(b, &n); err != nil || len(b) > maxNoteBytes || n.Rank < 0 || n.Rank >= e.cfg.WorldSize() {
+		e.fail(fmt.Errorf("nccl: note of %d bytes in the store cannot be read: %w", len(b), err), false)
+		return
+	}
+	if n.Rank == e.cfg.Rank {
+		return
+	}
+	peer := e.cfg.ReplicaIDs[n.Rank]
+	cause := &pg.OpError{
+		QuorumID: e.cfg.QuorumID, Rank: e.cfg.Rank, Peer: n.Rank, PeerID: peer,
+		Err: fmt.Errorf("%w: %s has %s: %s", pg.ErrPeerLost, peer, n.How, n.Text),
+	}
+	if n.How != noteClosed {
+		e.fail(cause, false)
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.mu.gone, e.mu.goneAt = cause, time.Now()
+}

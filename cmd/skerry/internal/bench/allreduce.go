@@ -2,60 +2,115 @@ package bench
 
 import (
 	"context"
+	"slices"
 )
 
 // The envelope, per rank, for W ranks and N bytes on one host: an all-reduce by
-// direct exchange sends and receives 2(W-1)/W·N bytes and folds N bytes. Over
-// loopback (about 4 GB/s in all directions together) n=2 and 25 MiB need
-// 2·25 MiB / 4 GB/s = 13 ms at least, n=4 4·1.5·25 MiB / 4 GB/s = 39 ms. A 4 KiB
-// message is two wake-ups of about 10 µs.
+// direct exchange sends and receives 2(W-1)/W·N bytes and folds N bytes. In
+// shared memory each byte that is sent is one copy in and at most one out, at 8
+// to 17 GB/s from memory: n=2 and 25 MiB need 3 copies of 12.5 MiB and a fold, 4
+// to 5 ms on a core each; n=4 on two cores twice 4.5 copies of 6.25 MiB, the
+// same. Over loopback (about 4 GB/s in all directions together) n=2 needs
+// 2·25 MiB / 4 GB/s = 13 ms at least, n=4 4·1.5·25 MiB / 4 GB/s = 39 ms. A small
+// message is one or two wake-ups of about 10 µs, or none while both sides look.
+
+// The ops of tasks. A reduce-scatter's, an all-gather's and an all-to-all's bytes
+// are those of the tensor that is whole: each rank's slot has bytes/n.
+const (
+	opAllReduce     = "allreduce"
+	opReduceScatter = "reducescatter"
+	opAllGather     = "allgather"
+	opAllToAll      = "alltoall"
+	opBroadcast     = "broadcast"
+)
 
 // runAllReduce measures all-reduce by world size and bytes.
 func runAllReduce(ctx context.Context, o Options, emit func(Row) error) error {
-	worlds, sizes := o.N, o.Bytes
-	if worlds == nil {
-		worlds = []int{2, 4}
+	sizes := []int64{1 << 10, 4 << 10, 64 << 10, 1 << 20, 25 << 20, 64 << 20, 256 << 20}
+	return runOps(ctx, o, "allreduce", []string{opAllReduce}, sizes, emit)
+}
+
+// runCollectives measures the others.
+func runCollectives(ctx context.Context, o Options, emit func(Row) error) error {
+	ops := []string{opReduceScatter, opAllGather, opAllToAll, opBroadcast}
+	return runOps(ctx, o, "collectives", ops, []int64{4 << 10, 1 << 20, 25 << 20}, emit)
+}
+
+// runOps measures each op at each world size and number of bytes.
+func runOps(ctx context.Context, o Options, bench string, ops []string, sizes []int64, emit func(Row) error) error {
+	worlds := []int{2, 4, 8}
+	if o.N != nil {
+		worlds = o.N
 	}
-	if sizes == nil {
-		sizes = []int64{4 << 10, 1 << 20, 25 << 20}
+	if o.Bytes != nil {
+		sizes = o.Bytes
 	}
-	contest := Contest{Bench: "allreduce", Unit: "us", Samples: 20, Warmup: 2}
+	contest := Contest{Bench: bench, Unit: "us", Samples: 10, Warmup: 1}
 	if o.Samples > 0 {
 		contest.Samples = o.Samples
 	}
 	for _, n := range worlds {
-		if err := allReduceWorld(ctx, o, contest, n, sizes, emit); err != nil {
+		err := withRanks(ctx, o, n, func(all []Contestant) error {
+			for _, op := range ops {
+				for _, size := range sizes {
+					if err := runOp(ctx, contest, Params{"op": op, "n": n, "bytes": size}, all, emit); err != nil {
+						return err
+					}
+				}
+			}
+			return nil
+		})
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func allReduceWorld(ctx context.Context, o Options, contest Contest, n int, sizes []int64, emit func(Row) error) (err error) {
-	ours, err := startRing(ctx, n)
-	if err != nil {
-		return err
-	}
-	all := []Contestant{ours}
+// withRanks starts all contestants with n ranks, lends them to f, and ends them.
+func withRanks(ctx context.Context, o Options, n int, f func([]Contestant) error) (err error) {
+	var all []Contestant
 	defer func() {
 		if closeErr := closeAll(all); err == nil {
 			err = closeErr
 		}
 	}()
-	if o.Peers {
-		all = append(all, startPeers(ctx, o, n)...)
-	}
-	for _, size := range sizes {
-		rows, err := contest.Run(ctx, Params{"n": n, "bytes": size}, all)
+	for _, kind := range ourTransports() {
+		ours, err := startRanks(ctx, n, kind)
 		if err != nil {
 			return err
 		}
-		for _, row := range rows {
-			// Algorithmic bandwidth in GB/s: bytes / time.
-			row.Params = Params{"n": n, "bytes": size, "algbw_gbs": float64(size) / row.Median / 1e3}
-			if err := emit(row); err != nil {
-				return err
-			}
+		all = append(all, ours)
+	}
+	if o.Peers {
+		all = append(all, startPeers(ctx, o, n)...)
+	}
+	return f(all)
+}
+
+// haver is a contestant that does not have every op.
+type haver interface{ Has(op string) bool }
+
+// having is those that have op.
+func having(all []Contestant, op string) []Contestant {
+	return slices.DeleteFunc(slices.Clone(all), func(c Contestant) bool {
+		h, ok := c.(haver)
+		return ok && !h.Has(op)
+	})
+}
+
+// runOp measures one op of one size.
+func runOp(ctx context.Context, contest Contest, p Params, all []Contestant, emit func(Row) error) error {
+	rows, err := contest.Run(ctx, p, having(all, p["op"].(string)))
+	if err != nil {
+		return err
+	}
+	for _, row := range rows {
+		// Algorithmic bandwidth in GB/s: bytes / time.
+		row.Params = Params{"op": p["op"], "n": p["n"], "bytes": p["bytes"],
+			"algbw_gbs": float64(p["bytes"].(int64)) / row.Median / 1e3}
+		if err := emit(row); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -63,6 +63,9 @@ type runFunc func(ctx context.Context, o Options, emit func(Row) error) error
 func All() []Bench {
 	return []Bench{
 		{"allreduce", "time of one all-reduce (float32, sum, in place) over processes of this host", runAllReduce},
+		{"collectives", "the same for reduce-scatter, all-gather, all-to-all and broadcast", runCollectives},
+		{"reconfigure", "next quorum known to its first all-reduce done: all edges new, kept, one rank new", runReconfigure},
+		{"detect", "SIGKILL of one rank to the failure of every survivor's all-reduce", runDetect},
 		{"quorum", "round trip of a quorum that stands, and of one that changes, over RPC", runQuorum},
 		{"failover", "SIGKILL of the leader of three lighthouse servers to everybody's next quorum", runFailover},
 		{"scale", "one lighthouse with 10,000 sessions; 1,000 replicas through torchft's API", runScale},

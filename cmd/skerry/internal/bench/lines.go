@@ -9,11 +9,12 @@ import (
 	"time"
 )
 
-// task is one line to rank 0 of a contestant's processes: run Iters
-// all-reduces of Bytes. Bytes 0 means: end.
+// task is one line to rank 0 of a contestant's processes: run Op on Bytes,
+// Iters times. Bytes 0 means: end. The C program relies on the order of fields.
 type task struct {
-	Bytes int64 `json:"bytes"`
-	Iters int64 `json:"iters"`
+	Bytes int64  `json:"bytes"`
+	Iters int64  `json:"iters"`
+	Op    string `json:"op"`
 }
 
 // timing is the answer.
@@ -29,29 +30,31 @@ const taskTime = 40 * time.Millisecond
 const maxIters = 2000
 
 // lineClient drives processes that read tasks and answer with timings. All
-// contestants of allreduce speak it: ours, and the peers' small programs.
+// contestants speak it: ours, and the peers' small programs.
 type lineClient struct {
 	in    io.WriteCloser
 	out   *bufio.Scanner
-	iters map[int64]int64 // by bytes, found in the first sample
+	iters map[task]int64 // by task without Iters, found in the first sample
 }
 
 func newLineClient(in io.WriteCloser, out io.Reader) *lineClient {
-	return &lineClient{in: in, out: bufio.NewScanner(out), iters: map[int64]int64{}}
+	return &lineClient{in: in, out: bufio.NewScanner(out), iters: map[task]int64{}}
 }
 
-// perOp runs one task and returns microseconds per op.
-func (c *lineClient) perOp(ctx context.Context, bytes int64) (float64, error) {
-	iters, known := c.iters[bytes]
+// Sample measures microseconds per op.
+func (c *lineClient) Sample(ctx context.Context, p Params) (float64, error) {
+	t := task{Bytes: p["bytes"].(int64), Op: p["op"].(string)}
+	iters, known := c.iters[t]
 	if !known {
-		once, err := c.do(ctx, task{Bytes: bytes, Iters: 2})
+		once, err := c.do(ctx, task{Bytes: t.Bytes, Iters: 2, Op: t.Op})
 		if err != nil {
 			return 0, err
 		}
 		iters = min(max(int64(taskTime.Seconds()/(once/2+1e-9)), 1), maxIters)
-		c.iters[bytes] = iters
+		c.iters[t] = iters
 	}
-	seconds, err := c.do(ctx, task{Bytes: bytes, Iters: iters})
+	t.Iters = iters
+	seconds, err := c.do(ctx, t)
 	return seconds / float64(iters) * 1e6, err
 }
 

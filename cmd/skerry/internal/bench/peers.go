@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -22,13 +23,14 @@ var glooProgram []byte
 var openMPIProgram []byte
 
 // peerEnd bounds how long a peer's processes are given to end by themselves.
-const peerEnd = 5 * time.Second
+const peerEnd = 20 * time.Second
 
 // peer is a contestant made of foreign processes.
 type peer struct {
 	*lineClient
 
 	impl string
+	ops  []string // that it has
 	dir  string
 	in   io.Closer
 	cmds []*exec.Cmd
@@ -68,7 +70,8 @@ func startGloo(ctx context.Context, n int) (*peer, error) {
 		cmds = append(cmds, exec.CommandContext(ctx, python, program,
 			strconv.Itoa(rank), strconv.Itoa(n), filepath.Join(dir, "rendezvous")))
 	}
-	return startPeer("gloo", dir, cmds)
+	// Its Gloo has no reduce-scatter; all-to-all is the single-tensor form.
+	return startPeer(&peer{impl: "gloo", dir: dir, ops: []string{opAllReduce, opAllGather, opAllToAll, opBroadcast, opNew}}, cmds)
 }
 
 // pythonWithTorch finds an interpreter that can import torch. SKERRY_PYTHON
@@ -105,12 +108,12 @@ func startOpenMPI(ctx context.Context, n int) (*peer, error) {
 		return nil, fmt.Errorf("openmpi: %s: %w: %s", compile, err, lastLine(out))
 	}
 	run := exec.CommandContext(ctx, "mpirun", "--allow-run-as-root", "--oversubscribe", "-n", strconv.Itoa(n), program)
-	return startPeer("openmpi", dir, []*exec.Cmd{run})
+	ops := []string{opAllReduce, opReduceScatter, opAllGather, opAllToAll, opBroadcast}
+	return startPeer(&peer{impl: "openmpi", dir: dir, ops: ops}, []*exec.Cmd{run})
 }
 
 // startPeer starts the processes; the first one takes the tasks.
-func startPeer(impl, dir string, cmds []*exec.Cmd) (*peer, error) {
-	p := &peer{impl: impl, dir: dir}
+func startPeer(p *peer, cmds []*exec.Cmd) (*peer, error) {
 	in, err := cmds[0].StdinPipe()
 	if err != nil {
 		return nil, err
@@ -125,7 +128,7 @@ func startPeer(impl, dir string, cmds []*exec.Cmd) (*peer, error) {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 		cmd.WaitDelay = peerEnd
 		if err := cmd.Start(); err != nil {
-			return nil, errors.Join(fmt.Errorf("%s: start %s: %w", impl, cmd, err), p.Close())
+			return nil, errors.Join(fmt.Errorf("%s: start %s: %w", p.impl, cmd, err), p.Close())
 		}
 		p.cmds = append(p.cmds, cmd)
 	}
@@ -135,10 +138,8 @@ func startPeer(impl, dir string, cmds []*exec.Cmd) (*peer, error) {
 // Impl names the peer.
 func (p *peer) Impl() string { return p.impl }
 
-// Sample measures microseconds per all-reduce.
-func (p *peer) Sample(ctx context.Context, params Params) (float64, error) {
-	return p.perOp(ctx, params["bytes"].(int64))
-}
+// Has tells whether the peer has an op.
+func (p *peer) Has(op string) bool { return slices.Contains(p.ops, op) }
 
 // Close tells rank 0 to end, which ends all, and kills what is left later.
 func (p *peer) Close() error {

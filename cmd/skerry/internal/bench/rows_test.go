@@ -9,12 +9,47 @@ import (
 // lighthouse.
 func TestAllReduceMeasuresProcesses(t *testing.T) {
 	rows := collect(t, runAllReduce, Options{Samples: 1, N: []int{2}, Bytes: []int64{4096}})
-	if len(rows) != 1 {
-		t.Fatalf("got %d rows, want 1", len(rows))
+	if len(rows) != 2 {
+		t.Fatalf("got %d rows, want 2", len(rows))
 	}
-	r := rows[0]
-	if r.Impl != "skerry" || r.Unit != "us" || r.Samples != 1 || r.Median <= 0 || r.Params["bytes"] != int64(4096) {
-		t.Errorf("row %+v", r)
+	for i, impl := range []string{"skerry", "skerry-tcp"} {
+		r := rows[i]
+		if r.Impl != impl || r.Unit != "us" || r.Samples != 1 || r.Median <= 0 || r.Params["bytes"] != int64(4096) {
+			t.Errorf("row %+v", r)
+		}
+	}
+}
+
+func TestCollectivesMeasureEachOp(t *testing.T) {
+	rows := collect(t, runCollectives, Options{Samples: 1, N: []int{3}, Bytes: []int64{4096}})
+	var seen []string
+	for _, r := range rows {
+		if r.Impl == "skerry" && r.Median > 0 {
+			seen = append(seen, r.Params["op"].(string))
+		}
+	}
+	if want := []string{"reducescatter", "allgather", "alltoall", "broadcast"}; !slices.Equal(seen, want) {
+		t.Errorf("measured %v, want %v", seen, want)
+	}
+}
+
+func TestReconfigureMeasuresEachKind(t *testing.T) {
+	rows := collect(t, runReconfigure, Options{Samples: 1, N: []int{3}})
+	var seen []string
+	for _, r := range rows {
+		if r.Impl == "skerry" && r.Median > 0 && r.Unit == "ms" {
+			seen = append(seen, r.Params["edges"].(string))
+		}
+	}
+	if want := []string{"new", "kept", "join"}; !slices.Equal(seen, want) {
+		t.Errorf("measured %v, want %v", seen, want)
+	}
+}
+
+func TestDetectAsksEverySurvivor(t *testing.T) {
+	rows := collect(t, runDetect, Options{Samples: 1, N: []int{3}, Bytes: []int64{1 << 20}})
+	if len(rows) != 2 || rows[0].Samples != 2 || rows[0].Median <= 0 || rows[1].Impl != "skerry-tcp" {
+		t.Errorf("rows %+v", rows)
 	}
 }
 

@@ -1,0 +1,180 @@
+package bench
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/tcp"
+	"github.com/skerry-ft/skerry/store"
+	"github.com/skerry-ft/skerry/train/spawn"
+)
+
+// The envelope: the kernel frees a killed process's memory before it closes its
+// sockets, about 0.1 ms per MiB it had touched, once each of its threads had a
+// turn to die; the peers' readers wake (10 µs) and tell the others (20 µs). The
+// rest is waiting for a processor.
+
+const (
+	detectBytes = 64 << 20
+	detectKills = 20
+)
+
+// runDetect measures from SIGKILL of one rank to the failure of each survivor's
+// all-reduce.
+func runDetect(ctx context.Context, o Options, emit func(Row) error) error {
+	worlds, bytes, kills := []int{8}, int64(detectBytes), detectKills
+	if o.N != nil {
+		worlds = o.N
+	}
+	if o.Bytes != nil {
+		bytes = o.Bytes[0]
+	}
+	if o.Samples > 0 {
+		kills = o.Samples
+	}
+	if o.Peers {
+		o.note("not measured: gloo, openmpi: killing a rank ends or hangs the run")
+	}
+	for _, n := range worlds {
+		if n < 2 {
+			return fmt.Errorf("bench detect: n = %d, want at least 2", n)
+		}
+		for _, kind := range ourTransports() {
+			var took []float64
+			for range kills {
+				more, err := detectOnce(ctx, n, bytes, kind.transport)
+				if err != nil {
+					return fmt.Errorf("bench detect: %w", err)
+				}
+				took = append(took, more...)
+			}
+			slices.Sort(took)
+			row := Row{
+				Bench: "detect", Impl: kind.impl, Unit: "ms", Samples: len(took),
+				Median: Quantile(took, 0.5), P99: Quantile(took, 0.99),
+				Params: Params{"n": n, "bytes": bytes, "kills": kills},
+			}
+			if err := emit(row); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// stormLine is what a rank of a storm prints: that it has begun, and how it ended.
+type stormLine struct {
+	Culprit string `json:"culprit"`
+	At      int64  `json:"at"` // on the host's monotonic clock
+}
+
+// hostNanos is the same clock in all processes of a host.
+func hostNanos() (int64, error) {
+	var t unix.Timespec
+	err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t)
+	return t.Nano(), err
+}
+
+// stormUntilKilled runs all-reduces until one fails, and prints when and by whom.
+func (s *rankServer) stormUntilKilled(ctx context.Context) error {
+	x, err := s.tensor("in", s.args.Storm)
+	if err != nil {
+		return err
+	}
+	for first := true; err == nil; first = false {
+		err = s.group.AllReduce(ctx, x, pg.Max)
+		if first && err == nil {
+			err = s.out.Encode(stormLine{})
+		}
+	}
+	at, clockErr := hostNanos()
+	e, ok := errors.AsType[*pg.OpError](err)
+	if !ok || clockErr != nil {
+		return errors.Join(err, clockErr)
+	}
+	return s.out.Encode(stormLine{Culprit: e.PeerID, At: at})
+}
+
+// detectOnce starts n ranks, kills the last, and returns each survivor's time in
+// milliseconds.
+func detectOnce(ctx context.Context, n int, bytes int64, transport tcp.Transport) (took []float64, err error) {
+	server, err := store.NewServer(store.ServerConfig{})
+	if err != nil {
+		return nil, err
+	}
+	storeCtx, stop := context.WithCancel(ctx)
+	served := make(chan error, 1)
+	go func() { served <- server.Run(storeCtx) }()
+	defer func() {
+		stop()
+		err = errors.Join(err, <-served)
+	}()
+	args, err := json.Marshal(rankArgs{Store: server.Addr() + "/detect", Transport: transport, Storm: bytes})
+	if err != nil {
+		return nil, err
+	}
+	var procs []*spawn.Process
+	var lines []*bufio.Scanner
+	for rank := range n {
+		r, w, err := os.Pipe()
+		if err != nil {
+			return nil, err
+		}
+		defer r.Close()
+		p, err := spawn.Start(spawn.Worker{Name: WorkerAllReduce, Rank: rank, WorldSize: n}, spawn.Options{Args: args, Stdout: w})
+		w.Close() // the worker has its own
+		if err != nil {
+			return nil, err
+		}
+		defer p.Kill()
+		procs, lines = append(procs, p), append(lines, bufio.NewScanner(r))
+	}
+	for _, out := range lines {
+		if _, err := nextLine(out); err != nil {
+			return nil, err
+		}
+	}
+	select {
+	case <-time.After(100*time.Millisecond + time.Duration(rand.IntN(200))*time.Millisecond):
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	victim := n - 1
+	at, err := hostNanos()
+	if err != nil {
+		return nil, err
+	}
+	if err := procs[victim].Signal(unix.SIGKILL); err != nil {
+		return nil, err
+	}
+	for _, out := range lines[:victim] {
+		end, err := nextLine(out)
+		if err != nil {
+			return nil, err
+		}
+		if want := fmt.Sprintf("bench_%d", victim); end.Culprit != want {
+			return nil, fmt.Errorf("a survivor blames %q, killed was %q", end.Culprit, want)
+		}
+		took = append(took, float64(end.At-at)/1e6)
+	}
+	return took, nil
+}
+
+func nextLine(out *bufio.Scanner) (stormLine, error) {
+	var l stormLine
+	if !out.Scan() {
+		return l, fmt.Errorf("a rank ended early: %w", errors.Join(out.Err(), io.ErrUnexpectedEOF))
+	}
+	return l, json.Unmarshal(out.Bytes(), &l)
+}

@@ -1,0 +1,97 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/skerry-ft/skerry/pg/tcp"
+	"github.com/skerry-ft/skerry/store"
+	"github.com/skerry-ft/skerry/train/spawn"
+)
+
+// ranks is our contestant: n processes and the store they met in.
+type ranks struct {
+	*lineClient
+
+	kind     transportKind
+	procs    []*spawn.Process
+	tasks    io.Closer // rank 0's standard input: its end ends all
+	endStore func() error
+}
+
+// workersEnd bounds how long workers are given to end by themselves.
+const workersEnd = 5 * time.Second
+
+// startRanks starts n workers, which connect and wait for tasks.
+func startRanks(ctx context.Context, n int, kind transportKind) (*ranks, error) {
+	server, err := store.NewServer(store.ServerConfig{})
+	if err != nil {
+		return nil, err
+	}
+	storeCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	served := make(chan error, 1)
+	go func() { served <- server.Run(storeCtx) }()
+	r := &ranks{kind: kind, endStore: func() error {
+		stop()
+		return <-served
+	}}
+	args, err := json.Marshal(rankArgs{Store: fmt.Sprintf("%s/bench", server.Addr()), Transport: kind.transport})
+	if err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	taskR, taskW := io.Pipe()
+	outR, outW := io.Pipe()
+	r.lineClient = newLineClient(taskW, outR)
+	r.tasks = taskW
+	for rank := range n {
+		o := spawn.Options{Args: args, Stderr: os.Stderr}
+		if rank == 0 {
+			o.Stdin, o.Stdout = taskR, outW
+		}
+		p, err := spawn.Start(spawn.Worker{Name: WorkerAllReduce, Rank: rank, WorldSize: n}, o)
+		if err != nil {
+			return nil, errors.Join(err, r.Close())
+		}
+		r.procs = append(r.procs, p)
+	}
+	go func() { // ends with rank 0, which Close sees to
+		<-r.procs[0].Done()
+		outW.Close()
+	}()
+	return r, nil
+}
+
+// transportKind is one way to run our ranks.
+type transportKind struct {
+	impl      string
+	transport tcp.Transport
+}
+
+// ourTransports are "skerry", as it is by default (shared memory on one host), and
+// over loopback TCP as between hosts.
+func ourTransports() []transportKind {
+	return []transportKind{{"skerry", tcp.TransportAuto}, {"skerry-tcp", tcp.TransportTCP}}
+}
+
+// Impl names us.
+func (r *ranks) Impl() string { return r.kind.impl }
+
+// Close tells the workers to end, kills those that do not, and ends the store.
+func (r *ranks) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), workersEnd)
+	defer cancel()
+	var errs []error
+	if r.tasks != nil {
+		errs = append(errs, r.tasks.Close())
+	}
+	for _, p := range r.procs {
+		errs = append(errs, p.Wait(ctx))
+		p.Kill()
+	}
+	return errors.Join(append(errs, r.endStore())...)
+}

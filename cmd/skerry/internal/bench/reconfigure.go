@@ -1,0 +1,117 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/skerry-ft/skerry/pg"
+)
+
+// The envelope: a configuration is a few round trips to the store (publish, look
+// up each peer that we dial: 50 to 100 µs each), a Hello each way per edge, and
+// for a new edge a connection, a Unix connection and two segments, 0.3 ms. Eight
+// processes on two cores: 28 edges, 8 ms new, 2 ms kept, and a wake-up per message.
+
+// The kinds of reconfiguration: all edges new, all kept, one rank of them new.
+const (
+	opNew  = "new"
+	opKept = "kept"
+	opJoin = "join"
+)
+
+// runReconfigure measures from "quorum known" to the first all-reduce done.
+func runReconfigure(ctx context.Context, o Options, emit func(Row) error) error {
+	worlds := []int{2, 4, 8}
+	if o.N != nil {
+		worlds = o.N
+	}
+	contest := Contest{Bench: "reconfigure", Unit: "ms", Samples: 10, Warmup: 1}
+	if o.Samples > 0 {
+		contest.Samples = o.Samples
+	}
+	for _, n := range worlds {
+		err := withRanks(ctx, o, n, func(all []Contestant) error {
+			for _, op := range []string{opNew, opKept, opJoin} {
+				p := Params{"op": op, "n": n, "bytes": int64(4)}
+				rows, err := contest.Run(ctx, p, inMillis(having(all, op)))
+				if err != nil {
+					return err
+				}
+				for _, row := range rows {
+					row.Params = Params{"edges": op, "n": n}
+					if err := emit(row); err != nil {
+						return err
+					}
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// millis gives a contestant's microseconds as milliseconds.
+type millis struct{ Contestant }
+
+func (m millis) Sample(ctx context.Context, p Params) (float64, error) {
+	v, err := m.Contestant.Sample(ctx, p)
+	return v / 1e3, err
+}
+
+func inMillis(all []Contestant) []Contestant {
+	var out []Contestant
+	for _, c := range all {
+		out = append(out, millis{c})
+	}
+	return out
+}
+
+// reconfigure moves to the next quorum t.Iters times.
+func (s *rankServer) reconfigure(ctx context.Context, t task) (float64, error) {
+	var total time.Duration
+	for range t.Iters {
+		next := s.group
+		newcomer := len(s.ids) - 1
+		if t.Op == opNew || t.Op == opJoin && s.rank == newcomer {
+			next = s.fresh()
+		}
+		s.rename(t.Op)
+		if err := s.group.Barrier(ctx); err != nil {
+			return 0, err
+		}
+		start := time.Now()
+		if err := s.configure(ctx, next); err != nil {
+			return 0, err
+		}
+		one := []float32{1}
+		if err := next.AllReduce(ctx, pg.Of(one), pg.Sum); err != nil {
+			return 0, err
+		}
+		total += time.Since(start)
+		if one[0] != float32(len(s.ids)) {
+			return 0, fmt.Errorf("first sum is %v, want %d", one[0], len(s.ids))
+		}
+		if next != s.group {
+			if err := s.group.Close(); err != nil {
+				return 0, err
+			}
+			s.group = next
+		}
+	}
+	return total.Seconds(), nil
+}
+
+// rename gives those who are new the names of another incarnation.
+func (s *rankServer) rename(op string) {
+	s.ids = slices.Clone(s.ids)
+	for i := range s.ids {
+		if op == opNew || op == opJoin && i == len(s.ids)-1 {
+			s.ids[i] = fmt.Sprintf("bench_%d_%d", i, s.quorum)
+		}
+	}
+}

@@ -5,3 +5,12 @@ func (s *Server) Leader() (addr string, self, ok bool) { return s.leader() }
 
 // Peers is peers, for tests.
 func (s *Server) Peers() []string { return s.peers() }
+
+// LastQuorum is the id of the last quorum in this server's ledger, leader or
+// not.
+func (s *Server) LastQuorum(job string) int64 {
+	if last := s.cluster.openLedger().state.job(job, 0).Last; last != nil {
+		return last.ID
+	}
+	return 0
+}

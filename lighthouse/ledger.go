@@ -49,6 +49,7 @@ const (
 type ledger struct {
 	raft  *raft.Raft
 	state *state
+	leads shared // checks of leadership
 	// cluster is the id that the cluster had before raft ran, or "".
 	cluster string
 	// release gives back what raft used, after raft has shut down.
@@ -168,7 +169,7 @@ func (l *ledger) apply(c command) error {
 // verify returns nil if this server led in that term at some moment after the
 // call.
 func (l *ledger) verify(term uint64) error {
-	if err := l.raft.VerifyLeader().Error(); err != nil {
+	if err := l.leads.do(func() error { return l.raft.VerifyLeader().Error() }); err != nil {
 		return leadershipError(err)
 	}
 	if now := l.raft.CurrentTerm(); now != term {

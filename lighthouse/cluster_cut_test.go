@@ -1,0 +1,126 @@
+package lighthouse_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"testing"
+
+	"github.com/skerry-ft/skerry/lighthouse"
+	"github.com/skerry-ft/skerry/lighthouse/lighthousetest"
+	"github.com/skerry-ft/skerry/quorum"
+)
+
+// raftCable is one server's raft connections, which can be cut.
+type raftCable struct {
+	mu    sync.Mutex
+	cut   bool
+	conns []net.Conn
+}
+
+func (c *raftCable) take(conn net.Conn, err error) (net.Conn, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case err != nil:
+		return nil, err
+	case c.cut:
+		return nil, errors.Join(errors.New("the cable is cut"), conn.Close())
+	}
+	c.conns = append(c.conns, conn)
+	return conn, nil
+}
+
+func (c *raftCable) set(cut bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.cut = cut
+	for _, conn := range c.conns {
+		_ = conn.Close() // cut
+	}
+	c.conns = nil
+}
+
+func (c *raftCable) dial(ctx context.Context, address string) (net.Conn, error) {
+	return c.take(new(net.Dialer).DialContext(ctx, "tcp", address))
+}
+
+// cutListener accepts through a cable.
+type cutListener struct {
+	net.Listener
+	cable *raftCable
+}
+
+func (l cutListener) Accept() (net.Conn, error) {
+	for {
+		conn, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if conn, err := l.cable.take(conn, nil); err == nil {
+			return conn, nil
+		}
+	}
+}
+
+// A leader that is cut off from the others, but not from the replicas, forms no
+// quorum and repeats none; the others' leader does, with a higher id. When the
+// cable is mended it follows, and holds what they hold.
+func TestCutOffLeaderAnswersNobody(t *testing.T) {
+	t.Parallel()
+	cables := make([]raftCable, 3)
+	c := lighthousetest.StartCluster(t, 3, lighthousetest.Options{Change: func(i int, cfg *lighthouse.Config) {
+		cfg.Rules.MinReplicas = 2
+		cfg.Cluster.RaftDial = cables[i].dial
+		cfg.Cluster.RaftListen = func(l net.Listener) net.Listener { return cutListener{l, &cables[i]} }
+	}})
+	settled(t, c, 0, []int{0, 1, 2}, nil)
+	old := c.Leader()
+	told, first := form(t, c.Servers[old].Addr, "a", "b")
+	cables[old].set(true)
+	for _, r := range told { // they reach it, and ask for another quorum
+		r.join(quorum.JoinFall, func(j *quorum.Join) {
+			j.Fact = quorum.Fact{Kind: quorum.Refused, Step: 1, QuorumID: first.ID}
+		})
+	}
+	var next int
+	c.Eventually("another server leads", func() error {
+		for i, s := range c.Servers {
+			if st, err := s.Lighthouse.Status(t.Context()); i != old && err == nil && st.Leads {
+				next = i
+				return nil
+			}
+		}
+		return errors.New("none does")
+	})
+	for _, r := range told {
+		r.end()
+		for len(r.down) > 0 {
+			if down := <-r.down; down.GetAnswer() != nil && down.GetAnswer().GetNumber() > 1 {
+				t.Errorf("%s was answered by a leader without followers: %v", r.id, down)
+			}
+		}
+	}
+	_, second := form(t, c.Servers[next].Addr, "c", "d")
+	if second.ID <= first.ID || second.Cluster != first.Cluster {
+		t.Errorf("quorum %d of %s after %d of %s", second.ID, second.Cluster, first.ID, first.Cluster)
+	}
+	cables[old].set(false)
+	c.Eventually("the old leader follows", func() error {
+		all, err := members(t, c.Servers[old].Addr)
+		if err != nil {
+			return err
+		}
+		for _, m := range all.GetMembers() {
+			if m.GetRpcAddress() == c.Servers[old].Addr && (m.GetLeader() || m.GetLastIndex() < all.GetLastIndex()) {
+				return fmt.Errorf("%v of %d", m, all.GetLastIndex())
+			}
+		}
+		return nil
+	})
+	if got := c.Servers[old].Lighthouse.LastQuorum("default"); got != second.ID {
+		t.Errorf("the old leader holds quorum %d, want %d", got, second.ID)
+	}
+}

@@ -117,6 +117,7 @@ type steady struct {
 	names []string
 	steps []int
 	last  int64
+	tried int // attempts that came to nothing
 }
 
 // step takes one step with all replicas. A step whose quorum fails is done
@@ -128,6 +129,7 @@ func (s *steady) step() {
 		if why == "" {
 			return
 		}
+		s.tried++
 		if time.Since(began) > settleLimit {
 			s.t.Fatalf("no step: %s", why)
 		}

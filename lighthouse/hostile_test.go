@@ -41,6 +41,7 @@ func TestHostileClientsHurtNobody(t *testing.T) {
 	options := c.Options(t, "server")
 	l := lighthousetest.Start(t, func(cfg *lighthouse.Config) {
 		cfg.Guard = options
+		cfg.Rules.JoinTimeout = time.Second
 		cfg.Rules.HeartbeatTimeout = patience // a busy machine is no dead replica
 	})
 	g := guardtest.Open(t, c.Options(t, "member"))

@@ -35,7 +35,7 @@ const (
 
 	// mostAuthWait bounds how long the store holds a client whose token it does
 	// not know yet; the client itself waits for 30 s.
-	mostAuthWait = 20 * time.Second
+	mostAuthWait = 10 * time.Second
 )
 
 // schemes are those that an address may have.

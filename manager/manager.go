@@ -260,6 +260,23 @@ func (m *Manager) ReplicaID() string {
 	return ""
 }
 
+// Address is the URL of the replica's manager server, and StoreAddress the
+// "host:port" of its store, as peers dial them; both are empty in ranks above 0.
+func (m *Manager) Address() string {
+	if m.hub == nil {
+		return ""
+	}
+	return m.hub.address
+}
+
+// StoreAddress is "host:port" of the replica's store; see Address.
+func (m *Manager) StoreAddress() string {
+	if m.hub == nil {
+		return ""
+	}
+	return advertised(m.hub.store.Addr(), m.cfg.Advertise)
+}
+
 // Timeouts are all waits in force, as derived from the two that were given.
 func (m *Manager) Timeouts() Timeouts { return m.timeouts }
 

@@ -7,9 +7,12 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/skerry-ft/skerry/internal/guard"
+	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/quorum"
 )
@@ -188,4 +191,9 @@ func TestContextEndsEveryWait(t *testing.T) {
 	if a.err == nil {
 		t.Error("a ended without an error")
 	}
+}
+
+// dialAs dials the manager at an address with proofs that are made for another.
+func dialAs(g *guard.Guard, audience, addr string) (*grpc.ClientConn, error) {
+	return grpc.NewClient("passthrough:///"+hostPort(addr), append(wire.DialOptions(), g.DialOptions(hostPort(audience))...)...)
 }

@@ -1,0 +1,106 @@
+package manager
+
+import (
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/skerry-ft/skerry/internal/guard"
+	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
+	"github.com/skerry-ft/skerry/store"
+)
+
+// TestKillNeedsTheToken: and a proof that was made for one replica is worth
+// nothing at another.
+func TestKillNeedsTheToken(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	killed := make(chan string, 2)
+	token := guard.RandomSecret()
+	w.tune = func(c *Config) {
+		c.OnKill = func(reason string) { killed <- reason }
+		c.Guard = Guard{Token: token}
+	}
+	a, b := w.trainer("a").start(1), w.trainer("b").start(1)
+	kill := func(g *guard.Guard, of, at *trainer) error {
+		t.Helper()
+		// Proofs are made for one address, and sent to another.
+		conn, err := dialAs(g, of.m.hub.address, at.m.hub.address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		_, err = skerrypb.NewManagerClient(conn).Kill(limited(t), &skerrypb.KillRequest{Message: "test"})
+		return err
+	}
+	holder := &guard.Guard{Token: guard.FixedToken(token)}
+	for name, err := range map[string]error{
+		"no token":                       kill(nil, a, a),
+		"another token":                  kill(&guard.Guard{Token: guard.FixedToken(guard.RandomSecret())}, a, a),
+		"a proof that was for another's": kill(holder, b, a),
+	} {
+		if status.Code(err) != codes.Unauthenticated {
+			t.Errorf("%s: %v, want Unauthenticated", name, err)
+		}
+	}
+	if len(killed) != 0 {
+		t.Fatal("somebody was killed")
+	}
+	if err := kill(holder, a, a); err != nil || len(killed) != 1 {
+		t.Errorf("with the token: %v, %d killed", err, len(killed))
+	}
+}
+
+// TestStoreIsTheQuorums: the store takes who proves the token of a quorum, under
+// that quorum's prefix, and not the members of an older one.
+func TestStoreIsTheQuorums(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.trainer("a").start(1 << 40)
+	w.reaches(3, a)
+	a.m.mu.Lock()
+	q := a.m.mu.quorum
+	a.m.mu.Unlock()
+	open := func(token []byte, prefix string) (store.Store, error) {
+		return store.Open(limited(t), a.m.StoreAddress()+"/"+prefix, store.ClientConfig{Token: token})
+	}
+	if s, err := open(nil, quorumPrefix(q)); err == nil {
+		s.Close() //nolint:errcheck // it should not be there
+		t.Error("the store lets in who proves nothing")
+	}
+	s, err := open(q.Token[:], quorumPrefix(q))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close() //nolint:errcheck // nothing is lost with it
+	if err := s.Set(limited(t), "key", nil); err != nil {
+		t.Errorf("a member may not write: %v", err)
+	}
+	elsewhere, err := open(q.Token[:], "skerry/other")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer elsewhere.Close() //nolint:errcheck // nothing is lost with it
+	if err := elsewhere.Set(limited(t), "key", nil); err == nil {
+		t.Error("a member writes outside its quorum's prefix")
+	}
+	b := w.trainer("b").start(1 << 40) // a new quorum
+	w.reaches(a.m.Step()+3, a, b)
+	eventually(t, "the old quorum's members are out", func() bool { return s.Set(limited(t), "key", nil) != nil })
+}
+
+// TestGuardIsChecked: what is wrong with it is told by New.
+func TestGuardIsChecked(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	cfg := Config{ReplicaID: "a", Lighthouse: []string{"127.0.0.1:1"}, Backend: w.trainer("a").m.cfg.Backend}
+	cfg.Guard.TLSCert = "/nowhere"
+	if _, err := New(cfg); err == nil {
+		t.Error("a certificate without key and CA is taken")
+	}
+	cfg.Guard = Guard{TokenFile: "/nowhere/token"}
+	if _, err := New(cfg); err == nil {
+		t.Error("a token file that is not there is taken")
+	}
+}

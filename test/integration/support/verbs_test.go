@@ -1,0 +1,189 @@
+package support
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/skerry-ft/skerry/pg"
+)
+
+// verb is one method of pg.Group, called as each of its ranks calls it.
+type verb struct {
+	name string
+	call func(ctx context.Context, g *pg.Group) error
+}
+
+const worldSize = 2
+
+// f32 is a fresh tensor of n elements.
+func f32(n int) pg.Tensor { return pg.New(pg.Float32DType, n) }
+
+func slots(n int) []pg.Tensor {
+	return []pg.Tensor{f32(n), f32(n)}
+}
+
+// at gives ts where this rank is the root, 0.
+func at(g *pg.Group, ts []pg.Tensor) []pg.Tensor {
+	if g.Rank() == 0 {
+		return ts
+	}
+	return nil
+}
+
+// one gives t where this rank is the root.
+func one(g *pg.Group, t pg.Tensor) pg.Tensor {
+	if g.Rank() == 0 {
+		return t
+	}
+	return pg.Tensor{}
+}
+
+// other is the other rank.
+func other(g *pg.Group) pg.Envelope { return pg.Envelope{Peer: worldSize - 1 - g.Rank()} }
+
+// verbs are all verbs of pg.Group that move something.
+func verbs() []verb {
+	return slices.Concat(collectives(), intoTensors(), madeOfOthers())
+}
+
+func collectives() []verb {
+	return []verb{
+		{"AllReduce", func(ctx context.Context, g *pg.Group) error { return g.AllReduce(ctx, f32(4), pg.Sum) }},
+		{"AllReduceCoalesced", func(ctx context.Context, g *pg.Group) error {
+			return g.AllReduceCoalesced(ctx, slots(3), pg.Sum)
+		}},
+		{"AllReducePreMulSum", func(ctx context.Context, g *pg.Group) error { return g.AllReducePreMulSum(ctx, f32(4), 2) }},
+		{"Reduce", func(ctx context.Context, g *pg.Group) error { return g.Reduce(ctx, f32(4), pg.Sum, 0) }},
+		{"Broadcast", func(ctx context.Context, g *pg.Group) error { return g.Broadcast(ctx, f32(4), 0) }},
+		{"AllGather", func(ctx context.Context, g *pg.Group) error { return g.AllGather(ctx, f32(4), slots(4)) }},
+		{"AllGatherCoalesced", func(ctx context.Context, g *pg.Group) error {
+			return g.AllGatherCoalesced(ctx, slots(2), [][]pg.Tensor{slots(2), slots(2)})
+		}},
+		{"Gather", func(ctx context.Context, g *pg.Group) error { return g.Gather(ctx, f32(4), at(g, slots(4)), 0) }},
+		{"Scatter", func(ctx context.Context, g *pg.Group) error { return g.Scatter(ctx, at(g, slots(4)), f32(4), 0) }},
+		{"ReduceScatter", func(ctx context.Context, g *pg.Group) error {
+			return g.ReduceScatter(ctx, slots(4), f32(4), pg.Sum)
+		}},
+		{"ReduceScatterCoalesced", func(ctx context.Context, g *pg.Group) error {
+			return g.ReduceScatterCoalesced(ctx, [][]pg.Tensor{slots(2), slots(2)}, slots(2), pg.Sum)
+		}},
+		{"AllToAll", func(ctx context.Context, g *pg.Group) error { return g.AllToAll(ctx, slots(4), slots(4)) }},
+		{"Barrier", func(ctx context.Context, g *pg.Group) error { return g.Barrier(ctx) }},
+		{"Send, Recv", func(ctx context.Context, g *pg.Group) error {
+			if g.Rank() == 0 {
+				return g.Send(ctx, f32(4), other(g))
+			}
+			_, err := g.Recv(ctx, f32(4), pg.Envelope{Peer: pg.AnySource})
+			return err
+		}},
+		{"BatchSendRecv", func(ctx context.Context, g *pg.Group) error {
+			return g.BatchSendRecv(ctx, []*pg.Op{pg.SendOp(f32(4), other(g)), pg.RecvOp(f32(4), other(g))})
+		}},
+		{"ballots", func(ctx context.Context, g *pg.Group) error {
+			return g.Do(ctx, &pg.Op{Kind: pg.KindBallot, Ballot: []byte("yes")})
+		}},
+	}
+}
+
+func intoTensors() []verb {
+	return []verb{
+		{"AllGatherIntoTensor", func(ctx context.Context, g *pg.Group) error {
+			return g.AllGatherIntoTensor(ctx, f32(2), f32(2*worldSize))
+		}},
+		{"GatherIntoTensor", func(ctx context.Context, g *pg.Group) error {
+			return g.GatherIntoTensor(ctx, f32(2), one(g, f32(2*worldSize)), 0)
+		}},
+		{"ScatterTensor", func(ctx context.Context, g *pg.Group) error {
+			return g.ScatterTensor(ctx, one(g, f32(2*worldSize)), f32(2), 0)
+		}},
+		{"ReduceScatterTensor", func(ctx context.Context, g *pg.Group) error {
+			return g.ReduceScatterTensor(ctx, f32(2*worldSize), f32(2), pg.Sum)
+		}},
+		{"AllToAllSingle", func(ctx context.Context, g *pg.Group) error {
+			return g.AllToAllSingle(ctx, f32(4), f32(4), pg.Splits{})
+		}},
+	}
+}
+
+func madeOfOthers() []verb {
+	return []verb{
+		{"AllGatherUneven", func(ctx context.Context, g *pg.Group) error {
+			_, err := g.AllGatherUneven(ctx, f32(1+g.Rank()))
+			return err
+		}},
+		{"BroadcastObjects", func(ctx context.Context, g *pg.Group) error {
+			return g.BroadcastObjects(ctx, []any{"foo", 12}, 0)
+		}},
+		{"AllGatherObjects", func(ctx context.Context, g *pg.Group) error {
+			_, err := g.AllGatherObjects(ctx, g.Rank())
+			return err
+		}},
+		{"GatherObjects", func(ctx context.Context, g *pg.Group) error {
+			_, err := g.GatherObjects(ctx, g.Rank(), 0)
+			return err
+		}},
+		{"ScatterObjects", func(ctx context.Context, g *pg.Group) error {
+			_, err := g.ScatterObjects(ctx, []any{"foo", 12}, 0)
+			return err
+		}},
+		{"MonitoredBarrier", func(ctx context.Context, g *pg.Group) error {
+			return g.MonitoredBarrier(ctx, pg.MonitorOptions{})
+		}},
+		{"AllReduceMulti", func(ctx context.Context, g *pg.Group) error { return g.AllReduceMulti(ctx, slots(2), pg.Sum) }},
+		{"BroadcastMulti", func(ctx context.Context, g *pg.Group) error {
+			return g.BroadcastMulti(ctx, slots(2), pg.RootTensor{})
+		}},
+		{"ReduceMulti", func(ctx context.Context, g *pg.Group) error {
+			return g.ReduceMulti(ctx, slots(2), pg.Sum, pg.RootTensor{})
+		}},
+		{"AllGatherMulti", func(ctx context.Context, g *pg.Group) error {
+			return g.AllGatherMulti(ctx, slots(2), [][]pg.Tensor{slices.Concat(slots(2), slots(2)), slices.Concat(slots(2), slots(2))})
+		}},
+		{"ReduceScatterMulti", func(ctx context.Context, g *pg.Group) error {
+			return g.ReduceScatterMulti(ctx,
+				[][]pg.Tensor{slices.Concat(slots(2), slots(2)), slices.Concat(slots(2), slots(2))}, slots(2), pg.Sum)
+		}},
+		{"NewGroup", func(ctx context.Context, g *pg.Group) error {
+			sub, err := g.NewGroup(ctx, nil, pg.GroupOptions{})
+			if err != nil {
+				return err
+			}
+			return sub.Destroy()
+		}},
+	}
+}
+
+// moves runs a kind that only moves elements, with any dtype.
+func moves(ctx context.Context, g *pg.Group, k pg.Kind, d pg.DType) error {
+	t := func() pg.Tensor { return pg.New(d, 4) }
+	two := func() []pg.Tensor { return []pg.Tensor{t(), t()} }
+	switch k {
+	case pg.KindBroadcast:
+		return g.Broadcast(ctx, t(), 0)
+	case pg.KindAllGather:
+		return g.AllGather(ctx, t(), two())
+	case pg.KindGather:
+		return g.Gather(ctx, t(), at(g, two()), 0)
+	case pg.KindScatter:
+		return g.Scatter(ctx, at(g, two()), t(), 0)
+	case pg.KindAllToAll:
+		return g.AllToAll(ctx, two(), two())
+	case pg.KindSend:
+		return g.BatchSendRecv(ctx, []*pg.Op{pg.SendOp(t(), other(g)), pg.RecvOp(t(), other(g))})
+	}
+	return fmt.Errorf("%v moves nothing", k)
+}
+
+// reduces runs a kind that reduces.
+func reduces(ctx context.Context, g *pg.Group, k pg.Kind, d pg.DType, o pg.ReduceOp) error {
+	in := []pg.Tensor{pg.New(d, 4)}
+	op := &pg.Op{Kind: k, In: in, Out: in, Reduce: o, Factor: 2}
+	switch k {
+	case pg.KindReduce:
+		op.Out = at(g, in)
+	case pg.KindReduceScatter:
+		op.In, op.Out = []pg.Tensor{pg.New(d, 4), pg.New(d, 4)}, []pg.Tensor{pg.New(d, 4)}
+	}
+	return g.Do(ctx, op)
+}

@@ -10,7 +10,12 @@ import (
 func TestConformance(t *testing.T) {
 	for _, transport := range []Transport{TransportShared, TransportTCP} {
 		t.Run(transport.String(), func(t *testing.T) {
+			most := 0
+			if testing.Short() && transport == TransportTCP {
+				most = 3
+			}
 			pgtest.RunWith(t, pgtest.Harness{
+				MaxWorldSize: most,
 				New: func(t *testing.T) pg.Backend {
 					return New(Options{BeatTimeout: patientBeats, Transport: transport})
 				},

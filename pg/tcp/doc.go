@@ -100,6 +100,10 @@
 // 25 MiB, 8 GB/s copies and 40 GB/s folds, 12.5 MiB each way three times,
 // 5 ms. A small message is two copies and no system call while both sides look.
 //
+// A broadcast of more than SmallBytes to three ranks or more is relayed: the root
+// sends a part to each other rank, which sends it on as it comes. N bytes leave
+// the root, not (W-1)·N.
+//
 // Everything else is one stream per pair. A rank that only waits for a peer
 // sends it an empty frame, so that a mismatched call is seen at once, not at
 // the deadline. Collectives run one after the other, in the order of Submit;

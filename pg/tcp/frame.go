@@ -80,6 +80,7 @@ type call struct {
 	count  uint64 // elements
 	sig    uint32 // lengths, dtypes, divisor
 	small  bool   // which algorithm; part of sig on the wire
+	relay  bool   // likewise
 }
 
 // String is how a mismatch names what a side called.

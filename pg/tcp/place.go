@@ -76,7 +76,7 @@ func (g *group) startedLocked() uint64 {
 // payload, if that is there already.
 func (l *link) placeInLocked(t *task, h *header, have *buf, do *todo) (slot, error) {
 	want := t.call
-	want.small = false
+	want.small, want.relay = false, false
 	if h.call != want {
 		return slot{}, fmt.Errorf("%w: seq %d: %s called %v, rank %d called %v",
 			pg.ErrMismatch, t.seq, l.peerName(), h.call, t.group.rank, t.call)

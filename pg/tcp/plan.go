@@ -64,6 +64,10 @@ func callOf(op *pg.Op, g *group, smallBytes int) call {
 			mix.add(1)
 		}
 	}
+	c.relay = op.Kind == pg.KindBroadcast && g.world > 2 && bytes > smallBytes
+	if c.relay {
+		mix.add(2)
+	}
 	c.sig = mix.sum()
 	if op.Kind.PointToPoint() {
 		c.kind, c.sig = pg.KindSend, 0 // what both ends of a message call it
@@ -105,7 +109,11 @@ func (t *task) prepare(b *Backend) {
 	case pg.KindReduceScatter:
 		t.planReduceScatter()
 	case pg.KindBroadcast:
-		t.planBroadcast()
+		if t.call.relay {
+			t.planRelay()
+		} else {
+			t.planBroadcast()
+		}
 	case pg.KindAllGather:
 		t.planAllGather()
 	case pg.KindBallot:
@@ -243,6 +251,71 @@ func (t *task) planBroadcast() {
 	}
 }
 
+// planRelay is a large broadcast: the root sends a part to each other rank,
+// which sends it on to the rest as it comes. So N bytes leave the root, not
+// (W-1)·N, and the others share the work.
+func (t *task) planRelay() {
+	g, root := t.group, t.op.Root
+	view := t.out
+	if g.rank == root {
+		view = t.in
+	}
+	total, slots := size(view), 0
+	cut := cutFor(total / (g.world - 1))
+	none := newStream(nil, span{}, MaxPayload)
+	var mine stream
+	for r := range t.peers {
+		if r == root {
+			continue
+		}
+		s := newStream(view, partOf(total, relayPart(r, root), g.world-1), cut)
+		s.slots = slots
+		slots += s.pieces
+		p := &t.peers[r]
+		switch {
+		case g.rank == root:
+			p.out[0], p.in[0] = s, none
+		case r == g.rank:
+			mine = s
+		default:
+			p.in[1] = s
+		}
+	}
+	t.crcs = resize(t.crcs, slots)
+	if g.rank == root {
+		return
+	}
+	t.peers[root].in[0], t.peers[root].out[0] = mine, none
+	mine.limit = 0
+	for q := range t.peers {
+		if q != root && q != g.rank {
+			t.peers[q].out[1] = mine
+		}
+	}
+}
+
+// relayPart is which part of a relayed broadcast rank r sends on.
+func relayPart(r, root int) int {
+	if r > root {
+		return r - 1
+	}
+	return r
+}
+
+// relayLocked lets the piece that came from the root go on to the others. It
+// tells whether there is one.
+func (t *task) relayLocked(from int) bool {
+	if !t.call.relay || from != t.op.Root {
+		return false
+	}
+	for q := range t.peers {
+		if s := &t.peers[q].out[1]; s.used {
+			s.limit++
+		}
+	}
+	return true
+}
+
 func (t *task) planAllGather() {
 	g, slots := t.group, 0
 	for r := range t.peers {
@@ -307,6 +380,11 @@ func (t *task) resultStream(i int) stream {
 		s = newStream(t.out, partOf(total, i, len(t.peers)), cutFor(total/len(t.peers)))
 	case t.call.kind == pg.KindAllGather:
 		s = whole(t.out, i)
+	case t.call.relay && i == t.op.Root:
+		return stream{}
+	case t.call.relay:
+		parts := len(t.peers) - 1
+		s = newStream(t.out, partOf(total, relayPart(i, t.op.Root), parts), cutFor(total/parts))
 	case i == 0:
 		s = newStream(t.out, span{0, total}, MaxPayload)
 	default:

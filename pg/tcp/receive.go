@@ -275,6 +275,9 @@ func (l *link) settleLocked(crc uint32, s *slot, do *todo) (fold bool) {
 	t := s.task
 	t.need--
 	s.crc.set(crc)
+	if t.relayLocked(l.rank) {
+		do.kickAll = t.group
+	}
 	if s.cell < 0 {
 		return false
 	}

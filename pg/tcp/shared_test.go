@@ -69,6 +69,9 @@ func TestTransportsAgree(t *testing.T) {
 				for _, reduce := range []pg.ReduceOp{pg.Sum, pg.Avg} {
 					foldAgrees(t, w, n, reduce)
 				}
+				for root := range world {
+					castAgrees(t, w, n, root)
+				}
 			}
 		})
 	}
@@ -93,6 +96,39 @@ func foldAgrees(t *testing.T, w *world, n int, reduce pg.ReduceOp) {
 	for r := range data {
 		if !bytes.Equal(data[r].Bytes(), want) {
 			t.Errorf("%v of %d elements: rank %d differs from the fold in rank order", reduce, n, r)
+		}
+	}
+}
+
+// castAgrees: a broadcast, relayed or not, gives everybody the root's bytes, and
+// everybody the digest that pg.Digest defines.
+func castAgrees(t *testing.T, w *world, n, root int) {
+	t.Helper()
+	want := pg.Of(noise(100+root, n))
+	data := make([]pg.Tensor, len(w.backends))
+	for r := range data {
+		data[r] = pg.Of(make([]float32, n))
+	}
+	copy(data[root].Bytes(), want.Bytes())
+	ops := make([]*pg.Op, len(data))
+	ballots := func(r int) *pg.Op {
+		ops[r] = &pg.Op{Kind: pg.KindBallot}
+		return ops[r]
+	}
+	noError(t, w.all(w.everybody(), ballots)) // what came before is over
+	noError(t, w.all(w.everybody(), func(r int) *pg.Op {
+		x := []pg.Tensor{data[r]}
+		return &pg.Op{Kind: pg.KindBroadcast, In: x, Out: x, Root: root}
+	}))
+	noError(t, w.all(w.everybody(), ballots))
+	digest := pg.Digest{Valid: true}
+	digest.Add(want.Bytes())
+	for r := range data {
+		if !bytes.Equal(data[r].Bytes(), want.Bytes()) {
+			t.Errorf("broadcast of %d elements from %d: rank %d differs", n, root, r)
+		}
+		if got := ops[0].Ballots[r].Digest; got != digest {
+			t.Errorf("broadcast of %d elements from %d: digest of rank %d is %+v, want %+v", n, root, r, got, digest)
 		}
 	}
 }

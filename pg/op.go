@@ -125,3 +125,11 @@ type Digest struct {
 	Valid bool
 	Sum   uint32
 }
+
+// Internal tells whether op belongs to a verb that is made of others: it may use
+// the tags above MaxTag.
+func (op *Op) Internal() bool { return op.internal }
+
+// MarkInternal is for backends that carry an op which is Internal to another
+// process, where it is made anew.
+func (op *Op) MarkInternal() { op.internal = true }

@@ -66,6 +66,10 @@ func New(o Options) (*Backend, error) {
 // Name is "baby:" and the name of the backend in the child.
 func (b *Backend) Name() string { return namePrefix + b.opt.Backend }
 
+// Sibling makes an unconfigured Baby with the same options, for a subgroup. It
+// has children of its own.
+func (b *Backend) Sibling() (pg.Backend, error) { return New(b.opt) }
+
 // Alloc makes a zeroed tensor in memory that the child shares, so that ops on
 // it, or on parts of it, copy nothing. It takes at least a page and a
 // descriptor: make few and large ones. It stays mapped until Free.
@@ -155,6 +159,17 @@ func (b *Backend) current() (*child, error) {
 		return nil, b.mu.err
 	}
 	return b.mu.child, nil
+}
+
+// Broken is closed once epoch e is broken, or over. For any epoch but that of
+// the group it is closed already.
+func (b *Backend) Broken(e pg.Epoch) <-chan struct{} {
+	if c, err := b.current(); err == nil && c.cfg.Epoch() == e {
+		return c.broken
+	}
+	over := make(chan struct{})
+	close(over)
+	return over
 }
 
 // Abort implements pg.Backend. If the child does not end its ops within Slack,

@@ -27,6 +27,7 @@ type child struct {
 	ready      chan struct{} // closed once its backend is open
 	configured chan []byte   // the report of its Configure; capacity 1
 	gone       chan struct{} // closed once it is reaped and nothing is pending
+	broken     chan struct{} // closed with the first cause
 
 	cfg pg.Config // set before msgConfigure is sent
 
@@ -104,7 +105,7 @@ func startChild(opt *Options, mem *memory) (*child, error) {
 	}
 	c := &child{
 		opt: opt, mem: mem, proc: proc, pipe: p,
-		ready: make(chan struct{}), configured: make(chan []byte, 1), gone: make(chan struct{}),
+		ready: make(chan struct{}), configured: make(chan []byte, 1), gone: make(chan struct{}), broken: make(chan struct{}),
 	}
 	c.mu.pending = make(map[uint64]*pending)
 	c.mu.sent = make(map[uint64]bool)
@@ -174,11 +175,17 @@ func (c *child) take(b []byte) error {
 // fails remembers the first cause.
 func (c *child) fails(err error) {
 	c.mu.Lock()
-	if c.mu.err == nil && err != nil {
-		c.mu.err = err
-	}
+	c.breakLocked(err)
 	c.mu.Unlock()
 	c.issue()
+}
+
+// breakLocked keeps the first cause.
+func (c *child) breakLocked(err error) {
+	if c.mu.err == nil && err != nil {
+		c.mu.err = err
+		close(c.broken)
+	}
 }
 
 // cause is why the group of this child is broken, or nil.
@@ -293,9 +300,7 @@ func (c *child) end(why string) {
 	c.pipe.wait()
 	death := c.death(reaped)
 	c.mu.Lock()
-	if c.mu.err == nil {
-		c.mu.err = death
-	}
+	c.breakLocked(death)
 	c.mu.orphan = true
 	lost := c.mu.pending
 	c.mu.pending = make(map[uint64]*pending)
@@ -359,9 +364,7 @@ func (c *child) lost(op *pg.Op, death error, cause error) error {
 // abort breaks the group in the child, which then ends its ops, or is killed.
 func (c *child) abort(cause error) {
 	c.mu.Lock()
-	if c.mu.err == nil {
-		c.mu.err = cause
-	}
+	c.breakLocked(cause)
 	if c.mu.cause == nil && !c.mu.orphan {
 		c.mu.cause = cause
 		c.pipe.send(jsonMessage(msgAbort, newFault(cause)), nil)

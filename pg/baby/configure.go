@@ -81,6 +81,10 @@ func (b *Backend) Configure(ctx context.Context, cfg pg.Config) error {
 
 // enter checks cfg and takes the child before out of use.
 func (b *Backend) enter(cfg *pg.Config) (old *child, err error) {
+	if cfg.Store != nil {
+		return nil, fmt.Errorf("%w: a store in this process's memory is out of the child's reach; give the address of a TCP store",
+			pg.ErrUnsupported)
+	}
 	if n := cfg.WorldSize(); n < 1 || cfg.Rank < 0 || cfg.Rank >= n {
 		return nil, fmt.Errorf("baby: rank %d of %d, want 0 to %d", cfg.Rank, n, n-1)
 	}
@@ -197,9 +201,7 @@ func (c *child) configuredAs(report []byte) error {
 	if err == nil {
 		err = c.mu.err
 	}
-	if c.mu.err == nil {
-		c.mu.err = err
-	}
+	c.breakLocked(err)
 	return err
 }
 

@@ -58,7 +58,11 @@ func (c *cursor) ref() ref {
 func appendOp(b []byte, id uint64, op *pg.Op, dtype pg.DType, limit time.Duration, in, out []ref) []byte {
 	le := binary.LittleEndian
 	b = le.AppendUint64(newMessage(b, msgOp), id)
-	b = append(b, uint8(op.Kind), uint8(op.Reduce), uint8(dtype))
+	var internal uint8
+	if op.Internal() {
+		internal = 1
+	}
+	b = append(b, uint8(op.Kind), uint8(op.Reduce), uint8(dtype), internal)
 	for _, v := range [...]int64{int64(op.Divisor), int64(op.Root), int64(op.Peer), int64(op.Tag), int64(limit)} {
 		b = le.AppendUint64(b, uint64(v))
 	}
@@ -85,6 +89,9 @@ type order struct {
 func readOrder(c *cursor) (*order, error) {
 	o := &order{id: c.u64()}
 	o.op.Kind, o.op.Reduce, o.dtype = pg.Kind(c.u8()), pg.ReduceOp(c.u8()), pg.DType(c.u8())
+	if c.u8() != 0 {
+		o.op.MarkInternal()
+	}
 	o.op.Divisor, o.op.Root, o.op.Peer, o.op.Tag = int(c.u64()), int(c.u64()), int(c.u64()), int(c.u64())
 	o.limit = time.Duration(c.u64())
 	o.op.Factor = c.float()

@@ -157,21 +157,27 @@ func (s *server) configure(c *cursor) error {
 }
 
 // brokenPoll is how often a child looks whether its group has broken while no op
-// was pending; ops report it at once.
+// was pending, if its backend does not tell (pg.Broken).
 const brokenPoll = 10 * time.Millisecond
 
 // watch tells the parent when the group breaks.
 func (s *server) watch() {
 	tick := time.NewTicker(brokenPoll)
 	defer tick.Stop()
+	poll := tick.C
+	broken := pg.BrokenOf(s.backend, s.config.Epoch())
+	if broken != nil {
+		poll = nil
+	}
 	for {
 		select {
 		case <-s.stop:
 			return
-		case <-tick.C:
-			if s.report() {
-				return
-			}
+		case <-broken:
+		case <-poll:
+		}
+		if s.report() || broken != nil {
+			return
 		}
 	}
 }

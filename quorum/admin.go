@@ -152,7 +152,7 @@ func (m *Machine) joiner(now time.Time) *replica {
 		return nil
 	}
 	for _, r := range m.order {
-		if r.member || !r.candidate() {
+		if r.member || !r.candidate() || m.onProbation(now, r) {
 			continue
 		}
 		if !slices.ContainsFunc(m.last.Members, func(o Member) bool { return m.apart(now, r.id, o.ReplicaID) }) {

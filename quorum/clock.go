@@ -68,6 +68,7 @@ func (m *Machine) at(now time.Time) *Machine {
 	c := *m
 	c.notices, c.events = nil, nil
 	c.links = slices.Clone(m.links)
+	c.flaps = slices.Clone(m.flaps)
 	c.replicas = make(map[ReplicaID]*replica, len(m.order))
 	c.order = make([]*replica, len(m.order))
 	all := make([]replica, len(m.order))
@@ -96,6 +97,7 @@ func (m *Machine) Doubt(now time.Time, late time.Duration) {
 	if late <= 0 {
 		return
 	}
+	m.pace.doubt(now, late)
 	for _, r := range m.order {
 		r.seen = earlier(now, r.seen.Add(late))
 		r.progressAt = earlier(now, r.progressAt.Add(late))

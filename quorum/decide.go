@@ -56,14 +56,15 @@ func (m *Machine) repeats(r *replica) bool {
 	return m.place(r, nil) == m.last.Members[rank].Position
 }
 
-// decideRepeat answers those again who have not had the last answer.
+// decideRepeat answers those again who have not had the last answer, and tells
+// those who drain, and joined while it was being written, that they are out.
 func (m *Machine) decideRepeat() (Decision, bool) {
 	if m.last == nil || m.fallen || m.pending == 0 {
 		return Decision{}, false
 	}
 	d := Decision{Ready: true, Quorum: *m.last}
 	for _, r := range m.order {
-		if r.present() && !r.join.held && m.repeats(r) {
+		if r.present() && !r.join.held && (m.repeats(r) || r.outgoing()) {
 			d.Answers = append(d.Answers, Answered{r.id, r.join.Number})
 		}
 	}
@@ -88,7 +89,7 @@ func (m *Machine) decideSkerry(now time.Time) Decision {
 	case v.joined == 0:
 		return notYet(ReasonNobody, "%s", m.fellBy)
 	}
-	eligible, live := m.eligible(now, v, nil)
+	eligible, live := m.eligible(now, kind, v, nil)
 	if d, ok := m.enough(eligible, live); !ok {
 		if v.held.n > 0 {
 			return Decision{Reason: waitingFor(v, nil)}
@@ -103,7 +104,7 @@ func (m *Machine) decideSkerry(now time.Time) Decision {
 	chosen, reason := m.choose(eligible, s)
 	if holder, _ := m.holder(s); chosen == nil && holder.candidate() {
 		// Q9 put the only holder out (Q10): who cannot reach it goes instead.
-		if eligible, live = m.eligible(now, v, holder); len(eligible) > 0 {
+		if eligible, live = m.eligible(now, kind, v, holder); len(eligible) > 0 {
 			if d, ok := m.enough(eligible, live); !ok {
 				return d
 			}
@@ -130,9 +131,14 @@ func outsiders(v *survey) string {
 // eligible filters the candidates by shrink-only and Q9, and counts the live
 // replicas that they are held against (Q5): with shrink-only, the live members
 // of the last quorum, for no other can be chosen. Whoever is kept apart from keep,
-// if that is not nil, goes first.
-func (m *Machine) eligible(now time.Time, v *survey, keep *replica) ([]*replica, int) {
+// if that is not nil, goes first. Whoever is on probation is not let into a
+// quorum that stands.
+func (m *Machine) eligible(now time.Time, kind windowKind, v *survey, keep *replica) ([]*replica, int) {
 	candidates, live := m.candidates(v.joined), v.live
+	if kind == windowAsk {
+		candidates = slices.DeleteFunc(candidates, func(r *replica) bool { return m.onProbation(now, r) })
+		live -= v.joined - len(candidates)
+	}
 	if v.shrinkOnly && m.last != nil {
 		candidates = slices.DeleteFunc(candidates, func(r *replica) bool { return !r.member })
 		live = v.liveMembers

@@ -31,6 +31,7 @@ const (
 	EventApart
 	EventForgotten
 	EventDiverged
+	EventProbation
 )
 
 var eventNames = [...]string{
@@ -38,6 +39,7 @@ var eventNames = [...]string{
 	"lost", "returned", "superseded", "stuck", "left", "quorum fell", "quorum formed", "answer repeated",
 	"step settled", "last quorum restored", "draining", "evicted", "configured", "highest position fell",
 	"accused", "link kept apart", "forgotten", "committed digests differ",
+	"put on probation",
 }
 
 // String is the event's name, in the past tense.

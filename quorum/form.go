@@ -165,7 +165,9 @@ func (m *Machine) repeated(d Decision) {
 	}
 	n := Notice{Kind: NoticeWanted, QuorumID: m.last.ID, Reason: m.wanted.reason}
 	for _, a := range d.Answers {
-		n.To = append(n.To, a.ReplicaID)
+		if r := m.replicas[a.ReplicaID]; r != nil && r.member {
+			n.To = append(n.To, a.ReplicaID)
+		}
 	}
 	m.notify(n)
 }

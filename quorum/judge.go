@@ -82,7 +82,7 @@ func (m *Machine) judgeProgress(now time.Time, r *replica) {
 		return
 	}
 	r.stuck = true
-	m.event(EventStuck, r.id, fmt.Sprintf("no progress for %v", m.config.StuckAfter))
+	m.event(EventStuck, r.id, fmt.Sprintf("no progress for %v", m.stuckAfter()))
 	if m.config.EvictStuck && (r.member || r.joined) {
 		m.evict(now, r, "stuck")
 	}
@@ -102,7 +102,7 @@ func (m *Machine) stuckAt(r *replica) time.Time {
 	if r.beat.Phase == PhaseIdle && from.Before(m.fallenAt) {
 		from = m.fallenAt
 	}
-	return from.Add(m.config.StuckAfter)
+	return from.Add(m.stuckAfter())
 }
 
 // deadline is when judge or forgettable may next find something new.
@@ -123,6 +123,9 @@ func (m *Machine) deadline(r *replica) time.Time {
 	if r.join != nil && !r.join.until.IsZero() {
 		at = earlier(at, r.join.until)
 	}
+	if f := m.flapOf(r.id); r.join != nil && f != nil && f.until.After(m.now) {
+		at = earlier(at, f.until)
+	}
 	return at
 }
 
@@ -140,6 +143,7 @@ func (m *Machine) lose(now time.Time, r *replica, why string) {
 	}
 	r.lost, r.lostAt, r.lostWhy = true, now, why
 	m.event(EventLost, r.id, why)
+	m.flapped(now, r)
 	if r.member && !r.evicted && m.client != KindTorchft {
 		m.bereave(now, r, "was lost: "+why)
 	}

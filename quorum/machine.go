@@ -31,7 +31,9 @@ type Machine struct {
 	links    []link
 	accused  []Accusation // in the last quorum, for the history
 	told     told         // to the members of the last quorum, if they are a crowd
-	highest  Position     // the highest position ever seen (C4)
+	flaps    []flap       // sorted by name: who was lost soon after it was let in
+	pace     pace
+	highest  Position // the highest position ever seen (C4)
 	probes   uint64
 
 	notices []Notice
@@ -135,7 +137,7 @@ func (m *Machine) ensure(now time.Time, id ReplicaID) (*replica, error) {
 	if len(m.order) >= MaxKnown {
 		return nil, fmt.Errorf("%w: %d replicas are known", ErrFull, len(m.order))
 	}
-	r := &replica{id: id, born: now, seen: now, progressAt: now}
+	r := &replica{id: id, born: now, seen: now, progressAt: now, admitted: now}
 	at, _ := slices.BinarySearchFunc(m.order, id, compareReplica)
 	m.order = slices.Insert(m.order, at, r)
 	m.replicas[id] = r
@@ -163,6 +165,9 @@ func (m *Machine) forgetLost() {
 // machine has never heard of are presumed alive.
 func (m *Machine) setLast(now time.Time, q *Quorum) {
 	for _, r := range m.order {
+		if !r.member {
+			r.admitted = now
+		}
 		r.member, r.stale = false, false
 	}
 	m.last = q

@@ -10,6 +10,7 @@ type replica struct {
 	id       ReplicaID
 	born     time.Time // when it was first heard of
 	member   bool      // of the last quorum
+	admitted time.Time // since when it has been one
 	session  bool      // a stream is open
 	broken   bool      // the stream broke, alone: one witness
 	seen     time.Time
@@ -89,6 +90,12 @@ func (r *replica) present() bool {
 // candidate says that the replica can be in the next quorum (Q4).
 func (r *replica) candidate() bool {
 	return r.join != nil && r.alive() && !r.join.held
+}
+
+// outgoing says that a replica drains, is in the last quorum no more, and waits
+// for an answer: it joined while it was still a member.
+func (r *replica) outgoing() bool {
+	return r.draining && !r.member && r.present()
 }
 
 // dropJoin takes a replica's join back.

@@ -5,18 +5,20 @@ import "time"
 // Status is what pages show of a job. All of it is a copy but Last, which
 // nobody changes.
 type Status struct {
-	Cluster   string
-	Job       string
-	Client    ClientKind
-	Config    Config
-	HighestID int64
-	Last      *Quorum
-	Stands    bool   // the last quorum stands
-	FellBy    string // why it fell, if it did
-	Wanted    string // why members were told that a change is wanted
-	Ready     bool
-	Reason    Reason // why the next quorum can be formed, or why not yet
-	Replicas  []ReplicaStatus
+	Cluster    string
+	Job        string
+	Client     ClientKind
+	Config     Config
+	HighestID  int64
+	Last       *Quorum
+	Stands     bool          // the last quorum stands
+	FellBy     string        // why it fell, if it did
+	Wanted     string        // why members were told that a change is wanted
+	StepTime   time.Duration // the median of late; 0: not known yet
+	StuckAfter time.Duration // in force: at least ten of these; 0: never
+	Ready      bool
+	Reason     Reason // why the next quorum can be formed, or why not yet
+	Replicas   []ReplicaStatus
 }
 
 // ReplicaState is a replica's state in one word.
@@ -24,15 +26,16 @@ type ReplicaState string
 
 // The states of a replica, the gravest first.
 const (
-	StateEvicted  ReplicaState = "evicted"
-	StateLost     ReplicaState = "lost"
-	StateStuck    ReplicaState = "stuck"
-	StateDraining ReplicaState = "draining"
-	StateSuspect  ReplicaState = "suspect"
-	StateHeld     ReplicaState = "held" // waits for an older incarnation to fall silent
-	StateJoined   ReplicaState = "joined"
-	StateLive     ReplicaState = "live" // member of the last quorum, or has joined in this session
-	StateHeard    ReplicaState = "heard"
+	StateEvicted   ReplicaState = "evicted"
+	StateLost      ReplicaState = "lost"
+	StateStuck     ReplicaState = "stuck"
+	StateDraining  ReplicaState = "draining"
+	StateSuspect   ReplicaState = "suspect"
+	StateProbation ReplicaState = "on probation" // joined, and is not let in yet: it was lost too often
+	StateHeld      ReplicaState = "held"         // waits for an older incarnation to fall silent
+	StateJoined    ReplicaState = "joined"
+	StateLive      ReplicaState = "live" // member of the last quorum, or has joined in this session
+	StateHeard     ReplicaState = "heard"
 )
 
 // ReplicaStatus is what pages show of one replica.
@@ -61,7 +64,7 @@ func (m *Machine) Status(now time.Time) Status {
 	s := Status{
 		Cluster: m.ledger.Cluster, Job: m.ledger.Job, Client: m.client, Config: m.config,
 		HighestID: m.ledger.HighestID, Last: m.last, Stands: m.last != nil && !m.fallen, FellBy: m.fellBy,
-		Ready: d.Ready, Reason: d.Reason,
+		Ready: d.Ready, Reason: d.Reason, StepTime: m.pace.middle, StuckAfter: m.stuckAfter(),
 	}
 	if m.wanted.pushed {
 		s.Wanted = m.wanted.reason
@@ -84,6 +87,8 @@ func (m *Machine) replicaStatus(now time.Time, r *replica, plan healPlan) Replic
 	switch s.State {
 	case StateLost:
 		s.Why = r.lostWhy
+	case StateProbation:
+		s.Why = m.flapOf(r.id).why(now)
 	case StateSuspect:
 		s.Why = m.testimony(r, now.Sub(r.seen) >= m.config.SuspectAfter)
 	}
@@ -117,6 +122,8 @@ func (m *Machine) state(r *replica) ReplicaState {
 		return StateSuspect
 	case r.join != nil && r.join.held:
 		return StateHeld
+	case r.join != nil && !r.member && m.onProbation(m.now, r):
+		return StateProbation
 	case r.join != nil:
 		return StateJoined
 	case r.live():

@@ -64,6 +64,7 @@ func (m *Machine) Beat(now time.Time, id ReplicaID, b Beat) error {
 		m.progressed(now, r)
 	}
 	r.beat = b
+	m.pace.step(now, b.Position.Step)
 	m.saw(r, b.Position)
 	// A member that runs in an older quorum has its answer on the way.
 	news := m.runs(r, b.QuorumID) && (m.fallen || !r.member)

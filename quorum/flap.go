@@ -1,0 +1,117 @@
+package quorum
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A replica that is lost again and again, each time soon after it was let in,
+// costs the others a step and a rebuilt group each time. After ProbationAfter
+// such losses in a row it is on probation: its join is not a reason to end a
+// quorum that stands, for a while that doubles with each further loss. It goes
+// by the replica's name: a restart does not make it another one. Where no quorum
+// stands it is let in like anybody: nobody is disturbed, and it may be the one
+// that is needed (Q6, Q10).
+
+// Times of probation.
+const (
+	// ShortMembership is how long a membership must have lasted to be no flap.
+	ShortMembership = time.Minute
+	// ProbationFirst is the first hold-off; it doubles up to ProbationMax.
+	ProbationFirst = 2 * time.Second
+	ProbationMax   = 5 * time.Minute
+	// flapForgotten is how long after its last loss, and its hold-off, a name's
+	// record is kept.
+	flapForgotten = 10 * time.Minute
+	// maxFlaps bounds the records; the oldest goes.
+	maxFlaps = 1024
+)
+
+// flap is what is remembered of a name.
+type flap struct {
+	name  string
+	short int       // memberships in a row that a loss ended soon
+	at    time.Time // of the last loss
+	until time.Time // on probation before this; zero: not
+}
+
+func replicaName(id ReplicaID) string {
+	if name, ok := incarnation(id); ok {
+		return name
+	}
+	return string(id)
+}
+
+func compareFlap(f flap, name string) int { return strings.Compare(f.name, name) }
+
+// flapOf is the record of a replica's name, nil if there is none.
+func (m *Machine) flapOf(id ReplicaID) *flap {
+	if len(m.flaps) == 0 {
+		return nil
+	}
+	if at, found := slices.BinarySearchFunc(m.flaps, replicaName(id), compareFlap); found {
+		return &m.flaps[at]
+	}
+	return nil
+}
+
+// flapped notes that a replica was lost, if it was a member.
+func (m *Machine) flapped(now time.Time, r *replica) {
+	if m.config.ProbationAfter == 0 || !r.member || r.evicted || r.draining {
+		return
+	}
+	m.forgetFlaps(now)
+	name := replicaName(r.id)
+	at, found := slices.BinarySearchFunc(m.flaps, name, compareFlap)
+	if now.Sub(r.admitted) >= ShortMembership {
+		if found {
+			m.flaps = slices.Delete(slices.Clone(m.flaps), at, at+1)
+		}
+		return
+	}
+	if !found {
+		m.flaps = slices.Insert(m.flaps, at, flap{name: name})
+	}
+	f := &m.flaps[at]
+	f.short, f.at = f.short+1, now
+	if f.short < m.config.ProbationAfter {
+		return
+	}
+	hold := ProbationFirst
+	for range f.short - m.config.ProbationAfter {
+		hold = min(2*hold, ProbationMax)
+	}
+	f.until = now.Add(hold)
+	m.event(EventProbation, r.id, f.why(now))
+}
+
+// forgetFlaps drops what is old, and the oldest if there are too many.
+func (m *Machine) forgetFlaps(now time.Time) {
+	m.flaps = slices.DeleteFunc(m.flaps, func(f flap) bool {
+		return now.Sub(f.at) >= flapForgotten && now.Sub(f.until) >= flapForgotten
+	})
+	if len(m.flaps) >= maxFlaps {
+		oldest := slices.MinFunc(m.flaps, func(a, b flap) int {
+			return cmp.Or(a.at.Compare(b.at), strings.Compare(a.name, b.name))
+		})
+		m.flaps = slices.DeleteFunc(m.flaps, func(f flap) bool { return f.name == oldest.name })
+	}
+}
+
+// onProbation says that a replica may not be let into a quorum that stands.
+func (m *Machine) onProbation(now time.Time, r *replica) bool {
+	if r.member || m.config.ProbationAfter == 0 {
+		return false
+	}
+	f := m.flapOf(r.id)
+	return f != nil && now.Before(f.until)
+}
+
+// why says for people how it came to that.
+func (f *flap) why(now time.Time) string {
+	return fmt.Sprintf("lost %d times in a row within %v of being let in; not let in for another %v",
+		f.short, ShortMembership, f.until.Sub(now))
+}

@@ -1,14 +1,15 @@
 # Every target is one line here and one word of help. .ci/run is the gate.
 .DEFAULT_GOAL := help
-.PHONY: help check test race fuzz kills chaos soak explore generate tidy demo bench interop
+.PHONY: help check test race fuzz fuzz-ports kills chaos soak explore generate tidy demo bench interop
 
 FUZZ_TIME ?= 30s
+FUZZ_PORTS ?= 10m
 FAULTS    ?= 200
 SEED      ?= 0
 TORCH     ?= python3
 
 help: ## this list
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
 
 check: ## everything that CI runs (30 minutes at most)
 	bash .ci/run
@@ -27,6 +28,9 @@ kills: ## SIGKILL of one of eight ranks in the middle of an all-reduce, 200 time
 
 conformance: ## every verb, dtype, op, size and world size over every backend and decorator (hours)
 	go test -count=1 -v -timeout 0 -run Grid ./test/conformance -conformance.all
+
+fuzz-ports: ## bytes on every port of three running servers for FUZZ_PORTS (10m)
+	go test -count=1 -v -timeout 0 -run FuzzPorts ./test/hostile -hostile.for $(FUZZ_PORTS)
 
 chaos: ## the scenarios with real processes, signals and faults
 	go test -count=1 -v ./test/chaos

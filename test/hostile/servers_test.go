@@ -1,0 +1,188 @@
+package hostile
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// patience bounds every wait, on a loaded machine.
+const patience = 90 * time.Second
+
+// server is a lighthouse in a process of its own.
+type server struct {
+	addr, raft, gossip string
+	cmd                *exec.Cmd
+	ended              chan error
+	log                *noise
+}
+
+// noise keeps the end of a server's log, and whether it panicked.
+type noise struct {
+	mu   sync.Mutex
+	kept []byte
+}
+
+// Write keeps the end of what was written.
+func (n *noise) Write(p []byte) (int, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.kept = append(n.kept, p...)
+	n.kept = n.kept[max(len(n.kept)-(64<<10), 0):]
+	return len(p), nil
+}
+
+func (n *noise) String() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if at := bytes.Index(n.kept, []byte("panic:")); at >= 0 {
+		return string(n.kept[at:])
+	}
+	return string(n.kept[max(len(n.kept)-(4<<10), 0):])
+}
+
+// cluster runs n servers that found a cluster together.
+func cluster(t *testing.T, n int) []*server {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "lighthouse")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", path, "../../cmd/lighthouse").CombinedOutput(); err != nil {
+		t.Fatalf("build the lighthouse: %v\n%s", err, out)
+	}
+	var all []*server
+	for i := range n {
+		s := &server{log: &noise{}, ended: make(chan error, 1)}
+		ports := freePorts(t, 3)
+		s.addr, s.raft, s.gossip = ports[0], ports[1], ports[2]
+		args := []string{"--bind", s.addr, "--raft-address", s.raft, "--gossip-address", s.gossip, "--data-dir", t.TempDir(),
+			"--bootstrap-expect", strconv.Itoa(n), "--log-level", "warn"}
+		if i > 0 {
+			args = append(args, "--join", all[0].addr)
+		}
+		s.cmd = exec.CommandContext(context.WithoutCancel(t.Context()), path, args...)
+		s.cmd.Stderr = s.log
+		if err := s.cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		go func() { s.ended <- s.cmd.Wait() }()
+		t.Cleanup(func() {
+			_ = s.cmd.Process.Kill() // gone is as good
+			<-s.ended
+			if t.Failed() {
+				t.Logf("log of %s:\n%s", s.addr, s.log)
+			}
+		})
+		all = append(all, s)
+	}
+	for _, s := range all {
+		s.healthy(t)
+	}
+	return all
+}
+
+func freePorts(t *testing.T, n int) []string {
+	t.Helper()
+	var all []string
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close() //nolint:gocritic // all are taken until all are known
+		all = append(all, l.Addr().String())
+	}
+	return all
+}
+
+// alive fails the test if the process has ended.
+func (s *server) alive(t *testing.T) {
+	t.Helper()
+	select {
+	case err := <-s.ended:
+		s.ended <- err
+		t.Fatalf("server %s ended: %v", s.addr, err)
+	default:
+	}
+}
+
+func (s *server) healthy(t *testing.T) {
+	t.Helper()
+	eventually(t, "server "+s.addr+" is healthy", func() error {
+		s.alive(t)
+		code, _, err := s.get("/healthz")
+		if err == nil && code != http.StatusOK {
+			err = fmt.Errorf("status %d", code)
+		}
+		return err
+	})
+}
+
+func (s *server) get(path string) (int, string, error) {
+	client := http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	answer, err := client.Get("http://" + s.addr + path)
+	if err != nil {
+		return 0, "", err
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	return answer.StatusCode, string(body), err
+}
+
+// usage is what a server holds.
+type usage struct{ goroutines, heapMiB, files float64 }
+
+// usage reads what a server holds, after a collection: the heap's profile forces
+// one.
+func (s *server) usage() (usage, error) {
+	if _, _, err := s.get("/debug/pprof/heap?gc=1"); err != nil {
+		return usage{}, err
+	}
+	_, body, err := s.get("/metrics")
+	if err != nil {
+		return usage{}, err
+	}
+	u := usage{goroutines: -1, heapMiB: -1, files: -1}
+	for line := range strings.Lines(body) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		v, err := strconv.ParseFloat(value, 64)
+		if err != nil {
+			continue
+		}
+		switch name {
+		case "go_goroutines":
+			u.goroutines = v
+		case "go_memstats_heap_inuse_bytes":
+			u.heapMiB = v / (1 << 20)
+		case "process_open_fds":
+			u.files = v
+		}
+	}
+	if u.goroutines < 0 || u.heapMiB < 0 || u.files < 0 {
+		return u, errors.New("the metrics have no goroutines, heap or files")
+	}
+	return u, nil
+}
+
+// eventually waits until ok returns nil, and fails with its last error.
+func eventually(t *testing.T, what string, ok func() error) {
+	t.Helper()
+	for began := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+		err := ok()
+		if err == nil {
+			return
+		}
+		if time.Since(began) > patience {
+			t.Fatalf("not so: %s: %v", what, err)
+		}
+	}
+}

@@ -182,6 +182,17 @@ type Settlement struct {
 // Token is the secret of one quorum.
 type Token [16]byte
 
+// String hides the token: what prints a quorum does not show it.
+func (t Token) String() string {
+	if t == (Token{}) {
+		return ""
+	}
+	return "(secret)"
+}
+
+// GoString hides the token too.
+func (t Token) GoString() string { return "quorum.Token(" + t.String() + ")" }
+
 // Quorum is one answer: an id, a round and a member list. Values are
 // immutable once made.
 type Quorum struct {

@@ -17,6 +17,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/skerry-ft/skerry/cmd/internal/guardflags"
+	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/lighthouse"
 )
 
@@ -33,6 +35,7 @@ const (
 type statusConfig struct {
 	Lighthouse string
 	JSON       bool
+	Guard      guard.Options
 }
 
 func newStatusCommand() *cobra.Command {
@@ -51,6 +54,7 @@ func newStatusCommand() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&c.Lighthouse, "lighthouse", def, "address of a lighthouse server, host:port or URL; "+envLighthouse+" sets the default")
+	guardflags.Add(f, &c.Guard)
 	f.BoolVar(&c.JSON, "json", false, "print the lighthouse's own JSON")
 	return cmd
 }
@@ -58,7 +62,11 @@ func newStatusCommand() *cobra.Command {
 func showStatus(ctx context.Context, c statusConfig, w io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
-	body, err := fetchStatus(ctx, c.Lighthouse)
+	g, err := openGuard(c.Guard)
+	if err != nil {
+		return err
+	}
+	body, err := fetchStatus(ctx, g, c.Lighthouse)
 	if err != nil {
 		return err
 	}
@@ -74,10 +82,10 @@ func showStatus(ctx context.Context, c statusConfig, w io.Writer) error {
 }
 
 // fetchStatus reads /status.json of the lighthouse at addr.
-func fetchStatus(ctx context.Context, addr string) ([]byte, error) {
+func fetchStatus(ctx context.Context, g *guard.Guard, addr string) ([]byte, error) {
 	base := addr
 	if !strings.Contains(base, "://") {
-		base = "http://" + base
+		base = guardScheme(g) + base
 	}
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
@@ -87,7 +95,7 @@ func fetchStatus(ctx context.Context, addr string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--lighthouse = %q, want host:port or a URL", addr)
 	}
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	client := &http.Client{Transport: guardTransport(g)}
 	resp, err := client.Do(req)
 	if err != nil {
 		return nil, fmt.Errorf("lighthouse %s cannot be reached: %w", addr, networkCause(err))

@@ -9,7 +9,8 @@
 // A replica that is through takes part, without learning more, for the time
 // that -linger says, so that one that is behind can still heal. SIGTERM and
 // Ctrl-C drain it: it finishes its step, and leaves once the others have formed
-// a quorum without it; a second signal ends it at once.
+// a quorum without it; a second signal ends it at once. SKERRY_TLS_CA,
+// SKERRY_TLS_CERT, SKERRY_TLS_KEY and SKERRY_TOKEN_FILE guard it.
 package main
 
 import (
@@ -59,7 +60,12 @@ func train(signals <-chan os.Signal, o options, tell *teller, stderr io.Writer) 
 	if o.verbose {
 		log = zerolog.New(zerolog.ConsoleWriter{Out: stderr, NoColor: true, TimeFormat: time.TimeOnly}).With().Timestamp().Logger()
 	}
+	var guard manager.Guard // certificate and token, if the environment names them
+	if err := guard.FromEnv(); err != nil {
+		return err
+	}
 	m, err := manager.New(manager.Config{
+		Guard:       guard,
 		ReplicaID:   fmt.Sprintf("replica-%d", o.digits.Shard.Index),
 		Lighthouse:  []string{o.lighthouse},
 		StepTimeout: o.stepTimeout,

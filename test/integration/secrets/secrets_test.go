@@ -1,0 +1,236 @@
+package secrets
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// patience bounds every wait; reaching it is a failure.
+const patience = 90 * time.Second
+
+// program is a running one, with all that it wrote.
+type program struct {
+	cmd *exec.Cmd
+
+	mu  sync.Mutex
+	out bytes.Buffer
+}
+
+func (p *program) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.out.Write(b)
+}
+
+func (p *program) String() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.out.String()
+}
+
+// begin starts a program; it is ended with the test.
+func begin(t *testing.T, env []string, name string, args ...string) *program {
+	t.Helper()
+	p := &program{cmd: exec.Command(name, args...)}
+	p.cmd.Env = append(os.Environ(), env...)
+	p.cmd.Stdout, p.cmd.Stderr = p, p
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = p.cmd.Process.Kill() // it may have ended by itself
+		_ = p.cmd.Wait()
+		if t.Failed() {
+			t.Logf("%s:\n%s", filepath.Base(name), p)
+		}
+	})
+	return p
+}
+
+// finish runs a program to its end and returns what it wrote.
+func finish(t *testing.T, env []string, name string, args ...string) (string, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Env = append(os.Environ(), env...)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !ok(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within %v: %s", patience, what)
+		}
+	}
+}
+
+// build compiles a command of this module.
+func build(t *testing.T, dir, pkg string) string {
+	t.Helper()
+	out := filepath.Join(dir, filepath.Base(pkg))
+	if text, err := finish(t, nil, "go", "build", "-o", out, "github.com/skerry-ft/skerry/"+pkg); err != nil {
+		t.Fatalf("build %s: %v\n%s", pkg, err, text)
+	}
+	return out
+}
+
+// freePorts finds three ports in a row: RPC, raft, gossip.
+func freePorts(t *testing.T) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	return ln.Addr().String()
+}
+
+// TestNoSecretShows: lighthouse, trainers and skerry run guarded, at trace
+// level, over TLS with a token: train, are asked, are denied; and no secret is in
+// what they write, in their command lines, or on the pages.
+func TestNoSecretShows(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it builds the programs")
+	}
+	t.Parallel()
+	bin, dir := t.TempDir(), filepath.Join(t.TempDir(), "skerry")
+	lighthouse, trainer := build(t, bin, "cmd/lighthouse"), build(t, bin, "examples/digits/trainer")
+	skerry := build(t, bin, "cmd/skerry")
+	for _, name := range []string{"server", "replica", "operator"} {
+		if out, err := finish(t, nil, lighthouse, "ca", dir, name, "localhost", "127.0.0.1"); err != nil {
+			t.Fatalf("lighthouse ca: %v\n%s", err, out)
+		}
+	}
+	file := func(name string) string { return filepath.Join(dir, name) }
+	flags := func(name string) []string {
+		return []string{"--tls-ca", file("ca.pem"), "--tls-cert", file(name + ".pem"), "--tls-key", file(name + ".key"), "--token-file", file("token")}
+	}
+	addr := freePorts(t)
+	server := begin(t, nil, lighthouse, append(flags("server"), "--bind", addr, "--log-level", "trace", "--log-json",
+		"--data-dir", filepath.Join(dir, "data"), "--gossip-key-file", file("gossip.key"), "--bootstrap-expect", "1")...)
+	eventually(t, "the lighthouse leads", func() bool {
+		if strings.Contains(server.String(), "lighthouse: ") {
+			t.Fatalf("it did not start:\n%s", server)
+		}
+		return strings.Contains(server.String(), "leadership gained")
+	})
+	env := []string{"SKERRY_TLS_CA=" + file("ca.pem"), "SKERRY_TLS_CERT=" + file("replica.pem"), "SKERRY_TLS_KEY=" + file("replica.key"),
+		"SKERRY_TOKEN=" + strings.TrimSpace(read(t, file("token")))}
+	var trainers []*program
+	for _, index := range []string{"0", "1"} {
+		trainers = append(trainers, begin(t, env, trainer, "-lighthouse", addr, "-index", index, "-replicas", "2", "-steps", "100000",
+			"-step-time", "5ms", "-verbose"))
+	}
+	eventually(t, "they train together", func() bool {
+		return strings.Contains(trainers[0].String(), "step 50:") && strings.Contains(trainers[1].String(), "step 50:")
+	})
+	seen := map[string]string{"lighthouse": "", "trainer 0": "", "trainer 1": ""}
+	for _, args := range [][]string{
+		append([]string{"status", "--lighthouse", addr, "--json"}, flags("operator")...),
+		append([]string{"status", "--lighthouse", addr}, flags("operator")...),
+		{"status", "--lighthouse", addr},                                                            // without a guard
+		{"status", "--lighthouse", addr, "--tls-ca", file("token"), "--token-file", file("ca.pem")}, // mixed up
+		{"status", "--lighthouse", addr, "--tls-ca", file("ca.pem"), "--token-file", file("server.key")},
+	} {
+		out, err := finish(t, nil, skerry, args...)
+		if good := len(args) > 9; good != (err == nil) {
+			t.Errorf("skerry %v: %v\n%s", args, err, out)
+		}
+		seen["skerry "+strings.Join(args, " ")] = out
+	}
+	seen["/proc"] = commandLines(t, server, trainers[0], trainers[1])
+	denied(t, addr)
+	seen["lighthouse"], seen["trainer 0"], seen["trainer 1"] = server.String(), trainers[0].String(), trainers[1].String()
+	search(t, seen, dir)
+}
+
+// denied knocks without a certificate and in the clear, with a token that must
+// not be repeated.
+func denied(t *testing.T, addr string) {
+	t.Helper()
+	resp, err := http.Get("http://" + addr + "/jobs?token=a-token-in-the-clear")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.Copy(io.Discard, resp.Body) // its status is what matters
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusBadRequest {
+		t.Errorf("plain HTTP: %s", resp.Status)
+	}
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// commandLines is what `ps` shows.
+func commandLines(t *testing.T, programs ...*program) string {
+	t.Helper()
+	var all strings.Builder
+	paths, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range paths {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			continue // it has ended
+		}
+		all.WriteString(strings.ReplaceAll(string(b), "\x00", " ") + "\n")
+	}
+	for _, p := range programs {
+		if !strings.Contains(all.String(), p.cmd.Path) {
+			t.Fatalf("%s is not in /proc: the search would show nothing", p.cmd.Path)
+		}
+	}
+	return all.String()
+}
+
+// search looks for every secret, as it is and encoded, in all that was seen.
+func search(t *testing.T, seen map[string]string, dir string) {
+	t.Helper()
+	secrets := map[string]string{"the token": strings.TrimSpace(read(t, filepath.Join(dir, "token")))}
+	gossip := strings.TrimSpace(read(t, filepath.Join(dir, "gossip.key")))
+	secrets["the gossip key"] = gossip
+	if raw, err := base64.StdEncoding.DecodeString(gossip); err == nil {
+		secrets["the gossip key in hex"] = hex.EncodeToString(raw)
+	}
+	for _, name := range []string{"ca", "server", "replica", "operator"} {
+		lines := strings.Split(strings.TrimSpace(read(t, filepath.Join(dir, name+".key"))), "\n")
+		secrets["the key of "+name] = lines[2] // lines 1 and 4 are the same in every key
+	}
+	for what, secret := range secrets {
+		for where, text := range seen {
+			for _, form := range []string{secret, hex.EncodeToString([]byte(secret)), base64.StdEncoding.EncodeToString([]byte(secret))} {
+				if strings.Contains(text, form) {
+					t.Errorf("%s shows in %s", what, where)
+				}
+			}
+		}
+	}
+	for _, who := range []string{"lighthouse", "trainer 0", "trainer 1"} {
+		if len(seen[who]) < 1000 {
+			t.Errorf("%s wrote %d bytes: the search would show nothing", who, len(seen[who]))
+		}
+	}
+}

@@ -13,6 +13,7 @@ import (
 // The kinds of event.
 const (
 	eventListening   = "listening"    // a lighthouse: Address
+	eventLeads       = "leads"        // a lighthouse has become the leader
 	eventStarted     = "started"      // a trainer runs: ReplicaID
 	eventQuorum      = "quorum"       // QuorumID, Members, Participants
 	eventCommitted   = "committed"    // Step, QuorumID, Loss, ChildPID

@@ -11,16 +11,17 @@ import (
 
 // ledger keeps what the report is made of. It is owned by the demo's goroutine.
 type ledger struct {
-	members   map[int64][]string // of each quorum
-	commits   map[int64]int64    // step → when the first replica committed it
-	discarded map[[2]int64]bool  // step and quorum of attempts thrown away
-	outages   []*outage          // one per kill
-	children  int                // of those, kills of a backend's child
-	heals     int                // of states beyond step 0
-	healMs    []float64
-	quorum    int64 // the newest
-	firstNs   int64 // the first quorum
-	lastStep  int64
+	members    map[int64][]string // of each quorum
+	commits    map[int64]int64    // step → when the first replica committed it
+	discarded  map[[2]int64]bool  // step and quorum of attempts thrown away
+	outages    []*outage          // one per kill
+	children   int                // of those, kills of a backend's child
+	houseKills int                // of leading lighthouses
+	heals      int                // of states beyond step 0
+	healMs     []float64
+	quorum     int64 // the newest
+	firstNs    int64 // the first quorum
+	lastStep   int64
 }
 
 // outage is a kill and how the survivors get over it.
@@ -143,7 +144,8 @@ func median[T cmp.Ordered](sorted []T) T { return sorted[(len(sorted)-1)/2] }
 type demoReport struct {
 	Steps          int64           `json:"steps"`
 	Kills          int             `json:"kills"`
-	ChildKills     int             `json:"child_kills"` // of those, kills of the process that runs a replica's backend
+	ChildKills     int             `json:"child_kills"`  // of those, kills of the process that runs a replica's backend
+	LeaderKills    int             `json:"leader_kills"` // of the leading lighthouse
 	Heals          int             `json:"heals"`
 	DiscardedSteps int             `json:"discarded_steps"` // attempts, however many replicas saw them fail
 	TestAccuracy   float64         `json:"test_accuracy"`
@@ -170,7 +172,7 @@ type replicaReport struct {
 // report sums up a run that came to its end.
 func (l *ledger) report(d *demo, wall time.Duration) demoReport {
 	r := demoReport{
-		Steps: l.lastStep, Kills: len(l.outages), ChildKills: l.children, Heals: l.heals, DiscardedSteps: len(l.discarded),
+		Steps: l.lastStep, Kills: len(l.outages), ChildKills: l.children, LeaderKills: l.houseKills, Heals: l.heals, DiscardedSteps: len(l.discarded),
 		Parity: true, WallS: wall.Seconds(), HealMs: spreadOf(l.healMs), wanted: d.cfg.Steps,
 	}
 	for i, x := range d.replicas {
@@ -220,6 +222,9 @@ func (r demoReport) print(w io.Writer) {
 		plural(r.Kills, "kill"), plural(r.Heals, "heal"), plural(r.DiscardedSteps, "step"), 100*r.Goodput)
 	if r.ChildKills > 0 {
 		fmt.Fprintf(w, "%d of the kills hit the child that runs a replica's backend, not the replica\n", r.ChildKills)
+	}
+	if r.LeaderKills > 0 {
+		fmt.Fprintf(w, "the leading lighthouse was killed %s\n", plural(r.LeaderKills, "time"))
 	}
 	if r.Kills > 0 {
 		fmt.Fprintf(w, "SIGKILL to the survivors' next commit: median %.0f ms, max %.0f ms (a step takes %.0f ms)\n",

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"sync"
 	"syscall"
@@ -25,12 +26,9 @@ const (
 	demoInbox = 1024
 )
 
-// lighthouseIndex stands for the lighthouse where others have a replica's index.
-const lighthouseIndex = -1
-
 // message is what a worker said, or that it ended.
 type message struct {
-	index      int // of the replica, or lighthouseIndex
+	index      int // of the replica, or below 0 that of a lighthouse: see houseIndex
 	generation int
 	event      event
 	exited     bool
@@ -40,7 +38,7 @@ type message struct {
 // demo runs one demonstration. It is owned by the goroutine in run; workers'
 // output comes through inbox.
 //
-//	lighthouse ─┐
+//	lighthouses ┐
 //	replica-0 ──┤ lines of JSON        ┌─▶ view    (progress)
 //	   …        ├──────────────▶ inbox ┼─▶ ledger  (what the report is made of)
 //	replica-n ──┘                      └─▶ killer  (SIGKILL, restart)
@@ -52,11 +50,14 @@ type demo struct {
 	inbox    chan message
 	over     chan struct{} // closed when nobody reads inbox any more
 	wg       sync.WaitGroup
-	house    *spawn.Process
-	address  string
+	houses   []*house
+	address  string // of the first lighthouse, and its dashboard
+	dataDir  string // of the lighthouses, if there are several
+	leader   *house // the lighthouse that leads, as far as it is known
 	replicas []*replica
 
 	nextKill  int64 // the step after which the next victim dies; 0: never
+	nextHouse int64 // the step after which the leading lighthouse dies; 0: never
 	killAt    *time.Timer
 	postponed bool // a kill came when nobody could be spared: it is due as soon as somebody can
 }
@@ -113,6 +114,9 @@ func newDemo(c demoConfig, v view) *demo {
 		nextKill: c.KillEvery, killAt: time.NewTimer(time.Hour),
 	}
 	d.killAt.Stop()
+	if c.Lighthouses > 1 && c.KillEvery > 0 {
+		d.nextHouse = max(c.KillEvery/2, 1)
+	}
 	for i := range c.Replicas {
 		d.replicas = append(d.replicas, &replica{index: i})
 	}
@@ -124,10 +128,10 @@ func (d *demo) run(ctx context.Context) error {
 	defer d.wg.Wait()
 	defer d.stop()
 	defer close(d.over)
-	if err := d.startLighthouse(ctx); err != nil {
+	if err := d.startHouses(ctx); err != nil {
 		return err
 	}
-	d.view.note("lighthouse ready, dashboard at http://%s/", d.address)
+	d.view.note("%s ready, dashboard at http://%s/", plural(len(d.houses), "lighthouse"), d.address)
 	for _, r := range d.replicas {
 		if err := d.start(r); err != nil {
 			return err
@@ -162,25 +166,6 @@ func (d *demo) run(ctx context.Context) error {
 	return nil
 }
 
-// startLighthouse starts it and waits for its address.
-func (d *demo) startLighthouse(ctx context.Context) error {
-	var err error
-	if d.house, err = d.spawn(lighthouseWorker, lighthouseIndex, 0); err != nil {
-		return err
-	}
-	for d.address == "" {
-		select {
-		case m := <-d.inbox:
-			if err := d.take(m); err != nil {
-				return err
-			}
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-	return nil
-}
-
 // start starts r's next incarnation.
 func (d *demo) start(r *replica) error {
 	r.generation++
@@ -192,7 +177,7 @@ func (d *demo) start(r *replica) error {
 
 // spawn starts a worker whose events and end come to the inbox.
 func (d *demo) spawn(name string, index, generation int) (*spawn.Process, error) {
-	args, err := json.Marshal(workerArgs{Demo: d.cfg, Lighthouse: d.address})
+	args, err := json.Marshal(d.argsFor(index))
 	if err != nil {
 		return nil, fmt.Errorf("encode arguments: %w", err)
 	}
@@ -227,8 +212,10 @@ func (d *demo) stop() {
 			procs = append(procs, r.proc)
 		}
 	}
-	if d.house != nil {
-		procs = append(procs, d.house) // last: the others talk to it
+	for _, h := range d.houses { // last: the others talk to them
+		if h.proc != nil {
+			procs = append(procs, h.proc)
+		}
 	}
 	for _, p := range procs {
 		_ = p.Signal(syscall.SIGTERM) // gone already is as good
@@ -239,12 +226,15 @@ func (d *demo) stop() {
 		_ = p.Wait(ctx) // how it ended does not matter any more
 		p.Kill()
 	}
+	if d.dataDir != "" {
+		_ = os.RemoveAll(d.dataDir) // the system empties its folder for such, too
+	}
 }
 
 // take takes in one message.
 func (d *demo) take(m message) error {
-	if m.index == lighthouseIndex {
-		return d.takeLighthouse(m)
+	if m.index < 0 {
+		return d.takeHouse(m)
 	}
 	r := d.replicas[m.index]
 	if m.generation != r.generation {
@@ -263,18 +253,6 @@ func (d *demo) take(m message) error {
 	d.view.event(r, m.event)
 	r.take(m.event)
 	d.schedule(m.event)
-	return nil
-}
-
-func (d *demo) takeLighthouse(m message) error {
-	switch {
-	case m.exited:
-		return fmt.Errorf("lighthouse ended by itself: %w", endOf(m.err))
-	case m.event.Kind == eventFailed:
-		return fmt.Errorf("lighthouse: %s", m.event.Text)
-	case m.event.Kind == eventListening:
-		d.address = m.event.Address
-	}
 	return nil
 }
 
@@ -312,6 +290,9 @@ func (r *replica) take(e event) {
 func (d *demo) schedule(e event) {
 	if e.Kind != eventCommitted {
 		return
+	}
+	if d.nextHouse > 0 && e.Step >= d.nextHouse && e.Step < d.cfg.Steps && d.killLeader() {
+		d.nextHouse += d.cfg.KillEvery
 	}
 	switch {
 	case d.nextKill > 0 && e.Step >= d.nextKill && e.Step < d.cfg.Steps:

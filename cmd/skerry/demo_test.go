@@ -137,7 +137,7 @@ func TestDemoFlagsRefused(t *testing.T) {
 		{"--kill-every=-1", "--kill-every = -1, want 0 or more"},
 		{"--step-time=-1s", "--step-time = -1s, want 0 to 1m0s"},
 		{"--step-time=2m", "--step-time = 2m0s, want 0 to 1m0s"},
-		{"--lighthouses=3", "--lighthouses = 3, want 1"},
+		{"--lighthouses=2", "--lighthouses = 2, want 1, 3 or 5"},
 		{"--min-replicas=5", "--min-replicas = 5, want 1 to --replicas = 4"},
 		{"--backend=nccl", "--backend = nccl, want one of: tcp, baby:tcp"},
 		{"--skip-allreduce-replica=4", "--skip-allreduce-replica = 4, want -1 to 3"},
@@ -289,5 +289,17 @@ func TestDemoBaby(t *testing.T) {
 	}
 	if r.ChildKills < 1 || r.Kills-r.ChildKills < 1 {
 		t.Errorf("%d kills, %d of children; want both kinds", r.Kills, r.ChildKills)
+	}
+}
+
+// The leader of three lighthouses is killed between the replicas, and nobody's
+// step is discarded because of it.
+func TestDemoLighthouses(t *testing.T) {
+	status, r := demoJSON(t, "--lighthouses", "3", "--replicas", "3", "--steps", "120", "--kill-every", "60", "--step-time", "20ms")
+	if status != 0 || !r.Parity || r.Steps != 120 {
+		t.Fatalf("status %d, parity %v, %d steps", status, r.Parity, r.Steps)
+	}
+	if r.LeaderKills < 2 || r.Kills < 1 {
+		t.Errorf("%d leaders and %d replicas were killed, want 2 and 1", r.LeaderKills, r.Kills)
 	}
 }

@@ -35,8 +35,10 @@ const (
 
 // workerArgs is what the demo tells a worker.
 type workerArgs struct {
-	Demo       demoConfig
-	Lighthouse string // address; for trainers
+	Demo        demoConfig
+	Lighthouses []string // addresses
+	Listen      string   // of a lighthouse
+	DataDir     string   // of a lighthouse that is one of several
 }
 
 func readArgs(w spawn.Worker) (workerArgs, error) {
@@ -79,13 +81,19 @@ func serveLighthouse(ctx context.Context, w spawn.Worker, out *emitter) error {
 	if err != nil {
 		return err
 	}
-	log, closeLog, err := workerLog(a.Demo.LogDir, "lighthouse")
+	log, closeLog, err := workerLog(a.Demo.LogDir, houseName(w.Rank))
 	if err != nil {
 		return err
 	}
 	defer closeLog()
 	cfg := lighthouse.DefaultConfig()
-	cfg.Listen = a.Demo.Listen
+	cfg.Listen = a.Listen
+	if n := a.Demo.Lighthouses; n > 1 {
+		cfg.DataDir = a.DataDir
+		cfg.Cluster.Expect, cfg.Cluster.Join = n, a.Lighthouses
+		// Free ports again after a restart: gossip finds them.
+		cfg.Cluster.RaftAddress, cfg.Cluster.GossipAddress = "127.0.0.1:0", "127.0.0.1:0"
+	}
 	cfg.Rules.MinReplicas = a.Demo.MinReplicas
 	cfg.Log = log
 	s, err := lighthouse.New(cfg)
@@ -93,7 +101,35 @@ func serveLighthouse(ctx context.Context, w spawn.Worker, out *emitter) error {
 		return err
 	}
 	out.emit(event{Kind: eventListening, Address: s.Addr().String()})
-	return s.Run(ctx)
+	g, gctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return s.Run(gctx) })
+	if a.Demo.Lighthouses > 1 {
+		g.Go(func() error { return tellLeader(gctx, s, out) })
+	}
+	return g.Wait()
+}
+
+// tellEvery is how often a lighthouse looks whether it has become the leader.
+const tellEvery = 50 * time.Millisecond
+
+// tellLeader tells the demo, so that it can kill the right one.
+func tellLeader(ctx context.Context, s *lighthouse.Server, out *emitter) error {
+	tick := time.NewTicker(tellEvery)
+	defer tick.Stop()
+	led := false
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		st, err := s.Status(ctx)
+		leads := err == nil && st.Leads
+		if leads && !led {
+			out.emit(event{Kind: eventLeads})
+		}
+		led = leads
+	}
 }
 
 // replicaName is what replica i calls itself; its incarnations add a UUID.
@@ -127,7 +163,7 @@ func train(ctx context.Context, w spawn.Worker, out *emitter) error {
 	}
 	m, err := manager.New(manager.Config{
 		ReplicaID:   replicaName(w.Rank),
-		Lighthouse:  []string{a.Lighthouse},
+		Lighthouse:  a.Lighthouses,
 		MinReplicas: a.Demo.MinReplicas,
 		StepTimeout: demoStepTimeout,
 		HealTimeout: demoHealTimeout,

@@ -79,44 +79,116 @@ func Init(ctx context.Context, c InitConfig) (*World, error) {
 		ctx, cancel = context.WithTimeout(ctx, DefaultInitTimeout)
 		defer cancel()
 	}
-	key, met, err := c.meet(ctx)
+	key, err := c.claim()
 	if err != nil {
 		return nil, fmt.Errorf("init: %w", err)
 	}
-	w := &World{store: met.Store, key: key, close: met.Close}
-	if err := w.join(ctx, &c, met); err != nil {
+	w := &World{key: key}
+	if err := w.open(&c); err != nil { // before anybody counts on this rank
+		return nil, errors.Join(fmt.Errorf("init: %w", err), w.Close())
+	}
+	met, l, err := c.meet(ctx)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("init: %w", err), w.Close())
+	}
+	w.store, w.close = met.Store, met.Close
+	if err := w.join(ctx, &c, met, l); err != nil {
 		return nil, errors.Join(fmt.Errorf("init rank %d of %d: %w", met.Rank, met.WorldSize, err), w.Close())
 	}
 	return w, nil
 }
 
-// meet finds the store, and claims the rank in this process.
-func (c *InitConfig) meet(ctx context.Context) (key string, met *Rendezvous, err error) {
+// claim notes that this process joins a rendezvous; see ErrInitialized.
+func (c *InitConfig) claim() (key string, err error) {
 	if c.Store != nil {
-		return c.meetStore()
+		if err := c.checkStore(); err != nil {
+			return "", err
+		}
+		key = fmt.Sprintf("store %p rank %d", c.Store, *c.Rank)
+		return key, claim(key)
 	}
+	u, err := c.methodURL()
+	if err != nil {
+		return "", err
+	}
+	key = claimKey(u, c.Rank)
+	return key, claim(key)
+}
+
+func (c *InitConfig) methodURL() (*url.URL, error) {
 	method := c.Method
 	if method == "" {
 		method = DefaultInitMethod
 	}
 	u, err := url.Parse(method)
 	if err != nil {
-		return "", nil, fmt.Errorf("method %q: %w", method, err)
+		return nil, fmt.Errorf("method %q: %w", method, err)
 	}
-	r := RendezvousRequest{URL: u, Rank: c.Rank, WorldSize: c.WorldSize, Token: c.Token, Log: c.Log}
-	key = claimKey(u, c.Rank)
-	if err := claim(key); err != nil {
-		return "", nil, err
+	return u, nil
+}
+
+// meetAgain is the pause before another try.
+const meetAgain = 20 * time.Millisecond
+
+// maxRefusals is how often a refusal by the store is doubted.
+const maxRefusals = 25
+
+// meet finds the store and the life of it that this rank is to be part of. A
+// rank that is early may find the server of the life before, which rank 0 is
+// just about to end: it tries again.
+func (c *InitConfig) meet(ctx context.Context) (*Rendezvous, *life, error) {
+	for refusals := 0; ; {
+		met, err := c.findStore(ctx)
+		if errors.Is(err, store.ErrUnauthorized) && refusals < maxRefusals {
+			// A server that ends while it greets looks like one that refuses.
+			refusals++
+			if pause(ctx, meetAgain) {
+				continue
+			}
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		l, err := joinLife(ctx, met.Store, met.Rank, met.WorldSize)
+		if err == nil {
+			return met, l, nil
+		}
+		err = fmt.Errorf("rank %d of %d: %w", met.Rank, met.WorldSize, err)
+		if met.Close != nil {
+			err = errors.Join(err, met.Close())
+		}
+		if met.Address == "" || met.Rank == 0 || ctx.Err() != nil || errors.Is(err, ErrMismatch) {
+			return nil, nil, err
+		}
+		if !pause(ctx, meetAgain) {
+			return nil, nil, err
+		}
 	}
-	met, err = meet(ctx, r)
+}
+
+// pause waits, and tells whether ctx is still alive then.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (c *InitConfig) findStore(ctx context.Context) (*Rendezvous, error) {
+	if c.Store != nil {
+		return &Rendezvous{Rank: *c.Rank, WorldSize: c.WorldSize, Store: c.Store}, nil
+	}
+	u, err := c.methodURL()
+	if err != nil {
+		return nil, err
+	}
+	met, err := meet(ctx, RendezvousRequest{URL: u, Rank: c.Rank, WorldSize: c.WorldSize, Token: c.Token, Log: c.Log})
 	if err == nil && (met == nil || met.Store == nil) {
 		err = fmt.Errorf("rendezvous %s gave no store", u.Redacted())
 	}
-	if err != nil {
-		unclaim(key)
-		return "", nil, err
-	}
-	return key, met, nil
+	return met, err
 }
 
 // claimKey names a rendezvous and a rank of it: the rank may stand in the URL.
@@ -131,41 +203,21 @@ func claimKey(u *url.URL, rank *int) string {
 	return where
 }
 
-func (c *InitConfig) meetStore() (string, *Rendezvous, error) {
+// checkStore checks what has to come with a store.
+func (c *InitConfig) checkStore() error {
 	switch {
 	case c.Method != "":
-		return "", nil, fmt.Errorf("both a store and the method %q were given, want one of them", c.Method)
+		return fmt.Errorf("both a store and the method %q were given, want one of them", c.Method)
 	case c.Rank == nil || c.WorldSize == 0:
-		return "", nil, errors.New("a store was given without rank and world size, want all three")
+		return errors.New("a store was given without rank and world size, want all three")
 	case c.WorldSize < 1 || *c.Rank < 0 || *c.Rank >= c.WorldSize:
-		return "", nil, fmt.Errorf("rank %d of %d, want 0 to the world size less one", *c.Rank, c.WorldSize)
+		return fmt.Errorf("rank %d of %d, want 0 to the world size less one", *c.Rank, c.WorldSize)
 	}
-	key := fmt.Sprintf("store %p rank %d", c.Store, *c.Rank)
-	return key, &Rendezvous{Rank: *c.Rank, WorldSize: c.WorldSize, Store: c.Store}, claim(key)
+	return nil
 }
 
 // join makes the backend and configures it with the others.
-func (w *World) join(ctx context.Context, c *InitConfig, met *Rendezvous) error {
-	debug := c.Debug
-	if debug == nil {
-		d := DebugConfig{Log: c.Log}
-		if err := d.FromEnv(); err != nil {
-			return err
-		}
-		debug = NewDebugger(d)
-	}
-	if len(c.Options.Interfaces) == 0 && c.Options.Listen == "" {
-		c.Options.Interfaces = InterfacesFromEnv()
-	}
-	backend, err := Open(c.Backend, c.Options)
-	if err != nil {
-		return err
-	}
-	w.Group = NewGroup(debug.Wrap(worldName, backend))
-	l, err := joinLife(ctx, met.Store, met.Rank, met.WorldSize)
-	if err != nil {
-		return err
-	}
+func (w *World) join(ctx context.Context, c *InitConfig, met *Rendezvous, l *life) error {
 	ids := make([]string, met.WorldSize)
 	for r := range ids {
 		ids[r] = fmt.Sprintf("rank-%d", r)
@@ -182,6 +234,27 @@ func (w *World) join(ctx context.Context, c *InitConfig, met *Rendezvous) error 
 		return l.failed(err)
 	}
 	return l.begun(ctx)
+}
+
+// open makes the group, with what helps to debug it.
+func (w *World) open(c *InitConfig) error {
+	debug := c.Debug
+	if debug == nil {
+		d := DebugConfig{Log: c.Log}
+		if err := d.FromEnv(); err != nil {
+			return err
+		}
+		debug = NewDebugger(d)
+	}
+	if len(c.Options.Interfaces) == 0 && c.Options.Listen == "" {
+		c.Options.Interfaces = InterfacesFromEnv()
+	}
+	backend, err := Open(c.Backend, c.Options)
+	if err != nil {
+		return err
+	}
+	w.Group = NewGroup(debug.Wrap(worldName, backend))
+	return nil
 }
 
 // worldName is what traces and logs call the group of all ranks.

@@ -195,7 +195,9 @@ func TestInitRefused(t *testing.T) {
 			}
 		})
 	}
-	if _, err := pg.Init(t.Context(), cases["used file"].c); !errors.Is(err, store.ErrUsedFile) {
+	withUsed := cases["used file"].c
+	withUsed.Backend = driver
+	if _, err := pg.Init(t.Context(), withUsed); !errors.Is(err, store.ErrUsedFile) {
 		t.Errorf("used file: %v, want ErrUsedFile", err)
 	}
 }

@@ -2,17 +2,13 @@ package pg
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
 )
 
-// The tags of verbs that are made of sends and receives.
-const (
-	tagMonitorReport = MaxTag + 1 + iota
-	tagMonitorPass
-)
+// tagMonitorReport is the tag of what ranks send to the one that watches.
+const tagMonitorReport = MaxTag + 1
 
 // monitorGrace is how much longer than rank 0 the others wait: it is rank 0
 // that can say who is missing, and its word should be the first.
@@ -55,8 +51,8 @@ func (e *BarrierError) Unwrap() error { return context.DeadlineExceeded }
 // MonitoredBarrier is a barrier that says who is missing: every rank reports to
 // rank 0 and goes on when that has heard of all. If some have not come within
 // the timeout, rank 0 returns a *BarrierError that names them, and the group
-// breaks for the same cause on all ranks. It costs two messages per rank, all
-// of them rank 0's: for finding faults, not for every step.
+// breaks for the same cause on all ranks. It costs a message per rank to rank 0
+// and a barrier: for finding faults, not for every step.
 func (g *Group) MonitoredBarrier(ctx context.Context, o MonitorOptions) error {
 	timeout := o.Timeout
 	if c, _ := g.config(); timeout == 0 {
@@ -89,7 +85,7 @@ func (g *Group) reportToMonitor(ctx context.Context, timeout time.Duration) erro
 	}
 	deadline := time.Now().Add(timeout + monitorGrace)
 	report := g.message(KindSend, 0, tagMonitorReport, deadline)
-	pass := g.message(KindRecv, 0, tagMonitorPass, deadline)
+	pass := g.submit(&Op{Kind: KindBarrier, Deadline: deadline})
 	if err := g.Wait(ctx, report); err != nil {
 		_ = g.Wait(ctx, pass) // the group is broken: it ends too
 		return fmt.Errorf("report to the monitored barrier: %w", err)
@@ -100,7 +96,8 @@ func (g *Group) reportToMonitor(ctx context.Context, timeout time.Duration) erro
 	return nil
 }
 
-// monitor is rank 0's part.
+// monitor is rank 0's part: it comes to the barrier proper when it has heard of
+// all.
 func (g *Group) monitor(ctx context.Context, timeout time.Duration, all bool) error {
 	size := g.Size()
 	deadline := time.Now().Add(timeout + monitorGrace)
@@ -111,15 +108,7 @@ func (g *Group) monitor(ctx context.Context, timeout time.Duration, all bool) er
 	if err := g.hear(ctx, reports, timeout, all); err != nil {
 		return err
 	}
-	var errs []error
-	var passes []*Work
-	for r := 1; r < size; r++ {
-		passes = append(passes, g.message(KindSend, r, tagMonitorPass, deadline))
-	}
-	for _, w := range passes {
-		errs = append(errs, g.Wait(ctx, w))
-	}
-	if err := errors.Join(errs...); err != nil {
+	if err := g.Wait(ctx, g.submit(&Op{Kind: KindBarrier, Deadline: deadline})); err != nil {
 		return fmt.Errorf("monitored barrier: %w", err)
 	}
 	return nil

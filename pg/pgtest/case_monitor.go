@@ -26,7 +26,7 @@ func testMonitoredBarrier(t *testing.T, h Harness) {
 		return nil
 	})
 	for _, all := range []bool{false, true} {
-		o := pg.MonitorOptions{Timeout: 200 * time.Millisecond, WaitAll: all}
+		o := pg.MonitorOptions{Timeout: 100 * time.Millisecond, WaitAll: all}
 		want := []int{1}
 		if all {
 			want = []int{1, 3}

@@ -105,7 +105,7 @@ func testToken(t *testing.T, h Harness) {
 	}
 	works(w)
 	for _, wrong := range []string{"fedcba9876543210", ""} {
-		if err := try([2]string{secret, wrong}, 500*time.Millisecond); err == nil {
+		if err := try([2]string{secret, wrong}, 200*time.Millisecond); err == nil {
 			t.Errorf("a rank with token %q got into a group with another", wrong)
 		}
 	}

@@ -97,6 +97,8 @@ func suite() []testCase {
 		{"Uneven", 2, []pg.Kind{pg.KindAllGather}, testUneven},
 		{"Multi", 3, []pg.Kind{pg.KindAllReduce, pg.KindReduce, pg.KindBatch}, testMulti},
 		{"MonitoredBarrier", 4, []pg.Kind{pg.KindSend, pg.KindRecv}, testMonitoredBarrier},
+		{"Subgroups", 4, []pg.Kind{pg.KindAllReduce, pg.KindAllGather}, testSubgroups},
+		{"SubgroupFails", 3, []pg.Kind{pg.KindAllReduce, pg.KindAllGather}, testSubgroupFails},
 		{"Order", 3, []pg.Kind{pg.KindAllReduce, pg.KindBroadcast}, testOrder},
 		{"Ballot", 1, []pg.Kind{pg.KindBallot, pg.KindAllReduce}, testBallot},
 		{"BallotCorrupt", 3, []pg.Kind{pg.KindBallot, pg.KindAllReduce}, testBallotCorrupt},

@@ -28,6 +28,7 @@ type World struct {
 	cluster  string // drawn, so that worlds can share a store
 	quorumID int64
 	configs  []pg.Config
+	made     []*pg.Group // over any member, at any time
 
 	// Members are the backends of the last Configure by rank, and Groups the
 	// same as groups.
@@ -49,6 +50,14 @@ func NewWorld(t testing.TB, address string) *World {
 // Join makes b a member, to be closed when the test ends.
 func (w *World) Join(id string, b pg.Backend) Member {
 	w.t.Cleanup(func() {
+		for _, g := range w.made {
+			if g.Backend() != b {
+				continue
+			}
+			if err := g.Close(); err != nil { // with its subgroups
+				w.t.Errorf("close group of %s: %v", id, err)
+			}
+		}
 		if err := b.Close(); err != nil {
 			w.t.Errorf("close %s: %v", id, err)
 		}
@@ -103,6 +112,7 @@ func (w *World) Configure(members ...Member) {
 	w.configs = make([]pg.Config, len(members))
 	for i, m := range members {
 		w.Groups[i] = pg.NewGroup(m.Backend)
+		w.made = append(w.made, w.Groups[i])
 		w.configs[i] = w.Config(members, i)
 	}
 	w.Each(func(ctx context.Context, rank int, g *pg.Group) error {

@@ -36,6 +36,7 @@ const patientBeats = 20 * time.Second
 
 func TestMain(m *testing.M) {
 	spawn.Register(workerName, serveRank)
+	spawn.Register(initName, liveWorlds)
 	spawn.Init()
 	goleak.VerifyTestMain(m)
 }

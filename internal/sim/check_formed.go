@@ -66,15 +66,20 @@ func (b *book) majority(f formedView) {
 	if b.last != nil && !slices.ContainsFunc(b.last.members, func(id string) bool { return !slices.Contains(f.members, id) }) {
 		return
 	}
-	live := 0
-	for _, a := range b.order {
-		if a.live() {
-			live++
-		}
-	}
-	if 2*len(f.members) <= live {
+	if live := b.live(); 2*len(f.members) <= live {
 		b.c.fail("Q5", "%v has %d members of %d live", f.answer, len(f.members), live)
 	}
+}
+
+// live counts PROTOCOL's live replicas.
+func (b *book) live() int {
+	n := 0
+	for _, a := range b.order {
+		if a.live() {
+			n++
+		}
+	}
+	return n
 }
 
 // links checks Q9: whoever could not see each other in two quorums running is not

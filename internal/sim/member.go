@@ -348,8 +348,8 @@ func (m *member) withdraw() {
 // answered takes an answer, or refuses that of a join which is no more.
 func (m *member) answered(q *quorum.Quorum, number uint64) {
 	m.heard()
-	if m.w.mutant.takesWithdrawn && m.join == nil && !m.stands && m.in != nil && q.ID > m.in.ID {
-		m.join = &quorum.Join{Number: number}
+	if m.w.mutant.takesWithdrawn && m.join != nil && !m.stands && number < m.join.Number && q.ID > m.in.ID {
+		number = m.join.Number
 	}
 	if m.join == nil || m.join.Number != number {
 		return

@@ -13,9 +13,9 @@ import (
 type Mutant struct {
 	Name string
 	Want []string // the rules that may be named when it is found
-	Rare bool     // it takes thousands of seeds
 
 	forms          []quorum.ReasonCode // reasons not to form that are overridden
+	majority       bool                // but not without one
 	onJoin         func(*quorum.Join)  // what the machine hears
 	onAnswer       func(last, q *quorum.Quorum)
 	onPlan         func(*quorum.Quorum, *quorum.Assignment)
@@ -44,8 +44,8 @@ func Mutants() []Mutant {
 			forms: []quorum.ReasonCode{quorum.ReasonStands},
 		},
 		{
-			Name: "holder", Rare: true, Want: []string{"Q10", "C4"}, // forms without one
-			forms: []quorum.ReasonCode{quorum.ReasonHolder},
+			Name: "holder", Want: []string{"Q10"}, // forms with any majority, without one
+			forms: []quorum.ReasonCode{quorum.ReasonHolder, quorum.ReasonStragglers}, majority: true,
 		},
 		{Name: "id", Want: []string{"Q1", "Q2"}, onAnswer: reuseID},
 		{
@@ -73,7 +73,7 @@ func Mutants() []Mutant {
 		},
 		{Name: "presume", Want: []string{"witness"}, presumesNobody: true},
 		{Name: "claim", Want: []string{"C1", "C5"}, keepsClaim: true},
-		{Name: "withdrawn", Rare: true, Want: []string{"C1", "C5", "Q4"}, takesWithdrawn: true},
+		{Name: "withdrawn", Want: []string{"C1", "C5"}, takesWithdrawn: true},
 		{Name: "donor", Want: []string{"C1"}, anyDonor: true, onPlan: behindDonors},
 		{Name: "eager", Want: []string{"C2", "C5"}, eager: true},
 		{Name: "digests", Want: []string{"C1"}, judge: blindJudge},
@@ -162,7 +162,7 @@ func (r *reign) override(d quorum.Decision) bool {
 		q.Participants = append(q.Participants, id)
 		answers = append(answers, quorum.Answered{ReplicaID: id, Number: j.Number})
 	}
-	if len(q.Members) < r.book.config.MinReplicas {
+	if len(q.Members) < r.book.config.MinReplicas || r.w.mutant.majority && 2*len(q.Members) <= r.book.live() {
 		return false
 	}
 	f.Quorum = q

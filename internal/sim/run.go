@@ -59,6 +59,7 @@ type Settings struct {
 	Mutant  Mutant // a rule that is taken out; the zero value changes nothing
 	Trace   bool   // fill Result.Trace
 	History bool   // fill Result.History
+	GoOn    bool   // do not end at the first broken rule, nor tell it: somebody else judges the history
 }
 
 // Run runs a seed through both phases. A broken rule is in the result.
@@ -66,9 +67,10 @@ func Run(seed uint64, s Settings) Result { return runOptions(draw(seed), s) }
 
 func runOptions(o Options, s Settings) (r Result) {
 	w := newWorld(o, s.Mutant, s.Trace, s.History)
+	w.goOn = s.GoOn
 	defer func() {
 		if p := recover(); p != nil {
-			r = Result{Options: o, Rule: "panic", Err: fmt.Errorf("panic: %v", p), Trace: w.log}
+			r = Result{Options: o, Rule: "panic", Err: fmt.Errorf("panic: %v", p), Trace: w.log, History: w.history()}
 		}
 	}()
 	return w.runAll()

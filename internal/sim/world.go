@@ -33,6 +33,7 @@ type world struct {
 	err                     error
 	rule                    string
 	tracing                 bool
+	goOn                    bool // nothing ends the run early
 	log                     []string
 }
 
@@ -65,6 +66,9 @@ func (w *world) run(end int64, done func() bool) bool {
 
 // fail ends the run: rule is broken.
 func (w *world) fail(rule, format string, args ...any) {
+	if w.goOn {
+		return
+	}
 	if w.err == nil {
 		w.rule = rule
 		w.err = fmt.Errorf("%s: %s", rule, strings.ReplaceAll(fmt.Sprintf(format, args...), idMiddle, "."))
@@ -149,14 +153,20 @@ func (w *world) runAll() Result {
 		Forwarded: w.check.forwarded, Discarded: w.check.discarded, Recovery: time.Duration(took),
 		Rule: w.rule, Err: w.err, Trace: w.log, state: w.fingerprint(),
 	}
+	r.History = w.history()
+	return r
+}
+
+func (w *world) history() []Observation {
+	var all []Observation
 	for _, rel := range w.check.history {
-		r.History = append(r.History, Observation{
+		all = append(all, Observation{
 			Began: rel.decided, Ended: rel.at, Server: rel.server, Changed: rel.changed,
 			QuorumID: rel.answer.id, Round: rel.answer.round, Members: rel.answer.members,
 			Settled: settledViews(rel.answer.settled),
 		})
 	}
-	return r
+	return all
 }
 
 // newest is the newest step that anybody is at.

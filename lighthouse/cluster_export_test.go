@@ -9,8 +9,9 @@ func (s *Server) Peers() []string { return s.peers() }
 // LastQuorum is the id of the last quorum in this server's ledger, leader or
 // not.
 func (s *Server) LastQuorum(job string) int64 {
-	if last := s.cluster.openLedger().state.job(job, 0).Last; last != nil {
-		return last.ID
+	l := s.cluster.openLedger()
+	if l == nil || l.state.job(job, 0).Last == nil {
+		return 0
 	}
-	return 0
+	return l.state.job(job, 0).Last.ID
 }

@@ -19,7 +19,7 @@ func TestSharedCheck(t *testing.T) {
 		refused := errors.New("refused")
 		check := func() error {
 			n := checks.Add(1)
-			time.Sleep(time.Second) // in the bubble's time
+			<-time.After(time.Second) // in the bubble's time
 			if n == 2 {
 				return refused
 			}
@@ -44,7 +44,7 @@ func TestSharedCheck(t *testing.T) {
 			ask(refused)
 		}
 		synctest.Wait()
-		time.Sleep(1500 * time.Millisecond) // the second has
+		<-time.After(1500 * time.Millisecond) // the second has
 		for range 100 {
 			ask(nil)
 		}

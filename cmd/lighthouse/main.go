@@ -48,7 +48,7 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 // noArgs refuses what is neither a flag nor a command.
 func noArgs(_ *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return fmt.Errorf("unexpected argument %q, want flags, or the command ca", args[0])
+		return fmt.Errorf("unexpected argument %q, want flags, or a command (see --help)", args[0])
 	}
 	return nil
 }
@@ -78,6 +78,7 @@ func newCommand() *cobra.Command {
 	cmd.CompletionOptions.DisableDefaultCmd = true
 	o.add(cmd.Flags())
 	cmd.AddCommand(newCACommand())
+	cmd.AddCommand(newClusterCommands()...)
 	return cmd
 }
 

@@ -132,8 +132,8 @@ func TestBadFlags(t *testing.T) {
 		args []string
 		want []string
 	}{
-		{[]string{"--min-replicas=0"}, []string{"MinReplicas = 0", "1 to 4096"}},
-		{[]string{"--min_replicas=-3"}, []string{"MinReplicas = -3", "1 to 4096"}},
+		{[]string{"--min-replicas=0"}, []string{"MinReplicas = 0", "1 to 16384"}},
+		{[]string{"--min_replicas=-3"}, []string{"MinReplicas = -3", "1 to 16384"}},
 		{[]string{"--min-replicas=5", "--max-replicas=2"}, []string{"MaxReplicas = 2", "MinReplicas (5)"}},
 		{[]string{"--min-replicas=two"}, []string{`"two"`, "min-replicas"}},
 		{[]string{"--join-timeout=-1s"}, []string{"JoinTimeout = -1s"}},

@@ -138,14 +138,28 @@ func (c *Cluster) Restart(i int) {
 	c.down[i] = false
 }
 
-// TryRestart is Restart for a server that may end by itself, with an error: who
-// calls it reads Done and Stop.
+// TryRestart is Restart for a server that may end by itself, with an error, or
+// not start at all: who calls it reads Done and Stop.
 func (c *Cluster) TryRestart(i int) *Server {
 	c.t.Helper()
-	s := begin(c.t, c.configs[i])
+	return c.Try(c.configs[i])
+}
+
+// Try runs a server that may end by itself, beside those of the cluster.
+func (c *Cluster) Try(cfg lighthouse.Config) *Server {
+	c.t.Helper()
+	s, err := launch(cfg)
+	if err != nil {
+		ended := make(chan struct{})
+		close(ended)
+		return &Server{done: ended, stop: func() {}, err: err}
+	}
 	c.t.Cleanup(func() { _ = s.Stop() }) // its error is the caller's
 	return s
 }
+
+// Config is a server's configuration, as of its next start.
+func (c *Cluster) Config(i int) lighthouse.Config { return c.configs[i] }
 
 // DataDir is a server's.
 func (c *Cluster) DataDir(i int) string { return c.configs[i].DataDir }

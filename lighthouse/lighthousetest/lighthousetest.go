@@ -75,13 +75,21 @@ func start(t testing.TB, cfg lighthouse.Config) *Server {
 // begin runs a server; the caller stops it.
 func begin(t testing.TB, cfg lighthouse.Config) *Server {
 	t.Helper()
-	server, err := lighthouse.New(cfg)
+	s, err := launch(cfg)
 	for began := time.Now(); err != nil && strings.Contains(err.Error(), "is in use: stop") && time.Since(began) < patience; {
 		<-time.After(10 * time.Millisecond) // somebody's connection has the port of a server that starts again
-		server, err = lighthouse.New(cfg)
+		s, err = launch(cfg)
 	}
 	if err != nil {
 		t.Fatalf("start a lighthouse: %v", err)
+	}
+	return s
+}
+
+func launch(cfg lighthouse.Config) (*Server, error) {
+	server, err := lighthouse.New(cfg)
+	if err != nil {
+		return nil, err
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	s := &Server{Lighthouse: server, Addr: server.Addr().String(), stop: stop, done: make(chan struct{})}
@@ -89,7 +97,7 @@ func begin(t testing.TB, cfg lighthouse.Config) *Server {
 		defer close(s.done)
 		s.err = server.Run(ctx)
 	}()
-	return s
+	return s, nil
 }
 
 // Done is closed when the server has ended, by Stop or by itself.

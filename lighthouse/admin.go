@@ -145,30 +145,6 @@ func (l *lighthouseService) Evict(ctx context.Context, req *skerrypb.EvictReques
 	return &skerrypb.EvictResponse{}, nil
 }
 
-// Configure implements skerrypb.LighthouseServer.
-func (l *lighthouseService) Configure(ctx context.Context, req *skerrypb.ConfigureRequest) (*skerrypb.ConfigureResponse, error) {
-	wanted, err := wire.ConfigChangeFromProto(req)
-	if err != nil {
-		return nil, wire.StatusError(err)
-	}
-	var rules quorum.Config
-	err = l.server.change(ctx, req.GetJob(), wish{
-		rules: func(j *job, now time.Time) (command, error) {
-			rules = fitting(wanted.Apply(j.rules))
-			if err := rules.Validate(); err != nil {
-				return command{}, fmt.Errorf("%w: %w", quorum.ErrInvalid, err)
-			}
-			return command{Kind: commandConfigure, Config: &rules},
-				j.machine.Configure(now, stretched(rules, j.scale))
-		},
-		done: func(j *job) { j.rules, j.own = rules, true },
-	})
-	if err != nil {
-		return nil, unavailable(err)
-	}
-	return &skerrypb.ConfigureResponse{}, nil
-}
-
 // Info implements skerrypb.LighthouseServer.
 func (l *lighthouseService) Info(ctx context.Context, _ *skerrypb.InfoRequest) (*skerrypb.InfoResponse, error) {
 	r, err := l.server.reign(ctx)

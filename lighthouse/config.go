@@ -36,6 +36,11 @@ const (
 	// MaxBeatsPerSecond × BeatInterval sessions, the interval grows.
 	MaxBeatsPerSecond = 20_000
 
+	// DefaultProbationAfter is how many short memberships in a row bring a replica
+	// on probation, where an operator does not say otherwise. A Config has none by
+	// itself: who embeds a server, above all a test, kills on purpose.
+	DefaultProbationAfter = 5
+
 	minTimeout = time.Millisecond
 )
 

@@ -30,34 +30,36 @@ const quietTurn = 10 * time.Millisecond
 // job is the shell around one job's machine. Its goroutine (run) owns every
 // field below ended; everybody else goes through do. It holds no rule.
 type job struct {
-	reign *reign
-	name  string
-	log   zerolog.Logger
-	began int64 // Unix milliseconds: where the ids of a job start that has no ledger yet
-	calls chan call
-	wrote chan *write   // capacity 1: the outcome of the one write under way
-	ended chan struct{} // closed when run has ended
-	beats beats
+	reign  *reign
+	name   string
+	log    zerolog.Logger
+	began  int64 // Unix milliseconds: where the ids of a job start that has no ledger yet
+	calls  chan call
+	wrote  chan *write             // capacity 1: the outcome of the one write under way
+	ended  chan struct{}           // closed when run has ended
+	cancel context.CancelCauseFunc // ends run
+	beats  beats
 
-	machine  *quorum.Machine
-	kind     quorum.ClientKind // of its clients, as far as known
-	rules    quorum.Config     // in force, before scale stretches them
-	own      bool              // rules are the job's own, by an operator's wish
-	scale    int               // by how much beats, and what waits for them, are stretched
-	scaled   time.Time         // when scale last changed
-	timed    wire.Timing       // what its sessions know of that
-	sessions map[quorum.ReplicaID]*session
-	askers   map[quorum.ReplicaID][]*asker // calls of torchft's clients, by who waits
-	number   uint64                        // of the newest join of a torchft client
-	turned   time.Time                     // when run had its last turn
-	due      time.Time                     // when the machine is to be woken; zero: never
-	wake     time.Time                     // the same, as the last decision left it
-	look     time.Time                     // when quiet inputs are to be looked at; zero: there are none
-	looked   time.Time                     // when they last were
-	writing  *write                        // the decision that is being written; nil: none
-	broken   error                         // the ledger could not be written: the machine is void
-	events   []Event                       // the newest eventsKept
-	reason   string                        // the last one logged
+	machine   *quorum.Machine
+	kind      quorum.ClientKind // of its clients, as far as known
+	rules     quorum.Config     // in force, before scale stretches them
+	own       bool              // rules are the job's own, by an operator's wish
+	idleSince time.Time         // since when nobody was there, as far as was looked; zero: somebody is
+	scale     int               // by how much beats, and what waits for them, are stretched
+	scaled    time.Time         // when scale last changed
+	timed     wire.Timing       // what its sessions know of that
+	sessions  map[quorum.ReplicaID]*session
+	askers    map[quorum.ReplicaID][]*asker // calls of torchft's clients, by who waits
+	number    uint64                        // of the newest join of a torchft client
+	turned    time.Time                     // when run had its last turn
+	due       time.Time                     // when the machine is to be woken; zero: never
+	wake      time.Time                     // the same, as the last decision left it
+	look      time.Time                     // when quiet inputs are to be looked at; zero: there are none
+	looked    time.Time                     // when they last were
+	writing   *write                        // the decision that is being written; nil: none
+	broken    error                         // the ledger could not be written: the machine is void
+	events    []Event                       // the newest eventsKept
+	reason    string                        // the last one logged
 }
 
 // Event is what the rules noted, with the time that pages show.

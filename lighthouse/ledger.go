@@ -221,5 +221,8 @@ const (
 	commandConfigure commandKind = "configure" // a job's own rules
 	commandDrain     commandKind = "drain"
 	commandEvict     commandKind = "evict"
+
+	commandUnconfigure commandKind = "unconfigure" // back to the servers' rules
+	commandForget      commandKind = "forget"      // nobody uses the job any more
 	commandRetire    commandKind = "retire" // a raft id that is never to be used again
 )

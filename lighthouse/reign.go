@@ -75,6 +75,7 @@ func (s *Server) beginReign(ctx context.Context) error {
 			return fmt.Errorf("rebuild job %s: %w", name, err)
 		}
 	}
+	r.running.Go(func() { r.forgetIdle(r.ctx) })
 	s.log.Info().Uint64(logkey.Term, term).Str(logkey.Cluster, l.state.cluster()).
 		Int("jobs", len(r.jobs)).Msg("leadership gained")
 	s.setReign(r)
@@ -151,7 +152,9 @@ func (r *reign) job(name string, kind quorum.ClientKind) (*job, error) {
 		return nil, err
 	}
 	r.jobs[name] = j
-	r.running.Go(func() { j.run(r.ctx) })
+	ctx, cancel := context.WithCancelCause(r.ctx)
+	j.cancel = cancel
+	r.running.Go(func() { j.run(ctx) })
 	return j, nil
 }
 

@@ -26,6 +26,9 @@ type replicated struct {
 	Cluster string                    `json:"cluster"`
 	Jobs    map[string]*quorum.Ledger `json:"jobs"`
 	Retired []string                  `json:"retired,omitempty"` // raft ids, see retire
+	// Floor is the highest id of all jobs that were forgotten: those of a job that
+	// takes the name of one begin above it (Q1).
+	Floor int64 `json:"floor,omitempty"`
 }
 
 func newState() *state {
@@ -53,7 +56,15 @@ func (s *state) job(name string, unixMs int64) quorum.Ledger {
 	if l, ok := s.data.Jobs[name]; ok {
 		return l.Clone()
 	}
-	return quorum.NewLedger(s.data.Cluster, name, unixMs)
+	return quorum.NewLedger(s.data.Cluster, name, max(unixMs, s.data.Floor))
+}
+
+// has says whether a job has a ledger.
+func (s *state) has(name string) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	_, ok := s.data.Jobs[name]
+	return ok
 }
 
 // newest returns nil if a job's ledger holds no quorum after q: an answer that is
@@ -92,8 +103,15 @@ func (s *state) Apply(entry *raft.Log) any {
 		return s.retireLocked(c.Server)
 	}
 	l, known := s.data.Jobs[c.Job]
+	if c.Kind == commandForget {
+		if known {
+			s.data.Floor = max(s.data.Floor, l.HighestID)
+		}
+		delete(s.data.Jobs, c.Job)
+		return nil
+	}
 	if !known {
-		l = new(quorum.NewLedger(s.data.Cluster, c.Job, c.UnixMs))
+		l = new(quorum.NewLedger(s.data.Cluster, c.Job, max(c.UnixMs, s.data.Floor)))
 	}
 	if err := applyTo(l, c); err != nil {
 		return err
@@ -109,6 +127,9 @@ func applyTo(l *quorum.Ledger, c command) error {
 		return l.ApplyFormed(*c.Formed)
 	case c.Kind == commandConfigure && c.Config != nil:
 		return l.ApplyConfig(*c.Config)
+	case c.Kind == commandUnconfigure:
+		l.Config = nil
+		return nil
 	case c.Kind == commandDrain:
 		return l.ApplyDrain(c.Replica)
 	case c.Kind == commandEvict:

@@ -48,6 +48,8 @@ type JobStatus struct {
 	GraceMs            int64 `json:"grace_ms"`
 	StuckAfterMs       int64 `json:"stuck_after_ms"` // 0: never
 	EvictStuck         bool  `json:"evict_stuck"`
+	ProbationAfter     int   `json:"probation_after"` // 0: never
+	StepTimeMs         int64 `json:"step_time_ms"`    // the median of late; 0: not known
 	BeatIntervalMs     int64 `json:"beat_interval_ms"`
 
 	Replicas []ReplicaStatus `json:"replicas"`
@@ -124,7 +126,9 @@ func (j *job) status(now time.Time) JobStatus {
 		HeartbeatTimeoutMs: m.Config.HeartbeatTimeout.Milliseconds(),
 		SuspectAfterMs:     m.Config.SuspectAfter.Milliseconds(),
 		GraceMs:            m.Config.Grace.Milliseconds(),
-		StuckAfterMs:       m.Config.StuckAfter.Milliseconds(),
+		StuckAfterMs:       m.StuckAfter.Milliseconds(),
+		ProbationAfter:     m.Config.ProbationAfter,
+		StepTimeMs:         m.StepTime.Milliseconds(),
 		EvictStuck:         m.Config.EvictStuck,
 		BeatIntervalMs:     j.timing().BeatInterval.Milliseconds(),
 	}

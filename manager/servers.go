@@ -142,8 +142,9 @@ func (s *servers) broke(addr string, err error) {
 // from one that the transport made of a dead connection.
 func saidSo(err error) bool { return errors.Is(err, wire.ErrNoLeader) }
 
-// unreachable notes that a server which is said to lead could not be reached.
-func (s *servers) unreachable(addr string) { s.avoid, s.relay = addr, true }
+// unreachable notes that a server which is said to lead could not be reached. Once
+// may be bad luck: it is asked to be passed on from the second round.
+func (s *servers) unreachable(addr string) { s.avoid, s.relay = addr, s.rounds > 0 }
 
 // redirectError is a server's word that another one leads.
 type redirectError struct {

@@ -1,0 +1,238 @@
+package lighthouse
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/skerry-ft/skerry/internal/wire"
+	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
+	"github.com/skerry-ft/skerry/quorum"
+)
+
+const (
+	// emptyJobKept is how long a job is kept that never formed a quorum and has no
+	// replica: somebody named it, and went.
+	emptyJobKept = 2 * time.Minute
+
+	// idleJobKept is how long the ledger of a job without replicas is kept, for
+	// those who come to look at its history, and for its rules.
+	idleJobKept = 7 * 24 * time.Hour
+
+	// idleLooks is how often a leader looks for jobs to forget. A forgotten job
+	// costs its memory for so much longer.
+	idleLooks = time.Minute
+)
+
+// forgetIdle forgets jobs that nobody uses, so that names which clients made up
+// do not fill the server. It ends with the reign.
+func (r *reign) forgetIdle(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(idleLooks):
+		}
+		for _, j := range r.all() {
+			if err := r.forgetIfIdle(ctx, j); err != nil && ctx.Err() == nil {
+				j.log.Warn().Err(err).Msg("idle job kept")
+			}
+		}
+	}
+}
+
+// forgetIfIdle forgets one job if nobody has used it for long enough.
+func (r *reign) forgetIfIdle(ctx context.Context, j *job) error {
+	kept := r.server.ledger.state.has(j.name)
+	long := emptyJobKept
+	if kept {
+		long = idleJobKept
+	}
+	var idle bool
+	err := j.do(ctx, func(now time.Time) {
+		if j.inUse(now) {
+			j.idleSince = time.Time{}
+			return
+		}
+		if j.idleSince.IsZero() {
+			j.idleSince = now
+		}
+		idle = now.Sub(j.idleSince) >= long
+	})
+	if err != nil || !idle {
+		return err
+	}
+	return r.forget(j)
+}
+
+// inUse says whether anybody is there: a session, a call, or a replica that is
+// not known to be gone. It runs on the job's goroutine.
+func (j *job) inUse(now time.Time) bool {
+	if len(j.sessions) > 0 || len(j.askers) > 0 {
+		return true
+	}
+	for _, r := range j.machine.Status(now).Replicas {
+		if r.State != quorum.StateLost && r.State != quorum.StateEvicted {
+			return true
+		}
+	}
+	return false
+}
+
+// forget takes a job out of the ledger and ends it. Whoever comes by its name
+// later begins a new one, whose ids rise above all that there were.
+func (r *reign) forget(j *job) error {
+	s := r.server
+	if s.ledger.state.has(j.name) {
+		if err := s.ledger.apply(command{Kind: commandForget, Job: j.name}); err != nil {
+			return err
+		}
+	}
+	r.mu.Lock()
+	if r.jobs[j.name] == j {
+		delete(r.jobs, j.name)
+	}
+	r.mu.Unlock()
+	j.stop()
+	s.metrics.forget(j.name)
+	j.log.Info().Msg("job forgotten")
+	return nil
+}
+
+// errJobInUse refuses to delete a job that replicas use.
+var errJobInUse = fmt.Errorf("%w: the job has replicas; drain or evict them first", quorum.ErrInvalid)
+
+// DeleteJob implements skerrypb.LighthouseServer.
+func (l *lighthouseService) DeleteJob(ctx context.Context, req *skerrypb.DeleteJobRequest) (*skerrypb.DeleteJobResponse, error) {
+	j, err := l.server.existing(ctx, req.GetJob())
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	var used bool
+	err = j.do(ctx, func(now time.Time) { used = j.inUse(now) })
+	if err == nil && used {
+		err = errJobInUse
+	}
+	if err == nil {
+		err = j.reign.forget(j)
+	}
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	return &skerrypb.DeleteJobResponse{}, nil
+}
+
+// Jobs implements skerrypb.LighthouseServer.
+func (l *lighthouseService) Jobs(ctx context.Context, _ *skerrypb.JobsRequest) (*skerrypb.JobsResponse, error) {
+	r, err := l.server.reign(ctx)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	resp := &skerrypb.JobsResponse{}
+	for _, j := range r.all() {
+		var info *skerrypb.JobInfo
+		if err := j.do(ctx, func(now time.Time) { info = j.info(now) }); err != nil {
+			return nil, unavailable(err)
+		}
+		resp.Jobs = append(resp.Jobs, info)
+	}
+	return resp, nil
+}
+
+// info is a job in a line. It runs on the job's goroutine.
+func (j *job) info(now time.Time) *skerrypb.JobInfo {
+	m := j.machine.Status(now)
+	info := &skerrypb.JobInfo{
+		Job: j.name, Client: m.Client.String(), Stands: m.Stands, Replicas: uint32(len(m.Replicas)),
+		Rules: wire.RulesToProto(j.rules, j.own),
+	}
+	if m.Last != nil {
+		info.QuorumId, info.Members = m.Last.ID, uint32(len(m.Last.Members))
+	}
+	for _, r := range m.Replicas {
+		info.Step = max(info.Step, r.Position.Step, r.Beat.Position.Step)
+	}
+	return info
+}
+
+// KillReplica implements skerrypb.LighthouseServer.
+func (l *lighthouseService) KillReplica(ctx context.Context, req *skerrypb.KillReplicaRequest) (*skerrypb.KillReplicaResponse, error) {
+	id, err := wire.CheckReplicaID(req.GetReplicaId())
+	if err == nil {
+		err = l.server.kill(ctx, req.GetJob(), id, req.GetReason())
+	}
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	return &skerrypb.KillReplicaResponse{}, nil
+}
+
+// Configure implements skerrypb.LighthouseServer. The rules are checked as a
+// whole, replicated, and told to the job's members: those for beats at once, and
+// those for the membership as a change that is wanted.
+func (l *lighthouseService) Configure(ctx context.Context, req *skerrypb.ConfigureRequest) (*skerrypb.ConfigureResponse, error) {
+	wanted, err := wire.ConfigChangeFromProto(req)
+	if err != nil {
+		return nil, wire.StatusError(err)
+	}
+	var rules quorum.Config
+	var own bool
+	err = l.server.change(ctx, req.GetJob(), wish{
+		rules: func(j *job, now time.Time) (command, error) {
+			var c command
+			if rules, own, c, err = j.changed(wanted); err != nil {
+				return command{}, err
+			}
+			return c, j.machine.Configure(now, stretched(rules, j.scale))
+		},
+		done: func(j *job) { j.rules, j.own = rules, own },
+	})
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	return &skerrypb.ConfigureResponse{Rules: wire.RulesToProto(rules, own)}, nil
+}
+
+// changed makes the rules that an operator wants, and the command for them.
+// Times that follow from the heartbeat timeout follow it, unless they are named.
+func (j *job) changed(wanted wire.ConfigChange) (quorum.Config, bool, command, error) {
+	base := j.rules
+	if wanted.Reset {
+		base = j.reign.server.rules(j.kind)
+		if wanted == (wire.ConfigChange{Reset: true}) {
+			return base, false, command{Kind: commandUnconfigure}, nil
+		}
+	}
+	rules := wanted.Apply(base)
+	if suspect, stuck := wanted.Named(); !suspect || !stuck {
+		fitted := fitting(rules)
+		if !suspect {
+			rules.SuspectAfter = fitted.SuspectAfter
+		}
+		if !stuck {
+			rules.StuckAfter = fitted.StuckAfter
+		}
+	}
+	if err := rules.Validate(); err != nil {
+		return rules, false, command{}, fmt.Errorf("%w: %w", quorum.ErrInvalid, err)
+	}
+	if rules.SuspectAfter < missedBeats*minTimeout {
+		return rules, false, command{}, fmt.Errorf("%w: SuspectAfter = %v, want at least %v: %d beats",
+			quorum.ErrInvalid, rules.SuspectAfter, missedBeats*minTimeout, missedBeats)
+	}
+	return rules, true, command{Kind: commandConfigure, Config: &rules}, nil
+}
+
+// forget drops what is counted by a job's name.
+func (m *metrics) forget(job string) {
+	m.quorums.DeleteLabelValues(job)
+	m.quorumID.DeleteLabelValues(job)
+	m.members.DeleteLabelValues(job)
+}
+
+// stop ends a job that was forgotten, and waits.
+func (j *job) stop() {
+	j.cancel(errors.New("job forgotten"))
+	<-j.ended
+}

@@ -23,18 +23,18 @@ import (
 //	    caller 3 µs: 15 to 20 µs for W=2, and W-1 writes and reads per rank
 //	    above that.
 
-func benchSizes(b *testing.B, kind pg.Kind, worlds []int, sizes []int) {
+func benchSizes(b *testing.B, opt Options, kind pg.Kind, worlds []int, sizes []int) {
 	for _, world := range worlds {
 		for _, size := range sizes {
 			b.Run(fmt.Sprintf("bytes=%s/world=%d", sizeName(size), world), func(b *testing.B) {
-				benchOne(b, kind, world, size)
+				benchOne(b, opt, kind, world, size)
 			})
 		}
 	}
 }
 
-func benchOne(b *testing.B, kind pg.Kind, world, size int) {
-	w := newWorld(b, world, Options{})
+func benchOne(b *testing.B, opt Options, kind pg.Kind, world, size int) {
+	w := newWorld(b, world, opt)
 	w.configure(1)
 	groups := make([]*pg.Group, world)
 	data := make([][]float32, world)
@@ -96,19 +96,25 @@ func sizeName(n int) string {
 }
 
 func BenchmarkAllReduce(b *testing.B) {
-	benchSizes(b, pg.KindAllReduce, []int{2, 4}, []int{4 << 10, 64 << 10, 1 << 20, 25 << 20, 64 << 20})
+	benchSizes(b, Options{}, pg.KindAllReduce, []int{2, 4}, []int{4 << 10, 64 << 10, 1 << 20, 25 << 20, 64 << 20})
+}
+
+// BenchmarkAllReduceTCP is what the same takes between hosts, but for the wire.
+func BenchmarkAllReduceTCP(b *testing.B) {
+	opt := Options{Transport: TransportTCP}
+	benchSizes(b, opt, pg.KindAllReduce, []int{2, 4}, []int{4 << 10, 1 << 20, 64 << 20})
 }
 
 func BenchmarkBroadcast(b *testing.B) {
-	benchSizes(b, pg.KindBroadcast, []int{4}, []int{4 << 10, 25 << 20})
+	benchSizes(b, Options{}, pg.KindBroadcast, []int{4}, []int{4 << 10, 25 << 20})
 }
 
 func BenchmarkAllGather(b *testing.B) {
-	benchSizes(b, pg.KindAllGather, []int{4}, []int{4 << 10, 4 << 20})
+	benchSizes(b, Options{}, pg.KindAllGather, []int{4}, []int{4 << 10, 4 << 20})
 }
 
 func BenchmarkBarrier(b *testing.B) {
-	benchSizes(b, pg.KindBarrier, []int{2, 8}, []int{0})
+	benchSizes(b, Options{}, pg.KindBarrier, []int{2, 8}, []int{0})
 }
 
 // BenchmarkReconfigure moves a group to the next quorum: the time until the

@@ -203,7 +203,7 @@ func (b *Backend) forgetLocked(g *group, do *todo) {
 	for key, l := range b.mu.edges {
 		if _, member := g.ranks[key.replicaID]; !member || key.groupRank != g.cfg.GroupRank {
 			delete(b.mu.edges, key)
-			do.leave = append(do.leave, l)
+			l.partLocked(do)
 		}
 	}
 }

@@ -589,3 +589,51 @@ func TestClockDoubtsItself(t *testing.T) {
 		t.Errorf("after a look in time: %v, want silence", err)
 	}
 }
+
+// TestHelloOnPartedLink: a member that left and comes back says Hello on the old
+// socket while we are about to close that one. It is not taken; a new edge is
+// opened instead, and the end of the old one breaks nothing. Both ways round: who
+// parts is who dials, and is not.
+func TestHelloOnPartedLink(t *testing.T) {
+	t.Parallel()
+	for parting, name := range []string{"dialer", "answerer"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, 2, Options{})
+			w.configure(1)
+			b := w.backends[parting]
+			l := b.linkTo(w.ids[1-parting])
+			// What a configuration without the peer does, but for the closing.
+			b.mu.Lock()
+			delete(b.mu.edges, l.key)
+			l.parted = true
+			b.mu.Unlock()
+			var closing sync.WaitGroup
+			defer closing.Wait()
+			closing.Go(func() { // in the middle of the next one: its Hello has come by then
+				eventually(t, "a hello of the next epoch", func() bool { return w.backends[1-parting].greetedFor(2) })
+				b.leave(l)
+			})
+			w.configure(2)
+			closing.Wait()
+			w.reduceOK(w.everybody(), 1000)
+			if got := b.linkTo(w.ids[1-parting]); got == l {
+				t.Error("the parted link is the edge")
+			}
+			eventually(t, "it is gone", func() bool { return b.Stats().Links == 1 })
+			w.reduceOK(w.everybody(), 1000)
+		})
+	}
+}
+
+// greetedFor tells whether b has said Hello for quorum q on any link.
+func (b *Backend) greetedFor(q int64) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for l := range b.mu.links {
+		if l.group != nil && l.group.cfg.QuorumID == q && l.helloSent {
+			return true
+		}
+	}
+	return false
+}

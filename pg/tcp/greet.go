@@ -23,8 +23,8 @@ func (l *link) readHello(p []byte) error {
 }
 
 func (b *Backend) takeHelloLocked(l *link, h *hello, do *todo) error {
-	if l.gone {
-		return nil
+	if l.gone || l.parted || l.leaving {
+		return nil // too late: the peer opens a new edge when it sees the end
 	}
 	if l.key != (edgeKey{}) && l.key != h.key() {
 		return fmt.Errorf("%w: hello of %v on the link of %v", ErrCorrupt, h.key(), l.key)
@@ -144,7 +144,7 @@ func (b *Backend) refuseLocked(g *group, l *link, err error, do *todo) {
 		c.peer = -1
 	}
 	l.control = append(l.control, b.controlFrame(frameAbort, g.key, c.encode()))
-	do.leave = append(do.leave, l)
+	l.partLocked(do)
 	if b.mu.held[l.key] == l {
 		delete(b.mu.held, l.key)
 	}

@@ -66,6 +66,7 @@ type link struct {
 	greeted   bool   // preambles were exchanged: frames may go out
 	left      bool   // the peer has left group in good order: its end accuses nobody
 	gone      bool
+	parted    bool // it is to be closed, and is no edge to be
 	leaving   bool
 	leaveBy   time.Time
 	busy      bool // somebody is sending
@@ -222,6 +223,13 @@ func (b *Backend) lostLocked(l *link, err error, do *todo) {
 // called again.
 func (l *link) shut() {
 	l.conn.tcp.Close() // nothing to do about an error: the descriptor is gone
+}
+
+// partLocked has l closed once what is queued has gone out. From now on a Hello
+// on it comes too late: it would make an edge of what is about to end.
+func (l *link) partLocked(do *todo) {
+	l.parted = true
+	do.leave = append(do.leave, l)
 }
 
 // leave closes l once what is queued has gone out, or leaveTimeout has passed.

@@ -21,7 +21,13 @@ type house struct {
 // houseIndex stands for lighthouse i where others have a replica's index.
 func houseIndex(i int) int { return -1 - i }
 
-func houseName(i int) string { return fmt.Sprintf("lighthouse-%d", i) }
+// houseName is what lighthouse i of n is called.
+func houseName(i, n int) string {
+	if n == 1 {
+		return "lighthouse"
+	}
+	return fmt.Sprintf("lighthouse-%d", i)
+}
 
 // argsFor is what the worker with that index is told.
 func (d *demo) argsFor(index int) workerArgs {
@@ -35,7 +41,7 @@ func (d *demo) argsFor(index int) workerArgs {
 		return a
 	}
 	h := d.houses[houseIndex(index)]
-	a.Listen = h.address
+	a.House, a.Listen = h.index, h.address
 	switch {
 	case a.Listen != "":
 	case h.index == 0:
@@ -94,14 +100,14 @@ func (d *demo) takeHouse(m message) error {
 	}
 	switch {
 	case m.exited:
-		return fmt.Errorf("%s ended by itself: %w", houseName(h.index), endOf(m.err))
+		return fmt.Errorf("%s ended by itself: %w", houseName(h.index, d.cfg.Lighthouses), endOf(m.err))
 	case m.event.Kind == eventFailed:
-		return fmt.Errorf("%s: %s", houseName(h.index), m.event.Text)
+		return fmt.Errorf("%s: %s", houseName(h.index, d.cfg.Lighthouses), m.event.Text)
 	case m.event.Kind == eventListening:
 		h.address = m.event.Address
 	case m.event.Kind == eventLeads:
 		if d.leader != nil && d.leader != h {
-			d.view.note("step %d: %s leads", d.ledger.steps(), houseName(h.index))
+			d.view.note("step %d: %s leads", d.ledger.steps(), houseName(h.index, d.cfg.Lighthouses))
 		}
 		d.leader = h
 	}
@@ -115,11 +121,11 @@ func (d *demo) killLeader() bool {
 	if h == nil {
 		return false
 	}
-	d.view.note("step %d: SIGKILL to %s, which leads (pid %d)", d.ledger.steps(), houseName(h.index), h.proc.PID())
+	d.view.note("step %d: SIGKILL to %s, which leads (pid %d)", d.ledger.steps(), houseName(h.index, d.cfg.Lighthouses), h.proc.PID())
 	h.proc.Kill()
 	d.ledger.houseKills++
 	if err := d.startHouse(h); err != nil {
-		d.view.note("%s did not start again: %v", houseName(h.index), err)
+		d.view.note("%s did not start again: %v", houseName(h.index, d.cfg.Lighthouses), err)
 	}
 	return true
 }

@@ -37,6 +37,7 @@ const (
 type workerArgs struct {
 	Demo        demoConfig
 	Lighthouses []string // addresses
+	House       int      // which lighthouse
 	Listen      string   // of a lighthouse
 	DataDir     string   // of a lighthouse that is one of several
 }
@@ -81,7 +82,7 @@ func serveLighthouse(ctx context.Context, w spawn.Worker, out *emitter) error {
 	if err != nil {
 		return err
 	}
-	log, closeLog, err := workerLog(a.Demo.LogDir, houseName(w.Rank))
+	log, closeLog, err := workerLog(a.Demo.LogDir, houseName(a.House, a.Demo.Lighthouses))
 	if err != nil {
 		return err
 	}

@@ -31,8 +31,6 @@ var ErrCorrupt = errors.New("tcp: corrupt frame")
 // castagnoli is the table of CRC32C, which the CPU computes; never written.
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-func checksum(p []byte) uint32 { return crc32.Checksum(p, castagnoli) }
-
 // frameType says what a frame is. The numbers go over the wire.
 type frameType uint8
 

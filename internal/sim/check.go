@@ -56,7 +56,13 @@ type release struct {
 	changed bool
 	server  int
 	answer  formedView
-	answers []string
+	answers []answered
+}
+
+// answered is a join that a release answers.
+type answered struct {
+	id     string
+	number uint64
 }
 
 // stepName is one attempt at a step.

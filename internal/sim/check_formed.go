@@ -8,29 +8,40 @@ import (
 	"github.com/skerry-ft/skerry/quorum"
 )
 
-// formed checks what a leader told against what it had been told.
-func (b *book) formed(now time.Duration, r release) {
-	f := r.answer
-	if len(f.members) == 0 || r.changed && len(f.members) < b.config.MinReplicas {
+// decided checks what a leader decides, when it decides, against what it has been
+// told.
+func (b *book) decided(now time.Duration, changed bool, f formedView) {
+	if len(f.members) == 0 || changed && len(f.members) < b.config.MinReplicas {
 		b.c.fail("Q3", "%v has %d members, min %d", f.answer, len(f.members), b.config.MinReplicas)
 	}
+	if !changed {
+		return
+	}
+	b.members(now, f)
+	b.majority(f)
+	b.links(now, f)
+	b.holder(f)
+	for _, v := range f.settled {
+		b.settles(v)
+	}
+}
+
+// formed notes that it was written, and told.
+func (b *book) formed(now time.Duration, r release) {
+	f := r.answer
 	if r.changed {
-		b.members(now, f)
-		b.majority(f)
-		b.links(now, f)
-		b.holder(f)
-		for _, v := range f.settled {
-			b.settles(v)
-		}
 		top := f.top()
 		b.owes = b.highest.above(top)
 		b.highest = top
 		b.setLast(now, &f)
+		for _, id := range f.members {
+			b.falls(b.all[id].lost) // while it was written
+		}
 	} else if b.last != nil && f.answer == b.last.answer && len(r.answers) == len(f.members) {
 		b.fell = false
 	}
-	for _, id := range r.answers {
-		if a := b.all[id]; a != nil {
+	for _, x := range r.answers {
+		if a := b.all[x.id]; a != nil && a.number == x.number {
 			a.waits = false
 		}
 	}

@@ -57,7 +57,16 @@ func (h *bench) joins(ids ...string) {
 
 // tell releases a changed quorum.
 func (h *bench) tell(f formedView, answers ...string) {
-	h.c.released(h.b, 0, release{floor: answer{1, 1}, changed: true, answer: f, answers: answers})
+	h.tellAt(0, f, answers...)
+}
+
+func (h *bench) tellAt(now time.Duration, f formedView, answers ...string) {
+	r := release{floor: answer{1, 1}, changed: true, answer: f}
+	for _, id := range answers {
+		r.answers = append(r.answers, answered{id, 1})
+	}
+	h.b.decided(now, true, f)
+	h.c.released(h.b, now, r)
 }
 
 // TestCheckersReportPlantedViolations plants one violation of each invariant, and
@@ -105,7 +114,7 @@ func TestCheckersReportPlantedViolations(t *testing.T) {
 			h.joins("a", "b", "c")
 			h.b.beat(4*time.Second, "a", pos{5, 1})
 			h.b.beat(4*time.Second, "b", pos{5, 1})
-			h.c.released(h.b, 4*time.Second, release{floor: answer{1, 1}, changed: true, answer: h.formed(2, "a", "b", "c")})
+			h.tellAt(4*time.Second, h.formed(2, "a", "b", "c"))
 		}},
 		{"the window stays open", "Q8", func(h *bench) { h.joins("a", "b", "c"); h.b.quiet(0, "") }},
 		{"a broken link again", "Q9", func(h *bench) {

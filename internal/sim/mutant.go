@@ -169,6 +169,7 @@ func (r *reign) override(d quorum.Decision) bool {
 	r.forms++
 	r.busy = true
 	decided, floor := r.w.now, r.w.check.floor()
+	r.book.decided(r.s.clock().Sub(epochStart), true, r.w.record(f))
 	r.write(command{formed: &f}, func(err error) {
 		r.busy = false
 		if r.over || r.w.err != nil {

@@ -11,8 +11,8 @@ var epochStart = time.Unix(1_700_000_000, 0)
 
 // reign is the time during which a server leads: a machine rebuilt from the
 // ledger, and the sessions of those who found this leader. It is the
-// lighthouse's shell, input by input: nothing is taken while a command is being
-// written, nobody is told before it is.
+// lighthouse's shell, input by input: what comes while a command is being written
+// is taken, nothing is decided, and nobody is told before it is written.
 type reign struct {
 	s        *server
 	w        *world
@@ -21,8 +21,8 @@ type reign struct {
 	m        *quorum.Machine
 	sessions map[string]*session
 	joins    map[quorum.ReplicaID]quorum.Join // the newest of each, for mutants that form by themselves
-	inbox    []func(now time.Time)
-	busy     bool // a command or a check of leadership is under way
+	wishes   []command                        // of operators, that wait for what is being written
+	busy     bool                             // a command or a check of leadership is under way
 	over     bool
 	turned   time.Time
 	due      time.Time
@@ -96,16 +96,16 @@ func (r *reign) dismiss() {
 	clear(r.sessions)
 }
 
-// take gives an input to the machine, now or when what is being written is.
+// take gives an input to the machine.
 func (r *reign) take(input func(now time.Time)) {
 	if r.over {
 		return
 	}
+	input(r.now())
 	if r.busy {
-		r.inbox = append(r.inbox, input)
+		r.push()
 		return
 	}
-	input(r.now())
 	r.settle()
 }
 
@@ -167,11 +167,9 @@ func (r *reign) sleep() {
 	}
 	timer := r.timer
 	r.s.after(wake.Sub(r.s.clock()), func() {
-		if r.over || r.busy || r.timer != timer {
-			return
+		if !r.over && r.timer == timer {
+			r.take(r.m.Advance)
 		}
-		r.now()
-		r.settle()
 	})
 }
 
@@ -181,7 +179,8 @@ func (r *reign) form(now time.Time, d quorum.Decision) {
 	r.busy = true
 	decided := r.w.now
 	floor := r.w.check.floor()
-	finish := func(err error) { r.formed(d, err, now, decided, floor) }
+	finish := func(err error) { r.formed(d, err, decided, floor) }
+	r.book.decided(now.Sub(epochStart), d.Changed, r.w.record(quorum.Formed{Quorum: d.Quorum}))
 	if d.Changed {
 		f := d.Command(r.term, quorum.Token{1}, now.UnixMilli()+r.s.wall.Milliseconds())
 		r.write(command{formed: &f}, finish)
@@ -222,7 +221,7 @@ func (r *reign) write(c command, done func(error)) {
 }
 
 // formed goes on after the write.
-func (r *reign) formed(d quorum.Decision, err error, began time.Time, decided int64, floor answer) {
+func (r *reign) formed(d quorum.Decision, err error, decided int64, floor answer) {
 	r.busy = false
 	if r.over || r.w.err != nil {
 		return
@@ -231,10 +230,7 @@ func (r *reign) formed(d quorum.Decision, err error, began time.Time, decided in
 		r.rebuild(err)
 		return
 	}
-	now := r.s.clock()
-	if now.Sub(began) > doubtAfter {
-		r.doubt(now)
-	}
+	now := r.now()
 	last := r.m.Last()
 	q := r.m.Form(now, d, quorum.Token{1}, 1)
 	if f := r.w.mutant.onAnswer; f != nil {
@@ -251,10 +247,10 @@ func (r *reign) formed(d quorum.Decision, err error, began time.Time, decided in
 func (r *reign) release(q *quorum.Quorum, decided int64, floor answer, changed bool, answers []quorum.Answered) {
 	rel := release{
 		decided: decided, at: r.w.now, floor: floor, changed: changed, server: r.s.index,
-		answer: r.w.record(quorum.Formed{Quorum: *q}), answers: make([]string, len(answers)),
+		answer: r.w.record(quorum.Formed{Quorum: *q}), answers: make([]answered, len(answers)),
 	}
 	for i, a := range answers {
-		rel.answers[i] = string(a.ReplicaID)
+		rel.answers[i] = answered{string(a.ReplicaID), a.Number}
 	}
 	r.w.formed++
 	r.w.check.released(r.book, r.s.clock().Sub(epochStart), rel)
@@ -265,12 +261,15 @@ func (r *reign) release(q *quorum.Quorum, decided int64, floor answer, changed b
 	}
 }
 
-// next takes what waited while something was written, and settles.
+// next carries out what waited while something was written, and settles.
 func (r *reign) next() {
-	waiting := r.inbox
-	r.inbox = nil
-	for _, input := range waiting {
-		input(r.now())
+	if len(r.wishes) > 0 {
+		c := r.wishes[0]
+		r.wishes = r.wishes[1:]
+		r.change(c)
+		if r.busy || r.over {
+			return
+		}
 	}
 	r.step()
 }
@@ -325,35 +324,37 @@ func (s *server) change(c command) {
 
 // change is an operator's wish: the rules first, then the ledger.
 func (r *reign) change(c command) {
-	r.take(func(now time.Time) {
-		var err error
+	if r.busy {
+		r.wishes = append(r.wishes, c)
+		return
+	}
+	now := r.now()
+	var err error
+	switch {
+	case c.config != nil:
+		err = r.m.Configure(now, *c.config)
+	case c.drain != "":
+		err = r.m.Drain(now, c.drain, "asked to")
+	case c.evict != "":
+		err = r.m.Evict(now, c.evict, "asked to")
+	}
+	r.push()
+	if err != nil {
+		r.settle()
+		return
+	}
+	r.busy = true
+	r.write(c, func(err error) {
+		r.busy = false
 		switch {
-		case c.config != nil:
-			err = r.m.Configure(now, *c.config)
-		case c.drain != "":
-			err = r.m.Drain(now, c.drain, "asked to")
-		case c.evict != "":
-			err = r.m.Evict(now, c.evict, "asked to")
-		}
-		if err != nil {
-			return
-		}
-		r.busy = true
-		r.write(c, func(err error) {
-			r.busy = false
-			switch {
-			case r.over:
-			case err != nil:
-				r.rebuild(err)
-			default:
-				if t := r.s.clock(); t.Sub(now) > doubtAfter {
-					r.doubt(t)
-				}
-				if c.config != nil {
-					r.book.configured(*c.config)
-				}
-				r.next()
+		case r.over:
+		case err != nil:
+			r.rebuild(err)
+		default:
+			if c.config != nil {
+				r.book.configured(*c.config)
 			}
-		})
+			r.next()
+		}
 	})
 }

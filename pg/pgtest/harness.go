@@ -117,6 +117,9 @@ func suite() []testCase {
 		{"UsedPrefix", 2, nil, testUsedPrefix},
 		{"ConfigureEnds", 2, nil, testConfigureEnds},
 		{"AbortStress", 3, []pg.Kind{pg.KindAllReduce}, testAbortStress},
+		{"Poison", 3, []pg.Kind{
+			pg.KindAllReduce, pg.KindAllGather, pg.KindReduceScatter, pg.KindAllToAll, pg.KindSend, pg.KindRecv,
+		}, testPoison},
 		{"Token", 2, []pg.Kind{pg.KindAllReduce}, testToken},
 		{"CloseEnds", 2, nil, testCloseEnds},
 		{"Leaks", 3, []pg.Kind{pg.KindAllReduce}, testLeaks},

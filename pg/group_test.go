@@ -27,6 +27,9 @@ func (s *stub) Name() string                                   { return "stub" }
 func (s *stub) Configure(_ context.Context, c pg.Config) error { s.config = c; return nil }
 func (s *stub) Err() error                                     { return nil }
 func (s *stub) Submit(op *pg.Op) *pg.Work {
+	if op.Kind == pg.KindBatch && !s.hold {
+		return pg.SubmitBatch(s, op)
+	}
 	w := pg.NewWork(op)
 	if s.hold {
 		s.mu.Lock()
@@ -69,25 +72,32 @@ func TestVerbsAllocateNothing(t *testing.T) {
 	slots := []pg.Tensor{pg.Of(make([]float32, 10)), pg.Of(make([]float32, 10))}
 	other := []pg.Tensor{pg.Of(make([]float32, 10)), pg.Of(make([]float32, 10))}
 	big, flat := pg.Of(make([]float32, 20)), pg.Of(make([]float32, 20))
+	exchange := []*pg.Op{pg.SendOp(x, pg.Envelope{Peer: 1}), pg.RecvOp(other[0], pg.Envelope{Peer: 1})}
+	columns := [][]pg.Tensor{other[:1], other[1:]}
 	for name, b := range groups {
 		g := pg.NewGroup(b)
 		if err := g.Configure(ctx, stubConfig(1)); err != nil {
 			t.Fatal(err)
 		}
 		verbs := map[string]func() error{
-			"all-reduce":     func() error { return g.AllReduce(ctx, x, pg.Avg) },
-			"coalesced":      func() error { return g.AllReduceCoalesced(ctx, slots, pg.Sum) },
-			"reduce":         func() error { return g.Reduce(ctx, x, pg.Sum, 1) },
-			"broadcast":      func() error { return g.Broadcast(ctx, x, 0) },
-			"all-gather":     func() error { return g.AllGather(ctx, x, slots) },
-			"reduce-scatter": func() error { return g.ReduceScatter(ctx, slots, x, pg.Sum) },
-			"all-to-all":     func() error { return g.AllToAll(ctx, slots, other) },
-			"into tensor":    func() error { return g.AllGatherIntoTensor(ctx, x, big) },
-			"scatter tensor": func() error { return g.ReduceScatterTensor(ctx, big, x, pg.Sum) },
-			"single":         func() error { return g.AllToAllSingle(ctx, big, flat, pg.Splits{}) },
-			"barrier":        func() error { return g.Barrier(ctx) },
-			"send":           func() error { return g.Send(ctx, x, pg.Envelope{Peer: 1}) },
-			"recv":           func() error { _, err := g.Recv(ctx, x, pg.Envelope{Peer: 1}); return err },
+			"all-reduce":       func() error { return g.AllReduce(ctx, x, pg.Avg) },
+			"coalesced":        func() error { return g.AllReduceCoalesced(ctx, slots, pg.Sum) },
+			"reduce":           func() error { return g.Reduce(ctx, x, pg.Sum, 1) },
+			"broadcast":        func() error { return g.Broadcast(ctx, x, 0) },
+			"all-gather":       func() error { return g.AllGather(ctx, x, slots) },
+			"reduce-scatter":   func() error { return g.ReduceScatter(ctx, slots, x, pg.Sum) },
+			"all-to-all":       func() error { return g.AllToAll(ctx, slots, other) },
+			"into tensor":      func() error { return g.AllGatherIntoTensor(ctx, x, big) },
+			"scatter tensor":   func() error { return g.ReduceScatterTensor(ctx, big, x, pg.Sum) },
+			"single":           func() error { return g.AllToAllSingle(ctx, big, flat, pg.Splits{}) },
+			"batch":            func() error { return g.BatchSendRecv(ctx, exchange) },
+			"gather coalesced": func() error { return g.AllGatherCoalesced(ctx, slots[:1], columns) },
+			"scatter coalesced": func() error {
+				return g.ReduceScatterTensorCoalesced(ctx, []pg.Tensor{big}, slots[:1], pg.Sum)
+			},
+			"barrier": func() error { return g.Barrier(ctx) },
+			"send":    func() error { return g.Send(ctx, x, pg.Envelope{Peer: 1}) },
+			"recv":    func() error { _, err := g.Recv(ctx, x, pg.Envelope{Peer: 1}); return err },
 		}
 		for verb, f := range verbs {
 			n := testing.AllocsPerRun(200, func() {

@@ -34,12 +34,18 @@ type Managed struct {
 	relays  *sync.Pool
 	queue   queue
 	blanks  blanks
+	subs    sync.Pool // calls for the ops of batches
 }
 
 // NewManaged puts Managed around b, which it owns from now on.
 func NewManaged(b Backend, p Participation) *Managed {
 	m := &Managed{backend: b, manager: p}
 	m.relays = newRelayPool(m.settle)
+	m.subs.New = func() any {
+		var c *call
+		c = newCall(func() { m.subs.Put(c) })
+		return c
+	}
 	m.queue.issue, m.queue.canceled = m.issue, m.fail
 	return m
 }

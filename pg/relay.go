@@ -72,10 +72,21 @@ func (r *relay) complete(err error) {
 		}
 	}
 	err = r.settle(r, err)
+	r.forgetBatch()
 	work := r.work
 	work.Complete(err)
 	work.Release()
 	r.call.release(heldByCaller)
+}
+
+// forgetBatch lets go of the ops that Managed made of a batch.
+func (r *relay) forgetBatch() {
+	c := r.call
+	for i, sub := range c.subs {
+		sub.forget()
+		c.subs[i], c.batch[i] = nil, nil
+	}
+	c.subs, c.batch = c.subs[:0], c.batch[:0]
 }
 
 // finish ends an op that is not submitted below.

@@ -17,19 +17,26 @@ func (m *Managed) translate(r *relay, roster Roster) (Op, error) {
 	if op.Kind != KindBatch {
 		return m.translateOne(r, op)
 	}
-	subs := make([]Op, len(op.Batch))
-	op.Batch = make([]*Op, len(subs))
-	for i, sub := range r.outer.Batch {
+	return m.translateBatch(r, op)
+}
+
+// translateBatch translates every op of a batch, in memory of the relay's.
+func (m *Managed) translateBatch(r *relay, op Op) (Op, error) {
+	for i, sub := range op.Batch {
 		if sub == nil || sub.Kind == KindBatch || sub.Kind == KindBallot {
+			r.forgetBatch()
 			return op, r.outer.validateBatch(0, 1)
 		}
-		var err error
-		if subs[i], err = m.translateOne(r, *sub); err != nil {
+		below, err := m.translateOne(r, *sub)
+		if err != nil {
+			r.forgetBatch()
 			return op, fmt.Errorf("op %d of the batch: %w", i, err)
 		}
-		subs[i].call = nil // its memory is the outer op's
-		op.Batch[i] = &subs[i]
+		c := m.subs.Get().(*call)
+		r.call.subs = append(r.call.subs, c)
+		r.call.batch = append(r.call.batch, c.prepare(below))
 	}
+	op.Batch = r.call.batch
 	return op, nil
 }
 

@@ -46,7 +46,9 @@ func TestFuzzPorts(t *testing.T) {
 		*seed = rand.Uint64()
 	}
 	t.Logf("repeat with -hostile.seed %d -hostile.for %v", *seed, *duration)
+	ended := time.Now()
 	all := cluster(t, 3)
+	t.Logf("three servers after %v", time.Since(ended).Round(time.Millisecond))
 	ctx, cancel := context.WithTimeout(context.Background(), warmUp)
 	throw(ctx, t, all)
 	cancel()
@@ -60,6 +62,7 @@ func TestFuzzPorts(t *testing.T) {
 	asked := make(chan int64, 1)
 	go func() { asked <- steady(ctx, t, all) }()
 	thrown := throw(ctx, t, all)
+	ended = time.Now()
 	answers := <-asked
 	t.Logf("%d times bytes thrown, %d answers to the job beside them", thrown, answers)
 	if answers == 0 {
@@ -67,13 +70,15 @@ func TestFuzzPorts(t *testing.T) {
 	}
 	for i, s := range all {
 		after := settled(t, s, &before[i])
-		t.Logf("server %d: before %+v, after %+v", i, before[i], after)
+		t.Logf("server %d: before %+v, after %+v, %v after the last byte", i, before[i], after, time.Since(ended).Round(time.Millisecond))
 	}
+	ended = time.Now()
 	last, cancelLast := context.WithTimeout(context.Background(), patience)
 	defer cancelLast()
 	if err := askOnce(last, all[0].addr, "afterwards"); err != nil {
 		t.Errorf("afterwards: %v", err)
 	}
+	t.Logf("answered afterwards within %v", time.Since(ended).Round(time.Millisecond))
 }
 
 // settled waits until a server holds no more than before, but for what a moment

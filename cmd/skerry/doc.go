@@ -2,6 +2,9 @@
 //
 //	skerry demo      trains a model on real data while replicas are being killed
 //	skerry status    shows what a lighthouse knows
+//	skerry why       tells the reason for the quorum there is, and for the lack of one
+//	skerry jobs      lists jobs; skerry job config and delete change and end one
+//	skerry drain     asks a replica to leave; evict puts it out, kill ends its process
 //	skerry bench     measures all-reduce, quorums and recovery
 //	skerry version   tells which build this is
 //

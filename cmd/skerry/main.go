@@ -72,7 +72,8 @@ func newRoot() *cobra.Command {
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.AddCommand(newDemoCommand(), newStatusCommand(), newBenchCommand(), newSimCommand(), newTraceCommand(), newVersionCommand())
+	root.AddCommand(newReplicaCommands()...)
+	root.AddCommand(newDemoCommand(), newStatusCommand(), newWhyCommand(), newJobsCommand(), newJobCommand(), newBenchCommand(), newSimCommand(), newTraceCommand(), newVersionCommand())
 	return root
 }
 

@@ -2,14 +2,12 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -17,7 +15,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/skerry-ft/skerry/cmd/internal/guardflags"
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/lighthouse"
 )
@@ -31,54 +28,28 @@ const (
 	statusTimeout = 5 * time.Second
 )
 
-// statusConfig is the flags of status.
-type statusConfig struct {
-	Lighthouse string
-	JSON       bool
-	Guard      guard.Options
-}
-
 func newStatusCommand() *cobra.Command {
-	var c statusConfig
+	var l lighthouseFlags
+	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show what a lighthouse knows",
 		Args:  noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return showStatus(cmd.Context(), c, cmd.OutOrStdout())
+			st, body, err := l.status(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				_, err := fmt.Fprintln(cmd.OutOrStdout(), strings.TrimSpace(string(body)))
+				return err
+			}
+			return printStatus(cmd.OutOrStdout(), st)
 		},
 	}
-	def := os.Getenv(envLighthouse)
-	if def == "" {
-		def = fmt.Sprintf("127.0.0.1:%d", lighthouse.DefaultPort)
-	}
-	f := cmd.Flags()
-	f.StringVar(&c.Lighthouse, "lighthouse", def, "address of a lighthouse server, host:port or URL; "+envLighthouse+" sets the default")
-	guardflags.Add(f, &c.Guard)
-	f.BoolVar(&c.JSON, "json", false, "print the lighthouse's own JSON")
+	l.add(cmd)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the lighthouse's own JSON")
 	return cmd
-}
-
-func showStatus(ctx context.Context, c statusConfig, w io.Writer) error {
-	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
-	defer cancel()
-	g, err := openGuard(c.Guard)
-	if err != nil {
-		return err
-	}
-	body, err := fetchStatus(ctx, g, c.Lighthouse)
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		_, err := fmt.Fprintln(w, strings.TrimSpace(string(body)))
-		return err
-	}
-	var s lighthouse.Status
-	if err := json.Unmarshal(body, &s); err != nil {
-		return fmt.Errorf("lighthouse %s did not answer with its status: %w", c.Lighthouse, err)
-	}
-	return printStatus(w, s)
 }
 
 // fetchStatus reads /status.json of the lighthouse at addr.

@@ -10,6 +10,9 @@ import (
 // TestCheckConforms: DETAIL mode over sockets, where an abort may overtake the
 // fingerprints.
 func TestCheckConforms(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the suite runs over tcp and over Check already")
+	}
 	pgtest.RunWith(t, pgtest.Harness{
 		New:    func(*testing.T) pg.Backend { return pg.NewCheck(New(Options{BeatTimeout: patientBeats})) },
 		DTypes: []pg.DType{pg.Float32DType, pg.Int64DType},

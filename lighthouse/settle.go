@@ -70,6 +70,9 @@ func (j *job) write(d quorum.Decision) {
 // after it.
 func (j *job) commit(w *write) error {
 	s := j.reign.server
+	if !w.d.Changed && !fenced {
+		return nil
+	}
 	if !w.d.Changed {
 		return errors.Join(s.ledger.verify(j.reign.term), s.ledger.state.newest(j.name, w.d.Quorum))
 	}

@@ -325,18 +325,8 @@ func (r *replica) hear(stream grpc.BidiStreamingClient[skerrypb.Up, skerrypb.Dow
 
 // answered notes an answer in the history, and takes it.
 func (r *replica) answered(q quorum.Quorum) {
-	out := output{id: q.ID, round: q.Round, settled: map[place]string{}}
-	at := -1
-	for i, m := range q.Members {
-		out.members = append(out.members, string(m.ReplicaID))
-		out.at = append(out.at, place{m.Position.Step, m.Position.QuorumID})
-		if string(m.ReplicaID) == r.id {
-			at = i
-		}
-	}
-	if s := q.Settlement; s.Outcome != quorum.NothingToSettle {
-		out.settled[place{s.Step, s.QuorumID}] = fmt.Sprint(s.Outcome, s.Digests)
-	}
+	out := outputOf(q)
+	at := slices.Index(out.members, r.id)
 	r.book.add(porcupine.Operation{
 		ClientId: r.client, Input: input{who: r.id, at: r.said}, Call: r.asked, Output: out, Return: r.book.now(),
 	})
@@ -362,4 +352,16 @@ func (r *replica) quorumID() int64 {
 		return 0
 	}
 	return r.in.ID
+}
+
+func outputOf(q quorum.Quorum) output {
+	out := output{id: q.ID, round: q.Round, settled: map[place]string{}}
+	for _, m := range q.Members {
+		out.members = append(out.members, string(m.ReplicaID))
+		out.at = append(out.at, place{m.Position.Step, m.Position.QuorumID})
+	}
+	if s := q.Settlement; s.Outcome != quorum.NothingToSettle {
+		out.settled[place{s.Step, s.QuorumID}] = fmt.Sprint(s.Outcome, s.Digests)
+	}
+	return out
 }

@@ -121,8 +121,11 @@ func (s *servers) addr(i int) string {
 }
 
 // leader is the index of a server that leads, as it believes; -1: none.
-func (s *servers) leader() int {
-	for i := range s.voters {
+func (s *servers) leader() int { return s.leads(0, 1, 2) }
+
+// leads is the first of the servers that believes it leads; -1: none.
+func (s *servers) leads(which ...int) int {
+	for _, i := range which {
 		s.mu.Lock()
 		server, down := s.all[i], s.down[i]
 		s.mu.Unlock()

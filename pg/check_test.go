@@ -15,6 +15,9 @@ import (
 // TestCheckConforms: as long as the ranks agree, a Check is not there, in
 // sequence numbers and digests neither.
 func TestCheckConforms(t *testing.T) {
+	if testing.Short() {
+		t.Skip("TestDetailConforms has a Check too")
+	}
 	conform(t, func(b pg.Backend) pg.Backend { return pg.NewCheck(b) })
 }
 

@@ -66,8 +66,9 @@ type DebugConfig struct {
 	Log      zerolog.Logger
 }
 
-// Debugger puts what helps to debug on the groups of one world: each of them,
-// subgroups too, passes Wrap when it is made. Safe for concurrent use.
+// Debugger puts what helps to debug on the groups of one world: each of them
+// passes Wrap when it is made, and its subgroups get the same. Safe for
+// concurrent use.
 type Debugger struct {
 	config DebugConfig
 
@@ -92,7 +93,8 @@ func (d *Debugger) Level() DebugLevel {
 	return d.mu.level
 }
 
-// SetLevel sets the level of the groups that are made from now on.
+// SetLevel sets the level of the groups that pass Wrap from now on. A subgroup
+// has what its parent has: ranks that compare calls must do so together.
 func (d *Debugger) SetLevel(l DebugLevel) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -43,17 +43,31 @@
 //
 // What a training process holds is
 //
-//	Group ─▶ Managed ─▶ (Fake, Timeout) ─▶ backend
+//	Group ─▶ Managed ─▶ (Trace, Observe, Check) ─▶ (Fake, Timeout) ─▶ backend
 //
 // [Managed] maps participants to members and reports errors to its manager,
 // which implements [Participation]; ballots pass it as they are. [Swallow] is
 // for users without a manager. Backends are known by name through [Register]
 // and [Open]; a main registers those it wants.
 //
+// A [Mesh] names dimensions over groups, of which one may be resizable. A
+// [Directory] finds groups by name.
+//
+// # Debugging
+//
+// A [Debugger] puts on every group what the level says: OFF nothing, INFO a log
+// of groups and what they did, DETAIL also [Check], which compares what the
+// ranks call before they run it and names who does not come. [Init] makes one
+// from the environment (TORCH_DISTRIBUTED_DEBUG and others, see
+// [DebugConfig.FromEnv]); its subgroups have it too. [Trace] is a flight
+// recorder, which dumps the last ops when a group breaks; "skerry trace" and
+// package pg/trace merge the dumps of several ranks. [Observe] tells an
+// [Observer] of every op; package pg/pgmetrics has one for Prometheus.
+//
 // # Cost
 //
 // Blocking verbs allocate nothing in steady state, over any decorator but
-// [Timeout] and a backend that calls [Work.Release]; async verbs allocate once.
+// [Timeout] and [Check], and a backend that calls [Work.Release]; async verbs allocate once.
 //
 // # Concurrency
 //

@@ -58,6 +58,7 @@ type InitConfig struct {
 // is what torch's default group is, but a handle: there is no hidden global.
 type World struct {
 	*Group
+	Directory // of groups that were given a name in this world
 
 	store store.Store
 	key   string // of the claim

@@ -134,3 +134,15 @@ func TestDirectory(t *testing.T) {
 		t.Errorf("unregister twice: %v", err)
 	}
 }
+
+// TestWorldHasADirectory: groups of a world are found in it by name.
+func TestWorldHasADirectory(t *testing.T) {
+	var w pg.World
+	g := pg.NewGroup(pg.NewDummy())
+	if err := w.Register("dp", g); err != nil {
+		t.Fatal(err)
+	}
+	if found, err := w.Find("dp"); found != g || err != nil {
+		t.Errorf("found %v, %v", found, err)
+	}
+}

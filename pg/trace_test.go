@@ -15,17 +15,6 @@ import (
 	"github.com/skerry-ft/skerry/pg/pgtest"
 )
 
-// TestTraceConforms: a Trace is not there.
-func TestTraceConforms(t *testing.T) {
-	if testing.Short() {
-		t.Skip("TestDetailConforms has one too")
-	}
-	dir := t.TempDir()
-	conform(t, func(b pg.Backend) pg.Backend {
-		return pg.NewTrace(b, pg.TraceConfig{Entries: 16, Dump: pg.TraceFiles(dir + "/")})
-	})
-}
-
 func traced(t *testing.T, n int, c pg.TraceConfig) (*pgtest.World, []*pg.Trace) {
 	t.Helper()
 	var traces []*pg.Trace

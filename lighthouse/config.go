@@ -131,6 +131,10 @@ type RaftConfig struct {
 	// server alone. A server that has a ledger already ignores it.
 	Servers []raft.Server
 
+	// Disk wraps what raft writes to, for tests in which a disk fails. nil wraps
+	// nothing.
+	Disk func(Disk) Disk
+
 	// LocalID is this server's raft id. Empty takes the one in DataDir, or
 	// draws a new one.
 	LocalID raft.ServerID

@@ -82,7 +82,7 @@ func afterRecovery(cluster string) string {
 
 // recoverRaft rewrites the log as a snapshot with this server as the only voter.
 func (d *dataDir) recoverRaft(r *Recovered, log zerolog.Logger) error {
-	l := &ledger{state: newState(), release: func() error { return nil }}
+	l := &ledger{state: newState(), log: log, release: func() error { return nil }}
 	conf := raft.DefaultConfig()
 	conf.Logger, conf.LocalID = raftLogger(log), raft.ServerID(r.RaftID)
 	logs, stable, snapshots, err := l.stores(conf, d)

@@ -49,9 +49,12 @@ const (
 type ledger struct {
 	raft  *raft.Raft
 	state *state
+	log   zerolog.Logger
 	leads shared // checks of leadership
 	// cluster is the id that the cluster had before raft ran, or "".
-	cluster string
+	cluster   string
+	disk      *disk          // nil: in memory
+	transport raft.Transport // for close
 	// release gives back what raft used, after raft has shut down.
 	release func() error
 }
@@ -75,7 +78,7 @@ type ledgerConfig struct {
 
 // openLedger starts raft on the data dir, or in memory if there is none.
 func openLedger(cfg ledgerConfig) (*ledger, error) {
-	l := &ledger{state: newState(), cluster: cfg.cluster, release: func() error { return nil }}
+	l := &ledger{state: newState(), log: cfg.log, cluster: cfg.cluster, release: func() error { return nil }}
 	conf := raft.DefaultConfig()
 	conf.Logger = raftLogger(cfg.log)
 	conf.HeartbeatTimeout = cfg.Heartbeat
@@ -90,6 +93,9 @@ func openLedger(cfg ledgerConfig) (*ledger, error) {
 	if err != nil {
 		return nil, err
 	}
+	if cfg.Disk != nil && l.disk != nil {
+		l.disk.Disk = cfg.Disk(l.disk.Disk)
+	}
 	transport, servers := cfg.Transport, cfg.bootstrap
 	if transport == nil {
 		_, transport = raft.NewInmemTransport(localAddress)
@@ -100,6 +106,7 @@ func openLedger(cfg ledgerConfig) (*ledger, error) {
 			servers = []raft.Server{{ID: conf.LocalID, Address: transport.LocalAddr()}}
 		}
 	}
+	l.transport = transport
 	known, err := raft.HasExistingState(logs, stable, snapshots)
 	if err == nil && !known && len(servers) > 0 {
 		err = raft.BootstrapCluster(conf, logs, stable, snapshots, transport, raft.Configuration{Servers: servers})
@@ -145,7 +152,8 @@ func (l *ledger) stores(conf *raft.Config, dir *dataDir) (raft.LogStore, raft.St
 		return nil, nil, nil, errors.Join(fmt.Errorf("open raft log in %s: %w", dir.logPath(), err), meta.Close())
 	}
 	l.release = func() error { return errors.Join(store.Close(), meta.Close()) }
-	return store, store, snapshots, nil
+	l.disk = newDisk(store, l.log)
+	return l.disk, l.disk, snapshots, nil
 }
 
 // apply replicates a command and returns what the ledger said of it. After an
@@ -158,7 +166,7 @@ func (l *ledger) apply(c command) error {
 	}
 	f := l.raft.Apply(data, applyTimeout)
 	if err := f.Error(); err != nil {
-		return fmt.Errorf("write the ledger: %w", leadershipError(err))
+		return fmt.Errorf("write the ledger: %w", unwritten(leadershipError(err)))
 	}
 	if err, ok := f.Response().(error); ok {
 		return fmt.Errorf("write the ledger: %w", err)
@@ -197,7 +205,7 @@ func leadershipError(err error) error {
 
 // close ends raft and gives back its files.
 func (l *ledger) close() error {
-	return errors.Join(l.raft.Shutdown().Error(), l.release())
+	return errors.Join(l.hush(), l.raft.Shutdown().Error(), l.release())
 }
 
 // command is an entry of the raft log. Exactly the fields that its kind names
@@ -224,5 +232,5 @@ const (
 
 	commandUnconfigure commandKind = "unconfigure" // back to the servers' rules
 	commandForget      commandKind = "forget"      // nobody uses the job any more
-	commandRetire    commandKind = "retire" // a raft id that is never to be used again
+	commandRetire      commandKind = "retire"      // a raft id that is never to be used again
 )

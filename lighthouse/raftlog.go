@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
 	"github.com/rs/zerolog"
 )
 
@@ -83,5 +84,5 @@ func (s *raftSink) Accept(name string, level hclog.Level, msg string, args ...an
 // isClosed says whether an argument is the error of a connection that we closed.
 func isClosed(arg any) bool {
 	err, ok := arg.(error)
-	return ok && errors.Is(err, net.ErrClosed)
+	return ok && (errors.Is(err, net.ErrClosed) || errors.Is(err, raft.ErrTransportShutdown))
 }

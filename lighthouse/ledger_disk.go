@@ -1,0 +1,97 @@
+package lighthouse
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+	"github.com/rs/zerolog"
+)
+
+// diskRetry is how long a write of raft's own promises waits before it is tried
+// again.
+const diskRetry = 250 * time.Millisecond
+
+// Disk is what raft writes to: its log, and its term and votes.
+type Disk interface {
+	raft.LogStore
+	raft.StableStore
+	raft.MonotonicLogStore
+}
+
+// disk is a Disk that may fail for a while: it is full, or read-only. Entries of
+// the log that cannot be written are refused, and raft copes: a leader steps
+// down, a follower does not acknowledge. A term or a vote that cannot be written
+// is another matter: raft gives up the whole process then. Here it waits, says
+// so, and takes no part until the disk is good again. It is safe for concurrent
+// use.
+type disk struct {
+	Disk
+	log zerolog.Logger
+
+	once   sync.Once
+	closed chan struct{}
+}
+
+func newDisk(d Disk, log zerolog.Logger) *disk {
+	return &disk{Disk: d, log: log, closed: make(chan struct{})}
+}
+
+// SetUint64 keeps a number.
+func (d *disk) SetUint64(key []byte, value uint64) error {
+	return d.persist(func() error { return d.Disk.SetUint64(key, value) })
+}
+
+// Set keeps a value.
+func (d *disk) Set(key, value []byte) error {
+	return d.persist(func() error { return d.Disk.Set(key, value) })
+}
+
+// persist writes until it succeeds. When raft ends meanwhile, nothing that was
+// to be promised can be told any more, because its connections are closed
+// already: then it matters to nobody that it was not written.
+func (d *disk) persist(write func() error) error {
+	for failed := false; ; failed = true {
+		err := write()
+		switch {
+		case err == nil && failed:
+			d.log.Info().Msg("disk good again")
+			return nil
+		case err == nil:
+			return nil
+		case !failed:
+			d.log.Error().Err(err).Msg("disk failed: this server takes no part until it can be written")
+		}
+		select {
+		case <-d.closed:
+			return nil
+		case <-time.After(diskRetry):
+		}
+	}
+}
+
+// giveUp ends waiting writes. raft's connections are closed.
+func (d *disk) giveUp() { d.once.Do(func() { close(d.closed) }) }
+
+// hush closes what raft speaks through, so that nothing which it could not write
+// is told to anybody, and lets writes that wait end.
+func (l *ledger) hush() error {
+	var err error
+	if t, ok := l.transport.(raft.WithClose); ok {
+		err = t.Close()
+	}
+	if l.disk != nil {
+		l.disk.giveUp()
+	}
+	return err
+}
+
+// unwritten makes an error of raft's, for a command that it had taken in, one of
+// a lost leadership: the command may yet take effect, if part of it was written.
+func unwritten(err error) error {
+	if err == nil || errors.Is(err, errNotLeader) || errors.Is(err, raft.ErrEnqueueTimeout) {
+		return err
+	}
+	return errors.Join(errNotLeader, err)
+}

@@ -91,7 +91,7 @@ func startChild(opt *Options, mem *memory) (*child, error) {
 	if err != nil {
 		return nil, err
 	}
-	args, err := json.Marshal(request{opt.Backend, opt.Open.Listen, opt.Open.Params, opt.Log.GetLevel()})
+	args, err := json.Marshal(request{opt.Backend, opt.Open.Listen, opt.Open.Params, levelOf(opt.Log)})
 	if err != nil {
 		p.close()
 		return nil, fmt.Errorf("baby: options of the child: %w", err)
@@ -111,6 +111,16 @@ func startChild(opt *Options, mem *memory) (*child, error) {
 	c.mu.sent = make(map[uint64]bool)
 	c.mu.watch.init(c.tick)
 	return c, nil
+}
+
+// levelOf is what the child should log: nothing, if we have no logger.
+func levelOf(log zerolog.Logger) zerolog.Level {
+	e := log.WithLevel(zerolog.ErrorLevel)
+	if e == nil {
+		return zerolog.Disabled
+	}
+	e.Discard()
+	return log.GetLevel()
 }
 
 func socketPair() (ours, theirs *os.File, err error) {

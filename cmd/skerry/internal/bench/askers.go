@@ -52,7 +52,7 @@ func dial(addr string, n int) ([]*grpc.ClientConn, error) {
 	options := append(wire.DialOptions(), grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: 5 * time.Millisecond, Multiplier: 1.2, MaxDelay: 50 * time.Millisecond},
-			MinConnectTimeout: time.Second,
+			MinConnectTimeout: 20 * time.Second, // thousands are opened at one time
 		}))
 	var conns []*grpc.ClientConn
 	for range n {

@@ -66,6 +66,7 @@ func All() []Bench {
 		{"collectives", "the same for reduce-scatter, all-gather, all-to-all and broadcast", runCollectives},
 		{"reconfigure", "next quorum known to its first all-reduce done: all edges new, kept, one rank new", runReconfigure},
 		{"detect", "SIGKILL of one rank to the failure of every survivor's all-reduce", runDetect},
+		{"baby", "an all-reduce in child processes beside the same without, and a child's restart", runBaby},
 		{"quorum", "round trip of a quorum that stands, and of one that changes, over RPC", runQuorum},
 		{"failover", "SIGKILL of the leader of three lighthouse servers to everybody's next quorum", runFailover},
 		{"scale", "one lighthouse with 10,000 sessions; 1,000 replicas through torchft's API", runScale},

@@ -40,7 +40,7 @@ func startRanks(ctx context.Context, n int, kind transportKind) (*ranks, error) 
 		stop()
 		return <-served
 	}}
-	args, err := json.Marshal(rankArgs{Store: fmt.Sprintf("%s/bench", server.Addr()), Transport: kind.transport})
+	args, err := json.Marshal(rankArgs{Store: fmt.Sprintf("%s/bench", server.Addr()), Transport: kind.transport, Child: kind.child})
 	if err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
@@ -70,12 +70,22 @@ func startRanks(ctx context.Context, n int, kind transportKind) (*ranks, error) 
 type transportKind struct {
 	impl      string
 	transport tcp.Transport
+	child     childKind
 }
+
+// childKind says whether the ranks' backends run in children.
+type childKind string
+
+const (
+	noChild     childKind = ""
+	childAlloc  childKind = "alloc"  // tensors of the Baby's own memory
+	childCopies childKind = "copies" // tensors that it has to copy
+)
 
 // ourTransports are "skerry", as it is by default (shared memory on one host), and
 // over loopback TCP as between hosts.
 func ourTransports() []transportKind {
-	return []transportKind{{"skerry", tcp.TransportAuto}, {"skerry-tcp", tcp.TransportTCP}}
+	return []transportKind{{"skerry", tcp.TransportAuto, noChild}, {"skerry-tcp", tcp.TransportTCP, noChild}}
 }
 
 // Impl names us.

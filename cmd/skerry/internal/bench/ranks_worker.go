@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/baby"
 	"github.com/skerry-ft/skerry/pg/tcp"
 	"github.com/skerry-ft/skerry/store"
 	"github.com/skerry-ft/skerry/train/spawn"
@@ -21,6 +22,7 @@ const WorkerAllReduce = "bench-allreduce"
 type rankArgs struct {
 	Store     string        `json:"store"`
 	Transport tcp.Transport `json:"transport"`
+	Child     childKind     `json:"child"`
 	Storm     int64         `json:"storm"` // bytes: see stormUntilKilled; 0: serve tasks
 }
 
@@ -31,6 +33,7 @@ type rankServer struct {
 	ids    []string
 	quorum int64
 	group  *pg.Group
+	child  *baby.Backend // of the group, or nil
 	out    *json.Encoder
 	bufs   map[string][]byte
 }
@@ -50,7 +53,10 @@ func AllReduceWorker(ctx context.Context, w spawn.Worker) error {
 	for i := range w.WorldSize {
 		s.ids = append(s.ids, fmt.Sprintf("bench_%d", i))
 	}
-	s.group = s.fresh()
+	var err error
+	if s.group, err = s.fresh(); err != nil {
+		return err
+	}
 	defer func() { s.group.Close() }()
 	if err := s.configure(ctx, s.group); err != nil {
 		return err
@@ -64,8 +70,15 @@ func AllReduceWorker(ctx context.Context, w spawn.Worker) error {
 	return endTogether(ctx, s.args.Store, w.WorldSize)
 }
 
-func (s *rankServer) fresh() *pg.Group {
-	return pg.NewGroup(tcp.New(tcp.Options{Transport: s.args.Transport}))
+func (s *rankServer) fresh() (*pg.Group, error) {
+	if s.args.Child == noChild {
+		return pg.NewGroup(tcp.New(tcp.Options{Transport: s.args.Transport})), nil
+	}
+	var err error
+	if s.child, err = baby.New(baby.Options{Backend: tcp.Name, Stderr: os.Stderr}); err != nil {
+		return nil, err
+	}
+	return pg.NewGroup(s.child), nil
 }
 
 // configure makes g the group of the next quorum.
@@ -189,7 +202,16 @@ func (s *rankServer) pair(in, out int64) (x, y pg.Tensor, err error) {
 // tensor is float32 memory that is kept from task to task.
 func (s *rankServer) tensor(name string, bytes int64) (pg.Tensor, error) {
 	if int64(len(s.bufs[name])) < bytes {
-		s.bufs[name] = pg.New(pg.Float32DType, int(bytes/4)).Bytes()
+		x := pg.New(pg.Float32DType, 0)
+		if s.args.Child == childAlloc {
+			var err error
+			if x, err = s.child.Alloc(pg.Float32DType, int(bytes/4)); err != nil {
+				return pg.Tensor{}, err
+			}
+		} else {
+			x = pg.New(pg.Float32DType, int(bytes/4))
+		}
+		s.bufs[name] = x.Bytes()
 	}
 	return pg.FromBytes(pg.Float32DType, s.bufs[name][:bytes], int(bytes/4))
 }

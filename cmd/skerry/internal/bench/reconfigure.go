@@ -75,10 +75,12 @@ func inMillis(all []Contestant) []Contestant {
 func (s *rankServer) reconfigure(ctx context.Context, t task) (float64, error) {
 	var total time.Duration
 	for range t.Iters {
-		next := s.group
+		next, err := s.group, error(nil)
 		newcomer := len(s.ids) - 1
 		if t.Op == opNew || t.Op == opJoin && s.rank == newcomer {
-			next = s.fresh()
+			if next, err = s.fresh(); err != nil {
+				return 0, err
+			}
 		}
 		s.rename(t.Op)
 		if err := s.group.Barrier(ctx); err != nil {

@@ -156,7 +156,7 @@ func (c *crowd) beat(ctx context.Context, k int) {
 		due -= sent
 		began = began.Add(-time.Duration(due * float64(time.Duration(c.interval.Load())) / float64(len(mine))))
 		select {
-		case <-time.After(5 * time.Millisecond):
+		case <-time.After(max(5*time.Millisecond, time.Duration(c.interval.Load())/time.Duration(len(mine)))):
 		case <-ctx.Done():
 		}
 	}

@@ -1,11 +1,13 @@
 # Every target is one line here and one word of help. .ci/run is the gate.
 .DEFAULT_GOAL := help
-.PHONY: help check test race fuzz fuzz-ports kills chaos soak explore generate tidy demo bench interop
+.PHONY: help check test race fuzz fuzz-ports kills chaos soak explore sim mutants history generate tidy demo bench interop
 
 FUZZ_TIME ?= 30s
 FUZZ_PORTS ?= 10m
 FAULTS    ?= 200
 SEED      ?= 0
+SEEDS     ?= 20000
+FROM      ?= 1
 TORCH     ?= python3
 
 help: ## this list
@@ -32,6 +34,9 @@ conformance: ## every verb, dtype, op, size and world size over every backend an
 fuzz-ports: ## bytes on every port of three running servers for FUZZ_PORTS (10m)
 	go test -count=1 -v -timeout 0 -run FuzzPorts ./test/hostile -hostile.for $(FUZZ_PORTS)
 
+mpi: ## the example backend over MPI, under mpirun (Debian: libopenmpi-dev openmpi-bin)
+	go test -tags mpi -count=1 -v ./examples/mpi
+
 chaos: ## the scenarios with real processes, signals and faults
 	go test -count=1 -v ./test/chaos
 
@@ -40,6 +45,16 @@ soak: ## FAULTS (200) random faults in one run; SEED repeats one
 
 explore: ## the exhaustive explorer of small worlds, to the end (half an hour)
 	go test -count=1 -v -timeout 0 -run Explorer ./quorum -full
+
+sim: ## SEEDS (20,000) simulated worlds of the rules, from seed FROM (1)
+	go run ./cmd/skerry sim --seeds $(SEEDS) --from $(FROM)
+
+mutants: ## the simulator with one rule taken out at a time: each must be found
+	go run ./cmd/skerry sim --mutant all --seeds 5000
+
+history: ## minutes of histories of real servers, checked with Porcupine; and a build without the fence
+	go test -count=1 -v -timeout 20m -run 'TestHistory$$' ./test/history -history.time 5m -history.seed $(FROM)
+	go test -count=1 -v -tags skerry_nofence -run 'TestStaleLeader$$' ./test/history
 
 generate: ## regenerate what is generated
 	go generate ./...

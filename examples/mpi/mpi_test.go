@@ -1,0 +1,90 @@
+//go:build mpi && cgo
+
+package mpi_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/skerry-ft/skerry/examples/mpi"
+	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/pgtest"
+)
+
+// asRank says, in the environment, that a process is a rank under mpirun.
+const asRank = "SKERRY_MPI_RANK"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asRank) == "" {
+		os.Exit(m.Run())
+	}
+	if err := serveRank(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// serveRank runs the grid as one rank of an MPI job.
+func serveRank() error {
+	rank, size, err := mpi.Start()
+	if err != nil {
+		return err
+	}
+	g := pg.NewGroup(mpi.New())
+	c := pg.Config{StoreAddress: "none/1", Rank: rank, Cluster: "mpi", QuorumID: 1}
+	for r := range size {
+		c.ReplicaIDs = append(c.ReplicaIDs, fmt.Sprintf("rank-%d", r))
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*pgtest.Bound)
+	defer cancel()
+	if err := g.Configure(ctx, c); err != nil {
+		return err
+	}
+	if err := g.Configure(ctx, c); !errors.Is(err, pg.ErrUsedPrefix) {
+		return fmt.Errorf("configured twice: %w, want ErrUsedPrefix", err)
+	}
+	c.StoreAddress, c.QuorumID = "none/2", 2
+	if err := g.Configure(ctx, c); err != nil {
+		return err
+	}
+	kinds := slices.DeleteFunc(pg.Kinds(), func(k pg.Kind) bool { return k == pg.KindBallot })
+	grid := pgtest.Grid{Sample: 40, Seed: 1, MaxBytes: 1 << 20}
+	cells, report := pgtest.Split(grid.Cells(size), kinds, pg.DTypes())
+	if err := pgtest.RunCells(ctx, g, cells); err != nil {
+		return fmt.Errorf("rank %d: %w", rank, err)
+	}
+	if err := g.Barrier(ctx); err != nil {
+		return err
+	}
+	if rank == 0 {
+		fmt.Printf("world %d: %s\n", size, report.String())
+	}
+	return errors.Join(g.Close(), mpi.Stop())
+}
+
+// TestGrid: the grid under mpirun, with a rank per process.
+func TestGrid(t *testing.T) {
+	mpirun, err := exec.LookPath("mpirun")
+	if err != nil {
+		t.Skip("mpirun is not installed")
+	}
+	for _, size := range []int{1, 2, 4} {
+		ctx, cancel := context.WithTimeout(t.Context(), 6*time.Minute)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, mpirun, "--allow-run-as-root", "--oversubscribe",
+			"--mca", "mpi_yield_when_idle", "1", "-n", fmt.Sprint(size), os.Args[0])
+		cmd.Env = append(os.Environ(), asRank+"=1")
+		out, err := cmd.CombinedOutput()
+		if err != nil || !strings.Contains(string(out), "cells run") {
+			t.Fatalf("world of %d: %v\n%s", size, err, out)
+		}
+		t.Logf("%s", out)
+	}
+}

@@ -1,6 +1,6 @@
 # Every target is one line here and one word of help. .ci/run is the gate.
 .DEFAULT_GOAL := help
-.PHONY: help check test race fuzz fuzz-ports kills chaos soak explore sim mutants history generate tidy demo bench interop
+.PHONY: help check test race fuzz fuzz-ports kills conformance mpi chaos soak explore sim mutants history generate tidy demo bench interop
 
 FUZZ_TIME ?= 30s
 FUZZ_PORTS ?= 10m

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/skerry-ft/skerry/examples/mpi"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/pgtest"
@@ -23,7 +25,7 @@ const asRank = "SKERRY_MPI_RANK"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asRank) == "" {
-		os.Exit(m.Run())
+		goleak.VerifyTestMain(m)
 	}
 	if err := serveRank(); err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -396,3 +396,22 @@ func TestRing(t *testing.T) {
 func asBytes(words []uint64) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), 8*len(words))
 }
+
+func TestOpenTransport(t *testing.T) {
+	t.Parallel()
+	for value, want := range map[string]Transport{"auto": TransportAuto, "tcp": TransportTCP, "shared": TransportShared} {
+		b, err := Open(pg.Options{Params: map[string]string{ParamTransport: value}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := b.(*Backend).opt.Transport; got != want || got.String() != value {
+			t.Errorf("%s gives %v", value, got)
+		}
+	}
+	for name, value := range map[string]string{ParamTransport: "pigeon", "transports": "tcp"} {
+		_, err := Open(pg.Options{Params: map[string]string{name: value}})
+		if err == nil || !strings.Contains(err.Error(), value) || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s=%s: %v, want an error that names both", name, value, err)
+		}
+	}
+}

@@ -20,7 +20,7 @@ const doubtAfter = 150 * time.Millisecond
 const eventsKept = 200
 
 // maxBatch bounds how many inputs are taken between two decisions.
-const maxBatch = 256
+const maxBatch = 1_024
 
 // quietTurn is how often the job looks at what quiet inputs came to: beats are
 // applied, and decided upon, at most so often. They tell that nothing has

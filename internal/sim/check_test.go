@@ -69,15 +69,15 @@ func (h *bench) tellAt(now time.Duration, f formedView, answers ...string) {
 	h.c.released(h.b, now, r)
 }
 
-// TestCheckersReportPlantedViolations plants one violation of each invariant, and
-// wants it named; and beside it what is no violation.
-func TestCheckersReportPlantedViolations(t *testing.T) {
-	t.Parallel()
-	step := stepName{1, 1, 6}
-	for _, p := range []struct {
-		name, rule string
-		plant      func(h *bench)
-	}{
+// plant is a violation, or with no rule none.
+type plant struct {
+	name, rule string
+	plant      func(h *bench)
+}
+
+// plantsOfQuorums violate the first of the rules.
+func plantsOfQuorums() []plant {
+	return []plant{
 		{"nothing wrong", "", func(h *bench) {
 			h.joins("a", "b", "c")
 			h.tell(h.formed(2, "a", "b", "c"), "a", "b", "c")
@@ -117,6 +117,13 @@ func TestCheckersReportPlantedViolations(t *testing.T) {
 			h.tellAt(4*time.Second, h.formed(2, "a", "b", "c"))
 		}},
 		{"the window stays open", "Q8", func(h *bench) { h.joins("a", "b", "c"); h.b.quiet(0, "") }},
+	}
+}
+
+// plantsOfCommits violate the others.
+func plantsOfCommits() []plant {
+	step := stepName{1, 1, 6}
+	return []plant{
 		{"a broken link again", "Q9", func(h *bench) {
 			h.b.accuses(0, "a", "b", 1)
 			h.joins("a", "b", "c")
@@ -172,7 +179,14 @@ func TestCheckersReportPlantedViolations(t *testing.T) {
 		{"lost without a witness", "witness", func(h *bench) {
 			h.b.heed(1, quorum.Event{Kind: quorum.EventLost, ReplicaID: "a"})
 		}},
-	} {
+	}
+}
+
+// TestCheckersReportPlantedViolations plants violations of each invariant, and
+// wants it named.
+func TestCheckersReportPlantedViolations(t *testing.T) {
+	t.Parallel()
+	for _, p := range append(plantsOfQuorums(), plantsOfCommits()...) {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
 			h := newBench(t)

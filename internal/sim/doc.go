@@ -1,27 +1,31 @@
-// Package sim runs one job in virtual time: a lighthouse around the production
-// [quorum.Machine], and replicas that behave as docs/PROTOCOL.md §2 to §5 has
-// them behave, with the production Tally, JudgeBallots and Assign. One seed
-// draws the whole world: how many replicas and ranks, how slow the network,
-// which faults and when.
+// Package sim runs a job in virtual time, one world from each seed: lighthouse
+// servers with elections, each with a shell around the production [quorum.Machine]
+// while it leads, and replicas that behave as docs/PROTOCOL.md §2 to §5 has them
+// behave, with the production Tally, JudgeBallots and Assign. docs/SIMULATION.md
+// tells how to run it and how to read a trace.
+//
+// # Usage
+//
+//	r := sim.Run(seed, sim.Settings{})        // r.Err: the rule that was broken
+//	r := sim.Shrink(seed, sim.Settings{})     // the same with fewer faults, and a trace
+//	for _, m := range sim.Mutants() { … }     // rules to take out: Settings.Mutant
 //
 // # Two phases
 //
-// In the first, faults happen: crashes loud and silent, pauses, cut sessions,
-// cut links between replicas, odd reductions, trainers that give up, leaders
-// that start again with nothing but the ledger. Checkers outside the code under
-// test watch C1, C5, C6 and Q1 to Q5 at every commit, heal and decision. In the
-// second all faults are over, whoever is dead has been restarted, and within a
-// bounded time all replicas must train together (Q6).
+// In the first, the faults of the seed's list strike, and checkers outside the
+// code under test (check*.go) watch Q1 to Q5, Q7 to Q10 and C1 to C7. In the second
+// all is mended, and a step must be committed in time, and all replicas must
+// train together (Q6).
 //
 // # What is left out
 //
-// Healing is a message, not a transfer. Raft is one server whose ledger never
-// fails. quorum's explorer covers small worlds exhaustively; this package
-// covers large ones at random, with delays and losses that the explorer folds
-// into single moves.
+// Healing is a message, not a transfer. The servers are the same for the whole of
+// a run, and their disks do not fail. quorum's explorer covers small worlds
+// exhaustively; this package covers large ones at random, with delays and losses
+// that the explorer folds into single moves.
 //
 // # Concurrency
 //
-// None: everything runs in the caller's goroutine, one event at a time. The
-// same seed gives the same run.
+// A run is owned by its caller's goroutine, one event at a time; runs share nothing.
+// The same seed gives the same run.
 package sim

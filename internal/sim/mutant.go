@@ -36,20 +36,20 @@ type Mutant struct {
 func Mutants() []Mutant {
 	return []Mutant{
 		{
-			Name: "majority", Want: []string{"Q5", "Q10"}, // does not wait for one
+			Name: "majority", Want: []string{"Q5", "Q6", "Q10"}, // does not wait for one
 			forms: []quorum.ReasonCode{quorum.ReasonNoMajority, quorum.ReasonStragglers},
 		},
 		{
-			Name: "outvote", Want: []string{"Q5"}, // joiners end a quorum that stands
+			Name: "outvote", Want: []string{"Q5", "Q6"}, // joiners end a quorum that stands
 			forms: []quorum.ReasonCode{quorum.ReasonStands},
 		},
 		{
-			Name: "holder", Want: []string{"Q10"}, // forms with any majority, without one
+			Name: "holder", Want: []string{"Q6", "Q10"}, // forms with any majority, without one
 			forms: []quorum.ReasonCode{quorum.ReasonHolder, quorum.ReasonStragglers}, majority: true,
 		},
 		{Name: "id", Want: []string{"Q1", "Q2"}, onAnswer: reuseID},
 		{
-			Name: "ledger", Want: []string{"Q1", "Q2", "C1", "C5", "C6", "witness"}, // a new leader begins without
+			Name: "ledger", Want: []string{"Q1", "Q2", "Q6", "C1", "C5", "C6", "witness"}, // a new leader begins without
 			onRestart: func(l *quorum.Ledger) { *l = quorum.NewLedger(l.Cluster, l.Job, 0) },
 		},
 		{

@@ -14,6 +14,9 @@ var (
 // TestSeeds runs many worlds through faults and after them.
 func TestSeeds(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		*seeds = min(*seeds, 15)
+	}
 	var sum Result
 	begun := time.Now()
 	failed := 0

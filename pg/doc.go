@@ -13,6 +13,31 @@
 //	err := g.Configure(ctx, cfg)                 // blocks until all ranks are connected
 //	err = g.AllReduce(ctx, pg.Of(grads), pg.Sum) // in place
 //
+// Where there is no manager, [Init] meets the other ranks (env://, tcp://,
+// file://, a store) and returns their [World]; backends are then named:
+//
+//	w, err := pg.Init(ctx, pg.InitConfig{Backend: "tcp", Method: "tcp://10.1.1.20:23456?rank=0&world_size=4"})
+//	pair, _, err := w.NewSubgroups(ctx, 2, pg.GroupOptions{})
+//	err = errors.Join(w.Barrier(ctx), w.Destroy())
+//
+// # Verbs
+//
+// All ranks of a group call a collective, in one order. Root, Peer and slots
+// are ranks of that group, also in a subgroup; [Group.GroupRank] and
+// [Group.GlobalRank] translate. Verbs of several ops (coalesced ones, batches of
+// sends and receives) are one op of kind [KindBatch]; verbs into one tensor are
+// ops whose slots lie in it. Object verbs, the uneven all-gather, the
+// monitored barrier and verbs over several tensors per rank are made of others.
+// Outputs that overlap another tensor of their op are refused.
+//
+// # Subgroups
+//
+// [Group.NewGroup] makes a group of some ranks, with a backend and a store
+// prefix of its own and its parent's decorators. It ends when its parent is
+// configured anew, closed or destroyed, and group names start anew then. A parent
+// should be configured through one Group, or have a decorator: who configures
+// the bare backend behind its Group ends subgroups only at their next call.
+//
 // # Life
 //
 // A group is unconfigured, ready or broken. Configure makes it ready for one

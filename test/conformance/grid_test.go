@@ -48,6 +48,8 @@ func grids(weight int) []pgtest.Grid {
 		return []pgtest.Grid{{}}
 	case *sample > 0:
 		return []pgtest.Grid{{Sample: *sample * weight, Seed: *seed}}
+	case testing.Short():
+		return []pgtest.Grid{{Sample: 5 * plainSample * weight, Seed: *seed, MaxBytes: plainBytes}}
 	}
 	return []pgtest.Grid{
 		{Sample: plainSample * weight, Seed: *seed, MaxBytes: plainBytes},

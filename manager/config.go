@@ -72,6 +72,10 @@ type Config struct {
 	// Backend is the raw process group, for example tcp.New's. The Manager owns
 	// it: it wraps it in pg.Managed, configures and closes it. Required.
 	Backend pg.Backend
+	// Debug puts around Backend what helps to debug: comparing what the replicas
+	// call, a flight recorder, metrics of operations. It must be the same in all
+	// replicas. nil: nothing.
+	Debug *pg.Debugger
 	// Transport moves states between replicas; nil means HTTP on Listen's host.
 	// The Manager owns it and closes it.
 	Transport checkpoint.Transport

@@ -6,6 +6,8 @@ import (
 	"os"
 	"strconv"
 	"strings"
+
+	"github.com/skerry-ft/skerry/pg"
 )
 
 // FromEnv fills the fields that are still zero from the environment that
@@ -18,6 +20,7 @@ import (
 //	MASTER_ADDR, MASTER_PORT                     GroupStore (with WORLD_SIZE > 1)
 //	SKERRY_TLS_CA, SKERRY_TLS_CERT, SKERRY_TLS_KEY, SKERRY_TLS_SERVER_NAME,
 //	SKERRY_TOKEN_FILE, SKERRY_TOKEN              Guard
+//	those of pg.DebugConfig.FromEnv              Debug
 //
 // It returns every problem it finds, joined.
 func (c *Config) FromEnv() error {
@@ -44,8 +47,20 @@ func (c *Config) FromEnv() error {
 		}
 		c.GroupStore = host + ":" + port
 	}
-	problems = append(problems, c.Guard.FromEnv())
+	problems = append(problems, c.Guard.FromEnv(), c.debugFromEnv())
 	return errors.Join(problems...)
+}
+
+// debugFromEnv makes a Debugger if the environment wants anything of it.
+func (c *Config) debugFromEnv() error {
+	d := pg.DebugConfig{Log: c.Log}
+	if err := d.FromEnv(); err != nil {
+		return err
+	}
+	if c.Debug == nil && (d.Level != pg.DebugOff || d.Trace != nil) {
+		c.Debug = pg.NewDebugger(d)
+	}
+	return nil
 }
 
 // listFrom splits the first of the named variables that is set.

@@ -114,7 +114,7 @@ func New(cfg Config) (*Manager, error) {
 	if err := m.open(); err != nil {
 		return nil, fmt.Errorf("manager: %w", err)
 	}
-	m.backend = &issued{Backend: cfg.Backend, m: m}
+	m.backend = &issued{Backend: cfg.Debug.Wrap("replicate", cfg.Backend), m: m}
 	m.managed = pg.NewManaged(m.backend, participation{m})
 	m.tracked = newTracked(m.managed)
 	m.group = pg.NewGroup(m.tracked)

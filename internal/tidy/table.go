@@ -60,7 +60,7 @@ var testsMayImport = map[string][]string{
 	"nccl":    {"pg/tcp", "pg/baby", "store"},
 	"pg/tcp":  {"train/spawn"},
 	"pg/baby": {"pg/tcp", "store", "train/spawn"},
-	"manager": {"pg/tcp", "train/spawn"},
+	"manager": {"pg/tcp", "pg/trace", "train/spawn"},
 	"train":   {"pg/tcp", "store", "train/spawn"},
 
 	"manager/torchft": {"lighthouse"},

@@ -1,6 +1,7 @@
 package tcp
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -79,7 +80,7 @@ type Options struct {
 	Transport Transport
 
 	// RingBytes is the shared memory of one direction of one edge. Zero means
-	// DefaultRingBytes; a multiple of 64, large enough for two full frames. More
+	// DefaultRingBytes, half of that in groups of more than four; a multiple of 64, large enough for two full frames. More
 	// of it than the processor's cache holds is slower, not faster.
 	RingBytes int
 
@@ -123,7 +124,7 @@ func (o Options) Validate() error {
 	if o.Transport >= transportEnd {
 		bad("Transport", o.Transport, "auto, tcp or shared")
 	}
-	if o.RingBytes < minRingBytes || o.RingBytes > maxRingBytes || o.RingBytes%recordAlign != 0 {
+	if ring := cmp.Or(o.RingBytes, DefaultRingBytes); ring < minRingBytes || ring > maxRingBytes || ring%recordAlign != 0 {
 		bad("RingBytes", o.RingBytes, fmt.Sprintf("%d to %d, a multiple of %d", minRingBytes, maxRingBytes, recordAlign))
 	}
 	return errors.Join(errs...)
@@ -146,9 +147,6 @@ func (o Options) withDefaults() Options {
 	}
 	if o.SmallBytes == 0 {
 		o.SmallBytes = DefaultSmallBytes
-	}
-	if o.RingBytes == 0 {
-		o.RingBytes = DefaultRingBytes
 	}
 	return o
 }

@@ -2,6 +2,7 @@ package tcp
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -154,9 +155,23 @@ func (b *Backend) dialLane(ctx context.Context, l *link, name string) (*lane, er
 	return nil, errors.Join(err, out.Close())
 }
 
+// newSegment makes our half of a lane. The more edges there are, the less each
+// gets: all of them together should stay in the processor's cache, and the first
+// touch of each page costs as much as several copies.
 func (b *Backend) newSegment() (*memfd.Segment, error) {
-	return memfd.Create("skerry-lane", controlBytes+b.opt.RingBytes)
+	size := b.opt.RingBytes
+	b.mu.Lock()
+	if g := b.mu.group; size == 0 && g != nil && g.world > manyRanks {
+		size = crowdedRingBytes
+	}
+	b.mu.Unlock()
+	return memfd.Create("skerry-lane", controlBytes+cmp.Or(size, DefaultRingBytes))
 }
+
+const (
+	manyRanks        = 4
+	crowdedRingBytes = minRingBytes + 16<<10
+)
 
 // passRights sends our segment and bell, under the nonce of an edge.
 func (b *Backend) passRights(c *net.UnixConn, nonce [nonceBytes]byte, out *memfd.Segment) error {

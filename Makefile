@@ -1,10 +1,12 @@
 # Every target is one line here and one word of help. .ci/run is the gate.
 .DEFAULT_GOAL := help
-.PHONY: help check test race fuzz fuzz-ports kills conformance mpi chaos soak explore sim mutants history generate tidy demo bench interop
+.PHONY: help check test race fuzz fuzz-ports kills conformance mpi failover chaos soak explore sim mutants history generate tidy demo bench interop
 
 FUZZ_TIME ?= 30s
 FUZZ_PORTS ?= 10m
 FAULTS    ?= 200
+KILLS     ?= 50
+TIMING    ?= default
 SEED      ?= 0
 SEEDS     ?= 20000
 FROM      ?= 1
@@ -39,6 +41,9 @@ mpi: ## the example backend over MPI, under mpirun (Debian: libopenmpi-dev openm
 
 chaos: ## the scenarios with real processes, signals and faults
 	go test -count=1 -v ./test/chaos
+
+failover: ## KILLS (50) kills of the leading lighthouse while two jobs train; TIMING fast, default or slow
+	go test -count=1 -v -timeout 0 -run 'TestKillTheLeader$$' ./test/failover -failover.kills $(KILLS) -failover.timing $(TIMING)
 
 soak: ## FAULTS (200) random faults in one run; SEED repeats one
 	go test -count=1 -v -timeout 0 -run 'TestRandom$$' ./test/chaos -chaos.faults $(FAULTS) -chaos.seed $(SEED)

@@ -25,10 +25,13 @@ const (
 	// next one: most breaks are short, and a dead process refuses at once.
 	sameAgain = 300 * time.Millisecond
 
-	// firstTry is how long each server of several may take in the first round; it
-	// doubles with each round. Short, because a new leader takes members for
-	// alive for one heartbeat timeout only, and one server may hang.
-	firstTry = 400 * time.Millisecond
+	// firstTry is how long each server of several may take to be reached, and
+	// firstWelcome to answer a hello, in the first round; both double with each
+	// round. The first is short, because a new leader takes members for alive for
+	// one heartbeat timeout only, and one server may hang; the second is longer
+	// than a server holds a hello while the others elect a leader.
+	firstTry     = 400 * time.Millisecond
+	firstWelcome = 1500 * time.Millisecond
 
 	// crowdJitter spreads those who lost one server over the others.
 	crowdJitter = 20 * time.Millisecond
@@ -110,15 +113,17 @@ func (s *servers) order() []string {
 	return slices.Insert(all, 0, s.last)
 }
 
-// patience is how long a server may take to welcome us.
-func (s *servers) patience(addr string, most time.Duration) time.Duration {
-	switch {
-	case !s.several():
-		return most
-	case addr == s.last && s.avoid == addr && s.rounds == 0:
-		return min(sameAgain, most)
+// patience is how long a server may take to be reached, and to welcome us.
+func (s *servers) patience(addr string, most time.Duration) (connect, welcome time.Duration) {
+	if !s.several() {
+		return most, most
 	}
-	return min(firstTry<<min(s.rounds, maxDoublings), most)
+	again := min(s.rounds, maxDoublings)
+	connect, welcome = min(firstTry<<again, most), min(firstWelcome<<again, most)
+	if addr == s.last && s.avoid == addr && s.rounds == 0 {
+		connect = min(sameAgain, most)
+	}
+	return connect, welcome
 }
 
 // maxDoublings keeps the shift within bounds; the dial timeout is met earlier.

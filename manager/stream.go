@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/connectivity"
 
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/internal/wire"
@@ -38,7 +39,10 @@ func (s *session) serve(ctx context.Context, addr string) (opened bool, err erro
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	// The timer ends an attempt that nobody answers; it is stopped by the welcome.
-	patience := s.patience(addr)
+	connect, patience := s.patience(addr)
+	if err := reach(ctx, conn, connect); err != nil {
+		return false, err
+	}
 	timer := time.AfterFunc(patience, func() {
 		cancel(fmt.Errorf("no welcome within %v: %w", patience, context.DeadlineExceeded))
 	})
@@ -77,8 +81,27 @@ func (s *session) serve(ctx context.Context, addr string) (opened bool, err erro
 	return true, err
 }
 
-// patience is how long a server may take to welcome us.
-func (s *session) patience(addr string) time.Duration {
+// reach makes the connection. A server that is there answers this whatever it has
+// to do; what it makes of a hello may take it longer. Where the connection
+// cannot be made, the call that follows says why.
+func reach(ctx context.Context, conn *grpc.ClientConn, patience time.Duration) error {
+	late, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	conn.Connect()
+	for state := conn.GetState(); state != connectivity.Ready && state != connectivity.TransientFailure; state = conn.GetState() {
+		if conn.WaitForStateChange(late, state) {
+			continue
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return fmt.Errorf("no connection within %v: %w", patience, context.DeadlineExceeded)
+	}
+	return nil
+}
+
+// patience is how long a server may take to be reached, and then to welcome us.
+func (s *session) patience(addr string) (connect, welcome time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.mu.servers.patience(addr, s.cfg.timeouts.Dial)

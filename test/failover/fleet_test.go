@@ -76,7 +76,7 @@ func (f *fleet) add() {
 	}
 	m, err := manager.New(manager.Config{
 		ReplicaID: r.name, Lighthouse: f.lighthouses, StepTimeout: 30 * time.Second, HealTimeout: time.Minute,
-		Backend: tcp.New(tcp.Options{}), OnEvent: func(e manager.Event) { f.saw(r, e) }, Log: log,
+		Backend: tcp.New(tcp.Options{BeatTimeout: 4 * time.Second}), OnEvent: func(e manager.Event) { f.saw(r, e) }, Log: log,
 	})
 	if err != nil {
 		f.t.Fatal(err)

@@ -62,6 +62,9 @@ func serve(ctx context.Context, w spawn.Worker) error {
 	cfg.Cluster.Expect, cfg.Cluster.Join, cfg.Cluster.NonVoter = a.Expect, a.Join, a.Expect == 0
 	timing := lighthouse.RaftTimings()[a.Timing]
 	cfg.Raft.Heartbeat, cfg.Raft.Election, cfg.Raft.Lease = timing.Heartbeat, timing.Election, timing.Lease
+	// Servers and replicas share this machine, and whatever else runs on it: what
+	// is asked here is what a failover does, not how fast a busy machine is.
+	cfg.Rules.HeartbeatTimeout, cfg.Rules.Grace, cfg.Rules.SuspectAfter = 4*time.Second, 4*time.Second, 2*time.Second
 	cfg.Rules.ProbationAfter = 0 // who comes and goes here does so on purpose
 	level := zerolog.ErrorLevel
 	if a.Verbose {

@@ -202,7 +202,7 @@ func (s *rankServer) pair(in, out int64) (x, y pg.Tensor, err error) {
 // tensor is float32 memory that is kept from task to task.
 func (s *rankServer) tensor(name string, bytes int64) (pg.Tensor, error) {
 	if int64(len(s.bufs[name])) < bytes {
-		x := pg.New(pg.Float32DType, 0)
+		var x pg.Tensor
 		if s.args.Child == childAlloc {
 			var err error
 			if x, err = s.child.Alloc(pg.Float32DType, int(bytes/4)); err != nil {

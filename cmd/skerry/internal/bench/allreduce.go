@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"fmt"
 	"slices"
 )
 
@@ -84,6 +85,12 @@ func withRanks(ctx context.Context, o Options, n int, f func([]Contestant) error
 	}
 	if o.Peers {
 		all = append(all, startPeers(ctx, o, n)...)
+	}
+	for _, c := range all {
+		// One that is still starting would slow the others down.
+		if _, err := c.Sample(ctx, Params{"op": opBroadcast, "n": n, "bytes": int64(4)}); err != nil {
+			return fmt.Errorf("start %s: %w", c.Impl(), err)
+		}
 	}
 	return f(all)
 }

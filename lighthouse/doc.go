@@ -20,6 +20,27 @@
 // the ledger has it; when nothing changed, nothing is written, and a check of
 // leadership begun after the decision stands for the write.
 //
+// # Any server answers
+//
+// Calls of torchft's clients and of operators, and HTTP requests for the status
+// and for actions, are passed on to the leader and held over a change of leader
+// for as long as their caller waits; whatever is called may be called twice. A
+// mark says that a call was passed on: it is served or refused, never passed on
+// again. /metrics, /healthz and /debug/pprof are about the server that is asked.
+//
+// A session is sent to the leader instead (Redirect), and only passed on if its
+// replica cannot reach that one. A session is long, beats ten times a second,
+// and its end is evidence: through a relay each beat is handled twice, and the
+// death of one more server would look like that of replicas. A replica that has
+// just lost the leader says so, and is held until there is another, rather than
+// sent back. Server beats on each stream let it notice a leader that hangs.
+//
+// # Jobs
+//
+// Jobs share nothing but the server: each has its own machine, ids, rules,
+// history, and its own place in the ledger. Rules are changed while a job runs,
+// and replicated. A job that nobody uses is forgotten; its ids never come again.
+//
 // # Goroutines
 //
 //	name             owns                        waits for                        ends when
@@ -27,6 +48,10 @@
 //	splitter.run     the accept loop             connections                      the listener closes
 //	splitter.hand    one new connection          its first bytes                  they came, or a deadline
 //	lead             reigns                      raft's leadership changes        ctx ends
+//	follow           the link to the leader      changes of the leader            ctx ends
+//	reign.forgetIdle nothing                     a minute, again and again        the reign ends
+//	firstWord        one hello                   the replica's first message      it came, the stream's end
+//	relayUp          a relayed stream, upwards   messages from the replica        either side ends it
 //	job.run          one job's machine, sessions calls, its own wake-up           the reign ends
 //	session handler  one stream                  the stream's end                 either side ends it
 //	session.receive  its receiving side          messages from the replica        the handler returns

@@ -67,6 +67,7 @@
 //	  server.listen a wish gone unanswered  the lighthouse to answer again     ctx
 //	  session.run   the open stream         beats, things to send              ctx, final refusal
 //	    read        what comes down         the stream                         the stream's end
+//	    watch       nothing                 the server's silence               the stream's end
 //	  store.Run, rpc.Serve                  connections                        ctx
 //
 // The locks are Manager.mu, server.mu, barrier.mu, session.mu, subscriber.mu,

@@ -25,3 +25,14 @@ func (g *Group) Broken() <-chan struct{} {
 	current, _ := g.epochs()
 	return BrokenOf(g.backend, current)
 }
+
+// Broken implements Watched with the first of the backends that is: an op of
+// another that fails breaks that one too. Nil if none is.
+func (d *Devices) Broken(e Epoch) <-chan struct{} {
+	for _, b := range d.backends {
+		if broken := BrokenOf(b, e); broken != nil {
+			return broken
+		}
+	}
+	return nil
+}

@@ -1,0 +1,45 @@
+package pg_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/skerry-ft/skerry/pg"
+)
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// TestBroken: the channel is closed when the group breaks, on ranks that are in
+// no op too, and for an epoch that is over; the next epoch has its own.
+func TestBroken(t *testing.T) {
+	w := decoratedWorld(t, 2, func(b pg.Backend) pg.Backend {
+		return pg.NewTrace(pg.NewCheck(pg.NewFake(b)), pg.TraceConfig{Entries: 4})
+	})
+	g := w.Groups[1]
+	first, epoch := g.Broken(), w.Epoch()
+	if first == nil || closed(first) {
+		t.Fatal("broken from the beginning, or not watched")
+	}
+	w.Groups[0].Abort(errors.New("enough"))
+	until(t, func() bool { return closed(first) })
+	if g.Err() == nil {
+		t.Error("broken without an error")
+	}
+	w.Configure(w.Members...)
+	if closed(w.Groups[1].Broken()) {
+		t.Error("the next epoch is broken")
+	}
+	if !closed(pg.BrokenOf(w.Members[1].Backend, epoch)) {
+		t.Error("the epoch before goes on")
+	}
+	if c := pg.BrokenOf(pg.NewDummy(), epoch); c != nil {
+		t.Error("a Dummy is watched")
+	}
+}

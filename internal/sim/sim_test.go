@@ -15,7 +15,7 @@ var (
 func TestSeeds(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
-		*seeds = min(*seeds, 15)
+		*seeds = min(*seeds, 8)
 	}
 	var sum Result
 	begun := time.Now()

@@ -8,8 +8,9 @@
 // The histories are those of real servers in this process, joined by a raft
 // transport that can be cut, while replicas are killed, servers are killed and
 // started again, and leaders change; and those of the simulator. The test shows
-// that it has teeth by taking the fence out: of the simulator in every run, of the
-// real lighthouse in a build with the tag skerry_nofence (make history).
+// that it has teeth: an id that is used twice in the simulator is refused in every
+// run, and the real lighthouse with the fence taken out, in a build with the tag
+// skerry_nofence, is caught by make history.
 //
 //	go test ./test/history                       a bounded run
 //	make history                                 a long one, and the build without the fence

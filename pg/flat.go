@@ -18,16 +18,18 @@ func (g *Group) submit(op *Op) *Work {
 }
 
 // prepareSlots expands a flat op, and checks all ops of a batch before the
-// first of them starts. Under a decorator with ranks of its own, or before the
-// first Configure, the world size is not known yet: the decorator expands, or
-// the backend refuses.
+// first of them starts. A decorator with ranks of its own expands, once it knows
+// them.
 func (g *Group) prepareSlots(op *Op) error {
 	if _, ranked := find[Ranker](g.backend); ranked {
 		return nil
 	}
 	c, ok := g.config()
 	if !ok {
-		return nil
+		if err := g.backend.Err(); err != nil {
+			return err
+		}
+		return fmt.Errorf("%v: %w through this Group", op.Kind, ErrUnconfigured)
 	}
 	return op.settleSlots(c.Rank, c.WorldSize())
 }

@@ -234,6 +234,16 @@ func TestLogin(t *testing.T) {
 	if got := request(t, b, "POST", at+"/login", url.Values{"token": {string(c.Token.Reveal())}}, "Origin", at); got != http.StatusSeeOther {
 		t.Fatalf("a login: %d, want 303", got)
 	}
+	resp, err := b.Get(at + "/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close() // its header is what matters
+	for _, name := range []string{"Content-Security-Policy", "X-Frame-Options", "X-Content-Type-Options"} {
+		if resp.Header.Get(name) == "" {
+			t.Errorf("the page has no %s", name)
+		}
+	}
 	here, _ := url.Parse(at)
 	for _, cookie := range b.Jar.Cookies(here) {
 		if strings.Contains(cookie.Value, string(c.Token.Reveal())) {

@@ -84,7 +84,7 @@ func (c Config) validateHub() []error {
 	if len(c.Lighthouse) == 0 {
 		bad("Lighthouse is empty, want the address of at least one lighthouse server, host:port")
 	}
-	for _, addr := range c.Lighthouse {
+	for _, addr := range newServers(c.Lighthouse).configured {
 		if host, port, err := net.SplitHostPort(hostPort(addr)); err != nil || host == "" || port == "" {
 			bad("Lighthouse = %q, want host:port", addr)
 		}

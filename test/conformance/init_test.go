@@ -13,7 +13,6 @@ import (
 
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/pgtest"
-	"github.com/skerry-ft/skerry/pg/tcp"
 	"github.com/skerry-ft/skerry/train/spawn"
 )
 
@@ -26,7 +25,7 @@ const lives = 3
 // liveWorlds is one rank that joins a world by the method in its args, works in
 // it and in subgroups, destroys it, and joins again.
 func liveWorlds(ctx context.Context, w spawn.Worker) error {
-	if err := tcp.Register(); err != nil {
+	if err := registerPatient(); err != nil {
 		return err
 	}
 	var method string
@@ -38,7 +37,7 @@ func liveWorlds(ctx context.Context, w spawn.Worker) error {
 		if strings.HasPrefix(method, "file:") { // a file serves one world
 			where += fmt.Sprint(life)
 		}
-		c := pg.InitConfig{Backend: "GLOO", Method: where, Rank: new(w.Rank), WorldSize: w.WorldSize, Timeout: pgtest.Bound}
+		c := pg.InitConfig{Backend: "Patient-TCP", Method: where, Rank: new(w.Rank), WorldSize: w.WorldSize, Timeout: pgtest.Bound}
 		world, err := pg.Init(ctx, c)
 		if err != nil {
 			return fmt.Errorf("life %d: %w", life, err)

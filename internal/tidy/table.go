@@ -44,7 +44,7 @@ var mayImport = map[string][]string{
 	"cmd/internal":   {"internal/guard"},
 	"cmd/lighthouse": {"lighthouse", "cmd/internal/...", "internal/guard"},
 	"cmd/skerry": {
-		"quorum", "store", "pg/...", "nccl", "checkpoint", "lighthouse", "manager",
+		"quorum", "store", "pg/...", "nccl", "checkpoint", "lighthouse", "manager/...",
 		"train/...", "internal/wire/...", "internal/sim", "internal/guard", "cmd/internal/...", "examples/...",
 	},
 	"examples": {"store", "pg/...", "nccl", "checkpoint", "manager", "train/..."},

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/skerry-ft/skerry/internal/wire/torchftpb"
+	"github.com/skerry-ft/skerry/lighthouse/lighthousetest"
+)
+
+// The command prints its address, serves a rank, and ends when it is killed.
+func TestTorchftManagerServesARank(t *testing.T) {
+	t.Parallel()
+	l := lighthousetest.Start(t, nil)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	out, in := io.Pipe()
+	cmd := newTorchftManagerCommand()
+	cmd.SilenceUsage, cmd.SilenceErrors = true, true // as under the root
+	cmd.SetArgs([]string{"--replica-id", "r:1", "--lighthouse", l.Addr, "--store", "s:1"})
+	cmd.SetOut(in)
+	cmd.SetErr(io.Discard)
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.ExecuteContext(ctx) }()
+	address, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := grpc.NewClient(strings.TrimPrefix(strings.TrimSpace(address), "http://"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	rank := torchftpb.NewManagerServiceClient(conn)
+	plan, err := rank.Quorum(ctx, &torchftpb.ManagerQuorumRequest{Step: 1})
+	if err != nil || plan.GetReplicaWorldSize() != 1 || plan.GetStoreAddress() != "s:1" {
+		t.Errorf("plan %v, %v", plan, err)
+	}
+	_, _ = rank.Kill(ctx, &torchftpb.KillRequest{Msg: "enough"}) // its answer may be cut
+	if err := <-ended; err == nil || !strings.Contains(err.Error(), "killed by an operator: enough") {
+		t.Errorf("ended with %v", err)
+	}
+}
+
+func TestTorchftManagerNeedsAnId(t *testing.T) {
+	t.Parallel()
+	cmd := newTorchftManagerCommand()
+	cmd.SilenceUsage, cmd.SilenceErrors = true, true // as under the root
+	cmd.SetArgs(nil)
+	cmd.SetOut(io.Discard)
+	cmd.SetErr(io.Discard)
+	if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), "ReplicaID") {
+		t.Errorf("got %v, want an error about ReplicaID", err)
+	}
+}

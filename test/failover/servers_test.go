@@ -209,6 +209,11 @@ func (c *servers) info(ctx context.Context, i int) (*skerrypb.InfoResponse, erro
 func (c *servers) awaitServing(i int) {
 	c.t.Helper()
 	await(c.t, fmt.Sprintf("server %d serves", i), func() error {
+		select {
+		case <-c.procs[i].Done():
+			c.t.Fatalf("server %d ended by itself: %v", i, c.procs[i].Wait(c.t.Context()))
+		default:
+		}
 		_, err := c.info(c.t.Context(), i)
 		return err
 	})

@@ -147,6 +147,9 @@ func (l *ledger) stores(conf *raft.Config, dir *dataDir) (raft.LogStore, raft.St
 	}
 	// The log's Close leaves its metadata open, and with them their lock.
 	meta := new(metadb.BoltMetaDB)
+	if err := repairSegments(dir.logPath(), meta); err != nil {
+		return nil, nil, nil, errors.Join(err, meta.Close())
+	}
 	store, err := wal.Open(dir.logPath(), wal.WithLogger(conf.Logger), wal.WithMetaStore(meta))
 	if err != nil {
 		return nil, nil, nil, errors.Join(fmt.Errorf("open raft log in %s: %w", dir.logPath(), err), meta.Close())

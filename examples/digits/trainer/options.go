@@ -27,7 +27,7 @@ func parse(args []string, stdout io.Writer) (options, error) {
 	c := &o.digits
 	f := flag.NewFlagSet("trainer", flag.ContinueOnError)
 	f.SetOutput(io.Discard) // it would print errors with the whole help
-	f.StringVar(&o.lighthouse, "lighthouse", "127.0.0.1:29510", "address of the lighthouse")
+	f.StringVar(&o.lighthouse, "lighthouse", "127.0.0.1:29510", "addresses of lighthouse servers, host:port, a,b,c; one that answers is enough")
 	f.Uint64Var(&c.Seed, "seed", 1, "of data and model, the same on all replicas")
 	f.Int64Var(&c.Steps, "steps", 600, "steps to train, the same on all replicas")
 	f.IntVar(&c.Shard.Index, "index", 0, "of this replica, 0 to replicas-1; no two may have the same")

@@ -34,7 +34,6 @@ func startProxy(t *testing.T, toll func(at int, chunk []byte) error) *proxy {
 		ln.Close()
 		p.wg.Wait() // the backends, made later, are closed by now
 	})
-	p.wg.Go(p.accept)
 	return p
 }
 
@@ -83,6 +82,7 @@ func proxied(t *testing.T, p *proxy, opt Options) *world {
 	opts[1].Advertise = p.ln.Addr().String() // rank 0 dials
 	w := newWorldOf(t, opts)
 	p.target = func() net.Addr { return w.backends[1].Addr() }
+	p.wg.Go(p.accept)
 	w.configure(1)
 	w.reduceOK(w.everybody(), 1000)
 	return w

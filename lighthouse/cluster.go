@@ -33,7 +33,7 @@ const (
 	// twiceTimeout is how long another process may be seen under this server's
 	// raft id before that is an error. A restart at another address is soon
 	// over for gossip.
-	twiceTimeout = 6 * time.Second
+	twiceTimeout = 3 * time.Second
 )
 
 var (

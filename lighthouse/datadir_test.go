@@ -26,6 +26,14 @@ func ends(t testing.TB, s *lighthousetest.Server) error {
 	return s.Stop()
 }
 
+// long marks a test of several servers over seconds, which -short leaves out.
+func long(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("several servers for several seconds: not with -short")
+	}
+}
+
 // copyDir copies a folder's files, as a backup does.
 func copyDir(t testing.TB, from, to string) {
 	t.Helper()
@@ -39,6 +47,7 @@ func copyDir(t testing.TB, from, to string) {
 // What was before the recovery is refused.
 func TestRecoverFromALostMajority(t *testing.T) {
 	t.Parallel()
+	long(t)
 	c := lighthousetest.StartCluster(t, 3, lighthousetest.Options{Timing: "slow"})
 	settled(t, c, 0, []int{0, 1, 2}, nil)
 	_, first := form(t, c.Servers[c.Leader()].Addr, "a", "b")
@@ -94,6 +103,7 @@ func TestDataDirOfAnotherCluster(t *testing.T) {
 // Two servers with one raft id: the copy ends, the one that was there goes on.
 func TestNodeIDUsedTwice(t *testing.T) {
 	t.Parallel()
+	long(t)
 	c := lighthousetest.StartCluster(t, 3, lighthousetest.Options{Change: func(_ int, cfg *lighthouse.Config) {
 		cfg.Cluster.ReplaceAfter = time.Hour
 	}})
@@ -134,6 +144,7 @@ func hideTheMove(t testing.TB, dir string) {
 // back or the disk was: the old data are set aside, and it votes under a new id.
 func TestOldCopyIsANewServer(t *testing.T) {
 	t.Parallel()
+	long(t)
 	for _, hidden := range []bool{false, true} {
 		t.Run(fmt.Sprintf("hidden=%v", hidden), func(t *testing.T) {
 			t.Parallel()
@@ -177,6 +188,7 @@ func TestOldCopyIsANewServer(t *testing.T) {
 // same id.
 func TestLostLogIsANewServer(t *testing.T) {
 	t.Parallel()
+	long(t)
 	c := lighthousetest.StartCluster(t, 3, lighthousetest.Options{Timing: "slow"})
 	settled(t, c, 0, []int{0, 1, 2}, nil)
 	i := c.Followers()[0]
@@ -198,6 +210,7 @@ func TestLostLogIsANewServer(t *testing.T) {
 // error; the server never goes on with something else.
 func TestCorruptLogTail(t *testing.T) {
 	t.Parallel()
+	long(t)
 	c := lighthousetest.StartCluster(t, 3, lighthousetest.Options{Timing: "slow"})
 	settled(t, c, 0, []int{0, 1, 2}, nil)
 	gone, first := form(t, c.Servers[c.Leader()].Addr, "a", "b")

@@ -47,6 +47,10 @@
 //	Run              listener, raft              its three servers                ctx ends, or one of them fails
 //	splitter.run     the accept loop             connections                      the listener closes
 //	splitter.hand    one new connection          its first bytes                  they came, or a deadline
+//	takePart         the cluster, its ledger     the three below                  ctx ends, or one of them fails
+//	cluster.watch    what is known of servers    gossip, raft's leader changes    ctx ends, or it was taken out
+//	cluster.tend     the servers in raft         gossip, a review 4 times a second ctx ends, or it was taken out
+//	cluster.ask      one introduction            its answer                       a second at most
 //	lead             reigns                      raft's leadership changes        ctx ends
 //	follow           the link to the leader      changes of the leader            ctx ends
 //	reign.forgetIdle nothing                     a minute, again and again        the reign ends
@@ -57,7 +61,7 @@
 //	session.receive  its receiving side          messages from the replica        the handler returns
 //	session.deliver  its sending side            messages for the replica         the handler returns
 //
-// plus those of grpc, net/http and raft, which Run stops and waits for.
+// plus those of grpc, net/http, raft and memberlist, which Run stops and waits for.
 //
 // A session that does not read what it is sent is cut, never waited for. There
 // is no polling tick: a job wakes when an input comes or at the machine's Wake.

@@ -70,6 +70,7 @@ func (d *badDisk) SetUint64(key []byte, value uint64) error {
 // the others hold.
 func TestLeadersDiskFails(t *testing.T) {
 	t.Parallel()
+	long(t)
 	for _, why := range []error{unix.ENOSPC, unix.EROFS} {
 		t.Run(why.Error(), func(t *testing.T) {
 			t.Parallel()
@@ -124,6 +125,7 @@ func TestLeadersDiskFails(t *testing.T) {
 // majority with good disks never notices.
 func TestStopWithAFailedDisk(t *testing.T) {
 	t.Parallel()
+	long(t)
 	disks := make([]*badDisk, 3)
 	c := lighthousetest.StartCluster(t, 3, lighthousetest.Options{Change: func(i int, cfg *lighthouse.Config) {
 		cfg.Raft.Disk = func(d lighthouse.Disk) lighthouse.Disk {
@@ -145,13 +147,14 @@ func TestStopWithAFailedDisk(t *testing.T) {
 	c.Stop(bad)
 }
 
-// Disks that take a quarter of a second for each write delay quorums and lose
+// Disks that take a tenth of a second for each write delay quorums and lose
 // none.
 func TestSlowDisks(t *testing.T) {
 	t.Parallel()
+	long(t)
 	c := lighthousetest.StartCluster(t, 3, lighthousetest.Options{Timing: "slow",
 		Change: func(_ int, cfg *lighthouse.Config) {
-			cfg.Raft.Disk = func(d lighthouse.Disk) lighthouse.Disk { return &badDisk{Disk: d, slow: 250 * time.Millisecond} }
+			cfg.Raft.Disk = func(d lighthouse.Disk) lighthouse.Disk { return &badDisk{Disk: d, slow: 100 * time.Millisecond} }
 		}})
 	_, q := form(t, c.Servers[c.Leader()].Addr, "a", "b")
 	for i, s := range c.Servers {

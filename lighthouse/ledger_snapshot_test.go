@@ -16,6 +16,7 @@ import (
 // after it, and a server that comes new is sent it: all hold the same.
 func TestSnapshotsCompactAndRestore(t *testing.T) {
 	t.Parallel()
+	long(t)
 	c := lighthousetest.StartCluster(t, 1, lighthousetest.Options{Spares: 1, Timing: "slow",
 		Change: func(i int, cfg *lighthouse.Config) {
 			if i == 0 {

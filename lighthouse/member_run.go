@@ -20,9 +20,6 @@ const (
 
 	// changeTimeout bounds how long a membership change may wait to begin.
 	changeTimeout = 5 * time.Second
-
-	// transferTimeout bounds a transfer of the leadership.
-	transferTimeout = 5 * time.Second
 )
 
 // errRetired says that this server was taken out of the cluster for good.

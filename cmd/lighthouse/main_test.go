@@ -102,6 +102,7 @@ func TestFlags(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			want := lighthouse.DefaultConfig()
+			want.Rules.ProbationAfter = lighthouse.DefaultProbationAfter
 			tc.want(&want)
 			got := parsed(t, tc.args...)
 			got.Log, want.Log = zerolog.Logger{}, zerolog.Logger{}

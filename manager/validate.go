@@ -57,6 +57,9 @@ func (c Config) Validate() error {
 	if _, err := wire.CheckJob(c.Job); err != nil {
 		problems = append(problems, err)
 	}
+	if c.Guard.TLSCA != "" && c.Guard.TLSCert == "" {
+		bad("Guard.TLSCert is empty, want this replica's certificate, since TLSCA = %q: replicas serve each other", c.Guard.TLSCA)
+	}
 	if err := c.Guard.Validate(); err != nil {
 		problems = append(problems, fmt.Errorf("Config.Guard: %w", err))
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // talk runs both sides over a pipe, and records what went over it.
-func talk(t *testing.T, client, server guard.Dialogue) (clientErr, serverErr error, wire []byte) {
+func talk(t *testing.T, client, server guard.Dialogue) (wire []byte, clientErr, serverErr error) {
 	t.Helper()
 	a, b := net.Pipe()
 	_ = a.SetDeadline(time.Now().Add(patience))
@@ -28,7 +28,7 @@ func talk(t *testing.T, client, server guard.Dialogue) (clientErr, serverErr err
 	clientErr = client.Run(buffered(t, a))
 	a.Close()
 	<-done
-	return clientErr, serverErr, rec.seen.Bytes()
+	return rec.seen.Bytes(), clientErr, serverErr
 }
 
 // buffered makes writes to a pipe not wait for the reader, as a socket's do.
@@ -74,7 +74,7 @@ func TestDialogue(t *testing.T) {
 	s := guard.RandomSecret()
 	token, other := guard.FixedToken(s), guard.FixedToken(guard.RandomSecret())
 	good := guard.Dialogue{Token: token, Purpose: "raft"}
-	clientErr, serverErr, wire := talk(t, good, good)
+	wire, clientErr, serverErr := talk(t, good, good)
 	if clientErr != nil || serverErr != nil {
 		t.Fatalf("with one token: client %v, server %v", clientErr, serverErr)
 	}
@@ -86,7 +86,7 @@ func TestDialogue(t *testing.T) {
 		"another purpose": {Token: token, Purpose: "gossip"},
 		"no token":        {Token: guard.FixedToken(guard.Secret{}), Purpose: "raft"},
 	} {
-		if clientErr, serverErr, _ := talk(t, client, good); clientErr == nil || serverErr == nil {
+		if _, clientErr, serverErr := talk(t, client, good); clientErr == nil || serverErr == nil {
 			t.Errorf("%s: client %v, server %v; want both refused", name, clientErr, serverErr)
 		}
 	}

@@ -76,8 +76,10 @@ func TestLimitConnections(t *testing.T) {
 	if knock("10.0.0.1") != nil {
 		t.Error("a third of one host is let in")
 	}
-	if knock("127.0.0.1") == nil || knock("127.0.0.1") == nil {
-		t.Error("loopback has the limit of a host")
+	for range 2 {
+		if knock("127.0.0.1") == nil {
+			t.Error("loopback has the limit of a host")
+		}
 	}
 	if knock("10.0.0.2") != nil {
 		t.Error("a fifth is let in")

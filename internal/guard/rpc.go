@@ -179,7 +179,7 @@ func (c clientCredentials) ServerHandshake(net.Conn) (net.Conn, credentials.Auth
 }
 
 func (c clientCredentials) Info() credentials.ProtocolInfo {
-	return credentials.ProtocolInfo{SecurityProtocol: "tls", SecurityVersion: "1.3"}
+	return credentials.ProtocolInfo{SecurityProtocol: "tls"}
 }
 
 func (c clientCredentials) Clone() credentials.TransportCredentials { return c }

@@ -1,6 +1,6 @@
 # Every target is one line here and one word of help. .ci/run is the gate.
 .DEFAULT_GOAL := help
-.PHONY: help check test race fuzz fuzz-ports kills conformance mpi failover chaos soak explore sim mutants history generate tidy demo bench interop
+.PHONY: help check test race fuzz fuzz-ports kills conformance mpi failover partitions chaos soak explore sim mutants history generate tidy demo bench interop
 
 FUZZ_TIME ?= 30s
 FUZZ_PORTS ?= 10m
@@ -44,6 +44,9 @@ chaos: ## the scenarios with real processes, signals and faults
 
 failover: ## KILLS (50) kills of the leading lighthouse while two jobs train; TIMING fast, default or slow
 	go test -count=1 -v -timeout 0 -run 'TestKillTheLeader$$' ./test/failover -failover.kills $(KILLS) -failover.timing $(TIMING)
+
+partitions: ## lighthouse servers cut off from each other in network namespaces (root)
+	go test -count=1 -v -run 'TestPartition$$' ./test/failover -failover.netns
 
 soak: ## FAULTS (200) random faults in one run; SEED repeats one
 	go test -count=1 -v -timeout 0 -run 'TestRandom$$' ./test/chaos -chaos.faults $(FAULTS) -chaos.seed $(SEED)

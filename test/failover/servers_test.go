@@ -32,6 +32,7 @@ const patience = 60 * time.Second
 const lighthouseWorker = "failover-lighthouse"
 
 func TestMain(m *testing.M) {
+	enterNetNS()
 	spawn.Register(lighthouseWorker, serve)
 	spawn.Init()
 	os.Exit(m.Run())
@@ -44,6 +45,7 @@ type serverArgs struct {
 	Expect          int // 0: joins, and never votes
 	Timing          string
 	Verbose         bool
+	NetNS           string // "": this process's
 }
 
 // serve is the process of one server.
@@ -106,14 +108,7 @@ func startServers(t *testing.T, timing string) *servers {
 		c.args = append(c.args, a)
 		c.procs = append(c.procs, nil)
 	}
-	t.Cleanup(func() {
-		for _, p := range c.procs {
-			if p != nil {
-				p.Kill()
-				<-p.Done()
-			}
-		}
-	})
+	t.Cleanup(c.end)
 	for i := range c.args {
 		c.start(i)
 	}
@@ -121,6 +116,16 @@ func startServers(t *testing.T, timing string) *servers {
 		c.awaitServing(i)
 	}
 	return c
+}
+
+// end kills what runs.
+func (c *servers) end() {
+	for _, p := range c.procs {
+		if p != nil {
+			p.Kill()
+			<-p.Done()
+		}
+	}
 }
 
 // reserve finds free ports below those that the kernel gives out by itself: a
@@ -166,6 +171,9 @@ func (c *servers) start(i int) {
 	o := spawn.Options{Args: args, Stdout: io.Discard}
 	if *verbose {
 		o.Stderr = os.Stderr
+	}
+	if name := c.args[i].NetNS; name != "" {
+		o.Env = append(o.Env, envNetNS+"="+name)
 	}
 	c.procs[i], err = spawn.Start(spawn.Worker{Name: lighthouseWorker, Rank: i, WorldSize: len(c.args)}, o)
 	if err != nil {

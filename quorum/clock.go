@@ -25,6 +25,7 @@ func (m *Machine) Advance(now time.Time) {
 
 // look judges everybody.
 func (m *Machine) look(now time.Time) {
+	m.looked = now
 	for _, r := range slices.Clone(m.order) {
 		m.judge(now, r)
 		if m.forgettable(now, r) {
@@ -52,10 +53,24 @@ func (m *Machine) touch(r *replica) {
 }
 
 func (m *Machine) soon(at time.Time) {
-	if at.After(m.now) && at.Before(m.due) {
+	if !at.After(m.now) {
+		return
+	}
+	if together := m.looked.Add(lookEvery); len(m.order) >= lookTogether && at.Before(together) {
+		at = together
+	}
+	if at.Before(m.due) {
 		m.due = at
 	}
 }
+
+// Where so many replicas are known, everybody is judged at most once in
+// lookEvery: when thousands fall silent, each at a moment of its own, a look at
+// all of them for each would be n times n.
+const (
+	lookTogether = 1024
+	lookEvery    = 5 * time.Millisecond
+)
 
 // at is the machine as it is at now: itself, or a copy for which time has passed.
 func (m *Machine) at(now time.Time) *Machine {

@@ -21,6 +21,7 @@ type Machine struct {
 	pending  int        // joins that wait
 	suspects []*replica // sorted by id
 	opened   time.Time  // when the newest session opened
+	looked   time.Time  // when everybody was judged last
 	due      time.Time  // the earliest time at which time alone may change something
 
 	fallen   bool // the last quorum fell: a member joined with fall, or is lost

@@ -58,16 +58,8 @@ func TestKill(t *testing.T) {
 // killOne kills the victim in a storm and returns how long each survivor took.
 func killOne(t *testing.T, ranks []*rankProcess, o order, victim int) []time.Duration {
 	t.Helper()
-	for _, r := range ranks {
-		o.IDs = append(o.IDs, r.id)
-	}
-	o.Do = "storm"
-	for i, r := range ranks {
-		o.Rank = i
-		r.send(t, o)
-	}
-	// Somewhere in an op: after the first one, whose result is looked at.
-	<-time.After(300*time.Millisecond + time.Duration(rand.IntN(100))*time.Millisecond)
+	stormAll(t, ranks, o)
+	<-time.After(time.Duration(rand.IntN(200)) * time.Millisecond)
 	at := hostClock()
 	ranks[victim].signal(t, syscall.SIGKILL)
 	var took []time.Duration

@@ -80,7 +80,7 @@ func serveRank(ctx context.Context, w spawn.Worker) error {
 			b = New(Options{Transport: o.Opt.Transport, BeatTimeout: o.Opt.BeatTimeout})
 			defer b.Close()
 		}
-		a := obey(ctx, b, &o)
+		a := obey(ctx, b, &o, out)
 		if err := out.Encode(a); err != nil {
 			return err
 		}
@@ -88,7 +88,7 @@ func serveRank(ctx context.Context, w spawn.Worker) error {
 	return in.Err()
 }
 
-func obey(ctx context.Context, b *Backend, o *order) answer {
+func obey(ctx context.Context, b *Backend, o *order, out *json.Encoder) answer {
 	var a answer
 	g := pg.NewGroup(b)
 	var err error
@@ -100,7 +100,7 @@ func obey(ctx context.Context, b *Backend, o *order) answer {
 			Token: []byte("a token of sixteen"), Timeout: testTimeout,
 		})
 	case "storm":
-		a.Poisoned, a.At, err = storming(ctx, g, o)
+		a.Poisoned, a.At, err = storming(ctx, g, o, out)
 	case "check":
 		a.Poisoned, err = reduceOnes(ctx, g, o, make([]float32, o.Bytes/4))
 	}
@@ -114,13 +114,14 @@ func obey(ctx context.Context, b *Backend, o *order) answer {
 	return a
 }
 
-// storming reduces until it fails, back to back: a rank that is busy between ops
-// would learn of a failure only at its next one.
-func storming(ctx context.Context, g *pg.Group, o *order) (poisoned int, at int64, err error) {
+// storming says that it has begun, and reduces until it fails, back to back: a rank
+// that is busy between ops would learn of a failure only at its next one.
+func storming(ctx context.Context, g *pg.Group, o *order, out *json.Encoder) (poisoned int, at int64, err error) {
 	buf := make([]float32, o.Bytes/4)
 	if poisoned, err = reduceOnes(ctx, g, o, buf); err != nil {
 		return poisoned, hostClock(), err
 	}
+	err = out.Encode(answer{Poisoned: poisoned}) // begun: from now on it is always in an op
 	for err == nil {
 		err = g.AllReduce(ctx, pg.Of(buf), pg.Max) // of equal numbers: changes nothing
 	}
@@ -270,6 +271,21 @@ func orderAll(t *testing.T, ranks []*rankProcess, o order) []answer {
 		}
 	}
 	return all
+}
+
+// stormAll orders a storm and waits until all have begun.
+func stormAll(t *testing.T, ranks []*rankProcess, o order) {
+	t.Helper()
+	o.Do, o.IDs = "storm", ids(ranks)
+	for i, r := range ranks {
+		o.Rank = i
+		r.send(t, o)
+	}
+	for _, r := range ranks {
+		if a := r.receive(t); a.Err != "" || a.Poisoned > 0 {
+			t.Fatalf("%s: first op of the storm: %q, %d wrong elements", r.id, a.Err, a.Poisoned)
+		}
+	}
 }
 
 func (r *rankProcess) signal(t *testing.T, s syscall.Signal) {

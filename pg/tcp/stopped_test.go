@@ -43,12 +43,8 @@ func testStopped(t *testing.T, transport Transport) {
 	for range rounds {
 		o.Q, o.Do = o.Q+1, "configure"
 		orderAll(t, ranks, o)
-		for i, r := range ranks {
-			storm := o
-			storm.Do, storm.Rank, storm.IDs = "storm", i, ids(ranks)
-			r.send(t, storm)
-		}
-		<-time.After(100*time.Millisecond + time.Duration(rand.IntN(50))*time.Millisecond)
+		stormAll(t, ranks, o)
+		<-time.After(time.Duration(rand.IntN(50)) * time.Millisecond)
 		stopped.signal(t, syscall.SIGSTOP)
 		for _, r := range others {
 			a := r.receive(t)

@@ -71,7 +71,7 @@ func (l cutListener) Accept() (net.Conn, error) {
 func TestCutOffLeaderAnswersNobody(t *testing.T) {
 	t.Parallel()
 	cables := make([]raftCable, 3)
-	c := lighthousetest.StartCluster(t, 3, lighthousetest.Options{Change: func(i int, cfg *lighthouse.Config) {
+	c := lighthousetest.StartCluster(t, 3, lighthousetest.Options{Timing: "slow", Change: func(i int, cfg *lighthouse.Config) {
 		cfg.Rules.MinReplicas = 2
 		cfg.Cluster.RaftDial = cables[i].dial
 		cfg.Cluster.RaftListen = func(l net.Listener) net.Listener { return cutListener{l, &cables[i]} }

@@ -200,7 +200,7 @@ func TestTransferLeader(t *testing.T) {
 // one, and the voters stay.
 func TestRollingRestartKeepsTheQuorum(t *testing.T) {
 	t.Parallel()
-	c := lighthousetest.StartCluster(t, 3, lighthousetest.Options{})
+	c := lighthousetest.StartCluster(t, 3, lighthousetest.Options{Timing: "slow"})
 	settled(t, c, 0, []int{0, 1, 2}, nil)
 	before, err := members(t, c.Servers[0].Addr)
 	if err != nil {

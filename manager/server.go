@@ -202,7 +202,9 @@ func (s *server) joinOnce(ctx context.Context, reports []*pendingReport, number 
 		return
 	}
 	ask := join.Kind == quorum.JoinAsk && !s.every
-	if ask && !s.session.open() {
+	// Members that ask while others do not part ways with them: over a change of
+	// leader all wait for the next one.
+	if ask && !s.session.open() && s.session.askLeft(time.Now(), 0) <= 0 {
 		s.deliver(reports, nil, errUnanswered)
 		return
 	}

@@ -3,12 +3,10 @@ package failover
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -247,21 +245,6 @@ func (c *servers) leader(down int) int {
 		return fmt.Errorf("server %d says that %q leads", asked, info.GetLeader())
 	})
 	return leader
-}
-
-// status reads a server's status page.
-func (c *servers) status(i int) (lighthouse.Status, error) {
-	var st lighthouse.Status
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 5 * time.Second}
-	resp, err := client.Get("http://" + c.args[i].Listen + "/status.json")
-	if err != nil {
-		return st, err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return st, errors.New(resp.Status)
-	}
-	return st, json.NewDecoder(resp.Body).Decode(&st)
 }
 
 // await tries until ok returns nil.

@@ -9,25 +9,32 @@ import (
 	"github.com/skerry-ft/skerry/quorum"
 )
 
-// While a decision is being written, beats and joins are still taken, and who
-// joined meanwhile is in a later quorum.
-func TestInputsAreTakenWhileTheLedgerIsWritten(t *testing.T) {
-	t.Parallel()
+// serving is a server in memory that runs until the test ends.
+func serving(t *testing.T) (*Server, context.Context) {
+	t.Helper()
 	cfg := DefaultConfig()
 	cfg.Listen = "127.0.0.1:0"
 	s, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithCancel(t.Context())
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()
-	defer func() {
+	t.Cleanup(func() {
 		stop()
 		if err := <-done; err != nil {
 			t.Errorf("run: %v", err)
 		}
-	}()
+	})
+	return s, ctx
+}
+
+// While a decision is being written, beats and joins are still taken, and who
+// joined meanwhile is in a later quorum.
+func TestInputsAreTakenWhileTheLedgerIsWritten(t *testing.T) {
+	t.Parallel()
+	s, ctx := serving(t)
 	limited, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	r, err := s.reign(limited)

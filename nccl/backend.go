@@ -127,6 +127,9 @@ func pathsOf(p string) []string {
 // Name implements pg.Backend.
 func (b *Backend) Name() string { return Name }
 
+// Sibling makes an unconfigured backend on the same device, for a subgroup.
+func (b *Backend) Sibling() (pg.Backend, error) { return New(b.opt) }
+
 // ImportMemory opens device memory that another process has exported; it makes
 // this backend usable in a Baby.
 func (b *Backend) ImportMemory(d pg.Device, handle []byte, size int) (pg.DeviceMemory, error) {

@@ -18,6 +18,12 @@ type hostside struct {
 	*Backend
 }
 
+// Sibling implements pg.Sibling.
+func (h hostside) Sibling() (pg.Backend, error) {
+	b, err := New(h.opt)
+	return hostside{b}, err
+}
+
 // Submit implements pg.Backend.
 func (h hostside) Submit(op *pg.Op) *pg.Work {
 	below := *op
@@ -104,6 +110,7 @@ func TestConformance(t *testing.T) {
 			"Seeds":            "NCCL has no ballots and no tags",
 			"MonitoredBarrier": "NCCL has no tags; the CPU group beside it has the barrier",
 			"Uneven":           "the test's copies to the device take no batch",
+			"Poison":           "the test's copies to the device take no batch",
 			"Multi":            "the test's copies to the device take no batch",
 			"Order":            "the test's copies to the device are made at Submit: see TestChained",
 			"BigReductions":    "NCCL rounds as it will: see TestReductions",

@@ -16,8 +16,13 @@ import (
 )
 
 // slowLease is for how long a leader that is cut off goes on believing that it
-// leads, while the others elect another one within a second.
-const slowLease = 4 * time.Second
+// leads, while the others elect another one in half of that time.
+const slowLease = 5 * time.Second
+
+// quickElection is as long as the others wait for a leader: longer than the pauses
+// between the slow leader's heartbeats, which are up to a fifth of its lease, or
+// they would depose it before it is cut off.
+const quickElection = slowLease / 4
 
 // TestStaleLeader asks a leader that is cut off and does not know that another one
 // has formed a quorum meanwhile. It must not tell its old one again. In a build
@@ -27,6 +32,7 @@ func TestStaleLeader(t *testing.T) {
 	slow := [3]bool{true, true, false}
 	s := startServers(t, 3, func(i int, c *lighthouse.Config) {
 		c.Rules.JoinTimeout = 300 * time.Millisecond
+		c.Raft.Heartbeat, c.Raft.Election, c.Raft.Lease = quickElection, quickElection, quickElection/2
 		if slow[i] {
 			c.Raft.Heartbeat, c.Raft.Election, c.Raft.Lease = slowLease, slowLease, slowLease
 		}

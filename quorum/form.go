@@ -181,9 +181,16 @@ func (m *Machine) formChanged(now time.Time, d Decision, t Token, createdMs int6
 		m.event(EventPositionFell, "", fmt.Sprintf("from %v to %v", m.highest, top))
 	}
 	m.highest = top
+	// Somebody may have named a higher id since Decide. The command is written all
+	// the same; the next id rises above both.
+	claimed := m.ledger.HighestID
+	if f.Quorum.ID != m.ledger.Last.ref().id {
+		m.ledger.HighestID = min(claimed, f.Quorum.ID-1)
+	}
 	if err := m.ledger.ApplyFormed(f); err != nil {
 		panic(fmt.Sprintf("quorum: Form: %v", err))
 	}
+	m.ledger.HighestID = max(claimed, m.ledger.HighestID)
 	q, before := f.Quorum, m.last
 	rebuilt := before.ref().id != q.ID
 	if rebuilt {

@@ -219,6 +219,14 @@ func (b *Backend) Close() error {
 	if c != nil {
 		c.abort(pg.ErrClosed)
 	}
+	b.endChildren()
+	b.running.Wait() // without configMu: a refill that has not begun waits for it
+	b.mem.close()
+	return nil
+}
+
+// endChildren ends the child and the spare of a Backend that is closed.
+func (b *Backend) endChildren() {
 	b.configMu.Lock() // a Configure under way ends by the abort
 	defer b.configMu.Unlock()
 	b.mu.Lock()
@@ -230,9 +238,6 @@ func (b *Backend) Close() error {
 			b.retire(c, pg.ErrClosed)
 		}
 	}
-	b.running.Wait()
-	b.mem.close()
-	return nil
 }
 
 // retire ends a child: when it returns, none of its ops is pending, and the

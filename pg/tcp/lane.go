@@ -159,6 +159,9 @@ func (b *Backend) push(l *link) {
 	b.mu.Lock()
 	n := l.lane
 	if n == nil || !n.on || n.pushing {
+		if n != nil && !n.on {
+			n.send.rest() // else the poller would try for ever
+		}
 		b.mu.Unlock()
 		return
 	}
@@ -196,16 +199,9 @@ type recordOut struct {
 
 // takeRecordLocked takes the next piece for l's lane and reserves its memory.
 func (l *link) takeRecordLocked(n *lane, do *todo) (recordOut, bool) {
-	g := l.group
-	if g == nil || g.phase != groupReady || !l.helloOK || l.lane != n || g.peers[l.rank] != l {
-		return recordOut{}, false
-	}
-	t := g.active
-	if t == nil || !t.open {
-		return recordOut{}, false
-	}
-	s, ok := t.outgoing(l.rank)
-	if !ok {
+	t, s := l.recordLocked(n)
+	if s == nil {
+		n.send.rest()
 		return recordOut{}, false
 	}
 	memory, err := n.send.reserve(s.size())
@@ -228,6 +224,23 @@ func (l *link) takeRecordLocked(n *lane, do *todo) (recordOut, bool) {
 	return x, true
 }
 
+// recordLocked is the stream that has the next piece for l's lane, or nil.
+func (l *link) recordLocked(n *lane) (*task, *stream) {
+	g := l.group
+	if g == nil || g.phase != groupReady || !l.helloOK || l.lane != n || g.peers[l.rank] != l {
+		return nil, nil
+	}
+	t := g.active
+	if t == nil || !t.open {
+		return nil, nil
+	}
+	s, ok := t.outgoing(l.rank)
+	if !ok {
+		return nil, nil
+	}
+	return t, s
+}
+
 // writeRecord fills the memory and publishes it. The payload's checksum is
 // there only where the digest needs it: memory is not a wire.
 func (b *Backend) writeRecord(n *lane, x *recordOut) {
@@ -236,6 +249,7 @@ func (b *Backend) writeRecord(n *lane, x *recordOut) {
 		x.head.crc = x.slot.checksum(x.payload)
 	}
 	x.head.encode(x.memory[:headerBytes])
+	b.crossed.Add(1)
 	n.send.publish(x.end)
 	b.stats.dataFrames.Add(1)
 	b.stats.sharedBytes.Add(uint64(len(x.payload)))
@@ -276,14 +290,19 @@ func (b *Backend) pullAll(l *link) {
 	n.unref()
 }
 
-// laneOf is l's lane, with a reference, or nil.
+// laneOf is l's lane, with a reference, or nil if both sides do not take it yet.
 func (b *Backend) laneOf(l *link) *lane {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if n := l.lane; n != nil && n.on {
-		return n.ref()
+	n := l.lane
+	switch {
+	case n == nil:
+		return nil
+	case !n.on:
+		n.recv.looked.Store(n.recv.peer.head.Load()) // else the poller would look for ever
+		return nil
 	}
-	return nil
+	return n.ref()
 }
 
 // pullOne takes one record; false if there is none whose op is open. The caller
@@ -293,6 +312,7 @@ func (b *Backend) pullOne(l *link, n *lane) bool {
 	b.mu.Lock()
 	x, s, h, ok := l.pullLocked(n, &do)
 	b.mu.Unlock()
+	b.crossed.Load()
 	b.do(&do)
 	switch {
 	case x == nil:

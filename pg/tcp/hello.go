@@ -127,6 +127,9 @@ func decodeHello(b []byte) (*hello, error) {
 		h.window[class] = int(w)
 	}
 	h.lane = le.Uint64(b[numbers-8:])
+	if h.lane != 0 && (h.lane-1)%recordAlign != 0 {
+		return nil, fmt.Errorf("%w: hello with shared records from byte %d, want a multiple of %d", ErrCorrupt, h.lane-1, recordAlign)
+	}
 	copy(h.members[:], b[numbers:])
 	rest := b[fixed:]
 	var err error

@@ -84,16 +84,21 @@ func (p *producer) reserve(n int) ([]byte, error) {
 		p.waiting.Store(true)
 		p.mine.blocked.Store(1)
 	}
-	if p.waiting.Load() {
-		p.waiting.Store(false)
-		p.mine.blocked.Store(0)
-	}
+	p.rest()
 	if skip > 0 {
 		binary.LittleEndian.PutUint32(p.data[pos:], skipMark)
 		pos = 0
 	}
 	p.next += skip + need
 	return p.data[pos : pos+need : pos+need], nil
+}
+
+// rest is called when there is room, or nothing to send: nobody waits any more.
+func (p *producer) rest() {
+	if p.waiting.Load() {
+		p.waiting.Store(false)
+		p.mine.blocked.Store(0)
+	}
 }
 
 // publish shows the peer everything that was reserved. The record is complete.

@@ -1,0 +1,97 @@
+package tcp
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/skerry-ft/skerry/pg"
+)
+
+// resting tells whether b's poller sleeps, as its peers see it.
+func (b *Backend) resting() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for l := range b.mu.links {
+		if n := l.lane; n == nil || n.send.mine.asleep.Load()%2 == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// soleLane is the lane of a backend with one edge.
+func (b *Backend) soleLane(t *testing.T) *lane {
+	t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for l := range b.mu.links {
+		if l.lane != nil {
+			return l.lane
+		}
+	}
+	t.Fatal("no lane")
+	return nil
+}
+
+// TestPollerRestsAfterAbort: an op that ends while a ring is full leaves nobody
+// behind who looks for room, though there comes some that nothing is sent into.
+func TestPollerRestsAfterAbort(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 2, Options{Transport: TransportShared, RingBytes: minRingBytes})
+	w.configure(1)
+	n := w.backends[0].soleLane(t)
+	x := tensors(pattern(0, 4<<20))
+	work := w.backends[0].Submit(&pg.Op{Kind: pg.KindAllReduce, In: x, Out: x})
+	eventually(t, "the ring is full", n.send.waiting.Load)
+	w.backends[0].Abort(pg.Epoch{Cluster: "test", QuorumID: 1}, errors.New("no"))
+	if wait(t, work) == nil {
+		t.Error("all-reduce of one rank succeeded")
+	}
+	w.configure(2)
+	y := tensors(pattern(1, 8))
+	late := w.backends[1].Submit(&pg.Op{Kind: pg.KindAllReduce, In: y, Out: y}) // frees what was left
+	eventually(t, "there is room", func() bool { return n.send.peer.tail.Load() == n.send.next })
+	before := n.send.mine.asleep.Load()
+	w.backends[0].bell.ring()
+	eventually(t, "the poller sleeps again", func() bool {
+		return w.backends[0].resting() && n.send.mine.asleep.Load() != before
+	})
+	z := tensors(pattern(0, 8))
+	if err := wait(t, w.backends[0].Submit(&pg.Op{Kind: pg.KindAllReduce, In: z, Out: z})); err != nil {
+		t.Error(err)
+	}
+	if err := wait(t, late); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestPollerRestsBetweenEpochs: records that nobody may take yet, and that a
+// stranger claims to have written, keep nobody looking.
+func TestPollerRestsBetweenEpochs(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 2, Options{Transport: TransportShared})
+	w.configure(1)
+	b := w.backends[0]
+	n := b.soleLane(t)
+	b.mu.Lock()
+	n.on = false
+	b.mu.Unlock()
+	n.recv.peer.head.Add(recordAlign) // the peer is in this process
+	b.bell.ring()
+	eventually(t, "the poller has looked", func() bool { return !n.recv.pending() })
+	eventually(t, "the poller sleeps", b.resting)
+}
+
+// TestHelloLaneAligned: a start within a record is refused: reading there would
+// run past the end of the ring.
+func TestHelloLaneAligned(t *testing.T) {
+	t.Parallel()
+	h := hello{replicaID: "x", worldSize: 2, window: [classes]int{minWindowBytes, minWindowBytes}}
+	for lane, ok := range map[uint64]bool{0: true, 1: true, 1 + recordAlign: true, 2: false, recordAlign: false, ^uint64(0): false} {
+		h.lane = lane
+		_, err := decodeHello(h.encode())
+		if ok && err != nil || !ok && !errors.Is(err, ErrCorrupt) {
+			t.Errorf("lane %d: %v, want accepted: %v", lane, err, ok)
+		}
+	}
+}

@@ -23,19 +23,19 @@ type Backend struct {
 	origin time.Time // of the links' coarse clocks
 	stats  counters
 
-	wg        sync.WaitGroup // every goroutine
-	closing   chan struct{}  // closed by Close
-	work      chan struct{}  // capacity 1: the worker looks for a collective to start
-	tick      chan struct{}  // capacity 1: a deadline is nearer than the clock's next look
-	configMu  sync.Mutex     // one Configure at a time; held while it waits
-	lanesGen  atomic.Uint64  // rises when a link gets or loses its lane
+	wg       sync.WaitGroup // every goroutine
+	closing  chan struct{}  // closed by Close
+	work     chan struct{}  // capacity 1: the worker looks for a collective to start
+	tick     chan struct{}  // capacity 1: a deadline is nearer than the clock's next look
+	configMu sync.Mutex     // one Configure at a time; held while it waits
+	lanesGen atomic.Uint64  // rises when a link gets or loses its lane
 	// crossed is touched after the caller's memory was read for a lane, and before
 	// it is written with what came on one. That the first happens before the second
 	// follows from what the peer does in between, in another process, where the
 	// race detector cannot see it.
 	crossed   atomic.Uint32
 	spoilNext atomic.Bool // for tests: see task.spoil
-	bell      *bell          // set before any lane is made; nil: none ever is
+	bell      *bell       // set before any lane is made; nil: none ever is
 
 	mu state
 }

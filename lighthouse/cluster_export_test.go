@@ -48,3 +48,17 @@ func (s *Server) LedgerText() string {
 	}
 	return string(snap.(snapshot))
 }
+
+// HandOverTo begins to hand the leadership to the server at that RPC address,
+// whatever is known of it, and returns what waits for the outcome.
+func (s *Server) HandOverTo(rpc string) (func() error, error) {
+	m, err := s.cluster.membership(s.ledger)
+	if err != nil {
+		return nil, err
+	}
+	to, err := m.find(rpc)
+	if err != nil {
+		return nil, err
+	}
+	return s.ledger.raft.LeadershipTransferToServer(to.ID, to.Address).Error, nil
+}

@@ -191,7 +191,7 @@ func (l *ledger) verify(term uint64) error {
 
 // barrier returns when all that was committed before has reached the state.
 func (l *ledger) barrier() error {
-	return leadershipError(l.raft.Barrier(applyTimeout).Error())
+	return unwritten(leadershipError(l.raft.Barrier(applyTimeout).Error()))
 }
 
 // leadershipError makes raft's many words for a lost leadership one.
@@ -204,6 +204,13 @@ func leadershipError(err error) error {
 		return fmt.Errorf("%w: %w", errNotLeader, err)
 	}
 	return err
+}
+
+// reignEnds says whether an error of the ledger's means that the reign is about
+// to end. What raft refuses during a handover, it does not write; and if that
+// comes to nothing, this server leads on.
+func reignEnds(err error) bool {
+	return errors.Is(err, errNotLeader) && !errors.Is(err, raft.ErrLeadershipTransferInProgress)
 }
 
 // close ends raft and gives back its files.

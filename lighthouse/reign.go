@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/hashicorp/raft"
 
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/quorum"
@@ -32,23 +33,45 @@ type reign struct {
 	jobs  map[string]*job
 }
 
+// reignRetry is how long a leader waits that could not begin its reign.
+const reignRetry = 100 * time.Millisecond
+
 // lead begins and ends reigns as raft says, until ctx ends.
 func (s *Server) lead(ctx context.Context) error {
+	return s.leadAs(ctx, s.ledger.raft.LeaderCh(), s.beginReign)
+}
+
+// leadAs begins a reign when leaderCh says so. If raft cannot take the first
+// commands of it yet, while it goes on leading, the reign is begun a little later.
+func (s *Server) leadAs(ctx context.Context, leaderCh <-chan bool, begin func(context.Context) error) error {
 	defer s.endReign()
+	var again <-chan time.Time
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case leads := <-s.ledger.raft.LeaderCh():
+		case leads := <-leaderCh:
 			// Two "true" in a row mean that the leadership was lost between.
 			s.endReign()
+			again = nil
 			if !leads {
 				s.log.Warn().Msg("leadership lost")
 				continue
 			}
-			if err := s.beginReign(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, errNotLeader) {
-				return err
+		case <-again:
+			again = nil
+			if s.ledger.raft.State() != raft.Leader {
+				continue // leaderCh says when it does
 			}
+		}
+		err := begin(ctx)
+		switch {
+		case err == nil || ctx.Err() != nil:
+		case errors.Is(err, errNotLeader), errors.Is(err, raft.ErrEnqueueTimeout):
+			s.log.Warn().Err(err).Msg("reign not begun")
+			again = time.After(reignRetry)
+		default:
+			return err
 		}
 	}
 }
@@ -58,10 +81,14 @@ func (s *Server) lead(ctx context.Context) error {
 // alive for one heartbeat timeout, so a failover shrinks no quorum.
 func (s *Server) beginReign(ctx context.Context) error {
 	l := s.ledger
+	term := l.raft.CurrentTerm()
 	if err := l.barrier(); err != nil {
 		return fmt.Errorf("catch up with the raft log: %w", err)
 	}
-	term := l.raft.CurrentTerm()
+	// What was caught up with in one term says nothing about the next.
+	if now := l.raft.CurrentTerm(); now != term {
+		return fmt.Errorf("catch up with the raft log: %w: term %d has ended, it is %d", errNotLeader, term, now)
+	}
 	if l.state.cluster() == "" {
 		if err := l.apply(command{Kind: commandFound, Cluster: cmp.Or(l.cluster, uuid.NewString())}); err != nil {
 			return fmt.Errorf("found the cluster: %w", err)

@@ -186,7 +186,8 @@ func (j *job) rebuild() {
 	j.log.Warn().Err(j.broken).Msg("machine rebuilt from the ledger")
 	j.push() // what happened before stays on the page
 	why := errRestarted
-	if errors.Is(j.broken, errNotLeader) {
+	over := reignEnds(j.broken)
+	if over {
 		why = errNotLeader
 	}
 	j.dismiss(why)
@@ -196,7 +197,7 @@ func (j *job) rebuild() {
 		j.broken = err
 		return
 	}
-	if !errors.Is(j.broken, errNotLeader) {
+	if !over {
 		j.broken = nil
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/hashicorp/raft"
@@ -92,13 +93,38 @@ func (d *dataDir) recoverRaft(r *Recovered, log zerolog.Logger) error {
 	_, transport := raft.NewInmemTransport(localAddress)
 	servers := raft.Configuration{Servers: []raft.Server{{ID: conf.LocalID, Address: localAddress}}}
 	if r.LastIndex, err = logs.LastIndex(); err == nil {
-		err = raft.RecoverCluster(conf, l.state, logs, stable, snapshots, transport, servers)
+		err = raft.RecoverCluster(conf, recovering{l.state, time.Now().UnixMilli()}, logs, stable, snapshots, transport, servers)
 	}
 	r.Jobs = l.state.jobs()
 	if err = errors.Join(err, transport.Close(), l.release()); err != nil {
 		return fmt.Errorf("rewrite the raft log in %s: %w", d.path, err)
 	}
 	return nil
+}
+
+// recovering is the state of a cluster that lost its majority. The lost servers
+// may have given ids that are not in this log: all ids begin anew above the
+// clock's milliseconds, as those of a new job do, and there is less than one
+// quorum a millisecond.
+type recovering struct {
+	*state
+	unixMs int64
+}
+
+// Snapshot is what the cluster goes on with.
+func (r recovering) Snapshot() (raft.FSMSnapshot, error) {
+	r.rise(r.unixMs)
+	return r.state.Snapshot()
+}
+
+// rise makes every id to come higher than floor.
+func (s *state) rise(floor int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.data.Floor = max(s.data.Floor, floor)
+	for _, l := range s.data.Jobs {
+		l.HighestID = max(l.HighestID, floor)
+	}
 }
 
 // putBack makes data that were set aside those of the folder again; what is

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 
+	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/internal/wire/torchftpb"
@@ -116,13 +117,14 @@ func lostOnTheWay(err error) bool {
 }
 
 // passedOn is the context of a call that is passed on: the caller's deadline and
-// metadata, and the mark of a hop.
+// metadata, and the mark of a hop. A bearer token stays here: the next connection
+// may be one that others can read, and this server's own proof stands for it.
 func passedOn(ctx context.Context) context.Context {
 	in, _ := metadata.FromIncomingContext(ctx)
 	out := metadata.Pairs(hopKey, "1")
 	for key, values := range in {
 		// What begins so is the transport's own.
-		if strings.HasPrefix(key, ":") || strings.HasPrefix(key, "grpc-") || key == "content-type" || key == "user-agent" || key == "te" {
+		if key == guard.BearerMetadata || strings.HasPrefix(key, ":") || strings.HasPrefix(key, "grpc-") || key == "content-type" || key == "user-agent" || key == "te" {
 			continue
 		}
 		out.Append(key, values...)

@@ -15,8 +15,9 @@ import (
 // 9113 §3.4). Its first bytes are no HTTP/1 method in use.
 const http2Preface = "PRI * HTTP/2.0"
 
-// maxSniffed bounds the connections that have not shown their first bytes: more
-// are closed at once. A client shows them with its first packet.
+// maxSniffed bounds the connections that have not shown their first bytes. For
+// one more, the oldest is closed: a client shows them with its first packets, so
+// who has said nothing for longest is likely to be up to something.
 const maxSniffed = 4_096
 
 // maxAcceptDelay is the longest pause after an accept that went wrong in passing.
@@ -37,7 +38,8 @@ type splitter struct {
 
 	mu       sync.Mutex
 	closing  bool
-	sniffing map[net.Conn]struct{} // connections that said nothing yet
+	sniffing map[net.Conn]uint64 // connections that said nothing yet, by age
+	begun    uint64              // how many there have been
 }
 
 // newSplitter makes one whose connections have that long to show their first
@@ -51,7 +53,7 @@ func newSplitter(
 		secure:   secure,
 		log:      log,
 		closed:   make(chan struct{}),
-		sniffing: make(map[net.Conn]struct{}),
+		sniffing: make(map[net.Conn]uint64),
 	}
 	s.grpc = &half{splitter: s, conns: make(chan net.Conn)}
 	s.http = &half{splitter: s, conns: make(chan net.Conn)}
@@ -67,7 +69,11 @@ func (s *splitter) run() {
 		conn, err := s.listener.Accept()
 		if err == nil {
 			delay = 0
-			if s.begin(conn) {
+			oldest, ok := s.begin(conn)
+			if oldest != nil {
+				_ = oldest.Close() // its reader sees it
+			}
+			if ok {
 				s.handing.Go(func() { s.hand(conn) })
 			} else {
 				_ = conn.Close() // it has said nothing yet
@@ -106,16 +112,26 @@ func (s *splitter) close() error {
 	return s.listener.Close()
 }
 
-// begin notes that conn is being sniffed; false if it is one too many, or the
-// splitter is closed.
-func (s *splitter) begin(conn net.Conn) bool {
+// begin notes that conn is being sniffed; false if the splitter is closed. The
+// caller closes oldest, which makes room for it.
+func (s *splitter) begin(conn net.Conn) (oldest net.Conn, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closing || len(s.sniffing) >= maxSniffed {
-		return false
+	if s.closing {
+		return nil, false
 	}
-	s.sniffing[conn] = struct{}{}
-	return true
+	if len(s.sniffing) >= maxSniffed {
+		first := s.begun + 1
+		for c, at := range s.sniffing {
+			if at < first {
+				oldest, first = c, at
+			}
+		}
+		delete(s.sniffing, oldest)
+	}
+	s.begun++
+	s.sniffing[conn] = s.begun
+	return oldest, true
 }
 
 // end notes that conn was sniffed.

@@ -39,7 +39,11 @@ type change struct {
 	ID      raft.ServerID
 	Address raft.ServerAddress
 	Voter   bool // for move and remove: it votes
-	Why     string
+
+	// Basis is the raft index of the servers that this was decided upon; raft
+	// refuses it when they have changed since.
+	Basis uint64
+	Why   string
 }
 
 // memberView is what the leader knows of a server.
@@ -64,6 +68,7 @@ type membership struct {
 	stableFor    time.Duration
 	replaceAfter time.Duration
 	lastIndex    uint64 // the leader's
+	basis        uint64 // the raft index of servers
 	servers      []raft.Server
 	seen         map[raft.ServerID]memberView
 	retired      func(raft.ServerID) bool

@@ -83,7 +83,9 @@ func (c *cluster) review(l *ledger) (change, error) {
 	if err != nil {
 		return change{}, err
 	}
-	return m.next(), nil
+	next := m.next()
+	next.Basis = m.basis
+	return next, nil
 }
 
 // membership is what this server, as the leader, knows of the servers.
@@ -102,7 +104,7 @@ func (c *cluster) membership(l *ledger) (*membership, error) {
 	m := &membership{
 		now: now, self: raft.ServerID(c.me().RaftID), voters: voters,
 		stableFor: c.cfg.Cluster.StableFor, replaceAfter: c.cfg.Cluster.ReplaceAfter,
-		lastIndex: l.raft.LastIndex(), servers: f.Configuration().Servers,
+		lastIndex: l.raft.LastIndex(), servers: f.Configuration().Servers, basis: f.Index(),
 		seen: make(map[raft.ServerID]memberView), retired: func(id raft.ServerID) bool { return l.state.retired(string(id)) },
 	}
 	entries, _ := c.book.all()
@@ -131,11 +133,11 @@ func (c *cluster) change(l *ledger, next change) error {
 	var f raft.IndexFuture
 	switch {
 	case next.Kind == changeAdd, next.Kind == changeAddress && !next.Voter:
-		f = l.raft.AddNonvoter(next.ID, next.Address, 0, changeTimeout)
+		f = l.raft.AddNonvoter(next.ID, next.Address, next.Basis, changeTimeout)
 	case next.Kind == changePromote, next.Kind == changeAddress:
-		f = l.raft.AddVoter(next.ID, next.Address, 0, changeTimeout)
+		f = l.raft.AddVoter(next.ID, next.Address, next.Basis, changeTimeout)
 	case next.Kind == changeRemove:
-		f = l.raft.RemoveServer(next.ID, 0, changeTimeout)
+		f = l.raft.RemoveServer(next.ID, next.Basis, changeTimeout)
 	default:
 		return fmt.Errorf("unknown membership change %q", next.Kind)
 	}
@@ -209,7 +211,10 @@ func (c *cluster) remove(l *ledger, name string, force bool) error {
 	if err := l.apply(command{Kind: commandRetire, Server: string(s.ID)}); err != nil {
 		return err
 	}
-	if err := c.change(l, change{Kind: changeRemove, ID: s.ID}); err != nil {
+	if err := c.change(l, change{Kind: changeRemove, ID: s.ID, Basis: m.basis}); err != nil {
+		if f := l.raft.GetConfiguration(); f.Error() == nil && f.Index() != m.basis {
+			return fmt.Errorf("%w: the servers changed meanwhile: %w", errNotLeader, err) // and is asked again
+		}
 		return err
 	}
 	c.log.Info().Str("server", string(s.ID)).Bool("force", force).Msg("server retired")

@@ -28,6 +28,8 @@ type communicator struct {
 	dev  *Device
 	rank int
 
+	calls sync.Mutex // held over every call that takes the handle but those that end it
+
 	mu struct {
 		sync.Mutex
 
@@ -82,18 +84,48 @@ func (c *communicator) settle(ctx context.Context, what string) error {
 
 // poll asks the communicator: done is false while a call is under way.
 func (c *communicator) poll(what string) (done bool, err error) {
+	err = c.use(func(raw comm) error {
+		var state int32
+		if err := c.lib.check("ncclCommGetAsyncError", c.lib.f.asyncError(raw, &state), raw); err != nil {
+			return err
+		}
+		done = state != ncclInProgress
+		if !done {
+			return nil
+		}
+		return c.lib.check(what, state, raw)
+	})
+	if errors.Is(err, errEnded) {
+		err = fmt.Errorf("%s: %w", what, err)
+	}
+	return done || err != nil, err
+}
+
+// use makes calls with the handle, which an abort by another thread frees: it
+// waits callGrace for them to return.
+func (c *communicator) use(calls func(raw comm) error) error {
+	c.calls.Lock()
+	defer c.calls.Unlock()
 	raw, ok := c.handle()
 	if !ok {
-		return true, fmt.Errorf("%s: %w", what, errEnded)
+		return errEnded
 	}
-	var state int32
-	if err := c.lib.check("ncclCommGetAsyncError", c.lib.f.asyncError(raw, &state), raw); err != nil {
-		return true, err
+	return calls(raw)
+}
+
+// callGrace is how long an abort waits for a call to return by itself. One that
+// hangs is what the abort is for.
+const callGrace = 20 * time.Millisecond
+
+// settleCalls waits until no call uses the handle, or callGrace is over.
+func (c *communicator) settleCalls() {
+	for until := time.Now().Add(callGrace); !c.calls.TryLock(); {
+		if time.Now().After(until) {
+			return
+		}
+		runtime.Gosched()
 	}
-	if state == ncclInProgress {
-		return false, nil
-	}
-	return true, c.lib.check(what, state, raw)
+	c.calls.Unlock()
 }
 
 var errEnded = errors.New("nccl: the communicator has ended")
@@ -123,6 +155,7 @@ func (c *communicator) abort(limit time.Duration) error {
 	if !ok {
 		return nil
 	}
+	c.settleCalls()
 	return within(limit, "ncclCommAbort", func() error {
 		return c.dev.Do(func() error { return c.lib.check("ncclCommAbort", c.lib.f.abort(raw), 0) })
 	})

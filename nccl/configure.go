@@ -80,6 +80,7 @@ func (e *engine) configure(ctx context.Context) error {
 	if e.store != nil {
 		e.tell(noteAborted, err)
 	}
+	e.refuseQueued(err) // what came meanwhile
 	e.tidy(errors.Join(e.abortInit(), e.errorOf(err)))
 	return err
 }

@@ -203,20 +203,19 @@ func (e *engine) launchAll() (bool, error) {
 
 func (e *engine) launch(t *task) error {
 	d := e.opt.Device.driver
-	raw, ok := e.comm.handle()
-	if !ok {
-		return errEnded
-	}
 	if t.after != 0 {
 		if err := d.WaitEvent(e.stream, t.after); err != nil {
 			return err
 		}
 	}
-	l := launch{
-		c: e.comm, raw: raw, stream: uintptr(e.stream),
-		rank: e.cfg.Rank, world: e.cfg.WorldSize(), scratch: e.scratch.Address(),
-	}
-	if err := l.run(t.op); err != nil {
+	err := e.comm.use(func(raw comm) error {
+		l := launch{
+			c: e.comm, raw: raw, stream: uintptr(e.stream),
+			rank: e.cfg.Rank, world: e.cfg.WorldSize(), scratch: e.scratch.Address(),
+		}
+		return l.run(t.op)
+	})
+	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithDeadline(e.ctx, t.deadline)
@@ -366,8 +365,8 @@ func (e *engine) shut() {
 		err = errors.Join(err, fmt.Errorf("%w: a call of its thread had not ended %v after the abort", ErrAbandoned, e.opt.AbortLimit))
 	}
 	e.mu.Lock()
-	flying, queued := e.mu.flying, e.mu.queue
-	e.mu.flying, e.mu.queue = nil, nil
+	flying := e.mu.flying
+	e.mu.flying = nil
 	e.mu.Unlock()
 	if err == nil {
 		err = e.drained()
@@ -375,10 +374,20 @@ func (e *engine) shut() {
 	for _, t := range flying {
 		e.finish(t, errors.Join(e.opError(t.op, cause), err))
 	}
+	e.refuseQueued(cause)
+	e.tidy(err)
+}
+
+// refuseQueued fails what was never launched. The group is broken, so that no
+// more comes.
+func (e *engine) refuseQueued(cause error) {
+	e.mu.Lock()
+	queued := e.mu.queue
+	e.mu.queue = nil
+	e.mu.Unlock()
 	for _, t := range queued {
 		e.finish(t, e.opError(t.op, cause))
 	}
-	e.tidy(err)
 }
 
 // opError is the group's cause as the error of one of its ops.

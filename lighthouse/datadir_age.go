@@ -98,7 +98,9 @@ func (d *dataDir) setAside(k kept, log zerolog.Logger, why error) (kept, error) 
 	}
 	aside := filepath.Join(d.path, asideFolder(id))
 	err = os.MkdirAll(aside, 0o700)
-	for _, name := range []string{covenantFile, snapshotFolder, logFolder, raftIDFile} { // the id last: so long, this is begun again
+	// The id first: whatever stops this half-way, old data are never again under
+	// the id for which they promised something.
+	for _, name := range []string{raftIDFile, snapshotFolder, logFolder, covenantFile} {
 		if e := os.Rename(filepath.Join(d.path, name), filepath.Join(aside, name)); e != nil && !errors.Is(e, os.ErrNotExist) {
 			err = errors.Join(err, e)
 		}

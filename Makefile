@@ -62,7 +62,7 @@ mutants: ## the simulator with one rule taken out at a time: each must be found
 
 history: ## minutes of histories of real servers, checked with Porcupine; and a build without the fence
 	go test -count=1 -v -timeout 20m -run 'TestHistory$$' ./test/history -history.time 5m -history.seed $(FROM)
-	go test -count=1 -v -tags skerry_nofence -run 'TestStaleLeader$$' ./test/history
+	go test -count=1 -v -tags skerry_nofence -run 'TestStaleLeader$$|TestTwoQuorumsAfterOne$$' ./test/history ./lighthouse
 
 generate: ## regenerate what is generated
 	go generate ./...

@@ -14,3 +14,6 @@ func (s *Server) FormBehind(job string) (int64, error) {
 	f.Quorum.ID, f.Quorum.Round = l.HighestID+1, 1
 	return f.Quorum.ID, s.ledger.apply(command{Kind: commandFormed, Job: job, Formed: &f})
 }
+
+// Fenced is false in the build that takes the fence out.
+const Fenced = fenced

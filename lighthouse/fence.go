@@ -3,7 +3,8 @@
 package lighthouse
 
 // fenced says that an answer which is told again is told only after a check of
-// leadership, and that a command which follows another quorum than the ledger's is
-// refused. It is false in one build alone, with which test/history shows that it
-// would notice.
+// leadership, and that a command which follows another quorum than the ledger's, or
+// is of an older term, is refused. It is false in one build alone, which tests
+// catch: TestStaleLeader in test/history for the first, TestTwoQuorumsAfterOne for
+// the second.
 const fenced = true

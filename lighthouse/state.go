@@ -124,6 +124,9 @@ func (s *state) Apply(entry *raft.Log) any {
 func applyTo(l *quorum.Ledger, c command) error {
 	switch {
 	case c.Kind == commandFormed && c.Formed != nil:
+		if !fenced {
+			unfence(l, c.Formed)
+		}
 		return l.ApplyFormed(*c.Formed)
 	case c.Kind == commandConfigure && c.Config != nil:
 		return l.ApplyConfig(*c.Config)
@@ -136,6 +139,15 @@ func applyTo(l *quorum.Ledger, c command) error {
 		return l.ApplyEvict(c.Replica)
 	}
 	return fmt.Errorf("ledger command of unknown kind %q", c.Kind)
+}
+
+// unfence lets a command through whatever it follows.
+func unfence(l *quorum.Ledger, f *quorum.Formed) {
+	f.FollowsID, f.FollowsRound, f.Term = 0, 0, max(f.Term, l.Term)
+	if l.Last != nil {
+		f.FollowsID, f.FollowsRound = l.Last.ID, l.Last.Round
+	}
+	l.HighestID = min(l.HighestID, f.Quorum.ID-1)
 }
 
 // Snapshot returns the state as of now; raft calls it between two commands.

@@ -66,8 +66,9 @@ func TestAnswerIsEncodedOnce(t *testing.T) {
 			t.Errorf("answer changed (-want +got):\n%s", d)
 		}
 	}
-	theirs := overWire(t, a.torchft(), new(torchftpb.Quorum))
-	if a.torchft() != a.torchft() || len(theirs.GetParticipants()) != 3 || theirs.GetQuorumId() != 7 ||
+	once := a.torchft()
+	theirs := overWire(t, once, new(torchftpb.Quorum))
+	if again := a.torchft(); again != once || len(theirs.GetParticipants()) != 3 || theirs.GetQuorumId() != 7 ||
 		!cmp.Equal(theirs.GetParticipants()[1].GetReconfigureHandles(), []string{"handle"}) {
 		t.Errorf("torchft's answer: %v", theirs)
 	}

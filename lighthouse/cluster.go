@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"sync/atomic"
 	"time"
 
@@ -29,6 +30,9 @@ const (
 
 	// introduceTimeout bounds one such call.
 	introduceTimeout = time.Second
+
+	// refusedTimeout bounds a look whether somebody listens at an address.
+	refusedTimeout = 300 * time.Millisecond
 
 	// twiceTimeout is how long another process may be seen under this server's
 	// raft id before that is an error. A restart at another address is soon
@@ -203,7 +207,7 @@ func (c *cluster) hear(i wire.Introduction) error {
 		return fmt.Errorf("%w: %s is %s's and %s's: one data dir is a copy of the other's; start it with an empty one",
 			errTwice, s.RaftID, c.me().RPCAddress, s.RPCAddress)
 	}
-	if e, ok := c.book.find(s.RaftID); ok && e.alive && e.Boot != s.Boot && e.RPC != s.RPCAddress {
+	if e, ok := c.book.find(s.RaftID); ok && e.alive && e.Boot != s.Boot && e.RPC != s.RPCAddress && !refuses(e.RPC) {
 		return fmt.Errorf("%w: %s is alive at %s and starts at %s: one data dir is a copy of the other's; start it with an empty one",
 			errTwice, s.RaftID, e.RPC, s.RPCAddress)
 	}
@@ -213,6 +217,17 @@ func (c *cluster) hear(i wire.Introduction) error {
 	c.book.learn(gossipNode{RaftID: s.RaftID, Boot: s.Boot, RPC: s.RPCAddress, Raft: s.RaftAddress,
 		Cluster: s.Cluster, Version: s.Version, NonVoter: s.NonVoter})
 	return nil
+}
+
+// refuses tells whether nobody listens at address any more: gossip may take long
+// to see that a server was killed, above all if it is alone to see it. One that
+// does not answer at all may only be out of our reach.
+func refuses(address string) bool {
+	conn, err := net.DialTimeout("tcp", address, refusedTimeout)
+	if err == nil {
+		_ = conn.Close() // nothing was said
+	}
+	return errors.Is(err, syscall.ECONNREFUSED)
 }
 
 // noteWord keeps a server's word, unless it is older than the one we have or of

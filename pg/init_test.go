@@ -21,7 +21,7 @@ import (
 func memoryDriver(t *testing.T) string {
 	t.Helper()
 	network := pgtest.NewMemory()
-	name := "Memory-" + strings.ToLower(t.Name())
+	name := fmt.Sprintf("Memory-%s-%p", strings.ToLower(t.Name()), network) // new for each run of the test
 	err := pg.Register(name, []string{"cpu"}, func(pg.Options) (pg.Backend, error) { return network.Backend(), nil })
 	if err != nil {
 		t.Fatal(err)
@@ -296,12 +296,13 @@ func TestBackendLists(t *testing.T) {
 // TestDevicesConforms: a list of one backend is as good as the backend.
 func TestDevicesConforms(t *testing.T) {
 	network := pgtest.NewMemory()
-	if err := pg.Register("memory-devices", nil, func(pg.Options) (pg.Backend, error) { return network.Backend(), nil }); err != nil {
+	name := fmt.Sprintf("memory-devices-%p", network)
+	if err := pg.Register(name, nil, func(pg.Options) (pg.Backend, error) { return network.Backend(), nil }); err != nil {
 		t.Fatal(err)
 	}
 	pgtest.RunWith(t, pgtest.Harness{
 		New: func(t *testing.T) pg.Backend {
-			b, err := pg.Open("cpu:memory-devices", pg.Options{})
+			b, err := pg.Open("cpu:"+name, pg.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -196,8 +196,8 @@ func (b *Backend) Submit(op *pg.Op) *pg.Work {
 	if err := op.Validate(c.cfg.Rank, c.cfg.WorldSize()); err != nil {
 		return pg.Finished(op, err)
 	}
-	if op.Kind == pg.KindBatch {
-		return pg.SubmitBatch(b, op)
+	if op.Kind == pg.KindBatch && !apart(op) {
+		return pg.SubmitBatch(b, op) // one reads what another writes: in order
 	}
 	return c.submit(op)
 }

@@ -220,6 +220,12 @@ func (c *child) done(r *result) error {
 	if op.Kind == pg.KindBallot {
 		op.Ballots = append(op.Ballots[:0], r.ballots...)
 	}
+	if len(r.batch) != len(op.Batch) {
+		return fmt.Errorf("the child ended %d ops of a batch of %d", len(r.batch), len(op.Batch))
+	}
+	for i, sub := range op.Batch {
+		sub.Seq, sub.Epoch, sub.Round, sub.Source = r.batch[i].seq, op.Epoch, r.batch[i].round, r.batch[i].source
+	}
 	c.unstage(p, err == nil, true)
 	c.complete(p, r.id, err)
 	c.issue() // what waited for the memory of this op

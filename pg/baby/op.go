@@ -53,28 +53,47 @@ func (c *cursor) ref() ref {
 	return ref{device: true, index: c.u32(), bytes: c.u64(), offset: c.u64(), count: c.u64(), handle: c.bytes()}
 }
 
-// appendOp writes what the child needs of op. limit is how long it may take
-// from now: the two processes share no monotonic clock reading.
-func appendOp(b []byte, id uint64, op *pg.Op, dtype pg.DType, limit time.Duration, in, out []ref) []byte {
-	le := binary.LittleEndian
-	b = le.AppendUint64(newMessage(b, msgOp), id)
+// placed is an op whose tensors are where the child finds them, and for a batch
+// its ops. limit is how long it may take from now: the two processes share no
+// monotonic clock reading.
+type placed struct {
+	op      *pg.Op
+	dtype   pg.DType
+	limit   time.Duration
+	in, out []ref
+	batch   []placed
+}
+
+// appendOp writes what the child needs of an op.
+func appendOp(b []byte, id uint64, p *placed) []byte {
+	b = binary.LittleEndian.AppendUint64(newMessage(b, msgOp), id)
+	b = appendPlaced(b, p)
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(p.batch)))
+	for i := range p.batch {
+		b = appendPlaced(b, &p.batch[i])
+	}
+	return seal(b)
+}
+
+func appendPlaced(b []byte, p *placed) []byte {
+	le, op := binary.LittleEndian, p.op
 	var internal uint8
 	if op.Internal() {
 		internal = 1
 	}
-	b = append(b, uint8(op.Kind), uint8(op.Reduce), uint8(dtype), internal)
-	for _, v := range [...]int64{int64(op.Divisor), int64(op.Root), int64(op.Peer), int64(op.Tag), int64(limit)} {
+	b = append(b, uint8(op.Kind), uint8(op.Reduce), uint8(p.dtype), internal)
+	for _, v := range [...]int64{int64(op.Divisor), int64(op.Root), int64(op.Peer), int64(op.Tag), int64(p.limit)} {
 		b = le.AppendUint64(b, uint64(v))
 	}
 	b = le.AppendUint64(b, math.Float64bits(op.Factor))
 	b = appendBytes(b, op.Ballot)
-	for _, side := range [2][]ref{in, out} {
+	for _, side := range [2][]ref{p.in, p.out} {
 		b = le.AppendUint32(b, uint32(len(side)))
 		for i := range side {
 			b = appendRef(b, &side[i])
 		}
 	}
-	return seal(b)
+	return b
 }
 
 // An order is an op as the child reads it.
@@ -84,10 +103,31 @@ type order struct {
 	dtype   pg.DType
 	limit   time.Duration
 	in, out []ref
+	batch   []order
 }
 
 func readOrder(c *cursor) (*order, error) {
 	o := &order{id: c.u64()}
+	if err := o.read(c); err != nil {
+		return nil, err
+	}
+	n := c.u32()
+	if n > pg.MaxBatch {
+		return nil, fmt.Errorf("batch of %d ops, want at most %d", n, pg.MaxBatch)
+	}
+	if c.err == nil && n > 0 {
+		o.batch = make([]order, n)
+	}
+	for i := range o.batch {
+		if err := o.batch[i].read(c); err != nil {
+			return nil, err
+		}
+	}
+	return o, c.end()
+}
+
+// read reads an op without what a batch holds.
+func (o *order) read(c *cursor) error {
 	o.op.Kind, o.op.Reduce, o.dtype = pg.Kind(c.u8()), pg.ReduceOp(c.u8()), pg.DType(c.u8())
 	if c.u8() != 0 {
 		o.op.MarkInternal()
@@ -99,7 +139,7 @@ func readOrder(c *cursor) (*order, error) {
 	for _, side := range [2]*[]ref{&o.in, &o.out} {
 		n := c.u32()
 		if n > pg.MaxTensors {
-			return nil, fmt.Errorf("op with %d tensors, want at most %d", n, pg.MaxTensors)
+			return fmt.Errorf("op with %d tensors, want at most %d", n, pg.MaxTensors)
 		}
 		if c.err == nil && n > 0 {
 			*side = make([]ref, n)
@@ -108,7 +148,7 @@ func readOrder(c *cursor) (*order, error) {
 			(*side)[i] = c.ref()
 		}
 	}
-	return o, c.end()
+	return c.err
 }
 
 // appendDone writes the result of an op.
@@ -131,6 +171,12 @@ func appendDone(b []byte, id uint64, op *pg.Op, report []byte) []byte {
 		b = le.AppendUint32(append(b, flags), e.Digest.Sum)
 		b = appendBytes(b, e.Payload)
 	}
+	b = le.AppendUint32(b, uint32(len(op.Batch)))
+	for _, sub := range op.Batch {
+		b = le.AppendUint64(b, sub.Seq)
+		b = le.AppendUint64(b, uint64(sub.Round))
+		b = le.AppendUint64(b, uint64(sub.Source))
+	}
 	return seal(appendBytes(b, report))
 }
 
@@ -141,7 +187,8 @@ type result struct {
 	round   int64
 	source  int
 	ballots []pg.BallotEntry
-	report  []byte // JSON of fault, or nothing
+	batch   []result // seq, round and source of each
+	report  []byte   // JSON of fault, or nothing
 }
 
 // readResult reads one; ballots beyond world are refused.
@@ -156,6 +203,12 @@ func readResult(c *cursor, world int) (*result, error) {
 		e := pg.BallotEntry{Here: flags&1 != 0, Digest: pg.Digest{Valid: flags&2 != 0, Sum: c.u32()}}
 		e.Payload = append(e.Payload, c.bytes()...)
 		r.ballots = append(r.ballots, e)
+	}
+	if n = int(c.u32()); n > pg.MaxBatch {
+		return nil, fmt.Errorf("results of %d ops of a batch, want at most %d", n, pg.MaxBatch)
+	}
+	for range n {
+		r.batch = append(r.batch, result{seq: c.u64(), round: int64(c.u64()), source: int(c.u64())})
 	}
 	r.report = append(r.report, c.bytes()...)
 	return r, c.end()

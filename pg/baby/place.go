@@ -1,8 +1,11 @@
 package baby
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"time"
+	"unsafe"
 
 	"github.com/skerry-ft/skerry/pg"
 )
@@ -14,9 +17,64 @@ type mapping struct {
 	pending  *pending
 	dtype    pg.DType
 	segments []*segment // that the child must have
+	first    int        // what was staged for the op at hand begins here
+}
+
+// all places an op, and those that a batch holds.
+func (m *mapping) all(op *pg.Op, limit time.Duration) (p placed, err error) {
+	p = placed{op: op, limit: limit}
+	p.in, p.out, err = m.place(op)
+	p.dtype = m.dtype
+	for _, sub := range op.Batch {
+		if err != nil {
+			break
+		}
+		part := placed{op: sub, limit: limit}
+		if !sub.Deadline.IsZero() {
+			part.limit = max(time.Until(sub.Deadline), 1)
+		}
+		part.in, part.out, err = m.place(sub)
+		part.dtype = m.dtype
+		p.batch = append(p.batch, part)
+	}
+	return p, err
+}
+
+// apart tells whether nothing that an op of a batch writes overlaps another of
+// its tensors: then all can be staged before the first of them runs.
+func apart(op *pg.Op) bool {
+	type span struct {
+		lo, hi uintptr
+		out    bool
+	}
+	var all []span
+	op.Each(func(sub *pg.Op) {
+		for side, tensors := range [2][]pg.Tensor{sub.In, sub.Out} {
+			for _, t := range tensors {
+				if b := t.Bytes(); len(b) > 0 {
+					at := uintptr(unsafe.Pointer(unsafe.SliceData(b)))
+					all = append(all, span{at, at + uintptr(len(b)), side == 1})
+				}
+			}
+		}
+	})
+	slices.SortFunc(all, func(a, b span) int { return cmp.Compare(a.lo, b.lo) })
+	var read, written uintptr // where what came before ends
+	for _, s := range all {
+		if s.lo < written || s.out && s.lo < read {
+			return false
+		}
+		if s.out {
+			written = max(written, s.hi)
+		} else {
+			read = max(read, s.hi)
+		}
+	}
+	return true
 }
 
 func (m *mapping) place(op *pg.Op) (in, out []ref, err error) {
+	m.first = len(m.pending.staged)
 	if len(op.In)+len(op.Out) == 0 {
 		return nil, nil, nil
 	}
@@ -46,7 +104,7 @@ func (m *mapping) place(op *pg.Op) (in, out []ref, err error) {
 // alsoOut marks what was staged for t as a result, too.
 func (m *mapping) alsoOut(t pg.Tensor) {
 	b := t.Bytes()
-	for i := range m.pending.staged {
+	for i := m.first; i < len(m.pending.staged); i++ {
 		s := &m.pending.staged[i]
 		if len(b) > 0 && len(s.host) == len(b) && &s.host[0] == &b[0] {
 			s.out = true

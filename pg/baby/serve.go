@@ -230,6 +230,20 @@ func (s *server) addSegment(c *cursor) error {
 
 // submit starts an op and has its end reported.
 func (s *server) submit(o *order) error {
+	err := s.fill(o)
+	for i := range o.batch {
+		o.op.Batch = append(o.op.Batch, &o.batch[i].op)
+		err = errors.Join(err, s.fill(&o.batch[i]))
+	}
+	if err != nil {
+		return s.refuse(o, err)
+	}
+	s.backend.Submit(&o.op).Then(func(err error) { s.done(o, err) })
+	return nil
+}
+
+// fill makes the tensors of an op.
+func (s *server) fill(o *order) error {
 	op := &o.op
 	op.Deadline = time.Now().Add(o.limit)
 	op.In, op.Out = make([]pg.Tensor, len(o.in)), make([]pg.Tensor, len(o.out))
@@ -237,12 +251,11 @@ func (s *server) submit(o *order) error {
 		for i := range refs {
 			t, err := s.tensor(&refs[i], o.dtype)
 			if err != nil {
-				return s.refuse(o, err)
+				return err
 			}
 			[2][]pg.Tensor{op.In, op.Out}[side][i] = t
 		}
 	}
-	s.backend.Submit(op).Then(func(err error) { s.done(o, err) })
 	return nil
 }
 

@@ -24,6 +24,11 @@ func (c *child) submit(op *pg.Op) *pg.Work {
 		}
 		p.deadline = now.Add(limit)
 	}
+	for _, sub := range op.Batch {
+		if sub.Deadline.After(p.deadline) {
+			p.deadline = sub.Deadline
+		}
+	}
 	work := p.work
 	c.mu.Lock()
 	c.mu.underWay++
@@ -67,7 +72,7 @@ func (c *child) issue() {
 // give copies what must be copied and sends the op.
 func (c *child) give(p *pending) {
 	m := mapping{child: c, pending: p}
-	in, out, err := m.place(p.op)
+	what, err := m.all(p.op, max(time.Until(p.deadline), 1))
 	if err != nil {
 		c.unstage(p, false, true)
 		c.complete(p, 0, err)
@@ -86,8 +91,7 @@ func (c *child) give(p *pending) {
 	for _, s := range m.segments {
 		c.shareLocked(s)
 	}
-	limit := max(time.Until(p.deadline), 1)
-	c.mu.scratch = appendOp(c.mu.scratch, c.mu.last, p.op, m.dtype, limit, in, out)
+	c.mu.scratch = appendOp(c.mu.scratch, c.mu.last, &what)
 	c.pipe.send(c.mu.scratch, nil)
 }
 
@@ -104,12 +108,15 @@ func (c *child) shareLocked(s *segment) {
 
 // mustWaitLocked tells whether op reads or writes memory of which the child has
 // a copy, which will be copied back: ops on one tensor follow one another.
-func (c *child) mustWaitLocked(op *pg.Op) bool {
+func (c *child) mustWaitLocked(op *pg.Op) (wait bool) {
 	for _, p := range c.mu.pending {
 		for i := range p.staged {
 			s := &p.staged[i]
 			meets := func(t pg.Tensor) bool { return overlap(t.Bytes(), s.host) }
-			if slices.ContainsFunc(op.Out, meets) || s.out && slices.ContainsFunc(op.In, meets) {
+			op.Each(func(sub *pg.Op) {
+				wait = wait || slices.ContainsFunc(sub.Out, meets) || s.out && slices.ContainsFunc(sub.In, meets)
+			})
+			if wait {
 				return true
 			}
 		}

@@ -249,16 +249,17 @@ func TestRegisterRendezvous(t *testing.T) {
 		rank, size, err := r.Place(nil, 0)
 		return &pg.Rendezvous{Rank: rank, WorldSize: size, Store: hash}, err
 	}
-	if err := pg.RegisterRendezvous("Pigeon", meet); err != nil {
+	name := strings.ReplaceAll(driver[strings.LastIndex(driver, "-")+1:], "0x", "pigeon") // new for each run of the test
+	if err := pg.RegisterRendezvous(strings.ToUpper(name), meet); err != nil {
 		t.Fatal(err)
 	}
-	for _, taken := range []string{"pigeon", "tcp", "env", "file", "", "a:b"} {
+	for _, taken := range []string{name, "tcp", "env", "file", "", "a:b"} {
 		if err := pg.RegisterRendezvous(taken, meet); err == nil {
 			t.Errorf("scheme %q was registered", taken)
 		}
 	}
 	initAll(t, 2, func(rank int) pg.InitConfig {
-		return pg.InitConfig{Backend: driver, Method: "pigeon://roof", Rank: new(rank), WorldSize: 2}
+		return pg.InitConfig{Backend: driver, Method: name + "://roof", Rank: new(rank), WorldSize: 2}
 	}, sumsAndNames)
 }
 

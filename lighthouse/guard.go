@@ -141,18 +141,25 @@ func (s *Server) limitConns(ln net.Listener) net.Listener {
 	})
 }
 
-// guardCluster puts the guard around what servers say to each other: TLS, or
-// at least a proof of the token at the start of each of raft's connections.
+// guardCluster puts the guard around what servers say to each other: TLS if
+// there are certificates, and then, if there is a token, a proof of it at the
+// start of each of raft's connections. Replicas have certificates too, and are no
+// servers.
 func guardCluster(g *guard.Guard, c *ClusterConfig, patience time.Duration) {
 	greet := func(server bool, address string) func(net.Conn) (net.Conn, error) {
 		return func(conn net.Conn) (net.Conn, error) {
-			switch {
-			case g.Serves() && server:
-				secured := tls.Server(conn, g.TLS.Server()) // servers always have a certificate
-				return secured, secured.Handshake()
-			case g.Serves():
+			if g.Serves() {
 				secured := tls.Client(conn, g.TLS.Client(address))
-				return secured, secured.Handshake()
+				if server {
+					secured = tls.Server(conn, g.TLS.Server()) // servers always have a certificate
+				}
+				if err := secured.Handshake(); err != nil {
+					return nil, err
+				}
+				conn = secured
+			}
+			if g.Token.IsZero() {
+				return conn, nil
 			}
 			return conn, guard.Dialogue{Token: g.Token, Purpose: "raft", Server: server}.Run(conn)
 		}

@@ -21,7 +21,7 @@ check: ## everything that CI runs (30 minutes at most)
 test: ## all tests once
 	go test ./...
 
-race: ## all tests but the slow ones, twice, under the race detector
+race: ## all tests but the slow ones, under the race detector
 	go test -race -count=2 -short ./...
 
 fuzz: ## every fuzz target for FUZZ_TIME (30s)

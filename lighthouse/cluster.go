@@ -485,15 +485,20 @@ func (c *cluster) close() error {
 	return err
 }
 
-// acked is up to where this server, while it leads, knows another's log to go.
+// acked is up to where this server, while it leads or since it led, knows
+// another's log to go. Every server asks for its own every two seconds.
 func (c *cluster) acked(id string) uint64 {
 	c.mu.Lock()
 	r := c.mu.raft
 	c.mu.Unlock()
-	if r == nil || r.State() != raft.Leader {
+	if r == nil {
 		return 0
 	}
-	return c.peers.acked(raft.ServerID(id)).index
+	var term uint64
+	if r.State() == raft.Leader {
+		term = r.CurrentTerm()
+	}
+	return c.peers.promised(raft.ServerID(id), term, r.CommitIndex())
 }
 
 // openLedger returns the ledger, once it is open.

@@ -24,8 +24,8 @@ import (
 //   - the log is missing, though raft has run on it;
 //   - the files are not the ones that they were: a copy was put here (the lock
 //     file, which nothing ever replaces, has another inode and another birth);
-//   - the leader has this server's word for more of the log than is here (a
-//     file system or a disk was rolled back).
+//   - the leader, or one before it, has this server's word for more of the log
+//     than is here (a file system or a disk was rolled back).
 
 // asideFolder is where the data of server id go.
 func asideFolder(id string) string { return "old-" + id }

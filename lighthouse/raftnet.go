@@ -211,6 +211,9 @@ type raftPeers struct {
 	mu   sync.Mutex
 	term uint64 // in which the acks came
 	acks map[raft.ServerID]ack
+	// kept is up to where the log of a server is known to go for ever: it has
+	// acknowledged that, and it was committed. This outlives the term.
+	kept map[raft.ServerID]uint64
 }
 
 // ack is what a leader knows of a follower's log.
@@ -228,6 +231,7 @@ func newRaftPeers(stream *raftStream, log hclog.Logger,
 			Stream: stream, MaxPool: raftPool, MaxRPCsInFlight: 1, Timeout: raftIOTimeout, Logger: log}),
 		where: where,
 		acks:  make(map[raft.ServerID]ack),
+		kept:  make(map[raft.ServerID]uint64),
 	}
 }
 
@@ -240,6 +244,25 @@ func (p *raftPeers) acked(id raft.ServerID) ack {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.acks[id]
+}
+
+// promised returns up to where a server's log must go: what it acknowledged to
+// this server, while it leads in that term, or of that what was committed. A
+// server that does not lead gives term 0.
+func (p *raftPeers) promised(id raft.ServerID, term, committed uint64) uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if term == 0 || term != p.term {
+		return p.kept[id]
+	}
+	index := p.acks[id].index
+	if sure := min(index, committed); sure > p.kept[id] {
+		if len(p.kept) >= wire.MaxServers {
+			clear(p.kept) // they are learnt again within seconds
+		}
+		p.kept[id] = sure
+	}
+	return max(index, p.kept[id])
 }
 
 // note keeps that a server answered in a term, with its log known to reach

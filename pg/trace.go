@@ -95,6 +95,7 @@ func (t *Trace) epochs() (current, next Epoch) { return epochsOf(t.backend, &t.t
 
 // Configure configures the backend and begins to count collectives anew.
 func (t *Trace) Configure(ctx context.Context, c Config) error {
+	t.unwatch()
 	if err := t.track.configure(ctx, t.backend, c); err != nil {
 		return err
 	}
@@ -103,10 +104,6 @@ func (t *Trace) Configure(ctx context.Context, c Config) error {
 	defer t.mu.Unlock()
 	t.mu.ring.begin(c.Epoch())
 	t.mu.dumped = false
-	if t.mu.stop != nil {
-		close(t.mu.stop)
-		t.mu.stop = nil
-	}
 	if broken == nil || t.config.Dump == nil || t.mu.closed {
 		return nil
 	}
@@ -115,11 +112,30 @@ func (t *Trace) Configure(ctx context.Context, c Config) error {
 	t.wg.Go(func() {
 		select {
 		case <-broken:
-			t.broke(c.Epoch(), t.backend.Err())
+			select {
+			case <-stop: // it was ended, as a Configure does
+			default:
+				t.broke(c.Epoch(), t.backend.Err())
+			}
 		case <-stop:
 		}
 	})
 	return nil
+}
+
+// unwatch dumps if the group is broken, and ends watching: that a Configure ends
+// the epoch is nothing to dump for.
+func (t *Trace) unwatch() {
+	t.mu.Lock()
+	epoch := t.mu.ring.epoch
+	if t.mu.stop != nil {
+		close(t.mu.stop)
+		t.mu.stop = nil
+	}
+	t.mu.Unlock()
+	if err := t.backend.Err(); err != nil {
+		t.broke(epoch, err)
+	}
 }
 
 // Submit starts op and records it.

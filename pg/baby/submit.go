@@ -75,6 +75,9 @@ func (c *child) give(p *pending) {
 	what, err := m.all(p.op, max(time.Until(p.deadline), 1))
 	if err != nil {
 		c.unstage(p, false, true)
+		if !errors.Is(err, pg.ErrUnsupported) {
+			c.abort(err) // the peers wait for this op
+		}
 		c.complete(p, 0, err)
 		return
 	}

@@ -44,7 +44,7 @@ func (r *reign) forgetIdle(ctx context.Context) {
 
 // forgetIfIdle forgets one job if nobody has used it for long enough.
 func (r *reign) forgetIfIdle(ctx context.Context, j *job) error {
-	kept := r.server.ledger.state.has(j.name)
+	kept, highest := r.server.ledger.state.has(j.name), r.highest(j)
 	long := emptyJobKept
 	if kept {
 		long = idleJobKept
@@ -63,7 +63,12 @@ func (r *reign) forgetIfIdle(ctx context.Context, j *job) error {
 	if err != nil || !idle {
 		return err
 	}
-	return r.forget(j)
+	return r.forget(j, highest)
+}
+
+// highest is the highest id of a job, as of now; at least 1.
+func (r *reign) highest(j *job) int64 {
+	return max(r.server.ledger.state.job(j.name, 0).HighestID, 1)
 }
 
 // inUse says whether anybody is there: a session, a call, or a replica that is
@@ -80,12 +85,13 @@ func (j *job) inUse(now time.Time) bool {
 	return false
 }
 
-// forget takes a job out of the ledger and ends it. Whoever comes by its name
-// later begins a new one, whose ids rise above all that there were.
-func (r *reign) forget(j *job) error {
+// forget takes a job out of the ledger and ends it, unless it has formed a quorum
+// above highest: then somebody came. Whoever comes by its name later begins a new
+// one, whose ids rise above all that there were.
+func (r *reign) forget(j *job, highest int64) error {
 	s := r.server
 	if s.ledger.state.has(j.name) {
-		if err := s.ledger.apply(command{Kind: commandForget, Job: j.name}); err != nil {
+		if err := s.ledger.apply(command{Kind: commandForget, Job: j.name, Highest: highest}); err != nil {
 			return err
 		}
 	}
@@ -110,12 +116,13 @@ func (l *lighthouseService) DeleteJob(ctx context.Context, req *skerrypb.DeleteJ
 		return nil, unavailable(err)
 	}
 	var used bool
+	highest := j.reign.highest(j)
 	err = j.do(ctx, func(now time.Time) { used = j.inUse(now) })
 	if err == nil && used {
 		err = errJobInUse
 	}
 	if err == nil {
-		err = j.reign.forget(j)
+		err = j.reign.forget(j, highest)
 	}
 	if err != nil {
 		return nil, unavailable(err)

@@ -229,6 +229,7 @@ type command struct {
 	Config  *quorum.Config   `json:"config,omitempty"`  // configure
 	Replica quorum.ReplicaID `json:"replica,omitempty"` // drain, evict
 	Server  string           `json:"server,omitempty"`  // retire
+	Highest int64            `json:"highest,omitempty"` // forget: a job with an id above it stays; 0: none does
 }
 
 type commandKind string

@@ -104,6 +104,9 @@ func (s *state) Apply(entry *raft.Log) any {
 	}
 	l, known := s.data.Jobs[c.Job]
 	if c.Kind == commandForget {
+		if known && c.Highest > 0 && l.HighestID > c.Highest {
+			return fmt.Errorf("%w: job %s is forgotten as of id %d, the ledger holds %d", quorum.ErrFenced, c.Job, c.Highest, l.HighestID)
+		}
 		if known {
 			s.data.Floor = max(s.data.Floor, l.HighestID)
 		}

@@ -105,7 +105,7 @@ func (c *cluster) membership(l *ledger) (*membership, error) {
 		now: now, self: raft.ServerID(c.me().RaftID), voters: voters,
 		stableFor: c.cfg.Cluster.StableFor, replaceAfter: c.cfg.Cluster.ReplaceAfter,
 		lastIndex: l.raft.LastIndex(), servers: f.Configuration().Servers, basis: f.Index(),
-		seen: make(map[raft.ServerID]memberView), retired: func(id raft.ServerID) bool { return l.state.retired(string(id)) },
+		stay: raceDetector, seen: make(map[raft.ServerID]memberView), retired: func(id raft.ServerID) bool { return l.state.retired(string(id)) },
 	}
 	entries, _ := c.book.all()
 	for _, e := range entries {

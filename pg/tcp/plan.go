@@ -302,18 +302,27 @@ func relayPart(r, root int) int {
 	return r
 }
 
-// relayLocked lets the piece that came from the root go on to the others. It
-// tells whether there is one.
+// relayLocked lets what came from the root go on to the others, as far as it is
+// there without a gap: pieces that came before the op was open are put in place
+// by another goroutine than those that come after them. It tells whether there is
+// more than before.
 func (t *task) relayLocked(from int) bool {
 	if !t.call.relay || from != t.op.Root {
 		return false
 	}
+	more := false
+	came := &t.peers[from].in[0]
 	for q := range t.peers {
-		if s := &t.peers[q].out[1]; s.used {
+		s := &t.peers[q].out[1]
+		for s.used && s.limit < came.pieces {
+			if _, known := t.crcs[came.slots+s.limit].get(); !known {
+				break
+			}
 			s.limit++
+			more = true
 		}
 	}
-	return true
+	return more
 }
 
 func (t *task) planAllGather() {

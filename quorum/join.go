@@ -327,9 +327,10 @@ func (m *Machine) Withdraw(now time.Time, id ReplicaID, number uint64) {
 }
 
 // restore makes a member's last answer the last quorum, if this machine knows of
-// none as new: the ledger was lost. Its members are presumed alive.
+// none as new: the ledger was lost. Its members are presumed alive. An answer with
+// fewer members than there must be (Q3) is not one that could be told again.
 func (m *Machine) restore(now time.Time, by ReplicaID, l *LastAnswer) {
-	if l == nil || !m.last.ref().less(l.ref()) || len(l.Members) == 0 {
+	if l == nil || !m.last.ref().less(l.ref()) || len(l.Members) == 0 || len(l.Members) < m.config.MinReplicas {
 		return
 	}
 	if _, found := memberRank(l.Members, by); !found {

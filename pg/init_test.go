@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerry-ft/skerry/internal/portlease"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/pgtest"
 	"github.com/skerry-ft/skerry/store"
@@ -68,21 +69,11 @@ func sumsAndNames(ctx context.Context, w *pg.World) error {
 	return w.Barrier(ctx)
 }
 
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
 // TestInitMethods: every way to meet makes a world, again and again, with other
 // sizes where the way allows it; names start anew each time.
 func TestInitMethods(t *testing.T) {
 	driver := memoryDriver(t)
-	address := freePort(t)
+	address := portlease.ForTest(t, 1)[0]
 	host, port, _ := net.SplitHostPort(address)
 	t.Setenv(pg.EnvMasterAddr, host)
 	t.Setenv(pg.EnvMasterPort, port)

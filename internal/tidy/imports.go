@@ -53,7 +53,7 @@ func allowed(key, target string, test bool) bool {
 	if matchesAny(mayImport[key], target) {
 		return true
 	}
-	return test && (strings.HasSuffix(target, "test") || matchesAny(testsMayImport[key], target))
+	return test && (strings.HasSuffix(target, "test") || slices.Contains(openToTests, target) || matchesAny(testsMayImport[key], target))
 }
 
 func matchesAny(patterns []string, target string) bool {

@@ -39,18 +39,19 @@ var mayImport = map[string][]string{
 	"internal/tidy":      {},
 	"internal/invariant": {},
 	"internal/memfd":     {},
+	"internal/portlease": {},
 	"internal/logkey":    {},
 
 	"cmd/internal":   {"internal/guard"},
 	"cmd/lighthouse": {"lighthouse", "cmd/internal/...", "internal/guard"},
 	"cmd/skerry": {
 		"quorum", "store", "pg/...", "nccl", "checkpoint", "lighthouse", "manager/...",
-		"train/...", "internal/wire/...", "internal/sim", "internal/guard", "cmd/internal/...", "examples/...",
+		"train/...", "internal/wire/...", "internal/sim", "internal/guard", "internal/portlease", "cmd/internal/...", "examples/...",
 	},
 	"examples": {"store", "pg/...", "nccl", "checkpoint", "manager", "train/..."},
 	"test": {
 		"quorum", "store", "pg/...", "nccl", "checkpoint", "lighthouse", "manager/...",
-		"train/...", "internal/wire/...", "internal/sim", "internal/guard/...", "examples/...",
+		"train/...", "internal/wire/...", "internal/sim", "internal/guard/...", "internal/portlease", "examples/...",
 	},
 }
 
@@ -65,6 +66,9 @@ var testsMayImport = map[string][]string{
 
 	"manager/torchft": {"lighthouse"},
 }
+
+// openToTests are packages that any test may import.
+var openToTests = []string{"internal/portlease"}
 
 // openToAll are packages that hold nothing but names and switches.
 var openToAll = []string{"internal/logkey", "internal/invariant"}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/skerry-ft/skerry/internal/portlease"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/pgtest"
 	"github.com/skerry-ft/skerry/train/spawn"
@@ -77,15 +78,8 @@ func workInWorld(ctx context.Context, w *pg.World) error {
 // TestInitProcesses: processes meet by every method, work in subgroups, leave,
 // and meet again in the same place.
 func TestInitProcesses(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := l.Addr().String()
+	address := portlease.ForTest(t, 1)[0]
 	host, port, _ := net.SplitHostPort(address)
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
 	file := filepath.Join(t.TempDir(), "meet")
 	for _, method := range []string{"env://", "tcp://" + address, "file://" + file} {
 		t.Run(strings.SplitN(method, ":", 2)[0], func(t *testing.T) {

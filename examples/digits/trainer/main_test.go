@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"strings"
@@ -15,6 +14,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/skerry-ft/skerry/internal/portlease"
 	"github.com/skerry-ft/skerry/lighthouse/lighthousetest"
 )
 
@@ -158,14 +158,7 @@ func TestBadFlags(t *testing.T) {
 // Nobody listens: the trainer tries for its time, and says what to do.
 func TestLighthouseUnreachable(t *testing.T) {
 	t.Parallel()
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := free.Addr().String()
-	if err := free.Close(); err != nil {
-		t.Fatal(err)
-	}
+	addr := portlease.ForTest(t, 1)[0]
 	var stdout, stderr bytes.Buffer
 	status := run(nil, []string{"-lighthouse", addr, "-step-timeout=1s"}, &stdout, &stderr)
 	text := stderr.String()

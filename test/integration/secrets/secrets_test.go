@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -15,6 +14,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/skerry-ft/skerry/internal/portlease"
 )
 
 // patience bounds every wait; reaching it is a failure.
@@ -89,17 +90,6 @@ func build(t *testing.T, dir, pkg string) string {
 	return out
 }
 
-// freePorts finds three ports in a row: RPC, raft, gossip.
-func freePorts(t *testing.T) string {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	return ln.Addr().String()
-}
-
 // TestNoSecretShows: lighthouse, trainers and skerry run guarded, at trace
 // level, over TLS with a token: train, are asked, are denied; and no secret is in
 // what they write, in their command lines, or on the pages.
@@ -120,8 +110,10 @@ func TestNoSecretShows(t *testing.T) {
 	flags := func(name string) []string {
 		return []string{"--tls-ca", file("ca.pem"), "--tls-cert", file(name + ".pem"), "--tls-key", file(name + ".key"), "--token-file", file("token")}
 	}
-	addr := freePorts(t)
-	server := begin(t, nil, lighthouse, append(flags("server"), "--bind", addr, "--log-level", "trace", "--log-json",
+	ports := portlease.ForTest(t, 3)
+	addr := ports[0]
+	server := begin(t, nil, lighthouse, append(flags("server"), "--bind", addr, "--raft-address", ports[1], "--gossip-address", ports[2],
+		"--log-level", "trace", "--log-json",
 		"--data-dir", filepath.Join(dir, "data"), "--gossip-key-file", file("gossip.key"), "--bootstrap-expect", "1")...)
 	eventually(t, "the lighthouse leads", func() bool {
 		if strings.Contains(server.String(), "lighthouse: ") {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/skerry-ft/skerry/internal/portlease"
 	"github.com/skerry-ft/skerry/lighthouse"
 	"github.com/skerry-ft/skerry/train/spawn"
 )
@@ -89,6 +89,7 @@ type servers struct {
 	args  []serverArgs
 	procs []*spawn.Process // nil: killed
 	addrs []string
+	lease *portlease.Lease // of args; nil: the kernel chose
 	dir   string
 	http  *http.Client
 }
@@ -106,18 +107,19 @@ func startServers(ctx context.Context, o serverOptions) (*servers, error) {
 		return nil, err
 	}
 	s := &servers{dir: dir, http: &http.Client{Timeout: time.Second}}
+	if o.count > 1 { // a server that is killed comes back where it was
+		if s.lease, err = portlease.Take(2 * o.count); err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+	}
 	var voters []voter
 	for i := range o.count {
 		args := serverArgs{Listen: "127.0.0.1:0", MinReplicas: o.minReplicas, Fast: o.fast}
 		if o.durable {
 			args.DataDir = filepath.Join(dir, strconv.Itoa(i))
 		}
-		if o.count > 1 {
-			// A server that is killed comes back where it was.
-			ports, err := freePorts(2)
-			if err != nil {
-				return nil, errors.Join(err, s.Close())
-			}
+		if s.lease != nil {
+			ports := s.lease.Addrs[2*i:]
 			args.Listen = ports[0]
 			voters = append(voters, voter{ID: "server-" + strconv.Itoa(i), Address: ports[0], Raft: ports[1]})
 		}
@@ -134,20 +136,6 @@ func startServers(ctx context.Context, o serverOptions) (*servers, error) {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
-}
-
-// freePorts returns loopback addresses that nobody listens on now.
-func freePorts(n int) ([]string, error) {
-	var addrs []string
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		defer l.Close() // all are taken until all are known
-		addrs = append(addrs, l.Addr().String())
-	}
-	return addrs, nil
 }
 
 // firstLine hands the first line on.
@@ -263,7 +251,11 @@ func (s *servers) Close() error {
 		}
 	}
 	s.http.CloseIdleConnections()
-	return os.RemoveAll(s.dir)
+	err := os.RemoveAll(s.dir)
+	if s.lease != nil {
+		err = errors.Join(err, s.lease.Close())
+	}
+	return err
 }
 
 // clockTick is the unit of times in /proc: USER_HZ, 100 a second on every Linux

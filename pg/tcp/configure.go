@@ -198,10 +198,11 @@ func newGroup(c pg.Config) *group {
 	return g
 }
 
-// forgetLocked lets go of edges to replicas that are no members any more.
+// forgetLocked lets go of edges to replicas that are no members any more, and of
+// those that no Hello can go out on.
 func (b *Backend) forgetLocked(g *group, do *todo) {
 	for key, l := range b.mu.edges {
-		if _, member := g.ranks[key.replicaID]; !member || key.groupRank != g.cfg.GroupRank {
+		if _, member := g.ranks[key.replicaID]; !member || key.groupRank != g.cfg.GroupRank || l.mute {
 			delete(b.mu.edges, key)
 			l.partLocked(do)
 		}

@@ -70,6 +70,7 @@ type link struct {
 	leaving   bool
 	leaveBy   time.Time
 	busy      bool // somebody is sending
+	mute      bool // the socket takes nothing any more: its reader will say why
 	beatDue   bool
 	control   []control
 	flow      [classes]flow
@@ -236,7 +237,12 @@ func (l *link) partLocked(do *todo) {
 func (b *Backend) leave(l *link) {
 	b.mu.Lock()
 	l.leaving, l.leaveBy = true, time.Now().Add(leaveTimeout)
+	mute := l.mute
 	b.mu.Unlock()
+	if mute { // nothing goes out
+		b.lost(l, errLeft)
+		return
+	}
 	// A writer that waits for the socket now waits no longer than this.
 	l.conn.tcp.SetWriteDeadline(l.leaveBy)
 	b.kick(l)

@@ -133,6 +133,17 @@ func (r *rawConn) unread() int {
 	return n
 }
 
+// unacknowledged is how many written bytes the peer's system has not confirmed.
+func (r *rawConn) unacknowledged() int {
+	n := 0
+	r.raw.Control(func(fd uintptr) { // an error leaves 0: there is no socket to wait for
+		if v, err := unix.IoctlGetInt(int(fd), unix.TIOCOUTQ); err == nil {
+			n = v
+		}
+	})
+	return n
+}
+
 // local tells whether both ends are on this host.
 func (r *rawConn) local() bool {
 	here, ok1 := r.tcp.LocalAddr().(*net.TCPAddr)

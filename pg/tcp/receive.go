@@ -115,9 +115,23 @@ func (l *link) readError(err error) error {
 		return nil
 	}
 	if interrupted(err) {
-		return l.conn.clearRead()
+		return l.resumeRead()
 	}
 	return fmt.Errorf("read: %w", err)
+}
+
+// resumeRead goes on reading after an interrupt; a link that leaves has its time.
+func (l *link) resumeRead() error {
+	l.b.mu.Lock()
+	leaving, by := l.leaving, l.leaveBy
+	l.b.mu.Unlock()
+	switch {
+	case !leaving:
+		return l.conn.clearRead()
+	case time.Now().Before(by):
+		return l.conn.tcp.SetReadDeadline(by)
+	}
+	return errLeft
 }
 
 // readData receives one data frame.

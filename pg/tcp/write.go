@@ -103,7 +103,7 @@ func (l *link) pump(mayWait bool) {
 				return
 			}
 		default:
-			l.abandon(fmt.Errorf("write: %w", err))
+			l.cannotWrite(fmt.Errorf("write: %w", err))
 			return
 		}
 	}
@@ -132,7 +132,7 @@ func (l *link) next() bool {
 	ok := !l.gone && l.takeLocked()
 	if !ok {
 		l.busy = false
-		if l.leaving {
+		if l.leaving && !l.lingersLocked() {
 			b.lostLocked(l, errLeft, &do)
 		}
 	}
@@ -364,6 +364,41 @@ func (l *link) detach() {
 	b.untouchLocked(t, &do)
 	b.mu.Unlock()
 	b.do(&do)
+}
+
+// cannotWrite is the end of sending on a socket that may have something to say
+// yet: a peer that fails after another one's death tells us so and leaves, and our
+// write finds its end before our reader finds its words. The reader, which comes
+// to the same end behind them, judges; the clock does, if it should not.
+func (l *link) cannotWrite(err error) {
+	b, o := l.b, &l.out
+	var do todo
+	b.mu.Lock()
+	over := l.gone || l.leaving || l.left
+	if !over {
+		l.mute = true // busy stays true: nobody sends any more
+		if t := o.task; t != nil && t.group.phase != groupBroken {
+			t.need++ // it has not gone
+		}
+		o.open = false
+		l.finishLocked(&do)
+	}
+	b.mu.Unlock()
+	b.do(&do)
+	if over {
+		l.abandon(err)
+	}
+}
+
+// lingersLocked tells whether a link that leaves has to wait for the peer: closed
+// over bytes that nobody reads, it would take back with a reset what the peer has
+// not acknowledged, an abort and its culprit among it.
+func (l *link) lingersLocked() bool {
+	if l.gone || l.conn.unacknowledged() == 0 || !time.Now().Before(l.leaveBy) {
+		return false
+	}
+	// The peer reads to the end and closes; our reader sees that, or the time.
+	return l.conn.tcp.CloseWrite() == nil && l.conn.tcp.SetReadDeadline(l.leaveBy) == nil
 }
 
 // abandon is the end of sending: the socket failed.

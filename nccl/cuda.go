@@ -14,7 +14,11 @@ type CUDA struct {
 	f   cudaFunctions
 }
 
-var _ Driver = (*CUDA)(nil)
+var (
+	_ Driver       = (*CUDA)(nil)
+	_ SharedEvents = (*CUDA)(nil)
+	_ Gates        = (*CUDA)(nil)
+)
 
 // cudaFunctions are the symbols that CUDA 11, 12 and 13 have in common.
 type cudaFunctions struct {
@@ -41,6 +45,11 @@ type cudaFunctions struct {
 	streamWait     func(s, e uintptr, flags uint32) int32
 	eventQuery     func(e uintptr) int32
 	eventDestroy   func(e uintptr) int32
+	eventExport    func(h *IPCHandle, e uintptr) int32
+	eventOpen      func(e *uintptr, h ipcHandleByValue) int32
+	hostPointer    func(p *uintptr, host unsafe.Pointer, flags uint32) int32
+
+	waitValue func(s, addr uintptr, v, flags uint32) int32 // nil: not there
 }
 
 // ipcHandleByValue is a handle as C passes it: purego takes no arrays.
@@ -54,6 +63,9 @@ const (
 	cudaDisableTiming   = 2 // CU_EVENT_DISABLE_TIMING
 	cudaIPCLazyPeer     = 1 // CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS
 	cudaHostPortable    = 1 // CU_MEMHOSTALLOC_PORTABLE
+	cudaHostMapped      = 2 // CU_MEMHOSTALLOC_DEVICEMAP
+	cudaInterprocess    = 4 // CU_EVENT_INTERPROCESS
+	cudaWaitEqual       = 1 // CU_STREAM_WAIT_VALUE_EQ
 	maxCString          = 256
 	synchronizeInterval = 50 * time.Microsecond
 )
@@ -94,9 +106,17 @@ func OpenCUDA(paths ...string) (*CUDA, error) {
 		{&f.streamWait, "cuStreamWaitEvent"},
 		{&f.eventQuery, "cuEventQuery"},
 		{&f.eventDestroy, "cuEventDestroy_v2"},
+		{&f.eventExport, "cuIpcGetEventHandle"},
+		{&f.eventOpen, "cuIpcOpenEventHandle"},
+		{&f.hostPointer, "cuMemHostGetDevicePointer_v2"},
 	})
 	if err != nil {
 		return nil, err
+	}
+	// CUDA 11.7 brought the _v2, which is always on; what was there before is
+	// refused unless the kernel module was told otherwise.
+	if !obj.bind(&f.waitValue, "cuStreamWaitValue32_v2") {
+		obj.bind(&f.waitValue, "cuStreamWaitValue32")
 	}
 	if err := c.check("cuInit", f.init(0)); err != nil {
 		return nil, fmt.Errorf("%w: %w (is there a GPU, and its kernel driver?)", ErrUnavailable, err)
@@ -209,7 +229,7 @@ func (c *CUDA) AllocHost(bytes int64) ([]byte, error) {
 		return nil, fmt.Errorf("nccl: %d bytes of page-locked memory, want 1 or more", bytes)
 	}
 	var p unsafe.Pointer
-	if err := c.check("cuMemHostAlloc", c.f.hostAlloc(&p, uint64(bytes), cudaHostPortable)); err != nil {
+	if err := c.check("cuMemHostAlloc", c.f.hostAlloc(&p, uint64(bytes), cudaHostPortable|cudaHostMapped)); err != nil {
 		return nil, err
 	}
 	return unsafe.Slice((*byte)(p), bytes), nil

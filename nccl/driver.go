@@ -17,7 +17,7 @@ type (
 	Pointer uintptr // device memory
 )
 
-// IPCHandle names device memory across processes.
+// IPCHandle names device memory, or an event, across processes.
 type IPCHandle [64]byte
 
 // Driver is what the NCCL backend needs of CUDA. A call that may block is made
@@ -69,4 +69,29 @@ type Streams interface {
 	// Synchronize waits on the host until e is done or the timeout has passed.
 	Synchronize(e Event, timeout time.Duration) error
 	DestroyEvent(e Event) error
+}
+
+// SharedEvents is implemented by a Driver whose events go to other processes of
+// this host. Without it a Baby's ops wait for the caller's stream on the host.
+//
+// The process that made an event must keep it as long as another has it open:
+// to use it afterwards is undefined.
+type SharedEvents interface {
+	// NewShared makes an event that can be exported. It counts as done until it
+	// is recorded. DestroyEvent ends it, and one that was imported.
+	NewShared() (Event, error)
+	// RecordShared records e once more: who waits for it from now on waits for
+	// what is in s now.
+	RecordShared(e Event, s Stream) error
+	ExportEvent(e Event) (IPCHandle, error)
+	// ImportEvent opens an event of another process.
+	ImportEvent(h IPCHandle) (Event, error)
+}
+
+// Gates is implemented by a Driver whose streams can wait for a number in host
+// memory. Without it a stream's wait for a Work is one of the host.
+type Gates interface {
+	// WaitGate makes s wait on the device until the first four bytes of b, which
+	// AllocHost gave, are v. B belongs to the driver until they are.
+	WaitGate(s Stream, b []byte, v uint32) error
 }

@@ -263,64 +263,144 @@ int cuStreamDestroy_v2(struct stream *s) {
 
 // --- events
 
-struct event { pthread_mutex_t lock; pthread_cond_t change; int refs, pending, destroyed; };
+// An interprocess event is a counter in memory that both sides map: how often it
+// was recorded, and how far that is done. A waiter waits for the records that
+// were there when it was queued.
+enum { EVENT_DISABLE_TIMING = 2, EVENT_INTERPROCESS = 4 };
+
+struct shared { long recorded, done; int freed; };
+
+struct event {
+  pthread_mutex_t lock;
+  pthread_cond_t change;
+  int refs, pending;
+  struct shared *shared; // of an interprocess event
+  int fd, imported;
+};
+
+static long live_shared, live_imported; // interprocess events made here, and opened here
+
+long fake_live_shared(void) { return __atomic_load_n(&live_shared, __ATOMIC_SEQ_CST); }
+long fake_live_imported(void) { return __atomic_load_n(&live_imported, __ATOMIC_SEQ_CST); }
 
 static void event_drop(struct event *e) { // with the lock held
   int left = --e->refs;
   pthread_mutex_unlock(&e->lock);
   if (left) return;
+  if (e->shared) {
+    __atomic_sub_fetch(e->imported ? &live_imported : &live_shared, 1, __ATOMIC_SEQ_CST);
+    munmap(e->shared, sizeof *e->shared);
+    close(e->fd);
+  }
   __atomic_sub_fetch(&live_events, 1, __ATOMIC_SEQ_CST);
   free(e);
 }
 
-int cuEventCreate(struct event **e, unsigned flags) {
-  (void)flags;
-  NEED_CONTEXT();
-  *e = calloc(1, sizeof **e);
-  pthread_mutex_init(&(*e)->lock, NULL);
-  pthread_cond_init(&(*e)->change, NULL);
-  (*e)->refs = 1;
+static struct event *new_event(void) {
+  struct event *e = calloc(1, sizeof *e);
+  pthread_mutex_init(&e->lock, NULL);
+  pthread_cond_init(&e->change, NULL);
+  e->refs = 1;
   __atomic_add_fetch(&live_events, 1, __ATOMIC_SEQ_CST);
+  return e;
+}
+
+static int share(struct event *e, int fd, int imported) {
+  e->shared = mmap(NULL, sizeof *e->shared, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (e->shared == MAP_FAILED) return OUT_OF_MEMORY;
+  e->fd = fd, e->imported = imported;
+  __atomic_add_fetch(imported ? &live_imported : &live_shared, 1, __ATOMIC_SEQ_CST);
   return OK;
+}
+
+int cuEventCreate(struct event **e, unsigned flags) {
+  NEED_CONTEXT();
+  if (flags & EVENT_INTERPROCESS && !(flags & EVENT_DISABLE_TIMING)) return INVALID_VALUE;
+  *e = new_event();
+  if (!(flags & EVENT_INTERPROCESS)) return OK;
+  int fd = memfd_create("fake-event", MFD_CLOEXEC);
+  if (fd < 0 || ftruncate(fd, sizeof(struct shared))) return OUT_OF_MEMORY;
+  return share(*e, fd, 0);
+}
+
+int cuIpcGetEventHandle(struct handle *h, struct event *e) {
+  NEED_CONTEXT();
+  if (!e->shared || e->imported) return INVALID_HANDLE;
+  memset(h, 0, sizeof *h);
+  h->pid = getpid(), h->fd = e->fd, h->size = sizeof *e->shared;
+  return OK;
+}
+
+int cuIpcOpenEventHandle(struct event **e, struct handle h) {
+  NEED_CONTEXT();
+  if (h.pid == getpid()) return INVALID_CONTEXT; // as the real one: only for others
+  if (h.size != sizeof(struct shared)) return INVALID_VALUE;
+  char path[64];
+  snprintf(path, sizeof path, "/proc/%d/fd/%d", h.pid, h.fd);
+  int fd = open(path, O_RDWR | O_CLOEXEC);
+  if (fd < 0) return INVALID_HANDLE;
+  *e = new_event();
+  return share(*e, fd, 1);
 }
 
 static void event_mark(void *arg) {
   struct event *e = arg;
   pthread_mutex_lock(&e->lock);
   e->pending--;
+  if (e->shared) __atomic_add_fetch(&e->shared->done, 1, __ATOMIC_SEQ_CST);
   pthread_cond_broadcast(&e->change);
   event_drop(e);
 }
 
-static void event_wait(void *arg) {
-  struct event *e = arg;
-  pthread_mutex_lock(&e->lock);
-  while (e->pending) pthread_cond_wait(&e->change, &e->lock);
-  event_drop(e);
+static int event_pending(struct event *e, long upto) {
+  if (e->shared) return __atomic_load_n(&e->shared->done, __ATOMIC_SEQ_CST) < upto;
+  return e->pending;
 }
 
-static int event_use(struct event *e, void *stream, void (*run)(void *), int pending) {
+struct waiting { struct event *e; long upto; };
+
+static void event_wait(void *arg) {
+  struct waiting *w = arg;
+  struct event *e = w->e;
   pthread_mutex_lock(&e->lock);
-  e->refs++, e->pending += pending;
-  pthread_mutex_unlock(&e->lock);
-  fake_enqueue(stream, run, e);
-  return OK;
+  while (event_pending(e, w->upto)) {
+    if (!e->shared) {
+      pthread_cond_wait(&e->change, &e->lock);
+      continue;
+    }
+    pthread_mutex_unlock(&e->lock); // the other process cannot wake us
+    usleep(50);
+    pthread_mutex_lock(&e->lock);
+  }
+  event_drop(e);
+  free(w);
 }
 
 int cuEventRecord(struct event *e, void *stream) {
   NEED_CONTEXT();
-  return event_use(e, stream, event_mark, 1);
+  pthread_mutex_lock(&e->lock);
+  e->refs++, e->pending++;
+  if (e->shared) __atomic_add_fetch(&e->shared->recorded, 1, __ATOMIC_SEQ_CST);
+  pthread_mutex_unlock(&e->lock);
+  fake_enqueue(stream, event_mark, e);
+  return OK;
 }
 
 int cuStreamWaitEvent(void *stream, struct event *e, unsigned flags) {
   (void)flags;
   NEED_CONTEXT();
-  return event_use(e, stream, event_wait, 0);
+  struct waiting *w = malloc(sizeof *w);
+  pthread_mutex_lock(&e->lock);
+  e->refs++;
+  *w = (struct waiting){e, e->shared ? __atomic_load_n(&e->shared->recorded, __ATOMIC_SEQ_CST) : 0};
+  pthread_mutex_unlock(&e->lock);
+  fake_enqueue(stream, event_wait, w);
+  return OK;
 }
 
 int cuEventQuery(struct event *e) {
   pthread_mutex_lock(&e->lock);
-  int pending = e->pending;
+  int pending = event_pending(e, e->shared ? __atomic_load_n(&e->shared->recorded, __ATOMIC_SEQ_CST) : 0);
   pthread_mutex_unlock(&e->lock);
   return pending ? NOT_READY : OK;
 }
@@ -330,6 +410,33 @@ int cuEventDestroy_v2(struct event *e) {
   event_drop(e);
   return OK;
 }
+
+// --- gates: a stream waits for a number in host memory
+
+int cuMemHostGetDevicePointer_v2(void **p, void *host, unsigned flags) {
+  NEED_CONTEXT();
+  *p = host;
+  return flags ? INVALID_VALUE : OK;
+}
+
+struct gate { unsigned *at, value; };
+
+static void gate_wait(void *arg) {
+  struct gate *g = arg;
+  while (__atomic_load_n(g->at, __ATOMIC_SEQ_CST) != g->value) usleep(20);
+  free(g);
+}
+
+#ifndef FAKE_CUDA_NO_GATES
+int cuStreamWaitValue32_v2(void *stream, unsigned *at, unsigned value, unsigned flags) {
+  NEED_CONTEXT();
+  if (flags != 1) return INVALID_VALUE;
+  struct gate *g = malloc(sizeof *g);
+  *g = (struct gate){at, value};
+  fake_enqueue(stream, gate_wait, g);
+  return OK;
+}
+#endif
 
 // --- copies: of pageable memory, so the host waits for them
 

@@ -97,6 +97,16 @@ func (d *Device) Import(handle []byte, bytes int) (*Buffer, error) {
 	return b, nil
 }
 
+// Wrap gives device memory that somebody else has allocated in this process, in
+// the device's context. It stays theirs: Close leaves it alone, and they free it
+// only when no op uses it any more.
+func (d *Device) Wrap(p Pointer, bytes int) (*Buffer, error) {
+	if p == 0 || bytes < 1 {
+		return nil, fmt.Errorf("nccl: wrap %d bytes at %#x, want 1 or more at an address", bytes, uintptr(p))
+	}
+	return &Buffer{dev: d, p: p, size: bytes, foreign: true}, nil
+}
+
 // Buffer is memory on a device. It implements pg.DeviceMemory. Safe for
 // concurrent use but for Close.
 type Buffer struct {
@@ -104,6 +114,7 @@ type Buffer struct {
 	p        Pointer
 	size     int
 	imported bool
+	foreign  bool
 }
 
 var _ pg.DeviceMemory = (*Buffer)(nil)
@@ -177,8 +188,12 @@ func (b *Buffer) copy(queue func(s Stream) error) error {
 	})
 }
 
-// Close frees the memory, or unmaps it if it is another process's.
+// Close frees the memory, or unmaps it if it is another process's. It leaves
+// memory alone that Wrap was given.
 func (b *Buffer) Close() error {
+	if b.foreign {
+		return nil
+	}
 	return b.dev.Do(func() error {
 		if b.imported {
 			return b.dev.driver.Unmap(b.p)

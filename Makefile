@@ -30,8 +30,8 @@ fuzz: ## every fuzz target for FUZZ_TIME (30s)
 kills: ## SIGKILL of one of eight ranks in the middle of an all-reduce, 200 times
 	go test -count=1 -v -timeout 60m -run 'TestKill$$' ./pg/tcp -tcp.kills 200
 
-conformance: ## every verb, dtype, op, size and world size over every backend and decorator (hours)
-	go test -count=1 -v -timeout 0 -run Grid ./test/conformance -conformance.all
+conformance: ## every verb, dtype, op, size and world size over every backend and decorator (half an hour); FROM goes on
+	go test -count=1 -v -timeout 0 -run 'TestGrid$$' ./test/conformance -conformance.all -conformance.from $(FROM)
 
 fuzz-ports: ## bytes on every port of three running servers for FUZZ_PORTS (10m)
 	go test -count=1 -v -timeout 0 -run FuzzPorts ./test/hostile -hostile.for $(FUZZ_PORTS)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"slices"
+	"strings"
 
 	"github.com/skerry-ft/skerry/pg"
 )
@@ -43,6 +44,8 @@ func (c Cell) Skip(kinds []pg.Kind, dtypes []pg.DType) string {
 		return "backend has no " + c.DType.String()
 	case v.reduces && c.DType.Reduces(c.Reduce) != nil:
 		return fmt.Sprintf("no %v of %v", c.Reduce, c.DType)
+	case c.Reduce == pg.PreMulSum && strings.HasSuffix(c.Verb, " multi"):
+		return "no premul-sum over several tensors of a rank"
 	case c.World < v.least:
 		return fmt.Sprintf("%s needs %d ranks", c.Verb, v.least)
 	}
@@ -69,34 +72,41 @@ func GridSizes() []int {
 type Grid struct {
 	Worlds   []int // nil: 1 to 8
 	Sizes    []int // nil: GridSizes
+	MinBytes int   // leaves smaller sizes out
 	MaxBytes int   // leaves larger sizes out; 0: none
+	Cover    Cover // the design; over all of Worlds and Sizes
 	Sample   int   // run one cell of so many, drawn by Seed; 0 and 1: all
 	Seed     uint64
 }
 
 // Cells lists the cells of one world size, those to be skipped too.
 func (g Grid) Cells(world int) []Cell {
-	sizes := g.Sizes
-	if sizes == nil {
-		sizes = GridSizes()
+	worlds, sizes := g.worlds(), g.sizes()
+	at := slices.Index(worlds, world)
+	if at < 0 {
+		return nil
 	}
 	var cells []Cell
-	for _, v := range verbs() {
-		for _, d := range pg.DTypes() {
-			for _, op := range pg.ReduceOps() {
-				if op != pg.Sum && !v.reduces {
-					continue
-				}
-				for _, bytes := range sizes {
-					c := Cell{Verb: v.name, DType: d, Reduce: op, Bytes: bytes, World: world}
-					if (g.MaxBytes == 0 || bytes <= g.MaxBytes) && g.drawn(c) {
-						cells = append(cells, c)
-					}
-				}
+	for _, r := range rows() {
+		for i, bytes := range sizes {
+			c := Cell{Verb: r.verb.name, DType: r.dtype, Reduce: r.reduce, Bytes: bytes, World: world}
+			if g.Cover.has(r, place{size: i, world: at, worlds: len(worlds)}) && g.drawn(c) {
+				cells = append(cells, c)
 			}
 		}
 	}
 	return cells
+}
+
+// sizes are those within the bounds.
+func (g Grid) sizes() []int {
+	all := g.Sizes
+	if all == nil {
+		all = GridSizes()
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(n int) bool {
+		return n < g.MinBytes || g.MaxBytes > 0 && n > g.MaxBytes
+	})
 }
 
 func (g Grid) worlds() []int {

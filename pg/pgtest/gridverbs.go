@@ -21,7 +21,7 @@ func verbs() []gridVerb {
 	reduce, gather, scatter := pg.KindAllReduce, pg.KindAllGather, pg.KindReduceScatter
 	one := func(k pg.Kind) []pg.Kind { return []pg.Kind{k} }
 	with := func(k pg.Kind) []pg.Kind { return []pg.Kind{k, pg.KindBatch} }
-	return []gridVerb{
+	return append([]gridVerb{
 		{"all-reduce", one(reduce), 1, true, gridAllReduce},
 		{"all-reduce async", one(reduce), 1, true, gridAllReduceAsync},
 		{"all-reduce coalesced", one(reduce), 1, true, gridAllReduceCoalesced},
@@ -41,7 +41,7 @@ func verbs() []gridVerb {
 		{"send recv", []pg.Kind{pg.KindSend, pg.KindRecv}, 2, false, gridSendRecv},
 		{"batch send recv", []pg.Kind{pg.KindSend, pg.KindRecv, pg.KindBatch}, 2, false, gridBatch},
 		{"barrier", one(pg.KindBarrier), 1, false, func(ctx context.Context, g *pg.Group, _ Cell) error { return g.Barrier(ctx) }},
-	}
+	}, moreVerbs()...)
 }
 
 func verbNamed(name string) (gridVerb, bool) {

@@ -28,16 +28,20 @@ func RunGrid(t *testing.T, h Harness, grid Grid) GridReport {
 		if len(cells) == 0 {
 			continue
 		}
-		t.Run(fmt.Sprintf("world=%d", world), func(t *testing.T) {
-			w := newWorld(t, h, world)
-			for len(cells) > 0 {
-				n := chunkOf(cells)
-				w.Each(func(ctx context.Context, _ int, g *pg.Group) error { return RunCells(ctx, g, cells[:n]) })
-				cells = cells[n:]
-			}
-		})
+		t.Run(fmt.Sprintf("world=%d", world), func(t *testing.T) { RunWorld(t, h, cells) })
 	}
 	return report
+}
+
+// RunWorld runs cells of one world size, which the backend has, in this process.
+func RunWorld(t *testing.T, h Harness, cells []Cell) {
+	t.Helper()
+	w := newWorld(t, h, cells[0].World)
+	for len(cells) > 0 {
+		n := chunkOf(cells)
+		w.Each(func(ctx context.Context, _ int, g *pg.Group) error { return RunCells(ctx, g, cells[:n]) })
+		cells = cells[n:]
+	}
 }
 
 // chunkOf is how many cells fit one chunk, at least one.

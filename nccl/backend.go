@@ -41,6 +41,8 @@ type Backend struct {
 	opt Options
 	own bool // Device was opened by Open, and is closed with the backend
 
+	imports imports // events of the process whose child this one is
+
 	configMu sync.Mutex
 
 	mu struct {
@@ -180,7 +182,11 @@ func (b *Backend) Abort(epoch pg.Epoch, cause error) {
 
 // Submit implements pg.Backend. It records an event on the caller's stream
 // before it returns, and never waits.
-func (b *Backend) Submit(op *pg.Op) *pg.Work {
+func (b *Backend) Submit(op *pg.Op) *pg.Work { return b.submit(op, nil) }
+
+// submit starts op behind the caller's stream, or behind marks of another
+// process.
+func (b *Backend) submit(op *pg.Op, marks [][]byte) *pg.Work {
 	e, err := b.current()
 	switch {
 	case errors.Is(err, pg.ErrUnconfigured), errors.Is(err, pg.ErrClosed):
@@ -197,11 +203,16 @@ func (b *Backend) Submit(op *pg.Op) *pg.Work {
 			return pg.Finished(op, err)
 		}
 	}
-	after, err := b.ready()
-	if err != nil {
-		return pg.Finished(op, fmt.Errorf("record what %v waits for: %w", op.Kind, err))
+	t := &task{op: op}
+	if marks != nil {
+		t.marks, err = b.imports.events(b.opt.Device, marks)
+	} else {
+		t.after, err = b.ready()
 	}
-	return e.take(op, after)
+	if err != nil {
+		return pg.Finished(op, fmt.Errorf("find out what %v waits for: %w", op.Kind, err))
+	}
+	return e.take(t)
 }
 
 // parts are the ops that an op consists of: a batch is launched as one group, so
@@ -281,8 +292,9 @@ func (b *Backend) Close() error {
 			return err // the device is still in use
 		}
 	}
+	err := b.imports.close(b.opt.Device)
 	if b.own {
-		return b.opt.Device.Close()
+		err = errors.Join(err, b.opt.Device.Close())
 	}
-	return nil
+	return err
 }

@@ -65,7 +65,7 @@ const (
 	cudaHostPortable    = 1 // CU_MEMHOSTALLOC_PORTABLE
 	cudaHostMapped      = 2 // CU_MEMHOSTALLOC_DEVICEMAP
 	cudaInterprocess    = 4 // CU_EVENT_INTERPROCESS
-	cudaWaitEqual       = 1 // CU_STREAM_WAIT_VALUE_EQ
+	cudaWaitReached     = 0 // CU_STREAM_WAIT_VALUE_GEQ: the numbers go round
 	maxCString          = 256
 	synchronizeInterval = 50 * time.Microsecond
 )

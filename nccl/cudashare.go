@@ -46,5 +46,5 @@ func (c *CUDA) WaitGate(s Stream, b []byte, v uint32) error {
 	if err := c.check("cuMemHostGetDevicePointer_v2", c.f.hostPointer(&p, host, 0)); err != nil {
 		return err
 	}
-	return c.check("cuStreamWaitValue32", c.f.waitValue(uintptr(s), p, v, cudaWaitEqual))
+	return c.check("cuStreamWaitValue32", c.f.waitValue(uintptr(s), p, v, cudaWaitReached))
 }

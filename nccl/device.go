@@ -19,6 +19,7 @@ type Device struct {
 	driver Driver
 	index  int
 	ctx    Context
+	gates  gates
 
 	closed sync.Once
 	err    error
@@ -49,7 +50,11 @@ func (d *Device) Driver() Driver { return d.driver }
 // Close releases the context. Everything on the device must be closed before.
 // Safe to call twice.
 func (d *Device) Close() error {
-	d.closed.Do(func() { d.err = d.driver.Release(d.index) })
+	d.closed.Do(func() {
+		if d.err = d.gates.close(d); d.err == nil {
+			d.err = d.driver.Release(d.index)
+		}
+	})
 	return d.err
 }
 

@@ -91,7 +91,8 @@ type SharedEvents interface {
 // Gates is implemented by a Driver whose streams can wait for a number in host
 // memory. Without it a stream's wait for a Work is one of the host.
 type Gates interface {
-	// WaitGate makes s wait on the device until the first four bytes of b, which
-	// AllocHost gave, are v. B belongs to the driver until they are.
+	// WaitGate makes s wait on the device until the number in the first four
+	// bytes of b, which AllocHost gave, has counted up to v, or beyond. B belongs
+	// to the driver until then.
 	WaitGate(s Stream, b []byte, v uint32) error
 }

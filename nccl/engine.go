@@ -53,20 +53,22 @@ type task struct {
 	op       *pg.Op
 	work     *pg.Work
 	deadline time.Time
-	after    Event // the caller's stream must have come so far
-	done     Event // once launched
+	after    Event   // the caller's stream must have come so far
+	marks    []Event // and those of the process whose child this is: not ours to destroy
+	done     Event   // once launched
 }
 
-// take queues op. after is consumed.
-func (e *engine) take(op *pg.Op, after Event) *pg.Work {
-	t := &task{op: op, deadline: op.Deadline, after: after}
+// take queues t, which has an op and what it waits for.
+func (e *engine) take(t *task) *pg.Work {
+	op := t.op
+	t.deadline = op.Deadline
 	if t.deadline.IsZero() {
 		t.deadline = time.Now().Add(e.timeout())
 	}
 	e.mu.Lock()
 	if err := e.mu.err; err != nil || e.mu.closing {
 		e.mu.Unlock()
-		if derr := e.destroy(after); derr != nil {
+		if derr := e.destroy(t.after); derr != nil {
 			err = errors.Join(err, derr)
 		}
 		return pg.Finished(op, errors.Join(pg.ErrAborted, err))
@@ -203,8 +205,11 @@ func (e *engine) launchAll() (bool, error) {
 
 func (e *engine) launch(t *task) error {
 	d := e.opt.Device.driver
-	if t.after != 0 {
-		if err := d.WaitEvent(e.stream, t.after); err != nil {
+	for _, before := range append(t.marks, t.after) {
+		if before == 0 {
+			continue
+		}
+		if err := d.WaitEvent(e.stream, before); err != nil {
 			return err
 		}
 	}

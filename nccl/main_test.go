@@ -64,6 +64,7 @@ type fakes struct {
 	fault      func(int32)
 	misuse     func() int64
 	live       func() int64
+	shared     func() int64 // interprocess events that were made here
 }
 
 // The ways in which the fake library fails.
@@ -120,6 +121,7 @@ func open(t testing.TB) *fakes {
 	purego.RegisterLibFunc(&f.fault, f.lib.obj.handle, "fake_fault")
 	purego.RegisterLibFunc(&f.misuse, f.lib.obj.handle, "fake_misuse")
 	purego.RegisterLibFunc(&f.live, f.driver.obj.handle, "fake_live")
+	purego.RegisterLibFunc(&f.shared, f.driver.obj.handle, "fake_live_shared")
 	t.Cleanup(func() {
 		f.fault(wellBehaved)
 		if n := f.misuse(); n != 0 {

@@ -1,0 +1,140 @@
+package nccl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/skerry-ft/skerry/pg"
+)
+
+// gateBytes is the page-locked memory of a device's gates, and gateStride what
+// one of them takes: a cache line, so that opening one disturbs no other.
+const (
+	gateBytes  = 64 << 10
+	gateStride = 64
+)
+
+// gates let streams of a device wait for Works. A gate is a number that only
+// counts up: a stream that is late finds more than it waits for, and goes on.
+type gates struct {
+	mu struct {
+		sync.Mutex
+
+		memory []byte
+		free   []int // offsets into memory
+		shut   int   // gates that streams wait at
+	}
+}
+
+// Follow makes s wait on the device until w is done, whatever backend runs it: in
+// a Baby, on the CPU, or here. The host goes on at once. When w fails the wait
+// ends, too: look at its error before you use what s makes of the result. S must
+// be a stream of this device.
+//
+// What opens the gate is this process, so that a child that dies in the middle
+// of an op cannot keep s waiting, as an event of the child could: w fails, and s
+// goes on. For an op of a Backend of this process, WaitStream is quicker.
+//
+// A driver without Gates, and more than gateBytes/gateStride waits at once, make
+// Follow itself wait until w is done or ctx ends.
+func (d *Device) Follow(ctx context.Context, s Stream, w *pg.Work) error {
+	if w.Finished() {
+		return nil
+	}
+	g, ok := d.driver.(Gates)
+	if !ok {
+		return waitOnly(ctx, w)
+	}
+	at, err := d.gates.take(d)
+	if err != nil {
+		return err
+	}
+	if at < 0 {
+		return waitOnly(ctx, w)
+	}
+	b := d.gates.memory(at)
+	next := atomic.LoadUint32(number(b)) + 1
+	if err := d.Do(func() error { return g.WaitGate(s, b, next) }); err != nil {
+		d.gates.give(at)
+		if errors.Is(err, pg.ErrUnsupported) {
+			return waitOnly(ctx, w)
+		}
+		return fmt.Errorf("make a stream wait for %v: %w", w.Op().Kind, err)
+	}
+	w.Then(func(error) {
+		atomic.StoreUint32(number(b), next)
+		d.gates.give(at)
+	})
+	return nil
+}
+
+// waitOnly waits on the host. How w ended is the caller's to look at.
+func waitOnly(ctx context.Context, w *pg.Work) error {
+	select {
+	case <-w.Done():
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func number(b []byte) *uint32 { return (*uint32)(unsafe.Pointer(unsafe.SliceData(b))) }
+
+// take gives a gate that is open, or less than 0 if none is.
+func (g *gates) take(d *Device) (at int, err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.mu.memory == nil {
+		err := d.Do(func() (err error) {
+			g.mu.memory, err = d.driver.AllocHost(gateBytes)
+			return err
+		})
+		if err != nil {
+			return 0, fmt.Errorf("memory for gates: %w", err)
+		}
+		clear(g.mu.memory)
+		for at := 0; at < gateBytes; at += gateStride {
+			g.mu.free = append(g.mu.free, at)
+		}
+	}
+	n := len(g.mu.free)
+	if n == 0 {
+		return -1, nil
+	}
+	at = g.mu.free[n-1]
+	g.mu.free = g.mu.free[:n-1]
+	g.mu.shut++
+	return at, nil
+}
+
+func (g *gates) memory(at int) []byte {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.mu.memory[at : at+gateStride]
+}
+
+func (g *gates) give(at int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.mu.free = append(g.mu.free, at)
+	g.mu.shut--
+}
+
+// close frees the memory, unless a stream still waits at a gate of it.
+func (g *gates) close(d *Device) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.mu.shut > 0 {
+		return fmt.Errorf("nccl: close of device %d: streams still follow %d ops", d.index, g.mu.shut)
+	}
+	if g.mu.memory == nil {
+		return nil
+	}
+	b := g.mu.memory
+	g.mu.memory, g.mu.free = nil, nil
+	return d.Do(func() error { return d.driver.FreeHost(b) })
+}

@@ -26,13 +26,16 @@ func (m *Machine) Advance(now time.Time) {
 // look judges everybody.
 func (m *Machine) look(now time.Time) {
 	m.looked = now
-	for _, r := range slices.Clone(m.order) {
+	for _, r := range m.order {
 		m.judge(now, r)
-		if m.forgettable(now, r) {
-			m.event(EventForgotten, r.id, "")
-			m.forget(r)
-		}
 	}
+	m.forget(func(r *replica) bool {
+		if !m.forgettable(now, r) {
+			return false
+		}
+		m.event(EventForgotten, r.id, "")
+		return true
+	})
 }
 
 // reschedule finds anew when time alone may next change something.

@@ -86,6 +86,8 @@ func TestExplorer(t *testing.T) {
 	worlds, lim := boundedWorlds(), limits{States: 20_000, Time: 1500 * time.Millisecond, Fair: 9}
 	if *full {
 		worlds, lim = fullWorlds(), limits{States: 2_000_000, Time: 15 * time.Minute, Fair: 40}
+	} else if testing.Short() {
+		lim.States, lim.Time = 4_000, 400*time.Millisecond
 	}
 	for _, sw := range worlds {
 		t.Run(sw.name, func(t *testing.T) {

@@ -435,6 +435,8 @@ func TestDuel(t *testing.T) {
 	seeds := uint64(1500)
 	if *full {
 		seeds = 100_000
+	} else if testing.Short() {
+		seeds = 300
 	}
 	for _, kind := range []quorum.ClientKind{quorum.KindSkerry, quorum.KindTorchft} {
 		t.Run(fmt.Sprintf("kind=%d", kind), func(t *testing.T) {

@@ -81,11 +81,7 @@ func (m *Machine) fix(c ClientKind) {
 		return
 	}
 	m.client = c
-	for _, r := range slices.Clone(m.order) {
-		if r.session != (c == KindSkerry) && !r.member && r.join == nil {
-			m.forget(r)
-		}
-	}
+	m.forget(func(r *replica) bool { return r.session != (c == KindSkerry) && !r.member && r.join == nil })
 }
 
 // admit refuses who may not come at all.

@@ -146,20 +146,23 @@ func (m *Machine) ensure(now time.Time, id ReplicaID) (*replica, error) {
 	return r, nil
 }
 
-func (m *Machine) forget(r *replica) {
-	m.dropJoin(r)
-	m.unsuspect(r)
-	delete(m.replicas, r.id)
-	m.order = slices.DeleteFunc(m.order, func(o *replica) bool { return o == r })
+// forget drops the records of all whom drop names; it is asked about each once,
+// in order. All go at once: one by one they would be n times n.
+func (m *Machine) forget(drop func(*replica) bool) {
+	m.order = slices.DeleteFunc(m.order, func(r *replica) bool {
+		if !drop(r) {
+			return false
+		}
+		m.dropJoin(r)
+		m.unsuspect(r)
+		delete(m.replicas, r.id)
+		return true
+	})
 }
 
 // forgetLost makes room: whoever is lost and no member goes.
 func (m *Machine) forgetLost() {
-	for _, r := range slices.Clone(m.order) {
-		if r.lost && !r.member {
-			m.forget(r)
-		}
-	}
+	m.forget(func(r *replica) bool { return r.lost && !r.member })
 }
 
 // setLast makes q the last quorum and its members known. Members that this

@@ -26,6 +26,9 @@ func walkSeeds() uint64 {
 	if *full {
 		return 20_000
 	}
+	if testing.Short() {
+		return 150
+	}
 	return 400
 }
 

@@ -137,7 +137,7 @@ func (b *Backend) SetRound(round int64) {
 	b.mu.round = round
 	if c := b.mu.child; c != nil {
 		c.mu.Lock()
-		c.pipe.send(idMessage(msgRound, uint64(round)), nil)
+		c.tellLocked(idMessage(msgRound, uint64(round)), nil)
 		c.mu.Unlock()
 	}
 }

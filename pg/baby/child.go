@@ -8,11 +8,13 @@ import (
 	"io"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/rs/zerolog"
 
+	"github.com/skerry-ft/skerry/internal/memfd"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/train/spawn"
 )
@@ -24,6 +26,12 @@ type child struct {
 	proc *spawn.Process
 	pipe *pipe
 
+	segment   *memfd.Segment // what the rings lie in
+	answers   taker          // only listen
+	over      atomic.Bool    // listen is to end
+	listening sync.WaitGroup
+	mapping   mapping // of the one who issues
+
 	ready      chan struct{} // closed once its backend is open
 	configured chan []byte   // the report of its Configure; capacity 1
 	gone       chan struct{} // closed once it is reaped and nothing is pending
@@ -34,20 +42,23 @@ type child struct {
 	mu struct {
 		sync.Mutex
 
-		last     uint64     // op id
-		queue    []*pending // not yet given to the child, in order
-		issuing  bool       // somebody is giving it ops
+		last     uint64 // op id
+		queue    queue
+		issuing  bool // somebody is giving it ops
 		pending  map[uint64]*pending
 		underWay int           // ops queued, being issued, or pending
 		left     int           // those, and the ones being completed
 		idle     chan struct{} // closed when left becomes 0; made on demand
 		sent     map[uint64]bool
-		scratch  []byte
+		ops      giver
+		told     uint64 // messages sent over the socket
+		stalled  bool   // the ring of ops has no room
+		free     []*pending
 
 		err    error // the first cause
 		cause  error // of a local abort
 		why    string
-		told   bool // to end
+		ending bool // told to
 		orphan bool // it has ended, or could not be reaped
 
 		configuring bool
@@ -62,6 +73,7 @@ type pending struct {
 	work     *pg.Work
 	deadline time.Time
 	staged   []staged
+	ending   bool // its result has come
 }
 
 // staged is a tensor of the caller that was copied.
@@ -79,33 +91,53 @@ type request struct {
 	Level   zerolog.Level
 }
 
+// The descriptors that a child inherits.
+const (
+	socketFD = spawn.FirstFileFD
+	ringFD   = spawn.FirstFileFD + 1
+)
+
 // startChild starts a process; it is usable once ready is closed.
-func startChild(opt *Options, mem *memory) (*child, error) {
+func startChild(opt *Options, mem *memory) (_ *child, err error) {
+	c := &child{
+		opt: opt, mem: mem,
+		ready: make(chan struct{}), configured: make(chan []byte, 1), gone: make(chan struct{}), broken: make(chan struct{}),
+	}
+	defer func() {
+		if err == nil {
+			return
+		}
+		if c.pipe != nil {
+			c.pipe.close()
+		}
+		if c.segment != nil {
+			err = errors.Join(err, c.segment.Close())
+		}
+	}()
 	ours, theirs, err := socketPair()
 	if err != nil {
 		return nil, err
 	}
 	defer theirs.Close()
 	defer ours.Close() // newPipe has a descriptor of its own
-	p, err := newPipe(ours)
-	if err != nil {
+	if c.pipe, err = newPipe(ours); err != nil {
+		return nil, err
+	}
+	if c.segment, err = memfd.Create("skerry-baby-ring", channelBytes); err != nil {
+		return nil, fmt.Errorf("baby: ring for the child: %w", err)
+	}
+	if c.mu.ops.half, c.answers.half, err = halves(c.segment); err != nil {
 		return nil, err
 	}
 	args, err := json.Marshal(request{opt.Backend, opt.Open.Listen, opt.Open.Params, levelOf(opt.Log)})
 	if err != nil {
-		p.close()
 		return nil, fmt.Errorf("baby: options of the child: %w", err)
 	}
-	proc, err := spawn.Start(spawn.Worker{Name: worker, WorldSize: 1, Args: args}, spawn.Options{
-		Env: opt.Env, Stdout: opt.Stdout, Stderr: opt.Stderr, Files: []*os.File{theirs},
+	c.proc, err = spawn.Start(spawn.Worker{Name: worker, WorldSize: 1, Args: args}, spawn.Options{
+		Env: opt.Env, Stdout: opt.Stdout, Stderr: opt.Stderr, Files: []*os.File{theirs, c.segment.File()},
 	})
 	if err != nil {
-		p.close()
 		return nil, fmt.Errorf("baby: start child (is baby.Init() called at the top of main?): %w", err)
-	}
-	c := &child{
-		opt: opt, mem: mem, proc: proc, pipe: p,
-		ready: make(chan struct{}), configured: make(chan []byte, 1), gone: make(chan struct{}), broken: make(chan struct{}),
 	}
 	c.mu.pending = make(map[uint64]*pending)
 	c.mu.sent = make(map[uint64]bool)
@@ -133,6 +165,7 @@ func socketPair() (ours, theirs *os.File, err error) {
 
 // read takes what the child says until it has ended, and then ends it for good.
 func (c *child) read() {
+	c.listening.Go(c.listen)
 	var err error
 	for err == nil {
 		var b []byte
@@ -170,16 +203,23 @@ func (c *child) take(b []byte) error {
 	case msgBroken:
 		c.fails(decodeFault(body.b, nil))
 	case msgDone:
-		r, err := readResult(&body, c.cfg.WorldSize())
-		if err != nil {
+		r := new(result)
+		if err := r.read(&body, c.worldSize()); err != nil {
 			return err
 		}
-		return c.done(r)
+		return c.done(r, append([]byte(nil), body.b...))
 	case msgPong:
 	default:
 		return fmt.Errorf("message of kind %d from the child", k)
 	}
 	return nil
+}
+
+// tellLocked sends a message over the socket. Ops that are given later reach
+// the child's backend after it.
+func (c *child) tellLocked(b []byte, file *os.File) {
+	c.mu.told++
+	c.pipe.send(b, file)
 }
 
 // fails remembers the first cause.
@@ -205,34 +245,37 @@ func (c *child) cause() error {
 	return c.mu.err
 }
 
-// done ends one op as the child reports it.
-func (c *child) done(r *result) error {
+// done ends one op as the child reports it, with an error if report is one.
+func (c *child) done(r *result, report []byte) error {
 	c.mu.Lock()
-	p := c.mu.pending[r.id]
-	cause := c.mu.cause
-	c.mu.Unlock()
-	if p == nil {
+	c.mu.watch.heard = true
+	p, cause := c.mu.pending[r.id], c.mu.cause
+	switch {
+	case p == nil || p.ending:
+		c.mu.Unlock()
 		return fmt.Errorf("the child ended op %d, which is not under way", r.id)
+	case len(r.batch) != len(p.op.Batch):
+		c.mu.Unlock()
+		return fmt.Errorf("the child ended %d ops of a batch of %d", len(r.batch), len(p.op.Batch))
 	}
-	err := decodeFault(r.report, cause)
+	p.ending = true
+	c.mu.Unlock()
 	op := p.op
 	op.Seq, op.Epoch, op.Round, op.Source = r.seq, c.cfg.Epoch(), r.round, r.source
 	if op.Kind == pg.KindBallot {
 		op.Ballots = append(op.Ballots[:0], r.ballots...)
 	}
-	if len(r.batch) != len(op.Batch) {
-		return fmt.Errorf("the child ended %d ops of a batch of %d", len(r.batch), len(op.Batch))
-	}
 	for i, sub := range op.Batch {
 		sub.Seq, sub.Epoch, sub.Round, sub.Source = r.batch[i].seq, op.Epoch, r.batch[i].round, r.batch[i].source
 	}
+	err := decodeFault(report, cause)
 	c.unstage(p, err == nil, true)
 	c.complete(p, r.id, err)
 	c.issue() // what waited for the memory of this op
 	return nil
 }
 
-// complete ends an op, pending under id or not.
+// complete ends an op, pending under id or not. p is nobody's afterwards.
 func (c *child) complete(p *pending, id uint64, err error) {
 	c.mu.Lock()
 	delete(c.mu.pending, id)
@@ -243,14 +286,22 @@ func (c *child) complete(p *pending, id uint64, err error) {
 	}
 	p.work.Complete(err)
 	p.work.Release()
+	clear(p.staged)
+	*p = pending{staged: p.staged[:0]}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if len(c.mu.free) < maxFreePending {
+		c.mu.free = append(c.mu.free, p)
+	}
 	c.mu.left--
 	if c.mu.left == 0 && c.mu.idle != nil {
 		close(c.mu.idle)
 		c.mu.idle = nil
 	}
 }
+
+// maxFreePending bounds what is kept for later ops.
+const maxFreePending = 64
 
 // ownBallot fills the results of a ballot that never got as far as the backend:
 // even then a rank knows its own.
@@ -280,7 +331,7 @@ func (c *child) drop(s *segment) {
 	c.mu.Lock()
 	if c.mu.sent[s.id] {
 		delete(c.mu.sent, s.id)
-		c.pipe.send(idMessage(msgDrop, s.id), nil)
+		c.tellLocked(idMessage(msgDrop, s.id), nil)
 	}
 	c.mu.Unlock()
 	s.mem.Close() // an error would be one of munmap with our own values
@@ -289,10 +340,14 @@ func (c *child) drop(s *segment) {
 // kill ends the process at once, for the reason given.
 func (c *child) kill(why string) {
 	c.mu.Lock()
+	c.killLocked(why)
+	c.mu.Unlock()
+}
+
+func (c *child) killLocked(why string) {
 	if c.mu.why == "" {
 		c.mu.why = why
 	}
-	c.mu.Unlock()
 	_ = c.proc.Signal(syscall.SIGKILL) // it may be gone already
 }
 
@@ -300,7 +355,7 @@ func (c *child) kill(why string) {
 // fails what is pending.
 func (c *child) end(why string) {
 	c.mu.Lock()
-	told := c.mu.told
+	told := c.mu.ending
 	c.mu.Unlock()
 	if !told || why != "" {
 		grace := time.NewTimer(Slack) // a process that exits closes its socket first
@@ -314,10 +369,16 @@ func (c *child) end(why string) {
 	reaped := c.reap()
 	c.pipe.close()
 	c.pipe.wait()
+	c.over.Store(true)
+	wake(c.answers.asleep)
+	c.listening.Wait() // it has taken what the child had finished before
 	death := c.death(reaped)
 	c.mu.Lock()
 	c.breakLocked(death)
 	c.mu.orphan = true
+	c.mu.ops = giver{}
+	c.answers.half = half{}
+	c.segment.Close() // an error would be one of munmap with our own values
 	lost := c.mu.pending
 	c.mu.pending = make(map[uint64]*pending)
 	c.mu.watch.stop()
@@ -383,7 +444,7 @@ func (c *child) abort(cause error) {
 	c.breakLocked(cause)
 	if c.mu.cause == nil && !c.mu.orphan {
 		c.mu.cause = cause
-		c.pipe.send(jsonMessage(msgAbort, newFault(cause)), nil)
+		c.tellLocked(jsonMessage(msgAbort, newFault(cause)), nil)
 		c.mu.watch.endBy(time.Now().Add(Slack))
 	}
 	c.mu.Unlock()
@@ -407,8 +468,8 @@ func (c *child) leave(cause error) {
 		<-idle // the watch kills a child that does not end its ops
 	}
 	c.mu.Lock()
-	c.mu.told = true
-	c.pipe.send(message(msgClose), nil)
+	c.mu.ending = true
+	c.tellLocked(message(msgClose), nil)
 	c.mu.Unlock()
 }
 

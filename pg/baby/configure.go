@@ -175,7 +175,7 @@ func (c *child) configure(ctx context.Context) error {
 		return err
 	}
 	c.mu.configuring = true
-	c.pipe.send(jsonMessage(msgConfigure, &c.cfg), nil)
+	c.tellLocked(jsonMessage(msgConfigure, &c.cfg), nil)
 	c.mu.Unlock()
 	select {
 	case report := <-c.configured:

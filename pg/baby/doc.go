@@ -33,8 +33,10 @@
 //
 // # Failure
 //
-// Ops travel as data with ids over a Unix socket, many in flight, complete in
-// any order; Submit never waits for the child. When the child ends, all pending
+// Ops travel as data with ids through a ring in shared memory, and their results
+// through another; a side that sleeps is woken by a futex. Many are in flight,
+// complete in any order, and Submit never waits for the child: where the ring is
+// full, ops queue on our side. What is rare or large takes a Unix socket. When the child ends, all pending
 // ops fail once it has been reaped, with a [ChildError]: exit status or signal,
 // and the last lines of its standard error. Until then its memory is not
 // anybody else's. If it cannot be reaped within [ReapLimit], the memory of
@@ -61,6 +63,7 @@
 //
 //	name        owns                      ends when
 //	child.read  the child's socket        the child has ended
+//	listen      a thread; the results     child.read tells it to
 //	retire      a child on its way out    it has been reaped
 //	warm        the spare being started   it is ready, or Close
 //

@@ -139,7 +139,7 @@ func stopChild(t *testing.T, b *Backend) int {
 }
 
 // alone makes a configured group of one rank.
-func alone(t *testing.T, o Options) (*Backend, *pg.Group) {
+func alone(t testing.TB, o Options) (*Backend, *pg.Group) {
 	t.Helper()
 	w := pgtest.NewWorld(t, pgtest.StartStore(t))
 	b := newBaby(t, o)

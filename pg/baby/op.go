@@ -66,13 +66,13 @@ type placed struct {
 
 // appendOp writes what the child needs of an op.
 func appendOp(b []byte, id uint64, p *placed) []byte {
-	b = binary.LittleEndian.AppendUint64(newMessage(b, msgOp), id)
+	b = binary.LittleEndian.AppendUint64(b, id)
 	b = appendPlaced(b, p)
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(p.batch)))
 	for i := range p.batch {
 		b = appendPlaced(b, &p.batch[i])
 	}
-	return seal(b)
+	return b
 }
 
 func appendPlaced(b []byte, p *placed) []byte {
@@ -151,10 +151,10 @@ func (o *order) read(c *cursor) error {
 	return c.err
 }
 
-// appendDone writes the result of an op.
-func appendDone(b []byte, id uint64, op *pg.Op, report []byte) []byte {
+// appendDone writes the result of an op. If it failed, the report follows.
+func appendDone(b []byte, id uint64, op *pg.Op) []byte {
 	le := binary.LittleEndian
-	b = le.AppendUint64(newMessage(b, msgDone), id)
+	b = le.AppendUint64(b, id)
 	b = le.AppendUint64(b, op.Seq)
 	b = le.AppendUint64(b, uint64(op.Round))
 	b = le.AppendUint64(b, uint64(op.Source))
@@ -177,7 +177,7 @@ func appendDone(b []byte, id uint64, op *pg.Op, report []byte) []byte {
 		b = le.AppendUint64(b, uint64(sub.Round))
 		b = le.AppendUint64(b, uint64(sub.Source))
 	}
-	return seal(appendBytes(b, report))
+	return b
 }
 
 // A result is the end of an op as the parent reads it.
@@ -188,15 +188,15 @@ type result struct {
 	source  int
 	ballots []pg.BallotEntry
 	batch   []result // seq, round and source of each
-	report  []byte   // JSON of fault, or nothing
 }
 
-// readResult reads one; ballots beyond world are refused.
-func readResult(c *cursor, world int) (*result, error) {
-	r := &result{id: c.u64(), seq: c.u64(), round: int64(c.u64()), source: int(c.u64())}
-	n := int(c.u32())
-	if n > world {
-		return nil, fmt.Errorf("%d ballots in a world of %d", n, world)
+// read reads one into r's memory; ballots beyond world are refused. What
+// follows is left in c.
+func (r *result) read(c *cursor, world int) error {
+	*r = result{id: c.u64(), seq: c.u64(), round: int64(c.u64()), source: int(c.u64())}
+	n := c.u32()
+	if n > uint32(world) {
+		return fmt.Errorf("%d ballots in a world of %d", n, world)
 	}
 	for range n {
 		flags := c.u8()
@@ -204,12 +204,14 @@ func readResult(c *cursor, world int) (*result, error) {
 		e.Payload = append(e.Payload, c.bytes()...)
 		r.ballots = append(r.ballots, e)
 	}
-	if n = int(c.u32()); n > pg.MaxBatch {
-		return nil, fmt.Errorf("results of %d ops of a batch, want at most %d", n, pg.MaxBatch)
+	if n = c.u32(); n > pg.MaxBatch {
+		return fmt.Errorf("results of %d ops of a batch, want at most %d", n, pg.MaxBatch)
 	}
 	for range n {
+		if c.err != nil {
+			break
+		}
 		r.batch = append(r.batch, result{seq: c.u64(), round: int64(c.u64()), source: int(c.u64())})
 	}
-	r.report = append(r.report, c.bytes()...)
-	return r, c.end()
+	return c.err
 }

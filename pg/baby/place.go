@@ -17,7 +17,22 @@ type mapping struct {
 	pending  *pending
 	dtype    pg.DType
 	segments []*segment // that the child must have
+	refs     []ref      // memory of the refs
 	first    int        // what was staged for the op at hand begins here
+	scratch  []byte     // the op as the child reads it
+}
+
+// begin makes m ready for an op, and keeps its memory.
+func (m *mapping) begin(c *child, p *pending) {
+	clear(m.segments)
+	*m = mapping{child: c, pending: p, segments: m.segments[:0], refs: m.refs[:0], scratch: m.scratch[:0]}
+}
+
+// newRefs gives n of them.
+func (m *mapping) newRefs(n int) []ref {
+	from := len(m.refs)
+	m.refs = append(m.refs, make([]ref, n)...) // compiled to growing in place
+	return m.refs[from : from+n : from+n]
 }
 
 // all places an op, and those that a batch holds.
@@ -78,7 +93,7 @@ func (m *mapping) place(op *pg.Op) (in, out []ref, err error) {
 	if len(op.In)+len(op.Out) == 0 {
 		return nil, nil, nil
 	}
-	in, out = make([]ref, len(op.In)), make([]ref, len(op.Out))
+	in, out = m.newRefs(len(op.In)), m.newRefs(len(op.Out))
 	for i, t := range op.In {
 		m.dtype = t.DType()
 		if in[i], err = m.tensor(t, true, false); err != nil {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -26,8 +27,18 @@ type server struct {
 	config  pg.Config
 	tasks   sync.WaitGroup
 
-	segments map[uint64]*memfd.Segment  // only the reading goroutine
-	devices  map[string]pg.DeviceMemory // by handle; only the reading goroutine
+	ring    *memfd.Segment
+	over    atomic.Bool                // obeyRing is to end
+	devices map[string]pg.DeviceMemory // by handle; only obeyRing
+
+	said said // what came over the socket
+
+	out struct { // results
+		sync.Mutex
+
+		giver
+		scratch []byte
+	}
 
 	mu struct {
 		sync.Mutex
@@ -50,9 +61,14 @@ func serve(_ context.Context, w spawn.Worker) error {
 	if err := json.Unmarshal(w.Args, &req); err != nil {
 		return fmt.Errorf("baby: read what to run: %w", err)
 	}
-	f := os.NewFile(spawn.FirstFileFD, "parent")
+	f := os.NewFile(socketFD, "parent")
 	p, err := newPipe(f)
 	f.Close()
+	if err != nil {
+		return err
+	}
+	syscall.CloseOnExec(ringFD)
+	ring, err := memfd.FromFile(os.NewFile(ringFD, "ring"))
 	if err != nil {
 		return err
 	}
@@ -63,13 +79,25 @@ func serve(_ context.Context, w spawn.Worker) error {
 	}
 	s := &server{
 		backend: b, pipe: p, stop: make(chan struct{}),
-		segments: make(map[uint64]*memfd.Segment), devices: make(map[string]pg.DeviceMemory),
+		ring: ring, devices: make(map[string]pg.DeviceMemory),
 	}
+	ops, results, err := halves(ring)
+	if err != nil {
+		return err
+	}
+	s.said.init()
+	s.out.half = results
+	var bad error
+	s.tasks.Go(func() { bad = s.obeyRing(ops, results) })
 	p.send(message(msgReady), nil)
 	err = s.run()
 	close(s.stop)
+	s.over.Store(true)
+	wake(ops.asleep)
+	s.said.end()
 	err = errors.Join(err, s.backend.Close())
 	s.tasks.Wait()
+	err = errors.Join(err, bad)
 	p.flush.Wait() // the last results are on their way
 	return err
 }
@@ -89,6 +117,7 @@ func (s *server) run() error {
 		if err := s.obey(kind(b[0]), &cursor{b: b[1:]}); err != nil {
 			return err
 		}
+		s.said.next()
 	}
 }
 
@@ -101,7 +130,8 @@ func (s *server) obey(k kind, c *cursor) error {
 		if err != nil {
 			return err
 		}
-		return s.submit(o)
+		s.said.addOp(o)
+		return nil
 	case msgAbort:
 		return s.abort(c.b)
 	case msgRound:
@@ -113,13 +143,14 @@ func (s *server) obey(k kind, c *cursor) error {
 		return s.addSegment(c)
 	case msgDrop:
 		id := c.u64()
-		if seg := s.segments[id]; seg != nil {
-			delete(s.segments, id)
+		if seg := s.said.takeSegment(id); seg != nil {
 			return seg.Close()
 		}
 		return c.end()
 	case msgPing:
-		s.pipe.send(message(msgPong), nil)
+		if s.said.moves() {
+			s.pipe.send(message(msgPong), nil)
+		}
 		return nil
 	default:
 		return fmt.Errorf("baby: message of kind %d from the parent", k)
@@ -224,7 +255,7 @@ func (s *server) addSegment(c *cursor) error {
 	if uint64(len(seg.Bytes())) != size {
 		return fmt.Errorf("baby: segment %d has %d bytes, want %d", id, len(seg.Bytes()), size)
 	}
-	s.segments[id] = seg
+	s.said.addSegment(id, seg)
 	return nil
 }
 
@@ -268,13 +299,26 @@ func (s *server) refuse(o *order, err error) error {
 	return nil
 }
 
+// done reports the end of an op: success in the ring, if that has room, all else
+// over the socket, behind what broke the group.
 func (s *server) done(o *order, err error) {
 	var report []byte
 	if err != nil {
 		s.report()
 		report, _ = json.Marshal(newFault(err)) // plain strings and numbers
 	}
-	s.pipe.send(appendDone(nil, o.id, &o.op, report), nil)
+	s.out.Lock()
+	defer s.out.Unlock()
+	s.out.scratch = appendDone(s.out.scratch[:0], o.id, &o.op)
+	n := len(s.out.scratch)
+	if err == nil && n <= maxRecordBytes {
+		if ok, err := s.out.room(n); ok && err == nil {
+			s.out.put(recordDone, 0, s.out.scratch)
+			wake(s.out.asleep)
+			return
+		}
+	}
+	s.pipe.send(message(msgDone, append(s.out.scratch, report...)...), nil)
 }
 
 func (s *server) tensor(r *ref, dtype pg.DType) (pg.Tensor, error) {
@@ -285,7 +329,7 @@ func (s *server) tensor(r *ref, dtype pg.DType) (pg.Tensor, error) {
 	if r.count == 0 {
 		return pg.New(dtype, 0), nil
 	}
-	seg := s.segments[r.segment]
+	seg := s.said.segment(r.segment)
 	if seg == nil {
 		return pg.Tensor{}, fmt.Errorf("baby: op on segment %d, which never came", r.segment)
 	}

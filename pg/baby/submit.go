@@ -10,52 +10,90 @@ import (
 	"github.com/skerry-ft/skerry/pg"
 )
 
+// A queue is the ops that the child has not been given, in order.
+type queue struct {
+	all  []*pending
+	next int
+}
+
+func (q *queue) len() int         { return len(q.all) - q.next }
+func (q *queue) first() *pending  { return q.all[q.next] }
+func (q *queue) left() []*pending { return q.all[q.next:] }
+
+func (q *queue) push(p *pending) {
+	if q.next > 0 && len(q.all) == cap(q.all) {
+		n := copy(q.all, q.left())
+		clear(q.all[n:])
+		q.all, q.next = q.all[:n], 0
+	}
+	q.all = append(q.all, p)
+}
+
+func (q *queue) pop() *pending {
+	p := q.first()
+	q.all[q.next] = nil
+	q.next++
+	return p
+}
+
 // refused is the error of an op of a group that is broken for that reason.
 func refused(cause error) error { return errors.Join(pg.ErrAborted, cause) }
 
 // submit takes op into the queue, and issues what can be.
 func (c *child) submit(op *pg.Op) *pg.Work {
 	now := time.Now()
-	p := &pending{op: op, work: pg.NewWork(op), deadline: op.Deadline}
-	if p.deadline.IsZero() {
+	deadline := op.Deadline
+	if deadline.IsZero() {
 		limit := c.cfg.Timeout
 		if limit <= 0 {
 			limit = pg.DefaultTimeout
 		}
-		p.deadline = now.Add(limit)
+		deadline = now.Add(limit)
 	}
 	for _, sub := range op.Batch {
-		if sub.Deadline.After(p.deadline) {
-			p.deadline = sub.Deadline
+		if sub.Deadline.After(deadline) {
+			deadline = sub.Deadline
 		}
 	}
-	work := p.work
+	work := pg.NewWork(op)
 	c.mu.Lock()
+	p := c.newPendingLocked()
+	p.op, p.work, p.deadline = op, work, deadline
 	c.mu.underWay++
 	c.mu.left++
-	c.mu.queue = append(c.mu.queue, p)
-	c.mu.watch.began(now, p.deadline)
+	c.mu.queue.push(p)
+	c.mu.watch.began(now, deadline)
 	c.mu.Unlock()
 	c.issue()
 	return work
 }
 
+func (c *child) newPendingLocked() *pending {
+	n := len(c.mu.free)
+	if n == 0 {
+		return new(pending)
+	}
+	p := c.mu.free[n-1]
+	c.mu.free = c.mu.free[:n-1]
+	return p
+}
+
 // issue gives queued ops to the child, in order, until one must wait for memory
-// that an earlier op still has, or nothing is left. In a broken group it fails
-// them. Only one goroutine at a time does it, and never waits.
+// that an earlier op still has or for room in the ring, or nothing is left. In a
+// broken group it fails them. Only one goroutine at a time does it, and never
+// waits.
 func (c *child) issue() {
 	c.mu.Lock()
 	if c.mu.issuing {
 		c.mu.Unlock()
 		return // that one sees what we have queued
 	}
-	for len(c.mu.queue) > 0 {
-		p, err := c.mu.queue[0], c.mu.err
-		if err == nil && c.mustWaitLocked(p.op) {
+	for c.mu.queue.len() > 0 {
+		err := c.mu.err
+		if err == nil && (!c.roomLocked() || c.mustWaitLocked(c.mu.queue.first().op)) {
 			break
 		}
-		c.mu.queue[0] = nil
-		c.mu.queue = c.mu.queue[1:]
+		p := c.mu.queue.pop()
 		c.mu.issuing = true
 		c.mu.Unlock()
 		if err != nil {
@@ -69,9 +107,21 @@ func (c *child) issue() {
 	c.mu.Unlock()
 }
 
-// give copies what must be copied and sends the op.
+// roomLocked tells whether the ring takes any op. If not, listen goes on once it
+// does.
+func (c *child) roomLocked() bool {
+	ok, err := c.mu.ops.room(maxRecordBytes)
+	if err != nil {
+		c.killLocked(err.Error())
+	}
+	c.mu.stalled = !ok
+	return ok
+}
+
+// give copies what must be copied and hands the op over.
 func (c *child) give(p *pending) {
-	m := mapping{child: c, pending: p}
+	m := &c.mapping
+	m.begin(c, p)
 	what, err := m.all(p.op, max(time.Until(p.deadline), 1))
 	if err != nil {
 		c.unstage(p, false, true)
@@ -88,14 +138,20 @@ func (c *child) give(p *pending) {
 		c.complete(p, 0, refused(err))
 		return
 	}
-	defer c.mu.Unlock()
 	c.mu.last++
 	c.mu.pending[c.mu.last] = p
 	for _, s := range m.segments {
 		c.shareLocked(s)
 	}
-	c.mu.scratch = appendOp(c.mu.scratch, c.mu.last, &what)
-	c.pipe.send(c.mu.scratch, nil)
+	m.scratch = appendOp(m.scratch[:0], c.mu.last, &what)
+	if len(m.scratch) <= maxRecordBytes {
+		c.mu.ops.put(recordOp, c.mu.told, m.scratch)
+	} else {
+		c.tellLocked(message(msgOp, m.scratch...), nil)
+		c.mu.ops.put(recordOpSent, c.mu.told, nil)
+	}
+	wake(c.mu.ops.asleep) // under the lock, which keeps the ring mapped
+	c.mu.Unlock()
 }
 
 // shareLocked sends a segment's descriptor, once.
@@ -106,7 +162,7 @@ func (c *child) shareLocked(s *segment) {
 	c.mu.sent[s.id] = true
 	b := binary.LittleEndian.AppendUint64(newMessage(nil, msgSegment), s.id)
 	b = binary.LittleEndian.AppendUint64(b, uint64(len(s.mem.Bytes())))
-	c.pipe.send(seal(b), s.mem.File())
+	c.tellLocked(seal(b), s.mem.File())
 }
 
 // mustWaitLocked tells whether op reads or writes memory of which the child has

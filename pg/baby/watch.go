@@ -70,7 +70,7 @@ func (c *child) tick() {
 	w.armed = false
 	why := c.overdueLocked(now, late)
 	if c.mu.left > 0 || c.mu.configuring && !w.end.IsZero() {
-		c.pipe.send(message(msgPing), nil)
+		c.tellLocked(message(msgPing), nil)
 		w.by(c.nextTickLocked(now))
 	}
 	c.mu.Unlock()
@@ -98,11 +98,11 @@ func (c *child) nextTickLocked(now time.Time) time.Time {
 func (c *child) opsLocked() iter.Seq[*pending] {
 	return func(yield func(*pending) bool) {
 		for _, p := range c.mu.pending {
-			if !yield(p) {
+			if !p.ending && !yield(p) {
 				return
 			}
 		}
-		for _, p := range c.mu.queue {
+		for _, p := range c.mu.queue.left() {
 			if !yield(p) {
 				return
 			}

@@ -45,6 +45,9 @@ func (d DType) Reduces(o ReduceOp) error {
 // The fold is done in the accumulation type: float32 for float16 and bfloat16,
 // else the dtype itself; the result is rounded once, at the end. Avg divides
 // by divisor before that. PreMulSum multiplies every input by factor first.
+// Min and Max of floats: a NaN wins, the first in the order of inputs, with its
+// bits (16-bit floats make it quiet); −0 is less than 0. A sum or product of
+// NaNs is a NaN; which, is the processor's business.
 //
 // It allocates nothing. Errors wrap ErrInvalidOp: the pair of dtype and op is
 // not defined, no inputs, unequal lengths, a divisor below 1 for Avg.
@@ -96,9 +99,9 @@ func Reduce(dst []byte, inputs [][]byte, dtype DType, op ReduceOp, divisor int, 
 	case Float64DType:
 		foldFloat64(dst, inputs, f)
 	case Complex64DType:
-		foldComplex(dst, inputs, f, math64())
+		foldComplex64(dst, inputs, f)
 	case Complex128DType:
-		foldComplex(dst, inputs, f, math128())
+		foldComplex128(dst, inputs, f)
 	}
 	return nil
 }

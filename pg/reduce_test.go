@@ -26,9 +26,13 @@ func eachPair(f func(d pg.DType, r pgtest.Reduction)) {
 // numbers of ranks, at aligned and unaligned addresses, with the result in
 // memory of its own and over each input.
 func TestReduce(t *testing.T) {
+	sizes, worlds := []int{0, 1, 7, 1023, 1024, 1025, 2500}, []int{1, 2, 3, 5}
+	if testing.Short() {
+		sizes, worlds = []int{0, 7, 1025}, []int{1, 2, 4}
+	}
 	eachPair(func(d pg.DType, r pgtest.Reduction) {
-		for _, n := range []int{0, 1, 7, 1023, 1024, 1025, 2500} {
-			for _, ranks := range []int{1, 2, 3, 5} {
+		for _, n := range sizes {
+			for _, ranks := range worlds {
 				for _, shift := range []int{0, 1} {
 					reduceOnce(t, d, r, n, ranks, shift)
 				}

@@ -6,8 +6,9 @@ package pg
 // loops, so that the result does not depend on the processor.
 func combine[T integer | float32 | float64](op ReduceOp, dst, a, b []T) {
 	a, b = a[:len(dst)], b[:len(dst)]
-	done := kernel(op, dst, a, b)
-	combinePortable(op, dst[done:], a[done:], b[done:])
+	if !kernel(op, dst, a, b) {
+		combinePortable(op, dst, a, b)
+	}
 }
 
 // combinePortable is combine without vector instructions.
@@ -24,13 +25,36 @@ func combinePortable[T integer | float32 | float64](op ReduceOp, dst, a, b []T) 
 		}
 	case Min:
 		for i := range dst {
-			dst[i] = min(a[i], b[i])
+			dst[i] = lesser(a[i], b[i])
 		}
 	case Max:
 		for i := range dst {
-			dst[i] = max(a[i], b[i])
+			dst[i] = greater(a[i], b[i])
 		}
 	}
+}
+
+// lesser is the smaller of two, −0 before 0; if one is a NaN, the first that is,
+// with all its bits, which min does not promise.
+func lesser[T integer | float32 | float64](a, b T) T {
+	switch {
+	case a != a:
+		return a
+	case b != b:
+		return b
+	}
+	return min(a, b)
+}
+
+// greater is the larger of two, 0 after −0; NaNs as lesser does.
+func greater[T integer | float32 | float64](a, b T) T {
+	switch {
+	case a != a:
+		return a
+	case b != b:
+		return b
+	}
+	return max(a, b)
 }
 
 // foldTiles folds with combine, tile by tile: the first two inputs meet in the
@@ -72,13 +96,29 @@ func foldTiles[T integer | float32 | float64](dst []byte, inputs [][]byte, op Re
 func divide[T integer | float32 | float64](acc []T, divisor int) {
 	d := T(divisor)
 	if divisor&(divisor-1) == 0 && divisor <= 1<<20 {
-		d = 1 / d
-		for i := kernelScale(acc, d, false); i < len(acc); i++ {
-			acc[i] *= d
-		}
+		scale(acc, 1/d)
 		return
 	}
 	for i := kernelScale(acc, d, true); i < len(acc); i++ {
 		acc[i] /= d
+	}
+}
+
+// scale is acc *= by.
+func scale[T integer | float32 | float64](acc []T, by T) {
+	for i := kernelScale(acc, by, false); i < len(acc); i++ {
+		acc[i] *= by
+	}
+}
+
+// addScaled is acc += in*by. The conversion forbids a fused multiply-add, which
+// would round differently from one architecture to the next.
+func addScaled[T float32 | float64](acc, in []T, by T) {
+	in = in[:len(acc)]
+	if kernelAddScaled(acc, in, by) {
+		return
+	}
+	for i := range acc {
+		acc[i] += T(in[i] * by)
 	}
 }

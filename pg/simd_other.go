@@ -6,6 +6,14 @@ package pg
 func hasKernels() bool { return false }
 
 // kernel does nothing: the portable loops do.
-func kernel[T integer | float32 | float64](ReduceOp, []T, []T, []T) int { return 0 }
+func kernel[T integer | float32 | float64](ReduceOp, []T, []T, []T) bool { return false }
 
 func kernelScale[T integer | float32 | float64]([]T, T, bool) int { return 0 }
+
+func kernelAddScaled[T float32 | float64]([]T, []T, T) bool { return false }
+
+func kernelWiden(DType, []float32, []uint16) int { return 0 }
+
+func kernelAddWide(DType, []float32, []uint16) int { return 0 }
+
+func kernelRound(DType, []uint16, []float32) int { return 0 }

@@ -63,7 +63,7 @@ type poller struct {
 	lanes  []watched
 	seen   uint64 // Backend.lanesGen when lanes was filled
 	asleep uint32
-	crowd  bool // more ranks of this host than processors
+	crowd  bool // ranks of this host on every processor: what else a rank does finds none free
 }
 
 // poll is the poller.
@@ -105,7 +105,7 @@ func (p *poller) spin(idle time.Time) bool {
 		}
 	}
 	if p.crowd {
-		// More ranks than processors: the one that we wait for may need ours.
+		// No processor is ours alone: the one that we wait for may need it.
 		_, _, _ = syscall.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
 	}
 	return time.Since(idle) < spinTime
@@ -170,7 +170,7 @@ func (p *poller) refresh(gen uint64) {
 	}
 	b.mu.Unlock()
 	p.lanes, p.seen = fresh, gen
-	p.crowd = len(fresh)+1 > runtime.NumCPU()
+	p.crowd = len(fresh)+1 >= runtime.NumCPU()
 	for _, w := range fresh {
 		w.n.send.mine.asleep.Store(p.asleep)
 	}

@@ -50,6 +50,7 @@ partitions: ## lighthouse servers cut off from each other in network namespaces 
 
 soak: ## FAULTS (200) random faults in one run; SEED repeats one
 	go test -count=1 -v -timeout 0 -run 'TestRandom$$' ./test/chaos -chaos.faults $(FAULTS) -chaos.seed $(SEED)
+	go test -count=1 -v -timeout 0 -run 'TestStorm$$' ./manager -storm.faults $(FAULTS) -storm.seed $(SEED)
 
 explore: ## the exhaustive explorer of small worlds, to the end (half an hour)
 	go test -count=1 -v -timeout 0 -run Explorer ./quorum -full

@@ -77,8 +77,7 @@ func TestCutOffLeaderAnswersNobody(t *testing.T) {
 		cfg.Cluster.RaftListen = func(l net.Listener) net.Listener { return cutListener{l, &cables[i]} }
 	}})
 	settled(t, c, 0, []int{0, 1, 2}, nil)
-	old := c.Leader()
-	told, first := form(t, c.Servers[old].Addr, "a", "b")
+	old, told, first := formIn(t, c, "a", "b")
 	cables[old].set(true)
 	for _, r := range told { // they reach it, and ask for another quorum
 		r.join(quorum.JoinFall, func(j *quorum.Join) {

@@ -50,7 +50,7 @@ func TestRecoverFromALostMajority(t *testing.T) {
 	long(t)
 	c := lighthousetest.StartCluster(t, 3, lighthousetest.Options{Timing: "slow"})
 	settled(t, c, 0, []int{0, 1, 2}, nil)
-	_, first := form(t, c.Servers[c.Leader()].Addr, "a", "b")
+	_, _, first := formIn(t, c, "a", "b")
 	c.Eventually("server 0 holds the quorum", func() error {
 		if got := c.Servers[0].Lighthouse.LastQuorum("default"); got != first.ID {
 			return fmt.Errorf("%d", got)
@@ -75,7 +75,7 @@ func TestRecoverFromALostMajority(t *testing.T) {
 		c.Restart(i)
 	}
 	settled(t, c, 0, []int{0, 1, 2}, nil)
-	_, next := form(t, c.Servers[c.Leader()].Addr, "c", "d")
+	_, _, next := formIn(t, c, "c", "d")
 	if next.ID <= first.ID || next.Cluster != first.Cluster {
 		t.Errorf("quorum %d of %s after %d of %s", next.ID, next.Cluster, first.ID, first.Cluster)
 	}
@@ -156,7 +156,7 @@ func TestOldCopyIsANewServer(t *testing.T) {
 			copyDir(t, c.DataDir(i), backup)
 			id := raftIDOf(t, c, i)
 			c.Restart(i)
-			form(t, c.Servers[c.Leader()].Addr, "a", "b")
+			formIn(t, c, "a", "b")
 			c.Eventually("the server has written what came after the copy", func() error {
 				if c.Servers[i].Lighthouse.LastQuorum("default") == 0 {
 					return fmt.Errorf("not yet")
@@ -213,7 +213,7 @@ func TestCorruptLogTail(t *testing.T) {
 	long(t)
 	c := lighthousetest.StartCluster(t, 3, lighthousetest.Options{Timing: "slow"})
 	settled(t, c, 0, []int{0, 1, 2}, nil)
-	gone, first := form(t, c.Servers[c.Leader()].Addr, "a", "b")
+	_, gone, first := formIn(t, c, "a", "b")
 	for _, r := range gone {
 		r.kill()
 	}
@@ -256,7 +256,7 @@ func TestCorruptLogTail(t *testing.T) {
 		}
 		return nil
 	})
-	_, next := form(t, c.Servers[c.Leader()].Addr, "c", "d")
+	_, _, next := formIn(t, c, "c", "d")
 	if next.ID <= first.ID {
 		t.Errorf("quorum %d after %d", next.ID, first.ID)
 	}

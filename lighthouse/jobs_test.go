@@ -81,8 +81,7 @@ func jobsOf(t *testing.T, operator skerrypb.LighthouseClient) map[string]*skerry
 func TestJobRulesAreReplicated(t *testing.T) {
 	t.Parallel()
 	c := lighthousetest.StartCluster(t, 3, lighthousetest.Options{})
-	old := c.Leader()
-	form(t, c.Servers[old].Addr, "a", "b")
+	old, _, _ := formIn(t, c, "a", "b")
 	operator := skerrypb.NewLighthouseClient(dial(t, c.Servers[c.Followers()[0]].Addr))
 	if _, err := operator.Configure(t.Context(), &skerrypb.ConfigureRequest{MinReplicas: proto.Uint32(2)}); err != nil {
 		t.Fatal(err)

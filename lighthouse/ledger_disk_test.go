@@ -83,8 +83,7 @@ func TestLeadersDiskFails(t *testing.T) {
 					}
 				}})
 			settled(t, c, 0, []int{0, 1, 2}, nil)
-			old := c.Leader()
-			gone, first := form(t, c.Servers[old].Addr, "a", "b")
+			old, gone, first := formIn(t, c, "a", "b")
 			disks[old].set(why, 0)
 			for _, r := range gone {
 				r.join(quorum.JoinFall, func(j *quorum.Join) {
@@ -106,7 +105,7 @@ func TestLeadersDiskFails(t *testing.T) {
 			for _, r := range gone {
 				r.kill()
 			}
-			_, second := form(t, c.Servers[c.Leader()].Addr, "c", "d")
+			_, _, second := formIn(t, c, "c", "d")
 			if second.ID <= first.ID || second.Cluster != first.Cluster {
 				t.Errorf("quorum %d after %d", second.ID, first.ID)
 			}
@@ -156,7 +155,7 @@ func TestSlowDisks(t *testing.T) {
 		Change: func(_ int, cfg *lighthouse.Config) {
 			cfg.Raft.Disk = func(d lighthouse.Disk) lighthouse.Disk { return &badDisk{Disk: d, slow: 100 * time.Millisecond} }
 		}})
-	_, q := form(t, c.Servers[c.Leader()].Addr, "a", "b")
+	_, _, q := formIn(t, c, "a", "b")
 	for i, s := range c.Servers {
 		c.Eventually(fmt.Sprintf("server %d holds the quorum", i), func() error {
 			if got := s.Lighthouse.LastQuorum("default"); got != q.ID {

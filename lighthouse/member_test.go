@@ -206,7 +206,7 @@ func TestRollingRestartKeepsTheQuorum(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, first := form(t, c.Servers[c.Leader()].Addr, "a", "b")
+	_, _, first := formIn(t, c, "a", "b")
 	for i := range 3 {
 		c.Restart(i)
 		c.Leader()
@@ -225,7 +225,7 @@ func TestRollingRestartKeepsTheQuorum(t *testing.T) {
 	if err != nil || after.GetCluster() != before.GetCluster() {
 		t.Fatalf("cluster %s, %v; want %s", after.GetCluster(), err, before.GetCluster())
 	}
-	_, next := form(t, c.Servers[c.Leader()].Addr, "c", "d")
+	_, _, next := formIn(t, c, "c", "d")
 	if next.ID <= first.ID || next.Cluster != first.Cluster {
 		t.Errorf("quorum %d of %s after %d of %s", next.ID, next.Cluster, first.ID, first.Cluster)
 	}

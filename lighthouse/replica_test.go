@@ -17,7 +17,7 @@ import (
 
 // patience bounds every wait of these tests. It is long, because a failure is
 // rare and a busy machine is not.
-const patience = 20 * time.Second
+const patience = 60 * time.Second
 
 // dial connects to a server for the length of the test.
 func dial(t testing.TB, addr string) *grpc.ClientConn {
@@ -46,12 +46,13 @@ func eventually(t testing.TB, what string, ok func() bool) {
 // replica plays a manager's side of a session: it beats, and queues what it is
 // told.
 type replica struct {
-	t      testing.TB
-	id     quorum.ReplicaID
-	stream grpc.BidiStreamingClient[skerrypb.Up, skerrypb.Down]
-	kill   context.CancelFunc
-	down   chan *skerrypb.Down
-	broke  chan error // the stream's end, once
+	t       testing.TB
+	id      quorum.ReplicaID
+	welcome wire.Welcome
+	stream  grpc.BidiStreamingClient[skerrypb.Up, skerrypb.Down]
+	kill    context.CancelFunc
+	down    chan *skerrypb.Down
+	broke   chan error // the stream's end, once
 
 	mu     sync.Mutex // guards sending
 	beat   quorum.Beat
@@ -63,21 +64,31 @@ type replica struct {
 func open(t testing.TB, conn *grpc.ClientConn, hello wire.Hello) (*replica, wire.Welcome) {
 	t.Helper()
 	r := rawOpen(t, conn)
+	if err := r.greet(hello); err != nil {
+		t.Fatal(err)
+	}
+	return r, r.welcome
+}
+
+// greet says hello and waits for the welcome. The replica beats from then on.
+func (r *replica) greet(hello wire.Hello) error {
 	r.id = hello.ReplicaID
 	if hello.GroupWorldSize == 0 {
 		hello.GroupWorldSize = 1
 	}
 	r.send(&skerrypb.Up{Message: &skerrypb.Up_Hello{Hello: wire.HelloToProto(hello)}})
-	down := r.next("the welcome", func(*skerrypb.Down) bool { return true })
-	if down.GetWelcome() == nil {
-		t.Fatalf("%s: first message is %v, want a welcome", r.id, down)
-	}
-	welcome, err := wire.WelcomeFromProto(down.GetWelcome())
+	down, err := r.tryNext("the welcome", func(*skerrypb.Down) bool { return true })
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
-	r.start(func() { r.beats(welcome.BeatInterval) })
-	return r, welcome
+	if down.GetWelcome() == nil {
+		return fmt.Errorf("%s: first message is %v, want a welcome", r.id, down)
+	}
+	if r.welcome, err = wire.WelcomeFromProto(down.GetWelcome()); err != nil {
+		return err
+	}
+	r.start(func() { r.beats(r.welcome.BeatInterval) })
+	return nil
 }
 
 // rawOpen opens a stream and says nothing.
@@ -163,21 +174,30 @@ func (r *replica) join(kind quorum.JoinKind, change func(*quorum.Join)) uint64 {
 // next returns the next message that matches, and drops those before it.
 func (r *replica) next(what string, match func(*skerrypb.Down) bool) *skerrypb.Down {
 	r.t.Helper()
+	down, err := r.tryNext(what, match)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return down
+}
+
+// tryNext is next with an error.
+func (r *replica) tryNext(what string, match func(*skerrypb.Down) bool) (*skerrypb.Down, error) {
 	deadline := time.After(patience)
 	for {
 		select {
 		case down := <-r.down:
 			if match(down) {
-				return down
+				return down, nil
 			}
 		case err := <-r.broke:
 			r.broke <- err
 			if len(r.down) > 0 {
 				continue // what came before the end counts
 			}
-			r.t.Fatalf("%s: stream ended while waiting for %s: %v", r.id, what, err)
+			return nil, fmt.Errorf("%s: stream ended while waiting for %s: %w", r.id, what, err)
 		case <-deadline:
-			r.t.Fatalf("%s: no %s within %v", r.id, what, patience)
+			return nil, fmt.Errorf("%s: no %s within %v", r.id, what, patience)
 		}
 	}
 }
@@ -185,20 +205,32 @@ func (r *replica) next(what string, match func(*skerrypb.Down) bool) *skerrypb.D
 // answer waits for the answer to a join.
 func (r *replica) answer(number uint64) quorum.Quorum {
 	r.t.Helper()
-	down := r.next(fmt.Sprintf("answer to join %d", number), func(d *skerrypb.Down) bool {
-		if refused := d.GetRefused(); refused != nil {
-			r.t.Fatalf("%s: join refused: %v", r.id, refused)
-		}
-		return d.GetAnswer().GetNumber() == number && d.GetAnswer() != nil
-	})
-	q, err := wire.AnswerFromProto(down.GetAnswer())
+	q, err := r.tryAnswer(number)
 	if err != nil {
 		r.t.Fatal(err)
+	}
+	return q
+}
+
+// tryAnswer is answer with an error.
+func (r *replica) tryAnswer(number uint64) (quorum.Quorum, error) {
+	down, err := r.tryNext(fmt.Sprintf("answer to join %d", number), func(d *skerrypb.Down) bool {
+		return d.GetRefused() != nil || d.GetAnswer().GetNumber() == number && d.GetAnswer() != nil
+	})
+	if err != nil {
+		return quorum.Quorum{}, err
+	}
+	if refused := down.GetRefused(); refused != nil {
+		return quorum.Quorum{}, fmt.Errorf("%s: join refused: %v", r.id, refused)
+	}
+	q, err := wire.AnswerFromProto(down.GetAnswer())
+	if err != nil {
+		return quorum.Quorum{}, err
 	}
 	r.mu.Lock()
 	r.beat.QuorumID = q.ID
 	r.mu.Unlock()
-	return q
+	return q, nil
 }
 
 // end waits for the stream's end and returns its error.

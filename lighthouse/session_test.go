@@ -48,6 +48,42 @@ func form(t testing.TB, addr string, ids ...quorum.ReplicaID) ([]*replica, quoru
 	return all, last
 }
 
+// formIn is form with whoever leads the cluster, which may change meanwhile: a
+// busy machine stalls the leader. The members' first try then counts for nothing.
+func formIn(t testing.TB, c *lighthousetest.Cluster, ids ...quorum.ReplicaID) (leader int, all []*replica, q quorum.Quorum) {
+	t.Helper()
+	c.Eventually("the leader forms a quorum", func() error {
+		for _, r := range all {
+			r.kill()
+		}
+		leader, all = c.Leader(), nil
+		conn := dial(t, c.Servers[leader].Addr)
+		for _, id := range ids {
+			r := rawOpen(t, conn)
+			r.id = id
+			all = append(all, r)
+			if err := r.greet(hello(id)); err != nil {
+				return err
+			}
+		}
+		for _, r := range all {
+			r.join(quorum.JoinFall, nil)
+		}
+		for i, r := range all {
+			told, err := r.tryAnswer(1)
+			if err != nil {
+				return err
+			}
+			if d := cmp.Diff(q, told); i > 0 && d != "" {
+				t.Fatalf("members were told different quorums (-%s +%s):\n%s", all[i-1].id, r.id, d)
+			}
+			q = told
+		}
+		return nil
+	})
+	return leader, all, q
+}
+
 func TestReplicasFormAQuorum(t *testing.T) {
 	t.Parallel()
 	l := lighthousetest.Start(t, minReplicas(3))

@@ -2,11 +2,11 @@ package manager
 
 import (
 	"errors"
-	"net"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/skerry-ft/skerry/internal/portlease"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 )
@@ -30,12 +30,7 @@ func (st *scriptedStream) redirect(leader string, servers ...string) error {
 // deadAddress is one where nobody listens.
 func deadAddress(t *testing.T) string {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close() //nolint:errcheck // its port is what is wanted
-	return ln.Addr().String()
+	return portlease.ForTest(t, 1)[0]
 }
 
 // A server that does not lead says who does; the session goes there, and knows

@@ -220,12 +220,7 @@ func TestSessionRefusesAnswersToWithdrawnJoins(t *testing.T) {
 
 func TestSessionTriesTheNextServer(t *testing.T) {
 	t.Parallel()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dead := ln.Addr().String()
-	ln.Close() //nolint:errcheck // its port is what is wanted: nobody there
+	dead := deadAddress(t)
 	addr := serveScript(t, func(_ int, st *scriptedStream) error {
 		up, err := joinAfterWelcome(st)
 		if err != nil {

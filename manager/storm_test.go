@@ -13,7 +13,7 @@ import (
 )
 
 var (
-	stormFaults = flag.Int("storm.faults", 12, "faults of one storm")
+	stormFaults = flag.Int("storm.faults", 6, "faults of one storm; make soak takes many")
 	stormSeed   = flag.Uint64("storm.seed", 0, "seed of the storm; 0: a new one")
 )
 

@@ -5,9 +5,11 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"flag"
 	"fmt"
 	"hash/fnv"
 	"os"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -21,7 +23,20 @@ import (
 	"github.com/skerry-ft/skerry/quorum"
 )
 
+// testsAtOnce is how many tests run at a time, unless -parallel says otherwise.
+// They wait for timeouts of a second rather than compute.
+const testsAtOnce = 6
+
 func TestMain(m *testing.M) {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		if err := flag.Set("test.parallel", strconv.Itoa(testsAtOnce)); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(2)
+		}
+	}
 	goleak.VerifyTestMain(m)
 }
 

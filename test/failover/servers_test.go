@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -17,6 +16,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/skerry-ft/skerry/internal/portlease"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/lighthouse"
@@ -94,7 +94,7 @@ func startServers(t *testing.T, timing string) *servers {
 	}
 	const voters = 3
 	c := &servers{t: t}
-	addrs := reserve(t, voters+1)
+	addrs := portlease.ForTest(t, voters+1)
 	for i, addr := range addrs {
 		a := serverArgs{
 			Listen: addr, DataDir: filepath.Join(t.TempDir(), fmt.Sprint("server-", i)),
@@ -124,26 +124,6 @@ func (c *servers) end() {
 			<-p.Done()
 		}
 	}
-}
-
-// reserve finds free ports below those that the kernel gives out by itself: a
-// server that was killed must find its own free when it comes back.
-func reserve(t *testing.T, n int) []string {
-	t.Helper()
-	const lowest, highest = 20_000, 32_000
-	var addrs []string
-	for tries := 0; len(addrs) < n; tries++ {
-		if tries == 1000 {
-			t.Fatal("no free ports")
-		}
-		ln, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", lowest+rand.N(highest-lowest)))
-		if err != nil {
-			continue
-		}
-		defer ln.Close() //nolint:errcheck // its port is what is wanted
-		addrs = append(addrs, ln.Addr().String())
-	}
-	return addrs
 }
 
 // voters are the addresses of the servers that vote.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +14,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/skerry-ft/skerry/internal/portlease"
 )
 
 // patience bounds every wait, on a loaded machine.
@@ -62,7 +63,7 @@ func cluster(t *testing.T, n int) []*server {
 	var all []*server
 	for i := range n {
 		s := &server{log: &noise{}, ended: make(chan error, 1)}
-		ports := freePorts(t, 3)
+		ports := portlease.ForTest(t, 3)
 		s.addr, s.raft, s.gossip = ports[0], ports[1], ports[2]
 		args := []string{"--bind", s.addr, "--raft-address", s.raft, "--gossip-address", s.gossip, "--data-dir", t.TempDir(),
 			"--bootstrap-expect", strconv.Itoa(n), "--log-level", "warn"}
@@ -86,20 +87,6 @@ func cluster(t *testing.T, n int) []*server {
 	}
 	for _, s := range all {
 		s.healthy(t)
-	}
-	return all
-}
-
-func freePorts(t *testing.T, n int) []string {
-	t.Helper()
-	var all []string
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close() //nolint:gocritic // all are taken until all are known
-		all = append(all, l.Addr().String())
 	}
 	return all
 }

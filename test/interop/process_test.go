@@ -2,7 +2,6 @@ package interop
 
 import (
 	"context"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -12,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/skerry-ft/skerry/internal/portlease"
 )
 
 // settleLimit bounds every wait for a process, on a loaded machine.
@@ -98,15 +99,10 @@ func (p *process) healthy() {
 	}
 }
 
-// freeAddr is a loopback address that nobody listens on now.
+// freeAddr is a loopback address that nobody else is given.
 func freeAddr(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
+	return portlease.ForTest(t, 1)[0]
 }
 
 // steady drives replicas through torchft's own managers, step by step, as its

@@ -24,15 +24,19 @@ import (
 )
 
 // testsAtOnce is how many tests run at a time, unless -parallel says otherwise.
-// They wait for timeouts of a second rather than compute.
-const testsAtOnce = 6
+// They wait for timeouts of a second rather than compute; under the race detector,
+// which goes with -short, they compute too.
+const testsAtOnce, testsAtOnceShort = 6, 3
 
 func TestMain(m *testing.M) {
 	flag.Parse()
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
-	if !given {
-		if err := flag.Set("test.parallel", strconv.Itoa(testsAtOnce)); err != nil {
+	if n := testsAtOnce; !given {
+		if testing.Short() {
+			n = testsAtOnceShort
+		}
+		if err := flag.Set("test.parallel", strconv.Itoa(n)); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(2)
 		}

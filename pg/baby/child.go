@@ -315,7 +315,7 @@ func (c *child) ownBallot(op *pg.Op) {
 func (c *child) unstage(p *pending, results, free bool) {
 	for _, s := range p.staged {
 		if s.out && results {
-			copy(s.host, s.block.bytes)
+			c.mem.copied.Add(int64(copy(s.host, s.block.bytes)))
 		}
 		if !free {
 			continue

@@ -120,13 +120,14 @@ func (f *fault) error(cause error) error {
 	if cause != nil {
 		are = append(are, cause)
 	}
+	f.Text = cut(f.Text) // it may not come from newFault: the child may be out of its mind
 	if f.Op == nil {
 		return &remoteError{text: f.Text, are: are}
 	}
 	o := f.Op
 	inner := &pg.OpError{
 		Op: o.Kind, Seq: o.Seq, QuorumID: o.QuorumID, Rank: o.Rank,
-		Peer: o.Peer, PeerID: o.PeerID, First: o.First, Err: &remoteError{text: o.Text, are: are},
+		Peer: o.Peer, PeerID: cut(o.PeerID), First: o.First, Err: &remoteError{text: cut(o.Text), are: are},
 	}
 	if inner.Error() == f.Text {
 		return inner

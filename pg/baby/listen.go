@@ -22,8 +22,15 @@ func (c *child) listen() {
 		case over:
 			return
 		}
-		c.answers.rest(&c.over)
+		c.answers.rest(&c.over, c.busy())
 	}
+}
+
+// busy tells whether the child has ops to answer.
+func (c *child) busy() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.mu.pending) > 0
 }
 
 // answer handles one record; false if there was none.

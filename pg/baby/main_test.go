@@ -34,6 +34,13 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+	err = pg.Register(vandal, []string{"cpu"}, func(o pg.Options) (pg.Backend, error) {
+		return vandals{tcp.New(tcp.Options{BeatTimeout: 20 * time.Second, Logger: o.Log})}, nil
+	})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	// Under the race detector each exit would sleep for a second.
 	os.Setenv("GORACE", "atexit_sleep_ms=0 "+os.Getenv("GORACE"))
 	Init()

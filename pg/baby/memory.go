@@ -6,6 +6,7 @@ import (
 	"math/bits"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/skerry-ft/skerry/internal/memfd"
@@ -37,6 +38,8 @@ type block struct {
 
 // memory is all shared memory of a Backend.
 type memory struct {
+	copied atomic.Int64 // bytes, in and out
+
 	mu struct {
 		sync.Mutex
 

@@ -132,7 +132,7 @@ func (s *server) obeyRing(ops, results half) error {
 		case s.over.Load():
 			return nil
 		default:
-			t.rest(&s.over)
+			t.rest(&s.over, true)
 		}
 	}
 }

@@ -145,7 +145,7 @@ func (m *mapping) tensor(t pg.Tensor, fill, out bool) (ref, error) {
 		return ref{}, err
 	}
 	if fill {
-		copy(blk.bytes, b)
+		m.child.mem.copied.Add(int64(copy(blk.bytes, b)))
 	}
 	m.pending.staged = append(m.pending.staged, staged{blk, b, out})
 	m.need(blk.seg)

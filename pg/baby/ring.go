@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 	"unsafe"
 
 	"github.com/skerry-ft/skerry/internal/memfd"
@@ -174,12 +175,34 @@ func (t *taker) take(r *record) (bool, error) {
 	return true, nil
 }
 
-// rest sleeps until there is something to take, somebody calls wake on asleep,
-// or a while has passed. The caller looks again, and why it was woken.
-func (t *taker) rest(over *atomic.Bool) {
+// lookTime is how long a taker looks before it sleeps: about what a wake-up
+// costs both sides. It offers its processor to others at each look, so that on a
+// crowded host the one that it waits for runs in that time.
+const lookTime = 15 * time.Microsecond
+
+// rest waits until there is something to take, somebody calls wake on asleep,
+// or a while has passed. The caller looks again, and why it was woken. With look
+// it looks for a moment before it sleeps.
+func (t *taker) rest(over *atomic.Bool, look bool) {
+	if look && t.look() {
+		return
+	}
 	t.asleep.Store(1)
 	if !over.Load() && !t.waits() {
 		sleep(t.asleep)
 	}
 	t.asleep.Store(0)
+}
+
+// look tells whether there is something to take, or comes within a moment.
+func (t *taker) look() bool {
+	const looks = 8
+	for start := time.Now(); time.Since(start) < lookTime; yield() {
+		for range looks {
+			if t.waits() {
+				return true
+			}
+		}
+	}
+	return false
 }

@@ -38,3 +38,6 @@ func wake(word *atomic.Uint32) {
 	}
 	_, _, _ = syscall.RawSyscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWake, 1, 0, 0, 0)
 }
+
+// yield lets another thread of this processor run, if one wants to.
+func yield() { _, _, _ = syscall.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }

@@ -1,0 +1,5 @@
+//go:build race
+
+package baby
+
+const raceEnabled = true

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/skerry-ft/skerry/pg"
@@ -12,10 +14,11 @@ import (
 	"github.com/skerry-ft/skerry/store"
 )
 
-// The envelope: an op in a child costs two messages over a Unix socket, each a
-// system call and the wake-up of a process, 10 to 20 µs; tensors that are not the
-// Baby's own cost two copies more, at 8 GB/s. A restart with a spare is a message
-// and the configuration of its backend; without, the start of a process on top.
+// The envelope: an op in a child costs two records of some 150 bytes in shared
+// memory and two wake-ups of a process, 5 to 10 µs each, and on the trainer's side
+// a goroutine's turn; tensors that are not the Baby's own cost two copies more, at
+// 8 GB/s. A restart with a spare is a message and the configuration of its
+// backend; without, the start of a process on top. See docs/bench/baby.md.
 
 // runBaby measures what a child costs.
 func runBaby(ctx context.Context, o Options, emit func(Row) error) error {
@@ -26,7 +29,7 @@ func runBaby(ctx context.Context, o Options, emit func(Row) error) error {
 	if o.Bytes != nil {
 		sizes = o.Bytes
 	}
-	contest := Contest{Bench: "baby", Unit: "us", Samples: 10, Warmup: 1}
+	contest := Contest{Bench: "baby", Unit: "us", Samples: 20, Warmup: 2}
 	if o.Samples > 0 {
 		contest.Samples = o.Samples
 	}
@@ -53,11 +56,56 @@ func babyWorld(ctx context.Context, contest Contest, n int, sizes []int64, emit 
 		all = append(all, ours)
 	}
 	for _, size := range sizes {
-		if err := runOp(ctx, contest, Params{"op": opAllReduce, "n": n, "bytes": size}, all, emit); err != nil {
+		if err := beside(ctx, contest, Params{"op": opAllReduce, "n": n, "bytes": size}, all, emit); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// beside has all contestants run an op in turn, and gives the figures of each
+// against the first: medians over the rounds, of what both took in one round.
+func beside(ctx context.Context, contest Contest, p Params, all []Contestant, emit func(Row) error) error {
+	taken := make([][]float64, len(all))
+	recorded := make([]Contestant, len(all))
+	for i, one := range all {
+		recorded[i] = recorder{one, &taken[i]}
+	}
+	rows, err := contest.Run(ctx, p, recorded)
+	if err != nil {
+		return err
+	}
+	for i, row := range rows {
+		row.Params = maps.Clone(p)
+		if i > 0 {
+			var ratios, more []float64
+			for round := contest.Warmup; round < len(taken[i]); round++ {
+				ratios = append(ratios, taken[i][round]/taken[0][round])
+				more = append(more, taken[i][round]-taken[0][round])
+			}
+			slices.Sort(ratios)
+			slices.Sort(more)
+			row.Params["ratio"], row.Params["more_us"] = Quantile(ratios, 0.5), Quantile(more, 0.5)
+		}
+		if err := emit(row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// recorder keeps a contestant's samples in the order of rounds.
+type recorder struct {
+	Contestant
+
+	taken *[]float64
+}
+
+// Sample measures once.
+func (r recorder) Sample(ctx context.Context, p Params) (float64, error) {
+	v, err := r.Contestant.Sample(ctx, p)
+	*r.taken = append(*r.taken, v)
+	return v, err
 }
 
 // babyRestarts measures the Configure of a group of one: what is left of it is

@@ -65,6 +65,10 @@ type fakes struct {
 	misuse     func() int64
 	live       func() int64
 	shared     func() int64 // interprocess events that were made here
+	ops        func() int64 // registered reduce ops
+	splits     func() int64 // calls so far
+	shrinks    func() int64
+	revokes    func() int64
 }
 
 // The ways in which the fake library fails.
@@ -78,6 +82,8 @@ const (
 	crash
 	callHangs
 	initFails
+	splitNeverEnds
+	revokeHangs
 )
 
 // build compiles a fake library, or skips the test where there is no compiler.
@@ -122,6 +128,11 @@ func open(t testing.TB) *fakes {
 	purego.RegisterLibFunc(&f.misuse, f.lib.obj.handle, "fake_misuse")
 	purego.RegisterLibFunc(&f.live, f.driver.obj.handle, "fake_live")
 	purego.RegisterLibFunc(&f.shared, f.driver.obj.handle, "fake_live_shared")
+	for name, counter := range map[string]*func() int64{
+		"live_ops": &f.ops, "splits": &f.splits, "shrinks": &f.shrinks, "revokes": &f.revokes,
+	} {
+		purego.RegisterLibFunc(counter, f.lib.obj.handle, "fake_"+name)
+	}
 	t.Cleanup(func() {
 		f.fault(wellBehaved)
 		if n := f.misuse(); n != 0 {

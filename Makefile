@@ -1,10 +1,11 @@
 # Every target is one line here and one word of help. .ci/run is the gate.
 .DEFAULT_GOAL := help
-.PHONY: help check test race fuzz fuzz-ports kills conformance mpi failover partitions chaos soak explore sim mutants history generate tidy demo bench interop
+.PHONY: help check test race fuzz fuzz-ports kills conformance mpi failover partitions chaos soak explore sim mutants history generate tidy demo bench interop baby-faults
 
 FUZZ_TIME ?= 30s
 FUZZ_PORTS ?= 10m
 FAULTS    ?= 200
+FAULTS_EACH ?= 1000
 KILLS     ?= 50
 TIMING    ?= default
 SEED      ?= 0
@@ -29,6 +30,9 @@ fuzz: ## every fuzz target for FUZZ_TIME (30s)
 
 kills: ## SIGKILL of one of eight ranks in the middle of an all-reduce, 200 times
 	go test -count=1 -v -timeout 60m -run 'TestKill$$' ./pg/tcp -tcp.kills 200
+
+baby-faults: ## SIGKILL, SIGSEGV, SIGSTOP of a Baby's child at a random moment, FAULTS_EACH (1000) of each; SEED repeats
+	go test -count=1 -v -timeout 0 -run 'TestFaults$$' ./pg/baby -baby.faults $(FAULTS_EACH) -baby.seed $(SEED)
 
 conformance: ## every verb, dtype, op, size and world size over every backend and decorator (half an hour); FROM goes on
 	go test -count=1 -v -timeout 0 -run 'TestGrid$$' ./test/conformance -conformance.all -conformance.from $(FROM)

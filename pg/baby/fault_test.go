@@ -3,9 +3,7 @@ package baby
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
@@ -17,73 +15,8 @@ import (
 	"github.com/skerry-ft/skerry/pg/pgtest"
 )
 
-var faultRounds = flag.Int("baby.faults", 6, "rounds per kind of fault in TestFaults")
-
 // crashEnv makes the patient backend of a child die with those last words.
 const crashEnv = "SKERRY_BABY_TEST_CRASH"
-
-// TestFaults kills, crashes and stops children at random moments of random ops:
-// the parent gets an error within the deadline, reconfigures, and the next
-// all-reduce is right; nothing is left over.
-func TestFaults(t *testing.T) {
-	for _, sig := range []syscall.Signal{syscall.SIGKILL, syscall.SIGSEGV, syscall.SIGSTOP} {
-		t.Run(sig.String(), func(t *testing.T) {
-			t.Parallel()
-			rounds := *faultRounds
-			if testing.Short() {
-				rounds = min(rounds, 2)
-			}
-			stormOf(t, sig, rounds)
-		})
-	}
-}
-
-func stormOf(t *testing.T, sig syscall.Signal, rounds int) {
-	const world, limit = 3, 500 * time.Millisecond
-	random := rand.New(rand.NewPCG(uint64(sig), 7))
-	w := pgtest.NewWorld(t, pgtest.StartStore(t))
-	members := make([]pgtest.Member, world)
-	for i := range members {
-		members[i] = w.Join(fmt.Sprintf("replica-%d", i), newBaby(t, Options{Silence: 500 * time.Millisecond}))
-	}
-	for round := range rounds {
-		w.Configure(members...)
-		victim := random.IntN(world)
-		size := []int{10, 40_000, 1 << 20}[random.IntN(3)]
-		delay := time.Duration(random.Int64N(int64(3 * time.Millisecond)))
-		var pending []*pg.Work
-		for rank, g := range w.Groups {
-			for range 3 {
-				x := pg.New(pg.Float32DType, size)
-				pending = append(pending, g.Submit(&pg.Op{
-					Kind: pg.KindAllReduce, In: []pg.Tensor{x}, Out: []pg.Tensor{x}, Deadline: time.Now().Add(limit),
-				}))
-			}
-			if rank == victim { // it hangs the others, should it be fast
-				pending = append(pending, g.BarrierAsync())
-			}
-		}
-		timer := time.NewTimer(delay)
-		<-timer.C
-		pid, _ := members[victim].Backend.(*Backend).Child()
-		if err := syscall.Kill(pid, sig); err != nil {
-			t.Fatalf("round %d: %v", round, err)
-		}
-		allEnded(t, pending, limit)
-		err := brokenBy(t, members[victim].Backend)
-		if e, ok := errors.AsType[*ChildError](err); ok && sig != syscall.SIGSTOP && e.Signal != sig && e.Code != 2 {
-			t.Errorf("round %d: %v, want the child's end by %v", round, e, sig)
-		}
-	}
-	w.Configure(members...)
-	w.Each(func(ctx context.Context, rank int, g *pg.Group) error {
-		x := []int32{int32(1 << rank)}
-		if err := g.AllReduce(ctx, pg.Of(x), pg.Sum); err != nil || x[0] != 1<<world-1 {
-			return fmt.Errorf("sum is %d (%w), want %d", x[0], err, 1<<world-1)
-		}
-		return nil
-	})
-}
 
 // allEnded waits for works a while beyond their deadline.
 func allEnded(t *testing.T, pending []*pg.Work, limit time.Duration) {

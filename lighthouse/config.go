@@ -135,6 +135,12 @@ type RaftConfig struct {
 	// nothing.
 	Disk func(Disk) Disk
 
+	// DiskTimeout is how long a write of the log may take before it counts as
+	// failed: the leader steps down then, and another leads. Too low, and a busy
+	// disk moves the leadership about; too high, and one that hangs stops all
+	// quorums for as long. 0 means DefaultDiskTimeout.
+	DiskTimeout time.Duration
+
 	// LocalID is this server's raft id. Empty takes the one in DataDir, or
 	// draws a new one.
 	LocalID raft.ServerID
@@ -186,6 +192,9 @@ func (c Config) withDefaults() Config {
 	}
 	c.Cluster = c.Cluster.withDefaults(c.Listen)
 	r := &c.Raft
+	if r.DiskTimeout == 0 {
+		r.DiskTimeout = DefaultDiskTimeout
+	}
 	defaults := [3]time.Duration{300 * time.Millisecond, 300 * time.Millisecond, 200 * time.Millisecond}
 	if len(r.Servers) <= 1 && r.Transport == nil && !c.Cluster.clustered() {
 		defaults = [3]time.Duration{50 * time.Millisecond, 50 * time.Millisecond, 50 * time.Millisecond}
@@ -227,6 +236,7 @@ func (c Config) Validate() error {
 		{"Raft.Heartbeat", c.Raft.Heartbeat},
 		{"Raft.Election", c.Raft.Election},
 		{"Raft.Lease", c.Raft.Lease},
+		{"Raft.DiskTimeout", c.Raft.DiskTimeout},
 	} {
 		want(d.value >= minTimeout && d.value <= wire.MaxTimeout, d.field, d.value, "%v to %v", minTimeout, wire.MaxTimeout)
 	}

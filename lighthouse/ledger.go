@@ -89,7 +89,7 @@ func openLedger(cfg ledgerConfig) (*ledger, error) {
 	conf.TrailingLogs = trailingLogs
 	conf.LocalID = cfg.LocalID
 
-	logs, stable, snapshots, err := l.stores(conf, cfg.dir)
+	logs, stable, snapshots, err := l.stores(conf, cfg.dir, cfg.DiskTimeout)
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +126,7 @@ func openLedger(cfg ledgerConfig) (*ledger, error) {
 
 // stores opens the log, the stable store and the snapshots, and completes
 // conf's id.
-func (l *ledger) stores(conf *raft.Config, dir *dataDir) (raft.LogStore, raft.StableStore, raft.SnapshotStore, error) {
+func (l *ledger) stores(conf *raft.Config, dir *dataDir, timeout time.Duration) (raft.LogStore, raft.StableStore, raft.SnapshotStore, error) {
 	if dir == nil {
 		if conf.LocalID == "" {
 			conf.LocalID = raft.ServerID(uuid.NewString())
@@ -155,7 +155,7 @@ func (l *ledger) stores(conf *raft.Config, dir *dataDir) (raft.LogStore, raft.St
 		return nil, nil, nil, errors.Join(fmt.Errorf("open raft log in %s: %w", dir.logPath(), err), meta.Close())
 	}
 	l.release = func() error { return errors.Join(store.Close(), meta.Close()) }
-	l.disk = newDisk(store, l.log)
+	l.disk = newDisk(store, timeout, l.log)
 	return l.disk, l.disk, snapshots, nil
 }
 
@@ -215,7 +215,12 @@ func reignEnds(err error) bool {
 
 // close ends raft and gives back its files.
 func (l *ledger) close() error {
-	return errors.Join(l.hush(), l.raft.Shutdown().Error(), l.release())
+	shutdown := func() error { return l.raft.Shutdown().Error() }
+	err := l.hush()
+	if l.disk == nil {
+		return errors.Join(err, shutdown(), l.release())
+	}
+	return errors.Join(err, l.disk.end(shutdown, l.release))
 }
 
 // command is an entry of the raft log. Exactly the fields that its kind names

@@ -20,7 +20,7 @@ type Disk interface {
 	raft.MonotonicLogStore
 }
 
-// disk is a Disk that may fail for a while: it is full, or read-only. Entries of
+// disk is a Disk that may fail for a while: it is full, read-only, or hangs. Entries of
 // the log that cannot be written are refused, and raft copes: a leader steps
 // down, a follower does not acknowledge. A term or a vote that cannot be written
 // is another matter: raft gives up the whole process then. Here it waits, says
@@ -28,14 +28,22 @@ type Disk interface {
 // use.
 type disk struct {
 	Disk
-	log zerolog.Logger
+	log     zerolog.Logger
+	timeout time.Duration // of one write of the log
 
 	once   sync.Once
 	closed chan struct{}
+	under  sync.WaitGroup // writes under way; nobody waits for those of a disk that hangs
+
+	mu struct {
+		sync.Mutex
+
+		hung time.Time // since when the write has been under way that does not return; zero: none
+	}
 }
 
-func newDisk(d Disk, log zerolog.Logger) *disk {
-	return &disk{Disk: d, log: log, closed: make(chan struct{})}
+func newDisk(d Disk, timeout time.Duration, log zerolog.Logger) *disk {
+	return &disk{Disk: d, log: log, timeout: timeout, closed: make(chan struct{})}
 }
 
 // SetUint64 keeps a number.
@@ -52,20 +60,34 @@ func (d *disk) Set(key, value []byte) error {
 // to be promised can be told any more, because its connections are closed
 // already: then it matters to nobody that it was not written.
 func (d *disk) persist(write func() error) error {
+	done := make(chan struct{})
+	d.under.Go(func() {
+		defer close(done)
+		d.retry(write)
+	})
+	select {
+	case <-done:
+	case <-d.closed:
+	}
+	return nil
+}
+
+// retry writes until it succeeds, and says whether it did before raft ended.
+func (d *disk) retry(write func() error) bool {
 	for failed := false; ; failed = true {
 		err := write()
 		switch {
 		case err == nil && failed:
 			d.log.Info().Msg("disk good again")
-			return nil
+			return true
 		case err == nil:
-			return nil
+			return true
 		case !failed:
 			d.log.Error().Err(err).Msg("disk failed: this server takes no part until it can be written")
 		}
 		select {
 		case <-d.closed:
-			return nil
+			return false
 		case <-time.After(diskRetry):
 		}
 	}

@@ -25,6 +25,7 @@ type badDisk struct {
 	mu   sync.Mutex
 	err  error
 	slow time.Duration
+	hang <-chan struct{} // writes wait until it is closed; nil: they do not
 }
 
 func (d *badDisk) set(err error, slow time.Duration) {
@@ -33,12 +34,22 @@ func (d *badDisk) set(err error, slow time.Duration) {
 	d.err, d.slow = err, slow
 }
 
+// hangUntil makes writes wait, and then take place.
+func (d *badDisk) hangUntil(over <-chan struct{}) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.hang = over
+}
+
 // write waits as a slow disk does, and returns its error.
 func (d *badDisk) write() error {
 	d.mu.Lock()
-	err, slow := d.err, d.slow
+	err, slow, hang := d.err, d.slow, d.hang
 	d.mu.Unlock()
 	<-time.After(slow)
+	if hang != nil {
+		<-hang
+	}
 	return err
 }
 

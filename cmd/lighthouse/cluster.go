@@ -31,6 +31,7 @@ func (c *clusterFlags) add(f *pflag.FlagSet, cfg *lighthouse.Config) {
 	f.BoolVar(&k.NonVoter, "non-voter", false, "forward and never vote")
 	f.DurationVar(&k.ReplaceAfter, "replace-after", lighthouse.DefaultReplaceAfter, "how long a voter must be gone before a spare takes its place")
 	f.StringVar(&c.timing, "raft-timing", "default", "how quickly a leader is replaced, and how easily: fast, default or slow")
+	f.DurationVar(&cfg.Raft.DiskTimeout, "disk-timeout", lighthouse.DefaultDiskTimeout, "how long a write to the disk may take before another server leads")
 	f.StringVar(&c.gossipKeyFile, "gossip-key-file", "", "file with the key of gossip: 16, 24 or 32 bytes in base64, the same on all servers")
 }
 
@@ -45,6 +46,9 @@ func (c *clusterFlags) apply(f *pflag.FlagSet, cfg *lighthouse.Config) error {
 	}
 	if !f.Changed("replace-after") {
 		cfg.Cluster.ReplaceAfter = 0
+	}
+	if !f.Changed("disk-timeout") {
+		cfg.Raft.DiskTimeout = 0
 	}
 	if c.gossipKeyFile == "" {
 		return nil

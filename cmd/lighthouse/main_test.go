@@ -91,10 +91,11 @@ func TestFlags(t *testing.T) {
 		}},
 		{"one of three", []string{
 			"--data-dir=/d", "--bootstrap-expect=3", "--join=a:1,b:2", "--raft-address=c:3", "--gossip-address=c:4",
-			"--voters=5", "--replace-after=1m", "--raft-timing=fast",
+			"--voters=5", "--replace-after=1m", "--raft-timing=fast", "--disk-timeout=9s",
 		}, func(c *lighthouse.Config) {
 			c.DataDir, c.Cluster.Expect, c.Cluster.Join, c.Cluster.Voters = "/d", 3, []string{"a:1", "b:2"}, 5
 			c.Cluster.RaftAddress, c.Cluster.GossipAddress, c.Cluster.ReplaceAfter = "c:3", "c:4", time.Minute
+			c.Raft.DiskTimeout = 9 * time.Second
 			c.Raft.Heartbeat, c.Raft.Election, c.Raft.Lease = 100*time.Millisecond, 100*time.Millisecond, 50*time.Millisecond
 		}},
 		{"never stuck", []string{"--stuck-after=0"}, func(c *lighthouse.Config) { c.Rules.StuckAfter = 0 }},

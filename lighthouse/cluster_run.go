@@ -41,7 +41,10 @@ func (c *cluster) open(cfg RaftConfig) (*ledger, error) {
 		return nil, err
 	}
 	c.gossip = gossip
-	listener, dial := c.listener, c.cfg.Cluster.RaftDial
+	refused := func(from net.Addr, why error) {
+		c.log.Debug().Stringer(logkey.Addr, from).Err(why).Msg("raft connection refused")
+	}
+	listener, dial := limitRaft(c.listener, refused), c.cfg.Cluster.RaftDial
 	if wrap := c.cfg.Cluster.RaftListen; wrap != nil {
 		listener = wrap(listener)
 	}
@@ -53,9 +56,7 @@ func (c *cluster) open(cfg RaftConfig) (*ledger, error) {
 	stream := &raftStream{
 		listener: listener, dial: dial, advertise: raftAddr(self.RaftAddress), cluster: self.Cluster, id: self.RaftID,
 		hello: c.cfg.HelloTimeout, conns: make(map[net.Conn]struct{}),
-		refused: func(from net.Addr, why error) {
-			c.log.Debug().Stringer(logkey.Addr, from).Err(why).Msg("raft connection refused")
-		},
+		refused: refused,
 	}
 	c.peers = newRaftPeers(stream, raftLogger(c.log), c.book.raftAddress)
 	cfg.Transport, cfg.LocalID = c.peers, raft.ServerID(self.RaftID)

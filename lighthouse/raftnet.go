@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 
+	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/wire"
 )
 
@@ -25,9 +26,11 @@ const (
 	// raftPool is how many idle connections are kept to each server.
 	raftPool = 3
 
-	// maxRaftConns bounds the connections that raft accepts. Each other server
-	// has a few.
-	maxRaftConns = 256
+	// maxRaftConns bounds the connections that raft accepts, and
+	// maxRaftConnsPerHost those of one address, as guard.Limits has it. Each other
+	// server has a few.
+	maxRaftConns        = 256
+	maxRaftConnsPerHost = 32
 
 	// raftMagic opens every connection of raft's. It is followed by the
 	// cluster's id and the raft id of the server that is meant, each ended by a
@@ -84,6 +87,14 @@ func (s *raftStream) Dial(address raft.ServerAddress, timeout time.Duration) (ne
 	return conn, conn.SetDeadline(time.Time{})
 }
 
+// limitRaft bounds what strangers may take of raft's port: one host leaves room
+// for the others, and what does not read is cut.
+func limitRaft(ln net.Listener, refused func(net.Addr, error)) net.Listener {
+	return guard.Limit(ln, guard.Limits{
+		MaxConns: maxRaftConns, MaxPerHost: maxRaftConnsPerHost, WriteTimeout: raftIOTimeout, Refused: refused,
+	})
+}
+
 // Accept returns the next connection. Its first words are read by its first
 // Read, so that a silent one holds up nobody.
 func (s *raftStream) Accept() (net.Conn, error) {
@@ -93,7 +104,7 @@ func (s *raftStream) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		s.mu.Lock()
-		ok := !s.closed && len(s.conns) < maxRaftConns
+		ok := !s.closed
 		if ok {
 			s.conns[conn] = struct{}{}
 		}
@@ -101,7 +112,7 @@ func (s *raftStream) Accept() (net.Conn, error) {
 		if ok {
 			return &raftConn{Conn: conn, stream: s}, nil
 		}
-		_ = conn.Close() // one too many
+		_ = conn.Close() // nobody reads it any more
 	}
 }
 

@@ -25,7 +25,8 @@ import (
 const rankWorker = "tcp-rank"
 
 // order is what a rank is to do: configure, storm (all-reduces one after the
-// other until one fails), or check (one all-reduce whose result is looked at).
+// other until one fails), check (one all-reduce whose result is looked at), or
+// inspect (whether the buffer of the last storm is as it was poisoned).
 type order struct {
 	Do     string
 	Store  string
@@ -71,6 +72,7 @@ func serveRank(ctx context.Context, w spawn.Worker) error {
 	in, out := bufio.NewScanner(os.Stdin), json.NewEncoder(os.Stdout)
 	in.Buffer(nil, 1<<20)
 	var b *Backend
+	var kept []float32 // the poisoned buffer of the last storm
 	for in.Scan() {
 		var o order
 		if err := json.Unmarshal(in.Bytes(), &o); err != nil {
@@ -80,7 +82,20 @@ func serveRank(ctx context.Context, w spawn.Worker) error {
 			b = New(Options{Transport: o.Opt.Transport, BeatTimeout: o.Opt.BeatTimeout})
 			defer b.Close()
 		}
-		a := obey(ctx, b, &o, out)
+		if o.Do == "inspect" {
+			a := answer{}
+			if err := stillPoisoned(kept); err != nil {
+				a.Err = err.Error()
+			}
+			if err := out.Encode(a); err != nil {
+				return err
+			}
+			continue
+		}
+		a, buf := obey(ctx, b, &o, out)
+		if o.Poison && buf != nil {
+			kept = buf
+		}
 		if err := out.Encode(a); err != nil {
 			return err
 		}
@@ -88,8 +103,8 @@ func serveRank(ctx context.Context, w spawn.Worker) error {
 	return in.Err()
 }
 
-func obey(ctx context.Context, b *Backend, o *order, out *json.Encoder) answer {
-	var a answer
+// obey does what it was told; of a storm it gives the buffer too.
+func obey(ctx context.Context, b *Backend, o *order, out *json.Encoder) (a answer, buf []float32) {
 	g := pg.NewGroup(b)
 	var err error
 	switch o.Do {
@@ -100,7 +115,8 @@ func obey(ctx context.Context, b *Backend, o *order, out *json.Encoder) answer {
 			Token: []byte("a token of sixteen"), Timeout: testTimeout,
 		})
 	case "storm":
-		a.Poisoned, a.At, err = storming(ctx, g, o, out)
+		buf = make([]float32, o.Bytes/4)
+		a.Poisoned, a.At, err = storming(ctx, g, o, buf, out)
 	case "check":
 		a.Poisoned, err = reduceOnes(ctx, g, o, make([]float32, o.Bytes/4))
 	}
@@ -111,13 +127,14 @@ func obey(ctx context.Context, b *Backend, o *order, out *json.Encoder) answer {
 		}
 	}
 	a.count(b)
-	return a
+	return a, buf
 }
 
 // storming says that it has begun, and reduces until it fails, back to back: a rank
 // that is busy between ops would learn of a failure only at its next one.
-func storming(ctx context.Context, g *pg.Group, o *order, out *json.Encoder) (poisoned int, at int64, err error) {
-	buf := make([]float32, o.Bytes/4)
+func storming(
+	ctx context.Context, g *pg.Group, o *order, buf []float32, out *json.Encoder,
+) (poisoned int, at int64, err error) {
 	if poisoned, err = reduceOnes(ctx, g, o, buf); err != nil {
 		return poisoned, hostClock(), err
 	}
@@ -147,16 +164,20 @@ func foreign(buf []float32, q float32, n int) (count int) {
 // untouched fills a buffer whose op has failed, and looks for a while whether
 // anything else appears in it.
 func untouched(buf []float32) error {
-	const poison = -77
-	for i := range buf {
-		buf[i] = poison
-	}
+	poison(buf)
 	for range 3 {
 		runtime.Gosched()
-		for i, v := range buf {
-			if v != poison {
-				return fmt.Errorf("element %d of a failed op became %v", i, v)
-			}
+		if err := stillPoisoned(buf); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func stillPoisoned(buf []float32) error {
+	for i, v := range buf {
+		if v != poisonValue {
+			return fmt.Errorf("element %d of a failed op became %v", i, v)
 		}
 	}
 	return nil

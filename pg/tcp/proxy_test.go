@@ -21,6 +21,8 @@ type proxy struct {
 	// toll is asked for each chunk that goes to the backend, with the number of
 	// bytes before it; it may change the chunk, wait, or end the connection.
 	toll func(at int, chunk []byte) error
+
+	tune func(*net.TCPConn) // of a connection to the proxy, if not nil
 }
 
 func startProxy(t *testing.T, toll func(at int, chunk []byte) error) *proxy {
@@ -47,6 +49,9 @@ func (p *proxy) accept() {
 		if err != nil {
 			from.Close()
 			continue
+		}
+		if p.tune != nil {
+			p.tune(from.(*net.TCPConn))
 		}
 		p.wg.Go(func() { p.carry(from, to, p.toll) })
 		p.wg.Go(func() { p.carry(to, from, func(int, []byte) error { return nil }) })

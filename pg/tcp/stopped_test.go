@@ -1,12 +1,16 @@
 package tcp
 
 import (
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"syscall"
 	"testing"
 	"time"
 )
+
+// stops: where a process is stopped is a matter of chance.
+var stops = flag.Int("tcp.stops", 3, "how often TestStopped stops a process, over each transport")
 
 // TestStopped: a process is stopped in the middle of a storm, wherever it is,
 // then in a write into shared memory. The others find it silent, go on without
@@ -26,7 +30,7 @@ func TestStopped(t *testing.T) {
 
 func testStopped(t *testing.T, transport Transport) {
 	const world, victim = 3, 1
-	rounds := 3
+	rounds := *stops
 	if testing.Short() {
 		rounds = 1
 	}
@@ -57,13 +61,17 @@ func testStopped(t *testing.T, transport Transport) {
 		o.Do = "check"
 		orderAll(t, others, o)
 		stopped.signal(t, syscall.SIGCONT)
-		orderAll(t, others, o)
+		orderAll(t, others, o) // while it writes on, perhaps
 		if a := stopped.receive(t); a.Err == "" || a.Poisoned > 0 {
 			t.Errorf("quorum %d: the stopped rank: %q, %d foreign elements", o.Q, a.Err, a.Poisoned)
 		}
 		orderAll(t, others, o)
+		o.Do = "inspect" // nothing came into the tensors of the broken quorum either
+		orderAll(t, ranks, o)
 	}
 	o.Q, o.Do = o.Q+1, "configure"
+	orderAll(t, ranks, o)
+	o.Do = "inspect"
 	orderAll(t, ranks, o)
 	o.Do = "check"
 	for i, a := range orderAll(t, ranks, o) {

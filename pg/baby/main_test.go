@@ -11,38 +11,57 @@ import (
 
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/tcp"
+	"github.com/skerry-ft/skerry/train/spawn"
 )
 
 // patient is tcp with beats that a loaded machine under the race detector keeps.
 const patient = "patient-tcp"
 
+// clingy is a backend that does not let itself be closed.
+const clingy = "clingy"
+
+type clings struct{ pg.Backend }
+
+func (c clings) Close() error {
+	<-make(chan struct{})
+	return nil
+}
+
+// register makes the tests' backends known to pg.Open.
+func register() error {
+	plain := func(o pg.Options) pg.Backend {
+		return tcp.New(tcp.Options{BeatTimeout: 20 * time.Second, Logger: o.Log})
+	}
+	var all error
+	for name, open := range map[string]func(o pg.Options) (pg.Backend, error){
+		patient: func(o pg.Options) (pg.Backend, error) {
+			if words := os.Getenv(crashEnv); words != "" {
+				return nil, errors.New(words)
+			}
+			return plain(o), nil
+		},
+		inBatches: func(o pg.Options) (pg.Backend, error) { return onlyBatches{plain(o)}, nil },
+		vandal:    func(o pg.Options) (pg.Backend, error) { return vandals{plain(o)}, nil },
+		clingy:    func(o pg.Options) (pg.Backend, error) { return clings{plain(o)}, nil },
+	} {
+		all = errors.Join(all, pg.Register(name, []string{"cpu"}, open))
+	}
+	return all
+}
+
 func TestMain(m *testing.M) {
-	err := pg.Register(patient, []string{"cpu"}, func(o pg.Options) (pg.Backend, error) {
-		if words := os.Getenv(crashEnv); words != "" {
-			return nil, errors.New(words)
-		}
-		return tcp.New(tcp.Options{BeatTimeout: 20 * time.Second, Logger: o.Log}), nil
-	})
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	err = pg.Register(inBatches, []string{"cpu"}, func(o pg.Options) (pg.Backend, error) {
-		return onlyBatches{tcp.New(tcp.Options{BeatTimeout: 20 * time.Second, Logger: o.Log})}, nil
-	})
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	err = pg.Register(vandal, []string{"cpu"}, func(o pg.Options) (pg.Backend, error) {
-		return vandals{tcp.New(tcp.Options{BeatTimeout: 20 * time.Second, Logger: o.Log})}, nil
-	})
-	if err != nil {
+	if err := register(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 	// Under the race detector each exit would sleep for a second.
 	os.Setenv("GORACE", "atexit_sleep_ms=0 "+os.Getenv("GORACE"))
+	if os.Getenv(withoutInit) != "" {
+		startUninitialised()
+		return
+	}
+	spawn.Register(trainerWorker, trainer)
+	spawn.Register(supervisorWorker, supervisor)
 	Init()
 	goleak.VerifyTestMain(m)
 }

@@ -311,14 +311,16 @@ func TestInterfaces(t *testing.T) {
 	if got := strings.Join(pg.ParseInterfaces("^docker, lo"), " "); got != "^docker ^lo" {
 		t.Errorf("parsed as %q", got)
 	}
-	for _, names := range [][]string{{"lo"}, {"=lo"}, {"l"}, {"none", "lo"}} {
+	for _, names := range [][]string{{"lo"}, {"=lo"}, {"l"}, {"=lo", "l"}} {
 		ips, err := pg.InterfaceAddrs(names)
 		if err != nil || !ips[0].IsLoopback() {
 			t.Errorf("%v chose %v: %v", names, ips, err)
 		}
 	}
-	if _, err := pg.InterfaceAddrs([]string{"none"}); err == nil || !strings.Contains(err.Error(), "lo") {
-		t.Errorf("an interface that is not there: %v, want what there is", err)
+	for _, names := range [][]string{{"none"}, {"lo", "none"}, {"none", "lo"}} {
+		if _, err := pg.InterfaceAddrs(names); err == nil || !strings.Contains(err.Error(), "is none") || !strings.Contains(err.Error(), "there are lo") {
+			t.Errorf("%v: %v, want what is missing, and what there is", names, err)
+		}
 	}
 	if ips, err := pg.InterfaceAddrs([]string{"lo", "^lo"}); err == nil {
 		t.Errorf("excluded, and chosen: %v", ips)

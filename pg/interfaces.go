@@ -46,8 +46,8 @@ func ParseInterfaces(s string) []string {
 // names choose, in the order of names, one for each: the first IPv4 one, else
 // the first IPv6 one that reaches beyond its link. A name is a prefix ("eth"),
 // "=eth0" is exactly that one, and "^docker" excludes what it is a prefix of;
-// with exclusions alone all others are chosen but loopback. Names that match
-// nothing are an error that lists what there is.
+// with exclusions alone all others are chosen but loopback. A name that matches
+// nothing that is up and has an address is an error that lists what there is.
 func InterfaceAddrs(names []string) ([]net.IP, error) {
 	all, err := net.Interfaces()
 	if err != nil {
@@ -58,16 +58,31 @@ func InterfaceAddrs(names []string) ([]net.IP, error) {
 		known = append(known, i.Name)
 	}
 	var ips []net.IP
+	var chosen []net.Interface
 	for _, i := range chooseInterfaces(all, names) {
 		if ip := addressOf(i); ip != nil {
-			ips = append(ips, ip)
+			ips, chosen = append(ips, ip), append(chosen, i)
 		}
 	}
 	if len(ips) == 0 {
 		return nil, fmt.Errorf("pg: no network interface with an address is %s; there are %s",
 			strings.Join(names, ", "), strings.Join(known, ", "))
 	}
+	for _, n := range names {
+		if !strings.HasPrefix(n, "^") && !slices.ContainsFunc(chosen, func(i net.Interface) bool { return matches(n, i) }) {
+			return nil, fmt.Errorf("pg: no network interface with an address is %s, of %s; there are %s",
+				n, strings.Join(names, ", "), strings.Join(known, ", "))
+		}
+	}
 	return ips, nil
+}
+
+// matches tells whether name, a prefix or "=" and all of it, chooses i.
+func matches(name string, i net.Interface) bool {
+	if exact, ok := strings.CutPrefix(name, "="); ok {
+		return i.Name == exact
+	}
+	return strings.HasPrefix(i.Name, name)
 }
 
 func chooseInterfaces(all []net.Interface, names []string) []net.Interface {
@@ -84,10 +99,8 @@ func chooseInterfaces(all []net.Interface, names []string) []net.Interface {
 		}
 		positive = true
 		for _, i := range all {
-			exact, isExact := strings.CutPrefix(n, "=")
-			match := isExact && i.Name == exact || !isExact && strings.HasPrefix(i.Name, n)
 			twice := slices.ContainsFunc(chosen, func(c net.Interface) bool { return c.Index == i.Index })
-			if match && !excluded(i) && !twice && i.Flags&net.FlagUp != 0 {
+			if matches(n, i) && !excluded(i) && !twice && i.Flags&net.FlagUp != 0 {
 				chosen = append(chosen, i)
 			}
 		}

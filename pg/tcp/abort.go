@@ -53,6 +53,12 @@ type cause struct {
 	err    error
 }
 
+// leaves tells whether an encoded cause is that of a peer that has left in good
+// order.
+func leaves(encoded []byte) bool {
+	return len(encoded) > 0 && (abortCode(encoded[0]) == abortClosed || abortCode(encoded[0]) == abortMoved)
+}
+
 // maxAbortText bounds the text of an abort frame.
 const maxAbortText = 1024
 
@@ -131,7 +137,9 @@ func (b *Backend) breakLocked(g *group, c cause, do *todo) {
 		}
 		l.dropEarlyLocked()
 		if l.helloSent && !l.gone {
-			l.control = append(l.control, frame)
+			f := frame
+			f.head.call.count = l.stripe.sent // what is begun is finished
+			l.control = append(l.control, f)
 		}
 	}
 	for _, t := range g.pending {
@@ -172,7 +180,7 @@ func (t *task) doneWith(rank int) bool {
 	}
 	p := &t.peers[rank]
 	for phase := range p.in {
-		if !p.in[phase].finished() || !p.out[phase].finished() {
+		if !p.in[phase].finished() || !t.group.peers[rank].stripe.whole(phase) || !p.out[phase].finished() {
 			return false
 		}
 	}

@@ -44,16 +44,18 @@ type Backend struct {
 type state struct {
 	sync.Mutex
 
-	closed   bool
-	listener net.Listener
-	unix     *net.UnixListener // for peers of this host
-	sharing  map[*net.UnixConn]struct{}
-	place    string // what peers need to find unix
-	group    *group // the last configuration, whatever became of it; nil before
+	closed    bool
+	listeners []net.Listener
+	sources   []net.IP          // what Options.Interfaces stand for
+	unix      *net.UnixListener // for peers of this host
+	sharing   map[*net.UnixConn]struct{}
+	place     string // what peers need to find unix
+	group     *group // the last configuration, whatever became of it; nil before
 
 	links map[*link]struct{} // every open socket
 	edges map[edgeKey]*link  // proven by a Hello of some epoch
 	held  map[edgeKey]*link  // unproven, with an early Hello
+	loose int                // further sockets that peers opened on edges not proven yet
 
 	prefixes prefixHistory
 	nextLook time.Time // of the clock
@@ -66,21 +68,24 @@ type state struct {
 
 // counters are those of Stats.
 type counters struct {
-	dials, accepts, staleFrames, refused, dataFrames, dataBytes, sharedBytes atomic.Uint64
+	dials, accepts, staleFrames, refused             atomic.Uint64
+	dataFrames, dataBytes, stripedBytes, sharedBytes atomic.Uint64
 }
 
 // Stats are counts since New.
 type Stats struct {
-	Dials       uint64 // sockets that this side opened
-	Accepts     uint64 // sockets that peers opened
-	StaleFrames uint64 // data and abort frames of another epoch, dropped
-	Refused     uint64 // Hellos refused: wrong token, wrong member list
-	DataFrames  uint64 // sent
-	DataBytes   uint64 // payload sent over sockets
-	SharedBytes uint64 // payload sent through shared memory
-	Links       int    // sockets open now
-	Lanes       int    // of these, with shared memory beside them
-	Buffers     int    // pooled buffers in use now
+	Dials        uint64 // sockets that this side opened
+	Accepts      uint64 // sockets that peers opened
+	StaleFrames  uint64 // data and abort frames of another epoch, dropped
+	Refused      uint64 // Hellos refused: wrong token, wrong member list
+	DataFrames   uint64 // sent
+	DataBytes    uint64 // payload sent over sockets
+	StripedBytes uint64 // of this, over others than the first of their edge
+	SharedBytes  uint64 // payload sent through shared memory
+	Links        int    // edges open now
+	Streams      int    // their sockets
+	Lanes        int    // edges with shared memory beside their socket
+	Buffers      int    // pooled buffers in use now
 }
 
 var _ pg.Backend = (*Backend)(nil)
@@ -106,21 +111,22 @@ func New(opt Options) *Backend {
 // Name is "tcp".
 func (b *Backend) Name() string { return Name }
 
-// Addr is where this backend listens, or nil before the first Configure.
+// Addr is where this backend listens, first of all, or nil before the first Configure.
 func (b *Backend) Addr() net.Addr {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.mu.listener == nil {
+	if len(b.mu.listeners) == 0 {
 		return nil
 	}
-	return b.mu.listener.Addr()
+	return b.mu.listeners[0].Addr()
 }
 
 // Stats counts what happened since New.
 func (b *Backend) Stats() Stats {
 	b.mu.Lock()
-	links, lanes := len(b.mu.links), 0
+	links, lanes, socks := len(b.mu.links), 0, 0
 	for l := range b.mu.links {
+		socks += len(l.socks)
 		if l.lane != nil {
 			lanes++
 		}
@@ -131,7 +137,8 @@ func (b *Backend) Stats() Stats {
 		Dials: c.dials.Load(), Accepts: c.accepts.Load(),
 		StaleFrames: c.staleFrames.Load(), Refused: c.refused.Load(),
 		DataFrames: c.dataFrames.Load(), DataBytes: c.dataBytes.Load(),
-		SharedBytes: c.sharedBytes.Load(), Links: links, Lanes: lanes, Buffers: b.pool.outstanding(),
+		StripedBytes: c.stripedBytes.Load(), SharedBytes: c.sharedBytes.Load(),
+		Links: links, Streams: socks, Lanes: lanes, Buffers: b.pool.outstanding(),
 	}
 }
 
@@ -260,7 +267,7 @@ func (b *Backend) Close() error {
 	if g := b.mu.group; g != nil && g.phase != groupBroken {
 		b.breakLocked(g, cause{code: abortClosed, peer: -1, err: pg.ErrClosed}, &do)
 	}
-	listener, bell := b.mu.listener, b.bell
+	listeners, bell := b.mu.listeners, b.bell
 	if b.mu.unix != nil {
 		b.mu.unix.Close() // its end ends the loop; there is nothing else to know
 	}
@@ -273,10 +280,7 @@ func (b *Backend) Close() error {
 	}
 	b.mu.Unlock()
 	b.do(&do)
-	var err error
-	if listener != nil {
-		err = listener.Close()
-	}
+	err := closeAll(listeners)
 	for _, l := range links {
 		b.leave(l)
 	}

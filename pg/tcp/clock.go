@@ -39,13 +39,16 @@ const clockSlack = 5 * time.Millisecond
 // look does what is due, and says when to look again. It came late by that much.
 func (b *Backend) look(now time.Time, late time.Duration) time.Time {
 	var do todo
-	var kicks, silent []*link
+	var kicks []*link
+	var silent []*sock
 	next := now.Add(b.opt.BeatInterval)
 	coarse := b.now()
 	b.mu.Lock()
 	for l := range b.mu.links {
-		if late > clockSlack {
-			l.received.Store(min(coarse, l.received.Load()+int64(late)))
+		for _, k := range l.socks {
+			if late > clockSlack {
+				k.received.Store(min(coarse, k.received.Load()+int64(late)))
+			}
 		}
 		if l.hello == nil && !l.dialed && now.Sub(l.born) > helloPatience {
 			do.close = append(do.close, l)
@@ -54,12 +57,15 @@ func (b *Backend) look(now time.Time, late time.Duration) time.Time {
 		if !l.greeted {
 			continue
 		}
-		if coarse-l.sent.Load() >= int64(b.opt.BeatInterval) && !l.busy {
-			l.beatDue = true
-			kicks = append(kicks, l)
-		}
-		if coarse-l.received.Load() > int64(b.opt.BeatTimeout) {
-			silent = append(silent, l)
+		beats := len(kicks)
+		for _, k := range l.socks {
+			if coarse-k.sent.Load() >= int64(b.opt.BeatInterval) && !k.busy {
+				k.beatDue = true
+				kicks = append(kicks[:beats], l)
+			}
+			if coarse-k.received.Load() > int64(b.opt.BeatTimeout) {
+				silent = append(silent, k)
+			}
 		}
 	}
 	next = b.deadlinesLocked(now, next, &do)
@@ -69,20 +75,37 @@ func (b *Backend) look(now time.Time, late time.Duration) time.Time {
 	for _, l := range kicks {
 		b.kick(l)
 	}
-	for _, l := range silent {
-		b.judge(l)
+	for _, k := range silent {
+		b.judge(k)
 	}
 	return next
 }
 
 // judge breaks a link that was silent for too long. Bytes that wait in its
-// socket are a sign of life, which our reader has had no time for.
-func (b *Backend) judge(l *link) {
-	quiet := time.Duration(b.now() - l.received.Load())
-	if quiet <= b.opt.BeatTimeout || l.conn.unread() > 0 {
+// socket are a sign of life, which our reader has had no time for. What came over
+// another socket of the edge shows that the peer lives, and buys a silent one as
+// much time again, for its network to mend.
+func (b *Backend) judge(k *sock) {
+	l := k.l
+	limit := b.opt.BeatTimeout
+	b.mu.Lock()
+	socks := l.socks
+	b.mu.Unlock()
+	for _, other := range socks {
+		if other != k && time.Duration(b.now()-other.received.Load()) <= limit {
+			limit *= 2
+			break
+		}
+	}
+	quiet := time.Duration(b.now() - k.received.Load())
+	if quiet <= limit || k.conn.unread() > 0 {
 		return
 	}
-	b.lost(l, fmt.Errorf("%w: nothing came for %v, limit %v", errSilent, quiet.Round(time.Millisecond), b.opt.BeatTimeout))
+	err := fmt.Errorf("%w: nothing came for %v, limit %v", errSilent, quiet.Round(time.Millisecond), limit)
+	if k.index > 0 {
+		err = fmt.Errorf("stream %d (%s): %w", k.index, k.path(), err)
+	}
+	b.lost(l, err)
 }
 
 // deadlinesLocked breaks the group if an op is past its deadline, and gives

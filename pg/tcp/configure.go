@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
+	"strings"
 	"sync"
 	"time"
 
@@ -278,11 +278,11 @@ func addressKey(rank int) string { return fmt.Sprintf("tcp/%d", rank) }
 // publish tells peers where we listen. The store says whether somebody has
 // used the prefix before us.
 func (b *Backend) publish(ctx context.Context, g *group, st store.Store) error {
-	address, err := b.advertised()
+	addresses, err := b.advertised()
 	if err != nil {
 		return err
 	}
-	mine := fmt.Appendf(nil, "%s %x %s", address, newNonce(), b.place())
+	mine := fmt.Appendf(nil, "%s %x %s", strings.Join(addresses, ","), newNonce(), b.place())
 	got, err := st.CompareSet(ctx, addressKey(g.rank), nil, mine)
 	if err != nil {
 		return fmt.Errorf("publish address: %w", err)
@@ -370,20 +370,4 @@ func (b *Backend) deletePrefix(ctx context.Context, address string, token []byte
 	defer st.Close()
 	_, err = st.DeletePrefix(ctx, "tcp")
 	return err
-}
-
-// advertised is the address that peers are told.
-func (b *Backend) advertised() (string, error) {
-	bound := b.Addr().String()
-	if b.opt.Advertise == "" {
-		return bound, nil
-	}
-	if _, _, err := net.SplitHostPort(b.opt.Advertise); err == nil {
-		return b.opt.Advertise, nil
-	}
-	_, port, err := net.SplitHostPort(bound)
-	if err != nil {
-		return "", fmt.Errorf("split listen address: %w", err)
-	}
-	return net.JoinHostPort(b.opt.Advertise, port), nil
 }

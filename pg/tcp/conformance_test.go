@@ -33,7 +33,9 @@ func kill(b *Backend) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for l := range b.mu.links {
-		l.conn.tcp.SetLinger(0)
-		l.conn.tcp.Close()
+		for _, k := range l.socks {
+			k.conn.tcp.SetLinger(0)
+			k.conn.tcp.Close()
+		}
 	}
 }

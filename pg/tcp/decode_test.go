@@ -97,7 +97,7 @@ func FuzzHeader(f *testing.F) {
 
 func FuzzHello(f *testing.F) {
 	h := hello{
-		cluster: "c", quorumID: 4, replicaID: "a:b", groupRank: 1, rank: 2, worldSize: 3,
+		cluster: "c", quorumID: 4, replicaID: "a:b", groupRank: 1, rank: 2, worldSize: 3, socks: 2,
 		window: [classes]int{minWindowBytes, maxWindowBytes},
 	}
 	f.Add(h.encode())
@@ -111,7 +111,7 @@ func FuzzHello(f *testing.F) {
 			return
 		}
 		if h.rank < 0 || h.rank >= h.worldSize || h.worldSize > maxWorldSize || h.groupRank >= maxWorldSize ||
-			h.replicaID == "" || len(h.replicaID) > maxReplicaIDBytes || len(h.cluster) > maxClusterBytes {
+			h.replicaID == "" || len(h.replicaID) > maxReplicaIDBytes || len(h.cluster) > maxClusterBytes || h.socks < 1 || h.socks > MaxStreams {
 			t.Errorf("accepted %+v", h)
 		}
 		if again := h.encode(); !bytes.Equal(again, b) {
@@ -169,6 +169,11 @@ func TestProof(t *testing.T) {
 	if h.verify(token, b, a) || h.verify([]byte("other"), a, b) || h.verify(token, newNonce(), b) {
 		t.Error("holds for another direction, token or socket")
 	}
+	h.nonces[3]++
+	if h.verify(token, a, b) {
+		t.Error("holds for other streams")
+	}
+	h.nonces[3]--
 	h.quorumID++
 	if h.verify(token, a, b) {
 		t.Error("holds for another epoch")

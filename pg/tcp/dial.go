@@ -129,15 +129,14 @@ func (d *dialer) attempts(ctx context.Context, r int) error {
 	if err != nil {
 		return fmt.Errorf("look up rank %d (%s): %w", r, d.g.cfg.ReplicaIDs[r], err)
 	}
-	address, rest, _ := strings.Cut(string(value), " ")
-	_, place, _ := strings.Cut(rest, " ")
+	addresses, place := parseAddresses(value)
 	pause := dialPause
 	for i := 1; ; i++ {
 		d.b.mu.Lock()
 		d.g.tries[r]++
 		tries := d.g.tries[r]
 		d.b.mu.Unlock()
-		err := d.connect(ctx, r, address, place)
+		err := d.connect(ctx, r, addresses, place)
 		if err == nil {
 			return nil
 		}
@@ -163,31 +162,33 @@ func (d *dialer) unreachable(r int, err error) error {
 }
 
 // connect makes one attempt.
-func (d *dialer) connect(ctx context.Context, r int, address, place string) error {
+func (d *dialer) connect(ctx context.Context, r int, addresses []string, place string) error {
 	b, g := d.b, d.g
 	ctx, cancel := context.WithTimeout(ctx, b.opt.DialTimeout)
 	defer cancel()
-	c, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+	c, err := d.open(ctx, 0, addresses)
 	if err != nil {
 		return err
 	}
-	b.stats.dials.Add(1)
 	l, err := b.newLink(c, true)
 	if err != nil {
 		c.Close()
 		return err
 	}
 	stop := context.AfterFunc(ctx, func() { l.conn.interrupt() })
-	err = l.exchangePreamble()
+	_, err = l.exchangePreamble()
 	if !stop() && err == nil {
 		err = context.Cause(ctx)
 	}
 	if err == nil {
 		err = b.share(ctx, l, place)
 	}
+	if err == nil {
+		err = d.widen(ctx, l, addresses)
+	}
 	if err != nil {
 		c.Close()
-		return fmt.Errorf("greet %s: %w", address, err)
+		return fmt.Errorf("greet %s: %w", addresses[0], err)
 	}
 	return d.adopt(l, r, g)
 }
@@ -217,37 +218,7 @@ func (d *dialer) adopt(l *link, r int, g *group) error {
 	return nil
 }
 
-// exchangePreamble writes ours and reads the peer's.
-func (l *link) exchangePreamble() error {
-	p := append([]byte(preambleMagic), l.mine[:]...)
-	if _, err := l.conn.tcp.Write(p); err != nil {
-		return err
-	}
-	if err := l.fillOnce(preambleBytes); err != nil {
-		return err
-	}
-	got := l.peekBytes(preambleBytes)
-	l.in.r += preambleBytes
-	if magic := string(got[:len(preambleMagic)]); magic != preambleMagic {
-		return fmt.Errorf("%w: preamble %q, want %q", ErrCorrupt, magic, preambleMagic)
-	}
-	copy(l.theirs[:], got[len(preambleMagic):])
-	return nil
-}
-
-// fillOnce is fill for the preamble: a deadline is an error there.
-func (l *link) fillOnce(n int) error {
-	for l.in.w < n {
-		got, err := l.conn.read(l.in.buf[l.in.w:], nil)
-		if err != nil {
-			return err
-		}
-		l.in.w += got
-	}
-	return nil
-}
-
-// listen opens the listener, the first time, and starts what runs until Close.
+// listen opens the listeners, the first time, and starts what runs until Close.
 func (b *Backend) listen(ctx context.Context, g *group) error {
 	own := ""
 	if g.cfg.Store != nil {
@@ -258,25 +229,27 @@ func (b *Backend) listen(ctx context.Context, g *group) error {
 	if b.mu.closed {
 		return pg.ErrClosed
 	}
-	if b.mu.listener != nil {
+	if b.mu.listeners != nil {
 		return nil
 	}
-	host, port, err := b.listenAddress(&g.cfg, own)
+	addresses, sources, err := b.listenAddresses(&g.cfg, own)
 	if err != nil {
 		return err
 	}
-	ln, err := net.Listen("tcp", net.JoinHostPort(host, port))
+	listeners, err := listenAll(addresses)
 	if err != nil {
-		return fmt.Errorf("listen: %w", err)
+		return err
 	}
 	if err := b.openSharingLocked(); err != nil {
 		if b.opt.Transport == TransportShared {
-			return errors.Join(err, ln.Close())
+			return errors.Join(err, closeAll(listeners))
 		}
 		b.opt.Logger.Warn().Err(err).Msg("shared memory not available")
 	}
-	b.mu.listener = ln
-	b.wg.Go(func() { b.acceptLoop(ln) })
+	b.mu.listeners, b.mu.sources = listeners, sources
+	for _, ln := range listeners {
+		b.wg.Go(func() { b.acceptLoop(ln) })
+	}
 	b.wg.Go(b.clock)
 	b.wg.Go(b.worker)
 	return nil
@@ -344,8 +317,8 @@ func (b *Backend) admit(c net.Conn) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.mu.closed || len(b.mu.links)-len(b.mu.edges) > maxUnproven {
-		l.shut()
+	if b.mu.closed || len(b.mu.links)-len(b.mu.edges)+b.mu.loose > maxUnproven {
+		c.Close()
 		return
 	}
 	b.startLocked(l)

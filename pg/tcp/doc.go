@@ -1,6 +1,7 @@
-// Package tcp is the CPU backend of package pg: collectives over TCP and, between
-// processes of one host, shared memory; bit-exact, fenced by epochs, with one
-// full mesh of edges that outlives quorums.
+// Package tcp is the CPU backend of package pg: collectives over TCP, by several
+// streams and interfaces if need be, and, between processes of one host, shared
+// memory; bit-exact, fenced by epochs, with one full mesh of edges that
+// outlives quorums.
 //
 // # Usage
 //
@@ -13,15 +14,16 @@
 //
 // # Edges
 //
-// An edge is one socket to one peer, keyed by (replica id, group rank): ranks may
-// permute between quorums and the socket stays. The peer with the smaller
+// An edge is one socket to one peer, or several (see Streams), keyed by (replica
+// id, group rank): ranks may permute between quorums and the sockets stay. The peer with the smaller
 // replica id dials the address that the other one published in the store
-// under "tcp/<rank>". Both ends first write a preamble (magic, version, a fresh
+// under "tcp/<rank>". Options.Interfaces makes that several addresses, one for each
+// of the network interfaces. Both ends first write a preamble (magic, version, a fresh
 // nonce); everything after it is frames.
 //
 // For every epoch each side sends one Hello over the edge, over a kept socket as
 // over a new one: epoch, replica id, group rank, rank, a hash of the member
-// list, its windows, and an HMAC-SHA256 under the quorum's token over all that and both
+// list, its windows, the edge's further sockets, and an HMAC-SHA256 under the quorum's token over all that and both
 // nonces, so it can be replayed neither on another socket nor in another
 // direction. A Hello is checked when its receiver configures that epoch; one
 // that comes early is held. Configure is done once every peer's Hello for the
@@ -31,6 +33,32 @@
 // Reconfigure is a delta: an edge whose socket lives is kept, whatever the
 // epoch before died of, and only missing edges are dialled. This holds because
 // an abort never leaves half a frame on a socket: see Abort below.
+//
+// # Streams
+//
+// Between hosts an edge has Options.Streams sockets: one flow of TCP is bounded by a
+// processor, by a window, and by what the network gives to a flow. Whoever
+// dials the edge decides, and dials the i-th from its i-th interface to the
+// peer's i-th address, both in turn, once preambles have gone over the first one. A
+// further socket begins with a preamble of its own: a nonce, the nonce that the
+// peer has on the first socket, and its index; the peer answers with a beat once it
+// has joined it to that edge. Hellos, which follow, carry the number of sockets and
+// a hash of all their nonces under the token's proof: so every socket is proven,
+// and tied to its edge, and one that a stranger has joined makes an edge that
+// is refused. After the Hello none can join. The edge breaks when any of its
+// sockets does, and is kept, or dialled anew, as a whole.
+//
+// Hellos, aborts, point-to-point messages and pieces of less than 32 KiB go over the
+// first socket, in order. Longer pieces of collectives go over whichever is free,
+// so a slow path carries less; they come in any order and are put, and folded,
+// where they belong. What a peer's Hello must precede is not overtaken: further
+// sockets are used in an epoch once the peer has given credit, or the empty credit
+// that says that it has checked our Hello. A farewell (an abort that accuses
+// nobody) says how many frames went over further sockets, and is acted upon when
+// they are there. A further socket that ends has the first one's reader judge, after
+// it has read what the peer may have said there.
+//
+// Edges with a lane have one socket: it carries no collectives.
 //
 // # Lanes
 //
@@ -136,19 +164,22 @@
 //
 // # Liveness
 //
-// A link that sent nothing for a beat interval sends a beat. One that received
-// nothing for a beat timeout, and whose socket holds no unread bytes, is broken.
+// A socket that sent nothing for a beat interval sends a beat. One that received
+// nothing for a beat timeout, and holds no unread bytes, breaks its edge. While other
+// sockets of the edge do receive, the peer lives, and the silent one has twice
+// the time.
 // A clock that fired late by more than the beat timeout was itself not
 // scheduled: it forgives all links once.
 //
 // # Goroutines
 //
-//	accept   one; owns the listener; ended by Close
+//	accept   per listener, which it owns; ended by Close
 //	clock    one; beats, silence, deadlines; ended by Close
 //	worker   one; starts collectives that had to wait for another; ended by Close
-//	reader   per link; owns the receive buffer; ended by the socket's end
-//	writer   per link; sends what could not go out at once; ended by the socket's end
-//	dialer   per missing edge, within Configure, which waits for it
+//	reader   per socket; owns the receive buffer; ended by the socket's end
+//	writer   per socket; sends what could not go out at once; ended by the socket's end
+//	dialer   per missing edge, and per further socket of it, within Configure, which
+//	         waits for them
 //	poller   one, with lanes; sleeps on the eventfd; ended by Close
 //	sharer   one, with lanes; owns the Unix socket; ended by Close; and one
 //	         per handshake on it, ended by its deadline or Close

@@ -30,7 +30,8 @@ func (q *earlyQueue) pop() early {
 
 // keepLocked keeps a frame for its op. If the op came meanwhile the frame has a
 // place, and the caller lands it.
-func (l *link) keepLocked(h *header, s *slot, do *todo) (lateCopy, error) {
+func (k *sock) keepLocked(h *header, s *slot, do *todo) (lateCopy, error) {
+	l := k.l
 	g, ok := l.currentLocked(h.epoch)
 	if !ok || g != s.group {
 		l.b.stale()
@@ -40,7 +41,7 @@ func (l *link) keepLocked(h *header, s *slot, do *todo) (lateCopy, error) {
 	if t := g.active; t != nil && t.open && t.seq == h.seq {
 		return l.placeEarlyLocked(t, h, s.buf, do)
 	}
-	l.early.push(early{h: *h, buf: s.buf})
+	k.early.push(early{h: *h, buf: s.buf})
 	return lateCopy{}, nil
 }
 
@@ -59,10 +60,21 @@ func (l *link) placeEarlyLocked(t *task, h *header, x *buf, do *todo) (lateCopy,
 }
 
 // admitLocked places the early frames of t, which has just opened; the caller
-// lands t.late without the lock. An error breaks the group.
+// lands t.late without the lock. An error breaks the group. Each socket has its
+// frames in order, but not all of them together.
 func (l *link) admitLocked(t *task, do *todo) (header, error) {
-	for !l.early.empty() && l.early.peek().h.seq <= t.seq {
-		e := l.early.pop()
+	for _, k := range l.socks {
+		if h, err := k.admitLocked(t, do); err != nil {
+			return h, err
+		}
+	}
+	return header{}, nil
+}
+
+func (k *sock) admitLocked(t *task, do *todo) (header, error) {
+	l := k.l
+	for !k.early.empty() && k.early.peek().h.seq <= t.seq {
+		e := k.early.pop()
 		if e.h.seq < t.seq {
 			l.b.pool.put(e.buf) // an announcement of an op that ended without it
 			l.oweLocked(classCollective, int(e.h.length)+headerBytes, do)

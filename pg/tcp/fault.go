@@ -17,7 +17,8 @@ type FrameInfo struct {
 	Offset    uint64
 	Bytes     int
 	QuorumID  int64
-	LastFrame bool // of its stream
+	Stream    int  // which socket of the edge: 0 is the first
+	LastFrame bool // of what its sender sends to this receiver in this phase
 }
 
 // Action is what becomes of a frame. The zero value sends it as it is.

@@ -98,6 +98,7 @@ func (b *Backend) checkHelloLocked(g *group, l *link, do *todo) {
 	if l.group != g {
 		l.attachLocked(g, rank)
 	}
+	b.settleLooseLocked(l)
 	l.proven, l.helloOK = true, true
 	l.agreeLaneLocked(do)
 	for class := range l.flow {
@@ -109,6 +110,10 @@ func (b *Backend) checkHelloLocked(g *group, l *link, do *todo) {
 	}
 	if !l.helloSent {
 		l.sayHelloLocked(do)
+	}
+	if len(l.socks) > 1 { // no credit, but the word that the peer may use them all
+		l.control = append(l.control, control{head: header{typ: frameCredit, epoch: g.key, call: call{root: -1}}})
+		do.wake(l)
 	}
 	g.missing--
 	g.poke()
@@ -129,6 +134,8 @@ func (g *group) vet(l *link) (rank int, err error) {
 	case rank != h.rank || h.worldSize != g.world || h.members != g.members:
 		return 0, fmt.Errorf("%w: %s has other members in %v: it is rank %d of %d there, rank %d of %d here",
 			errRefused, h.replicaID, g.epoch, h.rank, h.worldSize, rank, g.world)
+	case h.socks != len(l.socks) || h.nonces != l.noncesLocked():
+		return 0, fmt.Errorf("%w: %s has other streams: %d there, %d here", errRefused, h.replicaID, h.socks, len(l.socks))
 	}
 	return rank, nil
 }
@@ -157,6 +164,9 @@ func (b *Backend) refuseLocked(g *group, l *link, err error, do *todo) {
 func (l *link) readAbort(h *header, p []byte) error {
 	b := l.b
 	b.pullAll(l) // what the peer sent before it left
+	if leaves(p) {
+		b.catchUp(l, h.call.count)
+	}
 	var do todo
 	b.mu.Lock()
 	defer func() {
@@ -178,7 +188,7 @@ func (l *link) readAbort(h *header, p []byte) error {
 	if c.peer < 0 || c.code == abortRefused { // no other culprit than who says so
 		c.peer, c.peerID = l.rank, l.key.replicaID
 	}
-	if c.code == abortClosed || c.code == abortMoved {
+	if leaves(p) && l.stripe.came >= h.call.count {
 		b.departLocked(g, l, c, &do)
 	} else {
 		b.breakLocked(g, c, &do)

@@ -22,7 +22,15 @@ const (
 
 // preambleMagic is what both ends of a new socket write first; the last byte is
 // the version.
-const preambleMagic = "SKERRYT\x02"
+const preambleMagic = "SKERRYT\x03"
+
+// joinMagic begins the preamble of who opens one more socket of an edge; behind
+// the nonce follow the nonce that the other side has on the edge's first
+// socket, the new one's index, and zeros.
+const (
+	joinMagic = "SKERRYS\x03"
+	joinBytes = nonceBytes + 8
+)
 
 // edgeKey names the peer at the other end of an edge.
 type edgeKey struct {
@@ -41,6 +49,8 @@ type hello struct {
 	members   [sha256.Size]byte // hash of the member list in rank order
 	window    [classes]int      // bytes that its sender is ready to hold
 	lane      uint64            // 0: no shared memory; else 1 + where its records of this epoch start
+	socks     int               // of the edge
+	nonces    [sha256.Size]byte // of the further ones
 	proof     [sha256.Size]byte
 }
 
@@ -93,6 +103,8 @@ func (h *hello) appendFields(b []byte) []byte {
 		b = le.AppendUint32(b, uint32(w))
 	}
 	b = le.AppendUint64(b, h.lane)
+	b = le.AppendUint32(b, uint32(h.socks))
+	b = append(b, h.nonces[:]...)
 	b = append(b, h.members[:]...)
 	b = le.AppendUint16(b, uint16(len(h.cluster)))
 	b = append(b, h.cluster...)
@@ -106,8 +118,9 @@ var errShortHello = errors.New("hello ends early")
 
 // decodeHello reads what encode wrote, and bounds every field.
 func decodeHello(b []byte) (*hello, error) {
-	const numbers = 8 + 4 + 4 + 4 + 4*classes + 8
-	const fixed = numbers + sha256.Size
+	const lane = 8 + 4 + 4 + 4 + 4*classes
+	const numbers = lane + 8 + 4
+	const fixed = numbers + 2*sha256.Size
 	if len(b) < fixed {
 		return nil, fmt.Errorf("%w: %w", ErrCorrupt, errShortHello)
 	}
@@ -126,11 +139,17 @@ func decodeHello(b []byte) (*hello, error) {
 		}
 		h.window[class] = int(w)
 	}
-	h.lane = le.Uint64(b[numbers-8:])
+	h.lane = le.Uint64(b[lane:])
 	if h.lane != 0 && (h.lane-1)%recordAlign != 0 {
 		return nil, fmt.Errorf("%w: hello with shared records from byte %d, want a multiple of %d", ErrCorrupt, h.lane-1, recordAlign)
 	}
-	copy(h.members[:], b[numbers:])
+	socks := le.Uint32(b[lane+8:])
+	if socks < 1 || socks > MaxStreams {
+		return nil, fmt.Errorf("%w: hello with %d streams, want 1 to %d", ErrCorrupt, socks, MaxStreams)
+	}
+	h.socks = int(socks)
+	copy(h.nonces[:], b[numbers:])
+	copy(h.members[:], b[numbers+sha256.Size:])
 	rest := b[fixed:]
 	var err error
 	if h.cluster, rest, err = cutString(rest, maxClusterBytes); err != nil {

@@ -11,7 +11,7 @@ import (
 )
 
 // kills: `make kills` takes 200.
-var kills = flag.Int("tcp.kills", 5, "how many ranks TestKill kills")
+var kills = flag.Int("tcp.kills", 3, "how many ranks TestKill kills")
 
 // TestKill: SIGKILL of one of eight processes in the middle of large
 // all-reduces. Every survivor's op fails and names it; then the survivors and a

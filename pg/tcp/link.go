@@ -3,7 +3,6 @@ package tcp
 import (
 	"fmt"
 	"net"
-	"sync/atomic"
 	"time"
 
 	"github.com/skerry-ft/skerry/pg"
@@ -31,31 +30,17 @@ const (
 	classes
 )
 
-// link is one socket to one peer.
+// link is one edge: the first socket to a peer, which is embedded, and further
+// ones beside it.
 type link struct {
+	sock
+
 	b      *Backend
-	conn   *rawConn
 	dialed bool // by this side
 	born   time.Time
-	wake   chan struct{} // capacity 1: the writer takes over
-	dead   chan struct{} // closed when the socket is gone
-
-	received atomic.Int64 // when bytes came last, since b.origin
-	sent     atomic.Int64
-
-	// Set by the preamble, before the first frame.
-	mine, theirs [nonceBytes]byte
-
-	// Owned by the reader.
-	in struct {
-		buf  []byte
-		r, w int // unread bytes are buf[r:w]
-	}
-
-	// Owned by whoever made busy true.
-	out frameOut
 
 	// Guarded by b.mu.
+	socks     []*sock // the first one is the embedded one; fixed once there is a Hello
 	key       edgeKey
 	group     *group // that this link is or was part of
 	rank      int    // of the peer in group; -1 before
@@ -69,14 +54,11 @@ type link struct {
 	parted    bool // it is to be closed, and is no edge to be
 	leaving   bool
 	leaveBy   time.Time
-	busy      bool // somebody is sending
-	mute      bool // the socket takes nothing any more: its reader will say why
-	beatDue   bool
 	control   []control
 	flow      [classes]flow
 	window    [classes]int // bytes that the peer may make us hold
 	turn      int          // class whose turn it is
-	early     earlyQueue
+	stripe    stripe
 	lane      *lane      // shared memory; nil: none
 	sends     []*task    // point-to-point, in order of Submit
 	incoming  []*message // point-to-point
@@ -96,24 +78,12 @@ type flow struct {
 }
 
 func (b *Backend) newLink(c net.Conn, dialed bool) (*link, error) {
-	tcp, ok := c.(*net.TCPConn)
-	if !ok {
-		return nil, fmt.Errorf("tcp: connection is a %T, want *net.TCPConn", c)
-	}
-	tune(tcp, &b.opt)
-	raw, err := newRawConn(tcp)
-	if err != nil {
+	l := &link{b: b, dialed: dialed, born: time.Now(), rank: -1}
+	l.stripe.caught = make(chan struct{}, 1)
+	if err := l.sock.init(l, c); err != nil {
 		return nil, err
 	}
-	l := &link{
-		b: b, conn: raw, dialed: dialed, born: time.Now(), rank: -1,
-		wake: make(chan struct{}, 1), dead: make(chan struct{}),
-		mine: newNonce(),
-	}
-	l.in.buf = make([]byte, receiveBytes)
-	now := b.now()
-	l.received.Store(now)
-	l.sent.Store(now)
+	l.socks = []*sock{&l.sock}
 	return l, nil
 }
 
@@ -130,6 +100,7 @@ func (l *link) attachLocked(g *group, rank int) {
 		l.window[classCollective] = min(l.b.opt.WindowBytes, localWindowBytes)
 	}
 	l.dropEarlyLocked()
+	l.stripe.reset()
 	if l.lane != nil {
 		l.lane.on = false
 	}
@@ -138,8 +109,8 @@ func (l *link) attachLocked(g *group, rank int) {
 
 // dropEarlyLocked returns the buffers of what never found its op.
 func (l *link) dropEarlyLocked() {
-	for !l.early.empty() {
-		l.b.pool.put(l.early.pop().buf)
+	for _, k := range l.socks {
+		k.dropEarlyLocked()
 	}
 	for _, m := range l.incoming {
 		m.drop(&l.b.pool)
@@ -154,6 +125,7 @@ func (l *link) sayHelloLocked(do *todo) {
 		cluster: g.cfg.Cluster, quorumID: g.cfg.QuorumID,
 		replicaID: g.cfg.ReplicaIDs[g.rank], groupRank: g.cfg.GroupRank,
 		rank: g.rank, worldSize: g.world, members: g.members, window: l.window,
+		socks: len(l.socks), nonces: l.noncesLocked(),
 	}
 	if l.lane != nil {
 		h.lane = l.lane.send.next + 1 // what is reserved before is of earlier epochs
@@ -178,8 +150,10 @@ func (b *Backend) controlFrame(typ frameType, key epochKey, payload []byte) cont
 // closed, so that Close waits for them.
 func (b *Backend) startLocked(l *link) {
 	b.mu.links[l] = struct{}{}
-	b.wg.Go(l.readLoop)
-	b.wg.Go(l.writeLoop)
+	for _, k := range l.socks {
+		b.wg.Go(k.readLoop)
+		b.wg.Go(k.writeLoop)
+	}
 }
 
 // lost is called by whoever finds l's socket at its end, for the reason err.
@@ -196,7 +170,10 @@ func (b *Backend) lostLocked(l *link, err error, do *todo) {
 		return
 	}
 	l.gone = true
-	close(l.dead)
+	for _, k := range l.socks {
+		close(k.dead)
+	}
+	b.settleLooseLocked(l)
 	delete(b.mu.links, l)
 	if b.mu.edges[l.key] == l {
 		delete(b.mu.edges, l.key)
@@ -220,10 +197,15 @@ func (b *Backend) lostLocked(l *link, err error, do *todo) {
 	}
 }
 
-// shut closes the socket, which ends the reader and the writer. It may be
-// called again.
+// shut closes the sockets, which ends the readers and the writers. It may be
+// called again, with no lock held.
 func (l *link) shut() {
-	l.conn.tcp.Close() // nothing to do about an error: the descriptor is gone
+	l.b.mu.Lock()
+	socks := l.socks
+	l.b.mu.Unlock()
+	for _, k := range socks {
+		k.conn.tcp.Close() // nothing to do about an error: the descriptor is gone
+	}
 }
 
 // partLocked has l closed once what is queued has gone out. From now on a Hello
@@ -237,14 +219,16 @@ func (l *link) partLocked(do *todo) {
 func (b *Backend) leave(l *link) {
 	b.mu.Lock()
 	l.leaving, l.leaveBy = true, time.Now().Add(leaveTimeout)
-	mute := l.mute
+	mute, socks := l.mute, l.socks
 	b.mu.Unlock()
 	if mute { // nothing goes out
 		b.lost(l, errLeft)
 		return
 	}
 	// A writer that waits for the socket now waits no longer than this.
-	l.conn.tcp.SetWriteDeadline(l.leaveBy)
+	for _, k := range socks {
+		k.conn.tcp.SetWriteDeadline(l.leaveBy)
+	}
 	b.kick(l)
 }
 
@@ -268,7 +252,8 @@ func (l *link) peerName() string {
 }
 
 // info describes the frame for a Fault.
-func (l *link) info(h *header) FrameInfo {
+func (k *sock) info(h *header) FrameInfo {
+	l := k.l
 	from := -1
 	if l.group != nil {
 		from = l.group.rank
@@ -276,7 +261,7 @@ func (l *link) info(h *header) FrameInfo {
 	return FrameInfo{
 		Type: h.typ.String(), From: from, To: l.rank, Peer: l.key.replicaID,
 		Kind: h.call.kind, Seq: h.seq, Phase: int(h.phase), Offset: h.offset,
-		Bytes: int(h.length), QuorumID: h.epoch.quorum,
+		Bytes: int(h.length), QuorumID: h.epoch.quorum, Stream: k.index,
 		LastFrame: h.typ == frameData && h.offset+uint64(h.length) == h.total,
 	}
 }
@@ -289,7 +274,7 @@ func (l *link) oweLocked(class, n int, do *todo) {
 	}
 	f := &l.flow[class]
 	f.owed += n
-	if f.due(l.window[class]) && !l.busy {
+	if f.due(l.window[class]) && l.idleLocked() {
 		do.wake(l)
 	}
 }

@@ -17,6 +17,7 @@ const (
 	DefaultWindowBytes  = 8 << 20
 	DefaultSmallBytes   = 32 << 10
 	DefaultRingBytes    = 1<<20 + 64<<10
+	DefaultStreams      = 4
 )
 
 const (
@@ -38,8 +39,27 @@ type Options struct {
 	Listen string
 
 	// Advertise is "host" or "host:port" published instead of the listener's
-	// own address, for hosts behind a translated address. Empty: none.
+	// own address, for hosts behind a translated address; with several
+	// Interfaces a list with commas. Empty: none.
 	Advertise string
+
+	// Interfaces are the network interfaces to use, as pg.InterfaceAddrs takes
+	// them: names or prefixes. There is a listener on each; the sockets of an
+	// edge take our interfaces and the peer's addresses in turn, from a source
+	// address of the interface: the i-th goes from our i-th to the peer's i-th,
+	// so all hosts should name them in one order. The system's routes decide how a
+	// packet goes: interfaces that are to be used side by side are in different
+	// networks. Listen, if it is set too, is an address of one of them, or
+	// only a port (":0"). Empty means the one of Listen.
+	Interfaces []string
+
+	// Streams is how many sockets an edge has that we dial: large messages go
+	// over whichever is free. Zero means 1 within one host and DefaultStreams
+	// between hosts, or as many more as make it a multiple of the interfaces.
+	// At most MaxStreams. One stream of TCP is bounded by a processor, a window
+	// and a flow's share of the network; each more costs two goroutines and
+	// 64 KiB at both ends.
+	Streams int
 
 	// Timeout bounds an op, and a Configure, that name no deadline, if
 	// pg.Config.Timeout is zero too. Zero means pg.DefaultTimeout.
@@ -114,6 +134,9 @@ func (o Options) Validate() error {
 	}
 	if o.WindowBytes < minWindowBytes || o.WindowBytes > maxWindowBytes {
 		bad("WindowBytes", o.WindowBytes, fmt.Sprintf("%d to %d", minWindowBytes, maxWindowBytes))
+	}
+	if o.Streams < 0 || o.Streams > MaxStreams {
+		bad("Streams", o.Streams, fmt.Sprintf("0 to %d", MaxStreams))
 	}
 	if o.SocketBytes < 0 {
 		bad("SocketBytes", o.SocketBytes, "0 or more")

@@ -91,12 +91,18 @@ func (l *link) placeInLocked(t *task, h *header, have *buf, do *todo) (slot, err
 		}
 		return slot{}, nil // an announcement
 	}
+	found := l.seekLocked(st, h.phase, h.offset)
+	if found == nil {
+		return slot{}, fmt.Errorf("%w: seq %d: %s sent bytes %d to %d of %d of %v, rank %d wants others, from %d of %d",
+			pg.ErrMismatch, t.seq, l.peerName(), h.offset, h.offset+uint64(h.length), h.total, h.call,
+			t.group.rank, st.done, st.total)
+	}
+	st = found
 	n := st.size()
 	if st.anySize {
 		n = min(int(h.length), maxBallotFrame)
 	}
-	if st.finished() || h.offset != uint64(st.done) || int(h.length) != n ||
-		h.total != uint64(st.total) && !st.anySize {
+	if int(h.length) != n || h.total != uint64(st.total) && !st.anySize {
 		return slot{}, fmt.Errorf("%w: seq %d: %s sent bytes %d to %d of %d of %v, rank %d wants %d to %d of %d",
 			pg.ErrMismatch, t.seq, l.peerName(), h.offset, h.offset+uint64(h.length), h.total, h.call,
 			t.group.rank, st.done, st.done+n, st.total)

@@ -86,7 +86,7 @@ func TestPollerRestsBetweenEpochs(t *testing.T) {
 // run past the end of the ring.
 func TestHelloLaneAligned(t *testing.T) {
 	t.Parallel()
-	h := hello{replicaID: "x", worldSize: 2, window: [classes]int{minWindowBytes, minWindowBytes}}
+	h := hello{replicaID: "x", worldSize: 2, socks: 1, window: [classes]int{minWindowBytes, minWindowBytes}}
 	for lane, ok := range map[uint64]bool{0: true, 1: true, 1 + recordAlign: true, 2: false, recordAlign: false, ^uint64(0): false} {
 		h.lane = lane
 		_, err := decodeHello(h.encode())

@@ -42,6 +42,7 @@ type order struct {
 type rankOptions struct {
 	Transport   Transport
 	BeatTimeout time.Duration
+	Streams     int
 }
 
 // answer is what became of it, and what the process holds.
@@ -79,7 +80,7 @@ func serveRank(ctx context.Context, w spawn.Worker) error {
 			return err
 		}
 		if b == nil {
-			b = New(Options{Transport: o.Opt.Transport, BeatTimeout: o.Opt.BeatTimeout})
+			b = New(Options{Transport: o.Opt.Transport, BeatTimeout: o.Opt.BeatTimeout, Streams: o.Opt.Streams})
 			defer b.Close()
 		}
 		if o.Do == "inspect" {

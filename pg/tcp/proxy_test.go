@@ -22,7 +22,8 @@ type proxy struct {
 	// bytes before it; it may change the chunk, wait, or end the connection.
 	toll func(at int, chunk []byte) error
 
-	tune func(*net.TCPConn) // of a connection to the proxy, if not nil
+	tune func(*net.TCPConn)                      // of a connection to the proxy, if not nil
+	each func() func(at int, chunk []byte) error // makes the toll of each connection; nil: they share toll
 }
 
 func startProxy(t *testing.T, toll func(at int, chunk []byte) error) *proxy {
@@ -53,7 +54,11 @@ func (p *proxy) accept() {
 		if p.tune != nil {
 			p.tune(from.(*net.TCPConn))
 		}
-		p.wg.Go(func() { p.carry(from, to, p.toll) })
+		toll := p.toll
+		if p.each != nil {
+			toll = p.each()
+		}
+		p.wg.Go(func() { p.carry(from, to, toll) })
 		p.wg.Go(func() { p.carry(to, from, func(int, []byte) error { return nil }) })
 	}
 }

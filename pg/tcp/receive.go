@@ -1,6 +1,7 @@
 package tcp
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -21,77 +22,92 @@ type slot struct {
 }
 
 // readLoop is the reader.
-func (l *link) readLoop() {
-	err := l.preamble()
+func (k *sock) readLoop() {
+	err := k.preamble()
 	for err == nil {
-		err = l.readFrame()
+		err = k.readFrame()
 	}
-	l.b.lost(l, err)
-	l.b.mu.Lock()
-	defer l.b.mu.Unlock()
-	l.dropEarlyLocked() // nothing comes any more, and a doomed group takes nothing
+	k.ended(err)
+	b := k.l.b
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	// Nothing comes any more, and a doomed group takes nothing.
+	if k.index > 0 {
+		k.dropEarlyLocked()
+		return
+	}
+	k.l.dropEarlyLocked()
 }
 
-// preamble exchanges magic and nonces, within DialTimeout.
-func (l *link) preamble() error {
-	if l.dialed {
+// preamble exchanges magic and nonces, within DialTimeout, and finds out whether
+// the peer opened an edge or one more socket of an edge.
+func (k *sock) preamble() error {
+	if k.l.dialed {
 		return nil // done when it was dialled
 	}
-	c := l.conn.tcp
-	if err := c.SetDeadline(time.Now().Add(l.b.opt.DialTimeout)); err != nil {
+	b, c := k.l.b, k.conn.tcp
+	if err := c.SetDeadline(time.Now().Add(b.opt.DialTimeout)); err != nil {
 		return err
 	}
-	if err := l.exchangePreamble(); err != nil {
+	joins, err := k.exchangePreamble()
+	if err != nil {
 		return err
 	}
-	l.received.Store(l.b.now())
-	l.b.mu.Lock()
-	l.greeted = true
-	l.b.mu.Unlock()
+	k.received.Store(b.now())
+	if joins {
+		return k.join()
+	}
+	b.mu.Lock()
+	k.l.greeted = true
+	b.mu.Unlock()
 	return c.SetDeadline(time.Time{})
 }
 
-func (l *link) readFrame() error {
-	if err := l.fill(headerBytes); err != nil {
+func (k *sock) readFrame() error {
+	if err := k.fill(headerBytes); err != nil {
 		return err
 	}
 	var h header
-	if err := h.decode(l.peekBytes(headerBytes)); err != nil {
+	if err := h.decode(k.peekBytes(headerBytes)); err != nil {
 		return err
 	}
-	l.in.r += headerBytes
+	k.in.r += headerBytes
 	switch h.typ {
 	case frameData:
-		return l.readData(&h)
+		return k.readData(&h)
 	case frameBeat:
 		return nil
 	case frameCredit:
-		l.credited(&h)
+		k.credited(&h)
 		return nil
-	case frameTake:
-		l.taken(&h)
+	}
+	if k.index > 0 {
+		return fmt.Errorf("%w: %v frame on stream %d", ErrCorrupt, h.typ, k.index)
+	}
+	if h.typ == frameTake {
+		k.l.taken(&h)
 		return nil
 	}
 	n := int(h.length)
-	if err := l.fill(n); err != nil {
+	if err := k.fill(n); err != nil {
 		return err
 	}
-	p := l.peekBytes(n)
-	l.in.r += n
+	p := k.peekBytes(n)
+	k.in.r += n
 	if got := checksum(p); got != h.crc {
 		return fmt.Errorf("%w: %v payload has checksum %08x, want %08x", ErrCorrupt, h.typ, got, h.crc)
 	}
 	if h.typ == frameHello {
-		return l.readHello(p)
+		return k.l.readHello(p)
 	}
-	return l.readAbort(&h, p)
+	return k.l.readAbort(&h, p)
 }
 
-func (l *link) peekBytes(n int) []byte { return l.in.buf[l.in.r : l.in.r+n] }
+func (k *sock) peekBytes(n int) []byte { return k.in.buf[k.in.r : k.in.r+n] }
 
 // fill makes n bytes available in the buffer; n is at most half of it.
-func (l *link) fill(n int) error {
-	in := &l.in
+func (k *sock) fill(n int) error {
+	in := &k.in
 	for in.w-in.r < n {
 		if in.r == in.w {
 			in.r, in.w = 0, 0
@@ -99,8 +115,8 @@ func (l *link) fill(n int) error {
 			in.w = copy(in.buf, in.buf[in.r:in.w])
 			in.r = 0
 		}
-		got, err := l.conn.read(in.buf[in.w:], nil)
-		if err := l.readError(err); err != nil {
+		got, err := k.read(in.buf[in.w:], nil)
+		if err := k.readError(err); err != nil {
 			return err
 		}
 		in.w += got
@@ -108,39 +124,65 @@ func (l *link) fill(n int) error {
 	return nil
 }
 
+// read fills a, then b, with what is there; it waits for at least one byte.
+func (k *sock) read(a, b []byte) (int, error) {
+	if err := k.fallen(); err != nil {
+		return 0, err
+	}
+	return k.conn.read(a, b)
+}
+
 // readError clears an interrupt, which is no error, and notes that bytes came.
-func (l *link) readError(err error) error {
+func (k *sock) readError(err error) error {
 	if err == nil {
-		l.received.Store(l.b.now())
+		k.received.Store(k.l.b.now())
 		return nil
 	}
 	if interrupted(err) {
-		return l.resumeRead()
+		return k.resumeRead()
 	}
 	return fmt.Errorf("read: %w", err)
 }
 
 // resumeRead goes on reading after an interrupt; a link that leaves has its time.
-func (l *link) resumeRead() error {
+func (k *sock) resumeRead() error {
+	l := k.l
 	l.b.mu.Lock()
 	leaving, by := l.leaving, l.leaveBy
 	l.b.mu.Unlock()
 	switch {
 	case !leaving:
-		return l.conn.clearRead()
+		return k.conn.clearRead()
 	case time.Now().Before(by):
-		return l.conn.tcp.SetReadDeadline(by)
+		return k.conn.tcp.SetReadDeadline(by)
 	}
 	return errLeft
 }
 
 // readData receives one data frame.
-func (l *link) readData(h *header) error {
-	s := l.place(h)
-	if s.dst == nil && h.length > 0 {
-		return l.discard(int(h.length))
+func (k *sock) readData(h *header) error {
+	if k.index == 0 {
+		return k.readPayload(h)
 	}
-	whole, err := l.readInto(&s)
+	if classOf(h.call.kind) != classCollective {
+		return fmt.Errorf("%w: frame of %v on stream %d", ErrCorrupt, h.call, k.index)
+	}
+	if err := k.readPayload(h); err != nil {
+		return err
+	}
+	b := k.l.b
+	b.mu.Lock()
+	k.countedLocked(h.epoch)
+	b.mu.Unlock()
+	return nil
+}
+
+func (k *sock) readPayload(h *header) error {
+	s := k.l.place(h)
+	if s.dst == nil && h.length > 0 {
+		return k.discard(int(h.length))
+	}
+	whole, err := k.readInto(&s)
 	if err == nil && whole {
 		if got := checksum(s.dst); got != h.crc {
 			err = fmt.Errorf("%w: payload has checksum %08x, want %08x (%v seq %d offset %d)",
@@ -148,35 +190,35 @@ func (l *link) readData(h *header) error {
 		}
 	}
 	if err != nil {
-		l.letGo(&s, err)
+		k.letGo(&s, err)
 		return err
 	}
 	if whole {
-		l.arrived(h, &s)
+		k.arrived(h, &s)
 	}
 	return nil
 }
 
 // readInto fills s.dst. If the op fails meanwhile it lets go of it, reads the
 // rest of the payload into nothing, and gives false.
-func (l *link) readInto(s *slot) (whole bool, err error) {
-	in, dst := &l.in, s.dst
+func (k *sock) readInto(s *slot) (whole bool, err error) {
+	in, dst := &k.in, s.dst
 	n := copy(dst, in.buf[in.r:in.w])
 	in.r += n
 	for dst = dst[n:]; len(dst) > 0; {
 		// The buffer is empty here: read what follows the payload into it.
 		in.r, in.w = 0, 0
-		got, err := l.conn.read(dst, in.buf[:aheadBytes])
+		got, err := k.read(dst, in.buf[:aheadBytes])
 		if err != nil {
-			if err := l.readError(err); err != nil {
+			if err := k.readError(err); err != nil {
 				return false, err
 			}
-			if l.letGoIfFailed(s) {
-				return false, l.discard(len(dst))
+			if k.letGoIfFailed(s) {
+				return false, k.discard(len(dst))
 			}
 			continue
 		}
-		l.received.Store(l.b.now())
+		k.received.Store(k.l.b.now())
 		n := min(got, len(dst))
 		in.w = got - n
 		dst = dst[n:]
@@ -185,57 +227,61 @@ func (l *link) readInto(s *slot) (whole bool, err error) {
 }
 
 // discard reads n bytes into nothing.
-func (l *link) discard(n int) error {
-	in := &l.in
+func (k *sock) discard(n int) error {
+	in := &k.in
 	for n > 0 {
 		if in.r == in.w {
-			if err := l.fill(1); err != nil {
+			if err := k.fill(1); err != nil {
 				return err
 			}
 		}
-		k := min(n, in.w-in.r)
-		in.r += k
-		n -= k
+		got := min(n, in.w-in.r)
+		in.r += got
+		n -= got
 	}
 	return nil
 }
 
 // letGoIfFailed lets go of s if its op has failed.
-func (l *link) letGoIfFailed(s *slot) bool {
-	l.b.mu.Lock()
+func (k *sock) letGoIfFailed(s *slot) bool {
+	b := k.l.b
+	b.mu.Lock()
 	failed := s.task != nil && s.task.err != nil || s.group != nil && s.group.phase == groupBroken
-	l.b.mu.Unlock()
+	b.mu.Unlock()
 	if failed {
-		l.letGo(s, nil)
+		k.letGo(s, nil)
 	}
 	return failed
 }
 
 // letGo gives back what s holds. With an error, the link is lost first, so that
-// the op does not look complete.
-func (l *link) letGo(s *slot, err error) {
+// the op does not look complete; but see ended about further sockets.
+func (k *sock) letGo(s *slot, err error) {
 	var do todo
-	l.b.mu.Lock()
-	if err != nil {
-		l.b.lostLocked(l, err, &do)
+	l := k.l
+	b := l.b
+	b.mu.Lock()
+	if err != nil && (k.index == 0 || errors.Is(err, ErrCorrupt)) {
+		b.lostLocked(l, err, &do)
 	}
 	if s.task != nil {
-		l.b.untouchLocked(s.task, &do)
+		b.untouchLocked(s.task, &do)
 	}
-	l.b.mu.Unlock()
-	l.b.pool.put(s.buf)
+	b.mu.Unlock()
+	b.pool.put(s.buf)
 	s.task, s.buf = nil, nil
-	l.b.do(&do)
+	b.do(&do)
 }
 
 // arrived is called when the payload of h is in its slot and checked.
-func (l *link) arrived(h *header, s *slot) {
+func (k *sock) arrived(h *header, s *slot) {
+	l := k.l
 	b := l.b
 	var do todo
 	switch {
 	case s.early:
 		b.mu.Lock()
-		late, err := l.keepLocked(h, s, &do)
+		late, err := k.keepLocked(h, s, &do)
 		if err != nil {
 			b.breakLocked(s.group, l.mismatchCause(h, err), &do)
 		}
@@ -311,11 +357,13 @@ func (l *link) settleLocked(crc uint32, s *slot, do *todo) (fold bool) {
 }
 
 // credited takes a credit frame.
-func (l *link) credited(h *header) {
+func (k *sock) credited(h *header) {
+	l := k.l
 	b := l.b
 	b.mu.Lock()
 	_, ok := l.currentLocked(h.epoch)
 	if ok && int(h.phase) < classes && h.total <= maxWindowBytes {
+		l.stripe.open = true // whoever gives credit has our Hello
 		f := &l.flow[h.phase]
 		f.credit = min(f.credit+int(h.total), l.hello.window[h.phase])
 	}

@@ -11,19 +11,33 @@ import (
 // packages call it once.
 func Register() error { return pg.Register(Name, []string{"cpu"}, Open) }
 
-// ParamTransport is the one name in pg.Options.Params that Open knows: "auto",
-// "tcp" or "shared", see Transport.
-const ParamTransport = "transport"
+// The names in pg.Options.Params that Open knows.
+const (
+	ParamTransport = "transport" // "auto", "tcp" or "shared", see Transport
+	ParamStreams   = "streams"   // Options.Streams, at least 1
+)
 
-// Open is the pg.Factory of this backend. It has one Param, ParamTransport.
+// Open is the pg.Factory of this backend. It takes the Params above; streams that
+// none names are those of StreamsFromEnv.
 func Open(o pg.Options) (pg.Backend, error) {
-	opt := Options{Listen: o.Listen, Logger: o.Log}
+	streams, err := StreamsFromEnv()
+	if err != nil {
+		return nil, err
+	}
+	opt := Options{Listen: o.Listen, Interfaces: o.Interfaces, Streams: streams, Logger: o.Log}
 	for name, value := range o.Params {
 		i := slices.Index(transportNames[:], value)
-		if name != ParamTransport || i < 0 {
-			return nil, fmt.Errorf("tcp: Params[%q] = %q, want %s = one of %q", name, value, ParamTransport, transportNames)
+		switch {
+		case name == ParamStreams:
+			if opt.Streams, err = parseStreams(fmt.Sprintf("Params[%q]", name), value); err != nil {
+				return nil, err
+			}
+		case name == ParamTransport && i >= 0:
+			opt.Transport = Transport(i)
+		default:
+			return nil, fmt.Errorf("tcp: Params[%q] = %q, want %s = one of %q, or %s = 1 to %d",
+				name, value, ParamTransport, transportNames, ParamStreams, MaxStreams)
 		}
-		opt.Transport = Transport(i)
 	}
 	if err := opt.Validate(); err != nil {
 		return nil, err

@@ -2,6 +2,7 @@ package tcp
 
 import (
 	"net"
+	"strings"
 
 	"github.com/skerry-ft/skerry/pg"
 )
@@ -13,7 +14,12 @@ func (b *Backend) Sibling() (pg.Backend, error) {
 	if err := opt.Validate(); err != nil {
 		return nil, err
 	}
-	opt.Listen, opt.Advertise = hostOf(opt.Listen), hostOf(opt.Advertise)
+	opt.Listen = hostOf(opt.Listen)
+	told := strings.Split(opt.Advertise, ",")
+	for i := range told {
+		told[i] = hostOf(told[i])
+	}
+	opt.Advertise = strings.Join(told, ",")
 	return New(opt), nil
 }
 

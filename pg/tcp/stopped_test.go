@@ -42,7 +42,7 @@ func testStopped(t *testing.T, transport Transport) {
 	others := []*rankProcess{ranks[0], ranks[2]}
 	o := order{
 		Store: testStore(t), Bytes: 8 << 20, Poison: true,
-		Opt: rankOptions{Transport: transport, BeatTimeout: time.Second},
+		Opt: rankOptions{Transport: transport, BeatTimeout: time.Second, Streams: 2}, // where there is no lane
 	}
 	for range rounds {
 		o.Q, o.Do = o.Q+1, "configure"

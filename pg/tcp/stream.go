@@ -17,12 +17,17 @@ type stream struct {
 	view    [][]byte
 	cut     int
 	total   int // bytes
-	done    int // bytes taken
 	pieces  int
-	piece   int // pieces taken
 	limit   int // pieces that may be taken yet
 	slots   int // index of the first piece's checksum in task.crcs, or -1
 
+	position
+}
+
+// position is how far a stream is.
+type position struct {
+	done        int // bytes taken
+	piece       int // pieces taken
 	tensor, off int // where the next piece starts
 }
 

@@ -40,7 +40,9 @@ func (d *todo) wake(l *link) {
 func (b *Backend) do(d *todo) {
 	if g := d.broken; g != nil {
 		for _, l := range b.linksOf(g) {
-			l.conn.interrupt()
+			for _, k := range l.socks {
+				k.conn.interrupt()
+			}
 		}
 	}
 	if d.kick != nil {

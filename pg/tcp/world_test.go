@@ -3,6 +3,7 @@ package tcp
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"sync"
 	"testing"
@@ -27,6 +28,19 @@ const testTimeout = 20 * time.Second
 // machine that runs ten other things, under the race detector.
 const patientBeats = 5 * time.Second
 
+// streams has every test try itself on edges of several sockets; a few always do.
+var streams = flag.Int("tcp.streams", 0, "sockets of each edge where a test names none; no shared memory then")
+
+func (o Options) forTest() Options {
+	if o.BeatTimeout == 0 {
+		o.BeatTimeout = patientBeats
+	}
+	if o.Streams == 0 && *streams > 0 && o.Transport == TransportAuto {
+		o.Streams, o.Transport = *streams, TransportTCP
+	}
+	return o
+}
+
 func newWorld(t testing.TB, n int, opt Options) *world {
 	t.Helper()
 	opts := make([]Options, n)
@@ -41,10 +55,7 @@ func newWorldOf(t testing.TB, opts []Options) *world {
 	w := &world{t: t, store: testStore(t), cluster: "test"}
 	for i, o := range opts {
 		w.ids = append(w.ids, fmt.Sprintf("replica%d", i))
-		if o.BeatTimeout == 0 {
-			o.BeatTimeout = patientBeats
-		}
-		b := New(o)
+		b := New(o.forTest())
 		w.backends = append(w.backends, b)
 		t.Cleanup(func() {
 			if err := b.Close(); err != nil {

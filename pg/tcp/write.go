@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"time"
 )
 
@@ -25,18 +26,26 @@ type frameOut struct {
 // errLeft is why a link that left is closed.
 var errLeft = errors.New("tcp: left")
 
-// kick sends what l has to send, as far as that needs no waiting; the writer
-// does the rest. Any goroutine may call it, holding no lock.
+// kick sends what l has to send, as far as that needs no waiting; the writers
+// do the rest. Any goroutine may call it, holding no lock.
 func (b *Backend) kick(l *link) {
+	var free [MaxStreams]*sock
+	n := 0
 	b.mu.Lock()
 	shared := l.lane != nil && l.lane.on
-	pump := !l.busy && !l.gone && !(shared && l.quietLocked())
-	if pump {
-		l.busy = true
+	for i, k := range l.socks {
+		if k.busy || l.gone {
+			continue
+		}
+		if i == 0 && !(shared && l.quietLocked()) || i > 0 && k.wantsLocked() {
+			k.busy = true
+			free[n] = k
+			n++
+		}
 	}
 	b.mu.Unlock()
-	if pump {
-		l.pump(false)
+	for _, k := range free[:n] {
+		k.pump(false)
 	}
 	if shared {
 		b.push(l)
@@ -50,13 +59,13 @@ func (l *link) quietLocked() bool {
 }
 
 // writeLoop is the writer: it takes over what others could not send at once.
-func (l *link) writeLoop() {
+func (k *sock) writeLoop() {
 	for {
 		select {
-		case <-l.wake:
-			l.pump(true)
-		case <-l.dead:
-			l.release()
+		case <-k.wake:
+			k.pump(true)
+		case <-k.dead:
+			k.release()
 			return
 		}
 	}
@@ -64,75 +73,77 @@ func (l *link) writeLoop() {
 
 // release lets go of the frame that never went out, if the writer should have
 // sent it.
-func (l *link) release() {
+func (k *sock) release() {
 	select {
-	case <-l.wake:
-		l.pump(true) // fails on the closed socket, and lets go
+	case <-k.wake:
+		k.pump(true) // fails on the closed socket, and lets go
 	default:
 	}
 }
 
 // pump sends frames until there are none. The caller has made busy true; it is
 // false again when pump returns true or the writer has taken over.
-func (l *link) pump(mayWait bool) {
+func (k *sock) pump(mayWait bool) {
 	for {
-		if !l.out.open {
-			if !l.next() {
+		if !k.out.open {
+			if !k.next() {
 				return
 			}
 		}
-		if !mayWait && (len(l.out.payload) > inlineBytes || l.b.opt.Fault != nil) {
-			l.handOver()
+		if !mayWait && (len(k.out.payload) > inlineBytes || k.l.b.opt.Fault != nil) {
+			k.handOver()
 			return
 		}
-		if !l.out.ready {
-			if err := l.prepare(); err != nil {
-				l.abandon(err)
+		if !k.out.ready {
+			if err := k.prepare(); err != nil {
+				k.abandon(err)
 				return
 			}
 		}
-		err := l.flush(mayWait)
+		err := k.flush(mayWait)
 		switch {
 		case err == nil:
 		case errors.Is(err, errAgain):
-			l.handOver()
+			k.handOver()
 			return
 		case interrupted(err):
-			if err := l.resume(); err != nil {
-				l.abandon(err)
+			if err := k.resume(); err != nil {
+				k.abandon(err)
 				return
 			}
 		default:
-			l.cannotWrite(fmt.Errorf("write: %w", err))
+			k.cannotWrite(fmt.Errorf("write: %w", err))
 			return
 		}
 	}
 }
 
 // handOver lets the writer go on. If the link is gone, the writer may be too.
-func (l *link) handOver() {
+func (k *sock) handOver() {
+	l := k.l
 	l.b.mu.Lock()
 	gone := l.gone
 	if !gone {
-		l.wake <- struct{}{} // has room: only who made busy true sends, once
+		k.wake <- struct{}{} // has room: only who made busy true sends, once
 	}
 	l.b.mu.Unlock()
 	if gone {
-		l.abandon(net.ErrClosed)
+		k.abandon(net.ErrClosed)
 	}
 }
 
 // next finishes the frame before and takes the next one; false if there is
 // none, and busy is false then.
-func (l *link) next() bool {
+func (k *sock) next() bool {
+	l := k.l
 	b := l.b
 	var do todo
 	b.mu.Lock()
-	l.finishLocked(&do)
-	ok := !l.gone && l.takeLocked()
+	k.finishLocked(&do)
+	ok := !l.gone && k.takeLocked()
 	if !ok {
-		l.busy = false
-		if l.leaving && !l.lingersLocked() {
+		k.busy = false
+		if l.leaving && l.restsLocked() && !l.lingersLocked() {
 			b.lostLocked(l, errLeft, &do)
 		}
 	}
@@ -142,22 +153,22 @@ func (l *link) next() bool {
 }
 
 // finishLocked accounts for the frame that has gone out.
-func (l *link) finishLocked(do *todo) {
-	o := &l.out
+func (k *sock) finishLocked(do *todo) {
+	o := &k.out
 	if t := o.task; t != nil {
-		l.b.untouchLocked(t, do)
+		k.l.b.untouchLocked(t, do)
 	}
-	l.b.pool.put(o.copied)
-	l.b.pool.put(o.corrupt)
+	k.l.b.pool.put(o.copied)
+	k.l.b.pool.put(o.corrupt)
 	o.task, o.stream, o.slot, o.copied, o.corrupt, o.payload = nil, nil, nil, nil, nil, nil
 }
 
 // takeLocked chooses what to send next: control frames first, so that nothing
 // holds up an abort.
-func (l *link) takeLocked() bool {
-	o := &l.out
+func (k *sock) takeLocked() bool {
+	l, o := k.l, &k.out
 	o.off, o.open, o.ready = 0, true, false
-	if len(l.control) > 0 {
+	if len(l.control) > 0 && k.index == 0 {
 		c := l.control[0]
 		l.control = l.control[1:]
 		if len(l.control) == 0 {
@@ -174,11 +185,11 @@ func (l *link) takeLocked() bool {
 		o.open = false
 		return false
 	}
-	if l.takeDataLocked() {
+	if k.takeDataLocked() {
 		return true
 	}
-	if l.beatDue {
-		l.beatDue = false
+	if k.beatDue {
+		k.beatDue = false
 		o.h = header{typ: frameBeat, call: call{root: -1}}
 		return true
 	}
@@ -187,7 +198,16 @@ func (l *link) takeLocked() bool {
 }
 
 // takeDataLocked takes a data frame, from the two classes in turn.
-func (l *link) takeDataLocked() bool {
+func (k *sock) takeDataLocked() bool {
+	l := k.l
+	if k.index > 0 {
+		t, s := l.stripableLocked()
+		if t != nil {
+			l.stripe.sent++
+			k.frameLocked(t, s, classCollective)
+		}
+		return t != nil
+	}
 	g := l.group
 	if g == nil || g.phase != groupReady || !l.helloOK || g.peers[l.rank] != l {
 		return false
@@ -214,15 +234,15 @@ func (l *link) takeDataLocked() bool {
 		if l.flow[class].credit < s.size()+headerBytes {
 			continue
 		}
-		l.frameLocked(t, s, class)
+		k.frameLocked(t, s, class)
 		return true
 	}
 	return false
 }
 
 // frameLocked makes the next piece of s the frame that goes out.
-func (l *link) frameLocked(t *task, s *stream, class int) {
-	o := &l.out
+func (k *sock) frameLocked(t *task, s *stream, class int) {
+	l, o := k.l, &k.out
 	offset := s.done
 	o.slot = t.slotOf(s)
 	o.payload = s.take()
@@ -242,35 +262,39 @@ func (l *link) frameLocked(t *task, s *stream, class int) {
 }
 
 // prepare makes the bytes of the frame: checksum, header, faults.
-func (l *link) prepare() error {
-	o := &l.out
+func (k *sock) prepare() error {
+	o := &k.out
 	o.ready = true
+	b := k.l.b
 	if o.h.typ == frameData {
-		l.b.stats.dataFrames.Add(1)
-		l.b.stats.dataBytes.Add(uint64(len(o.payload)))
+		b.stats.dataFrames.Add(1)
+		b.stats.dataBytes.Add(uint64(len(o.payload)))
+		if k.index > 0 {
+			b.stats.stripedBytes.Add(uint64(len(o.payload)))
+		}
 		o.h.crc = o.slot.checksum(o.payload)
 	}
 	o.h.encode(o.head[:])
-	if l.b.opt.Fault == nil {
+	if b.opt.Fault == nil {
 		return nil
 	}
-	return l.fault()
+	return k.fault()
 }
 
 // fault does to the frame what the Fault wants.
-func (l *link) fault() error {
-	o := &l.out
-	l.b.mu.Lock()
-	info := l.info(&o.h)
-	l.b.mu.Unlock()
-	a := l.b.opt.Fault(info)
+func (k *sock) fault() error {
+	o, b := &k.out, k.l.b
+	b.mu.Lock()
+	info := k.info(&o.h)
+	b.mu.Unlock()
+	a := b.opt.Fault(info)
 	if a.Delay > 0 {
 		timer := time.NewTimer(a.Delay)
 		defer timer.Stop()
 		select {
 		case <-timer.C:
-		case <-l.dead:
-		case <-l.b.closing:
+		case <-k.dead:
+		case <-b.closing:
 		}
 	}
 	if a.Close {
@@ -280,7 +304,7 @@ func (l *link) fault() error {
 		if len(o.payload) == 0 {
 			o.head[40] ^= 1
 		} else {
-			o.corrupt = l.b.pool.get(len(o.payload))
+			o.corrupt = b.pool.get(len(o.payload))
 			copy(o.corrupt.b, o.payload)
 			o.corrupt.b[len(o.payload)/2] ^= 1
 			o.payload = o.corrupt.b
@@ -293,8 +317,8 @@ func (l *link) fault() error {
 }
 
 // flush writes the frame to its end.
-func (l *link) flush(mayWait bool) error {
-	o := &l.out
+func (k *sock) flush(mayWait bool) error {
+	o := &k.out
 	size := headerBytes + len(o.payload)
 	for o.off < size {
 		var head, payload []byte
@@ -303,13 +327,13 @@ func (l *link) flush(mayWait bool) error {
 		} else {
 			payload = o.payload[o.off-headerBytes:]
 		}
-		n, err := l.conn.write(head, payload, mayWait)
+		n, err := k.conn.write(head, payload, mayWait)
 		if err != nil {
 			return err
 		}
 		o.off += n
 	}
-	l.sent.Store(l.b.now())
+	k.sent.Store(k.l.b.now())
 	o.open = false
 	return nil
 }
@@ -317,19 +341,19 @@ func (l *link) flush(mayWait bool) error {
 // resume is called when a write was interrupted. If the frame's op has failed,
 // the rest is copied, so that the op can complete while the frame is finished:
 // half a frame would cost the socket.
-func (l *link) resume() error {
-	b, o := l.b, &l.out
+func (k *sock) resume() error {
+	b, o := k.l.b, &k.out
 	b.mu.Lock()
-	leaving, by := l.leaving, l.leaveBy
+	leaving, by := k.l.leaving, k.l.leaveBy
 	failed := o.orphanedLocked()
 	b.mu.Unlock()
 	if leaving {
 		if !time.Now().Before(by) {
 			return errLeft
 		}
-		return l.conn.tcp.SetWriteDeadline(by)
+		return k.conn.tcp.SetWriteDeadline(by)
 	}
-	if err := l.conn.clearWrite(); err != nil {
+	if err := k.conn.clearWrite(); err != nil {
 		return err
 	}
 	if !failed {
@@ -340,7 +364,7 @@ func (l *link) resume() error {
 		b.mu.Unlock()
 	}
 	if failed {
-		l.detach()
+		k.detach()
 	}
 	return nil
 }
@@ -351,8 +375,8 @@ func (o *frameOut) orphanedLocked() bool {
 }
 
 // detach copies what is left of the payload and lets go of the op.
-func (l *link) detach() {
-	b, o := l.b, &l.out
+func (k *sock) detach() {
+	b, o := k.l.b, &k.out
 	done := max(o.off-headerBytes, 0)
 	o.copied = b.pool.get(len(o.payload))
 	copy(o.copied.b[done:], o.payload[done:])
@@ -370,40 +394,50 @@ func (l *link) detach() {
 // yet: a peer that fails after another one's death tells us so and leaves, and our
 // write finds its end before our reader finds its words. The reader, which comes
 // to the same end behind them, judges; the clock does, if it should not.
-func (l *link) cannotWrite(err error) {
-	b, o := l.b, &l.out
+func (k *sock) cannotWrite(err error) {
+	l := k.l
+	b, o := l.b, &k.out
 	var do todo
 	b.mu.Lock()
 	over := l.gone || l.leaving || l.left
 	if !over {
-		l.mute = true // busy stays true: nobody sends any more
+		k.mute = true // busy stays true: nobody sends any more
 		if t := o.task; t != nil && t.group.phase != groupBroken {
 			t.need++ // it has not gone
 		}
 		o.open = false
-		l.finishLocked(&do)
+		k.finishLocked(&do)
 	}
 	b.mu.Unlock()
 	b.do(&do)
 	if over {
-		l.abandon(err)
+		k.abandon(err)
 	}
+}
+
+// restsLocked tells whether nobody sends on any socket of l.
+func (l *link) restsLocked() bool {
+	return !slices.ContainsFunc(l.socks, func(k *sock) bool { return k.busy && !k.mute })
 }
 
 // lingersLocked tells whether a link that leaves has to wait for the peer: closed
 // over bytes that nobody reads, it would take back with a reset what the peer has
 // not acknowledged, an abort and its culprit among it.
 func (l *link) lingersLocked() bool {
-	if l.gone || l.conn.unacknowledged() == 0 || !time.Now().Before(l.leaveBy) {
+	waits := slices.ContainsFunc(l.socks, func(k *sock) bool { return k.conn.unacknowledged() > 0 })
+	if l.gone || !waits || !time.Now().Before(l.leaveBy) {
 		return false
 	}
-	// The peer reads to the end and closes; our reader sees that, or the time.
+	// The peer reads to the end and closes; our reader sees that, or the time. The
+	// first socket ends first, so that the peer has what it said before it sees the
+	// others' end.
 	return l.conn.tcp.CloseWrite() == nil && l.conn.tcp.SetReadDeadline(l.leaveBy) == nil
 }
 
 // abandon is the end of sending: the socket failed.
-func (l *link) abandon(err error) {
-	b, o := l.b, &l.out
+func (k *sock) abandon(err error) {
+	l := k.l
+	b, o := l.b, &k.out
 	var do todo
 	b.mu.Lock()
 	if t := o.task; t != nil {
@@ -416,7 +450,7 @@ func (l *link) abandon(err error) {
 	}
 	b.lostLocked(l, err, &do)
 	o.open = false
-	l.finishLocked(&do)
+	k.finishLocked(&do)
 	b.mu.Unlock()
 	b.do(&do)
 }

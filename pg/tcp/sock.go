@@ -1,0 +1,201 @@
+package tcp
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"sync/atomic"
+	"time"
+)
+
+// MaxStreams is the most sockets of one edge.
+const MaxStreams = 16
+
+// sock is one socket of an edge, with its reader and its writer.
+type sock struct {
+	l     *link // the edge; guarded by b.mu until the reader knows it, then fixed
+	index int   // 0: the first one
+	conn  *rawConn
+	wake  chan struct{} // capacity 1: the writer takes over
+	dead  chan struct{} // closed when the edge is gone
+
+	received atomic.Int64 // when bytes came last, since b.origin
+	sent     atomic.Int64
+
+	// Set by the preamble, before the first frame.
+	mine, theirs [nonceBytes]byte
+
+	// Owned by the reader.
+	in struct {
+		buf  []byte
+		r, w int // unread bytes are buf[r:w]
+	}
+
+	// Owned by whoever made busy true.
+	out frameOut
+
+	// Guarded by b.mu.
+	busy    bool // somebody is sending
+	mute    bool // the socket takes nothing any more: its reader will say why
+	beatDue bool
+	early   earlyQueue
+}
+
+// init makes k a socket of l.
+func (k *sock) init(l *link, c net.Conn) error {
+	tcp, ok := c.(*net.TCPConn)
+	if !ok {
+		return fmt.Errorf("tcp: connection is a %T, want *net.TCPConn", c)
+	}
+	tune(tcp, &l.b.opt)
+	raw, err := newRawConn(tcp)
+	if err != nil {
+		return err
+	}
+	k.l, k.conn, k.mine = l, raw, newNonce()
+	k.wake, k.dead = make(chan struct{}, 1), make(chan struct{})
+	k.in.buf = make([]byte, receiveBytes)
+	now := l.b.now()
+	k.received.Store(now)
+	k.sent.Store(now)
+	return nil
+}
+
+// dropEarlyLocked returns the buffers of frames that never found their op.
+func (k *sock) dropEarlyLocked() {
+	for !k.early.empty() {
+		k.l.b.pool.put(k.early.pop().buf)
+	}
+}
+
+// idleLocked tells whether a socket of l is free to send.
+func (l *link) idleLocked() bool {
+	for _, k := range l.socks {
+		if !k.busy {
+			return true
+		}
+	}
+	return false
+}
+
+// noncesLocked binds a Hello to the further sockets of its edge: a hash of both
+// nonces of each, the dialler's first.
+func (l *link) noncesLocked() (sum [sha256.Size]byte) {
+	if len(l.socks) < 2 {
+		return sum
+	}
+	socks := slices.SortedFunc(slices.Values(l.socks[1:]), func(x, y *sock) int { return x.index - y.index })
+	h := sha256.New()
+	for _, k := range socks {
+		first, second := k.mine, k.theirs
+		if !l.dialed {
+			first, second = second, first
+		}
+		h.Write(first[:])
+		h.Write(second[:])
+	}
+	return [sha256.Size]byte(h.Sum(nil))
+}
+
+// errJoin is why a socket cannot become one of an edge.
+var errJoin = errors.New("tcp: no edge takes this socket")
+
+// joinLocked makes k, which a peer opened, the index-th socket of the edge whose
+// nonce the peer knows, before that edge's Hello, which says how many there are
+// and which. What k was until now, an edge of its own, is gone.
+func (k *sock) joinLocked(nonce [nonceBytes]byte, index int) error {
+	shell := k.l
+	b := shell.b
+	if b.mu.closed || shell.gone || shell.leaving || k.busy {
+		return errJoin
+	}
+	for p := range b.mu.links {
+		if p.mine != nonce || p.dialed || p == shell {
+			continue
+		}
+		taken := slices.ContainsFunc(p.socks, func(other *sock) bool { return other.index == index })
+		if p.gone || p.leaving || p.hello != nil || !p.greeted || taken {
+			break
+		}
+		delete(b.mu.links, shell)
+		shell.gone, shell.socks = true, nil
+		k.l, k.index, k.beatDue = p, index, true // the beat tells the peer
+		p.socks = append(p.socks, k)
+		b.mu.loose++
+		return nil
+	}
+	return errJoin
+}
+
+// settleLooseLocked counts l's further sockets as proven or gone, once.
+func (b *Backend) settleLooseLocked(l *link) {
+	if !l.dialed && !l.proven {
+		b.mu.loose -= len(l.socks) - 1
+	}
+}
+
+// ended is called by the reader that finds k's socket at its end.
+func (k *sock) ended(err error) {
+	l := k.l
+	b := l.b
+	if k.index == 0 || errors.Is(err, ErrCorrupt) {
+		b.lost(l, err)
+		return
+	}
+	b.mu.Lock()
+	first := l.stripe.ended == nil
+	if first {
+		l.stripe.ended = fmt.Errorf("stream %d (%s): %w", k.index, k.path(), err)
+	}
+	b.mu.Unlock()
+	if first {
+		// The peer may have said why, on the first socket, before it ended this
+		// one: whoever reads there judges, once nothing is left to be read.
+		l.stripe.over.Store(true)
+		l.stripe.poke()
+		l.conn.interrupt()
+	}
+}
+
+// path says between which addresses k runs.
+func (k *sock) path() string {
+	return fmt.Sprintf("%v to %v", k.conn.tcp.LocalAddr(), k.conn.tcp.RemoteAddr())
+}
+
+// fallen is why the edge has ended although its first socket has not, if nothing
+// waits to be read there: the reader of the first socket asks before it waits.
+func (k *sock) fallen() error {
+	if k.index != 0 || !k.l.stripe.over.Load() || k.conn.unread() > 0 {
+		return nil
+	}
+	b := k.l.b
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return k.l.stripe.ended
+}
+
+// catchUp waits until as many frames have come over l's further sockets as the
+// peer had sent there before it said on the first that it leaves. Frames in
+// flight come soon or not at all.
+func (b *Backend) catchUp(l *link, frames uint64) {
+	timer := time.NewTimer(leaveTimeout)
+	defer timer.Stop()
+	for {
+		b.mu.Lock()
+		g := b.mu.group
+		over := l.stripe.came >= frames || l.gone || l.stripe.ended != nil || g == nil || g.phase == groupBroken
+		b.mu.Unlock()
+		if over {
+			return
+		}
+		select {
+		case <-l.stripe.caught:
+		case <-timer.C:
+			return
+		case <-l.dead:
+			return
+		}
+	}
+}

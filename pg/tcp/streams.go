@@ -1,0 +1,204 @@
+package tcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// EnvStreams is the variable that StreamsFromEnv reads.
+const EnvStreams = "SKERRY_TCP_STREAMS"
+
+// StreamsFromEnv is Options.Streams as the environment has it, 0 if it says
+// nothing.
+func StreamsFromEnv() (int, error) {
+	s := os.Getenv(EnvStreams)
+	if s == "" {
+		return 0, nil
+	}
+	return parseStreams(EnvStreams, s)
+}
+
+func parseStreams(name, s string) (int, error) {
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 1 || n > MaxStreams {
+		return 0, fmt.Errorf("tcp: %s = %q, want 1 to %d", name, s, MaxStreams)
+	}
+	return n, nil
+}
+
+// streamsOf is how many sockets the edge of l, which we dial, is to have when
+// the peer listens on so many addresses.
+func (b *Backend) streamsOf(l *link, addresses int) int {
+	switch {
+	case l.lane != nil: // the sockets carry no collectives
+		return 1
+	case b.opt.Streams > 0:
+		return b.opt.Streams
+	case l.conn.local():
+		return 1
+	}
+	return streamsBetween(addresses)
+}
+
+// streamsBetween is the default between hosts: as many on each address.
+func streamsBetween(addresses int) int {
+	return min((DefaultStreams+addresses-1)/addresses*addresses, MaxStreams)
+}
+
+// widen opens the further sockets of an edge that we dial.
+func (d *dialer) widen(ctx context.Context, l *link, addresses []string) error {
+	n := d.b.streamsOf(l, len(addresses))
+	socks, errs := make([]*sock, n), make([]error, n)
+	var wg sync.WaitGroup
+	for i := 1; i < n; i++ {
+		wg.Go(func() { socks[i], errs[i] = d.join(ctx, l, i, addresses) })
+	}
+	wg.Wait()
+	err := errors.Join(errs...)
+	for _, k := range socks[1:] {
+		switch {
+		case k == nil:
+		case err != nil:
+			k.conn.tcp.Close() // the edge is given up
+		default:
+			l.socks = append(l.socks, k)
+		}
+	}
+	return err
+}
+
+// join opens the index-th socket of l's edge, and waits until the peer has made
+// it one.
+func (d *dialer) join(ctx context.Context, l *link, index int, addresses []string) (*sock, error) {
+	c, err := d.open(ctx, index, addresses)
+	if err != nil {
+		return nil, err
+	}
+	k := &sock{index: index}
+	if err := k.init(l, c); err != nil {
+		c.Close()
+		return nil, err
+	}
+	stop := context.AfterFunc(ctx, k.conn.interrupt)
+	err = k.askToJoin()
+	if !stop() && err == nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		c.Close()
+		return nil, fmt.Errorf("stream %d (%s): %w", index, k.path(), err)
+	}
+	return k, nil
+}
+
+// open dials the index-th socket of an edge: the peer's addresses and our
+// interfaces are used in turn.
+func (d *dialer) open(ctx context.Context, index int, addresses []string) (net.Conn, error) {
+	b := d.b
+	var from net.Dialer
+	b.mu.Lock()
+	if n := len(b.mu.sources); n > 0 {
+		from.LocalAddr = &net.TCPAddr{IP: b.mu.sources[index%n]}
+	}
+	b.mu.Unlock()
+	c, err := from.DialContext(ctx, "tcp", addresses[index%len(addresses)])
+	if err != nil {
+		return nil, err
+	}
+	b.stats.dials.Add(1)
+	return c, nil
+}
+
+func (k *sock) askToJoin() error {
+	p := append([]byte(joinMagic), k.mine[:]...)
+	p = append(p, k.l.theirs[:]...)
+	p = append(p, byte(k.index))
+	p = append(p, make([]byte, preambleBytes+joinBytes-len(p))...)
+	if _, err := k.conn.tcp.Write(p); err != nil {
+		return err
+	}
+	if _, err := k.readPreamble(); err != nil {
+		return err
+	}
+	if err := k.fillOnce(headerBytes); err != nil {
+		return err
+	}
+	var h header
+	if err := h.decode(k.peekBytes(headerBytes)); err != nil {
+		return err
+	}
+	k.in.r += headerBytes
+	if h.typ != frameBeat {
+		return fmt.Errorf("%w: %v frame before the stream is joined", ErrCorrupt, h.typ)
+	}
+	return nil
+}
+
+// join reads the rest of a preamble that begins with joinMagic and makes k a
+// socket of the edge that it names.
+func (k *sock) join() error {
+	if err := k.fillOnce(joinBytes); err != nil {
+		return err
+	}
+	rest := k.peekBytes(joinBytes)
+	k.in.r += joinBytes
+	index := int(rest[nonceBytes])
+	if index < 1 || index >= MaxStreams {
+		return fmt.Errorf("%w: stream %d, want 1 to %d", ErrCorrupt, index, MaxStreams-1)
+	}
+	b := k.l.b
+	b.mu.Lock()
+	err := k.joinLocked([nonceBytes]byte(rest[:nonceBytes]), index)
+	b.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	if err := k.conn.tcp.SetDeadline(time.Time{}); err != nil {
+		return err
+	}
+	b.kick(k.l)
+	return nil
+}
+
+// exchangePreamble writes ours and reads the peer's; joins tells that it opened
+// one more socket of an edge.
+func (k *sock) exchangePreamble() (joins bool, err error) {
+	p := append([]byte(preambleMagic), k.mine[:]...)
+	if _, err := k.conn.tcp.Write(p); err != nil {
+		return false, err
+	}
+	return k.readPreamble()
+}
+
+func (k *sock) readPreamble() (joins bool, err error) {
+	if err := k.fillOnce(preambleBytes); err != nil {
+		return false, err
+	}
+	got := k.peekBytes(preambleBytes)
+	k.in.r += preambleBytes
+	magic := string(got[:len(preambleMagic)])
+	joins = magic == joinMagic && !k.l.dialed
+	if magic != preambleMagic && !joins {
+		return false, fmt.Errorf("%w: preamble %q, want %q", ErrCorrupt, magic, preambleMagic)
+	}
+	copy(k.theirs[:], got[len(preambleMagic):])
+	return joins, nil
+}
+
+// fillOnce is fill for the preamble: a deadline is an error there.
+func (k *sock) fillOnce(n int) error {
+	for k.in.w-k.in.r < n {
+		got, err := k.conn.read(k.in.buf[k.in.w:], nil)
+		if err != nil {
+			return err
+		}
+		k.in.w += got
+	}
+	return nil
+}

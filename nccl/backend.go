@@ -132,15 +132,6 @@ func (b *Backend) Name() string { return Name }
 // Sibling makes an unconfigured backend on the same device, for a subgroup.
 func (b *Backend) Sibling() (pg.Backend, error) { return New(b.opt) }
 
-// ImportMemory opens device memory that another process has exported; it makes
-// this backend usable in a Baby.
-func (b *Backend) ImportMemory(d pg.Device, handle []byte, size int) (pg.DeviceMemory, error) {
-	if d != pg.CUDA(b.opt.Device.index) {
-		return nil, fmt.Errorf("nccl: memory on %v, this group is on %v", d, pg.CUDA(b.opt.Device.index))
-	}
-	return b.opt.Device.Import(handle, size)
-}
-
 // current is the engine, or why there is none.
 func (b *Backend) current() (*engine, error) {
 	b.mu.Lock()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/baby"
 	"github.com/skerry-ft/skerry/pg/pgtest"
 )
 
@@ -15,13 +16,14 @@ import (
 // them to the device at Submit and back when the op is done. The suite's tensors
 // are on the host.
 type hostside struct {
-	*Backend
+	pg.Backend
+	dev *Device
 }
 
 // Sibling implements pg.Sibling.
 func (h hostside) Sibling() (pg.Backend, error) {
-	b, err := New(h.opt)
-	return hostside{b}, err
+	b, err := h.Backend.(pg.Sibling).Sibling()
+	return hostside{b, h.dev}, err
 }
 
 // Submit implements pg.Backend.
@@ -30,6 +32,9 @@ func (h hostside) Submit(op *pg.Op) *pg.Work {
 	var buffers []*Buffer
 	free := func() (err error) {
 		for _, b := range buffers {
+			if c, ok := h.Backend.(*baby.Backend); ok {
+				err = errors.Join(err, c.Unshare(b))
+			}
 			err = errors.Join(err, b.Close())
 		}
 		return err
@@ -38,7 +43,7 @@ func (h hostside) Submit(op *pg.Op) *pg.Work {
 		if t.Bytes() == nil && t.Len() > 0 || !t.DType().Valid() {
 			return t, nil // not contiguous: the backend refuses it
 		}
-		b, err := h.opt.Device.Alloc(max(t.NumBytes(), 1))
+		b, err := h.dev.Alloc(max(t.NumBytes(), 1))
 		if err != nil {
 			return t, err
 		}
@@ -83,6 +88,8 @@ func (h hostside) Submit(op *pg.Op) *pg.Work {
 	return work
 }
 
+func onHostSide(b *Backend) hostside { return hostside{b, b.opt.Device} }
+
 func newBackend(t testing.TB, f *fakes, index int) *Backend {
 	t.Helper()
 	b, err := New(Options{Library: f.lib, Device: f.device(t, index), AbortLimit: pgtest.PromptBound})
@@ -95,10 +102,14 @@ func newBackend(t testing.TB, f *fakes, index int) *Backend {
 // The group keeps the contract of package pg where the library can.
 func TestConformance(t *testing.T) {
 	f := open(t)
-	kinds := slices.DeleteFunc(pg.Kinds(), func(k pg.Kind) bool { return k == pg.KindBallot })
-	pgtest.RunWith(t, pgtest.Harness{
-		New:       func(t *testing.T) pg.Backend { return hostside{newBackend(t, f, 0)} },
-		Kinds:     kinds,
+	pgtest.RunWith(t, harness(func(t *testing.T) pg.Backend { return onHostSide(newBackend(t, f, 0)) }))
+}
+
+// harness is what the suite can ask of NCCL.
+func harness(make func(t *testing.T) pg.Backend) pgtest.Harness {
+	return pgtest.Harness{
+		New:       make,
+		Kinds:     slices.DeleteFunc(pg.Kinds(), func(k pg.Kind) bool { return k == pg.KindBallot }),
 		DTypes:    []pg.DType{pg.Float32DType, pg.Float64DType, pg.Int32DType, pg.Int64DType, pg.Uint8DType, pg.Int8DType},
 		NoDigests: true,
 		Except: map[string]string{
@@ -117,7 +128,7 @@ func TestConformance(t *testing.T) {
 			"AbortStress":      "it calls different sizes, which NCCL cannot tell: see TestAbortStress",
 			"Mismatch":         "NCCL cannot tell different collectives apart; pg.Check does",
 		},
-	})
+	}
 }
 
 // Everything the device was asked for is given back.
@@ -126,7 +137,7 @@ func TestNothingLeft(t *testing.T) {
 	before := f.live()
 	t.Run("world", func(t *testing.T) {
 		w := pgtest.NewWorld(t, pgtest.StartStore(t))
-		m := []pgtest.Member{w.Join("a", hostside{newBackend(t, f, 0)}), w.Join("b", hostside{newBackend(t, f, 1)})}
+		m := []pgtest.Member{w.Join("a", onHostSide(newBackend(t, f, 0))), w.Join("b", onHostSide(newBackend(t, f, 1)))}
 		for range 3 {
 			w.Configure(m...)
 			w.Each(func(ctx context.Context, _ int, g *pg.Group) error {

@@ -22,12 +22,52 @@ func (b *Backend) SubmitAfter(op *pg.Op, marks [][]byte) *pg.Work {
 // one Order.
 const maxImports = MaxMarks
 
-// imports are events of another process, opened once each.
+// ImportMemory opens device memory that another process has exported; it makes
+// this backend usable in a Baby. The memory is closed with the backend, or by its
+// Close.
+func (b *Backend) ImportMemory(d pg.Device, handle []byte, size int) (pg.DeviceMemory, error) {
+	if d != pg.CUDA(b.opt.Device.index) {
+		return nil, fmt.Errorf("nccl: memory on %v, this group is on %v", d, pg.CUDA(b.opt.Device.index))
+	}
+	buf, err := b.opt.Device.Import(handle, size)
+	if err != nil {
+		return nil, err
+	}
+	m := &importedMemory{buf, &b.imports}
+	b.imports.mu.Lock()
+	defer b.imports.mu.Unlock()
+	if b.imports.mu.memory == nil {
+		b.imports.mu.memory = make(map[*importedMemory]bool)
+	}
+	b.imports.mu.memory[m] = true
+	return m, nil
+}
+
+// importedMemory is memory of another process that goes with the backend.
+type importedMemory struct {
+	*Buffer
+	imports *imports
+}
+
+// Close unmaps the memory, if the backend has not yet.
+func (m *importedMemory) Close() error {
+	m.imports.mu.Lock()
+	open := m.imports.mu.memory[m]
+	delete(m.imports.mu.memory, m)
+	m.imports.mu.Unlock()
+	if !open {
+		return nil
+	}
+	return m.Buffer.Close()
+}
+
+// imports are events and memory of another process, opened once each.
 type imports struct {
 	mu struct {
 		sync.Mutex
 
-		open map[IPCHandle]Event
+		open   map[IPCHandle]Event
+		memory map[*importedMemory]bool
 	}
 }
 
@@ -79,14 +119,18 @@ func (i *imports) event(dev *Device, shared SharedEvents, handle []byte) (Event,
 	return e, nil
 }
 
-// close closes all events.
+// close closes all.
 func (i *imports) close(dev *Device) error {
 	i.mu.Lock()
-	defer i.mu.Unlock()
+	events, memory := i.mu.open, i.mu.memory
+	i.mu.open, i.mu.memory = nil, nil
+	i.mu.Unlock()
 	var errs []error
-	for _, e := range i.mu.open {
+	for _, e := range events {
 		errs = append(errs, dev.Do(func() error { return dev.driver.DestroyEvent(e) }))
 	}
-	i.mu.open = nil
+	for m := range memory {
+		errs = append(errs, m.Buffer.Close())
+	}
 	return errors.Join(errs...)
 }

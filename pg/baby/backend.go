@@ -199,7 +199,7 @@ func (b *Backend) Submit(op *pg.Op) *pg.Work {
 	if op.Kind == pg.KindBatch && !apart(op) {
 		return pg.SubmitBatch(b, op) // one reads what another writes: in order
 	}
-	return c.submit(op)
+	return b.inOrder(c, op)
 }
 
 func idMessage(k kind, id uint64) []byte {

@@ -73,7 +73,8 @@ type pending struct {
 	work     *pg.Work
 	deadline time.Time
 	staged   []staged
-	ending   bool // its result has come
+	marks    [][]byte // that it waits for
+	ending   bool     // its result has come
 }
 
 // staged is a tensor of the caller that was copied.

@@ -20,6 +20,7 @@ const (
 	msgRound                     // int64
 	msgSegment                   // uint64 id, uint64 bytes; a descriptor comes with it
 	msgDrop                      // uint64 id of a segment that no op uses any more
+	msgUnshare                   // handle of device memory that no op uses any more
 	msgPing
 	msgClose
 

@@ -62,6 +62,7 @@ type placed struct {
 	limit   time.Duration
 	in, out []ref
 	batch   []placed
+	marks   [][]byte // that it waits for
 }
 
 // appendOp writes what the child needs of an op.
@@ -71,6 +72,10 @@ func appendOp(b []byte, id uint64, p *placed) []byte {
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(p.batch)))
 	for i := range p.batch {
 		b = appendPlaced(b, &p.batch[i])
+	}
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(p.marks)))
+	for _, m := range p.marks {
+		b = appendBytes(b, m)
 	}
 	return b
 }
@@ -104,6 +109,7 @@ type order struct {
 	limit   time.Duration
 	in, out []ref
 	batch   []order
+	marks   [][]byte // in the message's memory
 }
 
 func readOrder(c *cursor) (*order, error) {
@@ -122,6 +128,9 @@ func readOrder(c *cursor) (*order, error) {
 		if err := o.batch[i].read(c); err != nil {
 			return nil, err
 		}
+	}
+	if err := o.readMarks(c); err != nil {
+		return nil, err
 	}
 	return o, c.end()
 }

@@ -47,6 +47,9 @@ type Options struct {
 	Stdout, Stderr io.Writer
 	// Spare keeps a started child in reserve once the first Configure is done.
 	Spare bool
+	// Order puts ops on device tensors behind the work of this process's streams;
+	// nccl.Order is one. Nil: the caller waits for its streams before it submits.
+	Order Order
 	// Grace, Silence: 0 means DefaultGrace, DefaultSilence.
 	Grace, Silence time.Duration
 	Log            zerolog.Logger

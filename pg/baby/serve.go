@@ -28,8 +28,8 @@ type server struct {
 	tasks   sync.WaitGroup
 
 	ring    *memfd.Segment
-	over    atomic.Bool                // obeyRing is to end
-	devices map[string]pg.DeviceMemory // by handle; only obeyRing
+	over    atomic.Bool // obeyRing is to end
+	devices devices
 
 	said said // what came over the socket
 
@@ -79,7 +79,7 @@ func serve(_ context.Context, w spawn.Worker) error {
 	}
 	s := &server{
 		backend: b, pipe: p, stop: make(chan struct{}),
-		ring: ring, devices: make(map[string]pg.DeviceMemory),
+		ring: ring,
 	}
 	ops, results, err := halves(ring)
 	if err != nil {
@@ -147,6 +147,8 @@ func (s *server) obey(k kind, c *cursor) error {
 			return seg.Close()
 		}
 		return c.end()
+	case msgUnshare:
+		return s.devices.drop(c.b)
 	case msgPing:
 		if s.said.moves() {
 			s.pipe.send(message(msgPong), nil)
@@ -269,7 +271,7 @@ func (s *server) submit(o *order) error {
 	if err != nil {
 		return s.refuse(o, err)
 	}
-	s.backend.Submit(&o.op).Then(func(err error) { s.done(o, err) })
+	s.start(o)
 	return nil
 }
 
@@ -338,29 +340,4 @@ func (s *server) tensor(r *ref, dtype pg.DType) (pg.Tensor, error) {
 		return pg.Tensor{}, fmt.Errorf("baby: op on bytes %d to %d of a segment of %d", r.offset, r.offset+n, len(b))
 	}
 	return pg.FromBytes(dtype, b[r.offset:r.offset+n:r.offset+n], int(r.count))
-}
-
-func (s *server) deviceTensor(r *ref, dtype pg.DType, n uint64) (pg.Tensor, error) {
-	mem := s.devices[string(r.handle)]
-	if mem == nil {
-		importer, ok := s.backend.(Importer)
-		if !ok {
-			return pg.Tensor{}, fmt.Errorf("%w: %s takes no device memory of another process", pg.ErrUnsupported, s.backend.Name())
-		}
-		var err error
-		mem, err = importer.ImportMemory(pg.CUDA(int(r.index)), append([]byte(nil), r.handle...), int(r.bytes))
-		if err != nil {
-			return pg.Tensor{}, fmt.Errorf("baby: open device memory of the parent: %w", errors.Join(pg.ErrUnsupported, err))
-		}
-		s.devices[string(r.handle)] = mem
-	}
-	all, err := pg.OnDevice(mem, dtype, mem.NumBytes()/dtype.Size())
-	if err != nil {
-		return pg.Tensor{}, err
-	}
-	first := r.offset / uint64(dtype.Size())
-	if r.offset%uint64(dtype.Size()) != 0 || r.offset+n > uint64(mem.NumBytes()) {
-		return pg.Tensor{}, fmt.Errorf("baby: op on bytes %d to %d of device memory of %d", r.offset, r.offset+n, mem.NumBytes())
-	}
-	return all.Slice(int(first), int(first+r.count)), nil
 }

@@ -40,7 +40,7 @@ func (q *queue) pop() *pending {
 func refused(cause error) error { return errors.Join(pg.ErrAborted, cause) }
 
 // submit takes op into the queue, and issues what can be.
-func (c *child) submit(op *pg.Op) *pg.Work {
+func (c *child) submit(op *pg.Op, marks [][]byte) *pg.Work {
 	now := time.Now()
 	deadline := op.Deadline
 	if deadline.IsZero() {
@@ -58,7 +58,7 @@ func (c *child) submit(op *pg.Op) *pg.Work {
 	work := pg.NewWork(op)
 	c.mu.Lock()
 	p := c.newPendingLocked()
-	p.op, p.work, p.deadline = op, work, deadline
+	p.op, p.work, p.deadline, p.marks = op, work, deadline, marks
 	c.mu.underWay++
 	c.mu.left++
 	c.mu.queue.push(p)
@@ -143,6 +143,7 @@ func (c *child) give(p *pending) {
 	for _, s := range m.segments {
 		c.shareLocked(s)
 	}
+	what.marks = p.marks
 	m.scratch = appendOp(m.scratch[:0], c.mu.last, &what)
 	if len(m.scratch) <= maxRecordBytes {
 		c.mu.ops.put(recordOp, c.mu.told, m.scratch)

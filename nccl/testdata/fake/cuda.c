@@ -24,6 +24,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static struct block { char *p; size_t size; int fd; } blocks[MAX_BLOCKS];
 static long live_events, live_streams, live_blocks;
+static long live_shared, live_imported; // interprocess events made here, and opened here
 
 #define NEED_CONTEXT() do { if (!current) return INVALID_CONTEXT; } while (0)
 
@@ -67,6 +68,8 @@ int cuDevicePrimaryCtxRetain(long *ctx, int device) {
 int cuDevicePrimaryCtxRelease_v2(int device) {
   if (device < 0 || device >= DEVICES || retained[device] == 0) return INVALID_DEVICE;
   __atomic_sub_fetch(&retained[device], 1, __ATOMIC_SEQ_CST);
+  if (getenv("FAKE_CUDA_REPORT")) // what a process has left of others when it is through
+    dprintf(2, "fake cuda: %ld events of others, %ld blocks open\n", live_imported, live_blocks);
   return OK;
 }
 
@@ -277,8 +280,6 @@ struct event {
   struct shared *shared; // of an interprocess event
   int fd, imported;
 };
-
-static long live_shared, live_imported; // interprocess events made here, and opened here
 
 long fake_live_shared(void) { return __atomic_load_n(&live_shared, __ATOMIC_SEQ_CST); }
 long fake_live_imported(void) { return __atomic_load_n(&live_imported, __ATOMIC_SEQ_CST); }

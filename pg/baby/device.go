@@ -1,0 +1,213 @@
+package baby
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/skerry-ft/skerry/pg"
+)
+
+// Order says how far the device work of this process is at Submit, so that the
+// child's device waits for it, and no CPU. Package nccl has one.
+type Order interface {
+	// Mark notes how far the caller's work on d is now. The backend in the child
+	// gets the handle; release is called once nothing waits for the mark any
+	// more. Without a handle there is nothing to wait for.
+	Mark(d pg.Device) (handle []byte, release func(), err error)
+}
+
+// Follower is implemented by backends that put ops behind the marks of an Order
+// of another process.
+type Follower interface {
+	// SubmitAfter is Submit of an op that waits, on the device, for all marks.
+	// They are valid during the call.
+	SubmitAfter(op *pg.Op, marks [][]byte) *pg.Work
+}
+
+// Bounds of what an op brings along.
+const (
+	maxMarks         = 64   // of one op: one for each device of its tensors
+	maxMarkBytes     = 256  // CUDA's have 64
+	maxDeviceHandles = 4096 // memories of the parent open in a child
+)
+
+// inOrder submits op behind the marks of its tensors' devices.
+func (b *Backend) inOrder(c *child, op *pg.Op) *pg.Work {
+	if b.opt.Order == nil {
+		return c.submit(op, nil)
+	}
+	marks, release, err := b.marks(op)
+	if err != nil {
+		release()
+		return pg.Finished(op, fmt.Errorf("put %v in order with the device's work: %w", op.Kind, err))
+	}
+	w := c.submit(op, marks)
+	if len(marks) > 0 {
+		w.Then(func(error) { release() })
+	}
+	return w
+}
+
+// marks makes one for every device that op has tensors on.
+func (b *Backend) marks(op *pg.Op) (marks [][]byte, release func(), err error) {
+	var devices []pg.Device
+	var releases []func()
+	release = func() {
+		for _, f := range releases {
+			f()
+		}
+	}
+	visit := func(t pg.Tensor) {
+		d := t.Device()
+		if err != nil || d.Type == pg.DeviceCPU {
+			return
+		}
+		for _, have := range devices {
+			if have == d {
+				return
+			}
+		}
+		devices = append(devices, d)
+		handle, give, bad := b.opt.Order.Mark(d)
+		switch {
+		case bad != nil:
+			err = bad
+			return
+		case len(devices) > maxMarks || len(handle) > maxMarkBytes:
+			err = fmt.Errorf("%w: %d devices, want at most %d; mark of %d bytes, want at most %d",
+				pg.ErrUnsupported, len(devices), maxMarks, len(handle), maxMarkBytes)
+		case len(handle) > 0:
+			marks = append(marks, handle)
+		}
+		releases = append(releases, give)
+	}
+	op.Each(func(sub *pg.Op) {
+		for _, side := range [2][]pg.Tensor{sub.In, sub.Out} {
+			for _, t := range side {
+				visit(t)
+			}
+		}
+	})
+	return marks, release, err
+}
+
+// Unshare has the child close device memory that no op uses any more. Call it
+// before you free memory of which tensors went through this Backend: CUDA wants
+// it closed everywhere else first. A Configure does as much for all memory.
+func (b *Backend) Unshare(m pg.DeviceMemory) error {
+	handle, err := m.Export()
+	if err != nil {
+		return fmt.Errorf("baby: name device memory for the child: %w", err)
+	}
+	b.mu.Lock()
+	c := b.mu.child
+	b.mu.Unlock()
+	if c == nil {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.mu.orphan {
+		c.tellLocked(message(msgUnshare, handle...), nil)
+	}
+	return nil
+}
+
+// readMarks reads what an op waits for.
+func (o *order) readMarks(c *cursor) error {
+	n := c.u32()
+	if n > maxMarks {
+		return fmt.Errorf("op with %d marks, want at most %d", n, maxMarks)
+	}
+	for range n {
+		m := c.bytes()
+		if len(m) > maxMarkBytes {
+			return fmt.Errorf("mark of %d bytes, want at most %d", len(m), maxMarkBytes)
+		}
+		if c.err != nil {
+			return c.err
+		}
+		o.marks = append(o.marks, m)
+	}
+	return c.err
+}
+
+// start hands an op to the backend, behind its marks.
+func (s *server) start(o *order) {
+	end := func(err error) { s.done(o, err) }
+	if len(o.marks) == 0 {
+		s.backend.Submit(&o.op).Then(end)
+		return
+	}
+	f, ok := s.backend.(Follower)
+	if !ok {
+		end(fmt.Errorf("%w: %s waits for no marks of another process", pg.ErrUnsupported, s.backend.Name()))
+		return
+	}
+	f.SubmitAfter(&o.op, o.marks).Then(end)
+}
+
+// devices is the parent's device memory that a child has open, by handle.
+type devices struct {
+	mu struct {
+		sync.Mutex
+
+		open map[string]pg.DeviceMemory
+	}
+}
+
+// get opens memory, unless it is open.
+func (d *devices) get(backend pg.Backend, r *ref) (pg.DeviceMemory, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if mem := d.mu.open[string(r.handle)]; mem != nil {
+		return mem, nil
+	}
+	importer, ok := backend.(Importer)
+	if !ok {
+		return nil, fmt.Errorf("%w: %s takes no device memory of another process", pg.ErrUnsupported, backend.Name())
+	}
+	if len(d.mu.open) == maxDeviceHandles {
+		return nil, fmt.Errorf("%w: more than %d device memories of the parent; Unshare those that are not used any more",
+			pg.ErrUnsupported, maxDeviceHandles)
+	}
+	mem, err := importer.ImportMemory(pg.CUDA(int(r.index)), append([]byte(nil), r.handle...), int(r.bytes))
+	if err != nil {
+		return nil, fmt.Errorf("baby: open device memory of the parent: %w", errors.Join(pg.ErrUnsupported, err))
+	}
+	if d.mu.open == nil {
+		d.mu.open = make(map[string]pg.DeviceMemory)
+	}
+	d.mu.open[string(r.handle)] = mem
+	return mem, nil
+}
+
+// drop closes memory, if it is open.
+func (d *devices) drop(handle []byte) error {
+	d.mu.Lock()
+	mem := d.mu.open[string(handle)]
+	delete(d.mu.open, string(handle))
+	d.mu.Unlock()
+	if c, ok := mem.(io.Closer); ok {
+		return c.Close()
+	}
+	return nil
+}
+
+func (s *server) deviceTensor(r *ref, dtype pg.DType, n uint64) (pg.Tensor, error) {
+	mem, err := s.devices.get(s.backend, r)
+	if err != nil {
+		return pg.Tensor{}, err
+	}
+	all, err := pg.OnDevice(mem, dtype, mem.NumBytes()/dtype.Size())
+	if err != nil {
+		return pg.Tensor{}, err
+	}
+	first := r.offset / uint64(dtype.Size())
+	if r.offset%uint64(dtype.Size()) != 0 || r.offset+n > uint64(mem.NumBytes()) {
+		return pg.Tensor{}, fmt.Errorf("baby: op on bytes %d to %d of device memory of %d", r.offset, r.offset+n, mem.NumBytes())
+	}
+	return all.Slice(int(first), int(first+r.count)), nil
+}

@@ -61,6 +61,8 @@ type cluster struct {
 	peers  *raftPeers             // set by open
 	gossip *memberlist.Memberlist // set by open
 
+	keyring *memberlist.Keyring // gossip's, set by open; nil: gossip is in the clear; watch's
+
 	mu struct {
 		sync.Mutex
 

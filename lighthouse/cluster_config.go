@@ -66,9 +66,11 @@ type ClusterConfig struct {
 	// change of voters; too high, and a second death meets too few.
 	ReplaceAfter time.Duration
 
-	// GossipKey encrypts and authenticates gossip: 16, 24 or 32 bytes, the same
-	// on all servers. Empty leaves it in the clear.
-	GossipKey []byte
+	// GossipKeys are the keys that encrypt and authenticate gossip, of 16, 24 or 32
+	// bytes each, one of them on all servers: the first is used, all are accepted.
+	// It is asked again and again, so that keys are changed while servers run. nil
+	// leaves gossip in the clear.
+	GossipKeys func() [][]byte
 
 	// RaftDial and RaftListen put a guard around raft's connections: the first
 	// dials what is otherwise dialled in the clear, the second wraps the
@@ -141,7 +143,13 @@ func (c ClusterConfig) problems(dataDir string) []error {
 		_, _, err := net.SplitHostPort(a)
 		want(err == nil, field, a, "host:port")
 	}
-	want(slices.Contains([]int{0, 16, 24, 32}, len(c.GossipKey)), "length of Cluster.GossipKey", len(c.GossipKey), "16, 24 or 32")
+	if c.GossipKeys != nil {
+		keys := c.GossipKeys()
+		want(len(keys) > 0, "number of Cluster.GossipKeys", len(keys), "1 at least")
+		for _, k := range keys {
+			want(slices.Contains([]int{16, 24, 32}, len(k)), "length of one of Cluster.GossipKeys", len(k), "16, 24 or 32")
+		}
+	}
 	want(c.StableFor > 0, "Cluster.StableFor", c.StableFor, "above 0")
 	want(c.ReplaceAfter > 0, "Cluster.ReplaceAfter", c.ReplaceAfter, "above 0")
 	return problems

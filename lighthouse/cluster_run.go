@@ -36,11 +36,11 @@ func (c *cluster) open(cfg RaftConfig) (*ledger, error) {
 	c.mu.Lock()
 	self, k := c.presentLocked(), c.mu.kept
 	c.mu.Unlock()
-	gossip, err := openGossip(c.cfg.Cluster, self, c.book, c.log)
+	gossip, ring, err := openGossip(c.cfg.Cluster, c.cfg.Guard.Adopt, self, c.book, c.log)
 	if err != nil {
 		return nil, err
 	}
-	c.gossip = gossip
+	c.gossip, c.keyring = gossip, ring
 	refused := func(from net.Addr, why error) {
 		c.log.Debug().Stringer(logkey.Addr, from).Err(why).Msg("raft connection refused")
 	}
@@ -134,6 +134,11 @@ func (c *cluster) watch(ctx context.Context, l *ledger) error {
 			twice = time.Now()
 		case time.Since(twice) > twiceTimeout:
 			return err
+		}
+		if c.keyring != nil {
+			if err := rekey(c.keyring, c.cfg.Cluster.GossipKeys()); err != nil {
+				c.log.Warn().Err(err).Msg("gossip keys not changed")
+			}
 		}
 		if err := c.remember(l); err != nil {
 			c.log.Warn().Err(err).Msg("servers not kept")

@@ -2,8 +2,6 @@ package lighthouse
 
 import (
 	"context"
-	"crypto/tls"
-	"errors"
 	"fmt"
 	"net"
 	"strings"
@@ -141,57 +139,6 @@ func (s *Server) limitConns(ln net.Listener) net.Listener {
 	})
 }
 
-// guardCluster puts the guard around what servers say to each other: TLS if
-// there are certificates, and then, if there is a token, a proof of it at the
-// start of each of raft's connections. Replicas have certificates too, and are no
-// servers.
-func guardCluster(g *guard.Guard, c *ClusterConfig, patience time.Duration) {
-	greet := func(server bool, address string) func(net.Conn) (net.Conn, error) {
-		return func(conn net.Conn) (net.Conn, error) {
-			if g.Serves() {
-				secured := tls.Client(conn, g.TLS.Client(address))
-				if server {
-					secured = tls.Server(conn, g.TLS.Server()) // servers always have a certificate
-				}
-				if err := secured.Handshake(); err != nil {
-					return nil, err
-				}
-				conn = secured
-			}
-			if g.Token.IsZero() {
-				return conn, nil
-			}
-			return conn, guard.Dialogue{Token: g.Token, Purpose: "raft", Server: server}.Run(conn)
-		}
-	}
-	if !g.Serves() && g.Token.IsZero() {
-		return
-	}
-	if c.RaftListen == nil {
-		c.RaftListen = func(ln net.Listener) net.Listener { return guard.Greeted(ln, patience, greet(true, "")) }
-	}
-	if c.RaftDial == nil {
-		c.RaftDial = func(ctx context.Context, address string) (net.Conn, error) {
-			conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
-			if err != nil {
-				return nil, err
-			}
-			at, ok := ctx.Deadline()
-			if !ok {
-				at = time.Now().Add(patience)
-			}
-			if err := conn.SetDeadline(at); err != nil {
-				return nil, errors.Join(err, conn.Close())
-			}
-			secured, err := greet(false, address)(conn)
-			if err != nil {
-				return nil, errors.Join(fmt.Errorf("greet %s: %w", address, err), conn.Close())
-			}
-			return secured, conn.SetDeadline(time.Time{})
-		}
-	}
-}
-
 // warnUnguarded says once, at the start, what strangers could do, and what to
 // do about it.
 func (s *Server) warnUnguarded() {
@@ -200,6 +147,9 @@ func (s *Server) warnUnguarded() {
 	}
 	e := s.log.Warn().Stringer(logkey.Addr, s.Addr())
 	switch {
+	case s.guard.Adopt.Lenient():
+		e.Msg("port unguarded while the guard is adopted: whoever reaches it may join, drain, evict and kill; " +
+			"take the next step of --adopt, see docs/OPERATIONS.md")
 	case s.guard.IsZero():
 		e.Msg("port unguarded: whoever reaches it may join, drain, evict and kill; " +
 			"set --token-file, and --tls-ca, --tls-cert, --tls-key, see docs/SECURITY.md")
@@ -210,7 +160,7 @@ func (s *Server) warnUnguarded() {
 		e.Msg("clients unguarded: TLS hides what they say, but whoever reaches the port may drain, evict and kill; " +
 			"set --token-file, or leave --tls-anonymous out, see docs/SECURITY.md")
 	}
-	if s.cfg.Cluster.clustered() && len(s.cfg.Cluster.GossipKey) == 0 {
+	if s.cfg.Cluster.clustered() && s.cfg.Cluster.GossipKeys == nil {
 		s.log.Warn().Msg("gossip unguarded: whoever reaches its port can lie about which servers there are; " +
 			"set --gossip-key-file, see docs/SECURITY.md")
 	}

@@ -309,7 +309,7 @@ func TestGuardedCluster(t *testing.T) {
 	c := guardtest.New(t)
 	key := bytes.Repeat([]byte{7}, 32)
 	servers := lighthousetest.StartCluster(t, 3, lighthousetest.Options{Timing: "slow", Change: func(_ int, cfg *lighthouse.Config) {
-		cfg.Guard, cfg.Cluster.GossipKey = c.Options(t, "server"), key
+		cfg.Guard, cfg.Cluster.GossipKeys = c.Options(t, "server"), func() [][]byte { return [][]byte{key} }
 	}})
 	leader, follower := servers.Servers[servers.Leader()], servers.Servers[servers.Followers()[0]]
 	g := guardtest.Open(t, c.Options(t, "operator"))

@@ -62,7 +62,7 @@ func (s *Server) kill(ctx context.Context, name string, id quorum.ReplicaID, rea
 func (s *Server) callKill(ctx context.Context, addr string, kind quorum.ClientKind, reason string) (err error) {
 	options := append(wire.DialOptions(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if kind != quorum.KindTorchft { // torchft's managers know neither certificates nor tokens
-		options = append(wire.DialOptions(), s.guard.DialOptions(addr)...)
+		options = append(wire.DialOptions(), s.guard.Speaks().DialOptions(addr)...)
 	}
 	conn, err := grpc.NewClient("passthrough:///"+addr, options...)
 	if err != nil {

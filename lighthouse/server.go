@@ -104,7 +104,7 @@ func New(cfg Config) (*Server, error) {
 		dir:      dir,
 		started:  time.Now(),
 
-		link: newLink(g, cfg.Cluster.PeerCredentials), transport: newHTTPTransport(g),
+		link: newLink(g.Speaks(), cfg.Cluster.PeerCredentials), transport: newHTTPTransport(g.Speaks()),
 	}
 	s.listener = s.limitConns(listener)
 	s.metrics = newMetrics(s)
@@ -113,7 +113,7 @@ func New(cfg Config) (*Server, error) {
 		if s.cluster, err = newCluster(cfg, dir, listener, s.log); err != nil {
 			return nil, errors.Join(err, s.Close())
 		}
-		s.cluster.guard = g
+		s.cluster.guard = g.Speaks()
 	}
 	return s, nil
 }

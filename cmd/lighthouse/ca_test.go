@@ -41,8 +41,8 @@ func TestCA(t *testing.T) {
 	if !g.Serves() || g.Token.IsZero() {
 		t.Error("want a certificate and a token")
 	}
-	if o := parsed(t, "--data-dir=/d", "--bootstrap-expect=3", "--gossip-key-file="+filepath.Join(dir, "gossip.key")); len(o.Cluster.GossipKey) != gossipKeyBytes {
-		t.Errorf("gossip key of %d bytes, want %d", len(o.Cluster.GossipKey), gossipKeyBytes)
+	if o := parsed(t, "--data-dir=/d", "--bootstrap-expect=3", "--gossip-key-file="+filepath.Join(dir, "gossip.key")); len(o.Cluster.GossipKeys()[0]) != gossipKeyBytes {
+		t.Errorf("gossip key of %d bytes, want %d", len(o.Cluster.GossipKeys()[0]), gossipKeyBytes)
 	}
 	for _, file := range []string{"ca.key", "one.key", "token", "gossip.key"} {
 		if info, err := os.Stat(filepath.Join(dir, file)); err != nil || info.Mode().Perm() != 0o600 {

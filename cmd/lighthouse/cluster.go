@@ -1,19 +1,13 @@
 package main
 
 import (
-	"encoding/base64"
 	"fmt"
-	"io"
-	"os"
-	"strings"
 
 	"github.com/spf13/pflag"
 
+	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/lighthouse"
 )
-
-// maxKeyFile bounds a key file: the longest key in base64, and a newline.
-const maxKeyFile = 128
 
 // clusterFlags are those of a server that is one of several.
 type clusterFlags struct {
@@ -32,7 +26,8 @@ func (c *clusterFlags) add(f *pflag.FlagSet, cfg *lighthouse.Config) {
 	f.DurationVar(&k.ReplaceAfter, "replace-after", lighthouse.DefaultReplaceAfter, "how long a voter must be gone before a spare takes its place")
 	f.StringVar(&c.timing, "raft-timing", "default", "how quickly a leader is replaced, and how easily: fast, default or slow")
 	f.DurationVar(&cfg.Raft.DiskTimeout, "disk-timeout", lighthouse.DefaultDiskTimeout, "how long a write to the disk may take before another server leads")
-	f.StringVar(&c.gossipKeyFile, "gossip-key-file", "", "file with the key of gossip: 16, 24 or 32 bytes in base64, the same on all servers")
+	f.StringVar((*string)(&cfg.Guard.Adopt), "adopt", "", "step of giving a running cluster TLS, a token or a gossip key: listen, then speak, then without; unguarded until then")
+	f.StringVar(&c.gossipKeyFile, "gossip-key-file", "", "file with the keys of gossip: 16, 24 or 32 bytes in base64, one a line; the first is used, all are accepted; read again when it changes")
 }
 
 // apply moves what needs looking up into cfg.
@@ -53,28 +48,10 @@ func (c *clusterFlags) apply(f *pflag.FlagSet, cfg *lighthouse.Config) error {
 	if c.gossipKeyFile == "" {
 		return nil
 	}
-	key, err := readKey(c.gossipKeyFile)
+	keys, err := guard.OpenKeys(c.gossipKeyFile)
 	if err != nil {
 		return fmt.Errorf("read gossip-key-file: %w", err)
 	}
-	cfg.Cluster.GossipKey = key
+	cfg.Cluster.GossipKeys = keys.All
 	return nil
-}
-
-// readKey reads a key in base64. Its errors do not repeat what they read.
-func readKey(path string) ([]byte, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	text, err := io.ReadAll(io.LimitReader(file, maxKeyFile))
-	_ = file.Close() // read only
-	if err != nil {
-		return nil, err
-	}
-	key, err := base64.StdEncoding.DecodeString(strings.TrimSpace(string(text)))
-	if err != nil {
-		return nil, fmt.Errorf("%s does not hold base64", path)
-	}
-	return key, nil
 }

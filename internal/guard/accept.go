@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"io"
 	"net"
 	"time"
 )
@@ -28,11 +27,13 @@ func (g *Guard) Secure(ctx context.Context, conn net.Conn, timeout time.Duration
 	if err := conn.SetDeadline(time.Now().Add(timeout)); err != nil {
 		return nil, err
 	}
-	begun := &peeked{Conn: conn}
-	if _, err := io.ReadFull(conn, begun.first[:]); err != nil {
+	opening, begun, err := Peek(conn)
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if begun.first[0] != tlsHandshake {
+	case opening != OpensTLS && g.Adopt.Lenient():
+		return plain{begun}, conn.SetDeadline(time.Time{})
+	case opening != OpensTLS:
 		_, _ = conn.Write([]byte(plainAnswer)) // it is told if it listens
 		return nil, ErrPlain
 	}

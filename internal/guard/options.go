@@ -36,6 +36,8 @@ type Options struct {
 	TokenFile string
 	// Token is the same from elsewhere, if there is no TokenFile.
 	Token Secret
+	// Adopt is how far a server is that is given all this while its cluster runs.
+	Adopt Adoption
 }
 
 // FromEnv fills the fields that are still empty from the environment.
@@ -75,6 +77,9 @@ func (o Options) Validate() error {
 	if o.TLSCA == "" && o.TLSServerName != "" {
 		bad("TLSServerName = %q, want it empty without TLSCA", o.TLSServerName)
 	}
+	if err := o.Adopt.check(); err != nil {
+		problems = append(problems, err)
+	}
 	if !o.Token.IsZero() && o.TokenFile == "" {
 		if err := o.Token.check("Token"); err != nil {
 			problems = append(problems, err)
@@ -88,6 +93,7 @@ type Guard struct {
 	TLS       *Identity // nil: no TLS
 	Anonymous bool      // clients need no certificate
 	Token     *Token    // never nil; IsZero: no token
+	Adopt     Adoption  // Lenient: what comes unguarded is taken as well
 }
 
 // Open reads what o names.
@@ -95,7 +101,7 @@ func Open(o Options) (*Guard, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	g := &Guard{Token: FixedToken(o.Token), Anonymous: o.TLSAnonymous}
+	g := &Guard{Token: FixedToken(o.Token), Anonymous: o.TLSAnonymous, Adopt: o.Adopt}
 	var err error
 	if o.TLSCA != "" {
 		if g.TLS, err = openIdentity(o.TLSCA, o.TLSCert, o.TLSKey, o.TLSServerName); err != nil {

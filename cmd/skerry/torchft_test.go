@@ -11,7 +11,9 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/skerry-ft/skerry/internal/guard/guardtest"
 	"github.com/skerry-ft/skerry/internal/wire/torchftpb"
+	"github.com/skerry-ft/skerry/lighthouse"
 	"github.com/skerry-ft/skerry/lighthouse/lighthousetest"
 )
 
@@ -46,6 +48,55 @@ func TestTorchftManagerServesARank(t *testing.T) {
 	_, _ = rank.Kill(ctx, &torchftpb.KillRequest{Msg: "enough"}) // its answer may be cut
 	if err := <-ended; err == nil || !strings.Contains(err.Error(), "killed by an operator: enough") {
 		t.Errorf("ended with %v", err)
+	}
+}
+
+// torchft's ranks, which speak no TLS, train by a lighthouse that takes nothing
+// else: their manager has the certificate.
+func TestTorchftManagerOverTLS(t *testing.T) {
+	t.Parallel()
+	creds := guardtest.New(t)
+	o := creds.Options(t, "server")
+	l := lighthousetest.Start(t, func(c *lighthouse.Config) { c.Guard = o })
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for _, tc := range []struct {
+		args []string
+		want bool
+	}{
+		{[]string{"--tls-ca", o.TLSCA, "--tls-cert", o.TLSCert, "--tls-key", o.TLSKey, "--token-file", o.TokenFile}, true},
+		{nil, false},
+	} {
+		run, stop := context.WithCancel(ctx)
+		out, in := io.Pipe()
+		cmd := newTorchftManagerCommand()
+		cmd.SilenceUsage, cmd.SilenceErrors = true, true // as under the root
+		cmd.SetArgs(append([]string{"--replica-id", "r:1", "--lighthouse", "https://" + l.Addr, "--store", "s:1"}, tc.args...))
+		cmd.SetOut(in)
+		cmd.SetErr(io.Discard)
+		ended := make(chan error, 1)
+		go func() { ended <- cmd.ExecuteContext(run) }()
+		address, err := bufio.NewReader(out).ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn, err := grpc.NewClient(strings.TrimPrefix(strings.TrimSpace(address), "http://"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		patience := 20 * time.Second
+		if !tc.want {
+			patience = time.Second // it is refused at once, and tried again
+		}
+		call, over := context.WithTimeout(ctx, patience)
+		plan, err := torchftpb.NewManagerServiceClient(conn).Quorum(call, &torchftpb.ManagerQuorumRequest{Step: 1})
+		if got := err == nil && plan.GetReplicaWorldSize() == 1; got != tc.want {
+			t.Errorf("with %v: plan %v, %v", tc.args, plan, err)
+		}
+		over()
+		_ = conn.Close() // it has served
+		stop()
+		<-ended
 	}
 }
 

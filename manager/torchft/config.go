@@ -132,5 +132,5 @@ func (c Config) Validate() error {
 
 // hostPort strips what makes an address a URL.
 func hostPort(addr string) string {
-	return strings.TrimSuffix(strings.TrimPrefix(addr, "http://"), "/")
+	return strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(addr, "http://"), "https://"), "/")
 }

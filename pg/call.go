@@ -70,7 +70,7 @@ func (c *call) release(holder uint32) {
 		clear(c.slots[side])
 	}
 	c.work.mu.completing, c.work.mu.finished = false, false
-	c.work.mu.err, c.work.mu.done = nil, nil
+	c.work.mu.err, c.work.mu.done, c.work.mu.helper = nil, nil, nil
 	c.released.Store(0)
 	c.taken.Store(false)
 	c.recycle()

@@ -144,6 +144,7 @@ func (g *Group) wait(ctx context.Context, c *call) error {
 	if w != &c.work {
 		wake = w.Done()
 	}
+	w.help(ctx)
 	select {
 	case <-wake:
 		return w.Err()

@@ -58,7 +58,9 @@ func begin(pool *sync.Pool, op *Op) *relay {
 
 // submit starts a copy of op below; op is the caller's, or a translation of it.
 func (r *relay) submit(b Backend, op Op) {
-	b.Submit(r.call.prepare(op)).Then(r.done)
+	below := b.Submit(r.call.prepare(op))
+	r.work.SetHelper(below.Helper()) // before Then, after which all this may serve another op
+	below.Then(r.done)
 }
 
 // complete runs when the op below is done: its results go to the caller's op.

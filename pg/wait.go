@@ -7,6 +7,7 @@ import "context"
 // the op is still queued for a quorum to come, the op alone ends), and Wait
 // returns once nothing touches the op's tensors any more.
 func (g *Group) Wait(ctx context.Context, w *Work) error {
+	w.help(ctx)
 	select {
 	case <-w.Done():
 		return w.Err()

@@ -20,6 +20,39 @@ type Work struct {
 		done       chan struct{} // made on demand
 		first      func(error)   // the first function of Then: mostly the only one
 		then       []func(error)
+		helper     Helper
+	}
+}
+
+// Helper lends goroutines that wait for a Work to its backend: an op whose
+// messages lie in shared memory is brought forward sooner by who waits for it
+// than by another goroutine that has to be woken, and has to wake the waiter.
+type Helper interface {
+	// Help brings pending ops forward until w is done, ctx has ended, or it would
+	// have to sleep, whichever is first. Blocking verbs and Wait call it once,
+	// before they sleep. Functions given to Then may run on the helping goroutine.
+	Help(ctx context.Context, w *Work)
+}
+
+// SetHelper says who takes a hand from waiters. A backend calls it before its
+// Submit returns, a decorator with what Helper gave for the Work below.
+func (w *Work) SetHelper(h Helper) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.mu.helper = h
+}
+
+// Helper is what SetHelper was given last, or nil.
+func (w *Work) Helper() Helper {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.mu.helper
+}
+
+// help lends the caller's goroutine to the backend, if it takes it.
+func (w *Work) help(ctx context.Context) {
+	if h := w.Helper(); h != nil {
+		h.Help(ctx, w)
 	}
 }
 
@@ -165,6 +198,7 @@ func (w *Work) Source() int { return w.op.Source }
 // first it returns context.Cause(ctx) and the op goes on: the caller who wants
 // to end it calls Abort and waits again before it touches the tensors.
 func (w *Work) Wait(ctx context.Context) error {
+	w.help(ctx)
 	select {
 	case <-w.Done():
 		return w.Err()

@@ -34,8 +34,10 @@ type Backend struct {
 	// follows from what the peer does in between, in another process, where the
 	// race detector cannot see it.
 	crossed   atomic.Uint32
-	spoilNext atomic.Bool // for tests: see task.spoil
-	bell      *bell       // set before any lane is made; nil: none ever is
+	spoilNext atomic.Bool  // for tests: see task.spoil
+	bell      *bell        // set before any lane is made; nil: none ever is
+	poller    *poller      // likewise
+	pending   atomic.Int64 // ops whose Work is not done, but for those that are about to be
 
 	mu state
 }
@@ -214,6 +216,7 @@ func (b *Backend) Submit(op *pg.Op) *pg.Work {
 	b.do(&do)
 	if collective { // op may be done, and its memory in use again
 		b.advance(g)
+		b.poller.rest()
 	}
 	return w
 }

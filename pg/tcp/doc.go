@@ -86,9 +86,11 @@
 // moves on is acted upon, what it had published until then is taken.
 //
 // A record is released when it was folded or copied, in order; the ring is the
-// window. Records whose op is not posted yet stay where they are. A process that
-// waits looks for 15 µs, then sleeps until a peer writes to its eventfd; peers
-// see in its segment that it sleeps, and ring once.
+// window. Records whose op is not posted yet stay where they are. Whoever waits for
+// an op looks for what comes, for a moment after it saw something last: 15 µs, 60
+// where ranks fill the processors, yielding. Then it sleeps, the poller's goroutine
+// takes over, and peers, who see in its segment that nobody looks, ring its eventfd
+// once. With no op pending nobody looks and nobody rings.
 //
 // # Frames
 //
@@ -180,7 +182,8 @@
 //	writer   per socket; sends what could not go out at once; ended by the socket's end
 //	dialer   per missing edge, and per further socket of it, within Configure, which
 //	         waits for them
-//	poller   one, with lanes; sleeps on the eventfd; ended by Close
+//	poller   one, with lanes; sleeps on the eventfd; ended by Close; caller's
+//	         goroutines that wait for an op do its work for it (pg.Helper)
 //	sharer   one, with lanes; owns the Unix socket; ended by Close; and one
 //	         per handshake on it, ended by its deadline or Close
 //	sweeper  at most one; deletes an old prefix after Configure; ended by Close
@@ -188,5 +191,6 @@
 // There is no goroutine per op: an op advances on the goroutine that brings it
 // forward (its caller, the worker, a reader, a writer, the poller). One mutex guards all
 // state; no system call but setting a socket deadline is made while it is held. A lane's own
-// locks (who pulls, what is held) are leaves, but that who pulls takes the mutex.
+// locks (who pulls, what is held) and the poller's (who looks) are taken before it,
+// the poller's first; what a lane holds is a leaf.
 package tcp

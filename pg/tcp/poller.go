@@ -1,15 +1,20 @@
 package tcp
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
 	"runtime"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/skerry-ft/skerry/pg"
 )
 
 // bell is what peers wake our poller with: an eventfd, which they hold too.
@@ -56,68 +61,176 @@ type watched struct {
 // costs both sides, so that at worst twice the least is lost.
 const spinTime = 15 * time.Microsecond
 
-// poller is what wakes this process for what peers write into shared memory. It
-// looks for a moment, then sleeps until a peer rings.
+// crowdSpinTime is the same where ranks fill the processors: looking yields to
+// the others, whose turns are longer than a wake-up.
+const crowdSpinTime = 60 * time.Microsecond
+
+// poller looks for what peers write into shared memory. A goroutine that waits
+// for an op does it, as long as there is much to see; else the poller's own, which
+// sleeps until a peer rings. Peers ring only when the lanes say so: when ops are
+// pending and nobody looks. With no op pending there is nothing to take.
+//
+// Whoever leaves makes sure that somebody will look: it shows the peers that
+// they are to ring, and then looks once more.
 type poller struct {
-	b      *Backend
-	lanes  []watched
-	seen   uint64 // Backend.lanesGen when lanes was filled
-	asleep uint32
-	crowd  bool // ranks of this host on every processor: what else a rank does finds none free
+	b       *Backend
+	helping atomic.Bool // a waiting goroutine looks, or is about to
+	armed   atomic.Bool // peers ring
+
+	mu struct { // held by who looks
+		sync.Mutex
+
+		lanes  []watched
+		seen   uint64 // Backend.lanesGen when lanes was filled
+		asleep uint32
+		crowd  bool // ranks of this host on every processor: what else a rank does finds none free
+		closed bool
+	}
 }
 
-// poll is the poller.
+// poll is the poller's own goroutine.
 func (b *Backend) poll() {
-	p := &poller{b: b}
-	defer func() {
-		for _, w := range p.lanes {
-			w.n.unref()
+	p := b.poller
+	for {
+		if err := b.bell.wait(); err != nil { // closed
+			p.close()
+			return
 		}
-	}()
+		if p.helping.Load() {
+			continue // who helps has seen it, or looks once more when it leaves
+		}
+		p.mu.Lock()
+		p.watch(nil)
+		p.leave()
+	}
+}
+
+func (p *poller) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, w := range p.mu.lanes {
+		w.n.unref()
+	}
+	p.mu.lanes, p.mu.closed = nil, true
+}
+
+// Help implements pg.Helper.
+func (b *Backend) Help(ctx context.Context, w *pg.Work) {
+	p := b.poller
+	if p == nil || w.Finished() || !p.helping.CompareAndSwap(false, true) {
+		return
+	}
+	p.mu.Lock()
+	p.watch(func() bool { return w.Finished() || ctx.Err() != nil })
+	p.helping.Store(false)
+	p.leave()
+}
+
+// watch looks until nothing came for a moment, or over is true; without over,
+// until somebody helps. The caller holds mu.
+func (p *poller) watch(over func() bool) {
+	p.tellLocked(false)
 	idle := time.Time{}
 	for {
-		if p.look() {
+		switch {
+		case over != nil:
+			if over() {
+				return
+			}
+		case p.helping.Load():
+			return
+		}
+		if p.lookLocked() {
 			idle = time.Time{}
-			runtime.Gosched() // who waits for what was done goes first
+			if over == nil {
+				runtime.Gosched() // who waits for what was done goes first
+			}
 			continue
 		}
 		if idle.IsZero() {
 			idle = time.Now()
 		}
-		if p.spin(idle) {
+		if p.spinLocked(idle) {
 			continue
 		}
-		if err := p.sleep(); err != nil {
-			return // closed
+		if p.b.pending.Load() == 0 || len(p.mu.lanes) == 0 {
+			return
 		}
-		idle = time.Time{}
+		p.tellLocked(true)
+		if !p.pendingLocked() {
+			return
+		}
+		p.tellLocked(false)
 	}
 }
 
-// spin passes a moment; false if there were enough of them.
-func (p *poller) spin(idle time.Time) bool {
-	if len(p.lanes) == 0 {
+// leave lets go of mu. If ops are pending, and nobody is about to help, peers ring
+// from now on.
+func (p *poller) leave() {
+	for {
+		p.restLocked()
+		p.mu.Unlock()
+		// An op that came before we let go, and found mu taken, relies on us.
+		if p.armed.Load() || p.helping.Load() || p.b.pending.Load() == 0 || !p.mu.TryLock() {
+			return
+		}
+	}
+}
+
+// rest makes sure that somebody looks for what an op needs that was just
+// submitted.
+func (p *poller) rest() {
+	if p == nil || p.armed.Load() || p.helping.Load() || !p.mu.TryLock() {
+		return
+	}
+	p.leave()
+}
+
+// restLooks is how often who leaves looks again before the poller's goroutine is
+// to do it: Submit must not bring forward all of a long op.
+const restLooks = 2
+
+// restLocked shows the peers whether to ring, and takes what they wrote before
+// they could see it.
+func (p *poller) restLocked() {
+	for try := 0; p.b.pending.Load() > 0 && !p.helping.Load(); try++ {
+		p.refreshLocked()
+		p.tellLocked(true)
+		if !p.pendingLocked() {
+			return
+		}
+		if try == restLooks {
+			p.b.bell.ring()
+			return
+		}
+		p.tellLocked(false)
+		p.lookLocked()
+	}
+}
+
+// spinLocked passes a moment; false if there were enough of them.
+func (p *poller) spinLocked(idle time.Time) bool {
+	if len(p.mu.lanes) == 0 {
 		return false
 	}
 	for range 16 {
-		if p.pending() {
+		if p.pendingLocked() {
 			return true
 		}
 	}
-	if p.crowd {
+	if p.mu.crowd {
 		// No processor is ours alone: the one that we wait for may need it.
 		_, _, _ = syscall.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
+		return p.pendingLocked() || time.Since(idle) < crowdSpinTime
 	}
 	return time.Since(idle) < spinTime
 }
 
-// look pulls and pushes what can be; false if that is nothing.
-func (p *poller) look() bool {
-	if gen := p.b.lanesGen.Load(); gen != p.seen {
-		p.refresh(gen)
-	}
+// lookLocked pulls and pushes what can be; false if that is nothing.
+func (p *poller) lookLocked() bool {
+	p.refreshLocked()
 	any := false
-	for _, w := range p.lanes {
+	for _, w := range p.mu.lanes {
 		if w.n.recv.pending() {
 			any = true
 			p.b.pull(w.l)
@@ -130,37 +243,35 @@ func (p *poller) look() bool {
 	return any
 }
 
-func (p *poller) pending() bool {
-	for _, w := range p.lanes {
+func (p *poller) pendingLocked() bool {
+	for _, w := range p.mu.lanes {
 		if w.n.recv.pending() || w.n.send.roomCame() {
 			return true
 		}
 	}
-	return p.b.lanesGen.Load() != p.seen
+	return p.b.lanesGen.Load() != p.mu.seen && !p.mu.closed
 }
 
-// sleep waits for a ring, unless something came since the last look.
-func (p *poller) sleep() error {
-	p.tell()
-	defer p.tell()
-	if p.pending() {
-		return nil
+// tellLocked shows all peers whether to ring.
+func (p *poller) tellLocked(ring bool) {
+	if p.armed.Load() == ring {
+		return
 	}
-	return p.b.bell.wait()
-}
-
-// tell shows all peers whether we sleep.
-func (p *poller) tell() {
-	p.asleep++
-	for _, w := range p.lanes {
-		w.n.send.mine.asleep.Store(p.asleep)
+	p.mu.asleep++
+	for _, w := range p.mu.lanes {
+		w.n.send.mine.asleep.Store(p.mu.asleep)
 	}
+	p.armed.Store(ring)
 }
 
-// refresh takes over the lanes that there are now.
-func (p *poller) refresh(gen uint64) {
-	old := p.lanes
+// refreshLocked takes over the lanes that there are now.
+func (p *poller) refreshLocked() {
 	b := p.b
+	gen := b.lanesGen.Load()
+	if gen == p.mu.seen || p.mu.closed {
+		return
+	}
+	old := p.mu.lanes
 	b.mu.Lock()
 	fresh := make([]watched, 0, len(b.mu.links))
 	for l := range b.mu.links {
@@ -169,10 +280,10 @@ func (p *poller) refresh(gen uint64) {
 		}
 	}
 	b.mu.Unlock()
-	p.lanes, p.seen = fresh, gen
-	p.crowd = len(fresh)+1 >= runtime.NumCPU()
+	p.mu.lanes, p.mu.seen = fresh, gen
+	p.mu.crowd = len(fresh)+1 >= runtime.NumCPU()
 	for _, w := range fresh {
-		w.n.send.mine.asleep.Store(p.asleep)
+		w.n.send.mine.asleep.Store(p.mu.asleep)
 	}
 	for _, w := range old {
 		w.n.unref()

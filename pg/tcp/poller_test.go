@@ -7,16 +7,11 @@ import (
 	"github.com/skerry-ft/skerry/pg"
 )
 
-// resting tells whether b's poller sleeps, as its peers see it.
-func (b *Backend) resting() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for l := range b.mu.links {
-		if n := l.lane; n == nil || n.send.mine.asleep.Load()%2 == 0 {
-			return false
-		}
-	}
-	return true
+// rests ends only if the poller, once there is nothing to do, looks no more.
+func (b *Backend) rests() {
+	b.poller.mu.Lock()
+	b.poller.watch(nil)
+	b.poller.leave()
 }
 
 // soleLane is the lane of a backend with one edge.
@@ -51,11 +46,7 @@ func TestPollerRestsAfterAbort(t *testing.T) {
 	y := tensors(pattern(1, 8))
 	late := w.backends[1].Submit(&pg.Op{Kind: pg.KindAllReduce, In: y, Out: y}) // frees what was left
 	eventually(t, "there is room", func() bool { return n.send.peer.tail.Load() == n.send.next })
-	before := n.send.mine.asleep.Load()
-	w.backends[0].bell.ring()
-	eventually(t, "the poller sleeps again", func() bool {
-		return w.backends[0].resting() && n.send.mine.asleep.Load() != before
-	})
+	w.backends[0].rests()
 	z := tensors(pattern(0, 8))
 	if err := wait(t, w.backends[0].Submit(&pg.Op{Kind: pg.KindAllReduce, In: z, Out: z})); err != nil {
 		t.Error(err)
@@ -79,7 +70,7 @@ func TestPollerRestsBetweenEpochs(t *testing.T) {
 	n.recv.peer.head.Add(recordAlign) // the peer is in this process
 	b.bell.ring()
 	eventually(t, "the poller has looked", func() bool { return !n.recv.pending() })
-	eventually(t, "the poller sleeps", b.resting)
+	b.rests()
 }
 
 // TestHelloLaneAligned: a start within a record is refused: reading there would

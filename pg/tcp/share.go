@@ -84,6 +84,7 @@ func (b *Backend) openSharingLocked() error {
 		return errors.Join(fmt.Errorf("listen for sharing: %w", err), e.file.Close())
 	}
 	b.bell, b.mu.unix, b.mu.place = e, ln, bootID()+"/"+name
+	b.poller = &poller{b: b}
 	b.wg.Go(func() { b.shareLoop(ln) })
 	b.wg.Go(b.poll)
 	return nil

@@ -69,6 +69,10 @@ func (b *Backend) newTaskLocked(g *group, op *pg.Op) *task {
 	t.pending = len(g.pending)
 	g.pending = append(g.pending, t)
 	b.mu.live++
+	b.pending.Add(1)
+	if b.poller != nil && !op.Kind.PointToPoint() {
+		t.work.SetHelper(b)
+	}
 	if t.until.Before(b.mu.nextLook) {
 		select {
 		case b.tick <- struct{}{}:

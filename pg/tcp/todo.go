@@ -107,6 +107,7 @@ func (b *Backend) kickGroup(g *group) {
 func (b *Backend) complete(t *task) {
 	w, err := t.work, t.err
 	b.recycle(t)
+	b.pending.Add(-1)
 	w.Complete(err)
 	w.Release()
 	b.mu.Lock()

@@ -339,11 +339,13 @@ func (b *Backend) placed(peer int) int {
 // of it, and the tensors keep it.
 func TestReuseAfterError(t *testing.T) {
 	t.Parallel()
-	for _, transport := range []Transport{TransportTCP, TransportShared} {
-		t.Run(transport.String(), func(t *testing.T) {
+	for name, opt := range map[string]Options{
+		"tcp": {Transport: TransportTCP}, "streams": {Transport: TransportTCP, Streams: 3}, "shared": {Transport: TransportShared},
+	} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			const n, world, rounds = 300_000, 3, 8
-			w := newWorld(t, world, Options{Transport: transport})
+			w := newWorld(t, world, opt)
 			var kept [][]float32
 			for q := int64(1); q <= rounds; q++ {
 				w.configure(q)

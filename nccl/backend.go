@@ -31,6 +31,12 @@ type Options struct {
 	UserStream func() Stream
 	// HighPriority runs collectives on a stream of the highest priority.
 	HighPriority bool
+	// Shrink keeps the communicator of a broken group, revoked, and lets the next
+	// Configure make its own by ncclCommShrink, if all its ranks were in that
+	// group in the same order and offer so (NCCL 2.29). It saves connecting anew,
+	// and leans on what is left of a group in which something has failed. Equal
+	// on all ranks, or it is not done.
+	Shrink bool
 	// AbortLimit: 0 means DefaultAbortLimit.
 	AbortLimit time.Duration
 	Log        zerolog.Logger
@@ -40,6 +46,8 @@ type Options struct {
 type Backend struct {
 	opt Options
 	own bool // Device was opened by Open, and is closed with the backend
+
+	parent *splitFrom // whose communicator this one's is split from, or nil
 
 	imports imports // events of the process whose child this one is
 
@@ -279,6 +287,7 @@ func (b *Backend) Close() error {
 	if e != nil {
 		e.leave(pg.ErrClosed)
 		<-e.ended
+		e.dropKept()
 		if err := e.leftover(); err != nil {
 			return err // the device is still in use
 		}

@@ -45,11 +45,16 @@ type preMul struct {
 	factor float64
 }
 
+func newCommunicator(lib *Library, dev *Device, rank int) *communicator {
+	c := &communicator{lib: lib, dev: dev, rank: rank}
+	c.mu.ops = make(map[preMul]int32)
+	return c
+}
+
 // connect makes a communicator; it returns when all ranks have. The caller's
 // thread has the device current. abort ends it.
 func connect(ctx context.Context, lib *Library, dev *Device, id UniqueID, rank, world int, started func(*communicator)) (*communicator, error) {
-	c := &communicator{lib: lib, dev: dev, rank: rank}
-	c.mu.ops = make(map[preMul]int32)
+	c := newCommunicator(lib, dev, rank)
 	cfg := defaults()
 	var raw comm
 	code := lib.f.init(&raw, int32(world), idByValue{id}, int32(rank), &cfg)
@@ -161,6 +166,36 @@ func (c *communicator) abort(limit time.Duration) error {
 	})
 }
 
+// revoke stops what is in flight, and keeps the handle: only making others out of
+// it, and ending it, are allowed afterwards. It does not wait for calls that
+// hang: it may be what ends them.
+//
+// Source: nccl.h of 2.32.3 at ncclCommRevoke: the state is ncclInProgress until
+// the communicator is quiescent; finalize is invalid then.
+func (c *communicator) revoke(limit time.Duration) error {
+	raw, ok := c.handle()
+	if !ok {
+		return errEnded
+	}
+	c.settleCalls()
+	return within(limit, "ncclCommRevoke", func() error {
+		err := c.dev.Do(func() error { return c.lib.check("ncclCommRevoke", c.lib.f.revoke(raw, 0), raw) })
+		for until := time.Now().Add(limit / 2); err == nil; time.Sleep(pollMax) {
+			var state int32
+			if err := c.lib.check("ncclCommGetAsyncError", c.lib.f.asyncError(raw, &state), raw); err != nil {
+				return err
+			}
+			if state != ncclInProgress {
+				return nil // an error that was there before is why we are here
+			}
+			if time.Now().After(until) {
+				return fmt.Errorf("ncclCommRevoke: not quiescent after %v", limit/2)
+			}
+		}
+		return err
+	})
+}
+
 // close ends an idle communicator in good order, and aborts it if that does not
 // work within limit.
 func (c *communicator) close(limit time.Duration) error {
@@ -170,6 +205,9 @@ func (c *communicator) close(limit time.Duration) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
+	if err := within(limit, "ncclRedOpDestroy", func() error { return c.use(c.destroyOps) }); err != nil {
+		return errors.Join(err, c.abort(limit))
+	}
 	err := within(limit, "ncclCommFinalize", func() error {
 		return c.dev.Do(func() error { return c.lib.check("ncclCommFinalize", c.lib.f.finalize(raw), raw) })
 	})
@@ -200,6 +238,30 @@ func within(limit time.Duration, what string, call func() error) error {
 	case <-timer.C:
 		return fmt.Errorf("%w: %s had not returned after %v", ErrAbandoned, what, limit)
 	}
+}
+
+// maxOps bounds the reduce ops that are kept registered: a factor may be another
+// one at every step.
+const maxOps = 32
+
+// trimOps forgets all registered ops if there are many. Only between groups: an
+// op may be destroyed once the last call that takes it has returned.
+func (c *communicator) trimOps(raw comm) error {
+	if len(c.mu.ops) <= maxOps {
+		return nil
+	}
+	return c.destroyOps(raw)
+}
+
+// destroyOps destroys all registered ops. An abort does as much.
+func (c *communicator) destroyOps(raw comm) error {
+	for key, op := range c.mu.ops { // only the launching thread, or who comes after it
+		if err := c.lib.check("ncclRedOpDestroy", c.lib.f.destroyOp(op, raw), raw); err != nil {
+			return err
+		}
+		delete(c.mu.ops, key)
+	}
+	return nil
 }
 
 // preMulSum registers the reduce op that multiplies by factor first.

@@ -21,6 +21,8 @@ func (b *Backend) Configure(ctx context.Context, cfg pg.Config) error {
 		old.fail(fmt.Errorf("nccl: this rank moves on to quorum %d", cfg.QuorumID), true)
 		<-old.ended
 	}
+	e.before, e.parent, b.parent = old, b.parent, nil
+	defer e.dropBefore()
 	if err := e.configure(ctx); err != nil {
 		err = fmt.Errorf("configure %v as rank %d of %d: %w", cfg.Epoch(), cfg.Rank, cfg.WorldSize(), err)
 		e.fail(err, true)
@@ -81,7 +83,7 @@ func (e *engine) configure(ctx context.Context) error {
 		e.tell(noteAborted, err)
 	}
 	e.refuseQueued(err) // what came meanwhile
-	e.tidy(errors.Join(e.abortInit(), e.errorOf(err)))
+	e.tidy(errors.Join(e.abortInit(), abandonedOnly(err)))
 	return err
 }
 
@@ -103,8 +105,8 @@ func (e *engine) connectWithin(ctx context.Context) error {
 	return e.connect(ctx)
 }
 
-// errorOf is err if it says that something was abandoned.
-func (e *engine) errorOf(err error) error {
+// abandonedOnly is err if it says that something was abandoned.
+func abandonedOnly(err error) error {
 	if errors.Is(err, ErrAbandoned) {
 		return err
 	}
@@ -129,29 +131,34 @@ func (e *engine) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	id, err := e.uniqueID(ctx)
+	if e.parent != nil {
+		return e.initBy(ctx, "ncclCommSplit", e.split)
+	}
+	how, err := e.meet(ctx)
 	if err != nil {
 		return err
 	}
-	return e.init(ctx, id)
+	if how.shrink {
+		return e.initBy(ctx, "ncclCommShrink", e.shrink)
+	}
+	e.dropBefore()
+	return e.initBy(ctx, "ncclCommInitRankConfig", func(ctx context.Context) error {
+		_, err := connect(ctx, e.opt.Library, e.opt.Device, how.id, e.cfg.Rank, e.cfg.WorldSize(), e.began)
+		return err
+	})
 }
 
-// init makes the communicator on a thread of its own, which is left behind when
+// initBy makes the communicator on a thread of its own, which is left behind when
 // the library does not return from it.
-func (e *engine) init(ctx context.Context, id UniqueID) error {
+func (e *engine) initBy(ctx context.Context, what string, by func(context.Context) error) error {
 	done := make(chan error, 1)
-	go func() {
-		done <- e.opt.Device.Do(func() error {
-			_, err := connect(ctx, e.opt.Library, e.opt.Device, id, e.cfg.Rank, e.cfg.WorldSize(), e.began)
-			return err
-		})
-	}()
+	go func() { done <- e.opt.Device.Do(func() error { return by(ctx) }) }()
 	select {
 	case err := <-done:
 		return err
 	case <-ctx.Done():
 	}
-	return errors.Join(context.Cause(ctx), within(e.opt.AbortLimit, "ncclCommInitRankConfig", func() error {
+	return errors.Join(context.Cause(ctx), within(e.opt.AbortLimit, what, func() error {
 		<-done
 		return nil
 	}))

@@ -20,6 +20,8 @@ type engine struct {
 	store store.Store
 
 	comm    *communicator // set by init, before run
+	parent  *splitFrom    // if the communicator is to be split from another
+	before  *engine       // of the epoch before, whose communicator may be shrunk
 	stream  Stream
 	scratch *Buffer
 
@@ -43,6 +45,7 @@ type engine struct {
 		seq       uint64
 		closing   bool
 		abandoned error // the library kept something
+		kept      bool  // the communicator was revoked, and waits to be shrunk
 		gone      error // a peer that has closed, as an error
 		goneAt    time.Time
 	}
@@ -56,6 +59,8 @@ type task struct {
 	after    Event   // the caller's stream must have come so far
 	marks    []Event // and those of the process whose child this is: not ours to destroy
 	done     Event   // once launched
+
+	special func(ctx context.Context) error // instead of op's calls
 }
 
 // take queues t, which has an op and what it waits for.
@@ -213,19 +218,9 @@ func (e *engine) launch(t *task) error {
 			return err
 		}
 	}
-	err := e.comm.use(func(raw comm) error {
-		l := launch{
-			c: e.comm, raw: raw, stream: uintptr(e.stream),
-			rank: e.cfg.Rank, world: e.cfg.WorldSize(), scratch: e.scratch.Address(),
-		}
-		return l.run(t.op)
-	})
-	if err != nil {
-		return err
-	}
 	ctx, cancel := context.WithDeadline(e.ctx, t.deadline)
 	defer cancel()
-	if err := e.comm.settle(ctx, t.op.Kind.String()); err != nil {
+	if err := e.start(ctx, t); err != nil {
 		return err
 	}
 	done, err := d.Record(e.stream)
@@ -236,6 +231,24 @@ func (e *engine) launch(t *task) error {
 	t.done = done
 	e.mu.Unlock()
 	return nil
+}
+
+// start makes the calls of t, and waits until they are through.
+func (e *engine) start(ctx context.Context, t *task) error {
+	if t.special != nil {
+		return t.special(ctx)
+	}
+	err := e.comm.use(func(raw comm) error {
+		l := launch{
+			c: e.comm, raw: raw, stream: uintptr(e.stream),
+			rank: e.cfg.Rank, world: e.cfg.WorldSize(), scratch: e.scratch.Address(),
+		}
+		return l.run(t.op)
+	})
+	if err != nil {
+		return err
+	}
+	return e.comm.settle(ctx, t.op.Kind.String())
 }
 
 // collect completes what the device has done. The stream is in order.
@@ -361,7 +374,7 @@ func (e *engine) shut() {
 		e.tell(noteAborted, cause)
 	}
 	e.stop()
-	err := e.comm.abort(e.opt.AbortLimit)
+	err := e.halt()
 	limit := time.NewTimer(e.opt.AbortLimit)
 	defer limit.Stop()
 	select {
@@ -381,6 +394,26 @@ func (e *engine) shut() {
 	}
 	e.refuseQueued(cause)
 	e.tidy(err)
+}
+
+// halt stops the communicator: a revoke, where there is one, lets go of the ops in
+// flight before the abort, which also takes everything down. With Options.Shrink
+// the revoked communicator stays for the next epoch.
+func (e *engine) halt() error {
+	if e.opt.Library.Has(Revoke) {
+		err := e.comm.revoke(e.opt.AbortLimit / 2)
+		switch {
+		case err != nil:
+			e.opt.Log.Warn().Err(err).Msg("communicator not revoked")
+			return errors.Join(abandonedOnly(err), e.comm.abort(e.opt.AbortLimit))
+		case e.opt.Shrink && e.cfg.WorldSize() > 1:
+			e.mu.Lock()
+			e.mu.kept = true
+			e.mu.Unlock()
+			return nil
+		}
+	}
+	return e.comm.abort(e.opt.AbortLimit)
 }
 
 // refuseQueued fails what was never launched. The group is broken, so that no

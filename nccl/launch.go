@@ -64,6 +64,9 @@ func (l *launch) run(op *pg.Op) error {
 	if end := l.check("ncclGroupEnd", l.c.lib.f.groupEnd()); err == nil {
 		err = end
 	}
+	if err == nil {
+		err = l.c.trimOps(l.raw)
+	}
 	return err
 }
 

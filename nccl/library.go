@@ -25,16 +25,17 @@ const MinVersion Version = 21400
 // Feature is something that not every version of the library has.
 type Feature uint8
 
-// The features, with the version that brought them.
+// The features, with the version that brought them. Source: NVIDIA's NCCL user
+// guide, "Communicator Creation and Management Functions", and nccl.h of 2.27.5
+// and 2.32.3.
 const (
 	Split      Feature = iota // 2.18: a communicator from another one's ranks
 	RegisterOp                // 2.11: premul-sum
 	Shrink                    // 2.27: a communicator without the dead ranks
-	Revoke                    // 2.29: stop a communicator for all ranks without ending it
+	Revoke                    // 2.29: stop what is in flight, and keep the communicator
+	SmallFloat                // 2.24: float8 of both kinds
 	featureCount
 )
-
-var _ = [featureCount]struct{}{} // features below has one line each
 
 func (f Feature) describe() (name string, since Version, symbol string) {
 	switch f {
@@ -46,6 +47,8 @@ func (f Feature) describe() (name string, since Version, symbol string) {
 		return "shrink", 22700, "ncclCommShrink"
 	case Revoke:
 		return "revoke", 22900, "ncclCommRevoke"
+	case SmallFloat:
+		return "float8", 22400, "ncclFloat8e4m3"
 	default:
 		return fmt.Sprintf("feature(%d)", uint8(f)), 0, ""
 	}
@@ -176,6 +179,7 @@ func (l *Library) bindFeatures() {
 		RegisterOp: {{&l.f.preMulSum, "ncclRedOpCreatePreMulSum"}, {&l.f.destroyOp, "ncclRedOpDestroy"}},
 		Shrink:     {{&l.f.shrink, "ncclCommShrink"}},
 		Revoke:     {{&l.f.revoke, "ncclCommRevoke"}},
+		SmallFloat: nil, // a number: no symbol
 	}
 	for feature, all := range functions {
 		_, since, _ := feature.describe()

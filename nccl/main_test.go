@@ -51,8 +51,8 @@ func abandonedHere() []goleak.Option {
 	return []goleak.Option{
 		goleak.IgnoreAnyFunction("github.com/skerry-ft/skerry/nccl.within.func1"),
 		goleak.IgnoreAnyFunction("github.com/skerry-ft/skerry/nccl.(*engine).run"),
-		goleak.IgnoreAnyFunction("github.com/skerry-ft/skerry/nccl.(*engine).init.func1"),
-		goleak.IgnoreAnyFunction("github.com/skerry-ft/skerry/nccl.(*engine).init.func2"),
+		goleak.IgnoreAnyFunction("github.com/skerry-ft/skerry/nccl.(*engine).initBy.func1"),
+		goleak.IgnoreAnyFunction("github.com/skerry-ft/skerry/nccl.(*engine).initBy.func2"),
 	}
 }
 

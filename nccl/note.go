@@ -54,9 +54,9 @@ func (e *engine) listen() {
 		}
 		return
 	}
-	var n note
-	if err := json.Unmarshal(b, &n); err != nil || len(b) > maxNoteBytes || n.Rank < 0 || n.Rank >= e.cfg.WorldSize() {
-		e.fail(fmt.Errorf("nccl: note of %d bytes in the store cannot be read: %w", len(b), err), false)
+	n, err := readNote(b, e.cfg.WorldSize())
+	if err != nil {
+		e.fail(err, false)
 		return
 	}
 	if n.Rank == e.cfg.Rank {
@@ -74,4 +74,18 @@ func (e *engine) listen() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.mu.gone, e.mu.goneAt = cause, time.Now()
+}
+
+// readNote reads what another rank of so many has written.
+func readNote(b []byte, world int) (n note, err error) {
+	if len(b) > maxNoteBytes {
+		return n, fmt.Errorf("nccl: note of %d bytes in the store, want at most %d", len(b), maxNoteBytes)
+	}
+	if err := json.Unmarshal(b, &n); err != nil {
+		return n, fmt.Errorf("nccl: read a note of %d bytes in the store: %w", len(b), err)
+	}
+	if n.Rank < 0 || n.Rank >= world {
+		return n, fmt.Errorf("nccl: note of rank %d in the store, want 0 to %d", n.Rank, world-1)
+	}
+	return n, nil
 }

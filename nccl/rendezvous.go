@@ -1,6 +1,7 @@
 package nccl
 
 import (
+	"bytes"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -13,7 +14,7 @@ import (
 const (
 	keyID    = "nccl/id"    // the unique id, and rank 0's proof
 	keyAbort = "nccl/abort" // the first note
-	keyRank  = "nccl/rank/" // and a rank: its proof
+	keyRank  = "nccl/rank/" // and a rank: its proof, and what it could shrink
 )
 
 // proof shows that a rank knows the quorum's token, without telling it.
@@ -35,52 +36,76 @@ func prefixAt(address string) int {
 	return 0
 }
 
-// uniqueID is drawn by rank 0, once every rank has shown that it belongs here,
-// and read by the others.
-func (e *engine) uniqueID(ctx context.Context) (id UniqueID, err error) {
+// meeting is what rank 0 has decided.
+type meeting struct {
+	id     UniqueID
+	shrink bool // make the communicator out of the one before; id is none
+}
+
+// shrinkMark is in place of an id, before the offer that all ranks made.
+const shrinkMark = "shrink"
+
+// meet shows that this rank belongs here, and learns how the communicator is made.
+func (e *engine) meet(ctx context.Context) (how meeting, err error) {
 	if e.cfg.Rank == 0 {
-		return e.publishID(ctx)
+		return e.decide(ctx)
 	}
 	name := fmt.Sprint(keyRank, e.cfg.Rank)
-	mine := e.proof(e.cfg.Rank, nil)
+	offer := e.offer()
+	mine := append(e.proof(e.cfg.Rank, offer), offer...)
 	first, err := e.store.CompareSet(ctx, name, nil, mine)
 	if err != nil {
-		return id, err
+		return how, err
 	}
 	if !hmac.Equal(first, mine) {
-		return id, fmt.Errorf("%w: %s: somebody else was rank %d there", pg.ErrUsedPrefix, e.cfg.StoreAddress, e.cfg.Rank)
+		return how, fmt.Errorf("%w: %s: somebody else was rank %d there", pg.ErrUsedPrefix, e.cfg.StoreAddress, e.cfg.Rank)
 	}
 	got, err := e.store.Get(ctx, keyID)
 	if err != nil {
-		return id, fmt.Errorf("wait for rank 0 (%s): %w", e.cfg.ReplicaIDs[0], err)
+		return how, fmt.Errorf("wait for rank 0 (%s): %w", e.cfg.ReplicaIDs[0], err)
 	}
-	if want := len(id) + sha256.Size; len(got) != want {
-		return id, fmt.Errorf("id of %d bytes from rank 0, want %d", len(got), want)
+	if want := len(how.id) + sha256.Size; len(got) != want {
+		return how, fmt.Errorf("id of %d bytes from rank 0, want %d", len(got), want)
 	}
-	copy(id[:], got)
-	if !hmac.Equal(got[len(id):], e.proof(0, id[:])) {
-		return id, fmt.Errorf("rank 0 (%s) does not know this quorum's token", e.cfg.ReplicaIDs[0])
+	copy(how.id[:], got)
+	if !hmac.Equal(got[len(how.id):], e.proof(0, how.id[:])) {
+		return how, fmt.Errorf("rank 0 (%s) does not know this quorum's token", e.cfg.ReplicaIDs[0])
 	}
-	return id, nil
+	how.shrink = len(offer) > 0 && how.id == shrinkID(offer)
+	return how, nil
 }
 
-func (e *engine) publishID(ctx context.Context) (id UniqueID, err error) {
+// shrinkID stands in place of an id and says that all ranks offered this.
+func shrinkID(offer []byte) (id UniqueID) {
+	sum := sha256.Sum256(offer)
+	copy(id[copy(id[:], shrinkMark):], sum[:])
+	return id
+}
+
+// decide waits for all ranks, and says how the communicator is made.
+func (e *engine) decide(ctx context.Context) (how meeting, err error) {
+	offer := e.offer()
+	how.shrink = len(offer) > 0
 	for rank := 1; rank < e.cfg.WorldSize(); rank++ {
 		got, err := e.store.Get(ctx, fmt.Sprint(keyRank, rank))
 		if err != nil {
-			return id, fmt.Errorf("wait for rank %d (%s): %w", rank, e.cfg.ReplicaIDs[rank], err)
+			return how, fmt.Errorf("wait for rank %d (%s): %w", rank, e.cfg.ReplicaIDs[rank], err)
 		}
-		if !hmac.Equal(got, e.proof(rank, nil)) {
-			return id, fmt.Errorf("rank %d (%s) does not know this quorum's token", rank, e.cfg.ReplicaIDs[rank])
+		theirs := got[min(len(got), sha256.Size):]
+		if !hmac.Equal(got[:len(got)-len(theirs)], e.proof(rank, theirs)) {
+			return how, fmt.Errorf("rank %d (%s) does not know this quorum's token", rank, e.cfg.ReplicaIDs[rank])
 		}
+		how.shrink = how.shrink && bytes.Equal(offer, theirs)
 	}
-	if err := e.opt.Library.check("ncclGetUniqueId", e.opt.Library.f.uniqueID(&id), 0); err != nil {
-		return id, err
+	if how.shrink {
+		how.id = shrinkID(offer)
+	} else if err := e.opt.Library.check("ncclGetUniqueId", e.opt.Library.f.uniqueID(&how.id), 0); err != nil {
+		return how, err
 	}
-	note := append(id[:], e.proof(0, id[:])...)
+	note := append(how.id[:], e.proof(0, how.id[:])...)
 	first, err := e.store.CompareSet(ctx, keyID, nil, note)
 	if err == nil && !hmac.Equal(first, note) {
 		err = fmt.Errorf("%w: %s: somebody has published an id there", pg.ErrUsedPrefix, e.cfg.StoreAddress)
 	}
-	return id, err
+	return how, err
 }

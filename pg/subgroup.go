@@ -278,7 +278,7 @@ func (g *Group) makeSub(ctx context.Context, s *subgroup, o GroupOptions) (*Grou
 	}
 	rank := slices.Index(members, config.Rank)
 	if rank < 0 {
-		return newSub(&outsider{name: g.backend.Name(), ranks: s.ranks}, s), nil
+		return newSub(&outsider{name: g.backend.Name(), ranks: s.ranks}, s), g.sitOut(ctx, o)
 	}
 	backend, err := g.subBackend(o, members)
 	if err != nil {
@@ -328,7 +328,7 @@ func (g *Group) subBackend(o GroupOptions, members []int) (Backend, error) {
 		}
 		base = u.Unwrap()
 	}
-	b, err := siblingOf(base, o)
+	b, err := splitOrSibling(base, o, members)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,167 @@
+package nccl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"unsafe"
+
+	"github.com/skerry-ft/skerry/pg"
+)
+
+// noColor makes a rank take part in a split that it gets nothing of.
+// Source: NCCL_SPLIT_NOCOLOR of nccl.h.
+const noColor = -1
+
+// splitFrom says what a communicator is split from.
+type splitFrom struct {
+	engine *engine
+	ranks  []int // of the parent, by rank of the child
+}
+
+var _ pg.Splitter = (*Backend)(nil)
+
+// Split implements pg.Splitter: a backend for a subgroup whose communicator
+// ncclCommSplit makes out of this one's, in order with the other ops of all
+// ranks. It can be configured once; after that it meets anew. ErrUnsupported
+// before NCCL 2.18.
+func (b *Backend) Split(ranks []int) (pg.Backend, error) {
+	if err := b.opt.Library.need(Split); err != nil {
+		return nil, err
+	}
+	e, err := b.current()
+	if err != nil {
+		return nil, err
+	}
+	child, err := New(b.opt)
+	if err != nil {
+		return nil, err
+	}
+	child.parent = &splitFrom{e, slices.Clone(ranks)}
+	return child, nil
+}
+
+// SitOut implements pg.Splitter.
+func (b *Backend) SitOut(ctx context.Context) error {
+	if err := b.opt.Library.need(Split); err != nil {
+		return err
+	}
+	e, err := b.current()
+	if err != nil {
+		return err
+	}
+	_, err = e.part(ctx, noColor, 0)
+	return err
+}
+
+// split makes the communicator of e out of the parent's.
+func (e *engine) split(ctx context.Context) error {
+	p := e.parent
+	if len(p.ranks) != e.cfg.WorldSize() || p.ranks[e.cfg.Rank] != p.engine.cfg.Rank {
+		return fmt.Errorf("nccl: split for ranks %v of the parent configured as rank %d of %d", p.ranks, e.cfg.Rank, e.cfg.WorldSize())
+	}
+	raw, err := p.engine.part(ctx, p.ranks[0], e.cfg.Rank)
+	if err != nil {
+		return fmt.Errorf("split the communicator of quorum %d: %w", p.engine.cfg.QuorumID, err)
+	}
+	return e.adopt(ctx, raw, "ncclCommSplit")
+}
+
+// adopt makes raw the communicator of e, and waits until all ranks have it.
+func (e *engine) adopt(ctx context.Context, raw comm, what string) error {
+	c := newCommunicator(e.opt.Library, e.opt.Device, e.cfg.Rank)
+	c.mu.c = raw
+	e.began(c)
+	return c.settle(ctx, what)
+}
+
+// A newborn is a communicator in the making. Nobody may want it any more when it
+// comes.
+type newborn struct {
+	mu struct {
+		sync.Mutex
+
+		c        comm
+		unwanted bool
+	}
+}
+
+// comes gives the communicator to who waits; false if nobody does.
+func (n *newborn) comes(c comm) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.mu.c = c
+	return !n.mu.unwanted
+}
+
+// leave is what came so far; what comes later nobody waits for.
+func (n *newborn) leave() comm {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.mu.unwanted = true
+	return n.mu.c
+}
+
+// part takes part in a split of e's communicator, in order with its ops. The
+// result is 0 for noColor.
+func (e *engine) part(ctx context.Context, color, key int) (comm, error) {
+	var born newborn
+	op := &pg.Op{Kind: pg.KindBarrier}
+	if deadline, ok := ctx.Deadline(); ok {
+		op.Deadline = deadline
+	}
+	w := e.take(&task{op: op, special: func(ctx context.Context) error {
+		raw, err := e.splitCall(ctx, color, key)
+		if err == nil && raw != 0 && !born.comes(raw) {
+			err = e.orphan(raw).abort(e.opt.AbortLimit)
+		}
+		return err
+	}})
+	if err := w.Wait(ctx); err != nil {
+		if raw := born.leave(); raw != 0 {
+			err = errors.Join(err, e.orphan(raw).abort(e.opt.AbortLimit))
+		}
+		return 0, err
+	}
+	return born.mu.c, nil
+}
+
+// orphan is a communicator that is only there to be ended.
+func (e *engine) orphan(raw comm) *communicator {
+	c := newCommunicator(e.opt.Library, e.opt.Device, e.cfg.Rank)
+	c.mu.c = raw
+	return c
+}
+
+// splitCall calls ncclCommSplit. The library fills in the result when the parent
+// is through with the call, so that it lies in memory that stays: if that does
+// not come about, for ever.
+func (e *engine) splitCall(ctx context.Context, color, key int) (comm, error) {
+	return e.comm.make(ctx, "ncclCommSplit", func(raw comm, out *comm, cfg *config) int32 {
+		return e.opt.Library.f.split(raw, int32(color), int32(key), out, cfg)
+	})
+}
+
+// make calls what makes a communicator out of c, and waits for it.
+func (c *communicator) make(ctx context.Context, what string, call func(raw comm, out *comm, cfg *config) int32) (comm, error) {
+	memory, err := c.dev.driver.AllocHost(int64(unsafe.Sizeof(comm(0))))
+	if err != nil {
+		return 0, fmt.Errorf("memory for the result of %s: %w", what, err)
+	}
+	clear(memory)
+	out := (*comm)(unsafe.Pointer(unsafe.SliceData(memory)))
+	cfg := defaults()
+	err = c.use(func(raw comm) error { return c.lib.check(what, call(raw, out, &cfg), raw) })
+	runtime.KeepAlive(&cfg)
+	if err == nil {
+		err = c.settle(ctx, what)
+	}
+	if err != nil {
+		return 0, err
+	}
+	raw := *out
+	return raw, c.dev.driver.FreeHost(memory)
+}

@@ -1,0 +1,204 @@
+package nccl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/pgtest"
+)
+
+// worldOf makes n configured members with a library and options.
+func worldOf(t *testing.T, f *fakes, n int, o Options) *pgtest.World {
+	t.Helper()
+	w := pgtest.NewWorld(t, pgtest.StartStore(t))
+	var members []pgtest.Member
+	for i := range n {
+		o.Device = f.device(t, 0)
+		b, err := New(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		members = append(members, w.Join(fmt.Sprintf("replica-%d", i), b))
+	}
+	w.Configure(members...)
+	return w
+}
+
+// total checks a sum over the ranks of g.
+func total(ctx context.Context, t *testing.T, b pg.Backend, g *pg.Group) error {
+	x := onDevice(t, b, pg.Of([]int64{int64(g.Rank()) + 1}))
+	if err := g.AllReduce(ctx, x, pg.Sum); err != nil {
+		return err
+	}
+	n := int64(g.Size())
+	if got := pg.Slice[int64](onHost(t, x))[0]; got != n*(n+1)/2 {
+		return fmt.Errorf("sum of %d ranks is %d, want %d", n, got, n*(n+1)/2)
+	}
+	return nil
+}
+
+// Subgroups are split from the group's communicator, in which all ranks take
+// part, in order with its other ops; with an older library, or without the other
+// ranks, they meet anew.
+func TestSplit(t *testing.T) {
+	f := open(t)
+	old, err := OpenLibrary(buildNCCL(t, "early.so", "-DFAKE_NCCL_VERSION=21403"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name   string
+		lib    *Library
+		local  bool
+		splits int64
+	}{{"split", f.lib, false, 8}, {"old library", old, false, 0}, {"members alone", f.lib, true, 0}} {
+		t.Run(c.name, func(t *testing.T) {
+			before := f.splits()
+			w := worldOf(t, f, 4, Options{Library: c.lib})
+			w.Each(func(ctx context.Context, rank int, g *pg.Group) error {
+				b := w.Members[rank].Backend
+				ahead := g.AllReduceAsync(onDevice(t, b, pg.Of([]int32{1})), pg.Sum)
+				for first := range 2 {
+					if c.local && rank%2 != first {
+						continue
+					}
+					sub, err := g.NewGroup(ctx, []int{first, first + 2}, pg.GroupOptions{LocalSync: c.local})
+					if err != nil {
+						return err
+					}
+					if rank%2 != first {
+						continue
+					}
+					if err := total(ctx, t, b, sub); err != nil {
+						return err
+					}
+				}
+				return errors.Join(ahead.Wait(ctx), total(ctx, t, b, g))
+			})
+			if got := f.splits() - before; got != c.splits {
+				t.Errorf("%d calls of ncclCommSplit, want %d", got, c.splits)
+			}
+		})
+	}
+}
+
+// A split that never ends fails NewGroup in its time, on every rank.
+func TestSplitNeverEnds(t *testing.T) {
+	f := open(t)
+	w := worldOf(t, f, 2, Options{Library: f.lib, AbortLimit: 4 * shortLimit})
+	f.fault(splitNeverEnds)
+	errs := make(chan error, 2)
+	for _, g := range w.Groups {
+		go func() {
+			ctx, cancel := context.WithTimeout(t.Context(), shortLimit)
+			defer cancel()
+			_, err := g.NewGroup(ctx, []int{0, 1}, pg.GroupOptions{})
+			errs <- err
+		}()
+	}
+	for range 2 {
+		select {
+		case err := <-errs:
+			if err == nil {
+				t.Error("a group came of a split that never ends")
+			}
+		case <-time.After(pgtest.Bound):
+			t.Fatal("NewGroup does not end")
+		}
+	}
+}
+
+// With Options.Shrink those who are left of a broken group make the next one out
+// of its communicator; whoever joins makes all meet anew.
+func TestShrink(t *testing.T) {
+	f := open(t)
+	w := worldOf(t, f, 3, Options{Library: f.lib, Shrink: true})
+	all := w.Members
+	step := func(want int64, members ...pgtest.Member) {
+		t.Helper()
+		before := f.shrinks()
+		for _, g := range w.Groups {
+			g.Abort(errors.New("a rank was lost"))
+		}
+		w.Configure(members...)
+		w.Each(func(ctx context.Context, rank int, g *pg.Group) error {
+			return total(ctx, t, w.Members[rank].Backend, g)
+		})
+		if got := f.shrinks() - before; got != want {
+			t.Errorf("%d calls of ncclCommShrink for %d ranks, want %d", got, len(members), want)
+		}
+	}
+	step(2, all[0], all[2])
+	step(0, all...)         // one has joined
+	step(0, all[1], all[0]) // in another order
+	step(1, all[0])
+}
+
+// A revoke precedes the abort where the library has it, and one that hangs is
+// given up in bounded time.
+func TestRevoke(t *testing.T) {
+	f := open(t)
+	old, err := OpenLibrary(buildNCCL(t, "mid.so", "-DFAKE_NCCL_VERSION=22203"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name      string
+		lib       *Library
+		fault     int32
+		revokes   int64
+		abandoned bool
+	}{{"revoked", f.lib, wellBehaved, 1, false}, {"older", old, wellBehaved, 0, false}, {"hangs", f.lib, revokeHangs, 0, true}} {
+		t.Run(c.name, func(t *testing.T) {
+			before := f.revokes()
+			w := pgtest.NewWorld(t, pgtest.StartStore(t))
+			b, err := New(Options{Library: c.lib, Device: f.device(t, 0), AbortLimit: shortLimit})
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.Configure(pgtest.Member{ID: "solo", Backend: b})
+			f.fault(c.fault)
+			w.Groups[0].Abort(errors.New("enough"))
+			err = b.Close()
+			f.fault(wellBehaved)
+			if errors.Is(err, ErrAbandoned) != c.abandoned {
+				t.Errorf("close: %v, want abandoned: %v", err, c.abandoned)
+			}
+			if got := f.revokes() - before; got != c.revokes {
+				t.Errorf("%d revokes, want %d", got, c.revokes)
+			}
+		})
+	}
+}
+
+// Reduce ops of premul-sum are destroyed: when there are many, and at the end.
+func TestReduceOpsDestroyed(t *testing.T) {
+	f := open(t)
+	w := worldOf(t, f, 1, Options{Library: f.lib})
+	b := w.Members[0].Backend
+	x := onDevice(t, b, pg.Of([]float64{1}))
+	for i := range 3 * maxOps {
+		work := w.Groups[0].Submit(&pg.Op{
+			Kind: pg.KindAllReduce, In: []pg.Tensor{x}, Out: []pg.Tensor{x}, Reduce: pg.PreMulSum, Factor: 1 + 1/float64(i+1),
+		})
+		if err := work.Wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n := f.ops(); n > maxOps+1 {
+			t.Fatalf("%d ops are registered, want at most %d", n, maxOps+1)
+		}
+	}
+	if got := pg.Slice[float64](onHost(t, x))[0]; got < 3*maxOps || got > 3*maxOps+2 {
+		t.Errorf("product of (i+1)/i up to %d is %v", 3*maxOps, got)
+	}
+	if err := b.Close(); err != nil {
+		t.Error(err)
+	}
+	if n := f.ops(); n != 0 {
+		t.Errorf("%d ops are left", n)
+	}
+}

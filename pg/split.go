@@ -1,0 +1,56 @@
+package pg
+
+import (
+	"context"
+	"errors"
+)
+
+// Splitter is implemented by backends that can make the connections of a
+// subgroup out of their own, instead of meeting anew. NewGroup uses it if all
+// ranks of the parent call it. All of them take part, in the order of their other
+// ops.
+type Splitter interface {
+	// Split makes an unconfigured backend for the subgroup of those ranks, of
+	// which this one is. ErrUnsupported makes NewGroup use Sibling.
+	Split(ranks []int) (Backend, error)
+	// SitOut takes part in the Configure of such a backend, for a rank that is not
+	// in the subgroup. ErrUnsupported means that there is nothing to do.
+	SitOut(ctx context.Context) error
+}
+
+// splitOrSibling makes the backend of a subgroup of base.
+func splitOrSibling(base Backend, o GroupOptions, members []int) (Backend, error) {
+	if s, ok := splitterOf(base, o); ok {
+		b, err := s.Split(members)
+		if !errors.Is(err, ErrUnsupported) {
+			return b, err
+		}
+	}
+	return siblingOf(base, o)
+}
+
+// splitterOf tells whether base makes that subgroup by a split.
+func splitterOf(base Backend, o GroupOptions) (Splitter, bool) {
+	s, ok := base.(Splitter)
+	return s, ok && !o.LocalSync && o.Backend == ""
+}
+
+// sitOut takes part in the making of a subgroup of others.
+func (g *Group) sitOut(ctx context.Context, o GroupOptions) error {
+	base := g.backend
+	for {
+		u, ok := base.(Unwrapper)
+		if !ok {
+			break
+		}
+		base = u.Unwrap()
+	}
+	s, ok := splitterOf(base, o)
+	if !ok {
+		return nil
+	}
+	if err := s.SitOut(ctx); !errors.Is(err, ErrUnsupported) {
+		return err
+	}
+	return nil
+}

@@ -13,7 +13,8 @@
 // A segment is sealed before anybody else can hold it: it can neither shrink
 // nor grow, and the seals cannot be taken off. So a peer can write any byte of
 // it at any time, but can never make an access to [Segment.Bytes] fault. FromFile
-// takes nothing that lacks these seals, and nothing longer than [MaxBytes].
+// takes nothing that lacks these seals, nothing of huge pages, whose maker could take
+// them back, and nothing longer than [MaxBytes].
 // What a peer has written is to be read like what came from a socket: once, and
 // with every bound checked on the copy.
 //

@@ -99,6 +99,13 @@ func (s *Segment) open(fd int) error {
 	if got&(unix.F_SEAL_WRITE|unix.F_SEAL_FUTURE_WRITE) != 0 {
 		return fmt.Errorf("memfd: %s is sealed against writing", s.file.Name())
 	}
+	var fs unix.Statfs_t
+	if err := unix.Fstatfs(fd, &fs); err != nil {
+		return fmt.Errorf("memfd: statfs %s: %w", s.file.Name(), err)
+	}
+	if fs.Type == unix.HUGETLBFS_MAGIC {
+		return fmt.Errorf("memfd: %s is of huge pages: touching one that its maker took back would kill us", s.file.Name())
+	}
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		return fmt.Errorf("memfd: stat %s: %w", s.file.Name(), err)

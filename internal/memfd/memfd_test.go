@@ -137,3 +137,27 @@ func TestFromFileRefuses(t *testing.T) {
 		}
 	}
 }
+
+// TestHugePagesRefused: their maker could take pages back, and touching one that
+// cannot be had again kills who maps it.
+func TestHugePagesRefused(t *testing.T) {
+	t.Parallel()
+	fd, err := unix.MemfdCreate("huge", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING|unix.MFD_HUGETLB)
+	if err != nil {
+		t.Skipf("no huge pages here: %v", err)
+	}
+	f := os.NewFile(uintptr(fd), "huge")
+	defer f.Close()
+	if err := unix.Ftruncate(fd, 2<<20); err != nil {
+		t.Skipf("no huge page of 2 MiB here: %v", err)
+	}
+	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := memfd.FromFile(f); err == nil {
+		t.Error("taken")
+		s.Close()
+	} else if !strings.Contains(err.Error(), "huge") {
+		t.Errorf("%v, want an error that names huge pages", err)
+	}
+}

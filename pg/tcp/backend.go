@@ -288,7 +288,7 @@ func (b *Backend) Close() error {
 		b.leave(l)
 	}
 	if bell != nil {
-		err = errors.Join(err, bell.file.Close()) // ends the poller
+		err = errors.Join(err, bell.close()) // ends the poller
 	}
 	b.wg.Wait()
 	return err

@@ -65,8 +65,8 @@
 // An edge between two processes of one host has a lane beside its socket: two
 // shared segments, one per direction. Who runs on the same kernel is told by
 // its boot id in the store; the peer that dials the edge also dials the other
-// one's abstract Unix socket, and both pass a memory file (package memfd) and an
-// eventfd. The nonce of the edge's socket binds them to it; where any of that
+// one's abstract Unix socket, and both pass a memory file (package memfd) and a
+// bell, the end of a pipe. The nonce of the edge's socket binds them to it; where any of that
 // fails, as between containers that share no network namespace, the edge stays
 // a socket alone (Options.Transport forces one or the other).
 //
@@ -89,7 +89,7 @@
 // window. Records whose op is not posted yet stay where they are. Whoever waits for
 // an op looks for what comes, for a moment after it saw something last: 15 µs, 60
 // where ranks fill the processors, yielding. Then it sleeps, the poller's goroutine
-// takes over, and peers, who see in its segment that nobody looks, ring its eventfd
+// takes over, and peers, who see in its segment that nobody looks, ring its bell
 // once. With no op pending nobody looks and nobody rings.
 //
 // # Frames
@@ -182,7 +182,7 @@
 //	writer   per socket; sends what could not go out at once; ended by the socket's end
 //	dialer   per missing edge, and per further socket of it, within Configure, which
 //	         waits for them
-//	poller   one, with lanes; sleeps on the eventfd; ended by Close; caller's
+//	poller   one, with lanes; sleeps on the bell; ended by Close; caller's
 //	         goroutines that wait for an op do its work for it (pg.Helper)
 //	sharer   one, with lanes; owns the Unix socket; ended by Close; and one
 //	         per handshake on it, ended by its deadline or Close

@@ -1,14 +1,11 @@
 package tcp
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
 	"sync"
 	"sync/atomic"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/skerry-ft/skerry/internal/memfd"
 	"github.com/skerry-ft/skerry/pg"
@@ -93,9 +90,7 @@ func (n *lane) ringBell() {
 	if old := n.rung.Load(); v%2 == 0 || old == v || !n.rung.CompareAndSwap(old, v) {
 		return
 	}
-	var one [8]byte
-	binary.NativeEndian.PutUint64(one[:], 1)
-	_, _ = unix.Write(n.bellFD, one[:]) // full means rung; a dead peer is the socket's news
+	ringFD(n.bellFD)
 }
 
 // record is the next one, held until it is put back into the pool.

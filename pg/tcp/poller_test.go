@@ -2,7 +2,10 @@ package tcp
 
 import (
 	"errors"
+	"os"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/skerry-ft/skerry/pg"
 )
@@ -71,6 +74,52 @@ func TestPollerRestsBetweenEpochs(t *testing.T) {
 	b.bell.ring()
 	eventually(t, "the poller has looked", func() bool { return !n.recv.pending() })
 	b.rests()
+}
+
+// TestBellBlocksNobody: a peer that fills its bell and makes its own descriptor
+// block does not hold up who rings.
+func TestBellBlocksNobody(t *testing.T) {
+	t.Parallel()
+	e, err := newBell()
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := e.pass.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	fd := -1
+	if err := raw.Control(func(x uintptr) { fd, err = unix.FcntlInt(x, unix.F_DUPFD_CLOEXEC, 0) }); err != nil {
+		t.Fatal(err)
+	}
+	own, err := ownBell(os.NewFile(uintptr(fd), "passed"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = raw.Control(func(x uintptr) {
+		for err == nil {
+			_, err = unix.Write(int(x), make([]byte, 4096))
+		}
+		if err = unix.SetNonblock(int(x), false); err != nil {
+			t.Error(err)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err = own.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := raw.Control(func(x uintptr) { ringFD(int(x)) }); err != nil { // hangs, if it blocks
+		t.Error(err)
+	}
+	if err := e.wait(); err != nil {
+		t.Errorf("a full bell does not ring: %v", err)
+	}
+	if err := errors.Join(e.close(), own.Close()); err != nil {
+		t.Error(err)
+	}
 }
 
 // TestHelloLaneAligned: a start within a record is refused: reading there would

@@ -81,7 +81,7 @@ func (b *Backend) openSharingLocked() error {
 	name := "skerry-" + hex.EncodeToString(nonce[:])
 	ln, err := net.ListenUnix("unix", &net.UnixAddr{Name: "@" + name, Net: "unix"})
 	if err != nil {
-		return errors.Join(fmt.Errorf("listen for sharing: %w", err), e.file.Close())
+		return errors.Join(fmt.Errorf("listen for sharing: %w", err), e.close())
 	}
 	b.bell, b.mu.unix, b.mu.place = e, ln, bootID()+"/"+name
 	b.poller = &poller{b: b}
@@ -181,7 +181,7 @@ func (b *Backend) passRights(c *net.UnixConn, nonce [nonceBytes]byte, out *memfd
 	send := func(segment, bell uintptr) {
 		_, _, inner = c.WriteMsgUnix(message, unix.UnixRights(int(segment), int(bell)), nil)
 	}
-	if err := withFDs(out.File(), b.bell.file, send); err != nil {
+	if err := withFDs(out.File(), b.bell.pass, send); err != nil {
 		return err
 	}
 	return inner
@@ -231,15 +231,13 @@ func (b *Backend) takeRights(c *net.UnixConn, out *memfd.Segment) (nonce [nonceB
 // laneFrom makes a lane of what a peer passed, and of out or a new segment. It
 // closes both files if it fails.
 func (b *Backend) laneFrom(segment, bell *os.File, out *memfd.Segment) (n *lane, err error) {
-	files := []*os.File{segment, bell}
-	if err := checkBell(bell); err != nil {
-		closeFiles(files)
-		return nil, err
+	bell, err = ownBell(bell)
+	if err != nil {
+		return nil, errors.Join(err, segment.Close())
 	}
 	in, err := memfd.FromFile(segment)
 	if err != nil {
-		closeFiles(files)
-		return nil, err
+		return nil, errors.Join(err, segment.Close(), bell.Close())
 	}
 	made := out == nil
 	if made {
@@ -280,27 +278,6 @@ func parseRights(oob []byte) ([]*os.File, error) {
 		}
 	}
 	return files, nil
-}
-
-// checkBell refuses what writing to could block on, or do anything else.
-func checkBell(f *os.File) error {
-	raw, err := f.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var inner error
-	err = raw.Control(func(fd uintptr) {
-		link, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
-		if err != nil || link != "anon_inode:[eventfd]" {
-			inner = fmt.Errorf("%w: bell is %q", ErrCorrupt, link)
-			return
-		}
-		flags, err := unix.FcntlInt(fd, unix.F_GETFL, 0)
-		if err != nil || flags&unix.O_NONBLOCK == 0 {
-			inner = fmt.Errorf("%w: bell would block", ErrCorrupt)
-		}
-	})
-	return errors.Join(err, inner)
 }
 
 // shareLoop answers peers of this host.

@@ -226,6 +226,11 @@ func TestSharingStrangers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	event, err := unix.Eventfd(0, unix.EFD_CLOEXEC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := os.NewFile(uintptr(event), "eventfd")
 	hello := append([]byte(shareMagic), make([]byte, nonceBytes)...)
 	b := w.backends[1]
 	for i, c := range []struct {
@@ -235,15 +240,15 @@ func TestSharingStrangers(t *testing.T) {
 		{nil, nil},
 		{[]byte("GET / HTTP/1.1\r\n\r\n"), nil},
 		{hello, nil},
-		{hello[:10], []*os.File{segment.File(), e.file}},
-		{append(slices.Clone(hello), 0), []*os.File{segment.File(), e.file}},
+		{hello[:10], []*os.File{segment.File(), e.pass}},
+		{append(slices.Clone(hello), 0), []*os.File{segment.File(), e.pass}},
 		{hello, []*os.File{segment.File()}},
-		{hello, []*os.File{segment.File(), e.file, e.file, e.file}},
-		{hello, []*os.File{r, e.file}},              // no memory
-		{hello, []*os.File{segment.File(), wr}},     // a bell that blocks
-		{hello, []*os.File{short.File(), e.file}},   // no room for a frame
-		{hello, []*os.File{segment.File(), e.file}}, // a nonce that no edge has
-		{bytes.Repeat(hello, 100), []*os.File{e.file, segment.File()}},
+		{hello, []*os.File{segment.File(), e.pass, e.pass, e.pass}},
+		{hello, []*os.File{r, e.pass}},              // no memory
+		{hello, []*os.File{segment.File(), blocks}}, // a bell that may block
+		{hello, []*os.File{short.File(), e.pass}},   // no room for a frame
+		{hello, []*os.File{segment.File(), e.pass}}, // a nonce that no edge has
+		{bytes.Repeat(hello, 100), []*os.File{e.pass, segment.File()}},
 	} {
 		stranger(t, name, c.message, c.files)
 		w.reduceOK(w.everybody(), 10_000+i)
@@ -253,7 +258,7 @@ func TestSharingStrangers(t *testing.T) {
 		defer b.mu.Unlock()
 		return len(b.mu.sharing) == 0
 	})
-	err = errors.Join(segment.Close(), short.Close(), e.file.Close(), r.Close(), wr.Close())
+	err = errors.Join(segment.Close(), short.Close(), e.close(), r.Close(), wr.Close(), blocks.Close())
 	if err != nil {
 		t.Error(err)
 	}

@@ -1,6 +1,6 @@
 # Every target is one line here and one word of help. .ci/run is the gate.
 .DEFAULT_GOAL := help
-.PHONY: help check test race fuzz fuzz-ports kills conformance mpi failover partitions chaos soak explore sim mutants history generate tidy demo bench interop baby-faults
+.PHONY: help check test race fuzz fuzz-ports kills conformance mpi failover partitions chaos soak explore sim mutants history generate tidy demo bench interop baby-faults gpu
 
 FUZZ_TIME ?= 30s
 FUZZ_PORTS ?= 10m
@@ -83,3 +83,6 @@ bench: ## what the benchmarks measure, in a table
 
 interop: ## against torchft's real client and manager (from PyPI), and PyTorch's store (TORCH=python with torch 2.4)
 	TORCH=$(TORCH) bash scripts/interop
+
+gpu: ## NCCL on a machine with a GPU: HOST=user@host or CARRY='command' (see scripts/gpu), else this one
+	bash scripts/gpu

@@ -1,0 +1,67 @@
+package gpu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/skerry-ft/skerry/pg"
+)
+
+// reconfigure goes from quorum to quorum; every second one is left by an abort.
+func (r *rank) reconfigure(ctx context.Context) error {
+	b, err := r.backend()
+	if err != nil {
+		return err
+	}
+	g := pg.NewGroup(b)
+	for i := range r.times() {
+		began := time.Now()
+		if err := r.configure(ctx, g); err != nil {
+			return fmt.Errorf("quorum %d: %w", r.quorum, err)
+		}
+		r.say(record{What: "configure", Seconds: time.Since(began).Seconds()})
+		if err := r.right(ctx, g); err != nil {
+			return fmt.Errorf("quorum %d: %w", r.quorum, err)
+		}
+		if err := r.meet(ctx, fmt.Sprint(i)); err != nil { // so that no abort hits a slower rank
+			return err
+		}
+		if i%2 == 1 {
+			g.Abort(errors.New("on to the next"))
+		}
+	}
+	return g.Close()
+}
+
+func (r *rank) times() int {
+	if r.Full {
+		return 50
+	}
+	return 10
+}
+
+// A group is configured again and again, and right each time.
+func TestReconfigure(t *testing.T) {
+	const title = "reconfigure again and again, half of them after an abort"
+	results.follow(t, title)
+	o := start(t, "reconfigure")
+	o.succeed(t)
+	var seconds []float64
+	for _, rec := range o.records {
+		if rec.What == "configure" && rec.Rank == 0 {
+			seconds = append(seconds, rec.Seconds)
+		}
+	}
+	if want := (&rank{job: job{Full: *real}}).times(); len(seconds) != want {
+		t.Fatalf("%d quorums, want %d", len(seconds), want)
+	}
+	slices.Sort(seconds)
+	text := fmt.Sprintf("%d quorums, configure p50 %.0f ms, max %.0f ms",
+		len(seconds), 1000*seconds[len(seconds)/2], 1000*seconds[len(seconds)-1])
+	t.Log(text)
+	results.passed(title, text)
+}

@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -26,11 +25,9 @@ type child struct {
 	proc *spawn.Process
 	pipe *pipe
 
-	segment   *memfd.Segment // what the rings lie in
-	answers   taker          // only listen
-	over      atomic.Bool    // listen is to end
-	listening sync.WaitGroup
-	mapping   mapping // of the one who issues
+	segment  *memfd.Segment // what the rings lie in
+	listener listener
+	mapping  mapping // of the one who issues
 
 	ready      chan struct{} // closed once its backend is open
 	configured chan []byte   // the report of its Configure; capacity 1
@@ -127,7 +124,7 @@ func startChild(opt *Options, mem *memory) (_ *child, err error) {
 	if c.segment, err = memfd.Create("skerry-baby-ring", channelBytes); err != nil {
 		return nil, fmt.Errorf("baby: ring for the child: %w", err)
 	}
-	if c.mu.ops.half, c.answers.half, err = halves(c.segment); err != nil {
+	if c.mu.ops.half, c.listener.turn.results.half, err = halves(c.segment); err != nil {
 		return nil, err
 	}
 	args, err := json.Marshal(request{opt.Backend, opt.Open.Listen, opt.Open.Params, levelOf(opt.Log)})
@@ -166,7 +163,7 @@ func socketPair() (ours, theirs *os.File, err error) {
 
 // read takes what the child says until it has ended, and then ends it for good.
 func (c *child) read() {
-	c.listening.Go(c.listen)
+	c.listener.ended.Go(c.listen)
 	var err error
 	for err == nil {
 		var b []byte
@@ -370,15 +367,12 @@ func (c *child) end(why string) {
 	reaped := c.reap()
 	c.pipe.close()
 	c.pipe.wait()
-	c.over.Store(true)
-	wake(c.answers.asleep)
-	c.listening.Wait() // it has taken what the child had finished before
+	c.endListening()
 	death := c.death(reaped)
 	c.mu.Lock()
 	c.breakLocked(death)
 	c.mu.orphan = true
 	c.mu.ops = giver{}
-	c.answers.half = half{}
 	c.segment.Close() // an error would be one of munmap with our own values
 	lost := c.mu.pending
 	c.mu.pending = make(map[uint64]*pending)

@@ -135,18 +135,21 @@ func (o *order) readMarks(c *cursor) error {
 }
 
 // start hands an op to the backend, behind its marks.
-func (s *server) start(o *order) {
+func (s *server) start(o *order) *pg.Work {
 	end := func(err error) { s.done(o, err) }
 	if len(o.marks) == 0 {
-		s.backend.Submit(&o.op).Then(end)
-		return
+		w := s.backend.Submit(&o.op)
+		w.Then(end)
+		return w
 	}
 	f, ok := s.backend.(Follower)
 	if !ok {
 		end(fmt.Errorf("%w: %s waits for no marks of another process", pg.ErrUnsupported, s.backend.Name()))
-		return
+		return nil
 	}
-	f.SubmitAfter(&o.op, o.marks).Then(end)
+	w := f.SubmitAfter(&o.op, o.marks)
+	w.Then(end)
+	return w
 }
 
 // devices is the parent's device memory that a child has open, by handle.

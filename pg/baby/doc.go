@@ -35,13 +35,16 @@
 // # Failure
 //
 // Ops travel as data with ids through a ring in shared memory, and their results
-// through another; a side that sleeps is woken by a futex. Many are in flight,
-// complete in any order, and Submit never waits for the child: where the ring is
-// full, ops queue on our side. What is rare or large takes a Unix socket. When the child ends, all pending
-// ops fail once it has been reaped, with a [ChildError]: exit status or signal,
-// and the last lines of its standard error. Until then its memory is not
-// anybody else's. If it cannot be reaped within [ReapLimit], the memory of
-// those ops is abandoned, never used again, and the error says so.
+// through another; who waits for an op looks there for a moment, and a side that
+// sleeps is woken by a futex. Many are in flight, complete in any order, and
+// Submit never waits for the child: where the ring is full, ops queue on our
+// side. What is rare or large takes a Unix socket.
+//
+// When the child ends, all pending ops fail once it has been reaped, with a
+// [ChildError]: exit status or signal, and the last lines of its standard error.
+// Until then its memory is not anybody else's. If it cannot be reaped within
+// [ReapLimit], the memory of those ops is abandoned, never used again, and the
+// error says so.
 //
 // Deadlines hold inside and outside: the child's backend ends an op at its
 // deadline, and if the child does not say so within [Slack] it is killed. While
@@ -64,7 +67,8 @@
 //
 //	name        owns                      ends when
 //	child.read  the child's socket        the child has ended
-//	listen      a thread; the results     child.read tells it to
+//	listen      the results, when nobody  child.read tells it to
+//	            waits for them
 //	retire      a child on its way out    it has been reaped
 //	warm        the spare being started   it is ready, or Close
 //

@@ -1,61 +1,145 @@
 package baby
 
 import (
+	"context"
 	"fmt"
 	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/skerry-ft/skerry/pg"
 )
 
-// listen takes results out of the ring until the child has ended, and all that
-// it had published.
-func (c *child) listen() {
-	var rec record
-	var r result
-	for {
-		over := c.over.Load() // before the look: what was published by then is seen
-		took, err := c.answer(&rec, &r)
-		switch {
-		case err != nil:
-			c.kill(err.Error()) // it is out of its mind; read sees its end
-			return
-		case took:
-			continue
-		case over:
-			return
-		}
-		c.answers.rest(&c.over, c.busy())
+// A listener takes results out of the ring: a goroutine that waits for an op, for
+// a moment, and else a thread of the listener's own, which sleeps until the child
+// wakes it. Who looks holds turn, and keeps the child from waking the thread.
+type listener struct {
+	helping atomic.Bool // a waiting goroutine looks, or is about to
+	over    atomic.Bool // the child has ended
+	ended   sync.WaitGroup
+
+	turn struct {
+		sync.Mutex
+
+		results taker
+		rec     record
+		result  result
+		mad     bool // the child has put in what it must not
 	}
 }
 
-// busy tells whether the child has ops to answer.
-func (c *child) busy() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.mu.pending) > 0
+// listen takes results until the child has ended, and all that it had published.
+func (c *child) listen() {
+	l := &c.listener
+	for {
+		l.turn.Lock()
+		over := l.over.Load() // before the look: what was published by then is seen
+		for c.answerLocked() && !l.helping.Load() {
+			runtime.Gosched() // who waits for the result goes first
+		}
+		if l.turn.mad || over && !l.turn.results.waits() {
+			l.turn.Unlock()
+			return
+		}
+		c.restLocked()
+	}
 }
 
-// answer handles one record; false if there was none.
-func (c *child) answer(rec *record, r *result) (bool, error) {
-	ok, err := c.answers.take(rec)
+// restLocked sleeps until there may be something to do, and lets go of turn.
+func (c *child) restLocked() {
+	l := &c.listener
+	t := &l.turn.results
+	if c.busy() && t.look(func() bool { return l.helping.Load() }) {
+		l.turn.Unlock()
+		return
+	}
+	t.asleep.Store(1)
+	if t.waits() || l.over.Load() {
+		l.turn.Unlock()
+		return
+	}
+	l.turn.Unlock() // nobody unmaps the ring before listen has ended
+	sleep(t.asleep)
+}
+
+// Help implements pg.Helper.
+func (c *child) Help(ctx context.Context, w *pg.Work) {
+	l := &c.listener
+	if w.Finished() || !l.helping.CompareAndSwap(false, true) {
+		return
+	}
+	l.turn.Lock()
+	defer l.turn.Unlock()
+	defer l.helping.Store(false)
+	if l.over.Load() || l.turn.mad {
+		return
+	}
+	t := &l.turn.results
+	t.asleep.Store(0) // the thread may sleep on
+	start := time.Now()
+	for !w.Finished() && ctx.Err() == nil {
+		if c.answerLocked() {
+			start = time.Now()
+			continue
+		}
+		if time.Since(start) >= lookTime {
+			break
+		}
+		t.glance()
+	}
+	t.asleep.Store(1)
+	if t.waits() || l.over.Load() {
+		wake(t.asleep)
+	}
+}
+
+// answerLocked handles one record; false if there was none. What the child must
+// not send is its end.
+func (c *child) answerLocked() bool {
+	t := &c.listener.turn
+	if t.mad {
+		return false
+	}
+	ok, err := t.results.take(&t.rec)
+	if err == nil && ok {
+		err = c.resultLocked(&t.rec)
+	}
 	if err != nil {
-		return false, err
+		t.mad = true
+		c.kill(err.Error()) // read sees its end
+		return false
 	}
 	if !ok {
 		c.room()
-		return false, nil
 	}
-	body := cursor{b: rec.body}
+	return ok
+}
+
+func (c *child) resultLocked(rec *record) error {
 	if rec.typ != recordDone {
-		return false, fmt.Errorf("record of type %d from the child", rec.typ)
+		return fmt.Errorf("record of type %d from the child", rec.typ)
 	}
+	r := &c.listener.turn.result
+	body := cursor{b: rec.body}
 	if err := r.read(&body, c.worldSize()); err != nil {
-		return false, err
+		return err
 	}
 	if err := body.end(); err != nil {
-		return false, err
+		return err
 	}
-	err = c.done(r, nil)
-	runtime.Gosched() // who waits for the result goes first
-	return true, err
+	return c.done(r, nil)
+}
+
+// endListening returns once all that the child had published has been taken.
+func (c *child) endListening() {
+	l := &c.listener
+	l.over.Store(true)
+	wake(l.turn.results.asleep)
+	l.ended.Wait()
+	l.turn.Lock() // who helps leaves
+	defer l.turn.Unlock()
+	l.turn.results.half = half{}
 }
 
 // room goes on with what waited for room in the ring of ops.
@@ -67,6 +151,13 @@ func (c *child) room() {
 	if stalled {
 		c.issue()
 	}
+}
+
+// busy tells whether the child has ops to answer.
+func (c *child) busy() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.mu.pending) > 0
 }
 
 // worldSize is 0 before the child has a group.

@@ -1,11 +1,13 @@
 package baby
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
 
 	"github.com/skerry-ft/skerry/internal/memfd"
+	"github.com/skerry-ft/skerry/pg"
 )
 
 // said is what a child's two readers share: how much came over the socket, and
@@ -122,7 +124,9 @@ func (s *server) obeyRing(ops, results half) error {
 	for {
 		took, err := t.take(&rec)
 		if err == nil && took {
-			err = s.obeyRecord(&rec)
+			var work *pg.Work
+			work, err = s.obeyRecord(&rec)
+			s.help(work, t)
 		}
 		switch {
 		case err != nil:
@@ -132,14 +136,41 @@ func (s *server) obeyRing(ops, results half) error {
 		case s.over.Load():
 			return nil
 		default:
-			t.rest(&s.over, true)
+			t.rest(&s.over)
 		}
 	}
 }
 
-func (s *server) obeyRecord(rec *record) error {
+// help brings an op forward that this thread has begun, until another one comes:
+// so no other thread has to be woken for it.
+func (s *server) help(work *pg.Work, t *taker) {
+	if work == nil || t.waits() {
+		return
+	}
+	if h := work.Helper(); h != nil {
+		h.Help(until{context.Background(), t}, work)
+	}
+}
+
+// until is a context that ends when there is something to take.
+type until struct {
+	context.Context
+
+	t *taker
+}
+
+// Err is not nil once there is.
+func (u until) Err() error {
+	if u.t.waits() {
+		return context.Canceled
+	}
+	return nil
+}
+
+// obeyRecord hands an op to the backend. The work is nil if there is none.
+func (s *server) obeyRecord(rec *record) (*pg.Work, error) {
 	if !s.said.begin(rec.after) {
-		return nil // the child ends
+		return nil, nil // the child ends
 	}
 	defer s.said.done()
 	var o *order
@@ -153,7 +184,7 @@ func (s *server) obeyRecord(rec *record) error {
 		err = fmt.Errorf("baby: record of type %d from the parent", rec.typ)
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	return s.submit(o)
 }

@@ -181,10 +181,9 @@ func (t *taker) take(r *record) (bool, error) {
 const lookTime = 15 * time.Microsecond
 
 // rest waits until there is something to take, somebody calls wake on asleep,
-// or a while has passed. The caller looks again, and why it was woken. With look
-// it looks for a moment before it sleeps.
-func (t *taker) rest(over *atomic.Bool, look bool) {
-	if look && t.look() {
+// or a while has passed. The caller looks again, and why it was woken.
+func (t *taker) rest(over *atomic.Bool) {
+	if t.look(over.Load) {
 		return
 	}
 	t.asleep.Store(1)
@@ -194,15 +193,25 @@ func (t *taker) rest(over *atomic.Bool, look bool) {
 	t.asleep.Store(0)
 }
 
-// look tells whether there is something to take, or comes within a moment.
-func (t *taker) look() bool {
-	const looks = 8
-	for start := time.Now(); time.Since(start) < lookTime; yield() {
-		for range looks {
-			if t.waits() {
-				return true
-			}
+// look tells whether there is something to take, or comes within a moment, or
+// enough tells that the moment is over.
+func (t *taker) look(enough func() bool) bool {
+	for start := time.Now(); time.Since(start) < lookTime && !enough(); {
+		if t.glance() {
+			return true
 		}
 	}
+	return false
+}
+
+// glance looks a few times, and lets others run.
+func (t *taker) glance() bool {
+	const looks = 8
+	for range looks {
+		if t.waits() {
+			return true
+		}
+	}
+	yield()
 	return false
 }

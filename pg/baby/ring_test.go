@@ -83,7 +83,7 @@ func TestRingFull(t *testing.T) {
 	asleep := make(chan struct{})
 	go func() {
 		mine := taker{half: back}
-		mine.rest(&over, false)
+		mine.rest(&over)
 		close(asleep)
 	}()
 	var r record

@@ -262,17 +262,16 @@ func (s *server) addSegment(c *cursor) error {
 }
 
 // submit starts an op and has its end reported.
-func (s *server) submit(o *order) error {
+func (s *server) submit(o *order) (*pg.Work, error) {
 	err := s.fill(o)
 	for i := range o.batch {
 		o.op.Batch = append(o.op.Batch, &o.batch[i].op)
 		err = errors.Join(err, s.fill(&o.batch[i]))
 	}
 	if err != nil {
-		return s.refuse(o, err)
+		return nil, s.refuse(o, err)
 	}
-	s.start(o)
-	return nil
+	return s.start(o), nil
 }
 
 // fill makes the tensors of an op.

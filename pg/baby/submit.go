@@ -56,6 +56,7 @@ func (c *child) submit(op *pg.Op, marks [][]byte) *pg.Work {
 		}
 	}
 	work := pg.NewWork(op)
+	work.SetHelper(c)
 	c.mu.Lock()
 	p := c.newPendingLocked()
 	p.op, p.work, p.deadline, p.marks = op, work, deadline, marks

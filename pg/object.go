@@ -70,22 +70,51 @@ func objectTypes() map[byte]reflect.Type {
 //
 // Errors wrap ErrObject and name the place of what cannot be encoded.
 func EncodeObject(v any) ([]byte, error) {
-	e := &objectEncoder{tags: make(map[reflect.Type]byte)}
+	e := &objectEncoder{tags: make(map[reflect.Type]byte), memory: objectMemory{limit: MaxObjectMemory}}
 	for tag, t := range objectTypes() {
 		e.tags[t] = tag
 	}
-	if err := e.any(reflect.ValueOf(v), "value", 0); err != nil {
+	if err := e.any(reflect.ValueOf(v), &objectPlace{}, 0); err != nil {
 		return nil, err
 	}
 	return e.out, nil
 }
 
 type objectEncoder struct {
-	tags map[reflect.Type]byte
-	out  []byte
+	tags   map[reflect.Type]byte
+	out    []byte
+	memory objectMemory // of the decoded value
 }
 
-func (e *objectEncoder) check(where string, depth int) error {
+// fits is the error of a value that is too large.
+func (e *objectEncoder) fits(err error, where *objectPlace) error {
+	if err != nil {
+		return fmt.Errorf("%w: decoded, %s %w", ErrObject, where, err)
+	}
+	return nil
+}
+
+// objectPlace is where in a value something is; only errors spell it out.
+type objectPlace struct {
+	up    *objectPlace // nil: the value itself
+	index int
+	key   reflect.Value // instead of index, if valid
+	note  string        // likewise
+}
+
+func (p *objectPlace) String() string {
+	switch {
+	case p.up == nil:
+		return "value"
+	case p.note != "":
+		return p.up.String() + p.note
+	case p.key.IsValid():
+		return fmt.Sprintf("%v[%v]", p.up, p.key)
+	}
+	return fmt.Sprintf("%v[%d]", p.up, p.index)
+}
+
+func (e *objectEncoder) check(where *objectPlace, depth int) error {
 	if len(e.out) > MaxObjectBytes {
 		return fmt.Errorf("%w: %s: more than %d bytes", ErrObject, where, MaxObjectBytes)
 	}
@@ -96,7 +125,7 @@ func (e *objectEncoder) check(where string, depth int) error {
 }
 
 // any writes a value with its type.
-func (e *objectEncoder) any(v reflect.Value, where string, depth int) error {
+func (e *objectEncoder) any(v reflect.Value, where *objectPlace, depth int) error {
 	for v.IsValid() && v.Kind() == reflect.Interface {
 		v = v.Elem()
 	}
@@ -115,11 +144,14 @@ func (e *objectEncoder) any(v reflect.Value, where string, depth int) error {
 	if err := e.typ(t, where, 0); err != nil {
 		return err
 	}
+	if err := e.fits(e.memory.box(t), where); err != nil {
+		return err
+	}
 	return e.bare(v, where, depth)
 }
 
 // typ writes a type.
-func (e *objectEncoder) typ(t reflect.Type, where string, depth int) error {
+func (e *objectEncoder) typ(t reflect.Type, where *objectPlace, depth int) error {
 	if tag, ok := e.tags[t]; ok {
 		e.out = append(e.out, tag)
 		return nil
@@ -133,20 +165,20 @@ func (e *objectEncoder) typ(t reflect.Type, where string, depth int) error {
 			ErrObject, where, t, maxTypeDepth)
 	case t.Kind() == reflect.Slice:
 		e.out = append(e.out, tagList)
-		return e.typ(t.Elem(), where+" (its elements)", depth+1)
+		return e.typ(t.Elem(), &objectPlace{up: where, note: " (its elements)"}, depth+1)
 	}
 	if _, scalar := e.tags[t.Key()]; !scalar {
 		return fmt.Errorf("%w: %s is a %v, whose keys are no scalars", ErrObject, where, t)
 	}
 	e.out = append(e.out, tagMap)
-	if err := e.typ(t.Key(), where+" (its keys)", depth+1); err != nil {
+	if err := e.typ(t.Key(), &objectPlace{up: where, note: " (its keys)"}, depth+1); err != nil {
 		return err
 	}
-	return e.typ(t.Elem(), where+" (its values)", depth+1)
+	return e.typ(t.Elem(), &objectPlace{up: where, note: " (its values)"}, depth+1)
 }
 
 // bare writes a value whose type is known.
-func (e *objectEncoder) bare(v reflect.Value, where string, depth int) error {
+func (e *objectEncoder) bare(v reflect.Value, where *objectPlace, depth int) error {
 	if err := e.check(where, depth); err != nil {
 		return err
 	}
@@ -167,6 +199,9 @@ func (e *objectEncoder) bare(v reflect.Value, where string, depth int) error {
 	case reflect.Float64:
 		e.out = binary.LittleEndian.AppendUint64(e.out, math.Float64bits(v.Float()))
 	case reflect.String:
+		if err := e.fits(e.memory.take(v.Len(), 1), where); err != nil {
+			return err
+		}
 		e.out = binary.AppendUvarint(e.out, uint64(v.Len()))
 		e.out = append(e.out, v.String()...)
 	case reflect.Slice:
@@ -177,18 +212,23 @@ func (e *objectEncoder) bare(v reflect.Value, where string, depth int) error {
 	return e.check(where, depth)
 }
 
-func (e *objectEncoder) list(v reflect.Value, where string, depth int) error {
+func (e *objectEncoder) list(v reflect.Value, where *objectPlace, depth int) error {
 	e.out = append(e.out, presence(v.IsNil()))
 	if v.IsNil() {
 		return nil
+	}
+	if err := e.fits(e.memory.list(v.Type(), v.Len()), where); err != nil {
+		return err
 	}
 	e.out = binary.AppendUvarint(e.out, uint64(v.Len()))
 	if v.Type().Elem().Kind() == reflect.Uint8 {
 		e.out = append(e.out, v.Bytes()...)
 		return e.check(where, depth)
 	}
+	at := &objectPlace{up: where}
 	for i := range v.Len() {
-		if err := e.bare(v.Index(i), fmt.Sprintf("%s[%d]", where, i), depth+1); err != nil {
+		at.index = i
+		if err := e.bare(v.Index(i), at, depth+1); err != nil {
 			return err
 		}
 	}
@@ -203,16 +243,19 @@ func presence(isNil bool) byte {
 	return 1
 }
 
-func (e *objectEncoder) pairs(v reflect.Value, where string, depth int) error {
+func (e *objectEncoder) pairs(v reflect.Value, where *objectPlace, depth int) error {
 	e.out = append(e.out, presence(v.IsNil()))
 	if v.IsNil() {
 		return nil
+	}
+	if err := e.fits(e.memory.pairs(v.Type(), v.Len()), where); err != nil {
+		return err
 	}
 	type pair struct{ key, value []byte }
 	var all []pair
 	outer := e.out
 	for entries := v.MapRange(); entries.Next(); {
-		at := fmt.Sprintf("%s[%v]", where, entries.Key())
+		at := &objectPlace{up: where, key: entries.Key()}
 		k := entries.Key()
 		if k.Kind() == reflect.Interface {
 			k = k.Elem()
@@ -225,7 +268,7 @@ func (e *objectEncoder) pairs(v reflect.Value, where string, depth int) error {
 		}
 		var p pair
 		e.out = nil
-		if err := e.bare(entries.Key(), at+" (key)", depth+1); err != nil {
+		if err := e.bare(entries.Key(), &objectPlace{up: at, note: " (key)"}, depth+1); err != nil {
 			return err
 		}
 		p.key, e.out = e.out, nil

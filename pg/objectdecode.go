@@ -9,34 +9,49 @@ import (
 )
 
 // DecodeObject reads what EncodeObject wrote: values come back with their types.
-// It never makes more memory than a small multiple of len(b), and takes only
-// what EncodeObject could have written, byte for byte. Errors wrap ErrObject.
+// It takes at most MaxObjectMemory, and only what EncodeObject could have written,
+// byte for byte. Errors wrap ErrObject.
 func DecodeObject(b []byte) (any, error) {
+	v, _, err := decodeObject(b, MaxObjectMemory)
+	return v, err
+}
+
+// decodeObject is DecodeObject within a limit of memory; it says what it took.
+func decodeObject(b []byte, limit int) (v any, taken int, err error) {
 	if len(b) > MaxObjectBytes {
-		return nil, fmt.Errorf("%w: %d bytes, want at most %d", ErrObject, len(b), MaxObjectBytes)
+		return nil, 0, fmt.Errorf("%w: %d bytes, want at most %d", ErrObject, len(b), MaxObjectBytes)
 	}
-	d := &objectDecoder{in: b, size: len(b), types: objectTypes()}
-	v, err := d.any(0)
+	d := &objectDecoder{in: b, size: len(b), types: objectTypes(), memory: objectMemory{limit: limit}}
+	x, err := d.any(0)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	if len(d.in) > 0 {
-		return nil, d.bad("%d bytes follow the value", len(d.in))
+		return nil, 0, d.bad("%d bytes follow the value", len(d.in))
 	}
-	if !v.IsValid() {
-		return nil, nil
+	if !x.IsValid() {
+		return nil, 0, nil
 	}
-	return v.Interface(), nil
+	return x.Interface(), d.memory.taken, nil
 }
 
 type objectDecoder struct {
-	in    []byte
-	size  int
-	types map[byte]reflect.Type
+	in     []byte
+	size   int
+	types  map[byte]reflect.Type
+	memory objectMemory
 }
 
 func (d *objectDecoder) bad(format string, args ...any) error {
-	return fmt.Errorf("%w: byte %d: %s", ErrObject, d.size-len(d.in), fmt.Sprintf(format, args...))
+	return fmt.Errorf("%w: byte %d: %w", ErrObject, d.size-len(d.in), fmt.Errorf(format, args...))
+}
+
+// fits is the error of a value that is too large.
+func (d *objectDecoder) fits(err error) error {
+	if err != nil {
+		return d.bad("the value %w", err)
+	}
+	return nil
 }
 
 func (d *objectDecoder) byte() (byte, error) {
@@ -64,6 +79,9 @@ func (d *objectDecoder) any(depth int) (reflect.Value, error) {
 	}
 	t, err := d.typ(0)
 	if err != nil {
+		return reflect.Value{}, err
+	}
+	if err := d.fits(d.memory.box(t)); err != nil {
 		return reflect.Value{}, err
 	}
 	v := reflect.New(t).Elem()
@@ -123,6 +141,9 @@ func (d *objectDecoder) bare(v reflect.Value, depth int) error {
 		return d.pairs(v, depth)
 	case reflect.String:
 		n, err := d.count(1)
+		if err == nil {
+			err = d.fits(d.memory.take(n, 1))
+		}
 		if err == nil {
 			v.SetString(string(d.in[:n]))
 			d.in = d.in[n:]
@@ -211,6 +232,9 @@ func (d *objectDecoder) list(v reflect.Value, depth int) error {
 	if err != nil {
 		return err
 	}
+	if err := d.fits(d.memory.list(v.Type(), n)); err != nil {
+		return err
+	}
 	v.Set(reflect.MakeSlice(v.Type(), n, n))
 	if v.Type().Elem().Kind() == reflect.Uint8 {
 		reflect.Copy(v, reflect.ValueOf(d.in[:n]))
@@ -232,6 +256,9 @@ func (d *objectDecoder) pairs(v reflect.Value, depth int) error {
 	}
 	n, err := d.count(2)
 	if err != nil {
+		return err
+	}
+	if err := d.fits(d.memory.pairs(v.Type(), n)); err != nil {
 		return err
 	}
 	v.Set(reflect.MakeMap(v.Type()))

@@ -206,11 +206,13 @@ func cut(b []byte, sizes []int64) []Tensor {
 }
 
 func decodeAll(b []byte, sizes []int64, objects []any) error {
+	left := MaxObjectsMemory
 	for i, n := range sizes {
-		v, err := DecodeObject(b[:n])
+		v, taken, err := decodeObject(b[:n], min(left, MaxObjectMemory))
 		if err != nil {
 			return fmt.Errorf("object %d: %w", i, err)
 		}
+		left -= taken
 		objects[i], b = v, b[n:]
 	}
 	return nil

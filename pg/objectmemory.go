@@ -1,0 +1,47 @@
+package pg
+
+import (
+	"fmt"
+	"reflect"
+)
+
+// Bounds of what objects take in memory once they are decoded. A nil list in a
+// list is one byte on the wire and 24 in memory, so bounds of bytes alone would
+// let a peer fill it. Both ends count alike: who encodes is told first.
+const (
+	// MaxObjectMemory bounds one object: eight times MaxObjectBytes, so that a
+	// list of numbers always fits.
+	MaxObjectMemory = 8 * MaxObjectBytes
+	// MaxObjectsMemory bounds what one rank decodes in one call.
+	MaxObjectsMemory = 2 << 30
+)
+
+// What Go needs besides elements, at most.
+const (
+	mapBytes      = 64 // an empty one
+	mapEntryBytes = 8  // besides key and value, which are counted twice: tables have room to spare
+	boxBytes      = 8  // the least that a value in an interface takes
+)
+
+// objectMemory counts.
+type objectMemory struct{ taken, limit int }
+
+func (m *objectMemory) take(n, size int) error {
+	if size > 0 && n > (m.limit-m.taken)/size {
+		return fmt.Errorf("takes more than %d bytes of memory", m.limit)
+	}
+	m.taken += n * size
+	return nil
+}
+
+// box is a value of a type in an interface.
+func (m *objectMemory) box(t reflect.Type) error { return m.take(1, max(int(t.Size()), boxBytes)) }
+
+func (m *objectMemory) list(t reflect.Type, n int) error { return m.take(n, int(t.Elem().Size())) }
+
+func (m *objectMemory) pairs(t reflect.Type, n int) error {
+	if err := m.take(1, mapBytes); err != nil {
+		return err
+	}
+	return m.take(n, 2*int(t.Key().Size()+t.Elem().Size())+mapEntryBytes)
+}

@@ -1,6 +1,6 @@
 # Every target is one line here and one word of help. .ci/run is the gate.
 .DEFAULT_GOAL := help
-.PHONY: help check test race fuzz fuzz-ports kills conformance mpi failover partitions chaos soak explore sim mutants history generate tidy demo bench interop baby-faults gpu
+.PHONY: help check test race fuzz fuzz-ports kills interfaces conformance mpi failover partitions chaos soak explore sim mutants history generate tidy demo bench interop baby-faults gpu
 
 FUZZ_TIME ?= 30s
 FUZZ_PORTS ?= 10m
@@ -33,6 +33,9 @@ kills: ## SIGKILL of one of eight ranks in the middle of an all-reduce, 200 time
 
 baby-faults: ## SIGKILL, SIGSEGV, SIGSTOP of a Baby's child at a random moment, FAULTS_EACH (1000) of each; SEED repeats
 	go test -count=1 -v -timeout 0 -run 'TestFaults$$' ./pg/baby -baby.faults $(FAULTS_EACH) -baby.seed $(SEED)
+
+interfaces: ## one and two network interfaces between two hosts, and cables pulled, 10 rounds (root, ip, tc)
+	go test -count=1 -v -timeout 30m -run 'TestInterfacesOfHosts$$' ./pg/tcp -tcp.interfaces 10
 
 conformance: ## every verb, dtype, op, size and world size over every backend and decorator (half an hour); FROM goes on
 	go test -count=1 -v -timeout 0 -run 'TestGrid$$' ./test/conformance -conformance.all -conformance.from $(FROM)

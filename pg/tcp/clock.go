@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -106,6 +107,14 @@ func (b *Backend) judge(k *sock) {
 		err = fmt.Errorf("stream %d (%s): %w", k.index, k.path(), err)
 	}
 	b.lost(l, err)
+}
+
+// ailsLocked tells whether a further socket of l was silent for longer than a beat
+// timeout: only that others are not has saved the edge.
+func (l *link) ailsLocked() bool {
+	return slices.ContainsFunc(l.socks[1:], func(k *sock) bool {
+		return time.Duration(l.b.now()-k.received.Load()) > l.b.opt.BeatTimeout
+	})
 }
 
 // deadlinesLocked breaks the group if an op is past its deadline, and gives

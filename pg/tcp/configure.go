@@ -199,10 +199,11 @@ func newGroup(c pg.Config) *group {
 }
 
 // forgetLocked lets go of edges to replicas that are no members any more, and of
-// those that no Hello can go out on.
+// those that no Hello can go out on, or of which a stream is silent: it is about to
+// break the edge, and would break this epoch.
 func (b *Backend) forgetLocked(g *group, do *todo) {
 	for key, l := range b.mu.edges {
-		if _, member := g.ranks[key.replicaID]; !member || key.groupRank != g.cfg.GroupRank || l.mute {
+		if _, member := g.ranks[key.replicaID]; !member || key.groupRank != g.cfg.GroupRank || l.mute || l.ailsLocked() {
 			delete(b.mu.edges, key)
 			l.partLocked(do)
 		}

@@ -9,6 +9,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	enterNetNS()
 	spawn.Register(rankWorker, serveRank)
 	spawn.Init()
 	goleak.VerifyTestMain(m)

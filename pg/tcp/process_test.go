@@ -7,9 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"runtime"
+	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -17,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/store"
 	"github.com/skerry-ft/skerry/train/spawn"
 )
 
@@ -24,12 +28,13 @@ import (
 // its standard input and answers each with one line.
 const rankWorker = "tcp-rank"
 
-// order is what a rank is to do: configure, storm (all-reduces one after the
+// order is what a rank is to do: serve (be the store), configure, storm (all-reduces one after the
 // other until one fails), check (one all-reduce whose result is looked at), or
 // inspect (whether the buffer of the last storm is as it was poisoned).
 type order struct {
 	Do     string
 	Store  string
+	Listen string // serve
 	Q      int64
 	IDs    []string
 	Rank   int
@@ -43,6 +48,7 @@ type rankOptions struct {
 	Transport   Transport
 	BeatTimeout time.Duration
 	Streams     int
+	Interfaces  []string
 }
 
 // answer is what became of it, and what the process holds.
@@ -50,6 +56,7 @@ type answer struct {
 	Err      string
 	Culprit  string // replica id
 	Peer     int
+	First    bool // this rank saw it by itself
 	Op       string
 	Seq      uint64
 	At       int64 // when it failed, on the host's monotonic clock
@@ -58,6 +65,8 @@ type answer struct {
 	Maps     int // of lanes
 	Routines int
 	Lanes    int
+	Store    string           // where it serves
+	Traffic  map[string]int64 // bytes that each interface has sent
 }
 
 // hostClock is the same in all processes of a host.
@@ -79,8 +88,22 @@ func serveRank(ctx context.Context, w spawn.Worker) error {
 		if err := json.Unmarshal(in.Bytes(), &o); err != nil {
 			return err
 		}
+		if o.Do == "serve" {
+			address, end, err := serveStore(ctx, o.Listen)
+			if err != nil {
+				return err
+			}
+			defer end()
+			if err := out.Encode(answer{Store: address}); err != nil {
+				return err
+			}
+			continue
+		}
 		if b == nil {
-			b = New(Options{Transport: o.Opt.Transport, BeatTimeout: o.Opt.BeatTimeout, Streams: o.Opt.Streams})
+			b = New(Options{
+				Transport: o.Opt.Transport, BeatTimeout: o.Opt.BeatTimeout,
+				Streams: o.Opt.Streams, Interfaces: o.Opt.Interfaces,
+			})
 			defer b.Close()
 		}
 		if o.Do == "inspect" {
@@ -104,6 +127,18 @@ func serveRank(ctx context.Context, w spawn.Worker) error {
 	return in.Err()
 }
 
+// serveStore runs a store at host until end is called.
+func serveStore(ctx context.Context, host string) (address string, end func(), err error) {
+	s, err := store.NewServer(store.ServerConfig{Listen: net.JoinHostPort(host, "0")})
+	if err != nil {
+		return "", nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() { s.Run(ctx) })
+	return s.Addr(), func() { cancel(); s.Close(); wg.Wait() }, nil
+}
+
 // obey does what it was told; of a storm it gives the buffer too.
 func obey(ctx context.Context, b *Backend, o *order, out *json.Encoder) (a answer, buf []float32) {
 	g := pg.NewGroup(b)
@@ -124,7 +159,7 @@ func obey(ctx context.Context, b *Backend, o *order, out *json.Encoder) (a answe
 	if err != nil {
 		a.Err = err.Error()
 		if e, ok := errors.AsType[*pg.OpError](err); ok {
-			a.Culprit, a.Peer, a.Op, a.Seq = e.PeerID, e.Peer, e.Op.String(), e.Seq
+			a.Culprit, a.Peer, a.First, a.Op, a.Seq = e.PeerID, e.Peer, e.First, e.Op.String(), e.Seq
 		}
 	}
 	a.count(b)
@@ -205,6 +240,28 @@ func (a *answer) count(b *Backend) {
 		a.Maps = strings.Count(string(maps), "skerry-lane")
 	}
 	a.Routines, a.Lanes = runtime.NumGoroutine(), b.Stats().Lanes
+	a.Traffic = traffic()
+}
+
+// traffic is what each interface of this process's host has sent.
+func traffic() map[string]int64 {
+	const sentBytes = 8 // which of the numbers behind the name
+	all := make(map[string]int64)
+	raw, err := os.ReadFile("/proc/net/dev")
+	if err != nil {
+		return nil
+	}
+	for line := range strings.Lines(string(raw)) {
+		name, numbers, ok := strings.Cut(strings.TrimSpace(line), ":")
+		fields := strings.Fields(numbers)
+		if !ok || len(fields) <= sentBytes {
+			continue
+		}
+		if n, err := strconv.ParseInt(fields[sentBytes], 10, 64); err == nil {
+			all[name] = n
+		}
+	}
+	return all
 }
 
 // rankProcess is the test's end of a rank.
@@ -218,11 +275,11 @@ type rankProcess struct {
 	stdout  *os.File
 }
 
-func startRank(t *testing.T, id string) *rankProcess {
+func startRank(t *testing.T, id string, env ...string) *rankProcess {
 	t.Helper()
 	inR, inW := pipe(t)
 	outR, outW := pipe(t)
-	p, err := spawn.Start(spawn.Worker{Name: rankWorker}, spawn.Options{Stdin: inR, Stdout: outW, Stderr: os.Stderr})
+	p, err := spawn.Start(spawn.Worker{Name: rankWorker}, spawn.Options{Stdin: inR, Stdout: outW, Stderr: os.Stderr, Env: env})
 	if err != nil {
 		t.Fatal(err)
 	}

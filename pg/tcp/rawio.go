@@ -144,6 +144,14 @@ func (r *rawConn) unacknowledged() int {
 	return n
 }
 
+// limitUnsent has writes wait while so many bytes are not sent yet, whatever the
+// size of the send buffer.
+func (r *rawConn) limitUnsent(n int) {
+	r.raw.Control(func(fd uintptr) { // refused: then the buffer alone is the limit
+		_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT, n)
+	})
+}
+
 // local tells whether both ends are on this host.
 func (r *rawConn) local() bool {
 	here, ok1 := r.tcp.LocalAddr().(*net.TCPAddr)

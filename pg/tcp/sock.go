@@ -63,6 +63,11 @@ func (k *sock) init(l *link, c net.Conn) error {
 	return nil
 }
 
+// unsentBytes is how much a socket that shares the work with others may hold that
+// has not even been sent once: enough that it does not run dry while its writer is
+// woken, not so much that the largest send buffer takes all.
+const unsentBytes = 128 << 10
+
 // dropEarlyLocked returns the buffers of frames that never found their op.
 func (k *sock) dropEarlyLocked() {
 	for !k.early.empty() {

@@ -68,6 +68,8 @@ func (d *dialer) widen(ctx context.Context, l *link, addresses []string) error {
 			k.conn.tcp.Close() // the edge is given up
 		default:
 			l.socks = append(l.socks, k)
+			k.conn.limitUnsent(unsentBytes)
+			l.conn.limitUnsent(unsentBytes)
 		}
 	}
 	return err
@@ -162,6 +164,8 @@ func (k *sock) join() error {
 	if err := k.conn.tcp.SetDeadline(time.Time{}); err != nil {
 		return err
 	}
+	k.conn.limitUnsent(unsentBytes)
+	k.l.conn.limitUnsent(unsentBytes)
 	b.kick(k.l)
 	return nil
 }

@@ -141,11 +141,11 @@ func TestStreamsEarly(t *testing.T) {
 			}
 			return all
 		}
+		before := w.backends[1].Stats().Buffers
 		var works []*pg.Work
 		for _, op := range ops(0) {
 			works = append(works, w.backends[0].Submit(op))
 		}
-		before := w.backends[1].Stats().Buffers
 		eventually(t, "frames are early", func() bool { return w.backends[1].Stats().Buffers > before })
 		late := ops(1)
 		for _, op := range late {

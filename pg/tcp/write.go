@@ -15,6 +15,7 @@ type frameOut struct {
 	off     int      // bytes of head and payload that are out
 	open    bool     // taken, and not all out
 	ready   bool     // prepare was called
+	inline  bool     // may be written by whoever submits it
 	task    *task    // whose memory payload is; holds a touch
 	stream  *stream  // that the frame belongs to
 	h       header   // for encoding
@@ -90,7 +91,7 @@ func (k *sock) pump(mayWait bool) {
 				return
 			}
 		}
-		if !mayWait && (len(k.out.payload) > inlineBytes || k.l.b.opt.Fault != nil) {
+		if !mayWait && (!k.out.inline || k.l.b.opt.Fault != nil) {
 			k.handOver()
 			return
 		}
@@ -167,7 +168,7 @@ func (k *sock) finishLocked(do *todo) {
 // holds up an abort.
 func (k *sock) takeLocked() bool {
 	l, o := k.l, &k.out
-	o.off, o.open, o.ready = 0, true, false
+	o.off, o.open, o.ready, o.inline = 0, true, false, true
 	if len(l.control) > 0 && k.index == 0 {
 		c := l.control[0]
 		l.control = l.control[1:]
@@ -246,6 +247,9 @@ func (k *sock) frameLocked(t *task, s *stream, class int) {
 	offset := s.done
 	o.slot = t.slotOf(s)
 	o.payload = s.take()
+	// One that several sockets share the work with must not take all of it.
+	shared := len(l.socks) > 1 && len(o.payload) >= stripeBytes
+	o.inline = len(o.payload) <= inlineBytes && !shared
 	l.flow[class].credit -= len(o.payload) + headerBytes
 	o.h = header{
 		typ: frameData, phase: s.phase, length: uint32(len(o.payload)), epoch: t.group.key,

@@ -37,6 +37,13 @@ type Options struct {
 	// and leans on what is left of a group in which something has failed. Equal
 	// on all ranks, or it is not done.
 	Shrink bool
+	// RAS is the address of the library's RAS service, which is asked how the job
+	// is when an op is about to miss its deadline, or the library reports an error
+	// (NCCL 2.24). Empty: nobody is asked. See RASFromEnv.
+	RAS string
+	// DebugFile is the library's log, whose end goes with a dump of pg.Trace.
+	// Empty: none. See DebugFileFromEnv.
+	DebugFile string
 	// AbortLimit: 0 means DefaultAbortLimit.
 	AbortLimit time.Duration
 	Log        zerolog.Logger
@@ -94,7 +101,8 @@ func Register() error { return pg.Register(Name, []string{"cuda"}, Open) }
 
 // Open is the pg.Factory of this backend. Params: "nccl.library" and
 // "nccl.cuda" are paths instead of the system's names, "nccl.device" is the
-// device's number (0), "nccl.high-priority" is true or false.
+// device's number (0), "nccl.high-priority" is true or false, and "nccl.ras" is
+// where RAS is asked, instead of where the environment says; empty for nowhere.
 func Open(o pg.Options) (pg.Backend, error) {
 	lib, err := OpenLibrary(pathsOf(o.Params["nccl.library"])...)
 	if err != nil {
@@ -119,7 +127,13 @@ func Open(o pg.Options) (pg.Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, err := New(Options{Library: lib, Device: dev, HighPriority: high, Log: o.Log})
+	ras, ok := o.Params["nccl.ras"]
+	if !ok {
+		ras = RASFromEnv()
+	}
+	b, err := New(Options{
+		Library: lib, Device: dev, HighPriority: high, Log: o.Log, RAS: ras, DebugFile: DebugFileFromEnv(),
+	})
 	if err != nil {
 		return nil, errors.Join(err, dev.Close())
 	}

@@ -46,6 +46,7 @@ type engine struct {
 		closing   bool
 		abandoned error // the library kept something
 		kept      bool  // the communicator was revoked, and waits to be shrunk
+		ras       inquiry
 		gone      error // a peer that has closed, as an error
 		goneAt    time.Time
 	}
@@ -55,6 +56,7 @@ type engine struct {
 type task struct {
 	op       *pg.Op
 	work     *pg.Work
+	began    time.Time
 	deadline time.Time
 	after    Event   // the caller's stream must have come so far
 	marks    []Event // and those of the process whose child this is: not ours to destroy
@@ -66,9 +68,9 @@ type task struct {
 // take queues t, which has an op and what it waits for.
 func (e *engine) take(t *task) *pg.Work {
 	op := t.op
-	t.deadline = op.Deadline
+	t.began, t.deadline = time.Now(), op.Deadline
 	if t.deadline.IsZero() {
-		t.deadline = time.Now().Add(e.timeout())
+		t.deadline = t.began.Add(e.timeout())
 	}
 	e.mu.Lock()
 	if err := e.mu.err; err != nil || e.mu.closing {
@@ -109,6 +111,9 @@ func (e *engine) kick() {
 
 // fail breaks the group for the first cause; local says that it arose here.
 func (e *engine) fail(err error, local bool) {
+	if local {
+		e.inquireAfter(err)
+	}
 	e.mu.Lock()
 	first := e.mu.err == nil
 	if first {
@@ -325,8 +330,10 @@ func (e *engine) guard() {
 			}
 			return
 		case now := <-tick.C:
+			e.inquireBefore(now)
 			if t := e.overdue(now); t != nil {
-				e.fail(e.wrap(t.op, fmt.Errorf("not done at its deadline: %w", context.DeadlineExceeded)), true)
+				late := fmt.Errorf("not done at its deadline: %w", context.DeadlineExceeded)
+				e.fail(e.wrap(t.op, e.withRAS(late)), true)
 			} else if err := e.deserted(now); err != nil {
 				e.fail(err, true)
 			}
@@ -372,6 +379,7 @@ func (e *engine) shut() {
 	e.mu.Unlock()
 	if local {
 		e.tell(noteAborted, cause)
+		e.heardRAS()
 	}
 	e.stop()
 	err := e.halt()
@@ -457,7 +465,9 @@ func (e *engine) drained() error {
 // use them.
 func (e *engine) tidy(err error) {
 	defer close(e.ended)
-	e.stop()
+	e.mu.Lock()
+	e.stop() // under the lock: nobody begins to listen any more
+	e.mu.Unlock()
 	e.listening.Wait()
 	e.closeStore()
 	if errors.Is(err, ErrAbandoned) {

@@ -34,6 +34,7 @@ const (
 	Shrink                    // 2.27: a communicator without the dead ranks
 	Revoke                    // 2.29: stop what is in flight, and keep the communicator
 	SmallFloat                // 2.24: float8 of both kinds
+	RAS                       // 2.24: the service that tells how a job is
 	featureCount
 )
 
@@ -49,6 +50,8 @@ func (f Feature) describe() (name string, since Version, symbol string) {
 		return "revoke", 22900, "ncclCommRevoke"
 	case SmallFloat:
 		return "float8", 22400, "ncclFloat8e4m3"
+	case RAS:
+		return "RAS", 22400, "NCCL_RAS_ADDR"
 	default:
 		return fmt.Sprintf("feature(%d)", uint8(f)), 0, ""
 	}
@@ -180,6 +183,7 @@ func (l *Library) bindFeatures() {
 		Shrink:     {{&l.f.shrink, "ncclCommShrink"}},
 		Revoke:     {{&l.f.revoke, "ncclCommRevoke"}},
 		SmallFloat: nil, // a number: no symbol
+		RAS:        nil, // a socket
 	}
 	for feature, all := range functions {
 		_, since, _ := feature.describe()

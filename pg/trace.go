@@ -210,6 +210,7 @@ func (t *Trace) broke(e Epoch, cause error) {
 	t.mu.dumped = true
 	d := t.dumpLocked(config, cause)
 	t.wg.Go(func() {
+		d.Attachments = attachmentsOf(t.backend)
 		if err := t.config.Dump(d); err != nil {
 			t.config.Log.Warn().Err(err).Str(keyGroup, d.Group).Msg("trace lost")
 			return
@@ -223,9 +224,12 @@ func (t *Trace) broke(e Epoch, cause error) {
 func (t *Trace) Dump() TraceDump {
 	config, _ := t.Config()
 	err := t.backend.Err()
+	attachments := attachmentsOf(t.backend)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.dumpLocked(config, err)
+	d := t.dumpLocked(config, err)
+	d.Attachments = attachments
+	return d
 }
 
 func (t *Trace) dumpLocked(c Config, cause error) TraceDump {

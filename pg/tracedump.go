@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -29,8 +31,12 @@ type TraceDump struct {
 	Rank       int       `json:"rank"`
 	ReplicaIDs []string  `json:"replica_ids"` // by rank
 	// Forgotten ops were there before the first entry.
-	Forgotten uint64       `json:"forgotten,omitempty"`
-	Entries   []TraceEntry `json:"entries"`
+	Forgotten uint64 `json:"forgotten,omitempty"`
+	// Attachments are what the backend knows of the matter, by name: for example
+	// what NCCL's RAS said.
+	Attachments map[string]string `json:"attachments,omitempty"`
+
+	Entries []TraceEntry `json:"entries"`
 }
 
 // TraceEntry is one op.
@@ -79,6 +85,9 @@ func (d *TraceDump) WriteText(w io.Writer) error {
 		d.At.Format(time.RFC3339Nano))
 	if d.Cause != "" {
 		fmt.Fprintf(t, "broken by: %s\n", d.Cause)
+	}
+	for _, name := range slices.Sorted(maps.Keys(d.Attachments)) {
+		fmt.Fprintf(t, "%s:\n  %s\n", name, strings.ReplaceAll(strings.TrimSpace(d.Attachments[name]), "\n", "\n  "))
 	}
 	if d.Forgotten > 0 {
 		fmt.Fprintf(t, "%d earlier ops forgotten\n", d.Forgotten)

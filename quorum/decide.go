@@ -89,8 +89,8 @@ func (m *Machine) decideSkerry(now time.Time) Decision {
 	case v.joined == 0:
 		return notYet(ReasonNobody, "%s", m.fellBy)
 	}
-	eligible, live := m.eligible(now, kind, v, nil)
-	if d, ok := m.enough(eligible, live); !ok {
+	eligible, d, ok := m.quorate(now, kind, v, nil)
+	if !ok {
 		if v.held.n > 0 {
 			return Decision{Reason: waitingFor(v, nil)}
 		}
@@ -104,12 +104,10 @@ func (m *Machine) decideSkerry(now time.Time) Decision {
 	chosen, reason := m.choose(eligible, s)
 	if holder, _ := m.holder(s); chosen == nil && holder.candidate() {
 		// Q9 put the only holder out (Q10): who cannot reach it goes instead.
-		if eligible, live = m.eligible(now, kind, v, holder); len(eligible) > 0 {
-			if d, ok := m.enough(eligible, live); !ok {
-				return d
-			}
-			chosen, reason = m.choose(eligible, s)
+		if eligible, d, ok = m.quorate(now, kind, v, holder); !ok {
+			return d
 		}
+		chosen, reason = m.choose(eligible, s)
 	}
 	if chosen == nil {
 		return Decision{Reason: reason}
@@ -128,12 +126,41 @@ func outsiders(v *survey) string {
 	return fmt.Sprintf(", %d joined from outside", v.joined)
 }
 
-// eligible filters the candidates by shrink-only and Q9, and counts the live
-// replicas that they are held against (Q5): with shrink-only, the live members
-// of the last quorum, for no other can be chosen. Whoever is kept apart from keep,
-// if that is not nil, goes first. Whoever is on probation is not let into a
+// quorate returns those who can be in the next quorum, and whether they are enough
+// for it. When they are not, because some are kept apart, and the join timeout is
+// over, these meet again (Q6 goes before Q9): it would be waiting for nothing.
+// Whoever is kept apart from keep, if that is not nil, goes first.
+func (m *Machine) quorate(now time.Time, kind windowKind, v *survey, keep *replica) ([]*replica, Decision, bool) {
+	all, live := m.eligible(now, kind, v)
+	chosen := all
+	if keep != nil {
+		chosen = slices.DeleteFunc(slices.Clone(all), func(r *replica) bool { return m.apart(now, keep.id, r.id) })
+	}
+	chosen = m.connected(now, chosen)
+	d, ok := m.enough(chosen, live)
+	if !ok && len(chosen) < len(all) && m.overdue(now, kind, v) {
+		chosen = all
+		d, ok = m.enough(all, live)
+	}
+	return chosen, d, ok
+}
+
+// overdue says that the window has been open for the join timeout.
+func (m *Machine) overdue(now time.Time, kind windowKind, v *survey) bool {
+	switch kind {
+	case windowFall:
+		return !now.Before(m.fallenAt.Add(m.config.JoinTimeout))
+	case windowFirst:
+		return !now.Before(v.first.Add(m.config.JoinTimeout))
+	}
+	return false
+}
+
+// eligible filters the candidates by shrink-only, and counts the live replicas
+// that they are held against (Q5): with shrink-only, the live members of the last
+// quorum, for no other can be chosen. Whoever is on probation is not let into a
 // quorum that stands.
-func (m *Machine) eligible(now time.Time, kind windowKind, v *survey, keep *replica) ([]*replica, int) {
+func (m *Machine) eligible(now time.Time, kind windowKind, v *survey) ([]*replica, int) {
 	candidates, live := m.candidates(v.joined), v.live
 	if kind == windowAsk {
 		candidates = slices.DeleteFunc(candidates, func(r *replica) bool { return m.onProbation(now, r) })
@@ -143,10 +170,7 @@ func (m *Machine) eligible(now time.Time, kind windowKind, v *survey, keep *repl
 		candidates = slices.DeleteFunc(candidates, func(r *replica) bool { return !r.member })
 		live = v.liveMembers
 	}
-	if keep != nil {
-		candidates = slices.DeleteFunc(candidates, func(r *replica) bool { return m.apart(now, keep.id, r.id) })
-	}
-	return m.connected(now, candidates), live
+	return candidates, live
 }
 
 // enough checks Q3 and Q5.

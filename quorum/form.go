@@ -194,7 +194,7 @@ func (m *Machine) formChanged(now time.Time, d Decision, t Token, createdMs int6
 	q, before := f.Quorum, m.last
 	rebuilt := before.ref().id != q.ID
 	if rebuilt {
-		m.forgetLinks(now, before)
+		m.forgetLinks(before)
 	}
 	m.setLast(now, &q)
 	if m.change == d.change { // else it came while raft wrote, and waits for the next

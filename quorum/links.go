@@ -49,8 +49,9 @@ func compareLinks(x, y link) int {
 }
 
 // forgetLinks drops, when a new quorum follows, what no longer matters: a link
-// with an end that is gone, and one that held in the quorum that fell.
-func (m *Machine) forgetLinks(now time.Time, fell *Quorum) {
+// with an end that is gone, and one that held in the quorum that fell, be it that
+// its ends had met because there were too few without (Q6).
+func (m *Machine) forgetLinks(fell *Quorum) {
 	if fell == nil {
 		return
 	}
@@ -59,10 +60,23 @@ func (m *Machine) forgetLinks(now time.Time, fell *Quorum) {
 		if a == nil || b == nil || a.lost || b.lost {
 			return true
 		}
-		_, inA := memberRank(fell.Members, l.a)
-		_, inB := memberRank(fell.Members, l.b)
-		return inA && inB && l.id != fell.ID && !now.Before(l.until)
+		return l.held(fell)
 	})
+}
+
+// held says that a quorum had both ends of the link, and nobody said that it broke.
+func (l *link) held(in *Quorum) bool {
+	if in == nil || l.id == in.ID {
+		return false
+	}
+	_, a := memberRank(in.Members, l.a)
+	_, b := memberRank(in.Members, l.b)
+	return a && b
+}
+
+// parts says that the ends of a link are not to be in one quorum.
+func (m *Machine) parts(now time.Time, l *link) bool {
+	return now.Before(l.until) && !l.held(m.last)
 }
 
 // apart says that two replicas are not to be in one quorum.
@@ -74,7 +88,7 @@ func (m *Machine) apart(now time.Time, a, b ReplicaID) bool {
 		a, b = b, a
 	}
 	at, found := slices.BinarySearchFunc(m.links, link{a: a, b: b}, compareLinks)
-	return found && now.Before(m.links[at].until)
+	return found && m.parts(now, &m.links[at])
 }
 
 // connected drops candidates until no two that are kept apart remain (Q9): who
@@ -90,10 +104,11 @@ func (m *Machine) connected(now time.Time, candidates []*replica) []*replica {
 	for {
 		broken := make([]int, len(rest))
 		worst := -1
-		for _, l := range m.links {
+		for k := range m.links {
+			l := &m.links[k]
 			i, inA := slices.BinarySearchFunc(rest, l.a, compareReplica)
 			j, inB := slices.BinarySearchFunc(rest, l.b, compareReplica)
-			if !inA || !inB || !now.Before(l.until) {
+			if !inA || !inB || !m.parts(now, l) {
 				continue
 			}
 			broken[i]++

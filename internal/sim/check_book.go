@@ -51,7 +51,8 @@ type book struct {
 	all     map[string]*account
 	order   []*account
 	fell    bool
-	fellAt  int64 // of the world's time
+	fellAt  int64         // of the world's time
+	fellBy  time.Duration // of the leader's
 	highest pos
 	owes    bool // that the highest position fell is to be said
 	settled map[pos]verdict
@@ -70,7 +71,7 @@ func (c *checker) newBook(now time.Duration, config quorum.Config, l ledgerView)
 	for _, id := range l.evicted {
 		a := b.of(now, id)
 		a.evicted, a.excused = true, true
-		b.falls(a.member)
+		b.falls(now, a.member)
 	}
 	for _, id := range l.drained {
 		b.of(now, id).draining = true
@@ -101,9 +102,9 @@ func (b *book) setLast(now time.Duration, f *formedView) {
 }
 
 // falls notes that the last quorum fell, if it did.
-func (b *book) falls(did bool) {
+func (b *book) falls(now time.Duration, did bool) {
 	if did && !b.fell {
-		b.fell, b.fellAt = true, b.c.clock()
+		b.fell, b.fellAt, b.fellBy = true, b.c.clock(), now
 	}
 }
 
@@ -137,7 +138,7 @@ func (b *book) joins(now time.Duration, j *quorum.Join) {
 	a.fall = j.Kind == quorum.JoinFall
 	a.says, a.about = j.Fact.Kind, pos{j.Fact.Step, j.Fact.QuorumID}
 	b.saw(a.at)
-	b.falls(a.fall && a.member && b.last != nil && j.Last != nil && j.Last.QuorumID == b.last.id)
+	b.falls(now, a.fall && a.member && b.last != nil && j.Last != nil && j.Last.QuorumID == b.last.id)
 }
 
 func (b *book) withdraws(id string, number uint64) {
@@ -194,7 +195,7 @@ func (b *book) configured(c quorum.Config) { b.config = c }
 func (b *book) left(now time.Duration, id string) {
 	a := b.of(now, id)
 	a.excused, a.waits, a.joined, a.session, a.lost = true, false, false, false, true
-	b.falls(a.member)
+	b.falls(now, a.member)
 }
 
 // heed takes what the machine says happened. That somebody is lost must have its
@@ -213,7 +214,7 @@ func (b *book) heed(now time.Duration, e quorum.Event) {
 			b.c.fail("witness", "%s is called lost (%s), though it was %s", a.id, e.Text, why)
 		}
 		a.lost = true
-		b.falls(a.member)
+		b.falls(now, a.member)
 		if !a.session {
 			a.waits, a.joined = false, false
 		}
@@ -232,7 +233,7 @@ func (b *book) heed(now time.Duration, e quorum.Event) {
 		}
 	case quorum.EventEvicted:
 		a.evicted, a.excused, a.lost, a.waits = true, true, true, false
-		b.falls(a.member)
+		b.falls(now, a.member)
 	case quorum.EventWithdrawn:
 		a.waits = false
 		if strings.HasPrefix(e.Text, "name in use") {

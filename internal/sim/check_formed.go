@@ -35,7 +35,7 @@ func (b *book) formed(now time.Duration, r release) {
 		b.highest = top
 		b.setLast(now, &f)
 		for _, id := range f.members {
-			b.falls(b.all[id].lost) // while it was written
+			b.falls(now, b.all[id].lost) // while it was written
 		}
 	} else if b.last != nil && f.answer == b.last.answer && len(r.answers) == len(f.members) {
 		b.fell = false
@@ -94,7 +94,8 @@ func (b *book) live() int {
 }
 
 // links checks Q9: whoever could not see each other in two quorums running is not
-// put together again, as long as both live.
+// put together again, as long as both live, unless there were too few without them
+// for the whole join timeout (Q6).
 func (b *book) links(now time.Duration, f formedView) {
 	for pair, until := range b.apart {
 		x, y := b.all[pair[0]], b.all[pair[1]]
@@ -103,7 +104,7 @@ func (b *book) links(now time.Duration, f formedView) {
 			delete(b.apart, pair)
 			continue
 		}
-		if now < until && slices.Contains(f.members, pair[0]) && slices.Contains(f.members, pair[1]) {
+		if now < until && !b.held(pair) && !b.tooFew(now) && slices.Contains(f.members, pair[0]) && slices.Contains(f.members, pair[1]) {
 			b.c.fail("Q9", "%s and %s are in %v, and their link broke in the quorums %v", pair[0], pair[1], f.answer, b.strikes[pair])
 		}
 	}
@@ -112,12 +113,40 @@ func (b *book) links(now time.Duration, f formedView) {
 	}
 	for pair, ids := range b.strikes {
 		x, y := b.all[pair[0]], b.all[pair[1]]
-		held := slices.Contains(b.last.members, pair[0]) && slices.Contains(b.last.members, pair[1]) && ids[len(ids)-1] != b.last.id
-		if x == nil || y == nil || x.lost || y.lost || held && now >= b.apart[pair] {
+		if x == nil || y == nil || x.lost || y.lost || len(ids) > 0 && b.held(pair) {
 			delete(b.strikes, pair)
 			delete(b.apart, pair)
 		}
 	}
+}
+
+// held says that the last quorum had both, and their link did not break in it.
+func (b *book) held(pair [2]string) bool {
+	ids := b.strikes[pair]
+	return b.last != nil && len(ids) > 0 && ids[len(ids)-1] != b.last.id &&
+		slices.Contains(b.last.members, pair[0]) && slices.Contains(b.last.members, pair[1])
+}
+
+// tooFew says that the join timeout is over, and that those who wait and are kept
+// apart from nobody are no quorum by themselves: then Q9 need not hold.
+func (b *book) tooFew(now time.Duration) bool {
+	if b.last != nil && (!b.fell || now-b.fellBy < b.config.JoinTimeout) {
+		return false
+	}
+	n := 0
+	for _, a := range b.order {
+		if !a.waits || !a.live() {
+			continue
+		}
+		parted := false
+		for pair, until := range b.apart {
+			parted = parted || now < until && (pair[0] == a.id || pair[1] == a.id)
+		}
+		if !parted {
+			n++
+		}
+	}
+	return n < b.config.MinReplicas || 2*n <= b.live()
 }
 
 // holder checks Q10: nobody live has told of a position above the quorum's.

@@ -55,6 +55,16 @@ func (h *bench) joins(ids ...string) {
 	}
 }
 
+// partTwo has the link of a and b break in quorums 1 and 2, and both join.
+func (h *bench) partTwo() {
+	h.b.accuses(0, "a", "b", 1)
+	h.joins("a", "b", "c")
+	h.tell(h.formed(2, "a", "b", "c"), "a", "b", "c")
+	h.b.accuses(0, "b", "a", 2)
+	h.joins("a", "b")
+	h.b.falls(0, true)
+}
+
 // tell releases a changed quorum.
 func (h *bench) tell(f formedView, answers ...string) {
 	h.tellAt(0, f, answers...)
@@ -131,6 +141,26 @@ func plantsOfCommits() []plant {
 			h.b.accuses(0, "b", "a", 2)
 			h.joins("a", "b", "c")
 			h.tell(h.formed(3, "a", "b", "c"), "a", "b", "c")
+		}},
+		{"a broken link again, and enough without it", "Q9", func(h *bench) {
+			h.partTwo()
+			for _, id := range []string{"c", "d", "e"} {
+				h.b.opened(0, id, pos{5, 1})
+			}
+			h.joins("c", "d", "e")
+			h.tellAt(time.Minute/2, h.formed(3, "a", "b", "c", "d", "e"), "a")
+		}},
+		{"a broken link again, too soon", "Q9", func(h *bench) {
+			h.partTwo()
+			h.tellAt(h.b.config.JoinTimeout-1, h.formed(3, "a", "b"), "a", "b")
+		}},
+		{"a broken link again, for there are too few", "", func(h *bench) {
+			h.partTwo()
+			h.b.left(0, "c")
+			for _, id := range []string{"a", "b"} {
+				h.b.beat(h.b.config.JoinTimeout, id, pos{5, 1})
+			}
+			h.tellAt(h.b.config.JoinTimeout, h.formed(3, "a", "b"), "a", "b")
 		}},
 		{"without the holder", "Q10", func(h *bench) {
 			h.joins("a", "b")

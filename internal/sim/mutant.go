@@ -29,6 +29,7 @@ type Mutant struct {
 	keepsClaim     bool // a claim that was given up is still sent as prepared
 	dropsClaim     bool // a claim that was given up is not told at all
 	takesWithdrawn bool // answers to withdrawn joins are taken
+	deaf           bool // the machine hears of no broken link
 	anyDonor       bool // a donor gives what it has, whatever it is
 }
 
@@ -76,6 +77,7 @@ func Mutants() []Mutant {
 		{Name: "withdrawn", Want: []string{"C1", "C5"}, takesWithdrawn: true},
 		{Name: "donor", Want: []string{"C1"}, anyDonor: true, onPlan: behindDonors},
 		{Name: "eager", Want: []string{"C2", "C5"}, eager: true},
+		{Name: "deaf", Want: []string{"Q9", "Q7"}, deaf: true},
 		{Name: "digests", Want: []string{"C1"}, judge: blindJudge},
 		{
 			Name: "steps", Want: []string{"C1", "C5", "Q10"}, // knows positions by their step alone

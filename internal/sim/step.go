@@ -424,7 +424,9 @@ func (m *member) linkBroke(o *member) {
 		r := m.x.r
 		m.x.receive(func(now time.Time) {
 			r.book.accuses(now.Sub(epochStart), m.id, o.id, a.QuorumID)
-			_ = r.m.Accuse(now, a) // what does not fit any more is old news
+			if !r.w.mutant.deaf {
+				_ = r.m.Accuse(now, a) // what does not fit any more is old news
+			}
 		})
 	}
 	m.breakGroup("link to " + o.id + " broke")

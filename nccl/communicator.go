@@ -28,6 +28,11 @@ type communicator struct {
 	dev  *Device
 	rank int
 
+	// born is where the library put the handle. NCCL before 2.18 reads it there
+	// until the communicator is made, from a thread of its own: it must not be
+	// freed before. Source: ncclCommInitRankFunc of 2.14 to 2.17.
+	born *comm
+
 	calls sync.Mutex // held over every call that takes the handle but those that end it
 
 	mu struct {
@@ -56,14 +61,17 @@ func newCommunicator(lib *Library, dev *Device, rank int) *communicator {
 func connect(ctx context.Context, lib *Library, dev *Device, id UniqueID, rank, world int, started func(*communicator)) (*communicator, error) {
 	c := newCommunicator(lib, dev, rank)
 	cfg := defaults()
-	var raw comm
-	code := lib.f.init(&raw, int32(world), idByValue{id}, int32(rank), &cfg)
+	c.born = new(comm)
+	code := lib.f.init(c.born, int32(world), idByValue{id}, int32(rank), &cfg)
 	runtime.KeepAlive(&cfg)
+	raw := *c.born
+	if raw != 0 { // also with an error, which is the communicator's then
+		c.mu.c = raw
+		started(c)
+	}
 	if err := lib.check("ncclCommInitRankConfig", code, raw); err != nil {
 		return nil, err
 	}
-	c.mu.c = raw
-	started(c)
 	if err := c.settle(ctx, "ncclCommInitRankConfig"); err != nil {
 		return c, err
 	}

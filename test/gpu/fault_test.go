@@ -103,11 +103,12 @@ func (r *rank) right(ctx context.Context, g *pg.Group) error {
 	if err := buf.CopyFromHost(0, pg.Of(in).Bytes()); err != nil {
 		return errors.Join(err, buf.Close())
 	}
+	r.held = append(r.held, buf) // a Baby's child may have it open
 	if err := g.AllReduce(ctx, x, pg.Sum); err != nil {
-		return errors.Join(err, buf.Close())
+		return err
 	}
 	out := pg.New(pg.Int32DType, n)
-	if err := errors.Join(buf.CopyToHost(out.Bytes(), 0), buf.Close()); err != nil {
+	if err := buf.CopyToHost(out.Bytes(), 0); err != nil {
 		return err
 	}
 	for i, v := range pg.Slice[int32](out) {
@@ -164,7 +165,8 @@ func (r *rank) again(ctx context.Context, g *pg.Group, held *nccl.Buffer) error 
 	if err := r.right(ctx, g); err != nil {
 		return fmt.Errorf("in the next quorum: %w", err)
 	}
-	return errors.Join(r.meet(ctx, "end"), g.Close(), held.Close())
+	r.held = append(r.held, held)
+	return errors.Join(r.meet(ctx, "end"), r.leave(g))
 }
 
 // die is killed in the middle of a flood, at the last rank; the others get an

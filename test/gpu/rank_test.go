@@ -52,6 +52,7 @@ type rank struct {
 	cuda   *nccl.CUDA
 	dev    *nccl.Device
 	quorum int64
+	held   []*nccl.Buffer // freed by leave
 }
 
 // opTimeout bounds every op and every Configure of a scenario.
@@ -159,6 +160,16 @@ func (r *rank) tensor(dtype pg.DType, n int) (pg.Tensor, *nccl.Buffer, error) {
 		return pg.Tensor{}, nil, errors.Join(err, buf.Close())
 	}
 	return t, buf, nil
+}
+
+// leave closes the group, and frees what was held until nobody can have it open.
+func (r *rank) leave(g *pg.Group) error {
+	err := g.Close()
+	for _, b := range r.held {
+		err = errors.Join(err, b.Close())
+	}
+	r.held = nil
+	return err
 }
 
 // outcome is what came of the processes of a scenario.

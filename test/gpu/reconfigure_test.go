@@ -34,7 +34,7 @@ func (r *rank) reconfigure(ctx context.Context) error {
 			g.Abort(errors.New("on to the next"))
 		}
 	}
-	return g.Close()
+	return r.leave(g)
 }
 
 func (r *rank) times() int {

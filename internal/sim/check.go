@@ -90,7 +90,7 @@ type checker struct {
 	promised map[promise]uint64
 	tallies  map[promise]string
 	taken    map[string]answer
-	history  []release // only if keep
+	history  []Observation // only if keep
 	keep     bool
 
 	commits, forwarded, discarded int
@@ -102,6 +102,17 @@ func newChecker(clock func() int64, fail func(rule, format string, args ...any))
 		dropped: map[pos]bool{}, done: map[pos]bool{}, excused: map[pos]bool{},
 		promised: map[promise]uint64{}, tallies: map[promise]string{}, taken: map[string]answer{},
 	}
+}
+
+func (c *checker) observe(o Observation) {
+	if c.keep {
+		c.history = append(c.history, o)
+	}
+}
+
+// gone notes that a leader no longer counts a replica as live.
+func (c *checker) gone(id string) {
+	c.observe(Observation{Began: c.clock(), Ended: c.clock(), Gone: id})
 }
 
 // floor is the newest quorum in the ledger: nothing that is decided from now on
@@ -121,6 +132,9 @@ func (c *checker) written(index int, f formedView) {
 		return
 	}
 	c.wrote[index] = f
+	o := observed(f)
+	o.Began, o.Ended = c.clock(), c.clock()
+	c.observe(o)
 	if !c.newest.less(f.answer) {
 		c.fail("Q1", "%v was written after %v", f.answer, c.newest)
 	}
@@ -161,9 +175,9 @@ func (c *checker) settle(v verdict) {
 // released checks what a leader tells.
 func (c *checker) released(b *book, now time.Duration, r release) {
 	f := r.answer
-	if c.keep {
-		c.history = append(c.history, r)
-	}
+	o := observed(f)
+	o.Began, o.Ended, o.Server = r.decided, r.at, r.server
+	c.observe(o)
 	switch {
 	case r.changed && !r.floor.less(f.answer):
 		c.fail("Q1", "%v was decided when the ledger held %v", f.answer, r.floor)

@@ -194,6 +194,7 @@ func (b *book) configured(c quorum.Config) { b.config = c }
 
 func (b *book) left(now time.Duration, id string) {
 	a := b.of(now, id)
+	b.c.gone(id)
 	a.excused, a.waits, a.joined, a.session, a.lost = true, false, false, false, true
 	b.falls(now, a.member)
 }
@@ -208,6 +209,10 @@ func (b *book) heed(now time.Duration, e quorum.Event) {
 		return
 	}
 	a := b.of(now, string(e.ReplicaID))
+	switch e.Kind {
+	case quorum.EventLost, quorum.EventStuck, quorum.EventDraining, quorum.EventEvicted, quorum.EventSuperseded, quorum.EventWithdrawn:
+		b.c.gone(a.id)
+	}
 	switch e.Kind {
 	case quorum.EventLost:
 		if why := b.unwitnessed(now, a); why != "" {

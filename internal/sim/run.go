@@ -27,16 +27,30 @@ type Result struct {
 	state uint64
 }
 
-// Observation is one quorum that a server told: between Began and Ended it was
-// decided and confirmed. Times are nanoseconds of the world.
+// Observation is one quorum that took effect, or that a server told: between Began
+// and Ended it was decided and confirmed. Or it is that a leader no longer counts a
+// replica as live. Times are nanoseconds of the world.
 type Observation struct {
 	Began, Ended int64
 	Server       int
-	Changed      bool // else it was told again
+	Gone         string // who is no longer live; then the rest is empty
 	QuorumID     int64
 	Round        int64
 	Members      []string
+	At           []Place // of the members
 	Settled      []Settled
+}
+
+// Place is where a replica stands: its step, and the quorum that committed it.
+type Place struct{ Step, QuorumID int64 }
+
+// observed is what a quorum says.
+func observed(f formedView) Observation {
+	o := Observation{QuorumID: f.id, Round: f.round, Members: f.members, Settled: settledViews(f.settled)}
+	for _, p := range f.at {
+		o.At = append(o.At, Place{p.step, p.q})
+	}
+	return o
 }
 
 // Settled is what an observation says of one step.
@@ -70,7 +84,7 @@ func runOptions(o Options, s Settings) (r Result) {
 	w.goOn = s.GoOn
 	defer func() {
 		if p := recover(); p != nil {
-			r = Result{Options: o, Rule: "panic", Err: fmt.Errorf("panic: %v", p), Trace: w.log, History: w.history()}
+			r = Result{Options: o, Rule: "panic", Err: fmt.Errorf("panic: %v", p), Trace: w.log, History: w.check.history}
 		}
 	}()
 	return w.runAll()

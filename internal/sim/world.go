@@ -153,20 +153,8 @@ func (w *world) runAll() Result {
 		Forwarded: w.check.forwarded, Discarded: w.check.discarded, Recovery: time.Duration(took),
 		Rule: w.rule, Err: w.err, Trace: w.log, state: w.fingerprint(),
 	}
-	r.History = w.history()
+	r.History = w.check.history
 	return r
-}
-
-func (w *world) history() []Observation {
-	var all []Observation
-	for _, rel := range w.check.history {
-		all = append(all, Observation{
-			Began: rel.decided, Ended: rel.at, Server: rel.server, Changed: rel.changed,
-			QuorumID: rel.answer.id, Round: rel.answer.round, Members: rel.answer.members,
-			Settled: settledViews(rel.answer.settled),
-		})
-	}
-	return all
 }
 
 // newest is the newest step that anybody is at.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -47,6 +48,8 @@ type Options struct {
 	// AbortLimit: 0 means DefaultAbortLimit.
 	AbortLimit time.Duration
 	Log        zerolog.Logger
+
+	broke func(pg.Epoch, error) // told of the first cause, without a lock held
 }
 
 // Backend is a process group of NCCL on one device. Safe for concurrent use.
@@ -101,7 +104,7 @@ func Register() error { return pg.Register(Name, []string{"cuda"}, Open) }
 
 // Open is the pg.Factory of this backend. Params: "nccl.library" and
 // "nccl.cuda" are paths instead of the system's names, "nccl.device" is the
-// device's number (0), "nccl.high-priority" is true or false, and "nccl.ras" is
+// device's number (0) or those of several ("0,1": see Multi), "nccl.high-priority" is true or false, and "nccl.ras" is
 // where RAS is asked, instead of where the environment says; empty for nowhere.
 func Open(o pg.Options) (pg.Backend, error) {
 	lib, err := OpenLibrary(pathsOf(o.Params["nccl.library"])...)
@@ -112,33 +115,71 @@ func Open(o pg.Options) (pg.Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	index, high := 0, false
-	if v, ok := o.Params["nccl.device"]; ok {
-		if index, err = strconv.Atoi(v); err != nil {
-			return nil, fmt.Errorf("nccl.device = %q, want a number", v)
-		}
+	indices, err := deviceList(o.Params["nccl.device"])
+	if err != nil {
+		return nil, err
 	}
+	high := false
 	if v, ok := o.Params["nccl.high-priority"]; ok {
 		if high, err = strconv.ParseBool(v); err != nil {
 			return nil, fmt.Errorf("nccl.high-priority = %q, want true or false", v)
 		}
 	}
-	dev, err := OpenDevice(cuda, index)
-	if err != nil {
-		return nil, err
-	}
 	ras, ok := o.Params["nccl.ras"]
 	if !ok {
 		ras = RASFromEnv()
 	}
-	b, err := New(Options{
-		Library: lib, Device: dev, HighPriority: high, Log: o.Log, RAS: ras, DebugFile: DebugFileFromEnv(),
+	return openDevices(cuda, indices, Options{
+		Library: lib, HighPriority: high, Log: o.Log, RAS: ras, DebugFile: DebugFileFromEnv(),
 	})
+}
+
+// openDevices opens a backend over devices of its own.
+func openDevices(cuda Driver, indices []int, o Options) (pg.Backend, error) {
+	var devices []*Device
+	closeAll := func(err error) error {
+		for _, d := range devices {
+			err = errors.Join(err, d.Close())
+		}
+		return err
+	}
+	for _, i := range indices {
+		d, err := OpenDevice(cuda, i)
+		if err != nil {
+			return nil, closeAll(err)
+		}
+		devices = append(devices, d)
+	}
+	if len(devices) > 1 {
+		m, err := NewMulti(MultiOptions{Options: o, Devices: devices})
+		if err != nil {
+			return nil, closeAll(err)
+		}
+		m.own()
+		return m, nil
+	}
+	o.Device = devices[0]
+	b, err := New(o)
 	if err != nil {
-		return nil, errors.Join(err, dev.Close())
+		return nil, closeAll(err)
 	}
 	b.own = true
 	return b, nil
+}
+
+// deviceList reads "0", or "0,2"; nothing means 0.
+func deviceList(s string) (indices []int, err error) {
+	if s == "" {
+		return []int{0}, nil
+	}
+	for part := range strings.SplitSeq(s, ",") {
+		i, err := strconv.Atoi(strings.TrimSpace(part))
+		if err != nil {
+			return nil, fmt.Errorf("nccl.device = %q, want a number, or several with commas", s)
+		}
+		indices = append(indices, i)
+	}
+	return indices, nil
 }
 
 func pathsOf(p string) []string {
@@ -200,20 +241,29 @@ func (b *Backend) Submit(op *pg.Op) *pg.Work { return b.submit(op, nil) }
 // submit starts op behind the caller's stream, or behind marks of another
 // process.
 func (b *Backend) submit(op *pg.Op, marks [][]byte) *pg.Work {
+	e, t, err := b.prepare(op, marks)
+	if err != nil {
+		return pg.Finished(op, err)
+	}
+	return e.take(t)
+}
+
+// prepare checks op and finds out what it waits for.
+func (b *Backend) prepare(op *pg.Op, marks [][]byte) (*engine, *task, error) {
 	e, err := b.current()
 	switch {
 	case errors.Is(err, pg.ErrUnconfigured), errors.Is(err, pg.ErrClosed):
-		return pg.Finished(op, err)
+		return nil, nil, err
 	case err != nil:
-		return pg.Finished(op, errors.Join(pg.ErrAborted, err))
+		return nil, nil, errors.Join(pg.ErrAborted, err)
 	}
 	world := e.cfg.WorldSize()
 	if err := op.Validate(e.cfg.Rank, world); err != nil {
-		return pg.Finished(op, err)
+		return nil, nil, err
 	}
 	for _, sub := range parts(op) {
 		if err := errors.Join(b.checkDevice(sub), supports(sub, world)); err != nil {
-			return pg.Finished(op, err)
+			return nil, nil, err
 		}
 	}
 	t := &task{op: op}
@@ -223,9 +273,9 @@ func (b *Backend) submit(op *pg.Op, marks [][]byte) *pg.Work {
 		t.after, err = b.ready()
 	}
 	if err != nil {
-		return pg.Finished(op, fmt.Errorf("find out what %v waits for: %w", op.Kind, err))
+		return nil, nil, fmt.Errorf("find out what %v waits for: %w", op.Kind, err)
 	}
-	return e.take(t)
+	return e, t, nil
 }
 
 // parts are the ops that an op consists of: a batch is launched as one group, so
@@ -239,6 +289,11 @@ func parts(op *pg.Op) []*pg.Op {
 
 func (b *Backend) checkDevice(op *pg.Op) error {
 	want := pg.CUDA(b.opt.Device.index)
+	for _, id := range op.DeviceIDs {
+		if id != want.Index {
+			return fmt.Errorf("%w: %v on device %d, this group is on %v", pg.ErrInvalidOp, op.Kind, id, want)
+		}
+	}
 	for _, side := range [2][]pg.Tensor{op.In, op.Out} {
 		for _, t := range side {
 			if t.Device() != want {

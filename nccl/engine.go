@@ -63,6 +63,7 @@ type task struct {
 	done     Event   // once launched
 
 	special func(ctx context.Context) error // instead of op's calls
+	joint   *joint                          // made together with ops of other devices
 }
 
 // take queues t, which has an op and what it waits for.
@@ -123,6 +124,9 @@ func (e *engine) fail(err error, local bool) {
 	e.mu.Unlock()
 	if first {
 		e.kick()
+		if e.opt.broke != nil {
+			e.opt.broke(e.cfg.Epoch(), err)
+		}
 	}
 }
 
@@ -243,17 +247,23 @@ func (e *engine) start(ctx context.Context, t *task) error {
 	if t.special != nil {
 		return t.special(ctx)
 	}
-	err := e.comm.use(func(raw comm) error {
-		l := launch{
-			c: e.comm, raw: raw, stream: uintptr(e.stream),
-			rank: e.cfg.Rank, world: e.cfg.WorldSize(), scratch: e.scratch.Address(),
+	if t.joint != nil {
+		if err := t.joint.arrive(ctx, e, t); err != nil {
+			return err
 		}
-		return l.run(t.op)
-	})
-	if err != nil {
+		return e.comm.settle(ctx, t.op.Kind.String())
+	}
+	if err := e.comm.use(func(raw comm) error { return e.launchOf(raw).run(t.op) }); err != nil {
 		return err
 	}
 	return e.comm.settle(ctx, t.op.Kind.String())
+}
+
+func (e *engine) launchOf(raw comm) *launch {
+	return &launch{
+		c: e.comm, raw: raw, stream: uintptr(e.stream),
+		rank: e.cfg.Rank, world: e.cfg.WorldSize(), scratch: e.scratch.Address(),
+	}
 }
 
 // collect completes what the device has done. The stream is in order.

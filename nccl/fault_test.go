@@ -259,7 +259,7 @@ func factorTwo(t *testing.T, b pg.Backend, buf *Buffer) error {
 // Bounds and mistakes of devices and buffers are named.
 func TestDevices(t *testing.T) {
 	f := open(t)
-	if _, err := OpenDevice(f.driver, 7); err == nil || !strings.Contains(err.Error(), "7") || !strings.Contains(err.Error(), "0 to 1") {
+	if _, err := OpenDevice(f.driver, 7); err == nil || !strings.Contains(err.Error(), "7") || !strings.Contains(err.Error(), "0 to 3") {
 		t.Errorf("device 7: %v, want the bound", err)
 	}
 	d := f.device(t, 1)

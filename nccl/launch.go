@@ -17,6 +17,7 @@ type launch struct {
 	rank    int
 	world   int
 	scratch uintptr // a few bytes for barriers
+	op      *pg.Op  // of a joint
 }
 
 // supports tells, before anything is launched, whether the library has op.
@@ -52,22 +53,32 @@ func address(t pg.Tensor) uintptr {
 
 // run makes the calls of op, as one group, so that they start together.
 func (l *launch) run(op *pg.Op) error {
-	if err := l.check("ncclGroupStart", l.c.lib.f.groupStart()); err != nil {
+	if err := inGroup(l.c.lib, func() error { return l.all(op) }); err != nil {
 		return err
 	}
-	var err error
-	for _, sub := range parts(op) {
-		if err = l.calls(sub); err != nil {
-			break
-		}
+	return l.c.trimOps(l.raw)
+}
+
+// inGroup makes calls that start together.
+func inGroup(lib *Library, calls func() error) error {
+	if err := lib.check("ncclGroupStart", lib.f.groupStart(), 0); err != nil {
+		return err
 	}
-	if end := l.check("ncclGroupEnd", l.c.lib.f.groupEnd()); err == nil {
+	err := calls()
+	if end := lib.check("ncclGroupEnd", lib.f.groupEnd(), 0); err == nil {
 		err = end
 	}
-	if err == nil {
-		err = l.c.trimOps(l.raw)
-	}
 	return err
+}
+
+// all makes the calls of op.
+func (l *launch) all(op *pg.Op) error {
+	for _, sub := range parts(op) {
+		if err := l.calls(sub); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (l *launch) check(name string, code int32) error { return l.c.lib.check(name, code, l.raw) }

@@ -69,6 +69,7 @@ type fakes struct {
 	splits     func() int64 // calls so far
 	shrinks    func() int64
 	revokes    func() int64
+	joint      func() int64 // groups of calls over several streams
 }
 
 // The ways in which the fake library fails.
@@ -130,6 +131,7 @@ func open(t testing.TB) *fakes {
 	purego.RegisterLibFunc(&f.shared, f.driver.obj.handle, "fake_live_shared")
 	for name, counter := range map[string]*func() int64{
 		"live_ops": &f.ops, "splits": &f.splits, "shrinks": &f.shrinks, "revokes": &f.revokes,
+		"joint_groups": &f.joint,
 	} {
 		purego.RegisterLibFunc(counter, f.lib.obj.handle, "fake_"+name)
 	}

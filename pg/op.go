@@ -73,6 +73,10 @@ type Op struct {
 	Flat                bool
 	InSplits, OutSplits []int
 
+	// DeviceIDs are the devices on which a barrier of a backend for devices meets,
+	// as torch's device_ids; nil means its first. Other backends take no notice.
+	DeviceIDs []int
+
 	// Batch are the ops of a KindBatch op, at most MaxBatch. They start in
 	// order; the batch is done when all of them are, with the first error. A
 	// backend that has no way to issue several ops at once passes it to

@@ -15,7 +15,7 @@
 enum { OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_INITIALIZED = 3, INVALID_DEVICE = 101,
        INVALID_CONTEXT = 201, INVALID_HANDLE = 400, NOT_READY = 600 };
 
-enum { DEVICES = 2, MAX_BLOCKS = 4096 };
+enum { DEVICES = 4, MAX_BLOCKS = 4096 };
 
 static int initialised;
 static long retained[DEVICES];

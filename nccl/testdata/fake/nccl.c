@@ -32,13 +32,14 @@ enum { MAX_RANKS = 16, MAX_CALLS = 256, FIRST_OP = 100, MAX_OPS = 64, RING = 4, 
 enum fault { NONE, INIT_CALL_HANGS, INIT_NEVER_ENDS, COLLECTIVE_NEVER_ENDS, ASYNC_ERROR, ABORT_HANGS, CRASH, CALL_HANGS, INIT_FAILS, SPLIT_NEVER_ENDS, REVOKE_HANGS };
 static int fault_now;
 static long misuse; // aborts and destroys of what has ended, finalize of what was revoked
-static long live_ops, splits, shrinks, revokes;
+static long live_ops, splits, shrinks, revokes, joint_groups; // the last: groups over several streams
 
 void fake_fault(int f) { __atomic_store_n(&fault_now, f, __ATOMIC_SEQ_CST); }
 long fake_misuse(void) { return __atomic_load_n(&misuse, __ATOMIC_SEQ_CST); }
 long fake_live_ops(void) { return __atomic_load_n(&live_ops, __ATOMIC_SEQ_CST); }
 long fake_splits(void) { return __atomic_load_n(&splits, __ATOMIC_SEQ_CST); }
 long fake_shrinks(void) { return __atomic_load_n(&shrinks, __ATOMIC_SEQ_CST); }
+long fake_joint_groups(void) { return __atomic_load_n(&joint_groups, __ATOMIC_SEQ_CST); }
 long fake_revokes(void) { return __atomic_load_n(&revokes, __ATOMIC_SEQ_CST); }
 static int fault(int f) { return __atomic_load_n(&fault_now, __ATOMIC_SEQ_CST) == f; }
 static void count(long *n, long by) { __atomic_add_fetch(n, by, __ATOMIC_SEQ_CST); }
@@ -584,8 +585,10 @@ int ncclGroupEnd(void) {
   struct group *all = open_group;
   if (!all) return INVALID_USAGE;
   open_group = NULL;
+  int streams = 0;
   for (int i = 0; i < all->n; i++) {
     if (!all->a[i].c) continue;
+    if (++streams == 2) count(&joint_groups, 1);
     void *stream = all->a[i].stream;
     struct group *g = calloc(1, sizeof *g);
     for (int j = i; j < all->n; j++)

@@ -1,0 +1,166 @@
+package nccl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/pgtest"
+)
+
+// newMulti is a group over devices, which are closed with the test.
+func newMulti(t *testing.T, f *fakes, o Options, indices ...int) *Multi {
+	t.Helper()
+	o.Library = f.lib
+	m := MultiOptions{Options: o}
+	for _, i := range indices {
+		m.Devices = append(m.Devices, f.device(t, i))
+	}
+	b, err := NewMulti(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// pairOf is a world of two ranks with two devices each.
+func pairOf(t *testing.T, f *fakes, o Options) *pgtest.World {
+	t.Helper()
+	w := pgtest.NewWorld(t, pgtest.StartStore(t))
+	w.Configure(w.Join("a", newMulti(t, f, o, 0, 1)), w.Join("b", newMulti(t, f, o, 2, 3)))
+	return w
+}
+
+func (m *Multi) device(i int) *Device { return m.opt.Devices[i] }
+
+// Tensors on several devices are reduced, broadcast and sent together, each on its
+// own; ops on one device, and subgroups, work as with one.
+func TestMulti(t *testing.T) {
+	f := open(t)
+	w := pairOf(t, f, Options{HighPriority: true})
+	before := f.joint()
+	w.Each(func(ctx context.Context, rank int, g *pg.Group) error {
+		m := w.Members[rank].Backend.(*Multi)
+		x := onDeviceOf(t, m.device(0), pg.Of([]int32{int32(1 + rank)}))
+		y := onDeviceOf(t, m.device(1), pg.Of([]int32{int32(10 + rank), 7}))
+		both := []pg.Tensor{x, y}
+		if err := g.Do(ctx, &pg.Op{Kind: pg.KindAllReduce, In: both, Out: both}); err != nil {
+			return err
+		}
+		if a, b := pg.Slice[int32](onHost(t, x)), pg.Slice[int32](onHost(t, y)); a[0] != 3 || b[0] != 21 || b[1] != 14 {
+			return fmt.Errorf("sums are %v and %v, want 3 and 21 14", a, b)
+		}
+		if err := errors.Join(g.AllReduce(ctx, y, pg.Sum), g.AllReduce(ctx, x, pg.Max)); err != nil {
+			return err
+		}
+		fromX, fromY := onDeviceOf(t, m.device(0), pg.Of([]int32{0})), onDeviceOf(t, m.device(1), pg.Of([]int32{0, 0}))
+		peer := 1 - rank
+		// What goes out on a device arrives on the same lane.
+		batch := &pg.Op{Kind: pg.KindBatch, Batch: []*pg.Op{
+			{Kind: pg.KindSend, Peer: peer, In: []pg.Tensor{x}}, {Kind: pg.KindRecv, Peer: peer, Out: []pg.Tensor{fromX}},
+			{Kind: pg.KindSend, Peer: peer, In: []pg.Tensor{y}}, {Kind: pg.KindRecv, Peer: peer, Out: []pg.Tensor{fromY}},
+		}}
+		if err := g.Do(ctx, batch); err != nil {
+			return err
+		}
+		if a, b := pg.Slice[int32](onHost(t, fromX)), pg.Slice[int32](onHost(t, fromY)); a[0] != 3 || b[0] != 42 || b[1] != 28 {
+			return fmt.Errorf("received %v and %v, want 3 and 42 28", a, b)
+		}
+		ids := []int{m.device(1).Index(), m.device(0).Index()}
+		if err := errors.Join(g.Barrier(ctx), g.BarrierOn(ctx, pg.BarrierOptions{DeviceIDs: ids})); err != nil {
+			return err
+		}
+		return m.WaitStream(ctx, m.device(1).Index(), 0)
+	})
+	// Two ranks: an all-reduce, a batch and a barrier over both devices each.
+	if got := f.joint() - before; got != 6 {
+		t.Errorf("%d groups of calls over two devices, want 6", got)
+	}
+}
+
+// A tensor on a device that is none of the group's, or an op from one device to
+// another, is refused with both named, and breaks nothing.
+func TestMultiWrongDevice(t *testing.T) {
+	f := open(t)
+	w := pairOf(t, f, Options{})
+	g, m := w.Groups[0], w.Members[0].Backend.(*Multi)
+	x, y := onDeviceOf(t, m.device(0), pg.Of([]int32{1})), onDeviceOf(t, m.device(1), pg.Of([]int32{1}))
+	foreign := onDeviceOf(t, f.device(t, 3), pg.Of([]int32{1}))
+	for name, c := range map[string]struct {
+		op   *pg.Op
+		says []string
+	}{
+		"foreign":      {&pg.Op{Kind: pg.KindAllReduce, In: []pg.Tensor{foreign}, Out: []pg.Tensor{foreign}}, []string{"cuda:3", "cuda:0", "cuda:1"}},
+		"across":       {&pg.Op{Kind: pg.KindAllReduce, In: []pg.Tensor{x}, Out: []pg.Tensor{y}}, []string{"cuda:0", "cuda:1"}},
+		"gather":       {&pg.Op{Kind: pg.KindAllGather, In: []pg.Tensor{x}, Out: []pg.Tensor{x, y}}, []string{"cuda:0", "cuda:1"}},
+		"barrier":      {&pg.Op{Kind: pg.KindBarrier, DeviceIDs: []int{2}}, []string{"cuda:2", "cuda:0"}},
+		"host":         {&pg.Op{Kind: pg.KindBroadcast, In: []pg.Tensor{pg.New(pg.Int32DType, 1)}, Out: []pg.Tensor{pg.New(pg.Int32DType, 1)}}, []string{"cpu", "cuda:0"}},
+		"batch across": {&pg.Op{Kind: pg.KindBatch, Batch: []*pg.Op{{Kind: pg.KindSend, Peer: 1, In: []pg.Tensor{foreign}}}}, []string{"cuda:3", "cuda:0"}},
+	} {
+		err := g.Do(t.Context(), c.op)
+		if !errors.Is(err, pg.ErrInvalidOp) {
+			t.Errorf("%s: %v, want ErrInvalidOp", name, err)
+			continue
+		}
+		for _, want := range c.says {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v, want %s named", name, err, want)
+			}
+		}
+	}
+	if err := g.Err(); err != nil {
+		t.Errorf("the group is broken: %v", err)
+	}
+	one := newBackend(t, f, 2)
+	w2 := pgtest.NewWorld(t, pgtest.StartStore(t))
+	w2.Configure(w2.Join("solo", one))
+	if err := w2.Groups[0].BarrierOn(t.Context(), pg.BarrierOptions{DeviceIDs: []int{1}}); !errors.Is(err, pg.ErrInvalidOp) {
+		t.Errorf("barrier on another device: %v, want ErrInvalidOp", err)
+	}
+}
+
+// A hang on one device breaks the group on all, and it can be configured anew.
+func TestMultiBreaks(t *testing.T) {
+	f := open(t)
+	w := pairOf(t, f, Options{AbortLimit: pgtest.PromptBound})
+	m := w.Members[0].Backend.(*Multi)
+	x, y := onDeviceOf(t, m.device(0), pg.Of([]int32{1})), onDeviceOf(t, m.device(1), pg.Of([]int32{1}))
+	both := []pg.Tensor{x, y}
+	joint := w.Groups[0].Submit(&pg.Op{Kind: pg.KindAllReduce, In: both, Out: both}) // the other rank does not come
+	ctx, cancel := context.WithTimeout(t.Context(), pgtest.Bound)
+	defer cancel()
+	w.Groups[0].Abort(errors.New("enough"))
+	if err := joint.Wait(ctx); err == nil || ctx.Err() != nil {
+		t.Errorf("the op over both devices: %v, want an error", err)
+	}
+	for i, lane := range m.lanes {
+		if lane.Err() == nil {
+			t.Errorf("lane %d is not broken", i)
+		}
+	}
+	eventually(t, "the other rank's group is broken", func() bool { return w.Groups[1].Err() != nil })
+	w.Configure(w.Members...)
+	w.Each(func(ctx context.Context, rank int, g *pg.Group) error {
+		m := w.Members[rank].Backend.(*Multi)
+		return g.AllReduce(ctx, onDeviceOf(t, m.device(1), pg.Of([]int32{1})), pg.Sum)
+	})
+}
+
+// The worlds of one device's suite hold on several, too.
+func TestMultiConformance(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it is that of one device")
+	}
+	f := open(t)
+	h := harness(func(t *testing.T) pg.Backend {
+		m := newMulti(t, f, Options{AbortLimit: pgtest.PromptBound}, 1, 2)
+		return hostside{m, m.device(0)}
+	})
+	for _, name := range []string{"Reduce", "Broadcast", "Gather", "Scatter", "AllToAll", "Token"} {
+		h.Except[name] = "as with one device"
+	}
+	pgtest.RunWith(t, h)
+}

@@ -100,7 +100,7 @@ func TestForgedResult(t *testing.T) {
 	}
 	forger := giver{half: results, next: results.head.Load()}
 	forger.put(recordDone, 0, appendDone(nil, 1, new(pg.Op))) // that of the barrier
-	wake(results.asleep)
+	results.wake()
 	broken := brokenBy(t, b)
 	if e, ok := errors.AsType[*ChildError](broken); !ok || e.Signal != syscall.SIGKILL || e.Why == "" {
 		t.Errorf("group is broken by %v, want by our kill, with a reason", broken)
@@ -199,5 +199,39 @@ func TestSteadyAllocations(t *testing.T) {
 	}
 	if n := testing.AllocsPerRun(2000, run); n > 0.5 {
 		t.Errorf("%.2f allocations an op, want none", n)
+	}
+}
+
+// Waiting for an op of a child that does nothing ends with its context, whoever
+// else waits, and the results of others are taken meanwhile.
+func TestWaitEndsWithContext(t *testing.T) {
+	t.Parallel()
+	b, g := alone(t, Options{Silence: time.Minute})
+	pid := stopChild(t, b)
+	works := []*pg.Work{g.BarrierAsync(), g.BarrierAsync(), g.BarrierAsync()}
+	cause := errors.New("waited enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	ended := make(chan error, len(works))
+	for _, work := range works {
+		go func() { ended <- work.Wait(ctx) }()
+	}
+	cancel(cause)
+	for range works {
+		select {
+		case err := <-ended:
+			if !errors.Is(err, cause) {
+				t.Errorf("wait: %v, want %v", err, cause)
+			}
+		case <-time.After(pgtest.PromptBound):
+			t.Fatal("a wait goes on after its context")
+		}
+	}
+	if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	for _, work := range works {
+		if err := work.Wait(t.Context()); err != nil {
+			t.Error(err)
+		}
 	}
 }

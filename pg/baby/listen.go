@@ -60,10 +60,11 @@ func (c *child) restLocked() {
 		return
 	}
 	l.turn.Unlock() // nobody unmaps the ring before listen has ended
-	sleep(t.asleep)
+	sleep(t.asleep, maxSleep)
 }
 
-// Help implements pg.Helper.
+// Help implements pg.Helper. It sleeps, too: to wake the thread first and then
+// the one that waits would be twice the work.
 func (c *child) Help(ctx context.Context, w *pg.Work) {
 	l := &c.listener
 	if w.Finished() || !l.helping.CompareAndSwap(false, true) {
@@ -72,25 +73,29 @@ func (c *child) Help(ctx context.Context, w *pg.Work) {
 	l.turn.Lock()
 	defer l.turn.Unlock()
 	defer l.helping.Store(false)
-	if l.over.Load() || l.turn.mad {
-		return
-	}
 	t := &l.turn.results
+	if l.over.Load() {
+		return // the ring may be unmapped
+	}
 	t.asleep.Store(0) // the thread may sleep on
 	start := time.Now()
-	for !w.Finished() && ctx.Err() == nil {
+	for !w.Finished() && ctx.Err() == nil && !l.over.Load() && !l.turn.mad {
 		if c.answerLocked() {
 			start = time.Now()
 			continue
 		}
-		if time.Since(start) >= lookTime {
-			break
+		if t.glance() || time.Since(start) < helpLookTime {
+			continue
 		}
-		t.glance()
+		t.helper.Store(1)
+		if !t.waits() && !l.over.Load() {
+			sleep(t.helper, maxHelpSleep)
+		}
+		t.helper.Store(0)
 	}
 	t.asleep.Store(1)
 	if t.waits() || l.over.Load() {
-		wake(t.asleep)
+		wake(t.asleep) // from here on it is the thread's
 	}
 }
 
@@ -135,7 +140,7 @@ func (c *child) resultLocked(rec *record) error {
 func (c *child) endListening() {
 	l := &c.listener
 	l.over.Store(true)
-	wake(l.turn.results.asleep)
+	l.turn.results.wake()
 	l.ended.Wait()
 	l.turn.Lock() // who helps leaves
 	defer l.turn.Unlock()

@@ -119,7 +119,7 @@ func (s *said) takeSegment(id uint64) *memfd.Segment {
 // obeyRing takes ops out of the ring and hands them to the backend, until the
 // child ends. An error is the parent's fault, and ends the child.
 func (s *server) obeyRing(ops, results half) error {
-	t := &taker{half: ops, giver: results.asleep}
+	t := &taker{half: ops, giver: &results}
 	var rec record
 	for {
 		took, err := t.take(&rec)

@@ -21,6 +21,7 @@ const (
 	wordHead    = 0   // bytes published
 	wordTail    = 64  // bytes taken
 	wordAsleep  = 128 // 1: the taker sleeps on it
+	wordHelper  = 160 // 1: who helps the taker sleeps on it
 	wordBlocked = 192 // 1: the giver waits for room
 	wordsBytes  = 256
 
@@ -46,9 +47,16 @@ var errRing = errors.New("shared ring is corrupt")
 
 // half is one ring.
 type half struct {
-	data            []byte
-	head, tail      *atomic.Uint64
-	asleep, blocked *atomic.Uint32
+	data       []byte
+	head, tail *atomic.Uint64
+
+	asleep, helper, blocked *atomic.Uint32
+}
+
+// wake wakes who takes.
+func (h *half) wake() {
+	wake(h.asleep)
+	wake(h.helper)
 }
 
 // halves are the ring of ops and that of results of a shared segment.
@@ -63,7 +71,8 @@ func halves(s *memfd.Segment) (ops, results half, err error) {
 		*h = half{
 			data: b[data : data+ringBytes : data+ringBytes],
 			head: (*atomic.Uint64)(at(words + wordHead)), tail: (*atomic.Uint64)(at(words + wordTail)),
-			asleep: (*atomic.Uint32)(at(words + wordAsleep)), blocked: (*atomic.Uint32)(at(words + wordBlocked)),
+			asleep: (*atomic.Uint32)(at(words + wordAsleep)), helper: (*atomic.Uint32)(at(words + wordHelper)),
+			blocked: (*atomic.Uint32)(at(words + wordBlocked)),
 		}
 	}
 	return ops, results, nil
@@ -133,7 +142,7 @@ func (h *half) copyOut(b []byte, at uint64) {
 // A taker takes records out of a ring. One goroutine at a time.
 type taker struct {
 	half
-	giver *atomic.Uint32 // where the other side's reader sleeps, if it waits for room
+	giver *half // where the other side's taker sleeps, if it waits for room
 	read  uint64
 	buf   [maxRecordBytes]byte
 }
@@ -170,15 +179,20 @@ func (t *taker) take(r *record) (bool, error) {
 	t.read += recordBytes(int(n))
 	t.tail.Store(t.read)
 	if t.giver != nil && t.blocked.Load() != 0 && t.blocked.Swap(0) != 0 {
-		wake(t.giver)
+		t.giver.wake()
 	}
 	return true, nil
 }
 
-// lookTime is how long a taker looks before it sleeps: about what a wake-up
-// costs both sides. It offers its processor to others at each look, so that on a
-// crowded host the one that it waits for runs in that time.
-const lookTime = 15 * time.Microsecond
+// How long a taker looks before it sleeps. It offers its processor to others at
+// each look, so that the one that it waits for runs in that time: what it takes
+// is what nobody else wants. On a busy host a wake-up costs both sides 20 to 50 µs.
+const (
+	lookTime = 100 * time.Microsecond
+	// helpLookTime is for a goroutine that has nothing else to do than to wait for
+	// its op: it covers ops of up to a MiB or so.
+	helpLookTime = 400 * time.Microsecond
+)
 
 // rest waits until there is something to take, somebody calls wake on asleep,
 // or a while has passed. The caller looks again, and why it was woken.
@@ -188,7 +202,7 @@ func (t *taker) rest(over *atomic.Bool) {
 	}
 	t.asleep.Store(1)
 	if !over.Load() && !t.waits() {
-		sleep(t.asleep)
+		sleep(t.asleep, maxSleep)
 	}
 	t.asleep.Store(0)
 }

@@ -24,7 +24,7 @@ func ringOf(t testing.TB) (*giver, *taker, half) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &giver{half: ops}, &taker{half: ops, giver: results.asleep}, results
+	return &giver{half: ops}, &taker{half: ops, giver: &results}, results
 }
 
 // Records of all lengths arrive whole and in order, many times round the ring.
@@ -94,7 +94,7 @@ func TestRingFull(t *testing.T) {
 		woken = g.blocked.Load() == 0
 	}
 	over.Store(true)
-	wake(back.asleep) // should it not have been asleep yet
+	back.wake() // should it not have been asleep yet
 	select {
 	case <-asleep:
 	case <-time.After(10 * maxSleep):

@@ -93,7 +93,7 @@ func serve(_ context.Context, w spawn.Worker) error {
 	err = s.run()
 	close(s.stop)
 	s.over.Store(true)
-	wake(ops.asleep)
+	ops.wake()
 	s.said.end()
 	err = errors.Join(err, s.backend.Close())
 	s.tasks.Wait()
@@ -315,7 +315,7 @@ func (s *server) done(o *order, err error) {
 	if err == nil && n <= maxRecordBytes {
 		if ok, err := s.out.room(n); ok && err == nil {
 			s.out.put(recordDone, 0, s.out.scratch)
-			wake(s.out.asleep)
+			s.out.wake()
 			return
 		}
 	}

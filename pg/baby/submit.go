@@ -152,7 +152,7 @@ func (c *child) give(p *pending) {
 		c.tellLocked(message(msgOp, m.scratch...), nil)
 		c.mu.ops.put(recordOpSent, c.mu.told, nil)
 	}
-	wake(c.mu.ops.asleep) // under the lock, which keeps the ring mapped
+	c.mu.ops.wake() // under the lock, which keeps the ring mapped
 	c.mu.Unlock()
 }
 

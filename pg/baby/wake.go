@@ -16,19 +16,23 @@ const (
 	futexWake = 1
 )
 
-// maxSleep bounds one sleep: a child out of its mind can write over the word
-// that a wake-up is told by, and must not keep our thread from ending.
-const maxSleep = time.Second
-
-// sleep waits until the other side calls wake, or maxSleep has passed. It
-// returns at once if *word is not 1 any more. The kernel is asked without Go's
-// poller in between: that halves the time of a wake-up, for a thread.
-func sleep(word *atomic.Uint32) {
-	limit := unix.NsecToTimespec(int64(maxSleep))
+// sleep waits until the other side calls wake, or most has passed. It returns
+// at once if *word is not 1 any more. The kernel is asked without Go's poller in
+// between: that halves the time of a wake-up, for a thread.
+func sleep(word *atomic.Uint32, most time.Duration) {
+	limit := unix.NsecToTimespec(int64(most))
 	// Every error means: look again.
 	_, _, _ = syscall.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWait, 1,
 		uintptr(unsafe.Pointer(&limit)), 0, 0)
 }
+
+// Bounds of one sleep. A child out of its mind can write over the word that a
+// wake-up is told by, and must not keep our threads from ending; and a goroutine
+// that waits for an op looks so often whether it still is to.
+const (
+	maxSleep     = time.Second
+	maxHelpSleep = time.Millisecond
+)
 
 // wake ends the sleep of the one who sleeps on word, if somebody does. It never
 // waits, whatever the other side has made of the word.

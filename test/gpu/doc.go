@@ -27,7 +27,7 @@
 //     all have; the plain names change their meaning.
 //   - By value. ncclUniqueId (128 bytes) and the IPC handles (64) are of class
 //     MEMORY in the System V ABI: they lie on the stack, whole. purego copies
-//     structs there; the fake compares all of an id's bytes between ranks.
+//     structs there; TestByValue of package nccl compares every byte.
 //   - ncclConfig_t. Ours is that of 2.14: 24 bytes, magic 0xcafebeef, version
 //     21400. A later library copies as many bytes as size says, and then sets all
 //     that came after the version named to its defaults, so that the four bytes of

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <string.h>
 
-enum { OK = 0, INVALID_VALUE = 1, INVALID_DEVICE = 101, INVALID_CONTEXT = 201, DEVICES = 2, OWN = 100, MAX_OWN = 64 };
+enum { OK = 0, INVALID_VALUE = 1, INVALID_DEVICE = 101, INVALID_CONTEXT = 201, OWN = 100, MAX_OWN = 64 };
 
 int fake_primary_set_current(long ctx);
 int cuDevicePrimaryCtxRetain(long *ctx, int device);
@@ -13,6 +13,14 @@ int cuDevicePrimaryCtxRelease_v2(int device);
 int cuStreamCreateWithPriority(void **s, unsigned flags, int priority);
 int cuMemcpyHtoDAsync_v2(char *dst, const char *src, size_t n, void *stream);
 int cuMemcpyDtoHAsync_v2(char *dst, const char *src, size_t n, void *stream);
+
+int cuDeviceGetCount(int *n);
+
+static int no_device(int device) {
+  int n = 0;
+  cuDeviceGetCount(&n);
+  return device < 0 || device >= n;
+}
 
 static __thread long current;
 static int device_of[MAX_OWN]; // and 1; 0: none. Tests make few, one at a time
@@ -64,7 +72,7 @@ int cuCtxDestroy_v2(long ctx) {
 int cuCtxSynchronize(void) { return current ? OK : INVALID_CONTEXT; }
 
 int cuDeviceGet(int *device, int ordinal) {
-  if (ordinal < 0 || ordinal >= DEVICES) return INVALID_DEVICE;
+  if (no_device(ordinal)) return INVALID_DEVICE;
   *device = ordinal;
   return OK;
 }
@@ -86,14 +94,14 @@ int cuMemsetD8_v2(char *p, unsigned char v, size_t n) {
 int cuStreamCreate(void **s, unsigned flags) { return cuStreamCreateWithPriority(s, flags, 0); }
 
 int cuDeviceGetName(char *name, int n, int device) {
-  if (device < 0 || device >= DEVICES || n < 1) return INVALID_VALUE;
+  if (no_device(device) || n < 1) return INVALID_VALUE;
   strncpy(name, "fake", n - 1);
   name[n - 1] = 0;
   return OK;
 }
 
 int cuDeviceTotalMem_v2(size_t *n, int device) {
-  if (device < 0 || device >= DEVICES) return INVALID_DEVICE;
+  if (no_device(device)) return INVALID_DEVICE;
   *n = 1UL << 36;
   return OK;
 }

@@ -95,7 +95,11 @@ func SubmitBatch(b interface{ Submit(op *Op) *Work }, op *Op) *Work {
 		if sub.Deadline.IsZero() {
 			sub.Deadline = op.Deadline
 		}
-		b.Submit(sub).Then(r.done)
+		w := b.Submit(sub)
+		if h := w.Helper(); h != nil { // before Then, after which w may serve another op
+			work.SetHelper(h)
+		}
+		w.Then(r.done)
 	}
 	r.done(nil)
 	return work

@@ -216,8 +216,8 @@ func (b *Backend) Submit(op *pg.Op) *pg.Work {
 	b.do(&do)
 	if collective { // op may be done, and its memory in use again
 		b.advance(g)
-		b.poller.rest()
 	}
+	b.poller.rest()
 	return w
 }
 

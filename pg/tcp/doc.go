@@ -70,7 +70,8 @@
 // fails, as between containers that share no network namespace, the edge stays
 // a socket alone (Options.Transport forces one or the other).
 //
-// A segment is a page of control words and a ring of records: a frame's header,
+// A segment is a page of control words and two rings of records, one for
+// collectives and one for point-to-point. A record is a frame's header,
 // and its payload where it is folded or copied from. Only its maker writes it, so
 // there is no lock, and a peer that is stopped in the middle of a write and
 // continued later harms nobody: what it had not published nobody reads, and if
@@ -79,8 +80,9 @@
 // from a socket; its headers have checksums, its payloads have them only where
 // the digest needs them: memory is not a wire.
 //
-// Collectives' frames take the lane; all else the socket: Hellos, beats,
-// aborts, point-to-point. So an abort never waits behind data, and a peer's death
+// Collectives' frames take the lane, and what is asked for of messages longer
+// than a frame, which are announced by an empty frame; all else the socket:
+// Hellos, beats, aborts, short messages. So an abort never waits behind data, and a peer's death
 // is its socket's end. The Hello says where in the ring its epoch begins:
 // what lies before it is skipped unseen. Before a peer's word that it leaves or
 // moves on is acted upon, what it had published until then is taken.
@@ -146,7 +148,7 @@
 // posted, piece not folded). Credit frames give it back. So readers never
 // stop: an abort or a beat is never stuck behind data, and what a peer can make
 // us hold is bounded. Of a point-to-point message longer than one frame only the
-// first goes at once, the rest once a receive has taken it (a take frame): a
+// first (beside a lane an empty one) goes at once, the rest once a receive has taken it (a take frame): a
 // message that nobody wants yet holds up no other, until first frames alone
 // fill the window.
 //

@@ -22,7 +22,7 @@ const (
 
 // preambleMagic is what both ends of a new socket write first; the last byte is
 // the version.
-const preambleMagic = "SKERRYT\x03"
+const preambleMagic = "SKERRYT\x04"
 
 // joinMagic begins the preamble of who opens one more socket of an edge; behind
 // the nonce follow the nonce that the other side has on the edge's first
@@ -48,7 +48,8 @@ type hello struct {
 	worldSize int
 	members   [sha256.Size]byte // hash of the member list in rank order
 	window    [classes]int      // bytes that its sender is ready to hold
-	lane      uint64            // 0: no shared memory; else 1 + where its records of this epoch start
+	lane      bool              // there is shared memory
+	rings     [classes]uint64   // where its records of this epoch start
 	socks     int               // of the edge
 	nonces    [sha256.Size]byte // of the further ones
 	proof     [sha256.Size]byte
@@ -102,7 +103,14 @@ func (h *hello) appendFields(b []byte) []byte {
 	for _, w := range h.window {
 		b = le.AppendUint32(b, uint32(w))
 	}
-	b = le.AppendUint64(b, h.lane)
+	lane := uint32(0)
+	if h.lane {
+		lane = 1
+	}
+	b = le.AppendUint32(b, lane)
+	for _, start := range h.rings {
+		b = le.AppendUint64(b, start)
+	}
 	b = le.AppendUint32(b, uint32(h.socks))
 	b = append(b, h.nonces[:]...)
 	b = append(b, h.members[:]...)
@@ -119,7 +127,9 @@ var errShortHello = errors.New("hello ends early")
 // decodeHello reads what encode wrote, and bounds every field.
 func decodeHello(b []byte) (*hello, error) {
 	const lane = 8 + 4 + 4 + 4 + 4*classes
-	const numbers = lane + 8 + 4
+	const rings = lane + 4
+	const streams = rings + 8*classes
+	const numbers = streams + 4
 	const fixed = numbers + 2*sha256.Size
 	if len(b) < fixed {
 		return nil, fmt.Errorf("%w: %w", ErrCorrupt, errShortHello)
@@ -139,11 +149,14 @@ func decodeHello(b []byte) (*hello, error) {
 		}
 		h.window[class] = int(w)
 	}
-	h.lane = le.Uint64(b[lane:])
-	if h.lane != 0 && (h.lane-1)%recordAlign != 0 {
-		return nil, fmt.Errorf("%w: hello with shared records from byte %d, want a multiple of %d", ErrCorrupt, h.lane-1, recordAlign)
+	h.lane = le.Uint32(b[lane:]) != 0
+	for class := range h.rings {
+		h.rings[class] = le.Uint64(b[rings+8*class:])
+		if h.rings[class]%recordAlign != 0 {
+			return nil, fmt.Errorf("%w: hello with shared records from byte %d, want a multiple of %d", ErrCorrupt, h.rings[class], recordAlign)
+		}
 	}
-	socks := le.Uint32(b[lane+8:])
+	socks := le.Uint32(b[streams:])
 	if socks < 1 || socks > MaxStreams {
 		return nil, fmt.Errorf("%w: hello with %d streams, want 1 to %d", ErrCorrupt, socks, MaxStreams)
 	}

@@ -90,3 +90,30 @@ func compareHeld(t *testing.T, q int64, first, now []answer) {
 		}
 	}
 }
+
+// TestKillPassing: SIGKILL of one of three processes that pass long messages
+// around, through shared memory. Both survivors' ops fail and name it, with no
+// foreign byte in their tensors, and they go on with a newcomer.
+func TestKillPassing(t *testing.T) {
+	t.Parallel()
+	const world, rounds = 3, 2
+	var ranks []*rankProcess
+	for i := range world {
+		ranks = append(ranks, startRank(t, fmt.Sprintf("replica%d", i)))
+	}
+	o := order{
+		Store: testStore(t), Bytes: 8 << 20, Pass: true, Poison: true,
+		Opt: rankOptions{Transport: TransportShared, BeatTimeout: patientBeats},
+	}
+	for q := int64(1); q <= rounds; q++ {
+		o.Q, o.Do = q, "configure"
+		orderAll(t, ranks, o)
+		victim := rand.IntN(world)
+		killOne(t, ranks, o, victim)
+		ranks[victim] = startRank(t, fmt.Sprintf("newcomer%d", q))
+	}
+	o.Q, o.Do = rounds+1, "configure"
+	orderAll(t, ranks, o)
+	o.Do = "check"
+	orderAll(t, ranks, o)
+}

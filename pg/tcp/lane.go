@@ -12,8 +12,8 @@ import (
 )
 
 // lane is the shared memory of an edge between two processes of one host, beside
-// its socket: the frames of collectives take it, all else the socket. Each side
-// makes one segment, which only it writes.
+// its socket: the frames of collectives take it, and all but the announcement of
+// long point-to-point messages. Each side makes one segment, which only it writes.
 //
 // A record's payload is folded or copied from where it lies, and then released,
 // in the order of records. Both segments live until nobody refers to them: the
@@ -25,6 +25,16 @@ type lane struct {
 	rung    atomic.Uint32 // value of the peer's asleep that was answered
 	refs    atomic.Int32
 
+	channels [classes]channel
+
+	on bool // both sides take it in this epoch; guarded by Backend.mu
+}
+
+// channel is one class's rings, one per direction. Those of collectives may hold
+// records whose op is not posted yet; what waits behind them is of collectives too.
+// Point-to-point has rings of its own, where all that comes was asked for.
+type channel struct {
+	lane *lane
 	send producer
 	recv consumer
 
@@ -41,7 +51,6 @@ type lane struct {
 
 	// Guarded by Backend.mu.
 	pushing bool
-	on      bool   // both sides take it in this epoch
 	fresh   bool   // start is not applied yet
 	start   uint64 // first byte of this epoch's records
 }
@@ -49,9 +58,9 @@ type lane struct {
 // newLane makes a lane of our segment, the peer's, and the peer's bell, and owns
 // all three. An error leaves them to the caller.
 func newLane(out, in *memfd.Segment, bell *os.File) (*lane, error) {
-	size := len(in.Bytes()) - controlBytes
-	if size < minRingBytes || size > maxRingBytes || size%recordAlign != 0 {
-		return nil, fmt.Errorf("%w: shared ring of %d bytes, want %d to %d", ErrCorrupt, size, minRingBytes, maxRingBytes)
+	size := (len(in.Bytes()) - controlBytes) / classes
+	if size < minRingBytes || size > maxRingBytes || size%recordAlign != 0 || controlBytes+classes*size != len(in.Bytes()) {
+		return nil, fmt.Errorf("%w: %d shared rings of %d bytes, want %d to %d", ErrCorrupt, classes, size, minRingBytes, maxRingBytes)
 	}
 	n := &lane{out: out, in: in, bell: bell, bellFD: -1}
 	raw, err := bell.SyscallConn()
@@ -62,12 +71,45 @@ func newLane(out, in *memfd.Segment, bell *os.File) (*lane, error) {
 	if err := raw.Control(func(fd uintptr) { n.bellFD = int(fd) }); err != nil {
 		return nil, fmt.Errorf("peer's bell: %w", err)
 	}
-	mine, peer := wordsOf(out.Bytes()), wordsOf(in.Bytes())
-	n.send = producer{data: out.Bytes()[controlBytes:], mine: mine, peer: peer}
-	n.recv = consumer{data: in.Bytes()[controlBytes:], mine: mine, peer: peer}
-	mine.asleep.Store(^uint32(0)) // odd, until the poller knows the lane
+	for class := range n.channels {
+		mine, peer := wordsOf(out.Bytes(), class), wordsOf(in.Bytes(), class)
+		c := &n.channels[class]
+		c.lane = n
+		c.send = producer{data: ringOf(out, class), mine: mine, peer: peer}
+		c.recv = consumer{data: ringOf(in, class), mine: mine, peer: peer}
+	}
+	n.asleep().Store(^uint32(0)) // odd, until the poller knows the lane
 	n.refs.Store(1)
 	return n, nil
+}
+
+// ringOf is a class's ring in a segment.
+func ringOf(segment *memfd.Segment, class int) []byte {
+	rings := segment.Bytes()[controlBytes:]
+	size := len(rings) / classes
+	return rings[class*size : (class+1)*size : (class+1)*size]
+}
+
+// asleep tells the peer whether to ring.
+func (n *lane) asleep() *atomic.Uint32 { return n.channels[0].send.mine.asleep }
+
+// pending tells whether there is something that nobody has looked at, or room that
+// a push waits for.
+func (n *lane) pending() bool {
+	for class := range n.channels {
+		c := &n.channels[class]
+		if c.recv.pending() || c.send.roomCame() {
+			return true
+		}
+	}
+	return false
+}
+
+// rest is called when nothing is to be sent: nobody waits for room.
+func (n *lane) rest() {
+	for class := range n.channels {
+		n.channels[class].send.rest()
+	}
 }
 
 func (n *lane) ref() *lane {
@@ -86,7 +128,7 @@ func (n *lane) unref() {
 
 // ringBell wakes the peer's poller if it sleeps: once each time.
 func (n *lane) ringBell() {
-	v := n.send.peer.asleep.Load()
+	v := n.channels[0].send.peer.asleep.Load()
 	if old := n.rung.Load(); v%2 == 0 || old == v || !n.rung.CompareAndSwap(old, v) {
 		return
 	}
@@ -94,34 +136,35 @@ func (n *lane) ringBell() {
 }
 
 // record is the next one, held until it is put back into the pool.
-func (n *lane) record(length int) *buf {
-	n.hold.Lock()
-	defer n.hold.Unlock()
+func (c *channel) record(length int) *buf {
+	c.hold.Lock()
+	defer c.hold.Unlock()
 	var x *buf
-	if last := len(n.hold.free) - 1; last >= 0 {
-		x = n.hold.free[last]
-		n.hold.free = n.hold.free[:last]
+	if last := len(c.hold.free) - 1; last >= 0 {
+		x = c.hold.free[last]
+		c.hold.free = c.hold.free[:last]
 	} else {
 		x = new(buf)
 	}
-	x.lane, x.freed = n.ref(), false
-	x.b, x.end = n.recv.take(length)
-	if q := &n.hold; q.head > 0 && len(q.order) == cap(q.order) {
+	x.channel, x.freed = c, false
+	c.lane.ref()
+	x.b, x.end = c.recv.take(length)
+	if q := &c.hold; q.head > 0 && len(q.order) == cap(q.order) {
 		left := copy(q.order, q.order[q.head:])
 		clear(q.order[left:])
 		q.order, q.head = q.order[:left], 0
 	}
-	n.hold.order = append(n.hold.order, x)
+	c.hold.order = append(c.hold.order, x)
 	return x
 }
 
 // release gives x, and what was released after it, back to the peer.
-func (n *lane) release(x *buf) {
-	n.hold.Lock()
+func (c *channel) release(x *buf) {
+	c.hold.Lock()
 	x.freed, x.b = true, nil
-	q := &n.hold
+	q := &c.hold
 	for q.head < len(q.order) && q.order[q.head].freed {
-		n.recv.mine.tail.Store(q.order[q.head].end)
+		c.recv.mine.tail.Store(q.order[q.head].end)
 		q.free = append(q.free, q.order[q.head])
 		q.order[q.head] = nil
 		q.head++
@@ -129,50 +172,57 @@ func (n *lane) release(x *buf) {
 	if q.head == len(q.order) {
 		q.order, q.head = q.order[:0], 0
 	}
-	n.hold.Unlock()
-	if n.recv.peer.blocked.Load() != 0 {
-		n.ringBell()
+	c.hold.Unlock()
+	if c.recv.peer.blocked.Load() != 0 {
+		c.lane.ringBell()
 	}
-	n.unref()
+	c.lane.unref()
 }
 
 // begin skips what is left of earlier epochs. Nothing of them is held any more.
-func (n *lane) begin() {
-	n.hold.Lock()
-	n.recv.read = n.start
-	n.recv.mine.tail.Store(n.start)
-	n.hold.Unlock()
-	n.fresh = false
-	if n.recv.peer.blocked.Load() != 0 {
-		n.ringBell()
+func (c *channel) begin() {
+	c.hold.Lock()
+	c.recv.read = c.start
+	c.recv.mine.tail.Store(c.start)
+	c.hold.Unlock()
+	c.fresh = false
+	if c.recv.peer.blocked.Load() != 0 {
+		c.lane.ringBell()
 	}
 }
 
 // push sends what l's lane has to send, as far as there is room. Any goroutine
 // may call it, holding no lock.
 func (b *Backend) push(l *link) {
+	for class := range classes {
+		b.pushClass(l, class)
+	}
+}
+
+func (b *Backend) pushClass(l *link, class int) {
 	b.mu.Lock()
 	n := l.lane
-	if n == nil || !n.on || n.pushing {
+	if n == nil || !n.on || n.channels[class].pushing {
 		if n != nil && !n.on {
-			n.send.rest() // else the poller would try for ever
+			n.rest() // else the poller would try for ever
 		}
 		b.mu.Unlock()
 		return
 	}
-	n.pushing = true
+	c := &n.channels[class]
+	c.pushing = true
 	n.ref()
 	for {
 		var do todo
-		x, ok := l.takeRecordLocked(n, &do)
+		x, ok := l.takeRecordLocked(n, class, &do)
 		if !ok {
-			n.pushing = false
+			c.pushing = false
 			b.mu.Unlock()
 			b.do(&do)
 			break
 		}
 		b.mu.Unlock()
-		b.writeRecord(n, &x)
+		b.writeRecord(c, &x)
 		b.mu.Lock()
 		b.untouchLocked(x.task, &do)
 		b.mu.Unlock()
@@ -193,13 +243,14 @@ type recordOut struct {
 }
 
 // takeRecordLocked takes the next piece for l's lane and reserves its memory.
-func (l *link) takeRecordLocked(n *lane, do *todo) (recordOut, bool) {
-	t, s := l.recordLocked(n)
+func (l *link) takeRecordLocked(n *lane, class int, do *todo) (recordOut, bool) {
+	c := &n.channels[class]
+	t, s := l.recordLocked(n, class)
 	if s == nil {
-		n.send.rest()
+		c.send.rest()
 		return recordOut{}, false
 	}
-	memory, err := n.send.reserve(s.size())
+	memory, err := c.send.reserve(s.size())
 	if err != nil {
 		l.b.lostLocked(l, err, do)
 		return recordOut{}, false
@@ -207,23 +258,29 @@ func (l *link) takeRecordLocked(n *lane, do *todo) (recordOut, bool) {
 	if memory == nil {
 		return recordOut{}, false
 	}
-	x := recordOut{task: t, memory: memory, slot: t.slotOf(s), end: n.send.next}
+	x := recordOut{task: t, memory: memory, slot: t.slotOf(s), end: c.send.next}
 	offset := s.done
 	x.payload = s.take()
 	x.head = header{
 		typ: frameData, phase: s.phase, length: uint32(len(x.payload)), epoch: t.group.key,
-		seq: t.seq, offset: uint64(offset), total: uint64(s.total), call: t.call,
+		seq: t.seq, offset: uint64(offset), total: uint64(s.total), tag: t.tag, call: t.call,
 	}
 	t.touch++
 	t.need--
+	if class == classMessage && s.finished() {
+		l.sentLocked(t)
+	}
 	return x, true
 }
 
 // recordLocked is the stream that has the next piece for l's lane, or nil.
-func (l *link) recordLocked(n *lane) (*task, *stream) {
+func (l *link) recordLocked(n *lane, class int) (*task, *stream) {
 	g := l.group
 	if g == nil || g.phase != groupReady || !l.helloOK || l.lane != n || g.peers[l.rank] != l {
 		return nil, nil
+	}
+	if class == classMessage {
+		return l.askedLocked()
 	}
 	t := g.active
 	if t == nil || !t.open {
@@ -238,17 +295,17 @@ func (l *link) recordLocked(n *lane) (*task, *stream) {
 
 // writeRecord fills the memory and publishes it. The payload's checksum is
 // there only where the digest needs it: memory is not a wire.
-func (b *Backend) writeRecord(n *lane, x *recordOut) {
+func (b *Backend) writeRecord(c *channel, x *recordOut) {
 	copy(x.memory[recordHead:], x.payload)
 	if x.slot != nil {
 		x.head.crc = x.slot.checksum(x.payload)
 	}
 	x.head.encode(x.memory[:headerBytes])
 	b.crossed.Add(1)
-	n.send.publish(x.end)
+	c.send.publish(x.end)
 	b.stats.dataFrames.Add(1)
 	b.stats.sharedBytes.Add(uint64(len(x.payload)))
-	n.ringBell()
+	c.lane.ringBell()
 }
 
 // pull takes what has come on l's lane and has an op. Any goroutine may call it,
@@ -258,12 +315,15 @@ func (b *Backend) pull(l *link) {
 	if n == nil {
 		return
 	}
-	n.again.Store(true)
-	for n.again.Load() && n.pullMu.TryLock() {
-		n.again.Store(false)
-		for b.pullOne(l, n) {
+	for class := range n.channels {
+		c := &n.channels[class]
+		c.again.Store(true)
+		for c.again.Load() && c.pullMu.TryLock() {
+			c.again.Store(false)
+			for b.pullOne(l, n, class) {
+			}
+			c.pullMu.Unlock()
 		}
-		n.pullMu.Unlock()
 	}
 	n.unref()
 }
@@ -275,11 +335,16 @@ func (b *Backend) pullAll(l *link) {
 	if n == nil {
 		return
 	}
-	n.pullMu.Lock()
-	for b.pullOne(l, n) {
+	again := false
+	for class := range n.channels {
+		c := &n.channels[class]
+		c.pullMu.Lock()
+		for b.pullOne(l, n, class) {
+		}
+		c.pullMu.Unlock()
+		again = again || c.again.Load()
 	}
-	n.pullMu.Unlock()
-	if n.again.Load() {
+	if again {
 		b.pull(l)
 	}
 	n.unref()
@@ -294,68 +359,70 @@ func (b *Backend) laneOf(l *link) *lane {
 	case n == nil:
 		return nil
 	case !n.on:
-		n.recv.looked.Store(n.recv.peer.head.Load()) // else the poller would look for ever
+		for class := range n.channels { // else the poller would look for ever
+			n.channels[class].recv.look()
+		}
 		return nil
 	}
 	return n.ref()
 }
 
-// pullOne takes one record; false if there is none whose op is open. The caller
-// holds pullMu.
-func (b *Backend) pullOne(l *link, n *lane) bool {
+// pullOne takes one record; false if there is none that has a place. The caller
+// holds the channel's pullMu.
+func (b *Backend) pullOne(l *link, n *lane, class int) bool {
 	var do todo
 	b.mu.Lock()
-	x, s, h, ok := l.pullLocked(n, &do)
+	x, s, h, ok := l.pullLocked(n, class, &do)
 	b.mu.Unlock()
 	b.crossed.Load()
 	b.do(&do)
 	switch {
 	case x == nil:
 	case s.task == nil: // an announcement, or refused
-		n.release(x)
+		x.channel.release(x)
 	case s.buf == x: // folded where it is
 		l.settle(h.crc, &s)
 	default:
 		copy(s.dst, x.b)
-		n.release(x)
-		l.settle(h.crc, &s)
+		x.channel.release(x)
+		l.arrived(&h, &s)
 	}
 	return ok
 }
 
-func (l *link) pullLocked(n *lane, do *todo) (x *buf, s slot, h header, ok bool) {
-	b := l.b
-	n.recv.looked.Store(n.recv.peer.head.Load())
+func (l *link) pullLocked(n *lane, class int, do *todo) (x *buf, s slot, h header, ok bool) {
+	b, c := l.b, &n.channels[class]
+	c.recv.look()
 	g := b.mu.group
 	if g == nil || l.lane != n || l.group != g || !l.helloOK || g.phase != groupReady || g.peers[l.rank] != l {
 		return nil, s, h, false
 	}
 	t := g.active
-	if t == nil || !t.open {
+	if class == classCollective && (t == nil || !t.open) {
 		return nil, s, h, false // whoever opens it pulls
 	}
-	if n.fresh {
-		n.begin()
+	if c.fresh {
+		c.begin()
 	}
-	ok, err := n.recv.peek(&h)
-	if err == nil && ok && (h.typ != frameData || h.epoch != g.key || h.call.kind.PointToPoint()) {
+	ok, err := c.recv.peek(&h)
+	if err == nil && ok && (h.typ != frameData || h.epoch != g.key || classOf(h.call.kind) != class) {
 		err = fmt.Errorf("%w: shared record of %v %v of quorum %d", ErrCorrupt, h.typ, h.call.kind, h.epoch.quorum)
 	}
 	if err != nil {
 		b.lostLocked(l, err, do)
 		return nil, s, h, false
 	}
-	if !ok || h.seq > t.seq {
+	if !ok || class == classCollective && h.seq > t.seq {
 		return nil, s, h, false
 	}
-	x = n.record(int(h.length))
-	if h.seq < t.seq {
-		err = fmt.Errorf("%w: frame of %v, which is complete here", pg.ErrMismatch, h.call)
-		if h.total == 0 {
-			err = nil // an announcement of an op that is over here
-		}
-	} else {
+	x = c.record(int(h.length))
+	switch {
+	case class == classMessage:
+		s, err = l.placeAskedLocked(&h)
+	case h.seq == t.seq:
 		s, err = l.placeInLocked(t, &h, x, do)
+	case h.total > 0: // else an announcement of an op that is over here
+		err = fmt.Errorf("%w: frame of %v, which is complete here", pg.ErrMismatch, h.call)
 	}
 	if err != nil {
 		b.breakLocked(g, l.mismatchCause(&h, err), do)

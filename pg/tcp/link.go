@@ -128,7 +128,10 @@ func (l *link) sayHelloLocked(do *todo) {
 		socks: len(l.socks), nonces: l.noncesLocked(),
 	}
 	if l.lane != nil {
-		h.lane = l.lane.send.next + 1 // what is reserved before is of earlier epochs
+		h.lane = true
+		for class := range h.rings {
+			h.rings[class] = l.lane.channels[class].send.next // what is reserved before is of earlier epochs
+		}
 	}
 	h.proof = h.prove(g.cfg.Token, l.mine, l.theirs)
 	l.control = append(l.control, l.b.controlFrame(frameHello, g.key, h.encode()))

@@ -8,7 +8,8 @@ import (
 )
 
 // Point-to-point. A message goes out in frames like any stream, under a number
-// of its own per (peer, tag). Its first piece goes at once; the rest of a longer
+// of its own per (peer, tag). Its first piece, or over a lane its announcement,
+// goes at once; the rest of a longer
 // message waits until the receiver says, with a take frame, that a receive has
 // taken it. So a message that nobody wants yet holds up no other one, unless
 // first pieces alone fill the window.
@@ -28,6 +29,7 @@ type message struct {
 	seq    uint64
 	call   call
 	total  int
+	first  int    // bytes of its first frame; if there are more, they wait to be asked for
 	got    int    // bytes that are here or on their way
 	landed int    // bytes that are here
 	task   *task  // the receive that took it, or nil
@@ -41,6 +43,11 @@ func (m *message) drop(pool *bufPool) {
 	m.frames = nil
 }
 
+// longMessage tells whether op moves more than one frame.
+func longMessage(op *pg.Op) bool {
+	return len(op.In) > 0 && op.In[0].NumBytes() > MaxPayload || len(op.Out) > 0 && op.Out[0].NumBytes() > MaxPayload
+}
+
 // sendLocked starts a send.
 func (b *Backend) sendLocked(t *task, do *todo) {
 	g, op := t.group, t.op
@@ -52,6 +59,10 @@ func (b *Backend) sendLocked(t *task, do *todo) {
 	t.peers = resize(t.peers, g.world)
 	s := whole(t.in, 0)
 	s.limit = 1
+	if l.lane != nil && s.pieces > 1 {
+		s = newStream(t.in, span{0, size(t.in)}, sharedCut)
+		s.limit = 0 // announced on the socket, sent through the lane
+	}
 	t.peers[op.Peer].out[0] = s
 	t.need, t.open = s.pieces, true
 	l.sends = append(l.sends, t)
@@ -106,7 +117,7 @@ func (l *link) giveLocked(m *message, t *task, do *todo) error {
 			t.group.rank, len(t.out[0]), t.call.dtype, t.call.round)
 	}
 	m.task = t
-	if m.total > MaxPayload {
+	if m.total > m.first {
 		l.control = append(l.control, control{head: header{
 			typ: frameTake, epoch: t.group.key, seq: m.seq, tag: m.tag, call: call{root: -1},
 		}})
@@ -131,14 +142,43 @@ func (l *link) taken(h *header) {
 	b.kick(l)
 }
 
-// sendableLocked is the first send that has a piece ready to go.
+// sharedCut is the largest piece of a message that goes through shared memory:
+// several at a time should stay in the cache that both sides share.
+const sharedCut = 128 << 10
+
+// sendableLocked is the first send that has something for the socket: a piece or,
+// if the pieces take the lane, its announcement.
 func (l *link) sendableLocked() *task {
 	for _, t := range l.sends {
-		if t.peers[l.rank].out[0].ready() {
+		s := &t.peers[l.rank].out[0]
+		if l.lane == nil && s.ready() || l.lane != nil && (s.pieces == 1 || !t.told) {
 			return t
 		}
 	}
 	return nil
+}
+
+// askedLocked is the first send, and its stream, that has a piece for the lane.
+func (l *link) askedLocked() (*task, *stream) {
+	for _, t := range l.sends {
+		if s := &t.peers[l.rank].out[0]; t.told && s.ready() {
+			return t, s
+		}
+	}
+	return nil, nil
+}
+
+// tellLocked makes the announcement of t, a frame without payload, the one that
+// goes out.
+func (k *sock) tellLocked(t *task) {
+	l, o := k.l, &k.out
+	o.payload = nil
+	o.h = header{
+		typ: frameData, epoch: t.group.key, seq: t.seq, tag: t.tag, call: t.call,
+		total: uint64(t.peers[l.rank].out[0].total),
+	}
+	l.flow[classMessage].credit -= headerBytes
+	t.told = true
 }
 
 // sentLocked forgets a send whose last piece was taken.
@@ -169,6 +209,20 @@ func (l *link) placeMessageLocked(g *group, h *header, do *todo) (slot, error) {
 	return slot{group: g, dst: x.b, buf: x, cell: -1, message: m}, nil
 }
 
+// placeAskedLocked finds the place of a record of a message that was asked for.
+func (l *link) placeAskedLocked(h *header) (slot, error) {
+	i := slices.IndexFunc(l.incoming, func(m *message) bool { return m.tag == h.tag && m.seq == h.seq })
+	if i < 0 || l.incoming[i].task == nil || h.total != uint64(l.incoming[i].total) || h.offset != uint64(l.incoming[i].got) {
+		return slot{}, fmt.Errorf("%w: byte %d of %d of message %d under tag %d in shared memory, which was not asked for",
+			ErrCorrupt, h.offset, h.total, h.seq, h.tag)
+	}
+	m := l.incoming[i]
+	t, lo := m.task, m.got
+	m.got += int(h.length)
+	t.touch++
+	return slot{task: t, group: t.group, dst: t.out[0][lo:m.got], cell: -1, message: m}, nil
+}
+
 // messageLocked is the message that h belongs to. A new one goes to the first
 // receive that waits for it.
 func (l *link) messageLocked(g *group, h *header, do *todo) (*message, error) {
@@ -187,7 +241,7 @@ func (l *link) messageLocked(g *group, h *header, do *todo) (*message, error) {
 			ErrCorrupt, h.offset, h.seq, h.tag, last+1)
 	}
 	g.recvSeq[key] = h.seq
-	m := &message{tag: h.tag, seq: h.seq, call: h.call, total: int(h.total)}
+	m := &message{tag: h.tag, seq: h.seq, call: h.call, total: int(h.total), first: int(h.length)}
 	l.incoming = append(l.incoming, m)
 	for i, t := range g.recvs {
 		if t.tag == m.tag && (t.op.Peer == pg.AnySource || t.op.Peer == l.rank) {

@@ -271,13 +271,16 @@ func (p *poller) lookLocked() bool {
 	p.refreshLocked()
 	any := false
 	for _, w := range p.mu.lanes {
-		if w.n.recv.pending() {
-			any = true
-			p.b.pull(w.l)
-		}
-		if w.n.send.roomCame() {
-			any = true
-			p.b.push(w.l)
+		for class := range w.n.channels {
+			c := &w.n.channels[class]
+			if c.recv.pending() {
+				any = true
+				p.b.pull(w.l)
+			}
+			if c.send.roomCame() {
+				any = true
+				p.b.pushClass(w.l, class)
+			}
 		}
 	}
 	return any
@@ -285,7 +288,7 @@ func (p *poller) lookLocked() bool {
 
 func (p *poller) pendingLocked() bool {
 	for _, w := range p.mu.lanes {
-		if w.n.recv.pending() || w.n.send.roomCame() {
+		if w.n.pending() {
 			return true
 		}
 	}
@@ -299,7 +302,7 @@ func (p *poller) tellLocked(ring bool) {
 	}
 	p.mu.asleep++
 	for _, w := range p.mu.lanes {
-		w.n.send.mine.asleep.Store(p.mu.asleep)
+		w.n.asleep().Store(p.mu.asleep)
 	}
 	p.armed.Store(ring)
 }
@@ -323,7 +326,7 @@ func (p *poller) refreshLocked() {
 	p.mu.lanes, p.mu.seen = fresh, gen
 	p.mu.crowd = len(fresh)+1 >= runtime.NumCPU()
 	for _, w := range fresh {
-		w.n.send.mine.asleep.Store(p.mu.asleep)
+		w.n.asleep().Store(p.mu.asleep)
 	}
 	for _, w := range old {
 		w.n.unref()

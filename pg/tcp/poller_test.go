@@ -40,7 +40,7 @@ func TestPollerRestsAfterAbort(t *testing.T) {
 	n := w.backends[0].soleLane(t)
 	x := tensors(pattern(0, 4<<20))
 	work := w.backends[0].Submit(&pg.Op{Kind: pg.KindAllReduce, In: x, Out: x})
-	eventually(t, "the ring is full", n.send.waiting.Load)
+	eventually(t, "the ring is full", n.channels[0].send.waiting.Load)
 	w.backends[0].Abort(pg.Epoch{Cluster: "test", QuorumID: 1}, errors.New("no"))
 	if wait(t, work) == nil {
 		t.Error("all-reduce of one rank succeeded")
@@ -48,7 +48,7 @@ func TestPollerRestsAfterAbort(t *testing.T) {
 	w.configure(2)
 	y := tensors(pattern(1, 8))
 	late := w.backends[1].Submit(&pg.Op{Kind: pg.KindAllReduce, In: y, Out: y}) // frees what was left
-	eventually(t, "there is room", func() bool { return n.send.peer.tail.Load() == n.send.next })
+	eventually(t, "there is room", func() bool { return n.channels[0].send.peer.tail.Load() == n.channels[0].send.next })
 	w.backends[0].rests()
 	z := tensors(pattern(0, 8))
 	if err := wait(t, w.backends[0].Submit(&pg.Op{Kind: pg.KindAllReduce, In: z, Out: z})); err != nil {
@@ -70,9 +70,9 @@ func TestPollerRestsBetweenEpochs(t *testing.T) {
 	b.mu.Lock()
 	n.on = false
 	b.mu.Unlock()
-	n.recv.peer.head.Add(recordAlign) // the peer is in this process
+	n.channels[0].recv.peer.head.Add(recordAlign) // the peer is in this process
 	b.bell.ring()
-	eventually(t, "the poller has looked", func() bool { return !n.recv.pending() })
+	eventually(t, "the poller has looked", func() bool { return !n.channels[0].recv.pending() })
 	b.rests()
 }
 
@@ -126,12 +126,15 @@ func TestBellBlocksNobody(t *testing.T) {
 // run past the end of the ring.
 func TestHelloLaneAligned(t *testing.T) {
 	t.Parallel()
-	h := hello{replicaID: "x", worldSize: 2, socks: 1, window: [classes]int{minWindowBytes, minWindowBytes}}
-	for lane, ok := range map[uint64]bool{0: true, 1: true, 1 + recordAlign: true, 2: false, recordAlign: false, ^uint64(0): false} {
-		h.lane = lane
-		_, err := decodeHello(h.encode())
-		if ok && err != nil || !ok && !errors.Is(err, ErrCorrupt) {
-			t.Errorf("lane %d: %v, want accepted: %v", lane, err, ok)
+	h := hello{replicaID: "x", worldSize: 2, socks: 1, lane: true, window: [classes]int{minWindowBytes, minWindowBytes}}
+	for start, ok := range map[uint64]bool{0: true, recordAlign: true, 1: false, recordAlign - 1: false, ^uint64(0): false} {
+		for class := range classes {
+			h.rings = [classes]uint64{}
+			h.rings[class] = start
+			_, err := decodeHello(h.encode())
+			if ok && err != nil || !ok && !errors.Is(err, ErrCorrupt) {
+				t.Errorf("ring %d from %d: %v, want accepted: %v", class, start, err, ok)
+			}
 		}
 	}
 }

@@ -20,9 +20,9 @@ type buf struct {
 	class int
 
 	// Of a record in shared memory, instead of class.
-	lane  *lane
-	end   uint64
-	freed bool
+	channel *channel
+	end     uint64
+	freed   bool
 }
 
 // bufPool keeps buffers of powers of two. Safe for concurrent use. Not a
@@ -62,8 +62,8 @@ func (p *bufPool) put(x *buf) {
 	if x == nil {
 		return
 	}
-	if x.lane != nil {
-		x.lane.release(x)
+	if x.channel != nil {
+		x.channel.release(x)
 		return
 	}
 	p.mu.Lock()

@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -39,6 +40,7 @@ type order struct {
 	IDs    []string
 	Rank   int
 	Bytes  int
+	Pass   bool // storm: point-to-point around the ranks, instead of all-reduces
 	Poison bool // storm: spoil the buffer right after the failure, and watch it
 	Opt    rankOptions
 }
@@ -175,7 +177,16 @@ func storming(
 		return poisoned, hostClock(), err
 	}
 	err = out.Encode(answer{Poisoned: poisoned}) // begun: from now on it is always in an op
+	same := slices.Clone(buf)
 	for err == nil {
+		if o.Pass {
+			sent := g.SendAsync(pg.Of(same), pg.Envelope{Peer: (o.Rank + 1) % len(o.IDs)})
+			_, err = g.Recv(ctx, pg.Of(buf), pg.Envelope{Peer: (o.Rank + len(o.IDs) - 1) % len(o.IDs)})
+			if failed := g.Wait(ctx, sent); err == nil {
+				err = failed
+			}
+			continue
+		}
 		err = g.AllReduce(ctx, pg.Of(buf), pg.Max) // of equal numbers: changes nothing
 	}
 	at = hostClock()

@@ -7,15 +7,16 @@ import (
 	"unsafe"
 )
 
-// A shared segment is one page of control words and a ring of records, frames
-// whose payload lies behind their header. Only the segment's maker writes it:
+// A shared segment is one page of control words and, for each class of data, a ring
+// of records, frames whose payload lies behind their header. Only the segment's maker writes it:
 // its frames, and the words that tell the peer how far it is.
 const (
 	controlBytes = 4096
-	// Each word has a cache line of its own.
+	// Each class has a part of the page, each word a cache line of its own.
+	classWords  = 1024
 	wordHead    = 0   // bytes of records published here
 	wordTail    = 64  // bytes of the peer's ring that it may use again
-	wordAsleep  = 128 // odd: ring the bell after a change
+	wordAsleep  = 128 // odd: nobody need be rung; of the first class, for all
 	wordBlocked = 192 // not 0: waits for room, ring the bell when there is some
 
 	recordAlign = 64
@@ -36,8 +37,8 @@ type words struct {
 	asleep, blocked *atomic.Uint32
 }
 
-func wordsOf(segment []byte) words {
-	at := func(off int) unsafe.Pointer { return unsafe.Pointer(&segment[off]) }
+func wordsOf(segment []byte, class int) words {
+	at := func(off int) unsafe.Pointer { return unsafe.Pointer(&segment[class*classWords+off]) }
 	return words{
 		head: (*atomic.Uint64)(at(wordHead)), tail: (*atomic.Uint64)(at(wordTail)),
 		asleep: (*atomic.Uint32)(at(wordAsleep)), blocked: (*atomic.Uint32)(at(wordBlocked)),
@@ -121,6 +122,9 @@ type consumer struct {
 
 // pending tells whether there is something that nobody has looked at.
 func (c *consumer) pending() bool { return c.peer.head.Load() != c.looked.Load() }
+
+// look notes that somebody has seen what there is.
+func (c *consumer) look() { c.looked.Store(c.peer.head.Load()) }
 
 // peek decodes the header of the next record, if there is one. What the peer
 // wrote is copied first, and every bound is checked on the copy.

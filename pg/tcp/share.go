@@ -42,7 +42,7 @@ func (t Transport) String() string {
 }
 
 const (
-	shareMagic   = "SKERRYM\x01"
+	shareMagic   = "SKERRYM\x02"
 	shareBytes   = len(shareMagic) + nonceBytes
 	shareRights  = 2 // a segment and a bell
 	maxShareName = 64
@@ -166,7 +166,7 @@ func (b *Backend) newSegment() (*memfd.Segment, error) {
 		size = crowdedRingBytes
 	}
 	b.mu.Unlock()
-	return memfd.Create("skerry-lane", controlBytes+cmp.Or(size, DefaultRingBytes))
+	return memfd.Create("skerry-lane", controlBytes+classes*cmp.Or(size, DefaultRingBytes))
 }
 
 const (
@@ -381,7 +381,7 @@ func (l *link) dropLaneLocked(do *todo) {
 
 // canShareLocked refuses a peer without shared memory, if we take nothing else.
 func (l *link) canShareLocked() error {
-	if l.b.opt.Transport == TransportShared && (l.lane == nil || l.hello.lane == 0) {
+	if l.b.opt.Transport == TransportShared && (l.lane == nil || !l.hello.lane) {
 		return fmt.Errorf("%w: %s", errNoSharing, l.hello.replicaID)
 	}
 	return nil
@@ -389,10 +389,13 @@ func (l *link) canShareLocked() error {
 
 // agreeLaneLocked looks at what the peer's Hello says of the lane.
 func (l *link) agreeLaneLocked(do *todo) {
-	if l.hello.lane == 0 {
+	if !l.hello.lane {
 		l.dropLaneLocked(do)
 	}
 	if n := l.lane; n != nil {
-		n.start, n.fresh, n.on = l.hello.lane-1, true, true
+		n.on = true
+		for class := range n.channels {
+			n.channels[class].start, n.channels[class].fresh = l.hello.rings[class], true
+		}
 	}
 }

@@ -24,7 +24,7 @@ func (b *Backend) sharedWaiting() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for l := range b.mu.links {
-		if n := l.lane; n != nil && n.recv.peer.head.Load() > n.recv.mine.tail.Load() {
+		if n := l.lane; n != nil && n.channels[0].recv.peer.head.Load() > n.channels[0].recv.mine.tail.Load() {
 			return true
 		}
 	}
@@ -210,7 +210,7 @@ func TestSharingStrangers(t *testing.T) {
 	place := w.backends[1].place()
 	_, name, _ := strings.Cut(place, "/")
 	before := openFiles(t)
-	segment, err := memfd.Create("stranger", controlBytes+minRingBytes)
+	segment, err := memfd.Create("stranger", controlBytes+classes*minRingBytes)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -321,7 +321,7 @@ func FuzzRing(f *testing.F) {
 			// A fuzzer seldom guesses a checksum.
 			binary.LittleEndian.PutUint32(peer[at+92:], checksum(peer[at:at+92]))
 		}
-		c := consumer{data: peer[controlBytes:], mine: wordsOf(mine), peer: wordsOf(peer)}
+		c := consumer{data: peer[controlBytes:], mine: wordsOf(mine, 0), peer: wordsOf(peer, 0)}
 		c.peer.head.Store(head)
 		for range 2 * minRingBytes / recordHead {
 			var h header
@@ -344,8 +344,8 @@ func TestRing(t *testing.T) {
 	t.Parallel()
 	x := asBytes(make([]uint64, (controlBytes+minRingBytes)/8))
 	y := asBytes(make([]uint64, (controlBytes+minRingBytes)/8))
-	p := producer{data: x[controlBytes:], mine: wordsOf(x), peer: wordsOf(y)}
-	c := consumer{data: x[controlBytes:], mine: wordsOf(y), peer: wordsOf(x)}
+	p := producer{data: x[controlBytes:], mine: wordsOf(x, 0), peer: wordsOf(y, 0)}
+	c := consumer{data: x[controlBytes:], mine: wordsOf(y, 0), peer: wordsOf(x, 0)}
 	r := rand.New(rand.NewPCG(5, 6))
 	var sent, got int
 	var lengths []int

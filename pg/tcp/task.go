@@ -27,7 +27,8 @@ type task struct {
 	need    int  // frames and steps that are missing
 	touch   int  // goroutines that may use the tensors or this task
 	err     error
-	pending int // index in group.pending
+	pending int  // index in group.pending
+	told    bool // a send: its announcement is out
 
 	in, out [][]byte // views of the op's tensors
 	peers   []peerIO // by rank
@@ -70,7 +71,7 @@ func (b *Backend) newTaskLocked(g *group, op *pg.Op) *task {
 	g.pending = append(g.pending, t)
 	b.mu.live++
 	b.pending.Add(1)
-	if b.poller != nil && !op.Kind.PointToPoint() {
+	if b.poller != nil && (!op.Kind.PointToPoint() || longMessage(op)) {
 		t.work.SetHelper(b)
 	}
 	if t.until.Before(b.mu.nextLook) {

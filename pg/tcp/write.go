@@ -55,7 +55,7 @@ func (b *Backend) kick(l *link) {
 
 // quietLocked tells whether a socket beside a lane has nothing to send.
 func (l *link) quietLocked() bool {
-	return len(l.control) == 0 && !l.leaving && !l.beatDue && len(l.sends) == 0 &&
+	return len(l.control) == 0 && !l.leaving && !l.beatDue && l.sendableLocked() == nil &&
 		!l.flow[classMessage].due(l.window[classMessage])
 }
 
@@ -227,6 +227,13 @@ func (k *sock) takeDataLocked() bool {
 		}
 		if t == nil || !t.open {
 			continue
+		}
+		if l.lane != nil && t.peers[l.rank].out[0].pieces > 1 { // of a message: the pieces take the lane
+			if l.flow[class].credit < headerBytes {
+				continue
+			}
+			k.tellLocked(t)
+			return true
 		}
 		s, ok := t.outgoing(l.rank)
 		if !ok {

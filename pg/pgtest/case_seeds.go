@@ -18,8 +18,8 @@ import (
 //   - all_gather_multigpu and reduce_scatter_multigpu place tensor j of rank k
 //     at [k * world_size + j]; with m tensors per rank the list has world_size
 //     * m places, so it is k * m + j.
-//   - all_to_all_single with complex numbers makes its output of int64; it is
-//     complex.
+//   - all_to_all_single and all_to_all with complex numbers make their output of
+//     int64; it is complex.
 //   - reduce_scatter_tensor and all_gather_into_tensor are said to be missing
 //     in Gloo, and AVG and PREMUL_SUM to be NCCL's alone: here the CPU has them.
 //   - AVG is said to divide before it sums; that rounds more often and can lose
@@ -218,6 +218,28 @@ func seedMoves() []seedExample {
 			out := make([]int64, len(want[rank]))
 			err := g.AllToAll(ctx, tensorsOf(cutBy(in[rank], inSplits[rank])), tensorsOf(cutBy(out, outSplits[rank])))
 			return gave(err, out, want[rank])
+		}},
+		{"all_to_all complex", 4, func(ctx context.Context, rank int, g *pg.Group) error {
+			out, want := make([]complex64, 4), make([]complex64, 4)
+			for i := range want {
+				want[i] = carange(1+4*i+rank, 1)[0]
+			}
+			err := g.AllToAll(ctx, tensorsOf(cutBy(carange(1+4*rank, 4), ones)), tensorsOf(cutBy(out, ones)))
+			return gave(err, out, want)
+		}},
+		{"all_to_all as scatters", 4, func(ctx context.Context, rank int, g *pg.Group) error {
+			// "Essentially, it is similar to following operation"
+			out := make([]int64, 4)
+			for root, slot := range tensorsOf(cutBy(out, ones)) {
+				var list []pg.Tensor
+				if root == rank {
+					list = tensorsOf(cutBy(arange(4*rank, 4), ones))
+				}
+				if err := g.Scatter(ctx, list, slot, root); err != nil {
+					return err
+				}
+			}
+			return gave(nil, out, even(rank))
 		}},
 		{"batch_isend_irecv", 2, func(ctx context.Context, rank int, g *pg.Group) error {
 			// As printed, torch.arange(2) + 2 * rank, to the next rank.

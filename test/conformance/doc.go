@@ -15,10 +15,10 @@
 //   - tcp, tcp over shared memory, and real processes over either, have the
 //     whole product up to 1 MiB; of 8 and 32 MiB each row with each size once, in
 //     worlds that take turns, so that each verb meets each size in each world;
-//   - the backend in memory and the one that chooses by device have each row once
-//     with each size, and once or twice in each world;
-//   - a Baby, and every decorator, have the same up to 1 MiB, and of larger
-//     sizes each verb in each world.
+//   - tcp with several streams per edge, a Baby, the backend that chooses by device, the one in
+//     memory and every decorator have each row once with each size up to 1 MiB,
+//     which meets each row with each world too, and of larger sizes each verb in
+//     each world.
 //
 // What is left out repeats what is there: which kernel folds is a matter of
 // dtype, op and length; which path a message takes, of verb, size and world;
@@ -28,10 +28,10 @@
 //
 // # Running it
 //
-// The plan is cut into numbered units of a few seconds. Each is printed when it is
-// done; one that fails is reported, and the rest goes on. The summary has, for
-// every suite, the cells run, those skipped with the reasons, and the units
-// that failed. A part of it, from where an earlier run was ended, in pieces:
+// First the plan is printed: for every suite how many cells are to be run, and how
+// many are not and why. It is cut into numbered units of a few seconds. Each is
+// printed when it is done; one that fails is reported, and the rest goes on. A
+// summary follows. A part of it, from where an earlier run was ended, in pieces:
 //
 //	go test ./test/conformance -run TestGrid -v -timeout 0 -conformance.all -conformance.from 120
 //	go test ./test/conformance -run TestGrid -v -timeout 0 -conformance.all -conformance.shard 2/3

@@ -73,10 +73,13 @@ func backends(t *testing.T) []backend {
 		}
 	}
 	return []backend{
-		{"memory", pairs, func() pg.Backend { return network.Backend() }},
+		{"memory", thin, func() pg.Backend { return network.Backend() }},
 		{"tcp", whole, overTCP(tcp.TransportTCP)},
 		{"tcp shared", whole, overTCP(tcp.TransportShared)},
-		{"devices", pairs, named("cpu:" + patientName)},
+		{"tcp streams", thin, func() pg.Backend {
+			return tcp.New(tcp.Options{Transport: tcp.TransportTCP, Streams: 3, BeatTimeout: patientBeats})
+		}},
+		{"devices", thin, named("cpu:" + patientName)},
 		{"baby", thin, named(babyName)},
 	}
 }

@@ -60,7 +60,9 @@ type memberView struct {
 // membership decides the next change of the servers in raft. It is a function of
 // its fields. One change is made at a time, and only when it cannot cost the
 // majority: a voter is taken out after another has taken its place, and while
-// all the rest are healthy.
+// each of the rest is healthy or gone for good itself. Of five voters two may be
+// gone: each is replaced in turn, and at every moment more than half of the voters
+// are healthy.
 type membership struct {
 	now          time.Time
 	self         raft.ServerID
@@ -106,6 +108,16 @@ func (m *membership) away(except raft.ServerID) []raft.ServerID {
 		}
 	}
 	return all
+}
+
+// expected returns the voters, except one, that are not healthy and not gone
+// either: what they will be is to be seen before anybody is replaced.
+func (m *membership) expected(except raft.ServerID) []raft.ServerID {
+	return slices.DeleteFunc(m.away(except), func(id raft.ServerID) bool {
+		i := slices.IndexFunc(m.servers, func(s raft.Server) bool { return s.ID == id })
+		_, gone := m.gone(m.servers[i])
+		return gone
+	})
 }
 
 // gone says whether a server will not be back: it has been away for long, or
@@ -184,14 +196,18 @@ func (m *membership) vote() change {
 		if !gone {
 			continue
 		}
-		if away := m.away(s.ID); len(away) > 0 {
-			return change{Why: fmt.Sprintf("voter %s is gone, but so are others: %s", s.ID, list(away))}
+		if back := m.expected(s.ID); len(back) > 0 {
+			return change{Why: fmt.Sprintf("voter %s is gone, and others are away that may be back: %s", s.ID, list(back))}
 		}
 		if len(voting) > max(m.voters, 1) {
 			return change{Kind: changeRemove, ID: s.ID, Voter: true, Why: why}
 		}
 		if len(spares) == 0 {
 			return change{Why: fmt.Sprintf("voter %s is gone (%s), and no spare is level and stable", s.ID, why)}
+		}
+		// While the gone one has its vote still, the new one's is needed as well.
+		if healthy, all := len(voting)-len(m.away(""))+1, len(voting)+1; 2*healthy <= all {
+			return change{Why: fmt.Sprintf("voter %s is gone (%s), and with a spare %d of %d voters would be healthy", s.ID, why, healthy, all)}
 		}
 		return promote(spares[0], fmt.Sprintf("it takes the place of %s: %s", s.ID, why))
 	}

@@ -81,7 +81,29 @@ func TestMembershipChanges(t *testing.T) {
 		{"while another is away it stays", 3, 1, 3, func(m *membership) {
 			gone(m, "b", time.Hour)
 			gone(m, "c", time.Second)
-		}, "so are others: c"},
+		}, "others are away that may be back: c"},
+		{"two gone of five: the first is replaced", 5, 2, 5, func(m *membership) {
+			gone(m, "b", time.Hour)
+			gone(m, "c", time.Hour)
+		}, "promote f"},
+		{"and goes", 6, 1, 5, func(m *membership) {
+			gone(m, "b", time.Hour)
+			gone(m, "c", time.Hour)
+		}, "remove b"},
+		{"then the second", 5, 1, 5, func(m *membership) { gone(m, "c", time.Hour) }, "promote f"},
+		{"two of five, and one may be back", 5, 2, 5, func(m *membership) {
+			gone(m, "b", time.Hour)
+			gone(m, "c", time.Second)
+		}, "may be back: c"},
+		{"two of five without a spare", 5, 0, 5, func(m *membership) {
+			gone(m, "b", time.Hour)
+			gone(m, "c", time.Hour)
+		}, "no spare"},
+		{"not if the majority needed the spare's vote and had it not", 6, 1, 7, func(m *membership) {
+			for _, id := range []string{"b", "c", "d", "e"} {
+				gone(m, id, time.Hour)
+			}
+		}, "3 of 7"},
 		{"a voter whose address has another server is gone at once", 3, 1, 3, func(m *membership) {
 			gone(m, "b", 0)
 			m.see("d", func(v *memberView) { v.RPC = "b:1" })

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/lighthouse"
 	"github.com/skerry-ft/skerry/lighthouse/lighthousetest"
+	"github.com/skerry-ft/skerry/quorum"
 )
 
 // members asks a server who is in the cluster.
@@ -85,6 +87,46 @@ func TestSpareTakesTheGoneVotersPlace(t *testing.T) {
 	settled(t, c, 3, append(rest, 3), nil)
 	c.Restart(gone)
 	settled(t, c, gone, append(rest, 3), []int{gone})
+}
+
+// Two of five voters die. Two spares take their places, one after the other, and
+// quorums are formed all the while.
+func TestTwoDeadOfFiveAreReplaced(t *testing.T) {
+	t.Parallel()
+	long(t)
+	c := lighthousetest.StartCluster(t, 5, lighthousetest.Options{Timing: "slow", Spares: 2,
+		Change: func(_ int, c *lighthouse.Config) { c.Cluster.ReplaceAfter = 2 * time.Second }})
+	settled(t, c, 5, []int{0, 1, 2, 3, 4}, []int{5, 6})
+	form := func(ids ...quorum.ReplicaID) quorum.Quorum {
+		_, all, q := formIn(t, c, ids...)
+		for _, r := range all {
+			r.kill()
+		}
+		return q
+	}
+	first := form("a", "b")
+	var dead, rest []int
+	for _, i := range c.Followers() {
+		if i < 5 && len(dead) < 2 {
+			dead = append(dead, i)
+		}
+	}
+	for i := range 7 {
+		if !slices.Contains(dead, i) {
+			rest = append(rest, i)
+		}
+	}
+	for _, i := range dead {
+		c.Stop(i)
+	}
+	second := form("c", "d")
+	settled(t, c, 5, rest, nil)
+	third := form("e", "f")
+	if second.ID <= first.ID || third.ID <= second.ID || third.Cluster != first.Cluster {
+		t.Errorf("quorums %d, %d, %d of %s and %s", first.ID, second.ID, third.ID, first.Cluster, third.Cluster)
+	}
+	c.Restart(dead[0]) // with its data: it is a spare now
+	settled(t, c, 5, rest, dead[:1])
 }
 
 // A server that comes back with nothing is another server: it takes the place

@@ -48,8 +48,8 @@ type state struct {
 
 	closed    bool
 	listeners []net.Listener
-	sources   []net.IP          // what Options.Interfaces stand for
-	unix      *net.UnixListener // for peers of this host
+	sources   []net.IP            // what Options.Interfaces stand for
+	unix      []*net.UnixListener // for peers of this host
 	sharing   map[*net.UnixConn]struct{}
 	place     string // what peers need to find unix
 	group     *group // the last configuration, whatever became of it; nil before
@@ -271,8 +271,8 @@ func (b *Backend) Close() error {
 		b.breakLocked(g, cause{code: abortClosed, peer: -1, err: pg.ErrClosed}, &do)
 	}
 	listeners, bell := b.mu.listeners, b.bell
-	if b.mu.unix != nil {
-		b.mu.unix.Close() // its end ends the loop; there is nothing else to know
+	for _, ln := range b.mu.unix {
+		ln.Close() // its end ends the loop; there is nothing else to know
 	}
 	for c := range b.mu.sharing {
 		c.Close()

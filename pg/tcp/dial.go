@@ -241,7 +241,7 @@ func (b *Backend) listen(ctx context.Context, g *group) error {
 		return err
 	}
 	if err := b.openSharingLocked(); err != nil {
-		if b.opt.Transport == TransportShared {
+		if b.opt.Transport == TransportShared || b.opt.ShareDir != "" { // what is asked for by name is to work
 			return errors.Join(err, closeAll(listeners))
 		}
 		b.opt.Logger.Warn().Err(err).Msg("shared memory not available")

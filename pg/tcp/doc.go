@@ -67,8 +67,9 @@
 // its boot id in the store; the peer that dials the edge also dials the other
 // one's abstract Unix socket, and both pass a memory file (package memfd) and a
 // bell, the end of a pipe. The nonce of the edge's socket binds them to it; where any of that
-// fails, as between containers that share no network namespace, the edge stays
-// a socket alone (Options.Transport forces one or the other).
+// fails, the edge stays a socket alone (Options.Transport forces one or the other).
+// Containers with a network namespace each do not see one another's abstract sockets:
+// they meet in Options.ShareDir, if they have such a directory in common.
 //
 // A segment is a page of control words and two rings of records, one for
 // collectives and one for point-to-point. A record is a frame's header,

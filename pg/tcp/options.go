@@ -99,7 +99,15 @@ type Options struct {
 	// memory where both ends can, else TCP. It need not be the same everywhere.
 	Transport Transport
 
-	// RingBytes is the shared memory of one direction of one edge. Zero means
+	// ShareDir is a directory that containers of one host have in common, where those
+	// with a network namespace each find one another for shared memory; it need
+	// not be mounted at the same place. It must belong to this user, mode 0700, else
+	// Configure fails; all must run as one user, with /proc. Sockets of killed
+	// processes are removed by those that come after. Empty: none; processes find those of their own namespace.
+	ShareDir string
+
+	// RingBytes is the shared memory of one direction of one edge, for collectives,
+	// and as much again for long messages. Zero means
 	// DefaultRingBytes, half of that in groups of more than four; a multiple of 64, large enough for two full frames. More
 	// of it than the processor's cache holds is slower, not faster.
 	RingBytes int

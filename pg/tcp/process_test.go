@@ -50,6 +50,7 @@ type rankOptions struct {
 	Transport   Transport
 	BeatTimeout time.Duration
 	Streams     int
+	ShareDir    string
 	Interfaces  []string
 }
 
@@ -104,7 +105,7 @@ func serveRank(ctx context.Context, w spawn.Worker) error {
 		if b == nil {
 			b = New(Options{
 				Transport: o.Opt.Transport, BeatTimeout: o.Opt.BeatTimeout,
-				Streams: o.Opt.Streams, Interfaces: o.Opt.Interfaces,
+				Streams: o.Opt.Streams, Interfaces: o.Opt.Interfaces, ShareDir: o.Opt.ShareDir,
 			})
 			defer b.Close()
 		}

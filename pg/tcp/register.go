@@ -15,16 +15,17 @@ func Register() error { return pg.Register(Name, []string{"cpu"}, Open) }
 const (
 	ParamTransport = "transport" // "auto", "tcp" or "shared", see Transport
 	ParamStreams   = "streams"   // Options.Streams, at least 1
+	ParamShareDir  = "share-dir" // Options.ShareDir
 )
 
-// Open is the pg.Factory of this backend. It takes the Params above; streams that
-// none names are those of StreamsFromEnv.
+// Open is the pg.Factory of this backend. It takes the Params above; streams and
+// a shared directory that none names are those of the environment.
 func Open(o pg.Options) (pg.Backend, error) {
 	streams, err := StreamsFromEnv()
 	if err != nil {
 		return nil, err
 	}
-	opt := Options{Listen: o.Listen, Interfaces: o.Interfaces, Streams: streams, Logger: o.Log}
+	opt := Options{Listen: o.Listen, Interfaces: o.Interfaces, Streams: streams, ShareDir: ShareDirFromEnv(), Logger: o.Log}
 	for name, value := range o.Params {
 		i := slices.Index(transportNames[:], value)
 		switch {
@@ -32,11 +33,13 @@ func Open(o pg.Options) (pg.Backend, error) {
 			if opt.Streams, err = parseStreams(fmt.Sprintf("Params[%q]", name), value); err != nil {
 				return nil, err
 			}
+		case name == ParamShareDir:
+			opt.ShareDir = value
 		case name == ParamTransport && i >= 0:
 			opt.Transport = Transport(i)
 		default:
-			return nil, fmt.Errorf("tcp: Params[%q] = %q, want %s = one of %q, or %s = 1 to %d",
-				name, value, ParamTransport, transportNames, ParamStreams, MaxStreams)
+			return nil, fmt.Errorf("tcp: Params[%q] = %q, want %s = one of %q, %s = 1 to %d, or %s",
+				name, value, ParamTransport, transportNames, ParamStreams, MaxStreams, ParamShareDir)
 		}
 	}
 	if err := opt.Validate(); err != nil {

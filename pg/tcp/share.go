@@ -78,12 +78,20 @@ func (b *Backend) openSharingLocked() error {
 		return err
 	}
 	nonce := newNonce()
-	name := "skerry-" + hex.EncodeToString(nonce[:])
+	name := sharePrefix + hex.EncodeToString(nonce[:])
 	ln, err := net.ListenUnix("unix", &net.UnixAddr{Name: "@" + name, Net: "unix"})
 	if err != nil {
 		return errors.Join(fmt.Errorf("listen for sharing: %w", err), e.close())
 	}
-	b.bell, b.mu.unix, b.mu.place = e, ln, bootID()+"/"+name
+	inDir, err := b.listenShareDir(name)
+	if err != nil {
+		return errors.Join(err, ln.Close(), e.close())
+	}
+	b.bell, b.mu.unix, b.mu.place = e, []*net.UnixListener{ln}, bootID()+"/"+name
+	if inDir != nil {
+		b.mu.unix = append(b.mu.unix, inDir)
+		b.wg.Go(func() { b.shareLoop(inDir) })
+	}
 	b.poller = &poller{b: b}
 	b.wg.Go(func() { b.shareLoop(ln) })
 	b.wg.Go(b.poll)
@@ -102,7 +110,7 @@ func (b *Backend) place() string {
 func (b *Backend) neighbour(place string) (string, bool) {
 	theirBoot, name, ok := strings.Cut(place, "/")
 	ourBoot, _, _ := strings.Cut(b.place(), "/")
-	return name, ok && ourBoot != "" && theirBoot == ourBoot && name != "" && len(name) <= maxShareName
+	return name, ok && ourBoot != "" && theirBoot == ourBoot && validShareName(name)
 }
 
 // share gives a link that we dialled a lane, if the peer is on this host.
@@ -126,15 +134,11 @@ func (b *Backend) share(ctx context.Context, l *link, place string) error {
 }
 
 func (b *Backend) dialLane(ctx context.Context, l *link, name string) (*lane, error) {
-	c, err := new(net.Dialer).DialContext(ctx, "unix", "@"+name)
+	conn, err := b.dialShare(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	defer c.Close()
-	conn, ok := c.(*net.UnixConn)
-	if !ok {
-		return nil, fmt.Errorf("connection is a %T", c)
-	}
+	defer conn.Close()
 	if until, ok := ctx.Deadline(); ok {
 		if err := conn.SetDeadline(until); err != nil {
 			return nil, err

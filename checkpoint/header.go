@@ -259,13 +259,17 @@ func dtypeName(d pg.DType) string {
 		return "C64"
 	case pg.Complex128DType:
 		return "C128"
+	case pg.Float8E4M3DType:
+		return "F8_E4M3"
+	case pg.Float8E5M2DType:
+		return "F8_E5M2"
 	}
 	return ""
 }
 
 // dtypeOf is the inverse of dtypeName.
 func dtypeOf(name string) (pg.DType, bool) {
-	for _, d := range pg.DTypes() {
+	for _, d := range append(pg.DTypes(), pg.DeviceDTypes()...) {
 		if name != "" && dtypeName(d) == name {
 			return d, true
 		}

@@ -262,7 +262,7 @@ func (b *Backend) prepare(op *pg.Op, marks [][]byte) (*engine, *task, error) {
 		return nil, nil, err
 	}
 	for _, sub := range parts(op) {
-		if err := errors.Join(b.checkDevice(sub), supports(sub, world)); err != nil {
+		if err := errors.Join(b.checkDevice(sub), supports(sub, world), b.hasArithmetic(sub)); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -285,6 +285,14 @@ func parts(op *pg.Op) []*pg.Op {
 		return op.Batch
 	}
 	return []*pg.Op{op}
+}
+
+// hasArithmetic tells whether the library can reduce what op reduces.
+func (b *Backend) hasArithmetic(op *pg.Op) error {
+	if op.Kind.Reduces() && len(op.In) > 0 && op.In[0].DType().IsFloat8() {
+		return b.opt.Library.need(SmallFloat)
+	}
+	return nil
 }
 
 func (b *Backend) checkDevice(op *pg.Op) error {

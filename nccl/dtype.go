@@ -2,6 +2,7 @@ package nccl
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/skerry-ft/skerry/pg"
 )
@@ -18,6 +19,8 @@ const (
 	ncclFloat32  = 7
 	ncclFloat64  = 8
 	ncclBFloat16 = 9
+	ncclE4M3     = 10 // these two from 2.24 on
+	ncclE5M2     = 11
 
 	ncclSum  = 0
 	ncclProd = 1
@@ -49,6 +52,10 @@ func arithmetic(t pg.DType) (int32, bool) {
 		return ncclFloat64, true
 	case pg.BFloat16DType:
 		return ncclBFloat16, true
+	case pg.Float8E4M3DType:
+		return ncclE4M3, true
+	case pg.Float8E5M2DType:
+		return ncclE5M2, true
 	default:
 		return 0, false
 	}
@@ -62,7 +69,7 @@ type elements struct {
 
 // moved is t for a collective that only moves: bytes do for every dtype.
 func moved(t pg.Tensor) elements {
-	if d, ok := arithmetic(t.DType()); ok {
+	if d, ok := arithmetic(t.DType()); ok && !t.DType().IsFloat8() {
 		return elements{d, uint64(t.Len())}
 	}
 	return elements{ncclUint8, uint64(t.NumBytes())}
@@ -115,9 +122,35 @@ func scalar(dtype int32, v float64) ([]byte, error) {
 		return pg.Of([]float64{v}).Bytes(), nil
 	case ncclFloat16:
 		return pg.Of([]pg.Float16{pg.NewFloat16(float32(v))}).Bytes(), nil
+	case ncclE4M3:
+		return []byte{float8(v, 3, 7, 0x7e)}, nil
+	case ncclE5M2:
+		return []byte{float8(v, 2, 15, 0x7b)}, nil
 	case ncclBFloat16:
 		return pg.Of([]pg.BFloat16{pg.NewBFloat16(float32(v))}).Bytes(), nil
 	default:
 		return nil, fmt.Errorf("%w: NCCL multiplies only floats before a sum", pg.ErrUnsupported)
 	}
+}
+
+// float8 is the nearest to v of the eight-bit floats with so many bits of mantissa
+// and that bias; the finite ones end at most. It looks at all: a factor is made
+// once.
+func float8(v float64, mantissa, bias int, most byte) byte {
+	best, far := byte(0), math.Inf(1)
+	for b := range int(most) + 1 {
+		e, m := b>>mantissa, float64(b&(1<<mantissa-1))
+		if e == 0 {
+			e = 1 // subnormal: no leading one
+		} else {
+			m += float64(int(1) << mantissa)
+		}
+		if d := math.Abs(math.Ldexp(m, e-bias-mantissa) - math.Abs(v)); d < far {
+			best, far = byte(b), d
+		}
+	}
+	if math.Signbit(v) {
+		best |= 0x80
+	}
+	return best
 }

@@ -26,6 +26,10 @@ const (
 	Float64DType
 	Complex64DType
 	Complex128DType
+
+	// Those of devices: see DeviceDTypes.
+	Float8E4M3DType
+	Float8E5M2DType
 	dtypeCount
 )
 
@@ -51,12 +55,24 @@ var dtypeTable = [dtypeCount]struct {
 	Float64DType:    {"float64", 8},
 	Complex64DType:  {"complex64", 8},
 	Complex128DType: {"complex128", 16},
+	Float8E4M3DType: {"float8_e4m3fn", 1},
+	Float8E5M2DType: {"float8_e5m2", 1},
 }
 
-// DTypes lists every valid dtype in wire order.
+// DTypes lists, in wire order, every dtype that all backends reduce as far as it
+// can be: those of torch's collectives on the CPU.
 func DTypes() []DType {
-	all := make([]DType, 0, dtypeCount-1)
-	for d := InvalidDType + 1; d < dtypeCount; d++ {
+	return dtypesBetween(InvalidDType+1, Complex128DType)
+}
+
+// DeviceDTypes lists the dtypes for which only devices have arithmetic. Tensors of
+// them are moved by every backend, and reduced on the host by none
+// (ErrUnsupported).
+func DeviceDTypes() []DType { return dtypesBetween(Float8E4M3DType, dtypeCount-1) }
+
+func dtypesBetween(first, last DType) []DType {
+	all := make([]DType, 0, last-first+1)
+	for d := first; d <= last; d++ {
 		all = append(all, d)
 	}
 	return all
@@ -91,7 +107,10 @@ func (d DType) String() string {
 	return dtypeTable[d].name
 }
 
-// IsFloat tells whether d is a real floating-point type.
+// IsFloat8 tells whether d is a floating-point type of eight bits.
+func (d DType) IsFloat8() bool { return d == Float8E4M3DType || d == Float8E5M2DType }
+
+// IsFloat tells whether d is a real floating-point type that the host has, too.
 func (d DType) IsFloat() bool {
 	return d == Float16DType || d == BFloat16DType || d == Float32DType || d == Float64DType
 }

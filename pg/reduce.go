@@ -25,7 +25,7 @@ func (d DType) Reduces(o ReduceOp) error {
 		why = "a mean of integers is not an integer; use sum"
 	case d.IsInteger() && o == PreMulSum, d.IsComplex() && o == PreMulSum:
 		why = "takes floating-point elements only"
-	case d.IsFloat() && bitwise, d.IsComplex() && bitwise:
+	case d.IsFloat() && bitwise, d.IsFloat8() && bitwise, d.IsComplex() && bitwise:
 		why = "takes integers and bools only"
 	case d.IsComplex() && (o == Min || o == Max):
 		why = "complex numbers have no order"
@@ -55,6 +55,9 @@ func (d DType) Reduces(o ReduceOp) error {
 func Reduce(dst []byte, inputs [][]byte, dtype DType, op ReduceOp, divisor int, factor float64) error {
 	if err := dtype.Reduces(op); err != nil {
 		return err
+	}
+	if dtype.IsFloat8() {
+		return noHostArithmetic(dtype, op)
 	}
 	if len(inputs) == 0 {
 		return fmt.Errorf("%w: %v of no inputs", ErrInvalidOp, op)
@@ -138,6 +141,8 @@ func identityElement(e []byte, dtype DType, op ReduceOp, negative bool) {
 		}
 	case dtype.IsInteger():
 		putInt(e, integerIdentity(dtype, op))
+	case dtype.IsFloat8():
+		e[0] = float8Identity(dtype, op, negative)
 	case dtype.IsComplex():
 		part := len(e) / 2
 		partType := map[int]DType{4: Float32DType, 8: Float64DType}[part]

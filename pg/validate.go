@@ -92,7 +92,14 @@ func (op *Op) validateReduce() error {
 	if len(op.In) == 0 {
 		return nil // validateShape says what is missing
 	}
-	return op.In[0].dtype.Reduces(op.Reduce)
+	t := op.In[0]
+	if err := t.dtype.Reduces(op.Reduce); err != nil {
+		return err
+	}
+	if t.dtype.IsFloat8() && t.mem == nil {
+		return noHostArithmetic(t.dtype, op.Reduce)
+	}
+	return nil
 }
 
 // validateTensors checks what holds for tensors of every kind of op.

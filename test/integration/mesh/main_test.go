@@ -10,6 +10,7 @@ import (
 
 func TestMain(m *testing.M) {
 	spawn.Register(workerName, replica)
+	spawn.Register(rankName, single)
 	spawn.Init() // does not return in a worker
 	goleak.VerifyTestMain(m)
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -20,6 +21,7 @@ const patience = 60 * time.Second
 // watched is a replica's process and what it has said.
 type watched struct {
 	name string
+	has  []int // shards
 	p    *spawn.Process
 
 	mu      sync.Mutex
@@ -48,18 +50,24 @@ func (r *record) note(name string, p progress) {
 	}
 }
 
+// startReplica starts all ranks of a replica in one process.
 func startReplica(t *testing.T, name, lighthouse string, all *record) *watched {
 	t.Helper()
-	args, err := json.Marshal(order{Name: name, Lighthouse: lighthouse})
+	return startProcess(t, workerName, order{Name: name, Lighthouse: lighthouse}, all, 0, 1)
+}
+
+func startProcess(t *testing.T, worker string, o order, all *record, has ...int) *watched {
+	t.Helper()
+	args, err := json.Marshal(o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	reader, writer := io.Pipe()
-	p, err := spawn.Start(spawn.Worker{Name: workerName, Args: args}, spawn.Options{Stdout: writer})
+	p, err := spawn.Start(spawn.Worker{Name: worker, Args: args}, spawn.Options{Stdout: writer})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &watched{name: name, p: p, changed: make(chan struct{})}
+	w := &watched{name: o.Name, has: has, p: p, changed: make(chan struct{})}
 	var reading sync.WaitGroup
 	reading.Go(func() { w.read(reader, all) })
 	t.Cleanup(func() {
@@ -87,7 +95,7 @@ func (w *watched) read(r io.Reader, all *record) {
 	}
 }
 
-// await waits until ok holds for both shards.
+// await waits until ok holds for all shards of the process.
 func (w *watched) await(t *testing.T, what string, ok func(progress) bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -96,7 +104,7 @@ func (w *watched) await(t *testing.T, what string, ok func(progress) bool) {
 		w.mu.Lock()
 		last, changed := w.last, w.changed
 		w.mu.Unlock()
-		if ok(last[0]) && ok(last[1]) {
+		if !slices.ContainsFunc(w.has, func(shard int) bool { return !ok(last[shard]) }) {
 			return
 		}
 		select {
@@ -112,7 +120,7 @@ func (w *watched) await(t *testing.T, what string, ok func(progress) bool) {
 func (w *watched) step() int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.last[0].Step
+	return w.last[w.has[0]].Step
 }
 
 // TestShardedTimesReplicated: three replicas of two shards train on a mesh that

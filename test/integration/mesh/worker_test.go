@@ -20,7 +20,11 @@ import (
 	"github.com/skerry-ft/skerry/train/spawn"
 )
 
-const workerName = "mesh-replica"
+// The functions of processes: all ranks of a replica, and one of them.
+const (
+	workerName = "mesh-replica"
+	rankName   = "mesh-rank"
+)
 
 // shards is how many ranks hold parts of one copy of the model; shardSize is
 // how much of it each.
@@ -33,6 +37,10 @@ const (
 type order struct {
 	Name       string
 	Lighthouse string
+
+	// Of a process that is one rank.
+	Shard      int
+	GroupStore string // host:port, for the ranks of the replica
 }
 
 // progress is a line that a rank writes after every commit.
@@ -73,6 +81,16 @@ func replica(ctx context.Context, w spawn.Worker) error {
 	ranks.Wait()
 	cancel()
 	return errors.Join(errs...)
+}
+
+// single is one process: one rank of a replica. It ends when another one does,
+// since a replica stands or falls as a whole.
+func single(ctx context.Context, w spawn.Worker) error {
+	var o order
+	if err := json.Unmarshal(w.Args, &o); err != nil {
+		return err
+	}
+	return trainShard(ctx, o, o.Shard, o.GroupStore, &output{enc: json.NewEncoder(os.Stdout)})
 }
 
 // output is the process's standard output, a line at a time.

@@ -18,6 +18,7 @@ var (
 	_ Driver       = (*CUDA)(nil)
 	_ SharedEvents = (*CUDA)(nil)
 	_ Gates        = (*CUDA)(nil)
+	_ Ranges       = (*CUDA)(nil)
 )
 
 // cudaFunctions are the symbols that CUDA 11, 12 and 13 have in common.
@@ -49,7 +50,8 @@ type cudaFunctions struct {
 	eventOpen      func(e *uintptr, h ipcHandleByValue) int32
 	hostPointer    func(p *uintptr, host unsafe.Pointer, flags uint32) int32
 
-	waitValue func(s, addr uintptr, v, flags uint32) int32 // nil: not there
+	waitValue    func(s, addr uintptr, v, flags uint32) int32 // nil: not there
+	addressRange func(base *uintptr, size *uint64, p uintptr) int32
 }
 
 // ipcHandleByValue is a handle as C passes it: purego takes no arrays.
@@ -113,6 +115,7 @@ func OpenCUDA(paths ...string) (*CUDA, error) {
 	if err != nil {
 		return nil, err
 	}
+	obj.bind(&f.addressRange, "cuMemGetAddressRange_v2")
 	// CUDA 11.7 brought the _v2, which is always on; what was there before is
 	// refused unless the kernel module was told otherwise.
 	if !obj.bind(&f.waitValue, "cuStreamWaitValue32_v2") {

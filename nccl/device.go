@@ -86,30 +86,20 @@ func (d *Device) Alloc(bytes int) (*Buffer, error) {
 
 // Import maps memory that another process has exported.
 func (d *Device) Import(handle []byte, bytes int) (*Buffer, error) {
-	var h IPCHandle
-	if len(handle) != len(h) {
-		return nil, fmt.Errorf("nccl: handle of device memory has %d bytes, want %d", len(handle), len(h))
+	h, offset, err := parseHandle(handle)
+	if err != nil {
+		return nil, err
 	}
-	copy(h[:], handle)
-	b := &Buffer{dev: d, size: bytes, imported: true}
-	err := d.Do(func() (err error) {
+	b := &Buffer{dev: d, size: bytes, imported: true, offset: offset}
+	err = d.Do(func() (err error) {
 		b.p, err = d.driver.Import(h)
 		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("import device memory: %w", err)
 	}
+	b.p += offset
 	return b, nil
-}
-
-// Wrap gives device memory that somebody else has allocated in this process, in
-// the device's context. It stays theirs: Close leaves it alone, and they free it
-// only when no op uses it any more.
-func (d *Device) Wrap(p Pointer, bytes int) (*Buffer, error) {
-	if p == 0 || bytes < 1 {
-		return nil, fmt.Errorf("nccl: wrap %d bytes at %#x, want 1 or more at an address", bytes, uintptr(p))
-	}
-	return &Buffer{dev: d, p: p, size: bytes, foreign: true}, nil
 }
 
 // Buffer is memory on a device. It implements pg.DeviceMemory. Safe for
@@ -119,6 +109,7 @@ type Buffer struct {
 	p        Pointer
 	size     int
 	imported bool
+	offset   Pointer // imported: into the allocation
 	foreign  bool
 }
 
@@ -138,15 +129,20 @@ func (b *Buffer) Export() ([]byte, error) {
 	if b.imported {
 		return nil, fmt.Errorf("%w: memory that was imported cannot be exported again", pg.ErrUnsupported)
 	}
-	var h IPCHandle
+	var handle []byte
 	err := b.dev.Do(func() (err error) {
-		h, err = b.dev.driver.Export(b.p)
+		if b.foreign {
+			handle, err = b.dev.exportFrom(b.p)
+			return err
+		}
+		h, err := b.dev.driver.Export(b.p)
+		handle = h[:]
 		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("export device memory: %w", err)
 	}
-	return h[:], nil
+	return handle, nil
 }
 
 // CopyToHost implements pg.DeviceMemory.
@@ -201,7 +197,7 @@ func (b *Buffer) Close() error {
 	}
 	return b.dev.Do(func() error {
 		if b.imported {
-			return b.dev.driver.Unmap(b.p)
+			return b.dev.driver.Unmap(b.p - b.offset)
 		}
 		return b.dev.driver.Free(b.p)
 	})

@@ -126,6 +126,16 @@ int cuMemFree_v2(char *p) {
   return unmap(p);
 }
 
+int cuMemGetAddressRange_v2(char **base, size_t *size, char *p) {
+  NEED_CONTEXT();
+  int code = INVALID_VALUE;
+  pthread_mutex_lock(&lock);
+  for (int i = 0; i < MAX_BLOCKS; i++)
+    if (blocks[i].p && p >= blocks[i].p && p < blocks[i].p + blocks[i].size) *base = blocks[i].p, *size = blocks[i].size, code = OK;
+  pthread_mutex_unlock(&lock);
+  return code;
+}
+
 struct handle { int pid, fd; size_t size; char rest[48]; };
 
 int cuIpcGetMemHandle(struct handle *h, char *p) {

@@ -46,15 +46,17 @@ func gone(m *membership, id string, since time.Duration) {
 	})
 }
 
-// Each change that a leader makes, and each that it must not make yet.
-func TestMembershipChanges(t *testing.T) {
-	t.Parallel()
-	for _, tc := range []struct {
-		name                   string
-		voters, spares, wanted int
-		change                 func(*membership)
-		want                   string // kind and id, or a part of the reason why there is none
-	}{
+// plan is a situation, and the change that is to be made in it.
+type plan struct {
+	name                   string
+	voters, spares, wanted int
+	change                 func(*membership)
+	want                   string // kind and id, or a part of the reason why there is none
+}
+
+// plansOfJoiners are about who comes, and who is to vote.
+func plansOfJoiners() []plan {
+	return []plan{
 		{"all is well", 3, 0, 3, nil, "all voters are there"},
 		{"a new server enters without a vote", 3, 0, 3, func(m *membership) { m.see("d", func(*memberView) {}) }, "add d"},
 		{"though a voter is away", 3, 0, 3, func(m *membership) { m.see("d", func(*memberView) {}); gone(m, "b", time.Second) }, "add d"},
@@ -74,6 +76,12 @@ func TestMembershipChanges(t *testing.T) {
 		{"nor one that gossip sees and raft does not hear", 2, 1, 3, func(m *membership) {
 			m.see("b", func(v *memberView) { v.AckedAt = m.now.Add(-time.Minute) })
 		}, "voters are away: b"},
+	}
+}
+
+// plansOfTheGone are about who stays away, and who moved.
+func plansOfTheGone() []plan {
+	return []plan{
 		{"a stopped voter keeps its place", 3, 1, 3, func(m *membership) { gone(m, "b", time.Second) }, "voters are away: b"},
 		{"a gone one is replaced first", 3, 1, 3, func(m *membership) { gone(m, "b", time.Hour) }, "promote d"},
 		{"and goes then", 4, 0, 3, func(m *membership) { gone(m, "b", time.Hour) }, "remove b"},
@@ -116,7 +124,13 @@ func TestMembershipChanges(t *testing.T) {
 			gone(m, "c", time.Second)
 		}, "voters are away: c"},
 		{"more voters than wanted are no reason to lose one", 5, 0, 3, nil, "all voters are there"},
-	} {
+	}
+}
+
+// Each change that a leader makes, and each that it must not make yet.
+func TestMembershipChanges(t *testing.T) {
+	t.Parallel()
+	for _, tc := range append(plansOfJoiners(), plansOfTheGone()...) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			m := cast(tc.voters, tc.spares, tc.wanted)

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -130,9 +131,8 @@ func plantsOfQuorums() []plant {
 	}
 }
 
-// plantsOfCommits violate the others.
-func plantsOfCommits() []plant {
-	step := stepName{1, 1, 6}
+// plantsOfLinks violate Q9, or seem to.
+func plantsOfLinks() []plant {
 	return []plant{
 		{"a broken link again", "Q9", func(h *bench) {
 			h.b.accuses(0, "a", "b", 1)
@@ -162,6 +162,13 @@ func plantsOfCommits() []plant {
 			}
 			h.tellAt(h.b.config.JoinTimeout, h.formed(3, "a", "b"), "a", "b")
 		}},
+	}
+}
+
+// plantsOfCommits violate the others.
+func plantsOfCommits() []plant {
+	step := stepName{1, 1, 6}
+	return []plant{
 		{"without the holder", "Q10", func(h *bench) {
 			h.joins("a", "b")
 			h.b.beat(0, "c", pos{6, 1})
@@ -216,7 +223,7 @@ func plantsOfCommits() []plant {
 // wants it named.
 func TestCheckersReportPlantedViolations(t *testing.T) {
 	t.Parallel()
-	for _, p := range append(plantsOfQuorums(), plantsOfCommits()...) {
+	for _, p := range slices.Concat(plantsOfQuorums(), plantsOfLinks(), plantsOfCommits()) {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
 			h := newBench(t)

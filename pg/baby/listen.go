@@ -78,13 +78,20 @@ func (c *child) Help(ctx context.Context, w *pg.Work) {
 		return // the ring may be unmapped
 	}
 	t.asleep.Store(0) // the thread may sleep on
-	start := time.Now()
+	start, turns := time.Now(), time.Duration(1)
 	for !w.Finished() && ctx.Err() == nil && !l.over.Load() && !l.turn.mad {
 		if c.answerLocked() {
-			start = time.Now()
+			start, turns = time.Now(), 1
 			continue
 		}
-		if t.glance() || time.Since(start) < helpLookTime {
+		if t.glance() {
+			continue
+		}
+		if looked := time.Since(start); looked < helpLookTime {
+			if looked > turns*lookTime { // at each look it would cost 25 µs an op
+				turns++
+				runtime.Gosched() // there may be work in this process, too
+			}
 			continue
 		}
 		t.helper.Store(1)

@@ -73,7 +73,11 @@ func enable() { enabled.Do(func() { spawn.Register(worker, serve) }) }
 // Register makes "baby:<name>" known to pg.Open for a backend that is
 // registered already. Params of pg.Options go to the backend in the child;
 // "baby.spare" = "false" stays here, and starts every child anew.
-func Register(name string) error {
+func Register(name string) error { return RegisterWith(name, nil) }
+
+// RegisterWith is Register for Babies with more than pg.Options can say: prepare
+// changes the Options of each one that is opened, for instance its Order.
+func RegisterWith(name string, prepare func(*Options) error) error {
 	i := indexDriver(name)
 	if i < 0 {
 		return fmt.Errorf("baby: register %s%s: no backend %q is registered", namePrefix, name, name)
@@ -88,7 +92,13 @@ func Register(name string) error {
 		default:
 			return nil, fmt.Errorf("baby: %s = %q, want true or false", spareParam, v)
 		}
-		return New(Options{Backend: d.Name, Open: o, Spare: spare, Log: o.Log})
+		options := Options{Backend: d.Name, Open: o, Spare: spare, Log: o.Log}
+		if prepare != nil {
+			if err := prepare(&options); err != nil {
+				return nil, fmt.Errorf("prepare %s%s: %w", namePrefix, d.Name, err)
+			}
+		}
+		return New(options)
 	})
 }
 

@@ -1,6 +1,6 @@
 # Every target is one line here and one word of help. .ci/run is the gate.
 .DEFAULT_GOAL := help
-.PHONY: help check test race fuzz fuzz-ports kills interfaces conformance mpi failover partitions chaos soak explore sim mutants history generate tidy demo bench interop baby-faults gpu
+.PHONY: help check test race fuzz fuzz-ports kills interfaces conformance mpi failover partitions chaos soak explore sim mutants history generate tidy demo bench interop baby-faults gpu nccl
 
 FUZZ_TIME ?= 30s
 FUZZ_PORTS ?= 10m
@@ -86,6 +86,9 @@ bench: ## what the benchmarks measure, in a table
 
 interop: ## against torchft's real client and manager (from PyPI), and PyTorch's store (TORCH=python with torch 2.4)
 	TORCH=$(TORCH) bash scripts/interop
+
+nccl: ## the NCCL group over the fake library, in this process and with every rank in a child, all of the suite
+	go test -count=1 -v -timeout 10m ./nccl -nccl.all
 
 gpu: ## NCCL on a machine with a GPU: HOST=user@host or CARRY='command' (see scripts/gpu), else this one
 	bash scripts/gpu

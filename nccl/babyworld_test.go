@@ -270,3 +270,39 @@ func killInTheMiddle(t *testing.T, w *pgtest.World, dev *Device, victim, round i
 		}
 	}
 }
+
+// A name that pg.Open knows can stand for a Baby with an Order.
+func TestOpenOrdered(t *testing.T) {
+	if pg.Available("baby:" + Name) {
+		t.Skip("names are taken once in a process: -count")
+	}
+	f := open(t)
+	dev := f.device(t, 0)
+	order, err := NewOrder(OrderOptions{Devices: []*Device{dev}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer order.Close()
+	err = baby.RegisterWith(Name, func(o *baby.Options) error {
+		o.Order = order
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := pg.Open("baby:"+Name, pg.Options{Params: map[string]string{"nccl.library": f.nccl, "nccl.cuda": f.cuda, "baby.spare": "false"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := pgtest.NewWorld(t, pgtest.StartStore(t))
+	w.Configure(w.Join("solo", b))
+	if err := w.Groups[0].AllReduce(t.Context(), onDeviceOf(t, dev, pg.Of([]int64{3})), pg.Sum); err != nil {
+		t.Error(err)
+	}
+	if made, used := order.Marks(); made != 1 || used != 0 {
+		t.Errorf("%d marks were made, %d are in use; want 1, 0", made, used)
+	}
+	if err := b.Close(); err != nil {
+		t.Error(err)
+	}
+}

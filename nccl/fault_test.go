@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -85,9 +86,9 @@ func TestInitFaults(t *testing.T) {
 		says      string
 		abandoned bool
 	}{
-		{"fails", initFails, nil, "told to fail", false},
-		{"never ends", initNeverEnds, context.DeadlineExceeded, "configure", false},
-		{"call hangs", initCallHangs, context.DeadlineExceeded, "ncclCommInitRankConfig", true},
+		{"an init that fails", initFails, nil, "told to fail", false},
+		{"an init that never ends", initNeverEnds, context.DeadlineExceeded, "configure", false},
+		{"an init that never returns", initCallHangs, context.DeadlineExceeded, "ncclCommInitRankConfig", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := pgtest.NewWorld(t, pgtest.StartStore(t))
@@ -127,10 +128,10 @@ func TestCollectiveFaults(t *testing.T) {
 		says      string
 		abandoned bool
 	}{
-		{"never ends", [2]int32{collectiveNeverEnds, collectiveNeverEnds}, context.DeadlineExceeded, "deadline", false},
-		{"async error", [2]int32{asyncError, asyncError}, nil, "remote process exited", false},
-		{"abort hangs", [2]int32{collectiveNeverEnds, abortHangs}, context.DeadlineExceeded, "ncclCommAbort", true},
-		{"call hangs", [2]int32{callHangs, callHangs}, context.DeadlineExceeded, "had not ended", true},
+		{"an all-reduce that never ends", [2]int32{collectiveNeverEnds, collectiveNeverEnds}, context.DeadlineExceeded, "deadline", false},
+		{"an async error", [2]int32{asyncError, asyncError}, nil, "remote process exited", false},
+		{"an abort that hangs", [2]int32{collectiveNeverEnds, abortHangs}, context.DeadlineExceeded, "ncclCommAbort", true},
+		{"an all-reduce that never returns", [2]int32{callHangs, callHangs}, context.DeadlineExceeded, "had not ended", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := pgtest.NewWorld(t, pgtest.StartStore(t))
@@ -170,9 +171,15 @@ func TestCollectiveFaults(t *testing.T) {
 // babyOf is the backend in a child, whose fake library fails from the start.
 func babyOf(t *testing.T, f *fakes, fault int) *baby.Backend {
 	t.Helper()
+	return babyWith(t, f, f.nccl, fault)
+}
+
+// babyWith is babyOf with another library.
+func babyWith(t *testing.T, f *fakes, library string, fault int) *baby.Backend {
+	t.Helper()
 	b, err := baby.New(baby.Options{
 		Backend: Name,
-		Open:    pg.Options{Params: map[string]string{"nccl.library": f.nccl, "nccl.cuda": f.cuda}},
+		Open:    pg.Options{Params: map[string]string{"nccl.library": library, "nccl.cuda": f.cuda}},
 		Env:     []string{fmt.Sprintf("FAKE_NCCL_FAULT=%d", fault)},
 		Grace:   shortLimit,
 	})
@@ -187,44 +194,77 @@ func babyOf(t *testing.T, f *fakes, fault int) *baby.Backend {
 	return b
 }
 
-// In a child every fault ends in a clear error in bounded time, this process
-// goes on, and a child with a library that works is a group again. The tensors
-// are this process's device memory.
+// In a child every fault ends in a clear error in bounded time, this process goes
+// on, and the next child, whose library works, is a group again. The tensors are
+// this process's device memory.
 func TestBaby(t *testing.T) {
 	f := open(t)
 	dev := f.device(t, 0)
-	for name, fault := range map[string]int{
-		"well-behaved": wellBehaved, "init call hangs": initCallHangs, "init never ends": initNeverEnds,
-		"collective never ends": collectiveNeverEnds, "async error": asyncError, "abort hangs": abortHangs,
-		"crash": crash, "call hangs": callHangs, "init fails": initFails,
+	tooOld := buildNCCL(t, "old.so", "-DFAKE_NCCL_VERSION=21304")
+	lacking := buildNCCL(t, "broken.so", "-DncclAllGather=somethingElse")
+	for _, c := range []struct {
+		name    string
+		library string
+		fault   int
+		says    []string // any of them; none: no error
+	}{
+		{"well-behaved", f.nccl, wellBehaved, nil},
+		{"an init that never returns", f.nccl, initCallHangs, []string{"deadline exceeded"}},
+		{"an init that never ends", f.nccl, initNeverEnds, []string{"deadline exceeded"}},
+		{"an init that fails", f.nccl, initFails, []string{"told to fail"}},
+		{"an all-reduce that never ends", f.nccl, collectiveNeverEnds, []string{"not done at its deadline"}},
+		{"an all-reduce that never returns", f.nccl, callHangs, []string{"deadline", "killed"}},
+		{"an async error", f.nccl, asyncError, []string{"remote process exited"}},
+		{"an abort that hangs", f.nccl, abortHangs, nil},
+		{"a crash inside the library", f.nccl, crash, []string{"SIGABRT"}},
+		{"a library too old", tooOld, wellBehaved, []string{"NCCL 2.13.4, want 2.14.0 or later"}},
+		{"a symbol missing", lacking, wellBehaved, []string{"lacks ncclAllGather"}},
+		{"no library", "/nowhere/libnccl.so.2", wellBehaved, []string{"/nowhere/libnccl.so.2"}},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			w := pgtest.NewWorld(t, pgtest.StartStore(t))
-			b := babyOf(t, f, fault)
 			buf, err := dev.Alloc(64)
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer buf.Close()
-			if err := buf.CopyFromHost(0, make([]byte, 64)); err != nil {
-				t.Fatal(err)
+			t.Cleanup(func() {
+				if err := buf.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+			began := time.Now()
+			err = oneEpoch(t, w, babyWith(t, f, c.library, c.fault), buf)
+			if took := time.Since(began); took > pgtest.Bound {
+				t.Errorf("it took %v, want at most %v", took, pgtest.Bound)
 			}
-			w.Next()
-			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-			defer cancel()
-			err = b.Configure(ctx, w.Config([]pgtest.Member{{ID: "solo", Backend: b}}, 0))
-			if err == nil {
-				err = factorTwo(t, b, buf)
+			says := func(want string) bool { return strings.Contains(err.Error(), want) }
+			switch {
+			case err == nil && c.says != nil:
+				t.Errorf("no error, want one of %q", c.says)
+			case err != nil && !slices.ContainsFunc(c.says, says):
+				t.Errorf("error %v, want one of %q", err, c.says)
 			}
-			if (err == nil) != (fault == wellBehaved) && fault != abortHangs {
-				t.Errorf("error %v", err)
+			if e, ok := errors.AsType[*baby.ChildError](err); c.fault == crash && (!ok || e.Code != 2) {
+				t.Errorf("after a crash: %v, want the exit status of the child", err)
 			}
-			if e, ok := errors.AsType[*baby.ChildError](err); fault == crash && (!ok || e.Code != 2 || !strings.Contains(e.Stderr, "SIGABRT")) {
-				t.Errorf("after a crash: %v, want the runtime's report of SIGABRT", err)
+			if err := oneEpoch(t, w, babyOf(t, f, wellBehaved), buf); err != nil {
+				t.Errorf("the next child: %v", err)
 			}
 		})
 	}
+}
+
+// oneEpoch configures b and runs an op, both in bounded time.
+func oneEpoch(t *testing.T, w *pgtest.World, b pg.Backend, buf *Buffer) error {
+	t.Helper()
+	w.Next()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	if err := b.Configure(ctx, w.Config([]pgtest.Member{{ID: "solo", Backend: b}}, 0)); err != nil {
+		return err
+	}
+	return factorTwo(t, b, buf)
 }
 
 // factorTwo runs an all-reduce that doubles, in the child, and looks here.

@@ -155,3 +155,18 @@ func TestErrorsCarryRAS(t *testing.T) {
 		})
 	}
 }
+
+// NCCL_* variables reach the library in a child: the child asks the RAS service
+// that this process's environment names, and its answer comes back with the op.
+func TestVariablesReachBaby(t *testing.T) {
+	f := open(t)
+	t.Setenv("NCCL_RAS_ADDR", rasServer(t, "rank 1 is missing", false))
+	dev := f.device(t, 0)
+	w := pgtest.NewWorld(t, pgtest.StartStore(t))
+	x := onDeviceOf(t, dev, pg.New(pg.Float32DType, 16))
+	mem, _ := x.Memory()
+	err := oneEpoch(t, w, babyOf(t, f, collectiveNeverEnds), mem.(*Buffer))
+	if err == nil || !strings.Contains(err.Error(), "RAS says: rank 1 is missing") {
+		t.Errorf("op: %v, want what RAS says in it", err)
+	}
+}

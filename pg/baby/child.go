@@ -205,7 +205,9 @@ func (c *child) take(b []byte) error {
 		if err := r.read(&body, c.worldSize()); err != nil {
 			return err
 		}
-		return c.done(r, append([]byte(nil), body.b...))
+		err := c.done(r, append([]byte(nil), body.b...))
+		wake(c.listener.turn.results.helper) // it may be its op; the ring stays mapped until we end
+		return err
 	case msgPong:
 	default:
 		return fmt.Errorf("message of kind %d from the child", k)

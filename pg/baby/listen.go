@@ -78,7 +78,7 @@ func (c *child) Help(ctx context.Context, w *pg.Work) {
 		return // the ring may be unmapped
 	}
 	t.asleep.Store(0) // the thread may sleep on
-	start, turns := time.Now(), time.Duration(1)
+	start, turns, nap := time.Now(), time.Duration(1), minNap
 	for !w.Finished() && ctx.Err() == nil && !l.over.Load() && !l.turn.mad {
 		if c.answerLocked() {
 			start, turns = time.Now(), 1
@@ -95,8 +95,9 @@ func (c *child) Help(ctx context.Context, w *pg.Work) {
 			continue
 		}
 		t.helper.Store(1)
-		if !t.waits() && !l.over.Load() {
-			sleep(t.helper, maxHelpSleep)
+		if !t.waits() && !l.over.Load() && !w.Finished() {
+			sleep(t.helper, nap)
+			nap = min(2*nap, maxNap)
 		}
 		t.helper.Store(0)
 	}

@@ -28,10 +28,11 @@ func sleep(word *atomic.Uint32, most time.Duration) {
 
 // Bounds of one sleep. A child out of its mind can write over the word that a
 // wake-up is told by, and must not keep our threads from ending; and a goroutine
-// that waits for an op looks so often whether it still is to.
+// that waits for an op looks so often whether its context has ended.
 const (
-	maxSleep     = time.Second
-	maxHelpSleep = time.Millisecond
+	maxSleep = time.Second
+	minNap   = time.Millisecond
+	maxNap   = 16 * time.Millisecond
 )
 
 // wake ends the sleep of the one who sleeps on word, if somebody does. It never

@@ -205,12 +205,7 @@ func (r *rank) die(ctx context.Context) error {
 // baby kills the child of the last rank in the middle of a flood. Its parent's
 // memory is as it was, and the next quorum, with new children, is right.
 func (r *rank) baby(ctx context.Context) error {
-	b, err := baby.New(baby.Options{
-		Backend: nccl.Name, Spare: true,
-		Open: pg.Options{Params: map[string]string{
-			"nccl.library": r.Libraries.NCCL, "nccl.cuda": r.Libraries.CUDA, "nccl.device": fmt.Sprint(r.dev.Index()),
-		}},
-	})
+	b, err := baby.New(r.babyOptions(nil))
 	if err != nil {
 		return err
 	}

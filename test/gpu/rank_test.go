@@ -68,6 +68,7 @@ func scenarios() map[string]func(r *rank, ctx context.Context) error {
 		"reconfigure": (*rank).reconfigure,
 		"bandwidth":   (*rank).bandwidth,
 		"die":         (*rank).die,
+		"streams":     (*rank).streams,
 	}
 }
 

@@ -62,10 +62,11 @@ type state struct {
 	prefixes prefixHistory
 	nextLook time.Time // of the clock
 
-	free    []*task    // for reuse
-	vectors [][][]byte // for folds
-	live    int        // ops whose Work is not done
-	drained chan struct{}
+	free     []*task    // for reuse
+	messages []*message // likewise
+	vectors  [][][]byte // for folds
+	live     int        // ops whose Work is not done
+	drained  chan struct{}
 }
 
 // counters are those of Stats.

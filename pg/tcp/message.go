@@ -32,6 +32,8 @@ type message struct {
 	first  int    // bytes of its first frame; if there are more, they wait to be asked for
 	got    int    // bytes that are here or on their way
 	landed int    // bytes that are here
+	placed int    // frames that have a place and are not settled
+	over   bool   // it is in its tensor
 	task   *task  // the receive that took it, or nil
 	frames []*buf // what came before it was taken
 }
@@ -40,12 +42,33 @@ func (m *message) drop(pool *bufPool) {
 	for _, x := range m.frames {
 		pool.put(x)
 	}
-	m.frames = nil
+	clear(m.frames)
+	m.frames = m.frames[:0]
 }
 
 // longMessage tells whether op moves more than one frame.
 func longMessage(op *pg.Op) bool {
 	return len(op.In) > 0 && op.In[0].NumBytes() > MaxPayload || len(op.Out) > 0 && op.Out[0].NumBytes() > MaxPayload
+}
+
+// newMessageLocked takes a message from those that are over.
+func (b *Backend) newMessageLocked() *message {
+	last := len(b.mu.messages) - 1
+	if last < 0 {
+		return new(message)
+	}
+	m := b.mu.messages[last]
+	b.mu.messages = b.mu.messages[:last]
+	return m
+}
+
+// forgetMessageLocked keeps m for another one, if nobody refers to it.
+func (b *Backend) forgetMessageLocked(m *message) {
+	if m.over && m.placed == 0 && len(b.mu.messages) < maxFreeTasks {
+		clear(m.frames)
+		*m = message{frames: m.frames[:0]}
+		b.mu.messages = append(b.mu.messages, m)
+	}
 }
 
 // sendLocked starts a send.
@@ -105,6 +128,7 @@ func (l *link) claimLocked(m *message, t *task, do *todo) {
 	m.drop(&b.pool)
 	t.touch++
 	l.landedLocked(m, at, do)
+	b.forgetMessageLocked(m)
 	b.untouchLocked(t, do)
 }
 
@@ -200,6 +224,7 @@ func (l *link) placeMessageLocked(g *group, h *header, do *todo) (slot, error) {
 	}
 	lo := m.got
 	m.got += int(h.length)
+	m.placed++
 	if t := m.task; t != nil {
 		t.touch++
 		l.oweLocked(classMessage, int(h.length)+headerBytes, do)
@@ -219,6 +244,7 @@ func (l *link) placeAskedLocked(h *header) (slot, error) {
 	m := l.incoming[i]
 	t, lo := m.task, m.got
 	m.got += int(h.length)
+	m.placed++
 	t.touch++
 	return slot{task: t, group: t.group, dst: t.out[0][lo:m.got], cell: -1, message: m}, nil
 }
@@ -241,7 +267,8 @@ func (l *link) messageLocked(g *group, h *header, do *todo) (*message, error) {
 			ErrCorrupt, h.offset, h.seq, h.tag, last+1)
 	}
 	g.recvSeq[key] = h.seq
-	m := &message{tag: h.tag, seq: h.seq, call: h.call, total: int(h.total), first: int(h.length)}
+	m := l.b.newMessageLocked()
+	m.tag, m.seq, m.call, m.total, m.first = h.tag, h.seq, h.call, int(h.total), int(h.length)
 	l.incoming = append(l.incoming, m)
 	for i, t := range g.recvs {
 		if t.tag == m.tag && (t.op.Peer == pg.AnySource || t.op.Peer == l.rank) {
@@ -255,6 +282,8 @@ func (l *link) messageLocked(g *group, h *header, do *todo) (*message, error) {
 // settleMessageLocked accounts for a frame of a message that is in its slot.
 func (l *link) settleMessageLocked(h *header, s *slot, do *todo) {
 	b, m := l.b, s.message
+	m.placed--
+	defer b.forgetMessageLocked(m)
 	if s.task != nil { // straight into the tensor
 		l.landedLocked(m, int(h.length), do)
 		b.untouchLocked(s.task, do)
@@ -290,5 +319,6 @@ func (l *link) landedLocked(m *message, n int, do *todo) {
 	if i := slices.Index(l.incoming, m); i >= 0 {
 		l.incoming = slices.Delete(l.incoming, i, i+1)
 		m.task.need--
+		m.over = true
 	}
 }

@@ -171,10 +171,9 @@ func (k *sock) takeLocked() bool {
 	o.off, o.open, o.ready, o.inline = 0, true, false, true
 	if len(l.control) > 0 && k.index == 0 {
 		c := l.control[0]
-		l.control = l.control[1:]
-		if len(l.control) == 0 {
-			l.control = nil
-		}
+		n := copy(l.control, l.control[1:]) // they are few, and keep their memory
+		l.control[n] = control{}
+		l.control = l.control[:n]
 		o.h, o.payload = c.head, c.payload
 		return true
 	}

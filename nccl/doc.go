@@ -27,9 +27,14 @@
 // Communicators are non-blocking: every call returns, and is polled until it is
 // done, until its deadline, or until an abort. A wait never has no end. Abort is
 // called from any goroutine, at most once a communicator, and never together
-// with destroy. What the library does not give back within AbortLimit (a thread
-// inside it, the memory of ops) is abandoned, and the error says so
-// ([ErrAbandoned]): nothing in this process can end it.
+// with destroy; where the library has a revoke, that lets go of what is in flight
+// first. What the library does not give back within AbortLimit (a thread inside
+// it, the memory of ops) is abandoned, and the error says so ([ErrAbandoned]):
+// nothing in this process can end it.
+//
+// A subgroup's communicator is split from the group's, if all ranks of the group
+// take part in NewGroup and the library can. [Options].Shrink makes the one of
+// the next epoch out of that of a broken one; see docs/NCCL.md for why it is off.
 //
 // # Order and streams
 //
@@ -37,7 +42,12 @@
 // of a group in the order of Submit on a stream of its own. Submit records an
 // event on the stream that Options.UserStream gives, before it returns, and the
 // op waits for it on the device. A Work is done when the device is; WaitStream
-// makes a stream wait for it instead of the host.
+// makes a stream wait for it instead of the host, and [Device.Follow] makes one
+// wait for a Work of any backend. [Order] does for a Baby what UserStream does
+// here.
+//
+// [Multi] is a group over several devices of a process, with a lane like that for
+// each.
 //
 // # Versions
 //
@@ -46,10 +56,14 @@
 // and the one found. CUDA symbols are bound by their versioned names and with
 // the primary context, which works with CUDA 11, 12 and 13.
 //
+// When an op is about to miss its deadline, or the library reports an error, its
+// RAS service is asked how the job is: the error carries the answer.
+//
 // # Drivers
 //
-// [Driver] is all that the backend needs of CUDA. OpenCUDA gives the one that
-// loads libcuda at run time.
+// [Driver] is all that the backend must have of CUDA, [SharedEvents] and [Gates]
+// are what it can do without. OpenCUDA gives the one that loads libcuda at run
+// time; package nccl/gorgonia has one on gorgonia.org/cu.
 //
 // # Goroutines
 //
@@ -57,4 +71,5 @@
 //	engine.run    the thread, the stream  Close, or the next Configure
 //	engine.guard  deadlines, the abort    as above
 //	engine.listen the abort key           as above
+//	inquire       a question to RAS       the answer, its limit, or as above
 package nccl

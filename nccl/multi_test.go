@@ -151,8 +151,8 @@ func TestMultiBreaks(t *testing.T) {
 
 // The worlds of one device's suite hold on several, too.
 func TestMultiConformance(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it is that of one device")
+	if !*everything {
+		t.Skip("it is that of one device: see -nccl.all")
 	}
 	f := open(t)
 	h := harness(func(t *testing.T) pg.Backend {

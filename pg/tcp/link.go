@@ -15,8 +15,11 @@ const (
 	// aheadBytes is how much is read behind a payload that goes straight into a
 	// tensor: the next header, and small frames whole.
 	aheadBytes = 4 << 10
-	// inlineBytes is the largest frame that is written by whoever submits it;
-	// longer ones are left to the writer, so that reading goes on beside it.
+	// inlineBytes is the largest payload that is written by whoever submits it, or
+	// lets it go; longer ones are left to the writer, so that reading goes on
+	// beside it. Within one host none is left: processors are what ranks share
+	// there, and the window bounds what a Submit writes. Time without over
+	// with, median of 8 at load 24, n=2: 1 MiB 1.5, 25 MiB 1.15.
 	inlineBytes = 64 << 10
 	// leaveTimeout is how long a link that is being closed may take to send
 	// what is queued.
@@ -96,7 +99,7 @@ func (l *link) attachLocked(g *group, rank int) {
 	l.helloSent, l.helloOK, l.left = false, false, false
 	l.flow = [classes]flow{} // no credit until the peer's Hello gives it
 	l.window = [classes]int{l.b.opt.WindowBytes, l.b.opt.WindowBytes}
-	if l.conn.local() {
+	if l.here {
 		l.window[classCollective] = min(l.b.opt.WindowBytes, localWindowBytes)
 	}
 	l.dropEarlyLocked()

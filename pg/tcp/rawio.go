@@ -144,6 +144,16 @@ func (r *rawConn) unacknowledged() int {
 	return n
 }
 
+// unpace takes the socket, both of whose ends are on this host, out of the
+// system's congestion control: there is none to control, and one that paces (BBR)
+// sets a timer for each packet. CPU time of 64 MiB over loopback, n=2: 58 ms with
+// it, 45 without.
+func (r *rawConn) unpace() {
+	r.raw.Control(func(fd uintptr) { // refused: then it is only slower
+		_ = unix.SetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION, "reno")
+	})
+}
+
 // limitUnsent has writes wait while so many bytes are not sent yet, whatever the
 // size of the send buffer.
 func (r *rawConn) limitUnsent(n int) {

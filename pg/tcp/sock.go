@@ -18,6 +18,7 @@ type sock struct {
 	l     *link // the edge; guarded by b.mu until the reader knows it, then fixed
 	index int   // 0: the first one
 	conn  *rawConn
+	here  bool          // both ends are on this host
 	wake  chan struct{} // capacity 1: the writer takes over
 	dead  chan struct{} // closed when the edge is gone
 
@@ -54,7 +55,10 @@ func (k *sock) init(l *link, c net.Conn) error {
 	if err != nil {
 		return err
 	}
-	k.l, k.conn, k.mine = l, raw, newNonce()
+	k.l, k.conn, k.here, k.mine = l, raw, raw.local(), newNonce()
+	if k.here {
+		raw.unpace()
+	}
 	k.wake, k.dead = make(chan struct{}, 1), make(chan struct{})
 	k.in.buf = make([]byte, receiveBytes)
 	now := l.b.now()
@@ -150,6 +154,8 @@ func (k *sock) ended(err error) {
 		return
 	}
 	b.mu.Lock()
+	l.stripe.endings++
+	last := l.stripe.endings == len(l.socks)-1
 	first := l.stripe.ended == nil
 	if first {
 		l.stripe.ended = fmt.Errorf("stream %d (%s): %w", k.index, k.path(), err)
@@ -159,8 +165,10 @@ func (k *sock) ended(err error) {
 		// The peer may have said why, on the first socket, before it ended this
 		// one: whoever reads there judges, once nothing is left to be read.
 		l.stripe.over.Store(true)
-		l.stripe.poke()
 		l.conn.interrupt()
+	}
+	if last {
+		l.stripe.poke()
 	}
 }
 
@@ -190,7 +198,7 @@ func (b *Backend) catchUp(l *link, frames uint64) {
 	for {
 		b.mu.Lock()
 		g := b.mu.group
-		over := l.stripe.came >= frames || l.gone || l.stripe.ended != nil || g == nil || g.phase == groupBroken
+		over := l.stripe.came >= frames || l.gone || l.stripe.endings >= len(l.socks)-1 || g == nil || g.phase == groupBroken
 		b.mu.Unlock()
 		if over {
 			return

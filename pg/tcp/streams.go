@@ -40,7 +40,7 @@ func (b *Backend) streamsOf(l *link, addresses int) int {
 		return 1
 	case b.opt.Streams > 0:
 		return b.opt.Streams
-	case l.conn.local():
+	case l.here:
 		return 1
 	}
 	return streamsBetween(addresses)

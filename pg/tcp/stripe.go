@@ -13,14 +13,15 @@ const maxHoles = 1 << 12
 // share: whichever is free takes the next one, so they come in any order.
 // Guarded by Backend.mu, but for over and caught.
 type stripe struct {
-	open   bool          // the peer has checked our Hello: frames of this epoch may overtake it
-	sent   uint64        // frames of collectives that further sockets took in this epoch
-	came   uint64        // that came there
-	holes  [2][]position // pieces that were passed over, by phase
-	found  stream
-	ended  error       // why a further socket ended
-	over   atomic.Bool // ended is set
-	caught chan struct{}
+	open    bool          // the peer has checked our Hello: frames of this epoch may overtake it
+	sent    uint64        // frames of collectives that further sockets took in this epoch
+	came    uint64        // that came there
+	holes   [2][]position // pieces that were passed over, by phase
+	found   stream
+	ended   error       // why a further socket ended, the first that did
+	endings int         // how many have
+	over    atomic.Bool // ended is set
+	caught  chan struct{}
 }
 
 // reset begins an epoch.

@@ -255,7 +255,7 @@ func (k *sock) frameLocked(t *task, s *stream, class int) {
 	o.payload = s.take()
 	// One that several sockets share the work with must not take all of it.
 	shared := len(l.socks) > 1 && len(o.payload) >= stripeBytes
-	o.inline = len(o.payload) <= inlineBytes && !shared
+	o.inline = (len(o.payload) <= inlineBytes || k.here) && !shared
 	l.flow[class].credit -= len(o.payload) + headerBytes
 	o.h = header{
 		typ: frameData, phase: s.phase, length: uint32(len(o.payload)), epoch: t.group.key,

@@ -182,7 +182,7 @@ func (c *child) read() {
 func (c *child) take(b []byte) error {
 	body := cursor{b: b[1:]}
 	c.mu.Lock()
-	c.mu.watch.heard = true
+	c.mu.watch.heard()
 	c.mu.Unlock()
 	switch k := kind(b[0]); k {
 	case msgReady:
@@ -248,7 +248,7 @@ func (c *child) cause() error {
 // done ends one op as the child reports it, with an error if report is one.
 func (c *child) done(r *result, report []byte) error {
 	c.mu.Lock()
-	c.mu.watch.heard = true
+	c.mu.watch.heard()
 	p, cause := c.mu.pending[r.id], c.mu.cause
 	switch {
 	case p == nil || p.ending:

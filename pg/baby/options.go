@@ -23,7 +23,7 @@ const (
 	// ReapLimit is how long pending ops wait for a killed child to be gone.
 	ReapLimit = time.Second
 	// Slack is how long after an abort or a deadline the child may take to
-	// report that an op has ended.
+	// report that an op has ended, if it answers at all.
 	Slack = 250 * time.Millisecond
 )
 

@@ -16,9 +16,20 @@ type watch struct {
 	armed   bool
 	next    time.Time // when the timer fires
 	end     time.Time // when what is pending must have ended, or zero
-	heard   bool      // the child said something since the last tick
-	missed  int       // ticks in a row without
+	pinged  time.Time // the last ping
+	asked   time.Time // the first ping since the child said something, or zero
 	stopped bool
+}
+
+// heard notes a sign of life.
+func (w *watch) heard() { w.asked = time.Time{} }
+
+// silent is for how long the child has owed us an answer.
+func (w *watch) silent(now time.Time) time.Duration {
+	if w.asked.IsZero() {
+		return 0
+	}
+	return now.Sub(w.asked)
 }
 
 func (w *watch) init(tick func()) {
@@ -38,12 +49,10 @@ func (w *watch) by(t time.Time) {
 // began notes an op with that deadline.
 func (w *watch) began(now, deadline time.Time) {
 	if !w.armed {
-		w.heard, w.missed = true, 0
+		w.heard()
 		w.by(now.Add(pingEvery))
 	}
-	if d := deadline.Add(Slack); d.Before(w.next) {
-		w.by(d)
-	}
+	w.by(deadline)
 }
 
 // endBy says when all pending ops must have ended.
@@ -66,11 +75,19 @@ func (c *child) tick() {
 		c.mu.Unlock()
 		return
 	}
-	late := now.Sub(w.next) > pingEvery/2 // we were not run ourselves: no time to judge
+	if now.Sub(w.next) > pingEvery/2 && !w.asked.IsZero() {
+		w.asked = now // we were not run ourselves: no time to judge
+	}
 	w.armed = false
-	why := c.overdueLocked(now, late)
+	why := c.overdueLocked(now)
 	if c.mu.left > 0 || c.mu.configuring && !w.end.IsZero() {
-		c.tellLocked(message(msgPing), nil)
+		if now.Sub(w.pinged) >= pingEvery {
+			c.tellLocked(message(msgPing), nil)
+			w.pinged = now
+			if w.asked.IsZero() {
+				w.asked = now
+			}
+		}
 		w.by(c.nextTickLocked(now))
 	}
 	c.mu.Unlock()
@@ -87,8 +104,14 @@ func (c *child) nextTickLocked(now time.Time) time.Time {
 			next = t
 		}
 	}
-	earlier(c.mu.watch.end)
+	w := &c.mu.watch
+	earlier(w.pinged.Add(pingEvery))
+	earlier(w.end)
+	if !w.asked.IsZero() {
+		earlier(w.asked.Add(c.opt.Silence))
+	}
 	for p := range c.opsLocked() {
+		earlier(p.deadline)
 		earlier(p.deadline.Add(Slack))
 	}
 	return next
@@ -110,8 +133,9 @@ func (c *child) opsLocked() iter.Seq[*pending] {
 	}
 }
 
-// overdueLocked says what the child failed to do in time, or "".
-func (c *child) overdueLocked(now time.Time, late bool) string {
+// overdueLocked says what the child failed to do in time, or "". One that has
+// also left a ping unanswered is given no slack.
+func (c *child) overdueLocked(now time.Time) string {
 	w := &c.mu.watch
 	if !w.end.IsZero() && !now.Before(w.end) {
 		w.end = time.Time{}
@@ -119,19 +143,18 @@ func (c *child) overdueLocked(now time.Time, late bool) string {
 			return fmt.Sprintf("%d ops had not ended %v after the abort", len(c.mu.pending), Slack)
 		}
 	}
+	silent := w.silent(now)
 	for p := range c.opsLocked() {
-		if now.After(p.deadline.Add(Slack)) {
+		switch {
+		case now.Before(p.deadline):
+		case !now.Before(p.deadline.Add(Slack)):
 			return fmt.Sprintf("a %v had not ended %v after its deadline", p.op.Kind, Slack)
+		case silent >= pingEvery:
+			return fmt.Sprintf("a %v had not ended by its deadline, and it was silent for %v", p.op.Kind, silent.Round(time.Millisecond))
 		}
 	}
-	switch {
-	case w.heard:
-		w.heard, w.missed = false, 0
-	case !late && len(c.mu.pending) > 0:
-		w.missed++
-	}
-	if limit := int(c.opt.Silence / pingEvery); w.missed > max(limit, 1) {
-		return fmt.Sprintf("it was silent for %v", c.opt.Silence)
+	if silent >= c.opt.Silence && len(c.mu.pending) > 0 {
+		return fmt.Sprintf("it was silent for %v", silent.Round(time.Millisecond))
 	}
 	return ""
 }

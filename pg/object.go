@@ -70,14 +70,19 @@ func objectTypes() map[byte]reflect.Type {
 //
 // Errors wrap ErrObject and name the place of what cannot be encoded.
 func EncodeObject(v any) ([]byte, error) {
-	e := &objectEncoder{tags: make(map[reflect.Type]byte), memory: objectMemory{limit: MaxObjectMemory}}
-	for tag, t := range objectTypes() {
-		e.tags[t] = tag
-	}
+	e := newObjectEncoder(MaxObjectMemory)
 	if err := e.any(reflect.ValueOf(v), &objectPlace{}, 0); err != nil {
 		return nil, err
 	}
 	return e.out, nil
+}
+
+func newObjectEncoder(memory int) *objectEncoder {
+	e := &objectEncoder{tags: make(map[reflect.Type]byte), memory: objectMemory{limit: memory}}
+	for tag, t := range objectTypes() {
+		e.tags[t] = tag
+	}
+	return e
 }
 
 type objectEncoder struct {

@@ -206,7 +206,11 @@ func cut(b []byte, sizes []int64) []Tensor {
 }
 
 func decodeAll(b []byte, sizes []int64, objects []any) error {
-	left := MaxObjectsMemory
+	return decodeWithin(b, sizes, objects, MaxObjectsMemory)
+}
+
+// decodeWithin decodes objects that together take at most left bytes of memory.
+func decodeWithin(b []byte, sizes []int64, objects []any, left int) error {
 	for i, n := range sizes {
 		v, taken, err := decodeObject(b[:n], min(left, MaxObjectMemory))
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -122,11 +123,13 @@ func (p *Process) run(w Worker, o Options, started chan<- error) {
 		started <- err
 		return
 	}
-	defer ours.Close()
 	// A worker that dies before it has read its request is reported by Wait.
-	go func() { _ = json.NewEncoder(ours).Encode(w) }()
+	var asked sync.WaitGroup
+	asked.Go(func() { _ = json.NewEncoder(ours).Encode(w) })
 	started <- nil
 	p.err = p.exitError(w, p.cmd.Wait())
+	ours.Close() // ends the request, should it not have been read
+	asked.Wait()
 	close(p.done)
 }
 

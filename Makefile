@@ -1,6 +1,6 @@
 # Every target is one line here and one word of help. .ci/run is the gate.
 .DEFAULT_GOAL := help
-.PHONY: help check test race fuzz fuzz-ports kills interfaces conformance mpi failover partitions chaos soak explore sim mutants history generate tidy demo bench interop baby-faults gpu nccl
+.PHONY: help check test race fuzz fuzz-ports kills interfaces conformance mpi failover partitions chaos soak explore sim mutants history generate tidy demo bench interop baby-faults gpu nccl nccl-real
 
 FUZZ_TIME ?= 30s
 FUZZ_PORTS ?= 10m
@@ -92,3 +92,7 @@ nccl: ## the NCCL group over the fake library, in this process and with every ra
 
 gpu: ## NCCL on a machine with a GPU: HOST=user@host or CARRY='command' (see scripts/gpu), else this one
 	bash scripts/gpu
+
+nccl-real: ## what package nccl calls, against headers and libraries of four versions of NCCL (PyPI, 1.5 GB; no GPU needed)
+	for v in cu11==2.14.3 cu12==2.18.1 cu12==2.27.5 cu12==2.32.3; do \
+	  NCCL=nvidia-nccl-$$v scripts/cuda-headers go test -count=1 -v -run 'Header$$|RealLibrary$$' ./nccl || exit; done

@@ -3,11 +3,13 @@ package nccl
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"unsafe"
@@ -49,9 +51,23 @@ func TestLayout(t *testing.T) {
 	}
 }
 
+// A constant of a header, and the version of NCCL that brought it; 0: all have it.
+type constant struct {
+	value int64
+	since Version
+}
+
+func always(values map[string]int64) map[string]constant {
+	all := make(map[string]constant)
+	for name, v := range values {
+		all[name] = constant{value: v}
+	}
+	return all
+}
+
 // The constants and the functions of cuda.h are as we call them.
 func TestCUDAHeader(t *testing.T) {
-	checkHeader(t, includes(t, cudaIncludeEnv), "cuda.h", "cu", reflect.TypeFor[cudaFunctions](), map[string]int64{
+	checkHeader(t, includes(t, cudaIncludeEnv), "cuda.h", "cu", reflect.TypeFor[cudaFunctions](), always(map[string]int64{
 		"CUDA_SUCCESS": cudaSuccess, "CUDA_ERROR_NOT_READY": cudaNotReady,
 		"CU_STREAM_NON_BLOCKING": cudaNonBlocking, "CU_EVENT_DISABLE_TIMING": cudaDisableTiming,
 		"CU_EVENT_INTERPROCESS": cudaInterprocess, "CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS": cudaIPCLazyPeer,
@@ -59,32 +75,47 @@ func TestCUDAHeader(t *testing.T) {
 		"CU_STREAM_WAIT_VALUE_GEQ": cudaWaitReached, "sizeof(CUcontext)": int64(unsafe.Sizeof(Context(0))),
 		"sizeof(CUdeviceptr)": int64(unsafe.Sizeof(Pointer(0))), "sizeof(CUipcMemHandle)": int64(unsafe.Sizeof(IPCHandle{})),
 		"sizeof(CUipcEventHandle)": int64(unsafe.Sizeof(IPCHandle{})),
-	})
+	}))
 }
 
 // So are those of nccl.h.
 func TestNCCLHeader(t *testing.T) {
 	stubs := t.TempDir() // all that nccl.h needs of the CUDA runtime
 	for name, text := range map[string]string{
-		"cuda_runtime.h": "#include <stddef.h>\ntypedef struct CUstream_st *cudaStream_t;\ntypedef struct CUevent_st *cudaEvent_t;\n#define CUDART_VERSION 12040\n",
-		"cuda_fp16.h":    "", "cuda_bf16.h": "", "cuda_fp8.h": "",
+		"cuda_runtime.h": "#include <stddef.h>\ntypedef struct CUstream_st *cudaStream_t;\ntypedef struct CUevent_st *cudaEvent_t;\n#define CUDART_VERSION 12040\n" +
+			"#define __CUDA_BF16_TYPES_EXIST__ 1\n", // without them nccl.h before 2.24 leaves bfloat16 out
+		"cuda_fp16.h": "", "cuda_bf16.h": "", "cuda_fp8.h": "",
 	} {
 		if err := os.WriteFile(filepath.Join(stubs, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	checkHeader(t, append(includes(t, ncclIncludeEnv), "-I"+stubs), "nccl.h", "nccl", reflect.TypeFor[ncclFunctions](), map[string]int64{
-		"ncclSuccess": ncclSuccess, "ncclInProgress": ncclInProgress, "NCCL_API_MAGIC": configMagic,
+	constants := always(map[string]int64{
+		"ncclSuccess": ncclSuccess, "ncclInProgress": ncclInProgress,
 		"sizeof(ncclUniqueId)": int64(unsafe.Sizeof(UniqueID{})), "sizeof(ncclComm_t)": int64(unsafe.Sizeof(comm(0))),
 		"ncclInt8": ncclInt8, "ncclUint8": ncclUint8, "ncclInt32": ncclInt32, "ncclUint32": ncclUint32,
 		"ncclInt64": ncclInt64, "ncclUint64": ncclUint64, "ncclFloat16": ncclFloat16, "ncclFloat32": ncclFloat32,
 		"ncclFloat64": ncclFloat64, "ncclBfloat16": ncclBFloat16,
 		"ncclSum": ncclSum, "ncclProd": ncclProd, "ncclMax": ncclMax, "ncclMin": ncclMin, "ncclAvg": ncclAvg,
-		"ncclScalarHostImmediate": 1, "NCCL_SPLIT_NOCOLOR": noColor, "NCCL_SHRINK_ABORT": 1, "NCCL_REVOKE_DEFAULT": 0,
+		"ncclScalarHostImmediate":                    1,
 		"__builtin_offsetof(ncclConfig_t, magic)":    int64(unsafe.Offsetof(config{}.magic)),
 		"__builtin_offsetof(ncclConfig_t, version)":  int64(unsafe.Offsetof(config{}.version)),
 		"__builtin_offsetof(ncclConfig_t, blocking)": int64(unsafe.Offsetof(config{}.blocking)),
 	})
+	for name, c := range map[string]constant{
+		"ncclFloat8e4m3":      {ncclE4M3, 22400},
+		"ncclFloat8e5m2":      {ncclE5M2, 22400},
+		"NCCL_SPLIT_NOCOLOR":  {noColor, 21800},
+		"NCCL_SHRINK_ABORT":   {1, 22700},
+		"NCCL_REVOKE_DEFAULT": {0, 22900},
+	} {
+		constants[name] = c
+	}
+	text, err := os.ReadFile(filepath.Join(os.Getenv(ncclIncludeEnv), "nccl.h"))
+	if err == nil && !bytes.Contains(text, fmt.Appendf(nil, "%#x", uint32(configMagic))) {
+		t.Errorf("nccl.h has no magic number %#x", uint32(configMagic))
+	}
+	checkHeader(t, append(includes(t, ncclIncludeEnv), "-I"+stubs), "nccl.h", "nccl", reflect.TypeFor[ncclFunctions](), constants)
 }
 
 // The real library has every symbol that its version should have, and works as
@@ -162,7 +193,7 @@ func bindings(t *testing.T, prefix string, of reflect.Type) map[string]reflect.T
 // checkHeader has the C compiler assert that constants have those values, and
 // that every function that we bind takes as many arguments, of the same sizes,
 // as the Go function that is bound to it passes.
-func checkHeader(t *testing.T, include []string, header, prefix string, functions reflect.Type, constants map[string]int64) {
+func checkHeader(t *testing.T, include []string, header, prefix string, functions reflect.Type, constants map[string]constant) {
 	t.Helper()
 	gcc, err := exec.LookPath("gcc")
 	if err != nil {
@@ -181,12 +212,19 @@ func checkHeader(t *testing.T, include []string, header, prefix string, function
 	}
 	source := fmt.Sprintf("#include <%s>\n", header)
 	text := run(source, "-E", "-P")
+	version := headerVersion(run(source+"NCCL_VERSION_CODE\n", "-E", "-P"))
 	assert := strings.Builder{}
 	assert.WriteString(source)
-	for name, value := range constants {
-		fmt.Fprintf(&assert, "_Static_assert((%s) == %d, \"%s\");\n", name, value, name)
+	for name, c := range constants {
+		if c.since <= version {
+			fmt.Fprintf(&assert, "_Static_assert((%s) == %d, \"%s\");\n", name, c.value, name)
+		}
 	}
+	brought := broughtBy()
 	for symbol, f := range bindings(t, prefix, functions) {
+		if brought[symbol] > version {
+			continue
+		}
 		types, ok := parameters(text, symbol)
 		if !ok {
 			types, ok = parameters(text, symbol+"_v2") // the header declares the newer one only
@@ -200,6 +238,27 @@ func checkHeader(t *testing.T, include []string, header, prefix string, function
 		}
 	}
 	run(assert.String(), "-fsyntax-only")
+}
+
+// broughtBy is the version that brought each function that came after MinVersion.
+func broughtBy() map[string]Version {
+	all := make(map[string]Version)
+	for f := range featureCount {
+		_, since, symbol := f.describe()
+		all[symbol] = since
+	}
+	return all
+}
+
+// headerVersion is NCCL_VERSION_CODE, which is the last word of a header that was
+// preprocessed; the highest there is for a header that has none.
+func headerVersion(text []byte) Version {
+	words := bytes.Fields(text)
+	n, err := strconv.Atoi(string(words[len(words)-1]))
+	if err != nil {
+		return math.MaxInt
+	}
+	return Version(n)
 }
 
 // parameters are the types that a function takes, by its declaration.

@@ -17,9 +17,9 @@
 // # What the fakes cannot show
 //
 // Each point was held against NVIDIA's headers (cuda.h of CUDA 12.4, nccl.h of
-// NCCL 2.32.3) and NCCL's sources (init.cc and group.cc of 2.17 and of 2.32).
-// TestCUDAHeader, TestNCCLHeader and TestRealLibrary of package nccl repeat what
-// can be repeated: NCCL=1 scripts/cuda-headers go test -run 'Header|Real' ./nccl.
+// NCCL 2.14, 2.18, 2.27 and 2.32) and NCCL's sources (init.cc and group.cc of
+// 2.17 and of 2.32). TestCUDAHeader, TestNCCLHeader and TestRealLibrary of package
+// nccl repeat what can be repeated, with the real libraries: make nccl-real.
 //
 //   - Signatures. Each function of cuda.h and nccl.h that is bound takes as many
 //     arguments, of the same sizes, as we pass (a test derives both sides). Of

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/skerry-ft/skerry/pg"
 )
 
@@ -31,7 +33,7 @@ func (e *ChildError) Error() string {
 	case e.Abandoned:
 		fmt.Fprintf(&b, " is not gone %v after SIGKILL; the shared memory of its ops is abandoned, do not read it", ReapLimit)
 	case e.Signal != 0:
-		fmt.Fprintf(&b, " was killed by %v", e.Signal)
+		fmt.Fprintf(&b, " was killed by %s", orElse(unix.SignalName(e.Signal), e.Signal.String()))
 	default:
 		fmt.Fprintf(&b, " exited with status %d", e.Code)
 	}

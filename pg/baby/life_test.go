@@ -62,6 +62,9 @@ func TestDeathNamesItself(t *testing.T) {
 		if !ok || e.PID != pid || e.Signal != syscall.SIGKILL || e.Why != "" {
 			t.Fatalf("op %d: %v, want the end of child %d by SIGKILL, not ours", i, work.Err(), pid)
 		}
+		if text := e.Error(); !strings.Contains(text, fmt.Sprint("child ", pid)) || !strings.Contains(text, "killed by SIGKILL") {
+			t.Fatalf("op %d: %q, want the child and its signal named", i, text)
+		}
 		if o, ok := errors.AsType[*pg.OpError](work.Err()); !ok || o.Op != pg.KindAllReduce || o.Rank != 0 {
 			t.Fatalf("op %d: %v, want the op's name in it", i, work.Err())
 		}

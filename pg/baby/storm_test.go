@@ -169,7 +169,8 @@ func strike(t *testing.T, w *pgtest.World, sig syscall.Signal, random *rand.Rand
 	took := time.Since(start)
 	allEnded(t, pending, stormLimit)
 	err := brokenBy(t, b)
-	if e, ok := errors.AsType[*ChildError](err); ok && sig != syscall.SIGSTOP && e.Signal != sig && e.Code != 2 {
+	// A crash that takes longer than the deadline, on a loaded machine, is cut short.
+	if e, ok := errors.AsType[*ChildError](err); ok && sig != syscall.SIGSTOP && e.Signal != sig && e.Code != 2 && e.Why == "" {
 		t.Errorf("round %d: %v, want the child's end by %v", round, e, sig)
 	}
 	return took, true

@@ -148,9 +148,9 @@ func (c *child) overdueLocked(now time.Time) string {
 		switch {
 		case now.Before(p.deadline):
 		case !now.Before(p.deadline.Add(Slack)):
-			return fmt.Sprintf("a %v had not ended %v after its deadline", p.op.Kind, Slack)
+			return fmt.Sprintf("%v had not ended %v after its deadline", p.op.Kind, Slack)
 		case silent >= pingEvery:
-			return fmt.Sprintf("a %v had not ended by its deadline, and it was silent for %v", p.op.Kind, silent.Round(time.Millisecond))
+			return fmt.Sprintf("%v had not ended by its deadline, and it was silent for %v", p.op.Kind, silent.Round(time.Millisecond))
 		}
 	}
 	if silent >= c.opt.Silence && len(c.mu.pending) > 0 {

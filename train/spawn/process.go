@@ -13,6 +13,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Options say how workers run. The zero value inherits the environment,
@@ -59,7 +61,7 @@ type ExitError struct {
 func (e *ExitError) Error() string {
 	how := fmt.Sprintf("exit status %d", e.Code)
 	if e.Signal != 0 {
-		how = "killed by " + e.Signal.String()
+		how = "killed by " + unix.SignalName(e.Signal) // String gives "killed by killed"
 	}
 	msg := fmt.Sprintf("spawn: %s rank %d (pid %d): %s", e.Name, e.Rank, e.PID, how)
 	if e.Stderr != "" {

@@ -38,7 +38,10 @@ type Multi struct {
 	submitMu sync.Mutex // joint ops stand in one order in all lanes
 }
 
-var _ pg.Backend = (*Multi)(nil)
+var (
+	_ pg.Backend  = (*Multi)(nil)
+	_ pg.Splitter = (*Multi)(nil)
+)
 
 // NewMulti makes an unconfigured one. It starts nothing.
 func NewMulti(o MultiOptions) (*Multi, error) {
@@ -79,6 +82,30 @@ func (m *Multi) Name() string { return Name }
 // Sibling makes an unconfigured one on the same devices, for a subgroup.
 func (m *Multi) Sibling() (pg.Backend, error) { return NewMulti(m.opt) }
 
+// Split implements pg.Splitter, lane by lane.
+func (m *Multi) Split(ranks []int) (pg.Backend, error) {
+	child, err := NewMulti(m.opt)
+	if err != nil {
+		return nil, err
+	}
+	for i, b := range m.lanes {
+		if child.lanes[i].parent, err = b.splitFrom(ranks); err != nil {
+			return nil, err
+		}
+	}
+	return child, nil
+}
+
+// SitOut implements pg.Splitter.
+func (m *Multi) SitOut(ctx context.Context) error {
+	for _, b := range m.lanes {
+		if err := b.SitOut(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Configure implements pg.Backend: lane after lane, each below a prefix of its own.
 func (m *Multi) Configure(ctx context.Context, c pg.Config) error {
 	address := c.StoreAddress
@@ -97,13 +124,30 @@ func (m *Multi) Configure(ctx context.Context, c pg.Config) error {
 }
 
 // Submit implements pg.Backend.
-func (m *Multi) Submit(op *pg.Op) *pg.Work {
+func (m *Multi) Submit(op *pg.Op) *pg.Work { return m.submit(op, nil) }
+
+// SubmitAfter is Backend.SubmitAfter; every lane that op runs on waits for all
+// marks.
+func (m *Multi) SubmitAfter(op *pg.Op, marks [][]byte) *pg.Work {
+	return m.submit(op, append([][]byte{}, marks...))
+}
+
+// ImportMemory is Backend.ImportMemory, of the lane of that device.
+func (m *Multi) ImportMemory(d pg.Device, handle []byte, size int) (pg.DeviceMemory, error) {
+	b, err := m.lane(&pg.Op{}, d)
+	if err != nil {
+		return nil, err
+	}
+	return b.ImportMemory(d, handle, size)
+}
+
+func (m *Multi) submit(op *pg.Op, marks [][]byte) *pg.Work {
 	lanes, split, err := m.divide(op)
 	if err != nil {
 		return pg.Finished(op, err)
 	}
 	if len(lanes) == 1 {
-		return lanes[0].Submit(op)
+		return lanes[0].submit(op, marks)
 	}
 	m.submitMu.Lock()
 	defer m.submitMu.Unlock()
@@ -111,7 +155,7 @@ func (m *Multi) Submit(op *pg.Op) *pg.Work {
 	var engines []*engine
 	var tasks []*task
 	for i, b := range lanes {
-		e, t, err := b.prepare(split[i], nil)
+		e, t, err := b.prepare(split[i], marks)
 		if err != nil {
 			for k, t := range tasks {
 				err = errors.Join(err, engines[k].destroy(t.after))

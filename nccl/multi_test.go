@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/baby"
 	"github.com/skerry-ft/skerry/pg/pgtest"
 )
 
@@ -163,4 +164,84 @@ func TestMultiConformance(t *testing.T) {
 		h.Except[name] = "as with one device"
 	}
 	pgtest.RunWith(t, h)
+}
+
+// Subgroups of a group over several devices, and of one that serves host tensors
+// besides, are split, too.
+func TestMultiSplit(t *testing.T) {
+	f := open(t)
+	before := f.splits()
+	w := pairOf(t, f, Options{})
+	w.Each(func(ctx context.Context, rank int, g *pg.Group) error {
+		m := w.Members[rank].Backend.(*Multi)
+		for _, ranks := range [][]int{{0, 1}, {1}} {
+			sub, err := g.NewGroup(ctx, ranks, pg.GroupOptions{})
+			if err != nil {
+				return err
+			}
+			if sub.Rank() < 0 {
+				continue
+			}
+			x, y := onDeviceOf(t, m.device(0), pg.Of([]int32{1})), onDeviceOf(t, m.device(1), pg.Of([]int32{10}))
+			both := []pg.Tensor{x, y}
+			if err := sub.Do(ctx, &pg.Op{Kind: pg.KindAllReduce, In: both, Out: both}); err != nil {
+				return err
+			}
+			n := int32(len(ranks))
+			if a, b := pg.Slice[int32](onHost(t, x))[0], pg.Slice[int32](onHost(t, y))[0]; a != n || b != 10*n {
+				return fmt.Errorf("sums of %v are %d and %d, want %d and %d", ranks, a, b, n, 10*n)
+			}
+		}
+		return nil
+	})
+	// Two subgroups, two ranks, two lanes.
+	if got := f.splits() - before; got != 8 {
+		t.Errorf("%d calls of ncclCommSplit, want 8", got)
+	}
+}
+
+// A child serves several devices, in order with the streams of all of them.
+func TestMultiBaby(t *testing.T) {
+	f := open(t)
+	first, second := f.device(t, 0), f.device(t, 1)
+	s, hold := standing(t, second)
+	order, err := NewOrder(OrderOptions{Devices: []*Device{first, second}, UserStream: func(device int) Stream {
+		return []Stream{0, s}[device]
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := baby.New(baby.Options{Backend: Name, Order: order, Open: pg.Options{Params: map[string]string{
+		"nccl.library": f.nccl, "nccl.cuda": f.cuda, "nccl.device": "0,1",
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(b.Close(), order.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	w := pgtest.NewWorld(t, pgtest.StartStore(t))
+	w.Configure(w.Join("solo", b))
+	g := w.Groups[0]
+	x, y := onDeviceOf(t, first, pg.Of([]float32{1})), onDeviceOf(t, second, pg.Of([]float32{2}))
+	both := []pg.Tensor{x, y}
+	work := g.Submit(&pg.Op{Kind: pg.KindAllReduce, In: both, Out: both, Reduce: pg.PreMulSum, Factor: 2})
+	if b.Active() != 1 || work.Finished() {
+		t.Fatalf("the op did not wait for the stream of its second device: %v", work.Err())
+	}
+	hold.Complete(nil)
+	if err := work.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if a, b := pg.Slice[float32](onHost(t, x))[0], pg.Slice[float32](onHost(t, y))[0]; a != 2 || b != 4 {
+		t.Errorf("results are %v and %v, want 2 and 4", a, b)
+	}
+	if err := g.BarrierOn(t.Context(), pg.BarrierOptions{DeviceIDs: []int{1, 0}}); err != nil {
+		t.Error(err)
+	}
+	if err := g.BarrierOn(t.Context(), pg.BarrierOptions{DeviceIDs: []int{3}}); !errors.Is(err, pg.ErrInvalidOp) {
+		t.Errorf("barrier on a device that is none of the group's: %v, want ErrInvalidOp", err)
+	}
 }

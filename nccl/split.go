@@ -29,10 +29,7 @@ var _ pg.Splitter = (*Backend)(nil)
 // ranks. It can be configured once; after that it meets anew. ErrUnsupported
 // before NCCL 2.18.
 func (b *Backend) Split(ranks []int) (pg.Backend, error) {
-	if err := b.opt.Library.need(Split); err != nil {
-		return nil, err
-	}
-	e, err := b.current()
+	parent, err := b.splitFrom(ranks)
 	if err != nil {
 		return nil, err
 	}
@@ -40,8 +37,19 @@ func (b *Backend) Split(ranks []int) (pg.Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	child.parent = &splitFrom{e, slices.Clone(ranks)}
+	child.parent = parent
 	return child, nil
+}
+
+func (b *Backend) splitFrom(ranks []int) (*splitFrom, error) {
+	if err := b.opt.Library.need(Split); err != nil {
+		return nil, err
+	}
+	e, err := b.current()
+	if err != nil {
+		return nil, err
+	}
+	return &splitFrom{e, slices.Clone(ranks)}, nil
 }
 
 // SitOut implements pg.Splitter.

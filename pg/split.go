@@ -18,6 +18,35 @@ type Splitter interface {
 	SitOut(ctx context.Context) error
 }
 
+// Split makes what its backends can of a subgroup out of their connections, and
+// has the others meet anew.
+func (d *Devices) Split(ranks []int) (Backend, error) {
+	s := &Devices{list: d.list}
+	for _, b := range d.backends {
+		other, err := splitOrSibling(b, GroupOptions{}, ranks)
+		if err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+		s.backends = append(s.backends, other)
+	}
+	s.relays = newRelayPool(s.settle)
+	return s, nil
+}
+
+// SitOut takes part for those of its backends that split.
+func (d *Devices) SitOut(ctx context.Context) error {
+	for _, b := range d.backends {
+		s, ok := b.(Splitter)
+		if !ok {
+			continue
+		}
+		if err := s.SitOut(ctx); err != nil && !errors.Is(err, ErrUnsupported) {
+			return err
+		}
+	}
+	return nil
+}
+
 // splitOrSibling makes the backend of a subgroup of base.
 func splitOrSibling(base Backend, o GroupOptions, members []int) (Backend, error) {
 	if s, ok := splitterOf(base, o); ok {

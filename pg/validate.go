@@ -123,8 +123,10 @@ func (op *Op) validateTensors() error {
 			if first.IsNone() {
 				first = *t
 			}
-			if t.dtype != first.dtype || t.Device() != first.Device() {
-				return fmt.Errorf("%w: %v: %s[%d] is %v on %v, others are %v on %v; one op takes one dtype and device",
+			// Whether one op may be over several devices of a type is the backend's
+			// business.
+			if t.dtype != first.dtype || t.Device().Type != first.Device().Type {
+				return fmt.Errorf("%w: %v: %s[%d] is %v on %v, others are %v on %v; one op takes one dtype and type of device",
 					ErrInvalidOp, op.Kind, name, i, t.dtype, t.Device(), first.dtype, first.Device())
 			}
 		}

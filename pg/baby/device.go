@@ -1,6 +1,7 @@
 package baby
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -35,6 +36,9 @@ const (
 
 // inOrder submits op behind the marks of its tensors' devices.
 func (b *Backend) inOrder(c *child, op *pg.Op) *pg.Work {
+	if n := len(op.DeviceIDs); n > maxMarks {
+		return pg.Finished(op, fmt.Errorf("%w: %v with %d device ids, want at most %d", pg.ErrInvalidOp, op.Kind, n, maxMarks))
+	}
 	if b.opt.Order == nil {
 		return c.submit(op, nil)
 	}
@@ -130,6 +134,26 @@ func (o *order) readMarks(c *cursor) error {
 			return c.err
 		}
 		o.marks = append(o.marks, m)
+	}
+	return c.err
+}
+
+// appendDeviceIDs writes where a barrier is.
+func appendDeviceIDs(b []byte, op *pg.Op) []byte {
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(op.DeviceIDs)))
+	for _, id := range op.DeviceIDs {
+		b = binary.LittleEndian.AppendUint32(b, uint32(id))
+	}
+	return b
+}
+
+func (o *order) readDeviceIDs(c *cursor) error {
+	n := c.u32()
+	if n > maxMarks {
+		return fmt.Errorf("op with %d device ids, want at most %d", n, maxMarks)
+	}
+	for range n {
+		o.op.DeviceIDs = append(o.op.DeviceIDs, int(int32(c.u32())))
 	}
 	return c.err
 }

@@ -2,6 +2,7 @@ package baby
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -77,7 +78,7 @@ func appendOp(b []byte, id uint64, p *placed) []byte {
 	for _, m := range p.marks {
 		b = appendBytes(b, m)
 	}
-	return b
+	return appendDeviceIDs(b, p.op)
 }
 
 func appendPlaced(b []byte, p *placed) []byte {
@@ -129,7 +130,7 @@ func readOrder(c *cursor) (*order, error) {
 			return nil, err
 		}
 	}
-	if err := o.readMarks(c); err != nil {
+	if err := errors.Join(o.readMarks(c), o.readDeviceIDs(c)); err != nil {
 		return nil, err
 	}
 	return o, c.end()

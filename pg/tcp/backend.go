@@ -37,6 +37,7 @@ type Backend struct {
 	spoilNext atomic.Bool  // for tests: see task.spoil
 	bell      *bell        // set before any lane is made; nil: none ever is
 	poller    *poller      // likewise
+	knell     *knell       // likewise
 	pending   atomic.Int64 // ops whose Work is not done, but for those that are about to be
 
 	mu state
@@ -288,6 +289,7 @@ func (b *Backend) Close() error {
 	for _, l := range links {
 		b.leave(l)
 	}
+	b.knell.poke() // it ends
 	if bell != nil {
 		err = errors.Join(err, bell.close()) // ends the poller
 	}

@@ -91,7 +91,7 @@ func ownBell(f *os.File) (*os.File, error) {
 	return os.NewFile(uintptr(own), "peer's bell"), nil
 }
 
-// watched is a lane that the poller holds a reference to.
+// watched is a lane that the poller or the knell holds a reference to.
 type watched struct {
 	l *link
 	n *lane
@@ -314,15 +314,7 @@ func (p *poller) refreshLocked() {
 	if gen == p.mu.seen || p.mu.closed {
 		return
 	}
-	old := p.mu.lanes
-	b.mu.Lock()
-	fresh := make([]watched, 0, len(b.mu.links))
-	for l := range b.mu.links {
-		if l.lane != nil {
-			fresh = append(fresh, watched{l, l.lane.ref()})
-		}
-	}
-	b.mu.Unlock()
+	old, fresh := p.mu.lanes, b.watchLanes()
 	p.mu.lanes, p.mu.seen = fresh, gen
 	p.mu.crowd = len(fresh)+1 >= runtime.NumCPU()
 	for _, w := range fresh {
@@ -333,9 +325,23 @@ func (p *poller) refreshLocked() {
 	}
 }
 
-// lanesChanged lets the poller know.
+// watchLanes is the lanes that there are, with a reference to each.
+func (b *Backend) watchLanes() []watched {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	lanes := make([]watched, 0, len(b.mu.links))
+	for l := range b.mu.links {
+		if l.lane != nil {
+			lanes = append(lanes, watched{l, l.lane.ref()})
+		}
+	}
+	return lanes
+}
+
+// lanesChanged lets the poller know, and the knell.
 func (b *Backend) lanesChanged() {
 	b.lanesGen.Add(1)
+	b.knell.poke()
 	if b.bell != nil {
 		b.bell.ring()
 	}

@@ -42,7 +42,7 @@ func (t Transport) String() string {
 }
 
 const (
-	shareMagic   = "SKERRYM\x02"
+	shareMagic   = "SKERRYM\x03"
 	shareBytes   = len(shareMagic) + nonceBytes
 	shareRights  = 2 // a segment and a bell
 	maxShareName = 64
@@ -92,9 +92,10 @@ func (b *Backend) openSharingLocked() error {
 		b.mu.unix = append(b.mu.unix, inDir)
 		b.wg.Go(func() { b.shareLoop(inDir) })
 	}
-	b.poller = &poller{b: b}
+	b.poller, b.knell = &poller{b: b}, newKnell(b)
 	b.wg.Go(func() { b.shareLoop(ln) })
 	b.wg.Go(b.poll)
+	b.wg.Go(b.knell.listen)
 	return nil
 }
 

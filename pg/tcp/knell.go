@@ -1,0 +1,177 @@
+package tcp
+
+import (
+	"runtime"
+	"sync/atomic"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// A process that is killed loses its memory before its sockets close, and freeing
+// a gigabyte takes a good part of a second. Before either, the kernel goes through
+// the robust futexes of every thread that ends, marks them, and wakes who waits:
+// made for locks whose owner died, they tell a death in a fraction of a
+// millisecond. So each segment has a word that one thread of its maker holds for
+// as long as the process lives, and the same thread waits for the words of all
+// peers.
+//
+// What it hears only hurries the socket's end: the reader comes to it behind all
+// that the peer had said, and judges as ever. Where the kernel lacks something of
+// this (futex_waitv is of Linux 5.16), the socket's own end is what is left.
+const (
+	knellEntry = 512 // of the list, in a segment's control page
+	knellWord  = 576 // the word that goes with it
+
+	// Of the memory of our own.
+	knellHead    = 0
+	knellControl = 64
+	knellBytes   = 128
+
+	robustHeadBytes = 24
+	futexWaiters    = 1 << 31
+	futexOwnerDied  = 1 << 30
+	futexWait       = 0
+	futexWake       = 1
+	futexPrivate    = 128
+	futex32         = 2
+	maxFutexes      = 128 // of one futex_waitv
+)
+
+// futexWaiter is what futex_waitv takes an array of.
+type futexWaiter struct {
+	value, address  uint64
+	flags, reserved uint32
+}
+
+// knell tells peers of this process's death, and hears of theirs. Its goroutine owns
+// all but what poke changes, and never leaves its thread.
+type knell struct {
+	b     *Backend
+	page  []byte // the head of the list, and the word that poke changes
+	seen  uint64 // Backend.lanesGen when lanes was filled
+	lanes []watched
+	dead  []bool // heard of, by index in lanes
+	waits []futexWaiter
+}
+
+func newKnell(b *Backend) *knell {
+	words := make([]uint64, knellBytes/8) // memory that Go does not move
+	return &knell{b: b, page: unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), knellBytes)}
+}
+
+// pointer is a pointer of the list that the kernel follows.
+func pointer(b []byte, off int) *atomic.Uintptr { return (*atomic.Uintptr)(unsafe.Pointer(&b[off])) }
+
+func address(b []byte, off int) uintptr { return uintptr(unsafe.Pointer(&b[off])) }
+
+func futexWord(b []byte, off int) *atomic.Uint32 { return (*atomic.Uint32)(unsafe.Pointer(&b[off])) }
+
+// poke has the goroutine look again: a lane has come or gone, or it is to end.
+func (k *knell) poke() {
+	if k == nil {
+		return
+	}
+	futexWord(k.page, knellControl).Add(1)
+	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, address(k.page, knellControl), futexWake|futexPrivate, 1, 0, 0, 0) // nobody waits: it will look anyway
+}
+
+// listen is the knell's goroutine.
+func (k *knell) listen() {
+	runtime.LockOSThread() // for good: the thread ends with us
+	k.enroll()
+	for {
+		control := futexWord(k.page, knellControl).Load()
+		select {
+		case <-k.b.closing:
+			_, _, _ = unix.RawSyscall(unix.SYS_SET_ROBUST_LIST, 0, robustHeadBytes, 0) // the thread's end is no death
+			for _, w := range k.lanes {
+				w.n.unref()
+			}
+			return
+		default:
+		}
+		k.refresh()
+		k.hear()
+		k.wait(control)
+	}
+}
+
+// enroll has the kernel go through our list when this thread ends.
+func (k *knell) enroll() {
+	pointer(k.page, knellHead).Store(address(k.page, knellHead))
+	pointer(k.page, knellHead+8).Store(knellWord - knellEntry)
+	_, _, errno := unix.RawSyscall(unix.SYS_SET_ROBUST_LIST, address(k.page, knellHead), robustHeadBytes, 0)
+	if errno != 0 {
+		k.b.opt.Logger.Debug().Err(errno).Msg("death not told before the sockets do")
+	}
+}
+
+// refresh takes over the lanes that there are now. The list is made anew from what
+// we know: its pointers lie where peers can write.
+func (k *knell) refresh() {
+	b := k.b
+	gen := b.lanesGen.Load()
+	if gen == k.seen {
+		return
+	}
+	old := k.lanes
+	k.lanes, k.seen = b.watchLanes(), gen
+	k.dead = resize(k.dead, len(k.lanes))
+	next, mine := address(k.page, knellHead), futexWaiters|uint32(unix.Gettid())
+	for _, w := range k.lanes {
+		own := w.n.out.Bytes()
+		futexWord(own, knellWord).Store(mine)
+		pointer(own, knellEntry).Store(next)
+		next = address(own, knellEntry)
+	}
+	pointer(k.page, knellHead).Store(next)
+	for _, w := range old {
+		w.n.unref()
+	}
+}
+
+// hear ends the sockets to those who died.
+func (k *knell) hear() {
+	for i, w := range k.lanes {
+		if !k.dead[i] && futexWord(w.n.in.Bytes(), knellWord).Load()&futexOwnerDied != 0 {
+			k.dead[i] = true
+			w.l.hangUp()
+		}
+	}
+}
+
+// hangUp ends reading from a peer that has died, behind what it had written.
+func (l *link) hangUp() {
+	l.b.mu.Lock()
+	socks := l.socks
+	l.b.mu.Unlock()
+	for _, k := range socks {
+		_ = k.conn.tcp.CloseRead() // closed already: its reader knows
+	}
+}
+
+// wait sleeps until a peer dies or poke is called. A word that has changed
+// since hear, or a signal, ends it at once.
+func (k *knell) wait(control uint32) {
+	k.waits = append(k.waits[:0], futexWaiter{
+		value: uint64(control), address: uint64(address(k.page, knellControl)), flags: futex32 | futexPrivate,
+	})
+	for i, w := range k.lanes {
+		in := w.n.in.Bytes()
+		v := futexWord(in, knellWord).Load()
+		if k.dead[i] || len(k.waits) == maxFutexes {
+			continue
+		}
+		if v&futexOwnerDied != 0 {
+			return
+		}
+		k.waits = append(k.waits, futexWaiter{value: uint64(v), address: uint64(address(in, knellWord)), flags: futex32})
+	}
+	_, _, errno := unix.Syscall6(unix.SYS_FUTEX_WAITV, uintptr(unsafe.Pointer(&k.waits[0])), uintptr(len(k.waits)), 0, 0, 0, 0)
+	switch errno {
+	case 0, unix.EAGAIN, unix.EINTR:
+	default: // an old kernel, or one that forbids it: peers still hear of us
+		_, _, _ = unix.Syscall6(unix.SYS_FUTEX, address(k.page, knellControl), futexWait|futexPrivate, uintptr(control), 0, 0, 0)
+	}
+}

@@ -61,6 +61,7 @@ type ipcHandleByValue struct{ bytes IPCHandle }
 const (
 	cudaSuccess         = 0
 	cudaNotReady        = 600
+	cudaNotSupported    = 801
 	cudaNonBlocking     = 1 // CU_STREAM_NON_BLOCKING
 	cudaDisableTiming   = 2 // CU_EVENT_DISABLE_TIMING
 	cudaIPCLazyPeer     = 1 // CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS

@@ -46,5 +46,10 @@ func (c *CUDA) WaitGate(s Stream, b []byte, v uint32) error {
 	if err := c.check("cuMemHostGetDevicePointer_v2", c.f.hostPointer(&p, host, 0)); err != nil {
 		return err
 	}
-	return c.check("cuStreamWaitValue32", c.f.waitValue(uintptr(s), p, v, cudaWaitReached))
+	code := c.f.waitValue(uintptr(s), p, v, cudaWaitReached)
+	err := c.check("cuStreamWaitValue32", code)
+	if code == cudaNotSupported { // the kernel module, or the device, has it turned off
+		return fmt.Errorf("%w: %w", pg.ErrUnsupported, err)
+	}
+	return err
 }

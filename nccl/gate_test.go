@@ -120,6 +120,15 @@ func TestFollowWithoutGates(t *testing.T) {
 	if err := d.Follow(t.Context(), s, w); err != nil {
 		t.Errorf("of a Work that is done: %v", err)
 	}
+	f.gatesOff(1) // as the kernel module may have them
+	defer f.gatesOff(0)
+	off, waited := f.device(t, 0), pg.NewWork(&pg.Op{Kind: pg.KindBarrier})
+	if err := off.Follow(ctx, s, waited); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("with gates turned off: %v, want the deadline of the context", err)
+	}
+	if len(off.gates.mu.free) != gateBytes/gateStride {
+		t.Error("a gate that was turned off is not given back")
+	}
 	if _, err := NewOrder(OrderOptions{Devices: []*Device{d}}); !errors.Is(err, pg.ErrUnsupported) {
 		t.Errorf("an Order without shared events: %v, want ErrUnsupported", err)
 	}

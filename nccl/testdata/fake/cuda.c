@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 enum { OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_INITIALIZED = 3, INVALID_DEVICE = 101,
-       INVALID_CONTEXT = 201, INVALID_HANDLE = 400, NOT_READY = 600 };
+       INVALID_CONTEXT = 201, INVALID_HANDLE = 400, NOT_READY = 600, NOT_SUPPORTED = 801 };
 
 enum { DEVICES = 4, MAX_BLOCKS = 4096 };
 
@@ -438,16 +438,18 @@ static void gate_wait(void *arg) {
   free(g);
 }
 
-#ifndef FAKE_CUDA_NO_GATES
+static int gates_off;
+void fake_gates_off(int off) { gates_off = off; }
+
 int cuStreamWaitValue32_v2(void *stream, unsigned *at, unsigned value, unsigned flags) {
   NEED_CONTEXT();
   if (flags) return INVALID_VALUE;
+  if (gates_off) return NOT_SUPPORTED;
   struct gate *g = malloc(sizeof *g);
   *g = (struct gate){at, value};
   fake_enqueue(stream, gate_wait, g);
   return OK;
 }
-#endif
 
 // --- copies: of pageable memory, so the host waits for them
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"os"
 	"sync"
 
 	"github.com/skerry-ft/skerry/pg"
@@ -34,15 +35,18 @@ type Backend struct {
 	opt Options
 	mem memory
 
-	configMu sync.Mutex // one Configure, Warm or Close at a time
+	configMu sync.Mutex      // one Configure, or Close, at a time
+	warmMu   sync.Mutex      // one Warm at a time
+	life     context.Context // ends with Close
+	endLife  context.CancelCauseFunc
 	running  sync.WaitGroup
 
 	mu struct {
 		sync.Mutex
 
 		child    *child // of the last Configure
+		entering entering
 		spare    *child
-		round    int64
 		err      error // why there is no usable child
 		used     history
 		cfg      pg.Config
@@ -59,6 +63,7 @@ func New(o Options) (*Backend, error) {
 		return nil, err
 	}
 	b := &Backend{opt: o}
+	b.life, b.endLife = context.WithCancelCause(context.Background())
 	b.mu.err = pg.ErrUnconfigured
 	return b, nil
 }
@@ -91,7 +96,10 @@ func (b *Backend) Free(t pg.Tensor) error {
 		c.drop(s)
 		return nil
 	}
-	return s.mem.Close()
+	if err := s.mem.Close(); !errors.Is(err, os.ErrClosed) { // Close has closed the descriptor, if it came before
+		return err
+	}
+	return nil
 }
 
 // Active is the number of ops in flight in the child.
@@ -130,14 +138,13 @@ func (b *Backend) Config() (pg.Config, bool) {
 	return b.mu.cfg, b.mu.hadGroup
 }
 
-// SetRound passes the round on to the child for the ops submitted after it.
+// SetRound sets the round of the ops submitted after it; each takes it along.
 func (b *Backend) SetRound(round int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.mu.round = round
 	if c := b.mu.child; c != nil {
 		c.mu.Lock()
-		c.tellLocked(idMessage(msgRound, uint64(round)), nil)
+		c.mu.round = round
 		c.mu.Unlock()
 	}
 }
@@ -176,10 +183,13 @@ func (b *Backend) Broken(e pg.Epoch) <-chan struct{} {
 // it is killed.
 func (b *Backend) Abort(e pg.Epoch, cause error) {
 	b.mu.Lock()
-	c := b.mu.child
+	c, under := b.mu.child, b.mu.entering
 	b.mu.Unlock()
 	if c != nil && c.cfg.Epoch() == e {
 		c.abort(cause)
+	}
+	if under.cancel != nil && under.epoch == e { // it may have no child yet
+		under.cancel(cause)
 	}
 }
 
@@ -214,6 +224,7 @@ func (b *Backend) Close() error {
 		return nil
 	}
 	b.mu.closed, b.mu.err = true, pg.ErrClosed
+	b.endLife(pg.ErrClosed)
 	c := b.mu.child
 	b.mu.Unlock()
 	if c != nil {
@@ -227,7 +238,7 @@ func (b *Backend) Close() error {
 
 // endChildren ends the child and the spare of a Backend that is closed.
 func (b *Backend) endChildren() {
-	b.configMu.Lock() // a Configure under way ends by the abort
+	b.configMu.Lock() // a Configure under way ends, because we are closing
 	defer b.configMu.Unlock()
 	b.mu.Lock()
 	children := []*child{b.mu.child, b.mu.spare}

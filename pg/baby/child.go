@@ -40,6 +40,7 @@ type child struct {
 		sync.Mutex
 
 		last     uint64 // op id
+		round    int64  // of ops to come
 		queue    queue
 		issuing  bool // somebody is giving it ops
 		pending  map[uint64]*pending
@@ -69,6 +70,7 @@ type pending struct {
 	op       *pg.Op
 	work     *pg.Work
 	deadline time.Time
+	round    int64
 	staged   []staged
 	marks    [][]byte // that it waits for
 	ending   bool     // its result has come
@@ -83,10 +85,11 @@ type staged struct {
 
 // request is what a child is started with.
 type request struct {
-	Backend string
-	Listen  string
-	Params  map[string]string
-	Level   zerolog.Level
+	Backend    string
+	Listen     string
+	Interfaces []string
+	Params     map[string]string
+	Level      zerolog.Level
 }
 
 // The descriptors that a child inherits.
@@ -121,13 +124,17 @@ func startChild(opt *Options, mem *memory) (_ *child, err error) {
 	if c.pipe, err = newPipe(ours); err != nil {
 		return nil, err
 	}
+	c.pipe.noFiles = true
 	if c.segment, err = memfd.Create("skerry-baby-ring", channelBytes); err != nil {
 		return nil, fmt.Errorf("baby: ring for the child: %w", err)
 	}
 	if c.mu.ops.half, c.listener.turn.results.half, err = halves(c.segment); err != nil {
 		return nil, err
 	}
-	args, err := json.Marshal(request{opt.Backend, opt.Open.Listen, opt.Open.Params, levelOf(opt.Log)})
+	args, err := json.Marshal(request{
+		Backend: opt.Backend, Listen: opt.Open.Listen, Interfaces: opt.Open.Interfaces,
+		Params: opt.Open.Params, Level: levelOf(opt.Log),
+	})
 	if err != nil {
 		return nil, fmt.Errorf("baby: options of the child: %w", err)
 	}

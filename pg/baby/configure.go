@@ -43,12 +43,21 @@ func (h *history) add(c *pg.Config) {
 	}
 }
 
+// entering is the Configure that is under way, if any.
+type entering struct {
+	epoch  pg.Epoch
+	cancel context.CancelCauseFunc // nil: none
+}
+
 // Configure implements pg.Backend: it ends the child before and configures a
-// new one, the spare if there is one.
+// new one, the spare if there is one. Without a deadline of ctx it takes at most
+// cfg.Timeout, or pg.DefaultTimeout; Abort and Close end it.
 func (b *Backend) Configure(ctx context.Context, cfg pg.Config) error {
 	b.configMu.Lock()
 	defer b.configMu.Unlock()
-	old, err := b.enter(&cfg)
+	ctx, cancel := b.bound(ctx, &cfg)
+	defer cancel(nil)
+	old, err := b.enter(&cfg, cancel)
 	if err != nil {
 		return fmt.Errorf("configure %v: %w", cfg.Epoch(), err)
 	}
@@ -67,20 +76,53 @@ func (b *Backend) Configure(ctx context.Context, cfg pg.Config) error {
 		b.failed(c, err)
 		return err
 	}
-	b.mu.Lock()
-	b.mu.cfg, b.mu.hadGroup = cfg, true
-	spare := b.opt.Spare && b.mu.spare == nil && !b.mu.closed
-	b.mu.Unlock()
-	b.opt.Log.Info().Int64(logkey.QuorumID, cfg.QuorumID).Int(logkey.ReplicaRank, cfg.Rank).
-		Int(logkey.WorldSize, cfg.WorldSize()).Int("child_pid", c.proc.PID()).Msg("group configured in a child")
-	if spare {
-		b.running.Go(b.refill)
-	}
+	b.configured(c, &cfg)
 	return nil
 }
 
+// bound gives ctx a deadline, if it has none, and ends it when b is closed.
+func (b *Backend) bound(ctx context.Context, cfg *pg.Config) (context.Context, context.CancelCauseFunc) {
+	release := func() {}
+	if _, ok := ctx.Deadline(); !ok {
+		limit := cfg.Timeout
+		if limit <= 0 {
+			limit = pg.DefaultTimeout
+		}
+		ctx, release = context.WithTimeout(ctx, limit)
+	}
+	ctx, cancel := b.untilClosed(ctx)
+	return ctx, func(cause error) {
+		cancel(cause)
+		release()
+	}
+}
+
+// untilClosed ends ctx when b is closed. The function that it returns must be
+// called.
+func (b *Backend) untilClosed(ctx context.Context) (context.Context, context.CancelCauseFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(b.life, func() { cancel(pg.ErrClosed) })
+	return ctx, func(cause error) {
+		stop()
+		cancel(cause)
+	}
+}
+
+// configured notes that the group is c's, and sees to the next spare.
+func (b *Backend) configured(c *child, cfg *pg.Config) {
+	b.mu.Lock()
+	b.mu.cfg, b.mu.hadGroup, b.mu.entering = *cfg, true, entering{}
+	spare := b.opt.Spare && b.mu.spare == nil && !b.mu.closed
+	if spare {
+		b.running.Go(b.refill)
+	}
+	b.mu.Unlock()
+	b.opt.Log.Info().Int64(logkey.QuorumID, cfg.QuorumID).Int(logkey.ReplicaRank, cfg.Rank).
+		Int(logkey.WorldSize, cfg.WorldSize()).Int("child_pid", c.proc.PID()).Msg("group configured in a child")
+}
+
 // enter checks cfg and takes the child before out of use.
-func (b *Backend) enter(cfg *pg.Config) (old *child, err error) {
+func (b *Backend) enter(cfg *pg.Config, cancel context.CancelCauseFunc) (old *child, err error) {
 	if cfg.Store != nil {
 		return nil, fmt.Errorf("%w: a store in this process's memory is out of the child's reach; give the address of a TCP store",
 			pg.ErrUnsupported)
@@ -98,36 +140,58 @@ func (b *Backend) enter(cfg *pg.Config) (old *child, err error) {
 	}
 	b.mu.used.add(cfg)
 	old, b.mu.child = b.mu.child, nil
-	b.mu.round = cfg.Round
+	b.mu.entering = entering{cfg.Epoch(), cancel}
 	b.mu.err = fmt.Errorf("quorum %d is being configured", cfg.QuorumID)
 	return old, nil
 }
 
-// child takes the spare, or starts a process, and waits until it is ready.
+// child takes the spare, if it is ready, or starts a process and waits until that
+// is. A spare that takes long to start costs nobody anything.
 func (b *Backend) child(ctx context.Context) (*child, error) {
-	b.mu.Lock()
-	c := b.mu.spare
-	b.mu.spare = nil
-	b.mu.Unlock()
-	if c != nil {
-		select {
-		case <-c.gone:
-			b.opt.Log.Warn().Err(c.cause()).Msg("spare child had ended")
-			c = nil
-		default:
-		}
+	if c := b.takeSpare(); c != nil {
+		return c, nil
 	}
-	if c == nil {
-		var err error
-		if c, err = b.start(); err != nil {
-			return nil, err
-		}
+	c, err := b.start()
+	if err != nil {
+		return nil, err
 	}
 	if err := c.await(ctx); err != nil {
 		b.retire(c, err)
 		return nil, err
 	}
 	return c, nil
+}
+
+// takeSpare is the spare, if there is one that is ready and has not ended.
+func (b *Backend) takeSpare() *child {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	c := b.mu.spare
+	if c == nil {
+		return nil
+	}
+	if c.isGone() {
+		b.mu.spare = nil
+		b.opt.Log.Warn().Err(c.cause()).Msg("spare child had ended")
+		return nil
+	}
+	select {
+	case <-c.ready:
+		b.mu.spare = nil
+		return c
+	default:
+		return nil
+	}
+}
+
+// isGone tells whether the child has ended.
+func (c *child) isGone() bool {
+	select {
+	case <-c.gone:
+		return true
+	default:
+		return false
+	}
 }
 
 // start starts a child and the goroutine that reads from it.
@@ -155,15 +219,18 @@ func (c *child) await(ctx context.Context) error {
 // begin makes c the child of the group, so that Abort and Close reach it.
 func (b *Backend) begin(c *child, cfg pg.Config) error {
 	c.mu.Lock()
-	c.cfg = cfg
+	c.cfg, c.mu.round = cfg, cfg.Round
 	c.mu.Unlock()
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.mu.closed {
-		b.mu.spare = c // for Close, which waits for us
+	closed := b.mu.closed
+	if !closed {
+		b.mu.child, b.mu.err = c, nil
+	}
+	b.mu.Unlock()
+	if closed {
+		b.retire(c, pg.ErrClosed) // Close waits for us, and then for it
 		return pg.ErrClosed
 	}
-	b.mu.child, b.mu.err = c, nil
 	return nil
 }
 
@@ -212,39 +279,72 @@ func (b *Backend) failed(c *child, err error) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.mu.entering = entering{}
 	if !b.mu.closed && b.mu.child == nil {
 		b.mu.err = err
 	}
 }
 
 // Warm starts the spare that the next Configure takes, if there is none. It
-// returns when the spare is ready or ctx ends.
+// returns when the spare is ready, when ctx ends, or when b is closed.
 func (b *Backend) Warm(ctx context.Context) error {
-	b.configMu.Lock()
-	defer b.configMu.Unlock()
+	b.warmMu.Lock()
+	defer b.warmMu.Unlock()
+	c, err := b.spare()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := b.untilClosed(ctx)
+	defer cancel(nil)
+	return c.await(ctx)
+}
+
+// spare is the one that there is, or a new one.
+func (b *Backend) spare() (*child, error) {
 	b.mu.Lock()
 	c, closed := b.mu.spare, b.mu.closed
 	b.mu.Unlock()
 	if closed {
-		return pg.ErrClosed
+		return nil, pg.ErrClosed
 	}
-	if c == nil {
-		var err error
-		if c, err = b.start(); err != nil {
-			return err
-		}
-		b.mu.Lock()
+	if c != nil && !c.isGone() {
+		return c, nil
+	}
+	c, err := b.start()
+	if err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	closed = b.mu.closed
+	if !closed {
 		b.mu.spare = c
-		b.mu.Unlock()
 	}
-	return c.await(ctx)
+	b.mu.Unlock()
+	if closed {
+		b.retire(c, pg.ErrClosed)
+		return nil, pg.ErrClosed
+	}
+	return c, nil
 }
 
-// refill starts the next spare beside the group's work.
+// refill starts the next spare beside the group's work. One that does not become
+// ready is given up.
 func (b *Backend) refill() {
-	ctx, cancel := context.WithTimeout(context.Background(), pg.DefaultTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), spareLimit)
 	defer cancel()
-	if err := b.Warm(ctx); err != nil && !errors.Is(err, pg.ErrClosed) {
-		b.opt.Log.Warn().Err(err).Msg("spare child did not start")
+	err := b.Warm(ctx)
+	if err == nil || errors.Is(err, pg.ErrClosed) {
+		return
+	}
+	b.opt.Log.Warn().Err(err).Msg("spare child did not start")
+	b.mu.Lock()
+	c := b.mu.spare
+	b.mu.spare = nil
+	b.mu.Unlock()
+	if c != nil {
+		b.retire(c, err)
 	}
 }
+
+// spareLimit is how long a spare may take to start.
+const spareLimit = pg.DefaultTimeout

@@ -55,7 +55,7 @@ func (c *child) restLocked() {
 		return
 	}
 	t.asleep.Store(1)
-	if t.waits() || l.over.Load() {
+	if t.waits() || l.over.Load() || c.roomCame() {
 		l.turn.Unlock()
 		return
 	}
@@ -102,7 +102,7 @@ func (c *child) Help(ctx context.Context, w *pg.Work) {
 		t.helper.Store(0)
 	}
 	t.asleep.Store(1)
-	if t.waits() || l.over.Load() {
+	if t.waits() || l.over.Load() || c.roomCame() {
 		wake(t.asleep) // from here on it is the thread's
 	}
 }
@@ -164,6 +164,14 @@ func (c *child) room() {
 	if stalled {
 		c.issue()
 	}
+}
+
+// roomCame tells whether what waits for room may go on: the child says so once,
+// and may have said it while nobody slept.
+func (c *child) roomCame() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.mu.stalled && !c.mu.orphan && c.mu.ops.blocked.Load() == 0
 }
 
 // busy tells whether the child has ops to answer.

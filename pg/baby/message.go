@@ -17,7 +17,6 @@ const (
 	msgConfigure kind = iota + 1 // JSON of pg.Config
 	msgOp                        // see op.go
 	msgAbort                     // JSON of fault
-	msgRound                     // int64
 	msgSegment                   // uint64 id, uint64 bytes; a descriptor comes with it
 	msgDrop                      // uint64 id of a segment that no op uses any more
 	msgUnshare                   // handle of device memory that no op uses any more

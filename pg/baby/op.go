@@ -63,12 +63,14 @@ type placed struct {
 	limit   time.Duration
 	in, out []ref
 	batch   []placed
+	round   int64
 	marks   [][]byte // that it waits for
 }
 
 // appendOp writes what the child needs of an op.
 func appendOp(b []byte, id uint64, p *placed) []byte {
 	b = binary.LittleEndian.AppendUint64(b, id)
+	b = binary.LittleEndian.AppendUint64(b, uint64(p.round))
 	b = appendPlaced(b, p)
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(p.batch)))
 	for i := range p.batch {
@@ -105,6 +107,7 @@ func appendPlaced(b []byte, p *placed) []byte {
 // An order is an op as the child reads it.
 type order struct {
 	id      uint64
+	round   int64
 	op      pg.Op
 	dtype   pg.DType
 	limit   time.Duration
@@ -114,7 +117,7 @@ type order struct {
 }
 
 func readOrder(c *cursor) (*order, error) {
-	o := &order{id: c.u64()}
+	o := &order{id: c.u64(), round: int64(c.u64())}
 	if err := o.read(c); err != nil {
 		return nil, err
 	}

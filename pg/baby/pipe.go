@@ -34,6 +34,10 @@ type pipe struct {
 	oob   []byte
 	files []*os.File // came, not yet taken by a message
 
+	// noFiles refuses descriptors: they would fill this process's table. Set
+	// before the first receive.
+	noFiles bool
+
 	flush sync.WaitGroup
 
 	mu struct {
@@ -201,12 +205,23 @@ func (p *pipe) takeFiles(oob []byte) error {
 			return fmt.Errorf("read descriptors: %w", err)
 		}
 		for _, fd := range fds {
+			if p.noFiles {
+				syscall.Close(fd) // nothing was written
+				err = errFiles
+				continue
+			}
 			syscall.CloseOnExec(fd)
 			p.files = append(p.files, os.NewFile(uintptr(fd), "segment"))
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil
 }
+
+// errFiles is why a child that passes descriptors is ended.
+var errFiles = errors.New("the child passed a descriptor, which it has no reason for")
 
 // takeFile is the next descriptor that came.
 func (p *pipe) takeFile() (*os.File, error) {

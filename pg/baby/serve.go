@@ -33,6 +33,10 @@ type server struct {
 
 	said said // what came over the socket
 
+	// Owned by the ring's reader.
+	round   int64
+	rounded bool // the backend was told a round
+
 	out struct { // results
 		sync.Mutex
 
@@ -73,7 +77,7 @@ func serve(_ context.Context, w spawn.Worker) error {
 		return err
 	}
 	log := zerolog.New(os.Stderr).Level(req.Level).With().Timestamp().Int("child_pid", os.Getpid()).Logger()
-	b, err := pg.Open(req.Backend, pg.Options{Log: log, Listen: req.Listen, Params: req.Params})
+	b, err := pg.Open(req.Backend, pg.Options{Log: log, Listen: req.Listen, Params: req.Params, Interfaces: req.Interfaces})
 	if err != nil {
 		return err
 	}
@@ -134,11 +138,6 @@ func (s *server) obey(k kind, c *cursor) error {
 		return nil
 	case msgAbort:
 		return s.abort(c.b)
-	case msgRound:
-		if r, ok := s.backend.(pg.Rounder); ok {
-			r.SetRound(int64(c.u64()))
-		}
-		return nil
 	case msgSegment:
 		return s.addSegment(c)
 	case msgDrop:
@@ -271,7 +270,19 @@ func (s *server) submit(o *order) (*pg.Work, error) {
 	if err != nil {
 		return nil, s.refuse(o, err)
 	}
+	s.setRound(o.round)
 	return s.start(o), nil
+}
+
+// setRound tells the backend of a new round, in the order of the ops.
+func (s *server) setRound(round int64) {
+	if s.rounded && s.round == round {
+		return
+	}
+	s.round, s.rounded = round, true
+	if r, ok := s.backend.(pg.Rounder); ok {
+		r.SetRound(round)
+	}
 }
 
 // fill makes the tensors of an op.

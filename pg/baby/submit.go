@@ -59,7 +59,7 @@ func (c *child) submit(op *pg.Op, marks [][]byte) *pg.Work {
 	work.SetHelper(c)
 	c.mu.Lock()
 	p := c.newPendingLocked()
-	p.op, p.work, p.deadline, p.marks = op, work, deadline, marks
+	p.op, p.work, p.deadline, p.round, p.marks = op, work, deadline, c.mu.round, marks
 	c.mu.underWay++
 	c.mu.left++
 	c.mu.queue.push(p)
@@ -144,7 +144,7 @@ func (c *child) give(p *pending) {
 	for _, s := range m.segments {
 		c.shareLocked(s)
 	}
-	what.marks = p.marks
+	what.round, what.marks = p.round, p.marks
 	m.scratch = appendOp(m.scratch[:0], c.mu.last, &what)
 	if len(m.scratch) <= maxRecordBytes {
 		c.mu.ops.put(recordOp, c.mu.told, m.scratch)

@@ -1,0 +1,241 @@
+package nccl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/skerry-ft/skerry/pg"
+)
+
+// guard waits for a deadline, a cause or the end, and then ends the epoch.
+func (e *engine) guard() {
+	tick := time.NewTicker(deadlineEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-e.broken:
+			e.shut()
+			return
+		case <-e.ran:
+			if e.cause() != nil {
+				e.shut()
+			} else { // closed in good order
+				e.tell(noteClosed, pg.ErrClosed)
+				e.tidy(e.comm.close(e.opt.AbortLimit))
+			}
+			return
+		case now := <-tick.C:
+			e.inquireBefore(now)
+			if t := e.overdue(now); t != nil {
+				late := fmt.Errorf("not done at its deadline: %w", context.DeadlineExceeded)
+				e.fail(e.wrap(t.op, e.withRAS(late)), true)
+			} else if err := e.deserted(now); err != nil {
+				e.fail(err, true)
+			}
+		}
+	}
+}
+
+// deadlineEvery is how exact deadlines are.
+const deadlineEvery = 10 * time.Millisecond
+
+// closeGrace is how long ops may still need after a peer has closed in good
+// order: it is through with all that it took part in, we may be slower.
+const closeGrace = time.Second
+
+// deserted tells that ops wait for a peer that has closed.
+func (e *engine) deserted(now time.Time) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.mu.gone == nil || now.Sub(e.mu.goneAt) < closeGrace || len(e.mu.flying)+len(e.mu.queue) == 0 {
+		return nil
+	}
+	return e.mu.gone
+}
+
+func (e *engine) overdue(now time.Time) *task {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, all := range [2][]*task{e.mu.flying, e.mu.queue} {
+		for _, t := range all {
+			if now.After(t.deadline) {
+				return t
+			}
+		}
+	}
+	return nil
+}
+
+// shut ends a broken epoch: the others are told, the communicator is aborted,
+// and every op fails once the device is through with it, or AbortLimit is over.
+func (e *engine) shut() {
+	e.mu.Lock()
+	cause, local := e.mu.err, e.mu.local
+	e.mu.Unlock()
+	if local {
+		e.tell(noteAborted, cause)
+		e.heardRAS()
+	}
+	e.stop()
+	err := e.halt()
+	limit := time.NewTimer(e.opt.AbortLimit)
+	defer limit.Stop()
+	select {
+	case <-e.ran:
+	case <-limit.C:
+		err = errors.Join(err, fmt.Errorf("%w: a call of its thread had not ended %v after the abort", ErrAbandoned, e.opt.AbortLimit))
+	}
+	e.mu.Lock()
+	flying := e.mu.flying
+	e.mu.flying = nil
+	e.mu.Unlock()
+	if err == nil {
+		err = e.drained()
+	}
+	for _, t := range flying {
+		e.finish(t, errors.Join(e.opError(t.op, cause), err))
+	}
+	e.refuseQueued(cause)
+	e.tidy(err)
+}
+
+// halt stops the communicator: a revoke, where there is one, lets go of the ops in
+// flight before the abort, which also takes everything down. With Options.Shrink
+// the revoked communicator stays for the next epoch.
+func (e *engine) halt() error {
+	if e.opt.Library.Has(Revoke) {
+		err := e.comm.revoke(e.opt.AbortLimit / 2)
+		switch {
+		case err != nil:
+			e.opt.Log.Warn().Err(err).Msg("communicator not revoked")
+			return errors.Join(abandonedOnly(err), e.comm.abort(e.opt.AbortLimit))
+		case e.opt.Shrink && e.cfg.WorldSize() > 1:
+			e.mu.Lock()
+			e.mu.kept = true
+			e.mu.Unlock()
+			return nil
+		}
+	}
+	return e.comm.abort(e.opt.AbortLimit)
+}
+
+// refuseQueued fails what was never launched. The group is broken, so that no
+// more comes.
+func (e *engine) refuseQueued(cause error) {
+	e.mu.Lock()
+	queued := e.mu.queue
+	e.mu.queue = nil
+	e.mu.Unlock()
+	for _, t := range queued {
+		e.finish(t, e.opError(t.op, cause))
+	}
+}
+
+// opError is the group's cause as the error of one of its ops.
+func (e *engine) opError(op *pg.Op, cause error) error {
+	if _, ok := errors.AsType[*pg.OpError](cause); ok {
+		return cause
+	}
+	return e.wrap(op, cause)
+}
+
+// drained waits until the stream has come to its end, as it does after an abort.
+func (e *engine) drained() error {
+	return within(e.opt.AbortLimit, "the stream", func() error {
+		return e.opt.Device.Do(func() error {
+			d := e.opt.Device.driver
+			end, err := d.Record(e.stream)
+			if err != nil {
+				return err
+			}
+			if err := d.Synchronize(end, e.opt.AbortLimit/2); err != nil {
+				return fmt.Errorf("%w: %w", ErrAbandoned, err)
+			}
+			return d.DestroyEvent(end)
+		})
+	})
+}
+
+// tidy releases the stream and the scratch memory, unless the library may still
+// use them.
+func (e *engine) tidy(err error) {
+	defer close(e.ended)
+	e.mu.Lock()
+	e.stop() // under the lock: nobody begins to listen any more
+	e.mu.Unlock()
+	e.listening.Wait()
+	e.closeStore()
+	if errors.Is(err, ErrAbandoned) {
+		e.opt.Log.Error().Err(err).Msg("communicator abandoned")
+		e.mu.Lock()
+		e.mu.abandoned = err
+		e.mu.Unlock()
+		return
+	}
+	d := e.opt.Device.driver
+	if e.scratch != nil {
+		err = errors.Join(err, e.scratch.Close())
+	}
+	if e.stream != 0 {
+		err = errors.Join(err, e.opt.Device.Do(func() error { return d.DestroyStream(e.stream) }))
+	}
+	if err != nil {
+		e.opt.Log.Warn().Err(err).Msg("communicator closed with errors")
+	}
+}
+
+// leave ends the epoch: in good order if nothing is under way, else by an abort.
+// Closing is told to the others either way, since they cannot go on without us.
+func (e *engine) leave(cause error) {
+	e.mu.Lock()
+	idle := len(e.mu.queue) == 0 && len(e.mu.flying) == 0 && e.mu.err == nil && e.comm != nil
+	if idle {
+		e.mu.closing = true
+	}
+	e.mu.Unlock()
+	if !idle {
+		e.fail(cause, true)
+	}
+	e.kick()
+}
+
+// leftover is what the library kept of an epoch that has ended.
+func (e *engine) leftover() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.mu.abandoned
+}
+
+func (e *engine) closeStore() {
+	if e.store != nil {
+		if err := e.store.Close(); err != nil {
+			e.opt.Log.Debug().Err(err).Msg("rendezvous store closed with an error")
+		}
+	}
+}
+
+// launchedAll waits until nothing is queued any more.
+func (e *engine) launchedAll(ctx context.Context) error {
+	tick := time.NewTicker(pollMin)
+	defer tick.Stop()
+	for {
+		e.mu.Lock()
+		left, err := len(e.mu.queue), e.mu.err
+		for _, t := range e.mu.flying {
+			if t.done == 0 {
+				left++
+			}
+		}
+		e.mu.Unlock()
+		if left == 0 || err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-tick.C:
+		}
+	}
+}

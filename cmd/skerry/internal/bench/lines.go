@@ -35,6 +35,7 @@ type lineClient struct {
 	in    io.WriteCloser
 	out   *bufio.Scanner
 	iters map[task]int64 // by task without Iters, found in the first sample
+	takes time.Duration  // of a sample; 0: taskTime
 }
 
 func newLineClient(in io.WriteCloser, out io.Reader) *lineClient {
@@ -50,7 +51,11 @@ func (c *lineClient) Sample(ctx context.Context, p Params) (float64, error) {
 		if err != nil {
 			return 0, err
 		}
-		iters = min(max(int64(taskTime.Seconds()/(once/2+1e-9)), 1), maxIters)
+		takes := c.takes
+		if takes == 0 {
+			takes = taskTime
+		}
+		iters = min(max(int64(takes.Seconds()/(once/2+1e-9)), 1), maxIters)
 		c.iters[t] = iters
 	}
 	t.Iters = iters

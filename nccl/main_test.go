@@ -66,6 +66,7 @@ type fakes struct {
 	live       func() int64
 	shared     func() int64 // interprocess events that were made here
 	gatesOff   func(off int32)
+	high       func() int64 // streams of the greatest priority so far
 	ops        func() int64 // registered reduce ops
 	splits     func() int64 // calls so far
 	shrinks    func() int64
@@ -133,6 +134,7 @@ func open(t testing.TB) *fakes {
 	purego.RegisterLibFunc(&f.misuse, f.lib.obj.handle, "fake_misuse")
 	purego.RegisterLibFunc(&f.live, f.driver.obj.handle, "fake_live")
 	purego.RegisterLibFunc(&f.shared, f.driver.obj.handle, "fake_live_shared")
+	purego.RegisterLibFunc(&f.high, f.driver.obj.handle, "fake_high_streams")
 	purego.RegisterLibFunc(&f.gatesOff, f.driver.obj.handle, "fake_gates_off")
 	for name, counter := range map[string]*func() int64{
 		"live_ops": &f.ops, "splits": &f.splits, "shrinks": &f.shrinks, "revokes": &f.revokes,

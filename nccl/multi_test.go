@@ -82,6 +82,19 @@ func TestMulti(t *testing.T) {
 	}
 }
 
+// With HighPriority each lane has a stream of the greatest priority, without none.
+func TestHighPriority(t *testing.T) {
+	f := open(t)
+	for high, want := range map[bool]int64{false: 0, true: 2} {
+		before := f.high()
+		w := pgtest.NewWorld(t, pgtest.StartStore(t))
+		w.Configure(w.Join("solo", newMulti(t, f, Options{HighPriority: high}, 0, 1)))
+		if got := f.high() - before; got != want {
+			t.Errorf("HighPriority %v: %d streams of the greatest priority, want %d", high, got, want)
+		}
+	}
+}
+
 // A tensor on a device that is none of the group's, or an op from one device to
 // another, is refused with both named, and breaks nothing.
 func TestMultiWrongDevice(t *testing.T) {

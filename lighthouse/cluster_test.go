@@ -30,7 +30,9 @@ func cluster(t testing.TB, n int) []*lighthousetest.Server {
 	for i := range n {
 		all = append(all, lighthousetest.Start(t, func(c *lighthouse.Config) {
 			c.Rules.MinReplicas = 2
-			c.Raft = lighthouse.RaftConfig{Transport: transports[i], Servers: voters, LocalID: voters[i].ID}
+			slow := lighthouse.RaftTimings()["slow"]
+			c.Raft = lighthouse.RaftConfig{Transport: transports[i], Servers: voters, LocalID: voters[i].ID,
+				Heartbeat: slow.Heartbeat, Election: slow.Election, Lease: slow.Lease}
 		}))
 	}
 	return all

@@ -15,7 +15,7 @@ import (
 // processors, leaves the machine idle; more than these upset one another's
 // elections.
 const (
-	testsAtOnce     = 16
+	testsAtOnce     = 8
 	testsAtOnceRace = 4
 )
 

@@ -10,12 +10,12 @@ import (
 
 // patience bounds the waits of this package. It is long, because a failure is
 // rare and a busy machine is not.
-const patience = 30 * time.Second
+const patience = 60 * time.Second
 
 // Options are those of a cluster.
 type Options struct {
-	// Timing is a name of lighthouse.RaftTimings. Empty is "default", which a
-	// busy test machine upsets less than "fast".
+	// Timing is a name of lighthouse.RaftTimings. Empty is "slow", which a busy
+	// test machine upsets least.
 	Timing string
 
 	// Spares are started beside the founders and join them.
@@ -43,7 +43,7 @@ func StartCluster(t testing.TB, n int, o Options) *Cluster {
 	c := &Cluster{t: t}
 	timing, ok := lighthouse.RaftTimings()[o.Timing]
 	if !ok {
-		timing = lighthouse.RaftTimings()["default"]
+		timing = lighthouse.RaftTimings()["slow"]
 	}
 	for i := range n + o.Spares {
 		cfg := defaults(t)

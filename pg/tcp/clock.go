@@ -145,6 +145,14 @@ func (b *Backend) deadlinesLocked(now, next time.Time, do *todo) time.Time {
 	return next
 }
 
+// wholeLocked tells whether nothing is missing among what came from rank r in a
+// phase of the op at hand. Over several sockets the last piece may be there, and
+// an earlier one not.
+func (g *group) wholeLocked(r, phase int) bool {
+	l := g.peers[r]
+	return l == nil || l.stripe.whole(phase)
+}
+
 // waitsFor names the ranks that t still needs something from.
 func (t *task) waitsFor() string {
 	if !t.open {
@@ -153,7 +161,7 @@ func (t *task) waitsFor() string {
 	s := ""
 	for r := range t.peers {
 		for phase := range t.peers[r].in {
-			if in := &t.peers[r].in[phase]; in.used && !in.finished() {
+			if in := &t.peers[r].in[phase]; in.used && !(in.finished() && t.group.wholeLocked(r, phase)) {
 				s += fmt.Sprintf(" %d", r)
 				break
 			}

@@ -205,7 +205,7 @@ func (d *dialer) adopt(l *link, r int, g *group) error {
 		l.shut()
 		return nil // not wanted any more; step finds out what is the matter
 	}
-	l.greeted = true
+	l.greetLocked()
 	l.key = edgeKey{g.cfg.ReplicaIDs[r], g.cfg.GroupRank}
 	l.attachLocked(g, r)
 	l.sayHelloLocked(&do)

@@ -165,7 +165,7 @@ func (l *link) readAbort(h *header, p []byte) error {
 	b := l.b
 	b.pullAll(l) // what the peer sent before it left
 	if leaves(p) {
-		b.catchUp(l, h.call.count)
+		b.catchUp(l, h.epoch, h.call.count)
 	}
 	var do todo
 	b.mu.Lock()

@@ -41,6 +41,7 @@ type link struct {
 	b      *Backend
 	dialed bool // by this side
 	born   time.Time
+	met    chan struct{} // closed once greeted
 
 	// Guarded by b.mu.
 	socks     []*sock // the first one is the embedded one; fixed once there is a Hello
@@ -82,7 +83,7 @@ type flow struct {
 
 func (b *Backend) newLink(c net.Conn, dialed bool) (*link, error) {
 	l := &link{b: b, dialed: dialed, born: time.Now(), rank: -1}
-	l.stripe.caught = make(chan struct{}, 1)
+	l.stripe.caught, l.met = make(chan struct{}, 1), make(chan struct{})
 	if err := l.sock.init(l, c); err != nil {
 		return nil, err
 	}
@@ -92,6 +93,12 @@ func (b *Backend) newLink(c net.Conn, dialed bool) (*link, error) {
 
 // now is the coarse clock of links.
 func (b *Backend) now() int64 { return int64(time.Since(b.origin)) }
+
+// greetLocked notes that preambles were exchanged.
+func (l *link) greetLocked() {
+	l.greeted = true
+	close(l.met)
+}
 
 // attachLocked makes l part of g, as the edge to rank.
 func (l *link) attachLocked(g *group, rank int) {

@@ -20,9 +20,13 @@ import (
 // bell is what peers wake our poller with: a pipe, whose end for writing they hold
 // too. Not an eventfd: a pipe can be opened anew, so that whether a write may
 // block is each holder's own affair (see ownBell).
+//
+// What peers hold is not what we ring it with: they may do to theirs what they
+// like.
 type bell struct {
 	file *os.File // for reading
-	pass *os.File // for writing
+	own  *os.File // for writing, ours alone
+	pass *os.File // for writing, opened anew: peers get this one
 	raw  syscall.RawConn
 	read func(fd uintptr) bool
 	buf  [512]byte
@@ -33,8 +37,12 @@ func newBell() (*bell, error) {
 	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
 		return nil, fmt.Errorf("make a bell: %w", err)
 	}
-	e := &bell{file: os.NewFile(uintptr(fds[0]), "bell"), pass: os.NewFile(uintptr(fds[1]), "bell")}
-	var err error
+	e := &bell{file: os.NewFile(uintptr(fds[0]), "bell"), own: os.NewFile(uintptr(fds[1]), "bell")}
+	pass, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", fds[1]), unix.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("make a bell for peers: %w", err), e.file.Close(), e.own.Close())
+	}
+	e.pass = os.NewFile(uintptr(pass), "bell for peers")
 	if e.raw, err = e.file.SyscallConn(); err != nil {
 		return nil, errors.Join(fmt.Errorf("make a bell: %w", err), e.close())
 	}
@@ -50,13 +58,13 @@ func (e *bell) wait() error { return e.raw.Read(e.read) }
 
 // ring wakes our own poller.
 func (e *bell) ring() {
-	raw, err := e.pass.SyscallConn()
+	raw, err := e.own.SyscallConn()
 	if err == nil {
 		_ = raw.Control(func(fd uintptr) { ringFD(int(fd)) }) // closed means over
 	}
 }
 
-func (e *bell) close() error { return errors.Join(e.file.Close(), e.pass.Close()) }
+func (e *bell) close() error { return errors.Join(e.file.Close(), e.own.Close(), e.pass.Close()) }
 
 // ringFD rings the bell behind a descriptor that does not block. What fails does not
 // matter: full means rung, and a peer's death is its socket's news.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -74,6 +75,42 @@ func TestPollerRestsBetweenEpochs(t *testing.T) {
 	b.bell.ring()
 	eventually(t, "the poller has looked", func() bool { return !n.channels[0].recv.pending() })
 	b.rests()
+}
+
+// TestOwnBellIsOurs: what a peer does to the bell that it was given does not make
+// ours block.
+func TestOwnBellIsOurs(t *testing.T) {
+	t.Parallel()
+	e, err := newBell()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.close()
+	raw, err := e.pass.SyscallConn() // what is passed is this description
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = raw.Control(func(fd uintptr) {
+		for err == nil {
+			_, err = unix.Write(int(fd), make([]byte, 4096))
+		}
+		if err := unix.SetNonblock(int(fd), false); err != nil {
+			t.Error(err)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rung := make(chan struct{})
+	go func() {
+		e.ring()
+		close(rung)
+	}()
+	select {
+	case <-rung:
+	case <-time.After(testTimeout):
+		t.Error("our own ring blocks")
+	}
 }
 
 // TestBellBlocksNobody: a peer that fills its bell and makes its own descriptor

@@ -58,7 +58,7 @@ func (k *sock) preamble() error {
 		return k.join()
 	}
 	b.mu.Lock()
-	k.l.greeted = true
+	k.l.greetLocked()
 	b.mu.Unlock()
 	return c.SetDeadline(time.Time{})
 }

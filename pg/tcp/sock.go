@@ -114,28 +114,34 @@ var errJoin = errors.New("tcp: no edge takes this socket")
 // joinLocked makes k, which a peer opened, the index-th socket of the edge whose
 // nonce the peer knows, before that edge's Hello, which says how many there are
 // and which. What k was until now, an edge of its own, is gone.
-func (k *sock) joinLocked(nonce [nonceBytes]byte, index int) error {
+//
+// The reader of that edge's first socket may be behind: then the edge is returned,
+// without an error, and k is to ask again once it has met the peer.
+func (k *sock) joinLocked(nonce [nonceBytes]byte, index int) (behind *link, err error) {
 	shell := k.l
 	b := shell.b
 	if b.mu.closed || shell.gone || shell.leaving || k.busy {
-		return errJoin
+		return nil, errJoin
 	}
 	for p := range b.mu.links {
 		if p.mine != nonce || p.dialed || p == shell {
 			continue
 		}
 		taken := slices.ContainsFunc(p.socks, func(other *sock) bool { return other.index == index })
-		if p.gone || p.leaving || p.hello != nil || !p.greeted || taken {
+		if p.gone || p.leaving || p.hello != nil || taken {
 			break
+		}
+		if !p.greeted {
+			return p, nil
 		}
 		delete(b.mu.links, shell)
 		shell.gone, shell.socks = true, nil
 		k.l, k.index, k.beatDue = p, index, true // the beat tells the peer
 		p.socks = append(p.socks, k)
 		b.mu.loose++
-		return nil
+		return nil, nil
 	}
-	return errJoin
+	return nil, errJoin
 }
 
 // settleLooseLocked counts l's further sockets as proven or gone, once.
@@ -189,18 +195,26 @@ func (k *sock) fallen() error {
 	return k.l.stripe.ended
 }
 
+// awaitsLocked tells whether frames of epoch e are still to come over l's further
+// sockets, of which the peer has sent so many.
+func (l *link) awaitsLocked(e epochKey, frames uint64) bool {
+	g := l.b.mu.group
+	return l.stripe.came < frames && !l.gone && l.stripe.endings < len(l.socks)-1 &&
+		g != nil && g.phase != groupBroken && l.group == g && g.key == e
+}
+
 // catchUp waits until as many frames have come over l's further sockets as the
 // peer had sent there before it said on the first that it leaves. Frames in
-// flight come soon or not at all.
-func (b *Backend) catchUp(l *link, frames uint64) {
+// flight come soon or not at all. A farewell to another epoch than that of l says
+// nothing about the frames of this one.
+func (b *Backend) catchUp(l *link, e epochKey, frames uint64) {
 	timer := time.NewTimer(leaveTimeout)
 	defer timer.Stop()
 	for {
 		b.mu.Lock()
-		g := b.mu.group
-		over := l.stripe.came >= frames || l.gone || l.stripe.endings >= len(l.socks)-1 || g == nil || g.phase == groupBroken
+		waits := l.awaitsLocked(e, frames)
 		b.mu.Unlock()
-		if over {
+		if !waits {
 			return
 		}
 		select {

@@ -104,17 +104,23 @@ func (d *dialer) join(ctx context.Context, l *link, index int, addresses []strin
 func (d *dialer) open(ctx context.Context, index int, addresses []string) (net.Conn, error) {
 	b := d.b
 	var from net.Dialer
-	b.mu.Lock()
-	if n := len(b.mu.sources); n > 0 {
-		from.LocalAddr = &net.TCPAddr{IP: b.mu.sources[index%n]}
+	if ours := b.interfaces(); len(ours) > 0 {
+		from.LocalAddr = &net.TCPAddr{IP: ours[index%len(ours)]}
 	}
-	b.mu.Unlock()
 	c, err := from.DialContext(ctx, "tcp", addresses[index%len(addresses)])
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("stream %d of our interfaces %v to the peer's %v, which all hosts must name in one order: %w",
+			index, b.interfaces(), addresses, err)
 	}
 	b.stats.dials.Add(1)
 	return c, nil
+}
+
+// interfaces are the addresses that Options.Interfaces stand for here.
+func (b *Backend) interfaces() []net.IP {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.mu.sources
 }
 
 func (k *sock) askToJoin() error {
@@ -155,10 +161,7 @@ func (k *sock) join() error {
 		return fmt.Errorf("%w: stream %d, want 1 to %d", ErrCorrupt, index, MaxStreams-1)
 	}
 	b := k.l.b
-	b.mu.Lock()
-	err := k.joinLocked([nonceBytes]byte(rest[:nonceBytes]), index)
-	b.mu.Unlock()
-	if err != nil {
+	if err := k.joinEdge([nonceBytes]byte(rest[:nonceBytes]), index); err != nil {
 		return err
 	}
 	if err := k.conn.tcp.SetDeadline(time.Time{}); err != nil {
@@ -168,6 +171,32 @@ func (k *sock) join() error {
 	k.l.conn.limitUnsent(unsentBytes)
 	b.kick(k.l)
 	return nil
+}
+
+// joinEdge makes k a socket of the edge with that nonce. It waits, within
+// DialTimeout, until that edge's own preamble has been read: the peer opens all
+// sockets one after the other, and their readers run when they can.
+func (k *sock) joinEdge(nonce [nonceBytes]byte, index int) error {
+	b := k.l.b
+	timer := time.NewTimer(b.opt.DialTimeout)
+	defer timer.Stop()
+	for {
+		b.mu.Lock()
+		behind, err := k.joinLocked(nonce, index)
+		b.mu.Unlock()
+		if behind == nil {
+			return err
+		}
+		select {
+		case <-behind.met:
+		case <-behind.dead:
+			return errJoin
+		case <-b.closing:
+			return errJoin
+		case <-timer.C:
+			return errJoin
+		}
+	}
 }
 
 // exchangePreamble writes ours and reads the peer's; joins tells that it opened

@@ -37,6 +37,12 @@ baby-faults: ## SIGKILL, SIGSEGV, SIGSTOP of a Baby's child at a random moment, 
 interfaces: ## one and two network interfaces between two hosts, and cables pulled, 10 rounds (root, ip, tc)
 	go test -count=1 -v -timeout 30m -run 'TestInterfacesOfHosts$$' ./pg/tcp -tcp.interfaces 10
 
+stops: ## SIGSTOP of one of three ranks in a storm, 100 times over each transport, and SIGCONT later
+	go test -count=1 -v -timeout 60m -run 'TestStopped$$' ./pg/tcp -tcp.stops 100
+
+mesh: ## SIGKILL of a rank of a sharded, replicated training, 100 times
+	go test -count=1 -v -timeout 60m -run 'TestKillsOfSingleRanks$$' ./test/integration/mesh -mesh.kills 100
+
 conformance: ## every verb, dtype, op, size and world size over every backend and decorator (half an hour); FROM goes on
 	go test -count=1 -v -timeout 0 -run 'TestGrid$$' ./test/conformance -conformance.all -conformance.from $(FROM)
 

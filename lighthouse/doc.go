@@ -56,6 +56,9 @@
 //	reign.forgetIdle nothing                     a minute, again and again        the reign ends
 //	firstWord        one hello                   the replica's first message      it came, the stream's end
 //	relayUp          a relayed stream, upwards   messages from the replica        either side ends it
+//	disk.StoreLogs   one write of raft's log      the disk                         it answers; a stop waits some seconds for it
+//	disk.persist     one of raft's promises       the disk                         it answers, or raft has ended
+//	disk.end         raft's end, its files        the two above                    they have; left behind if the disk hangs
 //	job.run          one job's machine, sessions calls, its own wake-up           the reign ends
 //	session handler  one stream                  the stream's end                 either side ends it
 //	session.receive  its receiving side          messages from the replica        the handler returns

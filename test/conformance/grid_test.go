@@ -27,6 +27,8 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+	// Under the race detector each exit would sleep for a second.
+	os.Setenv("GORACE", "atexit_sleep_ms=0 "+os.Getenv("GORACE"))
 	baby.Init()
 	goleak.VerifyTestMain(m)
 }
@@ -50,9 +52,10 @@ const babyName = "baby:" + patientName
 
 // backend is what the grid runs over.
 type backend struct {
-	name    string
-	portion portion
-	open    func() pg.Backend
+	name      string
+	portion   portion
+	processes bool // starts some
+	open      func() pg.Backend
 }
 
 // backends are all there are here. NCCL is not: it takes a device.
@@ -73,14 +76,14 @@ func backends(t *testing.T) []backend {
 		}
 	}
 	return []backend{
-		{"memory", thin, func() pg.Backend { return network.Backend() }},
-		{"tcp", whole, overTCP(tcp.TransportTCP)},
-		{"tcp shared", whole, overTCP(tcp.TransportShared)},
-		{"tcp streams", thin, func() pg.Backend {
+		{"memory", thin, false, func() pg.Backend { return network.Backend() }},
+		{"tcp", whole, false, overTCP(tcp.TransportTCP)},
+		{"tcp shared", whole, false, overTCP(tcp.TransportShared)},
+		{"tcp streams", thin, false, func() pg.Backend {
 			return tcp.New(tcp.Options{Transport: tcp.TransportTCP, Streams: 3, BeatTimeout: patientBeats})
 		}},
-		{"devices", thin, named("cpu:" + patientName)},
-		{"baby", thin, named(babyName)},
+		{"devices", thin, false, named("cpu:" + patientName)},
+		{"baby", thin, true, named(babyName)},
 	}
 }
 

@@ -93,7 +93,11 @@ func (p portion) grids() []pgtest.Grid {
 func suites(t *testing.T) []suite {
 	var list []suite
 	for _, b := range backends(t) {
-		list = append(list, suite{b.name, b.portion.grids(), inProcess(b.open)})
+		grids := b.portion.grids()
+		if b.processes {
+			grids = ofProcesses(grids)
+		}
+		list = append(list, suite{b.name, grids, inProcess(b.open)})
 	}
 	network := pgtest.NewMemory()
 	wraps := decorators()
@@ -102,9 +106,19 @@ func suites(t *testing.T) []suite {
 		list = append(list, suite{name + " over memory", thin.grids(), inProcess(open)})
 	}
 	for _, transport := range []tcp.Transport{tcp.TransportTCP, tcp.TransportShared} {
-		list = append(list, suite{"processes over " + transport.String(), whole.grids(), inProcesses(transport)})
+		list = append(list, suite{"processes over " + transport.String(), ofProcesses(whole.grids()), inProcesses(transport)})
 	}
 	return list
+}
+
+// ofProcesses makes grids start few processes, unless the whole is run.
+func ofProcesses(grids []pgtest.Grid) []pgtest.Grid {
+	if !*all && *sample == 0 {
+		for i := range grids {
+			grids[i].Worlds = []int{2, 5}
+		}
+	}
+	return grids
 }
 
 // inProcess runs a unit with all ranks in this process.

@@ -136,6 +136,7 @@ func (k *knell) hear() {
 	for i, w := range k.lanes {
 		if !k.dead[i] && futexWord(w.n.in.Bytes(), knellWord).Load()&futexOwnerDied != 0 {
 			k.dead[i] = true
+			k.b.pullAll(w.l) // what it had published, as before a farewell
 			w.l.hangUp()
 		}
 	}

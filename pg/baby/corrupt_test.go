@@ -94,17 +94,29 @@ func TestForgedResult(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	forge(t, c, appendDone(nil, 1, new(pg.Op))) // that of the barrier
+	broken := brokenBy(t, b)
+	if e, ok := errors.AsType[*ChildError](broken); !ok || e.Signal != syscall.SIGKILL || e.Why == "" {
+		t.Errorf("group is broken by %v, want by our kill, with a reason", broken)
+	}
+}
+
+// forge puts a result into the ring as the child would. It holds the lock that
+// keeps the ring mapped: our kill may have followed before it wakes anybody.
+func forge(t *testing.T, c *child, body []byte) {
+	t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.mu.orphan {
+		t.Fatal("the child has ended by itself")
+	}
 	_, results, err := halves(c.segment)
 	if err != nil {
 		t.Fatal(err)
 	}
 	forger := giver{half: results, next: results.head.Load()}
-	forger.put(recordDone, 0, appendDone(nil, 1, new(pg.Op))) // that of the barrier
+	forger.put(recordDone, 0, body)
 	results.wake()
-	broken := brokenBy(t, b)
-	if e, ok := errors.AsType[*ChildError](broken); !ok || e.Signal != syscall.SIGKILL || e.Why == "" {
-		t.Errorf("group is broken by %v, want by our kill, with a reason", broken)
-	}
 }
 
 // Submit returns at once however many ops the child has not taken; all of them

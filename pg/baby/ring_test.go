@@ -5,11 +5,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"math/rand/v2"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/skerry-ft/skerry/internal/memfd"
+	"github.com/skerry-ft/skerry/pg/pgtest"
 )
 
 // ringOf makes a ring, of which both sides are here.
@@ -79,26 +79,27 @@ func TestRingFull(t *testing.T) {
 	if want := ringBytes / int(recordBytes(100)); n != want {
 		t.Errorf("%d records in a ring of %d", n, want)
 	}
-	var over atomic.Bool
-	asleep := make(chan struct{})
+	woken := make(chan struct{})
+	back.asleep.Store(1)
 	go func() {
-		mine := taker{half: back}
-		mine.rest(&over)
-		close(asleep)
+		defer close(woken)
+		for back.asleep.Load() == 1 {
+			sleep(back.asleep, time.Hour)
+		}
 	}()
 	var r record
-	for woken := false; !woken; {
-		if ok, err := k.take(&r); !ok || err != nil {
-			t.Fatalf("take: %v, %v", ok, err)
-		}
-		woken = g.blocked.Load() == 0
+	if ok, err := k.take(&r); !ok || err != nil {
+		t.Fatalf("take: %v, %v", ok, err)
 	}
-	over.Store(true)
-	back.wake() // should it not have been asleep yet
 	select {
-	case <-asleep:
-	case <-time.After(10 * maxSleep):
-		t.Fatal("the giver sleeps on")
+	case <-woken:
+	case <-time.After(pgtest.PromptBound):
+		t.Error("the giver sleeps on")
+		wake(back.asleep) // before the ring is unmapped
+		<-woken
+	}
+	if g.blocked.Load() != 0 {
+		t.Error("the giver waits for room, and has been told of it")
 	}
 	if ok, err := g.room(100); !ok || err != nil {
 		t.Errorf("room: %v, %v after a record was taken", ok, err)

@@ -37,7 +37,8 @@
 //	go test ./test/conformance -run TestGrid -v -timeout 0 -conformance.all -conformance.shard 2/3
 //	go test ./test/conformance -run TestGrid -v -timeout 0 -conformance.all -conformance.for 9m
 //
-// A sample of another seed, or one suite alone:
+// A sample of another seed, of one suite alone (each unit but the first has a
+// number behind the suite's name):
 //
-//	go test ./test/conformance -run 'TestGrid/tcp$' -v -conformance.seed 7 -conformance.sample 50
+//	go test ./test/conformance -run 'TestGrid/^tcp(#|$)' -v -conformance.seed 7 -conformance.sample 50
 package conformance

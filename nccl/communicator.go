@@ -176,25 +176,22 @@ func (c *communicator) abort(limit time.Duration) error {
 
 // revoke stops what is in flight, and keeps the handle: only making others out of
 // it, and ending it, are allowed afterwards. It does not wait for calls that
-// hang: it may be what ends them.
+// hang: it may be what ends them. One that hangs itself is ended by the abort,
+// which frees the handle: it must not be touched after that.
 //
 // Source: nccl.h of 2.32.3 at ncclCommRevoke: the state is ncclInProgress until
 // the communicator is quiescent; finalize is invalid then.
 func (c *communicator) revoke(limit time.Duration) error {
-	raw, ok := c.handle()
-	if !ok {
-		return errEnded
-	}
 	c.settleCalls()
 	return within(limit, "ncclCommRevoke", func() error {
+		raw, ok := c.handle()
+		if !ok {
+			return errEnded
+		}
 		err := c.dev.Do(func() error { return c.lib.check("ncclCommRevoke", c.lib.f.revoke(raw, 0), raw) })
 		for until := time.Now().Add(limit / 2); err == nil; time.Sleep(pollMax) {
-			var state int32
-			if err := c.lib.check("ncclCommGetAsyncError", c.lib.f.asyncError(raw, &state), raw); err != nil {
+			if done, err := c.quiescent(); done || err != nil {
 				return err
-			}
-			if state != ncclInProgress {
-				return nil // an error that was there before is why we are here
 			}
 			if time.Now().After(until) {
 				return fmt.Errorf("ncclCommRevoke: not quiescent after %v", limit/2)
@@ -202,6 +199,22 @@ func (c *communicator) revoke(limit time.Duration) error {
 		}
 		return err
 	})
+}
+
+// quiescent tells whether a revoke is through. A call that has not come back yet
+// is not waited for. An error that was there before is why we are here.
+func (c *communicator) quiescent() (bool, error) {
+	if !c.calls.TryLock() {
+		return false, nil
+	}
+	defer c.calls.Unlock()
+	raw, ok := c.handle()
+	if !ok {
+		return false, errEnded
+	}
+	var state int32
+	err := c.lib.check("ncclCommGetAsyncError", c.lib.f.asyncError(raw, &state), raw)
+	return state != ncclInProgress, err
 }
 
 // close ends an idle communicator in good order, and aborts it if that does not

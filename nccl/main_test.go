@@ -87,6 +87,7 @@ const (
 	initFails
 	splitNeverEnds
 	revokeHangs
+	revokeAwaitsAbort
 )
 
 // build compiles a fake library, or skips the test where there is no compiler.
@@ -145,7 +146,7 @@ func open(t testing.TB) *fakes {
 	t.Cleanup(func() {
 		f.fault(wellBehaved)
 		if n := f.misuse(); n != 0 {
-			t.Errorf("%d communicators were ended twice", n)
+			t.Errorf("%d calls took communicators that had ended", n)
 		}
 	})
 	return f

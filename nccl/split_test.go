@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -173,6 +175,31 @@ func TestRevoke(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A revoke that only the abort ends does not touch the communicator afterwards,
+// which the abort has freed.
+func TestRevokeEndedByAbort(t *testing.T) {
+	f := open(t)
+	w := worldOf(t, f, 1, Options{Library: f.lib, AbortLimit: shortLimit})
+	b := w.Members[0].Backend
+	others, before := revoking(), f.revokes()
+	f.fault(revokeAwaitsAbort)
+	w.Groups[0].Abort(errors.New("enough"))
+	if err := b.Close(); !errors.Is(err, ErrAbandoned) {
+		t.Errorf("close: %v, want ErrAbandoned of the revoke", err)
+	}
+	eventually(t, "the revoke has come back", func() bool { return f.revokes() == before+1 })
+	eventually(t, "nobody is in it", func() bool { return revoking() == others })
+	if n := f.misuse(); n != 0 {
+		t.Errorf("%d calls took a communicator that had ended", n)
+	}
+}
+
+// revoking counts the goroutines within a revoke; other tests have left some.
+func revoking() int {
+	all := make([]byte, 4<<20)
+	return strings.Count(string(all[:runtime.Stack(all, true)]), "(*communicator).revoke.func1(")
 }
 
 // Reduce ops of premul-sum are destroyed: when there are many, and at the end.

@@ -29,9 +29,9 @@
 enum { OK = 0, SYSTEM_ERROR = 2, INVALID_ARGUMENT = 4, INVALID_USAGE = 5, REMOTE_ERROR = 6, IN_PROGRESS = 7 };
 enum { MAX_RANKS = 16, MAX_CALLS = 256, FIRST_OP = 100, MAX_OPS = 64, RING = 4, MAX_LETTERS = 4096 };
 
-enum fault { NONE, INIT_CALL_HANGS, INIT_NEVER_ENDS, COLLECTIVE_NEVER_ENDS, ASYNC_ERROR, ABORT_HANGS, CRASH, CALL_HANGS, INIT_FAILS, SPLIT_NEVER_ENDS, REVOKE_HANGS };
+enum fault { NONE, INIT_CALL_HANGS, INIT_NEVER_ENDS, COLLECTIVE_NEVER_ENDS, ASYNC_ERROR, ABORT_HANGS, CRASH, CALL_HANGS, INIT_FAILS, SPLIT_NEVER_ENDS, REVOKE_HANGS, REVOKE_AWAITS_ABORT };
 static int fault_now;
-static long misuse; // aborts and destroys of what has ended, finalize of what was revoked
+static long misuse; // calls of what has ended, finalize of what was revoked
 static long live_ops, splits, shrinks, revokes, joint_groups; // the last: groups over several streams
 
 void fake_fault(int f) { __atomic_store_n(&fault_now, f, __ATOMIC_SEQ_CST); }
@@ -272,6 +272,7 @@ int ncclCommShrink(struct comm *c, int *exclude, int n, struct comm **out, confi
 int ncclCommRevoke(struct comm *c, int flags) {
   if (c->ended || flags) return INVALID_USAGE;
   if (fault(REVOKE_HANGS)) hang();
+  while (fault(REVOKE_AWAITS_ABORT) && !__atomic_load_n(&c->ended, __ATOMIC_SEQ_CST)) usleep(1000);
   count(&revokes, 1);
   c->revoked = c->stopped = 1;
   bump(c->w);
@@ -281,6 +282,7 @@ int ncclCommRevoke(struct comm *c, int flags) {
 
 int ncclCommGetAsyncError(struct comm *c, int *state) {
   lock(c->w);
+  if (c->ended) count(&misuse, 1); // the real one has freed it
   *state = c->error;
   if (c->ended) *state = INVALID_USAGE;
   else if (c->w->joined < c->n || fault(INIT_NEVER_ENDS)) *state = IN_PROGRESS;

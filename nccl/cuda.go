@@ -29,6 +29,7 @@ type cudaFunctions struct {
 	primaryRetain  func(ctx *uintptr, device int32) int32
 	primaryRelease func(device int32) int32
 	setCurrent     func(ctx uintptr) int32
+	getCurrent     func(ctx *uintptr) int32
 	memAlloc       func(p *uintptr, bytes uint64) int32
 	memFree        func(p uintptr) int32
 	copyIn         func(dst uintptr, src unsafe.Pointer, bytes uint64, stream uintptr) int32
@@ -92,6 +93,7 @@ func OpenCUDA(paths ...string) (*CUDA, error) {
 		{&f.primaryRetain, "cuDevicePrimaryCtxRetain"},
 		{&f.primaryRelease, "cuDevicePrimaryCtxRelease_v2"},
 		{&f.setCurrent, "cuCtxSetCurrent"},
+		{&f.getCurrent, "cuCtxGetCurrent"},
 		{&f.memAlloc, "cuMemAlloc_v2"},
 		{&f.memFree, "cuMemFree_v2"},
 		{&f.copyIn, "cuMemcpyHtoDAsync_v2"},
@@ -179,6 +181,13 @@ func (c *CUDA) Release(device int) error {
 // SetCurrent implements Contexts.
 func (c *CUDA) SetCurrent(ctx Context) error {
 	return c.check("cuCtxSetCurrent", c.f.setCurrent(uintptr(ctx)))
+}
+
+// Current implements Contexts.
+func (c *CUDA) Current() (Context, error) {
+	var ctx uintptr
+	err := c.check("cuCtxGetCurrent", c.f.getCurrent(&ctx))
+	return Context(ctx), err
 }
 
 // Alloc implements Memory.

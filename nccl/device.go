@@ -58,14 +58,32 @@ func (d *Device) Close() error {
 	return d.err
 }
 
-// Do runs f on a thread on which this device is current.
+// Do runs f on a thread on which this device is current. Afterwards the thread has
+// the context that it had: it may be one that the caller has locked, and computes
+// with on another device.
 func (d *Device) Do(f func() error) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
+	before, err := d.driver.Current()
+	if err != nil {
+		return err
+	}
+	if before == d.ctx {
+		return f()
+	}
 	if err := d.driver.SetCurrent(d.ctx); err != nil {
 		return err
 	}
+	defer d.giveBack(before)
 	return f()
+}
+
+// giveBack makes a context current again. One that has been destroyed meanwhile is
+// nobody's any more, and no reason to call what was done a failure.
+func (d *Device) giveBack(before Context) {
+	if err := d.driver.SetCurrent(before); err != nil {
+		_ = d.driver.SetCurrent(0)
+	}
 }
 
 // Alloc gives device memory, not zeroed.

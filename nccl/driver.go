@@ -36,7 +36,10 @@ type Contexts interface {
 	// Primary retains the primary context of a device.
 	Primary(device int) (Context, error)
 	Release(device int) error
+	// SetCurrent makes a context current on this thread; 0 is none.
 	SetCurrent(c Context) error
+	// Current is what is current on this thread, 0 if nothing is.
+	Current() (Context, error)
 }
 
 // Memory allocates, copies and shares.

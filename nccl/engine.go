@@ -3,7 +3,6 @@ package nccl
 import (
 	"context"
 	"errors"
-	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -135,28 +134,28 @@ func (e *engine) cause() error {
 	return e.mu.err
 }
 
-// run is the life of the engine's thread: it launches what is queued and sees
-// what has ended, until the group is broken or closed.
+// run is the life of the engine's thread.
 func (e *engine) run() {
 	defer close(e.ran)
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	if err := e.opt.Device.driver.SetCurrent(e.opt.Device.ctx); err != nil {
+	if err := e.opt.Device.Do(e.work); err != nil {
 		e.fail(err, true)
-		return
 	}
+}
+
+// work launches what is queued and sees what has ended, until the group is closed,
+// or broken, maybe by the error that it returns.
+func (e *engine) work() error {
 	idle := pollMin
 	for {
 		if e.cause() != nil {
-			return // guard sees to the rest
+			return nil // guard sees to the rest
 		}
 		launched, err := e.launchAll()
 		if err == nil {
 			err = e.collect()
 		}
 		if err != nil {
-			e.fail(err, true)
-			return
+			return err
 		}
 		e.mu.Lock()
 		busy, closing := len(e.mu.flying) > 0, e.mu.closing
@@ -165,11 +164,10 @@ func (e *engine) run() {
 		case launched:
 			idle = pollMin
 		case closing && !busy:
-			return
+			return nil
 		case busy:
 			if _, err := e.comm.poll("collective"); err != nil {
-				e.fail(err, true)
-				return
+				return err
 			}
 			e.rest(idle)
 			idle = min(2*idle, pollMax)

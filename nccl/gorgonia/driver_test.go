@@ -334,3 +334,33 @@ func TestHandles(t *testing.T) {
 	})
 	_ = dev
 }
+
+// What is asked of the device leaves the context of a thread that cu works on.
+func TestThreadKeepsItsContext(t *testing.T) {
+	d := open(t)
+	dev := openDevice(t, d)
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	own, err := cu.Device(0).MakeContext(cu.SchedAuto)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := own.Destroy(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if err := cu.SetCurrentContext(own); err != nil {
+		t.Fatal(err)
+	}
+	buf, err := dev.Alloc(64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := buf.Close(); err != nil {
+		t.Error(err)
+	}
+	if now, err := cu.CurrentContext(); err != nil || now != own {
+		t.Errorf("the thread has context %v (%v), want its own, %v", now, err, own)
+	}
+}

@@ -79,6 +79,11 @@ int cuCtxSetCurrent(long ctx) {
   return OK;
 }
 
+int cuCtxGetCurrent(long *ctx) {
+  *ctx = current;
+  return OK;
+}
+
 static int map(char **p, size_t size, int fd) {
   *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (*p == MAP_FAILED) return OUT_OF_MEMORY;

@@ -47,7 +47,7 @@ func fakes(t testing.TB) libraries {
 	flags := []string{"-std=gnu11", "-O1", "-fPIC", "-pthread"}
 	object := filepath.Join(dir, "cuda.o")
 	for _, args := range [][]string{
-		{"-DcuCtxSetCurrent=fake_primary_set_current", "-c", "-o", object, source + "cuda.c"},
+		{"-DcuCtxSetCurrent=fake_primary_set_current", "-DcuCtxGetCurrent=fake_primary_get_current", "-c", "-o", object, source + "cuda.c"},
 		{"-shared", "-o", l.CUDA, object, source + "cu.c"},
 		{"-shared", "-o", l.NCCL, source + "nccl.c", l.CUDA, "-Wl,-rpath," + dir},
 	} {

@@ -80,9 +80,14 @@ func connect(ctx context.Context, lib *Library, dev *Device, id UniqueID, rank, 
 
 // settle waits until the last non-blocking call is through.
 func (c *communicator) settle(ctx context.Context, what string) error {
+	return c.await(ctx, what, func() (bool, error) { return c.poll(what) })
+}
+
+// await asks until something is done.
+func (c *communicator) await(ctx context.Context, what string, ask func() (done bool, err error)) error {
 	wait := pollMin
 	for {
-		done, err := c.poll(what)
+		done, err := ask()
 		if done || err != nil {
 			return err
 		}

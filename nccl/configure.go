@@ -134,12 +134,14 @@ func (e *engine) connect(ctx context.Context) error {
 	if e.parent != nil {
 		return e.initBy(ctx, "ncclCommSplit", e.split)
 	}
-	how, err := e.meet(ctx)
+	how, err := e.meet(ctx, first, e.offer())
+	if err == nil && how.shrink {
+		if how, err = e.tryShrink(ctx); err == nil && how.shrink {
+			return nil
+		}
+	}
 	if err != nil {
 		return err
-	}
-	if how.shrink {
-		return e.initBy(ctx, "ncclCommShrink", e.shrink)
 	}
 	e.dropBefore()
 	return e.initBy(ctx, "ncclCommInitRankConfig", func(ctx context.Context) error {

@@ -85,6 +85,7 @@ func (e *engine) shut() {
 	select {
 	case <-e.ran:
 	case <-limit.C:
+		e.dropKept() // what the thread is in may be what an abort ends; nothing is to be made of it
 		err = errors.Join(err, fmt.Errorf("%w: a call of its thread had not ended %v after the abort", ErrAbandoned, e.opt.AbortLimit))
 	}
 	e.mu.Lock()

@@ -88,6 +88,9 @@ const (
 	splitNeverEnds
 	revokeHangs
 	revokeAwaitsAbort
+	callAwaitsAbort
+	shrinkFails
+	shrinkFailsOne
 )
 
 // build compiles a fake library, or skips the test where there is no compiler.

@@ -17,6 +17,14 @@ const (
 	keyRank  = "nccl/rank/" // and a rank: its proof, and what it could shrink
 )
 
+// A turn of a meeting has keys of its own.
+type turn string
+
+const (
+	first  turn = ""
+	second turn = "/again" // after a shrink: it has worked for all, or all connect anew
+)
+
 // proof shows that a rank knows the quorum's token, without telling it.
 func (e *engine) proof(rank int, of []byte) []byte {
 	mac := hmac.New(sha256.New, e.cfg.Token)
@@ -46,12 +54,12 @@ type meeting struct {
 const shrinkMark = "shrink"
 
 // meet shows that this rank belongs here, and learns how the communicator is made.
-func (e *engine) meet(ctx context.Context) (how meeting, err error) {
+// It is to be shrunk if all ranks offer the same, and that is something.
+func (e *engine) meet(ctx context.Context, t turn, offer []byte) (how meeting, err error) {
 	if e.cfg.Rank == 0 {
-		return e.decide(ctx)
+		return e.decide(ctx, t, offer)
 	}
-	name := fmt.Sprint(keyRank, e.cfg.Rank)
-	offer := e.offer()
+	name := fmt.Sprint(keyRank, e.cfg.Rank, t)
 	mine := append(e.proof(e.cfg.Rank, offer), offer...)
 	first, err := e.store.CompareSet(ctx, name, nil, mine)
 	if err != nil {
@@ -60,7 +68,7 @@ func (e *engine) meet(ctx context.Context) (how meeting, err error) {
 	if !hmac.Equal(first, mine) {
 		return how, fmt.Errorf("%w: %s: somebody else was rank %d there", pg.ErrUsedPrefix, e.cfg.StoreAddress, e.cfg.Rank)
 	}
-	got, err := e.store.Get(ctx, keyID)
+	got, err := e.store.Get(ctx, keyID+string(t))
 	if err != nil {
 		return how, fmt.Errorf("wait for rank 0 (%s): %w", e.cfg.ReplicaIDs[0], err)
 	}
@@ -83,11 +91,10 @@ func shrinkID(offer []byte) (id UniqueID) {
 }
 
 // decide waits for all ranks, and says how the communicator is made.
-func (e *engine) decide(ctx context.Context) (how meeting, err error) {
-	offer := e.offer()
+func (e *engine) decide(ctx context.Context, t turn, offer []byte) (how meeting, err error) {
 	how.shrink = len(offer) > 0
 	for rank := 1; rank < e.cfg.WorldSize(); rank++ {
-		got, err := e.store.Get(ctx, fmt.Sprint(keyRank, rank))
+		got, err := e.store.Get(ctx, fmt.Sprint(keyRank, rank, t))
 		if err != nil {
 			return how, fmt.Errorf("wait for rank %d (%s): %w", rank, e.cfg.ReplicaIDs[rank], err)
 		}
@@ -103,7 +110,7 @@ func (e *engine) decide(ctx context.Context) (how meeting, err error) {
 		return how, err
 	}
 	note := append(how.id[:], e.proof(0, how.id[:])...)
-	first, err := e.store.CompareSet(ctx, keyID, nil, note)
+	first, err := e.store.CompareSet(ctx, keyID+string(t), nil, note)
 	if err == nil && !hmac.Equal(first, note) {
 		err = fmt.Errorf("%w: %s: somebody has published an id there", pg.ErrUsedPrefix, e.cfg.StoreAddress)
 	}

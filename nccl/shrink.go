@@ -6,13 +6,14 @@ import (
 	"errors"
 	"runtime"
 	"slices"
+	"time"
 	"unsafe"
 )
 
 // A communicator that was revoked can become that of the next epoch, if that has
 // the same ranks in the same order but for those that are lost. All ranks must do
 // so, or none: each offers it beside its proof, under the fresh prefix of the
-// epoch, and rank 0 says what is done. So a shrunk communicator is bound to a
+// epoch, and rank 0 says what is done; once more after the shrink, should it fail. So a shrunk communicator is bound to a
 // quorum as any other one is, and whoever has nothing to offer (a newcomer, a rank
 // whose revoke hung) makes all meet anew.
 
@@ -55,6 +56,39 @@ func (e *engine) hasKept() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.mu.kept
+}
+
+// shrunkMark is what a rank offers for which the shrink has worked.
+const shrunkMark = "shrunk"
+
+// tryShrink makes the communicator of e out of that of the epoch before. If that
+// does not work for all, by half of the time that there is, all connect anew: what
+// is to be shrunk has just seen a failure, and the library may refuse it.
+func (e *engine) tryShrink(ctx context.Context) (how meeting, err error) {
+	half := ctx
+	if deadline, ok := ctx.Deadline(); ok {
+		var cancel context.CancelFunc
+		half, cancel = context.WithTimeout(ctx, time.Until(deadline)/2)
+		defer cancel()
+	}
+	bad := e.initBy(half, "ncclCommShrink", e.shrink)
+	if bad != nil && (ctx.Err() != nil || errors.Is(bad, ErrAbandoned)) {
+		return how, bad
+	}
+	offer := []byte(shrunkMark)
+	if bad != nil {
+		e.opt.Log.Warn().Err(bad).Msg("communicator not shrunk")
+		offer = nil
+	}
+	if how, err = e.meet(ctx, second, offer); err != nil {
+		return how, errors.Join(bad, err)
+	}
+	if !how.shrink {
+		e.dropBefore() // which also ends what hangs in it
+		err = e.abortInit()
+		e.began(nil)
+	}
+	return how, err
 }
 
 // shrink makes the communicator of e out of that of the epoch before.

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/skerry-ft/skerry/pg"
@@ -162,14 +163,41 @@ func (c *communicator) make(ctx context.Context, what string, call func(raw comm
 	clear(memory)
 	out := (*comm)(unsafe.Pointer(unsafe.SliceData(memory)))
 	cfg := defaults()
-	err = c.use(func(raw comm) error { return c.lib.check(what, call(raw, out, &cfg), raw) })
+	var before int32
+	err = c.use(func(raw comm) error {
+		if err := c.lib.check("ncclCommGetAsyncError", c.lib.f.asyncError(raw, &before), raw); err != nil {
+			return err
+		}
+		return c.lib.check(what, call(raw, out, &cfg), raw)
+	})
 	runtime.KeepAlive(&cfg)
 	if err == nil {
-		err = c.settle(ctx, what)
+		err = c.await(ctx, what, func() (bool, error) { return c.made(what, before, out) })
 	}
 	if err != nil {
 		return 0, err
 	}
 	raw := *out
 	return raw, c.dev.driver.FreeHost(memory)
+}
+
+// made tells whether what c was asked to make is there. An error that c had before
+// stays with it, and is none of the call's: then the result tells.
+func (c *communicator) made(what string, before int32, out *comm) (done bool, err error) {
+	err = c.use(func(raw comm) error {
+		var state int32
+		if err := c.lib.check("ncclCommGetAsyncError", c.lib.f.asyncError(raw, &state), raw); err != nil {
+			return err
+		}
+		switch {
+		case state == ncclInProgress:
+			return nil
+		case state != ncclSuccess && state == before:
+			done = atomic.LoadUintptr((*uintptr)(out)) != 0
+			return nil
+		}
+		done = true
+		return c.lib.check(what, state, raw)
+	})
+	return done, err
 }

@@ -140,6 +140,110 @@ func TestShrink(t *testing.T) {
 	step(1, all[0])
 }
 
+// An error of the library, which stays with the communicator that it broke, does not
+// keep the next one from being made of it; where the library refuses to, or does so
+// on one rank alone, all connect anew.
+func TestShrinkAfterError(t *testing.T) {
+	f := open(t)
+	for _, c := range []struct {
+		name    string
+		faults  [2]int32 // of the op, of the shrink
+		shrinks int64
+	}{
+		{"error stays", [2]int32{asyncError, asyncError}, 2},
+		{"refused", [2]int32{asyncError, shrinkFails}, 0},
+		{"refused on one rank", [2]int32{asyncError, shrinkFailsOne}, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := worldOf(t, f, 3, Options{Library: f.lib, Shrink: true})
+			w.Each(func(ctx context.Context, rank int, g *pg.Group) error {
+				return total(ctx, t, w.Members[rank].Backend, g)
+			})
+			f.fault(c.faults[0])
+			w.Each(func(ctx context.Context, rank int, g *pg.Group) error {
+				x := onDevice(t, w.Members[rank].Backend, pg.Of([]int32{1}))
+				if err := g.AllReduce(ctx, x, pg.Sum); err == nil {
+					return errors.New("no error of the library")
+				}
+				return nil
+			})
+			f.fault(c.faults[1])
+			before := f.shrinks()
+			left := []pgtest.Member{w.Members[0], w.Members[2]}
+			w.Next()
+			configured := make(chan error, len(left))
+			ctx, cancel := context.WithTimeout(t.Context(), 20*shortLimit)
+			defer cancel()
+			for rank, m := range left {
+				go func() { configured <- m.Backend.Configure(ctx, w.Config(left, rank)) }()
+			}
+			for range left {
+				if err := <-configured; err != nil {
+					t.Fatal(err)
+				}
+			}
+			f.fault(wellBehaved)
+			if got := f.shrinks() - before; got != c.shrinks {
+				t.Errorf("%d calls of ncclCommShrink were taken, want %d", got, c.shrinks)
+			}
+			for rank, m := range left {
+				e, err := m.Backend.(*Backend).current()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if shrunk := e.comm.born == nil; shrunk != (c.shrinks == 2) {
+					t.Errorf("rank %d: shrunk %v", rank, shrunk)
+				}
+			}
+			work := make([]*pg.Work, len(left))
+			for rank, m := range left {
+				x := onDevice(t, m.Backend, pg.Of([]int64{1}))
+				work[rank] = m.Backend.Submit(&pg.Op{Kind: pg.KindAllReduce, Reduce: pg.Sum, In: []pg.Tensor{x}, Out: []pg.Tensor{x}})
+			}
+			for rank := range left {
+				if err := work[rank].Wait(t.Context()); err != nil {
+					t.Error(err)
+				}
+				if got := pg.Slice[int64](onHost(t, work[rank].Op().Out[0]))[0]; got != 2 {
+					t.Errorf("rank %d: sum is %d, want 2", rank, got)
+				}
+			}
+		})
+	}
+}
+
+// A thread that only an abort frees is freed, though the communicator was to be
+// shrunk.
+func TestShrinkFreesTheThread(t *testing.T) {
+	f := open(t)
+	w := worldOf(t, f, 2, Options{Library: f.lib, Shrink: true, AbortLimit: 4 * shortLimit})
+	f.fault(callAwaitsAbort)
+	x := onDevice(t, w.Members[0].Backend, pg.Of([]int32{1}))
+	work := w.Groups[0].AllReduceAsync(x, pg.Sum)
+	e, err := w.Members[0].Backend.(*Backend).current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the thread is in the call", func() bool {
+		if e.comm.calls.TryLock() {
+			e.comm.calls.Unlock()
+			return false
+		}
+		return true
+	})
+	for _, g := range w.Groups {
+		g.Abort(errors.New("enough"))
+	}
+	if err := work.Wait(t.Context()); err == nil || errors.Is(err, ErrAbandoned) {
+		t.Errorf("op: %v, want the abort, and nothing abandoned", err)
+	}
+	f.fault(wellBehaved)
+	w.Configure(w.Members...)
+	w.Each(func(ctx context.Context, rank int, g *pg.Group) error {
+		return total(ctx, t, w.Members[rank].Backend, g)
+	})
+}
+
 // A revoke precedes the abort where the library has it, and one that hangs is
 // given up in bounded time.
 func TestRevoke(t *testing.T) {

@@ -29,7 +29,7 @@
 enum { OK = 0, SYSTEM_ERROR = 2, INVALID_ARGUMENT = 4, INVALID_USAGE = 5, REMOTE_ERROR = 6, IN_PROGRESS = 7 };
 enum { MAX_RANKS = 16, MAX_CALLS = 256, FIRST_OP = 100, MAX_OPS = 64, RING = 4, MAX_LETTERS = 4096 };
 
-enum fault { NONE, INIT_CALL_HANGS, INIT_NEVER_ENDS, COLLECTIVE_NEVER_ENDS, ASYNC_ERROR, ABORT_HANGS, CRASH, CALL_HANGS, INIT_FAILS, SPLIT_NEVER_ENDS, REVOKE_HANGS, REVOKE_AWAITS_ABORT };
+enum fault { NONE, INIT_CALL_HANGS, INIT_NEVER_ENDS, COLLECTIVE_NEVER_ENDS, ASYNC_ERROR, ABORT_HANGS, CRASH, CALL_HANGS, INIT_FAILS, SPLIT_NEVER_ENDS, REVOKE_HANGS, REVOKE_AWAITS_ABORT, CALL_AWAITS_ABORT, SHRINK_FAILS, SHRINK_FAILS_ONE };
 static int fault_now;
 static long misuse; // calls of what has ended, finalize of what was revoked
 static long live_ops, splits, shrinks, revokes, joint_groups; // the last: groups over several streams
@@ -261,6 +261,7 @@ int ncclCommShrink(struct comm *c, int *exclude, int n, struct comm **out, confi
   if (c->ended || !good(cfg) || n < 1 || flags & ~1) return INVALID_USAGE;
   for (int i = 0; i < n; i++)
     if (exclude[i] == c->rank || exclude[i] < 0 || exclude[i] >= c->n) return INVALID_ARGUMENT;
+  if (fault(SHRINK_FAILS) || (fault(SHRINK_FAILS_ONE) && c->rank == 0)) return REMOTE_ERROR;
   count(&shrinks, 1);
   if (flags & 1) c->stopped = 1;
   bump(c->w);
@@ -286,12 +287,12 @@ int ncclCommGetAsyncError(struct comm *c, int *state) {
   *state = c->error;
   if (c->ended) *state = INVALID_USAGE;
   else if (c->w->joined < c->n || fault(INIT_NEVER_ENDS)) *state = IN_PROGRESS;
-  else if (fault(ASYNC_ERROR) && c->seq > 0) *state = REMOTE_ERROR;
   if (c->w->joined == c->n) forget(c);
   if (!*state && c->making.out) {
     if (make(c)) c->making.out = NULL;
     else *state = IN_PROGRESS;
   }
+  if (!*state && fault(ASYNC_ERROR) && c->seq > 0) *state = REMOTE_ERROR; // of the proxy: it stays
   unlock(c->w);
   return OK;
 }
@@ -609,6 +610,8 @@ static int call(struct args a) {
   if (c->ended || c->revoked) return INVALID_USAGE;
   if (fault(CRASH)) abort();
   if (fault(CALL_HANGS)) hang();
+  while (fault(CALL_AWAITS_ABORT) && !__atomic_load_n(&c->ended, __ATOMIC_SEQ_CST)) usleep(1000);
+  if (c->ended) return INVALID_USAGE;
   if (!size_of(a.dtype)) return INVALID_ARGUMENT;
   if (a.op >= FIRST_OP && (!c->ops[a.op - FIRST_OP].used || c->ops[a.op - FIRST_OP].dtype != a.dtype)) return INVALID_ARGUMENT;
   if (!open_group || open_group->n == MAX_CALLS) return INVALID_USAGE;

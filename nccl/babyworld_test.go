@@ -127,6 +127,45 @@ func TestBabyFollowsStreams(t *testing.T) {
 	}
 }
 
+// Without an Order, as "baby:nccl" by name is, Submit waits on the host until the
+// default stream has written what the op reads.
+func TestBabyWithoutOrder(t *testing.T) {
+	f := open(t)
+	dev := f.device(t, 0)
+	b := babyOf(t, f, wellBehaved)
+	w := pgtest.NewWorld(t, pgtest.StartStore(t))
+	w.Configure(w.Join("solo", b))
+	x := onDeviceOf(t, dev, pg.Of([]float32{1, 2}))
+	mem, _ := x.Memory()
+	hold := pg.NewWork(&pg.Op{Kind: pg.KindBarrier})
+	defer hold.Complete(nil)
+	if err := dev.Follow(t.Context(), 0, hold); err != nil { // the default stream stands still
+		t.Fatal(err)
+	}
+	submitted := make(chan *pg.Work)
+	go func() {
+		submitted <- w.Groups[0].Submit(&pg.Op{
+			Kind: pg.KindAllReduce, In: []pg.Tensor{x}, Out: []pg.Tensor{x}, Reduce: pg.PreMulSum, Factor: 2,
+		})
+	}()
+	select {
+	case <-submitted:
+		t.Fatal("the op did not wait for the default stream")
+	case <-time.After(50 * time.Millisecond):
+	}
+	if err := mem.CopyFromHost(0, pg.Of([]float32{5, 6}).Bytes()); err != nil {
+		t.Fatal(err)
+	}
+	hold.Complete(nil)
+	work := <-submitted
+	if err := work.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := pg.Slice[float32](onHost(t, x)); got[0] != 10 || got[1] != 12 {
+		t.Errorf("result is %v, want 10 12", got)
+	}
+}
+
 // A child that is killed in the middle of an op lets the caller's stream go on.
 func TestKilledBabyFreesStreams(t *testing.T) {
 	f := open(t)

@@ -207,6 +207,19 @@ func (b *Buffer) copy(queue func(s Stream) error) error {
 	})
 }
 
+// Settle waits on the host until all that is now on the device's default stream is
+// done, and so whatever that stream waits for: in CUDA, all streams but those that
+// were made non-blocking. It makes ops of a Baby without an Order safe.
+func (b *Buffer) Settle(limit time.Duration) error {
+	return b.dev.Do(func() error {
+		e, err := b.dev.driver.Record(0)
+		if err != nil {
+			return err
+		}
+		return errors.Join(b.dev.driver.Synchronize(e, limit), b.dev.driver.DestroyEvent(e))
+	})
+}
+
 // Close frees the memory, or unmaps it if it is another process's. It leaves
 // memory alone that Wrap was given.
 func (b *Buffer) Close() error {

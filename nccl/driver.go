@@ -75,7 +75,8 @@ type Streams interface {
 }
 
 // SharedEvents is implemented by a Driver whose events go to other processes of
-// this host. Without it a Baby's ops wait for the caller's stream on the host.
+// this host. Without it there is no Order, and a Baby waits on the host for the
+// default stream (Buffer.Settle) at every Submit.
 //
 // The process that made an event must keep it as long as another has it open:
 // to use it afterwards is undefined.

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/skerry-ft/skerry/pg"
 )
@@ -27,6 +29,15 @@ type Follower interface {
 	SubmitAfter(op *pg.Op, marks [][]byte) *pg.Work
 }
 
+// Settler is implemented by device memory whose owner can wait, on the host, for
+// the work that the caller has queued on its device. Without an Order it is what
+// keeps an op of the child from reading a tensor before it has been written.
+type Settler interface {
+	// Settle returns once all work that is on the caller's default stream is done,
+	// or limit has passed, with an error.
+	Settle(limit time.Duration) error
+}
+
 // Bounds of what an op brings along.
 const (
 	maxMarks         = 64   // of one op: one for each device of its tensors
@@ -40,6 +51,9 @@ func (b *Backend) inOrder(c *child, op *pg.Op) *pg.Work {
 		return pg.Finished(op, fmt.Errorf("%w: %v with %d device ids, want at most %d", pg.ErrInvalidOp, op.Kind, n, maxMarks))
 	}
 	if b.opt.Order == nil {
+		if err := b.settle(op, c.limitOf(op)); err != nil {
+			return pg.Finished(op, err)
+		}
 		return c.submit(op, nil)
 	}
 	marks, release, err := b.marks(op)
@@ -52,6 +66,32 @@ func (b *Backend) inOrder(c *child, op *pg.Op) *pg.Work {
 		w.Then(func(error) { release() })
 	}
 	return w
+}
+
+// settle waits for the devices that op has tensors on. What it cannot wait for it
+// refuses: unordered, the op might sum what has not been written yet.
+func (b *Backend) settle(op *pg.Op, limit time.Duration) error {
+	var devices []pg.Device
+	var err error
+	op.Each(func(sub *pg.Op) {
+		for _, side := range [2][]pg.Tensor{sub.In, sub.Out} {
+			for _, t := range side {
+				mem, _ := t.Memory()
+				if mem == nil || err != nil || slices.Contains(devices, t.Device()) {
+					continue
+				}
+				devices = append(devices, t.Device())
+				s, ok := mem.(Settler)
+				if !ok {
+					err = fmt.Errorf("%w: %v of a tensor on %v in a child without an Order: its memory (%T) cannot be waited for; "+
+						"give baby.Options.Order, by baby.RegisterWith for what pg.Open opens", pg.ErrUnsupported, sub.Kind, t.Device(), mem)
+				} else if bad := s.Settle(limit); bad != nil {
+					err = fmt.Errorf("wait for the work on %v before %v: %w", t.Device(), sub.Kind, bad)
+				}
+			}
+		}
+	})
+	return err
 }
 
 // marks makes one for every device that op has tensors on.

@@ -31,6 +31,7 @@
 // (pg.DeviceMemory.Export), which the backend in the child opens if it
 // implements [Importer]; [Backend.Unshare] has it close one. With Options.Order
 // an op waits, on the device, for what the caller's stream had to do at Submit.
+// Without one Submit itself waits for that ([Settler]), or refuses the op.
 //
 // # Failure
 //

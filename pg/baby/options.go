@@ -48,7 +48,9 @@ type Options struct {
 	// Spare keeps a started child in reserve once the first Configure is done.
 	Spare bool
 	// Order puts ops on device tensors behind the work of this process's streams;
-	// nccl.Order is one. Nil: the caller waits for its streams before it submits.
+	// nccl.Order is one. Nil: Submit waits on the host for the default stream of the
+	// tensors' device, if their memory can (Settler), and else refuses the op. A
+	// caller with streams of its own then waits for those before it submits.
 	Order Order
 	// Grace, Silence: 0 means DefaultGrace, DefaultSilence.
 	Grace, Silence time.Duration
@@ -72,7 +74,8 @@ func enable() { enabled.Do(func() { spawn.Register(worker, serve) }) }
 
 // Register makes "baby:<name>" known to pg.Open for a backend that is
 // registered already. Params of pg.Options go to the backend in the child;
-// "baby.spare" = "false" stays here, and starts every child anew.
+// "baby.spare" = "false" stays here, and starts every child anew. Such a Baby has
+// no Order: for ops on device tensors use RegisterWith, or see Options.Order.
 func Register(name string) error { return RegisterWith(name, nil) }
 
 // RegisterWith is Register for Babies with more than pg.Options can say: prepare

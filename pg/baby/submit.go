@@ -39,22 +39,27 @@ func (q *queue) pop() *pending {
 // refused is the error of an op of a group that is broken for that reason.
 func refused(cause error) error { return errors.Join(pg.ErrAborted, cause) }
 
+// limitOf is how long op may take from now.
+func (c *child) limitOf(op *pg.Op) time.Duration {
+	limit := c.cfg.Timeout
+	switch {
+	case !op.Deadline.IsZero():
+		limit = time.Until(op.Deadline)
+	case limit <= 0:
+		limit = pg.DefaultTimeout
+	}
+	for _, sub := range op.Batch {
+		if !sub.Deadline.IsZero() {
+			limit = max(limit, time.Until(sub.Deadline))
+		}
+	}
+	return limit
+}
+
 // submit takes op into the queue, and issues what can be.
 func (c *child) submit(op *pg.Op, marks [][]byte) *pg.Work {
 	now := time.Now()
-	deadline := op.Deadline
-	if deadline.IsZero() {
-		limit := c.cfg.Timeout
-		if limit <= 0 {
-			limit = pg.DefaultTimeout
-		}
-		deadline = now.Add(limit)
-	}
-	for _, sub := range op.Batch {
-		if sub.Deadline.After(deadline) {
-			deadline = sub.Deadline
-		}
-	}
+	deadline := now.Add(c.limitOf(op))
 	work := pg.NewWork(op)
 	work.SetHelper(c)
 	c.mu.Lock()

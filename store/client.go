@@ -161,14 +161,21 @@ func (c *Client) arrive(ctx context.Context) error {
 	for c.cfg.WaitForWorkers && came < int64(c.cfg.WorldSize) {
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%d of %d workers came: %w", came, c.cfg.WorldSize, context.Cause(ctx))
+			return c.missing(came, context.Cause(ctx))
 		case <-time.After(workersPoll):
 		}
-		if came, err = c.addRaw(ctx, initKey, 0); err != nil {
-			return fmt.Errorf("count workers: %w", err)
+		now, err := c.addRaw(ctx, initKey, 0)
+		if err != nil {
+			return c.missing(came, err)
 		}
+		came = now
 	}
 	return nil
+}
+
+// missing says how many workers had come when the wait for them ended.
+func (c *Client) missing(came int64, err error) error {
+	return fmt.Errorf("wait for workers: %d of %d workers came: %w", came, c.cfg.WorldSize, err)
 }
 
 // firstConn dials until somebody listens.

@@ -85,7 +85,7 @@ func TestWaitForWorkers(t *testing.T) {
 		}
 	}
 	_, err := store.Dial(t.Context(), s.Addr(), store.ClientConfig{
-		WorldSize: 9, WaitForWorkers: true, Timeout: 500 * time.Millisecond,
+		WorldSize: 9, WaitForWorkers: true, Timeout: 2 * time.Second, // the first count must get through
 	})
 	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "4 of 9 workers") {
 		t.Fatalf("got %v, want a timeout that counts the workers", err)

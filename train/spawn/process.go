@@ -25,7 +25,8 @@ type Options struct {
 	// Env is added to this process's environment, "NAME=value".
 	Env []string
 	// Stdin, Stdout and Stderr of the worker. Stderr is copied besides being
-	// kept for TailStderr.
+	// kept for TailStderr. A Stdin that is no *os.File is copied, and the worker
+	// counts as running until a Read of it has returned: let it be one that ends.
 	Stdin  io.Reader
 	Stdout io.Writer
 	Stderr io.Writer

@@ -33,6 +33,11 @@ const (
 	shardSize = 1500
 )
 
+// stepTimeout bounds each wait of a step. A rank whose sibling dies while both
+// vote waits for the vote, then for the settlement, then for a quorum, for so long
+// each, before it sees that its shard group is broken.
+const stepTimeout = 8 * time.Second
+
 // order is what a replica is told.
 type order struct {
 	Name       string
@@ -139,7 +144,7 @@ func trainShard(ctx context.Context, o order, shard int, groupStore string, out 
 	}
 	m, err := manager.New(manager.Config{
 		ReplicaID: o.Name, Lighthouse: []string{o.Lighthouse}, GroupRank: shard, GroupWorldSize: shards,
-		GroupStore: groupStore + "/manager", StepTimeout: 20 * time.Second, HealTimeout: 20 * time.Second,
+		GroupStore: groupStore + "/manager", StepTimeout: stepTimeout, HealTimeout: 20 * time.Second,
 		Backend: tcp.New(tcp.Options{}), Log: zerolog.Nop(),
 	})
 	if err != nil {

@@ -44,7 +44,11 @@ func startRanks(ctx context.Context, n int, kind transportKind) (*ranks, error) 
 	if err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
-	taskR, taskW := io.Pipe()
+	taskR, taskW, err := os.Pipe() // of the system: a task to a rank that has ended is an error
+	if err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	defer taskR.Close() // rank 0 has its own
 	outR, outW := io.Pipe()
 	r.lineClient = newLineClient(taskW, outR)
 	r.tasks = taskW

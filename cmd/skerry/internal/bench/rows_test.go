@@ -3,6 +3,8 @@ package bench
 import (
 	"slices"
 	"testing"
+
+	"github.com/skerry-ft/skerry/pg/tcp"
 )
 
 // The benches themselves run, with as little as will do: real processes, a real
@@ -113,4 +115,27 @@ func collect(t *testing.T, run runFunc, o Options) []Row {
 		t.Fatal(err)
 	}
 	return rows
+}
+
+// A rank that ends between two samples ends the contest: the next task is an
+// error, and waits for nobody.
+func TestTaskToDeadRanks(t *testing.T) {
+	r, err := startRanks(t.Context(), 2, transportKind{impl: "skerry", transport: tcp.TransportAuto})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close() //nolint:errcheck // they are dead
+	p := Params{"bytes": int64(1024), "op": opAllReduce}
+	if _, err := r.Sample(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	r.procs[0].Kill()
+	for range 2 { // the first may be written before the end is seen
+		if _, err = r.Sample(t.Context(), p); err != nil {
+			break
+		}
+	}
+	if err == nil {
+		t.Error("dead ranks answer")
+	}
 }

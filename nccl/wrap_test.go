@@ -49,6 +49,50 @@ func TestWrap(t *testing.T) {
 	}
 }
 
+// An arena that gives a place away again, for something larger, has its tensors
+// reduced in the same child.
+func TestWrapGrows(t *testing.T) {
+	f := open(t)
+	dev := f.device(t, 0)
+	arena, err := dev.Alloc(4096)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer arena.Close()
+	b := babyOf(t, f, wellBehaved)
+	w := pgtest.NewWorld(t, pgtest.StartStore(t))
+	w.Configure(w.Join("solo", b))
+	for _, size := range []int{64, 4096, 128} {
+		buf, err := dev.Wrap(arena.p, size)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ones := slices.Repeat([]float32{1}, size/4)
+		if err := buf.CopyFromHost(0, pg.Of(ones).Bytes()); err != nil {
+			t.Fatal(err)
+		}
+		x, err := pg.OnDevice(buf, pg.Float32DType, size/4)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Groups[0].Submit(&pg.Op{
+			Kind: pg.KindAllReduce, In: []pg.Tensor{x}, Out: []pg.Tensor{x}, Reduce: pg.PreMulSum, Factor: 2,
+		}).Wait(t.Context()); err != nil {
+			t.Fatalf("%d bytes: %v", size, err)
+		}
+		if got := pg.Slice[float32](onHost(t, x)); got[0] != 2 || got[len(got)-1] != 2 {
+			t.Errorf("%d bytes: first and last are %v and %v, want 2", size, got[0], got[len(got)-1])
+		}
+	}
+	buf, err := dev.Wrap(arena.p, 4096)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(b.Unshare(buf), w.Groups[0].Barrier(t.Context())); err != nil {
+		t.Error(err)
+	}
+}
+
 // What cannot be wrapped, exported or imported is refused with the reason.
 func TestWrapRefuses(t *testing.T) {
 	f := open(t)

@@ -216,12 +216,15 @@ func (s *server) start(o *order) *pg.Work {
 	return w
 }
 
-// devices is the parent's device memory that a child has open, by handle.
+// devices is the parent's device memory that a child has open, by handle. A place
+// that was taken again for something larger is opened once more: ops may still
+// use what was there before.
 type devices struct {
 	mu struct {
 		sync.Mutex
 
-		open map[string]pg.DeviceMemory
+		open  map[string][]pg.DeviceMemory // each larger than the one before
+		count int
 	}
 }
 
@@ -229,14 +232,15 @@ type devices struct {
 func (d *devices) get(backend pg.Backend, r *ref) (pg.DeviceMemory, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if mem := d.mu.open[string(r.handle)]; mem != nil {
-		return mem, nil
+	have := d.mu.open[string(r.handle)]
+	if n := len(have); n > 0 && uint64(have[n-1].NumBytes()) >= r.bytes {
+		return have[n-1], nil
 	}
 	importer, ok := backend.(Importer)
 	if !ok {
 		return nil, fmt.Errorf("%w: %s takes no device memory of another process", pg.ErrUnsupported, backend.Name())
 	}
-	if len(d.mu.open) == maxDeviceHandles {
+	if d.mu.count == maxDeviceHandles {
 		return nil, fmt.Errorf("%w: more than %d device memories of the parent; Unshare those that are not used any more",
 			pg.ErrUnsupported, maxDeviceHandles)
 	}
@@ -245,22 +249,27 @@ func (d *devices) get(backend pg.Backend, r *ref) (pg.DeviceMemory, error) {
 		return nil, fmt.Errorf("baby: open device memory of the parent: %w", errors.Join(pg.ErrUnsupported, err))
 	}
 	if d.mu.open == nil {
-		d.mu.open = make(map[string]pg.DeviceMemory)
+		d.mu.open = make(map[string][]pg.DeviceMemory)
 	}
-	d.mu.open[string(r.handle)] = mem
+	d.mu.open[string(r.handle)] = append(have, mem)
+	d.mu.count++
 	return mem, nil
 }
 
 // drop closes memory, if it is open.
 func (d *devices) drop(handle []byte) error {
 	d.mu.Lock()
-	mem := d.mu.open[string(handle)]
+	all := d.mu.open[string(handle)]
 	delete(d.mu.open, string(handle))
+	d.mu.count -= len(all)
 	d.mu.Unlock()
-	if c, ok := mem.(io.Closer); ok {
-		return c.Close()
+	var errs []error
+	for _, mem := range all {
+		if c, ok := mem.(io.Closer); ok {
+			errs = append(errs, c.Close())
+		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 func (s *server) deviceTensor(r *ref, dtype pg.DType, n uint64) (pg.Tensor, error) {
@@ -273,8 +282,9 @@ func (s *server) deviceTensor(r *ref, dtype pg.DType, n uint64) (pg.Tensor, erro
 		return pg.Tensor{}, err
 	}
 	first := r.offset / uint64(dtype.Size())
-	if r.offset%uint64(dtype.Size()) != 0 || r.offset+n > uint64(mem.NumBytes()) {
-		return pg.Tensor{}, fmt.Errorf("baby: op on bytes %d to %d of device memory of %d", r.offset, r.offset+n, mem.NumBytes())
+	if r.offset%uint64(dtype.Size()) != 0 || r.offset+n > uint64(mem.NumBytes()) { // fails the op, not the child
+		return pg.Tensor{}, fmt.Errorf("%w: op on bytes %d to %d of device memory of %d, in elements of %d",
+			pg.ErrUnsupported, r.offset, r.offset+n, mem.NumBytes(), dtype.Size())
 	}
 	return all.Slice(int(first), int(first+r.count)), nil
 }

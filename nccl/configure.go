@@ -113,8 +113,15 @@ func abandonedOnly(err error) error {
 	return nil
 }
 
-// connect opens the store, the stream and the communicator.
+// connect opens the store, the stream and the communicator. A split comes first: the
+// other ranks of the parent wait in theirs, and the parent with them, for one that
+// has failed at anything else.
 func (e *engine) connect(ctx context.Context) error {
+	if e.parent != nil {
+		if err := e.initBy(ctx, "ncclCommSplit", e.split); err != nil {
+			return err
+		}
+	}
 	s, err := e.cfg.OpenStore(ctx)
 	if err != nil {
 		return err
@@ -132,7 +139,7 @@ func (e *engine) connect(ctx context.Context) error {
 		return err
 	}
 	if e.parent != nil {
-		return e.initBy(ctx, "ncclCommSplit", e.split)
+		return nil
 	}
 	how, err := e.meet(ctx, first, e.offer())
 	if err == nil && how.shrink {

@@ -114,6 +114,48 @@ func TestSplitNeverEnds(t *testing.T) {
 	}
 }
 
+// A member that cannot make its part of a subgroup takes part in the split all the
+// same: the group that is split goes on.
+func TestSplitOfAFailedMember(t *testing.T) {
+	f := open(t)
+	w := worldOf(t, f, 2, Options{Library: f.lib})
+	ctx, cancel := context.WithTimeout(t.Context(), 10*shortLimit)
+	defer cancel()
+	before := f.splits()
+	errs := make(chan error, 2)
+	for rank, m := range w.Members {
+		sub, err := m.Backend.(*Backend).Split([]int{0, 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { sub.Close() })
+		cfg := w.Config(w.Members, rank)
+		cfg.Cluster, cfg.StoreAddress = cfg.Cluster+".sub", cfg.StoreAddress+"/sub"
+		if rank == 1 {
+			cfg.StoreAddress = "127.0.0.1:1/nobody"
+		}
+		go func() {
+			err := sub.Configure(ctx, cfg)
+			if (err == nil) != (rank == 0) {
+				errs <- fmt.Errorf("rank %d: configure: %w, want an error on rank 1 alone", rank, err)
+				return
+			}
+			errs <- nil
+		}()
+	}
+	for range w.Members {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+	if got := f.splits() - before; got != 2 {
+		t.Errorf("%d calls of ncclCommSplit, want 2", got)
+	}
+	w.Each(func(ctx context.Context, rank int, g *pg.Group) error {
+		return total(ctx, t, w.Members[rank].Backend, g)
+	})
+}
+
 // With Options.Shrink those who are left of a broken group make the next one out
 // of its communicator; whoever joins makes all meet anew.
 func TestShrink(t *testing.T) {

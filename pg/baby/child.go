@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -49,8 +50,9 @@ type child struct {
 		idle     chan struct{} // closed when left becomes 0; made on demand
 		sent     map[uint64]bool
 		ops      giver
-		told     uint64 // messages sent over the socket
-		stalled  bool   // the ring of ops has no room
+		helper   *atomic.Uint32 // where a waiter sleeps, see Help; nil: the ring is unmapped
+		told     uint64         // messages sent over the socket
+		stalled  bool           // the ring of ops has no room
 		free     []*pending
 
 		err    error // the first cause
@@ -131,6 +133,7 @@ func startChild(opt *Options, mem *memory) (_ *child, err error) {
 	if c.mu.ops.half, c.listener.turn.results.half, err = halves(c.segment); err != nil {
 		return nil, err
 	}
+	c.mu.helper = c.listener.turn.results.helper
 	args, err := json.Marshal(request{
 		Backend: opt.Backend, Listen: opt.Open.Listen, Interfaces: opt.Open.Interfaces,
 		Params: opt.Open.Params, Level: levelOf(opt.Log),
@@ -212,9 +215,7 @@ func (c *child) take(b []byte) error {
 		if err := r.read(&body, c.worldSize()); err != nil {
 			return err
 		}
-		err := c.done(r, append([]byte(nil), body.b...))
-		wake(c.listener.turn.results.helper) // it may be its op; the ring stays mapped until we end
-		return err
+		return c.done(r, append([]byte(nil), body.b...))
 	case msgPong:
 	default:
 		return fmt.Errorf("message of kind %d from the child", k)
@@ -297,6 +298,9 @@ func (c *child) complete(p *pending, id uint64, err error) {
 	*p = pending{staged: p.staged[:0]}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.listener.helping.Load() && c.mu.helper != nil && c.mu.helper.Load() != 0 {
+		wake(c.mu.helper) // it may be its op, and nothing in the ring says so
+	}
 	if len(c.mu.free) < maxFreePending {
 		c.mu.free = append(c.mu.free, p)
 	}
@@ -381,7 +385,7 @@ func (c *child) end(why string) {
 	c.mu.Lock()
 	c.breakLocked(death)
 	c.mu.orphan = true
-	c.mu.ops = giver{}
+	c.mu.ops, c.mu.helper = giver{}, nil
 	c.segment.Close() // an error would be one of munmap with our own values
 	lost := c.mu.pending
 	c.mu.pending = make(map[uint64]*pending)

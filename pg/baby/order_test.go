@@ -71,6 +71,32 @@ func TestRoomIsNotMissed(t *testing.T) {
 	}
 }
 
+// An op that ends without a word from the child, as by an abort, wakes who sleeps in
+// Help.
+func TestCompleteWakesTheHelper(t *testing.T) {
+	t.Parallel()
+	segment, err := memfd.Create("test", channelBytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer segment.Close()
+	_, results, err := halves(segment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := new(child)
+	c.mu.helper = results.helper
+	for _, helping := range []bool{true, false} {
+		c.listener.helping.Store(helping)
+		results.helper.Store(1)
+		op := &pg.Op{Kind: pg.KindBarrier}
+		c.complete(&pending{op: op, work: pg.NewWork(op)}, 0, pg.ErrAborted)
+		if woken := results.helper.Load() == 0; woken != helping {
+			t.Errorf("somebody helps: %v; woken: %v", helping, woken)
+		}
+	}
+}
+
 // A child has no reason to pass descriptors: they are not collected.
 func TestNoDescriptorsFromTheChild(t *testing.T) {
 	t.Parallel()

@@ -28,11 +28,12 @@ func sleep(word *atomic.Uint32, most time.Duration) {
 
 // Bounds of one sleep. A child out of its mind can write over the word that a
 // wake-up is told by, and must not keep our threads from ending; and a goroutine
-// that waits for an op looks so often whether its context has ended.
+// that waits for an op looks so often whether its context has ended, or the op by
+// another backend's doing.
 const (
 	maxSleep = time.Second
 	minNap   = time.Millisecond
-	maxNap   = 16 * time.Millisecond
+	maxNap   = 4 * time.Millisecond
 )
 
 // wake ends the sleep of the one who sleeps on word, if somebody does. It never

@@ -145,6 +145,28 @@ func TestDeadlinesAgree(t *testing.T) {
 	}
 }
 
+// One ping that is not answered in time, as on a loaded host, does not cost a child
+// its slack at a deadline; several do.
+func TestSilenceAtTheDeadline(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	for silent, why := range map[time.Duration]string{
+		0: "", 3 * pingEvery: "", silentAtDeadline: "silent", time.Second: "silent",
+	} {
+		c := &child{opt: &Options{Silence: time.Minute}}
+		c.mu.pending = map[uint64]*pending{1: {op: &pg.Op{Kind: pg.KindBarrier}, deadline: now}}
+		if silent > 0 {
+			c.mu.watch.asked = now.Add(-silent)
+		}
+		if got := c.overdueLocked(now); why == "" && got != "" || !strings.Contains(got, why) {
+			t.Errorf("silent for %v at the deadline: %q, want %q", silent, got, why)
+		}
+		if got := c.overdueLocked(now.Add(Slack)); got == "" {
+			t.Errorf("silent for %v, and %v beyond the deadline: not overdue", silent, Slack)
+		}
+	}
+}
+
 // A trainer's and a supervisor's workers in TestParentDies.
 const (
 	trainerWorker    = "baby test trainer"

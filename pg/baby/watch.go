@@ -6,8 +6,14 @@ import (
 	"time"
 )
 
-// pingEvery is how often a child with ops in flight is asked for a sign of life.
-const pingEvery = 250 * time.Millisecond
+const (
+	// pingEvery is how often a child with ops in flight is asked for a sign of life.
+	pingEvery = 100 * time.Millisecond
+	// silentAtDeadline is the silence, over several pings, after which a child is
+	// given no Slack at an op's deadline. On a loaded host one that lives may owe an
+	// answer for a while.
+	silentAtDeadline = 350 * time.Millisecond
+)
 
 // A watch is the alarm clock of a child with ops in flight. Its child's lock
 // guards it. It rests while there is nothing to watch.
@@ -134,7 +140,7 @@ func (c *child) opsLocked() iter.Seq[*pending] {
 }
 
 // overdueLocked says what the child failed to do in time, or "". One that has
-// also left a ping unanswered is given no slack.
+// also been silent is given no slack.
 func (c *child) overdueLocked(now time.Time) string {
 	w := &c.mu.watch
 	if !w.end.IsZero() && !now.Before(w.end) {
@@ -149,7 +155,7 @@ func (c *child) overdueLocked(now time.Time) string {
 		case now.Before(p.deadline):
 		case !now.Before(p.deadline.Add(Slack)):
 			return fmt.Sprintf("%v had not ended %v after its deadline", p.op.Kind, Slack)
-		case silent >= pingEvery:
+		case silent >= silentAtDeadline:
 			return fmt.Sprintf("%v had not ended by its deadline, and it was silent for %v", p.op.Kind, silent.Round(time.Millisecond))
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/skerry-ft/skerry/nccl"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/baby"
+	"github.com/skerry-ft/skerry/train/spawn"
 )
 
 // bound is how soon everything that an abort or a death ends must have ended.
@@ -82,10 +83,33 @@ func (r *rank) large() (pg.Tensor, *nccl.Buffer, int, error) {
 	if err != nil {
 		return x, nil, 0, err
 	}
-	if err := buf.CopyFromHost(0, make([]byte, bytes)); err != nil {
+	in := make([]float32, bytes/4)
+	for i := range in {
+		in[i] = grain(i, r.Rank)
+	}
+	if err := buf.CopyFromHost(0, pg.Of(in).Bytes()); err != nil {
 		return x, nil, 0, errors.Join(err, buf.Close())
 	}
 	return x, buf, deep, nil
+}
+
+// grain is element i of a flood at a rank: the last rank's is the greatest. It is
+// exact in a float32.
+func grain(i, rank int) float32 { return float32(i%4093*64 + rank) }
+
+// intact tells whether the memory of a flood holds the maximum over all ranks, as
+// it does after the first op: what is cut short later writes nothing else.
+func intact(f flood, buf *nccl.Buffer, world int) error {
+	out := pg.New(pg.Float32DType, f.bytes/4)
+	if err := buf.CopyToHost(out.Bytes(), 0); err != nil {
+		return fmt.Errorf("read our memory after the flood: %w", err)
+	}
+	for i, v := range pg.Slice[float32](out) {
+		if want := grain(i, world-1); v != want {
+			return fmt.Errorf("after the flood element %d of %d is %v, want %v", i, out.Len(), v, want)
+		}
+	}
+	return nil
 }
 
 // right checks that a small all-reduce among world ranks works, on a tensor of
@@ -152,6 +176,9 @@ func (r *rank) abort(ctx context.Context) error {
 		return fmt.Errorf("the abort took %v, want at most %v", took, bound)
 	}
 	r.say(record{What: "abort", Bytes: int64(f.bytes), Count: failed, Seconds: took.Seconds()})
+	if err := intact(f, buf, r.WorldSize); err != nil {
+		return err
+	}
 	return r.again(ctx, g, buf)
 }
 
@@ -198,6 +225,9 @@ func (r *rank) die(ctx context.Context) error {
 		return fmt.Errorf("%d ops failed in %v, want 1 or more in %v: %w", failed, took, bound, last)
 	}
 	r.say(record{What: "death", Value: how, Count: failed, Seconds: took.Seconds()})
+	if err := intact(f, buf, r.WorldSize); err != nil {
+		return err
+	}
 	r.WorldSize--
 	return r.again(ctx, g, buf)
 }
@@ -244,9 +274,8 @@ func (r *rank) baby(ctx context.Context) error {
 		return fmt.Errorf("after the kill: %w, want a ChildError", last)
 	}
 	r.say(record{What: "kill", Value: how, Bytes: int64(f.bytes), Count: failed, Seconds: took.Seconds()})
-	out := make([]byte, f.bytes)
-	if err := buf.CopyToHost(out, 0); err != nil {
-		return fmt.Errorf("read our memory after the kill: %w", err)
+	if err := intact(f, buf, r.WorldSize); err != nil {
+		return err
 	}
 	return r.again(ctx, g, buf)
 }
@@ -267,8 +296,8 @@ func TestDeath(t *testing.T) {
 	results.follow(t, title)
 	o := start(t, "die")
 	last := *ranks - 1
-	if o.errs[last] == nil {
-		t.Errorf("rank %d has not been killed", last)
+	if e, ok := errors.AsType[*spawn.ExitError](o.errs[last]); !ok || e.Signal != syscall.SIGKILL {
+		t.Errorf("rank %d ended with %v, want SIGKILL", last, o.errs[last])
 	}
 	o.errs[last] = nil
 	o.succeed(t)

@@ -76,22 +76,26 @@ func newHosts(t *testing.T) *hosts {
 	id := fmt.Sprintf("skt%08x", rand.Uint32())
 	h := &hosts{t: t, names: [2]string{id + "a", id + "b"}, net: rand.N(256)}
 	for _, name := range h.names {
-		h.must("ip", "netns", "add", name)
-		t.Cleanup(func() { h.must("ip", "netns", "del", name) })
+		h.may("ip", "netns", "add", name)
+		t.Cleanup(func() {
+			if err := h.run("ip", "netns", "del", name); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 	for i, link := range append([]string{storeLink}, dataLinks...) {
-		h.must("ip", "link", "add", link, "netns", h.names[0], "type", "veth", "peer", "name", link, "netns", h.names[1])
+		h.may("ip", "link", "add", link, "netns", h.names[0], "type", "veth", "peer", "name", link, "netns", h.names[1])
 		for host, name := range h.names {
-			h.must("ip", "-n", name, "addr", "add", h.address(host, i)+"/24", "dev", link)
-			h.must("ip", "-n", name, "link", "set", link, "up")
+			h.may("ip", "-n", name, "addr", "add", h.address(host, i)+"/24", "dev", link)
+			h.may("ip", "-n", name, "link", "set", link, "up")
 			if link != storeLink {
-				h.must("tc", "-n", name, "qdisc", "add", "dev", link, "root", "tbf",
+				h.may("tc", "-n", name, "qdisc", "add", "dev", link, "root", "tbf",
 					"rate", linkRate, "burst", "256kb", "latency", "100ms")
 			}
 		}
 	}
 	for _, name := range h.names {
-		h.must("ip", "-n", name, "link", "set", "lo", "up")
+		h.may("ip", "-n", name, "link", "set", "lo", "up")
 	}
 	return h
 }
@@ -99,18 +103,28 @@ func newHosts(t *testing.T) *hosts {
 // address is that of a host on the i-th link.
 func (h *hosts) address(host, i int) string { return fmt.Sprintf("10.%d.%d.%d", h.net, i, host+1) }
 
-// must runs a command, or skips the test: this machine cannot do it.
-func (h *hosts) must(command ...string) {
+// may runs a command of the preparation, or skips the test: this machine cannot do
+// it.
+func (h *hosts) may(command ...string) {
 	h.t.Helper()
-	if out, err := exec.Command(command[0], command[1:]...).CombinedOutput(); err != nil {
-		h.t.Skipf("%s: %v: %s", strings.Join(command, " "), err, out)
+	if err := h.run(command...); err != nil {
+		h.t.Skip(err)
 	}
+}
+
+func (h *hosts) run(command ...string) error {
+	if out, err := exec.Command(command[0], command[1:]...).CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w: %s", strings.Join(command, " "), err, out)
+	}
+	return nil
 }
 
 // plug pulls the cable of a data link at the second host, or puts it back.
 func (h *hosts) plug(link, state string) {
 	h.t.Helper()
-	h.must("ip", "-n", h.names[1], "link", "set", link, state)
+	if err := h.run("ip", "-n", h.names[1], "link", "set", link, state); err != nil {
+		h.t.Fatal(err)
+	}
 }
 
 // sent is what each data link has carried from a host, in bytes, as its own

@@ -262,6 +262,11 @@ func (c *child) done(r *result, report []byte) error {
 	case p == nil || p.ending:
 		c.mu.Unlock()
 		return fmt.Errorf("the child ended op %d, which is not under way", r.id)
+	case len(report) == 0:
+		if err := r.check(p.op, c.cfg.WorldSize()); err != nil {
+			c.mu.Unlock()
+			return err
+		}
 	case len(r.batch) != len(p.op.Batch):
 		c.mu.Unlock()
 		return fmt.Errorf("the child ended %d ops of a batch of %d", len(r.batch), len(p.op.Batch))

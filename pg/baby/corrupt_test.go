@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -98,6 +99,42 @@ func TestForgedResult(t *testing.T) {
 	broken := brokenBy(t, b)
 	if e, ok := errors.AsType[*ChildError](broken); !ok || e.Signal != syscall.SIGKILL || e.Why == "" {
 		t.Errorf("group is broken by %v, want by our kill, with a reason", broken)
+	}
+}
+
+// So does a result that its op cannot have had.
+func TestForgedSuccess(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		op     *pg.Op
+		result *pg.Op
+		why    string
+	}{
+		"ballots of nobody": {&pg.Op{Kind: pg.KindBallot, Ballot: []byte("x")}, &pg.Op{}, "ballots"},
+		"message of nobody": {pg.RecvOp(pg.Of([]int32{0}), pg.Envelope{Peer: 1}), &pg.Op{Source: 99}, "rank 99"},
+		"half a batch": {
+			&pg.Op{Kind: pg.KindBatch, Batch: []*pg.Op{pg.RecvOp(pg.Of([]int32{0}), pg.Envelope{Peer: 1})}}, &pg.Op{}, "batch",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := pair(t, Options{Silence: time.Minute})
+			b := w.Members[0].Backend.(*Backend)
+			stopChild(t, b)
+			work := w.Groups[0].Submit(c.op)
+			child, err := b.current()
+			if err != nil {
+				t.Fatal(err)
+			}
+			forge(t, child, appendDone(nil, 1, c.result))
+			broken := brokenBy(t, b)
+			if e, ok := errors.AsType[*ChildError](broken); !ok || !strings.Contains(e.Why, c.why) {
+				t.Errorf("group is broken by %v, want by our kill because of %q", broken, c.why)
+			}
+			if err := work.Wait(t.Context()); err == nil {
+				t.Error("the op succeeded")
+			}
+		})
 	}
 }
 

@@ -228,3 +228,22 @@ func (r *result) read(c *cursor, world int) error {
 	}
 	return c.err
 }
+
+// check refuses what op cannot have given when it succeeded.
+func (r *result) check(op *pg.Op, world int) error {
+	if len(r.batch) != len(op.Batch) {
+		return fmt.Errorf("the child ended %d ops of a batch of %d", len(r.batch), len(op.Batch))
+	}
+	if op.Kind == pg.KindBallot && len(r.ballots) != world {
+		return fmt.Errorf("the child gave %d ballots of a world of %d", len(r.ballots), world)
+	}
+	if op.Kind == pg.KindRecv && (r.source < 0 || r.source >= world) {
+		return fmt.Errorf("the child received from rank %d of %d", r.source, world)
+	}
+	for i, sub := range op.Batch {
+		if err := r.batch[i].check(sub, world); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -64,7 +64,7 @@ func splitterOf(base Backend, o GroupOptions) (Splitter, bool) {
 	return s, ok && !o.LocalSync && o.Backend == ""
 }
 
-// sitOut takes part in the making of a subgroup of others.
+// sitOut takes part in the making of a subgroup of others, as long as those may take.
 func (g *Group) sitOut(ctx context.Context, o GroupOptions) error {
 	base := g.backend
 	for {
@@ -77,6 +77,11 @@ func (g *Group) sitOut(ctx context.Context, o GroupOptions) error {
 	s, ok := splitterOf(base, o)
 	if !ok {
 		return nil
+	}
+	if o.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, o.Timeout)
+		defer cancel()
 	}
 	if err := s.SitOut(ctx); !errors.Is(err, ErrUnsupported) {
 		return err

@@ -30,23 +30,7 @@ func world(t testing.TB, f *fakes, n int) *pgtest.World {
 // onDevice copies a host tensor.
 func onDevice(t testing.TB, b pg.Backend, host pg.Tensor) pg.Tensor {
 	t.Helper()
-	buf, err := b.(*Backend).opt.Device.Alloc(host.NumBytes())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := buf.Close(); err != nil {
-			t.Errorf("free: %v", err)
-		}
-	})
-	if err := buf.CopyFromHost(0, host.Bytes()); err != nil {
-		t.Fatal(err)
-	}
-	x, err := pg.OnDevice(buf, host.DType(), host.Len())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return x
+	return onDeviceOf(t, b.(*Backend).opt.Device, host)
 }
 
 func onHost(t testing.TB, x pg.Tensor) pg.Tensor {

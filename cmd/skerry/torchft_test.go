@@ -17,29 +17,37 @@ import (
 	"github.com/skerry-ft/skerry/lighthouse/lighthousetest"
 )
 
+// startTorchftManager runs the command for replica r:1 until ctx ends, and connects
+// to the address that it prints; ended is told its error.
+func startTorchftManager(ctx context.Context, t *testing.T, args ...string) (conn *grpc.ClientConn, ended <-chan error) {
+	t.Helper()
+	out, in := io.Pipe()
+	cmd := newTorchftManagerCommand()
+	cmd.SilenceUsage, cmd.SilenceErrors = true, true // as under the root
+	cmd.SetArgs(append([]string{"--replica-id", "r:1", "--store", "s:1"}, args...))
+	cmd.SetOut(in)
+	cmd.SetErr(io.Discard)
+	end := make(chan error, 1)
+	go func() { end <- cmd.ExecuteContext(ctx) }()
+	address, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err = grpc.NewClient(strings.TrimPrefix(strings.TrimSpace(address), "http://"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() }) // it has served
+	return conn, end
+}
+
 // The command prints its address, serves a rank, and ends when it is killed.
 func TestTorchftManagerServesARank(t *testing.T) {
 	t.Parallel()
 	l := lighthousetest.Start(t, nil)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	out, in := io.Pipe()
-	cmd := newTorchftManagerCommand()
-	cmd.SilenceUsage, cmd.SilenceErrors = true, true // as under the root
-	cmd.SetArgs([]string{"--replica-id", "r:1", "--lighthouse", l.Addr, "--store", "s:1"})
-	cmd.SetOut(in)
-	cmd.SetErr(io.Discard)
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.ExecuteContext(ctx) }()
-	address, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn, err := grpc.NewClient(strings.TrimPrefix(strings.TrimSpace(address), "http://"), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
+	conn, ended := startTorchftManager(ctx, t, "--lighthouse", l.Addr)
 	rank := torchftpb.NewManagerServiceClient(conn)
 	plan, err := rank.Quorum(ctx, &torchftpb.ManagerQuorumRequest{Step: 1})
 	if err != nil || plan.GetReplicaWorldSize() != 1 || plan.GetStoreAddress() != "s:1" {
@@ -68,22 +76,7 @@ func TestTorchftManagerOverTLS(t *testing.T) {
 		{nil, false},
 	} {
 		run, stop := context.WithCancel(ctx)
-		out, in := io.Pipe()
-		cmd := newTorchftManagerCommand()
-		cmd.SilenceUsage, cmd.SilenceErrors = true, true // as under the root
-		cmd.SetArgs(append([]string{"--replica-id", "r:1", "--lighthouse", "https://" + l.Addr, "--store", "s:1"}, tc.args...))
-		cmd.SetOut(in)
-		cmd.SetErr(io.Discard)
-		ended := make(chan error, 1)
-		go func() { ended <- cmd.ExecuteContext(run) }()
-		address, err := bufio.NewReader(out).ReadString('\n')
-		if err != nil {
-			t.Fatal(err)
-		}
-		conn, err := grpc.NewClient(strings.TrimPrefix(strings.TrimSpace(address), "http://"), grpc.WithTransportCredentials(insecure.NewCredentials()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn, ended := startTorchftManager(run, t, append([]string{"--lighthouse", "https://" + l.Addr}, tc.args...)...)
 		patience := 20 * time.Second
 		if !tc.want {
 			patience = time.Second // it is refused at once, and tried again
@@ -94,7 +87,6 @@ func TestTorchftManagerOverTLS(t *testing.T) {
 			t.Errorf("with %v: plan %v, %v", tc.args, plan, err)
 		}
 		over()
-		_ = conn.Close() // it has served
 		stop()
 		<-ended
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 	"unsafe"
 
 	"gorgonia.org/cu"
@@ -28,9 +27,6 @@ type Driver struct {
 }
 
 var _ nccl.Driver = (*Driver)(nil)
-
-// synchronizeInterval is how often Synchronize asks.
-const synchronizeInterval = 50 * time.Microsecond
 
 // The handles of both sides are one pointer each.
 var (
@@ -208,23 +204,6 @@ func (d *Driver) Query(e nccl.Event) (bool, error) {
 		return false, nil
 	}
 	return err == nil, check("cuEventQuery", err)
-}
-
-// Synchronize implements nccl.Streams. It polls, because cuEventSynchronize
-// cannot be ended.
-func (d *Driver) Synchronize(e nccl.Event, timeout time.Duration) error {
-	deadline := time.Now().Add(timeout)
-	tick := time.NewTicker(synchronizeInterval)
-	defer tick.Stop()
-	for {
-		if done, err := d.Query(e); done || err != nil {
-			return err
-		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("gorgonia: device work had not ended after %v", timeout)
-		}
-		<-tick.C
-	}
 }
 
 // DestroyEvent implements nccl.Streams.

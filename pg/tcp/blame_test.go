@@ -65,26 +65,32 @@ func TestReaderAccusesAfterTheWriter(t *testing.T) {
 	w.reduceOK(w.everybody(), 1000)
 }
 
+// connected is the accepted end of a connection, and the other one.
+func connected(t *testing.T) (conn, peer *net.TCPConn) {
+	t.Helper()
+	ln, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	if peer, err = net.DialTCP("tcp", nil, ln.Addr().(*net.TCPAddr)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { peer.Close() })
+	if conn, err = ln.AcceptTCP(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return conn, peer
+}
+
 // A link that leaves while the peer is slow to read, and still sends, takes back
 // nothing of what it has said: closed over the peer's bytes, the socket would.
 func TestLeaveTakesNothingBack(t *testing.T) {
 	t.Parallel()
 	const frames, bytes = 12, 4 << 10
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	peer, err := net.Dial("tcp", ln.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer peer.Close()
-	if err := peer.(*net.TCPConn).SetReadBuffer(8 << 10); err != nil {
-		t.Fatal(err)
-	}
-	conn, err := ln.Accept()
-	if err != nil {
+	conn, peer := connected(t)
+	if err := peer.SetReadBuffer(8 << 10); err != nil {
 		t.Fatal(err)
 	}
 	b := New(Options{})

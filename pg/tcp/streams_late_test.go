@@ -2,7 +2,6 @@ package tcp
 
 import (
 	"context"
-	"net"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -18,21 +17,8 @@ func TestJoinWaitsForTheFirstSocket(t *testing.T) {
 	b := New(Options{})
 	var links [2]*link // the edge, and what is to join it
 	for i := range links {
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer ln.Close()
-		peer, err := net.Dial("tcp", ln.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer peer.Close()
-		c, err := ln.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
+		c, _ := connected(t)
+		var err error
 		if links[i], err = b.newLink(c, false); err != nil {
 			t.Fatal(err)
 		}

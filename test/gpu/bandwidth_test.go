@@ -85,12 +85,8 @@ func sweep(full bool) []int64 {
 
 // bandwidth measures every pattern, with iterations queued one behind the other.
 func (r *rank) bandwidth(ctx context.Context) error {
-	b, err := r.backend()
+	g, err := r.group(ctx)
 	if err != nil {
-		return err
-	}
-	g := pg.NewGroup(b)
-	if err := r.configure(ctx, g); err != nil {
 		return err
 	}
 	for _, size := range sweep(r.Full) {

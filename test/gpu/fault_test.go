@@ -30,13 +30,18 @@ func (r *rank) notice() time.Duration {
 // something is to hit the middle.
 type flood struct {
 	bytes int
+	buf   *nccl.Buffer // the tensor's
 	works []*pg.Work
 }
 
 // begin starts them, and returns once every rank has seen the first one done;
 // the others are under way.
-func (r *rank) begin(ctx context.Context, g *pg.Group, x pg.Tensor, deep int) (flood, error) {
-	f := flood{bytes: x.NumBytes()}
+func (r *rank) begin(ctx context.Context, g *pg.Group) (flood, error) {
+	x, buf, deep, err := r.large()
+	if err != nil {
+		return flood{}, err
+	}
+	f := flood{bytes: x.NumBytes(), buf: buf}
 	for range deep {
 		f.works = append(f.works, g.Submit(&pg.Op{
 			Kind: pg.KindAllReduce, In: []pg.Tensor{x}, Out: []pg.Tensor{x}, Reduce: pg.Max,
@@ -99,9 +104,9 @@ func grain(i, rank int) float32 { return float32(i%4093*64 + rank) }
 
 // intact tells whether the memory of a flood holds the maximum over all ranks, as
 // it does after the first op: what is cut short later writes nothing else.
-func intact(f flood, buf *nccl.Buffer, world int) error {
+func (f flood) intact(world int) error {
 	out := pg.New(pg.Float32DType, f.bytes/4)
-	if err := buf.CopyToHost(out.Bytes(), 0); err != nil {
+	if err := f.buf.CopyToHost(out.Bytes(), 0); err != nil {
 		return fmt.Errorf("read our memory after the flood: %w", err)
 	}
 	for i, v := range pg.Slice[float32](out) {
@@ -145,19 +150,11 @@ func (r *rank) right(ctx context.Context, g *pg.Group) error {
 
 // abort ends a flood in its middle, at rank 0; the next quorum is right.
 func (r *rank) abort(ctx context.Context) error {
-	b, err := r.backend()
+	g, err := r.group(ctx)
 	if err != nil {
 		return err
 	}
-	g := pg.NewGroup(b)
-	if err := r.configure(ctx, g); err != nil {
-		return err
-	}
-	x, buf, deep, err := r.large()
-	if err != nil {
-		return err
-	}
-	f, err := r.begin(ctx, g, x, deep)
+	f, err := r.begin(ctx, g)
 	if err != nil {
 		return err
 	}
@@ -169,17 +166,17 @@ func (r *rank) abort(ctx context.Context) error {
 	took := time.Since(began)
 	switch {
 	case failed == 0:
-		return fmt.Errorf("all %d ops of %d bytes had ended before the abort: the test shows nothing", deep, f.bytes)
+		return fmt.Errorf("all %d ops of %d bytes had ended before the abort: the test shows nothing", len(f.works), f.bytes)
 	case errors.Is(last, nccl.ErrAbandoned):
 		return fmt.Errorf("after the abort: %w", last)
 	case took > bound:
 		return fmt.Errorf("the abort took %v, want at most %v", took, bound)
 	}
 	r.say(record{What: "abort", Bytes: int64(f.bytes), Count: failed, Seconds: took.Seconds()})
-	if err := intact(f, buf, r.WorldSize); err != nil {
+	if err := f.intact(r.WorldSize); err != nil {
 		return err
 	}
-	return r.again(ctx, g, buf)
+	return r.again(ctx, g, f.buf)
 }
 
 // again makes the next quorum and checks it.
@@ -199,19 +196,11 @@ func (r *rank) again(ctx context.Context, g *pg.Group, held *nccl.Buffer) error 
 // die is killed in the middle of a flood, at the last rank; the others get an
 // error in time, and go on without it.
 func (r *rank) die(ctx context.Context) error {
-	b, err := r.backend()
+	g, err := r.group(ctx)
 	if err != nil {
 		return err
 	}
-	g := pg.NewGroup(b)
-	if err := r.configure(ctx, g); err != nil {
-		return err
-	}
-	x, buf, deep, err := r.large()
-	if err != nil {
-		return err
-	}
-	f, err := r.begin(ctx, g, x, deep)
+	f, err := r.begin(ctx, g)
 	if err != nil {
 		return err
 	}
@@ -225,11 +214,11 @@ func (r *rank) die(ctx context.Context) error {
 		return fmt.Errorf("%d ops failed in %v, want 1 or more in %v: %w", failed, took, bound, last)
 	}
 	r.say(record{What: "death", Value: how, Count: failed, Seconds: took.Seconds()})
-	if err := intact(f, buf, r.WorldSize); err != nil {
+	if err := f.intact(r.WorldSize); err != nil {
 		return err
 	}
 	r.WorldSize--
-	return r.again(ctx, g, buf)
+	return r.again(ctx, g, f.buf)
 }
 
 // baby kills the child of the last rank in the middle of a flood. Its parent's
@@ -246,11 +235,7 @@ func (r *rank) baby(ctx context.Context) error {
 	if err := r.right(ctx, g); err != nil {
 		return fmt.Errorf("before anything was wrong: %w", err)
 	}
-	x, buf, deep, err := r.large()
-	if err != nil {
-		return err
-	}
-	f, err := r.begin(ctx, g, x, deep)
+	f, err := r.begin(ctx, g)
 	if err != nil {
 		return err
 	}
@@ -274,10 +259,10 @@ func (r *rank) baby(ctx context.Context) error {
 		return fmt.Errorf("after the kill: %w, want a ChildError", last)
 	}
 	r.say(record{What: "kill", Value: how, Bytes: int64(f.bytes), Count: failed, Seconds: took.Seconds()})
-	if err := intact(f, buf, r.WorldSize); err != nil {
+	if err := f.intact(r.WorldSize); err != nil {
 		return err
 	}
-	return r.again(ctx, g, buf)
+	return r.again(ctx, g, f.buf)
 }
 
 // An abort in the middle of large all-reduces ends them all, on every rank, in

@@ -80,12 +80,8 @@ func put(b []byte, d pg.DType, v int) {
 
 // ops checks every op with every dtype against the host.
 func (r *rank) ops(ctx context.Context) error {
-	b, err := r.backend()
+	g, err := r.group(ctx)
 	if err != nil {
-		return err
-	}
-	g := pg.NewGroup(b)
-	if err := r.configure(ctx, g); err != nil {
 		return err
 	}
 	sizes := []int{1, 1000}

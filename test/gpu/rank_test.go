@@ -117,6 +117,16 @@ func (r *rank) backend() (*nccl.Backend, error) {
 	return nccl.New(nccl.Options{Library: r.lib, Device: r.dev})
 }
 
+// group is one of backend, in the next quorum.
+func (r *rank) group(ctx context.Context) (*pg.Group, error) {
+	b, err := r.backend()
+	if err != nil {
+		return nil, err
+	}
+	g := pg.NewGroup(b)
+	return g, r.configure(ctx, g)
+}
+
 // configure makes the next quorum of all ranks.
 func (r *rank) configure(ctx context.Context, g *pg.Group) error {
 	r.quorum++

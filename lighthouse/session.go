@@ -271,7 +271,15 @@ func (s *session) take(j *job, up *skerrypb.Up) error {
 		s.refuse(0, err)
 		return err
 	}
-	return j.do(s.ctx, func(now time.Time) {
+	ctx := s.ctx
+	if s.left {
+		// The replica closes its stream behind its goodbye: the goodbye counts
+		// though the stream has ended. close says nothing of a replica that left,
+		// so a goodbye that was dropped here would leave it live until its silence
+		// is noticed.
+		ctx = context.WithoutCancel(ctx) // ends with the job
+	}
+	return j.do(ctx, func(now time.Time) {
 		// What a stream said before it was replaced, or its job began anew, is not
 		// the word of the stream that followed it.
 		if j.sessions[s.id] == s {

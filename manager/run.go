@@ -87,9 +87,9 @@ func (m *Manager) Close() error {
 	return err
 }
 
-// goodbyePatience bounds how long Close waits for its last word to be sent;
+// goodbyePatience bounds how long Close waits for its last word to be heard;
 // without it the lighthouse finds out by the broken stream.
-const goodbyePatience = 200 * time.Millisecond
+const goodbyePatience = time.Second
 
 func (m *Manager) sayGoodbye() {
 	if m.hub == nil {

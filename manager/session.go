@@ -73,7 +73,7 @@ type session struct {
 		outbox      []*skerrypb.Up
 		number      uint64 // of the newest join
 		pending     *pendingJoin
-		sent        chan struct{} // closed by the next flush; nil: nobody waits
+		leaving     chan struct{} // said goodbye: closed when the stream has ended; nil: it has not
 		withdrawn   uint64        // the newest withdrawn join, restated
 		last        *quorum.LastAnswer
 		accusations []quorum.Accusation
@@ -109,6 +109,10 @@ func (s *session) run(ctx context.Context) error {
 		lived, err := s.round(ctx)
 		if err != nil {
 			return err
+		}
+		if s.hasLeft() {
+			<-ctx.Done()
+			return context.Cause(ctx)
 		}
 		// Jitter, so that a crowd that lost one server does not come as one.
 		wait := backoff/2 + rand.N(backoff/2)
@@ -229,6 +233,13 @@ func (s *session) closed(opened bool, addr string, err error) error {
 		s.mu.servers.broke(addr, err)
 	}
 	s.mu.outbox = nil
+	if s.mu.leaving != nil {
+		defer s.mu.Unlock()
+		if opened {
+			close(s.mu.leaving)
+		}
+		return nil
+	}
 	var final error
 	if refused, ok := errors.AsType[*wire.RefusedError](err); ok && refused.Final {
 		final = refusedError(refused)
@@ -302,21 +313,31 @@ func (s *session) accuse(a quorum.Accusation) {
 	s.sendLocked(&skerrypb.Up{Message: &skerrypb.Up_Accuse{Accuse: wire.AccusationToProto(a)}})
 }
 
-// leave says goodbye, if anybody listens, and waits up to patience for it to be
-// sent.
+// leave says goodbye, if a stream is open, closes the stream behind it, and waits
+// up to patience for the lighthouse to end the stream: then the goodbye was
+// heard. (A stream that is cut loses what was sent on it last.) Nothing is sent
+// after it, and no other stream is opened.
 func (s *session) leave(patience time.Duration) {
 	s.mu.Lock()
-	s.sendLocked(&skerrypb.Up{Message: &skerrypb.Up_Leaving{Leaving: &skerrypb.Leaving{}}})
-	s.mu.sent = make(chan struct{})
-	sent, connected := s.mu.sent, s.mu.connected
-	s.mu.Unlock()
-	if !connected {
+	if s.mu.leaving != nil || !s.mu.connected {
+		s.mu.Unlock()
 		return
 	}
+	s.sendLocked(&skerrypb.Up{Message: &skerrypb.Up_Leaving{Leaving: &skerrypb.Leaving{}}})
+	ended := make(chan struct{})
+	s.mu.leaving = ended
+	s.mu.Unlock()
 	select {
-	case <-sent:
+	case <-ended:
 	case <-time.After(patience):
 	}
+}
+
+// hasLeft says that the goodbye was said.
+func (s *session) hasLeft() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.leaving != nil
 }
 
 // askLeft is for how much longer an ask that was made at began may yet be
@@ -401,7 +422,7 @@ func dialText(err error) string {
 // sendLocked queues u for the open stream; without one it is dropped, because
 // opening restates all that still matters.
 func (s *session) sendLocked(u *skerrypb.Up) {
-	if !s.mu.connected {
+	if !s.mu.connected || s.mu.leaving != nil {
 		return
 	}
 	s.mu.outbox = append(s.mu.outbox, u)

@@ -3,6 +3,7 @@ package manager
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"strings"
 	"sync"
@@ -105,19 +106,7 @@ func serveScript(t *testing.T, script func(int, *scriptedStream) error) string {
 // runSession runs a session for the length of the test.
 func runSession(t *testing.T, tune func(*sessionConfig), addresses ...string) (*session, <-chan error) {
 	t.Helper()
-	cfg := sessionConfig{
-		hello: wire.Hello{Job: "default", Address: "http://h:1", StoreAddress: "h:2", GroupWorldSize: 1,
-			Hello: quorum.Hello{ReplicaID: "a:1", Client: quorum.KindSkerry}},
-		addresses: addresses, timeouts: deriveTimeouts(5*time.Second, 5*time.Second), log: zerolog.Nop(),
-		beat: func() quorum.Beat {
-			return quorum.Beat{Position: quorum.Position{Cluster: "test", Step: 7, QuorumID: 3}}
-		},
-		notice: func(quorum.Notice) {}, found: func(string) {}, lost: func(error) {},
-	}
-	if tune != nil {
-		tune(&cfg)
-	}
-	s := newSession(cfg)
+	s := aSession(tune, addresses...)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	done := make(chan struct{})
@@ -130,6 +119,23 @@ func runSession(t *testing.T, tune func(*sessionConfig), addresses ...string) (*
 		<-done
 	})
 	return s, ended
+}
+
+// aSession is a session that nobody works yet.
+func aSession(tune func(*sessionConfig), addresses ...string) *session {
+	cfg := sessionConfig{
+		hello: wire.Hello{Job: "default", Address: "http://h:1", StoreAddress: "h:2", GroupWorldSize: 1,
+			Hello: quorum.Hello{ReplicaID: "a:1", Client: quorum.KindSkerry}},
+		addresses: addresses, timeouts: deriveTimeouts(5*time.Second, 5*time.Second), log: zerolog.Nop(),
+		beat: func() quorum.Beat {
+			return quorum.Beat{Position: quorum.Position{Cluster: "test", Step: 7, QuorumID: 3}}
+		},
+		notice: func(quorum.Notice) {}, found: func(string) {}, lost: func(error) {},
+	}
+	if tune != nil {
+		tune(&cfg)
+	}
+	return newSession(cfg)
 }
 
 func testJoin() quorum.Join {
@@ -360,5 +366,52 @@ func TestSessionDropsAStreamOfNonsense(t *testing.T) {
 	s, _ := runSession(t, nil, addr)
 	if q, err := s.join(limited(t), testJoin()); err != nil || q.ID != 5 {
 		t.Errorf("join = quorum %d, %v; want 5", q.ID, err)
+	}
+}
+
+// The goodbye is heard, however soon the replica is gone after it: nothing
+// follows it on the stream, and no other stream is opened.
+func TestGoodbyeIsHeard(t *testing.T) {
+	t.Parallel()
+	const exits = 100
+	heard := make(chan string, exits)
+	addr := serveScript(t, func(_ int, st *scriptedStream) error {
+		if err := st.welcome(); err != nil {
+			return err
+		}
+		said := "nothing"
+		for {
+			up, err := st.Recv()
+			if err != nil {
+				heard <- said
+				return nil
+			}
+			switch {
+			case up.GetLeaving() != nil:
+				said = "goodbye"
+			case said == "goodbye":
+				said = fmt.Sprintf("%T after the goodbye", up.GetMessage())
+			}
+		}
+	})
+	for range exits {
+		opened := make(chan struct{})
+		s := aSession(func(cfg *sessionConfig) {
+			cfg.found = func(string) { close(opened) }
+		}, addr)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			_ = s.run(ctx) // ends with ctx
+		}()
+		<-opened
+		s.leave(patience)
+		s.queueBeat()
+		cancel()
+		<-ended
+		if said := <-heard; said != "goodbye" {
+			t.Errorf("the lighthouse heard %s, want the goodbye", said)
+		}
 	}
 }

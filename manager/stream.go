@@ -218,13 +218,19 @@ func (s *session) flush(st stream) bool {
 			return false
 		}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.mu.sent != nil && len(s.mu.outbox) == 0 {
-		close(s.mu.sent)
-		s.mu.sent = nil
+	if s.hasLeft() && s.empty() {
+		// The lighthouse ends the stream once it has heard all of it. A call that
+		// fails here has ended already.
+		_ = st.CloseSend()
 	}
 	return true
+}
+
+// empty says that nothing is queued.
+func (s *session) empty() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.mu.outbox) == 0
 }
 
 // read takes in what the lighthouse says until the stream ends.

@@ -7,7 +7,9 @@ import (
 )
 
 // Leave notes the orderly end of a session: drained and done. A member that
-// leaves ends the quorum, as a lost one does.
+// leaves ends the quorum, as a lost one does. What follows on the same stream
+// is refused: a beat that was under way beside the goodbye would make a replica
+// that is gone live again, until its silence is noticed.
 func (m *Machine) Leave(now time.Time, id ReplicaID) {
 	m.Advance(now)
 	defer m.reschedule()
@@ -18,7 +20,7 @@ func (m *Machine) Leave(now time.Time, id ReplicaID) {
 	m.event(EventLeft, id, "")
 	m.unsuspect(r)
 	m.dropJoin(r)
-	r.session, r.broken, r.joined = false, false, false
+	r.session, r.broken, r.joined, r.left = false, false, false, true
 	r.lost, r.lostAt, r.lostWhy = true, now, "left"
 	if r.member {
 		m.bereave(now, r, "left")

@@ -1,6 +1,7 @@
 package quorum_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -35,4 +36,25 @@ func TestAlone(t *testing.T) {
 	alone(false, "d has come")
 	s.pass(time.Minute, "a")
 	alone(true, "d and the others are silent")
+}
+
+// A beat, or a join, that was sent beside the goodbye does not bring back a
+// replica that is gone.
+func TestNothingFollowsAGoodbye(t *testing.T) {
+	t.Parallel()
+	s, _ := standingScene(t, "a", "b")
+	s.Leave(s.now, "a")
+	if err := s.Beat(s.now, "a", quorum.Beat{Progress: 1}); !errors.Is(err, quorum.ErrNoSession) {
+		t.Errorf("beat after the goodbye: %v, want %v", err, quorum.ErrNoSession)
+	}
+	if err := s.Join(s.now, skerryJoin("a", 2)); !errors.Is(err, quorum.ErrNoSession) {
+		t.Errorf("join after the goodbye: %v, want %v", err, quorum.ErrNoSession)
+	}
+	if r := s.Status(s.now).Replicas[0]; r.State != quorum.StateLost || r.Why != "left" {
+		t.Errorf("a is %s %q, want lost, for it left", r.State, r.Why)
+	}
+	s.open("a")
+	if err := s.Beat(s.now, "a", quorum.Beat{Progress: 1}); err != nil {
+		t.Errorf("beat of a new session: %v", err)
+	}
 }

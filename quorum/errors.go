@@ -33,7 +33,8 @@ var (
 	// ErrInvalid is returned for anything malformed or over a bound, with the
 	// value and the bound. It is a fault of the sender.
 	ErrInvalid = errors.New("quorum: invalid")
-	// ErrNoSession is returned by Beat when the replica has no open session and
+	// ErrNoSession is returned by Join and Beat after the replica said goodbye on
+	// its stream, and by Beat when the replica has no open session and
 	// is no presumed member. Open first.
 	ErrNoSession = errors.New("quorum: no session")
 	// ErrUnknown is returned by Drain and Evict for a replica that the machine

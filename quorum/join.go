@@ -23,7 +23,7 @@ func (m *Machine) Open(now time.Time, h Hello) error {
 	if err != nil {
 		return err
 	}
-	r.session, r.broken = true, false
+	r.session, r.broken, r.left = true, false, false
 	r.answered = 0 // the answer may have been lost with the stream before
 	r.draining = r.draining || slices.Contains(m.ledger.Drained, r.id)
 	m.opened = now
@@ -103,7 +103,7 @@ func (m *Machine) admit(id ReplicaID, c ClientKind) error {
 // still be alive is held, and may be refused later by a NoticeRefused.
 //
 // Errors: ErrInvalid, ErrKind, ErrEvicted, ErrDrained, ErrNameInUse, ErrModes,
-// ErrStaleJoin, ErrFull.
+// ErrNoSession, ErrStaleJoin, ErrFull.
 func (m *Machine) Join(now time.Time, j Join) error {
 	m.Advance(now)
 	if err := validateJoin(j); err != nil {
@@ -168,6 +168,8 @@ func (m *Machine) admitJoin(j Join) error {
 	switch {
 	case slices.Contains(m.ledger.Drained, id) && (r == nil || !r.member):
 		return fmt.Errorf("%w: %q", ErrDrained, id)
+	case r != nil && r.left && j.Client == KindSkerry:
+		return fmt.Errorf("%w: %q said goodbye", ErrNoSession, id)
 	case r != nil && j.Number < r.number:
 		return fmt.Errorf("%w: number %d of %q, seen %d", ErrStaleJoin, j.Number, id, r.number)
 	case r != nil && j.Client == KindSkerry && j.Number <= r.answered:

@@ -13,6 +13,7 @@ type replica struct {
 	admitted time.Time // since when it has been one
 	session  bool      // a stream is open
 	broken   bool      // the stream broke, alone: one witness
+	left     bool      // said goodbye on its present stream
 	seen     time.Time
 	joined   bool // has joined in this session
 	draining bool

@@ -51,7 +51,7 @@ func (m *Machine) Beat(now time.Time, id ReplicaID, b Beat) error {
 	switch {
 	case !m.takes(KindSkerry):
 		return fmt.Errorf("%w: a beat of our own kind from %q", ErrKind, id)
-	case r == nil || !r.session && (!r.member || r.broken):
+	case r == nil || r.left || !r.session && (!r.member || r.broken):
 		return fmt.Errorf("%w: %q", ErrNoSession, id)
 	case r.evicted:
 		return fmt.Errorf("%w: %q", ErrEvicted, id)

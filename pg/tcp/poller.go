@@ -170,12 +170,23 @@ func (b *Backend) Help(ctx context.Context, w *pg.Work) {
 	}
 	p.mu.Lock()
 	p.watch(func() bool { return w.Finished() || ctx.Err() != nil })
+	p.helpedLocked()
+}
+
+// helpedLocked is the end of a help: of what rings from now on, the poller's
+// goroutine takes notice again. It lets go of mu.
+func (p *poller) helpedLocked() {
 	p.helping.Store(false)
 	p.leave()
 }
 
 // watch looks until nothing came for a moment, or over is true; without over,
 // until somebody helps. The caller holds mu.
+//
+// It leaves with the peers told not to ring, always: a ring that comes before
+// helping is false is dropped, and each value of asleep is answered once. So a
+// helper that showed one, and found nothing to take, would leave the next op to a
+// ring that is not to come.
 func (p *poller) watch(over func() bool) {
 	p.tellLocked(false)
 	idle := time.Time{}
@@ -198,17 +209,9 @@ func (p *poller) watch(over func() bool) {
 		if idle.IsZero() {
 			idle = time.Now()
 		}
-		if p.spinLocked(idle) {
-			continue
-		}
-		if p.b.pending.Load() == 0 || len(p.mu.lanes) == 0 {
+		if !p.spinLocked(idle) {
 			return
 		}
-		p.tellLocked(true)
-		if !p.pendingLocked() {
-			return
-		}
-		p.tellLocked(false)
 	}
 }
 

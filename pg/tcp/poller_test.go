@@ -3,6 +3,8 @@ package tcp
 import (
 	"errors"
 	"os"
+	"runtime"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,18 +20,23 @@ func (b *Backend) rests() {
 	b.poller.leave()
 }
 
-// soleLane is the lane of a backend with one edge.
-func (b *Backend) soleLane(t *testing.T) *lane {
+// soleLink is the link of a backend with one edge, which has a lane.
+func (b *Backend) soleLink(t *testing.T) *link {
 	t.Helper()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for l := range b.mu.links {
 		if l.lane != nil {
-			return l.lane
+			return l
 		}
 	}
 	t.Fatal("no lane")
 	return nil
+}
+
+func (b *Backend) soleLane(t *testing.T) *lane {
+	t.Helper()
+	return b.soleLink(t).lane
 }
 
 // TestPollerRestsAfterAbort: an op that ends while a ring is full leaves nobody
@@ -75,6 +82,81 @@ func TestPollerRestsBetweenEpochs(t *testing.T) {
 	b.bell.ring()
 	eventually(t, "the poller has looked", func() bool { return !n.channels[0].recv.pending() })
 	b.rests()
+}
+
+// TestHelperArmsNobody: a ring that is dropped because somebody helps is of a value
+// of asleep that the helper does not leave behind. Else the op after it, if another
+// goroutine took what was rung for, waits for a ring that never comes.
+func TestHelperArmsNobody(t *testing.T) {
+	t.Parallel()
+	t.Run("pending none", func(t *testing.T) { t.Parallel(); helperArmsNobody(t, 0) })
+	t.Run("pending one", func(t *testing.T) { t.Parallel(); helperArmsNobody(t, 1) })
+}
+
+// helperArmsNobody leaves so many ops pending when the helper is over.
+func helperArmsNobody(t *testing.T, behind int) {
+	w := newWorld(t, 2, Options{Transport: TransportShared})
+	w.configure(1)
+	barrier := func(rank int) *pg.Work { return w.backends[rank].Submit(&pg.Op{Kind: pg.KindBarrier}) }
+	b := w.backends[1]
+	ours := []*pg.Work{barrier(1)}
+	for range behind {
+		ours = append(ours, barrier(1))
+	}
+	p := b.poller
+	if !p.helping.CompareAndSwap(false, true) {
+		t.Fatal("somebody helps")
+	}
+	p.mu.Lock()
+	helped := sync.OnceFunc(p.helpedLocked)
+	defer helped()
+	p.watch(func() bool { return false }) // ends: nothing comes
+	theirs := barrier(0)
+	eventually(t, "the ring is taken, if there was one", b.bell.silent)
+	b.pull(b.soleLink(t)) // as who begins an op does, or hears of a link's end
+	if err := errors.Join(wait(t, ours[0]), wait(t, theirs)); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the next op has begun", func() bool { return behind == 0 || b.idlesInOp() })
+	helped()
+	if behind == 0 {
+		ours = append(ours, barrier(1))
+	}
+	theirs = barrier(0)
+	if err := errors.Join(waitDone(t, ours[1]), wait(t, theirs)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// idlesInOp tells whether an op is under way, and no goroutine at it.
+func (b *Backend) idlesInOp() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	t := b.mu.group.active
+	return t != nil && t.open && t.touch == 0
+}
+
+// silent tells whether no ring is left that the poller has not taken, and gives
+// the poller time to do so.
+func (e *bell) silent() bool {
+	for range 100 {
+		runtime.Gosched()
+	}
+	left := 0
+	err := e.raw.Control(func(fd uintptr) { left, _ = unix.IoctlGetInt(int(fd), unix.TIOCINQ) })
+	return err == nil && left == 0
+}
+
+// waitDone waits as a ballot does: it helps nobody.
+func waitDone(t *testing.T, w *pg.Work) error {
+	t.Helper()
+	select {
+	case <-w.Done():
+		return w.Err()
+	case <-time.After(testTimeout):
+		t.Fatal("an op waits for a ring that does not come")
+		return nil
+	}
 }
 
 // TestOwnBellIsOurs: what a peer does to the bell that it was given does not make

@@ -50,6 +50,10 @@ type Config struct {
 	// host listens on all interfaces; port 0 takes a free one (see Addr).
 	Listen string
 
+	// Listener is where clients come from, if not nil, instead of Listen; the
+	// server closes it.
+	Listener net.Listener
+
 	// Advertise is the address, "host:port", by which clients find this server
 	// again; it is told to every session. Empty advertises Listen's address if
 	// it names a host, and else nothing: "all interfaces" is no address, and
@@ -134,6 +138,11 @@ type RaftConfig struct {
 	// Disk wraps what raft writes to, for tests in which a disk fails. nil wraps
 	// nothing.
 	Disk func(Disk) Disk
+
+	// Memory keeps what raft writes where there is no DataDir, for tests in which a
+	// server starts again in one process: with the same Memory it goes on with its
+	// ledger. nil: memory that is gone with the server.
+	Memory *RaftMemory
 
 	// DiskTimeout is how long a write of the log may take before it counts as
 	// failed: the leader steps down then, and another leads. Too low, and a busy

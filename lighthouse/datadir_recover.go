@@ -86,7 +86,7 @@ func (d *dataDir) recoverRaft(r *Recovered, log zerolog.Logger) error {
 	l := &ledger{state: newState(), log: log, release: func() error { return nil }}
 	conf := raft.DefaultConfig()
 	conf.Logger, conf.LocalID = raftLogger(log), raft.ServerID(r.RaftID)
-	logs, stable, snapshots, err := l.stores(conf, d, DefaultDiskTimeout)
+	logs, stable, snapshots, err := l.stores(conf, d, nil, DefaultDiskTimeout)
 	if err != nil {
 		return err
 	}

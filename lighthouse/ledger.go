@@ -1,6 +1,7 @@
 package lighthouse
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -89,7 +90,7 @@ func openLedger(cfg ledgerConfig) (*ledger, error) {
 	conf.TrailingLogs = trailingLogs
 	conf.LocalID = cfg.LocalID
 
-	logs, stable, snapshots, err := l.stores(conf, cfg.dir, cfg.DiskTimeout)
+	logs, stable, snapshots, err := l.stores(conf, cfg.dir, cfg.Memory, cfg.DiskTimeout)
 	if err != nil {
 		return nil, err
 	}
@@ -124,15 +125,30 @@ func openLedger(cfg ledgerConfig) (*ledger, error) {
 	return l, nil
 }
 
+// RaftMemory is what raft keeps of one server, without a disk. One server at a
+// time may use it.
+type RaftMemory struct {
+	id        raft.ServerID
+	store     *raft.InmemStore
+	snapshots *raft.InmemSnapshotStore
+}
+
+// NewRaftMemory is the empty memory of a new server.
+func NewRaftMemory() *RaftMemory {
+	return &RaftMemory{
+		id: raft.ServerID(uuid.NewString()), store: raft.NewInmemStore(), snapshots: raft.NewInmemSnapshotStore(),
+	}
+}
+
 // stores opens the log, the stable store and the snapshots, and completes
 // conf's id.
-func (l *ledger) stores(conf *raft.Config, dir *dataDir, timeout time.Duration) (raft.LogStore, raft.StableStore, raft.SnapshotStore, error) {
+func (l *ledger) stores(conf *raft.Config, dir *dataDir, memory *RaftMemory, timeout time.Duration) (raft.LogStore, raft.StableStore, raft.SnapshotStore, error) {
 	if dir == nil {
-		if conf.LocalID == "" {
-			conf.LocalID = raft.ServerID(uuid.NewString())
+		if memory == nil {
+			memory = NewRaftMemory()
 		}
-		store := raft.NewInmemStore()
-		return store, store, raft.NewInmemSnapshotStore(), nil
+		conf.LocalID = cmp.Or(conf.LocalID, memory.id)
+		return memory.store, memory.store, memory.snapshots, nil
 	}
 	if conf.LocalID == "" {
 		id, err := dir.raftID()

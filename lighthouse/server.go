@@ -88,9 +88,8 @@ func New(cfg Config) (*Server, error) {
 			return nil, err
 		}
 	}
-	listener, err := net.Listen("tcp", cfg.Listen)
+	listener, err := cfg.listen()
 	if err != nil {
-		err = listenError(cfg.Listen, err)
 		if dir != nil {
 			err = errors.Join(err, dir.close())
 		}
@@ -116,6 +115,18 @@ func New(cfg Config) (*Server, error) {
 		s.cluster.guard = g.Speaks()
 	}
 	return s, nil
+}
+
+// listen gives the port's listener.
+func (c *Config) listen() (net.Listener, error) {
+	if c.Listener != nil {
+		return c.Listener, nil
+	}
+	listener, err := net.Listen("tcp", c.Listen)
+	if err != nil {
+		return nil, listenError(c.Listen, err)
+	}
+	return listener, nil
 }
 
 // listenError says in one line why an address cannot be had.

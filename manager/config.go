@@ -79,6 +79,8 @@ type Config struct {
 	// Transport moves states between replicas; nil means HTTP on Listen's host.
 	// The Manager owns it and closes it.
 	Transport checkpoint.Transport
+	// Network makes the other listeners and connections; nil means TCP.
+	Network Network
 
 	// OnEvent is told what happens, one call at a time, from goroutines of the
 	// Manager; it must not block and must not call the Manager. nil: nobody is.

@@ -149,7 +149,7 @@ func TestSessionNamesTheServerItLost(t *testing.T) {
 // transportError is what a call gets whose connection cannot be made.
 func transportError(t *testing.T) error {
 	t.Helper()
-	conn, err := dialPeer(nil, deadAddress(t))
+	conn, err := dialPeer(nil, nil, deadAddress(t))
 	if err != nil {
 		t.Fatal(err)
 	}

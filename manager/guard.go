@@ -56,20 +56,23 @@ func (m *Manager) scheme() string {
 // the first call. A new one each time, so that no backoff of an old one delays
 // it. Proofs hold for that address alone: who receives one cannot use it
 // elsewhere.
-func dialPeer(g *guard.Guard, addr string) (*grpc.ClientConn, error) {
+func dialPeer(g *guard.Guard, n Network, addr string) (*grpc.ClientConn, error) {
 	addr = hostPort(addr)
-	return grpc.NewClient("passthrough:///"+addr, append(wire.DialOptions(), g.DialOptions(addr)...)...)
+	options := append(append(wire.DialOptions(), g.DialOptions(addr)...), dialsBy(n)...)
+	return grpc.NewClient("passthrough:///"+addr, options...)
 }
 
 // dialServer returns a connection to a lighthouse server, which may answer to
 // several addresses.
-func dialServer(g *guard.Guard, addr string) (*grpc.ClientConn, error) {
-	options := append(wire.DialOptions(), g.DialOptions("")...)
+func dialServer(g *guard.Guard, n Network, addr string) (*grpc.ClientConn, error) {
+	options := append(append(wire.DialOptions(), g.DialOptions("")...), dialsBy(n)...)
 	return grpc.NewClient("passthrough:///"+hostPort(addr), options...)
 }
 
 // dial returns a connection to a lighthouse server.
-func (s *session) dial(addr string) (*grpc.ClientConn, error) { return dialServer(s.cfg.guard, addr) }
+func (s *session) dial(addr string) (*grpc.ClientConn, error) {
+	return dialServer(s.cfg.guard, s.cfg.network, addr)
+}
 
 // limitConns bounds what the clients of a listener may take.
 func (m *Manager) limitConns(ln net.Listener) net.Listener {

@@ -35,13 +35,17 @@ func newHub(m *Manager) (*hub, error) {
 		return nil, err
 	}
 	h := &hub{stop: make(chan struct{})}
+	storeListener, err := listen(m.cfg.Network, net.JoinHostPort(host, "0"))
+	if err != nil {
+		return nil, fmt.Errorf("listen for the replica's store: %w", err)
+	}
 	h.store, err = store.NewServer(store.ServerConfig{
-		Listen: net.JoinHostPort(host, "0"), Guarded: true, AuthWait: min(m.timeouts.Configure, mostAuthWait), Log: m.log,
+		Listener: storeListener, Guarded: true, AuthWait: min(m.timeouts.Configure, mostAuthWait), Log: m.log,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("open the replica's store: %w", err)
+		return nil, errors.Join(fmt.Errorf("open the replica's store: %w", err), storeListener.Close())
 	}
-	h.listener, err = net.Listen("tcp", m.cfg.Listen)
+	h.listener, err = listen(m.cfg.Network, m.cfg.Listen)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("listen for the replica's ranks: %w", err), h.store.Close())
 	}
@@ -56,7 +60,7 @@ func newHub(m *Manager) (*hub, error) {
 			Job: m.cfg.Job, Address: h.address, StoreAddress: storeAddress, GroupWorldSize: m.cfg.GroupWorldSize,
 			Hello: quorum.Hello{ReplicaID: m.id, Client: quorum.KindSkerry},
 		},
-		addresses: m.cfg.Lighthouse, timeouts: m.timeouts, guard: m.guard, log: m.log,
+		addresses: m.cfg.Lighthouse, timeouts: m.timeouts, guard: m.guard, network: m.cfg.Network, log: m.log,
 		beat: m.beat, notice: h.server.noticed,
 		found: func(address string) {
 			h.server.heard()

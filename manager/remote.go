@@ -23,8 +23,8 @@ type remote struct {
 
 // newRemote prepares a link to the manager server at addr; the first call
 // connects.
-func newRemote(g *guard.Guard, addr string, rank int, t Timeouts) (*remote, error) {
-	conn, err := dialPeer(g, addr)
+func newRemote(g *guard.Guard, n Network, addr string, rank int, t Timeouts) (*remote, error) {
+	conn, err := dialPeer(g, n, addr)
 	if err != nil {
 		return nil, fmt.Errorf("dial the replica's manager at %s: %w", addr, err)
 	}

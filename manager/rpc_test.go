@@ -20,7 +20,7 @@ import (
 // managerClient calls a trainer's manager server, as peers and operators do.
 func managerClient(t *testing.T, tr *trainer) skerrypb.ManagerClient {
 	t.Helper()
-	conn, err := dialPeer(nil, tr.m.hub.address)
+	conn, err := dialPeer(nil, nil, tr.m.hub.address)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -157,13 +157,15 @@ func (m *Manager) discover(ctx context.Context) (*remote, error) {
 	}
 	m.id = quorum.ReplicaID(values[1])
 	m.logID.set(m.id)
-	return newRemote(m.guard, string(values[0]), m.cfg.GroupRank, m.timeouts)
+	return newRemote(m.guard, m.cfg.Network, string(values[0]), m.cfg.GroupRank, m.timeouts)
 }
 
 func (m *Manager) openGroupStore(ctx context.Context) (store.Store, error) {
 	dctx, cancel := context.WithTimeout(ctx, m.timeouts.Connect)
 	defer cancel()
-	s, err := store.Open(dctx, m.cfg.GroupStore, store.ClientConfig{Timeout: m.timeouts.Connect})
+	s, err := store.Open(dctx, m.cfg.GroupStore, store.ClientConfig{
+		Timeout: m.timeouts.Connect, Dial: storeDial(m.cfg.Network),
+	})
 	if err != nil {
 		return nil, fmt.Errorf("open the group store %s: %w", m.cfg.GroupStore, err)
 	}

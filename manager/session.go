@@ -27,6 +27,7 @@ type sessionConfig struct {
 	addresses []string   // host:port
 	timeouts  Timeouts
 	guard     *guard.Guard
+	network   Network // nil: TCP
 	log       zerolog.Logger
 
 	beat   func() quorum.Beat

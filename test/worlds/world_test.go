@@ -1,0 +1,200 @@
+package worlds
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
+	"go.uber.org/goleak"
+
+	"github.com/skerry-ft/skerry/lighthouse"
+	"github.com/skerry-ft/skerry/pg/pgtest"
+	"github.com/skerry-ft/skerry/quorum"
+)
+
+var worldLog = flag.Bool("worlds.log", false, "print what all components of a world log")
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// options are what a world begins with.
+type options struct {
+	rules       quorum.Config
+	beat        time.Duration // of sessions
+	stepTimeout time.Duration
+	healTimeout time.Duration
+}
+
+// usual are the rules and times of a job with the defaults, but for StepTimeout,
+// which is 10 s.
+func usual() options {
+	return options{
+		rules: quorum.DefaultConfig(), beat: lighthouse.DefaultBeatInterval,
+		stepTimeout: 10 * time.Second, healTimeout: 10 * time.Minute,
+	}
+}
+
+// world is a lighthouse, replicas, and all that is between them, in one bubble.
+type world struct {
+	t      *testing.T
+	o      options
+	began  time.Time
+	net    *network
+	plane  *pgtest.Memory
+	heals  *heals
+	log    zerolog.Logger
+	memory *lighthouse.RaftMemory
+	book   *book
+
+	house *house
+	procs []*proc // all that ever were
+}
+
+// inWorld runs script in a world of its own, and ends what it started.
+func inWorld(t *testing.T, o options, script func(w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{
+			t: t, o: o, began: time.Now(), net: newNetwork(), plane: pgtest.NewMemory(), heals: newHeals(),
+			log: zerolog.Nop(), memory: lighthouse.NewRaftMemory(),
+		}
+		if *worldLog {
+			w.log = zerolog.New(zerolog.ConsoleWriter{Out: os.Stderr, TimeFormat: "04:05.000"}).With().Timestamp().Logger()
+		}
+		w.book = newBook(w)
+		w.house = w.startHouse()
+		defer w.end()
+		script(w)
+	})
+}
+
+// end stops everything that still runs.
+func (w *world) end() {
+	for _, p := range w.procs {
+		p.stop()
+	}
+	w.house.stop()
+	if w.t.Failed() {
+		w.book.print()
+	}
+}
+
+// now is the world's time.
+func (w *world) now() time.Duration { return time.Since(w.began) }
+
+// house is the process of the lighthouse server.
+type house struct {
+	host   *host
+	server *lighthouse.Server
+	addr   string
+	cancel context.CancelFunc
+	done   chan struct{}
+	once   sync.Once
+}
+
+const houseAddr = "127.0.0.1:29510"
+
+// startHouse starts the lighthouse at its address, with the ledger that it had.
+func (w *world) startHouse() *house {
+	w.t.Helper()
+	h := &house{host: w.net.host("lighthouse"), addr: houseAddr, done: make(chan struct{})}
+	ln, err := h.host.Listen(houseAddr)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	cfg := lighthouse.DefaultConfig()
+	cfg.Listener, cfg.Listen, cfg.Rules, cfg.BeatInterval = ln, houseAddr, w.o.rules, w.o.beat
+	cfg.Raft.Memory, cfg.Log = w.memory, w.log.With().Str("name", "lighthouse").Logger()
+	if h.server, err = lighthouse.New(cfg); err != nil {
+		w.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	h.cancel = cancel
+	go func() {
+		defer close(h.done)
+		if err := h.server.Run(ctx); err != nil {
+			w.book.wrong("lighthouse ended: %v", err)
+		}
+	}()
+	return h
+}
+
+// stop ends the server and waits. Connections are cut.
+func (h *house) stop() {
+	h.once.Do(func() {
+		h.host.kill()
+		h.cancel()
+	})
+	<-h.done
+}
+
+// restartHouse stops the lighthouse for a while. Without its ledger it comes back as
+// a new cluster.
+func (w *world) restartHouse(away time.Duration, ledgerLost bool) {
+	w.book.fault("lighthouse", "down for %v, ledger lost: %t", away, ledgerLost)
+	w.house.stop()
+	if ledgerLost {
+		w.memory = lighthouse.NewRaftMemory()
+	}
+	time.Sleep(away)
+	w.house = w.startHouse()
+	w.book.note("lighthouse", "up again")
+}
+
+// blip swallows all that goes to and from the lighthouse, for a while.
+func (w *world) blip(away time.Duration) {
+	w.book.fault("lighthouse", "out of everybody's reach for %v", away)
+	for _, p := range w.procs {
+		w.net.holdBoth(p.host.name, "lighthouse", true)
+	}
+	time.Sleep(away)
+	for _, p := range w.procs {
+		w.net.holdBoth(p.host.name, "lighthouse", false)
+	}
+	w.book.note("lighthouse", "in reach again")
+}
+
+// within waits until ok, or fails after a time of the world.
+func (w *world) within(d time.Duration, what string, ok func() bool) bool {
+	w.t.Helper()
+	const look = 5 * time.Millisecond
+	for began := time.Now(); !ok(); {
+		if time.Since(began) > d {
+			w.t.Errorf("at %v: not within %v: %s; %s", w.now(), d, what, w.standings())
+			return false
+		}
+		time.Sleep(look)
+	}
+	return true
+}
+
+// reach waits until all have committed step.
+func (w *world) reach(step int64, d time.Duration, replicas ...*replica) bool {
+	w.t.Helper()
+	return w.within(d, fmt.Sprintf("all at step %d", step), func() bool {
+		for _, r := range replicas {
+			for _, p := range r.ranks {
+				if p.atStep() < step {
+					return false
+				}
+			}
+		}
+		return true
+	})
+}
+
+// standings say where everybody is.
+func (w *world) standings() string {
+	s := ""
+	for _, p := range w.procs {
+		if p.alive() {
+			s += fmt.Sprintf("%s at step %d in quorum %d, %s; ", p.name, p.atStep(), p.m.QuorumID(), p.doing())
+		}
+	}
+	return s
+}

@@ -354,8 +354,3 @@ func (c *conn) SetReadDeadline(t time.Time) error {
 	}
 	return nil
 }
-
-// storeDial is Dial as a store's client wants it.
-func (h *host) storeDial(ctx context.Context, _, address string) (net.Conn, error) {
-	return h.Dial(ctx, address)
-}

@@ -48,6 +48,7 @@ type manners struct {
 	pause, forward time.Duration
 	staging, heals time.Duration
 	healFails      bool
+	odd            bool // other collectives than everybody else's
 
 	// at is called at each stage; it may wait, report an error, or never return
 	// until ctx ends. nil: nothing.
@@ -106,13 +107,14 @@ type proc struct {
 	mu struct {
 		sync.Mutex
 
-		dead  bool
-		stage stage
-		hung  bool
-		at    quorum.Position // at rest, newest
-		last  time.Duration   // of the newest commit
-		first time.Duration   // of the first one; 0: none
-		err   error           // the loop ended with it
+		dead   bool
+		stage  stage
+		hung   bool
+		leaves bool            // drains
+		at     quorum.Position // at rest, newest
+		last   time.Duration   // of the newest commit
+		first  time.Duration   // of the first one; 0: none
+		err    error           // the loop ended with it
 	}
 }
 
@@ -270,6 +272,23 @@ func (p *proc) atStep() int64 {
 	return p.mu.at.Step
 }
 
+// first is when the rank committed its first step; 0: it has not.
+func (p *proc) first() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.mu.first
+}
+
+// over: the trainer's loop has ended.
+func (p *proc) over() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
 func (p *proc) doing() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -280,6 +299,15 @@ func (p *proc) doing() string {
 		return "hung " + p.mu.stage.String()
 	}
 	return p.mu.stage.String()
+}
+
+// drain asks to leave.
+func (p *proc) drain() {
+	p.w.book.note(p.name, "drains")
+	p.mu.Lock()
+	p.mu.leaves = true
+	p.mu.Unlock()
+	p.m.Drain()
 }
 
 // hang stops the trainer for ever; its process lives.
@@ -353,7 +381,11 @@ func (p *proc) step(ctx context.Context) error {
 	rctx, cancel := p.ctxFor(ctx, callReduce)
 	_ = p.m.Group().AllReduce(rctx, pg.Of(grads[:slots]), pg.Avg) // reported to the manager
 	p.pass(ctx, stageBetween)
-	_ = p.m.Group().AllReduce(rctx, pg.Of(grads[slots:]), pg.Avg)
+	second := grads[slots:]
+	if p.r.manners.odd {
+		second = second[1:]
+	}
+	_ = p.m.Group().AllReduce(rctx, pg.Of(second), pg.Avg)
 	cancel()
 	p.pass(ctx, stageBallot)
 	cctx, cancel := p.ctxFor(ctx, callCommit)

@@ -14,7 +14,9 @@ import (
 type attempt struct {
 	number  uint64 // rises with every StartQuorum
 	open    bool   // StartQuorum was called, ShouldCommit has not returned
-	closing bool   // ShouldCommit was called
+	closing bool   // ShouldCommit was called, and has not returned
+	waiting bool   // its StartQuorum waits, or gave up waiting, for the quorum and the heal
+	voted   bool   // the vote is with the replica's server
 	sealed  bool   // no state may be copied any more: it is about to change
 	opts    StartOptions
 	err     error // the first one

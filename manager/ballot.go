@@ -20,35 +20,14 @@ type balloted struct {
 // exchange makes every local check, gives this rank's ballot if its group
 // works, and judges what came. After an ok ballot this rank discards nothing by
 // itself.
-func (m *Manager) exchange(ctx context.Context, unhealed bool) (balloted, error) {
+func (m *Manager) exchange(ctx context.Context, unhealed bool) balloted {
 	m.mu.Lock()
 	a, q := &m.mu.attempt, m.mu.quorum
-	b := balloted{vote: vote{Attempt: a.number}}
-	b.vote.GroupRank = m.cfg.GroupRank
-	b.vote.Step = m.mu.position.Step + 1
-	if q != nil {
-		b.vote.QuorumID, b.vote.Round = q.ID, q.Round
-	}
-	usable := q != nil && m.mu.standing && m.mu.ready && m.mu.request == nil
-	switch {
-	case a.err != nil && a.opsHere == 0 && (a.void || m.cfg.GroupWorldSize == 1 && (a.ops > 0 || a.late)):
-		// Its operations went into a group that is gone. The others of this
-		// group know nothing of the attempt: they wait for the next one, and
-		// so does the quorum, which may be on its way still. A vote in it would
-		// be one on the next attempt.
-		b.cause = a.err
-		b.vote.Void = true
+	if b := m.withoutBallotLocked(); b.vote.Void || b.vote.Broken {
 		m.mu.Unlock()
-		return b, nil
-	case !usable:
-		b.cause = a.err
-		if b.cause == nil {
-			b.cause = errFallen
-		}
-		b.vote.Broken = true
-		m.mu.Unlock()
-		return b, nil
+		return b
 	}
+	b := balloted{vote: m.voteLocked()}
 	own := quorum.Ballot{
 		QuorumID: q.ID, Round: q.Round, Position: m.mu.position,
 		OK:           a.err == nil && !unhealed && len(q.Participants) >= m.cfg.MinReplicas,
@@ -68,13 +47,49 @@ func (m *Manager) exchange(ctx context.Context, unhealed bool) (balloted, error)
 		b.cause = err
 		m.accuseFirst(err, q.ID)
 		m.fall(q.ID, err)
-		return b, nil
+		return b
 	}
 	return m.ballot(ctx, b, own, rank)
 }
 
+// voteLocked is a vote on the step under way that says no.
+func (m *Manager) voteLocked() vote {
+	v := vote{Attempt: m.mu.attempt.number}
+	v.GroupRank = m.cfg.GroupRank
+	v.Step = m.mu.position.Step + 1
+	if q := m.mu.quorum; q != nil {
+		v.QuorumID, v.Round = q.ID, q.Round
+	}
+	return v
+}
+
+// withoutBallotLocked is the vote on an attempt for which no ballot can be
+// given; it is neither void nor broken if one can.
+func (m *Manager) withoutBallotLocked() balloted {
+	a := &m.mu.attempt
+	b := balloted{vote: m.voteLocked(), cause: a.err}
+	usable := m.mu.quorum != nil && m.mu.standing && m.mu.ready && m.mu.request == nil
+	switch {
+	case a.err != nil && a.opsHere == 0 && (a.void || m.cfg.GroupWorldSize == 1 && (a.ops > 0 || a.late)):
+		// Its operations went into a group that is gone. The others of this
+		// group know nothing of the attempt: they wait for the next one, and
+		// so does the quorum, which may be on its way still. A vote in it would
+		// be one on the next attempt.
+		b.vote.Void = true
+	case !usable:
+		b.vote.Broken = true
+		if b.cause == nil {
+			b.cause = errFallen
+		}
+	}
+	return b
+}
+
 // ballot exchanges own for the others' ballots.
-func (m *Manager) ballot(ctx context.Context, b balloted, own quorum.Ballot, rank int) (balloted, error) {
+//
+// When ctx ends the group is aborted. What the ballots that came mean, they mean
+// all the same: if all of them are there, the others commit.
+func (m *Manager) ballot(ctx context.Context, b balloted, own quorum.Ballot, rank int) balloted {
 	m.mu.Lock()
 	m.mu.attempt.sealed = true
 	m.mu.stats.Ballots++
@@ -126,10 +141,7 @@ func (m *Manager) ballot(ctx context.Context, b balloted, own quorum.Ballot, ran
 	if len(judged.Odd) > 0 {
 		m.log.Error().Ints("ranks", judged.Odd).Int64(logkey.Step, b.vote.Step).Msg("reduced bytes differed")
 	}
-	if ctx.Err() != nil {
-		return b, fmt.Errorf("exchange ballots: %w", context.Cause(ctx))
-	}
-	return b, nil
+	return b
 }
 
 // committedLocked says whether a member's word is there that it committed this

@@ -48,38 +48,47 @@ func (m *Manager) ShouldCommit(ctx context.Context) (bool, error) {
 	m.mu.phase = quorum.PhaseBalloting
 	m.mu.Unlock()
 	v, err := m.decide(ctx)
-	if err == nil {
-		m.seal()
-		err = m.awaitStaging(ctx)
-	}
 	if err != nil {
 		return false, m.abandon(ctx, err)
 	}
-	return m.conclude(ctx, v)
+	m.seal()
+	m.awaitStaging(ctx)
+	return m.conclude(v)
 }
 
-// decide finds out what becomes of the attempt.
+// decide finds out what becomes of the attempt. It returns no error once the
+// step is committed.
 func (m *Manager) decide(ctx context.Context) (verdict, error) {
-	if err := m.awaitQuorum(ctx); err != nil {
+	unhealed, err := m.gather(ctx)
+	if err != nil {
 		return verdict{}, err
+	}
+	return m.poll(ctx, m.exchange(ctx, unhealed))
+}
+
+// gather waits for what comes before the ballot: the quorum, the collectives,
+// the heal. unhealed says that this rank is behind and stays so.
+func (m *Manager) gather(ctx context.Context) (unhealed bool, err error) {
+	if err := m.awaitQuorum(ctx); err != nil {
+		return false, err
 	}
 	if err := m.tracked.wait(ctx); err != nil {
-		return verdict{}, fmt.Errorf("wait for the step's collectives: %w", err)
+		return false, fmt.Errorf("wait for the step's collectives: %w", err)
 	}
-	unhealed, err := m.healBesides(ctx)
-	if err != nil {
-		return verdict{}, err
-	}
-	b, err := m.exchange(ctx, unhealed)
-	if err != nil {
-		return verdict{}, err
-	}
+	return m.healBesides(ctx)
+}
+
+// poll votes, and does what the replica's ranks came to.
+func (m *Manager) poll(ctx context.Context, b balloted) (verdict, error) {
 	vctx := ctx
 	if m.cfg.GroupWorldSize > 1 { // a rank alone has decided when it has voted
 		limited, cancel := context.WithTimeout(ctx, m.timeouts.Vote)
 		defer cancel()
 		vctx = limited
 	}
+	m.mu.Lock()
+	m.mu.attempt.voted = true
+	m.mu.Unlock()
 	result, err := m.link.vote(vctx, b.vote)
 	if err != nil {
 		if isFinal(err) {
@@ -186,30 +195,80 @@ func (m *Manager) seal() {
 	m.mu.attempt.sealed = true
 }
 
-// abandon ends an attempt whose outcome this rank will not wait for. A promise
-// stays one: it is given up, which is not the same as refused.
+// abandon ends an attempt whose outcome this rank will not wait for. What the
+// group still does for it is cut off, so that the trainer has its tensors back.
+// A promise stays one: it is given up, which is not the same as refused. The
+// missing vote is cast: without it the siblings would wait, and the replica's
+// count of attempts would stand still for ever.
 func (m *Manager) abandon(ctx context.Context, err error) error {
 	m.mu.Lock()
 	if m.mu.fact.Kind == quorum.Prepared {
 		m.mu.fact.Kind = quorum.GaveUp
 	}
-	m.mu.attempt.open = false
+	m.failLocked(err)
+	voted, id := m.mu.attempt.voted, m.mu.assign.QuorumID
+	cut := m.mu.attempt.opsHere > 0 || m.mu.attempt.sealed
 	m.mu.attempt.sealed = true
-	m.mu.phase = quorum.PhaseIdle
 	if r := m.mu.request; r != nil {
 		r.stopLocked(errRestarted) // what it reported is no longer so
 	}
+	m.changedLocked()
+	m.mu.Unlock()
+	if cut {
+		m.fall(id, err)
+	}
+	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.timeouts.Call)
+	defer cancel()
+	if werr := m.tracked.wait(late); werr != nil {
+		m.log.Warn().Err(werr).Msg("collectives of an abandoned step do not end")
+	}
+	if !voted {
+		m.castMissing(late, err)
+	}
+	m.mu.Lock()
+	m.endAttemptLocked()
 	final := m.mu.final
 	m.changedLocked()
 	m.mu.Unlock()
+	m.renew()
 	if final != nil {
 		return m.ended(ctx)
 	}
 	return err
 }
 
+// castMissing votes for an attempt that ends without a ballot. Of one that has
+// issued nothing the other replicas know nothing, and the quorum stands.
+func (m *Manager) castMissing(ctx context.Context, cause error) {
+	m.mu.Lock()
+	v := m.withoutBallotLocked().vote
+	if !v.Void && m.cfg.GroupWorldSize == 1 && m.mu.attempt.opsHere == 0 {
+		v.Void, v.Broken = true, false
+	}
+	v.Broken = !v.Void
+	m.mu.attempt.voted = true
+	final := m.mu.final
+	m.mu.Unlock()
+	if final != nil {
+		return
+	}
+	if v.Broken {
+		m.fall(v.QuorumID, cause)
+	}
+	if _, err := m.link.vote(ctx, v); err != nil {
+		m.log.Debug().Err(err).Int64(logkey.Step, v.Step).Msg("vote of an abandoned attempt not cast")
+	}
+}
+
+// endAttemptLocked closes the attempt: between two steps a fall is seen to at
+// once again.
+func (m *Manager) endAttemptLocked() {
+	m.mu.attempt.open, m.mu.attempt.closing, m.mu.attempt.waiting = false, false, false
+	m.mu.phase = quorum.PhaseIdle
+}
+
 // conclude ends the attempt.
-func (m *Manager) conclude(ctx context.Context, v verdict) (bool, error) {
+func (m *Manager) conclude(v verdict) (bool, error) {
 	m.mu.Lock()
 	step := m.mu.position.Step
 	participants := m.mu.assign.Divisor
@@ -221,8 +280,7 @@ func (m *Manager) conclude(ctx context.Context, v verdict) (bool, error) {
 			m.mu.failures++
 		}
 	}
-	m.mu.attempt.open = false
-	m.mu.phase = quorum.PhaseIdle
+	m.endAttemptLocked()
 	if v.commit && step == m.mu.assign.Max.Step+1 {
 		m.wishLocked() // this replica's first commit in this quorum
 	}

@@ -15,6 +15,8 @@ import (
 // optimizer waits for it.
 type staging struct {
 	done chan struct{}
+	stop context.CancelFunc // guarded by Manager.mu; nil before it runs
+	off  bool               // guarded by Manager.mu: stopped before it ran
 }
 
 // versionOf names the state of a position.
@@ -55,10 +57,16 @@ func (m *Manager) serve(
 	ctx context.Context, s *staging, id int64, at quorum.Position, own ownState, targets []quorum.Peer,
 ) {
 	began := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, m.timeouts.Heal)
+	defer cancel()
+	m.mu.Lock()
+	s.stop = cancel
+	if s.off {
+		cancel()
+	}
+	m.mu.Unlock()
 	state, err := m.states.save(own)
 	if err == nil {
-		ctx, cancel := context.WithTimeout(ctx, m.timeouts.Heal)
-		defer cancel()
 		err = m.transport.Serve(ctx, versionOf(at), state)
 	}
 	e := HealServed{QuorumID: id, Position: at, Took: time.Since(began), Err: err}
@@ -98,20 +106,31 @@ func (m *Manager) unstageLocked() {
 	})
 }
 
-// awaitStaging waits for a copy that is being made.
-func (m *Manager) awaitStaging(ctx context.Context) error {
+// awaitStaging waits until no copy is being made, for then the trainer may
+// change the state. When ctx ends it stops the copy, which lets go of the
+// tensors; those who heal ask again at the next step.
+func (m *Manager) awaitStaging(ctx context.Context) {
 	m.mu.Lock()
 	s, stopped := m.mu.staging, m.mu.stopped
 	m.mu.Unlock()
 	if s == nil {
-		return nil
+		return
 	}
 	select {
 	case <-s.done:
-		return nil
+		return
 	case <-stopped:
-		return ErrClosed
+		return
 	case <-ctx.Done():
-		return fmt.Errorf("wait for the copy of the state: %w", context.Cause(ctx))
+	}
+	m.mu.Lock()
+	s.off = true
+	if s.stop != nil {
+		s.stop()
+	}
+	m.mu.Unlock()
+	select {
+	case <-s.done:
+	case <-stopped:
 	}
 }

@@ -44,10 +44,10 @@ func (h *healing) finished() bool {
 func (m *Manager) healIfBehind(ctx context.Context, r *request) error {
 	m.mu.Lock()
 	a := m.mu.assign
-	if old := m.mu.heal; old != nil && a.Heal && old.position == a.Max && old.finished() {
+	if old := m.mu.heal; old != nil && a.Heal && old.position == a.Max && a.Max.Step > 0 && old.finished() {
 		m.mu.Unlock()
 		return nil // fetched already, for a quorum that fell
-	}
+	} // At step 0 all fresh replicas have one position and bytes of their own.
 	m.mu.heal = nil
 	if !a.Heal || r.opts.ForbidHeal {
 		m.mu.Unlock()

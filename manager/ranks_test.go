@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 
 	"github.com/skerry-ft/skerry/pg"
@@ -121,6 +122,7 @@ func TestOneRankFails(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	var broken *flaky
+	var failed atomic.Int64 // the quorum
 	a := w.replica("a", 2, nil)
 	b := w.replica("b", 2, func(rank int, be pg.Backend) pg.Backend {
 		if rank == 0 {
@@ -131,6 +133,7 @@ func TestOneRankFails(t *testing.T) {
 	})
 	b.ranks[1].before = func(_ context.Context, step int64) error {
 		if step == 5 && b.ranks[1].m.Stats().Discards == 0 {
+			failed.Store(b.ranks[1].m.QuorumID())
 			broken.trip()
 		}
 		return nil
@@ -142,8 +145,17 @@ func TestOneRankFails(t *testing.T) {
 		w.agree(rankOf(rank, a, b)...)
 	}
 	inStep(t, a, b)
-	if a.ranks[0].m.Stats().Discards == 0 || b.ranks[0].m.Stats().Discards == 0 {
-		t.Errorf("rank 0s committed the step that rank 1s lost")
+	if b.ranks[0].m.Stats().Discards == 0 {
+		t.Errorf("b's rank 0 discarded nothing, though its rank 1 lost operations of the step")
+	}
+	for _, tr := range append(rankOf(0, a, b), rankOf(1, a, b)...) {
+		tr.mu.Lock()
+		for at := range tr.mu.hashes {
+			if at.Step == 6 && at.QuorumID == failed.Load() {
+				t.Errorf("%s committed step 6 in the quorum in which b's rank 1 lost it", tr.name)
+			}
+		}
+		tr.mu.Unlock()
 	}
 	if h := a.ranks[0].m.Stats().Heals + b.ranks[0].m.Stats().Heals; h != 1 {
 		t.Errorf("%d heals, want the first step's", h)

@@ -34,25 +34,26 @@ func (m *Manager) settle(ctx context.Context, v verdict) (verdict, error) {
 			v.commit = *settled
 			return v, nil
 		case final != nil:
-			return v, final
+			return m.giveUp(v, final)
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return v, fmt.Errorf("wait for the settlement: %w", context.Cause(ctx))
+			return m.giveUp(v, fmt.Errorf("wait for the settlement: %w", context.Cause(ctx)))
 		case <-timer.C:
-			return m.giveUp(v), nil
+			return m.giveUp(v, nil)
 		}
 	}
 }
 
-// giveUp takes the promise back, unless it was settled in this very moment.
-func (m *Manager) giveUp(v verdict) verdict {
+// giveUp takes the promise back, because of err or because it takes too long,
+// unless it was settled in this very moment: then that is what became of it.
+func (m *Manager) giveUp(v verdict, err error) (verdict, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.mu.settled != nil {
 		v.commit = *m.mu.settled
-		return v
+		return v, nil
 	}
 	m.mu.fact.Kind = quorum.GaveUp
 	m.mu.fact.Digests = nil
@@ -60,7 +61,10 @@ func (m *Manager) giveUp(v verdict) verdict {
 		r.stopLocked(errRestarted)
 	}
 	v.settled = false
+	if err != nil {
+		return v, err
+	}
 	v.cause = fmt.Errorf("not settled within %v: %w", m.timeouts.Settle, v.cause)
 	m.log.Warn().Int64(logkey.QuorumID, v.id).Msg("prepared step given up")
-	return v
+	return v, nil
 }

@@ -26,7 +26,8 @@ func (m *Manager) StartQuorum(ctx context.Context) error {
 // returns at once. Otherwise it joins the next one, beside the forward pass;
 // with Config.Sync, in the first quorum of a process, and at step 0 while
 // replicas still have different states, it waits for the quorum, the group and
-// the heal. Called again before ShouldCommit, it does nothing.
+// the heal. Called again before ShouldCommit, it does nothing,
+// unless the first call gave up waiting: then it waits again.
 //
 // It blocks on Run having been called, then as said above; ctx ends it. Errors:
 // ErrDrained, ErrEvicted, ErrRefused, ErrUnreachable, ErrClosed,
@@ -44,11 +45,15 @@ func (m *Manager) StartQuorumWith(ctx context.Context, o StartOptions) error {
 		return m.ended(ctx)
 	}
 	if m.mu.attempt.open {
+		wait := m.againLocked()
 		m.mu.Unlock()
-		return nil
+		if !wait {
+			return nil
+		}
+		return m.ready(ctx)
 	}
-	m.mu.attempt = attempt{number: m.mu.attempt.number + 1, open: true, opts: o}
 	wait := m.blockingLocked()
+	m.mu.attempt = attempt{number: m.mu.attempt.number + 1, open: true, waiting: wait, opts: o}
 	m.neededLocked(o)
 	m.mu.phase = quorum.PhaseTraining
 	m.changedLocked()
@@ -58,6 +63,18 @@ func (m *Manager) StartQuorumWith(ctx context.Context, o StartOptions) error {
 		return nil
 	}
 	return m.ready(ctx)
+}
+
+// againLocked begins the open attempt anew if its StartQuorum gave up waiting;
+// it says whether there is something to wait for.
+func (m *Manager) againLocked() bool {
+	a := &m.mu.attempt
+	if a.waiting {
+		a.err = nil // that ctx's, or of a quorum that fell meanwhile
+		m.neededLocked(a.opts)
+		m.changedLocked()
+	}
+	return a.waiting
 }
 
 // blockingLocked says whether a step waits for its quorum before the forward
@@ -98,6 +115,7 @@ func (m *Manager) ready(ctx context.Context) error {
 		}
 		if request == nil && heal == nil {
 			m.mu.everReady = true
+			m.mu.attempt.waiting = false
 		}
 		changed := m.mu.changed
 		m.mu.Unlock()
@@ -108,7 +126,7 @@ func (m *Manager) ready(ctx context.Context) error {
 			return nil // ShouldCommit says so
 		case request == nil && heal != nil:
 			if err := m.load(ctx, heal); err != nil {
-				return err
+				return m.gaveUpWaiting(err)
 			}
 			continue
 		case request == nil:
@@ -117,9 +135,19 @@ func (m *Manager) ready(ctx context.Context) error {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return fmt.Errorf("start a quorum: %w", context.Cause(ctx))
+			return m.gaveUpWaiting(fmt.Errorf("start a quorum: %w", context.Cause(ctx)))
 		}
 	}
+}
+
+// gaveUpWaiting fails the attempt, of which the quorum was told that the state
+// is there before the collectives: its operations must not carry another one.
+// The next StartQuorum waits again.
+func (m *Manager) gaveUpWaiting(err error) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.failLocked(err)
+	return err
 }
 
 // WaitQuorum blocks until the quorum of this step is there and its group is

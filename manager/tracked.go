@@ -88,9 +88,9 @@ func (m *Manager) issuing(op *pg.Op) {
 }
 
 // opTimeoutLocked is how long an operation may take: a member that heals makes
-// the others wait for its state.
+// the others wait for its state, in the first step of its quorum.
 func (m *Manager) opTimeoutLocked() time.Duration {
-	if len(m.mu.assign.Healing) > 0 {
+	if len(m.mu.assign.Healing) > 0 && m.mu.position.Step <= m.mu.assign.Max.Step {
 		return m.timeouts.Heal
 	}
 	return m.timeouts.Step

@@ -144,6 +144,12 @@ type trainer struct {
 	before func(ctx context.Context, step int64) error
 	ops    func(ctx context.Context, grads []float32) error
 
+	// between is called before each StartQuorum. startCtx and commitCtx make the
+	// ctx of StartQuorum and ShouldCommit; when it ends the loop goes on. nil:
+	// nothing, and the loop's ctx.
+	between             func(ctx context.Context) error
+	startCtx, commitCtx func(ctx context.Context) (context.Context, context.CancelFunc)
+
 	mu struct {
 		sync.Mutex
 
@@ -274,7 +280,12 @@ func (tr *trainer) loop(ctx context.Context) error {
 
 // attempt is one turn of the loop that users write.
 func (tr *trainer) attempt(ctx context.Context, grads []float32) error {
-	if err := tr.m.StartQuorum(ctx); err != nil {
+	if tr.between != nil {
+		if err := tr.between(ctx); err != nil {
+			return err
+		}
+	}
+	if started, err := tr.startQuorum(ctx); !started {
 		return err
 	}
 	if tr.before != nil {
@@ -297,24 +308,58 @@ func (tr *trainer) attempt(ctx context.Context, grads []float32) error {
 		_ = tr.m.Group().AllReduce(ctx, pg.Of(grads[:half]), pg.Avg) // reported to the manager
 		_ = tr.m.Group().AllReduce(ctx, pg.Of(grads[half:]), pg.Avg)
 	}
-	ok, err := tr.m.ShouldCommit(ctx)
-	if err != nil {
-		return err
-	}
+	ok, err := tr.shouldCommit(ctx)
 	if ok {
-		for i := range tr.params {
-			tr.params[i] -= 0.1 * grads[i]
-		}
-		tr.mu.Lock()
-		at := tr.m.Position()
-		if old, ok := tr.mu.hashes[at]; ok && old != hashOf(tr.params) {
-			tr.w.t.Errorf("%s: two states at %+v", tr.name, at)
-		}
-		tr.mu.hashes[at], tr.mu.last = hashOf(tr.params), at.Step
-		tr.mu.times[at.Step] = time.Now()
-		tr.mu.Unlock()
+		tr.apply(grads)
 	}
-	return nil
+	return err
+}
+
+// startQuorum begins a step; started is false if its own ctx ended first.
+func (tr *trainer) startQuorum(ctx context.Context) (started bool, err error) {
+	own, cancel := ctx, context.CancelFunc(func() {})
+	if tr.startCtx != nil {
+		own, cancel = tr.startCtx(ctx)
+	}
+	defer cancel()
+	err = tr.m.StartQuorum(own)
+	if err != nil && own.Err() != nil && ctx.Err() == nil {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// shouldCommit ends a step, and checks that what it returns is what it did.
+func (tr *trainer) shouldCommit(ctx context.Context) (bool, error) {
+	own, cancel := ctx, context.CancelFunc(func() {})
+	if tr.commitCtx != nil {
+		own, cancel = tr.commitCtx(ctx)
+	}
+	defer cancel()
+	before := tr.m.Stats().Commits
+	ok, err := tr.m.ShouldCommit(own)
+	if counted := tr.m.Stats().Commits > before; counted != ok {
+		tr.w.t.Errorf("%s: ShouldCommit = %t, %v, and a step was counted: %t", tr.name, ok, err, counted)
+	}
+	if err != nil && own.Err() != nil && ctx.Err() == nil {
+		err = nil
+	}
+	return ok, err
+}
+
+// apply is the optimizer's step.
+func (tr *trainer) apply(grads []float32) {
+	for i := range tr.params {
+		tr.params[i] -= 0.1 * grads[i]
+	}
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	at := tr.m.Position()
+	if old, ok := tr.mu.hashes[at]; ok && old != hashOf(tr.params) {
+		tr.w.t.Errorf("%s: two states at %+v", tr.name, at)
+	}
+	tr.mu.hashes[at], tr.mu.last = hashOf(tr.params), at.Step
+	tr.mu.times[at.Step] = time.Now()
 }
 
 // gradient is what a replica computes for a step: different for each.
@@ -403,4 +448,10 @@ func (tr *trainer) ended(want error) {
 	if !errors.Is(tr.err, want) {
 		tr.w.t.Errorf("%s ended with %v, want %v", tr.name, tr.err, want)
 	}
+}
+
+// asyncOps averages the gradients without waiting: ShouldCommit does.
+func (tr *trainer) asyncOps(_ context.Context, grads []float32) error {
+	tr.m.Group().AllReduceAsync(pg.Of(grads), pg.Avg)
+	return nil
 }

@@ -1,0 +1,162 @@
+package manager
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/skerry-ft/skerry/checkpoint"
+)
+
+// heldTransport makes no copy of the state while it is held.
+type heldTransport struct {
+	checkpoint.Transport
+
+	held    atomic.Bool
+	waiting chan struct{} // capacity 1: a copy waits
+	release chan struct{} // closed by the test
+}
+
+func newHeldTransport(t *testing.T) *heldTransport {
+	t.Helper()
+	inner, err := checkpoint.NewHTTP(checkpoint.HTTPConfig{Listen: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &heldTransport{Transport: inner, waiting: make(chan struct{}, 1), release: make(chan struct{})}
+}
+
+func (h *heldTransport) Serve(ctx context.Context, v checkpoint.Version, s checkpoint.State) error {
+	if h.held.Load() {
+		select {
+		case h.waiting <- struct{}{}:
+		default:
+		}
+		select {
+		case <-h.release:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return h.Transport.Serve(ctx, v, s)
+}
+
+// Run implements the transport's goroutine.
+func (h *heldTransport) Run(ctx context.Context) error {
+	return h.Transport.(interface{ Run(context.Context) error }).Run(ctx)
+}
+
+// SetToken implements what the manager asks of transports that prove themselves.
+func (h *heldTransport) SetToken(token []byte) {
+	h.Transport.(interface{ SetToken([]byte) }).SetToken(token)
+}
+
+// trainerWith is a trainer whose state moves by h.
+func (w *world) trainerWith(name string, h *heldTransport) *trainer {
+	tune := w.tune
+	w.tune = func(c *Config) { c.Transport = h }
+	defer func() { w.tune = tune }()
+	return w.trainer(name)
+}
+
+// untilHeld makes a ctx that ends once a copy of h waits, a little later: the
+// trainer's own timeout, in a step in which it is a donor.
+func untilHeld(h *heldTransport) func(context.Context) (context.Context, context.CancelFunc) {
+	return func(ctx context.Context) (context.Context, context.CancelFunc) {
+		ctx, cancel := context.WithCancel(ctx)
+		select {
+		case <-h.waiting:
+			time.AfterFunc(100*time.Millisecond, cancel)
+		default:
+		}
+		return ctx, cancel
+	}
+}
+
+// A ctx that ends while a donor's copy is being made stops the copy: the step
+// is committed, and ShouldCommit says so. Else this replica would go on with
+// the parameters of the step before, at the position of this one (C1).
+func TestNoErrorAfterACommit(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	h := newHeldTransport(t)
+	a, b := w.trainer("a"), w.trainerWith("b", h)
+	b.commitCtx = untilHeld(h)
+	a.start(1 << 40)
+	b.start(1 << 40)
+	w.reaches(3, a, b)
+	h.held.Store(true)
+	c := w.trainer("c").start(1 << 40)
+	w.reaches(b.m.Step()+20, a, b, c)
+	w.agree(a, b, c)
+}
+
+// A ShouldCommit whose ctx ends before its vote costs a step, and no more: the
+// vote is cast for it, and the next attempt counts.
+func TestShouldCommitEndsBeforeItsVote(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a, b := w.trainer("a"), w.trainer("b")
+	var ended atomic.Int64
+	hold := make(chan struct{})
+	a.before = func(ctx context.Context, step int64) error {
+		if step == 5 {
+			select {
+			case <-hold:
+			case <-ctx.Done():
+			}
+		}
+		return nil
+	}
+	a.ops, b.ops = a.asyncOps, b.asyncOps
+	b.commitCtx = func(ctx context.Context) (context.Context, context.CancelFunc) {
+		if b.m.Step() != 5 {
+			return ctx, func() {}
+		}
+		switch ended.Add(1) {
+		case 1, 2, 3:
+		case 4:
+			close(hold)
+			return ctx, func() {}
+		default:
+			return ctx, func() {}
+		}
+		return context.WithTimeout(ctx, 30*time.Millisecond)
+	}
+	a.start(20)
+	b.start(20)
+	w.reaches(20, a, b)
+	w.agree(a, b)
+	if n := ended.Load(); n < 4 {
+		t.Errorf("%d calls of ShouldCommit had a ctx that ended, want 3", n-1)
+	}
+}
+
+// A StartQuorum that gave up waiting waits again when it is called again: the
+// quorum counts on the state that it waits for.
+func TestStartQuorumWaitsAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	h := newHeldTransport(t)
+	a := w.trainerWith("a", h).start(1 << 40)
+	w.reaches(3, a)
+	h.held.Store(true)
+	z := w.trainer("z")
+	var tries atomic.Int64
+	z.startCtx = func(ctx context.Context) (context.Context, context.CancelFunc) {
+		if n := tries.Add(1); n == 4 {
+			close(h.release)
+		} else if n > 4 {
+			return ctx, func() {}
+		}
+		return context.WithTimeout(ctx, 200*time.Millisecond)
+	}
+	z.start(1 << 40)
+	eventually(t, "z has committed", func() bool { return z.m.Stats().Commits > 5 })
+	w.reaches(z.m.Step()+3, a, z)
+	w.agree(a, z)
+	if z.m.Stats().Heals == 0 {
+		t.Error("z took part and never healed")
+	}
+}

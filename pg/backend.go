@@ -101,6 +101,15 @@ type Config struct {
 	// Timeout bounds an op that has no deadline of its own; 0 means
 	// DefaultTimeout.
 	Timeout time.Duration
+
+	// ReachTimeout is after how long without an answer the store's host is out of
+	// reach: for members that know that it is up. 0: Configure tries as long as it
+	// may last.
+	ReachTimeout time.Duration
+	// MeetTimeout is after how long Configure gives up members that do not come,
+	// and names them: for members that were told at one time. 0: only Configure's
+	// own deadline does.
+	MeetTimeout time.Duration
 }
 
 // DefaultTimeout bounds ops and configurations that name no deadline.
@@ -108,11 +117,14 @@ const DefaultTimeout = 60 * time.Second
 
 // OpenStore opens the store of c at its prefix. Closing it leaves Config.Store
 // open.
+//
+// Errors: ErrNoStore, with ErrUnreachable if its host does not answer; those of
+// package store.
 func (c Config) OpenStore(ctx context.Context) (store.Store, error) {
 	if c.Store != nil {
 		return store.WithPrefix(c.Store, c.StoreAddress), nil
 	}
-	return store.Open(ctx, c.StoreAddress, store.ClientConfig{Token: c.Token})
+	return openStore(ctx, c.ReachTimeout, c.StoreAddress, c.Token)
 }
 
 // WorldSize is the number of ranks of the group.

@@ -40,6 +40,13 @@ var (
 	ErrInitialized = errors.New("pg: initialized already")
 	// ErrPeerLost is the cause when a link to a peer broke or fell silent.
 	ErrPeerLost = errors.New("pg: peer lost")
+	// ErrUnreachable is the cause, beside ErrPeerLost or ErrNoStore, when a host
+	// did not answer for DefaultReachTimeout, or a peer could not be dialled. The
+	// link to it is bad; the peer may live. See Prober.
+	ErrUnreachable = errors.New("pg: out of reach")
+	// ErrNoStore is returned by Configure when the rendezvous store could not be
+	// reached, or was lost. Ask for a quorum without the replica whose it is.
+	ErrNoStore = errors.New("pg: no rendezvous store")
 	// ErrUnsupported is returned by backends for kinds they do not have.
 	ErrUnsupported = errors.New("pg: not supported by this backend")
 )

@@ -51,7 +51,7 @@ func (e *ChildError) Error() string {
 func sentinels() []error {
 	return []error{
 		pg.ErrAborted, pg.ErrUnconfigured, pg.ErrClosed, pg.ErrUsedPrefix, pg.ErrMismatch,
-		pg.ErrInvalidOp, pg.ErrNotParticipating, pg.ErrPeerLost, pg.ErrUnsupported,
+		pg.ErrInvalidOp, pg.ErrNotParticipating, pg.ErrPeerLost, pg.ErrUnreachable, pg.ErrNoStore, pg.ErrUnsupported,
 		context.DeadlineExceeded, context.Canceled,
 	}
 }

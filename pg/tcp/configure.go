@@ -46,9 +46,10 @@ func (p *prefixHistory) beforeLast() (string, bool) {
 // Configure implements pg.Backend. See the package comment for what it keeps
 // of the epoch before.
 //
-// Errors: pg.ErrUsedPrefix; pg.ErrClosed; those of the store; *pg.OpError with
-// the peer that could not be reached; context errors, with the peers that are
-// missing.
+// Errors: pg.ErrUsedPrefix; pg.ErrClosed; pg.ErrNoStore, and others of the store;
+// *pg.OpError, one or several, with each peer that could not be reached
+// (pg.ErrUnreachable) or did not come until the deadline or the MeetTimeout;
+// context errors, with the peers that are missing.
 func (b *Backend) Configure(ctx context.Context, c pg.Config) error {
 	if b.optErr != nil {
 		return b.optErr
@@ -87,6 +88,12 @@ func (b *Backend) bound(ctx context.Context, g *group) (context.Context, context
 	wg.Go(func() {
 		select {
 		case <-g.broken:
+			if b.gathers(g) {
+				select {
+				case <-time.After(b.gatherFor()):
+				case <-stop:
+				}
+			}
 			cancelCause(pg.ErrAborted)
 		case <-stop:
 		}
@@ -113,6 +120,9 @@ func (b *Backend) fail(g *group, err error) error {
 	b.do(&do)
 	if errors.Is(err, pg.ErrUsedPrefix) {
 		return err
+	}
+	if all, ok := errors.AsType[*unmetError](err); ok {
+		return &unmetError{append([]error{first}, all.errs[1:]...)}
 	}
 	return first
 }
@@ -224,30 +234,13 @@ func (b *Backend) connect(ctx context.Context, g *group) error {
 		return err
 	}
 	b.attach(g)
-	d := dialer{b: b, g: g, store: st, slots: make(chan struct{}, maxDials), failed: make(chan error, 1)}
+	b.mu.Lock()
+	g.begun = time.Now()
+	b.mu.Unlock()
+	d := dialer{b: b, g: g, store: st, slots: make(chan struct{}, maxDials), failed: make(chan error)}
 	err = d.run(ctx)
 	if err != nil {
 		b.tellStore(g, st, err)
-	}
-	return err
-}
-
-// missingPeers is the error of a Configure whose ctx ended.
-func (b *Backend) missingPeers(ctx context.Context, g *group) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if g.phase == groupBroken {
-		return g.err
-	}
-	missing := ""
-	for r, l := range g.peers {
-		if r != g.rank && (l == nil || !l.helloOK) {
-			missing += fmt.Sprintf(" %d (%s)", r, g.cfg.ReplicaIDs[r])
-		}
-	}
-	err := fmt.Errorf("no hello from rank%s: %w", missing, context.Cause(ctx))
-	if g.refusal != nil {
-		err = fmt.Errorf("%w; last: %w", err, g.refusal)
 	}
 	return err
 }
@@ -286,7 +279,7 @@ func (b *Backend) publish(ctx context.Context, g *group, st store.Store) error {
 	mine := fmt.Appendf(nil, "%s %x %s", strings.Join(addresses, ","), newNonce(), b.place())
 	got, err := st.CompareSet(ctx, addressKey(g.rank), nil, mine)
 	if err != nil {
-		return fmt.Errorf("publish address: %w", err)
+		return pg.StoreLost(ctx, fmt.Errorf("publish address: %w", err))
 	}
 	if string(got) != string(mine) {
 		return fmt.Errorf("%w: %s: rank %d has published %q there", pg.ErrUsedPrefix, g.cfg.StoreAddress, g.rank, got)

@@ -15,11 +15,8 @@ import (
 
 const (
 	// maxDials is how many edges one Configure opens at a time.
-	maxDials = 32
-	// dialAttempts is how often an edge is tried before Configure fails: the
-	// peer has published its address, so it listens, or it is dead.
-	dialAttempts = 4
-	dialPause    = 20 * time.Millisecond // after the first attempt; doubles
+	maxDials  = 32
+	dialPause = 20 * time.Millisecond // after the first attempt; doubles
 	// maxUnproven bounds sockets that nobody has proved anything on.
 	maxUnproven = 4096
 )
@@ -30,7 +27,7 @@ type dialer struct {
 	g      *group
 	store  store.Store
 	slots  chan struct{} // maxDials: one per dial under way
-	failed chan error    // capacity 1: the first failure
+	failed chan error    // unbuffered
 	wg     sync.WaitGroup
 }
 
@@ -45,19 +42,30 @@ func (d *dialer) run(ctx context.Context) error {
 	defer cancel()
 	patience := time.NewTimer(watchAfter)
 	defer patience.Stop()
+	var meet <-chan time.Time
+	if limit := d.g.cfg.MeetTimeout; limit > 0 {
+		meet = time.After(limit)
+	}
 	for {
 		ready, err := d.step(ctx)
-		if ready || err != nil {
+		switch {
+		case ready:
+			return nil
+		case err != nil && d.b.gathers(d.g):
+			return d.gather(ctx, err)
+		case err != nil:
 			return err
 		}
 		select {
 		case <-d.g.wake:
 		case err := <-d.failed:
-			return err
+			return d.gather(ctx, err)
 		case <-patience.C:
 			d.wg.Go(func() { d.watch(ctx) })
+		case <-meet:
+			return d.b.missingPeers(errNotMet, d.g)
 		case <-ctx.Done():
-			return d.b.missingPeers(ctx, d.g)
+			return d.b.missingPeers(context.Cause(ctx), d.g)
 		}
 	}
 }
@@ -112,53 +120,16 @@ func (d *dialer) dial(ctx context.Context, r int) {
 		return
 	}
 	err := d.attempts(ctx, r)
-	d.b.mu.Lock()
-	d.g.dialing[r] = false
-	d.b.mu.Unlock()
-	d.g.poke()
 	if err != nil && ctx.Err() == nil {
 		select {
 		case d.failed <- err:
-		default: // another one was first
+		case <-ctx.Done(): // run has heard enough
 		}
 	}
-}
-
-func (d *dialer) attempts(ctx context.Context, r int) error {
-	value, err := d.store.Get(ctx, addressKey(r))
-	if err != nil {
-		return fmt.Errorf("look up rank %d (%s): %w", r, d.g.cfg.ReplicaIDs[r], err)
-	}
-	addresses, place := parseAddresses(value)
-	pause := dialPause
-	for i := 1; ; i++ {
-		d.b.mu.Lock()
-		d.g.tries[r]++
-		tries := d.g.tries[r]
-		d.b.mu.Unlock()
-		err := d.connect(ctx, r, addresses, place)
-		if err == nil {
-			return nil
-		}
-		if ctx.Err() != nil || tries >= dialAttempts {
-			return d.unreachable(r, err)
-		}
-		select {
-		case <-time.After(pause):
-			pause *= 2
-		case <-ctx.Done():
-			return d.unreachable(r, err)
-		}
-	}
-}
-
-// unreachable names the peer that cannot be dialled.
-func (d *dialer) unreachable(r int, err error) error {
-	g := d.g
-	return &pg.OpError{
-		QuorumID: g.epoch.QuorumID, Rank: g.rank, Peer: r, PeerID: g.cfg.ReplicaIDs[r], First: true,
-		Err: fmt.Errorf("%w: %w", pg.ErrPeerLost, err),
-	}
+	d.b.mu.Lock()
+	d.g.dialing[r] = false // after its failure was heard: see gather
+	d.b.mu.Unlock()
+	d.g.poke()
 }
 
 // connect makes one attempt.
@@ -176,10 +147,12 @@ func (d *dialer) connect(ctx context.Context, r int, addresses []string, place s
 		return err
 	}
 	stop := context.AfterFunc(ctx, func() { l.conn.interrupt() })
+	l.conn.unansweredFor(b.opt.ReachTimeout)
 	_, err = l.exchangePreamble()
 	if !stop() && err == nil {
 		err = context.Cause(ctx)
 	}
+	l.conn.unansweredFor(0) // from now on beats tell
 	if err == nil {
 		err = b.share(ctx, l, place)
 	}

@@ -176,6 +176,14 @@
 // A clock that fired late by more than the beat timeout was itself not
 // scheduled: it forgives all links once.
 //
+// Configure tells three things apart. A peer whose host does not answer a
+// connection within ReachTimeout is out of reach (pg.ErrUnreachable): its system
+// would answer, however busy its process is, so the link is cut, or the host is
+// gone. One that refuses, or does not greet, is tried a few times. One that has not
+// published its address, or says no Hello, is waited for until the MeetTimeout, or
+// the deadline. Each is a first cause and names its peers, all that failed
+// together: of two sets that a cut parts each side says so of the whole other one.
+//
 // A killed process's sockets close only once its memory is freed, which takes a
 // quarter of a millisecond a MiB on a busy host. Peers of the same host hear sooner:
 // one thread of each process holds a word in every segment as the owner of a robust

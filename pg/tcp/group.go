@@ -1,6 +1,10 @@
 package tcp
 
-import "github.com/skerry-ft/skerry/pg"
+import (
+	"time"
+
+	"github.com/skerry-ft/skerry/pg"
+)
 
 // group is one configuration: an epoch, its members and its ops. Guarded by
 // Backend.mu, but for the fields that never change.
@@ -23,7 +27,8 @@ type group struct {
 	attached bool    // published, and edges taken over
 	refusal  error   // the last Hello that was refused
 	dialing  []bool
-	tries    []int // dials by rank
+	tries    []int     // dials by rank
+	begun    time.Time // the first dial
 
 	round   int64
 	seq     uint64

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"github.com/skerry-ft/skerry/pg"
 )
 
 // Defaults of Options.
@@ -14,6 +16,7 @@ const (
 	DefaultBeatInterval = 100 * time.Millisecond
 	DefaultBeatTimeout  = 500 * time.Millisecond
 	DefaultDialTimeout  = 5 * time.Second
+	DefaultReachTimeout = pg.DefaultReachTimeout
 	DefaultWindowBytes  = 8 << 20
 	DefaultSmallBytes   = 32 << 10
 	DefaultRingBytes    = 1<<20 + 64<<10
@@ -75,9 +78,16 @@ type Options struct {
 	// host hold up the group.
 	BeatTimeout time.Duration
 
-	// DialTimeout bounds one attempt to connect and exchange preambles. Zero
-	// means DefaultDialTimeout.
+	// DialTimeout bounds one attempt to connect and exchange preambles, which takes
+	// the peer's process, and that may be busy. Zero means DefaultDialTimeout.
 	DialTimeout time.Duration
+
+	// ReachTimeout is after how long without an answer of its host a peer that
+	// has published its address is out of reach: Configure fails and names it. The
+	// answer is the host's, not the process's; so too low accuses peers behind a
+	// path that is slow or loses much, not busy ones. Too high holds up the job
+	// for as long, once for each link that is cut. Zero means DefaultReachTimeout.
+	ReachTimeout time.Duration
 
 	// WindowBytes bounds what one peer can make us hold per class (collectives,
 	// point-to-point); the peer is told in our Hello. Zero means
@@ -140,6 +150,9 @@ func (o Options) Validate() error {
 	if o.DialTimeout < 0 {
 		bad("DialTimeout", o.DialTimeout, "0 or more")
 	}
+	if o.ReachTimeout < 0 {
+		bad("ReachTimeout", o.ReachTimeout, "0 or more")
+	}
 	if o.WindowBytes < minWindowBytes || o.WindowBytes > maxWindowBytes {
 		bad("WindowBytes", o.WindowBytes, fmt.Sprintf("%d to %d", minWindowBytes, maxWindowBytes))
 	}
@@ -173,6 +186,7 @@ func (o Options) withDefaults() Options {
 	set(&o.BeatInterval, DefaultBeatInterval)
 	set(&o.BeatTimeout, DefaultBeatTimeout)
 	set(&o.DialTimeout, DefaultDialTimeout)
+	set(&o.ReachTimeout, DefaultReachTimeout)
 	if o.WindowBytes == 0 {
 		o.WindowBytes = DefaultWindowBytes
 	}

@@ -189,3 +189,12 @@ func tune(c *net.TCPConn, opt *Options) {
 		_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, 10_000)
 	})
 }
+
+// unansweredFor ends the connection when what was sent is not acknowledged, by the
+// other system, for d; 0: the system's own, long, time. Best effort: without it
+// other deadlines are met.
+func (r *rawConn) unansweredFor(d time.Duration) {
+	_ = r.raw.Control(func(fd uintptr) {
+		_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(d.Milliseconds()))
+	})
+}

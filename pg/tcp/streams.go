@@ -103,11 +103,7 @@ func (d *dialer) join(ctx context.Context, l *link, index int, addresses []strin
 // interfaces are used in turn.
 func (d *dialer) open(ctx context.Context, index int, addresses []string) (net.Conn, error) {
 	b := d.b
-	var from net.Dialer
-	if ours := b.interfaces(); len(ours) > 0 {
-		from.LocalAddr = &net.TCPAddr{IP: ours[index%len(ours)]}
-	}
-	c, err := from.DialContext(ctx, "tcp", addresses[index%len(addresses)])
+	c, err := b.reach(ctx, index, addresses)
 	if err != nil {
 		return nil, fmt.Errorf("stream %d of our interfaces %v to the peer's %v, which all hosts must name in one order: %w",
 			index, b.interfaces(), addresses, err)

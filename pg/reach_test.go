@@ -1,0 +1,130 @@
+package pg
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// way is a fake way to a host: what becomes of each try, in order.
+type way struct {
+	mu    sync.Mutex
+	tries int
+	calls []func(ctx context.Context) (net.Conn, error)
+	made  []net.Conn // the far ends of the connections
+}
+
+func (w *way) dial(ctx context.Context) (net.Conn, error) {
+	w.mu.Lock()
+	w.tries++
+	call := w.calls[min(w.tries, len(w.calls))-1]
+	w.mu.Unlock()
+	return call(ctx)
+}
+
+func silent(ctx context.Context) (net.Conn, error) {
+	<-ctx.Done()
+	return nil, &net.OpError{Op: "dial", Err: ctx.Err()}
+}
+
+func refused(context.Context) (net.Conn, error) {
+	return nil, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
+}
+
+func (w *way) answers(after time.Duration) func(context.Context) (net.Conn, error) {
+	return func(ctx context.Context) (net.Conn, error) {
+		<-time.After(after)
+		near, far := net.Pipe()
+		w.mu.Lock()
+		w.made = append(w.made, far)
+		w.mu.Unlock()
+		return near, nil
+	}
+}
+
+// TestReachOutOfReach: a host that does not answer is out of reach after the
+// limit, and is tried all the while.
+func TestReachOutOfReach(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := way{calls: []func(context.Context) (net.Conn, error){silent}}
+		began := time.Now()
+		c, err := Reach(t.Context(), time.Second, w.dial)
+		_, dialled := errors.AsType[*net.OpError](err)
+		if c != nil || !errors.Is(err, ErrUnreachable) || dialled || time.Since(began) != time.Second || w.tries != reachTries {
+			t.Errorf("%v, %v after %v and %d tries; want ErrUnreachable after 1s and %d", c, err, time.Since(began), w.tries, reachTries)
+		}
+	})
+}
+
+// TestReachMended: a try that is lost holds up none that comes after it, so a
+// link that is mended is found soon; of two that succeed one is closed.
+func TestReachMended(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var w way
+		w.calls = []func(context.Context) (net.Conn, error){silent, silent, w.answers(300 * time.Millisecond), w.answers(50 * time.Millisecond)}
+		began := time.Now()
+		c, err := Reach(t.Context(), time.Second, w.dial)
+		if err != nil || time.Since(began) != 800*time.Millisecond {
+			t.Fatalf("%v after %v, want a connection after 800ms", err, time.Since(began))
+		}
+		synctest.Wait()
+		closed := 0
+		for _, far := range w.made {
+			far.SetReadDeadline(time.Now().Add(time.Millisecond)) //nolint:errcheck // a pipe's
+			var ne net.Error
+			if _, err := far.Read(make([]byte, 1)); !errors.As(err, &ne) {
+				closed++
+			}
+		}
+		if len(w.made) != 2 || closed != 1 {
+			t.Errorf("%d connections were made, %d of them closed; want 2 and 1", len(w.made), closed)
+		}
+		c.Close()
+	})
+}
+
+// TestReachRefused: an answer that is no connection comes back at once.
+func TestReachRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := way{calls: []func(context.Context) (net.Conn, error){silent, refused}}
+		_, err := Reach(t.Context(), time.Second, w.dial)
+		if !errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, ErrUnreachable) || w.tries != 2 {
+			t.Errorf("%v after %d tries, want refused after 2", err, w.tries)
+		}
+	})
+}
+
+// TestReachDoubts: a process whose own clock is late says of no host that it is
+// out of reach, before it has tried again.
+func TestReachDoubts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var w way
+		stopped := func(ctx context.Context) (net.Conn, error) {
+			<-time.After(5 * time.Second) // nothing of this process ran
+			return silent(ctx)
+		}
+		w.calls = []func(context.Context) (net.Conn, error){stopped, stopped, stopped, stopped, w.answers(0)}
+		c, err := Reach(t.Context(), time.Second, w.dial)
+		if err != nil {
+			t.Fatalf("%v, want a connection at the second look", err)
+		}
+		c.Close()
+	})
+}
+
+// TestReachCancelled: who is called off accuses nobody.
+func TestReachCancelled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		w := way{calls: []func(context.Context) (net.Conn, error){silent}}
+		if _, err := Reach(ctx, time.Second, w.dial); err == nil || errors.Is(err, ErrUnreachable) {
+			t.Errorf("%v, want an error that is not ErrUnreachable", err)
+		}
+	})
+}

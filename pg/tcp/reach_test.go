@@ -1,0 +1,246 @@
+package tcp
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/store"
+)
+
+// blackHole is an address that answers no connection, as a host behind a link that
+// is cut: a listener whose queue is full, whose system drops what comes.
+func blackHole(t *testing.T) string {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Close(fd) })
+	if err := errors.Join(unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}), unix.Listen(fd, 0)); err != nil {
+		t.Fatal(err)
+	}
+	at, err := unix.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := (&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: at.(*unix.SockaddrInet4).Port}).String()
+	for range 8 {
+		c, err := net.DialTimeout("tcp", address, 100*time.Millisecond)
+		if err != nil {
+			return address
+		}
+		t.Cleanup(func() { c.Close() })
+	}
+	t.Skip("a full listener still answers here")
+	return ""
+}
+
+// culprits are the peers that err accuses, sorted.
+func culprits(err error) (ids []string) {
+	var walk func(error)
+	walk = func(err error) {
+		if e, ok := err.(*pg.OpError); ok && e.First {
+			ids = append(ids, e.PeerID)
+			return
+		}
+		switch u := err.(type) {
+		case interface{ Unwrap() error }:
+			walk(u.Unwrap())
+		case interface{ Unwrap() []error }:
+			for _, e := range u.Unwrap() {
+				walk(e)
+			}
+		}
+	}
+	walk(err)
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
+// TestOutOfReach: who has published its address and does not answer is out of
+// reach after one ReachTimeout, not after the sum of several. It is named, with
+// all others of whom the same holds.
+func TestOutOfReach(t *testing.T) {
+	t.Parallel()
+	w := newWorldOf(t, []Options{{Transport: TransportTCP, ReachTimeout: 100 * time.Millisecond, DialTimeout: testTimeout}})
+	w.ids = append(w.ids, "replica1", "replica2")
+	c := w.config(1, []int{0, 1, 2}, 0)
+	st, err := c.OpenStore(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	hole := blackHole(t)
+	for r := range 2 {
+		if err := st.Set(t.Context(), addressKey(1+r), []byte(hole+" 00 nowhere")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err = w.backends[0].Configure(t.Context(), c)
+	if got := culprits(err); !slices.Equal(got, []string{"replica1", "replica2"}) || !errors.Is(err, pg.ErrUnreachable) {
+		t.Errorf("%v accuses %q, want replica1 and replica2 out of reach", err, got)
+	}
+}
+
+// TestOutOfReachOfSome: in a world of which two cannot be reached, they alone are
+// accused, by those who dial them, and the others hear of it at once.
+func TestOutOfReachOfSome(t *testing.T) {
+	t.Parallel()
+	hole := blackHole(t)
+	opts := make([]Options, 4)
+	for i := range opts {
+		opts[i] = Options{Transport: TransportTCP, ReachTimeout: 200 * time.Millisecond, DialTimeout: testTimeout}
+	}
+	opts[1].Advertise, opts[3].Advertise = hole, hole
+	w := newWorldOf(t, opts)
+	accused := 0
+	for r, err := range w.tryConfigure(1, w.everybody(), func(int, *pg.Config) {}) {
+		got := culprits(err)
+		accused += len(got)
+		wrong := slices.ContainsFunc(got, func(id string) bool { return id <= w.ids[r] || id == "replica2" })
+		if err == nil || wrong || len(got) > 0 && !errors.Is(err, pg.ErrUnreachable) {
+			t.Errorf("rank %d: %v accuses %q, want those of replica1 and replica3 that it dials", r, err, got)
+		}
+	}
+	if accused == 0 {
+		t.Error("nobody is accused")
+	}
+}
+
+// TestBusyIsNotOutOfReach: a peer whose process says nothing for many
+// ReachTimeouts, but whose host answers, is waited for.
+func TestBusyIsNotOutOfReach(t *testing.T) {
+	t.Parallel()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts := []Options{
+		{Transport: TransportTCP, ReachTimeout: 20 * time.Millisecond, DialTimeout: testTimeout},
+		{Transport: TransportTCP, Advertise: ln.Addr().String()},
+	}
+	w := newWorldOf(t, opts)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer ln.Close()
+	wg.Go(func() { // answers late, and then passes on to the peer
+		c, err := ln.Accept()
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		<-time.After(10 * opts[0].ReachTimeout)
+		eventually(t, "the peer listens", func() bool { return w.backends[1].Addr() != nil })
+		d, err := net.Dial("tcp", w.backends[1].Addr().String())
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer d.Close()
+		pass(c, d)
+	})
+	w.configure(1)
+	w.backends[0].Close() //nolint:errcheck // once more at the end
+}
+
+// pass carries bytes both ways until one way ends.
+func pass(a, b net.Conn) {
+	var wg sync.WaitGroup
+	for _, way := range [][2]net.Conn{{a, b}, {b, a}} {
+		wg.Go(func() {
+			defer a.Close()
+			defer b.Close()
+			buf := make([]byte, 64<<10)
+			for {
+				n, err := way[0].Read(buf)
+				if err == nil {
+					_, err = way[1].Write(buf[:n])
+				}
+				if err != nil {
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// TestNotMet: a member that does not come is given up after the MeetTimeout, and
+// named; where the caller itself ends the wait, it is not accused.
+func TestNotMet(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 3, Options{Transport: TransportTCP})
+	configure := func(ctx context.Context, q int64, meet time.Duration) []error {
+		errs := make([]error, 2)
+		var wg sync.WaitGroup
+		for r, m := range []int{0, 2} {
+			wg.Go(func() {
+				c := w.config(q, w.everybody(), m)
+				c.MeetTimeout = meet
+				errs[r] = w.backends[m].Configure(ctx, c)
+			})
+		}
+		wg.Wait()
+		return errs
+	}
+	named := false
+	for r, err := range configure(t.Context(), 1, 300*time.Millisecond) {
+		got := culprits(err)
+		named = named || len(got) > 0
+		if err == nil || len(got) > 0 && !slices.Equal(got, []string{"replica1"}) {
+			t.Errorf("rank %d: %v accuses %q, want replica1", r, err, got)
+		}
+	}
+	if !named {
+		t.Error("replica1 is not accused")
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	time.AfterFunc(50*time.Millisecond, func() { cancel(errors.New("called off")) })
+	for r, err := range configure(ctx, 2, 0) {
+		if got := culprits(err); err == nil || len(got) > 0 {
+			t.Errorf("called off: rank %d: %v accuses %q, want nobody", r, err, got)
+		}
+	}
+}
+
+// TestStoreOutOfReach: a store whose host does not answer is told from one that
+// is slow, and one that goes away in the middle is told too.
+func TestStoreOutOfReach(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1, Options{Transport: TransportTCP})
+	c := w.config(1, w.everybody(), 0)
+	c.StoreAddress, c.ReachTimeout = blackHole(t)+"/a", 100*time.Millisecond
+	err := w.backends[0].Configure(t.Context(), c)
+	if !errors.Is(err, pg.ErrNoStore) || !errors.Is(err, pg.ErrUnreachable) {
+		t.Errorf("%v, want ErrNoStore and ErrUnreachable", err)
+	}
+	s, err := store.NewServer(store.ServerConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() { s.Run(ctx) })
+	b := New(Options{Transport: TransportTCP}.forTest())
+	t.Cleanup(func() { b.Close() })
+	c = pg.Config{
+		StoreAddress: s.Addr() + "/a", ReplicaIDs: []string{"a", "b"}, Cluster: "test", QuorumID: 2, Timeout: testTimeout,
+		ReachTimeout: time.Second,
+	}
+	time.AfterFunc(50*time.Millisecond, func() { // when it waits for the peer's address, or before
+		cancel()
+		s.Close()
+	})
+	err = b.Configure(t.Context(), c)
+	if wg.Wait(); !errors.Is(err, pg.ErrNoStore) {
+		t.Errorf("%v, want ErrNoStore", err)
+	}
+}

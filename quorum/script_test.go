@@ -219,7 +219,7 @@ func (s *script) beatAll(list []quorum.ReplicaID) {
 
 func (s *script) doHeartbeat(d *datadriven.TestData) { s.beatAll(ids(d)) }
 
-// doBeat: beat a b [ballots=+1] [progress] [phase=training]
+// doBeat: beat a b [ballots=1] [phase=training] [waits=true]
 func (s *script) doBeat(d *datadriven.TestData) {
 	for _, id := range ids(d) {
 		a := s.actor(id)
@@ -233,6 +233,7 @@ func (s *script) doBeat(d *datadriven.TestData) {
 				"idle": quorum.PhaseIdle, "training": quorum.PhaseTraining, "joining": quorum.PhaseJoining,
 			}[phase]
 		}
+		d.MaybeScanArgs(s.t, "waits", &a.beat.Waits)
 		a.beat.Progress++
 		s.beatAll([]quorum.ReplicaID{id})
 	}

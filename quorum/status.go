@@ -42,7 +42,7 @@ const (
 type ReplicaStatus struct {
 	ReplicaID   ReplicaID
 	State       ReplicaState
-	Why         string // of suspect and lost
+	Why         string // of suspect, lost, stuck and on probation
 	Member      bool
 	Participant bool
 	Session     bool
@@ -87,6 +87,8 @@ func (m *Machine) replicaStatus(now time.Time, r *replica, plan healPlan) Replic
 	switch s.State {
 	case StateLost:
 		s.Why = r.lostWhy
+	case StateStuck:
+		s.Why = r.stuckWhy
 	case StateProbation:
 		s.Why = m.flapOf(r.id).why(now)
 	case StateSuspect:

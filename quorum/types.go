@@ -155,7 +155,11 @@ type Beat struct {
 	QuorumID int64
 	Ballots  uint64 // ballots passed in QuorumID
 	Phase    Phase
-	Progress uint64 // rises whenever the trainer does anything at all
+	Progress uint64 // rises whenever the trainer does anything at all, and with each part of a heal
+	// Waits says that the replica waits for others and cannot go on without
+	// them: an op of its is under way, its ballot is out, it joins, configures,
+	// heals, or awaits a settlement. A replica that computes does not wait.
+	Waits bool
 }
 
 // Outcome is what became of a contested step.

@@ -1441,12 +1441,15 @@ func (x *SessionHello) GetAvoid() string {
 }
 
 type Beat struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Position      *Position              `protobuf:"bytes,1,opt,name=position,proto3" json:"position,omitempty"`
-	QuorumId      int64                  `protobuf:"varint,2,opt,name=quorum_id,json=quorumId,proto3" json:"quorum_id,omitempty"`
-	Ballots       uint64                 `protobuf:"varint,3,opt,name=ballots,proto3" json:"ballots,omitempty"`
-	Phase         Phase                  `protobuf:"varint,4,opt,name=phase,proto3,enum=skerry.v1.Phase" json:"phase,omitempty"`
-	Progress      uint64                 `protobuf:"varint,5,opt,name=progress,proto3" json:"progress,omitempty"`
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Position *Position              `protobuf:"bytes,1,opt,name=position,proto3" json:"position,omitempty"`
+	QuorumId int64                  `protobuf:"varint,2,opt,name=quorum_id,json=quorumId,proto3" json:"quorum_id,omitempty"`
+	Ballots  uint64                 `protobuf:"varint,3,opt,name=ballots,proto3" json:"ballots,omitempty"`
+	Phase    Phase                  `protobuf:"varint,4,opt,name=phase,proto3,enum=skerry.v1.Phase" json:"phase,omitempty"`
+	Progress uint64                 `protobuf:"varint,5,opt,name=progress,proto3" json:"progress,omitempty"`
+	// Whether the replica waits for others. Absent from clients that do not know
+	// the difference: such a one is taken to wait.
+	Waits         *bool `protobuf:"varint,6,opt,name=waits,proto3,oneof" json:"waits,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1514,6 +1517,13 @@ func (x *Beat) GetProgress() uint64 {
 		return x.Progress
 	}
 	return 0
+}
+
+func (x *Beat) GetWaits() bool {
+	if x != nil && x.Waits != nil {
+		return *x.Waits
+	}
+	return false
 }
 
 type Join struct {
@@ -5100,13 +5110,15 @@ const file_skerry_proto_rawDesc = "" +
 	"\vaccusations\x18\b \x03(\v2\x15.skerry.v1.AccusationR\vaccusations\x12\x14\n" +
 	"\x05relay\x18\t \x01(\bR\x05relay\x12\x14\n" +
 	"\x05avoid\x18\n" +
-	" \x01(\tR\x05avoid\"\xb2\x01\n" +
+	" \x01(\tR\x05avoid\"\xd7\x01\n" +
 	"\x04Beat\x12/\n" +
 	"\bposition\x18\x01 \x01(\v2\x13.skerry.v1.PositionR\bposition\x12\x1b\n" +
 	"\tquorum_id\x18\x02 \x01(\x03R\bquorumId\x12\x18\n" +
 	"\aballots\x18\x03 \x01(\x04R\aballots\x12&\n" +
 	"\x05phase\x18\x04 \x01(\x0e2\x10.skerry.v1.PhaseR\x05phase\x12\x1a\n" +
-	"\bprogress\x18\x05 \x01(\x04R\bprogress\"\xb1\x02\n" +
+	"\bprogress\x18\x05 \x01(\x04R\bprogress\x12\x19\n" +
+	"\x05waits\x18\x06 \x01(\bH\x00R\x05waits\x88\x01\x01B\b\n" +
+	"\x06_waits\"\xb1\x02\n" +
 	"\x04Join\x12)\n" +
 	"\x06member\x18\x01 \x01(\v2\x11.skerry.v1.MemberR\x06member\x12'\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x13.skerry.v1.JoinKindR\x04kind\x12\x16\n" +
@@ -5631,6 +5643,7 @@ func file_skerry_proto_init() {
 		return
 	}
 	file_skerry_proto_msgTypes[8].OneofWrappers = []any{}
+	file_skerry_proto_msgTypes[13].OneofWrappers = []any{}
 	file_skerry_proto_msgTypes[18].OneofWrappers = []any{
 		(*Up_Hello)(nil),
 		(*Up_Beat)(nil),

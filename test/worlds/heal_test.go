@@ -192,3 +192,6 @@ func wait(ctx context.Context, d time.Duration) error {
 func stateOf(params []float32) checkpoint.State {
 	return checkpoint.State{Tensors: map[string]pg.Tensor{"params": pg.Of(params)}}
 }
+
+// staging: a copy of this rank's state is being made.
+func (p *proc) staging() bool { return len(p.healer.writing) > 0 }

@@ -122,6 +122,20 @@ type Accusation struct {
 	Against  ReplicaID
 	QuorumID int64
 	Evidence string
+
+	// Unreachable says that By could not connect to Against at all: their link is
+	// cut, whoever else lives. By goes on trying, and says what comes of it: see
+	// LinkReport.
+	Unreachable bool `json:",omitempty"`
+}
+
+// LinkReport is a replica's word on whether it reaches another one, with which it
+// is in no quorum because it could not.
+type LinkReport struct {
+	By       ReplicaID
+	To       ReplicaID
+	Holds    bool
+	Evidence string // why it does not reach it
 }
 
 // Hello opens a session.

@@ -124,7 +124,7 @@ func (m *Machine) Accuse(now time.Time, a Accusation) error {
 	if len(m.accused) < MaxHistory {
 		m.accused = append(m.accused, a)
 	}
-	m.strike(now, a.By, a.Against)
+	m.strike(now, a)
 	if against.lost {
 		return nil
 	}

@@ -48,7 +48,8 @@ func sampleJoin() quorum.Join {
 			Digests: []quorum.Digest{{Valid: true, Sum: 2}}},
 		Last: &quorum.LastAnswer{Cluster: "c1", QuorumID: 3, Round: 1, Members: []quorum.Member{sampleMember("a:1")}},
 		Accusations: []quorum.Accusation{
-			{By: "a:1", Against: "b:2", QuorumID: 3, Evidence: "connection reset"}},
+			{By: "a:1", Against: "b:2", QuorumID: 3, Evidence: "connection reset"},
+			{By: "a:1", Against: "c:3", QuorumID: 3, Evidence: "no answer", Unreachable: true}},
 	}
 }
 

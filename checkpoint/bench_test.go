@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/skerry-ft/skerry/checkpoint"
+	"github.com/skerry-ft/skerry/checkpoint/ckpttest"
 	"github.com/skerry-ft/skerry/pg"
 )
 
@@ -28,10 +29,15 @@ func BenchmarkFetch(b *testing.B) {
 	for _, donors := range []int{1, 2} {
 		b.Run(fmt.Sprintf("bytes=256MiB/donors=%d", donors), func(b *testing.B) {
 			s, into := benchState(), benchState()
+			for _, x := range s.Tensors {
+				for i := range x.Bytes() {
+					x.Bytes()[i] = 1
+				}
+			}
 			var from []string
 			for range donors {
 				d := serving(b)
-				if err := d.Serve(b.Context(), "v", s); err != nil {
+				if err := d.Serve("v", ckpttest.Saves(s)); err != nil {
 					b.Fatal(err)
 				}
 				from = append(from, d.Metadata())
@@ -40,7 +46,12 @@ func BenchmarkFetch(b *testing.B) {
 			b.SetBytes(benchBytes)
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := target.Fetch(b.Context(), "v", from, into); err != nil {
+				b.StopTimer()
+				for _, x := range into.Tensors {
+					x.Zero()
+				}
+				b.StartTimer()
+				if _, err := ckpttest.Fetch(b.Context(), target, "v", from, into); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -98,14 +109,25 @@ func BenchmarkRawStream(b *testing.B) {
 	ln.Close()
 }
 
-// BenchmarkServe is what staging costs the donor.
-func BenchmarkServe(b *testing.B) {
-	s, d := benchState(), serving(b)
+// BenchmarkMarks is what a heal costs if nothing differs: both sides read their
+// memory, once and not at all.
+func BenchmarkMarks(b *testing.B) {
+	s, d, target := benchState(), serving(b), serving(b)
+	if err := d.Serve("v", ckpttest.Saves(s)); err != nil {
+		b.Fatal(err)
+	}
+	into, err := checkpoint.NewMirror(benchState(), checkpoint.MirrorOptions{})
+	if err != nil {
+		b.Fatal(err)
+	}
 	b.SetBytes(benchBytes)
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := d.Serve(b.Context(), "v", s); err != nil {
+		if _, err := target.Fetch(b.Context(), "v", []string{d.Metadata()}, into); err != nil {
 			b.Fatal(err)
 		}
+	}
+	if into.Received() > 0 {
+		b.Errorf("%d bytes were fetched", into.Received())
 	}
 }

@@ -23,21 +23,25 @@ type Transport interface {
 	// Metadata is what a target needs to find this donor: a URL.
 	Metadata() string
 
-	// Serve stages a copy of s as v, replacing any other, and returns once the
-	// copy is made: from then on the owner may change its tensors. Fetches of
-	// v that came early are answered now.
-	Serve(ctx context.Context, v Version, s State) error
+	// Serve lets targets read the state v, straight from its owner's tensors,
+	// until Pause or the next Serve. Save returns views of them; it is called
+	// from another goroutine, once a target asks, and only before Pause returns.
+	// The tensors must not change until then. Fetches of v that came early are
+	// answered now.
+	Serve(v Version, save func() (State, error)) error
 
-	// Disallow drops the staged copy once its readers have finished or ctx
-	// ends; requests that come later wait for the next Serve or their own
-	// deadline.
-	Disallow(ctx context.Context) error
+	// Pause ends that, and returns once nothing is being read: it waits for a
+	// chunk's copy, never for the network. Requests that come later wait for the
+	// next Serve or their own deadline. What targets have got they keep.
+	Pause()
 
-	// Fetch reads v from the donors named by their metadata, the first being
-	// the one to ask first, into the tensors of into, which must have the same
-	// names, dtypes and shapes (*MismatchError), and returns the donor's Meta. Into is
-	// undefined after an error. Blocks until done, or ctx ends.
-	Fetch(ctx context.Context, v Version, donors []string, into State) (map[string]string, error)
+	// Fetch makes into hold v, from the donors named by their metadata, the first
+	// being the one to ask first, and returns the donor's Meta. Only what into
+	// does not hold travels. A state that is not like into's tensors is a
+	// *MismatchError. With v Any chunks may be of different states, and Meta is of
+	// no use: a later Fetch of one version brings what differs. After an error
+	// into keeps what has come. Blocks until done, or ctx ends.
+	Fetch(ctx context.Context, v Version, donors []string, into *Mirror) (map[string]string, error)
 
 	// Close stops serving.
 	Close() error
@@ -50,7 +54,7 @@ type Runner interface {
 }
 
 // TokenSetter is implemented by transports that guard states with the
-// quorum's token. It holds for Serve and Fetch calls from then on.
+// quorum's token. It holds for reads and Fetch calls from then on.
 type TokenSetter interface {
 	SetToken(token []byte)
 }

@@ -2,10 +2,20 @@
 // encodes it. State is named tensors plus a small string map; the codec is
 // safetensors, so nothing that a peer sends can execute code.
 //
-// A [Transport] has a donor side (Metadata, Serve, Disallow) and a target side
-// (Fetch). The HTTP transport serves one staged copy at a time; each chunk
-// carries a CRC32C; a fetch is striped over donors and resumes from another
-// donor when one dies.
+// A [Transport] has a donor side (Metadata, Serve, Pause) and a target side
+// (Fetch into a [Mirror]). A donor makes no copy: targets read its tensors, chunk
+// by chunk, while they do not change. A target tells by two checksums of each
+// chunk what it holds already, and only the rest travels, striped over donors. When
+// a donor dies, a fetch goes on with the others at the byte where it was; when all
+// do, the next fetch goes on with what is there.
+//
+// # Windows
+//
+// A donor's tensors are stable from Serve to Pause, which is the time of a step's
+// forward and backward pass and of its ballot. A reader holds this window for the
+// copy of one chunk into memory, then lets go of it and sends: however slow a
+// reader is, Pause waits for a chunk's copy, 1 ms or so. A reader that finds the
+// window shut waits for the next Serve.
 //
 // # Running a transport
 //

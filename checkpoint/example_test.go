@@ -10,7 +10,7 @@ import (
 	"github.com/skerry-ft/skerry/pg"
 )
 
-// A donor stages its state, a target fills its own tensors with it.
+// A donor serves its state, a target fills its own tensors with it.
 func Example() {
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
@@ -31,19 +31,31 @@ func Example() {
 	}
 
 	weights := []float32{1, 2, 3}
-	err = donor.Serve(ctx, "cluster/5/2", checkpoint.State{
-		Tensors: map[string]pg.Tensor{"weights": pg.Of(weights)},
-		Meta:    map[string]string{"step": "5"},
-	})
-	if err != nil {
+	save := func() (checkpoint.State, error) {
+		return checkpoint.State{
+			Tensors: map[string]pg.Tensor{"weights": pg.Of(weights)},
+			Meta:    map[string]string{"step": "5"},
+		}, nil
+	}
+	if err := donor.Serve("cluster/5/2", save); err != nil {
 		fmt.Println(err)
 		return
 	}
 	healed := make([]float32, 3)
-	into := checkpoint.State{Tensors: map[string]pg.Tensor{"weights": pg.Of(healed)}}
+	into, err := checkpoint.NewMirror(
+		checkpoint.State{Tensors: map[string]pg.Tensor{"weights": pg.Of(healed)}}, checkpoint.MirrorOptions{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
 	meta, err := target.Fetch(ctx, "cluster/5/2", []string{donor.Metadata()}, into)
-	fmt.Println(healed, meta["step"], err)
-	// Output: [1 2 3] 5 <nil>
+	if err == nil {
+		err = into.Install("cluster/5/2")
+	}
+	fmt.Println(healed, meta["step"], into.Received(), err)
+	donor.Pause() // the weights may change
+	weights[0] = 7
+	// Output: [1 2 3] 5 12 <nil>
 }
 
 func ExampleDecode() {

@@ -3,8 +3,10 @@ package checkpoint_test
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -12,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/skerry-ft/skerry/checkpoint"
@@ -33,6 +36,8 @@ type front struct {
 		dieAfter  int64         // data bytes, then every request breaks off; -1: never
 		stallAt   int64         // as dieAfter, but silent until the target goes away
 		flipEvery bool          // one bit of each data response
+		marksLeft int           // responses with marks, then every request breaks off; 0: all
+		stale     bool          // marks are of other bytes than those that are sent
 	}
 }
 
@@ -69,6 +74,7 @@ func (f *front) forward(w http.ResponseWriter, r *http.Request, client *http.Cli
 		panic(http.ErrAbortHandler)
 	}
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.Header().Set("Skerry-Mark", resp.Header.Get("Skerry-Mark"))
 	if r.URL.Path == "/v1/data" && resp.StatusCode == http.StatusOK {
 		if f.hold != nil {
 			f.hold()
@@ -76,8 +82,29 @@ func (f *front) forward(w http.ResponseWriter, r *http.Request, client *http.Cli
 		f.data(w, r, body)
 		return
 	}
+	if r.URL.Path == "/v1/marks" && resp.StatusCode == http.StatusOK {
+		f.marks(body)
+	}
 	w.WriteHeader(resp.StatusCode)
 	_, _ = w.Write(body) // a target that went away
+}
+
+func (f *front) marks(body []byte) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.mu.marksLeft > 0 {
+		if f.mu.marksLeft--; f.mu.marksLeft == 0 {
+			f.mu.marksLeft, f.mu.dieAfter = 1, 0
+			panic(http.ErrAbortHandler)
+		}
+	}
+	if f.mu.stale {
+		n := len(body) - 4
+		for i := range n {
+			body[i] ^= 1
+		}
+		binary.LittleEndian.PutUint32(body[n:], crc32.Checksum(body[:n], crc32.MakeTable(crc32.Castagnoli)))
+	}
 }
 
 func (f *front) data(w http.ResponseWriter, r *http.Request, body []byte) {
@@ -144,7 +171,7 @@ func impatient(t *testing.T, n int, s checkpoint.State, timeout time.Duration) (
 	fronts := make([]*front, n)
 	for i := range fronts {
 		d := running(t, cfg)
-		if err := d.Serve(t.Context(), "v", s); err != nil {
+		if err := d.Serve("v", ckpttest.Saves(s)); err != nil {
 			t.Fatal(err)
 		}
 		fronts[i] = newFront(t, d)
@@ -162,7 +189,7 @@ func urls(fronts []*front) (out []string) {
 func fetchOK(t *testing.T, target *checkpoint.HTTP, fronts []*front, s checkpoint.State) {
 	t.Helper()
 	into := ckpttest.Blank(s)
-	if _, err := target.Fetch(t.Context(), "v", urls(fronts), into); err != nil {
+	if _, err := ckpttest.Fetch(t.Context(), target, "v", urls(fronts), into); err != nil {
 		t.Fatal(err)
 	}
 	ckpttest.Equal(t, into, s)
@@ -230,7 +257,7 @@ func TestFetchFailsWhenAllDonorsDo(t *testing.T) {
 	target, fronts := faulty(t, 2, s)
 	fronts[0].mu.flipEvery = true
 	fronts[1].mu.dieAfter = 3 * small
-	_, err := target.Fetch(t.Context(), "v", urls(fronts), ckpttest.Blank(s))
+	_, err := ckpttest.Fetch(t.Context(), target, "v", urls(fronts), ckpttest.Blank(s))
 	if !errors.Is(err, checkpoint.ErrNoDonor) || !errors.Is(err, checkpoint.ErrCorrupt) {
 		t.Errorf("fetch: %v, want ErrNoDonor and ErrCorrupt", err)
 	}
@@ -241,18 +268,41 @@ func TestFetchFailsWhenAllDonorsDo(t *testing.T) {
 	}
 }
 
-// TestDonorWithOtherBytesIsLeftAlone: C1 says that there is none; if there is,
-// the two must not be mixed.
-func TestDonorWithOtherBytesIsLeftAlone(t *testing.T) {
+// TestDonorsAreNotMixed: C1 says that donors hold the same bytes; if they do not,
+// the state that comes is that of one of them.
+func TestDonorsAreNotMixed(t *testing.T) {
 	t.Parallel()
 	s, other := big(), big()
 	target, fronts := faulty(t, 1, s)
-	other.Tensors["large"].Bytes()[99] ^= 1
+	for i := 0; i < other.Tensors["large"].NumBytes(); i += small {
+		other.Tensors["large"].Bytes()[i] ^= 1
+	}
 	_, odd := faulty(t, 1, other)
 	fetchOK(t, target, append(fronts, odd...), s)
-	if got := odd[0].passed(); got != 0 {
-		t.Errorf("the odd donor gave %d bytes", got)
+}
+
+// TestFirstDonorDiesBetweenMarks: another one says what the state is, anew, and
+// what is there stays.
+func TestFirstDonorDiesBetweenMarks(t *testing.T) {
+	t.Parallel()
+	s := big()
+	target, fronts := faulty(t, 2, s)
+	fronts[0].mu.marksLeft = 3
+	fetchOK(t, target, fronts, s)
+	if total := fronts[0].passed() + fronts[1].passed(); total != bytesOf(s) {
+		t.Errorf("%d bytes were sent for a state of %d", total, bytesOf(s))
 	}
+}
+
+// TestATensorThatChangesBesideTheStep: it has another mark each time that it is
+// read. The state comes all the same, with what it held when it was sent.
+func TestATensorThatChangesBesideTheStep(t *testing.T) {
+	t.Parallel()
+	s := big()
+	target, fronts := faulty(t, 1, s)
+	fronts[0].hold = func() {} // the marks are known before the first data
+	fronts[0].mu.stale = true
+	fetchOK(t, target, fronts, s)
 }
 
 func TestFetchEndsWithItsContext(t *testing.T) {
@@ -264,7 +314,7 @@ func TestFetchEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	stop := time.AfterFunc(50*time.Millisecond, func() { cancel(gone) })
 	defer stop.Stop()
-	if _, err := target.Fetch(ctx, "v", urls(fronts), ckpttest.Blank(s)); !errors.Is(err, gone) {
+	if _, err := ckpttest.Fetch(ctx, target, "v", urls(fronts), ckpttest.Blank(s)); !errors.Is(err, gone) {
 		t.Errorf("fetch: %v, want %v", err, gone)
 	}
 }
@@ -273,17 +323,17 @@ func TestTokenIsProved(t *testing.T) {
 	t.Parallel()
 	s := ckpttest.NewState(1)
 	donor := running(t, checkpoint.HTTPConfig{Token: []byte("one")})
-	if err := donor.Serve(t.Context(), "v", s); err != nil {
+	if err := donor.Serve("v", ckpttest.Saves(s)); err != nil {
 		t.Fatal(err)
 	}
 	for _, token := range []string{"", "two"} {
 		target := running(t, checkpoint.HTTPConfig{Token: []byte(token)})
-		_, err := target.Fetch(t.Context(), "v", []string{donor.Metadata()}, ckpttest.Blank(s))
+		_, err := ckpttest.Fetch(t.Context(), target, "v", []string{donor.Metadata()}, ckpttest.Blank(s))
 		if !errors.Is(err, checkpoint.ErrNoDonor) || !strings.Contains(fmt.Sprint(err), "proof") {
 			t.Errorf("fetch with token %q: %v, want it refused for its proof", token, err)
 		}
 		target.SetToken([]byte("one"))
-		if _, err := target.Fetch(t.Context(), "v", []string{donor.Metadata()}, ckpttest.Blank(s)); err != nil {
+		if _, err := ckpttest.Fetch(t.Context(), target, "v", []string{donor.Metadata()}, ckpttest.Blank(s)); err != nil {
 			t.Errorf("fetch with the token: %v", err)
 		}
 	}
@@ -292,21 +342,21 @@ func TestTokenIsProved(t *testing.T) {
 func TestOtherVersionIsNamed(t *testing.T) {
 	t.Parallel()
 	donor, target := running(t, checkpoint.HTTPConfig{}), running(t, checkpoint.HTTPConfig{})
-	if err := donor.Serve(t.Context(), "c/5/2", checkpoint.State{}); err != nil {
+	if err := donor.Serve("c/5/2", ckpttest.Saves(checkpoint.State{})); err != nil {
 		t.Fatal(err)
 	}
-	_, err := target.Fetch(t.Context(), "c/6/2", []string{donor.Metadata()}, checkpoint.State{})
+	_, err := ckpttest.Fetch(t.Context(), target, "c/6/2", []string{donor.Metadata()}, checkpoint.State{})
 	if !strings.Contains(fmt.Sprint(err), `this donor serves "c/5/2", not "c/6/2"`) {
 		t.Errorf("fetch: %v, want both versions named", err)
 	}
 }
 
-// TestWholeFile reads a staged state with nothing but an HTTP client.
+// TestWholeFile reads a state with nothing but an HTTP client.
 func TestWholeFile(t *testing.T) {
 	t.Parallel()
 	s := ckpttest.NewState(3)
 	donor := running(t, checkpoint.HTTPConfig{})
-	if err := donor.Serve(t.Context(), "v", s); err != nil {
+	if err := donor.Serve("v", ckpttest.Saves(s)); err != nil {
 		t.Fatal(err)
 	}
 	body := get(t, donor.Metadata()+"/v1/state?version=v", http.StatusOK)
@@ -320,7 +370,7 @@ func TestWholeFile(t *testing.T) {
 func TestRequestsRefused(t *testing.T) {
 	t.Parallel()
 	donor := running(t, checkpoint.HTTPConfig{})
-	if err := donor.Serve(t.Context(), "v", ckpttest.NewState(3)); err != nil {
+	if err := donor.Serve("v", ckpttest.Saves(ckpttest.NewState(3))); err != nil {
 		t.Fatal(err)
 	}
 	cases := []struct {
@@ -331,11 +381,17 @@ func TestRequestsRefused(t *testing.T) {
 		{"/v1/manifest", http.StatusBadRequest},
 		{"/v1/manifest?version=" + strings.Repeat("x", 600), http.StatusBadRequest},
 		{"/v1/manifest?version=a%20b", http.StatusBadRequest},
+		{"/v1/marks?version=v&first=0&n=0", http.StatusBadRequest},
+		{"/v1/marks?version=v&first=0&n=65", http.StatusBadRequest},
+		{"/v1/marks?version=v&first=-1&n=1", http.StatusBadRequest},
+		{"/v1/marks?version=v&first=7&n=1", http.StatusRequestedRangeNotSatisfiable},
+		{"/v1/marks?version=w&first=0&n=1", http.StatusConflict},
+		{"/v1/state?version=*", http.StatusBadRequest},
 		{"/v1/data?version=v", http.StatusBadRequest},
 		{"/v1/data?version=v&from=-1&n=1", http.StatusBadRequest},
 		{"/v1/data?version=v&from=0&n=0", http.StatusBadRequest},
 		{"/v1/data?version=v&from=0&n=999999999999", http.StatusBadRequest},
-		{"/v1/data?version=v&from=9223372036854775807&n=1", http.StatusRequestedRangeNotSatisfiable},
+		{"/v1/data?version=v&from=9223372036854775807&n=1", http.StatusBadRequest},
 		{"/v1/data?version=v&from=0&n=9999999", http.StatusRequestedRangeNotSatisfiable},
 	}
 	for _, c := range cases {
@@ -373,10 +429,10 @@ func TestHostileDonors(t *testing.T) {
 			_, _ = w.Write(make([]byte, 1<<20))
 		},
 		"claims a huge header": func(w http.ResponseWriter, _ *http.Request) {
-			_, _ = io.WriteString(w, "SKM1\x00\x00\x40\x00\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00{")
+			_, _ = io.WriteString(w, "SKM2\x00\x00\x40\x00\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00{")
 		},
 		"never ends": func(w http.ResponseWriter, r *http.Request) {
-			_, _ = io.WriteString(w, "SKM1\x00\x00\x40\x00")
+			_, _ = io.WriteString(w, "SKM2\x00\x00\x40\x00")
 			_ = http.NewResponseController(w).Flush()
 			<-r.Context().Done()
 		},
@@ -386,25 +442,27 @@ func TestHostileDonors(t *testing.T) {
 			t.Parallel()
 			s := httptest.NewServer(handler)
 			defer s.Close()
-			_, err := target.Fetch(t.Context(), "v", []string{s.URL}, ckpttest.Blank(ckpttest.NewState(1)))
+			_, err := ckpttest.Fetch(t.Context(), target, "v", []string{s.URL}, ckpttest.Blank(ckpttest.NewState(1)))
 			if !errors.Is(err, checkpoint.ErrNoDonor) || len(err.Error()) > 2000 {
 				t.Errorf("fetch: %.3000v, want a short ErrNoDonor", err)
 			}
 		})
 	}
 	for _, base := range []string{"", "ftp://127.0.0.1:1", "http://", "http://u:p@127.0.0.1:1", "\x00"} {
-		_, err := target.Fetch(t.Context(), "v", []string{base}, checkpoint.State{})
+		_, err := ckpttest.Fetch(t.Context(), target, "v", []string{base}, checkpoint.State{})
 		if !errors.Is(err, checkpoint.ErrNoDonor) {
 			t.Errorf("fetch from %q: %v, want ErrNoDonor", base, err)
 		}
 	}
 }
 
-func TestDisallowWaitsForReaders(t *testing.T) {
+// TestPauseWaitsForNoReader: the trainer goes on however slow a reader is. What
+// the reader still wants is of a state that is no more.
+func TestPauseWaitsForNoReader(t *testing.T) {
 	t.Parallel()
 	donor := running(t, checkpoint.HTTPConfig{})
 	s := checkpoint.State{Tensors: map[string]pg.Tensor{"large": pg.New(pg.Uint8DType, 64<<20)}}
-	if err := donor.Serve(t.Context(), "v", s); err != nil {
+	if err := donor.Serve("v", ckpttest.Saves(s)); err != nil {
 		t.Fatal(err)
 	}
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
@@ -413,14 +471,51 @@ func TestDisallowWaitsForReaders(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	if err := donor.Disallow(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("disallow beside a slow reader: %v, want deadline exceeded", err)
+	donor.Pause()
+	s.Tensors["large"].Zero()
+	if err := donor.Serve("w", ckpttest.Saves(s)); err != nil {
+		t.Fatal(err)
 	}
 	if _, err := io.Copy(io.Discard, resp.Body); err == nil {
-		t.Error("the reader was not cut off")
+		t.Error("the reader got all of a state that is no more")
 	}
+}
+
+// TestReadersOfAnyProveAnOldToken: they are not in the quorum, and hear late of a
+// new one. Readers of a version are.
+func TestReadersOfAnyProveAnOldToken(t *testing.T) {
+	t.Parallel()
+	s := ckpttest.NewState(1)
+	donor := running(t, checkpoint.HTTPConfig{Token: []byte("0")})
+	if err := donor.Serve("v", ckpttest.Saves(s)); err != nil {
+		t.Fatal(err)
+	}
+	target := running(t, checkpoint.HTTPConfig{Token: []byte("0")})
+	from := []string{donor.Metadata()}
+	for i := range 6 {
+		_, err := ckpttest.Fetch(t.Context(), target, checkpoint.Any, from, ckpttest.Blank(s))
+		if ok := i < 4; ok != (err == nil) {
+			t.Errorf("after %d other tokens: %v, want it taken: %t", i, err, ok)
+		}
+		_, err = ckpttest.Fetch(t.Context(), target, "v", from, ckpttest.Blank(s))
+		if ok := i == 0; ok != (err == nil) {
+			t.Errorf("a version, after %d other tokens: %v, want it taken: %t", i, err, ok)
+		}
+		donor.SetToken([]byte(strconv.Itoa(i + 1)))
+	}
+}
+
+// TestAnyIsPaced: readers that are not in the quorum leave the network to those
+// that are. 6 MiB at 20 MiB/s take 300 ms; a version takes no more than it must.
+func TestAnyIsPaced(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		checkpoint.PaceForTest(t, 20<<20, 6<<20)
+		if took := time.Since(began); took < 250*time.Millisecond || took > 350*time.Millisecond {
+			t.Errorf("6 MiB at 20 MiB/s took %v", took)
+		}
+	})
 }
 
 func TestConfigRefused(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"net"
 	"net/http"
@@ -21,6 +20,11 @@ const (
 	// pollWait is how long a donor is asked to hold a request that comes
 	// early. It answers by then in any case, which shows that it lives.
 	pollWait = time.Second
+	// dataWait is the same for a chunk, which another donor may have meanwhile.
+	dataWait = 200 * time.Millisecond
+	// markStreams is how many requests for marks a donor works on: it reads its
+	// state at the speed of its memory.
+	markStreams = 4
 	// askOthersAfter is when the manifest is asked of the other donors, if
 	// the first has neither sent it nor failed.
 	askOthersAfter = 250 * time.Millisecond
@@ -46,7 +50,7 @@ type fetch struct {
 	streams int
 	tls     *TLS
 	log     zerolog.Logger
-	into    *view
+	into    *Mirror
 	stop    context.CancelCauseFunc
 	others  chan struct{} // closed when donors other than the first may ask
 	release func()        // closes it, once
@@ -54,7 +58,8 @@ type fetch struct {
 	mu struct {
 		sync.Mutex
 
-		plan *plan // set by the first manifest
+		first *manifest // the first that came
+		plan  *plan     // made of it
 	}
 }
 
@@ -62,6 +67,7 @@ type fetch struct {
 type donor struct {
 	base *url.URL
 	stop context.CancelCauseFunc // ends all its streams
+	meta map[string]string       // of its state
 
 	mu struct {
 		sync.Mutex
@@ -70,29 +76,30 @@ type donor struct {
 	}
 }
 
-// Fetch implements Transport. It asks the first donor for the manifest, and the
-// others too if that takes long; then every donor's streams take chunks from
-// one queue, straight into the tensors' memory. A chunk that breaks off goes on
-// from another donor at the byte where it broke.
+// Fetch implements Transport. It asks the first donor what the state is, and the
+// others too if that takes long; who answers first says what every chunk must
+// be. Chunks that the mirror does not hold are taken from all donors, from one
+// queue. A chunk that breaks off goes on from another donor at the byte where it
+// broke.
 //
 // Errors: *MismatchError; ErrNoDonor joined with each donor's error, among them
 // ErrCorrupt; ctx's cause.
-func (t *HTTP) Fetch(ctx context.Context, v Version, donors []string, into State) (map[string]string, error) {
-	if err := v.check(); err != nil {
+func (t *HTTP) Fetch(ctx context.Context, v Version, donors []string, into *Mirror) (map[string]string, error) {
+	if err := v.check(); err != nil && v != Any {
 		return nil, fmt.Errorf("fetch state: %w", err)
-	}
-	view, err := viewOf(into)
-	if err != nil {
-		return nil, fmt.Errorf("fetch state %s: %w", v, err)
 	}
 	if len(donors) == 0 || len(donors) > MaxDonors {
 		return nil, fmt.Errorf("fetch state %s: %d donors, want 1 to %d: %w", v, len(donors), MaxDonors, ErrNoDonor)
 	}
+	if !into.lock(ctx) {
+		return nil, fmt.Errorf("fetch state %s: %w", v, context.Cause(ctx))
+	}
+	defer into.unlock()
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	f := &fetch{
 		version: v, timeout: t.cfg.Timeout, streams: t.cfg.Streams, tls: t.cfg.TLS, log: t.cfg.Log,
-		into: view, stop: stop, others: make(chan struct{}),
+		into: into, stop: stop, others: make(chan struct{}),
 	}
 	f.release = sync.OnceFunc(func() { close(f.others) })
 	if token := t.token(); len(token) > 0 {
@@ -104,6 +111,7 @@ func (t *HTTP) Fetch(ctx context.Context, v Version, donors []string, into State
 	if err != nil {
 		return nil, fmt.Errorf("fetch state %s: %w", v, err)
 	}
+	into.brought(v)
 	return meta, nil
 }
 
@@ -113,7 +121,7 @@ func (f *fetch) newClient() *http.Client {
 	transport := &http.Transport{
 		DialContext:            (&net.Dialer{Timeout: f.timeout}).DialContext,
 		DisableCompression:     true,
-		MaxIdleConnsPerHost:    f.streams + 1,
+		MaxIdleConnsPerHost:    f.streams + markStreams + 1,
 		MaxResponseHeaderBytes: 64 << 10,
 		ReadBufferSize:         64 << 10,
 	}
@@ -154,12 +162,10 @@ func (f *fetch) run(ctx context.Context, donors []string) (map[string]string, er
 		})
 	}
 	wg.Wait()
-	p := f.plan()
-	if p != nil && p.left() == 0 {
-		if err := checkBools(&p.layout, p.memory); err != nil {
-			return nil, err
+	if p := f.plan(); p != nil {
+		if meta, ok := p.result(); ok {
+			return meta, nil
 		}
-		return p.metadata(), nil
 	}
 	if err := ended(ctx); err != nil {
 		return nil, errors.Join(err, errors.Join(errs...))
@@ -210,13 +216,25 @@ func (f *fetch) workWith(ctx context.Context, d *donor) error {
 	if err != nil {
 		return err
 	}
-	errs := make([]error, f.streams)
+	d.meta = m.metadata()
+	p.join(d)
+	defer p.resign(d)
+	errs := make([]error, f.streams+markStreams)
 	var wg sync.WaitGroup
 	for i := range errs {
-		wg.Go(func() { errs[i] = f.stream(ctx, d, p) })
+		wg.Go(func() {
+			if i < markStreams {
+				errs[i] = f.marks(ctx, d, p)
+			} else {
+				errs[i] = f.stream(ctx, d, p)
+			}
+			if errs[i] != nil {
+				p.resign(d)
+			}
+		})
 	}
 	wg.Wait()
-	if p.left() == 0 {
+	if _, ok := p.result(); ok {
 		f.stop(errComplete)
 		return nil
 	}
@@ -235,32 +253,40 @@ func parseBase(base string) (*url.URL, error) {
 	return u, nil
 }
 
-// adopt makes m the plan if it is the first, and else compares it: donors at
-// one position hold the same bytes (C1), and one that does not is left alone.
+// adopt makes a plan of m if it is the first, and else compares the two: what
+// donors hold at one position differs in nothing (C1), and a donor that cuts it
+// otherwise is left alone.
 func (f *fetch) adopt(m *manifest) (*plan, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if p := f.mu.plan; p != nil {
-		if !p.sameBytes(m) {
-			return nil, corrupt("its bytes differ from the first donor's at the same version")
+		if !f.mu.first.sameCut(m) {
+			return nil, corrupt("it lays the state out otherwise than the first donor")
 		}
 		return p, nil
 	}
-	memory, err := f.into.arrange(&m.layout)
+	chunks, err := f.into.begin(m)
 	if err != nil {
 		f.stop(err)
 		return nil, err
 	}
-	f.mu.plan = newPlan(m, memory)
+	f.mu.first, f.mu.plan = m, newPlan(f.into, chunks)
 	f.release()
 	return f.mu.plan, nil
 }
 
-// manifest asks d for the manifest until it is staged there.
+// early says whether err is a donor's word that the state cannot be read at the
+// moment. It held the request, so asking again does not spin.
+func early(err error) bool {
+	ref, ok := errors.AsType[*refusal](err)
+	return ok && ref.status == http.StatusTooEarly
+}
+
+// manifest asks d for the manifest until it can be read there.
 func (f *fetch) manifest(ctx context.Context, d *donor) (*manifest, error) {
 	for {
 		var m *manifest
-		err := f.get(ctx, d, pollWait, "/v1/manifest", url.Values{}, func(_ int64, body io.Reader) error {
+		err := f.get(ctx, d, pollWait, "/v1/manifest", url.Values{}, func(_ *http.Response, body io.Reader) error {
 			var err error
 			m, err = readManifest(body)
 			return err
@@ -268,13 +294,56 @@ func (f *fetch) manifest(ctx context.Context, d *donor) (*manifest, error) {
 		if err == nil {
 			return m, nil
 		}
-		if ref, ok := errors.AsType[*refusal](err); ok && ref.status == http.StatusTooEarly {
-			continue // the donor held the request, so this does not spin
+		if early(err) && ctx.Err() == nil {
+			continue
 		}
 		if err := d.strike(ctx, err); err != nil {
 			return nil, err
 		}
 	}
+}
+
+// marks asks d what the chunks must be, as long as that is its part.
+func (f *fetch) marks(ctx context.Context, d *donor, p *plan) error {
+	for {
+		s, turn, ok := p.nextMarks(ctx, d)
+		if !ok {
+			return ended(ctx)
+		}
+		err := f.askMarks(ctx, d, p, s, turn)
+		if err == nil {
+			d.clear()
+			continue
+		}
+		p.giveMarksBack(s, turn)
+		if early(err) && ctx.Err() == nil {
+			continue
+		}
+		if err := d.strike(ctx, err); err != nil {
+			return err
+		}
+	}
+}
+
+func (f *fetch) askMarks(ctx context.Context, d *donor, p *plan, s span, turn int) error {
+	var marks []mark
+	n := s.to - s.from
+	q := url.Values{"first": {strconv.FormatInt(s.from, 10)}, "n": {strconv.FormatInt(n, 10)}}
+	err := f.get(ctx, d, pollWait, "/v1/marks", q, func(_ *http.Response, body io.Reader) error {
+		var err error
+		marks, err = readMarks(body, int(n))
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("marks of chunks [%d,%d): %w", s.from, s.to, err)
+	}
+	for i, m := range marks {
+		if err := p.tell(ctx, int(s.from)+i, turn, m); err != nil {
+			return err
+		}
+	}
+	f.into.progress(0)
+	return nil
 }
 
 // stream takes chunks and fetches them from d, until none is left or d is
@@ -285,13 +354,15 @@ func (f *fetch) stream(ctx context.Context, d *donor, p *plan) error {
 		if c == nil {
 			return ended(ctx)
 		}
-		err := f.chunk(ctx, d, c)
+		err := f.chunk(ctx, d, p, c)
+		p.settle(c)
 		if err == nil {
 			d.clear()
-			p.finish()
 			continue
 		}
-		p.giveBack(c)
+		if early(err) && ctx.Err() == nil {
+			continue
+		}
 		if err := d.strike(ctx, err); err != nil {
 			return err
 		}
@@ -327,13 +398,24 @@ func (d *donor) clear() {
 }
 
 // chunk fetches what is missing of c from d and checks it.
-func (f *fetch) chunk(ctx context.Context, d *donor, c *chunk) error {
-	want := c.to - c.from - c.got
-	q := url.Values{"from": {strconv.FormatInt(c.from+c.got, 10)}, "n": {strconv.FormatInt(want, 10)}}
-	err := f.get(ctx, d, 0, "/v1/data", q, func(length int64, body io.Reader) error {
-		if length != want {
-			return corrupt("donor announced %d bytes, want %d", length, want)
+func (f *fetch) chunk(ctx context.Context, d *donor, p *plan, c *chunk) error {
+	whole := c.got == 0
+	if whole {
+		f.into.overwrite(c)
+	}
+	n := c.to - c.from - c.got
+	var said mark // by the donor, of what it sent
+	q := url.Values{"from": {strconv.FormatInt(c.from+c.got, 10)}, "n": {strconv.FormatInt(n, 10)}}
+	err := f.get(ctx, d, dataWait, "/v1/data", q, func(resp *http.Response, body io.Reader) error {
+		if resp.ContentLength != n {
+			return corrupt("donor announced %d bytes, want %d", resp.ContentLength, n)
 		}
+		var err error
+		if said, err = parseMark(resp.Header.Get(headerMark)); err != nil {
+			return err
+		}
+		before := c.got
+		defer func() { f.into.received.Add(c.got - before) }()
 		for _, part := range c.rest() {
 			if err := c.fill(body, part); err != nil {
 				return err
@@ -344,28 +426,17 @@ func (f *fetch) chunk(ctx context.Context, d *donor, c *chunk) error {
 	if err != nil {
 		return fmt.Errorf("chunk at %d: %w", c.from, err)
 	}
-	if c.sum != c.want {
-		got := c.sum
+	got, want := c.sum.mark(), p.wants(c)
+	// The first donor's bytes are what they were when it read them: those of a
+	// tensor that changes beside the step have another mark each time.
+	if got != want && !(whole && got == said && p.amend(d, c, f.version == Any)) {
 		c.reset()
-		return corrupt("chunk at %d has checksum %08x, want %08x", c.from, got, c.want)
+		return corrupt("chunk at %d has mark %v, want %v", c.from, got, want)
 	}
-	return nil
-}
-
-// fill reads part from body, and checksums each piece while it is in the cache.
-func (c *chunk) fill(body io.Reader, part []byte) error {
-	for len(part) > 0 {
-		n, err := body.Read(part[:min(len(part), copyStep)])
-		c.sum = crc32.Update(c.sum, castagnoli, part[:n])
-		c.got += int64(n)
-		part = part[n:]
-		if err != nil && len(part) > 0 {
-			if errors.Is(err, io.EOF) {
-				err = io.ErrUnexpectedEOF
-			}
-			return err
-		}
+	if err := c.finish(); err != nil {
+		return err
 	}
+	f.into.progress(n)
 	return nil
 }
 
@@ -374,7 +445,7 @@ func (c *chunk) fill(body io.Reader, part []byte) error {
 // and then never pause longer than the timeout.
 func (f *fetch) get(
 	ctx context.Context, d *donor, hold time.Duration, path string, q url.Values,
-	read func(length int64, body io.Reader) error,
+	read func(resp *http.Response, body io.Reader) error,
 ) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -399,7 +470,7 @@ func (f *fetch) get(
 	if resp.StatusCode != http.StatusOK {
 		return &refusal{status: resp.StatusCode, text: readText(resp.Body)}
 	}
-	return cause(ctx, read(resp.ContentLength, &watched{r: resp.Body, timer: watch, timeout: f.timeout}))
+	return cause(ctx, read(resp, &watched{r: resp.Body, timer: watch, timeout: f.timeout}))
 }
 
 // cause prefers why ctx ended over what the network made of it.

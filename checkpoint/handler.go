@@ -19,16 +19,25 @@ const (
 	headerProof = "Skerry-Proof"   // knowledge of the quorum's token
 )
 
+// headerMark of a data response is the mark of its bytes, as the donor read
+// them.
+const headerMark = "Skerry-Mark"
+
 const (
 	// maxHold bounds how long a donor holds an early request, whatever it
 	// asks for. A target asks again: so each learns that the other is alive.
 	maxHold = 10 * time.Second
-	// otherHold bounds it when another version is staged: the donor may be
-	// about to replace it, or may have gone on for good.
+	// otherHold bounds it when another version is served: the donor may be about
+	// to replace it, or may have gone on for good.
 	otherHold = time.Second
 	// writeStep is how much is written to a reader between two looks at
 	// whether it still takes anything.
 	writeStep = 1 << 20
+	// maxMarks bounds the marks of one request.
+	maxMarks = 64
+	// markShare is how much cheaper a chunk's mark is than the chunk: it is read,
+	// and not sent.
+	markShare = 8
 )
 
 // proof shows that the sender knows token, without sending it.
@@ -52,47 +61,36 @@ func refuse(status int, format string, args ...any) error {
 
 func (t *HTTP) handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /v1/manifest", t.answer(func(s *snapshot, _ *http.Request) ([][]byte, error) {
-		return [][]byte{s.manifest}, nil
-	}))
-	mux.HandleFunc("GET /v1/state", t.answer(func(s *snapshot, _ *http.Request) ([][]byte, error) {
-		return [][]byte{s.head, s.data}, nil
-	}))
-	mux.HandleFunc("GET /v1/data", t.answer(part))
+	mux.HandleFunc("GET /v1/manifest", t.answer(t.serveManifest))
+	mux.HandleFunc("GET /v1/marks", t.answer(t.serveMarks))
+	mux.HandleFunc("GET /v1/data", t.answer(t.serveData))
+	mux.HandleFunc("GET /v1/state", t.answer(t.serveState))
 	return mux
 }
 
-// part reads which bytes of the data section are asked for.
-func part(s *snapshot, r *http.Request) ([][]byte, error) {
-	from, err := strconv.ParseUint(r.FormValue("from"), 10, 63)
-	if err != nil {
-		return nil, refuse(http.StatusBadRequest, "from = %q, want an offset", clip(r.FormValue("from")))
-	}
-	n, err := strconv.ParseUint(r.FormValue("n"), 10, 63)
-	if err != nil || n == 0 || n > MaxChunkBytes {
-		return nil, refuse(http.StatusBadRequest, "n = %q, want 1 to %d", clip(r.FormValue("n")), MaxChunkBytes)
-	}
-	if size := uint64(len(s.data)); from > size || n > size-from {
-		return nil, refuse(http.StatusRequestedRangeNotSatisfiable, "bytes [%d,%d) of %d", from, from+n, size)
-	}
-	return [][]byte{s.data[from : from+n]}, nil
+// request is one that may be answered: its bounds and its proof are right.
+type request struct {
+	*http.Request
+	version Version
+	// ctx ends when the request may be held no longer.
+	ctx context.Context
 }
 
-// answer wraps what a path serves: bounds, the wait for the version, the
-// proof, and the writing.
-func (t *HTTP) answer(choose func(*snapshot, *http.Request) ([][]byte, error)) http.HandlerFunc {
+// answer wraps what a path serves: bounds and the proof. Serve returns an error
+// only before it has written anything.
+func (t *HTTP) answer(serve func(http.ResponseWriter, request) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if !t.gate.enter() {
 			http.Error(w, "busy or closing", http.StatusServiceUnavailable)
 			return
 		}
 		defer t.gate.leave()
-		snap, err := t.acquire(r)
+		v := Version(r.FormValue("version"))
+		ctx, cancel := context.WithTimeout(r.Context(), holdOf(r))
+		defer cancel()
+		err := t.admit(r, v)
 		if err == nil {
-			defer t.stage.release(snap)
-			var bodies [][]byte
-			if bodies, err = choose(snap, r); err == nil {
-				t.send(w, snap, bodies)
+			if err = serve(w, request{r, v, ctx}); err == nil {
 				return
 			}
 		}
@@ -105,24 +103,167 @@ func (t *HTTP) answer(choose func(*snapshot, *http.Request) ([][]byte, error)) h
 	}
 }
 
-// acquire waits for the version that r asks for, as long as r may be held, and
-// checks the proof. The caller releases the snapshot.
-func (t *HTTP) acquire(r *http.Request) (*snapshot, error) {
-	v := Version(r.FormValue("version"))
-	if err := v.check(); err != nil {
-		return nil, refuse(http.StatusBadRequest, "%v", err)
+// admit checks the version's form and the proof.
+func (t *HTTP) admit(r *http.Request, v Version) error {
+	if err := v.check(); err != nil && v != Any {
+		return refuse(http.StatusBadRequest, "%v", err)
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), holdOf(r))
-	defer cancel()
-	snap, err := t.stage.await(ctx, v)
+	tokens := t.tokensFor(v)
+	if len(tokens) == 0 {
+		return nil
+	}
+	for _, token := range tokens {
+		if hmac.Equal([]byte(proof(token, v)), []byte(r.Header.Get(headerProof))) {
+			return nil
+		}
+	}
+	return refuse(http.StatusForbidden, "the token's proof is missing or wrong")
+}
+
+// serveManifest says what the state holds and how it is cut.
+func (t *HTTP) serveManifest(w http.ResponseWriter, r request) error {
+	o, err := t.window.hold(r.ctx, r.version)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if len(snap.token) > 0 && !hmac.Equal([]byte(proof(snap.token, v)), []byte(r.Header.Get(headerProof))) {
-		t.stage.release(snap)
-		return nil, refuse(http.StatusForbidden, "the token's proof is missing or wrong")
+	m := &manifest{layout: o.view.layout, chunkBytes: int64(t.cfg.ChunkBytes)}
+	n, head := m.chunks(), o.head
+	t.window.release(o)
+	if n > MaxChunks {
+		return refuse(http.StatusInsufficientStorage, "state of %d chunks of %d bytes, want at most %d", n, m.chunkBytes, MaxChunks)
 	}
-	return snap, nil
+	t.send(w, m.encode(head))
+	return nil
+}
+
+// number reads a field of a request.
+func (r request) number(name string, least, most uint64) (int64, error) {
+	n, err := strconv.ParseUint(r.FormValue(name), 10, 63)
+	if err != nil || n < least || n > most {
+		return 0, refuse(http.StatusBadRequest, "%s = %q, want %d to %d", name, clip(r.FormValue(name)), least, most)
+	}
+	return int64(n), nil
+}
+
+// serveMarks tells some chunks' marks.
+func (t *HTTP) serveMarks(w http.ResponseWriter, r request) error {
+	first, err := r.number("first", 0, MaxChunks)
+	if err != nil {
+		return err
+	}
+	n, err := r.number("n", 1, maxMarks)
+	if err != nil {
+		return err
+	}
+	marks := make([]mark, n)
+	for i := range marks {
+		if marks[i], err = t.markOf(r, first+int64(i)); err != nil {
+			return err
+		}
+	}
+	t.send(w, encodeMarks(marks))
+	return nil
+}
+
+// markOf reads one chunk, in a hold of its own.
+func (t *HTTP) markOf(r request, i int64) (mark, error) {
+	if err := t.spare(r, int64(t.cfg.ChunkBytes)/markShare); err != nil {
+		return 0, err
+	}
+	o, err := t.window.hold(r.ctx, r.version)
+	if err != nil {
+		return 0, err
+	}
+	defer t.window.release(o)
+	m := &manifest{layout: o.view.layout, chunkBytes: int64(t.cfg.ChunkBytes)}
+	if n := int64(m.chunks()); i >= n {
+		return 0, refuse(http.StatusRequestedRangeNotSatisfiable, "chunk %d of %d", i, n)
+	}
+	from, to := m.bounds(int(i))
+	return markOf(pieces(&o.view.layout, o.view.bytes, from, to)), nil
+}
+
+// serveData sends some bytes of the data section, with their mark.
+func (t *HTTP) serveData(w http.ResponseWriter, r request) error {
+	from, err := r.number("from", 0, MaxStateBytes)
+	if err != nil {
+		return err
+	}
+	n, err := r.number("n", 1, MaxChunkBytes)
+	if err != nil {
+		return err
+	}
+	if err := t.spare(r, n); err != nil {
+		return err
+	}
+	b, err := t.buffers.take(r.ctx, n)
+	if err != nil {
+		return refuse(http.StatusTooEarly, "too many readers")
+	}
+	defer t.buffers.put(b)
+	sum, err := t.read(r.ctx, r.version, b, from)
+	if err != nil {
+		return err
+	}
+	w.Header().Set(headerMark, sum.String())
+	t.send(w, b)
+	return nil
+}
+
+// read copies a part of the data section in one hold.
+func (t *HTTP) read(ctx context.Context, v Version, dst []byte, from int64) (mark, error) {
+	o, err := t.window.hold(ctx, v)
+	if err != nil {
+		return 0, err
+	}
+	defer t.window.release(o)
+	if size, n := o.view.size(), int64(len(dst)); from > size || n > size-from {
+		return 0, refuse(http.StatusRequestedRangeNotSatisfiable, "bytes [%d,%d) of %d", from, from+n, size)
+	}
+	return o.copyOut(dst, from), nil
+}
+
+// spare makes a reader that is not in the quorum wait for its turn.
+func (t *HTTP) spare(r request, n int64) error {
+	if r.version != Any {
+		return nil
+	}
+	if err := t.pace.wait(r.Context(), n); err != nil {
+		return refuse(http.StatusTooEarly, "it is not this reader's turn: %v", err)
+	}
+	return nil
+}
+
+// serveState sends the whole state as one file, if the owner does not go on
+// meanwhile: then the response breaks off.
+func (t *HTTP) serveState(w http.ResponseWriter, r request) error {
+	o, err := t.window.hold(r.ctx, r.version)
+	if err != nil {
+		return err
+	}
+	version, head, size := o.version, o.head, o.view.size()
+	t.window.release(o)
+	if r.version == Any {
+		return refuse(http.StatusBadRequest, "version = %q, want one", string(Any))
+	}
+	b, err := t.buffers.take(r.ctx, min(max(size, 1), writeStep))
+	if err != nil {
+		return refuse(http.StatusTooEarly, "too many readers")
+	}
+	defer t.buffers.put(b)
+	w.Header().Set("Content-Length", strconv.FormatInt(int64(len(head))+size, 10))
+	t.write(w, head)
+	for from := int64(0); from < size; {
+		step := b[:min(int64(len(b)), size-from)]
+		ctx, cancel := context.WithTimeout(r.Context(), maxHold)
+		_, err := t.read(ctx, version, step, from)
+		cancel()
+		if err != nil || !t.write(w, step) {
+			panic(http.ErrAbortHandler) // the one way to break a response off that net/http has
+		}
+		from += int64(len(step))
+	}
+	return nil
 }
 
 // holdOf is how long r may be held.
@@ -134,59 +275,27 @@ func holdOf(r *http.Request) time.Duration {
 	return min(time.Duration(ms)*time.Millisecond, maxHold)
 }
 
-// await returns v's snapshot, held, or says what is there instead when ctx
-// ends, or otherHold after another version was seen.
-func (s *stage) await(ctx context.Context, v Version) (*snapshot, error) {
-	var other <-chan time.Time
-	for {
-		snap, has, changed, err := s.look(v)
-		if snap != nil || err != nil {
-			return snap, err
-		}
-		if has == "" {
-			other = nil
-		} else if other == nil {
-			other = time.After(otherHold)
-		}
-		select {
-		case <-changed:
-			continue
-		case <-other:
-		case <-ctx.Done():
-		}
-		if has != "" {
-			return nil, refuse(http.StatusConflict, "this donor serves %q, not %q", string(has), string(v))
-		}
-		return nil, refuse(http.StatusTooEarly, "%q is not staged yet", string(v))
-	}
+// send writes a whole response.
+func (t *HTTP) send(w http.ResponseWriter, b []byte) {
+	w.Header().Set("Content-Type", "application/octet-stream")
+	w.Header().Set("Content-Length", strconv.Itoa(len(b)))
+	t.write(w, b)
 }
 
-// send writes the bodies. A reader that takes nothing for Timeout is cut off,
-// and so is everybody once the snapshot is.
-func (t *HTTP) send(w http.ResponseWriter, snap *snapshot, bodies [][]byte) {
-	var n int
-	for _, b := range bodies {
-		n += len(b)
-	}
-	w.Header().Set("Content-Type", "application/octet-stream")
-	w.Header().Set("Content-Length", strconv.Itoa(n))
+// write says whether the reader took it. One that takes nothing for Timeout is
+// cut off.
+func (t *HTTP) write(w http.ResponseWriter, b []byte) bool {
 	control := http.NewResponseController(w)
-	for _, b := range bodies {
-		for len(b) > 0 {
-			select {
-			case <-snap.cut:
-				panic(http.ErrAbortHandler) // the one way to break a response off that net/http has
-			default:
-			}
-			step := b[:min(len(b), writeStep)]
-			_ = control.SetWriteDeadline(time.Now().Add(t.cfg.Timeout)) // unsupported only by fakes
-			if _, err := w.Write(step); err != nil {
-				t.cfg.Log.Debug().Err(err).Msg("reader lost")
-				return
-			}
-			b = b[len(step):]
+	for len(b) > 0 {
+		step := b[:min(len(b), writeStep)]
+		_ = control.SetWriteDeadline(time.Now().Add(t.cfg.Timeout)) // unsupported only by fakes
+		if _, err := w.Write(step); err != nil {
+			t.cfg.Log.Debug().Err(err).Msg("reader lost")
+			return false
 		}
+		b = b[len(step):]
 	}
+	return true
 }
 
 // readText reads a refusal's text, bounded.

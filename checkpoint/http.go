@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -34,11 +35,17 @@ const (
 	MaxRequests = 1024
 	// MaxConns bounds the connections to a donor; more are closed at once.
 	MaxConns = 4096
+	// DefaultAnyBytesPerSecond is what readers of Any may take: about half of
+	// a network of 10 Gbit/s.
+	DefaultAnyBytesPerSecond = 512 << 20
 
 	// maxHeaderBytes bounds a request's header, and idleTimeout how long a
 	// connection may say nothing between two requests.
 	maxHeaderBytes = 64 << 10
 	idleTimeout    = 2 * time.Minute
+
+	// keptTokens is how many secrets a donor remembers.
+	keptTokens = 4
 )
 
 // HTTPConfig says how an [HTTP] transport listens and fetches.
@@ -54,7 +61,7 @@ type HTTPConfig struct {
 	// Timeout is how long a peer may be silent in the middle of an exchange
 	// before it counts as gone; 0 means 5 s. Too low takes a busy donor for a
 	// dead one; too high delays going on with another. It does not bound the
-	// wait for a version that is not staged yet: that ends with the ctx.
+	// wait for a version that is not served yet: that ends with the ctx.
 	Timeout time.Duration
 
 	// ChunkBytes is the unit of checksums and of sharing work out, between
@@ -66,6 +73,12 @@ type HTTPConfig struct {
 	// MaxStreams; 0 means 2. One stream cannot fill a fast link; many take
 	// turns on the cores.
 	Streams int
+
+	// AnyBytesPerSecond limits what readers of Any take from this donor, which
+	// trains meanwhile; 0 means DefaultAnyBytesPerSecond. Too high slows the
+	// steps of those that train, by the network and the memory that it takes
+	// from them; too low makes a joiner late, and harms nobody.
+	AnyBytesPerSecond int64
 
 	// Token is the secret that targets prove knowledge of; empty lets anybody
 	// read. SetToken changes it with the quorum.
@@ -100,6 +113,9 @@ func (c HTTPConfig) Validate() error {
 	if c.Streams < 0 || c.Streams > MaxStreams {
 		errs = append(errs, fmt.Errorf("Streams = %d, want 0 to %d", c.Streams, MaxStreams))
 	}
+	if c.AnyBytesPerSecond < 0 {
+		errs = append(errs, fmt.Errorf("AnyBytesPerSecond = %d, want 0 or more", c.AnyBytesPerSecond))
+	}
 	if c.Listen != "" {
 		if _, _, err := net.SplitHostPort(c.Listen); err != nil {
 			errs = append(errs, fmt.Errorf("Listen = %q, want host:port: %w", c.Listen, err))
@@ -121,15 +137,20 @@ func (c HTTPConfig) withDefaults() HTTPConfig {
 	if c.Streams == 0 {
 		c.Streams = 2
 	}
+	if c.AnyBytesPerSecond == 0 {
+		c.AnyBytesPerSecond = DefaultAnyBytesPerSecond
+	}
 	return c
 }
 
-// HTTP is the Transport over HTTP: a donor serves one staged copy, a target
-// fetches it from all donors at once. Safe for concurrent use.
+// HTTP is the Transport over HTTP: a donor serves its tensors as they are, a
+// target fetches from all donors at once what it does not hold. Safe for
+// concurrent use.
 //
-//	GET /v1/manifest?version=V         what V holds, and its chunks' checksums
-//	GET /v1/data?version=V&from=A&n=N  N bytes of V's data section
-//	GET /v1/state?version=V            V as one safetensors file
+//	GET /v1/manifest?version=V            what V holds, and how it is cut
+//	GET /v1/marks?version=V&first=I&n=N   the marks of N chunks
+//	GET /v1/data?version=V&from=A&n=N     N bytes of V's data section, and their mark
+//	GET /v1/state?version=V               V as one safetensors file
 //
 // NewHTTP listens; Run serves until its ctx ends or Close.
 type HTTP struct {
@@ -137,14 +158,16 @@ type HTTP struct {
 	ln     net.Listener
 	base   string // URL without trailing slash
 	server *http.Server
-	stage  *stage
+	window *window
 	gate   *gate
-	serve  chan struct{} // holds one token: one Serve at a time
+	// buffers holds what was copied in a hold and is being sent.
+	buffers *buffers
+	pace    *pace
 
 	mu struct {
 		sync.Mutex
 
-		token []byte
+		tokens [][]byte // the newest first, at most keptTokens
 	}
 }
 
@@ -165,8 +188,11 @@ func NewHTTP(cfg HTTPConfig) (*HTTP, error) {
 		return nil, errors.Join(err, ln.Close())
 	}
 	ln = guard.Limit(ln, guard.Limits{MaxConns: MaxConns, MaxPerHost: MaxConns / 4})
-	t := &HTTP{cfg: cfg, ln: ln, base: base, stage: newStage(), gate: newGate(), serve: make(chan struct{}, 1)}
-	t.mu.token = slices.Clone(cfg.Token)
+	t := &HTTP{
+		cfg: cfg, ln: ln, base: base, window: newWindow(), gate: newGate(), buffers: newBuffers(),
+		pace: &pace{perSecond: cfg.AnyBytesPerSecond},
+	}
+	t.SetToken(cfg.Token)
 	t.server = &http.Server{
 		Handler:           t.handler(),
 		ReadHeaderTimeout: cfg.Timeout,
@@ -215,11 +241,10 @@ func (t *HTTP) Run(ctx context.Context) error {
 	return nil
 }
 
-// Close stops serving: staged bytes are dropped, and requests under way are
-// cut off. Safe to call twice, and without Run.
+// Close stops serving: requests under way are cut off. Safe to call twice, and without Run.
 func (t *HTTP) Close() error {
-	t.stage.close()
 	t.gate.shut()
+	t.window.close()
 	err := t.server.Close()
 	if lerr := t.ln.Close(); err == nil && lerr != nil && !errors.Is(lerr, net.ErrClosed) {
 		err = lerr
@@ -230,84 +255,62 @@ func (t *HTTP) Close() error {
 // Metadata is this donor's base URL.
 func (t *HTTP) Metadata() string { return t.base }
 
-// SetToken replaces the secret: for states staged, and fetches begun, from now
-// on.
+// SetToken replaces the secret, for reads and fetches from now on. Readers of Any
+// may prove one of the last few instead: they are not in the quorum, and hear
+// of a new one late.
 func (t *HTTP) SetToken(token []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.mu.token = slices.Clone(token)
+	switch {
+	case len(token) == 0:
+		t.mu.tokens = nil
+	case len(t.mu.tokens) == 0 || !bytes.Equal(t.mu.tokens[0], token):
+		t.mu.tokens = slices.Insert(t.mu.tokens, 0, slices.Clone(token))
+		t.mu.tokens = t.mu.tokens[:min(len(t.mu.tokens), keptTokens)]
+	}
 }
 
+// token is what a fetch proves; nil: nothing.
 func (t *HTTP) token() []byte {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.mu.token
+	if len(t.mu.tokens) == 0 {
+		return nil
+	}
+	return t.mu.tokens[0]
 }
 
-// Serve implements Transport. It costs one copy and one checksum of s, and
-// keeps the memory for the next call.
-func (t *HTTP) Serve(ctx context.Context, v Version, s State) error {
-	if err := v.check(); err != nil {
-		return fmt.Errorf("serve state: %w", err)
+// tokensFor are those of which a reader of v must prove one; none: anybody may
+// read.
+func (t *HTTP) tokensFor(v Version) [][]byte {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if v == Any {
+		return slices.Clone(t.mu.tokens)
 	}
-	select {
-	case t.serve <- struct{}{}:
-		defer func() { <-t.serve }()
-	case <-ctx.Done():
-		return fmt.Errorf("serve state %s: %w", v, context.Cause(ctx))
-	}
-	snap, err := t.snapshot(ctx, v, s)
+	return slices.Clone(t.mu.tokens[:min(len(t.mu.tokens), 1)])
+}
+
+// Serve implements Transport. It costs nothing until somebody reads.
+func (t *HTTP) Serve(v Version, save func() (State, error)) error {
+	err := v.check()
 	if err == nil {
-		err = t.stage.publish(snap)
+		err = t.window.open(v, save)
 	}
 	if err != nil {
 		return fmt.Errorf("serve state %s: %w", v, err)
 	}
-	t.cfg.Log.Debug().Str("version", string(v)).Int("bytes", len(snap.data)).Msg("state staged")
 	return nil
 }
 
-func (t *HTTP) snapshot(ctx context.Context, v Version, s State) (*snapshot, error) {
-	view, err := viewOf(s)
-	if err != nil {
-		return nil, err
-	}
-	m := &manifest{layout: view.layout, chunkBytes: int64(t.cfg.ChunkBytes)}
-	if n := chunkCount(m.size(), m.chunkBytes); n > MaxChunks {
-		return nil, fmt.Errorf("state of %d chunks of %d bytes, want at most %d", n, m.chunkBytes, MaxChunks)
-	}
-	head, err := m.appendHeader(nil)
-	if err != nil {
-		return nil, err
-	}
-	data := t.stage.memory(m.size())
-	if m.sums, err = copyIn(ctx, data, view, m.chunkBytes); err != nil {
-		return nil, err
-	}
-	return &snapshot{
-		version: v, token: t.token(), head: head, manifest: m.encode(head), data: data,
-		idle: make(chan struct{}), cut: make(chan struct{}),
-	}, nil
-}
-
-// Disallow implements Transport. Readers that are still there when ctx ends
-// are cut off, and ctx's cause is returned; the copy is dropped either way.
-func (t *HTTP) Disallow(ctx context.Context) error {
-	old := t.stage.withdraw()
-	if old == nil {
-		return nil
-	}
-	select {
-	case <-old.idle:
-		return nil
-	case <-ctx.Done():
-		close(old.cut)
-		return fmt.Errorf("wait for readers of state %s: %w", old.version, context.Cause(ctx))
-	}
-}
+// Pause implements Transport.
+func (t *HTTP) Pause() { t.window.shut() }
 
 // check refuses versions that are not short visible text.
 func (v Version) check() error {
+	if v == Any {
+		return fmt.Errorf("version %q is none: it stands for any", string(v))
+	}
 	if v == "" || len(v) > MaxVersionBytes {
 		return fmt.Errorf("version of %d bytes, want 1 to %d", len(v), MaxVersionBytes)
 	}

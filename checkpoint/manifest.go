@@ -1,7 +1,6 @@
 package checkpoint
 
 import (
-	"bytes"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
@@ -22,7 +21,7 @@ const (
 )
 
 // manifestMagic begins a manifest; the digit is the format's version.
-const manifestMagic = "SKM1"
+const manifestMagic = "SKM2"
 
 // manifestFixed is the size of what comes before the header: magic, chunk
 // bytes, chunk count.
@@ -35,18 +34,20 @@ const crcBytes = 4
 // never written.
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// manifest is a layout, how its data section is cut, and each chunk's CRC32C.
+// manifest is a layout and how its data section is cut.
 //
-//	"SKM1" | chunk bytes u32 | chunks u32 | header length u64 | header JSON |
-//	chunks x CRC32C u32 | CRC32C of everything before u32     (little-endian)
+//	"SKM2" | chunk bytes u32 | chunks u32 | header length u64 | header JSON |
+//	CRC32C of everything before u32     (little-endian)
 type manifest struct {
 	layout
 	chunkBytes int64
-	sums       []uint32 // by chunk
 }
 
 // chunkCount is how many chunks size bytes make.
 func chunkCount(size, chunkBytes int64) int64 { return (size + chunkBytes - 1) / chunkBytes }
+
+// chunks is how many there are.
+func (m *manifest) chunks() int { return int(chunkCount(m.size(), m.chunkBytes)) }
 
 // bounds gives chunk i's part of the data section.
 func (m *manifest) bounds(i int) (from, to int64) {
@@ -54,24 +55,21 @@ func (m *manifest) bounds(i int) (from, to int64) {
 	return from, min(from+m.chunkBytes, m.size())
 }
 
-// sameBytes tells whether both cut equal data in one way. Metadata may differ.
-func (m *manifest) sameBytes(o *manifest) bool {
-	return m.chunkBytes == o.chunkBytes && slices.Equal(m.sums, o.sums) &&
-		slices.EqualFunc(m.entries, o.entries, func(a, b entry) bool {
-			return a.from == b.from && a.to == b.to && a.equal(b.TensorInfo)
-		})
+// sameCut tells whether both lay out and cut a state in one way. Metadata may
+// differ.
+func (m *manifest) sameCut(o *manifest) bool {
+	return m.chunkBytes == o.chunkBytes && slices.EqualFunc(m.entries, o.entries, func(a, b entry) bool {
+		return a.from == b.from && a.to == b.to && a.equal(b.TensorInfo)
+	})
 }
 
 // encode gives the manifest's bytes; head is the layout's appendHeader.
 func (m *manifest) encode(head []byte) []byte {
-	b := make([]byte, 0, manifestFixed+len(head)+crcBytes*(len(m.sums)+1))
+	b := make([]byte, 0, manifestFixed+len(head)+crcBytes)
 	b = append(b, manifestMagic...)
 	b = binary.LittleEndian.AppendUint32(b, uint32(m.chunkBytes))
-	b = binary.LittleEndian.AppendUint32(b, uint32(len(m.sums)))
+	b = binary.LittleEndian.AppendUint32(b, uint32(m.chunks()))
 	b = append(b, head...)
-	for _, sum := range m.sums {
-		b = binary.LittleEndian.AppendUint32(b, sum)
-	}
 	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
@@ -100,9 +98,6 @@ func readManifest(r io.Reader) (*manifest, error) {
 	if want := chunkCount(m.size(), m.chunkBytes); chunks != want || chunks > MaxChunks {
 		return nil, corrupt("chunks = %d, want %d and at most %d", chunks, want, MaxChunks)
 	}
-	if m.sums, err = readSums(body, chunks); err != nil {
-		return nil, err
-	}
 	want := sum.Sum32()
 	var last [crcBytes]byte
 	if _, err := io.ReadFull(r, last[:]); err != nil {
@@ -112,16 +107,4 @@ func readManifest(r io.Reader) (*manifest, error) {
 		return nil, corrupt("manifest checksum %08x, want %08x", got, want)
 	}
 	return m, nil
-}
-
-func readSums(r io.Reader, chunks int64) ([]uint32, error) {
-	var raw bytes.Buffer
-	if _, err := io.CopyN(&raw, r, chunks*crcBytes); err != nil {
-		return nil, fmt.Errorf("read chunk checksums: %w", truncated(err))
-	}
-	sums := make([]uint32, chunks)
-	for i := range sums {
-		sums[i] = binary.LittleEndian.Uint32(raw.Bytes()[i*crcBytes:])
-	}
-	return sums, nil
 }

@@ -2,8 +2,9 @@ package checkpoint
 
 import (
 	"bytes"
-	"context"
 	"errors"
+	"hash/crc32"
+	"strings"
 	"testing"
 
 	"github.com/skerry-ft/skerry/pg"
@@ -20,9 +21,6 @@ func sample(t testing.TB, chunkBytes int64) []byte {
 		t.Fatal(err)
 	}
 	m := &manifest{layout: v.layout, chunkBytes: chunkBytes}
-	if m.sums, err = copyIn(context.Background(), make([]byte, m.size()), v, chunkBytes); err != nil {
-		t.Fatal(err)
-	}
 	head, err := m.appendHeader(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -34,7 +32,7 @@ func TestManifestEveryFlippedBitIsSeen(t *testing.T) {
 	t.Parallel()
 	good := sample(t, MinChunkBytes)
 	m, err := readManifest(bytes.NewReader(good))
-	if err != nil || len(m.sums) != 3 || m.size() != 12007 {
+	if err != nil || m.chunks() != 3 || m.size() != 12007 {
 		t.Fatalf("manifest: %v, %+v", err, m)
 	}
 	for i := range good {
@@ -57,15 +55,60 @@ func FuzzManifest(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if int64(len(m.sums)) != chunkCount(m.size(), m.chunkBytes) {
-			t.Fatalf("%d sums for %d bytes in chunks of %d", len(m.sums), m.size(), m.chunkBytes)
-		}
-		if len(m.sums) > 0 {
-			if from, to := m.bounds(len(m.sums) - 1); from >= to || to != m.size() {
+		if n := m.chunks(); n > 0 {
+			if from, to := m.bounds(n - 1); from >= to || to != m.size() {
 				t.Fatalf("last chunk [%d,%d) of %d", from, to, m.size())
 			}
 		}
 	})
+}
+
+func FuzzMarks(f *testing.F) {
+	f.Add(encodeMarks(nil), uint8(0))
+	f.Add(encodeMarks([]mark{1, 1 << 63}), uint8(2))
+	f.Fuzz(func(t *testing.T, b []byte, n uint8) {
+		r := bytes.NewReader(b)
+		marks, err := readMarks(r, int(n))
+		if err != nil {
+			return
+		}
+		if len(marks) != int(n) || r.Len() != len(b)-markBytes*int(n)-crcBytes {
+			t.Fatalf("%d marks and %d bytes left, want %d marks of %d bytes", len(marks), r.Len(), n, len(b))
+		}
+		if !bytes.Equal(encodeMarks(marks), b[:len(b)-r.Len()]) {
+			t.Fatal("the marks are written otherwise than they were read")
+		}
+	})
+}
+
+func FuzzParseMark(f *testing.F) {
+	f.Add("0123456789abcdef")
+	f.Add("+123456789abcdef")
+	f.Fuzz(func(t *testing.T, s string) {
+		if m, err := parseMark(s); err == nil && m.String() != strings.ToLower(s) {
+			t.Fatalf("%q was read as %v", s, m)
+		}
+	})
+}
+
+// Every byte counts in both halves of a mark, wherever the parts are cut.
+func TestMarkIsOfTheBytes(t *testing.T) {
+	t.Parallel()
+	b := []byte("some bytes of a chunk")
+	whole := markOf([][]byte{b})
+	if uint32(whole>>32) != crc32.Checksum(b, castagnoli) || uint32(whole) != crc32.ChecksumIEEE(b) {
+		t.Errorf("mark = %v", whole)
+	}
+	for i := range b {
+		if got := markOf([][]byte{b[:i], b[i:]}); got != whole {
+			t.Errorf("cut at %d: %v, want %v", i, got, whole)
+		}
+		c := bytes.Clone(b)
+		c[i] ^= 1
+		if got := markOf([][]byte{c}); uint32(got) == uint32(whole) || got>>32 == whole>>32 {
+			t.Errorf("byte %d changed: %v, was %v", i, got, whole)
+		}
+	}
 }
 
 // TestPiecesCoverEveryByte cuts a state at every boundary.
@@ -90,7 +133,7 @@ func TestPiecesCoverEveryByte(t *testing.T) {
 
 func TestChunkRest(t *testing.T) {
 	t.Parallel()
-	c := &chunk{memory: [][]byte{{1, 2}, {3}, {4, 5, 6}}}
+	c := &chunk{direct: true, memory: [][]byte{{1, 2}, {3}, {4, 5, 6}}}
 	for got, want := range [][]byte{{1, 2, 3, 4, 5, 6}, {2, 3, 4, 5, 6}, {3, 4, 5, 6}, {4, 5, 6}, {5, 6}, {6}, {}} {
 		c.got = int64(got)
 		if rest := bytes.Join(c.rest(), nil); !bytes.Equal(rest, want) {

@@ -17,7 +17,7 @@ type attempt struct {
 	closing bool   // ShouldCommit was called, and has not returned
 	waiting bool   // its StartQuorum waits, or gave up waiting, for the quorum and the heal
 	voted   bool   // the vote is with the replica's server
-	sealed  bool   // no state may be copied any more: it is about to change
+	sealed  bool   // its ballot is being exchanged, or was
 	opts    StartOptions
 	err     error // the first one
 	void    bool  // the whole replica lost operations of it

@@ -108,7 +108,16 @@ func (tr *trainer) standing() bool {
 func (tr *trainer) fetched() bool {
 	tr.m.mu.Lock()
 	defer tr.m.mu.Unlock()
-	return tr.m.mu.heal != nil && tr.m.mu.heal.finished()
+	h := tr.m.mu.heal
+	if h == nil {
+		return false
+	}
+	select {
+	case <-h.done:
+		return h.err == nil
+	default:
+		return false
+	}
 }
 
 // group is the epoch of the trainer's group.

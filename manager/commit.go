@@ -47,12 +47,11 @@ func (m *Manager) ShouldCommit(ctx context.Context) (bool, error) {
 	m.mu.settled = nil
 	m.mu.phase = quorum.PhaseBalloting
 	m.mu.Unlock()
+	defer m.transport.Pause() // from here on the trainer may change its tensors
 	v, err := m.decide(ctx)
 	if err != nil {
 		return false, m.abandon(ctx, err)
 	}
-	m.seal()
-	m.awaitStaging(ctx)
 	return m.conclude(v)
 }
 
@@ -186,13 +185,6 @@ func (m *Manager) commitLocked(digest quorum.Digest) {
 	m.mu.fact, m.mu.committed = quorum.Fact{}, nil
 	m.mu.failures, m.mu.discarded = 0, 0
 	m.mu.stats.Commits++
-}
-
-// seal ends the time in which the state may be copied.
-func (m *Manager) seal() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.mu.attempt.sealed = true
 }
 
 // abandon ends an attempt whose outcome this rank will not wait for. What the

@@ -57,7 +57,6 @@
 //	tasks.run       what the tasks queue    the next task                      ctx
 //	  pursue        the one request         report's answer, Configure, fetch  group ready, ctx
 //	  watch         nothing                 the group to break                 next epoch, ctx
-//	  serve         one staged copy         the copy                           done, HealTimeout
 //	  fetch         one heal                donors                             done, fall, HealTimeout
 //	  tellDrain     a drain                 the lighthouse, the last quorum    drained, Drain timeout
 //	connect         the rank's link         notices of the replica's server    ctx

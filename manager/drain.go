@@ -55,7 +55,7 @@ func (m *Manager) tellDrain(ctx context.Context) {
 	var since time.Time // when nobody else was there first; zero: somebody is
 	for extended := false; ; {
 		m.mu.Lock()
-		final, donor, changed := m.mu.final, m.mu.staged, m.mu.changed
+		final, donor, changed := m.mu.final, m.givingLocked(), m.mu.changed
 		stuck := m.mu.alone && m.mu.request != nil // nobody will answer it
 		m.mu.Unlock()
 		switch {
@@ -152,9 +152,6 @@ func (m *Manager) leave(ctx context.Context) {
 		case <-ctx.Done():
 		case <-time.After(lookAgain):
 		}
-	}
-	if err := m.transport.Disallow(ctx); err != nil {
-		m.log.Debug().Err(err).Msg("staged state cut off")
 	}
 	m.sayGoodbye()
 	m.log.Info().Msg("drained")

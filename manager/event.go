@@ -57,17 +57,16 @@ type HealStarted struct {
 type HealDone struct {
 	QuorumID int64
 	Position quorum.Position
+	Bytes    int64 // that travelled: what was there already did not
 	Took     time.Duration
 	Err      error
 }
 
-// HealServed says that this rank staged its state for others.
+// HealServed says that members of a quorum heal from this rank, among others.
 type HealServed struct {
 	QuorumID int64
 	Position quorum.Position
 	Targets  []string
-	Took     time.Duration
-	Err      error
 }
 
 // StepCommitted says that a step counts.
@@ -134,14 +133,11 @@ func (e HealDone) String() string {
 	if e.Err != nil {
 		return fmt.Sprintf("heal to step %d not done after %v: %v", e.Position.Step, e.Took, e.Err)
 	}
-	return fmt.Sprintf("healed to step %d in %v", e.Position.Step, e.Took)
+	return fmt.Sprintf("healed to step %d in %v, %d bytes", e.Position.Step, e.Took, e.Bytes)
 }
 
 func (e HealServed) String() string {
-	if e.Err != nil {
-		return fmt.Sprintf("state of step %d not staged: %v", e.Position.Step, e.Err)
-	}
-	return fmt.Sprintf("state of step %d staged for %d targets in %v", e.Position.Step, len(e.Targets), e.Took)
+	return fmt.Sprintf("state of step %d served to %d targets", e.Position.Step, len(e.Targets))
 }
 
 func (e StepCommitted) String() string {

@@ -13,9 +13,9 @@ import (
 	"github.com/skerry-ft/skerry/quorum"
 )
 
-// healing is one transfer of a state to this rank. It goes into memory of its
-// own first: the trainer may be in its forward pass, and a transfer that breaks
-// off must leave a state behind that is one.
+// healing is one transfer of a state to this rank. What travels lies beside the
+// live tensors first: the trainer may be in its forward pass, and a transfer that
+// breaks off must leave a state behind that is one.
 type healing struct {
 	position quorum.Position // of the state
 	quorumID int64
@@ -25,30 +25,26 @@ type healing struct {
 	done     chan struct{} // closed when the fields below are set
 
 	err   error
-	state checkpoint.State
+	into  *incoming
+	meta  map[string]string
+	bytes int64 // that travelled
 }
 
-// finished says whether the state is there and good.
-func (h *healing) finished() bool {
-	select {
-	case <-h.done:
-		return h.err == nil
-	default:
-		return false
-	}
-}
+// errSuperseded ends a transfer for a quorum that is over.
+var errSuperseded = errors.New("another quorum came")
 
 // healIfBehind fetches the state that the quorum is at, if this rank is not. A
 // rank that takes part, or whose StartQuorum waits, heals before its
 // collectives; any other beside them.
 func (m *Manager) healIfBehind(ctx context.Context, r *request) error {
+	if err := m.supersede(ctx); err != nil {
+		return err
+	}
 	m.mu.Lock()
 	a := m.mu.assign
-	if old := m.mu.heal; old != nil && a.Heal && old.position == a.Max && a.Max.Step > 0 && old.finished() {
-		m.mu.Unlock()
-		return nil // fetched already, for a quorum that fell
-	} // At step 0 all fresh replicas have one position and bytes of their own.
-	m.mu.heal = nil
+	if !a.Heal {
+		m.mu.incoming = nil
+	}
 	if !a.Heal || r.opts.ForbidHeal {
 		m.mu.Unlock()
 		return nil
@@ -103,6 +99,26 @@ func (m *Manager) healIfBehind(ctx context.Context, r *request) error {
 	return err
 }
 
+// supersede ends the transfer that an earlier quorum began. What it has brought
+// stays; nothing reads the tensors for it when the request is over, after which
+// the trainer may change them again.
+func (m *Manager) supersede(ctx context.Context) error {
+	m.mu.Lock()
+	old := m.mu.heal
+	m.mu.heal = nil
+	m.mu.Unlock()
+	if old == nil {
+		return nil
+	}
+	old.stop(errSuperseded)
+	select {
+	case <-old.done:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
 // fetch transfers the state, and notes what became of it.
 func (m *Manager) fetch(ctx context.Context, h *healing) {
 	var ids []string
@@ -114,36 +130,57 @@ func (m *Manager) fetch(ctx context.Context, h *healing) {
 	m.events.emit(HealStarted{QuorumID: h.quorumID, Position: h.position, Sources: ids})
 	ctx, cancel := context.WithTimeout(ctx, m.timeouts.Heal)
 	defer cancel()
-	state, err := m.transfer(ctx, h)
+	err := m.transfer(ctx, h)
 	took := time.Since(h.began)
 	m.mu.Lock()
-	h.state, h.err = state, err
+	h.err = err
 	close(h.done)
 	m.mu.stats.LastHeal = took
 	m.changedLocked()
 	m.mu.Unlock()
 	if err != nil {
 		m.log.Warn().Err(err).Int64(logkey.QuorumID, h.quorumID).Dur(logkey.ElapsedMs, took).Msg("heal broke off")
-		m.events.emit(HealDone{QuorumID: h.quorumID, Position: h.position, Took: took, Err: err})
+		m.events.emit(HealDone{QuorumID: h.quorumID, Position: h.position, Bytes: h.bytes, Took: took, Err: err})
 	}
 }
 
-// transfer reads the state from all donors into memory of its own.
-func (m *Manager) transfer(ctx context.Context, h *healing) (checkpoint.State, error) {
+// transfer reads what this rank does not hold of the state, from all donors.
+func (m *Manager) transfer(ctx context.Context, h *healing) error {
 	donors, err := m.donors(ctx, h.sources)
 	if err != nil {
-		return checkpoint.State{}, err
+		return err
 	}
-	into, err := m.states.blank()
+	if h.into, err = m.receive(); err != nil {
+		return err
+	}
+	before := h.into.mirror.Received()
+	h.meta, err = m.transport.Fetch(ctx, versionOf(h.position), donors, h.into.mirror)
+	h.bytes = h.into.mirror.Received() - before
 	if err != nil {
-		return checkpoint.State{}, err
+		return fmt.Errorf("fetch step %d of quorum %d: %w", h.position.Step, h.position.QuorumID, err)
 	}
-	meta, err := m.transport.Fetch(ctx, versionOf(h.position), donors, into)
+	return nil
+}
+
+// receive returns what heals have brought so far; transfers take turns.
+func (m *Manager) receive() (*incoming, error) {
+	m.mu.Lock()
+	in := m.mu.incoming
+	m.mu.Unlock()
+	if in != nil {
+		return in, nil
+	}
+	in, err := m.states.incoming(func(bytes int64) {
+		m.progress.Add(1)
+		m.healBytes.Add(uint64(bytes))
+	})
 	if err != nil {
-		return checkpoint.State{}, fmt.Errorf("fetch step %d of quorum %d: %w", h.position.Step, h.position.QuorumID, err)
+		return nil, err
 	}
-	into.Meta = meta
-	return into, nil
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.mu.incoming = in
+	return in, nil
 }
 
 // donors asks the sources' managers where this group rank's state is served.
@@ -203,7 +240,8 @@ func (m *Manager) load(ctx context.Context, h *healing) error {
 		m.fall(h.quorumID, fmt.Errorf("heal: %w", h.err))
 		return nil
 	}
-	own, err := m.states.install(h.state)
+	m.transport.Pause() // the tensors change
+	own, err := m.states.install(h.into, versionOf(h.position), h.meta)
 	if err != nil {
 		err = fmt.Errorf("load the state of step %d: %w", h.position.Step, err)
 		m.setFinal(err)
@@ -211,7 +249,7 @@ func (m *Manager) load(ctx context.Context, h *healing) error {
 	}
 	m.mu.Lock()
 	m.mu.position, m.mu.batches, m.mu.digest = h.position, own.batches, own.digest
-	m.mu.behind, m.mu.failures = false, 0
+	m.mu.behind, m.mu.failures, m.mu.incoming = false, 0, nil
 	m.mu.outside = m.mu.assign.ParticipantRank < 0
 	m.mu.stats.Heals++
 	took := time.Since(h.began)
@@ -219,8 +257,8 @@ func (m *Manager) load(ctx context.Context, h *healing) error {
 	m.changedLocked()
 	m.mu.Unlock()
 	m.log.Info().Int64(logkey.QuorumID, h.quorumID).Int64(logkey.Step, h.position.Step).
-		Dur(logkey.ElapsedMs, took).Msg("healed")
-	m.events.emit(HealDone{QuorumID: h.quorumID, Position: h.position, Took: took})
+		Int64(logkey.Bytes, h.bytes).Dur(logkey.ElapsedMs, took).Msg("healed")
+	m.events.emit(HealDone{QuorumID: h.quorumID, Position: h.position, Bytes: h.bytes, Took: took})
 	return nil
 }
 

@@ -36,7 +36,7 @@ type Manager struct {
 	events    emitter
 	metrics   *metrics
 	progress  atomic.Uint64
-	balloting atomic.Int32  // ballots that are out
+	healBytes atomic.Uint64
 	linked    chan struct{} // closed once link and id are set
 	logID     logID
 	link      link
@@ -77,12 +77,10 @@ type Manager struct {
 		accusations []quorum.Accusation
 		early       []notice // about a quorum that is still to be taken up
 
-		behind    bool // the state is not that of the quorum
-		outside   bool // it is by now, but the quorum does not count on it
-		heal      *healing
-		stageNext bool // the answer names members that this rank must serve
-		staged    bool
-		staging   *staging
+		behind   bool // the state is not that of the quorum
+		outside  bool // it is by now, but the quorum does not count on it
+		heal     *healing
+		incoming *incoming // what heals have brought that is not installed
 
 		phase    quorum.Phase
 		ballots  uint64 // passed in quorum
@@ -117,7 +115,7 @@ func New(cfg Config) (*Manager, error) {
 	}
 	m.backend = &issued{Backend: cfg.Debug.Wrap("replicate", cfg.Backend), m: m}
 	m.managed = pg.NewManaged(m.backend, participation{m})
-	m.tracked = newTracked(m.managed, func() { m.progress.Add(1) })
+	m.tracked = newTracked(m.managed)
 	m.group = pg.NewGroup(m.tracked)
 	m.metrics = newMetrics(m)
 	return m, nil
@@ -159,6 +157,10 @@ func (m *Manager) open() error {
 // tensors, no copies, always with the same names and shapes; the same views are
 // what a heal writes into, and then load is told the donor's Meta, with the
 // tensors as they now are. load may be nil.
+//
+// From the return of StartQuorum to that of ShouldCommit nothing may write to the
+// tensors: other replicas read them. Save is called in that time, from another
+// goroutine, in steps in which somebody reads.
 func (m *Manager) Register(name string, save func() checkpoint.State, load func(checkpoint.State) error) error {
 	m.mu.Lock()
 	running := m.mu.running
@@ -292,6 +294,7 @@ func (m *Manager) Stats() Stats {
 	defer m.mu.Unlock()
 	s := m.mu.stats
 	s.Joins, s.Asks, s.Unanswered, s.Reconnects = joins, asks, unanswered, reconnects
+	s.HealBytes = m.healBytes.Load()
 	return s
 }
 

@@ -33,7 +33,8 @@ func newMetrics(m *Manager) *metrics {
 	add("discards_total", "Attempts of a step discarded.", func(s Stats) float64 { return float64(s.Discards) })
 	add("settled_total", "Steps settled by the lighthouse.", func(s Stats) float64 { return float64(s.Settled) })
 	add("heals_total", "States taken over.", func(s Stats) float64 { return float64(s.Heals) })
-	add("heals_served_total", "States staged for others.", func(s Stats) float64 { return float64(s.HealsServed) })
+	add("heals_served_total", "Quorums in which others healed from this rank.", func(s Stats) float64 { return float64(s.HealsServed) })
+	add("heal_bytes_total", "Bytes of states received.", func(s Stats) float64 { return float64(s.HealBytes) })
 	c.step = prometheus.NewDesc("skerry_manager_step", "Committed updates.", nil, nil)
 	c.members = prometheus.NewDesc("skerry_manager_participants", "Participants of the newest quorum.", nil, nil)
 	if c.registry != nil {

@@ -3,6 +3,7 @@ package manager
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -187,22 +188,29 @@ func TestStates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := s.blank()
+	sent.Tensors["model/w"] = pg.Of(slices.Clone(live))
+	live[0] = 9
+	in, err := s.incoming(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	copy(got.Tensors["model/w"].Bytes(), sent.Tensors["model/w"].Bytes())
-	got.Meta = sent.Meta
-	live[0] = 9
-	back, err := s.install(got)
-	if err != nil || back != own || live[0] != 1 || told["lr"] != "0.1" || len(told) != 1 {
-		t.Errorf("install = %+v, %v; live %v, told %v", back, err, live, told)
+	if err := in.mirror.Take("v", sent); err != nil {
+		t.Fatal(err)
+	}
+	if live[0] != 9 {
+		t.Error("the live tensors changed before the state was installed")
 	}
 	for _, bad := range []map[string]string{{}, {ownBatches: "-1"}, {ownBatches: "1", ownDigest: "xyz"}} {
-		got.Meta = bad
-		if _, err := s.install(got); !errors.Is(err, checkpoint.ErrCorrupt) {
-			t.Errorf("install(%v) = %v, want corrupt", bad, err)
+		if _, err := s.install(in, "v", bad); !errors.Is(err, checkpoint.ErrCorrupt) || live[0] != 9 {
+			t.Errorf("install(%v) = %v, want corrupt; live %v", bad, err, live)
 		}
+	}
+	if _, err := s.install(in, "w", sent.Meta); err == nil || live[0] != 9 {
+		t.Errorf("a state was installed that did not come; live %v", live)
+	}
+	back, err := s.install(in, "v", sent.Meta)
+	if err != nil || back != own || live[0] != 1 || told["lr"] != "0.1" || len(told) != 1 {
+		t.Errorf("install = %+v, %v; live %v, told %v", back, err, live, told)
 	}
 }
 

@@ -266,8 +266,6 @@ func (m *Manager) accept(r *request, got reply, number uint64) error {
 		m.mu.standing = false
 		r.kind = quorum.JoinFall
 	}
-	m.mu.stageNext = a.Donor && len(a.Healing) > 0
-	m.unstageLocked()
 	m.mu.stats.Quorums++
 	m.mu.stats.LastJoin = time.Since(r.began)
 	took := m.mu.stats.LastJoin
@@ -275,6 +273,7 @@ func (m *Manager) accept(r *request, got reply, number uint64) error {
 	m.changedLocked()
 	m.mu.Unlock()
 	m.tellFormed(q, a, forward, took)
+	m.tellServed(a)
 	if fresh && old != nil && m.hub != nil {
 		m.tasks.add(func(ctx context.Context) {
 			if err := m.hub.dropPrefix(ctx, old); err != nil {
@@ -284,9 +283,6 @@ func (m *Manager) accept(r *request, got reply, number uint64) error {
 	}
 	for _, n := range early {
 		m.noticed(n)
-	}
-	if wrong == nil {
-		m.stage()
 	}
 	return wrong
 }

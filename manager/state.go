@@ -73,38 +73,42 @@ func (s *states) save(own ownState) (checkpoint.State, error) {
 	return all, nil
 }
 
-// blank is memory for one transfer: the same names, dtypes and shapes.
-func (s *states) blank() (checkpoint.State, error) {
-	live, err := s.save(ownState{})
-	if err != nil {
-		return checkpoint.State{}, err
-	}
-	into := checkpoint.State{Tensors: make(map[string]pg.Tensor, len(live.Tensors))}
-	for name, t := range live.Tensors {
-		if t.Bytes() == nil {
-			return checkpoint.State{}, fmt.Errorf("state tensor %q is %v: only contiguous host tensors heal", name, t)
-		}
-		into.Tensors[name] = pg.New(t.DType(), t.Shape()...)
-	}
-	return into, nil
+// incoming is what heals have brought of a state, and the tensors that it is for.
+// Heals that break off leave it to the next one.
+type incoming struct {
+	mirror *checkpoint.Mirror
+	parts  []checkpoint.State // as the parts saved them
 }
 
-// install copies a transferred state into the live tensors and tells the parts.
-func (s *states) install(from checkpoint.State) (ownState, error) {
-	own, err := parseOwn(from.Meta)
-	if err != nil {
-		return own, err
-	}
+// incoming makes one, empty.
+func (s *states) incoming(progress func(int64)) (*incoming, error) {
+	in := &incoming{}
+	all := checkpoint.State{Tensors: make(map[string]pg.Tensor)}
 	for _, p := range s.parts {
 		part := p.save()
 		for name, t := range part.Tensors {
-			got, there := from.Tensors[p.name+"/"+name]
-			if !there || got.NumBytes() != t.NumBytes() {
-				return own, fmt.Errorf("state %q: tensor %q is not the one that was fetched", p.name, name)
-			}
-			copy(t.Bytes(), got.Bytes())
+			all.Tensors[p.name+"/"+name] = t
 		}
-		part.Meta = under(from.Meta, p.name+"/")
+		in.parts = append(in.parts, part)
+	}
+	var err error
+	in.mirror, err = checkpoint.NewMirror(all, checkpoint.MirrorOptions{Progress: progress})
+	return in, err
+}
+
+// install makes v, which has come with meta, the live tensors' bytes, and tells
+// the parts.
+func (s *states) install(in *incoming, v checkpoint.Version, meta map[string]string) (ownState, error) {
+	own, err := parseOwn(meta)
+	if err != nil {
+		return own, err
+	}
+	if err := in.mirror.Install(v); err != nil {
+		return own, err
+	}
+	for i, p := range s.parts {
+		part := in.parts[i]
+		part.Meta = under(meta, p.name+"/")
 		if p.load == nil {
 			continue
 		}

@@ -16,11 +16,11 @@ type Stats struct {
 	Settled       uint64 // steps that the lighthouse settled, either way
 	RolledForward uint64 // of those, committed
 	Heals         uint64 // states taken over
-	HealsServed   uint64 // states staged for others
+	HealsServed   uint64 // quorums in which others healed from this rank
+	HealBytes     uint64 // of states that were received, so far
 	Reconnects    uint64 // sessions opened after the first
 
 	LastJoin        time.Duration // from the wish to the answer
 	LastReconfigure time.Duration
 	LastHeal        time.Duration
-	LastStage       time.Duration
 }

@@ -50,7 +50,7 @@ func (m *Manager) StartQuorumWith(ctx context.Context, o StartOptions) error {
 		if !wait {
 			return nil
 		}
-		return m.ready(ctx)
+		return m.begun(m.ready(ctx))
 	}
 	wait := m.blockingLocked()
 	m.mu.attempt = attempt{number: m.mu.attempt.number + 1, open: true, waiting: wait, opts: o}
@@ -58,11 +58,18 @@ func (m *Manager) StartQuorumWith(ctx context.Context, o StartOptions) error {
 	m.mu.phase = quorum.PhaseTraining
 	m.changedLocked()
 	m.mu.Unlock()
-	m.stage()
 	if !wait {
-		return nil
+		return m.begun(nil)
 	}
-	return m.ready(ctx)
+	return m.begun(m.ready(ctx))
+}
+
+// begun ends StartQuorum: the trainer computes, and does not change its state.
+func (m *Manager) begun(err error) error {
+	if err == nil {
+		m.serve()
+	}
+	return err
 }
 
 // againLocked begins the open attempt anew if its StartQuorum gave up waiting;

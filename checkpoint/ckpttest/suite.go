@@ -33,13 +33,18 @@ func Run(t *testing.T, make Factory) {
 	}{
 		{"fetch brings every tensor and the metadata", fetchAll},
 		{"an empty state can be fetched", fetchEmpty},
-		{"serve copies: the owner may change its tensors", serveCopies},
-		{"serve replaces the staged copy", serveReplaces},
+		{"what is paused is not read: the owner may change its tensors", pauses},
+		{"save is called only while a state is served", savesLate},
+		{"serve replaces what was served", serveReplaces},
+		{"a second fetch brings what changed", fetchDelta},
+		{"any version can be fetched, and then the difference", fetchAny},
+		{"a fetch that broke off is gone on with", fetchResumes},
+		{"tensors hold one state until install, and after restore", restores},
 		{"a fetch that comes early waits for serve", early},
 		{"a fetch waits no longer than its context", earlyEnds},
 		{"another version is refused", otherVersion},
-		{"after disallow nothing is served", disallow},
-		{"disallow of nothing returns at once", disallowNothing},
+		{"after pause a fetch waits for serve", pausedWaits},
+		{"pause of nothing returns at once", pauseNothing},
 		{"a state that does not fit is a MismatchError", mismatch},
 		{"no donor is ErrNoDonor", noDonor},
 		{"fetch goes on when the first donor is gone", firstGone},
@@ -125,9 +130,45 @@ func within(t *testing.T, d time.Duration) context.Context {
 
 func serve(t *testing.T, tr checkpoint.Transport, v checkpoint.Version, s checkpoint.State) {
 	t.Helper()
-	if err := tr.Serve(within(t, patience), v, s); err != nil {
+	if err := tr.Serve(v, Saves(s)); err != nil {
 		t.Fatalf("serve %s: %v", v, err)
 	}
+}
+
+// Saves is a save that returns s.
+func Saves(s checkpoint.State) func() (checkpoint.State, error) {
+	return func() (checkpoint.State, error) { return s, nil }
+}
+
+// Fetch fetches into the tensors of into, through a mirror of its own.
+func Fetch(
+	ctx context.Context, tr checkpoint.Transport, v checkpoint.Version, from []string, into checkpoint.State,
+) (map[string]string, error) {
+	m, err := checkpoint.NewMirror(into, checkpoint.MirrorOptions{})
+	if err != nil {
+		return nil, err
+	}
+	meta, err := tr.Fetch(ctx, v, from, m)
+	if err == nil && v != checkpoint.Any {
+		err = m.Install(v)
+	}
+	return meta, err
+}
+
+func install(t *testing.T, m *checkpoint.Mirror, v checkpoint.Version) {
+	t.Helper()
+	if err := m.Install(v); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func mirror(t *testing.T, s checkpoint.State) *checkpoint.Mirror {
+	t.Helper()
+	m, err := checkpoint.NewMirror(s, checkpoint.MirrorOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
 }
 
 func donors(ts ...checkpoint.Transport) []string {
@@ -141,7 +182,7 @@ func donors(ts ...checkpoint.Transport) []string {
 func mustFetch(t *testing.T, tr checkpoint.Transport, v checkpoint.Version, from []string, want checkpoint.State) {
 	t.Helper()
 	into := Blank(want)
-	meta, err := tr.Fetch(within(t, patience), v, from, into)
+	meta, err := Fetch(within(t, patience), tr, v, from, into)
 	if err != nil {
 		t.Fatalf("fetch %s: %v", v, err)
 	}
@@ -173,14 +214,192 @@ func fetchEmpty(t *testing.T, make Factory) {
 	mustFetch(t, ts[0], "v", donors(ts[1]), s)
 }
 
-func serveCopies(t *testing.T, make Factory) {
+func pauses(t *testing.T, make Factory) {
 	ts := make(t, 2)
-	s, changed := NewState(1), NewState(1)
-	serve(t, ts[1], "v", changed)
-	for _, x := range changed.Tensors {
-		x.Zero()
+	s := NewState(1)
+	serve(t, ts[1], "v1", s)
+	into := Blank(s)
+	m := mirror(t, into)
+	var all sync.WaitGroup
+	defer all.Wait()
+	ctx, cancel := context.WithCancel(within(t, patience))
+	defer cancel()
+	all.Go(func() { // a reader that never stops: the race detector watches
+		for ctx.Err() == nil {
+			_, _ = ts[0].Fetch(ctx, checkpoint.Any, donors(ts[1]), m) // some end with ctx
+		}
+	})
+	for i := range 20 {
+		ts[1].Pause()
+		for _, name := range names(s) {
+			if x := s.Tensors[name]; x.DType() != pg.BoolDType {
+				for k := range x.Bytes() {
+					x.Bytes()[k]++
+				}
+			}
+		}
+		serve(t, ts[1], checkpoint.Version(fmt.Sprint("v", i+2)), s)
+	}
+	cancel()
+	all.Wait()
+	mustFetch(t, ts[0], "v21", donors(ts[1]), s)
+}
+
+func savesLate(t *testing.T, make Factory) {
+	ts := make(t, 2)
+	s := NewState(1)
+	var mu sync.Mutex
+	calls, served := 0, true
+	save := func() (checkpoint.State, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if calls++; !served {
+			t.Error("save was called while the state was not served")
+		}
+		return s, nil
+	}
+	if err := ts[1].Serve("v", save); err != nil {
+		t.Fatal(err)
+	}
+	ts[1].Pause()
+	if calls != 0 {
+		t.Errorf("save was called %d times before anybody asked", calls)
+	}
+	if err := ts[1].Serve("v", save); err != nil {
+		t.Fatal(err)
 	}
 	mustFetch(t, ts[0], "v", donors(ts[1]), s)
+	ts[1].Pause()
+	mu.Lock()
+	served = false
+	mu.Unlock()
+	if _, err := Fetch(within(t, brief), ts[0], "v", donors(ts[1]), Blank(s)); err == nil {
+		t.Error("a paused state was fetched")
+	}
+}
+
+// change alters one byte of one tensor.
+func change(s checkpoint.State, name string, at int) { s.Tensors[name].Bytes()[at] ^= 0xff }
+
+func fetchDelta(t *testing.T, make Factory) {
+	ts := make(t, 3)
+	s := NewState(1)
+	from := donors(ts[1], ts[2])
+	serve(t, ts[1], "v1", s)
+	serve(t, ts[2], "v1", s)
+	into := Blank(s)
+	m := mirror(t, into)
+	if _, err := ts[0].Fetch(within(t, patience), "v1", from, m); err != nil {
+		t.Fatal(err)
+	}
+	install(t, m, "v1")
+	Equal(t, into, s)
+	all := m.Received()
+	ts[1].Pause()
+	ts[2].Pause()
+	change(s, "large", 12345)
+	serve(t, ts[1], "v2", s)
+	serve(t, ts[2], "v2", s)
+	if _, err := ts[0].Fetch(within(t, patience), "v2", from, m); err != nil {
+		t.Fatal(err)
+	}
+	install(t, m, "v2")
+	Equal(t, into, s)
+	if more := m.Received() - all; more <= 0 || more >= all {
+		t.Errorf("one byte of %d changed, and %d were fetched", all, more)
+	}
+	all = m.Received()
+	if _, err := ts[0].Fetch(within(t, patience), "v2", from, m); err != nil {
+		t.Fatal(err)
+	}
+	if more := m.Received() - all; more != 0 {
+		t.Errorf("nothing changed, and %d bytes were fetched", more)
+	}
+}
+
+func fetchAny(t *testing.T, make Factory) {
+	ts := make(t, 3)
+	s, ahead := NewState(1), NewState(1)
+	change(ahead, "large", 777)
+	serve(t, ts[1], "v1", s)
+	serve(t, ts[2], "v2", ahead)
+	into := Blank(s)
+	m := mirror(t, into)
+	m.SetDirect(true)
+	if _, err := ts[0].Fetch(within(t, patience), checkpoint.Any, donors(ts[1], ts[2]), m); err != nil {
+		t.Fatal(err)
+	}
+	if !m.Mixed() {
+		t.Error("the tensors are said to hold one state")
+	}
+	m.SetDirect(false)
+	before := m.Received()
+	meta, err := ts[0].Fetch(within(t, patience), "v2", donors(ts[2]), m)
+	if err != nil || meta["step"] != "1" {
+		t.Fatalf("fetch: %q, %v", meta, err)
+	}
+	if more := m.Received() - before; more >= before {
+		t.Errorf("%d bytes came first, and %d more", before, more)
+	}
+	install(t, m, "v2")
+	Equal(t, into, ahead)
+	if m.Mixed() {
+		t.Error("the tensors are said to be mixed after install")
+	}
+}
+
+func fetchResumes(t *testing.T, make Factory) {
+	ts := make(t, 3)
+	s, old := NewState(1), NewState(1)
+	change(old, "large", 1)
+	serve(t, ts[1], "old", old)
+	m := mirror(t, Blank(s))
+	if _, err := ts[0].Fetch(within(t, patience), "old", donors(ts[1]), m); err != nil {
+		t.Fatal(err)
+	}
+	before := m.Received() // not installed: what it was for is no more
+	if err := ts[1].Close(); err != nil {
+		t.Fatal(err)
+	}
+	serve(t, ts[2], "v", s)
+	if _, err := ts[0].Fetch(within(t, patience), "v", donors(ts[2]), m); err != nil {
+		t.Fatal(err)
+	}
+	if more := m.Received() - before; more >= before {
+		t.Errorf("%d bytes were there, and %d more were fetched for one that differs", before, more)
+	}
+}
+
+func restores(t *testing.T, make Factory) {
+	ts := make(t, 2)
+	s, own := NewState(1), NewState(2)
+	serve(t, ts[1], "v", s)
+	into := NewState(2)
+	m := mirror(t, into)
+	if _, err := ts[0].Fetch(within(t, patience), "v", donors(ts[1]), m); err != nil {
+		t.Fatal(err)
+	}
+	Equal(t, into, own) // until it is installed
+	m.SetDirect(true)
+	ts[1].Pause()
+	change(s, "large", 3)
+	serve(t, ts[1], "w", s)
+	if _, err := ts[0].Fetch(within(t, patience), "w", donors(ts[1]), m); err != nil {
+		t.Fatal(err)
+	}
+	m.Restore()
+	Equal(t, into, own)
+	if m.Mixed() {
+		t.Error("the tensors are said to be mixed after restore")
+	}
+	if _, err := ts[0].Fetch(within(t, patience), "w", donors(ts[1]), m); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Install("v"); err == nil {
+		t.Error("a state was installed that was not fetched last")
+	}
+	install(t, m, "w")
+	Equal(t, into, s)
 }
 
 func serveReplaces(t *testing.T, make Factory) {
@@ -215,7 +434,7 @@ func asking(t *testing.T, tr checkpoint.Transport, v checkpoint.Version, from []
 	done := make(chan error, 1)
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		_, err := tr.Fetch(ctx, v, from, into)
+		_, err := Fetch(ctx, tr, v, from, into)
 		done <- err
 	})
 	t.Cleanup(wg.Wait)
@@ -224,7 +443,7 @@ func asking(t *testing.T, tr checkpoint.Transport, v checkpoint.Version, from []
 
 func earlyEnds(t *testing.T, make Factory) {
 	ts := make(t, 2)
-	_, err := ts[0].Fetch(within(t, brief), "v", donors(ts[1]), Blank(NewState(1)))
+	_, err := Fetch(within(t, brief), ts[0], "v", donors(ts[1]), Blank(NewState(1)))
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("fetch of nothing: %v, want deadline exceeded", err)
 	}
@@ -233,33 +452,32 @@ func earlyEnds(t *testing.T, make Factory) {
 func otherVersion(t *testing.T, make Factory) {
 	ts := make(t, 2)
 	serve(t, ts[1], "here", NewState(1))
-	_, err := ts[0].Fetch(within(t, patience), "there", donors(ts[1]), Blank(NewState(1)))
+	_, err := Fetch(within(t, patience), ts[0], "there", donors(ts[1]), Blank(NewState(1)))
 	if !errors.Is(err, checkpoint.ErrNoDonor) {
 		t.Errorf("fetch of another version: %v, want ErrNoDonor", err)
 	}
 }
 
-func disallow(t *testing.T, make Factory) {
+func pausedWaits(t *testing.T, make Factory) {
 	ts := make(t, 2)
 	s := NewState(1)
 	serve(t, ts[1], "v", s)
 	mustFetch(t, ts[0], "v", donors(ts[1]), s)
-	if err := ts[1].Disallow(within(t, patience)); err != nil {
-		t.Fatalf("disallow: %v", err)
-	}
-	_, err := ts[0].Fetch(within(t, brief), "v", donors(ts[1]), Blank(s))
+	ts[1].Pause()
+	_, err := Fetch(within(t, brief), ts[0], "v", donors(ts[1]), Blank(s))
 	if !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("fetch after disallow: %v, want deadline exceeded", err)
+		t.Errorf("fetch after pause: %v, want deadline exceeded", err)
 	}
 	serve(t, ts[1], "v", s)
 	mustFetch(t, ts[0], "v", donors(ts[1]), s)
 }
 
-func disallowNothing(t *testing.T, make Factory) {
+func pauseNothing(t *testing.T, make Factory) {
 	ts := make(t, 1)
-	if err := ts[0].Disallow(within(t, patience)); err != nil {
-		t.Errorf("disallow: %v", err)
-	}
+	ts[0].Pause()
+	serve(t, ts[0], "v", NewState(1))
+	ts[0].Pause()
+	ts[0].Pause()
 }
 
 func mismatch(t *testing.T, make Factory) {
@@ -269,7 +487,7 @@ func mismatch(t *testing.T, make Factory) {
 	into.Tensors["large"] = pg.New(pg.Float32DType, 1001, 300)
 	into.Tensors["mine"] = pg.New(pg.Int8DType, 2)
 	delete(into.Tensors, "scalar")
-	_, err := ts[0].Fetch(within(t, patience), "v", donors(ts[1]), into)
+	_, err := Fetch(within(t, patience), ts[0], "v", donors(ts[1]), into)
 	m, ok := errors.AsType[*checkpoint.MismatchError](err)
 	if !ok {
 		t.Fatalf("fetch: %v, want a MismatchError", err)
@@ -281,14 +499,14 @@ func mismatch(t *testing.T, make Factory) {
 
 func noDonor(t *testing.T, make Factory) {
 	ts := make(t, 2)
-	if _, err := ts[0].Fetch(within(t, patience), "v", nil, checkpoint.State{}); !errors.Is(err, checkpoint.ErrNoDonor) {
+	if _, err := Fetch(within(t, patience), ts[0], "v", nil, checkpoint.State{}); !errors.Is(err, checkpoint.ErrNoDonor) {
 		t.Errorf("fetch from nobody: %v, want ErrNoDonor", err)
 	}
 	gone := donors(ts[1])
 	if err := ts[1].Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ts[0].Fetch(within(t, patience), "v", gone, checkpoint.State{}); !errors.Is(err, checkpoint.ErrNoDonor) {
+	if _, err := Fetch(within(t, patience), ts[0], "v", gone, checkpoint.State{}); !errors.Is(err, checkpoint.ErrNoDonor) {
 		t.Errorf("fetch from a closed donor: %v, want ErrNoDonor", err)
 	}
 }
@@ -330,8 +548,8 @@ func oddVersions(t *testing.T, make Factory) {
 		serve(t, ts[1], v, NewState(uint64(i)))
 		mustFetch(t, ts[0], v, donors(ts[1]), NewState(uint64(i)))
 	}
-	for _, v := range []checkpoint.Version{"", "a b", "a\nb"} {
-		if err := ts[1].Serve(within(t, patience), v, NewState(1)); err == nil {
+	for _, v := range []checkpoint.Version{"", "a b", "a\nb", checkpoint.Any} {
+		if err := ts[1].Serve(v, Saves(NewState(1))); err == nil {
 			t.Errorf("serve of version %q succeeded", v)
 		}
 	}
@@ -348,7 +566,7 @@ func closeTwice(t *testing.T, make Factory) {
 	if err := <-done; !errors.Is(err, checkpoint.ErrNoDonor) {
 		t.Errorf("fetch from a donor that closed: %v, want ErrNoDonor", err)
 	}
-	if err := ts[1].Serve(within(t, patience), "v", NewState(1)); err == nil {
+	if err := ts[1].Serve("v", Saves(NewState(1))); err == nil {
 		t.Error("serve after close succeeded")
 	}
 }

@@ -33,30 +33,28 @@ func (h *heals) changedLocked() {
 	h.mu.changed = make(chan struct{})
 }
 
-// healer is one rank's checkpoint.Transport: copies in memory, at the pace that the
-// world wants. Like the real one it keeps one staged copy, and Disallow drops
-// whatever copy is staged.
+// healer is one rank's checkpoint.Transport: states go from memory to memory, at the
+// pace that the world wants. Like the real one it reads the donor's tensors
+// themselves, and only while they are served.
 type healer struct {
 	heals *heals
 	url   string
 
-	// staging and fetching are how long a copy, and a transfer, take; fails makes
-	// every transfer end with an error.
+	// staging and fetching are how long a donor takes to begin, and a transfer
+	// takes; fails makes every transfer end with an error.
 	staging, fetching time.Duration
 	fails             bool
 
 	// Guarded by the lock of heals.
 	dead    bool
 	version checkpoint.Version
-	staged  map[string][]byte // nil: nothing
-	meta    map[string]string
-	writing chan struct{} // holds one token: one Serve at a time
+	save    func() (checkpoint.State, error) // nil: paused
 }
 
 var errDonorGone = errors.New("donor gone")
 
 func (h *heals) healer(name string) *healer {
-	t := &healer{heals: h, url: "mem://" + name, writing: make(chan struct{}, 1)}
+	t := &healer{heals: h, url: "mem://" + name}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.mu.healers[t.url] = t
@@ -65,68 +63,48 @@ func (h *heals) healer(name string) *healer {
 
 func (t *healer) Metadata() string { return t.url }
 
-// Serve copies one half of each tensor at once and the other when the time of
-// staging is over: a tensor that changes meanwhile is torn.
-func (t *healer) Serve(ctx context.Context, v checkpoint.Version, s checkpoint.State) error {
-	select {
-	case t.writing <- struct{}{}:
-		defer func() { <-t.writing }()
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	staged := make(map[string][]byte)
-	for name, tensor := range s.Tensors {
-		b := make([]byte, len(tensor.Bytes()))
-		copy(b[:len(b)/2], tensor.Bytes())
-		staged[name] = b
-	}
-	if err := wait(ctx, t.staging); err != nil {
-		return err
-	}
-	for name, tensor := range s.Tensors {
-		b := staged[name]
-		copy(b[len(b)/2:], tensor.Bytes()[len(b)/2:])
-	}
+// Serve lets others read.
+func (t *healer) Serve(v checkpoint.Version, save func() (checkpoint.State, error)) error {
 	t.heals.mu.Lock()
 	defer t.heals.mu.Unlock()
-	t.version, t.staged, t.meta = v, staged, s.Meta
+	if t.dead {
+		return errDonorGone
+	}
+	t.version, t.save = v, save
 	t.heals.changedLocked()
 	return nil
 }
 
-// Disallow drops what is staged when it runs.
-func (t *healer) Disallow(context.Context) error {
+// Pause ends that. Reads hold the lock.
+func (t *healer) Pause() {
 	t.heals.mu.Lock()
 	defer t.heals.mu.Unlock()
-	t.staged = nil
+	t.save = nil
 	t.heals.changedLocked()
-	return nil
 }
 
-// Fetch waits until a donor that lives has v, and takes it in the time of fetching.
-func (t *healer) Fetch(ctx context.Context, v checkpoint.Version, donors []string, into checkpoint.State) (map[string]string, error) {
-	for {
+// Fetch takes v in the time of fetching, from a donor that lives and serves it then.
+func (t *healer) Fetch(
+	ctx context.Context, v checkpoint.Version, donors []string, into *checkpoint.Mirror,
+) (map[string]string, error) {
+	slow := t.fetching
+	for _, url := range donors {
 		t.heals.mu.Lock()
-		changed := t.heals.mu.changed
-		var donor *healer
-		alive := false
-		for _, url := range donors {
-			d := t.heals.mu.healers[url]
-			alive = alive || d != nil && !d.dead
-			if d != nil && !d.dead && d.staged != nil && d.version == v && donor == nil {
-				donor = d
-			}
+		if d := t.heals.mu.healers[url]; d != nil {
+			slow = max(slow, d.staging)
 		}
 		t.heals.mu.Unlock()
-		switch {
-		case !alive:
-			return nil, fmt.Errorf("%w: %w", checkpoint.ErrNoDonor, errDonorGone)
-		case donor != nil:
-			meta, err := t.take(ctx, donor, v, into)
-			if !errors.Is(err, errDonorGone) {
-				return meta, err
-			}
-			continue
+	}
+	if err := wait(ctx, slow); err != nil {
+		return nil, err
+	}
+	if t.fails {
+		return nil, errors.New("this world lets no heal of this replica succeed")
+	}
+	for {
+		meta, changed, err := t.take(v, donors, into)
+		if changed == nil {
+			return meta, err
 		}
 		select {
 		case <-changed:
@@ -136,34 +114,40 @@ func (t *healer) Fetch(ctx context.Context, v checkpoint.Version, donors []strin
 	}
 }
 
-// take transfers from one donor, which must hold the copy until the end.
-func (t *healer) take(ctx context.Context, donor *healer, v checkpoint.Version, into checkpoint.State) (map[string]string, error) {
-	if err := wait(ctx, t.fetching); err != nil {
-		return nil, err
-	}
-	if t.fails {
-		return nil, errors.New("this world lets no heal of this replica succeed")
-	}
+// take reads a donor's tensors; if none can be read it returns what is closed when
+// that may have changed.
+func (t *healer) take(
+	v checkpoint.Version, donors []string, into *checkpoint.Mirror,
+) (meta map[string]string, changed chan struct{}, err error) {
 	t.heals.mu.Lock()
 	defer t.heals.mu.Unlock()
-	if donor.dead || donor.staged == nil || donor.version != v {
-		return nil, errDonorGone
-	}
-	for name, tensor := range into.Tensors {
-		b, ok := donor.staged[name]
-		if !ok || len(b) != len(tensor.Bytes()) {
-			return nil, &checkpoint.MismatchError{Want: []checkpoint.TensorInfo{{Name: name}}}
+	alive := false
+	for _, url := range donors {
+		d := t.heals.mu.healers[url]
+		if d == nil || d.dead {
+			continue
 		}
-		copy(tensor.Bytes(), b)
+		alive = true
+		if d.save == nil || v != checkpoint.Any && d.version != v {
+			continue
+		}
+		s, err := d.save()
+		if err != nil {
+			return nil, nil, err
+		}
+		return s.Meta, nil, into.Take(v, s)
 	}
-	return donor.meta, nil
+	if !alive {
+		return nil, nil, fmt.Errorf("%w: %w", checkpoint.ErrNoDonor, errDonorGone)
+	}
+	return nil, t.heals.mu.changed, nil
 }
 
 // kill is the end of the process.
 func (t *healer) kill() {
 	t.heals.mu.Lock()
 	defer t.heals.mu.Unlock()
-	t.dead, t.staged = true, nil
+	t.dead, t.save = true, nil
 	t.heals.changedLocked()
 }
 
@@ -192,6 +176,3 @@ func wait(ctx context.Context, d time.Duration) error {
 func stateOf(params []float32) checkpoint.State {
 	return checkpoint.State{Tensors: map[string]pg.Tensor{"params": pg.Of(params)}}
 }
-
-// staging: a copy of this rank's state is being made.
-func (p *proc) staging() bool { return len(p.healer.writing) > 0 }

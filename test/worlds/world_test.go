@@ -41,8 +41,7 @@ func usual() options {
 
 // world is a lighthouse, replicas, and all that is between them, in one bubble.
 type world struct {
-	t      *testing.T // the bubble's
-	outer  *testing.T // the test's, which a script may use as well
+	t      *testing.T
 	o      options
 	began  time.Time
 	net    *network
@@ -59,10 +58,9 @@ type world struct {
 // inWorld runs script in a world of its own, and ends what it started.
 func inWorld(t *testing.T, o options, script func(w *world)) {
 	t.Helper()
-	outer := t
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{
-			t: t, outer: outer, o: o, began: time.Now(), net: newNetwork(), plane: pgtest.NewMemory(), heals: newHeals(),
+			t: t, o: o, began: time.Now(), net: newNetwork(), plane: pgtest.NewMemory(), heals: newHeals(),
 			log: zerolog.Nop(), memory: lighthouse.NewRaftMemory(),
 		}
 		if *worldLog {
@@ -81,7 +79,7 @@ func (w *world) end() {
 		p.stop()
 	}
 	w.house.stop()
-	if w.t.Failed() || w.outer.Failed() {
+	if w.t.Failed() {
 		w.book.print()
 	}
 }

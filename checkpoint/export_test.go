@@ -1,0 +1,15 @@
+package checkpoint
+
+import "testing"
+
+// PaceForTest spends n bytes in steps of 64 KiB.
+func PaceForTest(t *testing.T, perSecond, n int64) {
+	t.Helper()
+	p := &pace{perSecond: perSecond}
+	const step = 64 << 10
+	for ; n > 0; n -= step {
+		if err := p.wait(t.Context(), step); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

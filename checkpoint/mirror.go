@@ -1,0 +1,267 @@
+package checkpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+)
+
+// MirrorOptions say how a [Mirror] is filled.
+type MirrorOptions struct {
+	// Progress is told of every part of a state that a fetch has received, and,
+	// with 0 bytes, of every part that it has compared, from the fetch's
+	// goroutines; nil: nobody is.
+	Progress func(bytes int64)
+}
+
+// Mirror is a target's side of a state: the owner's tensors, what has been
+// fetched to replace their bytes, and the mark of every chunk, so that no byte is
+// fetched that is there already. It outlives fetches: what one has brought, the
+// next has, whatever became of the first and of its donors.
+//
+// By default fetched chunks lie beside the tensors until Install, and the owner
+// may read its tensors meanwhile. A fetch into a mirror that is Direct writes into
+// the tensors, and keeps what it overwrites until Install or Restore.
+//
+// The tensors must not change by other hands while the mirror lives: it would
+// take a chunk for what it was. Safe for concurrent use; one fetch at a time.
+type Mirror struct {
+	into     *view
+	progress func(int64)
+	received atomic.Int64
+	mixed    atomic.Bool
+	fetching chan struct{} // holds one token
+
+	// live guards the tensors' bytes: reading them for marks is shared.
+	live sync.RWMutex
+
+	mu struct {
+		sync.Mutex
+
+		direct bool
+		cut    *manifest // the donors' layout; nil before the first
+		chunks []*chunk
+		holds  Version // what the last fetch brought; empty: it did not succeed
+	}
+}
+
+// NewMirror makes a mirror of s, whose tensors are views of the owner's memory.
+func NewMirror(s State, o MirrorOptions) (*Mirror, error) {
+	v, err := viewOf(s)
+	if err != nil {
+		return nil, fmt.Errorf("mirror state: %w", err)
+	}
+	m := &Mirror{into: v, progress: o.Progress, fetching: make(chan struct{}, 1)}
+	if m.progress == nil {
+		m.progress = func(int64) {}
+	}
+	return m, nil
+}
+
+// SetDirect says where fetches from now on write to.
+func (m *Mirror) SetDirect(direct bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.mu.direct = direct
+}
+
+// Received is how many bytes of data fetches have brought.
+func (m *Mirror) Received() int64 { return m.received.Load() }
+
+// Bytes is the size of the state.
+func (m *Mirror) Bytes() int64 { return m.into.size() }
+
+// Mixed says whether the tensors hold parts of other states than the owner's.
+func (m *Mirror) Mixed() bool { return m.mixed.Load() }
+
+// Install makes the tensors v, which the last fetch must have brought. It costs a
+// copy of what lies beside them.
+func (m *Mirror) Install(v Version) error {
+	m.fetching <- struct{}{}
+	defer m.unlock()
+	m.mu.Lock()
+	holds, chunks := m.mu.holds, m.mu.chunks
+	m.mu.Unlock()
+	if holds != v || v == Any {
+		return fmt.Errorf("install state %s: the last fetch brought %q", v, string(holds))
+	}
+	m.live.Lock()
+	defer m.live.Unlock()
+	eachChunk(chunks, func(c *chunk) {
+		if c.patch != nil {
+			scatter(c.memory, c.patch)
+		}
+		c.patch, c.undo = nil, nil
+	})
+	m.mixed.Store(false)
+	return nil
+}
+
+// Take fetches v from memory, for transports that have it there.
+func (m *Mirror) Take(v Version, from State) error {
+	view, err := viewOf(from)
+	if err != nil {
+		return fmt.Errorf("take state %s: %w", v, err)
+	}
+	if !m.lock(context.Background()) {
+		return nil // that ctx does not end
+	}
+	defer m.unlock()
+	chunks, err := m.begin(&manifest{layout: view.layout, chunkBytes: DefaultChunkBytes})
+	if err != nil {
+		return err
+	}
+	for _, c := range chunks {
+		parts := pieces(&view.layout, view.bytes, c.from, c.to)
+		have, err := m.mark(context.Background(), c)
+		if err != nil {
+			return err
+		}
+		if have == markOf(parts) {
+			continue
+		}
+		m.overwrite(c)
+		for _, into := range c.rest() {
+			for len(into) > 0 {
+				n := copy(into, parts[0])
+				c.sum.add(into[:n])
+				if into, parts[0] = into[n:], parts[0][n:]; len(parts[0]) == 0 {
+					parts = parts[1:]
+				}
+			}
+		}
+		m.received.Add(c.to - c.from)
+		m.progress(c.to - c.from)
+		if err := c.finish(); err != nil {
+			return err
+		}
+	}
+	m.brought(v)
+	return nil
+}
+
+// Restore gives the tensors back the bytes that they had before anything was
+// fetched into them, and forgets all that was fetched. It waits for a fetch
+// under way: end that first.
+func (m *Mirror) Restore() {
+	m.fetching <- struct{}{}
+	defer m.unlock()
+	m.live.Lock()
+	defer m.live.Unlock()
+	eachChunk(m.list(), func(c *chunk) {
+		if c.undo != nil {
+			scatter(c.memory, c.undo)
+		}
+		c.patch, c.undo = nil, nil
+		c.reset()
+		c.known = false
+	})
+	m.mixed.Store(false)
+	m.brought("")
+}
+
+// lock begins a fetch, or returns false when ctx ends.
+func (m *Mirror) lock(ctx context.Context) bool {
+	select {
+	case m.fetching <- struct{}{}:
+	case <-ctx.Done():
+		return false
+	}
+	m.brought("")
+	return true
+}
+
+func (m *Mirror) unlock() { <-m.fetching }
+
+// brought notes what is there.
+func (m *Mirror) brought(v Version) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.mu.holds = v
+}
+
+// overwrite prepares c's memory to be written.
+func (m *Mirror) overwrite(c *chunk) {
+	m.mixed.CompareAndSwap(false, c.direct)
+	c.begin()
+}
+
+func (m *Mirror) list() []*chunk {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.mu.chunks
+}
+
+// eachChunk calls f for all chunks, on all cores.
+func eachChunk(chunks []*chunk, f func(*chunk)) {
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(chunks)) {
+		wg.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(chunks)); i = next.Add(1) - 1 {
+				f(chunks[i])
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// errOtherCut ends a fetch whose donors changed how they cut the state while
+// the tensors hold parts of it.
+var errOtherCut = errors.New("checkpoint: donors cut the state in another way than before")
+
+// begin lays the chunks out as d says, and keeps those that are there. It
+// returns a *MismatchError if d is not like the owner's tensors.
+func (m *Mirror) begin(d *manifest) ([]*chunk, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.mu.cut != nil && m.mu.cut.sameCut(d) {
+		for _, c := range m.mu.chunks {
+			c.direct = m.mu.direct
+		}
+		return m.mu.chunks, nil
+	}
+	memory, err := m.into.arrange(&d.layout)
+	if err != nil {
+		return nil, err
+	}
+	if m.Mixed() {
+		return nil, errOtherCut
+	}
+	m.mu.cut, m.mu.chunks = d, make([]*chunk, d.chunks())
+	for i := range m.mu.chunks {
+		from, to := d.bounds(i)
+		m.mu.chunks[i] = &chunk{
+			index: i, from: from, to: to, direct: m.mu.direct,
+			memory: pieces(&d.layout, memory, from, to), bools: boolsIn(&d.layout, from, to),
+		}
+	}
+	return m.mu.chunks, nil
+}
+
+// mark is the mark of what the mirror holds as c. The caller owns c.
+func (m *Mirror) mark(ctx context.Context, c *chunk) (mark, error) {
+	if c.known {
+		return c.have, nil
+	}
+	c.reset() // half of a chunk is none
+	if c.patch == nil {
+		m.live.RLock()
+		c.have = markOf(c.memory)
+		m.live.RUnlock()
+	} else {
+		c.have = markOf([][]byte{c.patch})
+	}
+	c.known = true
+	return c.have, ended(ctx)
+}
+
+// scatter copies from into the pieces of dst.
+func scatter(dst [][]byte, from []byte) {
+	for _, b := range dst {
+		from = from[copy(b, from):]
+	}
+}

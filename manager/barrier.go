@@ -32,6 +32,7 @@ type poll struct {
 	done    chan struct{} // closed by the decision
 	decided bool
 	result  quorum.TallyResult
+	err     error // instead of a result: the replica ended first
 }
 
 func newBarrier(size int) *barrier {
@@ -66,10 +67,7 @@ func (b *barrier) vote(ctx context.Context, v vote, counted func()) (quorum.Tall
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.mu.final != nil {
-		return quorum.TallyResult{}, b.mu.final
-	}
-	return p.result, nil
+	return p.result, p.err // a decision stands, also if the replica ended since
 }
 
 // awaits says whether other ranks have voted on an attempt, and this one has
@@ -83,9 +81,6 @@ func (b *barrier) awaits(rank int, attempt uint64) bool {
 
 // pollLocked finds the poll of an attempt, and opens it if it is the next one.
 func (b *barrier) pollLocked(attempt uint64) (*poll, error) {
-	if b.mu.final != nil {
-		return nil, b.mu.final
-	}
 	last := uint64(0)
 	if p := b.mu.current; p != nil {
 		last = p.attempt
@@ -95,6 +90,9 @@ func (b *barrier) pollLocked(attempt uint64) (*poll, error) {
 		case b.mu.previous != nil && attempt == b.mu.previous.attempt:
 			return b.mu.previous, nil
 		}
+	}
+	if b.mu.final != nil {
+		return nil, b.mu.final
 	}
 	if attempt != last+1 || b.mu.current != nil && !b.mu.current.decided {
 		return nil, fmt.Errorf("%w: attempt %d, the replica is at %d: restart all its ranks together",
@@ -150,7 +148,8 @@ func (p *poll) count(size int, wanted bool) quorum.TallyResult {
 	return apart
 }
 
-// close gives err to all waiting and later callers.
+// close gives err to all waiting and later callers, but to those who ask for
+// what was decided before: another rank may have committed it.
 func (b *barrier) close(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -159,7 +158,7 @@ func (b *barrier) close(err error) {
 	}
 	b.mu.final = err
 	if p := b.mu.current; p != nil && !p.decided {
-		p.decided = true
+		p.decided, p.err = true, err
 		close(p.done)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc"
@@ -56,9 +57,9 @@ func (m *Manager) scheme() string {
 // the first call. A new one each time, so that no backoff of an old one delays
 // it. Proofs hold for that address alone: who receives one cannot use it
 // elsewhere.
-func dialPeer(g *guard.Guard, n Network, addr string) (*grpc.ClientConn, error) {
+func dialPeer(g *guard.Guard, n Network, addr string, more ...grpc.DialOption) (*grpc.ClientConn, error) {
 	addr = hostPort(addr)
-	options := append(append(wire.DialOptions(), g.DialOptions(addr)...), dialsBy(n)...)
+	options := slices.Concat(wire.DialOptions(), g.DialOptions(addr), dialsBy(n), more)
 	return grpc.NewClient("passthrough:///"+addr, options...)
 }
 

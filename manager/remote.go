@@ -3,9 +3,13 @@ package manager
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/wire"
@@ -19,35 +23,110 @@ type remote struct {
 	conn     *grpc.ClientConn
 	client   skerrypb.ManagerClient
 	timeouts Timeouts
+
+	mu struct {
+		sync.Mutex
+
+		ended error // why no call can succeed any more; nil: it may
+	}
 }
+
+// Pauses between two tries to call or to subscribe: fixed, and far below
+// rankGrace, for a link that comes back must be found within it.
+const (
+	redialPause    = 20 * time.Millisecond
+	maxRedialPause = 100 * time.Millisecond
+)
 
 // newRemote prepares a link to the manager server at addr; the first call
 // connects.
 func newRemote(g *guard.Guard, n Network, addr string, rank int, t Timeouts) (*remote, error) {
-	conn, err := dialPeer(g, n, addr)
+	conn, err := dialPeer(g, n, addr, grpc.WithConnectParams(grpc.ConnectParams{
+		Backoff:           backoff.Config{BaseDelay: redialPause, Multiplier: 2, MaxDelay: maxRedialPause},
+		MinConnectTimeout: t.Call,
+	}))
 	if err != nil {
 		return nil, fmt.Errorf("dial the replica's manager at %s: %w", addr, err)
 	}
 	return &remote{rank: rank, conn: conn, client: skerrypb.NewManagerClient(conn), timeouts: t}, nil
 }
 
-func (r *remote) close() error { return r.conn.Close() }
+func (r *remote) close() error { return r.end(ErrClosed) }
+
+// end ends all calls, those under way too, with err; the first one counts.
+func (r *remote) end(err error) error {
+	r.mu.Lock()
+	again := r.mu.ended != nil
+	if !again {
+		r.mu.ended = err
+	}
+	r.mu.Unlock()
+	if again {
+		return nil
+	}
+	return r.conn.Close()
+}
+
+// ended is why no call can succeed any more.
+func (r *remote) ended() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.mu.ended
+}
+
+// repeat makes a call again whenever its connection breaks, until ctx ends or
+// the server refuses. Every call of a rank is idempotent.
+func (r *remote) repeat(ctx context.Context, call func(context.Context) error) error {
+	for {
+		err := call(ctx)
+		switch ended := r.ended(); {
+		case err == nil:
+			return nil
+		case ended != nil:
+			return ended
+		case ctx.Err() != nil, !brokeOff(err):
+			return fromStatus(err)
+		}
+		select {
+		case <-ctx.Done():
+			return fromStatus(err)
+		case <-time.After(redialPause):
+		}
+	}
+}
+
+// brokeOff says that a call ended without the server's word on it: its
+// connection broke, or the server closed.
+func brokeOff(err error) bool {
+	code := status.Code(err)
+	return code == codes.Unavailable || code == codes.Canceled
+}
+
+// late is the time for one last word after the caller's ctx has ended.
+func (r *remote) late(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), r.timeouts.Call)
+}
 
 func (r *remote) report(ctx context.Context, rep report) (reply, error) {
 	m := wire.RankReportToProto(rep.RankReport)
 	m.Attempt, m.Void = rep.Attempt, rep.Void
-	out, err := r.client.Quorum(ctx, m, grpc.WaitForReady(true))
+	var out *skerrypb.RankQuorumResponse
+	call := func(ctx context.Context) (err error) {
+		out, err = r.client.Quorum(ctx, m, grpc.WaitForReady(true))
+		return err
+	}
+	err := r.repeat(ctx, call)
 	if err == nil {
 		return replyFromProto(out)
 	}
 	if ctx.Err() == nil {
-		return reply{}, fromStatus(err)
+		return reply{}, err
 	}
 	// The claim must be back before the caller acts on not having an answer.
-	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.timeouts.Call)
+	late, cancel := r.late(ctx)
 	defer cancel()
 	m.Withdraw = true
-	if out, err := r.client.Quorum(late, m); err == nil {
+	if err := r.repeat(late, call); err == nil {
 		if got, err := replyFromProto(out); err == nil && got.Quorum != nil {
 			return got, nil
 		}
@@ -66,25 +145,27 @@ func replyFromProto(m *skerrypb.RankQuorumResponse) (reply, error) {
 	return reply{Quorum: &q, Void: m.GetVoid()}, nil
 }
 
-// vote repeats a vote whose call broke, until ctx ends: the server keeps the
-// decision.
+// vote repeats a vote whose call broke, until ctx ends and once more after it:
+// the server keeps the decision, and another rank may have committed by it.
 func (r *remote) vote(ctx context.Context, v vote) (quorum.TallyResult, error) {
 	m := wire.VoteToProto(v.RankVote)
 	m.Attempt, m.Void = v.Attempt, v.Void
-	out, err := r.client.Vote(ctx, m, grpc.WaitForReady(true))
+	var out *skerrypb.VoteResponse
+	call := func(ctx context.Context) (err error) {
+		out, err = r.client.Vote(ctx, m, grpc.WaitForReady(true))
+		return err
+	}
+	err := r.repeat(ctx, call)
 	if err != nil && ctx.Err() != nil {
-		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.timeouts.Call)
+		late, cancel := r.late(ctx)
 		defer cancel()
-		out, err = r.client.Vote(late, m)
+		err = r.repeat(late, call)
 	}
 	if err != nil {
-		return quorum.TallyResult{}, fromStatus(err)
+		return quorum.TallyResult{}, err
 	}
 	return wire.TallyResultFromProto(out)
 }
-
-// redialPause is between two tries to subscribe.
-const redialPause = 100 * time.Millisecond
 
 // notices subscribes again whenever the stream breaks: what was missed meanwhile
 // comes out in the next report or vote.

@@ -19,7 +19,8 @@ type attempt struct {
 	voted   bool   // the vote is with the replica's server
 	sealed  bool   // its ballot is being exchanged, or was
 	opts    StartOptions
-	err     error // the first one
+	err     error // the first one: the step will be discarded
+	cut     bool  // its operations are not worth issuing: the others will not meet them
 	void    bool  // the whole replica lost operations of it
 	doomed  bool  // a sibling has ended it: this rank has only to vote
 	late    bool  // it failed before the quorum came that is standing now
@@ -102,12 +103,16 @@ func (m *Manager) overLocked(number int64) error {
 		return m.mu.final
 	case int64(a.number) != number || !a.open:
 		return fmt.Errorf("attempt %d is over", number)
+	case a.cut:
+		return a.err
 	}
-	return a.err
+	return nil
 }
 
-// failLocked marks the attempt under way; the first error counts.
-func (m *Manager) failLocked(err error) {
+// reportLocked marks the attempt under way as one to be discarded; the first
+// error counts. Its operations go on: the others wait for them, and learn of the
+// error from the ballot, in a group that is well.
+func (m *Manager) reportLocked(err error) {
 	a := &m.mu.attempt
 	if !a.open {
 		m.log.Debug().Err(err).Msg("late error ignored")
@@ -119,6 +124,23 @@ func (m *Manager) failLocked(err error) {
 	a.err = err
 	m.log.Warn().Err(err).Int64("step", m.mu.position.Step+1).Msg("step failed")
 	m.changedLocked()
+}
+
+// fail is failLocked for callers without the lock.
+func (m *Manager) fail(err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.failLocked(err)
+}
+
+// failLocked marks the attempt under way as one to be discarded whose operations
+// lead nowhere any more.
+func (m *Manager) failLocked(err error) {
+	m.reportLocked(err)
+	if a := &m.mu.attempt; a.open && !a.cut {
+		a.cut = true
+		m.changedLocked()
+	}
 }
 
 // opFailed takes in the error of an operation. One of an earlier attempt marks

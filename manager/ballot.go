@@ -126,7 +126,7 @@ func (m *Manager) ballot(ctx context.Context, b balloted, own quorum.Ballot, ran
 		m.mu.fact = quorum.Fact{Kind: quorum.GaveUp, Step: b.vote.Step, QuorumID: own.QuorumID}
 	}
 	m.mu.Unlock()
-	b.vote.Vote, b.vote.Digest = judged.Vote, digest
+	b.vote.Vote, b.vote.Digest, b.vote.Broken = judged.Vote, digest, judged.Broken
 	b.vote.ChangeWanted = b.vote.ChangeWanted || judged.ChangeWanted
 	if err := w.Err(); err != nil {
 		b.vote.Broken = true

@@ -30,14 +30,15 @@ func (m *Manager) watchLocked(epoch pg.Epoch) {
 // member that has moved on to the next quorum breaks this one for whoever still
 // waits for the same answer.
 func (m *Manager) groupBroke(ctx context.Context, epoch pg.Epoch) {
-	if !m.watches(epoch) {
-		return
-	}
 	cause := m.managed.Err()
+	if cause != nil {
+		// Also if the quorum has fallen meanwhile, by the word of another member:
+		// this rank may be the only one that saw the link break.
+		m.accuseFirst(cause, epoch.QuorumID)
+	}
 	if cause == nil || !m.watches(epoch) {
 		return // configured anew between the two looks
 	}
-	m.accuseFirst(cause, epoch.QuorumID)
 	for {
 		m.mu.Lock()
 		busy, changed := m.mu.request != nil, m.mu.changed

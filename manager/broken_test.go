@@ -141,3 +141,34 @@ func TestAccusedOnce(t *testing.T) {
 		t.Errorf("%d accusations, want 1", n)
 	}
 }
+
+// unwatched hides that a backend tells when its group breaks.
+type unwatched struct{ pg.Backend }
+
+func (u unwatched) SetRound(round int64) { u.Backend.(pg.Rounder).SetRound(round) }
+
+// The first witness of a death is heard though the quorum has fallen meanwhile
+// by another member's word: it may be the only one that saw the link break, and
+// without it the dead one is lost only when the grace is over (C7).
+func TestFirstWitnessIsHeard(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	mem := w.net.Backend()
+	a, b, c := w.trainer("a"), w.trainerOn("b", mem, unwatched{mem}), w.trainer("c")
+	for _, tr := range []*trainer{a, b, c} {
+		tr.start(5)
+	}
+	w.reaches(5, a, b, c)
+	epoch := b.group()
+	w.lh.stop() // no answer comes, and none is lost
+	c.kill()
+	eventually(t, "b's link to c breaks", func() bool { return b.m.managed.Err() != nil })
+	b.m.noticed(notice{Notice: quorum.Notice{Kind: quorum.NoticeFallen, QuorumID: epoch.QuorumID,
+		About: quorum.ReplicaID(a.m.ReplicaID())}})
+	b.m.groupBroke(t.Context(), epoch)
+	b.m.mu.Lock()
+	defer b.m.mu.Unlock()
+	if len(b.m.mu.accusations) != 1 || string(b.m.mu.accusations[0].Against) != c.m.ReplicaID() {
+		t.Errorf("b accuses %+v, want c", b.m.mu.accusations)
+	}
+}

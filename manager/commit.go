@@ -132,7 +132,7 @@ func (m *Manager) awaitQuorum(ctx context.Context) error {
 	var late <-chan time.Time // made when there is something to wait for
 	for {
 		m.mu.Lock()
-		final, waiting := m.mu.final, m.mu.request != nil && m.mu.attempt.err == nil
+		final, waiting := m.mu.final, m.mu.request != nil && !m.mu.attempt.cut
 		changed := m.mu.changed
 		m.mu.Unlock()
 		switch {
@@ -151,7 +151,7 @@ func (m *Manager) awaitQuorum(ctx context.Context) error {
 		case <-ctx.Done():
 			return fmt.Errorf("wait for the quorum: %w", context.Cause(ctx))
 		case <-late:
-			m.ReportError(fmt.Errorf("%w: waited %v", errNoQuorum, m.timeouts.Quorum))
+			m.fail(fmt.Errorf("%w: waited %v", errNoQuorum, m.timeouts.Quorum))
 			return nil
 		}
 	}
@@ -276,7 +276,9 @@ func (m *Manager) conclude(v verdict) (bool, error) {
 	if v.commit && step == m.mu.assign.Max.Step+1 {
 		m.wishLocked() // this replica's first commit in this quorum
 	}
-	m.mu.askNext = v.stands && (v.wanted || v.commit && m.cfg.EveryStep)
+	if v.stands && (v.wanted || v.commit && m.cfg.EveryStep) {
+		m.askLocked()
+	}
 	retries := m.mu.discarded
 	m.changedLocked()
 	m.mu.Unlock()

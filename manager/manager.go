@@ -70,10 +70,9 @@ type Manager struct {
 		committed  *quorum.Fact // a member's word that it committed the step under way
 
 		request     *request // the wish for another quorum, if there is one
-		askNext     bool
-		wanted      string // why this rank's ballots want a change; empty: they do not
-		failures    int64  // discarded attempts since the last commit, told to the lighthouse
-		discarded   int    // the same, void ones included
+		wanted      string   // why this rank's ballots want a change; empty: they do not
+		failures    int64    // discarded attempts since the last commit, told to the lighthouse
+		discarded   int      // the same, void ones included
 		accusations []quorum.Accusation
 		early       []notice // about a quorum that is still to be taken up
 
@@ -175,15 +174,16 @@ func (m *Manager) Register(name string, save func() checkpoint.State, load func(
 // and what goes wrong is reported to the Manager instead of returned.
 func (m *Manager) Group() *pg.Group { return m.group }
 
-// ReportError discards the step under way. It says nothing about the group: the
-// other replicas are told by the ballot.
+// ReportError discards the step under way, on all replicas: they are told by
+// the ballot. It says nothing about the group, and the quorum stands: go on with
+// the step's collectives, which the others wait for, and with ShouldCommit.
 func (m *Manager) ReportError(err error) {
 	if err == nil {
 		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.failLocked(err)
+	m.reportLocked(err)
 }
 
 // Errored is the first error of the step under way, or nil. An error that came

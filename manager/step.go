@@ -77,7 +77,7 @@ func (m *Manager) begun(err error) error {
 func (m *Manager) againLocked() bool {
 	a := &m.mu.attempt
 	if a.waiting {
-		a.err = nil // that ctx's, or of a quorum that fell meanwhile
+		a.err, a.cut = nil, false // that ctx's, or of a quorum that fell meanwhile
 		m.neededLocked(a.opts)
 		m.changedLocked()
 	}
@@ -92,8 +92,6 @@ func (m *Manager) blockingLocked() bool {
 
 // neededLocked makes the request that the step needs, if any.
 func (m *Manager) neededLocked(o StartOptions) {
-	ask := m.mu.askNext
-	m.mu.askNext = false
 	switch {
 	case m.mu.request != nil:
 		if r := m.mu.request; r.opts != o && o != (StartOptions{}) {
@@ -102,8 +100,16 @@ func (m *Manager) neededLocked(o StartOptions) {
 		}
 	case !m.mu.standing:
 		m.requestLocked(quorum.JoinFall, o)
-	case ask:
-		m.requestLocked(quorum.JoinAsk, o)
+	}
+}
+
+// askLocked asks for another quorum, at the end of the step whose ballots said
+// that one is wanted. All members learn that from the same ballots, and an ask
+// is answered only when all have asked: none waits until its trainer comes round
+// to the next step, which may take minutes.
+func (m *Manager) askLocked() {
+	if m.mu.request == nil && m.mu.standing && m.mu.final == nil {
+		m.requestLocked(quorum.JoinAsk, StartOptions{})
 	}
 }
 
@@ -116,7 +122,7 @@ func (m *Manager) ready(ctx context.Context) error {
 		usable := m.mu.standing && m.mu.ready
 		if final == nil && request == nil && !usable {
 			// It fell before this attempt could begin, which is not its fault.
-			m.mu.attempt.err = nil
+			m.mu.attempt.err, m.mu.attempt.cut = nil, false
 			m.requestLocked(quorum.JoinFall, m.mu.attempt.opts)
 			request = m.mu.request
 		}

@@ -19,8 +19,8 @@ import (
 //     ErrNotParticipating; so do sends and receives, at once.
 //   - Avg divides by the number of participants, if Op.Divisor does not say.
 //   - A failed op is reported for its attempt and completes without an error;
-//     its result is undefined. Every later op of that attempt completes at
-//     once, its tensors untouched. Only ErrInvalidOp, ErrNotParticipating,
+//     its result is undefined. Every later op of an attempt whose ops lead
+//     nowhere completes at once, its tensors untouched. Only ErrInvalidOp, ErrNotParticipating,
 //     ErrUnsupported and ErrClosed come back to the caller.
 //   - Ballots pass as they are, errors included.
 //

@@ -28,8 +28,8 @@ type Participation interface {
 	// Must not block.
 	ReportError(attempt int64, err error)
 
-	// Errored tells whether an error was reported for an attempt, or it is
-	// over: its ops are not worth issuing any more. Never blocks.
+	// Errored tells whether an attempt is over, or its group is: its ops are not
+	// worth issuing any more. Never blocks.
 	Errored(attempt int64) bool
 }
 

@@ -33,6 +33,7 @@ type Verdict struct {
 	Missing      []int // ranks whose ballot never came
 	NotOK        []int // ranks whose ballot says not ok, or stands at another position
 	Odd          []int // ranks whose digest differs from the majority's; empty if there is no majority
+	Broken       bool  // ballots are missing, or positions or digests differ: this group is not well
 	Reason       string
 }
 
@@ -51,13 +52,16 @@ func JudgeBallots(own int, ballots []*Ballot) Verdict {
 	me := ballots[own]
 	var v Verdict
 	var came []int
+	apart := false // two members stand at different positions: they have no step in common
 	for rank, b := range ballots {
 		switch {
 		case b == nil || b.QuorumID != me.QuorumID || b.Round != me.Round:
 			v.Missing = append(v.Missing, rank)
 			continue
-		case !b.ok(), !b.healing() && !me.healing() && b.Position != me.Position:
+		case !b.ok():
 			v.NotOK = append(v.NotOK, rank)
+		case !b.healing() && !me.healing() && b.Position != me.Position:
+			v.NotOK, apart = append(v.NotOK, rank), true
 		default:
 			came = append(came, rank)
 		}
@@ -71,6 +75,7 @@ func JudgeBallots(own int, ballots []*Ballot) Verdict {
 	if differ {
 		v.Odd = oddRanks(ballots, came)
 	}
+	v.Broken = apart || differ || len(v.Missing) > 0
 	v.Vote, v.Reason = judge(me, v, differ)
 	return v
 }

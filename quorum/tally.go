@@ -125,8 +125,16 @@ func (t *Tally) start(key voteKey) {
 	t.result = TallyResult{}
 }
 
-// count decides as soon as the outcome can not change any more: at the first
-// no, or when all ranks voted. C2: only a yes of every rank commits.
+// count decides when all ranks have voted, or at a no of a rank whose group is
+// broken: then neither the outcome nor the quorum's fall can change any more. C2:
+// only a yes of every rank commits.
+//
+// Prepared means that ballots were lost: the group's links or its members are
+// not well, and the quorum falls. A no for which all ballots came ends the step
+// and nothing else: every member knows that it is discarded, and tries it again
+// in the same quorum, with or without a lighthouse. (Were it to fall, one NaN
+// would stop a job whose lighthouse is away, and cost a reconfiguration in any
+// other.) A member that is behind lets the quorum stand and wants a change.
 func (t *Tally) count() {
 	if t.result.Outcome != TallyPending {
 		return
@@ -138,17 +146,11 @@ func (t *Tally) count() {
 		}
 		r.Digests[i] = v.Digest
 		r.ChangeWanted = r.ChangeWanted || v.ChangeWanted || v.Vote == VoteBehind
-		r.Stands = r.Stands && !v.Broken
+		r.Stands = r.Stands && !v.Broken && v.Vote != VotePrepared
 		r.Outcome = worse(r.Outcome, v.Vote)
 	}
-	if r.Outcome != TallyAbort && t.missing > 0 {
+	if t.missing > 0 && (r.Outcome != TallyAbort || r.Stands) {
 		return
-	}
-	// Prepared means that ballots were lost, abort that an op or a ballot
-	// failed: either way this group's links or its members are not well. A
-	// member that is behind lets the quorum stand and wants a change.
-	if r.Outcome == TallyAbort || r.Outcome == TallyPrepared {
-		r.Stands = false
 	}
 	t.result = r
 }

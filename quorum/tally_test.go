@@ -12,8 +12,9 @@ func rankVote(rank int, v quorum.Vote) quorum.RankVote {
 	return quorum.RankVote{GroupRank: rank, QuorumID: 7, Round: 1, Step: 5, Vote: v}
 }
 
-// Any no aborts at once; all yes commits (C2); else prepared, and behind before
-// that. The outcome does not depend on the order of the votes.
+// Any no aborts; all yes commits (C2); else prepared, and behind before that. A no
+// alone lets the quorum stand, lost ballots do not. The outcome does not depend on
+// the order of the votes.
 func TestTallyOutcomes(t *testing.T) {
 	t.Parallel()
 	const no, prepared, yes, behind = quorum.VoteNo, quorum.VotePrepared, quorum.VoteYes, quorum.VoteBehind
@@ -23,14 +24,15 @@ func TestTallyOutcomes(t *testing.T) {
 		stands bool
 	}{
 		{[]quorum.Vote{yes}, quorum.TallyCommit, true},
-		{[]quorum.Vote{no}, quorum.TallyAbort, false},
+		{[]quorum.Vote{no}, quorum.TallyAbort, true},
 		{[]quorum.Vote{yes, yes, yes}, quorum.TallyCommit, true},
 		{[]quorum.Vote{yes, prepared, yes}, quorum.TallyPrepared, false},
 		{[]quorum.Vote{prepared, prepared}, quorum.TallyPrepared, false},
 		{[]quorum.Vote{prepared, no, yes}, quorum.TallyAbort, false},
 		{[]quorum.Vote{behind, yes}, quorum.TallyBehind, true},
-		{[]quorum.Vote{behind, prepared}, quorum.TallyBehind, true},
-		{[]quorum.Vote{behind, no}, quorum.TallyAbort, false},
+		{[]quorum.Vote{behind, prepared}, quorum.TallyBehind, false},
+		{[]quorum.Vote{behind, no}, quorum.TallyAbort, true},
+		{[]quorum.Vote{yes, no}, quorum.TallyAbort, true},
 	} {
 		for shift := range c.votes {
 			tally := quorum.NewTally(len(c.votes))
@@ -70,11 +72,13 @@ func TestTallyIsPendingUntilItCannotChange(t *testing.T) {
 func TestTallyKeepsItsDecision(t *testing.T) {
 	t.Parallel()
 	tally := quorum.NewTally(2)
-	if err := tally.Vote(rankVote(0, quorum.VoteNo)); err != nil {
+	broken := rankVote(0, quorum.VoteNo)
+	broken.Broken = true
+	if err := tally.Vote(broken); err != nil {
 		t.Fatal(err)
 	}
 	before := fmt.Sprint(tally.Result())
-	for _, v := range []quorum.RankVote{rankVote(1, quorum.VoteYes), rankVote(0, quorum.VoteNo), rankVote(1, quorum.VoteYes)} {
+	for _, v := range []quorum.RankVote{rankVote(1, quorum.VoteYes), broken, rankVote(1, quorum.VoteYes)} {
 		if err := tally.Vote(v); err != nil {
 			t.Errorf("%v: %v", v, err)
 		}

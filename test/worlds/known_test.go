@@ -19,25 +19,11 @@ var knownBroken = map[string]string{
 	"TestWorldHealsLongerThanStuckAfterAndAJoinerEachMinute": "who waits is called stuck (correctness 2a)",
 	"TestWorldEvictStuckEvictsTheHungOne":                    "who waits is called stuck (correctness 2b)",
 
-	"TestWorldJoinerOfASkewedJob":            "asks leave at different moments (correctness 3)",
-	"TestWorldSkewedJobIsNotSlowedByAJoiner": "asks leave at different moments (correctness 3)",
-	"TestWorldDrainOfASkewedJob":             "asks leave at different moments (correctness 3)",
-
-	"TestWorldCommitThenCtxEnds":          "an error after a commit (correctness 4)",
-	"TestWorldStateOfStepZeroIsNotReused": "a state of step 0 is loaded in another quorum (correctness 5)",
-	"TestWorldDeathBetweenSteps":          "falls between steps are not answered (correctness 6)",
-
-	"TestWorldStepTimeoutInTheFirstQuorum": "StepTimeout is not in force (correctness 7, liveness 2)",
-	"TestWorldStepTimeoutAfterAJoin":       "StepTimeout is not in force (correctness 7, liveness 2)",
-
-	"TestWorldShouldCommitEndsBeforeItsVote":   "a vote that was never cast (correctness 8)",
-	"TestWorldBlipInFrontOfTheLighthouse":      "all are lost when the lighthouse is out of reach (correctness 9)",
-	"TestWorldReportedErrorWithoutALighthouse": "a reported error ends the quorum (correctness 11)",
-	"TestWorldStartQuorumAgainAfterATimeout":   "an unhealed replica takes part (correctness 12)",
-	"TestWorldCollectiveWithoutAQuorumEnds":    "a collective waits for ever (correctness 15)",
-	"TestWorldResetBetweenRanksDuringAVote":    "a vote is not repeated (correctness 16)",
-	"TestWorldNewcomerWithOtherCollectives":    "the odd one is never refused (liveness 5)",
-	"TestWorldRankOneDies":                     "the death of a rank above 0 is not told (liveness 6)",
+	"TestWorldBlipInFrontOfTheLighthouse":   "all are lost when the lighthouse is out of reach (correctness 9)",
+	"TestWorldCollectiveWithoutAQuorumEnds": "a collective waits for ever (correctness 15)",
+	"TestWorldResetBetweenRanksDuringAVote": "a vote is not repeated (correctness 16)",
+	"TestWorldNewcomerWithOtherCollectives": "the odd one is never refused (liveness 5)",
+	"TestWorldRankOneDies":                  "the death of a rank above 0 is not told (liveness 6)",
 }
 
 var onlyKnown = flag.Bool("worlds.known", false, "run the worlds of known findings, and no others")

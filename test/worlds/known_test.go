@@ -15,10 +15,6 @@ var knownBroken = map[string]string{
 	"TestWorldTrainerHangsBeforeItsBallot":    "a hung trainer is never left out (correctness 1, liveness 3)",
 	"TestWorldHungTrainerComesBack":           "a hung trainer is never left out (correctness 1, liveness 3)",
 
-	"TestWorldHealLongerThanStuckAfter":                      "who waits is called stuck (correctness 2a)",
-	"TestWorldHealsLongerThanStuckAfterAndAJoinerEachMinute": "who waits is called stuck (correctness 2a)",
-	"TestWorldEvictStuckEvictsTheHungOne":                    "who waits is called stuck (correctness 2b)",
-
 	"TestWorldBlipInFrontOfTheLighthouse":   "all are lost when the lighthouse is out of reach (correctness 9)",
 	"TestWorldCollectiveWithoutAQuorumEnds": "a collective waits for ever (correctness 15)",
 	"TestWorldResetBetweenRanksDuringAVote": "a vote is not repeated (correctness 16)",

@@ -101,6 +101,8 @@ func (m *metrics) received(up *skerrypb.Up) {
 		kind = "withdraw"
 	case *skerrypb.Up_Accuse:
 		kind = "accuse"
+	case *skerrypb.Up_Link:
+		kind = "link"
 	case *skerrypb.Up_ProbeReply:
 		kind = "probe_reply"
 	case *skerrypb.Up_Leaving:

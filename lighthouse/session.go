@@ -305,6 +305,9 @@ func (j *job) input(s *session, up *skerrypb.Up) (func(now time.Time), error) {
 		accusation, err := wire.AccusationFromProto(x.Accuse)
 		accusation.By = s.id
 		return func(now time.Time) { _ = j.machine.Accuse(now, accusation) }, err
+	case *skerrypb.Up_Link:
+		report, err := wire.LinkReportFromProto(s.id, x.Link)
+		return func(now time.Time) { _ = j.machine.Link(now, report) }, err
 	case *skerrypb.Up_ProbeReply:
 		return func(now time.Time) { j.machine.Reply(now, s.id, x.ProbeReply.GetNumber()) }, nil
 	case *skerrypb.Up_Leaving:

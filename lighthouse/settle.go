@@ -150,7 +150,7 @@ func eventLevel(kind quorum.EventKind) zerolog.Level {
 		return zerolog.WarnLevel
 	case quorum.EventSuspect, quorum.EventCleared, quorum.EventLost, quorum.EventReturned, quorum.EventSuperseded,
 		quorum.EventLeft, quorum.EventFell, quorum.EventSettled, quorum.EventRestored, quorum.EventDraining,
-		quorum.EventEvicted, quorum.EventConfigured:
+		quorum.EventEvicted, quorum.EventConfigured, quorum.EventMended:
 		return zerolog.InfoLevel
 	}
 	return zerolog.DebugLevel

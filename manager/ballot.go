@@ -101,6 +101,8 @@ func (m *Manager) ballot(ctx context.Context, b balloted, own quorum.Ballot, ran
 	epoch := m.mu.configured
 	m.mu.Unlock()
 	op := &pg.Op{Kind: pg.KindBallot, Ballot: wire.EncodeBallot(own), Deadline: time.Now().Add(patience)}
+	m.balloting.Add(1)
+	defer m.balloting.Add(-1)
 	w := m.backend.Submit(op)
 	select {
 	case <-w.Done():

@@ -151,6 +151,7 @@ func (h *hub) dropPrefix(ctx context.Context, q *quorum.Quorum) error {
 
 // beat is what the session tells the lighthouse each interval.
 func (m *Manager) beat() quorum.Beat {
+	busy := m.tracked.busy()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	b := quorum.Beat{
@@ -159,8 +160,25 @@ func (m *Manager) beat() quorum.Beat {
 	if m.mu.quorum != nil {
 		b.QuorumID = m.mu.quorum.ID
 	}
+	b.Waits = busy || m.balloting.Load() > 0 || m.waitsLocked()
 	if m.mu.draining != "" {
 		b.Phase = quorum.PhaseDraining
 	}
 	return b
+}
+
+// waitsLocked says that this replica waits for others: for an answer, a state, or
+// a settlement. Where it waits for its own ranks it cannot tell whether these
+// compute or wait; it is taken to wait.
+func (m *Manager) waitsLocked() bool {
+	healing := false
+	if h := m.mu.heal; h != nil {
+		select {
+		case <-h.done:
+		default:
+			healing = true
+		}
+	}
+	voting := m.cfg.GroupWorldSize > 1 && m.mu.phase == quorum.PhaseBalloting
+	return healing || voting || m.mu.phase == quorum.PhaseSettling || m.mu.request != nil
 }

@@ -37,6 +37,7 @@ type Manager struct {
 	metrics   *metrics
 	progress  atomic.Uint64
 	healBytes atomic.Uint64
+	balloting atomic.Int32  // ballots that are out
 	linked    chan struct{} // closed once link and id are set
 	logID     logID
 	link      link
@@ -114,7 +115,7 @@ func New(cfg Config) (*Manager, error) {
 	}
 	m.backend = &issued{Backend: cfg.Debug.Wrap("replicate", cfg.Backend), m: m}
 	m.managed = pg.NewManaged(m.backend, participation{m})
-	m.tracked = newTracked(m.managed)
+	m.tracked = newTracked(m.managed, func() { m.progress.Add(1) })
 	m.group = pg.NewGroup(m.tracked)
 	m.metrics = newMetrics(m)
 	return m, nil

@@ -14,6 +14,7 @@ type tracked struct {
 	*pg.Managed
 
 	finish func(error) // made once: Then keeps it
+	moves  func()      // is told of each operation: the trainer moves
 
 	mu struct {
 		sync.Mutex
@@ -23,14 +24,19 @@ type tracked struct {
 	}
 }
 
-func newTracked(m *pg.Managed) *tracked {
-	t := &tracked{Managed: m}
+func newTracked(m *pg.Managed, moves func()) *tracked {
+	t := &tracked{Managed: m, moves: moves}
 	t.finish = t.finished
 	return t
 }
 
 // Submit implements pg.Backend.
+//
+// An operation is a move of the trainer also while it is held until there is a
+// quorum: a replica that was left out because its trainer hung waits for that
+// move, and its operation for the replica.
 func (t *tracked) Submit(op *pg.Op) *pg.Work {
+	t.moves()
 	t.mu.Lock()
 	t.mu.pending++
 	t.mu.Unlock()
@@ -50,6 +56,13 @@ func (t *tracked) finished(error) {
 		close(t.mu.idle)
 		t.mu.idle = nil
 	}
+}
+
+// busy says that something is under way.
+func (t *tracked) busy() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.mu.pending > 0
 }
 
 // wait blocks until nothing is under way, or ctx ends.

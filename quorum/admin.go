@@ -157,7 +157,7 @@ func (m *Machine) joiner(now time.Time) *replica {
 		if r.member || !r.candidate() || m.onProbation(now, r) {
 			continue
 		}
-		if !slices.ContainsFunc(m.last.Members, func(o Member) bool { return m.apart(now, r.id, o.ReplicaID) }) {
+		if m.cutOff(now, r) == nil {
 			return r
 		}
 	}

@@ -30,10 +30,17 @@ const (
 	// SupersedeAfter is how long nothing may come from an old incarnation, after
 	// the newcomer's join, until the newcomer takes its place: three beats.
 	SupersedeAfter = 300 * time.Millisecond
-	// LinkRetryAfter is how long two members whose link broke in two quorums
-	// running are kept apart (Q9); it doubles each time, up to LinkRetryMax.
+	// LinkRetryAfter is how long two members are kept apart (Q9) whose link broke
+	// in two quorums running, or could not be made, and of which neither can tell
+	// whether it holds again; it doubles each time, up to LinkRetryMax.
 	LinkRetryAfter = time.Minute
 	LinkRetryMax   = time.Hour
+	// LinkMendAfter is how long they are kept apart the second time though they
+	// say that their link holds; the first time they meet at once, and later it
+	// doubles, up to LinkRetryMax.
+	LinkMendAfter = 2 * time.Second
+	// linkForgotten is after how long without a break a link counts as good.
+	linkForgotten = 10 * time.Minute
 	// ForgetAfter is how long a replica that is gone stays on the status page.
 	ForgetAfter = time.Minute
 
@@ -177,6 +184,19 @@ func validateAccusation(a Accusation) error {
 		return err
 	}
 	return validateBytes("evidence", a.Evidence, MaxEvidenceBytes)
+}
+
+func validateLinkReport(r LinkReport) error {
+	if err := validateID("reporter", r.By); err != nil {
+		return err
+	}
+	if err := validateID("other end", r.To); err != nil {
+		return err
+	}
+	if r.By == r.To {
+		return invalidf("%q reports a link to itself", r.By)
+	}
+	return validateBytes("evidence", r.Evidence, MaxEvidenceBytes)
 }
 
 func validateJoin(j Join) error {

@@ -26,9 +26,11 @@ func (m *Machine) Advance(now time.Time) {
 // look judges everybody.
 func (m *Machine) look(now time.Time) {
 	m.looked = now
+	m.waits = m.waiting()
 	for _, r := range m.order {
 		m.judge(now, r)
 	}
+	m.judgeOutside(now)
 	m.forget(func(r *replica) bool {
 		if !m.forgettable(now, r) {
 			return false
@@ -41,6 +43,8 @@ func (m *Machine) look(now time.Time) {
 // reschedule finds anew when time alone may next change something.
 func (m *Machine) reschedule() {
 	m.due = m.now.Add(ForgetAfter)
+	m.waits = m.waiting()
+	m.soon(m.outsideAt())
 	for _, r := range m.order {
 		m.touch(r)
 	}
@@ -116,9 +120,13 @@ func (m *Machine) Doubt(now time.Time, late time.Duration) {
 		return
 	}
 	m.pace.doubt(now, late)
+	m.formed = earlier(now, m.formed.Add(late))
 	for _, r := range m.order {
 		r.seen = earlier(now, r.seen.Add(late))
 		r.progressAt = earlier(now, r.progressAt.Add(late))
+		if !r.waitsAt.IsZero() {
+			r.waitsAt = earlier(now, r.waitsAt.Add(late))
+		}
 		if r.suspect {
 			r.since = earlier(now, r.since.Add(late))
 		}

@@ -32,6 +32,7 @@ const (
 	EventForgotten
 	EventDiverged
 	EventProbation
+	EventMended
 )
 
 var eventNames = [...]string{
@@ -39,7 +40,7 @@ var eventNames = [...]string{
 	"lost", "returned", "superseded", "stuck", "left", "quorum fell", "quorum formed", "answer repeated",
 	"step settled", "last quorum restored", "draining", "evicted", "configured", "highest position fell",
 	"accused", "link kept apart", "forgotten", "committed digests differ",
-	"put on probation",
+	"put on probation", "link holds again",
 }
 
 // String is the event's name, in the past tense.

@@ -22,7 +22,7 @@ import (
 var forPeople = map[string]bool{
 	"History": true, "Reason": true, "Text": true, "Evidence": true, "Data": true,
 	"events": true, "CreatedMs": true, "Token": true, "version": true,
-	"fellBy": true, "lostWhy": true, "progressAt": true, "openedAt": true,
+	"fellBy": true, "lostWhy": true, "progressAt": true, "openedAt": true, "formed": true, "waitsAt": true,
 	// What world keeps beside the machine's own record of the same.
 	"LHJoins": true, "Since": true, "Told": true, "Lost": true, "IDs": true,
 }

@@ -135,20 +135,20 @@ func TestStuckByPace(t *testing.T) {
 	s.join(skerryJoin("b", 1))
 	s.pass(2*time.Second, "a", "b")
 	q := s.form()
+	var waiter quorum.ReplicaID
 	beat := func(step int64, progress uint64, ids ...quorum.ReplicaID) {
 		for _, id := range ids {
 			b := quorum.Beat{Position: quorum.Position{Cluster: "x", Step: step, QuorumID: q.ID}, QuorumID: q.ID,
-				Phase: quorum.PhaseTraining, Progress: progress}
+				Phase: quorum.PhaseTraining, Progress: progress, Waits: id == waiter}
 			if err := s.Beat(s.now, id, b); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	train := func(d time.Duration, step int64, ids ...quorum.ReplicaID) {
+	train := func(d time.Duration, step int64) {
 		for end := s.now.Add(d); s.now.Before(end); {
 			s.now = s.now.Add(100 * time.Millisecond)
 			beat(step, uint64(step), "a", "b")
-			_ = ids
 		}
 	}
 	for step := range int64(8) {
@@ -158,6 +158,7 @@ func TestStuckByPace(t *testing.T) {
 	if st.StepTime != 2*time.Second || st.StuckAfter != 20*time.Second {
 		t.Fatalf("a step takes %v, stuck after %v; want 2s and 20s", st.StepTime, st.StuckAfter)
 	}
+	waiter = "a"
 	train(18*time.Second, 7)
 	if got := stateOf(s, "b"); got.State == quorum.StateStuck {
 		t.Errorf("b is stuck after 20 s less the step that it last made")

@@ -233,7 +233,7 @@ func (m *Machine) consume(now time.Time, d Decision) {
 	for _, a := range d.Answers {
 		if r := m.replicas[a.ReplicaID]; r != nil && r.join != nil && r.join.Number == a.Number {
 			m.dropJoin(r)
-			r.progressAt, r.stale = now, false
+			r.stale = false
 			if r.session {
 				r.answered = a.Number
 			}

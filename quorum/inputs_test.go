@@ -99,7 +99,7 @@ func (l *liar) answer() *quorum.LastAnswer {
 func (l *liar) accusations() []quorum.Accusation {
 	var out []quorum.Accusation
 	for range l.r.IntN(3) {
-		out = append(out, quorum.Accusation{By: l.id(), Against: l.id(), QuorumID: l.number()})
+		out = append(out, quorum.Accusation{By: l.id(), Against: l.id(), QuorumID: l.number(), Unreachable: l.r.IntN(3) == 0})
 	}
 	return out
 }
@@ -139,7 +139,8 @@ func (l *liar) act() {
 	case 9:
 		l.m.Broken(l.now, l.id(), "EOF", l.r.IntN(3) == 0)
 	case 10:
-		_ = l.m.Accuse(l.now, quorum.Accusation{By: l.id(), Against: l.id(), QuorumID: l.number()})
+		_ = l.m.Accuse(l.now, quorum.Accusation{By: l.id(), Against: l.id(), QuorumID: l.number(), Unreachable: l.r.IntN(3) == 0})
+		_ = l.m.Link(l.now, quorum.LinkReport{By: l.id(), To: l.id(), Holds: l.r.IntN(2) == 0})
 	case 11:
 		l.m.Reply(l.now, l.id(), uint64(l.r.IntN(20)))
 	case 12:

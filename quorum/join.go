@@ -125,7 +125,6 @@ func (m *Machine) Join(now time.Time, j Join) error {
 		last.Members = m.last.Members
 		j.Last = &last
 	}
-	m.progressed(now, r)
 	m.saw(r, j.Member.Position)
 	m.runs(r, j.Last.ref().id)
 	m.ledger.HighestID = max(m.ledger.HighestID, j.Fact.QuorumID, j.Last.ref().id)

@@ -76,35 +76,6 @@ func (m *Machine) testimony(r *replica, missed bool) string {
 	return s
 }
 
-// judgeProgress finds out who is alive and does nothing.
-func (m *Machine) judgeProgress(now time.Time, r *replica) {
-	if r.stuck || !m.mayBeStuck(r) || now.Before(m.stuckAt(r)) {
-		return
-	}
-	r.stuck = true
-	m.event(EventStuck, r.id, fmt.Sprintf("no progress for %v", m.stuckAfter()))
-	if m.config.EvictStuck && (r.member || r.joined) {
-		m.evict(now, r, "stuck")
-	}
-}
-
-// mayBeStuck: a replica that waits for us is not stuck, nor is one that idles
-// while nobody waits for it.
-func (m *Machine) mayBeStuck(r *replica) bool {
-	return m.config.StuckAfter > 0 && r.session && r.join == nil && !r.evicted &&
-		(r.beat.Phase != PhaseIdle || m.fallen || m.last == nil)
-}
-
-// stuckAt is when a replica that does nothing is stuck: one that idles only
-// since somebody waits for it.
-func (m *Machine) stuckAt(r *replica) time.Time {
-	from := r.progressAt
-	if r.beat.Phase == PhaseIdle && from.Before(m.fallenAt) {
-		from = m.fallenAt
-	}
-	return from.Add(m.stuckAfter())
-}
-
 // deadline is when judge or forgettable may next find something new.
 func (m *Machine) deadline(r *replica) time.Time {
 	if r.lost {

@@ -2,9 +2,23 @@ package quorum
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 )
+
+// This file keeps Q9: who is kept apart because a link is bad, and for how long.
+//
+// A link that breaks while its quorum trains may have had bad luck: its ends are
+// put together again, and parted when it breaks in their next quorum too. A replica
+// that could not even be reached (Accusation.Unreachable) is parted from its
+// accuser at once: to try again costs all others a configuration that cannot end.
+//
+// Who could not reach a peer tries the same beside the job, and says what comes of
+// it (Link). While it says that the link is cut the two stay parted, and nobody
+// pays for a retry; when all who could not reach the other one say that they can,
+// they are let in together. From an end that says nothing nothing is known: then
+// time alone puts them together again.
 
 // maxLinks bounds the broken links that are remembered.
 const maxLinks = 4096
@@ -12,36 +26,141 @@ const maxLinks = 4096
 // link is a link between two members that broke though both lived.
 type link struct {
 	a, b    ReplicaID // a < b
-	strikes int
+	broke   int       // in quorums running
+	parted  int       // how often its ends were, since it last held
 	id      int64     // the quorum in which it broke last
+	at      time.Time // when
 	until   time.Time // kept apart until then; zero: not
+	blocked [2]bool   // a could not reach b, b could not reach a; neither took it back
+	why     string    // for people
 }
 
-// strike notes that a link broke in the last quorum. The first time, the two
-// are put together again; if it breaks in their next quorum too they are kept
-// apart (Q9), for longer each time.
-func (m *Machine) strike(now time.Time, a, b ReplicaID) {
-	if b < a {
-		a, b = b, a
+// linkAt finds the link of two replicas, and which end the first of them is.
+func (m *Machine) linkAt(x, y ReplicaID) (at, end int, found bool) {
+	if y < x {
+		x, y, end = y, x, 1
 	}
-	at, found := slices.BinarySearchFunc(m.links, link{a: a, b: b}, compareLinks)
-	if !found {
-		if len(m.links) < maxLinks {
-			m.links = slices.Insert(m.links, at, link{a: a, b: b, strikes: 1, id: m.last.ID})
+	at, found = slices.BinarySearchFunc(m.links, link{a: x, b: y}, compareLinks)
+	return at, end, found
+}
+
+// linkOf is linkAt, and makes the link if there is room.
+func (m *Machine) linkOf(x, y ReplicaID) (l *link, end int) {
+	at, end, found := m.linkAt(x, y)
+	switch {
+	case found:
+	case len(m.links) >= maxLinks:
+		return nil, 0
+	default:
+		m.links = slices.Insert(m.links, at, link{a: min(x, y), b: max(x, y)})
+	}
+	return &m.links[at], end
+}
+
+// strike notes that a link broke in the last quorum, or could not be made.
+func (m *Machine) strike(now time.Time, x Accusation) {
+	l, end := m.linkOf(x.By, x.Against)
+	if l == nil {
+		return
+	}
+	again := l.id == m.last.ID // the other end of it, or the same word again
+	if !again {
+		if now.Sub(l.at) >= linkForgotten && now.Sub(l.until) >= linkForgotten {
+			l.broke, l.parted = 0, 0 // it has held for long, or never broke
 		}
+		l.broke++
+		l.id, l.at = m.last.ID, now
+	}
+	if x.Unreachable {
+		l.blocked[end], l.why = true, x.Evidence
+	}
+	if apart := again && now.Before(l.until); apart || l.broke == 1 && !x.Unreachable || again && !x.Unreachable {
+		return
+	}
+	wait := doubled(LinkRetryAfter, l.parted)
+	l.until = now.Add(wait)
+	l.parted++
+	text := "from " + string(l.b) + " for " + wait.String()
+	if x.Unreachable {
+		text += ", or until it holds: " + l.tell()
+	}
+	m.event(EventApart, l.a, text)
+}
+
+// doubled is d, twice as long for each time before, up to LinkRetryMax.
+func doubled(d time.Duration, times int) time.Duration {
+	for range times {
+		d = min(2*d, LinkRetryMax)
+	}
+	return d
+}
+
+// Link takes a replica's word on whether it reaches another one now: one that
+// could not, and goes on trying beside the job. After a change of leader it is all
+// that is known of the link.
+func (m *Machine) Link(now time.Time, r LinkReport) error {
+	m.Advance(now)
+	if err := validateLinkReport(r); err != nil {
+		return err
+	}
+	by, to := m.replicas[r.By], m.replicas[r.To]
+	if by == nil || to == nil || !by.session || to.lost || m.client != KindSkerry {
+		return nil // news of a replica that is gone, or has not come
+	}
+	if r.Holds {
+		m.holds(now, r)
+	} else {
+		m.blocks(now, r)
+	}
+	m.reschedule()
+	return nil
+}
+
+// blocks keeps the ends of a link apart for as long as one of them says that it
+// does not reach the other.
+func (m *Machine) blocks(now time.Time, r LinkReport) {
+	if by, to := m.replicas[r.By], m.replicas[r.To]; by.member && to.member && m.last != nil && !m.fallen {
+		return // they are put together: if it fails they will accuse
+	}
+	l, end := m.linkOf(r.By, r.To)
+	if l == nil {
+		return
+	}
+	l.blocked[end], l.why = true, r.Evidence
+	if l.at.IsZero() {
+		l.at = now
+	}
+	if !now.Before(l.until) {
+		m.event(EventApart, l.a, "from "+string(l.b)+" until it holds: "+l.tell())
+	}
+	if until := now.Add(LinkRetryAfter); until.After(l.until) {
+		l.until = until
+	}
+}
+
+// holds lets the ends of a link meet again, once neither says any more that it
+// does not reach the other: at once the first time, later after a pause that
+// doubles, so that a link that comes and goes costs the others less and less.
+func (m *Machine) holds(now time.Time, r LinkReport) {
+	at, end, found := m.linkAt(r.By, r.To)
+	if !found || !m.links[at].blocked[end] {
 		return
 	}
 	l := &m.links[at]
-	if l.id == m.last.ID {
-		return // the other end of it, or the same word again
+	l.blocked[end] = false
+	if l.blocked != [2]bool{} || !now.Before(l.until) {
+		return
 	}
-	wait := LinkRetryAfter
-	for range l.strikes - 1 {
-		wait = min(2*wait, LinkRetryMax)
+	l.until = l.at
+	if l.parted > 1 {
+		l.until = l.at.Add(doubled(LinkMendAfter, l.parted-2))
 	}
-	l.id, l.until = m.last.ID, now.Add(wait)
-	l.strikes++
-	m.event(EventApart, a, "from "+string(b)+" for "+wait.String())
+	text := "to " + string(l.b)
+	if wait := l.until.Sub(now); wait > 0 {
+		text += ", together in " + wait.String()
+	}
+	m.event(EventMended, l.a, text)
+	m.want(now)
 }
 
 func compareLinks(x, y link) int {
@@ -81,14 +200,45 @@ func (m *Machine) parts(now time.Time, l *link) bool {
 
 // apart says that two replicas are not to be in one quorum.
 func (m *Machine) apart(now time.Time, a, b ReplicaID) bool {
+	return m.between(now, a, b) != nil
+}
+
+// between is the link that keeps two replicas apart; nil: none does.
+func (m *Machine) between(now time.Time, a, b ReplicaID) *link {
 	if len(m.links) == 0 {
-		return false
+		return nil
 	}
-	if b < a {
-		a, b = b, a
+	at, _, found := m.linkAt(a, b)
+	if !found || !m.parts(now, &m.links[at]) {
+		return nil
 	}
-	at, found := slices.BinarySearchFunc(m.links, link{a: a, b: b}, compareLinks)
-	return found && m.parts(now, &m.links[at])
+	return &m.links[at]
+}
+
+// cutOff is the link that keeps a replica out of the last quorum: to the first of
+// its members from which it is kept apart; nil: none does.
+func (m *Machine) cutOff(now time.Time, r *replica) *link {
+	if len(m.links) == 0 || m.last == nil || r.member {
+		return nil
+	}
+	for _, o := range m.last.Members {
+		if l := m.between(now, r.id, o.ReplicaID); l != nil {
+			return l
+		}
+	}
+	return nil
+}
+
+// tell says for people what is the matter with a link.
+func (l *link) tell() string {
+	x, y := l.a, l.b
+	if !l.blocked[0] && l.blocked[1] {
+		x, y = y, x
+	}
+	if l.blocked == [2]bool{} {
+		return fmt.Sprintf("its link broke in %d quorums running, between %s and %s", l.broke, x, y)
+	}
+	return fmt.Sprintf("%s does not reach %s: %s", x, y, l.why)
 }
 
 // connected drops candidates until no two that are kept apart remain (Q9): who

@@ -23,6 +23,9 @@ type Machine struct {
 	opened   time.Time  // when the newest session opened
 	looked   time.Time  // when everybody was judged last
 	due      time.Time  // the earliest time at which time alone may change something
+	waits    waits      // who waits for a member of the last quorum that stands
+
+	formed time.Time // when the last quorum began, or this machine heard of it
 
 	fallen   bool // the last quorum fell: a member joined with fall, or is lost
 	fallenAt time.Time
@@ -174,7 +177,7 @@ func (m *Machine) setLast(now time.Time, q *Quorum) {
 		}
 		r.member, r.stale = false, false
 	}
-	m.last = q
+	m.last, m.formed = q, now
 	for _, member := range q.Members {
 		r, err := m.ensure(now, member.ReplicaID)
 		if err != nil {

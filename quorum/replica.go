@@ -25,7 +25,9 @@ type replica struct {
 	position   Position
 	beat       Beat
 	progressAt time.Time // when Progress last changed
+	waitsAt    time.Time // since when its beats say that it waits; zero: they do not
 	stuck      bool
+	stuckWhy   string
 
 	suspect  bool
 	since    time.Time   // of the suspicion

@@ -67,7 +67,7 @@ func (s *script) run(d *datadriven.TestData) string {
 		"accuse": s.doAccuse, "reply": s.doReply, "withdraw": s.doWithdraw, "leave": s.doLeave,
 		"drain": s.doDrain, "evict": s.doEvict, "configure": s.doConfigure, "decide": s.doDecide,
 		"form": s.doForm, "commit": s.doCommit, "heal": s.doHeal, "assign": s.doAssign, "status": s.doStatus,
-		"ledger": s.doLedger, "wake": s.doWake, "doubt": s.doDoubt,
+		"ledger": s.doLedger, "wake": s.doWake, "doubt": s.doDoubt, "link": s.doLink,
 	}
 	do := commands[d.Cmd]
 	if do == nil {
@@ -219,7 +219,7 @@ func (s *script) beatAll(list []quorum.ReplicaID) {
 
 func (s *script) doHeartbeat(d *datadriven.TestData) { s.beatAll(ids(d)) }
 
-// doBeat: beat a b [ballots=+1] [progress] [phase=training]
+// doBeat: beat a b [ballots=1] [phase=training] [waits=true]
 func (s *script) doBeat(d *datadriven.TestData) {
 	for _, id := range ids(d) {
 		a := s.actor(id)
@@ -233,6 +233,7 @@ func (s *script) doBeat(d *datadriven.TestData) {
 				"idle": quorum.PhaseIdle, "training": quorum.PhaseTraining, "joining": quorum.PhaseJoining,
 			}[phase]
 		}
+		d.MaybeScanArgs(s.t, "waits", &a.beat.Waits)
 		a.beat.Progress++
 		s.beatAll([]quorum.ReplicaID{id})
 	}
@@ -261,12 +262,24 @@ func (s *script) doAccuse(d *datadriven.TestData) {
 	d.ScanArgs(s.t, "by", &by)
 	d.ScanArgs(s.t, "of", &of)
 	a := quorum.Accusation{By: quorum.ReplicaID(by), Against: quorum.ReplicaID(of), Evidence: "connection reset"}
+	if a.Unreachable = d.HasArg("unreachable"); a.Unreachable {
+		a.Evidence = "no answer"
+	}
 	if last := s.actor(a.By).last; last != nil {
 		a.QuorumID = last.QuorumID
 	}
 	if err := s.m.Accuse(s.now, a); err != nil {
 		s.printf("%v\n", err)
 	}
+}
+
+// doLink: link by=a to=b [holds]
+func (s *script) doLink(d *datadriven.TestData) {
+	var by, to string
+	d.ScanArgs(s.t, "by", &by)
+	d.ScanArgs(s.t, "to", &to)
+	r := quorum.LinkReport{By: quorum.ReplicaID(by), To: quorum.ReplicaID(to), Holds: d.HasArg("holds"), Evidence: "no answer"}
+	s.say(r.By, s.m.Link(s.now, r))
 }
 
 func (s *script) doReply(d *datadriven.TestData) {

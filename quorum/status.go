@@ -32,6 +32,7 @@ const (
 	StateDraining  ReplicaState = "draining"
 	StateSuspect   ReplicaState = "suspect"
 	StateProbation ReplicaState = "on probation" // joined, and is not let in yet: it was lost too often
+	StateApart     ReplicaState = "kept apart"   // joined, and is not let in: it and a member do not reach each other
 	StateHeld      ReplicaState = "held"         // waits for an older incarnation to fall silent
 	StateJoined    ReplicaState = "joined"
 	StateLive      ReplicaState = "live" // member of the last quorum, or has joined in this session
@@ -42,7 +43,7 @@ const (
 type ReplicaStatus struct {
 	ReplicaID   ReplicaID
 	State       ReplicaState
-	Why         string // of suspect and lost
+	Why         string // of suspect, lost, stuck, kept apart and on probation
 	Member      bool
 	Participant bool
 	Session     bool
@@ -87,6 +88,10 @@ func (m *Machine) replicaStatus(now time.Time, r *replica, plan healPlan) Replic
 	switch s.State {
 	case StateLost:
 		s.Why = r.lostWhy
+	case StateStuck:
+		s.Why = r.stuckWhy
+	case StateApart:
+		s.Why = m.cutOff(now, r).tell()
 	case StateProbation:
 		s.Why = m.flapOf(r.id).why(now)
 	case StateSuspect:
@@ -124,6 +129,8 @@ func (m *Machine) state(r *replica) ReplicaState {
 		return StateHeld
 	case r.join != nil && !r.member && m.onProbation(m.now, r):
 		return StateProbation
+	case r.join != nil && m.cutOff(m.now, r) != nil:
+		return StateApart
 	case r.join != nil:
 		return StateJoined
 	case r.live():

@@ -122,6 +122,20 @@ type Accusation struct {
 	Against  ReplicaID
 	QuorumID int64
 	Evidence string
+
+	// Unreachable says that By could not connect to Against at all: their link is
+	// cut, whoever else lives. By goes on trying, and says what comes of it: see
+	// LinkReport.
+	Unreachable bool `json:",omitempty"`
+}
+
+// LinkReport is a replica's word on whether it reaches another one, with which it
+// is in no quorum because it could not.
+type LinkReport struct {
+	By       ReplicaID
+	To       ReplicaID
+	Holds    bool
+	Evidence string // why it does not reach it
 }
 
 // Hello opens a session.
@@ -155,7 +169,11 @@ type Beat struct {
 	QuorumID int64
 	Ballots  uint64 // ballots passed in QuorumID
 	Phase    Phase
-	Progress uint64 // rises whenever the trainer does anything at all
+	Progress uint64 // rises whenever the trainer does anything at all, and with each part of a heal
+	// Waits says that the replica waits for others and cannot go on without
+	// them: an op of its is under way, its ballot is out, it joins, configures,
+	// heals, or awaits a settlement. A replica that computes does not wait.
+	Waits bool
 }
 
 // Outcome is what became of a contested step.

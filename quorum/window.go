@@ -11,7 +11,7 @@ type survey struct {
 	joined      int  // candidates
 	live        int  //
 	liveMembers int  //
-	serving     int  // members of the last quorum that live or drain
+	serving     int  // members of the last quorum that live, drain or are stuck
 	memberJoins bool // one of these has joined
 	shrinkOnly  bool
 	missing     roll      // live, have not joined
@@ -54,7 +54,7 @@ func (m *Machine) survey() *survey {
 				v.first = r.join.at
 			}
 		}
-		if r.member && !r.lost && !r.evicted && !r.stuck {
+		if r.member && !r.lost && !r.evicted {
 			v.serving++
 			v.memberJoins = v.memberJoins || r.join != nil
 		}

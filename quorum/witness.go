@@ -60,10 +60,7 @@ func (m *Machine) Beat(now time.Time, id ReplicaID, b Beat) error {
 	}
 	back := r.lost
 	m.alive(now, r)
-	if b.Progress != r.beat.Progress || b.Ballots != r.beat.Ballots || b.Phase != r.beat.Phase {
-		m.progressed(now, r)
-	}
-	r.beat = b
+	m.beats(now, r, b)
 	m.pace.step(now, b.Position.Step)
 	m.saw(r, b.Position)
 	// A member that runs in an older quorum has its answer on the way.
@@ -127,7 +124,7 @@ func (m *Machine) Accuse(now time.Time, a Accusation) error {
 	if len(m.accused) < MaxHistory {
 		m.accused = append(m.accused, a)
 	}
-	m.strike(now, a.By, a.Against)
+	m.strike(now, a)
 	if against.lost {
 		return nil
 	}
@@ -212,14 +209,6 @@ func (m *Machine) tellFallen(r *replica) {
 		tell(m.last.ID, m.fellBy) // or the answer is on its way, before this
 	case !r.member && r.ran != 0:
 		tell(r.ran, fmt.Sprintf("quorum %d followed without it", m.last.ID))
-	}
-}
-
-func (m *Machine) progressed(now time.Time, r *replica) {
-	r.progressAt = now
-	if r.stuck {
-		r.stuck = false
-		m.event(EventCleared, r.id, "progresses again")
 	}
 }
 

@@ -229,6 +229,7 @@ func (b *book) heed(now time.Duration, e quorum.Event) {
 		a.excused = true
 	case quorum.EventStuck:
 		a.stuck = true
+		b.falls(now, a.member) // it ends the quorum
 	case quorum.EventCleared:
 		a.stuck, a.accused = false, 0
 	case quorum.EventDraining:

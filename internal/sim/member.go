@@ -3,6 +3,7 @@ package sim
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/skerry-ft/skerry/quorum"
@@ -218,7 +219,8 @@ func (m *member) beat(x *session) {
 	if m.x != x || !x.open {
 		return
 	}
-	b := quorum.Beat{Position: m.pos, Ballots: m.ballots, Progress: m.ballots + uint64(m.group), Phase: quorum.PhaseTraining}
+	b := quorum.Beat{Position: m.pos, Ballots: m.ballots, Progress: m.ballots + uint64(m.group), Phase: quorum.PhaseTraining,
+		Waits: m.waits()}
 	if m.in != nil {
 		b.QuorumID = m.in.ID
 	}
@@ -230,6 +232,13 @@ func (m *member) beat(x *session) {
 		}
 	})
 	m.after(beatEvery, func() { m.beat(x) })
+}
+
+// waits says that the member waits for others: for an answer, a group, a state, or
+// in a step that it has begun.
+func (m *member) waits() bool {
+	return m.join != nil || m.stands && !m.ready ||
+		slices.ContainsFunc(m.steps, func(a *attempt) bool { return a.begun && !a.over })
 }
 
 func (m *member) lastAnswer() *quorum.LastAnswer {

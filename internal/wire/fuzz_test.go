@@ -70,6 +70,7 @@ func FuzzSession(f *testing.F) {
 		{Message: &skerrypb.Up_Hello{Hello: HelloToProto(Hello{GroupWorldSize: 1, Hello: quorum.Hello{ReplicaID: "a"}})}},
 		{Message: &skerrypb.Up_Beat{Beat: BeatToProto(quorum.Beat{Phase: quorum.PhaseTraining})}},
 		{Message: &skerrypb.Up_Accuse{Accuse: AccusationToProto(quorum.Accusation{By: "a", Against: "b"})}},
+		{Message: &skerrypb.Up_Link{Link: LinkReportToProto(quorum.LinkReport{To: "b", Holds: true})}},
 	} {
 		data, err := proto.Marshal(m)
 		if err != nil {
@@ -94,6 +95,9 @@ func FuzzSession(f *testing.F) {
 		}
 		if a, err := AccusationFromProto(m.GetAccuse()); err == nil && (a.By == "" || a.Against == "" || len(a.Evidence) > MaxTextBytes) {
 			t.Errorf("accepted accusation %+v", a)
+		}
+		if r, err := LinkReportFromProto("a", m.GetLink()); err == nil && (r.By != "a" || r.To == "" || len(r.Evidence) > MaxEvidenceBytes) {
+			t.Errorf("accepted link report %+v", r)
 		}
 	})
 }

@@ -66,6 +66,7 @@ func BeatToProto(b quorum.Beat) *skerrypb.Beat {
 		Ballots:  b.Ballots,
 		Phase:    skerrypb.Phase(b.Phase),
 		Progress: b.Progress,
+		Waits:    &b.Waits,
 	}
 }
 
@@ -79,6 +80,7 @@ func BeatFromProto(b *skerrypb.Beat) (quorum.Beat, error) {
 		Ballots:  c.counter("ballots", b.GetBallots()),
 		Phase:    quorum.Phase(c.enum("phase", int32(b.GetPhase()), int32(quorum.PhaseDraining))),
 		Progress: b.GetProgress(),
+		Waits:    b == nil || b.Waits == nil || b.GetWaits(),
 	}
 	return r, c.result()
 }

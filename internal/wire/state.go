@@ -203,6 +203,8 @@ func AccusationToProto(a quorum.Accusation) *skerrypb.Accusation {
 		Against:  string(a.Against),
 		QuorumId: a.QuorumID,
 		Evidence: Evidence(a.Evidence),
+
+		Unreachable: a.Unreachable,
 	}
 }
 
@@ -220,7 +222,25 @@ func (c *check) accusation(a *skerrypb.Accusation) quorum.Accusation {
 		Against:  c.id("against", a.GetAgainst()),
 		QuorumID: c.rising("quorum_id", a.GetQuorumId()),
 		Evidence: c.text("evidence", a.GetEvidence(), MaxEvidenceBytes),
+
+		Unreachable: a.GetUnreachable(),
 	}
+}
+
+// LinkReportToProto converts r, but for who says it: a session has one replica.
+func LinkReportToProto(r quorum.LinkReport) *skerrypb.LinkReport {
+	return &skerrypb.LinkReport{To: string(r.To), Holds: r.Holds, Evidence: Evidence(r.Evidence)}
+}
+
+// LinkReportFromProto converts r, which came in the session of by.
+func LinkReportFromProto(by quorum.ReplicaID, r *skerrypb.LinkReport) (quorum.LinkReport, error) {
+	var c check
+	c.enter("link")
+	out := quorum.LinkReport{
+		By: by, To: c.id("to", r.GetTo()), Holds: r.GetHolds(),
+		Evidence: c.text("evidence", r.GetEvidence(), MaxEvidenceBytes),
+	}
+	return out, c.result()
 }
 
 // AccusationsToProto converts the newest MaxAccusations of as.

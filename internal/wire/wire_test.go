@@ -48,7 +48,8 @@ func sampleJoin() quorum.Join {
 			Digests: []quorum.Digest{{Valid: true, Sum: 2}}},
 		Last: &quorum.LastAnswer{Cluster: "c1", QuorumID: 3, Round: 1, Members: []quorum.Member{sampleMember("a:1")}},
 		Accusations: []quorum.Accusation{
-			{By: "a:1", Against: "b:2", QuorumID: 3, Evidence: "connection reset"}},
+			{By: "a:1", Against: "b:2", QuorumID: 3, Evidence: "connection reset"},
+			{By: "a:1", Against: "c:3", QuorumID: 3, Evidence: "no answer", Unreachable: true}},
 	}
 }
 
@@ -90,7 +91,7 @@ func TestRoundTrips(t *testing.T) {
 	gotH, err := HelloFromProto(overTheWire(t, HelloToProto(h)))
 	same("hello", h, gotH, err)
 
-	b := quorum.Beat{Position: j.Member.Position, QuorumID: 3, Ballots: 5, Phase: quorum.PhaseDraining, Progress: 1 << 60}
+	b := quorum.Beat{Position: j.Member.Position, QuorumID: 3, Ballots: 5, Phase: quorum.PhaseDraining, Progress: 1 << 60, Waits: true}
 	gotB, err := BeatFromProto(overTheWire(t, BeatToProto(b)))
 	same("beat", b, gotB, err)
 
@@ -337,5 +338,19 @@ func TestConfigChange(t *testing.T) {
 		if _, err := ConfigChangeFromProto(m); !errors.Is(err, quorum.ErrInvalid) {
 			t.Errorf("configure %v: error %v, want quorum.ErrInvalid", m, err)
 		}
+	}
+}
+
+// A client that does not know the difference between waiting and hanging is taken
+// to wait.
+func TestBeatOfAnOldClientWaits(t *testing.T) {
+	t.Parallel()
+	old := BeatToProto(quorum.Beat{Progress: 3})
+	if got, err := BeatFromProto(overTheWire(t, old)); err != nil || got.Waits {
+		t.Errorf("beat %+v, %v; want one that does not wait", got, err)
+	}
+	old.Waits = nil
+	if got, err := BeatFromProto(overTheWire(t, old)); err != nil || !got.Waits {
+		t.Errorf("beat %+v, %v; want one that waits", got, err)
 	}
 }

@@ -59,6 +59,7 @@ func TestWorldEachKillIsWitnessed(t *testing.T) {
 			w.reach(at+20, 10*time.Second, all[:3]...)
 			if gap := w.book.longest(); gap > 500*time.Millisecond {
 				t.Errorf("at %v: %v without a commit after a kill, want at most 500ms", w.now(), gap)
+				return
 			}
 			all[3].start()
 		}

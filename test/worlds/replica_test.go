@@ -49,6 +49,7 @@ type manners struct {
 	staging, heals time.Duration
 	healFails      bool
 	odd            bool // other collectives than everybody else's
+	async          bool // leaves it to ShouldCommit to wait for the collectives
 
 	// at is called at each stage; it may wait, report an error, or never return
 	// until ctx ends. nil: nothing.
@@ -235,9 +236,10 @@ func (p *proc) kill() {
 	p.mu.Lock()
 	p.mu.dead = true
 	p.mu.Unlock()
-	p.host.kill()
-	p.healer.kill()
+	p.host.mute()
 	p.backend.Kill()
+	p.healer.kill()
+	p.host.kill()
 	p.cancel()
 }
 
@@ -378,15 +380,7 @@ func (p *proc) step(ctx context.Context) error {
 		return ctx.Err()
 	}
 	grads := p.gradient(p.m.Step())
-	rctx, cancel := p.ctxFor(ctx, callReduce)
-	_ = p.m.Group().AllReduce(rctx, pg.Of(grads[:slots]), pg.Avg) // reported to the manager
-	p.pass(ctx, stageBetween)
-	second := grads[slots:]
-	if p.r.manners.odd {
-		second = second[1:]
-	}
-	_ = p.m.Group().AllReduce(rctx, pg.Of(second), pg.Avg)
-	cancel()
+	p.reduce(ctx, grads)
 	p.pass(ctx, stageBallot)
 	cctx, cancel := p.ctxFor(ctx, callCommit)
 	ok, err := p.m.ShouldCommit(cctx)
@@ -397,6 +391,25 @@ func (p *proc) step(ctx context.Context) error {
 	p.atRest(ok)
 	p.pass(ctx, stageEnded)
 	return err
+}
+
+// reduce makes the collectives of a step. What goes wrong is reported to the manager.
+func (p *proc) reduce(ctx context.Context, grads []float32) {
+	rctx, cancel := p.ctxFor(ctx, callReduce)
+	defer cancel()
+	group, first, second := p.m.Group(), grads[:slots], grads[slots:]
+	if p.r.manners.odd {
+		second = second[1:]
+	}
+	if p.r.manners.async {
+		group.AllReduceAsync(pg.Of(first), pg.Avg)
+		p.pass(ctx, stageBetween)
+		group.AllReduceAsync(pg.Of(second), pg.Avg)
+		return
+	}
+	_ = group.AllReduce(rctx, pg.Of(first), pg.Avg)
+	p.pass(ctx, stageBetween)
+	_ = group.AllReduce(rctx, pg.Of(second), pg.Avg)
 }
 
 // gradient is what this rank computes for a step: its own slot, and numbers that

@@ -41,7 +41,8 @@ func usual() options {
 
 // world is a lighthouse, replicas, and all that is between them, in one bubble.
 type world struct {
-	t      *testing.T
+	t      *testing.T // the bubble's
+	outer  *testing.T // the test's, which a script may use as well
 	o      options
 	began  time.Time
 	net    *network
@@ -58,9 +59,10 @@ type world struct {
 // inWorld runs script in a world of its own, and ends what it started.
 func inWorld(t *testing.T, o options, script func(w *world)) {
 	t.Helper()
+	outer := t
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{
-			t: t, o: o, began: time.Now(), net: newNetwork(), plane: pgtest.NewMemory(), heals: newHeals(),
+			t: t, outer: outer, o: o, began: time.Now(), net: newNetwork(), plane: pgtest.NewMemory(), heals: newHeals(),
 			log: zerolog.Nop(), memory: lighthouse.NewRaftMemory(),
 		}
 		if *worldLog {
@@ -79,7 +81,7 @@ func (w *world) end() {
 		p.stop()
 	}
 	w.house.stop()
-	if w.t.Failed() {
+	if w.t.Failed() || w.outer.Failed() {
 		w.book.print()
 	}
 }

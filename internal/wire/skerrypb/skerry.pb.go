@@ -727,6 +727,7 @@ type Accusation struct {
 	Against       string                 `protobuf:"bytes,2,opt,name=against,proto3" json:"against,omitempty"`
 	QuorumId      int64                  `protobuf:"varint,3,opt,name=quorum_id,json=quorumId,proto3" json:"quorum_id,omitempty"`
 	Evidence      string                 `protobuf:"bytes,4,opt,name=evidence,proto3" json:"evidence,omitempty"`
+	Unreachable   bool                   `protobuf:"varint,5,opt,name=unreachable,proto3" json:"unreachable,omitempty"` // its accuser got no connection at all, and goes on trying
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -787,6 +788,13 @@ func (x *Accusation) GetEvidence() string {
 		return x.Evidence
 	}
 	return ""
+}
+
+func (x *Accusation) GetUnreachable() bool {
+	if x != nil {
+		return x.Unreachable
+	}
+	return false
 }
 
 type Settlement struct {
@@ -1441,12 +1449,15 @@ func (x *SessionHello) GetAvoid() string {
 }
 
 type Beat struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Position      *Position              `protobuf:"bytes,1,opt,name=position,proto3" json:"position,omitempty"`
-	QuorumId      int64                  `protobuf:"varint,2,opt,name=quorum_id,json=quorumId,proto3" json:"quorum_id,omitempty"`
-	Ballots       uint64                 `protobuf:"varint,3,opt,name=ballots,proto3" json:"ballots,omitempty"`
-	Phase         Phase                  `protobuf:"varint,4,opt,name=phase,proto3,enum=skerry.v1.Phase" json:"phase,omitempty"`
-	Progress      uint64                 `protobuf:"varint,5,opt,name=progress,proto3" json:"progress,omitempty"`
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Position *Position              `protobuf:"bytes,1,opt,name=position,proto3" json:"position,omitempty"`
+	QuorumId int64                  `protobuf:"varint,2,opt,name=quorum_id,json=quorumId,proto3" json:"quorum_id,omitempty"`
+	Ballots  uint64                 `protobuf:"varint,3,opt,name=ballots,proto3" json:"ballots,omitempty"`
+	Phase    Phase                  `protobuf:"varint,4,opt,name=phase,proto3,enum=skerry.v1.Phase" json:"phase,omitempty"`
+	Progress uint64                 `protobuf:"varint,5,opt,name=progress,proto3" json:"progress,omitempty"`
+	// Whether the replica waits for others. Absent from clients that do not know
+	// the difference: such a one is taken to wait.
+	Waits         *bool `protobuf:"varint,6,opt,name=waits,proto3,oneof" json:"waits,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1514,6 +1525,13 @@ func (x *Beat) GetProgress() uint64 {
 		return x.Progress
 	}
 	return 0
+}
+
+func (x *Beat) GetWaits() bool {
+	if x != nil && x.Waits != nil {
+		return *x.Waits
+	}
+	return false
 }
 
 type Join struct {
@@ -1696,6 +1714,68 @@ func (x *ProbeReply) GetNumber() uint64 {
 	return 0
 }
 
+// LinkReport says whether this replica reaches another one, which it had accused
+// as unreachable and is in no quorum with.
+type LinkReport struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	To            string                 `protobuf:"bytes,1,opt,name=to,proto3" json:"to,omitempty"`
+	Holds         bool                   `protobuf:"varint,2,opt,name=holds,proto3" json:"holds,omitempty"`
+	Evidence      string                 `protobuf:"bytes,3,opt,name=evidence,proto3" json:"evidence,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LinkReport) Reset() {
+	*x = LinkReport{}
+	mi := &file_skerry_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LinkReport) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LinkReport) ProtoMessage() {}
+
+func (x *LinkReport) ProtoReflect() protoreflect.Message {
+	mi := &file_skerry_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LinkReport.ProtoReflect.Descriptor instead.
+func (*LinkReport) Descriptor() ([]byte, []int) {
+	return file_skerry_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *LinkReport) GetTo() string {
+	if x != nil {
+		return x.To
+	}
+	return ""
+}
+
+func (x *LinkReport) GetHolds() bool {
+	if x != nil {
+		return x.Holds
+	}
+	return false
+}
+
+func (x *LinkReport) GetEvidence() string {
+	if x != nil {
+		return x.Evidence
+	}
+	return ""
+}
+
 // Leaving says that this replica has drained and goes for good.
 type Leaving struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1705,7 +1785,7 @@ type Leaving struct {
 
 func (x *Leaving) Reset() {
 	*x = Leaving{}
-	mi := &file_skerry_proto_msgTypes[17]
+	mi := &file_skerry_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1717,7 +1797,7 @@ func (x *Leaving) String() string {
 func (*Leaving) ProtoMessage() {}
 
 func (x *Leaving) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[17]
+	mi := &file_skerry_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1730,7 +1810,7 @@ func (x *Leaving) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Leaving.ProtoReflect.Descriptor instead.
 func (*Leaving) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{17}
+	return file_skerry_proto_rawDescGZIP(), []int{18}
 }
 
 type Up struct {
@@ -1745,6 +1825,7 @@ type Up struct {
 	//	*Up_ProbeReply
 	//	*Up_Leaving
 	//	*Up_RelayEnd
+	//	*Up_Link
 	Message       isUp_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1752,7 +1833,7 @@ type Up struct {
 
 func (x *Up) Reset() {
 	*x = Up{}
-	mi := &file_skerry_proto_msgTypes[18]
+	mi := &file_skerry_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1764,7 +1845,7 @@ func (x *Up) String() string {
 func (*Up) ProtoMessage() {}
 
 func (x *Up) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[18]
+	mi := &file_skerry_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1777,7 +1858,7 @@ func (x *Up) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Up.ProtoReflect.Descriptor instead.
 func (*Up) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{18}
+	return file_skerry_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Up) GetMessage() isUp_Message {
@@ -1859,6 +1940,15 @@ func (x *Up) GetRelayEnd() *RelayEnd {
 	return nil
 }
 
+func (x *Up) GetLink() *LinkReport {
+	if x != nil {
+		if x, ok := x.Message.(*Up_Link); ok {
+			return x.Link
+		}
+	}
+	return nil
+}
+
 type isUp_Message interface {
 	isUp_Message()
 }
@@ -1895,6 +1985,10 @@ type Up_RelayEnd struct {
 	RelayEnd *RelayEnd `protobuf:"bytes,8,opt,name=relay_end,json=relayEnd,proto3,oneof"`
 }
 
+type Up_Link struct {
+	Link *LinkReport `protobuf:"bytes,9,opt,name=link,proto3,oneof"`
+}
+
 func (*Up_Hello) isUp_Message() {}
 
 func (*Up_Beat) isUp_Message() {}
@@ -1911,6 +2005,8 @@ func (*Up_Leaving) isUp_Message() {}
 
 func (*Up_RelayEnd) isUp_Message() {}
 
+func (*Up_Link) isUp_Message() {}
+
 // RelayEnd is said by a server that passes a session on: the replica's own
 // stream to it has ended.
 type RelayEnd struct {
@@ -1923,7 +2019,7 @@ type RelayEnd struct {
 
 func (x *RelayEnd) Reset() {
 	*x = RelayEnd{}
-	mi := &file_skerry_proto_msgTypes[19]
+	mi := &file_skerry_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1935,7 +2031,7 @@ func (x *RelayEnd) String() string {
 func (*RelayEnd) ProtoMessage() {}
 
 func (x *RelayEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[19]
+	mi := &file_skerry_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1948,7 +2044,7 @@ func (x *RelayEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RelayEnd.ProtoReflect.Descriptor instead.
 func (*RelayEnd) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{19}
+	return file_skerry_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *RelayEnd) GetWhy() string {
@@ -1979,7 +2075,7 @@ type Welcome struct {
 
 func (x *Welcome) Reset() {
 	*x = Welcome{}
-	mi := &file_skerry_proto_msgTypes[20]
+	mi := &file_skerry_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1991,7 +2087,7 @@ func (x *Welcome) String() string {
 func (*Welcome) ProtoMessage() {}
 
 func (x *Welcome) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[20]
+	mi := &file_skerry_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2004,7 +2100,7 @@ func (x *Welcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Welcome.ProtoReflect.Descriptor instead.
 func (*Welcome) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{20}
+	return file_skerry_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Welcome) GetCluster() string {
@@ -2060,7 +2156,7 @@ type Redirect struct {
 
 func (x *Redirect) Reset() {
 	*x = Redirect{}
-	mi := &file_skerry_proto_msgTypes[21]
+	mi := &file_skerry_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2072,7 +2168,7 @@ func (x *Redirect) String() string {
 func (*Redirect) ProtoMessage() {}
 
 func (x *Redirect) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[21]
+	mi := &file_skerry_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2085,7 +2181,7 @@ func (x *Redirect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Redirect.ProtoReflect.Descriptor instead.
 func (*Redirect) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{21}
+	return file_skerry_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Redirect) GetLeader() string {
@@ -2111,7 +2207,7 @@ type ServerBeat struct {
 
 func (x *ServerBeat) Reset() {
 	*x = ServerBeat{}
-	mi := &file_skerry_proto_msgTypes[22]
+	mi := &file_skerry_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2123,7 +2219,7 @@ func (x *ServerBeat) String() string {
 func (*ServerBeat) ProtoMessage() {}
 
 func (x *ServerBeat) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[22]
+	mi := &file_skerry_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2136,7 +2232,7 @@ func (x *ServerBeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServerBeat.ProtoReflect.Descriptor instead.
 func (*ServerBeat) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{22}
+	return file_skerry_proto_rawDescGZIP(), []int{23}
 }
 
 // Answer answers the join of that number; or restates the last answer to a
@@ -2151,7 +2247,7 @@ type Answer struct {
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_skerry_proto_msgTypes[23]
+	mi := &file_skerry_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2163,7 +2259,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[23]
+	mi := &file_skerry_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2176,7 +2272,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{23}
+	return file_skerry_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Answer) GetNumber() uint64 {
@@ -2205,7 +2301,7 @@ type Refused struct {
 
 func (x *Refused) Reset() {
 	*x = Refused{}
-	mi := &file_skerry_proto_msgTypes[24]
+	mi := &file_skerry_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2217,7 +2313,7 @@ func (x *Refused) String() string {
 func (*Refused) ProtoMessage() {}
 
 func (x *Refused) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[24]
+	mi := &file_skerry_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2230,7 +2326,7 @@ func (x *Refused) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refused.ProtoReflect.Descriptor instead.
 func (*Refused) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{24}
+	return file_skerry_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Refused) GetNumber() uint64 {
@@ -2272,7 +2368,7 @@ type Fallen struct {
 
 func (x *Fallen) Reset() {
 	*x = Fallen{}
-	mi := &file_skerry_proto_msgTypes[25]
+	mi := &file_skerry_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2284,7 +2380,7 @@ func (x *Fallen) String() string {
 func (*Fallen) ProtoMessage() {}
 
 func (x *Fallen) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[25]
+	mi := &file_skerry_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2297,7 +2393,7 @@ func (x *Fallen) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fallen.ProtoReflect.Descriptor instead.
 func (*Fallen) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{25}
+	return file_skerry_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Fallen) GetQuorumId() int64 {
@@ -2332,7 +2428,7 @@ type Lost struct {
 
 func (x *Lost) Reset() {
 	*x = Lost{}
-	mi := &file_skerry_proto_msgTypes[26]
+	mi := &file_skerry_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2344,7 +2440,7 @@ func (x *Lost) String() string {
 func (*Lost) ProtoMessage() {}
 
 func (x *Lost) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[26]
+	mi := &file_skerry_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2357,7 +2453,7 @@ func (x *Lost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lost.ProtoReflect.Descriptor instead.
 func (*Lost) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{26}
+	return file_skerry_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Lost) GetQuorumId() int64 {
@@ -2391,7 +2487,7 @@ type ChangeWanted struct {
 
 func (x *ChangeWanted) Reset() {
 	*x = ChangeWanted{}
-	mi := &file_skerry_proto_msgTypes[27]
+	mi := &file_skerry_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2403,7 +2499,7 @@ func (x *ChangeWanted) String() string {
 func (*ChangeWanted) ProtoMessage() {}
 
 func (x *ChangeWanted) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[27]
+	mi := &file_skerry_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2416,7 +2512,7 @@ func (x *ChangeWanted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeWanted.ProtoReflect.Descriptor instead.
 func (*ChangeWanted) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{27}
+	return file_skerry_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ChangeWanted) GetQuorumId() int64 {
@@ -2443,7 +2539,7 @@ type Probe struct {
 
 func (x *Probe) Reset() {
 	*x = Probe{}
-	mi := &file_skerry_proto_msgTypes[28]
+	mi := &file_skerry_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2455,7 +2551,7 @@ func (x *Probe) String() string {
 func (*Probe) ProtoMessage() {}
 
 func (x *Probe) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[28]
+	mi := &file_skerry_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2468,7 +2564,7 @@ func (x *Probe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Probe.ProtoReflect.Descriptor instead.
 func (*Probe) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{28}
+	return file_skerry_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Probe) GetNumber() uint64 {
@@ -2494,7 +2590,7 @@ type DrainNotice struct {
 
 func (x *DrainNotice) Reset() {
 	*x = DrainNotice{}
-	mi := &file_skerry_proto_msgTypes[29]
+	mi := &file_skerry_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2506,7 +2602,7 @@ func (x *DrainNotice) String() string {
 func (*DrainNotice) ProtoMessage() {}
 
 func (x *DrainNotice) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[29]
+	mi := &file_skerry_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2519,7 +2615,7 @@ func (x *DrainNotice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNotice.ProtoReflect.Descriptor instead.
 func (*DrainNotice) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{29}
+	return file_skerry_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *DrainNotice) GetReason() string {
@@ -2538,7 +2634,7 @@ type EvictNotice struct {
 
 func (x *EvictNotice) Reset() {
 	*x = EvictNotice{}
-	mi := &file_skerry_proto_msgTypes[30]
+	mi := &file_skerry_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2550,7 +2646,7 @@ func (x *EvictNotice) String() string {
 func (*EvictNotice) ProtoMessage() {}
 
 func (x *EvictNotice) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[30]
+	mi := &file_skerry_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2563,7 +2659,7 @@ func (x *EvictNotice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictNotice.ProtoReflect.Descriptor instead.
 func (*EvictNotice) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{30}
+	return file_skerry_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *EvictNotice) GetReason() string {
@@ -2586,7 +2682,7 @@ type Timing struct {
 
 func (x *Timing) Reset() {
 	*x = Timing{}
-	mi := &file_skerry_proto_msgTypes[31]
+	mi := &file_skerry_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2598,7 +2694,7 @@ func (x *Timing) String() string {
 func (*Timing) ProtoMessage() {}
 
 func (x *Timing) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[31]
+	mi := &file_skerry_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2611,7 +2707,7 @@ func (x *Timing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Timing.ProtoReflect.Descriptor instead.
 func (*Timing) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{31}
+	return file_skerry_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Timing) GetBeatIntervalMs() uint32 {
@@ -2665,7 +2761,7 @@ type Down struct {
 
 func (x *Down) Reset() {
 	*x = Down{}
-	mi := &file_skerry_proto_msgTypes[32]
+	mi := &file_skerry_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2677,7 +2773,7 @@ func (x *Down) String() string {
 func (*Down) ProtoMessage() {}
 
 func (x *Down) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[32]
+	mi := &file_skerry_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2690,7 +2786,7 @@ func (x *Down) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Down.ProtoReflect.Descriptor instead.
 func (*Down) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{32}
+	return file_skerry_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Down) GetMessage() isDown_Message {
@@ -2892,7 +2988,7 @@ type InfoRequest struct {
 
 func (x *InfoRequest) Reset() {
 	*x = InfoRequest{}
-	mi := &file_skerry_proto_msgTypes[33]
+	mi := &file_skerry_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2904,7 +3000,7 @@ func (x *InfoRequest) String() string {
 func (*InfoRequest) ProtoMessage() {}
 
 func (x *InfoRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[33]
+	mi := &file_skerry_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2917,7 +3013,7 @@ func (x *InfoRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InfoRequest.ProtoReflect.Descriptor instead.
 func (*InfoRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{33}
+	return file_skerry_proto_rawDescGZIP(), []int{34}
 }
 
 type InfoResponse struct {
@@ -2933,7 +3029,7 @@ type InfoResponse struct {
 
 func (x *InfoResponse) Reset() {
 	*x = InfoResponse{}
-	mi := &file_skerry_proto_msgTypes[34]
+	mi := &file_skerry_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2945,7 +3041,7 @@ func (x *InfoResponse) String() string {
 func (*InfoResponse) ProtoMessage() {}
 
 func (x *InfoResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[34]
+	mi := &file_skerry_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2958,7 +3054,7 @@ func (x *InfoResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InfoResponse.ProtoReflect.Descriptor instead.
 func (*InfoResponse) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{34}
+	return file_skerry_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *InfoResponse) GetCluster() string {
@@ -3006,7 +3102,7 @@ type HistoryRequest struct {
 
 func (x *HistoryRequest) Reset() {
 	*x = HistoryRequest{}
-	mi := &file_skerry_proto_msgTypes[35]
+	mi := &file_skerry_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3018,7 +3114,7 @@ func (x *HistoryRequest) String() string {
 func (*HistoryRequest) ProtoMessage() {}
 
 func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[35]
+	mi := &file_skerry_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3031,7 +3127,7 @@ func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryRequest.ProtoReflect.Descriptor instead.
 func (*HistoryRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{35}
+	return file_skerry_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *HistoryRequest) GetJob() string {
@@ -3057,7 +3153,7 @@ type HistoryResponse struct {
 
 func (x *HistoryResponse) Reset() {
 	*x = HistoryResponse{}
-	mi := &file_skerry_proto_msgTypes[36]
+	mi := &file_skerry_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3069,7 +3165,7 @@ func (x *HistoryResponse) String() string {
 func (*HistoryResponse) ProtoMessage() {}
 
 func (x *HistoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[36]
+	mi := &file_skerry_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3082,7 +3178,7 @@ func (x *HistoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryResponse.ProtoReflect.Descriptor instead.
 func (*HistoryResponse) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{36}
+	return file_skerry_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *HistoryResponse) GetEntries() []*HistoryEntry {
@@ -3109,7 +3205,7 @@ type HistoryEntry struct {
 
 func (x *HistoryEntry) Reset() {
 	*x = HistoryEntry{}
-	mi := &file_skerry_proto_msgTypes[37]
+	mi := &file_skerry_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3121,7 +3217,7 @@ func (x *HistoryEntry) String() string {
 func (*HistoryEntry) ProtoMessage() {}
 
 func (x *HistoryEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[37]
+	mi := &file_skerry_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3134,7 +3230,7 @@ func (x *HistoryEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryEntry.ProtoReflect.Descriptor instead.
 func (*HistoryEntry) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{37}
+	return file_skerry_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *HistoryEntry) GetCreatedMs() int64 {
@@ -3211,7 +3307,7 @@ type DrainRequest struct {
 
 func (x *DrainRequest) Reset() {
 	*x = DrainRequest{}
-	mi := &file_skerry_proto_msgTypes[38]
+	mi := &file_skerry_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3223,7 +3319,7 @@ func (x *DrainRequest) String() string {
 func (*DrainRequest) ProtoMessage() {}
 
 func (x *DrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[38]
+	mi := &file_skerry_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3236,7 +3332,7 @@ func (x *DrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
 func (*DrainRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{38}
+	return file_skerry_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *DrainRequest) GetJob() string {
@@ -3271,7 +3367,7 @@ type DrainResponse struct {
 
 func (x *DrainResponse) Reset() {
 	*x = DrainResponse{}
-	mi := &file_skerry_proto_msgTypes[39]
+	mi := &file_skerry_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3283,7 +3379,7 @@ func (x *DrainResponse) String() string {
 func (*DrainResponse) ProtoMessage() {}
 
 func (x *DrainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[39]
+	mi := &file_skerry_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3296,7 +3392,7 @@ func (x *DrainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainResponse.ProtoReflect.Descriptor instead.
 func (*DrainResponse) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{39}
+	return file_skerry_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *DrainResponse) GetAlone() bool {
@@ -3317,7 +3413,7 @@ type EvictRequest struct {
 
 func (x *EvictRequest) Reset() {
 	*x = EvictRequest{}
-	mi := &file_skerry_proto_msgTypes[40]
+	mi := &file_skerry_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3329,7 +3425,7 @@ func (x *EvictRequest) String() string {
 func (*EvictRequest) ProtoMessage() {}
 
 func (x *EvictRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[40]
+	mi := &file_skerry_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3342,7 +3438,7 @@ func (x *EvictRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictRequest.ProtoReflect.Descriptor instead.
 func (*EvictRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{40}
+	return file_skerry_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *EvictRequest) GetJob() string {
@@ -3374,7 +3470,7 @@ type EvictResponse struct {
 
 func (x *EvictResponse) Reset() {
 	*x = EvictResponse{}
-	mi := &file_skerry_proto_msgTypes[41]
+	mi := &file_skerry_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3386,7 +3482,7 @@ func (x *EvictResponse) String() string {
 func (*EvictResponse) ProtoMessage() {}
 
 func (x *EvictResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[41]
+	mi := &file_skerry_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3399,7 +3495,7 @@ func (x *EvictResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictResponse.ProtoReflect.Descriptor instead.
 func (*EvictResponse) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{41}
+	return file_skerry_proto_rawDescGZIP(), []int{42}
 }
 
 // ConfigureRequest changes a job's rules; absent fields stay as they are.
@@ -3422,7 +3518,7 @@ type ConfigureRequest struct {
 
 func (x *ConfigureRequest) Reset() {
 	*x = ConfigureRequest{}
-	mi := &file_skerry_proto_msgTypes[42]
+	mi := &file_skerry_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3434,7 +3530,7 @@ func (x *ConfigureRequest) String() string {
 func (*ConfigureRequest) ProtoMessage() {}
 
 func (x *ConfigureRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[42]
+	mi := &file_skerry_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3447,7 +3543,7 @@ func (x *ConfigureRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigureRequest.ProtoReflect.Descriptor instead.
 func (*ConfigureRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{42}
+	return file_skerry_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ConfigureRequest) GetJob() string {
@@ -3536,7 +3632,7 @@ type ConfigureResponse struct {
 
 func (x *ConfigureResponse) Reset() {
 	*x = ConfigureResponse{}
-	mi := &file_skerry_proto_msgTypes[43]
+	mi := &file_skerry_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3548,7 +3644,7 @@ func (x *ConfigureResponse) String() string {
 func (*ConfigureResponse) ProtoMessage() {}
 
 func (x *ConfigureResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[43]
+	mi := &file_skerry_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3561,7 +3657,7 @@ func (x *ConfigureResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigureResponse.ProtoReflect.Descriptor instead.
 func (*ConfigureResponse) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{43}
+	return file_skerry_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ConfigureResponse) GetRules() *JobRules {
@@ -3590,7 +3686,7 @@ type JobRules struct {
 
 func (x *JobRules) Reset() {
 	*x = JobRules{}
-	mi := &file_skerry_proto_msgTypes[44]
+	mi := &file_skerry_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3602,7 +3698,7 @@ func (x *JobRules) String() string {
 func (*JobRules) ProtoMessage() {}
 
 func (x *JobRules) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[44]
+	mi := &file_skerry_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3615,7 +3711,7 @@ func (x *JobRules) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobRules.ProtoReflect.Descriptor instead.
 func (*JobRules) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{44}
+	return file_skerry_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *JobRules) GetMinReplicas() uint32 {
@@ -3696,7 +3792,7 @@ type JobsRequest struct {
 
 func (x *JobsRequest) Reset() {
 	*x = JobsRequest{}
-	mi := &file_skerry_proto_msgTypes[45]
+	mi := &file_skerry_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3708,7 +3804,7 @@ func (x *JobsRequest) String() string {
 func (*JobsRequest) ProtoMessage() {}
 
 func (x *JobsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[45]
+	mi := &file_skerry_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3721,7 +3817,7 @@ func (x *JobsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobsRequest.ProtoReflect.Descriptor instead.
 func (*JobsRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{45}
+	return file_skerry_proto_rawDescGZIP(), []int{46}
 }
 
 type JobsResponse struct {
@@ -3733,7 +3829,7 @@ type JobsResponse struct {
 
 func (x *JobsResponse) Reset() {
 	*x = JobsResponse{}
-	mi := &file_skerry_proto_msgTypes[46]
+	mi := &file_skerry_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3745,7 +3841,7 @@ func (x *JobsResponse) String() string {
 func (*JobsResponse) ProtoMessage() {}
 
 func (x *JobsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[46]
+	mi := &file_skerry_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3758,7 +3854,7 @@ func (x *JobsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobsResponse.ProtoReflect.Descriptor instead.
 func (*JobsResponse) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{46}
+	return file_skerry_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *JobsResponse) GetJobs() []*JobInfo {
@@ -3784,7 +3880,7 @@ type JobInfo struct {
 
 func (x *JobInfo) Reset() {
 	*x = JobInfo{}
-	mi := &file_skerry_proto_msgTypes[47]
+	mi := &file_skerry_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3796,7 +3892,7 @@ func (x *JobInfo) String() string {
 func (*JobInfo) ProtoMessage() {}
 
 func (x *JobInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[47]
+	mi := &file_skerry_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3809,7 +3905,7 @@ func (x *JobInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobInfo.ProtoReflect.Descriptor instead.
 func (*JobInfo) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{47}
+	return file_skerry_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *JobInfo) GetJob() string {
@@ -3877,7 +3973,7 @@ type DeleteJobRequest struct {
 
 func (x *DeleteJobRequest) Reset() {
 	*x = DeleteJobRequest{}
-	mi := &file_skerry_proto_msgTypes[48]
+	mi := &file_skerry_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3889,7 +3985,7 @@ func (x *DeleteJobRequest) String() string {
 func (*DeleteJobRequest) ProtoMessage() {}
 
 func (x *DeleteJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[48]
+	mi := &file_skerry_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3902,7 +3998,7 @@ func (x *DeleteJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteJobRequest.ProtoReflect.Descriptor instead.
 func (*DeleteJobRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{48}
+	return file_skerry_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *DeleteJobRequest) GetJob() string {
@@ -3920,7 +4016,7 @@ type DeleteJobResponse struct {
 
 func (x *DeleteJobResponse) Reset() {
 	*x = DeleteJobResponse{}
-	mi := &file_skerry_proto_msgTypes[49]
+	mi := &file_skerry_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3932,7 +4028,7 @@ func (x *DeleteJobResponse) String() string {
 func (*DeleteJobResponse) ProtoMessage() {}
 
 func (x *DeleteJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[49]
+	mi := &file_skerry_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3945,7 +4041,7 @@ func (x *DeleteJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteJobResponse.ProtoReflect.Descriptor instead.
 func (*DeleteJobResponse) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{49}
+	return file_skerry_proto_rawDescGZIP(), []int{50}
 }
 
 type KillReplicaRequest struct {
@@ -3959,7 +4055,7 @@ type KillReplicaRequest struct {
 
 func (x *KillReplicaRequest) Reset() {
 	*x = KillReplicaRequest{}
-	mi := &file_skerry_proto_msgTypes[50]
+	mi := &file_skerry_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3971,7 +4067,7 @@ func (x *KillReplicaRequest) String() string {
 func (*KillReplicaRequest) ProtoMessage() {}
 
 func (x *KillReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[50]
+	mi := &file_skerry_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3984,7 +4080,7 @@ func (x *KillReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillReplicaRequest.ProtoReflect.Descriptor instead.
 func (*KillReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{50}
+	return file_skerry_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *KillReplicaRequest) GetJob() string {
@@ -4016,7 +4112,7 @@ type KillReplicaResponse struct {
 
 func (x *KillReplicaResponse) Reset() {
 	*x = KillReplicaResponse{}
-	mi := &file_skerry_proto_msgTypes[51]
+	mi := &file_skerry_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4028,7 +4124,7 @@ func (x *KillReplicaResponse) String() string {
 func (*KillReplicaResponse) ProtoMessage() {}
 
 func (x *KillReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[51]
+	mi := &file_skerry_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4041,7 +4137,7 @@ func (x *KillReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillReplicaResponse.ProtoReflect.Descriptor instead.
 func (*KillReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{51}
+	return file_skerry_proto_rawDescGZIP(), []int{52}
 }
 
 // RankQuorumRequest is one rank's report, and its wish for an answer.
@@ -4073,7 +4169,7 @@ type RankQuorumRequest struct {
 
 func (x *RankQuorumRequest) Reset() {
 	*x = RankQuorumRequest{}
-	mi := &file_skerry_proto_msgTypes[52]
+	mi := &file_skerry_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4085,7 +4181,7 @@ func (x *RankQuorumRequest) String() string {
 func (*RankQuorumRequest) ProtoMessage() {}
 
 func (x *RankQuorumRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[52]
+	mi := &file_skerry_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4098,7 +4194,7 @@ func (x *RankQuorumRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankQuorumRequest.ProtoReflect.Descriptor instead.
 func (*RankQuorumRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{52}
+	return file_skerry_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *RankQuorumRequest) GetGroupRank() uint32 {
@@ -4253,7 +4349,7 @@ type RankQuorumResponse struct {
 
 func (x *RankQuorumResponse) Reset() {
 	*x = RankQuorumResponse{}
-	mi := &file_skerry_proto_msgTypes[53]
+	mi := &file_skerry_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4265,7 +4361,7 @@ func (x *RankQuorumResponse) String() string {
 func (*RankQuorumResponse) ProtoMessage() {}
 
 func (x *RankQuorumResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[53]
+	mi := &file_skerry_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4278,7 +4374,7 @@ func (x *RankQuorumResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankQuorumResponse.ProtoReflect.Descriptor instead.
 func (*RankQuorumResponse) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{53}
+	return file_skerry_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *RankQuorumResponse) GetQuorum() *Quorum {
@@ -4327,7 +4423,7 @@ type VoteRequest struct {
 
 func (x *VoteRequest) Reset() {
 	*x = VoteRequest{}
-	mi := &file_skerry_proto_msgTypes[54]
+	mi := &file_skerry_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4339,7 +4435,7 @@ func (x *VoteRequest) String() string {
 func (*VoteRequest) ProtoMessage() {}
 
 func (x *VoteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[54]
+	mi := &file_skerry_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4352,7 +4448,7 @@ func (x *VoteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VoteRequest.ProtoReflect.Descriptor instead.
 func (*VoteRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{54}
+	return file_skerry_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *VoteRequest) GetGroupRank() uint32 {
@@ -4437,7 +4533,7 @@ type VoteResponse struct {
 
 func (x *VoteResponse) Reset() {
 	*x = VoteResponse{}
-	mi := &file_skerry_proto_msgTypes[55]
+	mi := &file_skerry_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4449,7 +4545,7 @@ func (x *VoteResponse) String() string {
 func (*VoteResponse) ProtoMessage() {}
 
 func (x *VoteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[55]
+	mi := &file_skerry_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4462,7 +4558,7 @@ func (x *VoteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VoteResponse.ProtoReflect.Descriptor instead.
 func (*VoteResponse) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{55}
+	return file_skerry_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *VoteResponse) GetOutcome() TallyOutcome {
@@ -4502,7 +4598,7 @@ type NoticesRequest struct {
 
 func (x *NoticesRequest) Reset() {
 	*x = NoticesRequest{}
-	mi := &file_skerry_proto_msgTypes[56]
+	mi := &file_skerry_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4514,7 +4610,7 @@ func (x *NoticesRequest) String() string {
 func (*NoticesRequest) ProtoMessage() {}
 
 func (x *NoticesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[56]
+	mi := &file_skerry_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4527,7 +4623,7 @@ func (x *NoticesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoticesRequest.ProtoReflect.Descriptor instead.
 func (*NoticesRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{56}
+	return file_skerry_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *NoticesRequest) GetGroupRank() uint32 {
@@ -4555,7 +4651,7 @@ type RankNotice struct {
 
 func (x *RankNotice) Reset() {
 	*x = RankNotice{}
-	mi := &file_skerry_proto_msgTypes[57]
+	mi := &file_skerry_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4567,7 +4663,7 @@ func (x *RankNotice) String() string {
 func (*RankNotice) ProtoMessage() {}
 
 func (x *RankNotice) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[57]
+	mi := &file_skerry_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4580,7 +4676,7 @@ func (x *RankNotice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankNotice.ProtoReflect.Descriptor instead.
 func (*RankNotice) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{57}
+	return file_skerry_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *RankNotice) GetMessage() isRankNotice_Message {
@@ -4711,7 +4807,7 @@ type SiblingBroke struct {
 
 func (x *SiblingBroke) Reset() {
 	*x = SiblingBroke{}
-	mi := &file_skerry_proto_msgTypes[58]
+	mi := &file_skerry_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4723,7 +4819,7 @@ func (x *SiblingBroke) String() string {
 func (*SiblingBroke) ProtoMessage() {}
 
 func (x *SiblingBroke) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[58]
+	mi := &file_skerry_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4736,7 +4832,7 @@ func (x *SiblingBroke) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SiblingBroke.ProtoReflect.Descriptor instead.
 func (*SiblingBroke) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{58}
+	return file_skerry_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *SiblingBroke) GetQuorumId() int64 {
@@ -4772,7 +4868,7 @@ type Hello struct {
 
 func (x *Hello) Reset() {
 	*x = Hello{}
-	mi := &file_skerry_proto_msgTypes[59]
+	mi := &file_skerry_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4784,7 +4880,7 @@ func (x *Hello) String() string {
 func (*Hello) ProtoMessage() {}
 
 func (x *Hello) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[59]
+	mi := &file_skerry_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4797,7 +4893,7 @@ func (x *Hello) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hello.ProtoReflect.Descriptor instead.
 func (*Hello) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{59}
+	return file_skerry_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *Hello) GetReplicaId() string {
@@ -4830,7 +4926,7 @@ type CheckpointMetadataRequest struct {
 
 func (x *CheckpointMetadataRequest) Reset() {
 	*x = CheckpointMetadataRequest{}
-	mi := &file_skerry_proto_msgTypes[60]
+	mi := &file_skerry_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4842,7 +4938,7 @@ func (x *CheckpointMetadataRequest) String() string {
 func (*CheckpointMetadataRequest) ProtoMessage() {}
 
 func (x *CheckpointMetadataRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[60]
+	mi := &file_skerry_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4855,7 +4951,7 @@ func (x *CheckpointMetadataRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointMetadataRequest.ProtoReflect.Descriptor instead.
 func (*CheckpointMetadataRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{60}
+	return file_skerry_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *CheckpointMetadataRequest) GetGroupRank() uint32 {
@@ -4874,7 +4970,7 @@ type CheckpointMetadataResponse struct {
 
 func (x *CheckpointMetadataResponse) Reset() {
 	*x = CheckpointMetadataResponse{}
-	mi := &file_skerry_proto_msgTypes[61]
+	mi := &file_skerry_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4886,7 +4982,7 @@ func (x *CheckpointMetadataResponse) String() string {
 func (*CheckpointMetadataResponse) ProtoMessage() {}
 
 func (x *CheckpointMetadataResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[61]
+	mi := &file_skerry_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4899,7 +4995,7 @@ func (x *CheckpointMetadataResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointMetadataResponse.ProtoReflect.Descriptor instead.
 func (*CheckpointMetadataResponse) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{61}
+	return file_skerry_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *CheckpointMetadataResponse) GetMetadata() string {
@@ -4918,7 +5014,7 @@ type KillRequest struct {
 
 func (x *KillRequest) Reset() {
 	*x = KillRequest{}
-	mi := &file_skerry_proto_msgTypes[62]
+	mi := &file_skerry_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4930,7 +5026,7 @@ func (x *KillRequest) String() string {
 func (*KillRequest) ProtoMessage() {}
 
 func (x *KillRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[62]
+	mi := &file_skerry_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4943,7 +5039,7 @@ func (x *KillRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillRequest.ProtoReflect.Descriptor instead.
 func (*KillRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{62}
+	return file_skerry_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *KillRequest) GetMessage() string {
@@ -4961,7 +5057,7 @@ type KillResponse struct {
 
 func (x *KillResponse) Reset() {
 	*x = KillResponse{}
-	mi := &file_skerry_proto_msgTypes[63]
+	mi := &file_skerry_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4973,7 +5069,7 @@ func (x *KillResponse) String() string {
 func (*KillResponse) ProtoMessage() {}
 
 func (x *KillResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[63]
+	mi := &file_skerry_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4986,7 +5082,7 @@ func (x *KillResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillResponse.ProtoReflect.Descriptor instead.
 func (*KillResponse) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{63}
+	return file_skerry_proto_rawDescGZIP(), []int{64}
 }
 
 var File_skerry_proto protoreflect.FileDescriptor
@@ -5026,13 +5122,14 @@ const file_skerry_proto_rawDesc = "" +
 	"\tquorum_id\x18\x01 \x01(\x03R\bquorumId\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\x03R\x05round\x12+\n" +
 	"\amembers\x18\x03 \x03(\v2\x11.skerry.v1.MemberR\amembers\x12\x18\n" +
-	"\acluster\x18\x04 \x01(\tR\acluster\"o\n" +
+	"\acluster\x18\x04 \x01(\tR\acluster\"\x91\x01\n" +
 	"\n" +
 	"Accusation\x12\x0e\n" +
 	"\x02by\x18\x01 \x01(\tR\x02by\x12\x18\n" +
 	"\aagainst\x18\x02 \x01(\tR\aagainst\x12\x1b\n" +
 	"\tquorum_id\x18\x03 \x01(\x03R\bquorumId\x12\x1a\n" +
-	"\bevidence\x18\x04 \x01(\tR\bevidence\"\x98\x01\n" +
+	"\bevidence\x18\x04 \x01(\tR\bevidence\x12 \n" +
+	"\vunreachable\x18\x05 \x01(\bR\vunreachable\"\x98\x01\n" +
 	"\n" +
 	"Settlement\x12,\n" +
 	"\aoutcome\x18\x01 \x01(\x0e2\x12.skerry.v1.OutcomeR\aoutcome\x12\x12\n" +
@@ -5100,13 +5197,15 @@ const file_skerry_proto_rawDesc = "" +
 	"\vaccusations\x18\b \x03(\v2\x15.skerry.v1.AccusationR\vaccusations\x12\x14\n" +
 	"\x05relay\x18\t \x01(\bR\x05relay\x12\x14\n" +
 	"\x05avoid\x18\n" +
-	" \x01(\tR\x05avoid\"\xb2\x01\n" +
+	" \x01(\tR\x05avoid\"\xd7\x01\n" +
 	"\x04Beat\x12/\n" +
 	"\bposition\x18\x01 \x01(\v2\x13.skerry.v1.PositionR\bposition\x12\x1b\n" +
 	"\tquorum_id\x18\x02 \x01(\x03R\bquorumId\x12\x18\n" +
 	"\aballots\x18\x03 \x01(\x04R\aballots\x12&\n" +
 	"\x05phase\x18\x04 \x01(\x0e2\x10.skerry.v1.PhaseR\x05phase\x12\x1a\n" +
-	"\bprogress\x18\x05 \x01(\x04R\bprogress\"\xb1\x02\n" +
+	"\bprogress\x18\x05 \x01(\x04R\bprogress\x12\x19\n" +
+	"\x05waits\x18\x06 \x01(\bH\x00R\x05waits\x88\x01\x01B\b\n" +
+	"\x06_waits\"\xb1\x02\n" +
 	"\x04Join\x12)\n" +
 	"\x06member\x18\x01 \x01(\v2\x11.skerry.v1.MemberR\x06member\x12'\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x13.skerry.v1.JoinKindR\x04kind\x12\x16\n" +
@@ -5119,8 +5218,13 @@ const file_skerry_proto_rawDesc = "" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\"$\n" +
 	"\n" +
 	"ProbeReply\x12\x16\n" +
-	"\x06number\x18\x01 \x01(\x04R\x06number\"\t\n" +
-	"\aLeaving\"\x90\x03\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\"N\n" +
+	"\n" +
+	"LinkReport\x12\x0e\n" +
+	"\x02to\x18\x01 \x01(\tR\x02to\x12\x14\n" +
+	"\x05holds\x18\x02 \x01(\bR\x05holds\x12\x1a\n" +
+	"\bevidence\x18\x03 \x01(\tR\bevidence\"\t\n" +
+	"\aLeaving\"\xbd\x03\n" +
 	"\x02Up\x12/\n" +
 	"\x05hello\x18\x01 \x01(\v2\x17.skerry.v1.SessionHelloH\x00R\x05hello\x12%\n" +
 	"\x04beat\x18\x02 \x01(\v2\x0f.skerry.v1.BeatH\x00R\x04beat\x12%\n" +
@@ -5130,7 +5234,8 @@ const file_skerry_proto_rawDesc = "" +
 	"\vprobe_reply\x18\x06 \x01(\v2\x15.skerry.v1.ProbeReplyH\x00R\n" +
 	"probeReply\x12.\n" +
 	"\aleaving\x18\a \x01(\v2\x12.skerry.v1.LeavingH\x00R\aleaving\x122\n" +
-	"\trelay_end\x18\b \x01(\v2\x13.skerry.v1.RelayEndH\x00R\brelayEndB\t\n" +
+	"\trelay_end\x18\b \x01(\v2\x13.skerry.v1.RelayEndH\x00R\brelayEnd\x12+\n" +
+	"\x04link\x18\t \x01(\v2\x15.skerry.v1.LinkReportH\x00R\x04linkB\t\n" +
 	"\amessage\"6\n" +
 	"\bRelayEnd\x12\x10\n" +
 	"\x03why\x18\x01 \x01(\tR\x03why\x12\x18\n" +
@@ -5443,7 +5548,7 @@ func file_skerry_proto_rawDescGZIP() []byte {
 }
 
 var file_skerry_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_skerry_proto_msgTypes = make([]protoimpl.MessageInfo, 64)
+var file_skerry_proto_msgTypes = make([]protoimpl.MessageInfo, 65)
 var file_skerry_proto_goTypes = []any{
 	(FactKind)(0),                      // 0: skerry.v1.FactKind
 	(JoinKind)(0),                      // 1: skerry.v1.JoinKind
@@ -5468,53 +5573,54 @@ var file_skerry_proto_goTypes = []any{
 	(*Join)(nil),                       // 20: skerry.v1.Join
 	(*Withdraw)(nil),                   // 21: skerry.v1.Withdraw
 	(*ProbeReply)(nil),                 // 22: skerry.v1.ProbeReply
-	(*Leaving)(nil),                    // 23: skerry.v1.Leaving
-	(*Up)(nil),                         // 24: skerry.v1.Up
-	(*RelayEnd)(nil),                   // 25: skerry.v1.RelayEnd
-	(*Welcome)(nil),                    // 26: skerry.v1.Welcome
-	(*Redirect)(nil),                   // 27: skerry.v1.Redirect
-	(*ServerBeat)(nil),                 // 28: skerry.v1.ServerBeat
-	(*Answer)(nil),                     // 29: skerry.v1.Answer
-	(*Refused)(nil),                    // 30: skerry.v1.Refused
-	(*Fallen)(nil),                     // 31: skerry.v1.Fallen
-	(*Lost)(nil),                       // 32: skerry.v1.Lost
-	(*ChangeWanted)(nil),               // 33: skerry.v1.ChangeWanted
-	(*Probe)(nil),                      // 34: skerry.v1.Probe
-	(*DrainNotice)(nil),                // 35: skerry.v1.DrainNotice
-	(*EvictNotice)(nil),                // 36: skerry.v1.EvictNotice
-	(*Timing)(nil),                     // 37: skerry.v1.Timing
-	(*Down)(nil),                       // 38: skerry.v1.Down
-	(*InfoRequest)(nil),                // 39: skerry.v1.InfoRequest
-	(*InfoResponse)(nil),               // 40: skerry.v1.InfoResponse
-	(*HistoryRequest)(nil),             // 41: skerry.v1.HistoryRequest
-	(*HistoryResponse)(nil),            // 42: skerry.v1.HistoryResponse
-	(*HistoryEntry)(nil),               // 43: skerry.v1.HistoryEntry
-	(*DrainRequest)(nil),               // 44: skerry.v1.DrainRequest
-	(*DrainResponse)(nil),              // 45: skerry.v1.DrainResponse
-	(*EvictRequest)(nil),               // 46: skerry.v1.EvictRequest
-	(*EvictResponse)(nil),              // 47: skerry.v1.EvictResponse
-	(*ConfigureRequest)(nil),           // 48: skerry.v1.ConfigureRequest
-	(*ConfigureResponse)(nil),          // 49: skerry.v1.ConfigureResponse
-	(*JobRules)(nil),                   // 50: skerry.v1.JobRules
-	(*JobsRequest)(nil),                // 51: skerry.v1.JobsRequest
-	(*JobsResponse)(nil),               // 52: skerry.v1.JobsResponse
-	(*JobInfo)(nil),                    // 53: skerry.v1.JobInfo
-	(*DeleteJobRequest)(nil),           // 54: skerry.v1.DeleteJobRequest
-	(*DeleteJobResponse)(nil),          // 55: skerry.v1.DeleteJobResponse
-	(*KillReplicaRequest)(nil),         // 56: skerry.v1.KillReplicaRequest
-	(*KillReplicaResponse)(nil),        // 57: skerry.v1.KillReplicaResponse
-	(*RankQuorumRequest)(nil),          // 58: skerry.v1.RankQuorumRequest
-	(*RankQuorumResponse)(nil),         // 59: skerry.v1.RankQuorumResponse
-	(*VoteRequest)(nil),                // 60: skerry.v1.VoteRequest
-	(*VoteResponse)(nil),               // 61: skerry.v1.VoteResponse
-	(*NoticesRequest)(nil),             // 62: skerry.v1.NoticesRequest
-	(*RankNotice)(nil),                 // 63: skerry.v1.RankNotice
-	(*SiblingBroke)(nil),               // 64: skerry.v1.SiblingBroke
-	(*Hello)(nil),                      // 65: skerry.v1.Hello
-	(*CheckpointMetadataRequest)(nil),  // 66: skerry.v1.CheckpointMetadataRequest
-	(*CheckpointMetadataResponse)(nil), // 67: skerry.v1.CheckpointMetadataResponse
-	(*KillRequest)(nil),                // 68: skerry.v1.KillRequest
-	(*KillResponse)(nil),               // 69: skerry.v1.KillResponse
+	(*LinkReport)(nil),                 // 23: skerry.v1.LinkReport
+	(*Leaving)(nil),                    // 24: skerry.v1.Leaving
+	(*Up)(nil),                         // 25: skerry.v1.Up
+	(*RelayEnd)(nil),                   // 26: skerry.v1.RelayEnd
+	(*Welcome)(nil),                    // 27: skerry.v1.Welcome
+	(*Redirect)(nil),                   // 28: skerry.v1.Redirect
+	(*ServerBeat)(nil),                 // 29: skerry.v1.ServerBeat
+	(*Answer)(nil),                     // 30: skerry.v1.Answer
+	(*Refused)(nil),                    // 31: skerry.v1.Refused
+	(*Fallen)(nil),                     // 32: skerry.v1.Fallen
+	(*Lost)(nil),                       // 33: skerry.v1.Lost
+	(*ChangeWanted)(nil),               // 34: skerry.v1.ChangeWanted
+	(*Probe)(nil),                      // 35: skerry.v1.Probe
+	(*DrainNotice)(nil),                // 36: skerry.v1.DrainNotice
+	(*EvictNotice)(nil),                // 37: skerry.v1.EvictNotice
+	(*Timing)(nil),                     // 38: skerry.v1.Timing
+	(*Down)(nil),                       // 39: skerry.v1.Down
+	(*InfoRequest)(nil),                // 40: skerry.v1.InfoRequest
+	(*InfoResponse)(nil),               // 41: skerry.v1.InfoResponse
+	(*HistoryRequest)(nil),             // 42: skerry.v1.HistoryRequest
+	(*HistoryResponse)(nil),            // 43: skerry.v1.HistoryResponse
+	(*HistoryEntry)(nil),               // 44: skerry.v1.HistoryEntry
+	(*DrainRequest)(nil),               // 45: skerry.v1.DrainRequest
+	(*DrainResponse)(nil),              // 46: skerry.v1.DrainResponse
+	(*EvictRequest)(nil),               // 47: skerry.v1.EvictRequest
+	(*EvictResponse)(nil),              // 48: skerry.v1.EvictResponse
+	(*ConfigureRequest)(nil),           // 49: skerry.v1.ConfigureRequest
+	(*ConfigureResponse)(nil),          // 50: skerry.v1.ConfigureResponse
+	(*JobRules)(nil),                   // 51: skerry.v1.JobRules
+	(*JobsRequest)(nil),                // 52: skerry.v1.JobsRequest
+	(*JobsResponse)(nil),               // 53: skerry.v1.JobsResponse
+	(*JobInfo)(nil),                    // 54: skerry.v1.JobInfo
+	(*DeleteJobRequest)(nil),           // 55: skerry.v1.DeleteJobRequest
+	(*DeleteJobResponse)(nil),          // 56: skerry.v1.DeleteJobResponse
+	(*KillReplicaRequest)(nil),         // 57: skerry.v1.KillReplicaRequest
+	(*KillReplicaResponse)(nil),        // 58: skerry.v1.KillReplicaResponse
+	(*RankQuorumRequest)(nil),          // 59: skerry.v1.RankQuorumRequest
+	(*RankQuorumResponse)(nil),         // 60: skerry.v1.RankQuorumResponse
+	(*VoteRequest)(nil),                // 61: skerry.v1.VoteRequest
+	(*VoteResponse)(nil),               // 62: skerry.v1.VoteResponse
+	(*NoticesRequest)(nil),             // 63: skerry.v1.NoticesRequest
+	(*RankNotice)(nil),                 // 64: skerry.v1.RankNotice
+	(*SiblingBroke)(nil),               // 65: skerry.v1.SiblingBroke
+	(*Hello)(nil),                      // 66: skerry.v1.Hello
+	(*CheckpointMetadataRequest)(nil),  // 67: skerry.v1.CheckpointMetadataRequest
+	(*CheckpointMetadataResponse)(nil), // 68: skerry.v1.CheckpointMetadataResponse
+	(*KillRequest)(nil),                // 69: skerry.v1.KillRequest
+	(*KillResponse)(nil),               // 70: skerry.v1.KillResponse
 }
 var file_skerry_proto_depIdxs = []int32{
 	0,  // 0: skerry.v1.Fact.kind:type_name -> skerry.v1.FactKind
@@ -5550,79 +5656,80 @@ var file_skerry_proto_depIdxs = []int32{
 	21, // 30: skerry.v1.Up.withdraw:type_name -> skerry.v1.Withdraw
 	11, // 31: skerry.v1.Up.accuse:type_name -> skerry.v1.Accusation
 	22, // 32: skerry.v1.Up.probe_reply:type_name -> skerry.v1.ProbeReply
-	23, // 33: skerry.v1.Up.leaving:type_name -> skerry.v1.Leaving
-	25, // 34: skerry.v1.Up.relay_end:type_name -> skerry.v1.RelayEnd
-	13, // 35: skerry.v1.Answer.quorum:type_name -> skerry.v1.Quorum
-	8,  // 36: skerry.v1.Fallen.fact:type_name -> skerry.v1.Fact
-	26, // 37: skerry.v1.Down.welcome:type_name -> skerry.v1.Welcome
-	29, // 38: skerry.v1.Down.answer:type_name -> skerry.v1.Answer
-	30, // 39: skerry.v1.Down.refused:type_name -> skerry.v1.Refused
-	31, // 40: skerry.v1.Down.fallen:type_name -> skerry.v1.Fallen
-	32, // 41: skerry.v1.Down.lost:type_name -> skerry.v1.Lost
-	33, // 42: skerry.v1.Down.change_wanted:type_name -> skerry.v1.ChangeWanted
-	34, // 43: skerry.v1.Down.probe:type_name -> skerry.v1.Probe
-	35, // 44: skerry.v1.Down.drain:type_name -> skerry.v1.DrainNotice
-	36, // 45: skerry.v1.Down.evict:type_name -> skerry.v1.EvictNotice
-	37, // 46: skerry.v1.Down.timing:type_name -> skerry.v1.Timing
-	27, // 47: skerry.v1.Down.redirect:type_name -> skerry.v1.Redirect
-	28, // 48: skerry.v1.Down.server_beat:type_name -> skerry.v1.ServerBeat
-	43, // 49: skerry.v1.HistoryResponse.entries:type_name -> skerry.v1.HistoryEntry
-	11, // 50: skerry.v1.HistoryEntry.accusations:type_name -> skerry.v1.Accusation
-	12, // 51: skerry.v1.HistoryEntry.settlement:type_name -> skerry.v1.Settlement
-	50, // 52: skerry.v1.ConfigureResponse.rules:type_name -> skerry.v1.JobRules
-	53, // 53: skerry.v1.JobsResponse.jobs:type_name -> skerry.v1.JobInfo
-	50, // 54: skerry.v1.JobInfo.rules:type_name -> skerry.v1.JobRules
-	1,  // 55: skerry.v1.RankQuorumRequest.kind:type_name -> skerry.v1.JoinKind
-	6,  // 56: skerry.v1.RankQuorumRequest.position:type_name -> skerry.v1.Position
-	0,  // 57: skerry.v1.RankQuorumRequest.fact:type_name -> skerry.v1.FactKind
-	7,  // 58: skerry.v1.RankQuorumRequest.fact_digest:type_name -> skerry.v1.Digest
-	7,  // 59: skerry.v1.RankQuorumRequest.last_digest:type_name -> skerry.v1.Digest
-	11, // 60: skerry.v1.RankQuorumRequest.accusations:type_name -> skerry.v1.Accusation
-	13, // 61: skerry.v1.RankQuorumResponse.quorum:type_name -> skerry.v1.Quorum
-	4,  // 62: skerry.v1.VoteRequest.vote:type_name -> skerry.v1.VoteKind
-	7,  // 63: skerry.v1.VoteRequest.digest:type_name -> skerry.v1.Digest
-	5,  // 64: skerry.v1.VoteResponse.outcome:type_name -> skerry.v1.TallyOutcome
-	7,  // 65: skerry.v1.VoteResponse.digests:type_name -> skerry.v1.Digest
-	31, // 66: skerry.v1.RankNotice.fallen:type_name -> skerry.v1.Fallen
-	32, // 67: skerry.v1.RankNotice.lost:type_name -> skerry.v1.Lost
-	33, // 68: skerry.v1.RankNotice.change_wanted:type_name -> skerry.v1.ChangeWanted
-	35, // 69: skerry.v1.RankNotice.drain:type_name -> skerry.v1.DrainNotice
-	36, // 70: skerry.v1.RankNotice.evict:type_name -> skerry.v1.EvictNotice
-	64, // 71: skerry.v1.RankNotice.sibling_broke:type_name -> skerry.v1.SiblingBroke
-	65, // 72: skerry.v1.RankNotice.hello:type_name -> skerry.v1.Hello
-	24, // 73: skerry.v1.Lighthouse.Session:input_type -> skerry.v1.Up
-	39, // 74: skerry.v1.Lighthouse.Info:input_type -> skerry.v1.InfoRequest
-	41, // 75: skerry.v1.Lighthouse.History:input_type -> skerry.v1.HistoryRequest
-	44, // 76: skerry.v1.Lighthouse.Drain:input_type -> skerry.v1.DrainRequest
-	46, // 77: skerry.v1.Lighthouse.Evict:input_type -> skerry.v1.EvictRequest
-	48, // 78: skerry.v1.Lighthouse.Configure:input_type -> skerry.v1.ConfigureRequest
-	51, // 79: skerry.v1.Lighthouse.Jobs:input_type -> skerry.v1.JobsRequest
-	54, // 80: skerry.v1.Lighthouse.DeleteJob:input_type -> skerry.v1.DeleteJobRequest
-	56, // 81: skerry.v1.Lighthouse.KillReplica:input_type -> skerry.v1.KillReplicaRequest
-	58, // 82: skerry.v1.Manager.Quorum:input_type -> skerry.v1.RankQuorumRequest
-	60, // 83: skerry.v1.Manager.Vote:input_type -> skerry.v1.VoteRequest
-	62, // 84: skerry.v1.Manager.Notices:input_type -> skerry.v1.NoticesRequest
-	66, // 85: skerry.v1.Manager.CheckpointMetadata:input_type -> skerry.v1.CheckpointMetadataRequest
-	68, // 86: skerry.v1.Manager.Kill:input_type -> skerry.v1.KillRequest
-	38, // 87: skerry.v1.Lighthouse.Session:output_type -> skerry.v1.Down
-	40, // 88: skerry.v1.Lighthouse.Info:output_type -> skerry.v1.InfoResponse
-	42, // 89: skerry.v1.Lighthouse.History:output_type -> skerry.v1.HistoryResponse
-	45, // 90: skerry.v1.Lighthouse.Drain:output_type -> skerry.v1.DrainResponse
-	47, // 91: skerry.v1.Lighthouse.Evict:output_type -> skerry.v1.EvictResponse
-	49, // 92: skerry.v1.Lighthouse.Configure:output_type -> skerry.v1.ConfigureResponse
-	52, // 93: skerry.v1.Lighthouse.Jobs:output_type -> skerry.v1.JobsResponse
-	55, // 94: skerry.v1.Lighthouse.DeleteJob:output_type -> skerry.v1.DeleteJobResponse
-	57, // 95: skerry.v1.Lighthouse.KillReplica:output_type -> skerry.v1.KillReplicaResponse
-	59, // 96: skerry.v1.Manager.Quorum:output_type -> skerry.v1.RankQuorumResponse
-	61, // 97: skerry.v1.Manager.Vote:output_type -> skerry.v1.VoteResponse
-	63, // 98: skerry.v1.Manager.Notices:output_type -> skerry.v1.RankNotice
-	67, // 99: skerry.v1.Manager.CheckpointMetadata:output_type -> skerry.v1.CheckpointMetadataResponse
-	69, // 100: skerry.v1.Manager.Kill:output_type -> skerry.v1.KillResponse
-	87, // [87:101] is the sub-list for method output_type
-	73, // [73:87] is the sub-list for method input_type
-	73, // [73:73] is the sub-list for extension type_name
-	73, // [73:73] is the sub-list for extension extendee
-	0,  // [0:73] is the sub-list for field type_name
+	24, // 33: skerry.v1.Up.leaving:type_name -> skerry.v1.Leaving
+	26, // 34: skerry.v1.Up.relay_end:type_name -> skerry.v1.RelayEnd
+	23, // 35: skerry.v1.Up.link:type_name -> skerry.v1.LinkReport
+	13, // 36: skerry.v1.Answer.quorum:type_name -> skerry.v1.Quorum
+	8,  // 37: skerry.v1.Fallen.fact:type_name -> skerry.v1.Fact
+	27, // 38: skerry.v1.Down.welcome:type_name -> skerry.v1.Welcome
+	30, // 39: skerry.v1.Down.answer:type_name -> skerry.v1.Answer
+	31, // 40: skerry.v1.Down.refused:type_name -> skerry.v1.Refused
+	32, // 41: skerry.v1.Down.fallen:type_name -> skerry.v1.Fallen
+	33, // 42: skerry.v1.Down.lost:type_name -> skerry.v1.Lost
+	34, // 43: skerry.v1.Down.change_wanted:type_name -> skerry.v1.ChangeWanted
+	35, // 44: skerry.v1.Down.probe:type_name -> skerry.v1.Probe
+	36, // 45: skerry.v1.Down.drain:type_name -> skerry.v1.DrainNotice
+	37, // 46: skerry.v1.Down.evict:type_name -> skerry.v1.EvictNotice
+	38, // 47: skerry.v1.Down.timing:type_name -> skerry.v1.Timing
+	28, // 48: skerry.v1.Down.redirect:type_name -> skerry.v1.Redirect
+	29, // 49: skerry.v1.Down.server_beat:type_name -> skerry.v1.ServerBeat
+	44, // 50: skerry.v1.HistoryResponse.entries:type_name -> skerry.v1.HistoryEntry
+	11, // 51: skerry.v1.HistoryEntry.accusations:type_name -> skerry.v1.Accusation
+	12, // 52: skerry.v1.HistoryEntry.settlement:type_name -> skerry.v1.Settlement
+	51, // 53: skerry.v1.ConfigureResponse.rules:type_name -> skerry.v1.JobRules
+	54, // 54: skerry.v1.JobsResponse.jobs:type_name -> skerry.v1.JobInfo
+	51, // 55: skerry.v1.JobInfo.rules:type_name -> skerry.v1.JobRules
+	1,  // 56: skerry.v1.RankQuorumRequest.kind:type_name -> skerry.v1.JoinKind
+	6,  // 57: skerry.v1.RankQuorumRequest.position:type_name -> skerry.v1.Position
+	0,  // 58: skerry.v1.RankQuorumRequest.fact:type_name -> skerry.v1.FactKind
+	7,  // 59: skerry.v1.RankQuorumRequest.fact_digest:type_name -> skerry.v1.Digest
+	7,  // 60: skerry.v1.RankQuorumRequest.last_digest:type_name -> skerry.v1.Digest
+	11, // 61: skerry.v1.RankQuorumRequest.accusations:type_name -> skerry.v1.Accusation
+	13, // 62: skerry.v1.RankQuorumResponse.quorum:type_name -> skerry.v1.Quorum
+	4,  // 63: skerry.v1.VoteRequest.vote:type_name -> skerry.v1.VoteKind
+	7,  // 64: skerry.v1.VoteRequest.digest:type_name -> skerry.v1.Digest
+	5,  // 65: skerry.v1.VoteResponse.outcome:type_name -> skerry.v1.TallyOutcome
+	7,  // 66: skerry.v1.VoteResponse.digests:type_name -> skerry.v1.Digest
+	32, // 67: skerry.v1.RankNotice.fallen:type_name -> skerry.v1.Fallen
+	33, // 68: skerry.v1.RankNotice.lost:type_name -> skerry.v1.Lost
+	34, // 69: skerry.v1.RankNotice.change_wanted:type_name -> skerry.v1.ChangeWanted
+	36, // 70: skerry.v1.RankNotice.drain:type_name -> skerry.v1.DrainNotice
+	37, // 71: skerry.v1.RankNotice.evict:type_name -> skerry.v1.EvictNotice
+	65, // 72: skerry.v1.RankNotice.sibling_broke:type_name -> skerry.v1.SiblingBroke
+	66, // 73: skerry.v1.RankNotice.hello:type_name -> skerry.v1.Hello
+	25, // 74: skerry.v1.Lighthouse.Session:input_type -> skerry.v1.Up
+	40, // 75: skerry.v1.Lighthouse.Info:input_type -> skerry.v1.InfoRequest
+	42, // 76: skerry.v1.Lighthouse.History:input_type -> skerry.v1.HistoryRequest
+	45, // 77: skerry.v1.Lighthouse.Drain:input_type -> skerry.v1.DrainRequest
+	47, // 78: skerry.v1.Lighthouse.Evict:input_type -> skerry.v1.EvictRequest
+	49, // 79: skerry.v1.Lighthouse.Configure:input_type -> skerry.v1.ConfigureRequest
+	52, // 80: skerry.v1.Lighthouse.Jobs:input_type -> skerry.v1.JobsRequest
+	55, // 81: skerry.v1.Lighthouse.DeleteJob:input_type -> skerry.v1.DeleteJobRequest
+	57, // 82: skerry.v1.Lighthouse.KillReplica:input_type -> skerry.v1.KillReplicaRequest
+	59, // 83: skerry.v1.Manager.Quorum:input_type -> skerry.v1.RankQuorumRequest
+	61, // 84: skerry.v1.Manager.Vote:input_type -> skerry.v1.VoteRequest
+	63, // 85: skerry.v1.Manager.Notices:input_type -> skerry.v1.NoticesRequest
+	67, // 86: skerry.v1.Manager.CheckpointMetadata:input_type -> skerry.v1.CheckpointMetadataRequest
+	69, // 87: skerry.v1.Manager.Kill:input_type -> skerry.v1.KillRequest
+	39, // 88: skerry.v1.Lighthouse.Session:output_type -> skerry.v1.Down
+	41, // 89: skerry.v1.Lighthouse.Info:output_type -> skerry.v1.InfoResponse
+	43, // 90: skerry.v1.Lighthouse.History:output_type -> skerry.v1.HistoryResponse
+	46, // 91: skerry.v1.Lighthouse.Drain:output_type -> skerry.v1.DrainResponse
+	48, // 92: skerry.v1.Lighthouse.Evict:output_type -> skerry.v1.EvictResponse
+	50, // 93: skerry.v1.Lighthouse.Configure:output_type -> skerry.v1.ConfigureResponse
+	53, // 94: skerry.v1.Lighthouse.Jobs:output_type -> skerry.v1.JobsResponse
+	56, // 95: skerry.v1.Lighthouse.DeleteJob:output_type -> skerry.v1.DeleteJobResponse
+	58, // 96: skerry.v1.Lighthouse.KillReplica:output_type -> skerry.v1.KillReplicaResponse
+	60, // 97: skerry.v1.Manager.Quorum:output_type -> skerry.v1.RankQuorumResponse
+	62, // 98: skerry.v1.Manager.Vote:output_type -> skerry.v1.VoteResponse
+	64, // 99: skerry.v1.Manager.Notices:output_type -> skerry.v1.RankNotice
+	68, // 100: skerry.v1.Manager.CheckpointMetadata:output_type -> skerry.v1.CheckpointMetadataResponse
+	70, // 101: skerry.v1.Manager.Kill:output_type -> skerry.v1.KillResponse
+	88, // [88:102] is the sub-list for method output_type
+	74, // [74:88] is the sub-list for method input_type
+	74, // [74:74] is the sub-list for extension type_name
+	74, // [74:74] is the sub-list for extension extendee
+	0,  // [0:74] is the sub-list for field type_name
 }
 
 func init() { file_skerry_proto_init() }
@@ -5631,7 +5738,8 @@ func file_skerry_proto_init() {
 		return
 	}
 	file_skerry_proto_msgTypes[8].OneofWrappers = []any{}
-	file_skerry_proto_msgTypes[18].OneofWrappers = []any{
+	file_skerry_proto_msgTypes[13].OneofWrappers = []any{}
+	file_skerry_proto_msgTypes[19].OneofWrappers = []any{
 		(*Up_Hello)(nil),
 		(*Up_Beat)(nil),
 		(*Up_Join)(nil),
@@ -5640,8 +5748,9 @@ func file_skerry_proto_init() {
 		(*Up_ProbeReply)(nil),
 		(*Up_Leaving)(nil),
 		(*Up_RelayEnd)(nil),
+		(*Up_Link)(nil),
 	}
-	file_skerry_proto_msgTypes[32].OneofWrappers = []any{
+	file_skerry_proto_msgTypes[33].OneofWrappers = []any{
 		(*Down_Welcome)(nil),
 		(*Down_Answer)(nil),
 		(*Down_Refused)(nil),
@@ -5655,8 +5764,8 @@ func file_skerry_proto_init() {
 		(*Down_Redirect)(nil),
 		(*Down_ServerBeat)(nil),
 	}
-	file_skerry_proto_msgTypes[42].OneofWrappers = []any{}
-	file_skerry_proto_msgTypes[57].OneofWrappers = []any{
+	file_skerry_proto_msgTypes[43].OneofWrappers = []any{}
+	file_skerry_proto_msgTypes[58].OneofWrappers = []any{
 		(*RankNotice_Fallen)(nil),
 		(*RankNotice_Lost)(nil),
 		(*RankNotice_ChangeWanted)(nil),
@@ -5671,7 +5780,7 @@ func file_skerry_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_skerry_proto_rawDesc), len(file_skerry_proto_rawDesc)),
 			NumEnums:      6,
-			NumMessages:   64,
+			NumMessages:   65,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

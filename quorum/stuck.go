@@ -1,0 +1,171 @@
+package quorum
+
+import (
+	"fmt"
+	"time"
+)
+
+// This file keeps rule L3: "waits for others" and "does not move" are different
+// facts. A member of a quorum that stands is stuck if it does not wait, has not
+// moved for StuckAfter, and another member has waited, and not moved, for as
+// long. So a quorum in which all compute is never disturbed, however long a step
+// takes, and one that waits for a heal or for a slow member has one that moves.
+// (With one counter alone, a heal of more than StuckAfter made all members stuck:
+// none counted as live, and the first joiner formed a quorum of its own at step
+// 0.) The stuck member ends the quorum by its name: the next one is without it.
+//
+// Where no quorum stands, a replica is stuck that does not join for StuckAfter
+// while somebody waits for it.
+
+// outsideFactor is how many times StuckAfter a replica outside waits for a quorum
+// in which nothing moves, until the quorum falls. It cannot see who hangs, nor
+// whether the members are in the middle of a very long step; those that live
+// join, and who does not is left out.
+const outsideFactor = 10
+
+// waits is who waits for members of the last quorum, as of the last look. The
+// zero value is nobody.
+type waits struct {
+	since time.Time // when the first of the members that still wait began to; zero: none does
+	by    ReplicaID // that member
+	moved time.Time // when any member moved last
+	out   time.Time // since when the first joiner from outside has waited; zero: there is none
+}
+
+// waiting finds who waits. It reads all replicas: once in a look.
+func (m *Machine) waiting() waits {
+	var w waits
+	if m.last == nil || m.fallen || m.config.StuckAfter == 0 {
+		return w
+	}
+	for _, r := range m.order {
+		switch {
+		case r.member && !r.lost && !r.evicted:
+			w.moved = later(w.moved, r.progressAt)
+			w.add(r)
+		case r.candidate() && (w.out.IsZero() || r.join.at.Before(w.out)):
+			w.out = r.join.at
+		}
+	}
+	return w
+}
+
+// add takes a member into account if it waits.
+func (w *waits) add(r *replica) {
+	if r.waitsAt.IsZero() || r.lost || !r.session {
+		return
+	}
+	if since := later(r.waitsAt, r.progressAt); w.since.IsZero() || since.Before(w.since) {
+		w.since, w.by = since, r.id
+	}
+}
+
+// outsideAt is when a quorum falls in which nothing moves and for which a replica
+// outside waits; zero: never.
+func (m *Machine) outsideAt() time.Time {
+	if m.waits.out.IsZero() {
+		return time.Time{}
+	}
+	return later(later(m.waits.moved, m.formed), m.waits.out).Add(outsideFactor * m.stuckAfter())
+}
+
+// judgeOutside ends a quorum in which nothing has moved for very long.
+func (m *Machine) judgeOutside(now time.Time) {
+	if at := m.outsideAt(); at.IsZero() || now.Before(at) {
+		return
+	}
+	m.fall(now, fmt.Sprintf("no member has moved for %v, and a replica waits to join",
+		outsideFactor*m.stuckAfter()))
+	for _, member := range m.last.Members {
+		if r := m.replicas[member.ReplicaID]; r != nil && !r.lost && r.session && !r.stale {
+			m.tellFallen(r)
+		}
+	}
+}
+
+// judgeProgress finds out who is alive and does nothing.
+func (m *Machine) judgeProgress(now time.Time, r *replica) {
+	if r.stuck || !m.mayBeStuck(r) || now.Before(m.stuckAt(r)) {
+		return
+	}
+	r.stuck = true
+	r.stuckWhy = fmt.Sprintf("no progress for %v", now.Sub(r.progressAt))
+	if m.last != nil && !m.fallen && r.member {
+		r.stuckWhy += fmt.Sprintf(", %s waits for it", m.waits.by)
+	}
+	m.event(EventStuck, r.id, r.stuckWhy)
+	switch {
+	case m.config.EvictStuck && (r.member || r.joined) && r.waitsAt.IsZero():
+		m.evict(now, r, "stuck")
+	case r.member && !m.fallen:
+		m.bereave(now, r, "is stuck: "+r.stuckWhy)
+		m.tellFallen(r)
+	}
+}
+
+// mayBeStuck: a replica that waits for us is not stuck, nor is one for which
+// nobody waits.
+func (m *Machine) mayBeStuck(r *replica) bool {
+	switch {
+	case m.config.StuckAfter == 0 || !r.session || r.join != nil || r.evicted:
+		return false
+	case m.last == nil || m.fallen:
+		return true
+	case r.member:
+		return r.waitsAt.IsZero() && !m.waits.since.IsZero()
+	}
+	return r.beat.Phase != PhaseIdle
+}
+
+// stuckAt is when a replica that does nothing is stuck: not before somebody has
+// waited for it for as long.
+func (m *Machine) stuckAt(r *replica) time.Time {
+	from := r.progressAt
+	switch {
+	case m.last == nil:
+	case m.fallen:
+		from = later(from, m.fallenAt)
+	case r.member:
+		from = later(later(from, m.formed), m.waits.since)
+	}
+	return from.Add(m.stuckAfter())
+}
+
+// progressed notes that a trainer moved: its counter, not what its manager does
+// for it (a join, an answer), which a manager also does for a trainer that hangs.
+func (m *Machine) progressed(now time.Time, r *replica) {
+	r.progressAt = now
+	if r.stuck {
+		r.stuck, r.stuckWhy = false, ""
+		m.event(EventCleared, r.id, "progresses again")
+		m.want(now)
+	}
+}
+
+// beats takes from a beat whether its replica moves, or waits.
+func (m *Machine) beats(now time.Time, r *replica, b Beat) {
+	same := b.QuorumID == r.beat.QuorumID
+	if b.Progress != r.beat.Progress || same && b.Ballots > r.beat.Ballots {
+		m.progressed(now, r)
+	}
+	switch {
+	case !b.Waits:
+		r.waitsAt = time.Time{}
+	case r.waitsAt.IsZero():
+		r.waitsAt = now
+	}
+	r.beat = b
+	if r.member && !m.fallen && b.Waits && m.waits.since.IsZero() && m.config.StuckAfter > 0 {
+		// Members that do not wait may be stuck from now on; the next look finds
+		// which. Before then none can have been waited for long enough.
+		m.waits.add(r)
+		m.soon(now.Add(m.stuckAfter()))
+	}
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}

@@ -1,6 +1,6 @@
 # Every target is one line here and one word of help. .ci/run is the gate.
 .DEFAULT_GOAL := help
-.PHONY: help check test race fuzz fuzz-ports kills interfaces conformance mpi failover partitions chaos soak explore sim mutants history generate tidy demo bench interop baby-faults gpu nccl nccl-real
+.PHONY: help check test race fuzz fuzz-ports kills interfaces conformance mpi failover partitions chaos soak explore sim worlds mutants history generate tidy demo bench interop baby-faults gpu nccl nccl-real
 
 FUZZ_TIME ?= 30s
 FUZZ_PORTS ?= 10m
@@ -70,6 +70,9 @@ explore: ## the exhaustive explorer of small worlds, to the end (half an hour)
 
 sim: ## SEEDS (20,000) simulated worlds of the rules, from seed FROM (1)
 	go run ./cmd/skerry sim --seeds $(SEEDS) --from $(FROM)
+
+worlds: ## SEEDS (20,000) worlds of real managers and a real lighthouse in virtual time, from seed FROM (1)
+	go test -count=1 -timeout 0 -run 'TestSeeds$$' ./test/worlds -worlds.seeds $(SEEDS) -worlds.from $(FROM)
 
 mutants: ## the simulator with one rule taken out at a time: each must be found
 	go run ./cmd/skerry sim --mutant all --seeds 5000

@@ -157,7 +157,7 @@ func (b *book) formedLocked(e manager.QuorumFormed) {
 // quietLocked tells whether all members of a quorum behave, and nothing has
 // happened to anybody since it was formed, or for a long time.
 func (b *book) quietLocked(q *formed) bool {
-	if now := b.w.now(); b.mu.unquiet >= q.at && now-b.mu.unquiet < calm {
+	if now := b.w.now(); b.mu.unquiet >= q.at && now-b.mu.unquiet < calm || !b.w.net.whole() {
 		return false
 	}
 	for _, id := range q.members {
@@ -173,7 +173,7 @@ const calm = 2 * time.Minute
 
 // find is the process of rank 0 of a replica id, if it is alive.
 func (w *world) find(id string) *proc {
-	for _, p := range w.procs {
+	for _, p := range w.procs() {
 		if p.rank == 0 && p.m.ReplicaID() == id && p.alive() {
 			return p
 		}
@@ -271,10 +271,10 @@ func (b *book) committedLocked(p *proc, at quorum.Position) {
 		return
 	}
 	b.noteLocked(p.name, "commits step %d in quorum %d again, after quorum %d", at.Step, at.QuorumID, old.QuorumID)
-	if now-b.mu.unquiet < calm {
+	if now-b.mu.unquiet < calm || !b.w.net.whole() {
 		return
 	}
-	for _, o := range b.w.procs {
+	for _, o := range b.w.procs() {
 		o.mu.Lock()
 		holds := !o.mu.dead && !o.mu.hung && o.mu.err == nil && o.mu.at.Step >= at.Step && o.mu.at != at && o != p
 		o.mu.Unlock()
@@ -284,6 +284,13 @@ func (b *book) committedLocked(p *proc, at quorum.Position) {
 			return
 		}
 	}
+}
+
+// sum says in a line what there was.
+func (b *book) sum() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.w.t.Logf("%d commits, %d quorums in %v", b.mu.commits, len(b.mu.quorums), b.w.now())
 }
 
 // watch begins to measure the longest time without a commit.

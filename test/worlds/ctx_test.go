@@ -187,11 +187,11 @@ func TestWorldCtxEnds(t *testing.T) {
 
 // hold keeps everybody from the lighthouse for a while, beside the script.
 func (h *house) hold(w *world, d time.Duration) {
-	for _, p := range w.procs {
+	for _, p := range w.procs() {
 		w.net.holdBoth(p.host.name, "lighthouse", true)
 	}
 	time.AfterFunc(d, func() {
-		for _, p := range w.procs {
+		for _, p := range w.procs() {
 			w.net.holdBoth(p.host.name, "lighthouse", false)
 		}
 	})

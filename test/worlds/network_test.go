@@ -20,6 +20,7 @@ type network struct {
 		ports     int
 		listeners map[string]*listener
 		links     map[[2]string]*link
+		delay     func(from, to string) time.Duration // of a new link; nil: none
 	}
 }
 
@@ -42,6 +43,9 @@ func (n *network) linkLocked(from, to string) *link {
 	l := n.mu.links[key]
 	if l == nil {
 		l = &link{moved: sync.NewCond(&n.mu)}
+		if n.mu.delay != nil {
+			l.delay = n.mu.delay(from, to)
+		}
 		n.mu.links[key] = l
 	}
 	return l
@@ -60,6 +64,18 @@ func (n *network) hold(from, to string, held bool) {
 func (n *network) holdBoth(a, b string, held bool) {
 	n.hold(a, b, held)
 	n.hold(b, a, held)
+}
+
+// whole: no link is held.
+func (n *network) whole() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, l := range n.mu.links {
+		if l.held {
+			return false
+		}
+	}
+	return true
 }
 
 // host is one process's place in the network: a manager.Network.

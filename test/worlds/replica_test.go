@@ -54,6 +54,8 @@ type manners struct {
 	// at is called at each stage; it may wait, report an error, or never return
 	// until ctx ends. nil: nothing.
 	at func(ctx context.Context, p *proc, s stage)
+	// start are the wishes of a StartQuorum. nil: none.
+	start func(p *proc) manager.StartOptions
 	// ctxFor gives a call its ctx. nil: the process's own.
 	ctxFor func(ctx context.Context, p *proc, c call) (context.Context, context.CancelFunc)
 	// tune changes each rank's configuration. nil: nothing.
@@ -188,7 +190,9 @@ func (r *replica) spawn(life string, rank int, group string) *proc {
 	if err := p.m.Register("model", func() checkpointState { return stateOf(p.params) }, nil); err != nil {
 		r.w.t.Fatal(err)
 	}
-	r.w.procs = append(r.w.procs, p)
+	r.w.mu.Lock()
+	r.w.mu.procs = append(r.w.mu.procs, p)
+	r.w.mu.Unlock()
 	return p
 }
 
@@ -366,7 +370,11 @@ func (p *proc) step(ctx context.Context) error {
 		return err
 	}
 	sctx, cancel := p.ctxFor(ctx, callStart)
-	err := p.m.StartQuorum(sctx)
+	var wishes manager.StartOptions
+	if p.r.manners.start != nil {
+		wishes = p.r.manners.start(p)
+	}
+	err := p.m.StartQuorumWith(sctx, wishes)
 	cancel()
 	p.atRest(false)
 	if err != nil {

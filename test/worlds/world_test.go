@@ -5,6 +5,8 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"runtime/debug"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -20,7 +22,10 @@ import (
 
 var worldLog = flag.Bool("worlds.log", false, "print what all components of a world log")
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400) // worlds are small and short
+	goleak.VerifyTestMain(m)
+}
 
 // options are what a world begins with.
 type options struct {
@@ -53,7 +58,19 @@ type world struct {
 	book   *book
 
 	house *house
-	procs []*proc // all that ever were
+
+	mu struct {
+		sync.Mutex
+
+		procs []*proc // all that ever were
+	}
+}
+
+// procs are all processes that ever were.
+func (w *world) procs() []*proc {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.mu.procs)
 }
 
 // inWorld runs script in a world of its own, and ends what it started.
@@ -77,7 +94,7 @@ func inWorld(t *testing.T, o options, script func(w *world)) {
 
 // end stops everything that still runs.
 func (w *world) end() {
-	for _, p := range w.procs {
+	for _, p := range w.procs() {
 		p.stop()
 	}
 	w.house.stop()
@@ -140,9 +157,7 @@ func (h *house) stop() {
 func (w *world) restartHouse(away time.Duration, ledgerLost bool) {
 	w.book.fault("lighthouse", "down for %v, ledger lost: %t", away, ledgerLost)
 	w.house.stop()
-	if ledgerLost {
-		w.memory = lighthouse.NewRaftMemory()
-	}
+	w.forgetLedger(ledgerLost)
 	time.Sleep(away)
 	w.house = w.startHouse()
 	w.book.note("lighthouse", "up again")
@@ -151,11 +166,11 @@ func (w *world) restartHouse(away time.Duration, ledgerLost bool) {
 // blip swallows all that goes to and from the lighthouse, for a while.
 func (w *world) blip(away time.Duration) {
 	w.book.fault("lighthouse", "out of everybody's reach for %v", away)
-	for _, p := range w.procs {
+	for _, p := range w.procs() {
 		w.net.holdBoth(p.host.name, "lighthouse", true)
 	}
 	time.Sleep(away)
-	for _, p := range w.procs {
+	for _, p := range w.procs() {
 		w.net.holdBoth(p.host.name, "lighthouse", false)
 	}
 	w.book.note("lighthouse", "in reach again")
@@ -193,7 +208,7 @@ func (w *world) reach(step int64, d time.Duration, replicas ...*replica) bool {
 // standings say where everybody is.
 func (w *world) standings() string {
 	s := ""
-	for _, p := range w.procs {
+	for _, p := range w.procs() {
 		if p.alive() {
 			s += fmt.Sprintf("%s at step %d in quorum %d, %s; ", p.name, p.atStep(), p.m.QuorumID(), p.doing())
 		}

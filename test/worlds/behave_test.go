@@ -1,0 +1,103 @@
+package worlds
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/skerry-ft/skerry/manager"
+)
+
+// behaviour is what a replica's trainers do at random, until the faults are over.
+// Safe for concurrent use.
+type behaviour struct {
+	d     *drawn
+	over  *atomic.Bool
+	hangs bool // sooner or later, for ever
+
+	mu struct {
+		sync.Mutex
+
+		r    *rand.Rand
+		long bool // the one long step has been made
+	}
+}
+
+func newBehaviour(d *drawn, index int, over *atomic.Bool) *behaviour {
+	b := &behaviour{d: d, over: over}
+	b.mu.r = rand.New(rand.NewPCG(d.seed, uint64(index)))
+	return b
+}
+
+// draws is true so often, while faults happen and the world has the trait.
+func (b *behaviour) draws(t trait, often float64) bool {
+	if b.over.Load() || !b.d.traits[t] {
+		return false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return chance(b.mu.r, often)
+}
+
+func (b *behaviour) between(low, high time.Duration) time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return between(b.mu.r, low, high)
+}
+
+// at is manners.at.
+func (b *behaviour) at(ctx context.Context, p *proc, s stage) {
+	if b.hangs && b.draws(traitHang, 0.005) {
+		p.hang(ctx)
+		return
+	}
+	if b.draws(traitPauses, 0.002) {
+		d := b.between(time.Second, 30*time.Second)
+		p.w.book.fault(p.name, "hangs for %v %v", d, s)
+		_ = wait(ctx, d)
+		p.w.book.note(p.name, "goes on")
+	}
+	if s == stageBetween && b.draws(traitErrors, 0.02) {
+		p.w.book.fault(p.name, "reports an error")
+		p.m.ReportError(errEnded)
+	}
+	if s == stageStarted && b.draws(traitLongStep, 0.01) && b.firstLong() {
+		d := b.between(b.d.options.rules.StuckAfter, 3*b.d.options.rules.StuckAfter)
+		p.w.book.note(p.name, "computes for %v", d)
+		_ = wait(ctx, d)
+	}
+}
+
+func (b *behaviour) firstLong() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	first := !b.mu.long
+	b.mu.long = true
+	return first
+}
+
+// ctxFor is manners.ctxFor.
+func (b *behaviour) ctxFor(ctx context.Context, p *proc, c call) (context.Context, context.CancelFunc) {
+	if !b.draws(traitCtx, 0.02) {
+		return ctx, func() {}
+	}
+	d := b.between(0, 50*time.Millisecond)
+	if b.draws(traitCtx, 0.3) {
+		d = b.between(0, 5*time.Second)
+	}
+	began := time.Now()
+	cctx, cancel := context.WithTimeoutCause(ctx, d, errEnded)
+	return cctx, func() {
+		if time.Since(began) >= d {
+			p.w.book.fault(p.name, "ctx of %v has ended after %v", c, d)
+		}
+		cancel()
+	}
+}
+
+// start is manners.start.
+func (b *behaviour) start(*proc) manager.StartOptions {
+	return manager.StartOptions{ShrinkOnly: b.draws(traitShrink, 0.05)}
+}

@@ -1,0 +1,206 @@
+package worlds
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/skerry-ft/skerry/manager"
+)
+
+// trait is something that a world may have and most do not.
+type trait string
+
+// The traits. Those of knownTraits are drawn if -worlds.with names them.
+const (
+	traitHang       trait = "hang: a trainer hangs for ever"
+	traitPauses     trait = "pauses: trainers hang for a while"
+	traitLongHeal   trait = "longheal: heals longer than StuckAfter"
+	traitLongStep   trait = "longstep: steps longer than StuckAfter"
+	traitEvictStuck trait = "evict: EvictStuck"
+	traitSkew       trait = "skew: seconds between members' StartQuorums"
+	traitBlip       trait = "blip: the lighthouse out of everybody's reach"
+	traitRankReset  trait = "rankreset: connections between ranks reset"
+	traitRankDeath  trait = "rankdeath: ranks die alone"
+	traitErrors     trait = "errors: steps report errors"
+	traitCtx        trait = "ctx: ctxs end"
+	traitLedger     trait = "ledger: the ledger is lost"
+	traitSpares     trait = "spares: FixedWorldSize"
+	traitMost       trait = "most: MaxReplicas"
+	traitProbation  trait = "probation: Probation"
+	traitShrink     trait = "shrink: ShrinkOnly"
+	traitDelay      trait = "delay: links take time"
+	traitDrain      trait = "drain: drains"
+	traitSync       trait = "sync: Sync"
+)
+
+// knownTraits are left out of the seeds until what they show is mended.
+var knownTraits = map[trait]string{
+	traitHang:       "correctness 1",
+	traitPauses:     "correctness 1",
+	traitLongHeal:   "correctness 2",
+	traitLongStep:   "correctness 2",
+	traitEvictStuck: "correctness 2",
+	traitSkew:       "correctness 3",
+	traitBlip:       "correctness 9",
+	traitRankReset:  "correctness 16",
+	traitRankDeath:  "liveness 6",
+}
+
+// chances say how often a trait is drawn.
+var chances = []struct {
+	trait  trait
+	chance float64
+}{
+	{traitHang, 0.15}, {traitPauses, 0.2}, {traitLongHeal, 0.1}, {traitLongStep, 0.1}, {traitEvictStuck, 0.1}, {traitSkew, 0.2},
+	{traitBlip, 0.15}, {traitRankReset, 0.3}, {traitRankDeath, 0.3}, {traitErrors, 0.3}, {traitCtx, 0.3}, {traitLedger, 0.15},
+	{traitSpares, 0.15}, {traitMost, 0.1}, {traitProbation, 0.15}, {traitShrink, 0.1}, {traitDelay, 0.3}, {traitDrain, 0.2},
+	{traitSync, 0.15},
+}
+
+// parseTraits reads -worlds.with.
+func parseTraits(list string) ([]trait, error) {
+	var with []trait
+	for _, name := range strings.Split(list, ",") {
+		found := name == ""
+		for _, c := range chances {
+			if word, _, _ := strings.Cut(string(c.trait), ":"); name == word || name == "all" {
+				with, found = append(with, c.trait), true
+			}
+		}
+		if !found {
+			return nil, fmt.Errorf("-worlds.with %s: no such trait, want some of %v", name, knownTraits)
+		}
+	}
+	return with, nil
+}
+
+// drawn is all that a seed says.
+type drawn struct {
+	seed     uint64
+	traits   map[trait]bool
+	options  options
+	replicas []drawnReplica
+	faults   []fault
+	length   time.Duration // of the phase of faults
+	slowest  time.Duration // step of anybody, without a heal
+	heal     time.Duration // longest transfer and copy
+}
+
+type drawnReplica struct {
+	name   string
+	size   int
+	begins time.Duration
+	m      manners
+}
+
+// between draws evenly.
+func between(r *rand.Rand, low, high time.Duration) time.Duration {
+	return low + time.Duration(r.Int64N(int64(high-low)+1))
+}
+
+// chance is true so often.
+func chance(r *rand.Rand, p float64) bool { return r.Float64() < p }
+
+// draw makes a world of a seed. over is set when the faults are.
+func draw(seed uint64, with []trait, over *atomic.Bool) *drawn {
+	r := rand.New(rand.NewPCG(seed, 0x5ce1))
+	d := &drawn{seed: seed, traits: make(map[trait]bool), options: usual(), length: between(r, 5*time.Second, 25*time.Second)}
+	for _, c := range chances {
+		drawn := chance(r, c.chance)
+		if _, known := knownTraits[c.trait]; !known || slices.Contains(with, c.trait) {
+			d.traits[c.trait] = drawn
+		}
+	}
+	n := 2 + r.IntN(5)
+	size := 1
+	if chance(r, 0.25) {
+		n, size = min(n, 4), 2
+	}
+	d.drawRules(r, n)
+	for i := range n {
+		d.drawReplica(r, i, size, over)
+	}
+	d.drawFaults(r)
+	return d
+}
+
+func (d *drawn) drawRules(r *rand.Rand, n int) {
+	o := &d.options
+	rules := &o.rules
+	rules.MinReplicas = 1 + r.IntN(max(n/2, 1))
+	rules.JoinTimeout = between(r, 2*time.Second, 10*time.Second)
+	rules.StuckAfter = between(r, 5*time.Second, time.Minute)
+	rules.EvictStuck = d.traits[traitEvictStuck]
+	o.stepTimeout = between(r, 2*time.Second, 12*time.Second)
+	if d.traits[traitMost] {
+		rules.MaxReplicas = max(rules.MinReplicas, 2+r.IntN(n))
+	}
+	if d.traits[traitProbation] {
+		rules.ProbationAfter = 3 + r.IntN(3)
+	}
+}
+
+func (d *drawn) drawReplica(r *rand.Rand, i, size int, over *atomic.Bool) {
+	stuck := d.options.rules.StuckAfter
+	m := manners{forward: between(r, 10*time.Millisecond, 150*time.Millisecond), async: chance(r, 0.2)}
+	if chance(r, 0.3) {
+		m.pause = between(r, 0, 100*time.Millisecond)
+	}
+	if d.traits[traitSkew] && chance(r, 0.5) {
+		m.pause = between(r, time.Second, 5*time.Second)
+	}
+	if chance(r, 0.4) {
+		m.heals, m.staging = between(r, 0, 2*time.Second), between(r, 0, 200*time.Millisecond)
+	}
+	if d.traits[traitLongHeal] && chance(r, 0.5) {
+		m.heals = between(r, stuck, 3*stuck)
+	}
+	most := m.forward + m.pause
+	if d.traits[traitLongStep] && chance(r, 0.5) {
+		most += 3 * stuck
+	}
+	d.slowest, d.heal = max(d.slowest, most), max(d.heal, m.heals+m.staging)
+	d.options.healTimeout = max(d.options.healTimeout, 4*d.heal)
+	// A deadline below what the slowest takes would be the user's error.
+	d.options.stepTimeout = max(d.options.stepTimeout, 3*d.slowest+time.Second)
+	b := newBehaviour(d, i, over)
+	b.hangs = d.traits[traitHang] && i > 0 && chance(r, 0.4)
+	m.at, m.ctxFor, m.start = b.at, b.ctxFor, b.start
+	spares := 0
+	if d.traits[traitSpares] {
+		spares = max(2, d.options.rules.MinReplicas)
+	}
+	m.tune = func(c *manager.Config) { c.FixedWorldSize, c.Sync = spares, d.traits[traitSync] }
+	begins := between(r, 0, 3*time.Second)
+	if chance(r, 0.3) {
+		begins = between(r, 0, d.length)
+	}
+	d.replicas = append(d.replicas, drawnReplica{name: string(rune('a' + i)), size: size, begins: begins, m: m})
+}
+
+// String is the table of what was drawn.
+func (d *drawn) String() string {
+	var s strings.Builder
+	o := d.options
+	fmt.Fprintf(&s, "rules %+v; step %v, heal %v; faults for %v\n", o.rules, o.stepTimeout, o.healTimeout, d.length)
+	var traits []string
+	for t, on := range d.traits {
+		if on {
+			traits = append(traits, string(t))
+		}
+	}
+	slices.Sort(traits)
+	fmt.Fprintf(&s, "traits: %s\n", strings.Join(traits, ", "))
+	for _, r := range d.replicas {
+		fmt.Fprintf(&s, "replica %s of %d from %v: pause %v, forward %v, heals %v, staging %v, async %t\n",
+			r.name, r.size, r.begins, r.m.pause, r.m.forward, r.m.heals, r.m.staging, r.m.async)
+	}
+	for _, f := range d.faults {
+		fmt.Fprintf(&s, "fault %v\n", f)
+	}
+	return s.String()
+}

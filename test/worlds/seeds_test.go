@@ -1,0 +1,202 @@
+package worlds
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/skerry-ft/skerry/lighthouse"
+	"github.com/skerry-ft/skerry/manager"
+)
+
+var (
+	seedCount  = flag.Int("worlds.seeds", 0, "how many seeds TestSeeds runs; 0: a few")
+	seedFrom   = flag.Uint64("worlds.from", 1, "the first seed")
+	seedTraits = flag.String("worlds.with", "", "draw these traits of known findings, too: their first words, as in hang,skew, or all")
+)
+
+// fewSeeds and fewSeedsShort are run by default.
+const fewSeeds, fewSeedsShort = 40, 10
+
+// TestSeeds runs worlds that are drawn from seeds.
+func TestSeeds(t *testing.T) {
+	n := *seedCount
+	if n == 0 && *onlyKnown {
+		t.Skip("no world of a known finding")
+	}
+	if n == 0 {
+		if n = fewSeeds; testing.Short() {
+			n = fewSeedsShort
+		}
+	}
+	with, err := parseTraits(*seedTraits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range n {
+		seed := *seedFrom + uint64(i)
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			runSeed(t, seed, with)
+		})
+	}
+}
+
+// seeded is a world that runs by a seed.
+type seeded struct {
+	w        *world
+	d        *drawn
+	replicas []*replica
+	houseUp  bool
+	over     atomic.Bool
+}
+
+func runSeed(t *testing.T, seed uint64, with []trait) {
+	s := &seeded{houseUp: true}
+	s.d = draw(seed, with, &s.over)
+	defer func() {
+		if t.Failed() {
+			t.Logf("seed %d:\n%v\nrepeat: go test ./test/worlds -run 'TestSeeds$' -worlds.from %d -worlds.seeds 1 -worlds.with '%s' -count 20",
+				seed, s.d, seed, *seedTraits)
+		}
+	}()
+	inWorld(t, s.d.options, func(w *world) {
+		s.w = w
+		if s.d.traits[traitDelay] {
+			w.net.mu.delay = delays(seed)
+		}
+		for i, r := range s.d.replicas {
+			s.replicas = append(s.replicas, w.replica(r.name, i, r.size, r.m))
+		}
+		s.safety()
+		s.liveness()
+		w.book.sum()
+	})
+}
+
+// delays gives each link a delay of its own, of 0 to 3 ms.
+func delays(seed uint64) func(from, to string) time.Duration {
+	return func(from, to string) time.Duration {
+		x := seed
+		for _, c := range from + ">" + to {
+			x = x*1099511628211 + uint64(c)
+		}
+		return time.Duration(x % uint64(3*time.Millisecond))
+	}
+}
+
+// safety is the phase in which faults happen, and nothing may be wrong.
+func (s *seeded) safety() {
+	began := s.w.now()
+	type event struct {
+		at time.Duration
+		do func()
+	}
+	var events []event
+	for i, r := range s.d.replicas {
+		events = append(events, event{r.begins, func() { s.revive(s.replicas[i]) }})
+	}
+	for _, f := range s.d.faults {
+		events = append(events, event{f.at, func() { s.strike(f) }})
+	}
+	slices.SortStableFunc(events, func(a, b event) int { return int(a.at - b.at) })
+	for _, e := range events {
+		time.Sleep(max(e.at-(s.w.now()-began), 0))
+		e.do()
+	}
+	time.Sleep(max(s.d.length-(s.w.now()-began), 0))
+}
+
+// liveness is the phase in which all is mended, and all that behave train together.
+func (s *seeded) liveness() {
+	w := s.w
+	s.over.Store(true)
+	w.book.fault("world", "the faults are over")
+	for _, p := range w.procs() {
+		w.net.holdBoth(p.host.name, "lighthouse", false)
+	}
+	s.openHouse(false)
+	for _, r := range s.replicas {
+		s.checkEnds(r)
+		s.revive(r)
+	}
+	at := int64(0)
+	for _, p := range w.procs() {
+		if p.alive() {
+			at = max(at, p.atStep())
+		}
+	}
+	if !w.within(s.patience(), fmt.Sprintf("the replicas at step %d", at+10), func() bool { return s.together(at + 10) }) {
+		return
+	}
+	s.rest()
+}
+
+// checkEnds looks why a loop has ended.
+func (s *seeded) checkEnds(r *replica) {
+	for _, p := range r.ranks {
+		p.mu.Lock()
+		err, dead, leaves := p.mu.err, p.mu.dead, p.mu.leaves
+		p.mu.Unlock()
+		evicted := s.d.traits[traitEvictStuck] && s.d.traits[traitLongStep] && errors.Is(err, manager.ErrEvicted)
+		if err != nil && !dead && !leaves && !evicted && !errors.Is(err, manager.ErrDrained) {
+			s.w.book.wrong("%s: training ended: %v", p.name, err)
+		}
+	}
+}
+
+// patience is how long it may take until all train together.
+func (s *seeded) patience() time.Duration {
+	o := s.d.options
+	return 30*time.Second + 3*(o.rules.JoinTimeout+o.rules.StuckAfter) + 3*o.stepTimeout +
+		time.Duration(len(s.replicas))*s.d.heal + 40*s.d.slowest
+}
+
+// together: as many as may take part are at step at least.
+func (s *seeded) together(step int64) bool {
+	there, want := 0, 0
+	for _, r := range s.replicas {
+		if !slices.ContainsFunc(r.ranks, func(p *proc) bool { return p.hangs() }) {
+			want++
+		}
+		if !slices.ContainsFunc(r.ranks, func(p *proc) bool { return p.atStep() < step }) {
+			there++
+		}
+	}
+	if most := s.d.options.rules.MaxReplicas; most > 0 {
+		want = min(want, most)
+	}
+	return there >= want
+}
+
+// rest looks that a job with no faults goes on step by step.
+func (s *seeded) rest() {
+	w := s.w
+	if s.d.traits[traitHang] {
+		return
+	}
+	time.Sleep(2*time.Second + 5*s.d.slowest)
+	w.book.watch()
+	time.Sleep(5*time.Second + 5*s.d.slowest)
+	if gap, most := w.book.longest(), 3*s.d.slowest+time.Second; gap > most {
+		w.book.wrong("with no fault any more, %v without a commit, want at most %v", gap, most)
+	}
+}
+
+// hangs: the trainer hangs for ever.
+func (p *proc) hangs() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.mu.hung
+}
+
+// forgetLedger makes the next lighthouse begin a new cluster.
+func (w *world) forgetLedger(lost bool) {
+	if lost {
+		w.memory = lighthouse.NewRaftMemory()
+	}
+}

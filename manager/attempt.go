@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/quorum"
@@ -48,8 +49,12 @@ func (p participation) Roster(attempt int64) (pg.Roster, bool) {
 	return p.m.rosterLocked(attempt)
 }
 
-// WaitRoster implements pg.Participation.
+// WaitRoster implements pg.Participation. An operation waits for the quorum of
+// its attempt no longer than ShouldCommit does: a trainer that blocks in it would
+// never come to ShouldCommit.
 func (p participation) WaitRoster(ctx context.Context, attempt int64) (pg.Roster, error) {
+	late := time.NewTimer(p.m.timeouts.Quorum)
+	defer late.Stop()
 	for {
 		p.m.mu.Lock()
 		r, ok := p.m.rosterLocked(attempt)
@@ -64,10 +69,17 @@ func (p participation) WaitRoster(ctx context.Context, attempt int64) (pg.Roster
 		}
 		select {
 		case <-changed:
+		case <-late.C:
+			return pg.Roster{}, p.m.noQuorum()
 		case <-ctx.Done():
 			return pg.Roster{}, fmt.Errorf("wait for the quorum of attempt %d: %w", attempt, context.Cause(ctx))
 		}
 	}
+}
+
+// noQuorum is why an attempt fails whose quorum does not come.
+func (m *Manager) noQuorum() error {
+	return fmt.Errorf("%w: waited %v", errNoQuorum, m.timeouts.Quorum)
 }
 
 // ReportError implements pg.Participation.

@@ -151,7 +151,7 @@ func (m *Manager) awaitQuorum(ctx context.Context) error {
 		case <-ctx.Done():
 			return fmt.Errorf("wait for the quorum: %w", context.Cause(ctx))
 		case <-late:
-			m.fail(fmt.Errorf("%w: waited %v", errNoQuorum, m.timeouts.Quorum))
+			m.fail(m.noQuorum())
 			return nil
 		}
 	}

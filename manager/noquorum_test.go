@@ -1,0 +1,36 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/skerry-ft/skerry/pg"
+)
+
+// A blocking collective of a step whose quorum does not come ends, and the step
+// is discarded.
+func TestBlockingCollectiveWithoutAQuorum(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.tune = func(c *Config) { c.StepTimeout, c.HealTimeout = 300*time.Millisecond, time.Second }
+	a := w.trainer("a").start(3)
+	w.reaches(3, a)
+	w.lh.mu.Lock() // it takes in nothing from now on
+	defer w.lh.mu.Unlock()
+	a.m.fall(a.m.QuorumID(), errors.New("test"))
+	ctx := limited(t)
+	if err := a.m.StartQuorum(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.m.Group().AllReduce(context.Background(), pg.Of(make([]float32, 8)), pg.Avg); err != nil {
+		t.Errorf("%v, want what goes wrong to be reported to the manager", err)
+	}
+	if err := a.m.Errored(); !errors.Is(err, errNoQuorum) {
+		t.Errorf("the step's error is %v, want %v", err, errNoQuorum)
+	}
+	if ok, err := a.m.ShouldCommit(ctx); ok || err != nil {
+		t.Errorf("ShouldCommit = %t, %v; want a discard", ok, err)
+	}
+}

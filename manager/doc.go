@@ -44,8 +44,8 @@
 // discarded. StartQuorum and ShouldCommit return an error only when training
 // cannot go on: ctx ended, evicted (ErrEvicted), refused for good (ErrRefused),
 // no lighthouse at all (ErrUnreachable), too many discarded steps in a row
-// (ErrMaxRetries), drained (ErrDrained), a state that does not fit
-// (*checkpoint.MismatchError).
+// (ErrMaxRetries), drained (ErrDrained), another rank of the replica is gone
+// (ErrRankLost), a state that does not fit (*checkpoint.MismatchError).
 //
 // # Goroutines
 //
@@ -59,20 +59,21 @@
 //	  watch         nothing                 the group to break                 next epoch, ctx
 //	  fetch         one heal                donors                             done, fall, HealTimeout
 //	  tellDrain     a drain                 the lighthouse, the last quorum    drained, Drain timeout
-//	connect         the rank's link         notices of the replica's server    ctx
+//	connect         the rank's link         notices of the replica's server    ctx, a rank that is gone
 //	transport.Run   the heal listener       requests                           ctx
 //	group rank 0 only:
 //	  server.run    the join under way      all ranks' reports, the answer     ctx
 //	  server.listen a wish gone unanswered  the lighthouse to answer again     ctx
-//	  session.run   the open stream         beats, things to send              ctx, final refusal
+//	  guardRanks    nothing                 a rank's link to break             ctx, a rank that is gone
+//	  session.run   the open stream         beats, things to send              ctx, final refusal, guardRanks
 //	    read        what comes down         the stream                         the stream's end
 //	    watch       nothing                 the server's silence               the stream's end
 //	  store.Run, rpc.Serve                  connections                        ctx
 //
-// The locks are Manager.mu, server.mu, barrier.mu, session.mu, subscriber.mu,
-// tasks.mu, emitter.mu and tracked.mu. server.mu is held while barrier.mu is
-// taken, Manager.mu while tasks.mu is; no other two are held together, and
-// nothing is called out to under any of them.
+// The locks are Manager.mu, server.mu, barrier.mu, session.mu, remote.mu,
+// subscriber.mu, tasks.mu, emitter.mu and tracked.mu. server.mu is held while
+// barrier.mu is taken, Manager.mu while tasks.mu is; no other two are held
+// together, and nothing is called out to under any of them.
 //
 // # Closing
 //
@@ -80,5 +81,7 @@
 // timeout; ends Run's ctx, which ends requests and the session; closes the
 // group, whose pending operations fail with pg.ErrClosed; then the heal
 // transport; the store and the RPC listener end with Run's goroutines.
-// Canceling Run's ctx does the same without the goodbye.
+// Canceling Run's ctx does the same without the goodbye. A replica ends as a
+// whole: soon after the Manager of one rank has closed, those of the others
+// return ErrRankLost.
 package manager

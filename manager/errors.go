@@ -14,6 +14,10 @@ var (
 	// reason, when the lighthouse refuses this replica for good: its name is in
 	// use, its settings differ from the others'. Asking again cannot help.
 	ErrRefused = errors.New("manager: refused by the lighthouse")
+	// ErrRankLost is returned by StartQuorum and ShouldCommit when another rank
+	// of this replica is gone: its process died, or closed its Manager. The other
+	// replicas go on without this one. Restart all ranks of the replica together.
+	ErrRankLost = errors.New("manager: a rank of this replica is gone")
 	// ErrMaxRetries is returned by ShouldCommit when Config.MaxRetries steps in
 	// a row were discarded.
 	ErrMaxRetries = errors.New("manager: too many discarded steps in a row")

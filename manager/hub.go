@@ -99,8 +99,15 @@ func (h *hub) run(ctx context.Context, m *Manager) error {
 	wg.Go(func() { fatal("serve the replica's store", h.store.Run(ctx)) })
 	wg.Go(func() { fatal("serve the replica's ranks", h.rpc.Serve(h.listener)) })
 	wg.Go(func() { fatal("join for the replica", h.server.run(ctx)) })
+	inSession, leave := context.WithCancel(ctx)
+	defer leave()
 	wg.Go(func() {
-		if err := h.session.run(ctx); ctx.Err() == nil {
+		if h.server.guardRanks(ctx) {
+			leave() // the lighthouse must not wait for what is left of the replica
+		}
+	})
+	wg.Go(func() {
+		if err := h.session.run(inSession); inSession.Err() == nil {
 			m.log.Error().Err(err).Msg("lighthouse refused this replica")
 			h.server.fail(err)
 			m.setFinal(err)

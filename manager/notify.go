@@ -58,8 +58,8 @@ func (s *server) push(n notice, except int) {
 // noticed passes a notice of the lighthouse on to all ranks.
 func (s *server) noticed(n quorum.Notice) { s.push(notice{Notice: n}, -1) }
 
-// subscribe calls f for each notice to rank, one at a time, until ctx ends or f
-// fails.
+// subscribe calls f for each notice to rank, one at a time, until ctx ends, f
+// fails, or a rank of the replica is gone (ErrRankLost).
 func (s *server) subscribe(ctx context.Context, rank int, f func(notice) error) error {
 	sub := &subscriber{rank: rank, wake: make(chan struct{}, 1)}
 	sub.add(notice{Hello: &rankHello{ReplicaID: string(s.replica), GroupWorldSize: s.size}})
@@ -77,9 +77,18 @@ func (s *server) subscribe(ctx context.Context, rank int, f func(notice) error) 
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
+		case <-s.lost:
+			return s.finally()
 		case <-sub.wake:
 		}
 	}
+}
+
+// finally is the error that ended the replica.
+func (s *server) finally() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.final
 }
 
 func (s *server) unsubscribe(gone *subscriber) {

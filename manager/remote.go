@@ -168,11 +168,33 @@ func (r *remote) vote(ctx context.Context, v vote) (quorum.TallyResult, error) {
 }
 
 // notices subscribes again whenever the stream breaks: what was missed meanwhile
-// comes out in the next report or vote.
+// comes out in the next report or vote. When the server cannot be reached for
+// rankGrace, or cannot be found for the Connect timeout, group rank 0 is gone.
 func (r *remote) notices(ctx context.Context, f func(notice)) error {
+	since, patience := time.Now(), r.timeouts.Connect
 	for {
-		if st, err := r.client.Notices(ctx, &skerrypb.NoticesRequest{GroupRank: uint32(r.rank)}); err == nil {
-			r.read(st, f)
+		st, err := r.client.Notices(ctx, &skerrypb.NoticesRequest{GroupRank: uint32(r.rank)})
+		heard := false
+		if err == nil {
+			heard, err = r.read(st, f)
+		}
+		if heard {
+			since, patience = time.Now(), rankGrace
+		}
+		switch err = fromStatus(err); {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case isFinal(err):
+		case time.Since(since) >= patience:
+			// The cause is text: it may be a cancellation, but not of the caller's ctx.
+			err = fmt.Errorf("%w: group rank 0: not reached for %v: %v: restart all ranks of the replica together",
+				ErrRankLost, patience, err)
+		default:
+			err = nil
+		}
+		if err != nil {
+			_ = r.end(err) // the connection is of no use
+			return err
 		}
 		select {
 		case <-ctx.Done():
@@ -182,12 +204,14 @@ func (r *remote) notices(ctx context.Context, f func(notice)) error {
 	}
 }
 
-func (r *remote) read(st grpc.ServerStreamingClient[skerrypb.RankNotice], f func(notice)) {
+// read passes notices on until the stream ends, and says whether any came.
+func (r *remote) read(st grpc.ServerStreamingClient[skerrypb.RankNotice], f func(notice)) (heard bool, err error) {
 	for {
 		m, err := st.Recv()
 		if err != nil {
-			return
+			return heard, err
 		}
+		heard = true
 		if n, ok := noticeFromProto(m); ok {
 			f(n)
 		}

@@ -113,7 +113,7 @@ func (m *Manager) dropRequest(r *request) {
 
 // isFinal says whether training cannot go on after err.
 func isFinal(err error) bool {
-	for _, sentinel := range []error{ErrDrained, ErrEvicted, ErrRefused, ErrUnreachable, ErrClosed} {
+	for _, sentinel := range []error{ErrDrained, ErrEvicted, ErrRefused, ErrRankLost, ErrUnreachable, ErrClosed} {
 		if errors.Is(err, sentinel) {
 			return true
 		}

@@ -73,6 +73,9 @@ func (r *rpcServer) Notices(m *skerrypb.NoticesRequest, st grpc.ServerStreamingS
 	if err != nil {
 		return wire.StatusError(err)
 	}
+	if rank == 0 {
+		return status.Error(codes.InvalidArgument, "group rank 0 has the server in its own process")
+	}
 	ctx, cancel := context.WithCancel(st.Context())
 	defer cancel()
 	go func() { // ends with this call
@@ -82,6 +85,8 @@ func (r *rpcServer) Notices(m *skerrypb.NoticesRequest, st grpc.ServerStreamingS
 		case <-ctx.Done():
 		}
 	}()
+	r.server.linkOpened(rank)
+	defer r.server.linkBroke(rank)
 	err = r.server.subscribe(ctx, rank, func(n notice) error {
 		if m := noticeToProto(n); m != nil {
 			return st.Send(m)
@@ -138,6 +143,7 @@ func finals() map[codes.Code]error {
 		codes.PermissionDenied:   ErrRefused,
 		codes.FailedPrecondition: ErrEvicted,
 		codes.OutOfRange:         ErrDrained,
+		codes.Aborted:            ErrRankLost,
 		codes.Unavailable:        ErrClosed,
 	}
 }

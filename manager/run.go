@@ -121,10 +121,15 @@ func (m *Manager) connect(ctx context.Context) error {
 		m.link = far
 	}
 	close(m.linked)
-	if err := m.listen(ctx); ctx.Err() == nil {
+	switch err := m.listen(ctx); {
+	case ctx.Err() != nil:
+		return nil
+	case isFinal(err): // Run goes on until Close: peers may still fetch from here
+		m.linkEnded(err)
+		return nil
+	default:
 		return fmt.Errorf("listen to the replica's manager: %w", err)
 	}
-	return nil
 }
 
 // publish tells the other ranks where this one is.

@@ -30,6 +30,8 @@ type server struct {
 	log      zerolog.Logger
 	wake     chan struct{} // capacity 1: the reports have changed
 	asked    chan struct{} // capacity 1: an ask went unanswered
+	unlinked chan struct{} // capacity 1: a rank's link broke
+	lost     chan struct{} // closed when a rank is gone; final says which
 
 	mu struct {
 		sync.Mutex
@@ -41,8 +43,9 @@ type server struct {
 		final       error  // every report gets this
 		changed     uint64 // counts changes of pending, for join to notice
 		subscribers []*subscriber
-		metadata    []string // of the checkpoint transports, by group rank
-		unanswered  uint64   // asks withdrawn
+		links       []rankLink // by group rank
+		metadata    []string   // of the checkpoint transports, by group rank
+		unanswered  uint64     // asks withdrawn
 	}
 	votes *barrier
 }
@@ -70,9 +73,11 @@ func newServer(cfg serverConfig) *server {
 		replica: cfg.replica, address: cfg.address, store: cfg.store, size: cfg.size,
 		timeouts: cfg.timeouts, every: cfg.every, admit: cfg.admit, log: cfg.log,
 		wake: make(chan struct{}, 1), asked: make(chan struct{}, 1),
+		unlinked: make(chan struct{}, 1), lost: make(chan struct{}),
 	}
 	s.mu.pending = make([]*pendingReport, cfg.size)
 	s.mu.metadata = make([]string, cfg.size)
+	s.mu.links = make([]rankLink, cfg.size)
 	s.votes = newBarrier(cfg.size)
 	return s
 }

@@ -30,7 +30,7 @@ func (m *Manager) StartQuorum(ctx context.Context) error {
 // unless the first call gave up waiting: then it waits again.
 //
 // It blocks on Run having been called, then as said above; ctx ends it. Errors:
-// ErrDrained, ErrEvicted, ErrRefused, ErrUnreachable, ErrClosed,
+// ErrDrained, ErrEvicted, ErrRefused, ErrRankLost, ErrUnreachable, ErrClosed,
 // *checkpoint.MismatchError, what a load callback returned, ctx's cause.
 func (m *Manager) StartQuorumWith(ctx context.Context, o StartOptions) error {
 	m.progress.Add(1)

@@ -3,9 +3,11 @@ package mesh
 import (
 	"context"
 	"flag"
+	"fmt"
 	"math/rand/v2"
 	"testing"
 
+	"github.com/skerry-ft/skerry/lighthouse"
 	"github.com/skerry-ft/skerry/lighthouse/lighthousetest"
 	"github.com/skerry-ft/skerry/pg/pgtest"
 )
@@ -13,9 +15,14 @@ import (
 var kills = flag.Int("mesh.kills", 3, "how many ranks TestKillsOfSingleRanks kills")
 
 // startRanks starts a replica whose ranks are a process each.
-func startRanks(t *testing.T, name, lighthouse string, all *record) (ranks [shards]*watched) {
+func startRanks(t *testing.T, name, lighthouse string, all *record) [shards]*watched {
 	t.Helper()
-	o := order{Name: name, Lighthouse: lighthouse, GroupStore: pgtest.StartStore(t)}
+	return startRanksAs(t, order{Name: name, Lighthouse: lighthouse}, all)
+}
+
+func startRanksAs(t *testing.T, o order, all *record) (ranks [shards]*watched) {
+	t.Helper()
+	o.GroupStore = pgtest.StartStore(t)
 	for o.Shard = range shards {
 		ranks[o.Shard] = startProcess(t, rankName, o, all, o.Shard)
 	}
@@ -79,5 +86,35 @@ func TestKillsOfSingleRanks(t *testing.T) {
 	}
 	if steps := len(all.hashes); steps < 30*rounds {
 		t.Errorf("%d steps of shards were compared, want more", steps)
+	}
+}
+
+// TestKillOfARankThatSharesNothing: the ranks of a replica share no group that
+// would notice a death, and no timeout ends a wait before the test's patience
+// does. One rank is killed: the other ends by itself, and the other replica goes
+// on at once.
+func TestKillOfARankThatSharesNothing(t *testing.T) {
+	for dead := range shards {
+		t.Run(fmt.Sprint("rank ", dead), func(t *testing.T) {
+			light := lighthousetest.Start(t, func(c *lighthouse.Config) {
+				c.Rules.JoinTimeout, c.Rules.StuckAfter = 4*patience, 8*patience
+			})
+			all := &record{hashes: make(map[string]string)}
+			a := startRanksAs(t, order{Name: "a", Lighthouse: light.Addr, Apart: true}, all)
+			b := startRanksAs(t, order{Name: "bb", Lighthouse: light.Addr, Apart: true}, all)
+			for _, w := range append(a[:], b[:]...) {
+				w.await(t, "5 steps of two replicas", func(p progress) bool { return p.Step >= 5 && p.Participants == 2 })
+			}
+			from := b[dead].step()
+			b[dead].p.Kill()
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			if err := b[1-dead].p.Wait(ctx); err == nil || ctx.Err() != nil {
+				t.Fatalf("the other rank goes on alone (%v)", err)
+			}
+			for _, w := range a {
+				w.await(t, "10 steps alone", func(p progress) bool { return p.Step >= from+10 && p.Participants == 1 })
+			}
+		})
 	}
 }

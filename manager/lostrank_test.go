@@ -1,0 +1,128 @@
+package manager
+
+import (
+	"context"
+	"testing"
+)
+
+// A rank that dies takes its replica out at once, whichever it is: its siblings
+// are told, whatever they wait in, and the other replicas go on. They have no
+// timeout that would end the test in time.
+func TestOneRankDies(t *testing.T) {
+	t.Parallel()
+	for dead, name := range []string{"rank 0", "rank 1"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := patientWorld(t)
+			a, b, c := w.replica("a", 2, nil), w.replica("b", 2, nil), w.replica("c", 2, nil)
+			for _, r := range []*ranked{a, b, c} {
+				r.start(1 << 40)
+			}
+			for rank := range 2 {
+				w.reaches(5, rankOf(rank, a, b, c)...)
+			}
+			c.ranks[dead].kill()
+			c.ranks[1-dead].ended(ErrRankLost)
+			for rank := range 2 {
+				w.reaches(a.ranks[rank].m.Step()+10, rankOf(rank, a, b)...)
+				w.agree(rankOf(rank, a, b, c)...)
+			}
+		})
+	}
+}
+
+// patientWorld has no timeout that is shorter than the tests' patience.
+func patientWorld(t *testing.T) *world {
+	t.Helper()
+	rules := testRules()
+	rules.JoinTimeout, rules.StuckAfter = 4*patience, 8*patience
+	w := newWorldWith(t, rules)
+	w.tune = func(c *Config) { c.StepTimeout, c.HealTimeout = 4*patience, 4*patience }
+	return w
+}
+
+// The same while the sibling waits: in StartQuorum for a quorum that needs
+// another replica, in a collective, for the dead rank's vote.
+func TestOneRankDiesWhileAnotherWaits(t *testing.T) {
+	t.Parallel()
+	rules := testRules()
+	rules.MinReplicas = 2
+	rules.JoinTimeout = 4 * patience
+	w := newWorldWith(t, rules)
+	w.tune = func(c *Config) { c.StepTimeout, c.HealTimeout = 4*patience, 4*patience }
+	a := w.replica("a", 2, nil).start(1)
+	eventually(t, "both ranks listen", func() bool { return a.ranks[0].m.hub.server.listening(1) })
+	a.ranks[0].kill()
+	a.ranks[1].ended(ErrRankLost)
+
+	votes := patientWorld(t)
+	b := votes.replica("b", 2, nil)
+	stuck := make(chan struct{})
+	b.ranks[1].before = func(ctx context.Context, step int64) error {
+		if step < 3 {
+			return nil
+		}
+		close(stuck)
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	b.start(1 << 40)
+	<-stuck
+	eventually(t, "rank 0 has voted", func() bool { return b.ranks[0].m.hub.server.votes.awaits(1, 4) })
+	b.ranks[1].kill()
+	b.ranks[0].ended(ErrRankLost)
+}
+
+func (s *server) listening(rank int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.links[rank].open > 0
+}
+
+// A rank that closes in good order ends the replica too.
+func TestOneRankCloses(t *testing.T) {
+	t.Parallel()
+	for closed, name := range []string{"rank 0", "rank 1"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := patientWorld(t)
+			a, b := w.replica("a", 2, nil).start(1<<40), w.replica("b", 2, nil).start(1<<40)
+			for rank := range 2 {
+				w.reaches(5, rankOf(rank, a, b)...)
+			}
+			b.ranks[closed].stop()
+			b.ranks[1-closed].ended(ErrRankLost)
+			for rank := range 2 {
+				w.reaches(a.ranks[rank].m.Step()+5, a.ranks[rank])
+			}
+		})
+	}
+}
+
+// A link that is cut and comes back, or a rank that starts late, is no death.
+func TestRanksThatAreNotDead(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	network := newCuts()
+	a := w.replica("a", 2, nil)
+	a.ranks[1].m.cfg.Network = network
+	a.ranks[0].start(5)
+	if rank, _ := a.ranks[0].m.hub.server.brokenLink(); rank >= 0 {
+		t.Errorf("rank %d counts as gone before it came", rank)
+	}
+	a.ranks[1].start(5)
+	w.reaches(5, a.ranks...)
+	s := a.ranks[0].m.hub.server
+	for range 5 {
+		network.cut()
+		eventually(t, "rank 1 listens again", func() bool {
+			rank, _ := s.brokenLink()
+			return rank < 0 && s.listening(1)
+		})
+	}
+	for _, tr := range a.ranks {
+		tr.goOn(10)
+	}
+	w.reaches(10, a.ranks...)
+	inStep(t, a)
+}

@@ -29,7 +29,7 @@ func (m *Manager) configure(ctx context.Context, r *request) error {
 	defer cancel()
 	if err := m.managed.Configure(ctx, m.groupConfig(q, a)); err != nil {
 		err = fmt.Errorf("configure the group of quorum %d: %w", q.ID, err)
-		m.accuseFirst(err, q.ID)
+		m.accuseUnmet(err, a)
 		m.fall(q.ID, err)
 		m.mu.Lock()
 		r.kind = quorum.JoinFall
@@ -50,6 +50,7 @@ func (m *Manager) configuredFor(r *request, q *quorum.Quorum, took time.Duration
 		return errFallen
 	}
 	m.mu.ready = true
+	m.reachedLocked(m.mu.assign.ReplicaIDs)
 	if took > 0 {
 		m.watchLocked(m.mu.configured)
 		m.mu.stats.Reconfigures++
@@ -75,6 +76,8 @@ func (m *Manager) groupConfig(q *quorum.Quorum, a quorum.Assignment) pg.Config {
 		GroupRank:      m.cfg.GroupRank,
 		GroupWorldSize: m.cfg.GroupWorldSize,
 		Timeout:        m.timeouts.Step,
+		ReachTimeout:   pg.DefaultReachTimeout,
+		MeetTimeout:    m.timeouts.Configure / meetShare,
 	}
 	for _, id := range a.ReplicaIDs {
 		c.ReplicaIDs = append(c.ReplicaIDs, string(id))

@@ -58,6 +58,7 @@
 //	  pursue        the one request         report's answer, Configure, fetch  group ready, ctx
 //	  watch         nothing                 the group to break                 next epoch, ctx
 //	  fetch         one heal                donors                             done, fall, HealTimeout
+//	  probeUntil    one cut link            pauses, the peer's host            in one group, ctx
 //	  tellDrain     a drain                 the lighthouse, the last quorum    drained, Drain timeout
 //	connect         the rank's link         notices of the replica's server    ctx, a rank that is gone
 //	transport.Run   the heal listener       requests                           ctx
@@ -72,8 +73,8 @@
 //
 // The locks are Manager.mu, server.mu, barrier.mu, session.mu, remote.mu,
 // subscriber.mu, tasks.mu, emitter.mu and tracked.mu. server.mu is held while
-// barrier.mu is taken, Manager.mu while tasks.mu is; no other two are held
-// together, and nothing is called out to under any of them.
+// barrier.mu is taken, Manager.mu while tasks.mu or session.mu is; no other two
+// are held together, and nothing is called out to under any of them.
 //
 // # Closing
 //

@@ -240,6 +240,12 @@ func (l *fakeLighthouse) receive(ctx context.Context, id quorum.ReplicaID, up *s
 		}
 	case *skerrypb.Up_Withdraw:
 		m.Withdraw(now, id, x.Withdraw.GetNumber())
+	case *skerrypb.Up_Link:
+		r, err := wire.LinkReportFromProto(id, x.Link)
+		if err != nil {
+			return err
+		}
+		_ = m.Link(now, r) // about one that is gone
 	case *skerrypb.Up_Accuse:
 		a, err := wire.AccusationFromProto(x.Accuse)
 		if err != nil {
@@ -315,6 +321,18 @@ func (l *fakeLighthouse) sendLocked(id quorum.ReplicaID, down *skerrypb.Down) {
 			s.cancel()
 		}
 	}
+}
+
+// stateOf is how a replica stands.
+func (l *fakeLighthouse) stateOf(id string) quorum.ReplicaState {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, r := range l.mu.machine.Status(time.Now()).Replicas {
+		if string(r.ReplicaID) == id {
+			return r.State
+		}
+	}
+	return ""
 }
 
 // transcript is what the machine did.

@@ -75,7 +75,8 @@ type Manager struct {
 		failures    int64    // discarded attempts since the last commit, told to the lighthouse
 		discarded   int      // the same, void ones included
 		accusations []quorum.Accusation
-		early       []notice // about a quorum that is still to be taken up
+		probes      map[quorum.ReplicaID]*probed // peers that were out of reach
+		early       []notice                     // about a quorum that is still to be taken up
 
 		behind   bool // the state is not that of the quorum
 		outside  bool // it is by now, but the quorum does not count on it

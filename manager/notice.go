@@ -198,7 +198,12 @@ func (m *Manager) fallWith(id int64, cause error, again bool) {
 
 // accuse tells the lighthouse who broke this rank's group.
 func (m *Manager) accuse(whom quorum.ReplicaID, id int64, evidence string) {
-	a := quorum.Accusation{By: m.id, Against: whom, QuorumID: id, Evidence: evidence}
+	m.accuseOf(whom, id, evidence, false)
+}
+
+// accuseOf is accuse, of a peer that could not even be reached.
+func (m *Manager) accuseOf(whom quorum.ReplicaID, id int64, evidence string, unreachable bool) {
+	a := quorum.Accusation{By: m.id, Against: whom, QuorumID: id, Evidence: evidence, Unreachable: unreachable}
 	m.mu.Lock()
 	known := slices.ContainsFunc(m.mu.accusations, func(old quorum.Accusation) bool {
 		return old.Against == whom && old.QuorumID == id

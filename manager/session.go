@@ -78,7 +78,8 @@ type session struct {
 		withdrawn   uint64        // the newest withdrawn join, restated
 		last        *quorum.LastAnswer
 		accusations []quorum.Accusation
-		joins, asks uint64 // made; resends not counted
+		links       map[quorum.ReplicaID]quorum.LinkReport // the newest of each peer
+		joins, asks uint64                                 // made; resends not counted
 	}
 }
 
@@ -312,6 +313,29 @@ func (s *session) accuse(a quorum.Accusation) {
 	}
 	s.mu.accusations = append(s.mu.accusations, a)
 	s.sendLocked(&skerrypb.Up{Message: &skerrypb.Up_Accuse{Accuse: wire.AccusationToProto(a)}})
+}
+
+// reportLink tells the lighthouse whether a peer is reached, at once, and again
+// whenever a stream opens: a new leader knows nothing of links.
+func (s *session) reportLink(r quorum.LinkReport) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.links == nil {
+		s.mu.links = make(map[quorum.ReplicaID]quorum.LinkReport)
+	}
+	s.mu.links[r.To] = r
+	s.sendLocked(linkMessage(r))
+}
+
+// forgetLink ends what is restated of a peer.
+func (s *session) forgetLink(peer quorum.ReplicaID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.mu.links, peer)
+}
+
+func linkMessage(r quorum.LinkReport) *skerrypb.Up {
+	return &skerrypb.Up{Message: &skerrypb.Up_Link{Link: wire.LinkReportToProto(r)}}
 }
 
 // leave says goodbye, if a stream is open, closes the stream behind it, and waits

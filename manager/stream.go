@@ -165,6 +165,9 @@ func (s *session) opened(addr string, w wire.Welcome) {
 	s.mu.servers.learn(w.Servers)
 	s.mu.outbox = nil
 	s.sendLocked(&skerrypb.Up{Message: &skerrypb.Up_Beat{Beat: beat}})
+	for _, r := range s.mu.links {
+		s.sendLocked(linkMessage(r)) // before the join that they are about
+	}
 	switch {
 	case s.mu.pending != nil:
 		s.sendLocked(s.joinMessageLocked())

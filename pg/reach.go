@@ -98,6 +98,23 @@ func reachOnce(ctx context.Context, limit time.Duration, dial func(context.Conte
 	}
 }
 
+// ProbeStore connects to the host of a store as Config.OpenStore does, and hangs
+// up.
+func ProbeStore(ctx context.Context, limit time.Duration, address string) error {
+	a, err := store.ParseAddress(address)
+	if err != nil {
+		return err
+	}
+	var d net.Dialer
+	c, err := Reach(ctx, limit, func(ctx context.Context) (net.Conn, error) {
+		return d.DialContext(ctx, "tcp", a.HostPort())
+	})
+	if err == nil {
+		c.Close()
+	}
+	return err
+}
+
 // openStore is store.Open, but a store whose host does not answer is given up
 // after limit.
 func openStore(ctx context.Context, limit time.Duration, address string, token []byte) (store.Store, error) {
@@ -123,4 +140,24 @@ func StoreLost(ctx context.Context, err error) error {
 		return err
 	}
 	return fmt.Errorf("%w: %w", ErrNoStore, err)
+}
+
+// Prober is implemented by backends that can try, beside a group and whatever
+// state it is in, to reach a peer that a Configure could not (ErrUnreachable).
+type Prober interface {
+	// Probe connects to the peer as that Configure did, and hangs up: nil says
+	// that another Configure would reach it. It knows only peers that were out of
+	// reach the last time that they were dialled.
+	Probe(ctx context.Context, peerID string) error
+}
+
+// Probe tries a peer with the first backend from b downwards that is a Prober.
+//
+// Errors: ErrUnsupported if none is; ErrUnreachable, and others of the network.
+func Probe(ctx context.Context, b Backend, peerID string) error {
+	p, ok := find[Prober](b)
+	if !ok {
+		return fmt.Errorf("%w: probes", ErrUnsupported)
+	}
+	return p.Probe(ctx, peerID)
 }

@@ -61,7 +61,9 @@ type state struct {
 	loose int                // further sockets that peers opened on edges not proven yet
 
 	prefixes prefixHistory
-	nextLook time.Time // of the clock
+
+	outOfReach map[string][]string // the addresses of peers, by replica id
+	nextLook   time.Time           // of the clock
 
 	free     []*task    // for reuse
 	messages []*message // likewise
@@ -94,6 +96,7 @@ type Stats struct {
 
 var _ pg.Backend = (*Backend)(nil)
 var _ pg.Rounder = (*Backend)(nil)
+var _ pg.Prober = (*Backend)(nil)
 
 // New makes an unconfigured backend. It opens and starts nothing.
 func New(opt Options) *Backend {
@@ -108,6 +111,7 @@ func New(opt Options) *Backend {
 	b.mu.links = make(map[*link]struct{})
 	b.mu.edges = make(map[edgeKey]*link)
 	b.mu.held = make(map[edgeKey]*link)
+	b.mu.outOfReach = make(map[string][]string)
 	b.mu.sharing = make(map[*net.UnixConn]struct{})
 	return b
 }

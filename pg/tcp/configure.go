@@ -76,29 +76,34 @@ func (b *Backend) Configure(ctx context.Context, c pg.Config) error {
 }
 
 // bound gives ctx the deadline of a Configure, and ends it when b is closed or
-// g broken.
+// g broken; a little later where g gathers.
 func (b *Backend) bound(ctx context.Context, g *group) (context.Context, context.CancelFunc) {
-	cancel := func() {}
-	if _, ok := ctx.Deadline(); !ok {
-		ctx, cancel = context.WithTimeout(ctx, b.timeout(&g.cfg))
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		deadline = time.Now().Add(b.timeout(&g.cfg))
 	}
-	ctx, cancelCause := context.WithCancelCause(ctx)
+	within, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
+	within, cancelCause := context.WithCancelCause(within)
 	stop := make(chan struct{})
 	var wg sync.WaitGroup // waited for by the function returned
 	wg.Go(func() {
+		cause := pg.ErrAborted
 		select {
 		case <-g.broken:
-			if b.gathers(g) {
-				select {
-				case <-time.After(b.gatherFor()):
-				case <-stop:
-				}
-			}
-			cancelCause(pg.ErrAborted)
+		case <-ctx.Done():
+			cause = context.Cause(ctx)
 		case <-stop:
+			return
 		}
+		if b.gathers(g) {
+			select {
+			case <-time.After(b.gatherFor()):
+			case <-stop:
+			}
+		}
+		cancelCause(cause)
 	})
-	return ctx, func() {
+	return within, func() {
 		close(stop)
 		wg.Wait()
 		cancelCause(nil)
@@ -115,14 +120,21 @@ func (b *Backend) fail(g *group, err error) error {
 	var do todo
 	b.mu.Lock()
 	b.breakLocked(g, c, &do)
-	first := g.err
+	first, own := g.err, g.cause.first
 	b.mu.Unlock()
 	b.do(&do)
 	if errors.Is(err, pg.ErrUsedPrefix) {
 		return err
 	}
-	if all, ok := errors.AsType[*unmetError](err); ok {
+	// The group may have broken for another reason meanwhile.
+	all, several := errors.AsType[*unmetError](err)
+	switch {
+	case several && own:
 		return &unmetError{append([]error{first}, all.errs[1:]...)}
+	case several:
+		return &unmetError{append([]error{first}, all.errs...)}
+	case c.first && !own || errors.Is(err, pg.ErrNoStore) && !errors.Is(first, pg.ErrNoStore):
+		return &unmetError{[]error{first, err}}
 	}
 	return first
 }
@@ -222,7 +234,9 @@ func (b *Backend) forgetLocked(g *group, do *todo) {
 
 // connect makes every edge of g and waits for every Hello.
 func (b *Backend) connect(ctx context.Context, g *group) error {
+	b.reaching(g, true)
 	st, err := g.cfg.OpenStore(ctx)
+	b.reaching(g, false)
 	if err != nil {
 		return err
 	}
@@ -234,9 +248,6 @@ func (b *Backend) connect(ctx context.Context, g *group) error {
 		return err
 	}
 	b.attach(g)
-	b.mu.Lock()
-	g.begun = time.Now()
-	b.mu.Unlock()
 	d := dialer{b: b, g: g, store: st, slots: make(chan struct{}, maxDials), failed: make(chan error)}
 	err = d.run(ctx)
 	if err != nil {

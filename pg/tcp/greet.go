@@ -100,6 +100,7 @@ func (b *Backend) checkHelloLocked(g *group, l *link, do *todo) {
 	}
 	b.settleLooseLocked(l)
 	l.proven, l.helloOK = true, true
+	delete(b.mu.outOfReach, l.key.replicaID)
 	l.agreeLaneLocked(do)
 	for class := range l.flow {
 		l.flow[class].credit = l.hello.window[class]

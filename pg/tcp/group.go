@@ -28,7 +28,8 @@ type group struct {
 	refusal  error   // the last Hello that was refused
 	dialing  []bool
 	tries    []int     // dials by rank
-	begun    time.Time // the first dial
+	begun    time.Time // the opening of the store, then the dials
+	opening  bool      // the store is being opened
 
 	round   int64
 	seq     uint64

@@ -22,13 +22,14 @@ const dialAttempts = 4
 // reach is put apart from them in one quorum, not in as many as they are.
 func (b *Backend) gatherFor() time.Duration { return b.opt.ReachTimeout / 4 }
 
-// unmetError is why a Configure failed for which several peers are to blame.
+// unmetError is why a Configure failed that has several causes: each peer that
+// is to blame, or the store.
 type unmetError struct {
 	errs []error // two or more
 }
 
 func (e *unmetError) Error() string {
-	return fmt.Sprintf("%v; and %d more peers", e.errs[0], len(e.errs)-1)
+	return fmt.Sprintf("%v; and %d more causes", e.errs[0], len(e.errs)-1)
 }
 
 func (e *unmetError) Unwrap() []error { return e.errs }
@@ -41,16 +42,29 @@ func unmet(errs []error) error {
 	return &unmetError{errs}
 }
 
-// gathers says that a Configure which breaks, because another rank says so, goes
-// on for gatherFor: it has itself dialled in vain for a while. Otherwise who knows
-// first that a link is cut keeps all others from knowing what theirs are.
+// gathers says that a Configure which ends, because another rank says so or its
+// caller does, goes on for gatherFor: it has itself connected in vain for a while.
+// Otherwise who knows first that a link is cut keeps all others from knowing what
+// theirs are.
 func (b *Backend) gathers(g *group) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if g.phase != groupBroken || g.cause.code != abortLost || time.Since(g.begun) < b.opt.ReachTimeout/2 {
+	if time.Since(g.begun) < b.opt.ReachTimeout/2 {
 		return false
 	}
-	return slices.Contains(g.dialing, true)
+	for r, dialing := range g.dialing {
+		if dialing && g.tries[r] > 0 {
+			return true
+		}
+	}
+	return g.opening
+}
+
+// reaching notes that the store is being opened, and that the dials follow it.
+func (b *Backend) reaching(g *group, opening bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	g.opening, g.begun = opening, time.Now()
 }
 
 // gather adds to why a Configure fails the dials that fail with it.
@@ -97,6 +111,7 @@ func (d *dialer) attempts(ctx context.Context, r int) error {
 			return nil
 		}
 		if ctx.Err() != nil || d.b.hopeless(err, tries, time.Since(began)) {
+			d.b.remember(d.g.cfg.ReplicaIDs[r], addresses)
 			return d.unreachable(r, err)
 		}
 		select {
@@ -135,6 +150,38 @@ func (g *group) blame(r int, err error) error {
 
 // errNotMet is why members are given up that do not come.
 var errNotMet = fmt.Errorf("given up: %w", context.DeadlineExceeded)
+
+// maxOutOfReach bounds the peers that Probe knows.
+const maxOutOfReach = 1024
+
+// remember keeps the addresses of a peer that is out of reach, for Probe.
+func (b *Backend) remember(peerID string, addresses []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.mu.outOfReach) >= maxOutOfReach {
+		clear(b.mu.outOfReach) // they are of old quorums, but for a few
+	}
+	b.mu.outOfReach[peerID] = addresses
+}
+
+// Probe implements pg.Prober: as Configure's dials, it takes the answer of the
+// peer's host, whatever its process does.
+func (b *Backend) Probe(ctx context.Context, peerID string) error {
+	b.mu.Lock()
+	addresses := b.mu.outOfReach[peerID]
+	b.mu.Unlock()
+	if len(addresses) == 0 {
+		return fmt.Errorf("tcp: %s was not out of reach when it was dialled last, or never", peerID)
+	}
+	for index := range addresses {
+		c, err := b.reach(ctx, index, addresses)
+		if err != nil {
+			return fmt.Errorf("connect to %s: %w", addresses[index], err)
+		}
+		c.Close()
+	}
+	return nil
+}
 
 // missingPeers is the error of a Configure that ends before all have come. If it
 // has waited for long enough, they are the culprits; or this rank is, to whom none

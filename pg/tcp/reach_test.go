@@ -88,6 +88,43 @@ func TestOutOfReach(t *testing.T) {
 	if got := culprits(err); !slices.Equal(got, []string{"replica1", "replica2"}) || !errors.Is(err, pg.ErrUnreachable) {
 		t.Errorf("%v accuses %q, want replica1 and replica2 out of reach", err, got)
 	}
+	if err := pg.Probe(t.Context(), w.backends[0], "replica1"); !errors.Is(err, pg.ErrUnreachable) {
+		t.Errorf("probe: %v, want ErrUnreachable", err)
+	}
+	if err := pg.Probe(t.Context(), w.backends[0], "stranger"); err == nil || errors.Is(err, pg.ErrUnreachable) {
+		t.Errorf("probe of a stranger: %v, want an error", err)
+	}
+}
+
+// TestProbe: a peer that was out of reach is tried beside the group, and is told
+// to be there once it is; a Configure then reaches it.
+func TestProbe(t *testing.T) {
+	t.Parallel()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	hidden := ln.Addr().String()
+	ln.Close()
+	w := newWorldOf(t, []Options{{Transport: TransportTCP}, {Transport: TransportTCP, Listen: hidden, Advertise: "127.0.0.1:1"}})
+	for r, err := range w.tryConfigure(1, w.everybody(), func(int, *pg.Config) {}) {
+		if err == nil || r == 0 && !errors.Is(err, pg.ErrUnreachable) {
+			t.Fatalf("rank %d: %v, want ErrUnreachable", r, err)
+		}
+	}
+	b := w.backends[0]
+	if err := pg.Probe(t.Context(), b, "replica1"); err == nil {
+		t.Error("a port where nobody listens is reached")
+	}
+	w.backends[1].opt.Advertise = hidden
+	b.remember("replica1", []string{hidden})
+	if err := pg.Probe(t.Context(), b, "replica1"); err != nil {
+		t.Errorf("probe: %v", err)
+	}
+	w.configure(2)
+	if err := pg.Probe(t.Context(), b, "replica1"); err == nil {
+		t.Error("a peer that is there is still remembered as out of reach")
+	}
 }
 
 // TestOutOfReachOfSome: in a world of which two cannot be reached, they alone are
@@ -208,6 +245,34 @@ func TestNotMet(t *testing.T) {
 		if got := culprits(err); err == nil || len(got) > 0 {
 			t.Errorf("called off: rank %d: %v accuses %q, want nobody", r, err, got)
 		}
+	}
+}
+
+// TestCalledOffAtTheLast: a Configure that is called off when it has connected in
+// vain for most of the ReachTimeout goes on to its end, and tells what it found.
+func TestCalledOffAtTheLast(t *testing.T) {
+	t.Parallel()
+	hole := blackHole(t)
+	const limit = 800 * time.Millisecond
+	w := newWorldOf(t, []Options{{Transport: TransportTCP, ReachTimeout: limit}, {Transport: TransportTCP, Advertise: hole}})
+	ctx, cancel := context.WithCancelCause(t.Context())
+	why := errors.New("called off")
+	time.AfterFunc(limit*7/8, func() { cancel(why) })
+	errs := make([]error, 2)
+	var wg sync.WaitGroup
+	for r, b := range w.backends {
+		wg.Go(func() { errs[r] = b.Configure(ctx, w.config(1, w.everybody(), r)) })
+	}
+	wg.Wait()
+	if got := culprits(errs[0]); !slices.Equal(got, []string{"replica1"}) || !errors.Is(errs[0], pg.ErrUnreachable) {
+		t.Errorf("%v accuses %q, want replica1 out of reach", errs[0], got)
+	}
+	c := w.config(2, []int{0}, 0)
+	c.StoreAddress, c.ReachTimeout = hole+"/a", limit
+	ctx, cancel = context.WithCancelCause(t.Context())
+	time.AfterFunc(limit*7/8, func() { cancel(why) })
+	if err := w.backends[0].Configure(ctx, c); !errors.Is(err, pg.ErrNoStore) {
+		t.Errorf("%v, want ErrNoStore", err)
 	}
 }
 

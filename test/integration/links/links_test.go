@@ -16,6 +16,8 @@ import (
 func TestMain(m *testing.M) {
 	enterNetNS()
 	spawn.Register(workerName, serveRank)
+	spawn.Register(trainerName, train)
+	spawn.Register(lighthouseName, keepLighthouse)
 	spawn.Init() // does not return in a worker
 	goleak.VerifyTestMain(m)
 }

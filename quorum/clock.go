@@ -27,6 +27,7 @@ func (m *Machine) Advance(now time.Time) {
 func (m *Machine) look(now time.Time) {
 	m.looked = now
 	m.waits = m.waiting()
+	m.sight(now)
 	for _, r := range m.order {
 		m.judge(now, r)
 	}
@@ -52,6 +53,7 @@ func (m *Machine) reschedule() {
 	for _, l := range m.links {
 		m.soon(l.until)
 	}
+	m.resee()
 }
 
 // touch is reschedule for one replica, whose time may have come nearer.

@@ -184,76 +184,177 @@ func (d *dumb) lostAfter(id quorum.ReplicaID, i int) bool {
 // lostSince is when id became known dead, as it stands after fact i; zero if it
 // is not.
 func (d *dumb) lostSince(id quorum.ReplicaID, i int) time.Time {
+	if len(d.deaths) == 0 {
+		d.lives()
+	}
 	if d.deaths[id] == nil {
-		d.deaths[id] = d.lifeOf(id)
+		return time.Time{}
 	}
 	return d.deaths[id][i]
 }
 
-// lifeOf walks through all facts and weighs the evidence against id: both kinds
-// of witness, or one for the grace period, or silence. The lighthouse's sight
-// is one kind, however it sees; peers are the other, however many.
-func (d *dumb) lifeOf(id quorum.ReplicaID) []time.Time {
-	var seen, broken, accused time.Time
-	var by []quorum.ReplicaID // who has accused it in this quorum: an accuser counts once
-	lost, since := false, time.Time{}
-	out := make([]time.Time, len(d.facts))
+// life is what speaks for and against one replica.
+type life struct {
+	seen, broken, accused time.Time
+	by                    []quorum.ReplicaID // who has accused it in this quorum: an accuser counts once
+	lost                  bool
+	since                 time.Time
+}
+
+// lives walks through all facts and weighs the evidence: both kinds of witness, or
+// one for the grace period, or silence. The lighthouse's sight is one kind, however
+// it sees; peers are the other, however many. The sight alone counts for nothing
+// where most fell silent together (§6).
+func (d *dumb) lives() {
+	all := map[quorum.ReplicaID]*life{}
+	for _, id := range d.ids() {
+		d.deaths[id] = make([]time.Time, len(d.facts))
+	}
+	of := func(id quorum.ReplicaID) *life {
+		if all[id] == nil {
+			all[id] = &life{}
+		}
+		return all[id]
+	}
 	for i, f := range d.facts {
-		switch {
-		case f.what == fFormed:
-			accused, by = time.Time{}, nil // accusations are about one quorum
-			if isMember(f.formed, id) && seen.IsZero() {
-				seen = f.at
+		d.lifts(all, f)
+		if f.what == fFormed {
+			for _, l := range all {
+				l.accused, l.by = time.Time{}, nil // accusations are about one quorum
 			}
-		case f.what == fAccuse && f.id == id:
-			if !slices.Contains(by, f.by) && !lost && accused.IsZero() {
-				accused = f.at
+			for _, m := range f.formed.Members {
+				if l := of(m.ReplicaID); l.seen.IsZero() {
+					l.seen = f.at
+				}
 			}
-			by = append(by, f.by)
-		case f.id != id:
-		case f.what == fOpen:
-			seen, broken, accused, lost = f.at, time.Time{}, time.Time{}, false
-		case f.what == fBeat, f.what == fJoin:
-			seen, lost = f.at, false
-		case f.what == fReply:
-			seen, accused, lost = f.at, time.Time{}, false
-		case f.what == fBroken:
-			broken = f.at
-		case f.what == fBrokenWithServer:
-			seen = f.at
+		} else if f.id != "" {
+			of(f.id).hear(f)
 		}
-		switch {
-		case lost:
-		case d.dead(f.at, seen, broken, accused):
-			lost, since = true, f.at // by this very fact
-		case d.dead(d.after(i), seen, broken, accused):
-			lost, since = true, d.after(i) // seen when the next one comes
+		for _, t := range []time.Time{f.at, d.after(i)} { // by this very fact, and when the next one comes
+			blind := d.blind(all, t)
+			for _, l := range all {
+				if !l.lost && d.dead(t, l, blind) {
+					l.lost, l.since = true, t
+				}
+			}
 		}
-		if lost {
-			out[i] = since
+		for id, l := range all {
+			if l.lost {
+				d.deaths[id][i] = l.since
+			}
 		}
 	}
-	return out
+}
+
+// hear takes in a fact about a replica.
+func (l *life) hear(f fact) {
+	switch f.what {
+	case fAccuse:
+		if !slices.Contains(l.by, f.by) && !l.lost && l.accused.IsZero() {
+			l.accused = f.at
+		}
+		l.by = append(l.by, f.by)
+	case fOpen:
+		l.seen, l.broken, l.accused, l.lost = f.at, time.Time{}, time.Time{}, false
+	case fBeat, fJoin:
+		l.seen, l.lost = f.at, false
+	case fReply:
+		l.seen, l.accused, l.lost = f.at, time.Time{}, false
+	case fBroken:
+		l.broken = f.at
+	case fBrokenWithServer:
+		l.seen = f.at
+	}
+}
+
+// unheard says that the lighthouse's sight speaks against a replica.
+func (d *dumb) unheard(t time.Time, l *life) bool {
+	return !l.lost && !l.seen.IsZero() && (!l.broken.IsZero() || t.Sub(l.seen) >= d.cfg.SuspectAfter)
+}
+
+// quiet counts the replicas that are not lost, and the unheard of them, and finds
+// when the last of those that nobody accuses was heard.
+func (d *dumb) quiet(all map[quorum.ReplicaID]*life, t time.Time) (known, silent int, heard time.Time) {
+	for _, l := range all {
+		if !l.lost && !l.seen.IsZero() {
+			known++
+		}
+		if d.unheard(t, l) {
+			silent++
+			if l.accused.IsZero() && l.seen.After(heard) {
+				heard = l.seen
+			}
+		}
+	}
+	return known, silent, heard
+}
+
+// blind says that most replicas fell silent together, and none of them is accused:
+// for ten minutes if nobody is heard, else for five heartbeat timeouts.
+func (d *dumb) blind(all map[quorum.ReplicaID]*life, t time.Time) bool {
+	known, silent, heard := d.quiet(all, t)
+	together := 0
+	for _, l := range all {
+		if d.unheard(t, l) && l.accused.IsZero() && heard.Sub(l.seen) <= d.cfg.SuspectAfter {
+			together++
+		}
+	}
+	limit := 5 * d.cfg.HeartbeatTimeout
+	if silent == known {
+		limit = 10 * time.Minute
+	}
+	return together >= 2 && 2*together > known && t.Before(heard.Add(limit))
+}
+
+// lifts: one of those who were silent is heard, or anybody where nobody was. What
+// was not heard meanwhile is held against nobody.
+func (d *dumb) lifts(all map[quorum.ReplicaID]*life, f fact) {
+	if f.what != fOpen && f.what != fBeat && f.what != fJoin && f.what != fReply || !d.blind(all, f.at) {
+		return
+	}
+	known, silent, heard := d.quiet(all, f.at)
+	if l := all[f.id]; l == nil || l.seen.IsZero() || l.lost {
+		if silent < known {
+			return
+		}
+	} else if !d.unheard(f.at, l) {
+		return
+	}
+	shift := func(t *time.Time) {
+		if t.IsZero() {
+			return
+		}
+		if *t = t.Add(f.at.Sub(heard)); t.After(f.at) {
+			*t = f.at
+		}
+	}
+	for _, l := range all {
+		shift(&l.seen)
+		shift(&l.broken)
+		shift(&l.accused)
+	}
 }
 
 // dead weighs the evidence at the time t.
-func (d *dumb) dead(t, seen, broken, accused time.Time) bool {
-	if seen.IsZero() {
+func (d *dumb) dead(t time.Time, l *life, blind bool) bool {
+	if l.seen.IsZero() {
 		return false
 	}
-	sight := broken
-	if missed := seen.Add(d.cfg.SuspectAfter); !t.Before(missed) && (sight.IsZero() || missed.Before(sight)) {
+	sight := l.broken
+	if missed := l.seen.Add(d.cfg.SuspectAfter); !t.Before(missed) && (sight.IsZero() || missed.Before(sight)) {
 		sight = missed
 	}
 	switch {
-	case !sight.IsZero() && !accused.IsZero():
+	case !sight.IsZero() && !l.accused.IsZero():
 		return true
+	case !l.accused.IsZero() && t.Sub(l.accused) >= d.cfg.Grace:
+		return true
+	case blind && l.accused.IsZero():
+		return false
 	case !sight.IsZero() && t.Sub(sight) >= d.cfg.Grace:
 		return true
-	case !accused.IsZero() && t.Sub(accused) >= d.cfg.Grace:
-		return true
 	}
-	return t.Sub(seen) >= d.cfg.HeartbeatTimeout
+	return t.Sub(l.seen) >= d.cfg.HeartbeatTimeout
 }
 
 // live is PROTOCOL §1's word.

@@ -33,6 +33,7 @@ const (
 	EventDiverged
 	EventProbation
 	EventMended
+	EventDoubted
 )
 
 var eventNames = [...]string{
@@ -40,7 +41,7 @@ var eventNames = [...]string{
 	"lost", "returned", "superseded", "stuck", "left", "quorum fell", "quorum formed", "answer repeated",
 	"step settled", "last quorum restored", "draining", "evicted", "configured", "highest position fell",
 	"accused", "link kept apart", "forgotten", "committed digests differ",
-	"put on probation", "link holds again",
+	"put on probation", "link holds again", "own sight doubted",
 }
 
 // String is the event's name, in the past tense.

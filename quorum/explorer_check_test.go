@@ -236,6 +236,10 @@ func (w *world) heed(events []quorum.Event) {
 		switch e.Kind {
 		case quorum.EventLost:
 			w.Lost[e.ReplicaID] = true
+			if r := w.rep(e.ReplicaID); r == nil || !r.Conn {
+				delete(w.Since, e.ReplicaID) // its session is over, and its join with it
+				delete(w.LHJoins, e.ReplicaID)
+			}
 		case quorum.EventOpened, quorum.EventReturned:
 			delete(w.Lost, e.ReplicaID)
 		}

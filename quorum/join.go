@@ -19,6 +19,7 @@ func (m *Machine) Open(now time.Time, h Hello) error {
 	if err := m.admit(h.ReplicaID, h.Client); err != nil {
 		return err
 	}
+	m.speaks(now, m.replicas[h.ReplicaID]) // before its stream counts as heard
 	r, err := m.ensure(now, h.ReplicaID)
 	if err != nil {
 		return err
@@ -30,6 +31,11 @@ func (m *Machine) Open(now time.Time, h Hello) error {
 	r.accusers = nil
 	if r.suspect {
 		m.clear(r, "its stream opened again")
+	}
+	if r.join != nil && r.join.Client == KindSkerry && r.join.Member.Position != h.Position {
+		// It went on since: it took the join back, and that word is on its way. Until
+		// it came a quorum would be formed at a position that the replica has left.
+		m.dropJoin(r)
 	}
 	m.alive(now, r)
 	m.restore(now, h.ReplicaID, h.Last)
@@ -113,6 +119,7 @@ func (m *Machine) Join(now time.Time, j Join) error {
 		return err
 	}
 	m.fix(j.Client)
+	m.speaks(now, m.replicas[j.Member.ReplicaID])
 	r, err := m.ensure(now, j.Member.ReplicaID)
 	if err != nil {
 		return err

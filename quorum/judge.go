@@ -26,7 +26,7 @@ func (m *Machine) judge(now time.Time, r *replica) {
 	case sight && len(r.accusers) > 0:
 		m.lose(now, r, m.testimony(r, missed)) // two independent witnesses
 		return
-	case !now.Before(m.lostBy(r)):
+	case !now.Before(m.lostBy(r)) && !m.doubted(r):
 		m.lose(now, r, m.testimony(r, missed)+", grace is over")
 		return
 	case (sight || len(r.accusers) > 0) && !r.suspect:

@@ -24,6 +24,7 @@ type Machine struct {
 	looked   time.Time  // when everybody was judged last
 	due      time.Time  // the earliest time at which time alone may change something
 	waits    waits      // who waits for a member of the last quorum that stands
+	blind    bool       // doubts its own sight, as of the last look
 
 	formed time.Time // when the last quorum began, or this machine heard of it
 
@@ -146,6 +147,7 @@ func (m *Machine) ensure(now time.Time, id ReplicaID) (*replica, error) {
 	m.order = slices.Insert(m.order, at, r)
 	m.replicas[id] = r
 	m.touch(r)
+	m.resee() // one more is known
 	return r, nil
 }
 

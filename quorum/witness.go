@@ -167,11 +167,13 @@ func (m *Machine) Reply(now time.Time, id ReplicaID, probe uint64) {
 
 // alive notes a sign of life.
 func (m *Machine) alive(now time.Time, r *replica) {
+	m.speaks(now, r)
 	r.seen = now
 	r.replaced = ""
 	if r.lost {
 		r.lost, r.lostWhy = false, ""
 		m.event(EventReturned, r.id, "")
+		m.resee() // one more is known
 	}
 	if r.suspect && !r.broken && len(r.accusers) == 0 {
 		m.clear(r, "was heard")

@@ -26,6 +26,7 @@ const (
 	FaultPartition                   // the leading server is cut off from the others, not from replicas
 	FaultSplit                       // one server is cut off from others, in one direction
 	FaultServerJump                  // the leading server's clocks jump
+	FaultDark                        // no replica reaches a server for a while: a switch in front of them starts again
 	FaultReply                       // the reply to the next command is lost
 	FaultRepeat                      // messages to the lighthouse come twice
 	FaultDrain                       // an operator drains a replica
@@ -43,6 +44,7 @@ func (k FaultKind) String() string {
 	return [...]string{
 		"crash", "silent crash", "pause", "slow", "session cut", "cut off", "link cut", "link cut one way", "clock jump",
 		"leader killed", "server killed", "leader stopped", "leader partitioned", "servers split", "server clock jump",
+		"servers out of reach",
 		"reply lost", "messages repeated", "drain", "evict", "config change", "give up", "odd reduction", "check fails",
 		"heal fails",
 	}[k]
@@ -150,9 +152,29 @@ func (w *world) strikeServer(f Fault) {
 	case FaultSplit:
 		o := f.B % len(w.servers)
 		w.cutServers[s.index][o] = until
+	case FaultDark:
+		for _, m := range w.members {
+			w.cutOffAll(m, f.B%2 == 0, until)
+		}
 	case FaultServerJump:
 		s.wall += time.Duration(f.B-32) * time.Minute
 		s.skew += f.Lasts
+	}
+}
+
+// cutOffAll keeps a member from all servers for a while; resets says that its
+// stream breaks at once, not when nothing has come for a while.
+func (w *world) cutOffAll(m *member, resets bool, until int64) {
+	for i := range m.cutOff {
+		m.cutOff[i] = max(m.cutOff[i], until)
+	}
+	x := m.x
+	switch {
+	case x == nil || !x.open:
+	case resets:
+		w.after(w.between(0, keepAlive/10), func() { x.lose(false) })
+	case until > w.now+int64(keepAlive):
+		w.after(keepAlive, func() { x.lose(false) })
 	}
 }
 

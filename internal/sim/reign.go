@@ -55,7 +55,7 @@ func (r *reign) restart() {
 	r.began = r.w.now
 	born := now
 	if r.w.mutant.presumesNobody {
-		born = now.Add(-time.Minute)
+		born = now.Add(-time.Hour) // silent for longer than any doubt of its own sight lasts
 	}
 	r.m = quorum.New(born, r.w.o.config(), l)
 	rules := r.w.o.config()

@@ -231,3 +231,25 @@ func TestRanksThatDisagree(t *testing.T) {
 		t.Errorf("ended with %v, want the group world sizes", odd.err)
 	}
 }
+
+// A replica whose ranks are at different positions heals from the other, also at
+// step 0 and though its id is the first; its state goes nowhere.
+func TestTornReplicaHeals(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a, b := w.replica("a", 2, nil), w.replica("b", 2, nil)
+	a.ranks[0].m.mu.position = quorum.Position{Cluster: "test", Step: 1, QuorumID: 50}
+	a.start(5)
+	b.start(5)
+	for rank := range 2 {
+		w.reaches(5, rankOf(rank, a, b)...)
+		w.agree(rankOf(rank, a, b)...)
+		if heals := a.ranks[rank].m.Stats().Heals; heals != 1 {
+			t.Errorf("a's rank %d healed %d times, want once", rank, heals)
+		}
+		if heals := b.ranks[rank].m.Stats().Heals; heals != 0 {
+			t.Errorf("b's rank %d healed %d times from what is no state", rank, heals)
+		}
+	}
+	inStep(t, a, b)
+}

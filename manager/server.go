@@ -429,7 +429,7 @@ func (s *server) merge(reports []*pendingReport) (quorum.Join, error) {
 		m.Sync = m.Sync && r.Sync
 		m.CommitFailures = max(m.CommitFailures, r.CommitFailures)
 		if r.Position != first.Position {
-			m.Position = quorum.Position{} // heals, and is never a donor
+			m.Position, m.Torn = quorum.Position{}, true
 		}
 		if r.Kind == quorum.JoinFall {
 			j.Kind = quorum.JoinFall

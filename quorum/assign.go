@@ -69,6 +69,9 @@ func Assign(q *Quorum, id ReplicaID, groupRank int) (Assignment, error) {
 	if limit := max(me.GroupWorldSize, 1); groupRank < 0 || groupRank >= limit && me.GroupWorldSize > 0 {
 		return Assignment{}, invalidf("group rank = %d, want 0 to %d", groupRank, limit-1)
 	}
+	if !anyWhole(q.Members) {
+		return Assignment{}, invalidf("quorum %d: all its %d members are torn", q.ID, len(q.Members))
+	}
 	p := planHeals(q)
 	a := Assignment{
 		QuorumID: q.ID, Round: q.Round, ReplicaRank: rank, ReplicaWorldSize: len(q.Members),
@@ -125,7 +128,7 @@ func planHeals(q *Quorum) healPlan {
 	initSync := p.max.Step == 0
 	for rank, m := range q.Members {
 		switch {
-		case m.Position != p.max:
+		case m.Torn || m.Position != p.max:
 			p.healing = append(p.healing, rank)
 			continue
 		case initSync && m.InitSync && len(p.donors) > 0:
@@ -150,21 +153,27 @@ func participants(cluster string, members []Member) []ReplicaID {
 		if m.FixedWorldSize > 0 {
 			limit = min(limit, m.FixedWorldSize)
 		}
-		if m.Position == top || m.Sync || m.InitSync && top.Step == 0 {
+		if m.Sync || !m.Torn && (m.Position == top || m.InitSync && top.Step == 0) {
 			ids = append(ids, m.ReplicaID)
 		}
 	}
 	return ids[:min(limit, len(ids))]
 }
 
-// highest returns the highest position of the members. Two that differ in
+// anyWhole says that a member holds a whole state, so that the others can heal.
+func anyWhole(members []Member) bool {
+	return slices.ContainsFunc(members, func(m Member) bool { return !m.Torn })
+}
+
+// highest returns the highest position of the members that are not torn. Two that differ in
 // nothing but the cluster are ordered too, ours first, so that exactly one of
 // them counts as up to date.
 func highest(cluster string, members []Member) Position {
-	top := members[0].Position
-	for _, m := range members[1:] {
-		if orderPositions(cluster, m.Position, top) > 0 {
-			top = m.Position
+	var top Position
+	found := false
+	for _, m := range members {
+		if !m.Torn && (!found || orderPositions(cluster, m.Position, top) > 0) {
+			top, found = m.Position, true
 		}
 	}
 	return top

@@ -111,6 +111,9 @@ func validateMember(m Member) error {
 	if err := validateNumber("commit failures", m.CommitFailures); err != nil {
 		return err
 	}
+	if m.Torn && m.Position != (Position{}) {
+		return invalidf("position = %v of a torn replica, want none", m.Position)
+	}
 	return validatePosition("position", m.Position)
 }
 
@@ -154,6 +157,9 @@ func validateLast(l *LastAnswer) error {
 		if i > 0 && l.Members[i-1].ReplicaID >= m.ReplicaID {
 			return invalidf("last answer's members are not sorted by replica id at %d", i)
 		}
+	}
+	if len(l.Members) > 0 && !anyWhole(l.Members) {
+		return invalidf("last answer: all its %d members are torn", len(l.Members))
 	}
 	return validateBytes("last answer's cluster", l.Cluster, MaxIDBytes)
 }

@@ -53,7 +53,8 @@ func (m *Machine) repeats(r *replica) bool {
 		return false
 	}
 	rank, _ := memberRank(m.last.Members, r.id)
-	return m.place(r, nil) == m.last.Members[rank].Position
+	then := m.last.Members[rank]
+	return m.place(r, nil) == then.Position && w.Member.Torn == then.Torn
 }
 
 // decideRepeat answers those again who have not had the last answer, and tells
@@ -102,7 +103,7 @@ func (m *Machine) decideSkerry(now time.Time) Decision {
 	}
 	s := m.settle()
 	chosen, reason := m.choose(eligible, s)
-	if holder, _ := m.holder(s); chosen == nil && holder.candidate() {
+	if holder, _ := m.holder(s); chosen == nil && holder != nil && holder.candidate() {
 		// Q9 put the only holder out (Q10): who cannot reach it goes instead.
 		if eligible, d, ok = m.quorate(now, kind, v, holder); !ok {
 			return d
@@ -203,8 +204,11 @@ func (m *Machine) containsLast(rs []*replica) bool {
 // does. A draining replica that alone holds it stays in.
 func (m *Machine) choose(eligible []*replica, s settling) ([]*replica, Reason) {
 	holder, top := m.holder(s)
-	holds := func(r *replica) bool { return m.place(r, s.list) == top }
+	holds := func(r *replica) bool { return !r.join.Member.Torn && m.place(r, s.list) == top }
 	chosen := m.capped(eligible, holds)
+	if !slices.ContainsFunc(chosen, func(r *replica) bool { return !r.join.Member.Torn }) {
+		return nil, Reason{ReasonHolder, "the ranks of each candidate are at different positions"}
+	}
 	if holder == nil || slices.ContainsFunc(chosen, holds) {
 		return chosen, Reason{}
 	}
@@ -262,6 +266,9 @@ func (m *Machine) holder(s settling) (*replica, Position) {
 		}
 		p := r.position
 		if r.present() {
+			if r.join.Member.Torn {
+				continue
+			}
 			p = m.place(r, s.list)
 		}
 		c := orderPositions(m.ledger.Cluster, p, top)

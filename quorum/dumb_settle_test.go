@@ -147,13 +147,15 @@ func (d *dumb) upToDate(q *quorum.Quorum, j quorum.Join) bool {
 		silent := j.Fact.Kind == quorum.NoFact || j.Fact.Kind == quorum.GaveUp
 		toHeal = toHeal || m.ReplicaID == j.Member.ReplicaID && m.Position != top && silent
 	}
-	return !d.left(q, j) && (p.QuorumID == q.ID || p == top && !toHeal)
+	return !d.left(q, j) && !j.Member.Torn && (p.QuorumID == q.ID || p == top && !toHeal)
 }
 
 // weight is what j says about (step, q): NoFact if nothing.
 func (d *dumb) weight(q *quorum.Quorum, j quorum.Join, step int64) quorum.FactKind {
 	p, f := j.Member.Position, j.Fact
 	switch {
+	case j.Member.Torn: // its ranks are not of one mind
+		return quorum.NoFact
 	case p.QuorumID == q.ID && p.Step == step:
 		return quorum.Committed
 	case d.left(q, j):

@@ -591,10 +591,15 @@ func (d *dumb) windowBegan(first bool) time.Time {
 // holderMissing is §4.5, with positions after settlement.
 func (d *dumb) holderMissing(chosen, joined []quorum.Join, now []quorum.Settlement) string {
 	top := quorum.Position{}
+	whole := false
 	for _, j := range chosen {
+		whole = whole || !j.Member.Torn
 		if p := d.positionAfter(j, now); p.Compare(top) > 0 {
 			top = p
 		}
+	}
+	if !whole {
+		return "waiting for holder"
 	}
 	for _, id := range d.ids() {
 		p := d.told(id)
@@ -636,7 +641,7 @@ func (d *dumb) answer(chosen []quorum.Join, s []quorum.Settlement) dumbAnswer {
 	}
 	for i, j := range chosen {
 		atStart := j.Member.InitSync && top.Step == 0
-		if (a.Positions[i] == top || j.Member.Sync || atStart) && len(a.Participants) < limit {
+		if (!j.Member.Torn && (a.Positions[i] == top || atStart) || j.Member.Sync) && len(a.Participants) < limit {
 			a.Participants = append(a.Participants, j.Member.ReplicaID)
 		}
 	}
@@ -653,6 +658,9 @@ func (d *dumb) answer(chosen []quorum.Join, s []quorum.Settlement) dumbAnswer {
 // out (§4.6).
 func (d *dumb) positionAfter(j quorum.Join, now []quorum.Settlement) quorum.Position {
 	f, p := j.Fact, j.Member.Position
+	if j.Member.Torn {
+		return p
+	}
 	find := func(step, id int64) (quorum.Settlement, bool) {
 		if s, ok := d.settled(step, id); ok {
 			return s, true

@@ -51,6 +51,7 @@ type duelist struct {
 	id    quorum.ReplicaID
 	open  bool
 	fell  bool // has joined with fall since its last answer
+	torn  bool // its ranks are at different positions, until it heals
 	pos   quorum.Position
 	last  []quorum.Digest
 	in    *quorum.Quorum
@@ -294,8 +295,12 @@ func (d *duel) joins(r *duelist) error {
 		kind = quorum.JoinFall // a quorum that fell does not stand up again
 	}
 	r.fell = kind == quorum.JoinFall
+	if r.in != nil && !r.torn && d.c.next(12) == 0 {
+		r.torn, r.pos, r.last = true, quorum.Position{}, nil
+		d.note("%s is torn", r.id)
+	}
 	m := r.shape
-	m.Position = r.pos
+	m.Position, m.Torn = r.pos, r.torn
 	m.ShrinkOnly = d.c.next(24) == 0
 	if r.fact.Kind == quorum.Refused {
 		m.CommitFailures = 1
@@ -344,9 +349,10 @@ func (d *duel) step(r *duelist) {
 			d.note("%s does not heal: %+v", r.id, r.fact)
 			return
 		}
-		r.pos, r.last = top, nil
+		r.pos, r.last, r.torn = top, nil, false
 		d.note("%s heals to %v", r.id, r.pos)
 	}
+	r.torn = false // at step 0 it is where all are
 	f := quorum.Fact{Step: r.pos.Step + 1, QuorumID: r.in.ID}
 	switch d.c.next(5) {
 	case 0, 1:

@@ -159,6 +159,9 @@ func (m *Machine) Join(now time.Time, j Join) error {
 func describeJoin(j Join) string {
 	kind := [...]string{"step", "fall", "ask"}[j.Kind]
 	s := fmt.Sprintf("%s at step %d", kind, j.Member.Position.Step)
+	if j.Member.Torn {
+		s = kind + ", its ranks at different positions"
+	}
 	if j.Fact.Kind != NoFact {
 		s += fmt.Sprintf(", %s step %d of quorum %d", j.Fact.Kind, j.Fact.Step, j.Fact.QuorumID)
 	}

@@ -40,7 +40,7 @@ func joiners(d *datadriven.TestData) []quorum.ReplicaID {
 	var out []quorum.ReplicaID
 	for _, id := range ids(d) {
 		switch id {
-		case "shrink", "sync", "initsync", "again", "no-last":
+		case "shrink", "sync", "initsync", "again", "no-last", "torn":
 		default:
 			out = append(out, id)
 		}
@@ -81,6 +81,9 @@ func (s *script) joinArgs(d *datadriven.TestData, a *actor, j *quorum.Join) {
 			j.Member.InitSync = true
 		case "no-last":
 			j.Last = nil
+		case "torn":
+			a.pos = quorum.Position{}
+			j.Member.Torn, j.Member.Position, j.LastDigests = true, a.pos, nil
 		}
 	}
 }

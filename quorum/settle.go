@@ -171,7 +171,7 @@ func (m *Machine) stances(id int64, members []Member) ([]stance, []ReplicaID) {
 		st := stance{r: r, moved: w.Last.ref().id > id || p.QuorumID > id}
 		// A member that had to heal and did not is behind, and does not lower
 		// the contested step: others committed over its head.
-		st.upToDate = !st.moved && (p.QuorumID == id || claims || p == plan.max && !(plan.heals(rank) && silent))
+		st.upToDate = !st.moved && !w.Member.Torn && (p.QuorumID == id || claims || p == plan.max && !(plan.heals(rank) && silent))
 		out = append(out, st)
 	}
 	return out, absent
@@ -247,11 +247,13 @@ func weigh(stances []stance, step, id int64) weight {
 
 // fact is one member's word on (step, id). A member that had it under way and
 // says nothing never balloted, so it weighs as one that refused; so does one that
-// left for a later quorum. A member that is behind weighs nothing.
+// left for a later quorum. A member that is behind, or torn, weighs nothing.
 func (s stance) fact(step, id int64) (FactKind, []Digest) {
 	join := s.r.join
 	f, p := join.Fact, join.Member.Position
 	switch {
+	case join.Member.Torn:
+		return NoFact, nil // some rank's word, not the replica's
 	case p.Step == step && p.QuorumID == id:
 		return Committed, join.LastDigests
 	case s.moved:
@@ -284,7 +286,7 @@ func baseDigests(stances []stance, base Position) []Digest {
 // left. A discard binds those who claim the step, not those who hold it.
 func (m *Machine) place(r *replica, now []Settlement) Position {
 	p, f := r.join.Member.Position, r.join.Fact
-	if f.Kind != Prepared && f.Kind != Committed || f.Step != p.Step+1 {
+	if r.join.Member.Torn || f.Kind != Prepared && f.Kind != Committed || f.Step != p.Step+1 {
 		return p
 	}
 	s := m.outcome(f.Step, f.QuorumID, now)

@@ -74,6 +74,10 @@ type Member struct {
 	StoreAddress   string // host:port of its store
 	GroupWorldSize int
 	Position       Position
+	// Torn says that the replica's ranks are at different positions. Position is
+	// none then: the replica heals, gives its state to no other, and its word on
+	// a step counts for nothing.
+	Torn           bool `json:",omitempty"`
 	ShrinkOnly     bool
 	InitSync       bool // at step 0, all take the state of one replica
 	Sync           bool // heals before its collectives, so participates though it heals

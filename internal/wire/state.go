@@ -112,6 +112,7 @@ func MemberToProto(m quorum.Member) *skerrypb.Member {
 		FixedWorldSize: uint32(m.FixedWorldSize),
 		CommitFailures: m.CommitFailures,
 		Data:           m.Data,
+		Torn:           m.Torn,
 	}
 }
 
@@ -125,7 +126,7 @@ func MemberFromProto(m *skerrypb.Member) (quorum.Member, error) {
 
 // member converts m, whose path the caller has entered.
 func (c *check) member(m *skerrypb.Member) quorum.Member {
-	return quorum.Member{
+	r := quorum.Member{
 		ReplicaID:      c.id("replica_id", m.GetReplicaId()),
 		Address:        c.text("address", m.GetAddress(), MaxAddressBytes),
 		StoreAddress:   c.text("store_address", m.GetStoreAddress(), MaxAddressBytes),
@@ -136,8 +137,13 @@ func (c *check) member(m *skerrypb.Member) quorum.Member {
 		Sync:           m.GetSync(),
 		FixedWorldSize: int(c.number("fixed_world_size", int64(m.GetFixedWorldSize()), 0, MaxMembers)),
 		CommitFailures: c.rising("commit_failures", m.GetCommitFailures()),
+		Torn:           m.GetTorn(),
 		Data:           c.data("data", m.GetData(), MaxDataBytes),
 	}
+	if r.Torn && r.Position != (quorum.Position{}) {
+		c.bad("position", r.Position.String(), "none of a torn member")
+	}
+	return r
 }
 
 func membersToProto(ms []quorum.Member) []*skerrypb.Member {

@@ -354,3 +354,17 @@ func TestBeatOfAnOldClientWaits(t *testing.T) {
 		t.Errorf("beat %+v, %v; want one that waits", got, err)
 	}
 }
+
+// A torn member has no position.
+func TestTornMember(t *testing.T) {
+	m := sampleMember("a:1")
+	m.Position, m.Torn = quorum.Position{}, true
+	p := MemberToProto(m)
+	if got, err := MemberFromProto(overTheWire(t, p)); err != nil || got != m {
+		t.Errorf("%+v, %v; want %+v", got, err, m)
+	}
+	p.Position = PositionToProto(quorum.Position{Cluster: "c1", Step: 7, QuorumID: 3})
+	if got, err := MemberFromProto(p); err == nil {
+		t.Errorf("%+v, want the position refused", got)
+	}
+}

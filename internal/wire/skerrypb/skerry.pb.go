@@ -542,8 +542,10 @@ type Member struct {
 	FixedWorldSize uint32                 `protobuf:"varint,9,opt,name=fixed_world_size,json=fixedWorldSize,proto3" json:"fixed_world_size,omitempty"`
 	CommitFailures int64                  `protobuf:"varint,10,opt,name=commit_failures,json=commitFailures,proto3" json:"commit_failures,omitempty"`
 	Data           string                 `protobuf:"bytes,11,opt,name=data,proto3" json:"data,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// The ranks are at different positions; position is none.
+	Torn          bool `protobuf:"varint,12,opt,name=torn,proto3" json:"torn,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Member) Reset() {
@@ -651,6 +653,13 @@ func (x *Member) GetData() string {
 		return x.Data
 	}
 	return ""
+}
+
+func (x *Member) GetTorn() bool {
+	if x != nil {
+		return x.Torn
+	}
+	return false
 }
 
 type LastAnswer struct {
@@ -5101,7 +5110,7 @@ const file_skerry_proto_rawDesc = "" +
 	"\x04kind\x18\x01 \x01(\x0e2\x13.skerry.v1.FactKindR\x04kind\x12\x12\n" +
 	"\x04step\x18\x02 \x01(\x03R\x04step\x12\x1b\n" +
 	"\tquorum_id\x18\x03 \x01(\x03R\bquorumId\x12+\n" +
-	"\adigests\x18\x04 \x03(\v2\x11.skerry.v1.DigestR\adigests\"\xfa\x02\n" +
+	"\adigests\x18\x04 \x03(\v2\x11.skerry.v1.DigestR\adigests\"\x8e\x03\n" +
 	"\x06Member\x12\x1d\n" +
 	"\n" +
 	"replica_id\x18\x01 \x01(\tR\treplicaId\x12\x18\n" +
@@ -5116,7 +5125,8 @@ const file_skerry_proto_rawDesc = "" +
 	"\x10fixed_world_size\x18\t \x01(\rR\x0efixedWorldSize\x12'\n" +
 	"\x0fcommit_failures\x18\n" +
 	" \x01(\x03R\x0ecommitFailures\x12\x12\n" +
-	"\x04data\x18\v \x01(\tR\x04data\"\x86\x01\n" +
+	"\x04data\x18\v \x01(\tR\x04data\x12\x12\n" +
+	"\x04torn\x18\f \x01(\bR\x04torn\"\x86\x01\n" +
 	"\n" +
 	"LastAnswer\x12\x1b\n" +
 	"\tquorum_id\x18\x01 \x01(\x03R\bquorumId\x12\x14\n" +

@@ -55,6 +55,7 @@ type replica struct {
 	broke   chan error // the stream's end, once
 
 	mu     sync.Mutex // guards sending
+	left   bool       // said goodbye: nothing may be sent any more
 	beat   quorum.Beat
 	number uint64
 }
@@ -154,7 +155,18 @@ func (r *replica) beats(every time.Duration) {
 func (r *replica) send(up *skerrypb.Up) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	_ = r.stream.Send(up)
+	if !r.left {
+		_ = r.stream.Send(up)
+	}
+}
+
+// leave says goodbye and closes the stream behind it, as a manager that exits does.
+func (r *replica) leave() {
+	r.send(&skerrypb.Up{Message: &skerrypb.Up_Leaving{Leaving: &skerrypb.Leaving{}}})
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.left = true
+	_ = r.stream.CloseSend() // whether it has ended is seen when it is read
 }
 
 // join joins with a new number, and returns it.

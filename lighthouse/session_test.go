@@ -156,8 +156,7 @@ func TestLeavingIsNoDeath(t *testing.T) {
 	t.Parallel()
 	l := lighthousetest.Start(t, minReplicas(2))
 	all, _ := form(t, l.Addr, "a", "b")
-	all[1].send(&skerrypb.Up{Message: &skerrypb.Up_Leaving{Leaving: &skerrypb.Leaving{}}})
-	_ = all[1].stream.CloseSend() // as a manager that exits does
+	all[1].leave()
 	if err := all[1].end(); !errors.Is(err, io.EOF) {
 		t.Errorf("stream ended with %v, want io.EOF", err)
 	}

@@ -16,6 +16,9 @@ func (m *Machine) Open(now time.Time, h Hello) error {
 	if err := m.validateHello(h); err != nil {
 		return err
 	}
+	if err := m.issued(now, "hello", h.Last.newestID(), h.Position.QuorumID); err != nil {
+		return err
+	}
 	if err := m.admit(h.ReplicaID, h.Client); err != nil {
 		return err
 	}
@@ -113,6 +116,9 @@ func (m *Machine) admit(id ReplicaID, c ClientKind) error {
 func (m *Machine) Join(now time.Time, j Join) error {
 	m.Advance(now)
 	if err := validateJoin(j); err != nil {
+		return err
+	}
+	if err := m.issued(now, "join", j.Last.newestID(), j.Member.Position.QuorumID, j.Fact.QuorumID); err != nil {
 		return err
 	}
 	if err := m.admitJoin(j); err != nil {

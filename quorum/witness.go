@@ -47,6 +47,9 @@ func (m *Machine) Beat(now time.Time, id ReplicaID, b Beat) error {
 	if err := validateNumber("beat's quorum id", b.QuorumID); err != nil {
 		return err
 	}
+	if err := m.issued(now, "beat", b.Position.QuorumID, b.QuorumID); err != nil {
+		return err
+	}
 	r := m.replicas[id]
 	switch {
 	case !m.takes(KindSkerry):

@@ -33,7 +33,7 @@ type verdict struct {
 // replica's alone; go on with StartQuorum. Errors end training: those of
 // StartQuorum, and ErrMaxRetries.
 func (m *Manager) ShouldCommit(ctx context.Context) (bool, error) {
-	m.progress.Add(1)
+	defer m.enter()()
 	m.mu.Lock()
 	switch {
 	case m.mu.final != nil:

@@ -73,7 +73,8 @@
 //
 // The locks are Manager.mu, server.mu, barrier.mu, session.mu, remote.mu,
 // subscriber.mu, tasks.mu, emitter.mu and tracked.mu. server.mu is held while
-// barrier.mu is taken, Manager.mu while tasks.mu or session.mu is; no other two
+// barrier.mu is taken, Manager.mu while tasks.mu, tracked.mu or
+// session.mu is; no other two
 // are held together, and nothing is called out to under any of them.
 //
 // # Closing

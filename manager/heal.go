@@ -171,7 +171,7 @@ func (m *Manager) receive() (*incoming, error) {
 		return in, nil
 	}
 	in, err := m.states.incoming(func(bytes int64) {
-		m.progress.Add(1)
+		m.move()
 		m.healBytes.Add(uint64(bytes))
 	})
 	if err != nil {

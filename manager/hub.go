@@ -162,11 +162,12 @@ func (m *Manager) beat() quorum.Beat {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	b := quorum.Beat{
-		Position: m.mu.position, Ballots: m.mu.ballots, Phase: m.mu.phase, Progress: m.progress.Load(),
+		Position: m.mu.position, Ballots: m.mu.ballots, Phase: m.mu.phase, Progress: m.presence.moves.Load(),
 	}
 	if m.mu.quorum != nil {
 		b.QuorumID = m.mu.quorum.ID
 	}
+	b.Away = m.hub.server.isAway()
 	b.Waits = busy || m.balloting.Load() > 0 || m.waitsLocked()
 	if m.mu.draining != "" {
 		b.Phase = quorum.PhaseDraining

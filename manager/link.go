@@ -17,6 +17,10 @@ type link interface {
 	// vote hands in the rank's vote and waits for the replica's decision. It is
 	// idempotent: a repeated vote gets the same decision.
 	vote(ctx context.Context, v vote) (quorum.TallyResult, error)
+	// away tells the server that this rank reports no more, because its trainer
+	// does not move, or that this is over; it asks away which of the two. What is
+	// lost on the way is told by the next report, or costs a join timeout.
+	away(ctx context.Context, away func() bool)
 	// notices calls f for each notice, one at a time, until ctx ends or the
 	// server is gone.
 	notices(ctx context.Context, f func(notice)) error

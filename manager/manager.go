@@ -35,7 +35,7 @@ type Manager struct {
 	tasks     tasks
 	events    emitter
 	metrics   *metrics
-	progress  atomic.Uint64
+	presence  presence
 	healBytes atomic.Uint64
 	balloting atomic.Int32  // ballots that are out
 	linked    chan struct{} // closed once link and id are set
@@ -106,6 +106,7 @@ func New(cfg Config) (*Manager, error) {
 	}
 	m := &Manager{cfg: cfg, guard: g, timeouts: deriveTimeouts(cfg.StepTimeout, cfg.HealTimeout)}
 	m.log = cfg.Log.With().Str(logkey.Component, "manager").Int(logkey.GroupRank, cfg.GroupRank).Logger().Hook(&m.logID)
+	m.presence = newPresence()
 	m.linked = make(chan struct{})
 	m.mu.changed = make(chan struct{})
 	m.tasks.wake = make(chan struct{}, 1)
@@ -116,7 +117,7 @@ func New(cfg Config) (*Manager, error) {
 	}
 	m.backend = &issued{Backend: cfg.Debug.Wrap("replicate", cfg.Backend), m: m}
 	m.managed = pg.NewManaged(m.backend, participation{m})
-	m.tracked = newTracked(m.managed, func() { m.progress.Add(1) })
+	m.tracked = newTracked(m.managed, m.move)
 	m.group = pg.NewGroup(m.tracked)
 	m.metrics = newMetrics(m)
 	return m, nil

@@ -183,7 +183,10 @@ func (m *Manager) fallWith(id int64, cause error, again bool) {
 		if a.open {
 			m.failLocked(cause) // the next quorum begins with a StartQuorum that waits
 		}
-	case again && m.mu.final == nil:
+	case !again || m.mu.final != nil:
+	case m.gone():
+		m.goAwayLocked()
+	default:
 		m.requestLocked(quorum.JoinFall, a.opts)
 	}
 	if m.mu.heal != nil {

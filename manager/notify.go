@@ -114,6 +114,8 @@ func (d direct) vote(ctx context.Context, v vote) (quorum.TallyResult, error) {
 	return d.server.vote(ctx, v)
 }
 
+func (d direct) away(_ context.Context, away func() bool) { d.server.setAway(0, away()) }
+
 func (d direct) notices(ctx context.Context, f func(notice)) error {
 	return d.server.subscribe(ctx, 0, func(n notice) error {
 		f(n)

@@ -134,6 +134,14 @@ func (r *remote) report(ctx context.Context, rep report) (reply, error) {
 	return reply{}, fmt.Errorf("wait for a quorum: %w", context.Cause(ctx))
 }
 
+func (r *remote) away(ctx context.Context, away func() bool) {
+	ctx, cancel := context.WithTimeout(ctx, r.timeouts.Call)
+	defer cancel()
+	_, _ = r.client.Quorum(ctx, &skerrypb.RankQuorumRequest{ // see link
+		GroupRank: uint32(r.rank), Withdraw: true, Away: away(),
+	}, grpc.WaitForReady(true))
+}
+
 func replyFromProto(m *skerrypb.RankQuorumResponse) (reply, error) {
 	if m.GetUnanswered() {
 		return reply{Unanswered: true, Void: m.GetVoid()}, nil

@@ -61,6 +61,12 @@ func (m *Manager) pursue(ctx context.Context, r *request) {
 		rctx, cancel := context.WithCancelCause(ctx)
 		m.mu.Lock()
 		r.stop = cancel
+		if r.kind == quorum.JoinFall && m.gone() {
+			m.goAwayLocked()
+			m.mu.Unlock()
+			cancel(nil)
+			return
+		}
 		m.mu.Unlock()
 		err := m.round(rctx, r)
 		cancel(nil)

@@ -38,6 +38,7 @@ func (r *rpcServer) Quorum(ctx context.Context, m *skerrypb.RankQuorumRequest) (
 	rep := report{RankReport: converted, Attempt: m.GetAttempt(), Void: m.GetVoid()}
 	var got reply
 	if rep.Withdraw {
+		r.server.setAway(rep.GroupRank, rep.Away)
 		got = r.server.withdraw(rep)
 	} else if got, err = r.server.report(ctx, rep); err != nil {
 		return nil, statusOf(err)

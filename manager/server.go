@@ -46,6 +46,7 @@ type server struct {
 		links       []rankLink // by group rank
 		metadata    []string   // of the checkpoint transports, by group rank
 		unanswered  uint64     // asks withdrawn
+		away        []bool     // by group rank: its trainer does not move
 	}
 	votes *barrier
 }
@@ -78,6 +79,7 @@ func newServer(cfg serverConfig) *server {
 	s.mu.pending = make([]*pendingReport, cfg.size)
 	s.mu.metadata = make([]string, cfg.size)
 	s.mu.links = make([]rankLink, cfg.size)
+	s.mu.away = make([]bool, cfg.size)
 	s.votes = newBarrier(cfg.size)
 	return s
 }
@@ -98,6 +100,7 @@ func (s *server) report(ctx context.Context, r report) (reply, error) {
 	p := &pendingReport{report: r, result: make(chan reportResult, 1)}
 	s.mu.Lock()
 	s.mu.metadata[r.GroupRank] = r.CheckpointMetadata
+	s.mu.away[r.GroupRank] = false
 	if done, result := s.knownLocked(r); done {
 		s.mu.Unlock()
 		return result.reply, result.err
@@ -143,6 +146,20 @@ func (s *server) withdraw(r report) reply {
 		return result.reply
 	}
 	return reply{Unanswered: true}
+}
+
+// setAway notes whether a rank's trainer is away. While one is, the replica
+// cannot join, and its beats say so.
+func (s *server) setAway(rank int, away bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.away[rank] = away
+}
+
+func (s *server) isAway() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Contains(s.mu.away, true)
 }
 
 // knownLocked replies at once if it can: with the refusal that is final, or

@@ -33,7 +33,7 @@ func (m *Manager) StartQuorum(ctx context.Context) error {
 // ErrDrained, ErrEvicted, ErrRefused, ErrRankLost, ErrUnreachable, ErrClosed,
 // *checkpoint.MismatchError, what a load callback returned, ctx's cause.
 func (m *Manager) StartQuorumWith(ctx context.Context, o StartOptions) error {
-	m.progress.Add(1)
+	defer m.enter()()
 	m.mu.Lock()
 	if m.mu.alone && !m.mu.attempt.open && m.mu.final == nil {
 		m.mu.Unlock()

@@ -87,7 +87,7 @@ func (t *tracked) wait(ctx context.Context) error {
 
 // issuing notes that op reaches the group below.
 func (m *Manager) issuing(op *pg.Op) {
-	m.progress.Add(1)
+	m.presence.moves.Add(1)
 	m.mu.Lock()
 	if op.Kind != pg.KindBallot {
 		m.mu.attempt.ops++

@@ -34,6 +34,7 @@ const (
 	EventProbation
 	EventMended
 	EventDoubted
+	EventAway
 )
 
 var eventNames = [...]string{
@@ -41,7 +42,7 @@ var eventNames = [...]string{
 	"lost", "returned", "superseded", "stuck", "left", "quorum fell", "quorum formed", "answer repeated",
 	"step settled", "last quorum restored", "draining", "evicted", "configured", "highest position fell",
 	"accused", "link kept apart", "forgotten", "committed digests differ",
-	"put on probation", "link holds again", "own sight doubted",
+	"put on probation", "link holds again", "own sight doubted", "away",
 }
 
 // String is the event's name, in the past tense.

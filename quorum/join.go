@@ -150,6 +150,7 @@ func (m *Machine) Join(now time.Time, j Join) error {
 		w.at, w.until, w.held = before.at, before.until, before.held
 	}
 	r.join, r.number, r.joined = w, j.Number, true
+	m.notesAway(now, r, false)
 	if before == nil || before.Number != j.Number || before.Kind != j.Kind {
 		m.event(EventJoined, r.id, describeJoin(j))
 	}

@@ -27,6 +27,7 @@ type replica struct {
 	progressAt time.Time // when Progress last changed
 	waitsAt    time.Time // since when its beats say that it waits; zero: they do not
 	stuck      bool
+	away       bool // does not join: its trainer does not move
 	stuckWhy   string
 
 	suspect  bool
@@ -74,9 +75,9 @@ type waiting struct {
 }
 
 // alive is PROTOCOL §1's live, but for being a member or having joined: known
-// of, and not lost, draining, evicted, or stuck. Suspects are alive.
+// of, and not lost, draining, evicted, stuck, or away. Suspects are alive.
 func (r *replica) alive() bool {
-	return !r.lost && !r.draining && !r.evicted && !r.stuck
+	return !r.lost && !r.draining && !r.evicted && !r.stuck && !r.away
 }
 
 // live is PROTOCOL §1's word.

@@ -219,7 +219,7 @@ func (s *script) beatAll(list []quorum.ReplicaID) {
 
 func (s *script) doHeartbeat(d *datadriven.TestData) { s.beatAll(ids(d)) }
 
-// doBeat: beat a b [ballots=1] [phase=training] [waits=true]
+// doBeat: beat a b [ballots=1] [phase=training] [waits=true] [away=true]
 func (s *script) doBeat(d *datadriven.TestData) {
 	for _, id := range ids(d) {
 		a := s.actor(id)
@@ -234,6 +234,7 @@ func (s *script) doBeat(d *datadriven.TestData) {
 			}[phase]
 		}
 		d.MaybeScanArgs(s.t, "waits", &a.beat.Waits)
+		d.MaybeScanArgs(s.t, "away", &a.beat.Away)
 		a.beat.Progress++
 		s.beatAll([]quorum.ReplicaID{id})
 	}

@@ -29,6 +29,7 @@ const (
 	StateEvicted   ReplicaState = "evicted"
 	StateLost      ReplicaState = "lost"
 	StateStuck     ReplicaState = "stuck"
+	StateAway      ReplicaState = "away"
 	StateDraining  ReplicaState = "draining"
 	StateSuspect   ReplicaState = "suspect"
 	StateProbation ReplicaState = "on probation" // joined, and is not let in yet: it was lost too often
@@ -90,6 +91,8 @@ func (m *Machine) replicaStatus(now time.Time, r *replica, plan healPlan) Replic
 		s.Why = r.lostWhy
 	case StateStuck:
 		s.Why = r.stuckWhy
+	case StateAway:
+		s.Why = awayWhy(now.Sub(r.progressAt))
 	case StateApart:
 		s.Why = m.cutOff(now, r).tell()
 	case StateProbation:
@@ -121,6 +124,8 @@ func (m *Machine) state(r *replica) ReplicaState {
 		return StateLost
 	case r.stuck:
 		return StateStuck
+	case r.away:
+		return StateAway
 	case r.draining:
 		return StateDraining
 	case r.suspect && !r.vouched:

@@ -155,6 +155,7 @@ func (m *Machine) beats(now time.Time, r *replica, b Beat) {
 		r.waitsAt = now
 	}
 	r.beat = b
+	m.notesAway(now, r, b.Away)
 	if r.member && !m.fallen && b.Waits && m.waits.since.IsZero() && m.config.StuckAfter > 0 {
 		// Members that do not wait may be stuck from now on; the next look finds
 		// which. Before then none can have been waited for long enough.

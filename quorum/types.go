@@ -178,6 +178,9 @@ type Beat struct {
 	// them: an op of its is under way, its ballot is out, it joins, configures,
 	// heals, or awaits a settlement. A replica that computes does not wait.
 	Waits bool
+	// Away says that the replica does not join, because its trainer has not moved
+	// for longer than a step may wait; see TrainerAway.
+	Away bool
 }
 
 // Outcome is what became of a contested step.

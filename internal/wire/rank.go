@@ -26,6 +26,7 @@ type RankReport struct {
 	CommitFailures     int64
 	Accusations        []quorum.Accusation
 	Withdraw           bool
+	Away               bool // with Withdraw: until its trainer moves
 }
 
 // RankReportToProto converts r.
@@ -48,6 +49,7 @@ func RankReportToProto(r RankReport) *skerrypb.RankQuorumRequest {
 		CommitFailures:     r.CommitFailures,
 		Accusations:        AccusationsToProto(r.Accusations),
 		Withdraw:           r.Withdraw,
+		Away:               r.Away,
 	}
 	if len(r.Fact.Digests) > 0 {
 		m.FactDigest = DigestToProto(r.Fact.Digests[0])
@@ -79,6 +81,7 @@ func RankReportFromProto(m *skerrypb.RankQuorumRequest) (RankReport, error) {
 		CommitFailures:     c.rising("commit_failures", m.GetCommitFailures()),
 		Accusations:        c.accusations("accusations", m.GetAccusations()),
 		Withdraw:           m.GetWithdraw(),
+		Away:               m.GetAway(),
 	}
 	if m.GetFactDigest() != nil {
 		r.Fact.Digests = []quorum.Digest{DigestFromProto(m.GetFactDigest())}

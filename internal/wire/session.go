@@ -67,6 +67,7 @@ func BeatToProto(b quorum.Beat) *skerrypb.Beat {
 		Phase:    skerrypb.Phase(b.Phase),
 		Progress: b.Progress,
 		Waits:    &b.Waits,
+		Away:     b.Away,
 	}
 }
 
@@ -81,6 +82,7 @@ func BeatFromProto(b *skerrypb.Beat) (quorum.Beat, error) {
 		Phase:    quorum.Phase(c.enum("phase", int32(b.GetPhase()), int32(quorum.PhaseDraining))),
 		Progress: b.GetProgress(),
 		Waits:    b == nil || b.Waits == nil || b.GetWaits(),
+		Away:     b.GetAway(),
 	}
 	return r, c.result()
 }

@@ -9,11 +9,6 @@ import (
 // is about. They are left out of a run, except of one with -worlds.known, which runs
 // nothing else. Who mends one takes its line out.
 var knownBroken = map[string]string{
-	"TestWorldTrainerHangsBetweenSteps":       "a hung trainer is never left out (correctness 1, liveness 3)",
-	"TestWorldTrainerHangsInTheForwardPass":   "a hung trainer is never left out (correctness 1, liveness 3)",
-	"TestWorldTrainerHangsBetweenCollectives": "a hung trainer is never left out (correctness 1, liveness 3)",
-	"TestWorldTrainerHangsBeforeItsBallot":    "a hung trainer is never left out (correctness 1, liveness 3)",
-	"TestWorldHungTrainerComesBack":           "a hung trainer is never left out (correctness 1, liveness 3)",
 
 	"TestWorldBlipInFrontOfTheLighthouse":   "all are lost when the lighthouse is out of reach (correctness 9)",
 	"TestWorldCollectiveWithoutAQuorumEnds": "a collective waits for ever (correctness 15)",

@@ -1466,7 +1466,10 @@ type Beat struct {
 	Progress uint64                 `protobuf:"varint,5,opt,name=progress,proto3" json:"progress,omitempty"`
 	// Whether the replica waits for others. Absent from clients that do not know
 	// the difference: such a one is taken to wait.
-	Waits         *bool `protobuf:"varint,6,opt,name=waits,proto3,oneof" json:"waits,omitempty"`
+	Waits *bool `protobuf:"varint,6,opt,name=waits,proto3,oneof" json:"waits,omitempty"`
+	// Whether the replica joins no more until its trainer, which has called nothing
+	// for longer than a step may wait, calls again.
+	Away          bool `protobuf:"varint,7,opt,name=away,proto3" json:"away,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1539,6 +1542,13 @@ func (x *Beat) GetProgress() uint64 {
 func (x *Beat) GetWaits() bool {
 	if x != nil && x.Waits != nil {
 		return *x.Waits
+	}
+	return false
+}
+
+func (x *Beat) GetAway() bool {
+	if x != nil {
+		return x.Away
 	}
 	return false
 }
@@ -4172,6 +4182,7 @@ type RankQuorumRequest struct {
 	Withdraw           bool                   `protobuf:"varint,18,opt,name=withdraw,proto3" json:"withdraw,omitempty"` // takes this rank's earlier request back; answered at once
 	Attempt            uint64                 `protobuf:"varint,19,opt,name=attempt,proto3" json:"attempt,omitempty"`   // counts the rank's ShouldCommits; all ranks are in lockstep
 	Void               bool                   `protobuf:"varint,20,opt,name=void,proto3" json:"void,omitempty"`         // ops of the attempt under way were lost with the quorum that fell
+	Away               bool                   `protobuf:"varint,21,opt,name=away,proto3" json:"away,omitempty"`         // with withdraw: this rank's trainer has not moved for too long, and it reports no more until it does
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
 }
@@ -4342,6 +4353,13 @@ func (x *RankQuorumRequest) GetAttempt() uint64 {
 func (x *RankQuorumRequest) GetVoid() bool {
 	if x != nil {
 		return x.Void
+	}
+	return false
+}
+
+func (x *RankQuorumRequest) GetAway() bool {
+	if x != nil {
+		return x.Away
 	}
 	return false
 }
@@ -5207,14 +5225,15 @@ const file_skerry_proto_rawDesc = "" +
 	"\vaccusations\x18\b \x03(\v2\x15.skerry.v1.AccusationR\vaccusations\x12\x14\n" +
 	"\x05relay\x18\t \x01(\bR\x05relay\x12\x14\n" +
 	"\x05avoid\x18\n" +
-	" \x01(\tR\x05avoid\"\xd7\x01\n" +
+	" \x01(\tR\x05avoid\"\xeb\x01\n" +
 	"\x04Beat\x12/\n" +
 	"\bposition\x18\x01 \x01(\v2\x13.skerry.v1.PositionR\bposition\x12\x1b\n" +
 	"\tquorum_id\x18\x02 \x01(\x03R\bquorumId\x12\x18\n" +
 	"\aballots\x18\x03 \x01(\x04R\aballots\x12&\n" +
 	"\x05phase\x18\x04 \x01(\x0e2\x10.skerry.v1.PhaseR\x05phase\x12\x1a\n" +
 	"\bprogress\x18\x05 \x01(\x04R\bprogress\x12\x19\n" +
-	"\x05waits\x18\x06 \x01(\bH\x00R\x05waits\x88\x01\x01B\b\n" +
+	"\x05waits\x18\x06 \x01(\bH\x00R\x05waits\x88\x01\x01\x12\x12\n" +
+	"\x04away\x18\a \x01(\bR\x04awayB\b\n" +
 	"\x06_waits\"\xb1\x02\n" +
 	"\x04Join\x12)\n" +
 	"\x06member\x18\x01 \x01(\v2\x11.skerry.v1.MemberR\x06member\x12'\n" +
@@ -5407,7 +5426,7 @@ const file_skerry_proto_rawDesc = "" +
 	"\n" +
 	"replica_id\x18\x02 \x01(\tR\treplicaId\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\"\x15\n" +
-	"\x13KillReplicaResponse\"\xfe\x05\n" +
+	"\x13KillReplicaResponse\"\x92\x06\n" +
 	"\x11RankQuorumRequest\x12\x1d\n" +
 	"\n" +
 	"group_rank\x18\x01 \x01(\rR\tgroupRank\x12'\n" +
@@ -5434,7 +5453,8 @@ const file_skerry_proto_rawDesc = "" +
 	"\vaccusations\x18\x11 \x03(\v2\x15.skerry.v1.AccusationR\vaccusations\x12\x1a\n" +
 	"\bwithdraw\x18\x12 \x01(\bR\bwithdraw\x12\x18\n" +
 	"\aattempt\x18\x13 \x01(\x04R\aattempt\x12\x12\n" +
-	"\x04void\x18\x14 \x01(\bR\x04void\"\x92\x01\n" +
+	"\x04void\x18\x14 \x01(\bR\x04void\x12\x12\n" +
+	"\x04away\x18\x15 \x01(\bR\x04away\"\x92\x01\n" +
 	"\x12RankQuorumResponse\x12)\n" +
 	"\x06quorum\x18\x01 \x01(\v2\x11.skerry.v1.QuorumR\x06quorum\x12\x1d\n" +
 	"\n" +

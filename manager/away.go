@@ -1,0 +1,89 @@
+package manager
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/skerry-ft/skerry/internal/logkey"
+	"github.com/skerry-ft/skerry/quorum"
+)
+
+// presence knows whether the trainer is there: whether it has called anything
+// lately. Safe for concurrent use; the zero value is not usable, see newPresence.
+type presence struct {
+	began time.Time
+	moves atomic.Uint64 // counts the trainer's moves, for the beats
+	moved atomic.Int64  // when it moved last, since began
+	calls atomic.Int32  // StartQuorum and ShouldCommit under way
+	away  atomic.Bool   // a quorum fell, and this rank did not join for it
+}
+
+func newPresence() presence { return presence{began: time.Now()} }
+
+// idle is how long the trainer has called nothing.
+func (p *presence) idle() time.Duration {
+	return time.Since(p.began) - time.Duration(p.moved.Load())
+}
+
+// move notes that the trainer, or something that it waits for, moves.
+func (m *Manager) move() {
+	m.presence.moves.Add(1)
+	m.presence.moved.Store(int64(time.Since(m.presence.began)))
+	if m.presence.away.Load() {
+		m.comeBack()
+	}
+}
+
+// enter begins a call of the trainer; the returned function ends it.
+func (m *Manager) enter() func() {
+	m.presence.calls.Add(1)
+	m.move()
+	return func() {
+		m.move()
+		m.presence.calls.Add(-1)
+	}
+}
+
+// gone says whether this rank stops joining for its trainer (L1).
+func (m *Manager) gone() bool {
+	waits := m.presence.calls.Load() > 0 || m.tracked.busy() || m.balloting.Load() > 0
+	return quorum.TrainerAway(m.presence.idle(), m.timeouts.Step, waits)
+}
+
+// goAwayLocked makes this rank join no more until its trainer moves.
+func (m *Manager) goAwayLocked() {
+	if m.presence.away.Swap(true) {
+		return
+	}
+	m.log.Warn().Dur(logkey.ElapsedMs, m.presence.idle()).Int64(logkey.QuorumID, m.mu.assign.QuorumID).
+		Msg("trainer does not move, quorum left until it does")
+	m.tasks.add(func(ctx context.Context) {
+		select {
+		case <-m.linked:
+			m.link.away(ctx, m.presence.away.Load)
+		case <-ctx.Done():
+		}
+	})
+}
+
+// comeBack asks for a quorum again, now that the trainer moves. Its operations
+// wait for it, or its StartQuorum does.
+func (m *Manager) comeBack() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.presence.away.Swap(false) {
+		return
+	}
+	m.log.Info().Msg("trainer moves again")
+	m.tasks.add(func(ctx context.Context) {
+		select {
+		case <-m.linked:
+			m.link.away(ctx, m.presence.away.Load)
+		case <-ctx.Done():
+		}
+	})
+	if m.mu.request == nil && !m.mu.standing && m.mu.final == nil && m.mu.quorum != nil && m.mu.attempt.open {
+		m.requestLocked(quorum.JoinFall, m.mu.attempt.opts)
+	}
+}

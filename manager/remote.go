@@ -179,15 +179,15 @@ func (r *remote) vote(ctx context.Context, v vote) (quorum.TallyResult, error) {
 // comes out in the next report or vote. When the server cannot be reached for
 // rankGrace, or cannot be found for the Connect timeout, group rank 0 is gone.
 func (r *remote) notices(ctx context.Context, f func(notice)) error {
-	since, patience := time.Now(), r.timeouts.Connect
+	since, patience, found := time.Now(), r.timeouts.Connect, false
 	for {
 		st, err := r.client.Notices(ctx, &skerrypb.NoticesRequest{GroupRank: uint32(r.rank)})
-		heard := false
-		if err == nil {
+		opened, heard := err == nil, false
+		if opened {
 			heard, err = r.read(st, f)
 		}
-		if heard {
-			since, patience = time.Now(), rankGrace
+		if heard || opened && !found { // a server that ends each stream at once is not heard
+			since, patience, found = time.Now(), rankGrace, true
 		}
 		switch err = fromStatus(err); {
 		case ctx.Err() != nil:

@@ -56,7 +56,7 @@ func (b *behaviour) at(ctx context.Context, p *proc, s stage) {
 	if b.draws(traitPauses, 0.002) {
 		d := b.between(time.Second, 30*time.Second)
 		p.w.book.fault(p.name, "hangs for %v %v", d, s)
-		_ = wait(ctx, d)
+		p.takes(ctx, d)
 		p.w.book.note(p.name, "goes on")
 	}
 	if s == stageBetween && b.draws(traitErrors, 0.02) {
@@ -66,8 +66,21 @@ func (b *behaviour) at(ctx context.Context, p *proc, s stage) {
 	if s == stageStarted && b.draws(traitLongStep, 0.01) && b.firstLong() {
 		d := b.between(b.d.options.rules.StuckAfter, 3*b.d.options.rules.StuckAfter)
 		p.w.book.note(p.name, "computes for %v", d)
-		_ = wait(ctx, d)
+		p.takes(ctx, d)
 	}
+}
+
+// takes waits for d, for which the trainer may be taken for one that hangs.
+func (p *proc) takes(ctx context.Context, d time.Duration) {
+	p.slow(true)
+	defer p.slow(false)
+	_ = wait(ctx, d)
+}
+
+func (p *proc) slow(slow bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mu.slow = slow
 }
 
 func (b *behaviour) firstLong() bool {
@@ -97,7 +110,8 @@ func (b *behaviour) ctxFor(ctx context.Context, p *proc, c call) (context.Contex
 	}
 }
 
-// start is manners.start.
-func (b *behaviour) start(*proc) manager.StartOptions {
-	return manager.StartOptions{ShrinkOnly: b.draws(traitShrink, 0.05)}
+// start is manners.start. A joiner that wants nobody let in waits as long as it wants
+// that.
+func (b *behaviour) start(p *proc) manager.StartOptions {
+	return manager.StartOptions{ShrinkOnly: p.m.QuorumID() != 0 && b.draws(traitShrink, 0.05)}
 }

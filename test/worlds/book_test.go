@@ -185,7 +185,7 @@ func (w *world) find(id string) *proc {
 func (p *proc) behaves() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return !p.mu.dead && !p.mu.hung && !p.mu.leaves && p.mu.err == nil
+	return !p.mu.dead && !p.mu.hung && !p.mu.slow && !p.mu.leaves && p.mu.err == nil
 }
 
 // commits applies a step that ShouldCommit has committed, and checks the average

@@ -39,15 +39,11 @@ const (
 
 // knownTraits are left out of the seeds until what they show is mended.
 var knownTraits = map[trait]string{
-	traitHang:       "correctness 1",
-	traitPauses:     "correctness 1",
-	traitLongHeal:   "correctness 2",
-	traitLongStep:   "correctness 2",
-	traitEvictStuck: "correctness 2",
-	traitSkew:       "correctness 3",
-	traitBlip:       "correctness 9",
-	traitRankReset:  "correctness 16",
-	traitRankDeath:  "liveness 6",
+	traitShrink:    "TestWorldShrinkOnlyEndsWithItsStep",
+	traitHang:      "correctness 1",
+	traitPauses:    "correctness 1",
+	traitBlip:      "correctness 9",
+	traitRankReset: "correctness 16",
 }
 
 // chances say how often a trait is drawn.
@@ -87,6 +83,7 @@ type drawn struct {
 	faults   []fault
 	length   time.Duration // of the phase of faults
 	slowest  time.Duration // step of anybody, without a heal
+	long     time.Duration // the one long step that a trainer may take
 	heal     time.Duration // longest transfer and copy
 }
 
@@ -134,6 +131,9 @@ func (d *drawn) drawRules(r *rand.Rand, n int) {
 	rules.MinReplicas = 1 + r.IntN(max(n/2, 1))
 	rules.JoinTimeout = between(r, 2*time.Second, 10*time.Second)
 	rules.StuckAfter = between(r, 5*time.Second, time.Minute)
+	if d.traits[traitLongHeal] || d.traits[traitLongStep] {
+		rules.StuckAfter = between(r, 5*time.Second, 15*time.Second)
+	}
 	rules.EvictStuck = d.traits[traitEvictStuck]
 	o.stepTimeout = between(r, 2*time.Second, 12*time.Second)
 	if d.traits[traitMost] {
@@ -159,14 +159,13 @@ func (d *drawn) drawReplica(r *rand.Rand, i, size int, over *atomic.Bool) {
 	if d.traits[traitLongHeal] && chance(r, 0.5) {
 		m.heals = between(r, stuck, 3*stuck)
 	}
-	most := m.forward + m.pause
-	if d.traits[traitLongStep] && chance(r, 0.5) {
-		most += 3 * stuck
+	if d.traits[traitLongStep] {
+		d.long = 3 * stuck
 	}
-	d.slowest, d.heal = max(d.slowest, most), max(d.heal, m.heals+m.staging)
+	d.slowest, d.heal = max(d.slowest, m.forward+m.pause), max(d.heal, m.heals+m.staging)
 	d.options.healTimeout = max(d.options.healTimeout, 4*d.heal)
 	// A deadline below what the slowest takes would be the user's error.
-	d.options.stepTimeout = max(d.options.stepTimeout, 3*d.slowest+time.Second)
+	d.options.stepTimeout = max(d.options.stepTimeout, 3*d.slowest+time.Second, 2*d.long)
 	b := newBehaviour(d, i, over)
 	b.hangs = d.traits[traitHang] && i > 0 && chance(r, 0.4)
 	m.at, m.ctxFor, m.start = b.at, b.ctxFor, b.start

@@ -154,7 +154,7 @@ func (s *seeded) openHouse(ledgerLost bool) {
 
 // revive starts the replica anew unless all its ranks live and train.
 func (s *seeded) revive(r *replica) {
-	if r.up() && !r.over() {
+	if r.up() && !r.over() && !r.ranks[0].drains() {
 		return
 	}
 	if r.ranks != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/skerry-ft/skerry/manager"
@@ -49,6 +50,7 @@ type manners struct {
 	staging, heals time.Duration
 	healFails      bool
 	odd            bool // other collectives than everybody else's
+	skips          bool // leaves one of the collectives out
 	async          bool // leaves it to ShouldCommit to wait for the collectives
 
 	// at is called at each stage; it may wait, report an error, or never return
@@ -69,10 +71,17 @@ type replica struct {
 	index   int // its slot in what is reduced
 	size    int
 	manners manners
+	orders  atomic.Pointer[order]
 	ranks   []*proc // of the incarnation that runs, or ran last
 	births  int
 	groups  *store.Server
 	ended   chan struct{} // of the group store
+}
+
+// order is what a script wants of a replica that runs: at a stage, from now on.
+type order struct {
+	at stage
+	do func(ctx context.Context, p *proc)
 }
 
 // replica makes one of size ranks; start starts it.
@@ -113,6 +122,7 @@ type proc struct {
 		dead   bool
 		stage  stage
 		hung   bool
+		slow   bool            // computes for longer than StuckAfter
 		leaves bool            // drains
 		at     quorum.Position // at rest, newest
 		last   time.Duration   // of the newest commit
@@ -329,6 +339,9 @@ func (p *proc) pass(ctx context.Context, s stage) {
 	p.mu.Lock()
 	p.mu.stage = s
 	p.mu.Unlock()
+	if o := p.r.orders.Load(); o != nil && o.at == s {
+		o.do(ctx, p)
+	}
 	if p.r.manners.at != nil {
 		p.r.manners.at(ctx, p, s)
 	}
@@ -409,6 +422,9 @@ func (p *proc) reduce(ctx context.Context, grads []float32) {
 	if p.r.manners.odd {
 		second = second[1:]
 	}
+	if p.r.manners.skips {
+		second = nil
+	}
 	if p.r.manners.async {
 		group.AllReduceAsync(pg.Of(first), pg.Avg)
 		p.pass(ctx, stageBetween)
@@ -417,7 +433,9 @@ func (p *proc) reduce(ctx context.Context, grads []float32) {
 	}
 	_ = group.AllReduce(rctx, pg.Of(first), pg.Avg)
 	p.pass(ctx, stageBetween)
-	_ = group.AllReduce(rctx, pg.Of(second), pg.Avg)
+	if second != nil {
+		_ = group.AllReduce(rctx, pg.Of(second), pg.Avg)
+	}
 }
 
 // gradient is what this rank computes for a step: its own slot, and numbers that

@@ -142,25 +142,34 @@ func (s *seeded) checkEnds(r *replica) {
 		p.mu.Lock()
 		err, dead, leaves := p.mu.err, p.mu.dead, p.mu.leaves
 		p.mu.Unlock()
-		evicted := s.d.traits[traitEvictStuck] && s.d.traits[traitLongStep] && errors.Is(err, manager.ErrEvicted)
-		if err != nil && !dead && !leaves && !evicted && !errors.Is(err, manager.ErrDrained) {
+		evicted := s.evicted(p)
+		early := errors.Is(err, manager.ErrUnreachable) // it began while the lighthouse was down
+		if err != nil && !dead && !leaves && !evicted && !early && !errors.Is(err, manager.ErrDrained) {
 			s.w.book.wrong("%s: training ended: %v", p.name, err)
 		}
 	}
+}
+
+// evicted: a trainer was evicted as stuck, which one that computes for longer than
+// StuckAfter may be.
+func (s *seeded) evicted(p *proc) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return s.d.traits[traitEvictStuck] && s.d.traits[traitLongStep] && errors.Is(p.mu.err, manager.ErrEvicted)
 }
 
 // patience is how long it may take until all train together.
 func (s *seeded) patience() time.Duration {
 	o := s.d.options
 	return 30*time.Second + 3*(o.rules.JoinTimeout+o.rules.StuckAfter) + 3*o.stepTimeout +
-		time.Duration(len(s.replicas))*s.d.heal + 40*s.d.slowest
+		time.Duration(len(s.replicas))*s.d.heal + 40*s.d.slowest + s.d.long
 }
 
 // together: as many as may take part are at step at least.
 func (s *seeded) together(step int64) bool {
 	there, want := 0, 0
 	for _, r := range s.replicas {
-		if !slices.ContainsFunc(r.ranks, func(p *proc) bool { return p.hangs() }) {
+		if !slices.ContainsFunc(r.ranks, func(p *proc) bool { return p.hangs() || s.evicted(p) }) {
 			want++
 		}
 		if !slices.ContainsFunc(r.ranks, func(p *proc) bool { return p.atStep() < step }) {
@@ -192,6 +201,13 @@ func (p *proc) hangs() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.mu.hung
+}
+
+// drains: the replica was asked to leave.
+func (p *proc) drains() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.mu.leaves
 }
 
 // forgetLedger makes the next lighthouse begin a new cluster.

@@ -59,6 +59,8 @@ type world struct {
 
 	house *house
 
+	newcomers int // how many
+
 	mu struct {
 		sync.Mutex
 

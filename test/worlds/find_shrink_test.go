@@ -1,0 +1,46 @@
+package worlds
+
+import (
+	"testing"
+	"time"
+
+	"github.com/skerry-ft/skerry/manager"
+)
+
+// A replica from outside the quorum that wants nobody let in keeps nobody out but
+// itself.
+func TestWorldShrinkOnlyOfAnOutsider(t *testing.T) {
+	finding(t)
+	inWorld(t, usual(), func(w *world) {
+		a := w.replica("a", 0, 1, quick()).start()
+		w.reach(20, 10*time.Second, a)
+		m := quick()
+		m.start = func(*proc) manager.StartOptions { return manager.StartOptions{ShrinkOnly: true} }
+		w.replica("b", 1, 1, m).start()
+		time.Sleep(5 * time.Second)
+		c := w.replica("c", 2, 1, quick()).start()
+		w.within(10*time.Second, "c takes part", func() bool { return c.ranks[0].first() > 0 })
+	})
+}
+
+// A wish of one StartQuorum ends with its step: a later one without it is let in.
+func TestWorldShrinkOnlyEndsWithItsStep(t *testing.T) {
+	finding(t)
+	o := usual()
+	o.stepTimeout = 3 * time.Second
+	inWorld(t, o, func(w *world) {
+		all := w.replicas(2, quick())
+		m := quick()
+		m.start = func(p *proc) manager.StartOptions {
+			return manager.StartOptions{ShrinkOnly: p.m.Stats().Discards == 1}
+		}
+		c, d := w.replica("c", 2, 1, m).start(), w.replica("d", 3, 1, quick()).start()
+		w.reach(20, 10*time.Second, append(all, c, d)...)
+		w.net.holdBoth(c.ranks[0].host.name, "lighthouse", true)
+		d.kill() // c's step is discarded, and the next begins with the wish
+		time.Sleep(20 * time.Second)
+		w.net.holdBoth(c.ranks[0].host.name, "lighthouse", false)
+		at := all[0].ranks[0].atStep()
+		w.reach(at+100, 20*time.Second, append(all, c)...)
+	})
+}

@@ -61,11 +61,34 @@ func NewMirror(s State, o MirrorOptions) (*Mirror, error) {
 	return m, nil
 }
 
-// SetDirect says where fetches from now on write to.
+// SetDirect says where fetches from now on write to. What lies beside the tensors
+// moves into them when it becomes true.
 func (m *Mirror) SetDirect(direct bool) {
+	m.fetching <- struct{}{}
+	defer m.unlock()
 	m.mu.Lock()
-	defer m.mu.Unlock()
 	m.mu.direct = direct
+	chunks := m.mu.chunks
+	m.mu.Unlock()
+	if !direct {
+		return
+	}
+	m.live.Lock()
+	defer m.live.Unlock()
+	eachChunk(chunks, func(c *chunk) {
+		c.reset()
+		if c.patch == nil {
+			return
+		}
+		m.mixed.Store(true)
+		if c.undo != nil {
+			scatter(c.memory, c.patch)
+			c.patch = nil
+			return
+		}
+		swap(c.memory, c.patch)
+		c.patch, c.undo = nil, c.patch
+	})
 }
 
 // Received is how many bytes of data fetches have brought.
@@ -144,20 +167,26 @@ func (m *Mirror) Take(v Version, from State) error {
 }
 
 // Restore gives the tensors back the bytes that they had before anything was
-// fetched into them, and forgets all that was fetched. It waits for a fetch
-// under way: end that first.
+// fetched into them. What was lies beside them from now on. The owner may then
+// change its tensors until the next fetch. It waits for a fetch under way: end
+// that first.
 func (m *Mirror) Restore() {
 	m.fetching <- struct{}{}
 	defer m.unlock()
 	m.live.Lock()
 	defer m.live.Unlock()
 	eachChunk(m.list(), func(c *chunk) {
-		if c.undo != nil {
-			scatter(c.memory, c.undo)
-		}
-		c.patch, c.undo = nil, nil
 		c.reset()
-		c.known = false
+		switch {
+		case c.undo == nil:
+		case c.patch == nil:
+			swap(c.memory, c.undo)
+			c.patch, c.undo = c.undo, nil
+		default:
+			scatter(c.memory, c.undo)
+			c.undo = nil
+		}
+		c.known = c.known && c.patch != nil
 	})
 	m.mixed.Store(false)
 	m.brought("")
@@ -263,5 +292,18 @@ func (m *Mirror) mark(ctx context.Context, c *chunk) (mark, error) {
 func scatter(dst [][]byte, from []byte) {
 	for _, b := range dst {
 		from = from[copy(b, from):]
+	}
+}
+
+// swap exchanges the bytes of dst's pieces and of with.
+func swap(dst [][]byte, with []byte) {
+	var spare [4 << 10]byte
+	for _, b := range dst {
+		for len(b) > 0 {
+			n := copy(spare[:], b)
+			copy(b, with[:n])
+			copy(with, spare[:n])
+			b, with = b[n:], with[n:]
+		}
 	}
 }

@@ -232,7 +232,7 @@ func (s *session) open(j *job, hello wire.Hello) error {
 			old.end(errReplaced)
 		}
 		j.sessions[s.id] = s
-		s.send(&skerrypb.Down{Message: &skerrypb.Down_Welcome{Welcome: wire.WelcomeToProto(j.welcome())}})
+		s.send(&skerrypb.Down{Message: &skerrypb.Down_Welcome{Welcome: wire.WelcomeToProto(j.welcome(now, hello.Hello))}})
 		j.log.Debug().Str(logkey.ReplicaID, string(s.id)).Msg("session opened")
 	})
 	return errors.Join(err, refused)
@@ -247,9 +247,12 @@ func (s *session) own(accusations []quorum.Accusation) {
 }
 
 // welcome is what a new session is told.
-func (j *job) welcome() wire.Welcome {
+func (j *job) welcome(now time.Time, h quorum.Hello) wire.Welcome {
 	srv := j.reign.server
-	return wire.Welcome{Cluster: srv.ledger.state.cluster(), Servers: srv.peers(), Timing: j.timing()}
+	return wire.Welcome{
+		Cluster: srv.ledger.state.cluster(), Servers: srv.peers(), Timing: j.timing(),
+		Sources: j.machine.Sources(now, h.ReplicaID, h.Position),
+	}
 }
 
 // take gives one message to the rules. An error ends the session: the message

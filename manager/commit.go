@@ -223,6 +223,7 @@ func (m *Manager) abandon(ctx context.Context, err error) error {
 	m.changedLocked()
 	m.mu.Unlock()
 	m.renew()
+	m.unmix() // what the trainer does with its tensors now is its own
 	if final != nil {
 		return m.ended(ctx)
 	}

@@ -53,6 +53,16 @@ type HealStarted struct {
 	Sources  []string        // replica ids, the one asked first is first
 }
 
+// StateCopied says that this rank has copied what it could of a state before it
+// joins, while the others went on.
+type StateCopied struct {
+	Position quorum.Position // of the sources when it began
+	Bytes    int64           // that travelled
+	Rounds   int
+	Took     time.Duration
+	Err      error
+}
+
 // HealDone says that the state was taken over, or why not.
 type HealDone struct {
 	QuorumID int64
@@ -99,6 +109,7 @@ func (Configured) event()      {}
 func (GroupBroken) event()     {}
 func (PeerLost) event()        {}
 func (HealStarted) event()     {}
+func (StateCopied) event()     {}
 func (HealDone) event()        {}
 func (HealServed) event()      {}
 func (StepCommitted) event()   {}
@@ -127,6 +138,14 @@ func (e PeerLost) String() string {
 func (e HealStarted) String() string {
 	return fmt.Sprintf("heal to step %d of quorum %d started, %d sources",
 		e.Position.Step, e.Position.QuorumID, len(e.Sources))
+}
+
+func (e StateCopied) String() string {
+	s := fmt.Sprintf("%d bytes of about step %d copied before joining in %v", e.Bytes, e.Position.Step, e.Took)
+	if e.Err != nil {
+		s += fmt.Sprintf(", not all: %v", e.Err)
+	}
+	return s
 }
 
 func (e HealDone) String() string {

@@ -23,6 +23,7 @@ type healing struct {
 	began    time.Time
 	stop     context.CancelCauseFunc
 	done     chan struct{} // closed when the fields below are set
+	beside   bool          // the collectives do not wait for it
 
 	err   error
 	into  *incoming
@@ -42,7 +43,11 @@ func (m *Manager) healIfBehind(ctx context.Context, r *request) error {
 	}
 	m.mu.Lock()
 	a := m.mu.assign
-	if !a.Heal {
+	switch {
+	case a.Heal:
+	case m.mixedLocked():
+		m.failLocked(errMixed) // the next StartQuorum sees to it
+	default:
 		m.mu.incoming = nil
 	}
 	if !a.Heal || r.opts.ForbidHeal {
@@ -53,6 +58,7 @@ func (m *Manager) healIfBehind(ctx context.Context, r *request) error {
 		position: a.Max, quorumID: a.QuorumID, sources: a.Sources, began: time.Now(), done: make(chan struct{}),
 	}
 	before := r.sync || a.ParticipantRank >= 0
+	h.beside = !before
 	hctx := ctx
 	if before {
 		hctx, h.stop = context.WithCancelCause(ctx)
@@ -249,8 +255,9 @@ func (m *Manager) load(ctx context.Context, h *healing) error {
 	}
 	m.mu.Lock()
 	m.mu.position, m.mu.batches, m.mu.digest = h.position, own.batches, own.digest
-	m.mu.behind, m.mu.failures, m.mu.incoming = false, 0, nil
+	m.mu.behind, m.mu.failures, m.mu.incoming, m.mu.ahead = false, 0, nil, false
 	m.mu.outside = m.mu.assign.ParticipantRank < 0
+	m.wishLocked()
 	m.mu.stats.Heals++
 	took := time.Since(h.began)
 	m.mu.stats.LastHeal = took

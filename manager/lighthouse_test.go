@@ -198,6 +198,7 @@ func (l *fakeLighthouse) open(h wire.Hello, s *fakeStream) error {
 		Cluster: "test", Servers: []string{l.addr},
 		Timing: wire.Timing{BeatInterval: 20 * time.Millisecond, HeartbeatTimeout: l.config.HeartbeatTimeout,
 			JoinTimeout: l.config.JoinTimeout},
+		Sources: l.mu.machine.Sources(time.Now(), h.ReplicaID, h.Position),
 	})}}
 	l.stepLocked()
 	return nil

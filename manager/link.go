@@ -24,6 +24,9 @@ type link interface {
 	// notices calls f for each notice, one at a time, until ctx ends or the
 	// server is gone.
 	notices(ctx context.Context, f func(notice)) error
+	// sources waits until the replica has a session, and says where to fetch a
+	// state from before the first join.
+	sources(ctx context.Context) (quorum.Sources, error)
 }
 
 // report is one rank's report. Attempt counts the rank's ShouldCommits; all

@@ -82,6 +82,9 @@ type Manager struct {
 		outside  bool // it is by now, but the quorum does not count on it
 		heal     *healing
 		incoming *incoming // what heals have brought that is not installed
+		copying  *copying  // before the first join; nil: it does not run
+		copied   bool      // it has ended, or there was nothing to copy
+		ahead    bool      // it was begun, and no heal has succeeded since: the heal comes beside the first step
 
 		phase    quorum.Phase
 		ballots  uint64 // passed in quorum
@@ -239,7 +242,7 @@ func (m *Manager) IsParticipating() bool { return m.ParticipantRank() >= 0 }
 func (m *Manager) IsHealing() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.mu.heal != nil
+	return m.mu.heal != nil || m.mu.copying != nil
 }
 
 // QuorumID is that of the newest quorum; 0 before the first.

@@ -20,6 +20,8 @@ func (m *Manager) noticed(n notice) {
 	case n.Heard:
 		m.heard()
 		return
+	case n.Kind == quorum.NoticeFallen && n.Sibling == nil && m.needed():
+		return
 	case m.tooEarly(n):
 		return
 	case n.Sibling != nil:
@@ -126,13 +128,16 @@ func (m *Manager) heard() {
 	m.wishLocked()
 }
 
-// wishLocked is what this replica itself wants a change for.
+// wishLocked is what this replica itself wants a change for. One that has healed
+// beside a step waits for its first commit with that, unless there can be none:
+// those who take part are too few.
 func (m *Manager) wishLocked() {
 	a := m.mu.assign
+	due := m.mu.position != a.Max || a.Divisor < m.cfg.MinReplicas
 	switch {
 	case m.mu.draining != "" && m.mu.quorum != nil && m.mu.quorum.Size() > 1:
 		m.mu.wanted = "a replica drains" // it stays only until another holds its state
-	case m.mu.outside && m.mu.position != a.Max && (m.cfg.FixedWorldSize == 0 || a.Divisor < m.cfg.FixedWorldSize):
+	case m.mu.outside && due && (m.cfg.FixedWorldSize == 0 || a.Divisor < m.cfg.FixedWorldSize):
 		m.mu.wanted = "a healed replica wants to take part"
 	}
 }

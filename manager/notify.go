@@ -123,6 +123,10 @@ func (d direct) notices(ctx context.Context, f func(notice)) error {
 	})
 }
 
+func (d direct) sources(ctx context.Context) (quorum.Sources, error) {
+	return d.server.session.firstSources(ctx)
+}
+
 // vote implements link: a rank whose group broke also makes its siblings abort,
 // so that they vote soon.
 func (s *server) vote(ctx context.Context, v vote) (quorum.TallyResult, error) {

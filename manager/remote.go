@@ -175,6 +175,15 @@ func (r *remote) vote(ctx context.Context, v vote) (quorum.TallyResult, error) {
 	return wire.TallyResultFromProto(out)
 }
 
+// sources implements link.
+func (r *remote) sources(ctx context.Context) (quorum.Sources, error) {
+	out, err := r.client.Sources(ctx, &skerrypb.SourcesRequest{GroupRank: uint32(r.rank)}, grpc.WaitForReady(true))
+	if err != nil {
+		return quorum.Sources{}, fromStatus(err)
+	}
+	return wire.SourcesFromProto(out.GetSources())
+}
+
 // notices subscribes again whenever the stream breaks: what was missed meanwhile
 // comes out in the next report or vote. When the server cannot be reached for
 // rankGrace, or cannot be found for the Connect timeout, group rank 0 is gone.

@@ -43,7 +43,7 @@ func (r *request) stopLocked(cause error) {
 
 // requestLocked starts a request.
 func (m *Manager) requestLocked(kind quorum.JoinKind, o StartOptions) {
-	r := &request{kind: kind, opts: o, sync: m.blockingLocked(), began: time.Now()}
+	r := &request{kind: kind, opts: o, sync: m.syncLocked(), began: time.Now()}
 	m.mu.request = r
 	m.changedLocked()
 	m.tasks.add(func(ctx context.Context) { m.pursue(ctx, r) })

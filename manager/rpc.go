@@ -110,6 +110,18 @@ func (r *rpcServer) CheckpointMetadata(_ context.Context, m *skerrypb.Checkpoint
 	return &skerrypb.CheckpointMetadataResponse{Metadata: text}, nil
 }
 
+// Sources implements skerrypb.ManagerServer.
+func (r *rpcServer) Sources(ctx context.Context, m *skerrypb.SourcesRequest) (*skerrypb.SourcesResponse, error) {
+	if _, err := wire.CheckGroupRank(m.GetGroupRank(), r.server.size); err != nil {
+		return nil, wire.StatusError(err)
+	}
+	s, err := r.server.session.firstSources(ctx)
+	if err != nil {
+		return nil, statusOf(err)
+	}
+	return &skerrypb.SourcesResponse{Sources: wire.SourcesToProto(s)}, nil
+}
+
 // Kill implements skerrypb.ManagerServer.
 func (r *rpcServer) Kill(_ context.Context, m *skerrypb.KillRequest) (*skerrypb.KillResponse, error) {
 	if r.kill == nil {

@@ -53,6 +53,7 @@ const (
 type session struct {
 	cfg  sessionConfig
 	wake chan struct{} // capacity 1: there is something to send
+	met  chan struct{} // closed by the first welcome
 
 	// heard is when the server last said something, in nanoseconds since born: the
 	// wall clock may jump.
@@ -65,6 +66,7 @@ type session struct {
 		servers     servers
 		cluster     string
 		timing      wire.Timing
+		sources     quorum.Sources // as the first welcome said
 		connected   bool
 		since       time.Time // when the stream opened, or broke
 		everOpened  bool
@@ -96,7 +98,7 @@ type joinResult struct {
 
 // newSession builds a session; run works it.
 func newSession(cfg sessionConfig) *session {
-	s := &session{cfg: cfg, wake: make(chan struct{}, 1), born: time.Now()}
+	s := &session{cfg: cfg, wake: make(chan struct{}, 1), met: make(chan struct{}), born: time.Now()}
 	s.mu.servers = newServers(cfg.addresses)
 	s.mu.timing = wire.Timing{BeatInterval: defaultBeat, HeartbeatTimeout: defaultHeartbeat}
 	s.mu.since = time.Now()
@@ -383,6 +385,18 @@ func (s *session) askLeft(began time.Time, long time.Duration) time.Duration {
 // failoverWait is how long a change of leader may take before an ask that waits
 // is withdrawn, and training goes on without an answer.
 const failoverWait = 3 * time.Second
+
+// firstSources waits for the first welcome, and returns what it said.
+func (s *session) firstSources(ctx context.Context) (quorum.Sources, error) {
+	select {
+	case <-s.met:
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.mu.sources, nil
+	case <-ctx.Done():
+		return quorum.Sources{}, fmt.Errorf("wait for a session: %w", context.Cause(ctx))
+	}
+}
 
 // open tells whether a stream is open.
 func (s *session) open() bool {

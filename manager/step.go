@@ -26,7 +26,9 @@ func (m *Manager) StartQuorum(ctx context.Context) error {
 // returns at once. Otherwise it joins the next one, beside the forward pass;
 // with Config.Sync, in the first quorum of a process, and at step 0 while
 // replicas still have different states, it waits for the quorum, the group and
-// the heal. Called again before ShouldCommit, it does nothing,
+// the heal. In the first quorum of a process it first copies what it can of the
+// others' state, while they go on, if a quorum stands; then the heal comes beside
+// its first step, unless Config.Sync is set. Called again before ShouldCommit, it does nothing,
 // unless the first call gave up waiting: then it waits again.
 //
 // It blocks on Run having been called, then as said above; ctx ends it. Errors:
@@ -34,6 +36,9 @@ func (m *Manager) StartQuorum(ctx context.Context) error {
 // *checkpoint.MismatchError, what a load callback returned, ctx's cause.
 func (m *Manager) StartQuorumWith(ctx context.Context, o StartOptions) error {
 	defer m.enter()()
+	if err := m.copyAhead(ctx, o); err != nil {
+		return err
+	}
 	m.mu.Lock()
 	if m.mu.alone && !m.mu.attempt.open && m.mu.final == nil {
 		m.mu.Unlock()
@@ -66,10 +71,13 @@ func (m *Manager) StartQuorumWith(ctx context.Context, o StartOptions) error {
 
 // begun ends StartQuorum: the trainer computes, and does not change its state.
 func (m *Manager) begun(err error) error {
-	if err == nil {
-		m.serve()
+	if err != nil {
+		m.unmix() // what the trainer does with its tensors now is its own
+		return err
 	}
-	return err
+	m.settleMixed()
+	m.serve()
+	return nil
 }
 
 // againLocked begins the open attempt anew if its StartQuorum gave up waiting;
@@ -88,6 +96,12 @@ func (m *Manager) againLocked() bool {
 // pass: then a replica that heals does so first, and takes part.
 func (m *Manager) blockingLocked() bool {
 	return m.cfg.Sync || !m.mu.everReady || !m.cfg.NoInitSync && m.mu.position.Step == 0
+}
+
+// syncLocked says whether a heal comes before the collectives, and this replica
+// takes part at once. The others wait for it then.
+func (m *Manager) syncLocked() bool {
+	return m.cfg.Sync || m.blockingLocked() && !m.mu.ahead
 }
 
 // neededLocked makes the request that the step needs, if any.
@@ -126,7 +140,8 @@ func (m *Manager) ready(ctx context.Context) error {
 			m.requestLocked(quorum.JoinFall, m.mu.attempt.opts)
 			request = m.mu.request
 		}
-		if request == nil && heal == nil {
+		beside := heal != nil && heal.beside && m.mu.ahead
+		if request == nil && (heal == nil || beside) {
 			m.mu.everReady = true
 			m.mu.attempt.waiting = false
 		}
@@ -137,7 +152,7 @@ func (m *Manager) ready(ctx context.Context) error {
 			return m.ended(ctx)
 		case doomed:
 			return nil // ShouldCommit says so
-		case request == nil && heal != nil:
+		case request == nil && heal != nil && !beside:
 			if err := m.load(ctx, heal); err != nil {
 				return m.gaveUpWaiting(err)
 			}

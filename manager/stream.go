@@ -158,6 +158,10 @@ func (s *session) opened(addr string, w wire.Welcome) {
 	s.hear()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if !s.mu.everOpened {
+		s.mu.sources = w.Sources
+		close(s.met)
+	}
 	s.mu.connected, s.mu.everOpened, s.mu.since = true, true, time.Now()
 	s.mu.cluster, s.mu.timing = w.Cluster, w.Timing
 	s.mu.generation++

@@ -32,6 +32,7 @@ func (m *Machine) look(now time.Time) {
 		m.judge(now, r)
 	}
 	m.judgeOutside(now)
+	m.call(now)
 	m.forget(func(r *replica) bool {
 		if !m.forgettable(now, r) {
 			return false
@@ -46,6 +47,7 @@ func (m *Machine) reschedule() {
 	m.due = m.now.Add(ForgetAfter)
 	m.waits = m.waiting()
 	m.soon(m.outsideAt())
+	m.soon(m.callAt())
 	for _, r := range m.order {
 		m.touch(r)
 	}

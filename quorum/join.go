@@ -149,7 +149,7 @@ func (m *Machine) Join(now time.Time, j Join) error {
 	} else {
 		w.at, w.until, w.held = before.at, before.until, before.held
 	}
-	r.join, r.number, r.joined = w, j.Number, true
+	r.join, r.number, r.joined, r.fetches = w, j.Number, true, false
 	m.notesAway(now, r, false)
 	if before == nil || before.Number != j.Number || before.Kind != j.Kind {
 		m.event(EventJoined, r.id, describeJoin(j))

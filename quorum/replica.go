@@ -16,6 +16,7 @@ type replica struct {
 	left     bool      // said goodbye on its present stream
 	seen     time.Time
 	joined   bool // has joined in this session
+	fetches  bool // a state, before it joins: see Sources
 	draining bool
 	evicted  bool
 	replaced ReplicaID // the incarnation that took its place

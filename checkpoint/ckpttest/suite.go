@@ -387,13 +387,22 @@ func restores(t *testing.T, make Factory) {
 	if _, err := ts[0].Fetch(within(t, patience), "w", donors(ts[1]), m); err != nil {
 		t.Fatal(err)
 	}
-	m.Restore()
-	Equal(t, into, own)
-	if m.Mixed() {
-		t.Error("the tensors are said to be mixed after restore")
+	all := m.Received()
+	for range 2 { // what has come is there all the time
+		m.Restore()
+		Equal(t, into, own)
+		if m.Mixed() {
+			t.Error("the tensors are said to be mixed after restore")
+		}
+		m.SetDirect(true)
+		Equal(t, into, s)
 	}
+	m.SetDirect(false)
 	if _, err := ts[0].Fetch(within(t, patience), "w", donors(ts[1]), m); err != nil {
 		t.Fatal(err)
+	}
+	if more := m.Received() - all; more != 0 {
+		t.Errorf("%d bytes came again after restore", more)
 	}
 	if err := m.Install("v"); err == nil {
 		t.Error("a state was installed that was not fetched last")

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
@@ -199,6 +200,7 @@ type Welcome struct {
 	Cluster string
 	Servers []string // host:port of all lighthouse servers that it knows
 	Timing
+	Sources quorum.Sources
 }
 
 // WelcomeToProto converts w.
@@ -210,6 +212,7 @@ func WelcomeToProto(w Welcome) *skerrypb.Welcome {
 		JoinTimeoutMs:      milliseconds(w.JoinTimeout),
 		ServerBeatMs:       millisecondsOrNone(w.ServerBeat),
 		Servers:            w.Servers,
+		Sources:            SourcesToProto(w.Sources),
 	}
 }
 
@@ -221,8 +224,39 @@ func WelcomeFromProto(w *skerrypb.Welcome) (Welcome, error) {
 		Cluster: c.text("cluster", w.GetCluster(), MaxClusterBytes),
 		Servers: c.texts("servers", w.GetServers(), MaxServers, MaxAddressBytes),
 		Timing:  c.timing(w),
+		Sources: c.sources("sources", w.GetSources()),
 	}
 	return r, c.result()
+}
+
+// SourcesToProto converts s; nil if there are none.
+func SourcesToProto(s quorum.Sources) *skerrypb.Sources {
+	if len(s.Peers) == 0 {
+		return nil
+	}
+	return &skerrypb.Sources{Max: PositionToProto(s.Max), Token: s.Token[:], Peers: peersToProto(s.Peers)}
+}
+
+// SourcesFromProto converts s.
+func SourcesFromProto(s *skerrypb.Sources) (quorum.Sources, error) {
+	var c check
+	r := c.sources("sources", s)
+	return r, c.result()
+}
+
+func (c *check) sources(field string, s *skerrypb.Sources) quorum.Sources {
+	if s == nil {
+		return quorum.Sources{}
+	}
+	c.enter(field)
+	defer c.leave()
+	r := quorum.Sources{Max: c.position("max", s.GetMax())}
+	if len(s.GetToken()) != TokenBytes {
+		c.fail("token", strconv.Itoa(len(s.GetToken()))+" bytes", strconv.Itoa(TokenBytes))
+	}
+	copy(r.Token[:], s.GetToken())
+	r.Peers = c.peers("peers", s.GetPeers(), quorum.MaxSources, MaxMembers)
+	return r
 }
 
 // Redirect is what a server that does not lead answers to a hello.

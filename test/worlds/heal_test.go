@@ -51,6 +51,9 @@ type healer struct {
 	save    func() (checkpoint.State, error) // nil: paused
 }
 
+// difference is what part of a state changes while it is copied.
+const difference = 100
+
 var errDonorGone = errors.New("donor gone")
 
 func (h *heals) healer(name string) *healer {
@@ -94,6 +97,9 @@ func (t *healer) Fetch(
 			slow = max(slow, d.staging)
 		}
 		t.heals.mu.Unlock()
+	}
+	if v != checkpoint.Any && into.Received() > 0 {
+		slow /= difference
 	}
 	if err := wait(ctx, slow); err != nil {
 		return nil, err

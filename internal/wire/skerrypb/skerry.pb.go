@@ -2088,6 +2088,7 @@ type Welcome struct {
 	JoinTimeoutMs      uint32                 `protobuf:"varint,4,opt,name=join_timeout_ms,json=joinTimeoutMs,proto3" json:"join_timeout_ms,omitempty"`
 	Servers            []string               `protobuf:"bytes,5,rep,name=servers,proto3" json:"servers,omitempty"`
 	ServerBeatMs       uint32                 `protobuf:"varint,6,opt,name=server_beat_ms,json=serverBeatMs,proto3" json:"server_beat_ms,omitempty"` // how often the server beats on the stream; 0: never
+	Sources            *Sources               `protobuf:"bytes,7,opt,name=sources,proto3" json:"sources,omitempty"`                                  // where to fetch a state from before the first join
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
 }
@@ -2164,6 +2165,74 @@ func (x *Welcome) GetServerBeatMs() uint32 {
 	return 0
 }
 
+func (x *Welcome) GetSources() *Sources {
+	if x != nil {
+		return x.Sources
+	}
+	return nil
+}
+
+// Sources are members of a quorum that stands without the replica.
+type Sources struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Max           *Position              `protobuf:"bytes,1,opt,name=max,proto3" json:"max,omitempty"`
+	Token         []byte                 `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"`
+	Peers         []*Peer                `protobuf:"bytes,3,rep,name=peers,proto3" json:"peers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Sources) Reset() {
+	*x = Sources{}
+	mi := &file_skerry_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Sources) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Sources) ProtoMessage() {}
+
+func (x *Sources) ProtoReflect() protoreflect.Message {
+	mi := &file_skerry_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Sources.ProtoReflect.Descriptor instead.
+func (*Sources) Descriptor() ([]byte, []int) {
+	return file_skerry_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *Sources) GetMax() *Position {
+	if x != nil {
+		return x.Max
+	}
+	return nil
+}
+
+func (x *Sources) GetToken() []byte {
+	if x != nil {
+		return x.Token
+	}
+	return nil
+}
+
+func (x *Sources) GetPeers() []*Peer {
+	if x != nil {
+		return x.Peers
+	}
+	return nil
+}
+
 // Redirect comes instead of a welcome: another server leads.
 type Redirect struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2175,7 +2244,7 @@ type Redirect struct {
 
 func (x *Redirect) Reset() {
 	*x = Redirect{}
-	mi := &file_skerry_proto_msgTypes[22]
+	mi := &file_skerry_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2187,7 +2256,7 @@ func (x *Redirect) String() string {
 func (*Redirect) ProtoMessage() {}
 
 func (x *Redirect) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[22]
+	mi := &file_skerry_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2200,7 +2269,7 @@ func (x *Redirect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Redirect.ProtoReflect.Descriptor instead.
 func (*Redirect) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{22}
+	return file_skerry_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Redirect) GetLeader() string {
@@ -2226,7 +2295,7 @@ type ServerBeat struct {
 
 func (x *ServerBeat) Reset() {
 	*x = ServerBeat{}
-	mi := &file_skerry_proto_msgTypes[23]
+	mi := &file_skerry_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2238,7 +2307,7 @@ func (x *ServerBeat) String() string {
 func (*ServerBeat) ProtoMessage() {}
 
 func (x *ServerBeat) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[23]
+	mi := &file_skerry_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2251,7 +2320,7 @@ func (x *ServerBeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServerBeat.ProtoReflect.Descriptor instead.
 func (*ServerBeat) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{23}
+	return file_skerry_proto_rawDescGZIP(), []int{24}
 }
 
 // Answer answers the join of that number; or restates the last answer to a
@@ -2266,7 +2335,7 @@ type Answer struct {
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_skerry_proto_msgTypes[24]
+	mi := &file_skerry_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2278,7 +2347,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[24]
+	mi := &file_skerry_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2291,7 +2360,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{24}
+	return file_skerry_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Answer) GetNumber() uint64 {
@@ -2320,7 +2389,7 @@ type Refused struct {
 
 func (x *Refused) Reset() {
 	*x = Refused{}
-	mi := &file_skerry_proto_msgTypes[25]
+	mi := &file_skerry_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2332,7 +2401,7 @@ func (x *Refused) String() string {
 func (*Refused) ProtoMessage() {}
 
 func (x *Refused) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[25]
+	mi := &file_skerry_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2345,7 +2414,7 @@ func (x *Refused) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refused.ProtoReflect.Descriptor instead.
 func (*Refused) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{25}
+	return file_skerry_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Refused) GetNumber() uint64 {
@@ -2387,7 +2456,7 @@ type Fallen struct {
 
 func (x *Fallen) Reset() {
 	*x = Fallen{}
-	mi := &file_skerry_proto_msgTypes[26]
+	mi := &file_skerry_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2399,7 +2468,7 @@ func (x *Fallen) String() string {
 func (*Fallen) ProtoMessage() {}
 
 func (x *Fallen) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[26]
+	mi := &file_skerry_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2412,7 +2481,7 @@ func (x *Fallen) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fallen.ProtoReflect.Descriptor instead.
 func (*Fallen) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{26}
+	return file_skerry_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Fallen) GetQuorumId() int64 {
@@ -2447,7 +2516,7 @@ type Lost struct {
 
 func (x *Lost) Reset() {
 	*x = Lost{}
-	mi := &file_skerry_proto_msgTypes[27]
+	mi := &file_skerry_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2459,7 +2528,7 @@ func (x *Lost) String() string {
 func (*Lost) ProtoMessage() {}
 
 func (x *Lost) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[27]
+	mi := &file_skerry_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2472,7 +2541,7 @@ func (x *Lost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lost.ProtoReflect.Descriptor instead.
 func (*Lost) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{27}
+	return file_skerry_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Lost) GetQuorumId() int64 {
@@ -2506,7 +2575,7 @@ type ChangeWanted struct {
 
 func (x *ChangeWanted) Reset() {
 	*x = ChangeWanted{}
-	mi := &file_skerry_proto_msgTypes[28]
+	mi := &file_skerry_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2518,7 +2587,7 @@ func (x *ChangeWanted) String() string {
 func (*ChangeWanted) ProtoMessage() {}
 
 func (x *ChangeWanted) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[28]
+	mi := &file_skerry_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2531,7 +2600,7 @@ func (x *ChangeWanted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeWanted.ProtoReflect.Descriptor instead.
 func (*ChangeWanted) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{28}
+	return file_skerry_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ChangeWanted) GetQuorumId() int64 {
@@ -2558,7 +2627,7 @@ type Probe struct {
 
 func (x *Probe) Reset() {
 	*x = Probe{}
-	mi := &file_skerry_proto_msgTypes[29]
+	mi := &file_skerry_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2570,7 +2639,7 @@ func (x *Probe) String() string {
 func (*Probe) ProtoMessage() {}
 
 func (x *Probe) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[29]
+	mi := &file_skerry_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2583,7 +2652,7 @@ func (x *Probe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Probe.ProtoReflect.Descriptor instead.
 func (*Probe) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{29}
+	return file_skerry_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Probe) GetNumber() uint64 {
@@ -2609,7 +2678,7 @@ type DrainNotice struct {
 
 func (x *DrainNotice) Reset() {
 	*x = DrainNotice{}
-	mi := &file_skerry_proto_msgTypes[30]
+	mi := &file_skerry_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2621,7 +2690,7 @@ func (x *DrainNotice) String() string {
 func (*DrainNotice) ProtoMessage() {}
 
 func (x *DrainNotice) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[30]
+	mi := &file_skerry_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2634,7 +2703,7 @@ func (x *DrainNotice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNotice.ProtoReflect.Descriptor instead.
 func (*DrainNotice) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{30}
+	return file_skerry_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *DrainNotice) GetReason() string {
@@ -2653,7 +2722,7 @@ type EvictNotice struct {
 
 func (x *EvictNotice) Reset() {
 	*x = EvictNotice{}
-	mi := &file_skerry_proto_msgTypes[31]
+	mi := &file_skerry_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2665,7 +2734,7 @@ func (x *EvictNotice) String() string {
 func (*EvictNotice) ProtoMessage() {}
 
 func (x *EvictNotice) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[31]
+	mi := &file_skerry_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2678,7 +2747,7 @@ func (x *EvictNotice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictNotice.ProtoReflect.Descriptor instead.
 func (*EvictNotice) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{31}
+	return file_skerry_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *EvictNotice) GetReason() string {
@@ -2701,7 +2770,7 @@ type Timing struct {
 
 func (x *Timing) Reset() {
 	*x = Timing{}
-	mi := &file_skerry_proto_msgTypes[32]
+	mi := &file_skerry_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2713,7 +2782,7 @@ func (x *Timing) String() string {
 func (*Timing) ProtoMessage() {}
 
 func (x *Timing) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[32]
+	mi := &file_skerry_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2726,7 +2795,7 @@ func (x *Timing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Timing.ProtoReflect.Descriptor instead.
 func (*Timing) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{32}
+	return file_skerry_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Timing) GetBeatIntervalMs() uint32 {
@@ -2780,7 +2849,7 @@ type Down struct {
 
 func (x *Down) Reset() {
 	*x = Down{}
-	mi := &file_skerry_proto_msgTypes[33]
+	mi := &file_skerry_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2792,7 +2861,7 @@ func (x *Down) String() string {
 func (*Down) ProtoMessage() {}
 
 func (x *Down) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[33]
+	mi := &file_skerry_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2805,7 +2874,7 @@ func (x *Down) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Down.ProtoReflect.Descriptor instead.
 func (*Down) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{33}
+	return file_skerry_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Down) GetMessage() isDown_Message {
@@ -3007,7 +3076,7 @@ type InfoRequest struct {
 
 func (x *InfoRequest) Reset() {
 	*x = InfoRequest{}
-	mi := &file_skerry_proto_msgTypes[34]
+	mi := &file_skerry_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3019,7 +3088,7 @@ func (x *InfoRequest) String() string {
 func (*InfoRequest) ProtoMessage() {}
 
 func (x *InfoRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[34]
+	mi := &file_skerry_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3032,7 +3101,7 @@ func (x *InfoRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InfoRequest.ProtoReflect.Descriptor instead.
 func (*InfoRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{34}
+	return file_skerry_proto_rawDescGZIP(), []int{35}
 }
 
 type InfoResponse struct {
@@ -3048,7 +3117,7 @@ type InfoResponse struct {
 
 func (x *InfoResponse) Reset() {
 	*x = InfoResponse{}
-	mi := &file_skerry_proto_msgTypes[35]
+	mi := &file_skerry_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3060,7 +3129,7 @@ func (x *InfoResponse) String() string {
 func (*InfoResponse) ProtoMessage() {}
 
 func (x *InfoResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[35]
+	mi := &file_skerry_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3073,7 +3142,7 @@ func (x *InfoResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InfoResponse.ProtoReflect.Descriptor instead.
 func (*InfoResponse) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{35}
+	return file_skerry_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *InfoResponse) GetCluster() string {
@@ -3121,7 +3190,7 @@ type HistoryRequest struct {
 
 func (x *HistoryRequest) Reset() {
 	*x = HistoryRequest{}
-	mi := &file_skerry_proto_msgTypes[36]
+	mi := &file_skerry_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3133,7 +3202,7 @@ func (x *HistoryRequest) String() string {
 func (*HistoryRequest) ProtoMessage() {}
 
 func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[36]
+	mi := &file_skerry_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3146,7 +3215,7 @@ func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryRequest.ProtoReflect.Descriptor instead.
 func (*HistoryRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{36}
+	return file_skerry_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *HistoryRequest) GetJob() string {
@@ -3172,7 +3241,7 @@ type HistoryResponse struct {
 
 func (x *HistoryResponse) Reset() {
 	*x = HistoryResponse{}
-	mi := &file_skerry_proto_msgTypes[37]
+	mi := &file_skerry_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3184,7 +3253,7 @@ func (x *HistoryResponse) String() string {
 func (*HistoryResponse) ProtoMessage() {}
 
 func (x *HistoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[37]
+	mi := &file_skerry_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3197,7 +3266,7 @@ func (x *HistoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryResponse.ProtoReflect.Descriptor instead.
 func (*HistoryResponse) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{37}
+	return file_skerry_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *HistoryResponse) GetEntries() []*HistoryEntry {
@@ -3224,7 +3293,7 @@ type HistoryEntry struct {
 
 func (x *HistoryEntry) Reset() {
 	*x = HistoryEntry{}
-	mi := &file_skerry_proto_msgTypes[38]
+	mi := &file_skerry_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3236,7 +3305,7 @@ func (x *HistoryEntry) String() string {
 func (*HistoryEntry) ProtoMessage() {}
 
 func (x *HistoryEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[38]
+	mi := &file_skerry_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3249,7 +3318,7 @@ func (x *HistoryEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryEntry.ProtoReflect.Descriptor instead.
 func (*HistoryEntry) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{38}
+	return file_skerry_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *HistoryEntry) GetCreatedMs() int64 {
@@ -3326,7 +3395,7 @@ type DrainRequest struct {
 
 func (x *DrainRequest) Reset() {
 	*x = DrainRequest{}
-	mi := &file_skerry_proto_msgTypes[39]
+	mi := &file_skerry_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3338,7 +3407,7 @@ func (x *DrainRequest) String() string {
 func (*DrainRequest) ProtoMessage() {}
 
 func (x *DrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[39]
+	mi := &file_skerry_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3351,7 +3420,7 @@ func (x *DrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
 func (*DrainRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{39}
+	return file_skerry_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *DrainRequest) GetJob() string {
@@ -3386,7 +3455,7 @@ type DrainResponse struct {
 
 func (x *DrainResponse) Reset() {
 	*x = DrainResponse{}
-	mi := &file_skerry_proto_msgTypes[40]
+	mi := &file_skerry_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3398,7 +3467,7 @@ func (x *DrainResponse) String() string {
 func (*DrainResponse) ProtoMessage() {}
 
 func (x *DrainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[40]
+	mi := &file_skerry_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3411,7 +3480,7 @@ func (x *DrainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainResponse.ProtoReflect.Descriptor instead.
 func (*DrainResponse) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{40}
+	return file_skerry_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *DrainResponse) GetAlone() bool {
@@ -3432,7 +3501,7 @@ type EvictRequest struct {
 
 func (x *EvictRequest) Reset() {
 	*x = EvictRequest{}
-	mi := &file_skerry_proto_msgTypes[41]
+	mi := &file_skerry_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3444,7 +3513,7 @@ func (x *EvictRequest) String() string {
 func (*EvictRequest) ProtoMessage() {}
 
 func (x *EvictRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[41]
+	mi := &file_skerry_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3457,7 +3526,7 @@ func (x *EvictRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictRequest.ProtoReflect.Descriptor instead.
 func (*EvictRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{41}
+	return file_skerry_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *EvictRequest) GetJob() string {
@@ -3489,7 +3558,7 @@ type EvictResponse struct {
 
 func (x *EvictResponse) Reset() {
 	*x = EvictResponse{}
-	mi := &file_skerry_proto_msgTypes[42]
+	mi := &file_skerry_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3501,7 +3570,7 @@ func (x *EvictResponse) String() string {
 func (*EvictResponse) ProtoMessage() {}
 
 func (x *EvictResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[42]
+	mi := &file_skerry_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3514,7 +3583,7 @@ func (x *EvictResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictResponse.ProtoReflect.Descriptor instead.
 func (*EvictResponse) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{42}
+	return file_skerry_proto_rawDescGZIP(), []int{43}
 }
 
 // ConfigureRequest changes a job's rules; absent fields stay as they are.
@@ -3537,7 +3606,7 @@ type ConfigureRequest struct {
 
 func (x *ConfigureRequest) Reset() {
 	*x = ConfigureRequest{}
-	mi := &file_skerry_proto_msgTypes[43]
+	mi := &file_skerry_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3549,7 +3618,7 @@ func (x *ConfigureRequest) String() string {
 func (*ConfigureRequest) ProtoMessage() {}
 
 func (x *ConfigureRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[43]
+	mi := &file_skerry_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3562,7 +3631,7 @@ func (x *ConfigureRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigureRequest.ProtoReflect.Descriptor instead.
 func (*ConfigureRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{43}
+	return file_skerry_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ConfigureRequest) GetJob() string {
@@ -3651,7 +3720,7 @@ type ConfigureResponse struct {
 
 func (x *ConfigureResponse) Reset() {
 	*x = ConfigureResponse{}
-	mi := &file_skerry_proto_msgTypes[44]
+	mi := &file_skerry_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3663,7 +3732,7 @@ func (x *ConfigureResponse) String() string {
 func (*ConfigureResponse) ProtoMessage() {}
 
 func (x *ConfigureResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[44]
+	mi := &file_skerry_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3676,7 +3745,7 @@ func (x *ConfigureResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigureResponse.ProtoReflect.Descriptor instead.
 func (*ConfigureResponse) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{44}
+	return file_skerry_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ConfigureResponse) GetRules() *JobRules {
@@ -3705,7 +3774,7 @@ type JobRules struct {
 
 func (x *JobRules) Reset() {
 	*x = JobRules{}
-	mi := &file_skerry_proto_msgTypes[45]
+	mi := &file_skerry_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3717,7 +3786,7 @@ func (x *JobRules) String() string {
 func (*JobRules) ProtoMessage() {}
 
 func (x *JobRules) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[45]
+	mi := &file_skerry_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3730,7 +3799,7 @@ func (x *JobRules) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobRules.ProtoReflect.Descriptor instead.
 func (*JobRules) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{45}
+	return file_skerry_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *JobRules) GetMinReplicas() uint32 {
@@ -3811,7 +3880,7 @@ type JobsRequest struct {
 
 func (x *JobsRequest) Reset() {
 	*x = JobsRequest{}
-	mi := &file_skerry_proto_msgTypes[46]
+	mi := &file_skerry_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3823,7 +3892,7 @@ func (x *JobsRequest) String() string {
 func (*JobsRequest) ProtoMessage() {}
 
 func (x *JobsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[46]
+	mi := &file_skerry_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3836,7 +3905,7 @@ func (x *JobsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobsRequest.ProtoReflect.Descriptor instead.
 func (*JobsRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{46}
+	return file_skerry_proto_rawDescGZIP(), []int{47}
 }
 
 type JobsResponse struct {
@@ -3848,7 +3917,7 @@ type JobsResponse struct {
 
 func (x *JobsResponse) Reset() {
 	*x = JobsResponse{}
-	mi := &file_skerry_proto_msgTypes[47]
+	mi := &file_skerry_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3860,7 +3929,7 @@ func (x *JobsResponse) String() string {
 func (*JobsResponse) ProtoMessage() {}
 
 func (x *JobsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[47]
+	mi := &file_skerry_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3873,7 +3942,7 @@ func (x *JobsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobsResponse.ProtoReflect.Descriptor instead.
 func (*JobsResponse) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{47}
+	return file_skerry_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *JobsResponse) GetJobs() []*JobInfo {
@@ -3899,7 +3968,7 @@ type JobInfo struct {
 
 func (x *JobInfo) Reset() {
 	*x = JobInfo{}
-	mi := &file_skerry_proto_msgTypes[48]
+	mi := &file_skerry_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3911,7 +3980,7 @@ func (x *JobInfo) String() string {
 func (*JobInfo) ProtoMessage() {}
 
 func (x *JobInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[48]
+	mi := &file_skerry_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3924,7 +3993,7 @@ func (x *JobInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobInfo.ProtoReflect.Descriptor instead.
 func (*JobInfo) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{48}
+	return file_skerry_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *JobInfo) GetJob() string {
@@ -3992,7 +4061,7 @@ type DeleteJobRequest struct {
 
 func (x *DeleteJobRequest) Reset() {
 	*x = DeleteJobRequest{}
-	mi := &file_skerry_proto_msgTypes[49]
+	mi := &file_skerry_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4004,7 +4073,7 @@ func (x *DeleteJobRequest) String() string {
 func (*DeleteJobRequest) ProtoMessage() {}
 
 func (x *DeleteJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[49]
+	mi := &file_skerry_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4017,7 +4086,7 @@ func (x *DeleteJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteJobRequest.ProtoReflect.Descriptor instead.
 func (*DeleteJobRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{49}
+	return file_skerry_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *DeleteJobRequest) GetJob() string {
@@ -4035,7 +4104,7 @@ type DeleteJobResponse struct {
 
 func (x *DeleteJobResponse) Reset() {
 	*x = DeleteJobResponse{}
-	mi := &file_skerry_proto_msgTypes[50]
+	mi := &file_skerry_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4047,7 +4116,7 @@ func (x *DeleteJobResponse) String() string {
 func (*DeleteJobResponse) ProtoMessage() {}
 
 func (x *DeleteJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[50]
+	mi := &file_skerry_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4060,7 +4129,7 @@ func (x *DeleteJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteJobResponse.ProtoReflect.Descriptor instead.
 func (*DeleteJobResponse) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{50}
+	return file_skerry_proto_rawDescGZIP(), []int{51}
 }
 
 type KillReplicaRequest struct {
@@ -4074,7 +4143,7 @@ type KillReplicaRequest struct {
 
 func (x *KillReplicaRequest) Reset() {
 	*x = KillReplicaRequest{}
-	mi := &file_skerry_proto_msgTypes[51]
+	mi := &file_skerry_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4086,7 +4155,7 @@ func (x *KillReplicaRequest) String() string {
 func (*KillReplicaRequest) ProtoMessage() {}
 
 func (x *KillReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[51]
+	mi := &file_skerry_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4099,7 +4168,7 @@ func (x *KillReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillReplicaRequest.ProtoReflect.Descriptor instead.
 func (*KillReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{51}
+	return file_skerry_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *KillReplicaRequest) GetJob() string {
@@ -4131,7 +4200,7 @@ type KillReplicaResponse struct {
 
 func (x *KillReplicaResponse) Reset() {
 	*x = KillReplicaResponse{}
-	mi := &file_skerry_proto_msgTypes[52]
+	mi := &file_skerry_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4143,7 +4212,7 @@ func (x *KillReplicaResponse) String() string {
 func (*KillReplicaResponse) ProtoMessage() {}
 
 func (x *KillReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[52]
+	mi := &file_skerry_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4156,7 +4225,7 @@ func (x *KillReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillReplicaResponse.ProtoReflect.Descriptor instead.
 func (*KillReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{52}
+	return file_skerry_proto_rawDescGZIP(), []int{53}
 }
 
 // RankQuorumRequest is one rank's report, and its wish for an answer.
@@ -4189,7 +4258,7 @@ type RankQuorumRequest struct {
 
 func (x *RankQuorumRequest) Reset() {
 	*x = RankQuorumRequest{}
-	mi := &file_skerry_proto_msgTypes[53]
+	mi := &file_skerry_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4201,7 +4270,7 @@ func (x *RankQuorumRequest) String() string {
 func (*RankQuorumRequest) ProtoMessage() {}
 
 func (x *RankQuorumRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[53]
+	mi := &file_skerry_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4214,7 +4283,7 @@ func (x *RankQuorumRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankQuorumRequest.ProtoReflect.Descriptor instead.
 func (*RankQuorumRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{53}
+	return file_skerry_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *RankQuorumRequest) GetGroupRank() uint32 {
@@ -4376,7 +4445,7 @@ type RankQuorumResponse struct {
 
 func (x *RankQuorumResponse) Reset() {
 	*x = RankQuorumResponse{}
-	mi := &file_skerry_proto_msgTypes[54]
+	mi := &file_skerry_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4388,7 +4457,7 @@ func (x *RankQuorumResponse) String() string {
 func (*RankQuorumResponse) ProtoMessage() {}
 
 func (x *RankQuorumResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[54]
+	mi := &file_skerry_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4401,7 +4470,7 @@ func (x *RankQuorumResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankQuorumResponse.ProtoReflect.Descriptor instead.
 func (*RankQuorumResponse) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{54}
+	return file_skerry_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *RankQuorumResponse) GetQuorum() *Quorum {
@@ -4450,7 +4519,7 @@ type VoteRequest struct {
 
 func (x *VoteRequest) Reset() {
 	*x = VoteRequest{}
-	mi := &file_skerry_proto_msgTypes[55]
+	mi := &file_skerry_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4462,7 +4531,7 @@ func (x *VoteRequest) String() string {
 func (*VoteRequest) ProtoMessage() {}
 
 func (x *VoteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[55]
+	mi := &file_skerry_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4475,7 +4544,7 @@ func (x *VoteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VoteRequest.ProtoReflect.Descriptor instead.
 func (*VoteRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{55}
+	return file_skerry_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *VoteRequest) GetGroupRank() uint32 {
@@ -4560,7 +4629,7 @@ type VoteResponse struct {
 
 func (x *VoteResponse) Reset() {
 	*x = VoteResponse{}
-	mi := &file_skerry_proto_msgTypes[56]
+	mi := &file_skerry_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4572,7 +4641,7 @@ func (x *VoteResponse) String() string {
 func (*VoteResponse) ProtoMessage() {}
 
 func (x *VoteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[56]
+	mi := &file_skerry_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4585,7 +4654,7 @@ func (x *VoteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VoteResponse.ProtoReflect.Descriptor instead.
 func (*VoteResponse) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{56}
+	return file_skerry_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *VoteResponse) GetOutcome() TallyOutcome {
@@ -4625,7 +4694,7 @@ type NoticesRequest struct {
 
 func (x *NoticesRequest) Reset() {
 	*x = NoticesRequest{}
-	mi := &file_skerry_proto_msgTypes[57]
+	mi := &file_skerry_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4637,7 +4706,7 @@ func (x *NoticesRequest) String() string {
 func (*NoticesRequest) ProtoMessage() {}
 
 func (x *NoticesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[57]
+	mi := &file_skerry_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4650,7 +4719,7 @@ func (x *NoticesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoticesRequest.ProtoReflect.Descriptor instead.
 func (*NoticesRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{57}
+	return file_skerry_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *NoticesRequest) GetGroupRank() uint32 {
@@ -4678,7 +4747,7 @@ type RankNotice struct {
 
 func (x *RankNotice) Reset() {
 	*x = RankNotice{}
-	mi := &file_skerry_proto_msgTypes[58]
+	mi := &file_skerry_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4690,7 +4759,7 @@ func (x *RankNotice) String() string {
 func (*RankNotice) ProtoMessage() {}
 
 func (x *RankNotice) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[58]
+	mi := &file_skerry_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4703,7 +4772,7 @@ func (x *RankNotice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankNotice.ProtoReflect.Descriptor instead.
 func (*RankNotice) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{58}
+	return file_skerry_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *RankNotice) GetMessage() isRankNotice_Message {
@@ -4834,7 +4903,7 @@ type SiblingBroke struct {
 
 func (x *SiblingBroke) Reset() {
 	*x = SiblingBroke{}
-	mi := &file_skerry_proto_msgTypes[59]
+	mi := &file_skerry_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4846,7 +4915,7 @@ func (x *SiblingBroke) String() string {
 func (*SiblingBroke) ProtoMessage() {}
 
 func (x *SiblingBroke) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[59]
+	mi := &file_skerry_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4859,7 +4928,7 @@ func (x *SiblingBroke) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SiblingBroke.ProtoReflect.Descriptor instead.
 func (*SiblingBroke) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{59}
+	return file_skerry_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *SiblingBroke) GetQuorumId() int64 {
@@ -4895,7 +4964,7 @@ type Hello struct {
 
 func (x *Hello) Reset() {
 	*x = Hello{}
-	mi := &file_skerry_proto_msgTypes[60]
+	mi := &file_skerry_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4907,7 +4976,7 @@ func (x *Hello) String() string {
 func (*Hello) ProtoMessage() {}
 
 func (x *Hello) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[60]
+	mi := &file_skerry_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4920,7 +4989,7 @@ func (x *Hello) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hello.ProtoReflect.Descriptor instead.
 func (*Hello) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{60}
+	return file_skerry_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *Hello) GetReplicaId() string {
@@ -4953,7 +5022,7 @@ type CheckpointMetadataRequest struct {
 
 func (x *CheckpointMetadataRequest) Reset() {
 	*x = CheckpointMetadataRequest{}
-	mi := &file_skerry_proto_msgTypes[61]
+	mi := &file_skerry_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4965,7 +5034,7 @@ func (x *CheckpointMetadataRequest) String() string {
 func (*CheckpointMetadataRequest) ProtoMessage() {}
 
 func (x *CheckpointMetadataRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[61]
+	mi := &file_skerry_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4978,7 +5047,7 @@ func (x *CheckpointMetadataRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointMetadataRequest.ProtoReflect.Descriptor instead.
 func (*CheckpointMetadataRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{61}
+	return file_skerry_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *CheckpointMetadataRequest) GetGroupRank() uint32 {
@@ -4997,7 +5066,7 @@ type CheckpointMetadataResponse struct {
 
 func (x *CheckpointMetadataResponse) Reset() {
 	*x = CheckpointMetadataResponse{}
-	mi := &file_skerry_proto_msgTypes[62]
+	mi := &file_skerry_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5009,7 +5078,7 @@ func (x *CheckpointMetadataResponse) String() string {
 func (*CheckpointMetadataResponse) ProtoMessage() {}
 
 func (x *CheckpointMetadataResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[62]
+	mi := &file_skerry_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5022,7 +5091,7 @@ func (x *CheckpointMetadataResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointMetadataResponse.ProtoReflect.Descriptor instead.
 func (*CheckpointMetadataResponse) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{62}
+	return file_skerry_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *CheckpointMetadataResponse) GetMetadata() string {
@@ -5030,6 +5099,94 @@ func (x *CheckpointMetadataResponse) GetMetadata() string {
 		return x.Metadata
 	}
 	return ""
+}
+
+type SourcesRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	GroupRank     uint32                 `protobuf:"varint,1,opt,name=group_rank,json=groupRank,proto3" json:"group_rank,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SourcesRequest) Reset() {
+	*x = SourcesRequest{}
+	mi := &file_skerry_proto_msgTypes[64]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SourcesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SourcesRequest) ProtoMessage() {}
+
+func (x *SourcesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_skerry_proto_msgTypes[64]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SourcesRequest.ProtoReflect.Descriptor instead.
+func (*SourcesRequest) Descriptor() ([]byte, []int) {
+	return file_skerry_proto_rawDescGZIP(), []int{64}
+}
+
+func (x *SourcesRequest) GetGroupRank() uint32 {
+	if x != nil {
+		return x.GroupRank
+	}
+	return 0
+}
+
+type SourcesResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Sources       *Sources               `protobuf:"bytes,1,opt,name=sources,proto3" json:"sources,omitempty"` // none: join at once
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SourcesResponse) Reset() {
+	*x = SourcesResponse{}
+	mi := &file_skerry_proto_msgTypes[65]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SourcesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SourcesResponse) ProtoMessage() {}
+
+func (x *SourcesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_skerry_proto_msgTypes[65]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SourcesResponse.ProtoReflect.Descriptor instead.
+func (*SourcesResponse) Descriptor() ([]byte, []int) {
+	return file_skerry_proto_rawDescGZIP(), []int{65}
+}
+
+func (x *SourcesResponse) GetSources() *Sources {
+	if x != nil {
+		return x.Sources
+	}
+	return nil
 }
 
 type KillRequest struct {
@@ -5041,7 +5198,7 @@ type KillRequest struct {
 
 func (x *KillRequest) Reset() {
 	*x = KillRequest{}
-	mi := &file_skerry_proto_msgTypes[63]
+	mi := &file_skerry_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5053,7 +5210,7 @@ func (x *KillRequest) String() string {
 func (*KillRequest) ProtoMessage() {}
 
 func (x *KillRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[63]
+	mi := &file_skerry_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5066,7 +5223,7 @@ func (x *KillRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillRequest.ProtoReflect.Descriptor instead.
 func (*KillRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{63}
+	return file_skerry_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *KillRequest) GetMessage() string {
@@ -5084,7 +5241,7 @@ type KillResponse struct {
 
 func (x *KillResponse) Reset() {
 	*x = KillResponse{}
-	mi := &file_skerry_proto_msgTypes[64]
+	mi := &file_skerry_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5096,7 +5253,7 @@ func (x *KillResponse) String() string {
 func (*KillResponse) ProtoMessage() {}
 
 func (x *KillResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[64]
+	mi := &file_skerry_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5109,7 +5266,7 @@ func (x *KillResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillResponse.ProtoReflect.Descriptor instead.
 func (*KillResponse) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{64}
+	return file_skerry_proto_rawDescGZIP(), []int{67}
 }
 
 var File_skerry_proto protoreflect.FileDescriptor
@@ -5268,14 +5425,19 @@ const file_skerry_proto_rawDesc = "" +
 	"\amessage\"6\n" +
 	"\bRelayEnd\x12\x10\n" +
 	"\x03why\x18\x01 \x01(\tR\x03why\x12\x18\n" +
-	"\aorderly\x18\x02 \x01(\bR\aorderly\"\xe7\x01\n" +
+	"\aorderly\x18\x02 \x01(\bR\aorderly\"\x95\x02\n" +
 	"\aWelcome\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12(\n" +
 	"\x10beat_interval_ms\x18\x02 \x01(\rR\x0ebeatIntervalMs\x120\n" +
 	"\x14heartbeat_timeout_ms\x18\x03 \x01(\rR\x12heartbeatTimeoutMs\x12&\n" +
 	"\x0fjoin_timeout_ms\x18\x04 \x01(\rR\rjoinTimeoutMs\x12\x18\n" +
 	"\aservers\x18\x05 \x03(\tR\aservers\x12$\n" +
-	"\x0eserver_beat_ms\x18\x06 \x01(\rR\fserverBeatMs\"<\n" +
+	"\x0eserver_beat_ms\x18\x06 \x01(\rR\fserverBeatMs\x12,\n" +
+	"\asources\x18\a \x01(\v2\x12.skerry.v1.SourcesR\asources\"m\n" +
+	"\aSources\x12%\n" +
+	"\x03max\x18\x01 \x01(\v2\x13.skerry.v1.PositionR\x03max\x12\x14\n" +
+	"\x05token\x18\x02 \x01(\fR\x05token\x12%\n" +
+	"\x05peers\x18\x03 \x03(\v2\x0f.skerry.v1.PeerR\x05peers\"<\n" +
 	"\bRedirect\x12\x16\n" +
 	"\x06leader\x18\x01 \x01(\tR\x06leader\x12\x18\n" +
 	"\aservers\x18\x02 \x03(\tR\aservers\"\f\n" +
@@ -5508,7 +5670,12 @@ const file_skerry_proto_rawDesc = "" +
 	"\n" +
 	"group_rank\x18\x01 \x01(\rR\tgroupRank\"8\n" +
 	"\x1aCheckpointMetadataResponse\x12\x1a\n" +
-	"\bmetadata\x18\x01 \x01(\tR\bmetadata\"'\n" +
+	"\bmetadata\x18\x01 \x01(\tR\bmetadata\"/\n" +
+	"\x0eSourcesRequest\x12\x1d\n" +
+	"\n" +
+	"group_rank\x18\x01 \x01(\rR\tgroupRank\"?\n" +
+	"\x0fSourcesResponse\x12,\n" +
+	"\asources\x18\x01 \x01(\v2\x12.skerry.v1.SourcesR\asources\"'\n" +
 	"\vKillRequest\x12\x18\n" +
 	"\amessage\x18\x01 \x01(\tR\amessage\"\x0e\n" +
 	"\fKillResponse*d\n" +
@@ -5557,12 +5724,13 @@ const file_skerry_proto_rawDesc = "" +
 	"\tConfigure\x12\x1b.skerry.v1.ConfigureRequest\x1a\x1c.skerry.v1.ConfigureResponse\x127\n" +
 	"\x04Jobs\x12\x16.skerry.v1.JobsRequest\x1a\x17.skerry.v1.JobsResponse\x12F\n" +
 	"\tDeleteJob\x12\x1b.skerry.v1.DeleteJobRequest\x1a\x1c.skerry.v1.DeleteJobResponse\x12L\n" +
-	"\vKillReplica\x12\x1d.skerry.v1.KillReplicaRequest\x1a\x1e.skerry.v1.KillReplicaResponse2\xe4\x02\n" +
+	"\vKillReplica\x12\x1d.skerry.v1.KillReplicaRequest\x1a\x1e.skerry.v1.KillReplicaResponse2\xa6\x03\n" +
 	"\aManager\x12E\n" +
 	"\x06Quorum\x12\x1c.skerry.v1.RankQuorumRequest\x1a\x1d.skerry.v1.RankQuorumResponse\x127\n" +
 	"\x04Vote\x12\x16.skerry.v1.VoteRequest\x1a\x17.skerry.v1.VoteResponse\x12=\n" +
 	"\aNotices\x12\x19.skerry.v1.NoticesRequest\x1a\x15.skerry.v1.RankNotice0\x01\x12a\n" +
-	"\x12CheckpointMetadata\x12$.skerry.v1.CheckpointMetadataRequest\x1a%.skerry.v1.CheckpointMetadataResponse\x127\n" +
+	"\x12CheckpointMetadata\x12$.skerry.v1.CheckpointMetadataRequest\x1a%.skerry.v1.CheckpointMetadataResponse\x12@\n" +
+	"\aSources\x12\x19.skerry.v1.SourcesRequest\x1a\x1a.skerry.v1.SourcesResponse\x127\n" +
 	"\x04Kill\x12\x16.skerry.v1.KillRequest\x1a\x17.skerry.v1.KillResponseB4Z2github.com/skerry-ft/skerry/internal/wire/skerrypbb\x06proto3"
 
 var (
@@ -5578,7 +5746,7 @@ func file_skerry_proto_rawDescGZIP() []byte {
 }
 
 var file_skerry_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_skerry_proto_msgTypes = make([]protoimpl.MessageInfo, 65)
+var file_skerry_proto_msgTypes = make([]protoimpl.MessageInfo, 68)
 var file_skerry_proto_goTypes = []any{
 	(FactKind)(0),                      // 0: skerry.v1.FactKind
 	(JoinKind)(0),                      // 1: skerry.v1.JoinKind
@@ -5608,49 +5776,52 @@ var file_skerry_proto_goTypes = []any{
 	(*Up)(nil),                         // 25: skerry.v1.Up
 	(*RelayEnd)(nil),                   // 26: skerry.v1.RelayEnd
 	(*Welcome)(nil),                    // 27: skerry.v1.Welcome
-	(*Redirect)(nil),                   // 28: skerry.v1.Redirect
-	(*ServerBeat)(nil),                 // 29: skerry.v1.ServerBeat
-	(*Answer)(nil),                     // 30: skerry.v1.Answer
-	(*Refused)(nil),                    // 31: skerry.v1.Refused
-	(*Fallen)(nil),                     // 32: skerry.v1.Fallen
-	(*Lost)(nil),                       // 33: skerry.v1.Lost
-	(*ChangeWanted)(nil),               // 34: skerry.v1.ChangeWanted
-	(*Probe)(nil),                      // 35: skerry.v1.Probe
-	(*DrainNotice)(nil),                // 36: skerry.v1.DrainNotice
-	(*EvictNotice)(nil),                // 37: skerry.v1.EvictNotice
-	(*Timing)(nil),                     // 38: skerry.v1.Timing
-	(*Down)(nil),                       // 39: skerry.v1.Down
-	(*InfoRequest)(nil),                // 40: skerry.v1.InfoRequest
-	(*InfoResponse)(nil),               // 41: skerry.v1.InfoResponse
-	(*HistoryRequest)(nil),             // 42: skerry.v1.HistoryRequest
-	(*HistoryResponse)(nil),            // 43: skerry.v1.HistoryResponse
-	(*HistoryEntry)(nil),               // 44: skerry.v1.HistoryEntry
-	(*DrainRequest)(nil),               // 45: skerry.v1.DrainRequest
-	(*DrainResponse)(nil),              // 46: skerry.v1.DrainResponse
-	(*EvictRequest)(nil),               // 47: skerry.v1.EvictRequest
-	(*EvictResponse)(nil),              // 48: skerry.v1.EvictResponse
-	(*ConfigureRequest)(nil),           // 49: skerry.v1.ConfigureRequest
-	(*ConfigureResponse)(nil),          // 50: skerry.v1.ConfigureResponse
-	(*JobRules)(nil),                   // 51: skerry.v1.JobRules
-	(*JobsRequest)(nil),                // 52: skerry.v1.JobsRequest
-	(*JobsResponse)(nil),               // 53: skerry.v1.JobsResponse
-	(*JobInfo)(nil),                    // 54: skerry.v1.JobInfo
-	(*DeleteJobRequest)(nil),           // 55: skerry.v1.DeleteJobRequest
-	(*DeleteJobResponse)(nil),          // 56: skerry.v1.DeleteJobResponse
-	(*KillReplicaRequest)(nil),         // 57: skerry.v1.KillReplicaRequest
-	(*KillReplicaResponse)(nil),        // 58: skerry.v1.KillReplicaResponse
-	(*RankQuorumRequest)(nil),          // 59: skerry.v1.RankQuorumRequest
-	(*RankQuorumResponse)(nil),         // 60: skerry.v1.RankQuorumResponse
-	(*VoteRequest)(nil),                // 61: skerry.v1.VoteRequest
-	(*VoteResponse)(nil),               // 62: skerry.v1.VoteResponse
-	(*NoticesRequest)(nil),             // 63: skerry.v1.NoticesRequest
-	(*RankNotice)(nil),                 // 64: skerry.v1.RankNotice
-	(*SiblingBroke)(nil),               // 65: skerry.v1.SiblingBroke
-	(*Hello)(nil),                      // 66: skerry.v1.Hello
-	(*CheckpointMetadataRequest)(nil),  // 67: skerry.v1.CheckpointMetadataRequest
-	(*CheckpointMetadataResponse)(nil), // 68: skerry.v1.CheckpointMetadataResponse
-	(*KillRequest)(nil),                // 69: skerry.v1.KillRequest
-	(*KillResponse)(nil),               // 70: skerry.v1.KillResponse
+	(*Sources)(nil),                    // 28: skerry.v1.Sources
+	(*Redirect)(nil),                   // 29: skerry.v1.Redirect
+	(*ServerBeat)(nil),                 // 30: skerry.v1.ServerBeat
+	(*Answer)(nil),                     // 31: skerry.v1.Answer
+	(*Refused)(nil),                    // 32: skerry.v1.Refused
+	(*Fallen)(nil),                     // 33: skerry.v1.Fallen
+	(*Lost)(nil),                       // 34: skerry.v1.Lost
+	(*ChangeWanted)(nil),               // 35: skerry.v1.ChangeWanted
+	(*Probe)(nil),                      // 36: skerry.v1.Probe
+	(*DrainNotice)(nil),                // 37: skerry.v1.DrainNotice
+	(*EvictNotice)(nil),                // 38: skerry.v1.EvictNotice
+	(*Timing)(nil),                     // 39: skerry.v1.Timing
+	(*Down)(nil),                       // 40: skerry.v1.Down
+	(*InfoRequest)(nil),                // 41: skerry.v1.InfoRequest
+	(*InfoResponse)(nil),               // 42: skerry.v1.InfoResponse
+	(*HistoryRequest)(nil),             // 43: skerry.v1.HistoryRequest
+	(*HistoryResponse)(nil),            // 44: skerry.v1.HistoryResponse
+	(*HistoryEntry)(nil),               // 45: skerry.v1.HistoryEntry
+	(*DrainRequest)(nil),               // 46: skerry.v1.DrainRequest
+	(*DrainResponse)(nil),              // 47: skerry.v1.DrainResponse
+	(*EvictRequest)(nil),               // 48: skerry.v1.EvictRequest
+	(*EvictResponse)(nil),              // 49: skerry.v1.EvictResponse
+	(*ConfigureRequest)(nil),           // 50: skerry.v1.ConfigureRequest
+	(*ConfigureResponse)(nil),          // 51: skerry.v1.ConfigureResponse
+	(*JobRules)(nil),                   // 52: skerry.v1.JobRules
+	(*JobsRequest)(nil),                // 53: skerry.v1.JobsRequest
+	(*JobsResponse)(nil),               // 54: skerry.v1.JobsResponse
+	(*JobInfo)(nil),                    // 55: skerry.v1.JobInfo
+	(*DeleteJobRequest)(nil),           // 56: skerry.v1.DeleteJobRequest
+	(*DeleteJobResponse)(nil),          // 57: skerry.v1.DeleteJobResponse
+	(*KillReplicaRequest)(nil),         // 58: skerry.v1.KillReplicaRequest
+	(*KillReplicaResponse)(nil),        // 59: skerry.v1.KillReplicaResponse
+	(*RankQuorumRequest)(nil),          // 60: skerry.v1.RankQuorumRequest
+	(*RankQuorumResponse)(nil),         // 61: skerry.v1.RankQuorumResponse
+	(*VoteRequest)(nil),                // 62: skerry.v1.VoteRequest
+	(*VoteResponse)(nil),               // 63: skerry.v1.VoteResponse
+	(*NoticesRequest)(nil),             // 64: skerry.v1.NoticesRequest
+	(*RankNotice)(nil),                 // 65: skerry.v1.RankNotice
+	(*SiblingBroke)(nil),               // 66: skerry.v1.SiblingBroke
+	(*Hello)(nil),                      // 67: skerry.v1.Hello
+	(*CheckpointMetadataRequest)(nil),  // 68: skerry.v1.CheckpointMetadataRequest
+	(*CheckpointMetadataResponse)(nil), // 69: skerry.v1.CheckpointMetadataResponse
+	(*SourcesRequest)(nil),             // 70: skerry.v1.SourcesRequest
+	(*SourcesResponse)(nil),            // 71: skerry.v1.SourcesResponse
+	(*KillRequest)(nil),                // 72: skerry.v1.KillRequest
+	(*KillResponse)(nil),               // 73: skerry.v1.KillResponse
 }
 var file_skerry_proto_depIdxs = []int32{
 	0,  // 0: skerry.v1.Fact.kind:type_name -> skerry.v1.FactKind
@@ -5689,77 +5860,83 @@ var file_skerry_proto_depIdxs = []int32{
 	24, // 33: skerry.v1.Up.leaving:type_name -> skerry.v1.Leaving
 	26, // 34: skerry.v1.Up.relay_end:type_name -> skerry.v1.RelayEnd
 	23, // 35: skerry.v1.Up.link:type_name -> skerry.v1.LinkReport
-	13, // 36: skerry.v1.Answer.quorum:type_name -> skerry.v1.Quorum
-	8,  // 37: skerry.v1.Fallen.fact:type_name -> skerry.v1.Fact
-	27, // 38: skerry.v1.Down.welcome:type_name -> skerry.v1.Welcome
-	30, // 39: skerry.v1.Down.answer:type_name -> skerry.v1.Answer
-	31, // 40: skerry.v1.Down.refused:type_name -> skerry.v1.Refused
-	32, // 41: skerry.v1.Down.fallen:type_name -> skerry.v1.Fallen
-	33, // 42: skerry.v1.Down.lost:type_name -> skerry.v1.Lost
-	34, // 43: skerry.v1.Down.change_wanted:type_name -> skerry.v1.ChangeWanted
-	35, // 44: skerry.v1.Down.probe:type_name -> skerry.v1.Probe
-	36, // 45: skerry.v1.Down.drain:type_name -> skerry.v1.DrainNotice
-	37, // 46: skerry.v1.Down.evict:type_name -> skerry.v1.EvictNotice
-	38, // 47: skerry.v1.Down.timing:type_name -> skerry.v1.Timing
-	28, // 48: skerry.v1.Down.redirect:type_name -> skerry.v1.Redirect
-	29, // 49: skerry.v1.Down.server_beat:type_name -> skerry.v1.ServerBeat
-	44, // 50: skerry.v1.HistoryResponse.entries:type_name -> skerry.v1.HistoryEntry
-	11, // 51: skerry.v1.HistoryEntry.accusations:type_name -> skerry.v1.Accusation
-	12, // 52: skerry.v1.HistoryEntry.settlement:type_name -> skerry.v1.Settlement
-	51, // 53: skerry.v1.ConfigureResponse.rules:type_name -> skerry.v1.JobRules
-	54, // 54: skerry.v1.JobsResponse.jobs:type_name -> skerry.v1.JobInfo
-	51, // 55: skerry.v1.JobInfo.rules:type_name -> skerry.v1.JobRules
-	1,  // 56: skerry.v1.RankQuorumRequest.kind:type_name -> skerry.v1.JoinKind
-	6,  // 57: skerry.v1.RankQuorumRequest.position:type_name -> skerry.v1.Position
-	0,  // 58: skerry.v1.RankQuorumRequest.fact:type_name -> skerry.v1.FactKind
-	7,  // 59: skerry.v1.RankQuorumRequest.fact_digest:type_name -> skerry.v1.Digest
-	7,  // 60: skerry.v1.RankQuorumRequest.last_digest:type_name -> skerry.v1.Digest
-	11, // 61: skerry.v1.RankQuorumRequest.accusations:type_name -> skerry.v1.Accusation
-	13, // 62: skerry.v1.RankQuorumResponse.quorum:type_name -> skerry.v1.Quorum
-	4,  // 63: skerry.v1.VoteRequest.vote:type_name -> skerry.v1.VoteKind
-	7,  // 64: skerry.v1.VoteRequest.digest:type_name -> skerry.v1.Digest
-	5,  // 65: skerry.v1.VoteResponse.outcome:type_name -> skerry.v1.TallyOutcome
-	7,  // 66: skerry.v1.VoteResponse.digests:type_name -> skerry.v1.Digest
-	32, // 67: skerry.v1.RankNotice.fallen:type_name -> skerry.v1.Fallen
-	33, // 68: skerry.v1.RankNotice.lost:type_name -> skerry.v1.Lost
-	34, // 69: skerry.v1.RankNotice.change_wanted:type_name -> skerry.v1.ChangeWanted
-	36, // 70: skerry.v1.RankNotice.drain:type_name -> skerry.v1.DrainNotice
-	37, // 71: skerry.v1.RankNotice.evict:type_name -> skerry.v1.EvictNotice
-	65, // 72: skerry.v1.RankNotice.sibling_broke:type_name -> skerry.v1.SiblingBroke
-	66, // 73: skerry.v1.RankNotice.hello:type_name -> skerry.v1.Hello
-	25, // 74: skerry.v1.Lighthouse.Session:input_type -> skerry.v1.Up
-	40, // 75: skerry.v1.Lighthouse.Info:input_type -> skerry.v1.InfoRequest
-	42, // 76: skerry.v1.Lighthouse.History:input_type -> skerry.v1.HistoryRequest
-	45, // 77: skerry.v1.Lighthouse.Drain:input_type -> skerry.v1.DrainRequest
-	47, // 78: skerry.v1.Lighthouse.Evict:input_type -> skerry.v1.EvictRequest
-	49, // 79: skerry.v1.Lighthouse.Configure:input_type -> skerry.v1.ConfigureRequest
-	52, // 80: skerry.v1.Lighthouse.Jobs:input_type -> skerry.v1.JobsRequest
-	55, // 81: skerry.v1.Lighthouse.DeleteJob:input_type -> skerry.v1.DeleteJobRequest
-	57, // 82: skerry.v1.Lighthouse.KillReplica:input_type -> skerry.v1.KillReplicaRequest
-	59, // 83: skerry.v1.Manager.Quorum:input_type -> skerry.v1.RankQuorumRequest
-	61, // 84: skerry.v1.Manager.Vote:input_type -> skerry.v1.VoteRequest
-	63, // 85: skerry.v1.Manager.Notices:input_type -> skerry.v1.NoticesRequest
-	67, // 86: skerry.v1.Manager.CheckpointMetadata:input_type -> skerry.v1.CheckpointMetadataRequest
-	69, // 87: skerry.v1.Manager.Kill:input_type -> skerry.v1.KillRequest
-	39, // 88: skerry.v1.Lighthouse.Session:output_type -> skerry.v1.Down
-	41, // 89: skerry.v1.Lighthouse.Info:output_type -> skerry.v1.InfoResponse
-	43, // 90: skerry.v1.Lighthouse.History:output_type -> skerry.v1.HistoryResponse
-	46, // 91: skerry.v1.Lighthouse.Drain:output_type -> skerry.v1.DrainResponse
-	48, // 92: skerry.v1.Lighthouse.Evict:output_type -> skerry.v1.EvictResponse
-	50, // 93: skerry.v1.Lighthouse.Configure:output_type -> skerry.v1.ConfigureResponse
-	53, // 94: skerry.v1.Lighthouse.Jobs:output_type -> skerry.v1.JobsResponse
-	56, // 95: skerry.v1.Lighthouse.DeleteJob:output_type -> skerry.v1.DeleteJobResponse
-	58, // 96: skerry.v1.Lighthouse.KillReplica:output_type -> skerry.v1.KillReplicaResponse
-	60, // 97: skerry.v1.Manager.Quorum:output_type -> skerry.v1.RankQuorumResponse
-	62, // 98: skerry.v1.Manager.Vote:output_type -> skerry.v1.VoteResponse
-	64, // 99: skerry.v1.Manager.Notices:output_type -> skerry.v1.RankNotice
-	68, // 100: skerry.v1.Manager.CheckpointMetadata:output_type -> skerry.v1.CheckpointMetadataResponse
-	70, // 101: skerry.v1.Manager.Kill:output_type -> skerry.v1.KillResponse
-	88, // [88:102] is the sub-list for method output_type
-	74, // [74:88] is the sub-list for method input_type
-	74, // [74:74] is the sub-list for extension type_name
-	74, // [74:74] is the sub-list for extension extendee
-	0,  // [0:74] is the sub-list for field type_name
+	28, // 36: skerry.v1.Welcome.sources:type_name -> skerry.v1.Sources
+	6,  // 37: skerry.v1.Sources.max:type_name -> skerry.v1.Position
+	16, // 38: skerry.v1.Sources.peers:type_name -> skerry.v1.Peer
+	13, // 39: skerry.v1.Answer.quorum:type_name -> skerry.v1.Quorum
+	8,  // 40: skerry.v1.Fallen.fact:type_name -> skerry.v1.Fact
+	27, // 41: skerry.v1.Down.welcome:type_name -> skerry.v1.Welcome
+	31, // 42: skerry.v1.Down.answer:type_name -> skerry.v1.Answer
+	32, // 43: skerry.v1.Down.refused:type_name -> skerry.v1.Refused
+	33, // 44: skerry.v1.Down.fallen:type_name -> skerry.v1.Fallen
+	34, // 45: skerry.v1.Down.lost:type_name -> skerry.v1.Lost
+	35, // 46: skerry.v1.Down.change_wanted:type_name -> skerry.v1.ChangeWanted
+	36, // 47: skerry.v1.Down.probe:type_name -> skerry.v1.Probe
+	37, // 48: skerry.v1.Down.drain:type_name -> skerry.v1.DrainNotice
+	38, // 49: skerry.v1.Down.evict:type_name -> skerry.v1.EvictNotice
+	39, // 50: skerry.v1.Down.timing:type_name -> skerry.v1.Timing
+	29, // 51: skerry.v1.Down.redirect:type_name -> skerry.v1.Redirect
+	30, // 52: skerry.v1.Down.server_beat:type_name -> skerry.v1.ServerBeat
+	45, // 53: skerry.v1.HistoryResponse.entries:type_name -> skerry.v1.HistoryEntry
+	11, // 54: skerry.v1.HistoryEntry.accusations:type_name -> skerry.v1.Accusation
+	12, // 55: skerry.v1.HistoryEntry.settlement:type_name -> skerry.v1.Settlement
+	52, // 56: skerry.v1.ConfigureResponse.rules:type_name -> skerry.v1.JobRules
+	55, // 57: skerry.v1.JobsResponse.jobs:type_name -> skerry.v1.JobInfo
+	52, // 58: skerry.v1.JobInfo.rules:type_name -> skerry.v1.JobRules
+	1,  // 59: skerry.v1.RankQuorumRequest.kind:type_name -> skerry.v1.JoinKind
+	6,  // 60: skerry.v1.RankQuorumRequest.position:type_name -> skerry.v1.Position
+	0,  // 61: skerry.v1.RankQuorumRequest.fact:type_name -> skerry.v1.FactKind
+	7,  // 62: skerry.v1.RankQuorumRequest.fact_digest:type_name -> skerry.v1.Digest
+	7,  // 63: skerry.v1.RankQuorumRequest.last_digest:type_name -> skerry.v1.Digest
+	11, // 64: skerry.v1.RankQuorumRequest.accusations:type_name -> skerry.v1.Accusation
+	13, // 65: skerry.v1.RankQuorumResponse.quorum:type_name -> skerry.v1.Quorum
+	4,  // 66: skerry.v1.VoteRequest.vote:type_name -> skerry.v1.VoteKind
+	7,  // 67: skerry.v1.VoteRequest.digest:type_name -> skerry.v1.Digest
+	5,  // 68: skerry.v1.VoteResponse.outcome:type_name -> skerry.v1.TallyOutcome
+	7,  // 69: skerry.v1.VoteResponse.digests:type_name -> skerry.v1.Digest
+	33, // 70: skerry.v1.RankNotice.fallen:type_name -> skerry.v1.Fallen
+	34, // 71: skerry.v1.RankNotice.lost:type_name -> skerry.v1.Lost
+	35, // 72: skerry.v1.RankNotice.change_wanted:type_name -> skerry.v1.ChangeWanted
+	37, // 73: skerry.v1.RankNotice.drain:type_name -> skerry.v1.DrainNotice
+	38, // 74: skerry.v1.RankNotice.evict:type_name -> skerry.v1.EvictNotice
+	66, // 75: skerry.v1.RankNotice.sibling_broke:type_name -> skerry.v1.SiblingBroke
+	67, // 76: skerry.v1.RankNotice.hello:type_name -> skerry.v1.Hello
+	28, // 77: skerry.v1.SourcesResponse.sources:type_name -> skerry.v1.Sources
+	25, // 78: skerry.v1.Lighthouse.Session:input_type -> skerry.v1.Up
+	41, // 79: skerry.v1.Lighthouse.Info:input_type -> skerry.v1.InfoRequest
+	43, // 80: skerry.v1.Lighthouse.History:input_type -> skerry.v1.HistoryRequest
+	46, // 81: skerry.v1.Lighthouse.Drain:input_type -> skerry.v1.DrainRequest
+	48, // 82: skerry.v1.Lighthouse.Evict:input_type -> skerry.v1.EvictRequest
+	50, // 83: skerry.v1.Lighthouse.Configure:input_type -> skerry.v1.ConfigureRequest
+	53, // 84: skerry.v1.Lighthouse.Jobs:input_type -> skerry.v1.JobsRequest
+	56, // 85: skerry.v1.Lighthouse.DeleteJob:input_type -> skerry.v1.DeleteJobRequest
+	58, // 86: skerry.v1.Lighthouse.KillReplica:input_type -> skerry.v1.KillReplicaRequest
+	60, // 87: skerry.v1.Manager.Quorum:input_type -> skerry.v1.RankQuorumRequest
+	62, // 88: skerry.v1.Manager.Vote:input_type -> skerry.v1.VoteRequest
+	64, // 89: skerry.v1.Manager.Notices:input_type -> skerry.v1.NoticesRequest
+	68, // 90: skerry.v1.Manager.CheckpointMetadata:input_type -> skerry.v1.CheckpointMetadataRequest
+	70, // 91: skerry.v1.Manager.Sources:input_type -> skerry.v1.SourcesRequest
+	72, // 92: skerry.v1.Manager.Kill:input_type -> skerry.v1.KillRequest
+	40, // 93: skerry.v1.Lighthouse.Session:output_type -> skerry.v1.Down
+	42, // 94: skerry.v1.Lighthouse.Info:output_type -> skerry.v1.InfoResponse
+	44, // 95: skerry.v1.Lighthouse.History:output_type -> skerry.v1.HistoryResponse
+	47, // 96: skerry.v1.Lighthouse.Drain:output_type -> skerry.v1.DrainResponse
+	49, // 97: skerry.v1.Lighthouse.Evict:output_type -> skerry.v1.EvictResponse
+	51, // 98: skerry.v1.Lighthouse.Configure:output_type -> skerry.v1.ConfigureResponse
+	54, // 99: skerry.v1.Lighthouse.Jobs:output_type -> skerry.v1.JobsResponse
+	57, // 100: skerry.v1.Lighthouse.DeleteJob:output_type -> skerry.v1.DeleteJobResponse
+	59, // 101: skerry.v1.Lighthouse.KillReplica:output_type -> skerry.v1.KillReplicaResponse
+	61, // 102: skerry.v1.Manager.Quorum:output_type -> skerry.v1.RankQuorumResponse
+	63, // 103: skerry.v1.Manager.Vote:output_type -> skerry.v1.VoteResponse
+	65, // 104: skerry.v1.Manager.Notices:output_type -> skerry.v1.RankNotice
+	69, // 105: skerry.v1.Manager.CheckpointMetadata:output_type -> skerry.v1.CheckpointMetadataResponse
+	71, // 106: skerry.v1.Manager.Sources:output_type -> skerry.v1.SourcesResponse
+	73, // 107: skerry.v1.Manager.Kill:output_type -> skerry.v1.KillResponse
+	93, // [93:108] is the sub-list for method output_type
+	78, // [78:93] is the sub-list for method input_type
+	78, // [78:78] is the sub-list for extension type_name
+	78, // [78:78] is the sub-list for extension extendee
+	0,  // [0:78] is the sub-list for field type_name
 }
 
 func init() { file_skerry_proto_init() }
@@ -5780,7 +5957,7 @@ func file_skerry_proto_init() {
 		(*Up_RelayEnd)(nil),
 		(*Up_Link)(nil),
 	}
-	file_skerry_proto_msgTypes[33].OneofWrappers = []any{
+	file_skerry_proto_msgTypes[34].OneofWrappers = []any{
 		(*Down_Welcome)(nil),
 		(*Down_Answer)(nil),
 		(*Down_Refused)(nil),
@@ -5794,8 +5971,8 @@ func file_skerry_proto_init() {
 		(*Down_Redirect)(nil),
 		(*Down_ServerBeat)(nil),
 	}
-	file_skerry_proto_msgTypes[43].OneofWrappers = []any{}
-	file_skerry_proto_msgTypes[58].OneofWrappers = []any{
+	file_skerry_proto_msgTypes[44].OneofWrappers = []any{}
+	file_skerry_proto_msgTypes[59].OneofWrappers = []any{
 		(*RankNotice_Fallen)(nil),
 		(*RankNotice_Lost)(nil),
 		(*RankNotice_ChangeWanted)(nil),
@@ -5810,7 +5987,7 @@ func file_skerry_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_skerry_proto_rawDesc), len(file_skerry_proto_rawDesc)),
 			NumEnums:      6,
-			NumMessages:   65,
+			NumMessages:   68,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -438,6 +438,7 @@ const (
 	Manager_Vote_FullMethodName               = "/skerry.v1.Manager/Vote"
 	Manager_Notices_FullMethodName            = "/skerry.v1.Manager/Notices"
 	Manager_CheckpointMetadata_FullMethodName = "/skerry.v1.Manager/CheckpointMetadata"
+	Manager_Sources_FullMethodName            = "/skerry.v1.Manager/Sources"
 	Manager_Kill_FullMethodName               = "/skerry.v1.Manager/Kill"
 )
 
@@ -456,6 +457,8 @@ type ManagerClient interface {
 	// Notices pushes what the lighthouse and the siblings say.
 	Notices(ctx context.Context, in *NoticesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[RankNotice], error)
 	CheckpointMetadata(ctx context.Context, in *CheckpointMetadataRequest, opts ...grpc.CallOption) (*CheckpointMetadataResponse, error)
+	// Sources blocks until the replica has a session, and says what its welcome said.
+	Sources(ctx context.Context, in *SourcesRequest, opts ...grpc.CallOption) (*SourcesResponse, error)
 	Kill(ctx context.Context, in *KillRequest, opts ...grpc.CallOption) (*KillResponse, error)
 }
 
@@ -516,6 +519,16 @@ func (c *managerClient) CheckpointMetadata(ctx context.Context, in *CheckpointMe
 	return out, nil
 }
 
+func (c *managerClient) Sources(ctx context.Context, in *SourcesRequest, opts ...grpc.CallOption) (*SourcesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SourcesResponse)
+	err := c.cc.Invoke(ctx, Manager_Sources_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *managerClient) Kill(ctx context.Context, in *KillRequest, opts ...grpc.CallOption) (*KillResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(KillResponse)
@@ -541,6 +554,8 @@ type ManagerServer interface {
 	// Notices pushes what the lighthouse and the siblings say.
 	Notices(*NoticesRequest, grpc.ServerStreamingServer[RankNotice]) error
 	CheckpointMetadata(context.Context, *CheckpointMetadataRequest) (*CheckpointMetadataResponse, error)
+	// Sources blocks until the replica has a session, and says what its welcome said.
+	Sources(context.Context, *SourcesRequest) (*SourcesResponse, error)
 	Kill(context.Context, *KillRequest) (*KillResponse, error)
 	mustEmbedUnimplementedManagerServer()
 }
@@ -563,6 +578,9 @@ func (UnimplementedManagerServer) Notices(*NoticesRequest, grpc.ServerStreamingS
 }
 func (UnimplementedManagerServer) CheckpointMetadata(context.Context, *CheckpointMetadataRequest) (*CheckpointMetadataResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method CheckpointMetadata not implemented")
+}
+func (UnimplementedManagerServer) Sources(context.Context, *SourcesRequest) (*SourcesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Sources not implemented")
 }
 func (UnimplementedManagerServer) Kill(context.Context, *KillRequest) (*KillResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Kill not implemented")
@@ -653,6 +671,24 @@ func _Manager_CheckpointMetadata_Handler(srv interface{}, ctx context.Context, d
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Manager_Sources_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SourcesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ManagerServer).Sources(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Manager_Sources_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ManagerServer).Sources(ctx, req.(*SourcesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Manager_Kill_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(KillRequest)
 	if err := dec(in); err != nil {
@@ -689,6 +725,10 @@ var Manager_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "CheckpointMetadata",
 			Handler:    _Manager_CheckpointMetadata_Handler,
+		},
+		{
+			MethodName: "Sources",
+			Handler:    _Manager_Sources_Handler,
 		},
 		{
 			MethodName: "Kill",

@@ -1,0 +1,230 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/skerry-ft/skerry/checkpoint"
+	"github.com/skerry-ft/skerry/internal/logkey"
+	"github.com/skerry-ft/skerry/quorum"
+)
+
+// copying is the fetch of most of a state before the first join, in the first
+// StartQuorum of a process: as a virtual machine is moved, the memory goes first,
+// while the old one runs, and what has changed meanwhile follows when it stands.
+// Those who train go on and feel a limited rate of reads. The trainer of this rank
+// waits, so the tensors can be written.
+type copying struct {
+	stop chan struct{} // closed when it shall end
+	done chan struct{} // closed when it has
+
+	// Guarded by Manager.mu.
+	started, stopped bool
+}
+
+const (
+	// aheadRounds is how often the state is gone through at most: each round
+	// brings what changed in the one before.
+	aheadRounds = 4
+	// aheadEnough is so little that the quorum can wait for it.
+	aheadEnough = 32 << 20
+)
+
+// errNeeded ends the copying: the others wait for this replica.
+var errNeeded = errors.New("the quorum fell, and too few are left")
+
+// copyAhead waits for the copying. If ctx ends first, or training has, the
+// tensors get their bytes back, and the next StartQuorum goes on.
+func (m *Manager) copyAhead(ctx context.Context, o StartOptions) error {
+	m.mu.Lock()
+	over := m.mu.everReady || m.mu.copied || m.mu.final != nil || m.mu.attempt.open
+	if over || o.ForbidHeal || len(m.states.parts) == 0 {
+		m.mu.Unlock()
+		return nil
+	}
+	c := &copying{stop: make(chan struct{}), done: make(chan struct{})}
+	m.mu.copying = c
+	m.mu.Unlock()
+	m.tasks.add(func(ctx context.Context) { m.copyFirst(ctx, c) })
+	err := m.awaitCopying(ctx, c)
+	m.endCopying(c, err == nil)
+	if err == nil {
+		return nil
+	}
+	m.unmix()
+	if ctx.Err() == nil {
+		return nil // training has ended: the caller says so
+	}
+	return fmt.Errorf("copy a state before joining: %w", err)
+}
+
+// awaitCopying waits for c to end by itself.
+func (m *Manager) awaitCopying(ctx context.Context, c *copying) error {
+	for {
+		m.mu.Lock()
+		final, changed := m.mu.final, m.mu.changed
+		m.mu.Unlock()
+		if final != nil {
+			return final
+		}
+		select {
+		case <-c.done:
+			return nil
+		case <-changed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// endCopying ends c and waits for it, if it ever began; done says that there will
+// be no other.
+func (m *Manager) endCopying(c *copying, done bool) {
+	m.mu.Lock()
+	m.mu.copied = done
+	if !c.stopped {
+		c.stopped = true
+		close(c.stop)
+	}
+	m.mu.copying = nil
+	started := c.started
+	m.mu.Unlock()
+	if started {
+		<-c.done
+	}
+}
+
+// needed ends the copying at the lighthouse's word; it says whether there was any.
+func (m *Manager) needed() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c := m.mu.copying
+	if c == nil {
+		return false
+	}
+	if !c.stopped {
+		c.stopped = true
+		close(c.stop)
+	}
+	return true
+}
+
+// copyFirst works c.
+func (m *Manager) copyFirst(ctx context.Context, c *copying) {
+	m.mu.Lock()
+	c.started = !c.stopped
+	started := c.started
+	m.mu.Unlock()
+	defer close(c.done)
+	if !started {
+		return
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() { // ends with this function
+		select {
+		case <-c.stop:
+			cancel(errNeeded)
+		case <-ctx.Done():
+		}
+	}()
+	select {
+	case <-m.linked:
+	case <-ctx.Done():
+		return
+	}
+	from, err := m.link.sources(ctx)
+	if err == nil && len(from.Peers) > 0 {
+		err = m.copyFrom(ctx, from)
+	}
+	if err != nil && ctx.Err() == nil {
+		m.log.Info().Err(err).Msg("state not copied before joining")
+	}
+}
+
+// copyFrom goes through the sources' state until little enough of it changes in
+// the meantime, or going through it again does not help: where every step changes
+// everything, the rest is everything.
+func (m *Manager) copyFrom(ctx context.Context, from quorum.Sources) error {
+	ctx, cancel := context.WithTimeout(ctx, m.timeouts.Heal)
+	defer cancel()
+	began := time.Now()
+	m.mu.Lock()
+	m.mu.ahead, m.mu.phase = true, quorum.PhaseHealing
+	m.mu.Unlock()
+	m.shareToken(from.Token)
+	donors, err := m.donors(ctx, from.Peers)
+	if err != nil {
+		return err
+	}
+	in, err := m.receive()
+	if err != nil {
+		return err
+	}
+	in.mirror.SetDirect(true)
+	defer in.mirror.SetDirect(false)
+	e := StateCopied{Position: from.Max}
+	last := in.mirror.Bytes()
+	for e.Rounds < aheadRounds && err == nil {
+		before := in.mirror.Received()
+		_, err = m.transport.Fetch(ctx, checkpoint.Any, donors, in.mirror)
+		e.Rounds++
+		brought := in.mirror.Received() - before
+		if e.Rounds > 1 && brought > last/2 {
+			break
+		}
+		if last = brought; brought <= aheadEnough {
+			break
+		}
+	}
+	e.Bytes, e.Took, e.Err = in.mirror.Received(), time.Since(began), err
+	m.log.Info().Err(err).Int64(logkey.Step, from.Max.Step).Int64(logkey.Bytes, e.Bytes).Int("rounds", e.Rounds).
+		Dur(logkey.ElapsedMs, e.Took).Msg("state copied before joining")
+	m.events.emit(e)
+	return err
+}
+
+// mixedLocked says whether the tensors hold parts of several states: what was
+// copied ahead, and no heal has made one of.
+func (m *Manager) mixedLocked() bool { return m.mu.incoming != nil && m.mu.incoming.mirror.Mixed() }
+
+// errMixed fails a step that was begun with tensors that are no state, in a
+// quorum that takes them for one.
+var errMixed = errors.New("this replica is up to date, but has begun to copy another state")
+
+// unmix gives the tensors back the bytes that they had before anything was copied
+// into them. It runs on the trainer's goroutine.
+func (m *Manager) unmix() {
+	m.mu.Lock()
+	mixed, in, h, stopped := m.mixedLocked(), m.mu.incoming, m.mu.heal, m.mu.stopped
+	m.mu.Unlock()
+	if !mixed {
+		return
+	}
+	if h != nil {
+		h.stop(errSuperseded)
+		select {
+		case <-h.done:
+		case <-stopped:
+		}
+	}
+	in.mirror.Restore()
+	m.log.Info().Msg("copied state set aside")
+}
+
+// settleMixed is unmix where the quorum that stands takes this replica for up to
+// date: all that were ahead of it are gone.
+func (m *Manager) settleMixed() {
+	m.mu.Lock()
+	level := m.mixedLocked() && m.mu.standing && !m.mu.behind
+	m.mu.Unlock()
+	if !level {
+		return
+	}
+	m.unmix()
+	m.mu.Lock()
+	m.mu.incoming, m.mu.ahead = nil, false
+	m.mu.Unlock()
+}

@@ -438,7 +438,11 @@ func (d *dumb) decide(now time.Time) dumbAnswer {
 // only.
 func (d *dumb) candidates(joined []quorum.Join) []quorum.Join {
 	q, _ := d.last()
-	if q == nil || !shrinking(joined) {
+	shrink := q != nil && membersShrink(q, joined)
+	if d.kind == quorum.KindTorchft {
+		shrink = q != nil && shrinking(joined)
+	}
+	if !shrink {
 		return joined
 	}
 	var out []quorum.Join
@@ -450,7 +454,14 @@ func (d *dumb) candidates(joined []quorum.Join) []quorum.Join {
 	return out
 }
 
-// shrinking says that somebody asks for no new members.
+// membersShrink says that a member of q asks for no new members.
+func membersShrink(q *quorum.Quorum, joined []quorum.Join) bool {
+	return slices.ContainsFunc(joined, func(j quorum.Join) bool {
+		return j.Member.ShrinkOnly && isMember(q, j.Member.ReplicaID)
+	})
+}
+
+// shrinking says that one of torchft's clients asks for no new members.
 func shrinking(joined []quorum.Join) bool {
 	return slices.ContainsFunc(joined, func(j quorum.Join) bool { return j.Member.ShrinkOnly })
 }
@@ -533,7 +544,7 @@ func (d *dumb) outvoted(chosen, joined []quorum.Join) string {
 			live++
 		}
 	}
-	if q != nil && shrinking(joined) {
+	if q != nil && membersShrink(q, joined) {
 		live = len(d.liveLast())
 	}
 	if !whole && 2*len(chosen) <= live {

@@ -78,6 +78,18 @@ func TestQ3_NeverBelowMinReplicas(t *testing.T) {
 		r.wait(30 * time.Second)
 		r.refuses(quorum.ReasonTooFew)
 	})
+	t.Run("a newcomer's shrink-only", func(t *testing.T) {
+		r := standing(t, rules(1), "a", "b")
+		r.open("c")
+		j := r.makeJoin("c", quorum.JoinFall, quorum.Fact{})
+		j.Member.ShrinkOnly = true
+		if err := r.m.Join(r.now, j); err != nil {
+			t.Fatal(err)
+		}
+		r.ask("a")
+		r.ask("b")
+		r.mustForm("a", "b", "c") // else it would keep itself out for ever
+	})
 	t.Run("torchft's shrink-only", func(t *testing.T) {
 		torchftShrink(t)
 	})

@@ -49,7 +49,9 @@ func (m *Machine) survey() *survey {
 		joined := r.candidate()
 		if joined {
 			v.joined++
-			v.shrinkOnly = v.shrinkOnly || r.join.Member.ShrinkOnly
+			// A newcomer that asks for it would keep itself out, for as long as it
+			// waits: for ever.
+			v.shrinkOnly = v.shrinkOnly || r.member && r.join.Member.ShrinkOnly
 			if v.first.IsZero() || r.join.at.Before(v.first) {
 				v.first = r.join.at
 			}

@@ -132,5 +132,5 @@ func (m *Machine) speaks(now time.Time, r *replica) {
 		m.event(EventDoubted, "", "no longer, for they are heard again")
 	}
 	m.blind = false
-	m.Doubt(now, now.Sub(s.heard))
+	m.forgive(now, now.Sub(s.heard))
 }

@@ -118,11 +118,30 @@ func (m *Machine) at(now time.Time) *Machine {
 }
 
 // Doubt tells that this process was itself descheduled for the duration of
-// late: what it did not hear meanwhile is held against nobody.
+// late: what it did not hear meanwhile is held against nobody, and what waits for
+// others to come (an open window, a quiet time, a change told again) waits that
+// much longer: their joins may lie in the socket.
 func (m *Machine) Doubt(now time.Time, late time.Duration) {
 	if late <= 0 {
 		return
 	}
+	for _, r := range m.order {
+		if r.join != nil {
+			r.join.at = earlier(now, r.join.at.Add(late))
+		}
+	}
+	m.opened = earlier(now, m.opened.Add(late))
+	if m.fallen {
+		m.fallenAt = earlier(now, m.fallenAt.Add(late))
+	}
+	if !m.wanted.again.IsZero() {
+		m.wanted.again = m.wanted.again.Add(late)
+	}
+	m.forgive(now, late)
+}
+
+// forgive takes out what was not heard for the duration of late.
+func (m *Machine) forgive(now time.Time, late time.Duration) {
 	m.pace.doubt(now, late)
 	m.formed = earlier(now, m.formed.Add(late))
 	for _, r := range m.order {

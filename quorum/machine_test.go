@@ -251,6 +251,38 @@ func TestDoubt(t *testing.T) {
 	}
 }
 
+// A lighthouse that was stopped for longer than the join timeout waits for those
+// whose joins lie in its socket, in an open window and in a first one.
+func TestDoubtKeepsTheWindowOpen(t *testing.T) {
+	t.Parallel()
+	stopped := 12 * time.Second
+	s, q := standingScene(t, "a", "b", "c")
+	for _, id := range []quorum.ReplicaID{"a", "b"} {
+		j := skerryJoin(id, 2)
+		j.Last = &quorum.LastAnswer{QuorumID: q.ID, Round: q.Round, Members: q.Members}
+		s.join(j)
+	}
+	first := newScene(t, quorum.DefaultConfig())
+	first.open("a", "b", "c")
+	first.join(skerryJoin("a", 1))
+	first.join(skerryJoin("b", 1))
+	for name, s := range map[string]*scene{"fallen": s, "first": first} {
+		s.now = s.now.Add(stopped)
+		s.Doubt(s.now, stopped)
+		if d := s.Decide(s.now); d.Ready {
+			t.Errorf("%s: ready without c (%v), want that its join is waited for", name, d.Reason)
+		}
+		s.pass(9*time.Second, "a", "b", "c")
+		if d := s.Decide(s.now); d.Ready {
+			t.Errorf("%s: ready without c before the join timeout is over (%v)", name, d.Reason)
+		}
+		s.pass(2*time.Second, "a", "b", "c")
+		if d := s.Decide(s.now); !d.Ready {
+			t.Errorf("%s: not ready after the join timeout: %v", name, d.Reason)
+		}
+	}
+}
+
 // What is gone is forgotten, and what waits is bounded.
 func TestMachineIsBounded(t *testing.T) {
 	t.Parallel()

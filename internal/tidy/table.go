@@ -14,8 +14,8 @@ var mayImport = map[string][]string{
 	"store/storetest": {"store"},
 
 	"pg":        {"store"},
-	"pg/tcp":    {"pg", "store", "internal/memfd"},
-	"pg/baby":   {"pg", "internal/memfd", "train/spawn"},
+	"pg/tcp":    {"pg", "store", "internal/memfd", "internal/step"},
+	"pg/baby":   {"pg", "internal/memfd", "internal/step", "train/spawn"},
 	"pg/pgtest": {"pg", "store"},
 	"nccl":      {"pg", "store", "internal/memfd"},
 
@@ -40,6 +40,7 @@ var mayImport = map[string][]string{
 	"internal/invariant": {},
 	"internal/memfd":     {},
 	"internal/portlease": {},
+	"internal/step":      {},
 	"internal/logkey":    {},
 
 	"cmd/internal":   {"internal/guard"},

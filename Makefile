@@ -1,12 +1,13 @@
 # Every target is one line here and one word of help. .ci/run is the gate.
 .DEFAULT_GOAL := help
-.PHONY: help check test race fuzz fuzz-ports kills interfaces conformance mpi failover partitions chaos soak explore sim worlds mutants history generate tidy demo bench interop baby-faults gpu nccl nccl-real
+.PHONY: help check test race fuzz fuzz-ports kills interfaces conformance mpi failover partitions chaos soak explore sim worlds mutants history generate tidy demo bench interop baby-faults steady wakeups gpu nccl nccl-real
 
 FUZZ_TIME ?= 30s
 FUZZ_PORTS ?= 10m
 FAULTS    ?= 200
 FAULTS_EACH ?= 1000
 KILLS     ?= 50
+STEPS     ?= 200000
 TIMING    ?= default
 SEED      ?= 0
 SEEDS     ?= 20000
@@ -30,6 +31,13 @@ fuzz: ## every fuzz target for FUZZ_TIME (30s)
 
 kills: ## SIGKILL of one of eight ranks in the middle of an all-reduce, 200 times
 	go test -count=1 -v -timeout 60m -run 'TestKill$$' ./pg/tcp -tcp.kills 200
+
+steady: ## STEPS (200000) small steps of 2, 3 and 4 ranks of one host, no fault: none takes over a second; with delays at every atomic a tenth as many
+	go test -count=1 -v -timeout 0 -run 'TestSteady$$' ./pg/tcp -tcp.steady $(STEPS)
+
+wakeups: ## every interleaving of the wake-ups, a preemption more than in the tests, and all mutants
+	go test -count=1 -v -timeout 0 -run 'TestPollerModel$$' ./pg/tcp -tcp.model 1
+	go test -count=1 -v -timeout 0 -run 'TestPollerMutants$$' ./pg/tcp -tcp.mutants
 
 baby-faults: ## SIGKILL, SIGSEGV, SIGSTOP of a Baby's child at a random moment, FAULTS_EACH (1000) of each; SEED repeats
 	go test -count=1 -v -timeout 0 -run 'TestFaults$$' ./pg/baby -baby.faults $(FAULTS_EACH) -baby.seed $(SEED)

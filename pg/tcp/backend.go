@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/skerry-ft/skerry/internal/step"
 	"github.com/skerry-ft/skerry/pg"
 )
 
@@ -28,24 +29,24 @@ type Backend struct {
 	work     chan struct{}  // capacity 1: the worker looks for a collective to start
 	tick     chan struct{}  // capacity 1: a deadline is nearer than the clock's next look
 	configMu sync.Mutex     // one Configure at a time; held while it waits
-	lanesGen atomic.Uint64  // rises when a link gets or loses its lane
+	lanesGen step.Uint64    // rises when a link gets or loses its lane
 	// crossed is touched after the caller's memory was read for a lane, and before
 	// it is written with what came on one. That the first happens before the second
 	// follows from what the peer does in between, in another process, where the
 	// race detector cannot see it.
 	crossed   atomic.Uint32
-	spoilNext atomic.Bool  // for tests: see task.spoil
-	bell      *bell        // set before any lane is made; nil: none ever is
-	poller    *poller      // likewise
-	knell     *knell       // likewise
-	pending   atomic.Int64 // ops whose Work is not done, but for those that are about to be
+	spoilNext atomic.Bool // for tests: see task.spoil
+	bell      *bell       // set before any lane is made; nil: none ever is
+	poller    *poller     // likewise
+	knell     *knell      // likewise
+	pending   step.Int64  // ops whose Work is not done, but for those that are about to be
 
 	mu state
 }
 
 // state is everything that goroutines share.
 type state struct {
-	sync.Mutex
+	step.Mutex
 
 	closed    bool
 	listeners []net.Listener
@@ -108,6 +109,9 @@ func New(opt Options) *Backend {
 		work:    make(chan struct{}, 1),
 		tick:    make(chan struct{}, 1),
 	}
+	b.pending.Watch(b.opt.hook)
+	b.lanesGen.Watch(b.opt.hook)
+	b.mu.Watch(b.opt.hook)
 	b.mu.links = make(map[*link]struct{})
 	b.mu.edges = make(map[edgeKey]*link)
 	b.mu.held = make(map[edgeKey]*link)

@@ -93,7 +93,8 @@
 // an op looks for what comes, for a moment after it saw something last: 15 µs, 60
 // where ranks fill the processors, yielding. Then it sleeps, the poller's goroutine
 // takes over, and peers, who see in its segment that nobody looks, ring its bell
-// once. With no op pending nobody looks and nobody rings.
+// once. With no op pending nobody looks and nobody rings. Type poller has the states, and
+// the rules that keep a record from lying there unseen.
 //
 // # Frames
 //

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/skerry-ft/skerry/internal/memfd"
+	"github.com/skerry-ft/skerry/internal/step"
 	"github.com/skerry-ft/skerry/pg"
 )
 
@@ -20,9 +21,9 @@ import (
 // link, a record that is held, whoever pushes or pulls.
 type lane struct {
 	out, in *memfd.Segment
-	bell    *os.File // of the peer's poller
-	bellFD  int
-	rung    atomic.Uint32 // value of the peer's asleep that was answered
+	bell    *os.File    // of the peer's poller
+	knock   func()      // rings it
+	rung    step.Uint32 // value of the peer's asleep that was answered
 	refs    atomic.Int32
 
 	channels [classes]channel
@@ -38,8 +39,7 @@ type channel struct {
 	send producer
 	recv consumer
 
-	pullMu sync.Mutex // one goroutine pulls
-	again  atomic.Bool
+	pulls turn // one goroutine pulls
 
 	hold struct {
 		sync.Mutex
@@ -57,30 +57,39 @@ type channel struct {
 
 // newLane makes a lane of our segment, the peer's, and the peer's bell, and owns
 // all three. An error leaves them to the caller.
-func newLane(out, in *memfd.Segment, bell *os.File) (*lane, error) {
+func newLane(out, in *memfd.Segment, bell *os.File, h step.Hook) (*lane, error) {
 	size := (len(in.Bytes()) - controlBytes) / classes
 	if size < minRingBytes || size > maxRingBytes || size%recordAlign != 0 || controlBytes+classes*size != len(in.Bytes()) {
 		return nil, fmt.Errorf("%w: %d shared rings of %d bytes, want %d to %d", ErrCorrupt, classes, size, minRingBytes, maxRingBytes)
 	}
-	n := &lane{out: out, in: in, bell: bell, bellFD: -1}
+	n := &lane{out: out, in: in, bell: bell}
 	raw, err := bell.SyscallConn()
 	if err != nil {
 		return nil, fmt.Errorf("peer's bell: %w", err)
 	}
 	// The lane's references keep the descriptor open, so that it can be used bare.
-	if err := raw.Control(func(fd uintptr) { n.bellFD = int(fd) }); err != nil {
+	if err := raw.Control(func(fd uintptr) { n.knock = func() { ringFD(int(fd)) } }); err != nil {
 		return nil, fmt.Errorf("peer's bell: %w", err)
 	}
 	for class := range n.channels {
-		mine, peer := wordsOf(out.Bytes(), class), wordsOf(in.Bytes(), class)
 		c := &n.channels[class]
 		c.lane = n
-		c.send = producer{data: ringOf(out, class), mine: mine, peer: peer}
-		c.recv = consumer{data: ringOf(in, class), mine: mine, peer: peer}
+		c.send.data, c.recv.data = ringOf(out, class), ringOf(in, class)
+		c.connect(wordsOf(out.Bytes(), class, h), wordsOf(in.Bytes(), class, h), h)
 	}
+	n.rung.Watch(h)
 	n.asleep().Store(^uint32(0)) // odd, until the poller knows the lane
 	n.refs.Store(1)
 	return n, nil
+}
+
+// connect says where the channel's words are, ours and the peer's.
+func (c *channel) connect(mine, peer words, h step.Hook) {
+	c.send.mine, c.send.peer, c.recv.mine, c.recv.peer = mine, peer, mine, peer
+	c.send.waiting.Watch(h)
+	c.send.waitTail.Watch(h)
+	c.recv.looked.Watch(h)
+	c.pulls.watch(h)
 }
 
 // ringOf is a class's ring in a segment.
@@ -91,7 +100,7 @@ func ringOf(segment *memfd.Segment, class int) []byte {
 }
 
 // asleep tells the peer whether to ring.
-func (n *lane) asleep() *atomic.Uint32 { return n.channels[0].send.mine.asleep }
+func (n *lane) asleep() step.Word32 { return n.channels[0].send.mine.asleep }
 
 // pending tells whether there is something that nobody has looked at, or room that
 // a push waits for.
@@ -132,7 +141,36 @@ func (n *lane) ringBell() {
 	if old := n.rung.Load(); v%2 == 0 || old == v || !n.rung.CompareAndSwap(old, v) {
 		return
 	}
-	ringFD(n.bellFD)
+	n.knock()
+}
+
+// turn lets one goroutine at a time do what any may ask for, and do it once more
+// when another asked meanwhile. A goroutine that finds it taken leaves it to
+// the one that has it: that one looks whether it was asked after it has let go.
+type turn struct {
+	step.Mutex
+
+	again step.Bool
+}
+
+func (t *turn) watch(h step.Hook) {
+	t.Watch(h)
+	t.again.Watch(h)
+}
+
+// ask is called before take, once.
+func (t *turn) ask() { t.again.Store(true) }
+
+func (t *turn) asked() bool { return t.again.Load() }
+
+// take tells whether it is the caller's to do now; it calls Unlock then, and take
+// again.
+func (t *turn) take() bool {
+	if !t.asked() || !t.TryLock() {
+		return false
+	}
+	t.again.Store(false)
+	return true
 }
 
 // record is the next one, held until it is put back into the pool.
@@ -173,10 +211,15 @@ func (c *channel) release(x *buf) {
 		q.order, q.head = q.order[:0], 0
 	}
 	c.hold.Unlock()
+	c.roomMade()
+	c.lane.unref()
+}
+
+// roomMade is called when tail has risen: a peer that waits for room is told.
+func (c *channel) roomMade() {
 	if c.recv.peer.blocked.Load() != 0 {
 		c.lane.ringBell()
 	}
-	c.lane.unref()
 }
 
 // begin skips what is left of earlier epochs. Nothing of them is held any more.
@@ -186,9 +229,7 @@ func (c *channel) begin() {
 	c.recv.mine.tail.Store(c.start)
 	c.hold.Unlock()
 	c.fresh = false
-	if c.recv.peer.blocked.Load() != 0 {
-		c.lane.ringBell()
-	}
+	c.roomMade()
 }
 
 // push sends what l's lane has to send, as far as there is room. Any goroutine
@@ -317,12 +358,11 @@ func (b *Backend) pull(l *link) {
 	}
 	for class := range n.channels {
 		c := &n.channels[class]
-		c.again.Store(true)
-		for c.again.Load() && c.pullMu.TryLock() {
-			c.again.Store(false)
+		c.pulls.ask()
+		for c.pulls.take() {
 			for b.pullOne(l, n, class) {
 			}
-			c.pullMu.Unlock()
+			c.pulls.Unlock()
 		}
 	}
 	n.unref()
@@ -338,11 +378,11 @@ func (b *Backend) pullAll(l *link) {
 	again := false
 	for class := range n.channels {
 		c := &n.channels[class]
-		c.pullMu.Lock()
+		c.pulls.Lock()
 		for b.pullOne(l, n, class) {
 		}
-		c.pullMu.Unlock()
-		again = again || c.again.Load()
+		c.pulls.Unlock()
+		again = again || c.pulls.asked()
 	}
 	if again {
 		b.pull(l)
@@ -368,7 +408,7 @@ func (b *Backend) laneOf(l *link) *lane {
 }
 
 // pullOne takes one record; false if there is none that has a place. The caller
-// holds the channel's pullMu.
+// has the channel's turn to pull.
 func (b *Backend) pullOne(l *link, n *lane, class int) bool {
 	var do todo
 	b.mu.Lock()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/skerry-ft/skerry/internal/step"
 	"github.com/skerry-ft/skerry/pg"
 )
 
@@ -126,6 +127,9 @@ type Options struct {
 	// it. For tests; nil in production. Edges then are TCP, unless Transport is
 	// TransportShared, where frames of collectives are not asked about.
 	Fault Fault
+
+	// hook, if set, is told of every access that a wake-up hangs on. For tests.
+	hook step.Hook
 
 	// Logger gets "group ready", "group broken" and the like.
 	Logger zerolog.Logger

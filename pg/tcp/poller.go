@@ -2,102 +2,15 @@ package tcp
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"os"
 	"runtime"
-	"strings"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/skerry-ft/skerry/internal/step"
 	"github.com/skerry-ft/skerry/pg"
 )
-
-// bell is what peers wake our poller with: a pipe, whose end for writing they hold
-// too. Not an eventfd: a pipe can be opened anew, so that whether a write may
-// block is each holder's own affair (see ownBell).
-//
-// What peers hold is not what we ring it with: they may do to theirs what they
-// like.
-type bell struct {
-	file *os.File // for reading
-	own  *os.File // for writing, ours alone
-	pass *os.File // for writing, opened anew: peers get this one
-	raw  syscall.RawConn
-	read func(fd uintptr) bool
-	buf  [512]byte
-}
-
-func newBell() (*bell, error) {
-	var fds [2]int
-	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
-		return nil, fmt.Errorf("make a bell: %w", err)
-	}
-	e := &bell{file: os.NewFile(uintptr(fds[0]), "bell"), own: os.NewFile(uintptr(fds[1]), "bell")}
-	pass, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", fds[1]), unix.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("make a bell for peers: %w", err), e.file.Close(), e.own.Close())
-	}
-	e.pass = os.NewFile(uintptr(pass), "bell for peers")
-	if e.raw, err = e.file.SyscallConn(); err != nil {
-		return nil, errors.Join(fmt.Errorf("make a bell: %w", err), e.close())
-	}
-	e.read = func(fd uintptr) bool {
-		_, err := unix.Read(int(fd), e.buf[:])
-		return err != unix.EAGAIN
-	}
-	return e, nil
-}
-
-// wait sleeps until the bell rings or is closed.
-func (e *bell) wait() error { return e.raw.Read(e.read) }
-
-// ring wakes our own poller.
-func (e *bell) ring() {
-	raw, err := e.own.SyscallConn()
-	if err == nil {
-		_ = raw.Control(func(fd uintptr) { ringFD(int(fd)) }) // closed means over
-	}
-}
-
-func (e *bell) close() error { return errors.Join(e.file.Close(), e.own.Close(), e.pass.Close()) }
-
-// ringFD rings the bell behind a descriptor that does not block. What fails does not
-// matter: full means rung, and a peer's death is its socket's news.
-func ringFD(fd int) {
-	one := [1]byte{1}
-	_, _ = unix.Write(fd, one[:])
-}
-
-// ownBell opens a peer's bell anew, so that nothing the peer does to its own
-// descriptor can make ours block. It closes f, and refuses what is no pipe.
-func ownBell(f *os.File) (*os.File, error) {
-	defer f.Close() // it is the peer's
-	raw, err := f.SyscallConn()
-	if err != nil {
-		return nil, err
-	}
-	own := -1
-	var inner error
-	err = raw.Control(func(fd uintptr) {
-		path := fmt.Sprintf("/proc/self/fd/%d", fd)
-		if to, err := os.Readlink(path); err != nil || !strings.HasPrefix(to, "pipe:[") {
-			inner = fmt.Errorf("%w: bell is %q", ErrCorrupt, to)
-			return
-		}
-		if own, inner = unix.Open(path, unix.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0); inner != nil {
-			inner = fmt.Errorf("open a peer's bell: %w", inner)
-		}
-	})
-	if err := errors.Join(err, inner); err != nil {
-		return nil, err
-	}
-	return os.NewFile(uintptr(own), "peer's bell"), nil
-}
 
 // watched is a lane that the poller or the knell holds a reference to.
 type watched struct {
@@ -105,47 +18,108 @@ type watched struct {
 	n *lane
 }
 
-// spinTime is how long the poller looks before it sleeps: about what a wake-up
-// costs both sides, so that at worst twice the least is lost.
-const spinTime = 15 * time.Microsecond
+// patience is how long a goroutine looks that sees nothing.
+type patience struct {
+	looks     int           // between two looks at the clock
+	time      time.Duration // about what a wake-up costs both sides, so that at worst twice the least is lost
+	crowdTime time.Duration // where ranks fill the processors: looking yields to the others, whose turns are longer than a wake-up
+}
 
-// crowdSpinTime is the same where ranks fill the processors: looking yields to
-// the others, whose turns are longer than a wake-up.
-const crowdSpinTime = 60 * time.Microsecond
+var usualPatience = patience{looks: 16, time: 15 * time.Microsecond, crowdTime: 60 * time.Microsecond}
+
+// polled is what a poller looks after: a Backend, but in the test that takes the
+// poller through every interleaving.
+type polled interface {
+	watchLanes() []watched
+	pull(l *link)
+	pushClass(l *link, class int)
+}
+
+// ringer is what wakes a poller's goroutine: a bell. A ring that comes before wait
+// is not lost.
+type ringer interface {
+	wait() error
+	ring()
+}
 
 // poller looks for what peers write into shared memory. A goroutine that waits
 // for an op does it, as long as there is much to see; else the poller's own, which
 // sleeps until a peer rings. Peers ring only when the lanes say so: when ops are
-// pending and nobody looks. With no op pending there is nothing to take.
+// pending and no goroutine looks. With no op pending there is nothing to take.
 //
-// Whoever leaves makes sure that somebody will look: it shows the peers that
-// they are to ring, and then looks once more.
+// # States
+//
+// Of one side, as its peers see it in asleep, a number that only rises:
+//
+//	even       do not ring: a goroutine looks, or no op is pending
+//	odd, v     armed: ring, once (lane.rung becomes v), for whatever is published
+//
+//	             rest, leave: pending > 0, no helper
+//	   ┌──────┐ ───────────────────────────────────▶ ┌───────┐
+//	   │ even │                                      │ armed │ ─▶ a peer rings: rung == asleep
+//	   └──────┘ ◀─────────────────────────────────── └───────┘
+//	             watch begins: a ring was taken, or a goroutine helps
+//
+// Who looks holds mu: the poller's goroutine (after a ring), a helper (helping is
+// true from before it waits for mu until it has stopped to look), and for a moment
+// who has submitted an op (rest).
+//
+// # Rules, and what each prevents
+//
+//  1. Only restLocked arms, after helping was seen false, and watch ends with the
+//     peers told not to ring. A ring that comes while helping is true is dropped: the
+//     helper looks. So a value that the peers could answer is never shown while
+//     rings are dropped; else it would outlive its ring, and each is answered once.
+//  2. Who has armed looks at all lanes once more. A record is published first and
+//     asleep is read then, so that either the peer sees the value, or we the record.
+//  3. Who finds mu taken leaves the looking to the holder, who, when it has let go,
+//     looks at pending and helping once more. Before that both were set.
+//  4. Who finds armed true leaves it to the ring: it comes, or what it would come
+//     for was seen by rule 2, or a goroutine that disarms is about to look.
+//  5. A helper disarms when it begins to look, so a ring that was dropped
+//     while it waited for mu is of a value that is over.
+//
+// poller_model_test.go goes through every interleaving of two sides, and finds each of
+// these rules broken when it is.
 type poller struct {
-	b       *Backend
-	helping atomic.Bool // a waiting goroutine looks, or is about to
-	armed   atomic.Bool // peers ring
+	b        polled
+	bell     ringer
+	pending  *step.Int64  // ops
+	lanesGen *step.Uint64 // rises when a link gets or loses its lane
+	patience patience
+	hook     step.Hook
 
-	mu struct { // held by who looks
-		sync.Mutex
+	helping step.Bool // a waiting goroutine looks, or is about to
+	armed   step.Bool // peers ring
+
+	mu struct { // held by the goroutine that looks
+		step.Mutex
 
 		lanes  []watched
-		seen   uint64 // Backend.lanesGen when lanes was filled
+		seen   uint64 // lanesGen when lanes was filled
 		asleep uint32
 		crowd  bool // ranks of this host on every processor: what else a rank does finds none free
 		closed bool
 	}
 }
 
-// poll is the poller's own goroutine.
-func (b *Backend) poll() {
-	p := b.poller
+func newPoller(b polled, bell ringer, pending *step.Int64, lanesGen *step.Uint64, h step.Hook) *poller {
+	p := &poller{b: b, bell: bell, pending: pending, lanesGen: lanesGen, patience: usualPatience, hook: h}
+	p.helping.Watch(h)
+	p.armed.Watch(h)
+	p.mu.Watch(h)
+	return p
+}
+
+// run is the poller's own goroutine.
+func (p *poller) run() {
 	for {
-		if err := b.bell.wait(); err != nil { // closed
+		if err := p.bell.wait(); err != nil { // closed
 			p.close()
 			return
 		}
 		if p.helping.Load() {
-			continue // who helps has seen it, or looks once more when it leaves
+			continue // rule 5
 		}
 		p.mu.Lock()
 		p.watch(nil)
@@ -164,12 +138,19 @@ func (p *poller) close() {
 
 // Help implements pg.Helper.
 func (b *Backend) Help(ctx context.Context, w *pg.Work) {
-	p := b.poller
-	if p == nil || w.Finished() || !p.helping.CompareAndSwap(false, true) {
+	if b.poller != nil && !w.Finished() {
+		b.poller.help(func() bool { return w.Finished() || ctx.Err() != nil })
+	}
+}
+
+// help looks until over is true, or nothing came for a moment; not at all if
+// another goroutine helps.
+func (p *poller) help(over func() bool) {
+	if !p.helping.CompareAndSwap(false, true) {
 		return
 	}
 	p.mu.Lock()
-	p.watch(func() bool { return w.Finished() || ctx.Err() != nil })
+	p.watch(over)
 	p.helpedLocked()
 }
 
@@ -181,16 +162,13 @@ func (p *poller) helpedLocked() {
 }
 
 // watch looks until nothing came for a moment, or over is true; without over,
-// until somebody helps. The caller holds mu.
-//
-// It leaves with the peers told not to ring, always: a ring that comes before
-// helping is false is dropped, and each value of asleep is answered once. So a
-// helper that showed one, and found nothing to take, would leave the next op to a
-// ring that is not to come.
+// until a goroutine helps. The caller holds mu. It ends with the peers told not to
+// ring (rule 1).
 func (p *poller) watch(over func() bool) {
 	p.tellLocked(false)
 	idle := time.Time{}
 	for {
+		step.Round(p.hook)
 		switch {
 		case over != nil:
 			if over() {
@@ -219,17 +197,18 @@ func (p *poller) watch(over func() bool) {
 // from now on.
 func (p *poller) leave() {
 	for {
+		step.Round(p.hook)
 		p.restLocked()
 		p.mu.Unlock()
-		// An op that came before we let go, and found mu taken, relies on us.
-		if p.armed.Load() || p.helping.Load() || p.b.pending.Load() == 0 || !p.mu.TryLock() {
+		// Rule 3: an op that came before we let go, and found mu taken, relies on us.
+		if p.armed.Load() || p.helping.Load() || p.pending.Load() == 0 || !p.mu.TryLock() {
 			return
 		}
 	}
 }
 
-// rest makes sure that somebody looks for what an op needs that was just
-// submitted.
+// rest makes sure that a goroutine looks for what an op needs that was just
+// submitted (rules 3 and 4).
 func (p *poller) rest() {
 	if p == nil || p.armed.Load() || p.helping.Load() || !p.mu.TryLock() {
 		return
@@ -241,17 +220,17 @@ func (p *poller) rest() {
 // to do it: Submit must not bring forward all of a long op.
 const restLooks = 2
 
-// restLocked shows the peers whether to ring, and takes what they wrote before
-// they could see it.
+// restLocked tells the peers to ring, if need be, and takes what they wrote before
+// they could see it (rules 1 and 2).
 func (p *poller) restLocked() {
-	for try := 0; p.b.pending.Load() > 0 && !p.helping.Load(); try++ {
+	for try := 0; p.pending.Load() > 0 && !p.helping.Load(); try++ {
 		p.refreshLocked()
 		p.tellLocked(true)
 		if !p.pendingLocked() {
 			return
 		}
 		if try == restLooks {
-			p.b.bell.ring()
+			p.bell.ring()
 			return
 		}
 		p.tellLocked(false)
@@ -264,7 +243,7 @@ func (p *poller) spinLocked(idle time.Time) bool {
 	if len(p.mu.lanes) == 0 {
 		return false
 	}
-	for range 16 {
+	for range p.patience.looks {
 		if p.pendingLocked() {
 			return true
 		}
@@ -272,9 +251,9 @@ func (p *poller) spinLocked(idle time.Time) bool {
 	if p.mu.crowd {
 		// No processor is ours alone: the one that we wait for may need it.
 		_, _, _ = syscall.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
-		return p.pendingLocked() || time.Since(idle) < crowdSpinTime
+		return p.pendingLocked() || time.Since(idle) < p.patience.crowdTime
 	}
-	return time.Since(idle) < spinTime
+	return time.Since(idle) < p.patience.time
 }
 
 // lookLocked pulls and pushes what can be; false if that is nothing.
@@ -303,7 +282,7 @@ func (p *poller) pendingLocked() bool {
 			return true
 		}
 	}
-	return p.b.lanesGen.Load() != p.mu.seen && !p.mu.closed
+	return p.lanesGen.Load() != p.mu.seen && !p.mu.closed
 }
 
 // tellLocked shows all peers whether to ring.
@@ -320,12 +299,11 @@ func (p *poller) tellLocked(ring bool) {
 
 // refreshLocked takes over the lanes that there are now.
 func (p *poller) refreshLocked() {
-	b := p.b
-	gen := b.lanesGen.Load()
+	gen := p.lanesGen.Load()
 	if gen == p.mu.seen || p.mu.closed {
 		return
 	}
-	old, fresh := p.mu.lanes, b.watchLanes()
+	old, fresh := p.mu.lanes, p.b.watchLanes()
 	p.mu.lanes, p.mu.seen = fresh, gen
 	p.mu.crowd = len(fresh)+1 >= runtime.NumCPU()
 	for _, w := range fresh {

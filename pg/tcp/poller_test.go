@@ -78,7 +78,8 @@ func TestPollerRestsBetweenEpochs(t *testing.T) {
 	b.mu.Lock()
 	n.on = false
 	b.mu.Unlock()
-	n.channels[0].recv.peer.head.Add(recordAlign) // the peer is in this process
+	head := n.channels[0].recv.peer.head
+	head.Store(head.Load() + recordAlign) // the peer is in this process
 	b.bell.ring()
 	eventually(t, "the poller has looked", func() bool { return !n.channels[0].recv.pending() })
 	b.rests()

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync/atomic"
 	"unsafe"
+
+	"github.com/skerry-ft/skerry/internal/step"
 )
 
 // A shared segment is one page of control words and, for each class of data, a ring
@@ -33,15 +35,15 @@ const skipMark = 0x6b53
 
 // words is the control words of one segment.
 type words struct {
-	head, tail      *atomic.Uint64
-	asleep, blocked *atomic.Uint32
+	head, tail      step.Word64
+	asleep, blocked step.Word32
 }
 
-func wordsOf(segment []byte, class int) words {
+func wordsOf(segment []byte, class int, h step.Hook) words {
 	at := func(off int) unsafe.Pointer { return unsafe.Pointer(&segment[class*classWords+off]) }
 	return words{
-		head: (*atomic.Uint64)(at(wordHead)), tail: (*atomic.Uint64)(at(wordTail)),
-		asleep: (*atomic.Uint32)(at(wordAsleep)), blocked: (*atomic.Uint32)(at(wordBlocked)),
+		head: step.At64((*atomic.Uint64)(at(wordHead)), h), tail: step.At64((*atomic.Uint64)(at(wordTail)), h),
+		asleep: step.At32((*atomic.Uint32)(at(wordAsleep)), h), blocked: step.At32((*atomic.Uint32)(at(wordBlocked)), h),
 	}
 }
 
@@ -56,8 +58,8 @@ type producer struct {
 	peer words
 	next uint64 // published, or being written
 
-	waiting  atomic.Bool // for room
-	waitTail atomic.Uint64
+	waiting  step.Bool // for room
+	waitTail step.Uint64
 }
 
 // reserve gives the memory for a record with n bytes of payload; none if there
@@ -117,7 +119,7 @@ type consumer struct {
 	peer   words
 	read   uint64
 	raw    [headerBytes]byte
-	looked atomic.Uint64 // head when the ring was last looked at
+	looked step.Uint64 // head when the ring was last looked at
 }
 
 // pending tells whether there is something that nobody has looked at.

@@ -92,9 +92,9 @@ func (b *Backend) openSharingLocked() error {
 		b.mu.unix = append(b.mu.unix, inDir)
 		b.wg.Go(func() { b.shareLoop(inDir) })
 	}
-	b.poller, b.knell = &poller{b: b}, newKnell(b)
+	b.poller, b.knell = newPoller(b, e, &b.pending, &b.lanesGen, b.opt.hook), newKnell(b)
 	b.wg.Go(func() { b.shareLoop(ln) })
-	b.wg.Go(b.poll)
+	b.wg.Go(b.poller.run)
 	b.wg.Go(b.knell.listen)
 	return nil
 }
@@ -249,7 +249,7 @@ func (b *Backend) laneFrom(segment, bell *os.File, out *memfd.Segment) (n *lane,
 		out, err = b.newSegment()
 	}
 	if err == nil {
-		if n, err = newLane(out, in, bell); err == nil {
+		if n, err = newLane(out, in, bell, b.opt.hook); err == nil {
 			return n, nil
 		}
 		if made {

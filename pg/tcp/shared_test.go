@@ -321,7 +321,7 @@ func FuzzRing(f *testing.F) {
 			// A fuzzer seldom guesses a checksum.
 			binary.LittleEndian.PutUint32(peer[at+92:], checksum(peer[at:at+92]))
 		}
-		c := consumer{data: peer[controlBytes:], mine: wordsOf(mine, 0), peer: wordsOf(peer, 0)}
+		c := consumer{data: peer[controlBytes:], mine: wordsOf(mine, 0, nil), peer: wordsOf(peer, 0, nil)}
 		c.peer.head.Store(head)
 		for range 2 * minRingBytes / recordHead {
 			var h header
@@ -344,8 +344,8 @@ func TestRing(t *testing.T) {
 	t.Parallel()
 	x := asBytes(make([]uint64, (controlBytes+minRingBytes)/8))
 	y := asBytes(make([]uint64, (controlBytes+minRingBytes)/8))
-	p := producer{data: x[controlBytes:], mine: wordsOf(x, 0), peer: wordsOf(y, 0)}
-	c := consumer{data: x[controlBytes:], mine: wordsOf(y, 0), peer: wordsOf(x, 0)}
+	p := producer{data: x[controlBytes:], mine: wordsOf(x, 0, nil), peer: wordsOf(y, 0, nil)}
+	c := consumer{data: x[controlBytes:], mine: wordsOf(y, 0, nil), peer: wordsOf(x, 0, nil)}
 	r := rand.New(rand.NewPCG(5, 6))
 	var sent, got int
 	var lengths []int

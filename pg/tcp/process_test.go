@@ -30,7 +30,7 @@ import (
 const rankWorker = "tcp-rank"
 
 // order is what a rank is to do: serve (be the store), configure, storm (all-reduces one after the
-// other until one fails), check (one all-reduce whose result is looked at), or
+// other until one fails), steps (see steps), check (one all-reduce whose result is looked at), or
 // inspect (whether the buffer of the last storm is as it was poisoned).
 type order struct {
 	Do     string
@@ -42,12 +42,15 @@ type order struct {
 	Bytes  int
 	Pass   bool // storm: point-to-point around the ranks, instead of all-reduces
 	Poison bool // storm: spoil the buffer right after the failure, and watch it
+	Steps  int  // steps: how many
 	Opt    rankOptions
 }
 
 // rankOptions are those Options that a test chooses; they count in the first order.
 type rankOptions struct {
 	Transport   Transport
+	RingBytes   int
+	Jitter      bool // at every access that a wake-up hangs on
 	BeatTimeout time.Duration
 	Streams     int
 	ShareDir    string
@@ -64,6 +67,7 @@ type answer struct {
 	Seq      uint64
 	At       int64 // when it failed, on the host's monotonic clock
 	Poisoned int   // elements that no rank has sent
+	Gap      int64 // ns: the longest step
 	Files    int
 	Maps     int // of lanes
 	Routines int
@@ -106,6 +110,7 @@ func serveRank(ctx context.Context, w spawn.Worker) error {
 			b = New(Options{
 				Transport: o.Opt.Transport, BeatTimeout: o.Opt.BeatTimeout,
 				Streams: o.Opt.Streams, Interfaces: o.Opt.Interfaces, ShareDir: o.Opt.ShareDir,
+				RingBytes: o.Opt.RingBytes, hook: jitter(o.Opt.Jitter),
 			})
 			defer b.Close()
 		}
@@ -156,6 +161,8 @@ func obey(ctx context.Context, b *Backend, o *order, out *json.Encoder) (a answe
 	case "storm":
 		buf = make([]float32, o.Bytes/4)
 		a.Poisoned, a.At, err = storming(ctx, g, o, buf, out)
+	case "steps":
+		a.Gap, err = steps(ctx, g, o)
 	case "check":
 		a.Poisoned, err = reduceOnes(ctx, g, o, make([]float32, o.Bytes/4))
 	}

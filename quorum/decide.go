@@ -128,20 +128,27 @@ func outsiders(v *survey) string {
 }
 
 // quorate returns those who can be in the next quorum, and whether they are enough
-// for it. When they are not, because some are kept apart, and the join timeout is
-// over, these meet again (Q6 goes before Q9): it would be waiting for nothing.
-// Whoever is kept apart from keep, if that is not nil, goes first.
+// for it. Who is kept apart by a bad link has joined, so it counts for the majority
+// (Q5), as one over MaxReplicas does; of those who are left there must be
+// min_replicas (Q3). When there are not, and the join timeout is over, the parted
+// meet again (Q6 goes before Q9): it would be waiting for nothing. Whoever is kept
+// apart from keep, if that is not nil, goes first.
 func (m *Machine) quorate(now time.Time, kind windowKind, v *survey, keep *replica) ([]*replica, Decision, bool) {
 	all, live := m.eligible(now, kind, v)
+	if d, ok := m.enough(all); !ok {
+		return all, d, false
+	}
+	if d, ok := m.most(all, live); !ok {
+		return all, d, false
+	}
 	chosen := all
 	if keep != nil {
 		chosen = slices.DeleteFunc(slices.Clone(all), func(r *replica) bool { return m.apart(now, keep.id, r.id) })
 	}
 	chosen = m.connected(now, chosen)
-	d, ok := m.enough(chosen, live)
-	if !ok && len(chosen) < len(all) && m.overdue(now, kind, v) {
-		chosen = all
-		d, ok = m.enough(all, live)
+	d, ok := m.enough(chosen)
+	if !ok && m.overdue(now, kind, v) {
+		return all, Decision{}, true
 	}
 	return chosen, d, ok
 }
@@ -174,11 +181,16 @@ func (m *Machine) eligible(now time.Time, kind windowKind, v *survey) ([]*replic
 	return candidates, live
 }
 
-// enough checks Q3 and Q5.
-func (m *Machine) enough(eligible []*replica, live int) (Decision, bool) {
+// enough checks Q3.
+func (m *Machine) enough(eligible []*replica) (Decision, bool) {
 	if len(eligible) < m.config.MinReplicas {
 		return notYet(ReasonTooFew, "%d of at least %d", len(eligible), m.config.MinReplicas), false
 	}
+	return Decision{}, true
+}
+
+// most checks Q5.
+func (m *Machine) most(eligible []*replica, live int) (Decision, bool) {
 	if 2*len(eligible) <= live && !m.containsLast(eligible) {
 		return notYet(ReasonNoMajority, "%d joined of %d live, want more than half", len(eligible), live), false
 	}

@@ -18,7 +18,7 @@ func (b *book) decided(now time.Duration, changed bool, f formedView) {
 		return
 	}
 	b.members(now, f)
-	b.majority(f)
+	b.majority(now, f)
 	b.links(now, f)
 	b.holder(f)
 	for _, v := range f.settled {
@@ -70,16 +70,37 @@ func (b *book) members(now time.Duration, f formedView) {
 }
 
 // majority checks Q5.
-func (b *book) majority(f formedView) {
+func (b *book) majority(now time.Duration, f formedView) {
 	if b.last != nil && slices.Equal(b.last.members, f.members) {
 		return
 	}
 	if b.last != nil && !slices.ContainsFunc(b.last.members, func(id string) bool { return !slices.Contains(f.members, id) }) {
 		return
 	}
-	if live := b.live(); 2*len(f.members) <= live {
-		b.c.fail("Q5", "%v has %d members of %d live", f.answer, len(f.members), live)
+	if live, parted := b.live(), b.parted(now, f); 2*(len(f.members)+parted) <= live {
+		b.c.fail("Q5", "%v has %d members, and %d parted from them, of %d live", f.answer, len(f.members), parted, live)
 	}
+}
+
+// parted counts those who have joined, and are kept apart by a bad link from another
+// one that has.
+func (b *book) parted(now time.Duration, f formedView) (n int) {
+	for _, a := range b.order {
+		if !a.waits || !a.live() || slices.Contains(f.members, a.id) {
+			continue
+		}
+		for pair, until := range b.apart {
+			o := pair[0]
+			if o == a.id {
+				o = pair[1]
+			}
+			if now < until && (pair[0] == a.id || pair[1] == a.id) && b.all[o] != nil && b.all[o].waits {
+				n++
+				break
+			}
+		}
+	}
+	return n
 }
 
 // live counts PROTOCOL's live replicas.
@@ -128,7 +149,7 @@ func (b *book) held(pair [2]string) bool {
 }
 
 // tooFew says that the join timeout is over, and that those who wait and are kept
-// apart from nobody are no quorum by themselves: then Q9 need not hold.
+// apart from nobody are too few by themselves: then Q9 need not hold.
 func (b *book) tooFew(now time.Duration) bool {
 	if b.last != nil && (!b.fell || now-b.fellBy < b.config.JoinTimeout) {
 		return false
@@ -146,7 +167,7 @@ func (b *book) tooFew(now time.Duration) bool {
 			n++
 		}
 	}
-	return n < b.config.MinReplicas || 2*n <= b.live()
+	return n < b.config.MinReplicas
 }
 
 // holder checks Q10: nobody live has told of a position above the quorum's.

@@ -198,6 +198,77 @@ func TestOneLinkCut(t *testing.T) {
 	}
 }
 
+// TestJobIsParted: of two sets of replicas that do not reach each other the larger
+// one trains on, and both together when the cut is mended.
+func TestJobIsParted(t *testing.T) {
+	if testing.Short() {
+		t.Skip("makes networks")
+	}
+	for _, c := range []struct {
+		name  string
+		parts [2][]int
+		stays int
+	}{
+		{"the smaller one has the store", [2][]int{{0, 1}, {2, 3, 4}}, 1},
+		{"the larger one has the store", [2][]int{{0, 1, 2}, {3, 4}}, 0},
+		{"both are as large", [2][]int{{0, 1}, {2, 3}}, 0},
+		{"two replicas", [2][]int{{0}, {1}}, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			all := slices.Concat(c.parts[0], c.parts[1])
+			j := newJob(t, len(all))
+			j.reach("at first", 20, all...)
+			cut := func(is bool) {
+				for _, a := range c.parts[0] {
+					for _, b := range c.parts[1] {
+						j.f.cut(a, b, is)
+						j.f.cut(b, a, is)
+					}
+				}
+			}
+			j.longest(all)
+			cut(true)
+			rest := c.parts[c.stays]
+			j.reach("parted", 50, rest...)
+			gap := j.longest(rest)
+			t.Logf("parted: longest gap %v", gap.Round(time.Millisecond))
+			if *full && gap > 5*time.Second {
+				t.Errorf("longest gap %v, want at most 5s", gap)
+			}
+			j.lasts(rest)
+			cut(false)
+			j.reach("mended", 20, all...)
+			t.Logf("mended: longest gap %v", j.longest(rest).Round(time.Millisecond))
+		})
+	}
+}
+
+// TestShortCuts: a link that is away for a moment holds up the others for less than
+// the moment and a dial timeout, whatever the system's timers say; all are together
+// again.
+func TestShortCuts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("makes networks")
+	}
+	for _, away := range []time.Duration{300 * time.Millisecond, 1500 * time.Millisecond, 4 * time.Second} {
+		t.Run(away.String(), func(t *testing.T) {
+			j := newJob(t, 3)
+			all := []int{0, 1, 2}
+			j.reach("at first", 20, all...)
+			j.longest(all)
+			j.f.cut(1, 2, true)
+			time.Sleep(away)
+			j.f.cut(1, 2, false)
+			j.reach("mended", 20, all...)
+			gap := min(j.longest([]int{0, 1}), j.longest([]int{0, 2})) // one of 1 and 2 was left out
+			t.Logf("away for %v: longest gap %v of those who stay", away, gap.Round(time.Millisecond))
+			if *full && gap > min(away, 1500*time.Millisecond)+1500*time.Millisecond {
+				t.Errorf("longest gap %v", gap)
+			}
+		})
+	}
+}
+
 // apart waits until one of the replicas is kept apart, and gives it.
 func (j *job) apart(which []int) int {
 	j.t.Helper()

@@ -121,6 +121,10 @@ func (r recovering) Snapshot() (raft.FSMSnapshot, error) {
 func (s *state) rise(floor int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.riseLocked(floor)
+}
+
+func (s *state) riseLocked(floor int64) {
 	s.data.Floor = max(s.data.Floor, floor)
 	for _, l := range s.data.Jobs {
 		l.HighestID = max(l.HighestID, floor)

@@ -244,8 +244,8 @@ func (l *ledger) close() error {
 type command struct {
 	Kind    commandKind      `json:"kind"`
 	Cluster string           `json:"cluster,omitempty"` // found
-	Job     string           `json:"job,omitempty"`     // all but found and retire
-	UnixMs  int64            `json:"unix_ms,omitempty"` // the same: where a new job's ids start
+	Job     string           `json:"job,omitempty"`     // all but found, rise and retire
+	UnixMs  int64            `json:"unix_ms,omitempty"` // the same: where a new job's ids start; rise
 	Formed  *quorum.Formed   `json:"formed,omitempty"`  // formed
 	Config  *quorum.Config   `json:"config,omitempty"`  // configure
 	Replica quorum.ReplicaID `json:"replica,omitempty"` // drain, evict
@@ -264,5 +264,6 @@ const (
 
 	commandUnconfigure commandKind = "unconfigure" // back to the servers' rules
 	commandForget      commandKind = "forget"      // nobody uses the job any more
+	commandRise        commandKind = "rise"        // all ids to come are above UnixMs
 	commandRetire      commandKind = "retire"      // a raft id that is never to be used again
 )

@@ -94,6 +94,9 @@ func (s *Server) beginReign(ctx context.Context) error {
 			return fmt.Errorf("found the cluster: %w", err)
 		}
 	}
+	if err := s.riseAlone(); err != nil {
+		return fmt.Errorf("raise the quorum ids: %w", err)
+	}
 	r := &reign{server: s, term: term, jobs: make(map[string]*job)}
 	r.ctx, r.cancel = context.WithCancel(ctx)
 	for _, name := range l.state.jobs() {
@@ -107,6 +110,32 @@ func (s *Server) beginReign(ctx context.Context) error {
 		Int("jobs", len(r.jobs)).Msg("leadership gained")
 	s.setReign(r)
 	return nil
+}
+
+// riseAlone makes all quorum ids to come of a lighthouse of one server with a data
+// dir rise above the clock's milliseconds. Its disk may be an older copy of what it
+// was: quorums that it formed since would get their ids a second time, and the
+// positions committed in both would be taken for one. Several servers notice an
+// older copy by each other, and a server without a data dir begins above the clock.
+func (s *Server) riseAlone() error {
+	l := s.ledger
+	if l.disk == nil {
+		return nil
+	}
+	f := l.raft.GetConfiguration()
+	if err := f.Error(); err != nil {
+		return leadershipError(err)
+	}
+	voters := 0
+	for _, server := range f.Configuration().Servers {
+		if server.Suffrage == raft.Voter {
+			voters++
+		}
+	}
+	if voters != 1 {
+		return nil
+	}
+	return l.apply(command{Kind: commandRise, UnixMs: time.Now().UnixMilli()})
 }
 
 // endReign takes the reign from new callers, then stops its jobs.

@@ -102,6 +102,10 @@ func (s *state) Apply(entry *raft.Log) any {
 	if c.Kind == commandRetire {
 		return s.retireLocked(c.Server)
 	}
+	if c.Kind == commandRise {
+		s.riseLocked(c.UnixMs)
+		return nil
+	}
 	l, known := s.data.Jobs[c.Job]
 	if c.Kind == commandForget {
 		if known && c.Highest > 0 && l.HighestID > c.Highest {

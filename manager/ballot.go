@@ -13,7 +13,7 @@ import (
 
 // balloted is what a rank takes from the ballots to its replica's tally.
 type balloted struct {
-	vote  vote
+	vote  quorum.RankVote
 	cause error // why the vote is not a yes
 }
 
@@ -53,8 +53,8 @@ func (m *Manager) exchange(ctx context.Context, unhealed bool) balloted {
 }
 
 // voteLocked is a vote on the step under way that says no.
-func (m *Manager) voteLocked() vote {
-	v := vote{Attempt: m.mu.attempt.number}
+func (m *Manager) voteLocked() quorum.RankVote {
+	v := quorum.RankVote{Attempt: m.mu.attempt.number}
 	v.GroupRank = m.cfg.GroupRank
 	v.Step = m.mu.position.Step + 1
 	if q := m.mu.quorum; q != nil {
@@ -94,8 +94,7 @@ func (m *Manager) ballot(ctx context.Context, b balloted, own quorum.Ballot, ran
 	m.mu.attempt.sealed = true
 	m.mu.stats.Ballots++
 	if own.OK {
-		m.mu.fact = quorum.Fact{Kind: quorum.Prepared, Step: b.vote.Step, QuorumID: own.QuorumID,
-			Digests: make([]quorum.Digest, 1)}
+		m.mu.claim.Promise(b.vote.Step, own.QuorumID)
 	}
 	patience := m.opTimeoutLocked()
 	epoch := m.mu.configured
@@ -115,18 +114,7 @@ func (m *Manager) ballot(ctx context.Context, b balloted, own quorum.Ballot, ran
 	judged := quorum.JudgeBallots(rank, ballots)
 	m.mu.Lock()
 	m.mu.ballots++
-	if own.OK {
-		m.mu.fact.Digests[0] = digest
-	}
-	if judged.Vote == quorum.VotePrepared && m.committedLocked(b.vote.Step, digest) {
-		judged.Vote, judged.Reason = quorum.VoteYes, "a member committed it"
-	}
-	switch judged.Vote {
-	case quorum.VoteNo:
-		m.mu.fact = quorum.Fact{}
-	case quorum.VoteBehind:
-		m.mu.fact = quorum.Fact{Kind: quorum.GaveUp, Step: b.vote.Step, QuorumID: own.QuorumID}
-	}
+	judged = m.mu.claim.Judged(judged, b.vote.Step, own.QuorumID, m.cfg.GroupRank, digest)
 	m.mu.Unlock()
 	b.vote.Vote, b.vote.Digest, b.vote.Broken = judged.Vote, digest, judged.Broken
 	b.vote.ChangeWanted = b.vote.ChangeWanted || judged.ChangeWanted
@@ -144,15 +132,6 @@ func (m *Manager) ballot(ctx context.Context, b balloted, own quorum.Ballot, ran
 		m.log.Error().Ints("ranks", judged.Odd).Int64(logkey.Step, b.vote.Step).Msg("reduced bytes differed")
 	}
 	return b
-}
-
-// committedLocked says whether a member's word is there that it committed this
-// step with the same bytes in this group rank.
-func (m *Manager) committedLocked(step int64, digest quorum.Digest) bool {
-	f := m.mu.committed
-	rank := m.cfg.GroupRank
-	return f != nil && f.Kind == quorum.Committed && f.Step == step && m.mu.quorum.ID == f.QuorumID &&
-		rank < len(f.Digests) && f.Digests[rank] == digest
 }
 
 // decodeBallots reads what came, by rank. What cannot be read counts as one

@@ -122,7 +122,7 @@ func (m *Manager) poll(ctx context.Context, b balloted) (verdict, error) {
 func (m *Manager) refused() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.mu.fact = quorum.Fact{}
+	m.mu.claim.Refuse()
 }
 
 // awaitQuorum waits for the request that this attempt needs. When it takes too
@@ -182,7 +182,7 @@ func (m *Manager) commitLocked(digest quorum.Digest) {
 	m.mu.position = quorum.Position{Cluster: q.Cluster, Step: m.mu.position.Step + 1, QuorumID: q.ID}
 	m.mu.batches += int64(m.mu.assign.Divisor)
 	m.mu.digest = digest
-	m.mu.fact, m.mu.committed = quorum.Fact{}, nil
+	m.mu.claim.Clear()
 	m.mu.failures, m.mu.discarded = 0, 0
 	m.mu.stats.Commits++
 }
@@ -194,9 +194,7 @@ func (m *Manager) commitLocked(digest quorum.Digest) {
 // count of attempts would stand still for ever.
 func (m *Manager) abandon(ctx context.Context, err error) error {
 	m.mu.Lock()
-	if m.mu.fact.Kind == quorum.Prepared {
-		m.mu.fact.Kind = quorum.GaveUp
-	}
+	m.mu.claim.GiveUp()
 	m.failLocked(err)
 	voted, id := m.mu.attempt.voted, m.mu.assign.QuorumID
 	cut := m.mu.attempt.opsHere > 0 || m.mu.attempt.sealed

@@ -3,7 +3,6 @@ package manager
 import (
 	"context"
 
-	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
@@ -13,10 +12,10 @@ type link interface {
 	// report hands in the rank's report and waits for an answer newer than
 	// what the rank has. When ctx ends first the report is withdrawn; the reply
 	// is then nevertheless the answer if there was one already.
-	report(ctx context.Context, r report) (reply, error)
+	report(ctx context.Context, r quorum.RankReport) (reply, error)
 	// vote hands in the rank's vote and waits for the replica's decision. It is
 	// idempotent: a repeated vote gets the same decision.
-	vote(ctx context.Context, v vote) (quorum.TallyResult, error)
+	vote(ctx context.Context, v quorum.RankVote) (quorum.TallyResult, error)
 	// away tells the server that this rank reports no more, because its trainer
 	// does not move, or that this is over; it asks away which of the two. What is
 	// lost on the way is told by the next report, or costs a join timeout.
@@ -29,14 +28,6 @@ type link interface {
 	sources(ctx context.Context) (quorum.Sources, error)
 }
 
-// report is one rank's report. Attempt counts the rank's ShouldCommits; all
-// ranks of a replica are in the same one, because a vote ends it for all.
-type report struct {
-	wire.RankReport
-	Attempt uint64
-	Void    bool // operations of the attempt were lost with the quorum that fell
-}
-
 // reply is what a report gets. Exactly one of Quorum and Unanswered is set.
 type reply struct {
 	Quorum *quorum.Quorum
@@ -45,13 +36,6 @@ type reply struct {
 	// vote; report again after it.
 	Void       bool
 	Unanswered bool // the ask was withdrawn; the standing quorum goes on
-}
-
-// vote is one rank's vote on its attempt.
-type vote struct {
-	quorum.RankVote
-	Attempt uint64
-	Void    bool // no ballot was sent
 }
 
 // notice is what a server pushes to a rank: a notice of the lighthouse, or one

@@ -66,9 +66,8 @@ type Manager struct {
 		haveID     int64 // the newest answer seen, taken up or not
 		haveRound  int64
 		configured pg.Epoch
-		fact       quorum.Fact  // this rank's part, on the step under way
+		claim      quorum.Claim // of this rank, on the step under way
 		settled    *bool        // what became of a prepared step
-		committed  *quorum.Fact // a member's word that it committed the step under way
 
 		request     *request // the wish for another quorum, if there is one
 		wanted      string   // why this rank's ballots want a change; empty: they do not

@@ -94,8 +94,8 @@ func (n notice) quorumID() int64 {
 // may commit too if it is prepared for it with the same bytes.
 func (m *Manager) fallen(n quorum.Notice) {
 	m.mu.Lock()
-	if n.Fact.Kind == quorum.Committed && m.mu.quorum != nil && m.mu.quorum.ID == n.QuorumID {
-		m.mu.committed = &n.Fact
+	if m.mu.quorum != nil && m.mu.quorum.ID == n.QuorumID {
+		m.mu.claim.Tell(n.Fact)
 	}
 	m.mu.Unlock()
 	cause := fmt.Errorf("%w: %s joins the next", errFallen, n.About)

@@ -108,9 +108,11 @@ type direct struct {
 	server *server
 }
 
-func (d direct) report(ctx context.Context, r report) (reply, error) { return d.server.report(ctx, r) }
+func (d direct) report(ctx context.Context, r quorum.RankReport) (reply, error) {
+	return d.server.report(ctx, r)
+}
 
-func (d direct) vote(ctx context.Context, v vote) (quorum.TallyResult, error) {
+func (d direct) vote(ctx context.Context, v quorum.RankVote) (quorum.TallyResult, error) {
 	return d.server.vote(ctx, v)
 }
 
@@ -129,7 +131,7 @@ func (d direct) sources(ctx context.Context) (quorum.Sources, error) {
 
 // vote implements link: a rank whose group broke also makes its siblings abort,
 // so that they vote soon.
-func (s *server) vote(ctx context.Context, v vote) (quorum.TallyResult, error) {
+func (s *server) vote(ctx context.Context, v quorum.RankVote) (quorum.TallyResult, error) {
 	if v.Broken {
 		s.tellSiblings(v.GroupRank, v.QuorumID, "its group broke")
 	}

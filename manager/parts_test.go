@@ -17,8 +17,8 @@ import (
 	"github.com/skerry-ft/skerry/quorum"
 )
 
-func voteOf(rank int, attempt uint64, v quorum.Vote) vote {
-	return vote{Attempt: attempt, RankVote: quorum.RankVote{GroupRank: rank, QuorumID: 5, Round: 1, Step: 3, Vote: v}}
+func voteOf(rank int, attempt uint64, v quorum.Vote) quorum.RankVote {
+	return quorum.RankVote{Attempt: attempt, GroupRank: rank, QuorumID: 5, Round: 1, Step: 3, Vote: v}
 }
 
 // All ranks wait for all, and get one decision, which is kept.
@@ -46,8 +46,13 @@ func TestBarrierDecidesOnce(t *testing.T) {
 	if r, err := b.vote(ctx, voteOf(1, 1, quorum.VoteNo), func() {}); err != nil || r.Outcome != quorum.TallyCommit {
 		t.Errorf("again: %+v, %v; want the decision that was made", r, err)
 	}
-	if _, err := b.vote(ctx, voteOf(1, 7, quorum.VoteYes), func() {}); !errors.Is(err, quorum.ErrStaleVote) {
-		t.Errorf("attempt 7 after 1: %v, want stale", err)
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	if r, err := b.vote(ended, voteOf(1, 7, quorum.VoteYes), func() {}); err != nil || r.Outcome != quorum.TallyPrepared {
+		t.Errorf("attempt 7 of rank 1 alone: %+v, %v; want prepared", r, err)
+	}
+	if _, err := b.vote(ctx, voteOf(0, 3, quorum.VoteYes), func() {}); !errors.Is(err, quorum.ErrStaleVote) {
+		t.Errorf("attempt 3 after 7: %v, want stale", err)
 	}
 }
 
@@ -76,7 +81,7 @@ func TestBarrierWithoutOneRank(t *testing.T) {
 // attempt lets the quorum stand.
 func TestBarrierOfUnequalVotes(t *testing.T) {
 	t.Parallel()
-	both := func(a, b vote) quorum.TallyResult {
+	both := func(a, b quorum.RankVote) quorum.TallyResult {
 		t.Helper()
 		bar := newBarrier(2)
 		done := make(chan struct{})
@@ -103,8 +108,8 @@ func TestBarrierOfUnequalVotes(t *testing.T) {
 	}
 }
 
-func factOf(kind quorum.FactKind, digest uint32) report {
-	r := report{Attempt: 1}
+func factOf(kind quorum.FactKind, digest uint32) quorum.RankReport {
+	r := quorum.RankReport{Attempt: 1}
 	r.Position = quorum.Position{Cluster: "test", Step: 2, QuorumID: 4}
 	r.Fact = quorum.Fact{Kind: kind, Step: 3, QuorumID: 4}
 	if kind == quorum.Prepared {

@@ -107,9 +107,8 @@ func (r *remote) late(ctx context.Context) (context.Context, context.CancelFunc)
 	return context.WithTimeout(context.WithoutCancel(ctx), r.timeouts.Call)
 }
 
-func (r *remote) report(ctx context.Context, rep report) (reply, error) {
-	m := wire.RankReportToProto(rep.RankReport)
-	m.Attempt, m.Void = rep.Attempt, rep.Void
+func (r *remote) report(ctx context.Context, rep quorum.RankReport) (reply, error) {
+	m := wire.RankReportToProto(rep)
 	var out *skerrypb.RankQuorumResponse
 	call := func(ctx context.Context) (err error) {
 		out, err = r.client.Quorum(ctx, m, grpc.WaitForReady(true))
@@ -155,9 +154,8 @@ func replyFromProto(m *skerrypb.RankQuorumResponse) (reply, error) {
 
 // vote repeats a vote whose call broke, until ctx ends and once more after it:
 // the server keeps the decision, and another rank may have committed by it.
-func (r *remote) vote(ctx context.Context, v vote) (quorum.TallyResult, error) {
-	m := wire.VoteToProto(v.RankVote)
-	m.Attempt, m.Void = v.Attempt, v.Void
+func (r *remote) vote(ctx context.Context, v quorum.RankVote) (quorum.TallyResult, error) {
+	m := wire.VoteToProto(v)
 	var out *skerrypb.VoteResponse
 	call := func(ctx context.Context) (err error) {
 		out, err = r.client.Vote(ctx, m, grpc.WaitForReady(true))

@@ -127,8 +127,8 @@ func TestVoteIsRepeatedAfterItsConnectionBroke(t *testing.T) {
 	var once sync.Once
 	s, far, network := twoRanks(t, func() { once.Do(func() { network.cut() }) })
 	ctx := limited(t)
-	yes := func(rank int) vote {
-		return vote{Attempt: 1, RankVote: quorum.RankVote{GroupRank: rank, QuorumID: 7, Round: 1, Step: 1, Vote: quorum.VoteYes}}
+	yes := func(rank int) quorum.RankVote {
+		return quorum.RankVote{Attempt: 1, GroupRank: rank, QuorumID: 7, Round: 1, Step: 1, Vote: quorum.VoteYes}
 	}
 	var own quorum.TallyResult
 	done := make(chan error, 1)
@@ -169,7 +169,7 @@ func TestReportIsRepeatedAfterItsConnectionBroke(t *testing.T) {
 	}
 	done := make(chan result, 1)
 	go func() {
-		r := report{Attempt: 1}
+		r := quorum.RankReport{Attempt: 1}
 		r.GroupRank, r.Kind = 1, quorum.JoinFall
 		got, err := far.report(ctx, r)
 		done <- result{got, err}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/skerry-ft/skerry/checkpoint"
 	"github.com/skerry-ft/skerry/internal/logkey"
-	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
@@ -151,18 +150,20 @@ func (m *Manager) round(ctx context.Context, r *request) error {
 }
 
 // reportFor says what this rank knows now.
-func (m *Manager) reportFor(r *request) report {
+func (m *Manager) reportFor(r *request) quorum.RankReport {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	a := &m.mu.attempt
-	rep := report{Attempt: a.number, Void: a.open && !a.sealed && (a.ops > 0 || a.err != nil)}
+	number := a.number
 	if !a.open {
-		rep.Attempt++
+		number++
 	}
 	if m.mu.phase != quorum.PhaseSettling {
 		m.mu.phase = quorum.PhaseJoining
 	}
-	rep.RankReport = wire.RankReport{
+	rep := quorum.RankReport{
+		Attempt:            number,
+		Void:               a.open && !a.sealed && (a.ops > 0 || a.err != nil),
 		GroupRank:          m.cfg.GroupRank,
 		Kind:               r.kind,
 		Position:           m.mu.position,
@@ -181,17 +182,9 @@ func (m *Manager) reportFor(r *request) report {
 		// The group of a quorum that fell is broken, or will be: the next one
 		// needs a new id, whatever became of its steps.
 		rep.CommitFailures = max(rep.CommitFailures, 1)
-		rep.Fact = m.factLocked()
+		rep.Fact = m.mu.claim.Fact(m.mu.position, m.mu.quorum.ID)
 	}
 	return rep
-}
-
-// factLocked is this rank's word on the step under way.
-func (m *Manager) factLocked() quorum.Fact {
-	if m.mu.fact.Kind != quorum.NoFact {
-		return m.mu.fact
-	}
-	return quorum.Fact{Kind: quorum.Refused, Step: m.mu.position.Step + 1, QuorumID: m.mu.quorum.ID}
 }
 
 // unanswered goes on with the standing quorum, if it still stands.
@@ -247,7 +240,7 @@ func (m *Manager) accept(r *request, got reply, number uint64) error {
 		m.mu.Unlock()
 		return err
 	}
-	forward := m.settleLocked(a.Position)
+	forward := m.settledLocked(m.mu.claim.Settle(a.Position, m.clusterLocked()))
 	if got.Void && m.mu.attempt.open && m.mu.attempt.number == number {
 		m.mu.attempt.void = true
 		m.failLocked(errVoid)
@@ -256,7 +249,8 @@ func (m *Manager) accept(r *request, got reply, number uint64) error {
 	old := m.mu.quorum
 	m.mu.quorum, m.mu.assign = q, a
 	m.mu.standing, m.mu.behind, m.mu.outside = true, a.Heal, false
-	m.mu.fact, m.mu.committed, m.mu.accusations = quorum.Fact{}, nil, nil
+	m.mu.accusations = nil
+	m.mu.claim.Clear()
 	m.mu.wanted = ""
 	m.wishLocked()
 	if fresh {
@@ -301,32 +295,31 @@ func (m *Manager) leftOutLocked(r *request, q *quorum.Quorum, err error) error {
 	if !errors.Is(err, quorum.ErrNotMember) {
 		return fmt.Errorf("take up quorum %d: %w", q.ID, err)
 	}
-	s, f := q.Settlement, m.mu.fact
-	at := m.mu.position
-	if s.Outcome == quorum.Forward && s.Step == f.Step && s.QuorumID == f.QuorumID &&
-		m.cfg.GroupRank < len(s.Digests) && len(f.Digests) == 1 && s.Digests[m.cfg.GroupRank] == f.Digests[0] {
-		at = quorum.Position{Cluster: m.mu.quorum.Cluster, Step: f.Step, QuorumID: f.QuorumID}
-	}
-	m.settleLocked(at)
+	m.settledLocked(m.mu.claim.SettleOutside(q.Settlement, m.clusterLocked(), m.cfg.GroupRank))
 	return fmt.Errorf("%w: quorum %d goes on without this replica", ErrDrained, q.ID)
 }
 
-// settleLocked learns what became of a prepared step from the position that the
-// answer gives this replica, and rolls the step forward if that does; it says
-// whether it did.
-func (m *Manager) settleLocked(at quorum.Position) bool {
-	f := m.mu.fact
-	if f.Kind != quorum.Prepared {
+// settledLocked takes in what an answer says of a promised step, and rolls it
+// forward if so; it says whether it did.
+func (m *Manager) settledLocked(s quorum.Settled) bool {
+	if !s.Known {
 		return false
 	}
-	forward := at == quorum.Position{Cluster: m.mu.quorum.Cluster, Step: f.Step, QuorumID: f.QuorumID}
-	m.mu.settled = &forward
+	m.mu.settled = &s.Forward
 	m.mu.stats.Settled++
-	if forward {
+	if s.Forward {
 		m.mu.stats.RolledForward++
-		m.commitLocked(f.Digests[0])
+		m.commitLocked(s.Digest)
 	}
-	return forward
+	return s.Forward
+}
+
+// clusterLocked is that of the quorum that was taken up last.
+func (m *Manager) clusterLocked() string {
+	if m.mu.quorum == nil {
+		return ""
+	}
+	return m.mu.quorum.Cluster
 }
 
 // tellFormed logs and tells of an answer.

@@ -35,7 +35,7 @@ func (r *rpcServer) Quorum(ctx context.Context, m *skerrypb.RankQuorumRequest) (
 	if _, err := wire.CheckGroupRank(m.GetGroupRank(), r.server.size); err != nil {
 		return nil, wire.StatusError(err)
 	}
-	rep := report{RankReport: converted, Attempt: m.GetAttempt(), Void: m.GetVoid()}
+	rep := converted
 	var got reply
 	if rep.Withdraw {
 		r.server.setAway(rep.GroupRank, rep.Away)
@@ -61,7 +61,7 @@ func (r *rpcServer) Vote(ctx context.Context, m *skerrypb.VoteRequest) (*skerryp
 	if _, err := wire.CheckGroupRank(m.GetGroupRank(), r.server.size); err != nil {
 		return nil, wire.StatusError(err)
 	}
-	result, err := r.server.vote(ctx, vote{RankVote: v, Attempt: m.GetAttempt(), Void: m.GetVoid()})
+	result, err := r.server.vote(ctx, v)
 	if err != nil {
 		return nil, statusOf(err)
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/skerry-ft/skerry/internal/logkey"
-	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
@@ -53,7 +52,7 @@ type server struct {
 
 // pendingReport waits for its reply.
 type pendingReport struct {
-	report report
+	report quorum.RankReport
 	result chan reportResult // capacity 1
 }
 
@@ -96,7 +95,7 @@ type serverConfig struct {
 }
 
 // report implements link.
-func (s *server) report(ctx context.Context, r report) (reply, error) {
+func (s *server) report(ctx context.Context, r quorum.RankReport) (reply, error) {
 	p := &pendingReport{report: r, result: make(chan reportResult, 1)}
 	s.mu.Lock()
 	s.mu.metadata[r.GroupRank] = r.CheckpointMetadata
@@ -134,7 +133,7 @@ func (s *server) report(ctx context.Context, r report) (reply, error) {
 
 // withdraw takes back a rank's report whose caller is remote and gave up. If it
 // was answered, the answer stands, and is returned.
-func (s *server) withdraw(r report) reply {
+func (s *server) withdraw(r quorum.RankReport) reply {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if p := s.mu.pending[r.GroupRank]; p != nil {
@@ -164,7 +163,7 @@ func (s *server) isAway() bool {
 
 // knownLocked replies at once if it can: with the refusal that is final, or
 // with an answer that this rank has not had.
-func (s *server) knownLocked(r report) (bool, reportResult) {
+func (s *server) knownLocked(r quorum.RankReport) (bool, reportResult) {
 	if s.mu.final != nil {
 		return true, reportResult{err: s.mu.final}
 	}
@@ -422,68 +421,13 @@ func (s *server) unansweredAsks() uint64 {
 
 // merge makes one join of all ranks' reports.
 func (s *server) merge(reports []*pendingReport) (quorum.Join, error) {
-	first := reports[0].report
-	j := quorum.Join{
-		Member: quorum.Member{
-			ReplicaID: s.replica, Address: s.address, StoreAddress: s.store, GroupWorldSize: s.size,
-			Position: first.Position, InitSync: true, Sync: true, FixedWorldSize: first.FixedWorldSize,
-		},
-		Client: quorum.KindSkerry,
-		Kind:   first.Kind,
-		Fact:   first.Fact,
-	}
-	j.LastDigests = make([]quorum.Digest, len(reports))
-	j.Fact.Digests = make([]quorum.Digest, len(reports))
+	all := make([]quorum.RankReport, len(reports))
 	for rank, p := range reports {
-		r := p.report
-		if r.FixedWorldSize != first.FixedWorldSize {
-			return j, fmt.Errorf("group ranks 0 and %d: FixedWorldSize = %d and %d, want the same",
-				rank, first.FixedWorldSize, r.FixedWorldSize)
-		}
-		m := &j.Member
-		m.ShrinkOnly = m.ShrinkOnly || r.ShrinkOnly
-		m.InitSync = m.InitSync && r.InitSync
-		m.Sync = m.Sync && r.Sync
-		m.CommitFailures = max(m.CommitFailures, r.CommitFailures)
-		if r.Position != first.Position {
-			m.Position, m.Torn = quorum.Position{}, true
-		}
-		if r.Kind == quorum.JoinFall {
-			j.Kind = quorum.JoinFall
-		}
-		j.LastDigests[rank] = r.LastDigest
-		j.Fact = mergeFact(j.Fact, r.Fact, rank)
-		j.Accusations = append(j.Accusations, r.Accusations...)
+		all[rank] = p.report
 	}
-	if j.Fact.Kind != quorum.Committed && j.Fact.Kind != quorum.Prepared {
-		j.Fact.Digests = nil
-	}
-	if j.Member.Position.Step == 0 {
-		j.LastDigests = nil
-	}
-	if len(j.Accusations) > wire.MaxAccusations {
-		j.Accusations = j.Accusations[:wire.MaxAccusations]
-	}
-	return j, nil
-}
-
-// mergeFact adds one rank's part: a replica was prepared only if all its ranks
-// were, for one and the same step (C2).
-func mergeFact(all, one quorum.Fact, rank int) quorum.Fact {
-	if one.Step != all.Step || one.QuorumID != all.QuorumID {
-		all.Kind = worse(all.Kind, quorum.GaveUp)
-	}
-	all.Kind = worse(all.Kind, one.Kind)
-	if len(one.Digests) == 1 {
-		all.Digests[rank] = one.Digests[0]
-	}
-	return all
-}
-
-// worse is the weaker of two claims.
-func worse(a, b quorum.FactKind) quorum.FactKind {
-	order := []quorum.FactKind{quorum.Committed, quorum.Prepared, quorum.NoFact, quorum.GaveUp, quorum.Refused}
-	return order[max(slices.Index(order, a), slices.Index(order, b))]
+	return quorum.MergeReports(quorum.Member{
+		ReplicaID: s.replica, Address: s.address, StoreAddress: s.store, GroupWorldSize: s.size,
+	}, all)
 }
 
 // tellSiblings pushes the other ranks to abort and to report too.

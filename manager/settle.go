@@ -55,8 +55,7 @@ func (m *Manager) giveUp(v verdict, err error) (verdict, error) {
 		v.commit = *m.mu.settled
 		return v, nil
 	}
-	m.mu.fact.Kind = quorum.GaveUp
-	m.mu.fact.Digests = nil
+	m.mu.claim.GiveUp()
 	if r := m.mu.request; r != nil {
 		r.stopLocked(errRestarted)
 	}

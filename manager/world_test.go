@@ -82,7 +82,7 @@ func (tr *trainer) state() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := fmt.Sprintf("%s at %+v: attempt %+v, standing %t, ready %t, have %d/%d, fact %+v, phase %d, final %v",
-		tr.name, m.mu.position, m.mu.attempt, m.mu.standing, m.mu.ready, m.mu.haveID, m.mu.haveRound, m.mu.fact,
+		tr.name, m.mu.position, m.mu.attempt, m.mu.standing, m.mu.ready, m.mu.haveID, m.mu.haveRound, m.mu.claim,
 		m.mu.phase, m.mu.final)
 	if r := m.mu.request; r != nil {
 		s += fmt.Sprintf(", request %+v", *r)
@@ -97,9 +97,7 @@ func (tr *trainer) state() string {
 		}
 		h.server.votes.mu.Lock()
 		defer h.server.votes.mu.Unlock()
-		if p := h.server.votes.mu.current; p != nil {
-			s += fmt.Sprintf(", poll %d decided %t votes %v", p.attempt, p.decided, p.votes)
-		}
+		s += fmt.Sprintf(", polls %+v", h.server.votes.mu.polls)
 	}
 	return s
 }

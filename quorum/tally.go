@@ -23,6 +23,9 @@ type RankVote struct {
 	ChangeWanted bool
 	Broken       bool // this rank's group is broken: the quorum falls, whatever the vote
 	Digest       Digest
+
+	Attempt uint64 // counts the rank's tries at steps, see Polls
+	Void    bool   // no ballot was given: the attempt's operations were lost with an older group
 }
 
 // TallyOutcome is what a replica's votes came to.

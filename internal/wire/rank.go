@@ -8,29 +8,8 @@ import (
 // This file converts what passes between a replica's ranks and its manager
 // server.
 
-// RankReport is one rank's report, and its wish for an answer newer than
-// (HaveQuorumID, HaveRound).
-type RankReport struct {
-	GroupRank          int
-	Kind               quorum.JoinKind
-	Position           quorum.Position
-	HaveQuorumID       int64
-	HaveRound          int64
-	Fact               quorum.Fact   // this rank's part: at most one digest, its own
-	LastDigest         quorum.Digest // of the last committed step
-	CheckpointMetadata string
-	ShrinkOnly         bool
-	InitSync           bool
-	Sync               bool
-	FixedWorldSize     int
-	CommitFailures     int64
-	Accusations        []quorum.Accusation
-	Withdraw           bool
-	Away               bool // with Withdraw: until its trainer moves
-}
-
 // RankReportToProto converts r.
-func RankReportToProto(r RankReport) *skerrypb.RankQuorumRequest {
+func RankReportToProto(r quorum.RankReport) *skerrypb.RankQuorumRequest {
 	m := &skerrypb.RankQuorumRequest{
 		GroupRank:          uint32(r.GroupRank),
 		Kind:               skerrypb.JoinKind(r.Kind),
@@ -48,6 +27,8 @@ func RankReportToProto(r RankReport) *skerrypb.RankQuorumRequest {
 		FixedWorldSize:     uint32(r.FixedWorldSize),
 		CommitFailures:     r.CommitFailures,
 		Accusations:        AccusationsToProto(r.Accusations),
+		Attempt:            r.Attempt,
+		Void:               r.Void,
 		Withdraw:           r.Withdraw,
 		Away:               r.Away,
 	}
@@ -58,10 +39,10 @@ func RankReportToProto(r RankReport) *skerrypb.RankQuorumRequest {
 }
 
 // RankReportFromProto converts m.
-func RankReportFromProto(m *skerrypb.RankQuorumRequest) (RankReport, error) {
+func RankReportFromProto(m *skerrypb.RankQuorumRequest) (quorum.RankReport, error) {
 	var c check
 	c.enter("report")
-	r := RankReport{
+	r := quorum.RankReport{
 		GroupRank:    c.groupRank(m.GetGroupRank()),
 		Kind:         quorum.JoinKind(c.enum("kind", int32(m.GetKind()), int32(quorum.JoinAsk))),
 		Position:     c.position("position", m.GetPosition()),
@@ -80,6 +61,8 @@ func RankReportFromProto(m *skerrypb.RankQuorumRequest) (RankReport, error) {
 		FixedWorldSize:     int(c.number("fixed_world_size", int64(m.GetFixedWorldSize()), 0, MaxMembers)),
 		CommitFailures:     c.rising("commit_failures", m.GetCommitFailures()),
 		Accusations:        c.accusations("accusations", m.GetAccusations()),
+		Attempt:            m.GetAttempt(),
+		Void:               m.GetVoid(),
 		Withdraw:           m.GetWithdraw(),
 		Away:               m.GetAway(),
 	}
@@ -114,6 +97,8 @@ func VoteToProto(v quorum.RankVote) *skerrypb.VoteRequest {
 		ChangeWanted: v.ChangeWanted,
 		Broken:       v.Broken,
 		Digest:       DigestToProto(v.Digest),
+		Attempt:      v.Attempt,
+		Void:         v.Void,
 	}
 }
 
@@ -130,6 +115,8 @@ func VoteFromProto(m *skerrypb.VoteRequest) (quorum.RankVote, error) {
 		ChangeWanted: m.GetChangeWanted(),
 		Broken:       m.GetBroken(),
 		Digest:       DigestFromProto(m.GetDigest()),
+		Attempt:      m.GetAttempt(),
+		Void:         m.GetVoid(),
 	}
 	return v, c.result()
 }

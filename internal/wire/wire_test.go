@@ -102,7 +102,7 @@ func TestRoundTrips(t *testing.T) {
 	gotT, err := TimingFromProto(overTheWire(t, TimingToProto(w.Timing)))
 	same("timing", w.Timing, gotT, err)
 
-	r := RankReport{GroupRank: 1, Kind: quorum.JoinFall, Position: j.Member.Position, HaveQuorumID: 3, HaveRound: 1,
+	r := quorum.RankReport{GroupRank: 1, Kind: quorum.JoinFall, Position: j.Member.Position, HaveQuorumID: 3, HaveRound: 1,
 		Fact: j.Fact, LastDigest: quorum.Digest{Valid: true, Sum: 7}, CheckpointMetadata: "http://h:3/checkpoint/",
 		ShrinkOnly: true, InitSync: true, Sync: true, FixedWorldSize: 2, CommitFailures: 4,
 		Accusations: j.Accusations, Withdraw: true}

@@ -1,0 +1,108 @@
+package quorum
+
+import "slices"
+
+// This file and the ones beside it (member_*.go) are the member's half of the
+// protocol: what one rank may claim of the step under way ([Claim]), what a
+// replica makes of its ranks' reports ([MergeReports]) and of their votes
+// ([Polls]). Managers, the simulator and the explorer drive these; none has
+// rules of its own.
+
+// RankReport is what one rank of a replica tells the replica's server when it
+// needs another quorum. The replica joins once every rank has reported.
+type RankReport struct {
+	GroupRank          int
+	Kind               JoinKind
+	Position           Position
+	HaveQuorumID       int64 // the newest answer that the rank has had
+	HaveRound          int64
+	Fact               Fact   // this rank's part: at most one digest, its own
+	LastDigest         Digest // of the last committed step
+	CheckpointMetadata string
+	ShrinkOnly         bool
+	InitSync           bool
+	Sync               bool
+	FixedWorldSize     int
+	CommitFailures     int64
+	Accusations        []Accusation
+
+	Attempt  uint64 // counts the rank's ShouldCommits, see Polls
+	Void     bool   // operations of the attempt were lost with the quorum that fell
+	Withdraw bool   // takes the rank's report back
+	Away     bool   // with Withdraw: until its trainer moves, see TrainerAway
+}
+
+// MergeReports makes one join of the reports of all of a replica's ranks, by
+// group rank. self is the replica as it describes itself: ids, addresses and
+// group world size; the rest comes from the reports.
+//
+// A wish of one rank to shrink is the replica's, and so is one rank's fall: its
+// group is broken (else its siblings would ask, keep their groups, and wait in
+// them for a rank that is elsewhere). What all must agree to, every rank must
+// say: to take another's state at the start, and to heal before the collectives.
+//
+// Ranks at different positions tear the replica: it heals in all of them, and
+// gives nothing to anybody (were it said to be at one of the positions, others
+// would heal from it, rank by rank, into a state that never was).
+//
+// Errors: ErrInvalid if the ranks were started with different FixedWorldSize.
+func MergeReports(self Member, reports []RankReport) (Join, error) {
+	first := reports[0]
+	j := Join{
+		Member: self, Client: KindSkerry, Kind: first.Kind, Fact: first.Fact,
+		LastDigests: make([]Digest, len(reports)),
+	}
+	j.Member.Position, j.Member.FixedWorldSize = first.Position, first.FixedWorldSize
+	j.Member.InitSync, j.Member.Sync = true, true
+	j.Fact.Digests = make([]Digest, len(reports))
+	for rank, r := range reports {
+		if r.FixedWorldSize != first.FixedWorldSize {
+			return j, invalidf("group ranks 0 and %d: FixedWorldSize = %d and %d, want the same",
+				rank, first.FixedWorldSize, r.FixedWorldSize)
+		}
+		m := &j.Member
+		m.ShrinkOnly = m.ShrinkOnly || r.ShrinkOnly
+		m.InitSync = m.InitSync && r.InitSync
+		m.Sync = m.Sync && r.Sync
+		m.CommitFailures = max(m.CommitFailures, r.CommitFailures)
+		if r.Position != first.Position {
+			m.Position, m.Torn = Position{}, true
+		}
+		if r.Kind == JoinFall {
+			j.Kind = JoinFall
+		}
+		j.LastDigests[rank] = r.LastDigest
+		j.Fact = mergeFact(j.Fact, r.Fact, rank)
+		j.Accusations = append(j.Accusations, r.Accusations...)
+	}
+	if j.Fact.Kind != Committed && j.Fact.Kind != Prepared {
+		j.Fact.Digests = nil
+	}
+	if j.Member.Position.Step == 0 {
+		j.LastDigests = nil
+	}
+	j.Accusations = j.Accusations[:min(len(j.Accusations), MaxAccusations)]
+	return j, nil
+}
+
+// mergeFact adds one rank's part. A replica was prepared only if all its ranks
+// were, for one and the same step (C2): else a settlement would count a step as
+// promised by a replica one of whose ranks may have discarded it. Ranks whose
+// facts are about different steps promised nothing together, and refuse nothing
+// either.
+func mergeFact(all, one Fact, rank int) Fact {
+	if one.Step != all.Step || one.QuorumID != all.QuorumID {
+		all.Kind = weaker(all.Kind, GaveUp)
+	}
+	all.Kind = weaker(all.Kind, one.Kind)
+	if len(one.Digests) == 1 {
+		all.Digests[rank] = one.Digests[0]
+	}
+	return all
+}
+
+// weaker is the weaker of two claims.
+func weaker(a, b FactKind) FactKind {
+	order := []FactKind{Committed, Prepared, NoFact, GaveUp, Refused}
+	return order[max(slices.Index(order, a), slices.Index(order, b))]
+}

@@ -130,6 +130,9 @@ func (m *Machine) blocks(now time.Time, r LinkReport) {
 	if l.at.IsZero() {
 		l.at = now
 	}
+	if m.last != nil && m.replicas[l.a].member && m.replicas[l.b].member {
+		l.id = m.last.ID // it fell, and may have by this: else the link would count as held
+	}
 	if !now.Before(l.until) {
 		m.event(EventApart, l.a, "from "+string(l.b)+" until it holds: "+l.tell())
 	}

@@ -58,12 +58,14 @@ type book struct {
 	settled map[pos]verdict
 	strikes map[[2]string][]int64       // quorums in which a link broke
 	apart   map[[2]string]time.Duration // until when
+	blocked map[[2]string]bool          // the first did not reach the second, and has not taken it back
 }
 
 func (c *checker) newBook(now time.Duration, config quorum.Config, l ledgerView) *book {
 	b := &book{
 		c: c, config: config, began: now, all: map[string]*account{}, settled: map[pos]verdict{},
 		strikes: map[[2]string][]int64{}, apart: map[[2]string]time.Duration{},
+		blocked: map[[2]string]bool{},
 	}
 	if l.last != nil {
 		b.setLast(now, l.last)
@@ -147,8 +149,32 @@ func (b *book) withdraws(id string, number uint64) {
 	}
 }
 
-// accuses keeps Q9's account: a link that broke in two quorums.
-func (b *book) accuses(now time.Duration, by, against string, id int64) {
+// link keeps Q9's account of what is said of a link beside the quorums.
+func (b *book) link(now time.Duration, by, to string, holds bool) {
+	x, y := b.all[by], b.all[to]
+	if x == nil || y == nil || !x.session || y.lost {
+		return
+	}
+	pair := [2]string{min(by, to), max(by, to)}
+	if holds {
+		if delete(b.blocked, [2]string{by, to}); !b.blocked[[2]string{to, by}] {
+			delete(b.apart, pair) // they may meet, at once or later
+		}
+		return
+	}
+	if x.member && y.member && b.last != nil && !b.fell {
+		return
+	}
+	b.blocked[[2]string{by, to}] = true
+	b.apart[pair] = max(b.apart[pair], now+quorum.LinkRetryAfter)
+	if x.member && y.member && b.last != nil {
+		b.strikes[pair] = append(b.strikes[pair], b.last.id)
+	}
+}
+
+// accuses keeps Q9's account: a link that broke in two quorums, or could not be made
+// in one.
+func (b *book) accuses(now time.Duration, by, against string, id int64, unreachable bool) {
 	if b.last == nil || b.last.id != id {
 		return
 	}
@@ -160,11 +186,16 @@ func (b *book) accuses(now time.Duration, by, against string, id int64) {
 		y.accused = now
 	}
 	pair := [2]string{min(by, against), max(by, against)}
-	if old := b.strikes[pair]; len(old) == 0 || old[len(old)-1] != id {
+	old := b.strikes[pair]
+	again := len(old) > 0 && old[len(old)-1] == id
+	if !again {
 		b.strikes[pair] = append(old, id)
-		if len(old) > 0 {
-			b.apart[pair] = now + quorum.LinkRetryAfter
-		}
+	}
+	if unreachable {
+		b.blocked[[2]string{by, against}] = true
+	}
+	if unreachable || !again && len(old) > 0 {
+		b.apart[pair] = now + quorum.LinkRetryAfter
 	}
 }
 

@@ -58,10 +58,10 @@ func (h *bench) joins(ids ...string) {
 
 // partTwo has the link of a and b break in quorums 1 and 2, and both join.
 func (h *bench) partTwo() {
-	h.b.accuses(0, "a", "b", 1)
+	h.b.accuses(0, "a", "b", 1, false)
 	h.joins("a", "b", "c")
 	h.tell(h.formed(2, "a", "b", "c"), "a", "b", "c")
-	h.b.accuses(0, "b", "a", 2)
+	h.b.accuses(0, "b", "a", 2, false)
 	h.joins("a", "b")
 	h.b.falls(0, true)
 }
@@ -116,7 +116,7 @@ func plantsOfQuorums() []plant {
 		{"who is known dead", "Q7", func(h *bench) {
 			h.joins("a", "b", "c")
 			h.b.broken(0, "c", false)
-			h.b.accuses(1, "a", "c", 1)
+			h.b.accuses(1, "a", "c", 1, false)
 			h.b.heed(1, quorum.Event{Kind: quorum.EventLost, ReplicaID: "c"})
 			h.b.all["c"].waits = true
 			h.tell(h.formed(2, "a", "b", "c"), "a", "b", "c")
@@ -135,10 +135,10 @@ func plantsOfQuorums() []plant {
 func plantsOfLinks() []plant {
 	return []plant{
 		{"a broken link again", "Q9", func(h *bench) {
-			h.b.accuses(0, "a", "b", 1)
+			h.b.accuses(0, "a", "b", 1, false)
 			h.joins("a", "b", "c")
 			h.tell(h.formed(2, "a", "b", "c"), "a", "b", "c")
-			h.b.accuses(0, "b", "a", 2)
+			h.b.accuses(0, "b", "a", 2, false)
 			h.joins("a", "b", "c")
 			h.tell(h.formed(3, "a", "b", "c"), "a", "b", "c")
 		}},
@@ -149,6 +149,24 @@ func plantsOfLinks() []plant {
 			}
 			h.joins("c", "d", "e")
 			h.tellAt(time.Minute/2, h.formed(3, "a", "b", "c", "d", "e"), "a")
+		}},
+		{"a link that could not be made, again", "Q9", func(h *bench) {
+			h.b.accuses(0, "a", "b", 1, true)
+			h.joins("a", "b", "c")
+			h.tell(h.formed(2, "a", "b", "c"), "a", "b", "c")
+		}},
+		{"one that one of two ends still cannot make", "Q9", func(h *bench) {
+			h.b.accuses(0, "a", "b", 1, true)
+			h.b.accuses(0, "b", "a", 1, true)
+			h.b.link(0, "a", "b", true)
+			h.joins("a", "b", "c")
+			h.tell(h.formed(2, "a", "b", "c"), "a", "b", "c")
+		}},
+		{"one that is said to hold", "", func(h *bench) {
+			h.b.accuses(0, "a", "b", 1, true)
+			h.b.link(0, "a", "b", true)
+			h.joins("a", "b", "c")
+			h.tell(h.formed(2, "a", "b", "c"), "a", "b", "c")
 		}},
 		{"a broken link again, too soon", "Q9", func(h *bench) {
 			h.partTwo()

@@ -9,6 +9,7 @@
 //	r := sim.Run(seed, sim.Settings{})        // r.Err: the rule that was broken
 //	r := sim.Shrink(seed, sim.Settings{})     // the same with fewer faults, and a trace
 //	for _, m := range sim.Mutants() { … }     // rules to take out: Settings.Mutant
+//	r := sim.RunCuts(seed, sim.Settings{})    // only links fail; gaps between commits are judged
 //
 // # Two phases
 //
@@ -16,6 +17,11 @@
 // code under test (check*.go) watch Q1 to Q5, Q7 to Q10 and C1 to C7. In the second
 // all is mended, and a step must be committed in time, and all replicas must
 // train together (Q6).
+//
+// In the worlds of RunCuts links alone are cut: one way, both ways, to the member
+// whose store is used, for a moment or for ever. As long as enough replicas reach
+// each other, by what is true of the links, somebody commits: within 5 s of a change,
+// and within 0.5 s where nothing has changed for a while (L1).
 //
 // # What is left out
 //

@@ -19,6 +19,8 @@ const (
 	FaultCutOff                      // it does not reach some servers for a while
 	FaultLink                        // a link between two replicas is cut for a while
 	FaultOneWay                      // in one direction
+	FaultLong                        // in one or both, for long
+	FaultStore                       // likewise the one to the member whose store its quorum uses
 	FaultJump                        // its clock jumps ahead
 	FaultLeader                      // the leading server is killed, and started again
 	FaultServer                      // any server is
@@ -42,7 +44,8 @@ const (
 // String names the kind.
 func (k FaultKind) String() string {
 	return [...]string{
-		"crash", "silent crash", "pause", "slow", "session cut", "cut off", "link cut", "link cut one way", "clock jump",
+		"crash", "silent crash", "pause", "slow", "session cut", "cut off", "link cut", "link cut one way",
+		"link cut for long", "store cut off", "clock jump",
 		"leader killed", "server killed", "leader stopped", "leader partitioned", "servers split", "server clock jump",
 		"servers out of reach",
 		"reply lost", "messages repeated", "drain", "evict", "config change", "give up", "odd reduction", "check fails",
@@ -121,6 +124,14 @@ func (w *world) strikeMember(m *member, f Fault) {
 		if o := w.pick(f.B); o != nil && o != m {
 			w.cutLink(m, o, f.Lasts, f.Kind == FaultOneWay)
 		}
+	case FaultLong, FaultStore:
+		o := w.pick(f.B)
+		if f.Kind == FaultStore && m.in != nil {
+			o = w.byID[m.plan.Primary]
+		}
+		if o != nil && o != m && o.up {
+			w.cutLink(m, o, f.Lasts*longer, f.B%2 == 0)
+		}
 	case FaultJump:
 		w.queue.hurry(m, w.now, f.Lasts)
 	}
@@ -177,6 +188,9 @@ func (w *world) cutOffAll(m *member, resets bool, until int64) {
 		w.after(keepAlive, func() { x.lose(false) })
 	}
 }
+
+// longer is by how much longer a cut is that lasts for long.
+const longer = 30
 
 // loseStopped lets the members of a stopped server go, some sooner than others.
 func (w *world) loseStopped(s *server) {

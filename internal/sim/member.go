@@ -52,6 +52,7 @@ type member struct {
 	tally    *quorum.Tally
 	ballots  uint64
 
+	probing   []*member        // peers that were out of reach
 	armed     [faultKinds]bool // what goes wrong the next time
 	disturbed int64            // until when a fault was at work here
 }
@@ -148,6 +149,9 @@ func (m *member) dialled(s *server) {
 		})
 	})
 	m.wants, m.again = m.wants || m.again && m.stands, false
+	for _, o := range m.probing {
+		m.reportLink(o)
+	}
 	if m.join != nil {
 		m.send()
 	}
@@ -433,6 +437,7 @@ func (m *member) commit(s stepName, bytes uint64, d []quorum.Digest, others []st
 		others = []string{m.id}
 	}
 	m.w.check.commit(m.id, s, m.w.o.Ranks, others, bytes)
+	m.w.committed()
 }
 
 // notice takes what the lighthouse pushes.

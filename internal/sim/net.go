@@ -64,6 +64,8 @@ func (w *world) arrive(e *event) {
 // cutLink loses everything between two members for a while, in one direction or
 // both. Both notice: at once by a reset, or when their link beats stay out.
 func (w *world) cutLink(a, b *member, lasts time.Duration, oneWay bool) {
+	w.linkChanged()
+	w.after(lasts, w.linkChanged)
 	notice := w.between(time.Millisecond, 20*time.Millisecond)
 	if oneWay || w.rng.IntN(2) == 0 {
 		notice = linkSilence

@@ -30,6 +30,7 @@ type Options struct {
 	Sync     bool          // heals happen before collectives
 	InitSync bool          // replicas begin with different bytes
 	Stuck    time.Duration // quorum.Config.StuckAfter
+	Cuts     bool          // only links fail, and gaps between commits are judged
 	Faults   []Fault
 }
 

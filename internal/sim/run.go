@@ -17,7 +17,8 @@ type Result struct {
 	Crashes   int
 	Forwarded int // contested steps, and those that members stand on
 	Discarded int
-	Recovery  time.Duration // from the end of the faults to training together
+	Recovery  time.Duration    // from the end of the faults to training together
+	Gaps      [2]time.Duration // RunCuts: the longest between commits, after a link has changed and at rest
 
 	Rule    string // that was broken; "" if none
 	Err     error

@@ -102,11 +102,8 @@ func (m *member) configure() {
 			m.peers = append(m.peers, m.w.byID[o.ReplicaID])
 		}
 	}
-	id := m.in.ID
-	for _, o := range m.peers {
-		m.w.send(m, o, func() { o.hello(m, id) })
-	}
 	m.deadline(opDeadline, "configure", func() bool { return m.ready })
+	m.openStore(m.group, 0)
 	m.configured()
 }
 
@@ -154,6 +151,7 @@ func (m *member) configured() {
 			return
 		}
 	}
+	m.probing = slices.DeleteFunc(m.probing, func(o *member) bool { return slices.Contains(m.peers, o) })
 	m.heal(m.group, 0)
 }
 
@@ -419,17 +417,21 @@ func (m *member) linkBroke(o *member) {
 	if m.in == nil || !m.stands || !slices.Contains(m.peers, o) || m.helloOf(o) > m.in.ID {
 		return
 	}
-	a := quorum.Accusation{By: m.rid(), Against: o.rid(), QuorumID: m.in.ID, Evidence: "link broke"}
-	if m.connected() {
-		r := m.x.r
-		m.x.receive(func(now time.Time) {
-			r.book.accuses(now.Sub(epochStart), m.id, o.id, a.QuorumID)
-			if !r.w.mutant.deaf {
-				_ = r.m.Accuse(now, a) // what does not fit any more is old news
-			}
-		})
-	}
+	m.accuse(quorum.Accusation{By: m.rid(), Against: o.rid(), QuorumID: m.in.ID, Evidence: "link broke"})
 	m.breakGroup("link to " + o.id + " broke")
+}
+
+func (m *member) accuse(a quorum.Accusation) {
+	if !m.connected() {
+		return
+	}
+	r := m.x.r
+	m.x.receive(func(now time.Time) {
+		r.book.accuses(now.Sub(epochStart), m.id, string(a.Against), a.QuorumID, a.Unreachable)
+		if !r.w.mutant.deaf {
+			_ = r.m.Accuse(now, a) // what does not fit any more is old news
+		}
+	})
 }
 
 // mix hashes numbers into made-up bytes.

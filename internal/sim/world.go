@@ -35,6 +35,7 @@ type world struct {
 	tracing                 bool
 	goOn                    bool // nothing ends the run early
 	log                     []string
+	gaps                    gaps
 }
 
 // at makes do happen at a time.
@@ -119,6 +120,9 @@ func newWorld(o Options, mu Mutant, tracing, keep bool) *world {
 	for i := range o.Replicas {
 		w.birth(fmt.Sprintf("r%d", i), 0, w.between(0, 500*time.Millisecond))
 	}
+	if o.Cuts {
+		w.watchGaps()
+	}
 	for _, f := range o.Faults {
 		w.after(f.At, func() { w.strike(f) })
 	}
@@ -151,6 +155,7 @@ func (w *world) runAll() Result {
 	r := Result{
 		Options: w.o, Steps: len(w.steps), Faults: w.struck, Quorums: w.formed, Commits: w.check.commits, Crashes: w.crashes,
 		Forwarded: w.check.forwarded, Discarded: w.check.discarded, Recovery: time.Duration(took),
+		Gaps: [2]time.Duration{time.Duration(w.gaps.longest[0]), time.Duration(w.gaps.longest[1])},
 		Rule: w.rule, Err: w.err, Trace: w.log, state: w.fingerprint(),
 	}
 	r.History = w.check.history

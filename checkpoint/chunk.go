@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"errors"
 	"io"
+	"runtime"
 
 	"github.com/skerry-ft/skerry/pg"
 )
@@ -101,6 +102,7 @@ func (c *chunk) fill(body io.Reader, part []byte) error {
 		c.sum.add(part[:n])
 		c.got += int64(n)
 		part = part[n:]
+		runtime.Gosched() // see copyStep
 		if err != nil && len(part) > 0 {
 			if errors.Is(err, io.EOF) {
 				err = io.ErrUnexpectedEOF

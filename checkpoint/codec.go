@@ -82,7 +82,8 @@ func (l *layout) metadata() map[string]string {
 
 // copyStep is how much is copied or checksummed between looks at ctx, and
 // fits into a core's cache, so that the checksum reads what the copy has
-// just brought in.
+// just brought in. After each step other goroutines get a turn: the process that
+// gives or takes a state has beats to send, and a time slice is 10 ms.
 const copyStep = 256 << 10
 
 // ended is ctx's cause, or nil.

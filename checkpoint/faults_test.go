@@ -492,9 +492,9 @@ func TestReadersOfAnyProveAnOldToken(t *testing.T) {
 	}
 	target := running(t, checkpoint.HTTPConfig{Token: []byte("0")})
 	from := []string{donor.Metadata()}
-	for i := range 6 {
+	for i := range 18 {
 		_, err := ckpttest.Fetch(t.Context(), target, checkpoint.Any, from, ckpttest.Blank(s))
-		if ok := i < 4; ok != (err == nil) {
+		if ok := i < 16; ok != (err == nil) {
 			t.Errorf("after %d other tokens: %v, want it taken: %t", i, err, ok)
 		}
 		_, err = ckpttest.Fetch(t.Context(), target, "v", from, ckpttest.Blank(s))

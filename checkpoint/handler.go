@@ -128,7 +128,7 @@ func (t *HTTP) serveManifest(w http.ResponseWriter, r request) error {
 	}
 	m := &manifest{layout: o.view.layout, chunkBytes: int64(t.cfg.ChunkBytes)}
 	n, head := m.chunks(), o.head
-	t.window.release(o)
+	t.window.release(o, r.version)
 	if n > MaxChunks {
 		return refuse(http.StatusInsufficientStorage, "state of %d chunks of %d bytes, want at most %d", n, m.chunkBytes, MaxChunks)
 	}
@@ -174,7 +174,7 @@ func (t *HTTP) markOf(r request, i int64) (mark, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer t.window.release(o)
+	defer t.window.release(o, r.version)
 	m := &manifest{layout: o.view.layout, chunkBytes: int64(t.cfg.ChunkBytes)}
 	if n := int64(m.chunks()); i >= n {
 		return 0, refuse(http.StatusRequestedRangeNotSatisfiable, "chunk %d of %d", i, n)
@@ -216,7 +216,7 @@ func (t *HTTP) read(ctx context.Context, v Version, dst []byte, from int64) (mar
 	if err != nil {
 		return 0, err
 	}
-	defer t.window.release(o)
+	defer t.window.release(o, v)
 	if size, n := o.view.size(), int64(len(dst)); from > size || n > size-from {
 		return 0, refuse(http.StatusRequestedRangeNotSatisfiable, "bytes [%d,%d) of %d", from, from+n, size)
 	}
@@ -242,7 +242,7 @@ func (t *HTTP) serveState(w http.ResponseWriter, r request) error {
 		return err
 	}
 	version, head, size := o.version, o.head, o.view.size()
-	t.window.release(o)
+	t.window.release(o, r.version)
 	if r.version == Any {
 		return refuse(http.StatusBadRequest, "version = %q, want one", string(Any))
 	}

@@ -45,7 +45,7 @@ const (
 	idleTimeout    = 2 * time.Minute
 
 	// keptTokens is how many secrets a donor remembers.
-	keptTokens = 4
+	keptTokens = 16
 )
 
 // HTTPConfig says how an [HTTP] transport listens and fetches.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"runtime"
 	"strconv"
 )
 
@@ -35,6 +36,7 @@ func markOf(parts [][]byte) mark {
 			step := part[:min(len(part), copyStep)] // both sums read it from the cache
 			sum.add(step)
 			part = part[len(step):]
+			runtime.Gosched() // see copyStep
 		}
 	}
 	return sum.mark()

@@ -232,6 +232,7 @@ func eachChunk(chunks []*chunk, f func(*chunk)) {
 		wg.Go(func() {
 			for i := next.Add(1) - 1; i < int64(len(chunks)); i = next.Add(1) - 1 {
 				f(chunks[i])
+				runtime.Gosched()
 			}
 		})
 	}

@@ -24,6 +24,7 @@ const Any Version = "*"
 //	open(v) ── hold, release, hold, release … ── shut ── (the owner writes) ── open(v+1)
 type window struct {
 	slots chan struct{} // one for each reader that holds: they share the cores with the owner
+	spare chan struct{} // one for all readers of Any: they leave the other cores to the owner
 
 	mu struct {
 		sync.Mutex
@@ -50,7 +51,7 @@ type opening struct {
 }
 
 func newWindow() *window {
-	w := &window{slots: make(chan struct{}, max(2, runtime.GOMAXPROCS(0)))}
+	w := &window{slots: make(chan struct{}, max(2, runtime.GOMAXPROCS(0))), spare: make(chan struct{}, 1)}
 	w.mu.changed = make(chan struct{})
 	return w
 }
@@ -136,11 +137,12 @@ func (w *window) hold(ctx context.Context, v Version) (*opening, error) {
 // look returns the opening, held, if it is of v; else what is there, and what is
 // closed when that changes.
 func (w *window) look(ctx context.Context, v Version) (o *opening, other Version, changed <-chan struct{}, err error) {
+	slots := w.slotsFor(v)
 	select {
-	case w.slots <- struct{}{}:
+	case slots <- struct{}{}:
 	default:
 		select {
-		case w.slots <- struct{}{}:
+		case slots <- struct{}{}:
 		case <-ctx.Done():
 			return nil, "", nil, refuse(http.StatusTooEarly, "too many readers")
 		}
@@ -160,12 +162,12 @@ func (w *window) look(ctx context.Context, v Version) (o *opening, other Version
 	}
 	w.mu.Unlock()
 	if o == nil {
-		<-w.slots
+		<-slots
 		return nil, other, changed, err
 	}
 	o.build.Do(o.lay)
 	if o.err != nil {
-		w.release(o)
+		w.release(o, v)
 		return nil, "", nil, o.err
 	}
 	return o, "", nil, nil
@@ -183,9 +185,16 @@ func (o *opening) lay() {
 	o.err = err
 }
 
-// release ends what hold began.
-func (w *window) release(o *opening) {
-	<-w.slots
+func (w *window) slotsFor(v Version) chan struct{} {
+	if v == Any {
+		return w.spare
+	}
+	return w.slots
+}
+
+// release ends what hold of v began.
+func (w *window) release(o *opening, v Version) {
+	<-w.slotsFor(v)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	o.holds--
@@ -201,6 +210,7 @@ func (o *opening) copyOut(dst []byte, from int64) mark {
 			n := copy(dst, part[:min(len(part), copyStep)])
 			sum.add(dst[:n])
 			dst, part = dst[n:], part[n:]
+			runtime.Gosched() // see copyStep
 		}
 	}
 	return sum.mark()

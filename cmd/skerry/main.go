@@ -38,6 +38,7 @@ func registerWorkers() {
 	spawn.Register(lighthouseWorker, demoLighthouse)
 	spawn.Register(bench.WorkerAllReduce, bench.AllReduceWorker)
 	spawn.Register(bench.WorkerLighthouse, bench.LighthouseWorker)
+	spawn.Register(bench.WorkerHeal, bench.HealWorker)
 }
 
 // run is main without the process: it returns the exit status.

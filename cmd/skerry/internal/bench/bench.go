@@ -70,6 +70,7 @@ func All() []Bench {
 		{"quorum", "round trip of a quorum that stands, and of one that changes, over RPC", runQuorum},
 		{"failover", "SIGKILL of the leader of three lighthouse servers to everybody's next quorum", runFailover},
 		{"scale", "one lighthouse with 10,000 sessions; 1,000 replicas through torchft's API", runScale},
+		{"heal", "a joiner's heal of 1 GiB: the members' longest time between two commits", runHeal},
 		{"recover", "SIGKILL of a replica to the survivors' next commit", runRecover},
 	}
 }

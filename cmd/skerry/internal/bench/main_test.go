@@ -13,6 +13,7 @@ import (
 func TestMain(m *testing.M) {
 	spawn.Register(WorkerAllReduce, AllReduceWorker)
 	spawn.Register(WorkerLighthouse, LighthouseWorker)
+	spawn.Register(WorkerHeal, HealWorker)
 	if err := tcp.Register(); err != nil {
 		panic(err)
 	}

@@ -86,6 +86,18 @@ func TestFailoverMeasuresBothTimings(t *testing.T) {
 	}
 }
 
+func TestHealMeasuresEveryKindOfChange(t *testing.T) {
+	rows := collect(t, runHeal, Options{Samples: 1, Bytes: []int64{16 << 20}})
+	if len(rows) != 1+3*len(healChanges) || rows[0].Impl != "raw stream" {
+		t.Fatalf("rows %+v", rows)
+	}
+	for _, r := range rows[1:] {
+		if r.Samples != 1 || r.Median <= 0 && r.Bench != "heal-over-step" || r.Params["copied_mib"] != 16.0 {
+			t.Errorf("row %+v", r)
+		}
+	}
+}
+
 func TestScaleMeasuresTheServersProcess(t *testing.T) {
 	rows := collect(t, runScale, Options{Samples: 2, N: []int{20}})
 	var seen []string

@@ -1,0 +1,202 @@
+package bench
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/skerry-ft/skerry/checkpoint"
+	"github.com/skerry-ft/skerry/manager"
+	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/tcp"
+	"github.com/skerry-ft/skerry/train/spawn"
+)
+
+// WorkerHeal is the name under which main registers HealWorker.
+const WorkerHeal = "bench-heal"
+
+// What changes with a step.
+const (
+	changeNone = "little"
+	changeRows = "1%"
+	changeAll  = "all"
+)
+
+// healArgs go to a replica's process.
+type healArgs struct {
+	Lighthouse string `json:"lighthouse"`
+	Bytes      int64  `json:"bytes"` // of the state
+	Change     string `json:"change"`
+	StepMs     int64  `json:"step_ms"` // of computation on something else than this processor
+}
+
+// healLine is what a replica prints: a commit, a sum of its state, a copy, a heal.
+type healLine struct {
+	Commit       int64   `json:"commit,omitempty"` // the step
+	At           int64   `json:"at,omitempty"`     // on the host's monotonic clock
+	Participants int     `json:"participants,omitempty"`
+	Sum          uint32  `json:"sum,omitempty"`
+	Bytes        int64   `json:"bytes,omitempty"`
+	CopyMs       float64 `json:"copy_ms,omitempty"`
+	Healed       bool    `json:"healed,omitempty"`
+}
+
+// healTrainer is one replica: a small model that is reduced, and a large state
+// beside it.
+type healTrainer struct {
+	args  healArgs
+	m     *manager.Manager
+	grads []float32
+	state []float32
+	sumAt atomic.Int64 // the step after which to print a sum
+
+	out struct {
+		sync.Mutex
+
+		*json.Encoder
+	}
+}
+
+const healModel = 256 << 10 // float32s
+
+// HealWorker trains until it is killed.
+func HealWorker(ctx context.Context, w spawn.Worker) error {
+	t := &healTrainer{}
+	if err := json.Unmarshal(w.Args, &t.args); err != nil {
+		return fmt.Errorf("read arguments: %w", err)
+	}
+	t.out.Encoder = json.NewEncoder(os.Stdout)
+	t.grads, t.state = make([]float32, healModel), make([]float32, t.args.Bytes/4)
+	for i := range t.state {
+		t.state[i] = -float32(w.Rank + 1) // no byte of a joiner's is right
+	}
+	log := zerolog.Nop()
+	if os.Getenv("SKERRY_BENCH_LOG") != "" {
+		log = zerolog.New(os.Stderr).With().Timestamp().Int("replica", w.Rank).Logger()
+	}
+	var err error
+	t.m, err = manager.New(manager.Config{
+		ReplicaID: fmt.Sprintf("heal-%d", w.Rank), Lighthouse: []string{t.args.Lighthouse},
+		Backend: tcp.New(tcp.Options{}), OnEvent: t.event, Log: log,
+	})
+	if err != nil {
+		return err
+	}
+	save := func() checkpoint.State {
+		return checkpoint.State{Tensors: map[string]pg.Tensor{"state": pg.Of(t.state)}}
+	}
+	if err := t.m.Register("model", save, nil); err != nil {
+		return err
+	}
+	go t.listen() // ends with the process
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var ran error
+	wg.Go(func() { ran = t.m.Run(ctx) })
+	err = t.train(ctx)
+	cancel()
+	wg.Wait()
+	return errors.Join(err, ran)
+}
+
+// listen reads the steps after which a sum is wanted.
+func (t *healTrainer) listen() {
+	lines := bufio.NewScanner(os.Stdin)
+	for lines.Scan() {
+		var at int64
+		if json.Unmarshal(lines.Bytes(), &at) == nil {
+			t.sumAt.Store(at)
+		}
+	}
+}
+
+func (t *healTrainer) say(l healLine) error {
+	t.out.Lock()
+	defer t.out.Unlock()
+	return t.out.Encode(l)
+}
+
+func (t *healTrainer) event(e manager.Event) {
+	switch e := e.(type) {
+	case manager.StateCopied:
+		_ = t.say(healLine{Bytes: e.Bytes, CopyMs: max(e.Took.Seconds()*1e3, 1e-3)}) // the driver is gone
+	case manager.HealDone:
+		if e.Err == nil {
+			_ = t.say(healLine{Bytes: e.Bytes, Healed: true}) // the driver is gone
+		}
+	}
+}
+
+func (t *healTrainer) train(ctx context.Context) error {
+	for ctx.Err() == nil {
+		if err := t.m.StartQuorum(ctx); err != nil {
+			return err
+		}
+		select { // what an accelerator would do
+		case <-time.After(time.Duration(t.args.StepMs) * time.Millisecond):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		for i := range t.grads {
+			t.grads[i] = float32(t.m.Step()%7) + 1
+		}
+		_ = t.m.Group().AllReduce(ctx, pg.Of(t.grads), pg.Avg) // reported to the manager
+		ok, err := t.m.ShouldCommit(ctx)
+		if err != nil {
+			return err
+		}
+		if ok {
+			if err := t.commit(); err != nil {
+				return err
+			}
+		}
+	}
+	return ctx.Err()
+}
+
+// commit is the optimizer's step, and prints it.
+func (t *healTrainer) commit() error {
+	step := t.m.Step()
+	t.apply(step)
+	at, err := hostNanos()
+	if err != nil {
+		return err
+	}
+	if err := t.say(healLine{Commit: step, At: at, Participants: t.m.NumParticipants()}); err != nil {
+		return err
+	}
+	if step == t.sumAt.Load() {
+		sum := crc32.Checksum(pg.Of(t.state).Bytes(), crc32.MakeTable(crc32.Castagnoli))
+		return t.say(healLine{Sum: sum | 1})
+	}
+	return nil
+}
+
+func (t *healTrainer) apply(step int64) {
+	for i, g := range t.grads[:min(len(t.grads), len(t.state))] {
+		t.state[i] += g
+	}
+	switch t.args.Change {
+	case changeRows:
+		n := len(t.state) / 100
+		part := t.state[int(step%100)*n:][:n]
+		for i := range part {
+			part[i] += t.grads[i%len(t.grads)]
+		}
+	case changeAll:
+		for i := range t.state {
+			t.state[i] += t.grads[i&(healModel-1)]
+		}
+	}
+}

@@ -22,7 +22,55 @@ type behaviour struct {
 
 		r    *rand.Rand
 		long bool // the one long step has been made
+
+		// Of one incarnation: its ranks hang together, unless the world has ranks that
+		// hang alone.
+		life   int
+		hung   bool
+		until  time.Time
+		pauser *proc
 	}
+}
+
+// ofLocked makes what is noted that of p's incarnation.
+func (b *behaviour) ofLocked(p *proc) {
+	if b.mu.life != p.life {
+		b.mu.life, b.mu.hung, b.mu.until, b.mu.pauser = p.life, false, time.Time{}, nil
+	}
+}
+
+func (b *behaviour) hang(p *proc) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ofLocked(p)
+	b.mu.hung = true
+}
+
+// hungWith: another rank of the same replica hangs.
+func (b *behaviour) hungWith(p *proc) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ofLocked(p)
+	return b.mu.hung && !b.d.traits[traitRankHang]
+}
+
+// pause makes p hang until then.
+func (b *behaviour) pause(p *proc, until time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ofLocked(p)
+	b.mu.until, b.mu.pauser = until, p
+}
+
+// paused is until when p hangs.
+func (b *behaviour) paused(p *proc) time.Time {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ofLocked(p)
+	if b.d.traits[traitRankHang] && b.mu.pauser != p {
+		return time.Time{}
+	}
+	return b.mu.until
 }
 
 func newBehaviour(d *drawn, index int, over *atomic.Bool) *behaviour {
@@ -49,13 +97,17 @@ func (b *behaviour) between(low, high time.Duration) time.Duration {
 
 // at is manners.at.
 func (b *behaviour) at(ctx context.Context, p *proc, s stage) {
-	if b.hangs && b.draws(traitHang, 0.005) {
+	if b.hungWith(p) || b.hangs && b.draws(traitHang, 0.005) {
+		b.hang(p)
 		p.hang(ctx)
 		return
 	}
 	if b.draws(traitPauses, 0.002) {
 		d := b.between(time.Second, 30*time.Second)
 		p.w.book.fault(p.name, "hangs for %v %v", d, s)
+		b.pause(p, time.Now().Add(d))
+	}
+	if d := time.Until(b.paused(p)); d > 0 {
 		p.takes(ctx, d)
 		p.w.book.note(p.name, "goes on")
 	}

@@ -161,7 +161,8 @@ func (b *book) quietLocked(q *formed) bool {
 		return false
 	}
 	for _, id := range q.members {
-		if p := b.w.find(id); p == nil || !p.behaves() {
+		ranks := b.w.find(id)
+		if len(ranks) == 0 || slices.ContainsFunc(ranks, func(p *proc) bool { return !p.behaves() }) {
 			return false
 		}
 	}
@@ -171,14 +172,9 @@ func (b *book) quietLocked(q *formed) bool {
 // calm is how long after a fault its consequences may last.
 const calm = 2 * time.Minute
 
-// find is the process of rank 0 of a replica id, if it is alive.
-func (w *world) find(id string) *proc {
-	for _, p := range w.procs() {
-		if p.rank == 0 && p.m.ReplicaID() == id && p.alive() {
-			return p
-		}
-	}
-	return nil
+// find are the processes of a replica id.
+func (w *world) find(id string) []*proc {
+	return slices.DeleteFunc(w.procs(), func(p *proc) bool { return p.m.ReplicaID() != id })
 }
 
 // behaves: the process is up and its trainer computes.

@@ -17,6 +17,7 @@ type trait string
 // The traits. Those of knownTraits are drawn if -worlds.with names them.
 const (
 	traitHang       trait = "hang: a trainer hangs for ever"
+	traitRankHang   trait = "rankhang: single ranks hang"
 	traitPauses     trait = "pauses: trainers hang for a while"
 	traitLongHeal   trait = "longheal: heals longer than StuckAfter"
 	traitLongStep   trait = "longstep: steps longer than StuckAfter"
@@ -39,10 +40,8 @@ const (
 
 // knownTraits are left out of the seeds until what they show is mended.
 var knownTraits = map[trait]string{
-	traitShrink:    "TestWorldShrinkOnlyEndsWithItsStep",
-	traitHang:      "correctness 1",
-	traitPauses:    "correctness 1",
-	traitBlip:      "correctness 9",
+	traitShrink:    "TestWorldShrinkOnlyOfAMemberForAWhile",
+	traitRankHang:  "TestWorldHungRankComesBack",
 	traitRankReset: "correctness 16",
 }
 
@@ -51,7 +50,7 @@ var chances = []struct {
 	trait  trait
 	chance float64
 }{
-	{traitHang, 0.15}, {traitPauses, 0.2}, {traitLongHeal, 0.1}, {traitLongStep, 0.1}, {traitEvictStuck, 0.1}, {traitSkew, 0.2},
+	{traitHang, 0.15}, {traitPauses, 0.2}, {traitRankHang, 0.3}, {traitLongHeal, 0.1}, {traitLongStep, 0.1}, {traitEvictStuck, 0.1}, {traitSkew, 0.2},
 	{traitBlip, 0.15}, {traitRankReset, 0.3}, {traitRankDeath, 0.3}, {traitErrors, 0.3}, {traitCtx, 0.3}, {traitLedger, 0.15},
 	{traitSpares, 0.15}, {traitMost, 0.1}, {traitProbation, 0.15}, {traitShrink, 0.1}, {traitDelay, 0.3}, {traitDrain, 0.2},
 	{traitSync, 0.15},

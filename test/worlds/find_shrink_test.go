@@ -1,6 +1,7 @@
 package worlds
 
 import (
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,11 +16,14 @@ func TestWorldShrinkOnlyOfAnOutsider(t *testing.T) {
 		a := w.replica("a", 0, 1, quick()).start()
 		w.reach(20, 10*time.Second, a)
 		m := quick()
-		m.start = func(*proc) manager.StartOptions { return manager.StartOptions{ShrinkOnly: true} }
-		w.replica("b", 1, 1, m).start()
+		m.start = func(p *proc) manager.StartOptions {
+			return manager.StartOptions{ShrinkOnly: p.m.QuorumID() == 0}
+		}
+		b := w.replica("b", 1, 1, m).start()
 		time.Sleep(5 * time.Second)
 		c := w.replica("c", 2, 1, quick()).start()
-		w.within(10*time.Second, "c takes part", func() bool { return c.ranks[0].first() > 0 })
+		at := a.ranks[0].atStep()
+		w.reach(at+20, 10*time.Second, a, b, c)
 	})
 }
 
@@ -42,5 +46,25 @@ func TestWorldShrinkOnlyEndsWithItsStep(t *testing.T) {
 		w.net.holdBoth(c.ranks[0].host.name, "lighthouse", false)
 		at := all[0].ranks[0].atStep()
 		w.reach(at+100, 20*time.Second, append(all, c)...)
+	})
+}
+
+// A member that wants nobody let in for a while keeps joiners out for that while.
+func TestWorldShrinkOnlyOfAMemberForAWhile(t *testing.T) {
+	finding(t)
+	inWorld(t, usual(), func(w *world) {
+		m := quick()
+		var shrinks atomic.Bool
+		m.start = func(p *proc) manager.StartOptions {
+			return manager.StartOptions{ShrinkOnly: shrinks.Load()}
+		}
+		a, b := w.replica("a", 0, 1, quick()).start(), w.replica("b", 1, 1, m).start()
+		w.reach(20, 10*time.Second, a, b)
+		shrinks.Store(true)
+		c := w.replica("c", 2, 1, quick()).start()
+		time.Sleep(time.Second)
+		shrinks.Store(false)
+		at := a.ranks[0].atStep()
+		w.reach(at+20, 20*time.Second, a, b, c)
 	})
 }

@@ -60,6 +60,8 @@ type manners struct {
 	start func(p *proc) manager.StartOptions
 	// ctxFor gives a call its ctx. nil: the process's own.
 	ctxFor func(ctx context.Context, p *proc, c call) (context.Context, context.CancelFunc)
+	// tuneRank changes a rank before it starts. nil: nothing.
+	tuneRank func(p *proc)
 	// tune changes each rank's configuration. nil: nothing.
 	tune func(*manager.Config)
 }
@@ -107,6 +109,7 @@ type proc struct {
 	w       *world
 	name    string
 	rank    int
+	life    int // which incarnation of the replica
 	host    *host
 	backend *pgtest.MemoryBackend
 	healer  *healer
@@ -175,7 +178,7 @@ func (r *replica) groupStore(life string) string {
 }
 
 func (r *replica) spawn(life string, rank int, group string) *proc {
-	p := &proc{r: r, w: r.w, name: fmt.Sprintf("%s.%d", life, rank), rank: rank, params: make([]float32, modelSize)}
+	p := &proc{r: r, w: r.w, name: fmt.Sprintf("%s.%d", life, rank), rank: rank, life: r.births, params: make([]float32, modelSize)}
 	p.ran, p.done = make(chan struct{}), make(chan struct{})
 	for i := range p.params {
 		p.params[i] = float32(100*r.index + 10*r.births + rank + i) // different everywhere: init sync must mend it
@@ -184,6 +187,9 @@ func (r *replica) spawn(life string, rank int, group string) *proc {
 	p.backend = r.w.plane.Backend()
 	p.healer = r.w.heals.healer(p.name)
 	p.healer.staging, p.healer.fetching, p.healer.fails = r.manners.staging, r.manners.heals, r.manners.healFails
+	if r.manners.tuneRank != nil {
+		r.manners.tuneRank(p)
+	}
 	cfg := manager.Config{
 		ReplicaID: r.name, Lighthouse: []string{houseAddr}, GroupRank: rank, GroupWorldSize: r.size, GroupStore: group,
 		StepTimeout: r.w.o.stepTimeout, HealTimeout: r.w.o.healTimeout, MinReplicas: r.w.o.rules.MinReplicas,
@@ -219,8 +225,9 @@ func (p *proc) run() {
 		p.mu.Lock()
 		p.mu.err = err
 		p.mu.Unlock()
-		if ctx.Err() == nil {
-			p.w.book.note(p.name, "loop ended: %v", err)
+		if ctx.Err() == nil && p.alive() {
+			p.w.book.note(p.name, "process ends: %v", err)
+			p.exit(err)
 		}
 	}()
 }
@@ -260,6 +267,16 @@ func (p *proc) kill() {
 func (p *proc) reap() {
 	<-p.ran
 	<-p.done
+}
+
+// exit is the end of a process whose loop has ended.
+func (p *proc) exit(err error) {
+	if errors.Is(err, manager.ErrDrained) {
+		_ = p.m.Close() // nil after Run
+	} else if o := p.w.onExit; o != nil {
+		o(p, err)
+	}
+	p.kill()
 }
 
 // stop ends one process orderly, if it runs.
@@ -452,4 +469,11 @@ func (p *proc) gradient(step int64) []float32 {
 // own is the part of a gradient that depends on who computes it.
 func own(index, rank int, step int64, i int) float32 {
 	return float32((int64(index+1)*31 + int64(rank)*17 + step*7 + int64(i)*3) % 97)
+}
+
+// at is where the trainer is.
+func (p *proc) at() stage {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.mu.stage
 }

@@ -65,7 +65,7 @@ func runSeed(t *testing.T, seed uint64, with []trait) {
 		}
 	}()
 	inWorld(t, s.d.options, func(w *world) {
-		s.w = w
+		s.w, w.onExit = w, s.ended
 		if s.d.traits[traitDelay] {
 			w.net.mu.delay = delays(seed)
 		}
@@ -121,7 +121,6 @@ func (s *seeded) liveness() {
 	}
 	s.openHouse(false)
 	for _, r := range s.replicas {
-		s.checkEnds(r)
 		s.revive(r)
 	}
 	at := int64(0)
@@ -136,26 +135,21 @@ func (s *seeded) liveness() {
 	s.rest()
 }
 
-// checkEnds looks why a loop has ended.
-func (s *seeded) checkEnds(r *replica) {
-	for _, p := range r.ranks {
-		p.mu.Lock()
-		err, dead, leaves := p.mu.err, p.mu.dead, p.mu.leaves
-		p.mu.Unlock()
-		evicted := s.evicted(p)
-		early := errors.Is(err, manager.ErrUnreachable) // it began while the lighthouse was down
-		if err != nil && !dead && !leaves && !evicted && !early && !errors.Is(err, manager.ErrDrained) {
-			s.w.book.wrong("%s: training ended: %v", p.name, err)
-		}
+// ended looks why a process has ended by itself.
+func (s *seeded) ended(p *proc, err error) {
+	evicted := s.d.traits[traitEvictStuck] && errors.Is(err, manager.ErrEvicted) && (p.slowly() || s.d.traits[traitLongStep])
+	early := errors.Is(err, manager.ErrUnreachable) // it began while the lighthouse was down
+	sibling := errors.Is(err, manager.ErrRankLost)
+	if !evicted && !early && !sibling {
+		s.w.book.wrong("%s: training ended: %v", p.name, err)
 	}
 }
 
-// evicted: a trainer was evicted as stuck, which one that computes for longer than
-// StuckAfter may be.
-func (s *seeded) evicted(p *proc) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return s.d.traits[traitEvictStuck] && s.d.traits[traitLongStep] && errors.Is(p.mu.err, manager.ErrEvicted)
+// tend starts what has ended by itself again, as whoever runs the job would.
+func (s *seeded) tend() {
+	for _, r := range s.replicas {
+		s.revive(r)
+	}
 }
 
 // patience is how long it may take until all train together.
@@ -167,9 +161,10 @@ func (s *seeded) patience() time.Duration {
 
 // together: as many as may take part are at step at least.
 func (s *seeded) together(step int64) bool {
+	s.tend()
 	there, want := 0, 0
 	for _, r := range s.replicas {
-		if !slices.ContainsFunc(r.ranks, func(p *proc) bool { return p.hangs() || s.evicted(p) }) {
+		if !slices.ContainsFunc(r.ranks, func(p *proc) bool { return p.hangs() }) {
 			want++
 		}
 		if !slices.ContainsFunc(r.ranks, func(p *proc) bool { return p.atStep() < step }) {
@@ -201,6 +196,13 @@ func (p *proc) hangs() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.mu.hung
+}
+
+// slowly: the trainer takes longer than one that behaves, or did.
+func (p *proc) slowly() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.mu.slow || p.mu.hung
 }
 
 // drains: the replica was asked to leave.

@@ -59,7 +59,8 @@ type world struct {
 
 	house *house
 
-	newcomers int // how many
+	newcomers int                      // how many
+	onExit    func(p *proc, err error) // told of a process that ends by itself; nil: nothing
 
 	mu struct {
 		sync.Mutex

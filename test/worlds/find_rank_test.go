@@ -1,0 +1,79 @@
+package worlds
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// oneRankHangs: one rank of two hangs for ever, and the other goes on calling.
+func oneRankHangs(t *testing.T, rank int, at stage) {
+	finding(t)
+	o := usual()
+	o.stepTimeout, o.rules.JoinTimeout, o.rules.StuckAfter = 3*time.Second, 2*time.Second, 10*time.Second
+	inWorld(t, o, func(w *world) {
+		a, b := w.replica("a", 0, 2, quick()).start(), w.replica("b", 1, 2, quick()).start()
+		m := quick()
+		m.at = func(ctx context.Context, p *proc, s stage) {
+			if p.rank == rank && s == at && p.m.Step() >= 20 {
+				p.hang(ctx)
+			}
+		}
+		c := w.replica("c", 2, 2, m).start()
+		w.reach(20, 10*time.Second, a, b, c)
+		w.reach(200, 30*time.Second, a, b)
+	})
+}
+
+func TestWorldRankZeroHangsBetweenSteps(t *testing.T)      { oneRankHangs(t, 0, stagePause) }
+func TestWorldRankZeroHangsInTheForwardPass(t *testing.T)  { oneRankHangs(t, 0, stageStarted) }
+func TestWorldRankZeroHangsBeforeItsBallot(t *testing.T)   { oneRankHangs(t, 0, stageBallot) }
+func TestWorldRankOneHangsBetweenSteps(t *testing.T)       { oneRankHangs(t, 1, stagePause) }
+func TestWorldRankOneHangsInTheForwardPass(t *testing.T)   { oneRankHangs(t, 1, stageStarted) }
+func TestWorldRankOneHangsBetweenCollectives(t *testing.T) { oneRankHangs(t, 1, stageBetween) }
+func TestWorldRankOneHangsBeforeItsBallot(t *testing.T)    { oneRankHangs(t, 1, stageBallot) }
+
+// A rank that hung in a job's very first step keeps nobody out who comes later.
+func TestWorldRankOneHangsInTheFirstStep(t *testing.T) {
+	finding(t)
+	o := usual()
+	o.stepTimeout, o.rules.JoinTimeout, o.rules.StuckAfter = 3*time.Second, 2*time.Second, 10*time.Second
+	inWorld(t, o, func(w *world) {
+		m := quick()
+		m.at = func(ctx context.Context, p *proc, s stage) {
+			if p.rank == 1 && s == stageBallot {
+				p.hang(ctx)
+			}
+		}
+		w.replica("b", 1, 2, m).start()
+		time.Sleep(10 * time.Second)
+		a := w.replica("a", 0, 2, quick()).start()
+		w.reach(20, time.Minute, a)
+	})
+}
+
+// A rank that hung for a while, and the other that went on calling meanwhile, come
+// together again by themselves.
+func TestWorldHungRankComesBack(t *testing.T) {
+	finding(t)
+	o := usual()
+	o.stepTimeout, o.rules.JoinTimeout, o.rules.StuckAfter = 3*time.Second, 2*time.Second, 10*time.Second
+	inWorld(t, o, func(w *world) {
+		a, b := w.replica("a", 0, 2, quick()).start(), w.replica("b", 1, 2, quick()).start()
+		var hung atomic.Bool
+		m := quick()
+		m.at = func(ctx context.Context, p *proc, s stage) {
+			if p.rank == 1 && s == stageStarted && p.m.Step() >= 20 && !hung.Swap(true) {
+				w.book.fault(p.name, "trainer hangs for a while")
+				p.takes(ctx, 30*time.Second)
+				w.book.note(p.name, "trainer goes on")
+			}
+		}
+		c := w.replica("c", 2, 2, m).start()
+		w.reach(20, 10*time.Second, a, b, c)
+		time.Sleep(40 * time.Second)
+		at := a.ranks[0].atStep()
+		w.reach(at+100, 30*time.Second, a, b, c)
+	})
+}

@@ -67,6 +67,7 @@
 //	  server.listen a wish gone unanswered  the lighthouse to answer again     ctx
 //	  guardRanks    nothing                 a rank's link to break             ctx, a rank that is gone
 //	  session.run   the open stream         beats, things to send              ctx, final refusal, guardRanks
+//	    contact     a connection            the server's greeting              another's, dial timeout, ctx
 //	    read        what comes down         the stream                         the stream's end
 //	    watch       nothing                 the server's silence               the stream's end
 //	  store.Run, rpc.Serve                  connections                        ctx

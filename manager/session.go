@@ -144,10 +144,15 @@ func (s *session) round(ctx context.Context) (lived time.Duration, final error) 
 	tried := make(map[string]bool) // in vain, and not sent elsewhere
 	leader, redirects := "", 0
 	for len(queue) > 0 {
-		addr := queue[0]
-		queue = queue[1:]
+		choice := queue
+		if queue[0] == leader { // where a server sends us there is no choice
+			choice = queue[:1]
+		}
+		c := s.contact(ctx, choice)
+		addr := queue[c.at]
+		queue = slices.Delete(queue, c.at, c.at+1)
 		began := time.Now()
-		opened, err := s.serve(ctx, addr)
+		opened, err := s.serve(ctx, addr, c)
 		if ctx.Err() != nil {
 			return 0, context.Cause(ctx)
 		}

@@ -30,19 +30,16 @@ func hostPort(addr string) string {
 
 // serve opens one stream and works it until it breaks or ctx ends; opened says
 // whether the server welcomed us.
-func (s *session) serve(ctx context.Context, addr string) (opened bool, err error) {
-	conn, err := s.dial(addr)
-	if err != nil {
-		return false, fmt.Errorf("dial: %w", err)
+func (s *session) serve(ctx context.Context, addr string, c contact) (opened bool, err error) {
+	if c.err != nil {
+		return false, c.err
 	}
+	conn := c.conn
 	defer conn.Close() //nolint:errcheck // nothing is lost with it
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	// The timer ends an attempt that nobody answers; it is stopped by the welcome.
-	connect, patience := s.patience(addr)
-	if err := reach(ctx, conn, connect); err != nil {
-		return false, err
-	}
+	_, patience := s.patience(addr)
 	timer := time.AfterFunc(patience, func() {
 		cancel(fmt.Errorf("no welcome within %v: %w", patience, context.DeadlineExceeded))
 	})

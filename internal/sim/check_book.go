@@ -58,6 +58,7 @@ type book struct {
 	settled map[pos]verdict
 	strikes map[[2]string][]int64       // quorums in which a link broke
 	apart   map[[2]string]time.Duration // until when
+	mends   map[[2]string]time.Duration // since when neither end says any more that it does not reach the other
 	blocked map[[2]string]bool          // the first did not reach the second, and has not taken it back
 }
 
@@ -65,7 +66,7 @@ func (c *checker) newBook(now time.Duration, config quorum.Config, l ledgerView)
 	b := &book{
 		c: c, config: config, began: now, all: map[string]*account{}, settled: map[pos]verdict{},
 		strikes: map[[2]string][]int64{}, apart: map[[2]string]time.Duration{},
-		blocked: map[[2]string]bool{},
+		blocked: map[[2]string]bool{}, mends: map[[2]string]time.Duration{},
 	}
 	if l.last != nil {
 		b.setLast(now, l.last)
@@ -158,7 +159,8 @@ func (b *book) link(now time.Duration, by, to string, holds bool) {
 	pair := [2]string{min(by, to), max(by, to)}
 	if holds {
 		if delete(b.blocked, [2]string{by, to}); !b.blocked[[2]string{to, by}] {
-			delete(b.apart, pair) // they may meet, at once or later
+			b.mends[pair] = now // they may meet, at once or later
+			delete(b.apart, pair)
 		}
 		return
 	}

@@ -132,19 +132,30 @@ func (b *book) links(now time.Duration, f formedView) {
 	if b.last == nil || b.last.id == f.id {
 		return
 	}
-	for pair, ids := range b.strikes {
-		x, y := b.all[pair[0]], b.all[pair[1]]
-		if x == nil || y == nil || x.lost || y.lost || len(ids) > 0 && b.held(pair) {
-			delete(b.strikes, pair)
-			delete(b.apart, pair)
+	for _, pairs := range []map[[2]string]time.Duration{b.apart, b.mends} {
+		for pair := range pairs {
+			b.forget(pair)
 		}
+	}
+	for pair := range b.strikes {
+		b.forget(pair)
+	}
+}
+
+// forget drops a link with an end that is gone, and one that has held.
+func (b *book) forget(pair [2]string) {
+	x, y := b.all[pair[0]], b.all[pair[1]]
+	if x == nil || y == nil || x.lost || y.lost || b.held(pair) {
+		delete(b.strikes, pair)
+		delete(b.apart, pair)
+		delete(b.mends, pair)
 	}
 }
 
 // held says that the last quorum had both, and their link did not break in it.
 func (b *book) held(pair [2]string) bool {
 	ids := b.strikes[pair]
-	return b.last != nil && len(ids) > 0 && ids[len(ids)-1] != b.last.id &&
+	return b.last != nil && (len(ids) == 0 || ids[len(ids)-1] != b.last.id) &&
 		slices.Contains(b.last.members, pair[0]) && slices.Contains(b.last.members, pair[1])
 }
 
@@ -220,7 +231,7 @@ func (b *book) quiet(_ time.Duration, reason string) {
 	if b.owes {
 		b.c.fail("C4", "the highest position fell, and nobody was told")
 	}
-	if b.last == nil || !b.fell || len(b.strikes) > 0 {
+	if b.last == nil || !b.fell || len(b.strikes)+len(b.apart)+len(b.mends) > 0 {
 		return
 	}
 	waiting, members := 0, 0

@@ -38,6 +38,7 @@ steady: ## STEPS (200000) small steps of 2, 3 and 4 ranks of one host, no fault:
 wakeups: ## every interleaving of the wake-ups, a preemption more than in the tests, and all mutants
 	go test -count=1 -v -timeout 0 -run 'TestPollerModel$$' ./pg/tcp -tcp.model 1
 	go test -count=1 -v -timeout 0 -run 'TestPollerMutants$$' ./pg/tcp -tcp.mutants
+	go test -count=1 -v -timeout 0 -run 'TestRingModel$$|TestRingMutants$$' ./pg/baby -baby.mutants
 
 baby-faults: ## SIGKILL, SIGSEGV, SIGSTOP of a Baby's child at a random moment, FAULTS_EACH (1000) of each; SEED repeats
 	go test -count=1 -v -timeout 0 -run 'TestFaults$$' ./pg/baby -baby.faults $(FAULTS_EACH) -baby.seed $(SEED)

@@ -8,13 +8,13 @@ import (
 	"io"
 	"os"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/rs/zerolog"
 
 	"github.com/skerry-ft/skerry/internal/memfd"
+	"github.com/skerry-ft/skerry/internal/step"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/train/spawn"
 )
@@ -50,9 +50,9 @@ type child struct {
 		idle     chan struct{} // closed when left becomes 0; made on demand
 		sent     map[uint64]bool
 		ops      giver
-		helper   *atomic.Uint32 // where a waiter sleeps, see Help; nil: the ring is unmapped
-		told     uint64         // messages sent over the socket
-		stalled  bool           // the ring of ops has no room
+		helper   step.Word32 // where a waiter sleeps, see Help; none: the ring is unmapped
+		told     uint64      // messages sent over the socket
+		stalled  bool        // the ring of ops has no room
 		free     []*pending
 
 		err    error // the first cause
@@ -173,7 +173,7 @@ func socketPair() (ours, theirs *os.File, err error) {
 
 // read takes what the child says until it has ended, and then ends it for good.
 func (c *child) read() {
-	c.listener.ended.Go(c.listen)
+	c.listener.ended.Go(func() { c.listener.listen(c) })
 	var err error
 	for err == nil {
 		var b []byte
@@ -303,9 +303,7 @@ func (c *child) complete(p *pending, id uint64, err error) {
 	*p = pending{staged: p.staged[:0]}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.listener.helping.Load() && c.mu.helper != nil && c.mu.helper.Load() != 0 {
-		wake(c.mu.helper) // it may be its op, and nothing in the ring says so
-	}
+	c.listener.completed(c.mu.helper)
 	if len(c.mu.free) < maxFreePending {
 		c.mu.free = append(c.mu.free, p)
 	}
@@ -385,12 +383,12 @@ func (c *child) end(why string) {
 	reaped := c.reap()
 	c.pipe.close()
 	c.pipe.wait()
-	c.endListening()
+	c.listener.end()
 	death := c.death(reaped)
 	c.mu.Lock()
 	c.breakLocked(death)
 	c.mu.orphan = true
-	c.mu.ops, c.mu.helper = giver{}, nil
+	c.mu.ops, c.mu.helper = giver{}, step.Word32{}
 	c.segment.Close() // an error would be one of munmap with our own values
 	lost := c.mu.pending
 	c.mu.pending = make(map[uint64]*pending)

@@ -37,7 +37,7 @@
 //
 // Ops travel as data with ids through a ring in shared memory, and their results
 // through another; who waits for an op looks there for a moment, and a side that
-// sleeps is woken by a futex. Many are in flight, complete in any order, and
+// sleeps is woken by a futex (type listener has the states and rules). Many are in flight, complete in any order, and
 // Submit never waits for the child: where the ring is full, ops queue on our
 // side. What is rare or large takes a Unix socket.
 //

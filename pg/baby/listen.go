@@ -5,22 +5,52 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
-	"sync/atomic"
 	"time"
 
+	"github.com/skerry-ft/skerry/internal/step"
 	"github.com/skerry-ft/skerry/pg"
 )
 
 // A listener takes results out of the ring: a goroutine that waits for an op, for
-// a moment, and else a thread of the listener's own, which sleeps until the child
-// wakes it. Who looks holds turn, and keeps the child from waking the thread.
+// a while, and else a thread of the listener's own. Who looks holds turn. Each has
+// a word in shared memory, 1 while it sleeps on it: asleep is the thread's, helper the
+// goroutine's. The child, which has published something, makes both 0 and wakes those
+// that were not.
+//
+// # States
+//
+//	            asleep  turn
+//	looks         0     the thread's; it takes what is there
+//	sleeps        1     free; any record, room that was waited for, or the end wakes it
+//	is helped     0     the helper's; the thread may sleep on, for no wake-up is its
+//
+//	looks ─▶ sleeps: rest shows 1, and then finds nothing
+//	sleeps ─▶ looks: wake, by the child, end, or a helper that leaves
+//	sleeps, looks ─▶ is helped: help has the turn, and shows 0
+//	is helped ─▶ sleeps, looks: it shows 1, looks once more, and lets go
+//
+// # Rules, and what each prevents
+//
+//  1. Who is about to sleep shows 1 first, and then looks: at the ring, at room that
+//     came, whether it is over. The child publishes first, and makes the word 0 then.
+//  2. A helper shows the thread's 1 again when it leaves, and looks after that: what
+//     came before it did so woke nobody.
+//  3. An op that completes without a record (it was aborted, its result came over the
+//     socket) wakes the helper: it may be its op.
+//  4. Room is asked for by blocked, which the child makes 0 before it wakes. Who waits
+//     for it (stalled) is remembered by the parent, so that rule 1 can look at both.
+//  5. What was published before the end is taken: over is read before the last look.
+//
+// No sleep is longer than maxSleep or maxNap, whatever a child out of its mind makes
+// of the words; ring_model_test.go shows that a sound one needs neither.
 type listener struct {
-	helping atomic.Bool // a waiting goroutine looks, or is about to
-	over    atomic.Bool // the child has ended
+	helping step.Bool // a waiting goroutine looks, or is about to
+	over    step.Bool // the child has ended
 	ended   sync.WaitGroup
+	hook    step.Hook // tests
 
 	turn struct {
-		sync.Mutex
+		step.Mutex
 
 		results taker
 		rec     record
@@ -29,45 +59,59 @@ type listener struct {
 	}
 }
 
+// answerer is what a listener takes results for: a child, but in the test that takes
+// the listener through every interleaving. It is called with turn held.
+type answerer interface {
+	answerLocked() bool // handles one record; false if there was none
+	roomCame() bool
+	busy() bool
+}
+
 // listen takes results until the child has ended, and all that it had published.
-func (c *child) listen() {
-	l := &c.listener
+func (l *listener) listen(a answerer) {
 	for {
+		step.Round(l.hook)
 		l.turn.Lock()
-		over := l.over.Load() // before the look: what was published by then is seen
-		for c.answerLocked() && !l.helping.Load() {
+		over := l.over.Load() // rule 5: before the look
+		for a.answerLocked() && !l.helping.Load() {
 			runtime.Gosched() // who waits for the result goes first
 		}
 		if l.turn.mad || over && !l.turn.results.waits() {
 			l.turn.Unlock()
 			return
 		}
-		c.restLocked()
+		l.restLocked(a)
 	}
 }
 
 // restLocked sleeps until there may be something to do, and lets go of turn.
-func (c *child) restLocked() {
-	l := &c.listener
+func (l *listener) restLocked(a answerer) {
 	t := &l.turn.results
-	if c.busy() && t.look(func() bool { return l.helping.Load() }) {
+	if a.busy() && t.look(l.helping.Load) {
 		l.turn.Unlock()
 		return
 	}
 	t.asleep.Store(1)
-	if t.waits() || l.over.Load() || c.roomCame() {
+	if t.waits() || l.over.Load() || a.roomCame() { // rule 1
 		l.turn.Unlock()
 		return
 	}
-	l.turn.Unlock() // nobody unmaps the ring before listen has ended
+	l.turn.Unlock() // the ring is unmapped only when listen has ended
 	sleep(t.asleep, maxSleep)
 }
 
 // Help implements pg.Helper. It sleeps, too: to wake the thread first and then
 // the one that waits would be twice the work.
 func (c *child) Help(ctx context.Context, w *pg.Work) {
-	l := &c.listener
-	if w.Finished() || !l.helping.CompareAndSwap(false, true) {
+	if !w.Finished() {
+		c.listener.help(c, func() bool { return w.Finished() || ctx.Err() != nil })
+	}
+}
+
+// help takes results until done says so, or the child has ended; not at all if
+// another goroutine helps.
+func (l *listener) help(a answerer, done func() bool) {
+	if !l.helping.CompareAndSwap(false, true) {
 		return
 	}
 	l.turn.Lock()
@@ -79,15 +123,19 @@ func (c *child) Help(ctx context.Context, w *pg.Work) {
 	}
 	t.asleep.Store(0) // the thread may sleep on
 	start, turns, nap := time.Now(), time.Duration(1), minNap
-	for !w.Finished() && ctx.Err() == nil && !l.over.Load() && !l.turn.mad {
-		if c.answerLocked() {
+	for {
+		step.Round(l.hook)
+		if done() || l.over.Load() || l.turn.mad {
+			break
+		}
+		if a.answerLocked() {
 			start, turns = time.Now(), 1
 			continue
 		}
 		if t.glance() {
 			continue
 		}
-		if looked := time.Since(start); looked < helpLookTime {
+		if looked := time.Since(start); looked < helpLookTime && !t.hurries {
 			if looked > turns*lookTime { // at each look it would cost 25 µs an op
 				turns++
 				runtime.Gosched() // there may be work in this process, too
@@ -95,15 +143,22 @@ func (c *child) Help(ctx context.Context, w *pg.Work) {
 			continue
 		}
 		t.helper.Store(1)
-		if !t.waits() && !l.over.Load() && !w.Finished() {
+		if !t.waits() && !l.over.Load() && !a.roomCame() && !done() { // rule 1
 			sleep(t.helper, nap)
 			nap = min(2*nap, maxNap)
 		}
 		t.helper.Store(0)
 	}
 	t.asleep.Store(1)
-	if t.waits() || l.over.Load() || c.roomCame() {
+	if t.waits() || l.over.Load() || a.roomCame() { // rule 2
 		wake(t.asleep) // from here on it is the thread's
+	}
+}
+
+// completed is told that an op is complete, and where a helper may sleep (rule 3).
+func (l *listener) completed(helper step.Word32) {
+	if l.helping.Load() && helper.Addr() != nil && helper.Load() != 0 {
+		wake(helper)
 	}
 }
 
@@ -144,9 +199,8 @@ func (c *child) resultLocked(rec *record) error {
 	return c.done(r, nil)
 }
 
-// endListening returns once all that the child had published has been taken.
-func (c *child) endListening() {
-	l := &c.listener
+// end returns once all that the child had published has been taken.
+func (l *listener) end() {
 	l.over.Store(true)
 	l.turn.results.wake()
 	l.ended.Wait()

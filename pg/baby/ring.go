@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"github.com/skerry-ft/skerry/internal/memfd"
+	"github.com/skerry-ft/skerry/internal/step"
 )
 
 // Parent and child share one segment: a page of control words, the ring of ops
@@ -48,10 +49,13 @@ var errRing = errors.New("shared ring is corrupt")
 // half is one ring.
 type half struct {
 	data       []byte
-	head, tail *atomic.Uint64
+	head, tail step.Word64
 
-	asleep, helper, blocked *atomic.Uint32
+	asleep, helper, blocked step.Word32
 }
+
+// size is how many bytes of records the ring holds: a power of two.
+func (h *half) size() uint64 { return uint64(len(h.data)) }
 
 // wake wakes who takes.
 func (h *half) wake() {
@@ -65,14 +69,14 @@ func halves(s *memfd.Segment) (ops, results half, err error) {
 	if len(b) != channelBytes {
 		return ops, results, fmt.Errorf("baby: shared ring of %d bytes, want %d", len(b), channelBytes)
 	}
-	at := func(off int) unsafe.Pointer { return unsafe.Pointer(&b[off]) }
+	at64 := func(off int) step.Word64 { return step.At64((*atomic.Uint64)(unsafe.Pointer(&b[off])), nil) }
+	at32 := func(off int) step.Word32 { return step.At32((*atomic.Uint32)(unsafe.Pointer(&b[off])), nil) }
 	for i, h := range []*half{&ops, &results} {
 		words, data := i*wordsBytes, controlBytes+i*ringBytes
 		*h = half{
 			data: b[data : data+ringBytes : data+ringBytes],
-			head: (*atomic.Uint64)(at(words + wordHead)), tail: (*atomic.Uint64)(at(words + wordTail)),
-			asleep: (*atomic.Uint32)(at(words + wordAsleep)), helper: (*atomic.Uint32)(at(words + wordHelper)),
-			blocked: (*atomic.Uint32)(at(words + wordBlocked)),
+			head: at64(words + wordHead), tail: at64(words + wordTail),
+			asleep: at32(words + wordAsleep), helper: at32(words + wordHelper), blocked: at32(words + wordBlocked),
 		}
 	}
 	return ops, results, nil
@@ -96,7 +100,7 @@ type giver struct {
 // word makes no sense.
 func (g *giver) room(n int) (bool, error) {
 	need := recordBytes(n)
-	if g.next-g.seen+need <= ringBytes {
+	if g.next-g.seen+need <= g.size() {
 		return true, nil
 	}
 	for try := range 2 {
@@ -105,13 +109,17 @@ func (g *giver) room(n int) (bool, error) {
 			return false, fmt.Errorf("%w: %d bytes taken, %d were given", errRing, tail, g.next)
 		}
 		g.seen = tail
-		if g.next-tail+need <= ringBytes {
+		if g.next-tail+need <= g.size() {
 			if try > 0 {
 				g.blocked.Store(0)
 			}
 			return true, nil
 		}
-		g.blocked.Store(1) // and look again, now that the taker can know
+		// Look again, now that the taker can know; and say it once: a second time
+		// could undo the taker's answer to the first.
+		if try == 0 {
+			g.blocked.Store(1)
+		}
 	}
 	return false, nil
 }
@@ -129,13 +137,13 @@ func (g *giver) put(typ uint8, after uint64, body []byte) {
 
 // write copies b to a place in the ring, round its end if need be.
 func (h *half) write(at uint64, b []byte) {
-	n := copy(h.data[at%ringBytes:], b)
+	n := copy(h.data[at&(h.size()-1):], b)
 	copy(h.data, b[n:])
 }
 
 // copyOut is write's reverse.
 func (h *half) copyOut(b []byte, at uint64) {
-	n := copy(b, h.data[at%ringBytes:])
+	n := copy(b, h.data[at&(h.size()-1):])
 	copy(b[n:], h.data)
 }
 
@@ -145,6 +153,8 @@ type taker struct {
 	giver *half // where the other side's taker sleeps, if it waits for room
 	read  uint64
 	buf   [maxRecordBytes]byte
+
+	hurries bool // tests: sleeps without looking first
 }
 
 // record is a copy of one: after is how many messages of the socket come first,
@@ -165,8 +175,8 @@ func (t *taker) take(r *record) (bool, error) {
 	if there == 0 {
 		return false, nil
 	}
-	if there > ringBytes || there%recordAlign != 0 {
-		return false, fmt.Errorf("%w: %d bytes are there, want at most %d", errRing, there, ringBytes)
+	if there > t.size() || there%recordAlign != 0 {
+		return false, fmt.Errorf("%w: %d bytes are there, want at most %d", errRing, there, t.size())
 	}
 	var head [recordHead]byte
 	t.copyOut(head[:], t.read)
@@ -196,7 +206,7 @@ const (
 
 // rest waits until there is something to take, somebody calls wake on asleep,
 // or a while has passed. The caller looks again, and why it was woken.
-func (t *taker) rest(over *atomic.Bool) {
+func (t *taker) rest(over *step.Bool) {
 	if t.look(over.Load) {
 		return
 	}
@@ -210,7 +220,7 @@ func (t *taker) rest(over *atomic.Bool) {
 // look tells whether there is something to take, or comes within a moment, or
 // enough tells that the moment is over.
 func (t *taker) look(enough func() bool) bool {
-	for start := time.Now(); time.Since(start) < lookTime && !enough(); {
+	for start := time.Now(); !t.hurries && time.Since(start) < lookTime && !enough(); {
 		if t.glance() {
 			return true
 		}
@@ -221,6 +231,9 @@ func (t *taker) look(enough func() bool) bool {
 // glance looks a few times, and lets others run.
 func (t *taker) glance() bool {
 	const looks = 8
+	if t.hurries {
+		return false
+	}
 	for range looks {
 		if t.waits() {
 			return true

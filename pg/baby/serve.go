@@ -9,13 +9,13 @@ import (
 	"os"
 	"os/signal"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/rs/zerolog"
 
 	"github.com/skerry-ft/skerry/internal/memfd"
+	"github.com/skerry-ft/skerry/internal/step"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/train/spawn"
 )
@@ -28,7 +28,7 @@ type server struct {
 	tasks   sync.WaitGroup
 
 	ring    *memfd.Segment
-	over    atomic.Bool // obeyRing is to end
+	over    step.Bool // obeyRing is to end
 	devices devices
 
 	said said // what came over the socket

@@ -1,12 +1,13 @@
 package baby
 
 import (
-	"sync/atomic"
 	"syscall"
 	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/skerry-ft/skerry/internal/step"
 )
 
 // Operations of futex(2), which golang.org/x/sys does not name. They are not the
@@ -19,10 +20,14 @@ const (
 // sleep waits until the other side calls wake, or most has passed. It returns
 // at once if *word is not 1 any more. The kernel is asked without Go's poller in
 // between: that halves the time of a wake-up, for a thread.
-func sleep(word *atomic.Uint32, most time.Duration) {
+func sleep(word step.Word32, most time.Duration) {
+	if f, ok := word.Hook().(step.Futex); ok {
+		f.Sleep(word.Addr(), 1)
+		return
+	}
 	limit := unix.NsecToTimespec(int64(most))
 	// Every error means: look again.
-	_, _, _ = syscall.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWait, 1,
+	_, _, _ = syscall.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word.Addr())), futexWait, 1,
 		uintptr(unsafe.Pointer(&limit)), 0, 0)
 }
 
@@ -38,11 +43,15 @@ const (
 
 // wake ends the sleep of the one who sleeps on word, if somebody does. It never
 // waits, whatever the other side has made of the word.
-func wake(word *atomic.Uint32) {
+func wake(word step.Word32) {
 	if word.Swap(0) == 0 {
 		return
 	}
-	_, _, _ = syscall.RawSyscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWake, 1, 0, 0, 0)
+	if f, ok := word.Hook().(step.Futex); ok {
+		f.Wake(word.Addr())
+		return
+	}
+	_, _, _ = syscall.RawSyscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word.Addr())), futexWake, 1, 0, 0, 0)
 }
 
 // yield lets another thread of this processor run, if one wants to.

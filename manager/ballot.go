@@ -103,9 +103,8 @@ func (m *Manager) ballot(ctx context.Context, b balloted, own quorum.Ballot, ran
 	m.balloting.Add(1)
 	defer m.balloting.Add(-1)
 	w := m.backend.Submit(op)
-	select {
-	case <-w.Done():
-	case <-ctx.Done():
+	_ = w.Wait(ctx) // it helps, and what became of the op is looked at below
+	if !w.Finished() {
 		m.managed.Abort(epoch, context.Cause(ctx))
 		<-w.Done() // the abort sees to it
 	}

@@ -146,7 +146,8 @@ func eventLevel(kind quorum.EventKind) zerolog.Level {
 	switch kind {
 	case quorum.EventDiverged:
 		return zerolog.ErrorLevel
-	case quorum.EventPositionFell, quorum.EventStuck, quorum.EventApart, quorum.EventDoubted:
+	case quorum.EventPositionFell, quorum.EventStuck, quorum.EventApart, quorum.EventDoubted,
+		quorum.EventRefused:
 		return zerolog.WarnLevel
 	case quorum.EventSuspect, quorum.EventCleared, quorum.EventLost, quorum.EventReturned, quorum.EventSuperseded,
 		quorum.EventLeft, quorum.EventFell, quorum.EventSettled, quorum.EventRestored, quorum.EventDraining,

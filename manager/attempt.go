@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/pg"
-	"github.com/skerry-ft/skerry/quorum"
 )
 
 // attempt is one try at a step, from StartQuorum to the end of ShouldCommit.
@@ -183,9 +182,7 @@ func (m *Manager) brokeWith(id int64, err error) {
 	if !ready || m.managed.Err() == nil {
 		return
 	}
-	if isOp && op.First && op.PeerID != "" {
-		m.accuse(quorum.ReplicaID(op.PeerID), id, op.Error())
-	}
+	m.accuseFirst(err, id)
 	m.fall(id, err)
 }
 

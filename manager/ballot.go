@@ -30,7 +30,7 @@ func (m *Manager) exchange(ctx context.Context, unhealed bool) balloted {
 	b := balloted{vote: m.voteLocked()}
 	own := quorum.Ballot{
 		QuorumID: q.ID, Round: q.Round, Position: m.mu.position,
-		OK:           a.err == nil && !unhealed && len(q.Participants) >= m.cfg.MinReplicas,
+		OK:           a.err == nil && !unhealed && m.mu.assign.Divisor >= m.cfg.MinReplicas,
 		Reduced:      a.err == nil,
 		Healed:       a.healed,
 		Unhealed:     unhealed,
@@ -38,7 +38,7 @@ func (m *Manager) exchange(ctx context.Context, unhealed bool) balloted {
 	}
 	b.cause = a.err
 	if b.cause == nil && !own.OK && !unhealed {
-		b.cause = fmt.Errorf("%w: %d, want %d", errTooFew, len(q.Participants), m.cfg.MinReplicas)
+		b.cause = fmt.Errorf("%w: %d, want %d", errTooFew, m.mu.assign.Divisor, m.cfg.MinReplicas)
 	}
 	rank := m.mu.assign.ReplicaRank
 	m.mu.Unlock()

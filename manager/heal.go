@@ -98,6 +98,7 @@ func (m *Manager) healIfBehind(ctx context.Context, r *request) error {
 	}
 	m.dropHeal(h)
 	err := fmt.Errorf("heal: %w", h.err)
+	m.unhealed(h.quorumID, h.err)
 	m.fall(h.quorumID, err)
 	m.mu.Lock()
 	r.kind = quorum.JoinFall
@@ -243,6 +244,7 @@ func (m *Manager) load(ctx context.Context, h *healing) error {
 			m.setFinal(h.err)
 			return h.err
 		}
+		m.unhealed(h.quorumID, h.err)
 		m.fall(h.quorumID, fmt.Errorf("heal: %w", h.err))
 		return nil
 	}

@@ -212,22 +212,47 @@ func (m *Manager) accuse(whom quorum.ReplicaID, id int64, evidence string) {
 // accuseOf is accuse, of a peer that could not even be reached.
 func (m *Manager) accuseOf(whom quorum.ReplicaID, id int64, evidence string, unreachable bool) {
 	a := quorum.Accusation{By: m.id, Against: whom, QuorumID: id, Evidence: evidence, Unreachable: unreachable}
+	if m.tell(a) {
+		m.log.Warn().Str(logkey.Peer, string(whom)).Int64(logkey.QuorumID, id).Msg("peer accused")
+		m.events.emit(PeerLost{QuorumID: id, ReplicaID: string(whom), Why: evidence})
+	}
+}
+
+// tell tells the lighthouse an accusation, once: the watch and the operations of
+// one rank see one link break.
+func (m *Manager) tell(a quorum.Accusation) bool {
 	m.mu.Lock()
 	known := slices.ContainsFunc(m.mu.accusations, func(old quorum.Accusation) bool {
-		return old.Against == whom && old.QuorumID == id
+		return old.Against == a.Against && old.QuorumID == a.QuorumID && old.Kind == a.Kind
 	})
 	if !known && len(m.mu.accusations) < maxAccusations {
 		m.mu.accusations = append(m.mu.accusations, a)
 	}
 	m.mu.Unlock()
-	if known { // the watch and the operations of one rank see one link break
-		return
-	}
-	m.log.Warn().Str(logkey.Peer, string(whom)).Int64(logkey.QuorumID, id).Msg("peer accused")
-	m.events.emit(PeerLost{QuorumID: id, ReplicaID: string(whom), Why: evidence})
-	if m.hub != nil {
+	if !known && m.hub != nil {
 		m.hub.session.accuse(a)
 	}
+	return !known
+}
+
+// accuseOdd tells the lighthouse that a peer called something else than this rank
+// in a collective. Whose call is the odd one it finds from all that it is told.
+func (m *Manager) accuseOdd(whom quorum.ReplicaID, id int64, evidence string) {
+	a := quorum.Accusation{By: m.id, Against: whom, QuorumID: id, Evidence: evidence, Kind: quorum.AccusedOdd}
+	if whom != m.id && m.tell(a) {
+		m.log.Warn().Str(logkey.Peer, string(whom)).Int64(logkey.QuorumID, id).Msg("peer called something else")
+	}
+}
+
+// unhealed tells the lighthouse that this replica's heal failed, unless the quorum
+// fell over it.
+func (m *Manager) unhealed(id int64, err error) {
+	if errors.Is(err, errFallen) || errors.Is(err, context.Canceled) {
+		return
+	}
+	m.tell(quorum.Accusation{
+		By: m.id, Against: m.id, QuorumID: id, Evidence: err.Error(), Kind: quorum.AccusedUnhealed,
+	})
 }
 
 // maxAccusations bounds what one rank says about one quorum: one per member
@@ -237,7 +262,11 @@ const maxAccusations = 64
 // accuseFirst accuses if err says that a peer's link broke by itself.
 func (m *Manager) accuseFirst(err error, id int64) {
 	op, ok := errors.AsType[*pg.OpError](err)
-	if ok && op.First && op.PeerID != "" && op.QuorumID == id {
+	switch {
+	case !ok || !op.First || op.PeerID == "" || op.QuorumID != id:
+	case errors.Is(op, pg.ErrMismatch):
+		m.accuseOdd(quorum.ReplicaID(op.PeerID), id, op.Error())
+	default:
 		m.accuse(quorum.ReplicaID(op.PeerID), id, op.Error())
 	}
 }

@@ -60,7 +60,7 @@ type OpError struct {
 	Rank     int    // the rank that reports
 	Peer     int    // the culprit's rank, or -1
 	PeerID   string // the culprit's replica id, or ""
-	First    bool   // the reporter saw the culprit's link break itself; nobody told it
+	First    bool   // the reporter saw the culprit's link break, or the culprit call something else, itself; nobody told it
 	Err      error
 }
 

@@ -154,7 +154,7 @@ func (m *Machine) joiner(now time.Time) *replica {
 		return nil
 	}
 	for _, r := range m.order {
-		if r.member || !r.candidate() || m.onProbation(now, r) {
+		if r.member || !r.candidate() || m.onProbation(now, r) || m.refused(now, r) {
 			continue
 		}
 		if m.cutOff(now, r) == nil {

@@ -183,8 +183,11 @@ func validateAccusation(a Accusation) error {
 	if err := validateID("accused", a.Against); err != nil {
 		return err
 	}
-	if a.By == a.Against {
-		return invalidf("%q accuses itself", a.By)
+	if a.Kind > AccusedUnhealed {
+		return invalidf("accusation kind = %d, want at most %d", a.Kind, AccusedUnhealed)
+	}
+	if (a.By == a.Against) != (a.Kind == AccusedUnhealed) {
+		return invalidf("%q accuses %q of kind %d, want of itself kind %d alone", a.By, a.Against, a.Kind, AccusedUnhealed)
 	}
 	if err := validateNumber("accusation's quorum id", a.QuorumID); err != nil {
 		return err

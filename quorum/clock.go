@@ -55,6 +55,9 @@ func (m *Machine) reschedule() {
 	for _, l := range m.links {
 		m.soon(l.until)
 	}
+	for _, f := range m.refusals {
+		m.soon(f.until)
+	}
 	m.resee()
 }
 
@@ -95,6 +98,7 @@ func (m *Machine) at(now time.Time) *Machine {
 	c.notices, c.events = nil, nil
 	c.links = slices.Clone(m.links)
 	c.flaps = slices.Clone(m.flaps)
+	c.odds, c.refusals = slices.Clone(m.odds), slices.Clone(m.refusals)
 	c.replicas = make(map[ReplicaID]*replica, len(m.order))
 	c.order = make([]*replica, len(m.order))
 	all := make([]replica, len(m.order))

@@ -117,7 +117,12 @@ func (m *Machine) decideSkerry(now time.Time) Decision {
 		return notYet(ReasonSettlement, "nobody present knows of step %d of quorum %d, waiting for %s",
 			s.step, s.quorumID, nameIDs(s.wait))
 	}
-	return m.build(kind, why, chosen, s)
+	d = m.build(kind, why, chosen, s)
+	if kind == windowFall && d.Quorum.ID != m.last.ID && m.isBarren(&d.Quorum) && now.Before(m.pausedUntil()) {
+		return notYet(ReasonPause, "%d quorums in a row committed nothing, the next one is formed %v after the fall",
+			m.barren+1, pauseAfter(m.barren+1))
+	}
+	return d
 }
 
 func outsiders(v *survey) string {
@@ -167,12 +172,20 @@ func (m *Machine) overdue(now time.Time, kind windowKind, v *survey) bool {
 // eligible filters the candidates by shrink-only, and counts the live replicas
 // that they are held against (Q5): with shrink-only, the live members of the last
 // quorum, for no other can be chosen. Whoever is on probation is not let into a
-// quorum that stands.
+// quorum that stands, and whoever is refused into none.
 func (m *Machine) eligible(now time.Time, kind windowKind, v *survey) ([]*replica, int) {
 	candidates, live := m.candidates(v.joined), v.live
 	if kind == windowAsk {
 		candidates = slices.DeleteFunc(candidates, func(r *replica) bool { return m.onProbation(now, r) })
 		live -= v.joined - len(candidates)
+	}
+	if len(m.refusals) > 0 {
+		rest := slices.DeleteFunc(slices.Clone(candidates), func(r *replica) bool { return m.refused(now, r) })
+		// Where too few are left without them they meet again (Q6).
+		if len(rest) >= m.config.MinReplicas || !m.overdue(now, kind, v) {
+			live -= len(candidates) - len(rest)
+			candidates = rest
+		}
 	}
 	if v.shrinkOnly && m.last != nil {
 		candidates = slices.DeleteFunc(candidates, func(r *replica) bool { return !r.member })

@@ -21,12 +21,14 @@ const (
 	ReasonFast                          // ready: torchft's fast quorum
 	ReasonAll                           // ready: all live replicas have joined (Q8)
 	ReasonTimeout                       // ready: the join timeout has passed
+	ReasonPause                         // the quorums before it committed nothing: a pause that grows
 )
 
 var reasonNames = [...]string{
 	"nobody joined", "quorum stands", "waiting for members", "waiting for quiet", "too few replicas",
 	"no majority", "waiting for stragglers", "waiting for old incarnation to fall silent",
 	"waiting for holder", "waiting for settlement", "repeat", "fast quorum", "all joined", "join timeout",
+	"pause after quorums without a commit",
 }
 
 // String is the reason's name as pages and logs show it.

@@ -431,7 +431,58 @@ func (d *dumb) decide(now time.Time) dumbAnswer {
 	if wait {
 		return dumbAnswer{Why: "settlement waits"}
 	}
-	return d.answer(chosen, s)
+	a := d.answer(chosen, s)
+	if q, _ := d.last(); a.NewID && d.fell() && d.repeats(q, a.Members, a.Positions) &&
+		now.Before(d.fellAt().Add(pause(d.barren()+1))) {
+		return dumbAnswer{Why: "pause"}
+	}
+	return a
+}
+
+// repeats says that ids at these positions are q again, and that it committed
+// nothing.
+func (d *dumb) repeats(q *quorum.Quorum, ids []quorum.ReplicaID, at []quorum.Position) bool {
+	if q == nil || !slices.Equal(ids, idsOf(q)) {
+		return false
+	}
+	return !slices.ContainsFunc(at, func(p quorum.Position) bool { return p.Step > maxPosition(q).Step })
+}
+
+// barren counts the quorums in a row, before the last, that fell without a commit
+// and were followed by the same members.
+func (d *dumb) barren() int {
+	n, before := 0, -1
+	for i, f := range d.facts {
+		if f.what != fFormed {
+			continue
+		}
+		if before >= 0 && d.facts[before].formed.ID != f.formed.ID {
+			q := d.facts[before].formed
+			var at []quorum.Position
+			for _, m := range f.formed.Members {
+				at = append(at, m.Position)
+			}
+			switch {
+			case d.repeats(q, idsOf(f.formed), at):
+				if !d.fallBetween(before, i).IsZero() {
+					n++
+				}
+			case maxPosition(f.formed).Step > maxPosition(q).Step:
+				n = 0
+			}
+		}
+		before = i
+	}
+	return n
+}
+
+// pause is what lies between the fall of the n-th quorum in a row that committed
+// nothing and the next one.
+func pause(n int) time.Duration {
+	if n < 2 {
+		return 0
+	}
+	return min(250*time.Millisecond<<min(n-2, 16), 10*time.Second)
 }
 
 // candidates drops who was not in the last quorum, if one asks for shrinking
@@ -514,7 +565,14 @@ func (d *dumb) fellAt() time.Time {
 	if q == nil {
 		return time.Time{}
 	}
-	for i := from; i < len(d.facts); i++ {
+	return d.fallBetween(from, len(d.facts))
+}
+
+// fallBetween is when the quorum of fact number from fell, before fact number to;
+// zero if it stood.
+func (d *dumb) fallBetween(from, to int) time.Time {
+	q := d.facts[from].formed
+	for i := from; i < to; i++ {
 		f := d.facts[i]
 		if f.what == fJoin && f.join.Kind == quorum.JoinFall && isMember(q, f.id) {
 			return f.at

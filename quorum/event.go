@@ -35,6 +35,7 @@ const (
 	EventMended
 	EventDoubted
 	EventAway
+	EventRefused
 )
 
 var eventNames = [...]string{
@@ -42,7 +43,7 @@ var eventNames = [...]string{
 	"lost", "returned", "superseded", "stuck", "left", "quorum fell", "quorum formed", "answer repeated",
 	"step settled", "last quorum restored", "draining", "evicted", "configured", "highest position fell",
 	"accused", "link kept apart", "forgotten", "committed digests differ",
-	"put on probation", "link holds again", "own sight doubted", "away",
+	"put on probation", "link holds again", "own sight doubted", "away", "refused",
 }
 
 // String is the event's name, in the past tense.

@@ -108,6 +108,11 @@ func (m *Machine) tell(kind windowKind, why Reason, q *Quorum) string {
 	}
 	if out := without(old, ids); len(out) > 0 {
 		text += "; out: " + nameIDs(out)
+		for _, id := range out {
+			if r := m.replicas[id]; r != nil && m.refused(m.now, r) {
+				text += fmt.Sprintf("; %s is refused, it %s", id, m.refusalOf(id).why)
+			}
+		}
 	}
 	if top := highest(q.Cluster, q.Members); m.positionFell(top) {
 		text += fmt.Sprintf("; the highest position fell from %v to %v, all its holders are gone", m.highest, top)
@@ -177,6 +182,14 @@ func (m *Machine) repeated(d Decision) {
 func (m *Machine) formChanged(now time.Time, d Decision, t Token, createdMs int64) Quorum {
 	f := d.Command(m.ledger.Term, t, createdMs)
 	top := highest(f.Quorum.Cluster, f.Quorum.Members)
+	if m.last != nil && f.Quorum.ID != m.last.ID {
+		switch {
+		case m.isBarren(&f.Quorum):
+			m.barren++
+		case top.Step > highest(m.last.Cluster, m.last.Members).Step:
+			m.committed()
+		}
+	}
 	if m.positionFell(top) {
 		m.event(EventPositionFell, "", fmt.Sprintf("from %v to %v", m.highest, top))
 	}

@@ -37,6 +37,9 @@ type Machine struct {
 	accused  []Accusation // in the last quorum, for the history
 	told     told         // to the members of the last quorum, if they are a crowd
 	flaps    []flap       // sorted by name: who was lost soon after it was let in
+	odds     []odd        // since the last commit: who differed, and who did not heal
+	refusals []refusal    // sorted by name
+	barren   int          // quorums in a row that committed nothing
 	pace     pace
 	highest  Position // the highest position ever seen (C4)
 	probes   uint64

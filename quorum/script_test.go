@@ -266,6 +266,12 @@ func (s *script) doAccuse(d *datadriven.TestData) {
 	if a.Unreachable = d.HasArg("unreachable"); a.Unreachable {
 		a.Evidence = "no answer"
 	}
+	switch {
+	case d.HasArg("odd"):
+		a.Kind, a.Evidence = quorum.AccusedOdd, "called something else"
+	case d.HasArg("unhealed"):
+		a.Kind, a.Evidence = quorum.AccusedUnhealed, "its heal failed"
+	}
 	if last := s.actor(a.By).last; last != nil {
 		a.QuorumID = last.QuorumID
 	}

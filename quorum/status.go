@@ -1,6 +1,9 @@
 package quorum
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Status is what pages show of a job. All of it is a copy but Last, which
 // nobody changes.
@@ -34,6 +37,7 @@ const (
 	StateSuspect   ReplicaState = "suspect"
 	StateProbation ReplicaState = "on probation" // joined, and is not let in yet: it was lost too often
 	StateApart     ReplicaState = "kept apart"   // joined, and is not let in: it and a member do not reach each other
+	StateRefused   ReplicaState = "refused"      // joined, and is not let in yet: it broke quorum after quorum
 	StateHeld      ReplicaState = "held"         // waits for an older incarnation to fall silent
 	StateJoined    ReplicaState = "joined"
 	StateLive      ReplicaState = "live" // member of the last quorum, or has joined in this session
@@ -95,6 +99,9 @@ func (m *Machine) replicaStatus(now time.Time, r *replica, plan healPlan) Replic
 		s.Why = awayWhy(now.Sub(r.progressAt))
 	case StateApart:
 		s.Why = m.cutOff(now, r).tell()
+	case StateRefused:
+		f := m.refusalOf(r.id)
+		s.Why = fmt.Sprintf("%s; not let in for another %v", f.why, f.until.Sub(now))
 	case StateProbation:
 		s.Why = m.flapOf(r.id).why(now)
 	case StateSuspect:
@@ -132,6 +139,8 @@ func (m *Machine) state(r *replica) ReplicaState {
 		return StateSuspect
 	case r.join != nil && r.join.held:
 		return StateHeld
+	case r.join != nil && m.refused(m.now, r):
+		return StateRefused
 	case r.join != nil && !r.member && m.onProbation(m.now, r):
 		return StateProbation
 	case r.join != nil && m.cutOff(m.now, r) != nil:

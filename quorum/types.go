@@ -131,6 +131,9 @@ type Accusation struct {
 	// cut, whoever else lives. By goes on trying, and says what comes of it: see
 	// LinkReport.
 	Unreachable bool `json:",omitempty"`
+
+	// Kind says of what it is accused; that of zero is a link that broke.
+	Kind AccusationKind `json:",omitempty"`
 }
 
 // LinkReport is a replica's word on whether it reaches another one, with which it

@@ -181,6 +181,7 @@ func (m *Machine) Wake(now time.Time) time.Time {
 	}
 	if m.fallen {
 		soonest(m.fallenAt.Add(m.config.JoinTimeout))
+		soonest(m.pausedUntil())
 	}
 	soonest(m.opened.Add(m.config.HeartbeatTimeout))
 	for _, r := range m.order {

@@ -66,6 +66,9 @@ func (m *Machine) Beat(now time.Time, id ReplicaID, b Beat) error {
 	m.beats(now, r, b)
 	m.pace.step(now, b.Position.Step)
 	m.saw(r, b.Position)
+	if m.last != nil && b.Position.QuorumID == m.last.ID {
+		m.healed(r.id)
+	}
 	// A member that runs in an older quorum has its answer on the way.
 	news := m.runs(r, b.QuorumID) && (m.fallen || !r.member)
 	m.ledger.HighestID = max(m.ledger.HighestID, b.QuorumID)
@@ -120,6 +123,10 @@ func (m *Machine) Accuse(now time.Time, a Accusation) error {
 	if by == nil || against == nil || !by.member || !against.member {
 		return invalidf("%q accuses %q, want two members of quorum %d", a.By, a.Against, m.last.ID)
 	}
+	if a.Kind != AccusedLink {
+		m.complain(now, a)
+		return nil
+	}
 	if slices.Contains(against.accusers, a.By) || m.accusedBefore(a) {
 		return nil
 	}
@@ -143,7 +150,7 @@ func (m *Machine) Accuse(now time.Time, a Accusation) error {
 
 func (m *Machine) accusedBefore(a Accusation) bool {
 	return slices.ContainsFunc(m.accused, func(b Accusation) bool {
-		return a.By == b.By && a.Against == b.Against
+		return a.By == b.By && a.Against == b.Against && a.Kind == b.Kind
 	})
 }
 

@@ -227,7 +227,7 @@ func (b *book) settles(v verdict) {
 
 // quiet is the end of a turn in which nothing, or nothing more, was formed. It
 // checks Q8, and that a fall of the highest position was told (C4).
-func (b *book) quiet(_ time.Duration, reason string) {
+func (b *book) quiet(now time.Duration, reason string) {
 	if b.owes {
 		b.c.fail("C4", "the highest position fell, and nobody was told")
 	}
@@ -257,6 +257,9 @@ func (b *book) quiet(_ time.Duration, reason string) {
 		if a.at.above(top) {
 			top = a.at
 		}
+	}
+	if waiting == members && members == len(b.last.members) && held.step <= b.last.top().step && now-b.fellBy < quorum.PauseMax {
+		return // the same once more, after a step that nobody committed: it may pause
 	}
 	if members > 0 && waiting >= b.config.MinReplicas && held == top {
 		b.c.fail("Q8", "all %d live replicas have joined, and the window stays open: %s", waiting, reason)

@@ -211,6 +211,7 @@ func AccusationToProto(a quorum.Accusation) *skerrypb.Accusation {
 		Evidence: Evidence(a.Evidence),
 
 		Unreachable: a.Unreachable,
+		Kind:        skerrypb.AccusationKind(a.Kind),
 	}
 }
 
@@ -230,6 +231,7 @@ func (c *check) accusation(a *skerrypb.Accusation) quorum.Accusation {
 		Evidence: c.text("evidence", a.GetEvidence(), MaxEvidenceBytes),
 
 		Unreachable: a.GetUnreachable(),
+		Kind:        quorum.AccusationKind(c.enum("kind", int32(a.GetKind()), int32(quorum.AccusedUnhealed))),
 	}
 }
 

@@ -132,10 +132,10 @@ func (l *link) placeInLocked(t *task, h *header, have *buf, do *todo) (slot, err
 func (l *link) mismatchCause(h *header, err error) cause {
 	c := cause{
 		code: abortMismatch, peer: l.rank, peerID: l.key.replicaID,
-		kind: h.call.kind, seq: h.seq, err: err,
+		kind: h.call.kind, seq: h.seq, err: err, first: true,
 	}
 	if errors.Is(err, ErrCorrupt) {
-		c.code = abortCorrupt
+		c.code, c.first = abortCorrupt, false
 		c.err = fmt.Errorf("%w: %w", pg.ErrPeerLost, err)
 	}
 	return c

@@ -80,6 +80,55 @@ func (FactKind) EnumDescriptor() ([]byte, []int) {
 	return file_skerry_proto_rawDescGZIP(), []int{0}
 }
 
+type AccusationKind int32
+
+const (
+	AccusationKind_ACCUSED_LINK     AccusationKind = 0 // its link broke first
+	AccusationKind_ACCUSED_ODD      AccusationKind = 1 // it called something else in a collective
+	AccusationKind_ACCUSED_UNHEALED AccusationKind = 2 // by itself: its heal failed
+)
+
+// Enum value maps for AccusationKind.
+var (
+	AccusationKind_name = map[int32]string{
+		0: "ACCUSED_LINK",
+		1: "ACCUSED_ODD",
+		2: "ACCUSED_UNHEALED",
+	}
+	AccusationKind_value = map[string]int32{
+		"ACCUSED_LINK":     0,
+		"ACCUSED_ODD":      1,
+		"ACCUSED_UNHEALED": 2,
+	}
+)
+
+func (x AccusationKind) Enum() *AccusationKind {
+	p := new(AccusationKind)
+	*p = x
+	return p
+}
+
+func (x AccusationKind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (AccusationKind) Descriptor() protoreflect.EnumDescriptor {
+	return file_skerry_proto_enumTypes[1].Descriptor()
+}
+
+func (AccusationKind) Type() protoreflect.EnumType {
+	return &file_skerry_proto_enumTypes[1]
+}
+
+func (x AccusationKind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use AccusationKind.Descriptor instead.
+func (AccusationKind) EnumDescriptor() ([]byte, []int) {
+	return file_skerry_proto_rawDescGZIP(), []int{1}
+}
+
 type JoinKind int32
 
 const (
@@ -113,11 +162,11 @@ func (x JoinKind) String() string {
 }
 
 func (JoinKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_skerry_proto_enumTypes[1].Descriptor()
+	return file_skerry_proto_enumTypes[2].Descriptor()
 }
 
 func (JoinKind) Type() protoreflect.EnumType {
-	return &file_skerry_proto_enumTypes[1]
+	return &file_skerry_proto_enumTypes[2]
 }
 
 func (x JoinKind) Number() protoreflect.EnumNumber {
@@ -126,7 +175,7 @@ func (x JoinKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use JoinKind.Descriptor instead.
 func (JoinKind) EnumDescriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{1}
+	return file_skerry_proto_rawDescGZIP(), []int{2}
 }
 
 type Outcome int32
@@ -162,11 +211,11 @@ func (x Outcome) String() string {
 }
 
 func (Outcome) Descriptor() protoreflect.EnumDescriptor {
-	return file_skerry_proto_enumTypes[2].Descriptor()
+	return file_skerry_proto_enumTypes[3].Descriptor()
 }
 
 func (Outcome) Type() protoreflect.EnumType {
-	return &file_skerry_proto_enumTypes[2]
+	return &file_skerry_proto_enumTypes[3]
 }
 
 func (x Outcome) Number() protoreflect.EnumNumber {
@@ -175,7 +224,7 @@ func (x Outcome) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Outcome.Descriptor instead.
 func (Outcome) EnumDescriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{2}
+	return file_skerry_proto_rawDescGZIP(), []int{3}
 }
 
 type Phase int32
@@ -226,11 +275,11 @@ func (x Phase) String() string {
 }
 
 func (Phase) Descriptor() protoreflect.EnumDescriptor {
-	return file_skerry_proto_enumTypes[3].Descriptor()
+	return file_skerry_proto_enumTypes[4].Descriptor()
 }
 
 func (Phase) Type() protoreflect.EnumType {
-	return &file_skerry_proto_enumTypes[3]
+	return &file_skerry_proto_enumTypes[4]
 }
 
 func (x Phase) Number() protoreflect.EnumNumber {
@@ -239,7 +288,7 @@ func (x Phase) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Phase.Descriptor instead.
 func (Phase) EnumDescriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{3}
+	return file_skerry_proto_rawDescGZIP(), []int{4}
 }
 
 type VoteKind int32
@@ -278,11 +327,11 @@ func (x VoteKind) String() string {
 }
 
 func (VoteKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_skerry_proto_enumTypes[4].Descriptor()
+	return file_skerry_proto_enumTypes[5].Descriptor()
 }
 
 func (VoteKind) Type() protoreflect.EnumType {
-	return &file_skerry_proto_enumTypes[4]
+	return &file_skerry_proto_enumTypes[5]
 }
 
 func (x VoteKind) Number() protoreflect.EnumNumber {
@@ -291,7 +340,7 @@ func (x VoteKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use VoteKind.Descriptor instead.
 func (VoteKind) EnumDescriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{4}
+	return file_skerry_proto_rawDescGZIP(), []int{5}
 }
 
 type TallyOutcome int32
@@ -333,11 +382,11 @@ func (x TallyOutcome) String() string {
 }
 
 func (TallyOutcome) Descriptor() protoreflect.EnumDescriptor {
-	return file_skerry_proto_enumTypes[5].Descriptor()
+	return file_skerry_proto_enumTypes[6].Descriptor()
 }
 
 func (TallyOutcome) Type() protoreflect.EnumType {
-	return &file_skerry_proto_enumTypes[5]
+	return &file_skerry_proto_enumTypes[6]
 }
 
 func (x TallyOutcome) Number() protoreflect.EnumNumber {
@@ -346,7 +395,7 @@ func (x TallyOutcome) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use TallyOutcome.Descriptor instead.
 func (TallyOutcome) EnumDescriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{5}
+	return file_skerry_proto_rawDescGZIP(), []int{6}
 }
 
 type Position struct {
@@ -737,6 +786,7 @@ type Accusation struct {
 	QuorumId      int64                  `protobuf:"varint,3,opt,name=quorum_id,json=quorumId,proto3" json:"quorum_id,omitempty"`
 	Evidence      string                 `protobuf:"bytes,4,opt,name=evidence,proto3" json:"evidence,omitempty"`
 	Unreachable   bool                   `protobuf:"varint,5,opt,name=unreachable,proto3" json:"unreachable,omitempty"` // its accuser got no connection at all, and goes on trying
+	Kind          AccusationKind         `protobuf:"varint,6,opt,name=kind,proto3,enum=skerry.v1.AccusationKind" json:"kind,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -804,6 +854,13 @@ func (x *Accusation) GetUnreachable() bool {
 		return x.Unreachable
 	}
 	return false
+}
+
+func (x *Accusation) GetKind() AccusationKind {
+	if x != nil {
+		return x.Kind
+	}
+	return AccusationKind_ACCUSED_LINK
 }
 
 type Settlement struct {
@@ -5307,14 +5364,15 @@ const file_skerry_proto_rawDesc = "" +
 	"\tquorum_id\x18\x01 \x01(\x03R\bquorumId\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\x03R\x05round\x12+\n" +
 	"\amembers\x18\x03 \x03(\v2\x11.skerry.v1.MemberR\amembers\x12\x18\n" +
-	"\acluster\x18\x04 \x01(\tR\acluster\"\x91\x01\n" +
+	"\acluster\x18\x04 \x01(\tR\acluster\"\xc0\x01\n" +
 	"\n" +
 	"Accusation\x12\x0e\n" +
 	"\x02by\x18\x01 \x01(\tR\x02by\x12\x18\n" +
 	"\aagainst\x18\x02 \x01(\tR\aagainst\x12\x1b\n" +
 	"\tquorum_id\x18\x03 \x01(\x03R\bquorumId\x12\x1a\n" +
 	"\bevidence\x18\x04 \x01(\tR\bevidence\x12 \n" +
-	"\vunreachable\x18\x05 \x01(\bR\vunreachable\"\x98\x01\n" +
+	"\vunreachable\x18\x05 \x01(\bR\vunreachable\x12-\n" +
+	"\x04kind\x18\x06 \x01(\x0e2\x19.skerry.v1.AccusationKindR\x04kind\"\x98\x01\n" +
 	"\n" +
 	"Settlement\x12,\n" +
 	"\aoutcome\x18\x01 \x01(\x0e2\x12.skerry.v1.OutcomeR\aoutcome\x12\x12\n" +
@@ -5684,7 +5742,11 @@ const file_skerry_proto_rawDesc = "" +
 	"\x0eFACT_COMMITTED\x10\x01\x12\x11\n" +
 	"\rFACT_PREPARED\x10\x02\x12\x10\n" +
 	"\fFACT_GAVE_UP\x10\x03\x12\x10\n" +
-	"\fFACT_REFUSED\x10\x04*6\n" +
+	"\fFACT_REFUSED\x10\x04*I\n" +
+	"\x0eAccusationKind\x12\x10\n" +
+	"\fACCUSED_LINK\x10\x00\x12\x0f\n" +
+	"\vACCUSED_ODD\x10\x01\x12\x14\n" +
+	"\x10ACCUSED_UNHEALED\x10\x02*6\n" +
 	"\bJoinKind\x12\r\n" +
 	"\tJOIN_STEP\x10\x00\x12\r\n" +
 	"\tJOIN_FALL\x10\x01\x12\f\n" +
@@ -5745,198 +5807,200 @@ func file_skerry_proto_rawDescGZIP() []byte {
 	return file_skerry_proto_rawDescData
 }
 
-var file_skerry_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
+var file_skerry_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
 var file_skerry_proto_msgTypes = make([]protoimpl.MessageInfo, 68)
 var file_skerry_proto_goTypes = []any{
 	(FactKind)(0),                      // 0: skerry.v1.FactKind
-	(JoinKind)(0),                      // 1: skerry.v1.JoinKind
-	(Outcome)(0),                       // 2: skerry.v1.Outcome
-	(Phase)(0),                         // 3: skerry.v1.Phase
-	(VoteKind)(0),                      // 4: skerry.v1.VoteKind
-	(TallyOutcome)(0),                  // 5: skerry.v1.TallyOutcome
-	(*Position)(nil),                   // 6: skerry.v1.Position
-	(*Digest)(nil),                     // 7: skerry.v1.Digest
-	(*Fact)(nil),                       // 8: skerry.v1.Fact
-	(*Member)(nil),                     // 9: skerry.v1.Member
-	(*LastAnswer)(nil),                 // 10: skerry.v1.LastAnswer
-	(*Accusation)(nil),                 // 11: skerry.v1.Accusation
-	(*Settlement)(nil),                 // 12: skerry.v1.Settlement
-	(*Quorum)(nil),                     // 13: skerry.v1.Quorum
-	(*View)(nil),                       // 14: skerry.v1.View
-	(*RankRange)(nil),                  // 15: skerry.v1.RankRange
-	(*Peer)(nil),                       // 16: skerry.v1.Peer
-	(*RankView)(nil),                   // 17: skerry.v1.RankView
-	(*SessionHello)(nil),               // 18: skerry.v1.SessionHello
-	(*Beat)(nil),                       // 19: skerry.v1.Beat
-	(*Join)(nil),                       // 20: skerry.v1.Join
-	(*Withdraw)(nil),                   // 21: skerry.v1.Withdraw
-	(*ProbeReply)(nil),                 // 22: skerry.v1.ProbeReply
-	(*LinkReport)(nil),                 // 23: skerry.v1.LinkReport
-	(*Leaving)(nil),                    // 24: skerry.v1.Leaving
-	(*Up)(nil),                         // 25: skerry.v1.Up
-	(*RelayEnd)(nil),                   // 26: skerry.v1.RelayEnd
-	(*Welcome)(nil),                    // 27: skerry.v1.Welcome
-	(*Sources)(nil),                    // 28: skerry.v1.Sources
-	(*Redirect)(nil),                   // 29: skerry.v1.Redirect
-	(*ServerBeat)(nil),                 // 30: skerry.v1.ServerBeat
-	(*Answer)(nil),                     // 31: skerry.v1.Answer
-	(*Refused)(nil),                    // 32: skerry.v1.Refused
-	(*Fallen)(nil),                     // 33: skerry.v1.Fallen
-	(*Lost)(nil),                       // 34: skerry.v1.Lost
-	(*ChangeWanted)(nil),               // 35: skerry.v1.ChangeWanted
-	(*Probe)(nil),                      // 36: skerry.v1.Probe
-	(*DrainNotice)(nil),                // 37: skerry.v1.DrainNotice
-	(*EvictNotice)(nil),                // 38: skerry.v1.EvictNotice
-	(*Timing)(nil),                     // 39: skerry.v1.Timing
-	(*Down)(nil),                       // 40: skerry.v1.Down
-	(*InfoRequest)(nil),                // 41: skerry.v1.InfoRequest
-	(*InfoResponse)(nil),               // 42: skerry.v1.InfoResponse
-	(*HistoryRequest)(nil),             // 43: skerry.v1.HistoryRequest
-	(*HistoryResponse)(nil),            // 44: skerry.v1.HistoryResponse
-	(*HistoryEntry)(nil),               // 45: skerry.v1.HistoryEntry
-	(*DrainRequest)(nil),               // 46: skerry.v1.DrainRequest
-	(*DrainResponse)(nil),              // 47: skerry.v1.DrainResponse
-	(*EvictRequest)(nil),               // 48: skerry.v1.EvictRequest
-	(*EvictResponse)(nil),              // 49: skerry.v1.EvictResponse
-	(*ConfigureRequest)(nil),           // 50: skerry.v1.ConfigureRequest
-	(*ConfigureResponse)(nil),          // 51: skerry.v1.ConfigureResponse
-	(*JobRules)(nil),                   // 52: skerry.v1.JobRules
-	(*JobsRequest)(nil),                // 53: skerry.v1.JobsRequest
-	(*JobsResponse)(nil),               // 54: skerry.v1.JobsResponse
-	(*JobInfo)(nil),                    // 55: skerry.v1.JobInfo
-	(*DeleteJobRequest)(nil),           // 56: skerry.v1.DeleteJobRequest
-	(*DeleteJobResponse)(nil),          // 57: skerry.v1.DeleteJobResponse
-	(*KillReplicaRequest)(nil),         // 58: skerry.v1.KillReplicaRequest
-	(*KillReplicaResponse)(nil),        // 59: skerry.v1.KillReplicaResponse
-	(*RankQuorumRequest)(nil),          // 60: skerry.v1.RankQuorumRequest
-	(*RankQuorumResponse)(nil),         // 61: skerry.v1.RankQuorumResponse
-	(*VoteRequest)(nil),                // 62: skerry.v1.VoteRequest
-	(*VoteResponse)(nil),               // 63: skerry.v1.VoteResponse
-	(*NoticesRequest)(nil),             // 64: skerry.v1.NoticesRequest
-	(*RankNotice)(nil),                 // 65: skerry.v1.RankNotice
-	(*SiblingBroke)(nil),               // 66: skerry.v1.SiblingBroke
-	(*Hello)(nil),                      // 67: skerry.v1.Hello
-	(*CheckpointMetadataRequest)(nil),  // 68: skerry.v1.CheckpointMetadataRequest
-	(*CheckpointMetadataResponse)(nil), // 69: skerry.v1.CheckpointMetadataResponse
-	(*SourcesRequest)(nil),             // 70: skerry.v1.SourcesRequest
-	(*SourcesResponse)(nil),            // 71: skerry.v1.SourcesResponse
-	(*KillRequest)(nil),                // 72: skerry.v1.KillRequest
-	(*KillResponse)(nil),               // 73: skerry.v1.KillResponse
+	(AccusationKind)(0),                // 1: skerry.v1.AccusationKind
+	(JoinKind)(0),                      // 2: skerry.v1.JoinKind
+	(Outcome)(0),                       // 3: skerry.v1.Outcome
+	(Phase)(0),                         // 4: skerry.v1.Phase
+	(VoteKind)(0),                      // 5: skerry.v1.VoteKind
+	(TallyOutcome)(0),                  // 6: skerry.v1.TallyOutcome
+	(*Position)(nil),                   // 7: skerry.v1.Position
+	(*Digest)(nil),                     // 8: skerry.v1.Digest
+	(*Fact)(nil),                       // 9: skerry.v1.Fact
+	(*Member)(nil),                     // 10: skerry.v1.Member
+	(*LastAnswer)(nil),                 // 11: skerry.v1.LastAnswer
+	(*Accusation)(nil),                 // 12: skerry.v1.Accusation
+	(*Settlement)(nil),                 // 13: skerry.v1.Settlement
+	(*Quorum)(nil),                     // 14: skerry.v1.Quorum
+	(*View)(nil),                       // 15: skerry.v1.View
+	(*RankRange)(nil),                  // 16: skerry.v1.RankRange
+	(*Peer)(nil),                       // 17: skerry.v1.Peer
+	(*RankView)(nil),                   // 18: skerry.v1.RankView
+	(*SessionHello)(nil),               // 19: skerry.v1.SessionHello
+	(*Beat)(nil),                       // 20: skerry.v1.Beat
+	(*Join)(nil),                       // 21: skerry.v1.Join
+	(*Withdraw)(nil),                   // 22: skerry.v1.Withdraw
+	(*ProbeReply)(nil),                 // 23: skerry.v1.ProbeReply
+	(*LinkReport)(nil),                 // 24: skerry.v1.LinkReport
+	(*Leaving)(nil),                    // 25: skerry.v1.Leaving
+	(*Up)(nil),                         // 26: skerry.v1.Up
+	(*RelayEnd)(nil),                   // 27: skerry.v1.RelayEnd
+	(*Welcome)(nil),                    // 28: skerry.v1.Welcome
+	(*Sources)(nil),                    // 29: skerry.v1.Sources
+	(*Redirect)(nil),                   // 30: skerry.v1.Redirect
+	(*ServerBeat)(nil),                 // 31: skerry.v1.ServerBeat
+	(*Answer)(nil),                     // 32: skerry.v1.Answer
+	(*Refused)(nil),                    // 33: skerry.v1.Refused
+	(*Fallen)(nil),                     // 34: skerry.v1.Fallen
+	(*Lost)(nil),                       // 35: skerry.v1.Lost
+	(*ChangeWanted)(nil),               // 36: skerry.v1.ChangeWanted
+	(*Probe)(nil),                      // 37: skerry.v1.Probe
+	(*DrainNotice)(nil),                // 38: skerry.v1.DrainNotice
+	(*EvictNotice)(nil),                // 39: skerry.v1.EvictNotice
+	(*Timing)(nil),                     // 40: skerry.v1.Timing
+	(*Down)(nil),                       // 41: skerry.v1.Down
+	(*InfoRequest)(nil),                // 42: skerry.v1.InfoRequest
+	(*InfoResponse)(nil),               // 43: skerry.v1.InfoResponse
+	(*HistoryRequest)(nil),             // 44: skerry.v1.HistoryRequest
+	(*HistoryResponse)(nil),            // 45: skerry.v1.HistoryResponse
+	(*HistoryEntry)(nil),               // 46: skerry.v1.HistoryEntry
+	(*DrainRequest)(nil),               // 47: skerry.v1.DrainRequest
+	(*DrainResponse)(nil),              // 48: skerry.v1.DrainResponse
+	(*EvictRequest)(nil),               // 49: skerry.v1.EvictRequest
+	(*EvictResponse)(nil),              // 50: skerry.v1.EvictResponse
+	(*ConfigureRequest)(nil),           // 51: skerry.v1.ConfigureRequest
+	(*ConfigureResponse)(nil),          // 52: skerry.v1.ConfigureResponse
+	(*JobRules)(nil),                   // 53: skerry.v1.JobRules
+	(*JobsRequest)(nil),                // 54: skerry.v1.JobsRequest
+	(*JobsResponse)(nil),               // 55: skerry.v1.JobsResponse
+	(*JobInfo)(nil),                    // 56: skerry.v1.JobInfo
+	(*DeleteJobRequest)(nil),           // 57: skerry.v1.DeleteJobRequest
+	(*DeleteJobResponse)(nil),          // 58: skerry.v1.DeleteJobResponse
+	(*KillReplicaRequest)(nil),         // 59: skerry.v1.KillReplicaRequest
+	(*KillReplicaResponse)(nil),        // 60: skerry.v1.KillReplicaResponse
+	(*RankQuorumRequest)(nil),          // 61: skerry.v1.RankQuorumRequest
+	(*RankQuorumResponse)(nil),         // 62: skerry.v1.RankQuorumResponse
+	(*VoteRequest)(nil),                // 63: skerry.v1.VoteRequest
+	(*VoteResponse)(nil),               // 64: skerry.v1.VoteResponse
+	(*NoticesRequest)(nil),             // 65: skerry.v1.NoticesRequest
+	(*RankNotice)(nil),                 // 66: skerry.v1.RankNotice
+	(*SiblingBroke)(nil),               // 67: skerry.v1.SiblingBroke
+	(*Hello)(nil),                      // 68: skerry.v1.Hello
+	(*CheckpointMetadataRequest)(nil),  // 69: skerry.v1.CheckpointMetadataRequest
+	(*CheckpointMetadataResponse)(nil), // 70: skerry.v1.CheckpointMetadataResponse
+	(*SourcesRequest)(nil),             // 71: skerry.v1.SourcesRequest
+	(*SourcesResponse)(nil),            // 72: skerry.v1.SourcesResponse
+	(*KillRequest)(nil),                // 73: skerry.v1.KillRequest
+	(*KillResponse)(nil),               // 74: skerry.v1.KillResponse
 }
 var file_skerry_proto_depIdxs = []int32{
 	0,  // 0: skerry.v1.Fact.kind:type_name -> skerry.v1.FactKind
-	7,  // 1: skerry.v1.Fact.digests:type_name -> skerry.v1.Digest
-	6,  // 2: skerry.v1.Member.position:type_name -> skerry.v1.Position
-	9,  // 3: skerry.v1.LastAnswer.members:type_name -> skerry.v1.Member
-	2,  // 4: skerry.v1.Settlement.outcome:type_name -> skerry.v1.Outcome
-	7,  // 5: skerry.v1.Settlement.digests:type_name -> skerry.v1.Digest
-	9,  // 6: skerry.v1.Quorum.members:type_name -> skerry.v1.Member
-	12, // 7: skerry.v1.Quorum.settlement:type_name -> skerry.v1.Settlement
-	14, // 8: skerry.v1.Quorum.view:type_name -> skerry.v1.View
-	9,  // 9: skerry.v1.View.self:type_name -> skerry.v1.Member
-	15, // 10: skerry.v1.View.participants:type_name -> skerry.v1.RankRange
-	6,  // 11: skerry.v1.View.max:type_name -> skerry.v1.Position
-	16, // 12: skerry.v1.View.healing:type_name -> skerry.v1.Peer
-	17, // 13: skerry.v1.View.ranks:type_name -> skerry.v1.RankView
-	16, // 14: skerry.v1.RankView.sources:type_name -> skerry.v1.Peer
-	16, // 15: skerry.v1.RankView.targets:type_name -> skerry.v1.Peer
-	6,  // 16: skerry.v1.SessionHello.position:type_name -> skerry.v1.Position
-	10, // 17: skerry.v1.SessionHello.last:type_name -> skerry.v1.LastAnswer
-	11, // 18: skerry.v1.SessionHello.accusations:type_name -> skerry.v1.Accusation
-	6,  // 19: skerry.v1.Beat.position:type_name -> skerry.v1.Position
-	3,  // 20: skerry.v1.Beat.phase:type_name -> skerry.v1.Phase
-	9,  // 21: skerry.v1.Join.member:type_name -> skerry.v1.Member
-	1,  // 22: skerry.v1.Join.kind:type_name -> skerry.v1.JoinKind
-	7,  // 23: skerry.v1.Join.last_digests:type_name -> skerry.v1.Digest
-	8,  // 24: skerry.v1.Join.fact:type_name -> skerry.v1.Fact
-	10, // 25: skerry.v1.Join.last:type_name -> skerry.v1.LastAnswer
-	11, // 26: skerry.v1.Join.accusations:type_name -> skerry.v1.Accusation
-	18, // 27: skerry.v1.Up.hello:type_name -> skerry.v1.SessionHello
-	19, // 28: skerry.v1.Up.beat:type_name -> skerry.v1.Beat
-	20, // 29: skerry.v1.Up.join:type_name -> skerry.v1.Join
-	21, // 30: skerry.v1.Up.withdraw:type_name -> skerry.v1.Withdraw
-	11, // 31: skerry.v1.Up.accuse:type_name -> skerry.v1.Accusation
-	22, // 32: skerry.v1.Up.probe_reply:type_name -> skerry.v1.ProbeReply
-	24, // 33: skerry.v1.Up.leaving:type_name -> skerry.v1.Leaving
-	26, // 34: skerry.v1.Up.relay_end:type_name -> skerry.v1.RelayEnd
-	23, // 35: skerry.v1.Up.link:type_name -> skerry.v1.LinkReport
-	28, // 36: skerry.v1.Welcome.sources:type_name -> skerry.v1.Sources
-	6,  // 37: skerry.v1.Sources.max:type_name -> skerry.v1.Position
-	16, // 38: skerry.v1.Sources.peers:type_name -> skerry.v1.Peer
-	13, // 39: skerry.v1.Answer.quorum:type_name -> skerry.v1.Quorum
-	8,  // 40: skerry.v1.Fallen.fact:type_name -> skerry.v1.Fact
-	27, // 41: skerry.v1.Down.welcome:type_name -> skerry.v1.Welcome
-	31, // 42: skerry.v1.Down.answer:type_name -> skerry.v1.Answer
-	32, // 43: skerry.v1.Down.refused:type_name -> skerry.v1.Refused
-	33, // 44: skerry.v1.Down.fallen:type_name -> skerry.v1.Fallen
-	34, // 45: skerry.v1.Down.lost:type_name -> skerry.v1.Lost
-	35, // 46: skerry.v1.Down.change_wanted:type_name -> skerry.v1.ChangeWanted
-	36, // 47: skerry.v1.Down.probe:type_name -> skerry.v1.Probe
-	37, // 48: skerry.v1.Down.drain:type_name -> skerry.v1.DrainNotice
-	38, // 49: skerry.v1.Down.evict:type_name -> skerry.v1.EvictNotice
-	39, // 50: skerry.v1.Down.timing:type_name -> skerry.v1.Timing
-	29, // 51: skerry.v1.Down.redirect:type_name -> skerry.v1.Redirect
-	30, // 52: skerry.v1.Down.server_beat:type_name -> skerry.v1.ServerBeat
-	45, // 53: skerry.v1.HistoryResponse.entries:type_name -> skerry.v1.HistoryEntry
-	11, // 54: skerry.v1.HistoryEntry.accusations:type_name -> skerry.v1.Accusation
-	12, // 55: skerry.v1.HistoryEntry.settlement:type_name -> skerry.v1.Settlement
-	52, // 56: skerry.v1.ConfigureResponse.rules:type_name -> skerry.v1.JobRules
-	55, // 57: skerry.v1.JobsResponse.jobs:type_name -> skerry.v1.JobInfo
-	52, // 58: skerry.v1.JobInfo.rules:type_name -> skerry.v1.JobRules
-	1,  // 59: skerry.v1.RankQuorumRequest.kind:type_name -> skerry.v1.JoinKind
-	6,  // 60: skerry.v1.RankQuorumRequest.position:type_name -> skerry.v1.Position
-	0,  // 61: skerry.v1.RankQuorumRequest.fact:type_name -> skerry.v1.FactKind
-	7,  // 62: skerry.v1.RankQuorumRequest.fact_digest:type_name -> skerry.v1.Digest
-	7,  // 63: skerry.v1.RankQuorumRequest.last_digest:type_name -> skerry.v1.Digest
-	11, // 64: skerry.v1.RankQuorumRequest.accusations:type_name -> skerry.v1.Accusation
-	13, // 65: skerry.v1.RankQuorumResponse.quorum:type_name -> skerry.v1.Quorum
-	4,  // 66: skerry.v1.VoteRequest.vote:type_name -> skerry.v1.VoteKind
-	7,  // 67: skerry.v1.VoteRequest.digest:type_name -> skerry.v1.Digest
-	5,  // 68: skerry.v1.VoteResponse.outcome:type_name -> skerry.v1.TallyOutcome
-	7,  // 69: skerry.v1.VoteResponse.digests:type_name -> skerry.v1.Digest
-	33, // 70: skerry.v1.RankNotice.fallen:type_name -> skerry.v1.Fallen
-	34, // 71: skerry.v1.RankNotice.lost:type_name -> skerry.v1.Lost
-	35, // 72: skerry.v1.RankNotice.change_wanted:type_name -> skerry.v1.ChangeWanted
-	37, // 73: skerry.v1.RankNotice.drain:type_name -> skerry.v1.DrainNotice
-	38, // 74: skerry.v1.RankNotice.evict:type_name -> skerry.v1.EvictNotice
-	66, // 75: skerry.v1.RankNotice.sibling_broke:type_name -> skerry.v1.SiblingBroke
-	67, // 76: skerry.v1.RankNotice.hello:type_name -> skerry.v1.Hello
-	28, // 77: skerry.v1.SourcesResponse.sources:type_name -> skerry.v1.Sources
-	25, // 78: skerry.v1.Lighthouse.Session:input_type -> skerry.v1.Up
-	41, // 79: skerry.v1.Lighthouse.Info:input_type -> skerry.v1.InfoRequest
-	43, // 80: skerry.v1.Lighthouse.History:input_type -> skerry.v1.HistoryRequest
-	46, // 81: skerry.v1.Lighthouse.Drain:input_type -> skerry.v1.DrainRequest
-	48, // 82: skerry.v1.Lighthouse.Evict:input_type -> skerry.v1.EvictRequest
-	50, // 83: skerry.v1.Lighthouse.Configure:input_type -> skerry.v1.ConfigureRequest
-	53, // 84: skerry.v1.Lighthouse.Jobs:input_type -> skerry.v1.JobsRequest
-	56, // 85: skerry.v1.Lighthouse.DeleteJob:input_type -> skerry.v1.DeleteJobRequest
-	58, // 86: skerry.v1.Lighthouse.KillReplica:input_type -> skerry.v1.KillReplicaRequest
-	60, // 87: skerry.v1.Manager.Quorum:input_type -> skerry.v1.RankQuorumRequest
-	62, // 88: skerry.v1.Manager.Vote:input_type -> skerry.v1.VoteRequest
-	64, // 89: skerry.v1.Manager.Notices:input_type -> skerry.v1.NoticesRequest
-	68, // 90: skerry.v1.Manager.CheckpointMetadata:input_type -> skerry.v1.CheckpointMetadataRequest
-	70, // 91: skerry.v1.Manager.Sources:input_type -> skerry.v1.SourcesRequest
-	72, // 92: skerry.v1.Manager.Kill:input_type -> skerry.v1.KillRequest
-	40, // 93: skerry.v1.Lighthouse.Session:output_type -> skerry.v1.Down
-	42, // 94: skerry.v1.Lighthouse.Info:output_type -> skerry.v1.InfoResponse
-	44, // 95: skerry.v1.Lighthouse.History:output_type -> skerry.v1.HistoryResponse
-	47, // 96: skerry.v1.Lighthouse.Drain:output_type -> skerry.v1.DrainResponse
-	49, // 97: skerry.v1.Lighthouse.Evict:output_type -> skerry.v1.EvictResponse
-	51, // 98: skerry.v1.Lighthouse.Configure:output_type -> skerry.v1.ConfigureResponse
-	54, // 99: skerry.v1.Lighthouse.Jobs:output_type -> skerry.v1.JobsResponse
-	57, // 100: skerry.v1.Lighthouse.DeleteJob:output_type -> skerry.v1.DeleteJobResponse
-	59, // 101: skerry.v1.Lighthouse.KillReplica:output_type -> skerry.v1.KillReplicaResponse
-	61, // 102: skerry.v1.Manager.Quorum:output_type -> skerry.v1.RankQuorumResponse
-	63, // 103: skerry.v1.Manager.Vote:output_type -> skerry.v1.VoteResponse
-	65, // 104: skerry.v1.Manager.Notices:output_type -> skerry.v1.RankNotice
-	69, // 105: skerry.v1.Manager.CheckpointMetadata:output_type -> skerry.v1.CheckpointMetadataResponse
-	71, // 106: skerry.v1.Manager.Sources:output_type -> skerry.v1.SourcesResponse
-	73, // 107: skerry.v1.Manager.Kill:output_type -> skerry.v1.KillResponse
-	93, // [93:108] is the sub-list for method output_type
-	78, // [78:93] is the sub-list for method input_type
-	78, // [78:78] is the sub-list for extension type_name
-	78, // [78:78] is the sub-list for extension extendee
-	0,  // [0:78] is the sub-list for field type_name
+	8,  // 1: skerry.v1.Fact.digests:type_name -> skerry.v1.Digest
+	7,  // 2: skerry.v1.Member.position:type_name -> skerry.v1.Position
+	10, // 3: skerry.v1.LastAnswer.members:type_name -> skerry.v1.Member
+	1,  // 4: skerry.v1.Accusation.kind:type_name -> skerry.v1.AccusationKind
+	3,  // 5: skerry.v1.Settlement.outcome:type_name -> skerry.v1.Outcome
+	8,  // 6: skerry.v1.Settlement.digests:type_name -> skerry.v1.Digest
+	10, // 7: skerry.v1.Quorum.members:type_name -> skerry.v1.Member
+	13, // 8: skerry.v1.Quorum.settlement:type_name -> skerry.v1.Settlement
+	15, // 9: skerry.v1.Quorum.view:type_name -> skerry.v1.View
+	10, // 10: skerry.v1.View.self:type_name -> skerry.v1.Member
+	16, // 11: skerry.v1.View.participants:type_name -> skerry.v1.RankRange
+	7,  // 12: skerry.v1.View.max:type_name -> skerry.v1.Position
+	17, // 13: skerry.v1.View.healing:type_name -> skerry.v1.Peer
+	18, // 14: skerry.v1.View.ranks:type_name -> skerry.v1.RankView
+	17, // 15: skerry.v1.RankView.sources:type_name -> skerry.v1.Peer
+	17, // 16: skerry.v1.RankView.targets:type_name -> skerry.v1.Peer
+	7,  // 17: skerry.v1.SessionHello.position:type_name -> skerry.v1.Position
+	11, // 18: skerry.v1.SessionHello.last:type_name -> skerry.v1.LastAnswer
+	12, // 19: skerry.v1.SessionHello.accusations:type_name -> skerry.v1.Accusation
+	7,  // 20: skerry.v1.Beat.position:type_name -> skerry.v1.Position
+	4,  // 21: skerry.v1.Beat.phase:type_name -> skerry.v1.Phase
+	10, // 22: skerry.v1.Join.member:type_name -> skerry.v1.Member
+	2,  // 23: skerry.v1.Join.kind:type_name -> skerry.v1.JoinKind
+	8,  // 24: skerry.v1.Join.last_digests:type_name -> skerry.v1.Digest
+	9,  // 25: skerry.v1.Join.fact:type_name -> skerry.v1.Fact
+	11, // 26: skerry.v1.Join.last:type_name -> skerry.v1.LastAnswer
+	12, // 27: skerry.v1.Join.accusations:type_name -> skerry.v1.Accusation
+	19, // 28: skerry.v1.Up.hello:type_name -> skerry.v1.SessionHello
+	20, // 29: skerry.v1.Up.beat:type_name -> skerry.v1.Beat
+	21, // 30: skerry.v1.Up.join:type_name -> skerry.v1.Join
+	22, // 31: skerry.v1.Up.withdraw:type_name -> skerry.v1.Withdraw
+	12, // 32: skerry.v1.Up.accuse:type_name -> skerry.v1.Accusation
+	23, // 33: skerry.v1.Up.probe_reply:type_name -> skerry.v1.ProbeReply
+	25, // 34: skerry.v1.Up.leaving:type_name -> skerry.v1.Leaving
+	27, // 35: skerry.v1.Up.relay_end:type_name -> skerry.v1.RelayEnd
+	24, // 36: skerry.v1.Up.link:type_name -> skerry.v1.LinkReport
+	29, // 37: skerry.v1.Welcome.sources:type_name -> skerry.v1.Sources
+	7,  // 38: skerry.v1.Sources.max:type_name -> skerry.v1.Position
+	17, // 39: skerry.v1.Sources.peers:type_name -> skerry.v1.Peer
+	14, // 40: skerry.v1.Answer.quorum:type_name -> skerry.v1.Quorum
+	9,  // 41: skerry.v1.Fallen.fact:type_name -> skerry.v1.Fact
+	28, // 42: skerry.v1.Down.welcome:type_name -> skerry.v1.Welcome
+	32, // 43: skerry.v1.Down.answer:type_name -> skerry.v1.Answer
+	33, // 44: skerry.v1.Down.refused:type_name -> skerry.v1.Refused
+	34, // 45: skerry.v1.Down.fallen:type_name -> skerry.v1.Fallen
+	35, // 46: skerry.v1.Down.lost:type_name -> skerry.v1.Lost
+	36, // 47: skerry.v1.Down.change_wanted:type_name -> skerry.v1.ChangeWanted
+	37, // 48: skerry.v1.Down.probe:type_name -> skerry.v1.Probe
+	38, // 49: skerry.v1.Down.drain:type_name -> skerry.v1.DrainNotice
+	39, // 50: skerry.v1.Down.evict:type_name -> skerry.v1.EvictNotice
+	40, // 51: skerry.v1.Down.timing:type_name -> skerry.v1.Timing
+	30, // 52: skerry.v1.Down.redirect:type_name -> skerry.v1.Redirect
+	31, // 53: skerry.v1.Down.server_beat:type_name -> skerry.v1.ServerBeat
+	46, // 54: skerry.v1.HistoryResponse.entries:type_name -> skerry.v1.HistoryEntry
+	12, // 55: skerry.v1.HistoryEntry.accusations:type_name -> skerry.v1.Accusation
+	13, // 56: skerry.v1.HistoryEntry.settlement:type_name -> skerry.v1.Settlement
+	53, // 57: skerry.v1.ConfigureResponse.rules:type_name -> skerry.v1.JobRules
+	56, // 58: skerry.v1.JobsResponse.jobs:type_name -> skerry.v1.JobInfo
+	53, // 59: skerry.v1.JobInfo.rules:type_name -> skerry.v1.JobRules
+	2,  // 60: skerry.v1.RankQuorumRequest.kind:type_name -> skerry.v1.JoinKind
+	7,  // 61: skerry.v1.RankQuorumRequest.position:type_name -> skerry.v1.Position
+	0,  // 62: skerry.v1.RankQuorumRequest.fact:type_name -> skerry.v1.FactKind
+	8,  // 63: skerry.v1.RankQuorumRequest.fact_digest:type_name -> skerry.v1.Digest
+	8,  // 64: skerry.v1.RankQuorumRequest.last_digest:type_name -> skerry.v1.Digest
+	12, // 65: skerry.v1.RankQuorumRequest.accusations:type_name -> skerry.v1.Accusation
+	14, // 66: skerry.v1.RankQuorumResponse.quorum:type_name -> skerry.v1.Quorum
+	5,  // 67: skerry.v1.VoteRequest.vote:type_name -> skerry.v1.VoteKind
+	8,  // 68: skerry.v1.VoteRequest.digest:type_name -> skerry.v1.Digest
+	6,  // 69: skerry.v1.VoteResponse.outcome:type_name -> skerry.v1.TallyOutcome
+	8,  // 70: skerry.v1.VoteResponse.digests:type_name -> skerry.v1.Digest
+	34, // 71: skerry.v1.RankNotice.fallen:type_name -> skerry.v1.Fallen
+	35, // 72: skerry.v1.RankNotice.lost:type_name -> skerry.v1.Lost
+	36, // 73: skerry.v1.RankNotice.change_wanted:type_name -> skerry.v1.ChangeWanted
+	38, // 74: skerry.v1.RankNotice.drain:type_name -> skerry.v1.DrainNotice
+	39, // 75: skerry.v1.RankNotice.evict:type_name -> skerry.v1.EvictNotice
+	67, // 76: skerry.v1.RankNotice.sibling_broke:type_name -> skerry.v1.SiblingBroke
+	68, // 77: skerry.v1.RankNotice.hello:type_name -> skerry.v1.Hello
+	29, // 78: skerry.v1.SourcesResponse.sources:type_name -> skerry.v1.Sources
+	26, // 79: skerry.v1.Lighthouse.Session:input_type -> skerry.v1.Up
+	42, // 80: skerry.v1.Lighthouse.Info:input_type -> skerry.v1.InfoRequest
+	44, // 81: skerry.v1.Lighthouse.History:input_type -> skerry.v1.HistoryRequest
+	47, // 82: skerry.v1.Lighthouse.Drain:input_type -> skerry.v1.DrainRequest
+	49, // 83: skerry.v1.Lighthouse.Evict:input_type -> skerry.v1.EvictRequest
+	51, // 84: skerry.v1.Lighthouse.Configure:input_type -> skerry.v1.ConfigureRequest
+	54, // 85: skerry.v1.Lighthouse.Jobs:input_type -> skerry.v1.JobsRequest
+	57, // 86: skerry.v1.Lighthouse.DeleteJob:input_type -> skerry.v1.DeleteJobRequest
+	59, // 87: skerry.v1.Lighthouse.KillReplica:input_type -> skerry.v1.KillReplicaRequest
+	61, // 88: skerry.v1.Manager.Quorum:input_type -> skerry.v1.RankQuorumRequest
+	63, // 89: skerry.v1.Manager.Vote:input_type -> skerry.v1.VoteRequest
+	65, // 90: skerry.v1.Manager.Notices:input_type -> skerry.v1.NoticesRequest
+	69, // 91: skerry.v1.Manager.CheckpointMetadata:input_type -> skerry.v1.CheckpointMetadataRequest
+	71, // 92: skerry.v1.Manager.Sources:input_type -> skerry.v1.SourcesRequest
+	73, // 93: skerry.v1.Manager.Kill:input_type -> skerry.v1.KillRequest
+	41, // 94: skerry.v1.Lighthouse.Session:output_type -> skerry.v1.Down
+	43, // 95: skerry.v1.Lighthouse.Info:output_type -> skerry.v1.InfoResponse
+	45, // 96: skerry.v1.Lighthouse.History:output_type -> skerry.v1.HistoryResponse
+	48, // 97: skerry.v1.Lighthouse.Drain:output_type -> skerry.v1.DrainResponse
+	50, // 98: skerry.v1.Lighthouse.Evict:output_type -> skerry.v1.EvictResponse
+	52, // 99: skerry.v1.Lighthouse.Configure:output_type -> skerry.v1.ConfigureResponse
+	55, // 100: skerry.v1.Lighthouse.Jobs:output_type -> skerry.v1.JobsResponse
+	58, // 101: skerry.v1.Lighthouse.DeleteJob:output_type -> skerry.v1.DeleteJobResponse
+	60, // 102: skerry.v1.Lighthouse.KillReplica:output_type -> skerry.v1.KillReplicaResponse
+	62, // 103: skerry.v1.Manager.Quorum:output_type -> skerry.v1.RankQuorumResponse
+	64, // 104: skerry.v1.Manager.Vote:output_type -> skerry.v1.VoteResponse
+	66, // 105: skerry.v1.Manager.Notices:output_type -> skerry.v1.RankNotice
+	70, // 106: skerry.v1.Manager.CheckpointMetadata:output_type -> skerry.v1.CheckpointMetadataResponse
+	72, // 107: skerry.v1.Manager.Sources:output_type -> skerry.v1.SourcesResponse
+	74, // 108: skerry.v1.Manager.Kill:output_type -> skerry.v1.KillResponse
+	94, // [94:109] is the sub-list for method output_type
+	79, // [79:94] is the sub-list for method input_type
+	79, // [79:79] is the sub-list for extension type_name
+	79, // [79:79] is the sub-list for extension extendee
+	0,  // [0:79] is the sub-list for field type_name
 }
 
 func init() { file_skerry_proto_init() }
@@ -5986,7 +6050,7 @@ func file_skerry_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_skerry_proto_rawDesc), len(file_skerry_proto_rawDesc)),
-			NumEnums:      6,
+			NumEnums:      7,
 			NumMessages:   68,
 			NumExtensions: 0,
 			NumServices:   2,

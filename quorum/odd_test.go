@@ -1,0 +1,140 @@
+package quorum_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/skerry-ft/skerry/quorum"
+)
+
+// breaks has all of q's members that are up join again, after the accusations that
+// say names, and forms what follows as soon as that can be. It returns for how long
+// that took.
+func (s *scene) breaks(q *quorum.Quorum, ids string, says ...quorum.Accusation) time.Duration {
+	s.t.Helper()
+	began := s.now
+	for _, a := range says {
+		a.QuorumID = q.ID
+		if err := s.Accuse(s.now, a); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	for _, id := range ids {
+		j := skerryJoin(quorum.ReplicaID(id), uint64(q.ID))
+		j.Last = &quorum.LastAnswer{QuorumID: q.ID, Round: q.Round, Members: q.Members}
+		j.Fact = quorum.Fact{Kind: quorum.Refused, Step: 1, QuorumID: q.ID}
+		s.join(j)
+	}
+	for range 2000 {
+		if d := s.Decide(s.now); d.Ready {
+			*q = s.Form(s.now, d, quorum.Token{1}, 1)
+			return s.now.Sub(began)
+		}
+		s.now = s.now.Add(10 * time.Millisecond)
+		for _, id := range []quorum.ReplicaID{"a", "b", "c"} {
+			if err := s.Beat(s.now, id, quorum.Beat{QuorumID: q.ID}); err != nil {
+				s.t.Fatal(err)
+			}
+		}
+		s.Advance(s.now)
+	}
+	s.t.Fatalf("no quorum after 20 s: %v", s.Decide(s.now).Reason)
+	return 0
+}
+
+func differs(by, against quorum.ReplicaID) quorum.Accusation {
+	return quorum.Accusation{By: by, Against: against, Kind: quorum.AccusedOdd, Evidence: "called something else"}
+}
+
+// L1: quorums that commit nothing follow each other ever more slowly; the first
+// retry is free, and a commit ends the pause.
+func TestL1_APauseBetweenQuorumsThatCommitNothing(t *testing.T) {
+	t.Parallel()
+	s, q := standingScene(t, "a", "b", "c")
+	var took []time.Duration
+	for range 4 {
+		took = append(took, s.breaks(&q, "abc"))
+	}
+	want := []time.Duration{0, quorum.PauseFirst, 2 * quorum.PauseFirst, 4 * quorum.PauseFirst}
+	for i, d := range took {
+		if d < want[i] || d > want[i]+20*time.Millisecond {
+			t.Errorf("quorum %d came after %v, want %v", i+2, d, want[i])
+		}
+	}
+	for _, id := range []quorum.ReplicaID{"a", "b", "c"} { // a commit
+		j := skerryJoin(id, uint64(q.ID))
+		j.Member.Position = quorum.Position{Cluster: "x", Step: 1, QuorumID: q.ID}
+		j.LastDigests = []quorum.Digest{{Valid: true, Sum: 1}}
+		j.Last = &quorum.LastAnswer{QuorumID: q.ID, Round: q.Round, Members: q.Members}
+		s.join(j)
+	}
+	if d := s.Decide(s.now); !d.Ready {
+		t.Errorf("after a commit: %v, want a quorum at once", d.Reason)
+	}
+}
+
+// L1: who calls other collectives than the others is refused at its second time,
+// whoever says so first; it comes back by itself, and is refused for longer then.
+func TestL1_TheOddOneIsRefused(t *testing.T) {
+	t.Parallel()
+	for odd, says := range map[quorum.ReplicaID][]quorum.Accusation{
+		"a": {differs("a", "c"), differs("b", "a")}, // more differ from it than from any other
+		"c": {differs("c", "a")},                    // nothing but the order of names is known
+	} {
+		s, q := standingScene(t, "a", "b", "c")
+		s.breaks(&q, "abc", says...)
+		if len(q.Members) != 3 {
+			t.Fatalf("odd %s: %d members after its first time, want 3", odd, len(q.Members))
+		}
+		if took := s.breaks(&q, "abc", says...); took > 0 || len(q.Members) != 2 ||
+			slices.Contains(idsOf(&q), odd) {
+			t.Errorf("odd %s: %v after %v, want the other two at once", odd, idsOf(&q), took)
+		}
+		if r := stateOf(s, odd); r.State != quorum.StateRefused || r.Why == "" {
+			t.Errorf("odd %s: %s (%s), want refused, and why", odd, r.State, r.Why)
+		}
+		s.pass(quorum.RefusedFirst+time.Second, "a", "b", "c")
+		if r := stateOf(s, odd); r.State != quorum.StateJoined {
+			t.Errorf("odd %s: %s after its time, want joined", odd, r.State)
+		}
+	}
+}
+
+// Of two the newcomer is refused: the one that was there trains on.
+func TestL1_OfTwoTheNewcomerIsRefused(t *testing.T) {
+	t.Parallel()
+	s, q := standingScene(t, "b")
+	s.open("a")
+	s.join(skerryJoin("a", 1))
+	s.pass(2*time.Second, "a", "b")
+	s.breaks(&q, "b")
+	for range 2 {
+		s.breaks2(&q, differs("b", "a"), differs("a", "b"))
+	}
+	if ids := idsOf(&q); !slices.Equal(ids, []quorum.ReplicaID{"b"}) {
+		t.Errorf("members %v, want b alone, which was there first", ids)
+	}
+}
+
+// breaks2 is breaks for a and b.
+func (s *scene) breaks2(q *quorum.Quorum, says ...quorum.Accusation) {
+	s.t.Helper()
+	s.open("c") // breaks beats for three
+	s.breaks(q, "ab", says...)
+}
+
+// A replica whose heal fails in two quorums is refused for a while.
+func TestL1_WhoDoesNotHealIsRefused(t *testing.T) {
+	t.Parallel()
+	s, q := standingScene(t, "a", "b", "c")
+	fails := quorum.Accusation{By: "c", Against: "c", Kind: quorum.AccusedUnhealed, Evidence: "no space left"}
+	s.breaks(&q, "abc", fails)
+	s.breaks(&q, "abc", fails)
+	if ids := idsOf(&q); slices.Contains(ids, "c") {
+		t.Errorf("members %v, want none that does not heal", ids)
+	}
+	if r := stateOf(s, "c"); r.State != quorum.StateRefused {
+		t.Errorf("c is %s, want refused", r.State)
+	}
+}

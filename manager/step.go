@@ -57,7 +57,7 @@ func (m *Manager) StartQuorumWith(ctx context.Context, o StartOptions) error {
 		}
 		return m.begun(m.ready(ctx))
 	}
-	wait := m.blockingLocked()
+	wait := m.blockingLocked() || m.promisedLocked()
 	m.mu.attempt = attempt{number: m.mu.attempt.number + 1, open: true, waiting: wait, opts: o}
 	m.neededLocked(o)
 	m.mu.phase = quorum.PhaseTraining
@@ -96,6 +96,15 @@ func (m *Manager) againLocked() bool {
 // pass: then a replica that heals does so first, and takes part.
 func (m *Manager) blockingLocked() bool {
 	return m.cfg.Sync || !m.mu.everReady || !m.cfg.NoInitSync && m.mu.position.Step == 0
+}
+
+// promisedLocked says whether a heal that is under way, or waits to be loaded, was
+// promised to come before the collectives: the quorum counts this replica's gradients
+// then. The promise is of the join, and outlives what led to it: a step that was
+// prepared may have been rolled forward since, and is no longer the first.
+func (m *Manager) promisedLocked() bool {
+	r, h := m.mu.request, m.mu.heal
+	return r != nil && r.sync || h != nil && !h.beside
 }
 
 // syncLocked says whether a heal comes before the collectives, and this replica

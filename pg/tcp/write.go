@@ -366,15 +366,17 @@ func (k *sock) resume() error {
 	if err := k.conn.clearWrite(); err != nil {
 		return err
 	}
-	if !failed {
-		// The interrupt may have come between our look and the clearing; look
-		// again, now that a later one would be seen.
-		b.mu.Lock()
-		failed = o.orphanedLocked()
-		b.mu.Unlock()
-	}
+	// The interrupt may have come between our look and the clearing, and so may the
+	// deadline of who has the link leave; look again, now that later ones would be seen.
+	b.mu.Lock()
+	leaving, by = k.l.leaving, k.l.leaveBy
+	failed = failed || o.orphanedLocked()
+	b.mu.Unlock()
 	if failed {
 		k.detach()
+	}
+	if leaving {
+		return k.conn.tcp.SetWriteDeadline(by)
 	}
 	return nil
 }

@@ -258,8 +258,8 @@ func (b *book) quiet(now time.Duration, reason string) {
 			top = a.at
 		}
 	}
-	if waiting == members && members == len(b.last.members) && held.step <= b.last.top().step && now-b.fellBy < quorum.PauseMax {
-		return // the same once more, after a step that nobody committed: it may pause
+	if strings.HasPrefix(reason, quorum.ReasonPause.String()) && now-b.fellBy < quorum.PauseMax {
+		return // quorums before it committed nothing: a pause, which is bounded
 	}
 	if members > 0 && waiting >= b.config.MinReplicas && held == top {
 		b.c.fail("Q8", "all %d live replicas have joined, and the window stays open: %s", waiting, reason)

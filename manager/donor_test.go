@@ -1,0 +1,107 @@
+package manager
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+
+	"github.com/skerry-ft/skerry/checkpoint"
+	"github.com/skerry-ft/skerry/pg"
+)
+
+// halfway lets a fetch of a version come to half of it, and then holds it.
+type halfway struct {
+	checkpoint.Transport
+
+	half    chan struct{} // closed when half has come
+	release chan struct{} // closed by the test
+	fetches atomic.Int64  // of versions
+}
+
+func (h *halfway) Run(ctx context.Context) error {
+	return h.Transport.(interface{ Run(context.Context) error }).Run(ctx)
+}
+
+func (h *halfway) SetToken(token []byte) {
+	h.Transport.(interface{ SetToken([]byte) }).SetToken(token)
+}
+
+func (h *halfway) Fetch(
+	ctx context.Context, v checkpoint.Version, donors []string, into *checkpoint.Mirror,
+) (map[string]string, error) {
+	if v != checkpoint.Any && h.fetches.Add(1) == 1 {
+		// All of it has come, and the word that it has is lost with the donor.
+		if _, err := h.Transport.Fetch(ctx, v, donors, into); err != nil {
+			return nil, err
+		}
+		close(h.half)
+		select {
+		case <-h.release:
+		case <-ctx.Done():
+		}
+		<-ctx.Done()
+		return nil, context.Cause(ctx)
+	}
+	return h.Transport.Fetch(ctx, v, donors, into)
+}
+
+// A donor dies in the middle of a heal. That costs the quorum that its death costs
+// and no other: the healer waits for the donor that is left, which is between two
+// attempts, and what has come does not come again.
+func TestDonorDiesInAHeal(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a, b := w.trainer("a"), w.trainer("b")
+	gate := make(chan struct{})
+	a.ops, b.ops = a.opsBehind(gate, 3), b.opsBehind(gate, 3)
+	a.start(1 << 40)
+	b.start(1 << 40)
+	w.reaches(10, a, b)
+	inner, err := checkpoint.NewHTTP(checkpoint.HTTPConfig{Listen: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &halfway{Transport: inner, half: make(chan struct{}), release: make(chan struct{})}
+	w.tune = func(c *Config) { c.Transport = h }
+	z := w.trainer("z")
+	w.tune = nil
+	z.ops = z.opsBehind(gate, 1<<30)
+	z.start(1 << 40)
+	<-h.half
+	before, quorums := z.m.Stats().HealBytes, a.m.Stats().Quorums
+	b.kill()
+	close(gate)
+	w.reaches(a.m.Step()+5, a, z)
+	w.agree(a, z)
+	close(h.release)
+	s := z.m.Stats()
+	if s.Heals != 1 || s.HealBytes != before {
+		t.Errorf("%d heals, and %d bytes came after the donor's death; want one, and none", s.Heals, s.HealBytes-before)
+	}
+	// One without b, and z's part in it.
+	if more := a.m.Stats().Quorums - quorums; more > 2 {
+		t.Errorf("%d answers since the donor's death, want 2: without it, and with the healed one's part", more)
+	}
+}
+
+// opsBehind makes the collectives of a step whose quorum has so many members wait
+// for the gate: nothing of it is prepared until then.
+func (tr *trainer) opsBehind(gate chan struct{}, members int) func(context.Context, []float32) error {
+	return func(ctx context.Context, grads []float32) error {
+		if err := tr.m.WaitQuorum(ctx); err != nil {
+			return err
+		}
+		tr.m.mu.Lock()
+		size := tr.m.mu.quorum.Size()
+		tr.m.mu.Unlock()
+		if size >= members {
+			select {
+			case <-gate:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		_ = tr.m.Group().AllReduce(ctx, pg.Of(grads), pg.Avg) // reported to the manager
+		return nil
+	}
+}

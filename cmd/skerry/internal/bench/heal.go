@@ -143,6 +143,7 @@ func healRows(ctx context.Context, bytes int64, change string, samples int) (row
 	p := Params{
 		"bytes": bytes, "change": change, "step_ms": median(sum.steps), "copied_mib": median(sum.copied),
 		"healed_mib": median(sum.healed), "copy_mib_s": median(sum.rate),
+		"discards": sum.discards,
 	}
 	for _, r := range []struct {
 		bench string
@@ -164,6 +165,8 @@ func healStep(bytes int64) time.Duration {
 // healSums are the samples of one set of parameters.
 type healSums struct {
 	gaps, over, joined, steps, copied, healed, rate []float64
+
+	discards float64 // of the members, while replicas joined
 }
 
 func median(samples []float64) float64 {
@@ -180,6 +183,7 @@ func (sum *healSums) sample(ctx context.Context, args healArgs, a, b *healer, n 
 	if _, err := b.steady(ctx, 2); err != nil {
 		return err
 	}
+	before := a.last.Discards
 	from, err := hostNanos()
 	if err != nil {
 		return err
@@ -197,6 +201,7 @@ func (sum *healSums) sample(ctx context.Context, args healArgs, a, b *healer, n 
 	if err != nil {
 		return err
 	}
+	sum.discards += float64(a.last.Discards - before)
 	if err := sameState(ctx, a, b, c); err != nil {
 		return err
 	}

@@ -44,6 +44,7 @@ type healLine struct {
 	Commit       int64   `json:"commit,omitempty"` // the step
 	At           int64   `json:"at,omitempty"`     // on the host's monotonic clock
 	Participants int     `json:"participants,omitempty"`
+	Discards     uint64  `json:"discards,omitempty"` // so far
 	Sum          uint32  `json:"sum,omitempty"`
 	Bytes        int64   `json:"bytes,omitempty"`
 	CopyMs       float64 `json:"copy_ms,omitempty"`
@@ -173,7 +174,8 @@ func (t *healTrainer) commit() error {
 	if err != nil {
 		return err
 	}
-	if err := t.say(healLine{Commit: step, At: at, Participants: t.m.NumParticipants()}); err != nil {
+	l := healLine{Commit: step, At: at, Participants: t.m.NumParticipants(), Discards: t.m.Stats().Discards}
+	if err := t.say(l); err != nil {
 		return err
 	}
 	if step == t.sumAt.Load() {

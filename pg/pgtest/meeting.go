@@ -52,7 +52,7 @@ func (m *meeting) anyone() *pending {
 func (r *room) mismatchLocked(p, other *pending, mine, theirs string) []*pending {
 	err := fmt.Errorf("%w: rank %d called %s, rank %d called %s",
 		pg.ErrMismatch, p.seat.rank(), mine, other.seat.rank(), theirs)
-	done := r.breakLocked(&breakage{origin: p.seat.rank(), culprit: other.seat.rank(), local: err, remote: err})
+	done := r.breakLocked(&breakage{origin: p.seat.rank(), culprit: other.seat.rank(), local: err, remote: err, differ: true})
 	if !p.done { // a point-to-point op that was not posted yet
 		p.err = r.opErrorLocked(p.seat, p.op)
 		done = append(done, p)

@@ -55,6 +55,7 @@ type breakage struct {
 	local   error
 	remote  error
 	seen    bool // every rank saw it by itself: a lost link
+	differ  bool // origin and culprit called different things, and saw it of each other
 }
 
 // pending is an op under way.
@@ -286,7 +287,12 @@ func (r *room) opErrorLocked(s *seat, op *pg.Op) error {
 	if b.origin == s.rank() {
 		e.Err = b.local
 	}
-	if b.culprit == s.rank() {
+	switch {
+	case b.differ && b.culprit == s.rank():
+		e.Peer, e.First = b.origin, true
+	case b.differ && b.origin == s.rank():
+		e.First = true
+	case b.culprit == s.rank():
 		e.Peer = -1
 	}
 	if e.Peer >= 0 {

@@ -177,8 +177,11 @@ func (w *world) find(id string) []*proc {
 	return slices.DeleteFunc(w.procs(), func(p *proc) bool { return p.m.ReplicaID() != id })
 }
 
-// behaves: the process is up and its trainer computes.
+// behaves: the process is up and its trainer computes, what the others compute.
 func (p *proc) behaves() bool {
+	if m := &p.r.manners; m.odd || m.skips || m.healFails {
+		return false
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return !p.mu.dead && !p.mu.hung && !p.mu.slow && !p.mu.leaves && p.mu.err == nil

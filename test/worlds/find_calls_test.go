@@ -2,6 +2,7 @@ package worlds
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -62,8 +63,9 @@ func TestWorldResetBetweenRanksDuringAVote(t *testing.T) {
 	finding(t)
 	inWorld(t, usual(), func(w *world) {
 		m := quick()
+		var struck atomic.Bool
 		m.at = func(ctx context.Context, p *proc, s stage) {
-			if s != stageBallot || p.rank != 0 || p.m.Step() != 20 || p.r.births > 1 {
+			if s != stageBallot || p.rank != 0 || p.m.Step() != 20 || struck.Swap(true) {
 				return
 			}
 			_ = wait(ctx, 500*time.Millisecond) // rank 1 has voted
@@ -73,7 +75,7 @@ func TestWorldResetBetweenRanksDuringAVote(t *testing.T) {
 		}
 		a := w.replica("a", 0, 2, m).start()
 		b := w.replica("b", 1, 2, quick()).start()
-		w.reach(60, 30*time.Second, a, b)
+		w.reach(60, 5*time.Second, a, b)
 	})
 }
 

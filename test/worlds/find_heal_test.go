@@ -8,6 +8,7 @@ import (
 // Those who train go on while a newcomer copies the state; what they wait for is
 // what has changed meanwhile.
 func TestWorldHealDoesNotStopTheHealthy(t *testing.T) {
+	finding(t)
 	inWorld(t, usual(), func(w *world) {
 		all := w.replicas(2, quick())
 		w.reach(20, 10*time.Second, all...)
@@ -25,6 +26,7 @@ func TestWorldHealDoesNotStopTheHealthy(t *testing.T) {
 
 // The same with two ranks each, of which the newcomer's are equally slow.
 func TestWorldHealOfRanksDoesNotStopTheHealthy(t *testing.T) {
+	finding(t)
 	inWorld(t, usual(), func(w *world) {
 		a, b := w.replica("a", 0, 2, quick()).start(), w.replica("b", 1, 2, quick()).start()
 		w.reach(20, 10*time.Second, a, b)
@@ -43,6 +45,7 @@ func TestWorldHealOfRanksDoesNotStopTheHealthy(t *testing.T) {
 // A member dies while a newcomer copies, and too few are left without it: it stops
 // copying and joins.
 func TestWorldCopyEndsWhenItIsNeeded(t *testing.T) {
+	finding(t)
 	o := usual()
 	o.rules.MinReplicas = 2
 	inWorld(t, o, func(w *world) {
@@ -63,6 +66,7 @@ func TestWorldCopyEndsWhenItIsNeeded(t *testing.T) {
 
 // All die while a newcomer copies. It begins the job anew.
 func TestWorldAllDieWhileANewcomerCopies(t *testing.T) {
+	finding(t)
 	inWorld(t, usual(), func(w *world) {
 		a, b := w.replica("a", 0, 1, quick()).start(), w.replica("b", 1, 1, quick()).start()
 		w.reach(20, 10*time.Second, a, b)

@@ -30,6 +30,13 @@ type side struct {
 		active, work              bool
 	}
 
+	out struct { // what Backend.mu guards, too
+		step.Mutex
+
+		left    int // records that are to be sent
+		pushing bool
+	}
+	pushes  bool
 	records int // of the peer, that an op needs
 	pending step.Int64
 	gen     step.Uint64
@@ -109,8 +116,69 @@ func (s *side) pull(*link) {
 	}
 }
 
-// pushClass implements polled.
-func (s *side) pushClass(*link, int) {}
+// pushClass implements polled, and does as Backend.pushClass does.
+func (s *side) pushClass(*link, int) {
+	if !s.pushes {
+		return
+	}
+	send := &s.lane.channels[0].send
+	s.out.Lock()
+	if s.out.pushing {
+		s.out.Unlock()
+		return
+	}
+	s.out.pushing = true
+	for {
+		if s.out.left == 0 {
+			send.rest()
+			break
+		}
+		memory, err := send.reserve(0)
+		if err != nil {
+			panic(err)
+		}
+		if memory == nil {
+			break
+		}
+		s.out.left--
+		end := send.next
+		s.out.Unlock()
+		send.publish(end)
+		s.lane.ringBell()
+		s.untouch()
+		s.out.Lock()
+	}
+	s.out.pushing = false
+	s.out.Unlock()
+}
+
+// sends has the side's op send n records, into a ring that holds one.
+func (s *side) sends(n int) {
+	o, c := &s.eng, &s.lane.channels[0]
+	o.queued, o.begun, o.active, o.need = 1, 1, true, n
+	s.pending.Add(1)
+	s.pushes, s.out.left = true, n
+	c.send.data = make([]byte, recordBytes(0))
+	s.w.Var(s.name+".waiting", &c.send.waiting)
+	s.w.Var(s.name+".waitTail", &c.send.waitTail)
+	s.w.Mutex(s.name+".out", &s.out.Mutex, &s.out.left, &s.out.pushing, &c.send.next)
+}
+
+// frees is a peer that takes n records, and gives their memory back.
+func (s *side) frees(n int) {
+	c := &s.lane.channels[0]
+	theirs := s.w.Group(s.name+" sees", c.recv.peer.head.Addr())
+	s.w.Go(s.name, func() {
+		for i := range n {
+			s.w.Idle(fmt.Sprint("record ", i))
+			end := uint64(i+1) * uint64(recordBytes(0))
+			theirs.Wait(func(v []uint64) bool { return v[0] >= end }, func() {})
+			c.recv.mine.tail.Store(end)
+			s.w.Idle(fmt.Sprint("rings for ", i))
+			c.roomMade()
+		}
+	})
+}
 
 // pullOne does what Backend.pullOne does with Backend.mu locked; of what the peer does
 // meanwhile, all comes to the same as before or after.
@@ -296,6 +364,12 @@ var modelWorlds = []struct {
 			b.op(2, false)
 		})
 	}},
+	{"a ring that is full, an op that nobody helps", 0, true, func(a, b *side) {
+		roomWorld(a, b, false)
+	}},
+	{"a ring that is full, a helped op", 0, false, func(a, b *side) {
+		roomWorld(a, b, true)
+	}},
 	{"the rest after an op of four records began", 0, false, func(a, b *side) {
 		b.records = 4
 		a.publishes(4)
@@ -331,6 +405,20 @@ var modelWorlds = []struct {
 		b.run(func() { b.await(1, true) })
 		b.w.Go("other user", func() { b.op(2, false) })
 	}},
+}
+
+// roomWorld has b send more than its ring holds, to a peer that takes it.
+func roomWorld(a, b *side, helps bool) {
+	const records = 3
+	a.frees(records)
+	b.sends(records)
+	b.run(func() {
+		b.pushClass(nil, 0)
+		b.w.Idle("pushed")
+		b.p.rest()
+		b.w.Idle("rested")
+		b.await(1, helps)
+	})
 }
 
 const (
@@ -402,6 +490,8 @@ var pollerMutants = []struct{ name, file, old, fresh string }{
 		"|| p.pending.Load() == 0 || !p.mu.TryLock()", "|| p.pending.Load() >= 0 || !p.mu.TryLock()"},
 	{"rule 5: a helper does not disarm", "poller.go",
 		"p.tellLocked(false)\n\tidle", "if over == nil {\n\t\tp.tellLocked(false)\n\t}\n\tidle"},
+	{"room: nobody is told of it", "lane.go", "if c.recv.peer.blocked.Load() != 0 {", "if c.recv.peer.blocked.Load() > 1 {"},
+	{"room: the look after arming leaves it out", "lane.go", "if c.recv.pending() || c.send.roomCame() {", "if c.recv.pending() {"},
 	{"a value is shown twice", "poller.go", "p.mu.asleep++", "p.mu.asleep ^= 1"},
 	{"a ring that is not answered for counts", "lane.go", "|| old == v ||", "|| old != 0 ||"},
 	{"who has the turn does not look whether it was asked", "lane.go",

@@ -112,7 +112,10 @@ func (m *Machine) Link(now time.Time, r LinkReport) error {
 	} else {
 		m.blocks(now, r)
 	}
-	m.reschedule()
+	if at, _, found := m.linkAt(r.By, r.To); found {
+		// Not reschedule: reports that come often would put off each look that is due.
+		m.soon(m.links[at].until)
+	}
 	return nil
 }
 

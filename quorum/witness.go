@@ -75,6 +75,9 @@ func (m *Machine) Beat(now time.Time, id ReplicaID, b Beat) error {
 	if back || news {
 		m.tellFallen(r)
 	}
+	if back {
+		m.want(now) // its join may wait still
+	}
 	m.witness(now, r)
 	m.touch(r)
 	return nil

@@ -14,8 +14,8 @@ import (
 
 // maxListed is the largest quorum whose members are told the whole list. All n
 // lists are n times n entries: at 1,024 members 100 MB in all. In a larger one
-// each is told its own part; no process group that needs all names has so many
-// members.
+// each is told its own part, and of the others the ids alone, which their process
+// groups compare.
 const maxListed = 1_024
 
 // answer is a quorum that is encoded once for all who are told of it. What it

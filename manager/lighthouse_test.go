@@ -26,6 +26,7 @@ type fakeLighthouse struct {
 
 	addr   string
 	config quorum.Config
+	views  bool // answers as a lighthouse does in a quorum whose list is too long for everybody
 
 	mu struct {
 		sync.Mutex
@@ -281,8 +282,12 @@ func (l *fakeLighthouse) stepLocked() {
 		q := m.Form(now, d, token, now.UnixMilli())
 		l.pushLocked()
 		for _, a := range d.Answers {
+			told := q
+			if l.views {
+				told = quorum.NewViewer(&q).For(a.ReplicaID)
+			}
 			l.sendLocked(a.ReplicaID, &skerrypb.Down{Message: &skerrypb.Down_Answer{
-				Answer: wire.AnswerToProto(a.Number, q)}})
+				Answer: wire.AnswerToProto(a.Number, told)}})
 		}
 	}
 	for _, e := range m.Events() {

@@ -51,8 +51,7 @@ type Assignment struct {
 // all group ranks.
 //
 // Of a quorum that carries a view the assignment is the same, but for lists that
-// are cut (see MaxViewSources) and ReplicaIDs, where those that the view does not
-// name are called by their rank.
+// are cut (see MaxViewSources).
 //
 // Errors: ErrNotMember; ErrInvalid for a group rank that the member has not.
 // Source: torchft compute_quorum_results; we differ at step 0, where torchft

@@ -33,6 +33,10 @@ type View struct {
 	Healing         []Peer // the first MaxViewPeers
 	HealingCount    int
 	Ranks           []RankView // by group rank
+	// ReplicaIDs are all members' by replica rank: process groups compare them, so
+	// that no two meet that were told of different members. Empty from a lighthouse
+	// that does not send them.
+	ReplicaIDs []ReplicaID
 }
 
 // RankRange is a run of replica ranks: First and the Count-1 after it.
@@ -55,6 +59,7 @@ type Viewer struct {
 	fails   int64
 	healing []Peer
 	index   []viewIndex // by replica rank
+	ids     []ReplicaID // likewise
 }
 
 // viewIndex is where a member stands in the lists of the plan; -1: it does not.
@@ -62,7 +67,7 @@ type viewIndex struct{ participant, upToDate, donor, heals int }
 
 // NewViewer prepares the views of a quorum that has members.
 func NewViewer(q *Quorum) *Viewer {
-	v := &Viewer{q: q, plan: planHeals(q), index: make([]viewIndex, len(q.Members))}
+	v := &Viewer{q: q, plan: planHeals(q), index: make([]viewIndex, len(q.Members)), ids: memberIDs(q.Members)}
 	next := 0
 	for rank, m := range q.Members {
 		v.fails = max(v.fails, m.CommitFailures)
@@ -107,7 +112,7 @@ func (v *Viewer) View(id ReplicaID) *View {
 		Self: me, Rank: rank, WorldSize: len(v.q.Members), ParticipantRank: at.participant,
 		Divisor: len(v.q.Participants), Participants: v.ranges, Max: v.plan.max, MaxRank: at.upToDate,
 		MaxWorldSize: len(v.plan.upToDate), CommitFailures: v.fails, Donor: at.donor >= 0, Heal: at.heals >= 0,
-		Healing: v.healing, HealingCount: len(v.plan.healing),
+		Healing: v.healing, HealingCount: len(v.plan.healing), ReplicaIDs: v.ids,
 	}
 	for groupRank := range max(me.GroupWorldSize, 1) {
 		w.Ranks = append(w.Ranks, v.rankView(at, groupRank))
@@ -142,8 +147,8 @@ func (v *Viewer) For(id ReplicaID) Quorum {
 	return q
 }
 
-// assign is Assign for a quorum that carries a view. Members that it does not
-// know are named by their rank.
+// assign is Assign for a quorum that carries a view. Of a view without all ids, of
+// an older lighthouse, the members that it does not know are named by their rank.
 func (w *View) assign(q *Quorum, id ReplicaID, groupRank int) (Assignment, error) {
 	if w.Self.ReplicaID != id {
 		return Assignment{}, fmt.Errorf("%w: %q in quorum %d", ErrNotMember, id, q.ID)
@@ -158,6 +163,10 @@ func (w *View) assign(q *Quorum, id ReplicaID, groupRank int) (Assignment, error
 		Max: w.Max, Position: w.Self.Position, Heal: w.Heal, Sources: r.Sources, Targets: r.Targets,
 		Healing: w.Healing, Donor: w.Donor, CommitFailures: w.CommitFailures, Settlement: q.Settlement,
 		FirstParticipants: w.MaxWorldSize, MaxRank: w.MaxRank, ReplicaIDs: make([]ReplicaID, w.WorldSize),
+	}
+	if len(w.ReplicaIDs) == w.WorldSize {
+		copy(a.ReplicaIDs, w.ReplicaIDs)
+		return a, nil
 	}
 	for rank := range a.ReplicaIDs {
 		a.ReplicaIDs[rank] = ReplicaID(fmt.Sprintf("rank %d", rank))

@@ -18,6 +18,9 @@ func viewToProto(w *quorum.View) *skerrypb.View {
 		CommitFailures: w.CommitFailures, Donor: w.Donor, Heal: w.Heal,
 		Healing: peersToProto(w.Healing), HealingCount: uint32(w.HealingCount),
 	}
+	for _, id := range w.ReplicaIDs {
+		r.ReplicaIds = append(r.ReplicaIds, string(id))
+	}
 	for _, p := range w.Participants {
 		r.Participants = append(r.Participants, &skerrypb.RankRange{First: uint32(p.First), Count: uint32(p.Count)})
 	}
@@ -72,6 +75,17 @@ func (c *check) view(field string, w *skerrypb.View) *quorum.View {
 		r.Self = c.member(w.GetSelf())
 	}
 	c.leave()
+	if ids := w.GetReplicaIds(); len(ids) > 0 {
+		if int64(len(ids)) != world {
+			c.bad("replica_ids", strconv.Itoa(len(ids)), "%d, one for each member, or none", world)
+			return r
+		}
+		for i, id := range ids {
+			c.element("replica_ids", i)
+			r.ReplicaIDs = append(r.ReplicaIDs, c.id("id", id))
+			c.leave()
+		}
+	}
 	r.Participants = c.ranges("participants", w.GetParticipants(), int64(r.Divisor), world)
 	if want := max(r.Self.GroupWorldSize, 1); len(w.GetRanks()) != want {
 		c.bad("ranks", strconv.Itoa(len(w.GetRanks())), "%d, one for each group rank", want)

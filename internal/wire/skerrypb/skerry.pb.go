@@ -1074,7 +1074,8 @@ type View struct {
 	Heal            bool                   `protobuf:"varint,12,opt,name=heal,proto3" json:"heal,omitempty"`
 	Healing         []*Peer                `protobuf:"bytes,13,rep,name=healing,proto3" json:"healing,omitempty"` // the first of healing_count
 	HealingCount    uint32                 `protobuf:"varint,14,opt,name=healing_count,json=healingCount,proto3" json:"healing_count,omitempty"`
-	Ranks           []*RankView            `protobuf:"bytes,15,rep,name=ranks,proto3" json:"ranks,omitempty"` // by group rank
+	Ranks           []*RankView            `protobuf:"bytes,15,rep,name=ranks,proto3" json:"ranks,omitempty"`                             // by group rank
+	ReplicaIds      []string               `protobuf:"bytes,16,rep,name=replica_ids,json=replicaIds,proto3" json:"replica_ids,omitempty"` // all members, by rank
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -1210,6 +1211,13 @@ func (x *View) GetHealingCount() uint32 {
 func (x *View) GetRanks() []*RankView {
 	if x != nil {
 		return x.Ranks
+	}
+	return nil
+}
+
+func (x *View) GetReplicaIds() []string {
+	if x != nil {
+		return x.ReplicaIds
 	}
 	return nil
 }
@@ -5394,7 +5402,7 @@ const file_skerry_proto_rawDesc = "" +
 	"\n" +
 	"created_ms\x18\n" +
 	" \x01(\x03R\tcreatedMs\x12#\n" +
-	"\x04view\x18\v \x01(\v2\x0f.skerry.v1.ViewR\x04view\"\xc1\x04\n" +
+	"\x04view\x18\v \x01(\v2\x0f.skerry.v1.ViewR\x04view\"\xe2\x04\n" +
 	"\x04View\x12%\n" +
 	"\x04self\x18\x01 \x01(\v2\x11.skerry.v1.MemberR\x04self\x12\x12\n" +
 	"\x04rank\x18\x02 \x01(\rR\x04rank\x12\x1d\n" +
@@ -5412,7 +5420,9 @@ const file_skerry_proto_rawDesc = "" +
 	"\x04heal\x18\f \x01(\bR\x04heal\x12)\n" +
 	"\ahealing\x18\r \x03(\v2\x0f.skerry.v1.PeerR\ahealing\x12#\n" +
 	"\rhealing_count\x18\x0e \x01(\rR\fhealingCount\x12)\n" +
-	"\x05ranks\x18\x0f \x03(\v2\x13.skerry.v1.RankViewR\x05ranksB\x13\n" +
+	"\x05ranks\x18\x0f \x03(\v2\x13.skerry.v1.RankViewR\x05ranks\x12\x1f\n" +
+	"\vreplica_ids\x18\x10 \x03(\tR\n" +
+	"replicaIdsB\x13\n" +
 	"\x11_participant_rankB\v\n" +
 	"\t_max_rank\"7\n" +
 	"\tRankRange\x12\x14\n" +

@@ -79,3 +79,21 @@ func TestWorldAllDieWhileANewcomerCopies(t *testing.T) {
 		w.reach(5, 90*time.Second, c)
 	})
 }
+
+// A newcomer copies for longer than StuckAfter, until the quorum falls and too few are
+// left without it. It joins then, and is no more stuck than any other joiner.
+func TestWorldCopyLongerThanStuckAfterIsCutShort(t *testing.T) {
+	finding(t)
+	o := usual()
+	o.rules.MinReplicas, o.rules.StuckAfter, o.rules.JoinTimeout = 2, 5*time.Second, 3*time.Second
+	inWorld(t, o, func(w *world) {
+		a, b := w.replica("a", 0, 1, quick()).start(), w.replica("b", 1, 1, quick()).start()
+		w.reach(20, 10*time.Second, a, b)
+		slow := quick()
+		slow.heals = 20 * time.Second
+		c := w.replica("c", 2, 1, slow).start()
+		time.Sleep(10 * time.Second)
+		b.kill()
+		w.reach(a.ranks[0].atStep()+20, time.Minute, a, c)
+	})
+}

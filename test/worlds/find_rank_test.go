@@ -49,7 +49,7 @@ func TestWorldRankOneHangsInTheFirstStep(t *testing.T) {
 		w.replica("b", 1, 2, m).start()
 		time.Sleep(10 * time.Second)
 		a := w.replica("a", 0, 2, quick()).start()
-		w.reach(20, time.Minute, a)
+		w.reach(20, 2*time.Minute, a) // after ten times StuckAfter
 	})
 }
 

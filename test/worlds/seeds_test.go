@@ -155,7 +155,11 @@ func (s *seeded) tend() {
 // patience is how long it may take until all train together.
 func (s *seeded) patience() time.Duration {
 	o := s.d.options
-	return 30*time.Second + 3*(o.rules.JoinTimeout+o.rules.StuckAfter) + 3*o.stepTimeout +
+	alone := time.Duration(0) // until who hangs alone in its quorum is left
+	if s.d.traits[traitHang] {
+		alone = 10 * o.rules.StuckAfter
+	}
+	return 30*time.Second + alone + 3*(o.rules.JoinTimeout+o.rules.StuckAfter) + 3*o.stepTimeout +
 		time.Duration(len(s.replicas))*s.d.heal + 40*s.d.slowest + s.d.long
 }
 

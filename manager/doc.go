@@ -57,6 +57,8 @@
 //	tasks.run       what the tasks queue    the next task                      ctx
 //	  pursue        the one request         report's answer, Configure, fetch  group ready, ctx
 //	  watch         nothing                 the group to break                 next epoch, ctx
+//	  copyFirst     the tensors, before     sources, donors                    done, called, StartQuorum's ctx
+//	                the first join
 //	  fetch         one heal                donors                             done, fall, HealTimeout
 //	  probeUntil    one cut link            pauses, the peer's host            in one group, ctx
 //	  tellDrain     a drain                 the lighthouse, the last quorum    drained, Drain timeout

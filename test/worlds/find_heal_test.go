@@ -6,13 +6,15 @@ import (
 )
 
 // Those who train go on while a newcomer copies the state; what they wait for is
-// what has changed meanwhile.
+// what has changed meanwhile, less their own computation: it heals beside its step.
 func TestWorldHealDoesNotStopTheHealthy(t *testing.T) {
 	finding(t)
 	inWorld(t, usual(), func(w *world) {
-		all := w.replicas(2, quick())
-		w.reach(20, 10*time.Second, all...)
-		slow := quick()
+		busy := quick()
+		busy.forward = 500 * time.Millisecond
+		all := w.replicas(2, busy)
+		w.reach(20, 20*time.Second, all...)
+		slow := busy
 		slow.heals = time.Minute
 		w.book.watch()
 		c := w.replica("c", 2, 1, slow).start()

@@ -8,12 +8,17 @@ import (
 
 // A trainer that is alone in its quorum hangs for ever: a replica that comes later
 // trains without it after ten times StuckAfter (PROTOCOL §6).
-func TestWorldLoneTrainerHangs(t *testing.T) {
+func TestWorldLoneTrainerHangs(t *testing.T) { loneTrainerHangs(t, stageBallot) }
+
+// The same between two steps, where its state is not there to be copied.
+func TestWorldLoneTrainerHangsBetweenSteps(t *testing.T) { loneTrainerHangs(t, stagePause) }
+
+func loneTrainerHangs(t *testing.T, at stage) {
 	finding(t)
 	o := usual()
 	o.stepTimeout, o.rules.JoinTimeout, o.rules.StuckAfter = 3*time.Second, 2*time.Second, 10*time.Second
 	inWorld(t, o, func(w *world) {
-		b := w.replica("b", 1, 1, hangs(quick(), stageBallot, 20)).start()
+		b := w.replica("b", 1, 1, hangs(quick(), at, 20)).start()
 		w.reach(20, 10*time.Second, b)
 		time.Sleep(time.Second)
 		a := w.replica("a", 0, 1, quick()).start()

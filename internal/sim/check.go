@@ -65,8 +65,9 @@ type answered struct {
 	number uint64
 }
 
-// stepName is one attempt at a step.
-type stepName struct{ q, round, step int64 }
+// stepName is one attempt at a step; try counts those before it in one quorum and
+// round, which stood on when the step was discarded.
+type stepName struct{ q, round, step, try int64 }
 
 // promise is one replica's part in one.
 type promise struct {
@@ -77,7 +78,8 @@ type promise struct {
 // checker knows the whole world.
 type checker struct {
 	fail  func(rule, format string, args ...any)
-	clock func() int64 // the world's time
+	clock func() int64         // the world's time
+	alive func(id string) bool // whether the replica's process is up, whatever the leader believes; nil: it is not
 
 	wrote    []formedView // by index in the log
 	newest   answer
@@ -95,6 +97,9 @@ type checker struct {
 
 	commits, forwarded, discarded int
 }
+
+// lives says that a replica's process is up.
+func (c *checker) lives(id string) bool { return c.alive != nil && c.alive(id) }
 
 func newChecker(clock func() int64, fail func(rule, format string, args ...any)) *checker {
 	return &checker{

@@ -61,7 +61,9 @@ func (b *book) members(now time.Duration, f formedView) {
 			b.c.fail("Q7", "%s is in %v and has left", id, f.answer)
 		case a.lost:
 			b.c.fail("Q7", "%s is in %v and is lost", id, f.answer)
-		case now-a.heard > b.config.HeartbeatTimeout+b.config.Grace+beatEvery:
+		case now-a.heard > b.config.HeartbeatTimeout+b.config.Grace+beatEvery && !b.c.lives(id):
+			// One that lives, and was not heard because the leader was stopped or cut
+			// off, is not dead: the leader doubts its own sight.
 			b.c.fail("Q7", "%s is in %v and was heard %v ago", id, f.answer, now-a.heard)
 		case !a.session && a.brokenAt > 0 && a.accused > 0:
 			b.c.fail("Q7", "%s is in %v, its stream broke and a peer accused it", id, f.answer)

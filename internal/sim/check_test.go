@@ -185,7 +185,7 @@ func plantsOfLinks() []plant {
 
 // plantsOfCommits violate the others.
 func plantsOfCommits() []plant {
-	step := stepName{1, 1, 6}
+	step := stepName{1, 1, 6, 0}
 	return []plant{
 		{"without the holder", "Q10", func(h *bench) {
 			h.joins("a", "b")

@@ -28,9 +28,9 @@ type member struct {
 	pos   quorum.Position
 	bytes uint64
 	last  []quorum.Digest // of the last committed step
-	fact  quorum.Fact
-	was   stepName // the attempt that fact is about
-	pend  uint64   // bytes of the prepared step
+	claim []quorum.Claim  // by group rank, on the step under way
+	was   stepName        // the attempt that the claims are about
+	pend  uint64          // bytes of the prepared step
 	join  *quorum.Join
 	next  uint64
 
@@ -49,8 +49,11 @@ type member struct {
 	draining bool
 	hellos   []int64 // newest, by member index
 	steps    []*attempt
-	tally    *quorum.Tally
-	ballots  uint64
+	polls    *quorum.Polls
+	tries    uint64 // attempts at steps, of all quorums
+
+	discarded stepName // the newest attempt that ended in nothing
+	ballots   uint64
 
 	probing   []*member        // peers that were out of reach
 	armed     [faultKinds]bool // what goes wrong the next time
@@ -65,7 +68,7 @@ func (w *world) birth(name string, life int, after time.Duration) {
 	m := &member{
 		w: w, index: len(w.members), name: name, life: life, up: true, next: 1,
 		id:     fmt.Sprintf("%s%s%03d", name, idMiddle, life),
-		cutOff: make([]int64, len(w.servers)), tally: quorum.NewTally(w.o.Ranks), dials: w.rng.IntN(8),
+		cutOff: make([]int64, len(w.servers)), polls: quorum.NewPolls(w.o.Ranks), claim: make([]quorum.Claim, w.o.Ranks), dials: w.rng.IntN(8),
 	}
 	if w.o.InitSync {
 		m.bytes = mix(uint64(len(w.members)), 7)
@@ -268,21 +271,48 @@ func (m *member) joinIfDue() {
 }
 
 func (m *member) newJoin(kind quorum.JoinKind) {
-	j := &quorum.Join{
-		Member: quorum.Member{
-			ReplicaID: m.rid(), Address: m.name, StoreAddress: m.name,
-			GroupWorldSize: m.w.o.Ranks, Position: m.pos, Sync: m.w.o.Sync || m.in == nil,
-			InitSync: m.w.o.InitSync, FixedWorldSize: m.w.o.Fixed,
-		},
-		Client: quorum.KindSkerry, Kind: kind, Number: m.next,
-		LastDigests: m.last, Fact: m.fact, Last: m.lastAnswer(),
+	self := quorum.Member{ReplicaID: m.rid(), Address: m.name, StoreAddress: m.name, GroupWorldSize: m.w.o.Ranks}
+	j, err := quorum.MergeReports(self, m.reports(kind))
+	if err != nil {
+		m.w.fail("join", "%s: %v", m.id, err)
+		return
 	}
-	if m.fact.Kind == quorum.Refused {
-		j.Member.CommitFailures = 1
-	}
+	j.Number, j.Last = m.next, m.lastAnswer()
 	m.next++
-	m.join = j
+	m.join = &j
 	m.send()
+}
+
+// reports are those of the member's ranks.
+func (m *member) reports(kind quorum.JoinKind) []quorum.RankReport {
+	reports := make([]quorum.RankReport, m.w.o.Ranks)
+	for g := range reports {
+		r := &reports[g]
+		*r = quorum.RankReport{
+			GroupRank: g, Kind: kind, Position: m.pos, Sync: m.w.o.Sync || m.in == nil, InitSync: m.w.o.InitSync,
+			FixedWorldSize: m.w.o.Fixed,
+		}
+		if g < len(m.last) {
+			r.LastDigest = m.last[g]
+		}
+		if kind == quorum.JoinFall && m.in != nil {
+			r.CommitFailures = 1
+			r.Fact = m.claim[g].Fact(m.pos, m.in.ID)
+		}
+	}
+	return reports
+}
+
+// prepared says that all ranks have promised a step whose outcome they do not know.
+func (m *member) prepared() bool {
+	return !slices.ContainsFunc(m.claim, func(c quorum.Claim) bool { return !c.Prepared() })
+}
+
+// forEachClaim does f to every rank's claim.
+func (m *member) forEachClaim(f func(g int, c *quorum.Claim)) {
+	for g := range m.claim {
+		f(g, &m.claim[g])
+	}
 }
 
 // send delivers the outstanding join; after a new session, again.
@@ -325,21 +355,23 @@ func (m *member) unanswered(number uint64) {
 
 // maybeGiveUp ends the wait of a prepared trainer, if that fault is due.
 func (m *member) maybeGiveUp(number uint64) {
-	if m.fact.Kind != quorum.Prepared || !m.strikes(FaultGiveUp) {
+	if !m.prepared() || !m.strikes(FaultGiveUp) {
 		return
 	}
 	m.after(m.w.between(0, 1500*time.Millisecond), func() {
-		if m.join == nil || m.join.Number != number || m.fact.Kind != quorum.Prepared {
+		if m.join == nil || m.join.Number != number || !m.prepared() {
 			return
 		}
-		m.w.note("%s gives up step %d@%d", m.id, m.fact.Step, m.fact.QuorumID)
+		m.w.note("%s gives up %v", m.id, m.was)
 		m.withdraw()
-		switch {
-		case m.w.mutant.dropsClaim:
-			m.fact = quorum.Fact{}
-		case !m.w.mutant.keepsClaim:
-			m.fact.Kind, m.fact.Digests = quorum.GaveUp, nil
-		}
+		m.forEachClaim(func(_ int, c *quorum.Claim) {
+			switch {
+			case m.w.mutant.dropsClaim:
+				c.Clear()
+			case !m.w.mutant.keepsClaim:
+				c.GiveUp()
+			}
+		})
 		m.pend = 0
 		m.joinIfDue()
 	})
@@ -405,34 +437,38 @@ func (m *member) heard() {
 
 // settle rolls forward, or discards, as the position after settlement says.
 func (m *member) settle(after quorum.Position) bool {
-	f := m.fact
-	if f.Kind == quorum.Prepared && after.Step == f.Step && after.QuorumID == f.QuorumID {
+	prepared, forward := m.prepared(), false
+	digests := make([]quorum.Digest, len(m.claim))
+	m.forEachClaim(func(g int, c *quorum.Claim) {
+		r := c.Settle(after, "x")
+		forward = forward || r.Forward
+		digests[g] = r.Digest
+	})
+	if forward {
 		if m.w.tracing {
 			m.w.note("%s rolls forward to %v", m.id, after)
 		}
-		m.commit(m.was, m.pend, f.Digests, nil)
+		m.commit(m.was, m.pend, digests, nil)
 		return true
 	}
 	if after != m.pos {
 		m.w.fail("C1", "%s is at %v, and its quorum has it at %v", m.id, m.pos, after)
 		return false
 	}
-	m.discards()
-	m.fact, m.pend = quorum.Fact{}, 0
-	return true
-}
-
-func (m *member) discards() {
-	if m.fact.Kind == quorum.Prepared {
-		m.w.check.discard(m.id, pos{m.fact.Step, m.fact.QuorumID}, m.pend)
+	if prepared {
+		m.w.check.discard(m.id, pos{m.was.step, m.was.q}, m.pend)
 	}
+	m.forEachClaim(func(_ int, c *quorum.Claim) { c.Clear() })
+	m.pend = 0
+	return true
 }
 
 // commit moves the member to a step of a quorum. others are those whose ballots
 // say so; none if it was told.
 func (m *member) commit(s stepName, bytes uint64, d []quorum.Digest, others []string) {
 	m.pos = quorum.Position{Cluster: "x", Step: s.step, QuorumID: s.q}
-	m.bytes, m.last, m.fact, m.pend = bytes, d, quorum.Fact{}, 0
+	m.bytes, m.last, m.pend = bytes, d, 0
+	m.forEachClaim(func(_ int, c *quorum.Claim) { c.Clear() })
 	if others == nil {
 		others = []string{m.id}
 	}
@@ -466,8 +502,10 @@ func (m *member) notice(n quorum.Notice) {
 	case quorum.NoticeWanted:
 		m.wants = m.wants || m.stands
 	case quorum.NoticeLost, quorum.NoticeFallen:
+		if n.QuorumID == m.in.ID {
+			m.forEachClaim(func(_ int, c *quorum.Claim) { c.Tell(n.Fact) })
+		}
 		m.breakGroup("notice: " + n.Reason)
-		m.hearsOfCommit(n.Fact)
 	}
 }
 
@@ -481,32 +519,6 @@ func (m *member) reply(number uint64) {
 		r.told()
 		r.book.hears(now.Sub(epochStart), m.id)
 	})
-}
-
-// hearsOfCommit commits what it was prepared for, if another did.
-func (m *member) hearsOfCommit(f quorum.Fact) {
-	if f.Kind != quorum.Committed || m.fact.Kind != quorum.Prepared || f.Step != m.fact.Step ||
-		f.QuorumID != m.fact.QuorumID || !sameDigests(f.Digests, m.fact.Digests) {
-		return
-	}
-	m.w.note("%s hears that %d@%d was committed", m.id, f.Step, f.QuorumID)
-	if m.join != nil {
-		m.withdraw()
-	}
-	m.commit(m.was, m.pend, m.fact.Digests, nil)
-	m.joinIfDue()
-}
-
-func sameDigests(a, b []quorum.Digest) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if a[i] != b[i] {
-			return false
-		}
-	}
-	return true
 }
 
 // drained notes that it is to go: with the first quorum without it, or after a

@@ -28,6 +28,7 @@ type Mutant struct {
 	presumesNobody bool // a new leader takes the last members for dead
 	keepsClaim     bool // a claim that was given up is still sent as prepared
 	dropsClaim     bool // a claim that was given up is not told at all
+	breaksPromise  bool // a step that was promised is refused when ballots are lost
 	takesWithdrawn bool // answers to withdrawn joins are taken
 	deaf           bool // the machine hears of no broken link
 	anyDonor       bool // a donor gives what it has, whatever it is
@@ -45,12 +46,12 @@ func Mutants() []Mutant {
 			forms: []quorum.ReasonCode{quorum.ReasonStands},
 		},
 		{
-			Name: "holder", Want: []string{"Q6", "Q10"}, // forms with any majority, without one
+			Name: "holder", Want: []string{"Q6", "Q9", "Q10"}, // forms with any majority, without one
 			forms: []quorum.ReasonCode{quorum.ReasonHolder, quorum.ReasonStragglers}, majority: true,
 		},
 		{Name: "id", Want: []string{"Q1", "Q2"}, onAnswer: reuseID},
 		{
-			Name: "ledger", Want: []string{"Q1", "Q2", "Q6", "C1", "C5", "C6", "witness"}, // a new leader begins without
+			Name: "ledger", Want: []string{"Q1", "Q2", "Q4", "Q6", "C1", "C5", "C6", "witness"}, // a new leader begins without
 			onRestart: func(l *quorum.Ledger) { *l = quorum.NewLedger(l.Cluster, l.Job, 0) },
 		},
 		{
@@ -74,6 +75,7 @@ func Mutants() []Mutant {
 		},
 		{Name: "presume", Want: []string{"witness"}, presumesNobody: true},
 		{Name: "claim", Want: []string{"C1", "C5"}, keepsClaim: true},
+		{Name: "promise", Want: []string{"C5", "C6"}, breaksPromise: true},
 		{Name: "withdrawn", Want: []string{"C1", "C5"}, takesWithdrawn: true},
 		{Name: "donor", Want: []string{"C1"}, anyDonor: true, onPlan: behindDonors},
 		{Name: "eager", Want: []string{"C2", "C5"}, eager: true},

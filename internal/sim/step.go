@@ -11,6 +11,7 @@ import (
 // it or only heard of it.
 type attempt struct {
 	key   stepName
+	poll  uint64 // its number in the member's polls
 	begun bool
 	over  bool
 	ranks []rankStep
@@ -22,7 +23,6 @@ type rankStep struct {
 	there   int // gradients that came
 	ballots []*quorum.Ballot
 	came    int
-	odd     bool // a ballot says that this step fails
 	digest  quorum.Digest
 	sum     uint64
 	sent    bool
@@ -221,12 +221,16 @@ func (m *member) exchange() {
 	if m.unhealed {
 		step = m.plan.Max.Step + 1 + m.passed
 	}
-	k := stepName{m.in.ID, m.in.Round, step}
+	k := stepName{m.in.ID, m.in.Round, step, 0}
+	if last := m.discarded; last.q == k.q && last.round == k.round && last.step == k.step {
+		k.try = last.try + 1
+	}
 	a := m.attempt(k, len(m.in.Members))
 	if a.begun {
 		return
 	}
-	a.begun = true
+	m.tries++
+	a.begun, a.poll = true, m.tries
 	m.w.attempted(k)
 	grads := make([]uint64, len(a.ranks)) // the identity, of one that does not participate
 	for g := range grads {
@@ -270,21 +274,24 @@ func (m *member) reduce(a *attempt, g int) {
 		Healed: m.plan.Heal && !m.unhealed && m.pos == m.plan.Max, Unhealed: m.unhealed,
 		ChangeWanted: m.wants || m.unhealed, Digest: r.digest,
 	}
+	if b.OK {
+		m.claim[g].Promise(a.key.step, a.key.q)
+		m.was = a.key
+	}
 	m.w.check.ballots(m.id, a.key, g, fine)
 	rank := m.plan.ReplicaRank
 	m.sendStep(&stepMessage{from: m, size: len(m.in.Members), rank: rank, key: a.key, g: g, vote: b})
 	m.ballot(a, g, rank, b)
 }
 
-// ballot takes one ballot, and votes when all are there or one is a no.
+// ballot takes one ballot, and votes when all are there.
 func (m *member) ballot(a *attempt, g, rank int, b *quorum.Ballot) {
 	r := &a.ranks[g]
 	if r.ballots[rank] == nil {
 		r.came++
 	}
 	r.ballots[rank] = b
-	r.odd = r.odd || !b.OK || r.sent && b.Digest != r.digest
-	if r.came == len(r.ballots) || r.odd || rank == m.plan.ReplicaRank && r.sent {
+	if r.came == len(r.ballots) {
 		m.judge(a, g, false)
 	}
 }
@@ -296,24 +303,26 @@ func (m *member) judge(a *attempt, g int, broken bool) {
 	if !a.begun || a.over || r.voted || !r.sent && !broken {
 		return
 	}
-	v := quorum.Verdict{Vote: quorum.VoteNo}
+	v := quorum.Verdict{Vote: quorum.VoteNo, Broken: true}
 	if r.sent {
 		if f := m.w.mutant.judge; f != nil {
 			v = f(m.plan.ReplicaRank, r.ballots)
 		} else {
 			v = quorum.JudgeBallots(m.plan.ReplicaRank, r.ballots)
 		}
-		if len(v.Missing) > 0 && v.Vote != quorum.VoteNo && !broken {
+		if len(v.Missing) > 0 && !broken {
 			return
 		}
+		v = m.claim[g].Judged(v, a.key.step, a.key.q, g, r.digest)
 	}
 	r.voted = true
 	if m.w.mutant.eager && v.Vote == quorum.VotePrepared {
 		v.Vote = quorum.VoteYes
 	}
-	err := m.tally.Vote(quorum.RankVote{
+	err := m.polls.Vote(quorum.RankVote{
+		Attempt:   a.poll,
 		GroupRank: g, QuorumID: a.key.q, Round: a.key.round, Step: a.key.step, Vote: v.Vote,
-		ChangeWanted: v.ChangeWanted, Broken: broken || v.Vote == quorum.VoteNo, Digest: r.digest,
+		ChangeWanted: v.ChangeWanted, Broken: broken || v.Broken, Digest: r.digest,
 	})
 	if err != nil {
 		m.w.fail("C3", "%s: %v", m.id, err)
@@ -324,8 +333,8 @@ func (m *member) judge(a *attempt, g int, broken bool) {
 
 // tallied carries out what the tally says, once.
 func (m *member) tallied(a *attempt) {
-	res := m.tally.Result()
-	if res.Outcome == quorum.TallyPending {
+	res, ok, err := m.polls.Result(a.poll)
+	if err != nil || !ok {
 		return
 	}
 	m.w.check.tally(m.id, a.key, res.Outcome.String())
@@ -353,22 +362,21 @@ func (m *member) outcome(a *attempt, res quorum.TallyResult) {
 	for _, r := range a.ranks {
 		bytes = mix(bytes, r.sum)
 	}
-	m.was = a.key
-	f := quorum.Fact{Step: a.key.step, QuorumID: a.key.q}
 	switch res.Outcome {
 	case quorum.TallyCommit:
 		m.commit(a.key, bytes, res.Digests, m.view.members)
 		m.wants = m.wants || m.plan.Heal && m.plan.ParticipantRank < 0 // it is level now
 	case quorum.TallyPrepared:
-		f.Kind, f.Digests = quorum.Prepared, res.Digests
-		m.fact, m.pend = f, bytes
+		m.was, m.pend = a.key, bytes
+		if m.w.mutant.breaksPromise {
+			m.w.check.discard(m.id, pos{m.was.step, m.was.q}, m.pend)
+			m.forEachClaim(func(_ int, c *quorum.Claim) { c.Refuse() })
+		}
 	case quorum.TallyBehind:
 		m.passed++ // the others go on, and need its part in the exchange
-		f.Kind = quorum.GaveUp
-		m.fact = f
 	case quorum.TallyAbort:
-		f.Kind = quorum.Refused
-		m.fact = f
+		m.discarded = a.key
+		m.forEachClaim(func(_ int, c *quorum.Claim) { c.Refuse() })
 	}
 }
 
@@ -379,23 +387,17 @@ func (m *member) breakGroup(why string) {
 		return
 	}
 	m.group++ // before the votes: they lead here again
-	asked := m.join != nil || m.ask
 	m.stands, m.ready = false, false
-	begun := false
 	for _, a := range slices.Clone(m.steps) {
 		if !a.begun || a.over || a.key.q != m.in.ID {
 			continue
 		}
-		begun = true
 		for g := range a.ranks {
 			m.judge(a, g, true)
 		}
 	}
-	if !begun && !asked && m.fact.Kind == quorum.NoFact && !m.unhealed {
-		m.fact = quorum.Fact{Kind: quorum.Refused, Step: m.pos.Step + 1, QuorumID: m.in.ID}
-	}
 	if m.w.tracing {
-		m.w.note("%s leaves quorum %d: %s; %v", m.id, m.in.ID, why, m.fact)
+		m.w.note("%s leaves quorum %d: %s; prepared=%t", m.id, m.in.ID, why, m.prepared())
 	}
 	id := m.in.ID
 	for _, o := range m.peers {

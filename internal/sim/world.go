@@ -112,6 +112,10 @@ func newWorld(o Options, mu Mutant, tracing, keep bool) *world {
 	}
 	w.check = newChecker(func() int64 { return w.now }, w.fail)
 	w.check.keep = keep
+	w.check.alive = func(id string) bool {
+		m := w.byID[quorum.ReplicaID(id)]
+		return m != nil && m.up
+	}
 	for i := range o.Servers {
 		w.servers = append(w.servers, nil)
 		w.cutServers = append(w.cutServers, make([]int64, o.Servers))
@@ -225,7 +229,7 @@ func (w *world) picture() string {
 		if !m.up {
 			continue
 		}
-		fmt.Fprintf(&b, "%s at %v connected=%t stands=%t ask=%t wants=%t ready=%t %v", m.id, m.pos, m.connected(), m.stands, m.ask, m.wants, m.ready, m.fact)
+		fmt.Fprintf(&b, "%s at %v connected=%t stands=%t ask=%t wants=%t ready=%t prepared=%t", m.id, m.pos, m.connected(), m.stands, m.ask, m.wants, m.ready, m.prepared())
 		if m.in != nil {
 			fmt.Fprintf(&b, " in %d.%d%v", m.in.ID, m.in.Round, m.view.members)
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -42,14 +43,24 @@ func TestSnapshotsCompactAndRestore(t *testing.T) {
 	}
 	want := c.Servers[0].Lighthouse.LedgerText()
 	c.Restart(0)
-	c.Eventually("a restart reads the snapshot and the rest", func() error { return same(want, c.Servers[0].Lighthouse.LedgerText()) })
+	c.Eventually("a restart reads the snapshot and the rest", func() error {
+		return same(withoutIDs(want), withoutIDs(c.Servers[0].Lighthouse.LedgerText()))
+	})
 	c.Configure(1, func(cfg *lighthouse.Config) { cfg.DataDir = emptyDir(t) })
 	c.Restart(1)
-	c.Eventually("a new server is sent them", func() error { return same(want, c.Servers[1].Lighthouse.LedgerText()) })
+	c.Eventually("a new server is sent them", func() error {
+		return same(c.Servers[0].Lighthouse.LedgerText(), c.Servers[1].Lighthouse.LedgerText())
+	})
 	if got := c.Servers[1].Lighthouse.LastQuorum("default"); got != q.ID {
 		t.Errorf("it holds quorum %d, want %d", got, q.ID)
 	}
 }
+
+// withoutIDs leaves the highest ids out of a ledger's text: a lone server raises
+// them at each start, for its disk may be older than what it has issued.
+func withoutIDs(ledger string) string { return highestIDs.ReplaceAllString(ledger, "") }
+
+var highestIDs = regexp.MustCompile(`"(HighestID|floor)":\d+`)
 
 func emptyDir(t testing.TB) string {
 	t.Helper()

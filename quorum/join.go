@@ -149,8 +149,14 @@ func (m *Machine) Join(now time.Time, j Join) error {
 	} else {
 		w.at, w.until, w.held = before.at, before.until, before.held
 	}
+	first := !r.joined
 	r.join, r.number, r.joined, r.fetches = w, j.Number, true, false
 	m.notesAway(now, r, false)
+	if first && !r.member && r.stuck {
+		// A newcomer that copied a state ahead for longer than StuckAfter, and had
+		// nothing to show. (It would stay stuck, and never be a candidate.)
+		m.progressed(now, r)
+	}
 	if before == nil || before.Number != j.Number || before.Kind != j.Kind {
 		m.event(EventJoined, r.id, describeJoin(j))
 	}

@@ -226,8 +226,11 @@ func TestSimulatedHistories(t *testing.T) {
 func TestSimulatedHistoriesWithoutFence(t *testing.T) {
 	t.Parallel()
 	for _, m := range sim.Mutants() {
-		// The check of leadership is taken out of real servers: TestStaleLeader.
-		if !slices.Contains([]string{"id", "majority", "holder"}, m.Name) {
+		// The check of leadership is taken out of real servers: TestStaleLeader. A
+		// leader that forms without a holder answers 140,000 times before a history
+		// shows it, which takes minutes to judge: TestModel/Q10 and the simulator's
+		// own mutant stand for that one.
+		if !slices.Contains([]string{"id", "majority"}, m.Name) {
 			continue
 		}
 		t.Run(m.Name, func(t *testing.T) {

@@ -40,6 +40,7 @@ const (
 
 // knownTraits are left out of the seeds until what they show is mended.
 var knownTraits = map[trait]string{
+	traitHang:      "TestWorldLoneTrainerHangsBetweenSteps",
 	traitShrink:    "TestWorldShrinkOnlyOfAMemberForAWhile",
 	traitRankHang:  "TestWorldHungRankComesBack",
 	traitRankReset: "correctness 16",

@@ -40,11 +40,11 @@ func TestWorldCollectiveWithoutAQuorumEnds(t *testing.T) {
 	o := usual()
 	o.rules.MinReplicas = 2
 	inWorld(t, o, func(w *world) {
-		turns := 0
+		var turns atomic.Int64
 		m := quick()
 		m.at = func(_ context.Context, p *proc, s stage) {
 			if s == stageEnded {
-				turns++
+				turns.Add(1)
 			}
 		}
 		a := w.replica("a", 0, 1, m).start()
@@ -52,8 +52,8 @@ func TestWorldCollectiveWithoutAQuorumEnds(t *testing.T) {
 		w.reach(20, 10*time.Second, a, b)
 		b.kill()
 		time.Sleep(5 * time.Second)
-		before := turns
-		w.within(30*time.Second, "a's step ends", func() bool { return turns > before })
+		before := turns.Load()
+		w.within(30*time.Second, "a's step ends", func() bool { return turns.Load() > before })
 	})
 }
 

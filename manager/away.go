@@ -58,13 +58,7 @@ func (m *Manager) goAwayLocked() {
 	}
 	m.log.Warn().Dur(logkey.ElapsedMs, m.presence.idle()).Int64(logkey.QuorumID, m.mu.assign.QuorumID).
 		Msg("trainer does not move, quorum left until it does")
-	m.tasks.add(func(ctx context.Context) {
-		select {
-		case <-m.linked:
-			m.link.away(ctx, m.presence.away.Load)
-		case <-ctx.Done():
-		}
-	})
+	m.tellAway()
 }
 
 // comeBack asks for a quorum again, now that the trainer moves. Its operations
@@ -76,6 +70,14 @@ func (m *Manager) comeBack() {
 		return
 	}
 	m.log.Info().Msg("trainer moves again")
+	m.tellAway()
+	if m.mu.request == nil && !m.mu.standing && m.mu.final == nil && m.mu.quorum != nil && m.mu.attempt.open {
+		m.requestLocked(quorum.JoinFall, m.mu.attempt.opts)
+	}
+}
+
+// tellAway tells the replica's server, which is told what is so when it is.
+func (m *Manager) tellAway() {
 	m.tasks.add(func(ctx context.Context) {
 		select {
 		case <-m.linked:
@@ -83,7 +85,4 @@ func (m *Manager) comeBack() {
 		case <-ctx.Done():
 		}
 	})
-	if m.mu.request == nil && !m.mu.standing && m.mu.final == nil && m.mu.quorum != nil && m.mu.attempt.open {
-		m.requestLocked(quorum.JoinFall, m.mu.attempt.opts)
-	}
 }

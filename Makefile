@@ -1,6 +1,6 @@
 # Every target is one line here and one word of help. .ci/run is the gate.
 .DEFAULT_GOAL := help
-.PHONY: help check test race fuzz fuzz-ports kills interfaces conformance mpi failover partitions chaos soak explore sim worlds mutants history generate tidy demo bench interop baby-faults steady wakeups gpu nccl nccl-real
+.PHONY: help check test race fuzz fuzz-ports kills interfaces conformance mpi failover partitions chaos churn causes soak explore sim sim-causes worlds mutants history generate tidy demo bench interop baby-faults steady wakeups gpu nccl nccl-real
 
 FUZZ_TIME ?= 30s
 FUZZ_PORTS ?= 10m
@@ -11,8 +11,11 @@ STEPS     ?= 200000
 TIMING    ?= default
 SEED      ?= 0
 SEEDS     ?= 20000
+SEEDS_EACH ?= 2000
 FROM      ?= 1
 TORCH     ?= python3
+MINUTES   ?= 3
+CAUSE     ?= all
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -70,6 +73,15 @@ failover: ## KILLS (50) kills of the leading lighthouse while two jobs train; TI
 partitions: ## lighthouse servers cut off from each other in network namespaces (root)
 	go test -count=1 -v -run 'TestPartition$$' ./test/failover -failover.netns
 
+churn: SEEDS = 10
+churn: SEED = 1
+churn: ## SEEDS (10) times MINUTES (3) of replicas that start and are killed, from seed SEED (1): gaps and recoveries judged, contributors replayed
+	go test -count=1 -v -timeout 0 -run 'TestChurn$$' ./test/chaos -chaos.for $(MINUTES)m -chaos.seeds $(SEEDS) -chaos.seed $(SEED)
+
+causes: ## what may be wrong with one replica for ever, MINUTES (3) each, CAUSE a part of a name: the others' gaps judged (links and the blip: root, ip)
+	go test -count=1 -v -timeout 0 -run 'TestCauses$$' ./test/chaos -chaos.for $(MINUTES)m -chaos.cause '$(CAUSE)'
+	[ '$(CAUSE)' != all ] || go test -count=1 -v -timeout 0 -run 'TestOneLinkCut$$|TestLighthouseBlip$$' ./test/integration/links -links.full
+
 soak: ## FAULTS (200) random faults in one run; SEED repeats one
 	go test -count=1 -v -timeout 0 -run 'TestRandom$$' ./test/chaos -chaos.faults $(FAULTS) -chaos.seed $(SEED)
 	go test -count=1 -v -timeout 0 -run 'TestStorm$$' ./manager -storm.faults $(FAULTS) -storm.seed $(SEED)
@@ -79,6 +91,9 @@ explore: ## the exhaustive explorer of small worlds, to the end (half an hour)
 
 sim: ## SEEDS (20,000) simulated worlds of the rules, from seed FROM (1)
 	go run ./cmd/skerry sim --seeds $(SEEDS) --from $(FROM)
+
+sim-causes: ## SEEDS_EACH (2000) simulated worlds of each thing that one replica, link or server can suffer: the others go on
+	go run ./cmd/skerry sim --cause all --seeds $(SEEDS_EACH) --from $(FROM)
 
 worlds: ## SEEDS (20,000) worlds of real managers and a real lighthouse in virtual time, from seed FROM (1)
 	go test -count=1 -timeout 0 -run 'TestSeeds$$' ./test/worlds -worlds.seeds $(SEEDS) -worlds.from $(FROM)

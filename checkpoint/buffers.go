@@ -3,17 +3,23 @@ package checkpoint
 import "context"
 
 // maxBuffers bounds how many responses lie in memory between the tensors and the
-// network: a donor gives no more than this many chunks of memory to its readers.
-const maxBuffers = 8
+// network: a donor gives no more than this many chunks of memory to its readers, and
+// maxSpareBuffers to those of Any. A buffer is held while it is sent, which a reader
+// that takes nothing draws out until the timeout: four newcomers that did had all of
+// them, and a heal for which a quorum waited got none.
+const (
+	maxBuffers      = 8
+	maxSpareBuffers = 2
+)
 
 // buffers is a bounded pool. Safe for concurrent use.
 type buffers struct {
 	free chan []byte // one for each that is not in use; nil ones were never made
 }
 
-func newBuffers() *buffers {
-	p := &buffers{free: make(chan []byte, maxBuffers)}
-	for range maxBuffers {
+func newBuffers(n int) *buffers {
+	p := &buffers{free: make(chan []byte, n)}
+	for range n {
 		p.free <- nil
 	}
 	return p

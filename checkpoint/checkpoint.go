@@ -64,6 +64,10 @@ var (
 	// ErrNoDonor is returned by Fetch when every donor failed; it is joined
 	// with what each of them said.
 	ErrNoDonor = errors.New("checkpoint: no donor could serve the state")
+	// ErrOtherCut is returned by Fetch when the donors' tensors are not those of the
+	// fetch before, and the mirror's hold parts of that: Restore, and begin with
+	// another mirror.
+	ErrOtherCut = errors.New("checkpoint: donors cut the state in another way than before")
 	// ErrCorrupt is returned when bytes do not match their checksum or format.
 	ErrCorrupt = errors.New("checkpoint: corrupt bytes")
 )

@@ -13,3 +13,6 @@ func PaceForTest(t *testing.T, perSecond, n int64) {
 		}
 	}
 }
+
+// FreeBuffersForTest is how many buffers readers of v find free.
+func FreeBuffersForTest(t *HTTP, v Version) int { return len(t.buffersFor(v).free) }

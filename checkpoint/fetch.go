@@ -54,6 +54,7 @@ type fetch struct {
 	stop    context.CancelCauseFunc
 	others  chan struct{} // closed when donors other than the first may ask
 	release func()        // closes it, once
+	torn    sync.Once
 
 	mu struct {
 		sync.Mutex
@@ -429,15 +430,42 @@ func (f *fetch) chunk(ctx context.Context, d *donor, p *plan, c *chunk) error {
 	got, want := c.sum.mark(), p.wants(c)
 	// The first donor's bytes are what they were when it read them: those of a
 	// tensor that changes beside the step have another mark each time.
-	if got != want && !(whole && got == said && p.amend(d, c, f.version == Any)) {
-		c.reset()
-		return corrupt("chunk at %d has mark %v, want %v", c.from, got, want)
+	if got != want {
+		if !whole || got != said || !p.amend(d, c, f.version == Any) {
+			c.reset()
+			return corrupt("chunk at %d has mark %v, want %v", c.from, got, want)
+		}
+		f.changed(c)
 	}
 	if err := c.finish(); err != nil {
 		return err
 	}
 	f.into.progress(n)
 	return nil
+}
+
+// namesShown bounds the tensors that changed names.
+const namesShown = 8
+
+// changed says, once, that the donor's tensors changed while they were served: what
+// comes is of no one moment, and the donor's trainer must hear of it.
+func (f *fetch) changed(c *chunk) {
+	if f.version == Any {
+		return // chunks are of different states there
+	}
+	f.torn.Do(func() {
+		f.mu.Lock()
+		l := f.mu.first.layout
+		f.mu.Unlock()
+		var names []string
+		for _, e := range l.entries {
+			if e.from < c.to && e.to > c.from && len(names) < namesShown {
+				names = append(names, clip(e.Name))
+			}
+		}
+		f.log.Warn().Str("version", string(f.version)).Strs("among", names).
+			Msg("donor's tensors changed while they were read: its trainer writes to them in its forward pass")
+	})
 }
 
 // get sends one request and hands the body to read. The donor must answer

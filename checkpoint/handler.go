@@ -196,11 +196,12 @@ func (t *HTTP) serveData(w http.ResponseWriter, r request) error {
 	if err := t.spare(r, n); err != nil {
 		return err
 	}
-	b, err := t.buffers.take(r.ctx, n)
+	pool := t.buffersFor(r.version)
+	b, err := pool.take(r.ctx, n)
 	if err != nil {
 		return refuse(http.StatusTooEarly, "too many readers")
 	}
-	defer t.buffers.put(b)
+	defer pool.put(b)
 	sum, err := t.read(r.ctx, r.version, b, from)
 	if err != nil {
 		return err
@@ -208,6 +209,14 @@ func (t *HTTP) serveData(w http.ResponseWriter, r request) error {
 	w.Header().Set(headerMark, sum.String())
 	t.send(w, b)
 	return nil
+}
+
+// buffersFor are those that readers of v share.
+func (t *HTTP) buffersFor(v Version) *buffers {
+	if v == Any {
+		return t.spareBuffers
+	}
+	return t.buffers
 }
 
 // read copies a part of the data section in one hold.

@@ -160,9 +160,10 @@ type HTTP struct {
 	server *http.Server
 	window *window
 	gate   *gate
-	// buffers holds what was copied in a hold and is being sent.
-	buffers *buffers
-	pace    *pace
+	// buffers hold what was copied in a hold and is being sent; spareBuffers to readers
+	// of Any.
+	buffers, spareBuffers *buffers
+	pace                  *pace
 
 	mu struct {
 		sync.Mutex
@@ -189,7 +190,7 @@ func NewHTTP(cfg HTTPConfig) (*HTTP, error) {
 	}
 	ln = guard.Limit(ln, guard.Limits{MaxConns: MaxConns, MaxPerHost: MaxConns / 4})
 	t := &HTTP{
-		cfg: cfg, ln: ln, base: base, window: newWindow(), gate: newGate(), buffers: newBuffers(),
+		cfg: cfg, ln: ln, base: base, window: newWindow(), gate: newGate(), buffers: newBuffers(maxBuffers), spareBuffers: newBuffers(maxSpareBuffers),
 		pace: &pace{perSecond: cfg.AnyBytesPerSecond},
 	}
 	t.SetToken(cfg.Token)

@@ -2,11 +2,12 @@ package checkpoint
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime"
 	"sync"
 	"sync/atomic"
+
+	"github.com/skerry-ft/skerry/pg"
 )
 
 // MirrorOptions say how a [Mirror] is filled.
@@ -15,6 +16,12 @@ type MirrorOptions struct {
 	// with 0 bytes, of every part that it has compared, from the fetch's
 	// goroutines; nil: nobody is.
 	Progress func(bytes int64)
+	// Make returns memory for a tensor that the donors have and the owner has not, or
+	// false; it bounds what a donor can make this process allocate. nil: there is none.
+	Make func(TensorInfo) (pg.Tensor, bool)
+	// Optional says that the donors need not have a tensor of the owner's, which a
+	// fetch leaves as it is then; nil: they must have all.
+	Optional func(name string) bool
 }
 
 // Mirror is a target's side of a state: the owner's tensors, what has been
@@ -29,7 +36,9 @@ type MirrorOptions struct {
 // The tensors must not change by other hands while the mirror lives: it would
 // take a chunk for what it was. Safe for concurrent use; one fetch at a time.
 type Mirror struct {
-	into     *view
+	own      map[string]pg.Tensor
+	into     *view // of own
+	options  MirrorOptions
 	progress func(int64)
 	received atomic.Int64
 	mixed    atomic.Bool
@@ -42,7 +51,8 @@ type Mirror struct {
 		sync.Mutex
 
 		direct bool
-		cut    *manifest // the donors' layout; nil before the first
+		made   map[string]pg.Tensor // by Make
+		cut    *manifest            // the donors' layout; nil before the first
 		chunks []*chunk
 		holds  Version // what the last fetch brought; empty: it did not succeed
 	}
@@ -54,7 +64,8 @@ func NewMirror(s State, o MirrorOptions) (*Mirror, error) {
 	if err != nil {
 		return nil, fmt.Errorf("mirror state: %w", err)
 	}
-	m := &Mirror{into: v, progress: o.Progress, fetching: make(chan struct{}, 1)}
+	m := &Mirror{own: s.Tensors, into: v, options: o, progress: o.Progress, fetching: make(chan struct{}, 1)}
+	m.mu.made = make(map[string]pg.Tensor)
 	if m.progress == nil {
 		m.progress = func(int64) {}
 	}
@@ -94,7 +105,7 @@ func (m *Mirror) SetDirect(direct bool) {
 // Received is how many bytes of data fetches have brought.
 func (m *Mirror) Received() int64 { return m.received.Load() }
 
-// Bytes is the size of the state.
+// Bytes is the size of the owner's tensors.
 func (m *Mirror) Bytes() int64 { return m.into.size() }
 
 // Mixed says whether the tensors hold parts of other states than the owner's.
@@ -239,10 +250,6 @@ func eachChunk(chunks []*chunk, f func(*chunk)) {
 	wg.Wait()
 }
 
-// errOtherCut ends a fetch whose donors changed how they cut the state while
-// the tensors hold parts of it.
-var errOtherCut = errors.New("checkpoint: donors cut the state in another way than before")
-
 // begin lays the chunks out as d says, and keeps those that are there. It
 // returns a *MismatchError if d is not like the owner's tensors.
 func (m *Mirror) begin(d *manifest) ([]*chunk, error) {
@@ -254,12 +261,12 @@ func (m *Mirror) begin(d *manifest) ([]*chunk, error) {
 		}
 		return m.mu.chunks, nil
 	}
-	memory, err := m.into.arrange(&d.layout)
+	memory, err := m.arrangeLocked(&d.layout)
 	if err != nil {
 		return nil, err
 	}
 	if m.Mixed() {
-		return nil, errOtherCut
+		return nil, ErrOtherCut
 	}
 	m.mu.cut, m.mu.chunks = d, make([]*chunk, d.chunks())
 	for i := range m.mu.chunks {
@@ -270,6 +277,64 @@ func (m *Mirror) begin(d *manifest) ([]*chunk, error) {
 		}
 	}
 	return m.mu.chunks, nil
+}
+
+// arrangeLocked gives the memory of the mirror's tensors in the order of the donors'
+// layout, or a *MismatchError. What only one side has is made, or left, if the
+// options say so.
+func (m *Mirror) arrangeLocked(l *layout) ([][]byte, error) {
+	s := State{Tensors: make(map[string]pg.Tensor, len(l.entries))}
+	for _, e := range l.entries {
+		if t, ok := m.own[e.Name]; ok {
+			s.Tensors[e.Name] = t
+		} else if t, ok := m.makeLocked(e.TensorInfo); ok {
+			s.Tensors[e.Name] = t
+		}
+	}
+	for name, t := range m.own {
+		if m.options.Optional == nil || !m.options.Optional(name) {
+			s.Tensors[name] = t
+		}
+	}
+	v, err := viewOf(s)
+	if err != nil {
+		return nil, err
+	}
+	return v.arrange(l)
+}
+
+// makeLocked returns memory for a tensor that only the donors have.
+func (m *Mirror) makeLocked(t TensorInfo) (pg.Tensor, bool) {
+	if made, ok := m.mu.made[t.Name]; ok && infoOf(t.Name, made).equal(t) {
+		return made, true
+	}
+	if m.options.Make == nil {
+		return pg.Tensor{}, false
+	}
+	made, ok := m.options.Make(t)
+	if ok {
+		m.mu.made[t.Name] = made
+	}
+	return made, ok
+}
+
+// Tensors are those of the state that the last fetch began to bring, by name: the
+// owner's, and those that were made. It is empty before the first.
+func (m *Mirror) Tensors() map[string]pg.Tensor {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := make(map[string]pg.Tensor)
+	if m.mu.cut == nil {
+		return all
+	}
+	for _, e := range m.mu.cut.entries {
+		t, ok := m.own[e.Name]
+		if !ok {
+			t = m.mu.made[e.Name]
+		}
+		all[e.Name] = t
+	}
+	return all
 }
 
 // mark is the mark of what the mirror holds as c. The caller owns c.

@@ -21,6 +21,12 @@ func (t TensorInfo) String() string { return t.Name + " " + t.kind() }
 
 func (t TensorInfo) kind() string { return fmt.Sprintf("%v%v", t.DType, t.Shape) }
 
+// SizeBytes is the size of its elements.
+func (t TensorInfo) SizeBytes() int64 {
+	n, _ := t.byteSize() // a layout holds none that is too large
+	return n
+}
+
 // equal compares everything, the name included.
 func (t TensorInfo) equal(o TensorInfo) bool {
 	return t.Name == o.Name && t.DType == o.DType && slices.Equal(t.Shape, o.Shape)

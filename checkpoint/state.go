@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"unicode/utf8"
 
@@ -68,6 +69,26 @@ func viewOf(s State) (*view, error) {
 	return v, nil
 }
 
+// infoOf says what a tensor is.
+func infoOf(name string, t pg.Tensor) TensorInfo {
+	return TensorInfo{Name: name, DType: t.DType(), Shape: slices.Clone(t.Shape())}
+}
+
+// Clone copies a state into memory of its own. Tensors that no transport could move
+// are an error.
+func (s State) Clone() (State, error) {
+	if _, err := viewOf(s); err != nil {
+		return State{}, fmt.Errorf("copy state: %w", err)
+	}
+	out := State{Tensors: make(map[string]pg.Tensor, len(s.Tensors)), Meta: maps.Clone(s.Meta)}
+	for name, t := range s.Tensors {
+		c := pg.New(t.DType(), t.Shape()...)
+		copy(c.Bytes(), t.Bytes())
+		out.Tensors[name] = c
+	}
+	return out, nil
+}
+
 func describe(name string, s State) (entry, error) {
 	if err := checkName(name); err != nil {
 		return entry{}, err
@@ -76,7 +97,7 @@ func describe(name string, s State) (entry, error) {
 	if m, _ := t.Memory(); m != nil || !t.Contiguous() {
 		return entry{}, fmt.Errorf("tensor %q is %v, want contiguous host memory", name, t)
 	}
-	e := entry{TensorInfo: TensorInfo{Name: name, DType: t.DType(), Shape: slices.Clone(t.Shape())}}
+	e := entry{TensorInfo: infoOf(name, t)}
 	if dtypeName(e.DType) == "" {
 		return e, fmt.Errorf("tensor %q: dtype %v cannot be encoded", name, e.DType)
 	}

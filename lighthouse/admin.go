@@ -35,7 +35,8 @@ func (s *Server) existing(ctx context.Context, name string) (*job, error) {
 
 // wish is what an operator wants of a job. Both functions run on the job's
 // goroutine: rules gives it to the machine and returns the command for the
-// ledger; done, if there is one, runs once that is written.
+// ledger, of no kind if the ledger has it already; done, if there is one, runs once
+// that is written.
 type wish struct {
 	rules func(j *job, now time.Time) (command, error)
 	done  func(j *job)
@@ -59,9 +60,22 @@ func (j *job) grant(now time.Time, w wish) error {
 	if err != nil {
 		return err
 	}
+	if c.Kind != "" {
+		if err := j.writeWish(now, c); err != nil {
+			return err
+		}
+	}
+	if w.done != nil {
+		w.done(j)
+	}
+	return nil
+}
+
+// writeWish writes the command of a wish, while the job waits.
+func (j *job) writeWish(now time.Time, c command) error {
 	c.Job, c.UnixMs = j.name, j.began
 	s := j.reign.server
-	err = s.ledger.apply(c)
+	err := s.ledger.apply(c)
 	took := time.Since(now)
 	s.metrics.applied(took, err)
 	if err != nil {
@@ -71,16 +85,17 @@ func (j *job) grant(now time.Time, w wish) error {
 	if took > doubtAfter {
 		j.doubt(time.Now())
 	}
-	if w.done != nil {
-		w.done(j)
-	}
 	return nil
 }
 
-// drain asks a replica to finish its step and go.
+// drain asks a replica to finish its step and go. A replica that drains says so
+// every half second until it is out: only the first time is written.
 func (s *Server) drain(ctx context.Context, name string, id quorum.ReplicaID, reason string) error {
 	return s.change(ctx, name, wish{
 		rules: func(j *job, now time.Time) (command, error) {
+			if j.machine.Drains(id) {
+				return command{}, j.machine.Drain(now, id, wire.Evidence(reason))
+			}
 			return command{Kind: commandDrain, Replica: id}, j.machine.Drain(now, id, wire.Evidence(reason))
 		},
 		done: func(j *job) {

@@ -12,12 +12,6 @@ import (
 	"github.com/skerry-ft/skerry/quorum"
 )
 
-// maxListed is the largest quorum whose members are told the whole list. All n
-// lists are n times n entries: at 1,024 members 100 MB in all. In a larger one
-// each is told its own part, and of the others the ids alone, which their process
-// groups compare.
-const maxListed = 1_024
-
 // answer is a quorum that is encoded once for all who are told of it. What it
 // hands out is shared and never changed. It is safe for concurrent use, but for
 // torchft, which belongs to the job's goroutine.
@@ -44,7 +38,7 @@ func newAnswer(q quorum.Quorum, extra func(quorum.ReplicaID) []byte) *answer {
 func (a *answer) down(to quorum.Answered) func() *skerrypb.Down {
 	return func() *skerrypb.Down {
 		q := a.list
-		if len(a.q.Members) > maxListed {
+		if len(a.q.Members) > quorum.MaxListed {
 			q = func() *skerrypb.Quorum { return wire.QuorumToProto(a.viewer().For(to.ReplicaID)) }
 		}
 		return &skerrypb.Down{Message: &skerrypb.Down_Answer{

@@ -67,6 +67,10 @@ func (c *cluster) open(cfg RaftConfig) (*ledger, error) {
 			k.Started = true
 			return c.keep(k)
 		},
+		readsDeltas: func(id raft.ServerID) bool {
+			e, known := c.book.find(string(id))
+			return string(id) == self.RaftID || known && e.Deltas
+		},
 	})
 	if err != nil {
 		return nil, errors.Join(err, c.peers.Close(), c.shutdown())

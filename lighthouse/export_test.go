@@ -2,6 +2,9 @@ package lighthouse
 
 import "github.com/skerry-ft/skerry/quorum"
 
+// Entries is how many entries this server has written, or heard of.
+func (s *Server) Entries() uint64 { return s.ledger.raft.LastIndex() }
+
 // Crowd makes the server count n more sessions than it has.
 func (s *Server) Crowd(n int) { s.sessions.Add(int64(n)) }
 

@@ -44,6 +44,7 @@ type gossipNode struct {
 	Raft     string `json:"f"`
 	Version  string `json:"v"`
 	NonVoter bool   `json:"n,omitempty"`
+	Deltas   bool   `json:"d,omitempty"` // reads entries that say what changed: see ledger.deltasRead
 }
 
 // openGossip starts gossip for a server of a cluster that exists. Each process
@@ -52,7 +53,7 @@ type gossipNode struct {
 func openGossip(cfg ClusterConfig, adopt guard.Adoption, self wire.Server, book *directory, out zerolog.Logger) (*memberlist.Memberlist, *memberlist.Keyring, error) {
 	meta, err := json.Marshal(gossipNode{
 		Cluster: self.Cluster, RaftID: self.RaftID, Boot: self.Boot, RPC: self.RPCAddress, Raft: self.RaftAddress,
-		Version: self.Version, NonVoter: self.NonVoter})
+		Version: self.Version, NonVoter: self.NonVoter, Deltas: true})
 	if err == nil && len(meta) > memberlist.MetaMaxSize {
 		err = fmt.Errorf("its %d bytes are over %d: shorten the addresses", len(meta), memberlist.MetaMaxSize)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -41,8 +42,10 @@ const (
 	snapshotThreshold = 1_024
 
 	// trailingLogs is how many commands are kept behind a snapshot, for
-	// followers that were away for a moment.
-	trailingLogs = 1_024
+	// followers that were away for a moment; one that was away for longer is sent
+	// the snapshot. Of a lighthouse in memory the entries are the greater part of
+	// what it holds.
+	trailingLogs = 256
 )
 
 // ledger is what raft replicates, and raft itself. It is safe for concurrent
@@ -56,6 +59,8 @@ type ledger struct {
 	cluster   string
 	disk      *disk          // nil: in memory
 	transport raft.Transport // for close
+	// readsDeltas says of another server whether it reads deltas; nil: all do.
+	readsDeltas func(raft.ServerID) bool
 	// release gives back what raft used, after raft has shut down.
 	release func() error
 }
@@ -75,11 +80,15 @@ type ledgerConfig struct {
 	// cluster is the id that the cluster has already, "" if the first leader
 	// draws it.
 	cluster string
+
+	// readsDeltas is ledger.readsDeltas.
+	readsDeltas func(raft.ServerID) bool
 }
 
 // openLedger starts raft on the data dir, or in memory if there is none.
 func openLedger(cfg ledgerConfig) (*ledger, error) {
-	l := &ledger{state: newState(), log: cfg.log, cluster: cfg.cluster, release: func() error { return nil }}
+	l := &ledger{state: newState(), log: cfg.log, cluster: cfg.cluster, readsDeltas: cfg.readsDeltas,
+		release: func() error { return nil }}
 	conf := raft.DefaultConfig()
 	conf.Logger = raftLogger(cfg.log)
 	conf.HeartbeatTimeout = cfg.Heartbeat
@@ -191,6 +200,20 @@ func (l *ledger) apply(c command) error {
 		return fmt.Errorf("write the ledger: %w", err)
 	}
 	return nil
+}
+
+// deltasRead says whether all servers read entries that say only what differs from
+// the quorum before. One of an older build takes such an entry for a quorum without
+// members and refuses it: its ledger would be another from then on. So during an
+// upgrade, and until gossip has told of all servers, entries are whole.
+func (l *ledger) deltasRead() bool {
+	if l.readsDeltas == nil {
+		return true
+	}
+	f := l.raft.GetConfiguration()
+	return f.Error() == nil && !slices.ContainsFunc(f.Configuration().Servers, func(s raft.Server) bool {
+		return !l.readsDeltas(s.ID)
+	})
 }
 
 // verify returns nil if this server led in that term at some moment after the

@@ -315,7 +315,8 @@ func (j *job) input(s *session, up *skerrypb.Up) (func(now time.Time), error) {
 		return func(now time.Time) { j.machine.Reply(now, s.id, x.ProbeReply.GetNumber()) }, nil
 	case *skerrypb.Up_Leaving:
 		s.left = true
-		return func(now time.Time) { j.machine.Leave(now, s.id) }, nil
+		why := wire.Text(x.Leaving.GetWhy())
+		return func(now time.Time) { j.machine.Leave(now, s.id, why) }, nil
 	}
 	return nil, fmt.Errorf("%w: message of kind %T in an open session", quorum.ErrInvalid, up.GetMessage())
 }

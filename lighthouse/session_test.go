@@ -287,6 +287,36 @@ func TestMalformedMessagesAreRefused(t *testing.T) {
 	}
 }
 
+// A replica that drains says so every half second until it is out. Only the first
+// time is written: a job of a thousand that was told to end wrote 2,000 entries a
+// second. What it is told, and hears, is the same each time.
+func TestDrainIsWrittenOnce(t *testing.T) {
+	t.Parallel()
+	l := lighthousetest.Start(t, nil)
+	all, _ := form(t, l.Addr, "a", "b")
+	operator := skerrypb.NewLighthouseClient(dial(t, l.Addr))
+	drain := func(id string) uint64 {
+		before := l.Lighthouse.Entries()
+		resp, err := operator.Drain(t.Context(), &skerrypb.DrainRequest{ReplicaId: id, Reason: "SIGTERM"})
+		if err != nil || resp.GetAlone() {
+			t.Fatal(resp, err)
+		}
+		return l.Lighthouse.Entries() - before
+	}
+	if got := drain("a"); got != 1 {
+		t.Errorf("the first drain wrote %d entries, want 1", got)
+	}
+	all[0].next("drain notice", func(d *skerrypb.Down) bool { return d.GetDrain() != nil })
+	for range 20 {
+		if got := drain("a"); got != 0 {
+			t.Fatalf("a drain that is known wrote %d entries, want none", got)
+		}
+	}
+	if _, err := operator.Drain(t.Context(), &skerrypb.DrainRequest{ReplicaId: "nobody"}); status.Code(err) != codes.NotFound {
+		t.Errorf("drain of an unknown replica: %v, want NotFound", err)
+	}
+}
+
 func TestDrainAndEvict(t *testing.T) {
 	t.Parallel()
 	l := lighthousetest.Start(t, minReplicas(1))

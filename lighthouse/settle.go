@@ -78,6 +78,9 @@ func (j *job) commit(w *write) error {
 	}
 	began := time.Now()
 	formed := w.d.Command(j.reign.term, w.token, w.createdMs)
+	if s.ledger.deltasRead() && fenced {
+		formed = w.d.Entry(j.reign.term, w.token, w.createdMs)
+	}
 	err := s.ledger.apply(command{Kind: commandFormed, Job: j.name, UnixMs: j.began, Formed: &formed})
 	s.metrics.applied(time.Since(began), err)
 	return err

@@ -168,7 +168,7 @@ func historyStatus(all []quorum.HistoryEntry) []HistoryStatus {
 			AtMs: e.CreatedMs, QuorumID: e.QuorumID, Round: e.Round, Members: max(e.Size, len(e.Members)),
 			Joined: texts(e.Joined), Left: texts(e.Left), Reason: e.Reason,
 		}
-		if e.Settlement.Outcome != quorum.NothingToSettle {
+		if e.Settlement.Settles() {
 			h.Settled = e.Settlement.String()
 		}
 		for _, a := range e.Accusations {

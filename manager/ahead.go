@@ -35,11 +35,11 @@ const (
 // errNeeded ends the copying: the others wait for this replica.
 var errNeeded = errors.New("the quorum fell, and too few are left")
 
-// copyAhead waits for the copying. If ctx ends first, or training has, the
-// tensors get their bytes back, and the next StartQuorum goes on.
+// copyAhead waits for the copying. If ctx ends first, or training has, the next
+// StartQuorum goes on.
 func (m *Manager) copyAhead(ctx context.Context, o StartOptions) error {
 	m.mu.Lock()
-	over := m.mu.everReady || m.mu.copied || m.mu.final != nil || m.mu.attempt.open
+	over := m.mu.rank.EverStarted() || m.mu.copied || m.mu.called || m.mu.final != nil || m.openLocked()
 	if over || o.ForbidHeal || len(m.states.parts) == 0 {
 		m.mu.Unlock()
 		return nil
@@ -53,7 +53,6 @@ func (m *Manager) copyAhead(ctx context.Context, o StartOptions) error {
 	if err == nil {
 		return nil
 	}
-	m.unmix()
 	if ctx.Err() == nil {
 		return nil // training has ended: the caller says so
 	}
@@ -96,12 +95,15 @@ func (m *Manager) endCopying(c *copying, done bool) {
 	}
 }
 
-// needed ends the copying at the lighthouse's word; it says whether there was any.
+// needed ends the copying at the lighthouse's word; it says whether there was any. A
+// newcomer that was called before its first StartQuorum, which compiles its model say,
+// begins none: it would copy from those who wait for it, until the heal timeout.
 func (m *Manager) needed() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	c := m.mu.copying
 	if c == nil {
+		m.mu.called = true
 		return false
 	}
 	if !c.stopped {
@@ -139,7 +141,12 @@ func (m *Manager) copyFirst(ctx context.Context, c *copying) {
 	if err == nil && len(from.Peers) > 0 {
 		err = m.copyFrom(ctx, from)
 	}
-	if err != nil && ctx.Err() == nil {
+	switch _, mismatch := errors.AsType[*checkpoint.MismatchError](err); {
+	case mismatch:
+		// It would heal no better as a member, and cost the others a quorum: one each
+		// time, where it is started again and again.
+		m.setFinal(fmt.Errorf("copy a state before joining: %w", err))
+	case err != nil && ctx.Err() == nil:
 		m.log.Info().Err(err).Msg("state not copied before joining")
 	}
 }
@@ -152,7 +159,8 @@ func (m *Manager) copyFrom(ctx context.Context, from quorum.Sources) error {
 	defer cancel()
 	began := time.Now()
 	m.mu.Lock()
-	m.mu.ahead, m.mu.phase = true, quorum.PhaseHealing
+	m.mu.rank.CopyAhead()
+	m.mu.phase = quorum.PhaseHealing
 	m.mu.Unlock()
 	m.shareToken(from.Token)
 	donors, err := m.donors(ctx, from.Peers)
@@ -191,40 +199,37 @@ func (m *Manager) copyFrom(ctx context.Context, from quorum.Sources) error {
 func (m *Manager) mixedLocked() bool { return m.mu.incoming != nil && m.mu.incoming.mirror.Mixed() }
 
 // errMixed fails a step that was begun with tensors that are no state, in a
-// quorum that takes them for one.
+// quorum that takes them for one: all that were ahead of it are gone. The bytes that
+// are one come back before the next step, see takeBack.
 var errMixed = errors.New("this replica is up to date, but has begun to copy another state")
 
-// unmix gives the tensors back the bytes that they had before anything was copied
-// into them. It runs on the trainer's goroutine.
-func (m *Manager) unmix() {
+// dropStale sets aside what was copied where the donors have other tensors by now than
+// then: an optimizer has made its state meanwhile. The heal goes on, and brings all. (It
+// would compare the two for ever.)
+func (m *Manager) dropStale() {
 	m.mu.Lock()
-	mixed, in, h, stopped := m.mixedLocked(), m.mu.incoming, m.mu.heal, m.mu.stopped
+	stale := m.mu.incoming != nil && m.mu.incoming.stale
 	m.mu.Unlock()
-	if !mixed {
-		return
+	if stale {
+		m.takeBack()
+		m.lend()
 	}
-	if h != nil {
-		h.stop(errSuperseded)
-		select {
-		case <-h.done:
-		case <-stopped:
-		}
-	}
-	in.mirror.Restore()
-	m.log.Info().Msg("copied state set aside")
 }
 
-// settleMixed is unmix where the quorum that stands takes this replica for up to
-// date: all that were ahead of it are gone.
+// settleMixed gives the tensors their bytes back before a step begins, where the
+// quorum that stands takes this replica for up to date: all that were ahead of it are
+// gone.
 func (m *Manager) settleMixed() {
 	m.mu.Lock()
-	level := m.mixedLocked() && m.mu.standing && !m.mu.behind
-	m.mu.Unlock()
-	if !level {
-		return
+	in := m.mu.incoming
+	level := m.mixedLocked() && m.mu.rank.Standing() && !m.mu.rank.Behind()
+	if level {
+		m.mu.incoming = nil
+		m.mu.rank.SetAside()
 	}
-	m.unmix()
-	m.mu.Lock()
-	m.mu.incoming, m.mu.ahead = nil, false
 	m.mu.Unlock()
+	if level {
+		in.mirror.Restore()
+		m.log.Info().Msg("copied state set aside")
+	}
 }

@@ -2,31 +2,28 @@ package manager
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/skerry-ft/skerry/pg"
 )
 
-// attempt is one try at a step, from StartQuorum to the end of ShouldCommit.
-// What belongs to one attempt never touches the next.
+// attempt is what goroutines wait for in one try at a step, from StartQuorum to the
+// end of ShouldCommit; what it means is quorum.Rank's. What belongs to one attempt
+// never touches the next.
 type attempt struct {
-	number  uint64 // rises with every StartQuorum
-	open    bool   // StartQuorum was called, ShouldCommit has not returned
-	closing bool   // ShouldCommit was called, and has not returned
-	waiting bool   // its StartQuorum waits, or gave up waiting, for the quorum and the heal
-	voted   bool   // the vote is with the replica's server
-	sealed  bool   // its ballot is being exchanged, or was
+	closing bool // ShouldCommit was called, and has not returned
+	waiting bool // its StartQuorum waits, or gave up waiting, for the quorum and the heal
 	opts    StartOptions
-	err     error // the first one: the step will be discarded
+	err     error // why it has failed; the first one counts
 	cut     bool  // its operations are not worth issuing: the others will not meet them
-	void    bool  // the whole replica lost operations of it
 	doomed  bool  // a sibling has ended it: this rank has only to vote
-	late    bool  // it failed before the quorum came that is standing now
-	healed  bool  // a state was loaded beside the collectives of this attempt
-	ops     int   // issued below, ever
-	opsHere int   // issued in the group that is configured now
+}
+
+// openLocked says that StartQuorum was called, and ShouldCommit has not returned.
+func (m *Manager) openLocked() bool {
+	_, open := m.mu.rank.Attempt()
+	return open
 }
 
 // participation is the Manager as pg.Managed sees it.
@@ -38,7 +35,8 @@ type participation struct {
 func (p participation) Attempt() int64 {
 	p.m.mu.Lock()
 	defer p.m.mu.Unlock()
-	return int64(p.m.mu.attempt.number)
+	number, _ := p.m.mu.rank.Attempt()
+	return int64(number)
 }
 
 // Roster implements pg.Participation.
@@ -93,8 +91,7 @@ func (p participation) Errored(attempt int64) bool {
 
 // rosterLocked is the roster of an attempt whose quorum is there and settled.
 func (m *Manager) rosterLocked(number int64) (pg.Roster, bool) {
-	a := &m.mu.attempt
-	if int64(a.number) != number || !a.open || m.mu.request != nil || !m.mu.standing || !m.mu.ready {
+	if !m.mu.rank.Trying(uint64(number)) || !m.mu.rank.Usable() {
 		return pg.Roster{}, false
 	}
 	return m.memberRosterLocked(), true
@@ -102,20 +99,19 @@ func (m *Manager) rosterLocked(number int64) (pg.Roster, bool) {
 
 // memberRosterLocked says who of the group below takes part.
 func (m *Manager) memberRosterLocked() pg.Roster {
-	q := m.mu.quorum
-	return pg.Roster{Rank: m.mu.assign.ReplicaRank, WorldSize: q.Size(), Participants: q.ParticipantRanks()}
+	q := m.mu.rank.Quorum()
+	return pg.Roster{Rank: m.mu.rank.Assignment().ReplicaRank, WorldSize: q.Size(), Participants: q.ParticipantRanks()}
 }
 
 // overLocked says why operations of an attempt are not worth issuing any more.
 func (m *Manager) overLocked(number int64) error {
-	a := &m.mu.attempt
 	switch {
 	case m.mu.final != nil:
 		return m.mu.final
-	case int64(a.number) != number || !a.open:
+	case !m.mu.rank.Trying(uint64(number)):
 		return fmt.Errorf("attempt %d is over", number)
-	case a.cut:
-		return a.err
+	case m.mu.attempt.cut:
+		return m.mu.attempt.err
 	}
 	return nil
 }
@@ -125,15 +121,16 @@ func (m *Manager) overLocked(number int64) error {
 // error from the ballot, in a group that is well.
 func (m *Manager) reportLocked(err error) {
 	a := &m.mu.attempt
-	if !a.open {
+	if !m.openLocked() {
 		m.log.Debug().Err(err).Msg("late error ignored")
 		return
 	}
+	m.mu.rank.Fail()
 	if a.err != nil {
 		return
 	}
 	a.err = err
-	m.log.Warn().Err(err).Int64("step", m.mu.position.Step+1).Msg("step failed")
+	m.log.Warn().Err(err).Int64("step", m.mu.rank.Position().Step+1).Msg("step failed")
 	m.changedLocked()
 }
 
@@ -148,8 +145,9 @@ func (m *Manager) fail(err error) {
 // lead nowhere any more.
 func (m *Manager) failLocked(err error) {
 	m.reportLocked(err)
-	if a := &m.mu.attempt; a.open && !a.cut {
+	if a := &m.mu.attempt; m.openLocked() && !a.cut {
 		a.cut = true
+		m.mu.rank.Cut()
 		m.changedLocked()
 	}
 }
@@ -158,32 +156,15 @@ func (m *Manager) failLocked(err error) {
 // nothing. One that broke the group ends the quorum.
 func (m *Manager) opFailed(number int64, err error) {
 	m.mu.Lock()
-	if int64(m.mu.attempt.number) != number || !m.mu.attempt.open {
+	if !m.mu.rank.Trying(uint64(number)) {
 		m.mu.Unlock()
 		m.log.Debug().Err(err).Msg("late error ignored")
 		return
 	}
 	m.failLocked(err)
-	id := m.mu.assign.QuorumID
+	id := m.mu.rank.QuorumID()
 	m.mu.Unlock()
 	m.brokeWith(id, err)
-}
-
-// brokeWith ends the quorum if err is what broke its group, and accuses the
-// peer whose link broke by itself.
-func (m *Manager) brokeWith(id int64, err error) {
-	op, isOp := errors.AsType[*pg.OpError](err)
-	if isOp && op.QuorumID != id {
-		return // of an older epoch
-	}
-	m.mu.Lock()
-	ready := m.mu.ready && m.mu.assign.QuorumID == id
-	m.mu.Unlock()
-	if !ready || m.managed.Err() == nil {
-		return
-	}
-	m.accuseFirst(err, id)
-	m.fall(id, err)
 }
 
 // issued is the backend below Managed: it counts what reaches the group, gives

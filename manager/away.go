@@ -17,9 +17,13 @@ type presence struct {
 	moved atomic.Int64  // when it moved last, since began
 	calls atomic.Int32  // StartQuorum and ShouldCommit under way
 	away  atomic.Bool   // a quorum fell, and this rank did not join for it
+
+	telling chan struct{} // holds one while the server is told: each word is newer than the last
 }
 
-func newPresence() presence { return presence{began: time.Now()} }
+func newPresence() presence {
+	return presence{began: time.Now(), telling: make(chan struct{}, 1)}
+}
 
 // idle is how long the trainer has called nothing.
 func (p *presence) idle() time.Duration {
@@ -51,14 +55,21 @@ func (m *Manager) gone() bool {
 	return quorum.TrainerAway(m.presence.idle(), m.timeouts.Step, waits)
 }
 
-// goAwayLocked makes this rank join no more until its trainer moves.
-func (m *Manager) goAwayLocked() {
+// goAwayLocked makes this rank join no more until its trainer moves; false if it has
+// moved by now. A move before away is set finds it not set, and one behind it comes
+// back, so what is looked at behind it is enough.
+func (m *Manager) goAwayLocked() bool {
 	if m.presence.away.Swap(true) {
-		return
+		return true
 	}
-	m.log.Warn().Dur(logkey.ElapsedMs, m.presence.idle()).Int64(logkey.QuorumID, m.mu.assign.QuorumID).
+	if !m.gone() {
+		m.presence.away.Store(false)
+		return false
+	}
+	m.log.Warn().Dur(logkey.ElapsedMs, m.presence.idle()).Int64(logkey.QuorumID, m.mu.rank.QuorumID()).
 		Msg("trainer does not move, quorum left until it does")
 	m.tellAway()
+	return true
 }
 
 // comeBack asks for a quorum again, now that the trainer moves. Its operations
@@ -71,8 +82,8 @@ func (m *Manager) comeBack() {
 	}
 	m.log.Info().Msg("trainer moves again")
 	m.tellAway()
-	if m.mu.request == nil && !m.mu.standing && m.mu.final == nil && m.mu.quorum != nil && m.mu.attempt.open {
-		m.requestLocked(quorum.JoinFall, m.mu.attempt.opts)
+	if m.mu.rank.Quorum() != nil && m.openLocked() {
+		m.needLocked(m.mu.attempt.opts)
 	}
 }
 
@@ -81,8 +92,15 @@ func (m *Manager) tellAway() {
 	m.tasks.add(func(ctx context.Context) {
 		select {
 		case <-m.linked:
-			m.link.away(ctx, m.presence.away.Load)
 		case <-ctx.Done():
+			return
 		}
+		select {
+		case m.presence.telling <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
+		m.link.away(ctx, m.presence.away.Load)
+		<-m.presence.telling
 	})
 }

@@ -18,71 +18,35 @@ type balloted struct {
 }
 
 // exchange makes every local check, gives this rank's ballot if its group
-// works, and judges what came. After an ok ballot this rank discards nothing by
-// itself.
+// works, and judges what came.
 func (m *Manager) exchange(ctx context.Context, unhealed bool) balloted {
+	state := m.comparison.result()
 	m.mu.Lock()
-	a, q := &m.mu.attempt, m.mu.quorum
-	if b := m.withoutBallotLocked(); b.vote.Void || b.vote.Broken {
+	b := balloted{cause: m.mu.attempt.err}
+	if v, none := m.mu.rank.WithoutBallot(); none {
 		m.mu.Unlock()
-		return b
-	}
-	b := balloted{vote: m.voteLocked()}
-	own := quorum.Ballot{
-		QuorumID: q.ID, Round: q.Round, Position: m.mu.position,
-		OK:           a.err == nil && !unhealed && m.mu.assign.Divisor >= m.cfg.MinReplicas,
-		Reduced:      a.err == nil,
-		Healed:       a.healed,
-		Unhealed:     unhealed,
-		ChangeWanted: m.mu.wanted != "" || unhealed,
-	}
-	b.cause = a.err
-	if b.cause == nil && !own.OK && !unhealed {
-		b.cause = fmt.Errorf("%w: %d, want %d", errTooFew, m.mu.assign.Divisor, m.cfg.MinReplicas)
-	}
-	rank := m.mu.assign.ReplicaRank
-	m.mu.Unlock()
-	if err := m.backend.Err(); err != nil {
-		b.vote.Broken = true
-		b.cause = err
-		m.accuseFirst(err, q.ID)
-		m.fall(q.ID, err)
-		return b
-	}
-	return m.ballot(ctx, b, own, rank)
-}
-
-// voteLocked is a vote on the step under way that says no.
-func (m *Manager) voteLocked() quorum.RankVote {
-	v := quorum.RankVote{Attempt: m.mu.attempt.number}
-	v.GroupRank = m.cfg.GroupRank
-	v.Step = m.mu.position.Step + 1
-	if q := m.mu.quorum; q != nil {
-		v.QuorumID, v.Round = q.ID, q.Round
-	}
-	return v
-}
-
-// withoutBallotLocked is the vote on an attempt for which no ballot can be
-// given; it is neither void nor broken if one can.
-func (m *Manager) withoutBallotLocked() balloted {
-	a := &m.mu.attempt
-	b := balloted{vote: m.voteLocked(), cause: a.err}
-	usable := m.mu.quorum != nil && m.mu.standing && m.mu.ready && m.mu.request == nil
-	switch {
-	case a.err != nil && a.opsHere == 0 && (a.void || m.cfg.GroupWorldSize == 1 && (a.ops > 0 || a.late)):
-		// Its operations went into a group that is gone. The others of this
-		// group know nothing of the attempt: they wait for the next one, and
-		// so does the quorum, which may be on its way still. A vote in it would
-		// be one on the next attempt.
-		b.vote.Void = true
-	case !usable:
-		b.vote.Broken = true
-		if b.cause == nil {
+		b.vote = v
+		if v.Broken && b.cause == nil {
 			b.cause = errFallen
 		}
+		return b
 	}
-	return b
+	if m.comparison != nil {
+		m.mu.rank.Rested(m.comparison.at, state.digest)
+	}
+	own, a := m.mu.rank.Ballot(unhealed), m.mu.rank.Assignment()
+	if b.cause == nil && m.mu.rank.TooFew() && !unhealed {
+		b.cause = fmt.Errorf("%w: %d, want %d", errTooFew, a.Divisor, m.cfg.MinReplicas)
+	}
+	b.vote = m.mu.rank.WithoutGroup()
+	m.mu.Unlock()
+	if err := m.backend.Err(); err != nil {
+		b.cause = err
+		m.accuseFirst(err, own.QuorumID)
+		m.fall(own.QuorumID, err)
+		return b
+	}
+	return m.ballot(ctx, b, own, a.ReplicaRank)
 }
 
 // ballot exchanges own for the others' ballots.
@@ -91,11 +55,8 @@ func (m *Manager) withoutBallotLocked() balloted {
 // all the same: if all of them are there, the others commit.
 func (m *Manager) ballot(ctx context.Context, b balloted, own quorum.Ballot, rank int) balloted {
 	m.mu.Lock()
-	m.mu.attempt.sealed = true
+	m.mu.rank.Seal(own)
 	m.mu.stats.Ballots++
-	if own.OK {
-		m.mu.claim.Promise(b.vote.Step, own.QuorumID)
-	}
 	patience := m.opTimeoutLocked()
 	epoch := m.mu.configured
 	m.mu.Unlock()
@@ -109,26 +70,24 @@ func (m *Manager) ballot(ctx context.Context, b balloted, own quorum.Ballot, ran
 		<-w.Done() // the abort sees to it
 	}
 	ballots := decodeBallots(op.Ballots, own, rank)
-	digest := ballots[rank].Digest
-	judged := quorum.JudgeBallots(rank, ballots)
 	m.mu.Lock()
-	m.mu.ballots++
-	judged = m.mu.claim.Judged(judged, b.vote.Step, own.QuorumID, m.cfg.GroupRank, digest)
+	vote, judged := m.mu.rank.Judged(quorum.JudgeBallots(rank, ballots), ballots[rank].Digest, w.Err() != nil)
 	m.mu.Unlock()
-	b.vote.Vote, b.vote.Digest, b.vote.Broken = judged.Vote, digest, judged.Broken
-	b.vote.ChangeWanted = b.vote.ChangeWanted || judged.ChangeWanted
+	b.vote = vote
 	if err := w.Err(); err != nil {
-		b.vote.Broken = true
 		m.accuseFirst(err, own.QuorumID)
 		if b.cause == nil {
 			b.cause = err
 		}
 	}
-	if judged.Vote != quorum.VoteYes && b.cause == nil {
+	if !judged.Yes() && b.cause == nil {
 		b.cause = fmt.Errorf("ballot: %s", judged.Reason)
 	}
+	if len(judged.Differ) > 0 {
+		m.differed(judged, vote.Step)
+	}
 	if len(judged.Odd) > 0 {
-		m.log.Error().Ints("ranks", judged.Odd).Int64(logkey.Step, b.vote.Step).Msg("reduced bytes differed")
+		m.log.Error().Ints("ranks", judged.Odd).Int64(logkey.Step, vote.Step).Msg("reduced bytes differed")
 	}
 	return b
 }

@@ -2,6 +2,7 @@ package manager
 
 import (
 	"context"
+	"fmt"
 	"sync"
 
 	"github.com/skerry-ft/skerry/quorum"
@@ -25,8 +26,8 @@ func newBarrier(size int) *barrier {
 	return b
 }
 
-// vote counts v, calls counted, and waits for the decision on its attempt. When
-// ctx ends first, the attempt is decided without the missing votes.
+// vote counts v, calls counted, and waits for the decision on its attempt, or for
+// ctx to end: then the vote is counted, and the attempt open.
 func (b *barrier) vote(ctx context.Context, v quorum.RankVote, counted func()) (quorum.TallyResult, error) {
 	if err := b.count(v); err != nil {
 		return quorum.TallyResult{}, err
@@ -34,24 +35,19 @@ func (b *barrier) vote(ctx context.Context, v quorum.RankVote, counted func()) (
 	counted()
 	for {
 		b.mu.Lock()
-		if ctx.Err() != nil {
-			b.mu.polls.End(v.Attempt)
-			b.wakeLocked()
-		}
-		result, ok, err := b.mu.polls.Result(v.Attempt)
+		result, ok := b.mu.polls.Result(v.Attempt)
 		final, decided := b.mu.final, b.mu.decided
 		b.mu.Unlock()
 		switch {
 		case ok: // it stands, also if the replica ended since
 			return result, nil
-		case err != nil:
-			return quorum.TallyResult{}, err
 		case final != nil:
 			return quorum.TallyResult{}, final
 		}
 		select {
 		case <-decided:
 		case <-ctx.Done():
+			return quorum.TallyResult{}, fmt.Errorf("wait for the other ranks' votes: %w", context.Cause(ctx))
 		}
 	}
 }
@@ -59,7 +55,7 @@ func (b *barrier) vote(ctx context.Context, v quorum.RankVote, counted func()) (
 func (b *barrier) count(v quorum.RankVote) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if _, ok, _ := b.mu.polls.Result(v.Attempt); !ok && b.mu.final != nil { // Vote says what is stale
+	if _, ok := b.mu.polls.Result(v.Attempt); !ok && b.mu.final != nil {
 		return b.mu.final
 	}
 	err := b.mu.polls.Vote(v)
@@ -73,12 +69,18 @@ func (b *barrier) wakeLocked() {
 	b.mu.decided = make(chan struct{})
 }
 
-// awaits says whether other ranks have voted on an attempt, and this one has
-// not.
-func (b *barrier) awaits(rank int, attempt uint64) bool {
+// awaits is quorum.Polls.Awaits.
+func (b *barrier) awaits(rank int, attempt uint64) (next uint64, awaits bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.mu.polls.Awaits(rank, attempt)
+}
+
+// restarted is quorum.Polls.Restarted.
+func (b *barrier) restarted(rank int, attempt uint64) (next uint64, restarted bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.mu.polls.Restarted(rank, attempt)
 }
 
 // close gives err to all waiting and later callers whose attempt is not decided.

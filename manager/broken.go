@@ -2,6 +2,7 @@ package manager
 
 import (
 	"context"
+	"errors"
 
 	"github.com/skerry-ft/skerry/pg"
 )
@@ -47,7 +48,7 @@ func (m *Manager) groupBroke(ctx context.Context, epoch pg.Epoch) {
 		case !m.watches(epoch):
 			return
 		case !busy:
-			m.brokeWith(epoch.QuorumID, cause)
+			m.fall(epoch.QuorumID, cause)
 			return
 		}
 		select {
@@ -58,10 +59,26 @@ func (m *Manager) groupBroke(ctx context.Context, epoch pg.Epoch) {
 	}
 }
 
+// brokeWith takes in the error of an operation. It ends the quorum if that is what
+// broke its group, and accuses the peer whose link broke by itself.
+func (m *Manager) brokeWith(id int64, err error) {
+	if op, ok := errors.AsType[*pg.OpError](err); ok && op.QuorumID != id {
+		return // of an older epoch
+	}
+	m.mu.Lock()
+	ready := m.mu.rank.Ready() && m.mu.rank.In(id)
+	m.mu.Unlock()
+	if !ready || m.managed.Err() == nil {
+		return
+	}
+	m.accuseFirst(err, id)
+	m.fall(id, err)
+}
+
 // watches tells whether a break of an epoch's group still matters.
 func (m *Manager) watches(epoch pg.Epoch) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.mu.standing && m.mu.final == nil && m.mu.configured == epoch &&
-		m.mu.quorum.Cluster == epoch.Cluster && m.mu.quorum.ID == epoch.QuorumID
+	return m.mu.rank.Standing() && m.mu.final == nil && m.mu.configured == epoch &&
+		m.mu.rank.Quorum().Cluster == epoch.Cluster && m.mu.rank.In(epoch.QuorumID)
 }

@@ -168,7 +168,7 @@ func TestFirstWitnessIsHeard(t *testing.T) {
 	b.m.groupBroke(t.Context(), epoch)
 	b.m.mu.Lock()
 	defer b.m.mu.Unlock()
-	if len(b.m.mu.accusations) != 1 || string(b.m.mu.accusations[0].Against) != c.m.ReplicaID() {
-		t.Errorf("b accuses %+v, want c", b.m.mu.accusations)
+	if a := b.m.mu.rank.Accusations(); len(a) != 1 || string(a[0].Against) != c.m.ReplicaID() {
+		t.Errorf("b accuses %+v, want c", a)
 	}
 }

@@ -12,11 +12,8 @@ import (
 
 // verdict is what became of an attempt.
 type verdict struct {
-	commit  bool
+	quorum.Resolution
 	settled bool // by the lighthouse
-	stands  bool // the quorum goes on
-	wanted  bool // all ask for a change
-	void    bool // nobody but this replica knows of the attempt
 	cause   error
 	id      int64 // of the quorum it ran in; 0: none
 }
@@ -34,20 +31,22 @@ type verdict struct {
 // StartQuorum, and ErrMaxRetries.
 func (m *Manager) ShouldCommit(ctx context.Context) (bool, error) {
 	defer m.enter()()
+	defer m.takeBack()
 	m.mu.Lock()
 	switch {
 	case m.mu.final != nil:
 		m.mu.Unlock()
 		return false, m.ended(ctx)
-	case !m.mu.attempt.open:
+	case !m.openLocked():
 		m.mu.Unlock()
 		return false, errors.New("manager: ShouldCommit without StartQuorum")
 	}
 	m.mu.attempt.closing = true
-	m.mu.settled = nil
+	m.mu.rank.Close()
 	m.mu.phase = quorum.PhaseBalloting
 	m.mu.Unlock()
-	defer m.transport.Pause() // from here on the trainer may change its tensors
+	defer m.comparison.end()  // from here on
+	defer m.transport.Pause() // the trainer may change its tensors
 	v, err := m.decide(ctx)
 	if err != nil {
 		return false, m.abandon(ctx, err)
@@ -86,7 +85,7 @@ func (m *Manager) poll(ctx context.Context, b balloted) (verdict, error) {
 		vctx = limited
 	}
 	m.mu.Lock()
-	m.mu.attempt.voted = true
+	m.mu.rank.Voted()
 	m.mu.Unlock()
 	result, err := m.link.vote(vctx, b.vote)
 	if err != nil {
@@ -95,34 +94,19 @@ func (m *Manager) poll(ctx context.Context, b balloted) (verdict, error) {
 		}
 		return verdict{}, fmt.Errorf("vote on step %d: %w", b.vote.Step, err)
 	}
-	v := verdict{
-		id: b.vote.QuorumID, stands: result.Stands, wanted: result.ChangeWanted, void: b.vote.Void, cause: b.cause,
+	m.mu.Lock()
+	v := verdict{Resolution: m.mu.rank.Resolve(result, b.vote), cause: b.cause, id: b.vote.QuorumID}
+	if v.Commit {
+		m.mu.stats.Commits++
 	}
-	switch result.Outcome {
-	case quorum.TallyCommit:
-		m.mu.Lock()
-		m.commitLocked(b.vote.Digest)
-		m.mu.Unlock()
-		v.commit = true
-	case quorum.TallyPrepared:
+	m.mu.Unlock()
+	switch {
+	case v.Awaits:
 		return m.settle(ctx, v)
-	case quorum.TallyAbort:
-		m.refused()
-		if v.cause == nil {
-			v.cause = errSibling
-		}
-	case quorum.TallyBehind:
-		v.wanted = true
+	case v.Sibling && v.cause == nil:
+		v.cause = errSibling
 	}
 	return v, nil
-}
-
-// refused notes that the replica discards the step, whatever this rank had
-// promised: it was not the whole replica's promise.
-func (m *Manager) refused() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.mu.claim.Refuse()
 }
 
 // awaitQuorum waits for the request that this attempt needs. When it takes too
@@ -161,8 +145,7 @@ func (m *Manager) awaitQuorum(ctx context.Context) error {
 // that this rank is behind and stays so.
 func (m *Manager) healBesides(ctx context.Context) (unhealed bool, err error) {
 	m.mu.Lock()
-	h, behind := m.mu.heal, m.mu.behind
-	usable := m.mu.standing && m.mu.ready && m.mu.request == nil
+	h, behind, usable := m.mu.heal, m.mu.rank.Behind(), m.mu.rank.Usable()
 	m.mu.Unlock()
 	if h == nil || !usable {
 		return behind, nil
@@ -172,19 +155,7 @@ func (m *Manager) healBesides(ctx context.Context) (unhealed bool, err error) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.mu.attempt.healed = !m.mu.behind
-	return m.mu.behind, nil
-}
-
-// commitLocked counts the step that is under way.
-func (m *Manager) commitLocked(digest quorum.Digest) {
-	q := m.mu.quorum
-	m.mu.position = quorum.Position{Cluster: q.Cluster, Step: m.mu.position.Step + 1, QuorumID: q.ID}
-	m.mu.batches += int64(m.mu.assign.Divisor)
-	m.mu.digest = digest
-	m.mu.claim.Clear()
-	m.mu.failures, m.mu.discarded = 0, 0
-	m.mu.stats.Commits++
+	return m.mu.rank.HealedBeside(), nil
 }
 
 // abandon ends an attempt whose outcome this rank will not wait for. What the
@@ -194,17 +165,14 @@ func (m *Manager) commitLocked(digest quorum.Digest) {
 // count of attempts would stand still for ever.
 func (m *Manager) abandon(ctx context.Context, err error) error {
 	m.mu.Lock()
-	m.mu.claim.GiveUp()
+	left, id := m.mu.rank.Abandon(), m.mu.rank.QuorumID()
 	m.failLocked(err)
-	voted, id := m.mu.attempt.voted, m.mu.assign.QuorumID
-	cut := m.mu.attempt.opsHere > 0 || m.mu.attempt.sealed
-	m.mu.attempt.sealed = true
 	if r := m.mu.request; r != nil {
 		r.stopLocked(errRestarted) // what it reported is no longer so
 	}
 	m.changedLocked()
 	m.mu.Unlock()
-	if cut {
+	if left.Falls {
 		m.fall(id, err)
 	}
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.timeouts.Call)
@@ -212,7 +180,7 @@ func (m *Manager) abandon(ctx context.Context, err error) error {
 	if werr := m.tracked.wait(late); werr != nil {
 		m.log.Warn().Err(werr).Msg("collectives of an abandoned step do not end")
 	}
-	if !voted {
+	if left.Votes {
 		m.castMissing(late, err)
 	}
 	m.mu.Lock()
@@ -221,23 +189,16 @@ func (m *Manager) abandon(ctx context.Context, err error) error {
 	m.changedLocked()
 	m.mu.Unlock()
 	m.renew()
-	m.unmix() // what the trainer does with its tensors now is its own
 	if final != nil {
 		return m.ended(ctx)
 	}
 	return err
 }
 
-// castMissing votes for an attempt that ends without a ballot. Of one that has
-// issued nothing the other replicas know nothing, and the quorum stands.
+// castMissing votes for an attempt that ends without a ballot.
 func (m *Manager) castMissing(ctx context.Context, cause error) {
 	m.mu.Lock()
-	v := m.withoutBallotLocked().vote
-	if !v.Void && m.cfg.GroupWorldSize == 1 && m.mu.attempt.opsHere == 0 {
-		v.Void, v.Broken = true, false
-	}
-	v.Broken = !v.Void
-	m.mu.attempt.voted = true
+	v := m.mu.rank.Missing()
 	final := m.mu.final
 	m.mu.Unlock()
 	if final != nil {
@@ -254,35 +215,28 @@ func (m *Manager) castMissing(ctx context.Context, cause error) {
 // endAttemptLocked closes the attempt: between two steps a fall is seen to at
 // once again.
 func (m *Manager) endAttemptLocked() {
-	m.mu.attempt.open, m.mu.attempt.closing, m.mu.attempt.waiting = false, false, false
+	m.mu.rank.Leave()
+	m.mu.attempt.closing, m.mu.attempt.waiting = false, false
 	m.mu.phase = quorum.PhaseIdle
 }
 
 // conclude ends the attempt.
 func (m *Manager) conclude(v verdict) (bool, error) {
 	m.mu.Lock()
-	step := m.mu.position.Step
-	participants := m.mu.assign.Divisor
-	if !v.commit {
-		step++
+	participants := m.mu.rank.Assignment().Divisor
+	e := m.mu.rank.End(v.Resolution)
+	if !v.Commit {
 		m.mu.stats.Discards++
-		m.mu.discarded++
-		if !v.void && v.cause != nil {
-			m.mu.failures++
-		}
 	}
 	m.endAttemptLocked()
-	if v.commit && step == m.mu.assign.Max.Step+1 {
-		m.wishLocked() // this replica's first commit in this quorum
-	}
-	if v.stands && (v.wanted || v.commit && m.cfg.EveryStep) {
+	if e.Asks {
 		m.askLocked()
 	}
-	retries := m.mu.discarded
+	retries := m.mu.rank.Discarded()
 	m.changedLocked()
 	m.mu.Unlock()
-	m.tellStep(v, step, participants)
-	if !v.stands && v.id != 0 {
+	m.tellStep(v, e.Step, participants)
+	if !v.Stands && v.id != 0 {
 		cause := v.cause
 		if cause == nil {
 			cause = errFallen
@@ -291,10 +245,10 @@ func (m *Manager) conclude(v verdict) (bool, error) {
 	}
 	m.renew()
 	switch {
-	case v.commit:
+	case v.Commit:
 		return true, nil
 	case m.cfg.MaxRetries > 0 && retries >= m.cfg.MaxRetries:
-		err := fmt.Errorf("%w: %d at step %d: %w", ErrMaxRetries, retries, step, v.cause)
+		err := fmt.Errorf("%w: %d at step %d: %w", ErrMaxRetries, retries, e.Step, v.cause)
 		m.setFinal(err)
 		return false, err
 	}
@@ -306,14 +260,12 @@ func (m *Manager) conclude(v verdict) (bool, error) {
 func (m *Manager) renew() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.mu.request == nil && !m.mu.standing && m.mu.final == nil {
-		m.requestLocked(quorum.JoinFall, StartOptions{})
-	}
+	m.needLocked(StartOptions{})
 }
 
 // tellStep logs and tells of a step's end.
 func (m *Manager) tellStep(v verdict, step int64, participants int) {
-	if v.commit {
+	if v.Commit {
 		m.log.Debug().Int64(logkey.Step, step).Int64(logkey.QuorumID, v.id).Bool("settled", v.settled).
 			Msg("step committed")
 		m.events.emit(StepCommitted{Step: step, QuorumID: v.id, Participants: participants, Settled: v.settled})

@@ -1,13 +1,16 @@
 package manager
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
 	"github.com/skerry-ft/skerry/checkpoint"
+	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/quorum"
 )
 
 // Config tells a Manager who it is and whom it works with. Zero values mean
@@ -58,14 +61,28 @@ type Config struct {
 	NoInitSync bool
 	// EveryStep asks the lighthouse after every commit, as torchft does.
 	EveryStep bool
+	// Start says which state the registered tensors hold when Run begins. Zero: a
+	// fresh one, step 0. One that was read from a file is as it was saved: see Start.
+	Start Start
 	// MaxRetries ends training with ErrMaxRetries after so many discarded steps
 	// in a row; 0 means never.
 	MaxRetries int
+
+	// ParityEvery: in every so many steps each rank sums up 8 MiB of its registered
+	// state, which takes turns, and the ballots compare: a replica whose bytes are not
+	// those of the others is named and heals. 0 means 8: about a thousandth of a step,
+	// and whatever differs is found within a step for each MiB of state, and 8 at
+	// least. Negative: never; then a flipped bit lives on, and heals spread it. The
+	// same in all replicas: one that has another value is compared in fewer steps.
+	ParityEvery int
 
 	// StepTimeout bounds everything that a step waits for, HealTimeout the
 	// transfer of a state. All other timeouts derive from these two: see
 	// Timeouts. 0 means 60 s and 10 min. Too low: a slow peer looks broken, and
 	// steps are discarded. Too high: a hang that no message tells of lasts so long.
+	// A trainer that calls nothing for StepTimeout, in a forward pass or an evaluation
+	// that is longer, is away when a quorum falls then: the others go on without it,
+	// and it joins with its next call.
 	StepTimeout time.Duration
 	HealTimeout time.Duration
 
@@ -92,6 +109,48 @@ type Config struct {
 	Log zerolog.Logger
 	// Registry takes the metrics; nil: none.
 	Registry prometheus.Registerer
+}
+
+// Start is what a durable checkpoint says besides the tensors. Save both between a
+// ShouldCommit and the next StartQuorum, when the optimizer has stepped:
+//
+//	Start{Position: m.Position(), Batches: m.BatchesCommitted()}
+//
+// When all replicas were down, and each comes back with a file of its own, or with
+// none, the newest position wins, and the others heal from a replica that has it.
+// Without Start all would be at step 0, and the replica whose id sorts first would
+// give its state to all, be it the oldest. A replica that comes back while others
+// train heals from them, unless its file is newer than what they have.
+type Start struct {
+	// Position is that of the tensors. A file that knows its step alone has a position
+	// with QuorumID 0 and no Cluster; it is older than the same step of any quorum, and
+	// two such files of one step must hold the same bytes.
+	Position quorum.Position
+	// Batches is what BatchesCommitted begins with.
+	Batches int64
+}
+
+// maxStart leaves room for the steps that follow.
+const maxStart = wire.MaxNumber / 2
+
+// validate returns all problems, each as "Field = value, want bound".
+func (s Start) validate() []error {
+	var problems []error
+	bad := func(format string, args ...any) { problems = append(problems, fmt.Errorf("Start."+format, args...)) }
+	p := s.Position
+	if p.Step < 0 || p.Step > maxStart {
+		bad("Position.Step = %d, want 0 to %d", p.Step, int64(maxStart))
+	}
+	if _, err := wire.PositionFromProto(wire.PositionToProto(quorum.Position{Cluster: p.Cluster, QuorumID: p.QuorumID})); err != nil {
+		bad("Position: %w", err)
+	}
+	if p.Step == 0 && p.QuorumID != 0 {
+		bad("Position.QuorumID = %d, want 0 with Step 0: no quorum has committed it", p.QuorumID)
+	}
+	if s.Batches < 0 || s.Batches > wire.MaxNumber {
+		bad("Batches = %d, want 0 to %d", s.Batches, int64(wire.MaxNumber))
+	}
+	return problems
 }
 
 // The defaults of Config.

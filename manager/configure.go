@@ -12,17 +12,17 @@ import (
 
 // configure makes the group ready for the standing quorum. A quorum that only
 // got a new round keeps its group.
-func (m *Manager) configure(ctx context.Context, r *request) error {
+func (m *Manager) configure(ctx context.Context) error {
 	m.mu.Lock()
-	q, a := m.mu.quorum, m.mu.assign
+	q, a := m.mu.rank.Quorum(), m.mu.rank.Assignment()
 	epoch := pg.Epoch{Cluster: q.Cluster, QuorumID: q.ID}
-	keep := m.mu.ready && m.mu.configured == epoch
+	keep := m.mu.rank.Ready() && m.mu.configured == epoch
 	m.mu.phase = quorum.PhaseConfiguring
 	m.mu.Unlock()
 	m.shareToken(q.Token)
 	if keep && m.managed.Err() == nil {
 		m.managed.SetRound(q.Round)
-		return m.configuredFor(r, q, 0)
+		return m.configuredFor(q, 0)
 	}
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, m.timeouts.Configure)
@@ -31,26 +31,23 @@ func (m *Manager) configure(ctx context.Context, r *request) error {
 		err = fmt.Errorf("configure the group of quorum %d: %w", q.ID, err)
 		m.accuseUnmet(err, a)
 		m.fall(q.ID, err)
-		m.mu.Lock()
-		r.kind = quorum.JoinFall
-		m.mu.Unlock()
 		return err
 	}
-	return m.configuredFor(r, q, time.Since(began))
+	return m.configuredFor(q, time.Since(began))
 }
 
 // configuredFor notes that the group is ready, unless the quorum fell
 // meanwhile.
-func (m *Manager) configuredFor(r *request, q *quorum.Quorum, took time.Duration) error {
+func (m *Manager) configuredFor(q *quorum.Quorum, took time.Duration) error {
 	m.mu.Lock()
 	m.mu.configured = pg.Epoch{Cluster: q.Cluster, QuorumID: q.ID}
-	if !m.mu.standing {
-		r.kind = quorum.JoinFall
+	if !m.mu.rank.Configured() {
 		m.mu.Unlock()
 		return errFallen
 	}
-	m.mu.ready = true
-	m.reachedLocked(m.mu.assign.ReplicaIDs)
+	a := m.mu.rank.Assignment()
+	m.reachedLocked(a.ReplicaIDs)
+	m.unprobeLocked(a.Primary) // which has another name there, in a quorum of thousands
 	if took > 0 {
 		m.watchLocked(m.mu.configured)
 		m.mu.stats.Reconfigures++
@@ -66,7 +63,7 @@ func (m *Manager) configuredFor(r *request, q *quorum.Quorum, took time.Duration
 }
 
 // groupConfig says which group this rank is part of in q.
-func (m *Manager) groupConfig(q *quorum.Quorum, a quorum.Assignment) pg.Config {
+func (m *Manager) groupConfig(q *quorum.Quorum, a *quorum.Assignment) pg.Config {
 	c := pg.Config{
 		StoreAddress:   a.StoreAddress + "/" + quorum.StorePrefix(q, m.cfg.GroupRank),
 		Rank:           a.ReplicaRank,
@@ -77,7 +74,7 @@ func (m *Manager) groupConfig(q *quorum.Quorum, a quorum.Assignment) pg.Config {
 		GroupWorldSize: m.cfg.GroupWorldSize,
 		Timeout:        m.timeouts.Step,
 		ReachTimeout:   pg.DefaultReachTimeout,
-		MeetTimeout:    m.timeouts.Configure / meetShare,
+		MeetTimeout:    max(m.timeouts.Configure/meetShare, pg.DefaultReachTimeout),
 	}
 	for _, id := range a.ReplicaIDs {
 		c.ReplicaIDs = append(c.ReplicaIDs, string(id))

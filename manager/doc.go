@@ -28,13 +28,17 @@
 // not repeated by themselves, and ShouldCommit discards it without a ballot. One
 // that had not goes on in the next quorum.
 //
+// A loop whose data follow the quorum asks WaitParticipants after StartQuorum, in
+// every step, for its share: NumParticipants and its like tell of the newest quorum
+// that there is, which may be the last step's.
+//
 // # Threads
 //
-// StartQuorum, the collectives of one step, and ShouldCommit are called by one
-// goroutine of the trainer, in this order. Everything else may be called from
+// StartQuorum, WaitParticipants, the collectives of one step, and ShouldCommit are
+// called by one goroutine of the trainer, in this order. Everything else may be called from
 // any goroutine. State callbacks: save runs between StartQuorum and the ballot,
-// never while the optimizer steps, on a goroutine of the Manager; load runs on
-// the trainer's goroutine, inside StartQuorum (a process's first quorum, step 0,
+// never while the optimizer steps, on a goroutine of the Manager, and of a Volatile
+// part in StartQuorum, on the trainer's; load runs on the trainer's goroutine, inside StartQuorum (a process's first quorum, step 0,
 // Config.Sync) or ShouldCommit (all else).
 //
 // # Errors
@@ -45,7 +49,8 @@
 // cannot go on: ctx ended, evicted (ErrEvicted), refused for good (ErrRefused),
 // no lighthouse at all (ErrUnreachable), too many discarded steps in a row
 // (ErrMaxRetries), drained (ErrDrained), another rank of the replica is gone
-// (ErrRankLost), a state that does not fit (*checkpoint.MismatchError).
+// (ErrRankLost), a state that does not fit (*checkpoint.MismatchError). A loop that
+// forgets ShouldCommit gets ErrStepOpen from StartQuorum.
 //
 // # Goroutines
 //
@@ -59,7 +64,8 @@
 //	  watch         nothing                 the group to break                 next epoch, ctx
 //	  copyFirst     the tensors, before     sources, donors                    done, called, StartQuorum's ctx
 //	                the first join
-//	  fetch         one heal                donors                             done, fall, HealTimeout
+//	  fetch         one heal                the loan of the tensors, donors    done, fall, HealTimeout
+//	  compare       one slice's digest      nothing                            done
 //	  probeUntil    one cut link            pauses, the peer's host            in one group, ctx
 //	  tellDrain     a drain                 the lighthouse, the last quorum    drained, Drain timeout
 //	connect         the rank's link         notices of the replica's server    ctx, a rank that is gone

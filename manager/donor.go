@@ -20,24 +20,47 @@ func versionOf(p quorum.Position) checkpoint.Version {
 	return checkpoint.Version(fmt.Sprintf("%d-%d-%s", p.Step, p.QuorumID, cluster))
 }
 
+// capture copies what the trainer changes in its forward pass.
+func (m *Manager) capture() error {
+	c, err := m.states.capture()
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.mu.captured = c
+	return nil
+}
+
 // serve lets others read the trainer's tensors, until it may change them: from
 // the end of StartQuorum to that of ShouldCommit. They are the state of the
 // position that this rank is at now; a step that is settled before ShouldCommit
 // returns is not in them yet. Those who heal in this quorum are done by then,
 // because their ballots are waited for.
+//
+// Tensors that hold parts of several states are served under no position. The
+// replica is said to be where it was all the same, for the bytes of that position
+// are kept beside, and come back before anybody computes with them: in the quorum of
+// those who are left it may be the only one that has them. (Were it said to be
+// nowhere, it would heal from a fresh replica, and a job that began from a file
+// would be at step 0.)
 func (m *Manager) serve() {
 	m.mu.Lock()
-	at := m.mu.position
-	own := ownState{batches: m.mu.batches, digest: m.mu.digest}
+	at, of := m.mu.rank.Position(), m.mu.captured
+	none := m.mu.rank.Differs() || m.mixedLocked()
+	own := ownState{batches: m.mu.rank.Batches(), digest: m.mu.rank.Digest()}
 	m.mu.Unlock()
-	save := func() (checkpoint.State, error) { return m.states.save(own) }
+	if none {
+		return // it is not the state of its position
+	}
+	save := func() (checkpoint.State, error) { return m.states.save(own, of), nil }
 	if err := m.transport.Serve(versionOf(at), save); err != nil {
 		m.log.Debug().Err(err).Msg("state not served")
 	}
 }
 
 // tellServed tells of an answer that makes this rank a donor.
-func (m *Manager) tellServed(a quorum.Assignment) {
+func (m *Manager) tellServed(a *quorum.Assignment) {
 	if !a.Donor || len(a.Healing) == 0 {
 		return
 	}
@@ -51,11 +74,4 @@ func (m *Manager) tellServed(a quorum.Assignment) {
 	m.log.Info().Int64(logkey.QuorumID, a.QuorumID).Int64(logkey.Step, a.Max.Step).
 		Strs("targets", e.Targets).Msg("state served")
 	m.events.emit(e)
-}
-
-// givingLocked says whether others may still heal from this rank in the quorum
-// that stands.
-func (m *Manager) givingLocked() bool {
-	a := m.mu.assign
-	return m.mu.standing && a.Donor && len(a.Healing) > 0 && m.mu.position == a.Max
 }

@@ -2,11 +2,14 @@ package manager
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/skerry-ft/skerry/checkpoint"
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/quorum"
 )
 
 // halfway lets a fetch of a version come to half of it, and then holds it.
@@ -92,7 +95,7 @@ func (tr *trainer) opsBehind(gate chan struct{}, members int) func(context.Conte
 			return err
 		}
 		tr.m.mu.Lock()
-		size := tr.m.mu.quorum.Size()
+		size := tr.m.mu.rank.Quorum().Size()
 		tr.m.mu.Unlock()
 		if size >= members {
 			select {
@@ -104,4 +107,86 @@ func (tr *trainer) opsBehind(gate chan struct{}, members int) func(context.Conte
 		_ = tr.m.Group().AllReduce(ctx, pg.Of(grads), pg.Avg) // reported to the manager
 		return nil
 	}
+}
+
+// Between a ShouldCommit and the next StartQuorum the tensors are the trainer's, also
+// while a heal that broke off is to go on. What it writes there is not taken for what
+// the first heal compared, and found to be the donor's.
+func TestHealThatGoesOnComparesWhatTheTrainerWrote(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const n = 3 * checkpoint.MinChunkBytes / 4 // three chunks that are the same everywhere
+	ballast := make(map[string][]float32)
+	with := func(name string, wrap func(checkpoint.Transport) checkpoint.Transport) *trainer {
+		inner, err := checkpoint.NewHTTP(checkpoint.HTTPConfig{Listen: "127.0.0.1:0", ChunkBytes: checkpoint.MinChunkBytes})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.tune = func(c *Config) { c.Transport = wrap(inner) }
+		tr := w.trainer(name)
+		b := make([]float32, n)
+		ballast[name] = b
+		if err := tr.m.Register("ballast", func() checkpoint.State {
+			return checkpoint.State{Tensors: map[string]pg.Tensor{"b": pg.Of(b)}}
+		}, nil); err != nil {
+			t.Fatal(err)
+		}
+		return tr
+	}
+	plain := func(inner checkpoint.Transport) checkpoint.Transport { return inner }
+	h := &halfway{half: make(chan struct{}), release: make(chan struct{})}
+	a, b := with("a", plain), with("b", plain)
+	z := with("z", func(inner checkpoint.Transport) checkpoint.Transport {
+		h.Transport = inner
+		return h
+	})
+	gate := make(chan struct{})
+	a.ops, b.ops, z.ops = a.opsBehind(gate, 3), b.opsBehind(gate, 3), z.opsBehind(gate, 1<<30)
+	a.start(1 << 40)
+	b.start(1 << 40)
+	w.reaches(10, a, b)
+	eventually(t, "z is told whom to copy from", w.lh.pastStepZero)
+	wrote := false
+	z.between = func(context.Context) error {
+		select {
+		case <-h.half:
+			if !wrote && z.m.Stats().Commits == 0 {
+				wrote = true
+				for i := range ballast["z"] {
+					ballast["z"][i] = 7 // say a cache of its data loader
+				}
+			}
+		default:
+		}
+		return nil
+	}
+	z.start(1 << 40)
+	<-h.half
+	eventually(t, "z's collective is under way", func() bool {
+		z.m.mu.Lock()
+		defer z.m.mu.Unlock()
+		return z.m.mu.rank.Issued() > 0
+	})
+	b.kill()
+	close(gate)
+	w.reaches(a.m.Step()+5, a, z)
+	a.stop()
+	z.stop()
+	if !wrote {
+		t.Error("the trainer came round with no heal that had broken off")
+	}
+	if !slices.Equal(ballast["a"], ballast["z"]) {
+		t.Errorf("z is at %+v with other bytes than a's at %+v, after %d heals", z.m.Position(), a.m.Position(), z.m.Stats().Heals)
+	}
+	close(h.release)
+}
+
+// pastStepZero says that the lighthouse knows all to be past step 0: a newcomer is
+// told of nobody to copy from before that.
+func (l *fakeLighthouse) pastStepZero() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !slices.ContainsFunc(l.mu.machine.Status(time.Now()).Replicas, func(r quorum.ReplicaStatus) bool {
+		return r.Position.Step == 0
+	})
 }

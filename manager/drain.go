@@ -30,12 +30,11 @@ func (m *Manager) drain(reason string) bool {
 		reason = "an operator"
 	}
 	m.mu.Lock()
-	if m.mu.draining != "" {
-		m.mu.Unlock()
+	news := m.mu.rank.Drain(reason)
+	m.mu.Unlock()
+	if !news {
 		return false
 	}
-	m.mu.draining = reason
-	m.mu.Unlock()
 	m.log.Info().Str(logkey.Reason, reason).Msg("draining")
 	m.events.emit(Draining{Reason: reason})
 	return true
@@ -55,7 +54,7 @@ func (m *Manager) tellDrain(ctx context.Context) {
 	var since time.Time // when nobody else was there first; zero: somebody is
 	for extended := false; ; {
 		m.mu.Lock()
-		final, donor, changed := m.mu.final, m.givingLocked(), m.mu.changed
+		final, donor, changed := m.mu.final, m.mu.rank.Gives(), m.mu.changed
 		stuck := m.mu.alone && m.mu.request != nil // nobody will answer it
 		m.mu.Unlock()
 		switch {
@@ -138,7 +137,7 @@ const lookAgain = 20 * time.Millisecond
 // nothing.
 func (m *Manager) leave(ctx context.Context) {
 	m.mu.Lock()
-	left, ready := m.mu.left, m.mu.ready && !m.mu.alone
+	left, ready := m.mu.left, m.mu.rank.Ready() && !m.mu.alone
 	m.mu.left = true
 	m.mu.phase = quorum.PhaseDraining
 	m.mu.Unlock()

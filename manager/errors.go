@@ -24,6 +24,13 @@ var (
 	// ErrUnreachable is returned by the first StartQuorum of a process when no
 	// lighthouse server could be reached. Later on the manager waits instead.
 	ErrUnreachable = errors.New("manager: lighthouse unreachable")
+	// ErrStepFailed is returned by WaitParticipants for a step that will be
+	// discarded whatever the trainer does: go on with ShouldCommit.
+	ErrStepFailed = errors.New("manager: the step is lost already")
+	// ErrStepOpen is returned by StartQuorum if the step before has issued operations
+	// and no ShouldCommit ended it. It has ended now, discarded: go on with
+	// StartQuorum.
+	ErrStepOpen = errors.New("manager: StartQuorum without ShouldCommit")
 	// ErrClosed is returned by calls after Close, and after Run has ended.
 	ErrClosed = errors.New("manager: closed")
 )

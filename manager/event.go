@@ -2,6 +2,7 @@ package manager
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/skerry-ft/skerry/quorum"
@@ -79,6 +80,19 @@ type HealServed struct {
 	Targets  []string
 }
 
+// StateDiffered says that a comparison of states at rest found replicas whose bytes
+// are not those of the others. The step is discarded, and they heal.
+type StateDiffered struct {
+	QuorumID    int64
+	Step        int64    // that is discarded
+	Replicas    []string // whose state differed
+	Slice       quorum.Slice
+	First, Last string // tensors of the slice
+	Majority    bool   // the others are a majority; else the first replica's state was taken for right
+	Own         bool   // this replica is one of them
+	Again       bool   // and was before: a heal does not help
+}
+
 // StepCommitted says that a step counts.
 type StepCommitted struct {
 	Step         int64 // after the commit
@@ -112,6 +126,7 @@ func (HealStarted) event()     {}
 func (StateCopied) event()     {}
 func (HealDone) event()        {}
 func (HealServed) event()      {}
+func (StateDiffered) event()   {}
 func (StepCommitted) event()   {}
 func (StepDiscarded) event()   {}
 func (LighthouseLost) event()  {}
@@ -157,6 +172,18 @@ func (e HealDone) String() string {
 
 func (e HealServed) String() string {
 	return fmt.Sprintf("state of step %d served to %d targets", e.Position.Step, len(e.Targets))
+}
+
+func (e StateDiffered) String() string {
+	s := fmt.Sprintf("state of %s differed before step %d in quorum %d: %s",
+		strings.Join(e.Replicas, ", "), e.Step, e.QuorumID, e.where())
+	if !e.Majority {
+		s += "; none are a majority, the first of those who differ was taken for right"
+	}
+	if e.Again {
+		s += "; again after a heal, look for " + againAdvice
+	}
+	return s
 }
 
 func (e StepCommitted) String() string {

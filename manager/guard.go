@@ -161,7 +161,7 @@ func quorumPrefix(q *quorum.Quorum) string {
 // last quorum: so it may drain itself without the operators' token.
 func (m *Manager) memberProof(ctx context.Context, method string, req any) context.Context {
 	m.mu.Lock()
-	q := m.mu.quorum
+	q := m.mu.rank.Quorum()
 	m.mu.Unlock()
 	if q == nil {
 		return ctx

@@ -60,7 +60,7 @@ func TestStoreIsTheQuorums(t *testing.T) {
 	a := w.trainer("a").start(1 << 40)
 	w.reaches(3, a)
 	a.m.mu.Lock()
-	q := a.m.mu.quorum
+	q := a.m.mu.rank.Quorum()
 	a.m.mu.Unlock()
 	open := func(token []byte, prefix string) (store.Store, error) {
 		return store.Open(limited(t), a.m.StoreAddress()+"/"+prefix, store.ClientConfig{Token: token})

@@ -34,6 +34,24 @@ type healing struct {
 // errSuperseded ends a transfer for a quorum that is over.
 var errSuperseded = errors.New("another quorum came")
 
+// arrived says that the state is there, and waits to be loaded.
+func (h *healing) arrived() bool {
+	select {
+	case <-h.done:
+		return h.err == nil
+	default:
+		return false
+	}
+}
+
+// again is a transfer of the same state, for the same quorum.
+func (h *healing) again() *healing {
+	return &healing{
+		position: h.position, quorumID: h.quorumID, sources: h.sources, began: h.began, beside: h.beside,
+		bytes: h.bytes, done: make(chan struct{}),
+	}
+}
+
 // healIfBehind fetches the state that the quorum is at, if this rank is not. A
 // rank that takes part, or whose StartQuorum waits, heals before its
 // collectives; any other beside them.
@@ -42,13 +60,14 @@ func (m *Manager) healIfBehind(ctx context.Context, r *request) error {
 		return err
 	}
 	m.mu.Lock()
-	a := m.mu.assign
+	a := m.mu.rank.Assignment()
 	switch {
 	case a.Heal:
-	case m.mixedLocked():
-		m.failLocked(errMixed) // the next StartQuorum sees to it
-	default:
+	case !m.mixedLocked():
 		m.mu.incoming = nil
+		m.mu.rank.SetAside()
+	case !m.mu.attempt.waiting: // else StartQuorum gives the tensors their bytes back, see settleMixed
+		m.failLocked(errMixed)
 	}
 	if !a.Heal || r.opts.ForbidHeal {
 		m.mu.Unlock()
@@ -63,31 +82,13 @@ func (m *Manager) healIfBehind(ctx context.Context, r *request) error {
 	if before {
 		hctx, h.stop = context.WithCancelCause(ctx)
 		m.mu.phase = quorum.PhaseHealing
+		m.mu.heal = h
 	} else {
-		// The task outlives the request.
-		stopped := make(chan error, 1)
-		h.stop = func(cause error) {
-			select {
-			case stopped <- cause:
-			default:
-			}
-		}
-		m.tasks.add(func(ctx context.Context) {
-			ctx, cancel := context.WithCancelCause(ctx)
-			defer cancel(nil)
-			go func() { // ends with the transfer
-				select {
-				case cause := <-stopped:
-					cancel(cause)
-				case <-ctx.Done():
-				}
-			}()
-			m.fetch(ctx, h)
-		})
+		m.fetchLocked(h) // it outlives the request
 	}
-	m.mu.heal = h
 	m.changedLocked()
 	m.mu.Unlock()
+	m.tellHeals(h)
 	if !before {
 		return nil
 	}
@@ -100,15 +101,35 @@ func (m *Manager) healIfBehind(ctx context.Context, r *request) error {
 	err := fmt.Errorf("heal: %w", h.err)
 	m.unhealed(h.quorumID, h.err)
 	m.fall(h.quorumID, err)
-	m.mu.Lock()
-	r.kind = quorum.JoinFall
-	m.mu.Unlock()
 	return err
 }
 
+// fetchLocked makes h the heal that is under way, on a goroutine of its own.
+func (m *Manager) fetchLocked(h *healing) {
+	stopped := make(chan error, 1)
+	h.stop = func(cause error) {
+		select {
+		case stopped <- cause:
+		default:
+		}
+	}
+	m.mu.heal = h
+	m.tasks.add(func(ctx context.Context) {
+		ctx, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		go func() { // ends with the transfer
+			select {
+			case cause := <-stopped:
+				cancel(cause)
+			case <-ctx.Done():
+			}
+		}()
+		m.fetch(ctx, h)
+	})
+}
+
 // supersede ends the transfer that an earlier quorum began. What it has brought
-// stays; nothing reads the tensors for it when the request is over, after which
-// the trainer may change them again.
+// stays for the next one, which compares it.
 func (m *Manager) supersede(ctx context.Context) error {
 	m.mu.Lock()
 	old := m.mu.heal
@@ -126,8 +147,8 @@ func (m *Manager) supersede(ctx context.Context) error {
 	}
 }
 
-// fetch transfers the state, and notes what became of it.
-func (m *Manager) fetch(ctx context.Context, h *healing) {
+// tellHeals logs and tells that a heal begins.
+func (m *Manager) tellHeals(h *healing) {
 	var ids []string
 	for _, s := range h.sources {
 		ids = append(ids, string(s.ReplicaID))
@@ -135,9 +156,27 @@ func (m *Manager) fetch(ctx context.Context, h *healing) {
 	m.log.Info().Int64(logkey.QuorumID, h.quorumID).Int64(logkey.Step, h.position.Step).
 		Strs("sources", ids).Msg("heal started")
 	m.events.emit(HealStarted{QuorumID: h.quorumID, Position: h.position, Sources: ids})
-	ctx, cancel := context.WithTimeout(ctx, m.timeouts.Heal)
-	defer cancel()
-	err := m.transfer(ctx, h)
+}
+
+// fetch transfers the state, while the tensors are lent, and notes what became of it.
+func (m *Manager) fetch(ctx context.Context, h *healing) {
+	for {
+		lent, release, err := m.borrow(ctx)
+		if err == nil {
+			err = m.transfer(lent, h)
+		}
+		if err != nil && ctx.Err() == nil && errors.Is(context.Cause(lent), errTakenBack) {
+			release()
+			continue
+		}
+		m.fetched(h, err)
+		release() // after that: who takes the tensors back sees what became of it
+		return
+	}
+}
+
+// fetched ends a transfer.
+func (m *Manager) fetched(h *healing, err error) {
 	took := time.Since(h.began)
 	m.mu.Lock()
 	h.err = err
@@ -153,6 +192,8 @@ func (m *Manager) fetch(ctx context.Context, h *healing) {
 
 // transfer reads what this rank does not hold of the state, from all donors.
 func (m *Manager) transfer(ctx context.Context, h *healing) error {
+	ctx, cancel := context.WithTimeout(ctx, m.timeouts.Heal)
+	defer cancel()
 	donors, err := m.donors(ctx, h.sources)
 	if err != nil {
 		return err
@@ -162,22 +203,27 @@ func (m *Manager) transfer(ctx context.Context, h *healing) error {
 	}
 	before := h.into.mirror.Received()
 	h.meta, err = m.transport.Fetch(ctx, versionOf(h.position), donors, h.into.mirror)
-	h.bytes = h.into.mirror.Received() - before
-	if err != nil {
-		return fmt.Errorf("fetch step %d of quorum %d: %w", h.position.Step, h.position.QuorumID, err)
+	h.bytes += h.into.mirror.Received() - before
+	if err == nil {
+		return nil
 	}
-	return nil
+	if errors.Is(err, checkpoint.ErrOtherCut) {
+		m.mu.Lock()
+		h.into.stale = true
+		m.mu.Unlock()
+	}
+	return fmt.Errorf("fetch step %d of quorum %d: %w", h.position.Step, h.position.QuorumID, err)
 }
 
 // receive returns what heals have brought so far; transfers take turns.
 func (m *Manager) receive() (*incoming, error) {
 	m.mu.Lock()
-	in := m.mu.incoming
+	in, of := m.mu.incoming, m.mu.captured
 	m.mu.Unlock()
 	if in != nil {
 		return in, nil
 	}
-	in, err := m.states.incoming(func(bytes int64) {
+	in, err := m.states.incoming(of, func(bytes int64) {
 		m.move()
 		m.healBytes.Add(uint64(bytes))
 	})
@@ -244,11 +290,13 @@ func (m *Manager) load(ctx context.Context, h *healing) error {
 			m.setFinal(h.err)
 			return h.err
 		}
+		m.dropStale()
 		m.unhealed(h.quorumID, h.err)
 		m.fall(h.quorumID, fmt.Errorf("heal: %w", h.err))
 		return nil
 	}
 	m.transport.Pause() // the tensors change
+	m.comparison.end()
 	own, err := m.states.install(h.into, versionOf(h.position), h.meta)
 	if err != nil {
 		err = fmt.Errorf("load the state of step %d: %w", h.position.Step, err)
@@ -256,10 +304,8 @@ func (m *Manager) load(ctx context.Context, h *healing) error {
 		return err
 	}
 	m.mu.Lock()
-	m.mu.position, m.mu.batches, m.mu.digest = h.position, own.batches, own.digest
-	m.mu.behind, m.mu.failures, m.mu.incoming, m.mu.ahead = false, 0, nil, false
-	m.mu.outside = m.mu.assign.ParticipantRank < 0
-	m.wishLocked()
+	m.mu.rank.Healed(h.position, own.batches, own.digest)
+	m.mu.incoming = nil
 	m.mu.stats.Heals++
 	took := time.Since(h.began)
 	m.mu.stats.LastHeal = took

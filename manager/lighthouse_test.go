@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -113,6 +114,18 @@ func (l *fakeLighthouse) block(id string, blocked bool) {
 	if s := l.mu.streams[quorum.ReplicaID(id)]; s != nil && blocked {
 		s.cancel()
 	}
+}
+
+// status is what the lighthouse knows of the replica of that name.
+func (l *fakeLighthouse) status(name string) quorum.ReplicaStatus {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, r := range l.mu.machine.Status(time.Now()).Replicas {
+		if strings.HasPrefix(string(r.ReplicaID), name+":") {
+			return r
+		}
+	}
+	return quorum.ReplicaStatus{}
 }
 
 // Drain implements skerrypb.LighthouseServer.
@@ -257,7 +270,7 @@ func (l *fakeLighthouse) receive(ctx context.Context, id quorum.ReplicaID, up *s
 	case *skerrypb.Up_ProbeReply:
 		m.Reply(now, id, x.ProbeReply.GetNumber())
 	case *skerrypb.Up_Leaving:
-		m.Leave(now, id)
+		m.Leave(now, id, x.Leaving.GetWhy())
 	}
 	l.stepLocked()
 	return nil

@@ -14,11 +14,13 @@ type link interface {
 	// is then nevertheless the answer if there was one already.
 	report(ctx context.Context, r quorum.RankReport) (reply, error)
 	// vote hands in the rank's vote and waits for the replica's decision. It is
-	// idempotent: a repeated vote gets the same decision.
+	// idempotent: a repeated vote gets the same decision. When ctx ends first, the
+	// attempt is decided without the votes that are missing.
 	vote(ctx context.Context, v quorum.RankVote) (quorum.TallyResult, error)
 	// away tells the server that this rank reports no more, because its trainer
-	// does not move, or that this is over; it asks away which of the two. What is
-	// lost on the way is told by the next report, or costs a join timeout.
+	// does not move, or that this is over; it asks away which of the two when the call
+	// begins. Calls are made one after the other, so the last word is what is so. A
+	// report takes it back; one that is lost on the way costs a join timeout.
 	away(ctx context.Context, away func() bool)
 	// notices calls f for each notice, one at a time, until ctx ends or the
 	// server is gone.
@@ -33,9 +35,10 @@ type reply struct {
 	Quorum *quorum.Quorum
 	// Void, with a Quorum: some rank lost operations of this attempt. With
 	// Unanswered: a sibling has voted on the attempt and waits for this rank's
-	// vote; report again after it.
+	// vote, or has gone on without it; report again after it.
 	Void       bool
-	Unanswered bool // the ask was withdrawn; the standing quorum goes on
+	Attempt    uint64 // then: the one to begin after the vote
+	Unanswered bool   // the ask was withdrawn; the standing quorum goes on
 }
 
 // notice is what a server pushes to a rank: a notice of the lighthouse, or one

@@ -23,6 +23,11 @@ func TestOneRankDies(t *testing.T) {
 			}
 			c.ranks[dead].kill()
 			c.ranks[1-dead].ended(ErrRankLost)
+			if dead == 1 { // rank 0 speaks to the lighthouse
+				eventually(t, "the lighthouse knows why", func() bool {
+					return w.lh.status("c").Why == "left: group rank 1 is gone"
+				})
+			}
 			for rank := range 2 {
 				w.reaches(a.ranks[rank].m.Step()+10, rankOf(rank, a, b)...)
 				w.agree(rankOf(rank, a, b, c)...)
@@ -68,7 +73,7 @@ func TestOneRankDiesWhileAnotherWaits(t *testing.T) {
 	}
 	b.start(1 << 40)
 	<-stuck
-	eventually(t, "rank 0 has voted", func() bool { return b.ranks[0].m.hub.server.votes.awaits(1, 4) })
+	eventually(t, "rank 0 has voted", func() bool { return waitsFor(b.ranks[0].m.hub.server.votes, 1, 4) })
 	b.ranks[1].kill()
 	b.ranks[0].ended(ErrRankLost)
 }

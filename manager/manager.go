@@ -21,27 +21,28 @@ import (
 // ShouldCommit belong to one goroutine of the trainer; everything else is safe
 // for concurrent use. The zero value is not usable: see New.
 type Manager struct {
-	cfg       Config
-	guard     *guard.Guard
-	timeouts  Timeouts
-	log       zerolog.Logger
-	backend   pg.Backend  // below Managed: counts what is issued
-	managed   *pg.Managed // above it
-	tracked   *tracked    // above that: knows what is under way
-	group     *pg.Group
-	transport checkpoint.Transport
-	states    states
-	hub       *hub // group rank 0 only: the replica's server and what it needs
-	tasks     tasks
-	events    emitter
-	metrics   *metrics
-	presence  presence
-	healBytes atomic.Uint64
-	balloting atomic.Int32  // ballots that are out
-	linked    chan struct{} // closed once link and id are set
-	logID     logID
-	link      link
-	id        quorum.ReplicaID
+	cfg        Config
+	guard      *guard.Guard
+	timeouts   Timeouts
+	log        zerolog.Logger
+	backend    pg.Backend  // below Managed: counts what is issued
+	managed    *pg.Managed // above it
+	tracked    *tracked    // above that: knows what is under way
+	group      *pg.Group
+	transport  checkpoint.Transport
+	states     states
+	hub        *hub // group rank 0 only: the replica's server and what it needs
+	tasks      tasks
+	events     emitter
+	metrics    *metrics
+	presence   presence
+	healBytes  atomic.Uint64
+	comparison *comparison   // of the open attempt; the trainer's goroutine's
+	balloting  atomic.Int32  // ballots that are out
+	linked     chan struct{} // closed once link and id are set
+	logID      logID
+	link       link
+	id         quorum.ReplicaID
 
 	mu struct {
 		sync.Mutex
@@ -52,45 +53,25 @@ type Manager struct {
 		stopped chan struct{}           // closed when Run has ended; nil before
 		final   error                   // training cannot go on
 		changed chan struct{}           // closed and replaced when anything below changes
+		rank    quorum.Rank             // what this rank holds, has been told, has promised and wants
 		attempt attempt
 
-		position quorum.Position
-		batches  int64
-		digest   quorum.Digest // of the last committed step
-
-		quorum     *quorum.Quorum // the newest answer taken up
-		assign     quorum.Assignment
-		standing   bool // quorum has not fallen
-		ready      bool // the group is configured for quorum
-		everReady  bool
-		haveID     int64 // the newest answer seen, taken up or not
-		haveRound  int64
 		configured pg.Epoch
-		claim      quorum.Claim // of this rank, on the step under way
-		settled    *bool        // what became of a prepared step
+		request    *request                     // what works the rank's wish; nil: it has none
+		probes     map[quorum.ReplicaID]*probed // peers that were out of reach
 
-		request     *request // the wish for another quorum, if there is one
-		wanted      string   // why this rank's ballots want a change; empty: they do not
-		failures    int64    // discarded attempts since the last commit, told to the lighthouse
-		discarded   int      // the same, void ones included
-		accusations []quorum.Accusation
-		probes      map[quorum.ReplicaID]*probed // peers that were out of reach
-		early       []notice                     // about a quorum that is still to be taken up
-
-		behind   bool // the state is not that of the quorum
-		outside  bool // it is by now, but the quorum does not count on it
+		loan     *loan // of the tensors; nil: the trainer has them
 		heal     *healing
 		incoming *incoming // what heals have brought that is not installed
+		captured captured  // as the last StartQuorum returned; before the first, as it began
 		copying  *copying  // before the first join; nil: it does not run
 		copied   bool      // it has ended, or there was nothing to copy
-		ahead    bool      // it was begun, and no heal has succeeded since: the heal comes beside the first step
+		called   bool      // the lighthouse has said that a quorum fell, while nothing was copied
 
-		phase    quorum.Phase
-		ballots  uint64 // passed in quorum
-		draining string // why; empty: not draining
-		alone    bool   // nobody is left to take over: the next step does not begin
-		left     bool
-		stats    Stats
+		phase quorum.Phase
+		alone bool // nobody is left to take over: the next step does not begin
+		left  bool
+		stats Stats
 	}
 }
 
@@ -111,6 +92,12 @@ func New(cfg Config) (*Manager, error) {
 	m.presence = newPresence()
 	m.linked = make(chan struct{})
 	m.mu.changed = make(chan struct{})
+	m.mu.rank = quorum.NewRank(quorum.RankConfig{
+		GroupRank: cfg.GroupRank, GroupWorldSize: cfg.GroupWorldSize, MinReplicas: cfg.MinReplicas,
+		FixedWorldSize: cfg.FixedWorldSize, Sync: cfg.Sync, NoInitSync: cfg.NoInitSync, EveryStep: cfg.EveryStep,
+		ParityEvery: cfg.ParityEvery,
+	})
+	m.mu.rank.Start(cfg.Start.Position, cfg.Start.Batches)
 	m.tasks.wake = make(chan struct{}, 1)
 	m.events.tell = cfg.OnEvent
 	m.transport = cfg.Transport
@@ -164,15 +151,28 @@ func (m *Manager) open() error {
 //
 // From the return of StartQuorum to that of ShouldCommit nothing may write to the
 // tensors: other replicas read them. Save is called in that time, from another
-// goroutine, in steps in which somebody reads.
+// goroutine, in steps in which somebody reads. What the forward pass changes, and
+// what gets its names and shapes later, is registered by RegisterWith.
+//
+// Replicas at one step hold the same bytes, and that is checked: in every
+// Config.ParityEvery-th step a slice of the tensors is read and compared with that of
+// the others. What is a replica's own is registered by RegisterWith, as Local;
+// metadata is not compared.
 func (m *Manager) Register(name string, save func() checkpoint.State, load func(checkpoint.State) error) error {
+	return m.RegisterWith(name, save, load, StateOptions{})
+}
+
+// RegisterWith is Register for a part with wishes of its own.
+func (m *Manager) RegisterWith(
+	name string, save func() checkpoint.State, load func(checkpoint.State) error, o StateOptions,
+) error {
 	m.mu.Lock()
 	running := m.mu.running
 	m.mu.Unlock()
 	if running {
 		return fmt.Errorf("manager: register state %q: Run has begun", name)
 	}
-	return m.states.add(name, save, load)
+	return m.states.add(name, save, load, o)
 }
 
 // Group is the managed process group: ranks and sizes are the participants',
@@ -206,35 +206,38 @@ func (m *Manager) Step() int64 { return m.Position().Step }
 func (m *Manager) Position() quorum.Position {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.mu.position
+	return m.mu.rank.Position()
 }
 
 // BatchesCommitted sums the participants of all committed steps.
 func (m *Manager) BatchesCommitted() int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.mu.batches
+	return m.mu.rank.Batches()
 }
 
-// NumParticipants is the divisor of the newest quorum; 0 before the first.
+// NumParticipants is the divisor of the newest quorum; 0 before the first. While
+// the next one is on its way it is still that of the last, which is for people and
+// dashboards: data are shared out by WaitParticipants.
 func (m *Manager) NumParticipants() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.mu.assign.Divisor
+	return m.mu.rank.Assignment().Divisor
 }
 
 // ParticipantRank is this replica's index among the participants of the newest
-// quorum, or -1.
+// quorum, or -1; see NumParticipants.
 func (m *Manager) ParticipantRank() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.mu.quorum == nil {
+	if m.mu.rank.Quorum() == nil {
 		return -1
 	}
-	return m.mu.assign.ParticipantRank
+	return m.mu.rank.Assignment().ParticipantRank
 }
 
-// IsParticipating says whether this replica's tensors count in this step.
+// IsParticipating says whether this replica's tensors count in the newest quorum;
+// see NumParticipants.
 func (m *Manager) IsParticipating() bool { return m.ParticipantRank() >= 0 }
 
 // IsHealing says whether a state is being fetched, or waits to be loaded.
@@ -248,10 +251,7 @@ func (m *Manager) IsHealing() bool {
 func (m *Manager) QuorumID() int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.mu.quorum == nil {
-		return 0
-	}
-	return m.mu.quorum.ID
+	return m.mu.rank.QuorumID()
 }
 
 // ReplicaID is this incarnation's full id; empty in a rank above 0 that has not

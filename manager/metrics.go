@@ -35,6 +35,8 @@ func newMetrics(m *Manager) *metrics {
 	add("heals_total", "States taken over.", func(s Stats) float64 { return float64(s.Heals) })
 	add("heals_served_total", "Quorums in which others healed from this rank.", func(s Stats) float64 { return float64(s.HealsServed) })
 	add("heal_bytes_total", "Bytes of states received.", func(s Stats) float64 { return float64(s.HealBytes) })
+	add("state_differed_total", "Steps in which this rank's state was not that of the others.",
+		func(s Stats) float64 { return float64(s.Differed) })
 	c.step = prometheus.NewDesc("skerry_manager_step", "Committed updates.", nil, nil)
 	c.members = prometheus.NewDesc("skerry_manager_participants", "Participants of the newest quorum.", nil, nil)
 	if c.registry != nil {

@@ -34,3 +34,20 @@ func TestBlockingCollectiveWithoutAQuorum(t *testing.T) {
 		t.Errorf("ShouldCommit = %t, %v; want a discard", ok, err)
 	}
 }
+
+// Too few replicas: the steps fail at the trainer's own pace, in one quorum. None is
+// asked for, written down and configured until another replica comes.
+func TestTooFewAskForNoQuorum(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.tune = func(c *Config) { c.MinReplicas = 2 }
+	a := w.trainer("a").start(1 << 40)
+	eventually(t, "100 steps are discarded", func() bool { return a.m.Stats().Discards >= 100 })
+	if s := a.m.Stats(); s.Quorums != 1 || s.Joins != 1 || s.Reconfigures != 1 || s.Commits != 0 {
+		t.Errorf("%d discarded steps took %d quorums, %d joins, %d configurations, %d commits; want 1, 1, 1, 0",
+			s.Discards, s.Quorums, s.Joins, s.Reconfigures, s.Commits)
+	}
+	b := w.trainer("b").start(1 << 40)
+	w.reaches(10, a, b)
+	w.agree(a, b)
+}

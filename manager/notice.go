@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/pg"
@@ -22,124 +21,56 @@ func (m *Manager) noticed(n notice) {
 		return
 	case n.Kind == quorum.NoticeFallen && n.Sibling == nil && m.needed():
 		return
-	case m.tooEarly(n):
-		return
 	case n.Sibling != nil:
-		m.fall(n.Sibling.QuorumID, fmt.Errorf("%w: group rank %d: %s", errSibling, n.Sibling.GroupRank, n.Sibling.Cause))
-		return
+		m.heed(quorum.Notice{
+			Kind: quorum.NoticeSibling, QuorumID: n.Sibling.QuorumID,
+			Reason: fmt.Sprintf("group rank %d: %s", n.Sibling.GroupRank, n.Sibling.Cause),
+		})
+	default:
+		m.heed(n.Notice)
 	}
-	switch n.Kind {
-	case quorum.NoticeFallen:
-		m.fallen(n.Notice)
-	case quorum.NoticeLost:
+}
+
+// heed does what a notice means for this rank.
+func (m *Manager) heed(n quorum.Notice) {
+	m.mu.Lock()
+	means := m.mu.rank.Hear(n)
+	m.mu.Unlock()
+	if n.Kind == quorum.NoticeLost && means != quorum.HeardEarly {
 		m.log.Warn().Str(logkey.Peer, string(n.About)).Int64(logkey.QuorumID, n.QuorumID).
 			Str(logkey.Reason, n.Reason).Msg("member lost")
 		m.events.emit(PeerLost{QuorumID: n.QuorumID, ReplicaID: string(n.About), Why: n.Reason})
-		m.fall(n.QuorumID, fmt.Errorf("%w: %s: %s", errLost, n.About, n.Reason))
-	case quorum.NoticeWanted:
-		m.changeWanted(n.QuorumID, n.Reason)
-	case quorum.NoticeDrain:
+	}
+	switch {
+	case means == quorum.HeardFall:
+		m.fall(n.QuorumID, fallCause(n))
+	case means == quorum.HeardWanted:
+		m.log.Info().Int64(logkey.QuorumID, n.QuorumID).Str(logkey.Reason, n.Reason).Msg("change wanted")
+	case n.Kind == quorum.NoticeDrain:
 		m.drain(n.Reason)
-	case quorum.NoticeEvict:
+	case n.Kind == quorum.NoticeEvict:
 		m.evicted(n.Reason)
 	}
 }
 
-// maxEarly bounds the notices kept for a quorum that is still to be taken up.
-const maxEarly = 64
-
-// tooEarly keeps a notice about a quorum whose answer is on its way through
-// this process: it overtook the answer, which came first.
-func (m *Manager) tooEarly(n notice) bool {
-	id := n.quorumID()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if id == 0 || m.mu.quorum != nil && id <= m.mu.quorum.ID {
-		return false
+// fallCause is why a notice ends the quorum.
+func fallCause(n quorum.Notice) error {
+	switch {
+	case n.Kind == quorum.NoticeSibling:
+		return fmt.Errorf("%w: %s", errSibling, n.Reason)
+	case n.Kind == quorum.NoticeLost:
+		return fmt.Errorf("%w: %s: %s", errLost, n.About, n.Reason)
+	case n.About == "":
+		return fmt.Errorf("%w while the lighthouse could not say so", errFallen)
 	}
-	if len(m.mu.early) < maxEarly {
-		m.mu.early = append(m.mu.early, n)
-	}
-	return true
-}
-
-// caughtUpLocked returns the kept notices about the quorum just taken up.
-func (m *Manager) caughtUpLocked() []notice {
-	var due, rest []notice
-	for _, n := range m.mu.early {
-		switch id := n.quorumID(); {
-		case id == m.mu.quorum.ID:
-			due = append(due, n)
-		case id > m.mu.quorum.ID:
-			rest = append(rest, n)
-		}
-	}
-	m.mu.early = rest
-	return due
-}
-
-// quorumID is the quorum that n is about; 0: none.
-func (n notice) quorumID() int64 {
-	if n.Sibling != nil {
-		return n.Sibling.QuorumID
-	}
-	switch n.Kind {
-	case quorum.NoticeFallen, quorum.NoticeLost, quorum.NoticeWanted:
-		return n.QuorumID
-	}
-	return 0
-}
-
-// fallen is told that a member joined with fall. What it committed, this rank
-// may commit too if it is prepared for it with the same bytes.
-func (m *Manager) fallen(n quorum.Notice) {
-	m.mu.Lock()
-	if m.mu.quorum != nil && m.mu.quorum.ID == n.QuorumID {
-		m.mu.claim.Tell(n.Fact)
-	}
-	m.mu.Unlock()
-	cause := fmt.Errorf("%w: %s joins the next", errFallen, n.About)
-	if n.About == "" {
-		cause = fmt.Errorf("%w while the lighthouse could not say so", errFallen)
-	}
-	m.fall(n.QuorumID, cause)
-}
-
-// changeWanted makes this rank's next ballot and vote say so.
-func (m *Manager) changeWanted(id int64, reason string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.mu.quorum == nil || m.mu.quorum.ID != id || !m.mu.standing {
-		return
-	}
-	if m.mu.wanted == "" {
-		m.mu.wanted = reason
-		if reason == "" {
-			m.mu.wanted = "the lighthouse"
-		}
-		m.log.Info().Int64(logkey.QuorumID, id).Str(logkey.Reason, reason).Msg("change wanted")
-	}
+	return fmt.Errorf("%w: %s joins the next", errFallen, n.About)
 }
 
 // heard raises again the wishes that went unanswered.
 func (m *Manager) heard() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.wishLocked()
-}
-
-// wishLocked is what this replica itself wants a change for. One that has healed
-// beside a step waits for its first commit with that, unless there can be none:
-// those who take part are too few.
-func (m *Manager) wishLocked() {
-	a := m.mu.assign
-	due := m.mu.position != a.Max || a.Divisor < m.cfg.MinReplicas
-	switch {
-	case m.mu.draining != "" && m.mu.quorum != nil && m.mu.quorum.Size() > 1:
-		m.mu.wanted = "a replica drains" // it stays only until another holds its state
-	case m.mu.outside && due && (m.cfg.FixedWorldSize == 0 || a.Divisor < m.cfg.FixedWorldSize):
-		m.mu.wanted = "a healed replica wants to take part"
-	}
+	m.mu.rank.HearAgain()
 }
 
 // greeted checks what the replica's server says of the replica.
@@ -155,7 +86,7 @@ func (m *Manager) evicted(reason string) {
 	err := fmt.Errorf("%w: %s", ErrEvicted, reason)
 	m.log.Error().Str(logkey.Reason, reason).Msg("replica evicted")
 	m.mu.Lock()
-	id := m.mu.assign.QuorumID
+	id := m.mu.rank.QuorumID()
 	m.mu.Unlock()
 	m.fallWith(id, err, false)
 	if m.hub != nil {
@@ -171,28 +102,25 @@ func (m *Manager) fall(id int64, cause error) { m.fallWith(id, cause, true) }
 
 func (m *Manager) fallWith(id int64, cause error, again bool) {
 	m.mu.Lock()
-	if m.mu.quorum == nil || m.mu.quorum.ID != id || !m.mu.standing {
+	if !m.mu.rank.Fall(id) {
 		m.mu.Unlock()
 		return
 	}
-	m.mu.standing = false
-	epoch := pg.Epoch{Cluster: m.mu.quorum.Cluster, QuorumID: id}
-	step := m.mu.position.Step + 1
+	epoch := pg.Epoch{Cluster: m.mu.rank.Quorum().Cluster, QuorumID: id}
+	step := m.mu.rank.Position().Step + 1
 	a := &m.mu.attempt
 	switch r := m.mu.request; {
 	case r != nil:
-		r.kind = quorum.JoinFall
 		r.stopLocked(errFallen)
 	case a.closing: // ShouldCommit sees to it
-	case m.blockingLocked():
-		if a.open {
+	case m.mu.rank.Blocks():
+		if m.openLocked() {
 			m.failLocked(cause) // the next quorum begins with a StartQuorum that waits
 		}
 	case !again || m.mu.final != nil:
-	case m.gone():
-		m.goAwayLocked()
+	case m.gone() && m.goAwayLocked():
 	default:
-		m.requestLocked(quorum.JoinFall, a.opts)
+		m.needLocked(a.opts)
 	}
 	if m.mu.heal != nil {
 		m.mu.heal.stop(errFallen)
@@ -222,17 +150,12 @@ func (m *Manager) accuseOf(whom quorum.ReplicaID, id int64, evidence string, unr
 // one rank see one link break.
 func (m *Manager) tell(a quorum.Accusation) bool {
 	m.mu.Lock()
-	known := slices.ContainsFunc(m.mu.accusations, func(old quorum.Accusation) bool {
-		return old.Against == a.Against && old.QuorumID == a.QuorumID && old.Kind == a.Kind
-	})
-	if !known && len(m.mu.accusations) < maxAccusations {
-		m.mu.accusations = append(m.mu.accusations, a)
-	}
+	news := m.mu.rank.Accuse(a)
 	m.mu.Unlock()
-	if !known && m.hub != nil {
+	if news && m.hub != nil {
 		m.hub.session.accuse(a)
 	}
-	return !known
+	return news
 }
 
 // accuseOdd tells the lighthouse that a peer called something else than this rank
@@ -244,20 +167,18 @@ func (m *Manager) accuseOdd(whom quorum.ReplicaID, id int64, evidence string) {
 	}
 }
 
-// unhealed tells the lighthouse that this replica's heal failed, unless the quorum
-// fell over it.
+// unhealed tells the lighthouse that this replica's heal failed, unless another quorum
+// came meanwhile, or the group broke: a donor's death ends a heal before it is known
+// to have ended the quorum, and is not the healer's fault.
 func (m *Manager) unhealed(id int64, err error) {
-	if errors.Is(err, errFallen) || errors.Is(err, context.Canceled) {
+	if errors.Is(err, errFallen) || errors.Is(err, errSuperseded) || errors.Is(err, context.Canceled) ||
+		m.managed.Err() != nil {
 		return
 	}
 	m.tell(quorum.Accusation{
 		By: m.id, Against: m.id, QuorumID: id, Evidence: err.Error(), Kind: quorum.AccusedUnhealed,
 	})
 }
-
-// maxAccusations bounds what one rank says about one quorum: one per member
-// would do.
-const maxAccusations = 64
 
 // accuseFirst accuses if err says that a peer's link broke by itself.
 func (m *Manager) accuseFirst(err error, id int64) {

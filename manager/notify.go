@@ -113,7 +113,12 @@ func (d direct) report(ctx context.Context, r quorum.RankReport) (reply, error) 
 }
 
 func (d direct) vote(ctx context.Context, v quorum.RankVote) (quorum.TallyResult, error) {
-	return d.server.vote(ctx, v)
+	result, err := d.server.vote(ctx, v)
+	if err != nil && ctx.Err() != nil {
+		v.Last = true // decided now, or before
+		return d.server.vote(context.WithoutCancel(ctx), v)
+	}
+	return result, err
 }
 
 func (d direct) away(_ context.Context, away func() bool) { d.server.setAway(0, away()) }

@@ -95,7 +95,7 @@ func (s *server) rankLost(rank int) bool {
 	}
 	err := rankLostError(rank)
 	s.log.Warn().Err(err).Int(logkey.GroupRank, rank).Msg("group rank lost")
-	s.session.leave(lastWordPatience)
+	s.session.leave(fmt.Sprintf("group rank %d is gone", rank), lastWordPatience)
 	s.fail(err)
 	close(s.lost)
 	return true
@@ -110,7 +110,7 @@ func rankLostError(rank int) error {
 // has ended for good; the operations that wait for other ranks end too.
 func (m *Manager) linkEnded(err error) {
 	m.mu.Lock()
-	over, id := m.mu.final != nil, m.mu.assign.QuorumID
+	over, id := m.mu.final != nil, m.mu.rank.QuorumID()
 	m.mu.Unlock()
 	if over {
 		return

@@ -238,7 +238,7 @@ func TestTornReplicaHeals(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a, b := w.replica("a", 2, nil), w.replica("b", 2, nil)
-	a.ranks[0].m.mu.position = quorum.Position{Cluster: "test", Step: 1, QuorumID: 50}
+	a.ranks[0].m.mu.rank.Healed(quorum.Position{Cluster: "test", Step: 1, QuorumID: 50}, 0, quorum.Digest{})
 	a.start(5)
 	b.start(5)
 	for rank := range 2 {

@@ -32,7 +32,7 @@ const (
 // configured: peers that could not be reached or did not come, and the member whose
 // store could not be reached. The first are tried again from now on, beside
 // whatever else happens.
-func (m *Manager) accuseUnmet(err error, a quorum.Assignment) {
+func (m *Manager) accuseUnmet(err error, a *quorum.Assignment) {
 	for _, op := range firstCauses(err) {
 		if op.PeerID == "" || op.QuorumID != a.QuorumID {
 			continue

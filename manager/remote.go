@@ -143,7 +143,7 @@ func (r *remote) away(ctx context.Context, away func() bool) {
 
 func replyFromProto(m *skerrypb.RankQuorumResponse) (reply, error) {
 	if m.GetUnanswered() {
-		return reply{Unanswered: true, Void: m.GetVoid()}, nil
+		return reply{Unanswered: true, Void: m.GetVoid(), Attempt: m.GetAttempt()}, nil
 	}
 	q, err := wire.QuorumFromProto(m.GetQuorum())
 	if err != nil {
@@ -165,6 +165,7 @@ func (r *remote) vote(ctx context.Context, v quorum.RankVote) (quorum.TallyResul
 	if err != nil && ctx.Err() != nil {
 		late, cancel := r.late(ctx)
 		defer cancel()
+		m.Last = true
 		err = r.repeat(late, call)
 	}
 	if err != nil {

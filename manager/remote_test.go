@@ -3,6 +3,7 @@ package manager
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"sync"
 	"testing"
@@ -148,6 +149,33 @@ func TestVoteIsRepeatedAfterItsConnectionBroke(t *testing.T) {
 	s.fail(ErrClosed)
 	if again, err := far.vote(ctx, yes(1)); err != nil || again.Outcome != quorum.TallyCommit {
 		t.Errorf("repeated after the end: %+v, %v", again, err)
+	}
+}
+
+// The connection breaks before the other rank has voted: the attempt stays open,
+// and the repeated vote counts.
+func TestVoteThatWaitsIsRepeatedAfterItsConnectionBroke(t *testing.T) {
+	t.Parallel()
+	s, far, network := twoRanks(t, nil)
+	ctx := limited(t)
+	yes := func(rank int) quorum.RankVote {
+		return quorum.RankVote{Attempt: 1, GroupRank: rank, QuorumID: 7, Round: 1, Step: 1, Vote: quorum.VoteYes}
+	}
+	done := make(chan error, 1)
+	go func() {
+		got, err := far.vote(ctx, yes(1))
+		if err == nil && got.Outcome != quorum.TallyCommit {
+			err = fmt.Errorf("outcome %v, want a commit", got.Outcome)
+		}
+		done <- err
+	}()
+	eventually(t, "rank 1 has voted", func() bool { return waitsFor(s.votes, 0, 1) })
+	network.cut()
+	if got, err := s.vote(ctx, yes(0)); err != nil || got.Outcome != quorum.TallyCommit {
+		t.Errorf("rank 0: %+v, %v; want a commit", got, err)
+	}
+	if err := <-done; err != nil {
+		t.Errorf("rank 1: %v", err)
 	}
 }
 

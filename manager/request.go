@@ -11,12 +11,11 @@ import (
 	"github.com/skerry-ft/skerry/quorum"
 )
 
-// request is the wish for another quorum, from the moment it is needed until
-// the group is ready. There is at most one. Its goroutine reports, takes up the
-// answer, configures and heals, and starts over when the quorum falls again
-// meanwhile. All fields are guarded by Manager.mu.
+// request works the wish of quorum.Rank for another quorum, from the moment it is
+// needed until the group is ready. There is at most one. Its goroutine reports,
+// takes up the answer, configures and heals, and starts over when the quorum falls
+// again meanwhile. All fields are guarded by Manager.mu.
 type request struct {
-	kind  quorum.JoinKind
 	opts  StartOptions
 	sync  bool // StartQuorum waits: a heal comes before the collectives
 	began time.Time
@@ -40,9 +39,23 @@ func (r *request) stopLocked(cause error) {
 	}
 }
 
-// requestLocked starts a request.
-func (m *Manager) requestLocked(kind quorum.JoinKind, o StartOptions) {
-	r := &request{kind: kind, opts: o, sync: m.syncLocked(), began: time.Now()}
+// needLocked requests the next quorum if this rank has none, and no request either.
+func (m *Manager) needLocked(o StartOptions) {
+	if m.mu.final == nil && m.mu.rank.Need() {
+		m.requestLocked(o)
+	}
+}
+
+// askLocked asks for another quorum while this one stands.
+func (m *Manager) askLocked() {
+	if m.mu.final == nil && m.mu.rank.Ask() {
+		m.requestLocked(StartOptions{})
+	}
+}
+
+// requestLocked starts to work a new wish.
+func (m *Manager) requestLocked(o StartOptions) {
+	r := &request{opts: o, sync: m.mu.rank.Syncs(), began: time.Now()}
 	m.mu.request = r
 	m.changedLocked()
 	m.tasks.add(func(ctx context.Context) { m.pursue(ctx, r) })
@@ -60,8 +73,7 @@ func (m *Manager) pursue(ctx context.Context, r *request) {
 		rctx, cancel := context.WithCancelCause(ctx)
 		m.mu.Lock()
 		r.stop = cancel
-		if r.kind == quorum.JoinFall && m.gone() {
-			m.goAwayLocked()
+		if !m.mu.rank.Asks() && m.gone() && m.goAwayLocked() {
 			m.mu.Unlock()
 			cancel(nil)
 			return
@@ -70,7 +82,7 @@ func (m *Manager) pursue(ctx context.Context, r *request) {
 		err := m.round(rctx, r)
 		cancel(nil)
 		if err == nil {
-			err = m.fulfilled(r)
+			err = m.fulfilled()
 		}
 		switch {
 		case err == nil, ctx.Err() != nil:
@@ -94,11 +106,10 @@ func (m *Manager) pursue(ctx context.Context, r *request) {
 // fulfilled ends a request whose group is ready, in one step with the look
 // whether its quorum still stands: who makes it fall later finds no request, and
 // makes the next one.
-func (m *Manager) fulfilled(r *request) error {
+func (m *Manager) fulfilled() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !m.mu.standing {
-		r.kind = quorum.JoinFall
+	if !m.mu.rank.Fulfil() {
 		return errFallen
 	}
 	m.mu.request = nil
@@ -112,6 +123,7 @@ func (m *Manager) dropRequest(r *request) {
 	defer m.mu.Unlock()
 	if m.mu.request == r {
 		m.mu.request = nil
+		m.mu.rank.Drop()
 		m.changedLocked()
 	}
 }
@@ -135,15 +147,15 @@ func (m *Manager) round(ctx context.Context, r *request) error {
 		return err
 	}
 	if got.Unanswered && got.Void {
-		return m.voteFirst(ctx, r, rep.Attempt)
+		return m.voteFirst(ctx, rep.Attempt, got.Attempt)
 	}
 	if got.Unanswered {
-		return m.unanswered(r)
+		return m.unanswered()
 	}
 	if err := m.accept(r, got, rep.Attempt); err != nil {
 		return err
 	}
-	if err := m.configure(ctx, r); err != nil {
+	if err := m.configure(ctx); err != nil {
 		return err
 	}
 	return m.healIfBehind(ctx, r)
@@ -153,57 +165,31 @@ func (m *Manager) round(ctx context.Context, r *request) error {
 func (m *Manager) reportFor(r *request) quorum.RankReport {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	a := &m.mu.attempt
-	number := a.number
-	if !a.open {
-		number++
-	}
 	if m.mu.phase != quorum.PhaseSettling {
 		m.mu.phase = quorum.PhaseJoining
 	}
-	rep := quorum.RankReport{
-		Attempt:            number,
-		Void:               a.open && !a.sealed && (a.ops > 0 || a.err != nil),
-		GroupRank:          m.cfg.GroupRank,
-		Kind:               r.kind,
-		Position:           m.mu.position,
-		HaveQuorumID:       m.mu.haveID,
-		HaveRound:          m.mu.haveRound,
-		LastDigest:         m.mu.digest,
+	return m.mu.rank.Report(quorum.ReportOptions{
+		ShrinkOnly: r.opts.ShrinkOnly, Sync: r.sync && !r.opts.ForbidHeal,
 		CheckpointMetadata: m.transport.Metadata(),
-		ShrinkOnly:         r.opts.ShrinkOnly,
-		InitSync:           !m.cfg.NoInitSync,
-		Sync:               r.sync && !r.opts.ForbidHeal,
-		FixedWorldSize:     m.cfg.FixedWorldSize,
-		CommitFailures:     m.mu.failures,
-		Accusations:        m.mu.accusations,
-	}
-	if r.kind == quorum.JoinFall && m.mu.quorum != nil {
-		// The group of a quorum that fell is broken, or will be: the next one
-		// needs a new id, whatever became of its steps.
-		rep.CommitFailures = max(rep.CommitFailures, 1)
-		rep.Fact = m.mu.claim.Fact(m.mu.position, m.mu.quorum.ID)
-	}
-	return rep
+	})
 }
 
 // unanswered goes on with the standing quorum, if it still stands.
-func (m *Manager) unanswered(r *request) error {
+func (m *Manager) unanswered() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !m.mu.standing || !m.mu.ready {
-		r.kind = quorum.JoinFall
+	if !m.mu.rank.Unanswered() {
 		return errFallen
 	}
-	m.mu.wanted = "" // until the lighthouse is heard again
 	return nil
 }
 
 // voteFirst fails the attempt, because a sibling has ended it, and waits until
-// this rank has voted, too.
-func (m *Manager) voteFirst(ctx context.Context, r *request, number uint64) error {
+// this rank has voted, too. Its next attempt is that of the siblings.
+func (m *Manager) voteFirst(ctx context.Context, number, next uint64) error {
 	m.mu.Lock()
-	if m.mu.attempt.number == number && m.mu.attempt.open {
+	m.mu.rank.CatchUp(next)
+	if m.mu.rank.Trying(number) {
 		m.mu.attempt.doomed = true // a StartQuorum that waits returns
 		m.failLocked(errSibling)
 		m.changedLocked()
@@ -211,10 +197,7 @@ func (m *Manager) voteFirst(ctx context.Context, r *request, number uint64) erro
 	m.mu.Unlock()
 	for {
 		m.mu.Lock()
-		over := m.mu.attempt.number != number || !m.mu.attempt.open
-		if over && !m.mu.standing {
-			r.kind = quorum.JoinFall
-		}
+		over := !m.mu.rank.Trying(number)
 		changed := m.mu.changed
 		m.mu.Unlock()
 		if over {
@@ -228,102 +211,59 @@ func (m *Manager) voteFirst(ctx context.Context, r *request, number uint64) erro
 	}
 }
 
-// accept takes up an answer: it settles the step that was under way, and makes
-// the answer the standing quorum.
+// accept takes up an answer.
 func (m *Manager) accept(r *request, got reply, number uint64) error {
 	q := got.Quorum
-	a, err := quorum.Assign(q, m.id, m.cfg.GroupRank)
 	m.mu.Lock()
-	m.mu.haveID, m.mu.haveRound = q.ID, q.Round
-	if err != nil {
-		err = m.leftOutLocked(r, q, err)
-		m.mu.Unlock()
-		return err
+	t, err := m.mu.rank.Take(m.id, q, got.Void, number)
+	if t.Settled.Known {
+		m.mu.stats.Settled++
 	}
-	forward := m.settledLocked(m.mu.claim.Settle(a.Position, m.clusterLocked()))
-	if got.Void && m.mu.attempt.open && m.mu.attempt.number == number {
-		m.mu.attempt.void = true
+	if t.Settled.Forward {
+		m.mu.stats.RolledForward++
+		m.mu.stats.Commits++
+	}
+	if err != nil {
+		m.changedLocked()
+		m.mu.Unlock()
+		if t.Left {
+			return fmt.Errorf("%w: quorum %d goes on without this replica", ErrDrained, q.ID)
+		}
+		return fmt.Errorf("take up quorum %d: %w", q.ID, err)
+	}
+	if t.Void {
 		m.failLocked(errVoid)
 	}
-	fresh := m.mu.quorum == nil || m.mu.quorum.ID != q.ID || m.mu.quorum.Cluster != q.Cluster
-	old := m.mu.quorum
-	m.mu.quorum, m.mu.assign = q, a
-	m.mu.standing, m.mu.behind, m.mu.outside = true, a.Heal, false
-	m.mu.accusations = nil
-	m.mu.claim.Clear()
-	m.mu.wanted = ""
-	m.wishLocked()
-	if fresh {
-		m.mu.ready, m.mu.ballots, m.mu.attempt.opsHere = false, 0, 0
-		m.mu.attempt.late = m.mu.attempt.open && m.mu.attempt.err != nil
+	if t.Shared != nil {
+		m.reportLocked(sharedOut(*t.Shared, m.mu.rank.Shares()))
 	}
-	var wrong error
-	if !a.Heal && a.Position != m.mu.position {
-		// The lighthouse counts on a state that this rank does not hold, say
-		// because it had given a prepared step up.
-		wrong = fmt.Errorf("quorum %d has this replica at step %d of quorum %d, it is at step %d of quorum %d: %w",
-			q.ID, a.Position.Step, a.Position.QuorumID, m.mu.position.Step, m.mu.position.QuorumID, errFallen)
-		m.mu.standing = false
-		r.kind = quorum.JoinFall
-	}
+	a, at := m.mu.rank.Assignment(), m.mu.rank.Position()
 	m.mu.stats.Quorums++
 	m.mu.stats.LastJoin = time.Since(r.began)
 	took := m.mu.stats.LastJoin
-	early := m.caughtUpLocked()
 	m.changedLocked()
 	m.mu.Unlock()
-	m.tellFormed(q, a, forward, took)
+	m.tellFormed(q, a, t.Settled.Forward, took)
 	m.tellServed(a)
-	if fresh && old != nil && m.hub != nil {
+	if t.Fresh && t.Old != nil && m.hub != nil {
 		m.tasks.add(func(ctx context.Context) {
-			if err := m.hub.dropPrefix(ctx, old); err != nil {
+			if err := m.hub.dropPrefix(ctx, t.Old); err != nil {
 				m.log.Debug().Err(err).Msg("old store prefix kept")
 			}
 		})
 	}
-	for _, n := range early {
-		m.noticed(n)
+	for _, n := range t.Early {
+		m.heed(n)
 	}
-	return wrong
-}
-
-// leftOutLocked takes in an answer in which this replica is no member. Only one
-// that has drained gets such an answer: it tells what became of its step.
-func (m *Manager) leftOutLocked(r *request, q *quorum.Quorum, err error) error {
-	r.kind = quorum.JoinFall
-	m.mu.standing = false
-	if !errors.Is(err, quorum.ErrNotMember) {
-		return fmt.Errorf("take up quorum %d: %w", q.ID, err)
+	if t.Wrong {
+		return fmt.Errorf("quorum %d has this replica at step %d of quorum %d, it is at step %d of quorum %d: %w",
+			q.ID, a.Position.Step, a.Position.QuorumID, at.Step, at.QuorumID, errFallen)
 	}
-	m.settledLocked(m.mu.claim.SettleOutside(q.Settlement, m.clusterLocked(), m.cfg.GroupRank))
-	return fmt.Errorf("%w: quorum %d goes on without this replica", ErrDrained, q.ID)
-}
-
-// settledLocked takes in what an answer says of a promised step, and rolls it
-// forward if so; it says whether it did.
-func (m *Manager) settledLocked(s quorum.Settled) bool {
-	if !s.Known {
-		return false
-	}
-	m.mu.settled = &s.Forward
-	m.mu.stats.Settled++
-	if s.Forward {
-		m.mu.stats.RolledForward++
-		m.commitLocked(s.Digest)
-	}
-	return s.Forward
-}
-
-// clusterLocked is that of the quorum that was taken up last.
-func (m *Manager) clusterLocked() string {
-	if m.mu.quorum == nil {
-		return ""
-	}
-	return m.mu.quorum.Cluster
+	return nil
 }
 
 // tellFormed logs and tells of an answer.
-func (m *Manager) tellFormed(q *quorum.Quorum, a quorum.Assignment, forward bool, took time.Duration) {
+func (m *Manager) tellFormed(q *quorum.Quorum, a *quorum.Assignment, forward bool, took time.Duration) {
 	e := QuorumFormed{
 		QuorumID: q.ID, Round: q.Round, Participants: a.Divisor, ReplicaRank: a.ReplicaRank,
 		ParticipantRank: a.ParticipantRank, Settled: q.Settlement.Outcome, Reason: q.Reason, Took: took,

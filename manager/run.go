@@ -91,11 +91,18 @@ func (m *Manager) Close() error {
 // without it the lighthouse finds out by the broken stream.
 const goodbyePatience = time.Second
 
+// sayGoodbye leaves, for the reason for which training cannot go on, if there is one.
 func (m *Manager) sayGoodbye() {
 	if m.hub == nil {
 		return
 	}
-	m.hub.session.leave(goodbyePatience)
+	m.mu.Lock()
+	why := ""
+	if m.mu.final != nil {
+		why = m.mu.final.Error()
+	}
+	m.mu.Unlock()
+	m.hub.session.leave(why, goodbyePatience)
 }
 
 // Names under which group rank 0 publishes itself in the group's store, as

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -369,12 +370,14 @@ func TestLighthouseUnreachable(t *testing.T) {
 }
 
 // A state that does not fit ends training in the replica that came with it, and
-// in no other.
+// in no other. It is in no quorum: started again and again, it would cost the
+// others one each time. The lighthouse knows why it went.
 func TestStateThatDoesNotFit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a, b := w.trainer("a").start(1<<40), w.trainer("b").start(1<<40)
 	w.reaches(3, a, b)
+	eventually(t, "the lighthouse knows a state to copy", func() bool { return w.lh.status("a").Beat.Position.Step > 0 && w.lh.status("b").Beat.Position.Step > 0 })
 	c := w.trainer("c")
 	err := c.m.Register("extra", func() checkpoint.State {
 		return checkpoint.State{Tensors: map[string]pg.Tensor{"x": pg.New(pg.Float32DType, 3)}}
@@ -394,4 +397,14 @@ func TestStateThatDoesNotFit(t *testing.T) {
 	c.stop()
 	w.reaches(a.m.Step()+5, a, b)
 	w.agree(a, b)
+	if why := w.lh.status("c").Why; !strings.Contains(why, "does not fit") {
+		t.Errorf("the lighthouse says of c: %q", why)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, e := range a.mu.events {
+		if f, ok := e.(QuorumFormed); ok && slices.ContainsFunc(f.Members, func(id string) bool { return strings.HasPrefix(id, "c:") }) {
+			t.Errorf("c was in a quorum: %v", e)
+		}
+	}
 }

@@ -100,6 +100,10 @@ func (s *server) report(ctx context.Context, r quorum.RankReport) (reply, error)
 	s.mu.Lock()
 	s.mu.metadata[r.GroupRank] = r.CheckpointMetadata
 	s.mu.away[r.GroupRank] = false
+	if next, restarted := s.votes.restarted(r.GroupRank, r.Attempt); restarted && s.mu.final == nil {
+		s.mu.Unlock()
+		return voteFirst(next), nil
+	}
 	if done, result := s.knownLocked(r); done {
 		s.mu.Unlock()
 		return result.reply, result.err
@@ -148,11 +152,13 @@ func (s *server) withdraw(r quorum.RankReport) reply {
 }
 
 // setAway notes whether a rank's trainer is away. While one is, the replica
-// cannot join, and its beats say so.
+// cannot join, and its beats say so. A word that was on its way when the trainer
+// moved, and comes behind the rank's report, is old: else the replica had joined, and
+// its beats said for ever that it does not.
 func (s *server) setAway(rank int, away bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.mu.away[rank] = away
+	s.mu.away[rank] = away && s.mu.pending[rank] == nil
 }
 
 func (s *server) isAway() bool {
@@ -237,9 +243,9 @@ func (s *server) joinOnce(ctx context.Context, reports []*pendingReport, number 
 		watches.Go(func() { s.withdrawUnanswered(ctx, cancel) })
 	}
 	q, err := s.session.join(ctx, join)
+	s.joined(ctx, reports, q, err)
 	cancel(nil)
 	watches.Wait()
-	s.joined(ctx, reports, q, err)
 }
 
 // withdrawUnanswered cancels an ask that nobody answers.
@@ -273,7 +279,8 @@ func (s *server) watch(ctx context.Context, number uint64, cancel context.Cancel
 	}
 }
 
-// joined hands the outcome of a join to the ranks.
+// joined hands the outcome of a join to the ranks. ctx ends with the reports that the
+// join was made of.
 func (s *server) joined(ctx context.Context, reports []*pendingReport, q quorum.Quorum, err error) {
 	switch {
 	case err == nil:
@@ -292,7 +299,7 @@ func (s *server) joined(ctx context.Context, reports []*pendingReport, q quorum.
 		// Whoever took his report back knows; the others wait on.
 	case errors.Is(err, ErrRefused), errors.Is(err, ErrEvicted), errors.Is(err, ErrDrained):
 		s.fail(err) // every rank's trainer gets it
-	default: // refused for now
+	default: // refused for now: these reports are not joined with again at once
 		s.log.Warn().Err(err).Msg("join refused for now")
 		select {
 		case <-ctx.Done():
@@ -332,15 +339,22 @@ func (s *server) deliver(reports []*pendingReport, q *quorum.Quorum, err error) 
 	s.mu.changed++
 }
 
+// voteFirst is the reply to a rank that has to vote before it reports.
+func voteFirst(next uint64) reply { return reply{Unanswered: true, Void: true, Attempt: next} }
+
 // voteFirst replies to the ranks that report though their siblings wait for
-// their vote on the same attempt: without the vote, the siblings do not report.
+// their vote, or have gone on without it: without the vote, the siblings do not
+// report.
 func (s *server) voteFirst() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for rank, p := range s.mu.pending {
-		if p != nil && s.votes.awaits(rank, p.report.Attempt) {
+		if p == nil {
+			continue
+		}
+		if next, awaits := s.votes.awaits(rank, p.report.Attempt); awaits {
 			s.mu.pending[rank] = nil
-			p.result <- reportResult{reply: reply{Unanswered: true, Void: true}}
+			p.result <- reportResult{reply: voteFirst(next)}
 			s.touchLocked()
 		}
 	}

@@ -108,6 +108,7 @@ func newSession(cfg sessionConfig) *session {
 // run keeps a stream open until ctx ends or the lighthouse refuses for good;
 // then it returns that refusal.
 func (s *session) run(ctx context.Context) error {
+	defer s.over()
 	backoff := minBackoff
 	for {
 		lived, err := s.round(ctx)
@@ -225,6 +226,26 @@ func (s *session) longestPause() time.Duration {
 	return max(min(s.timing().HeartbeatTimeout/pausesPerTimeout, maxBackoff), minBackoff)
 }
 
+// over notes that no stream is open, nor will be: a goodbye waits for none.
+func (s *session) over() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.connected = false
+	s.goneLocked()
+}
+
+// goneLocked wakes who said goodbye.
+func (s *session) goneLocked() {
+	if s.mu.leaving == nil {
+		return
+	}
+	select {
+	case <-s.mu.leaving:
+	default:
+		close(s.mu.leaving)
+	}
+}
+
 // order lists the servers to try.
 func (s *session) order() []string {
 	s.mu.Lock()
@@ -245,7 +266,7 @@ func (s *session) closed(opened bool, addr string, err error) error {
 	if s.mu.leaving != nil {
 		defer s.mu.Unlock()
 		if opened {
-			close(s.mu.leaving)
+			s.goneLocked()
 		}
 		return nil
 	}
@@ -345,17 +366,17 @@ func linkMessage(r quorum.LinkReport) *skerrypb.Up {
 	return &skerrypb.Up{Message: &skerrypb.Up_Link{Link: wire.LinkReportToProto(r)}}
 }
 
-// leave says goodbye, if a stream is open, closes the stream behind it, and waits
+// leave says goodbye, and why, if a stream is open, closes the stream behind it, and waits
 // up to patience for the lighthouse to end the stream: then the goodbye was
 // heard. (A stream that is cut loses what was sent on it last.) Nothing is sent
 // after it, and no other stream is opened.
-func (s *session) leave(patience time.Duration) {
+func (s *session) leave(why string, patience time.Duration) {
 	s.mu.Lock()
 	if s.mu.leaving != nil || !s.mu.connected {
 		s.mu.Unlock()
 		return
 	}
-	s.sendLocked(&skerrypb.Up{Message: &skerrypb.Up_Leaving{Leaving: &skerrypb.Leaving{}}})
+	s.sendLocked(&skerrypb.Up{Message: &skerrypb.Up_Leaving{Leaving: &skerrypb.Leaving{Why: wire.Text(why)}}})
 	ended := make(chan struct{})
 	s.mu.leaving = ended
 	s.mu.Unlock()

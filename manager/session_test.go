@@ -406,12 +406,59 @@ func TestGoodbyeIsHeard(t *testing.T) {
 			_ = s.run(ctx) // ends with ctx
 		}()
 		<-opened
-		s.leave(patience)
+		s.leave("", patience)
 		s.queueBeat()
 		cancel()
 		<-ended
 		if said := <-heard; said != "goodbye" {
 			t.Errorf("the lighthouse heard %s, want the goodbye", said)
+		}
+	}
+}
+
+// A goodbye for which there is nobody left to hear it is not waited for: a session
+// that has ended, and one that ends meanwhile. (Each trainer that was told to end
+// took a second for it, and the next one was told after that.)
+func TestNoGoodbyeAfterTheSession(t *testing.T) {
+	t.Parallel()
+	hang := make(chan struct{})
+	defer close(hang)
+	addr := serveScript(t, func(_ int, st *scriptedStream) error {
+		if err := st.welcome(); err != nil {
+			return err
+		}
+		<-hang // it reads nothing, and ends nothing
+		return nil
+	})
+	for _, first := range []string{"the session ends", "the goodbye begins"} {
+		opened := make(chan struct{})
+		s := aSession(func(cfg *sessionConfig) {
+			cfg.found = func(string) { close(opened) }
+		}, addr)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended, left := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(ended)
+			_ = s.run(ctx) // ends with ctx
+		}()
+		<-opened
+		goodbye := func() {
+			defer close(left)
+			s.leave("", 10*patience)
+		}
+		if first == "the goodbye begins" {
+			go goodbye()
+			eventually(t, "the goodbye waits", s.hasLeft)
+		}
+		cancel()
+		<-ended
+		if first == "the session ends" {
+			go goodbye()
+		}
+		select {
+		case <-left:
+		case <-time.After(patience):
+			t.Errorf("when %s first, the goodbye is waited for", first)
 		}
 	}
 }

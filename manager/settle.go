@@ -13,7 +13,7 @@ import (
 // the next quorum says so, for all who were prepared (C5, C6). At the deadline
 // the promise is given up, and an answer that would count on it is not taken up.
 func (m *Manager) settle(ctx context.Context, v verdict) (verdict, error) {
-	v.settled, v.stands = true, false
+	v.settled = true
 	if v.cause == nil {
 		v.cause = errFallen
 	}
@@ -27,11 +27,12 @@ func (m *Manager) settle(ctx context.Context, v verdict) (verdict, error) {
 	defer timer.Stop()
 	for {
 		m.mu.Lock()
-		settled, final, changed := m.mu.settled, m.mu.final, m.mu.changed
+		forward, settled := m.mu.rank.Settled()
+		final, changed := m.mu.final, m.mu.changed
 		m.mu.Unlock()
 		switch {
-		case settled != nil:
-			v.commit = *settled
+		case settled:
+			v.Commit = forward
 			return v, nil
 		case final != nil:
 			return m.giveUp(v, final)
@@ -51,11 +52,10 @@ func (m *Manager) settle(ctx context.Context, v verdict) (verdict, error) {
 func (m *Manager) giveUp(v verdict, err error) (verdict, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.mu.settled != nil {
-		v.commit = *m.mu.settled
+	if forward, settled := m.mu.rank.GiveUp(); settled {
+		v.Commit = forward
 		return v, nil
 	}
-	m.mu.claim.GiveUp()
 	if r := m.mu.request; r != nil {
 		r.stopLocked(errRestarted)
 	}

@@ -4,10 +4,9 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/skerry-ft/skerry/checkpoint"
 	"github.com/skerry-ft/skerry/pg"
@@ -18,12 +17,23 @@ import (
 // Run has begun.
 type states struct {
 	parts []statePart
+
+	saving sync.Mutex // held around every save: those who read take turns
 }
 
 type statePart struct {
+	StateOptions
+
 	name string
 	save func() checkpoint.State
 	load func(checkpoint.State) error
+}
+
+// call asks a part for its views.
+func (s *states) call(p statePart) checkpoint.State {
+	s.saving.Lock()
+	defer s.saving.Unlock()
+	return p.save()
 }
 
 // ownState is the Manager's own part, which travels as metadata. The position
@@ -40,25 +50,34 @@ const (
 	ownDigest  = ownPrefix + "digest"
 )
 
-func (s *states) add(name string, save func() checkpoint.State, load func(checkpoint.State) error) error {
+func (s *states) add(
+	name string, save func() checkpoint.State, load func(checkpoint.State) error, o StateOptions,
+) error {
 	switch {
 	case name == "" || strings.Contains(name, "/") || name+"/" == ownPrefix:
 		return fmt.Errorf("manager: register state %q: want a name without slashes, other than %q",
 			name, strings.TrimSuffix(ownPrefix, "/"))
 	case save == nil:
 		return fmt.Errorf("manager: register state %q: save is nil", name)
-	case slices.ContainsFunc(s.parts, func(p statePart) bool { return p.name == name }):
+	case o.Room < 0 || o.Room > checkpoint.MaxStateBytes:
+		return fmt.Errorf("manager: register state %q: Room = %d, want 0 to %d", name, o.Room, int64(checkpoint.MaxStateBytes))
+	case o.Room > 0 && load == nil:
+		return fmt.Errorf("manager: register state %q: load is nil, want what takes the tensors for which there is Room", name)
+	case s.part(name+"/") != nil:
 		return fmt.Errorf("manager: register state %q: registered already", name)
 	}
-	s.parts = append(s.parts, statePart{name: name, save: save, load: load})
+	s.parts = append(s.parts, statePart{StateOptions: o, name: name, save: save, load: load})
 	return nil
 }
 
-// save gathers all parts into one state of views.
-func (s *states) save(own ownState) (checkpoint.State, error) {
+// gather makes one state of all parts: views, and of captured ones what was.
+func (s *states) gather(of captured) checkpoint.State {
 	all := checkpoint.State{Tensors: make(map[string]pg.Tensor), Meta: make(map[string]string)}
 	for _, p := range s.parts {
-		part := p.save()
+		part, ok := of[p.name]
+		if !ok {
+			part = s.call(p)
+		}
 		for name, t := range part.Tensors {
 			all.Tensors[p.name+"/"+name] = t
 		}
@@ -66,38 +85,45 @@ func (s *states) save(own ownState) (checkpoint.State, error) {
 			all.Meta[p.name+"/"+key] = v
 		}
 	}
+	return all
+}
+
+// save gathers what a donor gives.
+func (s *states) save(own ownState, of captured) checkpoint.State {
+	all := s.gather(of)
 	all.Meta[ownBatches] = strconv.FormatInt(own.batches, 10)
 	if own.digest.Valid {
 		all.Meta[ownDigest] = hex.EncodeToString(binary.BigEndian.AppendUint32(nil, own.digest.Sum))
 	}
-	return all, nil
+	return all
 }
 
-// incoming is what heals have brought of a state, and the tensors that it is for.
-// Heals that break off leave it to the next one.
+// incoming is what heals have brought of a state, and the tensors that it is for:
+// live ones, and copies where the trainer changes those meanwhile. Heals that break
+// off leave it to the next one.
 type incoming struct {
 	mirror *checkpoint.Mirror
-	parts  []checkpoint.State // as the parts saved them
+	made   map[string]int64 // bytes, by tensor that only the donors have
+	stale  bool             // the donors have other tensors by now; guarded by Manager.mu
 }
 
 // incoming makes one, empty.
-func (s *states) incoming(progress func(int64)) (*incoming, error) {
-	in := &incoming{}
-	all := checkpoint.State{Tensors: make(map[string]pg.Tensor)}
-	for _, p := range s.parts {
-		part := p.save()
-		for name, t := range part.Tensors {
-			all.Tensors[p.name+"/"+name] = t
-		}
-		in.parts = append(in.parts, part)
+func (s *states) incoming(of captured, progress func(int64)) (*incoming, error) {
+	in := &incoming{made: make(map[string]int64)}
+	beside, err := of.clone()
+	if err != nil {
+		return nil, err
 	}
-	var err error
-	in.mirror, err = checkpoint.NewMirror(all, checkpoint.MirrorOptions{Progress: progress})
+	in.mirror, err = checkpoint.NewMirror(s.gather(beside), checkpoint.MirrorOptions{
+		Progress: progress,
+		Make:     func(t checkpoint.TensorInfo) (pg.Tensor, bool) { return s.makeRoom(in, t) },
+		Optional: func(name string) bool { return s.part(name).Room > 0 },
+	})
 	return in, err
 }
 
 // install makes v, which has come with meta, the live tensors' bytes, and tells
-// the parts.
+// the parts. It belongs to the trainer's goroutine.
 func (s *states) install(in *incoming, v checkpoint.Version, meta map[string]string) (ownState, error) {
 	own, err := parseOwn(meta)
 	if err != nil {
@@ -106,25 +132,28 @@ func (s *states) install(in *incoming, v checkpoint.Version, meta map[string]str
 	if err := in.mirror.Install(v); err != nil {
 		return own, err
 	}
-	for i, p := range s.parts {
-		part := in.parts[i]
-		part.Meta = under(meta, p.name+"/")
-		if p.load == nil {
-			continue
+	came := in.mirror.Tensors()
+	for _, p := range s.parts {
+		part := checkpoint.State{Tensors: under(came, p.name+"/"), Meta: under(meta, p.name+"/")}
+		if p.Volatile {
+			err = s.writeBack(p, part)
 		}
-		if err := p.load(part); err != nil {
+		if err == nil && p.load != nil {
+			err = p.load(part)
+		}
+		if err != nil {
 			return own, fmt.Errorf("state %q: %w", p.name, err)
 		}
 	}
 	return own, nil
 }
 
-// under is the metadata of one part.
-func under(meta map[string]string, prefix string) map[string]string {
-	part := make(map[string]string)
-	for _, key := range slices.Sorted(maps.Keys(meta)) {
+// under is what belongs to one part, by its own names.
+func under[T any](all map[string]T, prefix string) map[string]T {
+	part := make(map[string]T)
+	for key, v := range all {
 		if name, ok := strings.CutPrefix(key, prefix); ok {
-			part[name] = meta[key]
+			part[name] = v
 		}
 	}
 	return part

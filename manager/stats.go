@@ -18,6 +18,7 @@ type Stats struct {
 	Heals         uint64 // states taken over
 	HealsServed   uint64 // quorums in which others healed from this rank
 	HealBytes     uint64 // of states that were received, so far
+	Differed      uint64 // steps in which this rank's state was not that of the others
 	Reconnects    uint64 // sessions opened after the first
 
 	LastJoin        time.Duration // from the wish to the answer

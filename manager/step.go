@@ -28,19 +28,48 @@ func (m *Manager) StartQuorum(ctx context.Context) error {
 // replicas still have different states, it waits for the quorum, the group and
 // the heal. In the first quorum of a process it first copies what it can of the
 // others' state, while they go on, if a quorum stands; then the heal comes beside
-// its first step, unless Config.Sync is set. Called again before ShouldCommit, it does nothing,
-// unless the first call gave up waiting: then it waits again.
+// its first step, unless Config.Sync is set.
+//
+// Called again before ShouldCommit it begins the step anew, without the errors that
+// were reported for it, and waits again if the first call gave up waiting. If
+// operations were issued it cannot: it ends the step as a ShouldCommit would whose
+// ctx has ended, and returns ErrStepOpen; the next call begins a step.
 //
 // It blocks on Run having been called, then as said above; ctx ends it. Errors:
-// ErrDrained, ErrEvicted, ErrRefused, ErrRankLost, ErrUnreachable, ErrClosed,
+// ErrStepOpen, ErrDrained, ErrEvicted, ErrRefused, ErrRankLost, ErrUnreachable, ErrClosed,
 // *checkpoint.MismatchError, what a load callback returned, ctx's cause.
 func (m *Manager) StartQuorumWith(ctx context.Context, o StartOptions) error {
 	defer m.enter()()
+	m.lend()
+	if err := m.startQuorum(ctx, o); err != nil {
+		m.takeBack() // what the trainer does with its tensors now is its own
+		return err
+	}
+	m.serve()
+	m.compare()
+	return nil
+}
+
+// startQuorum is StartQuorumWith up to where the trainer computes, and does not
+// change its state.
+func (m *Manager) startQuorum(ctx context.Context, o StartOptions) error {
+	if err := m.prepare(); err != nil {
+		return err
+	}
+	if err := m.begin(ctx, o); err != nil {
+		return err
+	}
+	m.settleMixed()
+	return m.capture()
+}
+
+// begin begins an attempt, and waits for what it needs.
+func (m *Manager) begin(ctx context.Context, o StartOptions) error {
 	if err := m.copyAhead(ctx, o); err != nil {
 		return err
 	}
 	m.mu.Lock()
-	if m.mu.alone && !m.mu.attempt.open && m.mu.final == nil {
+	if m.mu.alone && !m.openLocked() && m.mu.final == nil {
 		m.mu.Unlock()
 		m.endDrain(fmt.Errorf("%w: nobody was left to take over", ErrDrained))
 		m.mu.Lock()
@@ -49,53 +78,71 @@ func (m *Manager) StartQuorumWith(ctx context.Context, o StartOptions) error {
 		m.mu.Unlock()
 		return m.ended(ctx)
 	}
-	if m.mu.attempt.open {
+	if m.openLocked() {
+		if m.mu.rank.Issued() > 0 || m.tracked.busy() {
+			m.mu.Unlock()
+			return m.endUnended(ctx)
+		}
 		wait := m.againLocked()
 		m.mu.Unlock()
 		if !wait {
 			return nil
 		}
-		return m.begun(m.ready(ctx))
+		return m.ready(ctx)
 	}
-	wait := m.blockingLocked() || m.promisedLocked()
-	m.mu.attempt = attempt{number: m.mu.attempt.number + 1, open: true, waiting: wait, opts: o}
+	wait := m.mu.rank.Blocks() || m.promisedLocked()
+	m.mu.rank.Begin()
+	m.mu.attempt = attempt{waiting: wait, opts: o}
 	m.neededLocked(o)
 	m.mu.phase = quorum.PhaseTraining
 	m.changedLocked()
 	m.mu.Unlock()
 	if !wait {
-		return m.begun(nil)
+		return nil
 	}
-	return m.begun(m.ready(ctx))
+	return m.ready(ctx)
 }
 
-// begun ends StartQuorum: the trainer computes, and does not change its state.
-func (m *Manager) begun(err error) error {
-	if err != nil {
-		m.unmix() // what the trainer does with its tensors now is its own
-		return err
+// prepare captures what a heal within StartQuorum writes into, once.
+func (m *Manager) prepare() error {
+	m.mu.Lock()
+	done := m.mu.captured != nil
+	m.mu.Unlock()
+	if done {
+		return nil
 	}
-	m.settleMixed()
-	m.serve()
-	return nil
+	return m.capture()
 }
 
-// againLocked begins the open attempt anew if its StartQuorum gave up waiting;
-// it says whether there is something to wait for.
+// againLocked begins the open attempt, which has issued nothing, anew; it says
+// whether there is something to wait for. What the replica's ranks know to be lost
+// stays lost.
 func (m *Manager) againLocked() bool {
 	a := &m.mu.attempt
-	if a.waiting {
-		a.err, a.cut = nil, false // that ctx's, or of a quorum that fell meanwhile
+	if a.waiting || a.err != nil && !a.doomed && !m.mu.rank.Void() {
+		m.retryLocked() // what failed was that wait, a quorum that fell meanwhile, or the trainer
 		m.neededLocked(a.opts)
 		m.changedLocked()
 	}
 	return a.waiting
 }
 
-// blockingLocked says whether a step waits for its quorum before the forward
-// pass: then a replica that heals does so first, and takes part.
-func (m *Manager) blockingLocked() bool {
-	return m.cfg.Sync || !m.mu.everReady || !m.cfg.NoInitSync && m.mu.position.Step == 0
+// retryLocked takes back that the open attempt has failed.
+func (m *Manager) retryLocked() {
+	m.mu.rank.Again()
+	m.mu.attempt.err, m.mu.attempt.cut = nil, false
+}
+
+// endUnended ends an attempt without ShouldCommit, and says so: a loop that forgets
+// it would train on for ever without a commit, and its tensors would be given to
+// others as the state of a step that they are not of.
+func (m *Manager) endUnended(ctx context.Context) error {
+	m.mu.Lock()
+	m.mu.attempt.closing = true // what falls now is asked for anew at the end
+	step, ops := m.mu.rank.Position().Step+1, m.mu.rank.Issued()
+	m.mu.Unlock()
+	m.transport.Pause()
+	return m.abandon(ctx, fmt.Errorf("%w: step %d has issued %d operations", ErrStepOpen, step, ops))
 }
 
 // promisedLocked says whether a heal that is under way, or waits to be loaded, was
@@ -107,51 +154,29 @@ func (m *Manager) promisedLocked() bool {
 	return r != nil && r.sync || h != nil && !h.beside
 }
 
-// syncLocked says whether a heal comes before the collectives, and this replica
-// takes part at once. The others wait for it then.
-func (m *Manager) syncLocked() bool {
-	return m.cfg.Sync || m.blockingLocked() && !m.mu.ahead
-}
-
 // neededLocked makes the request that the step needs, if any.
 func (m *Manager) neededLocked(o StartOptions) {
-	switch {
-	case m.mu.request != nil:
-		if r := m.mu.request; r.opts != o && o != (StartOptions{}) {
-			r.opts = o
-			r.stopLocked(errRestarted)
-		}
-	case !m.mu.standing:
-		m.requestLocked(quorum.JoinFall, o)
+	if r := m.mu.request; r != nil && r.opts != o && o != (StartOptions{}) {
+		r.opts = o
+		r.stopLocked(errRestarted)
 	}
-}
-
-// askLocked asks for another quorum, at the end of the step whose ballots said
-// that one is wanted. All members learn that from the same ballots, and an ask
-// is answered only when all have asked: none waits until its trainer comes round
-// to the next step, which may take minutes.
-func (m *Manager) askLocked() {
-	if m.mu.request == nil && m.mu.standing && m.mu.final == nil {
-		m.requestLocked(quorum.JoinAsk, StartOptions{})
-	}
+	m.needLocked(o)
 }
 
 // ready waits until the group is ready for this attempt, and loads the state
 // if this replica heals.
 func (m *Manager) ready(ctx context.Context) error {
 	for {
+		m.dropStale()
 		m.mu.Lock()
-		final, request, heal, doomed := m.mu.final, m.mu.request, m.mu.heal, m.mu.attempt.doomed
-		usable := m.mu.standing && m.mu.ready
-		if final == nil && request == nil && !usable {
-			// It fell before this attempt could begin, which is not its fault.
-			m.mu.attempt.err, m.mu.attempt.cut = nil, false
-			m.requestLocked(quorum.JoinFall, m.mu.attempt.opts)
-			request = m.mu.request
+		if m.mu.final == nil && m.mu.rank.Need() {
+			m.retryLocked() // it fell before this attempt could begin, which is not its fault
+			m.requestLocked(m.mu.attempt.opts)
 		}
-		beside := heal != nil && heal.beside && m.mu.ahead
+		final, request, heal, doomed := m.mu.final, m.mu.request, m.mu.heal, m.mu.attempt.doomed
+		beside := heal != nil && heal.beside && m.mu.rank.Ahead()
 		if request == nil && (heal == nil || beside) {
-			m.mu.everReady = true
+			m.mu.rank.Started()
 			m.mu.attempt.waiting = false
 		}
 		changed := m.mu.changed
@@ -214,7 +239,7 @@ func (m *Manager) WaitQuorum(ctx context.Context) error {
 func (m *Manager) ended(ctx context.Context) error {
 	m.mu.Lock()
 	err := m.mu.final
-	m.mu.attempt.open = false
+	m.mu.rank.Leave()
 	m.changedLocked()
 	m.mu.Unlock()
 	if errors.Is(err, ErrDrained) {

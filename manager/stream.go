@@ -306,7 +306,7 @@ func (s *session) answered(number uint64, q quorum.Quorum) {
 	}
 	s.mu.pending = nil
 	s.mu.accusations = nil
-	s.mu.last = &quorum.LastAnswer{Cluster: q.Cluster, QuorumID: q.ID, Round: q.Round, Members: q.Members}
+	s.mu.last = quorum.NewLastAnswer(&q)
 	p.result <- joinResult{quorum: q}
 }
 

@@ -90,8 +90,7 @@ func (m *Manager) issuing(op *pg.Op) {
 	m.presence.moves.Add(1)
 	m.mu.Lock()
 	if op.Kind != pg.KindBallot {
-		m.mu.attempt.ops++
-		m.mu.attempt.opsHere++
+		m.mu.rank.Issue()
 	}
 	patience := m.opTimeoutLocked()
 	m.mu.Unlock()
@@ -103,7 +102,7 @@ func (m *Manager) issuing(op *pg.Op) {
 // opTimeoutLocked is how long an operation may take: a member that heals makes
 // the others wait for its state, in the first step of its quorum.
 func (m *Manager) opTimeoutLocked() time.Duration {
-	if len(m.mu.assign.Healing) > 0 && m.mu.position.Step <= m.mu.assign.Max.Step {
+	if m.mu.rank.AwaitsHeals() {
 		return m.timeouts.Heal
 	}
 	return m.timeouts.Step

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/skerry-ft/skerry/internal/wire"
+	"github.com/skerry-ft/skerry/quorum"
 	"github.com/skerry-ft/skerry/store"
 )
 
@@ -26,6 +27,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.MinReplicas == 0 {
 		c.MinReplicas = 1
+	}
+	if c.ParityEvery == 0 {
+		c.ParityEvery = quorum.DefaultParityEvery
 	}
 	if c.StepTimeout == 0 {
 		c.StepTimeout = DefaultStepTimeout
@@ -128,6 +132,7 @@ func (c Config) validateRules() []error {
 	if c.HealTimeout < minDerived || c.HealTimeout > wire.MaxTimeout {
 		bad("HealTimeout = %v, want %v to %v", c.HealTimeout, minDerived, wire.MaxTimeout)
 	}
+	problems = append(problems, c.Start.validate()...)
 	if c.Backend == nil {
 		bad("Backend is nil, want a process group, for example pg/tcp's")
 	}

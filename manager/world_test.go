@@ -81,9 +81,7 @@ func (tr *trainer) state() string {
 	m := tr.m
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	s := fmt.Sprintf("%s at %+v: attempt %+v, standing %t, ready %t, have %d/%d, fact %+v, phase %d, final %v",
-		tr.name, m.mu.position, m.mu.attempt, m.mu.standing, m.mu.ready, m.mu.haveID, m.mu.haveRound, m.mu.claim,
-		m.mu.phase, m.mu.final)
+	s := fmt.Sprintf("%s: %+v, attempt %+v, phase %d, final %v", tr.name, m.mu.rank, m.mu.attempt, m.mu.phase, m.mu.final)
 	if r := m.mu.request; r != nil {
 		s += fmt.Sprintf(", request %+v", *r)
 	}
@@ -141,6 +139,10 @@ type trainer struct {
 	// before ShouldCommit. nil: nothing.
 	before func(ctx context.Context, step int64) error
 	ops    func(ctx context.Context, grads []float32) error
+
+	// optimizer is told of the gradients after each commit, before they are applied.
+	// nil: nothing.
+	optimizer func(grads []float32)
 
 	// between is called before each StartQuorum. startCtx and commitCtx make the
 	// ctx of StartQuorum and ShouldCommit; when it ends the loop goes on. nil:
@@ -347,6 +349,9 @@ func (tr *trainer) shouldCommit(ctx context.Context) (bool, error) {
 
 // apply is the optimizer's step.
 func (tr *trainer) apply(grads []float32) {
+	if tr.optimizer != nil {
+		tr.optimizer(grads)
+	}
 	for i := range tr.params {
 		tr.params[i] -= 0.1 * grads[i]
 	}

@@ -9,21 +9,27 @@ import (
 // Leave notes the orderly end of a session: drained and done. A member that
 // leaves ends the quorum, as a lost one does. What follows on the same stream
 // is refused: a beat that was under way beside the goodbye would make a replica
-// that is gone live again, until its silence is noticed.
-func (m *Machine) Leave(now time.Time, id ReplicaID) {
+// that is gone live again, until its silence is noticed. Why is for people, and may
+// be empty.
+func (m *Machine) Leave(now time.Time, id ReplicaID, why string) {
 	m.Advance(now)
 	defer m.reschedule()
 	r := m.replicas[id]
 	if r == nil || r.lost {
 		return
 	}
-	m.event(EventLeft, id, "")
+	said := "left"
+	if why != "" {
+		said += ": " + why
+	}
+	m.event(EventLeft, id, why)
 	m.unsuspect(r)
 	m.dropJoin(r)
 	r.session, r.broken, r.joined, r.left = false, false, false, true
-	r.lost, r.lostAt, r.lostWhy = true, now, "left"
+	r.lost, r.lostAt, r.lostWhy = true, now, said
+	m.flapped(now, r) // one that fails in good order again and again costs the others as much
 	if r.member {
-		m.bereave(now, r, "left")
+		m.bereave(now, r, said)
 	}
 	for _, newcomer := range m.rivals(id) {
 		m.releaseFrom(now, newcomer)
@@ -62,6 +68,13 @@ func (m *Machine) Drain(now time.Time, id ReplicaID, reason string) error {
 	}
 	m.want(now)
 	return nil
+}
+
+// Drains says that a replica was told to drain: the ledger has it, or had it among
+// the newest.
+func (m *Machine) Drains(id ReplicaID) bool {
+	r := m.replicas[id]
+	return r != nil && r.draining
 }
 
 // Alone says that nobody is known who could go on without a replica: all others

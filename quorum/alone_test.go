@@ -43,7 +43,7 @@ func TestAlone(t *testing.T) {
 func TestNothingFollowsAGoodbye(t *testing.T) {
 	t.Parallel()
 	s, _ := standingScene(t, "a", "b")
-	s.Leave(s.now, "a")
+	s.Leave(s.now, "a", "")
 	if err := s.Beat(s.now, "a", quorum.Beat{Progress: 1}); !errors.Is(err, quorum.ErrNoSession) {
 		t.Errorf("beat after the goodbye: %v, want %v", err, quorum.ErrNoSession)
 	}

@@ -112,7 +112,7 @@ func peer(q *Quorum, rank int) Peer {
 // healPlan is who gives and who takes, by replica rank.
 type healPlan struct {
 	max      Position
-	upToDate []int // members at max
+	upToDate []int // members at max, whose bytes are those of the donors, or will be at step 0
 	donors   []int // members whose bytes count
 	healing  []int // members that take
 }
@@ -122,12 +122,18 @@ func (p healPlan) heals(rank int) bool {
 	return found
 }
 
+// planHeals finds them. Of members at the highest position whose bytes differ (C1 at
+// rest) the ones that are said to differ heal from the others. Where all do, because
+// the others are gone, the first is right: its bytes are all that is left. (Were it to
+// wait for somebody who is right, a job of two would end with the death of one.)
 func planHeals(q *Quorum) healPlan {
 	p := healPlan{max: highest(q.Cluster, q.Members)}
 	initSync := p.max.Step == 0
+	at := func(m Member) bool { return !m.Torn && m.Position == p.max }
+	alike := slices.ContainsFunc(q.Members, func(m Member) bool { return at(m) && !m.Differs })
 	for rank, m := range q.Members {
 		switch {
-		case m.Torn || m.Position != p.max:
+		case !at(m), m.Differs && (alike || len(p.donors) > 0):
 			p.healing = append(p.healing, rank)
 			continue
 		case initSync && m.InitSync && len(p.donors) > 0:
@@ -145,14 +151,15 @@ func planHeals(q *Quorum) healPlan {
 // step 0, which is a process's first quorum). FixedWorldSize makes the rest
 // spares.
 func participants(cluster string, members []Member) []ReplicaID {
-	top := highest(cluster, members)
+	p := planHeals(&Quorum{Cluster: cluster, Members: members})
 	var ids []ReplicaID
 	limit := len(members)
-	for _, m := range members {
+	for rank, m := range members {
 		if m.FixedWorldSize > 0 {
 			limit = min(limit, m.FixedWorldSize)
 		}
-		if m.Sync || !m.Torn && (m.Position == top || m.InitSync && top.Step == 0) {
+		_, level := slices.BinarySearch(p.upToDate, rank)
+		if m.Sync || level || !m.Torn && m.InitSync && p.max.Step == 0 {
 			ids = append(ids, m.ReplicaID)
 		}
 	}

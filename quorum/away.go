@@ -30,8 +30,15 @@ func TrainerAway(idle, stepTimeout time.Duration, waits bool) bool {
 // of a step; for that it is waited for (Q10, §4.6), as long as it is not stuck:
 // else a job whose one healthy replica evaluates for minutes would begin again at
 // step 0 with whoever was about to heal from it.
+//
+// Who has a join waiting is not away: it takes that back first. (A beat that was
+// written before the join and sent after it would put the replica out of the window
+// that waits for it.)
+//
+// A member that does not join has seen the quorum fall, and nobody else may be there
+// to say so: it is the only one, one rank of it hangs, and a newcomer waits outside.
 func (m *Machine) notesAway(now time.Time, r *replica, away bool) {
-	if r.away == away {
+	if r.away == away || away && r.join != nil {
 		return
 	}
 	r.away = away
@@ -41,6 +48,10 @@ func (m *Machine) notesAway(now time.Time, r *replica, away bool) {
 		return
 	}
 	m.event(EventAway, r.id, awayWhy(now.Sub(r.progressAt)))
+	if r.member && r.beat.QuorumID == m.lastID() && !m.fallen {
+		m.fall(now, fmt.Sprintf("%s does not join the next quorum: its trainer does not move", r.id))
+		m.tellMembers()
+	}
 	m.reschedule()
 }
 

@@ -16,7 +16,8 @@ type Ballot struct {
 	Healed       bool     // it healed in this step
 	Unhealed     bool     // it has not healed: behind, not refused
 	ChangeWanted bool
-	Digest       Digest
+	Digest       Digest // of what was reduced
+	State        Digest // of a slice of the state at Position; none in most steps, see ParityDue
 }
 
 // healing says that the member was behind when the step began.
@@ -26,6 +27,11 @@ func (b *Ballot) healing() bool { return b.Healed || b.Unhealed }
 // heals owes the others its part in the exchange and nothing else.
 func (b *Ballot) ok() bool { return b.OK || b.healing() && b.Reduced }
 
+// meets says that the ballot came, and is of the same quorum and round as me.
+func (b *Ballot) meets(me *Ballot) bool {
+	return b != nil && b.QuorumID == me.QuorumID && b.Round == me.Round
+}
+
 // Verdict is what one step's ballots mean to one rank.
 type Verdict struct {
 	Vote         Vote
@@ -33,16 +39,21 @@ type Verdict struct {
 	Missing      []int // ranks whose ballot never came
 	NotOK        []int // ranks whose ballot says not ok, or stands at another position
 	Odd          []int // ranks whose digest differs from the majority's; empty if there is no majority
+	Differ       []int // ranks whose state differs: they heal from the others. Only if all ballots came
+	Majority     bool  // with Differ: the others are a strict majority of those who told; else the first is right
 	Broken       bool  // ballots are missing, or positions or digests differ: this group is not well
 	Reason       string
 }
+
+// Yes says that nothing stands in the way of a commit.
+func (v *Verdict) Yes() bool { return v.Vote == VoteYes }
 
 // JudgeBallots judges one step's ballots of all members, by rank; nil means
 // that a ballot never came, and a ballot of another quorum or round counts as
 // one that never came. own is this rank.
 //
-// All ok and equal is a yes. Any that is not ok, or differs, is a no: then
-// nobody can have committed, for a commit needs all of them. Otherwise some are
+// All ok and equal is a yes. Any that is not ok, or differs, or speaks of another
+// state, is a no: then nobody can have committed, for a commit needs all of them. Otherwise some are
 // missing, their senders may have seen all and committed, and this rank is
 // prepared.
 func JudgeBallots(own int, ballots []*Ballot) Verdict {
@@ -53,35 +64,55 @@ func JudgeBallots(own int, ballots []*Ballot) Verdict {
 	var v Verdict
 	var came []int
 	apart := false // two members stand at different positions: they have no step in common
+	at := common(me, ballots)
 	for rank, b := range ballots {
 		switch {
-		case b == nil || b.QuorumID != me.QuorumID || b.Round != me.Round:
+		case !b.meets(me):
 			v.Missing = append(v.Missing, rank)
 			continue
 		case !b.ok():
 			v.NotOK = append(v.NotOK, rank)
-		case !b.healing() && !me.healing() && b.Position != me.Position:
+		case !b.healing() && b.Position != at:
 			v.NotOK, apart = append(v.NotOK, rank), true
 		default:
 			came = append(came, rank)
 		}
 		v.ChangeWanted = v.ChangeWanted || b.ChangeWanted || b.Unhealed
 	}
-	differ := false
-	if len(came) > 0 {
-		first := ballots[came[0]].Digest
-		differ = slices.ContainsFunc(came, func(r int) bool { return ballots[r].Digest != first })
-	}
+	digest := func(rank int) Digest { return ballots[rank].Digest }
+	differ := !same(came, digest)
 	if differ {
-		v.Odd = oddRanks(ballots, came)
+		v.Odd = oddRanks(came, digest)
 	}
+	states := judgeStates(me, ballots, &v)
+	v.ChangeWanted = v.ChangeWanted || states
 	v.Broken = apart || differ || len(v.Missing) > 0
-	v.Vote, v.Reason = judge(me, v, differ)
+	v.Vote, v.Reason = judge(me, v, differ, states)
 	return v
 }
 
-func judge(me *Ballot, v Verdict, differ bool) (Vote, string) {
+// common is the position that the members which do not heal must have in common:
+// this rank's, and for one that heals itself the first that it is told of. (Were
+// those who heal to look at none, one that has healed would commit a step that the
+// others, who see that they are apart, refuse.)
+func common(me *Ballot, ballots []*Ballot) Position {
+	if !me.healing() {
+		return me.Position
+	}
+	for _, b := range ballots {
+		if b.meets(me) && !b.healing() {
+			return b.Position
+		}
+	}
+	return me.Position
+}
+
+func judge(me *Ballot, v Verdict, differ, states bool) (Vote, string) {
 	switch {
+	case len(v.Differ) > 0:
+		return VoteNo, fmt.Sprintf("states differ at ranks %v", v.Differ)
+	case states:
+		return VoteNo, fmt.Sprintf("states differ, no ballot from ranks %v", v.Missing)
 	case len(v.NotOK) > 0:
 		return VoteNo, fmt.Sprintf("not ok at ranks %v", v.NotOK)
 	case differ && len(v.Odd) > 0:
@@ -96,13 +127,18 @@ func judge(me *Ballot, v Verdict, differ bool) (Vote, string) {
 	return VoteYes, "all ballots ok and equal"
 }
 
+// same says that all ranks' digests are equal.
+func same(ranks []int, of func(rank int) Digest) bool {
+	return !slices.ContainsFunc(ranks, func(r int) bool { return of(r) != of(ranks[0]) })
+}
+
 // oddRanks names the ranks whose digest is not that of a strict majority of
 // those that came; none if there is no such majority.
-func oddRanks(ballots []*Ballot, came []int) []int {
+func oddRanks(came []int, of func(rank int) Digest) []int {
 	for _, candidate := range came {
 		var odd []int
 		for _, r := range came {
-			if ballots[r].Digest != ballots[candidate].Digest {
+			if of(r) != of(candidate) {
 				odd = append(odd, r)
 			}
 		}

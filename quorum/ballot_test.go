@@ -36,6 +36,9 @@ func healed(b *quorum.Ballot) {
 func unhealed(b *quorum.Ballot) {
 	b.OK, b.Unhealed, b.Position = false, true, quorum.Position{}
 }
+func state(sum uint32) func(*quorum.Ballot) {
+	return func(b *quorum.Ballot) { b.State = quorum.Digest{Valid: true, Sum: sum} }
+}
 func unreduced(b *quorum.Ballot) { b.OK, b.Reduced = false, false }
 
 func TestJudgeBallots(t *testing.T) {
@@ -88,15 +91,21 @@ func TestJudgeBallots(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			got := quorum.JudgeBallots(0, c.ballots)
-			if got.Reason == "" {
-				t.Error("no reason given")
-			}
-			got.Reason = ""
-			if diff := cmp.Diff(c.want, got); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
+			judges(t, c.ballots, c.want)
 		})
+	}
+}
+
+// judges checks what the ballots mean to rank 0, but for the reason given.
+func judges(t *testing.T, ballots []*quorum.Ballot, want quorum.Verdict) {
+	t.Helper()
+	got := quorum.JudgeBallots(0, ballots)
+	if got.Reason == "" {
+		t.Error("no reason given")
+	}
+	got.Reason = ""
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
 	}
 }
 
@@ -104,7 +113,8 @@ func TestJudgeBallots(t *testing.T) {
 // a no, whatever part of the ballots each of them has.
 func TestJudgeBallotsYesAndNoExclude(t *testing.T) {
 	t.Parallel()
-	kinds := []*quorum.Ballot{ballot(), ballot(notOK), ballot(other), ballot(healed), ballot(unhealed)}
+	kinds := []*quorum.Ballot{ballot(), ballot(notOK), ballot(other), ballot(healed), ballot(unhealed),
+		ballot(state(1)), ballot(state(2))}
 	n := len(kinds)
 	for pick := range n * n * n {
 		all := []*quorum.Ballot{kinds[pick%n], kinds[pick/n%n], kinds[pick/n/n]}

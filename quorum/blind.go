@@ -11,7 +11,8 @@ import (
 // the replicas is broken (a switch that starts again, a proxy, a cut cable), and
 // the replicas train on. Taken for dead, they would lose a step and their groups,
 // in every job at once, when the bytes flow again; and a joiner on the
-// lighthouse's side would form a quorum of its own.
+// lighthouse's side would form a quorum of its own. Nor is a quorum formed while
+// it doubts: those who joined before cannot be told, and some may be dead.
 
 const (
 	// blindMost bounds how long the lighthouse doubts itself while it hears nobody
@@ -98,6 +99,23 @@ func (m *Machine) hears(now time.Time) bool {
 	return n < 2
 }
 
+// unseen lists the live replicas that the lighthouse does not hear, if it doubts its
+// sight for that. No quorum is formed without or with them: they cannot be told of
+// one in which they are, and who is in it waits for them; those who are left out
+// may have their joins on the way.
+func (m *Machine) unseen(now time.Time) roll {
+	var out roll
+	if m.hears(now) || !now.Before(m.silence(now).until(m.config)) {
+		return out
+	}
+	for _, r := range m.order {
+		if r.live() && m.unheard(now, r) && len(r.accusers) == 0 {
+			out.add(r.id)
+		}
+	}
+	return out
+}
+
 // doubted says that the lighthouse's sight alone does not make a replica lost now.
 func (m *Machine) doubted(r *replica) bool { return m.blind && len(r.accusers) == 0 }
 
@@ -118,7 +136,7 @@ func (m *Machine) resee() {
 // speaks is told that r, nil if it is new, is about to be heard. If the lighthouse
 // has reason to doubt its sight, and r is one of those who were silent, or nobody
 // else was heard, the way is open again: what was not heard meanwhile is held
-// against nobody.
+// against nobody, and an open window waits that much longer.
 func (m *Machine) speaks(now time.Time, r *replica) {
 	known := r != nil && !r.lost
 	if known && !m.unheard(now, r) || !m.blind && len(m.suspects) < 2 {
@@ -132,5 +150,5 @@ func (m *Machine) speaks(now time.Time, r *replica) {
 		m.event(EventDoubted, "", "no longer, for they are heard again")
 	}
 	m.blind = false
-	m.forgive(now, now.Sub(s.heard))
+	m.Doubt(now, now.Sub(s.heard))
 }

@@ -147,6 +147,9 @@ func validateLast(l *LastAnswer) error {
 	if err := validateNumber("last answer's round", l.Round); err != nil {
 		return err
 	}
+	if err := validatePart(l.Part); err != nil {
+		return err
+	}
 	if len(l.Members) > MaxMembers {
 		return invalidf("last answer has %d members, want at most %d", len(l.Members), MaxMembers)
 	}
@@ -183,11 +186,12 @@ func validateAccusation(a Accusation) error {
 	if err := validateID("accused", a.Against); err != nil {
 		return err
 	}
-	if a.Kind > AccusedUnhealed {
-		return invalidf("accusation kind = %d, want at most %d", a.Kind, AccusedUnhealed)
+	if a.Kind > AccusedDiffers {
+		return invalidf("accusation kind = %d, want at most %d", a.Kind, AccusedDiffers)
 	}
-	if (a.By == a.Against) != (a.Kind == AccusedUnhealed) {
-		return invalidf("%q accuses %q of kind %d, want of itself kind %d alone", a.By, a.Against, a.Kind, AccusedUnhealed)
+	if (a.By == a.Against) != a.Kind.ofItself() {
+		return invalidf("%q accuses %q of kind %d, want of itself kinds %d and %d alone",
+			a.By, a.Against, a.Kind, AccusedUnhealed, AccusedDiffers)
 	}
 	if err := validateNumber("accusation's quorum id", a.QuorumID); err != nil {
 		return err

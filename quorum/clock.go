@@ -33,6 +33,7 @@ func (m *Machine) look(now time.Time) {
 	}
 	m.judgeOutside(now)
 	m.call(now)
+	m.gathered(now)
 	m.forget(func(r *replica) bool {
 		if !m.forgettable(now, r) {
 			return false
@@ -48,6 +49,7 @@ func (m *Machine) reschedule() {
 	m.waits = m.waiting()
 	m.soon(m.outsideAt())
 	m.soon(m.callAt())
+	m.soon(m.gatherUntil())
 	for _, r := range m.order {
 		m.touch(r)
 	}
@@ -98,7 +100,7 @@ func (m *Machine) at(now time.Time) *Machine {
 	c.notices, c.events = nil, nil
 	c.links = slices.Clone(m.links)
 	c.flaps = slices.Clone(m.flaps)
-	c.odds, c.refusals = slices.Clone(m.odds), slices.Clone(m.refusals)
+	c.refusals = slices.Clone(m.refusals)
 	c.replicas = make(map[ReplicaID]*replica, len(m.order))
 	c.order = make([]*replica, len(m.order))
 	all := make([]replica, len(m.order))
@@ -124,47 +126,60 @@ func (m *Machine) at(now time.Time) *Machine {
 // Doubt tells that this process was itself descheduled for the duration of
 // late: what it did not hear meanwhile is held against nobody, and what waits for
 // others to come (an open window, a quiet time, a change told again) waits that
-// much longer: their joins may lie in the socket.
+// much longer: their joins may lie in the socket. The same where it could hear
+// nobody (speaks).
 func (m *Machine) Doubt(now time.Time, late time.Duration) {
 	if late <= 0 {
 		return
 	}
-	for _, r := range m.order {
-		if r.join != nil {
-			r.join.at = earlier(now, r.join.at.Add(late))
-		}
-	}
 	m.opened = earlier(now, m.opened.Add(late))
+	if m.gather != nil {
+		g := m.gather
+		g.since, g.newest = earlier(now, g.since.Add(late)), earlier(now, g.newest.Add(late))
+	}
 	if m.fallen {
 		m.fallenAt = earlier(now, m.fallenAt.Add(late))
 	}
 	if !m.wanted.again.IsZero() {
 		m.wanted.again = m.wanted.again.Add(late)
 	}
-	m.forgive(now, late)
-}
-
-// forgive takes out what was not heard for the duration of late.
-func (m *Machine) forgive(now time.Time, late time.Duration) {
 	m.pace.doubt(now, late)
 	m.formed = earlier(now, m.formed.Add(late))
 	for _, r := range m.order {
-		r.seen = earlier(now, r.seen.Add(late))
-		r.progressAt = earlier(now, r.progressAt.Add(late))
-		if !r.waitsAt.IsZero() {
-			r.waitsAt = earlier(now, r.waitsAt.Add(late))
-		}
-		if r.suspect {
-			r.since = earlier(now, r.since.Add(late))
-		}
-		if !r.extended.IsZero() {
-			r.extended = earlier(now, r.extended.Add(late))
-		}
-		if r.join != nil && !r.join.until.IsZero() {
-			r.join.until = r.join.until.Add(late) // its elder may have spoken
-		}
+		r.doubt(now, late)
 	}
 	m.reschedule()
+}
+
+// doubt takes out what was not heard of one replica.
+func (r *replica) doubt(now time.Time, late time.Duration) {
+	r.seen = earlier(now, r.seen.Add(late))
+	r.progressAt = earlier(now, r.progressAt.Add(late))
+	if !r.waitsAt.IsZero() {
+		r.waitsAt = earlier(now, r.waitsAt.Add(late))
+	}
+	if r.suspect {
+		r.since = earlier(now, r.since.Add(late))
+	}
+	if !r.extended.IsZero() {
+		r.extended = earlier(now, r.extended.Add(late))
+	}
+	if r.join == nil {
+		return
+	}
+	r.join.at = earlier(now, r.join.at.Add(late))
+	if !r.join.until.IsZero() {
+		r.join.until = r.join.until.Add(late) // its elder may have spoken
+	}
+}
+
+// doubled is first, twice as long for each time before, up to most, which is no
+// less than first.
+func doubled(first, most time.Duration, times int) time.Duration {
+	for ; times > 0 && first < most; times-- {
+		first = min(2*first, most)
+	}
+	return first
 }
 
 func earlier(a, b time.Time) time.Time {

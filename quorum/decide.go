@@ -12,12 +12,12 @@ import (
 func (m *Machine) Decide(now time.Time) Decision {
 	m = m.at(now)
 	if m.client == KindTorchft {
-		return m.decideTorchft(now)
+		return m.budget.within(now, m.decideTorchft(now))
 	}
 	if d, ok := m.decideRepeat(); ok {
 		return d
 	}
-	return m.decideSkerry(now)
+	return m.budget.within(now, m.decideSkerry(now))
 }
 
 func notYet(code ReasonCode, format string, args ...any) Decision {
@@ -36,7 +36,7 @@ func (m *Machine) entered(r *replica) bool {
 // stands, and only if the member claims nothing that is not settled: one that
 // went on in its old quorum, because nobody had the answer, has news.
 func (m *Machine) repeats(r *replica) bool {
-	if m.last == nil || m.fallen || !r.member || r.join == nil || m.client != KindSkerry {
+	if m.last == nil || m.fallen || !r.member || r.join == nil || m.client != KindSkerry || !m.tellable() {
 		return false
 	}
 	w := r.join
@@ -54,7 +54,7 @@ func (m *Machine) repeats(r *replica) bool {
 	}
 	rank, _ := memberRank(m.last.Members, r.id)
 	then := m.last.Members[rank]
-	return m.place(r, nil) == then.Position && w.Member.Torn == then.Torn
+	return m.place(r, nil) == then.Position && w.Member.Torn == then.Torn && w.Member.Differs == then.Differs
 }
 
 // decideRepeat answers those again who have not had the last answer, and tells
@@ -81,6 +81,11 @@ func (m *Machine) decideSkerry(now time.Time) Decision {
 	v := m.survey()
 	kind := m.window(v)
 	switch {
+	case kind == windowFirst && m.gather != nil:
+		// The ledger was lost. Until its members have told who they are, joiners
+		// would be taken for all there is.
+		return notYet(ReasonQuiet, "%d of %d members of quorum %d have told that they are in it",
+			m.gather.n, m.gather.world, m.gather.ref.id)
 	case kind == windowClosed:
 		return notYet(ReasonStands, "quorum %d stands%s", m.last.ID, outsiders(v))
 	case kind == windowAsk && v.notAsked.n > 0:
@@ -89,6 +94,9 @@ func (m *Machine) decideSkerry(now time.Time) Decision {
 		return Decision{Reason: waitingFor(v, nil)}
 	case v.joined == 0:
 		return notYet(ReasonNobody, "%s", m.fellBy)
+	}
+	if unseen := m.unseen(now); unseen.n > 0 {
+		return notYet(ReasonDoubt, "not heard: %v", &unseen)
 	}
 	eligible, d, ok := m.quorate(now, kind, v, nil)
 	if !ok {
@@ -171,7 +179,7 @@ func (m *Machine) overdue(now time.Time, kind windowKind, v *survey) bool {
 
 // eligible filters the candidates by shrink-only, and counts the live replicas
 // that they are held against (Q5): with shrink-only, the live members of the last
-// quorum, for no other can be chosen. Whoever is on probation is not let into a
+// quorum, for no other is chosen while they are enough. Whoever is on probation is not let into a
 // quorum that stands, and whoever is refused into none.
 func (m *Machine) eligible(now time.Time, kind windowKind, v *survey) ([]*replica, int) {
 	candidates, live := m.candidates(v.joined), v.live
@@ -181,15 +189,20 @@ func (m *Machine) eligible(now time.Time, kind windowKind, v *survey) ([]*replic
 	}
 	if len(m.refusals) > 0 {
 		rest := slices.DeleteFunc(slices.Clone(candidates), func(r *replica) bool { return m.refused(now, r) })
-		// Where too few are left without them they meet again (Q6).
-		if len(rest) >= m.config.MinReplicas || !m.overdue(now, kind, v) {
+		// Where too few are left without them they meet again (Q6): after a fall in a
+		// while; at once where the quorum stands, and would only go on as it is.
+		if len(rest) >= m.config.MinReplicas || kind != windowAsk && !m.overdue(now, kind, v) {
 			live -= len(candidates) - len(rest)
 			candidates = rest
 		}
 	}
 	if v.shrinkOnly && m.last != nil {
-		candidates = slices.DeleteFunc(candidates, func(r *replica) bool { return !r.member })
-		live = v.liveMembers
+		members := slices.DeleteFunc(slices.Clone(candidates), func(r *replica) bool { return !r.member })
+		// Where too few are left it is not heeded (Q6): the member that asks for it
+		// would wait for those who died, for ever.
+		if len(members) >= m.config.MinReplicas || !m.overdue(now, kind, v) {
+			return members, v.liveMembers
+		}
 	}
 	return candidates, live
 }
@@ -229,7 +242,9 @@ func (m *Machine) containsLast(rs []*replica) bool {
 // does. A draining replica that alone holds it stays in.
 func (m *Machine) choose(eligible []*replica, s settling) ([]*replica, Reason) {
 	holder, top := m.holder(s)
-	holds := func(r *replica) bool { return !r.join.Member.Torn && m.place(r, s.list) == top }
+	holds := func(r *replica) bool {
+		return !r.join.Member.Torn && m.place(r, s.list) == top && (!r.differs() || holder.differs())
+	}
 	chosen := m.capped(eligible, holds)
 	if !slices.ContainsFunc(chosen, func(r *replica) bool { return !r.join.Member.Torn }) {
 		return nil, Reason{ReasonHolder, "the ranks of each candidate are at different positions"}
@@ -281,7 +296,9 @@ func preference(r *replica, holds func(*replica) bool) int {
 // holder finds the highest position that a replica which is there is known to
 // hold after settlement, and one that holds it: one that has joined, if any. An
 // open session counts though it has not joined yet: it may have been cut off and
-// gone on alone.
+// gone on alone. One whose bytes are known to differ holds the position only if
+// nobody else does. (Else a decision without the others, who are a moment late,
+// would make all of them heal from the one that is wrong.)
 func (m *Machine) holder(s settling) (*replica, Position) {
 	var holder *replica
 	var top Position
@@ -304,8 +321,12 @@ func (m *Machine) holder(s settling) (*replica, Position) {
 	return holder, top
 }
 
-// holderBefore prefers who is a candidate, then who is there at all.
+// holderBefore prefers who does not differ, then who is a candidate, then who is
+// there at all.
 func holderBefore(a, b *replica) bool {
+	if a.differs() != b.differs() {
+		return b.differs()
+	}
 	rank := func(r *replica) int {
 		switch {
 		case r.candidate():

@@ -22,13 +22,14 @@ const (
 	ReasonAll                           // ready: all live replicas have joined (Q8)
 	ReasonTimeout                       // ready: the join timeout has passed
 	ReasonPause                         // the quorums before it committed nothing: a pause that grows
+	ReasonDoubt                         // most are out of sight, and the lighthouse doubts that
 )
 
 var reasonNames = [...]string{
 	"nobody joined", "quorum stands", "waiting for members", "waiting for quiet", "too few replicas",
 	"no majority", "waiting for stragglers", "waiting for old incarnation to fall silent",
 	"waiting for holder", "waiting for settlement", "repeat", "fast quorum", "all joined", "join timeout",
-	"pause after quorums without a commit",
+	"pause after quorums without a commit", "own sight doubted",
 }
 
 // String is the reason's name as pages and logs show it.
@@ -73,6 +74,7 @@ type Decision struct {
 	notes       []string
 	change      string // the change that it answers
 	accusations []Accusation
+	base        *Quorum // the ledger's last
 }
 
 // Command is what raft replicates for a changed decision.
@@ -87,4 +89,10 @@ func (d Decision) Command(term uint64, t Token, createdMs int64) Formed {
 	f.Settled = d.settled
 	f.Accusations = d.accusations
 	return f
+}
+
+// Entry is Command for the log: it says what differs from the quorum that it
+// follows.
+func (d Decision) Entry(term uint64, t Token, createdMs int64) Formed {
+	return d.Command(term, t, createdMs).Against(d.base)
 }

@@ -143,9 +143,9 @@ func (d *dumb) left(q *quorum.Quorum, j quorum.Join) bool {
 func (d *dumb) upToDate(q *quorum.Quorum, j quorum.Join) bool {
 	p, top := j.Member.Position, maxPosition(q)
 	toHeal := false // and no word of a promise: it may have healed, or not
-	for _, m := range q.Members {
+	for i, m := range q.Members {
 		silent := j.Fact.Kind == quorum.NoFact || j.Fact.Kind == quorum.GaveUp
-		toHeal = toHeal || m.ReplicaID == j.Member.ReplicaID && m.Position != top && silent
+		toHeal = toHeal || m.ReplicaID == j.Member.ReplicaID && (m.Position != top || mustTake(q.Members, i, top)) && silent
 	}
 	return !d.left(q, j) && !j.Member.Torn && (p.QuorumID == q.ID || p == top && !toHeal)
 }

@@ -2,6 +2,7 @@ package quorum_test
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -21,6 +22,15 @@ type dumb struct {
 	clock time.Time
 
 	deaths map[quorum.ReplicaID][]time.Time // of this decision: since when it is lost, after each fact
+	lifted []lift                           // likewise: when the lighthouse saw again
+	unseen []quorum.ReplicaID               // likewise: whom it doubts that it does not see
+}
+
+// lift is when most were heard again that had fallen silent together, and for how
+// long they were not heard.
+type lift struct {
+	at time.Time
+	by time.Duration
 }
 
 // fact is one thing that the lighthouse heard, or did.
@@ -216,7 +226,13 @@ func (d *dumb) lives() {
 		}
 		return all[id]
 	}
+	joined := false
 	for i, f := range d.facts {
+		if first := f.what == fJoin && !joined; first && d.kind == quorum.KindSkerry {
+			// It fixes the kind of client: who is not there then may be of the other.
+			maps.DeleteFunc(all, func(id quorum.ReplicaID, _ *life) bool { return !d.openAt(id, i) })
+		}
+		joined = joined || f.what == fJoin
 		d.lifts(all, f)
 		if f.what == fFormed {
 			for _, l := range all {
@@ -231,6 +247,9 @@ func (d *dumb) lives() {
 			of(f.id).hear(f)
 		}
 		for _, t := range []time.Time{f.at, d.after(i)} { // by this very fact, and when the next one comes
+			if !d.someDead(all, t) {
+				continue
+			}
 			blind := d.blind(all, t)
 			for _, l := range all {
 				if !l.lost && d.dead(t, l, blind) {
@@ -244,6 +263,23 @@ func (d *dumb) lives() {
 			}
 		}
 	}
+	blind := d.blind(all, d.clock)
+	for id, l := range all {
+		if blind && d.unheard(d.clock, l) && l.accused.IsZero() {
+			d.unseen = append(d.unseen, id)
+		}
+	}
+}
+
+// someDead says that somebody is dead at t if the lighthouse is not blind. Where
+// nobody is it does not matter whether it is, which takes most of the time to find.
+func (d *dumb) someDead(all map[quorum.ReplicaID]*life, t time.Time) bool {
+	for _, l := range all {
+		if !l.lost && d.dead(t, l, false) {
+			return true
+		}
+	}
+	return false
 }
 
 // hear takes in a fact about a replica.
@@ -320,12 +356,11 @@ func (d *dumb) lifts(all map[quorum.ReplicaID]*life, f fact) {
 	} else if !d.unheard(f.at, l) {
 		return
 	}
+	l := lift{f.at, f.at.Sub(heard)}
+	d.lifted = append(d.lifted, l)
 	shift := func(t *time.Time) {
-		if t.IsZero() {
-			return
-		}
-		if *t = t.Add(f.at.Sub(heard)); t.After(f.at) {
-			*t = f.at
+		if !t.IsZero() {
+			*t = l.shift(*t)
 		}
 	}
 	for _, l := range all {
@@ -333,6 +368,28 @@ func (d *dumb) lifts(all map[quorum.ReplicaID]*life, f fact) {
 		shift(&l.broken)
 		shift(&l.accused)
 	}
+}
+
+// shift puts a time before the lift off.
+func (l lift) shift(t time.Time) time.Time {
+	if t = t.Add(l.by); t.After(l.at) {
+		return l.at
+	}
+	return t
+}
+
+// shifted is since when something waits, less the times in which the lighthouse saw
+// nobody that might have come.
+func (d *dumb) shifted(t time.Time) time.Time {
+	if len(d.deaths) == 0 {
+		d.lives()
+	}
+	for _, l := range d.lifted {
+		if !t.IsZero() && !t.After(l.at) {
+			t = l.shift(t)
+		}
+	}
+	return t
 }
 
 // dead weighs the evidence at the time t.
@@ -398,7 +455,7 @@ func (d *dumb) settled(step, quorumID int64) (quorum.Settlement, bool) {
 
 // decide is PROTOCOL §4.8.
 func (d *dumb) decide(now time.Time) dumbAnswer {
-	d.clock, d.deaths = now, map[quorum.ReplicaID][]time.Time{}
+	d.clock, d.deaths, d.lifted, d.unseen = now, map[quorum.ReplicaID][]time.Time{}, nil, nil
 	if d.kind == quorum.KindTorchft {
 		return d.decideTorchft(now)
 	}
@@ -413,6 +470,9 @@ func (d *dumb) decide(now time.Time) dumbAnswer {
 	}
 	if why := d.windowClosed(now, joined); why != "" {
 		return dumbAnswer{Why: why}
+	}
+	if slices.ContainsFunc(d.unseen, d.live) {
+		return dumbAnswer{Why: "own sight doubted"}
 	}
 	chosen := d.candidates(joined)
 	if len(chosen) < d.cfg.MinReplicas || len(chosen) == 0 {
@@ -433,7 +493,7 @@ func (d *dumb) decide(now time.Time) dumbAnswer {
 	}
 	a := d.answer(chosen, s)
 	if q, _ := d.last(); a.NewID && d.fell() && d.repeats(q, a.Members, a.Positions) &&
-		now.Before(d.fellAt().Add(pause(d.barren()+1))) {
+		now.Before(d.shifted(d.fellAt()).Add(pause(d.barren()+1))) {
 		return dumbAnswer{Why: "pause"}
 	}
 	return a
@@ -489,7 +549,7 @@ func pause(n int) time.Duration {
 // only.
 func (d *dumb) candidates(joined []quorum.Join) []quorum.Join {
 	q, _ := d.last()
-	shrink := q != nil && membersShrink(q, joined)
+	shrink := d.shrinks(joined)
 	if d.kind == quorum.KindTorchft {
 		shrink = q != nil && shrinking(joined)
 	}
@@ -503,6 +563,24 @@ func (d *dumb) candidates(joined []quorum.Join) []quorum.Join {
 		}
 	}
 	return out
+}
+
+// shrinks says that only members of the last quorum can be chosen: one of them asks
+// for it, and they are enough, or the window has not been open for long.
+func (d *dumb) shrinks(joined []quorum.Join) bool {
+	q, _ := d.last()
+	if q == nil || !membersShrink(q, joined) {
+		return false
+	}
+	members := 0
+	for _, j := range joined {
+		if isMember(q, j.Member.ReplicaID) {
+			members++
+		}
+	}
+	first := len(d.liveLast()) == 0
+	open := first || d.fell()
+	return members >= d.cfg.MinReplicas || !open || d.clock.Sub(d.windowBegan(first)) < d.cfg.JoinTimeout
 }
 
 // membersShrink says that a member of q asks for no new members.
@@ -540,16 +618,19 @@ func (d *dumb) windowClosed(now time.Time, joined []quorum.Join) string {
 	if d.fell() {
 		return ""
 	}
-	asking := 0
+	asking, told := 0, 0
 	for _, j := range joined {
 		if isMember(q, j.Member.ReplicaID) {
 			asking++
+			if d.openAt(j.Member.ReplicaID, len(d.facts)-1) {
+				told++ // who cannot be told of a quorum is waited for
+			}
 		}
 	}
 	switch {
 	case asking == 0:
 		return "the quorum stands"
-	case asking < len(d.liveLast()):
+	case told < len(d.liveLast()):
 		return "an ask ends no quorum: not all members have asked"
 	}
 	return ""
@@ -602,7 +683,7 @@ func (d *dumb) outvoted(chosen, joined []quorum.Join) string {
 			live++
 		}
 	}
-	if q != nil && membersShrink(q, joined) {
+	if d.shrinks(joined) {
 		live = len(d.liveLast())
 	}
 	if !whole && 2*len(chosen) <= live {
@@ -623,8 +704,8 @@ func (d *dumb) stragglers(now time.Time, joined []quorum.Join) string {
 	}
 	for _, id := range d.ids() {
 		j, _ := d.waiting(id)
-		if d.live(id) && j == nil {
-			return "stragglers"
+		if d.live(id) && (j == nil || !d.openAt(id, len(d.facts)-1)) {
+			return "stragglers" // or who cannot be told
 		}
 		if first && j == nil && d.openAt(id, len(d.facts)-1) && !d.lost(id) {
 			return "an open session has not joined"
@@ -636,7 +717,7 @@ func (d *dumb) stragglers(now time.Time, joined []quorum.Join) string {
 			opened = f.at
 		}
 	}
-	if first && now.Sub(opened) < d.cfg.HeartbeatTimeout {
+	if first && now.Sub(d.shifted(opened)) < d.cfg.HeartbeatTimeout {
 		return "sessions still open"
 	}
 	return ""
@@ -646,11 +727,12 @@ func (d *dumb) stragglers(now time.Time, joined []quorum.Join) string {
 // oldest join that waits came.
 func (d *dumb) windowBegan(first bool) time.Time {
 	if !first {
-		return d.fellAt()
+		return d.shifted(d.fellAt())
 	}
 	var oldest time.Time
 	for _, id := range d.ids() {
-		if j, at := d.waiting(id); j != nil && !d.lost(id) && (oldest.IsZero() || at.Before(oldest)) {
+		j, at := d.waiting(id)
+		if at = d.shifted(at); j != nil && !d.lost(id) && (oldest.IsZero() || at.Before(oldest)) {
 			oldest = at
 		}
 	}
@@ -670,15 +752,19 @@ func (d *dumb) holderMissing(chosen, joined []quorum.Join, now []quorum.Settleme
 	if !whole {
 		return "waiting for holder"
 	}
+	alike := slices.ContainsFunc(chosen, func(j quorum.Join) bool {
+		return !j.Member.Torn && !j.Member.Differs && d.positionAfter(j, now) == top
+	})
 	for _, id := range d.ids() {
-		p := d.told(id)
+		p, good := d.told(id), true
 		for _, j := range joined {
 			if j.Member.ReplicaID == id {
-				p = d.positionAfter(j, now)
+				p, good = d.positionAfter(j, now), !j.Member.Torn && !j.Member.Differs
 			}
 		}
 		there := d.live(id) || d.openAt(id, len(d.facts)-1) && !d.lost(id)
-		if there && p.Compare(top) > 0 {
+		// One that does not differ is worth more than those that do.
+		if there && (p.Compare(top) > 0 || p == top && good && !alike) {
 			return "waiting for holder"
 		}
 	}
@@ -708,9 +794,16 @@ func (d *dumb) answer(chosen []quorum.Join, s []quorum.Settlement) dumbAnswer {
 			limit = min(limit, j.Member.FixedWorldSize)
 		}
 	}
+	var members []quorum.Member
+	for i, j := range chosen {
+		m := j.Member
+		m.Position = a.Positions[i]
+		members = append(members, m)
+	}
 	for i, j := range chosen {
 		atStart := j.Member.InitSync && top.Step == 0
-		if (!j.Member.Torn && (a.Positions[i] == top || atStart) || j.Member.Sync) && len(a.Participants) < limit {
+		level := a.Positions[i] == top && !mustTake(members, i, top)
+		if (!j.Member.Torn && (level || atStart) || j.Member.Sync) && len(a.Participants) < limit {
 			a.Participants = append(a.Participants, j.Member.ReplicaID)
 		}
 	}
@@ -721,6 +814,21 @@ func (d *dumb) answer(chosen []quorum.Join, s []quorum.Settlement) dumbAnswer {
 		a.Settled = nil // it goes on in the same quorum
 	}
 	return a
+}
+
+// mustTake says that the i-th of members, which is at top, takes another's bytes: its
+// own differ, and either somebody at top has bytes that do not, or another of those
+// that differ is before it.
+func mustTake(members []quorum.Member, i int, top quorum.Position) bool {
+	if !members[i].Differs {
+		return false
+	}
+	for k, m := range members {
+		if !m.Torn && m.Position == top && (!m.Differs || k < i) {
+			return true
+		}
+	}
+	return false
 }
 
 // positionAfter is where j's member stands once everything settled is carried
@@ -746,4 +854,12 @@ func (d *dumb) positionAfter(j quorum.Join, now []quorum.Settlement) quorum.Posi
 		return quorum.Position{Cluster: "x", Step: f.Step, QuorumID: f.QuorumID}
 	}
 	return p
+}
+
+// lastAnswer is what a join carries of the newest answer; nil: there was none.
+func lastAnswer(q *quorum.Quorum) *quorum.LastAnswer {
+	if q == nil {
+		return nil
+	}
+	return &quorum.LastAnswer{QuorumID: q.ID, Round: q.Round, Members: q.Members}
 }

@@ -33,6 +33,10 @@ var (
 	// ErrInvalid is returned for anything malformed or over a bound, with the
 	// value and the bound. It is a fault of the sender.
 	ErrInvalid = errors.New("quorum: invalid")
+	// ErrNotIssued is returned by Open, Beat and Join for a quorum id that no
+	// lighthouse can have issued yet, as far as this one can tell. Mend the clock
+	// of the lighthouse, or the replica.
+	ErrNotIssued = errors.New("quorum: id not issued")
 	// ErrNoSession is returned by Join and Beat after the replica said goodbye on
 	// its stream, and by Beat when the replica has no open session and
 	// is no presumed member. Open first.

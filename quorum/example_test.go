@@ -39,9 +39,8 @@ func Example() {
 		join(id, 1)
 	}
 	decide()
-	now = m.Wake(now) // the first moment at which the machine has more to say
 	for m.Decide(now).Reason.Code == quorum.ReasonQuiet {
-		now = m.Wake(now)
+		now = now.Add(100 * time.Millisecond) // a shell wakes at m.Wake(now), too
 		for _, id := range []quorum.ReplicaID{"a", "b"} {
 			if err := m.Beat(now, id, quorum.Beat{}); err != nil {
 				fmt.Println(err)

@@ -223,8 +223,8 @@ func (x *explorer) checkHolder(w *world, last, q *quorum.Quorum) error {
 	for i := range w.Reps {
 		r := &w.Reps[i]
 		live := !w.Lost[r.ID] && (w.Since[r.ID] || last != nil && isMember(last, r.ID))
-		if r.Up && live && r.Pos.Compare(top) > 0 && !x.mangle.same(r.Pos, top) {
-			return fmt.Errorf("Q10: %s is alive at %v, and the quorum is at %v", r.ID, r.Pos, top)
+		if r.Up && live && r.Pos().Compare(top) > 0 && !x.mangle.same(r.Pos(), top) {
+			return fmt.Errorf("Q10: %s is alive at %v, and the quorum is at %v", r.ID, r.Pos(), top)
 		}
 	}
 	return nil

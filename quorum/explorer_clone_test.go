@@ -34,7 +34,19 @@ type frozen *quorum.Quorum
 var (
 	timeType   = reflect.TypeFor[time.Time]()
 	frozenType = reflect.TypeFor[frozen]()
+	rankType   = reflect.TypeFor[quorum.Rank]()
 )
+
+// shared are the types of values that are never written again: copies share them.
+var shared = map[reflect.Type]bool{
+	frozenType: true, reflect.TypeFor[*quorum.Quorum](): true, reflect.TypeFor[*quorum.Assignment](): true,
+}
+
+// ofRank names fields of a Rank that are not hashed: what follows from others, counts
+// that only its shell reads, and what is over between two moves.
+var ofRank = map[string]bool{
+	"cfg": true, "assign": true, "batches": true, "ballots": true, "discarded": true, "attempt": true, "settlement": true,
+}
 
 // copier copies values deeply. Pointers that are shared stay shared.
 type copier struct {
@@ -73,7 +85,7 @@ func (c *copier) plan(t reflect.Type) *copyPlan {
 	}
 	switch t.Kind() {
 	case reflect.Pointer:
-		if t != frozenType {
+		if !shared[t] {
 			p.mend = c.pointerPlan(t)
 		}
 	case reflect.Slice:
@@ -334,7 +346,12 @@ func (k *hasher) compileStruct(t reflect.Type) func(k *hasher, p unsafe.Pointer)
 	}
 	var parts []part
 	for i := range t.NumField() {
-		if f := t.Field(i); !forPeople[f.Name] {
+		f := t.Field(i)
+		switch {
+		case forPeople[f.Name], t == rankType && ofRank[f.Name]:
+		case t == rankType && f.Name == "quorum":
+			parts = append(parts, part{k.plan(frozenType), f.Offset})
+		default:
 			parts = append(parts, part{k.plan(f.Type), f.Offset})
 		}
 	}

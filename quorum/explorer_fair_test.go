@@ -131,10 +131,10 @@ func (x *explorer) fairStep(w *world) (bool, error) {
 	for i := range w.Reps {
 		r := &w.Reps[i]
 		for _, v := range x.stepMoves(w, r) {
-			if v.Mask != 0 || !x.outcomes[outcomeKey{len(r.In.Members), 0}][v.Pick].allCommit() {
+			if v.Mask != 0 || !x.outcomes[outcomeKey{len(r.In().Members), 0}][v.Pick].allCommit() {
 				continue
 			}
-			whole := len(r.In.Members) == w.up()
+			whole := len(r.In().Members) == w.up()
 			return whole, x.apply(w, v)
 		}
 	}
@@ -151,11 +151,11 @@ func (x *explorer) checkTogether(w *world) error {
 		case !r.Up:
 		case first == nil:
 			first = r
-		case r.Pos != first.Pos || r.Bytes != first.Bytes:
-			return fmt.Errorf("C1: after the fair run %s is at %v and %s at %v", r.ID, r.Pos, first.ID, first.Pos)
+		case r.Pos() != first.Pos() || r.Bytes != first.Bytes:
+			return fmt.Errorf("C1: after the fair run %s is at %v and %s at %v", r.ID, r.Pos(), first.ID, first.Pos())
 		}
 	}
-	if n := len(first.In.Participants); n != w.up() {
+	if n := len(first.In().Participants); n != w.up() {
 		return fmt.Errorf("Q6: %d of %d replicas participate after the fair run", n, w.up())
 	}
 	return nil

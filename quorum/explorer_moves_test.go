@@ -66,17 +66,17 @@ func (x *explorer) moves(w *world) []move {
 			add(w.Left.Restarts > 0 && w.rep(r.ID+"2") == nil, mvRestart, r.ID)
 			continue
 		}
-		needs := r.Join == nil && !r.Stand
+		needs := r.Join == nil && !r.Stand()
 		add(len(r.Inbox) > 0, mvDeliver, r.ID)
 		add(r.Conn && needs, mvJoin, r.ID)
-		add(r.Conn && r.Stand && r.Ask && r.Join == nil, mvAsk, r.ID)
-		add(w.Left.Withdraws > 0 && r.Ask && (r.Join != nil || !r.Conn), mvWithdraw, r.ID)
-		add(w.Left.GiveUps > 0 && !r.Stand && r.Fact.Kind == quorum.Prepared, mvGiveUp, r.ID)
+		add(r.Conn && r.Stand() && r.Ask() && r.Join == nil, mvAsk, r.ID)
+		add(w.Left.Withdraws > 0 && r.Ask() && (r.Join != nil || !r.Conn), mvWithdraw, r.ID)
+		add(w.Left.GiveUps > 0 && !r.Stand() && r.prepared(), mvGiveUp, r.ID)
 		add(x.broken(w, r), mvBreak, r.ID)
 		add(w.Left.Crashes > 0, mvCrash, r.ID)
 		add(w.Left.Cuts > 0 && r.Conn, mvCut, r.ID)
 		add(!r.Conn, mvReconnect, r.ID)
-		add(r.Conn && r.Join == nil && w.Told[r.ID] != r.Pos, mvBeat, r.ID)
+		add(r.Conn && r.Join == nil && w.Told[r.ID] != r.Pos(), mvBeat, r.ID)
 		out = append(out, x.stepMoves(w, r)...)
 	}
 	add(w.Left.Leaders > 0 && w.Formed > 0, mvLeader, "")
@@ -86,7 +86,7 @@ func (x *explorer) moves(w *world) []move {
 
 // broken says that r stands in a quorum that cannot step again.
 func (x *explorer) broken(w *world, r *replica) bool {
-	return r.Stand && slices.ContainsFunc(w.members(r.In), func(m *replica) bool {
+	return r.Stand() && slices.ContainsFunc(w.members(r.In()), func(m *replica) bool {
 		return m != r && w.gone(r, m)
 	})
 }
@@ -94,15 +94,15 @@ func (x *explorer) broken(w *world, r *replica) bool {
 // stepMoves lists the outcomes of a step of r's quorum, if r is its first
 // member and all are ready.
 func (x *explorer) stepMoves(w *world, r *replica) []move {
-	if !r.Stand || r.In.Members[0].ReplicaID != r.ID || !w.stands(r.In) || w.Left.Steps == 0 {
+	if !r.Stand() || r.In().Members[0].ReplicaID != r.ID || !w.stands(r.In()) || w.Left.Steps == 0 {
 		return nil
 	}
 	var out []move
-	for mask := range uint8(1 << len(r.In.Members)) {
-		if mask != 0 && (w.Left.Unhealed == 0 || !x.canStayUnhealed(w, r.In, mask)) {
+	for mask := range uint8(1 << len(r.In().Members)) {
+		if mask != 0 && (w.Left.Unhealed == 0 || !x.canStayUnhealed(w, r.In(), mask)) {
 			continue
 		}
-		for pick, o := range x.outcomes[outcomeKey{len(r.In.Members), mask}] {
+		for pick, o := range x.outcomes[outcomeKey{len(r.In().Members), mask}] {
 			if !o.allCommit() && w.Left.Breaks == 0 || o.odd() && w.Left.Odds == 0 {
 				continue
 			}
@@ -118,7 +118,7 @@ func (x *explorer) canStayUnhealed(w *world, q *quorum.Quorum, mask uint8) bool 
 	ms := w.members(q)
 	top := w.source(ms, maxPosition(q))
 	for i, m := range ms {
-		if mask>>i&1 == 1 && (top == nil || m.Pos == top.Pos) {
+		if mask>>i&1 == 1 && (top == nil || m.Pos() == top.Pos()) {
 			return false
 		}
 	}
@@ -130,7 +130,7 @@ func (x *explorer) canStayUnhealed(w *world, q *quorum.Quorum, mask uint8) bool 
 func (w *world) source(ms []*replica, at quorum.Position) *replica {
 	var best *replica
 	for _, m := range ms {
-		if m.Pos.Compare(at) >= 0 && (best == nil || m.Pos.Compare(best.Pos) > 0) {
+		if m.Pos().Compare(at) >= 0 && (best == nil || m.Pos().Compare(best.Pos()) > 0) {
 			best = m
 		}
 	}
@@ -157,27 +157,27 @@ func (x *explorer) apply(w *world, v move) error {
 		if m.Answer != nil {
 			err = x.take(w, r, m)
 		} else {
-			err = w.hear(r, m.Notice)
+			w.hear(r, m.Notice)
 		}
-	case mvJoin:
-		err = x.join(w, r, quorum.JoinFall)
-	case mvAsk:
-		err = x.join(w, r, quorum.JoinAsk)
+	case mvJoin, mvAsk:
+		err = x.join(w, r)
 	case mvWithdraw:
 		w.Left.Withdraws--
 		x.withdraw(w, r)
-		r.Ask, r.Wants, r.Again = false, false, true
+		if r.each((*quorum.Rank).Unanswered) {
+			r.each((*quorum.Rank).Fulfil)
+		}
 	case mvGiveUp:
 		w.Left.GiveUps--
 		x.withdraw(w, r)
 		r.Pend = 0
 		if !x.mangle.keepsClaim {
-			r.Fact.Kind, r.Fact.Digests = quorum.GaveUp, nil
+			r.each(func(k *quorum.Rank) bool { _, settled := k.GiveUp(); return settled })
 		}
 	case mvBreak:
 		err = x.breakGroup(w, r)
 	case mvStep:
-		err = x.step(w, r.In, v)
+		err = x.step(w, r.In(), v)
 	case mvTime:
 		err = x.pass(w)
 	default:
@@ -207,14 +207,12 @@ func (w *world) purge() {
 // cares says that n would change something at r.
 func (r *replica) cares(n *quorum.Notice) bool {
 	switch {
-	case r.In == nil || n.QuorumID < r.In.ID:
+	case r.In() == nil || n.QuorumID < r.In().ID:
 		return false
-	case n.Kind == quorum.NoticeFallen:
-		return r.Stand || r.commits(n.Fact)
 	case n.Kind == quorum.NoticeWanted:
-		return r.Stand && !r.Wants
+		return r.Stand() && !r.Wants()
 	}
-	return r.Stand
+	return r.Stand()
 }
 
 // answerComes says that r is still to hear the answer with that id.
@@ -228,10 +226,11 @@ func (x *explorer) fault(w *world, r *replica, v move) error {
 	case mvCrash:
 		w.Left.Crashes--
 		x.cut(w, r, "process died")
-		r.Up, r.Join, r.Stand, r.Pend, r.Fact = false, nil, false, 0, quorum.Fact{}
+		r.Up, r.Join, r.Pend = false, nil, 0
+		r.fall()
 	case mvRestart:
 		w.Left.Restarts--
-		w.Reps = append(w.Reps, replica{ID: r.ID + "2", Up: true, Next: 1})
+		w.Reps = append(w.Reps, newReplica(r.ID+"2", x.ranks))
 	case mvCut:
 		w.Left.Cuts--
 		x.cut(w, r, "stream broke")
@@ -292,24 +291,23 @@ func (x *explorer) withdraw(w *world, r *replica) {
 
 // beat tells the lighthouse how far r is.
 func (x *explorer) beat(w *world, r *replica) error {
-	b := quorum.Beat{Position: r.Pos, Ballots: r.Sent, Progress: r.Sent, Phase: quorum.PhaseTraining}
-	if r.In != nil {
-		b.QuorumID = r.In.ID
+	b := quorum.Beat{Position: r.Pos(), Ballots: r.Sent, Progress: r.Sent, Phase: quorum.PhaseTraining}
+	if r.In() != nil {
+		b.QuorumID = r.In().ID
 	}
 	x.mangle.position(&b.Position)
 	if err := w.LH.Beat(w.Now, r.ID, b); err != nil {
 		return fmt.Errorf("beat of %s refused: %w", r.ID, err)
 	}
-	w.Told[r.ID] = r.Pos
+	w.Told[r.ID] = r.Pos()
 	return nil
 }
 
 // breakGroup is r's link to a peer that is gone: r accuses it if it is dead,
 // for then r has seen a first cause.
 func (x *explorer) breakGroup(w *world, r *replica) error {
-	q := r.In
-	asked := r.Join != nil || r.Ask
-	r.fall(!asked)
+	q := r.In()
+	r.fall()
 	for _, m := range w.members(q) {
 		if m.Up || !r.Conn {
 			continue
@@ -340,15 +338,15 @@ func (x *explorer) step(w *world, q *quorum.Quorum, v move) error {
 	if source == nil {
 		return fmt.Errorf("C4: nobody in quorum %d.%d is at its position %v", q.ID, q.Round, top)
 	}
-	at, bytes := source.Pos, source.Bytes
+	at, bytes := source.Pos(), source.Bytes
 	s := stepOf{at.Step + 1, q.ID}
 	w.Attempts[s]++
 	for i, m := range ms {
-		if err := x.healAt(w, m, at, bytes, v.Mask>>i&1 == 1); err != nil {
+		if err := x.healAt(w, m, source, at, bytes, v.Mask>>i&1 == 1); err != nil {
 			return err
 		}
 	}
-	wants := slices.ContainsFunc(ms, func(m *replica) bool { return m.Wants }) || v.Mask != 0
+	wants := slices.ContainsFunc(ms, func(m *replica) bool { return m.Wants() }) || v.Mask != 0
 	for i, m := range ms {
 		good := mix(m.Bytes, uint64(q.ID), uint64(q.Round), uint64(s.Step), uint64(w.Attempts[s]))
 		if err := x.finish(w, m, s, o[i], good, wants); err != nil {
@@ -358,49 +356,80 @@ func (x *explorer) step(w *world, q *quorum.Quorum, v move) error {
 	return nil
 }
 
-// healAt brings m to the position at, unless its heal fails.
-func (x *explorer) healAt(w *world, m *replica, at quorum.Position, bytes uint64, fails bool) error {
-	if m.Pos.Compare(at) > 0 {
-		return fmt.Errorf("Q10: %s is at %v, above its quorum's %v", m.ID, m.Pos, at)
+// healAt brings m to the position at, where from is, unless its heal fails.
+func (x *explorer) healAt(w *world, m, from *replica, at quorum.Position, bytes uint64, fails bool) error {
+	if m.Pos().Compare(at) > 0 {
+		return fmt.Errorf("Q10: %s is at %v, above its quorum's %v", m.ID, m.Pos(), at)
 	}
-	if fails || x.mangle.same(m.Pos, at) {
+	if fails || x.mangle.same(m.Pos(), at) {
 		return w.hold(m)
 	}
-	m.Pos, m.Bytes, m.Last = at, bytes, nil
+	m.Bytes = bytes
+	for g := range m.Ranks {
+		m.Ranks[g].Healed(at, 0, from.Ranks[g].Digest())
+	}
 	return w.hold(m)
 }
 
-// finish gives m its result of step s.
+// word is what a rank is told of a step that came to a result: its ballots'
+// verdict, and its replica's tally.
+func (x *explorer) word(res result, wants bool) (quorum.Verdict, quorum.TallyResult) {
+	t := quorum.TallyResult{ChangeWanted: wants}
+	switch res {
+	case resCommit:
+		t.Outcome, t.Stands = quorum.TallyCommit, true
+		return quorum.Verdict{Vote: quorum.VoteYes}, t
+	case resPrepared:
+		t.Outcome = quorum.TallyPrepared
+		if x.mangle.breaksPromise {
+			t.Outcome = quorum.TallyAbort
+		}
+		return quorum.Verdict{Vote: quorum.VotePrepared}, t
+	case resBehind:
+		t.Outcome, t.Stands = quorum.TallyBehind, true
+		return quorum.Verdict{Vote: quorum.VoteBehind}, t
+	}
+	t.Outcome = quorum.TallyAbort
+	return quorum.Verdict{Vote: quorum.VoteNo, Broken: true}, t
+}
+
+// finish takes m's ranks through step s to its result.
 func (x *explorer) finish(w *world, m *replica, s stepOf, res memberResult, good uint64, wants bool) error {
 	m.Sent++
-	bytes, d := good, make([]quorum.Digest, x.ranks)
-	for g := range d {
-		d[g] = quorum.Digest{Valid: true, Sum: uint32(good)}
+	bytes := good
+	v, told := x.word(res.Res, wants)
+	var did quorum.Resolution
+	asks := false
+	for g := range m.Ranks {
+		k := &m.Ranks[g]
+		k.Begin()
+		k.Issue()
+		k.Close()
+		k.Seal(k.Ballot(res.Res == resBehind))
+		d := quorum.Digest{Valid: true, Sum: uint32(good)}
 		if res.Odd>>g&1 == 1 {
-			d[g].Sum++
+			d.Sum++
 			bytes = mix(bytes, uint64(g)+1)
 		}
+		vote, _ := k.Judged(v, d, false)
+		did = k.Resolve(told, vote)
+		asks = !did.Awaits && k.End(did).Asks || asks
 	}
-	fact := quorum.Fact{Step: s.Step, QuorumID: s.QuorumID}
-	switch res.Res {
-	case resCommit:
-		m.Ask = wants
-		return w.commit(m, s, bytes, d)
-	case resPrepared:
-		fact.Kind, fact.Digests = quorum.Prepared, d
-		m.Fact, m.Pend, m.Stand = fact, bytes, false
-		if x.mangle.breaksPromise {
-			return w.discard(m)
-		}
-	case resRefused:
-		fact.Kind = quorum.Refused
-		m.Fact, m.Stand = fact, false
-	case resBehind:
-		fact.Kind = quorum.GaveUp
-		if x.mangle.unhealedRefuses {
-			fact.Kind = quorum.Refused
-		}
-		m.Fact, m.Ask = fact, true
+	if !told.Stands {
+		m.fall()
+	}
+	if asks {
+		m.each((*quorum.Rank).Ask)
+	}
+	switch {
+	case did.Commit:
+		return w.committed(m, s, bytes)
+	case did.Awaits:
+		m.Was, m.Pend = s, bytes
+	case res.Res == resPrepared:
+		return w.drops(m, s, bytes)
+	case res.Res == resBehind:
+		m.Was = s
 	}
 	return nil
 }

@@ -38,7 +38,25 @@ func (m *mangle) same(a, b quorum.Position) bool {
 	return a.Step == b.Step && a.QuorumID == b.QuorumID
 }
 
-func (m *mangle) join(j *quorum.Join) {
+// known is an answer as the mutant reads it who stands at a position.
+func (m *mangle) known(q *quorum.Quorum, at quorum.Position) *quorum.Quorum {
+	if !m.stepOnly {
+		return q
+	}
+	out := *q
+	out.Members = slices.Clone(q.Members)
+	for i := range out.Members {
+		if p := &out.Members[i].Position; p.Step == at.Step && p.QuorumID == 0 {
+			p.QuorumID, p.Cluster = at.QuorumID, at.Cluster
+		}
+	}
+	return &out
+}
+
+func (m *mangle) join(j *quorum.Join, r *replica) {
+	if m.unhealedRefuses && j.Fact.Kind == quorum.GaveUp {
+		j.Fact = quorum.Fact{Kind: quorum.Refused, Step: r.Was.Step, QuorumID: r.Was.QuorumID}
+	}
 	m.position(&j.Member.Position)
 	if m.onJoin != nil {
 		m.onJoin(j)
@@ -303,7 +321,7 @@ func hunt(mu mutant) *violation {
 	if mu.join > 0 {
 		cfg.JoinTimeout = mu.join
 	}
-	first := newWorld(3, cfg, mu.budget)
+	first := newWorld(3, max(mu.ranks, 1), cfg, mu.budget)
 	if err := x.start(first); err != nil {
 		return &violation{Err: err}
 	}

@@ -16,7 +16,7 @@ func (x *explorer) start(w *world) error {
 		if err != nil {
 			return err
 		}
-		if w.up() > 0 && w.Reps[0].In != nil && w.stands(w.Reps[0].In) {
+		if w.up() > 0 && w.Reps[0].In() != nil && w.stands(w.Reps[0].In()) {
 			w.Left = left
 			return nil
 		}
@@ -103,7 +103,7 @@ func (sw smallWorld) run(t *testing.T, lim limits) {
 		t.Fatal(err)
 	}
 	fresh := func() *world {
-		w := newWorld(sw.reps, explorerConfig(sw.min), sw.b)
+		w := newWorld(sw.reps, sw.ranks, explorerConfig(sw.min), sw.b)
 		if err := x.start(w); err != nil {
 			t.Fatal(err)
 		}

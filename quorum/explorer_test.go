@@ -227,8 +227,8 @@ func (x *explorer) describe(fresh func() *world, v *violation) string {
 	for i, m := range v.Trace {
 		what := ""
 		if r := w.rep(m.Who); r != nil && m.Kind == mvStep {
-			what = fmt.Sprintf(" quorum %d.%d %v: %v", r.In.ID, r.In.Round, idsOf(r.In),
-				x.outcomes[outcomeKey{len(r.In.Members), m.Mask}][m.Pick])
+			what = fmt.Sprintf(" quorum %d.%d %v: %v", r.In().ID, r.In().Round, idsOf(r.In()),
+				x.outcomes[outcomeKey{len(r.In().Members), m.Mask}][m.Pick])
 		}
 		if r := w.rep(m.Who); r != nil && m.Kind == mvDeliver {
 			what = describeMessage(r.Inbox)
@@ -261,10 +261,10 @@ func describeMessage(in []message) string {
 }
 
 func describeReplica(r *replica) string {
-	s := fmt.Sprintf("%s up=%v conn=%v at %d/%d stand=%v ask=%v wants=%v fact=%+v",
-		r.ID, r.Up, r.Conn, r.Pos.Step, r.Pos.QuorumID, r.Stand, r.Ask, r.Wants, r.Fact)
-	if r.In != nil {
-		s += fmt.Sprintf(" in %d.%d%v", r.In.ID, r.In.Round, idsOf(r.In))
+	s := fmt.Sprintf("%s up=%v conn=%v at %d/%d stand=%v ask=%v wants=%v prepared=%v",
+		r.ID, r.Up, r.Conn, r.Pos().Step, r.Pos().QuorumID, r.Stand(), r.Ask(), r.Wants(), r.prepared())
+	if r.In() != nil {
+		s += fmt.Sprintf(" in %d.%d%v", r.In().ID, r.In().Round, idsOf(r.In()))
 	}
 	if r.Join != nil {
 		s += fmt.Sprintf(" join #%d kind %d", r.Join.Number, r.Join.Kind)

@@ -58,22 +58,56 @@ type budget struct {
 type replica struct {
 	ID    quorum.ReplicaID
 	Up    bool
-	Conn  bool // its session
-	Ever  bool // has had a session
-	Pos   quorum.Position
+	Conn  bool          // its session
+	Ever  bool          // has had a session
+	Ranks []quorum.Rank // all at one position
 	Bytes uint64
-	Last  []quorum.Digest // of the last committed step
-	In    frozen          // newest answer taken
-	Stand bool            // In stands, as far as it knows
-	Ask   bool            // stands, and is due to ask before its next step
-	Wants bool            // was told that a change is wanted
-	Again bool            // a change is wanted, once the lighthouse was heard again
-	Fact  quorum.Fact
-	Pend  uint64 // bytes of the prepared step
+	Was   stepOf // the step that is prepared, or for which it was behind
+	Pend  uint64 // its bytes
 	Join  *quorum.Join
 	Next  uint64
 	Sent  uint64 // ballots
 	Inbox []message
+}
+
+// newReplica returns a replica that has just started.
+func newReplica(id quorum.ReplicaID, ranks int) replica {
+	r := replica{ID: id, Up: true, Next: 1}
+	for g := range ranks {
+		r.Ranks = append(r.Ranks, quorum.NewRank(quorum.RankConfig{
+			GroupRank: g, GroupWorldSize: ranks, Sync: true, NoInitSync: true,
+		}))
+	}
+	return r
+}
+
+// first is the rank that speaks for what all have in common.
+func (r *replica) first() *quorum.Rank { return &r.Ranks[0] }
+
+func (r *replica) Pos() quorum.Position { return r.first().Position() }
+
+// In is the newest answer taken, and Stand whether it stands, as far as r knows.
+func (r *replica) In() *quorum.Quorum { return r.first().Quorum() }
+func (r *replica) Stand() bool        { return r.first().Standing() }
+
+// Ask says that r stands, and asks or is due to ask before its next step.
+func (r *replica) Ask() bool { return r.first().Asks() }
+
+// Wants says that r's ballots want a change.
+func (r *replica) Wants() bool { return r.first().Wanted() != "" }
+
+// prepared says that all ranks have promised a step whose outcome they do not know.
+func (r *replica) prepared() bool {
+	return !r.each(func(k *quorum.Rank) bool { return !k.Prepared() })
+}
+
+// each does f to every rank, and says whether f said so of any.
+func (r *replica) each(f func(k *quorum.Rank) bool) bool {
+	any := false
+	for g := range r.Ranks {
+		any = f(&r.Ranks[g]) || any
+	}
+	return any
 }
 
 // message is on its way from the lighthouse to a replica.
@@ -84,7 +118,7 @@ type message struct {
 }
 
 // newWorld returns n replicas that have just started.
-func newWorld(n int, cfg quorum.Config, b budget) *world {
+func newWorld(n, ranks int, cfg quorum.Config, b budget) *world {
 	start := time.Unix(1_700_000_000, 0)
 	w := &world{
 		Now: start, Cfg: cfg, Left: b,
@@ -102,7 +136,7 @@ func newWorld(n int, cfg quorum.Config, b budget) *world {
 		Told:      map[quorum.ReplicaID]quorum.Position{},
 	}
 	for i := range n {
-		w.Reps = append(w.Reps, replica{ID: quorum.ReplicaID(rune('a' + i)), Up: true, Next: 1})
+		w.Reps = append(w.Reps, newReplica(quorum.ReplicaID(rune('a'+i)), ranks))
 	}
 	return w
 }
@@ -130,7 +164,7 @@ func (w *world) members(q *quorum.Quorum) []*replica {
 // about to ask: they can run a step.
 func (w *world) stands(q *quorum.Quorum) bool {
 	for _, r := range w.members(q) {
-		if !r.Up || !r.Stand || r.In.ID != q.ID || r.In.Round != q.Round || r.Join != nil || r.Ask {
+		if !r.Up || !r.first().Usable() || r.In().ID != q.ID || r.In().Round != q.Round {
 			return false
 		}
 	}
@@ -143,13 +177,13 @@ func (w *world) gone(r, x *replica) bool {
 	switch {
 	case !x.Up:
 		return true
-	case x.In != nil && x.In.ID == r.In.ID:
-		return !x.Stand || x.In.Round > r.In.Round
-	case x.In != nil && x.In.ID > r.In.ID:
+	case x.In() != nil && x.In().ID == r.In().ID:
+		return !x.Stand() || x.In().Round > r.In().Round
+	case x.In() != nil && x.In().ID > r.In().ID:
 		return true
 	}
 	coming := func(m message) bool {
-		return m.Answer != nil && m.Answer.ID == r.In.ID && x.Join != nil && x.Join.Number == m.Number
+		return m.Answer != nil && m.Answer.ID == r.In().ID && x.Join != nil && x.Join.Number == m.Number
 	}
 	return !slices.ContainsFunc(x.Inbox, coming)
 }
@@ -158,39 +192,34 @@ func (w *world) gone(r, x *replica) bool {
 func (x *explorer) hello(w *world, r *replica) error {
 	r.Conn, r.Ever = true, true
 	r.heard()
-	h := quorum.Hello{ReplicaID: r.ID, Client: quorum.KindSkerry, Position: r.Pos, Last: lastAnswer(r.In)}
+	h := quorum.Hello{ReplicaID: r.ID, Client: quorum.KindSkerry, Position: r.Pos(), Last: r.first().LastAnswer()}
 	x.mangle.position(&h.Position)
 	if err := w.LH.Open(w.Now, h); err != nil {
 		return fmt.Errorf("open refused: %w", err)
 	}
-	w.Told[r.ID] = r.Pos
+	w.Told[r.ID] = r.Pos()
 	if r.Join != nil {
 		return x.send(w, r)
 	}
 	return nil
 }
 
-func lastAnswer(q *quorum.Quorum) *quorum.LastAnswer {
-	if q == nil {
-		return nil
+// join makes r's next join of its ranks' reports, and sends it.
+func (x *explorer) join(w *world, r *replica) error {
+	r.each((*quorum.Rank).Need)
+	reports := make([]quorum.RankReport, len(r.Ranks))
+	for g := range r.Ranks {
+		reports[g] = r.Ranks[g].Report(quorum.ReportOptions{Sync: true})
 	}
-	return &quorum.LastAnswer{QuorumID: q.ID, Round: q.Round, Members: q.Members}
-}
-
-// join makes r's next join and sends it.
-func (x *explorer) join(w *world, r *replica, kind quorum.JoinKind) error {
-	fails := int64(0)
-	if r.Fact.Kind == quorum.Refused {
-		fails = 1
+	j, err := quorum.MergeReports(quorum.Member{
+		ReplicaID: r.ID, Address: "http://" + string(r.ID), StoreAddress: string(r.ID) + ":1",
+		GroupWorldSize: len(r.Ranks),
+	}, reports)
+	if err != nil {
+		return fmt.Errorf("reports of %s refused: %w", r.ID, err)
 	}
-	r.Join = &quorum.Join{
-		Member: quorum.Member{
-			ReplicaID: r.ID, Address: "http://" + string(r.ID), StoreAddress: string(r.ID) + ":1",
-			GroupWorldSize: x.ranks, Position: r.Pos, Sync: true, CommitFailures: fails,
-		},
-		Client: quorum.KindSkerry, Kind: kind, Number: r.Next,
-		LastDigests: r.Last, Fact: r.Fact, Last: lastAnswer(r.In),
-	}
+	j.Number, j.Last = r.Next, r.first().LastAnswer()
+	r.Join = &j
 	r.Next++
 	return x.send(w, r)
 }
@@ -198,21 +227,19 @@ func (x *explorer) join(w *world, r *replica, kind quorum.JoinKind) error {
 // send delivers r's outstanding join.
 func (x *explorer) send(w *world, r *replica) error {
 	j := *deepCopy(x.cp, r.Join)
-	x.mangle.join(&j)
+	x.mangle.join(&j, r)
 	if err := w.LH.Join(w.Now, j); err != nil {
 		return fmt.Errorf("join %d of %s refused: %w", j.Number, r.ID, err)
 	}
-	w.LHJoins[r.ID], w.Since[r.ID], w.Told[r.ID] = *r.Join, true, r.Pos
+	w.LHJoins[r.ID], w.Since[r.ID], w.Told[r.ID] = *r.Join, true, r.Pos()
 	return nil
 }
 
-// fall ends r's quorum as r sees it. begun says that it had a step under way
-// and knows nothing good of it.
-func (r *replica) fall(begun bool) {
-	if r.Stand && begun && r.Fact.Kind != quorum.Prepared {
-		r.Fact = quorum.Fact{Kind: quorum.Refused, Step: r.Pos.Step + 1, QuorumID: r.In.ID}
+// fall ends r's quorum as r sees it.
+func (r *replica) fall() {
+	if !r.each(func(k *quorum.Rank) bool { return k.Fall(k.QuorumID()) }) {
+		return
 	}
-	r.Stand, r.Ask, r.Wants, r.Again = false, false, false, false
 	if r.Join != nil && r.Join.Kind == quorum.JoinAsk {
 		r.Join = nil // the next one replaces it, by its number
 	}
@@ -220,17 +247,17 @@ func (r *replica) fall(begun bool) {
 
 // heard lets r ask again after an ask that nobody answered (PROTOCOL §3).
 func (r *replica) heard() {
-	r.Wants, r.Again = r.Wants || r.Again && r.Stand, false
+	r.each(func(k *quorum.Rank) bool { k.HearAgain(); return false })
 }
 
-// commit moves r to (step, q) with the bytes it has reduced.
-func (w *world) commit(r *replica, s stepOf, bytes uint64, d []quorum.Digest) error {
-	r.Pos = quorum.Position{Cluster: "x", Step: s.Step, QuorumID: s.QuorumID}
-	r.Bytes, r.Last, r.Pend, r.Fact = bytes, d, 0, quorum.Fact{}
+// committed checks that r, whose ranks have, commits a step with the bytes it has
+// reduced.
+func (w *world) committed(r *replica, s stepOf, bytes uint64) error {
+	r.Bytes, r.Pend = bytes, 0
 	if old, ok := w.Committed[s]; ok && old != bytes {
 		return fmt.Errorf("C1: step %v committed with two different bytes", s)
 	}
-	if w.discarded(r.Pos) {
+	if w.discarded(r.Pos()) {
 		return fmt.Errorf("C6: %s commits step %v, which was settled as discarded", r.ID, s)
 	}
 	if w.Dropped[s] && !w.Excused[s] {
@@ -242,23 +269,19 @@ func (w *world) commit(r *replica, s stepOf, bytes uint64, d []quorum.Digest) er
 
 // hold checks C1 whenever a replica comes to a position.
 func (w *world) hold(r *replica) error {
-	if old, ok := w.Bytes[r.Pos]; ok && old != r.Bytes {
-		return fmt.Errorf("C1: %s is at %v with bytes %x, others had %x", r.ID, r.Pos, r.Bytes, old)
+	if old, ok := w.Bytes[r.Pos()]; ok && old != r.Bytes {
+		return fmt.Errorf("C1: %s is at %v with bytes %x, others had %x", r.ID, r.Pos(), r.Bytes, old)
 	}
-	w.Bytes[r.Pos] = r.Bytes
+	w.Bytes[r.Pos()] = r.Bytes
 	return nil
 }
 
-// discard drops r's prepared step.
-func (w *world) discard(r *replica) error {
-	if r.Fact.Kind == quorum.Prepared {
-		s := stepOf{r.Fact.Step, r.Fact.QuorumID}
-		if b, ok := w.Committed[s]; ok && b == r.Pend && !w.Excused[s] {
-			return fmt.Errorf("C5: %s prepared step %v, somebody committed it, and it discards", r.ID, s)
-		}
-		w.Dropped[s] = true
+// drops checks that r may discard the step that it has prepared.
+func (w *world) drops(r *replica, s stepOf, bytes uint64) error {
+	if b, ok := w.Committed[s]; ok && b == bytes && !w.Excused[s] {
+		return fmt.Errorf("C5: %s prepared step %v, somebody committed it, and it discards", r.ID, s)
 	}
-	r.Fact, r.Pend = quorum.Fact{}, 0
+	w.Dropped[s] = true
 	return nil
 }
 
@@ -269,36 +292,42 @@ func (x *explorer) take(w *world, r *replica, m message) error {
 			return nil // refused: it was withdrawn, or replaced
 		}
 	}
-	q := m.Answer
-	if r.In != nil && q.ID == r.In.ID && !r.Stand {
+	q := x.mangle.known(m.Answer, r.Pos())
+	if r.In() != nil && q.ID == r.In().ID && !r.Stand() {
 		return fmt.Errorf("D13: %s fell from quorum %d and is told to use it again", r.ID, q.ID)
 	}
-	if r.In != nil && (q.ID < r.In.ID || q.ID == r.In.ID && q.Round < r.In.Round) {
-		return fmt.Errorf("Q1: %s is in %d.%d and gets %d.%d", r.ID, r.In.ID, r.In.Round, q.ID, q.Round)
+	if r.In() != nil && (q.ID < r.In().ID || q.ID == r.In().ID && q.Round < r.In().Round) {
+		return fmt.Errorf("Q1: %s is in %d.%d and gets %d.%d", r.ID, r.In().ID, r.In().Round, q.ID, q.Round)
 	}
-	i := slices.IndexFunc(q.Members, func(m quorum.Member) bool { return m.ReplicaID == r.ID })
-	if i < 0 {
-		return fmt.Errorf("Q4: %s is answered with quorum %d without it", r.ID, q.ID)
+	promised, was, forward := r.prepared(), r.Was, false
+	var early []quorum.Notice
+	for g := range r.Ranks {
+		t, err := r.Ranks[g].Take(r.ID, q, false, 0)
+		if err != nil {
+			return fmt.Errorf("Q4: %s is answered with quorum %d: %w", r.ID, q.ID, err)
+		}
+		forward, early = forward || t.Settled.Forward, t.Early
 	}
-	if err := x.settle(w, r, q.Members[i].Position); err != nil {
-		return fmt.Errorf("answer %d.%d: %w", q.ID, q.Round, err)
+	r.Join = nil
+	switch after := r.first().Assignment().Position; {
+	case forward:
+		if err := w.committed(r, was, r.Pend); err != nil {
+			return fmt.Errorf("answer %d.%d: %w", q.ID, q.Round, err)
+		}
+	case after != r.Pos():
+		return fmt.Errorf("C1: %s is at %v, and quorum %d.%d has it at %v", r.ID, r.Pos(), q.ID, q.Round, after)
+	case promised:
+		if err := w.drops(r, was, r.Pend); err != nil {
+			return fmt.Errorf("answer %d.%d: %w", q.ID, q.Round, err)
+		}
 	}
-	r.In, r.Stand, r.Join = q, true, nil
-	r.Ask, r.Wants, r.Again = false, false, false
+	r.Pend = 0
+	r.each((*quorum.Rank).Configured)
+	r.each((*quorum.Rank).Fulfil)
+	for _, n := range early {
+		w.hear(r, &n)
+	}
 	return nil
-}
-
-// settle lets r roll forward or discard, as its position after settlement
-// says.
-func (x *explorer) settle(w *world, r *replica, after quorum.Position) error {
-	f := r.Fact
-	if f.Kind == quorum.Prepared && after.Step == f.Step && after.QuorumID == f.QuorumID {
-		return w.commit(r, stepOf{f.Step, f.QuorumID}, r.Pend, f.Digests)
-	}
-	if !x.mangle.same(after, r.Pos) {
-		return fmt.Errorf("C1: %s is at %v, and the quorum has it at %v", r.ID, r.Pos, after)
-	}
-	return w.discard(r)
 }
 
 // discarded says that the step which led to p was settled as discarded.
@@ -307,30 +336,9 @@ func (w *world) discarded(p quorum.Position) bool {
 	return ok && s.Outcome == quorum.Discard
 }
 
-// hear applies a notice at r (PROTOCOL §3). One about a newer quorum than r's
-// says that r's was replaced: r was to be in it, or it would not be addressed.
-func (w *world) hear(r *replica, n *quorum.Notice) error {
-	if r.In == nil || n.QuorumID < r.In.ID {
-		return nil
+// hear applies a notice at r (PROTOCOL §3).
+func (w *world) hear(r *replica, n *quorum.Notice) {
+	if r.each(func(k *quorum.Rank) bool { return k.Hear(*n) == quorum.HeardFall }) {
+		r.fall()
 	}
-	switch n.Kind {
-	case quorum.NoticeWanted:
-		r.Wants = r.Wants || r.Stand
-	case quorum.NoticeLost:
-		r.fall(false)
-	case quorum.NoticeFallen:
-		match := r.commits(n.Fact)
-		r.fall(false)
-		if match {
-			r.Join = nil // it speaks of a claim that is settled now
-			return w.commit(r, stepOf{n.Fact.Step, n.Fact.QuorumID}, r.Pend, r.Fact.Digests)
-		}
-	}
-	return nil
-}
-
-// commits says that f is the commit of the step that r prepared.
-func (r *replica) commits(f quorum.Fact) bool {
-	return f.Kind == quorum.Committed && r.Fact.Kind == quorum.Prepared &&
-		f.Step == r.Fact.Step && f.QuorumID == r.Fact.QuorumID && slices.Equal(f.Digests, r.Fact.Digests)
 }

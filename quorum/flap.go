@@ -9,7 +9,8 @@ import (
 )
 
 // A replica that is lost again and again, each time soon after it was let in,
-// costs the others a step and a rebuilt group each time. After ProbationAfter
+// costs the others a step and a rebuilt group each time; so does one that leaves
+// without having been drained, for an error of its program. After ProbationAfter
 // such losses in a row it is on probation: its join is not a reason to end a
 // quorum that stands, for a while that doubles with each further loss. It goes
 // by the replica's name: a restart does not make it another one. Where no quorum
@@ -58,7 +59,7 @@ func (m *Machine) flapOf(id ReplicaID) *flap {
 	return nil
 }
 
-// flapped notes that a replica was lost, if it was a member.
+// flapped notes that a replica was lost or left, if it was a member.
 func (m *Machine) flapped(now time.Time, r *replica) {
 	if m.config.ProbationAfter == 0 || !r.member || r.evicted || r.draining {
 		return
@@ -80,11 +81,7 @@ func (m *Machine) flapped(now time.Time, r *replica) {
 	if f.short < m.config.ProbationAfter {
 		return
 	}
-	hold := ProbationFirst
-	for range f.short - m.config.ProbationAfter {
-		hold = min(2*hold, ProbationMax)
-	}
-	f.until = now.Add(hold)
+	f.until = now.Add(doubled(ProbationFirst, ProbationMax, f.short-m.config.ProbationAfter))
 	m.event(EventProbation, r.id, f.why(now))
 }
 

@@ -31,9 +31,23 @@ func (s *scene) ask(number uint64, last *quorum.Quorum, ids ...quorum.ReplicaID)
 
 // A replica that is lost soon after each time it was let in waits longer each
 // time, while the others' quorum stands, under whatever incarnation it comes; it
-// is let in at once when there is no quorum to disturb.
+// is let in at once when there is no quorum to disturb. One that leaves by itself
+// each time, as a program does that ends with an error, costs them as much.
 func TestProbation(t *testing.T) {
 	t.Parallel()
+	t.Run("crashes", func(t *testing.T) {
+		probation(t, func(s *scene, id quorum.ReplicaID) {
+			s.Broken(s.now, id, "crashed", false)
+			s.pass(2*time.Second, "a", "b")
+		})
+	})
+	t.Run("leaves", func(t *testing.T) {
+		probation(t, func(s *scene, id quorum.ReplicaID) { s.Leave(s.now, id, "its program failed") })
+	})
+}
+
+func probation(t *testing.T, end func(*scene, quorum.ReplicaID)) {
+	t.Helper()
 	c := quorum.DefaultConfig()
 	c.ProbationAfter = 2
 	s := newScene(t, c)
@@ -71,8 +85,7 @@ func TestProbation(t *testing.T) {
 		if q = s.form(); len(q.Members) != 3 {
 			t.Fatalf("incarnation %d: quorum %d has %d members, want it let in", i, q.ID, len(q.Members))
 		}
-		s.Broken(s.now, id, "crashed", false)
-		s.pass(2*time.Second, "a", "b")
+		end(s, id)
 		for _, other := range []quorum.ReplicaID{"a", "b"} {
 			j := skerryJoin(other, number+1)
 			j.Last = &quorum.LastAnswer{Cluster: q.Cluster, QuorumID: q.ID, Round: q.Round, Members: q.Members}

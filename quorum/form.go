@@ -26,6 +26,7 @@ func (m *Machine) build(kind windowKind, why Reason, chosen []*replica, s settli
 	slices.SortFunc(d.Answers, func(a, b Answered) int { return compareReplica(&replica{id: a.ReplicaID}, b.ReplicaID) })
 	q.Participants = participants(q.Cluster, q.Members)
 	m.number(&q, chosen, &d)
+	m.seat(&q)
 	if q.ID == m.last.ref().id {
 		d.settled = nil // the quorum goes on: nothing of it is settled
 	}
@@ -34,7 +35,7 @@ func (m *Machine) build(kind windowKind, why Reason, chosen []*replica, s settli
 	}
 	d.Quorum = q
 	d.follows = Formed{FollowsID: m.ledger.Last.ref().id, FollowsRound: m.ledger.Last.ref().round, Client: m.client}
-	d.accusations = slices.Clone(m.accused)
+	d.accusations, d.base = fewOf(m.accused), m.ledger.Last
 	return d
 }
 
@@ -42,7 +43,7 @@ func (m *Machine) build(kind windowKind, why Reason, chosen []*replica, s settli
 // groups must be rebuilt, a new round when only the answer differs, and neither
 // when it is the same answer.
 func (m *Machine) number(q *Quorum, chosen []*replica, d *Decision) {
-	if m.last == nil || !sameMembers(q.Members, m.last.Members) || m.mustRebuild(chosen) ||
+	if m.last == nil || !sameMembers(q.Members, m.last.Members) || m.mustRebuild(chosen) || !m.tellable() ||
 		m.ledger.Last.ref().id != m.last.ID {
 		q.ID, q.Round, d.Changed = m.ledger.HighestID+1, 1, true
 		return
@@ -156,9 +157,33 @@ func (m *Machine) Form(now time.Time, d Decision, t Token, createdMs int64) Quor
 		}
 	}
 	m.consume(now, d)
+	if !d.Changed {
+		m.overtaken(now, d)
+	}
 	m.want(now)
 	m.reschedule()
 	return q
+}
+
+// overtaken: an answer that changes nothing is told after a check of leadership,
+// and meanwhile its quorum may have fallen. Who had a join waiting then was not told
+// of the fall, for it was no member that trains; now it is, behind the answer.
+// (Else it would wait in a new group for those who have left it, until its
+// deadline.)
+func (m *Machine) overtaken(now time.Time, d Decision) {
+	for _, r := range m.order {
+		if r.member && r.present() && r.join.Kind == JoinFall && !r.join.held && !m.repeats(r) {
+			m.fall(now, fmt.Sprintf("%s joined: its quorum fell", r.id))
+		}
+	}
+	if !m.fallen {
+		return
+	}
+	for _, a := range d.Answers {
+		if r := m.replicas[a.ReplicaID]; r != nil && !r.lost && r.member {
+			m.tellFallen(r)
+		}
+	}
 }
 
 // repeated tells those who get the last answer again what they may have been told
@@ -187,7 +212,7 @@ func (m *Machine) formChanged(now time.Time, d Decision, t Token, createdMs int6
 		case m.isBarren(&f.Quorum):
 			m.barren++
 		case top.Step > highest(m.last.Cluster, m.last.Members).Step:
-			m.committed()
+			m.barren = 0
 		}
 	}
 	if m.positionFell(top) {
@@ -204,6 +229,7 @@ func (m *Machine) formChanged(now time.Time, d Decision, t Token, createdMs int6
 		panic(fmt.Sprintf("quorum: Form: %v", err))
 	}
 	m.ledger.HighestID = max(claimed, m.ledger.HighestID)
+	m.budget.spend(now)
 	q, before := f.Quorum, m.last
 	rebuilt := before.ref().id != q.ID
 	if rebuilt {
@@ -223,6 +249,7 @@ func (m *Machine) formChanged(now time.Time, d Decision, t Token, createdMs int6
 	}
 	m.event(EventFormed, "", fmt.Sprintf("round %d: %s", q.Round, q.Reason))
 	if rebuilt {
+		m.callOrphans()
 		for _, r := range slices.Clone(m.suspects) {
 			if !r.broken {
 				m.clear(r, "a new quorum was formed") // its links are new
@@ -246,7 +273,7 @@ func (m *Machine) consume(now time.Time, d Decision) {
 	for _, a := range d.Answers {
 		if r := m.replicas[a.ReplicaID]; r != nil && r.join != nil && r.join.Number == a.Number {
 			m.dropJoin(r)
-			r.stale = false
+			r.stale, r.wants = false, time.Time{}
 			if r.session {
 				r.answered = a.Number
 			}

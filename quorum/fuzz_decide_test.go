@@ -48,17 +48,18 @@ type duel struct {
 
 // duelist is one replica of a duel.
 type duelist struct {
-	id    quorum.ReplicaID
-	open  bool
-	fell  bool // has joined with fall since its last answer
-	torn  bool // its ranks are at different positions, until it heals
-	pos   quorum.Position
-	last  []quorum.Digest
-	in    *quorum.Quorum
-	fact  quorum.Fact
-	join  *quorum.Join
-	next  uint64
-	shape quorum.Member
+	id      quorum.ReplicaID
+	open    bool
+	fell    bool // has joined with fall since its last answer
+	torn    bool // its ranks are at different positions, until it heals
+	differs bool // its bytes are not those of the others, until it heals
+	pos     quorum.Position
+	last    []quorum.Digest
+	in      *quorum.Quorum
+	fact    quorum.Fact
+	join    *quorum.Join
+	next    uint64
+	shape   quorum.Member
 }
 
 func newDuel(c choices, kind quorum.ClientKind) *duel {
@@ -296,11 +297,15 @@ func (d *duel) joins(r *duelist) error {
 	}
 	r.fell = kind == quorum.JoinFall
 	if r.in != nil && !r.torn && d.c.next(12) == 0 {
-		r.torn, r.pos, r.last = true, quorum.Position{}, nil
+		r.torn, r.differs, r.pos, r.last = true, false, quorum.Position{}, nil
 		d.note("%s is torn", r.id)
 	}
+	if r.in != nil && !r.torn && d.c.next(12) == 0 {
+		r.differs = true
+		d.note("%s differs", r.id)
+	}
 	m := r.shape
-	m.Position, m.Torn = r.pos, r.torn
+	m.Position, m.Torn, m.Differs = r.pos, r.torn, r.differs
 	m.ShrinkOnly = d.c.next(24) == 0
 	if r.fact.Kind == quorum.Refused {
 		m.CommitFailures = 1
@@ -351,6 +356,15 @@ func (d *duel) step(r *duelist) {
 		}
 		r.pos, r.last, r.torn = top, nil, false
 		d.note("%s heals to %v", r.id, r.pos)
+	}
+	if r.differs {
+		if d.c.next(4) == 0 {
+			r.fact = quorum.Fact{Kind: quorum.GaveUp, Step: r.pos.Step + 1, QuorumID: r.in.ID}
+			d.note("%s does not heal where it is: %+v", r.id, r.fact)
+			return
+		}
+		r.differs = false
+		d.note("%s heals where it is, or is right", r.id)
 	}
 	r.torn = false // at step 0 it is where all are
 	f := quorum.Fact{Step: r.pos.Step + 1, QuorumID: r.in.ID}

@@ -78,9 +78,14 @@ func (l *liar) digests() []quorum.Digest {
 }
 
 func (l *liar) answer() *quorum.LastAnswer {
-	switch l.r.IntN(4) {
+	switch l.r.IntN(5) {
 	case 0:
 		return nil
+	case 2:
+		return &quorum.LastAnswer{QuorumID: l.number(), Round: int64(l.r.IntN(3)), Part: &quorum.AnswerPart{
+			Self:      quorum.Member{ReplicaID: l.id(), Position: l.position(), Seat: quorum.Seat{QuorumID: l.number(), Rank: l.r.IntN(3)}},
+			WorldSize: l.r.IntN(5), Max: l.position(), Heal: l.r.IntN(2) == 0,
+		}}
 	case 1:
 		a := &quorum.LastAnswer{QuorumID: l.number(), Round: int64(l.r.IntN(3))}
 		for _, id := range []quorum.ReplicaID{"a", "b", "c", "z"} {
@@ -153,7 +158,7 @@ func (l *liar) act() {
 			_ = l.m.Evict(l.now, l.id(), "")
 		}
 	case 14:
-		l.m.Leave(l.now, l.id())
+		l.m.Leave(l.now, l.id(), "")
 	case 15:
 		if l.r.IntN(4) == 0 {
 			l.m = quorum.New(l.now, l.m.Config(), l.m.Ledger())

@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"fmt"
 	"slices"
 	"time"
 )
@@ -13,12 +14,14 @@ const idsAhead = 24 * time.Hour
 // issued refuses quorum ids that no lighthouse can have issued. The next id is
 // above every id that a replica names: one that named the highest there is would
 // end the job, for an id above it is refused by all who read it, and by the
-// ledger's floor it would end every later job of the cluster too.
+// ledger's floor it would end every later job of the cluster too. It is not for
+// good: where the ledger was lost, and this clock is late, the ids are good, and a
+// whole job would end over an operator's mistake.
 func (m *Machine) issued(now time.Time, what string, ids ...int64) error {
 	highest := max(m.ledger.HighestID, now.Add(idsAhead).UnixMilli())
 	if id := slices.Max(ids); id > highest {
-		return invalidf("%s names quorum %d, want at most %d: no lighthouse issued it; "+
-			"if one did, the clock of this one is late", what, id, highest)
+		return fmt.Errorf("%w: %s names quorum %d, want at most %d; if a lighthouse did, the clock of this one is late",
+			ErrNotIssued, what, id, highest)
 	}
 	return nil
 }
@@ -31,6 +34,9 @@ func (l *LastAnswer) newestID() int64 {
 	id := l.QuorumID
 	for _, m := range l.Members {
 		id = max(id, m.Position.QuorumID)
+	}
+	if p := l.Part; p != nil {
+		id = max(id, p.Self.Position.QuorumID, p.Max.QuorumID)
 	}
 	return id
 }

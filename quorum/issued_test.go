@@ -32,8 +32,8 @@ func TestIDsThatWereNotIssuedAreRefused(t *testing.T) {
 		"join's answer":     join(func(j *quorum.Join) { j.Last = last }),
 		"answer's position": join(func(j *quorum.Join) { j.Last = inside }),
 	} {
-		if !errors.Is(err, quorum.ErrInvalid) {
-			t.Errorf("%s of quorum 2^53: %v, want %v", name, err, quorum.ErrInvalid)
+		if !errors.Is(err, quorum.ErrNotIssued) {
+			t.Errorf("%s of quorum 2^53: %v, want %v", name, err, quorum.ErrNotIssued)
 		}
 	}
 	for _, id := range []quorum.ReplicaID{"a", "b", "c"} {

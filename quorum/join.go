@@ -10,7 +10,7 @@ import (
 // alive, and nothing of what was suspected of it holds. A member of a standing
 // quorum of which members were told that a change is wanted is told again.
 //
-// Errors: ErrInvalid, ErrKind, ErrEvicted, ErrNameInUse, ErrFull.
+// Errors: ErrInvalid, ErrNotIssued, ErrKind, ErrEvicted, ErrNameInUse, ErrFull.
 func (m *Machine) Open(now time.Time, h Hello) error {
 	m.Advance(now)
 	if err := m.validateHello(h); err != nil {
@@ -111,8 +111,8 @@ func (m *Machine) admit(id ReplicaID, c ClientKind) error {
 // that is refused changes nothing. A join of an incarnation whose elder may
 // still be alive is held, and may be refused later by a NoticeRefused.
 //
-// Errors: ErrInvalid, ErrKind, ErrEvicted, ErrDrained, ErrNameInUse, ErrModes,
-// ErrNoSession, ErrStaleJoin, ErrFull.
+// Errors: ErrInvalid, ErrNotIssued, ErrKind, ErrEvicted, ErrDrained, ErrNameInUse,
+// ErrModes, ErrNoSession, ErrStaleJoin, ErrFull.
 func (m *Machine) Join(now time.Time, j Join) error {
 	m.Advance(now)
 	if err := validateJoin(j); err != nil {
@@ -150,7 +150,10 @@ func (m *Machine) Join(now time.Time, j Join) error {
 		w.at, w.until, w.held = before.at, before.until, before.held
 	}
 	first := !r.joined
-	r.join, r.number, r.joined, r.fetches = w, j.Number, true, false
+	r.join, r.number, r.joined = w, j.Number, true
+	if r.wants.IsZero() {
+		r.wants = now
+	}
 	m.notesAway(now, r, false)
 	if first && !r.member && r.stuck {
 		// A newcomer that copied a state ahead for longer than StuckAfter, and had
@@ -174,6 +177,8 @@ func describeJoin(j Join) string {
 	s := fmt.Sprintf("%s at step %d", kind, j.Member.Position.Step)
 	if j.Member.Torn {
 		s = kind + ", its ranks at different positions"
+	} else if j.Member.Differs {
+		s += ", its state differs"
 	}
 	if j.Fact.Kind != NoFact {
 		s += fmt.Sprintf(", %s step %d of quorum %d", j.Fact.Kind, j.Fact.Step, j.Fact.QuorumID)
@@ -291,7 +296,7 @@ func (m *Machine) pushFallen(r *replica) {
 		fact = Fact{Kind: Committed, Step: p.Step, QuorumID: id, Digests: w.LastDigests}
 	}
 	if id != m.last.ID {
-		to := m.unjoined(r, w.Last.Members, func(o *replica) bool { return o.ran == id })
+		to := m.unjoined(r, m.listOf(w.Last), func(o *replica) bool { return o.ran == id })
 		m.notify(Notice{Kind: NoticeFallen, To: to, QuorumID: id, About: r.id, Fact: fact})
 		fact = Fact{}
 	}
@@ -350,6 +355,10 @@ func (m *Machine) Withdraw(now time.Time, id ReplicaID, number uint64) {
 // none as new: the ledger was lost. Its members are presumed alive. An answer with
 // fewer members than there must be (Q3) is not one that could be told again.
 func (m *Machine) restore(now time.Time, by ReplicaID, l *LastAnswer) {
+	if l != nil && l.Part != nil {
+		m.takePart(now, m.replicas[by], l)
+		return
+	}
 	if l == nil || !m.last.ref().less(l.ref()) || len(l.Members) == 0 || len(l.Members) < m.config.MinReplicas {
 		return
 	}

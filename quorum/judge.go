@@ -100,8 +100,11 @@ func (m *Machine) deadline(r *replica) time.Time {
 	return at
 }
 
+// forgettable: one that is silent on a stream which is open is not gone, it may have
+// been stopped. (Were it forgotten, it would have no session when it goes on: its
+// beats would be refused, and it could never be told of a quorum.)
 func (m *Machine) forgettable(now time.Time, r *replica) bool {
-	return r.lost && !r.member && now.Sub(r.lostAt) >= ForgetAfter
+	return r.lost && !r.member && !r.session && now.Sub(r.lostAt) >= ForgetAfter
 }
 
 // lose makes a replica known dead. All other members are told at once, and the

@@ -47,6 +47,10 @@ type Formed struct {
 	Quorum       Quorum
 	Settled      []Settlement
 	Accusations  []Accusation
+
+	// Delta stands for the quorum's members and participants, if it is there. Only
+	// entries have one: see Against.
+	Delta *Delta `json:",omitempty"`
 }
 
 // NewLedger starts a job's ledger. Ids start above unixMs, Unix milliseconds by
@@ -56,8 +60,8 @@ func NewLedger(cluster, job string, unixMs int64) Ledger {
 }
 
 // ApplyFormed makes a decision so. It returns ErrFenced, and changes nothing,
-// for a command that does not follow the last quorum or is of an older term;
-// ErrInvalid for one that no machine makes.
+// for a command that does not follow the last quorum, is of an older term, or has a
+// delta upon another list; ErrInvalid for one that no machine makes.
 func (l *Ledger) ApplyFormed(f Formed) error {
 	var id, round int64
 	if l.Last != nil {
@@ -66,6 +70,10 @@ func (l *Ledger) ApplyFormed(f Formed) error {
 	if f.FollowsID != id || f.FollowsRound != round || f.Term < l.Term {
 		return fmt.Errorf("%w: command of term %d follows quorum %d round %d, the ledger holds %d round %d of term %d",
 			ErrFenced, f.Term, f.FollowsID, f.FollowsRound, id, round, l.Term)
+	}
+	f, err := f.on(l.Last)
+	if err != nil {
+		return err
 	}
 	// Q1, Q2: an id is new, or it is the last one with the same members.
 	q := f.Quorum

@@ -63,21 +63,14 @@ func (m *Machine) strike(now time.Time, x Accusation) {
 	if l == nil {
 		return
 	}
-	again := l.id == m.last.ID // the other end of it, or the same word again
-	if !again {
-		if now.Sub(l.at) >= linkForgotten && now.Sub(l.until) >= linkForgotten {
-			l.broke, l.parted = 0, 0 // it has held for long, or never broke
-		}
-		l.broke++
-		l.id, l.at = m.last.ID, now
-	}
+	again := l.count(now, m.last.ID)
 	if x.Unreachable {
 		l.blocked[end], l.why = true, x.Evidence
 	}
 	if apart := again && now.Before(l.until); apart || l.broke == 1 && !x.Unreachable || again && !x.Unreachable {
 		return
 	}
-	wait := doubled(LinkRetryAfter, l.parted)
+	wait := doubled(LinkRetryAfter, LinkRetryMax, l.parted)
 	l.until = now.Add(wait)
 	l.parted++
 	text := "from " + string(l.b) + " for " + wait.String()
@@ -87,12 +80,18 @@ func (m *Machine) strike(now time.Time, x Accusation) {
 	m.event(EventApart, l.a, text)
 }
 
-// doubled is d, twice as long for each time before, up to LinkRetryMax.
-func doubled(d time.Duration, times int) time.Duration {
-	for range times {
-		d = min(2*d, LinkRetryMax)
+// count notes that the link broke in a quorum, once, and says whether that was
+// known: the other end of it has said so, or it is the same word again.
+func (l *link) count(now time.Time, quorumID int64) (again bool) {
+	if l.id == quorumID {
+		return true
 	}
-	return d
+	if now.Sub(l.at) >= linkForgotten && now.Sub(l.until) >= linkForgotten {
+		l.broke, l.parted = 0, 0 // it has held for long, or never broke
+	}
+	l.broke++
+	l.id, l.at = quorumID, now
+	return false
 }
 
 // Link takes a replica's word on whether it reaches another one now: one that
@@ -100,6 +99,7 @@ func doubled(d time.Duration, times int) time.Duration {
 // that is known of the link.
 func (m *Machine) Link(now time.Time, r LinkReport) error {
 	m.Advance(now)
+	r.To = m.called(r.To)
 	if err := validateLinkReport(r); err != nil {
 		return err
 	}
@@ -130,11 +130,14 @@ func (m *Machine) blocks(now time.Time, r LinkReport) {
 		return
 	}
 	l.blocked[end], l.why = true, r.Evidence
+	if m.last != nil && m.replicas[l.a].member && m.replicas[l.b].member {
+		// It fell, and may have by this: an accusation may have been said to a leader
+		// that is no more. (Else the link would count as held, and its next break as
+		// the first.)
+		l.count(now, m.last.ID)
+	}
 	if l.at.IsZero() {
 		l.at = now
-	}
-	if m.last != nil && m.replicas[l.a].member && m.replicas[l.b].member {
-		l.id = m.last.ID // it fell, and may have by this: else the link would count as held
 	}
 	if !now.Before(l.until) {
 		m.event(EventApart, l.a, "from "+string(l.b)+" until it holds: "+l.tell())
@@ -159,7 +162,7 @@ func (m *Machine) holds(now time.Time, r LinkReport) {
 	}
 	l.until = l.at
 	if l.parted > 1 {
-		l.until = l.at.Add(doubled(LinkMendAfter, l.parted-2))
+		l.until = l.at.Add(doubled(LinkMendAfter, LinkRetryMax, l.parted-2))
 	}
 	text := "to " + string(l.b)
 	if wait := l.until.Sub(now); wait > 0 {
@@ -248,30 +251,23 @@ func (l *link) tell() string {
 }
 
 // connected drops candidates until no two that are kept apart remain (Q9): who
-// has the most broken links goes first, of equals the one with the larger id.
-// Between two sets that do not see each other each member of the smaller one has
-// more broken links, so the larger set stays; of equal ones, that with the
-// smallest id.
+// has the most broken links goes first, of equals the newcomer, then the one with the
+// larger id. Between two sets that do not see each other each member of the smaller
+// one has more broken links, so the larger set stays; of equal ones, that with the
+// smallest id. Where the members of the last quorum all reach each other no newcomer
+// pushes one of them out (L3), however many they are.
 func (m *Machine) connected(now time.Time, candidates []*replica) []*replica {
 	if len(m.links) == 0 {
 		return candidates
 	}
 	rest := slices.Clone(candidates)
+	newcomers := false // only they go
 	for {
-		broken := make([]int, len(rest))
+		broken, members := m.brokenLinks(now, rest)
+		newcomers = newcomers || !members
 		worst := -1
-		for k := range m.links {
-			l := &m.links[k]
-			i, inA := slices.BinarySearchFunc(rest, l.a, compareReplica)
-			j, inB := slices.BinarySearchFunc(rest, l.b, compareReplica)
-			if !inA || !inB || !m.parts(now, l) {
-				continue
-			}
-			broken[i]++
-			broken[j]++
-		}
 		for i, n := range broken {
-			if n > 0 && (worst < 0 || n >= broken[worst]) {
+			if n > 0 && !(newcomers && rest[i].member) && (worst < 0 || worseLinked(n, rest[i], broken[worst], rest[worst])) {
 				worst = i
 			}
 		}
@@ -280,4 +276,31 @@ func (m *Machine) connected(now time.Time, candidates []*replica) []*replica {
 		}
 		rest = slices.Delete(rest, worst, worst+1)
 	}
+}
+
+// worseLinked says that a replica with x broken links, which comes later in the order of
+// ids, goes before one with y.
+func worseLinked(x int, a *replica, y int, b *replica) bool {
+	if x != y {
+		return x > y
+	}
+	return !a.member || b.member
+}
+
+// brokenLinks counts, for each of rs, its links to others of them that keep them
+// apart, and says whether there is one between two members of the last quorum.
+func (m *Machine) brokenLinks(now time.Time, rs []*replica) (broken []int, members bool) {
+	broken = make([]int, len(rs))
+	for k := range m.links {
+		l := &m.links[k]
+		i, inA := slices.BinarySearchFunc(rs, l.a, compareReplica)
+		j, inB := slices.BinarySearchFunc(rs, l.b, compareReplica)
+		if !inA || !inB || !m.parts(now, l) {
+			continue
+		}
+		broken[i]++
+		broken[j]++
+		members = members || rs[i].member && rs[j].member
+	}
+	return broken, members
 }

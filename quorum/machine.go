@@ -26,6 +26,11 @@ type Machine struct {
 	waits    waits      // who waits for a member of the last quorum that stands
 	blind    bool       // doubts its own sight, as of the last look
 
+	seats    map[Seat]ReplicaID // of all whose seats are known
+	unseated int                // members of the last quorum that were told views, and whose seats are not known
+	absent   int                // members of the last quorum that were not heard of since it was restored from parts
+	gather   *gathering         // a newer quorum than the last, of which parts come
+
 	formed time.Time // when the last quorum began, or this machine heard of it
 
 	fallen   bool // the last quorum fell: a member joined with fall, or is lost
@@ -37,10 +42,10 @@ type Machine struct {
 	accused  []Accusation // in the last quorum, for the history
 	told     told         // to the members of the last quorum, if they are a crowd
 	flaps    []flap       // sorted by name: who was lost soon after it was let in
-	odds     []odd        // since the last commit: who differed, and who did not heal
-	refusals []refusal    // sorted by name
+	refusals []refusal    // sorted by name: who breaks quorums though it lives
 	barren   int          // quorums in a row that committed nothing
 	pace     pace
+	budget   budget
 	highest  Position // the highest position ever seen (C4)
 	probes   uint64
 
@@ -168,9 +173,9 @@ func (m *Machine) forget(drop func(*replica) bool) {
 	})
 }
 
-// forgetLost makes room: whoever is lost and no member goes.
+// forgetLost makes room: whoever is lost, and neither a member nor in a session, goes.
 func (m *Machine) forgetLost() {
-	m.forget(func(r *replica) bool { return r.lost && !r.member })
+	m.forget(func(r *replica) bool { return r.lost && !r.member && !r.session })
 }
 
 // setLast makes q the last quorum and its members known. Members that this
@@ -197,6 +202,11 @@ func (m *Machine) setLast(now time.Time, q *Quorum) {
 	m.fallen, m.fellBy, m.fallenAt = false, "", time.Time{}
 	m.wanted = wanted{}
 	m.accused, m.told = nil, told{}
+	m.absent = 0
+	m.setSeats()
+	if m.gather != nil && !q.ref().less(m.gather.ref) {
+		m.gather = nil
+	}
 	m.reschedule()
 }
 
@@ -204,6 +214,9 @@ func (m *Machine) setLast(now time.Time, q *Quorum) {
 func (m *Machine) saw(r *replica, p Position) {
 	r.position = p
 	m.ledger.HighestID = max(m.ledger.HighestID, p.QuorumID)
+	if m.last != nil && p.QuorumID == m.last.ID {
+		m.commits(r)
+	}
 	if orderPositions(m.ledger.Cluster, p, m.highest) > 0 {
 		m.highest = p
 	}

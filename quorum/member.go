@@ -3,9 +3,9 @@ package quorum
 import "slices"
 
 // This file and the ones beside it (member_*.go) are the member's half of the
-// protocol: what one rank may claim of the step under way ([Claim]), what a
-// replica makes of its ranks' reports ([MergeReports]) and of their votes
-// ([Polls]). Managers, the simulator and the explorer drive these; none has
+// protocol: what one rank holds, hears, says and does ([Rank]) and may claim of the
+// step under way ([Claim]), what a replica makes of its ranks' reports
+// ([MergeReports]) and of their votes ([Polls]). Managers, the simulator and the explorer drive these; none has
 // rules of its own.
 
 // RankReport is what one rank of a replica tells the replica's server when it
@@ -25,6 +25,7 @@ type RankReport struct {
 	FixedWorldSize     int
 	CommitFailures     int64
 	Accusations        []Accusation
+	Differs            bool // the ballots said that this rank's bytes are not the others'
 
 	Attempt  uint64 // counts the rank's ShouldCommits, see Polls
 	Void     bool   // operations of the attempt were lost with the quorum that fell
@@ -44,6 +45,10 @@ type RankReport struct {
 // Ranks at different positions tear the replica: it heals in all of them, and
 // gives nothing to anybody (were it said to be at one of the positions, others
 // would heal from it, rank by rank, into a state that never was).
+//
+// A replica differs from the others if one of its ranks does: it heals in all of them,
+// each of which has only to compare. (Were it to give its other ranks' state, a
+// newcomer would take parts of two replicas that are not one state.)
 //
 // Errors: ErrInvalid if the ranks were started with different FixedWorldSize.
 func MergeReports(self Member, reports []RankReport) (Join, error) {
@@ -68,6 +73,7 @@ func MergeReports(self Member, reports []RankReport) (Join, error) {
 		if r.Position != first.Position {
 			m.Position, m.Torn = Position{}, true
 		}
+		m.Differs = m.Differs || r.Differs
 		if r.Kind == JoinFall {
 			j.Kind = JoinFall
 		}

@@ -1,11 +1,13 @@
 package quorum
 
-import "fmt"
-
 // Polls gathers the votes of a replica's ranks, attempt by attempt: what the
 // whole replica does with a step. An attempt is decided once all ranks have voted,
-// or when it is said that no more votes come; the decision is one, and is repeated
-// to a rank that asks late (C3). It is owned by one goroutine.
+// or when one of them says that it waits no longer; the decision is one, and is
+// repeated to a rank that asks late (C3). It is owned by one goroutine.
+//
+// A rank whose call broke has not said so: it makes the call again, or is gone.
+// (Were the attempt decided then, without a vote that is on its way, a connection
+// that is reset would leave a healthy step prepared, and cost a settlement.)
 //
 // An attempt is one try at a step, from StartQuorum to the end of ShouldCommit. All
 // ranks of a replica count them alike, for a vote ends one for all. A step may take
@@ -13,8 +15,9 @@ import "fmt"
 // the quorum stand.
 type Polls struct {
 	size     int
-	current  *poll // the open one, or the last decided one
-	previous *poll // for a rank whose answer was lost, while others went on
+	current  *poll    // the open one, or the last decided one
+	previous *poll    // for a rank whose answer was lost, while others went on
+	voted    []uint64 // by group rank: the newest attempt that it voted on
 }
 
 // poll is one attempt's votes.
@@ -29,58 +32,65 @@ type poll struct {
 // any other size is the caller's error and panics.
 func NewPolls(groupWorldSize int) *Polls {
 	NewTally(groupWorldSize) // checks
-	return &Polls{size: groupWorldSize}
+	return &Polls{size: groupWorldSize, voted: make([]uint64, groupWorldSize)}
 }
 
 // Vote counts a rank's vote. One on a later attempt than the open one says that
-// the rank has abandoned that: it is decided without its vote. Errors:
-// ErrStaleVote for an attempt that is past, of a rank that was started again
-// alone; ErrInvalid.
+// the rank has abandoned that: it is decided without its vote. One on an attempt
+// that is past counts for nothing: it was decided without it. Errors: ErrInvalid.
 func (p *Polls) Vote(v RankVote) error {
 	if v.GroupRank < 0 || v.GroupRank >= p.size {
 		return invalidf("group rank = %d, want 0 to %d", v.GroupRank, p.size-1)
 	}
-	at, err := p.find(v.Attempt)
-	if err != nil {
-		return err
-	}
-	if !at.decided {
+	p.voted[v.GroupRank] = max(p.voted[v.GroupRank], v.Attempt)
+	if at := p.find(v.Attempt); at != nil && !at.decided {
 		at.votes[v.GroupRank] = &v
-		at.decide(false)
+		at.decide(v.Last)
 	}
 	return nil
 }
 
-// End decides an attempt without the votes that are missing. Nobody has committed,
-// for a commit needs them all; whether others were told of a commit the settlement
-// may have to say.
-func (p *Polls) End(attempt uint64) {
-	if at := p.known(attempt); at != nil && !at.decided {
-		at.decide(true)
-	}
-}
-
-// Result is the decision on an attempt; ok is false while it is open. Errors:
-// ErrStaleVote if it is not known any more.
-func (p *Polls) Result(attempt uint64) (r TallyResult, ok bool, err error) {
+// Result is the decision on an attempt; ok is false while it is open. One that is
+// not known any more was decided without the rank that asks, which hung meanwhile,
+// or was started again: as far as that rank is told, nobody has refused it.
+func (p *Polls) Result(attempt uint64) (r TallyResult, ok bool) {
 	switch at := p.known(attempt); {
 	case at != nil:
-		return at.result, at.decided, nil
-	case p.current != nil && attempt < p.current.attempt:
-		return TallyResult{}, false, p.stale(attempt)
+		return at.result, at.decided
+	case p.past(attempt):
+		return TallyResult{Outcome: TallyPrepared}, true
 	}
-	return TallyResult{}, false, nil
+	return TallyResult{}, false
 }
 
-func (p *Polls) stale(attempt uint64) error {
-	return fmt.Errorf("%w: attempt %d, the replica is at %d: restart all its ranks together",
-		ErrStaleVote, attempt, p.current.attempt)
+func (p *Polls) past(attempt uint64) bool { return p.current != nil && attempt < p.current.attempt }
+
+// Awaits says whether other ranks have voted on an attempt, or on a later one, and
+// this one on neither: they do not report before it has, and a report of its would
+// wait for theirs. So it votes first, and what it votes on is over. next is the
+// attempt that it begins then: the one in which the others are. (Were ranks in
+// different attempts, each would wait for the other's votes for ever: one hung
+// while the other tried again and again.)
+func (p *Polls) Awaits(rank int, attempt uint64) (next uint64, awaits bool) {
+	awaits = p.current != nil && attempt <= p.current.attempt && p.voted[rank] < attempt
+	return p.next(rank), awaits
 }
 
-// Awaits says whether other ranks have voted on an attempt, and this one has not:
-// they do not report before it has, and a report of its would wait for theirs.
-func (p *Polls) Awaits(rank int, attempt uint64) bool {
-	return p.current != nil && p.current.attempt == attempt && p.current.votes[rank] == nil
+// Restarted says whether a rank that reports for an attempt has voted on a later
+// one: it was started again alone, and counts from 1. next is as for Awaits.
+func (p *Polls) Restarted(rank int, attempt uint64) (next uint64, restarted bool) {
+	return p.next(rank), attempt < p.voted[rank]
+}
+
+// next is the attempt on which a rank can vote: the open one, if it has not.
+func (p *Polls) next(rank int) uint64 {
+	switch {
+	case p.current == nil:
+		return 1
+	case p.current.decided || p.current.votes[rank] != nil:
+		return p.current.attempt + 1
+	}
+	return p.current.attempt
 }
 
 func (p *Polls) known(attempt uint64) *poll {
@@ -92,22 +102,18 @@ func (p *Polls) known(attempt uint64) *poll {
 	return nil
 }
 
-// find returns the poll of an attempt, and opens it if it is a later one.
-func (p *Polls) find(attempt uint64) (*poll, error) {
-	if at := p.known(attempt); at != nil {
-		return at, nil
+// find returns the poll of an attempt, and opens it if it is a later one; nil if it
+// is not known any more.
+func (p *Polls) find(attempt uint64) *poll {
+	if at := p.known(attempt); at != nil || p.past(attempt) {
+		return at
 	}
-	if p.current != nil {
-		if attempt < p.current.attempt {
-			return nil, p.stale(attempt)
-		}
-		if !p.current.decided {
-			p.current.decide(true)
-		}
+	if p.current != nil && !p.current.decided {
+		p.current.decide(true)
 	}
 	p.previous = p.current
 	p.current = &poll{attempt: attempt, votes: make([]*RankVote, p.size)}
-	return p.current, nil
+	return p.current
 }
 
 // decide decides the attempt if all votes are there, or if it must.

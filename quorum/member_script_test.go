@@ -14,10 +14,10 @@ import (
 // claims, and what the replica makes of its ranks' votes and reports.
 //
 //	ranks N                                      a replica of N ranks
-//	vote R attempt=1 yes|no|prepared|behind [void] [broken] [wants] [quorum=7] [step=5]
-//	end attempt=1                                no more votes come
+//	vote R attempt=1 yes|no|prepared|behind [void] [broken] [wants] [last] [quorum=7] [step=5]
 //	result attempt=1
-//	report R [kind=ask] [at=4@6] [fact=prepared:11|refused|gave-up] [shrink] [sync] [fixed=2]
+//	awaits R attempt=1                           does rank R vote on it before it reports?
+//	report R [kind=ask] [at=4@6] [fact=prepared:11|refused|gave-up] [shrink] [sync] [fixed=2] [differs]
 //	join                                         what the replica makes of the reports
 //	claim promise|no|behind|refuse|give-up|tell=11|judged=prepared:11|settle=5@7|fact
 func TestMemberTranscripts(t *testing.T) {
@@ -35,13 +35,18 @@ type memberScript struct {
 	polls   *quorum.Polls
 	reports []quorum.RankReport
 	claim   quorum.Claim
+	rank1   quorum.Rank     // see rankCommands
+	vote1   quorum.RankVote // its newest
 }
 
 func (s *memberScript) run(t *testing.T, d *datadriven.TestData) string {
 	do := map[string]func(*datadriven.TestData) string{
-		"ranks": s.ranks, "vote": s.vote, "end": s.end, "result": s.result, "report": s.report, "join": s.join,
+		"ranks": s.ranks, "vote": s.vote, "awaits": s.awaits, "result": s.result, "report": s.report, "join": s.join,
 		"claim": s.claims,
 	}[d.Cmd]
+	if do == nil {
+		do = s.rankCommands()[d.Cmd]
+	}
 	if do == nil {
 		d.Fatalf(t, "unknown command %q", d.Cmd)
 	}
@@ -83,6 +88,7 @@ func (s *memberScript) vote(d *datadriven.TestData) string {
 		}
 	}
 	v.Void, v.Broken, v.ChangeWanted = d.HasArg("void"), d.HasArg("broken"), d.HasArg("wants")
+	v.Last = d.HasArg("last")
 	d.MaybeScanArgs(s.t, "quorum", &v.QuorumID)
 	d.MaybeScanArgs(s.t, "step", &v.Step)
 	if err := s.polls.Vote(v); err != nil {
@@ -91,17 +97,20 @@ func (s *memberScript) vote(d *datadriven.TestData) string {
 	return s.result(d)
 }
 
-func (s *memberScript) end(d *datadriven.TestData) string {
-	s.polls.End(s.attempt(d))
-	return s.result(d)
+func (s *memberScript) awaits(d *datadriven.TestData) string {
+	next, ok := s.polls.Awaits(s.rank(d), s.attempt(d))
+	if next, ok := s.polls.Restarted(s.rank(d), s.attempt(d)); ok {
+		return fmt.Sprintf("it was started again, and begins attempt %d\n", next)
+	}
+	if !ok {
+		return "no\n"
+	}
+	return fmt.Sprintf("yes, and begins attempt %d then\n", next)
 }
 
 func (s *memberScript) result(d *datadriven.TestData) string {
-	r, ok, err := s.polls.Result(s.attempt(d))
-	switch {
-	case err != nil:
-		return err.Error() + "\n"
-	case !ok:
+	r, ok := s.polls.Result(s.attempt(d))
+	if !ok {
 		return "open\n"
 	}
 	return fmt.Sprintf("%v, stands=%t wanted=%t\n", r.Outcome, r.Stands, r.ChangeWanted)
@@ -118,6 +127,7 @@ func (s *memberScript) report(d *datadriven.TestData) string {
 	r := quorum.RankReport{
 		GroupRank: rank, Kind: quorum.JoinFall, Position: quorum.Position{Cluster: "x", Step: 4, QuorumID: 6},
 		InitSync: true, ShrinkOnly: d.HasArg("shrink"), Sync: d.HasArg("sync"),
+		Differs: d.HasArg("differs"),
 	}
 	var text string
 	if d.MaybeScanArgs(s.t, "at", &text) {
@@ -150,6 +160,9 @@ func (s *memberScript) join(*datadriven.TestData) string {
 	at := j.Member.Position.String()
 	if j.Member.Torn {
 		at = "nowhere, torn"
+	}
+	if j.Member.Differs {
+		at += ", differs"
 	}
 	return fmt.Sprintf("%v at %s: %v %v shrink=%t sync=%t\n", j.Kind, at, j.Fact, j.Fact.Digests,
 		j.Member.ShrinkOnly, j.Member.Sync)

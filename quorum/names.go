@@ -46,7 +46,7 @@ func (o TallyOutcome) String() string {
 
 // String names the kind.
 func (k NoticeKind) String() string {
-	return nameOf("notice", uint8(k), "fallen", "lost", "wanted", "probe", "drain", "evict", "refused")
+	return nameOf("notice", uint8(k), "fallen", "lost", "wanted", "probe", "drain", "evict", "refused", "sibling")
 }
 
 func nameOf(what string, i uint8, names ...string) string {

@@ -10,7 +10,8 @@ import (
 
 // This file keeps L1 where replicas are alive and misbehave: one that calls other
 // collectives than the others (a late-comer of another version), or whose heal
-// fails, breaks each quorum that it is in. The others say so with an accusation
+// fails, breaks each quorum that it is in, and one whose state differs again whenever it
+// has healed breaks every few. They or the others say so with an accusation
 // that is no witness of a death. At its second time it is refused, by name, for a
 // while that doubles; it comes back by itself. Until it is known who it is, and
 // where that is never known, a pause that grows lies between quorums that commit
@@ -24,7 +25,11 @@ const (
 	AccusedLink     AccusationKind = iota // its link broke first: a witness of its death
 	AccusedOdd                            // it called something else in a collective
 	AccusedUnhealed                       // by itself: its heal failed
+	AccusedDiffers                        // by itself: its state was not that of the others (C1 at rest)
 )
+
+// ofItself says that a replica accuses itself of such a thing.
+func (k AccusationKind) ofItself() bool { return k == AccusedUnhealed || k == AccusedDiffers }
 
 const (
 	// RefusedFirst is how long a replica is refused that was odd, or did not heal,
@@ -33,9 +38,10 @@ const (
 	RefusedMax   = 10 * time.Minute
 	// refusedForgotten is how long after that its name is remembered.
 	refusedForgotten = 30 * time.Minute
-	// maxOdds and maxRefusals bound what is remembered.
-	maxOdds     = 256
+	// maxRefusals bounds the names that are remembered; the oldest goes. maxDiffered
+	// bounds the others that one replica is known to differ from: more tell nothing new.
 	maxRefusals = 256
+	maxDiffered = 16
 
 	// PauseFirst is the pause before the second quorum in a row that follows one
 	// which committed nothing; it doubles with each further one, up to PauseMax.
@@ -44,91 +50,111 @@ const (
 	PauseMax   = 10 * time.Second
 )
 
-// odd is one word about a quorum that broke: that two replicas called different
-// things, or, with a and b the same, that one did not heal.
-type odd struct {
-	a, b ReplicaID
-	id   int64
+// refusal is what is remembered of a name: a replica that is started again after
+// each time is the same one.
+type refusal struct {
+	name    string
+	broke   int   // quorums that it broke since it last committed
+	broken  int64 // the newest of them
+	differs bool  // its state differed once
+	times   int   // how often it was refused
+	until   time.Time
+	why     string
 }
 
-// refusal is what is remembered of a name that was refused.
-type refusal struct {
-	name  string
-	times int
-	until time.Time
-	why   string
+// oddity is what is known of one replica and the collectives that it calls.
+type oddity struct {
+	proven   bool        // it was in a quorum that committed
+	differed []ReplicaID // who called something else, since it last committed; sorted
+	broken   int64       // the newest quorum in which somebody did
+}
+
+// differFrom notes that another replica called something else in a quorum; false
+// if that was known.
+func (o *oddity) differFrom(id ReplicaID, quorumID int64) bool {
+	known := o.broken == quorumID
+	o.broken = quorumID
+	if _, found := slices.BinarySearch(o.differed, id); found || len(o.differed) >= maxDiffered {
+		return !known
+	}
+	o.differed = insertID(o.differed, id)
+	return true
 }
 
 // complain takes an accusation that says nothing about a death.
 func (m *Machine) complain(now time.Time, a Accusation) {
-	o := odd{a.By, a.Against, a.QuorumID}
-	if o.b < o.a {
-		o.a, o.b = o.b, o.a
+	m.refusals = slices.DeleteFunc(m.refusals, func(f refusal) bool { return now.Sub(f.until) >= refusedForgotten })
+	by, culprit, news := m.replicas[a.By], m.replicas[a.Against], true
+	if a.Kind == AccusedOdd {
+		news = by.odd.differFrom(a.Against, a.QuorumID)
+		news = culprit.odd.differFrom(a.By, a.QuorumID) || news
+		culprit = m.oddOne(by, culprit)
 	}
-	if slices.Contains(m.odds, o) || len(m.odds) >= maxOdds {
+	f := m.remember(now, culprit)
+	again := f.broken == a.QuorumID
+	if again && (!news || a.Kind.ofItself()) {
 		return
 	}
 	m.event(EventAccused, a.Against, fmt.Sprintf("by %s: %s", a.By, a.Evidence))
 	if len(m.accused) < MaxHistory {
 		m.accused = append(m.accused, a)
 	}
-	m.odds = append(m.odds, o)
-	culprit := a.Against
-	if a.Kind == AccusedOdd {
-		culprit = m.oddOne(o)
+	if !again {
+		f.broke, f.broken = f.broke+1, a.QuorumID
 	}
-	if r := m.replicas[culprit]; r != nil && (m.refusalOf(culprit) != nil || m.brokenBy(culprit) >= 2) {
-		m.refuse(now, r, a)
+	switch {
+	case a.Kind == AccusedDiffers && !f.differs:
+		// It heals, and that may be all. It is remembered, for it may be of those
+		// that differ again: commits in between do not speak for it.
+		f.differs = true
+	case a.Kind == AccusedDiffers, f.times > 0, f.broke >= 2:
+		m.refuse(now, culprit, f, a)
 	}
 }
 
-// oddOne finds who of the two in o is the odd one: whom more others differ from,
-// in the quorums since the last commit; of equals the one that was refused before,
-// then the newcomer, then the larger id.
-func (m *Machine) oddOne(o odd) ReplicaID {
-	if o.a == o.b {
-		return o.a
-	}
-	differ := func(id ReplicaID) int {
-		var from []ReplicaID
-		for _, p := range m.odds {
-			switch {
-			case p.a == p.b:
-			case p.a == id:
-				from = insertID(from, p.b)
-			case p.b == id:
-				from = insertID(from, p.a)
-			}
-		}
-		return len(from)
-	}
-	times := func(id ReplicaID) int {
-		if f := m.refusalOf(id); f != nil {
+// oddOne finds who of two is the odd one: who has less to show; then whom more
+// others differ from, since the last commit; of equals the one that was refused
+// before, then the newcomer, then the larger id.
+//
+// (Were numbers to go first, a crowd of newcomers of another version would be in
+// the right against those who train, again and again, and these be refused.)
+func (m *Machine) oddOne(a, b *replica) *replica {
+	times := func(r *replica) int {
+		if f := m.refusalOf(r.id); f != nil {
 			return f.times
 		}
 		return 0
 	}
-	a, b := m.replicas[o.a], m.replicas[o.b]
-	if a == nil || b == nil {
-		return o.b
+	if cmp.Or(cmp.Compare(m.standing(b), m.standing(a)),
+		cmp.Compare(len(a.odd.differed), len(b.odd.differed)), cmp.Compare(times(a), times(b)),
+		a.admitted.Compare(b.admitted), cmp.Compare(a.id, b.id)) > 0 {
+		return a
 	}
-	if cmp.Or(cmp.Compare(differ(o.a), differ(o.b)), cmp.Compare(times(o.a), times(o.b)),
-		a.admitted.Compare(b.admitted)) > 0 {
-		return o.a
-	}
-	return o.b
+	return b
 }
 
-// brokenBy counts the quorums since the last commit in which id was one of those
-// who differed, or did not heal.
-func (m *Machine) brokenBy(id ReplicaID) int {
-	var seen []int64
-	for _, o := range m.odds {
-		if (o.a == id || o.b == id) && !slices.Contains(seen, o.id) {
-			seen = append(seen, o.id)
+// standing is what a member has to show: 2 if the last quorum began with it as the
+// only one at the highest position, and nobody else has committed in it (without it
+// nobody could go on, Q10); 1 if it began there with others, or has committed with
+// others; 0 for a newcomer. What beats say of positions is not asked: of two that
+// commit together, one is always heard first.
+func (m *Machine) standing(r *replica) int {
+	level := 0
+	if r.odd.proven {
+		level = 1
+	}
+	top := highest(m.last.Cluster, m.last.Members)
+	rank, _ := memberRank(m.last.Members, r.id)
+	if top.Step == 0 || m.last.Members[rank].Position != top {
+		return level
+	}
+	for i, o := range m.last.Members {
+		p := m.replicas[o.ReplicaID]
+		if i != rank && (o.Position == top || p != nil && p.position.QuorumID == m.last.ID) {
+			return 1
 		}
 	}
-	return len(seen)
+	return 2
 }
 
 func compareRefusal(f refusal, name string) int { return strings.Compare(f.name, name) }
@@ -144,29 +170,38 @@ func (m *Machine) refusalOf(id ReplicaID) *refusal {
 	return nil
 }
 
-// refuse keeps a replica out for a while.
-func (m *Machine) refuse(now time.Time, r *replica, a Accusation) {
-	m.refusals = slices.DeleteFunc(m.refusals, func(f refusal) bool { return now.Sub(f.until) >= refusedForgotten })
+// remember finds what is remembered of a replica's name, or begins it.
+func (m *Machine) remember(now time.Time, r *replica) *refusal {
+	if f := m.refusalOf(r.id); f != nil {
+		return f
+	}
+	if len(m.refusals) >= maxRefusals {
+		oldest := slices.MinFunc(m.refusals, func(a, b refusal) int {
+			return cmp.Or(a.until.Compare(b.until), strings.Compare(a.name, b.name))
+		})
+		m.refusals = slices.DeleteFunc(m.refusals, func(f refusal) bool { return f.name == oldest.name })
+	}
 	name := replicaName(r.id)
-	at, found := slices.BinarySearchFunc(m.refusals, name, compareRefusal)
-	switch {
-	case found && now.Before(m.refusals[at].until):
+	at, _ := slices.BinarySearchFunc(m.refusals, name, compareRefusal)
+	m.refusals = slices.Insert(m.refusals, at, refusal{name: name, until: now})
+	return &m.refusals[at]
+}
+
+// refuse keeps a replica out for a while.
+func (m *Machine) refuse(now time.Time, r *replica, f *refusal, a Accusation) {
+	if now.Before(f.until) {
 		return
-	case !found && len(m.refusals) >= maxRefusals:
-		return
-	case !found:
-		m.refusals = slices.Insert(m.refusals, at, refusal{name: name})
 	}
-	f := &m.refusals[at]
-	hold := RefusedFirst
-	for range f.times {
-		hold = min(2*hold, RefusedMax)
-	}
+	hold := doubled(RefusedFirst, RefusedMax, f.times)
 	f.times++
 	f.until = now.Add(hold)
-	f.why = "calls other collectives than the others"
-	if a.Kind == AccusedUnhealed {
+	switch a.Kind {
+	case AccusedUnhealed:
 		f.why = "does not heal"
+	case AccusedDiffers:
+		f.why = "comes to another state than the others, again after a heal"
+	default:
+		f.why = "calls other collectives than the others"
 	}
 	m.event(EventRefused, r.id, fmt.Sprintf("%s; not let in for %v: %s", f.why, hold, a.Evidence))
 	m.soon(f.until)
@@ -178,17 +213,16 @@ func (m *Machine) refused(now time.Time, r *replica) bool {
 	return f != nil && now.Before(f.until)
 }
 
-// committed forgets, when a quorum commits, who was odd in those before it: the
-// members that commit together agree.
-func (m *Machine) committed() {
-	m.barren = 0
-	m.odds = slices.DeleteFunc(m.odds, func(o odd) bool { return o.a != o.b })
-}
-
-// healed forgets that a replica did not heal: it has committed with the others.
-func (m *Machine) healed(id ReplicaID) {
-	if len(m.odds) > 0 {
-		m.odds = slices.DeleteFunc(m.odds, func(o odd) bool { return o.a == id && o.b == id })
+// commits takes in that a replica has committed in the last quorum. It agreed with
+// the others there, and that speaks for it, but not against what was said of it
+// later in the same quorum.
+func (m *Machine) commits(r *replica) {
+	r.odd.proven = true
+	if r.odd.broken != m.last.ID {
+		r.odd.differed = nil
+	}
+	if f := m.refusalOf(r.id); f != nil && f.broken != m.last.ID {
+		f.broke = 0
 	}
 }
 
@@ -206,11 +240,7 @@ func pauseAfter(n int) time.Duration {
 	if n < 2 {
 		return 0
 	}
-	pause := PauseFirst
-	for range min(n-2, 16) {
-		pause = min(2*pause, PauseMax)
-	}
-	return pause
+	return doubled(PauseFirst, PauseMax, n-2)
 }
 
 // pausedUntil is when the next quorum may follow one that committed nothing.

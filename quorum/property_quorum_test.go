@@ -75,8 +75,10 @@ func TestQ3_NeverBelowMinReplicas(t *testing.T) {
 		if err := r.m.Join(r.now, j); err != nil {
 			t.Fatal(err)
 		}
-		r.wait(30 * time.Second)
+		r.wait(r.m.Config().JoinTimeout / 2)
 		r.refuses(quorum.ReasonTooFew)
+		r.wait(r.m.Config().JoinTimeout)
+		r.mustForm("a", "c") // b, for which it would wait, is dead
 	})
 	t.Run("a newcomer's shrink-only", func(t *testing.T) {
 		r := standing(t, rules(1), "a", "b")

@@ -61,7 +61,7 @@ func (o *walks) walk(x *explorer, seed uint64, ranks int) {
 	}
 	fresh := func() *world {
 		n := 2 + int(seed%2)
-		return newWorld(n, explorerConfig(1+int(seed/3%2)), b)
+		return newWorld(n, ranks, explorerConfig(1+int(seed/3%2)), b)
 	}
 	w := fresh()
 	var trace []move

@@ -15,14 +15,18 @@ type replica struct {
 	broken   bool      // the stream broke, alone: one witness
 	left     bool      // said goodbye on its present stream
 	seen     time.Time
-	joined   bool // has joined in this session
-	fetches  bool // a state, before it joins: see Sources
+	joined   bool        // has joined in this session
+	donors   []ReplicaID // that it was told to copy from before it joins; not written again
+	called   int64       // the quorum that it was told has fallen, before it joined: see call
+	wants    time.Time   // since when it has wanted to be in a quorum, whether its join waits just now or not; zero: it has been answered
 	draining bool
 	evicted  bool
 	replaced ReplicaID // the incarnation that took its place
 
-	ran        int64 // the newest quorum that it said it was in
-	stale      bool  // it said so since the last one was formed, and meant an older one
+	ran        int64       // the newest quorum that it said it was in
+	stale      bool        // it said so since the last one was formed, and meant an older one
+	seat       Seat        // zero: not known, or none
+	told       *LastAnswer // its newest answer that was a view; nil: none was
 	position   Position
 	beat       Beat
 	progressAt time.Time // when Progress last changed
@@ -30,6 +34,7 @@ type replica struct {
 	stuck      bool
 	away       bool // does not join: its trainer does not move
 	stuckWhy   string
+	odd        oddity
 
 	suspect  bool
 	since    time.Time   // of the suspicion
@@ -91,6 +96,10 @@ func (r *replica) live() bool {
 func (r *replica) present() bool {
 	return r.join != nil && !r.lost && !r.evicted
 }
+
+// differs says that by its own word its bytes are not those of the others at its
+// position; a replica that is not there has said nothing.
+func (r *replica) differs() bool { return r != nil && r.present() && r.join.Member.Differs }
 
 // candidate says that the replica can be in the next quorum (Q4).
 func (r *replica) candidate() bool {

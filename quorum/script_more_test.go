@@ -12,7 +12,7 @@ import (
 
 // doJoin: join a b [kind=fall|ask] [at=step@quorum] [fact=prepared:digest]
 // [step=N] [shrink] [failures=N] [sync] [initsync] [fixed=N] [ranks=N]
-// [no-last] [again] [accuse=(b,c)]. A fact is about the step after the
+// [no-last] [again] [torn] [differs] [accuse=(b,c)]. A fact is about the step after the
 // replica's own, in the quorum of its last answer.
 func (s *script) doJoin(d *datadriven.TestData) {
 	for _, id := range joiners(d) {
@@ -40,7 +40,7 @@ func joiners(d *datadriven.TestData) []quorum.ReplicaID {
 	var out []quorum.ReplicaID
 	for _, id := range ids(d) {
 		switch id {
-		case "shrink", "sync", "initsync", "again", "no-last", "torn":
+		case "shrink", "sync", "initsync", "again", "no-last", "torn", "differs":
 		default:
 			out = append(out, id)
 		}
@@ -84,6 +84,8 @@ func (s *script) joinArgs(d *datadriven.TestData, a *actor, j *quorum.Join) {
 		case "torn":
 			a.pos = quorum.Position{}
 			j.Member.Torn, j.Member.Position, j.LastDigests = true, a.pos, nil
+		case "differs":
+			j.Member.Differs = true
 		}
 	}
 }

@@ -123,6 +123,7 @@ func (s *script) doNew(d *datadriven.TestData) {
 func (s *script) configArgs(d *datadriven.TestData) {
 	d.MaybeScanArgs(s.t, "min", &s.cfg.MinReplicas)
 	d.MaybeScanArgs(s.t, "max", &s.cfg.MaxReplicas)
+	d.MaybeScanArgs(s.t, "probation-after", &s.cfg.ProbationAfter)
 	for name, field := range map[string]*time.Duration{
 		"join-timeout": &s.cfg.JoinTimeout, "heartbeat-timeout": &s.cfg.HeartbeatTimeout,
 		"suspect-after": &s.cfg.SuspectAfter, "grace": &s.cfg.Grace, "stuck-after": &s.cfg.StuckAfter,
@@ -271,6 +272,8 @@ func (s *script) doAccuse(d *datadriven.TestData) {
 		a.Kind, a.Evidence = quorum.AccusedOdd, "called something else"
 	case d.HasArg("unhealed"):
 		a.Kind, a.Evidence = quorum.AccusedUnhealed, "its heal failed"
+	case d.HasArg("differs"):
+		a.Kind, a.Evidence = quorum.AccusedDiffers, "slice 1 of 4 of its state differs at step 8"
 	}
 	if last := s.actor(a.By).last; last != nil {
 		a.QuorumID = last.QuorumID
@@ -304,8 +307,10 @@ func (s *script) doWithdraw(d *datadriven.TestData) {
 }
 
 func (s *script) doLeave(d *datadriven.TestData) {
+	var why string
+	d.MaybeScanArgs(s.t, "why", &why)
 	for _, id := range ids(d) {
-		s.m.Leave(s.now, id)
+		s.m.Leave(s.now, id, why)
 	}
 }
 
@@ -396,7 +401,11 @@ func (s *script) handOut(d *datadriven.TestData, dec quorum.Decision, q quorum.Q
 			continue
 		}
 		a.pos = q.Members[at].Position
-		a.last = &quorum.LastAnswer{Cluster: q.Cluster, QuorumID: q.ID, Round: q.Round, Members: q.Members}
+		told := q
+		if d.HasArg("views") {
+			told = quorum.NewViewer(&q).For(ans.ReplicaID)
+		}
+		a.last = quorum.NewLastAnswer(&told)
 	}
 	s.printf("  answers: %s\n", strings.Join(told, " "))
 }

@@ -35,8 +35,15 @@ func (m *Machine) settle() settling {
 		if !r.present() || r.join.held {
 			continue
 		}
-		id, members := m.ranIn(r)
-		if id == 0 || len(members) == 0 || slices.Contains(seen, id) || m.closed(id) {
+		id := m.ranIn(r)
+		if id == 0 || slices.Contains(seen, id) || m.closed(id) {
+			continue
+		}
+		members := m.last.Members
+		if id != m.last.ID {
+			members = m.listOf(r.join.Last)
+		}
+		if len(members) == 0 {
 			continue
 		}
 		seen = append(seen, id)
@@ -49,19 +56,12 @@ func (m *Machine) settle() settling {
 	return s
 }
 
-// ranIn is the quorum in which a joiner ran last, and its members.
-func (m *Machine) ranIn(r *replica) (int64, []Member) {
+// ranIn is the quorum in which a joiner ran last; 0: in none.
+func (m *Machine) ranIn(r *replica) int64 {
 	if r.member && m.entered(r) {
-		return m.last.ID, m.last.Members
+		return m.last.ID
 	}
-	last := r.join.Last
-	if last.ref().id == m.last.ID {
-		return m.last.ID, m.last.Members
-	}
-	if last == nil {
-		return 0, nil
-	}
-	return last.QuorumID, last.Members
+	return r.join.Last.ref().id
 }
 
 // closed says that a contested step of that quorum, or of a later one, was
@@ -168,10 +168,14 @@ func (m *Machine) stances(id int64, members []Member) ([]stance, []ReplicaID) {
 		about := w.Fact.QuorumID == id && w.Fact.Step == p.Step+1
 		claims := about && (w.Fact.Kind == Prepared || w.Fact.Kind == Committed)
 		silent := w.Fact.Kind == NoFact || w.Fact.Kind == GaveUp
+		top, heals := plan.max, plan.heals(rank)
+		if part := w.Last.partOf(id); part != nil {
+			top, heals = part.Max, part.Heal // the list may lack those at the top
+		}
 		st := stance{r: r, moved: w.Last.ref().id > id || p.QuorumID > id}
 		// A member that had to heal and did not is behind, and does not lower
 		// the contested step: others committed over its head.
-		st.upToDate = !st.moved && !w.Member.Torn && (p.QuorumID == id || claims || p == plan.max && !(plan.heals(rank) && silent))
+		st.upToDate = !st.moved && !w.Member.Torn && (p.QuorumID == id || claims || p == top && !(heals && silent))
 		out = append(out, st)
 	}
 	return out, absent

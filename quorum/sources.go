@@ -24,8 +24,8 @@ type Sources struct {
 // own: then it joins at once.
 //
 // Members that had to heal in the quorum, and have not committed since, are none.
-// Each asker begins at another member. The replica is called when the quorum has
-// fallen and none follows for a heartbeat timeout: perhaps it is waited for.
+// Each asker begins at another member. Whoever has not joined is called when the
+// quorum has fallen and none follows for a heartbeat timeout: see call.
 func (m *Machine) Sources(now time.Time, id ReplicaID, own Position) Sources {
 	m.Advance(now)
 	r := m.replicas[id]
@@ -33,12 +33,16 @@ func (m *Machine) Sources(now time.Time, id ReplicaID, own Position) Sources {
 		return Sources{}
 	}
 	cluster := m.last.Cluster
-	least := highest(cluster, m.last.Members)
+	plan := planHeals(m.last)
+	least := plan.max
 	s := Sources{Token: m.last.Token}
 	var all []Peer
 	for rank, member := range m.last.Members {
 		o := m.replicas[member.ReplicaID]
-		if o == nil || !o.alive() || orderPositions(cluster, o.position, least) < 0 {
+		if o == nil || !o.alive() {
+			continue
+		}
+		if c := orderPositions(cluster, o.position, least); c < 0 || c == 0 && plan.heals(rank) {
 			continue
 		}
 		if len(all) == 0 || orderPositions(cluster, o.position, s.Max) > 0 {
@@ -49,37 +53,68 @@ func (m *Machine) Sources(now time.Time, id ReplicaID, own Position) Sources {
 	if s.Max.Step == 0 || orderPositions(cluster, own, s.Max) >= 0 {
 		return Sources{}
 	}
-	r.fetches = true
-	m.reschedule()
 	first := turnOf(id, len(all))
 	for i := range min(len(all), MaxSources) {
 		s.Peers = append(s.Peers, all[(first+i)%len(all)])
 	}
+	r.donors = nil
+	for _, p := range s.Peers {
+		r.donors = append(r.donors, p.ReplicaID)
+	}
 	return s
 }
 
-// callAt is when those that fetch are called; zero: never.
+// callOrphans tells those who copy from nobody that is in the quorum just formed:
+// their donors are dead, or hang, and give them nothing. They join, and heal from
+// members. (One that copied from the only member, whose trainer hung, copied on until
+// HealTimeout, though others had formed a quorum long since.)
+func (m *Machine) callOrphans() {
+	for _, r := range m.order {
+		if r.member || r.joined || !r.session || len(r.donors) == 0 {
+			continue
+		}
+		stays := func(id ReplicaID) bool {
+			o := m.replicas[id]
+			return o != nil && o.member
+		}
+		if !slices.ContainsFunc(r.donors, stays) {
+			r.donors = nil
+			m.notify(Notice{
+				Kind: NoticeFallen, To: []ReplicaID{r.id}, QuorumID: m.lastID(), Reason: "no donor is a member any more",
+			})
+		}
+	}
+}
+
+// callAt is when those who have not joined are called; zero: never.
 func (m *Machine) callAt() time.Time {
-	if !m.fallen || !slices.ContainsFunc(m.order, func(r *replica) bool { return r.fetches }) {
+	if !m.fallen || !slices.ContainsFunc(m.order, m.callable) {
 		return time.Time{}
 	}
 	return m.fallenAt.Add(m.config.HeartbeatTimeout)
 }
 
-// call tells those that fetch that there is no quorum to fetch from, as soon as
-// none has followed the last one in time: where too few are left without them,
-// they are waited for.
+// callable says that a replica is there, has not joined, and was not called yet since
+// the last quorum fell. It may be copying a state from before it joins. Whether it
+// is only it knows: this machine may have begun after it had asked for sources.
+func (m *Machine) callable(r *replica) bool {
+	return r.session && !r.member && !r.joined && r.called != m.lastID()
+}
+
+// call tells those who have not joined that there is no quorum to copy from, once
+// none has followed the last one in time: where too few are left without them, they
+// are waited for.
 func (m *Machine) call(now time.Time) {
 	if at := m.callAt(); at.IsZero() || now.Before(at) {
 		return
 	}
 	for _, r := range m.order {
-		if r.fetches && r.session {
+		if m.callable(r) {
+			r.called = m.lastID()
 			m.notify(Notice{
 				Kind: NoticeFallen, To: []ReplicaID{r.id}, QuorumID: m.lastID(), Reason: "too few are left",
 			})
 		}
-		r.fetches = false
 	}
 }
 

@@ -114,7 +114,7 @@ func TestWhoFetchesIsCalledWhenItIsNeeded(t *testing.T) {
 		Member: quorum.Member{ReplicaID: "y", Address: "http://y", GroupWorldSize: 1},
 	}))
 	m.Notices()
-	m.Leave(now, "b")
+	m.Leave(now, "b", "")
 	called := func() int {
 		n := 0
 		for _, notice := range m.Notices() {
@@ -145,5 +145,131 @@ func TestWhoFetchesIsCalledWhenItIsNeeded(t *testing.T) {
 	m.Advance(after.Add(time.Second))
 	if n := called(); n != 0 {
 		t.Error("z is called again")
+	}
+}
+
+// The only member hangs between two steps, where its state is not there to be
+// copied: the quorum falls after ten times StuckAfter, and who fetches is called.
+// A copy that comes on, and a member that moves, let the quorum stand.
+func TestWhoFetchesFromOneThatHangsIsCalled(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name         string
+		comes, moves bool
+		want         int
+	}{
+		{"nothing comes", false, false, 1}, {"the copy comes on", true, false, 0}, {"the member moves", false, true, 0},
+	} {
+		now := time.Unix(1000, 0)
+		m := trained(t, now, 1, "a")
+		id := m.Last().ID
+		now = now.Add(m.Config().HeartbeatTimeout)
+		newcomer(t, m, now, "z")
+		called := 0
+		for i := range uint64(10*m.Config().StuckAfter/(100*time.Millisecond)) + 30 {
+			now = now.Add(100 * time.Millisecond)
+			own := quorum.Beat{Position: quorum.Position{Cluster: "x", Step: 5, QuorumID: id}, QuorumID: id}
+			its := quorum.Beat{Phase: quorum.PhaseHealing, Progress: 1}
+			if c.moves {
+				own.Progress = i
+			}
+			if c.comes {
+				its.Progress = i
+			}
+			m.Beat(now, "a", own)
+			m.Beat(now, "z", its)
+			for _, n := range m.Notices() {
+				if n.Kind == quorum.NoticeFallen && slices.Contains(n.To, "z") {
+					called++
+				}
+			}
+		}
+		if called != c.want {
+			t.Errorf("%s: z is called %d times, want %d", c.name, called, c.want)
+		}
+	}
+}
+
+// C1 at rest: a member that has to heal where it is gives nothing to a newcomer until
+// it has committed.
+func TestSourcesAreNotWhoDiffers(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1000, 0)
+	m := trained(t, now, 1, "a", "b", "c")
+	now = now.Add(m.Config().HeartbeatTimeout)
+	before := m.Last()
+	at := quorum.Position{Cluster: "x", Step: 5, QuorumID: before.ID}
+	for _, id := range []quorum.ReplicaID{"a", "b", "c"} {
+		must(t, m.Join(now, quorum.Join{
+			Number: 2, Client: quorum.KindSkerry, Kind: quorum.JoinAsk, LastDigests: digest(5),
+			Member: quorum.Member{
+				ReplicaID: id, Address: "http://" + string(id), GroupWorldSize: 1, Position: at, CommitFailures: 1, Differs: id == "b",
+			},
+			Last: &quorum.LastAnswer{Cluster: "x", QuorumID: before.ID, Round: before.Round, Members: before.Members},
+		}))
+	}
+	d := m.Decide(now)
+	if !d.Ready {
+		t.Fatalf("no quorum: %v", d.Reason)
+	}
+	q := m.Form(now, d, quorum.Token{8}, 1)
+	named := func(s quorum.Sources) bool {
+		return slices.ContainsFunc(s.Peers, func(p quorum.Peer) bool { return p.ReplicaID == "b" })
+	}
+	if s := newcomer(t, m, now, "z"); len(s.Peers) != 2 || named(s) {
+		t.Errorf("sources %+v, want a and c, whose state is that of the quorum", s)
+	}
+	for _, id := range []quorum.ReplicaID{"a", "b", "c"} {
+		must(t, m.Beat(now, id, quorum.Beat{Position: quorum.Position{Cluster: "x", Step: 6, QuorumID: q.ID}, QuorumID: q.ID}))
+	}
+	if s := m.Sources(now, "z", quorum.Position{}); !named(s) {
+		t.Errorf("sources %+v, want b too, now that it has committed", s)
+	}
+}
+
+// All donors of one that copies are out of the quorum that is formed: it is called,
+// for they may give it nothing any more. While one stays it copies on.
+func TestWhoCopiesFromNoMemberIsCalled(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		members []quorum.ReplicaID
+		want    int
+	}{{[]quorum.ReplicaID{"a"}, 1}, {[]quorum.ReplicaID{"a", "b"}, 0}} {
+		now := time.Unix(1000, 0)
+		m := trained(t, now, 1, c.members...)
+		now = now.Add(m.Config().HeartbeatTimeout)
+		newcomer(t, m, now, "z")
+		for _, id := range []quorum.ReplicaID{"b", "c"} {
+			must(t, m.Open(now, quorum.Hello{ReplicaID: id, Client: quorum.KindSkerry}))
+		}
+		m.Leave(now, "a", "")
+		for _, id := range []quorum.ReplicaID{"b", "c"} {
+			must(t, m.Join(now, quorum.Join{
+				Number: 9, Client: quorum.KindSkerry, Kind: quorum.JoinFall,
+				Member: quorum.Member{ReplicaID: id, Address: "http://" + string(id), GroupWorldSize: 1},
+			}))
+		}
+		m.Notices()
+		for range m.Config().JoinTimeout/(100*time.Millisecond) + 5 {
+			now = now.Add(100 * time.Millisecond)
+			for _, id := range []quorum.ReplicaID{"b", "c", "z"} {
+				m.Beat(now, id, quorum.Beat{})
+			}
+		}
+		d := m.Decide(now)
+		if !d.Ready {
+			t.Fatalf("no quorum: %v", d.Reason)
+		}
+		m.Notices()
+		m.Form(now, d, quorum.Token{8}, 1)
+		called := 0
+		for _, n := range m.Notices() {
+			if n.Kind == quorum.NoticeFallen && slices.Contains(n.To, "z") {
+				called++
+			}
+		}
+		if called != c.want {
+			t.Errorf("donors %v: z is called %d times, want %d", c.members, called, c.want)
+		}
 	}
 }

@@ -20,7 +20,9 @@ import (
 // outsideFactor is how many times StuckAfter a replica outside waits for a quorum
 // in which nothing moves, until the quorum falls. It cannot see who hangs, nor
 // whether the members are in the middle of a very long step; those that live
-// join, and who does not is left out.
+// join, and who does not is left out. A replica that copies a state before it joins
+// waits, too, while nothing comes. (A member hangs between two steps, where it
+// gives its state to nobody: the newcomer would wait for it, and never join.)
 const outsideFactor = 10
 
 // waits is who waits for members of the last quorum, as of the last look. The
@@ -29,7 +31,7 @@ type waits struct {
 	since time.Time // when the first of the members that still wait began to; zero: none does
 	by    ReplicaID // that member
 	moved time.Time // when any member moved last
-	out   time.Time // since when the first joiner from outside has waited; zero: there is none
+	out   time.Time // since when the first replica outside has waited; zero: there is none
 }
 
 // waiting finds who waits. It reads all replicas: once in a look.
@@ -43,11 +45,28 @@ func (m *Machine) waiting() waits {
 		case r.member && !r.lost && !r.evicted:
 			w.moved = later(w.moved, r.progressAt)
 			w.add(r)
-		case r.candidate() && (w.out.IsZero() || r.join.at.Before(w.out)):
-			w.out = r.join.at
+		case r.candidate():
+			w.outside(r.wants)
+		case r.copies():
+			w.outside(r.progressAt)
 		}
 	}
 	return w
+}
+
+// outside takes into account that a replica outside has waited since then.
+func (w *waits) outside(since time.Time) {
+	if w.out.IsZero() || since.Before(w.out) {
+		w.out = since
+	}
+}
+
+// copies says that a replica copies a state before it joins, or that one of its
+// ranks does while others wait for it to join.
+func (r *replica) copies() bool {
+	busy := r.beat.Phase == PhaseHealing || r.beat.Phase == PhaseJoining
+	outside := r.session && !r.member && !r.joined
+	return outside && busy && !r.lost && !r.evicted && !r.draining && !r.away
 }
 
 // add takes a member into account if it waits.
@@ -76,6 +95,11 @@ func (m *Machine) judgeOutside(now time.Time) {
 	}
 	m.fall(now, fmt.Sprintf("no member has moved for %v, and a replica waits to join",
 		outsideFactor*m.stuckAfter()))
+	m.tellMembers()
+}
+
+// tellMembers tells those who were in the last quorum that it fell.
+func (m *Machine) tellMembers() {
 	for _, member := range m.last.Members {
 		if r := m.replicas[member.ReplicaID]; r != nil && !r.lost && r.session && !r.stale {
 			m.tellFallen(r)
@@ -142,10 +166,12 @@ func (m *Machine) progressed(now time.Time, r *replica) {
 	}
 }
 
-// beats takes from a beat whether its replica moves, or waits.
+// beats takes from a beat whether its replica moves, or waits. One that is away
+// does not move, whatever its other ranks do. (They try again and again; a replica
+// with one rank that hangs would never be stuck, and others wait for its state.)
 func (m *Machine) beats(now time.Time, r *replica, b Beat) {
 	same := b.QuorumID == r.beat.QuorumID
-	if b.Progress != r.beat.Progress || same && b.Ballots > r.beat.Ballots {
+	if moves := b.Progress != r.beat.Progress || same && b.Ballots > r.beat.Ballots; moves && !b.Away {
 		m.progressed(now, r)
 	}
 	switch {

@@ -26,6 +26,7 @@ type RankVote struct {
 
 	Attempt uint64 // counts the rank's tries at steps, see Polls
 	Void    bool   // no ballot was given: the attempt's operations were lost with an older group
+	Last    bool   // the rank waits no longer: see Polls
 }
 
 // TallyOutcome is what a replica's votes came to.
@@ -47,6 +48,12 @@ type TallyResult struct {
 	Stands       bool     // the quorum stands; otherwise all ranks join with JoinFall
 	Digests      []Digest // by group rank, unless pending
 }
+
+// Decided says that the tally has decided.
+func (r *TallyResult) Decided() bool { return r.Outcome != TallyPending }
+
+// Commits says that it has, for a commit.
+func (r *TallyResult) Commits() bool { return r.Outcome == TallyCommit }
 
 // Tally counts one replica's votes, one step at a time. The first vote for a
 // new (quorum, round, step) starts a new count; the decision on the last one is

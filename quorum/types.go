@@ -36,8 +36,8 @@ func (p Position) Compare(o Position) int {
 	return cmp.Compare(p.QuorumID, o.QuorumID)
 }
 
-// Digest sums up what one group rank reduced in one step. It equals another
-// only if both fields do; Valid false means that the backend has none.
+// Digest sums up what one group rank reduced in one step, or a slice of its state.
+// It equals another only if both fields do; Valid false means that there is none.
 type Digest struct {
 	Valid bool
 	Sum   uint32
@@ -77,13 +77,21 @@ type Member struct {
 	// Torn says that the replica's ranks are at different positions. Position is
 	// none then: the replica heals, gives its state to no other, and its word on
 	// a step counts for nothing.
-	Torn           bool `json:",omitempty"`
+	Torn bool `json:",omitempty"`
+	// Differs says that its bytes are not those of the others at its position: it
+	// heals from one whose are, and counts for one at its position only where there
+	// is none. See JudgeBallots.
+	Differs        bool `json:",omitempty"`
 	ShrinkOnly     bool
 	InitSync       bool // at step 0, all take the state of one replica
 	Sync           bool // heals before its collectives, so participates though it heals
 	FixedWorldSize int  // participants at most this many, the rest are spares; 0: all participate
 	CommitFailures int64
 	Data           string // opaque JSON, delivered to every member
+
+	// Seat is where a member of a large quorum stood first; zero: at its rank in
+	// this one. The ledger has none.
+	Seat Seat `json:"-"`
 }
 
 // JoinKind says why a member joins.
@@ -103,6 +111,9 @@ type LastAnswer struct {
 	QuorumID int64
 	Round    int64
 	Members  []Member // sorted by ReplicaID, as in the answer
+
+	// Part stands for the members, of an answer that was a view.
+	Part *AnswerPart
 }
 
 // Join is a replica's wish to be in the next quorum. It is idempotent: the
@@ -207,6 +218,9 @@ type Settlement struct {
 	Standing bool `json:",omitempty"`
 }
 
+// Settles says that there was a step to settle.
+func (s Settlement) Settles() bool { return s.Outcome != NothingToSettle }
+
 // Token is the secret of one quorum.
 type Token [16]byte
 
@@ -283,4 +297,7 @@ const (
 	// NoticeRefused takes back a join that was held: another incarnation of the
 	// name is alive. Number is the join's, the error is ErrNameInUse.
 	NoticeRefused
+	// NoticeSibling says that another rank of this replica has left the quorum. Only
+	// the replica's server says it, never the lighthouse.
+	NoticeSibling
 )

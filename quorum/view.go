@@ -1,9 +1,6 @@
 package quorum
 
-import (
-	"fmt"
-	"slices"
-)
+import "fmt"
 
 // Lists of a view are cut to these lengths: nobody asks thousands for a state.
 const (
@@ -33,10 +30,10 @@ type View struct {
 	Healing         []Peer // the first MaxViewPeers
 	HealingCount    int
 	Ranks           []RankView // by group rank
-	// ReplicaIDs are all members' by replica rank: process groups compare them, so
-	// that no two meet that were told of different members. Empty from a lighthouse
-	// that does not send them.
-	ReplicaIDs []ReplicaID
+	// Seats are all members', by replica rank: process groups compare their names,
+	// so that no two meet that were told of different members. None: each member's
+	// is its rank in this quorum.
+	Seats []SeatRun
 }
 
 // RankRange is a run of replica ranks: First and the Count-1 after it.
@@ -59,7 +56,7 @@ type Viewer struct {
 	fails   int64
 	healing []Peer
 	index   []viewIndex // by replica rank
-	ids     []ReplicaID // likewise
+	seats   []SeatRun
 }
 
 // viewIndex is where a member stands in the lists of the plan; -1: it does not.
@@ -67,10 +64,11 @@ type viewIndex struct{ participant, upToDate, donor, heals int }
 
 // NewViewer prepares the views of a quorum that has members.
 func NewViewer(q *Quorum) *Viewer {
-	v := &Viewer{q: q, plan: planHeals(q), index: make([]viewIndex, len(q.Members)), ids: memberIDs(q.Members)}
+	v := &Viewer{q: q, plan: planHeals(q), index: make([]viewIndex, len(q.Members))}
 	next := 0
 	for rank, m := range q.Members {
 		v.fails = max(v.fails, m.CommitFailures)
+		v.seats = appendSeat(v.seats, q.seatOf(rank))
 		v.index[rank] = viewIndex{-1, -1, -1, -1}
 		if next < len(q.Participants) && q.Participants[next] == m.ReplicaID {
 			v.index[rank].participant = next
@@ -107,12 +105,12 @@ func (v *Viewer) View(id ReplicaID) *View {
 	if !found {
 		return nil
 	}
-	at, me := v.index[rank], v.q.Members[rank]
+	at, me := v.index[rank], v.q.Members[rank].at(v.q.seatOf(rank))
 	w := &View{
 		Self: me, Rank: rank, WorldSize: len(v.q.Members), ParticipantRank: at.participant,
 		Divisor: len(v.q.Participants), Participants: v.ranges, Max: v.plan.max, MaxRank: at.upToDate,
 		MaxWorldSize: len(v.plan.upToDate), CommitFailures: v.fails, Donor: at.donor >= 0, Heal: at.heals >= 0,
-		Healing: v.healing, HealingCount: len(v.plan.healing), ReplicaIDs: v.ids,
+		Healing: v.healing, HealingCount: len(v.plan.healing), Seats: v.seats,
 	}
 	for groupRank := range max(me.GroupWorldSize, 1) {
 		w.Ranks = append(w.Ranks, v.rankView(at, groupRank))
@@ -147,8 +145,8 @@ func (v *Viewer) For(id ReplicaID) Quorum {
 	return q
 }
 
-// assign is Assign for a quorum that carries a view. Of a view without all ids, of
-// an older lighthouse, the members that it does not know are named by their rank.
+// assign is Assign for a quorum that carries a view. Members are named by their
+// seats, each itself too.
 func (w *View) assign(q *Quorum, id ReplicaID, groupRank int) (Assignment, error) {
 	if w.Self.ReplicaID != id {
 		return Assignment{}, fmt.Errorf("%w: %q in quorum %d", ErrNotMember, id, q.ID)
@@ -164,17 +162,25 @@ func (w *View) assign(q *Quorum, id ReplicaID, groupRank int) (Assignment, error
 		Healing: w.Healing, Donor: w.Donor, CommitFailures: w.CommitFailures, Settlement: q.Settlement,
 		FirstParticipants: w.MaxWorldSize, MaxRank: w.MaxRank, ReplicaIDs: make([]ReplicaID, w.WorldSize),
 	}
-	if len(w.ReplicaIDs) == w.WorldSize {
-		copy(a.ReplicaIDs, w.ReplicaIDs)
-		return a, nil
-	}
-	for rank := range a.ReplicaIDs {
-		a.ReplicaIDs[rank] = ReplicaID(fmt.Sprintf("rank %d", rank))
-	}
-	for _, p := range slices.Concat(r.Sources, r.Targets, w.Healing, []Peer{{ReplicaID: id, Rank: w.Rank}}) {
-		a.ReplicaIDs[p.Rank] = p.ReplicaID
+	for rank, seat := range w.seats(q.ID) {
+		a.ReplicaIDs[rank] = seat.Name()
 	}
 	return a, nil
+}
+
+// seats are all members', by rank.
+func (w *View) seats(id int64) []Seat {
+	runs := w.Seats
+	if len(runs) == 0 {
+		runs = []SeatRun{{id, 0, w.WorldSize}}
+	}
+	seats := make([]Seat, 0, w.WorldSize)
+	for _, r := range runs {
+		for i := range r.Count {
+			seats = append(seats, Seat{r.QuorumID, r.First + i})
+		}
+	}
+	return seats
 }
 
 // Size is the number of members.

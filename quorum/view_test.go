@@ -60,8 +60,10 @@ func TestViewAssignsAsTheListDoes(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if len(got.ReplicaIDs) != len(want.ReplicaIDs) || got.ReplicaIDs[got.ReplicaRank] != m.ReplicaID {
-					t.Fatalf("%s: ids %v", m.ReplicaID, got.ReplicaIDs)
+				for rank := range want.ReplicaIDs {
+					if name := (quorum.Seat{QuorumID: q.ID, Rank: rank}).Name(); got.ReplicaIDs[rank] != name {
+						t.Fatalf("%s: rank %d is called %q, want %q", m.ReplicaID, rank, got.ReplicaIDs[rank], name)
+					}
 				}
 				got.ReplicaIDs, want.ReplicaIDs = nil, nil
 				want.Sources = want.Sources[:min(len(want.Sources), quorum.MaxViewSources)]

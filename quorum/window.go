@@ -14,9 +14,10 @@ type survey struct {
 	serving     int  // members of the last quorum that live, drain or are stuck
 	memberJoins bool // one of these has joined
 	shrinkOnly  bool
-	missing     roll      // live, have not joined
+	missing     roll      // live, have not joined, or cannot be told of a quorum
 	notAsked    roll      // of these, the members of the last quorum
 	absent      roll      // live or in an open session, have not joined
+	untold      roll      // of the missing, those that have joined: their streams are down
 	held        roll      // joined, and wait for an elder to fall silent
 	first       time.Time // since when the first candidate has waited
 }
@@ -70,8 +71,13 @@ func (m *Machine) survey() *survey {
 		if live && r.member {
 			v.liveMembers++
 		}
-		if joined {
+		if joined && r.session {
 			continue
+		}
+		if joined {
+			// It would be in a quorum of which it cannot be told, and all others would
+			// wait for it there. Soon it is back, or lost.
+			v.untold.add(r.id)
 		}
 		if live {
 			v.missing.add(r.id)
@@ -158,6 +164,9 @@ func waitingFor(v *survey, missing *roll) Reason {
 	if v.held.n > 0 {
 		return Reason{ReasonIncarnation, v.held.String() + " waits"}
 	}
+	if missing.n == v.untold.n {
+		return Reason{ReasonStragglers, "joined, and cannot be told: " + v.untold.String()}
+	}
 	return Reason{ReasonStragglers, "not joined yet: " + missing.String()}
 }
 
@@ -183,6 +192,7 @@ func (m *Machine) Wake(now time.Time) time.Time {
 		soonest(m.fallenAt.Add(m.config.JoinTimeout))
 		soonest(m.pausedUntil())
 	}
+	soonest(m.budget.at)
 	soonest(m.opened.Add(m.config.HeartbeatTimeout))
 	for _, r := range m.order {
 		if r.join != nil {

@@ -66,9 +66,6 @@ func (m *Machine) Beat(now time.Time, id ReplicaID, b Beat) error {
 	m.beats(now, r, b)
 	m.pace.step(now, b.Position.Step)
 	m.saw(r, b.Position)
-	if m.last != nil && b.Position.QuorumID == m.last.ID {
-		m.healed(r.id)
-	}
 	// A member that runs in an older quorum has its answer on the way.
 	news := m.runs(r, b.QuorumID) && (m.fallen || !r.member)
 	m.ledger.HighestID = max(m.ledger.HighestID, b.QuorumID)
@@ -116,6 +113,7 @@ func (m *Machine) Broken(now time.Time, id ReplicaID, why string, withServer boo
 // older quorum is old news and is dropped.
 func (m *Machine) Accuse(now time.Time, a Accusation) error {
 	m.Advance(now)
+	a.Against = m.called(a.Against)
 	if err := validateAccusation(a); err != nil {
 		return err
 	}
@@ -185,6 +183,10 @@ func (m *Machine) alive(now time.Time, r *replica) {
 	r.replaced = ""
 	if r.lost {
 		r.lost, r.lostWhy = false, ""
+		// What it did meanwhile nobody heard. (One that was cut off for longer than
+		// StuckAfter would be stuck in the moment in which it comes back, just before
+		// it joins, and then wait for an answer that a stuck one never gets.)
+		r.progressAt = now
 		m.event(EventReturned, r.id, "")
 		m.resee() // one more is known
 	}

@@ -20,6 +20,7 @@ const (
 	eventDiscarded   = "discarded"    // Step that was tried, QuorumID, Text
 	eventHealStarted = "heal started" // Step of the state
 	eventHealed      = "healed"       // Step of the state, TookMs
+	eventDiffered    = "differed"     // the replica's state was not that of the others before Step; Text
 	eventFinal       = "final"        // Step, Hash, Accuracy, Stats
 	eventFailed      = "failed"       // Text
 )

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/skerry-ft/skerry/quorum"
 )
 
 // Bounds of the demo's flags.
@@ -33,6 +35,8 @@ type demoConfig struct {
 	LogDir      string
 	JSON        bool
 
+	// ParityEvery is in how many steps the replicas compare their states; negative: never.
+	ParityEvery int
 	// SkipAllReduce is the replica that applies its own gradients, -1: none.
 	SkipAllReduce int
 }
@@ -68,7 +72,8 @@ parameters, bit for bit.`,
 	f.StringVar(&c.Backend, "backend", "tcp", "process group backend: tcp, or baby:tcp, which runs it in a child process that is killed, too")
 	f.StringVar(&c.LogDir, "log-dir", "", "existing folder for every process's log; empty: none")
 	f.BoolVar(&c.JSON, "json", false, "print nothing but one JSON object at the end on standard output, progress on standard error")
-	f.IntVar(&c.SkipAllReduce, "skip-allreduce-replica", -1, "replica that applies its own gradients instead of the average, to see parity fail; -1: none")
+	f.IntVar(&c.SkipAllReduce, "skip-allreduce-replica", -1, "replica that applies its own gradients instead of the average, to see it found out; -1: none")
+	f.IntVar(&c.ParityEvery, "parity-every", quorum.DefaultParityEvery, "compare the states of the replicas every so many steps; -1: only at the end")
 	return cmd
 }
 
@@ -92,6 +97,7 @@ func (c demoConfig) validate() error {
 	want(c.MinReplicas >= 1 && c.MinReplicas <= max(c.Replicas, 1), "min-replicas", c.MinReplicas, "1 to --replicas = %d", c.Replicas)
 	want(slices.Contains(demoBackends(), c.Backend), "backend", c.Backend, "one of: %s", strings.Join(demoBackends(), ", "))
 	want(c.SkipAllReduce >= -1 && c.SkipAllReduce < c.Replicas, "skip-allreduce-replica", c.SkipAllReduce, "-1 to %d", c.Replicas-1)
+	want(c.ParityEvery == -1 || c.ParityEvery >= 1, "parity-every", c.ParityEvery, "1 or more, or -1")
 	_, _, err := net.SplitHostPort(c.Listen)
 	want(err == nil, "listen", c.Listen, "host:port")
 	if c.LogDir != "" {

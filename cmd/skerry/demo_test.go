@@ -50,7 +50,7 @@ func demoJSON(t *testing.T, args ...string) (int, demoReport) {
 // TestDemoJSONFields: scripts rely on the names of these.
 func TestDemoJSONFields(t *testing.T) {
 	t.Parallel()
-	status, stdout, _ := skerry("demo", "--json", "--replicas=2", "--steps=20", "--kill-every=0", "--step-time=1ms", "--skip-allreduce-replica=1")
+	status, stdout, _ := skerry("demo", "--json", "--replicas=2", "--steps=20", "--kill-every=0", "--step-time=1ms", "--skip-allreduce-replica=1", "--parity-every=-1")
 	if status != 1 || strings.Count(stdout, "\n") != 1 {
 		t.Fatalf("status %d, %q, want 1 and a line", status, stdout)
 	}
@@ -118,12 +118,31 @@ func TestDemoWithoutKillsAsksNobody(t *testing.T) {
 // TestDemoSeesDivergence: parity is compared, not claimed.
 func TestDemoSeesDivergence(t *testing.T) {
 	t.Parallel()
-	status, stdout, stderr := skerry("demo", "--replicas=2", "--steps=20", "--kill-every=0", "--step-time=1ms", "--skip-allreduce-replica=1")
+	status, stdout, stderr := skerry("demo", "--replicas=2", "--steps=20", "--kill-every=0", "--step-time=1ms", "--skip-allreduce-replica=1", "--parity-every=-1")
 	if status != 1 || !strings.HasSuffix(stdout, "\nparity: false\n") {
 		t.Errorf("status %d, %q, want 1 and no parity", status, stdout)
 	}
 	if !strings.HasPrefix(stderr, "skerry: parameters differ: replica-0 ") || strings.Count(stderr, "\n") != 1 {
 		t.Errorf("%q, want one line that names the two", stderr)
+	}
+}
+
+// TestDemoFindsWhoDiffers: by default it is not even left to the end. A replica that
+// goes its own way is named and healed, and refused when it does so again, with its
+// bytes the others'.
+func TestDemoFindsWhoDiffers(t *testing.T) {
+	t.Parallel()
+	status, stdout, stderr := skerry("demo", "--replicas=3", "--steps=60", "--kill-every=0", "--step-time=1ms", "--skip-allreduce-replica=0")
+	if status != 0 || !strings.HasSuffix(stdout, "\nparity: true\n") {
+		t.Errorf("status %d, %q, %q, want 0 and parity", status, stdout, stderr)
+	}
+	for _, want := range []string{"\nstate of replica-0:", " differed before step 8 ", "\nreplica-0 healed to step 7 ", "again after a heal"} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("no %q in %s", want, stdout)
+		}
+	}
+	if strings.Contains(stdout, "state of replica-1") || strings.Contains(stdout, "state of replica-2") {
+		t.Errorf("another is named, too: %s", stdout)
 	}
 }
 
@@ -140,6 +159,7 @@ func TestDemoFlagsRefused(t *testing.T) {
 		{"--lighthouses=2", "--lighthouses = 2, want 1, 3 or 5"},
 		{"--min-replicas=5", "--min-replicas = 5, want 1 to --replicas = 4"},
 		{"--backend=nccl", "--backend = nccl, want one of: tcp, baby:tcp"},
+		{"--parity-every=0", "--parity-every = 0, want 1 or more, or -1"},
 		{"--skip-allreduce-replica=4", "--skip-allreduce-replica = 4, want -1 to 3"},
 		{"--listen=here", "--listen = here, want host:port"},
 		{"--seed=-1", `invalid argument "-1" for "--seed"`},

@@ -79,6 +79,8 @@ func (v *plainView) event(r *replica, e event) {
 			return
 		}
 		v.note("%s healed to step %d in %.0f ms", replicaName(r.index), e.Step, e.TookMs)
+	case eventDiffered:
+		v.note("%s", e.Text)
 	case eventCommitted:
 		if e.Step >= v.told+plainEvery {
 			v.told = e.Step

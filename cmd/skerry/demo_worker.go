@@ -166,6 +166,7 @@ func train(ctx context.Context, w spawn.Worker, out *emitter) error {
 		ReplicaID:   replicaName(w.Rank),
 		Lighthouse:  a.Lighthouses,
 		MinReplicas: a.Demo.MinReplicas,
+		ParityEvery: a.Demo.ParityEvery,
 		StepTimeout: demoStepTimeout,
 		HealTimeout: demoHealTimeout,
 		Backend:     backend,
@@ -241,6 +242,10 @@ func tell(out *emitter, e manager.Event) {
 		out.emit(event{Kind: eventQuorum, QuorumID: e.QuorumID, Members: e.Members, Participants: e.Participants, TookMs: ms(e.Took)})
 	case manager.StepDiscarded:
 		out.emit(event{Kind: eventDiscarded, Step: e.Step, QuorumID: e.QuorumID, Text: fmt.Sprint(e.Cause)})
+	case manager.StateDiffered:
+		if e.Own {
+			out.emit(event{Kind: eventDiffered, Step: e.Step, QuorumID: e.QuorumID, Text: e.String()})
+		}
 	case manager.HealStarted:
 		out.emit(event{Kind: eventHealStarted, Step: e.Position.Step})
 	case manager.HealDone:

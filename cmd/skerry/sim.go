@@ -22,6 +22,7 @@ type simFlags struct {
 	seeds, from uint64
 	jobs        int
 	mutant      string
+	cause       string
 	trace       int64
 	limit       time.Duration
 	most        int
@@ -39,7 +40,9 @@ func newSimCommand() *cobra.Command {
 		Long: "Sim runs worlds of at least " + fmt.Sprint(sim.MinReplicas) + " replicas, " + fmt.Sprint(sim.MinSteps) +
 			" steps and " + fmt.Sprint(sim.MinFaults) + " faults, one a seed, and checks the invariants of docs/PROTOCOL.md.\n" +
 			"A seed that fails is shrunk to the faults that matter. With --mutant one rule is taken out, and sim fails\n" +
-			"if no seed shows it; --mutant all takes out one after the other. Mutants: " + strings.Join(mutantNames(), ", ") + ".",
+			"if no seed shows it; --mutant all takes out one after the other. Mutants: " + strings.Join(mutantNames(), ", ") + ".\n" +
+			"With --cause one thing alone goes wrong, mostly for ever, and the others must go on; --cause all takes one\n" +
+			"after the other. Causes:\n" + causeList(),
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runSim(cmd.Context(), cmd.OutOrStdout(), f) },
 	}
@@ -48,6 +51,7 @@ func newSimCommand() *cobra.Command {
 	flags.Uint64Var(&f.from, "from", 1, "the first seed")
 	flags.IntVar(&f.jobs, "jobs", runtime.GOMAXPROCS(0), "how many seeds run at a time")
 	flags.StringVar(&f.mutant, "mutant", "", "the rule to take out, or all")
+	flags.StringVar(&f.cause, "cause", "", "the one thing that goes wrong, or all")
 	flags.Int64Var(&f.trace, "trace", -1, "run this seed alone, and print what happens in it")
 	flags.DurationVar(&f.limit, "time", 0, "begin no seed after this time; 0: no limit")
 	flags.IntVar(&f.most, "failures", 3, "stop after so many seeds that fail")
@@ -60,6 +64,19 @@ func mutantNames() []string {
 		all = append(all, m.Name)
 	}
 	return all
+}
+
+func causeList() string {
+	var b strings.Builder
+	for _, c := range sim.Causes() {
+		fmt.Fprintf(&b, "  %-8s %s\n", c.Name, c.Tell)
+	}
+	return b.String()
+}
+
+// causesOf are those that a flag names: all, or one.
+func causesOf(name string) []sim.Cause {
+	return slices.DeleteFunc(sim.Causes(), func(c sim.Cause) bool { return name != "all" && name != c.Name })
 }
 
 func runSim(ctx context.Context, out io.Writer, f simFlags) error {
@@ -75,10 +92,20 @@ func runSim(ctx context.Context, out io.Writer, f simFlags) error {
 	if f.mutant != "" && len(mutants) == 0 {
 		return fmt.Errorf("--mutant = %q, want all or one of %s", f.mutant, strings.Join(mutantNames(), ", "))
 	}
+	causes := causesOf(f.cause)
+	if f.cause != "" && (len(causes) == 0 || len(mutants) > 0) {
+		return fmt.Errorf("--cause = %q, want all or one of the causes, and no --mutant", f.cause)
+	}
 	defer debug.SetGCPercent(debug.SetGCPercent(simGC))
 	switch {
 	case f.trace >= 0:
-		return traceSeed(out, uint64(f.trace), append(mutants, sim.Mutant{})[0])
+		s := sim.Settings{Trace: true, Mutant: append(mutants, sim.Mutant{})[0]}
+		if len(causes) > 0 {
+			s.Cause = causes[0].Name
+		}
+		return traceSeed(out, uint64(f.trace), s)
+	case len(causes) > 0:
+		return runCauses(ctx, out, f, causes)
 	case len(mutants) > 0:
 		return huntMutants(ctx, out, f, mutants)
 	}
@@ -86,8 +113,8 @@ func runSim(ctx context.Context, out io.Writer, f simFlags) error {
 }
 
 // traceSeed prints what happens in a seed.
-func traceSeed(out io.Writer, seed uint64, m sim.Mutant) error {
-	r := sim.Run(seed, sim.Settings{Trace: true, Mutant: m})
+func traceSeed(out io.Writer, seed uint64, s sim.Settings) error {
+	r := sim.Run(seed, s)
 	fmt.Fprintln(out, r.Options)
 	for _, l := range r.Trace {
 		fmt.Fprintln(out, l)
@@ -112,7 +139,7 @@ type simTotals struct {
 // runSeeds runs seeds without a mutant; each must pass.
 func runSeeds(ctx context.Context, out io.Writer, f simFlags) error {
 	began, cpu := time.Now(), cpuTime()
-	t := sweep(ctx, f, sim.Mutant{}, f.most)
+	t := sweep(ctx, f, sim.Settings{}, f.most)
 	took, used := time.Since(began), cpuTime()-cpu
 	fmt.Fprintf(out, "%d seeds in %v, %v of CPU: %.1f seeds/s, %.0f seeds per CPU hour\n", t.ran, took.Round(time.Millisecond),
 		used.Round(time.Millisecond), float64(t.ran)/took.Seconds(), float64(t.ran)/used.Hours())
@@ -127,11 +154,31 @@ func runSeeds(ctx context.Context, out io.Writer, f simFlags) error {
 	return fmt.Errorf("%d of %d seeds failed, the first is %d", len(t.failed), t.ran, t.failed[0].Options.Seed)
 }
 
+// runCauses runs seeds of each cause; each must pass.
+func runCauses(ctx context.Context, out io.Writer, f simFlags, causes []sim.Cause) error {
+	failed := 0
+	fmt.Fprintf(out, "%-8s %6s %9s %9s %9s %12s %12s\n", "cause", "seeds", "failed", "quorums", "commits", "longest gap", "at rest")
+	for _, c := range causes {
+		s := sim.Settings{Cause: c.Name}
+		t := sweep(ctx, f, s, f.most)
+		fmt.Fprintf(out, "%-8s %6d %9d %9d %9d %12v %12v\n", c.Name, t.ran, len(t.failed), t.sum.Quorums, t.sum.Commits,
+			t.sum.Gaps[0].Round(time.Millisecond), t.sum.Gaps[1].Round(time.Millisecond))
+		failed += len(t.failed)
+		for _, r := range t.failed {
+			fmt.Fprintf(out, "\n=== seed %d, shrunk\n%s", r.Options.Seed, sim.Shrink(r.Options.Seed, s).Report())
+		}
+	}
+	if failed > 0 {
+		return fmt.Errorf("%d seeds failed", failed)
+	}
+	return ctx.Err()
+}
+
 // huntMutants looks for a seed that shows each mutant.
 func huntMutants(ctx context.Context, out io.Writer, f simFlags, mutants []sim.Mutant) error {
 	var missed []string
 	for _, m := range mutants {
-		t := sweep(ctx, f, m, 1)
+		t := sweep(ctx, f, sim.Settings{Mutant: m}, 1)
 		if len(t.failed) == 0 {
 			missed = append(missed, m.Name)
 			fmt.Fprintf(out, "%-16s not found in %d seeds\n", m.Name, t.ran)
@@ -156,7 +203,7 @@ func firstLine(err error) string {
 }
 
 // sweep runs seeds until there are no more, or so many have failed.
-func sweep(ctx context.Context, f simFlags, m sim.Mutant, most int) *simTotals {
+func sweep(ctx context.Context, f simFlags, s sim.Settings, most int) *simTotals {
 	t := &simTotals{next: f.from}
 	began := time.Now()
 	var wg sync.WaitGroup
@@ -167,7 +214,7 @@ func sweep(ctx context.Context, f simFlags, m sim.Mutant, most int) *simTotals {
 				if !ok {
 					return
 				}
-				t.add(sim.Run(seed, sim.Settings{Mutant: m}))
+				t.add(sim.Run(seed, s))
 			}
 		})
 	}
@@ -201,6 +248,9 @@ func (t *simTotals) add(r sim.Result) {
 	t.sum.Forwarded += r.Forwarded
 	t.sum.Discarded += r.Discarded
 	t.sum.Recovery = max(t.sum.Recovery, r.Recovery)
+	for i, gap := range r.Gaps {
+		t.sum.Gaps[i] = max(t.sum.Gaps[i], gap)
+	}
 }
 
 // cpuTime is what this process has used, in all its threads.

@@ -106,7 +106,10 @@ func (d *Dataset) parseRow(row []string) error {
 }
 
 // Shard says which part of the training rows a replica learns from: every
-// Count-th, beginning with Index.
+// Count-th, beginning with Index. It stays the replica's own whoever else is
+// there. Shards that follow the quorum, so that the rows of a replica that died
+// are read by the others, are manager.WaitParticipants' Rank and Count, asked for
+// in every step.
 type Shard struct{ Index, Count int }
 
 // Batch draws size rows of the shard for one step, with replacement. It

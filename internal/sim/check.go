@@ -75,6 +75,12 @@ type promise struct {
 	stepName
 }
 
+// stray is a position of a line that began with a flipped bit.
+type stray struct {
+	line int
+	pos
+}
+
 // checker knows the whole world.
 type checker struct {
 	fail  func(rule, format string, args ...any)
@@ -86,9 +92,12 @@ type checker struct {
 	lists    map[int64][]string
 	settled  map[pos]verdict
 	bytes    map[pos]uint64
-	dropped  map[pos]bool // steps that a prepared replica discarded
-	done     map[pos]bool // steps that anyone committed
-	excused  map[pos]bool // discarded with nobody in sight who knew of them
+	strays   map[stray]uint64    // the same, of lines that began with a flipped bit
+	born     map[int]int64       // after which step each line began, or was last seen uncompared
+	line     func(id string) int // whose bytes a replica holds; nil: all the same
+	dropped  map[pos]bool        // steps that a prepared replica discarded
+	done     map[pos]bool        // steps that anyone committed
+	excused  map[pos]bool        // discarded with nobody in sight who knew of them
 	promised map[promise]uint64
 	tallies  map[promise]string
 	taken    map[string]answer
@@ -105,6 +114,7 @@ func newChecker(clock func() int64, fail func(rule, format string, args ...any))
 	return &checker{
 		fail: fail, clock: clock, lists: map[int64][]string{}, settled: map[pos]verdict{}, bytes: map[pos]uint64{},
 		dropped: map[pos]bool{}, done: map[pos]bool{}, excused: map[pos]bool{},
+		strays: map[stray]uint64{}, born: map[int]int64{},
 		promised: map[promise]uint64{}, tallies: map[promise]string{}, taken: map[string]answer{},
 	}
 }
@@ -210,6 +220,14 @@ func (c *checker) take(id string, f formedView) {
 
 // hold checks C1 whenever a replica comes to a position.
 func (c *checker) hold(id string, p pos, bytes uint64) {
+	if line := c.lineOf(id); line != 0 {
+		at := stray{line, p}
+		if old, ok := c.strays[at]; ok && old != bytes {
+			c.fail("C1", "%s is at %v with bytes %x, others of the line %d had %x", id, p, bytes, line, old)
+		}
+		c.strays[at] = bytes
+		return
+	}
 	if old, ok := c.bytes[p]; ok && old != bytes {
 		c.fail("C1", "%s is at %v with bytes %x, others had %x", id, p, bytes, old)
 	}

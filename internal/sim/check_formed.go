@@ -245,6 +245,8 @@ func (b *book) quiet(now time.Duration, reason string) {
 		switch {
 		case a.draining, a.stuck, b.rivals(a):
 			return // their part is not a matter of who has joined
+		case a.waits && !a.session:
+			return // it has joined, and no answer reaches it: soon it is back, or lost
 		case a.waits:
 			waiting++
 			if a.member {
@@ -263,9 +265,28 @@ func (b *book) quiet(now time.Duration, reason string) {
 	if strings.HasPrefix(reason, quorum.ReasonPause.String()) && now-b.fellBy < quorum.PauseMax {
 		return // quorums before it committed nothing: a pause, which is bounded
 	}
+	if b.dark(now) {
+		return // most have joined and are not heard: no answer would reach them
+	}
 	if members > 0 && waiting >= b.config.MinReplicas && held == top {
 		b.c.fail("Q8", "all %d live replicas have joined, and the window stays open: %s", waiting, reason)
 	}
+}
+
+// dark says that most replicas, and at least two, are not heard, and that nobody
+// accuses them.
+func (b *book) dark(now time.Duration) bool {
+	known, silent := 0, 0
+	for _, a := range b.order {
+		if a.lost {
+			continue
+		}
+		known++
+		if a.accused == 0 && (!a.session || now-a.heard >= b.config.SuspectAfter) {
+			silent++
+		}
+	}
+	return silent >= 2 && 2*silent > known
 }
 
 // rivals says that another incarnation of the name is not known to be gone.

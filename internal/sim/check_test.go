@@ -192,6 +192,17 @@ func plantsOfCommits() []plant {
 			h.b.beat(0, "c", pos{6, 1})
 			h.tell(h.formed(2, "a", "b"), "a", "b")
 		}},
+		{"a flipped bit lives on", "C1", func(h *bench) {
+			h.c.flipped(1, 3)
+			h.c.mixed("a", stepName{1, 1, 3 + parityEvery, 0}, []int{0, 1, 0})
+		}},
+		{"one of the majority is named", "C1", func(h *bench) { h.c.named("a", stepName{}, []int{0, 1, 0}, []int{0, 1}) }},
+		{"who differs is not named", "C1", func(h *bench) { h.c.named("a", stepName{}, []int{0, 1, 2, 0, 0}, []int{1}) }},
+		{"two bytes at one position of a line", "C1", func(h *bench) {
+			h.c.line = func(string) int { return 1 }
+			h.c.hold("a", pos{6, 1}, 1)
+			h.c.hold("b", pos{6, 1}, 2)
+		}},
 		{"two bytes at one position", "C1", func(h *bench) { h.c.hold("a", pos{6, 1}, 1); h.c.hold("b", pos{6, 1}, 2) }},
 		{"a rank did not promise", "C2", func(h *bench) {
 			h.c.ballots("a", step, 0, true)

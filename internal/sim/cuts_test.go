@@ -2,34 +2,19 @@ package sim
 
 import "testing"
 
-// TestCuts runs worlds in which links fail, and nothing else: those who reach each
-// other go on.
-func TestCuts(t *testing.T) {
+// TestCutLinks: the worlds of a cut link have one, between two replicas, in as many
+// directions as the cause says (an even B is one).
+func TestCutLinks(t *testing.T) {
 	t.Parallel()
-	n := max(*seeds/5, 1) // they last longer than those of TestSeeds
-	if testing.Short() {
-		n = min(n, 2)
-	}
-	var sum Result
-	failed := 0
-	for s := *first; s < *first+n; s++ {
-		r := RunCuts(s, Settings{})
-		if r.Err != nil {
-			t.Errorf("seed %d: %v", s, r.Err)
-			if failed++; failed == 4 {
-				break
+	for name, both := range map[string]int{"one-way": 0, "link": 1, "store": 1} {
+		for seed := range uint64(200) {
+			o := drawCause(seed, causeOf(name))
+			if len(o.Faults) != 1 {
+				t.Fatalf("%s, seed %d: %d faults, want 1", name, seed, len(o.Faults))
+			}
+			if f := o.Faults[0]; f.B%2 != both || f.A%o.Replicas == f.B%o.Replicas || f.At+f.Lasts < o.Faulty {
+				t.Errorf("%s, seed %d: %v among %d replicas, watched for %v", name, seed, f, o.Replicas, o.Faulty)
 			}
 		}
-		sum.Faults += r.Faults
-		sum.Quorums += r.Quorums
-		sum.Commits += r.Commits
-		for i := range r.Gaps {
-			sum.Gaps[i] = max(sum.Gaps[i], r.Gaps[i])
-		}
 	}
-	if sum.Commits == 0 || sum.Faults == 0 {
-		t.Errorf("%+v: the simulation saw nothing", sum)
-	}
-	t.Logf("%d seeds: %d cuts, %d quorums, %d commits, longest gap %v after a change and %v at rest",
-		n, sum.Faults, sum.Quorums, sum.Commits, sum.Gaps[0], sum.Gaps[1])
 }

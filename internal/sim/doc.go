@@ -9,7 +9,7 @@
 //	r := sim.Run(seed, sim.Settings{})        // r.Err: the rule that was broken
 //	r := sim.Shrink(seed, sim.Settings{})     // the same with fewer faults, and a trace
 //	for _, m := range sim.Mutants() { … }     // rules to take out: Settings.Mutant
-//	r := sim.RunCuts(seed, sim.Settings{})    // only links fail; gaps between commits are judged
+//	r := sim.Run(seed, sim.Settings{Cause: "hang"}) // one of Causes alone; gaps between commits are judged
 //
 // # Two phases
 //
@@ -18,10 +18,10 @@
 // all is mended, and a step must be committed in time, and all replicas must
 // train together (Q6).
 //
-// In the worlds of RunCuts links alone are cut: one way, both ways, to the member
-// whose store is used, for a moment or for ever. As long as enough replicas reach
-// each other, by what is true of the links, somebody commits: within 5 s of a change,
-// and within 0.5 s where nothing has changed for a while (L1).
+// In the world of a cause (see [Causes]) one thing alone goes wrong, mostly for ever:
+// a trainer hangs, a newcomer calls other collectives, a link is cut. As long as
+// enough others reach each other, by what is true of them, somebody commits: within
+// 5 s, and from the third minute on within 0.5 s (L1).
 //
 // # What is left out
 //

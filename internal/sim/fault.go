@@ -38,6 +38,9 @@ const (
 	FaultOdd                         // a reduction is wrong
 	FaultCheck                       // a local check fails before the ballot
 	FaultHeal                        // a heal fails
+	FaultVote                        // a rank's vote does not reach its replica's tally
+	FaultNo                          // a vote that is not a yes does not
+	FaultFlip                        // a bit of a state flips; drawn apart from the others
 	faultKinds
 )
 
@@ -49,7 +52,7 @@ func (k FaultKind) String() string {
 		"leader killed", "server killed", "leader stopped", "leader partitioned", "servers split", "server clock jump",
 		"servers out of reach",
 		"reply lost", "messages repeated", "drain", "evict", "config change", "give up", "odd reduction", "check fails",
-		"heal fails",
+		"heal fails", "vote lost", "refusal lost", "bit flips",
 	}[k]
 }
 
@@ -126,7 +129,7 @@ func (w *world) strikeMember(m *member, f Fault) {
 		}
 	case FaultLong, FaultStore:
 		o := w.pick(f.B)
-		if f.Kind == FaultStore && m.in != nil {
+		if f.Kind == FaultStore && m.in() != nil {
 			o = w.byID[m.plan.Primary]
 		}
 		if o != nil && o != m && o.up {
@@ -277,6 +280,7 @@ func (w *world) settleDown() {
 	}
 	for _, m := range w.members {
 		m.asleep, m.slow = min(m.asleep, w.now), min(m.slow, w.now)
+		m.recover()
 		for i := range m.cutOff {
 			m.cutOff[i] = 0
 		}

@@ -25,37 +25,29 @@ type member struct {
 	cutOff []int64 // by server: nothing passes until then
 	out    []*wire // to the other members, by index
 
-	pos   quorum.Position
+	ranks []quorum.Rank // by group rank; all are at one position
 	bytes uint64
-	last  []quorum.Digest // of the last committed step
-	claim []quorum.Claim  // by group rank, on the step under way
-	was   stepName        // the attempt that the claims are about
-	pend  uint64          // bytes of the prepared step
+	line  int      // whose bytes descend from which flipped bit; 0: from none
+	was   stepName // the attempt that the ranks have promised
+	pend  uint64   // bytes of the prepared step
 	join  *quorum.Join
 	next  uint64
 
-	in       *quorum.Quorum // newest answer taken
-	view     formedView     // the same, for the checkers
-	peers    []*member      // its other members
-	plan     quorum.Assignment
-	group    int  // rises whenever the group is configured or breaks; old timers see it
-	ready    bool // configured, and healed or found unable to
-	unhealed bool
-	passed   int64 // steps of this answer for which it was unhealed
-	stands   bool  // in stands, as far as it knows
-	ask      bool  // asks, or is about to, before its next step
-	wants    bool  // was told that a change is wanted
-	again    bool  // a change is wanted, once the lighthouse was heard again
-	draining bool
-	hellos   []int64 // newest, by member index
-	steps    []*attempt
-	polls    *quorum.Polls
-	tries    uint64 // attempts at steps, of all quorums
+	view   formedView // the newest answer taken, for the checkers
+	peers  []*member  // its other members
+	plan   quorum.Assignment
+	group  int     // rises whenever the group is configured or breaks; old timers see it
+	ready  bool    // configured, and healed or found unable to
+	passed int64   // steps of this answer for which it was unhealed
+	hellos []int64 // newest, by member index
+	steps  []*attempt
+	polls  *quorum.Polls
 
 	discarded stepName // the newest attempt that ended in nothing
-	ballots   uint64
+	moves     uint64
 
-	probing   []*member        // peers that were out of reach
+	probing   []*member // peers that were out of reach
+	ails      ails
 	armed     [faultKinds]bool // what goes wrong the next time
 	disturbed int64            // until when a fault was at work here
 }
@@ -68,7 +60,10 @@ func (w *world) birth(name string, life int, after time.Duration) {
 	m := &member{
 		w: w, index: len(w.members), name: name, life: life, up: true, next: 1,
 		id:     fmt.Sprintf("%s%s%03d", name, idMiddle, life),
-		cutOff: make([]int64, len(w.servers)), polls: quorum.NewPolls(w.o.Ranks), claim: make([]quorum.Claim, w.o.Ranks), dials: w.rng.IntN(8),
+		cutOff: make([]int64, len(w.servers)), polls: quorum.NewPolls(w.o.Ranks), dials: w.rng.IntN(8),
+	}
+	for g := range w.o.Ranks {
+		m.ranks = append(m.ranks, quorum.NewRank(w.o.rank(g)))
 	}
 	if w.o.InitSync {
 		m.bytes = mix(uint64(len(w.members)), 7)
@@ -81,6 +76,24 @@ func (w *world) birth(name string, life int, after time.Duration) {
 }
 
 func (m *member) rid() quorum.ReplicaID { return quorum.ReplicaID(m.id) }
+
+// first is the rank that speaks for what all ranks have in common.
+func (m *member) first() *quorum.Rank { return &m.ranks[0] }
+
+func (m *member) pos() quorum.Position { return m.first().Position() }
+
+func (m *member) in() *quorum.Quorum { return m.first().Quorum() }
+
+func (m *member) stands() bool { return m.first().Standing() }
+
+// each does f to every rank, and says whether f said so of any.
+func (m *member) each(f func(r *quorum.Rank) bool) bool {
+	any := false
+	for g := range m.ranks {
+		any = f(&m.ranks[g]) || any
+	}
+	return any
+}
 
 // when does something at the member: never if it is dead, later if it is
 // paused.
@@ -142,7 +155,7 @@ func (m *member) dialled(s *server) {
 	}
 	x := &session{m: m, r: r, via: s, open: true, began: w.now}
 	m.x = x
-	h := quorum.Hello{ReplicaID: m.rid(), Client: quorum.KindSkerry, Position: m.pos, Last: m.lastAnswer()}
+	h := quorum.Hello{ReplicaID: m.rid(), Client: quorum.KindSkerry, Position: m.pos(), Last: m.first().LastAnswer()}
 	x.up = x.delay(0)
 	w.at(x.up, func() {
 		r.s.when(func() {
@@ -151,7 +164,7 @@ func (m *member) dialled(s *server) {
 			}
 		})
 	})
-	m.wants, m.again = m.wants || m.again && m.stands, false
+	m.heard()
 	for _, o := range m.probing {
 		m.reportLink(o)
 	}
@@ -204,7 +217,7 @@ func (m *member) exit(why string) {
 			x.gone = true
 			delete(x.r.sessions, m.id)
 			x.r.book.left(now.Sub(epochStart), m.id)
-			x.r.m.Leave(now, m.rid())
+			x.r.m.Leave(now, m.rid(), "")
 		})
 	}
 	m.up = false
@@ -226,10 +239,9 @@ func (m *member) beat(x *session) {
 	if m.x != x || !x.open {
 		return
 	}
-	b := quorum.Beat{Position: m.pos, Ballots: m.ballots, Progress: m.ballots + uint64(m.group), Phase: quorum.PhaseTraining,
-		Waits: m.waits()}
-	if m.in != nil {
-		b.QuorumID = m.in.ID
+	b := quorum.Beat{
+		Position: m.pos(), QuorumID: m.first().QuorumID(), Ballots: m.first().Ballots(),
+		Progress: m.progress(), Phase: quorum.PhaseTraining, Waits: m.waits(), Away: m.away(),
 	}
 	r := x.r
 	x.receive(func(now time.Time) {
@@ -244,82 +256,59 @@ func (m *member) beat(x *session) {
 // waits says that the member waits for others: for an answer, a group, a state, or
 // in a step that it has begun.
 func (m *member) waits() bool {
-	return m.join != nil || m.stands && !m.ready ||
+	return m.join != nil || m.stands() && !m.ready || m.ails.since == 0 &&
 		slices.ContainsFunc(m.steps, func(a *attempt) bool { return a.begun && !a.over })
 }
 
-func (m *member) lastAnswer() *quorum.LastAnswer {
-	if m.in == nil {
-		return nil
-	}
-	return &quorum.LastAnswer{Cluster: m.in.Cluster, QuorumID: m.in.ID, Round: m.in.Round, Members: m.in.Members}
-}
-
-// joinIfDue joins with fall when the member has no quorum, and with ask when it
-// is due to ask.
+// joinIfDue joins when the ranks wish for another quorum, and no join is out.
 func (m *member) joinIfDue() {
-	switch {
-	case m.join != nil || !m.connected():
-	case !m.stands:
-		m.newJoin(quorum.JoinFall)
-		m.maybeGiveUp(m.join.Number)
-	case m.ask:
-		m.newJoin(quorum.JoinAsk)
-		number := m.join.Number
+	if m.join != nil || !m.connected() || m.stays() {
+		return
+	}
+	m.each((*quorum.Rank).Need)
+	if !m.first().Due() {
+		return
+	}
+	m.newJoin()
+	number := m.join.Number
+	if m.first().Asks() {
 		m.after(m.w.o.config().HeartbeatTimeout, func() { m.unanswered(number) })
+	} else {
+		m.maybeGiveUp(number)
 	}
 }
 
-func (m *member) newJoin(kind quorum.JoinKind) {
+func (m *member) newJoin() {
 	self := quorum.Member{ReplicaID: m.rid(), Address: m.name, StoreAddress: m.name, GroupWorldSize: m.w.o.Ranks}
-	j, err := quorum.MergeReports(self, m.reports(kind))
+	reports := make([]quorum.RankReport, len(m.ranks))
+	for g := range m.ranks {
+		r := &m.ranks[g]
+		reports[g] = r.Report(quorum.ReportOptions{Sync: r.Syncs()})
+		if f := m.w.mutant.onReport; f != nil {
+			f(&reports[g])
+		}
+	}
+	j, err := quorum.MergeReports(self, reports)
 	if err != nil {
 		m.w.fail("join", "%s: %v", m.id, err)
 		return
 	}
-	j.Number, j.Last = m.next, m.lastAnswer()
+	j.Number, j.Last = m.next, m.first().LastAnswer()
 	m.next++
 	m.join = &j
 	m.send()
 }
 
-// reports are those of the member's ranks.
-func (m *member) reports(kind quorum.JoinKind) []quorum.RankReport {
-	reports := make([]quorum.RankReport, m.w.o.Ranks)
-	for g := range reports {
-		r := &reports[g]
-		*r = quorum.RankReport{
-			GroupRank: g, Kind: kind, Position: m.pos, Sync: m.w.o.Sync || m.in == nil, InitSync: m.w.o.InitSync,
-			FixedWorldSize: m.w.o.Fixed,
-		}
-		if g < len(m.last) {
-			r.LastDigest = m.last[g]
-		}
-		if kind == quorum.JoinFall && m.in != nil {
-			r.CommitFailures = 1
-			r.Fact = m.claim[g].Fact(m.pos, m.in.ID)
-		}
-	}
-	return reports
-}
-
 // prepared says that all ranks have promised a step whose outcome they do not know.
 func (m *member) prepared() bool {
-	return !slices.ContainsFunc(m.claim, func(c quorum.Claim) bool { return !c.Prepared() })
-}
-
-// forEachClaim does f to every rank's claim.
-func (m *member) forEachClaim(f func(g int, c *quorum.Claim)) {
-	for g := range m.claim {
-		f(g, &m.claim[g])
-	}
+	return !m.each(func(r *quorum.Rank) bool { return !r.Prepared() })
 }
 
 // send delivers the outstanding join; after a new session, again.
 func (m *member) send() {
 	j := *m.join
 	if m.w.tracing {
-		m.w.note("%s joins #%d %v at %v, %v", m.id, j.Number, j.Kind, m.pos, j.Fact)
+		m.w.note("%s joins #%d %v at %v, %v", m.id, j.Number, j.Kind, m.pos(), j.Fact)
 	}
 	heard := j
 	if f := m.w.mutant.onJoin; f != nil {
@@ -349,8 +338,9 @@ func (m *member) unanswered(number uint64) {
 		return
 	}
 	m.withdraw()
-	m.ask, m.wants, m.again = false, false, true
-	m.compute()
+	if m.each((*quorum.Rank).Unanswered) && m.each((*quorum.Rank).Fulfil) {
+		m.compute()
+	}
 }
 
 // maybeGiveUp ends the wait of a prepared trainer, if that fault is due.
@@ -364,14 +354,10 @@ func (m *member) maybeGiveUp(number uint64) {
 		}
 		m.w.note("%s gives up %v", m.id, m.was)
 		m.withdraw()
-		m.forEachClaim(func(_ int, c *quorum.Claim) {
-			switch {
-			case m.w.mutant.dropsClaim:
-				c.Clear()
-			case !m.w.mutant.keepsClaim:
-				c.GiveUp()
-			}
-		})
+		if !m.w.mutant.keepsClaim {
+			m.each(func(r *quorum.Rank) bool { _, ok := r.GiveUp(); return ok })
+			m.each(func(r *quorum.Rank) bool { return r.End(quorum.Resolution{Counts: true}).Asks })
+		}
 		m.pend = 0
 		m.joinIfDue()
 	})
@@ -393,84 +379,91 @@ func (m *member) withdraw() {
 // answered takes an answer, or refuses that of a join which is no more.
 func (m *member) answered(q *quorum.Quorum, number uint64) {
 	m.heard()
-	if m.w.mutant.takesWithdrawn && m.join != nil && !m.stands && number < m.join.Number && q.ID > m.in.ID {
+	if m.w.mutant.takesWithdrawn && m.join != nil && !m.stands() && number < m.join.Number && q.ID > m.in().ID {
 		number = m.join.Number
 	}
 	if m.join == nil || m.join.Number != number {
 		return
 	}
-	plan, err := quorum.Assign(q, m.rid(), 0)
-	if err != nil {
-		if m.draining && errors.Is(err, quorum.ErrNotMember) {
-			m.join = nil
-			m.after(m.w.between(20*time.Millisecond, 400*time.Millisecond), func() { m.exit("drained") })
-			return
-		}
-		m.w.fail("Q4", "%s is answered with %d.%d: %v", m.id, q.ID, q.Round, err)
-		return
-	}
-	if m.in != nil && q.ID == m.in.ID && !m.stands {
+	if m.in() != nil && q.ID == m.in().ID && !m.stands() {
 		m.w.fail("Q2", "%s fell from quorum %d and is told to use it again", m.id, q.ID)
 		return
 	}
+	promised := m.prepared()
+	var took []quorum.Taken
+	for g := range m.ranks {
+		t, err := m.ranks[g].Take(m.rid(), q, false, 0)
+		switch {
+		case t.Left && m.first().Draining() != "":
+			m.join = nil
+			m.after(m.w.between(20*time.Millisecond, 400*time.Millisecond), func() { m.exit("drained") })
+			return
+		case err != nil:
+			m.w.fail("Q4", "%s is answered with %d.%d: %v", m.id, q.ID, q.Round, err)
+			return
+		}
+		took = append(took, t)
+	}
+	m.taken(q, took, promised)
+}
+
+// taken does what an answer came to at all ranks.
+func (m *member) taken(q *quorum.Quorum, took []quorum.Taken, promised bool) {
+	m.join, m.plan = nil, *m.first().Assignment()
 	if f := m.w.mutant.onPlan; f != nil {
-		f(q, &plan)
+		f(q, &m.plan)
 	}
 	m.view = m.w.record(quorum.Formed{Quorum: *q})
 	m.w.check.take(m.id, m.view)
-	if !m.settle(plan.Position) {
+	if !m.settled(took, promised) {
 		return
 	}
-	same := m.in != nil && m.in.ID == q.ID
-	m.in, m.plan, m.stands, m.join = q, plan, true, nil
-	m.ask, m.wants, m.again, m.unhealed, m.passed = false, false, false, false, 0
-	if same {
+	m.passed = 0
+	if took[0].Fresh {
+		m.configure()
+	} else {
+		m.ready = false
 		m.heal(m.group, 0)
-		return
 	}
-	m.configure()
+	for _, n := range took[0].Early {
+		m.notice(n)
+	}
 }
 
+// heard notes that the lighthouse is there.
 func (m *member) heard() {
-	m.wants, m.again = m.wants || m.again && m.stands, false
+	m.each(func(r *quorum.Rank) bool { r.HearAgain(); return false })
 }
 
-// settle rolls forward, or discards, as the position after settlement says.
-func (m *member) settle(after quorum.Position) bool {
-	prepared, forward := m.prepared(), false
-	digests := make([]quorum.Digest, len(m.claim))
-	m.forEachClaim(func(g int, c *quorum.Claim) {
-		r := c.Settle(after, "x")
-		forward = forward || r.Forward
-		digests[g] = r.Digest
-	})
-	if forward {
+// settled rolls the bytes forward, or discards them, as the ranks did.
+func (m *member) settled(took []quorum.Taken, promised bool) bool {
+	forward := slices.ContainsFunc(took, func(t quorum.Taken) bool { return t.Settled.Forward })
+	if took[0].Settled.Known {
+		m.each(func(r *quorum.Rank) bool { return r.End(quorum.Resolution{Commit: forward, Counts: true}).Asks })
+	}
+	switch {
+	case forward:
 		if m.w.tracing {
-			m.w.note("%s rolls forward to %v", m.id, after)
+			m.w.note("%s rolls forward to %v", m.id, m.pos())
 		}
-		m.commit(m.was, m.pend, digests, nil)
-		return true
-	}
-	if after != m.pos {
-		m.w.fail("C1", "%s is at %v, and its quorum has it at %v", m.id, m.pos, after)
+		m.committed(m.was, m.pend, nil)
+	case m.plan.Position != m.pos():
+		m.w.fail("C1", "%s is at %v, and its quorum has it at %v", m.id, m.pos(), m.plan.Position)
 		return false
-	}
-	if prepared {
+	case promised:
 		m.w.check.discard(m.id, pos{m.was.step, m.was.q}, m.pend)
 	}
-	m.forEachClaim(func(_ int, c *quorum.Claim) { c.Clear() })
 	m.pend = 0
 	return true
 }
 
-// commit moves the member to a step of a quorum. others are those whose ballots
-// say so; none if it was told.
-func (m *member) commit(s stepName, bytes uint64, d []quorum.Digest, others []string) {
-	m.pos = quorum.Position{Cluster: "x", Step: s.step, QuorumID: s.q}
-	m.bytes, m.last, m.pend = bytes, d, 0
-	m.forEachClaim(func(_ int, c *quorum.Claim) { c.Clear() })
+// committed makes a step's bytes the member's. others are those whose ballots say
+// so; none if it was told.
+func (m *member) committed(s stepName, bytes uint64, others []string) {
+	m.bytes, m.pend = bytes, 0
 	if others == nil {
 		others = []string{m.id}
+		m.w.check.told(s)
 	}
 	m.w.check.commit(m.id, s, m.w.o.Ranks, others, bytes)
 	m.w.committed()
@@ -495,16 +488,10 @@ func (m *member) notice(n quorum.Notice) {
 		}
 		return
 	}
-	if m.in == nil || n.QuorumID < m.in.ID {
+	if f := m.w.mutant.onNotice; f != nil && f(n) {
 		return
 	}
-	switch n.Kind {
-	case quorum.NoticeWanted:
-		m.wants = m.wants || m.stands
-	case quorum.NoticeLost, quorum.NoticeFallen:
-		if n.QuorumID == m.in.ID {
-			m.forEachClaim(func(_ int, c *quorum.Claim) { c.Tell(n.Fact) })
-		}
+	if m.each(func(r *quorum.Rank) bool { return r.Hear(n) == quorum.HeardFall }) {
 		m.breakGroup("notice: " + n.Reason)
 	}
 }
@@ -524,10 +511,9 @@ func (m *member) reply(number uint64) {
 // drained notes that it is to go: with the first quorum without it, or after a
 // while.
 func (m *member) drained() {
-	if m.draining {
+	if !m.each(func(r *quorum.Rank) bool { return r.Drain("told to") }) {
 		return
 	}
-	m.draining = true
 	m.w.note("%s drains", m.id)
 	m.after(drainLimit, func() { m.exit("drained, though nobody took over") })
 }

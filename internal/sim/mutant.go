@@ -23,20 +23,25 @@ type Mutant struct {
 	onLedger       func(*quorum.Ledger)                 // after it did
 	onRestart      func(*quorum.Ledger)                 // what a new leader finds
 	judge          func(own int, ballots []*quorum.Ballot) quorum.Verdict
-	eager          bool // an incomplete ballot is taken for a good one
-	noVerify       bool // an answer that is told again is told without a check of leadership
-	presumesNobody bool // a new leader takes the last members for dead
-	keepsClaim     bool // a claim that was given up is still sent as prepared
-	dropsClaim     bool // a claim that was given up is not told at all
-	breaksPromise  bool // a step that was promised is refused when ballots are lost
-	takesWithdrawn bool // answers to withdrawn joins are taken
-	deaf           bool // the machine hears of no broken link
-	anyDonor       bool // a donor gives what it has, whatever it is
+	onVote         func(*quorum.RankVote)                     // what a rank tells its replica's tally
+	onTally        func(*quorum.TallyResult, quorum.RankVote) // what a rank that voted so is told of its decision
+	onBallot       func(*quorum.Ballot)                       // what a rank's peers hear
+	onReport       func(*quorum.RankReport)                   // what a rank tells its replica
+	onNotice       func(quorum.Notice) bool                   // whether ranks do not hear it
+	noMissing      bool                                       // votes that are missing are taken for good ones
+	neverAsks      bool                                       // nobody asks at the end of a step
+	noVerify       bool                                       // an answer that is told again is told without a check of leadership
+	presumesNobody bool                                       // a new leader takes the last members for dead
+	keepsClaim     bool                                       // a claim that was given up is still sent as prepared
+	takesWithdrawn bool                                       // answers to withdrawn joins are taken
+	deaf           bool                                       // the machine hears of no broken link
+	flips          bool                                       // bits flip
+	anyDonor       bool                                       // a donor gives what it has, whatever it is
 }
 
 // Mutants are all of them.
 func Mutants() []Mutant {
-	return []Mutant{
+	return append(restMutants(), []Mutant{
 		{
 			Name: "majority", Want: []string{"Q5", "Q6", "Q10"}, // does not wait for one
 			forms: []quorum.ReasonCode{quorum.ReasonNoMajority, quorum.ReasonStragglers},
@@ -75,16 +80,58 @@ func Mutants() []Mutant {
 		},
 		{Name: "presume", Want: []string{"witness"}, presumesNobody: true},
 		{Name: "claim", Want: []string{"C1", "C5"}, keepsClaim: true},
-		{Name: "promise", Want: []string{"C5", "C6"}, breaksPromise: true},
+		{Name: "promise", Want: []string{"C5", "C6"}, onTally: breakPromise},
 		{Name: "withdrawn", Want: []string{"C1", "C5"}, takesWithdrawn: true},
 		{Name: "donor", Want: []string{"C1"}, anyDonor: true, onPlan: behindDonors},
-		{Name: "eager", Want: []string{"C2", "C5"}, eager: true},
+		{Name: "missing", Want: []string{"C2", "C5"}, noMissing: true},
+		{Name: "alone", Want: []string{"C1", "C2", "C3", "C5"}, onTally: goAlone},
+		{
+			Name: "asking", Want: []string{"Q6", "C7", "C5"}, // a fall is told as an ask
+			onReport: func(r *quorum.RankReport) {
+				if r.HaveQuorumID > 0 {
+					r.Kind, r.Fact = quorum.JoinAsk, quorum.Fact{}
+				}
+			},
+		},
+		{Name: "quiet", Want: []string{"Q6"}, onBallot: func(b *quorum.Ballot) { b.ChangeWanted, b.Unhealed = false, false }},
+		{Name: "patient", Want: []string{"Q6"}, neverAsks: true},
+		{
+			Name: "unheard", Want: []string{"C7", "Q6"}, // nobody hears that a quorum has fallen
+			onNotice: func(n quorum.Notice) bool {
+				return n.Kind == quorum.NoticeFallen || n.Kind == quorum.NoticeLost
+			},
+		},
+		{Name: "eager", Want: []string{"C2", "C5"}, onVote: eager},
 		{Name: "deaf", Want: []string{"Q9", "Q7"}, deaf: true},
 		{Name: "digests", Want: []string{"C1"}, judge: blindJudge},
 		{
 			Name: "steps", Want: []string{"C1", "C5", "Q10"}, // knows positions by their step alone
 			onJoin: func(j *quorum.Join) { j.Member.Position.QuorumID = min(j.Member.Position.QuorumID, 1) },
 		},
+	}...)
+}
+
+// eager takes incomplete ballots for good ones.
+func eager(v *quorum.RankVote) {
+	if v.Vote == quorum.VotePrepared {
+		v.Vote = quorum.VoteYes
+	}
+}
+
+// breakPromise refuses what was promised when ballots are lost.
+func breakPromise(t *quorum.TallyResult, _ quorum.RankVote) {
+	if t.Outcome == quorum.TallyPrepared {
+		t.Outcome = quorum.TallyAbort
+	}
+}
+
+// goAlone has each rank do what it voted for, whatever the others voted.
+func goAlone(t *quorum.TallyResult, v quorum.RankVote) {
+	switch v.Vote {
+	case quorum.VoteYes:
+		t.Outcome = quorum.TallyCommit
+	case quorum.VoteNo:
+		t.Outcome = quorum.TallyAbort
 	}
 }
 
@@ -141,6 +188,30 @@ func blindJudge(own int, ballots []*quorum.Ballot) quorum.Verdict {
 		}
 	}
 	return quorum.JudgeBallots(own, same)
+}
+
+// restMutants are those of comparing states at rest.
+func restMutants() []Mutant {
+	return []Mutant{
+		{Name: "parity", Want: []string{"C1", "Q6"}, judge: stateless, flips: true}, // does not compare states at rest
+		{
+			Name: "differs", Want: []string{"C1", "Q6"}, flips: true, // who differs does not say so
+			onJoin: func(j *quorum.Join) { j.Member.Differs = false },
+		},
+	}
+}
+
+// stateless sees no states.
+func stateless(own int, ballots []*quorum.Ballot) quorum.Verdict {
+	without := make([]*quorum.Ballot, len(ballots))
+	for i, b := range ballots {
+		if b != nil {
+			c := *b
+			c.State = quorum.Digest{}
+			without[i] = &c
+		}
+	}
+	return quorum.JudgeBallots(own, without)
 }
 
 // override writes the quorum of all who have joined, though the machine says that

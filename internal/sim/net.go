@@ -82,7 +82,8 @@ func (w *world) cutLink(a, b *member, lasts time.Duration, oneWay bool) {
 		in := d[0].quorumID()
 		w.after(notice, func() {
 			d[0].when(func() {
-				if d[0].quorumID() == in || back.cut > w.now {
+				// In a later quorum it can only break if it was made there.
+				if d[0].quorumID() == in || back.cut > w.now && d[0].helloOf(d[1]) == d[0].quorumID() {
 					d[0].linkBroke(d[1])
 				}
 			})
@@ -110,8 +111,8 @@ func (w *world) peersNotice(m *member, after time.Duration) {
 
 // quorumID is the quorum that a member is or was in; 0: none.
 func (m *member) quorumID() int64 {
-	if m.in == nil {
+	if m.in() == nil {
 		return 0
 	}
-	return m.in.ID
+	return m.in().ID
 }

@@ -30,7 +30,9 @@ type Options struct {
 	Sync     bool          // heals happen before collectives
 	InitSync bool          // replicas begin with different bytes
 	Stuck    time.Duration // quorum.Config.StuckAfter
-	Cuts     bool          // only links fail, and gaps between commits are judged
+	Cause    string        // nothing else fails, and gaps between commits are judged; "": all kinds of faults
+	Strikes  time.Duration // when the cause does, at the earliest
+	Slack    time.Duration // by how much a commit at rest may be later, for one is slow
 	Faults   []Fault
 }
 
@@ -52,13 +54,43 @@ func draw(seed uint64) Options {
 	}
 	o.Faulty = ms(6_000, 14_000)
 	o.drawFaults(rng)
+	o.drawVotes()
+	o.drawFlips()
 	return o
+}
+
+// drawVotes lists the votes that will be lost between a replica's ranks, in half of
+// the worlds that have several. It draws by itself, so that the other worlds stay
+// what they were.
+func (o *Options) drawVotes() {
+	rng := rand.New(rand.NewPCG(o.Seed, 3))
+	if o.Ranks == 1 || rng.IntN(2) == 0 {
+		return
+	}
+	for range 1 + rng.IntN(4) {
+		o.Faults = append(o.Faults, Fault{
+			At:   time.Duration(rng.Int64N(int64(o.Faulty))),
+			Kind: FaultVote + FaultKind(rng.IntN(2)), A: rng.IntN(64),
+		})
+	}
+}
+
+// drawFlips adds bits that flip to a third of the worlds, likewise.
+func (o *Options) drawFlips() {
+	rng := rand.New(rand.NewPCG(o.Seed, 1))
+	if rng.IntN(3) > 0 {
+		return
+	}
+	for range 1 + rng.IntN(3) {
+		at := time.Duration(rng.Int64N(int64(o.Faulty)))
+		o.Faults = append(o.Faults, Fault{At: at, Kind: FaultFlip, A: rng.IntN(64)})
+	}
 }
 
 // drawFaults lists what will go wrong. A third of the kinds is absent from a
 // seed, so that rare ones meet.
 func (o *Options) drawFaults(rng *rand.Rand) {
-	var weight [faultKinds]int
+	var weight [FaultVote]int
 	total := 0
 	for i := range weight {
 		if rng.IntN(3) > 0 {
@@ -85,6 +117,14 @@ func (o *Options) drawFaults(rng *rand.Rand) {
 	}
 }
 
+// rank is what a rank is started with.
+func (o *Options) rank(groupRank int) quorum.RankConfig {
+	return quorum.RankConfig{
+		GroupRank: groupRank, GroupWorldSize: o.Ranks, MinReplicas: 1, FixedWorldSize: o.Fixed,
+		Sync: o.Sync, NoInitSync: !o.InitSync, ParityEvery: parityEvery,
+	}
+}
+
 // config is the job's.
 func (o *Options) config() quorum.Config {
 	c := quorum.DefaultConfig()
@@ -94,10 +134,18 @@ func (o *Options) config() quorum.Config {
 
 // String is one line for people; the faults are listed apart.
 func (o Options) String() string {
-	return fmt.Sprintf("seed %d: %d replicas of %d ranks, %d servers, min %d, fixed %d, %d steps, faults for %v, delays to %v, "+
+	text := fmt.Sprintf("seed %d: %d replicas of %d ranks, %d servers, min %d, fixed %d, %d steps, faults for %v, delays to %v, "+
 		"steps of %v, sync %t, init sync %t, stuck after %v",
 		o.Seed, o.Replicas, o.Ranks, o.Servers, o.Min, o.Fixed, o.Steps, o.Faulty, o.DelayMax, o.StepTime, o.Sync, o.InitSync, o.Stuck)
+	if o.Cause != "" {
+		text += fmt.Sprintf(", cause %s after %v", o.Cause, o.Strikes)
+	}
+	return text
 }
+
+// parityEvery is in how many steps members compare states: all of each, for a state
+// here is one number.
+const parityEvery = 4
 
 // Times of the members and the servers, beside those of quorum.Config.
 const (
@@ -108,6 +156,7 @@ const (
 	healDeadline = time.Second
 	drainLimit   = 6 * time.Second // a drained member leaves, whoever took over
 	keepAlive    = time.Second     // a dead stream is noticed
+	voteDeadline = time.Second     // the ranks of a replica do without a vote
 	doubtAfter   = 150 * time.Millisecond
 
 	raftBeat     = 70 * time.Millisecond

@@ -41,7 +41,7 @@ func (m *member) greet(group, tried int, to []*member) {
 		return
 	}
 	var rest, out []*member
-	id := m.in.ID
+	id := m.in().ID
 	for _, o := range to {
 		switch {
 		case m.reaches(o):
@@ -66,7 +66,7 @@ func (m *member) greet(group, tried int, to []*member) {
 func (m *member) outOfReach(peers []*member) {
 	for _, o := range peers {
 		m.accuse(quorum.Accusation{
-			By: m.rid(), Against: o.rid(), QuorumID: m.in.ID, Evidence: "no answer", Unreachable: true,
+			By: m.rid(), Against: o.rid(), QuorumID: m.in().ID, Evidence: "no answer", Unreachable: true,
 		})
 		m.probing = append(m.probing, o)
 		m.after(probeEvery, func() { m.probe(o) })

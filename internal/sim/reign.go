@@ -104,6 +104,7 @@ func (r *reign) take(input func(now time.Time)) {
 	input(r.now())
 	if r.busy {
 		r.push()
+		r.sleep() // it is woken, and may find that it was stopped, while it writes too
 		return
 	}
 	r.settle()
@@ -157,6 +158,13 @@ func (r *reign) step() {
 // maxForms bounds the quorums of one turn, as the lighthouse does.
 const maxForms = 8
 
+// sleepBusy is sleep while something is being written, if it still is.
+func (r *reign) sleepBusy() {
+	if r.busy && !r.over {
+		r.sleep()
+	}
+}
+
 func (r *reign) sleep() {
 	wake := r.m.Wake(r.s.clock())
 	r.push()
@@ -184,8 +192,10 @@ func (r *reign) form(now time.Time, d quorum.Decision) {
 	if d.Changed {
 		f := d.Command(r.term, quorum.Token{1}, now.UnixMilli()+r.s.wall.Milliseconds())
 		r.write(command{formed: &f}, finish)
+		r.sleepBusy()
 		return
 	}
+	defer r.sleepBusy()
 	r.s.verify(func(err error) {
 		if last := r.s.ledger.Last; err == nil && !r.w.mutant.noVerify && last != nil &&
 			(last.ID > d.Quorum.ID || last.ID == d.Quorum.ID && last.Round > d.Quorum.Round) {
@@ -351,10 +361,12 @@ func (r *reign) change(c command) {
 		case err != nil:
 			r.rebuild(err)
 		default:
+			r.now()
 			if c.config != nil {
 				r.book.configured(*c.config)
 			}
 			r.next()
 		}
 	})
+	r.sleepBusy()
 }

@@ -18,7 +18,7 @@ type Result struct {
 	Forwarded int // contested steps, and those that members stand on
 	Discarded int
 	Recovery  time.Duration    // from the end of the faults to training together
-	Gaps      [2]time.Duration // RunCuts: the longest between commits, after a link has changed and at rest
+	Gaps      [2]time.Duration // of a cause: the longest between commits, soon after something has happened and at rest
 
 	Rule    string // that was broken; "" if none
 	Err     error
@@ -72,13 +72,27 @@ func settledViews(vs []verdict) []Settled {
 // Settings say what Run does besides running a seed.
 type Settings struct {
 	Mutant  Mutant // a rule that is taken out; the zero value changes nothing
+	Cause   string // of Causes: nothing else fails; "": all kinds of faults
 	Trace   bool   // fill Result.Trace
 	History bool   // fill Result.History
 	GoOn    bool   // do not end at the first broken rule, nor tell it: somebody else judges the history
 }
 
 // Run runs a seed through both phases. A broken rule is in the result.
-func Run(seed uint64, s Settings) Result { return runOptions(draw(seed), s) }
+func Run(seed uint64, s Settings) Result { return runOptions(s.draw(seed), s) }
+
+// draw draws a seed's options. Bits flip only where that may show a mutant: the
+// others are hunted in worlds of their own faults.
+func (s Settings) draw(seed uint64) Options {
+	if s.Cause != "" {
+		return drawCause(seed, causeOf(s.Cause))
+	}
+	o := draw(seed)
+	if s.Mutant.Name != "" && !s.Mutant.flips {
+		o.Faults = slices.DeleteFunc(o.Faults, func(f Fault) bool { return f.Kind == FaultFlip })
+	}
+	return o
+}
 
 func runOptions(o Options, s Settings) (r Result) {
 	w := newWorld(o, s.Mutant, s.Trace, s.History)
@@ -95,7 +109,7 @@ func runOptions(o Options, s Settings) (r Result) {
 // without them, and returns the last result, with its trace.
 func Shrink(seed uint64, s Settings) Result {
 	quick := Settings{Mutant: s.Mutant}
-	best := runOptions(draw(seed), quick)
+	best := runOptions(s.draw(seed), quick)
 	rule := best.Rule
 	if rule == "" {
 		return best
@@ -135,6 +149,10 @@ func (r Result) Report() string {
 	for _, l := range r.Trace[max(0, len(r.Trace)-lastEvents):] {
 		fmt.Fprintf(&b, "%s\n", l)
 	}
-	fmt.Fprintf(&b, "repeat: skerry sim --trace %d\n", r.Options.Seed)
+	repeat := fmt.Sprintf("skerry sim --trace %d", r.Options.Seed)
+	if r.Options.Cause != "" {
+		repeat += " --cause " + r.Options.Cause
+	}
+	fmt.Fprintf(&b, "repeat: %s\n", repeat)
 	return b.String()
 }

@@ -11,10 +11,12 @@ import (
 // it or only heard of it.
 type attempt struct {
 	key   stepName
-	poll  uint64 // its number in the member's polls
+	poll  uint64 // its number at the ranks and in the member's polls
 	begun bool
 	over  bool
 	ranks []rankStep
+
+	missing bool // its votes ended without all
 }
 
 // rankStep is one group rank's part. Lists are by replica rank.
@@ -25,8 +27,11 @@ type rankStep struct {
 	came    int
 	digest  quorum.Digest
 	sum     uint64
+	lines   []int // of those who told a state with their ballot; -1: none
 	sent    bool
 	voted   bool
+	vote    quorum.RankVote
+	lost    bool // the vote was
 }
 
 // stepMessage is what a member sends to all others in a step: its gradients, of
@@ -36,9 +41,11 @@ type stepMessage struct {
 	rank  int // replica rank
 	size  int // of the quorum
 	key   stepName
+	odd   bool // gradients of another collective
 	grads []uint64
 	g     int
 	vote  *quorum.Ballot
+	line  int // with a ballot that tells a state: the sender's
 }
 
 // carried marks a gradient that came, so that zero is one too.
@@ -54,6 +61,7 @@ func (m *member) attempt(k stepName, size int) *attempt {
 	for g := range a.ranks {
 		a.ranks[g].grads = make([]uint64, size)
 		a.ranks[g].ballots = make([]*quorum.Ballot, size)
+		a.ranks[g].lines = slices.Repeat([]int{noLine}, size)
 	}
 	m.steps = append(m.steps, a)
 	return a
@@ -61,7 +69,10 @@ func (m *member) attempt(k stepName, size int) *attempt {
 
 // receive takes a step's message. One of a higher round ends the lower one.
 func (m *member) receive(s *stepMessage) {
-	if m.in != nil && s.key.q < m.in.ID {
+	if m.in() != nil && s.key.q < m.in().ID {
+		return
+	}
+	if m.mismatches(s) {
 		return
 	}
 	a := m.attempt(s.key, s.size)
@@ -69,13 +80,13 @@ func (m *member) receive(s *stepMessage) {
 		return // an id with two lists: the checkers say so
 	}
 	if s.vote != nil {
-		m.ballot(a, s.g, s.rank, s.vote)
+		m.ballot(a, s.g, s.rank, s.vote, s.line)
 		return
 	}
 	for g, grad := range s.grads {
 		a.ranks[g].put(s.rank, grad)
 	}
-	if m.in != nil && s.key.q == m.in.ID && s.key.round > m.in.Round && m.stands && m.join == nil {
+	if m.in() != nil && s.key.q == m.in().ID && s.key.round > m.in().Round && m.stands() && m.join == nil {
 		m.breakGroup(s.from.id + " is in a later round")
 		return
 	}
@@ -95,9 +106,9 @@ func (r *rankStep) put(rank int, grad uint64) {
 func (m *member) configure() {
 	m.group++
 	m.ready = false
-	m.steps = slices.DeleteFunc(m.steps, func(a *attempt) bool { return a.key.q < m.in.ID })
+	m.steps = slices.DeleteFunc(m.steps, func(a *attempt) bool { return a.key.q < m.in().ID })
 	m.peers = m.peers[:0]
-	for _, o := range m.in.Members {
+	for _, o := range m.in().Members {
 		if o.ReplicaID != m.rid() {
 			m.peers = append(m.peers, m.w.byID[o.ReplicaID])
 		}
@@ -131,10 +142,10 @@ func (m *member) hello(from *member, id int64) {
 		m.hellos = append(m.hellos, 0)
 	}
 	m.hellos[from.index] = max(m.hellos[from.index], id)
-	if m.in == nil || !m.stands || !slices.Contains(m.peers, from) {
+	if m.in() == nil || !m.stands() || !slices.Contains(m.peers, from) {
 		return
 	}
-	if id > m.in.ID {
+	if id > m.in().ID {
 		m.breakGroup(from.id + " is in a later quorum")
 		return
 	}
@@ -143,16 +154,47 @@ func (m *member) hello(from *member, id int64) {
 
 // configured goes on once all hellos are there.
 func (m *member) configured() {
-	if m.ready || !m.stands {
+	if m.first().Grouped() || !m.stands() {
 		return
 	}
 	for _, o := range m.peers {
-		if m.helloOf(o) != m.in.ID {
+		if m.helloOf(o) != m.in().ID {
 			return
 		}
 	}
 	m.probing = slices.DeleteFunc(m.probing, func(o *member) bool { return slices.Contains(m.peers, o) })
+	m.each((*quorum.Rank).Configured)
 	m.heal(m.group, 0)
+}
+
+// fulfilled goes on with the group that the ranks wished for.
+func (m *member) fulfilled() {
+	m.ready = true
+	if m.each((*quorum.Rank).Fulfil) {
+		m.each(func(r *quorum.Rank) bool { r.Started(); return true })
+		m.compute()
+	}
+}
+
+// healed takes over the state of the quorum.
+func (m *member) healed(bytes uint64, line int, digests []quorum.Digest) {
+	m.bytes, m.line = bytes, line
+	for g := range m.ranks {
+		m.ranks[g].Healed(m.plan.Max, 0, digests[g])
+	}
+	if m.pos().Step > 0 {
+		m.w.check.hold(m.id, place(m.pos()), m.bytes)
+	}
+	m.fulfilled()
+}
+
+// digests are those of the last committed step, by group rank.
+func (m *member) digests() []quorum.Digest {
+	d := make([]quorum.Digest, len(m.ranks))
+	for g := range m.ranks {
+		d[g] = m.ranks[g].Digest()
+	}
+	return d
 }
 
 // heal asks the n-th donor, or goes on.
@@ -160,33 +202,26 @@ func (m *member) heal(group, n int) {
 	if m.group != group || m.ready && n > 0 {
 		return
 	}
-	// Up to date by position, but for a first quorum in which all begin with the
-	// bytes of one.
-	level := m.pos == m.plan.Max && !m.w.o.InitSync || m.pos == m.plan.Max && m.pos.Step > 0
-	if !m.plan.Heal || level || n == len(m.plan.Sources) {
-		m.unhealed = m.plan.Heal && !level
-		m.ready = true
-		m.compute()
+	if !m.first().Behind() || n == len(m.plan.Sources) {
+		m.fulfilled()
+		return
+	}
+	if m.failsToHeal() {
 		return
 	}
 	donor := m.w.byID[m.plan.Sources[n].ReplicaID]
-	id, healed := m.in.ID, false
+	id, healed := m.in().ID, false
 	m.w.send(m, donor, func() {
-		if donor.in == nil || donor.in.ID != id || donor.pos != m.plan.Max && !m.w.mutant.anyDonor {
+		if donor.in() == nil || donor.in().ID != id || donor.pos() != m.plan.Max && !m.w.mutant.anyDonor {
 			return // it answers nothing, and the next one is asked
 		}
-		bytes, last := donor.bytes, donor.last
+		bytes, line, last := donor.bytes, donor.line, donor.digests()
 		m.w.send(donor, m, func() {
 			if m.group != group || m.ready || m.strikes(FaultHeal) {
 				return
 			}
 			healed = true
-			m.pos, m.bytes, m.last = m.plan.Max, bytes, last
-			if m.pos.Step > 0 {
-				m.w.check.hold(m.id, place(m.pos), m.bytes)
-			}
-			m.ready = true
-			m.compute()
+			m.healed(bytes, line, last)
 		})
 	})
 	m.after(healDeadline/time.Duration(len(m.plan.Sources)), func() {
@@ -198,17 +233,17 @@ func (m *member) heal(group, n int) {
 
 // compute runs forward and backward, then exchanges gradients.
 func (m *member) compute() {
-	if !m.stands || !m.ready || m.ask || m.join != nil {
+	if !m.first().Usable() {
 		return
 	}
-	group, round := m.group, m.in.Round
-	took := m.w.between(m.w.o.StepTime/2, m.w.o.StepTime)
+	group, round := m.group, m.in().Round
+	took := m.w.between(m.w.o.StepTime/2, m.w.o.StepTime) + m.ails.slow
 	if m.slow > m.w.now {
 		took *= slowdown
 	}
 	m.w.at(m.w.now+int64(took), func() {
 		m.when(func() {
-			if m.group == group && m.stands && m.in.Round == round && m.join == nil && !m.ask {
+			if m.group == group && m.first().Usable() && m.in().Round == round {
 				m.exchange()
 			}
 		})
@@ -217,29 +252,45 @@ func (m *member) compute() {
 
 // exchange sends this member's gradients of every group rank to everybody.
 func (m *member) exchange() {
-	step := m.pos.Step + 1
-	if m.unhealed {
+	if m.hang(false) {
+		return
+	}
+	step, unhealed := m.pos().Step+1, m.first().Behind()
+	if unhealed {
 		step = m.plan.Max.Step + 1 + m.passed
 	}
-	k := stepName{m.in.ID, m.in.Round, step, 0}
+	k := stepName{m.in().ID, m.in().Round, step, 0}
 	if last := m.discarded; last.q == k.q && last.round == k.round && last.step == k.step {
 		k.try = last.try + 1
 	}
-	a := m.attempt(k, len(m.in.Members))
+	a := m.attempt(k, len(m.in().Members))
 	if a.begun {
 		return
 	}
-	m.tries++
-	a.begun, a.poll = true, m.tries
+	beside := m.plan.Heal && m.plan.ParticipantRank < 0 && m.pos() == m.plan.Max
+	if !beside {
+		m.flip()
+	}
+	m.each(func(r *quorum.Rank) bool {
+		r.Begin()
+		if _, at, ok := r.Compares(); ok {
+			r.Rested(at, quorum.Digest{Valid: true, Sum: uint32(m.bytes ^ m.bytes>>32)})
+		}
+		r.Issue()
+		r.Close()
+		return beside && r.HealedBeside()
+	})
+	a.begun = true
+	a.poll, _ = m.first().Attempt()
 	m.w.attempted(k)
 	grads := make([]uint64, len(a.ranks)) // the identity, of one that does not participate
 	for g := range grads {
-		if m.plan.ParticipantRank >= 0 && !m.unhealed {
+		if m.plan.ParticipantRank >= 0 && !unhealed {
 			grads[g] = m.w.rng.Uint64() >> 1
 		}
 		a.ranks[g].put(m.plan.ReplicaRank, grads[g])
 	}
-	m.sendStep(&stepMessage{from: m, size: len(m.in.Members), rank: m.plan.ReplicaRank, key: k, grads: grads})
+	m.sendStep(&stepMessage{from: m, size: len(m.in().Members), rank: m.plan.ReplicaRank, key: k, odd: m.ails.odd, grads: grads})
 	m.deadline(opDeadline, "step", func() bool { return a.over })
 	for g := range a.ranks {
 		m.reduce(a, g)
@@ -255,7 +306,7 @@ func (m *member) sendStep(s *stepMessage) {
 // reduce folds a rank's gradients once all are there, and ballots.
 func (m *member) reduce(a *attempt, g int) {
 	r := &a.ranks[g]
-	if !a.begun || a.over || r.sent || r.there < len(m.in.Members) {
+	if !a.begun || a.over || r.sent || r.there < len(m.in().Members) || m.hang(true) {
 		return
 	}
 	r.sum = mix(uint64(a.key.q), uint64(a.key.round), uint64(a.key.step), uint64(g))
@@ -269,28 +320,50 @@ func (m *member) reduce(a *attempt, g int) {
 	r.sent = true
 	r.digest = quorum.Digest{Valid: true, Sum: uint32(r.sum)}
 	fine := !m.strikes(FaultCheck)
-	b := &quorum.Ballot{
-		QuorumID: a.key.q, Round: a.key.round, Position: m.pos, OK: fine && !m.unhealed, Reduced: fine,
-		Healed: m.plan.Heal && !m.unhealed && m.pos == m.plan.Max, Unhealed: m.unhealed,
-		ChangeWanted: m.wants || m.unhealed, Digest: r.digest,
+	if !fine {
+		m.ranks[g].Fail()
 	}
+	own := m.ranks[g].Ballot(m.ranks[g].Behind())
+	m.ranks[g].Seal(own)
+	if f := m.w.mutant.onBallot; f != nil {
+		f(&own)
+	}
+	b := &own
+	b.Digest = r.digest
 	if b.OK {
-		m.claim[g].Promise(a.key.step, a.key.q)
 		m.was = a.key
 	}
 	m.w.check.ballots(m.id, a.key, g, fine)
-	rank := m.plan.ReplicaRank
-	m.sendStep(&stepMessage{from: m, size: len(m.in.Members), rank: rank, key: a.key, g: g, vote: b})
-	m.ballot(a, g, rank, b)
+	rank, line := m.plan.ReplicaRank, noLine
+	if !m.ranks[g].Behind() && !b.Healed {
+		line = m.line
+	}
+	m.sendStep(&stepMessage{from: m, size: len(m.in().Members), rank: rank, key: a.key, g: g, vote: b, line: line})
+	m.ballot(a, g, rank, b, line)
+}
+
+// told are the lines of those who told a state, as far as they are at one position.
+func (r *rankStep) told() []int {
+	lines, first := slices.Clone(r.lines), -1
+	for rank, b := range r.ballots {
+		switch {
+		case lines[rank] == noLine:
+		case first < 0:
+			first = rank
+		case b.Position != r.ballots[first].Position:
+			lines[rank] = noLine
+		}
+	}
+	return lines
 }
 
 // ballot takes one ballot, and votes when all are there.
-func (m *member) ballot(a *attempt, g, rank int, b *quorum.Ballot) {
+func (m *member) ballot(a *attempt, g, rank int, b *quorum.Ballot, line int) {
 	r := &a.ranks[g]
 	if r.ballots[rank] == nil {
 		r.came++
 	}
-	r.ballots[rank] = b
+	r.ballots[rank], r.lines[rank] = b, line
 	if r.came == len(r.ballots) {
 		m.judge(a, g, false)
 	}
@@ -303,28 +376,51 @@ func (m *member) judge(a *attempt, g int, broken bool) {
 	if !a.begun || a.over || r.voted || !r.sent && !broken {
 		return
 	}
-	v := quorum.Verdict{Vote: quorum.VoteNo, Broken: true}
+	yes := false
 	if r.sent {
+		judge := quorum.JudgeBallots
 		if f := m.w.mutant.judge; f != nil {
-			v = f(m.plan.ReplicaRank, r.ballots)
-		} else {
-			v = quorum.JudgeBallots(m.plan.ReplicaRank, r.ballots)
+			judge = f
 		}
+		v := judge(m.plan.ReplicaRank, r.ballots)
 		if len(v.Missing) > 0 && !broken {
 			return
 		}
-		v = m.claim[g].Judged(v, a.key.step, a.key.q, g, r.digest)
+		m.w.check.named(m.id, a.key, r.told(), v.Differ)
+		r.vote, v = m.ranks[g].Judged(v, r.digest, broken)
+		yes = v.Yes()
+	} else {
+		r.vote = m.ranks[g].WithoutGroup()
 	}
 	r.voted = true
-	if m.w.mutant.eager && v.Vote == quorum.VotePrepared {
-		v.Vote = quorum.VoteYes
+	m.ranks[g].Voted()
+	if f := m.w.mutant.onVote; f != nil {
+		f(&r.vote)
 	}
-	err := m.polls.Vote(quorum.RankVote{
-		Attempt:   a.poll,
-		GroupRank: g, QuorumID: a.key.q, Round: a.key.round, Step: a.key.step, Vote: v.Vote,
-		ChangeWanted: v.ChangeWanted, Broken: broken || v.Broken, Digest: r.digest,
-	})
-	if err != nil {
+	if len(m.ranks) > 1 && (m.strikes(FaultVote) || !yes && m.strikes(FaultNo)) {
+		m.w.note("the vote of %s's rank %d on %v is lost", m.id, g, a.key)
+		r.lost = true
+		m.deadline(voteDeadline, "vote", func() bool { return a.over })
+		return
+	}
+	if err := m.polls.Vote(r.vote); err != nil {
+		m.w.fail("C3", "%s: %v", m.id, err)
+		return
+	}
+	m.tallied(a)
+}
+
+// endVotes has the ranks do without the votes that were lost: one whose vote came
+// waits no longer, or else the first one makes its call again.
+func (m *member) endVotes(a *attempt) {
+	if a.over {
+		return
+	}
+	a.missing = true
+	last := max(0, slices.IndexFunc(a.ranks, func(r rankStep) bool { return !r.lost }))
+	v := a.ranks[last].vote
+	v.Last = true
+	if err := m.polls.Vote(v); err != nil {
 		m.w.fail("C3", "%s: %v", m.id, err)
 		return
 	}
@@ -333,8 +429,8 @@ func (m *member) judge(a *attempt, g int, broken bool) {
 
 // tallied carries out what the tally says, once.
 func (m *member) tallied(a *attempt) {
-	res, ok, err := m.polls.Result(a.poll)
-	if err != nil || !ok {
+	res, ok := m.polls.Result(a.poll)
+	if !ok {
 		return
 	}
 	m.w.check.tally(m.id, a.key, res.Outcome.String())
@@ -342,67 +438,78 @@ func (m *member) tallied(a *attempt) {
 		return
 	}
 	a.over = true
-	m.ballots++
-	m.outcome(a, res)
+	m.moves++
+	asks := m.outcome(a, res)
 	if !res.Stands {
 		m.breakGroup("tally: " + res.Outcome.String())
 		return
 	}
 	m.steps = slices.DeleteFunc(m.steps, func(o *attempt) bool { return o == a })
-	m.ask = res.ChangeWanted
-	if m.ask {
+	if asks && !m.w.mutant.neverAsks && m.each((*quorum.Rank).Ask) {
 		m.joinIfDue()
 		return
 	}
 	m.compute()
 }
 
-func (m *member) outcome(a *attempt, res quorum.TallyResult) {
-	bytes := m.bytes
-	for _, r := range a.ranks {
+// outcome has every rank do what the tally says. It says whether they ask.
+func (m *member) outcome(a *attempt, res quorum.TallyResult) (asks bool) {
+	bytes, did, promised := m.bytes, quorum.Resolution{}, m.prepared()
+	f := m.w.mutant.onTally
+	if m.w.mutant.noMissing && a.missing {
+		res = quorum.TallyResult{Outcome: quorum.TallyCommit, Digests: m.digests()}
+	}
+	for g, r := range a.ranks {
 		bytes = mix(bytes, r.sum)
-	}
-	switch res.Outcome {
-	case quorum.TallyCommit:
-		m.commit(a.key, bytes, res.Digests, m.view.members)
-		m.wants = m.wants || m.plan.Heal && m.plan.ParticipantRank < 0 // it is level now
-	case quorum.TallyPrepared:
-		m.was, m.pend = a.key, bytes
-		if m.w.mutant.breaksPromise {
-			m.w.check.discard(m.id, pos{m.was.step, m.was.q}, m.pend)
-			m.forEachClaim(func(_ int, c *quorum.Claim) { c.Refuse() })
+		told := res
+		if f != nil {
+			f(&told, r.vote)
 		}
-	case quorum.TallyBehind:
-		m.passed++ // the others go on, and need its part in the exchange
-	case quorum.TallyAbort:
-		m.discarded = a.key
-		m.forEachClaim(func(_ int, c *quorum.Claim) { c.Refuse() })
+		did = m.ranks[g].Resolve(told, r.vote)
+		asks = !did.Awaits && m.ranks[g].End(did).Asks || asks
 	}
+	switch {
+	case did.Commit:
+		m.w.check.mixed(m.id, a.key, a.ranks[0].lines)
+		m.committed(a.key, bytes, m.view.members)
+	case did.Awaits:
+		m.was, m.pend = a.key, bytes
+	case m.first().Behind():
+		m.passed++ // the others go on, and need its part in the exchange
+	default:
+		m.discarded = a.key
+		if promised {
+			m.w.check.discard(m.id, pos{a.key.step, a.key.q}, bytes)
+		}
+	}
+	return asks
 }
 
 // breakGroup ends this member's quorum: votes that are due are cast, peers are
 // told, and it joins.
 func (m *member) breakGroup(why string) {
-	if m.in == nil || !m.stands {
+	if m.in() == nil || !m.stands() {
 		return
 	}
 	m.group++ // before the votes: they lead here again
-	m.stands, m.ready = false, false
+	m.ready = false
+	m.each(func(r *quorum.Rank) bool { return r.Fall(m.in().ID) })
 	for _, a := range slices.Clone(m.steps) {
-		if !a.begun || a.over || a.key.q != m.in.ID {
+		if !a.begun || a.over || a.key.q != m.in().ID {
 			continue
 		}
 		for g := range a.ranks {
 			m.judge(a, g, true)
 		}
+		m.endVotes(a)
 	}
 	if m.w.tracing {
-		m.w.note("%s leaves quorum %d: %s; prepared=%t", m.id, m.in.ID, why, m.prepared())
+		m.w.note("%s leaves quorum %d: %s; prepared=%t", m.id, m.in().ID, why, m.prepared())
 	}
-	id := m.in.ID
+	id := m.in().ID
 	for _, o := range m.peers {
 		m.w.send(m, o, func() {
-			if o.in != nil && o.in.ID == id {
+			if o.in() != nil && o.in().ID == id {
 				o.breakGroup(m.id + " aborted")
 			}
 		})
@@ -410,16 +517,15 @@ func (m *member) breakGroup(why string) {
 	if m.join != nil && m.join.Kind == quorum.JoinAsk {
 		m.join = nil // the next one replaces it
 	}
-	m.ask, m.wants, m.again = false, false, false
 	m.joinIfDue()
 }
 
 // linkBroke is a first cause: it accuses.
 func (m *member) linkBroke(o *member) {
-	if m.in == nil || !m.stands || !slices.Contains(m.peers, o) || m.helloOf(o) > m.in.ID {
+	if m.in() == nil || !m.stands() || !slices.Contains(m.peers, o) || m.helloOf(o) > m.in().ID {
 		return
 	}
-	m.accuse(quorum.Accusation{By: m.rid(), Against: o.rid(), QuorumID: m.in.ID, Evidence: "link broke"})
+	m.accuse(quorum.Accusation{By: m.rid(), Against: o.rid(), QuorumID: m.in().ID, Evidence: "link broke"})
 	m.breakGroup("link to " + o.id + " broke")
 }
 
@@ -429,7 +535,9 @@ func (m *member) accuse(a quorum.Accusation) {
 	}
 	r := m.x.r
 	m.x.receive(func(now time.Time) {
-		r.book.accuses(now.Sub(epochStart), m.id, string(a.Against), a.QuorumID, a.Unreachable)
+		if a.Kind == quorum.AccusedLink {
+			r.book.accuses(now.Sub(epochStart), m.id, string(a.Against), a.QuorumID, a.Unreachable)
+		}
 		if !r.w.mutant.deaf {
 			_ = r.m.Accuse(now, a) // what does not fit any more is old news
 		}

@@ -29,6 +29,8 @@ type world struct {
 	repeats    int  // messages that may come twice
 
 	struck, crashes, formed int
+	newcomers               int
+	flips                   int
 	steps                   map[stepName]bool
 	err                     error
 	rule                    string
@@ -95,12 +97,12 @@ func (w *world) attempted(k stepName) { w.steps[k] = true }
 
 // late is a deadline that a member's group did not meet.
 func (w *world) late(m *member, what string, d time.Duration) {
-	if m.in == nil || !m.stands || m.join != nil || !m.connected() || m.x.r.over {
+	if m.in() == nil || !m.stands() || m.join != nil || !m.connected() || m.x.r.over {
 		return
 	}
 	r := m.x.r
 	undisturbed := max(m.disturbed, r.began, r.s.disturbed, m.x.began)
-	w.check.waited(r.book, m.id, m.in.ID, undisturbed, what+" "+d.String())
+	w.check.waited(r.book, m.id, m.in().ID, undisturbed, what+" "+d.String())
 }
 
 // newWorld makes a run that has not begun.
@@ -112,6 +114,12 @@ func newWorld(o Options, mu Mutant, tracing, keep bool) *world {
 	}
 	w.check = newChecker(func() int64 { return w.now }, w.fail)
 	w.check.keep = keep
+	w.check.line = func(id string) int {
+		if m := w.byID[quorum.ReplicaID(id)]; m != nil {
+			return m.line
+		}
+		return 0
+	}
 	w.check.alive = func(id string) bool {
 		m := w.byID[quorum.ReplicaID(id)]
 		return m != nil && m.up
@@ -124,8 +132,11 @@ func newWorld(o Options, mu Mutant, tracing, keep bool) *world {
 	for i := range o.Replicas {
 		w.birth(fmt.Sprintf("r%d", i), 0, w.between(0, 500*time.Millisecond))
 	}
-	if o.Cuts {
+	if o.Cause != "" {
 		w.watchGaps()
+	}
+	if c := o.Cause; c != "" && causeOf(c).strike != nil {
+		w.after(o.Strikes, func() { w.begin(causeOf(c)) })
 	}
 	for _, f := range o.Faults {
 		w.after(f.At, func() { w.strike(f) })
@@ -183,7 +194,7 @@ func (w *world) progressing(p pos) func() bool {
 	return func() bool {
 		n := 0
 		for _, m := range w.members {
-			if m.up && m.stands && place(m.pos).above(p) && m.pos.QuorumID == m.in.ID {
+			if m.up && m.stands() && place(m.pos()).above(p) && m.pos().QuorumID == m.in().ID {
 				n++
 			}
 		}
@@ -204,15 +215,16 @@ func (w *world) together() bool {
 		if first == nil {
 			first = m
 		}
-		if !m.stands || m.in.ID != first.in.ID || m.pos != first.pos || m.pos.QuorumID != m.in.ID || m.bytes != first.bytes {
+		if !m.stands() || m.in().ID != first.in().ID || m.pos() != first.pos() || m.pos().QuorumID != m.in().ID || m.bytes != first.bytes {
 			return false
 		}
 	}
-	most := w.o.Replicas
+	all := w.o.Replicas + w.newcomers
+	most := all
 	if w.o.Fixed > 0 {
 		most = w.o.Fixed
 	}
-	return n == w.o.Replicas && len(first.in.Participants) == most
+	return n == all && len(first.in().Participants) == most
 }
 
 // picture shows where everybody is.
@@ -229,9 +241,9 @@ func (w *world) picture() string {
 		if !m.up {
 			continue
 		}
-		fmt.Fprintf(&b, "%s at %v connected=%t stands=%t ask=%t wants=%t ready=%t prepared=%t", m.id, m.pos, m.connected(), m.stands, m.ask, m.wants, m.ready, m.prepared())
-		if m.in != nil {
-			fmt.Fprintf(&b, " in %d.%d%v", m.in.ID, m.in.Round, m.view.members)
+		fmt.Fprintf(&b, "%s at %v connected=%t stands=%t asks=%t wants=%q ready=%t prepared=%t", m.id, m.pos(), m.connected(), m.stands(), m.first().Asks(), m.first().Wanted(), m.ready, m.prepared())
+		if m.in() != nil {
+			fmt.Fprintf(&b, " in %d.%d%v", m.in().ID, m.in().Round, m.view.members)
 		}
 		if m.join != nil {
 			fmt.Fprintf(&b, " join #%d %v", m.join.Number, m.join.Kind)
@@ -245,7 +257,7 @@ func (w *world) picture() string {
 func (w *world) fingerprint() uint64 {
 	h := mix(uint64(w.now), w.queue.order, uint64(len(w.members)), uint64(w.formed))
 	for _, m := range w.members {
-		h = mix(h, m.bytes, uint64(m.pos.Step), uint64(m.pos.QuorumID), m.next, m.ballots)
+		h = mix(h, m.bytes, uint64(m.pos().Step), uint64(m.pos().QuorumID), m.next, m.moves)
 	}
 	for _, s := range w.servers {
 		h = mix(h, s.term, uint64(len(s.log)), s.round)

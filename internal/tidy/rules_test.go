@@ -92,6 +92,34 @@ func TestImportsAndPurity(t *testing.T) {
 	})
 }
 
+// What follows from a vote, a tally, a fact or a settlement is said in quorum only.
+func TestVerdicts(t *testing.T) {
+	const imports = `import q "github.com/skerry-ft/skerry/quorum"` + "\n"
+	const use = "func f(v q.Vote, o q.TallyOutcome, k q.FactKind, s q.Outcome) "
+	check(t, []sample{
+		{"compared and switched on", map[string]string{
+			"manager/a.go": doc("manager") + imports + use +
+				`bool { switch o { case q.TallyCommit, (q.TallyAbort): return true }; return v == q.VoteYes || q.Forward != s || k >= q.Refused }`,
+		}, []string{
+			"verdicts: quorum.TallyCommit", "verdicts: quorum.TallyAbort", "verdicts: quorum.VoteYes", "verdicts: quorum.Forward",
+			"verdicts: quorum.Refused",
+		}},
+		{"made, named and asked", map[string]string{
+			"internal/wire/a.go": doc("wire") + imports +
+				`func f(s q.Settlement) (q.RankVote, int, bool) { return q.RankVote{Vote: q.VoteNo}, int(q.Refused), s.Settles() }`,
+		}, nil},
+		{"in quorum, its tests, and other tests", map[string]string{
+			"quorum/a.go":       "package quorum\n" + `func f(v Vote) bool { return v == VoteYes }`,
+			"manager/a.go":      doc("manager"),
+			"manager/a_test.go": "package manager\n" + imports + use + `bool { return v == q.VoteYes }`,
+		}, nil},
+		{"the simulator's checkers", map[string]string{
+			"internal/sim/check.go": doc("sim") + imports + use + `bool { return s == q.Forward }`,
+			"internal/sim/step.go":  "package sim\n" + imports + `func g(s q.Outcome) bool { return s == q.Forward }`,
+		}, []string{"verdicts: quorum.Forward"}},
+	})
+}
+
 func TestPackagesAndSizes(t *testing.T) {
 	long := "func F() {\n" + strings.Repeat("\t_ = 0\n", 69) + "}\n"
 	check(t, []sample{

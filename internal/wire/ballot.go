@@ -13,13 +13,17 @@ import (
 //	offset  bytes  field
 //	     0      1  version, ballotVersion
 //	     1      1  flags
-//	     2      4  digest
+//	     2      4  digest of a slice of the state
 //	     6      8  quorum id
 //	    14      8  round
 //	    22      8  position: step
 //	    30      8  position: quorum id
 //	    38      1  length of the position's cluster, n
 //	    39      n  the position's cluster
+//
+// The digest of what was reduced is the backend's to carry, and not here. Managers
+// from before states were compared set the four bytes to nothing and read them for
+// that digest, which the backend's then replaced: both kinds can be in one job.
 const (
 	ballotVersion     = 1
 	ballotHeaderBytes = 39
@@ -32,27 +36,27 @@ const (
 	ballotHealed
 	ballotUnhealed
 	ballotChangeWanted
-	ballotHasDigest
-	ballotFlags = ballotHasDigest<<1 - 1 // all known ones
+	ballotHasState
+	ballotFlags = ballotHasState<<1 - 1 // all known ones
 )
 
-// EncodeBallot returns b's bytes, at most MaxBallotBytes. It panics if b's
-// numbers are negative or its cluster is longer than MaxClusterBytes: a ballot
-// is made from values that have been bounded.
+// EncodeBallot returns b's bytes without the digest of what was reduced, at most
+// MaxBallotBytes. It panics if b's numbers are negative or its cluster is longer
+// than MaxClusterBytes: a ballot is made from values that have been bounded.
 func EncodeBallot(b quorum.Ballot) []byte {
 	numbers := [...]int64{b.QuorumID, b.Round, b.Position.Step, b.Position.QuorumID}
 	if len(b.Position.Cluster) > MaxClusterBytes || min(numbers[0], numbers[1], numbers[2], numbers[3]) < 0 {
 		panic(fmt.Sprintf("wire: ballot out of bounds: %+v", b))
 	}
 	var flags byte
-	for i, set := range [...]bool{b.OK, b.Reduced, b.Healed, b.Unhealed, b.ChangeWanted, b.Digest.Valid} {
+	for i, set := range [...]bool{b.OK, b.Reduced, b.Healed, b.Unhealed, b.ChangeWanted, b.State.Valid} {
 		if set {
 			flags |= 1 << i
 		}
 	}
 	out := make([]byte, 0, ballotHeaderBytes+len(b.Position.Cluster))
 	out = append(out, ballotVersion, flags)
-	out = binary.BigEndian.AppendUint32(out, b.Digest.Sum)
+	out = binary.BigEndian.AppendUint32(out, b.State.Sum)
 	for _, n := range numbers {
 		out = binary.BigEndian.AppendUint64(out, uint64(n))
 	}
@@ -60,7 +64,7 @@ func EncodeBallot(b quorum.Ballot) []byte {
 	return append(out, b.Position.Cluster...)
 }
 
-// DecodeBallot is the inverse of EncodeBallot. It refuses, with a *FieldError,
+// DecodeBallot is the inverse of EncodeBallot: a ballot without a Digest. It refuses, with a *FieldError,
 // whatever EncodeBallot cannot have made.
 func DecodeBallot(data []byte) (quorum.Ballot, error) {
 	var c check
@@ -83,15 +87,15 @@ func DecodeBallot(data []byte) (quorum.Ballot, error) {
 		Healed:       flags&ballotHealed != 0,
 		Unhealed:     flags&ballotUnhealed != 0,
 		ChangeWanted: flags&ballotChangeWanted != 0,
-		Digest: quorum.Digest{
-			Valid: flags&ballotHasDigest != 0,
+		State: quorum.Digest{
+			Valid: flags&ballotHasState != 0,
 			Sum:   binary.BigEndian.Uint32(data[2:]),
 		},
 	}
 	b.Position.Step = number("position.step", 22)
 	b.Position.QuorumID = number("position.quorum_id", 30)
 	cluster := data[ballotHeaderBytes:]
-	c.number("cluster length", int64(data[38]), int64(len(cluster)), int64(len(cluster)))
+	c.number("cluster length", int64(data[ballotHeaderBytes-1]), int64(len(cluster)), int64(len(cluster)))
 	b.Position.Cluster = c.text("position.cluster", string(cluster), MaxClusterBytes)
 	if c.failed() {
 		return quorum.Ballot{}, c.result()

@@ -34,12 +34,28 @@ func FuzzDecodeBallot(f *testing.F) {
 func sampleBallot() quorum.Ballot {
 	return quorum.Ballot{QuorumID: 9, Round: 2, Position: quorum.Position{Cluster: "c1", Step: 7, QuorumID: 3},
 		OK: true, Reduced: true, Healed: true, Unhealed: true, ChangeWanted: true,
-		Digest: quorum.Digest{Valid: true, Sum: 0xdeadbeef}}
+		State: quorum.Digest{Valid: true, Sum: 0xdeadbeef}}
+}
+
+// A manager from before states were compared reads the layout that it wrote: version
+// 1, 39 bytes and the cluster, six flags.
+func TestBallotLayoutIsThatOfTheFirst(t *testing.T) {
+	t.Parallel()
+	want := []byte{
+		1, ballotOK | ballotReduced | ballotHasState, 0, 0, 0, 7,
+		0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 3, 1, 'c',
+	}
+	b := quorum.Ballot{QuorumID: 9, Round: 2, Position: quorum.Position{Cluster: "c", Step: 5, QuorumID: 3}, OK: true, Reduced: true,
+		State: quorum.Digest{Valid: true, Sum: 7}}
+	if got := EncodeBallot(b); !bytes.Equal(got, want) || int(ballotFlags) != 0x3f {
+		t.Errorf("%v, flags %#x; want %v, 0x3f", got, ballotFlags, want)
+	}
 }
 
 func TestBallotRoundTrip(t *testing.T) {
 	t.Parallel()
-	for _, b := range []quorum.Ballot{{}, sampleBallot(), {OK: true}, {Healed: true, Digest: quorum.Digest{Sum: 3}}} {
+	for _, b := range []quorum.Ballot{{}, sampleBallot(), {OK: true}, {Healed: true, State: quorum.Digest{Sum: 3}},
+		{State: quorum.Digest{Valid: true, Sum: 4}}} {
 		data := EncodeBallot(b)
 		if len(data) > MaxBallotBytes {
 			t.Errorf("ballot of %d bytes, want at most %d", len(data), MaxBallotBytes)
@@ -65,7 +81,10 @@ func TestBallotRoundTrip(t *testing.T) {
 
 // FuzzSession feeds bytes to all that a session decodes.
 func FuzzSession(f *testing.F) {
+	q, part := viewed("r4"), sampleJoin()
+	part.Last = quorum.NewLastAnswer(&q)
 	for _, m := range []*skerrypb.Up{
+		{Message: &skerrypb.Up_Join{Join: JoinToProto(part)}},
 		{Message: &skerrypb.Up_Join{Join: JoinToProto(sampleJoin())}},
 		{Message: &skerrypb.Up_Hello{Hello: HelloToProto(Hello{GroupWorldSize: 1, Hello: quorum.Hello{ReplicaID: "a"}})}},
 		{Message: &skerrypb.Up_Beat{Beat: BeatToProto(quorum.Beat{Phase: quorum.PhaseTraining})}},
@@ -156,6 +175,12 @@ func assertJoin(t *testing.T, j quorum.Join) {
 	if j.Last != nil {
 		for _, m := range j.Last.Members {
 			assertMember(t, m)
+		}
+		if p := j.Last.Part; p != nil {
+			assertMember(t, p.Self)
+			if p.WorldSize < 1 || p.WorldSize > MaxMembers || p.Self.Seat.Rank < 0 || p.Self.Seat.Rank >= MaxMembers {
+				t.Errorf("accepted part %+v", p)
+			}
 		}
 	}
 }

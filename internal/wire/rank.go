@@ -31,6 +31,7 @@ func RankReportToProto(r quorum.RankReport) *skerrypb.RankQuorumRequest {
 		Void:               r.Void,
 		Withdraw:           r.Withdraw,
 		Away:               r.Away,
+		Differs:            r.Differs,
 	}
 	if len(r.Fact.Digests) > 0 {
 		m.FactDigest = DigestToProto(r.Fact.Digests[0])
@@ -65,6 +66,7 @@ func RankReportFromProto(m *skerrypb.RankQuorumRequest) (quorum.RankReport, erro
 		Void:               m.GetVoid(),
 		Withdraw:           m.GetWithdraw(),
 		Away:               m.GetAway(),
+		Differs:            m.GetDiffers(),
 	}
 	if m.GetFactDigest() != nil {
 		r.Fact.Digests = []quorum.Digest{DigestFromProto(m.GetFactDigest())}
@@ -99,6 +101,7 @@ func VoteToProto(v quorum.RankVote) *skerrypb.VoteRequest {
 		Digest:       DigestToProto(v.Digest),
 		Attempt:      v.Attempt,
 		Void:         v.Void,
+		Last:         v.Last,
 	}
 }
 
@@ -117,6 +120,7 @@ func VoteFromProto(m *skerrypb.VoteRequest) (quorum.RankVote, error) {
 		Digest:       DigestFromProto(m.GetDigest()),
 		Attempt:      m.GetAttempt(),
 		Void:         m.GetVoid(),
+		Last:         m.GetLast(),
 	}
 	return v, c.result()
 }

@@ -42,6 +42,7 @@ func refusals() []refusal {
 		{"stale vote", quorum.ErrStaleVote, codes.Aborted, false},
 		{"not a member", quorum.ErrNotMember, codes.NotFound, false},
 		{"no session", quorum.ErrNoSession, codes.FailedPrecondition, false},
+		{"id not issued", quorum.ErrNotIssued, codes.FailedPrecondition, false},
 		{"unknown replica", quorum.ErrUnknown, codes.NotFound, true},
 		{"fenced", quorum.ErrFenced, codes.Aborted, false},
 		{"no leader", ErrNoLeader, codes.Unavailable, false},

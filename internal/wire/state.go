@@ -113,6 +113,7 @@ func MemberToProto(m quorum.Member) *skerrypb.Member {
 		CommitFailures: m.CommitFailures,
 		Data:           m.Data,
 		Torn:           m.Torn,
+		Differs:        m.Differs,
 	}
 }
 
@@ -138,6 +139,7 @@ func (c *check) member(m *skerrypb.Member) quorum.Member {
 		FixedWorldSize: int(c.number("fixed_world_size", int64(m.GetFixedWorldSize()), 0, MaxMembers)),
 		CommitFailures: c.rising("commit_failures", m.GetCommitFailures()),
 		Torn:           m.GetTorn(),
+		Differs:        m.GetDiffers(),
 		Data:           c.data("data", m.GetData(), MaxDataBytes),
 	}
 	if r.Torn && r.Position != (quorum.Position{}) {
@@ -156,7 +158,7 @@ func membersToProto(ms []quorum.Member) []*skerrypb.Member {
 
 // members converts a member list: sorted by replica id, none twice.
 func (c *check) members(field string, ms []*skerrypb.Member) []quorum.Member {
-	if !c.count(field, len(ms), MaxMembers) {
+	if !c.count(field, len(ms), MaxMembers) || len(ms) == 0 {
 		return nil
 	}
 	r := make([]quorum.Member, len(ms))
@@ -185,7 +187,46 @@ func LastAnswerToProto(a *quorum.LastAnswer) *skerrypb.LastAnswer {
 		QuorumId: a.QuorumID,
 		Round:    a.Round,
 		Members:  membersToProto(a.Members),
+		Part:     partToProto(a.Part),
 	}
+}
+
+func partToProto(p *quorum.AnswerPart) *skerrypb.AnswerPart {
+	if p == nil {
+		return nil
+	}
+	r := &skerrypb.AnswerPart{
+		Self: MemberToProto(p.Self), WorldSize: uint32(p.WorldSize), Max: PositionToProto(p.Max), Heal: p.Heal,
+	}
+	if s := p.Self.Seat; s != (quorum.Seat{}) {
+		r.Seat = &skerrypb.SeatRun{QuorumId: s.QuorumID, First: uint32(s.Rank), Count: 1}
+	}
+	return r
+}
+
+func (c *check) part(field string, p *skerrypb.AnswerPart) *quorum.AnswerPart {
+	if p == nil {
+		return nil
+	}
+	c.enter(field)
+	defer c.leave()
+	r := &quorum.AnswerPart{
+		WorldSize: int(c.number("world_size", int64(p.GetWorldSize()), 1, MaxMembers)),
+		Max:       c.position("max", p.GetMax()),
+		Heal:      p.GetHeal(),
+	}
+	if c.enter("self"); p.GetSelf() == nil {
+		c.missing("self")
+	} else {
+		r.Self = c.member(p.GetSelf())
+	}
+	c.leave()
+	if p.GetSeat() != nil {
+		for _, s := range c.seats("seat", []*skerrypb.SeatRun{p.GetSeat()}, 1) {
+			r.Self.Seat = quorum.Seat{QuorumID: s.QuorumID, Rank: s.First}
+		}
+	}
+	return r
 }
 
 func (c *check) lastAnswer(field string, a *skerrypb.LastAnswer) *quorum.LastAnswer {
@@ -199,6 +240,7 @@ func (c *check) lastAnswer(field string, a *skerrypb.LastAnswer) *quorum.LastAns
 		QuorumID: c.rising("quorum_id", a.GetQuorumId()),
 		Round:    c.rising("round", a.GetRound()),
 		Members:  c.members("members", a.GetMembers()),
+		Part:     c.part("part", a.GetPart()),
 	}
 }
 
@@ -231,7 +273,7 @@ func (c *check) accusation(a *skerrypb.Accusation) quorum.Accusation {
 		Evidence: c.text("evidence", a.GetEvidence(), MaxEvidenceBytes),
 
 		Unreachable: a.GetUnreachable(),
-		Kind:        quorum.AccusationKind(c.enum("kind", int32(a.GetKind()), int32(quorum.AccusedUnhealed))),
+		Kind:        quorum.AccusationKind(c.enum("kind", int32(a.GetKind()), int32(quorum.AccusedDiffers))),
 	}
 }
 

@@ -18,8 +18,8 @@ func viewToProto(w *quorum.View) *skerrypb.View {
 		CommitFailures: w.CommitFailures, Donor: w.Donor, Heal: w.Heal,
 		Healing: peersToProto(w.Healing), HealingCount: uint32(w.HealingCount),
 	}
-	for _, id := range w.ReplicaIDs {
-		r.ReplicaIds = append(r.ReplicaIds, string(id))
+	for _, s := range w.Seats {
+		r.Seats = append(r.Seats, &skerrypb.SeatRun{QuorumId: s.QuorumID, First: uint32(s.First), Count: uint32(s.Count)})
 	}
 	for _, p := range w.Participants {
 		r.Participants = append(r.Participants, &skerrypb.RankRange{First: uint32(p.First), Count: uint32(p.Count)})
@@ -75,17 +75,11 @@ func (c *check) view(field string, w *skerrypb.View) *quorum.View {
 		r.Self = c.member(w.GetSelf())
 	}
 	c.leave()
-	if ids := w.GetReplicaIds(); len(ids) > 0 {
-		if int64(len(ids)) != world {
-			c.bad("replica_ids", strconv.Itoa(len(ids)), "%d, one for each member, or none", world)
-			return r
-		}
-		for i, id := range ids {
-			c.element("replica_ids", i)
-			r.ReplicaIDs = append(r.ReplicaIDs, c.id("id", id))
-			c.leave()
-		}
+	r.Seats = c.seats("seats", w.GetSeats(), world)
+	if c.failed() {
+		return r
 	}
+	r.Self.Seat = quorum.SeatAt(r.Seats, r.Rank)
 	r.Participants = c.ranges("participants", w.GetParticipants(), int64(r.Divisor), world)
 	if want := max(r.Self.GroupWorldSize, 1); len(w.GetRanks()) != want {
 		c.bad("ranks", strconv.Itoa(len(w.GetRanks())), "%d, one for each group rank", want)
@@ -123,6 +117,33 @@ func (c *check) peers(field string, ps []*skerrypb.Peer, limit int, world int64)
 			Address: c.text("address", p.GetAddress(), MaxAddressBytes),
 		}
 		c.leave()
+	}
+	return r
+}
+
+// seats converts runs of seats, total in all, or none.
+func (c *check) seats(field string, rs []*skerrypb.SeatRun, total int64) []quorum.SeatRun {
+	if !c.count(field, len(rs), MaxMembers) || len(rs) == 0 {
+		return nil
+	}
+	var r []quorum.SeatRun
+	sum := int64(0)
+	for i, s := range rs {
+		c.element(field, i)
+		run := quorum.SeatRun{
+			QuorumID: c.rising("quorum_id", s.GetQuorumId()),
+			First:    int(c.number("first", int64(s.GetFirst()), 0, MaxMembers-1)),
+			Count:    int(c.number("count", int64(s.GetCount()), 1, MaxMembers)),
+		}
+		c.leave()
+		if c.failed() {
+			return nil
+		}
+		sum += int64(run.Count)
+		r = append(r, run)
+	}
+	if sum != total {
+		c.bad(field, strconv.FormatInt(sum, 10)+" seats", "%d", total)
 	}
 	return r
 }

@@ -42,6 +42,41 @@ func TestViewRoundTrip(t *testing.T) {
 	}
 }
 
+// What a member restates of a view, in a hello and a join, arrives as it was.
+func TestPartRoundTrip(t *testing.T) {
+	t.Parallel()
+	for i := range 9 {
+		q := viewed(quorum.ReplicaID(fmt.Sprintf("r%d", i)))
+		want := quorum.NewLastAnswer(&q)
+		if want.Part == nil || want.Part.Self.Seat.Rank != i || want.Part.WorldSize != 9 || want.Part.Heal != (i%2 == 0) {
+			t.Fatalf("part %+v", want.Part)
+		}
+		j := sampleJoin()
+		j.Last = want
+		got, err := JoinFromProto(overTheWire(t, JoinToProto(j)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(want, got.Last); d != "" {
+			t.Errorf("part changed (-want +got):\n%s", d)
+		}
+	}
+	q := viewed("r4")
+	for want, spoil := range map[string]func(p *skerrypb.AnswerPart){
+		"last.part.world_size": func(p *skerrypb.AnswerPart) { p.WorldSize = MaxMembers + 1 },
+		"last.part.self":       func(p *skerrypb.AnswerPart) { p.Self = nil },
+		"last.part.seat":       func(p *skerrypb.AnswerPart) { p.Seat.Count = 2 },
+	} {
+		j := sampleJoin()
+		j.Last = quorum.NewLastAnswer(&q)
+		p := JoinToProto(j)
+		spoil(p.Last.Part)
+		if _, err := JoinFromProto(p); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want an error about %s", err, want)
+		}
+	}
+}
+
 func TestViewBoundsAreNamed(t *testing.T) {
 	t.Parallel()
 	for want, spoil := range map[string]func(q *skerrypb.Quorum){
@@ -53,7 +88,10 @@ func TestViewBoundsAreNamed(t *testing.T) {
 		"first": func(q *skerrypb.Quorum) {
 			q.View.Participants[1] = proto.CloneOf(q.View.Participants[0])
 		},
-		"view.self": func(q *skerrypb.Quorum) { q.View.Self = nil },
+		"view.seats":          func(q *skerrypb.Quorum) { q.View.Seats[0].Count++ },
+		"view.seats[0].first": func(q *skerrypb.Quorum) { q.View.Seats[0].First = MaxMembers },
+		"view.seats[0].count": func(q *skerrypb.Quorum) { q.View.Seats[0].Count = 0 },
+		"view.self":           func(q *skerrypb.Quorum) { q.View.Self = nil },
 		"members": func(q *skerrypb.Quorum) {
 			q.Members = []*skerrypb.Member{q.View.Self}
 		},

@@ -105,12 +105,12 @@ func TestRoundTrips(t *testing.T) {
 	r := quorum.RankReport{GroupRank: 1, Kind: quorum.JoinFall, Position: j.Member.Position, HaveQuorumID: 3, HaveRound: 1,
 		Fact: j.Fact, LastDigest: quorum.Digest{Valid: true, Sum: 7}, CheckpointMetadata: "http://h:3/checkpoint/",
 		ShrinkOnly: true, InitSync: true, Sync: true, FixedWorldSize: 2, CommitFailures: 4,
-		Accusations: j.Accusations, Withdraw: true}
+		Accusations: j.Accusations, Withdraw: true, Differs: true}
 	gotR, err := RankReportFromProto(overTheWire(t, RankReportToProto(r)))
 	same("rank report", r, gotR, err)
 
 	v := quorum.RankVote{GroupRank: 1, QuorumID: 3, Round: 1, Step: 8, Vote: quorum.VotePrepared,
-		ChangeWanted: true, Broken: true, Digest: quorum.Digest{Valid: true, Sum: 9}}
+		ChangeWanted: true, Broken: true, Last: true, Digest: quorum.Digest{Valid: true, Sum: 9}}
 	gotV, err := VoteFromProto(overTheWire(t, VoteToProto(v)))
 	same("vote", v, gotV, err)
 
@@ -366,5 +366,10 @@ func TestTornMember(t *testing.T) {
 	p.Position = PositionToProto(quorum.Position{Cluster: "c1", Step: 7, QuorumID: 3})
 	if got, err := MemberFromProto(p); err == nil {
 		t.Errorf("%+v, want the position refused", got)
+	}
+	m = sampleMember("a:1")
+	m.Differs = true
+	if got, err := MemberFromProto(overTheWire(t, MemberToProto(m))); err != nil || got != m {
+		t.Errorf("%+v, %v; want %+v", got, err, m)
 	}
 }

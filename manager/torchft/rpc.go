@@ -169,8 +169,8 @@ func (s *Server) vote(rank int, m *torchftpb.ShouldCommitRequest) (*count, error
 		c = &count{attempt: v.Round, step: v.Step, decided: make(chan struct{})}
 		s.mu.voted = c
 	}
-	if result := s.mu.tally.Result(); result.Outcome != quorum.TallyPending && !c.over() {
-		c.end(result.Outcome == quorum.TallyCommit, nil)
+	if result := s.mu.tally.Result(); result.Decided() && !c.over() {
+		c.end(result.Commits(), nil)
 	}
 	return c, nil
 }

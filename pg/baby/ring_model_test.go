@@ -354,7 +354,7 @@ func TestRingMutants(t *testing.T) {
 			break
 		}
 		t.Run(m.name, func(t *testing.T) {
-			out, err := steptest.RunMutant(t.TempDir(), m.file, m.old, m.fresh, "-run", "^TestRingModel$", ".")
+			out, err := steptest.RunMutant(t.TempDir(), m.file, m.old, m.fresh, "-run", "^TestRingModel$", "-failfast", ".")
 			switch {
 			case err != nil:
 				t.Fatal(err)

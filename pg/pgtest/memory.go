@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/skerry-ft/skerry/pg"
 )
@@ -17,6 +18,7 @@ type Memory struct {
 		sync.Mutex
 
 		rooms map[string]*room
+		cuts  map[[2]string]bool // of replicas by name, in order
 	}
 }
 
@@ -81,6 +83,7 @@ var (
 	_ pg.Backend    = (*MemoryBackend)(nil)
 	_ pg.Rounder    = (*MemoryBackend)(nil)
 	_ pg.Configured = (*MemoryBackend)(nil)
+	_ pg.Prober     = (*MemoryBackend)(nil)
 )
 
 // Sibling makes another backend on the same network, for a subgroup.
@@ -126,18 +129,26 @@ func (b *MemoryBackend) Configure(ctx context.Context, c pg.Config) error {
 // enter waits until every rank has come.
 func (s *seat) enter(ctx context.Context) error {
 	r := s.room
+	full := r.full
+	var late <-chan time.Time
+	peer := s.outOfReach()
+	if peer >= 0 {
+		full, late = nil, time.After(reachTimeout)
+	}
 	if err := r.sit(s); err != nil {
 		return err
 	}
 	select {
-	case <-r.full:
+	case <-full:
 		return nil
+	case <-late:
+		s.part(peer)
 	case <-r.broken:
 	case <-ctx.Done():
 		r.fail(s, context.Cause(ctx))
 	}
 	select {
-	case <-r.full: // everybody came at that very moment
+	case <-full: // everybody came at that very moment
 		return nil
 	default:
 		return r.errFor(s)

@@ -56,6 +56,7 @@ type breakage struct {
 	remote  error
 	seen    bool // every rank saw it by itself: a lost link
 	differ  bool // origin and culprit called different things, and saw it of each other
+	parted  bool // their link is cut: likewise
 }
 
 // pending is an op under way.
@@ -271,7 +272,7 @@ func (r *room) errForLocked(s *seat) error {
 	switch {
 	case b == nil:
 		return nil
-	case b.origin == s.rank():
+	case b.origin == s.rank() && !b.parted:
 		return b.local
 	}
 	return r.opErrorLocked(s, &pg.Op{})

@@ -310,10 +310,12 @@ func (l *link) settleMessageLocked(h *header, s *slot, do *todo) {
 }
 
 // landedLocked notes that n bytes of a message that was taken are in its
-// tensor. The caller holds a touch of the receive.
+// tensor. The caller holds a touch of the receive. The message is over when no
+// frame of it is on its way either: one without bytes is all there before its only
+// frame is, and a receive that ended then would be another's when that comes.
 func (l *link) landedLocked(m *message, n int, do *todo) {
 	m.landed += n
-	if m.landed < m.total || m.got < m.total {
+	if m.landed < m.total || m.got < m.total || m.placed > 0 {
 		return
 	}
 	if i := slices.Index(l.incoming, m); i >= 0 {

@@ -512,7 +512,7 @@ func TestPollerMutants(t *testing.T) {
 			break
 		}
 		t.Run(m.name, func(t *testing.T) {
-			out, err := steptest.RunMutant(t.TempDir(), m.file, m.old, m.fresh, "-run", "^TestPollerModel$", ".")
+			out, err := steptest.RunMutant(t.TempDir(), m.file, m.old, m.fresh, "-run", "^TestPollerModel$", "-failfast", ".")
 			switch {
 			case err != nil:
 				t.Fatal(err)

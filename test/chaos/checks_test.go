@@ -90,6 +90,9 @@ func (c *cluster) shutDown() {
 	c.t.Helper()
 	all := append(append([]*spawn.Process(nil), c.trainers...), c.light)
 	for _, p := range all {
+		if !runs(p) && c.o.drill {
+			continue
+		}
 		c.signal(p, syscall.SIGTERM)
 		select {
 		case <-p.Done():

@@ -29,6 +29,14 @@ type options struct {
 	stepTime   time.Duration // 0: 20 ms
 	ballastMiB int
 	durable    bool
+
+	// Of drills: their trainers count, see counter, and may end by themselves.
+	drill       bool
+	begin       int // how many replicas are started; 0: all
+	minReplicas int
+	stuckAfter  time.Duration
+	stepTimeout time.Duration // 0: 20 s
+	tune        func(a *workerArgs, index int)
 }
 
 // cluster is a lighthouse and trainers, each a process.
@@ -64,6 +72,9 @@ func start(t *testing.T, o options) *cluster {
 	if o.stepTime == 0 {
 		o.stepTime = 20 * time.Millisecond
 	}
+	if o.stepTimeout == 0 {
+		o.stepTimeout = 20 * time.Second
+	}
 	c := &cluster{t: t, o: o, mark: "SKERRY_CHAOS=" + uuid.NewString(), tmp: filepath.Join(t.TempDir(), "tmp")}
 	c.mu.changed = make(chan struct{})
 	c.trainers, c.started = make([]*spawn.Process, o.replicas), make([]int, o.replicas)
@@ -76,7 +87,9 @@ func start(t *testing.T, o options) *cluster {
 	t.Cleanup(c.endAll)
 	c.startLighthouse("127.0.0.1:0")
 	for i := range o.replicas {
-		c.startTrainer(i)
+		if o.begin == 0 || i < o.begin {
+			c.startTrainer(i)
+		}
 	}
 	return c
 }
@@ -100,6 +113,15 @@ func (c *cluster) spawn(name string, index int, a workerArgs, out *lines) *spawn
 	if a.Verbose {
 		o.Stderr = os.Stderr
 	}
+	if *logs != "" {
+		f, err := os.Create(filepath.Join(*logs, strings.ReplaceAll(
+			fmt.Sprintf("%s-%s-%d.%d", c.t.Name(), name, index, c.started[index]), "/", "-")))
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		c.t.Cleanup(func() { f.Close() }) // written to until the process has been reaped
+		o.Stderr = f
+	}
 	p, err := spawn.Start(spawn.Worker{Name: name, Rank: index, WorldSize: c.o.replicas}, o)
 	if err != nil {
 		c.t.Fatal(err)
@@ -111,7 +133,10 @@ func (c *cluster) spawn(name string, index int, a workerArgs, out *lines) *spawn
 func (c *cluster) startLighthouse(listen string) {
 	c.t.Helper()
 	before := c.count(listening)
-	c.light = c.spawn(lighthouseWorker, 0, workerArgs{Listen: listen, DataDir: c.data, Verbose: *verbose},
+	c.light = c.spawn(lighthouseWorker, 0, workerArgs{
+		Listen: listen, DataDir: c.data, Verbose: *verbose || *logs != "", MinReplicas: c.o.minReplicas,
+		StuckAfter: c.o.stuckAfter,
+	},
 		&lines{each: func(r report) { c.add(r, -1, 0) }})
 	c.await("lighthouse listens", func() bool { return c.count(listening) > before })
 	c.each(func(r report) {
@@ -126,13 +151,21 @@ func (c *cluster) startTrainer(i int) {
 	c.t.Helper()
 	c.started[i]++
 	incarnation := c.started[i]
-	c.trainers[i] = c.spawn(trainerWorker, i, c.trainerArgs(), &lines{each: func(r report) { c.add(r, i, incarnation) }})
+	a, name := c.trainerArgs(), trainerWorker
+	if c.o.drill {
+		name = counterWorker
+	}
+	if c.o.tune != nil {
+		c.o.tune(&a, i)
+	}
+	c.trainers[i] = c.spawn(name, i, a, &lines{each: func(r report) { c.add(r, i, incarnation) }})
 }
 
 func (c *cluster) trainerArgs() workerArgs {
 	return workerArgs{
 		Lighthouse: c.addr, Replicas: c.o.replicas, Steps: c.o.steps, StepTime: c.o.stepTime,
-		BallastMiB: c.o.ballastMiB, StepTimeout: 20 * time.Second, Verbose: *verbose,
+		BallastMiB: c.o.ballastMiB, StepTimeout: c.o.stepTimeout, MinReplicas: c.o.minReplicas,
+		Verbose: *verbose || *logs != "",
 	}
 }
 
@@ -228,6 +261,9 @@ func (c *cluster) awaitMore(steps int64, which ...int) {
 
 // failed is how a process ended that nobody killed, or nil.
 func (c *cluster) failed() error {
+	if c.o.drill {
+		return nil
+	}
 	for _, p := range append([]*spawn.Process{c.light}, c.trainers...) {
 		if p == nil {
 			continue
@@ -254,6 +290,9 @@ func (c *cluster) tail() string {
 	}
 	c.mu.Unlock()
 	for i, p := range c.trainers {
+		if p == nil {
+			continue
+		}
 		fmt.Fprintf(&b, "  replica %d stderr: %s\n", i, p.TailStderr())
 	}
 	return b.String()

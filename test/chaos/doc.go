@@ -8,5 +8,9 @@
 //	go test ./test/chaos -run Random -chaos.faults 500  # a long random run
 //	go test ./test/chaos -run Random -chaos.seed 7      # that run again
 //
+// Drills are judged by their times, too, if they last: replicas that come and go
+// (make churn), and one that is wrong for ever (make causes). A few seconds of each
+// are among the scenarios.
+//
 // A random run prints its seed and each fault with its time.
 package chaos

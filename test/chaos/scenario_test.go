@@ -12,7 +12,10 @@ import (
 	"github.com/skerry-ft/skerry/train/spawn"
 )
 
-var verbose = flag.Bool("chaos.verbose", false, "let the processes log to standard error")
+var (
+	verbose = flag.Bool("chaos.verbose", false, "let the processes log to standard error")
+	logs    = flag.String("chaos.logs", "", "let each process log to a file of its own in this folder")
+)
 
 // Replica 2 dies in the middle of training; the others go on, it comes back,
 // heals, and takes part again.

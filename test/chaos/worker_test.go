@@ -29,6 +29,7 @@ const (
 
 func TestMain(m *testing.M) {
 	spawn.Register(trainerWorker, trainer)
+	spawn.Register(counterWorker, count)
 	spawn.Register(lighthouseWorker, serve)
 	spawn.Init()
 	os.Exit(m.Run())
@@ -44,7 +45,12 @@ type workerArgs struct {
 	StepTime    time.Duration
 	BallastMiB  int // extra state, so that a heal takes a while
 	StepTimeout time.Duration
+	MinReplicas int
 	Verbose     bool
+
+	StuckAfter, JoinTimeout time.Duration // lighthouse; 0: the default
+
+	counterArgs
 }
 
 // report is one line of JSON that a worker writes to its standard output.
@@ -54,6 +60,11 @@ type report struct {
 	Hash string `json:"hash,omitempty"`
 	Addr string `json:"addr,omitempty"`
 	Text string `json:"text,omitempty"`
+	At   int64  `json:"at"` // Unix nanoseconds
+
+	Quorum  int64   `json:"quorum,omitempty"`  // of a counter's commit
+	Counts  []int64 `json:"counts,omitempty"`  // how often each replica's part is in it
+	Divisor int     `json:"divisor,omitempty"` // what its group says
 
 	index       int // of the trainer; filled by the test
 	incarnation int
@@ -64,9 +75,11 @@ const (
 	listening   = "listening"
 	committed   = "committed" // Step, Hash of the parameters after it
 	discarded   = "discarded"
+	formed      = "formed" // Quorum
 	healStarted = "heal started"
 	healed      = "healed"
-	final       = "final" // Step, Hash
+	final       = "final"  // Step, Hash
+	faulty      = "faulty" // the fault that a counter was told of is in effect from here on
 )
 
 // reporter writes reports. Safe for concurrent use.
@@ -77,6 +90,7 @@ type reporter struct {
 func (r *reporter) say(line report) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	line.At = time.Now().UnixNano()
 	_ = json.NewEncoder(os.Stdout).Encode(line) // without a parent this process ends anyway
 }
 
@@ -84,6 +98,7 @@ func (a workerArgs) log() zerolog.Logger {
 	if !a.Verbose {
 		return zerolog.New(os.Stderr).Level(zerolog.ErrorLevel)
 	}
+	zerolog.TimeFieldFormat = "15:04:05.000"
 	return zerolog.New(os.Stderr).With().Timestamp().Int("pid", os.Getpid()).Logger()
 }
 
@@ -95,6 +110,13 @@ func serve(ctx context.Context, w spawn.Worker) error {
 	}
 	cfg := lighthouse.DefaultConfig()
 	cfg.Listen, cfg.DataDir, cfg.Log = a.Listen, a.DataDir, a.log()
+	cfg.Rules.MinReplicas = max(a.MinReplicas, 1)
+	if a.StuckAfter > 0 {
+		cfg.Rules.StuckAfter = a.StuckAfter
+	}
+	if a.JoinTimeout > 0 {
+		cfg.Rules.JoinTimeout = a.JoinTimeout
+	}
 	s, err := lighthouse.New(cfg)
 	if err != nil {
 		return err
@@ -172,6 +194,8 @@ func newTrainer(a workerArgs, index int, m *manager.Manager, out *reporter) (*di
 
 func tell(out *reporter, e manager.Event) {
 	switch e := e.(type) {
+	case manager.QuorumFormed:
+		out.say(report{Kind: formed, Quorum: e.QuorumID, Text: e.Reason})
 	case manager.StepDiscarded:
 		out.say(report{Kind: discarded, Step: e.Step, Text: fmt.Sprint(e.Cause)})
 	case manager.HealStarted:

@@ -6,7 +6,6 @@ import (
 )
 
 func TestWorldTrains(t *testing.T) {
-	finding(t)
 	inWorld(t, usual(), func(w *world) {
 		all := w.replicas(2, quick())
 		w.reach(100, 10*time.Second, all...)
@@ -14,7 +13,6 @@ func TestWorldTrains(t *testing.T) {
 }
 
 func TestWorldKillAndRejoin(t *testing.T) {
-	finding(t)
 	inWorld(t, usual(), func(w *world) {
 		all := w.replicas(2, quick())
 		w.reach(20, 10*time.Second, all...)
@@ -26,7 +24,6 @@ func TestWorldKillAndRejoin(t *testing.T) {
 }
 
 func TestWorldOfRanks(t *testing.T) {
-	finding(t)
 	inWorld(t, usual(), func(w *world) {
 		a := w.replica("a", 0, 2, quick()).start()
 		b := w.replica("b", 1, 2, quick()).start()

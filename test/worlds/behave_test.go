@@ -132,7 +132,7 @@ func (p *proc) takes(ctx context.Context, d time.Duration) {
 func (p *proc) slow(slow bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.mu.slow = slow
+	p.mu.slow, p.mu.wasSlow = slow, p.mu.wasSlow || slow
 }
 
 func (b *behaviour) firstLong() bool {

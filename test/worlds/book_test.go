@@ -36,6 +36,10 @@ type book struct {
 		since   time.Duration // the newest commit of anybody, or watch
 		commits int
 		wrongs  int
+		closed  bool
+
+		stray    map[*proc]uint64 // ranks whose bits were flipped, and how often they had healed then
+		differed map[*proc][]manager.StateDiffered
 	}
 }
 
@@ -64,6 +68,8 @@ func newBook(w *world) *book {
 	b.mu.states = make(map[place]*state)
 	b.mu.steps = make(map[int64]quorum.Position)
 	b.mu.quorums = make(map[int64]*formed)
+	b.mu.stray = make(map[*proc]uint64)
+	b.mu.differed = make(map[*proc][]manager.StateDiffered)
 	return b
 }
 
@@ -103,11 +109,22 @@ func (b *book) wrong(format string, args ...any) {
 const maxWrongs = 5
 
 func (b *book) wrongLocked(format string, args ...any) {
+	if b.mu.closed {
+		return
+	}
 	text := fmt.Sprintf(format, args...)
 	b.noteLocked("WRONG", "%s", text)
 	if b.mu.wrongs++; b.mu.wrongs <= maxWrongs {
 		b.w.t.Errorf("at %v: %s", b.w.now(), text)
 	}
+}
+
+// close judges no more: the world ends, one process after the other, and who is left
+// for a moment may go on with what is left.
+func (b *book) close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.mu.closed = true
 }
 
 // print shows the newest lines.
@@ -118,6 +135,15 @@ func (b *book) print() {
 	b.w.t.Logf("the last %d events:\n%s", len(lines), strings.Join(lines, "\n"))
 }
 
+// read notes that a rank begins with the state of a position, from a file.
+func (b *book) read(p *proc, at quorum.Position) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.mu.states[place{at, p.rank}] = &state{
+		by: p.name, params: slices.Clone(p.params), sum: sha256.Sum256(pg.Of(p.params).Bytes()),
+	}
+}
+
 // event takes in what a manager tells its user.
 func (b *book) event(p *proc, e manager.Event) {
 	b.mu.Lock()
@@ -126,9 +152,36 @@ func (b *book) event(p *proc, e manager.Event) {
 		return
 	}
 	b.noteLocked(p.name, "%v", e)
-	if f, ok := e.(manager.QuorumFormed); ok {
-		b.formedLocked(f)
+	switch e := e.(type) {
+	case manager.QuorumFormed:
+		b.formedLocked(e)
+	case manager.StateDiffered:
+		b.mu.differed[p] = append(b.mu.differed[p], e)
 	}
+}
+
+// strays notes that a rank's bits are being flipped: until it has healed, its bytes,
+// and the gradients from them, are its own.
+func (b *book) strays(p *proc) {
+	heals := p.m.Stats().Heals
+	b.fault(p.name, "a bit flips")
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.mu.stray[p] = heals
+}
+
+// isStray says that a rank's flipped bits were not healed yet. Whoever averages with
+// what it computes from them gets the same as all others, but not what would be right.
+func (b *book) isStray(p *proc) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	heals, ok := b.mu.stray[p]
+	return ok && p.m.Stats().Heals == heals
+}
+
+// anyStray says that somebody's is, or was within this step.
+func (b *book) anyStray() bool {
+	return slices.ContainsFunc(b.w.procs(), func(p *proc) bool { return p.alive() && b.isStray(p) })
 }
 
 // formedLocked notes a quorum, and looks whom it replaces.
@@ -157,7 +210,7 @@ func (b *book) formedLocked(e manager.QuorumFormed) {
 // quietLocked tells whether all members of a quorum behave, and nothing has
 // happened to anybody since it was formed, or for a long time.
 func (b *book) quietLocked(q *formed) bool {
-	if now := b.w.now(); b.mu.unquiet >= q.at && now-b.mu.unquiet < calm || !b.w.net.whole() {
+	if now := b.w.now(); b.mu.unquiet >= q.at && now-b.mu.unquiet < calm || !b.w.whole() {
 		return false
 	}
 	for _, id := range q.members {
@@ -191,7 +244,9 @@ func (p *proc) behaves() bool {
 // against the parameters that it began with and those who contributed.
 func (b *book) commits(p *proc, grads []float32) {
 	step := p.m.Step()
-	b.checkAverage(p, step, grads)
+	if !b.anyStray() {
+		b.checkAverage(p, step, grads)
+	}
 	for i := range p.params {
 		p.params[i] -= grads[slots+i] / 8
 	}
@@ -228,6 +283,7 @@ func (b *book) checkAverage(p *proc, step int64, grads []float32) {
 func (p *proc) atRest(committed bool) {
 	at := p.m.Position()
 	b := p.w.book
+	stray := b.isStray(p)
 	p.mu.Lock()
 	p.mu.at = at
 	if committed {
@@ -238,7 +294,7 @@ func (p *proc) atRest(committed bool) {
 	}
 	dead := p.mu.dead
 	p.mu.Unlock()
-	if at.Step == 0 || dead {
+	if at.Step == 0 || dead || stray {
 		return // before the first step there are as many states as replicas
 	}
 	b.mu.Lock()
@@ -270,7 +326,7 @@ func (b *book) committedLocked(p *proc, at quorum.Position) {
 		return
 	}
 	b.noteLocked(p.name, "commits step %d in quorum %d again, after quorum %d", at.Step, at.QuorumID, old.QuorumID)
-	if now-b.mu.unquiet < calm || !b.w.net.whole() {
+	if now-b.mu.unquiet < calm || !b.w.whole() {
 		return
 	}
 	for _, o := range b.w.procs() {

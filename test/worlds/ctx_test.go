@@ -169,7 +169,6 @@ func TestWorldCtxEnds(t *testing.T) {
 	for _, after := range []time.Duration{0, 300 * time.Millisecond} {
 		for _, row := range ctxRows {
 			t.Run(row.name+"/"+after.String(), func(t *testing.T) {
-				finding(t)
 				inWorld(t, usual(), func(w *world) {
 					k := &cutter{call: row.call, after: after}
 					all := row.world(w, k)

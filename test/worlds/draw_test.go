@@ -14,7 +14,7 @@ import (
 // trait is something that a world may have and most do not.
 type trait string
 
-// The traits. Those of knownTraits are drawn if -worlds.with names them.
+// The traits.
 const (
 	traitHang       trait = "hang: a trainer hangs for ever"
 	traitRankHang   trait = "rankhang: single ranks hang"
@@ -36,15 +36,9 @@ const (
 	traitDelay      trait = "delay: links take time"
 	traitDrain      trait = "drain: drains"
 	traitSync       trait = "sync: Sync"
+	traitCuts       trait = "cuts: links between replicas cut"
+	traitOdd        trait = "odd: a replica calls other collectives"
 )
-
-// knownTraits are left out of the seeds until what they show is mended.
-var knownTraits = map[trait]string{
-	traitHang:      "TestWorldLoneTrainerHangsBetweenSteps",
-	traitShrink:    "TestWorldShrinkOnlyOfAMemberForAWhile",
-	traitRankHang:  "TestWorldHungRankComesBack",
-	traitRankReset: "correctness 16",
-}
 
 // chances say how often a trait is drawn.
 var chances = []struct {
@@ -57,22 +51,12 @@ var chances = []struct {
 	{traitSync, 0.15},
 }
 
-// parseTraits reads -worlds.with.
-func parseTraits(list string) ([]trait, error) {
-	var with []trait
-	for _, name := range strings.Split(list, ",") {
-		found := name == ""
-		for _, c := range chances {
-			if word, _, _ := strings.Cut(string(c.trait), ":"); name == word || name == "all" {
-				with, found = append(with, c.trait), true
-			}
-		}
-		if !found {
-			return nil, fmt.Errorf("-worlds.with %s: no such trait, want some of %v", name, knownTraits)
-		}
-	}
-	return with, nil
-}
+// laterChances are those of traits that were added later: they are drawn by
+// themselves, so that a seed goes on to mean the same.
+var laterChances = []struct {
+	trait  trait
+	chance float64
+}{{traitCuts, 0.2}, {traitOdd, 0.1}}
 
 // drawn is all that a seed says.
 type drawn struct {
@@ -103,14 +87,15 @@ func between(r *rand.Rand, low, high time.Duration) time.Duration {
 func chance(r *rand.Rand, p float64) bool { return r.Float64() < p }
 
 // draw makes a world of a seed. over is set when the faults are.
-func draw(seed uint64, with []trait, over *atomic.Bool) *drawn {
+func draw(seed uint64, over *atomic.Bool) *drawn {
 	r := rand.New(rand.NewPCG(seed, 0x5ce1))
 	d := &drawn{seed: seed, traits: make(map[trait]bool), options: usual(), length: between(r, 5*time.Second, 25*time.Second)}
 	for _, c := range chances {
-		drawn := chance(r, c.chance)
-		if _, known := knownTraits[c.trait]; !known || slices.Contains(with, c.trait) {
-			d.traits[c.trait] = drawn
-		}
+		d.traits[c.trait] = chance(r, c.chance)
+	}
+	later := rand.New(rand.NewPCG(seed, 0x5ce2))
+	for _, c := range laterChances {
+		d.traits[c.trait] = chance(later, c.chance)
 	}
 	n := 2 + r.IntN(5)
 	size := 1
@@ -122,7 +107,24 @@ func draw(seed uint64, with []trait, over *atomic.Bool) *drawn {
 		d.drawReplica(r, i, size, over)
 	}
 	d.drawFaults(r)
+	d.drawOdd(later)
+	d.drawCuts(later)
 	return d
+}
+
+// drawOdd makes one replica odd, which comes last, where the others are a majority,
+// enough, and do not hang for ever: of two that differ nobody knows whose call is odd.
+func (d *drawn) drawOdd(r *rand.Rand) {
+	n := len(d.replicas)
+	if d.traits[traitOdd] = d.traits[traitOdd] && !d.traits[traitHang] && n > 2 && d.options.rules.MinReplicas < n; !d.traits[traitOdd] {
+		return
+	}
+	who := &d.replicas[r.IntN(n)]
+	for _, o := range d.replicas {
+		who.begins = max(who.begins, o.begins+2*time.Second)
+	}
+	who.m.odd = chance(r, 0.5)
+	who.m.skips = !who.m.odd
 }
 
 func (d *drawn) drawRules(r *rand.Rand, n int) {
@@ -195,8 +197,8 @@ func (d *drawn) String() string {
 	slices.Sort(traits)
 	fmt.Fprintf(&s, "traits: %s\n", strings.Join(traits, ", "))
 	for _, r := range d.replicas {
-		fmt.Fprintf(&s, "replica %s of %d from %v: pause %v, forward %v, heals %v, staging %v, async %t\n",
-			r.name, r.size, r.begins, r.m.pause, r.m.forward, r.m.heals, r.m.staging, r.m.async)
+		fmt.Fprintf(&s, "replica %s of %d from %v: pause %v, forward %v, heals %v, staging %v, async %t, odd %t\n",
+			r.name, r.size, r.begins, r.m.pause, r.m.forward, r.m.heals, r.m.staging, r.m.async, r.m.odd || r.m.skips)
 	}
 	for _, f := range d.faults {
 		fmt.Fprintf(&s, "fault %v\n", f)

@@ -13,7 +13,8 @@ type fault struct {
 	kind faultKind
 	who  int  // replica
 	rank int  // of it
-	flag bool // ledger lost
+	flag bool // ledger lost; the link is cut, not mended
+	peer int  // the other end of the link
 }
 
 type faultKind string
@@ -32,6 +33,7 @@ const (
 	faultResetAll   faultKind = "all sessions reset"
 	faultRankReset  faultKind = "connection between ranks reset"
 	faultDrain      faultKind = "drain"
+	faultLink       faultKind = "link between two replicas"
 )
 
 func (f fault) String() string {
@@ -83,6 +85,23 @@ func (d *drawn) drawFaults(r *rand.Rand) {
 	slices.SortStableFunc(d.faults, func(a, b fault) int { return int(a.at - b.at) })
 }
 
+// drawCuts draws which links between replicas are cut, and for how long.
+func (d *drawn) drawCuts(r *rand.Rand) {
+	if !d.traits[traitCuts] {
+		return
+	}
+	for range 1 + r.IntN(3) {
+		at, who := between(r, 2*time.Second, d.length), r.IntN(len(d.replicas))
+		f := fault{at: at, kind: faultLink, who: who, peer: (who + 1 + r.IntN(len(d.replicas)-1)) % len(d.replicas), flag: true}
+		d.faults = append(d.faults, f)
+		if chance(r, 0.7) { // else it is mended when all faults are over
+			f.at, f.flag = at+between(r, 0, 8*time.Second), false
+			d.faults = append(d.faults, f)
+		}
+	}
+	slices.SortStableFunc(d.faults, func(a, b fault) int { return int(a.at - b.at) })
+}
+
 // strike does what the fault says, if it can be done as things are.
 func (s *seeded) strike(f fault) {
 	w, r := s.w, s.replicas[f.who]
@@ -114,6 +133,9 @@ func (s *seeded) strike(f fault) {
 		for _, p := range w.procs() {
 			w.net.holdBoth(p.host.name, "lighthouse", f.kind == faultBlip)
 		}
+	case faultLink:
+		w.book.fault(r.name, "link to %s cut: %t", s.replicas[f.peer].name, f.flag)
+		w.plane.Cut(r.name, s.replicas[f.peer].name, f.flag)
 	case faultResetAll:
 		w.book.fault("lighthouse", "%s", f.kind)
 		w.house.host.reset()

@@ -19,7 +19,6 @@ func hangs(m manners, at stage, step int64) manners {
 // A trainer hangs for ever while its process lives: the others go on without it,
 // wherever it hangs.
 func hungTrainer(t *testing.T, at stage) {
-	finding(t)
 	o := usual()
 	o.stepTimeout, o.rules.JoinTimeout = 3*time.Second, 2*time.Second
 	inWorld(t, o, func(w *world) {
@@ -37,7 +36,6 @@ func TestWorldTrainerHangsBeforeItsBallot(t *testing.T)    { hungTrainer(t, stag
 
 // A trainer that hung for a minute comes back by itself.
 func TestWorldHungTrainerComesBack(t *testing.T) {
-	finding(t)
 	o := usual()
 	o.stepTimeout, o.rules.JoinTimeout = 3*time.Second, 2*time.Second
 	inWorld(t, o, func(w *world) {
@@ -64,7 +62,6 @@ func TestWorldHungTrainerComesBack(t *testing.T) {
 // The deadline of a step is in force in the first quorum of a job, too, in which
 // replicas healed at step 0.
 func TestWorldStepTimeoutInTheFirstQuorum(t *testing.T) {
-	finding(t)
 	o := usual()
 	o.stepTimeout = 3 * time.Second
 	inWorld(t, o, func(w *world) {
@@ -77,7 +74,6 @@ func TestWorldStepTimeoutInTheFirstQuorum(t *testing.T) {
 
 // It is in force after a join whose heal is over.
 func TestWorldStepTimeoutAfterAJoin(t *testing.T) {
-	finding(t)
 	o := usual()
 	o.stepTimeout = 3 * time.Second
 	inWorld(t, o, func(w *world) {

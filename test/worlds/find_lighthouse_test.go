@@ -7,7 +7,6 @@ import (
 
 // All replicas lose the lighthouse for two seconds, while all live: no quorum falls.
 func TestWorldBlipInFrontOfTheLighthouse(t *testing.T) {
-	finding(t)
 	inWorld(t, usual(), func(w *world) {
 		all := w.replicas(3, quick())
 		w.reach(20, 10*time.Second, all...)
@@ -25,7 +24,6 @@ func TestWorldBlipInFrontOfTheLighthouse(t *testing.T) {
 
 // A lighthouse that starts again with its ledger stops nobody.
 func TestWorldLighthouseStartsAgain(t *testing.T) {
-	finding(t)
 	inWorld(t, usual(), func(w *world) {
 		all := w.replicas(3, quick())
 		w.reach(20, 10*time.Second, all...)
@@ -39,7 +37,6 @@ func TestWorldLighthouseStartsAgain(t *testing.T) {
 
 // One that lost its ledger takes the job over from those who hold answers.
 func TestWorldLighthouseLosesItsLedger(t *testing.T) {
-	finding(t)
 	inWorld(t, usual(), func(w *world) {
 		all := w.replicas(3, quick())
 		w.reach(20, 10*time.Second, all...)
@@ -54,7 +51,6 @@ func TestWorldLighthouseLosesItsLedger(t *testing.T) {
 
 // One reported error while the lighthouse is away costs one step.
 func TestWorldReportedErrorWithoutALighthouse(t *testing.T) {
-	finding(t)
 	inWorld(t, usual(), func(w *world) {
 		all := w.replicas(2, quick())
 		w.reach(20, 10*time.Second, all...)

@@ -8,7 +8,6 @@ import (
 // A newcomer that calls other collectives than the others, for ever, does not stop
 // them for ever.
 func TestWorldNewcomerWithOtherCollectives(t *testing.T) {
-	finding(t)
 	inWorld(t, usual(), func(w *world) {
 		all := w.replicas(2, quick())
 		w.reach(30, 10*time.Second, all...)
@@ -23,7 +22,6 @@ func TestWorldNewcomerWithOtherCollectives(t *testing.T) {
 
 // rankDies kills one rank of a replica whose other rank lives on.
 func rankDies(t *testing.T, rank int) {
-	finding(t)
 	inWorld(t, usual(), func(w *world) {
 		var all []*replica
 		for i, name := range []string{"a", "b", "c"} {
@@ -46,7 +44,6 @@ func TestWorldRankOneDies(t *testing.T)  { rankDies(t, 1) }
 // Each of many kills costs the others no more than a moment: the witness that saw
 // the link break first is heard.
 func TestWorldEachKillIsWitnessed(t *testing.T) {
-	finding(t)
 	inWorld(t, usual(), func(w *world) {
 		all := w.replicas(4, quick())
 		for range 50 {

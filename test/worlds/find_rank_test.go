@@ -9,7 +9,6 @@ import (
 
 // oneRankHangs: one rank of two hangs for ever, and the other goes on calling.
 func oneRankHangs(t *testing.T, rank int, at stage) {
-	finding(t)
 	o := usual()
 	o.stepTimeout, o.rules.JoinTimeout, o.rules.StuckAfter = 3*time.Second, 2*time.Second, 10*time.Second
 	inWorld(t, o, func(w *world) {
@@ -36,7 +35,6 @@ func TestWorldRankOneHangsBeforeItsBallot(t *testing.T)    { oneRankHangs(t, 1, 
 
 // A rank that hung in a job's very first step keeps nobody out who comes later.
 func TestWorldRankOneHangsInTheFirstStep(t *testing.T) {
-	finding(t)
 	o := usual()
 	o.stepTimeout, o.rules.JoinTimeout, o.rules.StuckAfter = 3*time.Second, 2*time.Second, 10*time.Second
 	inWorld(t, o, func(w *world) {
@@ -56,7 +54,6 @@ func TestWorldRankOneHangsInTheFirstStep(t *testing.T) {
 // A rank that hung for a while, and the other that went on calling meanwhile, come
 // together again by themselves.
 func TestWorldHungRankComesBack(t *testing.T) {
-	finding(t)
 	o := usual()
 	o.stepTimeout, o.rules.JoinTimeout, o.rules.StuckAfter = 3*time.Second, 2*time.Second, 10*time.Second
 	inWorld(t, o, func(w *world) {

@@ -11,7 +11,6 @@ import (
 // A replica from outside the quorum that wants nobody let in keeps nobody out but
 // itself.
 func TestWorldShrinkOnlyOfAnOutsider(t *testing.T) {
-	finding(t)
 	inWorld(t, usual(), func(w *world) {
 		a := w.replica("a", 0, 1, quick()).start()
 		w.reach(20, 10*time.Second, a)
@@ -29,7 +28,6 @@ func TestWorldShrinkOnlyOfAnOutsider(t *testing.T) {
 
 // A wish of one StartQuorum ends with its step: a later one without it is let in.
 func TestWorldShrinkOnlyEndsWithItsStep(t *testing.T) {
-	finding(t)
 	o := usual()
 	o.stepTimeout = 3 * time.Second
 	inWorld(t, o, func(w *world) {
@@ -51,7 +49,6 @@ func TestWorldShrinkOnlyEndsWithItsStep(t *testing.T) {
 
 // A member that wants nobody let in for a while keeps joiners out for that while.
 func TestWorldShrinkOnlyOfAMemberForAWhile(t *testing.T) {
-	finding(t)
 	inWorld(t, usual(), func(w *world) {
 		m := quick()
 		var shrinks atomic.Bool
@@ -66,5 +63,25 @@ func TestWorldShrinkOnlyOfAMemberForAWhile(t *testing.T) {
 		shrinks.Store(false)
 		at := a.ranks[0].atStep()
 		w.reach(at+20, 20*time.Second, a, b, c)
+	})
+}
+
+// A member wants nobody let in, and those without whom it is too few are gone for
+// good: it waits for them no longer than the join timeout. (Seed 1268.)
+func TestWorldShrinkOnlyOfTooFew(t *testing.T) {
+	o := usual()
+	o.rules.MinReplicas, o.rules.JoinTimeout = 2, 3*time.Second
+	inWorld(t, o, func(w *world) {
+		m := quick()
+		var shrinks atomic.Bool
+		m.start = func(*proc) manager.StartOptions { return manager.StartOptions{ShrinkOnly: shrinks.Load()} }
+		m.tune = func(c *manager.Config) { c.Sync = true }
+		a, b := w.replica("a", 0, 1, m).start(), w.replica("b", 1, 1, m).start()
+		w.reach(20, 10*time.Second, a, b)
+		shrinks.Store(true)
+		time.Sleep(time.Second)
+		b.kill()
+		c := w.replica("c", 2, 1, m).start()
+		w.reach(a.ranks[0].atStep()+20, 20*time.Second, a, c)
 	})
 }

@@ -83,7 +83,6 @@ func (w *world) rankDies(r *replica, rank int) {
 func TestOthersGoOn(t *testing.T) {
 	for _, trouble := range troubles {
 		t.Run(trouble.name, func(t *testing.T) {
-			finding(t)
 			for seed := range *othersSeeds {
 				if t.Failed() {
 					return

@@ -122,15 +122,16 @@ type proc struct {
 	mu struct {
 		sync.Mutex
 
-		dead   bool
-		stage  stage
-		hung   bool
-		slow   bool            // computes for longer than StuckAfter
-		leaves bool            // drains
-		at     quorum.Position // at rest, newest
-		last   time.Duration   // of the newest commit
-		first  time.Duration   // of the first one; 0: none
-		err    error           // the loop ended with it
+		dead    bool
+		stage   stage
+		hung    bool
+		slow    bool            // computes for longer than StuckAfter
+		wasSlow bool            // did so ever
+		leaves  bool            // drains
+		at      quorum.Position // at rest, newest
+		last    time.Duration   // of the newest commit
+		first   time.Duration   // of the first one; 0: none
+		err     error           // the loop ended with it
 	}
 }
 
@@ -406,7 +407,9 @@ func (p *proc) step(ctx context.Context) error {
 	}
 	err := p.m.StartQuorumWith(sctx, wishes)
 	cancel()
-	p.atRest(false)
+	if err != nil || !p.m.IsHealing() { // who heals beside the step holds no state
+		p.atRest(false)
+	}
 	if err != nil {
 		return err
 	}
@@ -445,7 +448,9 @@ func (p *proc) reduce(ctx context.Context, grads []float32) {
 	if p.r.manners.async {
 		group.AllReduceAsync(pg.Of(first), pg.Avg)
 		p.pass(ctx, stageBetween)
-		group.AllReduceAsync(pg.Of(second), pg.Avg)
+		if second != nil {
+			group.AllReduceAsync(pg.Of(second), pg.Avg)
+		}
 		return
 	}
 	_ = group.AllReduce(rctx, pg.Of(first), pg.Avg)

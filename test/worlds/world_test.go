@@ -97,6 +97,7 @@ func inWorld(t *testing.T, o options, script func(w *world)) {
 
 // end stops everything that still runs.
 func (w *world) end() {
+	w.book.close()
 	for _, p := range w.procs() {
 		p.stop()
 	}
@@ -105,6 +106,9 @@ func (w *world) end() {
 		w.book.print()
 	}
 }
+
+// whole: no link of anybody is held or cut.
+func (w *world) whole() bool { return w.net.whole() && w.plane.Whole() }
 
 // now is the world's time.
 func (w *world) now() time.Duration { return time.Since(w.began) }

@@ -8,7 +8,9 @@
 // A sampler is a pure function of (seed, position, participants): the same
 // committed step reads the same examples on every replica, whoever was there,
 // and a discarded step is read again. Its state is one integer, the number of
-// examples committed, and travels with a heal.
+// examples committed, and travels with a heal. Participants are those of the step
+// under way: manager.WaitParticipants, and not manager.NumParticipants, which is
+// the last quorum's while the next one is on its way.
 package sampler
 
 // Sampler hands out example indices.
@@ -24,7 +26,7 @@ type Sampler interface {
 
 // Participant says who asks.
 type Participant struct {
-	Rank  int // participant rank in the quorum
-	Count int // number of participants
+	Rank  int // manager.Participants.Rank
+	Count int // manager.Participants.Count
 	Size  int // examples per participant
 }

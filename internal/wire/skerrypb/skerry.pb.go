@@ -86,6 +86,7 @@ const (
 	AccusationKind_ACCUSED_LINK     AccusationKind = 0 // its link broke first
 	AccusationKind_ACCUSED_ODD      AccusationKind = 1 // it called something else in a collective
 	AccusationKind_ACCUSED_UNHEALED AccusationKind = 2 // by itself: its heal failed
+	AccusationKind_ACCUSED_DIFFERS  AccusationKind = 3 // by itself: its state was not that of the others
 )
 
 // Enum value maps for AccusationKind.
@@ -94,11 +95,13 @@ var (
 		0: "ACCUSED_LINK",
 		1: "ACCUSED_ODD",
 		2: "ACCUSED_UNHEALED",
+		3: "ACCUSED_DIFFERS",
 	}
 	AccusationKind_value = map[string]int32{
 		"ACCUSED_LINK":     0,
 		"ACCUSED_ODD":      1,
 		"ACCUSED_UNHEALED": 2,
+		"ACCUSED_DIFFERS":  3,
 	}
 )
 
@@ -592,7 +595,9 @@ type Member struct {
 	CommitFailures int64                  `protobuf:"varint,10,opt,name=commit_failures,json=commitFailures,proto3" json:"commit_failures,omitempty"`
 	Data           string                 `protobuf:"bytes,11,opt,name=data,proto3" json:"data,omitempty"`
 	// The ranks are at different positions; position is none.
-	Torn          bool `protobuf:"varint,12,opt,name=torn,proto3" json:"torn,omitempty"`
+	Torn bool `protobuf:"varint,12,opt,name=torn,proto3" json:"torn,omitempty"`
+	// Its bytes are not those of the others at its position: it heals.
+	Differs       bool `protobuf:"varint,13,opt,name=differs,proto3" json:"differs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -711,12 +716,20 @@ func (x *Member) GetTorn() bool {
 	return false
 }
 
+func (x *Member) GetDiffers() bool {
+	if x != nil {
+		return x.Differs
+	}
+	return false
+}
+
 type LastAnswer struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	QuorumId      int64                  `protobuf:"varint,1,opt,name=quorum_id,json=quorumId,proto3" json:"quorum_id,omitempty"`
 	Round         int64                  `protobuf:"varint,2,opt,name=round,proto3" json:"round,omitempty"`
 	Members       []*Member              `protobuf:"bytes,3,rep,name=members,proto3" json:"members,omitempty"`
 	Cluster       string                 `protobuf:"bytes,4,opt,name=cluster,proto3" json:"cluster,omitempty"`
+	Part          *AnswerPart            `protobuf:"bytes,5,opt,name=part,proto3" json:"part,omitempty"` // in place of members, of an answer that was a view
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -779,6 +792,90 @@ func (x *LastAnswer) GetCluster() string {
 	return ""
 }
 
+func (x *LastAnswer) GetPart() *AnswerPart {
+	if x != nil {
+		return x.Part
+	}
+	return nil
+}
+
+// AnswerPart is what one member knows of an answer that was a view.
+type AnswerPart struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Self          *Member                `protobuf:"bytes,1,opt,name=self,proto3" json:"self,omitempty"`
+	WorldSize     uint32                 `protobuf:"varint,2,opt,name=world_size,json=worldSize,proto3" json:"world_size,omitempty"`
+	Max           *Position              `protobuf:"bytes,3,opt,name=max,proto3" json:"max,omitempty"`
+	Heal          bool                   `protobuf:"varint,4,opt,name=heal,proto3" json:"heal,omitempty"`
+	Seat          *SeatRun               `protobuf:"bytes,5,opt,name=seat,proto3" json:"seat,omitempty"` // its own
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AnswerPart) Reset() {
+	*x = AnswerPart{}
+	mi := &file_skerry_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AnswerPart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AnswerPart) ProtoMessage() {}
+
+func (x *AnswerPart) ProtoReflect() protoreflect.Message {
+	mi := &file_skerry_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AnswerPart.ProtoReflect.Descriptor instead.
+func (*AnswerPart) Descriptor() ([]byte, []int) {
+	return file_skerry_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *AnswerPart) GetSelf() *Member {
+	if x != nil {
+		return x.Self
+	}
+	return nil
+}
+
+func (x *AnswerPart) GetWorldSize() uint32 {
+	if x != nil {
+		return x.WorldSize
+	}
+	return 0
+}
+
+func (x *AnswerPart) GetMax() *Position {
+	if x != nil {
+		return x.Max
+	}
+	return nil
+}
+
+func (x *AnswerPart) GetHeal() bool {
+	if x != nil {
+		return x.Heal
+	}
+	return false
+}
+
+func (x *AnswerPart) GetSeat() *SeatRun {
+	if x != nil {
+		return x.Seat
+	}
+	return nil
+}
+
 type Accusation struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	By            string                 `protobuf:"bytes,1,opt,name=by,proto3" json:"by,omitempty"`
@@ -793,7 +890,7 @@ type Accusation struct {
 
 func (x *Accusation) Reset() {
 	*x = Accusation{}
-	mi := &file_skerry_proto_msgTypes[5]
+	mi := &file_skerry_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -805,7 +902,7 @@ func (x *Accusation) String() string {
 func (*Accusation) ProtoMessage() {}
 
 func (x *Accusation) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[5]
+	mi := &file_skerry_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -818,7 +915,7 @@ func (x *Accusation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Accusation.ProtoReflect.Descriptor instead.
 func (*Accusation) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{5}
+	return file_skerry_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Accusation) GetBy() string {
@@ -875,7 +972,7 @@ type Settlement struct {
 
 func (x *Settlement) Reset() {
 	*x = Settlement{}
-	mi := &file_skerry_proto_msgTypes[6]
+	mi := &file_skerry_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -887,7 +984,7 @@ func (x *Settlement) String() string {
 func (*Settlement) ProtoMessage() {}
 
 func (x *Settlement) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[6]
+	mi := &file_skerry_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -900,7 +997,7 @@ func (x *Settlement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Settlement.ProtoReflect.Descriptor instead.
 func (*Settlement) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{6}
+	return file_skerry_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Settlement) GetOutcome() Outcome {
@@ -952,7 +1049,7 @@ type Quorum struct {
 
 func (x *Quorum) Reset() {
 	*x = Quorum{}
-	mi := &file_skerry_proto_msgTypes[7]
+	mi := &file_skerry_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -964,7 +1061,7 @@ func (x *Quorum) String() string {
 func (*Quorum) ProtoMessage() {}
 
 func (x *Quorum) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[7]
+	mi := &file_skerry_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -977,7 +1074,7 @@ func (x *Quorum) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quorum.ProtoReflect.Descriptor instead.
 func (*Quorum) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{7}
+	return file_skerry_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Quorum) GetCluster() string {
@@ -1074,15 +1171,15 @@ type View struct {
 	Heal            bool                   `protobuf:"varint,12,opt,name=heal,proto3" json:"heal,omitempty"`
 	Healing         []*Peer                `protobuf:"bytes,13,rep,name=healing,proto3" json:"healing,omitempty"` // the first of healing_count
 	HealingCount    uint32                 `protobuf:"varint,14,opt,name=healing_count,json=healingCount,proto3" json:"healing_count,omitempty"`
-	Ranks           []*RankView            `protobuf:"bytes,15,rep,name=ranks,proto3" json:"ranks,omitempty"`                             // by group rank
-	ReplicaIds      []string               `protobuf:"bytes,16,rep,name=replica_ids,json=replicaIds,proto3" json:"replica_ids,omitempty"` // all members, by rank
+	Ranks           []*RankView            `protobuf:"bytes,15,rep,name=ranks,proto3" json:"ranks,omitempty"` // by group rank
+	Seats           []*SeatRun             `protobuf:"bytes,17,rep,name=seats,proto3" json:"seats,omitempty"` // all members', by rank; none: their ranks in this quorum
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
 
 func (x *View) Reset() {
 	*x = View{}
-	mi := &file_skerry_proto_msgTypes[8]
+	mi := &file_skerry_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1094,7 +1191,7 @@ func (x *View) String() string {
 func (*View) ProtoMessage() {}
 
 func (x *View) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[8]
+	mi := &file_skerry_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1107,7 +1204,7 @@ func (x *View) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use View.ProtoReflect.Descriptor instead.
 func (*View) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{8}
+	return file_skerry_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *View) GetSelf() *Member {
@@ -1215,11 +1312,72 @@ func (x *View) GetRanks() []*RankView {
 	return nil
 }
 
-func (x *View) GetReplicaIds() []string {
+func (x *View) GetSeats() []*SeatRun {
 	if x != nil {
-		return x.ReplicaIds
+		return x.Seats
 	}
 	return nil
+}
+
+// SeatRun is count seats of one quorum: where members stood first.
+type SeatRun struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	QuorumId      int64                  `protobuf:"varint,1,opt,name=quorum_id,json=quorumId,proto3" json:"quorum_id,omitempty"`
+	First         uint32                 `protobuf:"varint,2,opt,name=first,proto3" json:"first,omitempty"`
+	Count         uint32                 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SeatRun) Reset() {
+	*x = SeatRun{}
+	mi := &file_skerry_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SeatRun) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SeatRun) ProtoMessage() {}
+
+func (x *SeatRun) ProtoReflect() protoreflect.Message {
+	mi := &file_skerry_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SeatRun.ProtoReflect.Descriptor instead.
+func (*SeatRun) Descriptor() ([]byte, []int) {
+	return file_skerry_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *SeatRun) GetQuorumId() int64 {
+	if x != nil {
+		return x.QuorumId
+	}
+	return 0
+}
+
+func (x *SeatRun) GetFirst() uint32 {
+	if x != nil {
+		return x.First
+	}
+	return 0
+}
+
+func (x *SeatRun) GetCount() uint32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
 }
 
 type RankRange struct {
@@ -1232,7 +1390,7 @@ type RankRange struct {
 
 func (x *RankRange) Reset() {
 	*x = RankRange{}
-	mi := &file_skerry_proto_msgTypes[9]
+	mi := &file_skerry_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1244,7 +1402,7 @@ func (x *RankRange) String() string {
 func (*RankRange) ProtoMessage() {}
 
 func (x *RankRange) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[9]
+	mi := &file_skerry_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1257,7 +1415,7 @@ func (x *RankRange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankRange.ProtoReflect.Descriptor instead.
 func (*RankRange) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{9}
+	return file_skerry_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *RankRange) GetFirst() uint32 {
@@ -1285,7 +1443,7 @@ type Peer struct {
 
 func (x *Peer) Reset() {
 	*x = Peer{}
-	mi := &file_skerry_proto_msgTypes[10]
+	mi := &file_skerry_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1297,7 +1455,7 @@ func (x *Peer) String() string {
 func (*Peer) ProtoMessage() {}
 
 func (x *Peer) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[10]
+	mi := &file_skerry_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1310,7 +1468,7 @@ func (x *Peer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Peer.ProtoReflect.Descriptor instead.
 func (*Peer) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{10}
+	return file_skerry_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Peer) GetReplicaId() string {
@@ -1346,7 +1504,7 @@ type RankView struct {
 
 func (x *RankView) Reset() {
 	*x = RankView{}
-	mi := &file_skerry_proto_msgTypes[11]
+	mi := &file_skerry_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1358,7 +1516,7 @@ func (x *RankView) String() string {
 func (*RankView) ProtoMessage() {}
 
 func (x *RankView) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[11]
+	mi := &file_skerry_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1371,7 +1529,7 @@ func (x *RankView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankView.ProtoReflect.Descriptor instead.
 func (*RankView) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{11}
+	return file_skerry_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *RankView) GetPrimary() string {
@@ -1424,7 +1582,7 @@ type SessionHello struct {
 
 func (x *SessionHello) Reset() {
 	*x = SessionHello{}
-	mi := &file_skerry_proto_msgTypes[12]
+	mi := &file_skerry_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1436,7 +1594,7 @@ func (x *SessionHello) String() string {
 func (*SessionHello) ProtoMessage() {}
 
 func (x *SessionHello) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[12]
+	mi := &file_skerry_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1449,7 +1607,7 @@ func (x *SessionHello) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionHello.ProtoReflect.Descriptor instead.
 func (*SessionHello) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{12}
+	return file_skerry_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *SessionHello) GetJob() string {
@@ -1541,7 +1699,7 @@ type Beat struct {
 
 func (x *Beat) Reset() {
 	*x = Beat{}
-	mi := &file_skerry_proto_msgTypes[13]
+	mi := &file_skerry_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1553,7 +1711,7 @@ func (x *Beat) String() string {
 func (*Beat) ProtoMessage() {}
 
 func (x *Beat) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[13]
+	mi := &file_skerry_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1566,7 +1724,7 @@ func (x *Beat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Beat.ProtoReflect.Descriptor instead.
 func (*Beat) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{13}
+	return file_skerry_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Beat) GetPosition() *Position {
@@ -1633,7 +1791,7 @@ type Join struct {
 
 func (x *Join) Reset() {
 	*x = Join{}
-	mi := &file_skerry_proto_msgTypes[14]
+	mi := &file_skerry_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1645,7 +1803,7 @@ func (x *Join) String() string {
 func (*Join) ProtoMessage() {}
 
 func (x *Join) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[14]
+	mi := &file_skerry_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1658,7 +1816,7 @@ func (x *Join) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Join.ProtoReflect.Descriptor instead.
 func (*Join) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{14}
+	return file_skerry_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Join) GetMember() *Member {
@@ -1719,7 +1877,7 @@ type Withdraw struct {
 
 func (x *Withdraw) Reset() {
 	*x = Withdraw{}
-	mi := &file_skerry_proto_msgTypes[15]
+	mi := &file_skerry_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1731,7 +1889,7 @@ func (x *Withdraw) String() string {
 func (*Withdraw) ProtoMessage() {}
 
 func (x *Withdraw) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[15]
+	mi := &file_skerry_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1744,7 +1902,7 @@ func (x *Withdraw) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Withdraw.ProtoReflect.Descriptor instead.
 func (*Withdraw) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{15}
+	return file_skerry_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Withdraw) GetNumber() uint64 {
@@ -1763,7 +1921,7 @@ type ProbeReply struct {
 
 func (x *ProbeReply) Reset() {
 	*x = ProbeReply{}
-	mi := &file_skerry_proto_msgTypes[16]
+	mi := &file_skerry_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1775,7 +1933,7 @@ func (x *ProbeReply) String() string {
 func (*ProbeReply) ProtoMessage() {}
 
 func (x *ProbeReply) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[16]
+	mi := &file_skerry_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1788,7 +1946,7 @@ func (x *ProbeReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeReply.ProtoReflect.Descriptor instead.
 func (*ProbeReply) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{16}
+	return file_skerry_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ProbeReply) GetNumber() uint64 {
@@ -1811,7 +1969,7 @@ type LinkReport struct {
 
 func (x *LinkReport) Reset() {
 	*x = LinkReport{}
-	mi := &file_skerry_proto_msgTypes[17]
+	mi := &file_skerry_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1823,7 +1981,7 @@ func (x *LinkReport) String() string {
 func (*LinkReport) ProtoMessage() {}
 
 func (x *LinkReport) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[17]
+	mi := &file_skerry_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1836,7 +1994,7 @@ func (x *LinkReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LinkReport.ProtoReflect.Descriptor instead.
 func (*LinkReport) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{17}
+	return file_skerry_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *LinkReport) GetTo() string {
@@ -1860,16 +2018,17 @@ func (x *LinkReport) GetEvidence() string {
 	return ""
 }
 
-// Leaving says that this replica has drained and goes for good.
+// Leaving says that this replica goes for good, and why, if it has a reason.
 type Leaving struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
+	Why           string                 `protobuf:"bytes,1,opt,name=why,proto3" json:"why,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Leaving) Reset() {
 	*x = Leaving{}
-	mi := &file_skerry_proto_msgTypes[18]
+	mi := &file_skerry_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1881,7 +2040,7 @@ func (x *Leaving) String() string {
 func (*Leaving) ProtoMessage() {}
 
 func (x *Leaving) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[18]
+	mi := &file_skerry_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1894,7 +2053,14 @@ func (x *Leaving) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Leaving.ProtoReflect.Descriptor instead.
 func (*Leaving) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{18}
+	return file_skerry_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *Leaving) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
 }
 
 type Up struct {
@@ -1917,7 +2083,7 @@ type Up struct {
 
 func (x *Up) Reset() {
 	*x = Up{}
-	mi := &file_skerry_proto_msgTypes[19]
+	mi := &file_skerry_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1929,7 +2095,7 @@ func (x *Up) String() string {
 func (*Up) ProtoMessage() {}
 
 func (x *Up) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[19]
+	mi := &file_skerry_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1942,7 +2108,7 @@ func (x *Up) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Up.ProtoReflect.Descriptor instead.
 func (*Up) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{19}
+	return file_skerry_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Up) GetMessage() isUp_Message {
@@ -2103,7 +2269,7 @@ type RelayEnd struct {
 
 func (x *RelayEnd) Reset() {
 	*x = RelayEnd{}
-	mi := &file_skerry_proto_msgTypes[20]
+	mi := &file_skerry_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2115,7 +2281,7 @@ func (x *RelayEnd) String() string {
 func (*RelayEnd) ProtoMessage() {}
 
 func (x *RelayEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[20]
+	mi := &file_skerry_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2128,7 +2294,7 @@ func (x *RelayEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RelayEnd.ProtoReflect.Descriptor instead.
 func (*RelayEnd) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{20}
+	return file_skerry_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *RelayEnd) GetWhy() string {
@@ -2160,7 +2326,7 @@ type Welcome struct {
 
 func (x *Welcome) Reset() {
 	*x = Welcome{}
-	mi := &file_skerry_proto_msgTypes[21]
+	mi := &file_skerry_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2172,7 +2338,7 @@ func (x *Welcome) String() string {
 func (*Welcome) ProtoMessage() {}
 
 func (x *Welcome) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[21]
+	mi := &file_skerry_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2185,7 +2351,7 @@ func (x *Welcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Welcome.ProtoReflect.Descriptor instead.
 func (*Welcome) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{21}
+	return file_skerry_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Welcome) GetCluster() string {
@@ -2249,7 +2415,7 @@ type Sources struct {
 
 func (x *Sources) Reset() {
 	*x = Sources{}
-	mi := &file_skerry_proto_msgTypes[22]
+	mi := &file_skerry_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2261,7 +2427,7 @@ func (x *Sources) String() string {
 func (*Sources) ProtoMessage() {}
 
 func (x *Sources) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[22]
+	mi := &file_skerry_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2274,7 +2440,7 @@ func (x *Sources) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sources.ProtoReflect.Descriptor instead.
 func (*Sources) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{22}
+	return file_skerry_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Sources) GetMax() *Position {
@@ -2309,7 +2475,7 @@ type Redirect struct {
 
 func (x *Redirect) Reset() {
 	*x = Redirect{}
-	mi := &file_skerry_proto_msgTypes[23]
+	mi := &file_skerry_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2321,7 +2487,7 @@ func (x *Redirect) String() string {
 func (*Redirect) ProtoMessage() {}
 
 func (x *Redirect) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[23]
+	mi := &file_skerry_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2334,7 +2500,7 @@ func (x *Redirect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Redirect.ProtoReflect.Descriptor instead.
 func (*Redirect) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{23}
+	return file_skerry_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Redirect) GetLeader() string {
@@ -2360,7 +2526,7 @@ type ServerBeat struct {
 
 func (x *ServerBeat) Reset() {
 	*x = ServerBeat{}
-	mi := &file_skerry_proto_msgTypes[24]
+	mi := &file_skerry_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2372,7 +2538,7 @@ func (x *ServerBeat) String() string {
 func (*ServerBeat) ProtoMessage() {}
 
 func (x *ServerBeat) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[24]
+	mi := &file_skerry_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2385,7 +2551,7 @@ func (x *ServerBeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServerBeat.ProtoReflect.Descriptor instead.
 func (*ServerBeat) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{24}
+	return file_skerry_proto_rawDescGZIP(), []int{26}
 }
 
 // Answer answers the join of that number; or restates the last answer to a
@@ -2400,7 +2566,7 @@ type Answer struct {
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_skerry_proto_msgTypes[25]
+	mi := &file_skerry_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2412,7 +2578,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[25]
+	mi := &file_skerry_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2425,7 +2591,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{25}
+	return file_skerry_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Answer) GetNumber() uint64 {
@@ -2454,7 +2620,7 @@ type Refused struct {
 
 func (x *Refused) Reset() {
 	*x = Refused{}
-	mi := &file_skerry_proto_msgTypes[26]
+	mi := &file_skerry_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2466,7 +2632,7 @@ func (x *Refused) String() string {
 func (*Refused) ProtoMessage() {}
 
 func (x *Refused) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[26]
+	mi := &file_skerry_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2479,7 +2645,7 @@ func (x *Refused) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refused.ProtoReflect.Descriptor instead.
 func (*Refused) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{26}
+	return file_skerry_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Refused) GetNumber() uint64 {
@@ -2521,7 +2687,7 @@ type Fallen struct {
 
 func (x *Fallen) Reset() {
 	*x = Fallen{}
-	mi := &file_skerry_proto_msgTypes[27]
+	mi := &file_skerry_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2533,7 +2699,7 @@ func (x *Fallen) String() string {
 func (*Fallen) ProtoMessage() {}
 
 func (x *Fallen) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[27]
+	mi := &file_skerry_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2546,7 +2712,7 @@ func (x *Fallen) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fallen.ProtoReflect.Descriptor instead.
 func (*Fallen) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{27}
+	return file_skerry_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Fallen) GetQuorumId() int64 {
@@ -2581,7 +2747,7 @@ type Lost struct {
 
 func (x *Lost) Reset() {
 	*x = Lost{}
-	mi := &file_skerry_proto_msgTypes[28]
+	mi := &file_skerry_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2593,7 +2759,7 @@ func (x *Lost) String() string {
 func (*Lost) ProtoMessage() {}
 
 func (x *Lost) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[28]
+	mi := &file_skerry_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2606,7 +2772,7 @@ func (x *Lost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lost.ProtoReflect.Descriptor instead.
 func (*Lost) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{28}
+	return file_skerry_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Lost) GetQuorumId() int64 {
@@ -2640,7 +2806,7 @@ type ChangeWanted struct {
 
 func (x *ChangeWanted) Reset() {
 	*x = ChangeWanted{}
-	mi := &file_skerry_proto_msgTypes[29]
+	mi := &file_skerry_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2652,7 +2818,7 @@ func (x *ChangeWanted) String() string {
 func (*ChangeWanted) ProtoMessage() {}
 
 func (x *ChangeWanted) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[29]
+	mi := &file_skerry_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2665,7 +2831,7 @@ func (x *ChangeWanted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeWanted.ProtoReflect.Descriptor instead.
 func (*ChangeWanted) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{29}
+	return file_skerry_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ChangeWanted) GetQuorumId() int64 {
@@ -2692,7 +2858,7 @@ type Probe struct {
 
 func (x *Probe) Reset() {
 	*x = Probe{}
-	mi := &file_skerry_proto_msgTypes[30]
+	mi := &file_skerry_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2704,7 +2870,7 @@ func (x *Probe) String() string {
 func (*Probe) ProtoMessage() {}
 
 func (x *Probe) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[30]
+	mi := &file_skerry_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2717,7 +2883,7 @@ func (x *Probe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Probe.ProtoReflect.Descriptor instead.
 func (*Probe) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{30}
+	return file_skerry_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Probe) GetNumber() uint64 {
@@ -2743,7 +2909,7 @@ type DrainNotice struct {
 
 func (x *DrainNotice) Reset() {
 	*x = DrainNotice{}
-	mi := &file_skerry_proto_msgTypes[31]
+	mi := &file_skerry_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2755,7 +2921,7 @@ func (x *DrainNotice) String() string {
 func (*DrainNotice) ProtoMessage() {}
 
 func (x *DrainNotice) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[31]
+	mi := &file_skerry_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2768,7 +2934,7 @@ func (x *DrainNotice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNotice.ProtoReflect.Descriptor instead.
 func (*DrainNotice) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{31}
+	return file_skerry_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *DrainNotice) GetReason() string {
@@ -2787,7 +2953,7 @@ type EvictNotice struct {
 
 func (x *EvictNotice) Reset() {
 	*x = EvictNotice{}
-	mi := &file_skerry_proto_msgTypes[32]
+	mi := &file_skerry_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2799,7 +2965,7 @@ func (x *EvictNotice) String() string {
 func (*EvictNotice) ProtoMessage() {}
 
 func (x *EvictNotice) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[32]
+	mi := &file_skerry_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2812,7 +2978,7 @@ func (x *EvictNotice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictNotice.ProtoReflect.Descriptor instead.
 func (*EvictNotice) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{32}
+	return file_skerry_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *EvictNotice) GetReason() string {
@@ -2835,7 +3001,7 @@ type Timing struct {
 
 func (x *Timing) Reset() {
 	*x = Timing{}
-	mi := &file_skerry_proto_msgTypes[33]
+	mi := &file_skerry_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2847,7 +3013,7 @@ func (x *Timing) String() string {
 func (*Timing) ProtoMessage() {}
 
 func (x *Timing) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[33]
+	mi := &file_skerry_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2860,7 +3026,7 @@ func (x *Timing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Timing.ProtoReflect.Descriptor instead.
 func (*Timing) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{33}
+	return file_skerry_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Timing) GetBeatIntervalMs() uint32 {
@@ -2914,7 +3080,7 @@ type Down struct {
 
 func (x *Down) Reset() {
 	*x = Down{}
-	mi := &file_skerry_proto_msgTypes[34]
+	mi := &file_skerry_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2926,7 +3092,7 @@ func (x *Down) String() string {
 func (*Down) ProtoMessage() {}
 
 func (x *Down) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[34]
+	mi := &file_skerry_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2939,7 +3105,7 @@ func (x *Down) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Down.ProtoReflect.Descriptor instead.
 func (*Down) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{34}
+	return file_skerry_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Down) GetMessage() isDown_Message {
@@ -3141,7 +3307,7 @@ type InfoRequest struct {
 
 func (x *InfoRequest) Reset() {
 	*x = InfoRequest{}
-	mi := &file_skerry_proto_msgTypes[35]
+	mi := &file_skerry_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3153,7 +3319,7 @@ func (x *InfoRequest) String() string {
 func (*InfoRequest) ProtoMessage() {}
 
 func (x *InfoRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[35]
+	mi := &file_skerry_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3166,7 +3332,7 @@ func (x *InfoRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InfoRequest.ProtoReflect.Descriptor instead.
 func (*InfoRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{35}
+	return file_skerry_proto_rawDescGZIP(), []int{37}
 }
 
 type InfoResponse struct {
@@ -3182,7 +3348,7 @@ type InfoResponse struct {
 
 func (x *InfoResponse) Reset() {
 	*x = InfoResponse{}
-	mi := &file_skerry_proto_msgTypes[36]
+	mi := &file_skerry_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3194,7 +3360,7 @@ func (x *InfoResponse) String() string {
 func (*InfoResponse) ProtoMessage() {}
 
 func (x *InfoResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[36]
+	mi := &file_skerry_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3207,7 +3373,7 @@ func (x *InfoResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InfoResponse.ProtoReflect.Descriptor instead.
 func (*InfoResponse) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{36}
+	return file_skerry_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *InfoResponse) GetCluster() string {
@@ -3255,7 +3421,7 @@ type HistoryRequest struct {
 
 func (x *HistoryRequest) Reset() {
 	*x = HistoryRequest{}
-	mi := &file_skerry_proto_msgTypes[37]
+	mi := &file_skerry_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3267,7 +3433,7 @@ func (x *HistoryRequest) String() string {
 func (*HistoryRequest) ProtoMessage() {}
 
 func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[37]
+	mi := &file_skerry_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3280,7 +3446,7 @@ func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryRequest.ProtoReflect.Descriptor instead.
 func (*HistoryRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{37}
+	return file_skerry_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *HistoryRequest) GetJob() string {
@@ -3306,7 +3472,7 @@ type HistoryResponse struct {
 
 func (x *HistoryResponse) Reset() {
 	*x = HistoryResponse{}
-	mi := &file_skerry_proto_msgTypes[38]
+	mi := &file_skerry_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3318,7 +3484,7 @@ func (x *HistoryResponse) String() string {
 func (*HistoryResponse) ProtoMessage() {}
 
 func (x *HistoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[38]
+	mi := &file_skerry_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3331,7 +3497,7 @@ func (x *HistoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryResponse.ProtoReflect.Descriptor instead.
 func (*HistoryResponse) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{38}
+	return file_skerry_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *HistoryResponse) GetEntries() []*HistoryEntry {
@@ -3358,7 +3524,7 @@ type HistoryEntry struct {
 
 func (x *HistoryEntry) Reset() {
 	*x = HistoryEntry{}
-	mi := &file_skerry_proto_msgTypes[39]
+	mi := &file_skerry_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3370,7 +3536,7 @@ func (x *HistoryEntry) String() string {
 func (*HistoryEntry) ProtoMessage() {}
 
 func (x *HistoryEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[39]
+	mi := &file_skerry_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3383,7 +3549,7 @@ func (x *HistoryEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryEntry.ProtoReflect.Descriptor instead.
 func (*HistoryEntry) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{39}
+	return file_skerry_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *HistoryEntry) GetCreatedMs() int64 {
@@ -3460,7 +3626,7 @@ type DrainRequest struct {
 
 func (x *DrainRequest) Reset() {
 	*x = DrainRequest{}
-	mi := &file_skerry_proto_msgTypes[40]
+	mi := &file_skerry_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3472,7 +3638,7 @@ func (x *DrainRequest) String() string {
 func (*DrainRequest) ProtoMessage() {}
 
 func (x *DrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[40]
+	mi := &file_skerry_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3485,7 +3651,7 @@ func (x *DrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
 func (*DrainRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{40}
+	return file_skerry_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *DrainRequest) GetJob() string {
@@ -3520,7 +3686,7 @@ type DrainResponse struct {
 
 func (x *DrainResponse) Reset() {
 	*x = DrainResponse{}
-	mi := &file_skerry_proto_msgTypes[41]
+	mi := &file_skerry_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3532,7 +3698,7 @@ func (x *DrainResponse) String() string {
 func (*DrainResponse) ProtoMessage() {}
 
 func (x *DrainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[41]
+	mi := &file_skerry_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3545,7 +3711,7 @@ func (x *DrainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainResponse.ProtoReflect.Descriptor instead.
 func (*DrainResponse) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{41}
+	return file_skerry_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *DrainResponse) GetAlone() bool {
@@ -3566,7 +3732,7 @@ type EvictRequest struct {
 
 func (x *EvictRequest) Reset() {
 	*x = EvictRequest{}
-	mi := &file_skerry_proto_msgTypes[42]
+	mi := &file_skerry_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3578,7 +3744,7 @@ func (x *EvictRequest) String() string {
 func (*EvictRequest) ProtoMessage() {}
 
 func (x *EvictRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[42]
+	mi := &file_skerry_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3591,7 +3757,7 @@ func (x *EvictRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictRequest.ProtoReflect.Descriptor instead.
 func (*EvictRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{42}
+	return file_skerry_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *EvictRequest) GetJob() string {
@@ -3623,7 +3789,7 @@ type EvictResponse struct {
 
 func (x *EvictResponse) Reset() {
 	*x = EvictResponse{}
-	mi := &file_skerry_proto_msgTypes[43]
+	mi := &file_skerry_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3635,7 +3801,7 @@ func (x *EvictResponse) String() string {
 func (*EvictResponse) ProtoMessage() {}
 
 func (x *EvictResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[43]
+	mi := &file_skerry_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3648,7 +3814,7 @@ func (x *EvictResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictResponse.ProtoReflect.Descriptor instead.
 func (*EvictResponse) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{43}
+	return file_skerry_proto_rawDescGZIP(), []int{45}
 }
 
 // ConfigureRequest changes a job's rules; absent fields stay as they are.
@@ -3671,7 +3837,7 @@ type ConfigureRequest struct {
 
 func (x *ConfigureRequest) Reset() {
 	*x = ConfigureRequest{}
-	mi := &file_skerry_proto_msgTypes[44]
+	mi := &file_skerry_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3683,7 +3849,7 @@ func (x *ConfigureRequest) String() string {
 func (*ConfigureRequest) ProtoMessage() {}
 
 func (x *ConfigureRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[44]
+	mi := &file_skerry_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3696,7 +3862,7 @@ func (x *ConfigureRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigureRequest.ProtoReflect.Descriptor instead.
 func (*ConfigureRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{44}
+	return file_skerry_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ConfigureRequest) GetJob() string {
@@ -3785,7 +3951,7 @@ type ConfigureResponse struct {
 
 func (x *ConfigureResponse) Reset() {
 	*x = ConfigureResponse{}
-	mi := &file_skerry_proto_msgTypes[45]
+	mi := &file_skerry_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3797,7 +3963,7 @@ func (x *ConfigureResponse) String() string {
 func (*ConfigureResponse) ProtoMessage() {}
 
 func (x *ConfigureResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[45]
+	mi := &file_skerry_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3810,7 +3976,7 @@ func (x *ConfigureResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigureResponse.ProtoReflect.Descriptor instead.
 func (*ConfigureResponse) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{45}
+	return file_skerry_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ConfigureResponse) GetRules() *JobRules {
@@ -3839,7 +4005,7 @@ type JobRules struct {
 
 func (x *JobRules) Reset() {
 	*x = JobRules{}
-	mi := &file_skerry_proto_msgTypes[46]
+	mi := &file_skerry_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3851,7 +4017,7 @@ func (x *JobRules) String() string {
 func (*JobRules) ProtoMessage() {}
 
 func (x *JobRules) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[46]
+	mi := &file_skerry_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3864,7 +4030,7 @@ func (x *JobRules) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobRules.ProtoReflect.Descriptor instead.
 func (*JobRules) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{46}
+	return file_skerry_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *JobRules) GetMinReplicas() uint32 {
@@ -3945,7 +4111,7 @@ type JobsRequest struct {
 
 func (x *JobsRequest) Reset() {
 	*x = JobsRequest{}
-	mi := &file_skerry_proto_msgTypes[47]
+	mi := &file_skerry_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3957,7 +4123,7 @@ func (x *JobsRequest) String() string {
 func (*JobsRequest) ProtoMessage() {}
 
 func (x *JobsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[47]
+	mi := &file_skerry_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3970,7 +4136,7 @@ func (x *JobsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobsRequest.ProtoReflect.Descriptor instead.
 func (*JobsRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{47}
+	return file_skerry_proto_rawDescGZIP(), []int{49}
 }
 
 type JobsResponse struct {
@@ -3982,7 +4148,7 @@ type JobsResponse struct {
 
 func (x *JobsResponse) Reset() {
 	*x = JobsResponse{}
-	mi := &file_skerry_proto_msgTypes[48]
+	mi := &file_skerry_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3994,7 +4160,7 @@ func (x *JobsResponse) String() string {
 func (*JobsResponse) ProtoMessage() {}
 
 func (x *JobsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[48]
+	mi := &file_skerry_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4007,7 +4173,7 @@ func (x *JobsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobsResponse.ProtoReflect.Descriptor instead.
 func (*JobsResponse) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{48}
+	return file_skerry_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *JobsResponse) GetJobs() []*JobInfo {
@@ -4033,7 +4199,7 @@ type JobInfo struct {
 
 func (x *JobInfo) Reset() {
 	*x = JobInfo{}
-	mi := &file_skerry_proto_msgTypes[49]
+	mi := &file_skerry_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4045,7 +4211,7 @@ func (x *JobInfo) String() string {
 func (*JobInfo) ProtoMessage() {}
 
 func (x *JobInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[49]
+	mi := &file_skerry_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4058,7 +4224,7 @@ func (x *JobInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobInfo.ProtoReflect.Descriptor instead.
 func (*JobInfo) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{49}
+	return file_skerry_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *JobInfo) GetJob() string {
@@ -4126,7 +4292,7 @@ type DeleteJobRequest struct {
 
 func (x *DeleteJobRequest) Reset() {
 	*x = DeleteJobRequest{}
-	mi := &file_skerry_proto_msgTypes[50]
+	mi := &file_skerry_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4138,7 +4304,7 @@ func (x *DeleteJobRequest) String() string {
 func (*DeleteJobRequest) ProtoMessage() {}
 
 func (x *DeleteJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[50]
+	mi := &file_skerry_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4151,7 +4317,7 @@ func (x *DeleteJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteJobRequest.ProtoReflect.Descriptor instead.
 func (*DeleteJobRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{50}
+	return file_skerry_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *DeleteJobRequest) GetJob() string {
@@ -4169,7 +4335,7 @@ type DeleteJobResponse struct {
 
 func (x *DeleteJobResponse) Reset() {
 	*x = DeleteJobResponse{}
-	mi := &file_skerry_proto_msgTypes[51]
+	mi := &file_skerry_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4181,7 +4347,7 @@ func (x *DeleteJobResponse) String() string {
 func (*DeleteJobResponse) ProtoMessage() {}
 
 func (x *DeleteJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[51]
+	mi := &file_skerry_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4194,7 +4360,7 @@ func (x *DeleteJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteJobResponse.ProtoReflect.Descriptor instead.
 func (*DeleteJobResponse) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{51}
+	return file_skerry_proto_rawDescGZIP(), []int{53}
 }
 
 type KillReplicaRequest struct {
@@ -4208,7 +4374,7 @@ type KillReplicaRequest struct {
 
 func (x *KillReplicaRequest) Reset() {
 	*x = KillReplicaRequest{}
-	mi := &file_skerry_proto_msgTypes[52]
+	mi := &file_skerry_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4220,7 +4386,7 @@ func (x *KillReplicaRequest) String() string {
 func (*KillReplicaRequest) ProtoMessage() {}
 
 func (x *KillReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[52]
+	mi := &file_skerry_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4233,7 +4399,7 @@ func (x *KillReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillReplicaRequest.ProtoReflect.Descriptor instead.
 func (*KillReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{52}
+	return file_skerry_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *KillReplicaRequest) GetJob() string {
@@ -4265,7 +4431,7 @@ type KillReplicaResponse struct {
 
 func (x *KillReplicaResponse) Reset() {
 	*x = KillReplicaResponse{}
-	mi := &file_skerry_proto_msgTypes[53]
+	mi := &file_skerry_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4277,7 +4443,7 @@ func (x *KillReplicaResponse) String() string {
 func (*KillReplicaResponse) ProtoMessage() {}
 
 func (x *KillReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[53]
+	mi := &file_skerry_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4290,7 +4456,7 @@ func (x *KillReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillReplicaResponse.ProtoReflect.Descriptor instead.
 func (*KillReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{53}
+	return file_skerry_proto_rawDescGZIP(), []int{55}
 }
 
 // RankQuorumRequest is one rank's report, and its wish for an answer.
@@ -4317,13 +4483,14 @@ type RankQuorumRequest struct {
 	Attempt            uint64                 `protobuf:"varint,19,opt,name=attempt,proto3" json:"attempt,omitempty"`   // counts the rank's ShouldCommits; all ranks are in lockstep
 	Void               bool                   `protobuf:"varint,20,opt,name=void,proto3" json:"void,omitempty"`         // ops of the attempt under way were lost with the quorum that fell
 	Away               bool                   `protobuf:"varint,21,opt,name=away,proto3" json:"away,omitempty"`         // with withdraw: this rank's trainer has not moved for too long, and it reports no more until it does
+	Differs            bool                   `protobuf:"varint,22,opt,name=differs,proto3" json:"differs,omitempty"`   // the ballots said that this rank's bytes are not the others'
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
 }
 
 func (x *RankQuorumRequest) Reset() {
 	*x = RankQuorumRequest{}
-	mi := &file_skerry_proto_msgTypes[54]
+	mi := &file_skerry_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4335,7 +4502,7 @@ func (x *RankQuorumRequest) String() string {
 func (*RankQuorumRequest) ProtoMessage() {}
 
 func (x *RankQuorumRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[54]
+	mi := &file_skerry_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4348,7 +4515,7 @@ func (x *RankQuorumRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankQuorumRequest.ProtoReflect.Descriptor instead.
 func (*RankQuorumRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{54}
+	return file_skerry_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *RankQuorumRequest) GetGroupRank() uint32 {
@@ -4498,19 +4665,27 @@ func (x *RankQuorumRequest) GetAway() bool {
 	return false
 }
 
+func (x *RankQuorumRequest) GetDiffers() bool {
+	if x != nil {
+		return x.Differs
+	}
+	return false
+}
+
 type RankQuorumResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Quorum        *Quorum                `protobuf:"bytes,1,opt,name=quorum,proto3" json:"quorum,omitempty"` // the rank runs quorum.Assign on it
 	ReplicaId     string                 `protobuf:"bytes,2,opt,name=replica_id,json=replicaId,proto3" json:"replica_id,omitempty"`
 	Void          bool                   `protobuf:"varint,3,opt,name=void,proto3" json:"void,omitempty"`             // some rank lost ops of this attempt: all discard it without a ballot
 	Unanswered    bool                   `protobuf:"varint,4,opt,name=unanswered,proto3" json:"unanswered,omitempty"` // the ask was withdrawn: the standing quorum goes on
+	Attempt       uint64                 `protobuf:"varint,5,opt,name=attempt,proto3" json:"attempt,omitempty"`       // with void and unanswered: vote first, the others are at this attempt
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RankQuorumResponse) Reset() {
 	*x = RankQuorumResponse{}
-	mi := &file_skerry_proto_msgTypes[55]
+	mi := &file_skerry_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4522,7 +4697,7 @@ func (x *RankQuorumResponse) String() string {
 func (*RankQuorumResponse) ProtoMessage() {}
 
 func (x *RankQuorumResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[55]
+	mi := &file_skerry_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4535,7 +4710,7 @@ func (x *RankQuorumResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankQuorumResponse.ProtoReflect.Descriptor instead.
 func (*RankQuorumResponse) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{55}
+	return file_skerry_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *RankQuorumResponse) GetQuorum() *Quorum {
@@ -4566,6 +4741,13 @@ func (x *RankQuorumResponse) GetUnanswered() bool {
 	return false
 }
 
+func (x *RankQuorumResponse) GetAttempt() uint64 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
 type VoteRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	GroupRank     uint32                 `protobuf:"varint,1,opt,name=group_rank,json=groupRank,proto3" json:"group_rank,omitempty"`
@@ -4578,13 +4760,14 @@ type VoteRequest struct {
 	Digest        *Digest                `protobuf:"bytes,8,opt,name=digest,proto3" json:"digest,omitempty"`
 	Attempt       uint64                 `protobuf:"varint,9,opt,name=attempt,proto3" json:"attempt,omitempty"` // see RankQuorumRequest
 	Void          bool                   `protobuf:"varint,10,opt,name=void,proto3" json:"void,omitempty"`      // no ballot was sent: the attempt is void for all ranks
+	Last          bool                   `protobuf:"varint,11,opt,name=last,proto3" json:"last,omitempty"`      // the rank waits no longer: the attempt is decided without the votes that are missing
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *VoteRequest) Reset() {
 	*x = VoteRequest{}
-	mi := &file_skerry_proto_msgTypes[56]
+	mi := &file_skerry_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4596,7 +4779,7 @@ func (x *VoteRequest) String() string {
 func (*VoteRequest) ProtoMessage() {}
 
 func (x *VoteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[56]
+	mi := &file_skerry_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4609,7 +4792,7 @@ func (x *VoteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VoteRequest.ProtoReflect.Descriptor instead.
 func (*VoteRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{56}
+	return file_skerry_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *VoteRequest) GetGroupRank() uint32 {
@@ -4682,6 +4865,13 @@ func (x *VoteRequest) GetVoid() bool {
 	return false
 }
 
+func (x *VoteRequest) GetLast() bool {
+	if x != nil {
+		return x.Last
+	}
+	return false
+}
+
 type VoteResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Outcome       TallyOutcome           `protobuf:"varint,1,opt,name=outcome,proto3,enum=skerry.v1.TallyOutcome" json:"outcome,omitempty"`
@@ -4694,7 +4884,7 @@ type VoteResponse struct {
 
 func (x *VoteResponse) Reset() {
 	*x = VoteResponse{}
-	mi := &file_skerry_proto_msgTypes[57]
+	mi := &file_skerry_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4706,7 +4896,7 @@ func (x *VoteResponse) String() string {
 func (*VoteResponse) ProtoMessage() {}
 
 func (x *VoteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[57]
+	mi := &file_skerry_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4719,7 +4909,7 @@ func (x *VoteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VoteResponse.ProtoReflect.Descriptor instead.
 func (*VoteResponse) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{57}
+	return file_skerry_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *VoteResponse) GetOutcome() TallyOutcome {
@@ -4759,7 +4949,7 @@ type NoticesRequest struct {
 
 func (x *NoticesRequest) Reset() {
 	*x = NoticesRequest{}
-	mi := &file_skerry_proto_msgTypes[58]
+	mi := &file_skerry_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4771,7 +4961,7 @@ func (x *NoticesRequest) String() string {
 func (*NoticesRequest) ProtoMessage() {}
 
 func (x *NoticesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[58]
+	mi := &file_skerry_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4784,7 +4974,7 @@ func (x *NoticesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoticesRequest.ProtoReflect.Descriptor instead.
 func (*NoticesRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{58}
+	return file_skerry_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *NoticesRequest) GetGroupRank() uint32 {
@@ -4812,7 +5002,7 @@ type RankNotice struct {
 
 func (x *RankNotice) Reset() {
 	*x = RankNotice{}
-	mi := &file_skerry_proto_msgTypes[59]
+	mi := &file_skerry_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4824,7 +5014,7 @@ func (x *RankNotice) String() string {
 func (*RankNotice) ProtoMessage() {}
 
 func (x *RankNotice) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[59]
+	mi := &file_skerry_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4837,7 +5027,7 @@ func (x *RankNotice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankNotice.ProtoReflect.Descriptor instead.
 func (*RankNotice) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{59}
+	return file_skerry_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *RankNotice) GetMessage() isRankNotice_Message {
@@ -4968,7 +5158,7 @@ type SiblingBroke struct {
 
 func (x *SiblingBroke) Reset() {
 	*x = SiblingBroke{}
-	mi := &file_skerry_proto_msgTypes[60]
+	mi := &file_skerry_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4980,7 +5170,7 @@ func (x *SiblingBroke) String() string {
 func (*SiblingBroke) ProtoMessage() {}
 
 func (x *SiblingBroke) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[60]
+	mi := &file_skerry_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4993,7 +5183,7 @@ func (x *SiblingBroke) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SiblingBroke.ProtoReflect.Descriptor instead.
 func (*SiblingBroke) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{60}
+	return file_skerry_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *SiblingBroke) GetQuorumId() int64 {
@@ -5029,7 +5219,7 @@ type Hello struct {
 
 func (x *Hello) Reset() {
 	*x = Hello{}
-	mi := &file_skerry_proto_msgTypes[61]
+	mi := &file_skerry_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5041,7 +5231,7 @@ func (x *Hello) String() string {
 func (*Hello) ProtoMessage() {}
 
 func (x *Hello) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[61]
+	mi := &file_skerry_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5054,7 +5244,7 @@ func (x *Hello) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hello.ProtoReflect.Descriptor instead.
 func (*Hello) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{61}
+	return file_skerry_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *Hello) GetReplicaId() string {
@@ -5087,7 +5277,7 @@ type CheckpointMetadataRequest struct {
 
 func (x *CheckpointMetadataRequest) Reset() {
 	*x = CheckpointMetadataRequest{}
-	mi := &file_skerry_proto_msgTypes[62]
+	mi := &file_skerry_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5099,7 +5289,7 @@ func (x *CheckpointMetadataRequest) String() string {
 func (*CheckpointMetadataRequest) ProtoMessage() {}
 
 func (x *CheckpointMetadataRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[62]
+	mi := &file_skerry_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5112,7 +5302,7 @@ func (x *CheckpointMetadataRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointMetadataRequest.ProtoReflect.Descriptor instead.
 func (*CheckpointMetadataRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{62}
+	return file_skerry_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *CheckpointMetadataRequest) GetGroupRank() uint32 {
@@ -5131,7 +5321,7 @@ type CheckpointMetadataResponse struct {
 
 func (x *CheckpointMetadataResponse) Reset() {
 	*x = CheckpointMetadataResponse{}
-	mi := &file_skerry_proto_msgTypes[63]
+	mi := &file_skerry_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5143,7 +5333,7 @@ func (x *CheckpointMetadataResponse) String() string {
 func (*CheckpointMetadataResponse) ProtoMessage() {}
 
 func (x *CheckpointMetadataResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[63]
+	mi := &file_skerry_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5156,7 +5346,7 @@ func (x *CheckpointMetadataResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointMetadataResponse.ProtoReflect.Descriptor instead.
 func (*CheckpointMetadataResponse) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{63}
+	return file_skerry_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *CheckpointMetadataResponse) GetMetadata() string {
@@ -5175,7 +5365,7 @@ type SourcesRequest struct {
 
 func (x *SourcesRequest) Reset() {
 	*x = SourcesRequest{}
-	mi := &file_skerry_proto_msgTypes[64]
+	mi := &file_skerry_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5187,7 +5377,7 @@ func (x *SourcesRequest) String() string {
 func (*SourcesRequest) ProtoMessage() {}
 
 func (x *SourcesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[64]
+	mi := &file_skerry_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5200,7 +5390,7 @@ func (x *SourcesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourcesRequest.ProtoReflect.Descriptor instead.
 func (*SourcesRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{64}
+	return file_skerry_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *SourcesRequest) GetGroupRank() uint32 {
@@ -5219,7 +5409,7 @@ type SourcesResponse struct {
 
 func (x *SourcesResponse) Reset() {
 	*x = SourcesResponse{}
-	mi := &file_skerry_proto_msgTypes[65]
+	mi := &file_skerry_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5231,7 +5421,7 @@ func (x *SourcesResponse) String() string {
 func (*SourcesResponse) ProtoMessage() {}
 
 func (x *SourcesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[65]
+	mi := &file_skerry_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5244,7 +5434,7 @@ func (x *SourcesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourcesResponse.ProtoReflect.Descriptor instead.
 func (*SourcesResponse) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{65}
+	return file_skerry_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *SourcesResponse) GetSources() *Sources {
@@ -5263,7 +5453,7 @@ type KillRequest struct {
 
 func (x *KillRequest) Reset() {
 	*x = KillRequest{}
-	mi := &file_skerry_proto_msgTypes[66]
+	mi := &file_skerry_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5275,7 +5465,7 @@ func (x *KillRequest) String() string {
 func (*KillRequest) ProtoMessage() {}
 
 func (x *KillRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[66]
+	mi := &file_skerry_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5288,7 +5478,7 @@ func (x *KillRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillRequest.ProtoReflect.Descriptor instead.
 func (*KillRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{66}
+	return file_skerry_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *KillRequest) GetMessage() string {
@@ -5306,7 +5496,7 @@ type KillResponse struct {
 
 func (x *KillResponse) Reset() {
 	*x = KillResponse{}
-	mi := &file_skerry_proto_msgTypes[67]
+	mi := &file_skerry_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5318,7 +5508,7 @@ func (x *KillResponse) String() string {
 func (*KillResponse) ProtoMessage() {}
 
 func (x *KillResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[67]
+	mi := &file_skerry_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5331,7 +5521,7 @@ func (x *KillResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillResponse.ProtoReflect.Descriptor instead.
 func (*KillResponse) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{67}
+	return file_skerry_proto_rawDescGZIP(), []int{69}
 }
 
 var File_skerry_proto protoreflect.FileDescriptor
@@ -5350,7 +5540,7 @@ const file_skerry_proto_rawDesc = "" +
 	"\x04kind\x18\x01 \x01(\x0e2\x13.skerry.v1.FactKindR\x04kind\x12\x12\n" +
 	"\x04step\x18\x02 \x01(\x03R\x04step\x12\x1b\n" +
 	"\tquorum_id\x18\x03 \x01(\x03R\bquorumId\x12+\n" +
-	"\adigests\x18\x04 \x03(\v2\x11.skerry.v1.DigestR\adigests\"\x8e\x03\n" +
+	"\adigests\x18\x04 \x03(\v2\x11.skerry.v1.DigestR\adigests\"\xa8\x03\n" +
 	"\x06Member\x12\x1d\n" +
 	"\n" +
 	"replica_id\x18\x01 \x01(\tR\treplicaId\x12\x18\n" +
@@ -5366,13 +5556,23 @@ const file_skerry_proto_rawDesc = "" +
 	"\x0fcommit_failures\x18\n" +
 	" \x01(\x03R\x0ecommitFailures\x12\x12\n" +
 	"\x04data\x18\v \x01(\tR\x04data\x12\x12\n" +
-	"\x04torn\x18\f \x01(\bR\x04torn\"\x86\x01\n" +
+	"\x04torn\x18\f \x01(\bR\x04torn\x12\x18\n" +
+	"\adiffers\x18\r \x01(\bR\adiffers\"\xb1\x01\n" +
 	"\n" +
 	"LastAnswer\x12\x1b\n" +
 	"\tquorum_id\x18\x01 \x01(\x03R\bquorumId\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\x03R\x05round\x12+\n" +
 	"\amembers\x18\x03 \x03(\v2\x11.skerry.v1.MemberR\amembers\x12\x18\n" +
-	"\acluster\x18\x04 \x01(\tR\acluster\"\xc0\x01\n" +
+	"\acluster\x18\x04 \x01(\tR\acluster\x12)\n" +
+	"\x04part\x18\x05 \x01(\v2\x15.skerry.v1.AnswerPartR\x04part\"\xb5\x01\n" +
+	"\n" +
+	"AnswerPart\x12%\n" +
+	"\x04self\x18\x01 \x01(\v2\x11.skerry.v1.MemberR\x04self\x12\x1d\n" +
+	"\n" +
+	"world_size\x18\x02 \x01(\rR\tworldSize\x12%\n" +
+	"\x03max\x18\x03 \x01(\v2\x13.skerry.v1.PositionR\x03max\x12\x12\n" +
+	"\x04heal\x18\x04 \x01(\bR\x04heal\x12&\n" +
+	"\x04seat\x18\x05 \x01(\v2\x12.skerry.v1.SeatRunR\x04seat\"\xc0\x01\n" +
 	"\n" +
 	"Accusation\x12\x0e\n" +
 	"\x02by\x18\x01 \x01(\tR\x02by\x12\x18\n" +
@@ -5402,7 +5602,7 @@ const file_skerry_proto_rawDesc = "" +
 	"\n" +
 	"created_ms\x18\n" +
 	" \x01(\x03R\tcreatedMs\x12#\n" +
-	"\x04view\x18\v \x01(\v2\x0f.skerry.v1.ViewR\x04view\"\xe2\x04\n" +
+	"\x04view\x18\v \x01(\v2\x0f.skerry.v1.ViewR\x04view\"\xf1\x04\n" +
 	"\x04View\x12%\n" +
 	"\x04self\x18\x01 \x01(\v2\x11.skerry.v1.MemberR\x04self\x12\x12\n" +
 	"\x04rank\x18\x02 \x01(\rR\x04rank\x12\x1d\n" +
@@ -5420,11 +5620,14 @@ const file_skerry_proto_rawDesc = "" +
 	"\x04heal\x18\f \x01(\bR\x04heal\x12)\n" +
 	"\ahealing\x18\r \x03(\v2\x0f.skerry.v1.PeerR\ahealing\x12#\n" +
 	"\rhealing_count\x18\x0e \x01(\rR\fhealingCount\x12)\n" +
-	"\x05ranks\x18\x0f \x03(\v2\x13.skerry.v1.RankViewR\x05ranks\x12\x1f\n" +
-	"\vreplica_ids\x18\x10 \x03(\tR\n" +
-	"replicaIdsB\x13\n" +
+	"\x05ranks\x18\x0f \x03(\v2\x13.skerry.v1.RankViewR\x05ranks\x12(\n" +
+	"\x05seats\x18\x11 \x03(\v2\x12.skerry.v1.SeatRunR\x05seatsB\x13\n" +
 	"\x11_participant_rankB\v\n" +
-	"\t_max_rank\"7\n" +
+	"\t_max_rankJ\x04\b\x10\x10\x11\"R\n" +
+	"\aSeatRun\x12\x1b\n" +
+	"\tquorum_id\x18\x01 \x01(\x03R\bquorumId\x12\x14\n" +
+	"\x05first\x18\x02 \x01(\rR\x05first\x12\x14\n" +
+	"\x05count\x18\x03 \x01(\rR\x05count\"7\n" +
 	"\tRankRange\x12\x14\n" +
 	"\x05first\x18\x01 \x01(\rR\x05first\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\rR\x05count\"S\n" +
@@ -5477,8 +5680,9 @@ const file_skerry_proto_rawDesc = "" +
 	"LinkReport\x12\x0e\n" +
 	"\x02to\x18\x01 \x01(\tR\x02to\x12\x14\n" +
 	"\x05holds\x18\x02 \x01(\bR\x05holds\x12\x1a\n" +
-	"\bevidence\x18\x03 \x01(\tR\bevidence\"\t\n" +
-	"\aLeaving\"\xbd\x03\n" +
+	"\bevidence\x18\x03 \x01(\tR\bevidence\"\x1b\n" +
+	"\aLeaving\x12\x10\n" +
+	"\x03why\x18\x01 \x01(\tR\x03why\"\xbd\x03\n" +
 	"\x02Up\x12/\n" +
 	"\x05hello\x18\x01 \x01(\v2\x17.skerry.v1.SessionHelloH\x00R\x05hello\x12%\n" +
 	"\x04beat\x18\x02 \x01(\v2\x0f.skerry.v1.BeatH\x00R\x04beat\x12%\n" +
@@ -5656,7 +5860,7 @@ const file_skerry_proto_rawDesc = "" +
 	"\n" +
 	"replica_id\x18\x02 \x01(\tR\treplicaId\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\"\x15\n" +
-	"\x13KillReplicaResponse\"\x92\x06\n" +
+	"\x13KillReplicaResponse\"\xac\x06\n" +
 	"\x11RankQuorumRequest\x12\x1d\n" +
 	"\n" +
 	"group_rank\x18\x01 \x01(\rR\tgroupRank\x12'\n" +
@@ -5684,7 +5888,8 @@ const file_skerry_proto_rawDesc = "" +
 	"\bwithdraw\x18\x12 \x01(\bR\bwithdraw\x12\x18\n" +
 	"\aattempt\x18\x13 \x01(\x04R\aattempt\x12\x12\n" +
 	"\x04void\x18\x14 \x01(\bR\x04void\x12\x12\n" +
-	"\x04away\x18\x15 \x01(\bR\x04away\"\x92\x01\n" +
+	"\x04away\x18\x15 \x01(\bR\x04away\x12\x18\n" +
+	"\adiffers\x18\x16 \x01(\bR\adiffers\"\xac\x01\n" +
 	"\x12RankQuorumResponse\x12)\n" +
 	"\x06quorum\x18\x01 \x01(\v2\x11.skerry.v1.QuorumR\x06quorum\x12\x1d\n" +
 	"\n" +
@@ -5692,7 +5897,8 @@ const file_skerry_proto_rawDesc = "" +
 	"\x04void\x18\x03 \x01(\bR\x04void\x12\x1e\n" +
 	"\n" +
 	"unanswered\x18\x04 \x01(\bR\n" +
-	"unanswered\"\xb2\x02\n" +
+	"unanswered\x12\x18\n" +
+	"\aattempt\x18\x05 \x01(\x04R\aattempt\"\xc6\x02\n" +
 	"\vVoteRequest\x12\x1d\n" +
 	"\n" +
 	"group_rank\x18\x01 \x01(\rR\tgroupRank\x12\x1b\n" +
@@ -5705,7 +5911,8 @@ const file_skerry_proto_rawDesc = "" +
 	"\x06digest\x18\b \x01(\v2\x11.skerry.v1.DigestR\x06digest\x12\x18\n" +
 	"\aattempt\x18\t \x01(\x04R\aattempt\x12\x12\n" +
 	"\x04void\x18\n" +
-	" \x01(\bR\x04void\"\xab\x01\n" +
+	" \x01(\bR\x04void\x12\x12\n" +
+	"\x04last\x18\v \x01(\bR\x04last\"\xab\x01\n" +
 	"\fVoteResponse\x121\n" +
 	"\aoutcome\x18\x01 \x01(\x0e2\x17.skerry.v1.TallyOutcomeR\aoutcome\x12#\n" +
 	"\rchange_wanted\x18\x02 \x01(\bR\fchangeWanted\x12\x16\n" +
@@ -5752,11 +5959,12 @@ const file_skerry_proto_rawDesc = "" +
 	"\x0eFACT_COMMITTED\x10\x01\x12\x11\n" +
 	"\rFACT_PREPARED\x10\x02\x12\x10\n" +
 	"\fFACT_GAVE_UP\x10\x03\x12\x10\n" +
-	"\fFACT_REFUSED\x10\x04*I\n" +
+	"\fFACT_REFUSED\x10\x04*^\n" +
 	"\x0eAccusationKind\x12\x10\n" +
 	"\fACCUSED_LINK\x10\x00\x12\x0f\n" +
 	"\vACCUSED_ODD\x10\x01\x12\x14\n" +
-	"\x10ACCUSED_UNHEALED\x10\x02*6\n" +
+	"\x10ACCUSED_UNHEALED\x10\x02\x12\x13\n" +
+	"\x0fACCUSED_DIFFERS\x10\x03*6\n" +
 	"\bJoinKind\x12\r\n" +
 	"\tJOIN_STEP\x10\x00\x12\r\n" +
 	"\tJOIN_FALL\x10\x01\x12\f\n" +
@@ -5818,7 +6026,7 @@ func file_skerry_proto_rawDescGZIP() []byte {
 }
 
 var file_skerry_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_skerry_proto_msgTypes = make([]protoimpl.MessageInfo, 68)
+var file_skerry_proto_msgTypes = make([]protoimpl.MessageInfo, 70)
 var file_skerry_proto_goTypes = []any{
 	(FactKind)(0),                      // 0: skerry.v1.FactKind
 	(AccusationKind)(0),                // 1: skerry.v1.AccusationKind
@@ -5832,185 +6040,192 @@ var file_skerry_proto_goTypes = []any{
 	(*Fact)(nil),                       // 9: skerry.v1.Fact
 	(*Member)(nil),                     // 10: skerry.v1.Member
 	(*LastAnswer)(nil),                 // 11: skerry.v1.LastAnswer
-	(*Accusation)(nil),                 // 12: skerry.v1.Accusation
-	(*Settlement)(nil),                 // 13: skerry.v1.Settlement
-	(*Quorum)(nil),                     // 14: skerry.v1.Quorum
-	(*View)(nil),                       // 15: skerry.v1.View
-	(*RankRange)(nil),                  // 16: skerry.v1.RankRange
-	(*Peer)(nil),                       // 17: skerry.v1.Peer
-	(*RankView)(nil),                   // 18: skerry.v1.RankView
-	(*SessionHello)(nil),               // 19: skerry.v1.SessionHello
-	(*Beat)(nil),                       // 20: skerry.v1.Beat
-	(*Join)(nil),                       // 21: skerry.v1.Join
-	(*Withdraw)(nil),                   // 22: skerry.v1.Withdraw
-	(*ProbeReply)(nil),                 // 23: skerry.v1.ProbeReply
-	(*LinkReport)(nil),                 // 24: skerry.v1.LinkReport
-	(*Leaving)(nil),                    // 25: skerry.v1.Leaving
-	(*Up)(nil),                         // 26: skerry.v1.Up
-	(*RelayEnd)(nil),                   // 27: skerry.v1.RelayEnd
-	(*Welcome)(nil),                    // 28: skerry.v1.Welcome
-	(*Sources)(nil),                    // 29: skerry.v1.Sources
-	(*Redirect)(nil),                   // 30: skerry.v1.Redirect
-	(*ServerBeat)(nil),                 // 31: skerry.v1.ServerBeat
-	(*Answer)(nil),                     // 32: skerry.v1.Answer
-	(*Refused)(nil),                    // 33: skerry.v1.Refused
-	(*Fallen)(nil),                     // 34: skerry.v1.Fallen
-	(*Lost)(nil),                       // 35: skerry.v1.Lost
-	(*ChangeWanted)(nil),               // 36: skerry.v1.ChangeWanted
-	(*Probe)(nil),                      // 37: skerry.v1.Probe
-	(*DrainNotice)(nil),                // 38: skerry.v1.DrainNotice
-	(*EvictNotice)(nil),                // 39: skerry.v1.EvictNotice
-	(*Timing)(nil),                     // 40: skerry.v1.Timing
-	(*Down)(nil),                       // 41: skerry.v1.Down
-	(*InfoRequest)(nil),                // 42: skerry.v1.InfoRequest
-	(*InfoResponse)(nil),               // 43: skerry.v1.InfoResponse
-	(*HistoryRequest)(nil),             // 44: skerry.v1.HistoryRequest
-	(*HistoryResponse)(nil),            // 45: skerry.v1.HistoryResponse
-	(*HistoryEntry)(nil),               // 46: skerry.v1.HistoryEntry
-	(*DrainRequest)(nil),               // 47: skerry.v1.DrainRequest
-	(*DrainResponse)(nil),              // 48: skerry.v1.DrainResponse
-	(*EvictRequest)(nil),               // 49: skerry.v1.EvictRequest
-	(*EvictResponse)(nil),              // 50: skerry.v1.EvictResponse
-	(*ConfigureRequest)(nil),           // 51: skerry.v1.ConfigureRequest
-	(*ConfigureResponse)(nil),          // 52: skerry.v1.ConfigureResponse
-	(*JobRules)(nil),                   // 53: skerry.v1.JobRules
-	(*JobsRequest)(nil),                // 54: skerry.v1.JobsRequest
-	(*JobsResponse)(nil),               // 55: skerry.v1.JobsResponse
-	(*JobInfo)(nil),                    // 56: skerry.v1.JobInfo
-	(*DeleteJobRequest)(nil),           // 57: skerry.v1.DeleteJobRequest
-	(*DeleteJobResponse)(nil),          // 58: skerry.v1.DeleteJobResponse
-	(*KillReplicaRequest)(nil),         // 59: skerry.v1.KillReplicaRequest
-	(*KillReplicaResponse)(nil),        // 60: skerry.v1.KillReplicaResponse
-	(*RankQuorumRequest)(nil),          // 61: skerry.v1.RankQuorumRequest
-	(*RankQuorumResponse)(nil),         // 62: skerry.v1.RankQuorumResponse
-	(*VoteRequest)(nil),                // 63: skerry.v1.VoteRequest
-	(*VoteResponse)(nil),               // 64: skerry.v1.VoteResponse
-	(*NoticesRequest)(nil),             // 65: skerry.v1.NoticesRequest
-	(*RankNotice)(nil),                 // 66: skerry.v1.RankNotice
-	(*SiblingBroke)(nil),               // 67: skerry.v1.SiblingBroke
-	(*Hello)(nil),                      // 68: skerry.v1.Hello
-	(*CheckpointMetadataRequest)(nil),  // 69: skerry.v1.CheckpointMetadataRequest
-	(*CheckpointMetadataResponse)(nil), // 70: skerry.v1.CheckpointMetadataResponse
-	(*SourcesRequest)(nil),             // 71: skerry.v1.SourcesRequest
-	(*SourcesResponse)(nil),            // 72: skerry.v1.SourcesResponse
-	(*KillRequest)(nil),                // 73: skerry.v1.KillRequest
-	(*KillResponse)(nil),               // 74: skerry.v1.KillResponse
+	(*AnswerPart)(nil),                 // 12: skerry.v1.AnswerPart
+	(*Accusation)(nil),                 // 13: skerry.v1.Accusation
+	(*Settlement)(nil),                 // 14: skerry.v1.Settlement
+	(*Quorum)(nil),                     // 15: skerry.v1.Quorum
+	(*View)(nil),                       // 16: skerry.v1.View
+	(*SeatRun)(nil),                    // 17: skerry.v1.SeatRun
+	(*RankRange)(nil),                  // 18: skerry.v1.RankRange
+	(*Peer)(nil),                       // 19: skerry.v1.Peer
+	(*RankView)(nil),                   // 20: skerry.v1.RankView
+	(*SessionHello)(nil),               // 21: skerry.v1.SessionHello
+	(*Beat)(nil),                       // 22: skerry.v1.Beat
+	(*Join)(nil),                       // 23: skerry.v1.Join
+	(*Withdraw)(nil),                   // 24: skerry.v1.Withdraw
+	(*ProbeReply)(nil),                 // 25: skerry.v1.ProbeReply
+	(*LinkReport)(nil),                 // 26: skerry.v1.LinkReport
+	(*Leaving)(nil),                    // 27: skerry.v1.Leaving
+	(*Up)(nil),                         // 28: skerry.v1.Up
+	(*RelayEnd)(nil),                   // 29: skerry.v1.RelayEnd
+	(*Welcome)(nil),                    // 30: skerry.v1.Welcome
+	(*Sources)(nil),                    // 31: skerry.v1.Sources
+	(*Redirect)(nil),                   // 32: skerry.v1.Redirect
+	(*ServerBeat)(nil),                 // 33: skerry.v1.ServerBeat
+	(*Answer)(nil),                     // 34: skerry.v1.Answer
+	(*Refused)(nil),                    // 35: skerry.v1.Refused
+	(*Fallen)(nil),                     // 36: skerry.v1.Fallen
+	(*Lost)(nil),                       // 37: skerry.v1.Lost
+	(*ChangeWanted)(nil),               // 38: skerry.v1.ChangeWanted
+	(*Probe)(nil),                      // 39: skerry.v1.Probe
+	(*DrainNotice)(nil),                // 40: skerry.v1.DrainNotice
+	(*EvictNotice)(nil),                // 41: skerry.v1.EvictNotice
+	(*Timing)(nil),                     // 42: skerry.v1.Timing
+	(*Down)(nil),                       // 43: skerry.v1.Down
+	(*InfoRequest)(nil),                // 44: skerry.v1.InfoRequest
+	(*InfoResponse)(nil),               // 45: skerry.v1.InfoResponse
+	(*HistoryRequest)(nil),             // 46: skerry.v1.HistoryRequest
+	(*HistoryResponse)(nil),            // 47: skerry.v1.HistoryResponse
+	(*HistoryEntry)(nil),               // 48: skerry.v1.HistoryEntry
+	(*DrainRequest)(nil),               // 49: skerry.v1.DrainRequest
+	(*DrainResponse)(nil),              // 50: skerry.v1.DrainResponse
+	(*EvictRequest)(nil),               // 51: skerry.v1.EvictRequest
+	(*EvictResponse)(nil),              // 52: skerry.v1.EvictResponse
+	(*ConfigureRequest)(nil),           // 53: skerry.v1.ConfigureRequest
+	(*ConfigureResponse)(nil),          // 54: skerry.v1.ConfigureResponse
+	(*JobRules)(nil),                   // 55: skerry.v1.JobRules
+	(*JobsRequest)(nil),                // 56: skerry.v1.JobsRequest
+	(*JobsResponse)(nil),               // 57: skerry.v1.JobsResponse
+	(*JobInfo)(nil),                    // 58: skerry.v1.JobInfo
+	(*DeleteJobRequest)(nil),           // 59: skerry.v1.DeleteJobRequest
+	(*DeleteJobResponse)(nil),          // 60: skerry.v1.DeleteJobResponse
+	(*KillReplicaRequest)(nil),         // 61: skerry.v1.KillReplicaRequest
+	(*KillReplicaResponse)(nil),        // 62: skerry.v1.KillReplicaResponse
+	(*RankQuorumRequest)(nil),          // 63: skerry.v1.RankQuorumRequest
+	(*RankQuorumResponse)(nil),         // 64: skerry.v1.RankQuorumResponse
+	(*VoteRequest)(nil),                // 65: skerry.v1.VoteRequest
+	(*VoteResponse)(nil),               // 66: skerry.v1.VoteResponse
+	(*NoticesRequest)(nil),             // 67: skerry.v1.NoticesRequest
+	(*RankNotice)(nil),                 // 68: skerry.v1.RankNotice
+	(*SiblingBroke)(nil),               // 69: skerry.v1.SiblingBroke
+	(*Hello)(nil),                      // 70: skerry.v1.Hello
+	(*CheckpointMetadataRequest)(nil),  // 71: skerry.v1.CheckpointMetadataRequest
+	(*CheckpointMetadataResponse)(nil), // 72: skerry.v1.CheckpointMetadataResponse
+	(*SourcesRequest)(nil),             // 73: skerry.v1.SourcesRequest
+	(*SourcesResponse)(nil),            // 74: skerry.v1.SourcesResponse
+	(*KillRequest)(nil),                // 75: skerry.v1.KillRequest
+	(*KillResponse)(nil),               // 76: skerry.v1.KillResponse
 }
 var file_skerry_proto_depIdxs = []int32{
 	0,  // 0: skerry.v1.Fact.kind:type_name -> skerry.v1.FactKind
 	8,  // 1: skerry.v1.Fact.digests:type_name -> skerry.v1.Digest
 	7,  // 2: skerry.v1.Member.position:type_name -> skerry.v1.Position
 	10, // 3: skerry.v1.LastAnswer.members:type_name -> skerry.v1.Member
-	1,  // 4: skerry.v1.Accusation.kind:type_name -> skerry.v1.AccusationKind
-	3,  // 5: skerry.v1.Settlement.outcome:type_name -> skerry.v1.Outcome
-	8,  // 6: skerry.v1.Settlement.digests:type_name -> skerry.v1.Digest
-	10, // 7: skerry.v1.Quorum.members:type_name -> skerry.v1.Member
-	13, // 8: skerry.v1.Quorum.settlement:type_name -> skerry.v1.Settlement
-	15, // 9: skerry.v1.Quorum.view:type_name -> skerry.v1.View
-	10, // 10: skerry.v1.View.self:type_name -> skerry.v1.Member
-	16, // 11: skerry.v1.View.participants:type_name -> skerry.v1.RankRange
-	7,  // 12: skerry.v1.View.max:type_name -> skerry.v1.Position
-	17, // 13: skerry.v1.View.healing:type_name -> skerry.v1.Peer
-	18, // 14: skerry.v1.View.ranks:type_name -> skerry.v1.RankView
-	17, // 15: skerry.v1.RankView.sources:type_name -> skerry.v1.Peer
-	17, // 16: skerry.v1.RankView.targets:type_name -> skerry.v1.Peer
-	7,  // 17: skerry.v1.SessionHello.position:type_name -> skerry.v1.Position
-	11, // 18: skerry.v1.SessionHello.last:type_name -> skerry.v1.LastAnswer
-	12, // 19: skerry.v1.SessionHello.accusations:type_name -> skerry.v1.Accusation
-	7,  // 20: skerry.v1.Beat.position:type_name -> skerry.v1.Position
-	4,  // 21: skerry.v1.Beat.phase:type_name -> skerry.v1.Phase
-	10, // 22: skerry.v1.Join.member:type_name -> skerry.v1.Member
-	2,  // 23: skerry.v1.Join.kind:type_name -> skerry.v1.JoinKind
-	8,  // 24: skerry.v1.Join.last_digests:type_name -> skerry.v1.Digest
-	9,  // 25: skerry.v1.Join.fact:type_name -> skerry.v1.Fact
-	11, // 26: skerry.v1.Join.last:type_name -> skerry.v1.LastAnswer
-	12, // 27: skerry.v1.Join.accusations:type_name -> skerry.v1.Accusation
-	19, // 28: skerry.v1.Up.hello:type_name -> skerry.v1.SessionHello
-	20, // 29: skerry.v1.Up.beat:type_name -> skerry.v1.Beat
-	21, // 30: skerry.v1.Up.join:type_name -> skerry.v1.Join
-	22, // 31: skerry.v1.Up.withdraw:type_name -> skerry.v1.Withdraw
-	12, // 32: skerry.v1.Up.accuse:type_name -> skerry.v1.Accusation
-	23, // 33: skerry.v1.Up.probe_reply:type_name -> skerry.v1.ProbeReply
-	25, // 34: skerry.v1.Up.leaving:type_name -> skerry.v1.Leaving
-	27, // 35: skerry.v1.Up.relay_end:type_name -> skerry.v1.RelayEnd
-	24, // 36: skerry.v1.Up.link:type_name -> skerry.v1.LinkReport
-	29, // 37: skerry.v1.Welcome.sources:type_name -> skerry.v1.Sources
-	7,  // 38: skerry.v1.Sources.max:type_name -> skerry.v1.Position
-	17, // 39: skerry.v1.Sources.peers:type_name -> skerry.v1.Peer
-	14, // 40: skerry.v1.Answer.quorum:type_name -> skerry.v1.Quorum
-	9,  // 41: skerry.v1.Fallen.fact:type_name -> skerry.v1.Fact
-	28, // 42: skerry.v1.Down.welcome:type_name -> skerry.v1.Welcome
-	32, // 43: skerry.v1.Down.answer:type_name -> skerry.v1.Answer
-	33, // 44: skerry.v1.Down.refused:type_name -> skerry.v1.Refused
-	34, // 45: skerry.v1.Down.fallen:type_name -> skerry.v1.Fallen
-	35, // 46: skerry.v1.Down.lost:type_name -> skerry.v1.Lost
-	36, // 47: skerry.v1.Down.change_wanted:type_name -> skerry.v1.ChangeWanted
-	37, // 48: skerry.v1.Down.probe:type_name -> skerry.v1.Probe
-	38, // 49: skerry.v1.Down.drain:type_name -> skerry.v1.DrainNotice
-	39, // 50: skerry.v1.Down.evict:type_name -> skerry.v1.EvictNotice
-	40, // 51: skerry.v1.Down.timing:type_name -> skerry.v1.Timing
-	30, // 52: skerry.v1.Down.redirect:type_name -> skerry.v1.Redirect
-	31, // 53: skerry.v1.Down.server_beat:type_name -> skerry.v1.ServerBeat
-	46, // 54: skerry.v1.HistoryResponse.entries:type_name -> skerry.v1.HistoryEntry
-	12, // 55: skerry.v1.HistoryEntry.accusations:type_name -> skerry.v1.Accusation
-	13, // 56: skerry.v1.HistoryEntry.settlement:type_name -> skerry.v1.Settlement
-	53, // 57: skerry.v1.ConfigureResponse.rules:type_name -> skerry.v1.JobRules
-	56, // 58: skerry.v1.JobsResponse.jobs:type_name -> skerry.v1.JobInfo
-	53, // 59: skerry.v1.JobInfo.rules:type_name -> skerry.v1.JobRules
-	2,  // 60: skerry.v1.RankQuorumRequest.kind:type_name -> skerry.v1.JoinKind
-	7,  // 61: skerry.v1.RankQuorumRequest.position:type_name -> skerry.v1.Position
-	0,  // 62: skerry.v1.RankQuorumRequest.fact:type_name -> skerry.v1.FactKind
-	8,  // 63: skerry.v1.RankQuorumRequest.fact_digest:type_name -> skerry.v1.Digest
-	8,  // 64: skerry.v1.RankQuorumRequest.last_digest:type_name -> skerry.v1.Digest
-	12, // 65: skerry.v1.RankQuorumRequest.accusations:type_name -> skerry.v1.Accusation
-	14, // 66: skerry.v1.RankQuorumResponse.quorum:type_name -> skerry.v1.Quorum
-	5,  // 67: skerry.v1.VoteRequest.vote:type_name -> skerry.v1.VoteKind
-	8,  // 68: skerry.v1.VoteRequest.digest:type_name -> skerry.v1.Digest
-	6,  // 69: skerry.v1.VoteResponse.outcome:type_name -> skerry.v1.TallyOutcome
-	8,  // 70: skerry.v1.VoteResponse.digests:type_name -> skerry.v1.Digest
-	34, // 71: skerry.v1.RankNotice.fallen:type_name -> skerry.v1.Fallen
-	35, // 72: skerry.v1.RankNotice.lost:type_name -> skerry.v1.Lost
-	36, // 73: skerry.v1.RankNotice.change_wanted:type_name -> skerry.v1.ChangeWanted
-	38, // 74: skerry.v1.RankNotice.drain:type_name -> skerry.v1.DrainNotice
-	39, // 75: skerry.v1.RankNotice.evict:type_name -> skerry.v1.EvictNotice
-	67, // 76: skerry.v1.RankNotice.sibling_broke:type_name -> skerry.v1.SiblingBroke
-	68, // 77: skerry.v1.RankNotice.hello:type_name -> skerry.v1.Hello
-	29, // 78: skerry.v1.SourcesResponse.sources:type_name -> skerry.v1.Sources
-	26, // 79: skerry.v1.Lighthouse.Session:input_type -> skerry.v1.Up
-	42, // 80: skerry.v1.Lighthouse.Info:input_type -> skerry.v1.InfoRequest
-	44, // 81: skerry.v1.Lighthouse.History:input_type -> skerry.v1.HistoryRequest
-	47, // 82: skerry.v1.Lighthouse.Drain:input_type -> skerry.v1.DrainRequest
-	49, // 83: skerry.v1.Lighthouse.Evict:input_type -> skerry.v1.EvictRequest
-	51, // 84: skerry.v1.Lighthouse.Configure:input_type -> skerry.v1.ConfigureRequest
-	54, // 85: skerry.v1.Lighthouse.Jobs:input_type -> skerry.v1.JobsRequest
-	57, // 86: skerry.v1.Lighthouse.DeleteJob:input_type -> skerry.v1.DeleteJobRequest
-	59, // 87: skerry.v1.Lighthouse.KillReplica:input_type -> skerry.v1.KillReplicaRequest
-	61, // 88: skerry.v1.Manager.Quorum:input_type -> skerry.v1.RankQuorumRequest
-	63, // 89: skerry.v1.Manager.Vote:input_type -> skerry.v1.VoteRequest
-	65, // 90: skerry.v1.Manager.Notices:input_type -> skerry.v1.NoticesRequest
-	69, // 91: skerry.v1.Manager.CheckpointMetadata:input_type -> skerry.v1.CheckpointMetadataRequest
-	71, // 92: skerry.v1.Manager.Sources:input_type -> skerry.v1.SourcesRequest
-	73, // 93: skerry.v1.Manager.Kill:input_type -> skerry.v1.KillRequest
-	41, // 94: skerry.v1.Lighthouse.Session:output_type -> skerry.v1.Down
-	43, // 95: skerry.v1.Lighthouse.Info:output_type -> skerry.v1.InfoResponse
-	45, // 96: skerry.v1.Lighthouse.History:output_type -> skerry.v1.HistoryResponse
-	48, // 97: skerry.v1.Lighthouse.Drain:output_type -> skerry.v1.DrainResponse
-	50, // 98: skerry.v1.Lighthouse.Evict:output_type -> skerry.v1.EvictResponse
-	52, // 99: skerry.v1.Lighthouse.Configure:output_type -> skerry.v1.ConfigureResponse
-	55, // 100: skerry.v1.Lighthouse.Jobs:output_type -> skerry.v1.JobsResponse
-	58, // 101: skerry.v1.Lighthouse.DeleteJob:output_type -> skerry.v1.DeleteJobResponse
-	60, // 102: skerry.v1.Lighthouse.KillReplica:output_type -> skerry.v1.KillReplicaResponse
-	62, // 103: skerry.v1.Manager.Quorum:output_type -> skerry.v1.RankQuorumResponse
-	64, // 104: skerry.v1.Manager.Vote:output_type -> skerry.v1.VoteResponse
-	66, // 105: skerry.v1.Manager.Notices:output_type -> skerry.v1.RankNotice
-	70, // 106: skerry.v1.Manager.CheckpointMetadata:output_type -> skerry.v1.CheckpointMetadataResponse
-	72, // 107: skerry.v1.Manager.Sources:output_type -> skerry.v1.SourcesResponse
-	74, // 108: skerry.v1.Manager.Kill:output_type -> skerry.v1.KillResponse
-	94, // [94:109] is the sub-list for method output_type
-	79, // [79:94] is the sub-list for method input_type
-	79, // [79:79] is the sub-list for extension type_name
-	79, // [79:79] is the sub-list for extension extendee
-	0,  // [0:79] is the sub-list for field type_name
+	12, // 4: skerry.v1.LastAnswer.part:type_name -> skerry.v1.AnswerPart
+	10, // 5: skerry.v1.AnswerPart.self:type_name -> skerry.v1.Member
+	7,  // 6: skerry.v1.AnswerPart.max:type_name -> skerry.v1.Position
+	17, // 7: skerry.v1.AnswerPart.seat:type_name -> skerry.v1.SeatRun
+	1,  // 8: skerry.v1.Accusation.kind:type_name -> skerry.v1.AccusationKind
+	3,  // 9: skerry.v1.Settlement.outcome:type_name -> skerry.v1.Outcome
+	8,  // 10: skerry.v1.Settlement.digests:type_name -> skerry.v1.Digest
+	10, // 11: skerry.v1.Quorum.members:type_name -> skerry.v1.Member
+	14, // 12: skerry.v1.Quorum.settlement:type_name -> skerry.v1.Settlement
+	16, // 13: skerry.v1.Quorum.view:type_name -> skerry.v1.View
+	10, // 14: skerry.v1.View.self:type_name -> skerry.v1.Member
+	18, // 15: skerry.v1.View.participants:type_name -> skerry.v1.RankRange
+	7,  // 16: skerry.v1.View.max:type_name -> skerry.v1.Position
+	19, // 17: skerry.v1.View.healing:type_name -> skerry.v1.Peer
+	20, // 18: skerry.v1.View.ranks:type_name -> skerry.v1.RankView
+	17, // 19: skerry.v1.View.seats:type_name -> skerry.v1.SeatRun
+	19, // 20: skerry.v1.RankView.sources:type_name -> skerry.v1.Peer
+	19, // 21: skerry.v1.RankView.targets:type_name -> skerry.v1.Peer
+	7,  // 22: skerry.v1.SessionHello.position:type_name -> skerry.v1.Position
+	11, // 23: skerry.v1.SessionHello.last:type_name -> skerry.v1.LastAnswer
+	13, // 24: skerry.v1.SessionHello.accusations:type_name -> skerry.v1.Accusation
+	7,  // 25: skerry.v1.Beat.position:type_name -> skerry.v1.Position
+	4,  // 26: skerry.v1.Beat.phase:type_name -> skerry.v1.Phase
+	10, // 27: skerry.v1.Join.member:type_name -> skerry.v1.Member
+	2,  // 28: skerry.v1.Join.kind:type_name -> skerry.v1.JoinKind
+	8,  // 29: skerry.v1.Join.last_digests:type_name -> skerry.v1.Digest
+	9,  // 30: skerry.v1.Join.fact:type_name -> skerry.v1.Fact
+	11, // 31: skerry.v1.Join.last:type_name -> skerry.v1.LastAnswer
+	13, // 32: skerry.v1.Join.accusations:type_name -> skerry.v1.Accusation
+	21, // 33: skerry.v1.Up.hello:type_name -> skerry.v1.SessionHello
+	22, // 34: skerry.v1.Up.beat:type_name -> skerry.v1.Beat
+	23, // 35: skerry.v1.Up.join:type_name -> skerry.v1.Join
+	24, // 36: skerry.v1.Up.withdraw:type_name -> skerry.v1.Withdraw
+	13, // 37: skerry.v1.Up.accuse:type_name -> skerry.v1.Accusation
+	25, // 38: skerry.v1.Up.probe_reply:type_name -> skerry.v1.ProbeReply
+	27, // 39: skerry.v1.Up.leaving:type_name -> skerry.v1.Leaving
+	29, // 40: skerry.v1.Up.relay_end:type_name -> skerry.v1.RelayEnd
+	26, // 41: skerry.v1.Up.link:type_name -> skerry.v1.LinkReport
+	31, // 42: skerry.v1.Welcome.sources:type_name -> skerry.v1.Sources
+	7,  // 43: skerry.v1.Sources.max:type_name -> skerry.v1.Position
+	19, // 44: skerry.v1.Sources.peers:type_name -> skerry.v1.Peer
+	15, // 45: skerry.v1.Answer.quorum:type_name -> skerry.v1.Quorum
+	9,  // 46: skerry.v1.Fallen.fact:type_name -> skerry.v1.Fact
+	30, // 47: skerry.v1.Down.welcome:type_name -> skerry.v1.Welcome
+	34, // 48: skerry.v1.Down.answer:type_name -> skerry.v1.Answer
+	35, // 49: skerry.v1.Down.refused:type_name -> skerry.v1.Refused
+	36, // 50: skerry.v1.Down.fallen:type_name -> skerry.v1.Fallen
+	37, // 51: skerry.v1.Down.lost:type_name -> skerry.v1.Lost
+	38, // 52: skerry.v1.Down.change_wanted:type_name -> skerry.v1.ChangeWanted
+	39, // 53: skerry.v1.Down.probe:type_name -> skerry.v1.Probe
+	40, // 54: skerry.v1.Down.drain:type_name -> skerry.v1.DrainNotice
+	41, // 55: skerry.v1.Down.evict:type_name -> skerry.v1.EvictNotice
+	42, // 56: skerry.v1.Down.timing:type_name -> skerry.v1.Timing
+	32, // 57: skerry.v1.Down.redirect:type_name -> skerry.v1.Redirect
+	33, // 58: skerry.v1.Down.server_beat:type_name -> skerry.v1.ServerBeat
+	48, // 59: skerry.v1.HistoryResponse.entries:type_name -> skerry.v1.HistoryEntry
+	13, // 60: skerry.v1.HistoryEntry.accusations:type_name -> skerry.v1.Accusation
+	14, // 61: skerry.v1.HistoryEntry.settlement:type_name -> skerry.v1.Settlement
+	55, // 62: skerry.v1.ConfigureResponse.rules:type_name -> skerry.v1.JobRules
+	58, // 63: skerry.v1.JobsResponse.jobs:type_name -> skerry.v1.JobInfo
+	55, // 64: skerry.v1.JobInfo.rules:type_name -> skerry.v1.JobRules
+	2,  // 65: skerry.v1.RankQuorumRequest.kind:type_name -> skerry.v1.JoinKind
+	7,  // 66: skerry.v1.RankQuorumRequest.position:type_name -> skerry.v1.Position
+	0,  // 67: skerry.v1.RankQuorumRequest.fact:type_name -> skerry.v1.FactKind
+	8,  // 68: skerry.v1.RankQuorumRequest.fact_digest:type_name -> skerry.v1.Digest
+	8,  // 69: skerry.v1.RankQuorumRequest.last_digest:type_name -> skerry.v1.Digest
+	13, // 70: skerry.v1.RankQuorumRequest.accusations:type_name -> skerry.v1.Accusation
+	15, // 71: skerry.v1.RankQuorumResponse.quorum:type_name -> skerry.v1.Quorum
+	5,  // 72: skerry.v1.VoteRequest.vote:type_name -> skerry.v1.VoteKind
+	8,  // 73: skerry.v1.VoteRequest.digest:type_name -> skerry.v1.Digest
+	6,  // 74: skerry.v1.VoteResponse.outcome:type_name -> skerry.v1.TallyOutcome
+	8,  // 75: skerry.v1.VoteResponse.digests:type_name -> skerry.v1.Digest
+	36, // 76: skerry.v1.RankNotice.fallen:type_name -> skerry.v1.Fallen
+	37, // 77: skerry.v1.RankNotice.lost:type_name -> skerry.v1.Lost
+	38, // 78: skerry.v1.RankNotice.change_wanted:type_name -> skerry.v1.ChangeWanted
+	40, // 79: skerry.v1.RankNotice.drain:type_name -> skerry.v1.DrainNotice
+	41, // 80: skerry.v1.RankNotice.evict:type_name -> skerry.v1.EvictNotice
+	69, // 81: skerry.v1.RankNotice.sibling_broke:type_name -> skerry.v1.SiblingBroke
+	70, // 82: skerry.v1.RankNotice.hello:type_name -> skerry.v1.Hello
+	31, // 83: skerry.v1.SourcesResponse.sources:type_name -> skerry.v1.Sources
+	28, // 84: skerry.v1.Lighthouse.Session:input_type -> skerry.v1.Up
+	44, // 85: skerry.v1.Lighthouse.Info:input_type -> skerry.v1.InfoRequest
+	46, // 86: skerry.v1.Lighthouse.History:input_type -> skerry.v1.HistoryRequest
+	49, // 87: skerry.v1.Lighthouse.Drain:input_type -> skerry.v1.DrainRequest
+	51, // 88: skerry.v1.Lighthouse.Evict:input_type -> skerry.v1.EvictRequest
+	53, // 89: skerry.v1.Lighthouse.Configure:input_type -> skerry.v1.ConfigureRequest
+	56, // 90: skerry.v1.Lighthouse.Jobs:input_type -> skerry.v1.JobsRequest
+	59, // 91: skerry.v1.Lighthouse.DeleteJob:input_type -> skerry.v1.DeleteJobRequest
+	61, // 92: skerry.v1.Lighthouse.KillReplica:input_type -> skerry.v1.KillReplicaRequest
+	63, // 93: skerry.v1.Manager.Quorum:input_type -> skerry.v1.RankQuorumRequest
+	65, // 94: skerry.v1.Manager.Vote:input_type -> skerry.v1.VoteRequest
+	67, // 95: skerry.v1.Manager.Notices:input_type -> skerry.v1.NoticesRequest
+	71, // 96: skerry.v1.Manager.CheckpointMetadata:input_type -> skerry.v1.CheckpointMetadataRequest
+	73, // 97: skerry.v1.Manager.Sources:input_type -> skerry.v1.SourcesRequest
+	75, // 98: skerry.v1.Manager.Kill:input_type -> skerry.v1.KillRequest
+	43, // 99: skerry.v1.Lighthouse.Session:output_type -> skerry.v1.Down
+	45, // 100: skerry.v1.Lighthouse.Info:output_type -> skerry.v1.InfoResponse
+	47, // 101: skerry.v1.Lighthouse.History:output_type -> skerry.v1.HistoryResponse
+	50, // 102: skerry.v1.Lighthouse.Drain:output_type -> skerry.v1.DrainResponse
+	52, // 103: skerry.v1.Lighthouse.Evict:output_type -> skerry.v1.EvictResponse
+	54, // 104: skerry.v1.Lighthouse.Configure:output_type -> skerry.v1.ConfigureResponse
+	57, // 105: skerry.v1.Lighthouse.Jobs:output_type -> skerry.v1.JobsResponse
+	60, // 106: skerry.v1.Lighthouse.DeleteJob:output_type -> skerry.v1.DeleteJobResponse
+	62, // 107: skerry.v1.Lighthouse.KillReplica:output_type -> skerry.v1.KillReplicaResponse
+	64, // 108: skerry.v1.Manager.Quorum:output_type -> skerry.v1.RankQuorumResponse
+	66, // 109: skerry.v1.Manager.Vote:output_type -> skerry.v1.VoteResponse
+	68, // 110: skerry.v1.Manager.Notices:output_type -> skerry.v1.RankNotice
+	72, // 111: skerry.v1.Manager.CheckpointMetadata:output_type -> skerry.v1.CheckpointMetadataResponse
+	74, // 112: skerry.v1.Manager.Sources:output_type -> skerry.v1.SourcesResponse
+	76, // 113: skerry.v1.Manager.Kill:output_type -> skerry.v1.KillResponse
+	99, // [99:114] is the sub-list for method output_type
+	84, // [84:99] is the sub-list for method input_type
+	84, // [84:84] is the sub-list for extension type_name
+	84, // [84:84] is the sub-list for extension extendee
+	0,  // [0:84] is the sub-list for field type_name
 }
 
 func init() { file_skerry_proto_init() }
@@ -6018,9 +6233,9 @@ func file_skerry_proto_init() {
 	if File_skerry_proto != nil {
 		return
 	}
-	file_skerry_proto_msgTypes[8].OneofWrappers = []any{}
-	file_skerry_proto_msgTypes[13].OneofWrappers = []any{}
-	file_skerry_proto_msgTypes[19].OneofWrappers = []any{
+	file_skerry_proto_msgTypes[9].OneofWrappers = []any{}
+	file_skerry_proto_msgTypes[15].OneofWrappers = []any{}
+	file_skerry_proto_msgTypes[21].OneofWrappers = []any{
 		(*Up_Hello)(nil),
 		(*Up_Beat)(nil),
 		(*Up_Join)(nil),
@@ -6031,7 +6246,7 @@ func file_skerry_proto_init() {
 		(*Up_RelayEnd)(nil),
 		(*Up_Link)(nil),
 	}
-	file_skerry_proto_msgTypes[34].OneofWrappers = []any{
+	file_skerry_proto_msgTypes[36].OneofWrappers = []any{
 		(*Down_Welcome)(nil),
 		(*Down_Answer)(nil),
 		(*Down_Refused)(nil),
@@ -6045,8 +6260,8 @@ func file_skerry_proto_init() {
 		(*Down_Redirect)(nil),
 		(*Down_ServerBeat)(nil),
 	}
-	file_skerry_proto_msgTypes[44].OneofWrappers = []any{}
-	file_skerry_proto_msgTypes[59].OneofWrappers = []any{
+	file_skerry_proto_msgTypes[46].OneofWrappers = []any{}
+	file_skerry_proto_msgTypes[61].OneofWrappers = []any{
 		(*RankNotice_Fallen)(nil),
 		(*RankNotice_Lost)(nil),
 		(*RankNotice_ChangeWanted)(nil),
@@ -6061,7 +6276,7 @@ func file_skerry_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_skerry_proto_rawDesc), len(file_skerry_proto_rawDesc)),
 			NumEnums:      7,
-			NumMessages:   68,
+			NumMessages:   70,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

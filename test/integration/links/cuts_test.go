@@ -16,7 +16,18 @@ import (
 )
 
 // full: each cut lasts for three minutes, and gaps are judged, not only told.
-var full = flag.Bool("links.full", false, "TestOneLinkCut judges gaps for three minutes each")
+var (
+	full   = flag.Bool("links.full", false, "cuts last for three minutes each, and their gaps are judged")
+	minute = flag.Duration("links.minute", time.Minute, "how long such a minute is")
+)
+
+// together lets jobs run beside each other: they wait more than they compute. Where
+// gaps are judged each has the machine for itself.
+func together(t *testing.T) {
+	if !*full {
+		t.Parallel()
+	}
+}
 
 // job is a lighthouse and replicas, each a process on a host of its own.
 type job struct {
@@ -105,24 +116,32 @@ func (j *job) asked(i int, what string) (s standing) {
 // n steps more.
 func (j *job) reach(what string, n int64, replicas ...int) {
 	j.t.Helper()
+	j.reachOne(what, n, replicas)
+}
+
+// reachOne is reach for one of several sets of replicas, and says for which.
+func (j *job) reachOne(what string, n int64, sets ...[]int) int {
+	j.t.Helper()
 	deadline := time.Now().Add(patience)
-	from := make([]int64, len(replicas))
-	for k, i := range replicas {
-		from[k] = j.standing(i).Step
+	from := map[int]int64{}
+	for _, i := range slices.Concat(sets...) {
+		from[i] = j.standing(i).Step
 	}
 	for {
-		ids := map[int64]bool{}
-		done := true
-		for k, i := range replicas {
-			s := j.standing(i)
-			ids[s.Quorum] = true
-			done = done && s.Step >= from[k]+n && s.Members == len(replicas)
-		}
-		if done && len(ids) == 1 {
-			return
+		for k, replicas := range sets {
+			ids := map[int64]bool{}
+			done := true
+			for _, i := range replicas {
+				s := j.standing(i)
+				ids[s.Quorum] = true
+				done = done && s.Step >= from[i]+n && s.Members == len(replicas)
+			}
+			if done && len(ids) == 1 {
+				return k
+			}
 		}
 		if time.Now().After(deadline) {
-			j.t.Fatalf("%s: %v are not in one quorum, at steps %v\n%s", what, replicas, from, j.why())
+			j.t.Fatalf("%s: %v are not in one quorum, at steps %v\n%s", what, sets, from, j.why())
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
@@ -172,6 +191,7 @@ func TestOneLinkCut(t *testing.T) {
 		{"a replica from all others", [][2]int{{0, 1}, {1, 0}, {0, 2}, {2, 0}, {0, 3}, {3, 0}}, []int{0}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			together(t)
 			j := newJob(t, 4)
 			all := []int{0, 1, 2, 3}
 			j.reach("at first", 20, all...)
@@ -190,7 +210,9 @@ func TestOneLinkCut(t *testing.T) {
 			if *full && gap > 5*time.Second {
 				t.Errorf("longest gap %v, want at most 5s", gap)
 			}
-			j.lasts(rest)
+			windows := j.lasts(rest)
+			windows[0] = max(windows[0], gap)
+			j.tell("link cut "+c.name, windows, j.reason(out))
 			cut(false)
 			j.reach("mended", 20, all...)
 			t.Logf("mended: longest gap %v", j.longest(rest).Round(time.Millisecond))
@@ -198,8 +220,62 @@ func TestOneLinkCut(t *testing.T) {
 	}
 }
 
+// TestLighthouseBlip: no byte flows between the lighthouse and anybody for 2 s, at
+// the start of each minute. The quorum stands, and its members train on.
+func TestLighthouseBlip(t *testing.T) {
+	if testing.Short() {
+		t.Skip("makes networks")
+	}
+	j := newJob(t, 3)
+	all := []int{0, 1, 2}
+	j.reach("at first", 20, all...)
+	before := j.standing(0)
+	j.longest(all)
+	times := 1
+	if *full {
+		times = 3
+	}
+	var windows [3]time.Duration
+	for k := range times {
+		began := time.Now()
+		for _, silent := range []bool{true, false} {
+			for i := range all {
+				j.f.cut(i, len(all), silent)
+				j.f.cut(len(all), i, silent)
+			}
+			if silent {
+				time.Sleep(2 * time.Second)
+			}
+		}
+		j.reach("after the blip", 50, all...)
+		if *full {
+			time.Sleep(time.Until(began.Add(*minute)))
+		}
+		windows[k] = j.longest(all)
+		if limit := []time.Duration{5 * time.Second, 5 * time.Second, time.Second / 2}[k]; *full && windows[k] > limit {
+			t.Errorf("longest gap in minute %d: %v, want at most %v", k+1, windows[k], limit)
+		}
+	}
+	if after := j.standing(0); after.Quorum != before.Quorum {
+		t.Errorf("quorum %d after the blip, %d before\n%s", after.Quorum, before.Quorum, j.why())
+	}
+	events := j.status().Jobs[0].Events
+	j.tell("lighthouse blip of 2 s", windows, events[0].Text)
+}
+
+// tell writes the figures of a cause in one line.
+func (j *job) tell(what string, windows [3]time.Duration, why string) {
+	j.t.Helper()
+	load, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		j.t.Fatal(err)
+	}
+	fmt.Printf("cause %q: longest gap %d ms; in minute 1 %d ms, in minute 3 %d ms; %d steps; load %.4s; why: %s\n", what,
+		slices.Max(windows[:]).Milliseconds(), windows[0].Milliseconds(), windows[2].Milliseconds(), j.standing(0).Step, load, why)
+}
+
 // TestJobIsParted: of two sets of replicas that do not reach each other the larger
-// one trains on, and both together when the cut is mended.
+// one trains on, of equal ones either, and both together when the cut is mended.
 func TestJobIsParted(t *testing.T) {
 	if testing.Short() {
 		t.Skip("makes networks")
@@ -207,14 +283,14 @@ func TestJobIsParted(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		parts [2][]int
-		stays int
 	}{
-		{"the smaller one has the store", [2][]int{{0, 1}, {2, 3, 4}}, 1},
-		{"the larger one has the store", [2][]int{{0, 1, 2}, {3, 4}}, 0},
-		{"both are as large", [2][]int{{0, 1}, {2, 3}}, 0},
-		{"two replicas", [2][]int{{0}, {1}}, 0},
+		{"the smaller one has the store", [2][]int{{0, 1}, {2, 3, 4}}},
+		{"the larger one has the store", [2][]int{{0, 1, 2}, {3, 4}}},
+		{"both are as large", [2][]int{{0, 1}, {2, 3}}},
+		{"two replicas", [2][]int{{0}, {1}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			together(t)
 			all := slices.Concat(c.parts[0], c.parts[1])
 			j := newJob(t, len(all))
 			j.reach("at first", 20, all...)
@@ -228,8 +304,10 @@ func TestJobIsParted(t *testing.T) {
 			}
 			j.longest(all)
 			cut(true)
-			rest := c.parts[c.stays]
-			j.reach("parted", 50, rest...)
+			rest := c.parts[j.reachOne("parted", 50, c.parts[0], c.parts[1])]
+			if 2*len(rest) < len(all) {
+				t.Errorf("%v trains on, want the larger set", rest)
+			}
 			gap := j.longest(rest)
 			t.Logf("parted: longest gap %v", gap.Round(time.Millisecond))
 			if *full && gap > 5*time.Second {
@@ -252,6 +330,7 @@ func TestShortCuts(t *testing.T) {
 	}
 	for _, away := range []time.Duration{300 * time.Millisecond, 1500 * time.Millisecond, 4 * time.Second} {
 		t.Run(away.String(), func(t *testing.T) {
+			together(t)
 			j := newJob(t, 3)
 			all := []int{0, 1, 2}
 			j.reach("at first", 20, all...)
@@ -297,18 +376,20 @@ func (j *job) reason(i int) string {
 }
 
 // lasts sees that a cut that goes on costs those who train nothing: no quorum
-// more, and with -links.full no gap in the third minute.
-func (j *job) lasts(rest []int) {
+// more, and with -links.full no gap in the third minute. It returns the longest gap
+// of each minute.
+func (j *job) lasts(rest []int) (gaps [3]time.Duration) {
 	j.t.Helper()
 	before := j.standing(rest[0])
 	windows := []time.Duration{4 * time.Second}
 	if *full {
-		windows = []time.Duration{time.Minute, time.Minute, time.Minute}
+		windows = []time.Duration{*minute, *minute, *minute}
 	}
 	for k, window := range windows {
 		j.longest(rest)
 		time.Sleep(window)
 		gap := j.longest(rest)
+		gaps[k] = gap
 		j.t.Logf("window %d of %v: longest gap %v", k, window, gap.Round(time.Millisecond))
 		if *full && k == 2 && gap > time.Second/2 {
 			j.t.Errorf("longest gap in the third minute %v, want at most 0.5s", gap)
@@ -318,4 +399,5 @@ func (j *job) lasts(rest []int) {
 		j.t.Errorf("quorum %d at step %d while the link was cut, quorum %d at step %d before: the retry has a price\n%s",
 			after.Quorum, after.Step, before.Quorum, before.Step, j.why())
 	}
+	return gaps
 }

@@ -33,14 +33,14 @@ func TestTrainThroughARestart(t *testing.T) {
 }
 
 // The lighthouse is away for a while in the middle of a run, and comes back on
-// its data: no step waits for it, and no quorum is formed because of it.
+// its data: no quorum is formed because of it. (That no step waits for it is shown
+// in virtual time, test/worlds.)
 func TestLighthouseRestarts(t *testing.T) {
 	t.Parallel()
 	b := startLighthouse(t)
 	one, two := start(t, b, "one", nil), start(t, b, "two", nil)
 	reach(t, 10, one, two)
 	id, joins := one.m.QuorumID(), one.m.Stats().Joins
-	began := time.Now()
 	b.stop()
 	time.Sleep(4 * time.Second)
 	b.start()
@@ -53,9 +53,6 @@ func TestLighthouseRestarts(t *testing.T) {
 	if one.m.QuorumID() != id || one.m.Stats().Joins != joins || one.m.Stats().Discards != 0 {
 		t.Errorf("quorum %d became %d, %d joins, %d discards; want nothing to happen",
 			id, one.m.QuorumID(), one.m.Stats().Joins-joins, one.m.Stats().Discards)
-	}
-	if gap := one.longestGap(began); gap > time.Second {
-		t.Errorf("a step took %v", gap)
 	}
 	three := start(t, b, "three", nil)
 	reach(t, 20, three)

@@ -98,6 +98,13 @@ func TestHealMeasuresEveryKindOfChange(t *testing.T) {
 	}
 }
 
+func TestParityMeasuresWhatAComparisonAdds(t *testing.T) {
+	rows := collect(t, runParity, Options{Samples: 3, Bytes: []int64{1 << 20}})
+	if len(rows) != 1 || rows[0].Samples < 3 || rows[0].Params["mib"] != 1.0 || rows[0].Params["found_within"] != int64(8) {
+		t.Errorf("rows %+v", rows)
+	}
+}
+
 func TestScaleMeasuresTheServersProcess(t *testing.T) {
 	rows := collect(t, runScale, Options{Samples: 2, N: []int{20}})
 	var seen []string

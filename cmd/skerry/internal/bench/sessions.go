@@ -233,7 +233,7 @@ func (s *benchSession) take(ctx context.Context, number uint64) error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.size, s.listed = q.Size(), len(q.Members)
-		s.last = &quorum.LastAnswer{Cluster: q.Cluster, QuorumID: q.ID, Round: q.Round}
+		s.last = quorum.NewLastAnswer(&q)
 		return nil
 	case err := <-s.failed:
 		return err

@@ -1,0 +1,119 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/skerry-ft/skerry/checkpoint"
+	"github.com/skerry-ft/skerry/manager"
+	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/tcp"
+	"github.com/skerry-ft/skerry/quorum"
+)
+
+// The envelope: a comparison reads 8 MiB once, from memory that the optimizer has
+// just written, at 5 to 15 GB/s of one core: 0.6 to 1.7 ms. In every eighth step that
+// is 0.1 to 0.2 ms a step, a thousandth of one of 200 ms, whatever the state's size.
+
+const (
+	parityBytes   = 256 << 20
+	paritySamples = 40
+	parityStepMs  = 200 // that the share is given of
+)
+
+// runParity measures what comparing states at rest adds to a step that has no
+// computation to hide it: steps that compare and such that do not, in turn, of one
+// replica whose optimizer writes its whole state.
+func runParity(ctx context.Context, o Options, emit func(Row) error) error {
+	sizes := o.Bytes
+	if sizes == nil {
+		sizes = []int64{parityBytes}
+	}
+	samples := paritySamples
+	if o.Samples > 0 {
+		samples = o.Samples
+	}
+	for _, bytes := range sizes {
+		plain, compared, err := measureParity(ctx, bytes, samples)
+		if err != nil {
+			return fmt.Errorf("bench parity: %w", err)
+		}
+		base := Quantile(plain, 0.5)
+		added := make([]float64, len(compared))
+		for i, us := range compared {
+			added[i] = us - base
+		}
+		each := Quantile(added, 0.5) / quorum.DefaultParityEvery
+		err = emit(Row{
+			Bench: "parity", Impl: "skerry", Unit: "us", Samples: len(added),
+			Median: Quantile(added, 0.5), P99: Quantile(added, 0.99),
+			Params: Params{
+				"mib": float64(bytes) / (1 << 20), "plain_us": base, "per_step_us": each,
+				"percent_of_200ms": each / (parityStepMs * 1000) * 100,
+				"found_within":     quorum.ParityBound(quorum.DefaultParityEvery, bytes),
+			},
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// measureParity times steps, in microseconds, sorted.
+func measureParity(ctx context.Context, bytes int64, samples int) (plain, compared []float64, err error) {
+	s, err := startServers(ctx, serverOptions{count: 1, minReplicas: 1})
+	if err != nil {
+		return nil, nil, err
+	}
+	defer s.Close()
+	state := make([]float32, bytes/4)
+	m, err := manager.New(manager.Config{
+		ReplicaID: "parity", Lighthouse: s.addrs, Backend: tcp.New(tcp.Options{}), ParityEvery: 2, Log: zerolog.Nop(),
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	save := func() checkpoint.State {
+		return checkpoint.State{Tensors: map[string]pg.Tensor{"state": pg.Of(state)}}
+	}
+	if err := m.Register("model", save, nil); err != nil {
+		return nil, nil, errors.Join(err, m.Close())
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = m.Run(ctx) }) // the steps say the same
+	defer wg.Wait()
+	defer cancel()
+	defer m.Close() //nolint:errcheck // Run says the same
+	for len(plain) < samples || len(compared) < samples {
+		began := time.Now()
+		due := quorum.ParityDue(m.Step()+1, 2)
+		if err := m.StartQuorum(ctx); err != nil {
+			return nil, nil, err
+		}
+		ok, err := m.ShouldCommit(ctx)
+		us := float64(time.Since(began).Nanoseconds()) / 1000
+		switch {
+		case err != nil:
+			return nil, nil, err
+		case !ok || m.Step() <= 2: // the first quorum
+		case due:
+			compared = append(compared, us)
+		default:
+			plain = append(plain, us)
+		}
+		for i := range state { // the optimizer
+			state[i]++
+		}
+	}
+	slices.Sort(plain)
+	slices.Sort(compared)
+	return plain, compared, nil
+}

@@ -1,0 +1,99 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"sync"
+)
+
+// loan is the time in which a heal may read this rank's tensors, and call the save
+// callbacks: from the call of StartQuorum to the end of ShouldCommit, or to that of a
+// StartQuorum that returns an error. Otherwise they are the trainer's, which writes
+// what it likes. A heal whose loan ends goes on in the next one, and compares anew:
+// what it knew of bytes in the tensors holds no longer.
+type loan struct {
+	over  chan struct{}  // closed when the trainer wants its tensors back
+	users sync.WaitGroup // grows only under Manager.mu, while the loan is there
+}
+
+// errTakenBack ends what a heal does with the tensors, until the next loan.
+var errTakenBack = errors.New("the trainer has its tensors back")
+
+// lend begins a loan, if there is none.
+func (m *Manager) lend() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.mu.loan == nil {
+		m.mu.loan = &loan{over: make(chan struct{})}
+		m.changedLocked()
+	}
+}
+
+// borrow waits for a loan. The ctx that it returns ends with the loan, or with ctx;
+// release is to be called soon after.
+func (m *Manager) borrow(ctx context.Context) (_ context.Context, release func(), _ error) {
+	for {
+		m.mu.Lock()
+		l, changed := m.mu.loan, m.mu.changed
+		if l != nil {
+			l.users.Add(1)
+			m.mu.Unlock()
+			return l.use(ctx)
+		}
+		m.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx, func() {}, context.Cause(ctx)
+		}
+	}
+}
+
+func (l *loan) use(ctx context.Context) (context.Context, func(), error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	go func() { // ends at release
+		select {
+		case <-l.over:
+			cancel(errTakenBack)
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() {
+		cancel(nil)
+		l.users.Done()
+	}, nil
+}
+
+// takeBack ends the loan, and returns once nobody uses the tensors. They get the
+// bytes back that they had before anything was copied into them. It runs on the
+// trainer's goroutine.
+//
+// A state that has come, and was not loaded, is compared once more in the next loan.
+func (m *Manager) takeBack() {
+	m.mu.Lock()
+	l := m.mu.loan
+	m.mu.loan = nil
+	m.mu.Unlock()
+	if l == nil {
+		return
+	}
+	close(l.over)
+	l.users.Wait()
+	m.mu.Lock()
+	in, mixed := m.mu.incoming, m.mixedLocked()
+	if h := m.mu.heal; h != nil && h.arrived() {
+		m.fetchLocked(h.again())
+	}
+	m.mu.Unlock()
+	if in != nil {
+		in.mirror.Restore()
+		m.mu.Lock()
+		if m.mu.incoming == in && in.stale {
+			m.mu.incoming = nil
+		}
+		m.mu.Unlock()
+	}
+	if mixed {
+		m.log.Info().Msg("copied state set aside")
+	}
+}

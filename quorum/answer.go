@@ -1,0 +1,195 @@
+package quorum
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// This file restores a last quorum whose members were told views, after a ledger
+// was lost. A list of 4,096 in each member's word would be 3 GB in all; each brings
+// its own part, and the machine puts the list together. Without this nothing of such
+// a quorum was known: joiners waited for ever for its members, which were told
+// nothing, and no step under way was settled.
+
+// AnswerPart is what one member knows of an answer that was a view.
+type AnswerPart struct {
+	Self      Member // as it stood in the answer, seat included
+	WorldSize int    // number of members
+	Max       Position
+	Heal      bool // it was to heal
+}
+
+// NewLastAnswer is what a member that was told q restates.
+func NewLastAnswer(q *Quorum) *LastAnswer {
+	l := &LastAnswer{Cluster: q.Cluster, QuorumID: q.ID, Round: q.Round, Members: q.Members}
+	if w := q.View; w != nil {
+		l.Part = &AnswerPart{Self: w.Self, WorldSize: w.WorldSize, Max: w.Max, Heal: w.Heal}
+	}
+	return l
+}
+
+// gathering is the newest quorum that this machine does not know, as far as its
+// members have told their parts.
+type gathering struct {
+	ref    answerRef
+	world  int
+	n      int       // members that told
+	since  time.Time // when the first of them did
+	newest time.Time // when the newest did
+}
+
+// takePart takes one member's part of an answer.
+func (m *Machine) takePart(now time.Time, r *replica, l *LastAnswer) {
+	if l.Part.Self.ReplicaID != r.id {
+		return
+	}
+	m.tellsSeat(r, l.Part.Self.Seat)
+	before := r.told
+	r.told = l
+	switch ref := l.ref(); {
+	case ref == m.last.ref():
+		m.completes(r, l)
+	case ref.less(m.last.ref()):
+	case m.gather == nil || m.gather.ref.less(ref):
+		m.gather = &gathering{ref: ref, world: l.Part.WorldSize, since: now, newest: now}
+		for _, o := range m.order {
+			if o.told.ref() == ref {
+				m.gather.n++
+			}
+		}
+		m.soon(m.gatherUntil())
+	case ref == m.gather.ref && before.ref() != ref:
+		m.gather.n, m.gather.newest = m.gather.n+1, now
+	}
+	if m.gather != nil && m.gather.n >= m.gather.world {
+		m.restoreParts(now)
+	}
+}
+
+// gatherUntil is when what was told must do: a heartbeat timeout after the newest
+// word, for by then a member that lives has told, and a join timeout after the
+// first.
+func (m *Machine) gatherUntil() time.Time {
+	if m.gather == nil {
+		return time.Time{}
+	}
+	return earlier(m.gather.newest.Add(m.config.HeartbeatTimeout), m.gather.since.Add(m.config.JoinTimeout))
+}
+
+// gathered restores what was gathered when it must do.
+func (m *Machine) gathered(now time.Time) {
+	if m.gather != nil && !now.Before(m.gatherUntil()) {
+		m.restoreParts(now)
+	}
+}
+
+// restoreParts makes the newest quorum of which enough members told their parts
+// (Q3) the last one: all of it, or those of its members that were heard. Who was not
+// heard is as good as lost; who comes later is taken in (completes).
+func (m *Machine) restoreParts(now time.Time) {
+	m.gather = nil
+	told := make(map[answerRef]int)
+	var ref answerRef
+	for _, r := range m.order {
+		if r.told == nil {
+			continue
+		}
+		of := r.told.ref()
+		if told[of]++; told[of] >= max(m.config.MinReplicas, 1) && ref.less(of) && m.last.ref().less(of) {
+			ref = of
+		}
+	}
+	if ref == (answerRef{}) {
+		return
+	}
+	q := &Quorum{Job: m.ledger.Job, ID: ref.id, Round: ref.round}
+	positions := make(map[ReplicaID]Position)
+	world := 0
+	for _, r := range m.order {
+		if r.told == nil || r.told.ref() != ref {
+			continue
+		}
+		l := r.told
+		q.Cluster, world = l.Cluster, max(world, l.Part.WorldSize)
+		q.Members = append(q.Members, l.Part.Self)
+		positions[r.id] = r.position
+	}
+	if !anyWhole(q.Members) {
+		return
+	}
+	if q.Cluster == "" {
+		q.Cluster = m.ledger.Cluster
+	}
+	q.Participants = participants(q.Cluster, q.Members)
+	q.Reason = fmt.Sprintf("restored from the answers of %d of %d members", len(q.Members), world)
+	m.client = KindSkerry
+	m.setLast(now, q)
+	m.absent = max(world-len(q.Members), 0)
+	m.event(EventRestored, "", q.Reason)
+	for id, p := range positions { // they have gone on since the answer
+		m.saw(m.replicas[id], p)
+	}
+	for _, r := range slices.Clone(m.order) {
+		if r.join != nil && !r.join.held && r.join.until.IsZero() {
+			m.arrived(now, r)
+		}
+	}
+	m.want(now)
+}
+
+// completes takes in a member of the last quorum, which was restored without it.
+func (m *Machine) completes(r *replica, l *LastAnswer) {
+	if m.absent == 0 {
+		return
+	}
+	at, found := memberRank(m.last.Members, r.id)
+	if found {
+		return
+	}
+	q := *m.last
+	q.Members = slices.Insert(slices.Clone(q.Members), at, l.Part.Self)
+	q.Participants = participants(q.Cluster, q.Members)
+	m.last, r.member = &q, true
+	m.absent--
+	m.saw(r, r.position)
+}
+
+// listOf is the list of an answer: as it was told, or, of a view, those members
+// that brought their parts of the same quorum.
+func (m *Machine) listOf(l *LastAnswer) []Member {
+	switch {
+	case l == nil:
+		return nil
+	case l.Part == nil || len(l.Members) > 0:
+		return l.Members
+	}
+	var members []Member
+	for _, r := range m.order {
+		if r.told != nil && r.told.QuorumID == l.QuorumID {
+			members = append(members, r.told.Part.Self)
+		}
+	}
+	return members
+}
+
+// partOf is a member's part of the quorum of that id, nil if it brought none.
+func (l *LastAnswer) partOf(id int64) *AnswerPart {
+	if l == nil || l.QuorumID != id {
+		return nil
+	}
+	return l.Part
+}
+
+func validatePart(p *AnswerPart) error {
+	if p == nil {
+		return nil
+	}
+	if err := validateMember(p.Self); err != nil {
+		return err
+	}
+	if p.WorldSize < 1 || p.WorldSize > MaxMembers {
+		return invalidf("last answer's world size = %d, want 1 to %d", p.WorldSize, MaxMembers)
+	}
+	return validatePosition("last answer's max", p.Max)
+}

@@ -1,0 +1,81 @@
+package quorum
+
+// This file is C1 at rest: replicas at one position hold the same bytes, also if a
+// bit of a parameter flips, an optimizer is not deterministic, or a heal is wrong.
+// In every so many steps each rank sums up a slice of its state, which is the same
+// slice at all replicas, and the digest travels in its ballot. Ballots of different
+// states are a no for everybody; who differs is named and heals.
+
+const (
+	// DefaultParityEvery is in how many steps one compares states.
+	DefaultParityEvery = 8
+	// ParityBytes is how much of a rank's state one comparison covers.
+	ParityBytes = 8 << 20
+)
+
+// ParityDue says whether the ballots of a step, by the number that it would
+// become, compare states. It depends on nothing else, so that all replicas compare
+// the same.
+func ParityDue(step int64, every int) bool { return every > 0 && step%int64(every) == 0 }
+
+// Slice is a part of a rank's state, which is taken for one run of bytes.
+type Slice struct {
+	Index, Count int64 // this one, of how many
+	From, To     int64 // bytes [From, To)
+}
+
+// ParitySlice is what a step's ballots compare of a state of total bytes: slices
+// take turns, so that each is compared once in ParityBound steps.
+func ParitySlice(step int64, every int, total int64) Slice {
+	count := max((total+ParityBytes-1)/ParityBytes, 1)
+	s := Slice{Index: step / int64(every) % count, Count: count}
+	s.From = s.Index * ParityBytes
+	s.To = min(s.From+ParityBytes, total)
+	return s
+}
+
+// ParityBound is after how many commits of one quorum at most a byte that differs
+// is found: as many as it takes to compare each slice once. A step that only the
+// settlement committed compared nothing.
+func ParityBound(every int, total int64) int64 {
+	return int64(every) * ParitySlice(0, every, total).Count
+}
+
+// judgeStates compares the states that ballots speak of. Those of members that
+// heal speak of none, and ones at another position are another matter. A ballot
+// that is not ok counts: a flipped bit may be why.
+//
+// Two that differ are a no whatever else came: a commit needs all ballots, so
+// whoever might have committed saw the same two. The quorum stands until all have
+// asked for the next, as after any no for which every ballot came. (Were it to fall,
+// the first who judges would break the group under who still waits for a ballot; and
+// that may be, each time anew, the one that has to learn that it differs.) Names are given only where all
+// ballots came, for then all members give the same ones: who is not of the strict
+// majority, and without one who differs from the first. (With two replicas nobody
+// can know which is right. That both go on from one state is what counts.)
+func judgeStates(me *Ballot, ballots []*Ballot, v *Verdict) (differ bool) {
+	var told []int
+	for rank, b := range ballots {
+		if b.meets(me) && !b.healing() && b.State.Valid &&
+			(len(told) == 0 || b.Position == ballots[told[0]].Position) {
+			told = append(told, rank)
+		}
+	}
+	state := func(rank int) Digest { return ballots[rank].State }
+	switch {
+	case same(told, state):
+		return false
+	case len(v.Missing) > 0:
+		return true
+	}
+	v.Differ = oddRanks(told, state)
+	if v.Majority = len(v.Differ) > 0; v.Majority {
+		return true
+	}
+	for _, rank := range told {
+		if state(rank) != state(told[0]) {
+			v.Differ = append(v.Differ, rank)
+		}
+	}
+	return true
+}

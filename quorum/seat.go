@@ -1,0 +1,138 @@
+package quorum
+
+import "fmt"
+
+// MaxListed is the largest quorum whose members are told the whole list. All n
+// lists are n times n entries: at 1,024 members 100 MB in all. In a larger one each
+// is told its own part (View), and of the others their seats.
+const MaxListed = 1_024
+
+// Seat says where a member stood first, since when it has been a member without a
+// break: in which quorum, at which replica rank. Two members never have the same
+// (Q2). Process groups whose members are told views know each other by their seats:
+// those of thousands are some runs of ranks, where their ids are 50 bytes each, to
+// each; and a member that stays keeps its seat, so that links to it stay too.
+type Seat struct {
+	QuorumID int64
+	Rank     int
+}
+
+// Name is what members call each other that know no ids.
+func (s Seat) Name() ReplicaID {
+	return ReplicaID(fmt.Sprintf("rank %d of quorum %d", s.Rank, s.QuorumID))
+}
+
+// seatNamed is the seat of that name.
+func seatNamed(id ReplicaID) (s Seat, ok bool) {
+	n, err := fmt.Sscanf(string(id), "rank %d of quorum %d", &s.Rank, &s.QuorumID)
+	return s, err == nil && n == 2 && s.Rank >= 0 && s.Name() == id
+}
+
+// SeatRun is Count seats of one quorum, from rank First on.
+type SeatRun struct {
+	QuorumID     int64
+	First, Count int
+}
+
+// SeatAt is the seat at a rank; none where there are no runs.
+func SeatAt(runs []SeatRun, rank int) Seat {
+	for _, r := range runs {
+		if rank < r.Count {
+			return Seat{r.QuorumID, r.First + rank}
+		}
+		rank -= r.Count
+	}
+	return Seat{}
+}
+
+func appendSeat(runs []SeatRun, s Seat) []SeatRun {
+	if n := len(runs); n > 0 && runs[n-1].QuorumID == s.QuorumID && runs[n-1].First+runs[n-1].Count == s.Rank {
+		runs[n-1].Count++
+		return runs
+	}
+	return append(runs, SeatRun{s.QuorumID, s.Rank, 1})
+}
+
+// seatOf is the seat of q's member at a rank.
+func (q *Quorum) seatOf(rank int) Seat {
+	if s := q.Members[rank].Seat; s != (Seat{}) {
+		return s
+	}
+	return Seat{q.ID, rank}
+}
+
+// seat gives q's members their seats. Only members of a large quorum are told them.
+// One that comes back has the one that it had, which is nobody else's.
+func (m *Machine) seat(q *Quorum) {
+	if len(q.Members) <= MaxListed {
+		return
+	}
+	for rank := range q.Members {
+		s := m.replicas[q.Members[rank].ReplicaID].seat
+		if s == (Seat{}) {
+			s = Seat{q.ID, rank}
+		}
+		q.Members[rank].Seat = s
+	}
+}
+
+// setSeats notes where the members of the last quorum stand. Of one from the ledger,
+// which has no seats, they are not known until its members tell them.
+func (m *Machine) setSeats() {
+	m.seats, m.unseated = nil, 0
+	for _, member := range m.last.Members {
+		r := m.replicas[member.ReplicaID]
+		if r == nil {
+			continue
+		}
+		if member.Seat != (Seat{}) {
+			r.seat = member.Seat
+		}
+		if r.seat == (Seat{}) && len(m.last.Members) > MaxListed {
+			m.unseated++
+		}
+	}
+	for _, r := range m.order {
+		if r.seat != (Seat{}) {
+			if m.seats == nil {
+				m.seats = make(map[Seat]ReplicaID)
+			}
+			m.seats[r.seat] = r.id
+		}
+	}
+}
+
+// tellsSeat takes a member's word on where it stands.
+func (m *Machine) tellsSeat(r *replica, s Seat) {
+	if s == (Seat{}) || r.seat != (Seat{}) || m.seats[s] != "" {
+		return
+	}
+	if m.seats == nil {
+		m.seats = make(map[Seat]ReplicaID)
+	}
+	r.seat, m.seats[s] = s, r.id
+	if r.member && m.unseated > 0 {
+		m.unseated--
+	}
+}
+
+// tellable says that the answer of the last quorum can be told again: all members
+// are known, and their seats if they were told any.
+func (m *Machine) tellable() bool { return m.absent == 0 && m.unseated == 0 }
+
+// called is the replica that a member calls id: the one of that id, or at the seat
+// of that name.
+func (m *Machine) called(id ReplicaID) ReplicaID {
+	if m.replicas[id] != nil {
+		return id
+	}
+	s, ok := seatNamed(id)
+	switch {
+	case !ok:
+	case m.seats[s] != "":
+		return m.seats[s]
+	case m.last != nil && m.absent == 0 && s.QuorumID == m.last.ID && s.Rank < len(m.last.Members):
+		return m.last.Members[s.Rank].ReplicaID
+	}
+	return id
+}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -222,7 +221,7 @@ func (c *Check) issue(ctx context.Context, r *relay, mayWait bool) bool {
 	if collective && several {
 		if err := c.agree(ctx, r, config); err != nil {
 			if r.outer.Kind == KindBallot {
-				r.outer.ownBallot(config)
+				r.outer.OwnBallot(config.Rank, config.WorldSize())
 			}
 			r.finish(err)
 			return true
@@ -365,13 +364,6 @@ func relabel(err error, r *relay) error {
 		return &mine
 	}
 	return err
-}
-
-// ownBallot fills Ballots as a ballot does that failed before it reached
-// anybody.
-func (op *Op) ownBallot(config Config) {
-	op.Ballots = make([]BallotEntry, config.WorldSize())
-	op.Ballots[config.Rank] = BallotEntry{Here: true, Payload: slices.Clone(op.Ballot)}
 }
 
 // settle gives the op below the number and the digests that it would have

@@ -137,7 +137,7 @@ func (d *Dummy) accept(op *Op) error {
 func (op *Op) runAlone() error {
 	switch {
 	case op.Kind == KindBallot:
-		op.Ballots = append(op.Ballots[:0], BallotEntry{Here: true, Payload: op.Ballot})
+		op.OwnBallot(0, 1)
 	case op.Kind.Reduces():
 		for i, out := range op.Out {
 			in := [1][]byte{op.In[i].Bytes()}

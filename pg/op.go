@@ -1,6 +1,9 @@
 package pg
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Kind says which collective an Op is.
 type Kind uint8
@@ -112,6 +115,21 @@ const MaxBatch = 4096
 
 // MaxBallotBytes bounds Op.Ballot.
 const MaxBallotBytes = 4096
+
+// OwnBallot begins the results of a KindBallot op of a rank in a world of
+// worldSize: Ballots holds as many entries, of which only the rank's own is
+// here, without a digest. A backend calls it when it takes the op, so that a
+// ballot that fails at whatever moment has its own, and nothing of an exchange
+// that used the op's memory before.
+func (op *Op) OwnBallot(rank, worldSize int) {
+	op.Ballots = slices.Grow(op.Ballots[:0], worldSize)[:worldSize]
+	for r := range op.Ballots {
+		e := &op.Ballots[r]
+		*e = BallotEntry{Payload: e.Payload[:0]}
+	}
+	own := &op.Ballots[rank]
+	own.Here, own.Payload = true, append(own.Payload, op.Ballot...)
+}
 
 // BallotEntry is one rank's part of a ballot exchange.
 type BallotEntry struct {

@@ -275,7 +275,7 @@ func (c *child) done(r *result, report []byte) error {
 	c.mu.Unlock()
 	op := p.op
 	op.Seq, op.Epoch, op.Round, op.Source = r.seq, c.cfg.Epoch(), r.round, r.source
-	if op.Kind == pg.KindBallot {
+	if op.Kind == pg.KindBallot && len(r.ballots) > 0 {
 		op.Ballots = append(op.Ballots[:0], r.ballots...)
 	}
 	for i, sub := range op.Batch {
@@ -294,9 +294,6 @@ func (c *child) complete(p *pending, id uint64, err error) {
 	delete(c.mu.pending, id)
 	c.mu.underWay--
 	c.mu.Unlock()
-	if p.op.Kind == pg.KindBallot && len(p.op.Ballots) == 0 {
-		c.ownBallot(p.op)
-	}
 	p.work.Complete(err)
 	p.work.Release()
 	clear(p.staged)
@@ -316,13 +313,6 @@ func (c *child) complete(p *pending, id uint64, err error) {
 
 // maxFreePending bounds what is kept for later ops.
 const maxFreePending = 64
-
-// ownBallot fills the results of a ballot that never got as far as the backend:
-// even then a rank knows its own.
-func (c *child) ownBallot(op *pg.Op) {
-	op.Ballots = make([]pg.BallotEntry, c.cfg.WorldSize())
-	op.Ballots[c.cfg.Rank] = pg.BallotEntry{Here: true, Payload: op.Ballot}
-}
 
 // unstage copies results back, if wanted, and gives staging memory back, or, if
 // the child may still touch it, forgets it.

@@ -60,6 +60,9 @@ func (c *child) limitOf(op *pg.Op) time.Duration {
 func (c *child) submit(op *pg.Op, marks [][]byte) *pg.Work {
 	now := time.Now()
 	deadline := now.Add(c.limitOf(op))
+	if op.Kind == pg.KindBallot {
+		op.OwnBallot(c.cfg.Rank, c.cfg.WorldSize())
+	}
 	work := pg.NewWork(op)
 	work.SetHelper(c)
 	c.mu.Lock()

@@ -102,7 +102,8 @@ func testBallotCorrupt(t *testing.T, h Harness) {
 }
 
 // testBallotBroken: a ballot that fails half-way still gives what has come,
-// this rank's own included, on every rank that balloted.
+// this rank's own included, on every rank that balloted; and one in a group
+// that is broken gives its own, and nothing of the exchange before it.
 func testBallotBroken(t *testing.T, h Harness) {
 	const worldSize, silent = 3, 2
 	w := newWorld(t, h, worldSize)
@@ -125,6 +126,20 @@ func testBallotBroken(t *testing.T, h Harness) {
 		for from, e := range entries {
 			if e.Here && !bytes.Equal(e.Payload, payloadOf(from, 0, 6)) {
 				t.Errorf("rank %d: payload of rank %d is %x", rank, from, e.Payload)
+			}
+		}
+	}
+	for rank, work := range works {
+		op := work.Op()
+		op.Ballot = payloadOf(rank, 1, 6)
+		late := w.Groups[rank].Submit(op)
+		within(t, PromptBound, "ballot of a broken group", func() { <-late.Done() })
+		if late.Err() == nil || len(op.Ballots) != worldSize {
+			t.Fatalf("rank %d, broken: error %v, %d entries; want an error and %d", rank, late.Err(), len(op.Ballots), worldSize)
+		}
+		for from, e := range op.Ballots {
+			if e.Here != (from == rank) || e.Here && !bytes.Equal(e.Payload, op.Ballot) {
+				t.Errorf("rank %d, broken: entry of rank %d is %+v", rank, from, e)
 			}
 		}
 	}

@@ -184,6 +184,9 @@ func (b *MemoryBackend) Submit(op *pg.Op) *pg.Work {
 	case s == nil:
 		return pg.Finished(op, pg.ErrUnconfigured)
 	}
+	if op.Kind == pg.KindBallot {
+		op.OwnBallot(s.config.Rank, s.config.WorldSize())
+	}
 	if err := errors.Join(op.Validate(s.config.Rank, s.config.WorldSize()), op.RequireCPU()); err != nil {
 		return pg.Finished(op, err)
 	}

@@ -195,11 +195,14 @@ func (b *Backend) usableLocked() error {
 // Submit implements pg.Backend. Small frames go out before it returns.
 func (b *Backend) Submit(op *pg.Op) *pg.Work {
 	b.mu.Lock()
+	g := b.mu.group
+	if op.Kind == pg.KindBallot && g != nil {
+		op.OwnBallot(g.rank, g.world)
+	}
 	if err := b.usableLocked(); err != nil {
 		b.mu.Unlock()
 		return pg.Finished(op, err)
 	}
-	g := b.mu.group
 	if err := b.checkOp(op, g); err != nil {
 		b.mu.Unlock()
 		return pg.Finished(op, err)

@@ -16,15 +16,6 @@ const (
 // planBallot: every rank sends its ballot to every other.
 func (t *task) planBallot(b *Backend) {
 	op, g := t.op, t.group
-	if cap(op.Ballots) < g.world {
-		op.Ballots = make([]pg.BallotEntry, g.world)
-	}
-	op.Ballots = op.Ballots[:g.world]
-	for r := range op.Ballots {
-		op.Ballots[r].Here = false
-		op.Ballots[r].Digest = pg.Digest{}
-		op.Ballots[r].Payload = op.Ballots[r].Payload[:0]
-	}
 	t.packed = b.pool.get(ballotHead + len(op.Ballot))
 	copy(t.packed.b[ballotHead:], op.Ballot)
 	t.fold.packed[0] = t.packed.b

@@ -26,7 +26,8 @@ import (
 // it passes on, and misbehaves on demand.
 type front struct {
 	url  string
-	hold func() // called before each data response; nil: not
+	hold func()      // called before each data response; nil: not
+	busy func() bool // whether a request is told to come back; nil: not
 
 	mu struct {
 		sync.Mutex
@@ -59,6 +60,10 @@ func newFront(t *testing.T, donor checkpoint.Transport) *front {
 }
 
 func (f *front) forward(w http.ResponseWriter, r *http.Request, client *http.Client, donor string) {
+	if f.busy != nil && f.busy() {
+		http.Error(w, "busy", http.StatusServiceUnavailable)
+		return
+	}
 	req, err := http.NewRequestWithContext(r.Context(), r.Method, donor+r.URL.RequestURI(), nil)
 	if err != nil {
 		panic(err)

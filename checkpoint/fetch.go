@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/url"
@@ -33,6 +34,10 @@ const (
 	donorStrikes = 3
 	// strikePause is the pause after a donor's failure, times the failures.
 	strikePause = 20 * time.Millisecond
+	// busyPause is the pause before a donor that has no place for another request
+	// is asked again; it doubles up to busyMost.
+	busyPause = 50 * time.Millisecond
+	busyMost  = time.Second
 )
 
 // Reasons that end parts of a fetch.
@@ -73,7 +78,8 @@ type donor struct {
 	mu struct {
 		sync.Mutex
 
-		strikes int
+		strikes int           // failures since the last success
+		pause   time.Duration // the last one because the donor was busy; 0 since a success
 	}
 }
 
@@ -283,6 +289,41 @@ func early(err error) bool {
 	return ok && ref.status == http.StatusTooEarly
 }
 
+// busy says whether err is a donor's word that it works on as many requests as it
+// may: it is there, and has the state.
+func busy(err error) bool {
+	ref, ok := errors.AsType[*refusal](err)
+	return ok && ref.status == http.StatusServiceUnavailable
+}
+
+// again says whether d may be asked once more after err: after a failure or two,
+// and as long as ctx lasts if d is busy. Else it ends d's streams and returns what
+// d is given up for.
+func (f *fetch) again(ctx context.Context, d *donor, err error) error {
+	switch {
+	case early(err) && ctx.Err() == nil:
+		return nil
+	case busy(err) && ctx.Err() == nil:
+		return d.wait(ctx, err)
+	}
+	return d.strike(ctx, err)
+}
+
+// wait pauses because d is busy. When ctx ends first, it returns err.
+func (d *donor) wait(ctx context.Context, err error) error {
+	d.mu.Lock()
+	d.mu.pause = min(max(2*d.mu.pause, busyPause), busyMost)
+	pause := time.NewTimer(d.mu.pause/2 + rand.N(d.mu.pause)) // the streams should not come in step
+	d.mu.Unlock()
+	defer pause.Stop()
+	select {
+	case <-pause.C:
+		return nil
+	case <-ctx.Done():
+		return err
+	}
+}
+
 // manifest asks d for the manifest until it can be read there.
 func (f *fetch) manifest(ctx context.Context, d *donor) (*manifest, error) {
 	for {
@@ -295,10 +336,7 @@ func (f *fetch) manifest(ctx context.Context, d *donor) (*manifest, error) {
 		if err == nil {
 			return m, nil
 		}
-		if early(err) && ctx.Err() == nil {
-			continue
-		}
-		if err := d.strike(ctx, err); err != nil {
+		if err := f.again(ctx, d, err); err != nil {
 			return nil, err
 		}
 	}
@@ -317,10 +355,7 @@ func (f *fetch) marks(ctx context.Context, d *donor, p *plan) error {
 			continue
 		}
 		p.giveMarksBack(s, turn)
-		if early(err) && ctx.Err() == nil {
-			continue
-		}
-		if err := d.strike(ctx, err); err != nil {
+		if err := f.again(ctx, d, err); err != nil {
 			return err
 		}
 	}
@@ -361,10 +396,7 @@ func (f *fetch) stream(ctx context.Context, d *donor, p *plan) error {
 			d.clear()
 			continue
 		}
-		if early(err) && ctx.Err() == nil {
-			continue
-		}
-		if err := d.strike(ctx, err); err != nil {
+		if err := f.again(ctx, d, err); err != nil {
 			return err
 		}
 	}
@@ -395,7 +427,7 @@ func (d *donor) strike(ctx context.Context, err error) error {
 func (d *donor) clear() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.mu.strikes = 0
+	d.mu.strikes, d.mu.pause = 0, 0
 }
 
 // chunk fetches what is missing of c from d and checks it.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strconv"
 	"time"
 )
@@ -59,48 +60,69 @@ func refuse(status int, format string, args ...any) error {
 	return &refusal{status: status, text: fmt.Sprintf(format, args...)}
 }
 
+// handler serves what has no body. Before a request has proved the token no more
+// is looked at than its head, which the server has bounded, and nothing of the
+// transport's is held.
 func (t *HTTP) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/manifest", t.answer(t.serveManifest))
 	mux.HandleFunc("GET /v1/marks", t.answer(t.serveMarks))
 	mux.HandleFunc("GET /v1/data", t.answer(t.serveData))
 	mux.HandleFunc("GET /v1/state", t.answer(t.serveState))
-	return mux
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Connection", "close") // until the proof
+		if r.ContentLength != 0 {             // -1: of an unknown length
+			t.refuseWith(w, refuse(http.StatusRequestEntityTooLarge, "a body of %d bytes, want none", r.ContentLength))
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
 }
 
 // request is one that may be answered: its bounds and its proof are right.
 type request struct {
 	*http.Request
 	version Version
+	query   url.Values
 	// ctx ends when the request may be held no longer.
 	ctx context.Context
 }
 
-// answer wraps what a path serves: bounds and the proof. Serve returns an error
-// only before it has written anything.
+// answer wraps what a path serves: bounds and the proof, then the gate. Serve
+// returns an error only before it has written anything.
 func (t *HTTP) answer(serve func(http.ResponseWriter, request) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
+		query := r.URL.Query() // not FormValue, which would read a body too, into files
+		v := Version(query.Get("version"))
+		if err := t.admit(r, v); err != nil {
+			t.refuseWith(w, err)
+			return
+		}
+		proved(r)
+		w.Header().Del("Connection")
+		// Nothing is to be read any more, and a request may be held for longer.
+		_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // unsupported only by fakes
 		if !t.gate.enter() {
-			http.Error(w, "busy or closing", http.StatusServiceUnavailable)
+			t.refuseWith(w, refuse(http.StatusServiceUnavailable, "busy or closing"))
 			return
 		}
 		defer t.gate.leave()
-		v := Version(r.FormValue("version"))
 		ctx, cancel := context.WithTimeout(r.Context(), holdOf(r))
 		defer cancel()
-		err := t.admit(r, v)
-		if err == nil {
-			if err = serve(w, request{r, v, ctx}); err == nil {
-				return
-			}
+		if err := serve(w, request{r, v, query, ctx}); err != nil {
+			t.refuseWith(w, err)
 		}
-		status := http.StatusServiceUnavailable
-		if ref, ok := errors.AsType[*refusal](err); ok {
-			status = ref.status
-		}
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(t.cfg.Timeout)) // unsupported only by fakes
-		http.Error(w, err.Error(), status)
 	}
+}
+
+// refuseWith tells the reader of err.
+func (t *HTTP) refuseWith(w http.ResponseWriter, err error) {
+	status := http.StatusInternalServerError
+	if ref, ok := errors.AsType[*refusal](err); ok {
+		status = ref.status
+	}
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(t.cfg.Timeout)) // unsupported only by fakes
+	http.Error(w, err.Error(), status)
 }
 
 // admit checks the version's form and the proof.
@@ -109,7 +131,11 @@ func (t *HTTP) admit(r *http.Request, v Version) error {
 		return refuse(http.StatusBadRequest, "%v", err)
 	}
 	tokens := t.tokensFor(v)
-	if len(tokens) == 0 {
+	switch {
+	case len(tokens) > 0:
+	case t.cfg.Guarded:
+		return refuse(http.StatusForbidden, "this donor is in no quorum yet")
+	default:
 		return nil
 	}
 	for _, token := range tokens {
@@ -138,9 +164,9 @@ func (t *HTTP) serveManifest(w http.ResponseWriter, r request) error {
 
 // number reads a field of a request.
 func (r request) number(name string, least, most uint64) (int64, error) {
-	n, err := strconv.ParseUint(r.FormValue(name), 10, 63)
+	n, err := strconv.ParseUint(r.query.Get(name), 10, 63)
 	if err != nil || n < least || n > most {
-		return 0, refuse(http.StatusBadRequest, "%s = %q, want %d to %d", name, clip(r.FormValue(name)), least, most)
+		return 0, refuse(http.StatusBadRequest, "%s = %q, want %d to %d", name, clip(r.query.Get(name)), least, most)
 	}
 	return int64(n), nil
 }

@@ -35,13 +35,18 @@ const (
 	MaxRequests = 1024
 	// MaxConns bounds the connections to a donor; more are closed at once.
 	MaxConns = 4096
+	// MaxNewcomers bounds those on which no request has proved the token yet, and
+	// MaxNewcomersPerHost those of one host: a target opens Streams and some more,
+	// and proves on each at once.
+	MaxNewcomers        = 512
+	MaxNewcomersPerHost = 128
 	// DefaultAnyBytesPerSecond is what readers of Any may take: about half of
 	// a network of 10 Gbit/s.
 	DefaultAnyBytesPerSecond = 512 << 20
 
-	// maxHeaderBytes bounds a request's header, and idleTimeout how long a
-	// connection may say nothing between two requests.
-	maxHeaderBytes = 64 << 10
+	// maxHeaderBytes bounds a request's header (net/http adds 4 KiB), and
+	// idleTimeout how long a connection may say nothing between two requests.
+	maxHeaderBytes = 4 << 10
 	idleTimeout    = 2 * time.Minute
 
 	// keptTokens is how many secrets a donor remembers.
@@ -80,9 +85,13 @@ type HTTPConfig struct {
 	// from them; too low makes a joiner late, and harms nobody.
 	AnyBytesPerSecond int64
 
-	// Token is the secret that targets prove knowledge of; empty lets anybody
-	// read. SetToken changes it with the quorum.
+	// Token is the secret that targets prove knowledge of. SetToken changes it with
+	// the quorum.
 	Token []byte
+
+	// Guarded: as long as there is no token, every target is refused. Else each is
+	// served then.
+	Guarded bool
 
 	// TLS makes the transport speak HTTPS, and only that; nil: plain HTTP, which
 	// keeps no secret and no byte from whoever can read or write the network.
@@ -188,7 +197,10 @@ func NewHTTP(cfg HTTPConfig) (*HTTP, error) {
 	if err != nil {
 		return nil, errors.Join(err, ln.Close())
 	}
-	ln = guard.Limit(ln, guard.Limits{MaxConns: MaxConns, MaxPerHost: MaxConns / 4})
+	ln = guard.Limit(ln, guard.Limits{
+		MaxConns: MaxConns, MaxPerHost: MaxConns / 4,
+		MaxNewcomers: MaxNewcomers, MaxNewcomersPerHost: MaxNewcomersPerHost,
+	})
 	t := &HTTP{
 		cfg: cfg, ln: ln, base: base, window: newWindow(), gate: newGate(), buffers: newBuffers(maxBuffers), spareBuffers: newBuffers(maxSpareBuffers),
 		pace: &pace{perSecond: cfg.AnyBytesPerSecond},
@@ -197,16 +209,36 @@ func NewHTTP(cfg HTTPConfig) (*HTTP, error) {
 	t.server = &http.Server{
 		Handler:           t.handler(),
 		ReadHeaderTimeout: cfg.Timeout,
+		ReadTimeout:       cfg.Timeout, // lifted once a request has proved the token
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
+		ConnContext:       withConn,
+		// It would answer OPTIONS itself, and read a body.
+		DisableGeneralOptionsHandler: true,
+		Protocols:                    new(http.Protocols),
 		// It would write to standard error what every port scan leaves behind.
 		ErrorLog: log.New(io.Discard, "", 0),
 	}
+	t.server.Protocols.SetHTTP1(true) // one request at a time on a connection
 	if cfg.TLS != nil {
 		t.base = "https" + strings.TrimPrefix(t.base, "http")
 		t.ln = tls.NewListener(ln, cfg.TLS.Server)
 	}
 	return t, nil
+}
+
+// connKey is where the context of a request has its connection.
+type connKey struct{}
+
+func withConn(ctx context.Context, conn net.Conn) context.Context {
+	return context.WithValue(ctx, connKey{}, conn)
+}
+
+// proved notes that the other end of r's connection may read here.
+func proved(r *http.Request) {
+	if conn, ok := r.Context().Value(connKey{}).(net.Conn); ok {
+		guard.Proved(conn)
+	}
 }
 
 // advertised is the URL under which targets reach addr.

@@ -122,7 +122,7 @@ func (m *Manager) open() error {
 	var made checkpoint.Transport
 	if m.transport == nil {
 		made, err = checkpoint.NewHTTP(checkpoint.HTTPConfig{
-			Listen: net.JoinHostPort(host, "0"), Advertise: m.cfg.Advertise, TLS: m.healTLS(), Log: m.log,
+			Listen: net.JoinHostPort(host, "0"), Advertise: m.cfg.Advertise, Guarded: true, TLS: m.healTLS(), Log: m.log,
 		})
 		if err != nil {
 			return err

@@ -1,12 +1,11 @@
 package guard
 
 import (
-	"errors"
-	"fmt"
 	"net"
-	"net/netip"
 	"sync"
 	"time"
+
+	"github.com/skerry-ft/skerry/internal/perhost"
 )
 
 // Limits bound what the peers of one listener may take.
@@ -24,32 +23,46 @@ type Limits struct {
 	// Too low cuts slow networks; 0: never.
 	WriteTimeout time.Duration
 
+	// MaxNewcomers and MaxNewcomersPerHost bound, likewise, the connections on which
+	// nothing is proved yet; 0: no bound of their own. The user of such a listener
+	// says by [Proved] when that ends.
+	MaxNewcomers, MaxNewcomersPerHost int
+
 	// Refused is told of every connection over a limit, if not nil. It is called
 	// by Accept, and must not block.
 	Refused func(remote net.Addr, err error)
 }
 
 // ErrTooMany is why a connection over a limit is closed.
-var ErrTooMany = errors.New("too many connections")
+var ErrTooMany = perhost.ErrTooMany
+
+// scarcePlaces is how many newcomers one host may have while there are many.
+const scarcePlaces = 8
 
 // Limit bounds ln. Closing a connection gives its place back.
 func Limit(ln net.Listener, limits Limits) net.Listener {
-	l := &limited{Listener: ln, limits: limits}
-	l.mu.perHost = make(map[netip.Addr]int)
-	return l
+	return &limited{
+		Listener: ln, limits: limits,
+		all: perhost.New(perhost.Limits{Max: int64(limits.MaxConns), PerHost: int64(limits.MaxPerHost)}),
+		newcomers: perhost.New(perhost.Limits{
+			Max: int64(limits.MaxNewcomers), PerHost: int64(limits.MaxNewcomersPerHost), Scarce: scarceOf(limits),
+		}),
+	}
+}
+
+// scarceOf is 0 where newcomers have no bound.
+func scarceOf(limits Limits) int64 {
+	if limits.MaxNewcomers == 0 {
+		return 0
+	}
+	return scarcePlaces
 }
 
 // limited is a listener with limits. Safe for concurrent use.
 type limited struct {
 	net.Listener
-	limits Limits
-
-	mu struct {
-		sync.Mutex
-
-		open    int
-		perHost map[netip.Addr]int // hosts that have one at least
-	}
+	limits         Limits
+	all, newcomers *perhost.Counter
 }
 
 // Accept returns the next connection within the limits.
@@ -59,74 +72,68 @@ func (l *limited) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		host := hostOf(conn.RemoteAddr())
-		if err := l.enter(host); err != nil {
+		c := &limitedConn{Conn: conn, l: l}
+		if err := c.enter(); err != nil {
 			_ = conn.Close() // it has said nothing yet
 			if l.limits.Refused != nil {
 				l.limits.Refused(conn.RemoteAddr(), err)
 			}
 			continue
 		}
-		return &limitedConn{Conn: conn, l: l, host: host}, nil
+		return c, nil
 	}
 }
 
-// hostOf is the address that a connection counts for; IPv6 hosts own a /64.
-func hostOf(addr net.Addr) netip.Addr {
-	tcp, ok := addr.(*net.TCPAddr)
-	if !ok {
-		return netip.Addr{}
+// Proved notes that the peer at the other end of conn, which a listener of Limit
+// has accepted, under TLS or not, is no newcomer any more. Of any other
+// connection it notes nothing.
+func Proved(conn net.Conn) {
+	if t, ok := conn.(interface{ NetConn() net.Conn }); ok { // a *tls.Conn
+		conn = t.NetConn()
 	}
-	ip := tcp.AddrPort().Addr().Unmap().WithZone("")
-	if ip.Is6() && !ip.IsLoopback() {
-		if p, err := ip.Prefix(64); err == nil {
-			ip = p.Addr()
-		}
-	}
-	return ip
-}
-
-func (l *limited) enter(host netip.Addr) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.limits.MaxConns > 0 && l.mu.open >= l.limits.MaxConns {
-		return fmt.Errorf("%w: %d, want at most %d", ErrTooMany, l.mu.open+1, l.limits.MaxConns)
-	}
-	counts := host.IsValid() && !host.IsLoopback()
-	if most := l.limits.MaxPerHost; counts && most > 0 && l.mu.perHost[host] >= most {
-		return fmt.Errorf("%w: %d of %v, want at most %d", ErrTooMany, most+1, host, most)
-	}
-	l.mu.open++
-	l.mu.perHost[host]++
-	return nil
-}
-
-func (l *limited) leave(host netip.Addr) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.mu.open--
-	if l.mu.perHost[host]--; l.mu.perHost[host] == 0 {
-		delete(l.mu.perHost, host)
+	if c, ok := conn.(*limitedConn); ok {
+		c.proved()
 	}
 }
 
 // limitedConn gives its place back when it is closed.
 type limitedConn struct {
 	net.Conn
-	l    *limited
-	host netip.Addr
-	once sync.Once
+	l *limited
 
 	mu struct {
 		sync.Mutex
 
-		deadline time.Time // of writes, as the user of the connection set it
+		place, newcomer perhost.Place
+		deadline        time.Time // of writes, as the user of the connection set it
 	}
+}
+
+// enter takes the places of a new connection.
+func (c *limitedConn) enter() (err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.mu.place, err = c.l.all.Enter(c.RemoteAddr()); err != nil {
+		return err
+	}
+	if c.mu.newcomer, err = c.l.newcomers.Enter(c.RemoteAddr()); err != nil {
+		c.mu.place.Leave()
+	}
+	return err
+}
+
+func (c *limitedConn) proved() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mu.newcomer.Leave()
 }
 
 // Close closes the connection and frees its place.
 func (c *limitedConn) Close() error {
-	c.once.Do(func() { c.l.leave(c.host) })
+	c.mu.Lock()
+	c.mu.place.Leave()
+	c.mu.newcomer.Leave()
+	c.mu.Unlock()
 	return c.Conn.Close()
 }
 

@@ -10,11 +10,11 @@ package tidy
 var mayImport = map[string][]string{
 	"quorum": {},
 
-	"store":           {},
+	"store":           {"internal/perhost"},
 	"store/storetest": {"store"},
 
 	"pg":        {"store"},
-	"pg/tcp":    {"pg", "store", "internal/memfd", "internal/step"},
+	"pg/tcp":    {"pg", "store", "internal/memfd", "internal/step", "internal/perhost"},
 	"pg/baby":   {"pg", "internal/memfd", "internal/step", "train/spawn"},
 	"pg/pgtest": {"pg", "store"},
 	"nccl":      {"pg", "store", "internal/memfd"},
@@ -35,7 +35,8 @@ var mayImport = map[string][]string{
 
 	"internal/wire":      {"quorum"},
 	"internal/sim":       {"quorum"},
-	"internal/guard":     {},
+	"internal/guard":     {"internal/perhost"},
+	"internal/perhost":   {},
 	"internal/tidy":      {},
 	"internal/invariant": {},
 	"internal/memfd":     {},

@@ -1,6 +1,12 @@
 package lighthouse
 
-import "github.com/skerry-ft/skerry/quorum"
+import (
+	"context"
+
+	"google.golang.org/grpc"
+
+	"github.com/skerry-ft/skerry/quorum"
+)
 
 // Entries is how many entries this server has written, or heard of.
 func (s *Server) Entries() uint64 { return s.ledger.raft.LastIndex() }
@@ -20,3 +26,9 @@ func (s *Server) FormBehind(job string) (int64, error) {
 
 // Fenced is false in the build that takes the fence out.
 const Fenced = fenced
+
+// Unary serves a call of that method by handle, as one that came from a client.
+func (s *Server) Unary(ctx context.Context, method string, handle grpc.UnaryHandler) error {
+	_, err := s.forwardUnary(ctx, nil, &grpc.UnaryServerInfo{FullMethod: method}, handle)
+	return err
+}

@@ -55,6 +55,14 @@ func (s *Server) forwardUnary(ctx context.Context, req any, info *grpc.UnaryServ
 	if !forwarded(info.FullMethod) {
 		return handle(ctx, req)
 	}
+	resp, err := s.serveOrForward(ctx, req, info, handle)
+	if isTorchft(info.FullMethod) && !hopped(ctx) {
+		err = torchftTimeout(err)
+	}
+	return resp, err
+}
+
+func (s *Server) serveOrForward(ctx context.Context, req any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 	w := wait{hopped: hopped(ctx)}
 	for {
 		held, cancel := holding(ctx)
@@ -82,9 +90,17 @@ func (s *Server) forwardUnary(ctx context.Context, req any, info *grpc.UnaryServ
 // forwarded says whether a method is the leader's to serve: those of the two
 // services for members and operators.
 func forwarded(method string) bool {
+	return serviceOf(method) == skerrypb.Lighthouse_ServiceDesc.ServiceName || isTorchft(method)
+}
+
+// isTorchft says whether a method is one of torchft's LighthouseService.
+func isTorchft(method string) bool {
+	return serviceOf(method) == torchftpb.LighthouseService_ServiceDesc.ServiceName
+}
+
+func serviceOf(method string) string {
 	service, _, _ := strings.Cut(strings.TrimPrefix(method, "/"), "/")
-	return service == skerrypb.Lighthouse_ServiceDesc.ServiceName ||
-		service == torchftpb.LighthouseService_ServiceDesc.ServiceName
+	return service
 }
 
 // forward makes the call at the leader. An error that matches wire.ErrNoLeader

@@ -213,3 +213,20 @@ func statusReplicas(t testing.TB, body string) []string {
 	}
 	return ids
 }
+
+// Leads in /status.json is the role of the server that was asked, though the
+// leader answers for all; Leader names the leader.
+func TestStatusSaysWhoLeads(t *testing.T) {
+	t.Parallel()
+	l, others := three(t)
+	for _, s := range append(others, l) {
+		code, body := fetch(t, http.MethodGet, s.URL("/status.json"), nil)
+		var st lighthouse.Status
+		if err := json.Unmarshal([]byte(body), &st); code != http.StatusOK || err != nil {
+			t.Fatalf("status of %s: %d, %v", s.Addr, code, err)
+		}
+		if st.Leads != (s == l) || st.Leader != l.Addr || st.Addr != l.Addr || st.Term == 0 {
+			t.Errorf("%s says leads %v, leader %q, addr %s, term %d; %s leads", s.Addr, st.Leads, st.Leader, st.Addr, st.Term, l.Addr)
+		}
+	}
+}

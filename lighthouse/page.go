@@ -30,9 +30,11 @@ func (s *Server) newMux() *http.ServeMux {
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
-	mux.HandleFunc("POST /jobs/{job}/replicas/{replica}/drain", s.forwardHTTP(s.serveAction(s.drain)))
-	mux.HandleFunc("POST /jobs/{job}/replicas/{replica}/evict", s.forwardHTTP(s.serveAction(s.evict)))
-	mux.HandleFunc("POST /jobs/{job}/replicas/{replica}/kill", s.forwardHTTP(s.serveAction(s.kill)))
+	for name, act := range map[string]action{"drain": s.drain, "evict": s.evict, "kill": s.kill} {
+		mux.HandleFunc("POST /jobs/{job}/replicas/{replica}/"+name, s.forwardHTTP(s.serveAction(act, http.StatusNoContent)))
+	}
+	mux.HandleFunc("GET "+pathTorchftStatus, s.forwardHTTP(s.serveTorchftStatus))
+	mux.HandleFunc("POST "+pathTorchftKill, s.forwardHTTP(s.serveAction(s.killTorchft, http.StatusOK)))
 	return mux
 }
 
@@ -50,6 +52,9 @@ func (s *Server) serveStatus(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
+	if r.Header.Get(hopKey) != "" {
+		st.Leads = false // the server that was asked has passed the question on
+	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	_ = json.NewEncoder(w).Encode(st) // a reader who has gone needs no error
@@ -66,9 +71,12 @@ func (s *Server) serveHealth(w http.ResponseWriter, _ *http.Request) {
 	fmt.Fprintln(w, "ok")
 }
 
-// serveAction carries out an operator's button. Browsers send Origin with every
-// POST, and another site's page cannot forge it.
-func (s *Server) serveAction(act func(ctx context.Context, job string, id quorum.ReplicaID, reason string) error) http.HandlerFunc {
+// action is what an operator does to a replica.
+type action func(ctx context.Context, job string, id quorum.ReplicaID, reason string) error
+
+// serveAction carries out an operator's button, and answers with the code done.
+// Browsers send Origin with every POST, and another site's page cannot forge it.
+func (s *Server) serveAction(act action, done int) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if err := sameOrigin(r); err != nil {
 			http.Error(w, err.Error(), http.StatusForbidden)
@@ -80,7 +88,7 @@ func (s *Server) serveAction(act func(ctx context.Context, job string, id quorum
 		}
 		switch {
 		case err == nil:
-			w.WriteHeader(http.StatusNoContent)
+			w.WriteHeader(done)
 		case errors.Is(err, quorum.ErrUnknown):
 			http.Error(w, err.Error(), http.StatusNotFound)
 		case errors.Is(err, quorum.ErrInvalid):

@@ -162,15 +162,17 @@ func TestKillCallsTheManager(t *testing.T) {
 	r.answer(r.join(quorum.JoinFall, func(j *quorum.Join) { j.Member.Address = address }))
 	ctx, c := torchft(t, l)
 	resp, err := c.Quorum(metadata.AppendToOutgoingContext(ctx, wire.JobMetadata, "old"), &torchftpb.LighthouseQuorumRequest{
-		Requester: &torchftpb.QuorumMember{ReplicaId: "b", Address: address}})
+		Requester: &torchftpb.QuorumMember{ReplicaId: "old/b:1", Address: address}})
 	if err != nil || len(resp.GetQuorum().GetParticipants()) != 1 {
 		t.Fatalf("torchft's quorum: %v, %v", resp, err)
 	}
 	for path, want := range map[string]string{
-		"/jobs/default/replicas/a/kill": "ours: asked for on the status page",
-		"/jobs/old/replicas/b/kill":     "torchft's: asked for on the status page",
+		"/jobs/default/replicas/a/kill":     "ours: asked for on the status page",
+		"/jobs/old/replicas/old%2Fb:1/kill": "torchft's: asked for on the status page",
+		"/replica/a/kill":                   "ours: asked for on the status page",
+		"/replica/old%2Fb:1/kill":           "torchft's: asked for on the status page", // its job is named by its id
 	} {
-		if code, body := fetch(t, http.MethodPost, l.URL(path), nil); code != http.StatusNoContent {
+		if code, body := fetch(t, http.MethodPost, l.URL(path), nil); code/100 != 2 {
 			t.Errorf("POST %s: %d %s", path, code, body)
 			continue
 		}
@@ -184,5 +186,33 @@ func TestKillCallsTheManager(t *testing.T) {
 	gone.answer(gone.join(quorum.JoinFall, nil))
 	if code, body := fetch(t, http.MethodPost, l.URL("/jobs/third/replicas/gone/kill"), nil); code != http.StatusBadGateway {
 		t.Errorf("kill of a manager that is not there: %d %s, want %d", code, body, http.StatusBadGateway)
+	}
+}
+
+// torchft's own paths answer: its dashboard's fragment, and, for a replica that
+// is not known, a clear refusal.
+func TestTorchftPathsAnswer(t *testing.T) {
+	t.Parallel()
+	l := lighthousetest.Start(t, nil)
+	ctx, c := torchft(t, l)
+	const odd = "<b>odd</b>:1"
+	get(t, "a quorum", ask(ctx, c, odd, 7))
+	code, body := fetch(t, http.MethodGet, l.URL("/status"), nil)
+	for _, want := range []string{"Job default", "&lt;b&gt;odd&lt;/b&gt;:1", "<td>7</td>", `action="/replica/%3Cb%3Eodd%3C%2Fb%3E:1/kill"`} {
+		if code != http.StatusOK || !strings.Contains(body, want) {
+			t.Errorf("GET /status: %d, want 200 and %q in:\n%s", code, want, body)
+		}
+	}
+	for path, want := range map[string]int{
+		"/replica/nobody/kill":      http.StatusNotFound,
+		"/replica/%3Cb%3Enone/kill": http.StatusNotFound,
+	} {
+		if code, body := fetch(t, http.MethodPost, l.URL(path), nil); code != want {
+			t.Errorf("POST %s: %d %s, want %d", path, code, body, want)
+		}
+	}
+	evil := map[string]string{"Origin": "http://evil.example"}
+	if code, _ := fetch(t, http.MethodPost, l.URL("/replica/nobody/kill"), evil); code != http.StatusForbidden {
+		t.Errorf("another site's kill: %d, want %d", code, http.StatusForbidden)
 	}
 }

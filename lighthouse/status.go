@@ -10,10 +10,16 @@ import (
 // Status is what the page and /status.json show: one struct for both. Times
 // and ages are in milliseconds.
 type Status struct {
-	Cluster  string      `json:"cluster"`
-	Version  string      `json:"version"`
-	Addr     string      `json:"addr"`
-	Leads    bool        `json:"leads"`
+	Cluster string `json:"cluster"`
+	Version string `json:"version"`
+	// Addr is where the server listens whose view this is: the leader, if there
+	// is one, whichever server was asked.
+	Addr string `json:"addr"`
+	// Leads is the role of the server that was asked. One that follows has the
+	// leader answer, and says false.
+	Leads bool `json:"leads"`
+	// Leader is the leader's address as clients dial it; "": no leader is known.
+	Leader   string      `json:"leader"`
 	Servers  []string    `json:"servers"` // all that are known
 	Term     uint64      `json:"term"`
 	UptimeMs int64       `json:"uptime_ms"`
@@ -101,9 +107,12 @@ func (s *Server) Status(ctx context.Context) (Status, error) {
 	}
 	r := s.leading()
 	if r == nil {
+		if addr, self, ok := s.leader(); ok && !self {
+			st.Leader = addr
+		}
 		return st, nil
 	}
-	st.Cluster, st.Leads, st.Term = s.ledger.state.cluster(), true, r.term
+	st.Cluster, st.Leads, st.Term, st.Leader = s.ledger.state.cluster(), true, r.term, s.address()
 	for _, j := range r.all() {
 		var one JobStatus
 		if err := j.do(ctx, func(now time.Time) { one = j.status(now) }); err != nil {

@@ -207,6 +207,16 @@ func (j *job) keepAskers(id quorum.ReplicaID, rest []*asker) {
 	j.askers[id] = rest
 }
 
+// torchftTimeout says that a deadline has passed in the code and the words of
+// torchft's own server, which its clients may match. Most times their own timer is
+// first, and says the same.
+func torchftTimeout(err error) error {
+	if status.Code(err) == codes.DeadlineExceeded {
+		return status.Error(codes.Canceled, "Timeout expired")
+	}
+	return err
+}
+
 // unavailable converts an error for a caller: without a leader, and at
 // shutdown, it should try again elsewhere.
 func unavailable(err error) error {

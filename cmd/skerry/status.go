@@ -94,9 +94,12 @@ func networkCause(err error) error {
 }
 
 func printStatus(w io.Writer, s lighthouse.Status) error {
-	role := "follows"
-	if s.Leads {
+	role := "knows no leader"
+	switch {
+	case s.Leads:
 		role = fmt.Sprintf("leads in term %d", s.Term)
+	case s.Leader != "":
+		role = fmt.Sprintf("leads in term %d (the server that was asked follows)", s.Term)
 	}
 	fmt.Fprintf(w, "lighthouse %s %s, up %v, %s, cluster %s\n",
 		plain(s.Addr), role, time.Duration(s.UptimeMs)*time.Millisecond, plural(s.Sessions, "session"), plain(s.Cluster))

@@ -76,6 +76,20 @@ REPLICA  STATE  PART  STEP  PHASE  SILENT  WHY
 	}
 }
 
+// A follower that was asked has the leader answer; nobody takes it for the leader.
+func TestStatusSaysWhoWasAsked(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]string{
+		`{"addr":"a:1","leads":true,"leader":"a:1","term":2}`:  "lighthouse a:1 leads in term 2,",
+		`{"addr":"a:1","leads":false,"leader":"a:1","term":2}`: "lighthouse a:1 leads in term 2 (the server that was asked follows),",
+		`{"addr":"b:1"}`: "lighthouse b:1 knows no leader,",
+	} {
+		if _, stdout, stderr := skerry("status", "--lighthouse", serveStatus(t, http.StatusOK, body)); !strings.HasPrefix(stdout, want) {
+			t.Errorf("%s: %q %q, want %q", body, stdout, stderr, want)
+		}
+	}
+}
+
 func TestStatusErrors(t *testing.T) {
 	t.Parallel()
 	cases := []struct{ addr, want string }{

@@ -28,7 +28,7 @@ func MemberFromTorchft(m *torchftpb.QuorumMember) (quorum.Member, error) {
 }
 
 func (c *check) torchftMember(m *torchftpb.QuorumMember) quorum.Member {
-	worldSize := min(c.counter("world_size", m.GetWorldSize()), MaxGroupWorldSize+1)
+	worldSize := c.counter("world_size", m.GetWorldSize())
 	return quorum.Member{
 		ReplicaID:      c.id("replica_id", m.GetReplicaId()),
 		Address:        c.text("address", m.GetAddress(), MaxAddressBytes),

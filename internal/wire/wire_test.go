@@ -237,6 +237,9 @@ func TestBoundsAreNamed(t *testing.T) {
 			[]string{`answer.quorum.members[1].replica_id = "a:1"`, "sorted"}},
 		{"stranger participates", answer(func(q *skerrypb.Quorum) { q.Participants[1] = "x" }), []string{`participants[1].id = "x"`}},
 		{"participant twice", answer(func(q *skerrypb.Quorum) { q.Participants[1] = "a:1" }), []string{"participants[1].id"}},
+		{"many ranks of torchft's", torchftRanks(5_000), []string{"requester.world_size = 5000, want 1 to 4096"}},
+		{"a million ranks of torchft's", torchftRanks(1_000_000), []string{"requester.world_size = 1000000, want 1 to 4096"}},
+		{"more than there are", torchftRanks(1 << 63), []string{"requester.world_size = 9223372036854775808, want at most"}},
 		{"short token", answer(func(q *skerrypb.Quorum) { q.Token = q.Token[:3] }), []string{"token = 3 bytes, want 16"}},
 		{"bad job", answer(func(q *skerrypb.Quorum) { q.Job = "../x" }), []string{`job = "../x"`}},
 	} {
@@ -253,6 +256,12 @@ func TestBoundsAreNamed(t *testing.T) {
 			t.Errorf("%s: error %v is not quorum.ErrInvalid", tc.name, tc.err)
 		}
 	}
+}
+
+// torchftRanks is the error of a torchft member with so many ranks.
+func torchftRanks(n uint64) error {
+	_, err := MemberFromTorchft(&torchftpb.QuorumMember{ReplicaId: "a", WorldSize: n})
+	return err
 }
 
 func TestTextIsCutToWhatIsAccepted(t *testing.T) {

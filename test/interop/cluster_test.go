@@ -38,7 +38,7 @@ func neighbours(t *testing.T) string {
 	return ""
 }
 
-// leads asks a server whether it leads.
+// leads asks a server whether it leads itself: leads in its status is its own role.
 func (p *process) leads(client *http.Client) bool {
 	answer, err := client.Get("http://" + p.addr + "/status.json")
 	if err != nil {
@@ -82,13 +82,16 @@ func TestTorchftThroughLeaderKills(t *testing.T) {
 		beside := run(t, neighbours(t), "--min-replicas", "2", "--data-dir", t.TempDir(), "--non-voter",
 			"--join", fmt.Sprintf("%s,%s,%s", founders[0].addr, founders[1].addr, founders[2].addr))
 		beside.healthy()
-		s := &steady{t: t, p: p, names: managers(t, p, "http://"+beside.addr, 2, 5), steps: []int{1, 1}}
+		s := &steady{t: t, p: p, names: managers(t, p, "http://"+beside.addr, 2, 0), steps: []int{1, 1}}
 		s.step()
 		for range 3 {
 			before := s.last
 			l := leader(t, founders)
 			l.kill()
 			s.step()
+			if next := leader(t, founders); next == l {
+				t.Fatalf("%s leads though it was killed", l.addr)
+			}
 			s.step()
 			if s.last < before {
 				t.Errorf("quorum %d after %d", s.last, before)

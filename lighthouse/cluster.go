@@ -52,6 +52,7 @@ var (
 type cluster struct {
 	cfg      Config
 	log      zerolog.Logger
+	sampled  zerolog.Logger // for the lines that strangers cause
 	dir      *dataDir
 	listener net.Listener // raft's
 	guard    *guard.Guard // for calls of other servers

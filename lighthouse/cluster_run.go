@@ -36,13 +36,13 @@ func (c *cluster) open(cfg RaftConfig) (*ledger, error) {
 	c.mu.Lock()
 	self, k := c.presentLocked(), c.mu.kept
 	c.mu.Unlock()
-	gossip, ring, err := openGossip(c.cfg.Cluster, c.cfg.Guard.Adopt, self, c.book, c.log)
+	gossip, ring, err := openGossip(c.cfg.Cluster, c.cfg.Guard.Adopt, self, c.book, c.sampled)
 	if err != nil {
 		return nil, err
 	}
 	c.gossip, c.keyring = gossip, ring
 	refused := func(from net.Addr, why error) {
-		c.log.Debug().Stringer(logkey.Addr, from).Err(why).Msg("raft connection refused")
+		c.sampled.Debug().Stringer(logkey.Addr, from).Err(why).Msg("raft connection refused")
 	}
 	listener, dial := limitRaft(c.listener, refused), c.cfg.Cluster.RaftDial
 	if wrap := c.cfg.Cluster.RaftListen; wrap != nil {

@@ -85,7 +85,7 @@ func (s *Server) denied(ctx context.Context, method string, err error) error {
 	if err == nil {
 		return nil
 	}
-	s.log.Warn().Err(err).Str("method", method).Str(logkey.Peer, remoteOf(ctx)).Msg("call denied")
+	s.sampled.Warn().Err(err).Str("method", guard.Shown(method)).Str(logkey.Peer, guard.RemoteOf(ctx)).Msg("call denied")
 	return status.Error(codes.Unauthenticated, err.Error())
 }
 
@@ -134,7 +134,7 @@ func (s *Server) limitConns(ln net.Listener) net.Listener {
 	return guard.Limit(ln, guard.Limits{
 		MaxConns: s.cfg.MaxConns, MaxPerHost: s.cfg.MaxConnsPerHost, WriteTimeout: stallTimeout,
 		Refused: func(remote net.Addr, err error) {
-			s.log.Debug().Err(err).Stringer(logkey.Peer, remote).Msg("connection refused")
+			s.sampled.Debug().Err(err).Stringer(logkey.Peer, remote).Msg("connection refused")
 		},
 	})
 }
@@ -170,7 +170,7 @@ func (s *Server) warnUnguarded() {
 func (s *Server) secured(conn net.Conn) (guard.Secured, error) {
 	secured, err := s.guard.Secure(context.Background(), conn, s.cfg.HelloTimeout)
 	if err != nil {
-		s.log.Debug().Err(err).Stringer(logkey.Peer, conn.RemoteAddr()).Msg("connection not secured")
+		s.sampled.Debug().Err(err).Stringer(logkey.Peer, conn.RemoteAddr()).Msg("connection not secured")
 	}
 	return secured, err
 }

@@ -9,7 +9,7 @@ import (
 	"net/http"
 	"strings"
 
-	"google.golang.org/grpc/peer"
+	"github.com/rs/zerolog"
 
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/logkey"
@@ -34,14 +34,6 @@ type connKey struct{}
 // withConn is http.Server.ConnContext.
 func withConn(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, conn)
-}
-
-// remoteOf is the caller's address, for the log.
-func remoteOf(ctx context.Context) string {
-	if p, ok := peer.FromContext(ctx); ok && p.Addr != nil {
-		return p.Addr.String()
-	}
-	return ""
 }
 
 // caller is who makes an HTTP request.
@@ -88,7 +80,8 @@ func (s *Server) guardHTTP(next http.Handler) http.Handler {
 		default:
 			http.Error(w, err.Error(), http.StatusForbidden)
 		}
-		s.log.Warn().Err(err).Str("method", r.Method+" "+r.URL.Path).Str(logkey.Peer, r.RemoteAddr).Msg("request denied")
+		s.sampled.Warn().Str(zerolog.ErrorFieldName, guard.Shown(err.Error())).Str("method", guard.Shown(r.Method+" "+r.URL.Path)).
+			Str(logkey.Peer, r.RemoteAddr).Msg("request denied")
 	})
 }
 
@@ -200,7 +193,7 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxLoginBytes)
 	if err := s.guard.Token.CheckBearer([]byte(strings.TrimSpace(r.PostFormValue("token")))); err != nil {
-		s.log.Warn().Str(logkey.Peer, r.RemoteAddr).Msg("login denied")
+		s.sampled.Warn().Str(logkey.Peer, r.RemoteAddr).Msg("login denied")
 		http.Error(w, "wrong token", http.StatusUnauthorized)
 		return
 	}

@@ -57,6 +57,9 @@ func newMetrics(s *Server) *metrics {
 		members:  gauge("members", "Members of the last quorum.", "job"),
 	}
 	m.registry.MustRegister(m.calls, m.beats, m.messages, m.joins, m.notices, m.quorums, m.applies, m.apply, m.decide, m.quorumID, m.members,
+		prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "skerry_lighthouse_log_left_out_total", Help: "Lines about strangers that were not logged, because there were many."},
+			func() float64 { return float64(s.sampler.LeftOut()) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "skerry_lighthouse_sessions", Help: "Open sessions."},
 			func() float64 { return float64(s.sessions.Load()) }),

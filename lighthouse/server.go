@@ -41,6 +41,8 @@ type Server struct {
 	cfg      Config
 	guard    *guard.Guard
 	log      zerolog.Logger
+	sampled  zerolog.Logger // for the lines that strangers cause
+	sampler  *guard.Sampler // counts those that are left out
 	listener net.Listener
 	dir      *dataDir // nil: in memory
 	cluster  *cluster // nil: this server is alone
@@ -105,6 +107,7 @@ func New(cfg Config) (*Server, error) {
 
 		link: newLink(g.Speaks(), cfg.Cluster.PeerCredentials), transport: newHTTPTransport(g.Speaks()),
 	}
+	s.sampled, s.sampler = guard.Sampled(s.log)
 	s.listener = s.limitConns(listener)
 	s.metrics = newMetrics(s)
 	s.mu.changed = make(chan struct{})
@@ -112,7 +115,7 @@ func New(cfg Config) (*Server, error) {
 		if s.cluster, err = newCluster(cfg, dir, listener, s.log); err != nil {
 			return nil, errors.Join(err, s.Close())
 		}
-		s.cluster.guard = g.Speaks()
+		s.cluster.guard, s.cluster.sampled = g.Speaks(), s.sampled
 	}
 	return s, nil
 }

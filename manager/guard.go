@@ -80,7 +80,7 @@ func (m *Manager) limitConns(ln net.Listener) net.Listener {
 	return guard.Limit(ln, guard.Limits{
 		MaxConns: maxConns, MaxPerHost: maxConnsPerHost, WriteTimeout: writeTimeout,
 		Refused: func(remote net.Addr, err error) {
-			m.log.Debug().Err(err).Stringer(logkey.Peer, remote).Msg("connection refused")
+			m.sampled.Debug().Err(err).Stringer(logkey.Peer, remote).Msg("connection refused")
 		},
 	})
 }
@@ -129,7 +129,7 @@ func (m *Manager) allowed(ctx context.Context, address, method string, req any) 
 	if err == nil {
 		return nil
 	}
-	m.log.Warn().Err(err).Str("method", method).Msg("call denied")
+	m.sampled.Warn().Err(err).Str("method", guard.Shown(method)).Str(logkey.Peer, guard.RemoteOf(ctx)).Msg("call denied")
 	return status.Error(codes.Unauthenticated, err.Error())
 }
 

@@ -25,9 +25,11 @@ type Manager struct {
 	guard      *guard.Guard
 	timeouts   Timeouts
 	log        zerolog.Logger
-	backend    pg.Backend  // below Managed: counts what is issued
-	managed    *pg.Managed // above it
-	tracked    *tracked    // above that: knows what is under way
+	sampled    zerolog.Logger // for the lines that strangers cause
+	sampler    *guard.Sampler // counts those that are left out
+	backend    pg.Backend     // below Managed: counts what is issued
+	managed    *pg.Managed    // above it
+	tracked    *tracked       // above that: knows what is under way
 	group      *pg.Group
 	transport  checkpoint.Transport
 	states     states
@@ -89,6 +91,7 @@ func New(cfg Config) (*Manager, error) {
 	}
 	m := &Manager{cfg: cfg, guard: g, timeouts: deriveTimeouts(cfg.StepTimeout, cfg.HealTimeout)}
 	m.log = cfg.Log.With().Str(logkey.Component, "manager").Int(logkey.GroupRank, cfg.GroupRank).Logger().Hook(&m.logID)
+	m.sampled, m.sampler = guard.Sampled(m.log)
 	m.presence = newPresence()
 	m.linked = make(chan struct{})
 	m.mu.changed = make(chan struct{})

@@ -37,6 +37,8 @@ func newMetrics(m *Manager) *metrics {
 	add("heal_bytes_total", "Bytes of states received.", func(s Stats) float64 { return float64(s.HealBytes) })
 	add("state_differed_total", "Steps in which this rank's state was not that of the others.",
 		func(s Stats) float64 { return float64(s.Differed) })
+	add("log_left_out_total", "Lines about strangers that were not logged, because there were many.",
+		func(Stats) float64 { return float64(m.sampler.LeftOut()) })
 	c.step = prometheus.NewDesc("skerry_manager_step", "Committed updates.", nil, nil)
 	c.members = prometheus.NewDesc("skerry_manager_participants", "Participants of the newest quorum.", nil, nil)
 	if c.registry != nil {

@@ -128,6 +128,14 @@ func private(ctx context.Context) bool {
 	return IsLoopback(p.Addr)
 }
 
+// RemoteOf is the caller's address, for the log.
+func RemoteOf(ctx context.Context) string {
+	if p, ok := peer.FromContext(ctx); ok && p.Addr != nil {
+		return p.Addr.String()
+	}
+	return ""
+}
+
 // IsLoopback says whether the address is of this machine alone.
 func IsLoopback(addr net.Addr) bool {
 	tcp, ok := addr.(*net.TCPAddr)

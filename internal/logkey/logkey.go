@@ -25,4 +25,5 @@ const (
 	Members     = "members"      // replica ids of a quorum
 	Term        = "term"         // raft term
 	ElapsedMs   = "elapsed_ms"   // how long it took
+	LeftOut     = "left_out"     // lines not logged since the one before
 )

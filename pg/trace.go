@@ -239,7 +239,7 @@ func (t *Trace) dumpLocked(c Config, cause error) TraceDump {
 		Cluster: c.Cluster, QuorumID: c.QuorumID, Round: c.Round,
 	}
 	if cause != nil {
-		d.Cause = cause.Error()
+		d.Cause = boundedTrace(cause.Error())
 	}
 	d.Forgotten = t.mu.ring.forgotten()
 	d.Entries = t.mu.ring.entries(t.origin)

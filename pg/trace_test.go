@@ -199,12 +199,3 @@ func TestTraceAllocatesNothing(t *testing.T) {
 		t.Errorf("a traced all-reduce allocates %v times", n)
 	}
 }
-
-// TestReadTraceRefuses what no Trace has written.
-func TestReadTraceRefuses(t *testing.T) {
-	for _, bad := range []string{"", "{", `{"version":2}`, `{"version":1,"rank":3,"replica_ids":["a"]}`} {
-		if d, err := pg.ReadTrace(strings.NewReader(bad)); err == nil {
-			t.Errorf("%q read as %+v", bad, d)
-		}
-	}
-}

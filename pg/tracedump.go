@@ -12,6 +12,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/skerry-ft/skerry/internal/printable"
 )
 
 // TraceVersion is the version of the format of dumps.
@@ -73,21 +75,23 @@ func (d *TraceDump) WriteJSON(w io.Writer) error {
 	return enc.Encode(d)
 }
 
-// WriteText writes d as a table for people, a line per op.
+// WriteText writes d as a table for people, a line per op. Whatever d holds, what is
+// not printable in its texts is escaped.
 func (d *TraceDump) WriteText(w io.Writer) error {
 	id := "?"
 	if d.Rank >= 0 && d.Rank < len(d.ReplicaIDs) {
-		id = d.ReplicaIDs[d.Rank]
+		id = printable.Line(d.ReplicaIDs[d.Rank])
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "group %s (%s) rank %d of %d (%s), group rank %d, quorum %d round %d of %s, at %s\n",
-		d.Group, d.Backend, d.Rank, len(d.ReplicaIDs), id, d.GroupRank, d.QuorumID, d.Round, d.Cluster,
-		d.At.Format(time.RFC3339Nano))
+		printable.Line(d.Group), printable.Line(d.Backend), d.Rank, len(d.ReplicaIDs), id, d.GroupRank, d.QuorumID, d.Round,
+		printable.Line(d.Cluster), d.At.Format(time.RFC3339Nano))
 	if d.Cause != "" {
-		fmt.Fprintf(t, "broken by: %s\n", d.Cause)
+		fmt.Fprintf(t, "broken by: %s\n", printable.Line(d.Cause))
 	}
 	for _, name := range slices.Sorted(maps.Keys(d.Attachments)) {
-		fmt.Fprintf(t, "%s:\n  %s\n", name, strings.ReplaceAll(strings.TrimSpace(d.Attachments[name]), "\n", "\n  "))
+		text := printable.Text(strings.TrimSpace(d.Attachments[name]))
+		fmt.Fprintf(t, "%s:\n  %s\n", printable.Line(name), strings.ReplaceAll(text, "\n", "\n  "))
 	}
 	if d.Forgotten > 0 {
 		fmt.Fprintf(t, "%d earlier ops forgotten\n", d.Forgotten)
@@ -99,8 +103,9 @@ func (d *TraceDump) WriteText(w io.Writer) error {
 		if e.Place > 0 {
 			place = fmt.Sprint(e.Place)
 		}
-		fmt.Fprintf(t, "%d\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\n", e.Number, place, e.QuorumID, e.What(), e.State,
-			e.Scheduled.Format("15:04:05.000000"), between(e.Scheduled, e.Started), between(e.Started, e.Done), e.Error)
+		fmt.Fprintf(t, "%d\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\n", e.Number, place, e.QuorumID, printable.Line(e.What()),
+			printable.Line(string(e.State)), timeText(e.Scheduled), between(e.Scheduled, e.Started), between(e.Started, e.Done),
+			printable.Line(e.Error))
 	}
 	return t.Flush()
 }
@@ -129,31 +134,19 @@ func (e *TraceEntry) What() string {
 	return s.String()
 }
 
+// timeText is when an op was scheduled.
+func timeText(t *time.Time) string {
+	if t == nil {
+		return "-"
+	}
+	return t.Format("15:04:05.000000")
+}
+
 func between(a, b *time.Time) string {
 	if a == nil || b == nil {
 		return "-"
 	}
 	return b.Sub(*a).Round(time.Microsecond).String()
-}
-
-// maxTraceBytes bounds a dump that is read.
-const maxTraceBytes = 1 << 30
-
-// ReadTrace reads what WriteJSON wrote.
-func ReadTrace(r io.Reader) (TraceDump, error) {
-	var d TraceDump
-	if err := json.NewDecoder(io.LimitReader(r, maxTraceBytes)).Decode(&d); err != nil {
-		return TraceDump{}, fmt.Errorf("read trace: %w", err)
-	}
-	switch {
-	case d.Version != TraceVersion:
-		return TraceDump{}, fmt.Errorf("read trace: version %d, want %d", d.Version, TraceVersion)
-	case d.Rank < 0 || d.Rank >= len(d.ReplicaIDs):
-		return TraceDump{}, fmt.Errorf("read trace: rank %d of %d", d.Rank, len(d.ReplicaIDs))
-	case len(d.Entries) > MaxTraceEntries:
-		return TraceDump{}, fmt.Errorf("read trace: %d entries, want at most %d", len(d.Entries), MaxTraceEntries)
-	}
-	return d, nil
 }
 
 // TraceFiles gives a TraceConfig.Dump that writes each dump under prefix, once

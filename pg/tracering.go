@@ -198,14 +198,14 @@ func (rec *traceRecord) entry(origin time.Time) TraceEntry {
 	if rec.dtype != InvalidDType {
 		e.DType, e.Shape = rec.dtype.String(), []int{rec.count}
 		if rec.shape != nil {
-			e.Shape = slices.Clone(rec.shape)
+			e.Shape = slices.Clone(rec.shape[:min(len(rec.shape), maxTraceShape)])
 		}
 	}
 	if rec.kind.Reduces() {
 		e.Reduce = rec.reduce.String()
 	}
 	if rec.err != nil {
-		e.Error = rec.err.Error()
+		e.Error = boundedTrace(rec.err.Error())
 	}
 	at := func(d time.Duration, had bool) *time.Time {
 		if !had {

@@ -26,6 +26,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/skerry-ft/skerry/cmd/internal/guardflags"
+	"github.com/skerry-ft/skerry/internal/printable"
 	"github.com/skerry-ft/skerry/lighthouse"
 )
 
@@ -39,7 +40,7 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	cmd.SetOut(stdout)
 	cmd.SetErr(stderr)
 	if err := cmd.ExecuteContext(ctx); err != nil {
-		fmt.Fprintf(stderr, "lighthouse: %s\n", strings.ReplaceAll(err.Error(), "\n", "; "))
+		fmt.Fprintf(stderr, "lighthouse: %s\n", printable.Line(strings.ReplaceAll(err.Error(), "\n", "; ")))
 		return 1
 	}
 	return 0
@@ -173,7 +174,9 @@ func (o *options) logger(w io.Writer) (zerolog.Logger, error) {
 		return zerolog.Logger{}, fmt.Errorf("log-level = %q, want debug, info, warn or error", o.logLevel)
 	}
 	if !o.logJSON {
-		w = zerolog.ConsoleWriter{Out: w, TimeFormat: time.TimeOnly, NoColor: !isTerminal(w)}
+		w = zerolog.ConsoleWriter{Out: w, TimeFormat: time.TimeOnly, NoColor: !isTerminal(w), FormatPrepare: printable.Event}
+	} else {
+		w = printable.JSONWriter(w)
 	}
 	return zerolog.New(w).Level(level).With().Timestamp().Logger(), nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/skerry-ft/skerry/cmd/internal/guardflags"
 	"github.com/skerry-ft/skerry/internal/guard"
+	"github.com/skerry-ft/skerry/internal/printable"
 	"github.com/skerry-ft/skerry/lighthouse"
 )
 
@@ -80,16 +81,17 @@ func newMembersCommand() *cobra.Command {
 
 func showMembers(w io.Writer, m lighthouse.Membership, asJSON bool) error {
 	if asJSON {
-		e := json.NewEncoder(w)
+		e := json.NewEncoder(printable.JSONWriter(w))
 		e.SetIndent("", "  ")
 		return e.Encode(m)
 	}
-	fmt.Fprintf(w, "cluster %s, term %d, log to %d, %d voters wanted\n", m.Cluster, m.Term, m.LastIndex, m.VotersWanted)
+	fmt.Fprintf(w, "cluster %s, term %d, log to %d, %d voters wanted\n", printable.Line(m.Cluster), m.Term, m.LastIndex, m.VotersWanted)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "ID\tADDRESS\tRAFT\tROLE\tSTATE\tLOG\tVERSION")
 	for _, s := range m.Members {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", s.RaftID[:min(shownIDBytes, len(s.RaftID))], s.Addr, s.RaftAddr,
-			role(s), state(s), s.LastIndex, s.Version)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", printable.Line(s.RaftID[:min(shownIDBytes, len(s.RaftID))]),
+			printable.Line(s.Addr), printable.Line(s.RaftAddr),
+			role(s), state(s), s.LastIndex, printable.Line(s.Version))
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -97,7 +99,7 @@ func showMembers(w io.Writer, m lighthouse.Membership, asJSON bool) error {
 	if m.Next == "" {
 		return nil
 	}
-	_, err := fmt.Fprintf(w, "next: %s\n", m.Next)
+	_, err := fmt.Fprintf(w, "next: %s\n", printable.Line(m.Next))
 	return err
 }
 
@@ -209,8 +211,8 @@ func newTransferCommand() *cobra.Command {
 // done says what was done.
 func done(w io.Writer, asJSON bool, what, who string) error {
 	if asJSON {
-		return json.NewEncoder(w).Encode(map[string]string{what: who})
+		return json.NewEncoder(printable.JSONWriter(w)).Encode(map[string]string{what: who})
 	}
-	_, err := fmt.Fprintf(w, "%s: %s\n", what, who)
+	_, err := fmt.Fprintf(w, "%s: %s\n", what, printable.Line(who))
 	return err
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
+	"github.com/skerry-ft/skerry/internal/printable"
 	"github.com/skerry-ft/skerry/lighthouse"
 )
 
@@ -45,16 +46,17 @@ go on rising.`,
 			if !sure {
 				return errors.New("this forgets the other voters: say --majority-is-lost if it is so")
 			}
-			log := zerolog.New(cmd.ErrOrStderr()).Level(zerolog.WarnLevel)
+			log := zerolog.New(printable.JSONWriter(cmd.ErrOrStderr())).Level(zerolog.WarnLevel)
 			r, err := lighthouse.Recover(dir, aside, log)
 			if err != nil {
 				return err
 			}
 			if asJSON {
-				return json.NewEncoder(cmd.OutOrStdout()).Encode(r)
+				return json.NewEncoder(printable.JSONWriter(cmd.OutOrStdout())).Encode(r)
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "cluster %s goes on with server %s (was %s), log to %d, jobs: %s\n",
-				r.Cluster, r.RaftID, r.OldRaftID, r.LastIndex, strings.Join(r.Jobs, ", "))
+				printable.Line(r.Cluster), printable.Line(r.RaftID), printable.Line(r.OldRaftID), r.LastIndex,
+				printable.Line(strings.Join(r.Jobs, ", ")))
 			return err
 		},
 	}

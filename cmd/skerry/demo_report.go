@@ -7,6 +7,8 @@ import (
 	"io"
 	"slices"
 	"time"
+
+	"github.com/skerry-ft/skerry/internal/printable"
 )
 
 // ledger keeps what the report is made of. It is owned by the demo's goroutine.
@@ -232,7 +234,7 @@ func (r demoReport) print(w io.Writer) {
 	}
 	fmt.Fprintf(w, "test accuracy %.4f\n", r.TestAccuracy)
 	for _, x := range r.Replicas {
-		fmt.Fprintf(w, "%-11s step %d sha256 %s, %s\n", x.Name, x.Step, x.SHA256, plural(x.Starts, "start"))
+		fmt.Fprintf(w, "%-11s step %d sha256 %s, %s\n", x.Name, x.Step, printable.Line(x.SHA256), plural(x.Starts, "start"))
 	}
 	fmt.Fprintf(w, "parity: %v\n", r.Parity)
 }

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/skerry-ft/skerry/internal/printable"
 	"github.com/skerry-ft/skerry/train/spawn"
 )
 
@@ -96,7 +97,7 @@ func runDemo(ctx context.Context, c demoConfig, stdout, stderr io.Writer) error 
 		if err != nil {
 			return fmt.Errorf("encode report: %w", err)
 		}
-		fmt.Fprintln(stdout, string(line))
+		fmt.Fprintln(stdout, string(printable.JSON(line)))
 	} else {
 		r.print(stdout)
 	}

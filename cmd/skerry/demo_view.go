@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/skerry-ft/skerry/internal/printable"
 )
 
 const (
@@ -58,7 +60,7 @@ func (v *plainView) note(format string, args ...any) {
 	if v.before != nil {
 		v.before()
 	}
-	fmt.Fprintf(v.w, format+"\n", args...)
+	fmt.Fprintln(v.w, printable.Line(fmt.Sprintf(format, args...)))
 }
 
 func (v *plainView) event(r *replica, e event) {
@@ -155,7 +157,8 @@ func (v *liveView) picture(d *demo) []string {
 		lines = append(lines, fmt.Sprintf("%-11s%s %6d  loss %.4f  %s", replicaName(r.index), bar, r.step, r.loss, r.phase))
 	}
 	width := v.width()
-	for i, line := range lines {
+	for i, line := range printable.Lines(lines) {
+		lines[i] = line
 		if cells := []rune(line); len(cells) > width {
 			lines[i] = string(cells[:width]) // a line that wraps would not be wiped whole
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/skerry-ft/skerry/cmd/skerry/internal/bench"
+	"github.com/skerry-ft/skerry/internal/printable"
 	"github.com/skerry-ft/skerry/pg/baby"
 	"github.com/skerry-ft/skerry/pg/tcp"
 	"github.com/skerry-ft/skerry/train/spawn"
@@ -57,7 +58,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "skerry: interrupted")
 		return 130 // 128 + SIGINT, as shells say it
 	}
-	fmt.Fprintf(stderr, "skerry: %v\n", err)
+	fmt.Fprintf(stderr, "skerry: %s\n", printable.Text(err.Error()))
 	return 1
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/skerry-ft/skerry/internal/printable"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 )
@@ -56,7 +57,7 @@ func newReplicaCommand(verb, short, done string, wish wishOf) *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("%s %s: %w", verb, id, err)
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s %s\n", plain(id), done)
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s %s\n", printable.Line(id), done)
 			return err
 		},
 	}
@@ -93,7 +94,7 @@ func printJobs(w io.Writer, jobs []*skerrypb.JobInfo) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "JOB\tCLIENT\tQUORUM\tSTANDS\tMEMBERS\tREPLICAS\tSTEP\tRULES")
 	for _, j := range jobs {
-		fmt.Fprintf(t, "%s\t%s\t%d\t%t\t%d\t%d\t%d\t%s\n", plain(j.GetJob()), plain(j.GetClient()), j.GetQuorumId(),
+		fmt.Fprintf(t, "%s\t%s\t%d\t%t\t%d\t%d\t%d\t%s\n", printable.Line(j.GetJob()), printable.Line(j.GetClient()), j.GetQuorumId(),
 			j.GetStands(), j.GetMembers(), j.GetReplicas(), j.GetStep(), rulesText(j.GetRules()))
 	}
 	return t.Flush()
@@ -203,7 +204,7 @@ func newJobConfigCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s %s\n", plain(args[0]), rulesText(now))
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s %s\n", printable.Line(args[0]), rulesText(now))
 			return err
 		},
 	}
@@ -239,7 +240,7 @@ func newJobDeleteCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "job %s deleted\n", plain(args[0]))
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "job %s deleted\n", printable.Line(args[0]))
 			return err
 		},
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,11 +12,11 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
-	"unicode"
 
 	"github.com/spf13/cobra"
 
 	"github.com/skerry-ft/skerry/internal/guard"
+	"github.com/skerry-ft/skerry/internal/printable"
 	"github.com/skerry-ft/skerry/lighthouse"
 )
 
@@ -41,7 +42,7 @@ func newStatusCommand() *cobra.Command {
 				return err
 			}
 			if asJSON {
-				_, err := fmt.Fprintln(cmd.OutOrStdout(), strings.TrimSpace(string(body)))
+				_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s\n", printable.JSON(bytes.TrimSpace(body)))
 				return err
 			}
 			return printStatus(cmd.OutOrStdout(), st)
@@ -102,7 +103,7 @@ func printStatus(w io.Writer, s lighthouse.Status) error {
 		role = fmt.Sprintf("leads in term %d (the server that was asked follows)", s.Term)
 	}
 	fmt.Fprintf(w, "lighthouse %s %s, up %v, %s, cluster %s\n",
-		plain(s.Addr), role, time.Duration(s.UptimeMs)*time.Millisecond, plural(s.Sessions, "session"), plain(s.Cluster))
+		printable.Line(s.Addr), role, time.Duration(s.UptimeMs)*time.Millisecond, plural(s.Sessions, "session"), printable.Line(s.Cluster))
 	if len(s.Jobs) == 0 {
 		fmt.Fprintln(w, "no jobs")
 	}
@@ -113,7 +114,7 @@ func printStatus(w io.Writer, s lighthouse.Status) error {
 }
 
 func printJob(w io.Writer, j lighthouse.JobStatus) {
-	fmt.Fprintf(w, "\njob %s: step %d, ", plain(j.Job), j.MaxStep)
+	fmt.Fprintf(w, "\njob %s: step %d, ", printable.Line(j.Job), j.MaxStep)
 	switch {
 	case j.QuorumID == 0:
 		fmt.Fprint(w, "no quorum yet")
@@ -121,20 +122,20 @@ func printJob(w io.Writer, j lighthouse.JobStatus) {
 		fmt.Fprintf(w, "quorum %d round %d stands, %s, %s", j.QuorumID, j.Round,
 			plural(j.Members, "member"), plural(j.Participants, "participant"))
 	default:
-		fmt.Fprintf(w, "quorum %d fell: %s", j.QuorumID, plain(j.FellBy))
+		fmt.Fprintf(w, "quorum %d fell: %s", j.QuorumID, printable.Line(j.FellBy))
 	}
 	fmt.Fprintln(w)
 	if !j.Stands || j.Wanted != "" {
-		fmt.Fprintf(w, "next: %s\n", plain(j.Reason))
+		fmt.Fprintf(w, "next: %s\n", printable.Line(j.Reason))
 	}
 	if j.Wanted != "" {
-		fmt.Fprintf(w, "change wanted: %s\n", plain(j.Wanted))
+		fmt.Fprintf(w, "change wanted: %s\n", printable.Line(j.Wanted))
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "REPLICA\tSTATE\tPART\tSTEP\tPHASE\tSILENT\tWHY")
 	for _, r := range j.Replicas {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%v\t%s\n", plain(r.ReplicaID), plain(r.State), partOf(r, j.QuorumID), r.Step,
-			plain(r.Phase), time.Duration(r.SilenceMs)*time.Millisecond, plain(r.Why))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%v\t%s\n", printable.Line(r.ReplicaID), printable.Line(r.State), partOf(r, j.QuorumID), r.Step,
+			printable.Line(r.Phase), time.Duration(r.SilenceMs)*time.Millisecond, printable.Line(r.Why))
 	}
 	_ = t.Flush() // as any other write to w
 }
@@ -151,14 +152,4 @@ func partOf(r lighthouse.ReplicaStatus, quorumID int64) string {
 		return "spare"
 	}
 	return "-"
-}
-
-// plain keeps what a server sent from steering the terminal.
-func plain(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return '?'
-		}
-		return r
-	}, s)
 }

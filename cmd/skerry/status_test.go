@@ -1,13 +1,21 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
+	"unicode/utf8"
 
 	"github.com/skerry-ft/skerry/lighthouse"
+	"github.com/skerry-ft/skerry/pg"
 )
 
 func serveStatus(t *testing.T, status int, body string) string {
@@ -52,10 +60,10 @@ func TestStatusTable(t *testing.T) {
 job default: step 40, quorum 17 round 1 stands, 3 members, 1 participant
 next: the quorum stands
 change wanted: b joined
-REPLICA  STATE    PART         STEP  PHASE     SILENT  WHY
-a:1      live     participant  40    training  80ms    
-c        live     participant  40    training  0s      
-b:?[2J   suspect  heals        3     healing   600ms   stream broke
+REPLICA    STATE    PART         STEP  PHASE     SILENT  WHY
+a:1        live     participant  40    training  80ms    
+c          live     participant  40    training  0s      
+b:\x1b[2J  suspect  heals        3     healing   600ms   stream broke
 
 job other: step 0, no quorum yet
 next: nobody has joined
@@ -109,5 +117,103 @@ func TestStatusErrors(t *testing.T) {
 	addr = serveStatus(t, http.StatusOK, "<html>")
 	if status, _, stderr := skerry("status", "--lighthouse", addr); status == 0 || !strings.Contains(stderr, "did not answer with its status") {
 		t.Errorf("status %d %q", status, stderr)
+	}
+}
+
+// hostileText is what a hostile peer may call itself.
+const hostileText = "\x1b[2J\nskerry: all is well\r\u009b1m\u202e"
+
+// checkTerminal fails if what a command printed could steer a terminal, or forge a
+// line of its own.
+func checkTerminal(t *testing.T, printed string) {
+	t.Helper()
+	for line := range strings.Lines(printed) {
+		line = strings.TrimSuffix(line, "\n")
+		if i := strings.IndexFunc(line, func(r rune) bool { return !strconv.IsPrint(r) }); i >= 0 || !utf8.ValidString(line) {
+			t.Errorf("printed: %q", line)
+		}
+		if strings.HasPrefix(line, "skerry: all is well") {
+			t.Errorf("a line that a peer made: %q", line)
+		}
+	}
+}
+
+// Every command shows harmlessly what a hostile lighthouse answers.
+func TestHostileTextIsShownHarmlessly(t *testing.T) {
+	t.Parallel()
+	const h = hostileText
+	body, err := json.Marshal(lighthouse.Status{
+		Addr: h, Cluster: h,
+		Jobs: []lighthouse.JobStatus{{
+			Job: h, QuorumID: 17, FellBy: h, Formed: h, Reason: h, Wanted: h,
+			History:  []lighthouse.HistoryStatus{{QuorumID: 1, Reason: h, Settled: h, Accusations: []string{h}}},
+			Replicas: []lighthouse.ReplicaStatus{{ReplicaID: h, State: h, Phase: h, Why: h, Member: true}},
+		}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := serveStatus(t, http.StatusOK, string(body))
+	for _, args := range [][]string{
+		{"status"}, {"status", "--json"}, {"why"}, {"why", h}, {"why", "--job", h}, {"why", h + "x"}, {"why", "--job", h + "x"},
+	} {
+		_, stdout, stderr := skerry(append(args, "--lighthouse", addr)...)
+		if !strings.Contains(stdout+stderr, "all is well") {
+			t.Errorf("%q printed %q %q, without what the lighthouse says", args, stdout, stderr)
+		}
+		checkTerminal(t, stdout)
+		checkTerminal(t, stderr)
+	}
+	// A status line, and a dump, that are hostile themselves.
+	file := filepath.Join(t.TempDir(), "dump.json")
+	dump := pg.TraceDump{Version: pg.TraceVersion, Group: h, Backend: h, Cause: h, Cluster: h, ReplicaIDs: []string{h, h}}
+	for n := range 2 {
+		at := time.Now()
+		dump.Entries = append(dump.Entries, pg.TraceEntry{Number: uint64(n + 1), Place: uint64(n + 1), Cluster: h, Kind: h, Error: h, State: h, Scheduled: &at})
+	}
+	var text bytes.Buffer
+	if err := dump.WriteJSON(&text); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, text.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"trace", file}, {"trace", "--json", file}, {"trace", file, filepath.Join(filepath.Dir(file), h)}} {
+		_, stdout, stderr := skerry(args...)
+		if !strings.Contains(stdout, "all is well") {
+			t.Errorf("%q printed %q %q, without what the dump says", args, stdout, stderr)
+		}
+		checkTerminal(t, stdout)
+		checkTerminal(t, strings.ReplaceAll(stderr, "\nskerry: all", "")) // the name of a file on the command line
+	}
+}
+
+// What demo's replicas say is shown harmlessly, on a terminal and elsewhere.
+func TestHostileTextInDemo(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	v := newView(&out)
+	r := &replica{}
+	for _, e := range []event{
+		{Kind: eventQuorum, QuorumID: 1, Members: []string{hostileText, hostileText}},
+		{Kind: eventDiffered, Text: hostileText},
+		{Kind: eventFinal, Step: 3, Hash: hostileText},
+	} {
+		v.event(r, e)
+	}
+	v.note("did not start again: %v", errors.New(hostileText))
+	demoReport{Replicas: []replicaReport{{Name: "replica-0", SHA256: hostileText}}}.print(&out)
+	if strings.Count(out.String(), "all is well") < 3 {
+		t.Errorf("printed %q, without what the replicas say", &out)
+	}
+	checkTerminal(t, out.String())
+	d := newDemo(demoConfig{Replicas: 1, Steps: 1}, v)
+	d.ledger.quorum, d.ledger.members[1] = 1, []string{hostileText}
+	d.replicas[0].phase = hostileText
+	for _, line := range (&liveView{plainView: &plainView{w: &out}, fd: -1}).picture(d) {
+		if strings.ContainsRune(line, '\n') {
+			t.Errorf("%q is more than a line", line)
+		}
+		checkTerminal(t, line)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/skerry-ft/skerry/cmd/internal/guardflags"
 	"github.com/skerry-ft/skerry/internal/guard"
+	"github.com/skerry-ft/skerry/internal/printable"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/manager/torchft"
 )
@@ -50,7 +51,7 @@ under manager_addr, and the replica's id under replica_id, before the ranks star
 			}
 			cfg.Dial = append(wire.DialOptions(), g.DialOptions("")...)
 			cfg.OnKill = func(reason string) { cancel(fmt.Errorf("%w: %s", errKilled, reason)) }
-			cfg.Log = zerolog.New(cmd.ErrOrStderr()).With().Timestamp().Logger()
+			cfg.Log = zerolog.New(printable.JSONWriter(cmd.ErrOrStderr())).With().Timestamp().Logger()
 			s, err := torchft.New(cfg)
 			if err != nil {
 				return err

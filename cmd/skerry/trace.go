@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/skerry-ft/skerry/internal/printable"
 	"github.com/skerry-ft/skerry/pg/trace"
 )
 
@@ -38,7 +39,7 @@ func showTraces(c traceConfig, files []string, w io.Writer) error {
 	dumps, unread := trace.ReadFiles(files)
 	groups := trace.Analyse(dumps)
 	if c.JSON {
-		enc := json.NewEncoder(w)
+		enc := json.NewEncoder(printable.JSONWriter(w))
 		enc.SetIndent("", "  ")
 		return errors.Join(enc.Encode(groups), unread)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/skerry-ft/skerry/internal/printable"
 	"github.com/skerry-ft/skerry/lighthouse"
 )
 
@@ -70,44 +71,44 @@ func explain(w io.Writer, st lighthouse.Status, job, replica string) error {
 }
 
 func explainJob(w io.Writer, j lighthouse.JobStatus) {
-	fmt.Fprintf(w, "job %s\n", plain(j.Job))
+	fmt.Fprintf(w, "job %s\n", printable.Line(j.Job))
 	switch {
 	case j.QuorumID == 0:
 		fmt.Fprintln(w, "  has had no quorum yet")
 	case j.Stands:
-		fmt.Fprintf(w, "  quorum %d round %d stands; it was formed because: %s\n", j.QuorumID, j.Round, plain(j.Formed))
+		fmt.Fprintf(w, "  quorum %d round %d stands; it was formed because: %s\n", j.QuorumID, j.Round, printable.Line(j.Formed))
 	default:
-		fmt.Fprintf(w, "  quorum %d fell because: %s\n", j.QuorumID, plain(j.FellBy))
+		fmt.Fprintf(w, "  quorum %d fell because: %s\n", j.QuorumID, printable.Line(j.FellBy))
 	}
-	fmt.Fprintf(w, "  the next one: %s\n", plain(j.Reason))
+	fmt.Fprintf(w, "  the next one: %s\n", printable.Line(j.Reason))
 	if j.Wanted != "" {
-		fmt.Fprintf(w, "  a change is wanted: %s\n", plain(j.Wanted))
+		fmt.Fprintf(w, "  a change is wanted: %s\n", printable.Line(j.Wanted))
 	}
 	for _, h := range j.History[:min(len(j.History), whyHistory)] {
 		fmt.Fprintf(w, "  %s quorum %d round %d of %s: %s\n", time.UnixMilli(h.AtMs).Format(time.TimeOnly), h.QuorumID, h.Round,
-			plural(h.Members, "member"), plain(h.Reason))
+			plural(h.Members, "member"), printable.Line(h.Reason))
 		if h.Settled != "" {
-			fmt.Fprintf(w, "    settled: %s\n", plain(h.Settled))
+			fmt.Fprintf(w, "    settled: %s\n", printable.Line(h.Settled))
 		}
 		for _, a := range h.Accusations {
-			fmt.Fprintf(w, "    %s\n", plain(a))
+			fmt.Fprintf(w, "    %s\n", printable.Line(a))
 		}
 	}
 }
 
 func explainReplica(w io.Writer, j lighthouse.JobStatus, r lighthouse.ReplicaStatus) {
-	fmt.Fprintf(w, "replica %s of job %s is %s", plain(r.ReplicaID), plain(j.Job), plain(r.State))
+	fmt.Fprintf(w, "replica %s of job %s is %s", printable.Line(r.ReplicaID), printable.Line(j.Job), printable.Line(r.State))
 	if r.Why != "" {
-		fmt.Fprintf(w, ": %s", plain(r.Why))
+		fmt.Fprintf(w, ": %s", printable.Line(r.Why))
 	}
 	fmt.Fprintln(w)
 	switch {
 	case r.Member:
 		fmt.Fprintf(w, "  %s in quorum %d, at step %d, %s; heard %v ago, made progress %v ago\n", partOf(r, j.QuorumID), j.QuorumID,
-			r.Step, plain(r.Phase), time.Duration(r.SilenceMs)*time.Millisecond, time.Duration(r.IdleMs)*time.Millisecond)
+			r.Step, printable.Line(r.Phase), time.Duration(r.SilenceMs)*time.Millisecond, time.Duration(r.IdleMs)*time.Millisecond)
 	case r.WaitingMs > 0:
 		fmt.Fprintf(w, "  not in quorum %d; has waited for %v, because: %s\n", j.QuorumID,
-			time.Duration(r.WaitingMs)*time.Millisecond, plain(j.Reason))
+			time.Duration(r.WaitingMs)*time.Millisecond, printable.Line(j.Reason))
 	default:
 		fmt.Fprintf(w, "  not in quorum %d, and has not joined\n", j.QuorumID)
 	}

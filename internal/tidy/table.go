@@ -13,14 +13,14 @@ var mayImport = map[string][]string{
 	"store":           {"internal/perhost"},
 	"store/storetest": {"store"},
 
-	"pg":        {"store"},
+	"pg":        {"store", "internal/printable"},
 	"pg/tcp":    {"pg", "store", "internal/memfd", "internal/step", "internal/perhost"},
 	"pg/baby":   {"pg", "internal/memfd", "internal/step", "train/spawn"},
 	"pg/pgtest": {"pg", "store"},
 	"nccl":      {"pg", "store", "internal/memfd"},
 
 	"pg/pgmetrics": {"pg"},
-	"pg/trace":     {"pg"},
+	"pg/trace":     {"pg", "internal/printable"},
 
 	"checkpoint":          {"pg", "internal/guard"},
 	"checkpoint/ckpttest": {"checkpoint", "pg"},
@@ -43,12 +43,16 @@ var mayImport = map[string][]string{
 	"internal/portlease": {},
 	"internal/step":      {},
 	"internal/logkey":    {},
+	"internal/printable": {},
 
 	"cmd/internal":   {"internal/guard"},
-	"cmd/lighthouse": {"lighthouse", "cmd/internal/...", "internal/guard"},
+	"cmd/lighthouse": {"lighthouse", "cmd/internal/...", "internal/guard", "internal/printable"},
 	"cmd/skerry": {
 		"quorum", "store", "pg/...", "nccl", "checkpoint", "lighthouse", "manager/...",
-		"train/...", "internal/wire/...", "internal/sim", "internal/guard", "internal/portlease", "cmd/internal/...", "examples/...",
+		"train/...", "internal/wire/...", "internal/sim", "internal/guard", "internal/portlease", "internal/printable", "cmd/internal/...", "examples/...",
+	},
+	"examples/digits/trainer": {
+		"examples/...", "store", "pg/...", "nccl", "checkpoint", "manager", "train/...", "internal/printable",
 	},
 	"examples": {"store", "pg/...", "nccl", "checkpoint", "manager", "train/..."},
 	"test": {
@@ -61,6 +65,7 @@ var mayImport = map[string][]string{
 // whose name ends in "test" are open to all tests.
 var testsMayImport = map[string][]string{
 	"nccl":    {"pg/tcp", "pg/baby", "store"},
+	"pg":      {"pg/trace"},
 	"pg/tcp":  {"train/spawn"},
 	"pg/baby": {"pg/tcp", "store", "train/spawn"},
 	"manager": {"pg/tcp", "pg/trace", "train/spawn"},

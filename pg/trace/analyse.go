@@ -95,6 +95,7 @@ func analyse(byRank map[int]*pg.TraceDump) Group {
 		ReplicaIDs: any.ReplicaIDs, Dumped: slices.Sorted(maps.Keys(byRank)),
 		Last: make(map[int]uint64), Causes: make(map[int]string),
 	}
+	g.sameReplicas(byRank)
 	var all []rankOps
 	for rank := range g.ReplicaIDs {
 		d, ok := byRank[rank]
@@ -114,6 +115,32 @@ func analyse(byRank map[int]*pg.TraceDump) Group {
 	g.collectives(all)
 	g.pointToPoint(all)
 	return g
+}
+
+// sameReplicas says whose dumps name others as the group's replicas, and goes on with
+// the longest list: dumps of two groups of one name, or a file that somebody wrote.
+func (g *Group) sameReplicas(byRank map[int]*pg.TraceDump) {
+	lists := make(map[string][]int)
+	for _, rank := range g.Dumped {
+		ids := byRank[rank].ReplicaIDs
+		list := fmt.Sprintf("%q", ids)
+		lists[list] = append(lists[list], rank)
+		if len(ids) > len(g.ReplicaIDs) {
+			g.ReplicaIDs = ids
+		}
+	}
+	if len(lists) < 2 {
+		return
+	}
+	most := majority(lists)
+	var odd []int
+	for list, ranks := range lists {
+		if list != most {
+			odd = append(odd, ranks...)
+		}
+	}
+	slices.Sort(odd)
+	g.add(Mismatch, 0, "", odd, "the dumps of %s name other replicas than those of %s", g.names(odd), g.names(lists[most]))
 }
 
 func opsOf(d *pg.TraceDump) rankOps {
@@ -262,7 +289,11 @@ func (g *Group) names(ranks []int) string {
 	}
 	parts := make([]string, len(ranks))
 	for i, r := range ranks {
-		parts[i] = fmt.Sprintf("%d (%s)", r, g.ReplicaIDs[r])
+		id := "?"
+		if r >= 0 && r < len(g.ReplicaIDs) {
+			id = g.ReplicaIDs[r]
+		}
+		parts[i] = fmt.Sprintf("%d (%s)", r, id)
 	}
 	return noun + strings.Join(parts, ", ")
 }

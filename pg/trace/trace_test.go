@@ -184,3 +184,23 @@ func TestReadFiles(t *testing.T) {
 		t.Errorf("%d dumps, last %v; want 4, and the newest of each rank", len(dumps), g.Last)
 	}
 }
+
+// Dumps that say they are of one group, and name other replicas.
+func TestOtherReplicas(t *testing.T) {
+	dumps := []pg.TraceDump{
+		{Group: "dp", Cluster: "c", QuorumID: 7, Rank: 0, ReplicaIDs: []string{"a"}},
+		{Group: "dp", Cluster: "c", QuorumID: 7, Rank: 2, ReplicaIDs: []string{"x", "y", "z"}},
+	}
+	groups := trace.Analyse(dumps)
+	if len(groups) != 1 || len(groups[0].Findings) != 1 || groups[0].Findings[0].Kind != trace.Mismatch {
+		t.Fatalf("%+v, want one group with a mismatch", groups)
+	}
+	var out strings.Builder
+	if err := groups[0].WriteText(&out); err != nil {
+		t.Fatal(err)
+	}
+	const want = "MISMATCH: the dumps of rank 2 (z) name other replicas than those of rank 0 (x)"
+	if !strings.Contains(out.String(), want) {
+		t.Errorf("no %q in\n%s", want, &out)
+	}
+}

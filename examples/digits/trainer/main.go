@@ -28,6 +28,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/skerry-ft/skerry/examples/digits"
+	"github.com/skerry-ft/skerry/internal/printable"
 	"github.com/skerry-ft/skerry/manager"
 	"github.com/skerry-ft/skerry/pg/tcp"
 )
@@ -45,7 +46,7 @@ func run(signals <-chan os.Signal, args []string, stdout, stderr io.Writer) int 
 		err = train(signals, o, &teller{w: stdout}, stderr)
 	}
 	if err != nil {
-		fmt.Fprintf(stderr, "trainer: %v\n", err)
+		fmt.Fprintf(stderr, "trainer: %s\n", printable.Text(err.Error()))
 		return 1
 	}
 	return 0
@@ -58,7 +59,7 @@ var errTwice = errors.New("ended before others could take over")
 func train(signals <-chan os.Signal, o options, tell *teller, stderr io.Writer) error {
 	log := zerolog.Nop()
 	if o.verbose {
-		log = zerolog.New(zerolog.ConsoleWriter{Out: stderr, NoColor: true, TimeFormat: time.TimeOnly}).With().Timestamp().Logger()
+		log = zerolog.New(zerolog.ConsoleWriter{Out: stderr, NoColor: true, TimeFormat: time.TimeOnly, FormatPrepare: printable.Event}).With().Timestamp().Logger()
 	}
 	var guard manager.Guard // certificate and token, if the environment names them
 	if err := guard.FromEnv(); err != nil {
@@ -140,7 +141,7 @@ type teller struct {
 func (t *teller) line(format string, args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	fmt.Fprintf(t.w, format+"\n", args...)
+	fmt.Fprintln(t.w, printable.Line(fmt.Sprintf(format, args...)))
 }
 
 // end prints the last line about steps.

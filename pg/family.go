@@ -49,6 +49,17 @@ func (f *family) name(o *GroupOptions, ranks []int) (string, error) {
 	return name, nil
 }
 
+// unname gives a name back, for a subgroup of which no rank has heard: the next one that
+// all ranks name together takes it again.
+func (f *family) unname(name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.mu.names, name)
+	if f.mu.count > 0 && name == fmt.Sprint(f.mu.count-1) {
+		f.mu.count--
+	}
+}
+
 func (f *family) adopt(g *Group) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

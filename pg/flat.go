@@ -9,7 +9,7 @@ func (g *Group) submit(op *Op) *Work {
 			return Finished(op, over)
 		}
 	}
-	if op.Flat || op.Kind == KindBatch {
+	if op.Flat || op.Kind == KindBatch || op.seat != nil || op.averagesSeveral() {
 		if err := g.prepareSlots(op); err != nil {
 			return Finished(op, err)
 		}
@@ -17,9 +17,9 @@ func (g *Group) submit(op *Op) *Work {
 	return g.backend.Submit(op)
 }
 
-// prepareSlots expands a flat op, and checks all ops of a batch before the
-// first of them starts. A decorator with ranks of its own expands, once it knows
-// them.
+// prepareSlots gives an op what follows from the number of ranks, and checks all ops
+// of a batch before the first of them starts. A decorator with ranks of its own does
+// that, once it knows them.
 func (g *Group) prepareSlots(op *Op) error {
 	if _, ranked := find[Ranker](g.backend); ranked {
 		return nil
@@ -30,6 +30,9 @@ func (g *Group) prepareSlots(op *Op) error {
 			return err
 		}
 		return fmt.Errorf("%v: %w through this Group", op.Kind, ErrUnconfigured)
+	}
+	if op.seat != nil && op.seat.epoch != c.Epoch() {
+		return errMoved
 	}
 	return op.settleSlots(c.Rank, c.WorldSize())
 }
@@ -50,8 +53,12 @@ func (op *Op) settleSlots(rank, worldSize int) error {
 	return op.Validate(rank, worldSize)
 }
 
-// expand puts the slots of a flat op into In and Out.
+// expand puts the slots of a flat op into In and Out, and gives an average of several
+// tensors per rank its divisor.
 func (op *Op) expand(worldSize int) error {
+	if op.averagesSeveral() {
+		op.Divisor = op.perRank * worldSize
+	}
 	if !op.Flat {
 		return nil
 	}
@@ -91,6 +98,10 @@ func (op *Op) expand(worldSize int) error {
 	op.Flat = err != nil
 	return err
 }
+
+// averagesSeveral tells whether the divisor follows from the number of ranks and of the
+// tensors of each.
+func (op *Op) averagesSeveral() bool { return op.perRank > 0 && op.Reduce == Avg && op.Divisor == 0 }
 
 // checkFlatSizes says what is wrong in terms of the two tensors the caller gave,
 // where both are there and one is worldSize times the other.

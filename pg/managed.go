@@ -85,7 +85,10 @@ func (m *Managed) Size() int {
 // Submit starts op for the attempt under way; see Managed.
 func (m *Managed) Submit(op *Op) *Work {
 	r := begin(m.relays, op)
-	if op.Kind != KindBallot {
+	switch {
+	case op.seat != nil:
+		r.attempt = op.seat.attempt
+	case op.Kind != KindBallot:
 		r.attempt = m.manager.Attempt()
 	}
 	work := r.work // r may be gone when submit returns
@@ -140,9 +143,22 @@ func (m *Managed) issue(ctx context.Context, r *relay, mayWait bool) bool {
 		}
 		var err error
 		if roster, err = m.waitRoster(ctx, r); err != nil {
-			m.fail(r, m.queue.causeOf(err))
+			err = m.queue.causeOf(err)
+			if r.seat != nil {
+				r.seat.err = err
+			}
+			m.fail(r, err)
 			return true
 		}
+	}
+	switch {
+	case r.seat != nil:
+		m.sit(r.seat, r.attempt, roster)
+		r.finish(nil)
+		return true
+	case r.outer.seat != nil && !r.outer.seat.holds(roster):
+		r.finish(errMoved)
+		return true
 	}
 	op, err := m.translate(r, roster)
 	if err != nil {

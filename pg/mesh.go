@@ -60,16 +60,20 @@ func NewMesh(dims ...MeshDim) (*Mesh, error) {
 // line of it, with this process's in the Mesh. Every rank of world must call
 // it, with the same arguments. The sizes must multiply to world's.
 func InitMesh(ctx context.Context, world *Group, sizes []MeshSize, o GroupOptions) (*Mesh, error) {
+	seat, err := world.takeSeat(ctx)
+	if err != nil {
+		return nil, err
+	}
 	total := 1
 	for _, s := range sizes {
-		if s.Size < 1 || s.Size > world.Size() {
-			return nil, fmt.Errorf("%w: dimension %q of size %d in a mesh of %d ranks", ErrInvalidOp, s.Name, s.Size, world.Size())
+		if s.Size < 1 || s.Size > seat.size {
+			return nil, fmt.Errorf("%w: dimension %q of size %d in a mesh of %d ranks", ErrInvalidOp, s.Name, s.Size, seat.size)
 		}
 		total *= s.Size
 	}
-	if total != world.Size() || o.Name != "" || o.LocalSync {
+	if total != seat.size || o.Name != "" || o.LocalSync {
 		return nil, fmt.Errorf("%w: mesh %v of %d ranks over a world of %d; Name and LocalSync are its own",
-			ErrInvalidOp, sizes, total, world.Size())
+			ErrInvalidOp, sizes, total, seat.size)
 	}
 	var dims []MeshDim
 	stride := total
@@ -88,7 +92,7 @@ func InitMesh(ctx context.Context, world *Group, sizes []MeshSize, o GroupOption
 			if err != nil {
 				return nil, fmt.Errorf("mesh dimension %q: %w", s.Name, err)
 			}
-			if g.Rank() >= 0 {
+			if slices.Contains(line, seat.rank) {
 				d.Group = g
 			}
 		}

@@ -82,7 +82,9 @@ func TestMeshMisuse(t *testing.T) {
 	_, unknown := m.Group("b")
 	_, outside := m.Extend(pg.MeshDim{Name: "b", Group: b}, 2)
 	_, sub := m.Sub("a", "b")
-	_, size := pg.InitMesh(t.Context(), a, []pg.MeshSize{{Name: "x", Size: 2}}, pg.GroupOptions{})
+	xs := []pg.MeshSize{{Name: "x", Size: 2}}
+	_, unconfigured := pg.InitMesh(t.Context(), a, xs, pg.GroupOptions{})
+	_, size := pg.InitMesh(t.Context(), memoryWorld(t, 1, nil).Groups[0], xs, pg.GroupOptions{})
 	for name, c := range map[string]struct{ got, want error }{
 		"none":       {second(), pg.ErrInvalidOp},
 		"no name":    {second(pg.MeshDim{Group: a}), pg.ErrInvalidOp},
@@ -93,6 +95,7 @@ func TestMeshMisuse(t *testing.T) {
 		"outside":    {outside, pg.ErrInvalidOp},
 		"sub":        {sub, pg.ErrUnknownGroup},
 		"size":       {size, pg.ErrInvalidOp},
+		"no quorum":  {unconfigured, pg.ErrUnconfigured},
 	} {
 		if !errors.Is(c.got, c.want) {
 			t.Errorf("%s: %v, want %v", name, c.got, c.want)

@@ -61,14 +61,21 @@ func (g *Group) MonitoredBarrier(ctx context.Context, o MonitorOptions) error {
 	if timeout <= 0 {
 		timeout = DefaultTimeout
 	}
-	if g.Rank() != 0 || g.Size() < 2 {
-		return g.reportToMonitor(ctx, timeout)
-	}
-	return g.monitor(ctx, timeout, o.WaitAll)
+	return g.compose(ctx, func(c *composed) error {
+		switch {
+		case c.size < 2:
+			return c.do(ctx, &Op{Kind: KindBarrier})
+		case c.rank == 0:
+			return c.monitor(ctx, timeout, o.WaitAll)
+		case c.rank < 0: // the others do not count on it
+			return c.do(ctx, &Op{Kind: KindBarrier, Deadline: time.Now().Add(timeout + monitorGrace)})
+		}
+		return c.reportToMonitor(ctx, timeout)
+	})
 }
 
 // message starts a send or receive of nothing, which only takes time.
-func (g *Group) message(k Kind, peer, tag int, deadline time.Time) *Work {
+func (c *composed) message(k Kind, peer, tag int, deadline time.Time) *Work {
 	op := &Op{Kind: k, Peer: peer, Tag: tag, Deadline: deadline, internal: true}
 	empty := []Tensor{New(Uint8DType, 0)}
 	if k == KindSend {
@@ -76,21 +83,18 @@ func (g *Group) message(k Kind, peer, tag int, deadline time.Time) *Work {
 	} else {
 		op.Out = empty
 	}
-	return g.submit(op)
+	return c.start(op)
 }
 
-func (g *Group) reportToMonitor(ctx context.Context, timeout time.Duration) error {
-	if g.Size() < 2 { // alone, outside or not configured: a barrier says which
-		return g.Barrier(ctx)
-	}
+func (c *composed) reportToMonitor(ctx context.Context, timeout time.Duration) error {
 	deadline := time.Now().Add(timeout + monitorGrace)
-	report := g.message(KindSend, 0, tagMonitorReport, deadline)
-	pass := g.submit(&Op{Kind: KindBarrier, Deadline: deadline})
-	if err := g.Wait(ctx, report); err != nil {
-		_ = g.Wait(ctx, pass) // the group is broken: it ends too
+	report := c.message(KindSend, 0, tagMonitorReport, deadline)
+	pass := c.start(&Op{Kind: KindBarrier, Deadline: deadline})
+	if err := c.wait(ctx, report); err != nil {
+		_ = c.g.Wait(ctx, pass) // the group is broken, or neither was issued: it ends too
 		return fmt.Errorf("report to the monitored barrier: %w", err)
 	}
-	if err := g.Wait(ctx, pass); err != nil {
+	if err := c.wait(ctx, pass); err != nil {
 		return fmt.Errorf("monitored barrier: %w", err)
 	}
 	return nil
@@ -98,65 +102,69 @@ func (g *Group) reportToMonitor(ctx context.Context, timeout time.Duration) erro
 
 // monitor is rank 0's part: it comes to the barrier proper when it has heard of
 // all.
-func (g *Group) monitor(ctx context.Context, timeout time.Duration, all bool) error {
-	size := g.Size()
+func (c *composed) monitor(ctx context.Context, timeout time.Duration, all bool) error {
 	deadline := time.Now().Add(timeout + monitorGrace)
-	reports := make([]*Work, size)
-	for r := 1; r < size; r++ {
-		reports[r] = g.message(KindRecv, r, tagMonitorReport, deadline)
+	reports := make([]*Work, c.size)
+	for r := 1; r < c.size; r++ {
+		reports[r] = c.message(KindRecv, r, tagMonitorReport, deadline)
 	}
-	if err := g.hear(ctx, reports, timeout, all); err != nil {
+	if err := c.hear(ctx, reports, timeout, all); err != nil {
 		return err
 	}
-	if err := g.Wait(ctx, g.submit(&Op{Kind: KindBarrier, Deadline: deadline})); err != nil {
+	if err := c.wait(ctx, c.start(&Op{Kind: KindBarrier, Deadline: deadline})); err != nil {
 		return fmt.Errorf("monitored barrier: %w", err)
 	}
 	return nil
 }
 
 // hear waits for all reports, and breaks the group if some do not come in time.
-func (g *Group) hear(ctx context.Context, reports []*Work, timeout time.Duration, all bool) error {
+func (c *composed) hear(ctx context.Context, reports []*Work, timeout time.Duration, all bool) error {
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()
 	for _, w := range reports[1:] {
+		var err error
 		select {
 		case <-w.Done():
-			if w.Err() == nil {
+			if err = c.seen(w.Err()); err == nil {
 				continue
 			}
 		case <-ctx.Done():
-			_ = g.Wait(ctx, w) // aborts
+			err = c.wait(ctx, w) // aborts
 		case <-timer.C:
-			return g.accuse(reports, timeout, all)
+			return c.accuse(reports, timeout, all)
 		}
 		for _, other := range reports[1:] {
 			<-other.Done() // the group is broken
 		}
-		return fmt.Errorf("monitored barrier: %w", w.Err())
+		return fmt.Errorf("monitored barrier: %w", err)
 	}
 	return nil
 }
 
 // accuse breaks the group in the name of the ranks that have not reported.
-func (g *Group) accuse(reports []*Work, timeout time.Duration, all bool) error {
-	config, _ := g.config()
+func (c *composed) accuse(reports []*Work, timeout time.Duration, all bool) error {
+	config, _ := c.g.config()
 	missing := &BarrierError{Timeout: timeout}
+	culprit := -1 // its rank in the group below
 	for r := 1; r < len(reports); r++ {
 		if reports[r].Finished() || !all && len(missing.Missing) > 0 {
 			continue
 		}
-		id := ""
-		if r < len(config.ReplicaIDs) {
-			id = config.ReplicaIDs[r]
+		id, member := "", c.roster.Participants[r]
+		if member < len(config.ReplicaIDs) {
+			id = config.ReplicaIDs[member]
+		}
+		if culprit < 0 {
+			culprit = member
 		}
 		missing.Missing, missing.IDs = append(missing.Missing, r), append(missing.IDs, id)
 	}
 	if len(missing.Missing) == 0 {
 		return nil // the last one came at that very moment
 	}
-	g.Abort(&OpError{
-		Op: KindBarrier, QuorumID: config.QuorumID, Rank: 0,
-		Peer: missing.Missing[0], PeerID: missing.IDs[0], Err: missing,
+	c.g.Abort(&OpError{
+		Op: KindBarrier, QuorumID: config.QuorumID, Rank: c.roster.Rank,
+		Peer: culprit, PeerID: missing.IDs[0], Err: missing,
 	})
 	for _, w := range reports[1:] {
 		<-w.Done()

@@ -9,7 +9,8 @@ import (
 // a rank's own, as torch's multi-GPU functions do: rank r's tensor j stands at
 // r*k+j of all, k being the number of tensors per rank, equal on all ranks.
 // Sums first fold each rank's tensors in their order, then the ranks in theirs.
-// All tensors lie on the CPU and have one dtype and length.
+// All tensors lie on the CPU and have one dtype and length. Avg divides by the number of
+// tensors of all ranks: under Managed of those that take part when the op runs.
 
 // AllReduceMulti reduces all tensors of all ranks into each of them.
 func (g *Group) AllReduceMulti(ctx context.Context, ts []Tensor, op ReduceOp) error {
@@ -49,10 +50,9 @@ func (g *Group) ReduceMulti(ctx context.Context, ts []Tensor, op ReduceOp, at Ro
 	if err != nil {
 		return err
 	}
-	first.Root = at.Root
-	first.Out = nil
-	if g.Rank() == at.Root {
-		first.Out = ts[at.Tensor : at.Tensor+1]
+	first.Root, first.Out = at.Root, nil
+	if out := g.atRoot(ts[at.Tensor], at.Root); !out.IsNone() {
+		first.Out = []Tensor{out}
 	}
 	return g.Do(ctx, first)
 }
@@ -87,15 +87,9 @@ func (g *Group) BroadcastMulti(ctx context.Context, ts []Tensor, at RootTensor) 
 // AllGatherMulti gathers all tensors of all ranks into each of this rank's
 // lists: out[i][r*len(in)+j] becomes in[j] of rank r.
 func (g *Group) AllGatherMulti(ctx context.Context, in []Tensor, out [][]Tensor) error {
-	size := g.Size()
-	if len(out) == 0 || len(in) == 0 {
-		return fmt.Errorf("%w: multi-tensor all-gather of %d tensors into %d lists", ErrInvalidOp, len(in), len(out))
-	}
-	for i := range out {
-		if len(out[i]) != size*len(in) {
-			return fmt.Errorf("%w: multi-tensor all-gather: list %d has %d tensors, want %d: %d for each of %d ranks",
-				ErrInvalidOp, i, len(out[i]), size*len(in), len(in), size)
-		}
+	size, err := ranksOf(KindAllGather, out, len(in))
+	if err != nil {
+		return err
 	}
 	columns := make([][]Tensor, size)
 	for r := range columns {
@@ -114,18 +108,29 @@ func (g *Group) AllGatherMulti(ctx context.Context, in []Tensor, out [][]Tensor)
 	return nil
 }
 
+// ranksOf is the number of ranks for which the caller brought lists, of perRank tensors
+// for each. Whether so many take part shows when the op runs.
+func ranksOf(k Kind, lists [][]Tensor, perRank int) (int, error) {
+	if len(lists) == 0 || perRank == 0 {
+		return 0, fmt.Errorf("%w: multi-tensor %v of %d lists and %d tensors, want 1 or more of each",
+			ErrInvalidOp, k, len(lists), perRank)
+	}
+	n := len(lists[0])
+	for i := range lists {
+		if len(lists[i]) != n || n == 0 || n%perRank != 0 {
+			return 0, fmt.Errorf("%w: multi-tensor %v: list %d has %d tensors, list 0 has %d, want %d for each rank in all",
+				ErrInvalidOp, k, i, len(lists[i]), n, perRank)
+		}
+	}
+	return n / perRank, nil
+}
+
 // ReduceScatterMulti reduces in[i][r*len(out)+j] over all i of all ranks into
 // out[j] of rank r.
 func (g *Group) ReduceScatterMulti(ctx context.Context, in [][]Tensor, out []Tensor, op ReduceOp) error {
-	size := g.Size()
-	if len(in) == 0 || len(out) == 0 {
-		return fmt.Errorf("%w: multi-tensor reduce-scatter of %d lists into %d tensors", ErrInvalidOp, len(in), len(out))
-	}
-	for i := range in {
-		if len(in[i]) != size*len(out) {
-			return fmt.Errorf("%w: multi-tensor reduce-scatter: list %d has %d tensors, want %d: %d for each of %d ranks",
-				ErrInvalidOp, i, len(in[i]), size*len(out), len(out), size)
-		}
+	size, err := ranksOf(KindReduceScatter, in, len(out))
+	if err != nil {
+		return err
 	}
 	ops := make([]*Op, len(out))
 	for j := range out {
@@ -141,10 +146,7 @@ func (g *Group) ReduceScatterMulti(ctx context.Context, in [][]Tensor, out []Ten
 			}
 			slots[r] = folded
 		}
-		ops[j] = &Op{
-			Kind: KindReduceScatter, Reduce: op, In: slots, Out: out[j : j+1],
-			Divisor: multiDivisor(op, size, len(in)),
-		}
+		ops[j] = &Op{Kind: KindReduceScatter, Reduce: op, In: slots, Out: out[j : j+1], perRank: len(in)}
 	}
 	return g.Batch(ctx, ops)
 }
@@ -167,14 +169,7 @@ func (g *Group) foldLocal(ts []Tensor, op ReduceOp, k Kind) (*Op, error) {
 		folded = ts[0]
 	}
 	one := []Tensor{folded}
-	return &Op{Kind: k, Reduce: op, In: one, Out: one, Divisor: multiDivisor(op, g.Size(), len(ts))}, nil
-}
-
-func multiDivisor(op ReduceOp, size, perRank int) int {
-	if op != Avg || size < 1 {
-		return 0
-	}
-	return size * perRank
+	return &Op{Kind: k, Reduce: op, In: one, Out: one, perRank: len(ts)}, nil
 }
 
 // foldTensors folds ts into fresh memory; one alone is itself.

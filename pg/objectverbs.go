@@ -16,14 +16,18 @@ func (g *Group) BroadcastObjects(ctx context.Context, objects []any, root int) e
 	if len(objects) == 0 || len(objects) > MaxTensors {
 		return fmt.Errorf("%w: broadcast of %d objects, want 1 to %d", ErrInvalidOp, len(objects), MaxTensors)
 	}
-	isRoot := g.Rank() == root
+	return g.compose(ctx, func(c *composed) error { return c.broadcastObjects(ctx, objects, root) })
+}
+
+func (c *composed) broadcastObjects(ctx context.Context, objects []any, root int) error {
+	isRoot := c.rank == root
 	sizes := make([]int64, len(objects))
 	var encoded [][]byte
 	var failed error
 	if isRoot {
 		encoded, failed = encodeAll(objects, sizes)
 	}
-	if err := g.seen(g.Broadcast(ctx, Of(sizes), root)); err != nil {
+	if err := c.broadcast(ctx, Of(sizes), root); err != nil {
 		return fmt.Errorf("broadcast sizes of objects: %w", err)
 	}
 	total, err := sumSizes(sizes, root)
@@ -35,7 +39,7 @@ func (g *Group) BroadcastObjects(ctx context.Context, objects []any, root int) e
 		all = append(all, b...)
 	}
 	all = all[:total]
-	if err := g.seen(g.Broadcast(ctx, Of(all), root)); err != nil {
+	if err := c.broadcast(ctx, Of(all), root); err != nil {
 		return fmt.Errorf("broadcast objects: %w", err)
 	}
 	if isRoot {
@@ -44,81 +48,109 @@ func (g *Group) BroadcastObjects(ctx context.Context, objects []any, root int) e
 	return decodeAll(all, sizes, objects)
 }
 
-// AllGatherObjects gives the objects of all ranks, by rank, on every rank.
-func (g *Group) AllGatherObjects(ctx context.Context, object any) ([]any, error) {
-	sizes := make([]int64, max(g.Size(), 1))
-	mine, failed := encodeOne(object)
-	if err := g.seen(g.AllGatherIntoTensor(ctx, Of([]int64{announced(mine, failed)}), Of(sizes))); err != nil {
-		return nil, fmt.Errorf("gather sizes of objects: %w", err)
-	}
-	total, err := sumSizes(sizes, -1)
-	if failed != nil || err != nil {
-		return nil, orElse(failed, err)
-	}
-	all := make([]byte, total)
-	if err := g.seen(g.AllGather(ctx, Of(mine), cut(all, sizes))); err != nil {
-		return nil, fmt.Errorf("gather objects: %w", err)
-	}
-	objects := make([]any, len(sizes))
-	return objects, decodeAll(all, sizes, objects)
+// AllGatherObjects gives the objects of all ranks, by rank, on every rank. Under Managed
+// these are the participants of the step's quorum, for which it waits.
+func (g *Group) AllGatherObjects(ctx context.Context, object any) (objects []any, err error) {
+	err = g.compose(ctx, func(c *composed) error {
+		mine, sizes, total, err := c.shareSizes(ctx, object)
+		if err != nil {
+			return err
+		}
+		all := make([]byte, total)
+		err = c.do(ctx, &Op{Kind: KindAllGather, In: []Tensor{Of(mine)}, Out: cut(all, sizes)})
+		if err != nil {
+			return fmt.Errorf("gather objects: %w", err)
+		}
+		objects = make([]any, len(sizes))
+		return decodeAll(all, sizes, objects)
+	})
+	return objects, err
 }
 
 // GatherObjects gives the objects of all ranks, by rank, at root, and nil
 // elsewhere.
-func (g *Group) GatherObjects(ctx context.Context, object any, root int) ([]any, error) {
-	sizes := make([]int64, max(g.Size(), 1))
+func (g *Group) GatherObjects(ctx context.Context, object any, root int) (objects []any, err error) {
+	err = g.compose(ctx, func(c *composed) error {
+		// Everybody learns all sizes: if one could not encode, nobody waits for it.
+		mine, sizes, total, err := c.shareSizes(ctx, object)
+		if err != nil {
+			return err
+		}
+		op := &Op{Kind: KindGather, Root: root, In: []Tensor{Of(mine)}}
+		all := make([]byte, total)
+		if c.rank == root {
+			op.Out = cut(all, sizes)
+		}
+		if err := c.do(ctx, op); err != nil {
+			return fmt.Errorf("gather objects: %w", err)
+		}
+		if c.rank != root {
+			return nil
+		}
+		objects = make([]any, len(sizes))
+		return decodeAll(all, sizes, objects)
+	})
+	return objects, err
+}
+
+// shareSizes encodes this rank's object and tells all how large those of all ranks are. A
+// member that does not participate gives as many bytes as participant 0 instead, as the
+// slots of such members are as large; they count for nothing.
+func (c *composed) shareSizes(ctx context.Context, object any) (mine []byte, sizes []int64, total int, err error) {
 	mine, failed := encodeOne(object)
-	// Everybody learns all sizes: if one could not encode, nobody waits for it.
-	if err := g.seen(g.AllGatherIntoTensor(ctx, Of([]int64{announced(mine, failed)}), Of(sizes))); err != nil {
-		return nil, fmt.Errorf("gather sizes of objects: %w", err)
+	sizes = make([]int64, c.size)
+	if err := c.allGather(ctx, Of([]int64{announced(mine, failed)}), Of(sizes)); err != nil {
+		return nil, nil, 0, fmt.Errorf("gather sizes of objects: %w", err)
 	}
-	total, err := sumSizes(sizes, -1)
-	if failed != nil || err != nil {
-		return nil, orElse(failed, err)
+	total, err = sumSizes(sizes, -1)
+	switch {
+	case c.rank >= 0 && failed != nil:
+		return nil, nil, 0, failed
+	case err != nil:
+		return nil, nil, 0, err
+	case c.rank < 0:
+		mine = make([]byte, sizes[0])
 	}
-	if g.Rank() != root {
-		return nil, g.seen(g.Gather(ctx, Of(mine), nil, root))
-	}
-	all := make([]byte, total)
-	if err := g.seen(g.Gather(ctx, Of(mine), cut(all, sizes), root)); err != nil {
-		return nil, fmt.Errorf("gather objects: %w", err)
-	}
-	objects := make([]any, len(sizes))
-	return objects, decodeAll(all, sizes, objects)
+	return mine, sizes, total, nil
 }
 
 // ScatterObjects gives objects[r] of root to rank r. Root gives Size objects;
 // what other ranks give is ignored.
-func (g *Group) ScatterObjects(ctx context.Context, objects []any, root int) (any, error) {
-	isRoot, size := g.Rank() == root, max(g.Size(), 1)
-	sizes := make([]int64, size)
+func (g *Group) ScatterObjects(ctx context.Context, objects []any, root int) (object any, err error) {
+	err = g.compose(ctx, func(c *composed) error {
+		object, err = c.scatterObjects(ctx, objects, root)
+		return err
+	})
+	return object, err
+}
+
+func (c *composed) scatterObjects(ctx context.Context, objects []any, root int) (any, error) {
+	sizes := make([]int64, c.size)
 	var encoded [][]byte
 	var failed error
-	if isRoot {
-		if len(objects) == size {
+	if c.rank == root {
+		if len(objects) == c.size {
 			encoded, failed = encodeAll(objects, sizes)
 		} else {
-			failed = fmt.Errorf("%w: scatter of %d objects, want %d", ErrInvalidOp, len(objects), size)
+			failed = fmt.Errorf("%w: scatter of %d objects, want %d", ErrInvalidOp, len(objects), c.size)
 			sizes[0] = objectFailed
 		}
 	}
-	if err := g.seen(g.Broadcast(ctx, Of(sizes), root)); err != nil {
+	if err := c.broadcast(ctx, Of(sizes), root); err != nil {
 		return nil, fmt.Errorf("broadcast sizes of objects: %w", err)
 	}
 	_, err := sumSizes(sizes, root)
 	if failed != nil || err != nil {
 		return nil, orElse(failed, err)
 	}
-	var in []Tensor
+	op := &Op{Kind: KindScatter, Root: root}
 	for _, b := range encoded {
-		in = append(in, Of(b))
+		op.In = append(op.In, Of(b))
 	}
-	rank := g.Rank()
-	if rank < 0 || rank >= size {
-		return nil, ErrNotParticipating
-	}
-	mine := make([]byte, sizes[rank])
-	if err := g.seen(g.Scatter(ctx, in, Of(mine), root)); err != nil {
+	// A member that does not participate takes as much as participant 0, and keeps nothing.
+	mine := make([]byte, sizes[max(c.rank, 0)])
+	op.Out = []Tensor{Of(mine)}
+	if err := c.do(ctx, op); err != nil {
 		return nil, fmt.Errorf("scatter objects: %w", err)
 	}
 	return DecodeObject(mine)
@@ -184,15 +216,6 @@ func orElse(first, second error) error {
 		return first
 	}
 	return second
-}
-
-// seen is err, or what a decorator kept from the caller: without it the memory
-// of a verb that failed would be taken for what a peer sent.
-func (g *Group) seen(err error) error {
-	if err != nil {
-		return err
-	}
-	return g.swallowed()
 }
 
 // cut makes a tensor of every size over b.

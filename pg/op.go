@@ -105,6 +105,8 @@ type Op struct {
 	// rank that the message came from.
 	Source int
 
+	seat     *seat  // of a composed verb: among whom the op may run; nil: among any
+	perRank  int    // of a multi-tensor verb: Avg divides by so many times the world size; 0: once
 	call     *call  // the pooled memory this op is part of, or nil
 	flat     Tensor // Out[0] as it was before the slots were put into Out
 	internal bool   // of a verb that is made of others: its tags lie above MaxTag

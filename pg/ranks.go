@@ -130,22 +130,6 @@ func (o *outsider) Rank() int { return -1 }
 
 func (o *outsider) Size() int { return -1 }
 
-// members are the ranks below of participants of the attempt under way.
-func (m *Managed) members(ranks []int) ([]int, error) {
-	r, ok := m.manager.Roster(m.manager.Attempt())
-	if !ok {
-		return nil, fmt.Errorf("%w: no quorum yet", ErrUnconfigured)
-	}
-	below := make([]int, len(ranks))
-	for i, rank := range ranks {
-		if rank >= len(r.Participants) {
-			return nil, fmt.Errorf("%w: rank %d of %d participants", ErrInvalidOp, rank, len(r.Participants))
-		}
-		below[i] = r.Participants[rank]
-	}
-	return below, nil
-}
-
 // subRoster is the Participation of a subgroup: the participants are those
 // of its members that take part in the whole group.
 type subRoster struct {

@@ -24,6 +24,7 @@ type relay struct {
 	attempt int64     // Managed: the attempt that the op belongs to
 	roster  Roster    // Managed: how ranks were mapped
 	result  error     // Managed: what to return after success
+	seat    *seat     // Managed: to be filled instead of the op being submitted
 	due     time.Time // Fake: not to be submitted earlier
 	fault   *Fault    // Fake: what to do to the op
 

@@ -95,31 +95,41 @@ func (s *subgroup) over() error {
 //
 // Errors: ErrInvalidOp for bad ranks or options; ErrNameTaken; ErrMismatch if
 // ranks called it with different arguments; those of Configure.
-func (g *Group) NewGroup(ctx context.Context, ranks []int, o GroupOptions) (*Group, error) {
-	ranks, err := g.checkRanks(ranks)
-	if err == nil {
-		err = checkGroupName(o.Name)
+func (g *Group) NewGroup(ctx context.Context, ranks []int, o GroupOptions) (child *Group, err error) {
+	if err := checkGroupName(o.Name); err != nil {
+		return nil, err
 	}
+	err = g.compose(ctx, func(c *composed) error {
+		child, err = c.newGroup(ctx, ranks, o)
+		return err
+	})
+	return child, err
+}
+
+func (c *composed) newGroup(ctx context.Context, ranks []int, o GroupOptions) (*Group, error) {
+	ranks, err := c.checkRanks(ranks)
 	if err != nil {
 		return nil, err
 	}
-	family := familyOf(g.backend, &g.track)
-	epoch, _ := g.epochs()
+	family := familyOf(c.g.backend, &c.g.track)
 	name, err := family.name(&o, ranks)
 	if err != nil {
 		return nil, err
 	}
-	sub := &subgroup{parent: g, family: family, name: name, ranks: ranks, epoch: epoch}
+	sub := &subgroup{parent: c.g, family: family, name: name, ranks: ranks, epoch: c.epoch}
 	if !o.LocalSync {
-		if err := g.agree(ctx, sub, o.Backend); err != nil {
+		if err := c.agree(ctx, sub, o.Backend); err != nil {
+			if errors.Is(err, errMoved) {
+				family.unname(name)
+			}
 			return nil, fmt.Errorf("new group %q: %w", name, err)
 		}
 	}
-	child, err := g.makeSub(ctx, sub, o)
+	child, err := c.makeSub(ctx, sub, o)
 	if !o.LocalSync {
-		err = g.allReady(ctx, err)
-	} else if err == nil && child.sub != nil && child.Rank() >= 0 {
-		err = child.Barrier(ctx)
+		err = c.allReady(ctx, err)
+	} else if err == nil && slices.Contains(ranks, c.rank) {
+		err = child.compose(ctx, func(c *composed) error { return c.do(ctx, &Op{Kind: KindBarrier}) })
 	}
 	if err != nil {
 		if child != nil {
@@ -134,19 +144,23 @@ func (g *Group) NewGroup(ctx context.Context, ranks []int, o GroupOptions) (*Gro
 // NewSubgroups divides g into groups of n neighbouring ranks each and returns
 // this rank's and all of them, in order. N must divide Size. Every rank calls.
 func (g *Group) NewSubgroups(ctx context.Context, n int, o GroupOptions) (mine *Group, all []*Group, err error) {
-	size := g.Size()
-	if n < 1 || size < 1 || size%n != 0 {
-		return nil, nil, fmt.Errorf("%w: subgroups of %d ranks of a group of %d, want a divisor of it", ErrInvalidOp, n, size)
+	s, err := g.takeSeat(ctx)
+	if err != nil {
+		return nil, nil, err
 	}
-	if o.Name != "" && size > n {
-		return nil, nil, fmt.Errorf("%w: one name, %q, for %d subgroups", ErrInvalidOp, o.Name, size/n)
+	if n < 1 || s.size%n != 0 {
+		return nil, nil, fmt.Errorf("%w: subgroups of %d ranks of a group of %d, want a divisor of it", ErrInvalidOp, n, s.size)
 	}
-	for first := 0; first < size; first += n {
+	if o.Name != "" && s.size > n {
+		return nil, nil, fmt.Errorf("%w: one name, %q, for %d subgroups", ErrInvalidOp, o.Name, s.size/n)
+	}
+	for first := 0; first < s.size; first += n {
 		ranks := make([]int, n)
 		for i := range ranks {
 			ranks[i] = first + i
 		}
-		if o.LocalSync && !slices.Contains(ranks, g.Rank()) {
+		member := slices.Contains(ranks, s.rank)
+		if o.LocalSync && !member {
 			continue
 		}
 		group, err := g.NewGroup(ctx, ranks, o)
@@ -157,7 +171,7 @@ func (g *Group) NewSubgroups(ctx context.Context, n int, o GroupOptions) (mine *
 			return nil, nil, err
 		}
 		all = append(all, group)
-		if group.Rank() >= 0 {
+		if member {
 			mine = group
 		}
 	}
@@ -165,21 +179,17 @@ func (g *Group) NewSubgroups(ctx context.Context, n int, o GroupOptions) (mine *
 }
 
 // checkRanks gives the sorted ranks of a subgroup.
-func (g *Group) checkRanks(ranks []int) ([]int, error) {
-	size := g.Size()
-	if size < 1 {
-		return nil, fmt.Errorf("new group of %v: %w", ranks, ErrUnconfigured)
-	}
+func (c *composed) checkRanks(ranks []int) ([]int, error) {
 	if len(ranks) == 0 {
-		for r := range size {
+		for r := range c.size {
 			ranks = append(ranks, r)
 		}
 		return ranks, nil
 	}
 	ranks = slices.Sorted(slices.Values(ranks))
 	for i, r := range ranks {
-		if r < 0 || r >= size {
-			return nil, fmt.Errorf("%w: new group with rank %d, want 0 to %d", ErrInvalidOp, r, size-1)
+		if r < 0 || r >= c.size {
+			return nil, fmt.Errorf("%w: new group with rank %d, want 0 to %d", ErrInvalidOp, r, c.size-1)
 		}
 		if i > 0 && ranks[i-1] == r {
 			return nil, fmt.Errorf("%w: new group with rank %d twice", ErrInvalidOp, r)
@@ -204,19 +214,19 @@ func rankKey(ranks []int) string {
 	return fmt.Sprintf("ranks-%x", h.Sum(nil)[:6])
 }
 
-// agree checks that all ranks of g mean the same group.
-func (g *Group) agree(ctx context.Context, s *subgroup, backend string) error {
+// agree checks that all ranks mean the same group.
+func (c *composed) agree(ctx context.Context, s *subgroup, backend string) error {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%q %v %q", s.name, s.ranks, canonical(backend))
 	mine := h.Sum64()
-	all, err := g.exchange(ctx, mine)
+	all, err := c.exchange(ctx, mine)
 	if err != nil {
 		return err
 	}
 	for r, theirs := range all {
 		if theirs != mine {
 			return fmt.Errorf("%w: rank %d called NewGroup for %q with ranks %v (backend %q), rank %d for another group",
-				ErrMismatch, g.Rank(), s.name, s.ranks, backend, r)
+				ErrMismatch, c.rank, s.name, s.ranks, backend, r)
 		}
 	}
 	return nil
@@ -224,12 +234,12 @@ func (g *Group) agree(ctx context.Context, s *subgroup, backend string) error {
 
 // allReady tells everybody whether this rank is ready, and returns an error if
 // anybody is not.
-func (g *Group) allReady(ctx context.Context, failed error) error {
+func (c *composed) allReady(ctx context.Context, failed error) error {
 	var status uint64
 	if failed != nil {
 		status = 1
 	}
-	all, err := g.exchange(ctx, status)
+	all, err := c.exchange(ctx, status)
 	if failed != nil || err != nil {
 		return errors.Join(failed, err)
 	}
@@ -241,41 +251,31 @@ func (g *Group) allReady(ctx context.Context, failed error) error {
 	return nil
 }
 
-// exchange tells all ranks of g a number and returns theirs. A backend without
-// memory on the CPU only waits for them: then the result is empty.
-func (g *Group) exchange(ctx context.Context, mine uint64) ([]uint64, error) {
-	all := make([]uint64, max(g.Size(), 1))
-	err := g.AllGatherIntoTensor(ctx, Of([]uint64{mine}), Of(all))
+// exchange tells all ranks a number and returns theirs. A backend without memory on the
+// CPU only waits for them: then the result is empty.
+func (c *composed) exchange(ctx context.Context, mine uint64) ([]uint64, error) {
+	all := make([]uint64, c.size)
+	err := c.allGather(ctx, Of([]uint64{mine}), Of(all))
 	switch {
 	case err == nil:
-		return all, g.swallowed()
+		return all, nil
 	case errors.Is(err, ErrInvalidOp) || errors.Is(err, ErrUnsupported):
-		return nil, g.Barrier(ctx)
+		return nil, c.do(ctx, &Op{Kind: KindBarrier})
 	}
 	return nil, err
 }
 
-// swallowed is the error that a decorator may have kept from a verb.
-func (g *Group) swallowed() error {
-	if m, ok := find[*Managed](g.backend); ok && m.manager.Errored(m.manager.Attempt()) {
-		return fmt.Errorf("%w: an error was reported for this step", ErrAborted)
-	}
-	return g.Err()
-}
-
 // makeSub makes this rank's part of a subgroup, configured.
-func (g *Group) makeSub(ctx context.Context, s *subgroup, o GroupOptions) (*Group, error) {
+func (c *composed) makeSub(ctx context.Context, s *subgroup, o GroupOptions) (*Group, error) {
+	g := c.g
 	config, ok := g.config()
-	if !ok {
+	switch {
+	case !ok:
 		return nil, ErrUnconfigured
+	case config.Epoch() != c.epoch:
+		return nil, fmt.Errorf("%w: its parent moved on to %v", ErrAborted, config.Epoch())
 	}
-	members := s.ranks
-	if m, ok := find[*Managed](g.backend); ok {
-		var err error
-		if members, err = m.members(s.ranks); err != nil {
-			return nil, err
-		}
-	}
+	members := c.below(s.ranks)
 	rank := slices.Index(members, config.Rank)
 	if rank < 0 {
 		return newSub(&outsider{name: g.backend.Name(), ranks: s.ranks}, s), g.sitOut(ctx, o)

@@ -44,10 +44,8 @@ func (m *Managed) translateBatch(r *relay, op Op) (Op, error) {
 func (m *Managed) translateOne(r *relay, op Op) (Op, error) {
 	roster := r.roster
 	self, count := roster.ParticipantRank(), len(roster.Participants)
-	if op.Flat {
-		if err := op.expand(count); err != nil {
-			return op, err
-		}
+	if err := op.expand(count); err != nil {
+		return op, err
 	}
 	if op.Kind == KindReduce && self != op.Root {
 		op.Out = nil // the verb could not know that this is not the root

@@ -19,8 +19,24 @@ const MaxUnevenBytes = 1 << 34
 // fresh memory, in each rank's own shape, and views of one buffer.
 //
 // Source: gather_all_tensors of Lightning.
-func (g *Group) AllGatherUneven(ctx context.Context, in Tensor) ([]Tensor, error) {
-	shapes, err := g.gatherShapes(ctx, in)
+func (g *Group) AllGatherUneven(ctx context.Context, in Tensor) (out []Tensor, err error) {
+	dims := in.Shape()
+	switch {
+	case in.IsNone() || in.Bytes() == nil && in.Len() > 0:
+		return nil, fmt.Errorf("%w: uneven all-gather of %v, want contiguous memory of the cpu", ErrInvalidOp, in)
+	case len(dims) > maxUnevenDims || in.NumBytes() > MaxUnevenBytes:
+		return nil, fmt.Errorf("%w: uneven all-gather of %v, want at most %d dimensions and %d bytes",
+			ErrInvalidOp, in, maxUnevenDims, MaxUnevenBytes)
+	}
+	err = g.compose(ctx, func(c *composed) error {
+		out, err = c.allGatherUneven(ctx, in)
+		return err
+	})
+	return out, err
+}
+
+func (c *composed) allGatherUneven(ctx context.Context, in Tensor) ([]Tensor, error) {
+	dtype, shapes, err := c.gatherShapes(ctx, in)
 	if err != nil {
 		return nil, err
 	}
@@ -29,12 +45,15 @@ func (g *Group) AllGatherUneven(ctx context.Context, in Tensor) ([]Tensor, error
 		longest = max(longest, product(shape))
 	}
 	padded := in
-	if in.Len() < longest {
-		padded = New(in.DType(), longest)
+	switch {
+	case c.rank < 0: // whatever it has counts for nothing, and may not fit
+		padded = New(dtype, longest)
+	case in.Len() < longest:
+		padded = New(dtype, longest)
 		copy(padded.Bytes(), in.Bytes())
 	}
-	all := New(in.DType(), longest*len(shapes))
-	if err := g.seen(g.AllGatherIntoTensor(ctx, padded, all)); err != nil {
+	all := New(dtype, longest*len(shapes))
+	if err := c.allGather(ctx, padded, all); err != nil {
 		return nil, fmt.Errorf("gather padded tensors: %w", err)
 	}
 	out := make([]Tensor, len(shapes))
@@ -47,42 +66,38 @@ func (g *Group) AllGatherUneven(ctx context.Context, in Tensor) ([]Tensor, error
 	return out, nil
 }
 
-// gatherShapes tells all ranks the shape of this rank's tensor, and checks that
-// the others fit.
-func (g *Group) gatherShapes(ctx context.Context, in Tensor) ([][]int, error) {
-	dims := in.Shape()
-	switch {
-	case in.IsNone() || in.Bytes() == nil && in.Len() > 0:
-		return nil, fmt.Errorf("%w: uneven all-gather of %v, want contiguous memory of the cpu", ErrInvalidOp, in)
-	case len(dims) > maxUnevenDims || in.NumBytes() > MaxUnevenBytes:
-		return nil, fmt.Errorf("%w: uneven all-gather of %v, want at most %d dimensions and %d bytes",
-			ErrInvalidOp, in, maxUnevenDims, MaxUnevenBytes)
-	}
+// gatherShapes tells all ranks the dtype and shape of this rank's tensor. It checks that
+// all have rank 0's dtype and number of dimensions, which every rank sees alike.
+func (c *composed) gatherShapes(ctx context.Context, in Tensor) (DType, [][]int, error) {
 	const width = 2 + maxUnevenDims
 	mine := make([]int64, width)
-	mine[0], mine[1] = int64(in.DType()), int64(len(dims))
-	for i, d := range dims {
+	mine[0], mine[1] = int64(in.DType()), int64(len(in.Shape()))
+	for i, d := range in.Shape() {
 		mine[2+i] = int64(d)
 	}
-	size := max(g.Size(), 1)
-	all := make([]int64, size*width)
-	if err := g.seen(g.AllGatherIntoTensor(ctx, Of(mine), Of(all))); err != nil {
-		return nil, fmt.Errorf("gather shapes: %w", err)
+	all := make([]int64, c.size*width)
+	if err := c.allGather(ctx, Of(mine), Of(all)); err != nil {
+		return 0, nil, fmt.Errorf("gather shapes: %w", err)
 	}
-	shapes := make([][]int, size)
+	dtype, dims := DType(all[0]), all[1]
+	if all[0] < 0 || all[0] != int64(dtype) || !dtype.Valid() || dims < 0 || dims > maxUnevenDims {
+		return 0, nil, fmt.Errorf("%w: rank 0 announces dtype %d with %d dimensions, want a dtype and at most %d",
+			ErrMismatch, all[0], dims, maxUnevenDims)
+	}
+	shapes := make([][]int, c.size)
 	for r := range shapes {
 		row := all[r*width : (r+1)*width]
-		if !slices.Equal(row[:2], mine[:2]) {
-			return nil, fmt.Errorf("%w: rank %d gathers %v, rank %d a %v of %d dimensions",
-				ErrMismatch, g.Rank(), in, r, DType(row[0]), row[1])
+		if !slices.Equal(row[:2], all[:2]) {
+			return 0, nil, fmt.Errorf("%w: rank 0 gathers a %v of %d dimensions, rank %d a %v of %d",
+				ErrMismatch, dtype, dims, r, DType(row[0]), row[1])
 		}
-		for _, d := range row[2 : 2+len(dims)] {
+		for _, d := range row[2 : 2+dims] {
 			shapes[r] = append(shapes[r], int(min(max(d, -1), maxElements)))
 		}
-		n, err := elements(in.DType(), shapes[r])
-		if err != nil || n > MaxUnevenBytes/in.DType().Size() {
-			return nil, fmt.Errorf("%w: rank %d announces shape %v, want at most %d bytes", ErrInvalidOp, r, shapes[r], MaxUnevenBytes)
+		n, err := elements(dtype, shapes[r])
+		if err != nil || n > MaxUnevenBytes/dtype.Size() {
+			return 0, nil, fmt.Errorf("%w: rank %d announces shape %v, want at most %d bytes", ErrInvalidOp, r, shapes[r], MaxUnevenBytes)
 		}
 	}
-	return shapes, nil
+	return dtype, shapes, nil
 }

@@ -177,11 +177,14 @@ func (g *Group) RecvAsync(t Tensor, e Envelope) *Work {
 	return g.start(Op{Kind: KindRecv, Peer: e.Peer, Tag: e.Tag}, Tensor{}, t)
 }
 
-// atRoot is t at root, and no tensor elsewhere. Under Managed this rank may not
-// be known yet; Managed then takes t away again where it is not the root.
+// atRoot is t at root, and no tensor elsewhere. Under Managed the rank follows from the
+// roster when the op runs; Managed then takes t away where it is not the root.
 func (g *Group) atRoot(t Tensor, root int) Tensor {
-	if rank := g.Rank(); rank == root || rank < 0 {
+	if _, ranked := find[Ranker](g.backend); ranked {
 		return t
 	}
-	return Tensor{}
+	if c, ok := g.config(); ok && c.Rank != root {
+		return Tensor{}
+	}
+	return t
 }

@@ -1,0 +1,207 @@
+package pg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// seat is this process's place in a group, and who else sits in it: all that a verb which
+// is made of several ops may know of the group. Under Managed it is of one attempt at a
+// step, without it of one epoch. The rank is -1 in a member that does not participate.
+type seat struct {
+	rank, size int
+	epoch      Epoch
+	attempt    int64  // under Managed
+	roster     Roster // under Managed; else of all ranks
+
+	known bool  // the rest is filled
+	err   error // why it is not
+}
+
+// seatIn is the seat of a rank in a group that is configured as c says.
+func seatIn(c Config) seat {
+	all := make([]int, c.WorldSize())
+	for r := range all {
+		all[r] = r
+	}
+	s := seat{rank: c.Rank, size: c.WorldSize(), epoch: c.Epoch(), known: true}
+	s.roster = Roster{Rank: c.Rank, WorldSize: s.size, Participants: all}
+	return s
+}
+
+// holds tells whether the group is still that of the seat.
+func (s *seat) holds(r Roster) bool {
+	return s.roster.Rank == r.Rank && s.roster.WorldSize == r.WorldSize && slices.Equal(s.roster.Participants, r.Participants)
+}
+
+// below are the ranks of the group below of ranks of the group.
+func (s *seat) below(ranks []int) []int {
+	members := make([]int, len(ranks))
+	for i, r := range ranks {
+		members[i] = s.roster.Participants[r]
+	}
+	return members
+}
+
+// errMoved ends an op of a composed verb whose seat holds no more when the op runs.
+var errMoved = fmt.Errorf("%w: other ranks take part than when the verb began", ErrAborted)
+
+// composed is a verb that is made of several ops. It takes its seat first, which under
+// Managed means to wait for the quorum; its sizes, roots and slots come from the seat,
+// never from Group.Rank and Group.Size; and each of its ops carries the seat, so that
+// none runs among other ranks than those that the verb was laid out for.
+type composed struct {
+	seat
+
+	g      *Group
+	issued bool // an op of it has run, or failed to
+}
+
+// compose runs body, a verb made of several ops. Body starts anew if the quorum falls
+// before its first op runs, and nothing else was issued in this attempt: the attempt goes
+// on in the next quorum then. Whatever else fails is an error on this rank, and under
+// Managed reported as well, so that the step is discarded.
+func (g *Group) compose(ctx context.Context, body func(c *composed) error) error {
+	for {
+		s, err := g.takeSeat(ctx)
+		if err != nil {
+			return err
+		}
+		c := &composed{seat: s, g: g}
+		err = body(c)
+		if !errors.Is(err, errMoved) {
+			return err
+		}
+		if c.issued {
+			if m, ok := find[*Managed](g.backend); ok {
+				m.manager.ReportError(s.attempt, err)
+			}
+			return err
+		}
+	}
+}
+
+// takeSeat waits until it is known who takes part. Errors: ErrUnconfigured,
+// ErrNotMember, ErrNotParticipating, ErrAborted, ErrClosed, ctx's cause.
+func (g *Group) takeSeat(ctx context.Context) (seat, error) {
+	if g.sub != nil {
+		if over := g.sub.over(); over != nil {
+			return seat{}, over
+		}
+	}
+	if m, ok := find[*Managed](g.backend); ok {
+		return m.takeSeat(ctx)
+	}
+	c, ok := g.config()
+	if ok && c.WorldSize() > 0 {
+		return seatIn(c), nil
+	}
+	if err := g.backend.Err(); err != nil {
+		return seat{}, err
+	}
+	return seat{}, fmt.Errorf("%w through this Group", ErrUnconfigured)
+}
+
+// takeSeat waits in the queue of ops, as an op does that comes next, for the roster of the
+// attempt under way. What ends its wait ends the attempt.
+func (m *Managed) takeSeat(ctx context.Context) (seat, error) {
+	s := &seat{}
+	op := &Op{Kind: KindBarrier} // submitted nowhere
+	op.Deadline, _ = ctx.Deadline()
+	r := begin(m.relays, op)
+	r.seat, r.attempt = s, m.manager.Attempt()
+	attempt, work := r.attempt, r.work
+	m.queue.submit(r)
+	select {
+	case <-work.Done():
+	case <-ctx.Done():
+		cause := context.Cause(ctx)
+		if m.queue.cancel(work, cause) {
+			<-work.Done() // reported
+		} else {
+			m.manager.ReportError(attempt, cause) // between two holders; it touches nothing but s
+		}
+		return seat{}, cause
+	}
+	switch {
+	case work.Err() != nil:
+		return seat{}, work.Err()
+	case !s.known:
+		return seat{}, m.discarded(s.err)
+	case s.size == 0:
+		return seat{}, fmt.Errorf("%w: no member does", ErrNotParticipating)
+	}
+	return *s, nil
+}
+
+// sit fills a seat for the roster of an attempt.
+func (m *Managed) sit(s *seat, attempt int64, r Roster) {
+	*s = seat{rank: r.ParticipantRank(), size: len(r.Participants), attempt: attempt, roster: r, known: true}
+	s.epoch, _ = m.epochs()
+}
+
+// discarded says that an attempt has failed, for verbs whose results would be made of
+// memory that no peer has written. Cause may be nil.
+func (m *Managed) discarded(cause error) error {
+	const what = "the step is discarded"
+	if cause == nil {
+		cause = m.backend.Err()
+	}
+	switch {
+	case cause == nil:
+		return fmt.Errorf("%w: %s", ErrAborted, what)
+	case errors.Is(cause, ErrAborted):
+		return fmt.Errorf("%s: %w", what, cause)
+	}
+	return fmt.Errorf("%w: %s: %w", ErrAborted, what, cause)
+}
+
+// do runs an op of the verb. Unlike a verb of one op it also returns what a decorator
+// keeps from the caller: the memory of an op that failed would be taken for what a
+// peer sent.
+func (c *composed) do(ctx context.Context, op *Op) error {
+	if d, ok := ctx.Deadline(); ok {
+		op.Deadline = d
+	}
+	return c.wait(ctx, c.start(op))
+}
+
+// start starts an op of the verb; wait waits for it.
+func (c *composed) start(op *Op) *Work {
+	op.seat = &c.seat
+	return c.g.submit(op)
+}
+
+func (c *composed) wait(ctx context.Context, w *Work) error {
+	return c.seen(c.g.Wait(ctx, w))
+}
+
+// seen is the error of an op of the verb that is done, or what was kept from the caller.
+func (c *composed) seen(err error) error {
+	if errors.Is(err, errMoved) {
+		return err
+	}
+	c.issued = true
+	if err != nil {
+		return err
+	}
+	if m, ok := find[*Managed](c.g.backend); ok {
+		if m.manager.Errored(c.attempt) {
+			return m.discarded(nil)
+		}
+		return nil
+	}
+	return c.g.Err()
+}
+
+// broadcast copies t of root into t of every other rank.
+func (c *composed) broadcast(ctx context.Context, t Tensor, root int) error {
+	return c.do(ctx, &Op{Kind: KindBroadcast, Root: root, In: []Tensor{t}, Out: []Tensor{t}})
+}
+
+// allGather copies in of every rank into out, one after the other.
+func (c *composed) allGather(ctx context.Context, in, out Tensor) error {
+	return c.do(ctx, &Op{Kind: KindAllGather, Flat: true, In: []Tensor{in}, Out: []Tensor{out}})
+}

@@ -88,6 +88,7 @@ type trainer struct {
 	cancel context.CancelFunc
 	ran    chan error
 	done   chan error
+	verbs  func(ctx context.Context, tr *trainer) error // before the gradients; nil: none
 
 	mu struct {
 		sync.Mutex
@@ -104,7 +105,13 @@ const patientBeats = 20 * time.Second
 
 func start(t *testing.T, b *beacon, name string, tune func(*manager.Config)) *trainer {
 	t.Helper()
-	tr := &trainer{t: t, name: name, params: make([]float32, modelSize), ran: make(chan error, 1), done: make(chan error, 1)}
+	return startWith(t, b, name, tune, nil)
+}
+
+// startWith is start for a trainer that calls verbs in each step, whose errors end it.
+func startWith(t *testing.T, b *beacon, name string, tune func(*manager.Config), verbs func(context.Context, *trainer) error) *trainer {
+	t.Helper()
+	tr := &trainer{t: t, name: name, params: make([]float32, modelSize), ran: make(chan error, 1), done: make(chan error, 1), verbs: verbs}
 	tr.mu.hashes = make(map[int64][32]byte)
 	for i := range tr.params {
 		tr.params[i] = float32(len(name)*i) + float32(name[0])
@@ -157,6 +164,11 @@ func (tr *trainer) loop(ctx context.Context) error {
 		case <-time.After(2 * time.Millisecond):
 		case <-ctx.Done():
 			return ctx.Err()
+		}
+		if tr.verbs != nil {
+			if err := tr.verbs(ctx, tr); err != nil {
+				return err
+			}
 		}
 		gradient(tr.name, tr.m.Step(), grads)
 		half := tr.m.Group().AllReduceAsync(pg.Of(grads[:modelSize/2]), pg.Avg)

@@ -1,0 +1,145 @@
+package worlds
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/skerry-ft/skerry/manager"
+	"github.com/skerry-ft/skerry/pg"
+)
+
+// said is what a rank tells the others in a step.
+func said(p *proc, step int64) []any { return []any{p.name, step, p.r.index} }
+
+// metrics are verbs made of others, as a trainer that collects metrics calls them in each
+// step, and what must be true of them.
+type metrics struct {
+	failed []error // of the step under way; it must not be committed
+	wrong  []error // results; they must not be of a step that is committed
+	from   int64   // the step that the attempt began at
+	checks int     // steps that were committed with all of it right
+}
+
+// look runs all verbs, right after StartQuorum: nothing tells the trainer yet who takes
+// part.
+func (m *metrics) look(ctx context.Context, p *proc) {
+	m.from = p.m.Step()
+	m.failed, m.wrong = nil, nil
+	g := p.m.Group()
+	all, err := g.AllGatherObjects(ctx, said(p, m.from))
+	if err != nil {
+		m.failed = append(m.failed, err)
+		return
+	}
+	step := all[0].([]any)[1].(int64) // who heals beside the step does not know it yet
+	m.check(slices.IndexFunc(all, func(o any) bool { return o.([]any)[1] != step }) < 0, "gathered %v at step %d", all, m.from)
+	rank := slices.IndexFunc(all, func(o any) bool { return o.([]any)[0] == p.name }) // -1: it heals
+	ts := []pg.Tensor{pg.Of([]float32{1}), pg.Of([]float32{1})}
+	m.did(g.AllReduceMulti(ctx, ts, pg.Avg))
+	m.check(pg.Slice[float32](ts[0])[0] == 1 && pg.Slice[float32](ts[1])[0] == 1, "average of ones of %d ranks is %v", len(all), pg.Slice[float32](ts[0]))
+	list := []any{p.name}
+	m.did(g.BroadcastObjects(ctx, list, 0))
+	m.check(list[0] == all[0].([]any)[0], "broadcast of %v gave %v", all[0], list)
+	back, err := g.ScatterObjects(ctx, all, 0)
+	m.slotted(err, rank, func() bool { return fmt.Sprint(back) == fmt.Sprint(all[rank]) }, "scattered %v", back)
+	atRoot, err := g.GatherObjects(ctx, p.name, 0)
+	m.slotted(err, rank, func() bool { return len(atRoot) == len(all) || rank != 0 }, "gathered %v at the root", atRoot)
+	uneven, err := g.AllGatherUneven(ctx, pg.Of(make([]float64, p.r.index+1)))
+	m.did(err)
+	m.check(err != nil || len(uneven) == len(all), "gathered %d uneven tensors, want %d", len(uneven), len(all))
+	lists := [][]pg.Tensor{make([]pg.Tensor, len(all)), make([]pg.Tensor, len(all))}
+	for r := range all {
+		lists[0][r], lists[1][r] = pg.Of([]float32{1}), pg.Of([]float32{3})
+	}
+	out := pg.Of([]float32{0})
+	err = g.ReduceScatterMulti(ctx, lists, []pg.Tensor{out}, pg.Avg)
+	m.slotted(err, rank, func() bool { return pg.Slice[float32](out)[0] == 2 }, "scattered average %v, want 2", pg.Slice[float32](out))
+	if step%8 == 0 {
+		sub, err := g.NewGroup(ctx, nil, pg.GroupOptions{Timeout: time.Second})
+		m.did(err)
+		if err == nil {
+			m.did(sub.Destroy())
+		}
+	}
+}
+
+func (m *metrics) check(ok bool, format string, args ...any) {
+	if !ok {
+		m.wrong = append(m.wrong, fmt.Errorf(format, args...))
+	}
+}
+
+func (m *metrics) did(err error) {
+	if err != nil {
+		m.failed = append(m.failed, err)
+	}
+}
+
+// slotted is did and check for a verb with a slot per rank, which a member that heals has
+// none in.
+func (m *metrics) slotted(err error, rank int, ok func() bool, format string, args ...any) {
+	switch {
+	case rank < 0 && errors.Is(err, pg.ErrNotParticipating):
+	case err != nil:
+		m.failed = append(m.failed, err)
+	default:
+		m.check(rank >= 0 && ok(), format, args...)
+	}
+}
+
+// end looks back at a step that is over.
+func (m *metrics) end(p *proc) {
+	if p.m.Step() == m.from || m.from == 0 { // discarded, or the states were different at first
+		return
+	}
+	if len(m.failed)+len(m.wrong) > 0 {
+		p.w.book.wrong("%s committed step %d with failed verbs %v and wrong results %v", p.name, p.m.Step(), m.failed, m.wrong)
+	}
+	m.checks++
+}
+
+// A job that gathers objects and averages several tensors in each step goes on through
+// kills and joins: what is committed is right, a join costs no step, and a kill one.
+func TestWorldComposedVerbs(t *testing.T) {
+	for name, every := range map[string]bool{"standing": false, "every step": true} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, usual(), func(w *world) {
+				looks := map[*proc]*metrics{}
+				m := quick()
+				m.tune = func(c *manager.Config) { c.EveryStep = every }
+				m.tuneRank = func(p *proc) { looks[p] = &metrics{} }
+				m.at = func(ctx context.Context, p *proc, s stage) {
+					switch s {
+					case stageStarted:
+						looks[p].look(ctx, p)
+					case stageEnded:
+						looks[p].end(p)
+					}
+				}
+				all := w.replicas(3, m)
+				w.reach(20, 10*time.Second, all...)
+				const kills = 6
+				for i := range kills {
+					victim, others := all[i%3], slices.Delete(slices.Clone(all), i%3, i%3+1)
+					before := others[0].ranks[0].m.Stats().Discards
+					victim.kill()
+					w.reach(others[0].ranks[0].atStep()+10, 10*time.Second, others...)
+					victim.start()
+					w.reach(others[0].ranks[0].atStep()+30, 20*time.Second, all...)
+					if lost := others[0].ranks[0].m.Stats().Discards - before; lost > 1 {
+						w.book.wrong("a kill and a join cost %d steps, want at most 1", lost)
+					}
+				}
+				for _, r := range all {
+					if n := looks[r.ranks[0]].checks; n < 20 {
+						w.book.wrong("%s committed %d steps with metrics, want 20", r.name, n)
+					}
+				}
+			})
+		})
+	}
+}

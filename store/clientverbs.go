@@ -114,7 +114,7 @@ func (c *Client) Check(ctx context.Context, keys ...string) (there bool, err err
 }
 
 // NumKeys counts the keys of the whole store, PyTorch's count of workers
-// included.
+// included, or of what the client's token allows.
 func (c *Client) NumKeys(ctx context.Context) (int64, error) {
 	n, err := c.number(ctx, []byte{byte(opNumKeys)})
 	return n, annotate(err, "count keys")

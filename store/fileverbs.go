@@ -114,7 +114,7 @@ func (s *File) Check(ctx context.Context, keys ...string) (there bool, err error
 // NumKeys counts the keys of the whole store.
 func (s *File) NumKeys(ctx context.Context) (n int64, err error) {
 	err = s.call(ctx, false, func() (err error) {
-		n, err = s.log.view.numKeys()
+		n, err = s.log.view.numKeys("")
 		return err
 	})
 	return n, annotate(err, "count keys")

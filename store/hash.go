@@ -126,7 +126,7 @@ func (h *Hash) NumKeys(ctx context.Context) (int64, error) {
 	if err := h.begin(ctx); err != nil {
 		return 0, annotate(err, "count keys")
 	}
-	n, err := h.t.numKeys()
+	n, err := h.t.numKeys("")
 	return n, annotate(err, "count keys")
 }
 

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"github.com/skerry-ft/skerry/internal/perhost"
 )
 
 // ServerConfig says how a [Server] listens and whom it serves.
@@ -38,7 +40,8 @@ type ServerConfig struct {
 
 	// MaxConns bounds the connections at a time; one more is closed at once.
 	// 0 means DefaultMaxConns. A client of ours holds one, and one more for
-	// each call that blocks.
+	// each call that blocks. One host may have a quarter of them (loopback: all),
+	// and a quarter may be of clients whose greeting is not over.
 	MaxConns int
 
 	// StrictAdd makes Add on a key that was set an error; see the option of that
@@ -46,9 +49,9 @@ type ServerConfig struct {
 	// protocol cannot say why: the server ends the connection.
 	StrictAdd bool
 
-	// MaxBytes bounds what the store holds, waits included, and once more what
-	// the commands under way hold. 0 means 4 GiB. A client that would pass it
-	// loses its connection.
+	// MaxBytes bounds what the store holds, waits included. What the commands under
+	// way hold beside it may be half as much again, of which one host may have a
+	// quarter (loopback: all). 0 means 4 GiB. A client that would pass it loses its connection.
 	MaxBytes int64
 
 	// Log is told of connections at debug, of refused ones at warn.
@@ -63,10 +66,21 @@ const (
 )
 
 const (
-	// handshakeTimeout is how long a new connection may take to say what it is.
-	handshakeTimeout = 30 * time.Second
+	// handshakeTimeout is how long a new connection may take to say what it is, on
+	// top of AuthWait.
+	handshakeTimeout = 10 * time.Second
+	// hostShare is which part of the connections, and of the bytes that commands
+	// hold, one host may have; newcomerShare is which part of the connections may
+	// be such whose greeting is not over.
+	hostShare, newcomerShare = 4, 4
+	// maxNewcomersPerHost bounds these for one host, and scarceNewcomers while
+	// there are many.
+	maxNewcomersPerHost, scarceNewcomers = 256, 8
 	// writeTimeout ends a connection whose client does not read its answers.
 	writeTimeout = 30 * time.Second
+	// sampleBurst lines that strangers cause are logged in each samplePeriod.
+	sampleBurst  = 50
+	samplePeriod = 10 * time.Second
 	// acceptPause is between two tries when the process is out of descriptors.
 	acceptPause = 50 * time.Millisecond
 )
@@ -113,13 +127,16 @@ func (c *ServerConfig) defaults() {
 // Goroutines: one per connection, and one more per connection that waits for a
 // key. Run starts them and waits for them.
 type Server struct {
-	cfg    ServerConfig
-	ln     net.Listener
-	t      *table
-	grants *grants
-	purse  *purse
-	stop   chan struct{} // closed by shut
-	done   chan struct{} // closed when Run has returned
+	cfg       ServerConfig
+	ln        net.Listener
+	t         *table
+	grants    *grants
+	purse     *perhost.Counter // bytes of commands under way
+	places    *perhost.Counter // connections
+	newcomers *perhost.Counter // those whose greeting is not over
+	sampled   zerolog.Logger   // for lines that strangers cause
+	stop      chan struct{}    // closed by shut
+	done      chan struct{}    // closed when Run has returned
 
 	mu struct {
 		sync.Mutex
@@ -135,17 +152,7 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 		return nil, fmt.Errorf("store server: %w", err)
 	}
 	cfg.defaults()
-	s := &Server{
-		cfg:    cfg,
-		ln:     cfg.Listener,
-		t:      newTable(cfg.MaxBytes),
-		grants: newGrants(),
-		purse:  newPurse(cfg.MaxBytes),
-		stop:   make(chan struct{}),
-		done:   make(chan struct{}),
-	}
-	s.t.strictAdd = cfg.StrictAdd
-	s.mu.conns = make(map[*serverConn]struct{})
+	s := newServer(cfg)
 	if len(cfg.Token) > 0 {
 		s.grants.allow("", cfg.Token)
 	}
@@ -157,6 +164,35 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 		s.ln = ln
 	}
 	return s, nil
+}
+
+// newPurse is what the commands under way may hold, while the store may hold
+// most: a value that grows as it comes is held twice for a moment.
+func newPurse(most int64) *perhost.Counter {
+	all := most + most/2
+	return perhost.New(perhost.Limits{Max: all, PerHost: max(all/hostShare, 2*MaxValueBytes)})
+}
+
+// newServer makes one that does not listen.
+func newServer(cfg ServerConfig) *Server {
+	conns := int64(cfg.MaxConns)
+	s := &Server{
+		cfg:    cfg,
+		ln:     cfg.Listener,
+		t:      newTable(cfg.MaxBytes),
+		grants: newGrants(),
+		purse:  perhost.New(perhost.Limits{Max: cfg.MaxBytes, PerHost: max(cfg.MaxBytes/hostShare, 1)}),
+		places: perhost.New(perhost.Limits{Max: conns, PerHost: max(conns/hostShare, 1)}),
+		newcomers: perhost.New(perhost.Limits{
+			Max: max(conns/newcomerShare, 1), PerHost: maxNewcomersPerHost, Scarce: scarceNewcomers,
+		}),
+		sampled: cfg.Log.Sample(&zerolog.BurstSampler{Burst: sampleBurst, Period: samplePeriod}),
+		stop:    make(chan struct{}),
+		done:    make(chan struct{}),
+	}
+	s.t.strictAdd = cfg.StrictAdd
+	s.mu.conns = make(map[*serverConn]struct{})
+	return s
 }
 
 // Addr is "host:port" as the listener says it.
@@ -255,15 +291,9 @@ func (s *Server) accept(wg *sync.WaitGroup) error {
 
 func (s *Server) admit(nc net.Conn, wg *sync.WaitGroup) {
 	c := newServerConn(s, nc)
-	s.mu.Lock()
-	refuse := s.mu.closed || len(s.mu.conns) >= s.cfg.MaxConns
-	if !refuse {
-		s.mu.conns[c] = struct{}{}
-	}
-	s.mu.Unlock()
-	if refuse {
-		nc.Close() //nolint:errcheck // nothing was said on it
-		s.cfg.Log.Warn().Int("max_conns", s.cfg.MaxConns).Msg("store client turned away")
+	if err := s.enter(c); err != nil {
+		reset(nc)
+		s.sampled.Warn().Err(err).Str("peer", nc.RemoteAddr().String()).Msg("store client turned away")
 		return
 	}
 	wg.Go(func() {
@@ -271,8 +301,43 @@ func (s *Server) admit(nc net.Conn, wg *sync.WaitGroup) {
 		s.mu.Lock()
 		delete(s.mu.conns, c)
 		s.mu.Unlock()
+		c.newcomer.Leave()
+		c.place.Leave()
 		c.log(err)
 	})
+}
+
+// enter takes the places of a new connection.
+func (s *Server) enter(c *serverConn) (err error) {
+	addr := c.nc.RemoteAddr()
+	if c.place, err = s.places.Enter(addr); err != nil {
+		return err
+	}
+	if c.newcomer, err = s.newcomers.Enter(addr); err != nil {
+		c.place.Leave()
+		return fmt.Errorf("before the greeting: %w", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.closed {
+		c.newcomer.Leave()
+		c.place.Leave()
+		return ErrClosed
+	}
+	s.mu.conns[c] = struct{}{}
+	return nil
+}
+
+// reset closes nc so that the client sees a connection that broke, and tries again,
+// not a server that has heard it and does not want it.
+func reset(nc net.Conn) {
+	if t, ok := nc.(interface{ NetConn() net.Conn }); ok { // a *tls.Conn
+		nc = t.NetConn()
+	}
+	if tcp, ok := nc.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0) // without it a client gives up sooner
+	}
+	nc.Close() //nolint:errcheck // nothing was said on it
 }
 
 func (s *Server) isClosed() bool {

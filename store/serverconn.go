@@ -2,21 +2,30 @@ package store
 
 import (
 	"bufio"
+	"bytes"
 	"crypto/hmac"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/skerry-ft/skerry/internal/perhost"
 )
 
 // serverConn is one client of a server. serve owns it, but for what mu guards.
 type serverConn struct {
 	s  *Server
 	nc net.Conn
-	d  decoder
+	d  decoder // of commands; before the greeting is over there is none
+
+	place    perhost.Place // among all connections
+	newcomer perhost.Place // among those whose greeting is not over
+	host     netip.Addr
 
 	scope string // what its keys must begin with
 
@@ -24,19 +33,27 @@ type serverConn struct {
 
 	mu struct {
 		sync.Mutex
-		out    *bufio.Writer
-		wait   *waiter // under way, or nil
-		woken  *waiter // the last one answered, until the next command
-		held   bool    // id is set
-		id     tokenID // the token it came in with
+		out    *bufio.Writer // nil before the greeting is over
+		wait   *waiter       // under way, or nil
+		woken  *waiter       // the last one answered, until the next command
+		held   bool          // id is set
+		id     tokenID       // the token it came in with
 		closed bool
 	}
 }
 
 func newServerConn(s *Server, nc net.Conn) *serverConn {
-	c := &serverConn{s: s, nc: nc, d: decoder{r: bufio.NewReader(nc), purse: s.purse}}
-	c.mu.out = bufio.NewWriter(nc)
-	return c
+	return &serverConn{s: s, nc: nc, host: perhost.HostOf(nc.RemoteAddr())}
+}
+
+// greeted makes the buffers of a client that may give commands.
+func (c *serverConn) greeted() error {
+	c.d = decoder{r: bufio.NewReader(c.nc), purse: c.s.purse, host: c.host}
+	c.mu.Lock()
+	c.mu.out = bufio.NewWriter(c.nc)
+	c.mu.Unlock()
+	c.newcomer.Leave()
+	return c.nc.SetDeadline(time.Time{})
 }
 
 // end closes the connection; serve then returns.
@@ -62,13 +79,16 @@ func (c *serverConn) log(err error) {
 		c.s.cfg.Log.Debug().Str("peer", c.nc.RemoteAddr().String()).Msg("store client left")
 		return
 	}
-	c.s.cfg.Log.Warn().Err(err).Str("peer", c.nc.RemoteAddr().String()).Msg("store client dropped")
+	c.s.sampled.Warn().Err(err).Str("peer", c.nc.RemoteAddr().String()).Msg("store client dropped")
 }
 
 // serve answers commands in their order until the client leaves, breaks the
 // protocol, or the server ends.
 func (c *serverConn) serve() error {
 	err := c.handshake()
+	if err != nil {
+		c.finish()
+	}
 	for err == nil {
 		var cmd command
 		if cmd, err = c.d.command(); err == nil {
@@ -83,39 +103,60 @@ func (c *serverConn) serve() error {
 	return err
 }
 
-// handshake takes the magic number, and on a guarded server the proof.
-// PyTorch 1.13 begins with another command, and is refused here.
+// finish says that nothing more comes. Without it, closing a connection of which
+// something is unread would look like a break to the client, which tries again then.
+func (c *serverConn) finish() {
+	if half, ok := c.nc.(interface{ CloseWrite() error }); ok {
+		_ = half.CloseWrite() // gone already
+	}
+}
+
+// handshake takes the magic number, and on a guarded server the proof. It reads
+// nothing else, a few bytes at a time: what a client may say before is less than a
+// hundred bytes, whatever it sends. PyTorch 1.13 begins with another command, and is
+// refused here.
 func (c *serverConn) handshake() error {
 	if err := c.nc.SetDeadline(time.Now().Add(handshakeTimeout + c.s.cfg.AuthWait)); err != nil {
 		return err
 	}
-	op, err := c.d.r.ReadByte()
-	switch {
-	case err != nil:
+	var hello [1 + 4]byte
+	if _, err := io.ReadFull(c.nc, hello[:1]); err != nil {
 		return err
-	case opcode(op) != opValidate:
+	}
+	if op := opcode(hello[0]); op != opValidate {
 		return fmt.Errorf("%w: first command is %d, want %d (PyTorch 1.13 is too old)", errProtocol, op, opValidate)
 	}
-	magic, err := c.d.uint32()
-	if err != nil {
+	if _, err := io.ReadFull(c.nc, hello[1:]); err != nil {
 		return err
 	}
-	if magic != validateMagic {
+	if magic := binary.LittleEndian.Uint32(hello[1:]); magic != validateMagic {
 		return fmt.Errorf("%w: magic number %#x, want %#x", errProtocol, magic, validateMagic)
 	}
 	if c.s.cfg.Guarded {
-		cmd, err := c.d.command()
-		if err != nil {
-			return err
-		}
-		if cmd.op != opAuth {
-			return fmt.Errorf("%w: command %d before authentication", errProtocol, cmd.op)
-		}
-		if err := c.authenticate(cmd.auth); err != nil {
+		if err := c.prove(); err != nil {
 			return err
 		}
 	}
-	return c.nc.SetDeadline(time.Time{})
+	return c.greeted()
+}
+
+// prove takes the command with which a client proves its token, and no other.
+func (c *serverConn) prove() error {
+	var op [1]byte
+	if _, err := io.ReadFull(c.nc, op[:]); err != nil {
+		return err
+	}
+	if opcode(op[0]) != opAuth {
+		return fmt.Errorf("%w: command %d before authentication", errProtocol, op[0])
+	}
+	var req authRequest
+	if _, err := io.ReadFull(c.nc, req.nonce[:]); err != nil {
+		return err
+	}
+	if _, err := io.ReadFull(c.nc, req.id[:]); err != nil {
+		return err
+	}
+	return c.authenticate(req)
 }
 
 // authenticate lets the client in if both sides hold the token.
@@ -130,7 +171,7 @@ func (c *serverConn) authenticate(req authRequest) error {
 		return err
 	}
 	var proof [proofBytes]byte
-	if err := c.d.full(proof[:]); err != nil {
+	if _, err := io.ReadFull(c.nc, proof[:]); err != nil {
 		return err
 	}
 	if !hmac.Equal(proof[:], prove(g.token, roleClient, req.nonce, nonce)) {
@@ -156,6 +197,10 @@ func (c *serverConn) send(b []byte) error {
 
 func (c *serverConn) sendLocked(parts ...[]byte) error {
 	if err := c.nc.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
+		return err
+	}
+	if c.mu.out == nil { // parts are few and short: of the greeting
+		_, err := c.nc.Write(bytes.Join(parts, nil))
 		return err
 	}
 	for _, b := range parts {
@@ -279,7 +324,7 @@ func (c *serverConn) read(cmd command) error {
 	case opAdd:
 		return c.sendInt64(t.add(cmd.key, cmd.delta))
 	case opNumKeys:
-		return c.sendInt64(t.numKeys())
+		return c.sendInt64(t.numKeys(c.scope))
 	case opLen:
 		return c.sendInt64(t.length(cmd.key))
 	case opDeletePrefix:

@@ -43,7 +43,8 @@ type Reader interface {
 	Wait(ctx context.Context, keys ...string) error
 	// Check tells at once whether all keys are there.
 	Check(ctx context.Context, keys ...string) (bool, error)
-	// NumKeys counts the keys of the whole store, whatever the prefix.
+	// NumKeys counts the keys of the whole store, whatever the prefix; a client of a
+	// guarded server has those that its token allows.
 	NumKeys(ctx context.Context) (int64, error)
 }
 

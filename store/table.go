@@ -391,13 +391,23 @@ func (t *table) check(keys []string) (bool, error) {
 	return true, nil
 }
 
-func (t *table) numKeys() (int64, error) {
+// numKeys counts the keys that begin with prefix.
+func (t *table) numKeys(prefix string) (int64, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.mu.closed {
 		return 0, ErrClosed
 	}
-	return int64(len(t.mu.values)), nil
+	if prefix == "" {
+		return int64(len(t.mu.values)), nil
+	}
+	n := int64(0)
+	for key := range t.mu.values {
+		if strings.HasPrefix(key, prefix) {
+			n++
+		}
+	}
+	return n, nil
 }
 
 func (t *table) remove(key string) (bool, error) {

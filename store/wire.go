@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync/atomic"
+	"net/netip"
+
+	"github.com/skerry-ft/skerry/internal/perhost"
 )
 
 // opcode is the first byte of a command.
@@ -87,41 +89,36 @@ type decoder struct {
 	r     *bufio.Reader
 	spent int // bytes of keys and values of this command
 
-	purse *purse // what all connections may spend at a time; nil: no limit
-	held  int64  // taken out of purse for this command
+	// purse is what the commands that are being read or carried out hold together:
+	// many connections that each announce little must not fill the memory either.
+	// nil: no limit.
+	purse *perhost.Counter
+	host  netip.Addr // for which it is counted
+	held  int64      // taken out of purse for this command
 }
 
-// purse bounds what the commands that are being read or carried out hold
-// together: many connections that each announce little must not fill the
-// memory either. Safe for concurrent use.
-type purse struct{ left atomic.Int64 }
-
-func newPurse(size int64) *purse {
-	p := &purse{}
-	p.left.Store(size)
-	return p
-}
-
-// take is for n bytes that are about to come.
+// take is for n bytes of memory that are about to be made.
 func (d *decoder) take(n int) error {
 	if d.purse == nil {
 		return nil
 	}
-	if d.purse.left.Add(-int64(n)) < 0 {
-		d.purse.left.Add(int64(n))
-		return fmt.Errorf("%w: the commands under way hold too much", ErrTooLarge)
+	if err := d.purse.Take(d.host, int64(n)); err != nil {
+		return fmt.Errorf("%w: the commands under way hold too much: %w", ErrTooLarge, err)
 	}
 	d.held += int64(n)
 	return nil
 }
 
-// done gives back what a command took.
-func (d *decoder) done() {
+// give gives back n bytes that are no longer held.
+func (d *decoder) give(n int) {
 	if d.purse != nil {
-		d.purse.left.Add(d.held)
-		d.held = 0
+		d.purse.Give(d.host, int64(n))
+		d.held -= int64(n)
 	}
 }
+
+// done gives back what a command took.
+func (d *decoder) done() { d.give(int(d.held)) }
 
 // command reads one command. io.EOF means that the peer left between two.
 func (d *decoder) command() (command, error) {
@@ -186,6 +183,9 @@ func (d *decoder) pairs(c *command) error {
 		return err
 	}
 	for range n {
+		if err := d.take(elementBytes); err != nil {
+			return err
+		}
 		key, err := d.key()
 		if err != nil {
 			return err
@@ -198,6 +198,10 @@ func (d *decoder) pairs(c *command) error {
 	}
 	return nil
 }
+
+// elementBytes is what a key and a value of a list cost beside their bytes: the
+// lists grow by doubling.
+const elementBytes = 128
 
 func (d *decoder) count() (int, error) {
 	n, err := d.uint64()
@@ -214,6 +218,9 @@ func (d *decoder) keys() ([]string, error) {
 	}
 	var keys []string
 	for range n {
+		if err := d.take(elementBytes); err != nil {
+			return nil, err
+		}
 		key, err := d.key()
 		if err != nil {
 			return nil, err
@@ -243,13 +250,16 @@ func (d *decoder) blob(most uint64) ([]byte, error) {
 		return nil, fmt.Errorf("%w: command of over %d bytes", errProtocol, MaxCallBytes)
 	}
 	const chunk = 64 << 10
-	b := make([]byte, 0, min(n, chunk)) // of which take hears in the loop
-	for left := int(n); left > 0; left = int(n) - len(b) {
-		have := len(b)
-		if err := d.take(min(left, max(have, chunk))); err != nil {
+	var b []byte
+	for have := 0; have < int(n); have = len(b) {
+		size := min(int(n), max(2*have, chunk))
+		if err := d.take(size); err != nil {
 			return nil, err
 		}
-		b = append(b, make([]byte, min(left, max(have, chunk)))...)
+		more := make([]byte, size)
+		copy(more, b)
+		b = more
+		d.give(have) // the shorter one, which the collector has now
 		if err := d.full(b[have:]); err != nil {
 			return nil, err
 		}

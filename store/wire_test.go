@@ -316,9 +316,9 @@ func FuzzServer(f *testing.F) {
 		f.Add(unhex(f, seed))
 	}
 	f.Fuzz(func(t *testing.T, in []byte) {
-		s := &Server{t: newTable(1 << 20), grants: newGrants(), purse: newPurse(1 << 20), stop: make(chan struct{})}
-		s.cfg.defaults()
-		s.mu.conns = make(map[*serverConn]struct{})
+		cfg := ServerConfig{MaxBytes: 1 << 20}
+		cfg.defaults()
+		s := newServer(cfg)
 		theirs, ours := net.Pipe()
 		done := make(chan error, 1)
 		go func() { done <- newServerConn(s, ours).serve() }()
@@ -339,8 +339,8 @@ func FuzzServer(f *testing.F) {
 		if n := len(s.t.mu.waiters); n != 0 {
 			t.Fatalf("got %d waiters left", n)
 		}
-		if left := s.purse.left.Load(); left != 1<<20 {
-			t.Fatalf("got %d bytes back in the purse, want all %d", left, 1<<20)
+		if held := s.purse.Taken(); held != 0 {
+			t.Fatalf("%d bytes of the purse are still held, want none", held)
 		}
 		if s.t.mu.bytes > s.t.maxBytes {
 			t.Fatalf("got %d bytes kept, want at most %d", s.t.mu.bytes, s.t.maxBytes)

@@ -534,7 +534,8 @@ func TestConfigRefused(t *testing.T) {
 		{checkpoint.HTTPConfig{Streams: 99}, "Streams = 99"},
 		{checkpoint.HTTPConfig{Timeout: -1}, "Timeout = -1ns"},
 		{checkpoint.HTTPConfig{Listen: "nonsense"}, `Listen = "nonsense"`},
-		{checkpoint.HTTPConfig{Listen: "0.0.0.0:0"}, "Advertise is empty"},
+		{checkpoint.HTTPConfig{Listen: "0.0.0.0:0", Open: true}, "Advertise is empty"},
+		{checkpoint.HTTPConfig{Listen: "0.0.0.0:0", Advertise: "h"}, "other hosts reach 0.0.0.0:0, and nothing guards it: set Token, TLS or Guarded, or Open"},
 		{checkpoint.HTTPConfig{Advertise: "a b"}, `Advertise = "a b"`},
 	}
 	for _, c := range cases {

@@ -20,6 +20,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/skerry-ft/skerry/internal/guard"
+	"github.com/skerry-ft/skerry/internal/netaddr"
 )
 
 // Bounds of the HTTP transport.
@@ -56,7 +57,8 @@ const (
 // HTTPConfig says how an [HTTP] transport listens and fetches.
 type HTTPConfig struct {
 	// Listen is the "host:port" that targets connect to; port 0 takes a free
-	// one. Empty means "127.0.0.1:0".
+	// one. Empty means "127.0.0.1:0". Where other hosts reach it, it is Guarded, has a
+	// Token or TLS, or is Open.
 	Listen string
 
 	// Advertise is the "host" or "host:port" that Metadata names. Empty means
@@ -96,6 +98,10 @@ type HTTPConfig struct {
 	// TLS makes the transport speak HTTPS, and only that; nil: plain HTTP, which
 	// keeps no secret and no byte from whoever can read or write the network.
 	TLS *TLS
+
+	// Open lets other hosts reach a transport that nothing guards: whoever comes may
+	// read what it stages. Off, that is refused.
+	Open bool
 
 	// Log takes events; the zero value drops them.
 	Log zerolog.Logger
@@ -189,6 +195,10 @@ func NewHTTP(cfg HTTPConfig) (*HTTP, error) {
 		return nil, fmt.Errorf("checkpoint: %w", err)
 	}
 	cfg = cfg.withDefaults()
+	allowed := cfg.Guarded || cfg.Open || len(cfg.Token) > 0 || cfg.TLS != nil
+	if err := netaddr.Check(context.Background(), cfg.Listen, allowed, "set Token, TLS or Guarded, or Open"); err != nil {
+		return nil, fmt.Errorf("checkpoint: Listen = %s: %w", cfg.Listen, err)
+	}
 	ln, err := net.Listen("tcp", cfg.Listen)
 	if err != nil {
 		return nil, fmt.Errorf("listen for heals: %w", err)

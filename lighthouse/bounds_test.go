@@ -340,8 +340,8 @@ func TestRestartKeepsWhoWasPutOut(t *testing.T) {
 	}
 }
 
-// What a server tells of itself can be dialled, or is not told; and a port for
-// everybody is warned of, once.
+// What a server tells of itself can be dialled, or is not told; and a port that is
+// open to everybody is warned of, once.
 func TestAdvertised(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -356,6 +356,7 @@ func TestAdvertised(t *testing.T) {
 		var log lockedBuffer
 		l := lighthousetest.Start(t, func(c *lighthouse.Config) {
 			c.Listen, c.Advertise, c.Log = tc.listen, tc.advertise, zerolog.New(&log)
+			c.Guard.Open = true
 		})
 		_, port, err := net.SplitHostPort(l.Addr)
 		if err != nil {

@@ -47,7 +47,8 @@ const (
 // Config is a server's configuration. DefaultConfig returns one that works.
 type Config struct {
 	// Listen is the address for RPC and HTTP alike, "host:port". An empty
-	// host listens on all interfaces; port 0 takes a free one (see Addr).
+	// host listens on all interfaces; port 0 takes a free one (see Addr). Where
+	// other hosts reach it, Guard must have a token or certificates, or say Open.
 	Listen string
 
 	// Listener is where clients come from, if not nil, instead of Listen; the
@@ -57,7 +58,8 @@ type Config struct {
 	// Advertise is the address, "host:port", by which clients find this server
 	// again; it is told to every session. Empty advertises Listen's address if
 	// it names a host, and else nothing: "all interfaces" is no address, and
-	// the client knows one already.
+	// the client knows one already. It cannot be another host's way to a Listen on
+	// loopback: New refuses that.
 	Advertise string
 
 	// Rules are the rules of every job that has none of its own. Its
@@ -99,7 +101,7 @@ type Config struct {
 	Raft RaftConfig
 
 	// Guard has the server's certificate and the token for changing actions. Its
-	// zero value guards nothing, which is fine on loopback.
+	// zero value guards nothing, which is fine on loopback, and refused beyond it.
 	Guard Guard
 
 	// AllowHosts are more names under which browsers may reach this server, beside
@@ -164,10 +166,10 @@ type RaftConfig struct {
 }
 
 // DefaultConfig returns the configuration of a server that keeps its ledger in
-// memory and listens on DefaultPort on all interfaces.
+// memory and listens on DefaultPort on loopback.
 func DefaultConfig() Config {
 	return Config{
-		Listen:                  net.JoinHostPort("", fmt.Sprint(DefaultPort)),
+		Listen:                  net.JoinHostPort("127.0.0.1", fmt.Sprint(DefaultPort)),
 		Rules:                   quorum.DefaultConfig(),
 		TorchftHeartbeatTimeout: DefaultTorchftHeartbeatTimeout,
 		BeatInterval:            DefaultBeatInterval,

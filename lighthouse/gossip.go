@@ -67,11 +67,17 @@ func openGossip(cfg ClusterConfig, adopt guard.Adoption, self wire.Server, book 
 	told := &gossipDelegate{cluster: self.Cluster, meta: meta, book: book}
 	c := memberlist.DefaultLANConfig()
 	c.Name = nodeName(self)
-	c.BindAddr, c.BindPort = host, port
 	c.AdvertisePort = port
 	if c.AdvertiseAddr, err = resolveHost(self.RPCAddress); err != nil {
 		return nil, nil, err
 	}
+	if host == "" { // every interface, of the family that others are told
+		host = net.IPv4zero.String()
+		if strings.Contains(c.AdvertiseAddr, ":") {
+			host = net.IPv6unspecified.String()
+		}
+	}
+	c.BindAddr, c.BindPort = host, port
 	c.Label = "skerry/" + self.Cluster // a foreign cluster's packets are dropped unread
 	if cfg.GossipKeys != nil {
 		keys := cfg.GossipKeys()
@@ -136,7 +142,7 @@ func splitPort(address string) (string, int, error) {
 	}
 	switch ip := net.ParseIP(host); {
 	case host == "":
-		return "0.0.0.0", n, nil
+		return "", n, nil
 	case ip == nil:
 		if host, err = resolveHost(address); err != nil {
 			return "", 0, err

@@ -71,8 +71,8 @@ type Server struct {
 }
 
 // New checks cfg, listens, and locks the data dir. It starts nothing: call
-// Run, or Close to give up. A port that is taken, or a data dir in use, is an
-// error that says so in one line.
+// Run, or Close to give up. A port that is taken, a data dir in use, or an address
+// that other hosts reach and nothing guards, is an error that says so in one line.
 func New(cfg Config) (*Server, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.Validate(); err != nil {
@@ -80,6 +80,9 @@ func New(cfg Config) (*Server, error) {
 	}
 	g, err := guard.Open(cfg.Guard)
 	if err != nil {
+		return nil, err
+	}
+	if err := cfg.checkListeners(g); err != nil {
 		return nil, err
 	}
 	guardCluster(g, &cfg.Cluster, cfg.HelloTimeout)

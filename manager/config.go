@@ -36,7 +36,11 @@ type Config struct {
 	GroupStore string
 
 	// Listen is "host:port" of the manager server in group rank 0; store and
-	// heal listeners bind the same host. "" means "127.0.0.1:0".
+	// heal listeners bind the same host. "" means a free port where peers are: on
+	// loopback if the lighthouse is there, else on the address from which packets to
+	// the lighthouse leave this host. Beyond loopback Guard must guard, or say Open;
+	// New refuses anything else, and a Listen on loopback if the lighthouse is not.
+	// Ranks above 0 take GroupStore for the lighthouse, if they know none.
 	Listen string
 	// Advertise is the host that peers dial; "" means Listen's host, which must
 	// then not be a wildcard.
@@ -44,7 +48,8 @@ type Config struct {
 
 	// Guard has the certificate and the token of this replica; the same in all
 	// its ranks. Zero: a token of each quorum guards store, data plane and heals,
-	// and nothing guards the manager server, which is fine on loopback.
+	// and nothing guards the manager server, which is fine on loopback. With Open it
+	// may listen beyond loopback like that.
 	Guard Guard
 
 	// MinReplicas: a step with fewer participants is discarded. 0 means 1.

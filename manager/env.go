@@ -3,6 +3,7 @@ package manager
 import (
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"strconv"
 	"strings"
@@ -18,8 +19,9 @@ import (
 //	REPLICA_GROUP_ID                             ReplicaID
 //	RANK, WORLD_SIZE                             GroupRank, GroupWorldSize
 //	MASTER_ADDR, MASTER_PORT                     GroupStore (with WORLD_SIZE > 1)
+//	SKERRY_LISTEN, SKERRY_ADVERTISE              Listen ("host" or "host:port"), Advertise
 //	SKERRY_TLS_CA, SKERRY_TLS_CERT, SKERRY_TLS_KEY, SKERRY_TLS_SERVER_NAME,
-//	SKERRY_TOKEN_FILE, SKERRY_TOKEN              Guard
+//	SKERRY_TOKEN_FILE, SKERRY_TOKEN, SKERRY_OPEN Guard
 //	those of pg.DebugConfig.FromEnv              Debug
 //
 // It returns every problem it finds, joined.
@@ -47,8 +49,22 @@ func (c *Config) FromEnv() error {
 		}
 		c.GroupStore = host + ":" + port
 	}
+	if c.Listen == "" {
+		c.Listen = listenFrom(os.Getenv("SKERRY_LISTEN"))
+	}
+	if c.Advertise == "" {
+		c.Advertise = os.Getenv("SKERRY_ADVERTISE")
+	}
 	problems = append(problems, c.Guard.FromEnv(), c.debugFromEnv())
 	return errors.Join(problems...)
+}
+
+// listenFrom adds any free port to a host without one.
+func listenFrom(text string) string {
+	if _, _, err := net.SplitHostPort(text); err == nil || text == "" {
+		return text
+	}
+	return net.JoinHostPort(strings.Trim(text, "[]"), "0")
 }
 
 // debugFromEnv makes a Debugger if the environment wants anything of it.

@@ -77,15 +77,21 @@ type Manager struct {
 	}
 }
 
-// New checks cfg, listens, and builds a Manager. It starts nothing: call Run.
+// New checks cfg, listens, and builds a Manager. It starts nothing: call Run. Where
+// the lighthouse has a name it looks it up, and fails after some seconds if nobody
+// knows it.
 // After an error nothing is open, except cfg.Backend and cfg.Transport, which
 // stay the caller's.
 func New(cfg Config) (*Manager, error) {
+	unset := cfg.Listen == ""
 	cfg = cfg.withDefaults()
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("manager: %w", err)
 	}
 	g, err := guard.Open(cfg.Guard)
+	if err == nil {
+		err = cfg.place(g, unset)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("manager: %w", err)
 	}

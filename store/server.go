@@ -10,6 +10,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/skerry-ft/skerry/internal/netaddr"
 	"github.com/skerry-ft/skerry/internal/perhost"
 )
 
@@ -20,8 +21,13 @@ type ServerConfig struct {
 	Listener net.Listener
 
 	// Listen is the address to listen at if there is no Listener. Empty means
-	// DefaultListen: loopback, any free port.
+	// DefaultListen: loopback, any free port. Where other hosts reach a server, it
+	// is Guarded, has a Token, or is Open.
 	Listen string
+
+	// Open lets other hosts reach a server that is not guarded: whoever comes may
+	// read and change every key. Off, that is refused.
+	Open bool
 
 	// Guarded: every client must prove a token that Allow has named, so
 	// PyTorch's own clients are refused. A client that brings a token to an
@@ -103,6 +109,23 @@ func (c *ServerConfig) Validate() error {
 	return errors.Join(errs...)
 }
 
+// checkListen refuses a server that strangers would reach.
+func (c *ServerConfig) checkListen() error {
+	listen := c.Listen
+	if c.Listener != nil {
+		tcp, ok := c.Listener.Addr().(*net.TCPAddr)
+		if !ok {
+			return nil // not of the network
+		}
+		listen = tcp.String()
+	}
+	err := netaddr.Check(context.Background(), listen, c.Guarded || c.Open, "set Token, or Open to let whoever comes read and change every key")
+	if err != nil {
+		return fmt.Errorf("Listen = %s: %w", listen, err)
+	}
+	return nil
+}
+
 func (c *ServerConfig) defaults() {
 	if c.Listen == "" {
 		c.Listen = DefaultListen
@@ -155,6 +178,9 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 	s := newServer(cfg)
 	if len(cfg.Token) > 0 {
 		s.grants.allow("", cfg.Token)
+	}
+	if err := cfg.checkListen(); err != nil {
+		return nil, fmt.Errorf("store server: %w", err)
 	}
 	if s.ln == nil {
 		ln, err := net.Listen("tcp", cfg.Listen)

@@ -1,8 +1,8 @@
 // Command lighthouse serves quorums to training jobs: ours, and torchft's.
 //
-//	lighthouse                        # one server, ledger in memory, port 29510
-//	lighthouse --data-dir /var/lib/skerry
-//	lighthouse --data-dir /var/lib/skerry --bootstrap-expect 3 --join a,b # one of three
+//	lighthouse                        # one server, ledger in memory, port 29510 of this host alone
+//	lighthouse --bind :29510 --token-file token           # for other hosts, too
+//	lighthouse --bind :29510 --token-file token --gossip-key-file key --data-dir /var/lib/skerry --bootstrap-expect 3 --join a,b # one of three
 //	lighthouse --min_replicas 2 --join_timeout_ms 10000   # torchft's spellings
 //
 // It ends with SIGTERM or SIGINT, status 0. Replicas whose quorum stands go on

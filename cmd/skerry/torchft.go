@@ -49,6 +49,7 @@ under manager_addr, and the replica's id under replica_id, before the ranks star
 			if err != nil {
 				return err
 			}
+			cfg.Open = g.Open
 			cfg.Dial = append(wire.DialOptions(), g.DialOptions("")...)
 			cfg.OnKill = func(reason string) { cancel(fmt.Errorf("%w: %s", errKilled, reason)) }
 			cfg.Log = zerolog.New(printable.JSONWriter(cmd.ErrOrStderr())).With().Timestamp().Logger()
@@ -62,6 +63,7 @@ under manager_addr, and the replica's id under replica_id, before the ranks star
 	}
 	f := cmd.Flags()
 	guardflags.Add(f, &guarded)
+	guardflags.AddOpen(f, &guarded.Open)
 	f.StringVar(&cfg.ReplicaID, "replica-id", "", "the replica's id, name:uuid, new at each start")
 	f.StringVar(&cfg.Job, "job", "", "the job; empty: the default one, or what the id begins with")
 	f.StringSliceVar(&cfg.Lighthouse, "lighthouse", nil, "addresses of lighthouse servers, host:port,… ("+envLighthouse+")")

@@ -1,10 +1,13 @@
 package guard
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"os"
+
+	"github.com/skerry-ft/skerry/internal/netaddr"
 )
 
 // The environment variables of Options, the same for every program.
@@ -38,6 +41,9 @@ type Options struct {
 	Token Secret
 	// Adopt is how far a server is that is given all this while its cluster runs.
 	Adopt Adoption
+	// Open lets listeners that other hosts reach be served with neither a token nor
+	// certificates: to whoever comes. Off, such a listener is refused at the start.
+	Open bool
 }
 
 // FromEnv fills the fields that are still empty from the environment.
@@ -51,6 +57,12 @@ func (o *Options) FromEnv() error {
 	} {
 		if *one.to == "" {
 			*one.to = os.Getenv(one.name)
+		}
+	}
+	if !o.Open {
+		var err error
+		if o.Open, err = netaddr.OpenFromEnv(); err != nil {
+			return err
 		}
 	}
 	if o.TokenFile != "" || !o.Token.IsZero() {
@@ -94,6 +106,7 @@ type Guard struct {
 	Anonymous bool      // clients need no certificate
 	Token     *Token    // never nil; IsZero: no token
 	Adopt     Adoption  // Lenient: what comes unguarded is taken as well
+	Open      bool      // whoever comes may be served, where nothing guards
 }
 
 // Open reads what o names.
@@ -101,7 +114,7 @@ func Open(o Options) (*Guard, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	g := &Guard{Token: FixedToken(o.Token), Anonymous: o.TLSAnonymous, Adopt: o.Adopt}
+	g := &Guard{Token: FixedToken(o.Token), Anonymous: o.TLSAnonymous, Adopt: o.Adopt, Open: o.Open}
 	var err error
 	if o.TLSCA != "" {
 		if g.TLS, err = openIdentity(o.TLSCA, o.TLSCert, o.TLSKey, o.TLSServerName); err != nil {
@@ -118,6 +131,14 @@ func Open(o Options) (*Guard, error) {
 
 // IsZero says that nothing is guarded.
 func (g *Guard) IsZero() bool { return g.TLS == nil && g.Token.IsZero() }
+
+// CheckListen refuses an address to listen at that other hosts reach, if nothing
+// says who may call: no token, no certificates that clients must show, and nobody's
+// word (Open, or a step of Adopt) that it shall be so. remedy is what to set.
+func (g *Guard) CheckListen(ctx context.Context, address, remedy string) error {
+	guarded := !g.Token.IsZero() || g.TLS != nil && !g.Anonymous
+	return netaddr.Check(ctx, address, guarded || g.Open || g.Adopt.Lenient(), remedy)
+}
 
 // Serves says whether the guard can serve TLS.
 func (g *Guard) Serves() bool { return g.TLS != nil && g.TLS.HasCertificate() }

@@ -6,7 +6,7 @@ package tidy
 // everything at and below. A new edge is a reviewed line here; think first
 // whether the thing does not belong on the other side.
 //
-// internal/logkey and internal/invariant are open to all but quorum.
+// internal/logkey, internal/invariant and internal/netaddr are open to all but quorum.
 var mayImport = map[string][]string{
 	"quorum": {},
 
@@ -43,6 +43,7 @@ var mayImport = map[string][]string{
 	"internal/portlease": {},
 	"internal/step":      {},
 	"internal/logkey":    {},
+	"internal/netaddr":   {},
 	"internal/printable": {},
 
 	"cmd/internal":   {"internal/guard"},
@@ -77,8 +78,9 @@ var testsMayImport = map[string][]string{
 // openToTests are packages that any test may import.
 var openToTests = []string{"internal/portlease"}
 
-// openToAll are packages that hold nothing but names and switches.
-var openToAll = []string{"internal/logkey", "internal/invariant"}
+// openToAll are packages that hold nothing but names and switches, and the rule of
+// all listeners.
+var openToAll = []string{"internal/logkey", "internal/invariant", "internal/netaddr"}
 
 // Purity of quorum/.
 const pureDir = "quorum"

@@ -47,6 +47,10 @@ type Config struct {
 	// Listen is "host:port"; "" means DefaultListen. Advertise is the host that
 	// peers dial; "" means Listen's, which must then not be a wildcard.
 	Listen, Advertise string
+	// Open lets other hosts reach the manager. torchft's ranks can show neither a
+	// certificate nor a token, so whoever comes may vote for this replica or kill it.
+	// Off, a Listen beyond loopback is refused.
+	Open bool
 	// BeatInterval is how often the lighthouse hears of the replica; 0 means
 	// DefaultBeatInterval. It must be well below the lighthouse's heartbeat
 	// timeout for torchft's clients.

@@ -47,6 +47,9 @@ func New(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
+	if err := cfg.checkListen(); err != nil {
+		return nil, err
+	}
 	listener, err := net.Listen("tcp", cfg.Listen)
 	if err != nil {
 		return nil, fmt.Errorf("listen for the replica's ranks: %w", err)

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/skerry-ft/skerry/internal/guard"
+	"github.com/skerry-ft/skerry/internal/netaddr"
 )
 
 // Add adds the flags of a client to f; Apply completes them.
@@ -22,6 +23,13 @@ func Add(f *pflag.FlagSet, o *guard.Options) {
 func AddServer(f *pflag.FlagSet, o *guard.Options) {
 	Add(f, o)
 	f.BoolVar(&o.TLSAnonymous, "tls-anonymous", false, "let clients in that show no certificate")
+	AddOpen(f, &o.Open)
+}
+
+// AddOpen adds the flag of whatever listens.
+func AddOpen(f *pflag.FlagSet, open *bool) {
+	f.BoolVar(open, "open", false, "serve whoever comes, where other hosts reach this process and nothing guards it; else that is refused ("+
+		netaddr.EnvOpen+"=1)")
 }
 
 // Apply fills what no flag named from the environment.

@@ -1,0 +1,102 @@
+package manager
+
+import (
+	"errors"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/skerry-ft/skerry/internal/guard"
+	"github.com/skerry-ft/skerry/internal/netaddr"
+	"github.com/skerry-ft/skerry/pg/pgtest"
+)
+
+// A replica listens where its peers are, if that is safe, and else says what to
+// set.
+func TestWhereReplicasListen(t *testing.T) {
+	t.Parallel()
+	outward, ok := netaddr.Outward()
+	if !ok {
+		t.Skip("this host has no address beyond loopback")
+	}
+	own := outward.String()
+	far := net.JoinHostPort(own, "29510") // an address that is not loopback
+	token := guard.Options{Token: guard.NewSecret([]byte(strings.Repeat("t", 32)))}
+	for name, tc := range map[string]struct {
+		cfg    Config
+		listen string   // host of the manager's listener; empty: refused
+		want   []string // of the refusal
+	}{
+		"all on this host":           {Config{Lighthouse: []string{"127.0.0.1:1"}}, "127.0.0.1", nil},
+		"by name":                    {Config{Lighthouse: []string{"localhost:1"}}, "127.0.0.1", nil},
+		"IPv6's loopback":            {Config{Lighthouse: []string{"[::1]:1"}}, "::1", nil},
+		"elsewhere, unguarded":       {Config{Lighthouse: []string{far}}, "", []string{"Listen is empty", own + ":0", "SKERRY_TOKEN_FILE", "SKERRY_OPEN=1"}},
+		"elsewhere, with a token":    {Config{Lighthouse: []string{far}, Guard: token}, own, nil},
+		"elsewhere, open":            {Config{Lighthouse: []string{"127.0.0.1:1", far}, Guard: Guard{Open: true}}, own, nil},
+		"elsewhere, on loopback":     {Config{Lighthouse: []string{far}, Guard: token, Listen: "127.0.0.1:0"}, "", []string{"Listen = 127.0.0.1:0 is loopback", far, "SKERRY_LISTEN", own + ":0"}},
+		"elsewhere, told loopback":   {Config{Lighthouse: []string{far}, Guard: token, Advertise: "localhost"}, "", []string{"Advertise = localhost is loopback", "SKERRY_ADVERTISE", own}},
+		"told, unguarded":            {Config{Lighthouse: []string{"127.0.0.1:1"}, Listen: own + ":0"}, "", []string{"Listen = " + own, "SKERRY_TOKEN_FILE", "SKERRY_OPEN=1"}},
+		"every interface, open":      {Config{Lighthouse: []string{far}, Listen: ":0", Advertise: own, Guard: Guard{Open: true}}, "::", nil},
+		"advertised beyond the host": {Config{Lighthouse: []string{"127.0.0.1:1"}, Advertise: own, Guard: token}, "::", nil},
+		"advertised, unguarded":      {Config{Lighthouse: []string{"127.0.0.1:1"}, Advertise: own}, "", []string{"other hosts reach :0", "SKERRY_OPEN=1"}},
+		"a name that nobody knows":   {Config{Lighthouse: []string{"nohost.invalid:1"}}, "", []string{`Lighthouse: nohost.invalid:1: find the address of "nohost.invalid"`}},
+		"one of several is known":    {Config{Lighthouse: []string{"nohost.invalid:1", "127.0.0.1:1"}}, "127.0.0.1", nil},
+		"another rank's donor":       {Config{GroupRank: 1, GroupWorldSize: 2, GroupStore: far}, "", []string{"Listen is empty"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tc.cfg.ReplicaID, tc.cfg.Backend = "a", pgtest.NewMemory().Backend()
+			began := time.Now()
+			m, err := New(tc.cfg)
+			if took := time.Since(began); took > 2*netaddr.LookupTimeout {
+				t.Errorf("took %v", took)
+			}
+			if err != nil {
+				_ = tc.cfg.Backend.Close() // it was never configured
+				if tc.listen != "" || strings.Contains(err.Error(), "\n") {
+					t.Errorf("%v", err)
+				}
+				for _, want := range tc.want {
+					if !strings.Contains(err.Error(), want) {
+						t.Errorf("%v, want %q", err, want)
+					}
+				}
+				return
+			}
+			defer m.Close() //nolint:errcheck // it never ran
+			host, _, err := net.SplitHostPort(m.hub.listener.Addr().String())
+			if err != nil || host != tc.listen {
+				t.Errorf("listens at %s, %v, want %q", host, err, tc.listen)
+			}
+			for _, told := range []string{m.hub.address, m.hub.store.Addr(), m.transport.Metadata()} {
+				if tc.listen == own && !strings.Contains(told, own+":") {
+					t.Errorf("peers are told %s, want %s", told, own)
+				}
+			}
+		})
+	}
+}
+
+// What strangers would reach is an error of its own kind.
+func TestUnguardedIsRefused(t *testing.T) {
+	t.Parallel()
+	backend := pgtest.NewMemory().Backend()
+	defer backend.Close() //nolint:errcheck // it was never configured
+	_, err := New(Config{ReplicaID: "a", Lighthouse: []string{"127.0.0.1:1"}, Listen: "0.0.0.0:0", Advertise: "h", Backend: backend})
+	if !errors.Is(err, netaddr.ErrUnguarded) {
+		t.Errorf("%v, want %v", err, netaddr.ErrUnguarded)
+	}
+}
+
+func TestListenFromEnv(t *testing.T) {
+	for text, want := range map[string]string{"": "", "10.0.0.1": "10.0.0.1:0", "h:7": "h:7", "::1": "[::1]:0", "[::1]:7": "[::1]:7", ":0": ":0"} {
+		t.Setenv("SKERRY_LISTEN", text)
+		t.Setenv("SKERRY_ADVERTISE", "told")
+		t.Setenv("SKERRY_OPEN", "1")
+		var c Config
+		if err := c.FromEnv(); err != nil || c.Listen != want || c.Advertise != "told" || !c.Guard.Open {
+			t.Errorf("SKERRY_LISTEN = %q: Listen = %q, Advertise = %q, Open %t, %v", text, c.Listen, c.Advertise, c.Guard.Open, err)
+		}
+	}
+}

@@ -30,15 +30,15 @@ func (c *Config) checkListeners(g *guard.Guard) error {
 		listen = tcp.String()
 	}
 	if err := g.CheckListen(ctx, listen, guardRemedy); err != nil {
-		return fmt.Errorf("Listen (--bind): %w", err)
+		return fmt.Errorf("Listen = %s (--bind): %w", listen, err)
 	}
 	if c.Cluster.clustered() {
 		if err := g.CheckListen(ctx, c.Cluster.RaftAddress, guardRemedy); err != nil {
-			return fmt.Errorf("Cluster.RaftAddress (--raft-address): %w", err)
+			return fmt.Errorf("Cluster.RaftAddress = %s (--raft-address): %w", c.Cluster.RaftAddress, err)
 		}
 		keyed := c.Cluster.GossipKeys != nil || g.Open || g.Adopt.Lenient()
 		if err := netaddr.Check(ctx, c.Cluster.GossipAddress, keyed, gossipRemedy); err != nil {
-			return fmt.Errorf("Cluster.GossipAddress (--gossip-address): %w", err)
+			return fmt.Errorf("Cluster.GossipAddress = %s (--gossip-address): %w", c.Cluster.GossipAddress, err)
 		}
 	}
 	return c.checkAdvertised(ctx, listen)
@@ -52,15 +52,15 @@ func (c *Config) checkAdvertised(ctx context.Context, listen string) error {
 	}
 	_, port, _ := net.SplitHostPort(listen) // Reached has looked at it
 	refused := func(field, address string) error {
-		return fmt.Errorf("Listen (--bind) = %s is loopback, which no other host reaches, and %s = %s is not: set --bind :%s, or this host's address",
+		return fmt.Errorf("Listen = %s (--bind) is loopback, which no other host reaches, and %s = %s is not: set --bind :%s, or this host's address",
 			listen, field, address, port)
 	}
 	if host, _, err := net.SplitHostPort(c.Advertise); err == nil && !netaddr.Loopback(host) {
-		return refused("Advertise (--advertise)", c.Advertise)
+		return refused("Advertise", c.Advertise)
 	}
 	for _, a := range c.Cluster.Join {
 		if host, _, err := net.SplitHostPort(a); err == nil && !netaddr.Loopback(host) {
-			return refused("Cluster.Join (--join)", a)
+			return refused("Cluster.Join", a)
 		}
 	}
 	return nil

@@ -31,7 +31,7 @@ func TestListenersNeedAGuard(t *testing.T) {
 	}{
 		"the default":      {func(c *config) {}, nil},
 		"IPv6's loopback":  {func(c *config) { c.Listen = "[::1]:0" }, nil},
-		"every interface":  {func(c *config) { c.Listen = ":0" }, []string{"Listen (--bind): other hosts reach :0", "--token-file", "--open"}},
+		"every interface":  {func(c *config) { c.Listen = ":0" }, []string{"Listen = :0 (--bind): other hosts reach :0", "--token-file", "--open"}},
 		"0.0.0.0":          {func(c *config) { c.Listen = "0.0.0.0:0" }, []string{"0.0.0.0:0", "--tls-ca", "--open"}},
 		"with a token":     {func(c *config) { c.Listen, c.Guard.TokenFile = ":0", token }, nil},
 		"open":             {func(c *config) { c.Listen, c.Guard.Open = ":0", true }, nil},
@@ -40,9 +40,9 @@ func TestListenersNeedAGuard(t *testing.T) {
 		"gossip, with one": {func(c *config) { clustered(c); c.Listen, c.Guard.TokenFile, c.Cluster.GossipKeys = ":0", token, keys }, nil},
 		"a cluster, open":  {func(c *config) { clustered(c); c.Listen, c.Guard.Open = ":0", true }, nil},
 		"advertised beyond loopback": {func(c *config) { c.Listen, c.Advertise = "127.0.0.1:2951", "head:2951" },
-			[]string{"Listen (--bind) = 127.0.0.1:2951 is loopback", "Advertise (--advertise) = head:2951", "set --bind :2951"}},
+			[]string{"Listen = 127.0.0.1:2951 (--bind) is loopback", "Advertise = head:2951", "set --bind :2951"}},
 		"joins beyond loopback": {func(c *config) { clustered(c); c.Advertise, c.Guard.Open = "", true },
-			[]string{"is loopback", "Cluster.Join (--join) = 192.0.2.2:29510", "set --bind :0"}},
+			[]string{"is loopback", "Cluster.Join = 192.0.2.2:29510", "set --bind :0"}},
 		"no such name": {func(c *config) { c.Listen = "nohost.invalid:0" }, []string{`find the address of "nohost.invalid"`}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -36,7 +36,7 @@ func (c *Config) place(g *guard.Guard, unset bool) error {
 	}
 	if err := g.CheckListen(ctx, c.Listen, guardRemedy); err != nil {
 		if unset {
-			return fmt.Errorf("Listen is empty, and would be %s, since the lighthouse is not on loopback: %w", c.Listen, err)
+			return fmt.Errorf("Listen = \"\" means %s, since the lighthouse is not on loopback: %w", c.Listen, err)
 		}
 		return fmt.Errorf("Listen = %s: %w", c.Listen, err)
 	}

@@ -31,7 +31,7 @@ func TestWhereReplicasListen(t *testing.T) {
 		"all on this host":           {Config{Lighthouse: []string{"127.0.0.1:1"}}, "127.0.0.1", nil},
 		"by name":                    {Config{Lighthouse: []string{"localhost:1"}}, "127.0.0.1", nil},
 		"IPv6's loopback":            {Config{Lighthouse: []string{"[::1]:1"}}, "::1", nil},
-		"elsewhere, unguarded":       {Config{Lighthouse: []string{far}}, "", []string{"Listen is empty", own + ":0", "SKERRY_TOKEN_FILE", "SKERRY_OPEN=1"}},
+		"elsewhere, unguarded":       {Config{Lighthouse: []string{far}}, "", []string{`Listen = "" means`, own + ":0", "SKERRY_TOKEN_FILE", "SKERRY_OPEN=1"}},
 		"elsewhere, with a token":    {Config{Lighthouse: []string{far}, Guard: token}, own, nil},
 		"elsewhere, open":            {Config{Lighthouse: []string{"127.0.0.1:1", far}, Guard: Guard{Open: true}}, own, nil},
 		"elsewhere, on loopback":     {Config{Lighthouse: []string{far}, Guard: token, Listen: "127.0.0.1:0"}, "", []string{"Listen = 127.0.0.1:0 is loopback", far, "SKERRY_LISTEN", own + ":0"}},
@@ -42,7 +42,7 @@ func TestWhereReplicasListen(t *testing.T) {
 		"advertised, unguarded":      {Config{Lighthouse: []string{"127.0.0.1:1"}, Advertise: own}, "", []string{"other hosts reach :0", "SKERRY_OPEN=1"}},
 		"a name that nobody knows":   {Config{Lighthouse: []string{"nohost.invalid:1"}}, "", []string{`Lighthouse: nohost.invalid:1: find the address of "nohost.invalid"`}},
 		"one of several is known":    {Config{Lighthouse: []string{"nohost.invalid:1", "127.0.0.1:1"}}, "127.0.0.1", nil},
-		"another rank's donor":       {Config{GroupRank: 1, GroupWorldSize: 2, GroupStore: far}, "", []string{"Listen is empty"}},
+		"another rank's donor":       {Config{GroupRank: 1, GroupWorldSize: 2, GroupStore: far}, "", []string{`Listen = "" means`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

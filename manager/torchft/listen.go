@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"strings"
 
 	"github.com/skerry-ft/skerry/internal/netaddr"
 )
@@ -23,14 +24,14 @@ func (c Config) checkListen() error {
 	}
 	meeting, own, err := netaddr.Meeting(ctx, servers)
 	if err != nil {
-		return fmt.Errorf("Lighthouse (--lighthouse): %w", err)
+		return fmt.Errorf("Lighthouse = %s: %w", strings.Join(c.Lighthouse, ","), err)
 	}
 	if err := netaddr.Check(ctx, c.Listen, c.Open, openRemedy); err != nil {
-		return fmt.Errorf("Listen (--listen): %w", err)
+		return fmt.Errorf("Listen = %s (--listen): %w", c.Listen, err)
 	}
 	if reached, err := netaddr.Reached(ctx, c.Listen); err != nil || reached || meeting == "" {
 		return err
 	}
-	return fmt.Errorf("Listen (--listen) = %s is loopback, which no other host reaches, and the lighthouse at %s is not: "+
+	return fmt.Errorf("Listen = %s (--listen) is loopback, which no other host reaches, and the lighthouse at %s is not: "+
 		"set it to %s, with Open (--open, SKERRY_OPEN=1)", c.Listen, meeting, net.JoinHostPort(own.String(), "0"))
 }

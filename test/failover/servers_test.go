@@ -53,7 +53,7 @@ func serve(ctx context.Context, w spawn.Worker) error {
 		return err
 	}
 	cfg := lighthouse.DefaultConfig()
-	cfg.Listen, cfg.DataDir = a.Listen, a.DataDir
+	cfg.Listen, cfg.DataDir, cfg.Guard.Open = a.Listen, a.DataDir, true
 	host, _, err := net.SplitHostPort(a.Listen)
 	if err != nil {
 		return err

@@ -58,7 +58,7 @@ func train(ctx context.Context, w spawn.Worker) error {
 	}
 	m, err := manager.New(manager.Config{
 		ReplicaID: p.Name, Lighthouse: []string{p.Lighthouse}, Listen: net.JoinHostPort(p.Address, "0"),
-		StepTimeout: time.Minute, HealTimeout: time.Minute, Backend: tcp.New(tcp.Options{Listen: p.Address, Logger: p.log()}),
+		Guard: manager.Guard{Open: true}, StepTimeout: time.Minute, HealTimeout: time.Minute, Backend: tcp.New(tcp.Options{Listen: p.Address, Logger: p.log()}),
 		MinReplicas: 1, Log: p.log(),
 	})
 	if err != nil {
@@ -143,6 +143,7 @@ func keepLighthouse(ctx context.Context, w spawn.Worker) error {
 	}
 	cfg := lighthouse.DefaultConfig()
 	cfg.Listen, cfg.Log = net.JoinHostPort(p.Address, "0"), p.log()
+	cfg.Guard.Open = true
 	s, err := lighthouse.New(cfg)
 	if err != nil {
 		return err

@@ -65,7 +65,7 @@ func serveRank(ctx context.Context, _ spawn.Worker) error {
 		}
 		var a answer
 		if o.Do == "serve" {
-			server, err := store.NewServer(store.ServerConfig{Listen: net.JoinHostPort(o.Address, "0")})
+			server, err := store.NewServer(store.ServerConfig{Listen: net.JoinHostPort(o.Address, "0"), Open: true})
 			if err != nil {
 				return err
 			}
@@ -75,7 +75,7 @@ func serveRank(ctx context.Context, _ spawn.Worker) error {
 			a.Store = server.Addr()
 		} else {
 			if b == nil {
-				b = tcp.New(tcp.Options{Listen: o.Address, BeatTimeout: o.BeatTimeout})
+				b = tcp.New(tcp.Options{Listen: o.Address, BeatTimeout: o.BeatTimeout, Open: true})
 				defer b.Close() //nolint:errcheck // the process ends
 			}
 			a = obey(ctx, b, &o)

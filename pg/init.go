@@ -10,6 +10,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/skerry-ft/skerry/internal/netaddr"
 	"github.com/skerry-ft/skerry/store"
 )
 
@@ -30,7 +31,8 @@ type InitConfig struct {
 	Options Options
 
 	// Method is a URL that says where to meet: env://, tcp://host:port (rank
-	// 0's), file:///path (a file that does not exist yet), or of a scheme
+	// 0's, which listens on loopback if that is loopback, else so that all reach it:
+	// on every interface, unless the host is the address of one), file:///path (a file that does not exist yet), or of a scheme
 	// that was registered; ?rank= and &world_size= may stand in it. Empty means
 	// DefaultInitMethod, if there is no Store.
 	Method string
@@ -46,8 +48,12 @@ type InitConfig struct {
 	// Timeout bounds ops that have no deadline; 0 means DefaultTimeout.
 	Timeout time.Duration
 	// Token guards the store that rank 0 serves, and the data plane. Equal on
-	// all ranks; empty means unguarded.
+	// all ranks; empty means unguarded, which is fine where they all are on one host.
 	Token []byte
+	// Open lets other hosts reach both without a Token, as PyTorch does: whoever
+	// comes may write to the store and take part. Off, Init refuses to listen like
+	// that. SKERRY_OPEN=1 sets it.
+	Open bool
 	// Debug, if not nil, wraps the world and its subgroups. Nil means one as the
 	// environment says (TORCH_DISTRIBUTED_DEBUG).
 	Debug *Debugger
@@ -85,7 +91,13 @@ func Init(ctx context.Context, c InitConfig) (*World, error) {
 		return nil, fmt.Errorf("init: %w", err)
 	}
 	w := &World{key: key}
-	if err := w.open(&c); err != nil { // before anybody counts on this rank
+	if !c.Open {
+		c.Open, err = netaddr.OpenFromEnv()
+	}
+	if err == nil {
+		err = w.open(&c)
+	}
+	if err != nil { // before anybody counts on this rank
 		return nil, errors.Join(fmt.Errorf("init: %w", err), w.Close())
 	}
 	met, l, err := c.meet(ctx)
@@ -185,7 +197,7 @@ func (c *InitConfig) findStore(ctx context.Context) (*Rendezvous, error) {
 	if err != nil {
 		return nil, err
 	}
-	met, err := meet(ctx, RendezvousRequest{URL: u, Rank: c.Rank, WorldSize: c.WorldSize, Token: c.Token, Log: c.Log})
+	met, err := meet(ctx, RendezvousRequest{URL: u, Rank: c.Rank, WorldSize: c.WorldSize, Token: c.Token, Open: c.Open, Log: c.Log})
 	if err == nil && (met == nil || met.Store == nil) {
 		err = fmt.Errorf("rendezvous %s gave no store", u.Redacted())
 	}
@@ -250,6 +262,7 @@ func (w *World) open(c *InitConfig) error {
 	if len(c.Options.Interfaces) == 0 && c.Options.Listen == "" {
 		c.Options.Interfaces = InterfacesFromEnv()
 	}
+	c.Options.Open = c.Options.Open || c.Open
 	backend, err := Open(c.Backend, c.Options)
 	if err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 
 // The variables of env:// and of torchrun.
 const (
-	EnvMasterAddr = "MASTER_ADDR" // where rank 0 is; rank 0 itself needs it not
+	EnvMasterAddr = "MASTER_ADDR" // where rank 0 is; rank 0 itself needs it not, but listens on loopback without it, or a token
 	EnvMasterPort = "MASTER_PORT" // a free port there
 	EnvRank       = "RANK"
 	EnvWorldSize  = "WORLD_SIZE"
@@ -51,7 +51,8 @@ func intFromEnv(name string) (*int, error) {
 	return &n, nil
 }
 
-// meetFromEnv is env://: rank 0 serves the store at MASTER_ADDR:MASTER_PORT.
+// meetFromEnv is env://: rank 0 serves the store where the others reach it at
+// MASTER_ADDR:MASTER_PORT; see storePlace.
 // Rank and world size come from the call, the URL or RANK and WORLD_SIZE.
 func meetFromEnv(ctx context.Context, r RendezvousRequest) (*Rendezvous, error) {
 	rankHere, err := intFromEnv(EnvRank)

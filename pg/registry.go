@@ -24,6 +24,10 @@ type Options struct {
 	// in turn, any other the first. If Listen is empty, Open sets it to the
 	// address of the first. Empty means the backend's default.
 	Interfaces []string
+
+	// Open lets other hosts reach a data plane that no Config.Token guards. Off, a
+	// backend of ours refuses to be configured like that.
+	Open bool
 }
 
 // Factory makes an unconfigured backend. It starts nothing.

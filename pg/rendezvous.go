@@ -12,6 +12,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/skerry-ft/skerry/internal/netaddr"
 	"github.com/skerry-ft/skerry/store"
 )
 
@@ -21,6 +22,7 @@ type RendezvousRequest struct {
 	Rank      *int // as given to Init; nil: the rendezvous must know
 	WorldSize int  // as given to Init; 0: the rendezvous must know
 	Token     []byte
+	Open      bool // the store may be served beyond this host without Token
 	Log       zerolog.Logger
 }
 
@@ -181,7 +183,7 @@ func meetTCP(ctx context.Context, r RendezvousRequest) (*Rendezvous, error) {
 func (m *Rendezvous) overTCP(ctx context.Context, listen string, serve bool, r RendezvousRequest) error {
 	stop := func() error { return nil }
 	if serve {
-		server, err := serveStore(listen, r)
+		server, err := serveStore(ctx, listen, r)
 		if err != nil {
 			return err
 		}
@@ -205,25 +207,25 @@ type served struct {
 	err     error // of Run; after done
 }
 
-func serveStore(listen string, r RendezvousRequest) (*served, error) {
-	host, _, err := net.SplitHostPort(listen)
+func serveStore(ctx context.Context, listen string, r RendezvousRequest) (*served, error) {
+	bind, own, err := storePlace(ctx, listen, len(r.Token) > 0 || r.Open)
 	if err != nil {
 		return nil, fmt.Errorf("serve store at %s: %w", listen, err)
 	}
-	server, err := store.NewServer(store.ServerConfig{Listen: listen, Token: r.Token, Log: r.Log})
+	server, err := store.NewServer(store.ServerConfig{Listen: bind, Token: r.Token, Open: r.Open, Log: r.Log})
 	if err != nil {
 		return nil, fmt.Errorf("serve store at %s: %w", listen, err)
 	}
-	if ip := net.ParseIP(host); len(r.Token) == 0 && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+	if reached, err := netaddr.Reached(ctx, bind); err == nil && reached && len(r.Token) == 0 {
 		r.Log.Warn().Str("addr", server.Addr()).Msg("unguarded store served beyond this host")
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	running, cancel := context.WithCancel(context.Background())
 	s := &served{address: server.Addr(), cancel: cancel}
-	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		_, port, _ := net.SplitHostPort(s.address) // an address of our own
-		s.address = net.JoinHostPort(HostAddress(ctx), port)
+	if own != "" {
+		_, port, _ := net.SplitHostPort(s.address) // a listener's address has one
+		s.address = net.JoinHostPort(own, port)
 	}
-	s.done.Go(func() { s.err = server.Run(ctx) })
+	s.done.Go(func() { s.err = server.Run(running) })
 	return s, nil
 }
 

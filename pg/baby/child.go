@@ -90,6 +90,7 @@ type request struct {
 	Backend    string
 	Listen     string
 	Interfaces []string
+	Reached    bool // pg.Options.Open
 	Params     map[string]string
 	Level      zerolog.Level
 }
@@ -135,7 +136,7 @@ func startChild(opt *Options, mem *memory) (_ *child, err error) {
 	}
 	c.mu.helper = c.listener.turn.results.helper
 	args, err := json.Marshal(request{
-		Backend: opt.Backend, Listen: opt.Open.Listen, Interfaces: opt.Open.Interfaces,
+		Backend: opt.Backend, Listen: opt.Open.Listen, Interfaces: opt.Open.Interfaces, Reached: opt.Open.Open,
 		Params: opt.Open.Params, Level: levelOf(opt.Log),
 	})
 	if err != nil {

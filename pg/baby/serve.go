@@ -77,7 +77,7 @@ func serve(_ context.Context, w spawn.Worker) error {
 		return err
 	}
 	log := zerolog.New(os.Stderr).Level(req.Level).With().Timestamp().Int("child_pid", os.Getpid()).Logger()
-	b, err := pg.Open(req.Backend, pg.Options{Log: log, Listen: req.Listen, Params: req.Params, Interfaces: req.Interfaces})
+	b, err := pg.Open(req.Backend, pg.Options{Log: log, Listen: req.Listen, Params: req.Params, Interfaces: req.Interfaces, Open: req.Reached})
 	if err != nil {
 		return err
 	}

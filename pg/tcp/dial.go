@@ -195,7 +195,7 @@ func (d *dialer) adopt(l *link, r int, g *group) error {
 func (b *Backend) listen(ctx context.Context, g *group) error {
 	own := ""
 	if g.cfg.Store != nil {
-		own = pg.HostAddress(ctx)
+		own = b.ownAddress(ctx, &g.cfg)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -203,7 +203,7 @@ func (b *Backend) listen(ctx context.Context, g *group) error {
 		return pg.ErrClosed
 	}
 	if b.mu.listeners != nil {
-		return nil
+		return b.checkReached(&g.cfg, b.mu.listeners)
 	}
 	addresses, sources, err := b.listenAddresses(&g.cfg, own)
 	if err != nil {
@@ -212,6 +212,9 @@ func (b *Backend) listen(ctx context.Context, g *group) error {
 	listeners, err := listenAll(addresses)
 	if err != nil {
 		return err
+	}
+	if err := b.checkReached(&g.cfg, listeners); err != nil {
+		return errors.Join(err, closeAll(listeners))
 	}
 	if err := b.openSharingLocked(); err != nil {
 		if b.opt.Transport == TransportShared || b.opt.ShareDir != "" { // what is asked for by name is to work

@@ -57,6 +57,10 @@ type Options struct {
 	// only a port (":0"). Empty means the one of Listen.
 	Interfaces []string
 
+	// Open lets other hosts reach a group that has no Token: whoever comes may take
+	// part. Off, Configure refuses to listen like that.
+	Open bool
+
 	// Streams is how many sockets an edge has that we dial: large messages go
 	// over whichever is free. Zero means 1 within one host and DefaultStreams
 	// between hosts, or as many more as make it a multiple of the interfaces.

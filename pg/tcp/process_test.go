@@ -137,7 +137,7 @@ func serveRank(ctx context.Context, w spawn.Worker) error {
 
 // serveStore runs a store at host until end is called.
 func serveStore(ctx context.Context, host string) (address string, end func(), err error) {
-	s, err := store.NewServer(store.ServerConfig{Listen: net.JoinHostPort(host, "0")})
+	s, err := store.NewServer(store.ServerConfig{Listen: net.JoinHostPort(host, "0"), Open: true})
 	if err != nil {
 		return "", nil, err
 	}

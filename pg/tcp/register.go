@@ -25,7 +25,7 @@ func Open(o pg.Options) (pg.Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	opt := Options{Listen: o.Listen, Interfaces: o.Interfaces, Streams: streams, ShareDir: ShareDirFromEnv(), Logger: o.Log}
+	opt := Options{Listen: o.Listen, Interfaces: o.Interfaces, Open: o.Open, Streams: streams, ShareDir: ShareDirFromEnv(), Logger: o.Log}
 	for name, value := range o.Params {
 		i := slices.Index(transportNames[:], value)
 		switch {

@@ -12,6 +12,15 @@ const (
 	// usual addresses is about 3 MiB; the rest is room for members' data.
 	MaxMessageBytes = 32 << 20
 
+	// MaxRequestBytes bounds a message of those that a client sends: a last answer
+	// of quorum.MaxListed members with the longest addresses is 3 MiB.
+	MaxRequestBytes = 4 << 20
+
+	// MaxUnaryBytes bounds the request of a unary call, and MaxReportBytes that of a
+	// rank that reports: its accusations may be 66 KiB.
+	MaxUnaryBytes  = 64 << 10
+	MaxReportBytes = 128 << 10
+
 	// MaxMembers bounds the members of a quorum and of a last answer.
 	MaxMembers = quorum.MaxMembers
 

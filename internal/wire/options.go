@@ -18,7 +18,8 @@ const (
 // ServerOptions returns the bounds and keepalive of every gRPC server of ours.
 func ServerOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{
-		grpc.MaxRecvMsgSize(MaxMessageBytes),
+		grpc.ForceServerCodecV2(Codec()),
+		grpc.MaxRecvMsgSize(MaxRequestBytes),
 		grpc.MaxSendMsgSize(MaxMessageBytes),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: keepaliveEvery, Timeout: keepaliveTimeout}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: keepaliveLeast, PermitWithoutStream: true}),
@@ -29,7 +30,8 @@ func ServerOptions() []grpc.ServerOption {
 // Transport credentials are the caller's to add.
 func DialOptions() []grpc.DialOption {
 	return []grpc.DialOption{
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(MaxMessageBytes), grpc.MaxCallSendMsgSize(MaxMessageBytes)),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(MaxMessageBytes), grpc.MaxCallSendMsgSize(MaxRequestBytes),
+			grpc.ForceCodecV2(Codec())),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{
 			Time: keepaliveEvery, Timeout: keepaliveTimeout, PermitWithoutStream: true}),
 	}

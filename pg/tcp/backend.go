@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/skerry-ft/skerry/internal/perhost"
 	"github.com/skerry-ft/skerry/internal/step"
 	"github.com/skerry-ft/skerry/pg"
 )
@@ -24,12 +25,13 @@ type Backend struct {
 	origin time.Time // of the links' coarse clocks
 	stats  counters
 
-	wg       sync.WaitGroup // every goroutine
-	closing  chan struct{}  // closed by Close
-	work     chan struct{}  // capacity 1: the worker looks for a collective to start
-	tick     chan struct{}  // capacity 1: a deadline is nearer than the clock's next look
-	configMu sync.Mutex     // one Configure at a time; held while it waits
-	lanesGen step.Uint64    // rises when a link gets or loses its lane
+	wg        sync.WaitGroup   // every goroutine
+	closing   chan struct{}    // closed by Close
+	newcomers *perhost.Counter // sockets that peers opened, on which no Hello is proved yet
+	work      chan struct{}    // capacity 1: the worker looks for a collective to start
+	tick      chan struct{}    // capacity 1: a deadline is nearer than the clock's next look
+	configMu  sync.Mutex       // one Configure at a time; held while it waits
+	lanesGen  step.Uint64      // rises when a link gets or loses its lane
 	// crossed is touched after the caller's memory was read for a lane, and before
 	// it is written with what came on one. That the first happens before the second
 	// follows from what the peer does in between, in another process, where the
@@ -59,7 +61,6 @@ type state struct {
 	links map[*link]struct{} // every open socket
 	edges map[edgeKey]*link  // proven by a Hello of some epoch
 	held  map[edgeKey]*link  // unproven, with an early Hello
-	loose int                // further sockets that peers opened on edges not proven yet
 
 	prefixes prefixHistory
 
@@ -102,12 +103,13 @@ var _ pg.Prober = (*Backend)(nil)
 // New makes an unconfigured backend. It opens and starts nothing.
 func New(opt Options) *Backend {
 	b := &Backend{
-		opt:     opt.withDefaults(),
-		optErr:  opt.Validate(),
-		origin:  time.Now(),
-		closing: make(chan struct{}),
-		work:    make(chan struct{}, 1),
-		tick:    make(chan struct{}, 1),
+		opt:       opt.withDefaults(),
+		optErr:    opt.Validate(),
+		origin:    time.Now(),
+		closing:   make(chan struct{}),
+		newcomers: perhost.New(perhost.Limits{Max: maxNewcomers, PerHost: maxNewcomersPerHost, Scarce: scarceNewcomers}),
+		work:      make(chan struct{}, 1),
+		tick:      make(chan struct{}, 1),
 	}
 	b.pending.Watch(b.opt.hook)
 	b.lanesGen.Watch(b.opt.hook)

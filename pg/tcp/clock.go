@@ -8,9 +8,6 @@ import (
 	"time"
 )
 
-// helloPatience is how long a socket may stay open without a Hello.
-const helloPatience = 10 * time.Second
-
 // errSilent is the cause when a link was silent for a beat timeout.
 var errSilent = errors.New("link is silent")
 
@@ -51,7 +48,7 @@ func (b *Backend) look(now time.Time, late time.Duration) time.Time {
 				k.received.Store(min(coarse, k.received.Load()+int64(late)))
 			}
 		}
-		if l.hello == nil && !l.dialed && now.Sub(l.born) > helloPatience {
+		if !l.dialed && l.overdueLocked(now) {
 			do.close = append(do.close, l)
 			continue
 		}

@@ -17,8 +17,6 @@ const (
 	// maxDials is how many edges one Configure opens at a time.
 	maxDials  = 32
 	dialPause = 20 * time.Millisecond // after the first attempt; doubles
-	// maxUnproven bounds sockets that nobody has proved anything on.
-	maxUnproven = 4096
 )
 
 // dialer opens the missing edges of one Configure.
@@ -286,14 +284,23 @@ func (b *Backend) acceptLoop(ln net.Listener) {
 
 // admit starts a link on a socket that a peer opened.
 func (b *Backend) admit(c net.Conn) {
-	l, err := b.newLink(c, false)
+	place, err := b.newcomers.Enter(c.RemoteAddr())
 	if err != nil {
+		b.opt.Logger.Debug().Err(err).Msg("connection refused")
 		c.Close()
 		return
 	}
+	l, err := b.newLink(c, false)
+	if err != nil {
+		place.Leave()
+		c.Close()
+		return
+	}
+	l.newcomer = place
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.mu.closed || len(b.mu.links)-len(b.mu.edges)+b.mu.loose > maxUnproven {
+	if b.mu.closed {
+		place.Leave()
 		c.Close()
 		return
 	}

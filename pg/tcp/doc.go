@@ -191,13 +191,20 @@
 // futex does, and waits for those of its peers. The kernel marks and wakes them first
 // of all. What it wakes ends the socket, behind all that the dead had said.
 //
+// # Strangers
+//
+// A socket that a peer opened is a newcomer until a Hello has proved the token:
+// there are so many of them at most, by host too, each reads a preamble, then a Hello,
+// into a small buffer, and has its time for it; see newcomer.go.
+//
 // # Goroutines
 //
 //	accept   per listener, which it owns; ended by Close
 //	clock    one; beats, silence, deadlines; ended by Close
 //	worker   one; starts collectives that had to wait for another; ended by Close
 //	reader   per socket; owns the receive buffer; ended by the socket's end
-//	writer   per socket; sends what could not go out at once; ended by the socket's end
+//	writer   per socket, from its preamble on; sends what could not go out at once;
+//	         ended by the socket's end
 //	dialer   per missing edge, and per further socket of it, within Configure, which
 //	         waits for them
 //	poller   one, with lanes; sleeps on the bell; ended by Close; caller's

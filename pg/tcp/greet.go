@@ -98,7 +98,7 @@ func (b *Backend) checkHelloLocked(g *group, l *link, do *todo) {
 	if l.group != g {
 		l.attachLocked(g, rank)
 	}
-	b.settleLooseLocked(l)
+	l.leavePlacesLocked()
 	l.proven, l.helloOK = true, true
 	delete(b.mu.outOfReach, l.key.replicaID)
 	l.agreeLaneLocked(do)

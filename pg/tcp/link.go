@@ -9,8 +9,9 @@ import (
 )
 
 const (
-	// receiveBytes is the receive buffer of a link: what is read with one system
-	// call when it is not known what comes.
+	// receiveBytes is the receive buffer of a socket of an edge: what is read with
+	// one system call when it is not known what comes. See newcomer.go for what a
+	// socket has before it is one.
 	receiveBytes = 64 << 10
 	// aheadBytes is how much is read behind a payload that goes straight into a
 	// tensor: the next header, and small frames whole.
@@ -165,7 +166,9 @@ func (b *Backend) startLocked(l *link) {
 	b.mu.links[l] = struct{}{}
 	for _, k := range l.socks {
 		b.wg.Go(k.readLoop)
-		b.wg.Go(k.writeLoop)
+		if l.dialed {
+			b.wg.Go(k.writeLoop) // else once the peer's preamble is right
+		}
 	}
 }
 
@@ -186,7 +189,7 @@ func (b *Backend) lostLocked(l *link, err error, do *todo) {
 	for _, k := range l.socks {
 		close(k.dead)
 	}
-	b.settleLooseLocked(l)
+	l.leavePlacesLocked()
 	delete(b.mu.links, l)
 	if b.mu.edges[l.key] == l {
 		delete(b.mu.edges, l.key)

@@ -54,6 +54,8 @@ func (k *sock) preamble() error {
 		return err
 	}
 	k.received.Store(b.now())
+	k.enlarge(helloBytes)
+	b.wg.Go(k.writeLoop)
 	if joins {
 		return k.join()
 	}
@@ -72,6 +74,9 @@ func (k *sock) readFrame() error {
 		return err
 	}
 	k.in.r += headerBytes
+	if over, err := k.screen(&h); over || err != nil {
+		return err
+	}
 	switch h.typ {
 	case frameData:
 		return k.readData(&h)
@@ -105,7 +110,7 @@ func (k *sock) readFrame() error {
 
 func (k *sock) peekBytes(n int) []byte { return k.in.buf[k.in.r : k.in.r+n] }
 
-// fill makes n bytes available in the buffer; n is at most half of it.
+// fill makes n bytes available in the buffer; n is at most its size.
 func (k *sock) fill(n int) error {
 	in := &k.in
 	for in.w-in.r < n {

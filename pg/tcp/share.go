@@ -154,7 +154,7 @@ func (b *Backend) dialLane(ctx context.Context, l *link, name string) (*lane, er
 	err = b.passRights(conn, l.theirs, out)
 	if err == nil {
 		var n *lane
-		if _, n, err = b.takeRights(conn, out); err == nil {
+		if n, err = b.takeRights(conn, out); err == nil {
 			return n, nil
 		}
 	}
@@ -209,17 +209,24 @@ func withFDs(x, y *os.File, f func(x, y uintptr)) error {
 	return errors.Join(err, inner)
 }
 
-// takeRights reads what passRights sent, and makes a lane of it and of out, if
-// that is not nil; else of a segment of its own.
-func (b *Backend) takeRights(c *net.UnixConn, out *memfd.Segment) (nonce [nonceBytes]byte, n *lane, err error) {
+// takeRights reads what passRights sent, and makes a lane of it and of out.
+func (b *Backend) takeRights(c *net.UnixConn, out *memfd.Segment) (*lane, error) {
+	_, files, err := readRights(c)
+	if err != nil {
+		return nil, err
+	}
+	return b.laneFrom(files[0], files[1], out)
+}
+
+// readRights reads what passRights sent: shareRights files.
+func readRights(c *net.UnixConn) (nonce [nonceBytes]byte, files []*os.File, err error) {
 	var message [shareBytes + 1]byte
 	oob := make([]byte, unix.CmsgSpace(4*shareRights))
 	got, oobGot, flags, _, err := c.ReadMsgUnix(message[:], oob)
 	if err != nil {
 		return nonce, nil, err
 	}
-	files, err := parseRights(oob[:oobGot])
-	if err != nil {
+	if files, err = parseRights(oob[:oobGot]); err != nil {
 		return nonce, nil, err
 	}
 	if got != shareBytes || string(message[:len(shareMagic)]) != shareMagic ||
@@ -229,8 +236,7 @@ func (b *Backend) takeRights(c *net.UnixConn, out *memfd.Segment) (nonce [nonceB
 			ErrCorrupt, got, len(files), shareBytes, shareRights)
 	}
 	copy(nonce[:], message[len(shareMagic):])
-	n, err = b.laneFrom(files[0], files[1], out)
-	return nonce, n, err
+	return nonce, files, nil
 }
 
 // laneFrom makes a lane of what a peer passed, and of out or a new segment. It
@@ -335,7 +341,15 @@ func (b *Backend) answer(c *net.UnixConn) error {
 	if err := c.SetDeadline(time.Now().Add(b.opt.DialTimeout)); err != nil {
 		return err
 	}
-	nonce, n, err := b.takeRights(c, nil)
+	nonce, files, err := readRights(c)
+	if err != nil {
+		return err
+	}
+	if !b.awaitsLane(nonce) { // before anything is mapped
+		closeFiles(files)
+		return fmt.Errorf("%w: no edge has this nonce", ErrCorrupt)
+	}
+	n, err := b.laneFrom(files[0], files[1], nil)
 	if err != nil {
 		return err
 	}
@@ -352,17 +366,32 @@ func (b *Backend) answer(c *net.UnixConn) error {
 	return nil
 }
 
-// attachLane gives n to the link whose nonce the peer knows, before its Hello.
-func (b *Backend) attachLane(nonce [nonceBytes]byte, n *lane) *link {
+// awaitsLane tells whether a peer may bring a lane for the link with that nonce,
+// which only that peer knows.
+func (b *Backend) awaitsLane(nonce [nonceBytes]byte) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	return b.awaitsLaneLocked(nonce) != nil
+}
+
+func (b *Backend) awaitsLaneLocked(nonce [nonceBytes]byte) *link {
 	for l := range b.mu.links {
 		if l.mine == nonce && !l.dialed && l.lane == nil && l.hello == nil && !b.mu.closed {
-			l.lane = n
 			return l
 		}
 	}
 	return nil
+}
+
+// attachLane gives n to the link whose nonce the peer knows, before its Hello.
+func (b *Backend) attachLane(nonce [nonceBytes]byte, n *lane) *link {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	l := b.awaitsLaneLocked(nonce)
+	if l != nil {
+		l.lane = n
+	}
+	return l
 }
 
 // detachLane takes n away from l, which then is a socket alone.

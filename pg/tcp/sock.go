@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"github.com/skerry-ft/skerry/internal/perhost"
 )
 
 // MaxStreams is the most sockets of one edge.
@@ -38,10 +40,11 @@ type sock struct {
 	out frameOut
 
 	// Guarded by b.mu.
-	busy    bool // somebody is sending
-	mute    bool // the socket takes nothing any more: its reader will say why
-	beatDue bool
-	early   earlyQueue
+	busy     bool // somebody is sending
+	mute     bool // the socket takes nothing any more: its reader will say why
+	beatDue  bool
+	early    earlyQueue
+	newcomer perhost.Place // if the peer opened it
 }
 
 // init makes k a socket of l.
@@ -60,7 +63,7 @@ func (k *sock) init(l *link, c net.Conn) error {
 		raw.unpace()
 	}
 	k.wake, k.dead = make(chan struct{}, 1), make(chan struct{})
-	k.in.buf = make([]byte, receiveBytes)
+	k.in.buf = make([]byte, receiveBytesOf(l.dialed))
 	now := l.b.now()
 	k.received.Store(now)
 	k.sent.Store(now)
@@ -138,17 +141,9 @@ func (k *sock) joinLocked(nonce [nonceBytes]byte, index int) (behind *link, err 
 		shell.gone, shell.socks = true, nil
 		k.l, k.index, k.beatDue = p, index, true // the beat tells the peer
 		p.socks = append(p.socks, k)
-		b.mu.loose++
 		return nil, nil
 	}
 	return nil, errJoin
-}
-
-// settleLooseLocked counts l's further sockets as proven or gone, once.
-func (b *Backend) settleLooseLocked(l *link) {
-	if !l.dialed && !l.proven {
-		b.mu.loose -= len(l.socks) - 1
-	}
 }
 
 // ended is called by the reader that finds k's socket at its end.

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -63,7 +65,19 @@ type DebugConfig struct {
 	// Observer, if not nil, makes an Observer for every group, by its name; it
 	// may return nil.
 	Observer func(group string) Observer
-	Log      zerolog.Logger
+	// Log gets what a level other than DebugOff has to say. The zero Logger means
+	// JSON lines on standard error, so that the variables of FromEnv work in a
+	// program that gives no logger; zerolog.Nop() means nowhere.
+	Log zerolog.Logger
+}
+
+// logOrStderr is l, or a logger to standard error if none was given: the zero Logger
+// would say nothing.
+func logOrStderr(l zerolog.Logger) zerolog.Logger {
+	if reflect.ValueOf(l).IsZero() {
+		return zerolog.New(os.Stderr).With().Timestamp().Logger()
+	}
+	return l
 }
 
 // Debugger puts what helps to debug on the groups of one world: each of them
@@ -130,7 +144,7 @@ func (d *Debugger) Wrap(group string, b Backend) Backend {
 		}
 	}
 	if level >= DebugInfo {
-		b = newNarrator(group, level, b, d.config.Log)
+		b = newNarrator(group, level, b, logOrStderr(d.config.Log))
 	}
 	if d.config.Trace != nil {
 		c := *d.config.Trace

@@ -53,7 +53,7 @@ func (c *DebugConfig) FromEnv() error {
 	if size == 0 {
 		return nil
 	}
-	trace := TraceConfig{Entries: size, Log: c.Log}
+	trace := TraceConfig{Entries: size, Log: logOrStderr(c.Log)}
 	prefix := os.Getenv(EnvTraceFile)
 	if prefix == "" {
 		prefix = os.Getenv(EnvTorchFile)

@@ -181,6 +181,9 @@ func meetTCP(ctx context.Context, r RendezvousRequest) (*Rendezvous, error) {
 
 // overTCP serves the store, if this rank does, and connects to it.
 func (m *Rendezvous) overTCP(ctx context.Context, listen string, serve bool, r RendezvousRequest) error {
+	if err := checkMeeting(m.Address, m.WorldSize, serve); err != nil {
+		return err
+	}
 	stop := func() error { return nil }
 	if serve {
 		server, err := serveStore(ctx, listen, r)

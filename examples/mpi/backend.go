@@ -29,6 +29,7 @@ static void say(int err, char *text) { int n; MPI_Error_string(err, text, &n); }
 import "C"
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -236,7 +237,7 @@ func (b *Backend) Submit(op *pg.Op) *pg.Work {
 		return pg.Finished(op, err)
 	}
 	if t.deadline = op.Deadline; t.deadline.IsZero() {
-		t.deadline = time.Now().Add(max(c.Timeout, 0) + pg.DefaultTimeout)
+		t.deadline = time.Now().Add(cmp.Or(c.Timeout, pg.DefaultTimeout))
 	}
 	t.work = pg.NewWork(op)
 	b.mu.pending = append(b.mu.pending, t)
@@ -290,6 +291,9 @@ func (b *Backend) finish(t *transfer, err error) {
 	if work != nil {
 		if err == nil {
 			err = t.deliver()
+		}
+		if err != nil {
+			b.Abort(t.op.Epoch, err)
 		}
 		work.Complete(err)
 	}

@@ -62,13 +62,54 @@ func serveRank() error {
 	if err := pgtest.RunCells(ctx, g, cells); err != nil {
 		return fmt.Errorf("rank %d: %w", rank, err)
 	}
-	if err := g.Barrier(ctx); err != nil {
-		return err
+	if err := errors.Join(meets(ctx, g), tooLong(ctx, g)); err != nil {
+		return fmt.Errorf("rank %d: %w", rank, err)
 	}
 	if rank == 0 {
 		fmt.Printf("world %d: %s\n", size, report.String())
 	}
 	return errors.Join(g.Close(), mpi.Stop())
+}
+
+// meets checks that no rank leaves a barrier before the last has come to it, whichever that
+// is. The processes share the host's clock.
+func meets(ctx context.Context, g *pg.Group) error {
+	for late := range g.Size() {
+		if g.Rank() == late {
+			<-time.After(20 * time.Millisecond) // the others wait for it
+		}
+		came := time.Now().UnixNano()
+		if err := g.Barrier(ctx); err != nil {
+			return err
+		}
+		left := time.Now().UnixNano()
+		all := make([]int64, g.Size())
+		if err := g.AllGatherIntoTensor(ctx, pg.Of([]int64{came}), pg.Of(all)); err != nil {
+			return err
+		}
+		if last := slices.Max(all); left < last {
+			return fmt.Errorf("left a barrier %v before the last rank came", time.Duration(last-left))
+		}
+	}
+	return nil
+}
+
+// tooLong checks that a message which is longer than the receiver's tensor is a mismatch,
+// after which the receiver's group is broken.
+func tooLong(ctx context.Context, g *pg.Group) error {
+	switch g.Rank() {
+	case 1:
+		return g.Send(ctx, pg.New(pg.Int64DType, 8), pg.Envelope{Peer: 0, Tag: 1})
+	case 0:
+		if g.Size() == 1 {
+			return nil
+		}
+		_, err := g.Recv(ctx, pg.New(pg.Int64DType, 4), pg.Envelope{Peer: pg.AnySource, Tag: 1})
+		if !errors.Is(err, pg.ErrMismatch) || !errors.Is(g.Err(), pg.ErrMismatch) {
+			return fmt.Errorf("message of 8 elements for 4: %w, group %w; want ErrMismatch of both", err, g.Err())
+		}
+	}
+	return nil
 }
 
 // TestGrid: the grid under mpirun, with a rank per process.

@@ -10,6 +10,7 @@ package mpi
 static int exchange(MPI_Comm c, char *in, int *inN, int *inAt, char *out, int *outN, int *outAt, MPI_Request *r) {
 	return MPI_Ialltoallv(in, inN, inAt, MPI_BYTE, out, outN, outAt, MPI_BYTE, c, r);
 }
+static int barrier(MPI_Comm c, MPI_Request *r) { return MPI_Ibarrier(c, r); }
 static int post(MPI_Comm c, int sends, char *b, int n, int peer, int tag, MPI_Request *r) {
 	if (sends) return MPI_Isend(b, n, MPI_BYTE, peer, tag, c, r);
 	return MPI_Irecv(b, n, MPI_BYTE, peer < 0 ? MPI_ANY_SOURCE : peer, tag, c, r);
@@ -23,6 +24,10 @@ static int test(MPI_Request *r, int *done, int *source, int *bytes) {
 	}
 	return err;
 }
+static int truncated(int err) {
+	int class;
+	return MPI_Error_class(err, &class) == MPI_SUCCESS && class == MPI_ERR_TRUNCATE;
+}
 */
 import "C"
 
@@ -34,8 +39,9 @@ import (
 	"github.com/skerry-ft/skerry/pg"
 )
 
-// transfer is one op under way: every collective is an exchange in which each
-// rank sends each other one a part, which may be empty.
+// transfer is one op under way: every collective but a barrier is an exchange in which
+// each rank sends each other one a part, which may be empty. A barrier is MPI's own: an
+// exchange of nothing need not wait for anybody.
 type transfer struct {
 	op         *pg.Op
 	work       *pg.Work // nil once it was given up
@@ -155,6 +161,8 @@ func (t *transfer) start(comm C.MPI_Comm) error {
 	switch t.op.Kind {
 	case pg.KindSend:
 		return check("MPI_Isend", C.post(comm, 1, head(t.in), C.int(len(t.in)), C.int(t.op.Peer), C.int(t.op.Tag), t.request))
+	case pg.KindBarrier:
+		return check("MPI_Ibarrier", C.barrier(comm, t.request))
 	case pg.KindRecv:
 		return check("MPI_Irecv", C.post(comm, 0, head(t.out), C.int(len(t.out)), C.int(t.op.Peer), C.int(t.op.Tag), t.request))
 	}
@@ -166,7 +174,11 @@ func (t *transfer) start(comm C.MPI_Comm) error {
 // test asks MPI whether it is done.
 func (t *transfer) test() (bool, error) {
 	var done C.int
-	err := check("MPI_Test", C.test(t.request, &done, &t.source, &t.arrived))
+	code := C.test(t.request, &done, &t.source, &t.arrived)
+	err := check("MPI_Test", code)
+	if err != nil && C.truncated(code) != 0 {
+		err = fmt.Errorf("%w: received more than %d bytes: %w", pg.ErrMismatch, len(t.out), err)
+	}
 	return done != 0, err
 }
 

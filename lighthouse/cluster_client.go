@@ -51,7 +51,7 @@ type ClusterClient struct {
 func (c *ClusterClient) each(ctx context.Context, f func(skerrypb.ClusterClient) error) error {
 	var silent error
 	for _, addr := range c.Addrs {
-		conn, err := grpc.NewClient("passthrough:///"+addr, append(wire.DialOptions(), c.Guard.DialOptions("")...)...)
+		conn, err := grpc.NewClient("passthrough:///"+addr, append(wire.DialOptions(), c.Guard.DialOptions(fellow(), "")...)...)
 		if err != nil {
 			return fmt.Errorf("dial %s: %w", addr, err)
 		}

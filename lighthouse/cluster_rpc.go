@@ -199,7 +199,7 @@ func (c *cluster) ask(ctx context.Context, address string) (*wire.Introduction, 
 
 // dial prepares a call to another server.
 func (c *cluster) dial(address string) (*grpc.ClientConn, error) {
-	options := append(wire.DialOptions(), c.guard.DialOptions("")...)
+	options := append(wire.DialOptions(), c.guard.DialOptions(fellow(), "")...)
 	if creds := c.cfg.Cluster.PeerCredentials; creds != nil {
 		options = append(options, grpc.WithTransportCredentials(creds))
 	}

@@ -44,6 +44,12 @@ const (
 	minTimeout = time.Millisecond
 )
 
+// CheckJob says what is wrong with the name of a job.
+func CheckJob(name string) error {
+	_, err := wire.CheckJob(name)
+	return err
+}
+
 // Config is a server's configuration. DefaultConfig returns one that works.
 type Config struct {
 	// Listen is the address for RPC and HTTP alike, "host:port". An empty
@@ -103,6 +109,11 @@ type Config struct {
 	// Guard has the server's certificate and the token for changing actions. Its
 	// zero value guards nothing, which is fine on loopback, and refused beyond it.
 	Guard Guard
+
+	// OpenJoins lets replicas join that do not prove the token, though there is one:
+	// torchft's clients cannot. Whoever reaches the port may then join, put members
+	// out in their names and, as a member, read the model.
+	OpenJoins bool
 
 	// AllowHosts are more names under which browsers may reach this server, beside
 	// localhost, addresses, and what Listen and Advertise say. A request under

@@ -133,14 +133,14 @@ func lostOnTheWay(err error) bool {
 }
 
 // passedOn is the context of a call that is passed on: the caller's deadline and
-// metadata, and the mark of a hop. A bearer token stays here: the next connection
-// may be one that others can read, and this server's own proof stands for it.
+// metadata, and the mark of a hop. What it proved of the token stays here: this
+// server's own proof stands for it, or, for a call that is Unvouched, none.
 func passedOn(ctx context.Context) context.Context {
 	in, _ := metadata.FromIncomingContext(ctx)
 	out := metadata.Pairs(hopKey, "1")
 	for key, values := range in {
 		// What begins so is the transport's own.
-		if key == guard.BearerMetadata || strings.HasPrefix(key, ":") || strings.HasPrefix(key, "grpc-") || key == "content-type" || key == "user-agent" || key == "te" {
+		if key == guard.BearerMetadata || key == guard.ProofMetadata || strings.HasPrefix(key, ":") || strings.HasPrefix(key, "grpc-") || key == "content-type" || key == "user-agent" || key == "te" {
 			continue
 		}
 		out.Append(key, values...)

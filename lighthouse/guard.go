@@ -14,7 +14,6 @@ import (
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
-	"github.com/skerry-ft/skerry/internal/wire/torchftpb"
 )
 
 // Guard says which certificate and which token a server has. With certificates
@@ -35,35 +34,20 @@ const (
 	stallTimeout = 30 * time.Second
 )
 
-// openToAll are the calls that need no token: what replicas say and what
-// everybody may read. A method that is not here needs the token, so a new one
-// does until somebody says otherwise.
-func openToAll(method string) bool {
-	switch method {
-	case skerrypb.Lighthouse_Session_FullMethodName,
-		skerrypb.Lighthouse_Info_FullMethodName,
-		skerrypb.Lighthouse_History_FullMethodName,
-		skerrypb.Lighthouse_Jobs_FullMethodName,
-		skerrypb.Cluster_Members_FullMethodName,
-		torchftpb.LighthouseService_Quorum_FullMethodName,
-		torchftpb.LighthouseService_Heartbeat_FullMethodName:
-		return true
-	}
-	return false
-}
-
-// allowed says whether a call may be made: by somebody of the cluster's CA, if
-// there is one, and with the token, if there is one and the call changes
-// something. A call that is passed on to the leader goes with this server's own
-// proof: it was checked here. Only a drain by a member is for the leader to
-// check, in checkMember.
+// allowed says whether a call may be made: by a certificate of the cluster's CA
+// whose role is right for it, if there is a CA, and with the token, if there is one
+// and the call is not one that reads. A call that is passed on to the leader goes
+// with this server's own proof: it was checked here. Only a drain by a member is for
+// the leader to check, in checkMember.
 func (s *Server) allowed(ctx context.Context, method string, req any) (context.Context, error) {
-	err := s.guard.CheckPeer(ctx)
-	if err == nil && !openToAll(method) {
-		err = s.guard.CheckToken(ctx, method, req)
-		if err != nil && method == skerrypb.Lighthouse_Drain_FullMethodName && guard.IsMember(ctx) {
-			return guard.Unvouched(ctx), nil
+	err := s.rightful(ctx, method, req)
+	if err == nil && s.needsToken(method) {
+		if err = s.guard.CheckToken(ctx, method, req); err != nil && joins(method) {
+			err = fmt.Errorf("%w; %s", err, joinHint)
 		}
+	}
+	if err != nil && s.mayAsMember(ctx, method, req) {
+		return guard.Unvouched(ctx), nil
 	}
 	return ctx, s.denied(ctx, method, err)
 }

@@ -27,7 +27,7 @@ func TestAdoption(t *testing.T) {
 	c := lighthousetest.StartCluster(t, 3, lighthousetest.Options{Timing: "slow"})
 	settled(t, c, 0, []int{0, 1, 2}, nil)
 	_, _, first := formIn(t, c, "a", "b")
-	operator := guardtest.Open(t, creds.Options(t, "operator"))
+	operator := guardtest.Open(t, creds.Options(t, guard.Operator, "operator"))
 	connect := func(addr string) *grpc.ClientConn { return dial(t, addr) }
 	for _, step := range []guard.Adoption{guard.AdoptListen, guard.AdoptSpeak, guard.AdoptNone} {
 		if step == guard.AdoptNone {
@@ -35,7 +35,7 @@ func TestAdoption(t *testing.T) {
 		}
 		for i := range 3 {
 			c.Configure(i, func(cfg *lighthouse.Config) {
-				cfg.Guard = creds.Options(t, "server")
+				cfg.Guard = creds.Options(t, guard.Lighthouse, "server")
 				cfg.Guard.Adopt = step
 				cfg.Cluster.GossipKeys = func() [][]byte { return [][]byte{key} }
 			})

@@ -2,6 +2,7 @@ package lighthouse
 
 import (
 	"context"
+	"crypto/tls"
 	_ "embed" // the login form
 	"errors"
 	"fmt"
@@ -38,8 +39,8 @@ func withConn(ctx context.Context, conn net.Conn) context.Context {
 
 // caller is who makes an HTTP request.
 type caller struct {
-	verified bool // has a certificate of the CA
-	private  bool // on TLS or loopback
+	state   *tls.ConnectionState // nil: no TLS
+	private bool                 // on TLS or loopback
 }
 
 func callerOf(r *http.Request) caller {
@@ -48,13 +49,33 @@ func callerOf(r *http.Request) caller {
 		return caller{}
 	}
 	state := conn.TLSState()
-	return caller{verified: guard.Verified(state), private: state != nil || guard.IsLoopback(conn.RemoteAddr())}
+	return caller{state: state, private: state != nil || guard.IsLoopback(conn.RemoteAddr())}
+}
+
+// rightfulHTTP says whether the caller's certificate, if one is wanted, is good for
+// what reads, or for what changes.
+func (s *Server) rightfulHTTP(who caller, grave bool) error {
+	if !s.guard.AsksClients() {
+		return nil
+	}
+	roles := []guard.Role{guard.Operator, guard.Lighthouse}
+	if !grave {
+		roles = append(roles, guard.Replica)
+	}
+	if err := s.guard.TLS.Admit(who.state, "", roles...); err != nil {
+		return err
+	}
+	if p, err := guard.PeerOf(who.state); err != nil || p.Bound() {
+		return errors.Join(err, fmt.Errorf("%w: the caller is bound to job %q, and this shows all jobs", guard.ErrDenied, p.Job))
+	}
+	return nil
 }
 
 // guardHTTP lets requests through to next that may be made. What reads needs a
 // certificate, if there is a CA; what changes, and what shows the process from
-// inside, needs the token, if there is one. A token stands for a certificate. Programs
-// send it as "Authorization: Bearer", browsers log in.
+// inside, an operator's, and the token, if there is one. The token stands for a
+// certificate that is not shown, not for one that is. Programs send it as
+// "Authorization: Bearer", browsers log in.
 func (s *Server) guardHTTP(next http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+pathLogin, serveLogin)
@@ -144,15 +165,13 @@ func (s *Server) shownHTTP(r *http.Request, who caller, grave bool) error {
 	if s.guard.Adopt.Lenient() {
 		return nil
 	}
-	needCert := s.guard.TLS != nil && !s.guard.Anonymous
+	err := s.rightfulHTTP(who, grave)
 	needToken := grave && !s.guard.Token.IsZero()
 	switch {
-	case needToken, needCert && !who.verified:
-	default:
+	case err == nil && !needToken:
 		return nil
-	}
-	if s.guard.Token.IsZero() {
-		return fmt.Errorf("%w: this needs a certificate of the cluster's CA", guard.ErrDenied)
+	case err != nil && (s.guard.Token.IsZero() || guard.Verified(who.state)):
+		return err // the token stands for a certificate, not for another one
 	}
 	if proof := r.Header.Get(headerProof); proof != "" {
 		return s.guard.Token.Check(proof, hopOf(r), nil)

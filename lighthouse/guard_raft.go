@@ -11,13 +11,15 @@ import (
 	"github.com/skerry-ft/skerry/internal/guard"
 )
 
+// fellow is what this server dials to reach another server.
+func fellow() guard.Party { return guard.Party{Role: guard.Lighthouse} }
+
 // raftPurpose is what servers prove the token for to each other.
 const raftPurpose = "raft"
 
 // guardCluster puts the guard around what servers say to each other: TLS if
-// there are certificates, and then, if there is a token, a proof of it at the
-// start of each of raft's connections. Replicas have certificates too, and are no
-// servers.
+// there are certificates, of servers on both sides, and then, if there is a token,
+// a proof of it at the start of each of raft's connections.
 func guardCluster(g *guard.Guard, c *ClusterConfig, patience time.Duration) {
 	if c.RaftListen == nil && (g.Serves() || !g.Token.IsZero()) {
 		c.RaftListen = func(ln net.Listener) net.Listener {
@@ -43,7 +45,7 @@ func greetRaft(g *guard.Guard, conn net.Conn) (net.Conn, error) {
 			}
 		}
 		if opening == guard.OpensTLS {
-			secured := tls.Server(conn, g.TLS.Server()) // servers always have a certificate
+			secured := tls.Server(conn, g.TLS.ServerFor("", guard.Lighthouse)) // servers always have a certificate
 			if err := secured.Handshake(); err != nil {
 				return nil, err
 			}
@@ -78,7 +80,7 @@ func dialRaft(ctx context.Context, g *guard.Guard, address string, patience time
 	}
 	secured := conn
 	if g.Serves() {
-		t := tls.Client(conn, g.TLS.Client(address))
+		t := tls.Client(conn, g.TLS.Client(address, fellow()))
 		if err := t.Handshake(); err != nil {
 			return nil, errors.Join(fmt.Errorf("greet %s: %w", address, err), conn.Close())
 		}

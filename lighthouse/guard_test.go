@@ -31,7 +31,7 @@ import (
 // guarded dials with a guard.
 func guarded(t testing.TB, g *guard.Guard, addr string) *grpc.ClientConn {
 	t.Helper()
-	conn, err := grpc.NewClient("passthrough:///"+addr, append(wire.DialOptions(), g.DialOptions("")...)...)
+	conn, err := grpc.NewClient("passthrough:///"+addr, append(wire.DialOptions(), g.DialOptions(guard.Party{Role: guard.Lighthouse}, "")...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +48,7 @@ func browser(t testing.TB, g *guard.Guard) *http.Client {
 	}
 	transport := &http.Transport{DisableKeepAlives: true}
 	if g != nil && g.TLS != nil {
-		transport.DialTLSContext = g.TLS.DialContext(patience)
+		transport.DialTLSContext = g.TLS.DialContext(guard.Party{Role: guard.Lighthouse}, patience)
 	}
 	return &http.Client{
 		Transport: transport, Jar: jar, Timeout: patience,
@@ -81,14 +81,14 @@ func request(t testing.TB, c *http.Client, method, address string, form url.Valu
 	return resp.StatusCode
 }
 
-// TestTokenGuardsChanges: with a token, all may read and join, and who holds it
-// may change.
+// TestTokenGuardsChanges: with a token, all may read, and who holds it may join and
+// change.
 func TestTokenGuardsChanges(t *testing.T) {
 	t.Parallel()
 	c := guardtest.New(t)
 	o := guard.Options{TokenFile: filepath.Join(c.Dir, "token")}
 	l := lighthousetest.Start(t, func(cfg *lighthouse.Config) { cfg.Guard = o })
-	open(t, dial(t, l.Addr), hello("a"))
+	open(t, guarded(t, guardtest.Open(t, o), l.Addr), hello("a"))
 	stranger := skerrypb.NewLighthouseClient(dial(t, l.Addr))
 	holder := skerrypb.NewLighthouseClient(guarded(t, guardtest.Open(t, o), l.Addr))
 	other := skerrypb.NewLighthouseClient(guarded(t, &guard.Guard{Token: guard.FixedToken(guard.RandomSecret())}, l.Addr))
@@ -136,7 +136,8 @@ func TestMemberDrainsItself(t *testing.T) {
 		cfg.Guard = guard.Options{Token: guard.NewSecret([]byte("0123456789abcdef"))}
 	}})
 	leader, follower := cluster.Servers[cluster.Leader()], cluster.Servers[cluster.Followers()[0]]
-	a, _ := open(t, dial(t, leader.Addr), hello("a"))
+	holder := &guard.Guard{Token: guard.FixedToken(guard.NewSecret([]byte("0123456789abcdef")))}
+	a, _ := open(t, guarded(t, holder, leader.Addr), hello("a"))
 	a.join(quorum.JoinFall, nil)
 	q := a.answer(1)
 	for _, s := range []*lighthousetest.Server{leader, follower} {
@@ -164,15 +165,16 @@ func TestMemberDrainsItself(t *testing.T) {
 func TestMutualTLSOnThePort(t *testing.T) {
 	t.Parallel()
 	c := guardtest.New(t)
-	server := c.Options(t, "server")
+	server := c.Options(t, guard.Lighthouse, "server")
 	l := lighthousetest.Start(t, func(cfg *lighthouse.Config) { cfg.Guard = server })
-	memberOptions := c.Options(t, "member")
+	memberOptions := c.Options(t, guard.Replica, "member")
+	joined := guardtest.Open(t, memberOptions)
 	memberOptions.TokenFile = ""
 	member := guardtest.Open(t, memberOptions)
 	caOnly := guardtest.Open(t, guard.Options{TLSCA: server.TLSCA})
-	foreign := guardtest.Open(t, guardtest.New(t).Options(t, "stranger"))
+	foreign := guardtest.Open(t, guardtest.New(t).Options(t, guard.Replica, "stranger"))
 
-	if a, _ := open(t, guarded(t, member, l.Addr), hello("a")); a == nil {
+	if a, _ := open(t, guarded(t, joined, l.Addr), hello("a")); a == nil {
 		t.Error("no session for a member")
 	}
 	ctx := t.Context()
@@ -181,7 +183,7 @@ func TestMutualTLSOnThePort(t *testing.T) {
 			t.Errorf("RPC with %s was answered", name)
 		}
 	}
-	holder := skerrypb.NewLighthouseClient(guarded(t, guardtest.Open(t, c.Options(t, "operator")), l.Addr))
+	holder := skerrypb.NewLighthouseClient(guarded(t, guardtest.Open(t, c.Options(t, guard.Operator, "operator")), l.Addr))
 	without := skerrypb.NewLighthouseClient(guarded(t, member, l.Addr))
 	if _, err := without.Configure(ctx, &skerrypb.ConfigureRequest{}); status.Code(err) != codes.Unauthenticated {
 		t.Errorf("a change with a certificate and no token: %v, want Unauthenticated", err)
@@ -218,7 +220,7 @@ func TestMutualTLSOnThePort(t *testing.T) {
 func TestLogin(t *testing.T) {
 	t.Parallel()
 	c := guardtest.New(t)
-	l := lighthousetest.Start(t, func(cfg *lighthouse.Config) { cfg.Guard = c.Options(t, "server") })
+	l := lighthousetest.Start(t, func(cfg *lighthouse.Config) { cfg.Guard = c.Options(t, guard.Lighthouse, "server") })
 	b := browser(t, guardtest.Open(t, guard.Options{TLSCA: filepath.Join(c.Dir, "ca.pem")}))
 	at := "https://" + l.Addr
 	action := at + "/jobs/default/replicas/a/drain"
@@ -309,11 +311,11 @@ func TestGuardedCluster(t *testing.T) {
 	c := guardtest.New(t)
 	key := bytes.Repeat([]byte{7}, 32)
 	servers := lighthousetest.StartCluster(t, 3, lighthousetest.Options{Timing: "slow", Change: func(_ int, cfg *lighthouse.Config) {
-		cfg.Guard, cfg.Cluster.GossipKeys = c.Options(t, "server"), func() [][]byte { return [][]byte{key} }
+		cfg.Guard, cfg.Cluster.GossipKeys = c.Options(t, guard.Lighthouse, "server"), func() [][]byte { return [][]byte{key} }
 	}})
 	leader, follower := servers.Servers[servers.Leader()], servers.Servers[servers.Followers()[0]]
-	g := guardtest.Open(t, c.Options(t, "operator"))
-	open(t, guarded(t, g, leader.Addr), hello("a"))
+	g := guardtest.Open(t, c.Options(t, guard.Operator, "operator"))
+	open(t, guarded(t, guardtest.Open(t, c.Options(t, guard.Replica, "member")), leader.Addr), hello("a"))
 	operator := skerrypb.NewLighthouseClient(guarded(t, g, follower.Addr))
 	if _, err := operator.Evict(t.Context(), &skerrypb.EvictRequest{ReplicaId: "a", Reason: "by hand"}); err != nil {
 		t.Errorf("evict through a follower: %v", err)
@@ -370,8 +372,8 @@ func TestTokenGuardsRaft(t *testing.T) {
 func TestTLSVersion(t *testing.T) {
 	t.Parallel()
 	c := guardtest.New(t)
-	l := lighthousetest.Start(t, func(cfg *lighthouse.Config) { cfg.Guard = c.Options(t, "server") })
-	cfg := guardtest.Open(t, c.Options(t, "member")).TLS.Client(l.Addr)
+	l := lighthousetest.Start(t, func(cfg *lighthouse.Config) { cfg.Guard = c.Options(t, guard.Lighthouse, "server") })
+	cfg := guardtest.Open(t, c.Options(t, guard.Replica, "member")).TLS.Client(l.Addr, guard.Party{Role: guard.Lighthouse})
 	cfg.MinVersion, cfg.MaxVersion = tls.VersionTLS12, tls.VersionTLS12
 	conn, err := tls.Dial("tcp", l.Addr, cfg)
 	if err == nil {

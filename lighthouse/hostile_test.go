@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
+	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/guard/guardtest"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
@@ -38,13 +39,13 @@ const (
 func TestHostileClientsHurtNobody(t *testing.T) {
 	t.Parallel()
 	c := guardtest.New(t)
-	options := c.Options(t, "server")
+	options := c.Options(t, guard.Lighthouse, "server")
 	l := lighthousetest.Start(t, func(cfg *lighthouse.Config) {
 		cfg.Guard = options
 		cfg.Rules.JoinTimeout = time.Second
 		cfg.Rules.HeartbeatTimeout = patience // a busy machine is no dead replica
 	})
-	g := guardtest.Open(t, c.Options(t, "member"))
+	g := guardtest.Open(t, c.Options(t, guard.Replica, "member"))
 	conn := guarded(t, g, l.Addr)
 	good, _ := open(t, conn, hello("good"))
 	q := good.answer(good.join(quorum.JoinFall, nil))
@@ -61,8 +62,16 @@ func TestHostileClientsHurtNobody(t *testing.T) {
 	} {
 		attack.Go(func() { assault(ctx, t, name, l.Addr, silentCrowd, one) })
 	}
-	cfg := func() *tls.Config { c := g.TLS.Client(l.Addr); c.NextProtos = []string{"http/1.1"}; return c }
-	http2 := func() *tls.Config { c := g.TLS.Client(l.Addr); c.NextProtos = []string{"h2"}; return c }
+	cfg := func() *tls.Config {
+		c := g.TLS.Client(l.Addr, guard.Party{Role: guard.Lighthouse})
+		c.NextProtos = []string{"http/1.1"}
+		return c
+	}
+	http2 := func() *tls.Config {
+		c := g.TLS.Client(l.Addr, guard.Party{Role: guard.Lighthouse})
+		c.NextProtos = []string{"h2"}
+		return c
+	}
 	attack.Go(func() { assault(ctx, t, "slow readers", l.Addr, busyCrowd, slowReader(cfg)) })
 	attack.Go(func() { assault(ctx, t, "huge HTTP/2 frames", l.Addr, busyCrowd, hugeFrame(http2)) })
 

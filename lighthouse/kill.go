@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
+	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
@@ -50,7 +51,7 @@ func (s *Server) kill(ctx context.Context, name string, id quorum.ReplicaID, rea
 	}
 	ctx, cancel := context.WithTimeout(ctx, killTimeout)
 	defer cancel()
-	if err := s.callKill(ctx, u.Host, kind, wire.Text(reason)); err != nil {
+	if err := s.callKill(ctx, u.Host, j.name, kind, wire.Text(reason)); err != nil {
 		return fmt.Errorf("kill replica %s at %s: %w", id, address, err)
 	}
 	j.log.Info().Str(logkey.ReplicaID, string(id)).Str(logkey.Addr, address).Msg("replica killed")
@@ -59,10 +60,10 @@ func (s *Server) kill(ctx context.Context, name string, id quorum.ReplicaID, rea
 
 // callKill returns nil if the manager answered, or if its connection, once
 // made, broke: who dies at once does not answer.
-func (s *Server) callKill(ctx context.Context, addr string, kind quorum.ClientKind, reason string) (err error) {
+func (s *Server) callKill(ctx context.Context, addr, job string, kind quorum.ClientKind, reason string) (err error) {
 	options := append(wire.DialOptions(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if kind != quorum.KindTorchft { // torchft's managers know neither certificates nor tokens
-		options = append(wire.DialOptions(), s.guard.Speaks().DialOptions(addr)...)
+		options = append(wire.DialOptions(), s.guard.Speaks().DialOptions(guard.Party{Role: guard.Replica, Job: job}, addr)...)
 	}
 	conn, err := grpc.NewClient("passthrough:///"+addr, options...)
 	if err != nil {

@@ -30,7 +30,7 @@ var errLinkClosed = errors.New("this lighthouse stops")
 
 func newLink(g *guard.Guard, creds credentials.TransportCredentials) *link {
 	return &link{dial: func(addr string) (*grpc.ClientConn, error) {
-		options := append(wire.DialOptions(), g.DialOptions("")...)
+		options := append(wire.DialOptions(), g.DialOptions(fellow(), "")...)
 		if creds != nil {
 			options = append(options, grpc.WithTransportCredentials(creds))
 		}
@@ -118,7 +118,7 @@ const httpTimeout = 30 * time.Second
 func newHTTPTransport(g *guard.Guard) *http.Transport {
 	t := &http.Transport{DisableKeepAlives: true, ResponseHeaderTimeout: httpTimeout}
 	if g.TLS != nil {
-		t.DialTLSContext = g.TLS.DialContext(httpTimeout)
+		t.DialTLSContext = g.TLS.DialContext(fellow(), httpTimeout)
 	}
 	return t
 }

@@ -57,6 +57,9 @@ func (s *Server) elsewhere(stream upstream) (*reign, upstream, error) {
 	case err != nil:
 		return nil, nil, err
 	}
+	if err := s.rightfulJob(ctx, hello.Job); err != nil {
+		return nil, nil, s.denied(ctx, skerrypb.Lighthouse_Session_FullMethodName, err)
+	}
 	to, err := s.leaderFor(ctx, hello)
 	if to.reign == nil {
 		s.metrics.received(first)

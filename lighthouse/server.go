@@ -82,6 +82,9 @@ func New(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := g.CheckOwn("", guard.Lighthouse); err != nil {
+		return nil, err
+	}
 	if err := cfg.checkListeners(g); err != nil {
 		return nil, err
 	}
@@ -220,6 +223,7 @@ func (s *Server) Run(ctx context.Context) (err error) {
 	})
 	s.log.Info().Stringer(logkey.Addr, s.Addr()).Msg("lighthouse started")
 	s.warnUnguarded()
+	s.warnOpened()
 	err = g.Wait()
 	s.streams.Wait()
 	s.log.Info().Msg("lighthouse stopped")

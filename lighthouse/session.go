@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
@@ -118,6 +119,8 @@ func (l *lighthouseService) Session(opened grpc.BidiStreamingServer[skerrypb.Up,
 		case <-time.After(lastWordTimeout):
 		}
 		return nil
+	case errors.Is(err, guard.ErrDenied):
+		return srv.denied(stream.Context(), skerrypb.Lighthouse_Session_FullMethodName, err)
 	case errors.Is(err, errSlow), errors.Is(err, errReplaced), errors.Is(err, errNoHello):
 		return status.Error(codes.Aborted, err.Error())
 	}
@@ -166,6 +169,10 @@ func (s *session) receive(r *reign, stream upstream, noHello *time.Timer) {
 	hello, err := helloOf(up)
 	if err != nil {
 		s.refuse(0, err)
+		return
+	}
+	if err := r.server.rightfulJob(s.ctx, hello.Job); err != nil {
+		s.end(err)
 		return
 	}
 	j, err := r.job(hello.Job, quorum.KindSkerry)

@@ -19,14 +19,16 @@ type Status struct {
 	// leader answer, and says false.
 	Leads bool `json:"leads"`
 	// Leader is the leader's address as clients dial it; "": no leader is known.
-	Leader   string      `json:"leader"`
-	Servers  []string    `json:"servers"` // all that are known
-	Term     uint64      `json:"term"`
-	UptimeMs int64       `json:"uptime_ms"`
-	NowMs    int64       `json:"now_ms"`
-	Sessions int64       `json:"sessions"`
-	Durable  bool        `json:"durable"`
-	Jobs     []JobStatus `json:"jobs"`
+	Leader   string   `json:"leader"`
+	Servers  []string `json:"servers"` // all that are known
+	Term     uint64   `json:"term"`
+	UptimeMs int64    `json:"uptime_ms"`
+	NowMs    int64    `json:"now_ms"`
+	Sessions int64    `json:"sessions"`
+	Durable  bool     `json:"durable"`
+	// OpenJoins says that replicas join without the token, though there is one.
+	OpenJoins bool        `json:"open_joins,omitempty"`
+	Jobs      []JobStatus `json:"jobs"`
 }
 
 // JobStatus is one job.
@@ -104,6 +106,7 @@ func (s *Server) Status(ctx context.Context) (Status, error) {
 	st := Status{
 		Version: s.cfg.Version, Addr: s.Addr().String(), UptimeMs: now.Sub(s.started).Milliseconds(),
 		NowMs: now.UnixMilli(), Sessions: s.sessions.Load(), Durable: s.dir != nil, Jobs: []JobStatus{}, Servers: s.peers(),
+		OpenJoins: s.openJoins(),
 	}
 	r := s.leading()
 	if r == nil {

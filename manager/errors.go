@@ -12,7 +12,8 @@ var (
 	ErrEvicted = errors.New("manager: evicted")
 	// ErrRefused is returned by StartQuorum and ShouldCommit, joined with the
 	// reason, when the lighthouse refuses this replica for good: its name is in
-	// use, its settings differ from the others'. Asking again cannot help.
+	// use, its settings differ from the others', its token or certificate was never
+	// good for a session. Asking again cannot help.
 	ErrRefused = errors.New("manager: refused by the lighthouse")
 	// ErrRankLost is returned by StartQuorum and ShouldCommit when another rank
 	// of this replica is gone: its process died, or closed its Manager. The other

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/portlease"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
@@ -149,7 +150,7 @@ func TestSessionNamesTheServerItLost(t *testing.T) {
 // transportError is what a call gets whose connection cannot be made.
 func transportError(t *testing.T) error {
 	t.Helper()
-	conn, err := dialPeer(nil, nil, deadAddress(t))
+	conn, err := dialPeer(nil, nil, guard.Party{}, deadAddress(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package manager
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"net"
 	"slices"
@@ -53,20 +54,20 @@ func (m *Manager) scheme() string {
 	return schemePlain
 }
 
-// dialPeer returns a connection to another manager at "host:port"; it is made by
+// dialPeer returns a connection to another manager, of to's job, at "host:port"; it is made by
 // the first call. A new one each time, so that no backoff of an old one delays
 // it. Proofs hold for that address alone: who receives one cannot use it
 // elsewhere.
-func dialPeer(g *guard.Guard, n Network, addr string, more ...grpc.DialOption) (*grpc.ClientConn, error) {
+func dialPeer(g *guard.Guard, n Network, to guard.Party, addr string, more ...grpc.DialOption) (*grpc.ClientConn, error) {
 	addr = hostPort(addr)
-	options := slices.Concat(wire.DialOptions(), g.DialOptions(addr), dialsBy(n), more)
+	options := slices.Concat(wire.DialOptions(), g.DialOptions(to, addr), dialsBy(n), more)
 	return grpc.NewClient("passthrough:///"+addr, options...)
 }
 
 // dialServer returns a connection to a lighthouse server, which may answer to
 // several addresses.
 func dialServer(g *guard.Guard, n Network, addr string) (*grpc.ClientConn, error) {
-	options := append(append(wire.DialOptions(), g.DialOptions("")...), dialsBy(n)...)
+	options := append(append(wire.DialOptions(), g.DialOptions(guard.Party{Role: guard.Lighthouse}, "")...), dialsBy(n)...)
 	return grpc.NewClient("passthrough:///"+hostPort(addr), options...)
 }
 
@@ -74,6 +75,9 @@ func dialServer(g *guard.Guard, n Network, addr string) (*grpc.ClientConn, error
 func (s *session) dial(addr string) (*grpc.ClientConn, error) {
 	return dialServer(s.cfg.guard, s.cfg.network, addr)
 }
+
+// sibling is what this manager dials to reach one of its job.
+func (m *Manager) sibling() guard.Party { return guard.Party{Role: guard.Replica, Job: m.cfg.Job} }
 
 // limitConns bounds what the clients of a listener may take.
 func (m *Manager) limitConns(ln net.Listener) net.Listener {
@@ -118,11 +122,15 @@ func (m *Manager) serverOptions(address string) []grpc.ServerOption {
 // methodKill ends this process.
 const methodKill = "/skerry.v1.Manager/Kill"
 
-// allowed says whether a call may be made. With mutual TLS, who has a
-// certificate may do all but kill, which needs the token too, if there is one;
-// without, the token is all there is, and every call needs it.
+// allowed says whether a call may be made. With mutual TLS, a replica of this job
+// may do all but kill, which is a lighthouse's or an operator's, with the token too,
+// if there is one; without, the token is all there is, and every call needs it.
 func (m *Manager) allowed(ctx context.Context, address, method string, req any) error {
-	err := m.guard.CheckPeer(ctx)
+	roles := []guard.Role{guard.Replica}
+	if method == methodKill {
+		roles = []guard.Role{guard.Lighthouse, guard.Operator}
+	}
+	err := m.guard.CheckRole(ctx, m.cfg.Job, roles...)
 	if trusted := m.guard.TLS != nil && !m.guard.Anonymous; err == nil && (!trusted || method == methodKill) {
 		err = m.guard.CheckToken(ctx, guard.Audience(method, hostPort(address)), req)
 	}
@@ -136,6 +144,10 @@ func (m *Manager) allowed(ctx context.Context, address, method string, req any) 
 // warnUnguarded says once, at the start, what strangers could do, and what to
 // do about it.
 func (m *Manager) warnUnguarded(addr net.Addr) {
+	if m.guard.TakesAnyRole() {
+		m.log.Warn().Msg("certificates without a role are taken for any: another replica's key passes for a lighthouse's; " +
+			"sign them anew with lighthouse ca --role, and leave SKERRY_TLS_ANY_ROLE out, see docs/SECURITY.md")
+	}
 	if guard.IsLoopback(addr) || !m.guard.IsZero() {
 		return
 	}
@@ -175,5 +187,8 @@ func (m *Manager) healTLS() *checkpoint.TLS {
 	if !m.guard.Serves() {
 		return nil
 	}
-	return &checkpoint.TLS{Server: m.guard.Server(), Client: m.guard.TLS.Client}
+	return &checkpoint.TLS{
+		Server: m.guard.ServerFor(m.cfg.Job, guard.Replica),
+		Client: func(host string) *tls.Config { return m.guard.TLS.Client(host, m.sibling()) },
+	}
 }

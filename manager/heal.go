@@ -262,7 +262,7 @@ func (m *Manager) donors(ctx context.Context, sources []quorum.Peer) ([]string, 
 }
 
 func (m *Manager) donor(ctx context.Context, s quorum.Peer) (string, error) {
-	conn, err := dialPeer(m.guard, m.cfg.Network, s.Address)
+	conn, err := dialPeer(m.guard, m.cfg.Network, m.sibling(), s.Address)
 	if err != nil {
 		return "", fmt.Errorf("dial %s at %s: %w", s.ReplicaID, s.Address, err)
 	}

@@ -95,6 +95,9 @@ func New(cfg Config) (*Manager, error) {
 	if err != nil {
 		return nil, fmt.Errorf("manager: %w", err)
 	}
+	if err := g.CheckOwn(cfg.Job, guard.Replica); err != nil {
+		return nil, fmt.Errorf("manager: %w", err)
+	}
 	m := &Manager{cfg: cfg, guard: g, timeouts: deriveTimeouts(cfg.StepTimeout, cfg.HealTimeout)}
 	m.log = cfg.Log.With().Str(logkey.Component, "manager").Int(logkey.GroupRank, cfg.GroupRank).Logger().Hook(&m.logID)
 	m.sampled, m.sampler = guard.Sampled(m.log)

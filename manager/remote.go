@@ -40,8 +40,8 @@ const (
 
 // newRemote prepares a link to the manager server at addr; the first call
 // connects.
-func newRemote(g *guard.Guard, n Network, addr string, rank int, t Timeouts) (*remote, error) {
-	conn, err := dialPeer(g, n, addr, grpc.WithConnectParams(grpc.ConnectParams{
+func newRemote(g *guard.Guard, n Network, to guard.Party, addr string, rank int, t Timeouts) (*remote, error) {
+	conn, err := dialPeer(g, n, to, addr, grpc.WithConnectParams(grpc.ConnectParams{
 		Backoff:           backoff.Config{BaseDelay: redialPause, Multiplier: 2, MaxDelay: maxRedialPause},
 		MinConnectTimeout: t.Call,
 	}))

@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/quorum"
 )
@@ -108,7 +109,7 @@ func twoRanks(t *testing.T, after func()) (*server, *remote, *cuts) {
 		_ = rpc.Serve(ln)
 	}()
 	network := newCuts()
-	far, err := newRemote(nil, network, ln.Addr().String(), 1, timeouts)
+	far, err := newRemote(nil, network, guard.Party{}, ln.Addr().String(), 1, timeouts)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ import (
 // managerClient calls a trainer's manager server, as peers and operators do.
 func managerClient(t *testing.T, tr *trainer) skerrypb.ManagerClient {
 	t.Helper()
-	conn, err := dialPeer(nil, nil, tr.m.hub.address)
+	conn, err := dialPeer(nil, nil, guard.Party{}, tr.m.hub.address)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,5 +195,5 @@ func TestContextEndsEveryWait(t *testing.T) {
 
 // dialAs dials the manager at an address with proofs that are made for another.
 func dialAs(g *guard.Guard, audience, addr string) (*grpc.ClientConn, error) {
-	return grpc.NewClient("passthrough:///"+hostPort(addr), append(wire.DialOptions(), g.DialOptions(hostPort(audience))...)...)
+	return grpc.NewClient("passthrough:///"+hostPort(addr), append(wire.DialOptions(), g.DialOptions(guard.Party{Role: guard.Replica}, hostPort(audience))...)...)
 }

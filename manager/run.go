@@ -169,7 +169,7 @@ func (m *Manager) discover(ctx context.Context) (*remote, error) {
 	}
 	m.id = quorum.ReplicaID(values[1])
 	m.logID.set(m.id)
-	return newRemote(m.guard, m.cfg.Network, string(values[0]), m.cfg.GroupRank, m.timeouts)
+	return newRemote(m.guard, m.cfg.Network, m.sibling(), string(values[0]), m.cfg.GroupRank, m.timeouts)
 }
 
 func (m *Manager) openGroupStore(ctx context.Context) (store.Store, error) {

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/logkey"
@@ -144,6 +146,7 @@ func (s *session) round(ctx context.Context) (lived time.Duration, final error) 
 	queue := s.order()
 	tried := make(map[string]bool) // in vain, and not sent elsewhere
 	leader, redirects := "", 0
+	var denial error
 	for len(queue) > 0 {
 		choice := queue
 		if queue[0] == leader { // where a server sends us there is no choice
@@ -162,6 +165,9 @@ func (s *session) round(ctx context.Context) (lived time.Duration, final error) 
 		}
 		if opened {
 			return time.Since(began), nil
+		}
+		if status.Code(err) == codes.Unauthenticated {
+			denial = fmt.Errorf("%s: %s", addr, status.Convert(err).Message())
 		}
 		to, redirected := errors.AsType[*redirectError](err)
 		switch {
@@ -187,7 +193,20 @@ func (s *session) round(ctx context.Context) (lived time.Duration, final error) 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.servers.rounds++
-	return 0, nil
+	return 0, s.deniedLocked(denial)
+}
+
+// deniedLocked makes a denial final for a replica that never had a session: its token
+// or certificate is not what the lighthouse wants, and a person must see to it. Once
+// there was a session it is tried again: secrets are renewed while all train, and
+// the parts of a renewal come one after the other.
+func (s *session) deniedLocked(denial error) error {
+	if denial == nil || s.mu.everOpened {
+		return nil
+	}
+	s.mu.final = fmt.Errorf("%w: %w", ErrRefused, denial)
+	s.failPendingLocked(s.mu.final)
+	return s.mu.final
 }
 
 // several says that there is more than one server to go to.

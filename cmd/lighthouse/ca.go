@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/skerry-ft/skerry/internal/guard"
+	"github.com/skerry-ft/skerry/lighthouse"
 )
 
 // gossipKeyBytes makes AES-256.
@@ -27,27 +28,57 @@ const (
 
 // newCACommand makes what a guarded cluster needs, for who has no CA.
 func newCACommand() *cobra.Command {
-	life := certLife
+	r := request{life: certLife}
 	cmd := &cobra.Command{
-		Use:   "ca DIR NAME HOST…",
+		Use:   "ca --role ROLE DIR NAME HOST…",
 		Short: "Sign a certificate; make the CA, a token and a gossip key first, if DIR has none",
 		Long: `Sign a certificate for the process NAME, which is reached as HOST… (names and IP
-addresses), as DIR/NAME.pem and DIR/NAME.key; again for a renewal, which needs no
-restart. DIR/ca.pem, DIR/ca.key, DIR/token and DIR/gossip.key are made if they are
-not there. ca.key signs whoever asks: keep DIR off the machines that train.`,
-		Example: "  lighthouse ca /etc/skerry server1 server1.example.org 10.0.0.1\n" +
-			"  lighthouse ca /etc/skerry replica skerry   # for all replicas, with --tls-server-name skerry",
-		Args:                  cobra.MinimumNArgs(3),
+addresses; an operator needs none), as DIR/NAME.pem and DIR/NAME.key; again for a
+renewal, which needs no restart. ROLE is lighthouse, replica or operator: peers check
+it, so a replica's key passes for nothing else. A replica may be bound to one job.
+DIR/ca.pem, DIR/ca.key, DIR/token and DIR/gossip.key are made if they are not there.
+ca.key signs whoever asks: keep DIR off the machines that train. A DIR that others
+can write to is refused.`,
+		Example: "  lighthouse ca --role lighthouse /etc/skerry server1 server1.example.org 10.0.0.1\n" +
+			"  lighthouse ca --role replica /etc/skerry replica skerry   # for all replicas, with --tls-server-name skerry\n" +
+			"  lighthouse ca --role replica --job vision /etc/skerry vision skerry\n" +
+			"  lighthouse ca --role operator /etc/skerry alice",
+		Args:                  cobra.MinimumNArgs(2),
 		DisableFlagsInUseLine: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return sign(cmd.OutOrStdout(), args[0], args[1], life, args[2:])
+			r.dir, r.name, r.hosts = args[0], args[1], args[2:]
+			return r.sign(cmd.OutOrStdout())
 		},
 	}
-	cmd.Flags().DurationVar(&life, "life", certLife, "how long the certificate holds")
+	f := cmd.Flags()
+	f.StringVar(&r.role, "role", "", "what the certificate's holder is: lighthouse, replica or operator; required")
+	f.StringVar(&r.job, "job", "", "the one job that a replica may have to do with; empty: all")
+	f.DurationVar(&r.life, "life", certLife, "how long the certificate holds")
 	return cmd
 }
 
-func sign(w io.Writer, dir, name string, life time.Duration, hosts []string) error {
+// request is what the command is asked for.
+type request struct {
+	role, job, dir, name string
+	hosts                []string
+	life                 time.Duration
+}
+
+// party is who the certificate is for.
+func (r request) party() (guard.Party, error) {
+	role, err := guard.ParseRole(r.role)
+	if err == nil && r.job != "" {
+		err = lighthouse.CheckJob(r.job)
+	}
+	return guard.Party{Role: role, Job: r.job}, err
+}
+
+func (r request) sign(w io.Writer) error {
+	dir, name, life := r.dir, r.name, r.life
+	party, err := r.party()
+	if err != nil {
+		return err
+	}
 	if name != filepath.Base(name) || name == "ca" || name == "." {
 		return fmt.Errorf("NAME = %q, want a file name, and not ca", name)
 	}
@@ -66,7 +97,7 @@ func sign(w io.Writer, dir, name string, life time.Duration, hosts []string) err
 	if err != nil {
 		return err
 	}
-	pair, err := authority.Sign(life, hosts...)
+	pair, err := authority.Sign(guard.Request{Party: party, Name: name, Hosts: r.hosts, Life: life})
 	if err != nil {
 		return err
 	}

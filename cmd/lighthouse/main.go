@@ -107,6 +107,7 @@ func (o *options) add(f *pflag.FlagSet) {
 	f.IntVar(&c.MaxConnsPerHost, "max-conns-per-host", c.MaxConnsPerHost, "most connections of one address")
 	o.cluster.add(f, c)
 	guardflags.AddServer(f, &c.Guard)
+	f.BoolVar(&c.OpenJoins, "open-joins", false, "let replicas join without the token, as torchft's must: whoever reaches the port may")
 	o.torchft.add(f)
 }
 

@@ -31,7 +31,7 @@ func guardScheme(g *guard.Guard) string {
 func guardTransport(g *guard.Guard) *http.Transport {
 	t := &http.Transport{DisableKeepAlives: true}
 	if g.TLS != nil {
-		t.DialTLSContext = g.TLS.DialContext(tlsTimeout)
+		t.DialTLSContext = g.TLS.DialContext(guard.Party{Role: guard.Lighthouse}, tlsTimeout)
 	}
 	return t
 }

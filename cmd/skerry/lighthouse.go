@@ -81,7 +81,7 @@ func (l *lighthouseFlags) call(ctx context.Context, f func(ctx context.Context, 
 	return l.first(ctx, func(ctx context.Context, g *guard.Guard, addr string) error {
 		host := strings.TrimSuffix(addr[strings.Index(addr, "://")+1:], "/")
 		host = strings.TrimPrefix(host, "//")
-		conn, err := grpc.NewClient("passthrough:///"+host, append(wire.DialOptions(), g.DialOptions("")...)...)
+		conn, err := grpc.NewClient("passthrough:///"+host, append(wire.DialOptions(), g.DialOptions(guard.Party{Role: guard.Lighthouse}, "")...)...)
 		if err != nil {
 			return fmt.Errorf("--lighthouse = %q, want host:port or a URL", addr)
 		}

@@ -104,6 +104,9 @@ func printStatus(w io.Writer, s lighthouse.Status) error {
 	}
 	fmt.Fprintf(w, "lighthouse %s %s, up %v, %s, cluster %s\n",
 		printable.Line(s.Addr), role, time.Duration(s.UptimeMs)*time.Millisecond, plural(s.Sessions, "session"), printable.Line(s.Cluster))
+	if s.OpenJoins {
+		fmt.Fprintln(w, "joins are open: they need no token (--open-joins)")
+	}
 	if len(s.Jobs) == 0 {
 		fmt.Fprintln(w, "no jobs")
 	}

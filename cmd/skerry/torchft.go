@@ -50,7 +50,7 @@ under manager_addr, and the replica's id under replica_id, before the ranks star
 				return err
 			}
 			cfg.Open = g.Open
-			cfg.Dial = append(wire.DialOptions(), g.DialOptions("")...)
+			cfg.Dial = append(wire.DialOptions(), g.DialOptions(guard.Party{Role: guard.Lighthouse}, "")...)
 			cfg.OnKill = func(reason string) { cancel(fmt.Errorf("%w: %s", errKilled, reason)) }
 			cfg.Log = zerolog.New(printable.JSONWriter(cmd.ErrOrStderr())).With().Timestamp().Logger()
 			s, err := torchft.New(cfg)

@@ -11,8 +11,8 @@ import (
 	"fmt"
 	"math/big"
 	"net"
-	"os"
 	"path/filepath"
+	"slices"
 	"time"
 )
 
@@ -53,8 +53,15 @@ func NewAuthority(life time.Duration) (*Authority, error) {
 	return &Authority{certificate: cert, key: key}, nil
 }
 
-// OpenAuthority reads a CA that Write wrote.
+// OpenAuthority reads a CA that Write wrote. A key that others can read, and a
+// folder that others can write to, are refused.
 func OpenAuthority(dir string) (*Authority, error) {
+	if err := checkFolder(dir); err != nil {
+		return nil, fmt.Errorf("open the CA: %w", err)
+	}
+	if err := checkSecret(filepath.Join(dir, "ca.key")); err != nil {
+		return nil, fmt.Errorf("open the CA: %w", err)
+	}
 	certText, err := readFile(filepath.Join(dir, "ca.pem"))
 	if err != nil {
 		return nil, fmt.Errorf("open the CA: %w", err)
@@ -97,11 +104,38 @@ type Pair struct {
 	Key  Secret
 }
 
-// Sign makes a certificate for a server and client under these names: hosts
-// and IP addresses; at least one.
-func (a *Authority) Sign(life time.Duration, names ...string) (Pair, error) {
-	if len(names) == 0 || names[0] == "" {
-		return Pair{}, errors.New("sign: no name, want a host or an IP address")
+// Request is what a certificate is asked for.
+type Request struct {
+	Party
+	// Name is what its holder is called in logs and errors; empty: the first host.
+	Name string
+	// Hosts are the names and IP addresses under which its holder is dialled: at
+	// least one, but of an operator.
+	Hosts []string
+	// Life is how long it holds.
+	Life time.Duration
+}
+
+// uses are what a certificate of a role is good for. Replicas are servers too, of
+// heals and of the calls of one another; what dials them checks their role, so that
+// none of them passes for a lighthouse.
+func (r Role) uses() []x509.ExtKeyUsage {
+	if !r.serves() {
+		return []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
+	}
+	return []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
+}
+
+// Sign makes a certificate.
+func (a *Authority) Sign(r Request) (Pair, error) {
+	if len(r.Hosts) == 0 && r.Role.serves() || slices.Contains(r.Hosts, "") {
+		return Pair{}, fmt.Errorf("sign: hosts = %q, want names or IP addresses under which a %s is dialled", r.Hosts, r.Role)
+	}
+	if err := r.Party.validate(); err != nil {
+		return Pair{}, fmt.Errorf("sign: %w", err)
+	}
+	if r.Name == "" && len(r.Hosts) > 0 {
+		r.Name = r.Hosts[0]
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -109,13 +143,14 @@ func (a *Authority) Sign(life time.Duration, names ...string) (Pair, error) {
 	}
 	template := &x509.Certificate{
 		SerialNumber: serial(),
-		Subject:      pkix.Name{CommonName: names[0]},
+		Subject:      pkix.Name{CommonName: r.Name},
 		NotBefore:    time.Now().Add(-backdate),
-		NotAfter:     time.Now().Add(life),
+		NotAfter:     time.Now().Add(r.Life),
 		KeyUsage:     x509.KeyUsageDigitalSignature,
-		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		ExtKeyUsage:  r.Role.uses(),
+		URIs:         r.Party.uris(),
 	}
-	for _, n := range names {
+	for _, n := range r.Hosts {
 		if ip := net.ParseIP(n); ip != nil {
 			template.IPAddresses = append(template.IPAddresses, ip)
 		} else {
@@ -124,7 +159,7 @@ func (a *Authority) Sign(life time.Duration, names ...string) (Pair, error) {
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, a.certificate, key.Public(), a.key)
 	if err != nil {
-		return Pair{}, fmt.Errorf("sign for %q: %w", names[0], err)
+		return Pair{}, fmt.Errorf("sign for %q: %w", r.Name, err)
 	}
 	keyText, err := keyPEM(key)
 	return Pair{Cert: certPEM(der), Key: keyText}, err
@@ -145,36 +180,15 @@ func (a *Authority) Write(dir string) error {
 // Write puts NAME.pem and NAME.key into dir, and replaces such as are there: a
 // renewal.
 func (p Pair) Write(dir, name string) error {
-	for _, one := range []struct {
-		file string
-		text []byte
-		mode os.FileMode
-	}{{name + ".key", p.Key.Reveal(), 0o600}, {name + ".pem", p.Cert, 0o644}} {
-		// Readers see the old file or the new one, never a part.
-		path := filepath.Join(dir, one.file)
-		if err := os.WriteFile(path+".new", one.text, one.mode); err != nil {
-			return err
-		}
-		if err := os.Rename(path+".new", path); err != nil {
-			return err
-		}
-	}
-	return nil
+	return errors.Join(
+		replaceFile(filepath.Join(dir, name+".key"), p.Key.Reveal(), 0o600),
+		replaceFile(filepath.Join(dir, name+".pem"), p.Cert, 0o644))
 }
 
 // WriteSecret writes a secret for its owner alone; a file that is there already
 // is not overwritten.
 func WriteSecret(path string, s Secret) error {
 	return writeNew(path, append(append([]byte(nil), s.Reveal()...), '\n'), 0o600)
-}
-
-func writeNew(path string, text []byte, mode os.FileMode) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	return errors.Join(err, f.Close())
 }
 
 func certPEM(der []byte) []byte {

@@ -6,7 +6,7 @@
 //
 //	g, err := guard.Open(guard.Options{TLSCA: …, TLSCert: …, TLSKey: …, TokenFile: …})
 //	tls.Server(conn, g.TLS.Server())            // mutual TLS, TLS 1.3 only
-//	tls.Client(conn, g.TLS.Client("host"))      // the host's name is checked
+//	tls.Client(conn, g.TLS.Client("host", to))  // the host's name and role are checked
 //	md := g.Token.Prove(method, body)           // the token itself is never sent
 //	err = g.Token.Check(md, method, body)
 //
@@ -28,7 +28,16 @@
 // Options.TLSServerName, that name instead: so one certificate can do for all
 // processes of a cluster whose addresses nobody knows beforehand. A client's
 // certificate must be of the same CA and be meant for clients; its name is not
-// looked at: whoever the CA signed is one of us.
+// looked at.
+//
+// # Roles
+//
+// A certificate says in a URI what its holder is: skerry://role/lighthouse,
+// …/replica or …/operator, and of a replica, if it is bound to one, its job:
+// skerry://job/NAME. [PeerOf] reads both. Clients check the role of the server that
+// they dial, servers that of their clients, call by call ([Guard.CheckRole]) or in
+// the handshake ([Identity.ServerFor]). A certificate without a role is refused,
+// unless Options.TLSAnyRole.
 //
 // # Secrets
 //

@@ -21,6 +21,7 @@ const (
 // key, and the CA of all its peers. Safe for concurrent use.
 type Identity struct {
 	serverName string // instead of the host dialled; empty: the host
+	anyRole    bool   // a certificate without a role is good for any
 	files      *watched[material]
 }
 
@@ -30,18 +31,19 @@ type material struct {
 	pool        *x509.CertPool
 }
 
-// openIdentity reads the files. ca is required; cert and key go together.
-func openIdentity(ca, cert, key, serverName string) (*Identity, error) {
-	load := func() (material, error) { return loadMaterial(ca, cert, key) }
-	paths := []string{ca}
-	if cert != "" {
-		paths = append(paths, cert, key)
+// openIdentity reads the files that o names. The CA's is required; certificate and
+// key go together.
+func openIdentity(o Options) (*Identity, error) {
+	load := func() (material, error) { return loadMaterial(o.TLSCA, o.TLSCert, o.TLSKey) }
+	paths := []string{o.TLSCA}
+	if o.TLSCert != "" {
+		paths = append(paths, o.TLSCert, o.TLSKey)
 	}
 	files, err := watch(load, paths...)
 	if err != nil {
 		return nil, err
 	}
-	return &Identity{serverName: serverName, files: files}, nil
+	return &Identity{serverName: o.TLSServerName, anyRole: o.TLSAnyRole, files: files}, nil
 }
 
 func loadMaterial(ca, cert, key string) (material, error) {
@@ -88,15 +90,23 @@ func (i *Identity) Expires() time.Time {
 	return c.Leaf.NotAfter
 }
 
-// Server is the configuration of a server that takes only clients of the CA.
-func (i *Identity) Server() *tls.Config { return i.server(tls.RequireAndVerifyClientCert) }
+// Server is the configuration of a server that takes only clients of the CA. The
+// caller looks at their roles, call by call.
+func (i *Identity) Server() *tls.Config { return i.server(tls.RequireAndVerifyClientCert, nil) }
+
+// ServerFor is that of a server that takes only clients of the CA that act as one
+// of roles; with a job, not those that are bound to another one. Others end in
+// the handshake.
+func (i *Identity) ServerFor(job string, roles ...Role) *tls.Config {
+	return i.server(tls.RequireAndVerifyClientCert, func(s tls.ConnectionState) error { return i.Admit(&s, job, roles...) })
+}
 
 // ServerOptional is that of a server that takes clients without a certificate
 // too; the caller then looks at what VerifiedChains says, and decides by call. A
 // certificate that is shown must be good all the same.
-func (i *Identity) ServerOptional() *tls.Config { return i.server(tls.VerifyClientCertIfGiven) }
+func (i *Identity) ServerOptional() *tls.Config { return i.server(tls.VerifyClientCertIfGiven, nil) }
 
-func (i *Identity) server(auth tls.ClientAuthType) *tls.Config {
+func (i *Identity) server(auth tls.ClientAuthType, verify func(tls.ConnectionState) error) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,
 		// The outer configuration only has the versions: each handshake gets the
@@ -114,6 +124,7 @@ func (i *Identity) server(auth tls.ClientAuthType) *tls.Config {
 				ClientAuth:             auth,
 				ClientCAs:              m.pool,
 				NextProtos:             protocolsFor(hello.SupportedProtos),
+				VerifyConnection:       verify,
 				SessionTicketsDisabled: true,
 			}, nil
 		},
@@ -134,8 +145,9 @@ func protocolsFor(offered []string) []string {
 }
 
 // Client is the configuration for one connection to host, with the files of
-// this moment. Make one for every dial. host may have a port.
-func (i *Identity) Client(host string) *tls.Config {
+// this moment; what answers there must be a to. Make one for every dial. host may
+// have a port.
+func (i *Identity) Client(host string, to Party) *tls.Config {
 	m := i.files.get()
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
@@ -144,15 +156,16 @@ func (i *Identity) Client(host string) *tls.Config {
 		host = i.serverName
 	}
 	c := &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: m.pool, ServerName: host}
+	c.VerifyConnection = func(s tls.ConnectionState) error { return i.Admit(&s, to.Job, to.Role) }
 	if m.certificate != nil {
 		c.Certificates = []tls.Certificate{*m.certificate}
 	}
 	return c
 }
 
-// DialContext returns a dialler that makes TLS connections, each within
-// timeout, handshake included.
-func (i *Identity) DialContext(timeout time.Duration) func(ctx context.Context, network, address string) (net.Conn, error) {
+// DialContext returns a dialler that makes TLS connections to parties of that
+// kind, each within timeout, handshake included.
+func (i *Identity) DialContext(to Party, timeout time.Duration) func(ctx context.Context, network, address string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		ctx, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
@@ -160,7 +173,7 @@ func (i *Identity) DialContext(timeout time.Duration) func(ctx context.Context, 
 		if err != nil {
 			return nil, err
 		}
-		secured := tls.Client(conn, i.Client(address))
+		secured := tls.Client(conn, i.Client(address, to))
 		if err := secured.HandshakeContext(ctx); err != nil {
 			return nil, errors.Join(fmt.Errorf("TLS with %s: %w", address, err), conn.Close())
 		}

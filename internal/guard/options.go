@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 
 	"github.com/skerry-ft/skerry/internal/netaddr"
 )
@@ -16,6 +17,7 @@ const (
 	EnvTLSCert       = "SKERRY_TLS_CERT"
 	EnvTLSKey        = "SKERRY_TLS_KEY"
 	EnvTLSServerName = "SKERRY_TLS_SERVER_NAME"
+	EnvTLSAnyRole    = "SKERRY_TLS_ANY_ROLE" // true or false
 	EnvTokenFile     = "SKERRY_TOKEN_FILE"
 	EnvToken         = "SKERRY_TOKEN" // the token itself
 )
@@ -34,6 +36,10 @@ type Options struct {
 	// TLSAnonymous lets clients in that show no certificate: TLS then says who the
 	// server is, and the token alone what a client may do.
 	TLSAnonymous bool
+	// TLSAnyRole takes a certificate that names no role for one of any role: while
+	// certificates of a time before roles are replaced, or for good where a CA puts
+	// no URI into them. Then a replica's key passes for a lighthouse's.
+	TLSAnyRole bool
 	// TokenFile has the token for changing actions, one a line; the first is
 	// used, all are accepted.
 	TokenFile string
@@ -59,16 +65,20 @@ func (o *Options) FromEnv() error {
 			*one.to = os.Getenv(one.name)
 		}
 	}
+	var err error
 	if !o.Open {
-		var err error
 		if o.Open, err = netaddr.OpenFromEnv(); err != nil {
 			return err
+		}
+	}
+	if text := os.Getenv(EnvTLSAnyRole); text != "" && !o.TLSAnyRole {
+		if o.TLSAnyRole, err = strconv.ParseBool(text); err != nil {
+			return fmt.Errorf("%s = %q, want true or false", EnvTLSAnyRole, text)
 		}
 	}
 	if o.TokenFile != "" || !o.Token.IsZero() {
 		return nil
 	}
-	var err error
 	o.Token, err = TokenFromEnv(EnvToken)
 	return err
 }
@@ -85,6 +95,9 @@ func (o Options) Validate() error {
 	}
 	if o.TLSCA == "" && o.TLSAnonymous {
 		bad("TLSAnonymous = true, want TLSCA with it")
+	}
+	if o.TLSCA == "" && o.TLSAnyRole {
+		bad("TLSAnyRole = true, want TLSCA with it")
 	}
 	if o.TLSCA == "" && o.TLSServerName != "" {
 		bad("TLSServerName = %q, want it empty without TLSCA", o.TLSServerName)
@@ -117,7 +130,7 @@ func Open(o Options) (*Guard, error) {
 	g := &Guard{Token: FixedToken(o.Token), Anonymous: o.TLSAnonymous, Adopt: o.Adopt, Open: o.Open}
 	var err error
 	if o.TLSCA != "" {
-		if g.TLS, err = openIdentity(o.TLSCA, o.TLSCert, o.TLSKey, o.TLSServerName); err != nil {
+		if g.TLS, err = openIdentity(o); err != nil {
 			return nil, err
 		}
 	}
@@ -150,4 +163,13 @@ func (g *Guard) Server() *tls.Config {
 		return g.TLS.ServerOptional()
 	}
 	return g.TLS.Server()
+}
+
+// ServerFor is that of a server of job whose clients act as one of roles, all of
+// them in everything they ask.
+func (g *Guard) ServerFor(job string, roles ...Role) *tls.Config {
+	if g.Anonymous {
+		return g.TLS.ServerOptional()
+	}
+	return g.TLS.ServerFor(job, roles...)
 }

@@ -34,16 +34,17 @@ func Audience(method, addr string) string {
 	return method + "@" + addr
 }
 
-// DialOptions are those of a gRPC client of the server at addr: TLS if there is
-// a CA, and a proof of the token with every call if there is a token. An empty
-// addr makes proofs that hold for any server. A nil guard guards nothing.
-func (g *Guard) DialOptions(addr string) []grpc.DialOption {
+// DialOptions are those of a gRPC client of the server at addr, which must be a
+// to: TLS if there is a CA, and a proof of the token with every call if there is a
+// token. An empty addr makes proofs that hold for any server. A nil guard guards
+// nothing.
+func (g *Guard) DialOptions(to Party, addr string) []grpc.DialOption {
 	if g == nil {
 		g = &Guard{}
 	}
 	transport := insecure.NewCredentials()
 	if g.TLS != nil {
-		transport = g.TLS.Credentials()
+		transport = g.TLS.Credentials(to)
 	}
 	options := []grpc.DialOption{grpc.WithTransportCredentials(transport)}
 	if g.Token.IsZero() {
@@ -145,20 +146,19 @@ func IsLoopback(addr net.Addr) bool {
 // CheckPeer checks that the other end of a call showed a certificate, if there
 // is a CA and clients need one.
 func (g *Guard) CheckPeer(ctx context.Context) error {
-	if g.TLS == nil || g.Anonymous || g.Adopt.Lenient() {
+	if !g.AsksClients() {
 		return nil
 	}
-	if p, ok := peer.FromContext(ctx); ok {
-		if info, ok := p.AuthInfo.(credentials.TLSInfo); ok && Verified(&info.State) {
-			return nil
-		}
-	}
-	return fmt.Errorf("%w: this needs a certificate of the cluster's CA", ErrDenied)
+	state, _ := stateOf(ctx) // none is not verified
+	_, err := PeerOf(state)
+	return err
 }
 
-// Credentials are those of a gRPC client, with the files of each connection's
-// moment.
-func (i *Identity) Credentials() credentials.TransportCredentials { return clientCredentials{i} }
+// Credentials are those of a gRPC client of parties of that kind, with the files of
+// each connection's moment.
+func (i *Identity) Credentials(to Party) credentials.TransportCredentials {
+	return clientCredentials{i, to}
+}
 
 // IsMember says whether a call brings a proof for CheckMember.
 func IsMember(ctx context.Context) bool {
@@ -176,10 +176,13 @@ func CheckMember(ctx context.Context, quorum []byte, method string, req any) err
 	return FixedToken(NewSecret(quorum)).Check(proofs[0], method, Body(req))
 }
 
-type clientCredentials struct{ identity *Identity }
+type clientCredentials struct {
+	identity *Identity
+	to       Party
+}
 
 func (c clientCredentials) ClientHandshake(ctx context.Context, authority string, conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	return credentials.NewTLS(c.identity.Client(authority)).ClientHandshake(ctx, authority, conn)
+	return credentials.NewTLS(c.identity.Client(authority, c.to)).ClientHandshake(ctx, authority, conn)
 }
 
 func (c clientCredentials) ServerHandshake(net.Conn) (net.Conn, credentials.AuthInfo, error) {

@@ -4,10 +4,8 @@ import (
 	"crypto/hmac"
 	"crypto/rand"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/rs/zerolog"
@@ -19,8 +17,6 @@ const (
 	MinSecretBytes = 16
 	// MaxSecretBytes is the longest.
 	MaxSecretBytes = 1 << 10
-	// maxFileBytes bounds a file of secrets or certificates.
-	maxFileBytes = 1 << 20
 )
 
 // redacted is all that anybody sees of a secret.
@@ -108,18 +104,4 @@ func parseSecrets(where string, text []byte) ([]Secret, error) {
 		return nil, fmt.Errorf("%s holds %d tokens, want at most %d", where, len(found), maxTokens)
 	}
 	return found, nil
-}
-
-// readFile reads a small file.
-func readFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	b, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
-	err = errors.Join(err, f.Close())
-	if err == nil && len(b) > maxFileBytes {
-		err = fmt.Errorf("%s has more than %d bytes", path, maxFileBytes)
-	}
-	return b, err
 }

@@ -19,8 +19,43 @@ import (
 
 const patience = 20 * time.Second
 
+// toServer is what the clients here dial.
+var toServer = guard.Party{Role: guard.Lighthouse}
+
 // shake makes one handshake over loopback and returns what each side says of it.
 func shake(t *testing.T, server *guard.Guard, client *tls.Config) (state *tls.ConnectionState, serverErr, clientErr error) {
+	t.Helper()
+	if !server.Anonymous { // as the manager's server does
+		return shakeWith(t, server.Server(), client)
+	}
+	return shaken(t, func(conn net.Conn) (*tls.ConnectionState, error) {
+		secured, err := server.Secure(context.Background(), conn, patience)
+		if err != nil {
+			return nil, err
+		}
+		_, err = secured.Write([]byte("hi"))
+		return secured.TLSState(), err
+	}, client)
+}
+
+// shakeWith is shake with a server of that configuration.
+func shakeWith(t *testing.T, server, client *tls.Config) (state *tls.ConnectionState, serverErr, clientErr error) {
+	t.Helper()
+	return shaken(t, func(conn net.Conn) (*tls.ConnectionState, error) {
+		secured := tls.Server(conn, server)
+		if err := secured.Handshake(); err != nil {
+			return nil, err
+		}
+		state := secured.ConnectionState()
+		_, err := secured.Write([]byte("hi"))
+		return &state, err
+	}, client)
+}
+
+// shaken is shake with a server that does that.
+func shaken(
+	t *testing.T, serve func(net.Conn) (*tls.ConnectionState, error), client *tls.Config,
+) (state *tls.ConnectionState, serverErr, clientErr error) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -36,20 +71,7 @@ func shake(t *testing.T, server *guard.Guard, client *tls.Config) (state *tls.Co
 			return
 		}
 		defer conn.Close()
-		if !server.Anonymous { // as the manager's server does
-			secured := tls.Server(conn, server.Server())
-			if serverErr = secured.Handshake(); serverErr == nil {
-				s := secured.ConnectionState()
-				state = &s
-				_, serverErr = secured.Write([]byte("hi"))
-			}
-			return
-		}
-		secured, err := server.Secure(context.Background(), conn, patience)
-		if serverErr = err; err == nil {
-			state = secured.TLSState()
-			_, serverErr = secured.Write([]byte("hi"))
-		}
+		state, serverErr = serve(conn)
 	}()
 	conn, err := net.Dial("tcp", ln.Addr().String())
 	if err != nil {
@@ -70,9 +92,9 @@ func shake(t *testing.T, server *guard.Guard, client *tls.Config) (state *tls.Co
 func TestMutualTLS(t *testing.T) {
 	t.Parallel()
 	c := guardtest.New(t)
-	server := guardtest.Open(t, c.Options(t, "server"))
-	client := guardtest.Open(t, c.Options(t, "client"))
-	state, serverErr, clientErr := shake(t, server, client.TLS.Client("127.0.0.1:1"))
+	server := guardtest.Open(t, c.Options(t, guard.Lighthouse, "server"))
+	client := guardtest.Open(t, c.Options(t, guard.Replica, "client"))
+	state, serverErr, clientErr := shake(t, server, client.TLS.Client("127.0.0.1:1", toServer))
 	if serverErr != nil || clientErr != nil {
 		t.Fatalf("handshake: server %v, client %v", serverErr, clientErr)
 	}
@@ -84,22 +106,22 @@ func TestMutualTLS(t *testing.T) {
 func TestTLSRefuses(t *testing.T) {
 	t.Parallel()
 	c, foreign := guardtest.New(t), guardtest.New(t)
-	server := guardtest.Open(t, c.Options(t, "server"))
-	member := guardtest.Open(t, c.Options(t, "client"))
-	stranger := guardtest.Open(t, foreign.Options(t, "client"))
+	server := guardtest.Open(t, c.Options(t, guard.Lighthouse, "server"))
+	member := guardtest.Open(t, c.Options(t, guard.Replica, "client"))
+	stranger := guardtest.Open(t, foreign.Options(t, guard.Replica, "client"))
 	caOnly := guardtest.Open(t, guard.Options{TLSCA: filepath.Join(c.Dir, "ca.pem")})
-	withStrangersCert := member.TLS.Client("127.0.0.1")
-	withStrangersCert.Certificates = stranger.TLS.Client("x").Certificates
-	old := member.TLS.Client("127.0.0.1")
+	withStrangersCert := member.TLS.Client("127.0.0.1", toServer)
+	withStrangersCert.Certificates = stranger.TLS.Client("x", toServer).Certificates
+	old := member.TLS.Client("127.0.0.1", toServer)
 	old.MinVersion, old.MaxVersion = tls.VersionTLS12, tls.VersionTLS12
 	for _, tc := range []struct {
 		name   string
 		client *tls.Config
 		want   string // in the error of either side
 	}{
-		{"another host's name", member.TLS.Client("example.org"), "example.org"},
-		{"a server of another CA", stranger.TLS.Client("127.0.0.1"), "unknown authority"},
-		{"no client certificate", caOnly.TLS.Client("127.0.0.1"), "certificate"},
+		{"another host's name", member.TLS.Client("example.org", toServer), "example.org"},
+		{"a server of another CA", stranger.TLS.Client("127.0.0.1", toServer), "unknown authority"},
+		{"no client certificate", caOnly.TLS.Client("127.0.0.1", toServer), "certificate"},
 		{"a client of another CA", withStrangersCert, "certificate"},
 		{"TLS 1.2", old, "version"},
 	} {
@@ -119,13 +141,13 @@ func TestTLSRefuses(t *testing.T) {
 func TestAnonymousClientsAndSharedName(t *testing.T) {
 	t.Parallel()
 	c := guardtest.New(t)
-	c.Sign(t, "shared", "skerry.cluster")
-	o := c.Options(t, "unused")
+	c.Sign(t, toServer, "shared", "skerry.cluster")
+	o := c.Options(t, guard.Lighthouse, "unused")
 	o.TLSCert, o.TLSKey = filepath.Join(c.Dir, "shared.pem"), filepath.Join(c.Dir, "shared.key")
 	o.TLSAnonymous = true
 	server := guardtest.Open(t, o)
 	client := guardtest.Open(t, guard.Options{TLSCA: o.TLSCA, TLSServerName: "skerry.cluster"})
-	state, serverErr, clientErr := shake(t, server, client.TLS.Client("10.1.2.3:29510"))
+	state, serverErr, clientErr := shake(t, server, client.TLS.Client("10.1.2.3:29510", toServer))
 	if serverErr != nil || clientErr != nil {
 		t.Fatalf("handshake: server %v, client %v", serverErr, clientErr)
 	}
@@ -139,12 +161,12 @@ func TestAnonymousClientsAndSharedName(t *testing.T) {
 func TestRenewal(t *testing.T) {
 	t.Parallel()
 	c := guardtest.New(t)
-	server := guardtest.Open(t, c.Options(t, "server"))
+	server := guardtest.Open(t, c.Options(t, guard.Lighthouse, "server"))
 	guard.LookAlways(server)
-	client := guardtest.Open(t, c.Options(t, "client"))
+	client := guardtest.Open(t, c.Options(t, guard.Replica, "client"))
 	served := func() *x509.Certificate {
 		t.Helper()
-		cfg := client.TLS.Client("127.0.0.1")
+		cfg := client.TLS.Client("127.0.0.1", toServer)
 		var leaf *x509.Certificate
 		cfg.VerifyConnection = func(s tls.ConnectionState) error { leaf = s.PeerCertificates[0]; return nil }
 		if _, serverErr, clientErr := shake(t, server, cfg); serverErr != nil || clientErr != nil {
@@ -153,7 +175,7 @@ func TestRenewal(t *testing.T) {
 		return leaf
 	}
 	first := served()
-	c.Sign(t, "server")
+	c.Sign(t, toServer, "server")
 	second := served()
 	if first.SerialNumber.Cmp(second.SerialNumber) == 0 {
 		t.Error("the renewed certificate is not served")
@@ -167,7 +189,7 @@ func TestRenewal(t *testing.T) {
 	if server.TLS.Problem() == nil {
 		t.Error("a key that cannot be read is no problem")
 	}
-	c.Sign(t, "server")
+	c.Sign(t, toServer, "server")
 	if fourth := served(); fourth.SerialNumber.Cmp(second.SerialNumber) == 0 || server.TLS.Problem() != nil {
 		t.Errorf("the renewal that was mended is not served; problem %v", server.TLS.Problem())
 	}
@@ -176,7 +198,7 @@ func TestRenewal(t *testing.T) {
 func TestPlainClientIsTold(t *testing.T) {
 	t.Parallel()
 	c := guardtest.New(t)
-	server := guardtest.Open(t, c.Options(t, "server"))
+	server := guardtest.Open(t, c.Options(t, guard.Lighthouse, "server"))
 	ours, theirs := net.Pipe()
 	defer ours.Close()
 	result := make(chan error, 1)
@@ -202,7 +224,7 @@ func TestPlainClientIsTold(t *testing.T) {
 func TestHalfHandshakeEnds(t *testing.T) {
 	t.Parallel()
 	c := guardtest.New(t)
-	server := guardtest.Open(t, c.Options(t, "server"))
+	server := guardtest.Open(t, c.Options(t, guard.Lighthouse, "server"))
 	for _, begin := range []string{"", "\x16", "\x16\x03\x01\x02\x00\x01"} {
 		ours, theirs := net.Pipe()
 		result := make(chan error, 1)
@@ -243,7 +265,7 @@ func TestOptionsValidate(t *testing.T) {
 		t.Errorf("no options: %v", err)
 	}
 	c := guardtest.New(t)
-	a, b := c.Options(t, "a"), c.Options(t, "b")
+	a, b := c.Options(t, guard.Replica, "a"), c.Options(t, guard.Replica, "b")
 	a.TLSKey = b.TLSKey
 	if _, err := guard.Open(a); err == nil || !strings.Contains(err.Error(), "a.pem") {
 		t.Errorf("a key of another certificate: %v", err)

@@ -2,6 +2,7 @@
 package guardtest
 
 import (
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -22,8 +23,11 @@ type Cluster struct {
 // New makes one.
 func New(t testing.TB) *Cluster {
 	t.Helper()
-	c := &Cluster{Dir: t.TempDir(), Token: guard.RandomSecret()}
-	var err error
+	c := &Cluster{Dir: filepath.Join(t.TempDir(), "certs"), Token: guard.RandomSecret()}
+	err := os.Mkdir(c.Dir, 0o700) // the test's own may be open to the group
+	if err != nil {
+		t.Fatal(err)
+	}
 	if c.Authority, err = guard.NewAuthority(Life); err != nil {
 		t.Fatal(err)
 	}
@@ -36,13 +40,14 @@ func New(t testing.TB) *Cluster {
 	return c
 }
 
-// Sign writes name.pem and name.key, for these hosts; none: this machine.
-func (c *Cluster) Sign(t testing.TB, name string, hosts ...string) {
+// Sign writes name.pem and name.key for a party under these hosts; none: this
+// machine.
+func (c *Cluster) Sign(t testing.TB, p guard.Party, name string, hosts ...string) {
 	t.Helper()
 	if len(hosts) == 0 {
 		hosts = []string{"localhost", "127.0.0.1", "::1"}
 	}
-	pair, err := c.Authority.Sign(Life, hosts...)
+	pair, err := c.Authority.Sign(guard.Request{Party: p, Name: name, Hosts: hosts, Life: Life})
 	if err == nil {
 		err = pair.Write(c.Dir, name)
 	}
@@ -51,10 +56,17 @@ func (c *Cluster) Sign(t testing.TB, name string, hosts ...string) {
 	}
 }
 
-// Options are those of a process called name, which has certificate and token.
-func (c *Cluster) Options(t testing.TB, name string) guard.Options {
+// Options are those of a process of that role called name, which has certificate
+// and token.
+func (c *Cluster) Options(t testing.TB, role guard.Role, name string) guard.Options {
 	t.Helper()
-	c.Sign(t, name)
+	return c.PartyOptions(t, guard.Party{Role: role}, name)
+}
+
+// PartyOptions is Options for a party that may be bound to a job.
+func (c *Cluster) PartyOptions(t testing.TB, p guard.Party, name string) guard.Options {
+	t.Helper()
+	c.Sign(t, p, name)
 	return guard.Options{
 		TLSCA:     filepath.Join(c.Dir, "ca.pem"),
 		TLSCert:   filepath.Join(c.Dir, name+".pem"),

@@ -101,8 +101,8 @@ func TestNoSecretShows(t *testing.T) {
 	bin, dir := t.TempDir(), filepath.Join(t.TempDir(), "skerry")
 	lighthouse, trainer := build(t, bin, "cmd/lighthouse"), build(t, bin, "examples/digits/trainer")
 	skerry := build(t, bin, "cmd/skerry")
-	for _, name := range []string{"server", "replica", "operator"} {
-		if out, err := finish(t, nil, lighthouse, "ca", dir, name, "localhost", "127.0.0.1"); err != nil {
+	for name, role := range map[string]string{"server": "lighthouse", "replica": "replica", "operator": "operator"} {
+		if out, err := finish(t, nil, lighthouse, "ca", "--role", role, dir, name, "localhost", "127.0.0.1"); err != nil {
 			t.Fatalf("lighthouse ca: %v\n%s", err, out)
 		}
 	}

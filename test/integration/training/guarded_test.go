@@ -61,19 +61,21 @@ func TestGuardedTraining(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name    string
-		options func(c *guardtest.Cluster, name string) guard.Options
+		options func(c *guardtest.Cluster, role guard.Role, name string) guard.Options
 	}{
-		{"certificates and token", func(c *guardtest.Cluster, name string) guard.Options { return c.Options(t, name) }},
-		{"token alone", func(c *guardtest.Cluster, _ string) guard.Options { return guard.Options{Token: c.Token} }},
+		{"certificates and token", func(c *guardtest.Cluster, role guard.Role, name string) guard.Options {
+			return c.Options(t, role, name)
+		}},
+		{"token alone", func(c *guardtest.Cluster, _ guard.Role, _ string) guard.Options { return guard.Options{Token: c.Token} }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			c, out := guardtest.New(t), &logged{}
-			b := guardedLighthouse(t, tc.options(c, "lighthouse"), out)
+			b := guardedLighthouse(t, tc.options(c, guard.Lighthouse, "lighthouse"), out)
 			killed := make(chan string, 1)
 			join := func(name string) *trainer {
 				return start(t, b, name, func(cfg *manager.Config) {
-					cfg.Guard, cfg.Log = tc.options(c, name), zerolog.New(out).Level(zerolog.TraceLevel)
+					cfg.Guard, cfg.Log = tc.options(c, guard.Replica, name), zerolog.New(out).Level(zerolog.TraceLevel)
 					cfg.OnKill = func(reason string) { killed <- reason }
 				})
 			}
@@ -85,7 +87,7 @@ func TestGuardedTraining(t *testing.T) {
 			if three.m.Stats().Heals == 0 {
 				t.Error("three did not heal")
 			}
-			operator := guardtest.Open(t, tc.options(c, "operator"))
+			operator := guardtest.Open(t, tc.options(c, guard.Operator, "operator"))
 			killByLighthouse(t, operator, c.Token, b.addr, two, killed)
 			strangersGetNowhere(t, b.addr, one, two)
 			three.m.Drain()
@@ -105,7 +107,7 @@ func killByLighthouse(t *testing.T, g *guard.Guard, token guard.Secret, addr str
 	t.Helper()
 	client, scheme := &http.Client{Timeout: patience}, "http"
 	if g.TLS != nil {
-		client.Transport, scheme = &http.Transport{DialTLSContext: g.TLS.DialContext(patience), DisableKeepAlives: true}, "https"
+		client.Transport, scheme = &http.Transport{DialTLSContext: g.TLS.DialContext(guard.Party{Role: guard.Lighthouse}, patience), DisableKeepAlives: true}, "https"
 	}
 	defer client.CloseIdleConnections()
 	at := scheme + "://" + addr + "/jobs/default/replicas/" + url.PathEscape(tr.m.ReplicaID()) + "/kill"
@@ -136,7 +138,7 @@ func strangersGetNowhere(t *testing.T, addr string, trainers ...*trainer) {
 	nobody := &guard.Guard{}
 	dial := func(addr string) *grpc.ClientConn {
 		addr = strings.TrimPrefix(strings.TrimPrefix(addr, "https://"), "http://")
-		conn, err := grpc.NewClient("passthrough:///"+addr, append(wire.DialOptions(), nobody.DialOptions(addr)...)...)
+		conn, err := grpc.NewClient("passthrough:///"+addr, append(wire.DialOptions(), nobody.DialOptions(guard.Party{}, addr)...)...)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,121 @@
+package lighthouse
+
+import (
+	"context"
+	"fmt"
+
+	"google.golang.org/grpc/metadata"
+
+	"github.com/skerry-ft/skerry/internal/guard"
+	"github.com/skerry-ft/skerry/internal/wire"
+	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
+	"github.com/skerry-ft/skerry/internal/wire/torchftpb"
+)
+
+// reads are the calls that need no token: they change nothing. A method that is
+// neither here nor in joins needs the token of an operator, so a new one does until
+// somebody says otherwise.
+func reads(method string) bool {
+	switch method {
+	case skerrypb.Lighthouse_Info_FullMethodName,
+		skerrypb.Lighthouse_History_FullMethodName,
+		skerrypb.Lighthouse_Jobs_FullMethodName,
+		skerrypb.Cluster_Members_FullMethodName:
+		return true
+	}
+	return false
+}
+
+// joins are the calls of replicas. They need the token, unless Config.OpenJoins.
+func joins(method string) bool {
+	return method == skerrypb.Lighthouse_Session_FullMethodName || joinsTorchft(method)
+}
+
+func joinsTorchft(method string) bool {
+	return method == torchftpb.LighthouseService_Quorum_FullMethodName ||
+		method == torchftpb.LighthouseService_Heartbeat_FullMethodName
+}
+
+// rolesOf says which roles may make a call. What a replica may say, a lighthouse
+// passes on; what is an operator's, too.
+func rolesOf(method string) []guard.Role {
+	switch {
+	case method == skerrypb.Cluster_Introduce_FullMethodName:
+		return []guard.Role{guard.Lighthouse}
+	case joins(method):
+		return []guard.Role{guard.Replica, guard.Lighthouse}
+	case reads(method):
+		return []guard.Role{guard.Replica, guard.Operator, guard.Lighthouse}
+	}
+	return []guard.Role{guard.Operator, guard.Lighthouse}
+}
+
+// rightful says whether the caller's certificate, if one is wanted, is good for a
+// call: its role, and the job that it may be bound to. The job of a session is only
+// known by its hello: see rightfulJob.
+func (s *Server) rightful(ctx context.Context, method string, req any) error {
+	if err := s.guard.CheckRole(ctx, jobOf(req), rolesOf(method)...); err != nil {
+		return err
+	}
+	bound := s.guard.BoundTo(ctx)
+	switch {
+	case bound == "":
+		return nil
+	case method == skerrypb.Lighthouse_Jobs_FullMethodName:
+		return fmt.Errorf("%w: the caller is bound to job %q, and this lists all jobs", guard.ErrDenied, bound)
+	case joinsTorchft(method):
+		// The job of one that names none depends on what others have called theirs.
+		if named := metadata.ValueFromIncomingContext(ctx, wire.JobMetadata); len(named) != 1 || named[0] != bound {
+			return fmt.Errorf("%w: the caller is bound to job %q, and names %q", guard.ErrDenied, bound, named)
+		}
+	}
+	return nil
+}
+
+// rightfulJob says whether the caller of a session may open one in job.
+func (s *Server) rightfulJob(ctx context.Context, job string) error {
+	return s.guard.CheckRole(ctx, job, guard.Replica, guard.Lighthouse)
+}
+
+// jobOf is the job that a request names; empty: it names none.
+func jobOf(req any) string {
+	r, ok := req.(interface{ GetJob() string })
+	switch {
+	case !ok:
+		return ""
+	case r.GetJob() == "":
+		return wire.DefaultJob
+	}
+	return r.GetJob()
+}
+
+// mayAsMember says whether a call that lacks an operator's rights is one that the
+// leader is to check: the drain of a member, by a member.
+func (s *Server) mayAsMember(ctx context.Context, method string, req any) bool {
+	return method == skerrypb.Lighthouse_Drain_FullMethodName && guard.IsMember(ctx) &&
+		s.guard.CheckRole(ctx, jobOf(req), guard.Replica, guard.Operator, guard.Lighthouse) == nil
+}
+
+// needsToken says whether a call needs a proof of the token, if there is one.
+func (s *Server) needsToken(method string) bool {
+	return !reads(method) && !(s.cfg.OpenJoins && joins(method))
+}
+
+// openJoins says that joins need no token, though there is one.
+func (s *Server) openJoins() bool { return s.cfg.OpenJoins && !s.guard.Token.IsZero() }
+
+// warnOpened says once, at the start, which checks the flags take away.
+func (s *Server) warnOpened() {
+	if s.openJoins() {
+		s.log.Warn().Msg("joins are open: whoever reaches the port may join, put members out and read the model, " +
+			"without the token; leave --open-joins out, see docs/SECURITY.md")
+	}
+	if s.guard.TakesAnyRole() {
+		s.log.Warn().Msg("certificates without a role are taken for any: a replica's key passes for a lighthouse's; " +
+			"sign them anew with lighthouse ca --role, and leave --tls-any-role out, see docs/SECURITY.md")
+	}
+}
+
+// joinHint is what a replica without the token is told besides.
+const joinHint = "joins need the token of this lighthouse: give the replica its file by SKERRY_TOKEN_FILE or manager.Config.Guard " +
+	"(torchft's clients have none: skerry torchft-manager, or --open-joins here)"

@@ -55,6 +55,14 @@ func (m *Manager) gone() bool {
 	return quorum.TrainerAway(m.presence.idle(), m.timeouts.Step, waits)
 }
 
+// untilGone is when to look again whether the trainer is gone.
+func (m *Manager) untilGone() time.Duration {
+	return max(m.timeouts.Step-m.presence.idle(), minLook)
+}
+
+// minLook is between two looks at a trainer that has not moved, and waits.
+const minLook = 100 * time.Millisecond
+
 // goAwayLocked makes this rank join no more until its trainer moves; false if it has
 // moved by now. A move before away is set finds it not set, and one behind it comes
 // back, so what is looked at behind it is enough.

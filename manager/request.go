@@ -25,6 +25,10 @@ type request struct {
 // errRestarted ends a round whose wish has changed.
 var errRestarted = errors.New("wish changed")
 
+// errTrainerAway ends a report that waits for others, because the trainer that it
+// was made beside does not move.
+var errTrainerAway = errors.New("trainer does not move")
+
 // Pauses between the rounds of a request that keeps failing; there is none
 // after the first.
 const (
@@ -90,7 +94,7 @@ func (m *Manager) pursue(ctx context.Context, r *request) {
 		case isFinal(err):
 			m.setFinal(err)
 			return
-		case errors.Is(err, errFallen), errors.Is(err, errRestarted):
+		case errors.Is(err, errFallen), errors.Is(err, errRestarted), errors.Is(err, errTrainerAway):
 			m.log.Debug().Err(err).Msg("request started over")
 		default:
 			m.log.Warn().Err(err).Msg("quorum not taken up")
@@ -142,12 +146,9 @@ func isFinal(err error) bool {
 // round reports once, and takes up what comes of it.
 func (m *Manager) round(ctx context.Context, r *request) error {
 	rep := m.reportFor(r)
-	got, err := m.link.report(ctx, rep)
+	got, err := m.answerTo(ctx, rep)
 	if err != nil {
 		return err
-	}
-	if got.Unanswered && got.Void {
-		return m.voteFirst(ctx, rep.Attempt, got.Attempt)
 	}
 	if got.Unanswered {
 		return m.unanswered()
@@ -159,6 +160,51 @@ func (m *Manager) round(ctx context.Context, r *request) error {
 		return err
 	}
 	return m.healIfBehind(ctx, r)
+}
+
+// whileThere is a ctx that ends also when the trainer is gone (L1), by errTrainerAway.
+// Whether it is, is not known yet where a quorum falls right after it began to hang.
+// Its join would wait for newcomers that copy its state before they join, and they
+// for it, which lends its state to nobody; or its siblings would wait for its vote:
+// and who has joined, or moves with one of its ranks, is never stuck.
+func (m *Manager) whileThere(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	var watch *time.Timer
+	watch = time.AfterFunc(time.Hour, func() {
+		switch {
+		case ctx.Err() != nil:
+		case m.gone() && !m.asking():
+			cancel(errTrainerAway)
+		default:
+			watch.Reset(m.untilGone())
+		}
+	})
+	watch.Reset(m.untilGone())
+	return ctx, func() {
+		watch.Stop()
+		cancel(nil)
+	}
+}
+
+// asking says that this rank asks for another quorum while its own stands.
+func (m *Manager) asking() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.mu.rank.Asks()
+}
+
+// answerTo reports, and waits for the answer for as long as the trainer is there.
+func (m *Manager) answerTo(ctx context.Context, rep quorum.RankReport) (reply, error) {
+	ctx, end := m.whileThere(ctx)
+	defer end()
+	got, err := m.link.report(ctx, rep)
+	if err == nil && got.Unanswered && got.Void {
+		err = m.voteFirst(ctx, rep.Attempt, got.Attempt)
+	}
+	if err != nil && errors.Is(context.Cause(ctx), errTrainerAway) {
+		err = errTrainerAway
+	}
+	return got, err
 }
 
 // reportFor says what this rank knows now.

@@ -32,6 +32,7 @@ type book struct {
 		quorums map[int64]*formed
 		newest  *formed
 		unquiet time.Duration // the newest fault
+		parted  int64         // the newest quorum that went on without a holder, after a fault
 		gap     time.Duration // the longest without a commit since watch
 		since   time.Duration // the newest commit of anybody, or watch
 		commits int
@@ -240,11 +241,19 @@ func (p *proc) behaves() bool {
 	return !p.mu.dead && !p.mu.hung && !p.mu.slow && !p.mu.leaves && p.mu.err == nil
 }
 
+// isOut: the process is down, or its trainer hangs or has ended.
+func (p *proc) isOut() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.mu.dead || p.mu.hung || p.mu.err != nil
+}
+
 // commits applies a step that ShouldCommit has committed, and checks the average
-// against the parameters that it began with and those who contributed.
+// against the parameters that it began with and those who contributed. What one that
+// leaves a collective out makes of a step that it ends alone is its own.
 func (b *book) commits(p *proc, grads []float32) {
 	step := p.m.Step()
-	if !b.anyStray() {
+	if m := &p.r.manners; !b.anyStray() && !m.odd && !m.skips {
 		b.checkAverage(p, step, grads)
 	}
 	for i := range p.params {
@@ -326,14 +335,19 @@ func (b *book) committedLocked(p *proc, at quorum.Position) {
 		return
 	}
 	b.noteLocked(p.name, "commits step %d in quorum %d again, after quorum %d", at.Step, at.QuorumID, old.QuorumID)
-	if now-b.mu.unquiet < calm || !b.w.whole() {
+	switch {
+	case old.QuorumID < b.mu.parted:
+		return // the line that was left then, however long it was
+	case now-b.mu.unquiet < calm || !b.w.whole():
+		b.mu.parted = at.QuorumID
 		return
 	}
 	for _, o := range b.w.procs() {
 		o.mu.Lock()
-		holds := !o.mu.dead && !o.mu.hung && o.mu.err == nil && o.mu.at.Step >= at.Step && o.mu.at != at && o != p
+		holds := o.mu.at.Step >= at.Step && o.mu.at != at && o != p
 		o.mu.Unlock()
-		if holds {
+		// One rank that hangs takes its replica out, and with it what the others hold.
+		if holds && !slices.ContainsFunc(b.w.find(o.m.ReplicaID()), (*proc).isOut) {
 			b.wrongLocked("step %d of quorum %d is committed again in quorum %d, while %s, which is up, holds it",
 				at.Step, old.QuorumID, at.QuorumID, o.name)
 			return

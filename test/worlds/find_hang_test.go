@@ -84,3 +84,27 @@ func TestWorldStepTimeoutAfterAJoin(t *testing.T) {
 		w.within(5*time.Second, "a discards the step", func() bool { return all[0].ranks[0].m.Stats().Discards > 0 })
 	})
 }
+
+// One rank of the only holder hangs right before its quorum falls, when its manager
+// cannot know yet that it does. Its siblings wait for its vote, newcomers for its
+// state: it goes away all the same, and they train without it.
+func TestWorldHolderHangsAsItsQuorumFalls(t *testing.T) {
+	o := usual()
+	o.stepTimeout, o.rules.MinReplicas = 3*time.Second, 2
+	o.rules.JoinTimeout, o.rules.StuckAfter = 2*time.Second, 5*time.Second
+	inWorld(t, o, func(w *world) {
+		a := w.replica("a", 0, 2, quick()).start()
+		m := quick()
+		m.at = func(ctx context.Context, p *proc, s stage) {
+			if s == stageBetween && p.rank == 1 && p.m.Step() >= 20 {
+				p.hang(ctx)
+			}
+		}
+		holder := w.replica("b", 1, 2, m).start()
+		w.within(10*time.Second, "one rank of b hangs", func() bool { return holder.ranks[1].hangs() })
+		time.Sleep(2 * time.Second)
+		a.kill()
+		others := []*replica{a.start(), w.replica("c", 2, 2, quick()).start()}
+		w.reach(40, 30*time.Second, others...)
+	})
+}

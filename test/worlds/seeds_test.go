@@ -45,6 +45,7 @@ type seeded struct {
 	replicas []*replica
 	houseUp  bool
 	over     atomic.Bool
+	whole    time.Duration // when a replica was seen whole last, after the faults
 }
 
 func runSeed(t *testing.T, seed uint64) {
@@ -121,6 +122,7 @@ func (s *seeded) liveness() {
 		s.revive(r)
 	}
 	at := int64(0)
+	s.whole = w.now()
 	for _, p := range w.procs() {
 		if p.alive() {
 			at = max(at, p.atStep())
@@ -188,7 +190,23 @@ func (s *seeded) together(step int64) bool {
 	if most := s.d.options.rules.MaxReplicas; most > 0 {
 		want = min(want, most)
 	}
-	return there >= want
+	return there >= want || want < s.d.options.rules.MinReplicas || s.stateIsLost()
+}
+
+// stateIsLost: for half of the time that it may take no replica that behaves has had all its ranks at one
+// position, as where the only donor hung while one rank of each had healed. A holder
+// is waited for (PROTOCOL §3.2): there is nothing whole to go on from.
+func (s *seeded) stateIsLost() bool {
+	for _, r := range s.replicas {
+		at := make(map[int64]bool)
+		for _, p := range r.ranks {
+			at[p.atStep()] = true
+		}
+		if len(at) < 2 && !slices.ContainsFunc(r.ranks, (*proc).isOut) {
+			s.whole = s.w.now()
+		}
+	}
+	return s.w.now()-s.whole > s.patience()/2
 }
 
 // rest looks that a job with no faults goes on step by step.

@@ -273,7 +273,7 @@ func (c Config) Validate() error {
 	want(c.Guard.TLSCA == "" || c.Guard.TLSCert != "", "Guard.TLSCert", `""`, "this server's certificate, since TLSCA = %q", c.Guard.TLSCA)
 	want(c.MaxConns >= 1, "MaxConns", c.MaxConns, "at least 1")
 	want(c.MaxConnsPerHost >= 1, "MaxConnsPerHost", c.MaxConnsPerHost, "at least 1")
-	want(c.MaxJobs >= 1, "MaxJobs", c.MaxJobs, "at least 1")
+	want(c.MaxJobs >= 1 && c.MaxJobs <= maxSnapshotJobs, "MaxJobs", c.MaxJobs, "1 to %d", maxSnapshotJobs)
 	return errors.Join(problems...)
 }
 

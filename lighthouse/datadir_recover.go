@@ -14,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/skerry-ft/skerry/internal/wire"
+	"github.com/skerry-ft/skerry/quorum"
 )
 
 // Recovered says what Recover did.
@@ -93,7 +94,7 @@ func (d *dataDir) recoverRaft(r *Recovered, log zerolog.Logger) error {
 	_, transport := raft.NewInmemTransport(localAddress)
 	servers := raft.Configuration{Servers: []raft.Server{{ID: conf.LocalID, Address: localAddress}}}
 	if r.LastIndex, err = logs.LastIndex(); err == nil {
-		err = raft.RecoverCluster(conf, recovering{l.state, time.Now().UnixMilli()}, logs, stable, snapshots, transport, servers)
+		err = raft.RecoverCluster(conf, recovering{l.state, min(time.Now().UnixMilli(), quorum.MaxStep)}, logs, stable, snapshots, transport, servers)
 	}
 	r.Jobs = l.state.jobs()
 	if err = errors.Join(err, transport.Close(), l.release()); err != nil {

@@ -145,6 +145,7 @@ func FuzzApply(f *testing.F) {
 			if l.Last == nil {
 				continue
 			}
+			throughSnapshot(t, s) // what is applied can be restored
 			if len(l.Last.Members) == 0 || len(l.Last.Members) > len(text)+members {
 				t.Fatalf("%d members after %d bytes", len(l.Last.Members), len(text))
 			}

@@ -118,6 +118,9 @@ func openLedger(cfg ledgerConfig) (*ledger, error) {
 	}
 	l.transport = transport
 	known, err := raft.HasExistingState(logs, stable, snapshots)
+	if err == nil {
+		err = checkSnapshot(snapshots)
+	}
 	if err == nil && !known && len(servers) > 0 {
 		err = raft.BootstrapCluster(conf, logs, stable, snapshots, transport, raft.Configuration{Servers: servers})
 	}

@@ -90,6 +90,9 @@ func (s *state) Apply(entry *raft.Log) any {
 	if err := json.Unmarshal(entry.Data, &c); err != nil {
 		return fmt.Errorf("decode ledger command %d: %w", entry.Index, err)
 	}
+	if err := c.bounded(); err != nil {
+		return fmt.Errorf("ledger command %d: %w", entry.Index, err)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if c.Kind == commandFound {
@@ -124,6 +127,21 @@ func (s *state) Apply(entry *raft.Log) any {
 		return err
 	}
 	s.data.Jobs[c.Job] = l
+	return nil
+}
+
+// bounded refuses what would make a state that Restore does not take. No server
+// writes such a command, but by a clock that is thousands of years ahead.
+func (c *command) bounded() error {
+	c.UnixMs = max(c.UnixMs, 0) // a clock that stands before 1970 says nothing
+	switch {
+	case c.UnixMs > quorum.MaxStep:
+		return fmt.Errorf("unix_ms = %d, want at most %d", c.UnixMs, int64(quorum.MaxStep))
+	case len(c.Job) > quorum.MaxIDBytes:
+		return fmt.Errorf("job has %d bytes, want at most %d", len(c.Job), quorum.MaxIDBytes)
+	case len(c.Cluster) > quorum.MaxIDBytes:
+		return fmt.Errorf("cluster has %d bytes, want at most %d", len(c.Cluster), quorum.MaxIDBytes)
+	}
 	return nil
 }
 
@@ -168,11 +186,12 @@ func (s *state) Snapshot() (raft.FSMSnapshot, error) {
 	return snapshot(data), nil
 }
 
-// Restore replaces the state by a snapshot's.
+// Restore replaces the state by a snapshot's. One that is not a ledger's is refused,
+// and the state stays.
 func (s *state) Restore(r io.ReadCloser) error {
 	defer func() { _ = r.Close() }() // read only
-	data := newState().data
-	if err := json.NewDecoder(r).Decode(&data); err != nil {
+	data, err := readState(r)
+	if err != nil {
 		return fmt.Errorf("decode the ledger: %w", err)
 	}
 	s.mu.Lock()

@@ -90,6 +90,14 @@ func validateBytes(what, s string, limit int) error {
 }
 
 func validateMember(m Member) error {
+	if m.Torn && m.Position != (Position{}) {
+		return invalidf("position = %v of a torn replica, want none", m.Position)
+	}
+	return boundMember(&m)
+}
+
+// boundMember checks a member's sizes and numbers.
+func boundMember(m *Member) error {
 	if err := validateID("replica id", m.ReplicaID); err != nil {
 		return err
 	}
@@ -110,9 +118,6 @@ func validateMember(m Member) error {
 	}
 	if err := validateNumber("commit failures", m.CommitFailures); err != nil {
 		return err
-	}
-	if m.Torn && m.Position != (Position{}) {
-		return invalidf("position = %v of a torn replica, want none", m.Position)
 	}
 	return validatePosition("position", m.Position)
 }

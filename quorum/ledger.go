@@ -85,6 +85,15 @@ func (l *Ledger) ApplyFormed(f Formed) error {
 	default:
 		return invalidf("quorum %d round %d does not rise above %d", q.ID, q.Round, l.HighestID)
 	}
+	if err := validateQuorum(&q); err != nil {
+		return fmt.Errorf("quorum %d: %w", q.ID, err)
+	}
+	if f.Client > KindTorchft {
+		return invalidf("quorum %d: Client = %d, want at most %d", q.ID, f.Client, KindTorchft)
+	}
+	if err := validateEach("settled", f.Settled, MaxMembers, validateSettlement); err != nil {
+		return fmt.Errorf("quorum %d: %w", q.ID, err)
+	}
 	l.History = appendBounded(l.History, MaxHistory, historyEntry(l.Last, f))
 	l.Term = f.Term
 	if l.Client == KindUnset {

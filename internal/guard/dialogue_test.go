@@ -143,3 +143,41 @@ func TestMirrorLearnsNothing(t *testing.T) {
 	}
 	a.Close()
 }
+
+// script is a peer that says what it was told to say, and then nothing.
+type script struct {
+	io.Reader
+	heard bytes.Buffer
+}
+
+func (s *script) Write(p []byte) (int, error) { return s.heard.Write(p) }
+
+// FuzzDialogue has a peer say anything to either side: without the token nothing
+// that it says proves one, a server tells it no more than a nonce, and neither side
+// reads on behind its end.
+func FuzzDialogue(f *testing.F) {
+	token := guard.FixedToken(guard.RandomSecret())
+	magic := "SKERRYG\x01"
+	f.Add([]byte(magic+"0123456789abcdef"+"0123456789abcdef0123456789abcdef"), true)
+	f.Add([]byte(magic), false)
+	f.Add([]byte("GET / HTTP/1.1\r\n\r\n"), true)
+	f.Add([]byte{}, false)
+	f.Fuzz(func(t *testing.T, said []byte, server bool) {
+		peer := &script{Reader: bytes.NewReader(said)}
+		err := guard.Dialogue{Token: token, Purpose: "raft", Server: server}.Run(peer)
+		if err == nil {
+			t.Fatalf("%q proved a token that it does not hold", said)
+		}
+		const head, mac = 8 + 16, 32
+		most := head
+		if !server && len(said) >= head && string(said[:8]) == magic {
+			most += mac // a client proves first
+		}
+		if peer.heard.Len() > most {
+			t.Errorf("%q was told %d bytes, want at most %d", said, peer.heard.Len(), most)
+		}
+		if rest, _ := peer.Reader.(*bytes.Reader); rest.Len() > 0 && len(said)-rest.Len() > head+mac {
+			t.Errorf("%d bytes were read", len(said)-rest.Len())
+		}
+	})
+}

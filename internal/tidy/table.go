@@ -13,7 +13,7 @@ var mayImport = map[string][]string{
 	"store":           {"internal/perhost"},
 	"store/storetest": {"store"},
 
-	"pg":        {"store", "internal/printable"},
+	"pg":        {"store", "internal/printable", "internal/boundjson"},
 	"pg/tcp":    {"pg", "store", "internal/memfd", "internal/step", "internal/perhost"},
 	"pg/baby":   {"pg", "internal/memfd", "internal/step", "train/spawn"},
 	"pg/pgtest": {"pg", "store"},
@@ -25,7 +25,7 @@ var mayImport = map[string][]string{
 	"checkpoint":          {"pg", "internal/guard"},
 	"checkpoint/ckpttest": {"checkpoint", "pg"},
 
-	"lighthouse": {"quorum", "internal/wire/...", "internal/guard"},
+	"lighthouse": {"quorum", "internal/wire/...", "internal/guard", "internal/boundjson"},
 	"manager":    {"quorum", "store", "pg", "checkpoint", "internal/wire/...", "internal/guard"},
 
 	"manager/torchft": {"quorum", "internal/wire/..."},
@@ -45,6 +45,7 @@ var mayImport = map[string][]string{
 	"internal/logkey":    {},
 	"internal/netaddr":   {},
 	"internal/printable": {},
+	"internal/boundjson": {},
 
 	"cmd/internal":   {"internal/guard"},
 	"cmd/lighthouse": {"lighthouse", "cmd/internal/...", "internal/guard", "internal/printable"},

@@ -1,0 +1,128 @@
+package quorum
+
+import "fmt"
+
+// maxReasonBytes bounds a reason in the ledger. One names at most maxNamed replicas.
+const maxReasonBytes = 64 << 10
+
+// Validate says what in a ledger that was read is not what a ledger can hold: a
+// value is named with its bound. It is for snapshots, which come from a disk or
+// from another server; what the Apply… methods leave is valid.
+func (l *Ledger) Validate() error {
+	if err := validateBytes("Cluster", l.Cluster, MaxIDBytes); err != nil {
+		return err
+	}
+	if err := validateBytes("Job", l.Job, MaxIDBytes); err != nil {
+		return err
+	}
+	if l.Client > KindTorchft {
+		return invalidf("its Client = %d, want at most %d", l.Client, KindTorchft)
+	}
+	if err := validateNumber("HighestID", l.HighestID); err != nil {
+		return err
+	}
+	if l.Last != nil {
+		if err := validateQuorum(l.Last); err != nil {
+			return fmt.Errorf("last quorum: %w", err)
+		}
+		if l.Last.ID > l.HighestID {
+			return invalidf("its HighestID = %d, want at least Last's, %d", l.HighestID, l.Last.ID)
+		}
+	}
+	if l.Config != nil {
+		if err := l.Config.Validate(); err != nil {
+			return fmt.Errorf("%w: its config: %w", ErrInvalid, err)
+		}
+	}
+	if err := validateEach("Settled", l.Settled, MaxSettled, validateSettlement); err != nil {
+		return err
+	}
+	if err := validateEach("Drained", l.Drained, MaxGone, validateGone); err != nil {
+		return err
+	}
+	if err := validateEach("Evicted", l.Evicted, MaxGone, validateGone); err != nil {
+		return err
+	}
+	return validateEach("History", l.History, MaxHistory, validateHistory)
+}
+
+// validateEach checks a list of the ledger.
+func validateEach[T any](what string, list []T, most int, validate func(*T) error) error {
+	if len(list) > most {
+		return invalidf("%s has %d entries, want at most %d", what, len(list), most)
+	}
+	for i := range list {
+		if err := validate(&list[i]); err != nil {
+			return fmt.Errorf("%s[%d]: %w", what, i, err)
+		}
+	}
+	return nil
+}
+
+func validateGone(id *ReplicaID) error { return validateID("replica id", *id) }
+
+// validateQuorum checks a quorum as a ledger has it.
+func validateQuorum(q *Quorum) error {
+	if err := validateBytes("Cluster", q.Cluster, MaxIDBytes); err != nil {
+		return err
+	}
+	if err := validateBytes("Job", q.Job, MaxIDBytes); err != nil {
+		return err
+	}
+	if err := validateNumber("ID", q.ID); err != nil {
+		return err
+	}
+	if err := validateNumber("Round", q.Round); err != nil {
+		return err
+	}
+	if q.View != nil {
+		return invalidf("a view stands for the members")
+	}
+	if len(q.Members) == 0 || len(q.Members) > MaxMembers {
+		return invalidf("quorum of %d members, want 1 to %d", len(q.Members), MaxMembers)
+	}
+	for i := range q.Members {
+		if err := boundMember(&q.Members[i]); err != nil {
+			return fmt.Errorf("its Members[%d]: %w", i, err)
+		}
+		if i > 0 && q.Members[i-1].ReplicaID >= q.Members[i].ReplicaID {
+			return invalidf("its Members[%d]: %q does not come after %q", i, q.Members[i].ReplicaID, q.Members[i-1].ReplicaID)
+		}
+	}
+	if err := validateEach("Participants", q.Participants, len(q.Members), validateGone); err != nil {
+		return err
+	}
+	if err := validateSettlement(&q.Settlement); err != nil {
+		return fmt.Errorf("its settlement: %w", err)
+	}
+	return validateBytes("Reason", q.Reason, maxReasonBytes)
+}
+
+func validateSettlement(s *Settlement) error {
+	if s.Outcome > Discard {
+		return invalidf("its Outcome = %d, want at most %d", s.Outcome, Discard)
+	}
+	if err := validateNumber("Step", s.Step); err != nil {
+		return err
+	}
+	if err := validateNumber("QuorumID", s.QuorumID); err != nil {
+		return err
+	}
+	return validateDigests("Digests", s.Digests)
+}
+
+// validateHistory checks what is shown to people.
+func validateHistory(h *HistoryEntry) error {
+	for _, list := range [][]ReplicaID{h.Members, h.Joined, h.Left} {
+		if err := validateEach("replicas", list, MaxHistoryNames, validateGone); err != nil {
+			return err
+		}
+	}
+	if err := validateSettlement(&h.Settlement); err != nil {
+		return fmt.Errorf("its settlement: %w", err)
+	}
+	if len(h.Accusations) > MaxHistoryNames {
+		return invalidf("its Accusations has %d entries, want at most %d", len(h.Accusations), MaxHistoryNames)
+	}
+	return validateBytes("Reason", h.Reason, maxReasonBytes)
+}

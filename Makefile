@@ -1,6 +1,6 @@
 # Every target is one line here and one word of help. .ci/run is the gate.
 .DEFAULT_GOAL := help
-.PHONY: help check test race fuzz fuzz-ports kills interfaces conformance mpi failover partitions chaos churn causes soak explore sim sim-causes worlds mutants history generate tidy demo bench interop baby-faults steady wakeups gpu nccl nccl-real
+.PHONY: help check test race fuzz fuzz-ports kills interfaces conformance mpi failover partitions chaos churn causes soak explore sim sim-causes worlds mutants history generate sbom vulns tidy demo bench interop baby-faults steady wakeups gpu nccl nccl-real
 
 FUZZ_TIME ?= 30s
 FUZZ_PORTS ?= 10m
@@ -107,6 +107,12 @@ history: ## minutes of histories of real servers, checked with Porcupine; and a 
 
 generate: ## regenerate what is generated
 	go generate ./...
+
+sbom: ## what the binaries are made of, as CycloneDX, in sbom.cdx.json (NOTICE has the licences; make generate renews it)
+	go run ./internal/supply sbom > sbom.cdx.json
+
+vulns: ## the linked modules looked up in Go's database of vulnerabilities
+	bash scripts/govulncheck
 
 tidy: ## the house style and the linters
 	gofmt -l . && go vet ./... && go tool staticcheck ./... && go test -count=1 ./internal/tidy

@@ -37,6 +37,7 @@ var mayImport = map[string][]string{
 	"internal/sim":       {"quorum"},
 	"internal/guard":     {"internal/perhost"},
 	"internal/perhost":   {},
+	"internal/supply":    {},
 	"internal/tidy":      {},
 	"internal/invariant": {},
 	"internal/memfd":     {},

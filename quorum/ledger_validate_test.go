@@ -20,15 +20,15 @@ func TestLedgerValidate(t *testing.T) {
 	}
 	long := strings.Repeat("x", 300)
 	for want, break1 := range map[string]func(l *quorum.Ledger, q *quorum.Quorum){
-		"Cluster has 300 bytes, want at most 256": func(l *quorum.Ledger, _ *quorum.Quorum) { l.Cluster = long },
-		"Job has 300 bytes, want at most 256":     func(l *quorum.Ledger, _ *quorum.Quorum) { l.Job = long },
-		"Client = 9, want at most 2":              func(l *quorum.Ledger, _ *quorum.Quorum) { l.Client = 9 },
-		"HighestID = -1, want 0 to":               func(l *quorum.Ledger, _ *quorum.Quorum) { l.HighestID = -1 },
-		"HighestID = 9223372036854775807, want":   func(l *quorum.Ledger, _ *quorum.Quorum) { l.HighestID = 1<<63 - 1 },
-		"HighestID = 5, want at least Last's":     func(l *quorum.Ledger, _ *quorum.Quorum) { l.HighestID = 5 },
-		"last quorum: quorum: invalid: Round = -1":       func(_ *quorum.Ledger, q *quorum.Quorum) { q.Round = -1 },
-		"quorum of 0 members, want 1 to 16384":    func(_ *quorum.Ledger, q *quorum.Quorum) { q.Members = nil },
-		"quorum of 16385 members, want":           func(_ *quorum.Ledger, q *quorum.Quorum) { q.Members = make([]quorum.Member, 16385) },
+		"Cluster has 300 bytes, want at most 256":  func(l *quorum.Ledger, _ *quorum.Quorum) { l.Cluster = long },
+		"Job has 300 bytes, want at most 256":      func(l *quorum.Ledger, _ *quorum.Quorum) { l.Job = long },
+		"Client = 9, want at most 2":               func(l *quorum.Ledger, _ *quorum.Quorum) { l.Client = 9 },
+		"HighestID = -1, want 0 to":                func(l *quorum.Ledger, _ *quorum.Quorum) { l.HighestID = -1 },
+		"HighestID = 9223372036854775807, want":    func(l *quorum.Ledger, _ *quorum.Quorum) { l.HighestID = 1<<63 - 1 },
+		"HighestID = 5, want at least Last's":      func(l *quorum.Ledger, _ *quorum.Quorum) { l.HighestID = 5 },
+		"last quorum: quorum: invalid: Round = -1": func(_ *quorum.Ledger, q *quorum.Quorum) { q.Round = -1 },
+		"quorum of 0 members, want 1 to 16384":     func(_ *quorum.Ledger, q *quorum.Quorum) { q.Members = nil },
+		"quorum of 16385 members, want":            func(_ *quorum.Ledger, q *quorum.Quorum) { q.Members = make([]quorum.Member, 16385) },
 		"Members[1]: quorum: invalid: replica id is empty": func(_ *quorum.Ledger, q *quorum.Quorum) {
 			q.Members = []quorum.Member{{ReplicaID: "a"}, {}}
 		},
@@ -47,7 +47,7 @@ func TestLedgerValidate(t *testing.T) {
 		},
 		"Drained[0]: quorum: invalid: replica id is empty": func(l *quorum.Ledger, _ *quorum.Quorum) { l.Drained = []quorum.ReplicaID{""} },
 		"Evicted has 1025 entries, want at most 1024":      func(l *quorum.Ledger, _ *quorum.Quorum) { l.Evicted = make([]quorum.ReplicaID, 1025) },
-		"its config: MinReplicas = 0, want 1 to":               func(l *quorum.Ledger, _ *quorum.Quorum) { l.Config = &quorum.Config{JoinTimeout: time.Second} },
+		"its config: MinReplicas = 0, want 1 to":           func(l *quorum.Ledger, _ *quorum.Quorum) { l.Config = &quorum.Config{JoinTimeout: time.Second} },
 		"History has 257 entries, want at most 256":        func(l *quorum.Ledger, _ *quorum.Quorum) { l.History = make([]quorum.HistoryEntry, 257) },
 		"History[0]: its settlement: quorum: invalid: Step = -2": func(l *quorum.Ledger, _ *quorum.Quorum) {
 			l.History = []quorum.HistoryEntry{{Settlement: quorum.Settlement{Step: -2}}}

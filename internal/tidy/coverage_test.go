@@ -16,19 +16,20 @@ import (
 // coveragePage maps what others describe to our symbols.
 const coveragePage = "docs/COVERAGE.md"
 
-// A row of the page is "| theirs | ours | how |"; ours is symbols in backticks,
-// or a dash, and then how gives a reason that begins with notApplicable.
+// A row of the page is "| theirs | ours | shown by | how |". Ours is symbols in
+// backticks, and shown by tests of ours; or both are a dash, and then how gives a reason,
+// which begins with one of coverageReasons.
 var (
-	coverageRow   = regexp.MustCompile(`^\| (.*) \| (.*) \| (.*) \|$`)
-	coverageSign  = regexp.MustCompile("`([^`]+)`")
-	notApplicable = "Not applicable: "
+	coverageRow     = regexp.MustCompile(`^\| (.*) \| (.*) \| (.*) \| (.*) \|$`)
+	coverageSign    = regexp.MustCompile("`([^`]+)`")
+	coverageReasons = []string{"Not applicable: ", "Not there: "}
 )
 
 // minReason is how short a reason cannot be.
 const minReason = 30
 
-// TestCoverage: every row of docs/COVERAGE.md has symbols that exist, or a
-// reason why there is none.
+// TestCoverage: every row of docs/COVERAGE.md has symbols and tests that exist, or a
+// reason why there are none.
 func TestCoverage(t *testing.T) {
 	t.Parallel()
 	root := os.DirFS("../..")
@@ -49,27 +50,29 @@ func TestCoverage(t *testing.T) {
 			t.Errorf("%s:%d: %s", coveragePage, i+1, problem)
 		}
 	}
-	if rows < 150 || found < 150 {
-		t.Errorf("%d rows with %d symbols: the test reads the page wrongly", rows, found)
+	if rows < 150 || found < 300 {
+		t.Errorf("%d rows with %d symbols and tests: the test reads the page wrongly", rows, found)
 	}
 }
 
-// checkRow gives how many symbols of a row exist, and what is wrong with it.
+// checkRow gives how many symbols and tests of a row exist, and what is wrong with it.
 func (s *symbolTable) checkRow(line string) (found int, problem string) {
 	cells := coverageRow.FindStringSubmatch(line)
 	if cells == nil {
-		return 0, "row is not | theirs | ours | how |"
+		return 0, "row is not | theirs | ours | shown by | how |"
 	}
-	theirs, ours, how := cells[1], cells[2], cells[3]
-	reason, refused := strings.CutPrefix(how, notApplicable)
-	signs := coverageSign.FindAllStringSubmatch(ours, -1)
+	theirs, ours, shown, how := cells[1], cells[2], cells[3], cells[4]
+	refused := refusedFor(how)
+	signs, tests := coverageSign.FindAllStringSubmatch(ours, -1), coverageSign.FindAllStringSubmatch(shown, -1)
 	switch {
 	case strings.TrimSpace(theirs) == "":
 		return 0, "row says of nothing where it is"
-	case ours == "–" && (!refused || len(reason) < minReason):
-		return 0, fmt.Sprintf("%s has no symbol and no reason that begins with %q", theirs, notApplicable)
-	case ours != "–" && (len(signs) == 0 || refused):
+	case ours == "–" && (len(refused) < minReason || shown != "–"):
+		return 0, fmt.Sprintf("%s has no symbol, and no reason that begins with one of %q and is shown by –", theirs, coverageReasons)
+	case ours != "–" && (len(signs) == 0 || refused != ""):
 		return 0, fmt.Sprintf("%s wants symbols, or a dash and a reason", theirs)
+	case ours != "–" && len(tests) == 0:
+		return 0, fmt.Sprintf("%s is shown by no test", theirs)
 	}
 	for _, sign := range signs {
 		if err := s.exists(sign[1]); err != nil {
@@ -77,7 +80,23 @@ func (s *symbolTable) checkRow(line string) (found int, problem string) {
 		}
 		found++
 	}
+	for _, test := range tests {
+		if err := s.tested(test[1]); err != nil {
+			return found, fmt.Sprintf("%s: %v", theirs, err)
+		}
+		found++
+	}
 	return found, ""
+}
+
+// refusedFor is the reason in how, or "".
+func refusedFor(how string) string {
+	for _, begins := range coverageReasons {
+		if reason, ok := strings.CutPrefix(how, begins); ok {
+			return reason
+		}
+	}
+	return ""
 }
 
 // symbolTable knows the exported names of packages, read on demand.
@@ -220,17 +239,22 @@ func TestCoverageRows(t *testing.T) {
 	t.Parallel()
 	s := symbolTable{root: os.DirFS("../.."), packages: make(map[string]*packageSymbols)}
 	for line, want := range map[string]string{
-		"| `x` | `pg.Group.AllReduce` | |":               "",
-		"| `x` | `store.Store.SetTimeout` |  |":          "",
-		"| `x` | `pg.Group.AllReduces` | |":              "does not exist",
-		"| `x` | `pg/none.Name` | |":                     "no package",
-		"| `x` | `pg` | |":                               "is no symbol",
-		"| `x` | all-reduce | |":                         "wants symbols",
-		"| `x` | – | soon |":                             "no symbol and no reason",
-		"| `x` | – | Not applicable: no |":               "no symbol and no reason",
-		"| `x` | `pg.Sum` | Not applicable: but there |": "wants symbols",
-		"|  | `pg.Sum` |  |":                             "says of nothing",
-		"| `x` | `pg.Sum` |":                             "row is not",
+		"| `x` | `pg.Group.AllReduce` | `pg.TestReduce` | |":                                       "",
+		"| `x` | `store.Store.SetTimeout` | `store.TestHash` `store.Example` | |":                  "",
+		"| `x` | – | – | Not there: nothing of ours does what the page says. |":                    "",
+		"| `x` | `pg.Group.AllReduces` | `pg.TestReduce` | |":                                      "does not exist",
+		"| `x` | `pg.Sum` | `pg.TestReduces` | |":                                                  "no test",
+		"| `x` | `pg.Sum` | `pg.Sum` | |":                                                          "is no test",
+		"| `x` | `pg.Sum` | by hand | |":                                                           "shown by no test",
+		"| `x` | `pg/none.Name` | `pg.TestReduce` | |":                                             "no package",
+		"| `x` | `pg` | `pg.TestReduce` | |":                                                       "is no symbol",
+		"| `x` | all-reduce | `pg.TestReduce` | |":                                                 "wants symbols",
+		"| `x` | – | – | soon |":                                                                   "no symbol, and no reason",
+		"| `x` | – | – | Not applicable: no |":                                                     "no symbol, and no reason",
+		"| `x` | – | `pg.TestReduce` | Not applicable: nothing of ours does what the page says. |": "no symbol, and no reason",
+		"| `x` | `pg.Sum` | `pg.TestReduce` | Not applicable: but there |":                         "wants symbols",
+		"|  | `pg.Sum` | `pg.TestReduce` | |":                                                      "says of nothing",
+		"| `x` | `pg.Sum` | `pg.TestReduce` |":                                                     "row is not",
 	} {
 		line = strings.ReplaceAll(line, "| |", "|  |")
 		if _, got := s.checkRow(line); want == "" && got != "" || !strings.Contains(got, want) {

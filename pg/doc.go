@@ -16,9 +16,12 @@
 // Where there is no manager, [Init] meets the other ranks (env://, tcp://,
 // file://, a store) and returns their [World]; backends are then named:
 //
+//	err := tcp.Register() // once, in main
 //	w, err := pg.Init(ctx, pg.InitConfig{Backend: "tcp", Method: "tcp://10.1.1.20:23456?rank=0&world_size=4"})
 //	pair, _, err := w.NewSubgroups(ctx, 2, pg.GroupOptions{})
-//	err = errors.Join(w.Barrier(ctx), w.Destroy())
+//	err = errors.Join(pair.Barrier(ctx), w.Barrier(ctx), w.Destroy())
+//
+// The example of [github.com/skerry-ft/skerry/pg/tcp.Register] is this as a program that runs.
 //
 // # Verbs
 //
@@ -27,7 +30,10 @@
 // [Group.GlobalRank] translate. Verbs of several ops (coalesced ones, batches of
 // sends and receives) are one op of kind [KindBatch]; verbs into one tensor are
 // ops whose slots lie in it. Object verbs, the uneven all-gather, the
-// monitored barrier and verbs over several tensors per rank are made of others.
+// monitored barrier and [Group.NewGroup] are made of others: they wait until it is known
+// who takes part, and all their ops run among the same ranks, or the verb fails with
+// [ErrAborted]. What Managed keeps from the caller of one op these verbs return, for
+// their results would be made of memory that no peer wrote.
 // Outputs that overlap another tensor of their op are refused.
 //
 // # Subgroups
@@ -81,7 +87,7 @@
 // # Debugging
 //
 // A [Debugger] puts on every group what the level says: OFF nothing, INFO a log
-// of groups and what they did, DETAIL also [Check], which compares what the
+// of groups and what they did (to the logger given, or to standard error), DETAIL also [Check], which compares what the
 // ranks call before they run it and names who does not come. [Init] makes one
 // from the environment (TORCH_DISTRIBUTED_DEBUG and others, see
 // [DebugConfig.FromEnv]); its subgroups have it too. [Trace] is a flight

@@ -104,7 +104,7 @@ func Drivers() []Driver {
 func Open(name string, o Options) (Backend, error) {
 	if name == "" {
 		if name = DefaultBackends(); name == "" {
-			return nil, errors.New("pg: no backend is registered")
+			return nil, errors.New("pg: no backend is registered" + registerFirst)
 		}
 	}
 	if byDevice, ok, err := ParseBackends(name); ok || err != nil {
@@ -116,13 +116,16 @@ func Open(name string, o Options) (Backend, error) {
 	return openOne(name, o)
 }
 
+// registerFirst ends the error of a program that forgot to.
+const registerFirst = "; main registers those that it wants, as tcp.Register() does"
+
 func openOne(name string, o Options) (Backend, error) {
 	registry.Lock()
 	d, ok := registry.drivers[canonical(name)]
 	known := slices.Sorted(maps.Keys(registry.drivers))
 	registry.Unlock()
 	if !ok {
-		return nil, fmt.Errorf("pg: no backend %q, registered: %s", name, strings.Join(known, ", "))
+		return nil, fmt.Errorf("pg: no backend %q, registered: %s"+registerFirst, name, cmp.Or(strings.Join(known, ", "), "none"))
 	}
 	if o.Listen == "" && len(o.Interfaces) > 0 {
 		ips, err := InterfaceAddrs(o.Interfaces)

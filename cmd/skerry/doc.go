@@ -5,6 +5,8 @@
 //	skerry why       tells the reason for the quorum there is, and for the lack of one
 //	skerry jobs      lists jobs; skerry job config and delete change and end one
 //	skerry drain     asks a replica to leave; evict puts it out, kill ends its process
+//	skerry torchft-proxy    passes a torchft job's calls on to several lighthouse servers
+//	skerry torchft-manager  serves the ranks of a torchft replica in place of torchft's own
 //	skerry bench     measures all-reduce, quorums and recovery
 //	skerry version   tells which build this is
 //

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
 
 	"github.com/skerry-ft/skerry/cmd/internal/guardflags"
 	"github.com/skerry-ft/skerry/internal/guard"
@@ -25,42 +26,48 @@ var errKilled = errors.New("killed by an operator")
 func newTorchftManagerCommand() *cobra.Command {
 	var cfg torchft.Config
 	var guarded guard.Options
+	var ends ends
 	cmd := &cobra.Command{
 		Use:   "torchft-manager",
 		Short: "Serve the ranks of a replica that runs torchft",
 		Long: `Serve torchft's ManagerService for the ranks of one replica, in place of torchft's own manager: this one
 knows several lighthouse servers, and speaks to them over TLS and with the token, which torchft's cannot.
 torchft's ranks know neither: what they say to this manager is in the clear, so let it listen on loopback, or
-on a network of your own. Its address is the first line of standard output; put it into the replica's store
-under manager_addr, and the replica's id under replica_id, before the ranks start.`,
+on a network of your own.
+
+torchft always starts a manager of its own in group rank 0. The file that "skerry torchft-manager shim" prints,
+skerry_torchft.py, has it start this program instead:
+
+  skerry torchft-manager shim > skerry_torchft.py
+  SKERRY_LIGHTHOUSE=server1:29510,server2:29510 python -m skerry_torchft train.py
+
+A program that starts it by itself reads its address from the first line of standard output. It beats for the
+replica while a rank is connected, and not for ranks that have died.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithCancelCause(cmd.Context())
 			defer cancel(nil)
-			if len(cfg.Lighthouse) == 0 {
-				if all := os.Getenv(envLighthouse); all != "" {
-					cfg.Lighthouse = strings.Split(all, ",")
-				}
-			}
-			if err := guardflags.Apply(&guarded); err != nil {
+			var err error
+			if cfg.Lighthouse, cfg.Dial, err = reach(cfg.Lighthouse, &guarded); err != nil {
 				return err
 			}
-			g, err := guard.Open(guarded)
-			if err != nil {
-				return err
-			}
-			cfg.Open = g.Open
-			cfg.Dial = append(wire.DialOptions(), g.DialOptions(guard.Party{Role: guard.Lighthouse}, "")...)
+			cfg.Open = guarded.Open
 			cfg.OnKill = func(reason string) { cancel(fmt.Errorf("%w: %s", errKilled, reason)) }
 			cfg.Log = zerolog.New(printable.JSONWriter(cmd.ErrOrStderr())).With().Timestamp().Logger()
 			s, err := torchft.New(cfg)
 			if err != nil {
 				return err
 			}
+			watched := ends.watch(ctx, cmd.InOrStdin(), func(why string) {
+				cfg.Log.Info().Msg(why)
+				cancel(nil)
+			})
+			defer watched()
 			fmt.Fprintln(cmd.OutOrStdout(), s.Address())
 			return s.Run(ctx)
 		},
 	}
+	cmd.AddCommand(newTorchftShimCommand())
 	f := cmd.Flags()
 	guardflags.Add(f, &guarded)
 	guardflags.AddOpen(f, &guarded.Open)
@@ -71,6 +78,36 @@ under manager_addr, and the replica's id under replica_id, before the ranks star
 	f.IntVar(&cfg.GroupWorldSize, "group-world-size", 1, "ranks of the replica")
 	f.StringVar(&cfg.Listen, "listen", torchft.DefaultListen, "address for the ranks, host:port")
 	f.StringVar(&cfg.Advertise, "advertise", "", "host that peers dial; empty: that of --listen")
-	f.DurationVar(&cfg.BeatInterval, "beat-interval", torchft.DefaultBeatInterval, "how often the lighthouse hears of the replica")
+	f.DurationVar(&cfg.BeatInterval, "beat-interval", torchft.DefaultBeatInterval, "how often the lighthouse hears of the replica while a rank is connected")
+	ends.add(f)
 	return cmd
+}
+
+// newTorchftShimCommand prints the shim.
+func newTorchftShimCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "shim",
+		Short: "Print skerry_torchft.py, which has a job of torchft's start this manager",
+		Args:  noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := cmd.OutOrStdout().Write(torchft.Shim)
+			return err
+		},
+	}
+}
+
+// reach says how lighthouse servers are reached: those that flags or the
+// environment name, with this process's certificate and token. It completes guarded.
+func reach(named []string, guarded *guard.Options) ([]string, []grpc.DialOption, error) {
+	if all := os.Getenv(envLighthouse); len(named) == 0 && all != "" {
+		named = strings.Split(all, ",")
+	}
+	if err := guardflags.Apply(guarded); err != nil {
+		return nil, nil, err
+	}
+	g, err := guard.Open(*guarded)
+	if err != nil {
+		return nil, nil, err
+	}
+	return named, append(wire.DialOptions(), g.DialOptions(guard.Party{Role: guard.Lighthouse}, "")...), nil
 }

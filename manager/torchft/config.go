@@ -9,7 +9,6 @@ import (
 
 	"github.com/rs/zerolog"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/skerry-ft/skerry/internal/wire"
 )
@@ -24,10 +23,16 @@ const (
 	// DefaultQuorumTimeout bounds a quorum call that names no deadline.
 	DefaultQuorumTimeout = time.Minute
 
-	// tryTimeout bounds one server's silence at the beat, and the pause before a
-	// lighthouse is asked again.
-	tryTimeout = time.Second
-	tryPause   = 100 * time.Millisecond
+	// tryTimeout bounds one server's silence at the beat, beatTimeout all servers'.
+	tryTimeout  = time.Second
+	beatTimeout = 5 * time.Second
+
+	// tryPause is before a lighthouse is asked again.
+	tryPause = 100 * time.Millisecond
+
+	// beatsAlone is for how many beat intervals a manager beats on after its last
+	// rank has gone: a rank that connects anew does it sooner.
+	beatsAlone = 5
 )
 
 // Config tells a Server who it is.
@@ -51,9 +56,9 @@ type Config struct {
 	// certificate nor a token, so whoever comes may vote for this replica or kill it.
 	// Off, a Listen beyond loopback is refused.
 	Open bool
-	// BeatInterval is how often the lighthouse hears of the replica; 0 means
-	// DefaultBeatInterval. It must be well below the lighthouse's heartbeat
-	// timeout for torchft's clients.
+	// BeatInterval is how often the lighthouse hears of the replica while a rank is
+	// connected; 0 means DefaultBeatInterval. It must be well below the lighthouse's
+	// heartbeat timeout for torchft's clients.
 	BeatInterval time.Duration
 	// QuorumTimeout bounds quorum calls without a deadline; 0 means
 	// DefaultQuorumTimeout.
@@ -83,9 +88,6 @@ func (c Config) withDefaults() Config {
 	if c.QuorumTimeout == 0 {
 		c.QuorumTimeout = DefaultQuorumTimeout
 	}
-	if c.Dial == nil {
-		c.Dial = append(wire.DialOptions(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	}
 	return c
 }
 
@@ -102,14 +104,7 @@ func (c Config) Validate() error {
 			bad("Job: %w", err)
 		}
 	}
-	if len(c.Lighthouse) == 0 || len(c.Lighthouse) > wire.MaxServers {
-		bad("Lighthouse has %d addresses, want 1 to %d", len(c.Lighthouse), wire.MaxServers)
-	}
-	for _, addr := range c.Lighthouse {
-		if host, port, err := net.SplitHostPort(hostPort(addr)); err != nil || host == "" || port == "" {
-			bad("Lighthouse = %q, want host:port", addr)
-		}
-	}
+	checkLighthouse(c.Lighthouse, bad)
 	if len(c.StoreAddress) == 0 || len(c.StoreAddress) > wire.MaxAddressBytes {
 		bad("StoreAddress has %d bytes, want 1 to %d", len(c.StoreAddress), wire.MaxAddressBytes)
 	}
@@ -132,6 +127,18 @@ func (c Config) Validate() error {
 		}
 	}
 	return errors.Join(problems...)
+}
+
+// checkLighthouse tells bad what is wrong with a list of servers.
+func checkLighthouse(addrs []string, bad func(format string, args ...any)) {
+	if len(addrs) == 0 || len(addrs) > wire.MaxServers {
+		bad("Lighthouse has %d addresses, want 1 to %d", len(addrs), wire.MaxServers)
+	}
+	for _, addr := range addrs {
+		if host, port, err := net.SplitHostPort(hostPort(addr)); err != nil || host == "" || port == "" {
+			bad("Lighthouse = %q, want host:port", addr)
+		}
+	}
 }
 
 // hostPort strips what makes an address a URL.

@@ -3,7 +3,11 @@
 // unchanged, and speaks for the replica to one lighthouse after another.
 //
 //	s, err := torchft.New(torchft.Config{ReplicaID: "name:uuid", Lighthouse: servers, StoreAddress: store})
-//	err = s.Run(ctx) // its address, s.Address(), belongs under manager_addr in the replica's store
+//	err = s.Run(ctx) // s.Address() is what torchft's ManagerServer.address() returns
+//
+// torchft's Manager starts one of its own in group rank 0; [Shim] has it start ours.
+// A [Proxy] leaves torchft's manager where it is, and is the one lighthouse address
+// that it knows.
 //
 // What it does better than the manager that it stands in for: it knows several
 // lighthouse servers and goes on with the next one when one is gone; ranks that
@@ -23,8 +27,10 @@
 //	  beat      nothing                  the beat interval        ctx ends
 //	  round.ask one call of the          the answer               ctx ends, the longest deadline of the ranks
 //	            lighthouse               that it serves
+//	once        one try at a server    the try's end            the try ends, or another call leaves the server
+//	Proxy.Run   the proxy's listener   calls                    ctx ends, or the listener fails
 //
 // # Concurrency
 //
-// Server's methods are safe for concurrent use; Run is called once.
+// Methods of Server and Proxy are safe for concurrent use; Run is called once.
 package torchft

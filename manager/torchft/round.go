@@ -92,15 +92,10 @@ func (s *Server) memberLocked(r *round) *torchftpb.QuorumMember {
 // ask joins for the replica and hands the answer to all ranks that wait.
 func (s *Server) ask(ctx context.Context, r *round, req *torchftpb.LighthouseQuorumRequest) {
 	defer r.cancel()
-	var q *torchftpb.Quorum
-	err := s.servers.call(ctx, func(ctx context.Context, server torchftpb.LighthouseServiceClient) error {
-		got, err := server.Quorum(ctx, req)
-		q = got.GetQuorum()
-		return err
-	})
+	resp, err := s.servers.quorum(ctx, req)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r.q, r.err = q, err
+	r.q, r.err = resp.GetQuorum(), err
 	if s.mu.round == r {
 		s.mu.round = nil
 	}

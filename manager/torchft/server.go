@@ -25,6 +25,7 @@ type Server struct {
 	address  string
 	rpc      *grpc.Server
 	servers  *lighthouses
+	callers  *callers
 	asking   sync.WaitGroup // calls of the lighthouse under way
 	ctx      context.Context
 	cancel   context.CancelFunc // ends them; kept here because ranks' calls start them
@@ -54,7 +55,7 @@ func New(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen for the replica's ranks: %w", err)
 	}
-	servers, err := openLighthouses(cfg)
+	servers, err := openLighthouses(cfg.Lighthouse, cfg.Job, cfg.Dial, cfg.Log)
 	if err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
@@ -65,7 +66,8 @@ func New(cfg Config) (*Server, error) {
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.mu.metadata = make(map[int]string)
 	s.mu.tally = quorum.NewTally(cfg.GroupWorldSize)
-	s.rpc = grpc.NewServer(append(append(wire.ServerOptions(), grpc.WaitForHandlers(true)), cfg.Serve...)...)
+	s.callers = &callers{stay: beatsAlone * cfg.BeatInterval}
+	s.rpc = grpc.NewServer(append(append(wire.ServerOptions(), grpc.WaitForHandlers(true), grpc.StatsHandler(s.callers)), cfg.Serve...)...)
 	torchftpb.RegisterManagerServiceServer(s.rpc, s)
 	return s, nil
 }
@@ -73,7 +75,8 @@ func New(cfg Config) (*Server, error) {
 // Address is the URL that ranks and peers find this manager at.
 func (s *Server) Address() string { return s.address }
 
-// Run serves and beats until ctx ends.
+// Run serves until ctx ends, and beats while a rank is connected: a manager whose
+// ranks have died must not beat for the dead.
 func (s *Server) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -83,7 +86,7 @@ func (s *Server) Run(ctx context.Context) error {
 			cancel(fmt.Errorf("serve the replica's ranks: %w", err))
 		}
 	})
-	all.Go(func() { s.servers.beat(ctx) })
+	all.Go(func() { s.servers.beat(ctx, s.cfg.ReplicaID, s.cfg.BeatInterval, s.callers.there) })
 	s.cfg.Log.Info().Str(logkey.ReplicaID, s.cfg.ReplicaID).Str(logkey.Addr, s.address).Msg("manager started")
 	<-ctx.Done()
 	s.cancel()

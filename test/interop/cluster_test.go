@@ -2,10 +2,11 @@ package interop
 
 import (
 	"encoding/json"
-	"fmt"
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -38,15 +39,52 @@ func neighbours(t *testing.T) string {
 	return ""
 }
 
-// leads asks a server whether it leads itself: leads in its status is its own role.
-func (p *process) leads(client *http.Client) bool {
+// view is what the tests read of a server's status.
+type view struct {
+	Leads bool // the server that was asked does
+	Jobs  []struct {
+		Job      string
+		Replicas []struct {
+			ReplicaID string `json:"replica_id"`
+			WaitingMs int64  `json:"waiting_ms"`
+			SilenceMs int64  `json:"silence_ms"`
+			State     string
+		}
+	}
+	Refused []struct {
+		ReplicaID string `json:"replica_id"`
+		Reason    string
+	}
+}
+
+// view asks a server for its status; what it does not say is zero.
+func (p *process) view(client *http.Client) (v view) {
 	answer, err := client.Get("http://" + p.addr + "/status.json")
 	if err != nil {
-		return false
+		return view{}
 	}
 	defer answer.Body.Close()
-	var status struct{ Leads bool }
-	return json.NewDecoder(answer.Body).Decode(&status) == nil && status.Leads
+	if json.NewDecoder(answer.Body).Decode(&v) != nil {
+		return view{}
+	}
+	return v
+}
+
+// waits waits until the join of a replica waits at the leader.
+func (p *process) waits(t *testing.T, id string) {
+	t.Helper()
+	client := &http.Client{Timeout: time.Second}
+	defer client.CloseIdleConnections()
+	for began := time.Now(); time.Since(began) < settleLimit; time.Sleep(20 * time.Millisecond) {
+		for _, j := range p.view(client).Jobs {
+			for _, r := range j.Replicas {
+				if r.ReplicaID == id && r.WaitingMs > 0 {
+					return
+				}
+			}
+		}
+	}
+	t.Fatalf("%s has not joined", id)
 }
 
 // leader waits until one of the servers leads.
@@ -56,7 +94,7 @@ func leader(t *testing.T, all []*process) *process {
 	defer client.CloseIdleConnections()
 	for began := time.Now(); time.Since(began) < settleLimit; time.Sleep(20 * time.Millisecond) {
 		for _, p := range all {
-			if p.leads(client) {
+			if p.view(client).Leads {
 				return p
 			}
 		}
@@ -65,43 +103,84 @@ func leader(t *testing.T, all []*process) *process {
 	return nil
 }
 
-// Three servers and a forwarding one beside the job, which is all that torchft's
-// managers know: the leader is killed, and killed again, and they go on, in the
-// same quorum or a later one.
+// founders starts three servers that found a cluster.
+func founders(t *testing.T, addr func() string) []*process {
+	t.Helper()
+	all := make([]*process, 3)
+	for i := range all {
+		flags := []string{"--min-replicas", "2", "--data-dir", t.TempDir(), "--bootstrap-expect", "3"}
+		if i > 0 {
+			flags = append(flags, "--join", all[0].addr)
+		}
+		all[i] = run(t, addr(), flags...)
+	}
+	leader(t, all)
+	return all
+}
+
+// addresses is what --join and --lighthouse take.
+func addresses(all []*process) string {
+	var addrs []string
+	for _, p := range all {
+		addrs = append(addrs, p.addr)
+	}
+	return strings.Join(addrs, ",")
+}
+
+// Three servers, and two jobs with torchft's default of no retries. The one knows a
+// server that forwards and never votes; of the other, a replica has torchft's own
+// manager behind a proxy, and a replica has ours, by the shim, with all addresses.
+// The leader is killed while a call of each waits, and its successor, and its: no
+// step is tried in vain.
 func TestTorchftThroughLeaderKills(t *testing.T) {
 	each(t, func(t *testing.T, p *python) {
-		founders := make([]*process, 3)
-		for i := range founders {
-			flags := []string{"--min-replicas", "2", "--data-dir", t.TempDir(), "--bootstrap-expect", "3"}
-			if i > 0 {
-				flags = append(flags, "--join", founders[0].addr)
-			}
-			founders[i] = run(t, neighbours(t), flags...)
-		}
-		leader(t, founders)
-		beside := run(t, neighbours(t), "--min-replicas", "2", "--data-dir", t.TempDir(), "--non-voter",
-			"--join", fmt.Sprintf("%s,%s,%s", founders[0].addr, founders[1].addr, founders[2].addr))
+		servers := founders(t, func() string { return neighbours(t) })
+		beside := run(t, neighbours(t), "--min-replicas", "2", "--data-dir", t.TempDir(), "--non-voter", "--join", addresses(servers))
 		beside.healthy()
-		s := &steady{t: t, p: p, names: managers(t, p, "http://"+beside.addr, 2, 0), steps: []int{1, 1}}
-		s.step()
+		addr := freeAddr(t)
+		runProgram(t, addr, "skerry", "torchft-proxy", "--bind", addr, "--job", "proxied", "--lighthouse", addresses(servers))
+
+		first := &steady{t: t, p: p, names: managers(t, p, "http://"+beside.addr, 2, 0), steps: []int{1, 1}}
+		first.step()
+		second := &steady{t: t, p: p, names: []string{"proxied_0", "proxied_1"}, steps: []int{1, 1}}
+		p.do("manager", args{"name": "proxied_0", "addr": text(t, p.do("manager_server", args{
+			"name": "proxied_0/server", "replica_id": "proxied/replica_0:1", "lighthouse": "http://" + addr, "store": "store2:1"}))})
+		p.do("manager", args{"name": "proxied_1", "addr": text(t, p.do("shim_server", args{
+			"name": "proxied_1/server", "replica_id": "proxied/replica_1:1", "lighthouse": addresses(servers), "store": "store3:1",
+			"program": binary(t, "skerry")}))})
+		second.step()
+
 		for range 3 {
-			before := s.last
-			l := leader(t, founders)
-			l.kill()
-			s.step()
-			if next := leader(t, founders); next == l {
+			l := leader(t, servers)
+			var other sync.WaitGroup
+			first.between = func() {
+				beside.waits(t, "replica_0:1")
+				held := make(chan struct{})
+				second.between = func() {
+					beside.waits(t, "proxied/replica_0:1")
+					l.kill()
+					close(held)
+				}
+				other.Go(second.step)
+				select {
+				case <-held:
+				case <-time.After(2 * settleLimit):
+					t.Error("the second job does not come to a kill")
+				}
+			}
+			first.step()
+			other.Wait()
+			if next := leader(t, servers); next == l {
 				t.Fatalf("%s leads though it was killed", l.addr)
 			}
-			s.step()
-			if s.last < before {
-				t.Errorf("quorum %d after %d", s.last, before)
-			}
+			first.step()
+			second.step()
 			l.start()
 			l.healthy()
 		}
-		if s.tried > 0 {
-			t.Errorf("%d steps were tried in vain: the server beside the job must hold calls over a change of leader", s.tried)
+		if tried := first.tried + second.tried; tried > 0 {
+			t.Errorf("%d steps were tried in vain: calls must be held over a change of leader", tried)
 		}
-		t.Logf("%d steps, the last one in quorum %d", s.steps[0], s.last)
+		t.Logf("%d and %d steps, the last ones in quorums %d and %d", first.steps[0], second.steps[0], first.last, second.last)
 	})
 }

@@ -2,7 +2,6 @@ package interop
 
 import (
 	"os"
-	"path/filepath"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -11,8 +10,8 @@ import (
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
 		if built {
-			path, _ := binary() // what it said was said before
-			_ = os.RemoveAll(filepath.Dir(path))
+			dir, _ := binaries() // what it said was said before
+			_ = os.RemoveAll(dir)
 		}
 		os.Exit(code)
 	}))

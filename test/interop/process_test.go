@@ -18,26 +18,37 @@ import (
 // settleLimit bounds every wait for a process, on a loaded machine.
 const settleLimit = 60 * time.Second
 
-// built says that binary has run.
+// built says that binaries has run.
 var built bool
 
-// binary builds cmd/lighthouse once for all tests.
-var binary = sync.OnceValues(func() (string, error) {
+// binaries builds cmd/lighthouse and cmd/skerry once for all tests, into one folder.
+var binaries = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "skerry-interop-")
 	if err != nil {
 		return "", err
 	}
 	built = true
-	path := filepath.Join(dir, "lighthouse")
-	cmd := exec.Command("go", "build", "-o", path, "../../cmd/lighthouse")
+	cmd := exec.Command("go", "build", "-o", dir+"/", "../../cmd/lighthouse", "../../cmd/skerry")
 	cmd.Stderr = os.Stderr
-	return path, cmd.Run()
+	return dir, cmd.Run()
 })
 
-// process is a real lighthouse server, that can be killed and started again.
+// binary is the path of one of them.
+func binary(t *testing.T, name string) string {
+	t.Helper()
+	dir, err := binaries()
+	if err != nil {
+		t.Fatalf("build the programs: %v", err)
+	}
+	return filepath.Join(dir, name)
+}
+
+// process is a real lighthouse server, or a proxy, that can be killed and started
+// again.
 type process struct {
 	t     *testing.T
-	flags []string
+	flags []string // with its program
+	pass  *os.File // a socket that it is passed as systemd does; nil: none
 	addr  string
 	cmd   *exec.Cmd
 	noise *tail
@@ -46,7 +57,19 @@ type process struct {
 // run starts a server on that address with these flags.
 func run(t *testing.T, addr string, flags ...string) *process {
 	t.Helper()
-	p := &process{t: t, addr: addr, flags: append([]string{"--bind", addr}, flags...), noise: &tail{}}
+	return runProgram(t, addr, append([]string{"lighthouse", "--bind", addr}, flags...)...)
+}
+
+// runProgram starts a program of ours.
+func runProgram(t *testing.T, addr string, command ...string) *process {
+	t.Helper()
+	return launch(&process{t: t, addr: addr, flags: command, noise: &tail{}})
+}
+
+// launch starts p, and kills it when the test ends.
+func launch(p *process) *process {
+	t := p.t
+	t.Helper()
 	p.start()
 	t.Cleanup(func() {
 		p.kill()
@@ -59,11 +82,15 @@ func run(t *testing.T, addr string, flags ...string) *process {
 
 func (p *process) start() {
 	p.t.Helper()
-	path, err := binary()
-	if err != nil {
-		p.t.Fatalf("build the lighthouse: %v", err)
+	command := append([]string{binary(p.t, p.flags[0])}, p.flags[1:]...)
+	if p.pass != nil {
+		// The shell's process is the program's, so that it knows its id.
+		command = append([]string{"sh", "-c", `LISTEN_FDS=1 LISTEN_PID=$$ exec "$@"`, "sh"}, command...)
 	}
-	p.cmd = exec.CommandContext(context.WithoutCancel(p.t.Context()), path, p.flags...)
+	p.cmd = exec.CommandContext(context.WithoutCancel(p.t.Context()), command[0], command[1:]...)
+	if p.pass != nil {
+		p.cmd.ExtraFiles = []*os.File{p.pass}
+	}
 	p.cmd.Stderr = p.noise
 	if err := p.cmd.Start(); err != nil {
 		p.t.Fatal(err)
@@ -114,6 +141,9 @@ type steady struct {
 	steps []int
 	last  int64
 	tried int // attempts that came to nothing
+
+	// between runs once, when the first replica has asked and before the others do.
+	between func()
 }
 
 // step takes one step with all replicas. A step whose quorum fails is done
@@ -139,6 +169,10 @@ func (s *steady) attempt() string {
 	for i, name := range s.names {
 		calls = append(calls, s.p.begin("manager_quorum", args{
 			"name": name, "group_rank": 0, "step": s.steps[i], "metadata": "m", "timeout": 10}))
+		if between := s.between; i == 0 && between != nil {
+			s.between = nil
+			between()
+		}
 	}
 	var why []string
 	var ids []int64

@@ -2,6 +2,7 @@ package interop
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -22,6 +23,12 @@ const callLimit = 60 * time.Second
 // each runs a test once for every torchft module that SKERRY_TORCHFT names.
 func each(t *testing.T, test func(t *testing.T, p *python)) {
 	t.Helper()
+	eachModule(t, func(t *testing.T, module string) { test(t, start(t, module)) })
+}
+
+// eachModule is each, without a Python process.
+func eachModule(t *testing.T, test func(t *testing.T, module string)) {
+	t.Helper()
 	modules := filepath.SplitList(os.Getenv("SKERRY_TORCHFT"))
 	if len(modules) == 0 {
 		t.Skip("SKERRY_TORCHFT names no torchft module: run make interop")
@@ -29,7 +36,7 @@ func each(t *testing.T, test func(t *testing.T, p *python)) {
 	for _, module := range modules {
 		t.Run(filepath.Base(filepath.Dir(filepath.Dir(module))), func(t *testing.T) {
 			t.Parallel()
-			test(t, start(t, module))
+			test(t, module)
 		})
 	}
 }
@@ -54,11 +61,18 @@ type reply struct {
 // start runs torchft.py until the test ends.
 func start(t *testing.T, module string) *python {
 	t.Helper()
-	interpreter := os.Getenv("SKERRY_TORCHFT_PYTHON")
-	if interpreter == "" {
-		interpreter = "python3"
-	}
-	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), interpreter, "testdata/torchft.py", module)
+	return startBy(t, module)
+}
+
+// interpreter is the Python that the tests run.
+func interpreter() string { return cmp.Or(os.Getenv("SKERRY_TORCHFT_PYTHON"), "python3") }
+
+// startBy is start by another command, which the interpreter and its arguments
+// follow.
+func startBy(t *testing.T, module string, by ...string) *python {
+	t.Helper()
+	command := append(by, interpreter(), "testdata/torchft.py", module)
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), command[0], command[1:]...)
 	noise := &tail{}
 	cmd.Stderr = noise // Rust logs each call
 	in, err := cmd.StdinPipe()

@@ -7,6 +7,7 @@ A command is {"id": 1, "op": "client", ...}; its answer {"id": 1, "ok": ...} or
 each other. The program ends with its standard input.
 """
 
+import ast
 import importlib.machinery
 import importlib.util
 import inspect
@@ -77,6 +78,43 @@ def manager_server(name, replica_id, lighthouse, store, world_size=1, retries=0,
     return things[name].address()
 
 
+def shim():
+    """The file by which a job starts our manager."""
+    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../manager/torchft")
+    sys.path.insert(0, folder)
+    import skerry_torchft
+
+    return skerry_torchft
+
+
+def shim_server(name, replica_id, lighthouse, store, program, world_size=1):
+    os.environ["SKERRY"] = program
+    things[name] = shim().ManagerServer(
+        replica_id=replica_id, lighthouse_addr=lighthouse, hostname="localhost", bind="[::]:0",
+        store_addr=store, world_size=world_size, heartbeat_interval=timedelta(milliseconds=100),
+        connect_timeout=seconds(10), quorum_retries=0)
+    return things[name].address()
+
+
+def shim_misfits():
+    """What the wheel's Manager gives its ManagerServer, or calls on it, and the shim does not take."""
+    ours = shim().ManagerServer
+    with open(os.path.join(os.path.dirname(sys.argv[1]), "manager.py")) as f:
+        tree = next(n for n in ast.parse(f.read()).body if isinstance(n, ast.ClassDef) and n.name == "Manager")
+    given, called = set(), set()
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        f = node.func
+        if isinstance(f, ast.Name) and f.id == "ManagerServer":
+            given |= {k.arg for k in node.keywords} | {f"argument {i}" for i in range(len(node.args))}
+        if isinstance(f, ast.Attribute) and isinstance(f.value, ast.Attribute) and f.value.attr == "_manager":
+            called.add(f.attr)
+    if not given:
+        return ["no call of ManagerServer"]
+    return sorted(given - set(inspect.signature(ours.__init__).parameters)) + sorted(c for c in called if not hasattr(ours, c))
+
+
 def manager(name, addr, timeout=10):
     things[name] = torchft.ManagerClient(addr, connect_timeout=seconds(timeout))
 
@@ -121,7 +159,7 @@ def drop(name):
 
 
 ops = {f.__name__: f for f in (
-    client, beat, beats, stop, quorum, manager_server, manager, manager_quorum, has_handles, should_commit,
+    client, beat, beats, stop, quorum, manager_server, shim_server, shim_misfits, manager, manager_quorum, has_handles, should_commit,
     metadata, lighthouse_server, shutdown, drop)}
 out = threading.Lock()
 

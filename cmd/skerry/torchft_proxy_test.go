@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/guard/guardtest"
 	"github.com/skerry-ft/skerry/internal/wire/torchftpb"
 	"github.com/skerry-ft/skerry/lighthouse"
@@ -46,8 +47,9 @@ func startServing(ctx context.Context, t *testing.T, in io.Reader, args ...strin
 func TestTorchftProxyOverTLS(t *testing.T) {
 	t.Parallel()
 	creds := guardtest.New(t)
-	o := creds.Options(t, "server")
+	o := creds.Options(t, guard.Lighthouse, "server")
 	l := lighthousetest.Start(t, func(c *lighthouse.Config) { c.Guard = o })
+	o = creds.Options(t, guard.Replica, "replica")
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	run, stop := context.WithCancel(ctx)

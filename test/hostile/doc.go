@@ -5,6 +5,12 @@
 //	go test ./test/hostile                      # 5 s
 //	make fuzz-ports                             # 10 min
 //
-// Bytes are random ones, such that begin as a protocol of the port does, and
+// TestStrangers attacks what a replica has beside its manager (store, donor, data
+// plane) as somebody would who has no proof, and looks that it costs next to nothing
+// and keeps no member out:
+//
+//	go test ./test/hostile -run TestStrangers -v   # a minute
+//
+// The bytes of the first are random ones, such that begin as a protocol of the port does, and
 // messages of that protocol with bytes changed.
 package hostile

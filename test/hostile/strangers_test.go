@@ -1,0 +1,238 @@
+package hostile
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/skerry-ft/skerry/internal/guard"
+	"github.com/skerry-ft/skerry/internal/guard/guardtest"
+)
+
+const (
+	attackFor   = 900 * time.Millisecond // at least; a member's round is waited for
+	mostGrowth  = 32 << 20               // of a victim's memory, in bytes
+	mostThrough = 64 << 20               // bytes that one connection sends, if it may
+	silent      = 4500                   // connections
+)
+
+type dialing func(ctx context.Context) (net.Conn, error)
+
+// attack is what strangers do to a victim until ctx ends. The number is of the
+// list of attacks that this suite grew from.
+type attack struct {
+	number int
+	name   string
+	run    func(ctx context.Context, v *victim)
+}
+
+// hold opens n connections, which say the beginnings in turn and then nothing, until
+// ctx ends.
+func hold(ctx context.Context, dial dialing, n int, beginnings ...string) {
+	var conns []net.Conn
+	for i := 0; i < n && ctx.Err() == nil; i++ {
+		c, err := dial(ctx)
+		if err != nil {
+			continue // turned away so soon
+		}
+		conns = append(conns, c)
+		_ = c.SetDeadline(time.Now().Add(5 * time.Second)) // it may be cut already
+		_, _ = c.Write([]byte(beginnings[i%len(beginnings)]))
+	}
+	<-ctx.Done()
+	for _, c := range conns {
+		if t, ok := c.(interface{ NetConn() net.Conn }); ok {
+			c = t.NetConn() // without a farewell to who does not read
+		}
+		c.Close()
+	}
+}
+
+// flood keeps n connections that each say head, and then piece again and again, as
+// long as it is taken.
+func flood(ctx context.Context, dial dialing, n int, head string, piece []byte) {
+	var all sync.WaitGroup
+	for range n {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				if c, err := dial(ctx); err == nil {
+					stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
+					_, err = c.Write([]byte(head))
+					for sent := 0; err == nil && sent < mostThrough; sent += len(piece) {
+						_, err = c.Write(piece)
+					}
+					stop()
+					c.Close()
+				}
+				time.Sleep(time.Millisecond)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// request is the head of one for the donor, with more header lines.
+func request(method, target, more string) string {
+	return method + " " + target + " HTTP/1.1\r\nHost: d\r\n" + more
+}
+
+const manifest = "/v1/manifest?version=7-1-c"
+
+// storeAttacks are on the store's port.
+func storeAttacks() []attack {
+	magic := "\x00" + string(binary.LittleEndian.AppendUint32(nil, 0x3C85F7CE))
+	long := func(n uint64) string { return string(binary.LittleEndian.AppendUint64(nil, n)) }
+	multiSet := magic + "\x0b" + long(32)
+	pair := []byte(long(2) + "/k" + long(8<<20) + strings.Repeat("x", 8<<20))
+	return []attack{
+		{1, "multi-set before the proof", func(ctx context.Context, v *victim) { flood(ctx, v.dialStore, 4, multiSet, pair) }},
+		{2, "the same, 18 times", func(ctx context.Context, v *victim) { flood(ctx, v.dialStore, 18, multiSet, pair) }},
+		{3, "another command, and bytes", func(ctx context.Context, v *victim) { flood(ctx, v.dialStore, 2, magic+"\x0c", pair) }},
+		{4, "silence", func(ctx context.Context, v *victim) {
+			hold(ctx, v.dialStore, 2*silent, "", magic[:3], magic, magic+"\xe0", magic+"\xe0"+strings.Repeat("n", 48))
+		}},
+	}
+}
+
+// healAttacks are on the donor's port.
+func healAttacks() []attack {
+	const form = "Content-Type: multipart/form-data; boundary=b\r\n"
+	part := []byte("--b\r\nContent-Disposition: form-data; name=\"f\"; filename=\"f\"\r\n\r\n" + strings.Repeat("x", 1<<20) + "\r\n")
+	drip := "Content-Length: 100\r\n\r\nab"
+	many := strings.Repeat("X-A: b\r\n", 100_000)
+	ranges := "Range: bytes=" + strings.Repeat("0-1,", 5000) + "0-1\r\n\r\n"
+	once := func(number int, name, head string) attack {
+		return attack{number, name, func(ctx context.Context, v *victim) { flood(ctx, v.dialHeal, 4, head, []byte("x")) }}
+	}
+	return []attack{
+		{5, "multipart bodies", func(ctx context.Context, v *victim) {
+			flood(ctx, v.dialHeal, 2, request("GET", manifest, form+"Content-Length: 1099511627776\r\n\r\n"), part)
+		}},
+		{6, "dripped bodies", func(ctx context.Context, v *victim) {
+			hold(ctx, v.dialHeal, 1030, request("GET", manifest, form+drip))
+		}},
+		{7, "no certificate, no proof", func(ctx context.Context, v *victim) {
+			flood(ctx, v.dialHeal, 4, request("GET", manifest, "\r\n"), []byte(request("GET", manifest, "\r\n")))
+		}},
+		{52, "a header without end", func(ctx context.Context, v *victim) {
+			flood(ctx, v.dialHeal, 4, request("GET", manifest, "X: "), bytes.Repeat([]byte("x"), 1<<20))
+		}},
+		once(53, "100,000 headers", request("GET", manifest, many)),
+		{54, "a line of 5 MiB", func(ctx context.Context, v *victim) {
+			flood(ctx, v.dialHeal, 4, "GET /", bytes.Repeat([]byte("x"), 5<<20))
+		}},
+		once(55, "length and chunks", request("POST", manifest, "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n")),
+		once(56, "two lengths, one negative", request("POST", manifest, "Content-Length: 5\r\nContent-Length: -1\r\n\r\n")),
+		{57, "a TiB announced", func(ctx context.Context, v *victim) {
+			flood(ctx, v.dialHeal, 4, request("POST", "/v1/data", "Content-Length: 1099511627776\r\n\r\n"), bytes.Repeat([]byte("x"), 1<<20))
+		}},
+		{58, "a form in chunks", func(ctx context.Context, v *victim) {
+			head := request("POST", "/v1/state", form+"Transfer-Encoding: chunked\r\n\r\n")
+			flood(ctx, v.dialHeal, 4, head, []byte(fmt.Sprintf("%x\r\n%s\r\n", len(part), part)))
+		}},
+		{59, "headers that never end", func(ctx context.Context, v *victim) {
+			hold(ctx, v.dialHeal, 600, "", "G", request("GET", manifest, ""))
+		}},
+		{60, "bodies that never end", func(ctx context.Context, v *victim) {
+			hold(ctx, v.dialHeal, 600, request("OPTIONS", "*", drip), request("GET", "/nothing", drip))
+		}},
+		once(61, "5,000 ranges", request("GET", manifest, ranges)),
+		once(62, "a path above", request("GET", "/v1/../../../etc/passwd", "\r\n")),
+		once(63, "CONNECT", request("CONNECT", "127.0.0.1:1", "\r\n")),
+	}
+}
+
+// dataAttacks are on the data plane's port.
+func dataAttacks() []attack {
+	preamble := "SKERRYT\x04" + strings.Repeat("n", 16)
+	junk := bytes.Repeat([]byte("junk"), 64<<10)
+	return []attack{
+		{8, "silence", func(ctx context.Context, v *victim) { hold(ctx, v.dialData, silent, "", preamble[:5], preamble) }},
+		{9, "junk", func(ctx context.Context, v *victim) {
+			var both sync.WaitGroup
+			both.Go(func() { flood(ctx, v.dialData, 8, preamble, junk) })
+			flood(ctx, v.dialData, 8, "", junk)
+			both.Wait()
+		}},
+		{10, "1,500 idle", func(ctx context.Context, v *victim) { hold(ctx, v.dialData, 1500, preamble) }},
+	}
+}
+
+// TestStrangers: what no proof stands behind costs a replica's ports next to
+// nothing, and keeps no member out of store, quorum and heal; with a token alone,
+// and with certificates.
+func TestStrangers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("dozens of attacks of some seconds: not with -short")
+	}
+	whole := guardtest.New(t).Options(t, guard.Replica, "replica")
+	for name, o := range map[string]guard.Options{"token": {TokenFile: whole.TokenFile}, "TLS": whole} {
+		t.Run(name, func(t *testing.T) {
+			v := startVictim(t, o)
+			for range 3 { // pools and buffers grow to their size
+				if err := v.train(t); err != nil {
+					t.Fatal(err)
+				}
+			}
+			attacks := healAttacks()
+			if name == "token" { // the others do not ask for certificates
+				attacks = append(attacks, storeAttacks()...)
+				attacks = append(attacks, dataAttacks()...)
+			}
+			for _, a := range attacks {
+				t.Run(fmt.Sprintf("%d %s", a.number, a.name), func(t *testing.T) { v.bear(t, a) })
+			}
+		})
+	}
+}
+
+// bear looks at the victim while strangers attack.
+func (v *victim) bear(t *testing.T, a attack) {
+	before, err := v.memory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var strangers sync.WaitGroup
+	strangers.Go(func() { a.run(ctx, v) })
+	most, rounds := before, 0
+	watched := make(chan struct{})
+	strangers.Go(func() {
+		tick := time.NewTicker(20 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			if now, err := v.memory(); err == nil {
+				most = max(most, now)
+			}
+			select {
+			case <-tick.C:
+			case <-watched:
+				return
+			}
+		}
+	})
+	time.Sleep(attackFor / 3) // the strangers are there first
+	var failed error
+	for began := time.Now(); failed == nil && (rounds == 0 || time.Since(began) < attackFor); rounds++ {
+		failed = v.train(t)
+	}
+	cancel()
+	close(watched)
+	strangers.Wait()
+	t.Logf("memory %d to %d MiB, %d rounds beside it", before>>20, most>>20, rounds)
+	if failed != nil {
+		t.Fatalf("beside the attack: %v\n%s", failed, v.log)
+	}
+	if most-before > mostGrowth {
+		t.Errorf("memory grew from %d to %d MiB, want less than %d more", before>>20, most>>20, mostGrowth>>20)
+	}
+	if files, err := v.files(); err != nil || len(files) > 0 {
+		t.Errorf("files %v, %v, want none", files, err)
+	}
+}

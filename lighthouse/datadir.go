@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/google/uuid"
+	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
 )
 
@@ -26,11 +27,18 @@ type dataDir struct {
 	lock *os.File
 }
 
-// openDataDir makes the folder if it is missing, and locks it. The lock goes
-// with the process, so a crash leaves none behind.
-func openDataDir(path string) (*dataDir, error) {
-	if err := os.MkdirAll(filepath.Join(path, logFolder), 0o700); err != nil {
+// openDataDir makes the folder if it is missing, takes it for this process's user
+// alone, and locks it. The lock goes with the process, so a crash leaves none behind.
+func openDataDir(path string, log zerolog.Logger) (*dataDir, error) {
+	path, err := ownFolder(path, log)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(filepath.Join(path, logFolder), dirMode); err != nil {
 		return nil, fmt.Errorf("make data dir: %w", err)
+	}
+	if err := tighten(path); err != nil {
+		return nil, err
 	}
 	lock, err := os.OpenFile(filepath.Join(path, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

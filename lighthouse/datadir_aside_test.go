@@ -15,7 +15,7 @@ import (
 // which they promised something.
 func TestSetAsideHalfWay(t *testing.T) {
 	t.Parallel()
-	d, err := openDataDir(t.TempDir())
+	d, err := openDataDir(t.TempDir(), zerolog.Nop())
 	if err != nil {
 		t.Fatal(err)
 	}

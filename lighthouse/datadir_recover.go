@@ -40,7 +40,7 @@ func Recover(dir, aside string, log zerolog.Logger) (r Recovered, err error) {
 	if _, err := os.Stat(filepath.Join(dir, covenantFile)); err != nil && aside == "" {
 		return r, fmt.Errorf("%s holds no server of a cluster: %w", dir, err)
 	}
-	d, err := openDataDir(dir)
+	d, err := openDataDir(dir, log)
 	if err != nil {
 		return r, err
 	}

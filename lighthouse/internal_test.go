@@ -213,7 +213,7 @@ func TestRaftIDIsKept(t *testing.T) {
 	t.Parallel()
 	path := t.TempDir()
 	open := func() *dataDir {
-		d, err := openDataDir(path)
+		d, err := openDataDir(path, zerolog.Nop())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -172,6 +173,9 @@ func (l *ledger) stores(conf *raft.Config, dir *dataDir, memory *RaftMemory, tim
 	snapshots, err := raft.NewFileSnapshotStoreWithLogger(dir.path, snapshotsKept, conf.Logger)
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("open snapshots in %s: %w", dir.path, err)
+	}
+	if err := tighten(filepath.Join(dir.path, snapshotFolder)); err != nil { // raft makes it open to all
+		return nil, nil, nil, err
 	}
 	// The log's Close leaves its metadata open, and with them their lock.
 	meta := new(metadb.BoltMetaDB)

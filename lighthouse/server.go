@@ -92,7 +92,7 @@ func New(cfg Config) (*Server, error) {
 	var dir *dataDir
 	if cfg.DataDir != "" {
 		var err error
-		if dir, err = openDataDir(cfg.DataDir); err != nil {
+		if dir, err = openDataDir(cfg.DataDir, cfg.Log); err != nil {
 			return nil, err
 		}
 	}

@@ -84,7 +84,7 @@ func TestDamagedSnapshotEndsInOneLine(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	open := func() (*ledger, error) {
-		d, err := openDataDir(dir)
+		d, err := openDataDir(dir, zerolog.Nop())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -30,7 +30,10 @@ import (
 	"github.com/skerry-ft/skerry/lighthouse"
 )
 
-func main() { os.Exit(execute(context.Background(), os.Args[1:], os.Stdout, os.Stderr)) }
+func main() {
+	syscall.Umask(0o077) // logs, snapshots and keys are for their owner alone
+	os.Exit(execute(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
+}
 
 // execute is main without the process: it returns the exit status, 0 or 1. An
 // error is one line, whatever it is made of.

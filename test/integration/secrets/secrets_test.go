@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"os/exec"
@@ -90,6 +91,26 @@ func build(t *testing.T, dir, pkg string) string {
 	return out
 }
 
+// assertPrivate wants what a program keeps in dir to be for its owner alone.
+func assertPrivate(t *testing.T, dir string) {
+	t.Helper()
+	files := 0
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := e.Info()
+		if err == nil && info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s has mode %v", path, info.Mode())
+		}
+		files++
+		return err
+	})
+	if err != nil || files < 5 { // its folder, lock, id, cluster and log, at least
+		t.Errorf("%d files in %s, %v", files, dir, err)
+	}
+}
+
 // TestNoSecretShows: lighthouse, trainers and skerry run guarded, at trace
 // level, over TLS with a token: train, are asked, are denied; and no secret is in
 // what they write, in their command lines, or on the pages.
@@ -121,6 +142,7 @@ func TestNoSecretShows(t *testing.T) {
 		}
 		return strings.Contains(server.String(), "leadership gained")
 	})
+	assertPrivate(t, filepath.Join(dir, "data"))
 	env := []string{"SKERRY_TLS_CA=" + file("ca.pem"), "SKERRY_TLS_CERT=" + file("replica.pem"), "SKERRY_TLS_KEY=" + file("replica.key"),
 		"SKERRY_TOKEN=" + strings.TrimSpace(read(t, file("token")))}
 	var trainers []*program

@@ -50,7 +50,7 @@ func readState(r io.Reader) (replicated, error) {
 			return in.Value(name, quorum.MaxIDBytes, &data.Floor)
 		}
 		var skipped json.RawMessage
-		return in.Value(name, maxSnapshotSkipped, &skipped)
+		return in.Value(fmt.Sprintf("field %.40q", name), maxSnapshotSkipped, &skipped)
 	})
 	if err == nil {
 		err = in.End()

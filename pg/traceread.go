@@ -81,7 +81,7 @@ func readTraceField(in *boundjson.Decoder, d *TraceDump, name string) error {
 		})
 	}
 	var skipped json.RawMessage
-	return in.Value(name, maxTraceEntryBytes, &skipped)
+	return in.Value(fmt.Sprintf("field %.40q", name), maxTraceEntryBytes, &skipped)
 }
 
 // readTraceEntry reads one entry.

@@ -43,7 +43,7 @@ func TestReadTraceRefuses(t *testing.T) {
 		{`{"attachments":{"a":"` + strings.Repeat("x", 2<<20) + `"}}`, "attachment has 2097152 bytes, want at most 1048576"},
 		{`{"attachments":[]}`, `attachments: "[", want {`},
 		{`{"` + strings.Repeat("x", 1<<20) + `":1}`, "a name in dump has over 16384 bytes"},
-		{`{"new":"` + strings.Repeat("x", 1<<20) + `"}`, "new has over 131072 bytes"},
+		{`{"new":"` + strings.Repeat("x", 1<<20) + `"}`, `field "new" has over 131072 bytes`},
 	} {
 		d, err := pg.ReadTrace(strings.NewReader(c.text))
 		if err == nil || !strings.Contains(err.Error(), c.want) || len(err.Error()) > 300 {
@@ -78,7 +78,7 @@ func TestReadTraceIsBounded(t *testing.T) {
 		{`{"entries":[`, " ", "entries has over", 4},
 		{`{"entries":[`, "[", "entry 1: ", 4},
 		{`{"cause":"`, "x", "cause has over", 4},
-		{`{"new":`, "[", "new", 4},
+		{`{"new":`, "[", `field "new"`, 4},
 		{``, "\n", "dump has over", 4},
 	} {
 		var before, after runtime.MemStats

@@ -18,6 +18,9 @@ import (
 // values.
 const gapBytes = 16 << 10
 
+// maxErrorBytes bounds what an error repeats of encoding/json's.
+const maxErrorBytes = 200
+
 // Decoder reads one JSON text.
 type Decoder struct {
 	dec *json.Decoder
@@ -68,7 +71,11 @@ func failed(what string, err error) error {
 	if errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF
 	}
-	if strings.HasPrefix(err.Error(), what) {
+	said := err.Error()
+	switch {
+	case len(said) > maxErrorBytes: // encoding/json repeats the value
+		return fmt.Errorf("%s: %.*q…", what, maxErrorBytes, said)
+	case strings.HasPrefix(said, what):
 		return err
 	}
 	return fmt.Errorf("%s: %w", what, err)

@@ -97,3 +97,13 @@ func FuzzDecoder(f *testing.F) {
 		}
 	})
 }
+
+// An error repeats the beginning of what was wrong.
+func TestErrorsAreShort(t *testing.T) {
+	t.Parallel()
+	d := boundjson.NewDecoder(strings.NewReader(strings.Repeat("1", 10<<10)+" "), 1<<20)
+	var n int
+	if err := d.Value("number", 1<<20, &n); err == nil || len(err.Error()) > 400 || !strings.Contains(err.Error(), "cannot unmarshal number 111") {
+		t.Errorf("%.1000v", err)
+	}
+}

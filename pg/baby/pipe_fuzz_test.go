@@ -60,7 +60,7 @@ func FuzzPipe(f *testing.F) {
 		p.noFiles = noFiles
 		fd := int(theirs.Fd())
 		sent, passed := 0, 0
-		for rest := text; len(rest) > 0; rest = rest[min(piece, len(rest)):] {
+		for rest := text; len(rest) > 0; {
 			var rights []byte
 			if passed < files {
 				rights = syscall.UnixRights(fd)
@@ -68,6 +68,7 @@ func FuzzPipe(f *testing.F) {
 			}
 			n, err := syscall.SendmsgN(fd, rest[:min(piece, len(rest))], rights, nil, syscall.MSG_DONTWAIT|syscall.MSG_NOSIGNAL)
 			sent += max(n, 0)
+			rest = rest[max(n, 0):]
 			if err != nil {
 				break // the socket is full: what it took is what the other side said
 			}

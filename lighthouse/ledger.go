@@ -188,7 +188,7 @@ func (l *ledger) stores(conf *raft.Config, dir *dataDir, memory *RaftMemory, tim
 	}
 	l.release = func() error { return errors.Join(store.Close(), meta.Close()) }
 	l.disk = newDisk(store, timeout, l.log)
-	return l.disk, l.disk, snapshots, nil
+	return l.disk, l.disk, snapshotFiles{snapshots, dir.path}, nil
 }
 
 // apply replicates a command and returns what the ledger said of it. After an

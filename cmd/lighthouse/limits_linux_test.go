@@ -22,7 +22,7 @@ func healthAt(page string) error {
 	body, err := io.ReadAll(resp.Body)
 	_ = resp.Body.Close() // read to its end
 	if err != nil || resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s %s, %w", resp.Status, body, err)
+		return fmt.Errorf("%s %s, %v", resp.Status, body, err)
 	}
 	return nil
 }
@@ -32,9 +32,17 @@ func healthAt(page string) error {
 func TestFewOpenFiles(t *testing.T) {
 	t.Parallel()
 	cmd, page := program(t)
-	if err := healthAt(page); err != nil {
-		t.Fatal(err)
+	waitHealthy := func() {
+		t.Helper()
+		var err error
+		for deadline := time.Now().Add(patience); time.Now().Before(deadline); <-time.After(100 * time.Millisecond) {
+			if err = healthAt(page); err == nil {
+				return
+			}
+		}
+		t.Fatalf("not well within %v: %v; it said:\n%s", patience, err, cmd.Stderr)
 	}
+	waitHealthy()
 	const most = 64
 	if err := unix.Prlimit(cmd.Process.Pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: most, Max: most}, nil); err != nil {
 		t.Fatal(err)
@@ -68,11 +76,5 @@ func TestFewOpenFiles(t *testing.T) {
 		_ = c.Close() // nothing was written
 	}
 	conns = nil
-	var err error
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); <-time.After(100 * time.Millisecond) {
-		if err = healthAt(page); err == nil {
-			return
-		}
-	}
-	t.Errorf("with files to spare again: %v; it said:\n%s", err, log)
+	waitHealthy()
 }

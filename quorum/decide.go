@@ -112,7 +112,8 @@ func (m *Machine) decideSkerry(now time.Time) Decision {
 	s := m.settle()
 	chosen, reason := m.choose(eligible, s)
 	if holder, _ := m.holder(s); chosen == nil && holder != nil && holder.candidate() {
-		// Q9 put the only holder out (Q10): who cannot reach it goes instead.
+		// Q9 or a refusal put the only holder out (Q10): it stays, and who cannot reach
+		// it goes instead.
 		if eligible, d, ok = m.quorate(now, kind, v, holder); !ok {
 			return d
 		}
@@ -147,7 +148,7 @@ func outsiders(v *survey) string {
 // meet again (Q6 goes before Q9): it would be waiting for nothing. Whoever is kept
 // apart from keep, if that is not nil, goes first.
 func (m *Machine) quorate(now time.Time, kind windowKind, v *survey, keep *replica) ([]*replica, Decision, bool) {
-	all, live := m.eligible(now, kind, v)
+	all, live := m.eligible(now, kind, v, keep)
 	if d, ok := m.enough(all); !ok {
 		return all, d, false
 	}
@@ -180,15 +181,17 @@ func (m *Machine) overdue(now time.Time, kind windowKind, v *survey) bool {
 // eligible filters the candidates by shrink-only, and counts the live replicas
 // that they are held against (Q5): with shrink-only, the live members of the last
 // quorum, for no other is chosen while they are enough. Whoever is on probation is not let into a
-// quorum that stands, and whoever is refused into none.
-func (m *Machine) eligible(now time.Time, kind windowKind, v *survey) ([]*replica, int) {
+// quorum that stands, and whoever is refused into none, but for keep, if that is not
+// nil: nobody goes on without it (Q10). (The only one left that held the highest
+// position was refused, and the others waited until that was over, for minutes.)
+func (m *Machine) eligible(now time.Time, kind windowKind, v *survey, keep *replica) ([]*replica, int) {
 	candidates, live := m.candidates(v.joined), v.live
 	if kind == windowAsk {
-		candidates = slices.DeleteFunc(candidates, func(r *replica) bool { return m.onProbation(now, r) })
+		candidates = slices.DeleteFunc(candidates, func(r *replica) bool { return r != keep && m.onProbation(now, r) })
 		live -= v.joined - len(candidates)
 	}
 	if len(m.refusals) > 0 {
-		rest := slices.DeleteFunc(slices.Clone(candidates), func(r *replica) bool { return m.refused(now, r) })
+		rest := slices.DeleteFunc(slices.Clone(candidates), func(r *replica) bool { return r != keep && m.refused(now, r) })
 		// Where too few are left without them they meet again (Q6): after a fall in a
 		// while; at once where the quorum stands, and would only go on as it is.
 		if len(rest) >= m.config.MinReplicas || kind != windowAsk && !m.overdue(now, kind, v) {

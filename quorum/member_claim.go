@@ -41,7 +41,7 @@ func (c *Claim) Judged(v Verdict, step, quorumID int64, groupRank int, digest Di
 	}
 	switch v.Vote {
 	case VoteNo:
-		c.fact = Fact{}
+		c.Refuse()
 	case VoteBehind:
 		c.fact = Fact{Kind: GaveUp, Step: step, QuorumID: quorumID}
 	}
@@ -62,8 +62,15 @@ func (c *Claim) toldOf(step, quorumID int64, groupRank int, digest Digest) bool 
 }
 
 // Refuse notes that the replica discards the step, whatever this rank had
-// promised: the promise was not the whole replica's.
-func (c *Claim) Refuse() { c.fact = Fact{} }
+// promised: the promise was not the whole replica's. One that was given up before is
+// another matter: the attempt at which it was made is over, and this one says nothing
+// of what became of it. (Its replica had no quorum in the next attempt, which was
+// discarded; then it spoke against a step that a lost member had committed.)
+func (c *Claim) Refuse() {
+	if c.fact.Kind != GaveUp {
+		c.fact = Fact{}
+	}
+}
 
 // GiveUp takes a promise back whose outcome this rank does not wait for. It is
 // not a refusal: others may have committed.

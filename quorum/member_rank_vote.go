@@ -85,11 +85,13 @@ func (r *Rank) Ballot(unhealed bool) Ballot {
 	}
 }
 
-// Seal notes that a ballot goes out. An ok one is a promise: from now on this rank
-// discards nothing by itself (C2, C5), whatever becomes of the exchange.
+// Seal notes that a ballot goes out. One that does not stand in the way of a commit is
+// a promise: from now on this rank discards nothing by itself (C2, C5), whatever becomes
+// of the exchange. (One that healed beside the step vetoes nothing though it holds that
+// too few take part: the others committed, and it refused.)
 func (r *Rank) Seal(own Ballot) {
 	r.attempt.sealed, r.attempt.own, r.attempt.vote = true, own, r.newVote()
-	if own.OK {
+	if own.ok() && !own.Unhealed {
 		r.claim.Promise(own.Position.Step+1, own.QuorumID)
 	}
 }

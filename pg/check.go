@@ -329,7 +329,7 @@ func (c *Check) compare(r *relay, config Config, own *fingerprint, ballots []Bal
 	}
 	return &OpError{
 		Op: r.outer.Kind, Seq: r.seq, QuorumID: config.QuorumID, Rank: config.Rank,
-		Peer: odd, PeerID: config.ReplicaIDs[odd],
+		Peer: odd, PeerID: config.ReplicaIDs[odd], First: true, // all ranks see it themselves
 		Err: fmt.Errorf("%w: rank %d (%s) called %v, but rank %d (%s) called %v", ErrMismatch,
 			odd, config.ReplicaIDs[odd], prints[odd], other, config.ReplicaIDs[other], prints[other]),
 	}

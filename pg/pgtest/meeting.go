@@ -52,7 +52,8 @@ func (m *meeting) anyone() *pending {
 func (r *room) mismatchLocked(p, other *pending, mine, theirs string) []*pending {
 	err := fmt.Errorf("%w: rank %d called %s, rank %d called %s",
 		pg.ErrMismatch, p.seat.rank(), mine, other.seat.rank(), theirs)
-	done := r.breakLocked(&breakage{origin: p.seat.rank(), culprit: other.seat.rank(), local: err, remote: err, differ: true})
+	differ := p.op.Round == other.op.Round // else one of them is only behind
+	done := r.breakLocked(&breakage{origin: p.seat.rank(), culprit: other.seat.rank(), local: err, remote: err, differ: differ})
 	if !p.done { // a point-to-point op that was not posted yet
 		p.err = r.opErrorLocked(p.seat, p.op)
 		done = append(done, p)

@@ -136,9 +136,10 @@ func (l *link) claimLocked(m *message, t *task, do *todo) {
 func (l *link) giveLocked(m *message, t *task, do *todo) error {
 	t.op.Source, t.op.Seq, t.seq = l.rank, m.seq, m.seq
 	if m.total != len(t.out[0]) || m.call.dtype != t.call.dtype || m.call.round != t.call.round {
-		return fmt.Errorf("%w: %s sent %d bytes of %v under tag %d in round %d, rank %d receives %d of %v in round %d",
+		err := fmt.Errorf("%w: %s sent %d bytes of %v under tag %d in round %d, rank %d receives %d of %v in round %d",
 			pg.ErrMismatch, l.peerName(), m.total, m.call.dtype, m.tag, m.call.round,
 			t.group.rank, len(t.out[0]), t.call.dtype, t.call.round)
+		return roundError(&m.call, &t.call, err)
 	}
 	m.task = t
 	if m.total > m.first {

@@ -78,8 +78,9 @@ func (l *link) placeInLocked(t *task, h *header, have *buf, do *todo) (slot, err
 	want := t.call
 	want.small, want.relay = false, false
 	if h.call != want {
-		return slot{}, fmt.Errorf("%w: seq %d: %s called %v, rank %d called %v",
+		err := fmt.Errorf("%w: seq %d: %s called %v, rank %d called %v",
 			pg.ErrMismatch, t.seq, l.peerName(), h.call, t.group.rank, t.call)
+		return slot{}, roundError(&h.call, &want, err)
 	}
 	st := &t.peers[l.rank].in[h.phase]
 	cost := int(h.length) + headerBytes
@@ -128,11 +129,23 @@ func (l *link) placeInLocked(t *task, h *header, have *buf, do *todo) (slot, err
 	return s, nil
 }
 
+// errOtherRound is beside the error of a frame of another round of the same quorum: one of
+// the two ranks has not had the newest answer. Neither calls anything odd.
+var errOtherRound = errors.New("another round")
+
+// roundError puts errOtherRound beside err if that is why two calls differ.
+func roundError(a, b *call, err error) error {
+	if a.round == b.round {
+		return err
+	}
+	return fmt.Errorf("%w: %w", errOtherRound, err)
+}
+
 // mismatchCause is the cause for a frame that does not fit.
 func (l *link) mismatchCause(h *header, err error) cause {
 	c := cause{
 		code: abortMismatch, peer: l.rank, peerID: l.key.replicaID,
-		kind: h.call.kind, seq: h.seq, err: err, first: true,
+		kind: h.call.kind, seq: h.seq, err: err, first: !errors.Is(err, errOtherRound),
 	}
 	if errors.Is(err, ErrCorrupt) {
 		c.code, c.first = abortCorrupt, false

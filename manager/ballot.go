@@ -46,14 +46,15 @@ func (m *Manager) exchange(ctx context.Context, unhealed bool) balloted {
 		m.fall(own.QuorumID, err)
 		return b
 	}
-	return m.ballot(ctx, b, own, a.ReplicaRank)
+	return m.ballot(ctx, b, own, a)
 }
 
 // ballot exchanges own for the others' ballots.
 //
 // When ctx ends the group is aborted. What the ballots that came mean, they mean
 // all the same: if all of them are there, the others commit.
-func (m *Manager) ballot(ctx context.Context, b balloted, own quorum.Ballot, rank int) balloted {
+func (m *Manager) ballot(ctx context.Context, b balloted, own quorum.Ballot, a *quorum.Assignment) balloted {
+	rank := a.ReplicaRank
 	m.mu.Lock()
 	m.mu.rank.Seal(own)
 	m.mu.stats.Ballots++
@@ -69,7 +70,7 @@ func (m *Manager) ballot(ctx context.Context, b balloted, own quorum.Ballot, ran
 		m.managed.Abort(epoch, context.Cause(ctx))
 		<-w.Done() // the abort sees to it
 	}
-	ballots := decodeBallots(op.Ballots, own, rank)
+	ballots := decodeBallots(op.Ballots, own, rank, a.ReplicaWorldSize)
 	m.mu.Lock()
 	vote, judged := m.mu.rank.Judged(quorum.JudgeBallots(rank, ballots), ballots[rank].Digest, w.Err() != nil)
 	m.mu.Unlock()
@@ -93,10 +94,12 @@ func (m *Manager) ballot(ctx context.Context, b balloted, own quorum.Ballot, ran
 }
 
 // decodeBallots reads what came, by rank. What cannot be read counts as one
-// that is not ok: its sender is alive, and not one of us.
-func decodeBallots(entries []pg.BallotEntry, own quorum.Ballot, rank int) []*quorum.Ballot {
-	ballots := make([]*quorum.Ballot, max(len(entries), rank+1))
-	for i, e := range entries {
+// that is not ok: its sender is alive, and not one of us. There is a place for each
+// member, whatever the backend gives: an op that it refused has no entries. (One
+// without them was taken for a list of all, and rank 0 committed by its own word.)
+func decodeBallots(entries []pg.BallotEntry, own quorum.Ballot, rank, size int) []*quorum.Ballot {
+	ballots := make([]*quorum.Ballot, size)
+	for i, e := range entries[:min(len(entries), size)] {
 		if !e.Here {
 			continue
 		}

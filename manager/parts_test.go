@@ -298,7 +298,7 @@ func TestStrangeBallots(t *testing.T) {
 	entries := []pg.BallotEntry{
 		{Here: true, Payload: wire.EncodeBallot(own)}, {Here: true, Payload: []byte("junk")}, {},
 	}
-	v := quorum.JudgeBallots(0, decodeBallots(entries, own, 0))
+	v := quorum.JudgeBallots(0, decodeBallots(entries, own, 0, len(entries)))
 	if v.Vote != quorum.VoteNo || !cmp.Equal(v.NotOK, []int{1}) || !cmp.Equal(v.Missing, []int{2}) {
 		t.Errorf("%+v, want no: rank 1 not ok, rank 2 missing", v)
 	}

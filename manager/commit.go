@@ -205,6 +205,10 @@ func (m *Manager) castMissing(ctx context.Context, cause error) {
 		return
 	}
 	if v.Broken {
+		// Whatever the others vote, the attempt is discarded and the quorum falls: it is
+		// decided now. (The call waited for a sibling in its forward pass, with a ctx that
+		// had ended.)
+		v.Last = true
 		m.fall(v.QuorumID, cause)
 	}
 	if _, err := m.link.vote(ctx, v); err != nil {

@@ -73,12 +73,12 @@ type Config struct {
 	// in a row; 0 means never.
 	MaxRetries int
 
-	// ParityEvery: in every so many steps each rank sums up 8 MiB of its registered
+	// ParityEvery: in every so many steps, a power of two, each rank sums up 8 MiB of its registered
 	// state, which takes turns, and the ballots compare: a replica whose bytes are not
 	// those of the others is named and heals. 0 means 8: about a thousandth of a step,
 	// and whatever differs is found within a step for each MiB of state, and 8 at
-	// least. Negative: never; then a flipped bit lives on, and heals spread it. The
-	// same in all replicas: one that has another value is compared in fewer steps.
+	// least. Negative: never; then a flipped bit lives on, and heals spread it. One
+	// that has another value than the others is compared in the steps that both compare.
 	ParityEvery int
 
 	// StepTimeout bounds everything that a step waits for, HealTimeout the

@@ -23,7 +23,6 @@ type comparison struct {
 	states *states
 	at     quorum.Position // of the state
 	step   int64           // that the ballot is about
-	every  int
 
 	mu struct {
 		sync.Mutex
@@ -51,7 +50,7 @@ func (m *Manager) compare() {
 	if !ok {
 		return
 	}
-	c := &comparison{states: &m.states, at: at, step: step, every: m.cfg.ParityEvery}
+	c := &comparison{states: &m.states, at: at, step: step}
 	m.comparison = c
 	m.tasks.add(func(context.Context) { c.result() })
 }
@@ -65,7 +64,7 @@ func (c *comparison) result() stateSum {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.mu.made && !c.mu.over {
-		c.mu.sum, c.mu.made = c.states.sum(c.step, c.every), true
+		c.mu.sum, c.mu.made = c.states.sum(c.step), true
 	}
 	return c.mu.sum
 }
@@ -89,7 +88,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // sum sums up what a step compares of the tensors that are not this replica's own:
 // their bytes in the order of their names, as one run. Tensors on a device, and such
 // with holes, have no bytes here.
-func (s *states) sum(step int64, every int) stateSum {
+func (s *states) sum(step int64) stateSum {
 	tensors := s.shared()
 	names := slices.Sorted(maps.Keys(tensors))
 	var total int64
@@ -99,7 +98,7 @@ func (s *states) sum(step int64, every int) stateSum {
 	if total == 0 {
 		return stateSum{}
 	}
-	out := stateSum{slice: quorum.ParitySlice(step, every, total)}
+	out := stateSum{slice: quorum.ParitySlice(step, total)}
 	crc := crc32.Checksum(binary.LittleEndian.AppendUint64(nil, uint64(total)), castagnoli)
 	at := int64(0)
 	for _, name := range names {

@@ -213,7 +213,7 @@ func TestSumFindsEachBit(t *testing.T) {
 	const slices = 3
 	sums := func() (out [slices]stateSum) {
 		for i := range out {
-			out[i] = s.sum(int64(i), 1)
+			out[i] = s.sum(int64(i))
 		}
 		return out
 	}
@@ -243,7 +243,7 @@ func TestSumFindsEachBit(t *testing.T) {
 		t.Errorf("the last slice is %+v", s)
 	}
 	var none states
-	if s := none.sum(8, 8); s.digest.Valid {
+	if s := none.sum(8); s.digest.Valid {
 		t.Errorf("no state has digest %+v", s)
 	}
 }
@@ -260,12 +260,12 @@ func TestComparisonEnds(t *testing.T) {
 	if err := s.add("model", save, nil, StateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	c := &comparison{states: &s, step: 8, every: 8}
+	c := &comparison{states: &s, step: 8}
 	first := c.result()
 	if again := c.result(); again != first || !first.digest.Valid || reads != 1 {
 		t.Errorf("%+v, then %+v by %d reads; want one digest by one read", first, again, reads)
 	}
-	late := &comparison{states: &s, step: 8, every: 8}
+	late := &comparison{states: &s, step: 8}
 	late.end()
 	if got := late.result(); got.digest.Valid || reads != 1 {
 		t.Errorf("%+v after the end, by %d reads", got, reads)

@@ -46,6 +46,9 @@ func (c Config) Validate() error {
 	c = c.withDefaults()
 	var problems []error
 	bad := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
+	if !quorum.ValidParityEvery(c.ParityEvery) {
+		bad("ParityEvery = %d, want a power of two, 0 for %d, or -1 for never", c.ParityEvery, quorum.DefaultParityEvery)
+	}
 	if c.GroupWorldSize < 1 || c.GroupWorldSize > wire.MaxGroupWorldSize {
 		bad("GroupWorldSize = %d, want 1 to %d", c.GroupWorldSize, wire.MaxGroupWorldSize)
 	}

@@ -24,13 +24,21 @@ type Slice struct {
 	From, To     int64 // bytes [From, To)
 }
 
+// ValidParityEvery says whether a job may compare states in every so many steps: a
+// power of two, or never, which is 0 or less.
+func ValidParityEvery(every int) bool { return every&(every-1) == 0 || every < 0 }
+
 // ParitySlice is what a step's ballots compare of a state of total bytes: slices
-// take turns, so that each is compared once in ParityBound steps.
-func ParitySlice(step int64, every int, total int64) Slice {
-	count := max((total+ParityBytes-1)/ParityBytes, 1)
-	s := Slice{Index: step / int64(every) % count, Count: count}
-	s.From = s.Index * ParityBytes
-	s.To = min(s.From+ParityBytes, total)
+// take turns, so that each is compared once in ParityBound steps. Which one is a
+// matter of the step's number alone. Their number is odd: then they take turns in
+// every so many steps by each power of two. (By the number of comparisons, replicas
+// with different settings took different slices, and a healthy one was named.)
+func ParitySlice(step, total int64) Slice {
+	count := max((total+ParityBytes-1)/ParityBytes, 1) | 1
+	size := (total + count - 1) / count
+	s := Slice{Index: step % count, Count: count}
+	s.From = min(s.Index*size, total)
+	s.To = min(s.From+size, total)
 	return s
 }
 
@@ -38,7 +46,7 @@ func ParitySlice(step int64, every int, total int64) Slice {
 // is found: as many as it takes to compare each slice once. A step that only the
 // settlement committed compared nothing.
 func ParityBound(every int, total int64) int64 {
-	return int64(every) * ParitySlice(0, every, total).Count
+	return int64(every) * ParitySlice(0, total).Count
 }
 
 // judgeStates compares the states that ballots speak of. Those of members that

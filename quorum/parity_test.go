@@ -11,7 +11,7 @@ import (
 func TestParitySlicesCoverTheState(t *testing.T) {
 	t.Parallel()
 	for _, total := range []int64{0, 1, quorum.ParityBytes - 1, quorum.ParityBytes, quorum.ParityBytes + 1, 5*quorum.ParityBytes - 3} {
-		for _, every := range []int{1, 3, quorum.DefaultParityEvery} {
+		for _, every := range []int{1, 2, quorum.DefaultParityEvery, 64} {
 			bound := quorum.ParityBound(every, total)
 			for first := range int64(3 * every) {
 				next := map[int64]int64{} // where each compared run ends
@@ -19,7 +19,7 @@ func TestParitySlicesCoverTheState(t *testing.T) {
 					if !quorum.ParityDue(step, every) {
 						continue
 					}
-					s := quorum.ParitySlice(step, every, total)
+					s := quorum.ParitySlice(step, total)
 					if s.To-s.From > quorum.ParityBytes || s.From > s.To || s.To > total || s.Index >= s.Count {
 						t.Fatalf("step %d of %d bytes: slice %+v", step, total, s)
 					}
@@ -34,6 +34,11 @@ func TestParitySlicesCoverTheState(t *testing.T) {
 					at = to
 				}
 			}
+		}
+	}
+	for every, want := range map[int]bool{-1: true, 0: true, 1: true, 2: true, 64: true, 3: false, 12: false} {
+		if quorum.ValidParityEvery(every) != want {
+			t.Errorf("every %d steps: valid %t, want %t", every, !want, want)
 		}
 	}
 	if quorum.ParityDue(8, -1) || quorum.ParityDue(8, 0) {

@@ -97,7 +97,7 @@ func (c demoConfig) validate() error {
 	want(c.MinReplicas >= 1 && c.MinReplicas <= max(c.Replicas, 1), "min-replicas", c.MinReplicas, "1 to --replicas = %d", c.Replicas)
 	want(slices.Contains(demoBackends(), c.Backend), "backend", c.Backend, "one of: %s", strings.Join(demoBackends(), ", "))
 	want(c.SkipAllReduce >= -1 && c.SkipAllReduce < c.Replicas, "skip-allreduce-replica", c.SkipAllReduce, "-1 to %d", c.Replicas-1)
-	want(c.ParityEvery == -1 || c.ParityEvery >= 1, "parity-every", c.ParityEvery, "1 or more, or -1")
+	want(c.ParityEvery == -1 || c.ParityEvery >= 1 && quorum.ValidParityEvery(c.ParityEvery), "parity-every", c.ParityEvery, "a power of two, or -1")
 	_, _, err := net.SplitHostPort(c.Listen)
 	want(err == nil, "listen", c.Listen, "host:port")
 	if c.LogDir != "" {

@@ -80,6 +80,31 @@ func (m *Manager) goAwayLocked() bool {
 	return true
 }
 
+// awaitStart makes this rank away if its trainer does not come to the StartQuorum that
+// joins for it, after quorum id fell. (A rank whose StartQuorum waits for the quorum does
+// not join beside its trainer, so nothing else would find out that this one hangs: each
+// fall would cost the others a join timeout, for ever.)
+func (m *Manager) awaitStart(id int64) {
+	m.tasks.add(func(ctx context.Context) {
+		for {
+			m.mu.Lock()
+			over := m.mu.final != nil || m.mu.request != nil || !m.mu.rank.In(id) || m.mu.rank.Standing()
+			if over || m.gone() && m.goAwayLocked() {
+				m.mu.Unlock()
+				return
+			}
+			changed := m.mu.changed
+			m.mu.Unlock()
+			select {
+			case <-changed:
+			case <-ctx.Done():
+				return
+			case <-time.After(max(m.timeouts.Step-m.presence.idle(), maxPause)):
+			}
+		}
+	})
+}
+
 // comeBack asks for a quorum again, now that the trainer moves. Its operations
 // wait for it, or its StartQuorum does.
 func (m *Manager) comeBack() {

@@ -117,6 +117,9 @@ func (m *Manager) fallWith(id int64, cause error, again bool) {
 		if m.openLocked() {
 			m.failLocked(cause) // the next quorum begins with a StartQuorum that waits
 		}
+		if again && m.mu.final == nil {
+			m.awaitStart(id)
+		}
 	case !again || m.mu.final != nil:
 	case m.gone() && m.goAwayLocked():
 	default:

@@ -42,6 +42,8 @@ func (m *Manager) StartQuorumWith(ctx context.Context, o StartOptions) error {
 	defer m.enter()()
 	m.lend()
 	if err := m.startQuorum(ctx, o); err != nil {
+		m.comparison.end() // of an attempt that was begun before
+		m.comparison = nil
 		m.takeBack() // what the trainer does with its tensors now is its own
 		return err
 	}

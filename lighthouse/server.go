@@ -42,6 +42,7 @@ type Server struct {
 	guard    *guard.Guard
 	log      zerolog.Logger
 	sampled  zerolog.Logger // for the lines that strangers cause
+	refused  refusals       // joins of torchft's
 	sampler  *guard.Sampler // counts those that are left out
 	listener net.Listener
 	dir      *dataDir // nil: in memory

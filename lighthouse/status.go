@@ -29,6 +29,8 @@ type Status struct {
 	// OpenJoins says that replicas join without the token, though there is one.
 	OpenJoins bool        `json:"open_joins,omitempty"`
 	Jobs      []JobStatus `json:"jobs"`
+
+	Refused []RefusedJoin `json:"refused,omitempty"` // joins of torchft's, newest first
 }
 
 // JobStatus is one job.
@@ -115,6 +117,7 @@ func (s *Server) Status(ctx context.Context) (Status, error) {
 		}
 		return st, nil
 	}
+	st.Refused = s.refused.list()
 	st.Cluster, st.Leads, st.Term, st.Leader = s.ledger.state.cluster(), true, r.term, s.address()
 	for _, j := range r.all() {
 		var one JobStatus

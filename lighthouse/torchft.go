@@ -33,6 +33,7 @@ var errOvertaken = fmt.Errorf("%w: more than %d calls of this replica wait", quo
 type asker struct {
 	number uint64
 	extra  []byte                 // what its member says beyond our words
+	size   int                    // of that, and of the member's data
 	answer chan *torchftpb.Quorum // capacity 1: it is answered once
 	refuse chan error             // capacity 1, likewise
 }
@@ -41,6 +42,12 @@ type asker struct {
 // until then; the caller's deadline or cancellation takes the join back. Over
 // a change of leader forwardUnary calls it again, here or at the next leader.
 func (t *torchftService) Quorum(ctx context.Context, req *torchftpb.LighthouseQuorumRequest) (*torchftpb.LighthouseQuorumResponse, error) {
+	resp, err := t.quorum(ctx, req)
+	t.server.noteRefused(req.GetRequester().GetReplicaId(), err)
+	return resp, err
+}
+
+func (t *torchftService) quorum(ctx context.Context, req *torchftpb.LighthouseQuorumRequest) (*torchftpb.LighthouseQuorumResponse, error) {
 	if req.GetRequester() == nil {
 		return nil, status.Error(codes.InvalidArgument, "requester is missing")
 	}
@@ -123,7 +130,7 @@ func (t *torchftService) ask(ctx context.Context, r *reign, member quorum.Member
 	if err != nil {
 		return nil, err
 	}
-	a := &asker{extra: extra, answer: make(chan *torchftpb.Quorum, 1), refuse: make(chan error, 1)}
+	a := &asker{extra: extra, size: len(extra) + len(member.Data), answer: make(chan *torchftpb.Quorum, 1), refuse: make(chan error, 1)}
 	var refused error
 	err = j.do(ctx, func(now time.Time) { refused = j.askJoin(now, member, a) })
 	if err = errors.Join(err, refused); err != nil {
@@ -143,6 +150,9 @@ func (t *torchftService) ask(ctx context.Context, r *reign, member quorum.Member
 
 // askJoin gives the join to the rules, on the job's goroutine.
 func (j *job) askJoin(now time.Time, member quorum.Member, a *asker) error {
+	if err := j.roomFor(a); err != nil {
+		return err
+	}
 	j.number++
 	a.number = j.number
 	err := j.machine.Join(now, quorum.Join{
@@ -159,6 +169,32 @@ func (j *job) askJoin(now time.Time, member quorum.Member, a *asker) error {
 		waiting = waiting[1:]
 	}
 	j.askers[member.ReplicaID] = waiting
+	return nil
+}
+
+// What members say in a join beyond a few addresses is held until the quorum is
+// formed, and sent to each of them: together it must fit in one answer. Small joins
+// are not counted: there may be wire.MaxMembers of them.
+const (
+	smallJoin = 1 << 10
+	maxAsked  = wire.MaxMessageBytes - wire.MaxMembers*smallJoin
+)
+
+// roomFor refuses a join if there is no room left for what its member says.
+func (j *job) roomFor(a *asker) error {
+	if a.size <= smallJoin {
+		return nil
+	}
+	total := a.size
+	for _, all := range j.askers {
+		for _, other := range all {
+			total += other.size
+		}
+	}
+	if total > maxAsked {
+		return fmt.Errorf("%w: data and reconfigure_handles of the job's members have %d bytes, want at most %d",
+			quorum.ErrFull, total, maxAsked)
+	}
 	return nil
 }
 

@@ -169,7 +169,9 @@ type Server struct {
 	}
 }
 
-// NewServer listens, so that Addr is known; Run serves.
+// NewServer listens, so that Addr is known; Run serves. Clients that come before Run
+// wait for it: a program that forgets Run keeps PyTorch's for ever, and ours until
+// their greeting times out.
 func NewServer(cfg ServerConfig) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("store server: %w", err)

@@ -59,6 +59,14 @@ func explain(w io.Writer, st lighthouse.Status, job, replica string) error {
 			explainReplica(w, j, r)
 		}
 	}
+	for _, r := range st.Refused {
+		if job != "" || replica != "" && r.ReplicaID != replica && !strings.HasPrefix(r.ReplicaID, replica+":") {
+			continue
+		}
+		found = true
+		fmt.Fprintf(w, "refused %s, %s, last at %s: %s\n", printable.Line(r.ReplicaID), plural(r.Times, "time"),
+			time.UnixMilli(r.AtMs).Format(time.TimeOnly), printable.Line(r.Reason))
+	}
 	switch {
 	case !found && replica != "":
 		return fmt.Errorf("no replica %q is known", replica)

@@ -188,7 +188,7 @@ func assertJoin(t *testing.T, j quorum.Join) {
 func assertMember(t *testing.T, m quorum.Member) {
 	t.Helper()
 	if m.ReplicaID == "" || len(m.ReplicaID) > MaxReplicaIDBytes || len(m.Address) > MaxAddressBytes ||
-		m.GroupWorldSize < 1 || m.GroupWorldSize > MaxGroupWorldSize || len(m.Data) > MaxDataBytes ||
+		m.GroupWorldSize < 1 || m.GroupWorldSize > MaxGroupWorldSize || len(m.Data) > MaxTorchftDataBytes ||
 		m.Position.Step < 0 || m.Position.Step > MaxNumber || m.Position.QuorumID < 0 || m.Position.QuorumID > MaxNumber ||
 		m.CommitFailures < 0 || m.FixedWorldSize > MaxMembers {
 		t.Errorf("accepted member %+v", m)

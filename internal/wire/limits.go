@@ -46,6 +46,13 @@ const (
 	// MaxDataBytes bounds a member's opaque data.
 	MaxDataBytes = 16 << 10
 
+	// MaxTorchftDataBytes is the same for torchft's members, and MaxExtraBytes bounds
+	// what they say beyond our words: 2,000 handles of 130 bytes, one for each rank. A
+	// join of theirs needs MaxTorchftJoinBytes, more than another unary call.
+	MaxTorchftDataBytes = quorum.MaxDataBytes
+	MaxExtraBytes       = 256 << 10
+	MaxTorchftJoinBytes = MaxTorchftDataBytes + MaxExtraBytes + 8<<10
+
 	// MaxTextBytes bounds a reason or another text for people.
 	MaxTextBytes = 1_024
 

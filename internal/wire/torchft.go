@@ -37,7 +37,7 @@ func (c *check) torchftMember(m *torchftpb.QuorumMember) quorum.Member {
 		Position:       quorum.Position{Step: c.rising("step", m.GetStep())},
 		ShrinkOnly:     m.GetShrinkOnly(),
 		CommitFailures: c.rising("commit_failures", m.GetCommitFailures()),
-		Data:           c.data("data", m.GetData(), MaxDataBytes),
+		Data:           c.data("data", m.GetData(), MaxTorchftDataBytes),
 	}
 }
 
@@ -50,8 +50,8 @@ func ExtraFromTorchft(m *torchftpb.QuorumMember) ([]byte, error) {
 	c.enter("requester")
 	beyond := &torchftpb.QuorumMember{ReconfigureHandles: m.GetReconfigureHandles()}
 	beyond.ProtoReflect().SetUnknown(m.ProtoReflect().GetUnknown())
-	if size := proto.Size(beyond); size > MaxDataBytes {
-		c.fail("reconfigure_handles and unknown fields", strconv.Itoa(size)+" bytes", fmt.Sprintf("at most %d", MaxDataBytes))
+	if size := proto.Size(beyond); size > MaxExtraBytes {
+		c.fail("reconfigure_handles and unknown fields", strconv.Itoa(size)+" bytes", fmt.Sprintf("at most %d", MaxExtraBytes))
 		return nil, c.result()
 	}
 	extra, err := proto.Marshal(beyond)

@@ -191,7 +191,7 @@ func TestTorchftExtraIsPassedOn(t *testing.T) {
 	if err != nil || !bytes.Equal(extra, field) {
 		t.Errorf("extra %x, error %v; want %x", extra, err, field)
 	}
-	AddExtra(m, protowire.AppendBytes(protowire.AppendTag(nil, 9, protowire.BytesType), make([]byte, MaxDataBytes)))
+	AddExtra(m, protowire.AppendBytes(protowire.AppendTag(nil, 9, protowire.BytesType), make([]byte, MaxExtraBytes)))
 	if _, err := ExtraFromTorchft(m); !errors.Is(err, quorum.ErrInvalid) {
 		t.Errorf("too much of it: %v, want quorum.ErrInvalid", err)
 	}

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+
+	"github.com/skerry-ft/skerry/cmd/internal/guardflags"
+	"github.com/skerry-ft/skerry/internal/guard"
+	"github.com/skerry-ft/skerry/internal/printable"
+	"github.com/skerry-ft/skerry/store"
+)
+
+// newStoreCommand serves a store by itself, for those who have no Go.
+func newStoreCommand() *cobra.Command {
+	var cfg store.ServerConfig
+	var guarded guard.Options
+	cmd := &cobra.Command{
+		Use:   "store",
+		Short: "Serve a rendezvous store, which PyTorch's TCPStore clients can use",
+		Long: `Serve a rendezvous store in the protocol of PyTorch's TCPStore, in memory, until it is ended. Its address is the
+first line of standard output. PyTorch's clients, of 2.4 or later, use it in place of the store that rank 0 would
+serve: pass them TCPStore(host, port, is_master=False), or set TORCHELASTIC_USE_AGENT_STORE=True for tcp://.`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := guardflags.Apply(&guarded); err != nil {
+				return err
+			}
+			cfg.Open = guarded.Open
+			cfg.Log = zerolog.New(printable.JSONWriter(cmd.ErrOrStderr())).With().Timestamp().Logger().Level(zerolog.InfoLevel)
+			s, err := store.NewServer(cfg)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintln(cmd.OutOrStdout(), s.Addr())
+			return s.Run(cmd.Context())
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&cfg.Listen, "listen", "127.0.0.1:29500", "address for clients, host:port")
+	guardflags.AddOpen(f, &guarded.Open)
+	return cmd
+}

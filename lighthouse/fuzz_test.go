@@ -100,7 +100,7 @@ func FuzzActions(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	if _, err := r.job("default", 0); err != nil {
+	if _, err := r.job(f.Context(), "default", 0); err != nil {
 		f.Fatal(err)
 	}
 	mux := s.newMux()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/logkey"
+	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 )
 
@@ -45,11 +46,40 @@ func (s *Server) allowed(ctx context.Context, method string, req any) (context.C
 		if err = s.guard.CheckToken(ctx, method, req); err != nil && joins(method) {
 			err = fmt.Errorf("%w; %s", err, joinHint)
 		}
+	} else if err == nil {
+		s.guard.Recognize(ctx, method, req)
 	}
 	if err != nil && s.mayAsMember(ctx, method, req) {
 		return guard.Unvouched(ctx), nil
 	}
 	return ctx, s.denied(ctx, method, err)
+}
+
+// greet says of a call's headers whether allowed can let it through, before
+// anything of its body is read. It does not block.
+func (s *Server) greet(ctx context.Context, method string) error {
+	err := s.rightful(ctx, method, nil)
+	if err == nil && s.needsToken(method) {
+		if err = s.guard.CheckShown(ctx); err != nil && joins(method) {
+			err = fmt.Errorf("%w; %s", err, joinHint)
+		}
+	}
+	if err == nil || s.mayAsMember(ctx, method, nil) {
+		return nil
+	}
+	s.metrics.denied(method)
+	return s.denied(ctx, method, err)
+}
+
+// newIntake bounds what the port takes in.
+func (s *Server) newIntake() *guard.Intake {
+	return guard.NewIntake(guard.IntakeConfig{
+		Allowed: s.greet, Known: s.guard.Knows, MaxBytes: wire.RequestBytes, Timeout: s.cfg.HelloTimeout,
+		Cut: func(remote net.Addr, err error) {
+			s.metrics.cut.Inc()
+			s.sampled.Warn().Err(err).Stringer(logkey.Peer, remote).Msg("connection cut")
+		},
+	})
 }
 
 // checkMember checks, at the leader, a call that allowed let through for it: a
@@ -92,7 +122,6 @@ func (s *Server) drainsItself(ctx context.Context, method string, req *skerrypb.
 // guardRPC are the options of the RPC server.
 func (s *Server) guardRPC() []grpc.ServerOption {
 	return []grpc.ServerOption{
-		grpc.Creds(guard.Accepted()),
 		grpc.ChainUnaryInterceptor(func(
 			ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler,
 		) (any, error) {

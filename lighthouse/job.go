@@ -30,15 +30,16 @@ const quietTurn = 10 * time.Millisecond
 // job is the shell around one job's machine. Its goroutine (run) owns every
 // field below ended; everybody else goes through do. It holds no rule.
 type job struct {
-	reign  *reign
-	name   string
-	log    zerolog.Logger
-	began  int64 // Unix milliseconds: where the ids of a job start that has no ledger yet
-	calls  chan call
-	wrote  chan *write             // capacity 1: the outcome of the one write under way
-	ended  chan struct{}           // closed when run has ended
-	cancel context.CancelCauseFunc // ends run
-	beats  beats
+	reign   *reign
+	name    string
+	log     zerolog.Logger
+	began   int64 // Unix milliseconds: where the ids of a job start that has no ledger yet
+	calls   chan call
+	wrote   chan *write             // capacity 1: the outcome of the one write under way
+	ended   chan struct{}           // closed when run has ended
+	founder founder                 // who named it first; set before run
+	cancel  context.CancelCauseFunc // ends run
+	beats   beats
 
 	machine   *quorum.Machine
 	kind      quorum.ClientKind // of its clients, as far as known

@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
@@ -19,6 +20,7 @@ type metrics struct {
 	registry *prometheus.Registry
 	calls    *prometheus.CounterVec
 	beats    prometheus.Counter
+	cut      prometheus.Counter
 	messages *prometheus.CounterVec
 	joins    *prometheus.CounterVec
 	notices  *prometheus.CounterVec
@@ -42,6 +44,8 @@ func newMetrics(s *Server) *metrics {
 		calls:    counter("calls_total", "Calls ended, streams included.", "method", "code"),
 		beats: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "skerry_lighthouse_beats_total", Help: "Heartbeats received."}),
+		cut: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "skerry_lighthouse_connections_cut_total", Help: "Connections cut for a flood, or for making no call that may be made."}),
 		messages: counter("messages_total", "Messages of sessions received, beats included.", "kind"),
 		joins:    counter("joins_total", "Joins received.", "kind", "result"),
 		notices:  counter("notices_total", "Notices pushed to members.", "kind"),
@@ -56,7 +60,7 @@ func newMetrics(s *Server) *metrics {
 		quorumID: gauge("quorum_id", "Id of the last quorum.", "job"),
 		members:  gauge("members", "Members of the last quorum.", "job"),
 	}
-	m.registry.MustRegister(m.calls, m.beats, m.messages, m.joins, m.notices, m.quorums, m.applies, m.apply, m.decide, m.quorumID, m.members,
+	m.registry.MustRegister(m.calls, m.beats, m.cut, m.messages, m.joins, m.notices, m.quorums, m.applies, m.apply, m.decide, m.quorumID, m.members,
 		prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Name: "skerry_lighthouse_log_left_out_total", Help: "Lines about strangers that were not logged, because there were many."},
 			func() float64 { return float64(s.sampler.LeftOut()) }),
@@ -139,6 +143,12 @@ func (m *metrics) countUnary(ctx context.Context, req any, info *grpc.UnaryServe
 	resp, err := handle(ctx, req)
 	m.calls.WithLabelValues(info.FullMethod, status.Code(err).String()).Inc()
 	return resp, err
+}
+
+// denied counts a call of a method that is served and that was refused by its
+// headers.
+func (m *metrics) denied(method string) {
+	m.calls.WithLabelValues(method, codes.Unauthenticated.String()).Inc()
 }
 
 // countStream counts streams when they end.

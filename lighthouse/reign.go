@@ -100,7 +100,7 @@ func (s *Server) beginReign(ctx context.Context) error {
 	r := &reign{server: s, term: term, jobs: make(map[string]*job)}
 	r.ctx, r.cancel = context.WithCancel(ctx)
 	for _, name := range l.state.jobs() {
-		if _, err := r.job(name, quorum.KindUnset); err != nil {
+		if _, err := r.job(ctx, name, quorum.KindUnset); err != nil {
 			r.end()
 			return fmt.Errorf("rebuild job %s: %w", name, err)
 		}
@@ -189,9 +189,10 @@ func (s *Server) leading() *reign {
 }
 
 // job returns the job of that name, and begins it if it is new. kind is that of
-// the client that names it; KindUnset names one that the ledger has, which is
-// begun even if there are more than MaxJobs now.
-func (r *reign) job(name string, kind quorum.ClientKind) (*job, error) {
+// the client that names it, and ctx its call's; KindUnset names one that the ledger
+// has, which is begun even if there are more than MaxJobs now. Where there are
+// MaxJobs, one that never came to a quorum makes room.
+func (r *reign) job(ctx context.Context, name string, kind quorum.ClientKind) (*job, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.ended {
@@ -200,13 +201,22 @@ func (r *reign) job(name string, kind quorum.ClientKind) (*job, error) {
 	if j, ok := r.jobs[name]; ok {
 		return j, nil
 	}
-	if most := r.server.cfg.MaxJobs; kind != quorum.KindUnset && len(r.jobs) >= most {
-		return nil, fmt.Errorf("%w: job %q would be one more than MaxJobs = %d", quorum.ErrFull, name, most)
+	by := founderOf(ctx)
+	if most := r.server.cfg.MaxJobs; kind != quorum.KindUnset {
+		old, invented := r.idlestLocked(by)
+		switch full := len(r.jobs) >= most; {
+		case full && old == nil:
+			return nil, fmt.Errorf("%w: job %q would be one more than MaxJobs = %d", quorum.ErrFull, name, most)
+		case !full && (by.known || invented < maxInvented):
+			old = nil
+		}
+		r.makeRoomLocked(old, name)
 	}
 	j, err := newJob(r, name, kind)
 	if err != nil {
 		return nil, err
 	}
+	j.founder = by
 	r.jobs[name] = j
 	ctx, cancel := context.WithCancelCause(r.ctx)
 	j.cancel = cancel

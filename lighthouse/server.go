@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,13 +18,16 @@ import (
 
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/logkey"
+	"github.com/skerry-ft/skerry/internal/perhost"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/internal/wire/torchftpb"
 )
 
 const (
-	// maxStreamsPerConn bounds the calls and sessions on one connection.
+	// maxStreamsPerConn bounds the calls and sessions on one connection: another
+	// server passes on those of many replicas. Of who is not known guard.Intake
+	// takes far fewer.
 	maxStreamsPerConn = 8_192
 
 	// idleTimeout and writeTimeout bound HTTP/1 connections; the longest answer
@@ -49,7 +53,8 @@ type Server struct {
 	cluster  *cluster // nil: this server is alone
 	metrics  *metrics
 	started  time.Time
-	sessions atomic.Int64 // open ones, of all jobs
+	sessions atomic.Int64     // open ones, of all jobs
+	hosts    *perhost.Counter // the same, by host
 
 	// streams counts the goroutines of sessions. Their handlers cannot wait for
 	// them: a receive ends only after its handler has returned.
@@ -111,6 +116,7 @@ func New(cfg Config) (*Server, error) {
 		listener: listener,
 		dir:      dir,
 		started:  time.Now(),
+		hosts:    perhost.New(perhost.Limits{PerHost: int64(cfg.MaxConnsPerHost)}),
 
 		link: newLink(g.Speaks(), cfg.Cluster.PeerCredentials), transport: newHTTPTransport(g.Speaks()),
 	}
@@ -251,7 +257,8 @@ func stopHTTP(page *http.Server) {
 }
 
 func (s *Server) newRPCServer() *grpc.Server {
-	options := append(wire.ServerOptions(), s.guardRPC()...)
+	intake := s.newIntake()
+	options := slices.Concat(wire.ServerOptions(), s.guardRPC(), intake.ServerOptions(guard.Accepted()))
 	options = append(options,
 		grpc.MaxConcurrentStreams(maxStreamsPerConn),
 		grpc.WaitForHandlers(true),
@@ -260,8 +267,9 @@ func (s *Server) newRPCServer() *grpc.Server {
 		grpc.ChainStreamInterceptor(s.metrics.countStream),
 	)
 	rpc := grpc.NewServer(options...)
-	skerrypb.RegisterLighthouseServer(rpc, &lighthouseService{server: s})
-	skerrypb.RegisterClusterServer(rpc, &clusterService{server: s})
-	torchftpb.RegisterLighthouseServiceServer(rpc, &torchftService{server: s})
+	services := intake.Registrar(rpc)
+	skerrypb.RegisterLighthouseServer(services, &lighthouseService{server: s})
+	skerrypb.RegisterClusterServer(services, &clusterService{server: s})
+	torchftpb.RegisterLighthouseServiceServer(services, &torchftService{server: s})
 	return rpc
 }

@@ -105,6 +105,13 @@ func (l *lighthouseService) Session(opened grpc.BidiStreamingServer[skerrypb.Up,
 	if srv.sessions.Add(1) > maxSessions {
 		return unavailable(errCrowded)
 	}
+	if !s.relayed || !guard.IsKnown(ctx) { // a server passes on those of many hosts
+		place, err := srv.hosts.Enter(addrOf(ctx))
+		if err != nil {
+			return unavailable(fmt.Errorf("%w: sessions: %w", quorum.ErrFull, err))
+		}
+		defer place.Leave()
+	}
 	sent := make(chan struct{})
 	srv.streams.Go(func() { defer close(sent); s.deliver(stream) })
 	srv.streams.Go(func() { s.receive(r, stream, noHello) })
@@ -175,7 +182,7 @@ func (s *session) receive(r *reign, stream upstream, noHello *time.Timer) {
 		s.end(err)
 		return
 	}
-	j, err := r.job(hello.Job, quorum.KindSkerry)
+	j, err := r.job(s.ctx, hello.Job, quorum.KindSkerry)
 	if err == nil {
 		err = s.open(j, hello)
 	}

@@ -403,7 +403,8 @@ func TestJobsAreBounded(t *testing.T) {
 	t.Parallel()
 	l := lighthousetest.Start(t, func(c *lighthouse.Config) { c.MaxJobs = 1 })
 	conn := dial(t, l.Addr)
-	open(t, conn, hello("a"))
+	a, _ := open(t, conn, hello("a"))
+	a.answer(a.join(quorum.JoinFall, nil)) // a job with a quorum makes no room
 	r := rawOpen(t, conn)
 	h := hello("b")
 	h.Job = "another"

@@ -114,14 +114,14 @@ func (r *reign) torchftJob(ctx context.Context, id quorum.ReplicaID) (*job, erro
 		if err != nil {
 			return nil, err
 		}
-		return r.job(name, quorum.KindTorchft)
+		return r.job(ctx, name, quorum.KindTorchft)
 	}
 	if name, ok := wire.JobPrefix(id); ok {
 		if j, ok := r.known(name); ok {
 			return j, nil
 		}
 	}
-	return r.job(wire.DefaultJob, quorum.KindTorchft)
+	return r.job(ctx, wire.DefaultJob, quorum.KindTorchft)
 }
 
 // ask joins once and waits for the answer of this leader.

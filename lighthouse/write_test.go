@@ -41,7 +41,7 @@ func TestInputsAreTakenWhileTheLedgerIsWritten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	j, err := r.job("default", quorum.KindTorchft)
+	j, err := r.job(t.Context(), "default", quorum.KindTorchft)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
@@ -90,7 +91,7 @@ func (m *Manager) limitConns(ln net.Listener) net.Listener {
 }
 
 // serverOptions are those of the manager server at address.
-func (m *Manager) serverOptions(address string) []grpc.ServerOption {
+func (m *Manager) serverOptions(address string, intake *guard.Intake) []grpc.ServerOption {
 	check := func(ctx context.Context, method string, req any) error {
 		return m.allowed(ctx, address, method, req)
 	}
@@ -113,10 +114,46 @@ func (m *Manager) serverOptions(address string) []grpc.ServerOption {
 			}
 			return next(srv, st)
 		}))
+	secured := insecure.NewCredentials()
 	if m.guard.Serves() {
-		options = append(options, grpc.Creds(credentials.NewTLS(m.guard.Server())))
+		secured = credentials.NewTLS(m.guard.Server())
 	}
-	return options
+	return append(options, intake.ServerOptions(secured)...)
+}
+
+// newIntake bounds what the manager server takes in.
+func (m *Manager) newIntake() *guard.Intake {
+	return guard.NewIntake(guard.IntakeConfig{
+		Allowed: m.greet, Known: m.guard.Knows, MaxBytes: wire.RequestBytes, Timeout: greetTimeout,
+		Cut: func(remote net.Addr, err error) {
+			m.sampled.Warn().Err(err).Stringer(logkey.Peer, remote).Msg("connection cut")
+		},
+	})
+}
+
+// greet says of a call's headers whether allowed can let it through, before
+// anything of its body is read. It does not block.
+func (m *Manager) greet(ctx context.Context, method string) error {
+	err := m.rightful(ctx, method)
+	if err == nil && m.needsToken(method) {
+		err = m.guard.CheckShown(ctx)
+	}
+	return m.denied(ctx, method, err)
+}
+
+// rightful checks that the caller's certificate is of a role that may make the call.
+func (m *Manager) rightful(ctx context.Context, method string) error {
+	roles := []guard.Role{guard.Replica}
+	if method == methodKill {
+		roles = []guard.Role{guard.Lighthouse, guard.Operator}
+	}
+	return m.guard.CheckRole(ctx, m.cfg.Job, roles...)
+}
+
+// needsToken says whether a call needs the token, if there is one.
+func (m *Manager) needsToken(method string) bool {
+	trusted := m.guard.TLS != nil && !m.guard.Anonymous
+	return !trusted || method == methodKill
 }
 
 // methodKill ends this process.
@@ -126,14 +163,15 @@ const methodKill = "/skerry.v1.Manager/Kill"
 // may do all but kill, which is a lighthouse's or an operator's, with the token too,
 // if there is one; without, the token is all there is, and every call needs it.
 func (m *Manager) allowed(ctx context.Context, address, method string, req any) error {
-	roles := []guard.Role{guard.Replica}
-	if method == methodKill {
-		roles = []guard.Role{guard.Lighthouse, guard.Operator}
-	}
-	err := m.guard.CheckRole(ctx, m.cfg.Job, roles...)
-	if trusted := m.guard.TLS != nil && !m.guard.Anonymous; err == nil && (!trusted || method == methodKill) {
+	err := m.rightful(ctx, method)
+	if err == nil && m.needsToken(method) {
 		err = m.guard.CheckToken(ctx, guard.Audience(method, hostPort(address)), req)
 	}
+	return m.denied(ctx, method, err)
+}
+
+// denied logs why a call is denied, and makes the answer; nil for nil.
+func (m *Manager) denied(ctx context.Context, method string, err error) error {
 	if err == nil {
 		return nil
 	}

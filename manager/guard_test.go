@@ -1,8 +1,10 @@
 package manager
 
 import (
+	"strings"
 	"testing"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -103,4 +105,34 @@ func TestGuardIsChecked(t *testing.T) {
 	if _, err := New(cfg); err == nil {
 		t.Error("a token file that is not there is taken")
 	}
+}
+
+// TestManagerBombs: a report of 31 MiB is refused by its headers, or by its length
+// before any of it is asked for; and the replica trains on.
+func TestManagerBombs(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	token := guard.RandomSecret()
+	w.tune = func(c *Config) { c.Guard = Guard{Token: token} }
+	a := w.trainer("a").start(1 << 40)
+	w.reaches(3, a)
+	report := &skerrypb.RankQuorumRequest{CheckpointMetadata: strings.Repeat("x", 31<<20)}
+	for name, c := range map[string]struct {
+		with *guard.Guard
+		want codes.Code
+	}{
+		"no proof":      {nil, codes.Unauthenticated},
+		"a false proof": {&guard.Guard{Token: guard.FixedToken(guard.RandomSecret())}, codes.ResourceExhausted},
+	} {
+		conn, err := dialPeer(c.with, a.m.cfg.Network, guard.Party{}, a.m.hub.address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = skerrypb.NewManagerClient(conn).Quorum(limited(t), report, grpc.MaxCallSendMsgSize(64<<20))
+		if status.Code(err) != c.want {
+			t.Errorf("%s: %v, want %v", name, err, c.want)
+		}
+		_ = conn.Close() // it has had its answer
+	}
+	w.reaches(a.m.Step()+3, a)
 }

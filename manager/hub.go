@@ -71,8 +71,9 @@ func newHub(m *Manager) (*hub, error) {
 	h.server.session = h.session
 	m.warnUnguarded(h.listener.Addr())
 	h.listener = m.limitConns(h.listener)
-	h.rpc = grpc.NewServer(m.serverOptions(h.address)...)
-	skerrypb.RegisterManagerServer(h.rpc, &rpcServer{server: h.server, kill: m.cfg.OnKill, stop: h.stop})
+	intake := m.newIntake()
+	h.rpc = grpc.NewServer(m.serverOptions(h.address, intake)...)
+	skerrypb.RegisterManagerServer(intake.Registrar(h.rpc), &rpcServer{server: h.server, kill: m.cfg.OnKill, stop: h.stop})
 	return h, nil
 }
 

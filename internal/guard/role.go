@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/peer"
 )
 
@@ -162,8 +161,8 @@ var errNoTLS = errors.New("no TLS")
 // stateOf is the TLS state of a call's connection.
 func stateOf(ctx context.Context) (*tls.ConnectionState, error) {
 	if p, ok := peer.FromContext(ctx); ok {
-		if info, ok := p.AuthInfo.(credentials.TLSInfo); ok {
-			return &info.State, nil
+		if state := tlsOf(p); state != nil {
+			return state, nil
 		}
 	}
 	return nil, errNoTLS

@@ -104,11 +104,44 @@ func (g *Guard) CheckToken(ctx context.Context, audience string, req any) error 
 	if g.Token.IsZero() || g.Adopt.Lenient() {
 		return nil
 	}
+	err := g.checkToken(ctx, func(proof string) error { return g.Token.Check(proof, audience, Body(req)) })
+	if err == nil {
+		SetKnown(ctx)
+	}
+	return err
+}
+
+// CheckShown is what CheckToken finds by a call's headers alone, before its body is
+// read: a bearer token is checked as a whole, and a proof must be there and of now.
+func (g *Guard) CheckShown(ctx context.Context) error {
+	if g.Token.IsZero() || g.Adopt.Lenient() {
+		return nil
+	}
+	return g.checkToken(ctx, checkProofTime)
+}
+
+// Recognize looks whether a call that anybody may make comes from somebody who
+// holds the token: more is taken from him. req is nil for a stream.
+func (g *Guard) Recognize(ctx context.Context, audience string, req any) {
+	md, _ := metadata.FromIncomingContext(ctx)
+	proofs := md.Get(ProofMetadata)
+	if len(proofs) > 0 && !IsKnown(ctx) && g.Token.Check(proofs[0], audience, Body(req)) == nil {
+		SetKnown(ctx)
+	}
+}
+
+// Knows says whether a new connection's peer is known by its handshake. Where
+// nothing is guarded everybody is.
+func (g *Guard) Knows(state *tls.ConnectionState) bool {
+	return Verified(state) || g.IsZero() || g.Adopt.Lenient()
+}
+
+func (g *Guard) checkToken(ctx context.Context, check func(proof string) error) error {
 	md, _ := metadata.FromIncomingContext(ctx)
 	proofs, bearers := md.Get(ProofMetadata), md.Get(BearerMetadata)
 	switch {
 	case len(proofs) > 0:
-		return g.Token.Check(proofs[0], audience, Body(req))
+		return check(proofs[0])
 	case len(bearers) > 0 && private(ctx):
 		return g.Token.CheckAuthorization(bearers[0])
 	case len(bearers) > 0:
@@ -123,10 +156,7 @@ func private(ctx context.Context) bool {
 	if !ok {
 		return false
 	}
-	if _, ok := p.AuthInfo.(credentials.TLSInfo); ok {
-		return true
-	}
-	return IsLoopback(p.Addr)
+	return tlsOf(p) != nil || IsLoopback(p.Addr)
 }
 
 // RemoteOf is the caller's address, for the log.

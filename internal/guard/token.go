@@ -137,13 +137,9 @@ func (t *Token) Check(proof, method string, body []byte) error {
 }
 
 func (t *Token) check(proof, method string, body []byte, life time.Duration) error {
-	parts := strings.Split(proof, " ")
-	if len(parts) != 4 || parts[0] != proofVersion {
-		return fmt.Errorf("%w: want a proof of the token", ErrDenied)
-	}
-	ms, err := strconv.ParseInt(parts[1], 10, 64)
+	parts, ms, err := partsOf(proof)
 	if err != nil {
-		return fmt.Errorf("%w: proof without a time", ErrDenied)
+		return err
 	}
 	nonce, err := hex.DecodeString(parts[2])
 	if err != nil || len(nonce) != nonceBytes {
@@ -160,6 +156,31 @@ func (t *Token) check(proof, method string, body []byte, life time.Duration) err
 	if !ok {
 		return fmt.Errorf("%w: wrong token", ErrDenied)
 	}
+	return checkAge(ms, life)
+}
+
+// partsOf splits a proof, and reads its time.
+func partsOf(proof string) (parts []string, ms int64, err error) {
+	parts = strings.Split(proof, " ")
+	if len(parts) != 4 || parts[0] != proofVersion {
+		return nil, 0, fmt.Errorf("%w: want a proof of the token", ErrDenied)
+	}
+	if ms, err = strconv.ParseInt(parts[1], 10, 64); err != nil {
+		return nil, 0, fmt.Errorf("%w: proof without a time", ErrDenied)
+	}
+	return parts, ms, nil
+}
+
+// checkProofTime checks of a proof what can be seen without what it proves.
+func checkProofTime(proof string) error {
+	_, ms, err := partsOf(proof)
+	if err != nil {
+		return err
+	}
+	return checkAge(ms, ProofAge)
+}
+
+func checkAge(ms int64, life time.Duration) error {
 	if age := time.Since(time.UnixMilli(ms)); age > life || age < -ProofAge {
 		return fmt.Errorf("%w: the proof is %v old by this machine's clock, want at most %v: compare the clocks",
 			ErrDenied, age.Round(time.Second), life)

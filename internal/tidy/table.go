@@ -25,7 +25,7 @@ var mayImport = map[string][]string{
 	"checkpoint":          {"pg", "internal/guard"},
 	"checkpoint/ckpttest": {"checkpoint", "pg"},
 
-	"lighthouse": {"quorum", "internal/wire/...", "internal/guard", "internal/boundjson"},
+	"lighthouse": {"quorum", "internal/wire/...", "internal/guard", "internal/boundjson", "internal/perhost"},
 	"manager":    {"quorum", "store", "pg", "checkpoint", "internal/wire/...", "internal/guard"},
 
 	"manager/torchft": {"quorum", "internal/wire/..."},

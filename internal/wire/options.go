@@ -5,6 +5,8 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/keepalive"
+
+	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 )
 
 // How connections are kept under watch. A silent peer is noticed by beats and
@@ -24,6 +26,14 @@ func ServerOptions() []grpc.ServerOption {
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: keepaliveEvery, Timeout: keepaliveTimeout}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: keepaliveLeast, PermitWithoutStream: true}),
 	}
+}
+
+// RequestBytes bounds the request of a call that has one only.
+func RequestBytes(method string) int {
+	if method == skerrypb.Manager_Quorum_FullMethodName {
+		return MaxReportBytes
+	}
+	return MaxUnaryBytes
 }
 
 // DialOptions returns the bounds and keepalive of every gRPC client of ours.

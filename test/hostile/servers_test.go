@@ -33,12 +33,14 @@ type server struct {
 type noise struct {
 	mu   sync.Mutex
 	kept []byte
+	all  int // bytes, kept or not
 }
 
 // Write keeps the end of what was written.
 func (n *noise) Write(p []byte) (int, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	n.all += len(p)
 	n.kept = append(n.kept, p...)
 	n.kept = n.kept[max(len(n.kept)-(64<<10), 0):]
 	return len(p), nil
@@ -72,23 +74,29 @@ func cluster(t *testing.T, n int) []*server {
 		}
 		s.cmd = exec.CommandContext(context.WithoutCancel(t.Context()), path, args...)
 		s.cmd.Stderr = s.log
-		if err := s.cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		go func() { s.ended <- s.cmd.Wait() }()
-		t.Cleanup(func() {
-			_ = s.cmd.Process.Kill() // gone is as good
-			<-s.ended
-			if t.Failed() {
-				t.Logf("log of %s:\n%s", s.addr, s.log)
-			}
-		})
+		s.start(t)
 		all = append(all, s)
 	}
 	for _, s := range all {
 		s.healthy(t)
 	}
 	return all
+}
+
+// start runs the process until the test ends.
+func (s *server) start(t *testing.T) {
+	t.Helper()
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { s.ended <- s.cmd.Wait() }()
+	t.Cleanup(func() {
+		_ = s.cmd.Process.Kill() // gone is as good
+		<-s.ended
+		if t.Failed() {
+			t.Logf("log of %s:\n%s", s.addr, s.log)
+		}
+	})
 }
 
 // alive fails the test if the process has ended.

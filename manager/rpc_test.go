@@ -49,7 +49,7 @@ func TestManagerServerRefusesNonsense(t *testing.T) {
 			return err
 		},
 		"report with long metadata": func() error {
-			_, err := c.Quorum(ctx, &skerrypb.RankQuorumRequest{CheckpointMetadata: strings.Repeat("x", 1<<20)})
+			_, err := c.Quorum(ctx, &skerrypb.RankQuorumRequest{CheckpointMetadata: strings.Repeat("x", wire.MaxMetadataBytes+1)})
 			return err
 		},
 		"metadata of rank 7": func() error {

@@ -79,14 +79,14 @@ func (c *Config) placeFor(ctx context.Context, meeting string, own netip.Addr, u
 // host's loopback, and this host's own address on the way there; see
 // netaddr.Meeting.
 func (c *Config) meeting(ctx context.Context) (meeting string, own netip.Addr, err error) {
-	field, addresses := "Lighthouse", newServers(c.Lighthouse).configured
+	field, addresses := "lighthouse", newServers(c.Lighthouse).configured
 	if len(addresses) == 0 && c.GroupRank != 0 { // which need not know the lighthouse
 		if a, err := store.ParseAddress(c.GroupStore); err == nil {
-			field, addresses = "GroupStore", []string{a.HostPort()}
+			field, addresses = "group store", []string{a.HostPort()}
 		}
 	}
 	if meeting, own, err = netaddr.Meeting(ctx, addresses); err != nil {
-		return "", netip.Addr{}, fmt.Errorf("%s: %w", field, err)
+		return "", netip.Addr{}, fmt.Errorf("%s %w", field, err)
 	}
 	return meeting, own, nil
 }

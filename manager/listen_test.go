@@ -40,7 +40,7 @@ func TestWhereReplicasListen(t *testing.T) {
 		"every interface, open":      {Config{Lighthouse: []string{far}, Listen: ":0", Advertise: own, Guard: Guard{Open: true}}, "::", nil},
 		"advertised beyond the host": {Config{Lighthouse: []string{"127.0.0.1:1"}, Advertise: own, Guard: token}, "::", nil},
 		"advertised, unguarded":      {Config{Lighthouse: []string{"127.0.0.1:1"}, Advertise: own}, "", []string{"other hosts reach :0", "SKERRY_OPEN=1"}},
-		"a name that nobody knows":   {Config{Lighthouse: []string{"nohost.invalid:1"}}, "", []string{`Lighthouse: nohost.invalid:1: find the address of "nohost.invalid"`}},
+		"a name that nobody knows":   {Config{Lighthouse: []string{"nohost.invalid:1"}}, "", []string{`lighthouse nohost.invalid:1: find the address of "nohost.invalid"`}},
 		"one of several is known":    {Config{Lighthouse: []string{"nohost.invalid:1", "127.0.0.1:1"}}, "127.0.0.1", nil},
 		"another rank's donor":       {Config{GroupRank: 1, GroupWorldSize: 2, GroupStore: far}, "", []string{`Listen = "" means`}},
 	} {

@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/skerry-ft/skerry/cmd/internal/guardflags"
+	"github.com/skerry-ft/skerry/internal/netaddr"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
@@ -33,6 +35,7 @@ type demoConfig struct {
 	Listen      string
 	Backend     string
 	LogDir      string
+	Open        bool // Listen may be one that other hosts reach
 	JSON        bool
 
 	// ParityEvery is in how many steps the replicas compare their states; negative: never.
@@ -57,6 +60,12 @@ parameters, bit for bit.`,
 			if err := c.validate(); err != nil {
 				return err
 			}
+			if !c.Open {
+				var err error
+				if c.Open, err = netaddr.OpenFromEnv(); err != nil {
+					return err
+				}
+			}
 			return runDemo(cmd.Context(), c, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
@@ -69,6 +78,7 @@ parameters, bit for bit.`,
 	f.IntVar(&c.Lighthouses, "lighthouses", 1, "number of lighthouse servers: 1, 3 or 5; the leader of several is killed, too")
 	f.IntVar(&c.MinReplicas, "min-replicas", 1, "fewest replicas that may train")
 	f.StringVar(&c.Listen, "listen", "127.0.0.1:0", "address of the lighthouse and its dashboard; port 0 takes a free one")
+	guardflags.AddOpen(f, &c.Open)
 	f.StringVar(&c.Backend, "backend", "tcp", "process group backend: tcp, or baby:tcp, which runs it in a child process that is killed, too")
 	f.StringVar(&c.LogDir, "log-dir", "", "existing folder for every process's log; empty: none")
 	f.BoolVar(&c.JSON, "json", false, "print nothing but one JSON object at the end on standard output, progress on standard error")

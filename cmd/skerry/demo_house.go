@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -47,12 +48,22 @@ func (d *demo) argsFor(index int) workerArgs {
 	case h.index == 0:
 		a.Listen = d.cfg.Listen
 	default:
-		a.Listen = "127.0.0.1:0"
+		a.Listen = besideFirst(d.cfg.Listen)
 	}
 	if d.dataDir != "" {
 		a.DataDir = filepath.Join(d.dataDir, strconv.Itoa(h.index))
 	}
 	return a
+}
+
+// besideFirst is where what only this demo's own processes reach listens: on loopback,
+// of IPv6 if that is the first lighthouse's.
+func besideFirst(listen string) string {
+	host, _, err := net.SplitHostPort(listen)
+	if ip := net.ParseIP(host); err == nil && ip.IsLoopback() {
+		return net.JoinHostPort(host, "0")
+	}
+	return "127.0.0.1:0"
 }
 
 // startHouses starts the lighthouses, each once the one before has told its

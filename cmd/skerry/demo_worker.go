@@ -88,12 +88,12 @@ func serveLighthouse(ctx context.Context, w spawn.Worker, out *emitter) error {
 	}
 	defer closeLog()
 	cfg := lighthouse.DefaultConfig()
-	cfg.Listen = a.Listen
+	cfg.Listen, cfg.Guard.Open = a.Listen, a.Demo.Open
 	if n := a.Demo.Lighthouses; n > 1 {
 		cfg.DataDir = a.DataDir
 		cfg.Cluster.Expect, cfg.Cluster.Join = n, a.Lighthouses
 		// Free ports again after a restart: gossip finds them.
-		cfg.Cluster.RaftAddress, cfg.Cluster.GossipAddress = "127.0.0.1:0", "127.0.0.1:0"
+		cfg.Cluster.RaftAddress, cfg.Cluster.GossipAddress = besideFirst(a.Demo.Listen), besideFirst(a.Demo.Listen)
 	}
 	cfg.Rules.MinReplicas = a.Demo.MinReplicas
 	cfg.Log = log
@@ -164,6 +164,7 @@ func train(ctx context.Context, w spawn.Worker, out *emitter) error {
 	}
 	m, err := manager.New(manager.Config{
 		ReplicaID:   replicaName(w.Rank),
+		Guard:       manager.Guard{Open: a.Demo.Open},
 		Lighthouse:  a.Lighthouses,
 		MinReplicas: a.Demo.MinReplicas,
 		ParityEvery: a.Demo.ParityEvery,

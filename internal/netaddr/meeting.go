@@ -58,7 +58,14 @@ func toward(ctx context.Context, address string) (own netip.Addr, elsewhere bool
 	if err != nil {
 		return netip.Addr{}, false, err
 	}
-	for _, ip := range all {
+	for i, ip := range all {
+		if ip.IsUnspecified() { // is dialled as loopback
+			all[i] = netip.IPv6Loopback()
+			if ip.Is4() {
+				all[i] = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+			}
+			return all[i], false, nil
+		}
 		if ip.IsLoopback() {
 			continue
 		}

@@ -88,7 +88,7 @@ func TestMeeting(t *testing.T) {
 		defer cancel()
 		return netaddr.Meeting(ctx, addresses)
 	}
-	for _, loopback := range []string{"127.0.0.1:1", "[::1]:1", "localhost:1"} {
+	for _, loopback := range []string{"127.0.0.1:1", "[::1]:1", "localhost:1", "0.0.0.0:1", "[::]:1"} {
 		if at, own, err := meet(loopback); at != "" || !own.IsLoopback() || err != nil {
 			t.Errorf("%s: %q, %v, %v", loopback, at, own, err)
 		}

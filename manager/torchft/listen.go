@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"strings"
 
 	"github.com/skerry-ft/skerry/internal/netaddr"
 )
@@ -24,7 +23,7 @@ func (c Config) checkListen() error {
 	}
 	meeting, own, err := netaddr.Meeting(ctx, servers)
 	if err != nil {
-		return fmt.Errorf("Lighthouse = %s: %w", strings.Join(c.Lighthouse, ","), err)
+		return fmt.Errorf("lighthouse %w", err)
 	}
 	if err := netaddr.Check(ctx, c.Listen, c.Open, openRemedy); err != nil {
 		return fmt.Errorf("Listen = %s (--listen): %w", c.Listen, err)

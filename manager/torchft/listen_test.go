@@ -27,7 +27,7 @@ func TestWhereManagersListen(t *testing.T) {
 		"beyond it":        {torchft.Config{Lighthouse: []string{"127.0.0.1:1"}, Listen: outward.String() + ":0"}, []string{"other hosts reach " + outward.String(), "--open"}},
 		"beyond it, open":  {torchft.Config{Lighthouse: []string{far}, Listen: outward.String() + ":0", Open: true}, nil},
 		"out of reach":     {torchft.Config{Lighthouse: []string{"http://" + far}}, []string{"127.0.0.1:0 (--listen) is loopback", far, "set it to " + outward.String() + ":0", "--open"}},
-		"nobody's name":    {torchft.Config{Lighthouse: []string{"nohost.invalid:1"}}, []string{"Lighthouse = nohost.invalid:1", `find the address of "nohost.invalid"`}},
+		"nobody's name":    {torchft.Config{Lighthouse: []string{"nohost.invalid:1"}}, []string{"lighthouse nohost.invalid:1: ", `find the address of "nohost.invalid"`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

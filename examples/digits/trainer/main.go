@@ -9,8 +9,13 @@
 // A replica that is through takes part, without learning more, for the time
 // that -linger says, so that one that is behind can still heal. SIGTERM and
 // Ctrl-C drain it: it finishes its step, and leaves once the others have formed
-// a quorum without it; a second signal ends it at once. SKERRY_TLS_CA,
+// a quorum without it; a second signal ends it at once. What no flag says is taken
+// from the environment, as manager.Config.FromEnv has it: SKERRY_TLS_CA,
 // SKERRY_TLS_CERT, SKERRY_TLS_KEY and SKERRY_TOKEN_FILE guard it.
+//
+// With a lighthouse on another host it listens on the address from which it reaches
+// that, and must be guarded, or told -open; on the lighthouse's own host, name the
+// lighthouse by the address that the others use, too.
 package main
 
 import (
@@ -61,19 +66,22 @@ func train(signals <-chan os.Signal, o options, tell *teller, stderr io.Writer) 
 	if o.verbose {
 		log = zerolog.New(zerolog.ConsoleWriter{Out: stderr, NoColor: true, TimeFormat: time.TimeOnly, FormatPrepare: printable.Event}).With().Timestamp().Logger()
 	}
-	var guard manager.Guard // certificate and token, if the environment names them
-	if err := guard.FromEnv(); err != nil {
+	cfg := manager.Config{
+		Guard:          manager.Guard{Open: o.open},
+		Listen:         o.listen,
+		Advertise:      o.advertise,
+		ReplicaID:      fmt.Sprintf("replica-%d", o.digits.Shard.Index),
+		GroupWorldSize: 1,
+		Lighthouse:     []string{o.lighthouse},
+		StepTimeout:    o.stepTimeout,
+		OnEvent:        tell.event,
+		Log:            log,
+	}
+	if err := cfg.FromEnv(); err != nil {
 		return err
 	}
-	m, err := manager.New(manager.Config{
-		Guard:       guard,
-		ReplicaID:   fmt.Sprintf("replica-%d", o.digits.Shard.Index),
-		Lighthouse:  []string{o.lighthouse},
-		StepTimeout: o.stepTimeout,
-		Backend:     tcp.New(tcp.Options{Logger: log}),
-		OnEvent:     tell.event,
-		Log:         log,
-	})
+	cfg.Backend = tcp.New(tcp.Options{Logger: log})
+	m, err := manager.New(cfg)
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,9 @@ import (
 type options struct {
 	digits      digits.Config
 	lighthouse  string
+	listen      string
+	advertise   string
+	open        bool
 	linger      time.Duration
 	stepTimeout time.Duration
 	verbose     bool
@@ -28,6 +31,9 @@ func parse(args []string, stdout io.Writer) (options, error) {
 	f := flag.NewFlagSet("trainer", flag.ContinueOnError)
 	f.SetOutput(io.Discard) // it would print errors with the whole help
 	f.StringVar(&o.lighthouse, "lighthouse", "127.0.0.1:29510", "addresses of lighthouse servers, host:port, a,b,c; one that answers is enough")
+	f.StringVar(&o.listen, "listen", "", "address for peers, host:port; empty: that from which the lighthouse is reached, or SKERRY_LISTEN")
+	f.StringVar(&o.advertise, "advertise", "", "host that peers dial; empty: that of -listen, or SKERRY_ADVERTISE")
+	f.BoolVar(&o.open, "open", false, "serve whoever comes, where other hosts reach this one and nothing guards it; or SKERRY_OPEN=1")
 	f.Uint64Var(&c.Seed, "seed", 1, "of data and model, the same on all replicas")
 	f.Int64Var(&c.Steps, "steps", 600, "steps to train, the same on all replicas")
 	f.IntVar(&c.Shard.Index, "index", 0, "of this replica, 0 to replicas-1; no two may have the same")

@@ -212,7 +212,9 @@ type clientCredentials struct {
 }
 
 func (c clientCredentials) ClientHandshake(ctx context.Context, authority string, conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	return credentials.NewTLS(c.identity.Client(authority, c.to)).ClientHandshake(ctx, authority, conn)
+	config := c.identity.Client(authority, c.to)
+	// gRPC takes the authority for the server's name, whatever config says.
+	return credentials.NewTLS(config).ClientHandshake(ctx, config.ServerName, conn)
 }
 
 func (c clientCredentials) ServerHandshake(net.Conn) (net.Conn, credentials.AuthInfo, error) {

@@ -1,0 +1,51 @@
+package hosts
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/tcp"
+)
+
+// envRank makes this test binary a rank of a world; its value is the world's token.
+const envRank = "SKERRY_HOSTS_RANK"
+
+func TestMain(m *testing.M) {
+	if token, ok := os.LookupEnv(envRank); ok {
+		if err := rank(token); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// rank meets the others as the environment says, and adds up the ranks.
+func rank(token string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience/2)
+	defer cancel()
+	if err := tcp.Register(); err != nil {
+		return err
+	}
+	began := time.Now()
+	w, err := pg.Init(ctx, pg.InitConfig{Backend: "tcp", Token: []byte(token)})
+	if err != nil {
+		return err
+	}
+	x := []int64{int64(w.Rank()) + 1}
+	if err := w.AllReduce(ctx, pg.Of(x), pg.Sum); err != nil {
+		return err
+	}
+	fmt.Printf("rank %d of %d: sum %d after %v\n", w.Rank(), w.Size(), x[0], time.Since(began).Round(time.Millisecond))
+	if err := w.Barrier(ctx); err != nil {
+		return err
+	}
+	return w.Destroy()
+}

@@ -25,6 +25,11 @@ var (
 	// ErrUnreachable is returned by the first StartQuorum of a process when no
 	// lighthouse server could be reached. Later on the manager waits instead.
 	ErrUnreachable = errors.New("manager: lighthouse unreachable")
+
+	// ErrAstray is returned by StartQuorum of a replica that listens on loopback and
+	// was put together with one of another host, once that shows: neither can ever
+	// reach the other. Correct Config.Lighthouse or Listen and start again.
+	ErrAstray = errors.New("manager: out of the others' reach")
 	// ErrStepFailed is returned by WaitParticipants for a step that will be
 	// discarded whatever the trainer does: go on with ShouldCommit.
 	ErrStepFailed = errors.New("manager: the step is lost already")

@@ -53,7 +53,15 @@ func newHub(m *Manager) (*hub, error) {
 	storeAddress := advertised(h.store.Addr(), m.cfg.Advertise)
 	h.server = newServer(serverConfig{
 		replica: m.id, address: h.address, store: storeAddress, size: m.cfg.GroupWorldSize,
-		timeouts: m.timeouts, every: m.cfg.EveryStep, admit: h.admit, log: m.log,
+		timeouts: m.timeouts, every: m.cfg.EveryStep, log: m.log,
+		admit: func(q *quorum.Quorum) error {
+			if err := astray(h.address, m.id, q); err != nil {
+				h.server.fail(err)
+				m.setFinal(err)
+				return err
+			}
+			return h.admit(q)
+		},
 	})
 	h.session = newSession(sessionConfig{
 		hello: wire.Hello{

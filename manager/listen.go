@@ -8,6 +8,7 @@ import (
 
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/netaddr"
+	"github.com/skerry-ft/skerry/quorum"
 	"github.com/skerry-ft/skerry/store"
 )
 
@@ -89,4 +90,28 @@ func (c *Config) meeting(ctx context.Context) (meeting string, own netip.Addr, e
 		return "", netip.Addr{}, fmt.Errorf("%s %w", field, err)
 	}
 	return meeting, own, nil
+}
+
+// astray is why a replica that is told to its peers at address can train with none of
+// them: it is on loopback, and a member of q is on another host, by an address that is
+// none of this one's. That shows when the lighthouse was reached over loopback, and
+// peers come to it from elsewhere.
+func astray(address string, self quorum.ReplicaID, q *quorum.Quorum) error {
+	own, _, err := net.SplitHostPort(hostPort(address))
+	if err != nil || !netaddr.Loopback(own) {
+		return nil
+	}
+	for _, member := range q.Members {
+		host, _, err := net.SplitHostPort(hostPort(member.Address))
+		if err != nil || member.ReplicaID == self {
+			continue
+		}
+		ip, err := netip.ParseAddr(host)
+		if err == nil && !ip.IsLoopback() && !netaddr.Own(ip) {
+			return fmt.Errorf("%w: %s of quorum %d is at %s, on another host, and this replica at %s, which is loopback: "+
+				"give Lighthouse the address that other hosts know, or set Listen (SKERRY_LISTEN)",
+				ErrAstray, member.ReplicaID, q.ID, member.Address, address)
+		}
+	}
+	return nil
 }

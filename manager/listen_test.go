@@ -10,6 +10,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/netaddr"
 	"github.com/skerry-ft/skerry/pg/pgtest"
+	"github.com/skerry-ft/skerry/quorum"
 )
 
 // A replica listens where its peers are, if that is safe, and else says what to
@@ -98,5 +99,41 @@ func TestListenFromEnv(t *testing.T) {
 		if err := c.FromEnv(); err != nil || c.Listen != want || c.Advertise != "told" || !c.Guard.Open {
 			t.Errorf("SKERRY_LISTEN = %q: Listen = %q, Advertise = %q, Open %t, %v", text, c.Listen, c.Advertise, c.Guard.Open, err)
 		}
+	}
+}
+
+// A replica on loopback that meets one of another host ends, and says what to set:
+// they will never reach one another.
+func TestAstray(t *testing.T) {
+	t.Parallel()
+	with := func(address string) *quorum.Quorum {
+		return &quorum.Quorum{ID: 7, Members: []quorum.Member{{ReplicaID: "a:1", Address: "http://127.0.0.1:5"}, {ReplicaID: "b:2", Address: address}}}
+	}
+	const elsewhere = "http://198.51.100.7:5" // RFC 5737: nobody's
+	for _, c := range []struct {
+		own, other string
+		astray     bool
+	}{
+		{"http://127.0.0.1:5", elsewhere, true},
+		{"https://[::1]:5", "https://[2001:db8::7]:5", true},
+		{"http://127.0.0.1:5", "http://127.0.0.1:6", false},
+		{"http://127.0.0.1:5", "http://name:6", false}, // may be this host
+		{"http://192.0.2.9:5", elsewhere, false},
+	} {
+		err := astray(c.own, "a:1", with(c.other))
+		if (err != nil) != c.astray || c.astray && (!errors.Is(err, ErrAstray) || !strings.Contains(err.Error(), "SKERRY_LISTEN")) {
+			t.Errorf("%s beside %s: %v, want it refused: %t", c.own, c.other, err, c.astray)
+		}
+	}
+	m, err := New(Config{ReplicaID: "a", Lighthouse: []string{"127.0.0.1:1"}, Backend: pgtest.NewMemory().Backend()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close() //nolint:errcheck // it never ran
+	m.hub.server.joined(t.Context(), nil, *with(elsewhere), nil)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !errors.Is(m.mu.final, ErrAstray) {
+		t.Errorf("the manager goes on with %v, want %v", m.mu.final, ErrAstray)
 	}
 }

@@ -41,6 +41,7 @@ func TestThreeHosts(t *testing.T) {
 	t.Run("IPv6 only", func(t *testing.T) {
 		job{f: newFabric(t, 3, true), lighthouse: lighthouse, trainer: trainer, server: open, env: []string{"SKERRY_OPEN=1"}}.run(t)
 	})
+	t.Run("astray", func(t *testing.T) { astray(t, v4, lighthouse, trainer) })
 	t.Run("refused", func(t *testing.T) { refused(t, v4, lighthouse, trainer) })
 }
 
@@ -116,6 +117,21 @@ func (j job) run(t *testing.T) {
 			t.Errorf("the trainer of host %d ended with status %d", i, status)
 		}
 	}
+}
+
+// astray: a replica that reaches the lighthouse over loopback is on loopback, and ends
+// when it meets one of another host.
+func astray(t *testing.T, f *fabric, lighthouse, trainer string) {
+	f.start(t, 0, nil, lighthouse, "--bind", ":29510", "--open")
+	far := f.start(t, 1, nil, trainer, "-open", "-index", "1", "-lighthouse", f.server(0), "-steps", "100000")
+	far.says("1 of 1 members take part", 0)
+	near := f.start(t, 0, nil, trainer, "-index", "0", "-lighthouse", "127.0.0.1:29510")
+	status := near.exits()
+	text, _ := near.said()
+	if status != 1 || !strings.Contains(text, "which is loopback: give Lighthouse the address that other hosts know") {
+		t.Errorf("status %d, %s", status, text)
+	}
+	far.says("\nstep ", 0) // the other one goes on
 }
 
 // refused: what would be open to strangers, or out of the others' reach, ends at

@@ -28,21 +28,31 @@ type job struct {
 // have the same parameters.
 func TestThreeHosts(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("builds the programs")
+	}
 	bin := t.TempDir()
-	v4 := newFabric(t, 3, false)
 	lighthouse, trainer := build(t, bin, "cmd/lighthouse"), build(t, bin, "examples/digits/trainer")
-	open := func(int) []string { return []string{"--open"} }
-	t.Run("open", func(t *testing.T) {
-		job{f: v4, lighthouse: lighthouse, trainer: trainer, server: open, env: []string{"SKERRY_OPEN=1"}}.run(t)
-	})
-	t.Run("guarded", func(t *testing.T) {
-		job{f: v4, lighthouse: lighthouse, trainer: trainer}.guarded(t).run(t)
-	})
-	t.Run("IPv6 only", func(t *testing.T) {
-		job{f: newFabric(t, 3, true), lighthouse: lighthouse, trainer: trainer, server: open, env: []string{"SKERRY_OPEN=1"}}.run(t)
-	})
-	t.Run("astray", func(t *testing.T) { astray(t, v4, lighthouse, trainer) })
-	t.Run("refused", func(t *testing.T) { refused(t, v4, lighthouse, trainer) })
+	for name, run := range map[string]func(*testing.T){
+		"open":      func(t *testing.T) { openJob(newFabric(t, 3, false), lighthouse, trainer).run(t) },
+		"guarded":   func(t *testing.T) { openJob(newFabric(t, 3, false), lighthouse, trainer).guarded(t).run(t) },
+		"IPv6 only": func(t *testing.T) { openJob(newFabric(t, 3, true), lighthouse, trainer).run(t) },
+		"astray":    func(t *testing.T) { astray(t, newFabric(t, 2, false), lighthouse, trainer) },
+		"refused":   func(t *testing.T) { refused(t, newFabric(t, 2, false), lighthouse, trainer) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			run(t)
+		})
+	}
+}
+
+// openJob is one that the network guards.
+func openJob(f *fabric, lighthouse, trainer string) job {
+	return job{
+		f: f, lighthouse: lighthouse, trainer: trainer, env: []string{"SKERRY_OPEN=1"},
+		server: func(int) []string { return []string{"--open"} },
+	}
 }
 
 // guarded makes certificates, token and gossip key, and gives them to all.

@@ -112,7 +112,13 @@ func (m *Manager) fallWith(id int64, cause error, again bool) {
 	switch r := m.mu.request; {
 	case r != nil:
 		r.stopLocked(errFallen)
-	case a.closing: // ShouldCommit sees to it
+	case a.closing:
+		// ShouldCommit sees to it. Nothing will ask for the quorum that operations still
+		// wait for, so they end; without a ballot the attempt is lost in any case. (They
+		// waited for as long as a step may, and the others formed quorums without it.)
+		if !m.mu.rank.Sealed() && m.openLocked() {
+			m.failLocked(cause)
+		}
 	case m.mu.rank.Blocks():
 		if m.openLocked() {
 			m.failLocked(cause) // the next quorum begins with a StartQuorum that waits

@@ -7,6 +7,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
+	"github.com/skerry-ft/skerry/internal/wire/torchftpb"
 )
 
 // How connections are kept under watch. A silent peer is noticed by beats and
@@ -30,8 +31,11 @@ func ServerOptions() []grpc.ServerOption {
 
 // RequestBytes bounds the request of a call that has one only.
 func RequestBytes(method string) int {
-	if method == skerrypb.Manager_Quorum_FullMethodName {
+	switch method {
+	case skerrypb.Manager_Quorum_FullMethodName:
 		return MaxReportBytes
+	case torchftpb.LighthouseService_Quorum_FullMethodName:
+		return MaxTorchftJoinBytes
 	}
 	return MaxUnaryBytes
 }

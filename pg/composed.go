@@ -193,7 +193,10 @@ func (c *composed) seen(err error) error {
 		}
 		return nil
 	}
-	return c.g.Err()
+	if s, ok := find[*Swallow](c.g.backend); ok {
+		return s.swallowed()
+	}
+	return nil // not the group's error: a peer that is through may have left by now
 }
 
 // broadcast copies t of root into t of every other rank.

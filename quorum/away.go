@@ -43,7 +43,10 @@ func (m *Machine) notesAway(now time.Time, r *replica, away bool) {
 	}
 	r.away = away
 	if !away {
+		// It may have moved in a beat that still said away, and now waits in the
+		// StartQuorum that joined: it stayed stuck, and was let into no quorum.
 		m.event(EventCleared, r.id, "its trainer moves again")
+		m.progressed(now, r)
 		m.want(now)
 		return
 	}

@@ -38,3 +38,38 @@ func TestL3_WhoComesBackIsNotStuck(t *testing.T) {
 		t.Errorf("b is %s (%s), want joined", r.State, r.Why)
 	}
 }
+
+// A trainer that comes back, and by the next beat waits in the StartQuorum that joins
+// for it, is not stuck any more, though no beat of it says that it moved and is there.
+func TestL1_WhoComesBackIntoAStartQuorumIsLetIn(t *testing.T) {
+	t.Parallel()
+	s, q := standingScene(t, "a", "b", "c")
+	beats := func(d time.Duration, b quorum.Beat) {
+		for end := s.now.Add(d); s.now.Before(end); s.Advance(s.now) {
+			s.now = s.now.Add(100 * time.Millisecond)
+			for id, beat := range map[quorum.ReplicaID]quorum.Beat{"a": {}, "b": b, "c": {}} {
+				if err := s.Beat(s.now, id, beat); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	hung := quorum.Beat{QuorumID: q.ID, Phase: quorum.PhaseBalloting, Progress: 7, Away: true}
+	beats(time.Second, hung)
+	for _, id := range []quorum.ReplicaID{"a", "c"} {
+		s.join(falls(id, 9, &q, quorum.Position{}))
+	}
+	s.form()
+	beats(2*quorum.DefaultConfig().StuckAfter, hung)
+	if r := stateOf(s, "b"); r.State != quorum.StateStuck {
+		t.Fatalf("b is %s (%s), want stuck", r.State, r.Why)
+	}
+	hung.Progress++
+	beats(200*time.Millisecond, hung)
+	hung.Away, hung.Phase = false, quorum.PhaseJoining
+	s.join(falls("b", 10, &q, quorum.Position{}))
+	beats(200*time.Millisecond, hung)
+	if r := stateOf(s, "b"); r.State != quorum.StateJoined {
+		t.Errorf("b is %s (%s), want joined", r.State, r.Why)
+	}
+}

@@ -193,16 +193,21 @@ func (s *seeded) together(step int64) bool {
 	return there >= want || want < s.d.options.rules.MinReplicas || s.stateIsLost()
 }
 
-// stateIsLost: for half of the time that it may take no replica that behaves has had all its ranks at one
-// position, as where the only donor hung while one rank of each had healed. A holder
-// is waited for (PROTOCOL §3.2): there is nothing whole to go on from.
+// stateIsLost: for half of the time that it may take no replica that behaves has had
+// all its ranks at one position, as where the only donor hung while one rank of each had
+// healed; or only one that calls other collectives holds the newest. A holder is waited
+// for (PROTOCOL §5): there is nothing whole to go on from.
 func (s *seeded) stateIsLost() bool {
+	newest := int64(0)
 	for _, r := range s.replicas {
-		at := make(map[int64]bool)
-		for _, p := range r.ranks {
-			at[p.atStep()] = true
+		if r.manners.odd || r.manners.skips {
+			newest = max(newest, r.ranks[0].atStep())
 		}
-		if len(at) < 2 && !slices.ContainsFunc(r.ranks, (*proc).isOut) {
+	}
+	for _, r := range s.replicas {
+		at := r.ranks[0].atStep()
+		whole := !slices.ContainsFunc(r.ranks, func(p *proc) bool { return p.isOut() || p.atStep() != at })
+		if whole && at >= newest && !r.manners.odd && !r.manners.skips {
 			s.whole = s.w.now()
 		}
 	}

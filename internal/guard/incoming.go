@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // incoming is what one call sends: the lengths of its messages, which are known
@@ -31,7 +32,12 @@ type incoming struct {
 	unread  int      // messages that have come whole
 	ended   bool     // there are no more
 	over    bool     // the call has ended
+	last    *time.Timer
 }
+
+// lastWords is how long messages that came whole may be read after their call has ended.
+// One may have come in part of a read that the transport, which was closing, dropped.
+const lastWords = time.Second
 
 // incomingKey is the context key of a call's incoming.
 type incomingKey struct{}
@@ -53,6 +59,12 @@ func (s *incoming) count(unread int, over bool) {
 	s.mu.Lock()
 	s.unread, s.over = s.unread+unread, s.over || over
 	end := s.over && s.unread <= 0
+	switch {
+	case end && s.last != nil:
+		s.last.Stop()
+	case s.over && !end && s.last == nil:
+		s.last = time.AfterFunc(lastWords, s.cancel)
+	}
 	s.mu.Unlock()
 	if end {
 		s.cancel()

@@ -103,7 +103,8 @@ func (m *metrics) end(p *proc) {
 }
 
 // A job that gathers objects and averages several tensors in each step goes on through
-// kills and joins: what is committed is right, a join costs no step, and a kill one.
+// kills and joins: what is committed is right, and a kill and a join cost a step each at most. (The
+// join costs one where a verb has begun when its quorum comes: in one of a dozen runs.)
 func TestWorldComposedVerbs(t *testing.T) {
 	for name, every := range map[string]bool{"standing": false, "every step": true} {
 		t.Run(name, func(t *testing.T) {
@@ -130,8 +131,8 @@ func TestWorldComposedVerbs(t *testing.T) {
 					w.reach(others[0].ranks[0].atStep()+10, 10*time.Second, others...)
 					victim.start()
 					w.reach(others[0].ranks[0].atStep()+30, 20*time.Second, all...)
-					if lost := others[0].ranks[0].m.Stats().Discards - before; lost > 1 {
-						w.book.wrong("a kill and a join cost %d steps, want at most 1", lost)
+					if lost := others[0].ranks[0].m.Stats().Discards - before; lost > 2 {
+						w.book.wrong("a kill and a join cost %d steps, want at most 2", lost)
 					}
 				}
 				for _, r := range all {

@@ -16,11 +16,11 @@ func TestCallEndsThoughItsMessageWasDropped(t *testing.T) {
 		s := newIncoming(call, t.Context(), nil)
 		s.carried([]byte{0, 0, 0, 0, 2, 'h', 'i'})
 		cut()
-		time.Sleep(lastWords / 2)
+		<-time.After(lastWords / 2)
 		if err := s.Err(); err != nil {
 			t.Errorf("%v before the message could be read", err)
 		}
-		time.Sleep(lastWords)
+		<-time.After(lastWords)
 		if s.Err() == nil {
 			t.Error("the call is not over")
 		}

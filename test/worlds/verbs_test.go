@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,10 +20,10 @@ func said(p *proc, step int64) []any { return []any{p.name, step, p.r.index} }
 // metrics are verbs made of others, as a trainer that collects metrics calls them in each
 // step, and what must be true of them.
 type metrics struct {
-	failed []error // of the step under way; it must not be committed
-	wrong  []error // results; they must not be of a step that is committed
-	from   int64   // the step that the attempt began at
-	checks int     // steps that were committed with all of it right
+	failed []error      // of the step under way; it must not be committed
+	wrong  []error      // results; they must not be of a step that is committed
+	from   int64        // the step that the attempt began at
+	checks atomic.Int64 // steps that were committed with all of it right
 }
 
 // look runs all verbs, right after StartQuorum: nothing tells the trainer yet who takes
@@ -99,7 +101,7 @@ func (m *metrics) end(p *proc) {
 	if len(m.failed)+len(m.wrong) > 0 {
 		p.w.book.wrong("%s committed step %d with failed verbs %v and wrong results %v", p.name, p.m.Step(), m.failed, m.wrong)
 	}
-	m.checks++
+	m.checks.Add(1)
 }
 
 // A job that gathers objects and averages several tensors in each step goes on through
@@ -109,16 +111,16 @@ func TestWorldComposedVerbs(t *testing.T) {
 	for name, every := range map[string]bool{"standing": false, "every step": true} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, usual(), func(w *world) {
-				looks := map[*proc]*metrics{}
+				var looks sync.Map // *metrics by *proc
+				of := func(p *proc) *metrics { m, _ := looks.LoadOrStore(p, &metrics{}); return m.(*metrics) }
 				m := quick()
 				m.tune = func(c *manager.Config) { c.EveryStep = every }
-				m.tuneRank = func(p *proc) { looks[p] = &metrics{} }
 				m.at = func(ctx context.Context, p *proc, s stage) {
 					switch s {
 					case stageStarted:
-						looks[p].look(ctx, p)
+						of(p).look(ctx, p)
 					case stageEnded:
-						looks[p].end(p)
+						of(p).end(p)
 					}
 				}
 				all := w.replicas(3, m)
@@ -136,7 +138,7 @@ func TestWorldComposedVerbs(t *testing.T) {
 					}
 				}
 				for _, r := range all {
-					if n := looks[r.ranks[0]].checks; n < 20 {
+					if n := of(r.ranks[0]).checks.Load(); n < 20 {
 						w.book.wrong("%s committed %d steps with metrics, want 20", r.name, n)
 					}
 				}

@@ -99,7 +99,7 @@ func (m *Manager) awaitStart(id int64) {
 			case <-changed:
 			case <-ctx.Done():
 				return
-			case <-time.After(max(m.timeouts.Step-m.presence.idle(), maxPause)):
+			case <-time.After(m.untilGone()):
 			}
 		}
 	})

@@ -96,6 +96,7 @@ func (m *Manager) serverOptions(address string, intake *guard.Intake) []grpc.Ser
 		return m.allowed(ctx, address, method, req)
 	}
 	options := append(wire.ServerOptions(),
+		grpc.WaitForHandlers(true),
 		grpc.MaxConcurrentStreams(maxStreams),
 		grpc.ConnectionTimeout(greetTimeout),
 		grpc.ChainUnaryInterceptor(func(

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/skerry-ft/skerry/internal/guard"
 	"net"
 	"sync"
 	"time"
@@ -23,7 +22,6 @@ type hub struct {
 	store    *store.Server
 	listener net.Listener
 	rpc      *grpc.Server
-	intake   *guard.Intake
 	stop     chan struct{} // closed when run ends: streams end
 	server   *server
 	session  *session
@@ -81,9 +79,9 @@ func newHub(m *Manager) (*hub, error) {
 	h.server.session = h.session
 	m.warnUnguarded(h.listener.Addr())
 	h.listener = m.limitConns(h.listener)
-	h.intake = m.newIntake()
-	h.rpc = grpc.NewServer(m.serverOptions(h.address, h.intake)...)
-	skerrypb.RegisterManagerServer(h.intake.Registrar(h.rpc), &rpcServer{server: h.server, kill: m.cfg.OnKill, stop: h.stop})
+	intake := m.newIntake()
+	h.rpc = grpc.NewServer(m.serverOptions(h.address, intake)...)
+	skerrypb.RegisterManagerServer(intake.Registrar(h.rpc), &rpcServer{server: h.server, kill: m.cfg.OnKill, stop: h.stop})
 	return h, nil
 }
 
@@ -129,7 +127,6 @@ func (h *hub) run(ctx context.Context, m *Manager) error {
 	<-ctx.Done()
 	close(h.stop)
 	h.rpc.Stop()
-	h.intake.Close()
 	wg.Wait()
 	return context.Cause(ctx)
 }
@@ -153,7 +150,6 @@ func (h *hub) watchContact(ctx context.Context, m *Manager) {
 // close releases what newHub took, if run never ran.
 func (h *hub) close() error {
 	h.rpc.Stop()
-	h.intake.Close()
 	err := h.listener.Close()
 	if errors.Is(err, net.ErrClosed) {
 		err = nil

@@ -33,7 +33,6 @@ type incoming struct {
 	ended   bool     // there are no more
 	over    bool     // the call has ended
 	last    *time.Timer
-	free    func() bool // lets go of the server's context
 }
 
 // lastWords is how long messages that came whole may be read after their call has ended.
@@ -43,8 +42,7 @@ const lastWords = time.Second
 // incomingKey is the context key of a call's incoming.
 type incomingKey struct{}
 
-// newIncoming is that of the call with that ctx, which ends with server's as well.
-func newIncoming(ctx, server context.Context, conn *frames) *incoming {
+func newIncoming(ctx context.Context, conn *frames) *incoming {
 	s := &incoming{call: ctx, conn: conn, wake: make(chan struct{}, 1)}
 	apart := context.WithoutCancel(ctx)
 	if at, ok := ctx.Deadline(); ok {
@@ -52,7 +50,6 @@ func newIncoming(ctx, server context.Context, conn *frames) *incoming {
 	} else {
 		s.Context, s.cancel = context.WithCancel(apart)
 	}
-	s.free = context.AfterFunc(server, s.cancel)
 	context.AfterFunc(ctx, func() { s.count(0, true) })
 	return s
 }
@@ -66,17 +63,12 @@ func (s *incoming) count(unread int, over bool) {
 	case end && s.last != nil:
 		s.last.Stop()
 	case s.over && !end && s.last == nil:
-		s.last = time.AfterFunc(lastWords, s.finish)
+		s.last = time.AfterFunc(lastWords, s.cancel)
 	}
 	s.mu.Unlock()
 	if end {
-		s.finish()
+		s.cancel()
 	}
-}
-
-func (s *incoming) finish() {
-	s.free()
-	s.cancel()
 }
 
 // Value implements context.Context.

@@ -13,7 +13,7 @@ func TestCallEndsThoughItsMessageWasDropped(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		call, cut := context.WithCancel(t.Context())
-		s := newIncoming(call, t.Context(), nil)
+		s := newIncoming(call, nil)
 		s.carried([]byte{0, 0, 0, 0, 2, 'h', 'i'})
 		cut()
 		<-time.After(lastWords / 2)
@@ -32,7 +32,7 @@ func TestCallEndsWithItsLastMessage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		call, cut := context.WithCancel(t.Context())
-		s := newIncoming(call, t.Context(), nil)
+		s := newIncoming(call, nil)
 		s.carried([]byte{0, 0, 0, 0, 2, 'h', 'i'})
 		cut()
 		synctest.Wait()

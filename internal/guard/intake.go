@@ -62,22 +62,15 @@ type Intake struct {
 	cfg            IntakeConfig
 	known, unknown *semaphore.Weighted
 	methods        map[string]bool // those that are served
-	open           context.Context // ends with the server; kept here because each call has a part of it
-	close          context.CancelFunc
 }
 
 // NewIntake makes one for a server.
 func NewIntake(cfg IntakeConfig) *Intake {
-	open, end := context.WithCancel(context.Background())
 	return &Intake{
-		open: open, close: end, cfg: cfg, methods: make(map[string]bool),
+		cfg: cfg, methods: make(map[string]bool),
 		known: semaphore.NewWeighted(roomKnown), unknown: semaphore.NewWeighted(roomUnknown),
 	}
 }
-
-// Close ends the calls that are left of a server that was stopped: what they wait for
-// comes no more. It blocks on nothing.
-func (in *Intake) Close() { in.close() }
 
 // ServerOptions are those of the server, whose connections are secured by creds.
 func (in *Intake) ServerOptions(creds credentials.TransportCredentials) []grpc.ServerOption {
@@ -170,7 +163,7 @@ func (in *Intake) tap(ctx context.Context, info *tap.Info) (context.Context, err
 	if f.known.Load() {
 		most = 0
 	}
-	s := newIncoming(ctx, in.open, f)
+	s := newIncoming(ctx, f)
 	if err := f.open(s, most); err != nil {
 		f.waste(wasteOne)
 		s.cancel()

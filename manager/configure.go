@@ -82,6 +82,7 @@ func (m *Manager) groupConfig(q *quorum.Quorum, a *quorum.Assignment) pg.Config 
 	if q.Token != (quorum.Token{}) {
 		c.Token = q.Token[:]
 	}
+	c.TLS = m.dataTLS
 	return c
 }
 

@@ -21,7 +21,7 @@ import (
 //	MASTER_ADDR, MASTER_PORT                     GroupStore (with WORLD_SIZE > 1)
 //	SKERRY_LISTEN, SKERRY_ADVERTISE              Listen ("host" or "host:port"), Advertise
 //	SKERRY_TLS_CA, SKERRY_TLS_CERT, SKERRY_TLS_KEY, SKERRY_TLS_SERVER_NAME,
-//	SKERRY_TOKEN_FILE, SKERRY_TOKEN, SKERRY_OPEN Guard
+//	SKERRY_TLS_DATA, SKERRY_TOKEN_FILE, SKERRY_TOKEN, SKERRY_OPEN Guard
 //	those of pg.DebugConfig.FromEnv              Debug
 //
 // It returns every problem it finds, joined.

@@ -15,6 +15,8 @@ import (
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/quorum"
+	"github.com/skerry-ft/skerry/store"
+	"github.com/skerry-ft/skerry/store/certs"
 )
 
 // Manager is one rank's side of the protocol. StartQuorum, the collectives and
@@ -23,6 +25,7 @@ import (
 type Manager struct {
 	cfg        Config
 	guard      *guard.Guard
+	dataTLS    *store.TLS // of the data plane and the store; nil: they are plain
 	timeouts   Timeouts
 	log        zerolog.Logger
 	sampled    zerolog.Logger // for the lines that strangers cause
@@ -98,7 +101,7 @@ func New(cfg Config) (*Manager, error) {
 	if err := g.CheckOwn(cfg.Job, guard.Replica); err != nil {
 		return nil, fmt.Errorf("manager: %w", err)
 	}
-	m := &Manager{cfg: cfg, guard: g, timeouts: deriveTimeouts(cfg.StepTimeout, cfg.HealTimeout)}
+	m := &Manager{cfg: cfg, guard: g, dataTLS: certs.Of(g, cfg.Guard, cfg.Job), timeouts: deriveTimeouts(cfg.StepTimeout, cfg.HealTimeout)}
 	m.log = cfg.Log.With().Str(logkey.Component, "manager").Int(logkey.GroupRank, cfg.GroupRank).Logger().Hook(&m.logID)
 	m.sampled, m.sampler = guard.Sampled(m.log)
 	m.presence = newPresence()

@@ -18,6 +18,7 @@ const (
 	EnvTLSKey        = "SKERRY_TLS_KEY"
 	EnvTLSServerName = "SKERRY_TLS_SERVER_NAME"
 	EnvTLSAnyRole    = "SKERRY_TLS_ANY_ROLE" // true or false
+	EnvTLSData       = "SKERRY_TLS_DATA"     // true or false
 	EnvTokenFile     = "SKERRY_TOKEN_FILE"
 	EnvToken         = "SKERRY_TOKEN" // the token itself
 )
@@ -40,6 +41,9 @@ type Options struct {
 	// certificates of a time before roles are replaced, or for good where a CA puts
 	// no URI into them. Then a replica's key passes for a lighthouse's.
 	TLSAnyRole bool
+	// TLSData says whether the data plane and the store are encrypted, too, where
+	// there are certificates; nil: they are. All replicas of a job agree on it.
+	TLSData *bool
 	// TokenFile has the token for changing actions, one a line; the first is
 	// used, all are accepted.
 	TokenFile string
@@ -76,11 +80,23 @@ func (o *Options) FromEnv() error {
 			return fmt.Errorf("%s = %q, want true or false", EnvTLSAnyRole, text)
 		}
 	}
+	if text := os.Getenv(EnvTLSData); text != "" && o.TLSData == nil {
+		on, err := strconv.ParseBool(text)
+		if err != nil {
+			return fmt.Errorf("%s = %q, want true or false", EnvTLSData, text)
+		}
+		o.TLSData = &on
+	}
 	if o.TokenFile != "" || !o.Token.IsZero() {
 		return nil
 	}
 	o.Token, err = TokenFromEnv(EnvToken)
 	return err
+}
+
+// EncryptsData says whether the data plane and the store are to be encrypted.
+func (o Options) EncryptsData() bool {
+	return o.TLSCA != "" && o.TLSCert != "" && (o.TLSData == nil || *o.TLSData)
 }
 
 // Validate returns all problems that can be seen without reading files.
@@ -98,6 +114,9 @@ func (o Options) Validate() error {
 	}
 	if o.TLSCA == "" && o.TLSAnyRole {
 		bad("TLSAnyRole = true, want TLSCA with it")
+	}
+	if o.TLSCert == "" && o.TLSData != nil && *o.TLSData {
+		bad("TLSData = true, want TLSCA, TLSCert and TLSKey with it")
 	}
 	if o.TLSCA == "" && o.TLSServerName != "" {
 		bad("TLSServerName = %q, want it empty without TLSCA", o.TLSServerName)

@@ -12,10 +12,11 @@ var mayImport = map[string][]string{
 
 	"store":           {"internal/perhost"},
 	"store/storetest": {"store"},
+	"store/certs":     {"store", "internal/guard"},
 
 	"pg":        {"store", "internal/printable", "internal/boundjson"},
 	"pg/tcp":    {"pg", "store", "internal/memfd", "internal/step", "internal/perhost"},
-	"pg/baby":   {"pg", "internal/memfd", "internal/step", "train/spawn"},
+	"pg/baby":   {"pg", "store/...", "internal/memfd", "internal/step", "train/spawn"},
 	"pg/pgtest": {"pg", "store"},
 	"nccl":      {"pg", "store", "internal/memfd"},
 
@@ -26,7 +27,7 @@ var mayImport = map[string][]string{
 	"checkpoint/ckpttest": {"checkpoint", "pg"},
 
 	"lighthouse": {"quorum", "internal/wire/...", "internal/guard", "internal/boundjson", "internal/perhost"},
-	"manager":    {"quorum", "store", "pg", "checkpoint", "internal/wire/...", "internal/guard"},
+	"manager":    {"quorum", "store/...", "pg", "checkpoint", "internal/wire/...", "internal/guard"},
 
 	"manager/torchft": {"quorum", "internal/wire/..."},
 
@@ -51,7 +52,7 @@ var mayImport = map[string][]string{
 	"cmd/internal":   {"internal/guard"},
 	"cmd/lighthouse": {"lighthouse", "cmd/internal/...", "internal/guard", "internal/printable"},
 	"cmd/skerry": {
-		"quorum", "store", "pg/...", "nccl", "checkpoint", "lighthouse", "manager/...",
+		"quorum", "store/...", "pg/...", "nccl", "checkpoint", "lighthouse", "manager/...",
 		"train/...", "internal/wire/...", "internal/sim", "internal/guard", "internal/portlease", "internal/printable", "cmd/internal/...", "examples/...",
 	},
 	"examples/digits/trainer": {
@@ -59,7 +60,7 @@ var mayImport = map[string][]string{
 	},
 	"examples": {"store", "pg/...", "nccl", "checkpoint", "manager", "train/..."},
 	"test": {
-		"quorum", "store", "pg/...", "nccl", "checkpoint", "lighthouse", "manager/...",
+		"quorum", "store/...", "pg/...", "nccl", "checkpoint", "lighthouse", "manager/...",
 		"train/...", "internal/wire/...", "internal/sim", "internal/guard/...", "internal/portlease", "examples/...",
 	},
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/store"
 )
 
 // usedPrefixes is how many used prefixes a Backend remembers.
@@ -126,6 +127,9 @@ func (b *Backend) enter(cfg *pg.Config, cancel context.CancelCauseFunc) (old *ch
 	if cfg.Store != nil {
 		return nil, fmt.Errorf("%w: a store in this process's memory is out of the child's reach; give the address of a TCP store",
 			pg.ErrUnsupported)
+	}
+	if t := cfg.TLS; t != nil && t.Files == (store.TLSFiles{}) {
+		return nil, fmt.Errorf("%w: TLS without Files, from which the child would make its own; see package store/certs", pg.ErrUnsupported)
 	}
 	if n := cfg.WorldSize(); n < 1 || cfg.Rank < 0 || cfg.Rank >= n {
 		return nil, fmt.Errorf("baby: rank %d of %d, want 0 to %d", cfg.Rank, n, n-1)

@@ -17,6 +17,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/memfd"
 	"github.com/skerry-ft/skerry/internal/step"
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/store/certs"
 	"github.com/skerry-ft/skerry/train/spawn"
 )
 
@@ -168,7 +169,10 @@ func (s *server) configure(c *cursor) error {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	s.tasks.Go(func() {
 		defer cancel(nil)
-		err := s.backend.Configure(ctx, s.config)
+		err := s.openTLS()
+		if err == nil {
+			err = s.backend.Configure(ctx, s.config)
+		}
 		var report []byte
 		if err != nil {
 			report, _ = json.Marshal(newFault(err)) // plain strings and numbers
@@ -185,6 +189,19 @@ func (s *server) configure(c *cursor) error {
 		case <-ctx.Done():
 		}
 	})
+	return nil
+}
+
+// openTLS reads the files of the parent's certificates, as they are now.
+func (s *server) openTLS() error {
+	if s.config.TLS == nil {
+		return nil
+	}
+	t, err := certs.Open(s.config.TLS.Files)
+	if err != nil {
+		return fmt.Errorf("baby: %w", err)
+	}
+	s.config.TLS = t
 	return nil
 }
 

@@ -3,6 +3,9 @@
 package guardflags
 
 import (
+	"fmt"
+	"strconv"
+
 	"github.com/spf13/pflag"
 
 	"github.com/skerry-ft/skerry/internal/guard"
@@ -25,6 +28,33 @@ func AddServer(f *pflag.FlagSet, o *guard.Options) {
 	Add(f, o)
 	f.BoolVar(&o.TLSAnonymous, "tls-anonymous", false, "let clients in that show no certificate")
 	AddOpen(f, &o.Open)
+}
+
+// AddData adds the flag of what serves a store or has a data plane.
+func AddData(f *pflag.FlagSet, o *guard.Options) {
+	f.VarPF(dataValue{o}, "tls-data", "", "encrypt the data plane and the store where there are certificates ("+guard.EnvTLSData+")").
+		NoOptDefVal = "true"
+}
+
+// dataValue is a flag that is true unless it is told otherwise.
+type dataValue struct{ o *guard.Options }
+
+// String implements pflag.Value.
+func (v dataValue) String() string {
+	return strconv.FormatBool(v.o == nil || v.o.TLSData == nil || *v.o.TLSData)
+}
+
+// Type implements pflag.Value.
+func (dataValue) Type() string { return "bool" }
+
+// Set implements pflag.Value.
+func (v dataValue) Set(text string) error {
+	on, err := strconv.ParseBool(text)
+	if err != nil {
+		return fmt.Errorf("%q, want true or false", text)
+	}
+	v.o.TLSData = &on
+	return nil
 }
 
 // AddOpen adds the flag of whatever listens.

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"github.com/skerry-ft/skerry/internal/guard"
 )
 
 const (
@@ -151,7 +153,7 @@ func (f *fetch) dialTLS(ctx context.Context, network, addr string) (net.Conn, er
 	}
 	secured := tls.Client(conn, f.tls.Client(addr))
 	if err := secured.HandshakeContext(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("TLS with %s: %w", addr, err), conn.Close())
+		return nil, errors.Join(fmt.Errorf("TLS with %s: %w", addr, guard.Explain(err)), conn.Close())
 	}
 	return secured, nil
 }

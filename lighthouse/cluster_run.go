@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/memberlist"
 	"github.com/hashicorp/raft"
 
+	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/internal/wire"
 )
@@ -42,7 +43,7 @@ func (c *cluster) open(cfg RaftConfig) (*ledger, error) {
 	}
 	c.gossip, c.keyring = gossip, ring
 	refused := func(from net.Addr, why error) {
-		c.sampled.Debug().Stringer(logkey.Addr, from).Err(why).Msg("raft connection refused")
+		c.sampled.WithLevel(guard.RefusedLevel(why)).Stringer(logkey.Addr, from).Err(why).Msg("raft connection refused")
 	}
 	listener, dial := limitRaft(c.listener, refused), c.cfg.Cluster.RaftDial
 	if wrap := c.cfg.Cluster.RaftListen; wrap != nil {

@@ -183,7 +183,7 @@ func (s *Server) warnUnguarded() {
 func (s *Server) secured(conn net.Conn) (guard.Secured, error) {
 	secured, err := s.guard.Secure(context.Background(), conn, s.cfg.HelloTimeout)
 	if err != nil {
-		s.sampled.Debug().Err(err).Stringer(logkey.Peer, conn.RemoteAddr()).Msg("connection not secured")
+		s.sampled.WithLevel(guard.RefusedLevel(err)).Err(err).Stringer(logkey.Peer, conn.RemoteAddr()).Msg("connection not secured")
 	}
 	return secured, err
 }

@@ -65,6 +65,9 @@ func newMetrics(s *Server) *metrics {
 			Name: "skerry_lighthouse_log_left_out_total", Help: "Lines about strangers that were not logged, because there were many."},
 			func() float64 { return float64(s.sampler.LeftOut()) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "skerry_lighthouse_certificate_until_seconds", Help: "Unix time at which this server's certificate, or its CA's, ends; 0 without one."},
+			func() float64 { return s.guard.UntilSeconds() }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "skerry_lighthouse_sessions", Help: "Open sessions."},
 			func() float64 { return float64(s.sessions.Load()) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{

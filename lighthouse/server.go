@@ -215,6 +215,7 @@ func (s *Server) Run(ctx context.Context) (err error) {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { split.run(); return nil })
 	g.Go(func() error { s.follow(ctx); return nil })
+	g.Go(func() error { s.guard.TellExpiry(ctx, s.log); return nil })
 	g.Go(func() error { return serveError("RPC", rpc.Serve(split.grpc)) })
 	g.Go(func() error { return serveError("HTTP", page.Serve(split.http)) })
 	g.Go(func() error {

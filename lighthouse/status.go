@@ -27,8 +27,13 @@ type Status struct {
 	Sessions int64    `json:"sessions"`
 	Durable  bool     `json:"durable"`
 	// OpenJoins says that replicas join without the token, though there is one.
-	OpenJoins bool        `json:"open_joins,omitempty"`
-	Jobs      []JobStatus `json:"jobs"`
+	OpenJoins bool `json:"open_joins,omitempty"`
+	// CertificateUntilMs is when the certificate of the server whose view this is, or its
+	// CA's, ends; 0 without one. CertificateWarning says so when that is near, or past.
+	CertificateUntilMs int64  `json:"certificate_until_ms,omitempty"`
+	CertificateWarning string `json:"certificate_warning,omitempty"`
+
+	Jobs []JobStatus `json:"jobs"`
 
 	Refused []RefusedJoin `json:"refused,omitempty"` // joins of torchft's, newest first
 }
@@ -109,6 +114,10 @@ func (s *Server) Status(ctx context.Context) (Status, error) {
 		Version: s.cfg.Version, Addr: s.Addr().String(), UptimeMs: now.Sub(s.started).Milliseconds(),
 		NowMs: now.UnixMilli(), Sessions: s.sessions.Load(), Durable: s.dir != nil, Jobs: []JobStatus{}, Servers: s.peers(),
 		OpenJoins: s.openJoins(),
+	}
+	if s.guard.TLS != nil {
+		e := s.guard.TLS.Expiry()
+		st.CertificateUntilMs, st.CertificateWarning = e.Until.UnixMilli(), e.Warning(now)
 	}
 	r := s.leading()
 	if r == nil {

@@ -10,8 +10,6 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
@@ -115,10 +113,9 @@ func (m *Manager) serverOptions(address string, intake *guard.Intake) []grpc.Ser
 			}
 			return next(srv, st)
 		}))
-	secured := insecure.NewCredentials()
-	if m.guard.Serves() {
-		secured = credentials.NewTLS(m.guard.Server())
-	}
+	secured := m.guard.ServerCredentials(func(remote net.Addr, err error) {
+		m.sampled.WithLevel(guard.RefusedLevel(err)).Err(err).Stringer(logkey.Peer, remote).Msg("connection not secured")
+	})
 	return append(options, intake.ServerOptions(secured)...)
 }
 

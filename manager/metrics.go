@@ -11,6 +11,7 @@ type metrics struct {
 	counters []counter
 	step     *prometheus.Desc
 	members  *prometheus.Desc
+	until    *prometheus.Desc
 }
 
 type counter struct {
@@ -41,6 +42,8 @@ func newMetrics(m *Manager) *metrics {
 		func(Stats) float64 { return float64(m.sampler.LeftOut()) })
 	c.step = prometheus.NewDesc("skerry_manager_step", "Committed updates.", nil, nil)
 	c.members = prometheus.NewDesc("skerry_manager_participants", "Participants of the newest quorum.", nil, nil)
+	c.until = prometheus.NewDesc("skerry_manager_certificate_until_seconds",
+		"Unix time at which this process's certificate, or its CA's, ends; 0 without one.", nil, nil)
 	if c.registry != nil {
 		if err := c.registry.Register(c); err != nil {
 			m.log.Warn().Err(err).Msg("metrics not registered")
@@ -63,6 +66,7 @@ func (c *metrics) Describe(ch chan<- *prometheus.Desc) {
 	}
 	ch <- c.step
 	ch <- c.members
+	ch <- c.until
 }
 
 // Collect implements prometheus.Collector.
@@ -73,4 +77,5 @@ func (c *metrics) Collect(ch chan<- prometheus.Metric) {
 	}
 	ch <- prometheus.MustNewConstMetric(c.step, prometheus.GaugeValue, float64(c.m.Step()))
 	ch <- prometheus.MustNewConstMetric(c.members, prometheus.GaugeValue, float64(c.m.NumParticipants()))
+	ch <- prometheus.MustNewConstMetric(c.until, prometheus.GaugeValue, c.m.guard.UntilSeconds())
 }

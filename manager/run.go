@@ -42,6 +42,7 @@ func (m *Manager) Run(ctx context.Context) error {
 		wg.Go(func() { fatal(r.Run(ctx)) })
 	}
 	wg.Go(func() { m.tasks.run(ctx) })
+	wg.Go(func() { m.guard.TellExpiry(ctx, m.log) })
 	wg.Go(func() { fatal(m.connect(ctx)) })
 	<-ctx.Done()
 	cause := context.Cause(ctx)

@@ -72,6 +72,7 @@ type session struct {
 		connected   bool
 		since       time.Time // when the stream opened, or broke
 		everOpened  bool
+		told        time.Time // when it was last said that it is tried in vain
 		lastErr     error
 		final       error  // refused for good: no further attempt
 		generation  uint64 // streams opened
@@ -193,7 +194,26 @@ func (s *session) round(ctx context.Context) (lived time.Duration, final error) 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.servers.rounds++
+	s.tellVainLocked()
 	return 0, s.deniedLocked(denial)
+}
+
+// When a session that was lost is spoken of again: a failover is over before the
+// first time.
+const (
+	vainAfter = 3 * time.Second
+	vainAgain = time.Minute
+)
+
+// tellVainLocked says why a session that was lost has not been opened again.
+func (s *session) tellVainLocked() {
+	if !s.mu.everOpened || s.mu.leaving != nil || time.Since(s.mu.since) < vainAfter ||
+		s.mu.told.After(s.mu.since) && time.Since(s.mu.told) < vainAgain {
+		return
+	}
+	s.mu.told = time.Now()
+	s.cfg.log.Warn().Str(logkey.Reason, dialText(s.mu.lastErr)).Dur(logkey.ElapsedMs, time.Since(s.mu.since)).
+		Msg("lighthouse not reached: the standing quorum trains on, and it is tried again")
 }
 
 // deniedLocked makes a denial final for a replica that never had a session: its token

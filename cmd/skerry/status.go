@@ -107,6 +107,9 @@ func printStatus(w io.Writer, s lighthouse.Status) error {
 	if s.OpenJoins {
 		fmt.Fprintln(w, "joins are open: they need no token (--open-joins)")
 	}
+	if s.CertificateWarning != "" {
+		fmt.Fprintln(w, printable.Line(s.CertificateWarning))
+	}
 	if len(s.Jobs) == 0 {
 		fmt.Fprintln(w, "no jobs")
 	}

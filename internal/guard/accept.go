@@ -16,8 +16,8 @@ var ErrPlain = errors.New("the client does not speak TLS, and this port speaks n
 
 // Secure makes the server's side of the TLS handshake on conn, within timeout;
 // without certificates it returns conn as it is. Clients may come without a
-// certificate: look at TLSState, call by call. On an error the caller closes
-// conn. A client that speaks plain HTTP/1 gets an answer that says so.
+// certificate: look at TLSState, call by call. On an error, a *ValidityError for a
+// certificate that does not hold now, the caller closes conn. A client that speaks plain HTTP/1 gets an answer that says so.
 func (g *Guard) Secure(ctx context.Context, conn net.Conn, timeout time.Duration) (Secured, error) {
 	if !g.Serves() {
 		return plain{conn}, nil
@@ -39,7 +39,7 @@ func (g *Guard) Secure(ctx context.Context, conn net.Conn, timeout time.Duration
 	}
 	secured := tls.Server(begun, g.TLS.ServerOptional())
 	if err := secured.HandshakeContext(ctx); err != nil {
-		return nil, err
+		return nil, Explain(err)
 	}
 	if err := conn.SetDeadline(time.Time{}); err != nil {
 		return nil, err

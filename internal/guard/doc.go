@@ -22,6 +22,13 @@
 // Connections that stand are not cut by a renewal. No package here starts a
 // goroutine to watch.
 //
+// # Ends
+//
+// [Guard.TellExpiry] writes to a log before the certificate of this process, or the CA
+// that signed it, ends; its caller's goroutine works it. A handshake that fails
+// because a certificate does not hold at the moment ends in a [*ValidityError], see
+// [Explain]: it names the certificate, its dates, and what to do.
+//
 // # Names
 //
 // A server's certificate must carry the host that was dialled, or, with

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"net"
@@ -29,12 +30,13 @@ type Identity struct {
 type material struct {
 	certificate *tls.Certificate // nil: only the CA is known, as in a client without mutual TLS
 	pool        *x509.CertPool
+	expiry      Expiry
 }
 
 // openIdentity reads the files that o names. The CA's is required; certificate and
 // key go together.
 func openIdentity(o Options) (*Identity, error) {
-	load := func() (material, error) { return loadMaterial(o.TLSCA, o.TLSCert, o.TLSKey) }
+	load := func() (material, error) { return loadMaterial(o) }
 	paths := []string{o.TLSCA}
 	if o.TLSCert != "" {
 		paths = append(paths, o.TLSCert, o.TLSKey)
@@ -46,32 +48,56 @@ func openIdentity(o Options) (*Identity, error) {
 	return &Identity{serverName: o.TLSServerName, anyRole: o.TLSAnyRole, files: files}, nil
 }
 
-func loadMaterial(ca, cert, key string) (material, error) {
-	text, err := readFile(ca)
+func loadMaterial(o Options) (material, error) {
+	text, err := readFile(o.TLSCA)
 	if err != nil {
 		return material{}, fmt.Errorf("read the CA: %w", err)
 	}
+	cas := certificatesIn(text)
+	if len(cas) == 0 {
+		return material{}, fmt.Errorf("%s holds no PEM certificate", o.TLSCA)
+	}
 	m := material{pool: x509.NewCertPool()}
-	if !m.pool.AppendCertsFromPEM(text) {
-		return material{}, fmt.Errorf("%s holds no PEM certificate", ca)
+	for _, ca := range cas {
+		m.pool.AddCert(ca)
 	}
-	if cert == "" {
-		return m, nil
+	if o.TLSCert != "" {
+		if m.certificate, err = loadPair(o.TLSCert, o.TLSKey); err != nil {
+			return material{}, err
+		}
 	}
+	m.expiry = expiryOf(o, m.certificate, cas)
+	return m, nil
+}
+
+// certificatesIn are those in PEM that can be read, as x509.CertPool takes them.
+func certificatesIn(text []byte) []*x509.Certificate {
+	var all []*x509.Certificate
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type != "CERTIFICATE" || len(block.Headers) > 0 {
+			continue
+		}
+		if c, err := x509.ParseCertificate(block.Bytes); err == nil {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+func loadPair(cert, key string) (*tls.Certificate, error) {
 	certText, err := readFile(cert)
 	if err != nil {
-		return material{}, fmt.Errorf("read the certificate: %w", err)
+		return nil, fmt.Errorf("read the certificate: %w", err)
 	}
 	keyText, err := readFile(key)
 	if err != nil {
-		return material{}, fmt.Errorf("read the key: %w", err)
+		return nil, fmt.Errorf("read the key: %w", err)
 	}
 	pair, err := tls.X509KeyPair(certText, keyText)
 	if err != nil {
-		return material{}, fmt.Errorf("certificate %s and key %s: %w", cert, key, err)
+		return nil, fmt.Errorf("certificate %s and key %s: %w", cert, key, err)
 	}
-	m.certificate = &pair
-	return m, nil
+	return &pair, nil
 }
 
 // HasCertificate says whether this process can show who it is, and so serve.
@@ -81,14 +107,8 @@ func (i *Identity) HasCertificate() bool { return i.files.get().certificate != n
 // are in force; nil if all is well.
 func (i *Identity) Problem() error { return i.files.problem() }
 
-// Expires is when the certificate in force ends; zero without one.
-func (i *Identity) Expires() time.Time {
-	c := i.files.get().certificate
-	if c == nil || c.Leaf == nil {
-		return time.Time{}
-	}
-	return c.Leaf.NotAfter
-}
+// Expiry is until when what is in force holds.
+func (i *Identity) Expiry() Expiry { return i.files.get().expiry }
 
 // Server is the configuration of a server that takes only clients of the CA. The
 // caller looks at their roles, call by call.
@@ -160,6 +180,9 @@ func (i *Identity) Client(host string, to Party) *tls.Config {
 	if m.certificate != nil {
 		c.Certificates = []tls.Certificate{*m.certificate}
 	}
+	if err := m.expiry.check(time.Now()); err != nil { // the server's alert would not say whose, nor when
+		c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return nil, err }
+	}
 	return c
 }
 
@@ -175,7 +198,7 @@ func (i *Identity) DialContext(to Party, timeout time.Duration) func(ctx context
 		}
 		secured := tls.Client(conn, i.Client(address, to))
 		if err := secured.HandshakeContext(ctx); err != nil {
-			return nil, errors.Join(fmt.Errorf("TLS with %s: %w", address, err), conn.Close())
+			return nil, errors.Join(fmt.Errorf("TLS with %s: %w", address, Explain(err)), conn.Close())
 		}
 		return secured, nil
 	}

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"google.golang.org/grpc/peer"
 )
@@ -205,6 +206,9 @@ func (g *Guard) CheckOwn(job string, role Role) error {
 	p, err := PartyOf(leaf)
 	if err == nil {
 		err = g.TLS.admit(p, called(leaf), job, []Role{role})
+	}
+	if err == nil {
+		err = g.TLS.Expiry().check(time.Now())
 	}
 	if err != nil {
 		return fmt.Errorf("own certificate: %w", err)

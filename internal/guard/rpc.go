@@ -214,7 +214,8 @@ type clientCredentials struct {
 func (c clientCredentials) ClientHandshake(ctx context.Context, authority string, conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	config := c.identity.Client(authority, c.to)
 	// gRPC takes the authority for the server's name, whatever config says.
-	return credentials.NewTLS(config).ClientHandshake(ctx, config.ServerName, conn)
+	secured, info, err := credentials.NewTLS(config).ClientHandshake(ctx, config.ServerName, conn)
+	return secured, info, Explain(err)
 }
 
 func (c clientCredentials) ServerHandshake(net.Conn) (net.Conn, credentials.AuthInfo, error) {
@@ -231,6 +232,32 @@ func (c clientCredentials) Clone() credentials.TransportCredentials { return c }
 func (c clientCredentials) OverrideServerName(string) error {
 	return errors.New("guard: set Options.TLSServerName instead")
 }
+
+// ServerCredentials are those of a gRPC server whose clients are looked at call by
+// call; see CheckPeer. Without certificates they secure nothing. refused is told of
+// each handshake that failed, from the goroutine of its connection.
+func (g *Guard) ServerCredentials(refused func(remote net.Addr, err error)) credentials.TransportCredentials {
+	if !g.Serves() {
+		return insecure.NewCredentials()
+	}
+	return serverCredentials{credentials.NewTLS(g.Server()), refused}
+}
+
+type serverCredentials struct {
+	credentials.TransportCredentials
+	refused func(remote net.Addr, err error)
+}
+
+func (c serverCredentials) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	secured, info, err := c.TransportCredentials.ServerHandshake(conn)
+	if err != nil {
+		err = Explain(err)
+		c.refused(conn.RemoteAddr(), err)
+	}
+	return secured, info, err
+}
+
+func (c serverCredentials) Clone() credentials.TransportCredentials { return c }
 
 // Secured is a connection whose TLS handshake is behind it.
 type Secured interface {

@@ -60,6 +60,19 @@ func openToken(path string) (*Token, error) {
 // IsZero says that there is no token: nothing is guarded by it.
 func (t *Token) IsZero() bool { return t == nil || t.file == nil && t.fixed.IsZero() }
 
+// renews says that the token comes from a file, which may change.
+func (t *Token) renews() bool { return t != nil && t.file != nil }
+
+// Problem is why the file as it now is could not be taken, while an older one is in
+// force; nil if all is well.
+func (t *Token) Problem() error {
+	if !t.renews() {
+		return nil
+	}
+	t.file.get()
+	return t.file.problem()
+}
+
 // String hides the token.
 func (t *Token) String() string {
 	if t.IsZero() {

@@ -26,4 +26,6 @@ const (
 	Term        = "term"         // raft term
 	ElapsedMs   = "elapsed_ms"   // how long it took
 	LeftOut     = "left_out"     // lines not logged since the one before
+	Certificate = "certificate"  // name of a certificate
+	Until       = "until"        // when something ends
 )

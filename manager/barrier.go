@@ -76,6 +76,13 @@ func (b *barrier) awaits(rank int, attempt uint64) (next uint64, awaits bool) {
 	return b.mu.polls.Awaits(rank, attempt)
 }
 
+// next is quorum.Polls.Next.
+func (b *barrier) next(rank int) uint64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.mu.polls.Next(rank)
+}
+
 // restarted is quorum.Polls.Restarted.
 func (b *barrier) restarted(rank int, attempt uint64) (next uint64, restarted bool) {
 	b.mu.Lock()

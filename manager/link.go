@@ -37,7 +37,7 @@ type reply struct {
 	// Unanswered: a sibling has voted on the attempt and waits for this rank's
 	// vote, or has gone on without it; report again after it.
 	Void       bool
-	Attempt    uint64 // then: the one to begin after the vote
+	Attempt    uint64 // the one in which the siblings are, or which they begin next
 	Unanswered bool   // the ask was withdrawn; the standing quorum goes on
 }
 

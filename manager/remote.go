@@ -149,7 +149,7 @@ func replyFromProto(m *skerrypb.RankQuorumResponse) (reply, error) {
 	if err != nil {
 		return reply{}, fmt.Errorf("read the manager's answer: %w", err)
 	}
-	return reply{Quorum: &q, Void: m.GetVoid()}, nil
+	return reply{Quorum: &q, Void: m.GetVoid(), Attempt: m.GetAttempt()}, nil
 }
 
 // vote repeats a vote whose call broke, until ctx ends and once more after it:

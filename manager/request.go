@@ -261,6 +261,7 @@ func (m *Manager) voteFirst(ctx context.Context, number, next uint64) error {
 func (m *Manager) accept(r *request, got reply, number uint64) error {
 	q := got.Quorum
 	m.mu.Lock()
+	m.mu.rank.CatchUp(got.Attempt)
 	t, err := m.mu.rank.Take(m.id, q, got.Void, number)
 	if t.Settled.Known {
 		m.mu.stats.Settled++

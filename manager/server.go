@@ -179,7 +179,7 @@ func (s *server) knownLocked(r quorum.RankReport) (bool, reportResult) {
 	}
 	newer := q.ID > r.HaveQuorumID || q.ID == r.HaveQuorumID && q.Round > r.HaveRound
 	if newer || r.Kind == quorum.JoinAsk && s.mu.answered == r.Attempt {
-		return true, reportResult{reply: reply{Quorum: q, Void: r.Attempt == s.mu.void}}
+		return true, reportResult{reply: s.answerLocked(r, q)}
 	}
 	return false, reportResult{}
 }
@@ -329,7 +329,7 @@ func (s *server) deliver(reports []*pendingReport, q *quorum.Quorum, err error) 
 		s.mu.pending[i] = nil
 		switch {
 		case q != nil:
-			p.result <- reportResult{reply: reply{Quorum: q, Void: p.report.Attempt == s.mu.void}}
+			p.result <- reportResult{reply: s.answerLocked(p.report, q)}
 		case errors.Is(err, errUnanswered):
 			p.result <- reportResult{reply: reply{Unanswered: true}}
 		default:
@@ -337,6 +337,11 @@ func (s *server) deliver(reports []*pendingReport, q *quorum.Quorum, err error) 
 		}
 	}
 	s.mu.changed++
+}
+
+// answerLocked is the reply to a report that has its quorum.
+func (s *server) answerLocked(r quorum.RankReport, q *quorum.Quorum) reply {
+	return reply{Quorum: q, Void: r.Attempt == s.mu.void, Attempt: s.votes.next(r.GroupRank)}
 }
 
 // voteFirst is the reply to a rank that has to vote before it reports.

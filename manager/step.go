@@ -95,6 +95,9 @@ func (m *Manager) begin(ctx context.Context, o StartOptions) error {
 	wait := m.mu.rank.Blocks() || m.promisedLocked()
 	m.mu.rank.Begin()
 	m.mu.attempt = attempt{waiting: wait, opts: o}
+	if m.mu.rank.Void() {
+		m.failLocked(errVoid)
+	}
 	m.neededLocked(o)
 	m.mu.phase = quorum.PhaseTraining
 	m.changedLocked()
@@ -131,6 +134,9 @@ func (m *Manager) againLocked() bool {
 
 // retryLocked takes back that the open attempt has failed.
 func (m *Manager) retryLocked() {
+	if m.mu.rank.Void() {
+		return
+	}
 	m.mu.rank.Again()
 	m.mu.attempt.err, m.mu.attempt.cut = nil, false
 }

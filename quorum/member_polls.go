@@ -73,17 +73,18 @@ func (p *Polls) past(attempt uint64) bool { return p.current != nil && attempt <
 // while the other tried again and again.)
 func (p *Polls) Awaits(rank int, attempt uint64) (next uint64, awaits bool) {
 	awaits = p.current != nil && attempt <= p.current.attempt && p.voted[rank] < attempt
-	return p.next(rank), awaits
+	return p.Next(rank), awaits
 }
 
 // Restarted says whether a rank that reports for an attempt has voted on a later
 // one: it was started again alone, and counts from 1. next is as for Awaits.
 func (p *Polls) Restarted(rank int, attempt uint64) (next uint64, restarted bool) {
-	return p.next(rank), attempt < p.voted[rank]
+	return p.Next(rank), attempt < p.voted[rank]
 }
 
-// next is the attempt on which a rank can vote: the open one, if it has not.
-func (p *Polls) next(rank int) uint64 {
+// Next is the attempt on which a rank can vote: the open one, if it has not. Every
+// answer tells it, so that ranks which were apart begin the next attempt together.
+func (p *Polls) Next(rank int) uint64 {
 	switch {
 	case p.current == nil:
 		return 1
@@ -123,7 +124,9 @@ func (p *Polls) find(attempt uint64) *poll {
 // a replica whose missing rank saw all ballots would break its promise). A void one
 // is of a rank that lost its operations with a group that is gone, and has given no
 // ballot: nobody else knows of the attempt, so all ranks discard it, and the quorum
-// stands (were it to fall, the next one would be void too, and so on).
+// stands (were it to fall, the next one would be void too, and so on). Nor does the
+// replica ask for another one then: the others have not ended an attempt, so they do
+// not ask, and it would wait for them while they wait for its next ballot.
 func (at *poll) decide(must bool) {
 	var wanted, void, no, missing bool
 	for _, v := range at.votes {
@@ -143,7 +146,7 @@ func (at *poll) decide(must bool) {
 	case missing:
 		at.result = TallyResult{Outcome: TallyPrepared, ChangeWanted: wanted}
 	case void:
-		at.result = TallyResult{Outcome: TallyAbort, ChangeWanted: wanted, Stands: true}
+		at.result = TallyResult{Outcome: TallyAbort, Stands: true}
 	default:
 		at.result = at.count(wanted)
 	}

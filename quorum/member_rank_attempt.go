@@ -22,26 +22,38 @@ type attempt struct {
 	vote RankVote // on the same step
 }
 
-// Begin opens the next attempt.
-func (r *Rank) Begin() { r.attempt = attempt{number: r.next(), open: true} }
+// Begin opens the next attempt. One that the replica has lost before this rank began
+// it is void here too, see Void.
+func (r *Rank) Begin() {
+	number := r.next()
+	lost := number == r.lost
+	r.attempt = attempt{number: number, open: true, void: lost, failed: lost, cut: lost}
+}
 
 // next is the number of the attempt after the newest one.
 func (r *Rank) next() uint64 { return max(r.attempt.number+1, r.siblings) }
 
-// CatchUp notes in which attempt the replica's other ranks are: the next one of
-// this rank, which hung while they tried again, is that.
+// CatchUp notes in which attempt the replica's other ranks are, see Polls.Next: the
+// next one of this rank, which hung while they tried again, is that. (It voted on
+// attempts that were past for ever, one behind the others, who waited for its votes:
+// each step ended by a settlement.)
 func (r *Rank) CatchUp(attempt uint64) { r.siblings = max(r.siblings, attempt) }
 
 // Again takes back that the open attempt has failed: its StartQuorum begins it anew,
 // and nothing of it had begun. What failed was a wait, a quorum that fell before
-// the attempt could begin in it, or the trainer.
+// the attempt could begin in it, or the trainer. A void one stays void.
 func (r *Rank) Again() {
 	a := &r.attempt
+	if a.void {
+		return
+	}
 	a.failed, a.cut, a.late, a.shares = false, false, false, nil
 }
 
 // Void says that the whole replica lost operations of the open attempt: no rank of
-// it can begin the attempt anew by itself.
+// it can begin the attempt anew by itself, or have it at all if it was between two
+// when a sibling lost them. (It met the others in an attempt that its sibling did not
+// have, and the replica's ranks were one attempt apart from then on.)
 func (r *Rank) Void() bool { return r.attempt.void }
 
 // Issued counts the operations of the newest attempt. The others have met them: it

@@ -25,6 +25,7 @@ import (
 //	without, missing                             a vote without a ballot
 //	tally commit|abort|prepared|behind [stands] [wanted]
 //	abandon, give-up
+//	catch-up N                                   its siblings are at attempt N
 //	says                                         its report
 func (s *memberScript) rankCommands() map[string]func(*datadriven.TestData) string {
 	r := &s.rank1
@@ -61,6 +62,10 @@ func (s *memberScript) rankCommands() map[string]func(*datadriven.TestData) stri
 		"give-up": func(*datadriven.TestData) string {
 			forward, settled := r.GiveUp()
 			return fmt.Sprintf("settled=%t forward=%t\n", settled, forward) + s.state()
+		},
+		"catch-up": func(d *datadriven.TestData) string {
+			r.CatchUp(uint64(s.number(d, 0)))
+			return s.state()
 		},
 		"says": func(*datadriven.TestData) string { return s.says() },
 	}
@@ -139,7 +144,10 @@ func (s *memberScript) answer(d *datadriven.TestData) string {
 		d.ScanArgs(s.t, "forward", &sum)
 		q.Settlement = quorum.Settlement{Outcome: quorum.Forward, Step: 5, QuorumID: 7, Digests: []quorum.Digest{digestOf(sum)}}
 	}
-	number, _ := s.rank1.Attempt()
+	number, open := s.rank1.Attempt()
+	if !open {
+		number++ // it has reported for that one
+	}
 	t, err := s.rank1.Take("a", q, d.HasArg("void"), number)
 	out := ""
 	if t.Settled.Known {

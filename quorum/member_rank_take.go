@@ -38,6 +38,9 @@ func (r *Rank) Take(as ReplicaID, q *Quorum, void bool, number uint64) (Taken, e
 	if t.Void {
 		r.attempt.void, r.attempt.failed = true, true
 	}
+	if void {
+		r.lost = number
+	}
 	t.Fresh = r.quorum == nil || r.quorum.ID != q.ID || r.quorum.Cluster != q.Cluster
 	r.quorum, r.assign = q, &a
 	r.standing, r.answered, r.behind, r.outside = true, true, a.Heal, false

@@ -51,9 +51,9 @@ func TestWorldRankOneHangsInTheFirstStep(t *testing.T) {
 	})
 }
 
-// A rank that hung for a while, and the other that went on calling meanwhile, come
-// together again by themselves.
-func TestWorldHungRankComesBack(t *testing.T) {
+// oneRankHangsAWhile: a rank that hung for a while, and the other that went on calling
+// meanwhile, come together again by themselves, and cost the others nothing more.
+func oneRankHangsAWhile(t *testing.T, rank int, at stage) {
 	o := usual()
 	o.stepTimeout, o.rules.JoinTimeout, o.rules.StuckAfter = 3*time.Second, 2*time.Second, 10*time.Second
 	inWorld(t, o, func(w *world) {
@@ -61,7 +61,7 @@ func TestWorldHungRankComesBack(t *testing.T) {
 		var hung atomic.Bool
 		m := quick()
 		m.at = func(ctx context.Context, p *proc, s stage) {
-			if p.rank == 1 && s == stageStarted && p.m.Step() >= 20 && !hung.Swap(true) {
+			if p.rank == rank && s == at && p.m.Step() >= 20 && !hung.Swap(true) {
 				w.book.fault(p.name, "trainer hangs for a while")
 				p.takes(ctx, 30*time.Second)
 				w.book.note(p.name, "trainer goes on")
@@ -70,7 +70,17 @@ func TestWorldHungRankComesBack(t *testing.T) {
 		c := w.replica("c", 2, 2, m).start()
 		w.reach(20, 10*time.Second, a, b, c)
 		time.Sleep(40 * time.Second)
-		at := a.ranks[0].atStep()
-		w.reach(at+100, 30*time.Second, a, b, c)
+		step := a.ranks[0].atStep()
+		w.reach(step+100, 30*time.Second, a, b, c)
 	})
 }
+
+func TestWorldRankZeroComesBackBetweenSteps(t *testing.T)     { oneRankHangsAWhile(t, 0, stagePause) }
+func TestWorldRankZeroComesBackInTheForwardPass(t *testing.T) { oneRankHangsAWhile(t, 0, stageStarted) }
+func TestWorldRankZeroComesBackBeforeItsBallot(t *testing.T)  { oneRankHangsAWhile(t, 0, stageBallot) }
+func TestWorldRankOneComesBackBetweenSteps(t *testing.T)      { oneRankHangsAWhile(t, 1, stagePause) }
+func TestWorldRankOneComesBackInTheForwardPass(t *testing.T)  { oneRankHangsAWhile(t, 1, stageStarted) }
+func TestWorldRankOneComesBackBetweenCollectives(t *testing.T) {
+	oneRankHangsAWhile(t, 1, stageBetween)
+}
+func TestWorldRankOneComesBackBeforeItsBallot(t *testing.T) { oneRankHangsAWhile(t, 1, stageBallot) }

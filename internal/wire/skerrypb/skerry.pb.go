@@ -4678,7 +4678,7 @@ type RankQuorumResponse struct {
 	ReplicaId     string                 `protobuf:"bytes,2,opt,name=replica_id,json=replicaId,proto3" json:"replica_id,omitempty"`
 	Void          bool                   `protobuf:"varint,3,opt,name=void,proto3" json:"void,omitempty"`             // some rank lost ops of this attempt: all discard it without a ballot
 	Unanswered    bool                   `protobuf:"varint,4,opt,name=unanswered,proto3" json:"unanswered,omitempty"` // the ask was withdrawn: the standing quorum goes on
-	Attempt       uint64                 `protobuf:"varint,5,opt,name=attempt,proto3" json:"attempt,omitempty"`       // with void and unanswered: vote first, the others are at this attempt
+	Attempt       uint64                 `protobuf:"varint,5,opt,name=attempt,proto3" json:"attempt,omitempty"`       // the one the others are at; with void and unanswered: vote first
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

@@ -140,7 +140,7 @@ func passedOn(ctx context.Context) context.Context {
 	out := metadata.Pairs(hopKey, "1")
 	for key, values := range in {
 		// What begins so is the transport's own.
-		if key == guard.BearerMetadata || key == guard.ProofMetadata || strings.HasPrefix(key, ":") || strings.HasPrefix(key, "grpc-") || key == "content-type" || key == "user-agent" || key == "te" {
+		if key == guard.BearerMetadata || key == guard.ProofMetadata || key == guard.OrderMetadata || strings.HasPrefix(key, ":") || strings.HasPrefix(key, "grpc-") || key == "content-type" || key == "user-agent" || key == "te" {
 			continue
 		}
 		out.Append(key, values...)

@@ -42,11 +42,15 @@ const (
 // the leader to check, in checkMember.
 func (s *Server) allowed(ctx context.Context, method string, req any) (context.Context, error) {
 	err := s.rightful(ctx, method, req)
-	if err == nil && s.needsToken(method) {
-		if err = s.guard.CheckToken(ctx, method, req); err != nil && joins(method) {
+	switch {
+	case err != nil:
+	case s.needsToken(method) && joins(method):
+		if err = s.guard.CheckJoin(ctx, "", method, req); err != nil {
 			err = fmt.Errorf("%w; %s", err, joinHint)
 		}
-	} else if err == nil {
+	case s.needsToken(method):
+		err = s.guard.CheckToken(ctx, method, req)
+	default:
 		s.guard.Recognize(ctx, method, req)
 	}
 	if err != nil && s.mayAsMember(ctx, method, req) {
@@ -59,10 +63,14 @@ func (s *Server) allowed(ctx context.Context, method string, req any) (context.C
 // anything of its body is read. It does not block.
 func (s *Server) greet(ctx context.Context, method string) error {
 	err := s.rightful(ctx, method, nil)
-	if err == nil && s.needsToken(method) {
-		if err = s.guard.CheckShown(ctx); err != nil && joins(method) {
+	switch {
+	case err != nil || !s.needsToken(method):
+	case joins(method):
+		if err = s.guard.CheckJoinShown(ctx); err != nil {
 			err = fmt.Errorf("%w; %s", err, joinHint)
 		}
+	default:
+		err = s.guard.CheckShown(ctx)
 	}
 	if err == nil || s.mayAsMember(ctx, method, nil) {
 		return nil

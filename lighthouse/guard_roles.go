@@ -2,6 +2,7 @@ package lighthouse
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"google.golang.org/grpc/metadata"
@@ -59,22 +60,46 @@ func (s *Server) rightful(ctx context.Context, method string, req any) error {
 	}
 	bound := s.guard.BoundTo(ctx)
 	switch {
-	case bound == "":
-		return nil
-	case method == skerrypb.Lighthouse_Jobs_FullMethodName:
+	case bound != "" && method == skerrypb.Lighthouse_Jobs_FullMethodName:
 		return fmt.Errorf("%w: the caller is bound to job %q, and this lists all jobs", guard.ErrDenied, bound)
 	case joinsTorchft(method):
-		// The job of one that names none depends on what others have called theirs.
-		if named := metadata.ValueFromIncomingContext(ctx, wire.JobMetadata); len(named) != 1 || named[0] != bound {
-			return fmt.Errorf("%w: the caller is bound to job %q, and names %q", guard.ErrDenied, bound, named)
-		}
+		return errors.Join(namesJob(ctx, bound, "certificate"), namesJob(ctx, s.joinsOnly(ctx), "join token"))
 	}
 	return nil
 }
 
-// rightfulJob says whether the caller of a session may open one in job.
+// namesJob says whether a call of torchft's names the job that its caller is bound to,
+// if it is bound to one. The job of one that names none depends on what others have
+// called theirs.
+func namesJob(ctx context.Context, bound, by string) error {
+	if bound == "" {
+		return nil
+	}
+	if named := metadata.ValueFromIncomingContext(ctx, wire.JobMetadata); len(named) != 1 || named[0] != bound {
+		return fmt.Errorf("%w: the caller is bound to job %q by its %s, and names %q", guard.ErrDenied, guard.Shown(bound), by, named)
+	}
+	return nil
+}
+
+// joinsOnly is the one job that the caller's join token is of; empty: it has shown no
+// such token, or there is none to be checked against.
+func (s *Server) joinsOnly(ctx context.Context) string {
+	if s.guard.Token.IsZero() || s.guard.Adopt.Lenient() {
+		return ""
+	}
+	return guard.JobOf(ctx)
+}
+
+// rightfulJob says whether the caller of a session may open one in job: by its
+// certificate, and by its join token.
 func (s *Server) rightfulJob(ctx context.Context, job string) error {
-	return s.guard.CheckRole(ctx, job, guard.Replica, guard.Lighthouse)
+	if err := s.guard.CheckRole(ctx, job, guard.Replica, guard.Lighthouse); err != nil {
+		return err
+	}
+	if bound := s.joinsOnly(ctx); bound != "" && bound != job {
+		return fmt.Errorf("%w: the caller's join token is of job %q, and this is job %q", guard.ErrDenied, guard.Shown(bound), job)
+	}
+	return nil
 }
 
 // jobOf is the job that a request names; empty: it names none.
@@ -117,5 +142,5 @@ func (s *Server) warnOpened() {
 }
 
 // joinHint is what a replica without the token is told besides.
-const joinHint = "joins need the token of this lighthouse: give the replica its file by SKERRY_TOKEN_FILE or manager.Config.Guard " +
+const joinHint = "joins need a token: give the replica the file that skerry token --job NAME prints by SKERRY_TOKEN_FILE or manager.Config.Guard " +
 	"(torchft's clients have none: skerry torchft-manager, or --open-joins here)"

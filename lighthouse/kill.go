@@ -82,7 +82,9 @@ func (s *Server) callKill(ctx context.Context, addr, job string, kind quorum.Cli
 	if kind == quorum.KindTorchft {
 		_, err = torchftpb.NewManagerServiceClient(conn).Kill(ctx, &torchftpb.KillRequest{Msg: reason})
 	} else {
-		_, err = skerrypb.NewManagerClient(conn).Kill(ctx, &skerrypb.KillRequest{Message: reason})
+		req := &skerrypb.KillRequest{Message: reason}
+		audience := guard.Audience(skerrypb.Manager_Kill_FullMethodName, addr)
+		_, err = skerrypb.NewManagerClient(conn).Kill(s.guard.Speaks().Ordered(ctx, audience, req), req)
 	}
 	if status.Code(err) == codes.Unavailable {
 		return nil

@@ -133,8 +133,12 @@ func (m *Manager) newIntake() *guard.Intake {
 // anything of its body is read. It does not block.
 func (m *Manager) greet(ctx context.Context, method string) error {
 	err := m.rightful(ctx, method)
-	if err == nil && m.needsToken(method) {
+	switch {
+	case err != nil || !m.needsToken(method):
+	case method == methodKill:
 		err = m.guard.CheckShown(ctx)
+	default:
+		err = m.guard.CheckJoinShown(ctx)
 	}
 	return m.denied(ctx, method, err)
 }
@@ -158,12 +162,18 @@ func (m *Manager) needsToken(method string) bool {
 const methodKill = "/skerry.v1.Manager/Kill"
 
 // allowed says whether a call may be made. With mutual TLS, a replica of this job
-// may do all but kill, which is a lighthouse's or an operator's, with the token too,
-// if there is one; without, the token is all there is, and every call needs it.
+// may do all but kill, which is a lighthouse's or an operator's, with the operators'
+// token too, if there is one; without, the token is all there is, and every call needs
+// it: a kill the operators', the others a join token of this job at least.
 func (m *Manager) allowed(ctx context.Context, address, method string, req any) error {
 	err := m.rightful(ctx, method)
-	if err == nil && m.needsToken(method) {
-		err = m.guard.CheckToken(ctx, guard.Audience(method, hostPort(address)), req)
+	audience := guard.Audience(method, hostPort(address))
+	switch {
+	case err != nil || !m.needsToken(method):
+	case method == methodKill:
+		err = m.guard.CheckToken(ctx, audience, req)
+	default:
+		err = m.guard.CheckJoin(ctx, m.cfg.Job, audience, req)
 	}
 	return m.denied(ctx, method, err)
 }
@@ -184,12 +194,25 @@ func (m *Manager) warnUnguarded(addr net.Addr) {
 		m.log.Warn().Msg("certificates without a role are taken for any: another replica's key passes for a lighthouse's; " +
 			"sign them anew with lighthouse ca --role, and leave SKERRY_TLS_ANY_ROLE out, see docs/SECURITY.md")
 	}
+	if !m.guard.Token.IsZero() && m.guard.Token.Job() == "" {
+		m.log.Info().Str(logkey.Job, m.cfg.Job).Msg("the token here is the operators': whoever breaks into this process may drain, evict and kill with it; " +
+			"skerry token --job makes one that lets replicas join and does nothing else, see docs/SECURITY.md")
+	}
 	if guard.IsLoopback(addr) || !m.guard.IsZero() {
 		return
 	}
 	m.log.Warn().Stringer(logkey.Addr, addr).
 		Msg("manager unguarded: whoever reaches its port can vote for this replica or kill it; " +
 			"set Config.Guard (SKERRY_TOKEN_FILE, SKERRY_TLS_CA…), see docs/SECURITY.md")
+}
+
+// checkJoinToken refuses a join token of another job than the one that is joined.
+func checkJoinToken(g *guard.Guard, job string) error {
+	if of := g.Token.Job(); of != "" && of != job {
+		return fmt.Errorf("Job = %q (SKERRY_JOB), and the join token is of job %q: want the token that skerry token --job %s prints, or that job",
+			job, of, job)
+	}
+	return nil
 }
 
 // admit lets the members of q use the store, under q's prefix.

@@ -54,6 +54,56 @@ func TestKillNeedsTheToken(t *testing.T) {
 	}
 }
 
+// TestKillNeedsAnOrder: replicas that hold no more than a join token cannot kill one
+// another with it; an operator's signature for one of them is worth nothing at another.
+func TestKillNeedsAnOrder(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	killed := make(chan string, 2)
+	operators := guard.FixedToken(guard.RandomSecret())
+	joins, err := operators.JoinTokens("default")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.tune = func(c *Config) {
+		c.OnKill = func(reason string) { killed <- reason }
+		c.Guard = Guard{Token: joins[0]}
+	}
+	a, b := w.trainer("a").start(1), w.trainer("b").start(1)
+	req := &skerrypb.KillRequest{Message: "test"}
+	kill := func(as *guard.Guard, order *guard.Token, of *trainer) error {
+		t.Helper()
+		conn, err := dialPeer(as, a.m.cfg.Network, a.m.sibling(), a.m.hub.address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		ctx := limited(t)
+		if order != nil {
+			ctx = (&guard.Guard{Token: order}).Ordered(ctx, guard.Audience(methodKill, hostPort(of.m.hub.address)), req)
+		}
+		_, err = skerrypb.NewManagerClient(conn).Kill(ctx, req)
+		return err
+	}
+	fellow, operator := b.m.guard, &guard.Guard{Token: operators}
+	for name, err := range map[string]error{
+		"a fellow":                     kill(fellow, nil, a),
+		"an operator without an order": kill(operator, nil, a),
+		"an order for another replica": kill(operator, operators, b),
+		"another operator's order":     kill(fellow, guard.FixedToken(guard.RandomSecret()), a),
+	} {
+		if status.Code(err) != codes.Unauthenticated {
+			t.Errorf("%s: %v, want Unauthenticated", name, err)
+		}
+	}
+	if len(killed) != 0 {
+		t.Fatal("somebody was killed")
+	}
+	if err := kill(operator, operators, a); err != nil || len(killed) != 1 {
+		t.Errorf("an operator's order: %v, %d killed", err, len(killed))
+	}
+}
+
 // TestStoreIsTheQuorums: the store takes who proves the token of a quorum, under
 // that quorum's prefix, and not the members of an older one.
 func TestStoreIsTheQuorums(t *testing.T) {
@@ -104,6 +154,14 @@ func TestGuardIsChecked(t *testing.T) {
 	cfg.Guard = Guard{TokenFile: "/nowhere/token"}
 	if _, err := New(cfg); err == nil {
 		t.Error("a token file that is not there is taken")
+	}
+	all, err := guard.FixedToken(guard.RandomSecret()).JoinTokens("vision")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Guard = Guard{Token: all[0]}
+	if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), `the join token is of job "vision"`) {
+		t.Errorf("the join token of another job: %v", err)
 	}
 }
 

@@ -101,6 +101,9 @@ func New(cfg Config) (*Manager, error) {
 	if err := g.CheckOwn(cfg.Job, guard.Replica); err != nil {
 		return nil, fmt.Errorf("manager: %w", err)
 	}
+	if err := checkJoinToken(g, cfg.Job); err != nil {
+		return nil, fmt.Errorf("manager: %w", err)
+	}
 	m := &Manager{cfg: cfg, guard: g, dataTLS: certs.Of(g, cfg.Guard, cfg.Job), timeouts: deriveTimeouts(cfg.StepTimeout, cfg.HealTimeout)}
 	m.log = cfg.Log.With().Str(logkey.Component, "manager").Int(logkey.GroupRank, cfg.GroupRank).Logger().Hook(&m.logID)
 	m.sampled, m.sampler = guard.Sampled(m.log)

@@ -48,7 +48,7 @@ replica while a rank is connected, and not for ranks that have died.`,
 			ctx, cancel := context.WithCancelCause(cmd.Context())
 			defer cancel(nil)
 			var err error
-			if cfg.Lighthouse, cfg.Dial, err = reach(cfg.Lighthouse, &guarded); err != nil {
+			if cfg.Lighthouse, cfg.Dial, err = reach(cfg.Lighthouse, &cfg.Job, &guarded); err != nil {
 				return err
 			}
 			cfg.Open = guarded.Open
@@ -97,8 +97,9 @@ func newTorchftShimCommand() *cobra.Command {
 }
 
 // reach says how lighthouse servers are reached: those that flags or the
-// environment name, with this process's certificate and token. It completes guarded.
-func reach(named []string, guarded *guard.Options) ([]string, []grpc.DialOption, error) {
+// environment name, with this process's certificate and token. It completes guarded,
+// and job by that of a join token.
+func reach(named []string, job *string, guarded *guard.Options) ([]string, []grpc.DialOption, error) {
 	if all := os.Getenv(envLighthouse); len(named) == 0 && all != "" {
 		named = strings.Split(all, ",")
 	}
@@ -108,6 +109,13 @@ func reach(named []string, guarded *guard.Options) ([]string, []grpc.DialOption,
 	g, err := guard.Open(*guarded)
 	if err != nil {
 		return nil, nil, err
+	}
+	switch of := g.Token.Job(); {
+	case of == "":
+	case *job == "":
+		*job = of
+	case *job != of:
+		return nil, nil, fmt.Errorf("--job = %q, and the join token is of job %q: want the token that skerry token --job %s prints, or that job", *job, of, *job)
 	}
 	return named, append(wire.DialOptions(), g.DialOptions(guard.Party{Role: guard.Lighthouse}, "")...), nil
 }

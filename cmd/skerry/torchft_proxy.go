@@ -47,7 +47,7 @@ loopback. It keeps no state, votes on nothing, and takes the socket that systemd
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var err error
-			if cfg.Lighthouse, cfg.Dial, err = reach(cfg.Lighthouse, &guarded); err != nil {
+			if cfg.Lighthouse, cfg.Dial, err = reach(cfg.Lighthouse, &cfg.Job, &guarded); err != nil {
 				return err
 			}
 			cfg.Log = zerolog.New(printable.JSONWriter(cmd.ErrOrStderr())).With().Timestamp().Logger()

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"io"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -91,6 +92,36 @@ func TestTorchftManagerOverTLS(t *testing.T) {
 		over()
 		stop()
 		<-ended
+	}
+}
+
+// torchft's ranks train with the join token of their job, whose name the manager takes
+// from it; with another job's name it is refused at the start.
+func TestTorchftManagerWithAJoinToken(t *testing.T) {
+	t.Parallel()
+	creds := guardtest.New(t)
+	l := lighthousetest.Start(t, func(c *lighthouse.Config) { c.Guard.Token = creds.Token })
+	path := filepath.Join(t.TempDir(), "join")
+	if err := guard.WriteSecret(path, creds.JoinToken(t, "vision")); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	conn, ended := startTorchftManager(ctx, t, "--lighthouse", l.Addr, "--token-file", path)
+	plan, err := torchftpb.NewManagerServiceClient(conn).Quorum(ctx, &torchftpb.ManagerQuorumRequest{Step: 1})
+	if err != nil || plan.GetReplicaWorldSize() != 1 {
+		t.Errorf("plan %v, %v", plan, err)
+	}
+	st, err := l.Lighthouse.Status(ctx)
+	if err != nil || len(st.Jobs) != 1 || st.Jobs[0].Job != "vision" {
+		t.Errorf("jobs %+v, %v; want vision", st.Jobs, err)
+	}
+	cancel()
+	<-ended
+	cmd := newTorchftManagerCommand()
+	cmd.SilenceUsage, cmd.SilenceErrors = true, true // as under the root
+	cmd.SetArgs([]string{"--replica-id", "r:1", "--store", "s:1", "--lighthouse", l.Addr, "--token-file", path, "--job", "text"})
+	if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), `--job = "text", and the join token is of job "vision"`) {
+		t.Errorf("with another job: %v", err)
 	}
 }
 

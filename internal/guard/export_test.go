@@ -1,10 +1,30 @@
 package guard
 
 import (
+	"testing"
 	"time"
 
 	"github.com/rs/zerolog"
 )
+
+// JoinHolder has the join token of job, derived from t.
+func JoinHolder(tb testing.TB, t *Token, job string) *Token {
+	tb.Helper()
+	all, err := t.JoinTokens(job)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	h, err := holding(all, "the test")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return &Token{fixed: h}
+}
+
+// CheckOrder is checkOrder.
+func (t *Token) CheckOrder(text, method string, body []byte) error {
+	return t.checkOrder(text, method, body)
+}
 
 // LookAlways makes g look at its files at every use.
 func LookAlways(g *Guard) {
@@ -18,7 +38,9 @@ func LookAlways(g *Guard) {
 
 // OldProof is a proof that was made ms milliseconds after 1970.
 func OldProof(s Secret, method string, ms int64) string {
-	return proofOf(s, method, nil, ms, make([]byte, nonceBytes))
+	p := proof{version: proofVersion, ms: ms, nonce: make([]byte, nonceBytes)}
+	p.mac = macOf(s, p, method, nil)
+	return p.String()
 }
 
 // Alarm is what TellExpiry goes by, with a clock of the test's.

@@ -44,8 +44,9 @@ type Options struct {
 	// TLSData says whether the data plane and the store are encrypted, too, where
 	// there are certificates; nil: they are. All replicas of a job agree on it.
 	TLSData *bool
-	// TokenFile has the token for changing actions, one a line; the first is
-	// used, all are accepted.
+	// TokenFile has the token for changing actions, or, of a replica, one that lets it
+	// join one job and nothing else (Token.JoinTokens), one a line; the first is used,
+	// all are accepted.
 	TokenFile string
 	// Token is the same from elsewhere, if there is no TokenFile.
 	Token Secret
@@ -146,8 +147,11 @@ func Open(o Options) (*Guard, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	g := &Guard{Token: FixedToken(o.Token), Anonymous: o.TLSAnonymous, Adopt: o.Adopt, Open: o.Open}
-	var err error
+	token, err := parseToken(o.Token, "Token")
+	if err != nil {
+		return nil, err
+	}
+	g := &Guard{Token: token, Anonymous: o.TLSAnonymous, Adopt: o.Adopt, Open: o.Open}
 	if o.TLSCA != "" {
 		if g.TLS, err = openIdentity(o); err != nil {
 			return nil, err

@@ -23,7 +23,14 @@ const (
 	// MemberMetadata has a proof of the last quorum's token, instead of the
 	// operators': what a member may do to itself.
 	MemberMetadata = "skerry-member"
+
+	// OrderMetadata has what Token.Order made, beside the proof.
+	OrderMetadata = "skerry-order"
 )
+
+// maxProofs bounds the proofs of one call that are looked at: of the operators' token
+// and of a join token.
+const maxProofs = 2
 
 // Audience is what a proof is made for: a method, of the server at addr alone
 // if addr is not empty.
@@ -36,8 +43,9 @@ func Audience(method, addr string) string {
 
 // DialOptions are those of a gRPC client of the server at addr, which must be a
 // to: TLS if there is a CA, and a proof of the token with every call if there is a
-// token. An empty addr makes proofs that hold for any server. A nil guard guards
-// nothing.
+// token; to a replica of a job, which may hold no more than a join token, a proof of
+// that besides. An empty addr makes proofs that hold for any server. A nil guard
+// guards nothing.
 func (g *Guard) DialOptions(to Party, addr string) []grpc.DialOption {
 	if g == nil {
 		g = &Guard{}
@@ -54,12 +62,12 @@ func (g *Guard) DialOptions(to Party, addr string) []grpc.DialOption {
 		grpc.WithChainUnaryInterceptor(func(
 			ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption,
 		) error {
-			return invoke(g.prove(ctx, Audience(method, addr), req), method, req, reply, conn, opts...)
+			return invoke(g.prove(ctx, to.Job, Audience(method, addr), req), method, req, reply, conn, opts...)
 		}),
 		grpc.WithChainStreamInterceptor(func(
 			ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, stream grpc.Streamer, opts ...grpc.CallOption,
 		) (grpc.ClientStream, error) {
-			return stream(g.prove(ctx, Audience(method, addr), nil), desc, conn, method, opts...)
+			return stream(g.prove(ctx, to.Job, Audience(method, addr), nil), desc, conn, method, opts...)
 		}))
 }
 
@@ -75,12 +83,33 @@ func Unvouched(ctx context.Context) context.Context {
 // IsUnvouched says whether ctx comes of Unvouched.
 func IsUnvouched(ctx context.Context) bool { return ctx.Value(unvouched{}) != nil }
 
-// prove adds a proof to a call.
-func (g *Guard) prove(ctx context.Context, audience string, req any) context.Context {
+// prove adds to a call what the token proves: first what the operators' does. job is
+// that of the replica which is called, if it is one of a job.
+func (g *Guard) prove(ctx context.Context, job, audience string, req any) context.Context {
 	if IsUnvouched(ctx) {
 		return ctx
 	}
-	return metadata.AppendToOutgoingContext(ctx, ProofMetadata, g.Token.Prove(audience, Body(req)))
+	if own := g.Token.Job(); own != "" {
+		job = own
+	}
+	proofs := []string{g.Token.Prove(audience, Body(req))}
+	if job != "" {
+		proofs = append(proofs, g.Token.ProveJoin(job, audience, Body(req)))
+	}
+	for _, p := range proofs {
+		if p != "" {
+			ctx = metadata.AppendToOutgoingContext(ctx, ProofMetadata, p)
+		}
+	}
+	return ctx
+}
+
+// Ordered adds to a call of a replica the word of an operator: see Token.Order.
+func (g *Guard) Ordered(ctx context.Context, audience string, req any) context.Context {
+	if order := g.Token.Order(audience, Body(req)); order != "" {
+		return metadata.AppendToOutgoingContext(ctx, OrderMetadata, order)
+	}
+	return ctx
 }
 
 // Body is the message as both sides of one version encode it; what a stream
@@ -97,35 +126,69 @@ func Body(req any) []byte {
 	return b
 }
 
-// CheckToken checks the token of a call that came in: a proof, or, on a
-// connection that nobody else can read (TLS or loopback), the token itself. req is nil
-// for a stream. Without a token, or while one is adopted, it allows everything.
+// CheckToken checks the operators' token of a call that came in: a proof, or, on a
+// connection that nobody else can read (TLS or loopback), the token itself; where
+// there is no more than a join token, an order. req is nil for a stream. Without a
+// token, or while one is adopted, it allows everything.
 func (g *Guard) CheckToken(ctx context.Context, audience string, req any) error {
-	if g.Token.IsZero() || g.Adopt.Lenient() {
-		return nil
-	}
-	err := g.checkToken(ctx, func(proof string) error { return g.Token.Check(proof, audience, Body(req)) })
-	if err == nil {
-		SetKnown(ctx)
-	}
-	return err
+	return g.checked(ctx, g.checkToken(ctx, checks{
+		proof: func(text string) error { return g.Token.Check(text, audience, Body(req)) },
+		order: func(text string) error { return g.Token.checkOrder(text, audience, Body(req)) },
+	}))
 }
 
 // CheckShown is what CheckToken finds by a call's headers alone, before its body is
 // read: a bearer token is checked as a whole, and a proof must be there and of now.
 func (g *Guard) CheckShown(ctx context.Context) error {
-	if g.Token.IsZero() || g.Adopt.Lenient() {
-		return nil
+	return g.checkToken(ctx, checks{
+		proof: func(text string) error {
+			if JobOfProof(text) != "" {
+				return g.Token.Check(text, "", nil) // it says what is wanted
+			}
+			return checkProofTime(text)
+		},
+		order: checkProofTime,
+	})
+}
+
+// CheckJoin is CheckToken for a call for which a join token of job is enough; job
+// empty: of any, and then JobOf says of which.
+func (g *Guard) CheckJoin(ctx context.Context, job, audience string, req any) error {
+	return g.checked(ctx, g.checkToken(ctx, checks{
+		proof: func(text string) error { return g.Token.CheckJoin(text, job, audience, Body(req)) },
+		any:   job != "",
+	}))
+}
+
+// CheckJoinShown is to CheckJoin what CheckShown is to CheckToken.
+func (g *Guard) CheckJoinShown(ctx context.Context) error {
+	return g.checkToken(ctx, checks{proof: checkProofTime, any: true})
+}
+
+// JobOf is the job that the proof of a call is bound to; empty: it is bound to none.
+// It is true of a call that CheckJoin has let through.
+func JobOf(ctx context.Context) string {
+	md, _ := metadata.FromIncomingContext(ctx)
+	if proofs := md.Get(ProofMetadata); len(proofs) > 0 {
+		return JobOfProof(proofs[0])
 	}
-	return g.checkToken(ctx, checkProofTime)
+	return ""
+}
+
+// checked notes who has proved the token.
+func (g *Guard) checked(ctx context.Context, err error) error {
+	if err == nil && !g.Token.IsZero() && !g.Adopt.Lenient() {
+		SetKnown(ctx)
+	}
+	return err
 }
 
 // Recognize looks whether a call that anybody may make comes from somebody who
-// holds the token: more is taken from him. req is nil for a stream.
+// holds the token, or a join token: more is taken from him. req is nil for a stream.
 func (g *Guard) Recognize(ctx context.Context, audience string, req any) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	proofs := md.Get(ProofMetadata)
-	if len(proofs) > 0 && !IsKnown(ctx) && g.Token.Check(proofs[0], audience, Body(req)) == nil {
+	if len(proofs) > 0 && !IsKnown(ctx) && g.Token.CheckJoin(proofs[0], "", audience, Body(req)) == nil {
 		SetKnown(ctx)
 	}
 }
@@ -136,12 +199,36 @@ func (g *Guard) Knows(state *tls.ConnectionState) bool {
 	return Verified(state) || g.IsZero() || g.Adopt.Lenient()
 }
 
-func (g *Guard) checkToken(ctx context.Context, check func(proof string) error) error {
+// checks say what is enough for a call.
+type checks struct {
+	proof func(text string) error
+	order func(text string) error // nil: no order is
+	any   bool                    // any of the proofs is enough, not the first alone
+}
+
+func (g *Guard) checkToken(ctx context.Context, enough checks) error {
+	if g.Token.IsZero() || g.Adopt.Lenient() {
+		return nil
+	}
 	md, _ := metadata.FromIncomingContext(ctx)
-	proofs, bearers := md.Get(ProofMetadata), md.Get(BearerMetadata)
+	proofs, orders, bearers := md.Get(ProofMetadata), md.Get(OrderMetadata), md.Get(BearerMetadata)
 	switch {
+	case g.Token.Job() != "" && enough.order != nil && len(orders) > 0:
+		return enough.order(orders[0])
+	case g.Token.Job() != "" && enough.order != nil:
+		return fmt.Errorf("%w: this needs an order signed with the operators' token", ErrDenied)
 	case len(proofs) > 0:
-		return check(proofs[0])
+		// What a call is bound to is said by its first proof: see JobOf.
+		err := enough.proof(proofs[0])
+		for _, text := range proofs[1:min(len(proofs), maxProofs)] {
+			if err == nil || !enough.any {
+				break
+			}
+			if enough.proof(text) == nil {
+				err = nil
+			}
+		}
+		return err
 	case len(bearers) > 0 && private(ctx):
 		return g.Token.CheckAuthorization(bearers[0])
 	case len(bearers) > 0:

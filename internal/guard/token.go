@@ -2,13 +2,9 @@ package guard
 
 import (
 	"crypto/hmac"
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -22,33 +18,58 @@ const (
 	// sides may differ.
 	ProofAge = 5 * time.Minute
 
+	nonceBytes = 16
+
+	// The kinds of proofs: of the operators' token, of a join token, and the signature
+	// of an order.
 	proofVersion = "v1"
-	nonceBytes   = 16
+	proofOfJoin  = "j1"
+	proofOfOrder = "o1"
 )
 
 // ErrDenied is returned for a missing or wrong token or proof. The caller may
 // do nothing about it but ask a person.
 var ErrDenied = errors.New("denied")
 
-// Token is the secret that changing actions need. Its zero value is no token,
-// and allows nothing; ask IsZero first. Safe for concurrent use.
+// Token is the secret that changing actions need, or one from which joining a job
+// follows and nothing else. Its zero value is no token, and allows nothing; ask
+// IsZero first. Safe for concurrent use.
 type Token struct {
-	fixed Secret             // from the environment
-	file  *watched[[]Secret] // or from a file
+	fixed held           // from the environment
+	file  *watched[held] // or from a file
 }
 
-// FixedToken is a token that does not change.
-func FixedToken(s Secret) *Token { return &Token{fixed: s} }
+// FixedToken is a token that does not change, whatever its form: an operators' one,
+// or a quorum's.
+func FixedToken(s Secret) *Token {
+	if s.IsZero() {
+		return &Token{}
+	}
+	return &Token{fixed: held{operators: []Secret{s}}}
+}
+
+// parseToken is FixedToken of text that may be a join token.
+func parseToken(s Secret, where string) (*Token, error) {
+	if s.IsZero() {
+		return &Token{}, nil
+	}
+	h, err := holding([]Secret{s}, where)
+	return &Token{fixed: h}, err
+}
 
 // openToken reads a file of tokens: one a line, the first to be used, all to be
 // accepted. So a token is changed without anybody being locked out.
 func openToken(path string) (*Token, error) {
-	load := func() ([]Secret, error) {
+	load := func() (held, error) {
 		text, err := readFile(path)
 		if err != nil {
-			return nil, fmt.Errorf("read token: %w", err)
+			return held{}, fmt.Errorf("read token: %w", err)
 		}
-		return parseSecrets(path, text)
+		all, err := parseSecrets(path, text)
+		if err != nil {
+			return held{}, err
+		}
+		return holding(all, path)
 	}
 	file, err := watch(load, path)
 	if err != nil {
@@ -58,7 +79,9 @@ func openToken(path string) (*Token, error) {
 }
 
 // IsZero says that there is no token: nothing is guarded by it.
-func (t *Token) IsZero() bool { return t == nil || t.file == nil && t.fixed.IsZero() }
+func (t *Token) IsZero() bool {
+	return t == nil || t.file == nil && len(t.fixed.operators) == 0 && len(t.fixed.joins) == 0
+}
 
 // renews says that the token comes from a file, which may change.
 func (t *Token) renews() bool { return t != nil && t.file != nil }
@@ -84,16 +107,19 @@ func (t *Token) String() string {
 // GoString hides the token from %#v.
 func (t *Token) GoString() string { return "guard.Token{" + t.String() + "}" }
 
-// all are the tokens in force.
-func (t *Token) all() []Secret {
+// held are the tokens in force.
+func (t *Token) held() held {
 	switch {
-	case t.IsZero():
-		return nil
+	case t == nil:
+		return held{}
 	case t.file != nil:
 		return t.file.get()
 	}
-	return []Secret{t.fixed}
+	return t.fixed
 }
+
+// all are the operators' tokens in force.
+func (t *Token) all() []Secret { return t.held().operators }
 
 // CheckBearer takes the token as such: from a login form or an Authorization
 // header, over TLS or within one machine.
@@ -102,10 +128,13 @@ func (t *Token) CheckBearer(given []byte) error {
 	for _, s := range t.all() {
 		ok = s.Matches(given) || ok // all are compared: the time tells nothing
 	}
-	if !ok {
-		return fmt.Errorf("%w: wrong token", ErrDenied)
+	switch {
+	case ok:
+		return nil
+	case strings.HasPrefix(string(given), joinPrefix):
+		return fmt.Errorf("%w: a join token lets a replica join and does nothing else: this needs the operators' token", ErrDenied)
 	}
-	return nil
+	return fmt.Errorf("%w: wrong token", ErrDenied)
 }
 
 // CheckAuthorization reads an Authorization header: "Bearer TOKEN".
@@ -117,31 +146,16 @@ func (t *Token) CheckAuthorization(header string) error {
 	return t.CheckBearer([]byte(strings.TrimSpace(given)))
 }
 
-// Prove makes a proof that the sender of body to method holds the token. It is
-// empty without a token.
+// Prove makes a proof that the sender of body to method holds the operators' token.
+// It is empty without one.
 func (t *Token) Prove(method string, body []byte) string {
 	all := t.all()
 	if len(all) == 0 {
 		return ""
 	}
-	var nonce [nonceBytes]byte
-	rand.Read(nonce[:]) //nolint:errcheck // documented never to fail
-	return proofOf(all[0], method, body, time.Now().UnixMilli(), nonce[:])
-}
-
-// proofOf is "v1 TIME NONCE MAC".
-func proofOf(s Secret, method string, body []byte, ms int64, nonce []byte) string {
-	mac := macOf(s, method, body, ms, nonce)
-	return strings.Join([]string{
-		proofVersion, strconv.FormatInt(ms, 10), hex.EncodeToString(nonce), hex.EncodeToString(mac),
-	}, " ")
-}
-
-func macOf(s Secret, method string, body []byte, ms int64, nonce []byte) []byte {
-	sum := sha256.Sum256(body)
-	m := hmac.New(sha256.New, s.bytes)
-	fmt.Fprintf(m, "skerry proof %s\x00%d\x00%x\x00%s\x00%x", proofVersion, ms, nonce, method, sum)
-	return m.Sum(nil)
+	p := freshProof(proofVersion)
+	p.mac = macOf(all[0], p, method, body)
+	return p.String()
 }
 
 // Check checks what Prove made.
@@ -149,48 +163,25 @@ func (t *Token) Check(proof, method string, body []byte) error {
 	return t.check(proof, method, body, ProofAge)
 }
 
-func (t *Token) check(proof, method string, body []byte, life time.Duration) error {
-	parts, ms, err := partsOf(proof)
-	if err != nil {
+func (t *Token) check(text, method string, body []byte, life time.Duration) error {
+	p, err := parseProof(text)
+	switch {
+	case err != nil:
 		return err
-	}
-	nonce, err := hex.DecodeString(parts[2])
-	if err != nil || len(nonce) != nonceBytes {
-		return fmt.Errorf("%w: proof without a nonce", ErrDenied)
-	}
-	mac, err := hex.DecodeString(parts[3])
-	if err != nil {
-		return fmt.Errorf("%w: proof without a MAC", ErrDenied)
+	case p.version == proofOfJoin:
+		return fmt.Errorf("%w: a join token, of job %q, lets its holder join and do nothing else: this needs the operators' token",
+			ErrDenied, Shown(p.job))
+	case p.version != proofVersion:
+		return errNoProof
 	}
 	ok := false
 	for _, s := range t.all() {
-		ok = hmac.Equal(mac, macOf(s, method, body, ms, nonce)) || ok
+		ok = hmac.Equal(p.mac, macOf(s, p, method, body)) || ok
 	}
 	if !ok {
 		return fmt.Errorf("%w: wrong token", ErrDenied)
 	}
-	return checkAge(ms, life)
-}
-
-// partsOf splits a proof, and reads its time.
-func partsOf(proof string) (parts []string, ms int64, err error) {
-	parts = strings.Split(proof, " ")
-	if len(parts) != 4 || parts[0] != proofVersion {
-		return nil, 0, fmt.Errorf("%w: want a proof of the token", ErrDenied)
-	}
-	if ms, err = strconv.ParseInt(parts[1], 10, 64); err != nil {
-		return nil, 0, fmt.Errorf("%w: proof without a time", ErrDenied)
-	}
-	return parts, ms, nil
-}
-
-// checkProofTime checks of a proof what can be seen without what it proves.
-func checkProofTime(proof string) error {
-	_, ms, err := partsOf(proof)
-	if err != nil {
-		return err
-	}
-	return checkAge(ms, ProofAge)
+	return checkAge(p.ms, life)
 }
 
 func checkAge(ms int64, life time.Duration) error {
@@ -221,13 +212,7 @@ const (
 // Login makes what a browser keeps instead of the token: a proof that it was
 // shown, good for LoginLife, at every server that has the same token.
 func (t *Token) Login() string {
-	all := t.all()
-	if len(all) == 0 {
-		return ""
-	}
-	var nonce [nonceBytes]byte
-	rand.Read(nonce[:]) //nolint:errcheck // documented never to fail
-	return strings.ReplaceAll(proofOf(all[0], loginScope, nil, time.Now().UnixMilli(), nonce[:]), " ", ".")
+	return strings.ReplaceAll(t.Prove(loginScope, nil), " ", ".")
 }
 
 // CheckLogin checks what Login made.

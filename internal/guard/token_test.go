@@ -153,8 +153,13 @@ func FuzzCheckProof(f *testing.F) {
 	f.Add("v1 1 00 00")
 	f.Add("v1 9223372036854775807 00000000000000000000000000000000 ff")
 	f.Add(token.Prove("n", nil))
+	f.Add(token.ProveJoin("job", "n", nil))
+	f.Add(token.Order("n", nil))
+	f.Add("j1 1 00000000000000000000000000000000 00 %")
+	joins := guard.JoinHolder(f, token, "job")
 	f.Fuzz(func(t *testing.T, proof string) {
-		if token.Check(proof, "m", nil) == nil {
+		if token.Check(proof, "m", nil) == nil || token.CheckJoin(proof, "", "m", nil) == nil ||
+			joins.CheckJoin(proof, "job", "m", nil) == nil || joins.CheckOrder(proof, "m", nil) == nil {
 			t.Fatalf("%q is taken for a proof", proof)
 		}
 	})

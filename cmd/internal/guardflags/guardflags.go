@@ -19,7 +19,7 @@ func Add(f *pflag.FlagSet, o *guard.Options) {
 	f.StringVar(&o.TLSKey, "tls-key", "", "PEM file of its key ("+guard.EnvTLSKey+")")
 	f.StringVar(&o.TLSServerName, "tls-server-name", "", "name that certificates of servers must carry; empty: the host that is dialled ("+guard.EnvTLSServerName+")")
 	f.BoolVar(&o.TLSAnyRole, "tls-any-role", false, "take certificates that name no role for ones of any role ("+guard.EnvTLSAnyRole+")")
-	f.StringVar(&o.TokenFile, "token-file", "", "file of the token that changing actions need, one a line, the first is used ("+
+	f.StringVar(&o.TokenFile, "token-file", "", "file of the operators' token, which changing actions need, or of a join token (skerry token), one a line, the first is used ("+
 		guard.EnvTokenFile+", or the token itself in "+guard.EnvToken+")")
 }
 

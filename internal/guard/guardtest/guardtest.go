@@ -75,6 +75,16 @@ func (c *Cluster) PartyOptions(t testing.TB, p guard.Party, name string) guard.O
 	}
 }
 
+// JoinToken is the token that lets replicas join job.
+func (c *Cluster) JoinToken(t testing.TB, job string) guard.Secret {
+	t.Helper()
+	all, err := guard.FixedToken(c.Token).JoinTokens(job)
+	if err != nil || len(all) != 1 {
+		t.Fatalf("%d join tokens, %v", len(all), err)
+	}
+	return all[0]
+}
+
 // Open opens o.
 func Open(t testing.TB, o guard.Options) *guard.Guard {
 	t.Helper()

@@ -67,6 +67,19 @@ func TestGuardedTraining(t *testing.T) {
 			return c.Options(t, role, name)
 		}},
 		{"token alone", func(c *guardtest.Cluster, _ guard.Role, _ string) guard.Options { return guard.Options{Token: c.Token} }},
+		{"certificates and join tokens", func(c *guardtest.Cluster, role guard.Role, name string) guard.Options {
+			o := c.Options(t, role, name)
+			if role == guard.Replica {
+				o.TokenFile, o.Token = "", c.JoinToken(t, "default")
+			}
+			return o
+		}},
+		{"join tokens, and one with the operators'", func(c *guardtest.Cluster, role guard.Role, name string) guard.Options {
+			if role == guard.Replica && name != "one" {
+				return guard.Options{Token: c.JoinToken(t, "default")}
+			}
+			return guard.Options{Token: c.Token}
+		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -93,7 +106,8 @@ func TestGuardedTraining(t *testing.T) {
 			three.m.Drain()
 			eventually(t, "three has drained", func() bool { return one.m.NumParticipants() == 2 })
 			reach(t, 5, one, two)
-			for _, secret := range []string{string(c.Token.Reveal()), hex.EncodeToString(c.Token.Reveal())} {
+			joins := string(c.JoinToken(t, "default").Reveal())
+			for _, secret := range []string{string(c.Token.Reveal()), hex.EncodeToString(c.Token.Reveal()), joins[strings.LastIndex(joins, ":")+1:]} {
 				if strings.Contains(out.String(), secret) {
 					t.Error("the token is in the log")
 				}

@@ -40,7 +40,7 @@ func newHub(m *Manager) (*hub, error) {
 		return nil, fmt.Errorf("listen for the replica's store: %w", err)
 	}
 	h.store, err = store.NewServer(store.ServerConfig{
-		Listener: storeListener, Guarded: true, AuthWait: min(m.timeouts.Configure, mostAuthWait), Log: m.log,
+		Listener: storeListener, Guarded: true, TLS: m.dataTLS, AuthWait: min(m.timeouts.Configure, mostAuthWait), Log: m.log,
 	})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open the replica's store: %w", err), storeListener.Close())

@@ -127,7 +127,7 @@ func (c Config) OpenStore(ctx context.Context) (store.Store, error) {
 	if c.Store != nil {
 		return store.WithPrefix(c.Store, c.StoreAddress), nil
 	}
-	return openStore(ctx, c.ReachTimeout, c.StoreAddress, c.Token)
+	return openStore(ctx, c.ReachTimeout, c.StoreAddress, store.ClientConfig{Token: c.Token, TLS: c.TLS})
 }
 
 // WorldSize is the number of ranks of the group.

@@ -50,6 +50,10 @@ type InitConfig struct {
 	// Token guards the store that rank 0 serves, and the data plane. Equal on
 	// all ranks; empty means unguarded, which is fine where they all are on one host.
 	Token []byte
+	// TLS encrypts both; nil: they are plain. All ranks have one, or none has: see
+	// certs.FromEnv. A store that torchrun's agent serves (TORCHELASTIC_USE_AGENT_STORE)
+	// speaks none; dial it for Store then. The data plane has Token or Open besides.
+	TLS *store.TLS
 	// Open lets other hosts reach both without a Token, as PyTorch does: whoever
 	// comes may write to the store and take part. Off, Init refuses to listen like
 	// that. SKERRY_OPEN=1 sets it.
@@ -197,7 +201,7 @@ func (c *InitConfig) findStore(ctx context.Context) (*Rendezvous, error) {
 	if err != nil {
 		return nil, err
 	}
-	met, err := meet(ctx, RendezvousRequest{URL: u, Rank: c.Rank, WorldSize: c.WorldSize, Token: c.Token, Open: c.Open, Log: c.Log})
+	met, err := meet(ctx, RendezvousRequest{URL: u, Rank: c.Rank, WorldSize: c.WorldSize, Token: c.Token, TLS: c.TLS, Open: c.Open, Log: c.Log})
 	if err == nil && (met == nil || met.Store == nil) {
 		err = fmt.Errorf("rendezvous %s gave no store", u.Redacted())
 	}
@@ -238,7 +242,7 @@ func (w *World) join(ctx context.Context, c *InitConfig, met *Rendezvous, l *lif
 	config := Config{
 		StoreAddress: "skerry/" + l.name, Store: met.Store,
 		ReplicaIDs: ids, Rank: met.Rank, Cluster: l.name, QuorumID: 1,
-		GroupWorldSize: 1, Token: c.Token, Timeout: c.Timeout,
+		GroupWorldSize: 1, Token: c.Token, TLS: c.TLS, Timeout: c.Timeout,
 	}
 	if met.Address != "" {
 		config.StoreAddress, config.Store = met.Address+"/"+config.StoreAddress, nil

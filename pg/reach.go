@@ -117,8 +117,7 @@ func ProbeStore(ctx context.Context, limit time.Duration, address string) error 
 
 // openStore is store.Open, but a store whose host does not answer is given up
 // after limit.
-func openStore(ctx context.Context, limit time.Duration, address string, token []byte) (store.Store, error) {
-	c := store.ClientConfig{Token: token}
+func openStore(ctx context.Context, limit time.Duration, address string, c store.ClientConfig) (store.Store, error) {
 	if limit > 0 {
 		// While a rank waits for a key, keep-alives find that its link is cut.
 		d := net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: limit, Interval: limit, Count: 2}}

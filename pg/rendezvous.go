@@ -22,7 +22,8 @@ type RendezvousRequest struct {
 	Rank      *int // as given to Init; nil: the rendezvous must know
 	WorldSize int  // as given to Init; 0: the rendezvous must know
 	Token     []byte
-	Open      bool // the store may be served beyond this host without Token
+	TLS       *store.TLS // of the store, if not nil
+	Open      bool       // the store may be served beyond this host without Token or TLS
 	Log       zerolog.Logger
 }
 
@@ -193,7 +194,7 @@ func (m *Rendezvous) overTCP(ctx context.Context, listen string, serve bool, r R
 		stop = server.stop
 		m.Address = server.address
 	}
-	client, err := store.Dial(ctx, m.Address, store.ClientConfig{Token: r.Token})
+	client, err := store.Dial(ctx, m.Address, store.ClientConfig{Token: r.Token, TLS: r.TLS})
 	if err != nil {
 		return errors.Join(err, stop())
 	}
@@ -210,16 +211,21 @@ type served struct {
 	err     error // of Run; after done
 }
 
+// guarded says that whoever comes to the store must prove something.
+func (r *RendezvousRequest) guarded() bool {
+	return len(r.Token) > 0 || r.TLS != nil && !r.TLS.Files.Anonymous
+}
+
 func serveStore(ctx context.Context, listen string, r RendezvousRequest) (*served, error) {
-	bind, own, err := storePlace(ctx, listen, len(r.Token) > 0 || r.Open)
+	bind, own, err := storePlace(ctx, listen, r.guarded() || r.Open)
 	if err != nil {
 		return nil, fmt.Errorf("serve store at %s: %w", listen, err)
 	}
-	server, err := store.NewServer(store.ServerConfig{Listen: bind, Token: r.Token, Open: r.Open, Log: r.Log})
+	server, err := store.NewServer(store.ServerConfig{Listen: bind, Token: r.Token, TLS: r.TLS, Open: r.Open, Log: r.Log})
 	if err != nil {
 		return nil, fmt.Errorf("serve store at %s: %w", listen, err)
 	}
-	if reached, err := netaddr.Reached(ctx, bind); err == nil && reached && len(r.Token) == 0 {
+	if reached, err := netaddr.Reached(ctx, bind); err == nil && reached && !r.guarded() {
 		r.Log.Warn().Str("addr", server.Addr()).Msg("unguarded store served beyond this host")
 	}
 	running, cancel := context.WithCancel(context.Background())

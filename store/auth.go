@@ -17,7 +17,7 @@ const (
 // A token is never sent. The client names it by a digest and both sides prove
 // that they hold it, over fresh nonces of both. What this does not do: it
 // protects the handshake, not the bytes that follow; against somebody who can
-// write into the connection, wrap the listener and the dialer in TLS.
+// write into the connection there is TLS, see type TLS.
 type (
 	tokenID     [sha256.Size]byte
 	authRequest struct {

@@ -33,8 +33,11 @@ type ClientConfig struct {
 	// may block at a time, which is one less. 0 means DefaultClientConns.
 	MaxConns int
 
-	// Dial opens connections, if not nil: a tls.Dialer's DialContext, a test's
-	// pipe.
+	// TLS, if not nil, is spoken on every connection, and nothing else: a server
+	// that does not is left at once.
+	TLS *TLS
+
+	// Dial opens connections, if not nil: a test's pipe. TLS goes over them.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
@@ -74,7 +77,7 @@ func (c *ClientConfig) Validate() error {
 	if len(c.Token) > MaxTokenBytes {
 		errs = append(errs, fmt.Errorf("Token = %d bytes, want at most %d", len(c.Token), MaxTokenBytes))
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, c.TLS.validate())...)
 }
 
 // Client is a store on a [Server], or on PyTorch's own. It is safe for
@@ -105,7 +108,7 @@ type Client struct {
 // Dial connects to the server at "host:port", and tries again while nobody
 // listens there, until ctx ends or the timeout has passed.
 //
-// Errors: ErrUnauthorized; context errors, joined with why the last try did
+// Errors: ErrUnauthorized; ErrTLS; context errors, joined with why the last try did
 // not work; an error at once for a server that speaks another protocol.
 func Dial(ctx context.Context, addr string, cfg ClientConfig) (*Client, error) {
 	if err := cfg.Validate(); err != nil {
@@ -364,7 +367,8 @@ func (c *Client) explain(ctx context.Context, err error) error {
 	if c.isClosed() {
 		return ErrClosed
 	}
-	if errors.Is(err, ErrClosed) || errors.Is(err, ErrUnauthorized) || errors.Is(err, errProtocol) {
+	if errors.Is(err, ErrClosed) || errors.Is(err, ErrUnauthorized) ||
+		errors.Is(err, ErrTLS) || errors.Is(err, errProtocol) {
 		return err
 	}
 	return fmt.Errorf("%w: server %s: %w", ErrClosed, c.addr, err)

@@ -38,8 +38,9 @@ func (e *cleanError) Unwrap() error { return e.err }
 // clientConn is one connection of a client, used by one call at a time; only
 // interrupt and close may come from elsewhere.
 type clientConn struct {
-	nc net.Conn
-	d  decoder // reads answers with the same bounds
+	raw net.Conn // which interrupt and close end
+	nc  net.Conn // raw, or TLS over it
+	d   decoder  // reads answers with the same bounds
 
 	mu struct {
 		sync.Mutex
@@ -53,13 +54,13 @@ func (c *Client) connect(ctx context.Context) (*clientConn, error) {
 	if err != nil {
 		return nil, err
 	}
-	conn := &clientConn{nc: nc, d: decoder{r: bufio.NewReader(nc)}}
+	conn := &clientConn{raw: nc, nc: nc}
 	if err := c.adopt(conn); err != nil {
 		conn.close()
 		return nil, err
 	}
 	stop := context.AfterFunc(ctx, conn.interrupt)
-	err = conn.greet(c.cfg.Token)
+	err = conn.greet(&c.cfg, c.addr)
 	if !stop() && err == nil {
 		err = context.Cause(ctx)
 	}
@@ -74,26 +75,43 @@ func (c *Client) connect(ctx context.Context) (*clientConn, error) {
 // that it does not want us; at a later one that it is going down.
 var errGreeting = errors.New("the server closed the connection at the greeting")
 
-// greet sends the magic number, proves the token, and pings.
-func (c *clientConn) greet(token []byte) error {
+// greet makes TLS, if that is to be spoken, sends the magic number, proves the
+// token, and pings.
+func (c *clientConn) greet(cfg *ClientConfig, addr string) error {
 	timer := time.AfterFunc(pingTimeout, c.interrupt)
 	defer timer.Stop()
-	hello := appendUint32([]byte{byte(opValidate)}, validateMagic)
 	var err error
-	if len(token) > 0 {
-		err = c.authenticate(hello, token)
-		hello = nil
+	if cfg.TLS != nil {
+		err = c.secure(cfg.TLS, addr)
 	}
+	c.d = decoder{r: bufio.NewReader(c.nc)}
 	if err == nil {
-		err = c.fence(hello)
+		err = c.introduce(cfg.Token)
+	}
+	if err != nil && c.nc != c.raw {
+		err = c.refused(err)
 	}
 	switch {
+	case errors.Is(err, ErrTLS):
+		return err
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return errGreeting
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return fmt.Errorf("%w: no answer to the greeting", errProtocol)
 	}
 	return err
+}
+
+// introduce is the greeting of PyTorch's clients, and our proof.
+func (c *clientConn) introduce(token []byte) error {
+	hello := appendUint32([]byte{byte(opValidate)}, validateMagic)
+	if len(token) > 0 {
+		if err := c.authenticate(hello, token); err != nil {
+			return err
+		}
+		hello = nil
+	}
+	return c.fence(hello)
 }
 
 // authenticate proves the token to the server, and has it prove the same.
@@ -110,6 +128,8 @@ func (c *clientConn) authenticate(hello, token []byte) error {
 	case authRefused:
 		return fmt.Errorf("%w: the server does not know it", ErrUnauthorized)
 	case authChallenge:
+	case authTLS:
+		return errTLSServer
 	default:
 		return fmt.Errorf("%w: authentication answered %d", errProtocol, status)
 	}
@@ -137,7 +157,7 @@ func (c *clientConn) interrupt() {
 	if c.mu.taking {
 		at = time.Now().Add(takeGrace)
 	}
-	c.nc.SetDeadline(at) //nolint:errcheck // closed is as good
+	c.raw.SetDeadline(at) //nolint:errcheck // closed is as good
 }
 
 // setTaking is said before an element is asked for: an interrupt before it
@@ -149,7 +169,7 @@ func (c *clientConn) setTaking(on bool) {
 }
 
 func (c *clientConn) close() {
-	c.nc.Close() //nolint:errcheck // nobody could do anything about it
+	c.raw.Close() //nolint:errcheck // nobody could do anything about it
 }
 
 func (c *clientConn) send(b []byte) error {
@@ -188,6 +208,9 @@ func (c *clientConn) fence(b []byte) error {
 		return err
 	}
 	echo, err := c.d.uint32()
+	if err == nil && echo == answerTLS && echo != nonce {
+		return errTLSServer
+	}
 	if err == nil && echo != nonce {
 		err = fmt.Errorf("%w: ping %#x answered %#x", errProtocol, nonce, echo)
 	}

@@ -27,6 +27,22 @@
 // guarded takes PyTorch's clients too (of 2.4 and later; what begins with
 // another handshake is refused).
 //
+// # TLS
+//
+// A server with ServerConfig.TLS and a client with ClientConfig.TLS speak TLS 1.3, and
+// nothing else. Both show certificates; the server checks the client's, by the CA,
+// its role and its job, before it reads the greeting, and the token is proved inside:
+// a certificate says that a client is a replica, the token that it is of the quorum.
+// Certificates are looked up anew for each connection. Package store/certs makes a
+// [TLS] of files or of the environment.
+//
+// A plain client of a server with TLS, and a client with TLS of a plain server, end
+// with [ErrTLS] and what to set. PyTorch's clients and servers speak no TLS: what
+// they are to reach has none (`skerry store` without certificates).
+//
+// What was said before TLS is over is bounded: 16 KiB, within the time of the
+// greeting, on the place of a client whose greeting is not over.
+//
 // # Ordering
 //
 // A call that has returned has happened: what it wrote is seen by every call

@@ -22,6 +22,10 @@ var (
 	// ErrUnauthorized is returned by Dial and Open when the server does not
 	// accept the token, or asks for one and there is none.
 	ErrUnauthorized = errors.New("store: token refused")
+	// ErrTLS is returned by Dial and Open, and by calls that need a new connection,
+	// when one side speaks TLS and the other does not, or one does not take the
+	// other's certificate. Nothing was said; set what the error names.
+	ErrTLS = errors.New("store: no TLS connection")
 	// ErrUsedFile is returned by NewFile for a file that another run has left
 	// behind. Remove it, or name another one.
 	ErrUsedFile = errors.New("store: file was used before")

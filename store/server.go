@@ -17,13 +17,16 @@ import (
 // ServerConfig says how a [Server] listens and whom it serves.
 type ServerConfig struct {
 	// Listener is where clients come from, if not nil; the server closes it.
-	// A TLS listener makes a TLS store, which PyTorch's clients do not speak.
 	Listener net.Listener
 
 	// Listen is the address to listen at if there is no Listener. Empty means
 	// DefaultListen: loopback, any free port. Where other hosts reach a server, it
-	// is Guarded, has a Token, or is Open.
+	// is Guarded, has a Token or TLS, or is Open.
 	Listen string
+
+	// TLS, if not nil, is spoken with every client, and nothing else: a client
+	// without is told so, and PyTorch's clients, which have none, are refused.
+	TLS *TLS
 
 	// Open lets other hosts reach a server that is not guarded: whoever comes may
 	// read and change every key. Off, that is refused.
@@ -72,8 +75,8 @@ const (
 )
 
 const (
-	// handshakeTimeout is how long a new connection may take to say what it is, on
-	// top of AuthWait.
+	// handshakeTimeout is how long a new connection may take to say what it is, TLS
+	// included, on top of AuthWait.
 	handshakeTimeout = 10 * time.Second
 	// hostShare is which part of the connections, and of the bytes that commands
 	// hold, one host may have; newcomerShare is which part of the connections may
@@ -106,7 +109,7 @@ func (c *ServerConfig) Validate() error {
 	if len(c.Token) > MaxTokenBytes {
 		errs = append(errs, fmt.Errorf("Token = %d bytes, want at most %d", len(c.Token), MaxTokenBytes))
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, c.TLS.validate())...)
 }
 
 // checkListen refuses a server that strangers would reach.
@@ -119,7 +122,8 @@ func (c *ServerConfig) checkListen() error {
 		}
 		listen = tcp.String()
 	}
-	err := netaddr.Check(context.Background(), listen, c.Guarded || c.Open, "set Token, or Open to let whoever comes read and change every key")
+	allowed := c.Guarded || c.Open || c.TLS != nil && !c.TLS.Files.Anonymous
+	err := netaddr.Check(context.Background(), listen, allowed, "set Token or TLS, or Open to let whoever comes read and change every key")
 	if err != nil {
 		return fmt.Errorf("Listen = %s: %w", listen, err)
 	}
@@ -337,7 +341,7 @@ func (s *Server) admit(nc net.Conn, wg *sync.WaitGroup) {
 
 // enter takes the places of a new connection.
 func (s *Server) enter(c *serverConn) (err error) {
-	addr := c.nc.RemoteAddr()
+	addr := c.raw.RemoteAddr()
 	if c.place, err = s.places.Enter(addr); err != nil {
 		return err
 	}

@@ -19,9 +19,10 @@ import (
 
 // serverConn is one client of a server. serve owns it, but for what mu guards.
 type serverConn struct {
-	s  *Server
-	nc net.Conn
-	d  decoder // of commands; before the greeting is over there is none
+	s   *Server
+	raw net.Conn // which end closes: it does not wait for a client that does not read
+	nc  net.Conn // raw, or TLS over it; set before the greeting
+	d   decoder  // of commands; before the greeting is over there is none
 
 	place    perhost.Place // among all connections
 	newcomer perhost.Place // among those whose greeting is not over
@@ -43,7 +44,7 @@ type serverConn struct {
 }
 
 func newServerConn(s *Server, nc net.Conn) *serverConn {
-	return &serverConn{s: s, nc: nc, host: perhost.HostOf(nc.RemoteAddr())}
+	return &serverConn{s: s, raw: nc, nc: nc, host: perhost.HostOf(nc.RemoteAddr())}
 }
 
 // greeted makes the buffers of a client that may give commands.
@@ -61,7 +62,7 @@ func (c *serverConn) end() {
 	c.mu.Lock()
 	c.mu.closed = true
 	c.mu.Unlock()
-	c.nc.Close() //nolint:errcheck // nobody could do anything about it
+	c.raw.Close() //nolint:errcheck // nobody could do anything about it
 }
 
 func (c *serverConn) heldBy(id tokenID) bool {
@@ -76,10 +77,10 @@ func (c *serverConn) log(err error) {
 	ours := c.mu.closed
 	c.mu.Unlock()
 	if ours || err == nil || errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) {
-		c.s.cfg.Log.Debug().Str("peer", c.nc.RemoteAddr().String()).Msg("store client left")
+		c.s.cfg.Log.Debug().Str("peer", c.raw.RemoteAddr().String()).Msg("store client left")
 		return
 	}
-	c.s.sampled.Warn().Err(err).Str("peer", c.nc.RemoteAddr().String()).Msg("store client dropped")
+	c.s.sampled.Warn().Err(err).Str("peer", c.raw.RemoteAddr().String()).Msg("store client dropped")
 }
 
 // serve answers commands in their order until the client leaves, breaks the
@@ -96,7 +97,7 @@ func (c *serverConn) serve() error {
 		}
 		c.d.done()
 	}
-	c.nc.Close() //nolint:errcheck // the reason to close is err
+	c.raw.Close() //nolint:errcheck // the reason to close is err
 	c.cancelWait()
 	c.wg.Wait()
 	c.passOn("")
@@ -106,14 +107,15 @@ func (c *serverConn) serve() error {
 // finish says that nothing more comes. Without it, closing a connection of which
 // something is unread would look like a break to the client, which tries again then.
 func (c *serverConn) finish() {
-	if half, ok := c.nc.(interface{ CloseWrite() error }); ok {
+	if half, ok := c.raw.(interface{ CloseWrite() error }); ok {
 		_ = half.CloseWrite() // gone already
 	}
 }
 
-// handshake takes the magic number, and on a guarded server the proof. It reads
-// nothing else, a few bytes at a time: what a client may say before is less than a
-// hundred bytes, whatever it sends. PyTorch 1.13 begins with another command, and is
+// handshake makes TLS, if the server speaks it, takes the magic number, and on a
+// guarded server the proof. It reads nothing else, a few bytes at a time: what a
+// client may say before is less than a hundred bytes, whatever it sends, or
+// maxHandshakeBytes until it has shown its certificate. PyTorch 1.13 begins with another command, and is
 // refused here.
 func (c *serverConn) handshake() error {
 	if err := c.nc.SetDeadline(time.Now().Add(handshakeTimeout + c.s.cfg.AuthWait)); err != nil {
@@ -122,6 +124,16 @@ func (c *serverConn) handshake() error {
 	var hello [1 + 4]byte
 	if _, err := io.ReadFull(c.nc, hello[:1]); err != nil {
 		return err
+	}
+	if c.s.cfg.TLS != nil {
+		if err := c.secure(hello[0]); err != nil {
+			return err
+		}
+		if _, err := io.ReadFull(c.nc, hello[:1]); err != nil {
+			return err
+		}
+	} else if hello[0] == tlsHandshake {
+		return errTLSClient
 	}
 	if op := opcode(hello[0]); op != opValidate {
 		return fmt.Errorf("%w: first command is %d, want %d (PyTorch 1.13 is too old)", errProtocol, op, opValidate)

@@ -37,7 +37,7 @@ func (c *serverConn) answerWait(w *waiter) {
 		return
 	}
 	if c.sendLocked([]byte{answerStop}) != nil {
-		c.nc.Close() //nolint:errcheck // serve finds it closed, cancels w and ends
+		c.raw.Close() //nolint:errcheck // serve finds it closed, cancels w and ends
 		return
 	}
 	c.mu.wait = nil

@@ -70,6 +70,9 @@ func NewShared(cfg ServerConfig) (*Share, error) {
 	} else if cfg.StrictAdd != common.s.cfg.StrictAdd {
 		return nil, fmt.Errorf("shared store server at %s: StrictAdd = %t, want %t as the users before",
 			cfg.Listen, cfg.StrictAdd, common.s.cfg.StrictAdd)
+	} else if (cfg.TLS != nil) != (common.s.cfg.TLS != nil) {
+		return nil, fmt.Errorf("shared store server at %s: TLS = %t, want %t as the users before",
+			cfg.Listen, cfg.TLS != nil, common.s.cfg.TLS != nil)
 	} else if len(cfg.Token) > 0 {
 		common.s.grants.allow("", cfg.Token)
 	}

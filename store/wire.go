@@ -65,6 +65,7 @@ const (
 	authChallenge = 1
 	authRefused   = 2
 	authAccepted  = 3
+	authTLS       = 4 // to whatever a plain client says where TLS is spoken
 )
 
 // command is one request, decoded.

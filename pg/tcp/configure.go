@@ -359,7 +359,7 @@ func (b *Backend) sweep(g *group) {
 	b.wg.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), sweepTimeout)
 		defer cancel()
-		if err := b.deletePrefix(ctx, old, g.cfg.Token); err != nil {
+		if err := b.deletePrefix(ctx, old, store.ClientConfig{Token: g.cfg.Token, TLS: g.cfg.TLS}); err != nil {
 			b.opt.Logger.Debug().Err(err).Msg("old prefix not deleted")
 		}
 	})
@@ -367,8 +367,8 @@ func (b *Backend) sweep(g *group) {
 
 const sweepTimeout = 2 * time.Second
 
-func (b *Backend) deletePrefix(ctx context.Context, address string, token []byte) error {
-	st, err := store.Open(ctx, address, store.ClientConfig{Token: token})
+func (b *Backend) deletePrefix(ctx context.Context, address string, client store.ClientConfig) error {
+	st, err := store.Open(ctx, address, client)
 	if err != nil {
 		return err
 	}

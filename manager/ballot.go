@@ -20,7 +20,7 @@ type balloted struct {
 // exchange makes every local check, gives this rank's ballot if its group
 // works, and judges what came.
 func (m *Manager) exchange(ctx context.Context, unhealed bool) balloted {
-	state := m.comparison.result()
+	state := m.comparison.result(ctx)
 	m.mu.Lock()
 	b := balloted{cause: m.mu.attempt.err}
 	if v, none := m.mu.rank.WithoutBallot(); none {
@@ -85,7 +85,7 @@ func (m *Manager) ballot(ctx context.Context, b balloted, own quorum.Ballot, a *
 		b.cause = fmt.Errorf("ballot: %s", judged.Reason)
 	}
 	if len(judged.Differ) > 0 {
-		m.differed(judged, vote.Step)
+		m.differed(ctx, judged, vote.Step)
 	}
 	if len(judged.Odd) > 0 {
 		m.log.Error().Ints("ranks", judged.Odd).Int64(logkey.Step, vote.Step).Msg("reduced bytes differed")

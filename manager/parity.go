@@ -7,7 +7,7 @@ import (
 	"hash/crc32"
 	"maps"
 	"slices"
-	"sync"
+	"sync/atomic"
 
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/internal/wire"
@@ -17,20 +17,20 @@ import (
 
 // comparison is the digest of a slice of this rank's state, which is made beside
 // the forward pass, while nothing may write to the tensors. Whoever needs it first
-// makes it: a task, or the ballot. It takes a slice's time at most, so nobody waits
-// for long. Safe for concurrent use.
+// makes it: a task, or the ballot. It takes the save callbacks' time, and a slice's.
+// Safe for concurrent use.
 type comparison struct {
 	states *states
 	at     quorum.Position // of the state
 	step   int64           // that the ballot is about
 
-	mu struct {
-		sync.Mutex
+	claim atomic.Bool   // somebody makes it, or has ended it without
+	made  chan struct{} // closed then
+	sum   stateSum      // to be read after that
+}
 
-		made bool
-		over bool // the tensors may change
-		sum  stateSum
-	}
+func newComparison(s *states, at quorum.Position, step int64) *comparison {
+	return &comparison{states: s, at: at, step: step, made: make(chan struct{})}
 }
 
 // stateSum is a digest, and of what.
@@ -50,33 +50,42 @@ func (m *Manager) compare() {
 	if !ok {
 		return
 	}
-	c := &comparison{states: &m.states, at: at, step: step}
+	c := newComparison(&m.states, at, step)
 	m.comparison = c
-	m.tasks.add(func(context.Context) { c.result() })
+	m.tasks.add(func(ctx context.Context) { c.result(ctx) })
 }
 
-// result makes the sum, or waits for whoever does. It is none once the comparison
-// has ended without it.
-func (c *comparison) result() stateSum {
+// result makes the sum, or waits for whoever does. It is none once ctx ends, or the
+// comparison has ended without it.
+func (c *comparison) result(ctx context.Context) stateSum {
 	if c == nil {
 		return stateSum{}
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.mu.made && !c.mu.over {
-		c.mu.sum, c.mu.made = c.states.sum(c.step), true
+	c.claimed(func() { c.sum = c.states.sum(c.step) })
+	select {
+	case <-c.made:
+		return c.sum
+	case <-ctx.Done():
+		return stateSum{}
 	}
-	return c.mu.sum
 }
 
-// end returns once nothing reads the tensors for c, and nothing will.
+// end returns once nothing reads the tensors for c, and nothing will: it waits for a
+// save callback that has been called, and for nothing else.
 func (c *comparison) end() {
 	if c == nil {
 		return
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.mu.over = true
+	c.claimed(func() {})
+	<-c.made
+}
+
+// claimed runs f for the first caller; the others go on at once.
+func (c *comparison) claimed(f func()) {
+	if c.claim.CompareAndSwap(false, true) {
+		defer close(c.made)
+		f()
+	}
 }
 
 // parityStep is how much is summed up at a time: the assembler below cannot be
@@ -136,8 +145,8 @@ func (s *states) shared() map[string]pg.Tensor {
 // differed tells of replicas whose state is not that of the others. One that is
 // named itself accuses itself, for it may differ again, and its heals cost the others
 // steps.
-func (m *Manager) differed(v quorum.Verdict, step int64) {
-	sum := m.comparison.result()
+func (m *Manager) differed(ctx context.Context, v quorum.Verdict, step int64) {
+	sum := m.comparison.result(ctx)
 	m.mu.Lock()
 	a := m.mu.rank.Assignment()
 	e := StateDiffered{

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/skerry-ft/skerry/checkpoint"
 	"github.com/skerry-ft/skerry/pg"
@@ -260,14 +261,51 @@ func TestComparisonEnds(t *testing.T) {
 	if err := s.add("model", save, nil, StateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	c := &comparison{states: &s, step: 8}
-	first := c.result()
-	if again := c.result(); again != first || !first.digest.Valid || reads != 1 {
+	ctx := t.Context()
+	c := newComparison(&s, quorum.Position{}, 8)
+	first := c.result(ctx)
+	if again := c.result(ctx); again != first || !first.digest.Valid || reads != 1 {
 		t.Errorf("%+v, then %+v by %d reads; want one digest by one read", first, again, reads)
 	}
-	late := &comparison{states: &s, step: 8}
+	late := newComparison(&s, quorum.Position{}, 8)
 	late.end()
-	if got := late.result(); got.digest.Valid || reads != 1 {
+	if got := late.result(ctx); got.digest.Valid || reads != 1 {
 		t.Errorf("%+v after the end, by %d reads", got, reads)
 	}
+}
+
+// A save callback takes its time. Who waits for the digest does so no longer than its
+// ctx says, and the tensors are the trainer's again only when the callback is done.
+func TestComparisonWaitsNoLongerThanCtx(t *testing.T) {
+	t.Parallel()
+	var s states
+	called, goOn := make(chan struct{}), make(chan struct{})
+	save := func() checkpoint.State {
+		close(called)
+		<-goOn
+		return checkpoint.State{Tensors: map[string]pg.Tensor{"w": pg.Of(make([]float32, 4))}}
+	}
+	if err := s.add("model", save, nil, StateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	c := newComparison(&s, quorum.Position{}, 8)
+	go c.result(context.Background())
+	<-called
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if got := c.result(ctx); got.digest.Valid {
+		t.Errorf("%+v of a callback that has not returned", got)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		c.end()
+	}()
+	select {
+	case <-ended:
+		t.Error("the comparison has ended, and its callback reads the state")
+	case <-time.After(20 * time.Millisecond):
+	}
+	close(goOn)
+	<-ended
 }

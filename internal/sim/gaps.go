@@ -1,6 +1,10 @@
 package sim
 
-import "time"
+import (
+	"time"
+
+	"github.com/skerry-ft/skerry/quorum"
+)
 
 // This file checks L1 in the worlds of causes: those who behave, and reach each
 // other, go on. It looks at what is true of processes and links, not at what the
@@ -25,6 +29,19 @@ type gaps struct {
 
 // linkChanged notes that a link is cut, or mended.
 func (w *world) linkChanged() { w.gaps.rest = max(w.gaps.rest, w.now+int64(linksAtRest)) }
+
+// tried notes that a quorum has both ends of a link that is cut: a retry, which costs
+// what a new cut does. How rarely that may be is Q9's, see book.links.
+func (w *world) tried(q *quorum.Quorum) {
+	for i, a := range q.Members {
+		for _, b := range q.Members[:i] {
+			if !w.byID[a.ReplicaID].reaches(w.byID[b.ReplicaID]) {
+				w.linkChanged()
+				return
+			}
+		}
+	}
+}
 
 // committed notes a commit of anybody.
 func (w *world) committed() {

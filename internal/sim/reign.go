@@ -190,6 +190,7 @@ func (r *reign) form(now time.Time, d quorum.Decision) {
 	finish := func(err error) { r.formed(d, err, decided, floor) }
 	r.book.decided(now.Sub(epochStart), d.Changed, r.w.record(quorum.Formed{Quorum: d.Quorum}))
 	if d.Changed {
+		r.w.tried(&d.Quorum)
 		f := d.Command(r.term, quorum.Token{1}, now.UnixMilli()+r.s.wall.Milliseconds())
 		r.write(command{formed: &f}, finish)
 		r.sleepBusy()

@@ -97,8 +97,9 @@ type Config struct {
 	// Token is the quorum's secret, which store and data-plane handshakes
 	// prove; empty in an unguarded run.
 	Token []byte
-	// TLS encrypts the connections to the store, and those between hosts; nil: they
-	// are plain. All members have one, or none has.
+	// TLS encrypts the connections to the store, and the sockets between members; nil:
+	// they are plain. All members have one, or none has. Backends that cannot (package
+	// nccl) leave their own data in the clear: see docs/SECURITY.md.
 	TLS *store.TLS
 
 	// Timeout bounds an op that has no deadline of its own; 0 means

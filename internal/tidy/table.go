@@ -71,7 +71,7 @@ var testsMayImport = map[string][]string{
 	"store":   {"store/certs", "internal/guard"},
 	"nccl":    {"pg/tcp", "pg/baby", "store"},
 	"pg":      {"pg/trace"},
-	"pg/tcp":  {"train/spawn"},
+	"pg/tcp":  {"train/spawn", "internal/guard", "store/certs"},
 	"pg/baby": {"pg/tcp", "store", "train/spawn"},
 	"manager": {"pg/tcp", "pg/trace", "train/spawn"},
 	"train":   {"pg/tcp", "store", "train/spawn"},

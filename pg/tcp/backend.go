@@ -8,9 +8,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/skerry-ft/skerry/internal/perhost"
 	"github.com/skerry-ft/skerry/internal/step"
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/store"
 )
 
 // Name is what pg's registry and errors call this backend.
@@ -25,13 +28,14 @@ type Backend struct {
 	origin time.Time // of the links' coarse clocks
 	stats  counters
 
-	wg        sync.WaitGroup   // every goroutine
-	closing   chan struct{}    // closed by Close
-	newcomers *perhost.Counter // sockets that peers opened, on which no Hello is proved yet
-	work      chan struct{}    // capacity 1: the worker looks for a collective to start
-	tick      chan struct{}    // capacity 1: a deadline is nearer than the clock's next look
-	configMu  sync.Mutex       // one Configure at a time; held while it waits
-	lanesGen  step.Uint64      // rises when a link gets or loses its lane
+	wg         sync.WaitGroup   // every goroutine
+	closing    chan struct{}    // closed by Close
+	newcomers  *perhost.Counter // sockets that peers opened, on which no Hello is proved yet
+	handshakes *perhost.Counter // those that are in a handshake of TLS
+	work       chan struct{}    // capacity 1: the worker looks for a collective to start
+	tick       chan struct{}    // capacity 1: a deadline is nearer than the clock's next look
+	configMu   sync.Mutex       // one Configure at a time; held while it waits
+	lanesGen   step.Uint64      // rises when a link gets or loses its lane
 	// crossed is touched after the caller's memory was read for a lane, and before
 	// it is written with what came on one. That the first happens before the second
 	// follows from what the peer does in between, in another process, where the
@@ -43,8 +47,16 @@ type Backend struct {
 	knell     *knell      // likewise
 	pending   step.Int64  // ops whose Work is not done, but for those that are about to be
 
+	strangers zerolog.Logger // for the lines that strangers cause
+
 	mu state
 }
+
+// strangerLines is how many lines strangers cause in strangerPeriod.
+const (
+	strangerLines  = 5
+	strangerPeriod = 10 * time.Second
+)
 
 // state is everything that goroutines share.
 type state struct {
@@ -55,8 +67,9 @@ type state struct {
 	sources   []net.IP            // what Options.Interfaces stand for
 	unix      []*net.UnixListener // for peers of this host
 	sharing   map[*net.UnixConn]struct{}
-	place     string // what peers need to find unix
-	group     *group // the last configuration, whatever became of it; nil before
+	place     string     // what peers need to find unix
+	tls       *store.TLS // of the last configuration
+	group     *group     // the last configuration, whatever became of it; nil before
 
 	links map[*link]struct{} // every open socket
 	edges map[edgeKey]*link  // proven by a Hello of some epoch
@@ -85,7 +98,7 @@ type Stats struct {
 	Dials        uint64 // sockets that this side opened
 	Accepts      uint64 // sockets that peers opened
 	StaleFrames  uint64 // data and abort frames of another epoch, dropped
-	Refused      uint64 // Hellos refused: wrong token, wrong member list
+	Refused      uint64 // Hellos refused: wrong token, wrong member list; connections without the right certificate
 	DataFrames   uint64 // sent
 	DataBytes    uint64 // payload sent over sockets
 	StripedBytes uint64 // of this, over others than the first of their edge
@@ -103,14 +116,16 @@ var _ pg.Prober = (*Backend)(nil)
 // New makes an unconfigured backend. It opens and starts nothing.
 func New(opt Options) *Backend {
 	b := &Backend{
-		opt:       opt.withDefaults(),
-		optErr:    opt.Validate(),
-		origin:    time.Now(),
-		closing:   make(chan struct{}),
-		newcomers: perhost.New(perhost.Limits{Max: maxNewcomers, PerHost: maxNewcomersPerHost, Scarce: scarceNewcomers}),
-		work:      make(chan struct{}, 1),
-		tick:      make(chan struct{}, 1),
+		opt:        opt.withDefaults(),
+		optErr:     opt.Validate(),
+		origin:     time.Now(),
+		closing:    make(chan struct{}),
+		newcomers:  perhost.New(perhost.Limits{Max: maxNewcomers, PerHost: maxNewcomersPerHost, Scarce: scarceNewcomers}),
+		handshakes: perhost.New(perhost.Limits{Max: maxHandshakes, PerHost: maxHandshakesPerHost, Scarce: scarceNewcomers}),
+		work:       make(chan struct{}, 1),
+		tick:       make(chan struct{}, 1),
 	}
+	b.strangers = b.opt.Logger.Sample(&zerolog.BurstSampler{Burst: strangerLines, Period: strangerPeriod})
 	b.pending.Watch(b.opt.hook)
 	b.lanesGen.Watch(b.opt.hook)
 	b.mu.Watch(b.opt.hook)

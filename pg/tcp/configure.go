@@ -194,7 +194,7 @@ func (b *Backend) enter(c pg.Config) (*group, error) {
 		}, &do)
 	}
 	g := newGroup(c)
-	b.mu.group = g
+	b.mu.group, b.mu.tls = g, c.TLS
 	b.forgetLocked(g, &do)
 	return g, nil
 }
@@ -222,10 +222,11 @@ func newGroup(c pg.Config) *group {
 
 // forgetLocked lets go of edges to replicas that are no members any more, and of
 // those that no Hello can go out on, or of which a stream is silent: it is about to
-// break the edge, and would break this epoch.
+// break the edge, and would break this epoch; and of those that are in the clear where
+// g is not, or the other way round.
 func (b *Backend) forgetLocked(g *group, do *todo) {
 	for key, l := range b.mu.edges {
-		if _, member := g.ranks[key.replicaID]; !member || key.groupRank != g.cfg.GroupRank || l.mute || l.ailsLocked() {
+		if _, member := g.ranks[key.replicaID]; !member || key.groupRank != g.cfg.GroupRank || l.mute || l.ailsLocked() || !l.sealedAs(g.cfg.TLS) {
 			delete(b.mu.edges, key)
 			l.partLocked(do)
 		}

@@ -162,20 +162,20 @@ func TestProof(t *testing.T) {
 	a, b := newNonce(), newNonce()
 	token := []byte("token")
 	h := hello{cluster: "c", quorumID: 4, replicaID: "a", rank: 0, worldSize: 2, members: memberHash([]string{"a", "b"})}
-	h.proof = h.prove(token, a, b)
-	if !h.verify(token, a, b) {
+	h.proof = h.prove(token, a, b, binding{})
+	if !h.verify(token, a, b, binding{}) {
 		t.Fatal("does not hold")
 	}
-	if h.verify(token, b, a) || h.verify([]byte("other"), a, b) || h.verify(token, newNonce(), b) {
+	if h.verify(token, b, a, binding{}) || h.verify([]byte("other"), a, b, binding{}) || h.verify(token, newNonce(), b, binding{}) || h.verify(token, a, b, binding{1}) {
 		t.Error("holds for another direction, token or socket")
 	}
 	h.nonces[3]++
-	if h.verify(token, a, b) {
+	if h.verify(token, a, b, binding{}) {
 		t.Error("holds for other streams")
 	}
 	h.nonces[3]--
 	h.quorumID++
-	if h.verify(token, a, b) {
+	if h.verify(token, a, b, binding{}) {
 		t.Error("holds for another epoch")
 	}
 	if memberHash([]string{"ab", "c"}) == memberHash([]string{"a", "bc"}) {

@@ -146,7 +146,9 @@ func (d *dialer) connect(ctx context.Context, r int, addresses []string, place s
 	}
 	stop := context.AfterFunc(ctx, func() { l.conn.interrupt() })
 	l.conn.unansweredFor(b.opt.ReachTimeout)
-	_, err = l.exchangePreamble()
+	if err = l.sealDialed(g.cfg.TLS, addresses[0]); err == nil {
+		_, err = l.exchangePreamble()
+	}
 	if !stop() && err == nil {
 		err = context.Cause(ctx)
 	}
@@ -159,7 +161,7 @@ func (d *dialer) connect(ctx context.Context, r int, addresses []string, place s
 	}
 	if err != nil {
 		c.Close()
-		return fmt.Errorf("greet %s: %w", addresses[0], err)
+		return fmt.Errorf("greet %s: %w", addresses[0], explained(err))
 	}
 	return d.adopt(l, r, g)
 }

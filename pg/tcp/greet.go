@@ -128,7 +128,9 @@ func (g *group) vet(l *link) (rank int, err error) {
 	h := l.hello
 	rank, member := g.ranks[h.replicaID]
 	switch {
-	case !h.verify(g.cfg.Token, l.theirs, l.mine):
+	case !l.sealedAs(g.cfg.TLS):
+		return 0, fmt.Errorf("%w: %s came before this rank's certificates did, or went", errRefused, l.key.replicaID)
+	case !h.verify(g.cfg.Token, l.theirs, l.mine, l.binding):
 		return 0, fmt.Errorf("%w: %s does not prove the token of %v", errRefused, l.key.replicaID, g.epoch)
 	case !member || rank == g.rank || h.groupRank != g.cfg.GroupRank:
 		return 0, fmt.Errorf("%w: %s group rank %d is no peer in %v", errRefused, h.replicaID, h.groupRank, g.epoch)

@@ -77,19 +77,20 @@ func memberHash(ids []string) [sha256.Size]byte {
 }
 
 // prove computes the proof of a Hello that goes from the side with nonce
-// from to the side with nonce to.
-func (h *hello) prove(token []byte, from, to [nonceBytes]byte) [sha256.Size]byte {
+// from to the side with nonce to, over that connection.
+func (h *hello) prove(token []byte, from, to [nonceBytes]byte, on binding) [sha256.Size]byte {
 	mac := hmac.New(sha256.New, token)
 	mac.Write([]byte(preambleMagic))
 	mac.Write(from[:])
 	mac.Write(to[:])
+	on.addTo(mac)
 	mac.Write(h.appendFields(nil))
 	return [sha256.Size]byte(mac.Sum(nil))
 }
 
 // verify tells whether h proves token.
-func (h *hello) verify(token []byte, from, to [nonceBytes]byte) bool {
-	want := h.prove(token, from, to)
+func (h *hello) verify(token []byte, from, to [nonceBytes]byte, on binding) bool {
+	want := h.prove(token, from, to, on)
 	return hmac.Equal(want[:], h.proof[:])
 }
 

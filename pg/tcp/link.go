@@ -144,7 +144,7 @@ func (l *link) sayHelloLocked(do *todo) {
 			h.rings[class] = l.lane.channels[class].send.next // what is reserved before is of earlier epochs
 		}
 	}
-	h.proof = h.prove(g.cfg.Token, l.mine, l.theirs)
+	h.proof = h.prove(g.cfg.Token, l.mine, l.theirs, l.binding)
 	l.control = append(l.control, l.b.controlFrame(frameHello, g.key, h.encode()))
 	l.helloSent = true
 	do.kick = l

@@ -43,6 +43,9 @@ func (k *sock) enlarge(n int) {
 	more := make([]byte, n)
 	in.w = copy(more, in.buf[in.r:in.w])
 	in.r, in.buf = 0, more
+	if s := k.conn.sealed; s != nil && n == receiveBytes {
+		s.widen(n)
+	}
 }
 
 // screen looks at the head of a frame. Behind a proof k has its whole buffer. Before

@@ -16,8 +16,9 @@ import (
 // without waiting. net.Buffers can do neither. One goroutine may read and one
 // may write at a time; deadlines may be set from any.
 type rawConn struct {
-	tcp *net.TCPConn
-	raw syscall.RawConn
+	tcp    *net.TCPConn
+	raw    syscall.RawConn
+	sealed *sealed // TLS; nil: bytes go as they are. Set before there are two goroutines
 
 	rd, wr vectorCall
 }
@@ -91,6 +92,14 @@ func (v *vectorCall) result(err error) (int, error) {
 // read fills a, then b, with what is there; it waits for at least one byte.
 // Errors: io.EOF, os.ErrDeadlineExceeded after interruptRead, errors of the socket.
 func (r *rawConn) read(a, b []byte) (int, error) {
+	if r.sealed != nil {
+		return r.sealed.read(a, b)
+	}
+	return r.receive(a, b)
+}
+
+// receive is read of the socket's own bytes.
+func (r *rawConn) receive(a, b []byte) (int, error) {
 	r.rd.set(a, b)
 	r.rd.wait = true
 	n, err := r.rd.result(r.raw.Read(r.rd.step))
@@ -103,6 +112,14 @@ func (r *rawConn) read(a, b []byte) (int, error) {
 // write sends of a, then b, what the socket takes. With wait it waits for
 // room for at least one byte, without it gives errAgain.
 func (r *rawConn) write(a, b []byte, wait bool) (int, error) {
+	if r.sealed != nil {
+		return r.sealed.write(a, b, wait)
+	}
+	return r.send(a, b, wait)
+}
+
+// send is write of the socket's own bytes.
+func (r *rawConn) send(a, b []byte, wait bool) (int, error) {
 	r.wr.set(a, b)
 	r.wr.wait = wait
 	return r.wr.result(r.raw.Write(r.wr.step))
@@ -122,12 +139,27 @@ func (r *rawConn) clearWrite() error { return r.tcp.SetWriteDeadline(time.Time{}
 
 func interrupted(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }
 
-// unread is how many bytes wait in the socket's receive buffer.
+// writeAll writes p; it waits for room.
+func (r *rawConn) writeAll(p []byte) error {
+	for len(p) > 0 {
+		n, err := r.write(p, nil, true)
+		if err != nil {
+			return err
+		}
+		p = p[n:]
+	}
+	return nil
+}
+
+// unread is how many bytes wait to be read, in the socket's receive buffer above all.
 func (r *rawConn) unread() int {
 	n := 0
+	if r.sealed != nil {
+		n = int(r.sealed.unread.Load())
+	}
 	r.raw.Control(func(fd uintptr) { // an error leaves 0: the reader will see it
 		if v, err := unix.IoctlGetInt(int(fd), unix.TIOCINQ); err == nil {
-			n = v
+			n += v
 		}
 	})
 	return n

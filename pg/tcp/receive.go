@@ -49,8 +49,13 @@ func (k *sock) preamble() error {
 	if err := c.SetDeadline(time.Now().Add(b.opt.DialTimeout)); err != nil {
 		return err
 	}
-	joins, err := k.exchangePreamble()
+	err := k.sealAccepted()
+	joins := false
+	if err == nil {
+		joins, err = k.exchangePreamble()
+	}
 	if err != nil {
+		k.strange(err)
 		return err
 	}
 	k.received.Store(b.now())

@@ -29,6 +29,7 @@ type sock struct {
 
 	// Set by the preamble, before the first frame.
 	mine, theirs [nonceBytes]byte
+	binding      binding // of the TLS connection
 
 	// Owned by the reader.
 	in struct {
@@ -107,6 +108,7 @@ func (l *link) noncesLocked() (sum [sha256.Size]byte) {
 		}
 		h.Write(first[:])
 		h.Write(second[:])
+		k.binding.addTo(h)
 	}
 	return [sha256.Size]byte(h.Sum(nil))
 }

@@ -88,7 +88,9 @@ func (d *dialer) join(ctx context.Context, l *link, index int, addresses []strin
 		return nil, err
 	}
 	stop := context.AfterFunc(ctx, k.conn.interrupt)
-	err = k.askToJoin()
+	if err = k.sealDialed(d.g.cfg.TLS, addresses[index%len(addresses)]); err == nil {
+		err = k.askToJoin()
+	}
 	if !stop() && err == nil {
 		err = context.Cause(ctx)
 	}
@@ -124,7 +126,7 @@ func (k *sock) askToJoin() error {
 	p = append(p, k.l.theirs[:]...)
 	p = append(p, byte(k.index))
 	p = append(p, make([]byte, preambleBytes+joinBytes-len(p))...)
-	if _, err := k.conn.tcp.Write(p); err != nil {
+	if err := k.conn.writeAll(p); err != nil {
 		return err
 	}
 	if _, err := k.readPreamble(); err != nil {
@@ -199,7 +201,7 @@ func (k *sock) joinEdge(nonce [nonceBytes]byte, index int) error {
 // one more socket of an edge.
 func (k *sock) exchangePreamble() (joins bool, err error) {
 	p := append([]byte(preambleMagic), k.mine[:]...)
-	if _, err := k.conn.tcp.Write(p); err != nil {
+	if err := k.conn.writeAll(p); err != nil {
 		return false, err
 	}
 	return k.readPreamble()
@@ -214,7 +216,7 @@ func (k *sock) readPreamble() (joins bool, err error) {
 	magic := string(got[:len(preambleMagic)])
 	joins = magic == joinMagic && !k.l.dialed
 	if magic != preambleMagic && !joins {
-		return false, fmt.Errorf("%w: preamble %q, want %q", ErrCorrupt, magic, preambleMagic)
+		return false, wrongPreamble(magic)
 	}
 	copy(k.theirs[:], got[len(preambleMagic):])
 	return joins, nil

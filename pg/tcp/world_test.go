@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerry-ft/skerry/internal/guard/guardtest"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/store"
 )
@@ -20,6 +21,7 @@ type world struct {
 	cluster  string
 	ids      []string
 	backends []*Backend
+	tls      *store.TLS // of all; nil: they are in the clear
 }
 
 const testTimeout = 20 * time.Second
@@ -30,6 +32,9 @@ const patientBeats = 5 * time.Second
 
 // streams has every test try itself on edges of several sockets; a few always do.
 var streams = flag.Int("tcp.streams", 0, "sockets of each edge where a test names none; no shared memory then")
+
+// overTLS has every test try itself over TLS; a few always do.
+var overTLS = flag.Bool("tcp.tls", false, "have certificates where a test says nothing about them")
 
 func (o Options) forTest() Options {
 	if o.BeatTimeout == 0 {
@@ -53,6 +58,9 @@ func newWorld(t testing.TB, n int, opt Options) *world {
 func newWorldOf(t testing.TB, opts []Options) *world {
 	t.Helper()
 	w := &world{t: t, store: testStore(t), cluster: "test"}
+	if *overTLS {
+		w.tls = certified(t, guardtest.New(t), replica, "replica")
+	}
 	for i, o := range opts {
 		w.ids = append(w.ids, fmt.Sprintf("replica%d", i))
 		b := New(o.forTest())
@@ -89,7 +97,7 @@ func (w *world) config(q int64, members []int, r int) pg.Config {
 	c := pg.Config{
 		StoreAddress: fmt.Sprintf("%s/skerry/%s/default/%d/0", w.store, w.cluster, q),
 		Rank:         r, Cluster: w.cluster, QuorumID: q, GroupWorldSize: 1,
-		Token: []byte("a token of sixteen"), Timeout: testTimeout,
+		Token: []byte("a token of sixteen"), TLS: w.tls, Timeout: testTimeout,
 	}
 	for _, m := range members {
 		c.ReplicaIDs = append(c.ReplicaIDs, w.ids[m])

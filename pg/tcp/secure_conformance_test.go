@@ -1,0 +1,33 @@
+package tcp
+
+import (
+	"testing"
+
+	"github.com/skerry-ft/skerry/internal/guard/guardtest"
+	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/pgtest"
+)
+
+// TestConformanceOverTLS: every rule of a backend holds over TLS, by lanes beside a
+// socket as by one socket and by several.
+func TestConformanceOverTLS(t *testing.T) {
+	c := guardtest.New(t)
+	tls := certified(t, c, replica, "replica")
+	for name, opt := range map[string]Options{
+		"shared": {Transport: TransportShared}, "tcp": {Transport: TransportTCP}, "streams": {Transport: TransportTCP, Streams: 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			most := 3
+			if testing.Short() {
+				most = 2
+			}
+			opt.BeatTimeout = patientBeats
+			pgtest.RunWith(t, pgtest.Harness{
+				MaxWorldSize: most,
+				New:          func(*testing.T) pg.Backend { return &sealedBackend{New(opt), tls} },
+				Kill:         func(b pg.Backend) { kill(b.(*sealedBackend).Backend) },
+				Corrupt:      func(b pg.Backend) { b.(*sealedBackend).spoilNext.Store(true) },
+			})
+		})
+	}
+}

@@ -34,6 +34,10 @@ type Config struct {
 	// rank 0 publishes its manager's address and the replica id. Required with
 	// GroupWorldSize > 1. Use a new prefix for every start of the group.
 	GroupStore string
+	// PlainGroupStore: GroupStore speaks no TLS, though Guard encrypts the data plane and
+	// the store: as a launcher's that is PyTorch's. What it holds is no secret, and
+	// rank 0 must show its certificate all the same.
+	PlainGroupStore bool
 
 	// Listen is "host:port" of the manager server in group rank 0; store and
 	// heal listeners bind the same host. "" means a free port where peers are: on

@@ -19,6 +19,7 @@ import (
 //	REPLICA_GROUP_ID                             ReplicaID
 //	RANK, WORLD_SIZE                             GroupRank, GroupWorldSize
 //	MASTER_ADDR, MASTER_PORT                     GroupStore (with WORLD_SIZE > 1)
+//	SKERRY_PLAIN_GROUP_STORE                     PlainGroupStore, true or false
 //	SKERRY_LISTEN, SKERRY_ADVERTISE              Listen ("host" or "host:port"), Advertise
 //	SKERRY_TLS_CA, SKERRY_TLS_CERT, SKERRY_TLS_KEY, SKERRY_TLS_SERVER_NAME,
 //	SKERRY_TLS_DATA, SKERRY_TOKEN_FILE, SKERRY_TOKEN, SKERRY_OPEN Guard
@@ -48,6 +49,12 @@ func (c *Config) FromEnv() error {
 			host = "[" + host + "]"
 		}
 		c.GroupStore = host + ":" + port
+	}
+	if text := os.Getenv("SKERRY_PLAIN_GROUP_STORE"); text != "" && !c.PlainGroupStore {
+		var err error
+		if c.PlainGroupStore, err = strconv.ParseBool(text); err != nil {
+			problems = append(problems, fmt.Errorf("SKERRY_PLAIN_GROUP_STORE = %q, want true or false", text))
+		}
 	}
 	if c.Listen == "" {
 		c.Listen = listenFrom(os.Getenv("SKERRY_LISTEN"))

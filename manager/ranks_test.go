@@ -18,9 +18,11 @@ type ranked struct {
 }
 
 // groupStore serves a replica's group store.
-func groupStore(t testing.TB) string {
+func groupStore(t testing.TB) string { return groupStoreOf(t, nil) }
+
+func groupStoreOf(t testing.TB, conf *store.TLS) string {
 	t.Helper()
-	s, err := store.NewServer(store.ServerConfig{})
+	s, err := store.NewServer(store.ServerConfig{TLS: conf})
 	if err != nil {
 		t.Fatal(err)
 	}

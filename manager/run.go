@@ -176,9 +176,14 @@ func (m *Manager) discover(ctx context.Context) (*remote, error) {
 func (m *Manager) openGroupStore(ctx context.Context) (store.Store, error) {
 	dctx, cancel := context.WithTimeout(ctx, m.timeouts.Connect)
 	defer cancel()
-	s, err := store.Open(dctx, m.cfg.GroupStore, store.ClientConfig{
-		Timeout: m.timeouts.Connect, Dial: storeDial(m.cfg.Network),
-	})
+	client := store.ClientConfig{Timeout: m.timeouts.Connect, Dial: storeDial(m.cfg.Network)}
+	if !m.cfg.PlainGroupStore {
+		client.TLS = m.dataTLS
+	}
+	s, err := store.Open(dctx, m.cfg.GroupStore, client)
+	if errors.Is(err, store.ErrTLS) && client.TLS != nil {
+		err = fmt.Errorf("%w; a group store that is PyTorch's takes PlainGroupStore (SKERRY_PLAIN_GROUP_STORE=true)", err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("open the group store %s: %w", m.cfg.GroupStore, err)
 	}

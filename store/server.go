@@ -50,7 +50,8 @@ type ServerConfig struct {
 	// MaxConns bounds the connections at a time; one more is closed at once.
 	// 0 means DefaultMaxConns. A client of ours holds one, and one more for
 	// each call that blocks. One host may have a quarter of them (loopback: all),
-	// and a quarter may be of clients whose greeting is not over.
+	// and a quarter may be of clients whose greeting is not over; with TLS 1,024 at
+	// most, of one host 128.
 	MaxConns int
 
 	// StrictAdd makes Add on a key that was set an error; see the option of that
@@ -85,6 +86,9 @@ const (
 	// maxNewcomersPerHost bounds these for one host, and scarceNewcomers while
 	// there are many.
 	maxNewcomersPerHost, scarceNewcomers = 256, 8
+	// maxShaking and maxShakingPerHost bound them where they are in a TLS handshake, which
+	// holds about 25 KiB once a hello has come.
+	maxShaking, maxShakingPerHost = 1024, 128
 	// writeTimeout ends a connection whose client does not read its answers.
 	writeTimeout = 30 * time.Second
 	// sampleBurst lines that strangers cause are logged in each samplePeriod.
@@ -208,19 +212,21 @@ func newPurse(most int64) *perhost.Counter {
 // newServer makes one that does not listen.
 func newServer(cfg ServerConfig) *Server {
 	conns := int64(cfg.MaxConns)
+	newcomers := perhost.Limits{Max: max(conns/newcomerShare, 1), PerHost: maxNewcomersPerHost, Scarce: scarceNewcomers}
+	if cfg.TLS != nil {
+		newcomers.Max, newcomers.PerHost = min(newcomers.Max, maxShaking), maxShakingPerHost
+	}
 	s := &Server{
-		cfg:    cfg,
-		ln:     cfg.Listener,
-		t:      newTable(cfg.MaxBytes),
-		grants: newGrants(),
-		purse:  perhost.New(perhost.Limits{Max: cfg.MaxBytes, PerHost: max(cfg.MaxBytes/hostShare, 1)}),
-		places: perhost.New(perhost.Limits{Max: conns, PerHost: max(conns/hostShare, 1)}),
-		newcomers: perhost.New(perhost.Limits{
-			Max: max(conns/newcomerShare, 1), PerHost: maxNewcomersPerHost, Scarce: scarceNewcomers,
-		}),
-		sampled: cfg.Log.Sample(&zerolog.BurstSampler{Burst: sampleBurst, Period: samplePeriod}),
-		stop:    make(chan struct{}),
-		done:    make(chan struct{}),
+		cfg:       cfg,
+		ln:        cfg.Listener,
+		t:         newTable(cfg.MaxBytes),
+		grants:    newGrants(),
+		purse:     perhost.New(perhost.Limits{Max: cfg.MaxBytes, PerHost: max(cfg.MaxBytes/hostShare, 1)}),
+		places:    perhost.New(perhost.Limits{Max: conns, PerHost: max(conns/hostShare, 1)}),
+		newcomers: perhost.New(newcomers),
+		sampled:   cfg.Log.Sample(&zerolog.BurstSampler{Burst: sampleBurst, Period: samplePeriod}),
+		stop:      make(chan struct{}),
+		done:      make(chan struct{}),
 	}
 	s.t.strictAdd = cfg.StrictAdd
 	s.mu.conns = make(map[*serverConn]struct{})

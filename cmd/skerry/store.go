@@ -10,24 +10,33 @@ import (
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/printable"
 	"github.com/skerry-ft/skerry/store"
+	"github.com/skerry-ft/skerry/store/certs"
 )
 
 // newStoreCommand serves a store by itself, for those who have no Go.
 func newStoreCommand() *cobra.Command {
 	var cfg store.ServerConfig
 	var guarded guard.Options
+	var job string
 	cmd := &cobra.Command{
 		Use:   "store",
 		Short: "Serve a rendezvous store, which PyTorch's TCPStore clients can use",
 		Long: `Serve a rendezvous store in the protocol of PyTorch's TCPStore, in memory, until it is ended. Its address is the
 first line of standard output. PyTorch's clients, of 2.4 or later, use it in place of the store that rank 0 would
-serve: pass them TCPStore(host, port, is_master=False), or set TORCHELASTIC_USE_AGENT_STORE=True for tcp://.`,
+serve: pass them TCPStore(host, port, is_master=False), or set TORCHELASTIC_USE_AGENT_STORE=True for tcp://.
+
+With certificates (--tls-ca, --tls-cert, --tls-key, of role replica) it speaks TLS and takes replicas alone, by their
+certificates. PyTorch's clients speak none: for them leave certificates out, or say --tls-data=false.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := guardflags.Apply(&guarded); err != nil {
 				return err
 			}
 			cfg.Open = guarded.Open
+			var err error
+			if cfg.TLS, err = certs.FromOptions(guarded, job); err != nil {
+				return err
+			}
 			cfg.Log = zerolog.New(printable.JSONWriter(cmd.ErrOrStderr())).With().Timestamp().Logger().Level(zerolog.InfoLevel)
 			s, err := store.NewServer(cfg)
 			if err != nil {
@@ -39,6 +48,9 @@ serve: pass them TCPStore(host, port, is_master=False), or set TORCHELASTIC_USE_
 	}
 	f := cmd.Flags()
 	f.StringVar(&cfg.Listen, "listen", "127.0.0.1:29500", "address for clients, host:port")
+	f.StringVar(&job, "job", "", "refuse replicas whose certificates are bound to another job; empty: none")
+	guardflags.AddTLS(f, &guarded)
+	guardflags.AddData(f, &guarded)
 	guardflags.AddOpen(f, &guarded.Open)
 	return cmd
 }

@@ -11,7 +11,6 @@ package certs
 
 import (
 	"crypto/tls"
-	"errors"
 	"fmt"
 
 	"github.com/skerry-ft/skerry/internal/guard"
@@ -50,8 +49,16 @@ func Open(f store.TLSFiles) (*store.TLS, error) {
 // certificate, or SKERRY_TLS_DATA is false. job may be empty.
 func FromEnv(job string) (*store.TLS, error) {
 	var o guard.Options
-	if err := errors.Join(o.FromEnv(), o.Validate()); err != nil {
+	if err := o.FromEnv(); err != nil {
 		return nil, fmt.Errorf("certificates from the environment: %w", err)
+	}
+	return FromOptions(o, job)
+}
+
+// FromOptions is FromEnv for options that are complete.
+func FromOptions(o guard.Options, job string) (*store.TLS, error) {
+	if err := o.Validate(); err != nil {
+		return nil, fmt.Errorf("certificates of the data plane and the store: %w", err)
 	}
 	if !o.EncryptsData() {
 		return nil, nil

@@ -5,7 +5,9 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"io"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -100,6 +102,47 @@ func storeAttacks() []attack {
 	}
 }
 
+// storeTLSAttacks are on the store's port where it speaks TLS.
+func storeTLSAttacks() []attack {
+	hello := firstRecord()
+	record := "\x17\x03\x03\x40\x00"
+	return []attack{
+		{64, "silence within the handshake", func(ctx context.Context, v *victim) {
+			hold(ctx, v.dialStore, 2*silent, "", hello[:1], hello[:5], hello[:len(hello)/2], hello, hello+record)
+		}},
+		{65, "handshakes without a certificate, and bytes", func(ctx context.Context, v *victim) {
+			flood(ctx, v.dialStoreTLS, 8, "\x00", bytes.Repeat([]byte("x"), 1<<20))
+		}},
+		{66, "a handshake that does not end", func(ctx context.Context, v *victim) {
+			flood(ctx, v.dialStore, 8, "\x16\x03\x01\x04\x00\x01\x00\xff\xff"+strings.Repeat("x", 1020),
+				[]byte("\x16\x03\x03\x04\x00"+strings.Repeat("x", 1024)))
+		}},
+		{67, "junk behind a hello", func(ctx context.Context, v *victim) {
+			flood(ctx, v.dialStore, 8, hello, bytes.Repeat([]byte("junk"), 64<<10))
+		}},
+	}
+}
+
+// firstRecord is what a client of TLS says first.
+func firstRecord() string {
+	ours, theirs := net.Pipe()
+	defer theirs.Close()
+	go func() {
+		_, _ = nobody(ours).Write(nil) // cut below
+		ours.Close()
+	}()
+	head := make([]byte, 5)
+	_, err := io.ReadFull(theirs, head)
+	body := make([]byte, binary.BigEndian.Uint16(head[3:]))
+	if err == nil {
+		_, err = io.ReadFull(theirs, body)
+	}
+	if err != nil {
+		panic(err)
+	}
+	return string(append(head, body...))
+}
+
 // healAttacks are on the donor's port.
 func healAttacks() []attack {
 	const form = "Content-Type: multipart/form-data; boundary=b\r\n"
@@ -180,10 +223,9 @@ func TestStrangers(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			attacks := healAttacks()
-			if name == "token" { // the others do not ask for certificates
-				attacks = append(attacks, storeAttacks()...)
-				attacks = append(attacks, dataAttacks()...)
+			attacks := slices.Concat(healAttacks(), storeAttacks(), dataAttacks())
+			if name == "TLS" {
+				attacks = append(attacks, storeTLSAttacks()...)
 			}
 			for _, a := range attacks {
 				t.Run(fmt.Sprintf("%d %s", a.number, a.name), func(t *testing.T) { v.bear(t, a) })

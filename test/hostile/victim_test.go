@@ -25,6 +25,7 @@ import (
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/tcp"
 	"github.com/skerry-ft/skerry/store"
+	"github.com/skerry-ft/skerry/store/certs"
 )
 
 // victimEnv makes this binary a victim: its value is the guard's files.
@@ -46,7 +47,8 @@ func serveVictim(options string) error {
 	if len(files) != 4 {
 		return fmt.Errorf("%s = %q, want the names of four files", victimEnv, options)
 	}
-	g, err := guard.Open(guard.Options{TokenFile: files[0], TLSCA: files[1], TLSCert: files[2], TLSKey: files[3]})
+	o := guard.Options{TokenFile: files[0], TLSCA: files[1], TLSCert: files[2], TLSKey: files[3]}
+	g, err := guard.Open(o)
 	if err != nil {
 		return err
 	}
@@ -54,7 +56,8 @@ func serveVictim(options string) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer cancel()
-	kept, err := store.NewServer(store.ServerConfig{Token: []byte(quorumToken)})
+	conf := certs.Of(g, o, "job")
+	kept, err := store.NewServer(store.ServerConfig{Token: []byte(quorumToken), TLS: conf})
 	if err != nil {
 		return err
 	}
@@ -77,7 +80,7 @@ func serveVictim(options string) error {
 	for in.Scan() {
 		quorum, err := strconv.ParseInt(in.Text(), 10, 64)
 		if err == nil {
-			err = configure(ctx, backend, at.Store, quorum, 1)
+			err = configure(ctx, backend, conf, at.Store, quorum, 1)
 		}
 		if err != nil {
 			return err
@@ -102,12 +105,12 @@ func healConfig(g *guard.Guard) checkpoint.HTTPConfig {
 }
 
 // configure makes b a rank of two in a quorum.
-func configure(ctx context.Context, b *tcp.Backend, at string, quorum int64, rank int) error {
+func configure(ctx context.Context, b *tcp.Backend, conf *store.TLS, at string, quorum int64, rank int) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	return b.Configure(ctx, pg.Config{
 		StoreAddress: fmt.Sprintf("%s/q/%d", at, quorum), Rank: rank, Cluster: "c", QuorumID: quorum,
-		ReplicaIDs: []string{"member", "victim"}, GroupWorldSize: 1, Token: []byte(quorumToken), Timeout: patience,
+		ReplicaIDs: []string{"member", "victim"}, GroupWorldSize: 1, Token: []byte(quorumToken), TLS: conf, Timeout: patience,
 	})
 }
 
@@ -116,6 +119,7 @@ func configure(ctx context.Context, b *tcp.Backend, at string, quorum int64, ran
 type victim struct {
 	places
 	guard  *guard.Guard
+	tls    *store.TLS // of store and data plane; nil: they are plain
 	pid    int
 	folder string // for its temporary files
 	log    *noise
@@ -128,7 +132,7 @@ func startVictim(t *testing.T, o guard.Options) *victim {
 	t.Helper()
 	g := guardtest.Open(t, o)
 	options := strings.Join([]string{o.TokenFile, o.TLSCA, o.TLSCert, o.TLSKey}, ",")
-	v := &victim{guard: g, folder: t.TempDir(), log: &noise{}}
+	v := &victim{guard: g, tls: certs.Of(g, o, "job"), folder: t.TempDir(), log: &noise{}}
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0])
 	cmd.Env = append(os.Environ(), victimEnv+"="+options, "TMPDIR="+v.folder)
 	cmd.Stderr = v.log
@@ -164,7 +168,7 @@ func (v *victim) form(ctx context.Context) error {
 		return err
 	}
 	b := tcp.New(tcp.Options{Transport: tcp.TransportTCP})
-	err := configure(ctx, b, v.Store, v.quorum, 0)
+	err := configure(ctx, b, v.tls, v.Store, v.quorum, 0)
 	if err == nil {
 		err = v.out.Decode(&v.places)
 	}
@@ -191,7 +195,7 @@ func (v *victim) heal(t *testing.T) error {
 func (v *victim) rendezvous(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	c, err := store.Dial(ctx, v.Store, store.ClientConfig{Token: []byte(quorumToken)})
+	c, err := store.Dial(ctx, v.Store, store.ClientConfig{Token: []byte(quorumToken), TLS: v.tls})
 	if err != nil {
 		return err
 	}
@@ -253,7 +257,21 @@ func (v *victim) dialHeal(ctx context.Context) (net.Conn, error) {
 	if err != nil || scheme == "http" {
 		return c, err
 	}
-	return tls.Client(c, &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13}), nil //nolint:gosec // it attacks
+	return nobody(c), nil
+}
+
+// nobody speaks TLS over c, and shows no certificate.
+func nobody(c net.Conn) net.Conn {
+	return tls.Client(c, &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13}) //nolint:gosec // it attacks
+}
+
+// dialStoreTLS is a connection to the store under TLS, without a certificate.
+func (v *victim) dialStoreTLS(ctx context.Context) (net.Conn, error) {
+	c, err := v.dialStore(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return nobody(c), nil
 }
 
 func (v *victim) dialStore(ctx context.Context) (net.Conn, error) { return stranger(ctx, v.Store) }

@@ -14,13 +14,18 @@ import (
 
 // Add adds the flags of a client to f; Apply completes them.
 func Add(f *pflag.FlagSet, o *guard.Options) {
+	AddTLS(f, o)
+	f.StringVar(&o.TokenFile, "token-file", "", "file of the operators' token, which changing actions need, or of a join token (skerry token), one a line, the first is used ("+
+		guard.EnvTokenFile+", or the token itself in "+guard.EnvToken+")")
+}
+
+// AddTLS adds those of certificates.
+func AddTLS(f *pflag.FlagSet, o *guard.Options) {
 	f.StringVar(&o.TLSCA, "tls-ca", "", "PEM file of the CA that signs all peers; empty: no TLS ("+guard.EnvTLSCA+")")
 	f.StringVar(&o.TLSCert, "tls-cert", "", "PEM file of this process's certificate ("+guard.EnvTLSCert+")")
 	f.StringVar(&o.TLSKey, "tls-key", "", "PEM file of its key ("+guard.EnvTLSKey+")")
 	f.StringVar(&o.TLSServerName, "tls-server-name", "", "name that certificates of servers must carry; empty: the host that is dialled ("+guard.EnvTLSServerName+")")
 	f.BoolVar(&o.TLSAnyRole, "tls-any-role", false, "take certificates that name no role for ones of any role ("+guard.EnvTLSAnyRole+")")
-	f.StringVar(&o.TokenFile, "token-file", "", "file of the operators' token, which changing actions need, or of a join token (skerry token), one a line, the first is used ("+
-		guard.EnvTokenFile+", or the token itself in "+guard.EnvToken+")")
 }
 
 // AddServer adds the flags of a server.

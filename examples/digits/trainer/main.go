@@ -67,7 +67,7 @@ func train(signals <-chan os.Signal, o options, tell *teller, stderr io.Writer) 
 		log = zerolog.New(zerolog.ConsoleWriter{Out: stderr, NoColor: true, TimeFormat: time.TimeOnly, FormatPrepare: printable.Event}).With().Timestamp().Logger()
 	}
 	cfg := manager.Config{
-		Guard:          manager.Guard{Open: o.open},
+		Guard:          manager.Guard{Open: o.open, TLSData: o.tlsData},
 		Listen:         o.listen,
 		Advertise:      o.advertise,
 		ReplicaID:      fmt.Sprintf("replica-%d", o.digits.Shard.Index),

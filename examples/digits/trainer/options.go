@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"strconv"
 	"time"
 
 	"github.com/skerry-ft/skerry/examples/digits"
@@ -17,6 +18,7 @@ type options struct {
 	listen      string
 	advertise   string
 	open        bool
+	tlsData     *bool
 	linger      time.Duration
 	stepTimeout time.Duration
 	verbose     bool
@@ -34,6 +36,11 @@ func parse(args []string, stdout io.Writer) (options, error) {
 	f.StringVar(&o.listen, "listen", "", "address for peers, host:port; empty: that from which the lighthouse is reached, or SKERRY_LISTEN")
 	f.StringVar(&o.advertise, "advertise", "", "host that peers dial; empty: that of -listen, or SKERRY_ADVERTISE")
 	f.BoolVar(&o.open, "open", false, "serve whoever comes, where other hosts reach this one and nothing guards it; or SKERRY_OPEN=1")
+	f.BoolFunc("tls-data", "encrypt the data plane and the store where there are certificates (default true); or SKERRY_TLS_DATA", func(text string) error {
+		on, err := strconv.ParseBool(text)
+		o.tlsData = &on
+		return err
+	})
 	f.Uint64Var(&c.Seed, "seed", 1, "of data and model, the same on all replicas")
 	f.Int64Var(&c.Steps, "steps", 600, "steps to train, the same on all replicas")
 	f.IntVar(&c.Shard.Index, "index", 0, "of this replica, 0 to replicas-1; no two may have the same")

@@ -17,13 +17,8 @@ import (
 	"github.com/skerry-ft/skerry/manager/torchft"
 )
 
-const (
-	// proxyConns bounds the connections of a job's managers on one host.
-	proxyConns = 4_096
-
-	// firstPassed is the descriptor of the first socket that systemd passes.
-	firstPassed = 3
-)
+// firstPassed is the descriptor of the first socket that systemd passes.
+const firstPassed = 3
 
 // newTorchftProxyCommand is the one address that a job of torchft's knows.
 func newTorchftProxyCommand() *cobra.Command {
@@ -95,7 +90,7 @@ func proxyListener(addr string, open bool) (net.Listener, error) {
 		err := fmt.Errorf("--bind = %s, want a loopback address, or --open: whoever reaches it speaks to the lighthouse as this proxy", listener.Addr())
 		return nil, errors.Join(err, listener.Close())
 	}
-	return guard.Limit(listener, guard.Limits{MaxConns: proxyConns}), nil
+	return listener, nil
 }
 
 // passedListener is the one socket that systemd passed to this process, by its

@@ -29,7 +29,7 @@ var mayImport = map[string][]string{
 	"lighthouse": {"quorum", "internal/wire/...", "internal/guard", "internal/boundjson", "internal/perhost"},
 	"manager":    {"quorum", "store/...", "pg", "checkpoint", "internal/wire/...", "internal/guard"},
 
-	"manager/torchft": {"quorum", "internal/wire/..."},
+	"manager/torchft": {"quorum", "internal/wire/...", "internal/guard"},
 
 	"train":       {"manager", "pg", "checkpoint"},
 	"train/spawn": {},

@@ -9,6 +9,8 @@ import (
 
 	"github.com/rs/zerolog"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/skerry-ft/skerry/internal/wire"
 )
@@ -69,8 +71,9 @@ type Config struct {
 	// Dial replaces the options of connections to lighthouse servers, transport
 	// credentials included; nil: plain TCP.
 	Dial []grpc.DialOption
-	// Serve adds options to the RPC server, for example transport credentials.
-	Serve []grpc.ServerOption
+	// Credentials are those of the port that the ranks call; nil: plain TCP, all that
+	// torchft's ranks speak.
+	Credentials credentials.TransportCredentials
 
 	Log zerolog.Logger
 }
@@ -87,6 +90,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.QuorumTimeout == 0 {
 		c.QuorumTimeout = DefaultQuorumTimeout
+	}
+	if c.Credentials == nil {
+		c.Credentials = insecure.NewCredentials()
 	}
 	return c
 }

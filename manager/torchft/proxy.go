@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
@@ -105,8 +106,11 @@ func NewProxy(cfg ProxyConfig) (*Proxy, error) {
 		return nil, errors.Join(err, p.listener.Close())
 	}
 	p.servers = servers
-	p.rpc = grpc.NewServer(append(wire.ServerOptions(), grpc.WaitForHandlers(true))...)
-	torchftpb.RegisterLighthouseServiceServer(p.rpc, p)
+	b := bounded(p.listener, insecure.NewCredentials(), cfg.Log)
+	p.listener = b.listener
+	var services grpc.ServiceRegistrar
+	p.rpc, services = b.server()
+	torchftpb.RegisterLighthouseServiceServer(services, p)
 	return p, nil
 }
 

@@ -11,7 +11,6 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/skerry-ft/skerry/internal/logkey"
-	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/torchftpb"
 	"github.com/skerry-ft/skerry/quorum"
 )
@@ -67,8 +66,11 @@ func New(cfg Config) (*Server, error) {
 	s.mu.metadata = make(map[int]string)
 	s.mu.tally = quorum.NewTally(cfg.GroupWorldSize)
 	s.callers = &callers{stay: beatsAlone * cfg.BeatInterval}
-	s.rpc = grpc.NewServer(append(append(wire.ServerOptions(), grpc.WaitForHandlers(true), grpc.StatsHandler(s.callers)), cfg.Serve...)...)
-	torchftpb.RegisterManagerServiceServer(s.rpc, s)
+	p := bounded(listener, cfg.Credentials, cfg.Log)
+	s.listener = p.listener
+	var services grpc.ServiceRegistrar
+	s.rpc, services = p.server(grpc.StatsHandler(s.callers))
+	torchftpb.RegisterManagerServiceServer(services, s)
 	return s, nil
 }
 

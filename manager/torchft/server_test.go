@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
+	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/torchftpb"
 	"github.com/skerry-ft/skerry/lighthouse"
 	"github.com/skerry-ft/skerry/lighthouse/lighthousetest"
@@ -223,7 +224,8 @@ func TestRefusals(t *testing.T) {
 	t.Parallel()
 	all := replicas(t, 1, 1)
 	ctx := limited(t)
-	for _, m := range []*torchftpb.ManagerQuorumRequest{{GroupRank: -1}, {GroupRank: 1}, {Step: -1}, {CommitFailures: -1}, {CheckpointMetadata: strings.Repeat("x", 1<<16)}} {
+	long := strings.Repeat("x", wire.MaxMetadataBytes+1)
+	for _, m := range []*torchftpb.ManagerQuorumRequest{{GroupRank: -1}, {GroupRank: 1}, {Step: -1}, {CommitFailures: -1}, {CheckpointMetadata: long}} {
 		if _, err := all[0].Quorum(ctx, m); status.Code(err) != codes.InvalidArgument {
 			t.Errorf("%v: %v", m, err)
 		}

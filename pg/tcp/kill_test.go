@@ -24,7 +24,7 @@ func TestKill(t *testing.T) {
 		rounds, bytes = 2, 8<<20
 	}
 	const world = 8
-	address := testStore(t)
+	address := testStore(t, nil)
 	var ranks []*rankProcess
 	for i := range world {
 		ranks = append(ranks, startRank(t, fmt.Sprintf("replica%d", i)))
@@ -102,7 +102,7 @@ func TestKillPassing(t *testing.T) {
 		ranks = append(ranks, startRank(t, fmt.Sprintf("replica%d", i)))
 	}
 	o := order{
-		Store: testStore(t), Bytes: 8 << 20, Pass: true, Poison: true,
+		Store: testStore(t, nil), Bytes: 8 << 20, Pass: true, Poison: true,
 		Opt: rankOptions{Transport: TransportShared, BeatTimeout: patientBeats},
 	}
 	for q := int64(1); q <= rounds; q++ {

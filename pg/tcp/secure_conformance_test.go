@@ -24,7 +24,7 @@ func TestConformanceOverTLS(t *testing.T) {
 			opt.BeatTimeout = patientBeats
 			pgtest.RunWith(t, pgtest.Harness{
 				MaxWorldSize: most,
-				New:          func(*testing.T) pg.Backend { return &sealedBackend{New(opt), tls} },
+				New:          func(*testing.T) pg.Backend { return &sealedBackend{New(opt), tls, nil} },
 				Kill:         func(b pg.Backend) { kill(b.(*sealedBackend).Backend) },
 				Corrupt:      func(b pg.Backend) { b.(*sealedBackend).spoilNext.Store(true) },
 			})

@@ -30,7 +30,7 @@ func (w *world) configureWith(q int64, all ...*store.TLS) []error {
 	var wg sync.WaitGroup
 	for r, t := range all {
 		wg.Go(func() {
-			errs[r] = (&sealedBackend{w.backends[r], t}).Configure(ctx, w.config(q, w.everybody(), r))
+			errs[r] = (&sealedBackend{w.backends[r], t, w.storeTLS}).Configure(ctx, w.config(q, w.everybody(), r))
 		})
 	}
 	wg.Wait()

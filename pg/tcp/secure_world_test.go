@@ -30,10 +30,10 @@ func certified(t testing.TB, c *guardtest.Cluster, p guard.Party, name string) *
 // replica is what members show.
 var replica = guard.Party{Role: guard.Replica}
 
-// apart has the meeting place be in the clear, whatever the data plane is.
-func apart(ctx context.Context, c pg.Config) (pg.Config, func(), error) {
+// apart has the meeting place be as t says, whatever the data plane is.
+func apart(ctx context.Context, c pg.Config, t *store.TLS) (pg.Config, func(), error) {
 	address, prefix, _ := strings.Cut(c.StoreAddress, "/")
-	client, err := store.Dial(ctx, address, store.ClientConfig{Token: c.Token})
+	client, err := store.Dial(ctx, address, store.ClientConfig{Token: c.Token, TLS: t})
 	if err != nil {
 		return c, nil, err
 	}
@@ -45,14 +45,11 @@ func apart(ctx context.Context, c pg.Config) (pg.Config, func(), error) {
 type sealedBackend struct {
 	*Backend
 
-	tls *store.TLS
+	tls, store *store.TLS
 }
 
 func (b *sealedBackend) Configure(ctx context.Context, c pg.Config) error {
-	if b.tls == nil {
-		return b.Backend.Configure(ctx, c)
-	}
-	c, done, err := apart(ctx, c)
+	c, done, err := apart(ctx, c, b.store)
 	if err != nil {
 		return err
 	}

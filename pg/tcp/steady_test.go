@@ -64,7 +64,7 @@ func goSteady(t *testing.T, world int, opt rankOptions) {
 	for i := range world {
 		ranks = append(ranks, startRank(t, fmt.Sprintf("steady%d", i)))
 	}
-	o := order{Do: "configure", Store: testStore(t), Q: 1, Opt: opt}
+	o := order{Do: "configure", Store: testStore(t, nil), Q: 1, Opt: opt}
 	orderAll(t, ranks, o)
 	o.Do, o.Steps = "steps", steadyOrder
 	longest := time.Duration(0)

@@ -41,7 +41,7 @@ func testStopped(t *testing.T, transport Transport) {
 	stopped := ranks[victim]
 	others := []*rankProcess{ranks[0], ranks[2]}
 	o := order{
-		Store: testStore(t), Bytes: 8 << 20, Poison: true,
+		Store: testStore(t, nil), Bytes: 8 << 20, Poison: true,
 		Opt: rankOptions{Transport: transport, BeatTimeout: time.Second, Streams: 2}, // where there is no lane
 	}
 	for i := range rounds {

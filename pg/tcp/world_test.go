@@ -22,6 +22,7 @@ type world struct {
 	ids      []string
 	backends []*Backend
 	tls      *store.TLS // of all; nil: they are in the clear
+	storeTLS *store.TLS // likewise
 }
 
 const testTimeout = 20 * time.Second
@@ -57,10 +58,12 @@ func newWorld(t testing.TB, n int, opt Options) *world {
 
 func newWorldOf(t testing.TB, opts []Options) *world {
 	t.Helper()
-	w := &world{t: t, store: testStore(t), cluster: "test"}
+	w := &world{t: t, cluster: "test"}
 	if *overTLS {
 		w.tls = certified(t, guardtest.New(t), replica, "replica")
 	}
+	w.storeTLS = w.tls
+	w.store = testStore(t, w.storeTLS)
 	for i, o := range opts {
 		w.ids = append(w.ids, fmt.Sprintf("replica%d", i))
 		b := New(o.forTest())
@@ -75,9 +78,9 @@ func newWorldOf(t testing.TB, opts []Options) *world {
 }
 
 // testStore runs a store server and returns its address.
-func testStore(t testing.TB) string {
+func testStore(t testing.TB, tls *store.TLS) string {
 	t.Helper()
-	s, err := store.NewServer(store.ServerConfig{})
+	s, err := store.NewServer(store.ServerConfig{TLS: tls})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -69,14 +69,19 @@ func runOps(ctx context.Context, o Options, bench string, ops []string, sizes []
 }
 
 // withRanks starts all contestants with n ranks, lends them to f, and ends them.
-func withRanks(ctx context.Context, o Options, n int, f func([]Contestant) error) (err error) {
+func withRanks(ctx context.Context, o Options, n int, f func([]Contestant) error) error {
+	return withKinds(ctx, o, n, ourTransports(), f)
+}
+
+// withKinds is withRanks for these of ours.
+func withKinds(ctx context.Context, o Options, n int, kinds []transportKind, f func([]Contestant) error) (err error) {
 	var all []Contestant
 	defer func() {
 		if closeErr := closeAll(all); err == nil {
 			err = closeErr
 		}
 	}()
-	for _, kind := range ourTransports() {
+	for _, kind := range kinds {
 		ours, err := startRanks(ctx, n, kind)
 		if err != nil {
 			return err

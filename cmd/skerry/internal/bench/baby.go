@@ -50,9 +50,9 @@ func babyWorld(ctx context.Context, contest Contest, n int, sizes []int64, emit 
 	var all []Contestant
 	defer func() { err = errors.Join(err, closeAll(all)) }()
 	for _, kind := range []transportKind{
-		{"skerry", tcp.TransportAuto, noChild},
-		{"skerry-baby", tcp.TransportAuto, childAlloc},
-		{"skerry-baby-copies", tcp.TransportAuto, childCopies},
+		{impl: "skerry", transport: tcp.TransportAuto, child: noChild},
+		{impl: "skerry-baby", transport: tcp.TransportAuto, child: childAlloc},
+		{impl: "skerry-baby-copies", transport: tcp.TransportAuto, child: childCopies},
 	} {
 		ours, err := startRanks(ctx, n, kind)
 		if err != nil {

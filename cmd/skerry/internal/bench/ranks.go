@@ -29,7 +29,11 @@ const workersEnd = 5 * time.Second
 
 // startRanks starts n workers, which connect and wait for tasks.
 func startRanks(ctx context.Context, n int, kind transportKind) (*ranks, error) {
-	server, err := store.NewServer(store.ServerConfig{})
+	t, err := openTLS(kind.tls)
+	if err != nil {
+		return nil, err
+	}
+	server, err := store.NewServer(store.ServerConfig{TLS: t})
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +44,7 @@ func startRanks(ctx context.Context, n int, kind transportKind) (*ranks, error) 
 		stop()
 		return <-served
 	}}
-	args, err := json.Marshal(rankArgs{Store: fmt.Sprintf("%s/bench", server.Addr()), Transport: kind.transport, Child: kind.child})
+	args, err := json.Marshal(rankArgs{Store: fmt.Sprintf("%s/bench", server.Addr()), Transport: kind.transport, Child: kind.child, TLS: kind.tls})
 	if err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
@@ -75,6 +79,7 @@ type transportKind struct {
 	impl      string
 	transport tcp.Transport
 	child     childKind
+	tls       *store.TLSFiles // nil: in the clear
 }
 
 // childKind says whether the ranks' backends run in children.
@@ -89,7 +94,7 @@ const (
 // ourTransports are "skerry", as it is by default (shared memory on one host), and
 // over loopback TCP as between hosts.
 func ourTransports() []transportKind {
-	return []transportKind{{"skerry", tcp.TransportAuto, noChild}, {"skerry-tcp", tcp.TransportTCP, noChild}}
+	return []transportKind{{impl: "skerry", transport: tcp.TransportAuto}, {impl: "skerry-tcp", transport: tcp.TransportTCP}}
 }
 
 // Impl names us.

@@ -24,11 +24,14 @@ type rankArgs struct {
 	Transport tcp.Transport `json:"transport"`
 	Child     childKind     `json:"child"`
 	Storm     int64         `json:"storm"` // bytes: see stormUntilKilled; 0: serve tasks
+
+	TLS *store.TLSFiles `json:"tls"` // nil: in the clear
 }
 
 // rankServer is one rank of ours.
 type rankServer struct {
 	args   rankArgs
+	tls    *store.TLS
 	rank   int
 	ids    []string
 	quorum int64
@@ -54,6 +57,9 @@ func AllReduceWorker(ctx context.Context, w spawn.Worker) error {
 		s.ids = append(s.ids, fmt.Sprintf("bench_%d", i))
 	}
 	var err error
+	if s.tls, err = openTLS(s.args.TLS); err != nil {
+		return err
+	}
 	if s.group, err = s.fresh(); err != nil {
 		return err
 	}
@@ -67,7 +73,7 @@ func AllReduceWorker(ctx context.Context, w spawn.Worker) error {
 	if err := s.serve(ctx); err != nil {
 		return err
 	}
-	return endTogether(ctx, s.args.Store, w.WorldSize)
+	return s.endTogether(ctx, w.WorldSize)
 }
 
 func (s *rankServer) fresh() (*pg.Group, error) {
@@ -86,26 +92,26 @@ func (s *rankServer) configure(ctx context.Context, g *pg.Group) error {
 	s.quorum++
 	return g.Configure(ctx, pg.Config{
 		StoreAddress: fmt.Sprintf("%s/%d", s.args.Store, s.quorum), ReplicaIDs: s.ids, Rank: s.rank,
-		Cluster: "bench", QuorumID: s.quorum, GroupWorldSize: 1, Timeout: 10 * time.Minute,
+		Cluster: "bench", QuorumID: s.quorum, GroupWorldSize: 1, TLS: s.tls, Timeout: 10 * time.Minute,
 	})
 }
 
 // endTogether waits until all ranks have come so far: to the last op's slower
 // ranks, one that closes its links is one that died.
-func endTogether(ctx context.Context, address string, n int) error {
-	s, err := store.Open(ctx, address+"/end", store.ClientConfig{})
+func (s *rankServer) endTogether(ctx context.Context, n int) error {
+	st, err := store.Open(ctx, s.args.Store+"/end", store.ClientConfig{TLS: s.tls})
 	if err != nil {
 		return err
 	}
-	defer s.Close()
-	ended, err := s.Add(ctx, "ended", 1)
+	defer st.Close()
+	ended, err := st.Add(ctx, "ended", 1)
 	if err != nil {
 		return err
 	}
 	if ended == int64(n) {
-		return s.Set(ctx, "all", nil)
+		return st.Set(ctx, "all", nil)
 	}
-	return s.Wait(ctx, "all")
+	return st.Wait(ctx, "all")
 }
 
 // serve broadcasts each task from rank 0, runs it, and lets rank 0 answer.

@@ -158,3 +158,21 @@ func TestTaskToDeadRanks(t *testing.T) {
 		t.Error("dead ranks answer")
 	}
 }
+
+func TestTLSMeasuresBoth(t *testing.T) {
+	rows := collect(t, runTLS, Options{Samples: 1, N: []int{2}, Bytes: []int64{1 << 20}})
+	var seen []string
+	for _, r := range rows {
+		if r.Median <= 0 || r.Unit != "us" {
+			t.Errorf("row %+v", r)
+		}
+		what := r.Params["op"]
+		if what == nil {
+			what = r.Params["edges"]
+		}
+		seen = append(seen, r.Impl+" "+what.(string))
+	}
+	if want := []string{"plain allreduce", "TLS allreduce", "plain new", "TLS new", "plain heal", "TLS heal"}; !slices.Equal(seen, want) {
+		t.Errorf("measured %v, want %v", seen, want)
+	}
+}

@@ -72,7 +72,7 @@ var testsMayImport = map[string][]string{
 	"nccl":    {"pg/tcp", "pg/baby", "store"},
 	"pg":      {"pg/trace"},
 	"pg/tcp":  {"train/spawn", "internal/guard", "store/certs"},
-	"pg/baby": {"pg/tcp", "store", "train/spawn"},
+	"pg/baby": {"pg/tcp", "store", "train/spawn", "internal/guard"},
 	"manager": {"pg/tcp", "pg/trace", "train/spawn"},
 	"train":   {"pg/tcp", "store", "train/spawn"},
 

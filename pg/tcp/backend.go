@@ -105,6 +105,7 @@ type Stats struct {
 	SharedBytes  uint64 // payload sent through shared memory
 	Links        int    // edges open now
 	Streams      int    // their sockets
+	Encrypted    int    // of these, over TLS
 	Lanes        int    // edges with shared memory beside their socket
 	Buffers      int    // pooled buffers in use now
 }
@@ -153,9 +154,14 @@ func (b *Backend) Addr() net.Addr {
 // Stats counts what happened since New.
 func (b *Backend) Stats() Stats {
 	b.mu.Lock()
-	links, lanes, socks := len(b.mu.links), 0, 0
+	links, lanes, socks, encrypted := len(b.mu.links), 0, 0, 0
 	for l := range b.mu.links {
 		socks += len(l.socks)
+		for _, k := range l.socks {
+			if k.conn.sealed.Load() != nil {
+				encrypted++
+			}
+		}
 		if l.lane != nil {
 			lanes++
 		}
@@ -167,7 +173,7 @@ func (b *Backend) Stats() Stats {
 		StaleFrames: c.staleFrames.Load(), Refused: c.refused.Load(),
 		DataFrames: c.dataFrames.Load(), DataBytes: c.dataBytes.Load(),
 		StripedBytes: c.stripedBytes.Load(), SharedBytes: c.sharedBytes.Load(),
-		Links: links, Streams: socks, Lanes: lanes, Buffers: b.pool.outstanding(),
+		Links: links, Streams: socks, Encrypted: encrypted, Lanes: lanes, Buffers: b.pool.outstanding(),
 	}
 }
 

@@ -43,7 +43,7 @@ func (k *sock) enlarge(n int) {
 	more := make([]byte, n)
 	in.w = copy(more, in.buf[in.r:in.w])
 	in.r, in.buf = 0, more
-	if s := k.conn.sealed; s != nil && n == receiveBytes {
+	if s := k.conn.sealed.Load(); s != nil && n == receiveBytes {
 		s.widen(n)
 	}
 }

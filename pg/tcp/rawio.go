@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"sync/atomic"
 	"syscall"
 	"time"
 	"unsafe"
@@ -18,7 +19,7 @@ import (
 type rawConn struct {
 	tcp    *net.TCPConn
 	raw    syscall.RawConn
-	sealed *sealed // TLS; nil: bytes go as they are. Set before there are two goroutines
+	sealed atomic.Pointer[sealed] // TLS; nil: bytes go as they are
 
 	rd, wr vectorCall
 }
@@ -92,8 +93,8 @@ func (v *vectorCall) result(err error) (int, error) {
 // read fills a, then b, with what is there; it waits for at least one byte.
 // Errors: io.EOF, os.ErrDeadlineExceeded after interruptRead, errors of the socket.
 func (r *rawConn) read(a, b []byte) (int, error) {
-	if r.sealed != nil {
-		return r.sealed.read(a, b)
+	if s := r.sealed.Load(); s != nil {
+		return s.read(a, b)
 	}
 	return r.receive(a, b)
 }
@@ -112,8 +113,8 @@ func (r *rawConn) receive(a, b []byte) (int, error) {
 // write sends of a, then b, what the socket takes. With wait it waits for
 // room for at least one byte, without it gives errAgain.
 func (r *rawConn) write(a, b []byte, wait bool) (int, error) {
-	if r.sealed != nil {
-		return r.sealed.write(a, b, wait)
+	if s := r.sealed.Load(); s != nil {
+		return s.write(a, b, wait)
 	}
 	return r.send(a, b, wait)
 }
@@ -154,8 +155,8 @@ func (r *rawConn) writeAll(p []byte) error {
 // unread is how many bytes wait to be read, in the socket's receive buffer above all.
 func (r *rawConn) unread() int {
 	n := 0
-	if r.sealed != nil {
-		n = int(r.sealed.unread.Load())
+	if s := r.sealed.Load(); s != nil {
+		n = int(s.unread.Load())
 	}
 	r.raw.Control(func(fd uintptr) { // an error leaves 0: the reader will see it
 		if v, err := unix.IoctlGetInt(int(fd), unix.TIOCINQ); err == nil {

@@ -125,7 +125,7 @@ func (r *rawConn) sealFrom(said []byte, shake func(net.Conn) *tls.Conn) (derived
 	}
 	copy(derived[:], keys)
 	s.live.Store(true)
-	r.sealed = s
+	r.sealed.Store(s)
 	return derived, nil
 }
 

@@ -48,7 +48,7 @@ func (b *Backend) certificates() *store.TLS {
 // sealedAs tells whether all sockets of l are as a group with t wants them.
 func (l *link) sealedAs(t *store.TLS) bool {
 	for _, k := range l.socks {
-		if (k.conn.sealed != nil) != (t != nil) {
+		if (k.conn.sealed.Load() != nil) != (t != nil) {
 			return false
 		}
 	}
@@ -66,7 +66,7 @@ func (k *sock) sealDialed(t *store.TLS, address string) error {
 	if err != nil {
 		return fmt.Errorf("TLS: %w", explained(err))
 	}
-	k.conn.sealed.widen(receiveBytes)
+	k.conn.sealed.Load().widen(receiveBytes)
 	return nil
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/lighthouse"
 	"github.com/skerry-ft/skerry/manager"
+	"github.com/skerry-ft/skerry/pg/tcp"
 	"github.com/skerry-ft/skerry/store"
 )
 
@@ -66,6 +67,11 @@ func TestGuardedTraining(t *testing.T) {
 		{"certificates and token", func(c *guardtest.Cluster, role guard.Role, name string) guard.Options {
 			return c.Options(t, role, name)
 		}},
+		{"certificates and token, collectives in the clear", func(c *guardtest.Cluster, role guard.Role, name string) guard.Options {
+			o := c.Options(t, role, name)
+			o.TLSData = new(false)
+			return o
+		}},
 		{"token alone", func(c *guardtest.Cluster, _ guard.Role, _ string) guard.Options { return guard.Options{Token: c.Token} }},
 		{"certificates and join tokens", func(c *guardtest.Cluster, role guard.Role, name string) guard.Options {
 			o := c.Options(t, role, name)
@@ -86,8 +92,10 @@ func TestGuardedTraining(t *testing.T) {
 			c, out := guardtest.New(t), &logged{}
 			b := guardedLighthouse(t, tc.options(c, guard.Lighthouse, "lighthouse"), out)
 			killed := make(chan string, 1)
+			var planes []*tcp.Backend
 			join := func(name string) *trainer {
 				return start(t, b, name, func(cfg *manager.Config) {
+					planes = append(planes, cfg.Backend.(*tcp.Backend))
 					cfg.Guard, cfg.Log = tc.options(c, guard.Replica, name), zerolog.New(out).Level(zerolog.TraceLevel)
 					cfg.OnKill = func(reason string) { killed <- reason }
 				})
@@ -97,6 +105,7 @@ func TestGuardedTraining(t *testing.T) {
 			three := join("three") // it heals
 			reach(t, 5, one, two, three)
 			agree(t, one, two, three)
+			encryptedAs(t, planes, tc.options(c, guard.Replica, "one").EncryptsData())
 			if three.m.Stats().Heals == 0 {
 				t.Error("three did not heal")
 			}
@@ -113,6 +122,16 @@ func TestGuardedTraining(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// encryptedAs looks that all sockets of data planes are over TLS, or none is.
+func encryptedAs(t *testing.T, planes []*tcp.Backend, all bool) {
+	t.Helper()
+	for i, plane := range planes {
+		if s := plane.Stats(); s.Streams == 0 || all && s.Encrypted != s.Streams || !all && s.Encrypted > 0 {
+			t.Errorf("trainer %d: %d of %d sockets are encrypted, want all: %v", i, s.Encrypted, s.Streams, all)
+		}
 	}
 }
 

@@ -12,10 +12,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerry-ft/skerry/internal/guard"
+	"github.com/skerry-ft/skerry/internal/guard/guardtest"
 	"github.com/skerry-ft/skerry/internal/portlease"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/pgtest"
 	"github.com/skerry-ft/skerry/store"
+	"github.com/skerry-ft/skerry/store/certs"
 )
 
 // memoryDriver registers in-memory backends of one network under a name.
@@ -325,4 +328,35 @@ func TestInterfaces(t *testing.T) {
 	if ips, err := pg.InterfaceAddrs([]string{"lo", "^lo"}); err == nil {
 		t.Errorf("excluded, and chosen: %v", ips)
 	}
+}
+
+// TestInitEncrypts: rank 0's store speaks TLS, and clients without it, or with another
+// CA's certificate, do not come in.
+func TestInitEncrypts(t *testing.T) {
+	t.Parallel()
+	driver, address := memoryDriver(t), portlease.ForTest(t, 1)[0]
+	conf, foreign := certified(t), certified(t)
+	initAll(t, 2, func(rank int) pg.InitConfig {
+		return pg.InitConfig{
+			Method: "tcp://" + address, Rank: new(rank), WorldSize: 2, Backend: driver, Timeout: pgtest.Bound, TLS: conf,
+		}
+	}, func(ctx context.Context, w *pg.World) error {
+		var errs []error
+		for what, tls := range map[string]*store.TLS{"no TLS": nil, "another CA's certificate": foreign} {
+			if _, err := store.Dial(ctx, address, store.ClientConfig{TLS: tls}); !errors.Is(err, store.ErrTLS) {
+				errs = append(errs, fmt.Errorf("a client with %s: %w", what, err))
+			}
+		}
+		return errors.Join(append(errs, w.Barrier(ctx))...)
+	})
+}
+
+// certified is the TLS of a replica of a CA of its own.
+func certified(t *testing.T) *store.TLS {
+	t.Helper()
+	conf, err := certs.FromOptions(guardtest.New(t).Options(t, guard.Replica, "replica"), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return conf
 }

@@ -70,7 +70,7 @@ var mayImport = map[string][]string{
 var testsMayImport = map[string][]string{
 	"store":   {"store/certs", "internal/guard"},
 	"nccl":    {"pg/tcp", "pg/baby", "store"},
-	"pg":      {"pg/trace"},
+	"pg":      {"pg/trace", "store/certs", "internal/guard"},
 	"pg/tcp":  {"train/spawn", "internal/guard", "store/certs"},
 	"pg/baby": {"pg/tcp", "store", "train/spawn", "internal/guard"},
 	"manager": {"pg/tcp", "pg/trace", "train/spawn"},

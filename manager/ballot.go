@@ -54,7 +54,6 @@ func (m *Manager) exchange(ctx context.Context, unhealed bool) balloted {
 // When ctx ends the group is aborted. What the ballots that came mean, they mean
 // all the same: if all of them are there, the others commit.
 func (m *Manager) ballot(ctx context.Context, b balloted, own quorum.Ballot, a *quorum.Assignment) balloted {
-	rank := a.ReplicaRank
 	m.mu.Lock()
 	m.mu.rank.Seal(own)
 	m.mu.stats.Ballots++
@@ -70,8 +69,8 @@ func (m *Manager) ballot(ctx context.Context, b balloted, own quorum.Ballot, a *
 		m.managed.Abort(epoch, context.Cause(ctx))
 		<-w.Done() // the abort sees to it
 	}
-	ballots := decodeBallots(op.Ballots, own, rank, a.ReplicaWorldSize)
 	m.mu.Lock()
+	rank, ballots := m.mu.rank.Gather(decodeBallots(op.Ballots, own))
 	vote, judged := m.mu.rank.Judged(quorum.JudgeBallots(rank, ballots), ballots[rank].Digest, w.Err() != nil)
 	m.mu.Unlock()
 	b.vote = vote
@@ -93,13 +92,12 @@ func (m *Manager) ballot(ctx context.Context, b balloted, own quorum.Ballot, a *
 	return b
 }
 
-// decodeBallots reads what came, by rank. What cannot be read counts as one
-// that is not ok: its sender is alive, and not one of us. There is a place for each
-// member, whatever the backend gives: an op that it refused has no entries. (One
-// without them was taken for a list of all, and rank 0 committed by its own word.)
-func decodeBallots(entries []pg.BallotEntry, own quorum.Ballot, rank, size int) []*quorum.Ballot {
-	ballots := make([]*quorum.Ballot, size)
-	for i, e := range entries[:min(len(entries), size)] {
+// decodeBallots reads what came, by rank; an op that its backend refused has no
+// entries. What cannot be read counts as one that is not ok: its sender is alive, and
+// not one of us.
+func decodeBallots(entries []pg.BallotEntry, own quorum.Ballot) []*quorum.Ballot {
+	ballots := make([]*quorum.Ballot, len(entries))
+	for i, e := range entries {
 		if !e.Here {
 			continue
 		}
@@ -109,9 +107,6 @@ func decodeBallots(entries []pg.BallotEntry, own quorum.Ballot, rank, size int) 
 		}
 		b.Digest = quorum.Digest{Valid: e.Digest.Valid, Sum: e.Digest.Sum}
 		ballots[i] = &b
-	}
-	if ballots[rank] == nil {
-		ballots[rank] = &own
 	}
 	return ballots
 }

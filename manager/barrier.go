@@ -35,7 +35,7 @@ func (b *barrier) vote(ctx context.Context, v quorum.RankVote, counted func()) (
 	counted()
 	for {
 		b.mu.Lock()
-		result, ok := b.mu.polls.Result(v.Attempt)
+		result, ok := b.mu.polls.ResultFor(v)
 		final, decided := b.mu.final, b.mu.decided
 		b.mu.Unlock()
 		switch {

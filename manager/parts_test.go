@@ -88,8 +88,8 @@ func TestBarrierWithoutOneRank(t *testing.T) {
 	}
 }
 
-// Ranks that voted about different quorums have no step in common; a void
-// attempt lets the quorum stand.
+// Ranks that voted about different quorums have no step in common, and who promised one
+// learns from the settlement what became of it; a void attempt lets the quorum stand.
 func TestBarrierOfUnequalVotes(t *testing.T) {
 	t.Parallel()
 	both := func(a, b quorum.RankVote) quorum.TallyResult {
@@ -109,8 +109,8 @@ func TestBarrierOfUnequalVotes(t *testing.T) {
 	}
 	other := voteOf(1, 1, quorum.VoteYes)
 	other.QuorumID = 6
-	if r := both(voteOf(0, 1, quorum.VoteYes), other); r.Outcome != quorum.TallyAbort || r.Stands {
-		t.Errorf("two quorums: %+v, want abort, fallen", r)
+	if r := both(voteOf(0, 1, quorum.VoteYes), other); r.Outcome != quorum.TallyPrepared || r.Stands {
+		t.Errorf("two quorums: %+v, want prepared, fallen", r)
 	}
 	void := voteOf(1, 1, quorum.VoteNo)
 	void.Void = true
@@ -298,7 +298,7 @@ func TestStrangeBallots(t *testing.T) {
 	entries := []pg.BallotEntry{
 		{Here: true, Payload: wire.EncodeBallot(own)}, {Here: true, Payload: []byte("junk")}, {},
 	}
-	v := quorum.JudgeBallots(0, decodeBallots(entries, own, 0, len(entries)))
+	v := quorum.JudgeBallots(0, decodeBallots(entries, own))
 	if v.Vote != quorum.VoteNo || !cmp.Equal(v.NotOK, []int{1}) || !cmp.Equal(v.Missing, []int{2}) {
 		t.Errorf("%+v, want no: rank 1 not ok, rank 2 missing", v)
 	}

@@ -1,5 +1,7 @@
 package quorum
 
+import "slices"
+
 // Polls gathers the votes of a replica's ranks, attempt by attempt: what the
 // whole replica does with a step. An attempt is decided once all ranks have voted,
 // or when one of them says that it waits no longer; the decision is one, and is
@@ -63,16 +65,43 @@ func (p *Polls) Result(attempt uint64) (r TallyResult, ok bool) {
 	return TallyResult{}, false
 }
 
+// ResultFor is Result for the rank that voted v. An abort binds who has promised only
+// if a rank refused that very step. An attempt may be decided without a rank, before
+// there is a quorum, and this rank begin it in the next one: what it promised there is
+// another step than the one that was refused, and others may have committed it. (The
+// trainer of rank 0 did not wait for a quorum. It ended its attempt, and gave its ballot
+// in the next one; rank 1 gave its own in the first, in the same quorum. All others
+// committed, and rank 1 was told to discard: its replica said that it had refused.)
+func (p *Polls) ResultFor(v RankVote) (r TallyResult, ok bool) {
+	r, ok = p.Result(v.Attempt)
+	promised := v.Vote == VoteYes || v.Vote == VotePrepared
+	if ok && promised && r.Outcome == TallyAbort && !p.known(v.Attempt).refuses(v) {
+		r.Outcome, r.Stands = TallyPrepared, false
+	}
+	return r, ok
+}
+
+// refuses says that a rank refused the step of v.
+func (at *poll) refuses(v RankVote) bool {
+	return slices.ContainsFunc(at.votes, func(o *RankVote) bool {
+		return o != nil && o.Vote == VoteNo && !o.Void &&
+			o.QuorumID == v.QuorumID && o.Round == v.Round && o.Step == v.Step
+	})
+}
+
 func (p *Polls) past(attempt uint64) bool { return p.current != nil && attempt < p.current.attempt }
 
-// Awaits says whether other ranks have voted on an attempt, or on a later one, and
-// this one on neither: they do not report before it has, and a report of its would
-// wait for theirs. So it votes first, and what it votes on is over. next is the
-// attempt that it begins then: the one in which the others are. (Were ranks in
-// different attempts, each would wait for the other's votes for ever: one hung
-// while the other tried again and again.)
+// Awaits says whether other ranks have voted on the attempt for which a rank reports,
+// or on a later one, and this one has not: they do not report before it has, and a
+// report of its would wait for theirs. So it votes first, and what it votes on is over.
+// next is the attempt that it begins then: the one in which the others are. (Were ranks
+// in different attempts, each would wait for the other's votes for ever: one hung
+// while the other tried again and again.) A report outlives the attempt in which it was
+// made, so the attempt which it names may be one on which the rank has voted. (Then it
+// was not asked for its vote on the next one, which the others had ended; all were
+// answered, and it gave its ballot in that one, and they in the one after it.)
 func (p *Polls) Awaits(rank int, attempt uint64) (next uint64, awaits bool) {
-	awaits = p.current != nil && attempt <= p.current.attempt && p.voted[rank] < attempt
+	awaits = p.current != nil && attempt <= p.current.attempt && p.voted[rank] < p.current.attempt
 	return p.Next(rank), awaits
 }
 

@@ -19,6 +19,9 @@ type attempt struct {
 	shares *Shares // what its trainer was told; nil: it has not asked
 
 	own  Ballot   // the one that is out
+	at   int      // the replica rank that gave it
+	size int      // of that quorum
+	lost bool     // the exchange did not give it back: what was reduced is not known
 	vote RankVote // on the same step
 }
 

@@ -90,7 +90,9 @@ func (r *Rank) Ballot(unhealed bool) Ballot {
 // of the exchange. (One that healed beside the step vetoes nothing though it holds that
 // too few take part: the others committed, and it refused.)
 func (r *Rank) Seal(own Ballot) {
-	r.attempt.sealed, r.attempt.own, r.attempt.vote = true, own, r.newVote()
+	a := &r.attempt
+	a.sealed, a.own, a.vote = true, own, r.newVote()
+	a.at, a.size = r.assign.ReplicaRank, r.assign.ReplicaWorldSize
 	if own.ok() && !own.Unhealed {
 		r.claim.Promise(own.Position.Step+1, own.QuorumID)
 	}
@@ -99,14 +101,39 @@ func (r *Rank) Seal(own Ballot) {
 // Sealed says that the open attempt's ballot is out, or was.
 func (r *Rank) Sealed() bool { return r.attempt.sealed }
 
+// Gather makes a list of all members' ballots on the attempt of what the exchange gave,
+// by replica rank, and says which is this rank's own. There is a place for each member,
+// whatever a backend gives: an exchange that it refused gives no list at all. (One
+// without them was taken for a list of all, and replica rank 0 committed by its own
+// word.)
+func (r *Rank) Gather(came []*Ballot) (own int, ballots []*Ballot) {
+	a := &r.attempt
+	ballots = make([]*Ballot, a.size)
+	copy(ballots, came)
+	if a.lost = ballots[a.at] == nil; a.lost {
+		mine := a.own
+		ballots[a.at] = &mine
+	}
+	return a.at, ballots
+}
+
 // Judged makes the vote of what the ballots came to, and this rank reduced. broken
 // says that the exchange broke its group. What the ballots that came mean, they mean
 // all the same: if all of them are there, the others commit.
+//
+// A rank whose own ballot is not among those that the exchange gave does not know the
+// digest with which it went out, if it did. It has given its promise up: as prepared,
+// with no digest, it would not agree with the others who are. (Its backend's process
+// died in the exchange. a had committed and was lost, c was prepared; two digests that
+// differ are the word that nobody can have committed, and the step was discarded.)
 func (r *Rank) Judged(v Verdict, digest Digest, broken bool) (RankVote, Verdict) {
 	r.ballots++
 	r.learn(v)
 	a := &r.attempt
 	v = r.claim.Judged(v, a.vote.Step, a.own.QuorumID, r.cfg.GroupRank, digest)
+	if a.lost {
+		r.claim.GiveUp()
+	}
 	vote := a.vote
 	vote.Vote, vote.Digest, vote.Broken = v.Vote, digest, v.Broken || broken
 	vote.ChangeWanted = v.ChangeWanted

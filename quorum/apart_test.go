@@ -1,0 +1,113 @@
+package quorum_test
+
+import (
+	"testing"
+
+	"github.com/skerry-ft/skerry/quorum"
+)
+
+// A rank that promised a step is told to discard it only if a sibling refused that very
+// step: one that ended the attempt before there was a quorum refused another one.
+func TestC5_AnAttemptEndedBeforeItsQuorumRefusesNothing(t *testing.T) {
+	t.Parallel()
+	ended := quorum.RankVote{QuorumID: 10, Round: 1, Step: 206, Attempt: 3, Broken: true, Last: true}
+	for _, c := range []struct {
+		name   string
+		vote   quorum.RankVote
+		want   quorum.TallyOutcome
+		stands bool
+	}{
+		{"yes in the next quorum", quorum.RankVote{QuorumID: 11, Round: 1, Step: 206, Vote: quorum.VoteYes}, quorum.TallyPrepared, false},
+		{"yes in the next round", quorum.RankVote{QuorumID: 10, Round: 2, Step: 206, Vote: quorum.VoteYes}, quorum.TallyPrepared, false},
+		{"prepared in it", quorum.RankVote{QuorumID: 11, Round: 1, Step: 206, Vote: quorum.VotePrepared, Broken: true}, quorum.TallyPrepared, false},
+		{"no in it", quorum.RankVote{QuorumID: 11, Round: 1, Step: 206}, quorum.TallyAbort, false},
+		{"yes on the step that was refused", quorum.RankVote{QuorumID: 10, Round: 1, Step: 206, Vote: quorum.VoteYes}, quorum.TallyAbort, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			p := quorum.NewPolls(2)
+			c.vote.GroupRank, c.vote.Attempt = 1, 3
+			for _, v := range []quorum.RankVote{ended, c.vote} {
+				if err := p.Vote(v); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if r, ok := p.ResultFor(ended); !ok || r.Outcome != quorum.TallyAbort {
+				t.Errorf("who ended it is told %v, %t; want an abort", r, ok)
+			}
+			if r, ok := p.ResultFor(c.vote); !ok || r.Outcome != c.want || r.Stands != c.stands {
+				t.Errorf("told %+v, %t; want outcome %d, stands %t", r, ok, c.want, c.stands)
+			}
+		})
+	}
+}
+
+// A report that was made in an attempt outlives it. The vote that is missing is that on
+// the attempt which the others have ended, whichever the report names.
+func TestAReportThatOutlivesItsAttemptAwaitsTheNextVote(t *testing.T) {
+	t.Parallel()
+	p := quorum.NewPolls(2)
+	votes := []quorum.RankVote{
+		{GroupRank: 0, QuorumID: 10, Round: 1, Step: 206, Attempt: 2},
+		{GroupRank: 1, QuorumID: 10, Round: 1, Step: 206, Attempt: 2},
+		{GroupRank: 0, QuorumID: 10, Round: 1, Step: 206, Attempt: 3, Broken: true, Last: true},
+	}
+	for i, v := range votes {
+		if next, awaits := p.Awaits(1, 2); awaits && i != 1 {
+			t.Errorf("before vote %d rank 1 is asked for its vote, and begins %d then", i, next)
+		}
+		if err := p.Vote(v); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if next, awaits := p.Awaits(1, 2); !awaits || next != 4 {
+		t.Errorf("Awaits = %d, %t; want 4, true: attempt 3 was ended without rank 1", next, awaits)
+	}
+	if _, awaits := p.Awaits(0, 2); awaits {
+		t.Error("rank 0 is asked for a vote that it has given")
+	}
+}
+
+// A rank whose backend gave nothing of the exchange, not even its own ballot, does not
+// know the digest with which that went out: it cannot say that it is prepared.
+func TestC5_WhoDoesNotKnowItsDigestHasGivenUp(t *testing.T) {
+	t.Parallel()
+	q := formedOf(7, quorum.Member{ReplicaID: "a", GroupWorldSize: 1}, quorum.Member{ReplicaID: "b", GroupWorldSize: 1},
+		quorum.Member{ReplicaID: "c", GroupWorldSize: 1})
+	for _, given := range []bool{true, false} {
+		r := quorum.NewRank(quorum.RankConfig{GroupWorldSize: 1, MinReplicas: 1})
+		r.Need()
+		if _, err := r.Take("a", q, false, 0); err != nil || !r.Configured() || !r.Fulfil() {
+			t.Fatalf("not in a quorum: %v", err)
+		}
+		r.Begin()
+		r.Issue()
+		r.Close()
+		own := r.Ballot(false)
+		r.Seal(own)
+		own.Digest = quorum.Digest{Valid: true, Sum: 5}
+		var came []*quorum.Ballot
+		if given {
+			came = []*quorum.Ballot{&own}
+		}
+		at, ballots := r.Gather(came)
+		if at != 0 || len(ballots) != 3 || ballots[0] == nil || ballots[1] != nil || ballots[2] != nil {
+			t.Fatalf("gathered %v, own %d; want a place for each of three, and the own one", ballots, at)
+		}
+		vote, v := r.Judged(quorum.JudgeBallots(at, ballots), ballots[at].Digest, true)
+		if vote.Vote != quorum.VotePrepared || v.Yes() {
+			t.Errorf("given %t: votes %v, want prepared", given, vote.Vote)
+		}
+		r.Voted()
+		r.Resolve(quorum.TallyResult{Outcome: quorum.TallyPrepared}, vote)
+		r.Fall(7)
+		r.Need()
+		want := quorum.GaveUp
+		if given {
+			want = quorum.Prepared
+		}
+		if f := r.Report(quorum.ReportOptions{}).Fact; f.Kind != want {
+			t.Errorf("given %t: it says %v, want %v", given, f, want)
+		}
+	}
+}

@@ -38,7 +38,8 @@ type disk struct {
 	mu struct {
 		sync.Mutex
 
-		hung time.Time // since when the write has been under way that does not return; zero: none
+		failed bool      // a write of raft's own promises has, and that was said
+		hung   time.Time // since when the write has been under way that does not return; zero: none
 	}
 }
 
@@ -74,22 +75,32 @@ func (d *disk) persist(write func() error) error {
 
 // retry writes until it succeeds, and says whether it did before raft ended.
 func (d *disk) retry(write func() error) bool {
-	for failed := false; ; failed = true {
+	for {
 		err := write()
-		switch {
-		case err == nil && failed:
-			d.log.Info().Msg("disk good again")
+		d.tell(err)
+		if err == nil {
 			return true
-		case err == nil:
-			return true
-		case !failed:
-			d.log.Error().Err(err).Msg("disk failed: this server takes no part until it can be written")
 		}
 		select {
 		case <-d.closed:
 			return false
 		case <-time.After(diskRetry):
 		}
+	}
+}
+
+// tell says once that the disk has failed, for all writes that wait for it, and once
+// that it is good again.
+func (d *disk) tell(err error) {
+	d.mu.Lock()
+	was := d.mu.failed
+	d.mu.failed = err != nil
+	d.mu.Unlock()
+	switch {
+	case err != nil && !was:
+		d.log.Error().Err(err).Msg("disk failed: this server takes no part until it can be written")
+	case err == nil && was:
+		d.log.Info().Msg("disk good again")
 	}
 }
 

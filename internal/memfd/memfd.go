@@ -39,8 +39,13 @@ type Segment struct {
 // Create makes a segment of size zero bytes, 1 to MaxBytes. The name is for
 // people who read /proc/PID/maps; it need not be unique.
 //
-// Memory is taken as it is touched. Where there is too little, touching it kills
-// the process (SIGBUS), as with any memory.
+// Its memory is taken at once: where the kernel has too little to give, that is an
+// error here, and no touch of the bytes kills the process (SIGBUS) later. It is the
+// kernel's own, of no mounted file system: /dev/shm may be full, or missing. A cgroup's
+// limit is not seen here: past it the kernel ends a process of the cgroup.
+//
+// Errors: a size or a name that is out of bounds; those of the system (ENOSPC, ENOMEM,
+// EMFILE, EFBIG, ENOSYS).
 func Create(name string, size int) (*Segment, error) {
 	if size < 1 || size > MaxBytes {
 		return nil, fmt.Errorf("memfd: size %d of %q, want 1 to %d", size, name, MaxBytes)
@@ -63,7 +68,31 @@ func Create(name string, size int) (*Segment, error) {
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
+	if err := reserve(fd, int64(size)); err != nil {
+		return nil, errors.Join(fmt.Errorf("memfd: memory of %d bytes for %q: %w", size, name, err), s.Close())
+	}
 	return s, nil
+}
+
+// reserveBytes are asked for at a time: a signal makes the kernel give up what one
+// call has got so far.
+const reserveBytes = 16 << 20
+
+// reserve takes the memory of a file of size bytes.
+func reserve(fd int, size int64) error {
+	for at := int64(0); at < size; {
+		n := min(size-at, reserveBytes)
+		switch err := unix.Fallocate(fd, 0, at, n); {
+		case errors.Is(err, unix.EINTR):
+		case errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.ENOSYS):
+			return nil // it is taken as it is touched, then
+		case err != nil:
+			return err
+		default:
+			at += n
+		}
+	}
+	return nil
 }
 
 // FromFile maps a segment that another process made. It owns f from then on,

@@ -74,6 +74,21 @@ func TestSealed(t *testing.T) {
 	}
 }
 
+// The memory is there from the beginning: else touching it where there is too little
+// would be a SIGBUS.
+func TestMemoryIsTakenAtOnce(t *testing.T) {
+	t.Parallel()
+	for _, size := range []int{1, 10_000, 33 << 20} {
+		var st unix.Stat_t
+		if err := unix.Fstat(int(create(t, size).File().Fd()), &st); err != nil {
+			t.Fatal(err)
+		}
+		if got := st.Blocks * 512; got < int64(size) {
+			t.Errorf("a segment of %d bytes has memory for %d", size, got)
+		}
+	}
+}
+
 func TestSizes(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{-1, 0, memfd.MaxBytes + 1} {

@@ -47,7 +47,8 @@ type Backend struct {
 	knell     *knell      // likewise
 	pending   step.Int64  // ops whose Work is not done, but for those that are about to be
 
-	strangers zerolog.Logger // for the lines that strangers cause
+	strangers    zerolog.Logger // for the lines that strangers cause
+	saidUnshared sync.Once      // that edges within this host are sockets
 
 	mu state
 }

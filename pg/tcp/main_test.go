@@ -10,6 +10,7 @@ import (
 
 func TestMain(m *testing.M) {
 	enterNetNS()
+	enterShm()
 	spawn.Register(rankWorker, serveRank)
 	spawn.Init()
 	goleak.VerifyTestMain(m)

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
 
 	"github.com/skerry-ft/skerry/pg"
@@ -73,6 +74,7 @@ type answer struct {
 	Routines int
 	Lanes    int
 	Store    string           // where it serves
+	Said     string           // warnings
 	Traffic  map[string]int64 // bytes that each interface has sent
 }
 
@@ -89,6 +91,7 @@ func serveRank(ctx context.Context, w spawn.Worker) error {
 	in, out := bufio.NewScanner(os.Stdin), json.NewEncoder(os.Stdout)
 	in.Buffer(nil, 1<<20)
 	var b *Backend
+	var log said
 	var kept []float32 // the poisoned buffer of the last storm
 	for in.Scan() {
 		var o order
@@ -106,11 +109,22 @@ func serveRank(ctx context.Context, w spawn.Worker) error {
 			}
 			continue
 		}
+		if o.Do == "limit" {
+			a := answer{}
+			if err := limitMemory(o.Bytes); err != nil {
+				a.Err = err.Error()
+			}
+			if err := out.Encode(a); err != nil {
+				return err
+			}
+			continue
+		}
 		if b == nil {
 			b = New(Options{
 				Transport: o.Opt.Transport, BeatTimeout: o.Opt.BeatTimeout,
 				Streams: o.Opt.Streams, Interfaces: o.Opt.Interfaces, ShareDir: o.Opt.ShareDir,
 				RingBytes: o.Opt.RingBytes, hook: jitter(o.Opt.Jitter),
+				Logger: zerolog.New(&log).Level(zerolog.WarnLevel),
 			})
 			defer b.Close()
 		}
@@ -128,6 +142,7 @@ func serveRank(ctx context.Context, w spawn.Worker) error {
 		if o.Poison && buf != nil {
 			kept = buf
 		}
+		a.Said = log.String()
 		if err := out.Encode(a); err != nil {
 			return err
 		}

@@ -126,12 +126,22 @@ func (b *Backend) share(ctx context.Context, l *link, place string) error {
 		if b.opt.Transport == TransportShared {
 			return fmt.Errorf("%w: %w", errNoSharing, err)
 		}
-		b.opt.Logger.Debug().Err(err).Msg("no shared memory with a peer of this host")
+		if ctx.Err() == nil {
+			b.sayUnshared(err)
+		}
 	}
 	if b.opt.Transport == TransportShared {
 		return fmt.Errorf("%w: it published %q, we %q", errNoSharing, place, b.place())
 	}
 	return nil
+}
+
+// sayUnshared says once why edges within this host are sockets.
+func (b *Backend) sayUnshared(err error) {
+	b.saidUnshared.Do(func() {
+		b.opt.Logger.Warn().Err(err).Msg("no shared memory with a peer of this host: sockets instead; containers need " +
+			"a folder in common (Options.ShareDir, SKERRY_SHARE_DIR); else a limit of memory or of files is in the way")
+	})
 }
 
 func (b *Backend) dialLane(ctx context.Context, l *link, name string) (*lane, error) {
@@ -316,7 +326,10 @@ func (b *Backend) shareLoop(ln *net.UnixListener) {
 		}
 		b.wg.Go(func() {
 			defer func() { <-slots }()
-			if err := b.answer(c); err != nil {
+			switch err := b.answer(c); {
+			case errors.Is(err, errNoSharing) && !errors.Is(err, ErrCorrupt):
+				b.sayUnshared(err)
+			case err != nil: // a stranger, or one that is late or has gone
 				b.opt.Logger.Debug().Err(err).Msg("sharing refused")
 			}
 		})
@@ -351,7 +364,7 @@ func (b *Backend) answer(c *net.UnixConn) error {
 	}
 	n, err := b.laneFrom(files[0], files[1], nil)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: %w", errNoSharing, err)
 	}
 	l := b.attachLane(nonce, n)
 	if l == nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/skerry-ft/skerry/internal/burst"
 	"github.com/skerry-ft/skerry/internal/netaddr"
 	"github.com/skerry-ft/skerry/internal/perhost"
 )
@@ -224,7 +225,7 @@ func newServer(cfg ServerConfig) *Server {
 		purse:     perhost.New(perhost.Limits{Max: cfg.MaxBytes, PerHost: max(cfg.MaxBytes/hostShare, 1)}),
 		places:    perhost.New(perhost.Limits{Max: conns, PerHost: max(conns/hostShare, 1)}),
 		newcomers: perhost.New(newcomers),
-		sampled:   cfg.Log.Sample(&zerolog.BurstSampler{Burst: sampleBurst, Period: samplePeriod}),
+		sampled:   cfg.Log.Sample(&burst.Sampler{Lines: sampleBurst, Period: samplePeriod}),
 		stop:      make(chan struct{}),
 		done:      make(chan struct{}),
 	}

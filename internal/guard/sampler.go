@@ -7,6 +7,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/skerry-ft/skerry/internal/burst"
 	"github.com/skerry-ft/skerry/internal/logkey"
 )
 
@@ -24,7 +25,7 @@ const (
 // Sampler lets through some lines of those that anybody who reaches a port can
 // cause, and counts the others. Safe for concurrent use.
 type Sampler struct {
-	burst   zerolog.BurstSampler
+	burst   burst.Sampler
 	all     atomic.Uint64
 	pending atomic.Uint64 // since the last line
 }
@@ -34,7 +35,7 @@ type Sampler struct {
 // the next line says how many were left out, and the Sampler counts them all. A
 // port needs one, for all of its lines.
 func Sampled(log zerolog.Logger) (zerolog.Logger, *Sampler) {
-	s := &Sampler{burst: zerolog.BurstSampler{Burst: sampleBurst, Period: samplePeriod}}
+	s := &Sampler{burst: burst.Sampler{Lines: sampleBurst, Period: samplePeriod}}
 	return log.Sample(s).Hook(s), s
 }
 

@@ -10,12 +10,12 @@ package tidy
 var mayImport = map[string][]string{
 	"quorum": {},
 
-	"store":           {"internal/perhost"},
+	"store":           {"internal/burst", "internal/perhost"},
 	"store/storetest": {"store"},
 	"store/certs":     {"store", "internal/guard"},
 
 	"pg":        {"store", "internal/printable", "internal/boundjson"},
-	"pg/tcp":    {"pg", "store", "internal/memfd", "internal/step", "internal/perhost"},
+	"pg/tcp":    {"pg", "store", "internal/burst", "internal/memfd", "internal/step", "internal/perhost"},
 	"pg/baby":   {"pg", "store/...", "internal/memfd", "internal/step", "train/spawn"},
 	"pg/pgtest": {"pg", "store"},
 	"nccl":      {"pg", "store", "internal/memfd"},
@@ -36,7 +36,8 @@ var mayImport = map[string][]string{
 
 	"internal/wire":      {"quorum"},
 	"internal/sim":       {"quorum"},
-	"internal/guard":     {"internal/perhost"},
+	"internal/burst":     {},
+	"internal/guard":     {"internal/burst", "internal/perhost"},
 	"internal/perhost":   {},
 	"internal/supply":    {},
 	"internal/tidy":      {},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/skerry-ft/skerry/internal/burst"
 	"github.com/skerry-ft/skerry/internal/perhost"
 	"github.com/skerry-ft/skerry/internal/step"
 	"github.com/skerry-ft/skerry/pg"
@@ -127,7 +128,7 @@ func New(opt Options) *Backend {
 		work:       make(chan struct{}, 1),
 		tick:       make(chan struct{}, 1),
 	}
-	b.strangers = b.opt.Logger.Sample(&zerolog.BurstSampler{Burst: strangerLines, Period: strangerPeriod})
+	b.strangers = b.opt.Logger.Sample(&burst.Sampler{Lines: strangerLines, Period: strangerPeriod})
 	b.pending.Watch(b.opt.hook)
 	b.lanesGen.Watch(b.opt.hook)
 	b.mu.Watch(b.opt.hook)

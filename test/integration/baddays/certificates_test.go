@@ -1,0 +1,74 @@
+package baddays
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+const day = 24 * time.Hour
+
+// The certificates of a running job come to their end: every process says so a week
+// ahead, and when they have ended; all train on, with the connections that stand. A
+// replica that comes then ends in one line that says which certificate ended, when, and what to do;
+// so does one whose clock is not that of the others. When a server dies besides, nothing
+// new can be formed, and all still train; with renewed files, and no restart, a quorum
+// is formed again, with the newcomer in it.
+func TestCertificatesEndInMidRun(t *testing.T) {
+	t.Parallel()
+	const trainers = 2
+	dir := filepath.Join(t.TempDir(), "certs")
+	j := newJob(t, jumpy(t)).withWalls(trainers + 1).guarded(dir)
+	j.startServers()
+	j.train(trainers)
+	newcomer := servers + trainers
+	j.walls[newcomer].jump(time.Hour)
+	j.startTrainer(trainers).endsIn("the proof is -1h0m", "compare the clocks")
+	j.walls[newcomer].jump(-2 * day)
+	j.startTrainer(trainers).endsIn(`own certificate: certificate "digits" in `+filepath.Join(dir, "digits.pem")+" begins on ", "compare the clocks")
+
+	allSay := func(off time.Duration, what, when string) {
+		t.Helper()
+		for _, w := range j.walls {
+			w.jump(off)
+		}
+		for i, p := range append(append([]*program(nil), j.servers...), j.members...) {
+			name := fmt.Sprint("server", i)
+			if i >= servers {
+				name = "digits"
+			}
+			p.says(`certificate \"`+name+`\" in `+filepath.Join(dir, name+".pem")+" "+when, p.says(what, 0))
+		}
+		for _, p := range j.members {
+			p.goesOn()
+		}
+	}
+	allSay(84*day, "certificate ends soon", "ends on ")
+	allSay(91*day, "certificate does not hold", "ended on ")
+	j.startTrainer(trainers).endsIn(`own certificate: certificate "digits" in `+filepath.Join(dir, "digits.pem")+" ended on ", "lighthouse ca")
+
+	from := make([]int, trainers)
+	for i, p := range j.members {
+		from[i] = p.heard()
+	}
+	leader, term := j.leaderAfter(0)
+	j.servers[leader].kill()
+	for i, p := range j.members {
+		p.says("ended on ", p.says("lighthouse not reached", from[i]))
+		p.goesOn()
+	}
+	for i := range servers {
+		j.ca(dir, "--role", "lighthouse", dir, fmt.Sprint("server", i), "127.0.0.1")
+	}
+	j.ca(dir, "--role", "replica", dir, "digits", "127.0.0.1")
+	j.startServer(leader)
+	j.leaderAfter(term)
+	for i, p := range j.members {
+		p.says("certificate renewed", 0)
+		from[i] = p.heard()
+	}
+	j.members = append(j.members, j.startTrainer(trainers))
+	j.together(append(from, 0))
+	j.idsRise(j.members...)
+}

@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -194,7 +195,7 @@ func (s *session) round(ctx context.Context) (lived time.Duration, final error) 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.servers.rounds++
-	s.tellVainLocked()
+	s.tellVainLocked(denial)
 	return 0, s.deniedLocked(denial)
 }
 
@@ -205,15 +206,16 @@ const (
 	vainAgain = time.Minute
 )
 
-// tellVainLocked says why a session that was lost has not been opened again.
-func (s *session) tellVainLocked() {
+// tellVainLocked says why a session that was lost has not been opened again: by a
+// denial, if there was one, for a person must see to that; else by the last error.
+func (s *session) tellVainLocked(denial error) {
 	if !s.mu.everOpened || s.mu.leaving != nil || time.Since(s.mu.since) < vainAfter ||
 		s.mu.told.After(s.mu.since) && time.Since(s.mu.told) < vainAgain {
 		return
 	}
 	s.mu.told = time.Now()
-	s.cfg.log.Warn().Str(logkey.Reason, dialText(s.mu.lastErr)).Dur(logkey.ElapsedMs, time.Since(s.mu.since)).
-		Msg("lighthouse not reached: the standing quorum trains on, and it is tried again")
+	s.cfg.log.Warn().Str(logkey.Reason, dialText(cmp.Or(denial, s.mu.lastErr))).Dur(logkey.ElapsedMs, time.Since(s.mu.since)).
+		Msg("lighthouse not reached: it is tried again, and a standing quorum trains on meanwhile")
 }
 
 // deniedLocked makes a denial final for a replica that never had a session: its token

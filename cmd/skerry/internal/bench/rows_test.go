@@ -172,7 +172,10 @@ func TestTLSMeasuresBoth(t *testing.T) {
 		}
 		seen = append(seen, r.Impl+" "+what.(string))
 	}
-	if want := []string{"plain allreduce", "TLS allreduce", "plain new", "TLS new", "plain heal", "TLS heal"}; !slices.Equal(seen, want) {
+	want := []string{"plain allreduce", "TLS allreduce", "plain new", "TLS new", "plain heal", "TLS heal",
+		"plain store open", "TLS store open", "plain store set", "TLS store set", "plain store get", "TLS store get",
+		"plain store set", "TLS store set", "plain store get", "TLS store get"}
+	if !slices.Equal(seen, want) {
 		t.Errorf("measured %v, want %v", seen, want)
 	}
 }

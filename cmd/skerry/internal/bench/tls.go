@@ -35,14 +35,14 @@ const (
 const opHeal = "heal"
 
 // runTLS measures what encryption costs beside the same in the clear: all-reduce
-// between hosts, new edges, heals. Each part is a function of its own.
+// between hosts, new edges, heals, stores. Each part is a function of its own.
 func runTLS(ctx context.Context, o Options, emit func(Row) error) (err error) {
 	files, remove, err := benchCertificates()
 	if err != nil {
 		return fmt.Errorf("bench tls: %w", err)
 	}
 	defer func() { err = errors.Join(err, remove()) }()
-	for _, part := range []func(context.Context, Options, store.TLSFiles, func(Row) error) error{tlsCollectives, tlsHeals} {
+	for _, part := range []func(context.Context, Options, store.TLSFiles, func(Row) error) error{tlsCollectives, tlsHeals, tlsStores} {
 		if err := part(ctx, o, files, emit); err != nil {
 			return err
 		}

@@ -1,0 +1,139 @@
+package bench
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/skerry-ft/skerry/store"
+	"github.com/skerry-ft/skerry/store/certs"
+)
+
+// What a rank does with a store in a rendezvous: it connects, writes where it is, and
+// reads where the others are.
+const (
+	opStoreOpen = "store open"
+	opStoreSet  = "store set"
+	opStoreGet  = "store get"
+)
+
+// storeCalls is how many calls on one connection make a sample.
+const storeCalls = 100
+
+// tlsStores are connections to a store of this process, and calls on them.
+func tlsStores(ctx context.Context, o Options, files store.TLSFiles, emit func(Row) error) (err error) {
+	t, err := certs.Open(files)
+	if err != nil {
+		return err
+	}
+	var all []Contestant
+	defer func() { err = errors.Join(err, closeAll(all)) }()
+	for _, one := range []struct {
+		impl string
+		tls  *store.TLS
+	}{{implPlain, nil}, {implTLS, t}} {
+		c, err := startStore(ctx, one.impl, one.tls)
+		if err != nil {
+			return fmt.Errorf("bench tls: store: %w", err)
+		}
+		all = append(all, c)
+	}
+	contest := Contest{Bench: "tls", Unit: "us", Samples: cmp.Or(o.Samples, 20), Warmup: 2}
+	for _, p := range []Params{
+		{"op": opStoreOpen}, {"op": opStoreSet, "bytes": 128}, {"op": opStoreGet, "bytes": 128},
+		{"op": opStoreSet, "bytes": 1 << 20}, {"op": opStoreGet, "bytes": 1 << 20},
+	} {
+		rows, err := contest.Run(ctx, p, all)
+		for _, row := range rows {
+			err = errors.Join(err, emit(row))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// meeting is a store and a client of it.
+type meeting struct {
+	impl   string
+	config store.ClientConfig
+	server *store.Server
+	client *store.Client
+	stop   context.CancelFunc
+	ran    chan error
+}
+
+func startStore(ctx context.Context, impl string, t *store.TLS) (*meeting, error) {
+	token := []byte("the token of a bench")
+	m := &meeting{impl: impl, config: store.ClientConfig{Token: token, TLS: t}, ran: make(chan error, 1)}
+	var err error
+	if m.server, err = store.NewServer(store.ServerConfig{Token: token, TLS: t}); err != nil {
+		return nil, err
+	}
+	running, stop := context.WithCancel(ctx)
+	m.stop = stop
+	go func() { m.ran <- m.server.Run(running) }()
+	if m.client, err = store.Dial(ctx, m.server.Addr(), m.config); err != nil {
+		stop()
+		return nil, errors.Join(err, <-m.ran)
+	}
+	return m, nil
+}
+
+// Impl implements Contestant.
+func (m *meeting) Impl() string { return m.impl }
+
+// Sample implements Contestant: the microseconds of one call, or of one connection
+// with its proof of the token, on average.
+func (m *meeting) Sample(ctx context.Context, p Params) (float64, error) {
+	const key = "k"
+	n := storeCalls
+	var call func() error
+	switch p["op"] {
+	case opStoreOpen:
+		call = func() error {
+			c, err := store.Dial(ctx, m.server.Addr(), m.config)
+			if err != nil {
+				return err
+			}
+			return c.Close()
+		}
+	default:
+		size, _ := p["bytes"].(int)
+		value := bytes.Repeat([]byte{7}, size)
+		if size > 1<<16 {
+			n /= 10
+		}
+		call = func() error { return m.client.Set(ctx, key, value) }
+		if p["op"] == opStoreGet {
+			if err := call(); err != nil {
+				return 0, err
+			}
+			call = func() error {
+				got, err := m.client.Get(ctx, key)
+				if err == nil && len(got) != size {
+					err = fmt.Errorf("got %d bytes, want %d", len(got), size)
+				}
+				return err
+			}
+		}
+	}
+	began := time.Now()
+	for range n {
+		if err := call(); err != nil {
+			return 0, err
+		}
+	}
+	return float64(time.Since(began)) / float64(n) / float64(time.Microsecond), nil
+}
+
+// Close implements Contestant.
+func (m *meeting) Close() error {
+	err := m.client.Close()
+	m.stop()
+	return errors.Join(err, <-m.ran)
+}

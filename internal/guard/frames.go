@@ -74,6 +74,7 @@ type frames struct {
 	refill  time.Time
 	newest  uint32 // the stream of the newest header
 	ended   bool   // its caller says nothing more
+	unseen  bool   // no call came of it yet
 
 	mu      sync.Mutex
 	streams map[uint32]*incoming // those whose call has not ended, and a few that have
@@ -195,7 +196,10 @@ func (f *frames) begin() {
 	f.pad = 0
 	switch {
 	case f.kind == frameHeaders:
-		f.newest, f.ended = f.stream, f.flags&flagEndStream != 0
+		if f.unseen { // the one before was too long, or malformed
+			f.waste(wasteOne)
+		}
+		f.newest, f.ended, f.unseen = f.stream, f.flags&flagEndStream != 0, true
 	case f.kind == frameData:
 		if f.flags&flagPadded != 0 {
 			f.pad = -1

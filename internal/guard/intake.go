@@ -153,6 +153,9 @@ func IsKnown(ctx context.Context) bool {
 func (in *Intake) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
 	f := framesOf(ctx)
 	err := in.allowed(ctx, info.FullMethodName)
+	if f != nil {
+		f.unseen = false
+	}
 	if f == nil || err != nil {
 		if f != nil {
 			f.waste(wasteOne)

@@ -21,6 +21,10 @@ const (
 	// DefaultMaxJobs is how many jobs one server serves, if MaxJobs is 0.
 	DefaultMaxJobs = 1_000
 
+	// DefaultMaxReplicasPerJob is how many replicas a job may have, if
+	// MaxReplicasPerJob is 0.
+	DefaultMaxReplicasPerJob = 4_096
+
 	// DefaultBeatInterval is the beat interval while the sum of all beats
 	// stays within MaxBeatsPerSecond.
 	DefaultBeatInterval = 100 * time.Millisecond
@@ -130,6 +134,12 @@ type Config struct {
 	// them. 0 means DefaultMaxJobs.
 	MaxJobs int
 
+	// MaxReplicasPerJob bounds the replicas of a job that join, beat or have a
+	// session: whoever may join a job brings in no more. One more is told so, and tries
+	// again. Spares count, and those who died until they are lost; the largest quorum is
+	// Rules.MaxReplicas. 0 means DefaultMaxReplicasPerJob.
+	MaxReplicasPerJob int
+
 	// Version is what Info and the status page say of this program.
 	Version string
 
@@ -188,6 +198,7 @@ func DefaultConfig() Config {
 		MaxConns:                DefaultMaxConns,
 		MaxConnsPerHost:         DefaultMaxConnsPerHost,
 		MaxJobs:                 DefaultMaxJobs,
+		MaxReplicasPerJob:       DefaultMaxReplicasPerJob,
 		Log:                     zerolog.Nop(),
 	}
 }
@@ -202,6 +213,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.MaxJobs == 0 {
 		c.MaxJobs = DefaultMaxJobs
+	}
+	if c.MaxReplicasPerJob == 0 {
+		c.MaxReplicasPerJob = DefaultMaxReplicasPerJob
 	}
 	if c.HelloTimeout == 0 {
 		c.HelloTimeout = DefaultHelloTimeout
@@ -273,6 +287,8 @@ func (c Config) Validate() error {
 	want(c.Guard.TLSCA == "" || c.Guard.TLSCert != "", "Guard.TLSCert", `""`, "this server's certificate, since TLSCA = %q", c.Guard.TLSCA)
 	want(c.MaxConns >= 1, "MaxConns", c.MaxConns, "at least 1")
 	want(c.MaxConnsPerHost >= 1, "MaxConnsPerHost", c.MaxConnsPerHost, "at least 1")
+	want(c.MaxReplicasPerJob >= max(c.Rules.MinReplicas, 1) && c.MaxReplicasPerJob <= quorum.MaxMembers, "MaxReplicasPerJob", c.MaxReplicasPerJob,
+		"Rules.MinReplicas = %d to %d", max(c.Rules.MinReplicas, 1), quorum.MaxMembers)
 	want(c.MaxJobs >= 1 && c.MaxJobs <= maxSnapshotJobs, "MaxJobs", c.MaxJobs, "1 to %d", maxSnapshotJobs)
 	return errors.Join(problems...)
 }

@@ -101,6 +101,7 @@ func (j *job) restart() error {
 	j.turned, j.due = time.Now(), time.Time{}
 	j.writing = nil // its outcome is about a machine that is gone
 	j.machine = quorum.New(j.turned, j.rules, l)
+	j.machine.Limit(j.reign.server.cfg.MaxReplicasPerJob)
 	j.timed = j.timing()
 	return nil
 }

@@ -224,6 +224,10 @@ func (j *job) changed(wanted wire.ConfigChange) (quorum.Config, bool, command, e
 	if err := rules.Validate(); err != nil {
 		return rules, false, command{}, fmt.Errorf("%w: %w", quorum.ErrInvalid, err)
 	}
+	if most := j.reign.server.cfg.MaxReplicasPerJob; rules.MinReplicas > most {
+		return rules, false, command{}, fmt.Errorf("%w: MinReplicas = %d, want at most MaxReplicasPerJob = %d (--max-replicas-per-job)",
+			quorum.ErrInvalid, rules.MinReplicas, most)
+	}
 	if rules.SuspectAfter < missedBeats*minTimeout {
 		return rules, false, command{}, fmt.Errorf("%w: SuspectAfter = %v, want at least %v: %d beats",
 			quorum.ErrInvalid, rules.SuspectAfter, missedBeats*minTimeout, missedBeats)

@@ -2,6 +2,7 @@ package lighthouse_test
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -413,5 +414,30 @@ func TestJobsAreBounded(t *testing.T) {
 	down := r.next("refusal", func(d *skerrypb.Down) bool { return d.GetRefused() != nil })
 	if err := wire.RefusalError(down.GetRefused()); !errors.Is(err, quorum.ErrFull) {
 		t.Errorf("one job too many: %v, want quorum.ErrFull", err)
+	}
+}
+
+// A job has no more replicas than it may; other jobs have theirs.
+func TestReplicasOfAJobAreBounded(t *testing.T) {
+	t.Parallel()
+	l := lighthousetest.Start(t, func(c *lighthouse.Config) { c.MaxReplicasPerJob = 1 })
+	conn := dial(t, l.Addr)
+	a, _ := open(t, conn, hello("a"))
+	a.answer(a.join(quorum.JoinFall, nil))
+	b := rawOpen(t, conn)
+	h := hello("b")
+	h.GroupWorldSize = 1
+	b.send(&skerrypb.Up{Message: &skerrypb.Up_Hello{Hello: wire.HelloToProto(h)}})
+	down := b.next("refusal", func(d *skerrypb.Down) bool { return d.GetRefused() != nil })
+	err := wire.RefusalError(down.GetRefused())
+	if want := fmt.Sprintf("replica %q would be number 2 of its job, want at most 1", h.ReplicaID); !errors.Is(err, quorum.ErrFull) || !strings.Contains(err.Error(), want) {
+		t.Errorf("one replica too many: %v, want %s", err, want)
+	}
+	h.Job = "another"
+	open(t, conn, h)
+	two := uint32(2)
+	_, err2 := skerrypb.NewLighthouseClient(conn).Configure(t.Context(), &skerrypb.ConfigureRequest{MinReplicas: &two})
+	if err2 == nil || !strings.Contains(err2.Error(), "MinReplicas = 2, want at most MaxReplicasPerJob = 1") {
+		t.Errorf("rules that such a job cannot meet: %v", err2)
 	}
 }

@@ -18,6 +18,7 @@ type Machine struct {
 
 	replicas map[ReplicaID]*replica
 	order    []*replica // the same, sorted by id: no map order in any result
+	limit    int        // how many there may be that are not lost; 0: MaxKnown
 	pending  int        // joins that wait
 	suspects []*replica // sorted by id
 	opened   time.Time  // when the newest session opened
@@ -139,8 +140,33 @@ func (m *Machine) Configure(now time.Time, c Config) error {
 	return nil
 }
 
-// ensure finds or makes the record of a replica.
+// Limit bounds the replicas that are not lost, or have a session, to most: one more
+// is refused with ErrFull. A member of the last quorum is always let in again. 0: they
+// are bounded by MaxKnown alone.
+func (m *Machine) Limit(most int) { m.limit = most }
+
+// ensure finds or makes the record of a replica that says something.
 func (m *Machine) ensure(now time.Time, id ReplicaID) (*replica, error) {
+	if r := m.replicas[id]; r != nil {
+		return r, nil
+	}
+	if m.limit > 0 && len(m.order) >= m.limit {
+		m.forgetLost() // else they would come back beside those who took their places
+		there := 0
+		for _, r := range m.order {
+			if !r.lost || r.session {
+				there++
+			}
+		}
+		if there >= m.limit {
+			return nil, fmt.Errorf("%w: replica %q would be number %d of its job, want at most %d", ErrFull, id, there+1, m.limit)
+		}
+	}
+	return m.know(now, id)
+}
+
+// know finds or makes the record of a replica.
+func (m *Machine) know(now time.Time, id ReplicaID) (*replica, error) {
 	if r := m.replicas[id]; r != nil {
 		return r, nil
 	}
@@ -189,7 +215,7 @@ func (m *Machine) setLast(now time.Time, q *Quorum) {
 	}
 	m.last, m.formed = q, now
 	for _, member := range q.Members {
-		r, err := m.ensure(now, member.ReplicaID)
+		r, err := m.know(now, member.ReplicaID)
 		if err != nil {
 			// MaxKnown is above MaxMembers plus the sessions that any server can
 			// hold; a member that does not fit is as good as lost.

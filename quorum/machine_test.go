@@ -283,6 +283,41 @@ func TestDoubtKeepsTheWindowOpen(t *testing.T) {
 	}
 }
 
+// A job has no more replicas than it may: one more is refused, by its number and the
+// bound, whether it beats, joins or opens a session, and let in once another is lost.
+// Those of the last quorum come again whatever came meanwhile.
+func TestReplicasAreLimited(t *testing.T) {
+	t.Parallel()
+	const most = 3
+	c := quorum.DefaultConfig()
+	s := newScene(t, c)
+	s.Limit(most)
+	for n := range most {
+		if err := s.Heartbeat(s.now, quorum.ReplicaID(fmt.Sprint("r", n))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := `replica "late" would be number 4 of its job, want at most 3`
+	err := s.Heartbeat(s.now, "late")
+	if !errors.Is(err, quorum.ErrFull) || !strings.Contains(err.Error(), want) {
+		t.Errorf("a beat: %v, want %s", err, want)
+	}
+	err = s.Join(s.now, quorum.Join{Member: quorum.Member{ReplicaID: "late", GroupWorldSize: 1}, Client: quorum.KindTorchft, Number: 1})
+	if !errors.Is(err, quorum.ErrFull) || !strings.Contains(err.Error(), want) {
+		t.Errorf("a join: %v, want %s", err, want)
+	}
+	s.now = s.now.Add(c.HeartbeatTimeout)
+	if err := s.Heartbeat(s.now, "late"); err != nil {
+		t.Errorf("once the others are lost there is room: %v", err)
+	}
+	for n := range most { // who was lost takes a place again, and there are two
+		err := s.Heartbeat(s.now, quorum.ReplicaID(fmt.Sprint("r", n)))
+		if full := errors.Is(err, quorum.ErrFull); full != (n == most-1) {
+			t.Errorf("r%d again: %v", n, err)
+		}
+	}
+}
+
 // What is gone is forgotten, and what waits is bounded.
 func TestMachineIsBounded(t *testing.T) {
 	t.Parallel()

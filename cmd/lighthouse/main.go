@@ -108,6 +108,7 @@ func (o *options) add(f *pflag.FlagSet) {
 	f.StringSliceVar(&c.AllowHosts, "allow-host", nil, "more names under which browsers may reach the page")
 	f.IntVar(&c.MaxConns, "max-conns", c.MaxConns, "most connections at a time")
 	f.IntVar(&c.MaxConnsPerHost, "max-conns-per-host", c.MaxConnsPerHost, "most connections of one address")
+	f.IntVar(&c.MaxReplicasPerJob, "max-replicas-per-job", c.MaxReplicasPerJob, "most replicas of one job, those that wait and those that died a moment ago too")
 	o.cluster.add(f, c)
 	guardflags.AddServer(f, &c.Guard)
 	f.BoolVar(&c.OpenJoins, "open-joins", false, "let replicas join without the token, as torchft's must: whoever reaches the port may")

@@ -400,7 +400,17 @@ func TestFrameFloods(t *testing.T) {
 		"rapid reset": func(i int) []byte {
 			return append(headers(id(i), session), frame(3, 0, id(i), []byte{0, 0, 0, 8})...)
 		},
-		"settings":        func(int) []byte { return frame(4, 0, 0, nil) },
+		"mute streams":  func(i int) []byte { return headers(id(i), session) },
+		"pings":         func(int) []byte { return frame(6, 0, 0, make([]byte, 8)) },
+		"settings":      func(int) []byte { return frame(4, 0, 0, nil) },
+		"continuations": func(i int) []byte { return continued(i, session) },
+		"references": func(i int) []byte {
+			if i == 0 {
+				return headers(1, session) // a call that may be made, at first
+			}
+			return references(id(i), session)
+		},
+		"window updates":  func(int) []byte { return frame(8, 0, 0, []byte{0, 0, 0, 1}) },
 		"priorities":      func(int) []byte { return frame(2, 0, 1, make([]byte, 5)) },
 		"unknown frames":  func(int) []byte { return frame(0x77, 0, 0, make([]byte, 64)) },
 		"unknown methods": func(i int) []byte { return headers(id(i), "/no.Such/Method") },
@@ -426,6 +436,66 @@ func TestFrameFloods(t *testing.T) {
 			}
 		})
 	})
+}
+
+// continued is the i-th frame of headers that never end.
+func continued(i int, method string) []byte {
+	if i == 0 {
+		begun := headers(1, method)
+		begun[4] = 0 // more of them follow
+		return begun
+	}
+	return frame(9, 0, 1, []byte{0, 1, 'x', 1, 'y'})
+}
+
+// references opens a call whose headers name one of 3,900 bytes 2,000 times.
+func references(stream uint32, method string) []byte {
+	call := headers(stream, method)
+	block := append(call[9:], 0x40, 1, 'x') // literal, kept in the table as its newest entry, 62
+	block = append(appendLength(block, 3_900), bytes.Repeat([]byte("y"), 3_900)...)
+	return frame(1, 4, stream, append(block, bytes.Repeat([]byte{0x80 | 62}, 2_000)...))
+}
+
+// TestRefusedMessages: what announces 4 GiB, what is compressed, and what may take
+// until the year 13000 is refused, or ends, as all else.
+func TestRefusedMessages(t *testing.T) {
+	s, ask := tokenVictim(t)
+	history := skerrypb.Lighthouse_History_FullMethodName // for all
+	small := append([]byte{1}, binary.BigEndian.AppendUint32(nil, 20)...)
+	for name, c := range map[string]struct {
+		more []string
+		body []byte
+	}{
+		"4 GiB":      {nil, []byte{0, 0xff, 0xff, 0xff, 0xff}},
+		"compressed": {[]string{"grpc-encoding", "gzip"}, append(small, 0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff, 1, 0, 0, 0xff, 0xff, 0, 0, 0, 0, 0)},
+		"endless":    {[]string{"grpc-timeout", "99999999H"}, []byte{0, 0, 0, 1, 0}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s.unmoved(t, ask, func() {
+				conn, err := net.Dial("tcp", s.addr)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer conn.Close()
+				_ = conn.SetDeadline(time.Now().Add(patience))
+				const streams = 100
+				ended := make(chan int, 1)
+				go func() { ended <- endedStreams(conn, streams) }()
+				if _, err := conn.Write(append([]byte(preface), frame(4, 0, 0, nil)...)); err != nil {
+					t.Fatal(err)
+				}
+				for i := range streams {
+					id := uint32(2*i + 1)
+					if _, err := conn.Write(append(headers(id, history, c.more...), frame(0, 0, id, c.body)...)); err != nil {
+						t.Fatalf("stream %d: %v", i, err)
+					}
+				}
+				if n := <-ended; n != streams {
+					t.Errorf("%d of %d calls were ended", n, streams)
+				}
+			})
+		})
+	}
 }
 
 // TestStalledRequests: requests of which the end never comes cost no more than their

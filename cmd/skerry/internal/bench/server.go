@@ -20,6 +20,7 @@ import (
 
 	"github.com/skerry-ft/skerry/internal/portlease"
 	"github.com/skerry-ft/skerry/lighthouse"
+	"github.com/skerry-ft/skerry/quorum"
 	"github.com/skerry-ft/skerry/train/spawn"
 )
 
@@ -60,6 +61,7 @@ func LighthouseWorker(ctx context.Context, w spawn.Worker) error {
 	}
 	cfg := lighthouse.DefaultConfig()
 	cfg.Listen, cfg.DataDir, cfg.Rules.MinReplicas = args.Listen, args.DataDir, args.MinReplicas
+	cfg.MaxReplicasPerJob = quorum.MaxMembers
 	if len(args.Voters) > 0 {
 		transport, err := raft.NewTCPTransport(args.Voters[w.Rank].Raft, nil, 2, time.Second, io.Discard)
 		if err != nil {

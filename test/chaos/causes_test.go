@@ -65,6 +65,9 @@ func TestCauses(t *testing.T) {
 			if *onlyCause != "all" && !strings.Contains(k.name, *onlyCause) {
 				t.Skip("another cause is asked for")
 			}
+			if *drillFor == 0 { // nobody judges its times
+				t.Parallel()
+			}
 			newTrial(t, k).run()
 		})
 	}

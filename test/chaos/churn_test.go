@@ -31,7 +31,12 @@ const (
 func TestChurn(t *testing.T) {
 	from := max(*seed, 1)
 	for s := from; s < from+*churnSeeds; s++ {
-		t.Run(fmt.Sprintf("seed %d", s), func(t *testing.T) { churn(t, s) })
+		t.Run(fmt.Sprintf("seed %d", s), func(t *testing.T) {
+			if *drillFor == 0 { // nobody judges its times
+				t.Parallel()
+			}
+			churn(t, s)
+		})
 	}
 }
 

@@ -20,6 +20,7 @@ var (
 // Replica 2 dies in the middle of training; the others go on, it comes back,
 // heals, and takes part again.
 func TestKillOne(t *testing.T) {
+	t.Parallel()
 	c := start(t, options{steps: 120})
 	c.awaitStep(10)
 	c.kill(2)
@@ -32,6 +33,7 @@ func TestKillOne(t *testing.T) {
 // Three of four die at the same moment. The last one trains alone until they
 // are back.
 func TestKillAllButOne(t *testing.T) {
+	t.Parallel()
 	c := start(t, options{steps: 150})
 	c.awaitStep(10)
 	c.kill(0, 1, 3)
@@ -45,6 +47,7 @@ func TestKillAllButOne(t *testing.T) {
 
 // A replica dies while it heals, once; its next incarnation heals in peace.
 func TestKillTargetDuringHeal(t *testing.T) {
+	t.Parallel()
 	c := start(t, options{steps: 150, ballastMiB: 64})
 	c.awaitStep(5)
 	c.kill(1)
@@ -61,6 +64,7 @@ func TestKillTargetDuringHeal(t *testing.T) {
 // A donor dies while another replica heals: with two donors left, the state
 // comes from the others, or with the next quorum.
 func TestKillDonorDuringHeal(t *testing.T) {
+	t.Parallel()
 	c := start(t, options{steps: 150, ballastMiB: 64})
 	c.awaitStep(5)
 	c.kill(1)
@@ -77,6 +81,7 @@ func TestKillDonorDuringHeal(t *testing.T) {
 // The same replica dies and is back at once, again and again: faster than any
 // heartbeat times out.
 func TestRestartFasterThanHeartbeat(t *testing.T) {
+	t.Parallel()
 	c := start(t, options{steps: 150})
 	for range 4 {
 		c.awaitMore(8)
@@ -90,6 +95,7 @@ func TestRestartFasterThanHeartbeat(t *testing.T) {
 // A replica is stopped, the others go on without it; continued, it is behind,
 // heals and takes part again.
 func TestStopAndContinue(t *testing.T) {
+	t.Parallel()
 	c := start(t, options{steps: 200})
 	c.awaitStep(10)
 	c.signal(c.trainers[1], syscall.SIGSTOP)
@@ -102,6 +108,7 @@ func TestStopAndContinue(t *testing.T) {
 // A replica comes back with another model: it is told which tensor does not
 // fit, and ends. The others go on, and the right program is welcome after it.
 func TestStateThatDoesNotFit(t *testing.T) {
+	t.Parallel()
 	c := start(t, options{steps: 200, ballastMiB: 1})
 	c.awaitStep(10)
 	c.kill(3)
@@ -128,6 +135,7 @@ func TestStateThatDoesNotFit(t *testing.T) {
 // The lighthouse dies; the quorum stands and training goes on. It comes back on
 // the same data, and a replica that dies afterwards can come back.
 func TestRestartLighthouse(t *testing.T) {
+	t.Parallel()
 	c := start(t, options{steps: 200, durable: true})
 	c.awaitStep(10)
 	c.light.Kill()
@@ -146,6 +154,7 @@ func TestRestartLighthouse(t *testing.T) {
 
 // A lighthouse that hangs holds up no step of a quorum that stands.
 func TestStopLighthouse(t *testing.T) {
+	t.Parallel()
 	c := start(t, options{steps: 150})
 	c.awaitStep(10)
 	c.signal(c.light, syscall.SIGSTOP)

@@ -111,7 +111,7 @@ func storeTLSAttacks() []attack {
 			hold(ctx, v.dialStore, 2*silent, "", hello[:1], hello[:5], hello[:len(hello)/2], hello, hello+record)
 		}},
 		{65, "handshakes without a certificate, and bytes", func(ctx context.Context, v *victim) {
-			flood(ctx, v.dialStoreTLS, 8, "\x00", bytes.Repeat([]byte("x"), 1<<20))
+			flood(ctx, underTLS(v.dialStore), 8, "\x00", bytes.Repeat([]byte("x"), 1<<20))
 		}},
 		{66, "a handshake that does not end", func(ctx context.Context, v *victim) {
 			flood(ctx, v.dialStore, 8, "\x16\x03\x01\x04\x00\x01\x00\xff\xff"+strings.Repeat("x", 1020),
@@ -119,6 +119,26 @@ func storeTLSAttacks() []attack {
 		}},
 		{67, "junk behind a hello", func(ctx context.Context, v *victim) {
 			flood(ctx, v.dialStore, 8, hello, bytes.Repeat([]byte("junk"), 64<<10))
+		}},
+	}
+}
+
+// dataTLSAttacks are on the data plane's port where it speaks TLS.
+func dataTLSAttacks() []attack {
+	hello := firstRecord()
+	return []attack{
+		{68, "silence within the handshake", func(ctx context.Context, v *victim) {
+			hold(ctx, v.dialData, 2*silent, hello[:1], hello[:5], hello[:len(hello)/2], hello, hello+"\x17\x03\x03\x40\x00")
+		}},
+		{69, "handshakes without a certificate, and bytes", func(ctx context.Context, v *victim) {
+			flood(ctx, underTLS(v.dialData), 8, "SKERRYT", bytes.Repeat([]byte("x"), 1<<20))
+		}},
+		{70, "a handshake that does not end", func(ctx context.Context, v *victim) {
+			flood(ctx, v.dialData, 8, "\x16\x03\x01\x04\x00\x01\x00\xff\xff"+strings.Repeat("x", 1020),
+				[]byte("\x16\x03\x03\x04\x00"+strings.Repeat("x", 1024)))
+		}},
+		{71, "junk behind a hello", func(ctx context.Context, v *victim) {
+			flood(ctx, v.dialData, 8, hello, bytes.Repeat([]byte("junk"), 64<<10))
 		}},
 	}
 }
@@ -225,7 +245,7 @@ func TestStrangers(t *testing.T) {
 			}
 			attacks := slices.Concat(healAttacks(), storeAttacks(), dataAttacks())
 			if name == "TLS" {
-				attacks = append(attacks, storeTLSAttacks()...)
+				attacks = slices.Concat(attacks, storeTLSAttacks(), dataTLSAttacks())
 			}
 			for _, a := range attacks {
 				t.Run(fmt.Sprintf("%d %s", a.number, a.name), func(t *testing.T) { v.bear(t, a) })

@@ -265,13 +265,15 @@ func nobody(c net.Conn) net.Conn {
 	return tls.Client(c, &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13}) //nolint:gosec // it attacks
 }
 
-// dialStoreTLS is a connection to the store under TLS, without a certificate.
-func (v *victim) dialStoreTLS(ctx context.Context) (net.Conn, error) {
-	c, err := v.dialStore(ctx)
-	if err != nil {
-		return nil, err
+// underTLS is a way to a port under TLS, without a certificate.
+func underTLS(dial func(context.Context) (net.Conn, error)) func(context.Context) (net.Conn, error) {
+	return func(ctx context.Context) (net.Conn, error) {
+		c, err := dial(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return nobody(c), nil
 	}
-	return nobody(c), nil
 }
 
 func (v *victim) dialStore(ctx context.Context) (net.Conn, error) { return stranger(ctx, v.Store) }

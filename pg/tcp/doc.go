@@ -221,7 +221,7 @@
 // frames and aborts say what is missing.
 //
 // It costs a handshake for each socket of a new edge, for each byte an encryption and
-// a decryption, a core of which does one to two GB/s of both together, about 240 KiB
+// a decryption, a core of which does about one GB/s of both together, about 240 KiB
 // for a socket that has carried large messages, and no more than a test of a pointer
 // where it is off. See docs/bench/tls.md. Keys are not changed on the way: after 2^24.5
 // records, 390 GB on a socket, AES-GCM's margin is below what RFC 8446 5.5 asks for.

@@ -30,10 +30,12 @@ var errRestarted = errors.New("wish changed")
 var errTrainerAway = errors.New("trainer does not move")
 
 // Pauses between the rounds of a request that keeps failing; there is none
-// after the first.
+// after the first. The others, whose quorum fell with a round that failed, wait for
+// this replica's next join meanwhile (L1: at most 0.5 s for one cause). How often a
+// round may fail is the lighthouse's to bound.
 const (
 	firstPause = 20 * time.Millisecond
-	maxPause   = time.Second
+	maxPause   = 250 * time.Millisecond
 )
 
 // stopLocked ends the round under way.

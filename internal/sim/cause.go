@@ -58,7 +58,7 @@ const causeLasts = 3 * time.Minute
 func drawCause(seed uint64, c Cause) Options {
 	o := draw(seed)
 	rng := rand.New(rand.NewPCG(seed, 2))
-	o.Cause, o.Stuck, o.Fixed, o.Faults = c.Name, 0, 0, nil
+	o.Cause, o.Stuck, o.Fixed, o.Own, o.Faults = c.Name, 0, 0, 1, nil
 	o.Replicas = 3 + rng.IntN(3)
 	o.Min = 1 + rng.IntN(o.Replicas-1)
 	o.StepTime = time.Duration(50+rng.IntN(100)) * time.Millisecond

@@ -75,10 +75,28 @@ type promise struct {
 	stepName
 }
 
-// stray is a position of a line that began with a flipped bit.
+// part is a group rank's part of the state at a position.
+type part struct {
+	pos
+	g int
+}
+
+// stray is one of a line that began with a flipped bit.
 type stray struct {
 	line int
-	pos
+	part
+}
+
+// branch is what one group rank makes of an attempt.
+type branch struct {
+	stepName
+	g int
+}
+
+// polled is one replica's attempt.
+type polled struct {
+	id      string
+	attempt uint64
 }
 
 // checker knows the whole world.
@@ -91,15 +109,17 @@ type checker struct {
 	newest   answer
 	lists    map[int64][]string
 	settled  map[pos]verdict
-	bytes    map[pos]uint64
-	strays   map[stray]uint64    // the same, of lines that began with a flipped bit
-	born     map[int]int64       // after which step each line began, or was last seen uncompared
-	line     func(id string) int // whose bytes a replica holds; nil: all the same
-	dropped  map[pos]bool        // steps that a prepared replica discarded
-	done     map[pos]bool        // steps that anyone committed
-	excused  map[pos]bool        // discarded with nobody in sight who knew of them
+	bytes    map[part]uint64
+	strays   map[stray]uint64           // the same, of lines that began with a flipped bit
+	born     map[int]int64              // after which step each line began, or was last seen uncompared
+	line     func(id string, g int) int // whose bytes a rank holds; nil: all the same
+	dropped  map[branch]uint64          // attempts that a prepared rank discarded, and what they would have come to
+	kept     map[branch]uint64          // and those that anyone committed
+	done     map[pos]bool               // steps that anyone committed
+	excused  map[pos]bool               // discarded with nobody in sight who knew of them
 	promised map[promise]uint64
-	tallies  map[promise]string
+	vowed    map[promise]uint64 // by ranks that have neither given up nor were behind
+	tallies  map[polled]string
 	taken    map[string]answer
 	history  []Observation // only if keep
 	keep     bool
@@ -112,10 +132,10 @@ func (c *checker) lives(id string) bool { return c.alive != nil && c.alive(id) }
 
 func newChecker(clock func() int64, fail func(rule, format string, args ...any)) *checker {
 	return &checker{
-		fail: fail, clock: clock, lists: map[int64][]string{}, settled: map[pos]verdict{}, bytes: map[pos]uint64{},
-		dropped: map[pos]bool{}, done: map[pos]bool{}, excused: map[pos]bool{},
+		fail: fail, clock: clock, lists: map[int64][]string{}, settled: map[pos]verdict{}, bytes: map[part]uint64{},
+		dropped: map[branch]uint64{}, kept: map[branch]uint64{}, done: map[pos]bool{}, excused: map[pos]bool{},
 		strays: map[stray]uint64{}, born: map[int]int64{},
-		promised: map[promise]uint64{}, tallies: map[promise]string{}, taken: map[string]answer{},
+		promised: map[promise]uint64{}, vowed: map[promise]uint64{}, tallies: map[polled]string{}, taken: map[string]answer{},
 	}
 }
 
@@ -206,76 +226,112 @@ func (c *checker) released(b *book, now time.Duration, r release) {
 	b.formed(now, r)
 }
 
-// take notes that a replica takes an answer: Q1 and Q2 as replicas see them.
-func (c *checker) take(id string, f formedView) {
-	if f.answer.less(c.taken[id]) {
-		c.fail("Q1", "%s takes %v after %v", id, f.answer, c.taken[id])
+// take notes that a rank of a replica takes an answer: Q1 and Q2 as they see them.
+func (c *checker) take(rank, id string, f formedView) {
+	if f.answer.less(c.taken[rank]) {
+		c.fail("Q1", "%s takes %v after %v", rank, f.answer, c.taken[rank])
 	}
-	c.taken[id] = f.answer
+	c.taken[rank] = f.answer
 	c.oneList(f)
 	if !slices.Contains(f.members, id) {
 		c.fail("Q4", "%s takes %v, which has %v", id, f.answer, f.members)
 	}
 }
 
-// hold checks C1 whenever a replica comes to a position.
-func (c *checker) hold(id string, p pos, bytes uint64) {
-	if line := c.lineOf(id); line != 0 {
-		at := stray{line, p}
+// hold checks C1 whenever a rank comes to a position.
+func (c *checker) hold(id string, g int, p pos, bytes uint64) {
+	at := part{p, g}
+	if line := c.lineOf(id, g); line != 0 {
+		at := stray{line, at}
 		if old, ok := c.strays[at]; ok && old != bytes {
-			c.fail("C1", "%s is at %v with bytes %x, others of the line %d had %x", id, p, bytes, line, old)
+			c.fail("C1", "%s is at %v with bytes %x, others of the line %d had %x", id, at.part, bytes, line, old)
 		}
 		c.strays[at] = bytes
 		return
 	}
-	if old, ok := c.bytes[p]; ok && old != bytes {
-		c.fail("C1", "%s is at %v with bytes %x, others had %x", id, p, bytes, old)
+	if old, ok := c.bytes[at]; ok && old != bytes {
+		c.fail("C1", "%s is at %v with bytes %x, others had %x", id, at, bytes, old)
 	}
-	c.bytes[p] = bytes
+	c.bytes[at] = bytes
 }
 
-// ballots notes that a rank of a replica promises a step, or does not.
-func (c *checker) ballots(id string, s stepName, rank int, ok bool) {
-	if ok {
-		c.promised[promise{id, s}] |= 1 << rank
+// ballots notes that a rank of a replica promises a step, or has none to promise.
+func (c *checker) ballots(id string, s stepName, rank int) {
+	c.promised[promise{id, s.op()}] |= 1 << rank
+}
+
+// vow notes that a rank has promised an attempt, and waits to be told what became of
+// it; or that it does not any more.
+func (c *checker) vow(id string, g int, s stepName, holds bool) {
+	k := promise{id, s.op()}
+	if holds {
+		c.vowed[k] |= 1 << g
+	} else {
+		delete(c.vowed, k)
 	}
 }
 
-// tally checks C3: the tally's word on a step is one.
-func (c *checker) tally(id string, s stepName, outcome string) {
-	k := promise{id, s}
+// tally checks C3: the tally's word on an attempt is one.
+func (c *checker) tally(id string, attempt uint64, outcome string) {
+	k := polled{id, attempt}
 	if old, ok := c.tallies[k]; ok && old != outcome {
-		c.fail("C3", "the tally of %s said %s on %v, now %s", id, old, s, outcome)
+		c.fail("C3", "the tally of %s said %s on attempt %d, now %s", id, old, attempt, outcome)
 	}
 	c.tallies[k] = outcome
 }
 
 // commit checks C2, C1, and C5 against those who have discarded. members are all
 // whose ballots were counted: the replica alone when it was told the outcome.
-func (c *checker) commit(id string, s stepName, ranks int, members []string, bytes uint64) {
-	c.commits++
-	p := pos{s.step, s.q}
+func (c *checker) commit(id string, g int, s stepName, ranks int, members []string, bytes uint64) {
+	if g == 0 {
+		c.commits++
+	}
+	p, at := pos{s.step, s.q}, branch{s.op(), g}
 	for _, m := range members {
-		if got := c.promised[promise{m, s}]; got != 1<<ranks-1 {
+		if got := c.promised[promise{m, s.op()}]; got != 1<<ranks-1 {
 			c.fail("C2", "%s commits %v, of which %s promised the ranks %b of %d", id, s, m, got, ranks)
 		}
 	}
-	if c.dropped[p] && !c.excused[p] {
-		c.fail("C5", "%s commits %v, which a prepared replica has discarded", id, p)
+	if old, ok := c.dropped[at]; ok && old == bytes && !c.excused[p] {
+		c.fail("C5", "rank %d of %s commits %v, which one that was prepared has discarded", g, id, s)
 	}
 	c.done[p] = true
-	c.hold(id, p, bytes)
+	c.kept[at] = bytes
+	c.hold(id, g, p, bytes)
 }
 
-// discard checks C5 when a prepared replica drops its claim.
-func (c *checker) discard(id string, p pos, bytes uint64) {
-	held, known := c.bytes[p]
-	if c.done[p] && held == bytes && !c.excused[p] {
-		c.fail("C5", "%s discards %v, which somebody committed", id, p)
+// discard checks C5 when a rank drops what its replica has promised, with all ranks.
+func (c *checker) discard(id string, g, ranks int, s stepName, bytes uint64) {
+	if c.vowed[promise{id, s.op()}] != 1<<ranks-1 {
+		return
 	}
-	if !known || held == bytes {
-		c.dropped[p] = true
+	at := branch{s.op(), g}
+	if held, ok := c.kept[at]; ok && held == bytes && !c.excused[pos{s.step, s.q}] {
+		c.fail("C5", "rank %d of %s discards %v, which somebody committed", g, id, s)
 	}
+	c.dropped[at] = bytes
+}
+
+// shares checks that a step's data were shared out as it was averaged.
+func (c *checker) shares(id string, told *quorum.Shares, is quorum.Shares, s stepName) {
+	if told != nil && *told != is {
+		c.fail("shares", "%s commits %v as %+v, and its data were shared out as %+v", id, s, is, *told)
+	}
+}
+
+// voteless checks C7 between a replica's ranks: one waited for a vote until its
+// deadline, though its sibling had ended the attempt for a while.
+func (c *checker) voteless(id string, attempt, sibling uint64, ended int64) {
+	if now := c.clock(); ended > 0 && now-ended > patience/2 {
+		c.fail("C7", "%s waited for a vote on attempt %d, which its other rank had left %v ago, for %d", id, attempt,
+			time.Duration(now-ended), sibling)
+	}
+}
+
+// innocent is told of a rank which says that another one calls something else, though
+// all call the same.
+func (c *checker) innocent(by, of string, s stepName) {
+	c.fail("odd", "%s says that %s calls something else in %v", by, of, s)
 }
 
 // viewOf is what a ledger says of the last quorum, for a book.

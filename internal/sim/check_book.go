@@ -31,13 +31,14 @@ type account struct {
 	at       pos
 	lost     bool // the machine has said so
 	stuck    bool
+	away     bool
 	draining bool
 	evicted  bool
 	excused  bool // it left, was evicted or superseded: its loss needs no witness
 }
 
 func (a *account) live() bool {
-	return (a.member || a.joined) && !a.lost && !a.stuck && !a.draining && !a.evicted
+	return (a.member || a.joined) && !a.lost && !a.stuck && !a.away && !a.draining && !a.evicted
 }
 
 // book is what one machine was told since it was made: the checkers' own notes
@@ -59,6 +60,7 @@ type book struct {
 	strikes map[[2]string][]int64       // quorums in which a link broke
 	apart   map[[2]string]time.Duration // until when
 	mends   map[[2]string]time.Duration // since when neither end says any more that it does not reach the other
+	words   map[word]bool               // accusations that were heard
 	blocked map[[2]string]bool          // the first did not reach the second, and has not taken it back
 }
 
@@ -66,7 +68,7 @@ func (c *checker) newBook(now time.Duration, config quorum.Config, l ledgerView)
 	b := &book{
 		c: c, config: config, began: now, all: map[string]*account{}, settled: map[pos]verdict{},
 		strikes: map[[2]string][]int64{}, apart: map[[2]string]time.Duration{},
-		blocked: map[[2]string]bool{}, mends: map[[2]string]time.Duration{},
+		blocked: map[[2]string]bool{}, words: map[word]bool{}, mends: map[[2]string]time.Duration{},
 	}
 	if l.last != nil {
 		b.setLast(now, l.last)
@@ -140,6 +142,9 @@ func (b *book) joins(now time.Duration, j *quorum.Join) {
 	a.joined, a.waits, a.number, a.at = true, true, j.Number, place(j.Member.Position)
 	a.fall = j.Kind == quorum.JoinFall
 	a.says, a.about = j.Fact.Kind, pos{j.Fact.Step, j.Fact.QuorumID}
+	if j.Member.Torn {
+		a.says = quorum.NoFact // its word on a step weighs nothing
+	}
 	b.saw(a.at)
 	b.falls(now, a.fall && a.member && b.last != nil && j.Last != nil && j.Last.QuorumID == b.last.id)
 }
@@ -184,6 +189,11 @@ func (b *book) accuses(now time.Duration, by, against string, id int64, unreacha
 	if x == nil || y == nil || !x.member || !y.member {
 		return
 	}
+	said := word{by, against, id}
+	if b.words[said] {
+		return // it says so by its stream, and in its joins
+	}
+	b.words[said] = true
 	if y.accused == 0 {
 		y.accused = now
 	}
@@ -263,8 +273,11 @@ func (b *book) heed(now time.Duration, e quorum.Event) {
 	case quorum.EventStuck:
 		a.stuck = true
 		b.falls(now, a.member) // it ends the quorum
+	case quorum.EventAway:
+		a.away = true
 	case quorum.EventCleared:
 		a.stuck, a.accused = false, 0
+		a.away = a.away && e.Text != "its trainer moves again"
 	case quorum.EventDraining:
 		a.draining = true
 		if !a.member {
@@ -309,4 +322,10 @@ func (b *book) unwitnessed(now time.Duration, a *account) string {
 		return ""
 	}
 	return "heard " + silence.String() + " ago and suspect for " + (now - since).String()
+}
+
+// word is an accusation.
+type word struct {
+	by, against string
+	id          int64
 }

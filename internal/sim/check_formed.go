@@ -243,7 +243,7 @@ func (b *book) quiet(now time.Duration, reason string) {
 			continue
 		}
 		switch {
-		case a.draining, a.stuck, b.rivals(a):
+		case a.draining, a.stuck, a.away, b.rivals(a):
 			return // their part is not a matter of who has joined
 		case a.waits && !a.session:
 			return // it has joined, and no answer reaches it: soon it is back, or lost

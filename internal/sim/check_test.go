@@ -99,10 +99,10 @@ func plantsOfQuorums() []plant {
 			h.c.released(h.b, 0, release{floor: answer{3, 1}, answer: h.formed(1, "a", "b", "c")})
 		}},
 		{"a replica takes an older id", "Q1", func(h *bench) {
-			h.c.take("a", h.formed(3, "a", "b"))
-			h.c.take("a", h.formed(2, "a", "c"))
+			h.c.take("a", "a", h.formed(3, "a", "b"))
+			h.c.take("a", "a", h.formed(2, "a", "c"))
 		}},
-		{"one id, two lists", "Q2", func(h *bench) { h.c.take("a", h.formed(1, "a", "b")) }},
+		{"one id, two lists", "Q2", func(h *bench) { h.c.take("a", "a", h.formed(1, "a", "b")) }},
 		{"two servers differ", "Q2", func(h *bench) { h.c.written(0, h.formed(1, "a", "b")) }},
 		{"fewer than min", "Q3", func(h *bench) { h.joins("a"); h.tell(h.formed(2, "a"), "a") }},
 		{"a member has not joined", "Q4", func(h *bench) { h.joins("a", "b"); h.tell(h.formed(2, "a", "b", "c"), "a", "b") }},
@@ -199,17 +199,16 @@ func plantsOfCommits() []plant {
 		{"one of the majority is named", "C1", func(h *bench) { h.c.named("a", stepName{}, []int{0, 1, 0}, []int{0, 1}) }},
 		{"who differs is not named", "C1", func(h *bench) { h.c.named("a", stepName{}, []int{0, 1, 2, 0, 0}, []int{1}) }},
 		{"two bytes at one position of a line", "C1", func(h *bench) {
-			h.c.line = func(string) int { return 1 }
-			h.c.hold("a", pos{6, 1}, 1)
-			h.c.hold("b", pos{6, 1}, 2)
+			h.c.line = func(string, int) int { return 1 }
+			h.c.hold("a", 0, pos{6, 1}, 1)
+			h.c.hold("b", 0, pos{6, 1}, 2)
 		}},
-		{"two bytes at one position", "C1", func(h *bench) { h.c.hold("a", pos{6, 1}, 1); h.c.hold("b", pos{6, 1}, 2) }},
+		{"two bytes at one position", "C1", func(h *bench) { h.c.hold("a", 0, pos{6, 1}, 1); h.c.hold("b", 0, pos{6, 1}, 2) }},
 		{"a rank did not promise", "C2", func(h *bench) {
-			h.c.ballots("a", step, 0, true)
-			h.c.ballots("a", step, 1, false)
-			h.c.commit("a", step, 2, []string{"a"}, 1)
+			h.c.ballots("a", step, 0)
+			h.c.commit("a", 0, step, 2, []string{"a"}, 1)
 		}},
-		{"a tally changes its mind", "C3", func(h *bench) { h.c.tally("a", step, "prepared"); h.c.tally("a", step, "commit") }},
+		{"a tally changes its mind", "C3", func(h *bench) { h.c.tally("a", 1, "prepared"); h.c.tally("a", 1, "commit") }},
 		{"the highest position falls unsaid", "C4", func(h *bench) {
 			h.b.beat(0, "c", pos{6, 1})
 			h.b.left(0, "c")
@@ -218,15 +217,22 @@ func plantsOfCommits() []plant {
 			h.b.quiet(0, "")
 		}},
 		{"a prepared replica discards what is committed", "C5", func(h *bench) {
-			h.c.ballots("a", step, 0, true)
-			h.c.commit("a", step, 1, []string{"a"}, 9)
-			h.c.discard("b", pos{6, 1}, 9)
+			h.c.ballots("a", step, 0)
+			h.c.commit("a", 0, step, 1, []string{"a"}, 9)
+			h.c.vow("b", 0, step, true)
+			h.c.discard("b", 0, 1, step, 9)
 		}},
 		{"what a prepared replica discarded is committed", "C5", func(h *bench) {
-			h.c.discard("b", pos{6, 1}, 9)
-			h.c.ballots("a", step, 0, true)
-			h.c.commit("a", step, 1, []string{"a"}, 9)
+			h.c.vow("b", 0, step, true)
+			h.c.discard("b", 0, 1, step, 9)
+			h.c.ballots("a", step, 0)
+			h.c.commit("a", 0, step, 1, []string{"a"}, 9)
 		}},
+		{"data are shared out otherwise", "shares", func(h *bench) {
+			h.c.shares("a", &quorum.Shares{Rank: 0, Count: 3}, quorum.Shares{Rank: 0, Count: 2}, step)
+		}},
+		{"an innocent one is called odd", "odd", func(h *bench) { h.c.innocent("a", "b", step) }},
+		{"a vote is waited for that nobody owes", "C7", func(h *bench) { h.now = patience; h.c.voteless("a", 1, 2, patience/4) }},
 		{"settled twice", "C6", func(h *bench) {
 			h.c.settle(verdict{pos{6, 1}, true, "x"})
 			h.c.settle(verdict{pos{6, 1}, false, ""})

@@ -1,7 +1,7 @@
 // Package sim runs a job in virtual time, one world from each seed: lighthouse
 // servers with elections, each with a shell around the production [quorum.Machine]
-// while it leads, and replicas that behave as docs/PROTOCOL.md §2 to §5 has them
-// behave, with the production Tally, JudgeBallots and Assign. docs/SIMULATION.md
+// while it leads, and replicas whose ranks are the production [quorum.Rank], each with
+// a trainer of its own and a shell that calls it as manager's does. docs/SIMULATION.md
 // tells how to run it and how to read a trace.
 //
 // # Usage

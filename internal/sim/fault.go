@@ -40,6 +40,12 @@ const (
 	FaultHeal                        // a heal fails
 	FaultVote                        // a rank's vote does not reach its replica's tally
 	FaultNo                          // a vote that is not a yes does not
+	FaultRefuse                      // a rank's backend refuses its ballot, and gives no list of them
+	FaultDeaf                        // it carries the ballot, and loses what comes
+	FaultOp                          // a collective fails before it is issued
+	FaultCtx                         // a trainer's ctx ends in one of its waits
+	FaultForget                      // a trainer forgets its ShouldCommit
+	FaultLag                         // a rank's trainer does nothing for a while
 	FaultFlip                        // a bit of a state flips; drawn apart from the others
 	faultKinds
 )
@@ -52,7 +58,8 @@ func (k FaultKind) String() string {
 		"leader killed", "server killed", "leader stopped", "leader partitioned", "servers split", "server clock jump",
 		"servers out of reach",
 		"reply lost", "messages repeated", "drain", "evict", "config change", "give up", "odd reduction", "check fails",
-		"heal fails", "vote lost", "refusal lost", "bit flips",
+		"heal fails", "vote late", "refusal late", "ballot refused", "ballots unheard", "collective fails",
+		"ctx ends", "step forgotten", "trainer lags", "bit flips",
 	}[k]
 }
 
@@ -70,13 +77,6 @@ func (f Fault) String() string {
 	return fmt.Sprintf("%v %v (%d, %d) for %v", f.At, f.Kind, f.A, f.B, f.Lasts)
 }
 
-// strikes says that a fault which waits for its occasion at m strikes now.
-func (m *member) strikes(kind FaultKind) bool {
-	hit := m.armed[kind] && !m.w.calm
-	m.armed[kind] = m.armed[kind] && !hit
-	return hit
-}
-
 // strike makes a fault happen.
 func (w *world) strike(f Fault) {
 	w.struck++
@@ -84,7 +84,7 @@ func (w *world) strike(f Fault) {
 	switch {
 	case f.Kind >= FaultGiveUp:
 		if m := w.pick(f.A); m != nil {
-			m.armed[f.Kind] = true
+			m.arm(f)
 		}
 	case f.Kind >= FaultReply:
 		w.strikeOperator(f)
@@ -93,6 +93,20 @@ func (w *world) strike(f Fault) {
 	default:
 		if m := w.pick(f.A); m != nil {
 			w.strikeMember(m, f)
+		}
+	}
+}
+
+// arm has a fault wait for its occasion at one rank of a replica, or at all.
+func (m *member) arm(f Fault) {
+	for g, r := range m.ranks {
+		if f.B%3 != 0 && f.B%len(m.ranks) != g {
+			continue
+		}
+		r.armed[f.Kind] = true
+		if f.Kind == FaultCtx {
+			waits := [...]phase{starting, queueing, reducing, closing, mending, balloting, voting, settling}
+			r.ends = waits[f.B/3%len(waits)]
 		}
 	}
 }
@@ -130,7 +144,7 @@ func (w *world) strikeMember(m *member, f Fault) {
 	case FaultLong, FaultStore:
 		o := w.pick(f.B)
 		if f.Kind == FaultStore && m.in() != nil {
-			o = w.byID[m.plan.Primary]
+			o = w.byID[m.first().plan.Primary]
 		}
 		if o != nil && o != m && o.up {
 			w.cutLink(m, o, f.Lasts*longer, f.B%2 == 0)

@@ -8,29 +8,30 @@ package sim
 // noLine is that of a ballot that tells no state: its sender heals.
 const noLine = -1
 
-// flip flips a bit of the member's state before a step, if that fault is due. It waits
+// flip flips a bit of the rank's state before a step, if that fault is due. It waits
 // for one that is at rest: neither healing nor in the step of its heal, whose ballot
 // tells no state, and beyond the first step, where states may differ anyway.
-func (m *member) flip() {
-	if m.pos().Step == 0 || m.first().Behind() || !m.strikes(FaultFlip) {
+func (r *rank) flip() {
+	if r.Position().Step == 0 || r.Behind() || !r.strikes(FaultFlip) {
 		return
 	}
-	m.w.flips++
-	m.bytes ^= 1 << (m.w.flips * 7 % 64)
-	m.line = m.w.flips
-	m.w.check.flipped(m.line, m.pos().Step)
-	m.w.note("a bit of %s flips at %v", m.id, m.pos())
+	w := r.m.w
+	w.flips++
+	r.bytes ^= 1 << (w.flips * 7 % 64)
+	r.line = w.flips
+	w.check.flipped(r.line, r.Position().Step)
+	w.note("a bit of %s flips at %v", r.name, r.Position())
 }
 
 // flipped notes a new line, which begins after a step.
 func (c *checker) flipped(line int, step int64) { c.born[line] = step }
 
-// lineOf is whose bytes a replica holds.
-func (c *checker) lineOf(id string) int {
+// lineOf is whose bytes a rank of a replica holds.
+func (c *checker) lineOf(id string, g int) int {
 	if c.line == nil {
 		return 0
 	}
-	return c.line(id)
+	return c.line(id, g)
 }
 
 // mixed checks, at a commit by ballots, that no flipped bit lives beside others for

@@ -3,13 +3,13 @@ package sim
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/skerry-ft/skerry/quorum"
 )
 
-// member is one incarnation of a replica: its manager, its ranks, its trainer.
+// member is one incarnation of a replica: its processes, its ranks, and what its
+// server knows.
 type member struct {
 	w      *world
 	index  int
@@ -25,75 +25,48 @@ type member struct {
 	cutOff []int64 // by server: nothing passes until then
 	out    []*wire // to the other members, by index
 
-	ranks []quorum.Rank // by group rank; all are at one position
-	bytes uint64
-	line  int      // whose bytes descend from which flipped bit; 0: from none
-	was   stepName // the attempt that the ranks have promised
-	pend  uint64   // bytes of the prepared step
-	join  *quorum.Join
-	next  uint64
-
-	view   formedView // the newest answer taken, for the checkers
-	peers  []*member  // its other members
-	plan   quorum.Assignment
-	group  int     // rises whenever the group is configured or breaks; old timers see it
-	ready  bool    // configured, and healed or found unable to
-	passed int64   // steps of this answer for which it was unhealed
-	hellos []int64 // newest, by member index
-	steps  []*attempt
-	polls  *quorum.Polls
-
-	discarded stepName // the newest attempt that ended in nothing
-	moves     uint64
+	ranks []*rank // by group rank
+	hub   hub
 
 	probing   []*member // peers that were out of reach
 	ails      ails
-	armed     [faultKinds]bool // what goes wrong the next time
-	disturbed int64            // until when a fault was at work here
+	disturbed int64 // until when a fault was at work here
 }
 
 // idMiddle makes a name and a number an incarnation's id; people need not see it.
 const idMiddle = ":00000000-0000-4000-8000-000000000"
 
-// birth adds an incarnation that connects after a while.
+// birth adds an incarnation that connects, and whose trainers start, after a while.
 func (w *world) birth(name string, life int, after time.Duration) {
 	m := &member{
-		w: w, index: len(w.members), name: name, life: life, up: true, next: 1,
+		w: w, index: len(w.members), name: name, life: life, up: true,
 		id:     fmt.Sprintf("%s%s%03d", name, idMiddle, life),
-		cutOff: make([]int64, len(w.servers)), polls: quorum.NewPolls(w.o.Ranks), dials: w.rng.IntN(8),
+		cutOff: make([]int64, len(w.servers)), dials: w.rng.IntN(8),
 	}
+	m.hub = newHub(w.o.Ranks)
 	for g := range w.o.Ranks {
-		m.ranks = append(m.ranks, quorum.NewRank(w.o.rank(g)))
-	}
-	if w.o.InitSync {
-		m.bytes = mix(uint64(len(w.members)), 7)
+		m.ranks = append(m.ranks, newRank(m, g))
 	}
 	w.members = append(w.members, m)
 	w.byID[quorum.ReplicaID(m.id)] = m
 	w.lives[name] = life
 	w.note("%s is born", m.id)
 	m.after(after, m.connect)
+	for _, r := range m.ranks {
+		m.after(after, r.start)
+	}
 }
 
 func (m *member) rid() quorum.ReplicaID { return quorum.ReplicaID(m.id) }
 
 // first is the rank that speaks for what all ranks have in common.
-func (m *member) first() *quorum.Rank { return &m.ranks[0] }
+func (m *member) first() *rank { return m.ranks[0] }
 
 func (m *member) pos() quorum.Position { return m.first().Position() }
 
 func (m *member) in() *quorum.Quorum { return m.first().Quorum() }
 
 func (m *member) stands() bool { return m.first().Standing() }
-
-// each does f to every rank, and says whether f said so of any.
-func (m *member) each(f func(r *quorum.Rank) bool) bool {
-	any := false
-	for g := range m.ranks {
-		any = f(&m.ranks[g]) || any
-	}
-	return any
-}
 
 // when does something at the member: never if it is dead, later if it is
 // paused.
@@ -168,11 +141,10 @@ func (m *member) dialled(s *server) {
 	for _, o := range m.probing {
 		m.reportLink(o)
 	}
-	if m.join != nil {
+	if m.hub.join != nil {
 		m.send()
 	}
 	m.beat(x)
-	m.joinIfDue()
 }
 
 // open is the shell's side of a hello.
@@ -241,7 +213,7 @@ func (m *member) beat(x *session) {
 	}
 	b := quorum.Beat{
 		Position: m.pos(), QuorumID: m.first().QuorumID(), Ballots: m.first().Ballots(),
-		Progress: m.progress(), Phase: quorum.PhaseTraining, Waits: m.waits(), Away: m.away(),
+		Progress: m.first().moves, Phase: quorum.PhaseTraining, Waits: m.first().waitsForOthers(), Away: m.hub.isAway(),
 	}
 	r := x.r
 	x.receive(func(now time.Time) {
@@ -253,220 +225,11 @@ func (m *member) beat(x *session) {
 	m.after(beatEvery, func() { m.beat(x) })
 }
 
-// waits says that the member waits for others: for an answer, a group, a state, or
-// in a step that it has begun.
-func (m *member) waits() bool {
-	return m.join != nil || m.stands() && !m.ready || m.ails.since == 0 &&
-		slices.ContainsFunc(m.steps, func(a *attempt) bool { return a.begun && !a.over })
-}
-
-// joinIfDue joins when the ranks wish for another quorum, and no join is out.
-func (m *member) joinIfDue() {
-	if m.join != nil || !m.connected() || m.stays() {
-		return
-	}
-	m.each((*quorum.Rank).Need)
-	if !m.first().Due() {
-		return
-	}
-	m.newJoin()
-	number := m.join.Number
-	if m.first().Asks() {
-		m.after(m.w.o.config().HeartbeatTimeout, func() { m.unanswered(number) })
-	} else {
-		m.maybeGiveUp(number)
-	}
-}
-
-func (m *member) newJoin() {
-	self := quorum.Member{ReplicaID: m.rid(), Address: m.name, StoreAddress: m.name, GroupWorldSize: m.w.o.Ranks}
-	reports := make([]quorum.RankReport, len(m.ranks))
-	for g := range m.ranks {
-		r := &m.ranks[g]
-		reports[g] = r.Report(quorum.ReportOptions{Sync: r.Syncs()})
-		if f := m.w.mutant.onReport; f != nil {
-			f(&reports[g])
-		}
-	}
-	j, err := quorum.MergeReports(self, reports)
-	if err != nil {
-		m.w.fail("join", "%s: %v", m.id, err)
-		return
-	}
-	j.Number, j.Last = m.next, m.first().LastAnswer()
-	m.next++
-	m.join = &j
-	m.send()
-}
-
-// prepared says that all ranks have promised a step whose outcome they do not know.
-func (m *member) prepared() bool {
-	return !m.each(func(r *quorum.Rank) bool { return !r.Prepared() })
-}
-
-// send delivers the outstanding join; after a new session, again.
-func (m *member) send() {
-	j := *m.join
-	if m.w.tracing {
-		m.w.note("%s joins #%d %v at %v, %v", m.id, j.Number, j.Kind, m.pos(), j.Fact)
-	}
-	heard := j
-	if f := m.w.mutant.onJoin; f != nil {
-		f(&heard)
-	}
-	r := m.x.r
-	m.x.receive(func(now time.Time) {
-		if err := r.m.Join(now, heard); err != nil {
-			if x := r.sessions[m.id]; x != nil {
-				x.push(func(m *member) {
-					if m.join != nil && m.join.Number == j.Number {
-						m.refused(err)
-					}
-				})
-			}
-			return
-		}
-		r.joins[j.Member.ReplicaID] = heard
-		r.told()
-		r.book.joins(now.Sub(epochStart), &j)
-	})
-}
-
-// unanswered withdraws an ask after a heartbeat timeout; training goes on.
-func (m *member) unanswered(number uint64) {
-	if m.join == nil || m.join.Number != number {
-		return
-	}
-	m.withdraw()
-	if m.each((*quorum.Rank).Unanswered) && m.each((*quorum.Rank).Fulfil) {
-		m.compute()
-	}
-}
-
-// maybeGiveUp ends the wait of a prepared trainer, if that fault is due.
-func (m *member) maybeGiveUp(number uint64) {
-	if !m.prepared() || !m.strikes(FaultGiveUp) {
-		return
-	}
-	m.after(m.w.between(0, 1500*time.Millisecond), func() {
-		if m.join == nil || m.join.Number != number || !m.prepared() {
-			return
-		}
-		m.w.note("%s gives up %v", m.id, m.was)
-		m.withdraw()
-		if !m.w.mutant.keepsClaim {
-			m.each(func(r *quorum.Rank) bool { _, ok := r.GiveUp(); return ok })
-			m.each(func(r *quorum.Rank) bool { return r.End(quorum.Resolution{Counts: true}).Asks })
-		}
-		m.pend = 0
-		m.joinIfDue()
-	})
-}
-
-func (m *member) withdraw() {
-	number := m.join.Number
-	m.join = nil
-	if !m.connected() {
-		return
-	}
-	r := m.x.r
-	m.x.receive(func(now time.Time) {
-		r.m.Withdraw(now, m.rid(), number)
-		r.book.withdraws(m.id, number)
-	})
-}
-
-// answered takes an answer, or refuses that of a join which is no more.
-func (m *member) answered(q *quorum.Quorum, number uint64) {
-	m.heard()
-	if m.w.mutant.takesWithdrawn && m.join != nil && !m.stands() && number < m.join.Number && q.ID > m.in().ID {
-		number = m.join.Number
-	}
-	if m.join == nil || m.join.Number != number {
-		return
-	}
-	if m.in() != nil && q.ID == m.in().ID && !m.stands() {
-		m.w.fail("Q2", "%s fell from quorum %d and is told to use it again", m.id, q.ID)
-		return
-	}
-	promised := m.prepared()
-	var took []quorum.Taken
-	for g := range m.ranks {
-		t, err := m.ranks[g].Take(m.rid(), q, false, 0)
-		switch {
-		case t.Left && m.first().Draining() != "":
-			m.join = nil
-			m.after(m.w.between(20*time.Millisecond, 400*time.Millisecond), func() { m.exit("drained") })
-			return
-		case err != nil:
-			m.w.fail("Q4", "%s is answered with %d.%d: %v", m.id, q.ID, q.Round, err)
-			return
-		}
-		took = append(took, t)
-	}
-	m.taken(q, took, promised)
-}
-
-// taken does what an answer came to at all ranks.
-func (m *member) taken(q *quorum.Quorum, took []quorum.Taken, promised bool) {
-	m.join, m.plan = nil, *m.first().Assignment()
-	if f := m.w.mutant.onPlan; f != nil {
-		f(q, &m.plan)
-	}
-	m.view = m.w.record(quorum.Formed{Quorum: *q})
-	m.w.check.take(m.id, m.view)
-	if !m.settled(took, promised) {
-		return
-	}
-	m.passed = 0
-	if took[0].Fresh {
-		m.configure()
-	} else {
-		m.ready = false
-		m.heal(m.group, 0)
-	}
-	for _, n := range took[0].Early {
-		m.notice(n)
-	}
-}
-
 // heard notes that the lighthouse is there.
 func (m *member) heard() {
-	m.each(func(r *quorum.Rank) bool { r.HearAgain(); return false })
-}
-
-// settled rolls the bytes forward, or discards them, as the ranks did.
-func (m *member) settled(took []quorum.Taken, promised bool) bool {
-	forward := slices.ContainsFunc(took, func(t quorum.Taken) bool { return t.Settled.Forward })
-	if took[0].Settled.Known {
-		m.each(func(r *quorum.Rank) bool { return r.End(quorum.Resolution{Commit: forward, Counts: true}).Asks })
+	for _, r := range m.ranks {
+		r.HearAgain()
 	}
-	switch {
-	case forward:
-		if m.w.tracing {
-			m.w.note("%s rolls forward to %v", m.id, m.pos())
-		}
-		m.committed(m.was, m.pend, nil)
-	case m.plan.Position != m.pos():
-		m.w.fail("C1", "%s is at %v, and its quorum has it at %v", m.id, m.pos(), m.plan.Position)
-		return false
-	case promised:
-		m.w.check.discard(m.id, pos{m.was.step, m.was.q}, m.pend)
-	}
-	m.pend = 0
-	return true
-}
-
-// committed makes a step's bytes the member's. others are those whose ballots say
-// so; none if it was told.
-func (m *member) committed(s stepName, bytes uint64, others []string) {
-	m.bytes, m.pend = bytes, 0
-	if others == nil {
-		others = []string{m.id}
-		m.w.check.told(s)
-	}
-	m.w.check.commit(m.id, s, m.w.o.Ranks, others, bytes)
-	m.w.committed()
 }
 
 // notice takes what the lighthouse pushes.
@@ -483,7 +246,7 @@ func (m *member) notice(n quorum.Notice) {
 		m.exit("evicted")
 		return
 	case quorum.NoticeRefused:
-		if m.join != nil && m.join.Number == n.Number {
+		if m.hub.join != nil && m.hub.join.Number == n.Number {
 			m.exit("name in use")
 		}
 		return
@@ -491,8 +254,8 @@ func (m *member) notice(n quorum.Notice) {
 	if f := m.w.mutant.onNotice; f != nil && f(n) {
 		return
 	}
-	if m.each(func(r *quorum.Rank) bool { return r.Hear(n) == quorum.HeardFall }) {
-		m.breakGroup("notice: " + n.Reason)
+	for _, r := range m.ranks {
+		m.toRank(r.g, func() { r.heed(n) })
 	}
 }
 
@@ -511,8 +274,10 @@ func (m *member) reply(number uint64) {
 // drained notes that it is to go: with the first quorum without it, or after a
 // while.
 func (m *member) drained() {
-	if !m.each(func(r *quorum.Rank) bool { return r.Drain("told to") }) {
-		return
+	for _, r := range m.ranks {
+		if !r.Drain("told to") {
+			return
+		}
 	}
 	m.w.note("%s drains", m.id)
 	m.after(drainLimit, func() { m.exit("drained, though nobody took over") })

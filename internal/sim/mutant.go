@@ -33,15 +33,23 @@ type Mutant struct {
 	noVerify       bool                                       // an answer that is told again is told without a check of leadership
 	presumesNobody bool                                       // a new leader takes the last members for dead
 	keepsClaim     bool                                       // a claim that was given up is still sent as prepared
-	takesWithdrawn bool                                       // answers to withdrawn joins are taken
 	deaf           bool                                       // the machine hears of no broken link
 	flips          bool                                       // bits flip
 	anyDonor       bool                                       // a donor gives what it has, whatever it is
+	onMerge        func(*quorum.Join, quorum.RankReport)      // what a replica makes of its reports, of which one is rank 0's
+	onList         bool                                       // a list of ballots is taken as the backend gives it
+	keepsUnknown   bool                                       // a rank that does not know its digest counts as prepared
+	noCatchUp      bool                                       // a rank that hung goes on with the attempt after its own
+	alwaysBallots  bool                                       // a ballot is given wherever there is a group
+	sealsOK        bool                                       // a ballot that vetoes nothing, and is not ok, is no promise
+	sharesNothing  bool                                       // nobody notes what a trainer was told of its share
+	leavesQuietly  bool                                       // an attempt is given up, and its quorum stands
+	castsNothing   bool                                       // and no vote is cast on it
 }
 
 // Mutants are all of them.
 func Mutants() []Mutant {
-	return append(restMutants(), []Mutant{
+	return slices.Concat(restMutants(), rankMutants(), []Mutant{
 		{
 			Name: "majority", Want: []string{"Q5", "Q6", "Q10"}, // does not wait for one
 			forms: []quorum.ReasonCode{quorum.ReasonNoMajority, quorum.ReasonStragglers},
@@ -81,7 +89,6 @@ func Mutants() []Mutant {
 		{Name: "presume", Want: []string{"witness"}, presumesNobody: true},
 		{Name: "claim", Want: []string{"C1", "C5"}, keepsClaim: true},
 		{Name: "promise", Want: []string{"C5", "C6"}, onTally: breakPromise},
-		{Name: "withdrawn", Want: []string{"C1", "C5"}, takesWithdrawn: true},
 		{Name: "donor", Want: []string{"C1"}, anyDonor: true, onPlan: behindDonors},
 		{Name: "missing", Want: []string{"C2", "C5"}, noMissing: true},
 		{Name: "alone", Want: []string{"C1", "C2", "C3", "C5"}, onTally: goAlone},
@@ -108,7 +115,7 @@ func Mutants() []Mutant {
 			Name: "steps", Want: []string{"C1", "C5", "Q10"}, // knows positions by their step alone
 			onJoin: func(j *quorum.Join) { j.Member.Position.QuorumID = min(j.Member.Position.QuorumID, 1) },
 		},
-	}...)
+	})
 }
 
 // eager takes incomplete ballots for good ones.
@@ -212,6 +219,35 @@ func stateless(own int, ballots []*quorum.Ballot) quorum.Verdict {
 		}
 	}
 	return quorum.JudgeBallots(own, without)
+}
+
+// rankMutants are those of attempts that end otherwise than by a full exchange of
+// ballots, and of ranks that are not in step.
+func rankMutants() []Mutant {
+	return []Mutant{
+		{Name: "list", Want: []string{"C2"}, onList: true},          // takes what a backend gives for a list of all
+		{Name: "unknown", Want: []string{"C5"}, keepsUnknown: true}, // who does not know its digest says that it is prepared
+		{
+			Name: "gaveup", Want: []string{"C5"}, // who gave up refuses
+			onReport: func(r *quorum.RankReport) {
+				if r.Fact.Kind == quorum.GaveUp {
+					r.Fact.Kind = quorum.Refused
+				}
+			},
+		},
+		{Name: "veto", Want: []string{"C2", "C5"}, sealsOK: true},
+		{Name: "void", Want: []string{"odd"}, alwaysBallots: true},
+		{Name: "quietly", Want: []string{"odd", "Q6", "C7"}, leavesQuietly: true},
+		{Name: "uncast", Want: []string{"C7"}, castsNothing: true},
+		{Name: "apace", Want: []string{"C5", "Q6", "C7"}, noCatchUp: true},
+		{Name: "shares", Want: []string{"shares"}, sharesNothing: true},
+		{
+			Name: "torn", Want: []string{"C1", "Q6"}, // torn replicas are where their rank 0 is
+			onMerge: func(j *quorum.Join, first quorum.RankReport) {
+				j.Member.Torn, j.Member.Position = false, first.Position
+			},
+		},
+	}
 }
 
 // override writes the quorum of all who have joined, though the machine says that

@@ -10,7 +10,9 @@ var hunts = flag.Uint64("hunt", 400, "how many seeds TestMutants runs of each mu
 
 // near are seeds a little before those that show the rarer mutants, to save time.
 func near(name string) uint64 {
-	return map[string]uint64{"settled": 600, "verify": 470, "claim": 80, "withdrawn": 4000, "deaf": 380}[name] + 1
+	return map[string]uint64{
+		"settled": 600, "verify": 470, "deaf": 380, "gaveup": 200, "veto": 700, "torn": 150, "uncast": 80,
+	}[name] + 1
 }
 
 // TestMutants shows that the simulation has teeth: with one rule taken out, a

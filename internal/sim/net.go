@@ -28,9 +28,9 @@ func (w *world) send(from, to *member, deliver func()) {
 }
 
 // sendStep is send for what most messages are.
-func (w *world) sendStep(from, to *member, s *stepMessage) {
-	if l := w.schedule(from, to); l != nil {
-		w.queue.push(l.last, event{msg: s, to: to, link: l, gen: l.gen})
+func (w *world) sendStep(from *member, to *rank, s *stepMessage) {
+	if l := w.schedule(from, to.m); l != nil {
+		w.queue.push(l.last, event{msg: s, to: to.m, link: l, gen: l.gen})
 	}
 }
 
@@ -55,7 +55,7 @@ func (w *world) arrive(e *event) {
 	case w.now < e.to.asleep:
 		w.queue.push(e.to.asleep, *e)
 	case e.msg != nil:
-		e.to.receive(e.msg)
+		e.to.ranks[e.msg.from.g].receive(e.msg)
 	default:
 		e.do()
 	}
@@ -83,8 +83,10 @@ func (w *world) cutLink(a, b *member, lasts time.Duration, oneWay bool) {
 		w.after(notice, func() {
 			d[0].when(func() {
 				// In a later quorum it can only break if it was made there.
-				if d[0].quorumID() == in || back.cut > w.now && d[0].helloOf(d[1]) == d[0].quorumID() {
-					d[0].linkBroke(d[1])
+				for g, r := range d[0].ranks {
+					if r.QuorumID() == in || back.cut > w.now && r.helloOf(d[1]) == r.QuorumID() {
+						r.linkBroke(d[1].ranks[g])
+					}
 				}
 			})
 		})
@@ -101,8 +103,10 @@ func (w *world) peersNotice(m *member, after time.Duration) {
 		in := p.quorumID()
 		w.after(after, func() {
 			p.when(func() {
-				if p.quorumID() == in || !m.up || m.asleep > w.now {
-					p.linkBroke(m)
+				for g, r := range p.ranks {
+					if r.QuorumID() == in || !m.up || m.asleep > w.now {
+						r.linkBroke(m.ranks[g])
+					}
 				}
 			})
 		})
@@ -110,9 +114,4 @@ func (w *world) peersNotice(m *member, after time.Duration) {
 }
 
 // quorumID is the quorum that a member is or was in; 0: none.
-func (m *member) quorumID() int64 {
-	if m.in() == nil {
-		return 0
-	}
-	return m.in().ID
-}
+func (m *member) quorumID() int64 { return m.first().QuorumID() }

@@ -30,6 +30,8 @@ type Options struct {
 	Sync     bool          // heals happen before collectives
 	InitSync bool          // replicas begin with different bytes
 	Stuck    time.Duration // quorum.Config.StuckAfter
+	Own      int           // quorum.RankConfig.MinReplicas of every other replica
+	Shares   bool          // trainers ask who takes part before they compute
 	Cause    string        // nothing else fails, and gaps between commits are judged; "": all kinds of faults
 	Strikes  time.Duration // when the cause does, at the earliest
 	Slack    time.Duration // by how much a commit at rest may be later, for one is slow
@@ -56,6 +58,7 @@ func draw(seed uint64) Options {
 	o.drawFaults(rng)
 	o.drawVotes()
 	o.drawFlips()
+	o.drawTrainers()
 	return o
 }
 
@@ -84,6 +87,30 @@ func (o *Options) drawFlips() {
 	for range 1 + rng.IntN(3) {
 		at := time.Duration(rng.Int64N(int64(o.Faulty)))
 		o.Faults = append(o.Faults, Fault{At: at, Kind: FaultFlip, A: rng.IntN(64)})
+	}
+}
+
+// drawTrainers lists what goes wrong at single ranks, in their backends and trainers,
+// and says how these are set, likewise.
+func (o *Options) drawTrainers() {
+	rng := rand.New(rand.NewPCG(o.Seed, 4))
+	o.Own, o.Shares = 1, rng.IntN(3) == 0
+	if rng.IntN(2) == 0 {
+		o.Own = o.Min
+	}
+	if o.Fixed > 0 {
+		o.Own = min(o.Own, o.Fixed)
+	}
+	kinds := int(FaultFlip - FaultRefuse)
+	only := rng.IntN(2 * kinds) // in half of the worlds one kind alone
+	for range rng.IntN(8) {
+		kind := FaultRefuse + FaultKind(rng.IntN(kinds))
+		if only < kinds {
+			kind = FaultRefuse + FaultKind(only)
+		}
+		o.Faults = append(o.Faults, Fault{
+			At: time.Duration(rng.Int64N(int64(o.Faulty))), Kind: kind, A: rng.IntN(64), B: rng.IntN(64),
+		})
 	}
 }
 
@@ -117,10 +144,14 @@ func (o *Options) drawFaults(rng *rand.Rand) {
 	}
 }
 
-// rank is what a rank is started with.
-func (o *Options) rank(groupRank int) quorum.RankConfig {
+// rank is what a rank of a replica is started with.
+func (o *Options) rank(replica, groupRank int) quorum.RankConfig {
+	own := o.Own
+	if replica%2 > 0 {
+		own = 1
+	}
 	return quorum.RankConfig{
-		GroupRank: groupRank, GroupWorldSize: o.Ranks, MinReplicas: 1, FixedWorldSize: o.Fixed,
+		GroupRank: groupRank, GroupWorldSize: o.Ranks, MinReplicas: own, FixedWorldSize: o.Fixed,
 		Sync: o.Sync, NoInitSync: !o.InitSync, ParityEvery: parityEvery,
 	}
 }
@@ -135,8 +166,8 @@ func (o *Options) config() quorum.Config {
 // String is one line for people; the faults are listed apart.
 func (o Options) String() string {
 	text := fmt.Sprintf("seed %d: %d replicas of %d ranks, %d servers, min %d, fixed %d, %d steps, faults for %v, delays to %v, "+
-		"steps of %v, sync %t, init sync %t, stuck after %v",
-		o.Seed, o.Replicas, o.Ranks, o.Servers, o.Min, o.Fixed, o.Steps, o.Faulty, o.DelayMax, o.StepTime, o.Sync, o.InitSync, o.Stuck)
+		"steps of %v, sync %t, init sync %t, stuck after %v, ranks want %d, shares %t",
+		o.Seed, o.Replicas, o.Ranks, o.Servers, o.Min, o.Fixed, o.Steps, o.Faulty, o.DelayMax, o.StepTime, o.Sync, o.InitSync, o.Stuck, o.Own, o.Shares)
 	if o.Cause != "" {
 		text += fmt.Sprintf(", cause %s after %v", o.Cause, o.Strikes)
 	}
@@ -157,6 +188,9 @@ const (
 	drainLimit   = 6 * time.Second // a drained member leaves, whoever took over
 	keepAlive    = time.Second     // a dead stream is noticed
 	voteDeadline = time.Second     // the ranks of a replica do without a vote
+	callDeadline = opDeadline / 6  // a call to a replica's server
+	firstPause   = 20 * time.Millisecond
+	maxPause     = 250 * time.Millisecond // between tries to come into a quorum
 	doubtAfter   = 150 * time.Millisecond
 
 	raftBeat     = 70 * time.Millisecond

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"time"
 
 	"github.com/skerry-ft/skerry/quorum"
@@ -19,34 +20,34 @@ func (m *member) reaches(o *member) bool {
 }
 
 // openStore comes before all else in a group: the store of its primary.
-func (m *member) openStore(group, tried int) {
-	if m.group != group {
+func (r *rank) openStore(group, tried int) {
+	if r.group != group {
 		return
 	}
-	primary := m.w.byID[m.plan.Primary]
+	primary := r.m.w.byID[r.plan.Primary]
 	switch {
-	case m.reaches(primary):
-		m.greet(group, 0, m.peers)
+	case r.m.reaches(primary):
+		r.greet(group, 0, r.peers)
 	case tried == reachTries:
-		m.outOfReach([]*member{primary})
+		r.outOfReach([]*rank{primary.ranks[r.g]})
 	default:
-		m.after(reachLimit/reachTries, func() { m.openStore(group, tried+1) })
+		r.m.after(reachLimit/reachTries, func() { r.openStore(group, tried+1) })
 	}
 }
 
 // greet says hello to those who are reached, and tries the others again. Of two
 // members that with the smaller id dials, and finds that the other is out of reach.
-func (m *member) greet(group, tried int, to []*member) {
-	if m.group != group {
+func (r *rank) greet(group, tried int, to []*rank) {
+	if r.group != group {
 		return
 	}
-	var rest, out []*member
-	id := m.in().ID
+	var rest, out []*rank
+	id := r.QuorumID()
 	for _, o := range to {
 		switch {
-		case m.reaches(o):
-			m.w.send(m, o, func() { o.hello(m, id) })
-		case m.id < o.id:
+		case r.m.reaches(o.m):
+			r.m.w.send(r.m, o.m, func() { o.hello(r, id) })
+		case r.m.id < o.m.id:
 			rest, out = append(rest, o), append(out, o)
 		default:
 			rest = append(rest, o)
@@ -55,23 +56,26 @@ func (m *member) greet(group, tried int, to []*member) {
 	switch {
 	case len(rest) == 0:
 	case tried < reachTries:
-		m.after(reachLimit/reachTries, func() { m.greet(group, tried+1, rest) })
+		r.m.after(reachLimit/reachTries, func() { r.greet(group, tried+1, rest) })
 	case len(out) > 0:
-		m.outOfReach(out)
+		r.outOfReach(out)
 	}
 }
 
 // outOfReach accuses those who cannot be reached, and tries them from now on beside
 // all else.
-func (m *member) outOfReach(peers []*member) {
+func (r *rank) outOfReach(peers []*rank) {
+	m := r.m
 	for _, o := range peers {
-		m.accuse(quorum.Accusation{
-			By: m.rid(), Against: o.rid(), QuorumID: m.in().ID, Evidence: "no answer", Unreachable: true,
+		r.accuse(quorum.Accusation{
+			By: m.rid(), Against: o.m.rid(), QuorumID: r.QuorumID(), Evidence: "no answer", Unreachable: true,
 		})
-		m.probing = append(m.probing, o)
-		m.after(probeEvery, func() { m.probe(o) })
+		if !slices.Contains(m.probing, o.m) {
+			m.probing = append(m.probing, o.m)
+			m.after(probeEvery, func() { m.probe(o.m) })
+		}
 	}
-	m.breakGroup(peers[0].id + " is out of reach")
+	r.broke(peers[0].name + " is out of reach")
 }
 
 // probe tells the lighthouse whether a peer is reached, until it is in one group

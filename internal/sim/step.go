@@ -7,528 +7,322 @@ import (
 	"github.com/skerry-ft/skerry/quorum"
 )
 
-// attempt is what a member knows of one attempt at a step, whether it has begun
-// it or only heard of it.
-type attempt struct {
-	key   stepName
-	poll  uint64 // its number at the ranks and in the member's polls
-	begun bool
-	over  bool
-	ranks []rankStep
-
-	missing bool // its votes ended without all
-}
-
-// rankStep is one group rank's part. Lists are by replica rank.
-type rankStep struct {
+// box is what came of one operation of a group, whether this rank has issued it or
+// not. Lists are by replica rank.
+type box struct {
+	key     stepName
+	mine    opKind // what this rank calls; 0: it has not yet
+	kinds   opKind // what was called by anybody
 	grads   []uint64
-	there   int // gradients that came
 	ballots []*quorum.Ballot
 	came    int
-	digest  quorum.Digest
-	sum     uint64
 	lines   []int // of those who told a state with their ballot; -1: none
-	sent    bool
-	voted   bool
-	vote    quorum.RankVote
-	lost    bool // the vote was
 }
 
-// stepMessage is what a member sends to all others in a step: its gradients, of
-// every group rank, or one group rank's ballot.
+// opKind is a bit for each kind of operation.
+type opKind uint8
+
+const (
+	opReduce opKind = 1 << iota
+	opBallot
+)
+
+// stepMessage is what a rank sends to its peers in an operation: its gradients, or
+// its ballot.
 type stepMessage struct {
-	from  *member
-	rank  int // replica rank
-	size  int // of the quorum
-	key   stepName
-	odd   bool // gradients of another collective
-	grads []uint64
-	g     int
-	vote  *quorum.Ballot
-	line  int // with a ballot that tells a state: the sender's
+	from *rank
+	rank int // replica rank
+	size int // of the quorum
+	key  stepName
+	odd  bool // of another collective
+	grad uint64
+	vote *quorum.Ballot
+	line int // with a ballot that tells a state: the sender's
+}
+
+func (s *stepMessage) kind() opKind {
+	if s.vote != nil {
+		return opBallot
+	}
+	return opReduce
+}
+
+func (r *rank) box(k stepName, size int) *box {
+	for _, b := range r.boxes {
+		if b.key == k {
+			return b
+		}
+	}
+	b := &box{key: k}
+	r.boxes = append(r.boxes, b)
+	b.grads, b.ballots, b.lines = make([]uint64, size), make([]*quorum.Ballot, size), slices.Repeat([]int{noLine}, size)
+	return b
+}
+
+// put notes what a member sent.
+func (b *box) put(s *stepMessage) {
+	b.kinds |= s.kind()
+	if s.vote != nil {
+		if b.ballots[s.rank] == nil {
+			b.came++
+		}
+		b.ballots[s.rank], b.lines[s.rank] = s.vote, s.line
+		return
+	}
+	if b.grads[s.rank] == 0 {
+		b.came++
+	}
+	b.grads[s.rank] = s.grad | carried
 }
 
 // carried marks a gradient that came, so that zero is one too.
 const carried = 1 << 63
 
-func (m *member) attempt(k stepName, size int) *attempt {
-	for _, a := range m.steps {
-		if a.key == k {
-			return a
-		}
-	}
-	a := &attempt{key: k, ranks: make([]rankStep, m.w.o.Ranks)}
-	for g := range a.ranks {
-		a.ranks[g].grads = make([]uint64, size)
-		a.ranks[g].ballots = make([]*quorum.Ballot, size)
-		a.ranks[g].lines = slices.Repeat([]int{noLine}, size)
-	}
-	m.steps = append(m.steps, a)
-	return a
-}
-
 // receive takes a step's message. One of a higher round ends the lower one.
-func (m *member) receive(s *stepMessage) {
-	if m.in() != nil && s.key.q < m.in().ID {
+func (r *rank) receive(s *stepMessage) {
+	if s.key.q < r.QuorumID() {
 		return
 	}
-	if m.mismatches(s) {
-		return
-	}
-	a := m.attempt(s.key, s.size)
-	if s.rank >= len(a.ranks[0].grads) {
+	b := r.box(s.key, s.size)
+	if s.rank >= len(b.grads) {
 		return // an id with two lists: the checkers say so
 	}
-	if s.vote != nil {
-		m.ballot(a, s.g, s.rank, s.vote, s.line)
+	b.put(s)
+	if r.mismatches(s, b) {
 		return
 	}
-	for g, grad := range s.grads {
-		a.ranks[g].put(s.rank, grad)
-	}
-	if m.in() != nil && s.key.q == m.in().ID && s.key.round > m.in().Round && m.stands() && m.join == nil {
-		m.breakGroup(s.from.id + " is in a later round")
+	if r.In(s.key.q) && s.key.round > r.Quorum().Round && r.Standing() && r.request == nil {
+		r.broke(s.from.name + " is in a later round")
 		return
 	}
-	for g := range s.grads {
-		m.reduce(a, g)
-	}
+	r.done(b)
 }
 
-func (r *rankStep) put(rank int, grad uint64) {
-	if r.grads[rank] == 0 {
-		r.there++
+// mismatches says that a peer called something else than this rank in its place. Both
+// say so of each other.
+func (r *rank) mismatches(s *stepMessage, b *box) bool {
+	odd := s.vote == nil && s.odd != r.m.ails.odd
+	if !r.In(s.key.q) || !r.Standing() || !odd && (b.mine == 0 || b.mine == b.kinds) {
+		return false
 	}
-	r.grads[rank] = grad | carried
-}
-
-// configure builds the group: everybody says hello to everybody.
-func (m *member) configure() {
-	m.group++
-	m.ready = false
-	m.steps = slices.DeleteFunc(m.steps, func(a *attempt) bool { return a.key.q < m.in().ID })
-	m.peers = m.peers[:0]
-	for _, o := range m.in().Members {
-		if o.ReplicaID != m.rid() {
-			m.peers = append(m.peers, m.w.byID[o.ReplicaID])
-		}
+	if !odd {
+		r.m.w.check.innocent(r.name, s.from.name, b.key)
 	}
-	m.deadline(opDeadline, "configure", func() bool { return m.ready })
-	m.openStore(m.group, 0)
-	m.configured()
-}
-
-// deadline breaks the group after d, unless it is done, or another group.
-func (m *member) deadline(d time.Duration, what string, done func() bool) {
-	group := m.group
-	m.after(d, func() {
-		if m.group == group && !done() {
-			m.w.late(m, what, d)
-			m.breakGroup(what + " took too long")
-		}
+	r.accuse(quorum.Accusation{
+		By: r.m.rid(), Against: s.from.m.rid(), QuorumID: r.QuorumID(), Evidence: "called something else", Kind: quorum.AccusedOdd,
 	})
+	r.broke(s.from.name + " called something else")
+	return true
 }
 
-func (m *member) helloOf(o *member) int64 {
-	if o.index < len(m.hellos) {
-		return m.hellos[o.index]
-	}
-	return 0
+// issue issues this rank's next operation.
+func (r *rank) issue(kind opKind) *box {
+	q := r.Quorum()
+	r.ops++
+	b := r.box(stepName{q.ID, q.Round, r.Position().Step + 1, r.ops}.op(), len(q.Members))
+	b.mine = kind
+	return b
 }
 
-// hello of a higher quorum breaks the one that the sender left.
-func (m *member) hello(from *member, id int64) {
-	for len(m.hellos) <= from.index {
-		m.hellos = append(m.hellos, 0)
+// op is the name of an operation; members that are behind do not know the step.
+func (s stepName) op() stepName { return stepName{q: s.q, round: s.round, try: s.try} }
+
+func (r *rank) sendAll(s *stepMessage, b *box) {
+	b.put(s)
+	for _, o := range r.peers {
+		r.m.w.sendStep(r.m, o, s)
 	}
-	m.hellos[from.index] = max(m.hellos[from.index], id)
-	if m.in() == nil || !m.stands() || !slices.Contains(m.peers, from) {
+}
+
+// reduce sends this rank's gradients to everybody, when its quorum is there.
+func (r *rank) reduce() {
+	switch {
+	case r.phase != queueing:
+		return
+	case r.try.cut:
+		r.shouldCommit()
+		return
+	case !r.Usable():
 		return
 	}
-	if id > m.in().ID {
-		m.breakGroup(from.id + " is in a later quorum")
-		return
+	r.Issue()
+	b := r.issue(opReduce)
+	if r.g == 0 {
+		r.m.w.attempted(b.key)
 	}
-	m.configured()
-}
-
-// configured goes on once all hellos are there.
-func (m *member) configured() {
-	if m.first().Grouped() || !m.stands() {
-		return
+	grad := uint64(0) // the identity, of one that does not participate
+	if r.plan.ParticipantRank >= 0 && !r.Behind() {
+		grad = r.m.w.rng.Uint64() >> 1
 	}
-	for _, o := range m.peers {
-		if m.helloOf(o) != m.in().ID {
-			return
-		}
-	}
-	m.probing = slices.DeleteFunc(m.probing, func(o *member) bool { return slices.Contains(m.peers, o) })
-	m.each((*quorum.Rank).Configured)
-	m.heal(m.group, 0)
-}
-
-// fulfilled goes on with the group that the ranks wished for.
-func (m *member) fulfilled() {
-	m.ready = true
-	if m.each((*quorum.Rank).Fulfil) {
-		m.each(func(r *quorum.Rank) bool { r.Started(); return true })
-		m.compute()
-	}
-}
-
-// healed takes over the state of the quorum.
-func (m *member) healed(bytes uint64, line int, digests []quorum.Digest) {
-	m.bytes, m.line = bytes, line
-	for g := range m.ranks {
-		m.ranks[g].Healed(m.plan.Max, 0, digests[g])
-	}
-	if m.pos().Step > 0 {
-		m.w.check.hold(m.id, place(m.pos()), m.bytes)
-	}
-	m.fulfilled()
-}
-
-// digests are those of the last committed step, by group rank.
-func (m *member) digests() []quorum.Digest {
-	d := make([]quorum.Digest, len(m.ranks))
-	for g := range m.ranks {
-		d[g] = m.ranks[g].Digest()
-	}
-	return d
-}
-
-// heal asks the n-th donor, or goes on.
-func (m *member) heal(group, n int) {
-	if m.group != group || m.ready && n > 0 {
-		return
-	}
-	if !m.first().Behind() || n == len(m.plan.Sources) {
-		m.fulfilled()
-		return
-	}
-	if m.failsToHeal() {
-		return
-	}
-	donor := m.w.byID[m.plan.Sources[n].ReplicaID]
-	id, healed := m.in().ID, false
-	m.w.send(m, donor, func() {
-		if donor.in() == nil || donor.in().ID != id || donor.pos() != m.plan.Max && !m.w.mutant.anyDonor {
-			return // it answers nothing, and the next one is asked
-		}
-		bytes, line, last := donor.bytes, donor.line, donor.digests()
-		m.w.send(donor, m, func() {
-			if m.group != group || m.ready || m.strikes(FaultHeal) {
-				return
-			}
-			healed = true
-			m.healed(bytes, line, last)
-		})
+	id := r.QuorumID()
+	r.enter(reducing, opDeadline, func() {
+		r.m.w.late(r, "step", opDeadline)
+		r.abort()
+		r.fall(id, "a collective took too long")
 	})
-	m.after(healDeadline/time.Duration(len(m.plan.Sources)), func() {
-		if !healed {
-			m.heal(group, n+1)
+	if !r.whole {
+		r.m.soon(func() { r.opFailed("its group is broken") })
+		return
+	}
+	r.sendAll(&stepMessage{from: r, size: len(b.grads), rank: r.plan.ReplicaRank, key: b.key, odd: r.m.ails.odd, grad: grad}, b)
+	if r.mixedUp(b) {
+		return
+	}
+	r.done(b)
+}
+
+// mixedUp looks whether others have called something else in this rank's place before.
+func (r *rank) mixedUp(b *box) bool {
+	if b.mine == b.kinds {
+		return false
+	}
+	for _, o := range r.Quorum().Members {
+		if o.ReplicaID != r.m.rid() {
+			from := r.m.w.byID[o.ReplicaID].ranks[r.g]
+			return r.mismatches(&stepMessage{from: from, key: b.key, odd: r.m.ails.odd}, b)
 		}
-	})
+	}
+	return false
 }
 
-// compute runs forward and backward, then exchanges gradients.
-func (m *member) compute() {
-	if !m.first().Usable() {
+// done goes on when all have sent what this rank waits for.
+func (r *rank) done(b *box) {
+	if b.came < len(b.grads) || b.mine != b.kinds {
 		return
 	}
-	group, round := m.group, m.in().Round
-	took := m.w.between(m.w.o.StepTime/2, m.w.o.StepTime) + m.ails.slow
-	if m.slow > m.w.now {
-		took *= slowdown
-	}
-	m.w.at(m.w.now+int64(took), func() {
-		m.when(func() {
-			if m.group == group && m.first().Usable() && m.in().Round == round {
-				m.exchange()
-			}
-		})
-	})
-}
-
-// exchange sends this member's gradients of every group rank to everybody.
-func (m *member) exchange() {
-	if m.hang(false) {
-		return
-	}
-	step, unhealed := m.pos().Step+1, m.first().Behind()
-	if unhealed {
-		step = m.plan.Max.Step + 1 + m.passed
-	}
-	k := stepName{m.in().ID, m.in().Round, step, 0}
-	if last := m.discarded; last.q == k.q && last.round == k.round && last.step == k.step {
-		k.try = last.try + 1
-	}
-	a := m.attempt(k, len(m.in().Members))
-	if a.begun {
-		return
-	}
-	beside := m.plan.Heal && m.plan.ParticipantRank < 0 && m.pos() == m.plan.Max
-	if !beside {
-		m.flip()
-	}
-	m.each(func(r *quorum.Rank) bool {
-		r.Begin()
-		if _, at, ok := r.Compares(); ok {
-			r.Rested(at, quorum.Digest{Valid: true, Sum: uint32(m.bytes ^ m.bytes>>32)})
+	switch {
+	case r.phase == reducing && b.mine == opReduce && r.isNow(b):
+		sum := mix(uint64(b.key.q), uint64(b.key.round), uint64(b.key.try), uint64(r.g))
+		for _, grad := range b.grads {
+			sum = mix(sum, grad)
 		}
-		r.Issue()
-		r.Close()
-		return beside && r.HealedBeside()
-	})
-	a.begun = true
-	a.poll, _ = m.first().Attempt()
-	m.w.attempted(k)
-	grads := make([]uint64, len(a.ranks)) // the identity, of one that does not participate
-	for g := range grads {
-		if m.plan.ParticipantRank >= 0 && !unhealed {
-			grads[g] = m.w.rng.Uint64() >> 1
+		if r.strikes(FaultOdd) {
+			r.m.w.note("%s reduces %v oddly", r.name, b.key)
+			sum++
 		}
-		a.ranks[g].put(m.plan.ReplicaRank, grads[g])
-	}
-	m.sendStep(&stepMessage{from: m, size: len(m.in().Members), rank: m.plan.ReplicaRank, key: k, odd: m.ails.odd, grads: grads})
-	m.deadline(opDeadline, "step", func() bool { return a.over })
-	for g := range a.ranks {
-		m.reduce(a, g)
-	}
-}
-
-func (m *member) sendStep(s *stepMessage) {
-	for _, o := range m.peers {
-		m.w.sendStep(m, o, s)
+		r.try.sum = sum
+		r.drop(b)
+		r.reduced()
+	case r.phase == balloting && b.mine == opBallot && r.isNow(b):
+		r.judge(false)
 	}
 }
 
-// reduce folds a rank's gradients once all are there, and ballots.
-func (m *member) reduce(a *attempt, g int) {
-	r := &a.ranks[g]
-	if !a.begun || a.over || r.sent || r.there < len(m.in().Members) || m.hang(true) {
-		return
+// isNow says that an operation is this rank's newest.
+func (r *rank) isNow(b *box) bool {
+	q := r.Quorum()
+	return b.key.q == q.ID && b.key.round == q.Round && b.key.try == r.ops
+}
+
+func (r *rank) drop(b *box) {
+	r.boxes = slices.DeleteFunc(r.boxes, func(o *box) bool { return o == b })
+}
+
+// ballot exchanges this rank's ballot for the others'. The backend may refuse it, or
+// lose what comes: then there is no list of ballots at all.
+func (r *rank) ballot(own quorum.Ballot) {
+	w := r.m.w
+	sealed := own
+	if w.mutant.sealsOK {
+		sealed.Reduced = own.OK // others count it all the same
 	}
-	r.sum = mix(uint64(a.key.q), uint64(a.key.round), uint64(a.key.step), uint64(g))
-	for _, grad := range r.grads {
-		r.sum = mix(r.sum, grad)
-	}
-	if m.strikes(FaultOdd) {
-		m.w.note("%s reduces rank %d of %v oddly", m.id, g, a.key)
-		r.sum++
-	}
-	r.sent = true
-	r.digest = quorum.Digest{Valid: true, Sum: uint32(r.sum)}
-	fine := !m.strikes(FaultCheck)
-	if !fine {
-		m.ranks[g].Fail()
-	}
-	own := m.ranks[g].Ballot(m.ranks[g].Behind())
-	m.ranks[g].Seal(own)
-	if f := m.w.mutant.onBallot; f != nil {
+	r.Seal(sealed)
+	b := r.issue(opBallot)
+	r.try.box = b
+	own.Digest = quorum.Digest{Valid: true, Sum: uint32(r.try.sum)}
+	if f := w.mutant.onBallot; f != nil {
 		f(&own)
 	}
-	b := &own
-	b.Digest = r.digest
-	if b.OK {
-		m.was = a.key
+	line := noLine
+	if !r.Behind() && !own.Healed {
+		line = r.line
 	}
-	m.w.check.ballots(m.id, a.key, g, fine)
-	rank, line := m.plan.ReplicaRank, noLine
-	if !m.ranks[g].Behind() && !b.Healed {
-		line = m.line
+	if own.Unhealed && !r.try.failed {
+		w.check.ballots(r.m.id, b.key, r.g)
 	}
-	m.sendStep(&stepMessage{from: m, size: len(m.in().Members), rank: rank, key: a.key, g: g, vote: b, line: line})
-	m.ballot(a, g, rank, b, line)
+	if r.Prepared() {
+		w.check.ballots(r.m.id, b.key, r.g)
+		r.promise, r.was = true, b.key
+		r.was.step = own.Position.Step + 1
+		w.check.vow(r.m.id, r.g, r.was, true)
+		r.pend = mix(r.bytes, r.try.sum)
+	}
+	r.enter(balloting, opDeadline, func() {
+		w.late(r, "ballot", opDeadline)
+		r.abort()
+	})
+	s := &stepMessage{from: r, size: len(b.grads), rank: r.plan.ReplicaRank, key: b.key, vote: &own, line: line}
+	switch {
+	case r.strikes(FaultRefuse):
+		w.note("the ballot of %s is refused by its backend", r.name)
+		r.try.none = true
+		r.abort()
+		return
+	case r.strikes(FaultDeaf):
+		w.note("%s hears no ballot", r.name)
+		r.try.none = true
+		r.sendAll(s, b)
+		r.m.after(w.between(0, w.o.DelayMax), r.abort)
+		return
+	}
+	r.sendAll(s, b)
+	if r.mixedUp(b) {
+		return
+	}
+	r.done(b)
+}
+
+// judge votes by the ballots that came. Broken says that no more will come.
+func (r *rank) judge(broken bool) {
+	b := r.try.box
+	if r.phase != balloting || b == nil {
+		return
+	}
+	r.enter(closing, 0, nil)
+	came, digest := b.ballots, quorum.Digest{Valid: true, Sum: uint32(r.try.sum)}
+	if r.try.none {
+		came, digest = nil, quorum.Digest{}
+	}
+	if r.m.w.mutant.keepsUnknown && r.try.none {
+		came = make([]*quorum.Ballot, len(b.ballots))
+		came[r.plan.ReplicaRank] = b.ballots[r.plan.ReplicaRank]
+	}
+	own, ballots := r.Gather(came)
+	if r.m.w.mutant.onList && len(came) == 0 && own == 0 {
+		ballots = ballots[:1]
+	}
+	judge := quorum.JudgeBallots
+	if f := r.m.w.mutant.judge; f != nil {
+		judge = f
+	}
+	v := judge(own, ballots)
+	r.m.w.check.named(r.m.id, b.key, b.told(), v.Differ)
+	r.try.lines = slices.Clone(b.lines)
+	vote, v := r.Judged(v, digest, broken)
+	r.try.yes = v.Yes()
+	if r.try.none && !r.Prepared() {
+		r.breaks() // it does not know what it has promised
+	}
+	r.drop(b)
+	r.vote(vote)
 }
 
 // told are the lines of those who told a state, as far as they are at one position.
-func (r *rankStep) told() []int {
-	lines, first := slices.Clone(r.lines), -1
-	for rank, b := range r.ballots {
+func (b *box) told() []int {
+	lines, first := slices.Clone(b.lines), -1
+	for rank, o := range b.ballots {
 		switch {
 		case lines[rank] == noLine:
 		case first < 0:
 			first = rank
-		case b.Position != r.ballots[first].Position:
+		case o.Position != b.ballots[first].Position:
 			lines[rank] = noLine
 		}
 	}
 	return lines
 }
 
-// ballot takes one ballot, and votes when all are there.
-func (m *member) ballot(a *attempt, g, rank int, b *quorum.Ballot, line int) {
-	r := &a.ranks[g]
-	if r.ballots[rank] == nil {
-		r.came++
-	}
-	r.ballots[rank], r.lines[rank] = b, line
-	if r.came == len(r.ballots) {
-		m.judge(a, g, false)
-	}
-}
-
-// judge votes, if there is something to say. Broken says that no more ballots
-// will come.
-func (m *member) judge(a *attempt, g int, broken bool) {
-	r := &a.ranks[g]
-	if !a.begun || a.over || r.voted || !r.sent && !broken {
-		return
-	}
-	yes := false
-	if r.sent {
-		judge := quorum.JudgeBallots
-		if f := m.w.mutant.judge; f != nil {
-			judge = f
-		}
-		v := judge(m.plan.ReplicaRank, r.ballots)
-		if len(v.Missing) > 0 && !broken {
-			return
-		}
-		m.w.check.named(m.id, a.key, r.told(), v.Differ)
-		r.vote, v = m.ranks[g].Judged(v, r.digest, broken)
-		yes = v.Yes()
-	} else {
-		r.vote = m.ranks[g].WithoutGroup()
-	}
-	r.voted = true
-	m.ranks[g].Voted()
-	if f := m.w.mutant.onVote; f != nil {
-		f(&r.vote)
-	}
-	if len(m.ranks) > 1 && (m.strikes(FaultVote) || !yes && m.strikes(FaultNo)) {
-		m.w.note("the vote of %s's rank %d on %v is lost", m.id, g, a.key)
-		r.lost = true
-		m.deadline(voteDeadline, "vote", func() bool { return a.over })
-		return
-	}
-	if err := m.polls.Vote(r.vote); err != nil {
-		m.w.fail("C3", "%s: %v", m.id, err)
-		return
-	}
-	m.tallied(a)
-}
-
-// endVotes has the ranks do without the votes that were lost: one whose vote came
-// waits no longer, or else the first one makes its call again.
-func (m *member) endVotes(a *attempt) {
-	if a.over {
-		return
-	}
-	a.missing = true
-	last := max(0, slices.IndexFunc(a.ranks, func(r rankStep) bool { return !r.lost }))
-	v := a.ranks[last].vote
-	v.Last = true
-	if err := m.polls.Vote(v); err != nil {
-		m.w.fail("C3", "%s: %v", m.id, err)
-		return
-	}
-	m.tallied(a)
-}
-
-// tallied carries out what the tally says, once.
-func (m *member) tallied(a *attempt) {
-	res, ok := m.polls.Result(a.poll)
-	if !ok {
-		return
-	}
-	m.w.check.tally(m.id, a.key, res.Outcome.String())
-	if a.over {
-		return
-	}
-	a.over = true
-	m.moves++
-	asks := m.outcome(a, res)
-	if !res.Stands {
-		m.breakGroup("tally: " + res.Outcome.String())
-		return
-	}
-	m.steps = slices.DeleteFunc(m.steps, func(o *attempt) bool { return o == a })
-	if asks && !m.w.mutant.neverAsks && m.each((*quorum.Rank).Ask) {
-		m.joinIfDue()
-		return
-	}
-	m.compute()
-}
-
-// outcome has every rank do what the tally says. It says whether they ask.
-func (m *member) outcome(a *attempt, res quorum.TallyResult) (asks bool) {
-	bytes, did, promised := m.bytes, quorum.Resolution{}, m.prepared()
-	f := m.w.mutant.onTally
-	if m.w.mutant.noMissing && a.missing {
-		res = quorum.TallyResult{Outcome: quorum.TallyCommit, Digests: m.digests()}
-	}
-	for g, r := range a.ranks {
-		bytes = mix(bytes, r.sum)
-		told := res
-		if f != nil {
-			f(&told, r.vote)
-		}
-		did = m.ranks[g].Resolve(told, r.vote)
-		asks = !did.Awaits && m.ranks[g].End(did).Asks || asks
-	}
-	switch {
-	case did.Commit:
-		m.w.check.mixed(m.id, a.key, a.ranks[0].lines)
-		m.committed(a.key, bytes, m.view.members)
-	case did.Awaits:
-		m.was, m.pend = a.key, bytes
-	case m.first().Behind():
-		m.passed++ // the others go on, and need its part in the exchange
-	default:
-		m.discarded = a.key
-		if promised {
-			m.w.check.discard(m.id, pos{a.key.step, a.key.q}, bytes)
-		}
-	}
-	return asks
-}
-
-// breakGroup ends this member's quorum: votes that are due are cast, peers are
-// told, and it joins.
-func (m *member) breakGroup(why string) {
-	if m.in() == nil || !m.stands() {
-		return
-	}
-	m.group++ // before the votes: they lead here again
-	m.ready = false
-	m.each(func(r *quorum.Rank) bool { return r.Fall(m.in().ID) })
-	for _, a := range slices.Clone(m.steps) {
-		if !a.begun || a.over || a.key.q != m.in().ID {
-			continue
-		}
-		for g := range a.ranks {
-			m.judge(a, g, true)
-		}
-		m.endVotes(a)
-	}
-	if m.w.tracing {
-		m.w.note("%s leaves quorum %d: %s; prepared=%t", m.id, m.in().ID, why, m.prepared())
-	}
-	id := m.in().ID
-	for _, o := range m.peers {
-		m.w.send(m, o, func() {
-			if o.in() != nil && o.in().ID == id {
-				o.breakGroup(m.id + " aborted")
-			}
-		})
-	}
-	if m.join != nil && m.join.Kind == quorum.JoinAsk {
-		m.join = nil // the next one replaces it
-	}
-	m.joinIfDue()
-}
-
-// linkBroke is a first cause: it accuses.
-func (m *member) linkBroke(o *member) {
-	if m.in() == nil || !m.stands() || !slices.Contains(m.peers, o) || m.helloOf(o) > m.in().ID {
-		return
-	}
-	m.accuse(quorum.Accusation{By: m.rid(), Against: o.rid(), QuorumID: m.in().ID, Evidence: "link broke"})
-	m.breakGroup("link to " + o.id + " broke")
-}
-
+// accuse tells the lighthouse an accusation.
 func (m *member) accuse(a quorum.Accusation) {
 	if !m.connected() {
 		return

@@ -95,14 +95,15 @@ func (w *world) between(lo, hi time.Duration) time.Duration {
 // attempted counts steps that somebody began.
 func (w *world) attempted(k stepName) { w.steps[k] = true }
 
-// late is a deadline that a member's group did not meet.
-func (w *world) late(m *member, what string, d time.Duration) {
-	if m.in() == nil || !m.stands() || m.join != nil || !m.connected() || m.x.r.over {
+// late is a deadline that a rank's group did not meet.
+func (w *world) late(r *rank, what string, d time.Duration) {
+	m := r.m
+	if r.Quorum() == nil || !r.Standing() || m.hub.join != nil || !m.connected() || m.x.r.over {
 		return
 	}
-	r := m.x.r
-	undisturbed := max(m.disturbed, r.began, r.s.disturbed, m.x.began)
-	w.check.waited(r.book, m.id, m.in().ID, undisturbed, what+" "+d.String())
+	l := m.x.r
+	undisturbed := max(m.disturbed, l.began, l.s.disturbed, m.x.began)
+	w.check.waited(l.book, m.id, r.QuorumID(), undisturbed, what+" "+d.String())
 }
 
 // newWorld makes a run that has not begun.
@@ -114,9 +115,9 @@ func newWorld(o Options, mu Mutant, tracing, keep bool) *world {
 	}
 	w.check = newChecker(func() int64 { return w.now }, w.fail)
 	w.check.keep = keep
-	w.check.line = func(id string) int {
+	w.check.line = func(id string, g int) int {
 		if m := w.byID[quorum.ReplicaID(id)]; m != nil {
-			return m.line
+			return m.ranks[g].line
 		}
 		return 0
 	}
@@ -148,8 +149,8 @@ func newWorld(o Options, mu Mutant, tracing, keep bool) *world {
 // stands; whoever Q9 keeps apart is let together again after LinkRetryAfter,
 // which doubles.
 const (
-	settling = 2*raftElection + keepAlive + 3*time.Second
-	recovery = 60*time.Second + 7*quorum.LinkRetryAfter
+	settleTime = 2*raftElection + keepAlive + 3*time.Second
+	recovery   = 60*time.Second + 7*quorum.LinkRetryAfter
 )
 
 // runAll runs both phases.
@@ -158,7 +159,7 @@ func (w *world) runAll() Result {
 	w.settleDown()
 	from := w.now
 	// Q6: a quorum forms, and steps are committed in it.
-	limit := settling + joinTimeout + drainLimit + opDeadline + w.o.config().HeartbeatTimeout + w.o.Stuck
+	limit := settleTime + joinTimeout + drainLimit + opDeadline + w.o.config().HeartbeatTimeout + w.o.Stuck
 	if w.err == nil && !w.run(from+int64(limit), w.progressing(w.newest())) && w.err == nil {
 		w.fail("Q6", "faults stopped %v ago, and no step is committed\n%s", limit, w.picture())
 	}
@@ -215,8 +216,12 @@ func (w *world) together() bool {
 		if first == nil {
 			first = m
 		}
-		if !m.stands() || m.in().ID != first.in().ID || m.pos() != first.pos() || m.pos().QuorumID != m.in().ID || m.bytes != first.bytes {
-			return false
+		for g, r := range m.ranks {
+			o := first.ranks[g]
+			if !r.Standing() || r.QuorumID() != o.QuorumID() || r.Position() != first.pos() ||
+				r.Position().QuorumID != r.QuorumID() || r.bytes != o.bytes {
+				return false
+			}
 		}
 	}
 	all := w.o.Replicas + w.newcomers
@@ -241,23 +246,40 @@ func (w *world) picture() string {
 		if !m.up {
 			continue
 		}
-		fmt.Fprintf(&b, "%s at %v connected=%t stands=%t asks=%t wants=%q ready=%t prepared=%t", m.id, m.pos(), m.connected(), m.stands(), m.first().Asks(), m.first().Wanted(), m.ready, m.prepared())
-		if m.in() != nil {
-			fmt.Fprintf(&b, " in %d.%d%v", m.in().ID, m.in().Round, m.view.members)
-		}
-		if m.join != nil {
-			fmt.Fprintf(&b, " join #%d %v", m.join.Number, m.join.Kind)
+		fmt.Fprintf(&b, "%s connected=%t", m.id, m.connected())
+		if m.hub.join != nil {
+			fmt.Fprintf(&b, " join #%d %v", m.hub.join.Number, m.hub.join.Kind)
 		}
 		b.WriteByte('\n')
+		for _, r := range m.ranks {
+			b.WriteString("  " + r.picture() + "\n")
+		}
 	}
 	return b.String()
+}
+
+// picture shows where a rank is.
+func (r *rank) picture() string {
+	number, open := r.Attempt()
+	s := fmt.Sprintf("%s at %v stands=%t whole=%t behind=%t asks=%t wants=%q requests=%t prepared=%t away=%t, attempt %d open=%t cut=%t phase %d op %d",
+		r.name, r.Position(), r.Standing(), r.whole, r.Behind(), r.Asks(), r.Wanted(), r.request != nil, r.Prepared(), r.away,
+		number, open, r.try.cut, r.phase, r.ops)
+	if q := r.Quorum(); q != nil {
+		s += fmt.Sprintf(" in %d.%d%v", q.ID, q.Round, r.view.members)
+	}
+	if q := r.request; q != nil {
+		s += fmt.Sprintf(", its report is out=%t, awaits %d", q.out != nil, q.awaits)
+	}
+	return s
 }
 
 // fingerprint is a hash of where everybody is: what the same seed repeats.
 func (w *world) fingerprint() uint64 {
 	h := mix(uint64(w.now), w.queue.order, uint64(len(w.members)), uint64(w.formed))
 	for _, m := range w.members {
-		h = mix(h, m.bytes, uint64(m.pos().Step), uint64(m.pos().QuorumID), m.next, m.moves)
+		for _, r := range m.ranks {
+			h = mix(h, r.bytes, uint64(r.Position().Step), uint64(r.Position().QuorumID), m.hub.next, r.moves)
+		}
 	}
 	for _, s := range w.servers {
 		h = mix(h, s.term, uint64(len(s.log)), s.round)

@@ -24,7 +24,7 @@ const (
 	soonAgain   = 24 * time.Hour // a line is repeated
 	urgentAgain = time.Hour
 
-	mostPause  = time.Minute // between two looks at the clock: it may jump
+	mostPause  = 10 * time.Second // between two looks at the clock: it may jump
 	leastPause = time.Second
 )
 

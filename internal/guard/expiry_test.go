@@ -126,9 +126,9 @@ func TestAlarm(t *testing.T) {
 		pause time.Duration
 		want  string // begins the one line; empty: none
 	}{
-		{0, time.Minute, ""},
-		{82 * day, time.Minute, ""},
-		{83*day - 10*time.Second, 10 * time.Second, ""},
+		{0, 10 * time.Second, ""},
+		{82 * day, 10 * time.Second, ""},
+		{83*day - 5*time.Second, 5 * time.Second, ""},
 		{83 * day, time.Second, `warn: certificate ends soon: certificate "server1" in server1.pem ends on 2026-04-01 00:00:00 UTC, in 168h0m0s: sign it anew`},
 		{83*day + time.Hour, time.Second, ""},
 		{84 * day, time.Second, "warn: certificate ends soon: "},
@@ -137,7 +137,7 @@ func TestAlarm(t *testing.T) {
 		{89*day + time.Hour, time.Second, "warn: certificate ends soon: "},
 		{455 * day, time.Second, `error: certificate does not hold: connections that stand go on, new ones are refused: certificate "server1" in server1.pem ended on 2026-04-01 00:00:00 UTC, and this machine's clock says 2027-04-01`},
 		{455*day + time.Minute, time.Second, ""},
-		{80 * day, time.Minute, "info: certificate renewed: "}, // the clock is right again
+		{80 * day, 10 * time.Second, "info: certificate renewed: "}, // the clock is right again
 		{-day, time.Second, `error: certificate does not hold: connections that stand go on, new ones are refused: certificate "server1" in server1.pem begins on 2026-01-01`},
 	} {
 		pause := a.Look(begin.Add(s.at), e, nil)

@@ -17,7 +17,6 @@ const year = 365 * 24 * time.Hour
 // and what a quorum is needed for afterwards, a replica that dies and comes back, a
 // leader that dies, gets one with a higher id.
 func TestClocksJump(t *testing.T) {
-	t.Parallel()
 	const trainers = 2
 	j := newJob(t, jumpy(t)).withWalls(trainers)
 	j.startServers()
@@ -60,7 +59,6 @@ func TestClocksJump(t *testing.T) {
 // What strangers cause is logged in samples, and a clock that jumps back a year does not
 // silence that for a year.
 func TestSampledLinesAfterAJump(t *testing.T) {
-	t.Parallel()
 	j := newJob(t, jumpy(t)).withWalls(0)
 	token := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(token, []byte("a-token-of-sixteen-bytes"), 0o600); err != nil {
@@ -96,7 +94,6 @@ func TestSampledLinesAfterAJump(t *testing.T) {
 // has broken no server opens another one: the others go on without it, and it says why;
 // with its clock right again it is back.
 func TestMemberWithAnotherClock(t *testing.T) {
-	t.Parallel()
 	const late = 1
 	j := newJob(t, jumpy(t)).withWalls(2)
 	token := filepath.Join(t.TempDir(), "token")

@@ -73,7 +73,6 @@ func (c *cgroup) take(pid int) {
 // A trainer's cgroup is out of memory in mid-run, and the kernel ends the trainer: that
 // is a death like any other. The others go on within seconds, and it comes back and heals.
 func TestTrainerOutOfMemory(t *testing.T) {
-	t.Parallel()
 	const trainers, victim, limit = 3, 1, 96 << 20
 	j := newJob(t, build(t))
 	c := newCgroup(t, limit)
@@ -115,7 +114,6 @@ func TestTrainerOutOfMemory(t *testing.T) {
 // Servers and trainers whose Go runtime has far less memory than it would like collect
 // garbage more often, and that is all.
 func TestTightMemoryLimit(t *testing.T) {
-	t.Parallel()
 	j := newJob(t, build(t))
 	j.env, j.serverEnv = []string{"GOMEMLIMIT=8MiB"}, []string{"GOMEMLIMIT=8MiB"}
 	j.startServers()
@@ -134,7 +132,6 @@ func TestTightMemoryLimit(t *testing.T) {
 // nobody else notices: Go's runtime cannot do without. OPERATIONS.md says not to use
 // such a limit.
 func TestNoAddressSpace(t *testing.T) {
-	t.Parallel()
 	j := newJob(t, build(t))
 	j.startServers()
 	j.train(2)

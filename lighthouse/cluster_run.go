@@ -56,7 +56,7 @@ func (c *cluster) open(cfg RaftConfig) (*ledger, error) {
 	}
 	stream := &raftStream{
 		listener: listener, dial: dial, advertise: raftAddr(self.RaftAddress), cluster: self.Cluster, id: self.RaftID,
-		hello: c.cfg.HelloTimeout, conns: make(map[net.Conn]struct{}),
+		hello: c.cfg.HelloTimeout, conns: make(map[net.Conn]struct{}), ready: make(chan accepted), done: make(chan struct{}),
 		refused: refused,
 	}
 	c.peers = newRaftPeers(stream, raftLogger(c.log), c.book.raftAddress)

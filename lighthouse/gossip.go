@@ -16,6 +16,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/skerry-ft/skerry/internal/guard"
+	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/internal/wire"
 )
 
@@ -92,9 +93,22 @@ func openGossip(cfg ClusterConfig, adopt guard.Adoption, self wire.Server, book 
 	c.GossipInterval, c.PushPullInterval = gossipEvery, pushPullEvery
 	c.Delegate, c.Events, c.Alive, c.Merge = told, told, told, told
 	c.Logger = log.New(gossipLog{out}, "", 0)
+	c.EnableCompression = false // what is announced would not be seen before it is unpacked
+	transport, err := newGossipTransport(&memberlist.NetTransportConfig{BindAddrs: []string{host}, BindPort: port, Logger: c.Logger},
+		c.Keyring == nil || adopt.Lenient(), func(from net.Addr, why error) {
+			out.Warn().Err(why).Stringer(logkey.Peer, from).Msg("stream of gossip refused")
+		})
+	if err != nil {
+		return nil, nil, fmt.Errorf("listen for gossip on %s: %w", cfg.GossipAddress, err)
+	}
+	c.Transport = transport
+	if port == 0 {
+		c.BindPort = transport.GetAutoBindPort()
+		c.AdvertisePort = c.BindPort
+	}
 	m, err := memberlist.Create(c)
 	if err != nil {
-		return nil, nil, fmt.Errorf("open gossip on %s: %w", cfg.GossipAddress, err)
+		return nil, nil, errors.Join(fmt.Errorf("open gossip on %s: %w", cfg.GossipAddress, err), transport.Shutdown())
 	}
 	return m, c.Keyring, nil
 }

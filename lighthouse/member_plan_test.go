@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -177,8 +179,23 @@ func TestRaftConnectionsSayWhomTheyMean(t *testing.T) {
 	}
 	why := make(chan error, 1)
 	s := &raftStream{listener: listener, cluster: "one", id: "me", hello: 100 * time.Millisecond,
-		conns: make(map[net.Conn]struct{}), refused: func(_ net.Addr, err error) { why <- err }}
-	t.Cleanup(func() { _ = s.Close() }) // the test is over
+		conns: make(map[net.Conn]struct{}), ready: make(chan accepted), done: make(chan struct{}),
+		refused: func(_ net.Addr, err error) { why <- err }}
+	taken := make(chan net.Conn, 1)
+	var accepting sync.WaitGroup
+	accepting.Go(func() {
+		for {
+			conn, err := s.Accept()
+			if err != nil {
+				return
+			}
+			taken <- conn
+		}
+	})
+	t.Cleanup(func() {
+		_ = s.Close() // the test is over
+		accepting.Wait()
+	})
 	for _, tc := range []struct{ words, refused, read string }{
 		{raftMagic + "one\nme\nhello", "", "hello"},
 		{raftMagic + "two\nme\nhello", `of cluster "two"`, ""},
@@ -195,22 +212,27 @@ func TestRaftConnectionsSayWhomTheyMean(t *testing.T) {
 		if _, err := io.WriteString(client, tc.words); err != nil {
 			t.Fatal(err)
 		}
-		conn, err := s.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := make([]byte, len("hello"))
-		n, err := io.ReadFull(conn, got)
-		if string(got[:n]) != tc.read || (err == nil) != (tc.refused == "") {
-			t.Errorf("%.40q: read %q, %v", tc.words, got[:n], err)
-		}
-		if tc.refused != "" {
-			if err := <-why; !strings.Contains(err.Error(), tc.refused) {
+		select {
+		case conn := <-taken:
+			got := make([]byte, len("hello"))
+			n, err := io.ReadFull(conn, got)
+			if tc.refused != "" || string(got[:n]) != tc.read {
+				t.Errorf("%.40q: read %q, %v", tc.words, got[:n], err)
+			}
+			_ = conn.Close() // served
+		case err := <-why:
+			if tc.refused == "" || !strings.Contains(err.Error(), tc.refused) {
 				t.Errorf("%.40q: refused because %v, want %q", tc.words, err, tc.refused)
 			}
+			_ = client.SetReadDeadline(time.Now().Add(time.Second))
+			if n, err := client.Read(make([]byte, 1)); n > 0 || errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Errorf("%.40q: it is not closed: %v", tc.words, err)
+			}
 		}
-		_ = errors.Join(client.Close(), conn.Close()) // served
+		_ = client.Close() // served
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if n := len(s.conns); n != 0 {
 		t.Errorf("%d closed connections are remembered", n)
 	}

@@ -50,10 +50,20 @@ type raftStream struct {
 	id        string
 	hello     time.Duration // how long the first words may take
 	refused   func(from net.Addr, why error)
+	ready     chan accepted // raft's to take
+	done      chan struct{} // closed by Close
+	begin     sync.Once
+	running   sync.WaitGroup
 
 	mu     sync.Mutex
 	conns  map[net.Conn]struct{} // accepted and open
 	closed bool
+}
+
+// accepted is a connection that has said whom it means, or why there is none.
+type accepted struct {
+	conn net.Conn
+	err  error
 }
 
 // raftAddr is an address as raft passes it on.
@@ -95,13 +105,28 @@ func limitRaft(ln net.Listener, refused func(net.Addr, error)) net.Listener {
 	})
 }
 
-// Accept returns the next connection. Its first words are read by its first
-// Read, so that a silent one holds up nobody.
+// Accept returns the next connection that has proved the token and said whom it means:
+// raft makes buffers of 256 KiB for each that it is given, before it reads.
 func (s *raftStream) Accept() (net.Conn, error) {
+	s.begin.Do(func() { s.running.Go(s.take) })
+	select {
+	case a := <-s.ready:
+		return a.conn, a.err
+	case <-s.done:
+		return nil, net.ErrClosed
+	}
+}
+
+// take accepts connections until Close. Each is greeted beside the others, so that a
+// silent one holds up nobody.
+func (s *raftStream) take() {
 	for {
 		conn, err := s.listener.Accept()
 		if err != nil {
-			return nil, err
+			if !s.give(accepted{err: err}) {
+				return
+			}
+			continue // raft asks again after a while
 		}
 		s.mu.Lock()
 		ok := !s.closed
@@ -109,10 +134,30 @@ func (s *raftStream) Accept() (net.Conn, error) {
 			s.conns[conn] = struct{}{}
 		}
 		s.mu.Unlock()
-		if ok {
-			return &raftConn{Conn: conn, stream: s}, nil
+		if !ok {
+			_ = conn.Close() // nobody reads it any more
+			return
 		}
-		_ = conn.Close() // nobody reads it any more
+		s.running.Go(func() {
+			c := &raftConn{Conn: conn, stream: s}
+			err := c.greet()
+			if err != nil {
+				s.refused(c.RemoteAddr(), err)
+			}
+			if err != nil || !s.give(accepted{conn: c}) {
+				_ = c.Close() // its dialler sees it
+			}
+		})
+	}
+}
+
+// give waits until raft takes a, and says whether it did.
+func (s *raftStream) give(a accepted) bool {
+	select {
+	case s.ready <- a:
+		return true
+	case <-s.done:
+		return false
 	}
 }
 
@@ -122,14 +167,20 @@ func (s *raftStream) Addr() net.Addr { return s.advertise }
 // Close stops accepting and cuts what was accepted.
 func (s *raftStream) Close() error {
 	s.mu.Lock()
+	was := s.closed
 	s.closed = true
 	conns := s.conns
 	s.conns = nil
 	s.mu.Unlock()
+	if !was {
+		close(s.done)
+	}
 	for conn := range conns {
 		_ = conn.Close() // its reader sees it
 	}
-	return s.listener.Close()
+	err := s.listener.Close()
+	s.running.Wait()
+	return err
 }
 
 func (s *raftStream) forget(conn net.Conn) {
@@ -138,25 +189,10 @@ func (s *raftStream) forget(conn net.Conn) {
 	delete(s.conns, conn)
 }
 
-// raftConn is an accepted connection that has yet to say whom it means. It is
-// read by one goroutine.
+// raftConn is an accepted connection.
 type raftConn struct {
 	net.Conn
-	stream  *raftStream
-	greeted bool
-}
-
-// Read reads the first words before anything else, and refuses what is meant
-// for another server.
-func (c *raftConn) Read(p []byte) (int, error) {
-	if !c.greeted {
-		if err := c.greet(); err != nil {
-			c.stream.refused(c.RemoteAddr(), err)
-			return 0, io.EOF // raft closes the connection
-		}
-		c.greeted = true
-	}
-	return c.Conn.Read(p)
+	stream *raftStream
 }
 
 // greet reads the first words byte by byte: they are few, and what follows is

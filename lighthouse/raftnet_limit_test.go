@@ -34,12 +34,12 @@ func TestRaftPortIsBoundedPerHost(t *testing.T) {
 	t.Parallel()
 	d := &doors{knocks: make(chan net.Conn)}
 	refused := make(chan error, 1)
-	s := &raftStream{listener: limitRaft(d, func(_ net.Addr, err error) { refused <- err }), conns: make(map[net.Conn]struct{})}
+	ln := limitRaft(d, func(_ net.Addr, err error) { refused <- err })
 	accepted := make(chan net.Conn)
 	go func() {
 		defer close(accepted)
 		for {
-			c, err := s.Accept()
+			c, err := ln.Accept()
 			if err != nil {
 				return
 			}

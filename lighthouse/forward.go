@@ -43,7 +43,8 @@ func holding(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, leaderWait, errNotLeader)
 }
 
-// hopped says whether another server passed the call on.
+// hopped says whether another server passed the call on, by the caller's own word: who
+// says so gives up that it is passed on again, and gains nothing. See byFellow.
 func hopped(ctx context.Context) bool {
 	return len(metadata.ValueFromIncomingContext(ctx, hopKey)) > 0
 }

@@ -102,6 +102,19 @@ func (s *Server) rightfulJob(ctx context.Context, job string) error {
 	return nil
 }
 
+// byFellow says whether another server passed a stream on: the caller says so, and shows
+// what servers alone have, the operators' token and, with a CA, the role of a lighthouse.
+// Sessions of many hosts come from it, and its end is none of theirs.
+func (s *Server) byFellow(ctx context.Context, method string) bool {
+	if !hopped(ctx) {
+		return false
+	}
+	if s.guard.TLS != nil && !s.guard.Adopt.Lenient() && s.guard.CheckFellow(ctx) != nil {
+		return false
+	}
+	return s.guard.CheckToken(ctx, method, nil) == nil
+}
+
 // jobOf is the job that a request names; empty: it names none.
 func jobOf(req any) string {
 	r, ok := req.(interface{ GetJob() string })

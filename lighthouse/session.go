@@ -97,7 +97,10 @@ func (l *lighthouseService) Session(opened grpc.BidiStreamingServer[skerrypb.Up,
 			return err
 		}
 	}
-	s := &session{out: make(chan func() *skerrypb.Down, sessionQueue), ctx: ctx, cancel: cancel, relayed: hopped(ctx)}
+	s := &session{
+		out: make(chan func() *skerrypb.Down, sessionQueue), ctx: ctx, cancel: cancel,
+		relayed: srv.byFellow(ctx, skerrypb.Lighthouse_Session_FullMethodName),
+	}
 	defer context.AfterFunc(r.ctx, func() { s.end(errNotLeader) })()
 	noHello := time.AfterFunc(srv.cfg.HelloTimeout, func() { s.end(errNoHello) })
 	defer noHello.Stop()
@@ -105,7 +108,7 @@ func (l *lighthouseService) Session(opened grpc.BidiStreamingServer[skerrypb.Up,
 	if srv.sessions.Add(1) > maxSessions {
 		return unavailable(errCrowded)
 	}
-	if !s.relayed || !guard.IsKnown(ctx) { // a server passes on those of many hosts
+	if !s.relayed { // a server passes on those of many hosts
 		place, err := srv.hosts.Enter(addrOf(ctx))
 		if err != nil {
 			return unavailable(fmt.Errorf("%w: sessions: %w", quorum.ErrFull, err))

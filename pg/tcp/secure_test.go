@@ -195,12 +195,12 @@ func TestTLSRelayIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := newWorldOf(t, []Options{{Transport: TransportTCP}, {Transport: TransportTCP, Advertise: ln.Addr().String()}})
 	var relay sync.WaitGroup
-	t.Cleanup(func() {
+	t.Cleanup(func() { // behind the backends' own: their sockets end what is relayed
 		ln.Close()
 		relay.Wait()
 	})
+	w := newWorldOf(t, []Options{{Transport: TransportTCP}, {Transport: TransportTCP, Advertise: ln.Addr().String()}})
 	relay.Go(func() {
 		for {
 			from, err := tls.NewListener(ln, cert.Server).Accept()

@@ -69,7 +69,7 @@ type sealed struct {
 	opened []byte // the rest of it
 	taken  int64  // bytes, ever
 
-	unread atomic.Int64 // bytes that are there and were not asked for
+	unread atomic.Int64 // bytes that are there and nobody has; 0 while the reader waits
 
 	// Owned by the writer.
 	first   []byte // the first record of a frame: its header, and what fits
@@ -149,10 +149,12 @@ func (s *sealed) readRecord(p []byte) (int, error) {
 	n := copy(p, s.ahead[s.r:s.w])
 	s.r += n
 	if n == 0 && len(p) > 0 {
+		s.unread.Store(0) // all was asked for, and the rest of the record has not come
 		got, err := s.raw.receive(p, s.ahead)
 		if err != nil {
 			return 0, err
 		}
+		s.unread.Store(int64(got))
 		n = min(got, len(p))
 		s.r, s.w = 0, got-n
 	}

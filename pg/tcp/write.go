@@ -112,6 +112,9 @@ func (k *sock) pump(mayWait bool) {
 				k.abandon(err)
 				return
 			}
+		case errors.Is(err, ErrCorrupt): // no end of the socket, which the reader would find
+			k.abandon(fmt.Errorf("write: %w", err))
+			return
 		default:
 			k.cannotWrite(fmt.Errorf("write: %w", err))
 			return

@@ -7,6 +7,8 @@ import (
 	"io"
 	"net"
 	"os"
+
+	"github.com/skerry-ft/skerry/internal/burst"
 )
 
 // TLS is how the two ends of a connection between processes of a job know each
@@ -102,7 +104,7 @@ func (c *serverConn) secure(first byte) error {
 	o := &opening{Conn: c.raw, first: []byte{first}, left: maxHandshakeBytes}
 	nc := tls.Server(o, c.s.cfg.TLS.Server)
 	if err := nc.Handshake(); err != nil { // within the deadline that is set
-		return fmt.Errorf("TLS handshake: %w", err)
+		return fmt.Errorf("TLS handshake: %w", burst.Short(err)) // a stranger wrote the certificate
 	}
 	o.left = -1
 	c.nc = nc
@@ -113,7 +115,7 @@ func (c *serverConn) secure(first byte) error {
 func (c *clientConn) secure(t *TLS, addr string) error {
 	nc := tls.Client(c.raw, t.Client(addr))
 	if err := nc.Handshake(); err != nil {
-		return c.explainTLS(err)
+		return c.explainTLS(burst.Short(err))
 	}
 	c.nc = nc
 	return nil

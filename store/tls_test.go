@@ -16,6 +16,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/skerry-ft/skerry/internal/burst"
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/guard/guardtest"
 	"github.com/skerry-ft/skerry/store"
@@ -333,6 +334,21 @@ func TestTLSHandshakeIsBounded(t *testing.T) {
 		t.Error("it was not cut")
 	}
 	log.await(t, "more than 16384 bytes before the TLS handshake was over")
+}
+
+// TestTLSStrangersWriteShortLines: what a stranger wrote into a certificate is not
+// repeated at length in the log.
+func TestTLSStrangersWriteShortLines(t *testing.T) {
+	t.Parallel()
+	log := &lockedBuffer{}
+	s := serve(t, store.ServerConfig{TLS: replicaOf(t, guardtest.New(t), job), Log: log.logger()})
+	guardtest.ShowOdd(t, s.Addr(), 14_000)
+	log.await(t, "store client dropped")
+	for line := range strings.Lines(log.String()) {
+		if most := 2*burst.MaxErrorBytes + 256; len(line) > most { // escapes; the other fields
+			t.Errorf("a stranger caused a line of %d bytes, want %d at most: %.80s", len(line), most, line)
+		}
+	}
 }
 
 // sniffer passes bytes on, and keeps them.

@@ -1,4 +1,5 @@
-// Package burst samples lines of a log: the first of each period are written.
+// Package burst bounds what strangers cause in a log: Sampler their lines, of which the
+// first of each period are written, and Short what a line repeats of what they said.
 //
 // zerolog's own BurstSampler goes by the wall clock, and is silent until that is back
 // where it was when it jumps back.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/skerry-ft/skerry/internal/burst"
 	"github.com/skerry-ft/skerry/internal/perhost"
 	"github.com/skerry-ft/skerry/store"
 )
@@ -64,7 +65,7 @@ func (k *sock) sealDialed(t *store.TLS, address string) error {
 	var err error
 	k.binding, err = k.conn.seal(func(c net.Conn) *tls.Conn { return tls.Client(c, t.Client(address)) })
 	if err != nil {
-		return fmt.Errorf("TLS: %w", explained(err))
+		return fmt.Errorf("TLS: %w", explained(burst.Short(err)))
 	}
 	k.conn.sealed.Load().widen(receiveBytes)
 	return nil
@@ -97,7 +98,7 @@ func (k *sock) sealAccepted() (err error) {
 	in := &k.in
 	k.binding, err = k.conn.sealFrom(in.buf[in.r:in.w], func(c net.Conn) *tls.Conn { return tls.Server(c, t.Server) })
 	if err != nil {
-		return fmt.Errorf("TLS: %w", err)
+		return fmt.Errorf("TLS: %w", burst.Short(err)) // a stranger wrote the certificate
 	}
 	in.r, in.w = 0, 0
 	return nil

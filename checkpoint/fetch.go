@@ -151,9 +151,10 @@ func (f *fetch) dialTLS(ctx context.Context, network, addr string) (net.Conn, er
 	if err != nil {
 		return nil, err
 	}
-	secured := tls.Client(conn, f.tls.Client(addr))
+	config := f.tls.Client(addr)
+	secured := tls.Client(conn, config)
 	if err := secured.HandshakeContext(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("TLS with %s: %w", addr, guard.Explain(err)), conn.Close())
+		return nil, errors.Join(fmt.Errorf("TLS with %s: %w", addr, guard.Explain(err, config.RootCAs)), conn.Close())
 	}
 	return secured, nil
 }

@@ -47,6 +47,8 @@ func (s *Server) allowed(ctx context.Context, method string, req any) (context.C
 	case s.needsToken(method) && joins(method):
 		if err = s.guard.CheckJoin(ctx, "", method, req); err != nil {
 			err = fmt.Errorf("%w; %s", err, joinHint)
+		} else if joinsTorchft(method) {
+			err = namesJob(ctx, s.joinsOnly(ctx), "join token")
 		}
 	case s.needsToken(method):
 		err = s.guard.CheckToken(ctx, method, req)

@@ -47,7 +47,7 @@ func greetRaft(g *guard.Guard, conn net.Conn) (net.Conn, error) {
 		if opening == guard.OpensTLS {
 			secured := tls.Server(conn, g.TLS.ServerFor("", guard.Lighthouse)) // servers always have a certificate
 			if err := secured.Handshake(); err != nil {
-				return nil, guard.Explain(err)
+				return nil, guard.Explain(err, g.TLS.CAs())
 			}
 			conn = secured
 		}
@@ -82,7 +82,7 @@ func dialRaft(ctx context.Context, g *guard.Guard, address string, patience time
 	if g.Serves() {
 		t := tls.Client(conn, g.TLS.Client(address, fellow()))
 		if err := t.Handshake(); err != nil {
-			return nil, errors.Join(fmt.Errorf("greet %s: %w", address, guard.Explain(err)), conn.Close())
+			return nil, errors.Join(fmt.Errorf("greet %s: %w", address, guard.Explain(err, g.TLS.CAs())), conn.Close())
 		}
 		secured = t
 	}

@@ -2,7 +2,6 @@ package lighthouse
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"google.golang.org/grpc/metadata"
@@ -63,7 +62,7 @@ func (s *Server) rightful(ctx context.Context, method string, req any) error {
 	case bound != "" && method == skerrypb.Lighthouse_Jobs_FullMethodName:
 		return fmt.Errorf("%w: the caller is bound to job %q, and this lists all jobs", guard.ErrDenied, bound)
 	case joinsTorchft(method):
-		return errors.Join(namesJob(ctx, bound, "certificate"), namesJob(ctx, s.joinsOnly(ctx), "join token"))
+		return namesJob(ctx, bound, "certificate")
 	}
 	return nil
 }
@@ -76,13 +75,15 @@ func namesJob(ctx context.Context, bound, by string) error {
 		return nil
 	}
 	if named := metadata.ValueFromIncomingContext(ctx, wire.JobMetadata); len(named) != 1 || named[0] != bound {
-		return fmt.Errorf("%w: the caller is bound to job %q by its %s, and names %q", guard.ErrDenied, guard.Shown(bound), by, named)
+		return fmt.Errorf("%w: the caller is bound to job %q by its %s, and names %s", guard.ErrDenied,
+			guard.Shown(bound), by, guard.Shown(fmt.Sprintf("%q", named)))
 	}
 	return nil
 }
 
 // joinsOnly is the one job that the caller's join token is of; empty: it has shown no
-// such token, or there is none to be checked against.
+// such token, or there is none to be checked against. It is true once the proof is
+// checked.
 func (s *Server) joinsOnly(ctx context.Context) string {
 	if s.guard.Token.IsZero() || s.guard.Adopt.Lenient() {
 		return ""

@@ -39,7 +39,7 @@ func (g *Guard) Secure(ctx context.Context, conn net.Conn, timeout time.Duration
 	}
 	secured := tls.Server(begun, g.TLS.ServerOptional())
 	if err := secured.HandshakeContext(ctx); err != nil {
-		return nil, Explain(err)
+		return nil, Explain(err, g.TLS.CAs())
 	}
 	if err := conn.SetDeadline(time.Time{}); err != nil {
 		return nil, err

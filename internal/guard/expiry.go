@@ -85,18 +85,42 @@ func (e *ValidityError) Error() string {
 		e.Name, where, what, at.UTC().Format(dateFormat), e.Now.UTC().Format(dateFormat), remedyFor(e.CA))
 }
 
-// Explain makes of an error of a TLS handshake one that says what a person can do:
-// a *ValidityError, if a certificate of the other side does not hold now. Others are
-// returned as they are.
-func Explain(err error) error {
+// Explain makes of an error of a TLS handshake one that says what a person can do: a
+// *ValidityError, if a certificate of the other side, which cas have signed, does not
+// hold now. Others are returned as they are: whoever likes can show one that has ended
+// and bears any name.
+func Explain(err error, cas *x509.CertPool) error {
 	if own, ok := errors.AsType[*ValidityError](err); ok {
 		return own // without what crypto/tls puts around it
 	}
 	invalid, ok := errors.AsType[x509.CertificateInvalidError](err)
-	if !ok || invalid.Reason != x509.Expired || invalid.Cert == nil {
+	chain, verified := errors.AsType[*tls.CertificateVerificationError](err)
+	if !ok || !verified || invalid.Reason != x509.Expired || invalid.Cert == nil || !everHeld(chain.UnverifiedCertificates, invalid.Cert, cas) {
 		return err
 	}
 	return &ValidityError{Expiry: expiryIn("", invalid.Cert), Now: time.Now()}
+}
+
+// everHeld says whether cas have signed what was shown: whether it held at a bound of
+// one of them that does not hold now, or of the first. x509 looks at dates before it
+// looks at signatures.
+func everHeld(shown []*x509.Certificate, ended *x509.Certificate, cas *x509.CertPool) bool {
+	if len(shown) == 0 {
+		return false
+	}
+	between := x509.NewCertPool()
+	for _, c := range shown[1:] {
+		between.AddCert(c)
+	}
+	for _, at := range []time.Time{ended.NotAfter, ended.NotBefore, shown[0].NotAfter, shown[0].NotBefore} {
+		_, err := shown[0].Verify(x509.VerifyOptions{
+			Roots: cas, Intermediates: between, CurrentTime: at, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny},
+		})
+		if err == nil {
+			return true
+		}
+	}
+	return false
 }
 
 func expiryIn(file string, c *x509.Certificate) Expiry {
@@ -111,39 +135,6 @@ func RefusedLevel(err error) zerolog.Level {
 		return zerolog.WarnLevel
 	}
 	return zerolog.DebugLevel
-}
-
-// expiryOf is that of a certificate, which may be nil, and of those behind it. cas
-// are the CAs of the peers.
-func expiryOf(o Options, certificate *tls.Certificate, cas []*x509.Certificate) Expiry {
-	var first Expiry
-	ends := func(file string, c *x509.Certificate) {
-		if first.IsZero() || c.NotAfter.Before(first.Until) {
-			first = expiryIn(file, c)
-		}
-	}
-	signed := func(*x509.Certificate) bool { return true }
-	if certificate != nil {
-		top := certificate.Leaf
-		ends(o.TLSCert, top)
-		for _, der := range certificate.Certificate[1:] {
-			if c, err := x509.ParseCertificate(der); err == nil { // tls.X509KeyPair parses the leaf alone
-				ends(o.TLSCert, c)
-				top = c
-			}
-		}
-		signed = func(ca *x509.Certificate) bool { return top.CheckSignatureFrom(ca) == nil }
-	}
-	var newest *x509.Certificate // while a CA is renewed there are two
-	for _, ca := range cas {
-		if signed(ca) && (newest == nil || ca.NotAfter.After(newest.NotAfter)) {
-			newest = ca
-		}
-	}
-	if newest != nil {
-		ends(o.TLSCA, newest)
-	}
-	return first
 }
 
 // UntilSeconds is the Unix time at which the certificate of this process ends, as

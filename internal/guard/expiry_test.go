@@ -40,7 +40,7 @@ func TestEndedCertificates(t *testing.T) {
 	guard.LookAlways(client)
 	names := func(err error, name, where string) {
 		t.Helper()
-		e, ok := errors.AsType[*guard.ValidityError](guard.Explain(err))
+		e, ok := errors.AsType[*guard.ValidityError](guard.Explain(err, server.TLS.CAs()))
 		if !ok {
 			t.Fatalf("%v, want an error that says until when it held", err)
 		}
@@ -93,8 +93,8 @@ func TestEndedCA(t *testing.T) {
 	}
 	client := guardtest.Open(t, guard.Options{TLSCA: filepath.Join(c.Dir, "ca.pem")})
 	if _, _, err := shake(t, server, client.TLS.Client("127.0.0.1", toServer)); err == nil ||
-		!strings.Contains(guard.Explain(err).Error(), "put it into every ca.pem beside the old one") {
-		t.Errorf("%v", guard.Explain(err))
+		!strings.Contains(guard.Explain(err, server.TLS.CAs()).Error(), "put it into every ca.pem beside the old one") {
+		t.Errorf("%v", guard.Explain(err, server.TLS.CAs()))
 	}
 }
 

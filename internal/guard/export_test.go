@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"crypto/x509"
 	"testing"
 	"time"
 
@@ -56,3 +57,6 @@ func NewAlarm(log zerolog.Logger) *Alarm { return &Alarm{log: log} }
 func (a *Alarm) Look(now time.Time, e Expiry, problem error) time.Duration {
 	return a.a.look(now, e, problem, a.log)
 }
+
+// ExpiryOf is that of a certificate of the other side.
+func ExpiryOf(c *x509.Certificate) Expiry { return expiryIn("", c) }

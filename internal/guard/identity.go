@@ -107,6 +107,9 @@ func (i *Identity) HasCertificate() bool { return i.files.get().certificate != n
 // are in force; nil if all is well.
 func (i *Identity) Problem() error { return i.files.problem() }
 
+// CAs are those of the peers that are in force.
+func (i *Identity) CAs() *x509.CertPool { return i.files.get().pool }
+
 // Expiry is until when what is in force holds.
 func (i *Identity) Expiry() Expiry { return i.files.get().expiry }
 
@@ -196,9 +199,10 @@ func (i *Identity) DialContext(to Party, timeout time.Duration) func(ctx context
 		if err != nil {
 			return nil, err
 		}
-		secured := tls.Client(conn, i.Client(address, to))
+		config := i.Client(address, to)
+		secured := tls.Client(conn, config)
 		if err := secured.HandshakeContext(ctx); err != nil {
-			return nil, errors.Join(fmt.Errorf("TLS with %s: %w", address, Explain(err)), conn.Close())
+			return nil, errors.Join(fmt.Errorf("TLS with %s: %w", address, Explain(err, config.RootCAs)), conn.Close())
 		}
 		return secured, nil
 	}

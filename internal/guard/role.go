@@ -70,7 +70,7 @@ func (p Party) uris() []*url.URL {
 // validate says what is wrong with p.
 func (p Party) validate() error {
 	if p.Bound() && p.Role != Replica {
-		return fmt.Errorf("job = %q with role %q, want a job with role %s alone", p.Job, p.Role, Replica)
+		return fmt.Errorf("job = %q with role %q, want a job with role %s alone", Shown(p.Job), p.Role, Replica)
 	}
 	return nil
 }
@@ -92,7 +92,7 @@ func PartyOf(cert *x509.Certificate) (Party, error) {
 		case ok && err == nil && u.Host == uriRole && p.Role == NoRole:
 			p.Role = role
 		default:
-			return Party{}, fmt.Errorf("certificate %s names %s, want one skerry://role/ROLE and at most one skerry://job/NAME", called(cert), u)
+			return Party{}, fmt.Errorf("certificate %s names %s, want one skerry://role/ROLE and at most one skerry://job/NAME", called(cert), Shown(u.String()))
 		}
 	}
 	if err := p.validate(); err != nil {
@@ -101,12 +101,12 @@ func PartyOf(cert *x509.Certificate) (Party, error) {
 	return p, nil
 }
 
-// called is how errors name a certificate.
+// called is how errors name a certificate, which anybody may have written.
 func called(cert *x509.Certificate) string {
 	if cert.Subject.CommonName == "" {
-		return fmt.Sprintf("with serial number %x", cert.SerialNumber)
+		return Shown(fmt.Sprintf("with serial number %x", cert.SerialNumber))
 	}
-	return fmt.Sprintf("%q", cert.Subject.CommonName)
+	return Shown(fmt.Sprintf("%q", cert.Subject.CommonName))
 }
 
 // PeerOf says who the other end of a connection has shown to be: the one place
@@ -143,7 +143,7 @@ func (i *Identity) admit(p Party, name, job string, roles []Role) error {
 	case !slices.Contains(roles, p.Role):
 		return fmt.Errorf("%w: certificate %s has role %s, want %s", ErrDenied, name, p.Role, either(roles))
 	case p.Bound() && job != "" && p.Job != job:
-		return fmt.Errorf("%w: certificate %s is bound to job %q, and this is job %q", ErrDenied, name, p.Job, job)
+		return fmt.Errorf("%w: certificate %s is bound to job %q, and this is job %q", ErrDenied, name, Shown(p.Job), job)
 	}
 	return nil
 }

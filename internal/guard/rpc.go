@@ -302,7 +302,7 @@ func (c clientCredentials) ClientHandshake(ctx context.Context, authority string
 	config := c.identity.Client(authority, c.to)
 	// gRPC takes the authority for the server's name, whatever config says.
 	secured, info, err := credentials.NewTLS(config).ClientHandshake(ctx, config.ServerName, conn)
-	return secured, info, Explain(err)
+	return secured, info, Explain(err, config.RootCAs)
 }
 
 func (c clientCredentials) ServerHandshake(net.Conn) (net.Conn, credentials.AuthInfo, error) {
@@ -327,18 +327,19 @@ func (g *Guard) ServerCredentials(refused func(remote net.Addr, err error)) cred
 	if !g.Serves() {
 		return insecure.NewCredentials()
 	}
-	return serverCredentials{credentials.NewTLS(g.Server()), refused}
+	return serverCredentials{credentials.NewTLS(g.Server()), g.TLS, refused}
 }
 
 type serverCredentials struct {
 	credentials.TransportCredentials
-	refused func(remote net.Addr, err error)
+	identity *Identity
+	refused  func(remote net.Addr, err error)
 }
 
 func (c serverCredentials) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	secured, info, err := c.TransportCredentials.ServerHandshake(conn)
 	if err != nil {
-		err = Explain(err)
+		err = Explain(err, c.identity.CAs())
 		c.refused(conn.RemoteAddr(), err)
 	}
 	return secured, info, err

@@ -57,6 +57,8 @@ type gossipTransport struct {
 
 	ctx     context.Context
 	cancel  context.CancelFunc // ends it; kept here because memberlist calls Shutdown
+	stopped chan struct{}      // closed when memberlist's own transport has ended
+	once    sync.Once
 	running sync.WaitGroup
 }
 
@@ -70,7 +72,7 @@ func newGossipTransport(cfg *memberlist.NetTransportConfig, plain bool, refused 
 	t := &gossipTransport{
 		NetTransport: inner, plain: plain, refused: refused,
 		hosts:   perhost.New(perhost.Limits{Max: maxGossipStreams, PerHost: maxGossipPerHost, Scarce: scarceGossip}),
-		streams: make(chan net.Conn), packets: make(chan *memberlist.Packet),
+		streams: make(chan net.Conn), packets: make(chan *memberlist.Packet), stopped: make(chan struct{}),
 	}
 	t.ctx, t.cancel = context.WithCancel(context.Background())
 	t.running.Go(t.takePackets)
@@ -84,10 +86,13 @@ func (t *gossipTransport) PacketCh() <-chan *memberlist.Packet { return t.packet
 // StreamCh implements memberlist.Transport.
 func (t *gossipTransport) StreamCh() <-chan net.Conn { return t.streams }
 
-// Shutdown implements memberlist.Transport. Streams that are being looked at are cut.
+// Shutdown implements memberlist.Transport. Streams that are being looked at are cut;
+// what still comes is dropped, because memberlist's own transport waits until it is
+// taken.
 func (t *gossipTransport) Shutdown() error {
 	t.cancel()
 	err := t.NetTransport.Shutdown()
+	t.once.Do(func() { close(t.stopped) })
 	t.running.Wait()
 	return err
 }
@@ -102,9 +107,8 @@ func (t *gossipTransport) takePackets() {
 			select {
 			case t.packets <- p:
 			case <-t.ctx.Done():
-				return
 			}
-		case <-t.ctx.Done():
+		case <-t.stopped:
 			return
 		}
 	}
@@ -121,7 +125,7 @@ func (t *gossipTransport) takeStreams() {
 				continue
 			}
 			t.running.Go(func() { t.pass(&gossipStream{Conn: conn, place: place, left: maxGossipBytes}) })
-		case <-t.ctx.Done():
+		case <-t.stopped:
 			return
 		}
 	}

@@ -1,9 +1,12 @@
 package lighthouse_test
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/rs/zerolog"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
@@ -69,4 +72,27 @@ func TestJoinTokenAtTheLighthouse(t *testing.T) {
 	if _, err := lighthouse.New(cfg); err == nil || !strings.Contains(err.Error(), "a lighthouse needs the operators' token") {
 		t.Errorf("a lighthouse with a join token: %v", err)
 	}
+}
+
+// TestJoinTokenInTheLighthousesFile: a join token that overwrites the operators' token in
+// a server's file, as it runs, is not taken: operators and replicas are let in as before.
+func TestJoinTokenInTheLighthousesFile(t *testing.T) {
+	t.Parallel()
+	c := guardtest.New(t)
+	file := filepath.Join(c.Dir, "token")
+	var log lockedBuffer
+	l := lighthousetest.Start(t, func(cfg *lighthouse.Config) {
+		cfg.Guard, cfg.Log = guard.Options{TokenFile: file}, zerolog.New(&log)
+	})
+	operator := skerrypb.NewLighthouseClient(guarded(t, guardtest.Open(t, guard.Options{Token: c.Token}), l.Addr))
+	if err := os.WriteFile(file, c.JoinToken(t, "vision").Reveal(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the log says why it is not taken", func() bool { // within ten seconds
+		_, err := operator.Evict(t.Context(), &skerrypb.EvictRequest{Job: "vision", ReplicaId: "a"})
+		if status.Code(err) == codes.Unauthenticated {
+			t.Fatalf("an operator's call: %v, want its token still in force", err)
+		}
+		return strings.Contains(log.String(), "not taken") && strings.Contains(log.String(), `the token is a join token, of job \"vision\"`)
+	})
 }

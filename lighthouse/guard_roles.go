@@ -158,3 +158,11 @@ func (s *Server) warnOpened() {
 // joinHint is what a replica without the token is told besides.
 const joinHint = "joins need a token: give the replica the file that skerry token --job NAME prints by SKERRY_TOKEN_FILE or manager.Config.Guard " +
 	"(torchft's clients have none: skerry torchft-manager, or --open-joins here)"
+
+// noJoinToken refuses a join token as this server's own.
+func noJoinToken(job string) error {
+	if job == "" {
+		return nil
+	}
+	return fmt.Errorf("the token is a join token, of job %q: a lighthouse needs the operators' token, which join tokens are derived from (--token-file)", job)
+}

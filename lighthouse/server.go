@@ -91,8 +91,8 @@ func New(cfg Config) (*Server, error) {
 	if err := g.CheckOwn("", guard.Lighthouse); err != nil {
 		return nil, err
 	}
-	if job := g.Token.Job(); job != "" {
-		return nil, fmt.Errorf("the token is a join token, of job %q: a lighthouse needs the operators' token, which join tokens are derived from (--token-file)", job)
+	if err := g.Token.Require(noJoinToken); err != nil {
+		return nil, err
 	}
 	if err := cfg.checkListeners(g); err != nil {
 		return nil, err

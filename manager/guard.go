@@ -206,13 +206,15 @@ func (m *Manager) warnUnguarded(addr net.Addr) {
 			"set Config.Guard (SKERRY_TOKEN_FILE, SKERRY_TLS_CA…), see docs/SECURITY.md")
 }
 
-// checkJoinToken refuses a join token of another job than the one that is joined.
-func checkJoinToken(g *guard.Guard, job string) error {
-	if of := g.Token.Job(); of != "" && of != job {
+// joinTokenOf refuses a join token of another job than the one that is joined.
+func joinTokenOf(job string) func(of string) error {
+	return func(of string) error {
+		if of == "" || of == job {
+			return nil
+		}
 		return fmt.Errorf("Job = %q (SKERRY_JOB), and the join token is of job %q: want the token that skerry token --job %s prints, or that job",
 			job, of, job)
 	}
-	return nil
 }
 
 // admit lets the members of q use the store, under q's prefix.

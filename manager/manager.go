@@ -101,7 +101,7 @@ func New(cfg Config) (*Manager, error) {
 	if err := g.CheckOwn(cfg.Job, guard.Replica); err != nil {
 		return nil, fmt.Errorf("manager: %w", err)
 	}
-	if err := checkJoinToken(g, cfg.Job); err != nil {
+	if err := g.Token.Require(joinTokenOf(cfg.Job)); err != nil {
 		return nil, fmt.Errorf("manager: %w", err)
 	}
 	m := &Manager{cfg: cfg, guard: g, dataTLS: certs.Of(g, cfg.Guard, cfg.Job), timeouts: deriveTimeouts(cfg.StepTimeout, cfg.HealTimeout)}

@@ -110,12 +110,17 @@ func reach(named []string, job *string, guarded *guard.Options) ([]string, []grp
 	if err != nil {
 		return nil, nil, err
 	}
-	switch of := g.Token.Job(); {
-	case of == "":
-	case *job == "":
-		*job = of
-	case *job != of:
-		return nil, nil, fmt.Errorf("--job = %q, and the join token is of job %q: want the token that skerry token --job %s prints, or that job", *job, of, *job)
+	if *job == "" {
+		*job = g.Token.Job()
+	}
+	settled := *job
+	if err := g.Token.Require(func(of string) error {
+		if of == "" || of == settled {
+			return nil
+		}
+		return fmt.Errorf("--job = %q, and the join token is of job %q: want the token that skerry token --job %s prints, or that job", settled, of, settled)
+	}); err != nil {
+		return nil, nil, err
 	}
 	return named, append(wire.DialOptions(), g.DialOptions(guard.Party{Role: guard.Lighthouse}, "")...), nil
 }

@@ -15,7 +15,8 @@ import (
 // as in a query, the keys are one for proofs and the public one of orders, in hex.
 // Its form tells it from an operators' token, so it stands wherever one may.
 const (
-	joinPrefix   = "skerry-join-1:"
+	joinPrefix   = joinMark + "1:"
+	joinMark     = "skerry-join-" // no operators' token has it
 	joinKeyBytes = sha256.Size
 
 	// What is derived from an operators' token, and for what.
@@ -60,13 +61,19 @@ func (t *Token) JoinTokens(job string) ([]Secret, error) {
 // parseJoin reads a join token; false: s has not the form of one. where names it.
 func parseJoin(s Secret, where string) (joinKey, bool, error) {
 	rest, ok := strings.CutPrefix(string(s.bytes), joinPrefix)
+	if !ok && strings.Contains(strings.ToLower(string(s.bytes)), joinMark) {
+		return joinKey{}, true, fmt.Errorf("%s holds what looks like a join token and is none: want %sJOB:KEYS alone, without quotes or a name, "+
+			"as skerry token --job prints it", where, joinPrefix)
+	}
 	if !ok {
 		return joinKey{}, false, nil
 	}
 	escaped, keys, _ := strings.Cut(rest, ":")
 	job, err := url.QueryUnescape(escaped)
 	if err != nil || job == "" {
-		return joinKey{}, true, fmt.Errorf("%s holds a join token of job %q, want a job's name", where, escaped)
+		// It is not shown: in a damaged token it may be the keys.
+		return joinKey{}, true, fmt.Errorf("%s holds a join token whose job, of %d bytes, is no name: want %sJOB:KEYS, as skerry token --job prints it",
+			where, len(escaped), joinPrefix)
 	}
 	b, err := hex.DecodeString(keys)
 	if want := joinKeyBytes + ed25519.PublicKeySize; err != nil || len(b) != want {
@@ -106,13 +113,27 @@ func holding(all []Secret, where string) (held, error) {
 	return h, nil
 }
 
-// Job is the one job that may be joined with the token; empty: it is the operators',
-// and does everything, or there is none.
-func (t *Token) Job() string {
-	if h := t.held(); len(h.joins) > 0 {
+// job is that of join tokens; empty: they are operators' ones, or none.
+func (h held) job() string {
+	if len(h.joins) > 0 {
 		return h.joins[0].job
 	}
 	return ""
+}
+
+// Job is the one job that may be joined with the token; empty: it is the operators',
+// and does everything, or there is none.
+func (t *Token) Job() string { return t.held().job() }
+
+// Require has fits say which token this process can work with: it is given the job of
+// a join token, or nothing for the operators'. Its error is returned now; of a file
+// that is renewed later it is a Problem, and what was there before stays in force. It
+// may be called from any goroutine, and must not use t.
+func (t *Token) Require(fits func(job string) error) error {
+	if !t.renews() {
+		return fits(t.Job())
+	}
+	return t.file.require(func(h held) error { return fits(h.job()) })
 }
 
 // joinSecrets are those that prove joins of job: derived, or those of the join tokens.

@@ -132,7 +132,7 @@ func TestJoinTokenFiles(t *testing.T) {
 		"both kinds": {one + "\n" + old, `the operators' token beside a join token of job "vision"`},
 		"two jobs":   {one + "\n" + string(other[0].Reveal()), `jobs "vision" and "text", want those of one`},
 		"cut":        {one[:len(one)-1], "hex digits, want 128"},
-		"no job":     {strings.Replace(one, "vision", "", 1), `of job "", want a job's name`},
+		"no job":     {strings.Replace(one, "vision", "", 1), "whose job, of 0 bytes, is no name"},
 		"no keys":    {"skerry-join-1:vision", "0 hex digits, want 128"},
 	} {
 		if _, err := guard.Open(guard.Options{TokenFile: writeFile(t, tc.text)}); err == nil || !strings.Contains(err.Error(), tc.want) {

@@ -13,7 +13,7 @@ const lookEvery = time.Second
 // for the value looks; a look is a stat per file.
 type watched[T any] struct {
 	paths []string
-	load  func() (T, error)
+	load  func() (T, error) // called, and changed, with mu held
 	every time.Duration
 
 	mu struct {
@@ -94,6 +94,25 @@ func (w *watched[T]) get() T {
 		w.mu.loads++
 	}
 	return w.mu.value
+}
+
+// require makes check part of every load, from the value in force on. After an error,
+// which is check's of that one, nothing has changed.
+func (w *watched[T]) require(check func(T) error) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := check(w.mu.value); err != nil {
+		return err
+	}
+	load := w.load
+	w.load = func() (T, error) {
+		value, err := load()
+		if err == nil {
+			err = check(value)
+		}
+		return value, err
+	}
+	return nil
 }
 
 // problem is why the files as they are could not be taken, or nil.

@@ -50,8 +50,8 @@ type server struct {
 
 		epoch    pg.Epoch // of the Configure that came; aborts before it are kept
 		began    bool
-		aborted  *fault
-		broken   bool // the parent was told
+		giveUp   context.CancelFunc // of the wait for certificates; set with began
+		broken   bool               // the parent was told
 		watching bool
 	}
 	stop chan struct{}
@@ -163,13 +163,15 @@ func (s *server) configure(c *cursor) error {
 	if err := json.Unmarshal(c.b, &s.config); err != nil {
 		return fmt.Errorf("baby: read config: %w", err)
 	}
-	s.mu.Lock()
-	s.mu.epoch, s.mu.began = s.config.Epoch(), true
-	s.mu.Unlock()
 	ctx, cancel := context.WithCancelCause(context.Background())
+	opening, give := context.WithTimeout(ctx, filesPatience)
+	s.mu.Lock()
+	s.mu.epoch, s.mu.began, s.mu.giveUp = s.config.Epoch(), true, give
+	s.mu.Unlock()
 	s.tasks.Go(func() {
 		defer cancel(nil)
-		err := s.openTLS()
+		err := s.openTLS(opening)
+		give()
 		if err == nil {
 			err = s.backend.Configure(ctx, s.config)
 		}
@@ -192,17 +194,31 @@ func (s *server) configure(c *cursor) error {
 	return nil
 }
 
-// openTLS reads the files of the parent's certificates, as they are now.
-func (s *server) openTLS() error {
+// A renewal writes one file after the other. filesPatience is how long a child, which
+// has no older pair to go on with, waits for files that agree; it looks each filesPause.
+const (
+	filesPatience = 5 * time.Second
+	filesPause    = 50 * time.Millisecond
+)
+
+// openTLS reads the files of the parent's certificates, as they are now. It waits for
+// those that are no good yet until ctx ends, and then says why they are not.
+func (s *server) openTLS(ctx context.Context) error {
 	if s.config.TLS == nil {
 		return nil
 	}
-	t, err := certs.Open(s.config.TLS.Files)
-	if err != nil {
-		return fmt.Errorf("baby: %w", err)
+	for {
+		t, err := certs.Open(s.config.TLS.Files)
+		if err == nil {
+			s.config.TLS = t
+			return nil
+		}
+		select {
+		case <-time.After(filesPause):
+		case <-ctx.Done():
+			return fmt.Errorf("baby: %w", err)
+		}
 	}
-	s.config.TLS = t
-	return nil
 }
 
 // brokenPoll is how often a child looks whether its group has broken while no op
@@ -252,6 +268,7 @@ func (s *server) abort(b []byte) error {
 		return errors.New("baby: abort without a cause")
 	}
 	if s.mu.began {
+		s.mu.giveUp()
 		s.backend.Abort(s.mu.epoch, err)
 	}
 	return nil

@@ -42,6 +42,15 @@ func (r *Rank) next() uint64 { return max(r.attempt.number+1, r.siblings) }
 // each step ended by a settlement.)
 func (r *Rank) CatchUp(attempt uint64) { r.siblings = max(r.siblings, attempt) }
 
+// overtaken says that the siblings have ended the open attempt, on which this rank has
+// yet to vote: it can come to nothing any more. (It gave a ballot in it, which the others
+// took for one on the next attempt and committed; its vote counted for nothing, so it
+// waited for a settlement, for which its sibling had to report, who waited for its vote.)
+func (r *Rank) overtaken() bool {
+	a := &r.attempt
+	return a.open && !a.sealed && !a.voted && a.number < r.siblings
+}
+
 // Again takes back that the open attempt has failed: its StartQuorum begins it anew,
 // and nothing of it had begun. What failed was a wait, a quorum that fell before
 // the attempt could begin in it, or the trainer. A void one stays void.

@@ -33,7 +33,7 @@ func (r *Rank) Take(as ReplicaID, q *Quorum, void bool, number uint64) (Taken, e
 	if err != nil {
 		return r.leftOut(q, err)
 	}
-	t := Taken{Old: r.quorum, Void: void && r.Trying(number)}
+	t := Taken{Old: r.quorum, Void: void && r.Trying(number) || r.overtaken()}
 	t.Settled = r.settled(r.claim.Settle(a.Position, r.cluster()))
 	if t.Void {
 		r.attempt.void, r.attempt.failed = true, true

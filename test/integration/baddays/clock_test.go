@@ -91,11 +91,12 @@ func TestSampledLinesAfterAJump(t *testing.T) {
 }
 
 // A replica whose clock is an hour off trains on while its session stands. Once that
-// has broken no server opens another one: the others go on without it, and it says why;
-// with its clock right again it is back.
+// has broken no server opens another one, and it says why; it stays in the standing
+// quorum, for the others step with it, and is not in the next one. With its clock right
+// again it is back.
 func TestMemberWithAnotherClock(t *testing.T) {
-	const late = 1
-	j := newJob(t, jumpy(t)).withWalls(2)
+	const trainers, late, dies = 3, 1, 2
+	j := newJob(t, jumpy(t)).withWalls(trainers)
 	token := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(token, []byte("a-token-of-sixteen-bytes"), 0o600); err != nil {
 		t.Fatal(err)
@@ -103,20 +104,31 @@ func TestMemberWithAnotherClock(t *testing.T) {
 	j.flags = func(int) []string { return []string{"--token-file", token} }
 	j.env = []string{"SKERRY_TOKEN_FILE=" + token}
 	j.startServers()
-	j.train(2)
+	j.train(trainers)
 	j.walls[servers+late].jump(-time.Hour)
 	for _, p := range j.members {
 		p.goesOn()
 	}
 	leader, term := j.leaderAfter(0)
-	from := []int{j.members[0].heard(), j.members[1].heard()}
+	from := j.heard()
 	j.servers[leader].kill()
-	j.leaderAfter(term)
+	leader, _ = j.leaderAfter(term)
 	j.members[late].says("compare the clocks", j.members[late].says("lighthouse not reached", from[late]))
+	j.servers[leader].says("steps with it", j.servers[leader].says("suspect ", 0))
+	for i, p := range j.members {
+		p.goesOn()
+		if text, _ := p.said(); strings.Contains(text[from[i]:], "take part") {
+			t.Errorf("%s is in another quorum:\n%s", p.name, text[from[i]:])
+		}
+	}
+	from = j.heard()
+	j.members[dies].kill()
 	j.members[0].says(" 1 of 1 members take part", from[0])
 	j.members[0].goesOn()
+	from = j.heard()
+	from[dies] = 0
+	j.members[dies] = j.startTrainer(dies)
 	j.walls[servers+late].jump(0)
-	from[0] = j.members[0].heard()
 	j.together(from)
 	j.idsRise(j.members...)
 }

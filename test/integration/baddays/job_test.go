@@ -93,7 +93,7 @@ func (j *job) startServer(i int) {
 	args := append([]string{filepath.Join(j.bin, "lighthouse"), "--bind", j.addrs[i], "--data-dir", j.data[i],
 		"--bootstrap-expect", fmt.Sprint(servers), "--join", strings.Join(j.addrs, ","),
 		"--raft-address", "127.0.0.1:0", "--gossip-address", "127.0.0.1:0",
-		"--raft-timing", "slow", "--heartbeat-timeout", "20s", "--suspect-after", "10s", "--grace", "20s"}, j.flags(i)...) // a busy machine is none of the bad days here
+		"--raft-timing", "slow", "--heartbeat-timeout", "20s", "--suspect-after", "10s", "--grace", "20s", "--join-timeout", "3s"}, j.flags(i)...) // a busy machine is none of the bad days here
 	j.servers[i] = start(j.t, fmt.Sprint("server ", i), append(j.wallEnv(i), j.serverEnv...), args...)
 }
 
@@ -124,6 +124,15 @@ func (j *job) together(from []int) {
 	}
 }
 
+// heard is how much each trainer has written.
+func (j *job) heard() []int {
+	from := make([]int, len(j.members))
+	for i, p := range j.members {
+		from[i] = p.heard()
+	}
+	return from
+}
+
 // replace kills trainer i and starts it anew; all are together again.
 func (j *job) replace(i int) {
 	j.t.Helper()
@@ -134,10 +143,7 @@ func (j *job) replace(i int) {
 // replaceEnded starts trainer i, which has ended, anew; all are together again.
 func (j *job) replaceEnded(i int) {
 	j.t.Helper()
-	from := make([]int, len(j.members))
-	for k, p := range j.members {
-		from[k] = p.heard()
-	}
+	from := j.heard()
 	from[i] = 0
 	j.members[i] = j.startTrainer(i)
 	j.together(from)
@@ -195,10 +201,7 @@ func (j *job) undisturbed(what string, act func()) {
 	const tries = 8
 	why := ""
 	for range tries {
-		from := make([]int, len(j.members))
-		for i, p := range j.members {
-			from[i] = p.heard()
-		}
+		from := j.heard()
 		act()
 		for _, p := range j.members {
 			p.goesOn()

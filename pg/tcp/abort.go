@@ -175,7 +175,7 @@ func (b *Backend) departLocked(g *group, l *link, c cause, do *todo) {
 
 // doneWith tells whether all frames of t from and to a rank have moved.
 func (t *task) doneWith(rank int) bool {
-	if !t.open || t.err != nil {
+	if !t.open || t.err != nil || t.peers[rank].unsent {
 		return false
 	}
 	p := &t.peers[rank]

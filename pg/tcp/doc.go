@@ -55,7 +55,7 @@
 // sockets are used in an epoch once the peer has given credit, or the empty credit
 // that says that it has checked our Hello. A farewell (an abort that accuses
 // nobody) says how many frames went over further sockets, and is acted upon when
-// they are there. A further socket that ends has the first one's reader judge, after
+// they are there, or when none of their bytes came for a beat timeout. A further socket that ends has the first one's reader judge, after
 // it has read what the peer may have said there.
 //
 // Edges with a lane have one socket: it carries no collectives.

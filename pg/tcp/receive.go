@@ -229,6 +229,9 @@ func (k *sock) readInto(s *slot) (whole bool, err error) {
 			continue
 		}
 		k.received.Store(k.l.b.now())
+		if k.index > 0 {
+			k.l.stripe.moved.Add(1)
+		}
 		n := min(got, len(dst))
 		in.w = got - n
 		dst = dst[n:]

@@ -193,30 +193,49 @@ func (k *sock) fallen() error {
 }
 
 // awaitsLocked tells whether frames of epoch e are still to come over l's further
-// sockets, of which the peer has sent so many.
-func (l *link) awaitsLocked(e epochKey, frames uint64) bool {
+// sockets, of which the peer has sent so many; broken is closed when they are not
+// wanted any more.
+func (l *link) awaitsLocked(e epochKey, frames uint64) (broken <-chan struct{}, waits bool) {
 	g := l.b.mu.group
-	return l.stripe.came < frames && !l.gone && l.stripe.endings < len(l.socks)-1 &&
+	waits = l.stripe.came < frames && !l.gone && l.stripe.endings < len(l.socks)-1 &&
 		g != nil && g.phase != groupBroken && l.group == g && g.key == e
+	if !waits {
+		return nil, false
+	}
+	return g.broken, true
 }
 
+// catchUpLooks is how often in a BeatTimeout catchUp looks whether something comes:
+// a pause of this process is one look, not all of them.
+const catchUpLooks = 5
+
 // catchUp waits until as many frames have come over l's further sockets as the
-// peer had sent there before it said on the first that it leaves. Frames in
-// flight come soon or not at all. A farewell to another epoch than that of l says
-// nothing about the frames of this one.
+// peer had sent there before it said on the first that it leaves. Those sockets
+// may hold megabytes, and their path may be slower than the first one's: it
+// waits as long as bytes of frames come, and gives up a BeatTimeout after the last
+// one. A farewell to another epoch than that of l says nothing about the frames of
+// this one.
 func (b *Backend) catchUp(l *link, e epochKey, frames uint64) {
-	timer := time.NewTimer(leaveTimeout)
-	defer timer.Stop()
-	for {
+	tick := time.NewTicker(max(b.opt.BeatTimeout/catchUpLooks, time.Millisecond))
+	defer tick.Stop()
+	for still, moved := 0, l.stripe.moved.Load(); still < catchUpLooks; {
 		b.mu.Lock()
-		waits := l.awaitsLocked(e, frames)
+		broken, waits := l.awaitsLocked(e, frames)
 		b.mu.Unlock()
 		if !waits {
 			return
 		}
 		select {
 		case <-l.stripe.caught:
-		case <-timer.C:
+		case <-tick.C:
+			last := moved
+			if moved = l.stripe.moved.Load(); moved == last {
+				still++
+			} else {
+				still = 0
+			}
+			l.received.Store(b.now()) // nobody reads there meanwhile: it is not silent
+		case <-broken:
 			return
 		case <-l.dead:
 			return

@@ -11,7 +11,7 @@ const maxHoles = 1 << 12
 
 // stripe is what an edge with several sockets knows about the pieces that they
 // share: whichever is free takes the next one, so they come in any order.
-// Guarded by Backend.mu, but for over and caught.
+// Guarded by Backend.mu, but for over, caught and moved.
 type stripe struct {
 	open    bool          // the peer has checked our Hello: frames of this epoch may overtake it
 	sent    uint64        // frames of collectives that further sockets took in this epoch
@@ -22,6 +22,7 @@ type stripe struct {
 	endings int         // how many have
 	over    atomic.Bool // ended is set
 	caught  chan struct{}
+	moved   atomic.Uint64 // rises with every read of bytes of frames from a further socket
 }
 
 // reset begins an epoch.
@@ -107,6 +108,7 @@ func (k *sock) countedLocked(e epochKey) {
 	s := &k.l.stripe
 	if _, ok := k.l.currentLocked(e); ok {
 		s.came++
+		s.moved.Add(1)
 		s.poke()
 	}
 }

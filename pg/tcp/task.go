@@ -41,6 +41,7 @@ type task struct {
 // peerIO is what moves between this rank and one peer, by phase.
 type peerIO struct {
 	out, in [2]stream
+	unsent  bool // a piece of out was taken, and its socket did not take it
 }
 
 // lateCopy is a frame that came before its op, on its way into a tensor.

@@ -419,6 +419,7 @@ func (k *sock) cannotWrite(err error) {
 		k.mute = true // busy stays true: nobody sends any more
 		if t := o.task; t != nil && t.group.phase != groupBroken {
 			t.need++ // it has not gone
+			t.peers[l.rank].unsent = true
 		}
 		o.open = false
 		k.finishLocked(&do)

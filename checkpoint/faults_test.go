@@ -3,6 +3,7 @@ package checkpoint_test
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -525,6 +526,7 @@ func TestAnyIsPaced(t *testing.T) {
 
 func TestConfigRefused(t *testing.T) {
 	t.Parallel()
+	anyones := &checkpoint.TLS{Server: &tls.Config{MinVersion: tls.VersionTLS13}} // asks for no certificate
 	cases := []struct {
 		cfg  checkpoint.HTTPConfig
 		want string
@@ -535,7 +537,11 @@ func TestConfigRefused(t *testing.T) {
 		{checkpoint.HTTPConfig{Timeout: -1}, "Timeout = -1ns"},
 		{checkpoint.HTTPConfig{Listen: "nonsense"}, `Listen = "nonsense"`},
 		{checkpoint.HTTPConfig{Listen: "0.0.0.0:0", Open: true}, "Advertise is empty"},
-		{checkpoint.HTTPConfig{Listen: "0.0.0.0:0", Advertise: "h"}, "other hosts reach 0.0.0.0:0, and nothing guards it: set Token, TLS or Guarded, or Open"},
+		{
+			checkpoint.HTTPConfig{Listen: "0.0.0.0:0", Advertise: "h", TLS: anyones},
+			"nothing guards it: set Token, Guarded, or a TLS that asks for certificates, or Open",
+		},
+		{checkpoint.HTTPConfig{Listen: "0.0.0.0:0", Advertise: "h"}, "other hosts reach 0.0.0.0:0, and nothing guards it: set Token, Guarded, or a TLS that asks for certificates, or Open"},
 		{checkpoint.HTTPConfig{Advertise: "a b"}, `Advertise = "a b"`},
 	}
 	for _, c := range cases {

@@ -58,7 +58,7 @@ const (
 type HTTPConfig struct {
 	// Listen is the "host:port" that targets connect to; port 0 takes a free
 	// one. Empty means "127.0.0.1:0". Where other hosts reach it, it is Guarded, has a
-	// Token or TLS, or is Open.
+	// Token or a TLS that asks targets for certificates, or is Open.
 	Listen string
 
 	// Advertise is the "host" or "host:port" that Metadata names. Empty means
@@ -195,8 +195,8 @@ func NewHTTP(cfg HTTPConfig) (*HTTP, error) {
 		return nil, fmt.Errorf("checkpoint: %w", err)
 	}
 	cfg = cfg.withDefaults()
-	allowed := cfg.Guarded || cfg.Open || len(cfg.Token) > 0 || cfg.TLS != nil
-	if err := netaddr.Check(context.Background(), cfg.Listen, allowed, "set Token, TLS or Guarded, or Open"); err != nil {
+	allowed := cfg.Guarded || cfg.Open || len(cfg.Token) > 0 || cfg.TLS != nil && netaddr.AsksClients(cfg.TLS.Server)
+	if err := netaddr.Check(context.Background(), cfg.Listen, allowed, "set Token, Guarded, or a TLS that asks for certificates, or Open"); err != nil {
 		return nil, fmt.Errorf("checkpoint: Listen = %s: %w", cfg.Listen, err)
 	}
 	ln, err := net.Listen("tcp", cfg.Listen)

@@ -154,8 +154,7 @@ func (m *Manager) rightful(ctx context.Context, method string) error {
 
 // needsToken says whether a call needs the token, if there is one.
 func (m *Manager) needsToken(method string) bool {
-	trusted := m.guard.TLS != nil && !m.guard.Anonymous
-	return !trusted || method == methodKill
+	return !m.guard.AsksClients() || method == methodKill
 }
 
 // methodKill ends this process.

@@ -213,7 +213,7 @@ type served struct {
 
 // guarded says that whoever comes to the store must prove something.
 func (r *RendezvousRequest) guarded() bool {
-	return len(r.Token) > 0 || r.TLS != nil && !r.TLS.Files.Anonymous
+	return len(r.Token) > 0 || r.TLS.AsksClients()
 }
 
 func serveStore(ctx context.Context, listen string, r RendezvousRequest) (*served, error) {

@@ -1,12 +1,14 @@
 package pg
 
 import (
+	"crypto/tls"
 	"errors"
 	"os"
 	"strings"
 	"testing"
 
 	"github.com/skerry-ft/skerry/internal/netaddr"
+	"github.com/skerry-ft/skerry/store"
 )
 
 // Rank 0 listens where the others reach it, unless strangers would reach it too.
@@ -60,6 +62,26 @@ func TestStorePlace(t *testing.T) {
 	} {
 		if _, _, err := storePlace(t.Context(), advertised, true); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", advertised, err, want)
+		}
+	}
+}
+
+// A rendezvous is guarded by a token, or by certificates that clients must show.
+func TestRendezvousIsGuarded(t *testing.T) {
+	t.Parallel()
+	must := &tls.Config{MinVersion: tls.VersionTLS13, ClientAuth: tls.RequireAndVerifyClientCert}
+	for name, tc := range map[string]struct {
+		r    RendezvousRequest
+		want bool
+	}{
+		"nothing":               {RendezvousRequest{}, false},
+		"a token":               {RendezvousRequest{Token: []byte("token")}, true},
+		"certificates":          {RendezvousRequest{TLS: &store.TLS{Server: must}}, true},
+		"the server's alone":    {RendezvousRequest{TLS: &store.TLS{Server: &tls.Config{MinVersion: tls.VersionTLS13}}}, false},
+		"clients need not show": {RendezvousRequest{TLS: &store.TLS{Server: must, Files: store.TLSFiles{Anonymous: true}}}, false},
+	} {
+		if got := tc.r.guarded(); got != tc.want {
+			t.Errorf("%s: guarded %t, want %t", name, got, tc.want)
 		}
 	}
 }

@@ -22,7 +22,7 @@ type ServerConfig struct {
 
 	// Listen is the address to listen at if there is no Listener. Empty means
 	// DefaultListen: loopback, any free port. Where other hosts reach a server, it
-	// is Guarded, has a Token or TLS, or is Open.
+	// is Guarded, has a Token or a TLS that asks clients for certificates, or is Open.
 	Listen string
 
 	// TLS, if not nil, is spoken with every client, and nothing else: a client
@@ -127,8 +127,8 @@ func (c *ServerConfig) checkListen() error {
 		}
 		listen = tcp.String()
 	}
-	allowed := c.Guarded || c.Open || c.TLS != nil && !c.TLS.Files.Anonymous
-	err := netaddr.Check(context.Background(), listen, allowed, "set Token or TLS, or Open to let whoever comes read and change every key")
+	allowed := c.Guarded || c.Open || c.TLS.AsksClients()
+	err := netaddr.Check(context.Background(), listen, allowed, "set Token or a TLS that asks clients for certificates, or Open to let whoever comes read and change every key")
 	if err != nil {
 		return fmt.Errorf("Listen = %s: %w", listen, err)
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 
 	"github.com/skerry-ft/skerry/internal/burst"
+	"github.com/skerry-ft/skerry/internal/netaddr"
 )
 
 // TLS is how the two ends of a connection between processes of a job know each
@@ -66,6 +67,12 @@ func (t *TLS) validate() error {
 		return errors.New("TLS has no Server or no Client, want both; see package store/certs")
 	}
 	return nil
+}
+
+// AsksClients says whether a server of t ends the handshake with a client that shows no
+// certificate; false without TLS.
+func (t *TLS) AsksClients() bool {
+	return t != nil && !t.Files.Anonymous && netaddr.AsksClients(t.Server)
 }
 
 // opening is a connection whose first byte was looked at, and of which no more than

@@ -221,13 +221,23 @@ func TestTLSOfUsers(t *testing.T) {
 		t.Errorf("a client with half a TLS: %v", err)
 	}
 	for open, conf := range map[bool]*store.TLS{true: both, false: {Server: both.Server, Client: both.Client, Files: store.TLSFiles{Anonymous: true}}} {
-		s, err := store.NewServer(store.ServerConfig{Listen: "0.0.0.0:0", TLS: conf})
-		if (err == nil) != open {
-			t.Errorf("beyond this host, clients show certificates %t: %v", open, err)
-		}
-		if err == nil {
-			s.Close()
-		}
+		servesBeyond(t, conf, open)
+	}
+	// Without Files, which are for child processes, the configuration says it.
+	servesBeyond(t, &store.TLS{Server: both.Server, Client: both.Client}, true)
+	servesBeyond(t, &store.TLS{Server: &tls.Config{MinVersion: tls.VersionTLS13}, Client: both.Client}, false)
+	servesBeyond(t, &store.TLS{Server: &tls.Config{MinVersion: tls.VersionTLS13, ClientAuth: tls.VerifyClientCertIfGiven}, Client: both.Client}, false)
+}
+
+// servesBeyond checks whether a store of conf, without a token, is served to other hosts.
+func servesBeyond(t *testing.T, conf *store.TLS, want bool) {
+	t.Helper()
+	s, err := store.NewServer(store.ServerConfig{Listen: "0.0.0.0:0", TLS: conf})
+	if (err == nil) != want {
+		t.Errorf("beyond this host, clients show certificates %t: %v", want, err)
+	}
+	if err == nil {
+		s.Close()
 	}
 }
 

@@ -283,6 +283,11 @@ func (m *Manager) accept(r *request, got reply, number uint64) error {
 	if t.Void {
 		m.failLocked(errVoid)
 	}
+	if t.Fell {
+		m.changedLocked()
+		m.mu.Unlock()
+		return fmt.Errorf("quorum %d has fallen here before its answer came: %w", q.ID, errFallen)
+	}
 	if t.Shared != nil {
 		m.reportLocked(sharedOut(*t.Shared, m.mu.rank.Shares()))
 	}

@@ -111,9 +111,9 @@ func (m *Machine) decideSkerry(now time.Time) Decision {
 	}
 	s := m.settle()
 	chosen, reason := m.choose(eligible, s)
-	if holder, _ := m.holder(s); chosen == nil && holder != nil && holder.candidate() {
-		// Q9 or a refusal put the only holder out (Q10): it stays, and who cannot reach
-		// it goes instead.
+	if holder, _ := m.holder(s); holder != nil && (chosen == nil && holder.candidate() || stays(holder, chosen)) {
+		// Q9 or a refusal put the only holder out, or it drains (Q10): it stays, and
+		// who cannot reach it goes instead.
 		if eligible, d, ok = m.quorate(now, kind, v, holder); !ok {
 			return d
 		}
@@ -132,6 +132,11 @@ func (m *Machine) decideSkerry(now time.Time) Decision {
 			m.barren+1, pauseAfter(m.barren+1))
 	}
 	return d
+}
+
+// stays says that a holder is chosen though it drains.
+func stays(holder *replica, chosen []*replica) bool {
+	return holder.draining && slices.Contains(chosen, holder)
 }
 
 func outsiders(v *survey) string {

@@ -75,6 +75,7 @@ type Decision struct {
 	change      string // the change that it answers
 	accusations []Accusation
 	base        *Quorum // the ledger's last
+	fallen      bool    // the last quorum had fallen
 }
 
 // Command is what raft replicates for a changed decision.

@@ -35,7 +35,7 @@ func (m *Machine) build(kind windowKind, why Reason, chosen []*replica, s settli
 	}
 	d.Quorum = q
 	d.follows = Formed{FollowsID: m.ledger.Last.ref().id, FollowsRound: m.ledger.Last.ref().round, Client: m.client}
-	d.accusations, d.base = fewOf(m.accused), m.ledger.Last
+	d.accusations, d.base, d.fallen = fewOf(m.accused), m.ledger.Last, m.fallen
 	return d
 }
 
@@ -145,12 +145,12 @@ func (m *Machine) Form(now time.Time, d Decision, t Token, createdMs int64) Quor
 		m.repeated(d)
 	case m.last.ref() == q.ref():
 		m.last = &q
-		m.fallen, m.fellBy, m.fallenAt = false, "", time.Time{} // who was lost is back: it stands again
-		m.change = ""                                           // they asked, and it made no difference
+		m.change = "" // they asked, and it made no difference
+		m.standAgain(now, d)
 		for _, member := range q.Members {
 			m.saw(m.replicas[member.ReplicaID], member.Position)
 		}
-		if m.wanted.pushed {
+		if m.wanted.pushed && !m.fallen {
 			// They asked, and nothing came of it: in a while they are told again,
 			// if a reason remains.
 			m.wanted.again = now.Add(m.config.JoinTimeout)
@@ -163,6 +163,27 @@ func (m *Machine) Form(now time.Time, d Decision, t Token, createdMs int64) Quor
 	m.want(now)
 	m.reschedule()
 	return q
+}
+
+// standAgain: who was lost when a decision was made is back, and the quorum stands
+// again, unless it fell since. (It stood again though a member had died while
+// leadership was checked; the others had heard of that, and were told to go on.)
+func (m *Machine) standAgain(now time.Time, d Decision) {
+	if !d.fallen {
+		return
+	}
+	m.fallen, m.fellBy, m.fallenAt = false, "", time.Time{}
+	m.mourn(now)
+}
+
+// mourn tells of members of the last quorum that were lost or evicted between Decide
+// and Form.
+func (m *Machine) mourn(now time.Time) {
+	for _, member := range m.last.Members {
+		if r := m.replicas[member.ReplicaID]; r != nil && (r.lost || r.evicted) {
+			m.bereave(now, r, "was lost: "+r.lostWhy)
+		}
+	}
 }
 
 // overtaken: an answer that changes nothing is told after a check of leadership,
@@ -259,11 +280,7 @@ func (m *Machine) formChanged(now time.Time, d Decision, t Token, createdMs int6
 			r.accusers = nil
 		}
 	}
-	for _, member := range q.Members {
-		if r := m.replicas[member.ReplicaID]; r != nil && (r.lost || r.evicted) {
-			m.bereave(now, r, "was lost: "+r.lostWhy) // between Decide and Form
-		}
-	}
+	m.mourn(now)
 	return q
 }
 

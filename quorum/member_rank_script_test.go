@@ -153,7 +153,7 @@ func (s *memberScript) answer(d *datadriven.TestData) string {
 	if t.Settled.Known {
 		out = fmt.Sprintf("settled, forward=%t\n", t.Settled.Forward)
 	}
-	for what, is := range map[string]bool{"void\n": t.Void, "wrong\n": t.Wrong, "other shares\n": t.Shared != nil} {
+	for what, is := range map[string]bool{"void\n": t.Void, "wrong\n": t.Wrong, "it fell from that\n": t.Fell, "other shares\n": t.Shared != nil} {
 		if is {
 			out += what
 		}

@@ -12,6 +12,7 @@ type Taken struct {
 	// Wrong says that the lighthouse counts on a state that this rank does not
 	// hold: the answer is not used, and the next wish is a fall.
 	Wrong bool
+	Fell  bool     // this rank fell from that quorum: the answer is not used either
 	Left  bool     // this replica is no member: it has drained
 	Early []Notice // that came before the answer, to be heard now
 }
@@ -34,7 +35,6 @@ func (r *Rank) Take(as ReplicaID, q *Quorum, void bool, number uint64) (Taken, e
 		return r.leftOut(q, err)
 	}
 	t := Taken{Old: r.quorum, Void: void && r.Trying(number) || r.overtaken()}
-	t.Settled = r.settled(r.claim.Settle(a.Position, r.cluster()))
 	if t.Void {
 		r.attempt.void, r.attempt.failed = true, true
 	}
@@ -42,6 +42,10 @@ func (r *Rank) Take(as ReplicaID, q *Quorum, void bool, number uint64) (Taken, e
 		r.lost = number
 	}
 	t.Fresh = r.quorum == nil || r.quorum.ID != q.ID || r.quorum.Cluster != q.Cluster
+	if t.Fell = !t.Fresh && !r.standing; t.Fell {
+		return t, nil
+	}
+	t.Settled = r.settled(r.claim.Settle(a.Position, r.cluster()))
 	r.quorum, r.assign = q, &a
 	r.standing, r.answered, r.behind, r.outside = true, true, a.Heal, false
 	r.differs = r.differs && a.Heal // else its state is all that is left

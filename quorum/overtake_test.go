@@ -92,6 +92,48 @@ func TestDrainBetweenDecideAndForm(t *testing.T) {
 	}
 }
 
+// Q2: all ask, and the answer is that their quorum goes on as it is. While leadership is
+// checked for that answer a member dies: the quorum has fallen, and does not stand again.
+// (It stood again with the dead one, and the others, who had heard of the death, were
+// told to go on in it.)
+func TestQ2_ADeathBehindAnUnchangedAnswerIsNotForgotten(t *testing.T) {
+	t.Parallel()
+	for _, lostBefore := range []bool{false, true} {
+		s, first := standingScene(t, "a", "b", "c")
+		dies := func(id quorum.ReplicaID) {
+			s.Broken(s.now, id, "EOF", false)
+			if err := s.Accuse(s.now, quorum.Accusation{By: "a", Against: id, QuorumID: first.ID, Evidence: "reset"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		asks := func(ids ...quorum.ReplicaID) {
+			for _, id := range ids {
+				j := skerryJoin(id, 2)
+				j.Kind, j.Last = quorum.JoinAsk, &quorum.LastAnswer{QuorumID: first.ID, Round: first.Round, Members: first.Members}
+				s.join(j)
+			}
+		}
+		if lostBefore { // and is back, with its ask
+			s.Notices()
+			dies("b")
+			s.open("b")
+		}
+		asks("a", "b", "c")
+		d := s.Decide(s.now)
+		if !d.Ready || d.Changed || d.Quorum.ID != first.ID {
+			t.Fatalf("decided %+v, want that quorum %d goes on", d, first.ID)
+		}
+		dies("c")
+		if s.Status(s.now).Stands {
+			t.Fatalf("b was lost before %t: c's death did not end the quorum: %v", lostBefore, s.Events())
+		}
+		s.Form(s.now, d, quorum.Token{1}, 1)
+		if s.Status(s.now).Stands {
+			t.Errorf("b was lost before %t: the quorum stands again with c, which is dead", lostBefore)
+		}
+	}
+}
+
 // A new leader does not take an evicted member for a live one.
 func TestNewLeaderKnowsTheEvicted(t *testing.T) {
 	t.Parallel()
@@ -143,4 +185,26 @@ func TestKeptApartTheHolderStays(t *testing.T) {
 	if got := idsOf(r.m.Last()); len(got) != 2 || got[0] != "b" || got[1] != "c" {
 		t.Errorf("quorum of %v, want b and c", got)
 	}
+}
+
+// Q9 and Q10: one that drains and alone holds the highest position is in the next
+// quorum until another one has it, and who is kept apart from it is not.
+func TestKeptApartTheHolderThatDrainsStays(t *testing.T) {
+	t.Parallel()
+	r := standing(t, rules(1), "a")
+	r.commit("a")
+	r.beat()
+	for _, id := range []quorum.ReplicaID{"b", "c"} {
+		r.open(id)
+		r.fall(id, quorum.Fact{})
+	}
+	if err := r.m.Link(r.now, quorum.LinkReport{By: "b", To: "a", Evidence: "no answer"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.m.Drain(r.now, "a", "maintenance"); err != nil {
+		t.Fatal(err)
+	}
+	r.ask("a")
+	r.wait(time.Second)
+	r.mustForm("a", "c")
 }

@@ -197,10 +197,8 @@ func (r *rank) votesFirst(q *request, rep reply) {
 // accept takes up an answer.
 func (r *rank) accept(q *request, rep reply) {
 	w := r.m.w
-	if in := r.Quorum(); in != nil && rep.q.ID == in.ID && !r.Standing() {
-		w.fail("Q2", "%s fell from quorum %d and is told to use it again", r.name, rep.q.ID)
-		return
-	}
+	in := r.Quorum()
+	fell := in != nil && rep.q.ID == in.ID && !r.Standing()
 	if !w.mutant.noCatchUp {
 		r.CatchUp(rep.next)
 	}
@@ -220,6 +218,14 @@ func (r *rank) accept(q *request, rep reply) {
 	}
 	if t.Void {
 		r.cut("its operations are lost")
+	}
+	if t.Fell {
+		r.again(q)
+		return
+	}
+	if fell {
+		w.fail("Q2", "%s fell from quorum %d and uses it again", r.name, rep.q.ID)
+		return
 	}
 	if t.Shared != nil {
 		r.try.failed = true

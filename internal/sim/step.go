@@ -299,6 +299,11 @@ func (r *rank) judge(broken bool) {
 	r.m.w.check.named(r.m.id, b.key, b.told(), v.Differ)
 	r.try.lines = slices.Clone(b.lines)
 	vote, v := r.Judged(v, digest, broken)
+	if slices.Contains(v.Differ, r.plan.ReplicaRank) {
+		r.accuse(quorum.Accusation{
+			By: r.m.rid(), Against: r.m.rid(), QuorumID: b.key.q, Evidence: "its state differs", Kind: quorum.AccusedDiffers,
+		})
+	}
 	r.try.yes = v.Yes()
 	if r.try.none && !r.Prepared() {
 		r.breaks() // it does not know what it has promised

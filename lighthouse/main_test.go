@@ -1,13 +1,11 @@
 package lighthouse
 
 import (
-	"flag"
-	"fmt"
-	"os"
-	"strconv"
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/skerry-ft/skerry/internal/paralleltest"
 )
 
 // How many tests run at a time, unless -parallel says otherwise. They wait for
@@ -20,17 +18,10 @@ const (
 )
 
 func TestMain(m *testing.M) {
-	flag.Parse()
-	given := false
-	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
-	if n := testsAtOnce; !given {
-		if raceDetector {
-			n = testsAtOnceRace
-		}
-		if err := flag.Set("test.parallel", strconv.Itoa(n)); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(2)
-		}
+	n := testsAtOnce
+	if raceDetector {
+		n = testsAtOnceRace
 	}
+	paralleltest.AtOnce(n)
 	goleak.VerifyTestMain(m)
 }

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"os"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -18,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/skerry-ft/skerry/checkpoint"
+	"github.com/skerry-ft/skerry/internal/paralleltest"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/pgtest"
 	"github.com/skerry-ft/skerry/quorum"
@@ -29,18 +29,12 @@ import (
 const testsAtOnce, testsAtOnceShort = 6, 3
 
 func TestMain(m *testing.M) {
-	flag.Parse()
-	given := false
-	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
-	if n := testsAtOnce; !given {
-		if testing.Short() {
-			n = testsAtOnceShort
-		}
-		if err := flag.Set("test.parallel", strconv.Itoa(n)); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(2)
-		}
+	flag.Parse() // for Short
+	n := testsAtOnce
+	if testing.Short() {
+		n = testsAtOnceShort
 	}
+	paralleltest.AtOnce(n)
 	goleak.VerifyTestMain(m)
 }
 

@@ -50,6 +50,8 @@ var mayImport = map[string][]string{
 	"internal/printable": {},
 	"internal/boundjson": {},
 
+	"internal/paralleltest": {},
+
 	"cmd/internal":   {"internal/guard"},
 	"cmd/lighthouse": {"lighthouse", "cmd/internal/...", "internal/guard", "internal/printable"},
 	"cmd/skerry": {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/skerry-ft/skerry/checkpoint"
 	"github.com/skerry-ft/skerry/examples/digits"
+	"github.com/skerry-ft/skerry/internal/paralleltest"
 	"github.com/skerry-ft/skerry/lighthouse"
 	"github.com/skerry-ft/skerry/manager"
 	"github.com/skerry-ft/skerry/pg"
@@ -27,11 +28,16 @@ const (
 	lighthouseWorker = "chaos-lighthouse"
 )
 
+// testsAtOnce is how many tests run at a time, unless -parallel says otherwise: their
+// processes wait for steps and timeouts rather than compute.
+const testsAtOnce = 4
+
 func TestMain(m *testing.M) {
 	spawn.Register(trainerWorker, trainer)
 	spawn.Register(counterWorker, count)
 	spawn.Register(lighthouseWorker, serve)
 	spawn.Init()
+	paralleltest.AtOnce(testsAtOnce)
 	os.Exit(m.Run())
 }
 

@@ -48,10 +48,7 @@ func soleVictim(t *testing.T, flags ...string) *server {
 	if testing.Short() {
 		t.Skip("a process and some seconds: not with -short")
 	}
-	path := filepath.Join(t.TempDir(), "lighthouse")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", path, "../../cmd/lighthouse").CombinedOutput(); err != nil {
-		t.Fatalf("build the lighthouse: %v\n%s", err, out)
-	}
+	path := build(t, "cmd/lighthouse")
 	s := &server{log: &noise{}, ended: make(chan error, 1), addr: portlease.ForTest(t, 1)[0]}
 	s.cmd = exec.CommandContext(context.WithoutCancel(t.Context()), path, append([]string{"--bind", s.addr, "--log-level", "warn"}, flags...)...)
 	s.cmd.Stderr = s.log
@@ -197,6 +194,7 @@ func fresh() string {
 // TestUnaryBombs: 31 MiB of empty elements, without a certificate; and with the
 // token alone, without a proof, with a false one, and to a method that needs none.
 func TestUnaryBombs(t *testing.T) {
+	t.Parallel()
 	bomb := bytes.Repeat([]byte{0x52, 0}, bombBytes/2) // founders
 	body := append(binary.AppendUvarint([]byte{0x0a}, uint64(len(bomb))), bomb...)
 	introduce := skerrypb.Cluster_Introduce_FullMethodName
@@ -237,6 +235,7 @@ func TestUnaryBombs(t *testing.T) {
 // TestSessionBombs: hellos of millions of empty elements, eight at a time, as large
 // as messages may be and larger.
 func TestSessionBombs(t *testing.T) {
+	t.Parallel()
 	s, ask := tokenVictim(t)
 	s.unmoved(t, ask, func() {
 		var all sync.WaitGroup
@@ -274,6 +273,7 @@ func TestSessionBombs(t *testing.T) {
 
 // TestDeniedCallsFlood: calls without a certificate, as fast as they go.
 func TestDeniedCallsFlood(t *testing.T) {
+	t.Parallel()
 	s, ask, stranger, _ := guardedVictim(t)
 	s.unmoved(t, ask, func() {
 		var all sync.WaitGroup
@@ -294,6 +294,7 @@ func TestDeniedCallsFlood(t *testing.T) {
 // TestInventedJobs: 1,100 sessions of invented jobs without the token keep no new
 // job from its first quorum.
 func TestInventedJobs(t *testing.T) {
+	t.Parallel()
 	s, ask := tokenVictim(t)
 	s.unmoved(t, ask, func() {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -396,6 +397,7 @@ func floodWith(t *testing.T, s *server, secure *tls.Config, most int, next func(
 // frames that nobody knows without end, who opens calls and says nothing on them, and
 // who says nothing at all is cut; with certificates and with the token alone.
 func TestFrameFloods(t *testing.T) {
+	t.Parallel()
 	guarded, askGuarded, _, secure := guardedVictim(t)
 	open, askOpen := tokenVictim(t)
 	session := skerrypb.Lighthouse_Session_FullMethodName
@@ -463,6 +465,7 @@ func references(stream uint32, method string) []byte {
 // TestRefusedMessages: what announces 4 GiB, what is compressed, and what may take
 // until the year 13000 is refused, or ends, as all else.
 func TestRefusedMessages(t *testing.T) {
+	t.Parallel()
 	s, ask := tokenVictim(t)
 	history := skerrypb.Lighthouse_History_FullMethodName // for all
 	small := append([]byte{1}, binary.BigEndian.AppendUint32(nil, 20)...)
@@ -505,6 +508,7 @@ func TestRefusedMessages(t *testing.T) {
 // TestStalledRequests: requests of which the end never comes cost no more than their
 // bounds, and end by themselves: of 31 MiB and of what is allowed, with false proofs.
 func TestStalledRequests(t *testing.T) {
+	t.Parallel()
 	s, ask := tokenVictim(t)
 	s.unmoved(t, ask, func() {
 		for _, announced := range []uint32{bombBytes, wire.MaxUnaryBytes} {

@@ -93,8 +93,10 @@ func throng(addr string, n int, lasts time.Duration, head, piece []byte) (opened
 // by packets, costs a server next to nothing; with certificates and a gossip key, and
 // with the token alone.
 func TestClusterPorts(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []string{"guarded", "token"} {
 		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
 			s, ask, id := clusterVictim(t, kind == "guarded")
 			label := "skerry/" + id
 			labelled := append([]byte{244, byte(len(label))}, label...)

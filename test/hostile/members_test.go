@@ -28,6 +28,7 @@ import (
 // TestCrowdOfOneJob: who holds a job's join token, and has 6,000 replicas join with
 // 16 KiB of data each, fills that job, and costs the others nothing.
 func TestCrowdOfOneJob(t *testing.T) {
+	t.Parallel()
 	const most, come = 128, 6_000
 	c := guardtest.New(t)
 	s := soleVictim(t, "--token-file", filepath.Join(c.Dir, "token"), "--max-replicas-per-job", fmt.Sprint(most))
@@ -97,10 +98,7 @@ func trainerVictim(t *testing.T) (s *server, ask func() error) {
 	if testing.Short() {
 		t.Skip("a process and some seconds: not with -short")
 	}
-	path := filepath.Join(t.TempDir(), "trainer")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", path, "../../examples/digits/trainer").CombinedOutput(); err != nil {
-		t.Fatalf("build the trainer: %v\n%s", err, out)
-	}
+	path := build(t, "examples/digits/trainer")
 	c := guardtest.New(t)
 	l := lighthousetest.Start(t, func(cfg *lighthouse.Config) { cfg.Guard.Token = c.Token })
 	s = &server{log: &noise{}, ended: make(chan error, 1)}
@@ -134,6 +132,7 @@ func trainerVictim(t *testing.T) (s *server, ask func() error) {
 // TestManagerPort: requests to a replica's manager whose end never comes, with false
 // proofs and without, end by themselves, who floods it is cut, and it loses no step.
 func TestManagerPort(t *testing.T) {
+	t.Parallel()
 	s, ask := trainerVictim(t)
 	method := skerrypb.Manager_Quorum_FullMethodName
 	id := func(i int) uint32 { return uint32(2*i + 1) }

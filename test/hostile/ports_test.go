@@ -39,6 +39,7 @@ const (
 
 // TestFuzzPorts: bytes on every port, and a job that asks beside them.
 func TestFuzzPorts(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("three processes and some seconds: not with -short")
 	}

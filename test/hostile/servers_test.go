@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -58,10 +57,7 @@ func (n *noise) String() string {
 // cluster runs n servers that found a cluster together.
 func cluster(t *testing.T, n int) []*server {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "lighthouse")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", path, "../../cmd/lighthouse").CombinedOutput(); err != nil {
-		t.Fatalf("build the lighthouse: %v\n%s", err, out)
-	}
+	path := build(t, "cmd/lighthouse")
 	var all []*server
 	for i := range n {
 		s := &server{log: &noise{}, ended: make(chan error, 1)}

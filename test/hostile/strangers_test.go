@@ -231,12 +231,14 @@ func dataAttacks() []attack {
 // nothing, and keeps no member out of store, quorum and heal; with a token alone,
 // and with certificates.
 func TestStrangers(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("dozens of attacks of some seconds: not with -short")
 	}
 	whole := guardtest.New(t).Options(t, guard.Replica, "replica")
 	for name, o := range map[string]guard.Options{"token": {TokenFile: whole.TokenFile}, "TLS": whole} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			v := startVictim(t, o)
 			for range 3 { // pools and buffers grow to their size
 				if err := v.train(t); err != nil {

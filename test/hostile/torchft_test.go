@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -26,10 +25,7 @@ func torchftVictim(t *testing.T, args ...string) (*server, *grpc.ClientConn) {
 	if testing.Short() {
 		t.Skip("a process and some seconds: not with -short")
 	}
-	path := filepath.Join(t.TempDir(), "skerry")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", path, "../../cmd/skerry").CombinedOutput(); err != nil {
-		t.Fatalf("build skerry: %v\n%s", err, out)
-	}
+	path := build(t, "cmd/skerry")
 	args = append(args, "--lighthouse", lighthousetest.Start(t, nil).Addr)
 	s := &server{log: &noise{}, ended: make(chan error, 1)}
 	s.cmd = exec.CommandContext(context.WithoutCancel(t.Context()), path, args...)
@@ -50,6 +46,7 @@ func torchftVictim(t *testing.T, args ...string) (*server, *grpc.ClientConn) {
 // TestTorchftPorts: the manager that torchft's ranks call and the proxy that their
 // managers call bear messages that are too long, and connections that flood.
 func TestTorchftPorts(t *testing.T) {
+	t.Parallel()
 	manager, rank := torchftVictim(t, "torchft-manager", "--replica-id", "r:1", "--store", "s:1")
 	proxy, job := torchftVictim(t, "torchft-proxy", "--bind", "127.0.0.1:0")
 	for name, v := range map[string]struct {

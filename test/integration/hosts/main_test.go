@@ -9,12 +9,17 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/skerry-ft/skerry/internal/paralleltest"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/tcp"
 )
 
 // envRank makes this test binary a rank of a world; its value is the world's token.
 const envRank = "SKERRY_HOSTS_RANK"
+
+// testsAtOnce is how many tests run at a time, unless -parallel says otherwise: their
+// programs wait for the network and for steps rather than compute.
+const testsAtOnce = 6
 
 func TestMain(m *testing.M) {
 	if token, ok := os.LookupEnv(envRank); ok {
@@ -24,6 +29,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	paralleltest.AtOnce(testsAtOnce)
 	goleak.VerifyTestMain(m)
 }
 

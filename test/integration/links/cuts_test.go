@@ -175,6 +175,7 @@ func (j *job) longest(replicas []int) (gap time.Duration) {
 // on, for as long as it lasts, and the lighthouse says who is out and why. The cut
 // link is not tried again at their cost, and when it is mended all four train.
 func TestOneLinkCut(t *testing.T) {
+	together(t)
 	if testing.Short() {
 		t.Skip("makes networks")
 	}
@@ -277,6 +278,7 @@ func (j *job) tell(what string, windows [3]time.Duration, why string) {
 // TestJobIsParted: of two sets of replicas that do not reach each other the larger
 // one trains on, of equal ones either, and both together when the cut is mended.
 func TestJobIsParted(t *testing.T) {
+	together(t)
 	if testing.Short() {
 		t.Skip("makes networks")
 	}
@@ -325,6 +327,7 @@ func TestJobIsParted(t *testing.T) {
 // the moment and a dial timeout, whatever the system's timers say; all are together
 // again.
 func TestShortCuts(t *testing.T) {
+	together(t)
 	if testing.Short() {
 		t.Skip("makes networks")
 	}

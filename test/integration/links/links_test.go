@@ -10,8 +10,13 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/skerry-ft/skerry/internal/paralleltest"
 	"github.com/skerry-ft/skerry/train/spawn"
 )
+
+// testsAtOnce is how many jobs run at a time, unless -parallel says otherwise: they
+// wait for timeouts rather than compute.
+const testsAtOnce = 5
 
 func TestMain(m *testing.M) {
 	enterNetNS()
@@ -19,6 +24,7 @@ func TestMain(m *testing.M) {
 	spawn.Register(trainerName, train)
 	spawn.Register(lighthouseName, keepLighthouse)
 	spawn.Init() // does not return in a worker
+	paralleltest.AtOnce(testsAtOnce)
 	goleak.VerifyTestMain(m)
 }
 
@@ -183,7 +189,6 @@ func (l *lab) moving() {
 // found, the sender is named, and no sum has it; after Configure all is well.
 // Both ways, and a wire that spoils many packets.
 func TestCorrupted(t *testing.T) {
-	t.Parallel()
 	l := newLab(t)
 	for round, packets := range []int64{1, 1, 1, 50} {
 		l.configure(0, 1, 2)
@@ -216,7 +221,6 @@ func TestCorrupted(t *testing.T) {
 // TestCut: when the wire is cut, both ways or one, every rank learns that a rank
 // on the other side is lost, and those on one side go on; healed, all meet again.
 func TestCut(t *testing.T) {
-	t.Parallel()
 	l := newLab(t)
 	for name, cut := range map[string][]int{"both ways": {0, 1}, "from the first host": {0}, "from the second host": {1}} {
 		l.configure(0, 1, 2)
@@ -253,7 +257,6 @@ func TestCut(t *testing.T) {
 // than a beat timeout are slow, and not dead: ops take several beat timeouts
 // and succeed.
 func TestSlow(t *testing.T) {
-	t.Parallel()
 	l := newLab(t)
 	l.configure(0, 1, 2)
 	set := func(delay time.Duration, rate int64) {

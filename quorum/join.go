@@ -288,7 +288,7 @@ func sameFact(a, b Fact) bool {
 func (m *Machine) pushFallen(r *replica) {
 	w := r.join
 	id := w.Last.ref().id
-	if m.last == nil || id == 0 || m.closed(id) || m.repeats(r) {
+	if m.last == nil || id == 0 || m.repeats(r) {
 		return
 	}
 	fact := w.Fact
@@ -296,8 +296,10 @@ func (m *Machine) pushFallen(r *replica) {
 		fact = Fact{Kind: Committed, Step: p.Step, QuorumID: id, Digests: w.LastDigests}
 	}
 	if id != m.last.ID {
-		to := m.unjoined(r, m.listOf(w.Last), func(o *replica) bool { return o.ran == id })
-		m.notify(Notice{Kind: NoticeFallen, To: to, QuorumID: id, About: r.id, Fact: fact})
+		if !m.closed(id) {
+			to := m.unjoined(r, m.listOf(w.Last), func(o *replica) bool { return o.ran == id })
+			m.notify(Notice{Kind: NoticeFallen, To: to, QuorumID: id, About: r.id, Fact: fact})
+		}
 		fact = Fact{}
 	}
 	if r.member && !m.heard(fact) {

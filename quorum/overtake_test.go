@@ -208,3 +208,34 @@ func TestKeptApartTheHolderThatDrainsStays(t *testing.T) {
 	r.wait(time.Second)
 	r.mustForm("a", "c")
 }
+
+// L4: a member gives its promise up while the answer that counts on it is on its way,
+// and joins anew. The quorum of that answer fell before it began, and its other members
+// are told so at once. (They were not, for the quorum of which the join spoke had been
+// settled: they waited in a configuration for the one that never came, until half of
+// their step's time was over.)
+func TestL4_WhoGaveUpItsPromiseEndsTheNextQuorumForAll(t *testing.T) {
+	t.Parallel()
+	r := standing(t, rules(1), "a", "b", "c")
+	was, at := r.in["b"], r.pos["b"]
+	r.commit("a")
+	for _, id := range []quorum.ReplicaID{"b", "c"} {
+		r.fall(id, r.prepared(id))
+	}
+	r.fall("a", quorum.Fact{})
+	next := r.mustForm("a", "b", "c")
+	r.m.Notices()
+	r.in["b"], r.pos["b"] = was, at // it never had the answer
+	gaveUp := r.prepared("b")
+	gaveUp.Kind, gaveUp.Digests = quorum.GaveUp, nil
+	r.fall("b", gaveUp)
+	told := map[quorum.ReplicaID]bool{}
+	for _, n := range r.m.Notices() {
+		for _, id := range n.To {
+			told[id] = told[id] || n.Kind == quorum.NoticeFallen && n.QuorumID == next.ID
+		}
+	}
+	if r.m.Status(r.now).Stands || !told["a"] || !told["c"] || told["b"] {
+		t.Errorf("the quorum stands %t, told of its fall %v; want that it fell, and a and c told", r.m.Status(r.now).Stands, told)
+	}
+}

@@ -52,7 +52,8 @@ type InitConfig struct {
 	Token []byte
 	// TLS encrypts both; nil: they are plain. All ranks have one, or none has: see
 	// certs.FromEnv. A store that torchrun's agent serves (TORCHELASTIC_USE_AGENT_STORE)
-	// speaks none; dial it for Store then. The data plane has Token or Open besides.
+	// speaks none; dial it for Store then. Where other hosts reach the data plane it needs a
+	// Token, or Open, besides: certificates do not say which world a replica is of.
 	TLS *store.TLS
 	// Open lets other hosts reach both without a Token, as PyTorch does: whoever
 	// comes may write to the store and take part. Off, Init refuses to listen like

@@ -46,7 +46,12 @@ func (p *proxy) accept() {
 		if err != nil {
 			return
 		}
-		to, err := net.Dial("tcp", p.target().String())
+		target := p.target()
+		if target == nil { // from another test: the port was somebody else's before
+			from.Close()
+			continue
+		}
+		to, err := net.Dial("tcp", target.String())
 		if err != nil {
 			from.Close()
 			continue

@@ -60,10 +60,7 @@ func TestCertificatesEndInMidRun(t *testing.T) {
 	// A member dies as well: the next quorum needs new connections, and waits for them.
 	j.members[1].kill()
 	j.members = j.members[:1]
-	for i := range servers {
-		j.ca(dir, "--role", "lighthouse", dir, fmt.Sprint("server", i), "127.0.0.1")
-	}
-	j.ca(dir, "--role", "replica", dir, "digits", "127.0.0.1")
+	j.sign(dir)
 	j.startServer(leader)
 	j.leaderAfter(term)
 	for i, p := range j.members {

@@ -57,10 +57,7 @@ func (j *job) wallEnv(i int) []string {
 
 // guarded makes certificates and a token, and gives them to all.
 func (j *job) guarded(dir string) *job {
-	for i := range servers {
-		j.ca(dir, "--role", "lighthouse", dir, fmt.Sprint("server", i), "127.0.0.1")
-	}
-	j.ca(dir, "--role", "replica", dir, "digits", "127.0.0.1")
+	j.sign(dir)
 	file := func(name string) string { return filepath.Join(dir, name) }
 	j.flags = func(i int) []string {
 		return []string{"--tls-ca", file("ca.pem"), "--token-file", file("token"), "--gossip-key-file", file("gossip.key"),
@@ -69,6 +66,16 @@ func (j *job) guarded(dir string) *job {
 	j.env = []string{"SKERRY_TLS_CA=" + file("ca.pem"), "SKERRY_TLS_CERT=" + file("digits.pem"), "SKERRY_TLS_KEY=" + file("digits.key"),
 		"SKERRY_TOKEN_FILE=" + file("token")}
 	return j
+}
+
+// sign makes a certificate for each server, and one for the trainers. flags are more
+// of lighthouse ca's.
+func (j *job) sign(dir string, flags ...string) {
+	j.t.Helper()
+	for i := range servers {
+		j.ca(dir, append(flags, "--role", "lighthouse", dir, fmt.Sprint("server", i), "127.0.0.1")...)
+	}
+	j.ca(dir, append(flags, "--role", "replica", dir, "digits", "127.0.0.1")...)
 }
 
 // ca signs a certificate, by the clock of server 0.

@@ -16,6 +16,7 @@ const day = 24 * time.Hour
 // new can be formed, and all still train; a member that dies then leaves the others waiting
 // for the next quorum. With renewed files, and no restart, that is formed, with newcomers in it.
 func TestCertificatesEndInMidRun(t *testing.T) {
+	t.Parallel()
 	const trainers = 2
 	dir := filepath.Join(t.TempDir(), "certs")
 	j := newJob(t, jumpy(t)).withWalls(trainers + 1).guarded(dir)

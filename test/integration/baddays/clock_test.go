@@ -59,6 +59,7 @@ func TestClocksJump(t *testing.T) {
 // What strangers cause is logged in samples, and a clock that jumps back a year does not
 // silence that for a year.
 func TestSampledLinesAfterAJump(t *testing.T) {
+	t.Parallel()
 	j := newJob(t, jumpy(t)).withWalls(0)
 	token := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(token, []byte("a-token-of-sixteen-bytes"), 0o600); err != nil {
@@ -95,6 +96,7 @@ func TestSampledLinesAfterAJump(t *testing.T) {
 // quorum, for the others step with it, and is not in the next one. With its clock right
 // again it is back.
 func TestMemberWithAnotherClock(t *testing.T) {
+	t.Parallel()
 	const trainers, late, dies = 3, 1, 2
 	j := newJob(t, jumpy(t)).withWalls(trainers)
 	token := filepath.Join(t.TempDir(), "token")

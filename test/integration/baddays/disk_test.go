@@ -105,6 +105,7 @@ func (d *disk) mend() {
 // and ends when it is told to; with its disk mended it is a server again. A trainer that
 // cannot write its trace dumps says so and trains on.
 func TestDisksBecomeReadOnly(t *testing.T) {
+	t.Parallel()
 	const trainers = 2
 	j := newJob(t, build(t))
 	disks := make([]*disk, servers)

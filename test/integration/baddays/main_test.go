@@ -7,9 +7,17 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/skerry-ft/skerry/internal/paralleltest"
 )
 
+// testsAtOnce is how many jobs run at a time, unless -parallel says otherwise: they
+// wait for suspicions and elections rather than compute. Tests in which nothing may
+// befall a job beside what they do have the machine alone.
+const testsAtOnce = 3
+
 func TestMain(m *testing.M) {
+	paralleltest.AtOnce(testsAtOnce)
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(status int) {
 		for _, dir := range made.folders {
 			if err := os.RemoveAll(dir); err != nil {

@@ -73,6 +73,7 @@ func (c *cgroup) take(pid int) {
 // A trainer's cgroup is out of memory in mid-run, and the kernel ends the trainer: that
 // is a death like any other. The others go on within seconds, and it comes back and heals.
 func TestTrainerOutOfMemory(t *testing.T) {
+	t.Parallel()
 	const trainers, victim, limit = 3, 1, 96 << 20
 	j := newJob(t, build(t))
 	c := newCgroup(t, limit)
@@ -114,6 +115,7 @@ func TestTrainerOutOfMemory(t *testing.T) {
 // Servers and trainers whose Go runtime has far less memory than it would like collect
 // garbage more often, and that is all.
 func TestTightMemoryLimit(t *testing.T) {
+	t.Parallel()
 	j := newJob(t, build(t))
 	j.env, j.serverEnv = []string{"GOMEMLIMIT=8MiB"}, []string{"GOMEMLIMIT=8MiB"}
 	j.startServers()

@@ -22,6 +22,7 @@ const (
 // The leader is killed at random moments and restarted: no step is discarded
 // because of it, ids rise, and one id has one member list.
 func TestKillTheLeader(t *testing.T) {
+	t.Parallel()
 	c := startServers(t, *timing)
 	f := newFleet(t, c.voters(), replicas)
 	ctx, cancel := context.WithCancel(t.Context())

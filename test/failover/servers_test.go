@@ -3,11 +3,13 @@ package failover
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -16,6 +18,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/skerry-ft/skerry/internal/paralleltest"
 	"github.com/skerry-ft/skerry/internal/portlease"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
@@ -29,10 +32,15 @@ const patience = 60 * time.Second
 
 const lighthouseWorker = "failover-lighthouse"
 
+// testsAtOnce is how many tests run at a time, unless -parallel says otherwise: they
+// wait for elections rather than compute.
+const testsAtOnce = 3
+
 func TestMain(m *testing.M) {
 	enterNetNS()
 	spawn.Register(lighthouseWorker, serve)
 	spawn.Init()
+	paralleltest.AtOnce(testsAtOnce)
 	os.Exit(m.Run())
 }
 
@@ -176,6 +184,26 @@ func (c *servers) signal(i int, s syscall.Signal) {
 	if err := c.procs[i].Signal(s); err != nil {
 		c.t.Fatalf("send %v to server %d: %v", s, i, err)
 	}
+}
+
+// stop stops server i, and returns when it has: until all of its threads have seen
+// the signal, some of a busy machine's go on, and answer.
+func (c *servers) stop(i int) {
+	c.t.Helper()
+	c.signal(i, syscall.SIGSTOP)
+	await(c.t, "the server is stopped", func() error {
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", c.procs[i].PID()))
+		if err == nil && len(threads) == 0 {
+			err = errors.New("it is gone")
+		}
+		for _, thread := range threads {
+			text, readErr := os.ReadFile(thread)
+			if _, state, ok := strings.Cut(string(text), ") "); !ok || !strings.HasPrefix(state, "T") {
+				err = errors.Join(err, readErr, fmt.Errorf("%s: %.20s", thread, state))
+			}
+		}
+		return err
+	})
 }
 
 // info asks one server who leads.

@@ -19,6 +19,7 @@ import (
 // With all servers dead, training goes on; when they are back with their data,
 // all killed by SIGKILL, the next joiner gets in, under a higher id.
 func TestAllServersDieAndComeBack(t *testing.T) {
+	t.Parallel()
 	c := startServers(t, *timing)
 	f := newFleet(t, c.voters(), 4)
 	f.awaitMembers()
@@ -71,6 +72,7 @@ func client(t *testing.T, addr string) torchftpb.LighthouseServiceClient {
 // waited in its socket, at the moment when it still takes itself for the leader.
 // No step is discarded, and its sessions go elsewhere within a second or so.
 func TestStopTheLeader(t *testing.T) {
+	t.Parallel()
 	c := startServers(t, *timing)
 	f := newFleet(t, c.voters(), 4)
 	f.awaitMembers()
@@ -81,7 +83,7 @@ func TestStopTheLeader(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.signal(leader, syscall.SIGSTOP)
+	c.stop(leader)
 	stopped := time.Now()
 	type answer struct {
 		id  int64

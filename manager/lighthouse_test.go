@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/skerry-ft/skerry/internal/portlease"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/quorum"
@@ -59,7 +60,7 @@ func testRules() quorum.Config {
 
 func newFakeLighthouse(t testing.TB, c quorum.Config) *fakeLighthouse {
 	t.Helper()
-	l := &fakeLighthouse{config: c, addr: "127.0.0.1:0"}
+	l := &fakeLighthouse{config: c, addr: portlease.ForTest(t, 1)[0]} // nobody else has it while it is away
 	l.mu.machine = quorum.New(time.Now(), c, quorum.Ledger{Cluster: "test", Job: "default", HighestID: 100})
 	l.mu.streams = make(map[quorum.ReplicaID]*fakeStream)
 	l.mu.blocked = make(map[quorum.ReplicaID]bool)
@@ -75,7 +76,6 @@ func (l *fakeLighthouse) start(t testing.TB) {
 	if err != nil {
 		t.Fatalf("listen: %v", err)
 	}
-	l.addr = ln.Addr().String()
 	rpc := grpc.NewServer(wire.ServerOptions()...)
 	skerrypb.RegisterLighthouseServer(rpc, l)
 	l.mu.Lock()

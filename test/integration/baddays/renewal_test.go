@@ -13,6 +13,7 @@ import (
 // reaches the servers, heals, and trains with the others. With the keys all take the
 // new pairs.
 func TestHalfARenewal(t *testing.T) {
+	t.Parallel()
 	const trainers = 2
 	dir := filepath.Join(t.TempDir(), "certs")
 	j := newJob(t, build(t)).guarded(dir)

@@ -60,6 +60,9 @@ var causes = []cause{
 // TestCauses: whatever is wrong with one replica for ever, the others train on,
 // and the lighthouse says what it is.
 func TestCauses(t *testing.T) {
+	if *drillFor == 0 {
+		t.Parallel()
+	}
 	for _, k := range causes {
 		t.Run(k.name, func(t *testing.T) {
 			if *onlyCause != "all" && !strings.Contains(k.name, *onlyCause) {

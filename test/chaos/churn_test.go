@@ -29,6 +29,9 @@ const (
 // what was committed is what its contributors add up to. At least so many stay as
 // must, and have committed: the state is never lost.
 func TestChurn(t *testing.T) {
+	if *drillFor == 0 {
+		t.Parallel()
+	}
 	from := max(*seed, 1)
 	for s := from; s < from+*churnSeeds; s++ {
 		t.Run(fmt.Sprintf("seed %d", s), func(t *testing.T) {

@@ -93,7 +93,8 @@ type Op struct {
 	// Ballot is this rank's payload of a KindBallot op, at most
 	// MaxBallotBytes. Ballots receives what came, indexed by rank, this rank's
 	// included; entries that never came have Here == false. Unlike any other
-	// op, a ballot that fails still fills Ballots with what it has.
+	// op, a ballot that fails still fills Ballots with what it has. This rank's own
+	// is not here if it may have gone out with a digest that is not known.
 	Ballot  []byte
 	Ballots []BallotEntry
 
@@ -122,7 +123,9 @@ const MaxBallotBytes = 4096
 // worldSize: Ballots holds as many entries, of which only the rank's own is
 // here, without a digest. A backend calls it when it takes the op, so that a
 // ballot that fails at whatever moment has its own, and nothing of an exchange
-// that used the op's memory before.
+// that used the op's memory before. Once the ballot may be on its way, its entry
+// is here only with the digest that went with it: a backend that lost that, as by
+// the end of its process, takes the entry away.
 func (op *Op) OwnBallot(rank, worldSize int) {
 	op.Ballots = slices.Grow(op.Ballots[:0], worldSize)[:worldSize]
 	for r := range op.Ballots {

@@ -68,46 +68,63 @@ func TestAReportThatOutlivesItsAttemptAwaitsTheNextVote(t *testing.T) {
 	}
 }
 
-// A rank whose backend gave nothing of the exchange, not even its own ballot, does not
-// know the digest with which that went out: it cannot say that it is prepared.
+// A rank whose backend did not give its own ballot back does not know the digest with
+// which that went out: it cannot say that it is prepared, and no digest of the others
+// differs from it. A no of another one it may believe: beside that nobody committed.
 func TestC5_WhoDoesNotKnowItsDigestHasGivenUp(t *testing.T) {
 	t.Parallel()
 	q := formedOf(7, quorum.Member{ReplicaID: "a", GroupWorldSize: 1}, quorum.Member{ReplicaID: "b", GroupWorldSize: 1},
 		quorum.Member{ReplicaID: "c", GroupWorldSize: 1})
-	for _, given := range []bool{true, false} {
-		r := quorum.NewRank(quorum.RankConfig{GroupWorldSize: 1, MinReplicas: 1})
-		r.Need()
-		if _, err := r.Take("a", q, false, 0); err != nil || !r.Configured() || !r.Fulfil() {
-			t.Fatalf("not in a quorum: %v", err)
-		}
-		r.Begin()
-		r.Issue()
-		r.Close()
-		own := r.Ballot(false)
-		r.Seal(own)
-		own.Digest = quorum.Digest{Valid: true, Sum: 5}
-		var came []*quorum.Ballot
-		if given {
-			came = []*quorum.Ballot{&own}
-		}
-		at, ballots := r.Gather(came)
-		if at != 0 || len(ballots) != 3 || ballots[0] == nil || ballots[1] != nil || ballots[2] != nil {
-			t.Fatalf("gathered %v, own %d; want a place for each of three, and the own one", ballots, at)
-		}
-		vote, v := r.Judged(quorum.JudgeBallots(at, ballots), ballots[at].Digest, true)
-		if vote.Vote != quorum.VotePrepared || v.Yes() {
-			t.Errorf("given %t: votes %v, want prepared", given, vote.Vote)
-		}
-		r.Voted()
-		r.Resolve(quorum.TallyResult{Outcome: quorum.TallyPrepared}, vote)
-		r.Fall(7)
-		r.Need()
-		want := quorum.GaveUp
-		if given {
-			want = quorum.Prepared
-		}
-		if f := r.Report(quorum.ReportOptions{}).Fact; f.Kind != want {
-			t.Errorf("given %t: it says %v, want %v", given, f, want)
-		}
+	sum := quorum.Digest{Valid: true, Sum: 5}
+	for _, c := range []struct {
+		name string
+		came func(own, ok, no *quorum.Ballot) []*quorum.Ballot
+		vote quorum.Vote
+		fact quorum.FactKind
+	}{
+		{"its own", func(own, _, _ *quorum.Ballot) []*quorum.Ballot { return []*quorum.Ballot{own} }, quorum.VotePrepared, quorum.Prepared},
+		{"no list", func(_, _, _ *quorum.Ballot) []*quorum.Ballot { return nil }, quorum.VotePrepared, quorum.GaveUp},
+		{"a list of none", func(_, _, _ *quorum.Ballot) []*quorum.Ballot { return make([]*quorum.Ballot, 3) },
+			quorum.VotePrepared, quorum.GaveUp},
+		{"one other", func(_, ok, _ *quorum.Ballot) []*quorum.Ballot { return []*quorum.Ballot{nil, ok} },
+			quorum.VotePrepared, quorum.GaveUp},
+		{"all others", func(_, ok, _ *quorum.Ballot) []*quorum.Ballot { return []*quorum.Ballot{nil, ok, ok} },
+			quorum.VotePrepared, quorum.GaveUp},
+		{"a no", func(_, ok, no *quorum.Ballot) []*quorum.Ballot { return []*quorum.Ballot{nil, ok, no} },
+			quorum.VoteNo, quorum.Refused},
+		{"only noes", func(_, _, no *quorum.Ballot) []*quorum.Ballot { return []*quorum.Ballot{nil, no, no} },
+			quorum.VoteNo, quorum.Refused},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			r := quorum.NewRank(quorum.RankConfig{GroupWorldSize: 1, MinReplicas: 1})
+			r.Need()
+			if _, err := r.Take("a", q, false, 0); err != nil || !r.Configured() || !r.Fulfil() {
+				t.Fatalf("not in a quorum: %v", err)
+			}
+			r.Begin()
+			r.Issue()
+			r.Close()
+			own := r.Ballot(false)
+			r.Seal(own)
+			own.Digest = sum
+			ok, no := own, own
+			no.OK, no.Reduced, no.Digest.Sum = false, false, 6
+			at, ballots := r.Gather(c.came(&own, &ok, &no))
+			if at != 0 || len(ballots) != 3 || ballots[0] == nil {
+				t.Fatalf("gathered %v, own %d; want a place for each of three, and the own one", ballots, at)
+			}
+			vote, _ := r.Judged(quorum.JudgeBallots(at, ballots), ballots[at].Digest, false)
+			if vote.Vote != c.vote || !vote.Broken {
+				t.Errorf("votes %v, broken %t; want %v, true", vote.Vote, vote.Broken, c.vote)
+			}
+			r.Voted()
+			r.Resolve(quorum.TallyResult{Outcome: quorum.TallyPrepared}, vote)
+			r.Fall(7)
+			r.Need()
+			if f := r.Report(quorum.ReportOptions{}).Fact; f.Kind != c.fact {
+				t.Errorf("it says %v, want %v", f, c.fact)
+			}
+		})
 	}
 }

@@ -106,11 +106,20 @@ func (r *Rank) Sealed() bool { return r.attempt.sealed }
 // whatever a backend gives: an exchange that it refused gives no list at all. (One
 // without them was taken for a list of all, and replica rank 0 committed by its own
 // word.)
+//
+// Where its own ballot is missing this rank does not know with which digest that went
+// out, if it did, and of the others' it believes only a no of their own. (Its ballot
+// without a digest differed from theirs, so it refused what they had committed.)
 func (r *Rank) Gather(came []*Ballot) (own int, ballots []*Ballot) {
 	a := &r.attempt
 	ballots = make([]*Ballot, a.size)
 	copy(ballots, came)
 	if a.lost = ballots[a.at] == nil; a.lost {
+		for rank, b := range ballots {
+			if b != nil && b.ok() {
+				ballots[rank] = nil
+			}
+		}
 		mine := a.own
 		ballots[a.at] = &mine
 	}
@@ -135,7 +144,7 @@ func (r *Rank) Judged(v Verdict, digest Digest, broken bool) (RankVote, Verdict)
 		r.claim.GiveUp()
 	}
 	vote := a.vote
-	vote.Vote, vote.Digest, vote.Broken = v.Vote, digest, v.Broken || broken
+	vote.Vote, vote.Digest, vote.Broken = v.Vote, digest, v.Broken || broken || a.lost
 	vote.ChangeWanted = v.ChangeWanted
 	return vote, v
 }

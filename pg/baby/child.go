@@ -276,7 +276,7 @@ func (c *child) done(r *result, report []byte) error {
 	c.mu.Unlock()
 	op := p.op
 	op.Seq, op.Epoch, op.Round, op.Source = r.seq, c.cfg.Epoch(), r.round, r.source
-	if op.Kind == pg.KindBallot && len(r.ballots) > 0 {
+	if op.Kind == pg.KindBallot { // it went to the backend: what that says counts, if that is nothing, too
 		op.Ballots = append(op.Ballots[:0], r.ballots...)
 	}
 	for i, sub := range op.Batch {
@@ -389,6 +389,9 @@ func (c *child) end(why string) {
 	c.issue()
 	for id, p := range lost {
 		c.unstage(p, false, reaped)
+		if p.op.Kind == pg.KindBallot {
+			clear(p.op.Ballots) // only the child knew with which digest the own one went out
+		}
 		c.complete(p, id, c.lost(p.op, death, cause))
 	}
 	close(c.gone)

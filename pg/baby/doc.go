@@ -45,7 +45,8 @@
 // [ChildError]: exit status or signal, and the last lines of its standard error.
 // Until then its memory is not anybody else's. If it cannot be reaped within
 // [ReapLimit], the memory of those ops is abandoned, never used again, and the
-// error says so.
+// error says so. A ballot that the child had been given has no entries then, not even
+// this rank's own: nobody knows whether it went out, nor with which digest.
 //
 // Deadlines hold inside and outside: the child's backend ends an op at its
 // deadline, and if the child does not say so within [Slack] it is killed. While

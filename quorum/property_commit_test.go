@@ -173,6 +173,18 @@ func TestC5_CommittedStepsAreKept(t *testing.T) {
 			t.Errorf("settlement %+v at %v, want forward, at the old id", q.Settlement, maxPosition(q))
 		}
 	})
+	t.Run("one lost its digest", func(t *testing.T) {
+		r := standing(t, rules(1), "a", "b", "c")
+		r.die("a", "b") // a may have committed
+		gaveUp := r.prepared("b")
+		gaveUp.Kind, gaveUp.Digests = quorum.GaveUp, nil
+		r.fall("b", gaveUp)
+		r.fall("c", r.prepared("c"))
+		q := r.mustForm("b", "c")
+		if q.Settlement.Outcome != quorum.Forward || q.Members[0].Position.Step != 0 || q.Members[1].Position.Step != 1 {
+			t.Errorf("settlement %+v, members %+v; want forward, c at step 1, b behind", q.Settlement, q.Members)
+		}
+	})
 	t.Run("nobody took the answer", func(t *testing.T) { nobodyTookTheAnswer(t) })
 	t.Run("the holder asked", func(t *testing.T) { theHolderAsked(t) })
 }

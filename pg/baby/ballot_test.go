@@ -11,6 +11,18 @@ import (
 	"github.com/skerry-ft/skerry/pg/tcp"
 )
 
+// listless is a backend whose ballots fail without a list.
+const listless = "listless"
+
+type listsNothing struct{ pg.Backend }
+
+func (b listsNothing) Submit(op *pg.Op) *pg.Work {
+	if op.Kind == pg.KindBallot {
+		return pg.Finished(op, errors.New("lost"))
+	}
+	return b.Backend.Submit(op)
+}
+
 // A child that dies in its ballot takes the digest with it. The other rank, whose own
 // ballot is lost on its way, has all of them and commits: no entry may say that this
 // rank's ballot went out without a digest.
@@ -64,5 +76,16 @@ func TestABallotAfterTheChildsEndHasItsOwn(t *testing.T) {
 	all := work.Op().Ballots
 	if !errors.Is(work.Err(), pg.ErrAborted) || len(all) != 1 || !all[0].Here || string(all[0].Payload) != "mine" {
 		t.Errorf("ballots %+v, %v; want the own one, and ErrAborted", all, work.Err())
+	}
+}
+
+// What the backend in the child gives of a ballot that failed is what there is.
+func TestC5_ABallotThatFailsWithoutAListHasNoEntries(t *testing.T) {
+	t.Parallel()
+	_, g := alone(t, Options{Backend: listless})
+	work := g.Submit(&pg.Op{Kind: pg.KindBallot, Ballot: []byte("mine")})
+	allEnded(t, []*pg.Work{work}, 0)
+	if all := work.Op().Ballots; work.Err() == nil || len(all) > 0 {
+		t.Errorf("ballots %+v, %v; want none, and an error", all, work.Err())
 	}
 }

@@ -43,6 +43,7 @@ func register() error {
 		inBatches: func(o pg.Options) (pg.Backend, error) { return onlyBatches{plain(o)}, nil },
 		vandal:    func(o pg.Options) (pg.Backend, error) { return vandals{plain(o)}, nil },
 		sick:      func(o pg.Options) (pg.Backend, error) { return openSick(o, plain) },
+		listless:  func(o pg.Options) (pg.Backend, error) { return listsNothing{plain(o)}, nil },
 		clingy:    func(o pg.Options) (pg.Backend, error) { return clings{plain(o)}, nil },
 	} {
 		all = errors.Join(all, pg.Register(name, []string{"cpu"}, open))

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/hashicorp/raft"
 	wal "github.com/hashicorp/raft-wal"
 	"github.com/hashicorp/raft-wal/metadb"
@@ -59,6 +58,7 @@ type ledger struct {
 	// cluster is the id that the cluster had before raft ran, or "".
 	cluster   string
 	disk      *disk          // nil: in memory
+	kept      bool           // what is written outlives the server
 	transport raft.Transport // for close
 	// readsDeltas says of another server whether it reads deltas; nil: all do.
 	readsDeltas func(raft.ServerID) bool
@@ -89,7 +89,7 @@ type ledgerConfig struct {
 // openLedger starts raft on the data dir, or in memory if there is none.
 func openLedger(cfg ledgerConfig) (*ledger, error) {
 	l := &ledger{state: newState(), log: cfg.log, cluster: cfg.cluster, readsDeltas: cfg.readsDeltas,
-		release: func() error { return nil }}
+		kept: cfg.dir != nil || cfg.Memory != nil, release: func() error { return nil }}
 	conf := raft.DefaultConfig()
 	conf.Logger = raftLogger(cfg.log)
 	conf.HeartbeatTimeout = cfg.Heartbeat
@@ -136,21 +136,6 @@ func openLedger(cfg ledgerConfig) (*ledger, error) {
 		return nil, errors.Join(fmt.Errorf("start raft: %w", err), l.release())
 	}
 	return l, nil
-}
-
-// RaftMemory is what raft keeps of one server, without a disk. One server at a
-// time may use it.
-type RaftMemory struct {
-	id        raft.ServerID
-	store     *raft.InmemStore
-	snapshots *raft.InmemSnapshotStore
-}
-
-// NewRaftMemory is the empty memory of a new server.
-func NewRaftMemory() *RaftMemory {
-	return &RaftMemory{
-		id: raft.ServerID(uuid.NewString()), store: raft.NewInmemStore(), snapshots: raft.NewInmemSnapshotStore(),
-	}
 }
 
 // stores opens the log, the stable store and the snapshots, and completes

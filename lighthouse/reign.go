@@ -112,14 +112,14 @@ func (s *Server) beginReign(ctx context.Context) error {
 	return nil
 }
 
-// riseAlone makes all quorum ids to come of a lighthouse of one server with a data
-// dir rise above the clock's milliseconds. Its disk may be an older copy of what it
+// riseAlone makes all quorum ids to come of a lighthouse of one server that keeps
+// what it writes rise above the clock's milliseconds. Its disk may be an older copy of what it
 // was: quorums that it formed since would get their ids a second time, and the
 // positions committed in both would be taken for one. Several servers notice an
-// older copy by each other, and a server without a data dir begins above the clock.
+// older copy by each other, and a server that keeps nothing begins above the clock.
 func (s *Server) riseAlone() error {
 	l := s.ledger
-	if l.disk == nil {
+	if !l.kept {
 		return nil
 	}
 	f := l.raft.GetConfiguration()

@@ -44,6 +44,7 @@ type Machine struct {
 	told     told         // to the members of the last quorum, if they are a crowd
 	flaps    []flap       // sorted by name: who was lost soon after it was let in
 	refusals []refusal    // sorted by name: who breaks quorums though it lives
+	trial    trial        // who of the last quorum called something else than whom
 	barren   int          // quorums in a row that committed nothing
 	pace     pace
 	budget   budget

@@ -84,24 +84,17 @@ func (o *oddity) differFrom(id ReplicaID, quorumID int64) bool {
 // complain takes an accusation that says nothing about a death.
 func (m *Machine) complain(now time.Time, a Accusation) {
 	m.refusals = slices.DeleteFunc(m.refusals, func(f refusal) bool { return now.Sub(f.until) >= refusedForgotten })
-	by, culprit, news := m.replicas[a.By], m.replicas[a.Against], true
 	if a.Kind == AccusedOdd {
-		news = by.odd.differFrom(a.Against, a.QuorumID)
-		news = culprit.odd.differFrom(a.By, a.QuorumID) || news
-		culprit = m.oddOne(by, culprit)
-	}
-	f := m.remember(now, culprit)
-	again := f.broken == a.QuorumID
-	if again && (!news || a.Kind.ofItself()) {
+		m.complainOdd(now, a)
 		return
 	}
-	m.event(EventAccused, a.Against, fmt.Sprintf("by %s: %s", a.By, a.Evidence))
-	if len(m.accused) < MaxHistory {
-		m.accused = append(m.accused, a)
+	culprit := m.replicas[a.Against]
+	f := m.remember(now, culprit)
+	if f.broken == a.QuorumID {
+		return
 	}
-	if !again {
-		f.broke, f.broken = f.broke+1, a.QuorumID
-	}
+	m.note(a)
+	f.broke, f.broken = f.broke+1, a.QuorumID
 	switch {
 	case a.Kind == AccusedDiffers && !f.differs:
 		// It heals, and that may be all. It is remembered, for it may be of those
@@ -109,6 +102,14 @@ func (m *Machine) complain(now time.Time, a Accusation) {
 		f.differs = true
 	case a.Kind == AccusedDiffers, f.times > 0, f.broke >= 2:
 		m.refuse(now, culprit, f, a)
+	}
+}
+
+// note tells of an accusation, and keeps it for the history.
+func (m *Machine) note(a Accusation) {
+	m.event(EventAccused, a.Against, fmt.Sprintf("by %s: %s", a.By, a.Evidence))
+	if len(m.accused) < MaxHistory {
+		m.accused = append(m.accused, a)
 	}
 }
 
@@ -164,7 +165,11 @@ func (m *Machine) refusalOf(id ReplicaID) *refusal {
 	if len(m.refusals) == 0 {
 		return nil
 	}
-	if at, found := slices.BinarySearchFunc(m.refusals, replicaName(id), compareRefusal); found {
+	return m.refusalNamed(replicaName(id))
+}
+
+func (m *Machine) refusalNamed(name string) *refusal {
+	if at, found := slices.BinarySearchFunc(m.refusals, name, compareRefusal); found {
 		return &m.refusals[at]
 	}
 	return nil
@@ -203,7 +208,9 @@ func (m *Machine) refuse(now time.Time, r *replica, f *refusal, a Accusation) {
 	default:
 		f.why = "calls other collectives than the others"
 	}
-	m.event(EventRefused, r.id, fmt.Sprintf("%s; not let in for %v: %s", f.why, hold, a.Evidence))
+	if a.Kind != AccusedOdd || m.trial.tells(f.name) {
+		m.event(EventRefused, r.id, fmt.Sprintf("%s; not let in for %v: %s", f.why, hold, a.Evidence))
+	}
 	m.soon(f.until)
 }
 

@@ -1,6 +1,7 @@
 package quorum_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -98,6 +99,71 @@ func TestL1_TheOddOneIsRefused(t *testing.T) {
 		if r := stateOf(s, odd); r.State != quorum.StateJoined {
 			t.Errorf("odd %s: %s after its time, want joined", odd, r.State)
 		}
+	}
+}
+
+// L1: who is odd is judged of all that is said of a quorum, whoever says it first. An
+// odd newcomer names an innocent one, of whose name a refusal is remembered, and only
+// then the others name the odd one: the innocent one stays. (It was refused as well,
+// each time for as long as the odd one: they came back together, and it never trained.)
+func TestL1_TheInnocentIsNotRefusedWithTheOddOne(t *testing.T) {
+	t.Parallel()
+	const old, again = quorum.ReplicaID("c:00000000-0000-4000-8000-000000000001"), quorum.ReplicaID("c:00000000-0000-4000-8000-000000000002")
+	s, q := standingScene(t, "b")
+	at := quorum.Position{Cluster: "x", Step: 100, QuorumID: q.ID}
+	meet := func(in ...quorum.ReplicaID) { // b lets them in
+		t.Helper()
+		s.open(in...)
+		for _, id := range in {
+			s.join(skerryJoin(id, uint64(q.ID)))
+		}
+		ask := falls("b", uint64(q.ID), &q, at)
+		ask.Kind, ask.Fact = quorum.JoinAsk, quorum.Fact{}
+		s.join(ask)
+		s.pass(time.Second, append(in, "b")...)
+		q = s.form()
+	}
+	breaks := func(says ...quorum.Accusation) {
+		t.Helper()
+		in := idsOf(&q)
+		for _, a := range says {
+			a.QuorumID = q.ID
+			if err := s.Accuse(s.now, a); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, id := range in {
+			p := at
+			if id != "b" {
+				p = quorum.Position{}
+			}
+			s.join(falls(id, uint64(q.ID), &q, p))
+		}
+		if !s.formSoon(&q, 20*time.Second, in...) {
+			t.Fatalf("no quorum follows: %v", s.Decide(s.now).Reason)
+		}
+	}
+	meet(old)
+	breaks(differs("b", old))
+	breaks(differs("b", old))
+	if ids := idsOf(&q); len(ids) != 1 {
+		t.Fatalf("members %v, want b alone", ids)
+	}
+	s.pass(quorum.RefusedFirst+5*time.Second, "b") // c is started anew, and is well
+	meet("a", again)
+	s.Events()
+	breaks(differs("a", again), differs("b", "a"), differs(again, "a"))
+	if ids := idsOf(&q); !slices.Contains(ids, again) {
+		t.Errorf("members %v, want c among them: only a is odd", ids)
+	}
+	var told []string
+	for _, e := range s.Events() {
+		if e.Kind == quorum.EventRefused || e.Kind == quorum.EventCleared {
+			told = append(told, fmt.Sprintf("%v %s", e.Kind, e.ReplicaID[:1]))
+		}
+	}
+	if want := []string{"refused c", "suspicion cleared c"}; !slices.Equal(told, want) {
+		t.Errorf("told %v, want %v", told, want)
 	}
 }
 

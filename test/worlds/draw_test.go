@@ -8,7 +8,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/skerry-ft/skerry/manager"
+	"github.com/skerry-ft/skerry/pg"
 )
 
 // trait is something that a world may have and most do not.
@@ -38,6 +41,8 @@ const (
 	traitSync       trait = "sync: Sync"
 	traitCuts       trait = "cuts: links between replicas cut"
 	traitOdd        trait = "odd: a replica calls other collectives"
+	traitRestored   trait = "restored: the lighthouse's disk is an older one, put back"
+	traitDetail     trait = "detail: each call is compared before it runs"
 )
 
 // chances say how often a trait is drawn.
@@ -97,6 +102,8 @@ func draw(seed uint64, over *atomic.Bool) *drawn {
 	for _, c := range laterChances {
 		d.traits[c.trait] = chance(later, c.chance)
 	}
+	latest := rand.New(rand.NewPCG(seed, 0x5ce3))
+	d.traits[traitRestored], d.traits[traitDetail] = chance(latest, 0.2), chance(latest, 0.1)
 	n := 2 + r.IntN(5)
 	size := 1
 	if chance(r, 0.25) {
@@ -109,6 +116,7 @@ func draw(seed uint64, over *atomic.Bool) *drawn {
 	d.drawFaults(r)
 	d.drawOdd(later)
 	d.drawCuts(later)
+	d.drawRestored(latest)
 	return d
 }
 
@@ -175,7 +183,12 @@ func (d *drawn) drawReplica(r *rand.Rand, i, size int, over *atomic.Bool) {
 	if d.traits[traitSpares] {
 		spares = max(2, d.options.rules.MinReplicas)
 	}
-	m.tune = func(c *manager.Config) { c.FixedWorldSize, c.Sync = spares, d.traits[traitSync] }
+	m.tune = func(c *manager.Config) {
+		c.FixedWorldSize, c.Sync = spares, d.traits[traitSync]
+		if d.traits[traitDetail] {
+			c.Debug = pg.NewDebugger(pg.DebugConfig{Level: pg.DebugDetail, Log: zerolog.Nop()})
+		}
+	}
 	begins := between(r, 0, 3*time.Second)
 	if chance(r, 0.3) {
 		begins = between(r, 0, d.length)

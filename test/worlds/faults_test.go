@@ -14,6 +14,7 @@ type fault struct {
 	who  int  // replica
 	rank int  // of it
 	flag bool // ledger lost; the link is cut, not mended
+	back bool // the ledger is as it was when the lighthouse stopped first
 	peer int  // the other end of the link
 }
 
@@ -102,6 +103,19 @@ func (d *drawn) drawCuts(r *rand.Rand) {
 	slices.SortStableFunc(d.faults, func(a, b fault) int { return int(a.at - b.at) })
 }
 
+// drawRestored has the lighthouse stop twice, at least, and come back the second time
+// with what it knew when it stopped first.
+func (d *drawn) drawRestored(r *rand.Rand) {
+	if !d.traits[traitRestored] {
+		return
+	}
+	early, late := between(r, 2*time.Second, d.length/2), between(r, d.length/2, d.length)
+	d.faults = append(d.faults,
+		fault{at: early, kind: faultHouseStop}, fault{at: early + between(r, 0, 2*time.Second), kind: faultHouseStart},
+		fault{at: late, kind: faultHouseStop}, fault{at: late + between(r, 0, 4*time.Second), kind: faultHouseStart, back: true})
+	slices.SortStableFunc(d.faults, func(a, b fault) int { return int(a.at - b.at) })
+}
+
 // strike does what the fault says, if it can be done as things are.
 func (s *seeded) strike(f fault) {
 	w, r := s.w, s.replicas[f.who]
@@ -123,9 +137,10 @@ func (s *seeded) strike(f fault) {
 			w.book.fault("lighthouse", "stops")
 			w.house.stop()
 			s.houseUp = false
+			s.backUp()
 		}
 	case faultHouseStart:
-		s.openHouse(f.flag)
+		s.openHouse(f)
 	case faultCut, faultMend, faultReset, faultRankReset:
 		s.trouble(r, f, running)
 	case faultBlip, faultMendAll:
@@ -164,13 +179,28 @@ func (s *seeded) trouble(r *replica, f fault, running bool) {
 	}
 }
 
+// backUp keeps what the lighthouse knew when it stopped first.
+func (s *seeded) backUp() {
+	if s.backup != nil || !s.d.traits[traitRestored] {
+		return
+	}
+	var err error
+	if s.backup, err = s.w.memory.Clone(); err != nil {
+		s.w.t.Error(err)
+	}
+}
+
 // openHouse starts the lighthouse if it is down.
-func (s *seeded) openHouse(ledgerLost bool) {
+func (s *seeded) openHouse(f fault) {
 	if s.houseUp {
 		return
 	}
-	s.w.forgetLedger(ledgerLost)
-	s.w.book.fault("lighthouse", "starts, ledger lost: %t", ledgerLost)
+	s.w.forgetLedger(f.flag)
+	back := f.back && s.backup != nil
+	if back {
+		s.w.memory, s.backup = s.backup, nil
+	}
+	s.w.book.fault("lighthouse", "starts, ledger lost: %t, an older one put back: %t", f.flag, back)
 	s.w.house, s.houseUp = s.w.startHouse(), true
 }
 

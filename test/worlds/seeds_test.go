@@ -44,6 +44,7 @@ type seeded struct {
 	d        *drawn
 	replicas []*replica
 	houseUp  bool
+	backup   *lighthouse.RaftMemory // what the lighthouse knew when it stopped first
 	over     atomic.Bool
 	whole    time.Duration // when a replica was seen whole last, after the faults
 }
@@ -117,7 +118,7 @@ func (s *seeded) liveness() {
 			w.plane.Cut(a.name, b.name, false)
 		}
 	}
-	s.openHouse(false)
+	s.openHouse(fault{})
 	for _, r := range s.replicas {
 		s.revive(r)
 	}

@@ -165,7 +165,11 @@ func (m *Machine) quorate(now time.Time, kind windowKind, v *survey, keep *repli
 		chosen = slices.DeleteFunc(slices.Clone(all), func(r *replica) bool { return m.apart(now, keep.id, r.id) })
 	}
 	chosen = m.connected(now, chosen)
-	d, ok := m.enough(chosen)
+	with := chosen
+	if keep != nil && !keep.candidate() {
+		with = append(slices.Clip(with), keep) // it drains, and will be in
+	}
+	d, ok := m.enough(with)
 	if !ok && m.overdue(now, kind, v) {
 		return all, Decision{}, true
 	}
@@ -254,13 +258,14 @@ func (m *Machine) choose(eligible []*replica, s settling) ([]*replica, Reason) {
 		return !r.join.Member.Torn && m.place(r, s.list) == top && (!r.differs() || holder.differs())
 	}
 	chosen := m.capped(eligible, holds)
-	if !slices.ContainsFunc(chosen, func(r *replica) bool { return !r.join.Member.Torn }) {
+	leaving := holder != nil && holder.draining && holder.present()
+	if !leaving && !slices.ContainsFunc(chosen, func(r *replica) bool { return !r.join.Member.Torn }) {
 		return nil, Reason{ReasonHolder, "the ranks of each candidate are at different positions"}
 	}
 	if holder == nil || slices.ContainsFunc(chosen, holds) {
 		return chosen, Reason{}
 	}
-	if holder.draining && holder.present() {
+	if leaving {
 		return insertReplica(slices.Clone(chosen), holder), Reason{}
 	}
 	return nil, Reason{ReasonHolder, fmt.Sprintf("%s is at %v", holder.id, top)}

@@ -157,9 +157,7 @@ func (m *Machine) Form(now time.Time, d Decision, t Token, createdMs int64) Quor
 		}
 	}
 	m.consume(now, d)
-	if !d.Changed {
-		m.overtaken(now, d)
-	}
+	m.overtaken(now, d)
 	m.want(now)
 	m.reschedule()
 	return q
@@ -181,23 +179,29 @@ func (m *Machine) standAgain(now time.Time, d Decision) {
 func (m *Machine) mourn(now time.Time) {
 	for _, member := range m.last.Members {
 		if r := m.replicas[member.ReplicaID]; r != nil && (r.lost || r.evicted) {
-			m.bereave(now, r, "was lost: "+r.lostWhy)
+			why := "was lost: " + r.lostWhy
+			if r.evicted {
+				why = "was evicted"
+			}
+			m.bereave(now, r, why)
 		}
 	}
 }
 
-// overtaken: an answer that changes nothing is told after a check of leadership,
-// and meanwhile its quorum may have fallen. Who had a join waiting then was not told
-// of the fall, for it was no member that trains; now it is, behind the answer.
-// (Else it would wait in a new group for those who have left it, until its
-// deadline.)
+// overtaken: an answer is told after a write, or a check of leadership, and meanwhile
+// its quorum may have fallen, or the one that it makes: a member joined by a fall that
+// the answer does not speak of. Who had a join waiting then was not told of the fall,
+// for it was no member that trains; now it is, behind the answer. (Else it would wait in
+// a new group for those who have left it, until its deadline.) Of deaths in a quorum that
+// is new mourn has told.
 func (m *Machine) overtaken(now time.Time, d Decision) {
+	mourned := d.Changed && m.fallen
 	for _, r := range m.order {
 		if r.member && r.present() && r.join.Kind == JoinFall && !r.join.held && !m.repeats(r) {
 			m.fall(now, fmt.Sprintf("%s joined: its quorum fell", r.id))
 		}
 	}
-	if !m.fallen {
+	if !m.fallen || mourned {
 		return
 	}
 	for _, a := range d.Answers {

@@ -93,13 +93,15 @@ func (r *Rank) caughtUp() []Notice {
 func (r *Rank) HearAgain() { r.raise() }
 
 // raise wants a change for what this replica itself needs. One that has healed
-// beside a step waits for its first commit with that, unless there can be none,
-// because those who take part are too few: else each newcomer would cost a change
-// in the middle of the step in which it came. One that drains stays only until
+// beside a step waits for its first commit with that, unless there may be none,
+// because those who take part are too few, or because a step has failed: they may be
+// too few for others. Else each newcomer would cost a change in the middle of the step
+// in which it came. (Others wanted eight, of whom six took part and three had healed.
+// These asked for no more than one, and waited for the commit that the others refused.) One that drains stays only until
 // another holds its state, so it wants the others to go on without it.
 func (r *Rank) raise() {
 	a := r.assign
-	due := r.position != a.Max || r.TooFew()
+	due := r.position != a.Max || r.TooFew() || r.failures > 0
 	room := r.cfg.FixedWorldSize == 0 || a.Divisor < r.cfg.FixedWorldSize
 	switch {
 	case r.draining != "" && r.quorum != nil && r.quorum.Size() > 1:

@@ -3,11 +3,16 @@ package quorum
 // This file is the end of an attempt: the ballot, the vote, and what the tally's
 // word means.
 
-// newVote is a vote on the step under way that says no.
+// newVote is a vote on the step under way that says no, unless it was promised.
 func (r *Rank) newVote() RankVote {
 	v := RankVote{Attempt: r.attempt.number, GroupRank: r.cfg.GroupRank, Step: r.position.Step + 1}
 	if r.quorum != nil {
 		v.QuorumID, v.Round = r.quorum.ID, r.quorum.Round
+	}
+	// Of a step that it promised and gave up it says what it knows: nothing. (A no would
+	// refuse the step for a sibling that keeps the same promise.)
+	if f := r.claim.fact; f.Kind == GaveUp && f.Step == v.Step && f.QuorumID == v.QuorumID {
+		v.Vote = VotePrepared
 	}
 	return v
 }
@@ -187,6 +192,9 @@ func (r *Rank) Resolve(t TallyResult, v RankVote) Resolution {
 		out.Wanted = true
 		out.Counts = out.Counts && (v.Vote != VoteYes || v.Broken)
 	}
+	if v.Void { // the attempt was another quorum's, or none's: what its ranks want is not of this one
+		out.Stands, out.Wanted = true, false
+	}
 	return out
 }
 
@@ -250,8 +258,8 @@ func (r *Rank) End(v Resolution) Ended {
 		}
 	}
 	r.attempt.open = false
-	if v.Commit && e.Step == r.assign.Max.Step+1 {
-		r.raise() // the first commit in this quorum
+	if !v.Commit || e.Step == r.assign.Max.Step+1 {
+		r.raise() // the first commit in this quorum, or none
 	}
 	e.Asks = v.Stands && (v.Wanted || v.Commit && r.cfg.EveryStep)
 	return e

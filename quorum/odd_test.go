@@ -167,6 +167,50 @@ func TestL1_TheInnocentIsNotRefusedWithTheOddOne(t *testing.T) {
 	}
 }
 
+// L1: one that has trained alone, and calls other collectives than the others, is the odd
+// one for b, which brings what is newest. That it differs from c as well, which has nothing
+// to show yet, does not make c odd. (Both were refused, and came back together.)
+func TestL1_WhoDiffersFromTheOddOneAloneIsNotRefused(t *testing.T) {
+	t.Parallel()
+	s, q := standingScene(t, "a")
+	alone := quorum.Position{Cluster: "x", Step: 3, QuorumID: q.ID}
+	if err := s.Beat(s.now, "a", quorum.Beat{QuorumID: q.ID, Position: alone}); err != nil {
+		t.Fatal(err)
+	}
+	at := map[quorum.ReplicaID]quorum.Position{"a": alone, "b": {Cluster: "x", Step: 100, QuorumID: q.ID}}
+	s.open("b", "c")
+	joins := func(kind quorum.JoinKind) {
+		for _, id := range []quorum.ReplicaID{"a", "b", "c"} {
+			j := falls(id, uint64(q.ID), &q, at[id])
+			if kind == quorum.JoinAsk && id == "a" {
+				j.Kind, j.Fact = kind, quorum.Fact{}
+			}
+			s.join(j)
+		}
+	}
+	joins(quorum.JoinAsk)
+	s.pass(time.Second, "a", "b", "c")
+	q = s.form()
+	for range 2 {
+		if ids := idsOf(&q); len(ids) != 3 {
+			t.Fatalf("members %v, want all three", ids)
+		}
+		for _, a := range []quorum.Accusation{differs("b", "a"), differs("c", "a")} {
+			a.QuorumID = q.ID
+			if err := s.Accuse(s.now, a); err != nil {
+				t.Fatal(err)
+			}
+		}
+		joins(quorum.JoinFall)
+		if !s.formSoon(&q, 20*time.Second, "a", "b", "c") {
+			t.Fatalf("no quorum follows: %v", s.Decide(s.now).Reason)
+		}
+	}
+	if ids := idsOf(&q); !slices.Equal(ids, []quorum.ReplicaID{"b", "c"}) {
+		t.Errorf("members %v, want b and c: only a is odd", ids)
+	}
+}
+
 // Of two the newcomer is refused: the one that was there trains on.
 func TestL1_OfTwoTheNewcomerIsRefused(t *testing.T) {
 	t.Parallel()

@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -65,25 +66,48 @@ func (m *Machine) complainOdd(now time.Time, a Accusation) {
 	}
 	m.note(a)
 	m.acquit()
-	type finding struct {
-		culprit *replica
-		said    Accusation
+	for _, f := range m.findings() {
+		m.convict(now, f.culprit, f.said)
 	}
-	var found []finding
+	m.tellInnocent(now)
+}
+
+// finding is the judgement of one pair.
+type finding struct {
+	culprit, other *replica
+	said           Accusation
+}
+
+// findings are the odd ones of the last quorum, each once. The word of whoever has most
+// to show is taken first, and who differs from an odd one is not odd by that. (One that
+// had trained alone, and was odd, was in the right against a newcomer, though the one
+// that trained now had named it: both were refused, each time they came back together.)
+func (m *Machine) findings() (odd []finding) {
+	var all []finding
 	for _, p := range m.trial.pairs {
 		x, y := m.replicas[p.a], m.replicas[p.b]
 		if x == nil || y == nil {
 			continue
 		}
-		culprit := m.oddOne(x, y)
-		if !slices.ContainsFunc(found, func(f finding) bool { return f.culprit == culprit }) {
-			found = append(found, finding{culprit, p.said})
+		f := finding{x, y, p.said}
+		if m.oddOne(x, y) == y {
+			f.culprit, f.other = y, x
+		}
+		all = append(all, f)
+	}
+	slices.SortStableFunc(all, func(f, g finding) int {
+		return cmp.Or(cmp.Compare(m.standing(g.other), m.standing(f.other)),
+			cmp.Compare(len(g.culprit.odd.differed), len(f.culprit.odd.differed)))
+	})
+	known := func(r *replica) bool {
+		return slices.ContainsFunc(odd, func(f finding) bool { return f.culprit == r })
+	}
+	for _, f := range all {
+		if !known(f.culprit) && !known(f.other) {
+			odd = append(odd, f)
 		}
 	}
-	for _, f := range found {
-		m.convict(now, f.culprit, f.said)
-	}
-	m.tellInnocent(now)
+	return odd
 }
 
 // tellInnocent tells of those whose refusal was told, and who are not the odd ones by

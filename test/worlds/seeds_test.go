@@ -4,6 +4,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -122,17 +123,27 @@ func (s *seeded) liveness() {
 	for _, r := range s.replicas {
 		s.revive(r)
 	}
-	at := int64(0)
 	s.whole = w.now()
-	for _, p := range w.procs() {
-		if p.alive() {
-			at = max(at, p.atStep())
-		}
-	}
+	at := s.step()
 	if !w.within(s.patience(), fmt.Sprintf("the replicas at step %d", at+10), func() bool { return s.together(at + 10) }) {
 		return
 	}
 	s.rest()
+}
+
+// step is the highest that all ranks of a replica hold: what single ranks have beyond
+// that is of a state that is lost.
+func (s *seeded) step() (at int64) {
+	for _, r := range s.replicas {
+		whole := int64(math.MaxInt64)
+		for _, p := range r.ranks {
+			whole = min(whole, p.atStep())
+		}
+		if r.up() {
+			at = max(at, whole)
+		}
+	}
+	return at
 }
 
 // ended looks why a process has ended by itself.

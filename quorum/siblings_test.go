@@ -44,13 +44,7 @@ func quorumOfTwo(id int64) *quorum.Quorum {
 func TestAnOvertakenAttemptLetsTheNewQuorumStand(t *testing.T) {
 	t.Parallel()
 	p, rs := quorum.NewPolls(2), pair()
-	for _, r := range rs {
-		r.Need()
-		enter(t, r, quorumOfTwo(8), 1)
-		r.Fall(8)
-		r.Need()
-		r.Begin()
-	}
+	beginAfter(t, rs, quorumOfTwo(8))
 	// Rank 0's trainer does not wait: it ends attempt 1, and is in attempt 2.
 	rs[0].Abandon()
 	v := rs[0].Missing()
@@ -87,13 +81,7 @@ func TestC5_WhoGaveAStepUpDoesNotRefuseItForItsSibling(t *testing.T) {
 	t.Parallel()
 	p, rs := quorum.NewPolls(2), pair()
 	q10, q11 := quorumOfTwo(10), quorumOfTwo(11)
-	for _, r := range rs {
-		r.Need()
-		enter(t, r, q10, 1)
-		r.Fall(10)
-		r.Need()
-		r.Begin()
-	}
+	beginAfter(t, rs, q10)
 	next := [2]uint64{p.Next(0), p.Next(1)} // the answer is on its way to both
 	// Rank 0's trainer ends attempt 1 before it is there.
 	rs[0].Abandon()
@@ -110,19 +98,7 @@ func TestC5_WhoGaveAStepUpDoesNotRefuseItForItsSibling(t *testing.T) {
 		if g == 0 {
 			r.Begin() // attempt 2
 		}
-		r.Issue()
-		r.Close()
-		own := r.Ballot(false)
-		r.Seal(own)
-		own.Digest = quorum.Digest{Valid: true, Sum: 5}
-		other := own
-		at, all := r.Gather([]*quorum.Ballot{&other, &own})
-		vote, verdict := r.Judged(quorum.JudgeBallots(at, all), own.Digest, false)
-		if !verdict.Yes() {
-			t.Fatal(verdict.Reason)
-		}
-		votes[g] = vote
-		r.Voted()
+		votes[g] = promises(t, r)
 	}
 	// All ballots came, equal and ok: a has committed 1@11.
 	for _, g := range []int{1, 0} {
@@ -206,4 +182,34 @@ func TestAVoidAttemptAsksForNothing(t *testing.T) {
 	if e := r.End(out); e.Asks {
 		t.Errorf("told %+v, it asks: %+v", res, out)
 	}
+}
+
+// beginAfter has both ranks begin an attempt after q fell.
+func beginAfter(t *testing.T, rs [2]*quorum.Rank, q *quorum.Quorum) {
+	t.Helper()
+	for _, r := range rs {
+		r.Need()
+		enter(t, r, q, 1)
+		r.Fall(q.ID)
+		r.Need()
+		r.Begin()
+	}
+}
+
+// promises has a rank give its ballot, and see that all are ok and equal.
+func promises(t *testing.T, r *quorum.Rank) quorum.RankVote {
+	t.Helper()
+	r.Issue()
+	r.Close()
+	own := r.Ballot(false)
+	r.Seal(own)
+	own.Digest = quorum.Digest{Valid: true, Sum: 5}
+	other := own
+	at, all := r.Gather([]*quorum.Ballot{&other, &own})
+	vote, verdict := r.Judged(quorum.JudgeBallots(at, all), own.Digest, false)
+	if !verdict.Yes() {
+		t.Fatal(verdict.Reason)
+	}
+	r.Voted()
+	return vote
 }

@@ -203,7 +203,7 @@ func (w *many) form(what string) quorum.Quorum {
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		if _, err := r.rank.Take(r.id, &got, false, 0); err != nil {
+		if _, err := r.rank.Take(r.id, &got, 0); err != nil {
 			w.t.Fatal(r.id, err)
 		}
 		r.joined = false

@@ -70,10 +70,10 @@ func (b *barrier) wakeLocked() {
 }
 
 // awaits is quorum.Polls.Awaits.
-func (b *barrier) awaits(rank int, attempt uint64) (next uint64, awaits bool) {
+func (b *barrier) awaits(r quorum.RankReport) (next uint64, awaits bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.mu.polls.Awaits(rank, attempt)
+	return b.mu.polls.Awaits(r)
 }
 
 // next is quorum.Polls.Next.

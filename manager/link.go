@@ -32,13 +32,13 @@ type link interface {
 
 // reply is what a report gets. Exactly one of Quorum and Unanswered is set.
 type reply struct {
-	Quorum *quorum.Quorum
-	// Void, with a Quorum: some rank lost operations of this attempt. With
-	// Unanswered: a sibling has voted on the attempt and waits for this rank's
-	// vote, or has gone on without it; report again after it.
-	Void       bool
+	Quorum     *quorum.Quorum
+	Void       uint64 // with Quorum: the newest attempt that is void for all ranks; 0: none
 	Attempt    uint64 // the one in which the siblings are, or which they begin next
 	Unanswered bool   // the ask was withdrawn; the standing quorum goes on
+	// VoteFirst, with Unanswered: a sibling has voted on the attempt and waits for
+	// this rank's vote, or has gone on without it; report again after it.
+	VoteFirst bool
 }
 
 // notice is what a server pushes to a rank: a notice of the lighthouse, or one

@@ -58,7 +58,7 @@ func TestBarrierDecidesOnce(t *testing.T) {
 
 // waitsFor says whether others wait for a rank's vote on an attempt.
 func waitsFor(b *barrier, rank int, attempt uint64) bool {
-	_, awaits := b.awaits(rank, attempt)
+	_, awaits := b.awaits(quorum.RankReport{GroupRank: rank, Attempt: attempt})
 	return awaits
 }
 

@@ -143,7 +143,7 @@ func (r *remote) away(ctx context.Context, away func() bool) {
 
 func replyFromProto(m *skerrypb.RankQuorumResponse) (reply, error) {
 	if m.GetUnanswered() {
-		return reply{Unanswered: true, Void: m.GetVoid(), Attempt: m.GetAttempt()}, nil
+		return reply{Unanswered: true, VoteFirst: m.GetVoteFirst(), Attempt: m.GetAttempt()}, nil
 	}
 	q, err := wire.QuorumFromProto(m.GetQuorum())
 	if err != nil {

@@ -155,7 +155,7 @@ func (m *Manager) round(ctx context.Context, r *request) error {
 	if got.Unanswered {
 		return m.unanswered()
 	}
-	if err := m.accept(r, got, rep.Attempt); err != nil {
+	if err := m.accept(r, got); err != nil {
 		return err
 	}
 	if err := m.configure(ctx); err != nil {
@@ -200,7 +200,7 @@ func (m *Manager) answerTo(ctx context.Context, rep quorum.RankReport) (reply, e
 	ctx, end := m.whileThere(ctx)
 	defer end()
 	got, err := m.link.report(ctx, rep)
-	if err == nil && got.Unanswered && got.Void {
+	if err == nil && got.Unanswered && got.VoteFirst {
 		err = m.voteFirst(ctx, rep.Attempt, got.Attempt)
 	}
 	if err != nil && errors.Is(context.Cause(ctx), errTrainerAway) {
@@ -260,11 +260,11 @@ func (m *Manager) voteFirst(ctx context.Context, number, next uint64) error {
 }
 
 // accept takes up an answer.
-func (m *Manager) accept(r *request, got reply, number uint64) error {
+func (m *Manager) accept(r *request, got reply) error {
 	q := got.Quorum
 	m.mu.Lock()
 	m.mu.rank.CatchUp(got.Attempt)
-	t, err := m.mu.rank.Take(m.id, q, got.Void, number)
+	t, err := m.mu.rank.Take(m.id, q, got.Void)
 	if t.Settled.Known {
 		m.mu.stats.Settled++
 	}

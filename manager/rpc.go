@@ -44,7 +44,8 @@ func (r *rpcServer) Quorum(ctx context.Context, m *skerrypb.RankQuorumRequest) (
 		return nil, statusOf(err)
 	}
 	out := &skerrypb.RankQuorumResponse{
-		ReplicaId: string(r.server.replica), Void: got.Void, Unanswered: got.Unanswered, Attempt: got.Attempt,
+		ReplicaId: string(r.server.replica), Void: got.Void, Unanswered: got.Unanswered, VoteFirst: got.VoteFirst,
+		Attempt: got.Attempt,
 	}
 	if got.Quorum != nil {
 		out.Quorum = wire.QuorumToProto(*got.Quorum)

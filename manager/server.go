@@ -341,11 +341,11 @@ func (s *server) deliver(reports []*pendingReport, q *quorum.Quorum, err error) 
 
 // answerLocked is the reply to a report that has its quorum.
 func (s *server) answerLocked(r quorum.RankReport, q *quorum.Quorum) reply {
-	return reply{Quorum: q, Void: r.Attempt == s.mu.void, Attempt: s.votes.next(r.GroupRank)}
+	return reply{Quorum: q, Void: s.mu.void, Attempt: s.votes.next(r.GroupRank)}
 }
 
 // voteFirst is the reply to a rank that has to vote before it reports.
-func voteFirst(next uint64) reply { return reply{Unanswered: true, Void: true, Attempt: next} }
+func voteFirst(next uint64) reply { return reply{Unanswered: true, VoteFirst: true, Attempt: next} }
 
 // voteFirst replies to the ranks that report though their siblings wait for
 // their vote, or have gone on without it: without the vote, the siblings do not
@@ -357,7 +357,7 @@ func (s *server) voteFirst() {
 		if p == nil {
 			continue
 		}
-		if next, awaits := s.votes.awaits(rank, p.report.Attempt); awaits {
+		if next, awaits := s.votes.awaits(p.report); awaits {
 			s.mu.pending[rank] = nil
 			p.result <- reportResult{reply: voteFirst(next)}
 			s.touchLocked()

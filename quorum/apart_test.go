@@ -53,18 +53,50 @@ func TestAReportThatOutlivesItsAttemptAwaitsTheNextVote(t *testing.T) {
 		{GroupRank: 0, QuorumID: 10, Round: 1, Step: 206, Attempt: 3, Broken: true, Last: true},
 	}
 	for i, v := range votes {
-		if next, awaits := p.Awaits(1, 2); awaits && i != 1 {
+		if next, awaits := p.Awaits(quorum.RankReport{GroupRank: 1, Attempt: 2}); awaits && i != 1 {
 			t.Errorf("before vote %d rank 1 is asked for its vote, and begins %d then", i, next)
 		}
 		if err := p.Vote(v); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if next, awaits := p.Awaits(1, 2); !awaits || next != 4 {
+	if next, awaits := p.Awaits(quorum.RankReport{GroupRank: 1, Attempt: 2}); !awaits || next != 4 {
 		t.Errorf("Awaits = %d, %t; want 4, true: attempt 3 was ended without rank 1", next, awaits)
 	}
-	if _, awaits := p.Awaits(0, 2); awaits {
+	if _, awaits := p.Awaits(quorum.RankReport{GroupRank: 0, Attempt: 2}); awaits {
 		t.Error("rank 0 is asked for a vote that it has given")
+	}
+}
+
+// A rank that waits for its settlement has voted on the attempt for which it reports. It
+// is not asked for its vote on the next one, which its sibling has given up and tried: it
+// does not begin that before its report is answered.
+func TestWhoAwaitsItsSettlementIsNotAskedForTheNextVote(t *testing.T) {
+	t.Parallel()
+	votes := []quorum.RankVote{
+		{GroupRank: 1, QuorumID: 10, Round: 1, Step: 206, Attempt: 2, Vote: quorum.VotePrepared, Broken: true},
+		{GroupRank: 0, QuorumID: 10, Round: 1, Step: 206, Attempt: 2, Vote: quorum.VotePrepared, Broken: true},
+		{GroupRank: 1, QuorumID: 10, Round: 1, Step: 206, Attempt: 3, Broken: true, Last: true},
+	}
+	for _, c := range []struct {
+		fact   quorum.FactKind
+		awaits [3]bool // after each vote
+	}{
+		{quorum.Prepared, [3]bool{true, false, false}},
+		{quorum.GaveUp, [3]bool{true, false, true}},
+		{quorum.Refused, [3]bool{true, false, true}},
+	} {
+		p := quorum.NewPolls(2)
+		report := quorum.RankReport{Attempt: 2, Fact: quorum.Fact{Kind: c.fact, Step: 206, QuorumID: 10}}
+		for i, v := range votes {
+			if err := p.Vote(v); err != nil {
+				t.Fatal(err)
+			}
+			if next, awaits := p.Awaits(report); awaits != c.awaits[i] {
+				t.Errorf("after vote %d rank 0, which says %v in attempt 2, is asked for its vote: %t, and begins %d then; want %t",
+					i, c.fact, awaits, next, c.awaits[i])
+			}
+		}
 	}
 }
 
@@ -99,7 +131,7 @@ func TestC5_WhoDoesNotKnowItsDigestHasGivenUp(t *testing.T) {
 			t.Parallel()
 			r := quorum.NewRank(quorum.RankConfig{GroupWorldSize: 1, MinReplicas: 1})
 			r.Need()
-			if _, err := r.Take("a", q, false, 0); err != nil || !r.Configured() || !r.Fulfil() {
+			if _, err := r.Take("a", q, 0); err != nil || !r.Configured() || !r.Fulfil() {
 				t.Fatalf("not in a quorum: %v", err)
 			}
 			r.Begin()

@@ -23,7 +23,7 @@ func TestCutBeforeItIssuedAnything(t *testing.T) {
 			{ReplicaID: "a", GroupWorldSize: c.ranks}, {ReplicaID: "b", GroupWorldSize: c.ranks},
 		}}
 		r.Need()
-		if _, err := r.Take("a", q, false, 0); err != nil {
+		if _, err := r.Take("a", q, 0); err != nil {
 			t.Fatal(err)
 		}
 		if !r.Configured() || !r.Fulfil() {

@@ -302,7 +302,7 @@ func (x *explorer) take(w *world, r *replica, m message) error {
 	promised, was, forward := r.prepared(), r.Was, false
 	var early []quorum.Notice
 	for g := range r.Ranks {
-		t, err := r.Ranks[g].Take(r.ID, q, false, 0)
+		t, err := r.Ranks[g].Take(r.ID, q, 0)
 		if err != nil {
 			return fmt.Errorf("Q4: %s is answered with quorum %d: %w", r.ID, q.ID, err)
 		}

@@ -17,7 +17,7 @@ func TestC5_AVoidAttemptRefusesNothingThatWasGivenUp(t *testing.T) {
 	q := formedOf(7, quorum.Member{ReplicaID: "a", GroupWorldSize: 1}, quorum.Member{ReplicaID: "b", GroupWorldSize: 1},
 		quorum.Member{ReplicaID: "c", GroupWorldSize: 1})
 	r.Need()
-	if _, err := r.Take("b", q, false, 0); err != nil || !r.Configured() || !r.Fulfil() {
+	if _, err := r.Take("b", q, 0); err != nil || !r.Configured() || !r.Fulfil() {
 		t.Fatalf("not in a quorum: %v", err)
 	}
 	r.Started()

@@ -100,9 +100,20 @@ func (p *Polls) past(attempt uint64) bool { return p.current != nil && attempt <
 // made, so the attempt which it names may be one on which the rank has voted. (Then it
 // was not asked for its vote on the next one, which the others had ended; all were
 // answered, and it gave its ballot in that one, and they in the one after it.)
-func (p *Polls) Awaits(rank int, attempt uint64) (next uint64, awaits bool) {
-	awaits = p.current != nil && attempt <= p.current.attempt && p.voted[rank] < p.current.attempt
-	return p.Next(rank), awaits
+//
+// One that says prepared does not: its rank stays in that attempt until the step is
+// settled, or takes the report back as it gives up. What it waits for is the answer to
+// this very report. (Its sibling had given up and tried again. It was told to vote first,
+// which it does after the settlement, and its replica did not join before its deadline.)
+func (p *Polls) Awaits(r RankReport) (next uint64, awaits bool) {
+	if p.current == nil || r.Attempt > p.current.attempt {
+		return p.Next(r.GroupRank), false
+	}
+	until := p.current.attempt
+	if r.Fact.Kind == Prepared {
+		until = r.Attempt
+	}
+	return p.Next(r.GroupRank), p.voted[r.GroupRank] < until
 }
 
 // Restarted says whether a rank that reports for an attempt has voted on a later

@@ -50,7 +50,7 @@ type Rank struct {
 	early       []Notice // about a quorum that is still to be taken up
 	attempt     attempt
 	siblings    uint64 // the newest attempt in which they are known to be; 0: not known
-	lost        uint64 // the newest attempt known to be void for the whole replica; 0: none
+	lost        uint64 // the newest attempt known to be void for the whole replica, see Take; 0: none
 }
 
 // RankConfig is what a rank is started with.

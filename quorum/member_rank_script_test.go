@@ -15,7 +15,7 @@ import (
 //	rank [ranks=2] [min=2] [fixed=1] [every]     a rank that has just started
 //	begin, issue, fail, close, share             its attempt
 //	need, ask, unanswered, again, drain          its wish
-//	answer Q.ROUND [of=(a,b)] [at=(4@6,4@6)] [count=(a,b)] [forward=11] [void]
+//	answer Q.ROUND [of=(a,b)] [at=(4@6,4@6)] [count=(a,b)] [forward=11] [void=N]
 //	ready                                        the group is configured
 //	heal 5@7
 //	hear fallen|lost|wanted|sibling Q [committed=11]
@@ -144,11 +144,9 @@ func (s *memberScript) answer(d *datadriven.TestData) string {
 		d.ScanArgs(s.t, "forward", &sum)
 		q.Settlement = quorum.Settlement{Outcome: quorum.Forward, Step: 5, QuorumID: 7, Digests: []quorum.Digest{digestOf(sum)}}
 	}
-	number, open := s.rank1.Attempt()
-	if !open {
-		number++ // it has reported for that one
-	}
-	t, err := s.rank1.Take("a", q, d.HasArg("void"), number)
+	void := 0
+	d.MaybeScanArgs(s.t, "void", &void)
+	t, err := s.rank1.Take("a", q, uint64(void))
 	out := ""
 	if t.Settled.Known {
 		out = fmt.Sprintf("settled, forward=%t\n", t.Settled.Forward)

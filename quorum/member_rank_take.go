@@ -18,8 +18,11 @@ type Taken struct {
 }
 
 // Take takes up an answer for a replica: it settles the step that was under way,
-// and makes the answer the standing quorum. void says that the replica lost
-// operations of an attempt, whose number is given.
+// and makes the answer the standing quorum. void is the newest attempt of which the
+// replica lost operations; 0: none. It need not be the one that the rank's report names:
+// that may have been made in an attempt before it, and have waited since. (Its sibling
+// lost the operations of the next one. It was told of its own, gave its ballot in the
+// next one, and was one attempt apart from its sibling.)
 //
 // Whoever rolled a step forward, or discarded it, did so by what the answer says of
 // its position (C5, C6). A rank that then stands elsewhere, and is not to heal, had
@@ -28,19 +31,17 @@ type Taken struct {
 //
 // Errors: those of Assign. The quorum does not stand then; with ErrNotMember, which
 // only a replica that has drained gets, the settlement told what became of its step.
-func (r *Rank) Take(as ReplicaID, q *Quorum, void bool, number uint64) (Taken, error) {
+func (r *Rank) Take(as ReplicaID, q *Quorum, void uint64) (Taken, error) {
 	a, err := Assign(q, as, r.cfg.GroupRank)
 	r.haveID, r.haveRound = q.ID, q.Round
 	if err != nil {
 		return r.leftOut(q, err)
 	}
-	t := Taken{Old: r.quorum, Void: void && r.Trying(number) || r.overtaken()}
+	t := Taken{Old: r.quorum, Void: r.Trying(void) || r.overtaken()}
 	if t.Void {
 		r.attempt.void, r.attempt.failed = true, true
 	}
-	if void {
-		r.lost = number
-	}
+	r.lost = void
 	t.Fresh = r.quorum == nil || r.quorum.ID != q.ID || r.quorum.Cluster != q.Cluster
 	if t.Fell = !t.Fresh && !r.standing; t.Fell {
 		return t, nil

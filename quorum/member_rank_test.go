@@ -15,7 +15,7 @@ func aloneRank(t *testing.T) (*quorum.Rank, *quorum.Quorum) {
 		Participants: []quorum.ReplicaID{"a"},
 	}
 	r.Need()
-	if _, err := r.Take("a", q, false, 0); err != nil || !r.Configured() || !r.Fulfil() {
+	if _, err := r.Take("a", q, 0); err != nil || !r.Configured() || !r.Fulfil() {
 		t.Fatalf("the rank is in no quorum: %v", err)
 	}
 	return &r, q
@@ -33,7 +33,7 @@ func TestRankWishThatOvertakesAnAnswer(t *testing.T) {
 	r.Hear(wanted)
 	again := *q
 	again.Round = 2
-	if _, err := r.Take("a", &again, false, 1); err != nil || !r.Fulfil() {
+	if _, err := r.Take("a", &again, 0); err != nil || !r.Fulfil() {
 		t.Fatal(err)
 	}
 	if r.Wanted() == "" {
@@ -41,7 +41,7 @@ func TestRankWishThatOvertakesAnAnswer(t *testing.T) {
 	}
 	r.Ask()
 	again.Round = 3
-	if _, err := r.Take("a", &again, false, 1); err != nil || r.Wanted() != "" {
+	if _, err := r.Take("a", &again, 0); err != nil || r.Wanted() != "" {
 		t.Errorf("after the second answer %q is wanted (%v), want nothing", r.Wanted(), err)
 	}
 }

@@ -98,7 +98,11 @@ func (s *memberScript) vote(d *datadriven.TestData) string {
 }
 
 func (s *memberScript) awaits(d *datadriven.TestData) string {
-	next, ok := s.polls.Awaits(s.rank(d), s.attempt(d))
+	r := quorum.RankReport{GroupRank: s.rank(d), Attempt: s.attempt(d)}
+	if d.HasArg("prepared") {
+		r.Fact.Kind = quorum.Prepared
+	}
+	next, ok := s.polls.Awaits(r)
 	if next, ok := s.polls.Restarted(s.rank(d), s.attempt(d)); ok {
 		return fmt.Sprintf("it was started again, and begins attempt %d\n", next)
 	}

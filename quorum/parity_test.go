@@ -111,7 +111,7 @@ func TestC1_ARankThatDiffersSaysSoUntilItHealed(t *testing.T) {
 	r.Start(at, 0)
 	take := func(q *quorum.Quorum) {
 		t.Helper()
-		if taken, err := r.Take("b", q, false, 0); err != nil || taken.Wrong || !r.Configured() || !r.Fulfil() {
+		if taken, err := r.Take("b", q, 0); err != nil || taken.Wrong || !r.Configured() || !r.Fulfil() {
 			t.Fatalf("%+v, %v", taken, err)
 		}
 	}

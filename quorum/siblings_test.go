@@ -7,9 +7,9 @@ import (
 )
 
 // take has b take an answer up.
-func take(t *testing.T, r *quorum.Rank, q *quorum.Quorum, void bool, number uint64) quorum.Taken {
+func take(t *testing.T, r *quorum.Rank, q *quorum.Quorum) quorum.Taken {
 	t.Helper()
-	tk, err := r.Take("b", q, void, number)
+	tk, err := r.Take("b", q, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -17,9 +17,9 @@ func take(t *testing.T, r *quorum.Rank, q *quorum.Quorum, void bool, number uint
 }
 
 // enter has it do so, and begin in that quorum.
-func enter(t *testing.T, r *quorum.Rank, q *quorum.Quorum, number uint64) {
+func enter(t *testing.T, r *quorum.Rank, q *quorum.Quorum) {
 	t.Helper()
-	take(t, r, q, false, number)
+	take(t, r, q)
 	if !r.Configured() || !r.Fulfil() {
 		t.Fatal("not in it")
 	}
@@ -55,7 +55,7 @@ func TestAnOvertakenAttemptLetsTheNewQuorumStand(t *testing.T) {
 	rs[0].Leave()
 	// Rank 1 is told of quorum 9, and of attempt 2.
 	rs[1].CatchUp(p.Next(1))
-	if tk := take(t, rs[1], quorumOfTwo(9), false, 1); !tk.Void {
+	if tk := take(t, rs[1], quorumOfTwo(9)); !tk.Void {
 		t.Fatal("not void")
 	}
 	rs[1].Cut()
@@ -94,7 +94,7 @@ func TestC5_WhoGaveAStepUpDoesNotRefuseItForItsSibling(t *testing.T) {
 	votes := [2]quorum.RankVote{}
 	for g, r := range rs {
 		r.CatchUp(next[g])
-		enter(t, r, q11, 1)
+		enter(t, r, q11)
 		if g == 0 {
 			r.Begin() // attempt 2
 		}
@@ -162,12 +162,12 @@ func TestAVoidAttemptAsksForNothing(t *testing.T) {
 	}
 	r := rs[1]
 	r.Need()
-	enter(t, r, quorumOfTwo(8), 1)
+	enter(t, r, quorumOfTwo(8))
 	r.Fall(8)
 	r.Need()
 	r.Begin()
 	r.CatchUp(p.Next(1))
-	if tk := take(t, r, quorumOfTwo(9), false, 1); !tk.Void {
+	if tk := take(t, r, quorumOfTwo(9)); !tk.Void {
 		t.Fatal("not void")
 	}
 	r.Cut()
@@ -189,7 +189,7 @@ func beginAfter(t *testing.T, rs [2]*quorum.Rank, q *quorum.Quorum) {
 	t.Helper()
 	for _, r := range rs {
 		r.Need()
-		enter(t, r, q, 1)
+		enter(t, r, q)
 		r.Fall(q.ID)
 		r.Need()
 		r.Begin()

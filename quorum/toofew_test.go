@@ -23,7 +23,7 @@ func TestC5_WhoVetoesNothingHasPromised(t *testing.T) {
 		r = quorum.NewRank(quorum.RankConfig{GroupWorldSize: 1, MinReplicas: minReplicas})
 		r.Start(old, 0)
 		r.Need()
-		if taken, err := r.Take("b", q, false, 0); err != nil || taken.Wrong || !r.Configured() || !r.Fulfil() {
+		if taken, err := r.Take("b", q, 0); err != nil || taken.Wrong || !r.Configured() || !r.Fulfil() {
 			t.Fatalf("%+v, %v", taken, err)
 		}
 		r.Begin()

@@ -11,7 +11,7 @@ import (
 // reports into one join, and their votes into one decision.
 type hub struct {
 	polls    *quorum.Polls
-	pending  []*reported // by group rank; nil: none
+	pending  []*quorum.RankReport // by group rank; nil: none
 	newest   *quorum.Quorum
 	answered uint64 // the attempt whose reports newest answered
 	void     uint64 // the newest attempt that is void for all
@@ -24,12 +24,6 @@ type hub struct {
 	polled   [2]uint64  // the newest attempts voted on, which the polls know
 }
 
-// reported is a rank's report that waits for its reply.
-type reported struct {
-	quorum.RankReport
-	number uint64
-}
-
 // call is a vote that waits.
 type call struct {
 	waits bool
@@ -39,7 +33,7 @@ type call struct {
 // reply is what a report gets.
 type reply struct {
 	q         *quorum.Quorum
-	void      bool   // with q: the attempt is, for all ranks
+	void      uint64 // with q: the newest attempt that is void for all ranks
 	attempt   uint64 // of the report
 	withdrawn bool
 	first     bool   // it votes first
@@ -48,7 +42,7 @@ type reply struct {
 
 func newHub(ranks int) hub {
 	return hub{
-		polls: quorum.NewPolls(ranks), pending: make([]*reported, ranks), next: 1,
+		polls: quorum.NewPolls(ranks), pending: make([]*quorum.RankReport, ranks), next: 1,
 		away: make([]bool, ranks), calls: make([]call, ranks), lines: [2][]int64{make([]int64, ranks), make([]int64, ranks)},
 	}
 }
@@ -90,7 +84,7 @@ func (m *member) carry(way, g int, do func()) {
 }
 
 // report takes in a rank's report.
-func (m *member) report(g int, p *reported) {
+func (m *member) report(g int, p *quorum.RankReport) {
 	h := &m.hub
 	h.away[g] = false
 	if next, restarted := h.polls.Restarted(g, p.Attempt); restarted {
@@ -110,7 +104,7 @@ func (m *member) report(g int, p *reported) {
 }
 
 // takeBack takes a rank's report back, unless it was answered.
-func (m *member) takeBack(g int, p *reported) {
+func (m *member) takeBack(g int, p *quorum.RankReport) {
 	h := &m.hub
 	if h.pending[g] == p {
 		h.pending[g] = nil
@@ -125,19 +119,19 @@ func (m *member) takeBack(g int, p *reported) {
 
 // known is the reply to a report which can be given at once: an answer that the rank
 // has not had.
-func (h *hub) known(p *reported) (reply, bool) {
+func (h *hub) known(p *quorum.RankReport) (reply, bool) {
 	q := h.newest
 	if q == nil {
 		return reply{}, false
 	}
 	newer := q.ID > p.HaveQuorumID || q.ID == p.HaveQuorumID && q.Round > p.HaveRound
 	if newer || p.Kind == quorum.JoinAsk && h.answered == p.Attempt {
-		return reply{q: q, void: p.Attempt == h.void}, true
+		return reply{q: q, void: h.void}, true
 	}
 	return reply{}, false
 }
 
-func (m *member) replies(g int, p *reported, rep reply) {
+func (m *member) replies(g int, p *quorum.RankReport, rep reply) {
 	rep.attempt = p.Attempt
 	if rep.q != nil {
 		rep.next = m.hub.polls.Next(g)
@@ -156,7 +150,7 @@ func (m *member) voteFirst() {
 		if p == nil {
 			continue
 		}
-		if next, awaits := h.polls.Awaits(g, p.Attempt); awaits {
+		if next, awaits := h.polls.Awaits(*p); awaits {
 			h.pending[g] = nil
 			m.replies(g, p, reply{first: true, next: next})
 			m.gather()
@@ -192,7 +186,7 @@ func (m *member) newJoin() {
 	self := quorum.Member{ReplicaID: m.rid(), Address: m.name, StoreAddress: m.name, GroupWorldSize: m.w.o.Ranks}
 	reports := make([]quorum.RankReport, len(m.ranks))
 	for g, p := range h.pending {
-		reports[g] = p.RankReport
+		reports[g] = *p
 		if f := m.w.mutant.onReport; f != nil {
 			f(&reports[g])
 		}
@@ -292,7 +286,7 @@ func (m *member) answered(q *quorum.Quorum, number uint64) {
 	}
 	for g, p := range h.pending {
 		h.pending[g] = nil
-		m.replies(g, p, reply{q: q, void: p.Attempt == h.void})
+		m.replies(g, p, reply{q: q, void: h.void})
 	}
 }
 

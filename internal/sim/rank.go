@@ -67,12 +67,12 @@ func newRank(m *member, g int) *rank {
 
 // request works the wish for another quorum, until its group is ready.
 type request struct {
-	sync   bool      // StartQuorum waits: a heal comes before the collectives
-	forbid bool      // the state is not to be healed
-	out    *reported // that waits for its reply
-	taken  bool      // out was taken back
-	awaits uint64    // the attempt whose vote comes first; 0: none
-	round  int       // rises with each try; old timers see it
+	sync   bool               // StartQuorum waits: a heal comes before the collectives
+	forbid bool               // the state is not to be healed
+	out    *quorum.RankReport // that waits for its reply
+	taken  bool               // out was taken back
+	awaits uint64             // the attempt whose vote comes first; 0: none
+	round  int                // rises with each try; old timers see it
 	pause  time.Duration
 }
 
@@ -112,14 +112,14 @@ func (r *rank) pursue(q *request) {
 		return
 	}
 	rep := r.Report(quorum.ReportOptions{Sync: q.sync && !q.forbid})
-	p := &reported{rep, 0}
+	p := &rep
 	q.out, q.taken = p, false
 	r.m.toServer(r.g, func() { r.m.report(r.g, p) })
 	r.watchTrainer(q, p)
 }
 
 // watchTrainer takes a report back whose trainer is gone.
-func (r *rank) watchTrainer(q *request, p *reported) {
+func (r *rank) watchTrainer(q *request, p *quorum.RankReport) {
 	wait := max(opDeadline-time.Duration(r.m.w.now-r.moved), 100*time.Millisecond)
 	r.m.after(wait, func() {
 		switch {
@@ -160,7 +160,7 @@ func (r *rank) stop() {
 
 // replied takes the reply to a report. One that was given before the report was taken
 // back is taken up.
-func (r *rank) replied(p *reported, rep reply) {
+func (r *rank) replied(p *quorum.RankReport, rep reply) {
 	q := r.request
 	if q == nil || q.out != p {
 		return
@@ -202,7 +202,7 @@ func (r *rank) accept(q *request, rep reply) {
 	if !w.mutant.noCatchUp {
 		r.CatchUp(rep.next)
 	}
-	t, err := r.Take(r.m.rid(), rep.q, rep.void, rep.attempt)
+	t, err := r.Take(r.m.rid(), rep.q, rep.void)
 	if !t.Left || t.Settled.Forward {
 		r.settled(t.Settled) // who leaves is told of what was settled last, and no more
 	}

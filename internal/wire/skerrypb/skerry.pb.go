@@ -4676,9 +4676,10 @@ type RankQuorumResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Quorum        *Quorum                `protobuf:"bytes,1,opt,name=quorum,proto3" json:"quorum,omitempty"` // the rank runs quorum.Assign on it
 	ReplicaId     string                 `protobuf:"bytes,2,opt,name=replica_id,json=replicaId,proto3" json:"replica_id,omitempty"`
-	Void          bool                   `protobuf:"varint,3,opt,name=void,proto3" json:"void,omitempty"`             // some rank lost ops of this attempt: all discard it without a ballot
-	Unanswered    bool                   `protobuf:"varint,4,opt,name=unanswered,proto3" json:"unanswered,omitempty"` // the ask was withdrawn: the standing quorum goes on
-	Attempt       uint64                 `protobuf:"varint,5,opt,name=attempt,proto3" json:"attempt,omitempty"`       // the one the others are at; with void and unanswered: vote first
+	VoteFirst     bool                   `protobuf:"varint,3,opt,name=vote_first,json=voteFirst,proto3" json:"vote_first,omitempty"` // with unanswered: siblings wait for the rank's vote, or went on without
+	Unanswered    bool                   `protobuf:"varint,4,opt,name=unanswered,proto3" json:"unanswered,omitempty"`                // the ask was withdrawn: the standing quorum goes on
+	Attempt       uint64                 `protobuf:"varint,5,opt,name=attempt,proto3" json:"attempt,omitempty"`                      // the one the others are at
+	Void          uint64                 `protobuf:"varint,6,opt,name=void,proto3" json:"void,omitempty"`                            // with a quorum: the newest attempt of which some rank lost ops; all discard it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4727,9 +4728,9 @@ func (x *RankQuorumResponse) GetReplicaId() string {
 	return ""
 }
 
-func (x *RankQuorumResponse) GetVoid() bool {
+func (x *RankQuorumResponse) GetVoteFirst() bool {
 	if x != nil {
-		return x.Void
+		return x.VoteFirst
 	}
 	return false
 }
@@ -4744,6 +4745,13 @@ func (x *RankQuorumResponse) GetUnanswered() bool {
 func (x *RankQuorumResponse) GetAttempt() uint64 {
 	if x != nil {
 		return x.Attempt
+	}
+	return 0
+}
+
+func (x *RankQuorumResponse) GetVoid() uint64 {
+	if x != nil {
+		return x.Void
 	}
 	return 0
 }
@@ -5889,16 +5897,18 @@ const file_skerry_proto_rawDesc = "" +
 	"\aattempt\x18\x13 \x01(\x04R\aattempt\x12\x12\n" +
 	"\x04void\x18\x14 \x01(\bR\x04void\x12\x12\n" +
 	"\x04away\x18\x15 \x01(\bR\x04away\x12\x18\n" +
-	"\adiffers\x18\x16 \x01(\bR\adiffers\"\xac\x01\n" +
+	"\adiffers\x18\x16 \x01(\bR\adiffers\"\xcb\x01\n" +
 	"\x12RankQuorumResponse\x12)\n" +
 	"\x06quorum\x18\x01 \x01(\v2\x11.skerry.v1.QuorumR\x06quorum\x12\x1d\n" +
 	"\n" +
-	"replica_id\x18\x02 \x01(\tR\treplicaId\x12\x12\n" +
-	"\x04void\x18\x03 \x01(\bR\x04void\x12\x1e\n" +
+	"replica_id\x18\x02 \x01(\tR\treplicaId\x12\x1d\n" +
+	"\n" +
+	"vote_first\x18\x03 \x01(\bR\tvoteFirst\x12\x1e\n" +
 	"\n" +
 	"unanswered\x18\x04 \x01(\bR\n" +
 	"unanswered\x12\x18\n" +
-	"\aattempt\x18\x05 \x01(\x04R\aattempt\"\xc6\x02\n" +
+	"\aattempt\x18\x05 \x01(\x04R\aattempt\x12\x12\n" +
+	"\x04void\x18\x06 \x01(\x04R\x04void\"\xc6\x02\n" +
 	"\vVoteRequest\x12\x1d\n" +
 	"\n" +
 	"group_rank\x18\x01 \x01(\rR\tgroupRank\x12\x1b\n" +

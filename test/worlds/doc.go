@@ -20,6 +20,12 @@
 //
 //	go test ./test/worlds -run TestSeeds -worlds.seeds 2000 -worlds.from 1
 //
+// What a seed may draw is the list of traits in draw_test.go, and the faults that are in
+// every world. Not drawn: bits that flip (internal/sim draws them; here they are scripts,
+// for who is left of two may hold the wrong state, rightly), views (lighthouse's
+// TestManyTrain), a link of the data plane that is cut one way (over TCP it is cut both
+// ways, with another error; test/chaos has network namespaces).
+//
 // # What checkers look at
 //
 // What is true of the world: which process is up, which link is whole, whether a

@@ -74,3 +74,34 @@ func TestL4_AFallBehindANewRoundIsTold(t *testing.T) {
 		t.Errorf("quorum %d.%d stands %t, told %v; decides %v", q.ID, q.Round, r.m.Status(r.now).Stands, told, r.m.Decide(r.now).Reason)
 	}
 }
+
+// L3: a joiner's stream breaks while the members ask for its sake, and it is back before
+// they are answered that nothing changes: they are told of it again at once. (It had to
+// wait for a join timeout, after a cable that was out for two seconds.)
+func TestL3_AJoinerThatIsBackBehindAnUnchangedAnswerIsLetIn(t *testing.T) {
+	t.Parallel()
+	r := standing(t, rules(1), "a", "b")
+	r.commit("a", "b")
+	r.open("c")
+	r.fall("c", quorum.Fact{})
+	r.ask("a")
+	r.ask("b")
+	r.m.Broken(r.now, "c", "EOF", false)
+	d := r.m.Decide(r.now)
+	if !d.Ready || d.Changed {
+		t.Fatalf("ready %t, changed %t: %v; want that the quorum goes on", d.Ready, d.Changed, d.Reason)
+	}
+	r.open("c")
+	r.fall("c", quorum.Fact{})
+	r.m.Notices()
+	q := r.m.Form(r.now, d, quorum.Token{1}, 1)
+	told := map[quorum.ReplicaID]bool{}
+	for _, n := range r.m.Notices() {
+		for _, id := range n.To {
+			told[id] = told[id] || n.Kind == quorum.NoticeWanted && n.QuorumID == q.ID
+		}
+	}
+	if !told["a"] || !told["b"] {
+		t.Errorf("told that a change is wanted: %v, want a and b", told)
+	}
+}

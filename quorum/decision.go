@@ -76,6 +76,7 @@ type Decision struct {
 	accusations []Accusation
 	base        *Quorum // the ledger's last
 	fallen      bool    // the last quorum had fallen
+	joiners     uint64  // Machine.joiners then
 }
 
 // Command is what raft replicates for a changed decision.

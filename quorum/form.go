@@ -35,7 +35,7 @@ func (m *Machine) build(kind windowKind, why Reason, chosen []*replica, s settli
 	}
 	d.Quorum = q
 	d.follows = Formed{FollowsID: m.ledger.Last.ref().id, FollowsRound: m.ledger.Last.ref().round, Client: m.client}
-	d.accusations, d.base, d.fallen = fewOf(m.accused), m.ledger.Last, m.fallen
+	d.accusations, d.base, d.fallen, d.joiners = fewOf(m.accused), m.ledger.Last, m.fallen, m.joiners
 	return d
 }
 
@@ -150,7 +150,11 @@ func (m *Machine) Form(now time.Time, d Decision, t Token, createdMs int64) Quor
 		for _, member := range q.Members {
 			m.saw(m.replicas[member.ReplicaID], member.Position)
 		}
-		if m.wanted.pushed && !m.fallen {
+		switch {
+		case !m.wanted.pushed || m.fallen:
+		case m.joiners != d.joiners:
+			m.wanted.pushed = false // who joined since was not seen: they are told again at once
+		default:
 			// They asked, and nothing came of it: in a while they are told again,
 			// if a reason remains.
 			m.wanted.again = now.Add(m.config.JoinTimeout)

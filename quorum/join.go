@@ -270,6 +270,9 @@ func (m *Machine) arrivedAfter(now time.Time, r *replica, before *waiting) {
 			m.pushFallen(r)
 		}
 	}
+	if before == nil && !r.member {
+		m.joiners++
+	}
 	if before == nil && !r.member && !m.wanted.again.IsZero() {
 		m.wanted.pushed = false // what came to nothing was not about this joiner
 	}

@@ -39,6 +39,7 @@ type Machine struct {
 	fellBy   string // why, for people
 	change   string // a change that no joiner stands for: a drain, new rules
 	wanted   wanted
+	joiners  uint64 // joins from outside the last quorum so far: rises with each
 	links    []link
 	accused  []Accusation // in the last quorum, for the history
 	told     told         // to the members of the last quorum, if they are a crowd

@@ -31,6 +31,13 @@ func (m *Machine) entered(r *replica) bool {
 	return !w.Last.ref().less(m.last.ref()) || w.Fact.QuorumID == id || w.Member.Position.QuorumID == id
 }
 
+// lastHeals says that a member is to heal in the last quorum: what it has given up weighs
+// nothing, and the answer is what it needs.
+func (m *Machine) lastHeals(id ReplicaID) bool {
+	rank, _ := memberRank(m.last.Members, id)
+	return planHeals(m.last).heals(rank)
+}
+
 // repeats says that a member's join is answered by the last answer, which it has
 // not had: it was lost on its way, or its leader died. Only while that quorum
 // stands, and only if the member claims nothing that is not settled: one that
@@ -48,7 +55,7 @@ func (m *Machine) repeats(r *replica) bool {
 		return false // its group of that id is broken: the same id cannot be configured again
 	}
 	// Who refused a step knows that nobody committed it.
-	known := w.Fact.Kind == NoFact || w.Fact.Kind == Refused
+	known := w.Fact.Kind == NoFact || w.Fact.Kind == Refused || w.Fact.Kind == GaveUp && m.lastHeals(r.id)
 	if !known && findSettled(m.ledger.Settled, w.Fact.Step, w.Fact.QuorumID) == nil {
 		return false
 	}

@@ -42,6 +42,7 @@ type Rank struct {
 	settlement settlement
 
 	wanted      string // why its ballots want a change; empty: they do not
+	muted       bool   // an ask went unanswered, and the lighthouse was not heard since
 	draining    string // why; empty: it does not drain
 	failures    int64  // discarded attempts since the last commit, told to the lighthouse
 	discarded   int    // the same, void ones included

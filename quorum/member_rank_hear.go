@@ -90,7 +90,10 @@ func (r *Rank) caughtUp() []Notice {
 // HearAgain notes that the lighthouse is there again after an ask that went
 // unanswered: what this rank itself wants is wanted again. What others want the
 // lighthouse says again.
-func (r *Rank) HearAgain() { r.raise() }
+func (r *Rank) HearAgain() {
+	r.muted = false
+	r.raise()
+}
 
 // raise wants a change for what this replica itself needs. One that has healed
 // beside a step waits for its first commit with that, unless there may be none,

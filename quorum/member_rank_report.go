@@ -60,7 +60,7 @@ func (r *Rank) Unanswered() bool {
 		r.wish = wishFall
 		return false
 	}
-	r.wanted = ""
+	r.wanted, r.muted = "", true
 	return true
 }
 

@@ -49,6 +49,7 @@ func (r *Rank) Take(as ReplicaID, q *Quorum, void uint64) (Taken, error) {
 	t.Settled = r.settled(r.claim.Settle(a.Position, r.cluster()))
 	r.quorum, r.assign = q, &a
 	r.standing, r.answered, r.behind, r.outside = true, true, a.Heal, false
+	r.muted = false
 	r.differs = r.differs && a.Heal // else its state is all that is left
 	r.accusations = nil
 	r.claim.Clear()

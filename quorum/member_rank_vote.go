@@ -258,7 +258,7 @@ func (r *Rank) End(v Resolution) Ended {
 		}
 	}
 	r.attempt.open = false
-	if !v.Commit || e.Step == r.assign.Max.Step+1 {
+	if !v.Commit && !r.muted || v.Commit && e.Step == r.assign.Max.Step+1 {
 		r.raise() // the first commit in this quorum, or none
 	}
 	e.Asks = v.Stands && (v.Wanted || v.Commit && r.cfg.EveryStep)

@@ -91,6 +91,7 @@ func (m *Machine) complain(now time.Time, a Accusation) {
 	culprit := m.replicas[a.Against]
 	f := m.remember(now, culprit)
 	if f.broken == a.QuorumID {
+		m.trial.own(now, f.name, a)
 		return
 	}
 	m.note(a)

@@ -14,10 +14,6 @@ import (
 // it named, the innocent one was refused, for as long as the odd one, and each time
 // both were over they came back together.)
 
-// maxTrial bounds the pairs of one quorum, each a judgement for each further word: a
-// newcomer beside hundreds is known by far fewer.
-const maxTrial = 128
-
 // trial is what was said of the last quorum.
 type trial struct {
 	quorumID int64
@@ -42,18 +38,49 @@ func (t *trial) tells(name string) bool {
 	return true
 }
 
-// adds notes a pair; false if it was known.
+// adds notes a pair; false if it is known, or one of its members is in so many that
+// another one tells nothing new. (Each pair is a judgement: of one odd newcomer among a
+// thousand all say so.)
 func (t *trial) adds(a Accusation) bool {
 	if t.quorumID != a.QuorumID {
 		*t = trial{quorumID: a.QuorumID}
 	}
 	x, y := min(a.By, a.Against), max(a.By, a.Against)
-	known := slices.ContainsFunc(t.pairs, func(p accusedPair) bool { return p.a == x && p.b == y })
-	if known || len(t.pairs) >= maxTrial {
+	of := map[ReplicaID]int{}
+	for _, p := range t.pairs {
+		if p.a == x && p.b == y {
+			return false
+		}
+		of[p.a]++
+		of[p.b]++
+	}
+	if of[x] >= maxDiffered || of[y] >= maxDiffered || len(t.pairs) >= maxTrial {
 		return false
 	}
 	t.pairs = append(t.pairs, accusedPair{x, y, a})
 	return true
+}
+
+// maxTrial bounds the pairs of one quorum: sixteen that nobody else is like.
+const maxTrial = maxDiffered * maxDiffered
+
+// own takes in what a replica says of itself in a quorum in which it was found odd: that
+// stays if it is acquitted.
+func (t *trial) own(now time.Time, name string, a Accusation) {
+	if a.QuorumID != t.quorumID {
+		return
+	}
+	if i := slices.Index(t.new, name); i >= 0 {
+		t.new = slices.Delete(t.new, i, i+1)
+		t.before = append(t.before, refusal{name: name, until: now})
+	}
+	for i := range t.before {
+		f := &t.before[i]
+		if f.name == name && f.broken != a.QuorumID {
+			f.broke, f.broken = f.broke+1, a.QuorumID
+			f.differs = f.differs || a.Kind == AccusedDiffers
+		}
+	}
 }
 
 // complainOdd takes in that one member called something else than another, and judges
@@ -61,7 +88,10 @@ func (t *trial) adds(a Accusation) bool {
 func (m *Machine) complainOdd(now time.Time, a Accusation) {
 	news := m.replicas[a.By].odd.differFrom(a.Against, a.QuorumID)
 	news = m.replicas[a.Against].odd.differFrom(a.By, a.QuorumID) || news
-	if pair := m.trial.adds(a); !pair && !news {
+	if !m.trial.adds(a) {
+		if news {
+			m.note(a)
+		}
 		return
 	}
 	m.note(a)
@@ -75,11 +105,17 @@ func (m *Machine) complainOdd(now time.Time, a Accusation) {
 // finding is the judgement of one pair.
 type finding struct {
 	culprit, other *replica
+	shows          [2]int // the standing of both
 	said           Accusation
 }
 
+// frees says that whoever differs from f's culprit is not odd by that: the culprit was
+// found so by one that has more to show. (Else two that lie together would set an odd one
+// free, by the word of one.)
+func (f finding) frees(g finding) bool { return f.culprit == g.other && f.shows[1] > f.shows[0] }
+
 // findings are the odd ones of the last quorum, each once. The word of whoever has most
-// to show is taken first, and who differs from an odd one is not odd by that. (One that
+// to show is taken first, and who differs from an odd one is not odd by that, see frees. (One that
 // had trained alone, and was odd, was in the right against a newcomer, though the one
 // that trained now had named it: both were refused, each time they came back together.)
 func (m *Machine) findings() (odd []finding) {
@@ -89,21 +125,17 @@ func (m *Machine) findings() (odd []finding) {
 		if x == nil || y == nil {
 			continue
 		}
-		f := finding{x, y, p.said}
 		if m.oddOne(x, y) == y {
-			f.culprit, f.other = y, x
+			x, y = y, x
 		}
-		all = append(all, f)
+		all = append(all, finding{x, y, [2]int{m.standing(x), m.standing(y)}, p.said})
 	}
 	slices.SortStableFunc(all, func(f, g finding) int {
-		return cmp.Or(cmp.Compare(m.standing(g.other), m.standing(f.other)),
+		return cmp.Or(cmp.Compare(g.shows[1], f.shows[1]),
 			cmp.Compare(len(g.culprit.odd.differed), len(f.culprit.odd.differed)))
 	})
-	known := func(r *replica) bool {
-		return slices.ContainsFunc(odd, func(f finding) bool { return f.culprit == r })
-	}
 	for _, f := range all {
-		if !known(f.culprit) && !known(f.other) {
+		if !slices.ContainsFunc(odd, func(g finding) bool { return g.culprit == f.culprit || g.frees(f) }) {
 			odd = append(odd, f)
 		}
 	}
@@ -132,13 +164,10 @@ func (m *Machine) acquit() {
 	t := &m.trial
 	for _, was := range t.before {
 		if f := m.refusalNamed(was.name); f != nil {
-			was.differs = was.differs || f.differs // of that it accuses itself
 			*f = was
 		}
 	}
-	m.refusals = slices.DeleteFunc(m.refusals, func(f refusal) bool {
-		return slices.Contains(t.new, f.name) && !f.differs
-	})
+	m.refusals = slices.DeleteFunc(m.refusals, func(f refusal) bool { return slices.Contains(t.new, f.name) })
 	t.before, t.new = nil, nil
 }
 

@@ -154,6 +154,7 @@ func (s *sealed) readRecord(p []byte) (int, error) {
 		if err != nil {
 			return 0, err
 		}
+		decrypting()
 		s.unread.Store(int64(got))
 		n = min(got, len(p))
 		s.r, s.w = 0, got-n
@@ -186,6 +187,7 @@ func (s *sealed) follow(p []byte) error {
 
 // writeRecord takes ciphertext: whoever writes plaintext sends it.
 func (s *sealed) writeRecord(p []byte) (int, error) {
+	encrypted()
 	if !s.live.Load() {
 		return s.raw.tcp.Write(p)
 	}

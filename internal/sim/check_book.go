@@ -27,6 +27,7 @@ type account struct {
 	about    pos
 	heard    time.Duration
 	brokenAt time.Duration // 0: it did not break
+	opened   time.Duration // its newest stream
 	accused  time.Duration // in the last quorum, 0: it was not
 	at       pos
 	lost     bool // the machine has said so
@@ -62,13 +63,36 @@ type book struct {
 	mends   map[[2]string]time.Duration // since when neither end says any more that it does not reach the other
 	words   map[word]bool               // accusations that were heard
 	blocked map[[2]string]bool          // the first did not reach the second, and has not taken it back
+	refused map[string]refusal          // by name
+}
+
+// refusal is what was said of a name that is kept out for a while.
+type refusal struct {
+	times int
+	until time.Duration
+}
+
+// refuse notes that a replica is kept out: 2 s the first time, then twice as long.
+func (b *book) refuse(now time.Duration, id string) {
+	name, _, _ := strings.Cut(id, ":")
+	r := b.refused[name]
+	r.until = now + min(quorum.RefusedFirst<<min(r.times, 16), quorum.RefusedMax)
+	r.times++
+	b.refused[name] = r
+}
+
+// isRefused says that a replica may be kept out; what was said to an earlier leader is
+// soft.
+func (b *book) isRefused(now time.Duration, id string) bool {
+	name, _, _ := strings.Cut(id, ":")
+	return now < b.refused[name].until
 }
 
 func (c *checker) newBook(now time.Duration, config quorum.Config, l ledgerView) *book {
 	b := &book{
 		c: c, config: config, began: now, all: map[string]*account{}, settled: map[pos]verdict{},
 		strikes: map[[2]string][]int64{}, apart: map[[2]string]time.Duration{},
-		blocked: map[[2]string]bool{}, words: map[word]bool{}, mends: map[[2]string]time.Duration{},
+		blocked: map[[2]string]bool{}, refused: map[string]refusal{}, words: map[word]bool{}, mends: map[[2]string]time.Duration{},
 	}
 	if l.last != nil {
 		b.setLast(now, l.last)
@@ -268,6 +292,7 @@ func (b *book) heed(now time.Duration, e quorum.Event) {
 		}
 	case quorum.EventReturned, quorum.EventOpened:
 		a.lost, a.excused = false, false
+		a.opened = now
 	case quorum.EventSuperseded:
 		a.excused = true
 	case quorum.EventStuck:
@@ -275,6 +300,8 @@ func (b *book) heed(now time.Duration, e quorum.Event) {
 		b.falls(now, a.member) // it ends the quorum
 	case quorum.EventAway:
 		a.away = true
+	case quorum.EventRefused:
+		b.refuse(now, a.id)
 	case quorum.EventCleared:
 		a.stuck, a.accused = false, 0
 		a.away = a.away && e.Text != "its trainer moves again"

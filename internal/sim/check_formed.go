@@ -79,9 +79,20 @@ func (b *book) majority(now time.Duration, f formedView) {
 	if b.last != nil && !slices.ContainsFunc(b.last.members, func(id string) bool { return !slices.Contains(f.members, id) }) {
 		return
 	}
-	if live, parted := b.live(), b.parted(now, f); 2*(len(f.members)+parted) <= live {
+	if live, parted := b.live()-b.out(now, f), b.parted(now, f); 2*(len(f.members)+parted) <= live {
 		b.c.fail("Q5", "%v has %d members, and %d parted from them, of %d live", f.answer, len(f.members), parted, live)
 	}
+}
+
+// out counts the live replicas that have joined, and are refused: they are let in by
+// none, and count for nobody.
+func (b *book) out(now time.Duration, f formedView) (n int) {
+	for _, a := range b.order {
+		if a.waits && a.live() && b.isRefused(now, a.id) && !slices.Contains(f.members, a.id) {
+			n++
+		}
+	}
+	return n
 }
 
 // parted counts those who have joined, and are kept apart by a bad link from another
@@ -243,8 +254,10 @@ func (b *book) quiet(now time.Duration, reason string) {
 			continue
 		}
 		switch {
-		case a.draining, a.stuck, a.away, b.rivals(a):
+		case a.draining, a.stuck, a.away, b.rivals(a), b.isRefused(now, a.id):
 			return // their part is not a matter of who has joined
+		case a.waits && a.opened == now:
+			return // it has gone on since it joined, perhaps, and joins anew
 		case a.waits && !a.session:
 			return // it has joined, and no answer reaches it: soon it is back, or lost
 		case a.waits:

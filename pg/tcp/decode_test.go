@@ -102,6 +102,9 @@ func FuzzHello(f *testing.F) {
 	}
 	f.Add(h.encode())
 	f.Add([]byte{})
+	odd := h.encode()
+	odd[8+4+4+4+4*classes+3] = 0xff // neither with shared memory nor without
+	f.Add(odd)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		h, err := decodeHello(b)
 		if err != nil {

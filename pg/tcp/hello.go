@@ -150,7 +150,11 @@ func decodeHello(b []byte) (*hello, error) {
 		}
 		h.window[class] = int(w)
 	}
-	h.lane = le.Uint32(b[lane:]) != 0
+	// One value has one encoding: the proof is over what encode makes of it.
+	if b := le.Uint32(b[lane:]); b > 1 {
+		return nil, fmt.Errorf("%w: hello says %d of shared memory, want 0 or 1", ErrCorrupt, b)
+	}
+	h.lane = le.Uint32(b[lane:]) == 1
 	for class := range h.rings {
 		h.rings[class] = le.Uint64(b[rings+8*class:])
 		if h.rings[class]%recordAlign != 0 {

@@ -134,8 +134,7 @@ func (b *book) links(now time.Duration, f formedView) {
 	for pair, until := range b.apart {
 		x, y := b.all[pair[0]], b.all[pair[1]]
 		if x == nil || y == nil || x.lost || y.lost {
-			delete(b.strikes, pair)
-			delete(b.apart, pair)
+			b.erase(pair)
 			continue
 		}
 		if now < until && !b.held(pair) && !b.tooFew(now) && slices.Contains(f.members, pair[0]) && slices.Contains(f.members, pair[1]) {
@@ -159,10 +158,17 @@ func (b *book) links(now time.Duration, f formedView) {
 func (b *book) forget(pair [2]string) {
 	x, y := b.all[pair[0]], b.all[pair[1]]
 	if x == nil || y == nil || x.lost || y.lost || b.held(pair) {
-		delete(b.strikes, pair)
-		delete(b.apart, pair)
-		delete(b.mends, pair)
+		b.erase(pair)
 	}
+}
+
+// erase drops all that is known of a link, also whose word it was that it is cut.
+func (b *book) erase(pair [2]string) {
+	delete(b.strikes, pair)
+	delete(b.apart, pair)
+	delete(b.mends, pair)
+	delete(b.blocked, pair)
+	delete(b.blocked, [2]string{pair[1], pair[0]})
 }
 
 // held says that the last quorum had both, and their link did not break in it.

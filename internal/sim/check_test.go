@@ -168,6 +168,18 @@ func plantsOfLinks() []plant {
 			h.joins("a", "b", "c")
 			h.tell(h.formed(2, "a", "b", "c"), "a", "b", "c")
 		}},
+		{"one that was said not to, before its end was lost", "", func(h *bench) {
+			h.b.accuses(0, "a", "b", 1, true)
+			h.b.left(0, "b")
+			h.joins("a", "c")
+			h.tell(h.formed(2, "a", "c"), "a", "c")
+			h.b.heed(0, quorum.Event{Kind: quorum.EventReturned, ReplicaID: "b"})
+			h.b.opened(0, "b", pos{5, 1})
+			h.b.link(0, "b", "a", false)
+			h.b.link(0, "b", "a", true)
+			h.joins("a", "b", "c")
+			h.tell(h.formed(3, "a", "b", "c"), "a", "b", "c")
+		}},
 		{"a broken link again, too soon", "Q9", func(h *bench) {
 			h.partTwo()
 			h.tellAt(h.b.config.JoinTimeout-1, h.formed(3, "a", "b"), "a", "b")

@@ -46,3 +46,23 @@ func TestSeeds(t *testing.T) {
 		*seeds, time.Since(begun).Round(time.Millisecond), sum.Steps, sum.Quorums, sum.Commits, sum.Crashes,
 		sum.Forwarded, sum.Discarded, sum.Recovery)
 }
+
+// TestSeedsThatFailed runs again the worlds in which a rule, or a checker, was once
+// wrong, and which TestSeeds would not come by.
+func TestSeedsThatFailed(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		seed uint64
+		what string
+	}{
+		{4029, "the torn heal from nobody but a holder that drains"},
+		{100585, "two whose states differ heal from each other"},
+		{102930, "a quorum that fell while leadership was checked stands again"},
+		{302811, "the word that a link is cut outlives the loss of its end"},
+		{311158, "one rank's odd reduction makes its replica's discard no loss"},
+	} {
+		if r := Run(c.seed, Settings{}); r.Err != nil {
+			t.Errorf("seed %d (%s): %v", c.seed, c.what, r.Err)
+		}
+	}
+}

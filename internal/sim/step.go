@@ -199,6 +199,7 @@ func (r *rank) done(b *box) {
 		if r.strikes(FaultOdd) {
 			r.m.w.note("%s reduces %v oddly", r.name, b.key)
 			sum++
+			r.try.odd = true
 		}
 		r.try.sum = sum
 		r.drop(b)
@@ -244,7 +245,11 @@ func (r *rank) ballot(own quorum.Ballot) {
 		w.check.ballots(r.m.id, b.key, r.g)
 		r.promise, r.was = true, b.key
 		r.was.step = own.Position.Step + 1
-		w.check.vow(r.m.id, r.g, r.was, true)
+		// With other bytes at one rank the replica can keep nothing that the others
+		// commit without its ballots, whatever its other ranks hold.
+		if !r.try.odd {
+			w.check.vow(r.m.id, r.g, r.was, true)
+		}
 		r.pend = mix(r.bytes, r.try.sum)
 	}
 	r.enter(balloting, opDeadline, func() {

@@ -51,6 +51,7 @@ type try struct {
 	did     quorum.Resolution
 	lines   []int  // of the ballots
 	sum     uint64 // what was reduced
+	odd     bool   // and it is not what the others reduced: a fault
 	box     *box   // of its ballot
 	yes     bool   // all that it heard there was a yes
 	none    bool   // the backend gave no list of ballots

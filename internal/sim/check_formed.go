@@ -33,7 +33,11 @@ func (b *book) formed(now time.Duration, r release) {
 		top := f.top()
 		b.owes = b.highest.above(top)
 		b.highest = top
+		said := b.saidSince(r.answers)
 		b.setLast(now, &f)
+		for a, at := range said {
+			a.at = at
+		}
 		for _, id := range f.members {
 			b.falls(now, b.all[id].lost) // while it was written
 		}
@@ -45,6 +49,19 @@ func (b *book) formed(now time.Duration, r release) {
 			a.waits = false
 		}
 	}
+}
+
+// saidSince is where those stand who have joined anew since they were answered: what
+// the answer made of their earlier word may be nobody's any more. (The answer counted
+// on a promise that had been given up while the network kept that word back.)
+func (b *book) saidSince(answers []answered) map[*account]pos {
+	said := map[*account]pos{}
+	for _, x := range answers {
+		if a := b.all[x.id]; a != nil && a.waits && a.number > x.number {
+			said[a] = a.at
+		}
+	}
+	return said
 }
 
 // members checks Q4 and Q7: every member had joined and was live, and nobody is

@@ -60,6 +60,7 @@ func TestSeedsThatFailed(t *testing.T) {
 		{102930, "a quorum that fell while leadership was checked stands again"},
 		{302811, "the word that a link is cut outlives the loss of its end"},
 		{311158, "one rank's odd reduction makes its replica's discard no loss"},
+		{322999, "a replica that joined anew stands where an older word of it was settled to"},
 	} {
 		if r := Run(c.seed, Settings{}); r.Err != nil {
 			t.Errorf("seed %d (%s): %v", c.seed, c.what, r.Err)

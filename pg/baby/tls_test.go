@@ -95,7 +95,9 @@ func TestChildTakesTLSOnly(t *testing.T) {
 					config.TLS = nil
 					config.StoreAddress = fmt.Sprintf("%s/%d", plain, quorum)
 				}
-				errs[r] = one.Configure(ctx, config)
+				if errs[r] = one.Configure(ctx, config); r == 0 && errs[r] != nil {
+					cancel() // nobody will come to the other
+				}
 			})
 		}
 		if theirs == nil { // they find one another: the stores say the same

@@ -21,7 +21,7 @@ type copying struct {
 	done chan struct{} // closed when it has
 
 	// Guarded by Manager.mu.
-	started, stopped bool
+	started, stopped, ended bool
 }
 
 const (
@@ -48,7 +48,7 @@ func (m *Manager) copyAhead(ctx context.Context, o StartOptions) error {
 	m.mu.copying = c
 	m.mu.Unlock()
 	m.tasks.add(func(ctx context.Context) { m.copyFirst(ctx, c) })
-	err := m.awaitCopying(ctx, c)
+	err := m.await(ctx, "the copy of a state before joining", 0, func() bool { return c.ended })
 	m.endCopying(c, err == nil)
 	if err == nil {
 		return nil
@@ -56,26 +56,7 @@ func (m *Manager) copyAhead(ctx context.Context, o StartOptions) error {
 	if ctx.Err() == nil {
 		return nil // training has ended: the caller says so
 	}
-	return fmt.Errorf("copy a state before joining: %w", err)
-}
-
-// awaitCopying waits for c to end by itself.
-func (m *Manager) awaitCopying(ctx context.Context, c *copying) error {
-	for {
-		m.mu.Lock()
-		final, changed := m.mu.final, m.mu.changed
-		m.mu.Unlock()
-		if final != nil {
-			return final
-		}
-		select {
-		case <-c.done:
-			return nil
-		case <-changed:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
+	return err
 }
 
 // endCopying ends c and waits for it, if it ever began; done says that there will
@@ -119,7 +100,13 @@ func (m *Manager) copyFirst(ctx context.Context, c *copying) {
 	c.started = !c.stopped
 	started := c.started
 	m.mu.Unlock()
-	defer close(c.done)
+	defer func() {
+		close(c.done)
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		c.ended = true
+		m.mu.Broadcast()
+	}()
 	if !started {
 		return
 	}
@@ -208,13 +195,16 @@ var errMixed = errors.New("this replica is up to date, but has begun to copy ano
 // would compare the two for ever.)
 func (m *Manager) dropStale() {
 	m.mu.Lock()
-	stale := m.mu.incoming != nil && m.mu.incoming.stale
+	stale := m.staleLocked()
 	m.mu.Unlock()
 	if stale {
 		m.takeBack()
 		m.lend()
 	}
 }
+
+// staleLocked says that the donors have other tensors by now than when they were copied.
+func (m *Manager) staleLocked() bool { return m.mu.incoming != nil && m.mu.incoming.stale }
 
 // settleMixed gives the tensors their bytes back before a step begins, where the
 // quorum that stands takes this replica for up to date: all that were ahead of it are

@@ -2,9 +2,10 @@ package manager
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"time"
 
+	"github.com/skerry-ft/skerry/manager/internal/monitor"
 	"github.com/skerry-ft/skerry/pg"
 )
 
@@ -49,29 +50,21 @@ func (p participation) Roster(attempt int64) (pg.Roster, bool) {
 // WaitRoster implements pg.Participation. An operation waits for the quorum of
 // its attempt no longer than ShouldCommit does: a trainer that blocks in it would
 // never come to ShouldCommit.
-func (p participation) WaitRoster(ctx context.Context, attempt int64) (pg.Roster, error) {
-	late := time.NewTimer(p.m.timeouts.Quorum)
-	defer late.Stop()
-	for {
-		p.m.mu.Lock()
-		r, ok := p.m.rosterLocked(attempt)
-		err := p.m.overLocked(attempt)
-		changed := p.m.mu.changed
-		p.m.mu.Unlock()
-		switch {
-		case err != nil:
-			return pg.Roster{}, err
-		case ok:
-			return r, nil
-		}
-		select {
-		case <-changed:
-		case <-late.C:
-			return pg.Roster{}, p.m.noQuorum()
-		case <-ctx.Done():
-			return pg.Roster{}, fmt.Errorf("wait for the quorum of attempt %d: %w", attempt, context.Cause(ctx))
-		}
+func (p participation) WaitRoster(ctx context.Context, attempt int64) (r pg.Roster, over error) {
+	err := p.m.mu.Await(ctx, p.m.timeouts.Quorum, func() (there bool) {
+		over = p.m.overLocked(attempt)
+		r, there = p.m.rosterLocked(attempt)
+		return there || over != nil
+	})
+	switch {
+	case errors.Is(err, monitor.ErrTimeout):
+		return pg.Roster{}, p.m.noQuorum()
+	case err != nil:
+		return pg.Roster{}, fmt.Errorf("wait for the quorum of attempt %d: %w", attempt, err)
+	case over != nil:
+		return pg.Roster{}, over
 	}
+	return r, nil
 }
 
 // noQuorum is why an attempt fails whose quorum does not come.
@@ -131,7 +124,7 @@ func (m *Manager) reportLocked(err error) {
 	}
 	a.err = err
 	m.log.Warn().Err(err).Int64("step", m.mu.rank.Position().Step+1).Msg("step failed")
-	m.changedLocked()
+	m.mu.Broadcast()
 }
 
 // fail is failLocked for callers without the lock.
@@ -148,7 +141,7 @@ func (m *Manager) failLocked(err error) {
 	if a := &m.mu.attempt; m.openLocked() && !a.cut {
 		a.cut = true
 		m.mu.rank.Cut()
-		m.changedLocked()
+		m.mu.Broadcast()
 	}
 }
 

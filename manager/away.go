@@ -2,10 +2,12 @@ package manager
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"time"
 
 	"github.com/skerry-ft/skerry/internal/logkey"
+	"github.com/skerry-ft/skerry/manager/internal/monitor"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
@@ -85,24 +87,20 @@ func (m *Manager) goAwayLocked() bool {
 // not join beside its trainer, so nothing else would find out that this one hangs: each
 // fall would cost the others a join timeout, for ever.)
 func (m *Manager) awaitStart(id int64) {
-	m.tasks.add(func(ctx context.Context) {
-		for {
-			m.mu.Lock()
-			over := m.mu.final != nil || m.mu.request != nil || !m.mu.rank.In(id) || m.mu.rank.Standing()
-			if over || m.gone() && m.goAwayLocked() {
-				m.mu.Unlock()
-				return
-			}
-			changed := m.mu.changed
-			m.mu.Unlock()
-			select {
-			case <-changed:
-			case <-ctx.Done():
-				return
-			case <-time.After(m.untilGone()):
-			}
-		}
-	})
+	needed := func() bool {
+		return m.mu.final == nil && m.mu.request == nil && m.mu.rank.In(id) && !m.mu.rank.Standing()
+	}
+	m.tasks.add(func(ctx context.Context) { m.watchTrainer(ctx, needed, m.goAwayLocked) })
+}
+
+// watchTrainer looks, while this rank needs its trainer to move, whether it does; when
+// it is gone it calls goes, and ends if that returns true. Both are called with the lock
+// held. It ends with ctx, too.
+func (m *Manager) watchTrainer(ctx context.Context, needed, goes func() bool) {
+	for again := true; again; {
+		err := m.mu.Await(ctx, m.untilGone(), func() bool { return !needed() || m.gone() && goes() })
+		again = errors.Is(err, monitor.ErrTimeout)
+	}
 }
 
 // comeBack asks for a quorum again, now that the trainer moves. Its operations

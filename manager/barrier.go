@@ -3,8 +3,8 @@ package manager
 import (
 	"context"
 	"fmt"
-	"sync"
 
+	"github.com/skerry-ft/skerry/manager/internal/monitor"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
@@ -12,17 +12,16 @@ import (
 // polls. Safe for concurrent use.
 type barrier struct {
 	mu struct {
-		sync.Mutex
+		monitor.Monitor
 
-		polls   *quorum.Polls
-		decided chan struct{} // closed and replaced at each decision, and at the end
-		final   error         // the replica has ended
+		polls *quorum.Polls
+		final error // the replica has ended
 	}
 }
 
 func newBarrier(size int) *barrier {
 	b := &barrier{}
-	b.mu.polls, b.mu.decided = quorum.NewPolls(size), make(chan struct{})
+	b.mu.polls = quorum.NewPolls(size)
 	return b
 }
 
@@ -33,23 +32,18 @@ func (b *barrier) vote(ctx context.Context, v quorum.RankVote, counted func()) (
 		return quorum.TallyResult{}, err
 	}
 	counted()
-	for {
-		b.mu.Lock()
-		result, ok := b.mu.polls.ResultFor(v)
-		final, decided := b.mu.final, b.mu.decided
-		b.mu.Unlock()
-		switch {
-		case ok: // it stands, also if the replica ended since
-			return result, nil
-		case final != nil:
-			return quorum.TallyResult{}, final
+	var result quorum.TallyResult
+	var final error
+	err := b.mu.Await(ctx, 0, func() (decided bool) {
+		if result, decided = b.mu.polls.ResultFor(v); !decided { // a decision stands, also if the replica ended since
+			final = b.mu.final
 		}
-		select {
-		case <-decided:
-		case <-ctx.Done():
-			return quorum.TallyResult{}, fmt.Errorf("wait for the other ranks' votes: %w", context.Cause(ctx))
-		}
+		return decided || final != nil
+	})
+	if err != nil {
+		return quorum.TallyResult{}, fmt.Errorf("wait for the other ranks' votes: %w", err)
 	}
+	return result, final
 }
 
 func (b *barrier) count(v quorum.RankVote) error {
@@ -59,14 +53,8 @@ func (b *barrier) count(v quorum.RankVote) error {
 		return b.mu.final
 	}
 	err := b.mu.polls.Vote(v)
-	b.wakeLocked()
+	b.mu.Broadcast()
 	return err
-}
-
-// wakeLocked lets all who wait look again.
-func (b *barrier) wakeLocked() {
-	close(b.mu.decided)
-	b.mu.decided = make(chan struct{})
 }
 
 // awaits is quorum.Polls.Awaits.
@@ -97,5 +85,5 @@ func (b *barrier) close(err error) {
 	if b.mu.final == nil {
 		b.mu.final = err
 	}
-	b.wakeLocked()
+	b.mu.Broadcast()
 }

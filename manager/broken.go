@@ -37,25 +37,16 @@ func (m *Manager) groupBroke(ctx context.Context, epoch pg.Epoch) {
 		// this rank may be the only one that saw the link break.
 		m.accuseFirst(cause, epoch.QuorumID)
 	}
-	if cause == nil || !m.watches(epoch) {
-		return // configured anew between the two looks
+	if cause == nil {
+		return // configured anew
 	}
-	for {
-		m.mu.Lock()
-		busy, changed := m.mu.request != nil, m.mu.changed
-		m.mu.Unlock()
-		switch {
-		case !m.watches(epoch):
-			return
-		case !busy:
-			m.fall(epoch.QuorumID, cause)
-			return
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return
-		}
+	matters := false
+	err := m.mu.Await(ctx, 0, func() bool {
+		matters = m.watchesLocked(epoch)
+		return !matters || m.mu.request == nil
+	})
+	if err == nil && matters {
+		m.fall(epoch.QuorumID, cause)
 	}
 }
 
@@ -75,10 +66,8 @@ func (m *Manager) brokeWith(id int64, err error) {
 	m.fall(id, err)
 }
 
-// watches tells whether a break of an epoch's group still matters.
-func (m *Manager) watches(epoch pg.Epoch) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+// watchesLocked tells whether a break of an epoch's group still matters.
+func (m *Manager) watchesLocked(epoch pg.Epoch) bool {
 	return m.mu.rank.Standing() && m.mu.final == nil && m.mu.configured == epoch &&
 		m.mu.rank.Quorum().Cluster == epoch.Cluster && m.mu.rank.In(epoch.QuorumID)
 }

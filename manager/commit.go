@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/skerry-ft/skerry/internal/logkey"
+	"github.com/skerry-ft/skerry/manager/internal/monitor"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
@@ -113,32 +113,12 @@ func (m *Manager) poll(ctx context.Context, b balloted) (verdict, error) {
 // long, the attempt fails, and the request goes on. An attempt that has failed
 // needs none: its siblings wait for its vote, and may have to report first.
 func (m *Manager) awaitQuorum(ctx context.Context) error {
-	var late <-chan time.Time // made when there is something to wait for
-	for {
-		m.mu.Lock()
-		final, waiting := m.mu.final, m.mu.request != nil && !m.mu.attempt.cut
-		changed := m.mu.changed
-		m.mu.Unlock()
-		switch {
-		case final != nil:
-			return final
-		case !waiting:
-			return nil
-		}
-		if late == nil {
-			timer := time.NewTimer(m.timeouts.Quorum)
-			defer timer.Stop() // once: late is set from now on
-			late = timer.C
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return fmt.Errorf("wait for the quorum: %w", context.Cause(ctx))
-		case <-late:
-			m.fail(m.noQuorum())
-			return nil
-		}
+	err := m.await(ctx, "the quorum", m.timeouts.Quorum, func() bool { return m.mu.request == nil || m.mu.attempt.cut })
+	if errors.Is(err, monitor.ErrTimeout) {
+		m.fail(m.noQuorum())
+		return nil
 	}
+	return err
 }
 
 // healBesides loads the state that came beside the collectives; unhealed says
@@ -170,7 +150,7 @@ func (m *Manager) abandon(ctx context.Context, err error) error {
 	if r := m.mu.request; r != nil {
 		r.stopLocked(errRestarted) // what it reported is no longer so
 	}
-	m.changedLocked()
+	m.mu.Broadcast()
 	m.mu.Unlock()
 	if left.Falls {
 		m.fall(id, err)
@@ -186,7 +166,7 @@ func (m *Manager) abandon(ctx context.Context, err error) error {
 	m.mu.Lock()
 	m.endAttemptLocked()
 	final := m.mu.final
-	m.changedLocked()
+	m.mu.Broadcast()
 	m.mu.Unlock()
 	m.renew()
 	if final != nil {
@@ -237,7 +217,7 @@ func (m *Manager) conclude(v verdict) (bool, error) {
 		m.askLocked()
 	}
 	retries := m.mu.rank.Discarded()
-	m.changedLocked()
+	m.mu.Broadcast()
 	m.mu.Unlock()
 	m.tellStep(v, e.Step, participants)
 	if !v.Stands && v.id != 0 {

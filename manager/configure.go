@@ -53,7 +53,7 @@ func (m *Manager) configuredFor(q *quorum.Quorum, took time.Duration) error {
 		m.mu.stats.Reconfigures++
 		m.mu.stats.LastReconfigure = took
 	}
-	m.changedLocked()
+	m.mu.Broadcast()
 	m.mu.Unlock()
 	if took > 0 {
 		m.log.Info().Int64(logkey.QuorumID, q.ID).Dur(logkey.ElapsedMs, took).Msg("group configured")

@@ -62,7 +62,7 @@
 //	tasks.run       what the tasks queue    the next task                      ctx
 //	  pursue        the one request         report's answer, Configure, fetch  group ready, ctx
 //	  watch         nothing                 the group to break                 next epoch, ctx
-//	  awaitStart    nothing                 the trainer, idle for StepTimeout  its next call, away, ctx
+//	  watchTrainer  nothing                 the trainer, idle for StepTimeout  what needs it, its going, ctx
 //	  copyFirst     the tensors, before     sources, donors                    done, called, StartQuorum's ctx
 //	                the first join
 //	  fetch         one heal                the loan of the tensors, donors    done, fall, HealTimeout

@@ -2,11 +2,13 @@ package manager
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
+	"github.com/skerry-ft/skerry/manager/internal/monitor"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
@@ -48,39 +50,37 @@ const drainAgain = 500 * time.Millisecond
 // left who could go on, because everybody drains, it ends with the step under
 // way. When others do not go on without it in time, it leaves all the same.
 func (m *Manager) tellDrain(ctx context.Context) {
-	deadline, tell := time.NewTimer(m.timeouts.Drain), time.NewTimer(0)
-	defer deadline.Stop()
-	defer tell.Stop()
-	var since time.Time // when nobody else was there first; zero: somebody is
-	for extended := false; ; {
-		m.mu.Lock()
-		final, donor, changed := m.mu.final, m.mu.rank.Gives(), m.mu.changed
-		stuck := m.mu.alone && m.mu.request != nil // nobody will answer it
-		m.mu.Unlock()
+	deadline := time.Now().Add(m.timeouts.Drain)
+	var since time.Time                        // when nobody else was there first; zero: somebody is
+	extended, pause := false, time.Duration(1) // it is told at once
+	for ; ; pause = max(min(drainAgain, time.Until(deadline)), 1) {
+		stuck := false
+		err := m.await(ctx, "the others to go on", pause, func() bool {
+			stuck = m.mu.alone && m.mu.request != nil // nobody will answer it
+			return stuck
+		})
 		switch {
-		case final != nil:
-			return
 		case stuck:
 			m.endDrain(fmt.Errorf("%w: nobody was left to take over", ErrDrained))
 			return
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-changed:
-		case <-tell.C:
+		case !errors.Is(err, monitor.ErrTimeout):
+			return // ended, in one way or another
+		case time.Now().Before(deadline):
 			since = m.tellOnce(ctx, since)
-			tell.Reset(drainAgain)
-		case <-deadline.C:
-			if donor && !extended {
-				extended = true
-				deadline.Reset(m.timeouts.Heal)
-				continue
-			}
+		case !extended && m.gives():
+			extended, deadline = true, time.Now().Add(m.timeouts.Heal)
+		default:
 			m.endDrain(fmt.Errorf("%w: nobody took over within %v", ErrDrained, m.timeouts.Drain))
 			return
 		}
 	}
+}
+
+// gives says that others heal from this rank in the quorum that stands.
+func (m *Manager) gives() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.mu.rank.Gives()
 }
 
 // tellOnce tells the lighthouse of the drain. It returns since when this
@@ -99,7 +99,7 @@ func (m *Manager) tellOnce(ctx context.Context, since time.Time) time.Time {
 	case time.Since(since) >= m.timeouts.Linger:
 		m.mu.Lock()
 		m.mu.alone = true
-		m.changedLocked()
+		m.mu.Broadcast()
 		m.mu.Unlock()
 	}
 	return since

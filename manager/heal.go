@@ -86,7 +86,7 @@ func (m *Manager) healIfBehind(ctx context.Context, r *request) error {
 	} else {
 		m.fetchLocked(h) // it outlives the request
 	}
-	m.changedLocked()
+	m.mu.Broadcast()
 	m.mu.Unlock()
 	m.tellHeals(h)
 	if !before {
@@ -182,7 +182,7 @@ func (m *Manager) fetched(h *healing, err error) {
 	h.err = err
 	close(h.done)
 	m.mu.stats.LastHeal = took
-	m.changedLocked()
+	m.mu.Broadcast()
 	m.mu.Unlock()
 	if err != nil {
 		m.log.Warn().Err(err).Int64(logkey.QuorumID, h.quorumID).Dur(logkey.ElapsedMs, took).Msg("heal broke off")
@@ -309,7 +309,7 @@ func (m *Manager) load(ctx context.Context, h *healing) error {
 	m.mu.stats.Heals++
 	took := time.Since(h.began)
 	m.mu.stats.LastHeal = took
-	m.changedLocked()
+	m.mu.Broadcast()
 	m.mu.Unlock()
 	m.log.Info().Int64(logkey.QuorumID, h.quorumID).Int64(logkey.Step, h.position.Step).
 		Int64(logkey.Bytes, h.bytes).Dur(logkey.ElapsedMs, took).Msg("healed")
@@ -323,6 +323,6 @@ func (m *Manager) dropHeal(h *healing) {
 	defer m.mu.Unlock()
 	if m.mu.heal == h {
 		m.mu.heal = nil
-		m.changedLocked()
+		m.mu.Broadcast()
 	}
 }

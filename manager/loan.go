@@ -25,28 +25,24 @@ func (m *Manager) lend() {
 	defer m.mu.Unlock()
 	if m.mu.loan == nil {
 		m.mu.loan = &loan{over: make(chan struct{})}
-		m.changedLocked()
+		m.mu.Broadcast()
 	}
 }
 
 // borrow waits for a loan. The ctx that it returns ends with the loan, or with ctx;
 // release is to be called soon after.
 func (m *Manager) borrow(ctx context.Context) (_ context.Context, release func(), _ error) {
-	for {
-		m.mu.Lock()
-		l, changed := m.mu.loan, m.mu.changed
-		if l != nil {
+	var l *loan
+	err := m.mu.Await(ctx, 0, func() bool {
+		if l = m.mu.loan; l != nil {
 			l.users.Add(1)
-			m.mu.Unlock()
-			return l.use(ctx)
 		}
-		m.mu.Unlock()
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return ctx, func() {}, context.Cause(ctx)
-		}
+		return l != nil
+	})
+	if err != nil {
+		return ctx, func() {}, err
 	}
+	return l.use(ctx)
 }
 
 func (l *loan) use(ctx context.Context) (context.Context, func(), error) {

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
@@ -13,6 +13,7 @@ import (
 	"github.com/skerry-ft/skerry/checkpoint"
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/logkey"
+	"github.com/skerry-ft/skerry/manager/internal/monitor"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/quorum"
 	"github.com/skerry-ft/skerry/store"
@@ -50,14 +51,13 @@ type Manager struct {
 	id         quorum.ReplicaID
 
 	mu struct {
-		sync.Mutex
+		monitor.Monitor
 
 		running bool
 		closing bool                    // Close was called
 		cancel  context.CancelCauseFunc // ends Run
 		stopped chan struct{}           // closed when Run has ended; nil before
 		final   error                   // training cannot go on
-		changed chan struct{}           // closed and replaced when anything below changes
 		rank    quorum.Rank             // what this rank holds, has been told, has promised and wants
 		attempt attempt
 
@@ -109,7 +109,6 @@ func New(cfg Config) (*Manager, error) {
 	m.sampled, m.sampler = guard.Sampled(m.log)
 	m.presence = newPresence()
 	m.linked = make(chan struct{})
-	m.mu.changed = make(chan struct{})
 	m.mu.rank = quorum.NewRank(quorum.RankConfig{
 		GroupRank: cfg.GroupRank, GroupWorldSize: cfg.GroupWorldSize, MinReplicas: cfg.MinReplicas,
 		FixedWorldSize: cfg.FixedWorldSize, Sync: cfg.Sync, NoInitSync: cfg.NoInitSync, EveryStep: cfg.EveryStep,
@@ -321,10 +320,19 @@ func (m *Manager) Stats() Stats {
 	return s
 }
 
-// changedLocked wakes everybody who waits for a change of state.
-func (m *Manager) changedLocked() {
-	close(m.mu.changed)
-	m.mu.changed = make(chan struct{})
+// await waits until done, called with the lock held whenever the state has changed,
+// returns true; until training has ended, whose error it returns; until ctx ends; or
+// for limit (0: no limit), see monitor.ErrTimeout. what names what is waited for.
+func (m *Manager) await(ctx context.Context, what string, limit time.Duration, done func() bool) error {
+	var final error
+	err := m.mu.Await(ctx, limit, func() bool {
+		final = m.mu.final
+		return final != nil || done()
+	})
+	if err != nil {
+		return fmt.Errorf("wait for %s: %w", what, err)
+	}
+	return final
 }
 
 // setFinal ends training with err; the first one counts.
@@ -333,7 +341,7 @@ func (m *Manager) setFinal(err error) {
 	defer m.mu.Unlock()
 	if m.mu.final == nil {
 		m.mu.final = err
-		m.changedLocked()
+		m.mu.Broadcast()
 	}
 }
 

@@ -134,7 +134,7 @@ func (m *Manager) fallWith(id int64, cause error, again bool) {
 	if m.mu.heal != nil {
 		m.mu.heal.stop(errFallen)
 	}
-	m.changedLocked()
+	m.mu.Broadcast()
 	m.mu.Unlock()
 	m.log.Warn().Err(cause).Int64(logkey.QuorumID, id).Int64(logkey.Step, step).Msg("quorum fell")
 	m.managed.Abort(epoch, cause)

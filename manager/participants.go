@@ -1,11 +1,12 @@
 package manager
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
+	"github.com/skerry-ft/skerry/manager/internal/monitor"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
@@ -31,24 +32,18 @@ var errShares = errors.New("the data of this step were shared out among other pa
 // Errors: ErrStepFailed: the step is lost already, compute nothing for it and
 // call ShouldCommit; what ended training; ctx's cause.
 func (m *Manager) WaitParticipants(ctx context.Context) (Participants, error) {
-	late := time.NewTimer(m.timeouts.Quorum)
-	defer late.Stop()
-	for {
-		m.mu.Lock()
-		p, ok, err := m.participantsLocked()
-		changed := m.mu.changed
-		m.mu.Unlock()
-		if ok || err != nil {
-			return p, err
-		}
-		select {
-		case <-changed:
-		case <-late.C:
-			m.fail(m.noQuorum())
-		case <-ctx.Done():
-			return p, fmt.Errorf("wait for the participants: %w", context.Cause(ctx))
-		}
+	p := Participants{Rank: -1}
+	var lost error
+	look := func() (known bool) {
+		p, known, lost = m.participantsLocked()
+		return known || lost != nil
 	}
+	err := m.await(ctx, "the participants", m.timeouts.Quorum, look)
+	if errors.Is(err, monitor.ErrTimeout) {
+		m.fail(m.noQuorum())
+		err = m.await(ctx, "the participants", 0, look) // which sees that
+	}
+	return p, cmp.Or(err, lost)
 }
 
 // participantsLocked says who takes part in the attempt under way, and holds it to
@@ -56,8 +51,6 @@ func (m *Manager) WaitParticipants(ctx context.Context) (Participants, error) {
 func (m *Manager) participantsLocked() (p Participants, ok bool, err error) {
 	p.Rank = -1
 	switch {
-	case m.mu.final != nil:
-		return p, false, m.mu.final
 	case !m.openLocked():
 		return p, false, errors.New("manager: WaitParticipants without StartQuorum")
 	case m.mu.attempt.cut:

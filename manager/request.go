@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/skerry-ft/skerry/checkpoint"
@@ -63,7 +64,7 @@ func (m *Manager) askLocked() {
 func (m *Manager) requestLocked(o StartOptions) {
 	r := &request{opts: o, sync: m.mu.rank.Syncs(), began: time.Now()}
 	m.mu.request = r
-	m.changedLocked()
+	m.mu.Broadcast()
 	m.tasks.add(func(ctx context.Context) { m.pursue(ctx, r) })
 }
 
@@ -119,7 +120,7 @@ func (m *Manager) fulfilled() error {
 		return errFallen
 	}
 	m.mu.request = nil
-	m.changedLocked()
+	m.mu.Broadcast()
 	return nil
 }
 
@@ -130,7 +131,7 @@ func (m *Manager) dropRequest(r *request) {
 	if m.mu.request == r {
 		m.mu.request = nil
 		m.mu.rank.Drop()
-		m.changedLocked()
+		m.mu.Broadcast()
 	}
 }
 
@@ -164,41 +165,23 @@ func (m *Manager) round(ctx context.Context, r *request) error {
 	return m.healIfBehind(ctx, r)
 }
 
-// whileThere is a ctx that ends also when the trainer is gone (L1), by errTrainerAway.
-// Whether it is, is not known yet where a quorum falls right after it began to hang.
+// answerTo reports, and waits for the answer for as long as the trainer is there (L1);
+// it ends with errTrainerAway when the trainer goes.
+// Whether it is there is not known yet where a quorum falls right after it began to hang.
 // Its join would wait for newcomers that copy its state before they join, and they
 // for it, which lends its state to nobody; or its siblings would wait for its vote:
 // and who has joined, or moves with one of its ranks, is never stuck.
-func (m *Manager) whileThere(ctx context.Context) (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	var watch *time.Timer
-	watch = time.AfterFunc(time.Hour, func() {
-		switch {
-		case ctx.Err() != nil:
-		case m.gone() && !m.asking():
-			cancel(errTrainerAway)
-		default:
-			watch.Reset(m.untilGone())
-		}
-	})
-	watch.Reset(m.untilGone())
-	return ctx, func() {
-		watch.Stop()
-		cancel(nil)
-	}
-}
-
-// asking says that this rank asks for another quorum while its own stands.
-func (m *Manager) asking() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.mu.rank.Asks()
-}
-
-// answerTo reports, and waits for the answer for as long as the trainer is there.
 func (m *Manager) answerTo(ctx context.Context, rep quorum.RankReport) (reply, error) {
-	ctx, end := m.whileThere(ctx)
-	defer end()
+	ctx, cancel := context.WithCancelCause(ctx)
+	var watch sync.WaitGroup // it ends with ctx
+	defer watch.Wait()
+	defer cancel(nil)
+	watch.Go(func() {
+		m.watchTrainer(ctx, func() bool { return !m.mu.rank.Asks() }, func() bool {
+			cancel(errTrainerAway) // and the next round looks again, once the report is withdrawn
+			return true
+		})
+	})
 	got, err := m.link.report(ctx, rep)
 	if err == nil && got.Unanswered && got.VoteFirst {
 		err = m.voteFirst(ctx, rep.Attempt, got.Attempt)
@@ -240,23 +223,13 @@ func (m *Manager) voteFirst(ctx context.Context, number, next uint64) error {
 	if m.mu.rank.Trying(number) {
 		m.mu.attempt.doomed = true // a StartQuorum that waits returns
 		m.failLocked(errSibling)
-		m.changedLocked()
+		m.mu.Broadcast()
 	}
 	m.mu.Unlock()
-	for {
-		m.mu.Lock()
-		over := !m.mu.rank.Trying(number)
-		changed := m.mu.changed
-		m.mu.Unlock()
-		if over {
-			return errRestarted
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
+	if err := m.mu.Await(ctx, 0, func() bool { return !m.mu.rank.Trying(number) }); err != nil {
+		return err
 	}
+	return errRestarted
 }
 
 // accept takes up an answer.
@@ -273,7 +246,7 @@ func (m *Manager) accept(r *request, got reply) error {
 		m.mu.stats.Commits++
 	}
 	if err != nil {
-		m.changedLocked()
+		m.mu.Broadcast()
 		m.mu.Unlock()
 		if t.Left {
 			return fmt.Errorf("%w: quorum %d goes on without this replica", ErrDrained, q.ID)
@@ -284,7 +257,7 @@ func (m *Manager) accept(r *request, got reply) error {
 		m.failLocked(errVoid)
 	}
 	if t.Fell {
-		m.changedLocked()
+		m.mu.Broadcast()
 		m.mu.Unlock()
 		return fmt.Errorf("quorum %d has fallen here before its answer came: %w", q.ID, errFallen)
 	}
@@ -295,7 +268,7 @@ func (m *Manager) accept(r *request, got reply) error {
 	m.mu.stats.Quorums++
 	m.mu.stats.LastJoin = time.Since(r.began)
 	took := m.mu.stats.LastJoin
-	m.changedLocked()
+	m.mu.Broadcast()
 	m.mu.Unlock()
 	m.tellFormed(q, a, t.Settled.Forward, took)
 	m.tellServed(a)

@@ -2,10 +2,11 @@ package manager
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"time"
 
 	"github.com/skerry-ft/skerry/internal/logkey"
+	"github.com/skerry-ft/skerry/manager/internal/monitor"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
@@ -23,28 +24,18 @@ func (m *Manager) settle(ctx context.Context, v verdict) (verdict, error) {
 	m.log.Info().Int64(logkey.QuorumID, v.id).Msg("step prepared, waiting for the settlement")
 	m.fall(v.id, v.cause)
 	m.renew()
-	timer := time.NewTimer(m.timeouts.Settle)
-	defer timer.Stop()
-	for {
-		m.mu.Lock()
-		forward, settled := m.mu.rank.Settled()
-		final, changed := m.mu.final, m.mu.changed
-		m.mu.Unlock()
-		switch {
-		case settled:
-			v.Commit = forward
-			return v, nil
-		case final != nil:
-			return m.giveUp(v, final)
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return m.giveUp(v, fmt.Errorf("wait for the settlement: %w", context.Cause(ctx)))
-		case <-timer.C:
-			return m.giveUp(v, nil)
-		}
+	settled := false
+	err := m.await(ctx, "the settlement", m.timeouts.Settle, func() bool {
+		v.Commit, settled = m.mu.rank.Settled()
+		return settled
+	})
+	switch {
+	case settled:
+		return v, nil
+	case errors.Is(err, monitor.ErrTimeout):
+		err = nil
 	}
+	return m.giveUp(v, err)
 }
 
 // giveUp takes the promise back, because of err or because it takes too long,

@@ -100,7 +100,7 @@ func (m *Manager) begin(ctx context.Context, o StartOptions) error {
 	}
 	m.neededLocked(o)
 	m.mu.phase = quorum.PhaseTraining
-	m.changedLocked()
+	m.mu.Broadcast()
 	m.mu.Unlock()
 	if !wait {
 		return nil
@@ -127,7 +127,7 @@ func (m *Manager) againLocked() bool {
 	if a.waiting || a.err != nil && !a.doomed && !m.mu.rank.Void() {
 		m.retryLocked() // what failed was that wait, a quorum that fell meanwhile, or the trainer
 		m.neededLocked(a.opts)
-		m.changedLocked()
+		m.mu.Broadcast()
 	}
 	return a.waiting
 }
@@ -175,39 +175,49 @@ func (m *Manager) neededLocked(o StartOptions) {
 // if this replica heals.
 func (m *Manager) ready(ctx context.Context) error {
 	for {
-		m.dropStale()
-		m.mu.Lock()
-		if m.mu.final == nil && m.mu.rank.Need() {
-			m.retryLocked() // it fell before this attempt could begin, which is not its fault
-			m.requestLocked(m.mu.attempt.opts)
-		}
-		final, request, heal, doomed := m.mu.final, m.mu.request, m.mu.heal, m.mu.attempt.doomed
-		beside := heal != nil && heal.beside && m.mu.rank.Ahead()
-		if request == nil && (heal == nil || beside) {
-			m.mu.rank.Started()
-			m.mu.attempt.waiting = false
-		}
-		changed := m.mu.changed
-		m.mu.Unlock()
-		switch {
-		case final != nil:
-			return m.ended(ctx)
-		case doomed:
-			return nil // ShouldCommit says so
-		case request == nil && heal != nil && !beside:
-			if err := m.load(ctx, heal); err != nil {
-				return m.gaveUpWaiting(err)
+		var heal *healing // to be loaded now; nil: none
+		var stale, over, doomed bool
+		err := m.mu.Await(ctx, 0, func() bool {
+			if stale = m.staleLocked(); stale {
+				return true
 			}
+			heal = m.readyLocked()
+			over, doomed = m.mu.final != nil, m.mu.attempt.doomed
+			return over || doomed || m.mu.request == nil
+		})
+		switch {
+		case err != nil:
+			return m.gaveUpWaiting(fmt.Errorf("start a quorum: %w", err))
+		case stale:
+			m.dropStale()
 			continue
-		case request == nil:
+		case over:
+			return m.ended(ctx)
+		case doomed || heal == nil: // ShouldCommit says so of one that is doomed
 			return nil
 		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return m.gaveUpWaiting(fmt.Errorf("start a quorum: %w", context.Cause(ctx)))
+		if err := m.load(ctx, heal); err != nil {
+			return m.gaveUpWaiting(err)
 		}
 	}
+}
+
+// readyLocked asks for the quorum that the attempt needs, and notes that the attempt
+// has begun once the group is there; it returns the heal that is to be loaded first.
+func (m *Manager) readyLocked() *healing {
+	if m.mu.final == nil && m.mu.rank.Need() {
+		m.retryLocked() // it fell before this attempt could begin, which is not its fault
+		m.requestLocked(m.mu.attempt.opts)
+	}
+	heal := m.mu.heal
+	if heal != nil && heal.beside && m.mu.rank.Ahead() {
+		heal = nil
+	}
+	if m.mu.request == nil && heal == nil {
+		m.mu.rank.Started()
+		m.mu.attempt.waiting = false
+	}
+	return heal
 }
 
 // gaveUpWaiting fails the attempt, of which the quorum was told that the state
@@ -223,23 +233,7 @@ func (m *Manager) gaveUpWaiting(err error) error {
 // WaitQuorum blocks until the quorum of this step is there and its group is
 // configured, or ctx ends, or training has.
 func (m *Manager) WaitQuorum(ctx context.Context) error {
-	for {
-		m.mu.Lock()
-		final, waiting := m.mu.final, m.mu.request != nil
-		changed := m.mu.changed
-		m.mu.Unlock()
-		switch {
-		case final != nil:
-			return final
-		case !waiting:
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return fmt.Errorf("wait for the quorum: %w", context.Cause(ctx))
-		}
-	}
+	return m.await(ctx, "the quorum", 0, func() bool { return m.mu.request == nil })
 }
 
 // ended is what the trainer is told once training cannot go on. A drained
@@ -248,7 +242,7 @@ func (m *Manager) ended(ctx context.Context) error {
 	m.mu.Lock()
 	err := m.mu.final
 	m.mu.rank.Leave()
-	m.changedLocked()
+	m.mu.Broadcast()
 	m.mu.Unlock()
 	if errors.Is(err, ErrDrained) {
 		m.leave(ctx)

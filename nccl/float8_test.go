@@ -68,7 +68,7 @@ func TestFloat8(t *testing.T) {
 			if err := sum.Validate(0, 1); !errors.Is(err, pg.ErrUnsupported) {
 				t.Errorf("on the host: %v, want ErrUnsupported", err)
 			}
-			if err := pg.Reduce(make([]byte, 1), [][]byte{{0}}, dtype, pg.Sum, 1, 1); !errors.Is(err, pg.ErrUnsupported) {
+			if err := pg.Reduce(make([]byte, 1), [][]byte{{0}}, dtype, pg.Sum, 1, 1); !errors.Is(err, errors.ErrUnsupported) {
 				t.Errorf("pg.Reduce: %v, want ErrUnsupported", err)
 			}
 		})

@@ -56,7 +56,8 @@ type DeviceMemory interface {
 	// Address is the device address of the first byte.
 	Address() uintptr
 	// Export returns a handle by which another process on this host maps the
-	// same memory (CUDA IPC), or ErrUnsupported.
+	// same memory (CUDA IPC), or an error that is
+	// errors.ErrUnsupported if there is none.
 	Export() ([]byte, error)
 	// CopyToHost fills dst from the memory at offset bytes.
 	CopyToHost(dst []byte, offset int) error

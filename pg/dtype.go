@@ -67,7 +67,7 @@ func DTypes() []DType {
 
 // DeviceDTypes lists the dtypes for which only devices have arithmetic. Tensors of
 // them are moved by every backend, and reduced on the host by none
-// (ErrUnsupported).
+// (errors.ErrUnsupported).
 func DeviceDTypes() []DType { return dtypesBetween(Float8E4M3DType, dtypeCount-1) }
 
 func dtypesBetween(first, last DType) []DType {

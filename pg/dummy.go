@@ -142,7 +142,7 @@ func (op *Op) runAlone() error {
 		for i, out := range op.Out {
 			in := [1][]byte{op.In[i].Bytes()}
 			if err := Reduce(out.Bytes(), in[:], out.DType(), op.Reduce, op.EffectiveDivisor(1), op.Factor); err != nil {
-				return err
+				return asOpError(err)
 			}
 		}
 	case len(op.In) > 0:

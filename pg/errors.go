@@ -47,9 +47,28 @@ var (
 	// ErrNoStore is returned by Configure when the rendezvous store could not be
 	// reached, or was lost. Ask for a quorum without the replica whose it is.
 	ErrNoStore = errors.New("pg: no rendezvous store")
-	// ErrUnsupported is returned by backends for kinds they do not have.
-	ErrUnsupported = errors.New("pg: not supported by this backend")
+	// ErrUnsupported is returned by backends for kinds they do not have. It is
+	// an errors.ErrUnsupported.
+	ErrUnsupported error = unsupported{}
 )
+
+type unsupported struct{}
+
+func (unsupported) Error() string { return "pg: not supported by this backend" }
+
+// Is tells that it is the standard library's error, too.
+func (unsupported) Is(target error) bool { return target == errors.ErrUnsupported }
+
+// asOpError gives an error of the kernels the sentinel of an op that they refuse.
+func asOpError(err error) error {
+	switch {
+	case errors.Is(err, ErrUndefined):
+		return fmt.Errorf("%w: %w", ErrInvalidOp, err)
+	case errors.Is(err, errors.ErrUnsupported):
+		return fmt.Errorf("%w: %w", ErrUnsupported, err)
+	}
+	return err
+}
 
 // OpError tells which op failed, where, and who was the culprit. Read it with
 // errors.AsType[*pg.OpError](err).

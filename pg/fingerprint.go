@@ -193,7 +193,7 @@ func (r *fingerprintReader) shapes() shapeList {
 	for range r.uvarint(MaxBallotBytes) {
 		run := shapeRun{repeat: int(r.uvarint(MaxTensors))}
 		for range r.uvarint(maxShapeDims) {
-			run.shape = append(run.shape, int(r.uvarint(maxElements)))
+			run.shape = append(run.shape, int(r.uvarint(MaxElements)))
 		}
 		if r.bad {
 			return shapeList{}

@@ -109,9 +109,9 @@ func (op *Op) checkFlatSizes(worldSize int) error {
 	if op.Kind == KindAllToAll || len(op.In) == 0 || len(op.Out) == 0 {
 		return nil
 	}
-	slot, all, name := op.In[0].count, op.Out[0].count, "output"
+	slot, all, name := op.In[0].Len(), op.Out[0].Len(), "output"
 	if op.Kind == KindReduceScatter || op.Kind == KindScatter {
-		slot, all, name = op.Out[0].count, op.In[0].count, "input"
+		slot, all, name = op.Out[0].Len(), op.In[0].Len(), "input"
 	}
 	if slot*worldSize != all {
 		return fmt.Errorf("%w: %v: %s has %d elements, want %d: %d for each of %d ranks",
@@ -125,29 +125,29 @@ func (op *Op) split(side int, t Tensor, splits []int, worldSize int) ([]Tensor, 
 	name := [2]string{"input", "output"}[side]
 	slots := op.room(side, worldSize)
 	if len(splits) == 0 {
-		rows := t.count
+		rows := t.Len()
 		if op.Kind == KindAllToAll {
-			rows = t.rows()
+			rows = t.Rows()
 		}
 		if worldSize == 0 || rows%worldSize != 0 {
 			return nil, fmt.Errorf("%w: %v: %d rows of %s do not divide by %d ranks; give splits",
 				ErrInvalidOp, op.Kind, rows, name, worldSize)
 		}
-		part := t.count / worldSize
+		part := t.Len() / worldSize
 		for r := range slots {
-			slots[r] = t.flatPart(r*part, part)
+			slots[r] = t.Flat(r*part, (r+1)*part)
 		}
 		return slots, nil
 	}
 	if len(splits) != worldSize {
 		return nil, fmt.Errorf("%w: %v: %d splits of %s, want %d", ErrInvalidOp, op.Kind, len(splits), name, worldSize)
 	}
-	rows, width, at := t.rows(), t.rowLen(), 0
+	rows, width, at := t.Rows(), t.RowLen(), 0
 	for r, n := range splits {
 		if n < 0 || n > rows-at {
 			return nil, fmt.Errorf("%w: %v: splits %v of %s, which has %d rows", ErrInvalidOp, op.Kind, splits, name, rows)
 		}
-		slots[r] = t.flatPart(at*width, n*width)
+		slots[r] = t.Flat(at*width, (at+n)*width)
 		at += n
 	}
 	if at != rows {
@@ -167,33 +167,4 @@ func (op *Op) room(side, n int) []Tensor {
 	}
 	c.slots[side] = c.slots[side][:n]
 	return c.slots[side]
-}
-
-// rows is the first dimension.
-func (t *Tensor) rows() int {
-	if len(t.shape) == 0 {
-		return t.count
-	}
-	return t.shape[0]
-}
-
-// rowLen is the number of elements of a row.
-func (t *Tensor) rowLen() int {
-	if rows := t.rows(); rows > 0 {
-		return t.count / rows
-	}
-	return 0
-}
-
-// flatPart is elements [lo, lo+n) of a contiguous tensor as a 1-D one. It
-// allocates nothing.
-func (t *Tensor) flatPart(lo, n int) Tensor {
-	size := t.dtype.Size()
-	p := Tensor{dtype: t.dtype, count: n}
-	if t.mem != nil {
-		p.mem, p.off = t.mem, t.off+lo*size
-		return p
-	}
-	p.data = t.data[lo*size : (lo+n)*size : (lo+n)*size]
-	return p
 }

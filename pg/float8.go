@@ -1,10 +1,13 @@
 package pg
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // noHostArithmetic is the error of a reduction that only devices have.
 func noHostArithmetic(dtype DType, op ReduceOp) error {
-	return fmt.Errorf("%w: %v of %v on the CPU; only devices have its arithmetic", ErrUnsupported, op, dtype)
+	return fmt.Errorf("%w: %v of %v on the CPU; only devices have its arithmetic", errors.ErrUnsupported, op, dtype)
 }
 
 // float8Identity is the identity of a reduce op in the bits of an eight-bit float.

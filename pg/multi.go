@@ -181,17 +181,17 @@ func foldTensors(ts []Tensor, op ReduceOp) (Tensor, error) {
 		return ts[0], nil
 	}
 	if op == Avg {
-		if err := ts[0].dtype.Reduces(Avg); err != nil {
-			return Tensor{}, err
+		if err := ts[0].DType().Reduces(Avg); err != nil {
+			return Tensor{}, asOpError(err)
 		}
 		op = Sum // the backend divides
 	}
-	result := New(ts[0].dtype, ts[0].count)
+	result := New(ts[0].DType(), ts[0].Len())
 	inputs := make([][]byte, len(ts))
 	for i := range ts {
 		inputs[i] = ts[i].Bytes()
 	}
-	return result, Reduce(result.Bytes(), inputs, ts[0].dtype, op, 1, 0)
+	return result, asOpError(Reduce(result.Bytes(), inputs, ts[0].DType(), op, 1, 0))
 }
 
 // sameSizes checks that tensors can stand for one another.
@@ -200,10 +200,10 @@ func sameSizes(ts []Tensor) error {
 		return fmt.Errorf("%w: multi-tensor verb without tensors", ErrInvalidOp)
 	}
 	for i, t := range ts {
-		if t.dtype != ts[0].dtype || t.count != ts[0].count || t.IsNone() {
+		if t.DType() != ts[0].DType() || t.Len() != ts[0].Len() || t.IsNone() {
 			return fmt.Errorf("%w: multi-tensor verb: tensor %d is %v, tensor 0 is %v", ErrInvalidOp, i, t, ts[0])
 		}
-		if t.mem != nil {
+		if t.Device().Type != DeviceCPU {
 			return fmt.Errorf("%w: multi-tensor verb on %v", ErrUnsupported, t.Device())
 		}
 		if !t.Contiguous() {
@@ -226,7 +226,7 @@ func spread(ts []Tensor, from int) error {
 }
 
 func copyTensor(to, from Tensor) error {
-	if to.dtype != from.dtype || to.count != from.count || to.Bytes() == nil && to.count > 0 {
+	if to.DType() != from.DType() || to.Len() != from.Len() || to.Bytes() == nil && to.Len() > 0 {
 		return fmt.Errorf("%w: copy of %v into %v", ErrInvalidOp, from, to)
 	}
 	copy(to.Bytes(), from.Bytes())

@@ -47,30 +47,5 @@ func Kinds() []Kind {
 	return all
 }
 
-var reduceOpNames = [reduceOpCount]string{
-	Sum: "sum", Avg: "avg", Product: "product", Min: "min", Max: "max",
-	BAnd: "band", BOr: "bor", BXor: "bxor", PreMulSum: "premul-sum",
-}
-
-// String is the reduce op as messages name it: "sum".
-func (o ReduceOp) String() string {
-	if o >= reduceOpCount {
-		return fmt.Sprintf("reduce-op(%d)", uint8(o))
-	}
-	return reduceOpNames[o]
-}
-
-// Valid tells whether o is one of the reduce ops above.
-func (o ReduceOp) Valid() bool { return o < reduceOpCount }
-
-// ReduceOps lists every valid reduce op.
-func ReduceOps() []ReduceOp {
-	all := make([]ReduceOp, 0, reduceOpCount)
-	for o := Sum; o < reduceOpCount; o++ {
-		all = append(all, o)
-	}
-	return all
-}
-
 // String is "cluster/quorum id".
 func (e Epoch) String() string { return fmt.Sprintf("%s/%d", e.Cluster, e.QuorumID) }

@@ -40,7 +40,7 @@ func (i *OpInfo) add(op *Op) {
 	for side, tensors := range [2][]Tensor{op.In, op.Out} {
 		for t := range tensors {
 			if i.DType == InvalidDType {
-				i.DType = tensors[t].dtype
+				i.DType = tensors[t].DType()
 			}
 			if side == 0 {
 				i.InBytes += tensors[t].NumBytes()

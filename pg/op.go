@@ -31,24 +31,6 @@ const (
 // AnySource as the Peer of a receive takes the first message of any rank.
 const AnySource = -1
 
-// ReduceOp says how elements of several ranks become one.
-type ReduceOp uint8
-
-// The reduce ops of torch.distributed. Which dtypes each takes is
-// DType.Reduces's business.
-const (
-	Sum ReduceOp = iota
-	Avg          // Sum divided by Op.Divisor (the world size if that is 0)
-	Product
-	Min
-	Max
-	BAnd
-	BOr
-	BXor
-	PreMulSum // each rank's elements times Op.Factor (equal on all ranks), then Sum
-	reduceOpCount
-)
-
 // Epoch names one configuration of a group. A higher QuorumID of the same
 // cluster is a later one.
 type Epoch struct {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"unsafe"
 )
 
 // extentOf is where a tensor lies: in device memory, or at an address.
@@ -15,13 +14,8 @@ type extentOf struct {
 	index  int
 }
 
-func (t *Tensor) lies() (e extentOf) {
-	if t.mem != nil {
-		e.mem, e.lo = t.mem, uintptr(t.off)
-	} else {
-		e.lo = uintptr(unsafe.Pointer(unsafe.SliceData(t.data)))
-	}
-	e.hi = e.lo + uintptr(t.NumBytes())
+func extent(t *Tensor) (e extentOf) {
+	e.mem, e.lo, e.hi = t.Extent()
 	return e
 }
 
@@ -44,14 +38,14 @@ func (op *Op) validateOverlap(rank int) error {
 		return op.overlapSorted(rank)
 	}
 	for o := range op.Out {
-		a := op.Out[o].lies()
+		a := extent(&op.Out[o])
 		for p := range op.Out[:o] {
-			if b := op.Out[p].lies(); a.meets(b) {
+			if b := extent(&op.Out[p]); a.meets(b) {
 				return op.overlapError(1, p, 1, o)
 			}
 		}
 		for i := range op.In {
-			if b := op.In[i].lies(); a.meets(b) && !op.mayShare(i, o, rank) {
+			if b := extent(&op.In[i]); a.meets(b) && !op.mayShare(i, o, rank) {
 				return op.overlapError(0, i, 1, o)
 			}
 		}
@@ -68,7 +62,7 @@ func (op *Op) ascending() bool {
 	}
 	last := extentOf{}
 	for i := range op.Out {
-		e := op.Out[i].lies()
+		e := extent(&op.Out[i])
 		if len(op.In) > 0 && !op.In[i].SameMemory(op.Out[i]) || e.mem != last.mem && i > 0 || e.lo < last.hi {
 			return false
 		}
@@ -103,7 +97,7 @@ func (op *Op) overlapSorted(rank int) error {
 	all := make([]extentOf, 0, len(op.In)+len(op.Out))
 	for side, tensors := range [2][]Tensor{op.In, op.Out} {
 		for i := range tensors {
-			if e := tensors[i].lies(); e.lo < e.hi {
+			if e := extent(&tensors[i]); e.lo < e.hi {
 				e.side, e.index = uint8(side), i
 				all = append(all, e)
 			}

@@ -7,7 +7,7 @@ import (
 )
 
 // Reduces tells whether reduce op o is defined for elements of dtype d; the
-// error wraps ErrInvalidOp and says why not.
+// error wraps ErrUndefined and says why not.
 //
 //   - Integers take all but Avg (whose result would not be an integer) and
 //     PreMulSum; sums and products wrap.
@@ -16,7 +16,7 @@ import (
 //   - Bools take BAnd, BOr, BXor, Min (and) and Max (or).
 func (d DType) Reduces(o ReduceOp) error {
 	if !d.Valid() || !o.Valid() {
-		return fmt.Errorf("%w: %v of %v", ErrInvalidOp, o, d)
+		return fmt.Errorf("%w: %v of %v", ErrUndefined, o, d)
 	}
 	bitwise := o == BAnd || o == BOr || o == BXor
 	var why string
@@ -34,7 +34,7 @@ func (d DType) Reduces(o ReduceOp) error {
 	default:
 		return nil
 	}
-	return fmt.Errorf("%w: %v of %v: %s", ErrInvalidOp, o, d, why)
+	return fmt.Errorf("%w: %v of %v: %s", ErrUndefined, o, d, why)
 }
 
 // Reduce folds inputs element by element, from the left, in the order given,
@@ -49,7 +49,7 @@ func (d DType) Reduces(o ReduceOp) error {
 // bits (16-bit floats make it quiet); −0 is less than 0. A sum or product of
 // NaNs is a NaN; which, is the processor's business.
 //
-// It allocates nothing. Errors wrap ErrInvalidOp: the pair of dtype and op is
+// It allocates nothing. Errors wrap ErrUndefined: the pair of dtype and op is
 // not defined, no inputs, unequal lengths, a divisor below 1 for Avg.
 // Cost: one pass over inputs in tiles that stay in the first-level cache.
 func Reduce(dst []byte, inputs [][]byte, dtype DType, op ReduceOp, divisor int, factor float64) error {
@@ -60,17 +60,17 @@ func Reduce(dst []byte, inputs [][]byte, dtype DType, op ReduceOp, divisor int, 
 		return noHostArithmetic(dtype, op)
 	}
 	if len(inputs) == 0 {
-		return fmt.Errorf("%w: %v of no inputs", ErrInvalidOp, op)
+		return fmt.Errorf("%w: %v of no inputs", ErrUndefined, op)
 	}
 	if op == Avg && divisor < 1 {
-		return fmt.Errorf("%w: avg with divisor %d, want at least 1", ErrInvalidOp, divisor)
+		return fmt.Errorf("%w: avg with divisor %d, want at least 1", ErrUndefined, divisor)
 	}
 	if len(dst)%dtype.Size() != 0 {
-		return fmt.Errorf("%w: %d bytes of %v", ErrInvalidOp, len(dst), dtype)
+		return fmt.Errorf("%w: %d bytes of %v", ErrUndefined, len(dst), dtype)
 	}
 	for i, in := range inputs {
 		if len(in) != len(dst) {
-			return fmt.Errorf("%w: input %d has %d bytes, result has %d", ErrInvalidOp, i, len(in), len(dst))
+			return fmt.Errorf("%w: input %d has %d bytes, result has %d", ErrUndefined, i, len(in), len(dst))
 		}
 	}
 	f := fold{op: op, divisor: divisor, factor: factor}
@@ -119,7 +119,7 @@ func Identity(dst []byte, dtype DType, op ReduceOp, factor float64) error {
 	}
 	size := dtype.Size()
 	if len(dst)%size != 0 {
-		return fmt.Errorf("%w: %d bytes of %v", ErrInvalidOp, len(dst), dtype)
+		return fmt.Errorf("%w: %d bytes of %v", ErrUndefined, len(dst), dtype)
 	}
 	if len(dst) == 0 {
 		return nil

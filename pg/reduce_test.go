@@ -130,14 +130,14 @@ func TestReducesRefuses(t *testing.T) {
 		{pg.InvalidDType, pg.Sum}, {99, pg.Sum}, {pg.Float32DType, 99},
 	} {
 		err := c.d.Reduces(c.o)
-		if !errors.Is(err, pg.ErrInvalidOp) {
-			t.Errorf("%v of %v: %v, want ErrInvalidOp", c.o, c.d, err)
+		if !errors.Is(err, pg.ErrUndefined) {
+			t.Errorf("%v of %v: %v, want ErrUndefined", c.o, c.d, err)
 		}
-		if err := pg.Reduce(nil, [][]byte{nil}, c.d, c.o, 1, 1); !errors.Is(err, pg.ErrInvalidOp) {
-			t.Errorf("Reduce: %v of %v: %v, want ErrInvalidOp", c.o, c.d, err)
+		if err := pg.Reduce(nil, [][]byte{nil}, c.d, c.o, 1, 1); !errors.Is(err, pg.ErrUndefined) {
+			t.Errorf("Reduce: %v of %v: %v, want ErrUndefined", c.o, c.d, err)
 		}
-		if err := pg.Identity(nil, c.d, c.o, 1); !errors.Is(err, pg.ErrInvalidOp) {
-			t.Errorf("Identity: %v of %v: %v, want ErrInvalidOp", c.o, c.d, err)
+		if err := pg.Identity(nil, c.d, c.o, 1); !errors.Is(err, pg.ErrUndefined) {
+			t.Errorf("Identity: %v of %v: %v, want ErrUndefined", c.o, c.d, err)
 		}
 	}
 	eight := make([]byte, 8)
@@ -148,8 +148,8 @@ func TestReducesRefuses(t *testing.T) {
 		"divisor":       pg.Reduce(eight, [][]byte{eight}, pg.Float32DType, pg.Avg, 0, 1),
 		"half identity": pg.Identity(eight[:6], pg.Float32DType, pg.Sum, 1),
 	} {
-		if !errors.Is(err, pg.ErrInvalidOp) {
-			t.Errorf("%s: %v, want ErrInvalidOp", name, err)
+		if !errors.Is(err, pg.ErrUndefined) {
+			t.Errorf("%s: %v, want ErrUndefined", name, err)
 		}
 	}
 }

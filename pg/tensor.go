@@ -52,7 +52,7 @@ func Slice[T Element](t Tensor) []T {
 // New allocates a zeroed, contiguous host tensor. No dimensions make a scalar.
 // It panics for an invalid dtype or shape, as make does.
 func New(dtype DType, shape ...int) Tensor {
-	count, err := elements(dtype, shape)
+	count, err := Elements(dtype, shape)
 	if err != nil {
 		panic(err.Error())
 	}
@@ -66,7 +66,7 @@ func New(dtype DType, shape ...int) Tensor {
 // FromBytes makes a contiguous tensor over b, without a copy. It fails if b is
 // not exactly as long as dtype and shape say, or is not aligned for dtype.
 func FromBytes(dtype DType, b []byte, shape ...int) (Tensor, error) {
-	count, err := elements(dtype, shape)
+	count, err := Elements(dtype, shape)
 	if err != nil {
 		return Tensor{}, err
 	}
@@ -82,7 +82,7 @@ func FromBytes(dtype DType, b []byte, shape ...int) (Tensor, error) {
 
 // OnDevice makes a contiguous tensor over device memory, without a copy.
 func OnDevice(m DeviceMemory, dtype DType, shape ...int) (Tensor, error) {
-	count, err := elements(dtype, shape)
+	count, err := Elements(dtype, shape)
 	if err != nil {
 		return Tensor{}, err
 	}
@@ -135,6 +135,22 @@ func (t Tensor) Shape() []int {
 	return slices.Clone(t.shape)
 }
 
+// NumDims is the number of dimensions; 0 for a scalar.
+func (t Tensor) NumDims() int {
+	if t.shape == nil {
+		return 1
+	}
+	return len(t.shape)
+}
+
+// AppendShape appends the dimensions to b.
+func (t Tensor) AppendShape(b []int) []int {
+	if t.shape == nil {
+		return append(b, t.count)
+	}
+	return append(b, t.shape...)
+}
+
 // Strides is a copy of the distances between neighbours, in elements.
 func (t Tensor) Strides() []int {
 	if t.strides == nil {
@@ -162,12 +178,12 @@ func (t Tensor) Contiguous() bool {
 // Slice is the part [lo, hi) of the first dimension, over the same memory. It
 // panics when the bounds are out of range, as slicing does.
 func (t Tensor) Slice(lo, hi int) Tensor {
-	rows, stride := t.count, 1
+	rows, stride := t.Rows(), 1
 	if t.shape != nil {
 		if len(t.shape) == 0 {
 			panic("pg: Slice of a scalar tensor")
 		}
-		rows, stride = t.shape[0], t.Strides()[0]
+		stride = t.strides[0]
 	}
 	if lo < 0 || hi < lo || hi > rows {
 		panic(fmt.Sprintf("pg: Slice [%d:%d) of %d rows", lo, hi, rows))
@@ -190,6 +206,38 @@ func (t Tensor) Slice(lo, hi int) Tensor {
 	return s
 }
 
+// Rows is the first dimension; 1 for a scalar.
+func (t *Tensor) Rows() int {
+	if len(t.shape) == 0 {
+		return t.count
+	}
+	return t.shape[0]
+}
+
+// RowLen is the number of elements of a row.
+func (t *Tensor) RowLen() int {
+	if rows := t.Rows(); rows > 0 {
+		return t.count / rows
+	}
+	return 0
+}
+
+// Flat is elements [lo, hi) of a contiguous tensor as a 1-D one over the same
+// memory. It allocates nothing, and panics as Slice does.
+func (t *Tensor) Flat(lo, hi int) Tensor {
+	if lo < 0 || hi < lo || hi > t.count {
+		panic(fmt.Sprintf("pg: Flat [%d:%d) of %d elements", lo, hi, t.count))
+	}
+	size := t.dtype.Size()
+	p := Tensor{dtype: t.dtype, count: hi - lo}
+	if t.mem != nil {
+		p.mem, p.off = t.mem, t.off+lo*size
+		return p
+	}
+	p.data = t.data[lo*size : hi*size : hi*size]
+	return p
+}
+
 // Reshape is the same memory under another shape of the same size; one
 // dimension may be -1 and is computed. Only contiguous tensors can be reshaped.
 func (t Tensor) Reshape(shape ...int) (Tensor, error) {
@@ -199,7 +247,7 @@ func (t Tensor) Reshape(shape ...int) (Tensor, error) {
 	shape = slices.Clone(shape)
 	if i := slices.Index(shape, -1); i >= 0 {
 		shape[i] = 1
-		rest, err := elements(t.dtype, shape)
+		rest, err := Elements(t.dtype, shape)
 		if err != nil {
 			return Tensor{}, err
 		}
@@ -208,7 +256,7 @@ func (t Tensor) Reshape(shape ...int) (Tensor, error) {
 		}
 		shape[i] = t.count / rest
 	}
-	count, err := elements(t.dtype, shape)
+	count, err := Elements(t.dtype, shape)
 	if err != nil {
 		return Tensor{}, err
 	}
@@ -219,11 +267,21 @@ func (t Tensor) Reshape(shape ...int) (Tensor, error) {
 	return t.shaped(shape), nil
 }
 
+// ShapedLike is Reshape to the shape of u, which shares it and so allocates
+// nothing. It panics unless both are contiguous and of one Len.
+func (t Tensor) ShapedLike(u Tensor) Tensor {
+	if t.count != u.count || !t.Contiguous() || !u.Contiguous() {
+		panic(fmt.Sprintf("pg: ShapedLike of %v and %v", t, u))
+	}
+	t.shape, t.strides = u.shape, u.strides
+	return t
+}
+
 // AsStrided views the memory of a contiguous tensor under any shape and
 // strides (in elements, not negative) that stay inside it. The result can be
 // refused by collectives, which want contiguous tensors.
 func (t Tensor) AsStrided(shape, strides []int) (Tensor, error) {
-	count, err := elements(t.dtype, shape)
+	count, err := Elements(t.dtype, shape)
 	if err != nil {
 		return Tensor{}, err
 	}
@@ -269,6 +327,16 @@ func (t Tensor) Zero() error {
 // zeroChunkBytes is how much of device memory is zeroed at a time.
 const zeroChunkBytes = 1 << 20
 
+// Extent is where the elements lie, from the first to the end of the last: at
+// addresses, or, if mem is not nil, at byte offsets in mem.
+func (t *Tensor) Extent() (mem DeviceMemory, lo, hi uintptr) {
+	if t.mem != nil {
+		return t.mem, uintptr(t.off), uintptr(t.off + t.extent()*t.dtype.Size())
+	}
+	lo = uintptr(unsafe.Pointer(unsafe.SliceData(t.data)))
+	return nil, lo, lo + uintptr(len(t.data))
+}
+
 // SameMemory tells whether t and u are the very same elements.
 func (t Tensor) SameMemory(u Tensor) bool {
 	if t.mem != nil || u.mem != nil {
@@ -299,7 +367,7 @@ func (t Tensor) shaped(shape []int) Tensor {
 }
 
 // extent is how many elements of memory the view reaches over.
-func (t Tensor) extent() int {
+func (t *Tensor) extent() int {
 	if t.strides == nil || t.count == 0 {
 		return t.count
 	}
@@ -328,9 +396,10 @@ func product(shape []int) int {
 	return n
 }
 
-// elements checks dtype and shape and multiplies the dimensions. The bound
-// keeps byte counts far from overflow.
-func elements(dtype DType, shape []int) (int, error) {
+// Elements is how many elements a tensor of dtype and shape has. It fails for an
+// invalid dtype, a negative dimension, and beyond MaxElements, which keeps byte
+// counts far from overflow.
+func Elements(dtype DType, shape []int) (int, error) {
 	if !dtype.Valid() {
 		return 0, fmt.Errorf("pg: %v tensor, want a valid dtype", dtype)
 	}
@@ -339,16 +408,16 @@ func elements(dtype DType, shape []int) (int, error) {
 		if d < 0 {
 			return 0, fmt.Errorf("pg: shape %v has a negative dimension", shape)
 		}
-		if d > 0 && n > maxElements/d {
-			return 0, fmt.Errorf("pg: shape %v has more than %d elements", shape, maxElements)
+		if d > 0 && n > MaxElements/d {
+			return 0, fmt.Errorf("pg: shape %v has more than %d elements", shape, MaxElements)
 		}
 		n *= d
 	}
 	return n, nil
 }
 
-// maxElements bounds a tensor: 2^48 elements of 16 bytes still fit an int.
-const maxElements = 1 << 48
+// MaxElements bounds the elements of a tensor: 2^48 elements of 16 bytes still fit an int.
+const MaxElements = 1 << 48
 
 func bytesOf[T Element](s []T) []byte {
 	if len(s) == 0 {

@@ -1,6 +1,7 @@
 package pg_test
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -102,6 +103,9 @@ func TestShapes(t *testing.T) {
 		t.Errorf("slice of a transposed tensor is %v", tail)
 	}
 	scalar := pg.New(pg.Float64DType)
+	if scalar.NumDims() != 0 || scalar.Rows() != 1 || scalar.RowLen() != 1 || len(scalar.AppendShape(nil)) != 0 {
+		t.Errorf("scalar of %d dimensions, %d rows of %d", scalar.NumDims(), scalar.Rows(), scalar.RowLen())
+	}
 	if scalar.Len() != 1 || len(scalar.Shape()) != 0 || !scalar.Contiguous() {
 		t.Errorf("scalar is %v", scalar)
 	}
@@ -111,6 +115,33 @@ func TestShapes(t *testing.T) {
 	ones, _ := x.AsStrided([]int{1, 6, 1}, []int{99, 1, 42})
 	if !ones.Contiguous() {
 		t.Errorf("strides of dimensions of size 1 do not matter: %v", ones)
+	}
+}
+
+// TestFlat: a flat part, and another tensor's shape, without an allocation.
+func TestFlat(t *testing.T) {
+	x := pg.New(pg.Int32DType, 2, 3)
+	if x.NumDims() != 2 || x.Rows() != 2 || x.RowLen() != 3 || !slices.Equal(x.AppendShape([]int{9}), []int{9, 2, 3}) {
+		t.Errorf("%d dimensions, %d rows of %d, shape %v", x.NumDims(), x.Rows(), x.RowLen(), x.AppendShape(nil))
+	}
+	part := x.Flat(1, 5)
+	if part.NumDims() != 1 || !slices.Equal(part.AppendShape(nil), []int{4}) || part.RowLen() != 1 {
+		t.Errorf("flat part is %v", part)
+	}
+	pg.Slice[int32](part)[0] = 7
+	if pg.Slice[int32](x)[1] != 7 {
+		t.Error("a flat part has memory of its own")
+	}
+	_, start, _ := x.Extent()
+	if mem, lo, hi := part.Extent(); mem != nil || lo != start+4 || hi != start+20 {
+		t.Errorf("extent [%d:%d) of a tensor at %d, want [4:20) from there", lo, hi, start)
+	}
+	var like pg.Tensor
+	if n := testing.AllocsPerRun(100, func() { like = x.Flat(0, 6).ShapedLike(x) }); n != 0 {
+		t.Errorf("Flat and ShapedLike allocate %v times", n)
+	}
+	if !slices.Equal(like.Shape(), []int{2, 3}) || !like.SameMemory(x) {
+		t.Errorf("shaped like %v it is %v", x, like)
 	}
 }
 
@@ -144,7 +175,7 @@ type gpu struct {
 func (g *gpu) Device() pg.Device                   { return pg.CUDA(1) }
 func (g *gpu) NumBytes() int                       { return len(g.bytes) }
 func (g *gpu) Address() uintptr                    { return 0xabc }
-func (g *gpu) Export() ([]byte, error)             { return nil, pg.ErrUnsupported }
+func (g *gpu) Export() ([]byte, error)             { return nil, errors.ErrUnsupported }
 func (g *gpu) CopyToHost(dst []byte, at int) error { copy(dst, g.bytes[at:]); return nil }
 func (g *gpu) CopyFromHost(at int, src []byte) error {
 	copy(g.bytes[at:], src)
@@ -170,12 +201,12 @@ func TestDeviceTensor(t *testing.T) {
 	if _, err := pg.OnDevice(mem, pg.Float32DType, 5); err == nil {
 		t.Error("a tensor larger than its memory was made")
 	}
-	op := &pg.Op{Kind: pg.KindAllReduce, In: []pg.Tensor{x}, Out: []pg.Tensor{x}}
-	if err := op.Validate(0, 1); err != nil {
-		t.Errorf("op on a device: %v", err)
+	if where, lo, hi := part.Extent(); where != mem || lo != 4 || hi != 12 {
+		t.Errorf("extent %v, [%d:%d), want the memory, [4:12)", where, lo, hi)
 	}
-	if err := op.RequireCPU(); err == nil {
-		t.Error("a device tensor passed for a host one")
+	flat := x.Flat(2, 4)
+	if where, lo, hi := flat.Extent(); where != mem || lo != 8 || hi != 16 {
+		t.Errorf("extent of a flat part %v, [%d:%d), want the memory, [8:16)", where, lo, hi)
 	}
 }
 
@@ -188,6 +219,9 @@ func TestPanicsLikeSlices(t *testing.T) {
 		"out of bounds": func() { x.Slice(2, 4) },
 		"backwards":     func() { x.Slice(2, 1) },
 		"scalar":        func() { pg.New(pg.Float32DType).Slice(0, 1) },
+		"flat beyond":   func() { x.Flat(1, 4) },
+		"flat strided":  func() { strided.ShapedLike(pg.New(pg.Float32DType, 2)) },
+		"other length":  func() { x.ShapedLike(pg.New(pg.Float32DType, 2)) },
 		"bad shape":     func() { pg.New(pg.Float32DType, -1) },
 	} {
 		func() {

@@ -16,8 +16,7 @@ const (
 	TraceFailed    TraceState = "failed"
 )
 
-// traceRecord is one op in the ring. Its slices are those of the op's tensors'
-// shapes, which nobody changes.
+// traceRecord is one op in the ring.
 type traceRecord struct {
 	number uint64 // of all ops, from 1
 	place  uint64 // among the collectives of the epoch, from 1; 0: point-to-point
@@ -30,7 +29,8 @@ type traceRecord struct {
 	dtype           DType
 	reduce          ReduceOp
 	root, peer, tag int
-	shape           []int // of the first tensor; nil: 1-D
+	dims            int   // number of dimensions of the first tensor
+	shape           []int // those, if they are not one; the memory stays the record's
 	count           int   // its elements
 	tensors         int
 	inBytes         int
@@ -85,6 +85,7 @@ func (r *traceRing) add(op *Op, now time.Duration, batch uint64) {
 		r.lost++
 	}
 	*rec = traceRecord{
+		shape:  rec.shape[:0],
 		number: r.last, batch: batch, epoch: r.epoch, kind: op.Kind, reduce: op.Reduce,
 		root: op.Root, peer: op.Peer, tag: op.Tag, state: TraceScheduled, scheduled: now,
 	}
@@ -92,7 +93,10 @@ func (r *traceRing) add(op *Op, now time.Duration, batch uint64) {
 		rec.tensors = max(rec.tensors, len(tensors))
 		for i := range tensors {
 			if rec.dtype == InvalidDType {
-				rec.dtype, rec.shape, rec.count = tensors[i].dtype, tensors[i].shape, tensors[i].count
+				rec.dtype, rec.dims, rec.count = tensors[i].DType(), tensors[i].NumDims(), tensors[i].Len()
+				if rec.dims != 1 {
+					rec.shape = tensors[i].AppendShape(rec.shape)
+				}
 			}
 			if side == 0 {
 				rec.inBytes += tensors[i].NumBytes()
@@ -197,7 +201,7 @@ func (rec *traceRecord) entry(origin time.Time) TraceEntry {
 	}
 	if rec.dtype != InvalidDType {
 		e.DType, e.Shape = rec.dtype.String(), []int{rec.count}
-		if rec.shape != nil {
+		if rec.dims != 1 {
 			e.Shape = slices.Clone(rec.shape[:min(len(rec.shape), maxTraceShape)])
 		}
 	}

@@ -183,11 +183,11 @@ func (m *Managed) identityFor(op *Op, i int) (Tensor, error) {
 
 // blankLike is fresh host memory of t's dtype and length.
 func blankLike(t Tensor) (Tensor, error) {
-	if t.mem != nil {
+	if t.Device().Type != DeviceCPU {
 		return Tensor{}, fmt.Errorf("%w: verb with a slot per rank on %v while not all members participate",
 			ErrUnsupported, t.Device())
 	}
-	return New(t.dtype, t.count), nil
+	return New(t.DType(), t.Len()), nil
 }
 
 func generate(n int, at func(i int) (Tensor, error)) ([]Tensor, error) {
@@ -219,23 +219,21 @@ type blankKey struct {
 
 // identity is host memory of t's dtype and length with op's identity element.
 func (b *blanks) identity(t Tensor, op *Op) (Tensor, error) {
-	key := blankKey{dtype: t.dtype, op: op.Reduce, negative: math.Signbit(op.Factor)}
+	key := blankKey{dtype: t.DType(), op: op.Reduce, negative: math.Signbit(op.Factor)}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	kept := b.mu.cache[key]
 	if kept.Len() < t.Len() || kept.IsNone() {
-		kept = New(t.dtype, t.Len())
-		if err := Identity(kept.Bytes(), t.dtype, op.Reduce, op.Factor); err != nil {
-			return Tensor{}, err
+		kept = New(t.DType(), t.Len())
+		if err := Identity(kept.Bytes(), t.DType(), op.Reduce, op.Factor); err != nil {
+			return Tensor{}, asOpError(err)
 		}
 		if b.mu.cache == nil {
 			b.mu.cache = make(map[blankKey]Tensor)
 		}
 		b.mu.cache[key] = kept
 	}
-	kept = kept.Slice(0, t.Len())
-	kept.shape, kept.strides = t.shape, t.strides // t is contiguous; Check compares shapes
-	return kept, nil
+	return kept.Flat(0, t.Len()).ShapedLike(t), nil // Check compares shapes
 }
 
 // drop frees the memory.

@@ -36,13 +36,13 @@ func (g *Group) AllGatherUneven(ctx context.Context, in Tensor) (out []Tensor, e
 }
 
 func (c *composed) allGatherUneven(ctx context.Context, in Tensor) ([]Tensor, error) {
-	dtype, shapes, err := c.gatherShapes(ctx, in)
+	dtype, parts, err := c.gatherShapes(ctx, in)
 	if err != nil {
 		return nil, err
 	}
 	longest := 0
-	for _, shape := range shapes {
-		longest = max(longest, product(shape))
+	for _, p := range parts {
+		longest = max(longest, p.elements)
 	}
 	padded := in
 	switch {
@@ -52,13 +52,13 @@ func (c *composed) allGatherUneven(ctx context.Context, in Tensor) ([]Tensor, er
 		padded = New(dtype, longest)
 		copy(padded.Bytes(), in.Bytes())
 	}
-	all := New(dtype, longest*len(shapes))
+	all := New(dtype, longest*len(parts))
 	if err := c.allGather(ctx, padded, all); err != nil {
 		return nil, fmt.Errorf("gather padded tensors: %w", err)
 	}
-	out := make([]Tensor, len(shapes))
-	for r, shape := range shapes {
-		out[r], err = all.Slice(r*longest, r*longest+product(shape)).Reshape(shape...)
+	out := make([]Tensor, len(parts))
+	for r, p := range parts {
+		out[r], err = all.Flat(r*longest, r*longest+p.elements).Reshape(p.shape...)
 		if err != nil {
 			return nil, err
 		}
@@ -66,9 +66,15 @@ func (c *composed) allGatherUneven(ctx context.Context, in Tensor) ([]Tensor, er
 	return out, nil
 }
 
+// unevenPart is what one rank brings to AllGatherUneven.
+type unevenPart struct {
+	shape    []int
+	elements int
+}
+
 // gatherShapes tells all ranks the dtype and shape of this rank's tensor. It checks that
 // all have rank 0's dtype and number of dimensions, which every rank sees alike.
-func (c *composed) gatherShapes(ctx context.Context, in Tensor) (DType, [][]int, error) {
+func (c *composed) gatherShapes(ctx context.Context, in Tensor) (DType, []unevenPart, error) {
 	const width = 2 + maxUnevenDims
 	mine := make([]int64, width)
 	mine[0], mine[1] = int64(in.DType()), int64(len(in.Shape()))
@@ -84,20 +90,22 @@ func (c *composed) gatherShapes(ctx context.Context, in Tensor) (DType, [][]int,
 		return 0, nil, fmt.Errorf("%w: rank 0 announces dtype %d with %d dimensions, want a dtype and at most %d",
 			ErrMismatch, all[0], dims, maxUnevenDims)
 	}
-	shapes := make([][]int, c.size)
-	for r := range shapes {
+	parts := make([]unevenPart, c.size)
+	for r := range parts {
 		row := all[r*width : (r+1)*width]
 		if !slices.Equal(row[:2], all[:2]) {
 			return 0, nil, fmt.Errorf("%w: rank 0 gathers a %v of %d dimensions, rank %d a %v of %d",
 				ErrMismatch, dtype, dims, r, DType(row[0]), row[1])
 		}
+		var shape []int
 		for _, d := range row[2 : 2+dims] {
-			shapes[r] = append(shapes[r], int(min(max(d, -1), maxElements)))
+			shape = append(shape, int(min(max(d, -1), MaxElements)))
 		}
-		n, err := elements(dtype, shapes[r])
+		n, err := Elements(dtype, shape)
 		if err != nil || n > MaxUnevenBytes/dtype.Size() {
-			return 0, nil, fmt.Errorf("%w: rank %d announces shape %v, want at most %d bytes", ErrInvalidOp, r, shapes[r], MaxUnevenBytes)
+			return 0, nil, fmt.Errorf("%w: rank %d announces shape %v, want at most %d bytes", ErrInvalidOp, r, shape, MaxUnevenBytes)
 		}
+		parts[r] = unevenPart{shape, n}
 	}
-	return dtype, shapes, nil
+	return dtype, parts, nil
 }

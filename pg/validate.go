@@ -93,11 +93,11 @@ func (op *Op) validateReduce() error {
 		return nil // validateShape says what is missing
 	}
 	t := op.In[0]
-	if err := t.dtype.Reduces(op.Reduce); err != nil {
-		return err
+	if err := t.DType().Reduces(op.Reduce); err != nil {
+		return asOpError(err)
 	}
-	if t.dtype.IsFloat8() && t.mem == nil {
-		return noHostArithmetic(t.dtype, op.Reduce)
+	if t.DType().IsFloat8() && t.Device().Type == DeviceCPU {
+		return fmt.Errorf("%w: %v of %v on the CPU; only devices have its arithmetic", ErrUnsupported, op.Reduce, t.DType())
 	}
 	return nil
 }
@@ -114,7 +114,7 @@ func (op *Op) validateTensors() error {
 		for i := range tensors {
 			t := &tensors[i]
 			switch {
-			case !t.dtype.Valid():
+			case !t.DType().Valid():
 				return fmt.Errorf("%w: %v: %s[%d] is no tensor", ErrInvalidOp, op.Kind, name, i)
 			case !t.Contiguous():
 				return fmt.Errorf("%w: %v: %s[%d] is not contiguous (%v); copy it into one that is",
@@ -125,9 +125,9 @@ func (op *Op) validateTensors() error {
 			}
 			// Whether one op may be over several devices of a type is the backend's
 			// business.
-			if t.dtype != first.dtype || t.Device().Type != first.Device().Type {
+			if t.DType() != first.DType() || t.Device().Type != first.Device().Type {
 				return fmt.Errorf("%w: %v: %s[%d] is %v on %v, others are %v on %v; one op takes one dtype and type of device",
-					ErrInvalidOp, op.Kind, name, i, t.dtype, t.Device(), first.dtype, first.Device())
+					ErrInvalidOp, op.Kind, name, i, t.DType(), t.Device(), first.DType(), first.Device())
 			}
 		}
 	}
@@ -205,7 +205,7 @@ func (op *Op) wantPairs() error {
 		return err
 	}
 	for i := range op.In {
-		if in, out := op.In[i].count, op.Out[i].count; in != out {
+		if in, out := op.In[i].Len(), op.Out[i].Len(); in != out {
 			return fmt.Errorf("%w: %v: In[%d] has %d elements, Out[%d] has %d", ErrInvalidOp, op.Kind, i, in, i, out)
 		}
 	}
@@ -217,7 +217,7 @@ func (op *Op) wantSlot(in, out, ownIn, ownOut int) error {
 	if err := op.wantCounts(in, out); err != nil {
 		return err
 	}
-	if a, b := op.In[ownIn].count, op.Out[ownOut].count; a != b {
+	if a, b := op.In[ownIn].Len(), op.Out[ownOut].Len(); a != b {
 		return fmt.Errorf("%w: %v: In[%d] has %d elements, Out[%d] has %d", ErrInvalidOp, op.Kind, ownIn, a, ownOut, b)
 	}
 	return nil

@@ -141,3 +141,54 @@ func TestValidateNames(t *testing.T) {
 		t.Error("a receive from anybody passed in a world of one")
 	}
 }
+
+// cudaMemory is device memory in name only.
+type cudaMemory struct{ pg.DeviceMemory }
+
+func (cudaMemory) Device() pg.Device { return pg.CUDA(1) }
+func (cudaMemory) NumBytes() int     { return 16 }
+
+func TestValidateOnDevice(t *testing.T) {
+	x, err := pg.OnDevice(cudaMemory{}, pg.Float32DType, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	op := &pg.Op{Kind: pg.KindAllReduce, In: []pg.Tensor{x}, Out: []pg.Tensor{x}}
+	if err := op.Validate(0, 1); err != nil {
+		t.Errorf("op on a device: %v", err)
+	}
+	if err := op.RequireCPU(); !errors.Is(err, pg.ErrInvalidOp) {
+		t.Errorf("a device tensor as a host one: %v, want ErrInvalidOp", err)
+	}
+}
+
+// TestRefusedReductions: what the kernels refuse has the sentinel of ops, from Validate
+// and from verbs that reduce before they submit.
+func TestRefusedReductions(t *testing.T) {
+	g := pg.NewGroup(pg.NewDummy())
+	if err := g.Configure(t.Context(), pg.Config{ReplicaIDs: []string{"a"}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		dtype  pg.DType
+		reduce pg.ReduceOp
+		want   error
+	}{
+		{pg.Int32DType, pg.Avg, pg.ErrInvalidOp},
+		{pg.Complex64DType, pg.Max, pg.ErrInvalidOp},
+		{pg.Float8E4M3DType, pg.Sum, pg.ErrUnsupported},
+	} {
+		x, y := pg.New(c.dtype, 2), pg.New(c.dtype, 2)
+		for verb, err := range map[string]error{
+			"all-reduce":              g.AllReduce(t.Context(), x, c.reduce),
+			"multi-tensor all-reduce": g.AllReduceMulti(t.Context(), []pg.Tensor{x, y}, c.reduce),
+		} {
+			if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.dtype.String()) {
+				t.Errorf("%s, %v of %v: %v, want %v", verb, c.reduce, c.dtype, err, c.want)
+			}
+		}
+	}
+	if !errors.Is(pg.ErrUnsupported, errors.ErrUnsupported) || errors.Is(errors.ErrUnsupported, pg.ErrUnsupported) {
+		t.Error("ErrUnsupported is an errors.ErrUnsupported, and not the other way round")
+	}
+}

@@ -2,6 +2,7 @@ package baby
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -160,6 +161,9 @@ func (m *mapping) need(s *segment) {
 
 func device(t pg.Tensor, mem pg.DeviceMemory, offset int) (ref, error) {
 	handle, err := mem.Export()
+	if errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, pg.ErrUnsupported) {
+		err = fmt.Errorf("%w: %w", pg.ErrUnsupported, err)
+	}
 	if err != nil {
 		return ref{}, fmt.Errorf("baby: export %v for the child: %w", t, err)
 	}

@@ -75,16 +75,16 @@
 //	  server.run    the join under way      all ranks' reports, the answer     ctx
 //	  server.listen a wish gone unanswered  the lighthouse to answer again     ctx
 //	  guardRanks    nothing                 a rank's link to break             ctx, a rank that is gone
-//	  session.run   the open stream         beats, things to send              ctx, final refusal, guardRanks
-//	    contact     a connection            the server's greeting              another's, dial timeout, ctx
+//	  session.Run   the open stream         beats, things to send              ctx, final refusal, guardRanks
+//	    dialFirst   a connection            the server's greeting              another's, dial timeout, ctx
 //	    read        what comes down         the stream                         the stream's end
 //	    watch       nothing                 the server's silence               the stream's end
 //	  store.Run, rpc.Serve                  connections                        ctx
 //
-// The locks are Manager.mu, server.mu, barrier.mu, session.mu, remote.mu,
+// The locks are Manager.mu, server.mu, barrier.mu, Session.mu, remote.mu,
 // subscriber.mu, tasks.mu, emitter.mu and tracked.mu. server.mu is held while
 // barrier.mu is taken, Manager.mu while tasks.mu, tracked.mu or
-// session.mu is; no other two
+// Session.mu is; no other two
 // are held together, and nothing is called out to under any of them.
 //
 // # Closing

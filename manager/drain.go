@@ -116,7 +116,7 @@ func (m *Manager) endDrain(err error) {
 func (m *Manager) sendDrain(ctx context.Context) (alone bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, m.timeouts.Call)
 	defer cancel()
-	addr := m.hub.session.address()
+	addr := m.hub.session.Address()
 	conn, err := dialServer(m.guard, m.cfg.Network, addr)
 	if err != nil {
 		return false, fmt.Errorf("dial %s: %w", addr, err)

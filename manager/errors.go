@@ -1,30 +1,34 @@
 package manager
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/skerry-ft/skerry/manager/internal/final"
+)
 
 // The sentinels of this package, one per decision the caller can take.
 var (
 	// ErrDrained is returned by StartQuorum and ShouldCommit after Drain, once
 	// the others go on without this replica. Exit with status 0.
-	ErrDrained = errors.New("manager: drained")
+	ErrDrained = final.ErrDrained
 	// ErrEvicted is returned by StartQuorum and ShouldCommit after an operator
 	// or a policy took this replica out. A new process may join again.
-	ErrEvicted = errors.New("manager: evicted")
+	ErrEvicted = final.ErrEvicted
 	// ErrRefused is returned by StartQuorum and ShouldCommit, joined with the
 	// reason, when the lighthouse refuses this replica for good: its name is in
 	// use, its settings differ from the others', its token or certificate was never
 	// good for a session. Asking again cannot help.
-	ErrRefused = errors.New("manager: refused by the lighthouse")
+	ErrRefused = final.ErrRefused
 	// ErrRankLost is returned by StartQuorum and ShouldCommit when another rank
 	// of this replica is gone: its process died, or closed its Manager. The other
 	// replicas go on without this one. Restart all ranks of the replica together.
-	ErrRankLost = errors.New("manager: a rank of this replica is gone")
+	ErrRankLost = final.ErrRankLost
 	// ErrMaxRetries is returned by ShouldCommit when Config.MaxRetries steps in
 	// a row were discarded.
 	ErrMaxRetries = errors.New("manager: too many discarded steps in a row")
 	// ErrUnreachable is returned by the first StartQuorum of a process when no
 	// lighthouse server could be reached. Later on the manager waits instead.
-	ErrUnreachable = errors.New("manager: lighthouse unreachable")
+	ErrUnreachable = final.ErrUnreachable
 
 	// ErrAstray is returned by StartQuorum of a replica that listens on loopback and
 	// was put together with one of another host, once that shows: neither can ever
@@ -38,7 +42,7 @@ var (
 	// StartQuorum.
 	ErrStepOpen = errors.New("manager: StartQuorum without ShouldCommit")
 	// ErrClosed is returned by calls after Close, and after Run has ended.
-	ErrClosed = errors.New("manager: closed")
+	ErrClosed = final.ErrClosed
 )
 
 // Causes of discarded steps and aborted groups; they reach the user wrapped in
@@ -49,7 +53,6 @@ var (
 	errLost       = errors.New("member lost")
 	errSibling    = errors.New("another rank of this replica broke its group")
 	errUnanswered = errors.New("ask unanswered")
-	errWithdrawn  = errors.New("join withdrawn")
 	errNoQuorum   = errors.New("no quorum in time")
 	errVoid       = errors.New("operations of this step were lost with their quorum")
 )

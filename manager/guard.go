@@ -16,6 +16,7 @@ import (
 	"github.com/skerry-ft/skerry/checkpoint"
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/logkey"
+	"github.com/skerry-ft/skerry/internal/netaddr"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/quorum"
 )
@@ -58,7 +59,7 @@ func (m *Manager) scheme() string {
 // it. Proofs hold for that address alone: who receives one cannot use it
 // elsewhere.
 func dialPeer(g *guard.Guard, n Network, to guard.Party, addr string, more ...grpc.DialOption) (*grpc.ClientConn, error) {
-	addr = hostPort(addr)
+	addr = netaddr.HostPort(addr)
 	options := slices.Concat(wire.DialOptions(), g.DialOptions(to, addr), dialsBy(n), more)
 	return grpc.NewClient("passthrough:///"+addr, options...)
 }
@@ -67,12 +68,7 @@ func dialPeer(g *guard.Guard, n Network, to guard.Party, addr string, more ...gr
 // several addresses.
 func dialServer(g *guard.Guard, n Network, addr string) (*grpc.ClientConn, error) {
 	options := append(append(wire.DialOptions(), g.DialOptions(guard.Party{Role: guard.Lighthouse}, "")...), dialsBy(n)...)
-	return grpc.NewClient("passthrough:///"+hostPort(addr), options...)
-}
-
-// dial returns a connection to a lighthouse server.
-func (s *session) dial(addr string) (*grpc.ClientConn, error) {
-	return dialServer(s.cfg.guard, s.cfg.network, addr)
+	return grpc.NewClient("passthrough:///"+netaddr.HostPort(addr), options...)
 }
 
 // sibling is what this manager dials to reach one of its job.
@@ -166,7 +162,7 @@ const methodKill = "/skerry.v1.Manager/Kill"
 // it: a kill the operators', the others a join token of this job at least.
 func (m *Manager) allowed(ctx context.Context, address, method string, req any) error {
 	err := m.rightful(ctx, method)
-	audience := guard.Audience(method, hostPort(address))
+	audience := guard.Audience(method, netaddr.HostPort(address))
 	switch {
 	case err != nil || !m.needsToken(method):
 	case method == methodKill:

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/skerry-ft/skerry/internal/guard"
+	"github.com/skerry-ft/skerry/internal/netaddr"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/store"
 )
@@ -80,7 +81,7 @@ func TestKillNeedsAnOrder(t *testing.T) {
 		defer conn.Close()
 		ctx := limited(t)
 		if order != nil {
-			ctx = (&guard.Guard{Token: order}).Ordered(ctx, guard.Audience(methodKill, hostPort(of.m.hub.address)), req)
+			ctx = (&guard.Guard{Token: order}).Ordered(ctx, guard.Audience(methodKill, netaddr.HostPort(of.m.hub.address)), req)
 		}
 		_, err = skerrypb.NewManagerClient(conn).Kill(ctx, req)
 		return err

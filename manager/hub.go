@@ -12,6 +12,7 @@ import (
 
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
+	"github.com/skerry-ft/skerry/manager/internal/session"
 	"github.com/skerry-ft/skerry/quorum"
 	"github.com/skerry-ft/skerry/store"
 )
@@ -24,7 +25,7 @@ type hub struct {
 	rpc      *grpc.Server
 	stop     chan struct{} // closed when run ends: streams end
 	server   *server
-	session  *session
+	session  *session.Session
 	address  string // URL of the manager server
 }
 
@@ -63,18 +64,19 @@ func newHub(m *Manager) (*hub, error) {
 			return h.admit(q)
 		},
 	})
-	h.session = newSession(sessionConfig{
-		hello: wire.Hello{
+	h.session = session.New(session.Config{
+		Hello: wire.Hello{
 			Job: m.cfg.Job, Address: h.address, StoreAddress: storeAddress, GroupWorldSize: m.cfg.GroupWorldSize,
 			Hello: quorum.Hello{ReplicaID: m.id, Client: quorum.KindSkerry},
 		},
-		addresses: m.cfg.Lighthouse, timeouts: m.timeouts, guard: m.guard, network: m.cfg.Network, log: m.log,
-		beat: m.beat, notice: h.server.noticed,
-		found: func(address string) {
+		Addresses: m.cfg.Lighthouse, DialTimeout: m.timeouts.Dial, CallTimeout: m.timeouts.Call, Log: m.log,
+		Dial: func(address string) (*grpc.ClientConn, error) { return dialServer(m.guard, m.cfg.Network, address) },
+		Beat: m.beat, Notice: h.server.noticed,
+		Found: func(address string) {
 			h.server.heard()
 			m.events.emit(LighthouseFound{Address: address})
 		},
-		lost: func(cause error) { m.events.emit(LighthouseLost{Cause: cause}) },
+		Lost: func(cause error) { m.events.emit(LighthouseLost{Cause: cause}) },
 	})
 	h.server.session = h.session
 	m.warnUnguarded(h.listener.Addr())
@@ -116,7 +118,7 @@ func (h *hub) run(ctx context.Context, m *Manager) error {
 		}
 	})
 	wg.Go(func() {
-		if err := h.session.run(inSession); inSession.Err() == nil {
+		if err := h.session.Run(inSession); inSession.Err() == nil {
 			m.log.Error().Err(err).Msg("lighthouse refused this replica")
 			h.server.fail(err)
 			m.setFinal(err)
@@ -141,7 +143,7 @@ func (h *hub) watchContact(ctx context.Context, m *Manager) {
 		return
 	case <-timer.C:
 	}
-	if err := h.session.outOfReach(m.timeouts.Connect); err != nil {
+	if err := h.session.OutOfReach(m.timeouts.Connect); err != nil {
 		h.server.fail(err)
 		m.setFinal(err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/netaddr"
+	"github.com/skerry-ft/skerry/manager/internal/session"
 	"github.com/skerry-ft/skerry/quorum"
 	"github.com/skerry-ft/skerry/store"
 )
@@ -80,7 +81,7 @@ func (c *Config) placeFor(ctx context.Context, meeting string, own netip.Addr, u
 // host's loopback, and this host's own address on the way there; see
 // netaddr.Meeting.
 func (c *Config) meeting(ctx context.Context) (meeting string, own netip.Addr, err error) {
-	field, addresses := "lighthouse", newServers(c.Lighthouse).configured
+	field, addresses := "lighthouse", session.Addresses(c.Lighthouse)
 	if len(addresses) == 0 && c.GroupRank != 0 { // which need not know the lighthouse
 		if a, err := store.ParseAddress(c.GroupStore); err == nil {
 			field, addresses = "group store", []string{a.HostPort()}
@@ -97,12 +98,12 @@ func (c *Config) meeting(ctx context.Context) (meeting string, own netip.Addr, e
 // none of this one's. That shows when the lighthouse was reached over loopback, and
 // peers come to it from elsewhere.
 func astray(address string, self quorum.ReplicaID, q *quorum.Quorum) error {
-	own, _, err := net.SplitHostPort(hostPort(address))
+	own, _, err := net.SplitHostPort(netaddr.HostPort(address))
 	if err != nil || !netaddr.Loopback(own) {
 		return nil
 	}
 	for _, member := range q.Members {
-		host, _, err := net.SplitHostPort(hostPort(member.Address))
+		host, _, err := net.SplitHostPort(netaddr.HostPort(member.Address))
 		if err != nil || member.ReplicaID == self {
 			continue
 		}

@@ -309,7 +309,7 @@ func (m *Manager) Timeouts() Timeouts { return m.timeouts }
 func (m *Manager) Stats() Stats {
 	var joins, asks, unanswered, reconnects uint64
 	if m.hub != nil {
-		joins, asks, reconnects = m.hub.session.counts()
+		joins, asks, reconnects = m.hub.session.Counts()
 		unanswered = m.hub.server.unansweredAsks()
 	}
 	m.mu.Lock()

@@ -1,8 +1,6 @@
 package manager
 
-import (
-	"github.com/prometheus/client_golang/prometheus"
-)
+import "github.com/prometheus/client_golang/prometheus"
 
 // metrics shows Stats to prometheus. It computes nothing until it is scraped.
 type metrics struct {

@@ -162,7 +162,7 @@ func (m *Manager) tell(a quorum.Accusation) bool {
 	news := m.mu.rank.Accuse(a)
 	m.mu.Unlock()
 	if news && m.hub != nil {
-		m.hub.session.accuse(a)
+		m.hub.session.Accuse(a)
 	}
 	return news
 }

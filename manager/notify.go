@@ -131,7 +131,7 @@ func (d direct) notices(ctx context.Context, f func(notice)) error {
 }
 
 func (d direct) sources(ctx context.Context) (quorum.Sources, error) {
-	return d.server.session.firstSources(ctx)
+	return d.server.session.Sources(ctx)
 }
 
 // vote implements link: a rank whose group broke also makes its siblings abort,

@@ -95,7 +95,7 @@ func (s *server) rankLost(rank int) bool {
 	}
 	err := rankLostError(rank)
 	s.log.Warn().Err(err).Int(logkey.GroupRank, rank).Msg("group rank lost")
-	s.session.leave(fmt.Sprintf("group rank %d is gone", rank), lastWordPatience)
+	s.session.Leave(fmt.Sprintf("group rank %d is gone", rank), lastWordPatience)
 	s.fail(err)
 	close(s.lost)
 	return true

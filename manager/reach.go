@@ -168,7 +168,7 @@ func (m *Manager) reportLink(p *probed, r quorum.LinkReport) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.mu.probes[r.To] == p {
-		m.hub.session.reportLink(r)
+		m.hub.session.ReportLink(r)
 	}
 }
 
@@ -184,6 +184,6 @@ func (m *Manager) unprobeLocked(peer quorum.ReplicaID) {
 	if p := m.mu.probes[peer]; p != nil {
 		close(p.stop)
 		delete(m.mu.probes, peer)
-		m.hub.session.forgetLink(peer)
+		m.hub.session.ForgetLink(peer)
 	}
 }

@@ -1,53 +1,55 @@
 package manager
 
 import (
-	"sync/atomic"
+	"context"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/rs/zerolog"
 
-	"github.com/skerry-ft/skerry/internal/wire"
-	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/quorum"
 )
+
+// full is a lighthouse that refuses every join for now.
+type full struct {
+	lighthouse
+
+	joins chan time.Time
+}
+
+func (f full) Join(ctx context.Context, _ quorum.Join) (quorum.Quorum, error) {
+	select {
+	case f.joins <- time.Now():
+	case <-ctx.Done():
+	}
+	return quorum.Quorum{}, quorum.ErrFull
+}
 
 // A join that is refused for now is made again after a pause, not at once: the
 // lighthouse had ten thousand a second of one replica.
 func TestRefusedJoinPauses(t *testing.T) {
 	t.Parallel()
-	const joins = 4
-	var times [joins]time.Time
-	var n atomic.Int32
-	addr := serveScript(t, func(_ int, st *scriptedStream) error {
-		if err := st.welcome(); err != nil {
-			return err
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(serverConfig{replica: "a:1", address: "http://h:1", store: "h:2", size: 1, log: zerolog.Nop()})
+		f := full{joins: make(chan time.Time)}
+		s.session = f
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() { _ = s.run(ctx) })
+		wg.Go(func() { _, _ = s.report(ctx, quorum.RankReport{Kind: quorum.JoinFall, Attempt: 1}) })
+		last := <-f.joins
+		for range 3 {
+			next := <-f.joins
+			if took := next.Sub(last); took != refusedPause {
+				t.Errorf("joined again after %v, want a pause of %v", took, refusedPause)
+			}
+			last = next
 		}
-		for {
-			up, err := st.await(isJoin)
-			if err != nil {
-				return err
-			}
-			if i := n.Load(); i < joins {
-				times[i] = time.Now()
-				n.Add(1)
-			}
-			refused := wire.RefusalOf(up.GetJoin().GetNumber(), quorum.ErrFull)
-			if err := st.Send(&skerrypb.Down{Message: &skerrypb.Down_Refused{Refused: refused}}); err != nil {
-				return err
-			}
-		}
+		cancel()
+		wg.Wait()
 	})
-	s := newServer(serverConfig{replica: "a:1", address: "http://h:1", store: "h:2", size: 1, log: zerolog.Nop()})
-	s.session, _ = runSession(t, nil, addr)
-	ctx := limited(t)
-	go func() { _ = s.run(ctx) }()
-	go func() { _, _ = s.report(ctx, quorum.RankReport{Kind: quorum.JoinFall, Attempt: 1}) }()
-	eventually(t, "it has joined often enough", func() bool { return n.Load() == joins })
-	// A busy machine makes this longer, never shorter.
-	if took, want := times[joins-1].Sub(times[0]), (joins-1)*refusedPause; took < want {
-		t.Errorf("%d joins within %v, want a pause of %v between two", joins, took, refusedPause)
-	}
 }
 
 // The word that a trainer is away was on its way when the trainer moved, and arrives

@@ -9,6 +9,7 @@ import (
 
 	"github.com/skerry-ft/skerry/checkpoint"
 	"github.com/skerry-ft/skerry/internal/logkey"
+	"github.com/skerry-ft/skerry/manager/internal/final"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
@@ -137,13 +138,8 @@ func (m *Manager) dropRequest(r *request) {
 
 // isFinal says whether training cannot go on after err.
 func isFinal(err error) bool {
-	for _, sentinel := range []error{ErrDrained, ErrEvicted, ErrRefused, ErrRankLost, ErrUnreachable, ErrClosed} {
-		if errors.Is(err, sentinel) {
-			return true
-		}
-	}
 	_, mismatch := errors.AsType[*checkpoint.MismatchError](err)
-	return mismatch
+	return mismatch || final.Is(err)
 }
 
 // round reports once, and takes up what comes of it.

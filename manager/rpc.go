@@ -116,7 +116,7 @@ func (r *rpcServer) Sources(ctx context.Context, m *skerrypb.SourcesRequest) (*s
 	if _, err := wire.CheckGroupRank(m.GetGroupRank(), r.server.size); err != nil {
 		return nil, wire.StatusError(err)
 	}
-	s, err := r.server.session.firstSources(ctx)
+	s, err := r.server.session.Sources(ctx)
 	if err != nil {
 		return nil, statusOf(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/skerry-ft/skerry/internal/guard"
+	"github.com/skerry-ft/skerry/internal/netaddr"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/quorum"
@@ -195,5 +196,5 @@ func TestContextEndsEveryWait(t *testing.T) {
 
 // dialAs dials the manager at an address with proofs that are made for another.
 func dialAs(g *guard.Guard, audience, addr string) (*grpc.ClientConn, error) {
-	return grpc.NewClient("passthrough:///"+hostPort(addr), append(wire.DialOptions(), g.DialOptions(guard.Party{Role: guard.Replica}, hostPort(audience))...)...)
+	return grpc.NewClient("passthrough:///"+netaddr.HostPort(addr), append(wire.DialOptions(), g.DialOptions(guard.Party{Role: guard.Replica}, netaddr.HostPort(audience))...)...)
 }

@@ -103,7 +103,7 @@ func (m *Manager) sayGoodbye() {
 		why = m.mu.final.Error()
 	}
 	m.mu.Unlock()
-	m.hub.session.leave(why, goodbyePatience)
+	m.hub.session.Leave(why, goodbyePatience)
 }
 
 // Names under which group rank 0 publishes itself in the group's store, as

@@ -11,6 +11,8 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/skerry-ft/skerry/internal/logkey"
+	"github.com/skerry-ft/skerry/internal/wire"
+	"github.com/skerry-ft/skerry/manager/internal/session"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
@@ -22,7 +24,7 @@ type server struct {
 	address  string // URL of the manager server
 	store    string // host:port of the replica's store
 	size     int    // group world size
-	session  *session
+	session  lighthouse
 	timeouts Timeouts
 	every    bool                       // EveryStep: an ask waits for its answer
 	admit    func(*quorum.Quorum) error // before the ranks are told of it
@@ -48,6 +50,17 @@ type server struct {
 		away        []bool     // by group rank: its trainer does not move
 	}
 	votes *barrier
+}
+
+// lighthouse is what the server needs of the replica's session.
+type lighthouse interface {
+	Join(context.Context, quorum.Join) (quorum.Quorum, error)
+	Connected() bool
+	AskLeft(began time.Time, long time.Duration) time.Duration
+	Timing() wire.Timing
+	Ping(context.Context) error
+	Leave(why string, patience time.Duration)
+	Sources(context.Context) (quorum.Sources, error)
 }
 
 // pendingReport waits for its reply.
@@ -109,7 +122,7 @@ func (s *server) report(ctx context.Context, r quorum.RankReport) (reply, error)
 		return result.reply, result.err
 	}
 	if old := s.mu.pending[r.GroupRank]; old != nil {
-		old.result <- reportResult{err: errWithdrawn} // superseded by a newer report
+		old.result <- reportResult{err: session.ErrWithdrawn} // superseded by a newer report
 	}
 	s.mu.pending[r.GroupRank] = p
 	s.touchLocked()
@@ -142,7 +155,7 @@ func (s *server) withdraw(r quorum.RankReport) reply {
 	defer s.mu.Unlock()
 	if p := s.mu.pending[r.GroupRank]; p != nil {
 		s.mu.pending[r.GroupRank] = nil
-		p.result <- reportResult{err: errWithdrawn}
+		p.result <- reportResult{err: session.ErrWithdrawn}
 		s.touchLocked()
 	}
 	if _, result := s.knownLocked(r); result.reply.Quorum != nil {
@@ -231,7 +244,7 @@ func (s *server) joinOnce(ctx context.Context, reports []*pendingReport, number 
 	ask := join.Kind == quorum.JoinAsk && !s.every
 	// Members that ask while others do not part ways with them: over a change of
 	// leader all wait for the next one.
-	if ask && !s.session.open() && s.session.askLeft(time.Now(), 0) <= 0 {
+	if ask && !s.session.Connected() && s.session.AskLeft(time.Now(), 0) <= 0 {
 		s.deliver(reports, nil, errUnanswered)
 		return
 	}
@@ -242,7 +255,7 @@ func (s *server) joinOnce(ctx context.Context, reports []*pendingReport, number 
 	if ask {
 		watches.Go(func() { s.withdrawUnanswered(ctx, cancel) })
 	}
-	q, err := s.session.join(ctx, join)
+	q, err := s.session.Join(ctx, join)
 	s.joined(ctx, reports, q, err)
 	cancel(nil)
 	watches.Wait()
@@ -250,8 +263,8 @@ func (s *server) joinOnce(ctx context.Context, reports []*pendingReport, number 
 
 // withdrawUnanswered cancels an ask that nobody answers.
 func (s *server) withdrawUnanswered(ctx context.Context, cancel context.CancelCauseFunc) {
-	began, long := time.Now(), s.session.timing().HeartbeatTimeout
-	for left := long; left > 0; left = s.session.askLeft(began, long) {
+	began, long := time.Now(), s.session.Timing().HeartbeatTimeout
+	for left := long; left > 0; left = s.session.AskLeft(began, long) {
 		select {
 		case <-ctx.Done():
 			return
@@ -268,7 +281,7 @@ func (s *server) watch(ctx context.Context, number uint64, cancel context.Cancel
 		changed := s.mu.changed != number
 		s.mu.Unlock()
 		if changed {
-			cancel(errWithdrawn)
+			cancel(session.ErrWithdrawn)
 			return
 		}
 		select {
@@ -295,7 +308,7 @@ func (s *server) joined(ctx context.Context, reports []*pendingReport, q quorum.
 		s.mute()
 		s.log.Info().Msg("ask withdrawn unanswered")
 		s.deliver(reports, nil, errUnanswered)
-	case errors.Is(err, errWithdrawn):
+	case errors.Is(err, session.ErrWithdrawn):
 		// Whoever took his report back knows; the others wait on.
 	case errors.Is(err, ErrRefused), errors.Is(err, ErrEvicted), errors.Is(err, ErrDrained):
 		s.fail(err) // every rank's trainer gets it
@@ -420,9 +433,9 @@ func (s *server) listen(ctx context.Context) {
 			select {
 			case <-ctx.Done():
 				return
-			case <-time.After(mutedTimeouts * s.session.timing().HeartbeatTimeout):
+			case <-time.After(mutedTimeouts * s.session.Timing().HeartbeatTimeout):
 			}
-			again = s.session.ping(ctx) == nil
+			again = s.session.Ping(ctx) == nil
 		}
 		s.heard()
 	}

@@ -6,7 +6,9 @@ import (
 	"net"
 	"strings"
 
+	"github.com/skerry-ft/skerry/internal/netaddr"
 	"github.com/skerry-ft/skerry/internal/wire"
+	"github.com/skerry-ft/skerry/manager/internal/session"
 	"github.com/skerry-ft/skerry/quorum"
 	"github.com/skerry-ft/skerry/store"
 )
@@ -94,8 +96,8 @@ func (c Config) validateHub() []error {
 	if len(c.Lighthouse) == 0 {
 		bad("Lighthouse is empty, want the address of at least one lighthouse server, host:port")
 	}
-	for _, addr := range newServers(c.Lighthouse).configured {
-		if host, port, err := net.SplitHostPort(hostPort(addr)); err != nil || host == "" || port == "" {
+	for _, addr := range session.Addresses(c.Lighthouse) {
+		if host, port, err := net.SplitHostPort(netaddr.HostPort(addr)); err != nil || host == "" || port == "" {
 			bad("Lighthouse = %q, want host:port", addr)
 		}
 	}

@@ -41,6 +41,14 @@ func TestMain(m *testing.M) {
 // patience bounds every wait of the tests; reaching it is a failure.
 const patience = 30 * time.Second
 
+// limited is a ctx that ends long after the test should have.
+func limited(t testing.TB) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
 // world is a lighthouse and trainers, in one process.
 type world struct {
 	t    testing.TB

@@ -167,3 +167,11 @@ func Outward() (outward netip.Addr, ok bool) {
 	}
 	return netip.Addr{}, false
 }
+
+// HostPort strips what makes an address a URL.
+func HostPort(address string) string {
+	for _, scheme := range []string{"http://", "https://", "grpc://", "tcp://"} {
+		address = strings.TrimPrefix(address, scheme)
+	}
+	return strings.TrimSuffix(address, "/")
+}

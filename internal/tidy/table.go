@@ -27,7 +27,11 @@ var mayImport = map[string][]string{
 	"checkpoint/ckpttest": {"checkpoint", "pg"},
 
 	"lighthouse": {"quorum", "internal/wire/...", "internal/guard", "internal/boundjson", "internal/perhost"},
-	"manager":    {"quorum", "store/...", "pg", "checkpoint", "internal/wire/...", "internal/guard"},
+	"manager":    {"quorum", "store/...", "pg", "checkpoint", "internal/wire/...", "internal/guard", "manager/internal/..."},
+
+	"manager/internal/monitor": {},
+	"manager/internal/final":   {},
+	"manager/internal/session": {"quorum", "internal/wire/...", "manager/internal/final"},
 
 	"manager/torchft": {"quorum", "internal/wire/...", "internal/guard"},
 

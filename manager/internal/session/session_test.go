@@ -1,22 +1,31 @@
-package manager
+package session
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"net"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/rs/zerolog"
+	"go.uber.org/goleak"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
+	"github.com/skerry-ft/skerry/manager/internal/final"
 	"github.com/skerry-ft/skerry/quorum"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience bounds every wait of the tests; reaching it is a failure.
+const patience = 30 * time.Second
 
 // scripted is a lighthouse that says what a test tells it to: script gets each
 // stream, numbered from 0.
@@ -104,7 +113,7 @@ func serveScript(t *testing.T, script func(int, *scriptedStream) error) string {
 }
 
 // runSession runs a session for the length of the test.
-func runSession(t *testing.T, tune func(*sessionConfig), addresses ...string) (*session, <-chan error) {
+func runSession(t *testing.T, tune func(*Config), addresses ...string) (*Session, <-chan error) {
 	t.Helper()
 	s := aSession(tune, addresses...)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -112,7 +121,7 @@ func runSession(t *testing.T, tune func(*sessionConfig), addresses ...string) (*
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		ended <- s.run(ctx)
+		ended <- s.Run(ctx)
 	}()
 	t.Cleanup(func() {
 		cancel()
@@ -121,21 +130,27 @@ func runSession(t *testing.T, tune func(*sessionConfig), addresses ...string) (*
 	return s, ended
 }
 
+// dialPlain connects without TLS or token.
+func dialPlain(addr string) (*grpc.ClientConn, error) {
+	return grpc.NewClient("passthrough:///"+addr,
+		append(wire.DialOptions(), grpc.WithTransportCredentials(insecure.NewCredentials()))...)
+}
+
 // aSession is a session that nobody works yet.
-func aSession(tune func(*sessionConfig), addresses ...string) *session {
-	cfg := sessionConfig{
-		hello: wire.Hello{Job: "default", Address: "http://h:1", StoreAddress: "h:2", GroupWorldSize: 1,
+func aSession(tune func(*Config), addresses ...string) *Session {
+	cfg := Config{
+		Hello: wire.Hello{Job: "default", Address: "http://h:1", StoreAddress: "h:2", GroupWorldSize: 1,
 			Hello: quorum.Hello{ReplicaID: "a:1", Client: quorum.KindSkerry}},
-		addresses: addresses, timeouts: deriveTimeouts(5*time.Second, 5*time.Second), log: zerolog.Nop(),
-		beat: func() quorum.Beat {
+		Addresses: addresses, DialTimeout: 5 * time.Second / 6, CallTimeout: 5 * time.Second / 6, Dial: dialPlain, Log: zerolog.Nop(),
+		Beat: func() quorum.Beat {
 			return quorum.Beat{Position: quorum.Position{Cluster: "test", Step: 7, QuorumID: 3}}
 		},
-		notice: func(quorum.Notice) {}, found: func(string) {}, lost: func(error) {},
+		Notice: func(quorum.Notice) {}, Found: func(string) {}, Lost: func(error) {},
 	}
 	if tune != nil {
 		tune(&cfg)
 	}
-	return newSession(cfg)
+	return New(cfg)
 }
 
 func testJoin() quorum.Join {
@@ -174,9 +189,9 @@ func TestSessionResendsItsJoin(t *testing.T) {
 	s, _ := runSession(t, nil, addr)
 	go func() {
 		<-first
-		s.accuse(quorum.Accusation{By: "a:1", Against: "b:1", QuorumID: 4, Evidence: "link broke"})
+		s.Accuse(quorum.Accusation{By: "a:1", Against: "b:1", QuorumID: 4, Evidence: "link broke"})
 	}()
-	q, err := s.join(limited(t), testJoin())
+	q, err := s.Join(limited(t), testJoin())
 	if err != nil || q.ID != 5 {
 		t.Errorf("join = quorum %d, %v; want 5: same number, accusation restated", q.ID, err)
 	}
@@ -211,14 +226,15 @@ func TestSessionRefusesAnswersToWithdrawnJoins(t *testing.T) {
 	})
 	s, _ := runSession(t, nil, addr)
 	ctx, cancel := context.WithCancelCause(limited(t))
+	unanswered := errors.New("unanswered")
 	go func() {
 		<-joined
-		cancel(errUnanswered)
+		cancel(unanswered)
 	}()
-	if _, err := s.join(ctx, testJoin()); !errors.Is(err, errUnanswered) || !errors.Is(err, errWithdrawn) {
+	if _, err := s.Join(ctx, testJoin()); !errors.Is(err, unanswered) || !errors.Is(err, ErrWithdrawn) {
 		t.Errorf("first join: %v, want withdrawn as unanswered", err)
 	}
-	q, err := s.join(limited(t), testJoin())
+	q, err := s.Join(limited(t), testJoin())
 	if err != nil || q.ID != 7 {
 		t.Errorf("second join = quorum %d, %v; want 7", q.ID, err)
 	}
@@ -235,7 +251,7 @@ func TestSessionTriesTheNextServer(t *testing.T) {
 		return errors.Join(st.answer(up.GetJoin().GetNumber(), 5), waitGone(st))
 	})
 	s, _ := runSession(t, nil, dead, "http://"+addr)
-	if q, err := s.join(limited(t), testJoin()); err != nil || q.ID != 5 {
+	if q, err := s.Join(limited(t), testJoin()); err != nil || q.ID != 5 {
 		t.Errorf("join = quorum %d, %v; want 5", q.ID, err)
 	}
 }
@@ -258,8 +274,8 @@ func TestSessionGivesUpASilentServer(t *testing.T) {
 		}
 		return errors.Join(st.answer(up.GetJoin().GetNumber(), 5), waitGone(st))
 	})
-	s, _ := runSession(t, func(c *sessionConfig) { c.timeouts.Dial = 50 * time.Millisecond }, silent, addr)
-	if q, err := s.join(limited(t), testJoin()); err != nil || q.ID != 5 {
+	s, _ := runSession(t, func(c *Config) { c.DialTimeout = 50 * time.Millisecond }, silent, addr)
+	if q, err := s.Join(limited(t), testJoin()); err != nil || q.ID != 5 {
 		t.Errorf("join = quorum %d, %v; want 5", q.ID, err)
 	}
 }
@@ -270,10 +286,10 @@ func TestSessionEndsWhenRefusedForGood(t *testing.T) {
 		return st.Send(&skerrypb.Down{Message: &skerrypb.Down_Refused{Refused: wire.RefusalOf(0, quorum.ErrNameInUse)}})
 	})
 	s, ended := runSession(t, nil, addr)
-	if _, err := s.join(limited(t), testJoin()); !errors.Is(err, ErrRefused) || !errors.Is(err, quorum.ErrNameInUse) {
+	if _, err := s.Join(limited(t), testJoin()); !errors.Is(err, final.ErrRefused) || !errors.Is(err, quorum.ErrNameInUse) {
 		t.Errorf("join: %v, want refused, name in use", err)
 	}
-	if err := <-ended; !errors.Is(err, ErrRefused) {
+	if err := <-ended; !errors.Is(err, final.ErrRefused) {
 		t.Errorf("run: %v, want refused", err)
 	}
 }
@@ -296,10 +312,10 @@ func TestSessionPassesOnRefusals(t *testing.T) {
 		return errors.Join(st.answer(up.GetJoin().GetNumber(), 5), waitGone(st))
 	})
 	s, _ := runSession(t, nil, addr)
-	if _, err := s.join(limited(t), testJoin()); !errors.Is(err, quorum.ErrFull) || isFinal(err) {
+	if _, err := s.Join(limited(t), testJoin()); !errors.Is(err, quorum.ErrFull) || final.Is(err) {
 		t.Errorf("first join: %v, want full, and not for good", err)
 	}
-	if q, err := s.join(limited(t), testJoin()); err != nil || q.ID != 5 {
+	if q, err := s.Join(limited(t), testJoin()); err != nil || q.ID != 5 {
 		t.Errorf("second join = quorum %d, %v; want 5", q.ID, err)
 	}
 }
@@ -334,7 +350,7 @@ func TestSessionBeatsAnswersProbesAndPassesNotices(t *testing.T) {
 		return waitGone(st)
 	})
 	noticed := make(chan quorum.Notice, 1)
-	runSession(t, func(c *sessionConfig) { c.notice = func(n quorum.Notice) { noticed <- n } }, addr)
+	runSession(t, func(c *Config) { c.Notice = func(n quorum.Notice) { noticed <- n } }, addr)
 	select {
 	case err := <-checked:
 		if err != nil {
@@ -364,7 +380,7 @@ func TestSessionDropsAStreamOfNonsense(t *testing.T) {
 		return errors.Join(st.answer(up.GetJoin().GetNumber(), 5), waitGone(st))
 	})
 	s, _ := runSession(t, nil, addr)
-	if q, err := s.join(limited(t), testJoin()); err != nil || q.ID != 5 {
+	if q, err := s.Join(limited(t), testJoin()); err != nil || q.ID != 5 {
 		t.Errorf("join = quorum %d, %v; want 5", q.ID, err)
 	}
 }
@@ -396,17 +412,17 @@ func TestGoodbyeIsHeard(t *testing.T) {
 	})
 	for range exits {
 		opened := make(chan struct{})
-		s := aSession(func(cfg *sessionConfig) {
-			cfg.found = func(string) { close(opened) }
+		s := aSession(func(cfg *Config) {
+			cfg.Found = func(string) { close(opened) }
 		}, addr)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			_ = s.run(ctx) // ends with ctx
+			_ = s.Run(ctx) // ends with ctx
 		}()
 		<-opened
-		s.leave("", patience)
+		s.Leave("", patience)
 		s.queueBeat()
 		cancel()
 		<-ended
@@ -432,23 +448,25 @@ func TestNoGoodbyeAfterTheSession(t *testing.T) {
 	})
 	for _, first := range []string{"the session ends", "the goodbye begins"} {
 		opened := make(chan struct{})
-		s := aSession(func(cfg *sessionConfig) {
-			cfg.found = func(string) { close(opened) }
+		s := aSession(func(cfg *Config) {
+			cfg.Found = func(string) { close(opened) }
 		}, addr)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended, left := make(chan struct{}), make(chan struct{})
 		go func() {
 			defer close(ended)
-			_ = s.run(ctx) // ends with ctx
+			_ = s.Run(ctx) // ends with ctx
 		}()
 		<-opened
 		goodbye := func() {
 			defer close(left)
-			s.leave("", 10*patience)
+			s.Leave("", 10*patience)
 		}
 		if first == "the goodbye begins" {
 			go goodbye()
-			eventually(t, "the goodbye waits", s.hasLeft)
+			for soon := limited(t); !s.hasLeft() && soon.Err() == nil; {
+				runtime.Gosched()
+			}
 		}
 		cancel()
 		<-ended

@@ -1,4 +1,4 @@
-package manager
+package session
 
 import (
 	"context"
@@ -39,11 +39,11 @@ func TestSessionDialsBeside(t *testing.T) {
 		{"refused alone", []string{deadAddress(t)}, 0, connectivity.TransientFailure},
 		{"both refused", []string{deadAddress(t), deadAddress(t)}, 0, connectivity.TransientFailure},
 	} {
-		s, _ := runSession(t, func(c *sessionConfig) { c.timeouts.Dial = time.Hour }, good)
+		s, _ := runSession(t, func(c *Config) { c.DialTimeout = time.Hour }, good)
 		s.mu.Lock()
 		s.mu.servers.rounds = maxDoublings + 8 // as much patience as there is
 		s.mu.Unlock()
-		got := s.contact(limited(t), c.queue)
+		got := s.dialFirst(limited(t), c.queue)
 		if got.err != nil || got.at != c.want || got.conn.GetState() != c.state {
 			t.Errorf("%s: %+v, want the one at %d, %v", c.name, got, c.want, c.state)
 		}
@@ -56,14 +56,14 @@ func TestSessionDialsBeside(t *testing.T) {
 // A session that ends while it dials leaves nothing behind.
 func TestContactEnds(t *testing.T) {
 	t.Parallel()
-	s, _ := runSession(t, func(c *sessionConfig) { c.timeouts.Dial = time.Hour }, serveScript(t, answers(5)))
+	s, _ := runSession(t, func(c *Config) { c.DialTimeout = time.Hour }, serveScript(t, answers(5)))
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if c := s.contact(ctx, []string{hungAddress(t), hungAddress(t)}); c.err == nil {
+		if c := s.dialFirst(ctx, []string{hungAddress(t), hungAddress(t)}); c.err == nil {
 			t.Errorf("%+v, want an error", c)
 		}
 	})
-	time.AfterFunc(2*besideAfter, cancel)
+	time.AfterFunc(2*attemptDelay, cancel)
 	wg.Wait()
 }

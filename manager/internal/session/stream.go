@@ -1,11 +1,10 @@
-package manager
+package session
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -20,17 +19,9 @@ import (
 // stream is an open session stream, seen from the client.
 type stream = grpc.BidiStreamingClient[skerrypb.Up, skerrypb.Down]
 
-// hostPort strips what makes an address a URL.
-func hostPort(addr string) string {
-	for _, scheme := range []string{schemePlain, schemeTLS, "grpc://", "tcp://"} {
-		addr = strings.TrimPrefix(addr, scheme)
-	}
-	return strings.TrimSuffix(addr, "/")
-}
-
 // serve opens one stream and works it until it breaks or ctx ends; opened says
 // whether the server welcomed us.
-func (s *session) serve(ctx context.Context, addr string, c contact) (opened bool, err error) {
+func (s *Session) serve(ctx context.Context, addr string, c dialled) (opened bool, err error) {
 	if c.err != nil {
 		return false, c.err
 	}
@@ -55,8 +46,8 @@ func (s *session) serve(ctx context.Context, addr string, c contact) (opened boo
 		return false, context.Cause(ctx)
 	}
 	s.opened(addr, welcome)
-	s.cfg.log.Info().Str(logkey.Addr, addr).Str(logkey.Cluster, welcome.Cluster).Msg("lighthouse session opened")
-	s.cfg.found(addr)
+	s.cfg.Log.Info().Str(logkey.Addr, addr).Str(logkey.Cluster, welcome.Cluster).Msg("lighthouse session opened")
+	s.cfg.Found(addr)
 	// Both end when the stream does, which cancel makes sure of.
 	read := &reading{done: make(chan struct{})}
 	go func() {
@@ -98,10 +89,10 @@ func reach(ctx context.Context, conn *grpc.ClientConn, patience time.Duration) e
 }
 
 // patience is how long a server may take to be reached, and then to welcome us.
-func (s *session) patience(addr string) (connect, welcome time.Duration) {
+func (s *Session) patience(addr string) (connect, welcome time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.mu.servers.patience(addr, s.cfg.timeouts.Dial)
+	return s.mu.servers.patience(addr, s.cfg.DialTimeout)
 }
 
 // reading is the reader's end: err may be read once done is closed.
@@ -111,13 +102,13 @@ type reading struct {
 }
 
 // hello says hello and waits for the welcome.
-func (s *session) hello(ctx context.Context, conn *grpc.ClientConn) (stream, wire.Welcome, error) {
+func (s *Session) hello(ctx context.Context, conn *grpc.ClientConn) (stream, wire.Welcome, error) {
 	st, err := skerrypb.NewLighthouseClient(conn).Session(ctx)
 	if err != nil {
 		return nil, wire.Welcome{}, wire.FromStatus(err)
 	}
-	hello := s.cfg.hello
-	hello.Position = s.cfg.beat().Position
+	hello := s.cfg.Hello
+	hello.Position = s.cfg.Beat().Position
 	s.mu.Lock()
 	hello.Last, hello.Accusations = s.mu.last, slices.Clone(s.mu.accusations)
 	hello.Avoid, hello.Relay = s.mu.servers.avoid, s.mu.servers.relay
@@ -150,14 +141,14 @@ func (s *session) hello(ctx context.Context, conn *grpc.ClientConn) (stream, wir
 
 // opened takes over what the welcome says, and queues what the server must be
 // told again.
-func (s *session) opened(addr string, w wire.Welcome) {
-	beat := wire.BeatToProto(s.cfg.beat()) // how far we are, before anything else
-	s.hear()
+func (s *Session) opened(addr string, w wire.Welcome) {
+	beat := wire.BeatToProto(s.cfg.Beat()) // how far we are, before anything else
+	s.noteReceived()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.mu.everOpened {
 		s.mu.sources = w.Sources
-		close(s.met)
+		close(s.welcomed)
 	}
 	s.mu.connected, s.mu.everOpened, s.mu.since = true, true, time.Now()
 	s.mu.cluster, s.mu.timing = w.Cluster, w.Timing
@@ -178,8 +169,8 @@ func (s *session) opened(addr string, w wire.Welcome) {
 }
 
 // write sends beats and whatever is queued until the reader ends or ctx does.
-func (s *session) write(ctx context.Context, st stream, read *reading) error {
-	interval := s.timing().BeatInterval
+func (s *Session) write(ctx context.Context, st stream, read *reading) error {
+	interval := s.Timing().BeatInterval
 	beats := time.NewTicker(interval)
 	defer beats.Stop()
 	for {
@@ -195,7 +186,7 @@ func (s *session) write(ctx context.Context, st stream, read *reading) error {
 		case <-s.wake:
 		case <-beats.C:
 			s.queueBeat()
-			if d := s.timing().BeatInterval; d != interval {
+			if d := s.Timing().BeatInterval; d != interval {
 				interval = d
 				beats.Reset(d)
 			}
@@ -204,15 +195,15 @@ func (s *session) write(ctx context.Context, st stream, read *reading) error {
 }
 
 // queueBeat puts a beat into the outbox.
-func (s *session) queueBeat() {
-	beat := wire.BeatToProto(s.cfg.beat())
+func (s *Session) queueBeat() {
+	beat := wire.BeatToProto(s.cfg.Beat())
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sendLocked(&skerrypb.Up{Message: &skerrypb.Up_Beat{Beat: beat}})
 }
 
 // flush sends what is queued, and says whether the stream took it.
-func (s *session) flush(st stream) bool {
+func (s *Session) flush(st stream) bool {
 	s.mu.Lock()
 	queue := s.mu.outbox
 	s.mu.outbox = nil
@@ -231,20 +222,20 @@ func (s *session) flush(st stream) bool {
 }
 
 // empty says that nothing is queued.
-func (s *session) empty() bool {
+func (s *Session) empty() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.mu.outbox) == 0
 }
 
 // read takes in what the lighthouse says until the stream ends.
-func (s *session) read(st stream) error {
+func (s *Session) read(st stream) error {
 	for {
 		down, err := st.Recv()
 		if err != nil {
 			return wire.FromStatus(err)
 		}
-		s.hear()
+		s.noteReceived()
 		if err := s.receive(down); err != nil {
 			return err
 		}
@@ -252,7 +243,7 @@ func (s *session) read(st stream) error {
 }
 
 // receive takes in one message; an error ends the stream.
-func (s *session) receive(down *skerrypb.Down) error {
+func (s *Session) receive(down *skerrypb.Down) error {
 	switch m := down.GetMessage().(type) {
 	case *skerrypb.Down_Answer:
 		q, err := wire.AnswerFromProto(m.Answer)
@@ -283,9 +274,9 @@ func (s *session) receive(down *skerrypb.Down) error {
 }
 
 // noticed answers a probe at once and passes everything else on.
-func (s *session) noticed(n quorum.Notice) {
+func (s *Session) noticed(n quorum.Notice) {
 	if n.Kind != quorum.NoticeProbe {
-		s.cfg.notice(n)
+		s.cfg.Notice(n)
 		return
 	}
 	s.mu.Lock()
@@ -296,12 +287,12 @@ func (s *session) noticed(n quorum.Notice) {
 // answered delivers an answer to the join of that number. Any other answer,
 // that of a withdrawn join above all, is refused: what it settled for us, we
 // had taken back.
-func (s *session) answered(number uint64, q quorum.Quorum) {
+func (s *Session) answered(number uint64, q quorum.Quorum) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.mu.pending
 	if p == nil || p.join.Number != number {
-		s.cfg.log.Debug().Int64(logkey.QuorumID, q.ID).Int64(logkey.Round, q.Round).Msg("answer refused")
+		s.cfg.Log.Debug().Int64(logkey.QuorumID, q.ID).Int64(logkey.Round, q.Round).Msg("answer refused")
 		return
 	}
 	s.mu.pending = nil
@@ -311,7 +302,7 @@ func (s *session) answered(number uint64, q quorum.Quorum) {
 }
 
 // refused delivers a refusal; one of number 0 is of the session itself.
-func (s *session) refused(number uint64, err *wire.RefusedError) error {
+func (s *Session) refused(number uint64, err *wire.RefusedError) error {
 	if number == 0 {
 		return err
 	}

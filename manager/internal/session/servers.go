@@ -1,4 +1,4 @@
-package manager
+package session
 
 import (
 	"errors"
@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/skerry-ft/skerry/internal/netaddr"
 	"github.com/skerry-ft/skerry/internal/wire"
 )
 
@@ -61,7 +62,7 @@ func newServers(addresses []string) servers {
 	var s servers
 	for _, list := range addresses {
 		for addr := range strings.SplitSeq(list, ",") {
-			addr = hostPort(strings.TrimSpace(addr))
+			addr = netaddr.HostPort(strings.TrimSpace(addr))
 			if addr != "" && !slices.Contains(s.configured, addr) {
 				s.configured = append(s.configured, addr)
 			}
@@ -69,6 +70,10 @@ func newServers(addresses []string) servers {
 	}
 	return s
 }
+
+// Addresses are the servers that a user's list names, as "host:port"; an element may
+// itself be "a,b,c".
+func Addresses(list []string) []string { return newServers(list).configured }
 
 // learn takes over a server's list: what it no longer names is gone, but for
 // what the user named.

@@ -1,4 +1,4 @@
-package manager
+package session
 
 import (
 	"errors"
@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/portlease"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
@@ -41,7 +40,7 @@ func TestSessionFollowsARedirect(t *testing.T) {
 	leader := serveScript(t, answers(5))
 	follower := serveScript(t, func(_ int, st *scriptedStream) error { return st.redirect(leader, leader, "h:9") })
 	s, _ := runSession(t, nil, follower)
-	if q, err := s.join(limited(t), testJoin()); err != nil || q.ID != 5 {
+	if q, err := s.Join(limited(t), testJoin()); err != nil || q.ID != 5 {
 		t.Fatalf("join = quorum %d, %v; want 5 from the leader", q.ID, err)
 	}
 	if got := s.order(); got[0] != leader || !slices.Contains(got, "h:9") || !slices.Contains(got, follower) {
@@ -60,7 +59,7 @@ func TestSessionLeavesACircle(t *testing.T) {
 	})
 	ready <- serveScript(t, func(_ int, st *scriptedStream) error { return st.redirect(a) })
 	s, _ := runSession(t, nil, a, serveScript(t, answers(5)))
-	if q, err := s.join(limited(t), testJoin()); err != nil || q.ID != 5 {
+	if q, err := s.Join(limited(t), testJoin()); err != nil || q.ID != 5 {
 		t.Errorf("join = quorum %d, %v; want 5", q.ID, err)
 	}
 }
@@ -79,7 +78,7 @@ func TestSessionAsksForARelay(t *testing.T) {
 		return answers(5)(n, st)
 	})
 	s, _ := runSession(t, nil, follower)
-	if q, err := s.join(limited(t), testJoin()); err != nil || q.ID != 5 {
+	if q, err := s.Join(limited(t), testJoin()); err != nil || q.ID != 5 {
 		t.Errorf("join = quorum %d, %v; want 5 through the follower", q.ID, err)
 	}
 }
@@ -97,8 +96,8 @@ func TestSessionLeavesAHungServer(t *testing.T) {
 			ServerBeat: 10 * time.Millisecond}})
 		return errors.Join(st.Send(&skerrypb.Down{Message: &skerrypb.Down_Welcome{Welcome: welcome}}), waitGone(st))
 	})
-	s, _ := runSession(t, func(c *sessionConfig) { c.lost = func(err error) { lost <- err } }, hung)
-	if q, err := s.join(limited(t), testJoin()); err != nil || q.ID != 5 {
+	s, _ := runSession(t, func(c *Config) { c.Lost = func(err error) { lost <- err } }, hung)
+	if q, err := s.Join(limited(t), testJoin()); err != nil || q.ID != 5 {
 		t.Errorf("join = quorum %d, %v; want 5", q.ID, err)
 	}
 	if err := <-lost; !errors.Is(err, errHung) {
@@ -109,7 +108,7 @@ func TestSessionLeavesAHungServer(t *testing.T) {
 // With nowhere to go, silence is no reason to leave.
 func TestSessionStaysWithTheOnlyServer(t *testing.T) {
 	t.Parallel()
-	s := newSession(sessionConfig{addresses: []string{"a:1"}})
+	s := New(Config{Addresses: []string{"a:1"}})
 	s.mu.timing.ServerBeat = time.Millisecond
 	if limit := s.silenceLimit(); limit != 0 {
 		t.Errorf("silence limit %v, want none", limit)
@@ -150,7 +149,7 @@ func TestSessionNamesTheServerItLost(t *testing.T) {
 // transportError is what a call gets whose connection cannot be made.
 func transportError(t *testing.T) error {
 	t.Helper()
-	conn, err := dialPeer(nil, nil, guard.Party{}, deadAddress(t))
+	conn, err := dialPlain(deadAddress(t))
 	if err != nil {
 		t.Fatal(err)
 	}

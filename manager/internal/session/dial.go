@@ -1,4 +1,4 @@
-package manager
+package session
 
 import (
 	"context"
@@ -10,26 +10,26 @@ import (
 	"google.golang.org/grpc/connectivity"
 )
 
-// besideAfter is how long a server may take to be reached before the next one is
+// attemptDelay is how long a server may take to be reached before the next one is
 // dialled beside it (RFC 8305 has 250 ms for addresses of one host). One that hangs,
 // or is cut off, then costs this, and not the time that it has: a replica is lost
 // after a heartbeat timeout.
-const besideAfter = 150 * time.Millisecond
+const attemptDelay = 150 * time.Millisecond
 
-// contact is a connection to a server, or why there is none.
-type contact struct {
+// dialled is a connection to a server, or why there is none.
+type dialled struct {
 	at   int // in the queue
 	conn *grpc.ClientConn
 	err  error
 }
 
-// contact connects to the first server of a queue, and beside it to the second if
+// dialled connects to the first server of a queue, and beside it to the second if
 // that takes long, or is refused. It gives the one that was reached first, or, if
 // none was, what is wrong with the first.
-func (s *session) contact(ctx context.Context, queue []string) contact {
+func (s *Session) dialFirst(ctx context.Context, queue []string) dialled {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
-	results := make(chan contact)
+	results := make(chan dialled)
 	running, begun := 0, 0
 	begin := func() {
 		if begun == min(len(queue), 2) {
@@ -39,7 +39,7 @@ func (s *session) contact(ctx context.Context, queue []string) contact {
 		begun, running = begun+1, running+1
 		wg.Go(func() {
 			conn, err := s.connect(ctx, queue[at])
-			results <- contact{at, conn, err}
+			results <- dialled{at, conn, err}
 		})
 	}
 	defer func() {
@@ -51,9 +51,9 @@ func (s *session) contact(ctx context.Context, queue []string) contact {
 		}
 		wg.Wait()
 	}()
-	timer := time.NewTimer(besideAfter)
+	timer := time.NewTimer(attemptDelay)
 	defer timer.Stop()
-	var first contact
+	var first dialled
 	for begin(); running > 0; {
 		select {
 		case <-timer.C:
@@ -79,8 +79,8 @@ func (s *session) contact(ctx context.Context, queue []string) contact {
 
 // connect makes one connection. One that is refused is given too: the call that
 // follows says why.
-func (s *session) connect(ctx context.Context, addr string) (*grpc.ClientConn, error) {
-	conn, err := s.dial(addr)
+func (s *Session) connect(ctx context.Context, addr string) (*grpc.ClientConn, error) {
+	conn, err := s.cfg.Dial(addr)
 	if err != nil {
 		return nil, fmt.Errorf("dial: %w", err)
 	}

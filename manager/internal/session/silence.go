@@ -1,4 +1,4 @@
-package manager
+package session
 
 import (
 	"context"
@@ -26,7 +26,7 @@ const (
 // never of this replica, and it costs a failover at worst. It watches only while
 // there is another server to go to, and one that promised to beat. It ends with
 // ctx.
-func (s *session) watch(ctx context.Context, hung context.CancelCauseFunc) {
+func (s *Session) watch(ctx context.Context, hung context.CancelCauseFunc) {
 	looked := time.Now()
 	for {
 		limit := s.silenceLimit()
@@ -39,10 +39,10 @@ func (s *session) watch(ctx context.Context, hung context.CancelCauseFunc) {
 		now := time.Now()
 		if late := now.Sub(looked) - pause; late > ownStall {
 			// Nothing was read while we stood still: hear it first.
-			s.hear()
+			s.noteReceived()
 		}
 		looked = now
-		silence := now.Sub(s.born) - time.Duration(s.heard.Load())
+		silence := now.Sub(s.born) - time.Duration(s.received.Load())
 		if limit > 0 && silence > limit {
 			hung(fmt.Errorf("%w: nothing heard for %v", errHung, silence.Round(time.Millisecond)))
 			return
@@ -51,10 +51,10 @@ func (s *session) watch(ctx context.Context, hung context.CancelCauseFunc) {
 }
 
 // hear notes that the server said something.
-func (s *session) hear() { s.heard.Store(int64(time.Since(s.born))) }
+func (s *Session) noteReceived() { s.received.Store(int64(time.Since(s.born))) }
 
 // silenceLimit is the silence that makes a server hung; 0: none does.
-func (s *session) silenceLimit() time.Duration {
+func (s *Session) silenceLimit() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	beat := s.mu.timing.ServerBeat

@@ -1,4 +1,4 @@
-package manager
+package session
 
 import (
 	"cmp"
@@ -13,31 +13,37 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/logkey"
+	"github.com/skerry-ft/skerry/internal/netaddr"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
+	"github.com/skerry-ft/skerry/manager/internal/final"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
-// sessionConfig is who a session speaks for, and whom it tells. The functions
+// Config says which replica a session is of, and what it calls. The functions
 // are called from the session's goroutines, one at a time, and must not block.
-type sessionConfig struct {
-	hello     wire.Hello // without position, last answer and accusations
-	addresses []string   // host:port
-	timeouts  Timeouts
-	guard     *guard.Guard
-	network   Network // nil: TCP
-	log       zerolog.Logger
+type Config struct {
+	Hello       wire.Hello // without position, last answer and accusations
+	Addresses   []string   // of lighthouse servers, see Addresses
+	DialTimeout time.Duration
+	CallTimeout time.Duration
+	// Dial prepares a connection to the server at "host:port".
+	Dial func(address string) (*grpc.ClientConn, error)
+	Log  zerolog.Logger
 
-	beat   func() quorum.Beat
-	notice func(quorum.Notice)
-	found  func(address string)
-	lost   func(cause error)
+	Beat   func() quorum.Beat
+	Notice func(quorum.Notice)
+	Found  func(address string)
+	Lost   func(cause error)
 }
+
+// ErrWithdrawn ends a join that its caller withdrew, or replaced by another.
+var ErrWithdrawn = errors.New("join withdrawn")
 
 // Backoff between rounds over all known servers.
 const (
@@ -50,18 +56,19 @@ const (
 	defaultHeartbeat = time.Second
 )
 
-// session is the replica's stream to whichever lighthouse server answers. It
+// Session is the replica's stream to whichever lighthouse server answers. It
 // opens it again and again, and restates what a new leader must know: the last
 // answer, the accusations, the join that still waits. Safe for concurrent use.
-type session struct {
-	cfg  sessionConfig
+type Session struct {
+	cfg  Config
 	wake chan struct{} // capacity 1: there is something to send
-	met  chan struct{} // closed by the first welcome
+	// welcomed is closed by the first welcome.
+	welcomed chan struct{}
 
-	// heard is when the server last said something, in nanoseconds since born: the
+	// received is when the server last sent something, in nanoseconds since born: the
 	// wall clock may jump.
-	heard atomic.Int64
-	born  time.Time
+	received atomic.Int64
+	born     time.Time
 
 	mu struct {
 		sync.Mutex
@@ -73,7 +80,7 @@ type session struct {
 		connected   bool
 		since       time.Time // when the stream opened, or broke
 		everOpened  bool
-		told        time.Time // when it was last said that it is tried in vain
+		warned      time.Time // when warnLostLocked last wrote a line
 		lastErr     error
 		final       error  // refused for good: no further attempt
 		generation  uint64 // streams opened
@@ -100,22 +107,22 @@ type joinResult struct {
 	err    error
 }
 
-// newSession builds a session; run works it.
-func newSession(cfg sessionConfig) *session {
-	s := &session{cfg: cfg, wake: make(chan struct{}, 1), met: make(chan struct{}), born: time.Now()}
-	s.mu.servers = newServers(cfg.addresses)
+// New builds a session; Run works it.
+func New(cfg Config) *Session {
+	s := &Session{cfg: cfg, wake: make(chan struct{}, 1), welcomed: make(chan struct{}), born: time.Now()}
+	s.mu.servers = newServers(cfg.Addresses)
 	s.mu.timing = wire.Timing{BeatInterval: defaultBeat, HeartbeatTimeout: defaultHeartbeat}
 	s.mu.since = time.Now()
 	return s
 }
 
-// run keeps a stream open until ctx ends or the lighthouse refuses for good;
+// Run keeps a stream open until ctx ends or the lighthouse refuses for good;
 // then it returns that refusal.
-func (s *session) run(ctx context.Context) error {
+func (s *Session) Run(ctx context.Context) error {
 	defer s.over()
 	backoff := minBackoff
 	for {
-		lived, err := s.round(ctx)
+		lived, err := s.tryServers(ctx)
 		if err != nil {
 			return err
 		}
@@ -141,10 +148,10 @@ func (s *session) run(ctx context.Context) error {
 	}
 }
 
-// round tries the known servers, and where they point, until a stream was open;
+// tryServers tries the known servers, and where they point, until a stream was open;
 // it returns when that has ended, and for how long it lived. An error ends the
 // session.
-func (s *session) round(ctx context.Context) (lived time.Duration, final error) {
+func (s *Session) tryServers(ctx context.Context) (lived time.Duration, final error) {
 	queue := s.order()
 	tried := make(map[string]bool) // in vain, and not sent elsewhere
 	leader, redirects := "", 0
@@ -154,7 +161,7 @@ func (s *session) round(ctx context.Context) (lived time.Duration, final error) 
 		if queue[0] == leader { // where a server sends us there is no choice
 			choice = queue[:1]
 		}
-		c := s.contact(ctx, choice)
+		c := s.dialFirst(ctx, choice)
 		addr := queue[c.at]
 		queue = slices.Delete(queue, c.at, c.at+1)
 		began := time.Now()
@@ -183,7 +190,7 @@ func (s *session) round(ctx context.Context) (lived time.Duration, final error) 
 			continue
 		}
 		redirects++
-		leader = hostPort(to.Leader)
+		leader = netaddr.HostPort(to.Leader)
 		s.learn(to.Servers)
 		if tried[leader] {
 			s.unreachable(leader)
@@ -195,26 +202,26 @@ func (s *session) round(ctx context.Context) (lived time.Duration, final error) 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.servers.rounds++
-	s.tellVainLocked(denial)
+	s.warnLostLocked(denial)
 	return 0, s.deniedLocked(denial)
 }
 
 // When a session that was lost is spoken of again: a failover is over before the
 // first time.
 const (
-	vainAfter = 3 * time.Second
-	vainAgain = time.Minute
+	warnAfter = 3 * time.Second
+	warnAgain = time.Minute
 )
 
-// tellVainLocked says why a session that was lost has not been opened again: by a
+// warnLostLocked says why a session that was lost has not been opened again: by a
 // denial, if there was one, for a person must see to that; else by the last error.
-func (s *session) tellVainLocked(denial error) {
-	if !s.mu.everOpened || s.mu.leaving != nil || time.Since(s.mu.since) < vainAfter ||
-		s.mu.told.After(s.mu.since) && time.Since(s.mu.told) < vainAgain {
+func (s *Session) warnLostLocked(denial error) {
+	if !s.mu.everOpened || s.mu.leaving != nil || time.Since(s.mu.since) < warnAfter ||
+		s.mu.warned.After(s.mu.since) && time.Since(s.mu.warned) < warnAgain {
 		return
 	}
-	s.mu.told = time.Now()
-	s.cfg.log.Warn().Str(logkey.Reason, dialText(cmp.Or(denial, s.mu.lastErr))).Dur(logkey.ElapsedMs, time.Since(s.mu.since)).
+	s.mu.warned = time.Now()
+	s.cfg.Log.Warn().Str(logkey.Reason, dialText(cmp.Or(denial, s.mu.lastErr))).Dur(logkey.ElapsedMs, time.Since(s.mu.since)).
 		Msg("lighthouse not reached: it is tried again, and a standing quorum trains on meanwhile")
 }
 
@@ -222,37 +229,37 @@ func (s *session) tellVainLocked(denial error) {
 // or certificate is not what the lighthouse wants, and a person must see to it. Once
 // there was a session it is tried again: secrets are renewed while all train, and
 // the parts of a renewal come one after the other.
-func (s *session) deniedLocked(denial error) error {
+func (s *Session) deniedLocked(denial error) error {
 	if denial == nil || s.mu.everOpened {
 		return nil
 	}
-	s.mu.final = fmt.Errorf("%w: %w", ErrRefused, denial)
+	s.mu.final = fmt.Errorf("%w: %w", final.ErrRefused, denial)
 	s.failPendingLocked(s.mu.final)
 	return s.mu.final
 }
 
 // several says that there is more than one server to go to.
-func (s *session) several() bool {
+func (s *Session) several() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.mu.servers.several()
 }
 
-func (s *session) learn(list []string) {
+func (s *Session) learn(list []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.servers.learn(list)
 }
 
-func (s *session) unreachable(leader string) {
+func (s *Session) unreachable(leader string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.servers.unreachable(leader)
 }
 
-// address is where to call the lighthouse: the server of the open stream, or
+// Address is where to call the lighthouse: the server of the open stream, or
 // whom it would try next.
-func (s *session) address() string {
+func (s *Session) Address() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.mu.servers.last != "" && (s.mu.connected || !s.mu.servers.several()) {
@@ -263,12 +270,12 @@ func (s *session) address() string {
 
 // longestPause bounds the pause between two tries: a new leader takes members
 // for alive for one heartbeat timeout, and we must be back by then.
-func (s *session) longestPause() time.Duration {
-	return max(min(s.timing().HeartbeatTimeout/pausesPerTimeout, maxBackoff), minBackoff)
+func (s *Session) longestPause() time.Duration {
+	return max(min(s.Timing().HeartbeatTimeout/pausesPerTimeout, maxBackoff), minBackoff)
 }
 
 // over notes that no stream is open, nor will be: a goodbye waits for none.
-func (s *session) over() {
+func (s *Session) over() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.connected = false
@@ -276,7 +283,7 @@ func (s *session) over() {
 }
 
 // goneLocked wakes who said goodbye.
-func (s *session) goneLocked() {
+func (s *Session) goneLocked() {
 	if s.mu.leaving == nil {
 		return
 	}
@@ -288,14 +295,14 @@ func (s *session) goneLocked() {
 }
 
 // order lists the servers to try.
-func (s *session) order() []string {
+func (s *Session) order() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.mu.servers.order()
 }
 
 // closed notes that a stream ended, or could not be opened.
-func (s *session) closed(opened bool, addr string, err error) error {
+func (s *Session) closed(opened bool, addr string, err error) error {
 	s.mu.Lock()
 	s.mu.lastErr = fmt.Errorf("%s: %w", addr, err)
 	if opened {
@@ -319,8 +326,8 @@ func (s *session) closed(opened bool, addr string, err error) error {
 	}
 	s.mu.Unlock()
 	if opened {
-		s.cfg.log.Warn().Err(err).Str(logkey.Addr, addr).Msg("lighthouse session lost")
-		s.cfg.lost(err)
+		s.cfg.Log.Warn().Err(err).Str(logkey.Addr, addr).Msg("lighthouse session lost")
+		s.cfg.Lost(err)
 	}
 	return final
 }
@@ -329,16 +336,16 @@ func (s *session) closed(opened bool, addr string, err error) error {
 func refusedError(r *wire.RefusedError) error {
 	switch {
 	case errors.Is(r, quorum.ErrEvicted):
-		return fmt.Errorf("%w: %s", ErrEvicted, r.Text)
+		return fmt.Errorf("%w: %s", final.ErrEvicted, r.Text)
 	case errors.Is(r, quorum.ErrDrained):
-		return fmt.Errorf("%w: %s", ErrDrained, r.Text)
+		return fmt.Errorf("%w: %s", final.ErrDrained, r.Text)
 	}
-	return fmt.Errorf("%w: %w", ErrRefused, r)
+	return fmt.Errorf("%w: %w", final.ErrRefused, r)
 }
 
-// join asks for the next quorum and waits for its answer. When ctx ends first,
+// Join asks for the next quorum and waits for its answer. When ctx ends first,
 // the join is withdrawn, and an answer that comes later is refused.
-func (s *session) join(ctx context.Context, j quorum.Join) (quorum.Quorum, error) {
+func (s *Session) Join(ctx context.Context, j quorum.Join) (quorum.Quorum, error) {
 	p := &pendingJoin{join: j, result: make(chan joinResult, 1)}
 	s.mu.Lock()
 	if s.mu.final != nil {
@@ -351,7 +358,7 @@ func (s *session) join(ctx context.Context, j quorum.Join) (quorum.Quorum, error
 		s.mu.asks++
 	}
 	p.join.Number = s.mu.number
-	s.failPendingLocked(errWithdrawn) // superseded
+	s.failPendingLocked(ErrWithdrawn) // superseded
 	s.mu.pending = p
 	s.sendLocked(s.joinMessageLocked())
 	s.mu.Unlock()
@@ -369,12 +376,12 @@ func (s *session) join(ctx context.Context, j quorum.Join) (quorum.Quorum, error
 	s.mu.pending = nil
 	s.mu.withdrawn = p.join.Number
 	s.sendLocked(withdrawMessage(p.join.Number))
-	return quorum.Quorum{}, fmt.Errorf("%w: %w", errWithdrawn, context.Cause(ctx))
+	return quorum.Quorum{}, fmt.Errorf("%w: %w", ErrWithdrawn, context.Cause(ctx))
 }
 
-// accuse tells the lighthouse at once, and again whenever a stream opens, until
+// Accuse tells the lighthouse at once, and again whenever a stream opens, until
 // the next answer.
-func (s *session) accuse(a quorum.Accusation) {
+func (s *Session) Accuse(a quorum.Accusation) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if slices.Contains(s.mu.accusations, a) || len(s.mu.accusations) >= wire.MaxAccusations {
@@ -384,9 +391,9 @@ func (s *session) accuse(a quorum.Accusation) {
 	s.sendLocked(&skerrypb.Up{Message: &skerrypb.Up_Accuse{Accuse: wire.AccusationToProto(a)}})
 }
 
-// reportLink tells the lighthouse whether a peer is reached, at once, and again
+// ReportLink tells the lighthouse whether a peer is reached, at once, and again
 // whenever a stream opens: a new leader knows nothing of links.
-func (s *session) reportLink(r quorum.LinkReport) {
+func (s *Session) ReportLink(r quorum.LinkReport) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.mu.links == nil {
@@ -396,8 +403,8 @@ func (s *session) reportLink(r quorum.LinkReport) {
 	s.sendLocked(linkMessage(r))
 }
 
-// forgetLink ends what is restated of a peer.
-func (s *session) forgetLink(peer quorum.ReplicaID) {
+// ForgetLink ends what is restated of a peer.
+func (s *Session) ForgetLink(peer quorum.ReplicaID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.mu.links, peer)
@@ -407,11 +414,11 @@ func linkMessage(r quorum.LinkReport) *skerrypb.Up {
 	return &skerrypb.Up{Message: &skerrypb.Up_Link{Link: wire.LinkReportToProto(r)}}
 }
 
-// leave says goodbye, and why, if a stream is open, closes the stream behind it, and waits
+// Leave says goodbye, and why, if a stream is open, closes the stream behind it, and waits
 // up to patience for the lighthouse to end the stream: then the goodbye was
 // heard. (A stream that is cut loses what was sent on it last.) Nothing is sent
 // after it, and no other stream is opened.
-func (s *session) leave(why string, patience time.Duration) {
+func (s *Session) Leave(why string, patience time.Duration) {
 	s.mu.Lock()
 	if s.mu.leaving != nil || !s.mu.connected {
 		s.mu.Unlock()
@@ -428,16 +435,16 @@ func (s *session) leave(why string, patience time.Duration) {
 }
 
 // hasLeft says that the goodbye was said.
-func (s *session) hasLeft() bool {
+func (s *Session) hasLeft() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.mu.leaving != nil
 }
 
-// askLeft is for how much longer an ask that was made at began may yet be
+// AskLeft is for how much longer an ask that was made at began may yet be
 // answered, if the lighthouse may take that long. An ask whose leader died is
 // the next one's to answer: it is given the time to be found, and then as long.
-func (s *session) askLeft(began time.Time, long time.Duration) time.Duration {
+func (s *Session) AskLeft(began time.Time, long time.Duration) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -453,10 +460,10 @@ func (s *session) askLeft(began time.Time, long time.Duration) time.Duration {
 // is withdrawn, and training goes on without an answer.
 const failoverWait = 3 * time.Second
 
-// firstSources waits for the first welcome, and returns what it said.
-func (s *session) firstSources(ctx context.Context) (quorum.Sources, error) {
+// Sources waits for the first welcome, and returns what it said.
+func (s *Session) Sources(ctx context.Context) (quorum.Sources, error) {
 	select {
-	case <-s.met:
+	case <-s.welcomed:
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		return s.mu.sources, nil
@@ -465,19 +472,19 @@ func (s *session) firstSources(ctx context.Context) (quorum.Sources, error) {
 	}
 }
 
-// open tells whether a stream is open.
-func (s *session) open() bool {
+// Connected tells whether a stream is open.
+func (s *Session) Connected() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.mu.connected
 }
 
-// ping asks the server of the open stream whether it is there.
-func (s *session) ping(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.timeouts.Call)
+// Ping asks the server of the open stream whether it is there.
+func (s *Session) Ping(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.CallTimeout)
 	defer cancel()
-	addr := s.address()
-	conn, err := s.dial(addr)
+	addr := s.Address()
+	conn, err := s.cfg.Dial(addr)
 	if err != nil {
 		return fmt.Errorf("dial %s: %w", addr, err)
 	}
@@ -488,24 +495,24 @@ func (s *session) ping(ctx context.Context) error {
 	return nil
 }
 
-// timing is what the lighthouse last said of its timeouts.
-func (s *session) timing() wire.Timing {
+// Timing is what the lighthouse last said of its timeouts.
+func (s *Session) Timing() wire.Timing {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.mu.timing
 }
 
-// counts says how many joins were made, how many of them asked, and how often a
+// Counts says how many joins were made, how many of them asked, and how often a
 // stream was opened again.
-func (s *session) counts() (joins, asks, reconnects uint64) {
+func (s *Session) Counts() (joins, asks, reconnects uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.mu.joins, s.mu.asks, max(s.mu.generation, 1) - 1
 }
 
-// outOfReach explains why there is no stream, if there never was one for at
+// OutOfReach explains why there is no stream, if there never was one for at
 // least d.
-func (s *session) outOfReach(d time.Duration) error {
+func (s *Session) OutOfReach(d time.Duration) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	tried := time.Since(s.mu.since)
@@ -513,7 +520,7 @@ func (s *session) outOfReach(d time.Duration) error {
 		return nil
 	}
 	return fmt.Errorf("%w: tried %s for %v: %s: start one with cmd/lighthouse, or correct Config.Lighthouse",
-		ErrUnreachable, strings.Join(s.mu.servers.all(), ", "), tried.Round(time.Millisecond), dialText(s.mu.lastErr))
+		final.ErrUnreachable, strings.Join(s.mu.servers.all(), ", "), tried.Round(time.Millisecond), dialText(s.mu.lastErr))
 }
 
 // dialText is what the network said, without what grpc wraps around it.
@@ -527,7 +534,7 @@ func dialText(err error) string {
 
 // sendLocked queues u for the open stream; without one it is dropped, because
 // opening restates all that still matters.
-func (s *session) sendLocked(u *skerrypb.Up) {
+func (s *Session) sendLocked(u *skerrypb.Up) {
 	if !s.mu.connected || s.mu.leaving != nil {
 		return
 	}
@@ -538,7 +545,7 @@ func (s *session) sendLocked(u *skerrypb.Up) {
 	}
 }
 
-func (s *session) failPendingLocked(err error) {
+func (s *Session) failPendingLocked(err error) {
 	if p := s.mu.pending; p != nil {
 		p.result <- joinResult{err: err}
 		s.mu.pending = nil
@@ -546,7 +553,7 @@ func (s *session) failPendingLocked(err error) {
 }
 
 // joinMessageLocked renders the pending join with what is known now.
-func (s *session) joinMessageLocked() *skerrypb.Up {
+func (s *Session) joinMessageLocked() *skerrypb.Up {
 	j := s.mu.pending.join
 	j.Last = s.mu.last
 	for _, a := range s.mu.accusations {

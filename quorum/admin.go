@@ -29,16 +29,16 @@ func (m *Machine) Leave(now time.Time, id ReplicaID, why string) {
 	r.lost, r.lostAt, r.lostWhy = true, now, said
 	m.flapped(now, r) // one that fails in good order again and again costs the others as much
 	if r.member {
-		m.bereave(now, r, said)
+		m.memberLost(now, r, said)
 	}
-	for _, newcomer := range m.rivals(id) {
+	for _, newcomer := range m.otherIncarnations(id) {
 		m.releaseFrom(now, newcomer)
 	}
 }
 
 // releaseFrom lets a held newcomer in when its last elder has gone.
 func (m *Machine) releaseFrom(now time.Time, newcomer *replica) {
-	if newcomer.join != nil && newcomer.join.held && len(m.elders(newcomer)) == 0 {
+	if newcomer.join != nil && newcomer.join.held && len(m.predecessors(newcomer)) == 0 {
 		m.supersede(now, newcomer)
 	}
 }
@@ -66,7 +66,7 @@ func (m *Machine) Drain(now time.Time, id ReplicaID, reason string) error {
 		m.dropJoin(r)
 		r.joined = false
 	}
-	m.want(now)
+	m.announceChange(now)
 	return nil
 }
 
@@ -81,7 +81,7 @@ func (m *Machine) Drains(id ReplicaID) bool {
 // are lost, stuck, draining or evicted. One that drains need not wait for those
 // who take its place if that stays so. It only reads.
 func (m *Machine) Alone(now time.Time, id ReplicaID) bool {
-	return !slices.ContainsFunc(m.at(now).order, func(r *replica) bool { return r.id != id && r.alive() })
+	return !slices.ContainsFunc(m.advancedTo(now).order, func(r *replica) bool { return r.id != id && r.alive() })
 }
 
 // Evict puts a replica out at once; it is refused from now on. Repeating it is
@@ -123,17 +123,17 @@ func (m *Machine) evict(now time.Time, r *replica, reason string) {
 	m.event(EventEvicted, r.id, reason)
 	m.notify(Notice{Kind: NoticeEvict, To: []ReplicaID{r.id}, Reason: reason})
 	if r.member && !known && m.client != KindTorchft {
-		m.bereave(now, r, "was evicted: "+reason)
+		m.memberLost(now, r, "was evicted: "+reason)
 	}
-	for _, newcomer := range m.rivals(r.id) {
+	for _, newcomer := range m.otherIncarnations(r.id) {
 		m.releaseFrom(now, newcomer)
 	}
 }
 
-// want tells the members that a change is wanted: a joiner waits, a member
+// announceChange tells the members that a change is wanted: a joiner waits, a member
 // drains, or the rules changed. Not while a member's stream is down, for its
 // fate comes first; once per quorum, and again after an ask was withdrawn.
-func (m *Machine) want(now time.Time) {
+func (m *Machine) announceChange(now time.Time) {
 	if m.client != KindSkerry || m.last == nil || m.fallen {
 		return
 	}

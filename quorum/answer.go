@@ -49,7 +49,7 @@ func (m *Machine) takePart(now time.Time, r *replica, l *LastAnswer) {
 	r.told = l
 	switch ref := l.ref(); {
 	case ref == m.last.ref():
-		m.completes(r, l)
+		m.restoreMember(r, l)
 	case ref.less(m.last.ref()):
 	case m.gather == nil || m.gather.ref.less(ref):
 		m.gather = &gathering{ref: ref, world: l.Part.WorldSize, since: now, newest: now}
@@ -128,18 +128,18 @@ func (m *Machine) restoreParts(now time.Time) {
 	m.absent = max(world-len(q.Members), 0)
 	m.event(EventRestored, "", q.Reason)
 	for id, p := range positions { // they have gone on since the answer
-		m.saw(m.replicas[id], p)
+		m.notePosition(m.replicas[id], p)
 	}
 	for _, r := range slices.Clone(m.order) {
 		if r.join != nil && !r.join.held && r.join.until.IsZero() {
 			m.arrived(now, r)
 		}
 	}
-	m.want(now)
+	m.announceChange(now)
 }
 
-// completes takes in a member of the last quorum, which was restored without it.
-func (m *Machine) completes(r *replica, l *LastAnswer) {
+// restoreMember takes in a member of the last quorum, which was restored without it.
+func (m *Machine) restoreMember(r *replica, l *LastAnswer) {
 	if m.absent == 0 {
 		return
 	}
@@ -152,7 +152,7 @@ func (m *Machine) completes(r *replica, l *LastAnswer) {
 	q.Participants = participants(q.Cluster, q.Members)
 	m.last, r.member = &q, true
 	m.absent--
-	m.saw(r, r.position)
+	m.notePosition(r, r.position)
 }
 
 // listOf is the list of an answer: as it was told, or, of a view, those members

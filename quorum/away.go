@@ -47,7 +47,7 @@ func (m *Machine) notesAway(now time.Time, r *replica, away bool) {
 		// StartQuorum that joined: it stayed stuck, and was let into no quorum.
 		m.event(EventCleared, r.id, "its trainer moves again")
 		m.progressed(now, r)
-		m.want(now)
+		m.announceChange(now)
 		return
 	}
 	m.event(EventAway, r.id, awayWhy(now.Sub(r.progressAt)))

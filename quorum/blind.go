@@ -70,10 +70,10 @@ func (s silence) until(c Config) time.Time {
 	return s.heard.Add(blindPart * c.HeartbeatTimeout)
 }
 
-// sight finds, before everybody is judged, whether the lighthouse doubts its own
-// sight, and until when.
-func (m *Machine) sight(now time.Time) {
-	if !m.blind && m.hears(now) {
+// judgeSight finds, before everybody is judged, whether the lighthouse doubts its own
+// judgeSight, and until when.
+func (m *Machine) judgeSight(now time.Time) {
+	if !m.blind && m.hearsAlmostAll(now) {
 		return // the usual case, at no cost
 	}
 	s := m.silence(now)
@@ -88,8 +88,8 @@ func (m *Machine) sight(now time.Time) {
 	m.blind = blind
 }
 
-// hears says that no two replicas are silent.
-func (m *Machine) hears(now time.Time) bool {
+// hearsAlmostAll says that no two replicas are silent.
+func (m *Machine) hearsAlmostAll(now time.Time) bool {
 	n := 0
 	for _, r := range m.order {
 		if m.unheard(now, r) {
@@ -105,7 +105,7 @@ func (m *Machine) hears(now time.Time) bool {
 // may have their joins on the way.
 func (m *Machine) unseen(now time.Time) roll {
 	var out roll
-	if m.hears(now) || !now.Before(m.silence(now).until(m.config)) {
+	if m.hearsAlmostAll(now) || !now.Before(m.silence(now).until(m.config)) {
 		return out
 	}
 	for _, r := range m.order {
@@ -119,9 +119,9 @@ func (m *Machine) unseen(now time.Time) roll {
 // doubted says that the lighthouse's sight alone does not make a replica lost now.
 func (m *Machine) doubted(r *replica) bool { return m.blind && len(r.accusers) == 0 }
 
-// resee finds when the lighthouse will trust its sight again. Those whom it
+// rejudgeSight finds when the lighthouse will trust its sight again. Those whom it
 // doubted are judged at once if it does now.
-func (m *Machine) resee() {
+func (m *Machine) rejudgeSight() {
 	if !m.blind {
 		return
 	}
@@ -133,11 +133,11 @@ func (m *Machine) resee() {
 	}
 }
 
-// speaks is told that r, nil if it is new, is about to be heard. If the lighthouse
+// beforeHearing is told that r, nil if it is new, is about to be heard. If the lighthouse
 // has reason to doubt its sight, and r is one of those who were silent, or nobody
 // else was heard, the way is open again: what was not heard meanwhile is held
 // against nobody, and an open window waits that much longer.
-func (m *Machine) speaks(now time.Time, r *replica) {
+func (m *Machine) beforeHearing(now time.Time, r *replica) {
 	known := r != nil && !r.lost
 	if known && !m.unheard(now, r) || !m.blind && len(m.suspects) < 2 {
 		return // the usual case, at no cost

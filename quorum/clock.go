@@ -18,21 +18,21 @@ func (m *Machine) Advance(now time.Time) {
 	if now.Before(m.due) {
 		return
 	}
-	m.look(now)
-	m.want(now)
+	m.judgeAll(now)
+	m.announceChange(now)
 	m.reschedule()
 }
 
-// look judges everybody.
-func (m *Machine) look(now time.Time) {
+// judgeAll judges everybody.
+func (m *Machine) judgeAll(now time.Time) {
 	m.looked = now
 	m.waits = m.waiting()
-	m.sight(now)
+	m.judgeSight(now)
 	for _, r := range m.order {
 		m.judge(now, r)
 	}
 	m.judgeOutside(now)
-	m.call(now)
+	m.callCopiers(now)
 	m.gathered(now)
 	m.forget(func(r *replica) bool {
 		if !m.forgettable(now, r) {
@@ -51,7 +51,7 @@ func (m *Machine) reschedule() {
 	m.soon(m.callAt())
 	m.soon(m.gatherUntil())
 	for _, r := range m.order {
-		m.touch(r)
+		m.rescheduleFor(r)
 	}
 	m.soon(m.wanted.again)
 	for _, l := range m.links {
@@ -60,11 +60,11 @@ func (m *Machine) reschedule() {
 	for _, f := range m.refusals {
 		m.soon(f.until)
 	}
-	m.resee()
+	m.rejudgeSight()
 }
 
-// touch is reschedule for one replica, whose time may have come nearer.
-func (m *Machine) touch(r *replica) {
+// rescheduleFor is reschedule for one replica, whose time may have come nearer.
+func (m *Machine) rescheduleFor(r *replica) {
 	m.soon(m.deadline(r))
 }
 
@@ -88,8 +88,8 @@ const (
 	lookEvery    = 5 * time.Millisecond
 )
 
-// at is the machine as it is at now: itself, or a copy for which time has passed.
-func (m *Machine) at(now time.Time) *Machine {
+// advancedTo is the machine as it is advancedTo now: itself, or a copy for which time has passed.
+func (m *Machine) advancedTo(now time.Time) *Machine {
 	if now.Before(m.now) {
 		panic(fmt.Sprintf("quorum: time went back by %v", m.now.Sub(now)))
 	}

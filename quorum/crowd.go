@@ -17,17 +17,17 @@ const (
 	maxFactsTold = 16
 )
 
-// told is what all members of the last quorum have been told about its end. Who
-// could not hear it then, and comes back, is told alone (tellFallen).
-type told struct {
+// announced is what all members of the last quorum have been announced about its end. Who
+// could not hear it then, and comes back, is announced alone (tellFallen).
+type announced struct {
 	facts []Fact
 	lost  int
 }
 
-// heard says that the members of a crowd have heard of this fact, and otherwise
+// alreadyTold says that the members of a crowd have alreadyTold of this fact, and otherwise
 // notes that they do now. Those who have not joined yet get fewer and fewer: each
 // was among those who were told the first time.
-func (m *Machine) heard(f Fact) bool {
+func (m *Machine) alreadyTold(f Fact) bool {
 	if len(m.last.Members) < crowd {
 		return false
 	}

@@ -10,7 +10,7 @@ import (
 // yet. It only reads, as things stand at now: where time has passed that Advance
 // was not told of, it looks at a copy. Form makes a ready decision so.
 func (m *Machine) Decide(now time.Time) Decision {
-	m = m.at(now)
+	m = m.advancedTo(now)
 	if m.client == KindTorchft {
 		return m.budget.within(now, m.decideTorchft(now))
 	}
@@ -61,7 +61,7 @@ func (m *Machine) repeats(r *replica) bool {
 	}
 	rank, _ := memberRank(m.last.Members, r.id)
 	then := m.last.Members[rank]
-	return m.place(r, nil) == then.Position && w.Member.Torn == then.Torn && w.Member.Differs == then.Differs
+	return m.positionAfter(r, nil) == then.Position && w.Member.Torn == then.Torn && w.Member.Differs == then.Differs
 }
 
 // decideRepeat answers those again who have not had the last answer, and tells
@@ -112,7 +112,7 @@ func (m *Machine) decideSkerry(now time.Time) Decision {
 		}
 		return d
 	}
-	why, closed := m.shut(now, kind, v)
+	why, closed := m.windowEnds(now, kind, v)
 	if !closed {
 		return Decision{Reason: why}
 	}
@@ -134,7 +134,7 @@ func (m *Machine) decideSkerry(now time.Time) Decision {
 			s.step, s.quorumID, nameIDs(s.wait))
 	}
 	d = m.build(kind, why, chosen, s)
-	if kind == windowFall && d.Quorum.ID != m.last.ID && m.isBarren(&d.Quorum) && now.Before(m.pausedUntil()) {
+	if kind == windowFall && d.Quorum.ID != m.last.ID && m.committedNothing(&d.Quorum) && now.Before(m.pausedUntil()) {
 		return notYet(ReasonPause, "%d quorums in a row committed nothing, the next one is formed %v after the fall",
 			m.barren+1, pauseAfter(m.barren+1))
 	}
@@ -164,7 +164,7 @@ func (m *Machine) quorate(now time.Time, kind windowKind, v *survey, keep *repli
 	if d, ok := m.enough(all); !ok {
 		return all, d, false
 	}
-	if d, ok := m.most(all, live); !ok {
+	if d, ok := m.hasMajority(all, live); !ok {
 		return all, d, false
 	}
 	chosen := all
@@ -234,8 +234,8 @@ func (m *Machine) enough(eligible []*replica) (Decision, bool) {
 	return Decision{}, true
 }
 
-// most checks Q5.
-func (m *Machine) most(eligible []*replica, live int) (Decision, bool) {
+// hasMajority checks Q5.
+func (m *Machine) hasMajority(eligible []*replica, live int) (Decision, bool) {
 	if 2*len(eligible) <= live && !m.containsLast(eligible) {
 		return notYet(ReasonNoMajority, "%d joined of %d live, want more than half", len(eligible), live), false
 	}
@@ -262,7 +262,7 @@ func (m *Machine) containsLast(rs []*replica) bool {
 func (m *Machine) choose(eligible []*replica, s settling) ([]*replica, Reason) {
 	holder, top := m.holder(s)
 	holds := func(r *replica) bool {
-		return !r.join.Member.Torn && m.place(r, s.list) == top && (!r.differs() || holder.differs())
+		return !r.join.Member.Torn && m.positionAfter(r, s.list) == top && (!r.differs() || holder.differs())
 	}
 	chosen := m.capped(eligible, holds)
 	leaving := holder != nil && holder.draining && holder.present()
@@ -331,7 +331,7 @@ func (m *Machine) holder(s settling) (*replica, Position) {
 			if r.join.Member.Torn {
 				continue
 			}
-			p = m.place(r, s.list)
+			p = m.positionAfter(r, s.list)
 		}
 		c := orderPositions(m.ledger.Cluster, p, top)
 		if holder == nil || c > 0 || c == 0 && holderBefore(r, holder) {

@@ -13,7 +13,7 @@ func (m *Machine) build(kind windowKind, why Reason, chosen []*replica, s settli
 	q.Settlement = s.headline
 	for _, r := range chosen {
 		member := r.join.Member
-		member.Position = m.place(r, s.list)
+		member.Position = m.positionAfter(r, s.list)
 		q.Members = append(q.Members, member)
 		d.Answers = append(d.Answers, Answered{r.id, r.join.Number})
 	}
@@ -25,13 +25,13 @@ func (m *Machine) build(kind windowKind, why Reason, chosen []*replica, s settli
 	}
 	slices.SortFunc(d.Answers, func(a, b Answered) int { return compareReplica(&replica{id: a.ReplicaID}, b.ReplicaID) })
 	q.Participants = participants(q.Cluster, q.Members)
-	m.number(&q, chosen, &d)
+	m.assignID(&q, chosen, &d)
 	m.seat(&q)
 	if q.ID == m.last.ref().id {
 		d.settled = nil // the quorum goes on: nothing of it is settled
 	}
 	if d.Changed {
-		q.Reason = m.tell(kind, why, &q)
+		q.Reason = m.formedText(kind, why, &q)
 	}
 	d.Quorum = q
 	d.follows = Formed{FollowsID: m.ledger.Last.ref().id, FollowsRound: m.ledger.Last.ref().round, Client: m.client}
@@ -39,10 +39,10 @@ func (m *Machine) build(kind windowKind, why Reason, chosen []*replica, s settli
 	return d
 }
 
-// number gives the quorum its id and round (Q1, Q2): a new id whenever process
+// assignID gives the quorum its id and round (Q1, Q2): a new id whenever process
 // groups must be rebuilt, a new round when only the answer differs, and neither
 // when it is the same answer.
-func (m *Machine) number(q *Quorum, chosen []*replica, d *Decision) {
+func (m *Machine) assignID(q *Quorum, chosen []*replica, d *Decision) {
 	if m.last == nil || !sameMembers(q.Members, m.last.Members) || m.mustRebuild(chosen) || !m.tellable() ||
 		m.ledger.Last.ref().id != m.last.ID {
 		q.ID, q.Round, d.Changed = m.ledger.HighestID+1, 1, true
@@ -84,8 +84,8 @@ func sameAnswer(a, b *Quorum) bool {
 		})
 }
 
-// tell says for people why a quorum was formed.
-func (m *Machine) tell(kind windowKind, why Reason, q *Quorum) string {
+// formedText says for people why a quorum was formed.
+func (m *Machine) formedText(kind windowKind, why Reason, q *Quorum) string {
 	text := why.String()
 	switch kind {
 	case windowFall:
@@ -148,7 +148,7 @@ func (m *Machine) Form(now time.Time, d Decision, t Token, createdMs int64) Quor
 		m.change = "" // they asked, and it made no difference
 		m.standAgain(now, d)
 		for _, member := range q.Members {
-			m.saw(m.replicas[member.ReplicaID], member.Position)
+			m.notePosition(m.replicas[member.ReplicaID], member.Position)
 		}
 		switch {
 		case !m.wanted.pushed || m.fallen:
@@ -162,7 +162,7 @@ func (m *Machine) Form(now time.Time, d Decision, t Token, createdMs int64) Quor
 	}
 	m.consume(now, d)
 	m.overtaken(now, d)
-	m.want(now)
+	m.announceChange(now)
 	m.reschedule()
 	return q
 }
@@ -175,19 +175,19 @@ func (m *Machine) standAgain(now time.Time, d Decision) {
 		return
 	}
 	m.fallen, m.fellBy, m.fallenAt = false, "", time.Time{}
-	m.mourn(now)
+	m.announceLosses(now)
 }
 
-// mourn tells of members of the last quorum that were lost or evicted between Decide
+// announceLosses tells of members of the last quorum that were lost or evicted between Decide
 // and Form.
-func (m *Machine) mourn(now time.Time) {
+func (m *Machine) announceLosses(now time.Time) {
 	for _, member := range m.last.Members {
 		if r := m.replicas[member.ReplicaID]; r != nil && (r.lost || r.evicted) {
 			why := "was lost: " + r.lostWhy
 			if r.evicted {
 				why = "was evicted"
 			}
-			m.bereave(now, r, why)
+			m.memberLost(now, r, why)
 		}
 	}
 }
@@ -238,7 +238,7 @@ func (m *Machine) formChanged(now time.Time, d Decision, t Token, createdMs int6
 	top := highest(f.Quorum.Cluster, f.Quorum.Members)
 	if m.last != nil && f.Quorum.ID != m.last.ID {
 		switch {
-		case m.isBarren(&f.Quorum):
+		case m.committedNothing(&f.Quorum):
 			m.barren++
 		case top.Step > highest(m.last.Cluster, m.last.Members).Step:
 			m.barren = 0
@@ -288,7 +288,7 @@ func (m *Machine) formChanged(now time.Time, d Decision, t Token, createdMs int6
 			r.accusers = nil
 		}
 	}
-	m.mourn(now)
+	m.announceLosses(now)
 	return q
 }
 

@@ -37,9 +37,9 @@ func isUUID(s string) bool {
 	return true
 }
 
-// rivals are the other incarnations of the same name that are not lost. Ids of
+// otherIncarnations are the other incarnations of the same name that are not lost. Ids of
 // one name stand together in the sorted order.
-func (m *Machine) rivals(id ReplicaID) []*replica {
+func (m *Machine) otherIncarnations(id ReplicaID) []*replica {
 	name, ok := incarnation(id)
 	if !ok {
 		return nil
@@ -60,9 +60,9 @@ func (m *Machine) rivals(id ReplicaID) []*replica {
 
 func compareReplica(r *replica, id ReplicaID) int { return cmp.Compare(r.id, id) }
 
-// elders are the rivals that a newcomer would take the place of.
-func (m *Machine) elders(r *replica) []*replica {
-	return slices.DeleteFunc(m.rivals(r.id), func(o *replica) bool { return !o.older(r) })
+// predecessors are the rivals that a newcomer would take the place of.
+func (m *Machine) predecessors(r *replica) []*replica {
+	return slices.DeleteFunc(m.otherIncarnations(r.id), func(o *replica) bool { return !o.older(r) })
 }
 
 // older orders two incarnations of one name: who was a member, or was heard of,
@@ -77,11 +77,11 @@ func (r *replica) older(o *replica) bool {
 	return !o.born.Before(r.born) && r.id < o.id
 }
 
-// hold makes a newcomer wait until its elders have been silent for three beats.
+// holdNewcomer makes a newcomer wait until its elders have been silent for three beats.
 // An elder whose stream broke has no more to say. torchft's clients are not
 // held: until then the two are simply two replicas.
-func (m *Machine) hold(now time.Time, r *replica) {
-	if len(m.elders(r)) == 0 || !r.join.until.IsZero() {
+func (m *Machine) holdNewcomer(now time.Time, r *replica) {
+	if len(m.predecessors(r)) == 0 || !r.join.until.IsZero() {
 		return
 	}
 	r.join.until = now.Add(SupersedeAfter)
@@ -94,7 +94,7 @@ func (m *Machine) release(now time.Time, r *replica) {
 	if r.join == nil || !r.join.held {
 		return
 	}
-	for _, elder := range m.elders(r) {
+	for _, elder := range m.predecessors(r) {
 		if !elder.broken {
 			return
 		}
@@ -104,14 +104,14 @@ func (m *Machine) release(now time.Time, r *replica) {
 
 // supersede puts a newcomer in the place of its elders, which were silent.
 func (m *Machine) supersede(now time.Time, r *replica) {
-	for _, elder := range m.elders(r) {
+	for _, elder := range m.predecessors(r) {
 		if elder.draining && elder.session {
 			r.join.until = now.Add(SupersedeAfter) // it serves on, and then leaves
 			return
 		}
 	}
 	r.join.until, r.join.held = time.Time{}, false
-	for _, elder := range m.elders(r) {
+	for _, elder := range m.predecessors(r) {
 		m.event(EventSuperseded, elder.id, "by "+string(r.id))
 		m.lose(now, elder, "superseded by "+string(r.id))
 		if m.client == KindSkerry {
@@ -126,7 +126,7 @@ func (m *Machine) refuseRivals(now time.Time, r *replica) {
 	if m.pending == 0 {
 		return
 	}
-	for _, newcomer := range m.rivals(r.id) {
+	for _, newcomer := range m.otherIncarnations(r.id) {
 		switch {
 		case newcomer.join == nil || newcomer.join.until.IsZero() || !r.older(newcomer):
 		case !newcomer.join.held:

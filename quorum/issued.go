@@ -11,13 +11,13 @@ import (
 // is how far the clock of another lighthouse may go before ours.
 const idsAhead = 24 * time.Hour
 
-// issued refuses quorum ids that no lighthouse can have issued. The next id is
+// checkIssued refuses quorum ids that no lighthouse can have checkIssued. The next id is
 // above every id that a replica names: one that named the highest there is would
 // end the job, for an id above it is refused by all who read it, and by the
 // ledger's floor it would end every later job of the cluster too. It is not for
 // good: where the ledger was lost, and this clock is late, the ids are good, and a
 // whole job would end over an operator's mistake.
-func (m *Machine) issued(now time.Time, what string, ids ...int64) error {
+func (m *Machine) checkIssued(now time.Time, what string, ids ...int64) error {
 	highest := max(m.ledger.HighestID, now.Add(idsAhead).UnixMilli())
 	if id := slices.Max(ids); id > highest {
 		return fmt.Errorf("%w: %s names quorum %d, want at most %d; if a lighthouse did, the clock of this one is late",

@@ -16,13 +16,13 @@ func (m *Machine) Open(now time.Time, h Hello) error {
 	if err := m.validateHello(h); err != nil {
 		return err
 	}
-	if err := m.issued(now, "hello", h.Last.newestID(), h.Position.QuorumID); err != nil {
+	if err := m.checkIssued(now, "hello", h.Last.newestID(), h.Position.QuorumID); err != nil {
 		return err
 	}
 	if err := m.admit(h.ReplicaID, h.Client); err != nil {
 		return err
 	}
-	m.speaks(now, m.replicas[h.ReplicaID]) // before its stream counts as heard
+	m.beforeHearing(now, m.replicas[h.ReplicaID]) // before its stream counts as heard
 	r, err := m.ensure(now, h.ReplicaID)
 	if err != nil {
 		return err
@@ -43,8 +43,8 @@ func (m *Machine) Open(now time.Time, h Hello) error {
 	m.alive(now, r)
 	m.restore(now, h.ReplicaID, h.Last)
 	m.progressed(now, r)
-	m.saw(r, h.Position)
-	m.runs(r, h.Last.ref().id)
+	m.notePosition(r, h.Position)
+	m.noteRunning(r, h.Last.ref().id)
 	m.event(EventOpened, r.id, "")
 	m.accuseAll(now, r.id, h.Accusations)
 	m.tellFallen(r)
@@ -56,8 +56,8 @@ func (m *Machine) Open(now time.Time, h Hello) error {
 			Kind: NoticeWanted, To: []ReplicaID{r.id}, QuorumID: m.lastID(), Reason: m.wanted.reason,
 		})
 	}
-	m.want(now)
-	m.touch(r)
+	m.announceChange(now)
+	m.rescheduleFor(r)
 	return nil
 }
 
@@ -77,15 +77,15 @@ func (m *Machine) validateHello(h Hello) error {
 	return validateAccusations(h.Accusations)
 }
 
-// takes says that the job may hold such a client: the first join fixed the kind,
+// accepts says that the job may hold such a client: the first join fixed the kind,
 // for as long as a join waits or a quorum was formed.
-func (m *Machine) takes(c ClientKind) bool {
+func (m *Machine) accepts(c ClientKind) bool {
 	return m.client == KindUnset || m.client == c || m.last == nil && m.pending == 0
 }
 
-// fix makes the job one of c's kind. What was heard of the other kind is
+// fixKind makes the job one of c's kind. What was heard of the other kind is
 // forgotten: it can never join, and nobody waits for it.
-func (m *Machine) fix(c ClientKind) {
+func (m *Machine) fixKind(c ClientKind) {
 	if m.client == c {
 		return
 	}
@@ -95,7 +95,7 @@ func (m *Machine) fix(c ClientKind) {
 
 // admit refuses who may not come at all.
 func (m *Machine) admit(id ReplicaID, c ClientKind) error {
-	if !m.takes(c) {
+	if !m.accepts(c) {
 		return fmt.Errorf("%w: %q is of kind %v, the job of kind %v", ErrKind, id, c, m.client)
 	}
 	if slices.Contains(m.ledger.Evicted, id) {
@@ -118,14 +118,14 @@ func (m *Machine) Join(now time.Time, j Join) error {
 	if err := validateJoin(j); err != nil {
 		return err
 	}
-	if err := m.issued(now, "join", j.Last.newestID(), j.Member.Position.QuorumID, j.Fact.QuorumID); err != nil {
+	if err := m.checkIssued(now, "join", j.Last.newestID(), j.Member.Position.QuorumID, j.Fact.QuorumID); err != nil {
 		return err
 	}
 	if err := m.admitJoin(j); err != nil {
 		return err
 	}
-	m.fix(j.Client)
-	m.speaks(now, m.replicas[j.Member.ReplicaID])
+	m.fixKind(j.Client)
+	m.beforeHearing(now, m.replicas[j.Member.ReplicaID])
 	r, err := m.ensure(now, j.Member.ReplicaID)
 	if err != nil {
 		return err
@@ -138,8 +138,8 @@ func (m *Machine) Join(now time.Time, j Join) error {
 		last.Members = m.last.Members
 		j.Last = &last
 	}
-	m.saw(r, j.Member.Position)
-	m.runs(r, j.Last.ref().id)
+	m.notePosition(r, j.Member.Position)
+	m.noteRunning(r, j.Last.ref().id)
 	m.ledger.HighestID = max(m.ledger.HighestID, j.Fact.QuorumID, j.Last.ref().id)
 
 	before := r.join
@@ -164,11 +164,11 @@ func (m *Machine) Join(now time.Time, j Join) error {
 		m.event(EventJoined, r.id, describeJoin(j))
 	}
 	m.accuseAll(now, r.id, j.Accusations)
-	m.hold(now, r)
+	m.holdNewcomer(now, r)
 	if r.join != nil && !r.join.held && r.join.until.IsZero() || m.client == KindTorchft {
 		m.arrivedAfter(now, r, before)
 	}
-	m.touch(r)
+	m.rescheduleFor(r)
 	return nil
 }
 
@@ -276,7 +276,7 @@ func (m *Machine) arrivedAfter(now time.Time, r *replica, before *waiting) {
 	if before == nil && !r.member && !m.wanted.again.IsZero() {
 		m.wanted.pushed = false // what came to nothing was not about this joiner
 	}
-	m.want(now)
+	m.announceChange(now)
 }
 
 func sameFact(a, b Fact) bool {
@@ -305,7 +305,7 @@ func (m *Machine) pushFallen(r *replica) {
 		}
 		fact = Fact{}
 	}
-	if r.member && !m.heard(fact) {
+	if r.member && !m.alreadyTold(fact) {
 		to := m.unjoined(r, m.last.Members, func(*replica) bool { return true })
 		m.notify(Notice{Kind: NoticeFallen, To: to, QuorumID: m.last.ID, About: r.id, Fact: fact})
 	}
@@ -352,7 +352,7 @@ func (m *Machine) Withdraw(now time.Time, id ReplicaID, number uint64) {
 	if asked {
 		m.tellFallen(r) // while it waited nobody told it
 	}
-	m.want(now)
+	m.announceChange(now)
 	m.reschedule()
 }
 

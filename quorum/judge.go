@@ -24,15 +24,15 @@ func (m *Machine) judge(now time.Time, r *replica) {
 	sight := r.broken || missed
 	switch {
 	case sight && len(r.accusers) > 0:
-		m.lose(now, r, m.testimony(r, missed)) // two independent witnesses
+		m.lose(now, r, m.evidence(r, missed)) // two independent witnesses
 		return
 	case !now.Before(m.lostBy(r)) && !m.doubted(r):
-		m.lose(now, r, m.testimony(r, missed)+", grace is over")
+		m.lose(now, r, m.evidence(r, missed)+", grace is over")
 		return
 	case (sight || len(r.accusers) > 0) && !r.suspect:
 		r.suspect, r.since = true, now
 		m.suspects = insertReplica(m.suspects, r)
-		m.event(EventSuspect, r.id, m.testimony(r, missed))
+		m.event(EventSuspect, r.id, m.evidence(r, missed))
 		m.sendProbe(r)
 	}
 	m.judgeProgress(now, r)
@@ -56,7 +56,7 @@ func (m *Machine) lostBy(r *replica) time.Time {
 	return at
 }
 
-func (m *Machine) testimony(r *replica, missed bool) string {
+func (m *Machine) evidence(r *replica, missed bool) string {
 	var s string
 	switch {
 	case r.broken:
@@ -119,15 +119,15 @@ func (m *Machine) lose(now time.Time, r *replica, why string) {
 	m.event(EventLost, r.id, why)
 	m.flapped(now, r)
 	if r.member && !r.evicted && m.client != KindTorchft {
-		m.bereave(now, r, "was lost: "+why)
+		m.memberLost(now, r, "was lost: "+why)
 	}
-	for _, newcomer := range m.rivals(r.id) {
+	for _, newcomer := range m.otherIncarnations(r.id) {
 		m.releaseFrom(now, newcomer)
 	}
 }
 
-// bereave tells the other members that one of them is gone for good.
-func (m *Machine) bereave(now time.Time, r *replica, why string) {
+// memberLost tells the other members that one of them is gone for good.
+func (m *Machine) memberLost(now time.Time, r *replica, why string) {
 	if !m.lostEnough() {
 		m.notify(Notice{
 			Kind: NoticeLost, To: m.others(r.id), QuorumID: m.lastID(), About: r.id, Reason: why,

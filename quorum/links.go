@@ -75,7 +75,7 @@ func (m *Machine) strike(now time.Time, x Accusation) {
 	l.parted++
 	text := "from " + string(l.b) + " for " + wait.String()
 	if x.Unreachable {
-		text += ", or until it holds: " + l.tell()
+		text += ", or until it holds: " + l.text()
 	}
 	m.event(EventApart, l.a, text)
 }
@@ -99,7 +99,7 @@ func (l *link) count(now time.Time, quorumID int64) (again bool) {
 // that is known of the link.
 func (m *Machine) Link(now time.Time, r LinkReport) error {
 	m.Advance(now)
-	r.To = m.called(r.To)
+	r.To = m.resolveName(r.To)
 	if err := validateLinkReport(r); err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func (m *Machine) blocks(now time.Time, r LinkReport) {
 		l.at = now
 	}
 	if !now.Before(l.until) {
-		m.event(EventApart, l.a, "from "+string(l.b)+" until it holds: "+l.tell())
+		m.event(EventApart, l.a, "from "+string(l.b)+" until it holds: "+l.text())
 	}
 	if until := now.Add(LinkRetryAfter); until.After(l.until) {
 		l.until = until
@@ -169,7 +169,7 @@ func (m *Machine) holds(now time.Time, r LinkReport) {
 		text += ", together in " + wait.String()
 	}
 	m.event(EventMended, l.a, text)
-	m.want(now)
+	m.announceChange(now)
 }
 
 func compareLinks(x, y link) int {
@@ -202,8 +202,8 @@ func (l *link) held(in *Quorum) bool {
 	return a && b
 }
 
-// parts says that the ends of a link are not to be in one quorum.
-func (m *Machine) parts(now time.Time, l *link) bool {
+// keepsApart says that the ends of a link are not to be in one quorum.
+func (m *Machine) keepsApart(now time.Time, l *link) bool {
 	return now.Before(l.until) && !l.held(m.last)
 }
 
@@ -218,7 +218,7 @@ func (m *Machine) between(now time.Time, a, b ReplicaID) *link {
 		return nil
 	}
 	at, _, found := m.linkAt(a, b)
-	if !found || !m.parts(now, &m.links[at]) {
+	if !found || !m.keepsApart(now, &m.links[at]) {
 		return nil
 	}
 	return &m.links[at]
@@ -238,8 +238,8 @@ func (m *Machine) cutOff(now time.Time, r *replica) *link {
 	return nil
 }
 
-// tell says for people what is the matter with a link.
-func (l *link) tell() string {
+// text says for people what is the matter with a link.
+func (l *link) text() string {
 	x, y := l.a, l.b
 	if !l.blocked[0] && l.blocked[1] {
 		x, y = y, x
@@ -295,7 +295,7 @@ func (m *Machine) brokenLinks(now time.Time, rs []*replica) (broken []int, membe
 		l := &m.links[k]
 		i, inA := slices.BinarySearchFunc(rs, l.a, compareReplica)
 		j, inB := slices.BinarySearchFunc(rs, l.b, compareReplica)
-		if !inA || !inB || !m.parts(now, l) {
+		if !inA || !inB || !m.keepsApart(now, l) {
 			continue
 		}
 		broken[i]++

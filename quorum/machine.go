@@ -42,7 +42,7 @@ type Machine struct {
 	joiners  uint64 // joins from outside the last quorum so far: rises with each
 	links    []link
 	accused  []Accusation // in the last quorum, for the history
-	told     told         // to the members of the last quorum, if they are a crowd
+	told     announced    // to the members of the last quorum, if they are a crowd
 	flaps    []flap       // sorted by name: who was lost soon after it was let in
 	refusals []refusal    // sorted by name: who breaks quorums though it lives
 	trial    trial        // who of the last quorum called something else than whom
@@ -132,12 +132,12 @@ func (m *Machine) Configure(now time.Time, c Config) error {
 	}
 	old := m.config
 	m.config = c
-	m.look(now)
+	m.judgeAll(now)
 	m.event(EventConfigured, "", "")
 	if old.MinReplicas != c.MinReplicas || old.maxReplicas() != c.maxReplicas() {
 		m.change = "new rules"
 	}
-	m.want(now)
+	m.announceChange(now)
 	m.reschedule()
 	return nil
 }
@@ -164,11 +164,11 @@ func (m *Machine) ensure(now time.Time, id ReplicaID) (*replica, error) {
 			return nil, fmt.Errorf("%w: replica %q would be number %d of its job, want at most %d", ErrFull, id, there+1, m.limit)
 		}
 	}
-	return m.know(now, id)
+	return m.recordOf(now, id)
 }
 
-// know finds or makes the record of a replica.
-func (m *Machine) know(now time.Time, id ReplicaID) (*replica, error) {
+// recordOf finds or makes the record of a replica.
+func (m *Machine) recordOf(now time.Time, id ReplicaID) (*replica, error) {
 	if r := m.replicas[id]; r != nil {
 		return r, nil
 	}
@@ -182,8 +182,8 @@ func (m *Machine) know(now time.Time, id ReplicaID) (*replica, error) {
 	at, _ := slices.BinarySearchFunc(m.order, id, compareReplica)
 	m.order = slices.Insert(m.order, at, r)
 	m.replicas[id] = r
-	m.touch(r)
-	m.resee() // one more is known
+	m.rescheduleFor(r)
+	m.rejudgeSight() // one more is known
 	return r, nil
 }
 
@@ -217,19 +217,19 @@ func (m *Machine) setLast(now time.Time, q *Quorum) {
 	}
 	m.last, m.formed = q, now
 	for _, member := range q.Members {
-		r, err := m.know(now, member.ReplicaID)
+		r, err := m.recordOf(now, member.ReplicaID)
 		if err != nil {
 			// MaxKnown is above MaxMembers plus the sessions that any server can
 			// hold; a member that does not fit is as good as lost.
 			continue
 		}
 		r.member = true
-		m.saw(r, member.Position)
+		m.notePosition(r, member.Position)
 	}
 	m.ledger.HighestID = max(m.ledger.HighestID, q.ID)
 	m.fallen, m.fellBy, m.fallenAt = false, "", time.Time{}
 	m.wanted = wanted{}
-	m.accused, m.told = nil, told{}
+	m.accused, m.told = nil, announced{}
 	m.absent = 0
 	m.setSeats()
 	if m.gather != nil && !q.ref().less(m.gather.ref) {
@@ -238,12 +238,12 @@ func (m *Machine) setLast(now time.Time, q *Quorum) {
 	m.reschedule()
 }
 
-// saw keeps the highest position and id (Q1, C4).
-func (m *Machine) saw(r *replica, p Position) {
+// notePosition keeps the highest position and id (Q1, C4).
+func (m *Machine) notePosition(r *replica, p Position) {
 	r.position = p
 	m.ledger.HighestID = max(m.ledger.HighestID, p.QuorumID)
 	if m.last != nil && p.QuorumID == m.last.ID {
-		m.commits(r)
+		m.noteCommit(r)
 	}
 	if orderPositions(m.ledger.Cluster, p, m.highest) > 0 {
 		m.highest = p

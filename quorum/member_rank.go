@@ -32,7 +32,7 @@ type Rank struct {
 	standing   bool  // quorum has not fallen
 	ready      bool  // its group is configured
 	everReady  bool  // a StartQuorum has ended well
-	wish       wish  // for another quorum
+	wish       need  // for another quorum
 	answered   bool  // the wish has its answer, whose group is not ready yet
 	behind     bool  // the state is not that of the quorum
 	outside    bool  // it is by now, but the quorum does not count on it
@@ -66,13 +66,13 @@ type RankConfig struct {
 	ParityEvery    int  // in how many steps states are compared, see ParityDue; 0 or less: never
 }
 
-// wish is what a rank needs of the lighthouse.
-type wish uint8
+// need is what a rank needs of the lighthouse.
+type need uint8
 
 const (
-	wishNothing wish = iota
-	wishFall
-	wishAsk
+	needNothing need = iota
+	needFall
+	needAsk
 )
 
 // settlement is what an answer said of the step that the attempt had promised.
@@ -138,7 +138,7 @@ func (r *Rank) Grouped() bool { return r.standing && r.ready }
 // Usable says that a step can run: the quorum stands, its group is configured, and
 // this rank does not want another one. A rank that asks runs none: were it to begin
 // one, the answer to its ask would take its group away in the middle of it.
-func (r *Rank) Usable() bool { return r.Grouped() && r.wish == wishNothing }
+func (r *Rank) Usable() bool { return r.Grouped() && r.wish == needNothing }
 
 // Behind says that this rank's state is not that of its quorum.
 func (r *Rank) Behind() bool { return r.behind }

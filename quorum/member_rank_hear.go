@@ -22,8 +22,8 @@ func (r *Rank) Fall(id int64) bool {
 // fall: as an ask it would end nothing, and wait for members that know of none.
 func (r *Rank) fallen() {
 	r.standing, r.answered = false, false
-	if r.wish != wishNothing {
-		r.wish = wishFall
+	if r.wish != needNothing {
+		r.wish = needFall
 	}
 }
 

@@ -6,10 +6,10 @@ package quorum
 // Need wishes for the next quorum if there is none, or none with a group; it says
 // whether that is a new wish.
 func (r *Rank) Need() bool {
-	if r.wish != wishNothing || r.Grouped() {
+	if r.wish != needNothing || r.Grouped() {
 		return false
 	}
-	r.wish, r.answered = wishFall, false
+	r.wish, r.answered = needFall, false
 	return true
 }
 
@@ -21,35 +21,35 @@ func (r *Rank) Need() bool {
 // word of it may overtake the answer to this one (and were it taken for a part of
 // this ask, the joiner that it is about would never be asked for).
 func (r *Rank) Ask() bool {
-	if r.wish != wishNothing || !r.standing {
+	if r.wish != needNothing || !r.standing {
 		return false
 	}
-	r.wish, r.wanted, r.answered = wishAsk, "", false
+	r.wish, r.wanted, r.answered = needAsk, "", false
 	return true
 }
 
 // Wishes says whether there is a wish.
-func (r *Rank) Wishes() bool { return r.wish != wishNothing }
+func (r *Rank) Wishes() bool { return r.wish != needNothing }
 
 // Due says whether there is a wish that has no answer: a report is due, or out.
-func (r *Rank) Due() bool { return r.wish != wishNothing && !r.answered }
+func (r *Rank) Due() bool { return r.wish != needNothing && !r.answered }
 
 // Asks says whether the wish is an ask: the quorum stands until it is answered.
-func (r *Rank) Asks() bool { return r.wish == wishAsk }
+func (r *Rank) Asks() bool { return r.wish == needAsk }
 
 // Fulfil ends the wish if the quorum that came still stands: who makes it fall
 // later finds no wish, and makes the next one. Otherwise it goes on, as a fall.
 func (r *Rank) Fulfil() bool {
 	if !r.standing {
-		r.wish, r.answered = wishFall, false
+		r.wish, r.answered = needFall, false
 		return false
 	}
-	r.wish = wishNothing
+	r.wish = needNothing
 	return true
 }
 
 // Drop ends a wish that comes to nothing.
-func (r *Rank) Drop() { r.wish = wishNothing }
+func (r *Rank) Drop() { r.wish = needNothing }
 
 // Unanswered takes in that an ask was withdrawn: training goes on in the quorum
 // that stands, and what wanted the change keeps quiet until the lighthouse is heard
@@ -57,7 +57,7 @@ func (r *Rank) Drop() { r.wish = wishNothing }
 // It is false if the quorum has fallen meanwhile.
 func (r *Rank) Unanswered() bool {
 	if !r.Grouped() {
-		r.wish = wishFall
+		r.wish = needFall
 		return false
 	}
 	r.wanted, r.muted = "", true
@@ -105,7 +105,7 @@ func (r *Rank) Report(o ReportOptions) RankReport {
 		Attempt:            number,
 		Void:               a.open && !a.sealed && (a.ops > 0 || a.failed),
 	}
-	if r.wish == wishAsk {
+	if r.wish == needAsk {
 		return rep
 	}
 	rep.Kind = JoinFall

@@ -127,7 +127,7 @@ func (m *Machine) oddOne(a, b *replica) *replica {
 		}
 		return 0
 	}
-	if cmp.Or(cmp.Compare(m.standing(b), m.standing(a)),
+	if cmp.Or(cmp.Compare(m.merit(b), m.merit(a)),
 		cmp.Compare(len(a.odd.differed), len(b.odd.differed)), cmp.Compare(times(a), times(b)),
 		a.admitted.Compare(b.admitted), cmp.Compare(a.id, b.id)) > 0 {
 		return a
@@ -135,12 +135,12 @@ func (m *Machine) oddOne(a, b *replica) *replica {
 	return b
 }
 
-// standing is what a member has to show: 2 if the last quorum began with it as the
+// merit is what a member has to show: 2 if the last quorum began with it as the
 // only one at the highest position, and nobody else has committed in it (without it
 // nobody could go on, Q10); 1 if it began there with others, or has committed with
 // others; 0 for a newcomer. What beats say of positions is not asked: of two that
 // commit together, one is always heard first.
-func (m *Machine) standing(r *replica) int {
+func (m *Machine) merit(r *replica) int {
 	level := 0
 	if r.odd.proven {
 		level = 1
@@ -221,10 +221,10 @@ func (m *Machine) refused(now time.Time, r *replica) bool {
 	return f != nil && now.Before(f.until)
 }
 
-// commits takes in that a replica has committed in the last quorum. It agreed with
+// noteCommit takes in that a replica has committed in the last quorum. It agreed with
 // the others there, and that speaks for it, but not against what was said of it
 // later in the same quorum.
-func (m *Machine) commits(r *replica) {
+func (m *Machine) noteCommit(r *replica) {
 	r.odd.proven = true
 	if r.odd.broken != m.last.ID {
 		r.odd.differed = nil
@@ -234,10 +234,10 @@ func (m *Machine) commits(r *replica) {
 	}
 }
 
-// isBarren says that the last quorum committed nothing, as far as what follows it
+// committedNothing says that the last quorum committed nothing, as far as what follows it
 // shows, and that q is of the same members: nothing is to be gained by haste. One
 // that a death ended, or that is followed by another membership, is another thing.
-func (m *Machine) isBarren(q *Quorum) bool {
+func (m *Machine) committedNothing(q *Quorum) bool {
 	return m.last != nil && m.fallen && sameMembers(q.Members, m.last.Members) &&
 		highest(q.Cluster, q.Members).Step <= highest(m.last.Cluster, m.last.Members).Step
 }

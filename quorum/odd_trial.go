@@ -95,9 +95,9 @@ func (m *Machine) complainOdd(now time.Time, a Accusation) {
 		return
 	}
 	m.note(a)
-	m.acquit()
+	m.clearFindings()
 	for _, f := range m.findings() {
-		m.convict(now, f.culprit, f.said)
+		m.recordOdd(now, f.culprit, f.said)
 	}
 	m.tellInnocent(now)
 }
@@ -128,7 +128,7 @@ func (m *Machine) findings() (odd []finding) {
 		if m.oddOne(x, y) == y {
 			x, y = y, x
 		}
-		all = append(all, finding{x, y, [2]int{m.standing(x), m.standing(y)}, p.said})
+		all = append(all, finding{x, y, [2]int{m.merit(x), m.merit(y)}, p.said})
 	}
 	slices.SortStableFunc(all, func(f, g finding) int {
 		return cmp.Or(cmp.Compare(g.shows[1], f.shows[1]),
@@ -159,8 +159,8 @@ func (m *Machine) tellInnocent(now time.Time) {
 	}
 }
 
-// acquit forgets what was found before in this quorum.
-func (m *Machine) acquit() {
+// clearFindings forgets what was found before in this quorum.
+func (m *Machine) clearFindings() {
 	t := &m.trial
 	for _, was := range t.before {
 		if f := m.refusalNamed(was.name); f != nil {
@@ -171,8 +171,8 @@ func (m *Machine) acquit() {
 	t.before, t.new = nil, nil
 }
 
-// convict notes that a replica was the odd one of the last quorum.
-func (m *Machine) convict(now time.Time, r *replica, a Accusation) {
+// recordOdd notes that a replica was the odd one of the last quorum.
+func (m *Machine) recordOdd(now time.Time, r *replica, a Accusation) {
 	t := &m.trial
 	if f := m.refusalOf(r.id); f != nil {
 		t.before = append(t.before, *f)

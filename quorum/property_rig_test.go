@@ -30,7 +30,7 @@ func newRig(t *testing.T, cfg quorum.Config) *rig {
 	}
 }
 
-// standing is a rig with a quorum of the named replicas that stands.
+// merit is a rig with a quorum of the named replicas that stands.
 func standing(t *testing.T, cfg quorum.Config, names ...quorum.ReplicaID) *rig {
 	t.Helper()
 	r := newRig(t, cfg)

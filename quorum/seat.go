@@ -120,9 +120,9 @@ func (m *Machine) tellsSeat(r *replica, s Seat) {
 // are known, and their seats if they were told any.
 func (m *Machine) tellable() bool { return m.absent == 0 && m.unseated == 0 }
 
-// called is the replica that a member calls id: the one of that id, or at the seat
+// resolveName is the replica that a member calls id: the one of that id, or at the seat
 // of that name.
-func (m *Machine) called(id ReplicaID) ReplicaID {
+func (m *Machine) resolveName(id ReplicaID) ReplicaID {
 	if m.replicas[id] != nil {
 		return id
 	}

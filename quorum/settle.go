@@ -15,8 +15,8 @@ type settling struct {
 	notes    []string // for people: what cannot be and was
 }
 
-// stance is what one present member of a fallen quorum says of it.
-type stance struct {
+// memberClaim is what one present member of a fallen quorum says of it.
+type memberClaim struct {
 	r        *replica
 	upToDate bool // had the step under way
 	moved    bool // was seen in a later quorum: it left this one without a word
@@ -85,7 +85,7 @@ func (m *Machine) awaitAnyone(s *settling) {
 
 // settleQuorum settles one quorum's contested step.
 func (m *Machine) settleQuorum(s *settling, id int64, members []Member) {
-	stances, absent := m.stances(id, members)
+	stances, absent := m.memberClaims(id, members)
 	if !underWay(stances) {
 		m.settleStanding(s, id, stances)
 		return
@@ -127,8 +127,8 @@ func (m *Machine) settleQuorum(s *settling, id int64, members []Member) {
 // stand on was committed, and is recorded before they move on: else a member
 // that is prepared for it, and comes when they are gone, would be told to discard
 // it (C5). If the id stays, build drops this.
-func (m *Machine) settleStanding(s *settling, id int64, stances []stance) {
-	var top stance
+func (m *Machine) settleStanding(s *settling, id int64, stances []memberClaim) {
+	var top memberClaim
 	for _, st := range stances {
 		if p := st.r.join.Member.Position; p.QuorumID == id && (top.r == nil || p.Step > top.r.join.Member.Position.Step) {
 			top = st
@@ -147,10 +147,10 @@ func (m *Machine) recordStanding(s *settling, p Position, id int64, d []Digest) 
 	s.list = append(s.list, Settlement{Outcome: Forward, Step: p.Step, QuorumID: id, Digests: d, Standing: true})
 }
 
-// stances collects the present members of a quorum, and the absent that live.
-func (m *Machine) stances(id int64, members []Member) ([]stance, []ReplicaID) {
+// memberClaims collects the present members of a quorum, and the absent that live.
+func (m *Machine) memberClaims(id int64, members []Member) ([]memberClaim, []ReplicaID) {
 	plan := planHeals(&Quorum{Cluster: m.ledger.Cluster, Members: members})
-	var out []stance
+	var out []memberClaim
 	var absent []ReplicaID
 	for rank, member := range members {
 		r := m.replicas[member.ReplicaID]
@@ -172,7 +172,7 @@ func (m *Machine) stances(id int64, members []Member) ([]stance, []ReplicaID) {
 		if part := w.Last.partOf(id); part != nil {
 			top, heals = part.Max, part.Heal // the list may lack those at the top
 		}
-		st := stance{r: r, moved: w.Last.ref().id > id || p.QuorumID > id}
+		st := memberClaim{r: r, moved: w.Last.ref().id > id || p.QuorumID > id}
 		// A member that had to heal and did not is behind, and does not lower
 		// the contested step: others committed over its head.
 		st.upToDate = !st.moved && !w.Member.Torn && (p.QuorumID == id || claims || p == top && !(heals && silent))
@@ -184,13 +184,13 @@ func (m *Machine) stances(id int64, members []Member) ([]stance, []ReplicaID) {
 // underWay says that a member's quorum fell, so that a step may have been cut
 // short. Where all only asked there is none, whatever they say (a member that
 // could not heal says gave-up): they go on in the same quorum.
-func underWay(stances []stance) bool {
-	return slices.ContainsFunc(stances, func(s stance) bool { return s.r.join.Kind != JoinAsk })
+func underWay(stances []memberClaim) bool {
+	return slices.ContainsFunc(stances, func(s memberClaim) bool { return s.r.join.Kind != JoinAsk })
 }
 
 // contestedBase is the lowest position among the members that had the step under
 // way; a member is at most one ahead of it.
-func contestedBase(stances []stance) (Position, bool) {
+func contestedBase(stances []memberClaim) (Position, bool) {
 	var base Position
 	var top int64
 	found := false
@@ -222,7 +222,7 @@ type weight struct {
 
 // weigh counts the facts about (step, id). A commit outweighs everything; its
 // digests replace those of prepared members.
-func weigh(stances []stance, step, id int64) weight {
+func weigh(stances []memberClaim, step, id int64) weight {
 	var w weight
 	for _, s := range stances {
 		kind, digests := s.fact(step, id)
@@ -252,7 +252,7 @@ func weigh(stances []stance, step, id int64) weight {
 // fact is one member's word on (step, id). A member that had it under way and
 // says nothing never balloted, so it weighs as one that refused; so does one that
 // left for a later quorum. A member that is behind, or torn, weighs nothing.
-func (s stance) fact(step, id int64) (FactKind, []Digest) {
+func (s memberClaim) fact(step, id int64) (FactKind, []Digest) {
 	join := s.r.join
 	f, p := join.Fact, join.Member.Position
 	switch {
@@ -272,7 +272,7 @@ func (s stance) fact(step, id int64) (FactKind, []Digest) {
 
 // baseDigests are those of the step that the contested one stands on, if a
 // member on it tells them.
-func baseDigests(stances []stance, base Position) []Digest {
+func baseDigests(stances []memberClaim, base Position) []Digest {
 	for _, s := range stances {
 		if s.upToDate && s.r.join.Member.Position == base && len(s.r.join.LastDigests) > 0 {
 			return s.r.join.LastDigests
@@ -281,14 +281,14 @@ func baseDigests(stances []stance, base Position) []Digest {
 	return nil
 }
 
-// place is where a joined replica stands after settlement: what was settled
+// positionAfter is where a joined replica stands after settlement: what was settled
 // before, and what is settled now. Who rolls forward is at the step's own quorum,
 // never at the new one, for its bytes are those that the quorum committed (C1).
 //
 // A position is what it is, also that of a step which was discarded while its
 // last holder was out of sight: it has one set of bytes, and may be all that is
 // left. A discard binds those who claim the step, not those who hold it.
-func (m *Machine) place(r *replica, now []Settlement) Position {
+func (m *Machine) positionAfter(r *replica, now []Settlement) Position {
 	p, f := r.join.Member.Position, r.join.Fact
 	if r.join.Member.Torn || f.Kind != Prepared && f.Kind != Committed || f.Step != p.Step+1 {
 		return p

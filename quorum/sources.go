@@ -101,10 +101,10 @@ func (m *Machine) callable(r *replica) bool {
 	return r.session && !r.member && !r.joined && r.called != m.lastID()
 }
 
-// call tells those who have not joined that there is no quorum to copy from, once
+// callCopiers tells those who have not joined that there is no quorum to copy from, once
 // none has followed the last one in time: where too few are left without them, they
 // are waited for.
-func (m *Machine) call(now time.Time) {
+func (m *Machine) callCopiers(now time.Time) {
 	if at := m.callAt(); at.IsZero() || now.Before(at) {
 		return
 	}

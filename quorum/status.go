@@ -65,7 +65,7 @@ type ReplicaStatus struct {
 
 // Status reads everything that pages show, replicas sorted by id. It only reads.
 func (m *Machine) Status(now time.Time) Status {
-	m = m.at(now)
+	m = m.advancedTo(now)
 	d := m.Decide(now)
 	s := Status{
 		Cluster: m.ledger.Cluster, Job: m.ledger.Job, Client: m.client, Config: m.config,
@@ -98,14 +98,14 @@ func (m *Machine) replicaStatus(now time.Time, r *replica, plan healPlan) Replic
 	case StateAway:
 		s.Why = awayWhy(now.Sub(r.progressAt))
 	case StateApart:
-		s.Why = m.cutOff(now, r).tell()
+		s.Why = m.cutOff(now, r).text()
 	case StateRefused:
 		f := m.refusalOf(r.id)
 		s.Why = fmt.Sprintf("%s; not let in for another %v", f.why, f.until.Sub(now))
 	case StateProbation:
 		s.Why = m.flapOf(r.id).why(now)
 	case StateSuspect:
-		s.Why = m.testimony(r, now.Sub(r.seen) >= m.config.SuspectAfter)
+		s.Why = m.evidence(r, now.Sub(r.seen) >= m.config.SuspectAfter)
 	}
 	if r.join != nil {
 		s.JoinKind, s.Waiting, s.Address = r.join.Kind, now.Sub(r.join.at), r.join.Member.Address

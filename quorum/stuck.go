@@ -122,7 +122,7 @@ func (m *Machine) judgeProgress(now time.Time, r *replica) {
 	case m.config.EvictStuck && (r.member || r.joined) && r.waitsAt.IsZero():
 		m.evict(now, r, "stuck")
 	case r.member && !m.fallen:
-		m.bereave(now, r, "is stuck: "+r.stuckWhy)
+		m.memberLost(now, r, "is stuck: "+r.stuckWhy)
 		m.tellFallen(r)
 	}
 }
@@ -162,14 +162,14 @@ func (m *Machine) progressed(now time.Time, r *replica) {
 	if r.stuck {
 		r.stuck, r.stuckWhy = false, ""
 		m.event(EventCleared, r.id, "progresses again")
-		m.want(now)
+		m.announceChange(now)
 	}
 }
 
-// beats takes from a beat whether its replica moves, or waits. One that is away
+// noteBeat takes from a beat whether its replica moves, or waits. One that is away
 // does not move, whatever its other ranks do. (They try again and again; a replica
 // with one rank that hangs would never be stuck, and others wait for its state.)
-func (m *Machine) beats(now time.Time, r *replica, b Beat) {
+func (m *Machine) noteBeat(now time.Time, r *replica, b Beat) {
 	same := b.QuorumID == r.beat.QuorumID
 	if moves := b.Progress != r.beat.Progress || same && b.Ballots > r.beat.Ballots; moves && !b.Away {
 		m.progressed(now, r)

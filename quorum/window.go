@@ -126,13 +126,13 @@ func (m *Machine) window(v *survey) windowKind {
 	return windowClosed
 }
 
-// shut says whether the window has closed, and why not or why.
-func (m *Machine) shut(now time.Time, kind windowKind, v *survey) (Reason, bool) {
+// windowEnds says whether the window has closed, and why not or why.
+func (m *Machine) windowEnds(now time.Time, kind windowKind, v *survey) (Reason, bool) {
 	switch kind {
 	case windowAsk:
 		return Reason{ReasonAll, "all live members asked"}, true
 	case windowFirst:
-		return m.shutFirst(now, v)
+		return m.firstWindowEnds(now, v)
 	}
 	if v.missing.n == 0 {
 		return Reason{ReasonAll, fmt.Sprintf("%d joined", v.joined)}, true
@@ -143,8 +143,8 @@ func (m *Machine) shut(now time.Time, kind windowKind, v *survey) (Reason, bool)
 	return Reason{ReasonTimeout, "without " + v.missing.String()}, true
 }
 
-// shutFirst lets replicas that start together end up together.
-func (m *Machine) shutFirst(now time.Time, v *survey) (Reason, bool) {
+// firstWindowEnds lets replicas that start together end up together.
+func (m *Machine) firstWindowEnds(now time.Time, v *survey) (Reason, bool) {
 	if !now.Before(v.first.Add(m.config.JoinTimeout)) {
 		if v.absent.n > 0 {
 			return Reason{ReasonTimeout, "without " + v.absent.String()}, true

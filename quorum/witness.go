@@ -23,7 +23,7 @@ func (m *Machine) Heartbeat(now time.Time, id ReplicaID) error {
 	if err := validateID("replica id", id); err != nil {
 		return err
 	}
-	if !m.takes(KindTorchft) {
+	if !m.accepts(KindTorchft) {
 		return fmt.Errorf("%w: a heartbeat of torchft's kind from %q", ErrKind, id)
 	}
 	r, err := m.ensure(now, id)
@@ -34,7 +34,7 @@ func (m *Machine) Heartbeat(now time.Time, id ReplicaID) error {
 		return fmt.Errorf("%w: %q", ErrEvicted, id)
 	}
 	m.alive(now, r)
-	m.touch(r)
+	m.rescheduleFor(r)
 	return nil
 }
 
@@ -47,12 +47,12 @@ func (m *Machine) Beat(now time.Time, id ReplicaID, b Beat) error {
 	if err := validateNumber("beat's quorum id", b.QuorumID); err != nil {
 		return err
 	}
-	if err := m.issued(now, "beat", b.Position.QuorumID, b.QuorumID); err != nil {
+	if err := m.checkIssued(now, "beat", b.Position.QuorumID, b.QuorumID); err != nil {
 		return err
 	}
 	r := m.replicas[id]
 	switch {
-	case !m.takes(KindSkerry):
+	case !m.accepts(KindSkerry):
 		return fmt.Errorf("%w: a beat of our own kind from %q", ErrKind, id)
 	case r == nil || r.left || !r.session && (!r.member || r.broken):
 		return fmt.Errorf("%w: %q", ErrNoSession, id)
@@ -63,20 +63,20 @@ func (m *Machine) Beat(now time.Time, id ReplicaID, b Beat) error {
 	}
 	back := r.lost
 	m.alive(now, r)
-	m.beats(now, r, b)
+	m.noteBeat(now, r, b)
 	m.pace.step(now, b.Position.Step)
-	m.saw(r, b.Position)
+	m.notePosition(r, b.Position)
 	// A member that runs in an older quorum has its answer on the way.
-	news := m.runs(r, b.QuorumID) && (m.fallen || !r.member)
+	news := m.noteRunning(r, b.QuorumID) && (m.fallen || !r.member)
 	m.ledger.HighestID = max(m.ledger.HighestID, b.QuorumID)
 	if back || news {
 		m.tellFallen(r)
 	}
 	if back {
-		m.want(now) // its join may wait still
+		m.announceChange(now) // its join may wait still
 	}
 	m.witness(now, r)
-	m.touch(r)
+	m.rescheduleFor(r)
 	return nil
 }
 
@@ -104,7 +104,7 @@ func (m *Machine) Broken(now time.Time, id ReplicaID, why string, withServer boo
 		r.joined = false
 	}
 	m.judge(now, r)
-	for _, newcomer := range m.rivals(id) {
+	for _, newcomer := range m.otherIncarnations(id) {
 		m.release(now, newcomer)
 	}
 }
@@ -113,7 +113,7 @@ func (m *Machine) Broken(now time.Time, id ReplicaID, why string, withServer boo
 // older quorum is old news and is dropped.
 func (m *Machine) Accuse(now time.Time, a Accusation) error {
 	m.Advance(now)
-	a.Against = m.called(a.Against)
+	a.Against = m.resolveName(a.Against)
 	if err := validateAccusation(a); err != nil {
 		return err
 	}
@@ -178,7 +178,7 @@ func (m *Machine) Reply(now time.Time, id ReplicaID, probe uint64) {
 
 // alive notes a sign of life.
 func (m *Machine) alive(now time.Time, r *replica) {
-	m.speaks(now, r)
+	m.beforeHearing(now, r)
 	r.seen = now
 	r.replaced = ""
 	if r.lost {
@@ -188,7 +188,7 @@ func (m *Machine) alive(now time.Time, r *replica) {
 		// it joins, and then wait for an answer that a stuck one never gets.)
 		r.progressAt = now
 		m.event(EventReturned, r.id, "")
-		m.resee() // one more is known
+		m.rejudgeSight() // one more is known
 	}
 	if r.suspect && !r.broken && len(r.accusers) == 0 {
 		m.clear(r, "was heard")
@@ -196,9 +196,9 @@ func (m *Machine) alive(now time.Time, r *replica) {
 	m.refuseRivals(now, r)
 }
 
-// runs notes which quorum a replica says it is in; true: that is news, and it is
+// noteRunning notes which quorum a replica says it is in; true: that is news, and it is
 // an older one than the last.
-func (m *Machine) runs(r *replica, id int64) bool {
+func (m *Machine) noteRunning(r *replica, id int64) bool {
 	if id == 0 {
 		return false
 	}

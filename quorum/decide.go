@@ -207,7 +207,9 @@ func (m *Machine) eligible(now time.Time, kind windowKind, v *survey, keep *repl
 		live -= v.joined - len(candidates)
 	}
 	if len(m.refusals) > 0 {
-		rest := slices.DeleteFunc(slices.Clone(candidates), func(r *replica) bool { return r != keep && m.refused(now, r) })
+		rest := slices.DeleteFunc(slices.Clone(candidates), func(r *replica) bool {
+			return r != keep && m.refused(now, r) && !(kind == windowAsk && m.behaves(r))
+		})
 		// Where too few are left without them they meet again (Q6): after a fall in a
 		// while; at once where the quorum stands, and would only go on as it is.
 		if len(rest) >= m.config.MinReplicas || kind != windowAsk && !m.overdue(now, kind, v) {

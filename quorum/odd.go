@@ -221,9 +221,19 @@ func (m *Machine) refused(now time.Time, r *replica) bool {
 	return f != nil && now.Before(f.until)
 }
 
+// behaves says that a replica is a member of the last quorum, and that what it is
+// refused for was said of an earlier one. It was let in all the same, as the holder of
+// the highest position or because too few were left, and while that quorum stands it
+// is not put out again (L3).
+func (m *Machine) behaves(r *replica) bool {
+	f := m.refusalOf(r.id)
+	return r.member && f != nil && f.broken != m.last.ID
+}
+
 // noteCommit takes in that a replica has committed in the last quorum. It agreed with
 // the others there, and that speaks for it, but not against what was said of it
-// later in the same quorum.
+// later in the same quorum, nor of its state, which no commit compares. It is refused
+// no more.
 func (m *Machine) noteCommit(r *replica) {
 	r.odd.proven = true
 	if r.odd.broken != m.last.ID {
@@ -231,6 +241,9 @@ func (m *Machine) noteCommit(r *replica) {
 	}
 	if f := m.refusalOf(r.id); f != nil && f.broken != m.last.ID {
 		f.broke = 0
+		if !f.differs && len(m.last.Members) > 1 && m.now.Before(f.until) {
+			f.until = m.now
+		}
 	}
 }
 

@@ -127,6 +127,7 @@ func (m *Machine) restoreParts(now time.Time) {
 	m.setLast(now, q)
 	m.absent = max(world-len(q.Members), 0)
 	m.event(EventRestored, "", q.Reason)
+	m.callOrphans()
 	for id, p := range positions { // they have gone on since the answer
 		m.notePosition(m.replicas[id], p)
 	}

@@ -387,4 +387,5 @@ func (m *Machine) restore(now time.Time, by ReplicaID, l *LastAnswer) {
 	m.client = KindSkerry
 	m.setLast(now, q)
 	m.event(EventRestored, "", q.Reason)
+	m.callOrphans()
 }

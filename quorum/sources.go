@@ -64,10 +64,11 @@ func (m *Machine) Sources(now time.Time, id ReplicaID, own Position) Sources {
 	return s
 }
 
-// callOrphans tells those who copy from nobody that is in the quorum just formed:
-// their donors are dead, or hang, and give them nothing. They join, and heal from
-// members. (One that copied from the only member, whose trainer hung, copied on until
-// HealTimeout, though others had formed a quorum long since.)
+// callOrphans tells those who copy from nobody that is in the quorum just formed, or
+// restored: their donors are dead, or hang, and give them nothing. They join, and heal
+// from members. (One that copied from the only member, whose trainer hung, copied on
+// until HealTimeout, though others had formed a quorum long since. So did one that the
+// ledger of an older disk had sent to a member of long ago.)
 func (m *Machine) callOrphans() {
 	for _, r := range m.order {
 		if r.member || r.joined || !r.session || len(r.donors) == 0 {

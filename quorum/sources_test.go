@@ -273,3 +273,35 @@ func TestWhoCopiesFromNoMemberIsCalled(t *testing.T) {
 		}
 	}
 }
+
+// The same where the ledger is of an older disk, and the members tell which quorum they
+// are in.
+func TestWhoCopiesFromAMemberOfLongAgoIsCalled(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		members string
+		want    int
+	}{{"ad", 1}, {"abd", 0}} {
+		now := time.Unix(1000, 0)
+		m := trained(t, now, 1, "b")
+		now = now.Add(m.Config().HeartbeatTimeout)
+		if s := newcomer(t, m, now, "z"); len(s.Peers) != 1 {
+			t.Fatalf("sources %+v, want b", s)
+		}
+		m.Notices()
+		last := &quorum.LastAnswer{Cluster: "x", QuorumID: m.Last().ID + 5, Round: 1}
+		for _, id := range c.members {
+			last.Members = append(last.Members, quorum.Member{ReplicaID: quorum.ReplicaID(id), GroupWorldSize: 1})
+		}
+		must(t, m.Open(now, quorum.Hello{ReplicaID: "a", Client: quorum.KindSkerry, Last: last}))
+		called := 0
+		for _, n := range m.Notices() {
+			if n.Kind == quorum.NoticeFallen && slices.Contains(n.To, "z") {
+				called++
+			}
+		}
+		if called != c.want {
+			t.Errorf("members %s: z is called %d times, want %d", c.members, called, c.want)
+		}
+	}
+}

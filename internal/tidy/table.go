@@ -15,8 +15,8 @@ var mayImport = map[string][]string{
 	"store/certs":     {"store", "internal/guard"},
 
 	"pg":        {"store", "internal/printable", "internal/boundjson"},
-	"pg/tcp":    {"pg", "store", "internal/burst", "internal/memfd", "internal/step", "internal/perhost"},
-	"pg/baby":   {"pg", "store/...", "internal/memfd", "internal/step", "train/spawn"},
+	"pg/tcp":    {"pg", "store", "internal/burst", "internal/memfd", "internal/shmring", "internal/futex", "internal/step", "internal/perhost"},
+	"pg/baby":   {"pg", "store/...", "internal/memfd", "internal/shmring", "internal/futex", "internal/step", "train/spawn"},
 	"pg/pgtest": {"pg", "store"},
 	"nccl":      {"pg", "store", "internal/memfd"},
 
@@ -47,6 +47,8 @@ var mayImport = map[string][]string{
 	"internal/tidy":      {},
 	"internal/invariant": {},
 	"internal/memfd":     {},
+	"internal/shmring":   {"internal/step"},
+	"internal/futex":     {"internal/step"},
 	"internal/portlease": {},
 	"internal/step":      {},
 	"internal/logkey":    {},

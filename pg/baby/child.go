@@ -52,7 +52,6 @@ type child struct {
 		ops      giver
 		helper   step.Word32 // where a waiter sleeps, see Help; none: the ring is unmapped
 		told     uint64      // messages sent over the socket
-		stalled  bool        // the ring of ops has no room
 		free     []*pending
 
 		err    error // the first cause
@@ -131,10 +130,10 @@ func startChild(opt *Options, mem *memory) (_ *child, err error) {
 	if c.segment, err = memfd.Create("skerry-baby-ring", channelBytes); err != nil {
 		return nil, fmt.Errorf("baby: ring for the child: %w", err)
 	}
-	if c.mu.ops.half, c.listener.turn.results.half, err = halves(c.segment); err != nil {
+	if err := connect(c.segment, parentSide, &c.mu.ops, &c.listener.turn.results); err != nil {
 		return nil, err
 	}
-	c.mu.helper = c.listener.turn.results.helper
+	c.mu.helper = c.listener.turn.results.mine.helper
 	args, err := json.Marshal(request{
 		Backend: opt.Backend, Listen: opt.Open.Listen, Interfaces: opt.Open.Interfaces, Reached: opt.Open.Open,
 		Params: opt.Open.Params, Level: levelOf(opt.Log),

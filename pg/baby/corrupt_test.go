@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/skerry-ft/skerry/internal/shmring"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/pgtest"
 )
@@ -33,7 +34,7 @@ func (v vandals) Submit(op *pg.Op) *pg.Work {
 	}
 	random := rand.New(rand.NewPCG(uint64(op.In[0].Len()), 3))
 	for range 20_000 {
-		at := random.IntN(2 * wordsBytes / 8)
+		at := random.IntN(2 * shmring.WordsBytes / 8)
 		if random.IntN(4) == 0 {
 			at = random.IntN(len(b) / 8)
 		}
@@ -147,13 +148,13 @@ func forge(t *testing.T, c *child, body []byte) {
 	if c.mu.orphan {
 		t.Fatal("the child has ended by itself")
 	}
-	_, results, err := halves(c.segment)
-	if err != nil {
+	var forger giver
+	if err := connect(c.segment, childSide, &forger, new(taker)); err != nil {
 		t.Fatal(err)
 	}
-	forger := giver{half: results, next: results.head.Load()}
+	forger.Next = forger.Mine.Head.Load()
 	forger.put(recordDone, 0, body)
-	results.wake()
+	forger.peer.wake()
 }
 
 // Submit returns at once however many ops the child has not taken; all of them

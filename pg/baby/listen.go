@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/skerry-ft/skerry/internal/futex"
+	"github.com/skerry-ft/skerry/internal/shmring"
 	"github.com/skerry-ft/skerry/internal/step"
 	"github.com/skerry-ft/skerry/pg"
 )
@@ -37,8 +39,9 @@ import (
 //     came before it did so woke nobody.
 //  3. An op that completes without a record (it was aborted, its result came over the
 //     socket) wakes the helper: it may be its op.
-//  4. Room is asked for by blocked, which the child makes 0 before it wakes. Who waits
-//     for it (stalled) is remembered by the parent, so that rule 1 can look at both.
+//  4. A giver without room shows that it is blocked, and looks again. The child releases
+//     a record first, and then wakes a giver that is blocked. Before which release it
+//     found no room is remembered by the parent, so that rule 1 can look there.
 //  5. What was published before the end is taken: over is read before the last look.
 //
 // No sleep is longer than maxSleep or maxNap, whatever a child out of its mind makes
@@ -76,7 +79,7 @@ func (l *listener) listen(a answerer) {
 		for a.answerLocked() && !l.helping.Load() {
 			runtime.Gosched() // who waits for the result goes first
 		}
-		if l.turn.mad || over && !l.turn.results.waits() {
+		if l.turn.mad || over && !l.turn.results.Waits() {
 			l.turn.Unlock()
 			return
 		}
@@ -91,13 +94,13 @@ func (l *listener) restLocked(a answerer) {
 		l.turn.Unlock()
 		return
 	}
-	t.asleep.Store(1)
-	if t.waits() || l.over.Load() || a.roomCame() { // rule 1
+	t.mine.Asleep.Store(1)
+	if t.Waits() || l.over.Load() || a.roomCame() { // rule 1
 		l.turn.Unlock()
 		return
 	}
 	l.turn.Unlock() // the ring is unmapped only when listen has ended
-	sleep(t.asleep, maxSleep)
+	futex.Sleep(t.mine.Asleep, maxSleep)
 }
 
 // Help implements pg.Helper. It sleeps, too: to wake the thread first and then
@@ -121,7 +124,7 @@ func (l *listener) help(a answerer, done func() bool) {
 	if l.over.Load() {
 		return // the ring may be unmapped
 	}
-	t.asleep.Store(0) // the thread may sleep on
+	t.mine.Asleep.Store(0) // the thread may sleep on
 	start, turns, nap := time.Now(), time.Duration(1), minNap
 	for {
 		step.Round(l.hook)
@@ -142,23 +145,23 @@ func (l *listener) help(a answerer, done func() bool) {
 			}
 			continue
 		}
-		t.helper.Store(1)
-		if !t.waits() && !l.over.Load() && !a.roomCame() && !done() { // rule 1
-			sleep(t.helper, nap)
+		t.mine.helper.Store(1)
+		if !t.Waits() && !l.over.Load() && !a.roomCame() && !done() { // rule 1
+			futex.Sleep(t.mine.helper, nap)
 			nap = min(2*nap, maxNap)
 		}
-		t.helper.Store(0)
+		t.mine.helper.Store(0)
 	}
-	t.asleep.Store(1)
-	if t.waits() || l.over.Load() || a.roomCame() { // rule 2
-		wake(t.asleep) // from here on it is the thread's
+	t.mine.Asleep.Store(1)
+	if t.Waits() || l.over.Load() || a.roomCame() { // rule 2
+		futex.Wake(t.mine.Asleep) // from here on it is the thread's
 	}
 }
 
 // completed is told that an op is complete, and where a helper may sleep (rule 3).
 func (l *listener) completed(helper step.Word32) {
 	if l.helping.Load() && helper.Addr() != nil && helper.Load() != 0 {
-		wake(helper)
+		futex.Wake(helper)
 	}
 }
 
@@ -202,30 +205,31 @@ func (c *child) resultLocked(rec *record) error {
 // end returns once all that the child had published has been taken.
 func (l *listener) end() {
 	l.over.Store(true)
-	l.turn.results.wake()
+	l.turn.results.mine.wake()
 	l.ended.Wait()
 	l.turn.Lock() // who helps leaves
 	defer l.turn.Unlock()
-	l.turn.results.half = half{}
+	l.turn.results.Consumer, l.turn.results.mine, l.turn.results.peer = shmring.Consumer{}, side{}, side{}
 }
 
 // room goes on with what waited for room in the ring of ops.
 func (c *child) room() {
 	c.mu.Lock()
-	stalled := c.mu.stalled
-	c.mu.stalled = false
+	came := !c.mu.orphan && c.mu.ops.RoomCame()
+	if came {
+		c.mu.ops.Rest() // issue asks again, if there is something to give
+	}
 	c.mu.Unlock()
-	if stalled {
+	if came {
 		c.issue()
 	}
 }
 
-// roomCame tells whether what waits for room may go on: the child says so once,
-// and may have said it while nobody slept.
+// roomCame tells whether what waits for room in the ring of ops may go on.
 func (c *child) roomCame() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.mu.stalled && !c.mu.orphan && c.mu.ops.blocked.Load() == 0
+	return !c.mu.orphan && c.mu.ops.RoomCame()
 }
 
 // busy tells whether the child has ops to answer.

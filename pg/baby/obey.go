@@ -118,8 +118,7 @@ func (s *said) takeSegment(id uint64) *memfd.Segment {
 
 // obeyRing takes ops out of the ring and hands them to the backend, until the
 // child ends. An error is the parent's fault, and ends the child.
-func (s *server) obeyRing(ops, results half) error {
-	t := &taker{half: ops, giver: &results}
+func (s *server) obeyRing(t *taker) error {
 	var rec record
 	for {
 		took, err := t.take(&rec)
@@ -144,7 +143,7 @@ func (s *server) obeyRing(ops, results half) error {
 // help brings an op forward that this thread has begun, until another one comes:
 // so no other thread has to be woken for it.
 func (s *server) help(work *pg.Work, t *taker) {
-	if work == nil || t.waits() {
+	if work == nil || t.Waits() {
 		return
 	}
 	if h := work.Helper(); h != nil {
@@ -161,7 +160,7 @@ type until struct {
 
 // Err is not nil once there is.
 func (u until) Err() error {
-	if u.t.waits() {
+	if u.t.Waits() {
 		return context.Canceled
 	}
 	return nil

@@ -36,8 +36,7 @@ func TestRoundsKeepTheirOrder(t *testing.T) {
 	}
 }
 
-// The child says once that there is room, and may say it while nobody sleeps:
-// whoever is about to sleep sees it.
+// The child may release a record while nobody sleeps: what is about to sleep sees it.
 func TestRoomIsNotMissed(t *testing.T) {
 	t.Parallel()
 	segment, err := memfd.Create("test", channelBytes)
@@ -46,11 +45,9 @@ func TestRoomIsNotMissed(t *testing.T) {
 	}
 	defer segment.Close()
 	c := new(child)
-	ops, results, err := halves(segment)
-	if err != nil {
+	if err := connect(segment, parentSide, &c.mu.ops, new(taker)); err != nil {
 		t.Fatal(err)
 	}
-	c.mu.ops.half = ops
 	body := make([]byte, maxRecordBytes)
 	for c.roomLocked() {
 		c.mu.ops.put(recordOp, 0, body)
@@ -58,7 +55,10 @@ func TestRoomIsNotMissed(t *testing.T) {
 	if c.roomCame() {
 		t.Error("room came before anything was taken")
 	}
-	theirs := &taker{half: ops, giver: &results}
+	theirs := new(taker)
+	if err := connect(segment, childSide, new(giver), theirs); err != nil {
+		t.Fatal(err)
+	}
 	var rec record
 	if ok, err := theirs.take(&rec); !ok || err != nil {
 		t.Fatal("nothing to take", err)
@@ -80,18 +80,15 @@ func TestCompleteWakesTheHelper(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer segment.Close()
-	_, results, err := halves(segment)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ours := sideAt(segment.Bytes(), parentSide)
 	c := new(child)
-	c.mu.helper = results.helper
+	c.mu.helper = ours.helper
 	for _, helping := range []bool{true, false} {
 		c.listener.helping.Store(helping)
-		results.helper.Store(1)
+		ours.helper.Store(1)
 		op := &pg.Op{Kind: pg.KindBarrier}
 		c.complete(&pending{op: op, work: pg.NewWork(op)}, 0, pg.ErrAborted)
-		if woken := results.helper.Load() == 0; woken != helping {
+		if woken := ours.helper.Load() == 0; woken != helping {
 			t.Errorf("somebody helps: %v; woken: %v", helping, woken)
 		}
 	}

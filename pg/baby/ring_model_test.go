@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/skerry-ft/skerry/internal/shmring"
 	"github.com/skerry-ft/skerry/internal/step"
 	"github.com/skerry-ft/skerry/internal/step/steptest"
 )
@@ -23,7 +24,6 @@ type couple struct {
 
 		queued  int // ops that the child has not been given
 		issuing bool
-		stalled bool
 		ops     giver
 	}
 
@@ -42,27 +42,29 @@ type couple struct {
 // aCouple has rings for so many ops and results.
 func aCouple(w *steptest.World, ops, results int) *couple {
 	p := &couple{w: w}
-	ring := func(name string, records int) (h half) {
-		h.data = make([]byte, records*recordHead)
-		h.head, h.tail, h.blocked = w.Word64(name+".head"), w.Word64(name+".tail"), w.Word32(name+".blocked")
-		h.asleep, h.helper = w.Word32(name+".asleep"), w.Word32(name+".helper")
-		w.Futex(name+".asleep", &h.asleep)
-		w.Futex(name+".helper", &h.helper)
-		return h
+	words := func(name string) (s side) {
+		s.Head, s.Tail, s.Blocked = w.Word64(name+".head"), w.Word64(name+".tail"), w.Word32(name+".blocked")
+		s.Asleep, s.helper = w.Word32(name+".asleep"), w.Word32(name+".helper")
+		w.Futex(name+".asleep", &s.Asleep)
+		w.Futex(name+".helper", &s.helper)
+		return s
 	}
-	there, back := ring("ops", ops), ring("results", results)
+	parent, child := words("parent"), words("child")
+	there, back := make([]byte, ops*shmring.Align), make([]byte, results*shmring.Align)
 	l := &p.listener
 	l.hook = w
-	l.turn.results = taker{half: back, hurries: true}
-	p.helper = back.helper
-	p.mu.ops.half = there
-	p.child.ops = taker{half: there, giver: &back, hurries: true}
-	p.child.results.half = back
+	p.mu.ops.connect(there, parent, child)
+	p.child.ops.connect(there, child, parent)
+	p.child.results.connect(back, child, parent)
+	l.turn.results.connect(back, parent, child)
+	p.child.ops.hurries, l.turn.results.hurries = true, true
+	p.helper = parent.helper
 	w.Var("helping", &l.helping)
 	w.Var("over", &l.over)
 	w.Var("child's over", &p.child.over)
-	w.Mutex("turn", &l.turn.Mutex, &l.turn.results.read)
-	w.Mutex("mu", &p.mu.Mutex, &p.mu.queued, &p.mu.issuing, &p.mu.stalled, &p.mu.ops.next, &p.mu.ops.seen)
+	w.Mutex("turn", &l.turn.Mutex, &l.turn.results.Read)
+	o := &p.mu.ops
+	w.Mutex("mu", &p.mu.Mutex, &p.mu.queued, &p.mu.issuing, &o.Next, &o.Freed, o.Waiting.Watch(nil), o.WaitTail.Watch(nil))
 	p.ends = w.Group("ends", &p.done, &p.ended)
 	return p
 }
@@ -97,16 +99,18 @@ func (p *couple) busy() bool { return true }
 func (p *couple) roomCame() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.mu.stalled && p.mu.ops.blocked.Load() == 0
+	return p.mu.ops.RoomCame()
 }
 
 // room does as child.room does.
 func (p *couple) room() {
 	p.mu.Lock()
-	stalled := p.mu.stalled
-	p.mu.stalled = false
+	came := p.mu.ops.RoomCame()
+	if came {
+		p.mu.ops.Rest()
+	}
 	p.mu.Unlock()
-	if stalled {
+	if came {
 		p.issue()
 	}
 }
@@ -123,7 +127,7 @@ func (p *couple) issue() {
 		if err != nil {
 			panic(err)
 		}
-		if p.mu.stalled = !ok; !ok {
+		if !ok {
 			break
 		}
 		p.mu.queued--
@@ -131,7 +135,7 @@ func (p *couple) issue() {
 		p.mu.Unlock()
 		p.mu.Lock()
 		p.mu.ops.put(recordOp, 0, nil)
-		p.mu.ops.wake()
+		p.mu.ops.peer.wake()
 		p.mu.Unlock()
 		p.mu.Lock()
 		p.mu.issuing = false
@@ -162,20 +166,20 @@ func (p *couple) serves() {
 	t := &p.child.ops
 	var rec record
 	for {
-		p.w.Idle(fmt.Sprint("served ", p.child.results.next, " of ", t.read))
+		p.w.Idle(fmt.Sprint("served ", p.child.results.Next, " of ", t.Read))
 		took, err := t.take(&rec)
 		switch {
 		case err != nil:
 			panic(err)
-		case took && t.read >= uint64(p.child.holds)*recordHead:
-			for p.child.results.next < t.read {
-				p.w.Idle(fmt.Sprint("serves ", p.child.results.next, " of ", t.read))
+		case took && t.Read >= uint64(p.child.holds)*shmring.Align:
+			for p.child.results.Next < t.Read {
+				p.w.Idle(fmt.Sprint("serves ", p.child.results.Next, " of ", t.Read))
 				if ok, err := p.child.results.room(0); !ok || err != nil {
 					panic(fmt.Sprint("no room for a result: ", err))
 				}
 				p.child.results.put(recordDone, 0, nil)
-				p.w.Idle(fmt.Sprint("wakes ", p.child.results.next, " of ", t.read))
-				p.child.results.wake()
+				p.w.Idle(fmt.Sprint("wakes ", p.child.results.Next, " of ", t.Read))
+				p.child.results.peer.wake()
 			}
 		case took:
 		case p.child.over.Load():
@@ -267,9 +271,9 @@ var ringWorlds = []struct {
 		w.Go("reader", func() {
 			p.ends.Wait(func(v []uint64) bool { return v[0] == 1 }, func() {})
 			p.child.over.Store(true)
-			p.child.ops.wake()
+			p.child.ops.mine.wake()
 			p.listener.over.Store(true)
-			p.listener.turn.results.wake()
+			p.listener.turn.results.mine.wake()
 			p.ends.Wait(func(v []uint64) bool { return v[1] != 0 }, func() {})
 		})
 		return p
@@ -316,29 +320,31 @@ func TestRingModel(t *testing.T) {
 	}
 }
 
+// shared is the ring that pg/tcp has, too.
+const shared = "../../internal/shmring/ring.go"
+
 // ringMutants are changes of the code, one rule broken by each.
 var ringMutants = []struct{ name, file, old, fresh string }{
 	{"rule 1: the thread does not look after it has shown 1", "listen.go",
-		"if t.waits() || l.over.Load() || a.roomCame() { // rule 1", "if l.over.Load() || a.roomCame() {"},
+		"if t.Waits() || l.over.Load() || a.roomCame() { // rule 1", "if l.over.Load() || a.roomCame() {"},
 	{"rule 1: nor for room", "listen.go",
-		"if t.waits() || l.over.Load() || a.roomCame() { // rule 1", "if t.waits() || l.over.Load() {"},
+		"if t.Waits() || l.over.Load() || a.roomCame() { // rule 1", "if t.Waits() || l.over.Load() {"},
 	{"rule 1: nor whether it is over", "listen.go",
-		"if t.waits() || l.over.Load() || a.roomCame() { // rule 1", "if t.waits() || a.roomCame() {"},
-	{"rule 1: a helper does not look", "listen.go", "if !t.waits() && !l.over.Load() && !a.roomCame() && !done() {", "if !a.roomCame() && !done() {"},
+		"if t.Waits() || l.over.Load() || a.roomCame() { // rule 1", "if t.Waits() || a.roomCame() {"},
+	{"rule 1: a helper does not look", "listen.go", "if !t.Waits() && !l.over.Load() && !a.roomCame() && !done() {", "if !a.roomCame() && !done() {"},
 	{"rule 1: a helper does not look for room (as it was)", "listen.go",
-		"if !t.waits() && !l.over.Load() && !a.roomCame() && !done() {", "if !t.waits() && !l.over.Load() && !done() {"},
+		"if !t.Waits() && !l.over.Load() && !a.roomCame() && !done() {", "if !t.Waits() && !l.over.Load() && !done() {"},
 	{"rule 1: a helper does not ask again", "listen.go",
-		"if !t.waits() && !l.over.Load() && !a.roomCame() && !done() {", "if !t.waits() && !l.over.Load() && !a.roomCame() {"},
-	{"rule 2: a helper leaves without a look", "listen.go", "if t.waits() || l.over.Load() || a.roomCame() { // rule 2", "if false {"},
-	{"rule 2: a helper leaves the thread's word 0", "listen.go", "\tt.asleep.Store(1)\n\tif t.waits() || l.over.Load() || a.roomCame() { // rule 2",
-		"\tif t.waits() || l.over.Load() || a.roomCame() {"},
+		"if !t.Waits() && !l.over.Load() && !a.roomCame() && !done() {", "if !t.Waits() && !l.over.Load() && !a.roomCame() {"},
+	{"rule 2: a helper leaves without a look", "listen.go", "if t.Waits() || l.over.Load() || a.roomCame() { // rule 2", "if false {"},
+	{"rule 2: a helper leaves the thread's word 0", "listen.go", "\tt.mine.Asleep.Store(1)\n\tif t.Waits() || l.over.Load() || a.roomCame() { // rule 2",
+		"\tif t.Waits() || l.over.Load() || a.roomCame() {"},
 	{"rule 3: an op that completes wakes nobody", "listen.go", "helper.Load() != 0 {", "helper.Load() > 1 {"},
-	{"rule 4: blocked is made 0 after the wake-up", "ring.go", "t.blocked.Load() != 0 && t.blocked.Swap(0) != 0 {\n\t\tt.giver.wake()",
-		"t.blocked.Load() != 0 {\n\t\tt.giver.wake()\n\t\tt.blocked.Store(0)"},
-	{"rule 4: the giver does not look again", "ring.go", "for try := range 2 {", "for try := range 1 {"},
-	{"rule 4: the giver says twice that it waits (as it was)", "ring.go", "if try == 0 {", "if try >= 0 {"},
-	{"the child does not look after it has shown 1", "ring.go", "if !over.Load() && !t.waits() {", "if !over.Load() {"},
-	{"a wake-up leaves out the helper", "ring.go", "\twake(h.helper)\n", "\n"},
+	{"rule 4: the giver does not look again", shared, "if try > 0 {", "if try >= 0 {\n\t\t\tp.WaitTail.Store(tail)\n\t\t\tp.Waiting.Store(true)\n\t\t\tp.Mine.Blocked.Store(1)"},
+	{"rule 4: a release wakes nobody", shared, "c.Peer.Blocked.Load() != 0", "c.Peer.Blocked.Load() > 1"},
+	{"rule 4: a giver is woken before the release", "ring.go", "\tt.Release(end)\n\tif t.PeerBlocked() {\n\t\tt.peer.wake()\n\t}", "\tif t.PeerBlocked() {\n\t\tt.peer.wake()\n\t}\n\tt.Release(end)"},
+	{"the child does not look after it has shown 1", "ring.go", "if !over.Load() && !t.Waits() {", "if !over.Load() {"},
+	{"a wake-up leaves out the helper", "ring.go", "\tfutex.Wake(s.helper)\n", "\n"},
 }
 
 // TestRingMutants builds this package with one rule broken at a time: TestRingModel

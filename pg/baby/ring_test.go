@@ -8,29 +8,31 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerry-ft/skerry/internal/futex"
 	"github.com/skerry-ft/skerry/internal/memfd"
+	"github.com/skerry-ft/skerry/internal/shmring"
 	"github.com/skerry-ft/skerry/pg/pgtest"
 )
 
 // ringOf makes a ring, of which both sides are here.
-func ringOf(t testing.TB) (*giver, *taker, half) {
+func ringOf(t testing.TB) (*giver, *taker) {
 	t.Helper()
 	s, err := memfd.Create("test", channelBytes)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() })
-	ops, results, err := halves(s)
-	if err != nil {
+	g, k := new(giver), new(taker)
+	if err := errors.Join(connect(s, parentSide, g, new(taker)), connect(s, childSide, new(giver), k)); err != nil {
 		t.Fatal(err)
 	}
-	return &giver{half: ops}, &taker{half: ops, giver: &results}, results
+	return g, k
 }
 
 // Records of all lengths arrive whole and in order, many times round the ring.
 func TestRing(t *testing.T) {
 	t.Parallel()
-	g, k, _ := ringOf(t)
+	g, k := ringOf(t)
 	random := rand.New(rand.NewPCG(1, 2))
 	var sent [][]byte
 	var r record
@@ -63,7 +65,8 @@ func TestRing(t *testing.T) {
 // A full ring says so, and the giver is woken when there is room again.
 func TestRingFull(t *testing.T) {
 	t.Parallel()
-	g, k, back := ringOf(t)
+	g, k := ringOf(t)
+	back := k.peer // where the giver's side sleeps
 	n := 0
 	for {
 		ok, err := g.room(100)
@@ -76,15 +79,15 @@ func TestRingFull(t *testing.T) {
 		g.put(recordOp, 0, make([]byte, 100))
 		n++
 	}
-	if want := ringBytes / int(recordBytes(100)); n != want {
+	if want := ringBytes / shmring.Bytes(recordHead, 100); n != want {
 		t.Errorf("%d records in a ring of %d", n, want)
 	}
 	woken := make(chan struct{})
-	back.asleep.Store(1)
+	back.Asleep.Store(1)
 	go func() {
 		defer close(woken)
-		for back.asleep.Load() == 1 {
-			sleep(back.asleep, time.Hour)
+		for back.Asleep.Load() == 1 {
+			futex.Sleep(back.Asleep, time.Hour)
 		}
 	}()
 	var r record
@@ -95,14 +98,14 @@ func TestRingFull(t *testing.T) {
 	case <-woken:
 	case <-time.After(pgtest.PromptBound):
 		t.Error("the giver sleeps on")
-		wake(back.asleep) // before the ring is unmapped
+		futex.Wake(back.Asleep) // before the ring is unmapped
 		<-woken
-	}
-	if g.blocked.Load() != 0 {
-		t.Error("the giver waits for room, and has been told of it")
 	}
 	if ok, err := g.room(100); !ok || err != nil {
 		t.Errorf("room: %v, %v after a record was taken", ok, err)
+	}
+	if g.Mine.Blocked.Load() != 0 {
+		t.Error("the giver has room, and waits for it")
 	}
 }
 
@@ -110,45 +113,45 @@ func TestRingFull(t *testing.T) {
 func TestRingCorrupt(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]func(g *giver, k *taker){
-		"head beyond the ring":  func(g *giver, _ *taker) { g.head.Store(ringBytes + recordAlign) },
-		"head behind the place": func(_ *giver, k *taker) { k.read = 64; k.head.Store(32) },
-		"head within a record":  func(g *giver, _ *taker) { g.head.Store(recordHead + 1) },
+		"head beyond the ring":  func(g *giver, _ *taker) { g.Mine.Head.Store(ringBytes + shmring.Align) },
+		"head behind the place": func(g *giver, k *taker) { k.Read = 128; g.Mine.Head.Store(64) },
+		"head within a record":  func(g *giver, _ *taker) { g.Mine.Head.Store(recordHead + 1) },
 		"record without an end": func(g *giver, _ *taker) {
-			binary.LittleEndian.PutUint32(g.data, 100)
-			g.head.Store(recordHead)
+			binary.LittleEndian.PutUint32(g.Data, 100)
+			g.Mine.Head.Store(shmring.Align)
 		},
 		"record beyond the bound": func(g *giver, _ *taker) {
-			binary.LittleEndian.PutUint32(g.data, maxRecordBytes+1)
-			g.head.Store(ringBytes)
+			binary.LittleEndian.PutUint32(g.Data, maxRecordBytes+1)
+			g.Mine.Head.Store(ringBytes)
 		},
 		"length of all ones": func(g *giver, _ *taker) {
-			binary.LittleEndian.PutUint32(g.data, ^uint32(0))
-			g.head.Store(ringBytes)
+			binary.LittleEndian.PutUint32(g.Data, ^uint32(0))
+			g.Mine.Head.Store(ringBytes)
 		},
 	} {
-		g, k, _ := ringOf(t)
+		g, k := ringOf(t)
 		spoil(g, k)
 		var r record
 		if ok, err := k.take(&r); ok || !errors.Is(err, errRing) {
 			t.Errorf("%s: %v, %v, want %v", name, ok, err, errRing)
 		}
 	}
-	g, _, _ := ringOf(t)
-	for range ringBytes / int(recordBytes(0)) {
+	g, k := ringOf(t)
+	for range ringBytes / shmring.Bytes(recordHead, 0) {
 		g.put(recordOp, 0, nil)
 	}
-	for _, tail := range []uint64{g.next + 1, 1 << 63, ^uint64(0)} {
-		g.tail.Store(tail)
+	for _, tail := range []uint64{g.Next + 1, 1 << 63, ^uint64(0)} {
+		k.Mine.Tail.Store(tail)
 		if ok, err := g.room(0); ok || !errors.Is(err, errRing) {
-			t.Errorf("tail %d of %d: %v, %v, want %v", tail, g.next, ok, err, errRing)
+			t.Errorf("tail %d of %d: %v, %v, want %v", tail, g.Next, ok, err, errRing)
 		}
 	}
-	g.tail.Store(64)
+	k.Mine.Tail.Store(64)
 	if ok, err := g.room(0); !ok || err != nil {
 		t.Errorf("room: %v, %v", ok, err)
 	}
-	g.next += 64
-	g.tail.Store(32)
+	g.Next += 64
+	k.Mine.Tail.Store(32)
 	if ok, err := g.room(0); ok || !errors.Is(err, errRing) {
 		t.Errorf("tail that goes back: %v, %v, want %v", ok, err, errRing)
 	}
@@ -157,21 +160,22 @@ func TestRingCorrupt(t *testing.T) {
 // FuzzTake: whatever the other side writes, what is taken lies within bounds.
 func FuzzTake(f *testing.F) {
 	f.Add([]byte{1, 0, 0, 0, 1}, uint64(32), uint64(0))
-	f.Add(bytes.Repeat([]byte{0xff}, 64), uint64(ringBytes), uint64(ringBytes-16))
+	f.Add(bytes.Repeat([]byte{0xff}, 64), uint64(ringBytes), uint64(ringBytes-64))
 	f.Fuzz(func(t *testing.T, data []byte, head, read uint64) {
-		_, k, _ := ringOf(t)
-		read &^= recordAlign - 1
-		k.write(read, data[:min(len(data), ringBytes)])
-		k.read = read
-		k.head.Store(head)
+		g, k := ringOf(t)
+		read &^= shmring.Align - 1
+		n := copy(k.Data[read%ringBytes:], data)
+		copy(k.Data, data[n:])
+		k.Read = read
+		g.Mine.Head.Store(head)
 		var r record
 		for range ringBytes {
 			ok, err := k.take(&r)
 			if !ok || err != nil {
 				return
 			}
-			if len(r.body) > maxRecordBytes || head-k.read > ringBytes {
-				t.Fatalf("record of %d bytes, %d left", len(r.body), head-k.read)
+			if len(r.body) > maxRecordBytes || head-k.Read > ringBytes {
+				t.Fatalf("record of %d bytes, %d left", len(r.body), head-k.Read)
 			}
 		}
 		t.Fatal("the ring has no end")

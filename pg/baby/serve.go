@@ -86,19 +86,18 @@ func serve(_ context.Context, w spawn.Worker) error {
 		backend: b, pipe: p, stop: make(chan struct{}),
 		ring: ring,
 	}
-	ops, results, err := halves(ring)
-	if err != nil {
+	ops := new(taker)
+	if err := connect(ring, childSide, &s.out.giver, ops); err != nil {
 		return err
 	}
 	s.said.init()
-	s.out.half = results
 	var bad error
-	s.tasks.Go(func() { bad = s.obeyRing(ops, results) })
+	s.tasks.Go(func() { bad = s.obeyRing(ops) })
 	p.send(message(msgReady), nil)
 	err = s.run()
 	close(s.stop)
 	s.over.Store(true)
-	ops.wake()
+	ops.mine.wake()
 	s.said.end()
 	err = errors.Join(err, s.backend.Close())
 	s.tasks.Wait()
@@ -360,7 +359,7 @@ func (s *server) done(o *order, err error) {
 	if err == nil && n <= maxRecordBytes {
 		if ok, err := s.out.room(n); ok && err == nil {
 			s.out.put(recordDone, 0, s.out.scratch)
-			s.out.wake()
+			s.out.peer.wake()
 			return
 		}
 	}

@@ -123,7 +123,6 @@ func (c *child) roomLocked() bool {
 	if err != nil {
 		c.killLocked(err.Error())
 	}
-	c.mu.stalled = !ok
 	return ok
 }
 
@@ -160,7 +159,7 @@ func (c *child) give(p *pending) {
 		c.tellLocked(message(msgOp, m.scratch...), nil)
 		c.mu.ops.put(recordOpSent, c.mu.told, nil)
 	}
-	c.mu.ops.wake() // under the lock, which keeps the ring mapped
+	c.mu.ops.peer.wake() // under the lock, which keeps the ring mapped
 	c.mu.Unlock()
 }
 

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/skerry-ft/skerry/internal/shmring"
 	"github.com/skerry-ft/skerry/pg"
 )
 
@@ -157,8 +158,8 @@ func decodeHello(b []byte) (*hello, error) {
 	h.lane = le.Uint32(b[lane:]) == 1
 	for class := range h.rings {
 		h.rings[class] = le.Uint64(b[rings+8*class:])
-		if h.rings[class]%recordAlign != 0 {
-			return nil, fmt.Errorf("%w: hello with shared records from byte %d, want a multiple of %d", ErrCorrupt, h.rings[class], recordAlign)
+		if h.rings[class]%shmring.Align != 0 {
+			return nil, fmt.Errorf("%w: hello with shared records from byte %d, want a multiple of %d", ErrCorrupt, h.rings[class], shmring.Align)
 		}
 	}
 	socks := le.Uint32(b[streams:])

@@ -6,6 +6,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/skerry-ft/skerry/internal/futex"
 )
 
 // A process that is killed loses its memory before its sockets close, and freeing
@@ -27,22 +29,7 @@ const (
 	knellHead    = 0
 	knellControl = 64
 	knellBytes   = 128
-
-	robustHeadBytes = 24
-	futexWaiters    = 1 << 31
-	futexOwnerDied  = 1 << 30
-	futexWait       = 0
-	futexWake       = 1
-	futexPrivate    = 128
-	futex32         = 2
-	maxFutexes      = 128 // of one futex_waitv
 )
-
-// futexWaiter is what futex_waitv takes an array of.
-type futexWaiter struct {
-	value, address  uint64
-	flags, reserved uint32
-}
 
 // knell tells peers of this process's death, and hears of theirs. Its goroutine owns
 // all but what poke changes, and never leaves its thread.
@@ -52,7 +39,7 @@ type knell struct {
 	seen  uint64 // Backend.lanesGen when lanes was filled
 	lanes []watched
 	dead  []bool // heard of, by index in lanes
-	waits []futexWaiter
+	waits []futex.Waiter
 }
 
 func newKnell(b *Backend) *knell {
@@ -72,8 +59,9 @@ func (k *knell) poke() {
 	if k == nil {
 		return
 	}
-	futexWord(k.page, knellControl).Add(1)
-	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, address(k.page, knellControl), futexWake|futexPrivate, 1, 0, 0, 0) // nobody waits: it will look anyway
+	word := futexWord(k.page, knellControl)
+	word.Add(1)
+	futex.WakePrivate(word) // nobody waits: it will look anyway
 }
 
 // listen is the knell's goroutine.
@@ -84,7 +72,7 @@ func (k *knell) listen() {
 		control := futexWord(k.page, knellControl).Load()
 		select {
 		case <-k.b.closing:
-			_, _, _ = unix.RawSyscall(unix.SYS_SET_ROBUST_LIST, 0, robustHeadBytes, 0) // the thread's end is no death
+			_ = futex.SetRobustList(0) // the thread's end is no death; an error: it has none
 			for _, w := range k.lanes {
 				w.n.unref()
 			}
@@ -101,9 +89,8 @@ func (k *knell) listen() {
 func (k *knell) enroll() {
 	pointer(k.page, knellHead).Store(address(k.page, knellHead))
 	pointer(k.page, knellHead+8).Store(knellWord - knellEntry)
-	_, _, errno := unix.RawSyscall(unix.SYS_SET_ROBUST_LIST, address(k.page, knellHead), robustHeadBytes, 0)
-	if errno != 0 {
-		k.b.opt.Logger.Debug().Err(errno).Msg("death not told before the sockets do")
+	if err := futex.SetRobustList(address(k.page, knellHead)); err != nil {
+		k.b.opt.Logger.Debug().Err(err).Msg("death not told before the sockets do")
 	}
 }
 
@@ -118,7 +105,7 @@ func (k *knell) refresh() {
 	old := k.lanes
 	k.lanes, k.seen = b.watchLanes(), gen
 	k.dead = resize(k.dead, len(k.lanes))
-	next, mine := address(k.page, knellHead), futexWaiters|uint32(unix.Gettid())
+	next, mine := address(k.page, knellHead), futex.Waiters|uint32(unix.Gettid())
 	for _, w := range k.lanes {
 		own := w.n.out.Bytes()
 		futexWord(own, knellWord).Store(mine)
@@ -134,7 +121,7 @@ func (k *knell) refresh() {
 // hear ends the sockets to those who died.
 func (k *knell) hear() {
 	for i, w := range k.lanes {
-		if !k.dead[i] && futexWord(w.n.in.Bytes(), knellWord).Load()&futexOwnerDied != 0 {
+		if !k.dead[i] && futexWord(w.n.in.Bytes(), knellWord).Load()&futex.OwnerDied != 0 {
 			k.dead[i] = true
 			k.b.pullAll(w.l) // what it had published, as before a farewell
 			w.l.hangUp()
@@ -155,24 +142,20 @@ func (l *link) hangUp() {
 // wait sleeps until a peer dies or poke is called. A word that has changed
 // since hear, or a signal, ends it at once.
 func (k *knell) wait(control uint32) {
-	k.waits = append(k.waits[:0], futexWaiter{
-		value: uint64(control), address: uint64(address(k.page, knellControl)), flags: futex32 | futexPrivate,
-	})
+	mine := futexWord(k.page, knellControl)
+	k.waits = append(k.waits[:0], futex.Private(mine, control))
 	for i, w := range k.lanes {
-		in := w.n.in.Bytes()
-		v := futexWord(in, knellWord).Load()
-		if k.dead[i] || len(k.waits) == maxFutexes {
+		word := futexWord(w.n.in.Bytes(), knellWord)
+		v := word.Load()
+		if k.dead[i] || len(k.waits) == futex.MaxAny {
 			continue
 		}
-		if v&futexOwnerDied != 0 {
+		if v&futex.OwnerDied != 0 {
 			return
 		}
-		k.waits = append(k.waits, futexWaiter{value: uint64(v), address: uint64(address(in, knellWord)), flags: futex32})
+		k.waits = append(k.waits, futex.Shared(word, v))
 	}
-	_, _, errno := unix.Syscall6(unix.SYS_FUTEX_WAITV, uintptr(unsafe.Pointer(&k.waits[0])), uintptr(len(k.waits)), 0, 0, 0, 0)
-	switch errno {
-	case 0, unix.EAGAIN, unix.EINTR:
-	default: // an old kernel, or one that forbids it: peers still hear of us
-		_, _, _ = unix.Syscall6(unix.SYS_FUTEX, address(k.page, knellControl), futexWait|futexPrivate, uintptr(control), 0, 0, 0)
+	if !futex.WaitAny(k.waits) { // peers still hear of us
+		futex.WaitPrivate(mine, control)
 	}
 }

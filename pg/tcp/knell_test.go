@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/skerry-ft/skerry/internal/futex"
 	"github.com/skerry-ft/skerry/pg"
 )
 
@@ -56,11 +57,11 @@ func TestCloseIsNoDeath(t *testing.T) {
 	n := w.backends[0].soleLane(t).ref()
 	defer n.unref()
 	word := futexWord(n.in.Bytes(), knellWord)
-	eventually(t, "the peer holds its word", func() bool { return word.Load()&futexWaiters != 0 })
+	eventually(t, "the peer holds its word", func() bool { return word.Load()&futex.Waiters != 0 })
 	if err := w.backends[1].Close(); err != nil {
 		t.Error(err)
 	}
-	if word.Load()&futexOwnerDied != 0 {
+	if word.Load()&futex.OwnerDied != 0 {
 		t.Error("a closed backend is marked as dead")
 	}
 }

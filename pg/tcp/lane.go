@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/skerry-ft/skerry/internal/memfd"
+	"github.com/skerry-ft/skerry/internal/shmring"
 	"github.com/skerry-ft/skerry/internal/step"
 	"github.com/skerry-ft/skerry/pg"
 )
@@ -36,7 +37,7 @@ type lane struct {
 // Point-to-point has rings of its own, where all that comes was asked for.
 type channel struct {
 	lane *lane
-	send producer
+	send shmring.Producer // guarded by Backend.mu; one goroutine at a time writes what it reserved
 	recv consumer
 
 	pulls turn // one goroutine pulls
@@ -59,7 +60,7 @@ type channel struct {
 // all three. An error leaves them to the caller.
 func newLane(out, in *memfd.Segment, bell *os.File, h step.Hook) (*lane, error) {
 	size := (len(in.Bytes()) - controlBytes) / classes
-	if size < minRingBytes || size > maxRingBytes || size%recordAlign != 0 || controlBytes+classes*size != len(in.Bytes()) {
+	if size < minRingBytes || size > maxRingBytes || size%shmring.Align != 0 || controlBytes+classes*size != len(in.Bytes()) {
 		return nil, fmt.Errorf("%w: %d shared rings of %d bytes, want %d to %d", ErrCorrupt, classes, size, minRingBytes, maxRingBytes)
 	}
 	n := &lane{out: out, in: in, bell: bell}
@@ -74,7 +75,7 @@ func newLane(out, in *memfd.Segment, bell *os.File, h step.Hook) (*lane, error) 
 	for class := range n.channels {
 		c := &n.channels[class]
 		c.lane = n
-		c.send.data, c.recv.data = ringOf(out, class), ringOf(in, class)
+		c.send.Data, c.recv.Data = ringOf(out, class), ringOf(in, class)
 		c.connect(wordsOf(out.Bytes(), class, h), wordsOf(in.Bytes(), class, h), h)
 	}
 	n.rung.Watch(h)
@@ -84,11 +85,12 @@ func newLane(out, in *memfd.Segment, bell *os.File, h step.Hook) (*lane, error) 
 }
 
 // connect says where the channel's words are, ours and the peer's.
-func (c *channel) connect(mine, peer words, h step.Hook) {
-	c.send.mine, c.send.peer, c.recv.mine, c.recv.peer = mine, peer, mine, peer
-	c.send.waiting.Watch(h)
-	c.send.waitTail.Watch(h)
-	c.recv.looked.Watch(h)
+func (c *channel) connect(mine, peer shmring.Words, h step.Hook) {
+	c.send.Mine, c.send.Peer, c.recv.Mine, c.recv.Peer = mine, peer, mine, peer
+	c.send.HeadBytes, c.recv.HeadBytes = recordHead, recordHead
+	c.send.Waiting.Watch(h)
+	c.send.WaitTail.Watch(h)
+	c.recv.Looked.Watch(h)
 	c.pulls.watch(h)
 }
 
@@ -100,14 +102,14 @@ func ringOf(segment *memfd.Segment, class int) []byte {
 }
 
 // asleep tells the peer whether to ring.
-func (n *lane) asleep() step.Word32 { return n.channels[0].send.mine.asleep }
+func (n *lane) asleep() step.Word32 { return n.channels[0].send.Mine.Asleep }
 
 // pending tells whether there is something that nobody has looked at, or room that
 // a push waits for.
 func (n *lane) pending() bool {
 	for class := range n.channels {
 		c := &n.channels[class]
-		if c.recv.pending() || c.send.roomCame() {
+		if c.recv.Pending() || c.send.RoomCame() {
 			return true
 		}
 	}
@@ -117,7 +119,7 @@ func (n *lane) pending() bool {
 // rest is called when nothing is to be sent: nobody waits for room.
 func (n *lane) rest() {
 	for class := range n.channels {
-		n.channels[class].send.rest()
+		n.channels[class].send.Rest()
 	}
 }
 
@@ -137,7 +139,7 @@ func (n *lane) unref() {
 
 // ringBell wakes the peer's poller if it sleeps: once each time.
 func (n *lane) ringBell() {
-	v := n.channels[0].send.peer.asleep.Load()
+	v := n.channels[0].send.Peer.Asleep.Load()
 	if old := n.rung.Load(); v%2 == 0 || old == v || !n.rung.CompareAndSwap(old, v) {
 		return
 	}
@@ -186,7 +188,7 @@ func (c *channel) record(length int) *buf {
 	}
 	x.channel, x.freed = c, false
 	c.lane.ref()
-	x.b, x.end = c.recv.take(length)
+	x.b, x.end = c.recv.Take(length)
 	if q := &c.hold; q.head > 0 && len(q.order) == cap(q.order) {
 		left := copy(q.order, q.order[q.head:])
 		clear(q.order[left:])
@@ -202,7 +204,7 @@ func (c *channel) release(x *buf) {
 	x.freed, x.b = true, nil
 	q := &c.hold
 	for q.head < len(q.order) && q.order[q.head].freed {
-		c.recv.mine.tail.Store(q.order[q.head].end)
+		c.recv.Release(q.order[q.head].end)
 		q.free = append(q.free, q.order[q.head])
 		q.order[q.head] = nil
 		q.head++
@@ -217,7 +219,7 @@ func (c *channel) release(x *buf) {
 
 // roomMade is called when tail has risen: a peer that waits for room is told.
 func (c *channel) roomMade() {
-	if c.recv.peer.blocked.Load() != 0 {
+	if c.recv.PeerBlocked() {
 		c.lane.ringBell()
 	}
 }
@@ -225,8 +227,7 @@ func (c *channel) roomMade() {
 // begin skips what is left of earlier epochs. Nothing of them is held any more.
 func (c *channel) begin() {
 	c.hold.Lock()
-	c.recv.read = c.start
-	c.recv.mine.tail.Store(c.start)
+	c.recv.Begin(c.start)
 	c.hold.Unlock()
 	c.fresh = false
 	c.roomMade()
@@ -288,18 +289,18 @@ func (l *link) takeRecordLocked(n *lane, class int, do *todo) (recordOut, bool) 
 	c := &n.channels[class]
 	t, s := l.recordLocked(n, class)
 	if s == nil {
-		c.send.rest()
+		c.send.Rest()
 		return recordOut{}, false
 	}
-	memory, err := c.send.reserve(s.size())
+	memory, err := c.send.Reserve(s.size())
 	if err != nil {
-		l.b.lostLocked(l, err, do)
+		l.b.lostLocked(l, fmt.Errorf("%w: shared memory: %w", ErrCorrupt, err), do)
 		return recordOut{}, false
 	}
 	if memory == nil {
 		return recordOut{}, false
 	}
-	x := recordOut{task: t, memory: memory, slot: t.slotOf(s), end: c.send.next}
+	x := recordOut{task: t, memory: memory, slot: t.slotOf(s), end: c.send.Next}
 	offset := s.done
 	x.payload = s.take()
 	x.head = header{
@@ -343,7 +344,7 @@ func (b *Backend) writeRecord(c *channel, x *recordOut) {
 	}
 	x.head.encode(x.memory[:headerBytes])
 	b.crossed.Add(1)
-	c.send.publish(x.end)
+	c.send.Publish(x.end)
 	b.stats.dataFrames.Add(1)
 	b.stats.sharedBytes.Add(uint64(len(x.payload)))
 	c.lane.ringBell()
@@ -400,7 +401,7 @@ func (b *Backend) laneOf(l *link) *lane {
 		return nil
 	case !n.on:
 		for class := range n.channels { // else the poller would look for ever
-			n.channels[class].recv.look()
+			n.channels[class].recv.Look()
 		}
 		return nil
 	}
@@ -432,7 +433,7 @@ func (b *Backend) pullOne(l *link, n *lane, class int) bool {
 
 func (l *link) pullLocked(n *lane, class int, do *todo) (x *buf, s slot, h header, ok bool) {
 	b, c := l.b, &n.channels[class]
-	c.recv.look()
+	c.recv.Look()
 	g := b.mu.group
 	if g == nil || l.lane != n || l.group != g || !l.helloOK || g.phase != groupReady || g.peers[l.rank] != l {
 		return nil, s, h, false

@@ -141,7 +141,7 @@ func (l *link) sayHelloLocked(do *todo) {
 	if l.lane != nil {
 		h.lane = true
 		for class := range h.rings {
-			h.rings[class] = l.lane.channels[class].send.next // what is reserved before is of earlier epochs
+			h.rings[class] = l.lane.channels[class].send.Next // what is reserved before is of earlier epochs
 		}
 	}
 	h.proof = h.prove(g.cfg.Token, l.mine, l.theirs, l.binding)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/skerry-ft/skerry/internal/shmring"
 	"github.com/skerry-ft/skerry/internal/step"
 	"github.com/skerry-ft/skerry/pg"
 )
@@ -176,8 +177,8 @@ func (o Options) Validate() error {
 	if o.Transport >= transportEnd {
 		bad("Transport", o.Transport, "auto, tcp or shared")
 	}
-	if ring := cmp.Or(o.RingBytes, DefaultRingBytes); ring < minRingBytes || ring > maxRingBytes || ring%recordAlign != 0 {
-		bad("RingBytes", o.RingBytes, fmt.Sprintf("%d to %d, a multiple of %d", minRingBytes, maxRingBytes, recordAlign))
+	if ring := cmp.Or(o.RingBytes, DefaultRingBytes); ring < minRingBytes || ring > maxRingBytes || ring%shmring.Align != 0 {
+		bad("RingBytes", o.RingBytes, fmt.Sprintf("%d to %d, a multiple of %d", minRingBytes, maxRingBytes, shmring.Align))
 	}
 	return errors.Join(errs...)
 }

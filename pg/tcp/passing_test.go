@@ -79,7 +79,7 @@ func TestLongMessagesBesideCollectives(t *testing.T) {
 		reductions = append(reductions, a.Submit(&pg.Op{Kind: pg.KindAllReduce, In: x, Out: x}))
 		sends = append(sends, a.Submit(&pg.Op{Kind: pg.KindSend, In: tensors(pattern(i, n)), Peer: 1, Tag: 2}))
 	}
-	eventually(t, "the ring is full", a.soleLane(t).channels[0].send.waiting.Load)
+	eventually(t, "the ring is full", a.soleLane(t).channels[0].send.Waiting.Load)
 	for i := range sends {
 		got := pg.Of(make([]float32, n))
 		if err := wait(t, b.Submit(&pg.Op{Kind: pg.KindRecv, Out: []pg.Tensor{got}, Peer: 0, Tag: 2})); err != nil {
@@ -153,8 +153,8 @@ func TestUnaskedRecords(t *testing.T) {
 			spoil(&h)
 			liar.mu.Lock()
 			c := &l.lane.channels[classMessage]
-			memory, err := c.send.reserve(128)
-			end := c.send.next
+			memory, err := c.send.Reserve(128)
+			end := c.send.Next
 			liar.mu.Unlock()
 			if err != nil || memory == nil {
 				t.Fatal(err)

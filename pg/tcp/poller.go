@@ -263,11 +263,11 @@ func (p *poller) lookLocked() bool {
 	for _, w := range p.mu.lanes {
 		for class := range w.n.channels {
 			c := &w.n.channels[class]
-			if c.recv.pending() {
+			if c.recv.Pending() {
 				any = true
 				p.b.pull(w.l)
 			}
-			if c.send.roomCame() {
+			if c.send.RoomCame() {
 				any = true
 				p.b.pushClass(w.l, class)
 			}

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/skerry-ft/skerry/internal/shmring"
 	"github.com/skerry-ft/skerry/internal/step"
 	"github.com/skerry-ft/skerry/internal/step/steptest"
 )
@@ -48,11 +49,11 @@ type side struct {
 // twoSides are two processes with a lane between them.
 func twoSides(w *steptest.World) [2]*side {
 	var sides [2]*side
-	var mine [2][classes]words
+	var mine [2][classes]shmring.Words
 	for i, name := range []string{"A", "B"} {
-		mine[i][0] = words{
-			head: w.Word64(name + ".head"), tail: w.Word64(name + ".tail"),
-			asleep: w.Word32(name + ".asleep"), blocked: w.Word32(name + ".blocked"),
+		mine[i][0] = shmring.Words{
+			Head: w.Word64(name + ".head"), Tail: w.Word64(name + ".tail"),
+			Asleep: w.Word32(name + ".asleep"), Blocked: w.Word32(name + ".blocked"),
 		}
 		still := make([]byte, controlBytes)
 		mine[i][1] = wordsOf(still, 0, nil)
@@ -72,13 +73,13 @@ func twoSides(w *steptest.World) [2]*side {
 		c.connect(mine[i][0], mine[1-i][0], w)
 		s.lane.channels[1].connect(mine[i][1], mine[1-i][1], nil)
 		w.Var(s.name+".rung", &s.lane.rung)
-		w.Var(s.name+".looked", &c.recv.looked)
-		s.head, s.looked = c.recv.peer.head.Addr(), c.recv.looked.Watch(w).(*atomic.Uint64)
+		w.Var(s.name+".looked", &c.recv.Looked)
+		s.head, s.looked = c.recv.Peer.Head.Addr(), c.recv.Looked.Watch(w).(*atomic.Uint64)
 		o := &s.eng
 		s.in = w.Group(s.name+".in", &o.begun, &o.read, &o.active, any(s.head), any(s.looked))
-		w.Bound(c.send.mine.asleep.Addr(), modelArms)
-		c.send.waiting.Watch(nil)
-		c.send.waitTail.Watch(nil)
+		w.Bound(c.send.Mine.Asleep.Addr(), modelArms)
+		c.send.Waiting.Watch(nil)
+		c.send.WaitTail.Watch(nil)
 		w.Var(s.name+".again", &c.pulls.again)
 		w.Mutex(s.name+".pulls", &c.pulls.Mutex)
 
@@ -130,10 +131,10 @@ func (s *side) pushClass(*link, int) {
 	s.out.pushing = true
 	for {
 		if s.out.left == 0 {
-			send.rest()
+			send.Rest()
 			break
 		}
-		memory, err := send.reserve(0)
+		memory, err := send.Reserve(0)
 		if err != nil {
 			panic(err)
 		}
@@ -141,9 +142,9 @@ func (s *side) pushClass(*link, int) {
 			break
 		}
 		s.out.left--
-		end := send.next
+		end := send.Next
 		s.out.Unlock()
-		send.publish(end)
+		send.Publish(end)
 		s.lane.ringBell()
 		s.untouch()
 		s.out.Lock()
@@ -158,22 +159,22 @@ func (s *side) sends(n int) {
 	o.queued, o.begun, o.active, o.need = 1, 1, true, n
 	s.pending.Add(1)
 	s.pushes, s.out.left = true, n
-	c.send.data = make([]byte, recordBytes(0))
-	s.w.Var(s.name+".waiting", &c.send.waiting)
-	s.w.Var(s.name+".waitTail", &c.send.waitTail)
-	s.w.Mutex(s.name+".out", &s.out.Mutex, &s.out.left, &s.out.pushing, &c.send.next)
+	c.send.Data = make([]byte, recordBytes(0))
+	s.w.Var(s.name+".waiting", &c.send.Waiting)
+	s.w.Var(s.name+".waitTail", &c.send.WaitTail)
+	s.w.Mutex(s.name+".out", &s.out.Mutex, &s.out.left, &s.out.pushing, &c.send.Next, &c.send.Freed)
 }
 
 // frees is a peer that takes n records, and gives their memory back.
 func (s *side) frees(n int) {
 	c := &s.lane.channels[0]
-	theirs := s.w.Group(s.name+" sees", c.recv.peer.head.Addr())
+	theirs := s.w.Group(s.name+" sees", c.recv.Peer.Head.Addr())
 	s.w.Go(s.name, func() {
 		for i := range n {
 			s.w.Idle(fmt.Sprint("record ", i))
 			end := uint64(i+1) * uint64(recordBytes(0))
 			theirs.Wait(func(v []uint64) bool { return v[0] >= end }, func() {})
-			c.recv.mine.tail.Store(end)
+			c.recv.Release(end)
 			s.w.Idle(fmt.Sprint("rings for ", i))
 			c.roomMade()
 		}
@@ -230,7 +231,7 @@ func (s *side) advance(label string) {
 		if !ok {
 			return
 		}
-		s.lane.channels[0].send.publish(uint64(begun))
+		s.lane.channels[0].send.Publish(uint64(begun))
 		s.w.Idle(fmt.Sprint(label, " ring ", i))
 		s.lane.ringBell()
 		s.w.Idle(fmt.Sprint(label, " pull ", i))
@@ -287,7 +288,7 @@ func (s *side) publishes(n int) {
 
 // answers is a peer that publishes a record for each that it sees of ours.
 func (s *side) answers(n int) {
-	ours := s.w.Group(s.name+" sees", s.lane.channels[0].recv.peer.head.Addr())
+	ours := s.w.Group(s.name+" sees", s.lane.channels[0].recv.Peer.Head.Addr())
 	s.w.Go(s.name, func() {
 		for i := range n {
 			s.w.Idle(fmt.Sprint("record ", i))
@@ -298,7 +299,7 @@ func (s *side) answers(n int) {
 }
 
 func (s *side) publish(i int) {
-	s.lane.channels[0].send.publish(uint64(i))
+	s.lane.channels[0].send.Publish(uint64(i))
 	s.w.Idle(fmt.Sprint("rings for ", i))
 	s.lane.ringBell()
 }
@@ -315,7 +316,7 @@ func (s *side) under(n int) {
 	o := &s.eng
 	o.queued, o.begun, o.active, o.need = n, 1, true, s.records
 	s.pending.Add(int64(n))
-	s.lane.channels[0].send.mine.head.Addr().Store(1)
+	s.lane.channels[0].send.Mine.Head.Addr().Store(1)
 	s.tells(1)
 }
 
@@ -490,8 +491,8 @@ var pollerMutants = []struct{ name, file, old, fresh string }{
 		"|| p.pending.Load() == 0 || !p.mu.TryLock()", "|| p.pending.Load() >= 0 || !p.mu.TryLock()"},
 	{"rule 5: a helper does not disarm", "poller.go",
 		"p.tellLocked(false)\n\tidle", "if over == nil {\n\t\tp.tellLocked(false)\n\t}\n\tidle"},
-	{"room: nobody is told of it", "lane.go", "if c.recv.peer.blocked.Load() != 0 {", "if c.recv.peer.blocked.Load() > 1 {"},
-	{"room: the look after arming leaves it out", "lane.go", "if c.recv.pending() || c.send.roomCame() {", "if c.recv.pending() {"},
+	{"room: nobody is told of it", "../../internal/shmring/ring.go", "c.Peer.Blocked.Load() != 0", "c.Peer.Blocked.Load() > 1"},
+	{"room: the look after arming leaves it out", "lane.go", "if c.recv.Pending() || c.send.RoomCame() {", "if c.recv.Pending() {"},
 	{"a value is shown twice", "poller.go", "p.mu.asleep++", "p.mu.asleep ^= 1"},
 	{"a ring that is not answered for counts", "lane.go", "|| old == v ||", "|| old != 0 ||"},
 	{"who has the turn does not look whether it was asked", "lane.go",

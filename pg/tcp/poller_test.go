@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/skerry-ft/skerry/internal/shmring"
 	"github.com/skerry-ft/skerry/pg"
 )
 
@@ -48,7 +49,7 @@ func TestPollerRestsAfterAbort(t *testing.T) {
 	n := w.backends[0].soleLane(t)
 	x := tensors(pattern(0, 4<<20))
 	work := w.backends[0].Submit(&pg.Op{Kind: pg.KindAllReduce, In: x, Out: x})
-	eventually(t, "the ring is full", n.channels[0].send.waiting.Load)
+	eventually(t, "the ring is full", n.channels[0].send.Waiting.Load)
 	w.backends[0].Abort(pg.Epoch{Cluster: "test", QuorumID: 1}, errors.New("no"))
 	if wait(t, work) == nil {
 		t.Error("all-reduce of one rank succeeded")
@@ -56,7 +57,7 @@ func TestPollerRestsAfterAbort(t *testing.T) {
 	w.configure(2)
 	y := tensors(pattern(1, 8))
 	late := w.backends[1].Submit(&pg.Op{Kind: pg.KindAllReduce, In: y, Out: y}) // frees what was left
-	eventually(t, "there is room", func() bool { return n.channels[0].send.peer.tail.Load() == n.channels[0].send.next })
+	eventually(t, "there is room", func() bool { return n.channels[0].send.Peer.Tail.Load() == n.channels[0].send.Next })
 	w.backends[0].rests()
 	z := tensors(pattern(0, 8))
 	if err := wait(t, w.backends[0].Submit(&pg.Op{Kind: pg.KindAllReduce, In: z, Out: z})); err != nil {
@@ -78,10 +79,10 @@ func TestPollerRestsBetweenEpochs(t *testing.T) {
 	b.mu.Lock()
 	n.on = false
 	b.mu.Unlock()
-	head := n.channels[0].recv.peer.head
-	head.Store(head.Load() + recordAlign) // the peer is in this process
+	head := n.channels[0].recv.Peer.Head
+	head.Store(head.Load() + shmring.Align) // the peer is in this process
 	b.bell.ring()
-	eventually(t, "the poller has looked", func() bool { return !n.channels[0].recv.pending() })
+	eventually(t, "the poller has looked", func() bool { return !n.channels[0].recv.Pending() })
 	b.rests()
 }
 
@@ -247,7 +248,7 @@ func TestBellBlocksNobody(t *testing.T) {
 func TestHelloLaneAligned(t *testing.T) {
 	t.Parallel()
 	h := hello{replicaID: "x", worldSize: 2, socks: 1, lane: true, window: [classes]int{minWindowBytes, minWindowBytes}}
-	for start, ok := range map[uint64]bool{0: true, recordAlign: true, 1: false, recordAlign - 1: false, ^uint64(0): false} {
+	for start, ok := range map[uint64]bool{0: true, shmring.Align: true, 1: false, shmring.Align - 1: false, ^uint64(0): false} {
 		for class := range classes {
 			h.rings = [classes]uint64{}
 			h.rings[class] = start

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/skerry-ft/skerry/internal/memfd"
+	"github.com/skerry-ft/skerry/internal/shmring"
 	"github.com/skerry-ft/skerry/pg"
 )
 
@@ -24,7 +25,7 @@ func (b *Backend) sharedWaiting() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for l := range b.mu.links {
-		if n := l.lane; n != nil && n.channels[0].recv.peer.head.Load() > n.channels[0].recv.mine.tail.Load() {
+		if n := l.lane; n != nil && n.channels[0].recv.Peer.Head.Load() > n.channels[0].recv.Mine.Tail.Load() {
 			return true
 		}
 	}
@@ -317,84 +318,26 @@ func FuzzRing(f *testing.F) {
 		mine := asBytes(make([]uint64, (controlBytes+minRingBytes)/8))
 		peer := asBytes(make([]uint64, (controlBytes+minRingBytes)/8))
 		copy(peer[controlBytes:], b)
-		for at := controlBytes; at+headerBytes <= controlBytes+len(b) && at+headerBytes <= len(peer); at += recordAlign {
+		for at := controlBytes; at+headerBytes <= controlBytes+len(b) && at+headerBytes <= len(peer); at += shmring.Align {
 			// A fuzzer seldom guesses a checksum.
 			binary.LittleEndian.PutUint32(peer[at+92:], checksum(peer[at:at+92]))
 		}
-		c := consumer{data: peer[controlBytes:], mine: wordsOf(mine, 0, nil), peer: wordsOf(peer, 0, nil)}
-		c.peer.head.Store(head)
+		var c consumer
+		c.Data, c.Mine, c.Peer, c.HeadBytes = peer[controlBytes:], wordsOf(mine, 0, nil), wordsOf(peer, 0, nil), recordHead
+		c.Peer.Head.Store(head)
 		for range 2 * minRingBytes / recordHead {
 			var h header
 			ok, err := c.peek(&h)
 			if err != nil || !ok {
 				return
 			}
-			p, end := c.take(int(h.length))
+			p, end := c.Take(int(h.length))
 			if len(p) != int(h.length) || end > head {
 				t.Fatalf("record of %d bytes gave %d, up to %d of %d", h.length, len(p), end, head)
 			}
 		}
 		t.Fatal("reading does not end")
 	})
-}
-
-// TestRing: what is produced is consumed, across the ring's end, and a full ring
-// takes more only once some was given back.
-func TestRing(t *testing.T) {
-	t.Parallel()
-	x := asBytes(make([]uint64, (controlBytes+minRingBytes)/8))
-	y := asBytes(make([]uint64, (controlBytes+minRingBytes)/8))
-	p := producer{data: x[controlBytes:], mine: wordsOf(x, 0, nil), peer: wordsOf(y, 0, nil)}
-	c := consumer{data: x[controlBytes:], mine: wordsOf(y, 0, nil), peer: wordsOf(x, 0, nil)}
-	r := rand.New(rand.NewPCG(5, 6))
-	var sent, got int
-	var lengths []int
-	for got < 5000 {
-		n := r.IntN(MaxPayload + 1)
-		memory, err := p.reserve(n)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if memory != nil {
-			h := header{typ: frameData, length: uint32(n), total: uint64(n), seq: uint64(sent)}
-			h.encode(memory)
-			for i := recordHead; i < recordHead+n; i += 1000 {
-				memory[i] = byte(sent)
-			}
-			p.publish(p.next)
-			sent, lengths = sent+1, append(lengths, n)
-			if r.IntN(3) > 0 {
-				continue
-			}
-		} else if !p.waiting.Load() || p.roomCame() {
-			t.Fatal("a full ring does not wait")
-		}
-		for range 1 + r.IntN(3) {
-			var h header
-			ok, err := c.peek(&h)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !ok {
-				break
-			}
-			payload, end := c.take(int(h.length))
-			if h.seq != uint64(got) || len(payload) != lengths[got] {
-				t.Fatalf("record %d of %d bytes, want %d of %d", h.seq, len(payload), got, lengths[got])
-			}
-			for i := 0; i < len(payload); i += 1000 {
-				if payload[i] != byte(got) {
-					t.Fatalf("record %d byte %d is %d", got, i, payload[i])
-				}
-			}
-			got++
-			c.mine.tail.Store(end)
-		}
-	}
-	c.mine.tail.Store(p.next + 1)
-	if _, err := p.reserve(MaxPayload); !errors.Is(err, ErrCorrupt) {
-		t.Errorf("a peer that freed more than there was: %v, want ErrCorrupt", err)
-	}
 }
 
 // asBytes is memory that is aligned as a mapping is.

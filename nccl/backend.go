@@ -68,8 +68,7 @@ type Backend struct {
 
 		engine *engine
 		err    error // why there is none
-		last   pg.Epoch
-		used   map[string]bool
+		used   pg.History
 		closed bool
 	}
 }
@@ -94,7 +93,6 @@ func New(o Options) (*Backend, error) {
 	}
 	b := &Backend{opt: o}
 	b.mu.err = pg.ErrUnconfigured
-	b.mu.used = make(map[string]bool)
 	return b, nil
 }
 

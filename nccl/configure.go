@@ -40,16 +40,12 @@ func (b *Backend) enter(cfg pg.Config) (e, old *engine, err error) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	switch {
-	case b.mu.closed:
+	if b.mu.closed {
 		return nil, nil, pg.ErrClosed
-	case cfg.Cluster == b.mu.last.Cluster && cfg.QuorumID <= b.mu.last.QuorumID:
-		return nil, nil, fmt.Errorf("%w: quorum id %d after %d", pg.ErrUsedPrefix, cfg.QuorumID, b.mu.last.QuorumID)
-	case b.mu.used[cfg.StoreAddress]:
-		return nil, nil, fmt.Errorf("%w: %s", pg.ErrUsedPrefix, cfg.StoreAddress)
 	}
-	b.mu.last = cfg.Epoch()
-	b.mu.used[cfg.StoreAddress] = true
+	if err := b.mu.used.Use(&cfg); err != nil {
+		return nil, nil, err
+	}
 	old = b.mu.engine
 	e = newEngine(&b.opt, cfg)
 	b.mu.engine, b.mu.err = e, nil

@@ -16,7 +16,7 @@ type Dummy struct {
 
 		config     Config
 		configures int
-		used       map[Epoch]bool
+		used       History
 		seq        uint64
 		round      int64
 		err        error
@@ -28,7 +28,6 @@ type Dummy struct {
 func NewDummy() *Dummy {
 	d := &Dummy{}
 	d.mu.err = ErrUnconfigured
-	d.mu.used = make(map[Epoch]bool)
 	return d
 }
 
@@ -44,10 +43,10 @@ func (d *Dummy) Configure(_ context.Context, c Config) error {
 		return ErrClosed
 	case c.WorldSize() != 1 || c.Rank != 0:
 		return fmt.Errorf("pg: dummy configured as rank %d of %d, want 0 of 1", c.Rank, c.WorldSize())
-	case d.mu.used[c.Epoch()]:
-		return fmt.Errorf("epoch %v: %w", c.Epoch(), ErrUsedPrefix)
 	}
-	d.mu.used[c.Epoch()] = true
+	if err := d.mu.used.Use(&Config{Cluster: c.Cluster, QuorumID: c.QuorumID}); err != nil { // it uses no store
+		return err
+	}
 	d.mu.config, d.mu.round, d.mu.err = c, c.Round, nil
 	d.mu.configures++
 	d.mu.seq = 0

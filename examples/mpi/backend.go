@@ -83,7 +83,7 @@ type Backend struct {
 
 		comm    C.MPI_Comm
 		config  pg.Config
-		used    map[string]bool
+		used    pg.History
 		err     error // why the group is broken
 		seq     uint64
 		round   int64
@@ -99,7 +99,6 @@ var _ pg.Backend = (*Backend)(nil)
 func New() *Backend {
 	b := &Backend{work: make(chan struct{}, 1)}
 	b.mu.err = pg.ErrUnconfigured
-	b.mu.used = make(map[string]bool)
 	return b
 }
 
@@ -117,14 +116,13 @@ func (b *Backend) Configure(_ context.Context, c pg.Config) error {
 	}
 	b.Abort(b.epoch(), fmt.Errorf("%w: configured for %v", pg.ErrAborted, c.Epoch()))
 	b.mu.Lock()
-	closed, used := b.mu.closed, b.mu.used[c.StoreAddress] || b.mu.used[c.Epoch().String()]
-	b.mu.used[c.StoreAddress], b.mu.used[c.Epoch().String()] = true, true
+	closed, err := b.mu.closed, b.mu.used.Use(&c)
 	b.mu.Unlock()
 	if closed {
 		return pg.ErrClosed
 	}
-	if used {
-		return fmt.Errorf("configure %s: %w", c.StoreAddress, pg.ErrUsedPrefix)
+	if err != nil {
+		return err
 	}
 	var comm C.MPI_Comm
 	if err := check("MPI_Comm_dup", C.dup(&comm)); err != nil {

@@ -48,7 +48,7 @@ type Backend struct {
 		entering entering
 		spare    *child
 		err      error // why there is no usable child
-		used     history
+		used     pg.History
 		cfg      pg.Config
 		hadGroup bool
 		closed   bool

@@ -10,40 +10,6 @@ import (
 	"github.com/skerry-ft/skerry/store"
 )
 
-// usedPrefixes is how many used prefixes a Backend remembers.
-const usedPrefixes = 4096
-
-// history is the prefixes and the epoch that were used: a child knows nothing
-// of those before it.
-type history struct {
-	prefixes map[string]bool
-	order    []string
-	last     pg.Epoch
-}
-
-func (h *history) check(c *pg.Config) error {
-	switch {
-	case c.Cluster == h.last.Cluster && c.QuorumID <= h.last.QuorumID:
-		return fmt.Errorf("%w: quorum id %d after %d", pg.ErrUsedPrefix, c.QuorumID, h.last.QuorumID)
-	case h.prefixes[c.StoreAddress]:
-		return fmt.Errorf("%w: %s", pg.ErrUsedPrefix, c.StoreAddress)
-	}
-	return nil
-}
-
-func (h *history) add(c *pg.Config) {
-	if h.prefixes == nil {
-		h.prefixes = make(map[string]bool)
-	}
-	h.last = c.Epoch()
-	h.prefixes[c.StoreAddress] = true
-	h.order = append(h.order, c.StoreAddress)
-	if len(h.order) > usedPrefixes {
-		delete(h.prefixes, h.order[0])
-		h.order = h.order[1:]
-	}
-}
-
 // entering is the Configure that is under way, if any.
 type entering struct {
 	epoch  pg.Epoch
@@ -139,10 +105,9 @@ func (b *Backend) enter(cfg *pg.Config, cancel context.CancelCauseFunc) (old *ch
 	if b.mu.closed {
 		return nil, pg.ErrClosed
 	}
-	if err := b.mu.used.check(cfg); err != nil {
+	if err := b.mu.used.Use(cfg); err != nil { // the child knows nothing of those before it
 		return nil, err
 	}
-	b.mu.used.add(cfg)
 	old, b.mu.child = b.mu.child, nil
 	b.mu.entering = entering{cfg.Epoch(), cancel}
 	b.mu.err = fmt.Errorf("quorum %d is being configured", cfg.QuorumID)

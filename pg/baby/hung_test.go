@@ -90,7 +90,7 @@ func TestChildThatNeverStarts(t *testing.T) {
 			eventually(t, "a configure is under way", func() bool {
 				b.mu.Lock()
 				defer b.mu.Unlock()
-				return b.mu.used.last == cfg.Epoch()
+				return b.mu.entering.epoch == cfg.Epoch()
 			})
 			c.end(b, cfg.Epoch())
 			select {

@@ -32,8 +32,6 @@ func NewMemory() *Memory {
 // Backend makes an unconfigured backend on this network.
 func (m *Memory) Backend() *MemoryBackend {
 	b := &MemoryBackend{net: m}
-	b.mu.prefixes = make(map[string]bool)
-	b.mu.epochs = make(map[pg.Epoch]bool)
 	return b
 }
 
@@ -68,14 +66,13 @@ type MemoryBackend struct {
 	mu struct {
 		sync.Mutex
 
-		seat     *seat // in the room of the last Configure, whatever came of it
-		ready    bool  // the last Configure succeeded
-		err      error // of the last Configure, if it failed
-		round    int64
-		corrupt  bool
-		closed   bool
-		prefixes map[string]bool
-		epochs   map[pg.Epoch]bool
+		seat    *seat // in the room of the last Configure, whatever came of it
+		ready   bool  // the last Configure succeeded
+		err     error // of the last Configure, if it failed
+		round   int64
+		corrupt bool
+		closed  bool
+		used    pg.History
 	}
 }
 
@@ -102,11 +99,10 @@ func (b *MemoryBackend) Configure(ctx context.Context, c pg.Config) error {
 		b.mu.Unlock()
 		return pg.ErrClosed
 	}
-	if b.mu.prefixes[c.StoreAddress] || b.mu.epochs[c.Epoch()] {
+	if err := b.mu.used.Use(&c); err != nil {
 		b.mu.Unlock()
-		return fmt.Errorf("configure %s epoch %v: %w", c.StoreAddress, c.Epoch(), pg.ErrUsedPrefix)
+		return err
 	}
-	b.mu.prefixes[c.StoreAddress], b.mu.epochs[c.Epoch()] = true, true
 	old := b.mu.seat
 	s := &seat{backend: b, config: c, room: b.net.meet(c), digest: pg.Digest{Valid: true}}
 	b.mu.seat, b.mu.ready, b.mu.err, b.mu.round = s, false, nil, c.Round

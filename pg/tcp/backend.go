@@ -77,7 +77,7 @@ type state struct {
 	edges map[edgeKey]*link  // proven by a Hello of some epoch
 	held  map[edgeKey]*link  // unproven, with an early Hello
 
-	prefixes prefixHistory
+	used pg.History
 
 	outOfReach map[string][]string // the addresses of peers, by replica id
 	nextLook   time.Time           // of the clock

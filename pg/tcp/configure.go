@@ -13,36 +13,6 @@ import (
 	"github.com/skerry-ft/skerry/store"
 )
 
-// prefixMemory is how many used prefixes a backend remembers.
-const prefixMemory = 4096
-
-// prefixHistory is the store prefixes that this backend was configured with.
-type prefixHistory struct {
-	known map[string]struct{}
-	order []string
-}
-
-func (p *prefixHistory) add(address string) {
-	if p.known == nil {
-		p.known = make(map[string]struct{})
-	}
-	p.known[address] = struct{}{}
-	p.order = append(p.order, address)
-	if len(p.order) > prefixMemory {
-		delete(p.known, p.order[0])
-		p.order = p.order[1:]
-	}
-}
-
-// beforeLast is the prefix that nobody can need any more, once the last one
-// is configured: every member has left it.
-func (p *prefixHistory) beforeLast() (string, bool) {
-	if len(p.order) < 3 {
-		return "", false
-	}
-	return p.order[len(p.order)-3], true
-}
-
 // Configure implements pg.Backend. See the package comment for what it keeps
 // of the epoch before.
 //
@@ -179,14 +149,10 @@ func (b *Backend) enter(c pg.Config) (*group, error) {
 	if b.mu.closed {
 		return nil, pg.ErrClosed
 	}
+	if err := b.mu.used.Use(&c); err != nil {
+		return nil, err
+	}
 	old := b.mu.group
-	if old != nil && old.cfg.Cluster == c.Cluster && c.QuorumID <= old.cfg.QuorumID {
-		return nil, fmt.Errorf("%w: quorum id %d after %d", pg.ErrUsedPrefix, c.QuorumID, old.cfg.QuorumID)
-	}
-	if _, used := b.mu.prefixes.known[c.StoreAddress]; used {
-		return nil, fmt.Errorf("%w: %s", pg.ErrUsedPrefix, c.StoreAddress)
-	}
-	b.mu.prefixes.add(c.StoreAddress)
 	if old != nil {
 		b.breakLocked(old, cause{
 			code: abortMoved, peer: -1,
@@ -353,7 +319,7 @@ func (b *Backend) sweep(g *group) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	old, ok := b.mu.prefixes.beforeLast()
+	old, ok := b.mu.used.BeforeLast()
 	if !ok || b.mu.closed {
 		return
 	}

@@ -1,0 +1,50 @@
+package pg
+
+import "fmt"
+
+// maxHistory is how many store prefixes a History remembers.
+const maxHistory = 4096
+
+// History is for backends: what they were configured with, for their Configure to refuse
+// a store prefix or an epoch a second time. The zero value is empty; a mutex of the
+// backend's guards it.
+type History struct {
+	last     Epoch
+	used     bool
+	known    map[string]struct{}
+	prefixes []string // oldest first
+}
+
+// Use notes c, or returns ErrUsedPrefix if its prefix is one of the last 4,096, or its
+// quorum id not above the last one of the same cluster. An empty prefix is of a group
+// that needs no store.
+func (h *History) Use(c *Config) error {
+	if h.used && c.Cluster == h.last.Cluster && c.QuorumID <= h.last.QuorumID {
+		return fmt.Errorf("%w: quorum id %d after %d", ErrUsedPrefix, c.QuorumID, h.last.QuorumID)
+	}
+	if _, again := h.known[c.StoreAddress]; again {
+		return fmt.Errorf("%w: %s", ErrUsedPrefix, c.StoreAddress)
+	}
+	h.last, h.used = c.Epoch(), true
+	if c.StoreAddress == "" {
+		return nil
+	}
+	if h.known == nil {
+		h.known = make(map[string]struct{})
+	}
+	h.known[c.StoreAddress] = struct{}{}
+	if h.prefixes = append(h.prefixes, c.StoreAddress); len(h.prefixes) > maxHistory {
+		delete(h.known, h.prefixes[0])
+		h.prefixes = h.prefixes[1:]
+	}
+	return nil
+}
+
+// BeforeLast returns the prefix before the one before the last. No member needs it any
+// more once the last is configured: each has left it.
+func (h *History) BeforeLast() (string, bool) {
+	if len(h.prefixes) < 3 {
+		return "", false
+	}
+	return h.prefixes[len(h.prefixes)-3], true
+}

@@ -1,0 +1,59 @@
+package pg
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+)
+
+// TestHistory: a prefix and a quorum id are used once, the id of another cluster is
+// another one, and what is refused is not noted.
+func TestHistory(t *testing.T) {
+	t.Parallel()
+	var h History
+	for _, c := range []struct {
+		prefix, cluster string
+		id              int64
+		ok              bool
+	}{
+		{"a", "x", 0, true},
+		{"b", "x", 0, false}, // the same epoch
+		{"a", "x", 1, false}, // the same prefix
+		{"b", "x", 5, true},
+		{"c", "x", 4, false}, // an earlier epoch
+		{"c", "y", 1, true},  // of another cluster
+		{"", "y", 2, true},
+		{"", "y", 3, true}, // no store
+		{"a", "y", 9, false},
+	} {
+		err := h.Use(&Config{StoreAddress: c.prefix, Cluster: c.cluster, QuorumID: c.id})
+		if (err == nil) != c.ok || err != nil && !errors.Is(err, ErrUsedPrefix) {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+	if old, ok := h.BeforeLast(); !ok || old != "a" {
+		t.Errorf("before last: %q, %v, want a", old, ok)
+	}
+}
+
+// TestHistoryIsBounded: it holds the last 4,096 prefixes.
+func TestHistoryIsBounded(t *testing.T) {
+	t.Parallel()
+	var h History
+	prefix := func(i int64) string { return fmt.Sprint("prefix ", i) }
+	const n = 3 * maxHistory
+	for i := range int64(n) {
+		if err := h.Use(&Config{StoreAddress: prefix(i), QuorumID: i}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(h.known) != maxHistory || len(h.prefixes) != maxHistory {
+		t.Errorf("%d prefixes known, %d in order, want %d", len(h.known), len(h.prefixes), maxHistory)
+	}
+	if err := h.Use(&Config{StoreAddress: prefix(n - maxHistory), QuorumID: n}); !errors.Is(err, ErrUsedPrefix) {
+		t.Errorf("the oldest that is known: %v, want ErrUsedPrefix", err)
+	}
+	if err := h.Use(&Config{StoreAddress: prefix(0), QuorumID: n}); err != nil {
+		t.Errorf("one that is forgotten: %v", err)
+	}
+}

@@ -124,24 +124,15 @@ func (f *fault) error(cause error) error {
 	}
 	f.Text = cut(f.Text) // it may not come from newFault: the child may be out of its mind
 	if f.Op == nil {
-		return &remoteError{text: f.Text, are: are}
+		return pg.NewRemoteError(f.Text, are...)
 	}
 	o := f.Op
 	inner := &pg.OpError{
 		Op: o.Kind, Seq: o.Seq, QuorumID: o.QuorumID, Rank: o.Rank,
-		Peer: o.Peer, PeerID: cut(o.PeerID), First: o.First, Err: &remoteError{text: cut(o.Text), are: are},
+		Peer: o.Peer, PeerID: cut(o.PeerID), First: o.First, Err: pg.NewRemoteError(cut(o.Text), are...),
 	}
 	if inner.Error() == f.Text {
 		return inner
 	}
-	return &remoteError{text: f.Text, are: append([]error{inner}, are...)}
+	return pg.NewRemoteError(f.Text, append([]error{inner}, are...)...)
 }
-
-// remoteError is an error of the other process: its text and what it is.
-type remoteError struct {
-	text string
-	are  []error
-}
-
-func (e *remoteError) Error() string   { return e.text }
-func (e *remoteError) Unwrap() []error { return e.are }

@@ -62,16 +62,6 @@ func leaves(encoded []byte) bool {
 // maxAbortText bounds the text of an abort frame.
 const maxAbortText = 1024
 
-// abortedError is a cause that came from a peer: its text, and the sentinels
-// that it satisfied there.
-type abortedError struct {
-	text string
-	are  []error
-}
-
-func (e *abortedError) Error() string   { return e.text }
-func (e *abortedError) Unwrap() []error { return e.are }
-
 func (c *cause) encode() []byte {
 	le := binary.LittleEndian
 	b := []byte{byte(c.code), byte(c.kind)}
@@ -111,10 +101,7 @@ func decodeCause(b []byte, reporter string, world int) (cause, error) {
 		return cause{}, fmt.Errorf("%w: abort: text", ErrCorrupt)
 	}
 	c.peerID = strings.ToValidUTF8(id, "?")
-	c.err = &abortedError{
-		text: fmt.Sprintf("told by %s: %s", reporter, strings.ToValidUTF8(text, "?")),
-		are:  c.code.sentinels(),
-	}
+	c.err = pg.NewRemoteError(fmt.Sprintf("told by %s: %s", reporter, text), c.code.sentinels()...)
 	return c, nil
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
+	"github.com/skerry-ft/skerry/lighthouse/cluster"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
@@ -22,11 +23,11 @@ func (s *Server) existing(ctx context.Context, name string) (*job, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := s.reign(ctx)
+	lead, err := s.leadership(ctx)
 	if err != nil {
 		return nil, err
 	}
-	j, ok := r.known(name)
+	j, ok := lead.known(name)
 	if !ok {
 		return nil, fmt.Errorf("%w: no job is called %q", quorum.ErrUnknown, name)
 	}
@@ -38,7 +39,7 @@ func (s *Server) existing(ctx context.Context, name string) (*job, error) {
 // ledger, of no kind if the ledger has it already; done, if there is one, runs once
 // that is written.
 type wish struct {
-	rules func(j *job, now time.Time) (command, error)
+	rules func(j *job, now time.Time) (cluster.Command, error)
 	done  func(j *job)
 }
 
@@ -72,10 +73,10 @@ func (j *job) grant(now time.Time, w wish) error {
 }
 
 // writeWish writes the command of a wish, while the job waits.
-func (j *job) writeWish(now time.Time, c command) error {
+func (j *job) writeWish(now time.Time, c cluster.Command) error {
 	c.Job, c.UnixMs = j.name, j.began
-	s := j.reign.server
-	err := s.ledger.apply(c)
+	s := j.leadership.server
+	err := j.leadership.ledger.Apply(c)
 	took := time.Since(now)
 	s.metrics.applied(took, err)
 	if err != nil {
@@ -92,11 +93,11 @@ func (j *job) writeWish(now time.Time, c command) error {
 // every half second until it is out: only the first time is written.
 func (s *Server) drain(ctx context.Context, name string, id quorum.ReplicaID, reason string) error {
 	return s.change(ctx, name, wish{
-		rules: func(j *job, now time.Time) (command, error) {
+		rules: func(j *job, now time.Time) (cluster.Command, error) {
 			if j.machine.Drains(id) {
-				return command{}, j.machine.Drain(now, id, wire.Evidence(reason))
+				return cluster.Command{}, j.machine.Drain(now, id, wire.Evidence(reason))
 			}
-			return command{Kind: commandDrain, Replica: id}, j.machine.Drain(now, id, wire.Evidence(reason))
+			return cluster.Command{Kind: cluster.CommandDrain, Replica: id}, j.machine.Drain(now, id, wire.Evidence(reason))
 		},
 		done: func(j *job) {
 			if !j.isMember(id) { // a member's call is answered by the quorum that it is not in
@@ -119,8 +120,8 @@ func (s *Server) alone(ctx context.Context, name string, id quorum.ReplicaID) (a
 // evict puts a replica out. A torchft client learns it by its calls, which end.
 func (s *Server) evict(ctx context.Context, name string, id quorum.ReplicaID, reason string) error {
 	return s.change(ctx, name, wish{
-		rules: func(j *job, now time.Time) (command, error) {
-			return command{Kind: commandEvict, Replica: id}, j.machine.Evict(now, id, wire.Evidence(reason))
+		rules: func(j *job, now time.Time) (cluster.Command, error) {
+			return cluster.Command{Kind: cluster.CommandEvict, Replica: id}, j.machine.Evict(now, id, wire.Evidence(reason))
 		},
 		done: func(j *job) { j.refuseAskers(id, fmt.Errorf("%w: %s", quorum.ErrEvicted, wire.Evidence(reason))) },
 	})
@@ -142,10 +143,7 @@ func (l *lighthouseService) Drain(ctx context.Context, req *skerrypb.DrainReques
 	if err == nil {
 		alone, err = l.server.alone(ctx, req.GetJob(), id)
 	}
-	if err != nil {
-		return nil, unavailable(err)
-	}
-	return &skerrypb.DrainResponse{Alone: alone}, nil
+	return &skerrypb.DrainResponse{Alone: alone}, wire.StatusError(err)
 }
 
 // Evict implements skerrypb.LighthouseServer.
@@ -154,24 +152,20 @@ func (l *lighthouseService) Evict(ctx context.Context, req *skerrypb.EvictReques
 	if err == nil {
 		err = l.server.evict(ctx, req.GetJob(), id, req.GetReason())
 	}
-	if err != nil {
-		return nil, unavailable(err)
-	}
-	return &skerrypb.EvictResponse{}, nil
+	return &skerrypb.EvictResponse{}, wire.StatusError(err)
 }
 
 // Info implements skerrypb.LighthouseServer.
 func (l *lighthouseService) Info(ctx context.Context, _ *skerrypb.InfoRequest) (*skerrypb.InfoResponse, error) {
-	r, err := l.server.reign(ctx)
+	lead, err := l.server.leadership(ctx)
 	if err != nil {
-		return nil, unavailable(err)
+		return nil, wire.StatusError(err)
 	}
-	addr := l.server.address()
 	info := &skerrypb.InfoResponse{
-		Cluster: l.server.ledger.state.cluster(), Version: l.server.cfg.Version,
-		Leader: addr, Servers: l.server.peers(),
+		Cluster: lead.ledger.Cluster(), Version: l.server.cfg.Version,
+		Leader: l.server.address(), Servers: l.server.cluster.Servers(),
 	}
-	for _, j := range r.all() {
+	for _, j := range lead.all() {
 		info.Jobs = append(info.Jobs, j.name)
 	}
 	return info, nil
@@ -185,7 +179,7 @@ const defaultHistory = 50
 func (l *lighthouseService) History(ctx context.Context, req *skerrypb.HistoryRequest) (*skerrypb.HistoryResponse, error) {
 	j, err := l.server.existing(ctx, req.GetJob())
 	if err != nil {
-		return nil, unavailable(err)
+		return nil, wire.StatusError(err)
 	}
 	limit := int(req.GetLimit())
 	if limit == 0 {
@@ -194,7 +188,7 @@ func (l *lighthouseService) History(ctx context.Context, req *skerrypb.HistoryRe
 	if limit > wire.MaxHistory {
 		return nil, wire.StatusError(fmt.Errorf("%w: limit = %d, want at most %d", quorum.ErrInvalid, limit, wire.MaxHistory))
 	}
-	all := l.server.ledger.state.job(j.name, 0).History
+	all := j.leadership.ledger.Job(j.name, 0).History
 	slices.Reverse(all) // a copy
 	resp := &skerrypb.HistoryResponse{}
 	for _, e := range all[:min(limit, len(all))] {

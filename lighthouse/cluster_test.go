@@ -7,12 +7,13 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/skerry-ft/skerry/lighthouse"
+	"github.com/skerry-ft/skerry/lighthouse/cluster"
 	"github.com/skerry-ft/skerry/lighthouse/lighthousetest"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
-// cluster starts servers whose rafts talk within the process.
-func cluster(t testing.TB, n int) []*lighthousetest.Server {
+// inProcess starts servers whose rafts talk within the process.
+func inProcess(t testing.TB, n int) []*lighthousetest.Server {
 	t.Helper()
 	var transports []*raft.InmemTransport
 	var voters []raft.Server
@@ -30,8 +31,8 @@ func cluster(t testing.TB, n int) []*lighthousetest.Server {
 	for i := range n {
 		all = append(all, lighthousetest.Start(t, func(c *lighthouse.Config) {
 			c.Rules.MinReplicas = 2
-			slow := lighthouse.RaftTimings()["slow"]
-			c.Raft = lighthouse.RaftConfig{Transport: transports[i], Servers: voters, LocalID: voters[i].ID,
+			slow := cluster.Timings()["slow"]
+			c.Raft = cluster.RaftOptions{Transport: transports[i], Servers: voters, LocalID: voters[i].ID,
 				Heartbeat: slow.Heartbeat, Election: slow.Election, Lease: slow.Lease}
 		}))
 	}
@@ -60,7 +61,7 @@ func leader(t testing.TB, all []*lighthousetest.Server) (l *lighthousetest.Serve
 // last quorum, and its members presumed alive, so that nobody is left out.
 func TestNextLeaderGoesOnWhereTheLastOneEnded(t *testing.T) {
 	t.Parallel()
-	old, others := leader(t, cluster(t, 3))
+	old, others := leader(t, inProcess(t, 3))
 	members, first := form(t, old.Addr, "a", "b")
 	if err := old.Stop(); err != nil {
 		t.Fatal(err)
@@ -101,7 +102,7 @@ func TestNextLeaderGoesOnWhereTheLastOneEnded(t *testing.T) {
 // rather than with an answer that others may contradict.
 func TestMinorityDoesNotLead(t *testing.T) {
 	t.Parallel()
-	l, others := leader(t, cluster(t, 3))
+	l, others := leader(t, inProcess(t, 3))
 	for _, s := range others {
 		if err := s.Stop(); err != nil {
 			t.Fatal(err)

@@ -6,10 +6,10 @@ import (
 	"net"
 	"time"
 
-	"github.com/hashicorp/raft"
 	"github.com/rs/zerolog"
 
 	"github.com/skerry-ft/skerry/internal/wire"
+	"github.com/skerry-ft/skerry/lighthouse/cluster"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
@@ -105,10 +105,10 @@ type Config struct {
 
 	// Cluster makes this server one of several. Its zero value is a server
 	// alone.
-	Cluster ClusterConfig
+	Cluster cluster.Options
 
 	// Raft says how this server takes part in raft.
-	Raft RaftConfig
+	Raft cluster.RaftOptions
 
 	// Guard has the server's certificate and the token for changing actions. Its
 	// zero value guards nothing, which is fine on loopback, and refused beyond it.
@@ -145,45 +145,6 @@ type Config struct {
 
 	// Log receives what happens. The zero value logs nothing.
 	Log zerolog.Logger
-}
-
-// RaftConfig says how this server takes part in a raft cluster.
-type RaftConfig struct {
-	// Transport carries raft's messages. nil is TCP for one of several
-	// servers, and a transport within the process for a server alone.
-	Transport raft.Transport
-
-	// Servers bootstraps a new cluster of these voters, this server among
-	// them by its transport's address. Empty bootstraps a cluster of this
-	// server alone. A server that has a ledger already ignores it.
-	Servers []raft.Server
-
-	// Disk wraps what raft writes to, for tests in which a disk fails. nil wraps
-	// nothing.
-	Disk func(Disk) Disk
-
-	// Memory keeps what raft writes where there is no DataDir, for tests in which a
-	// server starts again in one process: with the same Memory it goes on with its
-	// ledger. nil: memory that is gone with the server.
-	Memory *RaftMemory
-
-	// DiskTimeout is how long a write of the log may take before it counts as
-	// failed: the leader steps down then, and another leads. Too low, and a busy
-	// disk moves the leadership about; too high, and one that hangs stops all
-	// quorums for as long. 0 means DefaultDiskTimeout.
-	DiskTimeout time.Duration
-
-	// LocalID is this server's raft id. Empty takes the one in DataDir, or
-	// draws a new one.
-	LocalID raft.ServerID
-
-	// Heartbeat, Election and Lease are raft's timeouts: a follower that hears
-	// nothing for Heartbeat starts an election; a leader that reaches no
-	// majority for Lease steps down; Lease <= Heartbeat <= Election. Lower ones
-	// fail over faster and are more easily upset by a busy machine. 0 means
-	// 300, 300 and 200 ms, or 50 ms each for a cluster of one, where nobody
-	// competes.
-	Heartbeat, Election, Lease time.Duration
 }
 
 // DefaultConfig returns the configuration of a server that keeps its ledger in
@@ -226,20 +187,8 @@ func (c Config) withDefaults() Config {
 	if c.MaxConnsPerHost == 0 {
 		c.MaxConnsPerHost = DefaultMaxConnsPerHost
 	}
-	c.Cluster = c.Cluster.withDefaults(c.Listen)
-	r := &c.Raft
-	if r.DiskTimeout == 0 {
-		r.DiskTimeout = DefaultDiskTimeout
-	}
-	defaults := [3]time.Duration{300 * time.Millisecond, 300 * time.Millisecond, 200 * time.Millisecond}
-	if len(r.Servers) <= 1 && r.Transport == nil && !c.Cluster.clustered() {
-		defaults = [3]time.Duration{50 * time.Millisecond, 50 * time.Millisecond, 50 * time.Millisecond}
-	}
-	for i, d := range []*time.Duration{&r.Heartbeat, &r.Election, &r.Lease} {
-		if *d == 0 {
-			*d = defaults[i]
-		}
-	}
+	c.Cluster = c.Cluster.WithDefaults(c.Listen)
+	c.Raft = c.Raft.WithDefaults(c.Cluster.Several())
 	return c
 }
 
@@ -269,18 +218,11 @@ func (c Config) Validate() error {
 		{"TorchftHeartbeatTimeout", c.TorchftHeartbeatTimeout},
 		{"BeatInterval", c.BeatInterval},
 		{"HelloTimeout", c.HelloTimeout},
-		{"Raft.Heartbeat", c.Raft.Heartbeat},
-		{"Raft.Election", c.Raft.Election},
-		{"Raft.Lease", c.Raft.Lease},
-		{"Raft.DiskTimeout", c.Raft.DiskTimeout},
 	} {
 		want(d.value >= minTimeout && d.value <= wire.MaxTimeout, d.field, d.value, "%v to %v", minTimeout, wire.MaxTimeout)
 	}
-	want(c.Raft.Lease <= c.Raft.Heartbeat, "Raft.Lease", c.Raft.Lease, "at most Raft.Heartbeat = %v", c.Raft.Heartbeat)
-	want(c.Raft.Heartbeat <= c.Raft.Election, "Raft.Heartbeat", c.Raft.Heartbeat, "at most Raft.Election = %v", c.Raft.Election)
-	if problem := c.Cluster.problems(c.DataDir); problem != nil {
-		problems = append(problems, problem...)
-	}
+	problems = append(problems, c.Raft.Problems()...)
+	problems = append(problems, c.Cluster.Problems(c.DataDir)...)
 	if err := c.Guard.Validate(); err != nil {
 		problems = append(problems, fmt.Errorf("Config.Guard: %w", err))
 	}
@@ -289,7 +231,7 @@ func (c Config) Validate() error {
 	want(c.MaxConnsPerHost >= 1, "MaxConnsPerHost", c.MaxConnsPerHost, "at least 1")
 	want(c.MaxReplicasPerJob >= max(c.Rules.MinReplicas, 1) && c.MaxReplicasPerJob <= quorum.MaxMembers, "MaxReplicasPerJob", c.MaxReplicasPerJob,
 		"Rules.MinReplicas = %d to %d", max(c.Rules.MinReplicas, 1), quorum.MaxMembers)
-	want(c.MaxJobs >= 1 && c.MaxJobs <= maxSnapshotJobs, "MaxJobs", c.MaxJobs, "1 to %d", maxSnapshotJobs)
+	want(c.MaxJobs >= 1 && c.MaxJobs <= cluster.MaxJobs, "MaxJobs", c.MaxJobs, "1 to %d", cluster.MaxJobs)
 	return errors.Join(problems...)
 }
 

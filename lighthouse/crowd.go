@@ -33,25 +33,24 @@ func founderOf(ctx context.Context) founder {
 }
 
 // makeRoomLocked ends old, if there is one, for the job of that name. r.mu is held.
-func (r *reign) makeRoomLocked(old *job, name string) {
+func (l *leadership) makeRoomLocked(old *job, name string) {
 	if old == nil {
 		return
 	}
-	delete(r.jobs, old.name)
+	delete(l.jobs, old.name)
 	old.cancel(errMadeRoom) // its replicas come again
-	r.server.sampled.Warn().Str(logkey.Job, old.name).Str("for", name).Msg("job without a quorum given up for another")
+	l.server.sampled.Warn().Str(logkey.Job, old.name).Str("for", name).Msg("job without a quorum given up for another")
 }
 
 // idlestLocked is the job that makes room for one of by's, or nil, and how many there
 // are of founders that nobody knows. It is one that never came to a quorum, and no
 // known founder's unless by is known; of the host that has most of them, so that who
 // makes up names takes the place of his own; of these the oldest. r.mu is held.
-func (r *reign) idlestLocked(by founder) (idlest *job, invented int) {
-	state := r.server.ledger.state
+func (l *leadership) idlestLocked(by founder) (idlest *job, invented int) {
 	var may []*job
 	crowd := make(map[netip.Addr]int)
-	for _, j := range r.jobs {
-		if state.has(j.name) || j.founder.known && !by.known {
+	for _, j := range l.jobs {
+		if l.ledger.Has(j.name) || j.founder.known && !by.known {
 			continue
 		}
 		if !j.founder.known {

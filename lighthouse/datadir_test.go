@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/skerry-ft/skerry/lighthouse"
+	"github.com/skerry-ft/skerry/lighthouse/cluster"
 	"github.com/skerry-ft/skerry/lighthouse/lighthousetest"
 )
 
@@ -60,7 +61,7 @@ func TestRecoverFromALostMajority(t *testing.T) {
 	for i := range 3 {
 		c.Stop(i)
 	}
-	r, err := lighthouse.Recover(c.DataDir(0), "", zerolog.Nop())
+	r, err := cluster.Recover(c.DataDir(0), "", zerolog.Nop())
 	if err != nil || len(r.Jobs) != 1 || r.Jobs[0] != "default" {
 		t.Fatalf("recovered %+v, %v", r, err)
 	}

@@ -12,13 +12,13 @@
 //
 // # What is kept where
 //
-// Raft keeps the cluster id and a quorum.Ledger per job; a command names the
-// quorum and the term that it follows, and the ledger refuses any other.
-// Everything else (beats, joins, sessions) is soft state of the reign: the time
-// during which this server leads. A new reign rebuilds its machines from the
-// ledger and presumes the last members alive. Nobody is told of a quorum before
-// the ledger has it; when nothing changed, nothing is written, and a check of
-// leadership begun after the decision stands for the write.
+// Package cluster replicates a quorum.Ledger per job; a command names the quorum and
+// the term that it follows, and the ledger refuses any other. Everything else (beats,
+// joins, sessions) is soft state of the leadership: the time during which this server
+// leads. A new leadership rebuilds its machines from the ledger and presumes the last
+// members alive. Nobody is told of a quorum before the ledger has it; when nothing
+// changed, nothing is written, and a check of leadership begun after the decision
+// stands for the write.
 //
 // # Any server answers
 //
@@ -43,28 +43,21 @@
 //
 // # Goroutines
 //
-//	name             owns                        waits for                        ends when
-//	Run              listener, raft              its three servers                ctx ends, or one of them fails
-//	splitter.run     the accept loop             connections                      the listener closes
-//	splitter.hand    one new connection          its first bytes                  they came, or a deadline
-//	takePart         the cluster, its ledger     the three below                  ctx ends, or one of them fails
-//	cluster.watch    what is known of servers    gossip, raft's leader changes    ctx ends, or it was taken out
-//	cluster.tend     the servers in raft         gossip, a review 4 times a second ctx ends, or it was taken out
-//	cluster.ask      one introduction            its answer                       a second at most
-//	lead             reigns                      raft's leadership changes        ctx ends
-//	follow           the link to the leader      changes of the leader            ctx ends
-//	reign.forgetIdle nothing                     a minute, again and again        the reign ends
-//	firstWord        one hello                   the replica's first message      it came, the stream's end
-//	relayUp          a relayed stream, upwards   messages from the replica        either side ends it
-//	disk.StoreLogs   one write of raft's log      the disk                         it answers; a stop waits some seconds for it
-//	disk.persist     one of raft's promises       the disk                         it answers, or raft has ended
-//	disk.end         raft's end, its files        the two above                    they have; left behind if the disk hangs
-//	job.run          one job's machine, sessions calls, its own wake-up           the reign ends
-//	session handler  one stream                  the stream's end                 either side ends it
-//	session.receive  its receiving side          messages from the replica        the handler returns
-//	session.deliver  its sending side            messages for the replica         the handler returns
+//	name                   owns                        waits for                    ends when
+//	Run                    listener                    its servers, the cluster     ctx ends, or one of them fails
+//	splitter.run           the accept loop             connections                  the listener closes
+//	splitter.hand          one new connection          its first bytes              they came, or a deadline
+//	cluster.Node.Run       the ledger, leaderships     see package cluster          ctx ends, or it fails
+//	follow                 the link to the leader      changes of the leader        ctx ends
+//	leadership.forgetIdle  nothing                     a minute, again and again    the leadership ends
+//	firstWord              one hello                   the replica's first message  it came, the stream's end
+//	relayUp                a relayed stream, upwards   messages from the replica    either side ends it
+//	job.run                one job's machine, sessions calls, its own wake-up       the leadership ends
+//	session handler        one stream                  the stream's end             either side ends it
+//	session.receive        its receiving side          messages from the replica    the handler returns
+//	session.deliver        its sending side            messages for the replica     the handler returns
 //
-// plus those of grpc, net/http, raft and memberlist, which Run stops and waits for.
+// plus those of grpc and net/http, which Run stops and waits for.
 //
 // A session that does not read what it is sent is cut, never waited for. There
 // is no polling tick: a job wakes when an input comes or at the machine's Wake.

@@ -4,18 +4,20 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/skerry-ft/skerry/lighthouse/cluster"
 )
 
 // ForgetIdle makes the leader look for idle jobs as it does by itself, as if they
 // had been idle for longer.
 func (s *Server) ForgetIdle(ctx context.Context, longer time.Duration) error {
-	r := s.leading()
-	if r == nil {
-		return errNotLeader
+	lead := s.leading()
+	if lead == nil {
+		return cluster.ErrNotLeader
 	}
 	var errs error
-	for _, j := range r.all() {
-		err := r.forgetIfIdle(ctx, j)
+	for _, j := range lead.all() {
+		err := lead.forgetIfIdle(ctx, j)
 		if err == nil {
 			err = j.do(ctx, func(time.Time) {
 				if !j.idleSince.IsZero() {
@@ -23,7 +25,7 @@ func (s *Server) ForgetIdle(ctx context.Context, longer time.Duration) error {
 				}
 			})
 		}
-		if err != nil && !errors.Is(err, errNotLeader) { // forgotten in this moment
+		if err != nil && !errors.Is(err, cluster.ErrNotLeader) { // forgotten in this moment
 			errs = errors.Join(errs, err)
 		}
 	}

@@ -5,11 +5,12 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/skerry-ft/skerry/lighthouse/cluster"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
 // Entries is how many entries this server has written, or heard of.
-func (s *Server) Entries() uint64 { return s.ledger.raft.LastIndex() }
+func (s *Server) Entries() uint64 { return s.cluster.Ledger().LastIndex() }
 
 // Crowd makes the server count n more sessions than it has.
 func (s *Server) Crowd(n int) { s.sessions.Add(int64(n)) }
@@ -18,14 +19,15 @@ func (s *Server) Crowd(n int) { s.sessions.Add(int64(n)) }
 // as another leader would: the job's machine does not know it. It returns the
 // quorum's id.
 func (s *Server) FormBehind(job string) (int64, error) {
-	l := s.ledger.state.job(job, 0)
+	ledger := s.cluster.Ledger()
+	l := ledger.Job(job, 0)
 	f := quorum.Formed{FollowsID: l.Last.ID, FollowsRound: l.Last.Round, Term: l.Term, Client: l.Client, Quorum: *l.Last}
 	f.Quorum.ID, f.Quorum.Round = l.HighestID+1, 1
-	return f.Quorum.ID, s.ledger.apply(command{Kind: commandFormed, Job: job, Formed: &f})
+	return f.Quorum.ID, ledger.Apply(cluster.Command{Kind: cluster.CommandFormed, Job: job, Formed: &f})
 }
 
 // Fenced is false in the build that takes the fence out.
-const Fenced = fenced
+const Fenced = cluster.Fenced
 
 // Unary serves a call of that method by handle, as one that came from a client.
 func (s *Server) Unary(ctx context.Context, method string, handle grpc.UnaryHandler) error {

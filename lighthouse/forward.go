@@ -22,6 +22,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/internal/wire/torchftpb"
+	"github.com/skerry-ft/skerry/lighthouse/cluster"
 )
 
 const (
@@ -40,7 +41,7 @@ func holding(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, bounded := ctx.Deadline(); bounded {
 		return context.WithCancel(ctx)
 	}
-	return context.WithTimeoutCause(ctx, leaderWait, errNotLeader)
+	return context.WithTimeoutCause(ctx, leaderWait, cluster.ErrNotLeader)
 }
 
 // hopped says whether another server passed the call on, by the caller's own word: who
@@ -53,45 +54,58 @@ func hopped(ctx context.Context) bool {
 // it if another one does. Over a change of leader it begins anew: whatever a
 // server is asked may be asked twice.
 func (s *Server) forwardUnary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
-	if !forwarded(info.FullMethod) {
+	w := wait{hopped: hopped(ctx), servers: isCluster(info.FullMethod)}
+	if !s.forwarded(info.FullMethod) {
 		return handle(ctx, req)
 	}
-	resp, err := s.serveOrForward(ctx, req, info, handle)
-	if isTorchft(info.FullMethod) && !hopped(ctx) {
+	if w.servers { // their callers can wait for long, and had better ask another server
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, leaderWait, cluster.ErrNotLeader)
+		defer cancel()
+	}
+	resp, err := s.serveOrForward(ctx, w, req, info, handle)
+	if isTorchft(info.FullMethod) && !w.hopped {
 		err = torchftTimeout(err)
 	}
 	return resp, err
 }
 
-func (s *Server) serveOrForward(ctx context.Context, req any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
-	w := wait{hopped: hopped(ctx)}
+func (s *Server) serveOrForward(ctx context.Context, w wait, req any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 	for {
 		held, cancel := holding(ctx)
 		to, err := s.route(held, w)
 		cancel()
 		if err != nil {
-			return nil, unavailable(err)
+			return nil, wire.StatusError(err)
 		}
 		var resp any
-		if to.reign != nil {
+		if to.leader == "" {
 			resp, err = handle(ctx, req)
-			w.ended = to.reign
+			w.ended = to.leadership
 		} else {
 			resp, err = s.forward(ctx, to.leader, info.FullMethod, req)
 		}
 		if err == nil || w.hopped || ctx.Err() != nil || !errors.Is(wire.FromStatus(err), wire.ErrNoLeader) {
 			return resp, err
 		}
-		if to.reign == nil {
+		if to.leadership == nil {
 			s.pause(ctx)
 		}
 	}
 }
 
-// forwarded says whether a method is the leader's to serve: those of the two
-// services for members and operators.
-func forwarded(method string) bool {
+// forwarded says whether a method is the leader's to serve: those of the services for
+// members and operators, and about the servers, where there are several.
+func (s *Server) forwarded(method string) bool {
+	if isCluster(method) {
+		return method != skerrypb.Cluster_Introduce_FullMethodName && s.cfg.Cluster.Several()
+	}
 	return serviceOf(method) == skerrypb.Lighthouse_ServiceDesc.ServiceName || isTorchft(method)
+}
+
+// isCluster says whether a method is about the servers.
+func isCluster(method string) bool {
+	return serviceOf(method) == skerrypb.Cluster_ServiceDesc.ServiceName
 }
 
 // isTorchft says whether a method is one of torchft's LighthouseService.
@@ -119,18 +133,11 @@ func (s *Server) forward(ctx context.Context, leader, method string, req any) (a
 	if err == nil || ctx.Err() != nil {
 		return resp, err
 	}
-	if lostOnTheWay(err) {
+	if cluster.ConnLost(err) {
 		s.link.broken(conn)
 		err = wire.StatusError(fmt.Errorf("%w: the leader %s is lost: %w", wire.ErrNoLeader, leader, err))
 	}
 	return nil, err
-}
-
-// lostOnTheWay tells a call that the connection ended from one that its server
-// did. The code of a call whose connection was closed here is Canceled.
-func lostOnTheWay(err error) bool {
-	code := status.Code(err)
-	return (code == codes.Unavailable || code == codes.Canceled) && !errors.Is(wire.FromStatus(err), wire.ErrNoLeader)
 }
 
 // passedOn is the context of a call that is passed on: the caller's deadline and
@@ -170,7 +177,7 @@ func newResponse(method string) (proto.Message, error) {
 // pause waits for another leader, or for a moment.
 func (s *Server) pause(ctx context.Context) {
 	select {
-	case <-s.leaderChanged():
+	case <-s.cluster.Changed():
 	case <-time.After(againAfter):
 	case <-ctx.Done():
 	}
@@ -184,11 +191,11 @@ func (s *Server) forwardHTTP(here http.HandlerFunc) http.HandlerFunc {
 			http.Error(w, err.Error(), http.StatusForbidden)
 			return
 		}
-		ctx, cancel := context.WithTimeoutCause(r.Context(), leaderWait, errNotLeader)
+		ctx, cancel := context.WithTimeoutCause(r.Context(), leaderWait, cluster.ErrNotLeader)
 		to, err := s.route(ctx, wait{hopped: r.Header.Get(hopKey) != ""})
 		cancel()
 		switch {
-		case err == nil && to.reign != nil, err != nil && r.Method == http.MethodGet:
+		case err == nil && to.leadership != nil, err != nil && r.Method == http.MethodGet:
 			here(w, r) // nobody leads: what this server knows is better than nothing
 		case err != nil:
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)

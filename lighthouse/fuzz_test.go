@@ -96,11 +96,11 @@ func FuzzActions(f *testing.F) {
 		stop()
 		running.Wait()
 	})
-	r, err := s.reign(ctx)
+	lead, err := s.leadership(ctx)
 	if err != nil {
 		f.Fatal(err)
 	}
-	if _, err := r.job(f.Context(), "default", 0); err != nil {
+	if _, err := lead.job(f.Context(), "default", 0); err != nil {
 		f.Fatal(err)
 	}
 	mux := s.newMux()

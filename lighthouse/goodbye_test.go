@@ -19,7 +19,7 @@ func TestGoodbyeOutlivesItsStream(t *testing.T) {
 	srv.metrics = newMetrics(srv)
 	now := time.Now()
 	j := &job{
-		reign: &reign{server: srv}, calls: make(chan call), ended: make(chan struct{}),
+		leadership: &leadership{server: srv}, calls: make(chan call), ended: make(chan struct{}),
 		machine:  quorum.New(now, quorum.DefaultConfig(), quorum.NewLedger("c", "j", 1)),
 		sessions: make(map[quorum.ReplicaID]*session),
 	}

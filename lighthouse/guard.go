@@ -183,7 +183,7 @@ func (s *Server) warnUnguarded() {
 		e.Msg("clients unguarded: TLS hides what they say, but whoever reaches the port may drain, evict and kill; " +
 			"set --token-file, or leave --tls-anonymous out, see docs/SECURITY.md")
 	}
-	if s.cfg.Cluster.clustered() && s.cfg.Cluster.GossipKeys == nil {
+	if s.cfg.Cluster.Several() && s.cfg.Cluster.GossipKeys == nil {
 		s.log.Warn().Msg("gossip unguarded: whoever reaches its port can lie about which servers there are; " +
 			"set --gossip-key-file, see docs/SECURITY.md")
 	}
@@ -201,7 +201,7 @@ func (s *Server) secured(conn net.Conn) (guard.Secured, error) {
 // names are the hosts by which this lighthouse is called.
 func (s *Server) names() []string {
 	names := append([]string{"localhost"}, s.cfg.AllowHosts...)
-	for _, addr := range append(s.advertised(), s.cfg.Listen, s.cfg.Advertise) {
+	for _, addr := range append(s.cluster.Servers(), s.cfg.Listen, s.cfg.Advertise) {
 		if host, _, err := net.SplitHostPort(addr); err == nil && host != "" {
 			names = append(names, host)
 		}

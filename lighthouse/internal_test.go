@@ -1,20 +1,14 @@
 package lighthouse
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"net"
-	"os"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/hashicorp/raft"
 	"github.com/rs/zerolog"
 
 	"github.com/skerry-ft/skerry/internal/guard"
@@ -108,86 +102,6 @@ func TestSplitter(t *testing.T) {
 	}
 }
 
-// apply runs a command through the state machine as raft does.
-func apply(t *testing.T, s *state, c command) error {
-	t.Helper()
-	data, err := json.Marshal(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	err, _ = s.Apply(&raft.Log{Index: 1, Data: data}).(error)
-	return err
-}
-
-// memorySink is a snapshot sink in memory.
-type memorySink struct{ bytes.Buffer }
-
-func (*memorySink) ID() string    { return "test" }
-func (*memorySink) Cancel() error { return nil }
-func (*memorySink) Close() error  { return nil }
-
-func TestStateFencesAndSurvivesSnapshots(t *testing.T) {
-	t.Parallel()
-	s := newState()
-	for _, id := range []string{"first", "second"} {
-		if err := apply(t, s, command{Kind: commandFound, Cluster: id}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got := s.cluster(); got != "first" {
-		t.Errorf("cluster %q, want the first one's", got)
-	}
-	members := []quorum.Member{{ReplicaID: "a", GroupWorldSize: 1}}
-	formed := func(follows, id int64) command {
-		return command{Kind: commandFormed, Job: "j", UnixMs: 100, Formed: &quorum.Formed{
-			Term: 2, FollowsID: follows, FollowsRound: min(follows, 1), Client: quorum.KindSkerry,
-			Quorum: quorum.Quorum{Cluster: "first", Job: "j", ID: id, Round: 1, Members: members}}}
-	}
-	if err := apply(t, s, formed(0, 101)); err != nil {
-		t.Fatal(err)
-	}
-	if err := apply(t, s, formed(0, 102)); !errors.Is(err, quorum.ErrFenced) {
-		t.Errorf("a command that follows an older quorum: %v, want quorum.ErrFenced", err)
-	}
-	rules := quorum.DefaultConfig()
-	for _, c := range []command{
-		{Kind: commandDrain, Job: "j", Replica: "a"},
-		{Kind: commandEvict, Job: "j", Replica: "b"},
-		{Kind: commandConfigure, Job: "j", Config: &rules},
-	} {
-		if err := apply(t, s, c); err != nil {
-			t.Errorf("%s: %v", c.Kind, err)
-		}
-	}
-	for _, c := range []command{{Kind: "from the future", Job: "j"}, {Kind: commandFormed, Job: "j"}} {
-		if err := apply(t, s, c); err == nil {
-			t.Errorf("command %+v was taken", c)
-		}
-	}
-	if err, _ := s.Apply(&raft.Log{Data: []byte("{")}).(error); err == nil {
-		t.Error("half a command was taken")
-	}
-	restored := newState()
-	snap, err := s.Snapshot()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var sink memorySink
-	if err := errors.Join(snap.Persist(&sink), restored.Restore(io.NopCloser(&sink))); err != nil {
-		t.Fatal(err)
-	}
-	snap.Release()
-	if d := cmp.Diff(s.data, restored.data); d != "" {
-		t.Errorf("a snapshot changed the state (-before +after):\n%s", d)
-	}
-	if got := restored.job("j", 0); got.Last == nil || got.Last.ID != 101 || got.Config == nil {
-		t.Errorf("restored ledger %+v", got)
-	}
-	if got := restored.job("new", 777); got.HighestID != 777 || got.Cluster != "first" {
-		t.Errorf("ledger of a new job %+v, want ids above 777", got)
-	}
-}
-
 func TestBeatScale(t *testing.T) {
 	t.Parallel()
 	const interval = 100 * time.Millisecond
@@ -206,37 +120,6 @@ func TestBeatScale(t *testing.T) {
 	c := stretched(quorum.DefaultConfig(), 128)
 	if err := c.Validate(); err != nil {
 		t.Errorf("stretched rules: %v", err)
-	}
-}
-
-func TestRaftIDIsKept(t *testing.T) {
-	t.Parallel()
-	path := t.TempDir()
-	open := func() *dataDir {
-		d, err := openDataDir(path, zerolog.Nop())
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = d.close() })
-		return d
-	}
-	d := open()
-	first, err := d.raftID()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := d.close(); err != nil {
-		t.Fatal(err)
-	}
-	d = open()
-	if second, err := d.raftID(); err != nil || second != first {
-		t.Errorf("raft id %q after a restart, %v; want %q", second, err, first)
-	}
-	if err := os.WriteFile(filepath.Join(path, raftIDFile), []byte("nonsense"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if id, err := d.raftID(); err == nil {
-		t.Errorf("a broken file gave raft id %q", id)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/internal/wire"
+	"github.com/skerry-ft/skerry/lighthouse/cluster"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
@@ -30,16 +31,16 @@ const quietTurn = 10 * time.Millisecond
 // job is the shell around one job's machine. Its goroutine (run) owns every
 // field below ended; everybody else goes through do. It holds no rule.
 type job struct {
-	reign   *reign
-	name    string
-	log     zerolog.Logger
-	began   int64 // Unix milliseconds: where the ids of a job start that has no ledger yet
-	calls   chan call
-	wrote   chan *write             // capacity 1: the outcome of the one write under way
-	ended   chan struct{}           // closed when run has ended
-	founder founder                 // who named it first; set before run
-	cancel  context.CancelCauseFunc // ends run
-	beats   beats
+	leadership *leadership
+	name       string
+	log        zerolog.Logger
+	began      int64 // Unix milliseconds: where the ids of a job start that has no ledger yet
+	calls      chan call
+	wrote      chan *write             // capacity 1: the outcome of the one write under way
+	ended      chan struct{}           // closed when run has ended
+	founder    founder                 // who named it first; set before run
+	cancel     context.CancelCauseFunc // ends run
+	beats      beats
 
 	machine   *quorum.Machine
 	kind      quorum.ClientKind // of its clients, as far as known
@@ -71,27 +72,27 @@ type Event struct {
 
 // newJob rebuilds a job from the ledger, or begins it for a client of that
 // kind. The caller runs it.
-func newJob(r *reign, name string, kind quorum.ClientKind) (*job, error) {
+func newJob(l *leadership, name string, kind quorum.ClientKind) (*job, error) {
 	now := time.Now()
 	j := &job{
-		reign: r, name: name, kind: kind, began: now.UnixMilli(),
-		log:   r.server.log.With().Str(logkey.Job, name).Logger(),
+		leadership: l, name: name, kind: kind, began: now.UnixMilli(),
+		log:   l.server.log.With().Str(logkey.Job, name).Logger(),
 		calls: make(chan call), wrote: make(chan *write, 1), ended: make(chan struct{}),
 		beats:    beats{ready: make(chan struct{}, 1)},
 		sessions: make(map[quorum.ReplicaID]*session),
 		askers:   make(map[quorum.ReplicaID][]*asker),
-		number:   uint64(now.UnixMicro()), // above every one of an earlier reign
+		number:   uint64(now.UnixMicro()), // above every one of an earlier leadership
 	}
 	return j, j.restart()
 }
 
 // restart makes the machine anew from the ledger.
 func (j *job) restart() error {
-	l := j.reign.server.ledger.state.job(j.name, j.began)
+	l := j.leadership.ledger.Job(j.name, j.began)
 	if l.Client != quorum.KindUnset {
 		j.kind = l.Client
 	}
-	j.rules, j.own, j.scale = j.reign.server.rules(j.kind), l.Config != nil, 1
+	j.rules, j.own, j.scale = j.leadership.server.rules(j.kind), l.Config != nil, 1
 	if j.own {
 		j.rules = *l.Config
 	}
@@ -101,7 +102,7 @@ func (j *job) restart() error {
 	j.turned, j.due = time.Now(), time.Time{}
 	j.writing = nil // its outcome is about a machine that is gone
 	j.machine = quorum.New(j.turned, j.rules, l)
-	j.machine.Limit(j.reign.server.cfg.MaxReplicasPerJob)
+	j.machine.Limit(j.leadership.server.cfg.MaxReplicasPerJob)
 	j.timed = j.timing()
 	return nil
 }
@@ -120,7 +121,7 @@ type call struct {
 // ends with ctx.
 func (j *job) run(ctx context.Context) {
 	defer close(j.ended)
-	defer j.dismiss(errNotLeader)
+	defer j.dismiss(cluster.ErrNotLeader)
 	timer := time.NewTimer(0) // a rebuilt machine may have something to wait for
 	defer timer.Stop()
 	for {
@@ -224,7 +225,7 @@ func (j *job) doubt(now time.Time) {
 }
 
 // do runs f on the job's goroutine and returns when it has run. It fails when
-// ctx ends first or the reign has ended.
+// ctx ends first or the leadership has ended.
 func (j *job) do(ctx context.Context, f func(now time.Time)) error {
 	return j.call(ctx, f, false)
 }
@@ -245,7 +246,7 @@ func (j *job) call(ctx context.Context, f func(now time.Time), quiet bool) error
 		<-ran
 		return nil
 	case <-j.ended:
-		return errNotLeader
+		return cluster.ErrNotLeader
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}

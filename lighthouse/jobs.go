@@ -8,6 +8,7 @@ import (
 
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
+	"github.com/skerry-ft/skerry/lighthouse/cluster"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
@@ -26,16 +27,16 @@ const (
 )
 
 // forgetIdle forgets jobs that nobody uses, so that names which clients made up
-// do not fill the server. It ends with the reign.
-func (r *reign) forgetIdle(ctx context.Context) {
+// do not fill the server. It ends with the leadership.
+func (l *leadership) forgetIdle(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(idleLooks):
 		}
-		for _, j := range r.all() {
-			if err := r.forgetIfIdle(ctx, j); err != nil && ctx.Err() == nil {
+		for _, j := range l.all() {
+			if err := l.forgetIfIdle(ctx, j); err != nil && ctx.Err() == nil {
 				j.log.Warn().Err(err).Msg("idle job kept")
 			}
 		}
@@ -43,8 +44,8 @@ func (r *reign) forgetIdle(ctx context.Context) {
 }
 
 // forgetIfIdle forgets one job if nobody has used it for long enough.
-func (r *reign) forgetIfIdle(ctx context.Context, j *job) error {
-	kept, highest := r.server.ledger.state.has(j.name), r.highest(j)
+func (l *leadership) forgetIfIdle(ctx context.Context, j *job) error {
+	kept, highest := l.ledger.Has(j.name), l.highest(j)
 	long := emptyJobKept
 	if kept {
 		long = idleJobKept
@@ -63,12 +64,12 @@ func (r *reign) forgetIfIdle(ctx context.Context, j *job) error {
 	if err != nil || !idle {
 		return err
 	}
-	return r.forget(j, highest)
+	return l.forget(j, highest)
 }
 
 // highest is the highest id of a job, as of now; at least 1.
-func (r *reign) highest(j *job) int64 {
-	return max(r.server.ledger.state.job(j.name, 0).HighestID, 1)
+func (l *leadership) highest(j *job) int64 {
+	return max(l.ledger.Job(j.name, 0).HighestID, 1)
 }
 
 // inUse says whether anybody is there: a session, a call, or a replica that is
@@ -88,18 +89,18 @@ func (j *job) inUse(now time.Time) bool {
 // forget takes a job out of the ledger and ends it, unless it has formed a quorum
 // above highest: then somebody came. Whoever comes by its name later begins a new
 // one, whose ids rise above all that there were.
-func (r *reign) forget(j *job, highest int64) error {
-	s := r.server
-	if s.ledger.state.has(j.name) {
-		if err := s.ledger.apply(command{Kind: commandForget, Job: j.name, Highest: highest}); err != nil {
+func (l *leadership) forget(j *job, highest int64) error {
+	s := l.server
+	if l.ledger.Has(j.name) {
+		if err := l.ledger.Apply(cluster.Command{Kind: cluster.CommandForget, Job: j.name, Highest: highest}); err != nil {
 			return err
 		}
 	}
-	r.mu.Lock()
-	if r.jobs[j.name] == j {
-		delete(r.jobs, j.name)
+	l.mu.Lock()
+	if l.jobs[j.name] == j {
+		delete(l.jobs, j.name)
 	}
-	r.mu.Unlock()
+	l.mu.Unlock()
 	j.stop()
 	s.metrics.forget(j.name)
 	j.log.Info().Msg("job forgotten")
@@ -113,34 +114,31 @@ var errJobInUse = fmt.Errorf("%w: the job has replicas; drain or evict them firs
 func (l *lighthouseService) DeleteJob(ctx context.Context, req *skerrypb.DeleteJobRequest) (*skerrypb.DeleteJobResponse, error) {
 	j, err := l.server.existing(ctx, req.GetJob())
 	if err != nil {
-		return nil, unavailable(err)
+		return nil, wire.StatusError(err)
 	}
 	var used bool
-	highest := j.reign.highest(j)
+	highest := j.leadership.highest(j)
 	err = j.do(ctx, func(now time.Time) { used = j.inUse(now) })
 	if err == nil && used {
 		err = errJobInUse
 	}
 	if err == nil {
-		err = j.reign.forget(j, highest)
+		err = j.leadership.forget(j, highest)
 	}
-	if err != nil {
-		return nil, unavailable(err)
-	}
-	return &skerrypb.DeleteJobResponse{}, nil
+	return &skerrypb.DeleteJobResponse{}, wire.StatusError(err)
 }
 
 // Jobs implements skerrypb.LighthouseServer.
 func (l *lighthouseService) Jobs(ctx context.Context, _ *skerrypb.JobsRequest) (*skerrypb.JobsResponse, error) {
-	r, err := l.server.reign(ctx)
+	lead, err := l.server.leadership(ctx)
 	if err != nil {
-		return nil, unavailable(err)
+		return nil, wire.StatusError(err)
 	}
 	resp := &skerrypb.JobsResponse{}
-	for _, j := range r.all() {
+	for _, j := range lead.all() {
 		var info *skerrypb.JobInfo
 		if err := j.do(ctx, func(now time.Time) { info = j.info(now) }); err != nil {
-			return nil, unavailable(err)
+			return nil, wire.StatusError(err)
 		}
 		resp.Jobs = append(resp.Jobs, info)
 	}
@@ -169,10 +167,7 @@ func (l *lighthouseService) KillReplica(ctx context.Context, req *skerrypb.KillR
 	if err == nil {
 		err = l.server.kill(ctx, req.GetJob(), id, req.GetReason())
 	}
-	if err != nil {
-		return nil, unavailable(err)
-	}
-	return &skerrypb.KillReplicaResponse{}, nil
+	return &skerrypb.KillReplicaResponse{}, wire.StatusError(err)
 }
 
 // Configure implements skerrypb.LighthouseServer. The rules are checked as a
@@ -186,29 +181,26 @@ func (l *lighthouseService) Configure(ctx context.Context, req *skerrypb.Configu
 	var rules quorum.Config
 	var own bool
 	err = l.server.change(ctx, req.GetJob(), wish{
-		rules: func(j *job, now time.Time) (command, error) {
-			var c command
+		rules: func(j *job, now time.Time) (cluster.Command, error) {
+			var c cluster.Command
 			if rules, own, c, err = j.changed(wanted); err != nil {
-				return command{}, err
+				return cluster.Command{}, err
 			}
 			return c, j.machine.Configure(now, stretched(rules, j.scale))
 		},
 		done: func(j *job) { j.rules, j.own = rules, own },
 	})
-	if err != nil {
-		return nil, unavailable(err)
-	}
-	return &skerrypb.ConfigureResponse{Rules: wire.RulesToProto(rules, own)}, nil
+	return &skerrypb.ConfigureResponse{Rules: wire.RulesToProto(rules, own)}, wire.StatusError(err)
 }
 
 // changed makes the rules that an operator wants, and the command for them.
 // Times that follow from the heartbeat timeout follow it, unless they are named.
-func (j *job) changed(wanted wire.ConfigChange) (quorum.Config, bool, command, error) {
+func (j *job) changed(wanted wire.ConfigChange) (quorum.Config, bool, cluster.Command, error) {
 	base := j.rules
 	if wanted.Reset {
-		base = j.reign.server.rules(j.kind)
+		base = j.leadership.server.rules(j.kind)
 		if wanted == (wire.ConfigChange{Reset: true}) {
-			return base, false, command{Kind: commandUnconfigure}, nil
+			return base, false, cluster.Command{Kind: cluster.CommandUnconfigure}, nil
 		}
 	}
 	rules := wanted.Apply(base)
@@ -222,17 +214,17 @@ func (j *job) changed(wanted wire.ConfigChange) (quorum.Config, bool, command, e
 		}
 	}
 	if err := rules.Validate(); err != nil {
-		return rules, false, command{}, fmt.Errorf("%w: %w", quorum.ErrInvalid, err)
+		return rules, false, cluster.Command{}, fmt.Errorf("%w: %w", quorum.ErrInvalid, err)
 	}
-	if most := j.reign.server.cfg.MaxReplicasPerJob; rules.MinReplicas > most {
-		return rules, false, command{}, fmt.Errorf("%w: MinReplicas = %d, want at most MaxReplicasPerJob = %d (--max-replicas-per-job)",
+	if most := j.leadership.server.cfg.MaxReplicasPerJob; rules.MinReplicas > most {
+		return rules, false, cluster.Command{}, fmt.Errorf("%w: MinReplicas = %d, want at most MaxReplicasPerJob = %d (--max-replicas-per-job)",
 			quorum.ErrInvalid, rules.MinReplicas, most)
 	}
 	if rules.SuspectAfter < missedBeats*minTimeout {
-		return rules, false, command{}, fmt.Errorf("%w: SuspectAfter = %v, want at least %v: %d beats",
+		return rules, false, cluster.Command{}, fmt.Errorf("%w: SuspectAfter = %v, want at least %v: %d beats",
 			quorum.ErrInvalid, rules.SuspectAfter, missedBeats*minTimeout, missedBeats)
 	}
-	return rules, true, command{Kind: commandConfigure, Config: &rules}, nil
+	return rules, true, cluster.Command{Kind: cluster.CommandConfigure, Config: &rules}, nil
 }
 
 // forget drops what is counted by a job's name.

@@ -14,13 +14,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/skerry-ft/skerry/lighthouse"
+	"github.com/skerry-ft/skerry/lighthouse/cluster"
 	"github.com/skerry-ft/skerry/lighthouse/lighthousetest"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
 // badDisk is a disk that fails, or takes its time, when told to.
 type badDisk struct {
-	lighthouse.Disk
+	cluster.Disk
 
 	mu   sync.Mutex
 	err  error
@@ -88,7 +89,7 @@ func TestLeadersDiskFails(t *testing.T) {
 			disks := make([]*badDisk, 3)
 			c := lighthousetest.StartCluster(t, 3, lighthousetest.Options{Timing: "slow",
 				Change: func(i int, cfg *lighthouse.Config) {
-					cfg.Raft.Disk = func(d lighthouse.Disk) lighthouse.Disk {
+					cfg.Raft.Disk = func(d cluster.Disk) cluster.Disk {
 						disks[i] = &badDisk{Disk: d}
 						return disks[i]
 					}
@@ -138,7 +139,7 @@ func TestStopWithAFailedDisk(t *testing.T) {
 	long(t)
 	disks := make([]*badDisk, 3)
 	c := lighthousetest.StartCluster(t, 3, lighthousetest.Options{Change: func(i int, cfg *lighthouse.Config) {
-		cfg.Raft.Disk = func(d lighthouse.Disk) lighthouse.Disk {
+		cfg.Raft.Disk = func(d cluster.Disk) cluster.Disk {
 			disks[i] = &badDisk{Disk: d}
 			return disks[i]
 		}
@@ -164,7 +165,7 @@ func TestSlowDisks(t *testing.T) {
 	long(t)
 	c := lighthousetest.StartCluster(t, 3, lighthousetest.Options{Timing: "slow",
 		Change: func(_ int, cfg *lighthouse.Config) {
-			cfg.Raft.Disk = func(d lighthouse.Disk) lighthouse.Disk { return &badDisk{Disk: d, slow: 100 * time.Millisecond} }
+			cfg.Raft.Disk = func(d cluster.Disk) cluster.Disk { return &badDisk{Disk: d, slow: 100 * time.Millisecond} }
 		}})
 	_, _, q := formIn(t, c, "a", "b")
 	for i, s := range c.Servers {

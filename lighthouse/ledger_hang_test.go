@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/lighthouse"
+	"github.com/skerry-ft/skerry/lighthouse/cluster"
 	"github.com/skerry-ft/skerry/lighthouse/lighthousetest"
 	"github.com/skerry-ft/skerry/quorum"
 )
@@ -18,7 +19,7 @@ func hangingCluster(t *testing.T) (*lighthousetest.Cluster, []*badDisk) {
 	disks := make([]*badDisk, 3)
 	c := lighthousetest.StartCluster(t, 3, lighthousetest.Options{Timing: "slow", Change: func(i int, cfg *lighthouse.Config) {
 		cfg.Raft.DiskTimeout = time.Second
-		cfg.Raft.Disk = func(d lighthouse.Disk) lighthouse.Disk {
+		cfg.Raft.Disk = func(d cluster.Disk) cluster.Disk {
 			disks[i] = &badDisk{Disk: d}
 			return disks[i]
 		}

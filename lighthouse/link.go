@@ -8,16 +8,15 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials"
 
 	"github.com/skerry-ft/skerry/internal/guard"
-	"github.com/skerry-ft/skerry/internal/wire"
+	"github.com/skerry-ft/skerry/lighthouse/cluster"
 )
 
 // link is this server's connection to the leader, while another server leads. It
 // is safe for concurrent use.
 type link struct {
-	dial func(addr string) (*grpc.ClientConn, error)
+	guard *guard.Guard
 
 	mu     sync.Mutex
 	addr   string
@@ -27,16 +26,6 @@ type link struct {
 
 // errLinkClosed says that this server stops.
 var errLinkClosed = errors.New("this lighthouse stops")
-
-func newLink(g *guard.Guard, creds credentials.TransportCredentials) *link {
-	return &link{dial: func(addr string) (*grpc.ClientConn, error) {
-		options := append(wire.DialOptions(), g.DialOptions(fellow(), "")...)
-		if creds != nil {
-			options = append(options, grpc.WithTransportCredentials(creds))
-		}
-		return grpc.NewClient("passthrough:///"+addr, options...)
-	}}
-}
 
 // to returns the connection to the leader at addr. One to another address is
 // closed, which ends every call on it: that one no longer leads.
@@ -50,7 +39,7 @@ func (l *link) to(addr string) (*grpc.ClientConn, error) {
 		return l.conn, nil
 	}
 	l.cutLocked()
-	conn, err := l.dial(addr)
+	conn, err := cluster.Dial(l.guard, addr)
 	if err != nil {
 		return nil, err
 	}
@@ -96,8 +85,8 @@ func (l *link) cutLocked() {
 func (s *Server) follow(ctx context.Context) {
 	defer s.link.close()
 	for {
-		changed := s.leaderChanged()
-		if addr, self, ok := s.leader(); ok && self {
+		changed := s.cluster.Changed()
+		if addr, self, ok := s.cluster.Leader(); ok && self {
 			s.link.keep("")
 		} else if ok {
 			s.link.keep(addr)
@@ -118,7 +107,7 @@ const httpTimeout = 30 * time.Second
 func newHTTPTransport(g *guard.Guard) *http.Transport {
 	t := &http.Transport{DisableKeepAlives: true, ResponseHeaderTimeout: httpTimeout}
 	if g.TLS != nil {
-		t.DialTLSContext = g.TLS.DialContext(fellow(), httpTimeout)
+		t.DialTLSContext = g.TLS.DialContext(guard.Party{Role: guard.Lighthouse}, httpTimeout)
 	}
 	return t
 }

@@ -32,7 +32,7 @@ func (c *Config) checkListeners(g *guard.Guard) error {
 	if err := g.CheckListen(ctx, listen, guardRemedy); err != nil {
 		return fmt.Errorf("Listen = %s (--bind): %w", listen, err)
 	}
-	if c.Cluster.clustered() {
+	if c.Cluster.Several() {
 		if err := g.CheckListen(ctx, c.Cluster.RaftAddress, guardRemedy); err != nil {
 			return fmt.Errorf("Cluster.RaftAddress = %s (--raft-address): %w", c.Cluster.RaftAddress, err)
 		}

@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hashicorp/raft"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/skerry-ft/skerry/internal/wire"
+	"github.com/skerry-ft/skerry/lighthouse/cluster"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
@@ -24,7 +24,7 @@ var manyReplicas = flag.Int("lighthouse.many", 1_100, "replicas of TestManyTrain
 type many struct {
 	t       *testing.T
 	m       *quorum.Machine
-	ledger  *state
+	ledger  quorum.Ledger
 	now     time.Time
 	members map[quorum.ReplicaID]*oneOfMany
 	order   []*oneOfMany // by id
@@ -48,13 +48,16 @@ type answered struct {
 	server                   time.Duration // what the lighthouse's side took
 }
 
+// newLedger is the ledger of a job that is new.
+func newLedger() quorum.Ledger { return quorum.NewLedger("c1", "j", 1_764_000_000_000) }
+
 func startMany(t *testing.T, n int) *many {
 	t.Helper()
 	now := time.UnixMilli(1_764_000_000_000)
 	config := quorum.DefaultConfig()
 	config.MinReplicas = n - 1
 	w := &many{
-		t: t, ledger: newState(), now: now, members: make(map[quorum.ReplicaID]*oneOfMany),
+		t: t, ledger: newLedger(), now: now, members: make(map[quorum.ReplicaID]*oneOfMany),
 		m: quorum.New(now, config, quorum.NewLedger("c1", "j", now.UnixMilli())),
 	}
 	for i := range n {
@@ -183,11 +186,15 @@ func (w *many) form(what string) quorum.Quorum {
 		w.t.Fatalf("%s: no quorum: %v", what, d.Reason)
 	}
 	entry := d.Entry(1, quorum.Token{1}, w.now.UnixMilli())
-	text, err := json.Marshal(command{Kind: commandFormed, Job: "j", UnixMs: 1_764_000_000_000, Formed: &entry})
+	text, err := json.Marshal(cluster.Command{Kind: cluster.CommandFormed, Job: "j", UnixMs: 1_764_000_000_000, Formed: &entry})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	if err, _ := w.ledger.Apply(&raft.Log{Data: text}).(error); err != nil {
+	var c cluster.Command
+	if err := json.Unmarshal(text, &c); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := w.ledger.ApplyFormed(*c.Formed); err != nil {
 		w.t.Fatal(err)
 	}
 	q := w.m.Form(w.now, d, quorum.Token{1}, w.now.UnixMilli())
@@ -217,7 +224,7 @@ func (w *many) form(what string) quorum.Quorum {
 	f.members, f.entry = len(q.Members), len(text)
 	w.t.Logf("%s: %d members, entry %d bytes, up %d, down %d, the lighthouse worked for %v",
 		what, f.members, f.entry, f.up, f.down, f.server.Round(time.Millisecond))
-	if got := w.ledger.job("j", 0).Last; got == nil || got.ID != q.ID || len(got.Members) != len(q.Members) {
+	if got := w.ledger.Last; got == nil || got.ID != q.ID || len(got.Members) != len(q.Members) {
 		w.t.Fatalf("%s: the ledger has %+v", what, got)
 	}
 	w.notices()
@@ -380,9 +387,9 @@ func TestManyTrain(t *testing.T) {
 	// Another leader, of the same ledger, and then one without it.
 	for _, what := range []string{"the leader changes", "the ledger is lost"} {
 		if what == "the ledger is lost" {
-			w.ledger = newState()
+			w.ledger = newLedger()
 		}
-		w.m = quorum.New(w.now, w.m.Config(), w.ledger.job("j", 1_764_000_000_000))
+		w.m = quorum.New(w.now, w.m.Config(), w.ledger.Clone())
 		w.change()
 		for _, r := range w.order {
 			w.open(r)

@@ -81,10 +81,10 @@ func newMetrics(s *Server) *metrics {
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "skerry_lighthouse_raft_last_index", Help: "Index of the last entry of this server's raft log."},
 			func() float64 {
-				if s.leading() == nil {
-					return 0 // the log may not be open yet; the leader's counts
+				if lead := s.leading(); lead != nil {
+					return float64(lead.ledger.LastIndex())
 				}
-				return float64(s.ledger.raft.LastIndex())
+				return 0 // the log may not be open yet; the leader's counts
 			}),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m

@@ -63,7 +63,7 @@ func (s *Server) serveStatus(w http.ResponseWriter, r *http.Request) {
 // serveHealth says 200 when this server leads or knows who does, 503 when nobody
 // does: then standing quorums go on, but no new one is formed.
 func (s *Server) serveHealth(w http.ResponseWriter, _ *http.Request) {
-	_, self, ok := s.leader()
+	_, self, ok := s.cluster.Leader()
 	if s.leading() == nil && (self || !ok) {
 		http.Error(w, "no leader", http.StatusServiceUnavailable)
 		return

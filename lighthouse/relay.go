@@ -12,6 +12,7 @@ import (
 
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
+	"github.com/skerry-ft/skerry/lighthouse/cluster"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
@@ -40,15 +41,15 @@ func (o *opening) Recv() (*skerrypb.Up, error) {
 
 // elsewhere opens a session while this server does not lead. It sends the
 // replica to the leader, or passes its session on if the replica cannot reach
-// that one. It returns a reign, and the stream to serve in it, if this server
+// that one. It returns a leadership, and the stream to serve in it, if this server
 // came to lead meanwhile; else the session is over.
-func (s *Server) elsewhere(stream upstream) (*reign, upstream, error) {
+func (s *Server) elsewhere(stream upstream) (*leadership, upstream, error) {
 	ctx := stream.Context()
 	if hopped(ctx) {
-		held, cancel := context.WithTimeoutCause(ctx, leaderWait, errNotLeader)
+		held, cancel := context.WithTimeoutCause(ctx, leaderWait, cluster.ErrNotLeader)
 		defer cancel()
 		to, err := s.route(held, wait{hopped: true})
-		return to.reign, stream, unavailable(err)
+		return to.leadership, stream, wire.StatusError(err)
 	}
 	first, hello, err := s.firstWord(stream)
 	switch {
@@ -61,19 +62,19 @@ func (s *Server) elsewhere(stream upstream) (*reign, upstream, error) {
 		return nil, nil, s.denied(ctx, skerrypb.Lighthouse_Session_FullMethodName, err)
 	}
 	to, err := s.leaderFor(ctx, hello)
-	if to.reign == nil {
+	if to.leadership == nil {
 		s.metrics.received(first)
 	}
 	switch {
 	case err != nil:
-		return nil, nil, unavailable(err)
-	case to.reign != nil:
-		return to.reign, &opening{stream, first}, nil
+		return nil, nil, wire.StatusError(err)
+	case to.leadership != nil:
+		return to.leadership, &opening{stream, first}, nil
 	case hello.Relay && hello.Avoid == to.leader:
 		return nil, nil, s.relay(stream, first, to.leader)
 	}
 	return nil, nil, stream.Send(&skerrypb.Down{Message: &skerrypb.Down_Redirect{
-		Redirect: wire.RedirectToProto(wire.Redirect{Leader: to.leader, Servers: s.peers()})}})
+		Redirect: wire.RedirectToProto(wire.Redirect{Leader: to.leader, Servers: s.cluster.Servers()})}})
 }
 
 // firstWord reads the hello, within the hello timeout.
@@ -113,7 +114,7 @@ func (s *Server) leaderFor(ctx context.Context, hello wire.Hello) (route, error)
 			return to, nil
 		}
 	}
-	held, cancel := context.WithTimeoutCause(ctx, leaderWait, errNotLeader)
+	held, cancel := context.WithTimeoutCause(ctx, leaderWait, cluster.ErrNotLeader)
 	defer cancel()
 	return s.route(held, wait{now: true})
 }
@@ -124,7 +125,7 @@ func (s *Server) leaderFor(ctx context.Context, hello wire.Hello) (route, error)
 func (s *Server) relay(stream upstream, first *skerrypb.Up, leader string) error {
 	conn, err := s.link.to(leader)
 	if err != nil {
-		return unavailable(fmt.Errorf("%w: %w", errNotLeader, err))
+		return wire.StatusError(fmt.Errorf("%w: %w", cluster.ErrNotLeader, err))
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(passedOn(stream.Context())))
 	defer cancel()
@@ -133,15 +134,15 @@ func (s *Server) relay(stream upstream, first *skerrypb.Up, leader string) error
 		err = up.Send(first)
 	}
 	if err != nil {
-		return unavailable(fmt.Errorf("%w: pass a session on to %s: %w", errNotLeader, leader, err))
+		return wire.StatusError(fmt.Errorf("%w: pass a session on to %s: %w", cluster.ErrNotLeader, leader, err))
 	}
 	s.log.Debug().Str("leader", leader).Msg("session passed on")
 	s.streams.Go(func() { relayUp(stream, up, cancel) })
 	for {
 		down, err := up.Recv()
 		if err != nil {
-			if lostOnTheWay(err) {
-				err = unavailable(fmt.Errorf("%w: the leader %s is lost: %w", errNotLeader, leader, err))
+			if cluster.ConnLost(err) {
+				err = wire.StatusError(fmt.Errorf("%w: the leader %s is lost: %w", cluster.ErrNotLeader, leader, err))
 			}
 			return err
 		}

@@ -1,40 +1,49 @@
 package lighthouse
 
 import (
+	"cmp"
 	"context"
+
+	"github.com/skerry-ft/skerry/lighthouse/cluster"
 )
 
-// route is where a call is to be served: here, in a reign, or by the leader at
-// another address.
+// route is where a call is to be served: by the leader at another address, or, if
+// leader is "", here. There is a leadership then unless wait.servers let it be none.
 type route struct {
-	reign  *reign
-	leader string
+	leadership *leadership
+	leader     string
 }
 
 // wait says what a caller of route waits for.
 type wait struct {
-	hopped bool   // another server has passed this on: it is served here or nowhere
-	ended  *reign // a reign that the caller found at its end
-	avoid  string // a leader at this address does not count
-	now    bool   // a server that is not in its cluster yet is not waited for
+	hopped bool        // another server has passed this on: it is served here or nowhere
+	ended  *leadership // a leadership that the caller found at its end
+	avoid  string      // a leader at this address does not count
+	now    bool        // a server that is not in its cluster yet is not waited for
+
+	// servers says that the call is about the servers: the one that raft has for the
+	// leader serves it, though it may not have caught up with the ledger.
+	servers bool
 }
 
 // route returns where a call is to be served. While nobody leads it waits, until
-// ctx ends. Errors: errNotLeader; the cause of ctx.
+// ctx ends. Errors: cluster.ErrNotLeader; the cause of ctx.
 func (s *Server) route(ctx context.Context, w wait) (route, error) {
 	for {
-		led := s.leaderChanged()
+		led := s.cluster.Changed()
 		s.mu.Lock()
-		r, changed := s.mu.reign, s.mu.changed
+		r, changed := s.mu.leadership, s.mu.changed
 		s.mu.Unlock()
 		if r != nil && r != w.ended {
-			return route{reign: r}, nil
+			return route{leadership: r}, nil
 		}
-		addr, self, ok := s.leader()
+		addr, self, ok := s.cluster.Leader()
 		switch {
-		case ok && self: // its reign begins, or ends
+		case ok && self && w.servers:
+			return route{}, nil
+		case ok && self: // its leadership begins, or ends
 		case w.hopped, w.now && !s.settled():
-			return route{}, errNotLeader
+			return route{}, cluster.ErrNotLeader
 		case ok && addr != "" && addr != w.avoid:
 			return route{leader: addr}, nil
 		}
@@ -49,15 +58,7 @@ func (s *Server) route(ctx context.Context, w wait) (route, error) {
 
 // settled says whether this server is in its cluster: one that starts may take
 // long to find it, and whoever waits here had better ask another.
-func (s *Server) settled() bool { return s.cluster == nil || s.cluster.waiting() == "" }
+func (s *Server) settled() bool { return s.cluster.Waiting() == "" }
 
 // address is this server's as clients are told it, or where it listens.
-func (s *Server) address() string {
-	if s.cluster != nil {
-		return s.cluster.me().RPCAddress
-	}
-	if told := s.advertised(); len(told) > 0 {
-		return told[0]
-	}
-	return s.Addr().String()
-}
+func (s *Server) address() string { return cmp.Or(s.cluster.Address(), s.Addr().String()) }

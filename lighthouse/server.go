@@ -13,15 +13,16 @@ import (
 
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
-	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/logkey"
+	"github.com/skerry-ft/skerry/internal/netaddr"
 	"github.com/skerry-ft/skerry/internal/perhost"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/internal/wire/torchftpb"
+	"github.com/skerry-ft/skerry/lighthouse/cluster"
 )
 
 const (
@@ -49,8 +50,7 @@ type Server struct {
 	refused  refusals       // joins of torchft's
 	sampler  *guard.Sampler // counts those that are left out
 	listener net.Listener
-	dir      *dataDir // nil: in memory
-	cluster  *cluster // nil: this server is alone
+	cluster  *cluster.Node
 	metrics  *metrics
 	started  time.Time
 	sessions atomic.Int64     // open ones, of all jobs
@@ -63,16 +63,14 @@ type Server struct {
 	link      *link           // to the leader, while another server leads
 	transport *http.Transport // for HTTP requests that the leader is to serve
 
-	ledger *ledger // set once, before the first reign; for those who hold a reign
-
 	closeOnce sync.Once
 	closeErr  error
 
 	mu struct {
 		sync.Mutex
 
-		reign   *reign        // nil: this server does not lead
-		changed chan struct{} // closed when reign changes
+		leadership *leadership   // nil: this server does not lead
+		changed    chan struct{} // closed when leadership changes
 	}
 }
 
@@ -97,83 +95,39 @@ func New(cfg Config) (*Server, error) {
 	if err := cfg.checkListeners(g); err != nil {
 		return nil, err
 	}
-	guardCluster(g, &cfg.Cluster, cfg.HelloTimeout)
-	var dir *dataDir
-	if cfg.DataDir != "" {
-		var err error
-		if dir, err = openDataDir(cfg.DataDir, cfg.Log); err != nil {
+	listener := cfg.Listener
+	if listener == nil {
+		if listener, err = netaddr.Listen(cfg.Listen); err != nil {
 			return nil, err
 		}
-	}
-	listener, err := cfg.listen()
-	if err != nil {
-		if dir != nil {
-			err = errors.Join(err, dir.close())
-		}
-		return nil, err
 	}
 	s := &Server{
 		cfg:      cfg,
 		guard:    g,
 		log:      cfg.Log.With().Str(logkey.Component, "lighthouse").Logger(),
 		listener: listener,
-		dir:      dir,
 		started:  time.Now(),
 		hosts:    perhost.New(perhost.Limits{PerHost: int64(cfg.MaxConnsPerHost)}),
 
-		link: newLink(g.Speaks(), cfg.Cluster.PeerCredentials), transport: newHTTPTransport(g.Speaks()),
+		link: &link{guard: g.Speaks()}, transport: newHTTPTransport(g.Speaks()),
 	}
 	s.sampled, s.sampler = guard.Sampled(s.log)
 	s.listener = s.limitConns(listener)
 	s.metrics = newMetrics(s)
 	s.mu.changed = make(chan struct{})
-	if cfg.Cluster.clustered() {
-		if s.cluster, err = newCluster(cfg, dir, listener, s.log); err != nil {
-			return nil, errors.Join(err, s.Close())
-		}
-		s.cluster.guard, s.cluster.sampled = g.Speaks(), s.sampled
+	s.cluster, err = cluster.Open(cluster.Config{
+		Options: cfg.Cluster, Raft: cfg.Raft, DataDir: cfg.DataDir,
+		Addr: listener.Addr(), Listen: cfg.Listen, Advertise: cfg.Advertise,
+		HelloTimeout: cfg.HelloTimeout, Guard: g, Version: cfg.Version, Log: s.log, Sampled: s.sampled,
+	})
+	if err != nil {
+		return nil, errors.Join(err, listener.Close())
 	}
 	return s, nil
 }
 
-// listen gives the port's listener.
-func (c *Config) listen() (net.Listener, error) {
-	if c.Listener != nil {
-		return c.Listener, nil
-	}
-	listener, err := net.Listen("tcp", c.Listen)
-	if err != nil {
-		return nil, listenError(c.Listen, err)
-	}
-	return listener, nil
-}
-
-// listenError says in one line why an address cannot be had.
-func listenError(addr string, err error) error {
-	if errors.Is(err, unix.EADDRINUSE) {
-		return fmt.Errorf("address %s is in use: stop what listens there, or choose another port", addr)
-	}
-	return err
-}
-
 // Addr is the address that the server listens on.
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
-
-// advertised is the list of servers that clients are told: those that they can
-// dial.
-func (s *Server) advertised() []string {
-	if s.cluster != nil {
-		return s.cluster.servers()
-	}
-	if s.cfg.Advertise != "" {
-		return []string{s.cfg.Advertise}
-	}
-	addr, ok := s.Addr().(*net.TCPAddr)
-	if !ok || addr.IP.IsUnspecified() {
-		return nil
-	}
-	return []string{addr.String()}
-}
 
 // Close releases what New took. Run does it by itself.
 func (s *Server) Close() error {
@@ -182,28 +136,19 @@ func (s *Server) Close() error {
 		if errors.Is(s.closeErr, net.ErrClosed) {
 			s.closeErr = nil // Run's listeners closed it
 		}
-		if s.cluster != nil {
-			s.closeErr = errors.Join(s.closeErr, s.cluster.close())
-		}
-		if s.dir != nil {
-			s.closeErr = errors.Join(s.closeErr, s.dir.close())
-		}
+		s.closeErr = errors.Join(s.closeErr, s.cluster.Close())
 	})
 	return s.closeErr
 }
 
 // Run serves until ctx ends, and returns nil then, when all goroutines of the
 // server have ended. Sessions and calls under way are cut without a word to
-// the rules: nobody is dead because his lighthouse stops.
+// the rules: a stopping lighthouse is no evidence against its replicas.
 func (s *Server) Run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, s.Close()) }()
-	if s.cluster == nil {
-		if s.ledger, err = openLedger(ledgerConfig{RaftConfig: s.cfg.Raft, dir: s.dir, log: s.log}); err != nil {
-			return err
-		}
+	if err := s.cluster.Start(); err != nil {
+		return err
 	}
-	defer func() { err = errors.Join(err, s.closeLedger()) }()
-
 	split := newSplitter(s.listener, s.cfg.HelloTimeout, s.secured, s.log)
 	rpc := s.newRPCServer()
 	page := &http.Server{
@@ -222,7 +167,7 @@ func (s *Server) Run(ctx context.Context) (err error) {
 	g.Go(func() error { return serveError("RPC", rpc.Serve(split.grpc)) })
 	g.Go(func() error { return serveError("HTTP", page.Serve(split.http)) })
 	g.Go(func() error {
-		// The reign ends first, so that what the rest of the shutdown breaks
+		// The leadership ends first, so that what the rest of the shutdown breaks
 		// is no witness against anybody.
 		defer func() {
 			s.link.close()
@@ -230,7 +175,7 @@ func (s *Server) Run(ctx context.Context) (err error) {
 			stopHTTP(page)
 			_ = split.close() // its listener's error is Close's to report
 		}()
-		return s.takePart(ctx)
+		return s.cluster.Run(ctx, leader{s})
 	})
 	s.log.Info().Stringer(logkey.Addr, s.Addr()).Msg("lighthouse started")
 	s.warnUnguarded()
@@ -273,7 +218,7 @@ func (s *Server) newRPCServer() *grpc.Server {
 	rpc := grpc.NewServer(options...)
 	services := intake.Registrar(rpc)
 	skerrypb.RegisterLighthouseServer(services, &lighthouseService{server: s})
-	skerrypb.RegisterClusterServer(services, &clusterService{server: s})
+	skerrypb.RegisterClusterServer(services, s.cluster.Service())
 	torchftpb.RegisterLighthouseServiceServer(services, &torchftService{server: s})
 	return rpc
 }

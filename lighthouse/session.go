@@ -15,6 +15,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
+	"github.com/skerry-ft/skerry/lighthouse/cluster"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
@@ -90,10 +91,10 @@ func (l *lighthouseService) Session(opened grpc.BidiStreamingServer[skerrypb.Up,
 	srv := l.server
 	ctx, cancel := context.WithCancelCause(stream.Context())
 	defer cancel(nil)
-	r := srv.leading()
-	if r == nil {
+	lead := srv.leading()
+	if lead == nil {
 		var err error
-		if r, stream, err = srv.elsewhere(stream); r == nil {
+		if lead, stream, err = srv.elsewhere(stream); lead == nil {
 			return err
 		}
 	}
@@ -101,23 +102,23 @@ func (l *lighthouseService) Session(opened grpc.BidiStreamingServer[skerrypb.Up,
 		out: make(chan func() *skerrypb.Down, sessionQueue), ctx: ctx, cancel: cancel,
 		relayed: srv.byFellow(ctx, skerrypb.Lighthouse_Session_FullMethodName),
 	}
-	defer context.AfterFunc(r.ctx, func() { s.end(errNotLeader) })()
+	defer context.AfterFunc(lead.ctx, func() { s.end(cluster.ErrNotLeader) })()
 	noHello := time.AfterFunc(srv.cfg.HelloTimeout, func() { s.end(errNoHello) })
 	defer noHello.Stop()
 	defer srv.sessions.Add(-1)
 	if srv.sessions.Add(1) > maxSessions {
-		return unavailable(errCrowded)
+		return wire.StatusError(errCrowded)
 	}
 	if !s.relayed { // a server passes on those of many hosts
 		place, err := srv.hosts.Enter(addrOf(ctx))
 		if err != nil {
-			return unavailable(fmt.Errorf("%w: sessions: %w", quorum.ErrFull, err))
+			return wire.StatusError(fmt.Errorf("%w: sessions: %w", quorum.ErrFull, err))
 		}
 		defer place.Leave()
 	}
 	sent := make(chan struct{})
 	srv.streams.Go(func() { defer close(sent); s.deliver(stream) })
-	srv.streams.Go(func() { s.receive(r, stream, noHello) })
+	srv.streams.Go(func() { s.receive(lead, stream, noHello) })
 	<-ctx.Done()
 	err := context.Cause(ctx)
 	switch {
@@ -134,7 +135,7 @@ func (l *lighthouseService) Session(opened grpc.BidiStreamingServer[skerrypb.Up,
 	case errors.Is(err, errSlow), errors.Is(err, errReplaced), errors.Is(err, errNoHello):
 		return status.Error(codes.Aborted, err.Error())
 	}
-	return unavailable(err)
+	return wire.StatusError(err)
 }
 
 // errFinished ends a session that was refused: what is queued goes out first.
@@ -168,24 +169,24 @@ func (s *session) deliver(stream upstream) {
 
 // receive opens the session with its hello and feeds the rules until the
 // stream ends.
-func (s *session) receive(r *reign, stream upstream, noHello *time.Timer) {
+func (s *session) receive(l *leadership, stream upstream, noHello *time.Timer) {
 	up, err := stream.Recv()
 	if err != nil {
 		s.end(err)
 		return
 	}
 	noHello.Stop()
-	r.server.metrics.received(up)
+	l.server.metrics.received(up)
 	hello, err := helloOf(up)
 	if err != nil {
 		s.refuse(0, err)
 		return
 	}
-	if err := r.server.rightfulJob(s.ctx, hello.Job); err != nil {
+	if err := l.server.rightfulJob(s.ctx, hello.Job); err != nil {
 		s.end(err)
 		return
 	}
-	j, err := r.job(s.ctx, hello.Job, quorum.KindSkerry)
+	j, err := l.job(s.ctx, hello.Job, quorum.KindSkerry)
 	if err == nil {
 		err = s.open(j, hello)
 	}
@@ -227,7 +228,7 @@ func helloOf(up *skerrypb.Up) (wire.Hello, error) {
 
 // refuse tells the replica why it may not have a session, and ends it.
 func (s *session) refuse(number uint64, err error) {
-	if errors.Is(err, errNotLeader) {
+	if errors.Is(err, cluster.ErrNotLeader) {
 		s.end(err)
 		return
 	}
@@ -265,24 +266,24 @@ func (s *session) own(accusations []quorum.Accusation) {
 
 // welcome is what a new session is told.
 func (j *job) welcome(now time.Time, h quorum.Hello) wire.Welcome {
-	srv := j.reign.server
+	srv := j.leadership.server
 	return wire.Welcome{
-		Cluster: srv.ledger.state.cluster(), Servers: srv.peers(), Timing: j.timing(),
+		Cluster: j.leadership.ledger.Cluster(), Servers: srv.cluster.Servers(), Timing: j.timing(),
 		Sources: j.machine.Sources(now, h.ReplicaID, h.Position),
 	}
 }
 
 // take gives one message to the rules. An error ends the session: the message
-// was malformed, or the reign has ended.
+// was malformed, or the leadership has ended.
 func (s *session) take(j *job, up *skerrypb.Up) error {
-	j.reign.server.metrics.received(up)
+	j.leadership.server.metrics.received(up)
 	if x, ok := up.GetMessage().(*skerrypb.Up_Beat); ok {
 		beat, err := wire.BeatFromProto(x.Beat)
 		if err != nil {
 			s.refuse(0, err)
 			return err
 		}
-		j.reign.server.metrics.beats.Inc()
+		j.leadership.server.metrics.beats.Inc()
 		j.beats.add(s, beat)
 		return nil
 	}
@@ -342,7 +343,7 @@ func (j *job) input(s *session, up *skerrypb.Up) (func(now time.Time), error) {
 func (j *job) join(now time.Time, s *session, join quorum.Join) {
 	s.own(join.Accusations)
 	err := j.machine.Join(now, join)
-	j.reign.server.metrics.joined(join.Kind, err)
+	j.leadership.server.metrics.joined(join.Kind, err)
 	if err == nil {
 		j.joinedAs(now, quorum.KindSkerry)
 	} else {
@@ -360,7 +361,7 @@ func (s *session) close(j *job, cause error) {
 			return
 		}
 		delete(j.sessions, s.id)
-		if !s.left && !errors.Is(cause, errNotLeader) {
+		if !s.left && !errors.Is(cause, cluster.ErrNotLeader) {
 			j.machine.Broken(now, s.id, wire.Text(fmt.Sprintf("session: %v", cause)), s.relayed)
 		}
 		j.log.Debug().Str(logkey.ReplicaID, string(s.id)).AnErr("cause", cause).Msg("session closed")

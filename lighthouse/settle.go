@@ -2,13 +2,14 @@ package lighthouse
 
 import (
 	"crypto/rand"
-	"errors"
+	"fmt"
 	"time"
 
 	"github.com/rs/zerolog"
 
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/internal/wire"
+	"github.com/skerry-ft/skerry/lighthouse/cluster"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
@@ -20,7 +21,7 @@ func (j *job) settle() {
 	if j.broken == nil && j.writing == nil {
 		began := time.Now()
 		d := j.machine.Decide(began)
-		j.reign.server.metrics.decided(time.Since(began))
+		j.leadership.server.metrics.decided(time.Since(began))
 		j.push()
 		j.logReason(d)
 		if d.Ready {
@@ -55,9 +56,9 @@ func (j *job) write(d quorum.Decision) {
 		w.createdMs = time.Now().UnixMilli()
 	}
 	j.writing = w
-	// The reign waits for it: it ends with raft's answer, at the end of the
+	// The leadership waits for it: it ends with raft's answer, at the end of the
 	// leader's lease at the latest.
-	j.reign.running.Go(func() {
+	j.leadership.running.Go(func() {
 		w.err = j.commit(w)
 		select {
 		case j.wrote <- w:
@@ -69,20 +70,17 @@ func (j *job) write(d quorum.Decision) {
 // commit returns when the ledger has the decision, or leadership was confirmed
 // after it.
 func (j *job) commit(w *write) error {
-	s := j.reign.server
-	if !w.d.Changed && !fenced {
-		return nil
-	}
+	l := j.leadership
 	if !w.d.Changed {
-		return errors.Join(s.ledger.verify(j.reign.term), s.ledger.state.newest(j.name, w.d.Quorum))
+		return l.ledger.Confirm(l.term, j.name, w.d.Quorum)
 	}
 	began := time.Now()
-	formed := w.d.Command(j.reign.term, w.token, w.createdMs)
-	if s.ledger.deltasRead() && fenced {
-		formed = w.d.Entry(j.reign.term, w.token, w.createdMs)
+	formed := w.d.Command(l.term, w.token, w.createdMs)
+	if l.ledger.ReadsDeltas() {
+		formed = w.d.Entry(l.term, w.token, w.createdMs)
 	}
-	err := s.ledger.apply(command{Kind: commandFormed, Job: j.name, UnixMs: j.began, Formed: &formed})
-	s.metrics.applied(time.Since(began), err)
+	err := l.ledger.Apply(cluster.Command{Kind: cluster.CommandFormed, Job: j.name, UnixMs: j.began, Formed: &formed})
+	l.server.metrics.applied(time.Since(began), err)
 	return err
 }
 
@@ -99,7 +97,7 @@ func (j *job) written(w *write) {
 	}
 	q := j.machine.Form(j.now(), w.d, w.token, w.createdMs)
 	if w.d.Changed {
-		j.reign.server.metrics.formed(j.name, q)
+		j.leadership.server.metrics.formed(j.name, q)
 		j.logFormed(q)
 	}
 	j.answer(q, w.d.Answers)
@@ -125,7 +123,7 @@ func (j *job) push() {
 				s.send(down)
 			}
 		}
-		j.reign.server.metrics.pushed(n.Kind, len(n.To))
+		j.leadership.server.metrics.pushed(n.Kind, len(n.To))
 	}
 	for _, e := range j.machine.Events() {
 		line := j.log.WithLevel(eventLevel(e.Kind)).Int64(logkey.QuorumID, e.QuorumID)
@@ -181,18 +179,22 @@ func (j *job) logFormed(q quorum.Quorum) {
 	j.reason = ""
 }
 
+// errRestarted says that a job begins anew from its ledger: what was asked of it
+// should be asked again, here.
+var errRestarted = fmt.Errorf("%w: this job begins anew from its ledger", wire.ErrRestarted)
+
 // rebuild starts again from the ledger, after a command whose outcome may be
 // unknown here. Everybody is dismissed and will come again. When the leadership
-// is lost, the reign is about to end, and nothing is decided until then; any
+// is lost, the leadership is about to end, and nothing is decided until then; any
 // other error means that the command did not take effect, so the ledger that
 // is read here is the newest.
 func (j *job) rebuild() {
 	j.log.Warn().Err(j.broken).Msg("machine rebuilt from the ledger")
 	j.push() // what happened before stays on the page
 	why := errRestarted
-	over := reignEnds(j.broken)
+	over := cluster.LeadershipEnds(j.broken)
 	if over {
-		why = errNotLeader
+		why = cluster.ErrNotLeader
 	}
 	j.dismiss(why)
 	if err := j.restart(); err != nil {

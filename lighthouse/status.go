@@ -112,28 +112,28 @@ func (s *Server) Status(ctx context.Context) (Status, error) {
 	now := time.Now()
 	st := Status{
 		Version: s.cfg.Version, Addr: s.Addr().String(), UptimeMs: now.Sub(s.started).Milliseconds(),
-		NowMs: now.UnixMilli(), Sessions: s.sessions.Load(), Durable: s.dir != nil, Jobs: []JobStatus{}, Servers: s.peers(),
+		NowMs: now.UnixMilli(), Sessions: s.sessions.Load(), Durable: s.cfg.DataDir != "", Jobs: []JobStatus{}, Servers: s.cluster.Servers(),
 		OpenJoins: s.openJoins(),
 	}
 	if s.guard.TLS != nil {
 		e := s.guard.TLS.Expiry()
 		st.CertificateUntilMs, st.CertificateWarning = e.Until.UnixMilli(), e.Warning(now)
 	}
-	r := s.leading()
-	if r == nil {
-		if addr, self, ok := s.leader(); ok && !self {
+	lead := s.leading()
+	if lead == nil {
+		if addr, self, ok := s.cluster.Leader(); ok && !self {
 			st.Leader = addr
 		}
 		return st, nil
 	}
 	st.Refused = s.refused.list()
-	st.Cluster, st.Leads, st.Term, st.Leader = s.ledger.state.cluster(), true, r.term, s.address()
-	for _, j := range r.all() {
+	st.Cluster, st.Leads, st.Term, st.Leader = lead.ledger.Cluster(), true, lead.term, s.address()
+	for _, j := range lead.all() {
 		var one JobStatus
 		if err := j.do(ctx, func(now time.Time) { one = j.status(now) }); err != nil {
 			return st, err
 		}
-		one.History = historyStatus(s.ledger.state.job(j.name, 0).History)
+		one.History = historyStatus(lead.ledger.Job(j.name, 0).History)
 		st.Jobs = append(st.Jobs, one)
 	}
 	return st, nil

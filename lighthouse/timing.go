@@ -12,7 +12,7 @@ import (
 // retime stretches the beat interval, and the timeouts that wait for beats,
 // with the number of sessions, and tells the sessions what has changed.
 func (j *job) retime() {
-	s := j.reign.server
+	s := j.leadership.server
 	scale := beatScale(j.scale, int(s.sessions.Load()), j.interval())
 	now := time.Now()
 	if scale < j.scale {
@@ -42,7 +42,7 @@ func (j *job) retime() {
 
 // interval is the job's beat interval before it is stretched.
 func (j *job) interval() time.Duration {
-	return min(j.reign.server.cfg.BeatInterval, j.rules.SuspectAfter/missedBeats)
+	return min(j.leadership.server.cfg.BeatInterval, j.rules.SuspectAfter/missedBeats)
 }
 
 // timing is what sessions are told.
@@ -117,7 +117,7 @@ func (j *job) joinedAs(now time.Time, kind quorum.ClientKind) {
 	if j.own {
 		return
 	}
-	j.rules = j.reign.server.rules(kind)
+	j.rules = j.leadership.server.rules(kind)
 	if err := j.machine.Configure(now, stretched(j.rules, j.scale)); err != nil {
 		j.log.Warn().Err(err).Msg("rules not changed to those of the clients")
 	}

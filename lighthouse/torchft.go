@@ -60,11 +60,11 @@ func (t *torchftService) quorum(ctx context.Context, req *torchftpb.LighthouseQu
 		return nil, wire.StatusError(err)
 	}
 	for {
-		r, err := t.server.reign(ctx)
+		lead, err := t.server.leadership(ctx)
 		if err != nil {
-			return nil, unavailable(err)
+			return nil, wire.StatusError(err)
 		}
-		q, err := t.ask(ctx, r, member, extra)
+		q, err := t.ask(ctx, lead, member, extra)
 		switch {
 		case err == nil:
 			return &torchftpb.LighthouseQuorumResponse{Quorum: q}, nil
@@ -74,7 +74,7 @@ func (t *torchftService) quorum(ctx context.Context, req *torchftpb.LighthouseQu
 			case <-ctx.Done(): // the next wait finds it
 			}
 		default:
-			return nil, unavailable(err)
+			return nil, wire.StatusError(err)
 		}
 	}
 }
@@ -89,44 +89,41 @@ func (t *torchftService) Heartbeat(ctx context.Context, req *torchftpb.Lighthous
 	if err != nil {
 		return nil, wire.StatusError(err)
 	}
-	r, err := t.server.reign(ctx)
+	lead, err := t.server.leadership(ctx)
 	if err != nil {
-		return nil, unavailable(err)
+		return nil, wire.StatusError(err)
 	}
-	j, err := r.torchftJob(ctx, id)
+	j, err := lead.torchftJob(ctx, id)
 	if err != nil {
-		return nil, unavailable(err)
+		return nil, wire.StatusError(err)
 	}
 	t.server.metrics.beats.Inc()
 	var refused error
 	err = j.note(ctx, func(now time.Time) { refused = j.machine.Heartbeat(now, id) })
-	if err = errors.Join(err, refused); err != nil {
-		return nil, unavailable(err)
-	}
-	return &torchftpb.LighthouseHeartbeatResponse{}, nil
+	return &torchftpb.LighthouseHeartbeatResponse{}, wire.StatusError(errors.Join(err, refused))
 }
 
 // torchftJob finds a caller's job: the one its metadata names, or the part of
 // its id before the first slash if there is such a job, or the default.
-func (r *reign) torchftJob(ctx context.Context, id quorum.ReplicaID) (*job, error) {
+func (l *leadership) torchftJob(ctx context.Context, id quorum.ReplicaID) (*job, error) {
 	if named := metadata.ValueFromIncomingContext(ctx, wire.JobMetadata); len(named) > 0 {
 		name, err := wire.CheckJob(named[0])
 		if err != nil {
 			return nil, err
 		}
-		return r.job(ctx, name, quorum.KindTorchft)
+		return l.job(ctx, name, quorum.KindTorchft)
 	}
 	if name, ok := wire.JobPrefix(id); ok {
-		if j, ok := r.known(name); ok {
+		if j, ok := l.known(name); ok {
 			return j, nil
 		}
 	}
-	return r.job(ctx, wire.DefaultJob, quorum.KindTorchft)
+	return l.job(ctx, wire.DefaultJob, quorum.KindTorchft)
 }
 
 // ask joins once and waits for the answer of this leader.
-func (t *torchftService) ask(ctx context.Context, r *reign, member quorum.Member, extra []byte) (*torchftpb.Quorum, error) {
-	j, err := r.torchftJob(ctx, member.ReplicaID)
+func (t *torchftService) ask(ctx context.Context, l *leadership, member quorum.Member, extra []byte) (*torchftpb.Quorum, error) {
+	j, err := l.torchftJob(ctx, member.ReplicaID)
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +139,7 @@ func (t *torchftService) ask(ctx context.Context, r *reign, member quorum.Member
 	case err := <-a.refuse:
 		return nil, err
 	case <-ctx.Done():
-		// The join must not outlive its caller; the reign's end ends this call too.
+		// The join must not outlive its caller; the leadership's end ends this call too.
 		_ = j.do(context.WithoutCancel(ctx), func(now time.Time) { j.askEnded(now, member.ReplicaID, a) })
 		return nil, context.Cause(ctx)
 	}
@@ -158,7 +155,7 @@ func (j *job) askJoin(now time.Time, member quorum.Member, a *asker) error {
 	err := j.machine.Join(now, quorum.Join{
 		Member: member, Client: quorum.KindTorchft, Kind: quorum.JoinStep, Number: a.number,
 	})
-	j.reign.server.metrics.joined(quorum.JoinStep, err)
+	j.leadership.server.metrics.joined(quorum.JoinStep, err)
 	if err != nil {
 		return err
 	}
@@ -251,16 +248,4 @@ func torchftTimeout(err error) error {
 		return status.Error(codes.Canceled, "Timeout expired")
 	}
 	return err
-}
-
-// unavailable converts an error for a caller: without a leader, and at
-// shutdown, it should try again elsewhere.
-func unavailable(err error) error {
-	switch {
-	case errors.Is(err, errNotLeader):
-		err = fmt.Errorf("%w: %w", wire.ErrNoLeader, err)
-	case errors.Is(err, errRestarted):
-		err = fmt.Errorf("%w: %w", wire.ErrRestarted, err)
-	}
-	return wire.StatusError(err)
 }

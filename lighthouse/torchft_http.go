@@ -41,12 +41,12 @@ func (s *Server) serveTorchftStatus(w http.ResponseWriter, r *http.Request) {
 // killTorchft is kill for torchft's path, which names no job: it is the one that
 // the replica's id begins with, if there is such a job, or the default.
 func (s *Server) killTorchft(ctx context.Context, _ string, id quorum.ReplicaID, reason string) error {
-	r, err := s.reign(ctx)
+	lead, err := s.leadership(ctx)
 	if err != nil {
 		return err
 	}
 	name, _ := wire.JobPrefix(id)
-	if _, ok := r.known(name); !ok {
+	if _, ok := lead.known(name); !ok {
 		name = wire.DefaultJob
 	}
 	return s.kill(ctx, name, id, reason)

@@ -2,18 +2,40 @@ package lighthouse
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/hashicorp/raft"
+
 	"github.com/skerry-ft/skerry/internal/wire/torchftpb"
+	"github.com/skerry-ft/skerry/lighthouse/cluster"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
-// serving is a server in memory that runs until the test ends.
-func serving(t *testing.T) (*Server, context.Context) {
+// heldDisk is a disk whose writes of the log wait while held is locked.
+type heldDisk struct {
+	cluster.Disk
+	held sync.RWMutex
+}
+
+func (d *heldDisk) StoreLogs(all []*raft.Log) error {
+	d.held.RLock()
+	defer d.held.RUnlock()
+	return d.Disk.StoreLogs(all)
+}
+
+// serving is a server with a disk that can be held, which runs until the test ends.
+func serving(t *testing.T) (*Server, context.Context, *heldDisk) {
 	t.Helper()
+	held := new(heldDisk)
 	cfg := DefaultConfig()
-	cfg.Listen = "127.0.0.1:0"
+	cfg.Listen, cfg.DataDir = "127.0.0.1:0", t.TempDir()
+	cfg.Raft.DiskTimeout = time.Minute
+	cfg.Raft.Disk = func(d cluster.Disk) cluster.Disk {
+		held.Disk = d
+		return held
+	}
 	s, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -27,30 +49,29 @@ func serving(t *testing.T) (*Server, context.Context) {
 			t.Errorf("run: %v", err)
 		}
 	})
-	return s, ctx
+	return s, ctx, held
 }
 
 // While a decision is being written, beats and joins are still taken, and who
 // joined meanwhile is in a later quorum.
 func TestInputsAreTakenWhileTheLedgerIsWritten(t *testing.T) {
 	t.Parallel()
-	s, ctx := serving(t)
+	s, ctx, disk := serving(t)
 	limited, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	r, err := s.reign(limited)
+	lead, err := s.leadership(limited)
 	if err != nil {
 		t.Fatal(err)
 	}
-	j, err := r.job(t.Context(), "default", quorum.KindTorchft)
+	j, err := lead.job(t.Context(), "default", quorum.KindTorchft)
 	if err != nil {
 		t.Fatal(err)
 	}
-	state := s.ledger.state
-	state.mu.Lock() // the ledger's command waits for this
+	disk.held.Lock() // the ledger's command waits for this
 	locked := true
 	defer func() {
 		if locked {
-			state.mu.Unlock()
+			disk.held.Unlock()
 		}
 	}()
 	service := &torchftService{server: s}
@@ -83,7 +104,7 @@ func TestInputsAreTakenWhileTheLedgerIsWritten(t *testing.T) {
 		t.Fatalf("an answer with %d members before the ledger has it", n)
 	default:
 	}
-	state.mu.Unlock()
+	disk.held.Unlock()
 	locked = false
 	if n := <-answers; n != 1 {
 		t.Errorf("a's quorum has %d members, want the one of the decision that was written", n)

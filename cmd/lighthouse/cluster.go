@@ -7,6 +7,7 @@ import (
 
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/lighthouse"
+	"github.com/skerry-ft/skerry/lighthouse/cluster"
 )
 
 // clusterFlags are those of a server that is one of several.
@@ -23,16 +24,16 @@ func (c *clusterFlags) add(f *pflag.FlagSet, cfg *lighthouse.Config) {
 	f.StringVar(&k.GossipAddress, "gossip-address", "", "address for gossip (TCP and UDP), host:port; empty: --bind with its port + 2")
 	f.IntVar(&k.Voters, "voters", 0, "voters that the cluster shall have, 1, 3 or 5; 0: --bootstrap-expect, or what the others say")
 	f.BoolVar(&k.NonVoter, "non-voter", false, "forward and never vote")
-	f.DurationVar(&k.ReplaceAfter, "replace-after", lighthouse.DefaultReplaceAfter, "how long a voter must be gone before a spare takes its place")
+	f.DurationVar(&k.ReplaceAfter, "replace-after", cluster.DefaultReplaceAfter, "how long a voter must be gone before a spare takes its place")
 	f.StringVar(&c.timing, "raft-timing", "default", "how quickly a leader is replaced, and how easily: fast, default or slow")
-	f.DurationVar(&cfg.Raft.DiskTimeout, "disk-timeout", lighthouse.DefaultDiskTimeout, "how long a write to the disk may take before another server leads")
+	f.DurationVar(&cfg.Raft.DiskTimeout, "disk-timeout", cluster.DefaultDiskTimeout, "how long a write to the disk may take before another server leads")
 	f.StringVar((*string)(&cfg.Guard.Adopt), "adopt", "", "step of giving a running cluster TLS, a token or a gossip key: listen, then speak, then without; unguarded until then")
 	f.StringVar(&c.gossipKeyFile, "gossip-key-file", "", "file with the keys of gossip: 16, 24 or 32 bytes in base64, one a line; the first is used, all are accepted; read again when it changes")
 }
 
 // apply moves what needs looking up into cfg.
 func (c *clusterFlags) apply(f *pflag.FlagSet, cfg *lighthouse.Config) error {
-	t, ok := lighthouse.RaftTimings()[c.timing]
+	t, ok := cluster.Timings()[c.timing]
 	if !ok {
 		return fmt.Errorf("raft-timing = %q, want fast, default or slow", c.timing)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/printable"
 	"github.com/skerry-ft/skerry/lighthouse"
+	"github.com/skerry-ft/skerry/lighthouse/cluster"
 )
 
 // shownIDBytes is how much of a raft id a table shows; as much names a server.
@@ -38,7 +39,7 @@ func (c *clientFlags) add(f *pflag.FlagSet) {
 }
 
 // run calls f with a client, within the timeout.
-func (c *clientFlags) run(ctx context.Context, f func(context.Context, *lighthouse.ClusterClient) error) error {
+func (c *clientFlags) run(ctx context.Context, f func(context.Context, *cluster.Client) error) error {
 	if c.timeout <= 0 {
 		return fmt.Errorf("timeout = %v, want above 0", c.timeout)
 	}
@@ -51,7 +52,7 @@ func (c *clientFlags) run(ctx context.Context, f func(context.Context, *lighthou
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	return f(ctx, &lighthouse.ClusterClient{Addrs: c.servers, Guard: g})
+	return f(ctx, &cluster.Client{Addrs: c.servers, Guard: g})
 }
 
 // newClusterCommands are those by which operators look after servers.
@@ -66,7 +67,7 @@ func newMembersCommand() *cobra.Command {
 		Short: "Show the servers of the cluster",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.run(cmd.Context(), func(ctx context.Context, client *lighthouse.ClusterClient) error {
+			return c.run(cmd.Context(), func(ctx context.Context, client *cluster.Client) error {
 				m, err := client.Members(ctx)
 				if err != nil {
 					return err
@@ -79,7 +80,7 @@ func newMembersCommand() *cobra.Command {
 	return cmd
 }
 
-func showMembers(w io.Writer, m lighthouse.Membership, asJSON bool) error {
+func showMembers(w io.Writer, m cluster.Membership, asJSON bool) error {
 	if asJSON {
 		e := json.NewEncoder(printable.JSONWriter(w))
 		e.SetIndent("", "  ")
@@ -103,7 +104,7 @@ func showMembers(w io.Writer, m lighthouse.Membership, asJSON bool) error {
 	return err
 }
 
-func role(s lighthouse.Member) string {
+func role(s cluster.Member) string {
 	switch {
 	case s.Leader:
 		return "leader"
@@ -117,7 +118,7 @@ func role(s lighthouse.Member) string {
 	return "new"
 }
 
-func state(s lighthouse.Member) string {
+func state(s cluster.Member) string {
 	if s.Alive {
 		return "alive"
 	}
@@ -168,7 +169,7 @@ func newRemoveCommand() *cobra.Command {
 }
 
 func remove(cmd *cobra.Command, c *clientFlags, who string, force bool) error {
-	return c.run(cmd.Context(), func(ctx context.Context, client *lighthouse.ClusterClient) error {
+	return c.run(cmd.Context(), func(ctx context.Context, client *cluster.Client) error {
 		if err := client.Remove(ctx, who, force); err != nil {
 			return err
 		}
@@ -187,7 +188,7 @@ func newTransferCommand() *cobra.Command {
 			if len(args) > 0 {
 				to = args[0]
 			}
-			return c.run(cmd.Context(), func(ctx context.Context, client *lighthouse.ClusterClient) error {
+			return c.run(cmd.Context(), func(ctx context.Context, client *cluster.Client) error {
 				if err := client.TransferLeader(ctx, to); err != nil {
 					return err
 				}

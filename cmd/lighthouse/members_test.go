@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/skerry-ft/skerry/lighthouse"
+	"github.com/skerry-ft/skerry/lighthouse/cluster"
 	"github.com/skerry-ft/skerry/lighthouse/lighthousetest"
 )
 
@@ -29,10 +29,10 @@ func command(t *testing.T, args ...string) (string, error) {
 	return stdout.String(), nil
 }
 
-func membership(t *testing.T, servers string) (lighthouse.Membership, error) {
+func membership(t *testing.T, servers string) (cluster.Membership, error) {
 	t.Helper()
 	out, err := command(t, "members", "--json", "--server", servers)
-	var m lighthouse.Membership
+	var m cluster.Membership
 	if err == nil {
 		err = json.Unmarshal([]byte(out), &m)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/skerry-ft/skerry/internal/printable"
-	"github.com/skerry-ft/skerry/lighthouse"
+	"github.com/skerry-ft/skerry/lighthouse/cluster"
 )
 
 func newRecoverCommand() *cobra.Command {
@@ -47,7 +47,7 @@ go on rising.`,
 				return errors.New("this forgets the other voters: say --majority-is-lost if it is so")
 			}
 			log := zerolog.New(printable.JSONWriter(cmd.ErrOrStderr())).Level(zerolog.WarnLevel)
-			r, err := lighthouse.Recover(dir, aside, log)
+			r, err := cluster.Recover(dir, aside, log)
 			if err != nil {
 				return err
 			}

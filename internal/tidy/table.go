@@ -26,8 +26,10 @@ var mayImport = map[string][]string{
 	"checkpoint":          {"pg", "internal/guard"},
 	"checkpoint/ckpttest": {"checkpoint", "pg"},
 
-	"lighthouse": {"quorum", "internal/wire/...", "internal/guard", "internal/boundjson", "internal/perhost"},
+	"lighthouse": {"quorum", "lighthouse/cluster", "internal/wire/...", "internal/guard", "internal/perhost"},
 	"manager":    {"quorum", "store/...", "pg", "checkpoint", "internal/wire/...", "internal/guard", "manager/internal/..."},
+
+	"lighthouse/cluster": {"quorum", "internal/wire/...", "internal/guard", "internal/boundjson", "internal/perhost"},
 
 	"manager/internal/monitor": {},
 	"manager/internal/final":   {},
@@ -59,9 +61,9 @@ var mayImport = map[string][]string{
 	"internal/paralleltest": {},
 
 	"cmd/internal":   {"internal/guard"},
-	"cmd/lighthouse": {"lighthouse", "cmd/internal/...", "internal/guard", "internal/printable"},
+	"cmd/lighthouse": {"lighthouse/...", "cmd/internal/...", "internal/guard", "internal/printable"},
 	"cmd/skerry": {
-		"quorum", "store/...", "pg/...", "nccl", "checkpoint", "lighthouse", "manager/...",
+		"quorum", "store/...", "pg/...", "nccl", "checkpoint", "lighthouse/...", "manager/...",
 		"train/...", "internal/wire/...", "internal/sim", "internal/guard", "internal/portlease", "internal/printable", "cmd/internal/...", "examples/...",
 	},
 	"examples/digits/trainer": {
@@ -69,7 +71,7 @@ var mayImport = map[string][]string{
 	},
 	"examples": {"store", "pg/...", "nccl", "checkpoint", "manager", "train/..."},
 	"test": {
-		"quorum", "store/...", "pg/...", "nccl", "checkpoint", "lighthouse", "manager/...",
+		"quorum", "store/...", "pg/...", "nccl", "checkpoint", "lighthouse/...", "manager/...",
 		"train/...", "internal/wire/...", "internal/sim", "internal/guard/...", "internal/portlease", "examples/...",
 	},
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/lighthouse"
+	"github.com/skerry-ft/skerry/lighthouse/cluster"
 )
 
 // patience bounds the waits of this package. It is long, because a failure is
@@ -14,7 +15,7 @@ const patience = 60 * time.Second
 
 // Options are those of a cluster.
 type Options struct {
-	// Timing is a name of lighthouse.RaftTimings. Empty is "slow", which a busy
+	// Timing is a name of cluster.Timings. Empty is "slow", which a busy
 	// test machine upsets least.
 	Timing string
 
@@ -41,9 +42,9 @@ type Cluster struct {
 func StartCluster(t testing.TB, n int, o Options) *Cluster {
 	t.Helper()
 	c := &Cluster{t: t}
-	timing, ok := lighthouse.RaftTimings()[o.Timing]
+	timing, ok := cluster.Timings()[o.Timing]
 	if !ok {
-		timing = lighthouse.RaftTimings()["slow"]
+		timing = cluster.Timings()["slow"]
 	}
 	for i := range n + o.Spares {
 		cfg := defaults(t)

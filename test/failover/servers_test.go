@@ -23,6 +23,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/lighthouse"
+	"github.com/skerry-ft/skerry/lighthouse/cluster"
 	"github.com/skerry-ft/skerry/train/spawn"
 )
 
@@ -68,7 +69,7 @@ func serve(ctx context.Context, w spawn.Worker) error {
 	}
 	cfg.Cluster.RaftAddress, cfg.Cluster.GossipAddress = net.JoinHostPort(host, "0"), net.JoinHostPort(host, "0")
 	cfg.Cluster.Expect, cfg.Cluster.Join, cfg.Cluster.NonVoter = a.Expect, a.Join, a.Expect == 0
-	timing := lighthouse.RaftTimings()[a.Timing]
+	timing := cluster.Timings()[a.Timing]
 	cfg.Raft.Heartbeat, cfg.Raft.Election, cfg.Raft.Lease = timing.Heartbeat, timing.Election, timing.Lease
 	// Servers and replicas share this machine, and whatever else runs on it: what
 	// is asked here is what a failover does, not how fast a busy machine is.

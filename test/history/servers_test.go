@@ -11,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/skerry-ft/skerry/lighthouse"
+	"github.com/skerry-ft/skerry/lighthouse/cluster"
 	"github.com/skerry-ft/skerry/lighthouse/lighthousetest"
 )
 
@@ -67,7 +68,7 @@ func (s *servers) start(i int) {
 		c.Rules.MinReplicas, c.Rules.JoinTimeout = minReplicas, 2*time.Second
 		// A busy machine must not look like a death: the model knows of kills alone.
 		c.Rules.HeartbeatTimeout, c.Rules.SuspectAfter, c.Rules.Grace = 20*time.Second, 10*time.Second, 10*time.Second
-		c.Raft = lighthouse.RaftConfig{Transport: link, Servers: s.voters, LocalID: s.voters[i].ID}
+		c.Raft = cluster.RaftOptions{Transport: link, Servers: s.voters, LocalID: s.voters[i].ID}
 		if s.change != nil {
 			s.change(i, c)
 		}

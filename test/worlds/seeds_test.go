@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/skerry-ft/skerry/lighthouse"
+	"github.com/skerry-ft/skerry/lighthouse/cluster"
 	"github.com/skerry-ft/skerry/manager"
 )
 
@@ -45,7 +45,7 @@ type seeded struct {
 	d        *drawn
 	replicas []*replica
 	houseUp  bool
-	backup   *lighthouse.RaftMemory // what the lighthouse knew when it stopped first
+	backup   *cluster.Memory // what the lighthouse knew when it stopped first
 	over     atomic.Bool
 	whole    time.Duration // when a replica was seen whole last, after the faults
 }
@@ -264,6 +264,6 @@ func (p *proc) drains() bool {
 // forgetLedger makes the next lighthouse begin a new cluster.
 func (w *world) forgetLedger(lost bool) {
 	if lost {
-		w.memory = lighthouse.NewRaftMemory()
+		w.memory = cluster.NewMemory()
 	}
 }

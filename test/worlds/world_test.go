@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/skerry-ft/skerry/lighthouse"
+	"github.com/skerry-ft/skerry/lighthouse/cluster"
 	"github.com/skerry-ft/skerry/pg/pgtest"
 	"github.com/skerry-ft/skerry/quorum"
 )
@@ -54,7 +55,7 @@ type world struct {
 	plane  *pgtest.Memory
 	heals  *heals
 	log    zerolog.Logger
-	memory *lighthouse.RaftMemory
+	memory *cluster.Memory
 	book   *book
 
 	house *house
@@ -83,7 +84,7 @@ func inWorld(t *testing.T, o options, script func(w *world)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{
 			t: t, outer: outer, o: o, began: time.Now(), net: newNetwork(), plane: pgtest.NewMemory(), heals: newHeals(),
-			log: zerolog.Nop(), memory: lighthouse.NewRaftMemory(),
+			log: zerolog.Nop(), memory: cluster.NewMemory(),
 		}
 		if *worldLog {
 			w.log = zerolog.New(zerolog.ConsoleWriter{Out: os.Stderr, TimeFormat: "04:05.000"}).With().Timestamp().Logger()

@@ -1,0 +1,34 @@
+package cluster
+
+import "github.com/skerry-ft/skerry/quorum"
+
+// Command is an entry of the raft log. Exactly the fields that its kind names
+// are set. Kinds and fields are only ever added.
+type Command struct {
+	Kind    CommandKind      `json:"kind"`
+	Cluster string           `json:"cluster,omitempty"` // found
+	Job     string           `json:"job,omitempty"`     // all but found, rise and retire
+	UnixMs  int64            `json:"unix_ms,omitempty"` // the same: where a new job's ids start; rise
+	Formed  *quorum.Formed   `json:"formed,omitempty"`  // formed
+	Config  *quorum.Config   `json:"config,omitempty"`  // configure
+	Replica quorum.ReplicaID `json:"replica,omitempty"` // drain, evict
+	Server  string           `json:"server,omitempty"`  // retire
+	Highest int64            `json:"highest,omitempty"` // forget: a job with an id above it stays; 0: none does
+}
+
+// CommandKind says what a command does.
+type CommandKind string
+
+// The kinds of commands; those that only this package gives have small letters.
+const (
+	commandFound     CommandKind = "found"     // gives the cluster its id, once
+	CommandFormed    CommandKind = "formed"    // a job's next quorum
+	CommandConfigure CommandKind = "configure" // a job's own rules
+	CommandDrain     CommandKind = "drain"
+	CommandEvict     CommandKind = "evict"
+
+	CommandUnconfigure CommandKind = "unconfigure" // back to the servers' rules
+	CommandForget      CommandKind = "forget"      // nobody uses the job any more
+	commandRise        CommandKind = "rise"        // all ids to come are above UnixMs
+	commandRetire      CommandKind = "retire"      // a raft id that is never to be used again
+)

@@ -1,0 +1,146 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+	wal "github.com/hashicorp/raft-wal"
+	"github.com/hashicorp/raft-wal/metadb"
+	"github.com/rs/zerolog"
+	"golang.org/x/sys/unix"
+
+	"github.com/skerry-ft/skerry/internal/wire"
+)
+
+// A voter that forgets what it promised can undo what was committed: the others
+// count on its log and its vote. So a data dir that is not what it was makes a
+// new server, under a new raft id, and what is there is set aside. Signs are:
+//
+//   - the log is missing, though raft has run on it;
+//   - the files are not the ones that they were: a copy was put here (the lock
+//     file, which nothing ever replaces, has another inode and another birth);
+//   - the leader, or one before it, has this server's word for more of the log
+//     than is here (a file system or a disk was rolled back).
+
+// asideFolder is where the data of server id go.
+func asideFolder(id string) string { return "old-" + id }
+
+// place tells one copy of a folder from another.
+type place struct {
+	Inode  uint64 `json:"inode,omitempty"`
+	BornNs int64  `json:"born_ns,omitempty"` // 0: the file system does not tell
+}
+
+// place returns that of the lock file.
+func (d *dataDir) place() (place, error) {
+	var st unix.Statx_t
+	err := unix.Statx(int(d.lock.Fd()), "", unix.AT_EMPTY_PATH, unix.STATX_INO|unix.STATX_BTIME, &st)
+	if err != nil {
+		return place{}, fmt.Errorf("look at %s: %w", d.lock.Name(), err)
+	}
+	p := place{Inode: st.Ino}
+	if st.Mask&unix.STATX_BTIME != 0 {
+		p.BornNs = time.Unix(st.Btime.Sec, int64(st.Btime.Nsec)).UnixNano()
+	}
+	return p, nil
+}
+
+// elsewhere says whether now is another copy than p. Where the file system does
+// not tell a file's birth, an inode alone proves nothing.
+func (p place) elsewhere(now place) bool {
+	return p != place{} && p.BornNs != 0 && now.BornNs != 0 && p.Inode != now.Inode && p.BornNs != now.BornNs
+}
+
+// openRecord reads what is kept, and sets the data aside if they are not what
+// they were.
+func (d *dataDir) openRecord(log zerolog.Logger) (savedState, error) {
+	k, err := d.readRecord()
+	if err != nil {
+		return k, err
+	}
+	now, err := d.place()
+	if err != nil {
+		return k, err
+	}
+	had := k.Place
+	k.Place = now
+	if k.Standing != wire.StandingFounded || len(k.Known) == 0 && len(k.Founders) <= 1 {
+		return k, nil // nobody else counts on these data
+	}
+	missing := false
+	if k.Started {
+		index, err := d.lastIndex()
+		if err != nil {
+			return k, err
+		}
+		missing = index == 0
+	}
+	switch {
+	case missing:
+		return d.setAside(k, log, errors.New("the raft log is missing"))
+	case had.elsewhere(now):
+		return d.setAside(k, log, fmt.Errorf("%w: a copy of another folder was put here", errOldCopy))
+	}
+	return k, nil
+}
+
+// setAside moves raft's files and id into a folder of their own, and returns
+// what is kept by the new server of the same cluster that has this folder now.
+func (d *dataDir) setAside(k savedState, log zerolog.Logger, why error) (savedState, error) {
+	id, err := d.raftID()
+	if err != nil {
+		return k, err
+	}
+	aside := filepath.Join(d.path, asideFolder(id))
+	err = os.MkdirAll(aside, 0o700)
+	// The id first: whatever stops this half-way, old data are never again under
+	// the id for which they promised something.
+	for _, name := range []string{raftIDFile, snapshotFolder, logFolder, recordFile} {
+		if e := os.Rename(filepath.Join(d.path, name), filepath.Join(aside, name)); e != nil && !errors.Is(e, os.ErrNotExist) {
+			err = errors.Join(err, e)
+		}
+		if err != nil {
+			return k, fmt.Errorf("set old data aside: %w", err)
+		}
+	}
+	if err := os.MkdirAll(d.logPath(), 0o700); err != nil {
+		return k, fmt.Errorf("set old data aside: %w", err)
+	}
+	log.Warn().Err(why).Str("folder", aside).Str("old", id).Msg("data set aside: this is a new server now")
+	k.Started, k.Founders = false, nil
+	return k, d.writeRecord(k)
+}
+
+// lastIndex is up to where the log or a snapshot here goes, 0 for neither. The
+// log is not in use.
+func (d *dataDir) lastIndex() (uint64, error) {
+	if entries, err := os.ReadDir(d.logPath()); err != nil || len(entries) == 0 {
+		return 0, nil // there is none to open, and none is made
+	}
+	meta := new(metadb.BoltMetaDB)
+	store, err := wal.Open(d.logPath(), wal.WithMetaStore(meta), wal.WithLogger(hclog.NewNullLogger()))
+	if err != nil {
+		return 0, errors.Join(fmt.Errorf("open raft log in %s: %w", d.logPath(), err), meta.Close())
+	}
+	index, err := store.LastIndex()
+	if err = errors.Join(err, store.Close(), meta.Close()); err != nil {
+		return 0, fmt.Errorf("read raft log in %s: %w", d.logPath(), err)
+	}
+	snapshots, err := raft.NewFileSnapshotStoreWithLogger(d.path, snapshotsKept, hclog.NewNullLogger())
+	if err != nil {
+		return 0, fmt.Errorf("open snapshots in %s: %w", d.path, err)
+	}
+	all, err := snapshots.List()
+	if err != nil {
+		return 0, fmt.Errorf("list snapshots in %s: %w", d.path, err)
+	}
+	for _, s := range all {
+		index = max(index, s.Index)
+	}
+	return index, nil
+}

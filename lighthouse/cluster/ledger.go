@@ -1,0 +1,285 @@
+package cluster
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/hashicorp/raft"
+	wal "github.com/hashicorp/raft-wal"
+	"github.com/hashicorp/raft-wal/metadb"
+	"github.com/rs/zerolog"
+
+	"github.com/skerry-ft/skerry/internal/wire"
+	"github.com/skerry-ft/skerry/quorum"
+)
+
+// ErrNotLeader says that this server does not lead, or no longer does: what
+// was asked may or may not have happened, and should be asked again.
+var ErrNotLeader = fmt.Errorf("%w: this lighthouse does not lead", wire.ErrNoLeader)
+
+// localAddress is the raft address of a cluster of one, whose transport stays
+// within the process.
+const localAddress raft.ServerAddress = "local"
+
+const (
+	// applyTimeout bounds how long a command waits to enter raft's queue. Once
+	// it is in, it ends with the leader's lease at the latest.
+	applyTimeout = 5 * time.Second
+
+	// snapshotsKept is how many snapshots a data dir holds.
+	snapshotsKept = 2
+
+	// snapshotThreshold is how many commands lie between two snapshots. They
+	// are some kilobytes each; replaying this many takes milliseconds.
+	snapshotThreshold = 1_024
+
+	// trailingLogs is how many commands are kept behind a snapshot, for
+	// followers that were away for a moment; one that was away for longer is sent
+	// the snapshot. Of a lighthouse in memory the entries are the greater part of
+	// what it holds.
+	trailingLogs = 256
+)
+
+// Ledger is what raft replicates, and raft itself. What it returns of jobs is what
+// this server holds, which is all that was committed only while it leads, once its
+// leadership was established. Its methods are safe for concurrent use; Apply and
+// Confirm wait for a majority, until this server's lease of the leadership ends at
+// the latest.
+type Ledger struct {
+	id     raft.ServerID
+	raft   *raft.Raft
+	state  *state
+	log    zerolog.Logger
+	checks shared // of leadership
+	// cluster is the id that the cluster had before raft ran, or "".
+	cluster   string
+	disk      *disk          // nil: in memory
+	kept      bool           // what is written outlives the server
+	transport raft.Transport // for close
+	// readsDeltas says of another server whether it reads deltas; nil: all do.
+	readsDeltas func(raft.ServerID) bool
+	// release gives back what raft used, after raft has shut down.
+	release func() error
+}
+
+// ledgerConfig says how a ledger is opened.
+type ledgerConfig struct {
+	RaftOptions
+	dir *dataDir // nil: in memory
+	log zerolog.Logger
+
+	// bootstrap are the voters with whom a new log begins; nil begins none: the
+	// leader of a cluster that exists sends one. bootstrapped is called between
+	// a new log's beginning and its first use.
+	bootstrap    []raft.Server
+	bootstrapped func() error
+
+	// cluster is the id that the cluster has already, "" if the first leader
+	// draws it.
+	cluster string
+
+	// readsDeltas is ledger.readsDeltas.
+	readsDeltas func(raft.ServerID) bool
+}
+
+// openLedger starts raft on the data dir, or in memory if there is none.
+func openLedger(cfg ledgerConfig) (*Ledger, error) {
+	l := &Ledger{state: newState(), log: cfg.log, cluster: cfg.cluster, readsDeltas: cfg.readsDeltas,
+		kept: cfg.dir != nil || cfg.Memory != nil, release: func() error { return nil }}
+	conf := raft.DefaultConfig()
+	conf.Logger = raftLogger(cfg.log)
+	conf.HeartbeatTimeout = cfg.Heartbeat
+	conf.ElectionTimeout = cfg.Election
+	conf.LeaderLeaseTimeout = cfg.Lease
+	conf.CommitTimeout = min(conf.CommitTimeout, cfg.Heartbeat/2)
+	conf.SnapshotThreshold = snapshotThreshold
+	conf.TrailingLogs = trailingLogs
+	conf.LocalID = cfg.LocalID
+
+	logs, stable, snapshots, err := l.stores(conf, cfg.dir, cfg.Memory, cfg.DiskTimeout)
+	if err != nil {
+		return nil, err
+	}
+	if cfg.Disk != nil && l.disk != nil {
+		l.disk.Disk = cfg.Disk(l.disk.Disk)
+	}
+	l.id = conf.LocalID
+	transport, servers := cfg.Transport, cfg.bootstrap
+	if transport == nil {
+		_, transport = raft.NewInmemTransport(localAddress)
+	}
+	if cfg.cluster == "" {
+		servers = cfg.Servers
+		if len(servers) == 0 {
+			servers = []raft.Server{{ID: conf.LocalID, Address: transport.LocalAddr()}}
+		}
+	}
+	l.transport = transport
+	known, err := raft.HasExistingState(logs, stable, snapshots)
+	if err == nil {
+		err = checkSnapshot(snapshots)
+	}
+	if err == nil && !known && len(servers) > 0 {
+		err = raft.BootstrapCluster(conf, logs, stable, snapshots, transport, raft.Configuration{Servers: servers})
+	}
+	if err == nil && len(servers) > 0 && cfg.bootstrapped != nil {
+		err = cfg.bootstrapped()
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("read the raft log: %w", err), l.release())
+	}
+	l.raft, err = raft.NewRaft(conf, l.state, logs, stable, snapshots, transport)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("start raft: %w", err), l.release())
+	}
+	return l, nil
+}
+
+// stores opens the log, the stable store and the snapshots, and completes
+// conf's id.
+func (l *Ledger) stores(conf *raft.Config, dir *dataDir, memory *Memory, timeout time.Duration) (raft.LogStore, raft.StableStore, raft.SnapshotStore, error) {
+	if dir == nil {
+		if memory == nil {
+			memory = NewMemory()
+		}
+		conf.LocalID = cmp.Or(conf.LocalID, memory.id)
+		return memory.store, memory.store, memory.snapshots, nil
+	}
+	if conf.LocalID == "" {
+		id, err := dir.raftID()
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		conf.LocalID = raft.ServerID(id)
+	}
+	snapshots, err := raft.NewFileSnapshotStoreWithLogger(dir.path, snapshotsKept, conf.Logger)
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("open snapshots in %s: %w", dir.path, err)
+	}
+	if err := tighten(filepath.Join(dir.path, snapshotFolder)); err != nil { // raft makes it open to all
+		return nil, nil, nil, err
+	}
+	// The log's Close leaves its metadata open, and with them their lock.
+	meta := new(metadb.BoltMetaDB)
+	if err := repairSegments(dir.logPath(), meta); err != nil {
+		return nil, nil, nil, errors.Join(err, meta.Close())
+	}
+	store, err := wal.Open(dir.logPath(), wal.WithLogger(conf.Logger), wal.WithMetaStore(meta))
+	if err != nil {
+		return nil, nil, nil, errors.Join(fmt.Errorf("open raft log in %s: %w", dir.logPath(), err), meta.Close())
+	}
+	l.release = func() error { return errors.Join(store.Close(), meta.Close()) }
+	l.disk = newDisk(store, timeout, l.log)
+	return l.disk, l.disk, snapshotFiles{snapshots, dir.path}, nil
+}
+
+// Apply replicates a command and returns what the ledger said of it. After an
+// error that is not the ledger's own refusal, the command may still take
+// effect later.
+func (l *Ledger) Apply(c Command) error {
+	data, err := json.Marshal(c)
+	if err != nil {
+		return fmt.Errorf("encode ledger command: %w", err)
+	}
+	f := l.raft.Apply(data, applyTimeout)
+	if err := f.Error(); err != nil {
+		return fmt.Errorf("write the ledger: %w", unwritten(leadershipError(err)))
+	}
+	if err, ok := f.Response().(error); ok {
+		return fmt.Errorf("write the ledger: %w", err)
+	}
+	return nil
+}
+
+// ReadsDeltas says whether all servers read entries that say only what differs from
+// the quorum before. One of an older build takes such an entry for a quorum without
+// members and refuses it: its ledger would be another from then on. So during an
+// upgrade, and until gossip has told of all servers, entries are whole.
+func (l *Ledger) ReadsDeltas() bool {
+	if l.readsDeltas == nil || !Fenced {
+		return Fenced
+	}
+	f := l.raft.GetConfiguration()
+	return f.Error() == nil && !slices.ContainsFunc(f.Configuration().Servers, func(s raft.Server) bool {
+		return !l.readsDeltas(s.ID)
+	})
+}
+
+// verify returns nil if this server led in that term at some moment after the
+// call.
+func (l *Ledger) verify(term uint64) error {
+	if err := l.checks.do(func() error { return l.raft.VerifyLeader().Error() }); err != nil {
+		return leadershipError(err)
+	}
+	if now := l.raft.CurrentTerm(); now != term {
+		return fmt.Errorf("%w: term %d has ended, it is %d", ErrNotLeader, term, now)
+	}
+	return nil
+}
+
+// Confirm returns nil if an answer that changes nothing, and so is not written, may
+// be given again: this server led in that term at some moment after the call, and
+// the job's ledger holds no quorum after q. Errors: ErrNotLeader; quorum.ErrFenced.
+func (l *Ledger) Confirm(term uint64, job string, q quorum.Quorum) error {
+	if !Fenced {
+		return nil
+	}
+	return errors.Join(l.verify(term), l.state.newest(job, q))
+}
+
+// leads says whether this server leads, as far as its raft knows.
+func (l *Ledger) leads() bool { return l.raft.State() == raft.Leader }
+
+// LastIndex is the index of the last entry of this server's log.
+func (l *Ledger) LastIndex() uint64 { return l.raft.LastIndex() }
+
+// Cluster returns the cluster's id, "" before its first leader gave it one.
+func (l *Ledger) Cluster() string { return l.state.cluster() }
+
+// Jobs returns the names of all jobs that are in the ledger, sorted.
+func (l *Ledger) Jobs() []string { return l.state.jobs() }
+
+// Has says whether a job is in the ledger.
+func (l *Ledger) Has(job string) bool { return l.state.has(job) }
+
+// Job returns a copy of a job's ledger; that of a new one gives ids above unixMs.
+func (l *Ledger) Job(name string, unixMs int64) quorum.Ledger { return l.state.job(name, unixMs) }
+
+// barrier returns when all that was committed before has reached the state.
+func (l *Ledger) barrier() error {
+	return unwritten(leadershipError(l.raft.Barrier(applyTimeout).Error()))
+}
+
+// leadershipError makes raft's many words for a lost leadership one.
+func leadershipError(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, raft.ErrNotLeader), errors.Is(err, raft.ErrLeadershipLost),
+		errors.Is(err, raft.ErrLeadershipTransferInProgress), errors.Is(err, raft.ErrRaftShutdown):
+		return fmt.Errorf("%w: %w", ErrNotLeader, err)
+	}
+	return err
+}
+
+// LeadershipEnds says whether an error of the ledger's means that the leadership is
+// about to end. What raft refuses during a handover, it does not write; and if that
+// comes to nothing, this server leads on.
+func LeadershipEnds(err error) bool {
+	return errors.Is(err, ErrNotLeader) && !errors.Is(err, raft.ErrLeadershipTransferInProgress)
+}
+
+// close ends raft and gives back its files.
+func (l *Ledger) close() error {
+	shutdown := func() error { return l.raft.Shutdown().Error() }
+	err := l.hush()
+	if l.disk == nil {
+		return errors.Join(err, shutdown(), l.release())
+	}
+	return errors.Join(err, l.disk.end(shutdown, l.release))
+}

@@ -1,0 +1,241 @@
+package cluster
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/skerry-ft/skerry/internal/wire"
+	"github.com/skerry-ft/skerry/quorum"
+)
+
+// state is raft's state machine: the cluster id, and per job a quorum.Ledger.
+// Every rule is the ledger's own; this only finds the right one. It is safe
+// for concurrent use.
+type state struct {
+	mu   sync.RWMutex
+	data replicated
+}
+
+// replicated is what a snapshot holds.
+type replicated struct {
+	Cluster string                    `json:"cluster"`
+	Jobs    map[string]*quorum.Ledger `json:"jobs"`
+	Retired []string                  `json:"retired,omitempty"` // raft ids, see retire
+	// Floor is the highest id of all jobs that were forgotten: those of a job that
+	// takes the name of one begin above it (Q1).
+	Floor int64 `json:"floor,omitempty"`
+}
+
+func newState() *state {
+	return &state{data: replicated{Jobs: make(map[string]*quorum.Ledger)}}
+}
+
+// cluster returns the cluster id, "" before the first leader gave one.
+func (s *state) cluster() string {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.data.Cluster
+}
+
+// jobs returns the names of all jobs that have a ledger, sorted.
+func (s *state) jobs() []string {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return slices.Sorted(maps.Keys(s.data.Jobs))
+}
+
+// job returns a copy of a job's ledger; a new job's starts at unixMs.
+func (s *state) job(name string, unixMs int64) quorum.Ledger {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if l, ok := s.data.Jobs[name]; ok {
+		return l.Clone()
+	}
+	return quorum.NewLedger(s.data.Cluster, name, max(unixMs, s.data.Floor))
+}
+
+// has says whether a job has a ledger.
+func (s *state) has(name string) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	_, ok := s.data.Jobs[name]
+	return ok
+}
+
+// newest returns nil if a job's ledger holds no quorum after q: an answer that is
+// not written must not be older than what is.
+func (s *state) newest(name string, q quorum.Quorum) error {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	l := s.data.Jobs[name]
+	if l == nil || l.Last == nil {
+		return nil
+	}
+	if last := l.Last; last.ID > q.ID || last.ID == q.ID && last.Round > q.Round {
+		return fmt.Errorf("%w: quorum %d round %d is to be repeated, the ledger holds %d round %d",
+			quorum.ErrFenced, q.ID, q.Round, last.ID, last.Round)
+	}
+	return nil
+}
+
+// Apply carries out one command. It returns an error or nil, which the
+// proposer reads from the future.
+func (s *state) Apply(entry *raft.Log) any {
+	var c Command
+	if err := json.Unmarshal(entry.Data, &c); err != nil {
+		return fmt.Errorf("decode ledger command %d: %w", entry.Index, err)
+	}
+	if err := c.bounded(); err != nil {
+		return fmt.Errorf("ledger command %d: %w", entry.Index, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c.Kind == commandFound {
+		// Two leaders may both try: the first one's id stays.
+		if s.data.Cluster == "" {
+			s.data.Cluster = c.Cluster
+		}
+		return nil
+	}
+	if c.Kind == commandRetire {
+		return s.retireLocked(c.Server)
+	}
+	if c.Kind == commandRise {
+		s.riseLocked(c.UnixMs)
+		return nil
+	}
+	l, known := s.data.Jobs[c.Job]
+	if c.Kind == CommandForget {
+		if known && c.Highest > 0 && l.HighestID > c.Highest {
+			return fmt.Errorf("%w: job %s is forgotten as of id %d, the ledger holds %d", quorum.ErrFenced, c.Job, c.Highest, l.HighestID)
+		}
+		if known {
+			s.data.Floor = max(s.data.Floor, l.HighestID)
+		}
+		delete(s.data.Jobs, c.Job)
+		return nil
+	}
+	if !known {
+		l = new(quorum.NewLedger(s.data.Cluster, c.Job, max(c.UnixMs, s.data.Floor)))
+	}
+	if err := applyTo(l, c); err != nil {
+		return err
+	}
+	s.data.Jobs[c.Job] = l
+	return nil
+}
+
+// bounded refuses what would make a state that Restore does not take. No server
+// writes such a command, but by a clock that is thousands of years ahead.
+func (c *Command) bounded() error {
+	c.UnixMs = max(c.UnixMs, 0) // a clock that stands before 1970 says nothing
+	switch {
+	case c.UnixMs > quorum.MaxStep:
+		return fmt.Errorf("unix_ms = %d, want at most %d", c.UnixMs, int64(quorum.MaxStep))
+	case len(c.Job) > quorum.MaxIDBytes:
+		return fmt.Errorf("job has %d bytes, want at most %d", len(c.Job), quorum.MaxIDBytes)
+	case len(c.Cluster) > quorum.MaxIDBytes:
+		return fmt.Errorf("cluster has %d bytes, want at most %d", len(c.Cluster), quorum.MaxIDBytes)
+	}
+	return nil
+}
+
+// applyTo carries out a job's command on its ledger.
+func applyTo(l *quorum.Ledger, c Command) error {
+	switch {
+	case c.Kind == CommandFormed && c.Formed != nil:
+		if !Fenced {
+			unfence(l, c.Formed)
+		}
+		return l.ApplyFormed(*c.Formed)
+	case c.Kind == CommandConfigure && c.Config != nil:
+		return l.ApplyConfig(*c.Config)
+	case c.Kind == CommandUnconfigure:
+		l.Config = nil
+		return nil
+	case c.Kind == CommandDrain:
+		return l.ApplyDrain(c.Replica)
+	case c.Kind == CommandEvict:
+		return l.ApplyEvict(c.Replica)
+	}
+	return fmt.Errorf("ledger command of unknown kind %q", c.Kind)
+}
+
+// unfence lets a command through whatever it follows.
+func unfence(l *quorum.Ledger, f *quorum.Formed) {
+	f.FollowsID, f.FollowsRound, f.Term = 0, 0, max(f.Term, l.Term)
+	if l.Last != nil {
+		f.FollowsID, f.FollowsRound = l.Last.ID, l.Last.Round
+	}
+	l.HighestID = min(l.HighestID, f.Quorum.ID-1)
+}
+
+// maxRetired bounds the raft ids that are remembered as taken out. A server that
+// was gone for a thousand others is long forgotten by whoever might start it.
+const maxRetired = 1_000
+
+// retireLocked keeps that a raft id is never to be used again. The caller holds
+// the lock.
+func (s *state) retireLocked(id string) error {
+	if id == "" || len(id) > wire.MaxServerIDBytes {
+		return fmt.Errorf("retire server %q: want an id of 1 to %d bytes", id, wire.MaxServerIDBytes)
+	}
+	if !slices.Contains(s.data.Retired, id) {
+		s.data.Retired = append(s.data.Retired, id)
+		s.data.Retired = s.data.Retired[max(0, len(s.data.Retired)-maxRetired):]
+	}
+	return nil
+}
+
+// retired says whether a server was taken out of the cluster.
+func (s *state) retired(id string) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return slices.Contains(s.data.Retired, id)
+}
+
+// Snapshot returns the state as of now; raft calls it between two commands.
+func (s *state) Snapshot() (raft.FSMSnapshot, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	data, err := json.Marshal(s.data)
+	if err != nil {
+		return nil, fmt.Errorf("encode the ledger: %w", err)
+	}
+	return snapshot(data), nil
+}
+
+// Restore replaces the state by a snapshot's. One that is not a ledger's is refused,
+// and the state stays.
+func (s *state) Restore(r io.ReadCloser) error {
+	defer func() { _ = r.Close() }() // read only
+	data, err := readState(r)
+	if err != nil {
+		return fmt.Errorf("decode the ledger: %w", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.data = data
+	return nil
+}
+
+// snapshot is an encoded state.
+type snapshot []byte
+
+// Persist writes the snapshot to raft's sink.
+func (s snapshot) Persist(sink raft.SnapshotSink) error {
+	if _, err := sink.Write(s); err != nil {
+		_ = sink.Cancel() // the write's error tells why
+		return fmt.Errorf("write a snapshot: %w", err)
+	}
+	return sink.Close()
+}
+
+// Release does nothing: the bytes are the collector's.
+func (s snapshot) Release() {}

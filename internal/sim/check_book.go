@@ -35,6 +35,7 @@ type account struct {
 	away     bool
 	draining bool
 	evicted  bool
+	torn     bool // its ranks are at different positions, so its join says
 	excused  bool // it left, was evicted or superseded: its loss needs no witness
 }
 
@@ -164,9 +165,9 @@ func (b *book) beat(now time.Duration, id string, at pos) {
 func (b *book) joins(now time.Duration, j *quorum.Join) {
 	a := b.hears(now, string(j.Member.ReplicaID))
 	a.joined, a.waits, a.number, a.at = true, true, j.Number, place(j.Member.Position)
-	a.fall = j.Kind == quorum.JoinFall
+	a.fall, a.torn = j.Kind == quorum.JoinFall, j.Member.Torn
 	a.says, a.about = j.Fact.Kind, pos{j.Fact.Step, j.Fact.QuorumID}
-	if j.Member.Torn {
+	if a.torn {
 		a.says = quorum.NoFact // its word on a step weighs nothing
 	}
 	b.saw(a.at)

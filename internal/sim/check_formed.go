@@ -221,7 +221,10 @@ func (b *book) tooFew(now time.Duration) bool {
 func (b *book) holder(f formedView) {
 	top := f.top()
 	for _, a := range b.order {
-		if a.lost || a.evicted || a.stuck || !a.member && !a.joined && !a.session {
+		switch {
+		case a.lost || a.evicted || a.stuck, !a.member && !a.joined && !a.session:
+			continue
+		case a.waits && a.torn: // one of its ranks holds that position, and beats; as a whole it does not
 			continue
 		}
 		if a.at.above(top) {

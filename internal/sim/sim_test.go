@@ -61,6 +61,7 @@ func TestSeedsThatFailed(t *testing.T) {
 		{302811, "the word that a link is cut outlives the loss of its end"},
 		{311158, "one rank's odd reduction makes its replica's discard no loss"},
 		{322999, "a replica that joined anew stands where an older word of it was settled to"},
+		{412821, "a torn replica, of which one rank holds the highest position"},
 	} {
 		if r := Run(c.seed, Settings{}); r.Err != nil {
 			t.Errorf("seed %d (%s): %v", c.seed, c.what, r.Err)

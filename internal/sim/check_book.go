@@ -267,9 +267,9 @@ func (b *book) left(now time.Duration, id string) {
 	b.falls(now, a.member)
 }
 
-// heed takes what the machine says happened. That somebody is lost must have its
+// onNotice takes what the machine says happened. That somebody is lost must have its
 // reasons.
-func (b *book) heed(now time.Duration, e quorum.Event) {
+func (b *book) onEvent(now time.Duration, e quorum.Event) {
 	if e.Kind == quorum.EventPositionFell {
 		b.owes = false
 	}

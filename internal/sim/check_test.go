@@ -117,7 +117,7 @@ func plantsOfQuorums() []plant {
 			h.joins("a", "b", "c")
 			h.b.broken(0, "c", false)
 			h.b.accuses(1, "a", "c", 1, false)
-			h.b.heed(1, quorum.Event{Kind: quorum.EventLost, ReplicaID: "c"})
+			h.b.onEvent(1, quorum.Event{Kind: quorum.EventLost, ReplicaID: "c"})
 			h.b.all["c"].waits = true
 			h.tell(h.formed(2, "a", "b", "c"), "a", "b", "c")
 		}},
@@ -173,7 +173,7 @@ func plantsOfLinks() []plant {
 			h.b.left(0, "b")
 			h.joins("a", "c")
 			h.tell(h.formed(2, "a", "c"), "a", "c")
-			h.b.heed(0, quorum.Event{Kind: quorum.EventReturned, ReplicaID: "b"})
+			h.b.onEvent(0, quorum.Event{Kind: quorum.EventReturned, ReplicaID: "b"})
 			h.b.opened(0, "b", pos{5, 1})
 			h.b.link(0, "b", "a", false)
 			h.b.link(0, "b", "a", true)
@@ -261,7 +261,7 @@ func plantsOfCommits() []plant {
 			h.c.waited(h.b, "b", 1, 0, "step")
 		}},
 		{"lost without a witness", "witness", func(h *bench) {
-			h.b.heed(1, quorum.Event{Kind: quorum.EventLost, ReplicaID: "a"})
+			h.b.onEvent(1, quorum.Event{Kind: quorum.EventLost, ReplicaID: "a"})
 		}},
 	}
 }

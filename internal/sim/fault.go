@@ -232,7 +232,7 @@ func (w *world) strikeOperator(f Fault) {
 		w.loseReply++
 	case f.Kind == FaultRepeat:
 		w.repeats += 10
-	case s == nil || s.reign == nil || m == nil:
+	case s == nil || s.leadership == nil || m == nil:
 	case f.Kind == FaultDrain:
 		s.change(command{drain: m.rid()})
 	case f.Kind == FaultEvict:
@@ -311,9 +311,9 @@ func (w *world) settleDown() {
 func (w *world) restore() {
 	want := w.o.config()
 	s := w.leading()
-	if s != nil && s.reign != nil {
+	if s != nil && s.leadership != nil {
 		if s.ledger.Config == nil || *s.ledger.Config == want {
-			if s.reign.book.config == want {
+			if s.leadership.book.config == want {
 				return
 			}
 		}

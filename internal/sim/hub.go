@@ -165,7 +165,9 @@ func (m *member) tellSiblings(g int, id int64) {
 	}
 	for _, r := range m.ranks {
 		if r.g != g {
-			m.toRank(r.g, func() { r.heed(quorum.Notice{Kind: quorum.NoticeSibling, QuorumID: id, Reason: "a sibling's is over"}) })
+			m.toRank(r.g, func() {
+				r.onNotice(quorum.Notice{Kind: quorum.NoticeSibling, QuorumID: id, Reason: "a sibling's is over"})
+			})
 		}
 	}
 }

@@ -117,10 +117,10 @@ func (m *member) connect() {
 // dialled is a dial that reached a server: it leads, or knows who does, or the
 // member tries elsewhere.
 func (m *member) dialled(s *server) {
-	w, r := m.w, s.reign
+	w, r := m.w, s.leadership
 	if r == nil && s.leader >= 0 && s.leader != s.index && w.cutServers[s.index][s.leader] <= w.now {
 		if l := w.servers[s.leader]; l.up && l.asleep <= w.now {
-			r = l.reign
+			r = l.leadership
 		}
 	}
 	if r == nil || r.over || !m.up || m.connected() || w.now < m.asleep {
@@ -148,7 +148,7 @@ func (m *member) dialled(s *server) {
 }
 
 // open is the shell's side of a hello.
-func (r *reign) open(now time.Time, x *session, h quorum.Hello) {
+func (r *leadership) open(now time.Time, x *session, h quorum.Hello) {
 	if !x.open {
 		return
 	}
@@ -255,7 +255,7 @@ func (m *member) notice(n quorum.Notice) {
 		return
 	}
 	for _, r := range m.ranks {
-		m.toRank(r.g, func() { r.heed(n) })
+		m.toRank(r.g, func() { r.onNotice(n) })
 	}
 }
 

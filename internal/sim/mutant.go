@@ -252,7 +252,7 @@ func rankMutants() []Mutant {
 
 // override writes the quorum of all who have joined, though the machine says that
 // it is not time. It says whether it does.
-func (r *reign) override(d quorum.Decision) bool {
+func (r *leadership) override(d quorum.Decision) bool {
 	if !slices.Contains(r.w.mutant.forms, d.Reason.Code) || r.forms > 0 {
 		return false
 	}

@@ -31,7 +31,7 @@ type command struct {
 }
 
 // server is one lighthouse server: a small raft without membership changes, the
-// ledger that it replicates, and, while it leads, a reign. Term, vote, log and
+// ledger that it replicates, and, while it leads, a leadership. Term, vote, log and
 // ledger survive a crash.
 type server struct {
 	w         *world
@@ -60,7 +60,7 @@ type server struct {
 	acked   []uint64
 	checks  []check
 
-	reign *reign
+	leadership *leadership
 }
 
 // check is one VerifyLeader that waits.
@@ -202,8 +202,8 @@ func (s *server) stepDown(why string) {
 	for _, c := range checks {
 		c.done(errNotLeader)
 	}
-	if s.reign != nil {
-		s.reign.end()
+	if s.leadership != nil {
+		s.leadership.end()
 	}
 }
 
@@ -411,8 +411,8 @@ func (s *server) stop() {
 	for i := range s.log {
 		s.log[i].cmd.done = nil
 	}
-	if s.reign != nil {
-		s.reign.vanish()
+	if s.leadership != nil {
+		s.leadership.vanish()
 	}
 	for _, m := range s.w.members {
 		if m.x != nil && m.x.via == s {

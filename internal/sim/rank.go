@@ -241,7 +241,7 @@ func (r *rank) accept(q *request, rep reply) {
 	}
 	r.poke()
 	for _, n := range t.Early {
-		r.heed(n)
+		r.onNotice(n)
 	}
 	switch {
 	case t.Wrong:
@@ -325,8 +325,8 @@ func (r *rank) requested() {
 	r.poke()
 }
 
-// heed does what a notice means.
-func (r *rank) heed(n quorum.Notice) {
+// onNotice does what a notice means.
+func (r *rank) onNotice(n quorum.Notice) {
 	if f := r.m.w.mutant.onNotice; f != nil && f(n) {
 		return
 	}

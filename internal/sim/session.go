@@ -9,7 +9,7 @@ import (
 // loses what is under way.
 type session struct {
 	m     *member
-	r     *reign
+	r     *leadership
 	via   *server
 	open  bool
 	gone  bool // the leader knows that it broke

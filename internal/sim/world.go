@@ -237,8 +237,8 @@ func (w *world) picture() string {
 	var b strings.Builder
 	for _, s := range w.servers {
 		fmt.Fprintf(&b, "server %d up=%t leads=%t term %d log %d commit %d", s.index, s.up, s.leads, s.term, len(s.log), s.commit)
-		if s.reign != nil {
-			fmt.Fprintf(&b, " busy=%t: %v", s.reign.busy, s.reign.m.Decide(s.clock()).Reason)
+		if s.leadership != nil {
+			fmt.Fprintf(&b, " busy=%t: %v", s.leadership.busy, s.leadership.m.Decide(s.clock()).Reason)
 		}
 		b.WriteByte('\n')
 	}

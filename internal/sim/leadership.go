@@ -9,11 +9,11 @@ import (
 // epochStart is where every process's clock begins.
 var epochStart = time.Unix(1_700_000_000, 0)
 
-// reign is the time during which a server leads: a machine rebuilt from the
+// leadership is the time during which a server leads: a machine rebuilt from the
 // ledger, and the sessions of those who found this leader. It is the
 // lighthouse's shell, input by input: what comes while a command is being written
 // is taken, nothing is decided, and nobody is told before it is written.
-type reign struct {
+type leadership struct {
 	s        *server
 	w        *world
 	term     uint64
@@ -34,18 +34,18 @@ type reign struct {
 func (s *server) clock() time.Time { return epochStart.Add(time.Duration(s.w.now) + s.skew) }
 
 func (s *server) beginReign() {
-	if s.reign != nil {
-		s.reign.end()
+	if s.leadership != nil {
+		s.leadership.end()
 	}
-	r := &reign{s: s, w: s.w, term: s.term, began: s.w.now, sessions: map[string]*session{}, joins: map[quorum.ReplicaID]quorum.Join{}}
-	s.reign = r
-	s.w.note("server %d reigns in term %d", s.index, s.term)
+	r := &leadership{s: s, w: s.w, term: s.term, began: s.w.now, sessions: map[string]*session{}, joins: map[quorum.ReplicaID]quorum.Join{}}
+	s.leadership = r
+	s.w.note("server %d takes over in term %d", s.index, s.term)
 	r.restart()
 	r.settle()
 }
 
 // restart makes the machine anew from the ledger.
-func (r *reign) restart() {
+func (r *leadership) restart() {
 	l := r.s.ledger.Clone()
 	if f := r.w.mutant.onRestart; f != nil {
 		f(&l)
@@ -66,7 +66,7 @@ func (r *reign) restart() {
 }
 
 // end dismisses everybody; they come again, here or elsewhere.
-func (r *reign) end() {
+func (r *leadership) end() {
 	if r.over {
 		return
 	}
@@ -75,10 +75,10 @@ func (r *reign) end() {
 }
 
 // vanish is end without a word.
-func (r *reign) vanish() {
+func (r *leadership) vanish() {
 	r.over = true
-	if r.s.reign == r {
-		r.s.reign = nil
+	if r.s.leadership == r {
+		r.s.leadership = nil
 	}
 	for _, m := range r.w.members {
 		if x := m.x; x != nil && x.r == r {
@@ -87,7 +87,7 @@ func (r *reign) vanish() {
 	}
 }
 
-func (r *reign) dismiss() {
+func (r *leadership) dismiss() {
 	for _, m := range r.w.members {
 		if x := r.sessions[m.id]; x != nil {
 			x.lose(true)
@@ -97,7 +97,7 @@ func (r *reign) dismiss() {
 }
 
 // take gives an input to the machine.
-func (r *reign) take(input func(now time.Time)) {
+func (r *leadership) take(input func(now time.Time)) {
 	if r.over {
 		return
 	}
@@ -112,7 +112,7 @@ func (r *reign) take(input func(now time.Time)) {
 
 // now is the time for the next input; a process that was descheduled doubts
 // itself.
-func (r *reign) now() time.Time {
+func (r *leadership) now() time.Time {
 	now := r.s.clock()
 	if !r.due.IsZero() && now.Sub(r.due) > doubtAfter {
 		r.doubt(now)
@@ -121,7 +121,7 @@ func (r *reign) now() time.Time {
 	return now
 }
 
-func (r *reign) doubt(now time.Time) {
+func (r *leadership) doubt(now time.Time) {
 	late := now.Sub(r.turned)
 	r.m.Doubt(now, late)
 	r.book.doubt(now.Sub(epochStart), late)
@@ -129,13 +129,13 @@ func (r *reign) doubt(now time.Time) {
 }
 
 // settle carries out what the rules say.
-func (r *reign) settle() {
+func (r *leadership) settle() {
 	r.forms = 0
 	r.step()
 }
 
 // step decides once; a decision that has to be written ends in another step.
-func (r *reign) step() {
+func (r *leadership) step() {
 	if r.over || r.busy || r.w.err != nil {
 		return
 	}
@@ -159,13 +159,13 @@ func (r *reign) step() {
 const maxForms = 8
 
 // sleepBusy is sleep while something is being written, if it still is.
-func (r *reign) sleepBusy() {
+func (r *leadership) sleepBusy() {
 	if r.busy && !r.over {
 		r.sleep()
 	}
 }
 
-func (r *reign) sleep() {
+func (r *leadership) sleep() {
 	wake := r.m.Wake(r.s.clock())
 	r.push()
 	r.due = wake
@@ -183,7 +183,7 @@ func (r *reign) sleep() {
 
 // form makes a decision so: written first, or, when nothing changed, confirmed
 // by a check of leadership begun after the decision.
-func (r *reign) form(now time.Time, d quorum.Decision) {
+func (r *leadership) form(now time.Time, d quorum.Decision) {
 	r.busy = true
 	decided := r.w.now
 	floor := r.w.check.floor()
@@ -208,7 +208,7 @@ func (r *reign) form(now time.Time, d quorum.Decision) {
 
 // write replicates a command. Its reply may be lost: then nobody here knows what
 // became of it.
-func (r *reign) write(c command, done func(error)) {
+func (r *leadership) write(c command, done func(error)) {
 	if !r.s.leads || r.s.term != r.term {
 		done(errNotLeader)
 		return
@@ -232,7 +232,7 @@ func (r *reign) write(c command, done func(error)) {
 }
 
 // formed goes on after the write.
-func (r *reign) formed(d quorum.Decision, err error, decided int64, floor answer) {
+func (r *leadership) formed(d quorum.Decision, err error, decided int64, floor answer) {
 	r.busy = false
 	if r.over || r.w.err != nil {
 		return
@@ -255,7 +255,7 @@ func (r *reign) formed(d quorum.Decision, err error, decided int64, floor answer
 }
 
 // release tells a quorum to those whose joins it answers.
-func (r *reign) release(q *quorum.Quorum, decided int64, floor answer, changed bool, answers []quorum.Answered) {
+func (r *leadership) release(q *quorum.Quorum, decided int64, floor answer, changed bool, answers []quorum.Answered) {
 	rel := release{
 		decided: decided, at: r.w.now, floor: floor, changed: changed, server: r.s.index,
 		answer: r.w.record(quorum.Formed{Quorum: *q}), answers: make([]answered, len(answers)),
@@ -273,7 +273,7 @@ func (r *reign) release(q *quorum.Quorum, decided int64, floor answer, changed b
 }
 
 // next carries out what waited while something was written, and settles.
-func (r *reign) next() {
+func (r *leadership) next() {
 	if len(r.wishes) > 0 {
 		c := r.wishes[0]
 		r.wishes = r.wishes[1:]
@@ -287,7 +287,7 @@ func (r *reign) next() {
 
 // rebuild starts again from the ledger: what became of the command is unknown
 // here.
-func (r *reign) rebuild(err error) {
+func (r *leadership) rebuild(err error) {
 	r.w.note("server %d rebuilds: %v", r.s.index, err)
 	r.push()
 	r.dismiss()
@@ -301,7 +301,7 @@ func (r *reign) rebuild(err error) {
 }
 
 // push sends the machine's notices, and tells the checkers what it said.
-func (r *reign) push() {
+func (r *leadership) push() {
 	for _, n := range r.m.Notices() {
 		for _, id := range n.To {
 			if x := r.sessions[string(id)]; x != nil {
@@ -314,10 +314,10 @@ func (r *reign) push() {
 
 // told gives the checkers what the machine says happened, before what it was
 // told is in the book.
-func (r *reign) told() {
+func (r *leadership) told() {
 	now := r.s.clock().Sub(epochStart)
 	for _, e := range r.m.Events() {
-		r.book.heed(now, e)
+		r.book.onEvent(now, e)
 		if r.w.tracing && e.Kind != quorum.EventJoined && e.Kind != quorum.EventFormed {
 			r.w.note("server %d: %v", r.s.index, e)
 		}
@@ -327,14 +327,14 @@ func (r *reign) told() {
 // change is an operator's wish, if the server leads when it comes to hear it.
 func (s *server) change(c command) {
 	s.when(func() {
-		if s.reign != nil {
-			s.reign.change(c)
+		if s.leadership != nil {
+			s.leadership.change(c)
 		}
 	})
 }
 
 // change is an operator's wish: the rules first, then the ledger.
-func (r *reign) change(c command) {
+func (r *leadership) change(c command) {
 	if r.busy {
 		r.wishes = append(r.wishes, c)
 		return

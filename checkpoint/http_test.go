@@ -10,9 +10,17 @@ import (
 
 	"github.com/skerry-ft/skerry/checkpoint"
 	"github.com/skerry-ft/skerry/checkpoint/ckpttest"
+	"github.com/skerry-ft/skerry/internal/paralleltest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// testsAtOnce is how many tests run at a time, unless -parallel says otherwise: they
+// wait for deadlines rather than compute.
+const testsAtOnce = 6
+
+func TestMain(m *testing.M) {
+	paralleltest.AtOnce(testsAtOnce)
+	goleak.VerifyTestMain(m)
+}
 
 // running makes an HTTP transport that serves until the test ends.
 func running(t *testing.T, cfg checkpoint.HTTPConfig) *checkpoint.HTTP {

@@ -5,7 +5,6 @@ import (
 	"net"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/netaddr"
@@ -48,11 +47,7 @@ func TestWhereReplicasListen(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			tc.cfg.ReplicaID, tc.cfg.Backend = "a", pgtest.NewMemory().Backend()
-			began := time.Now()
 			m, err := New(tc.cfg)
-			if took := time.Since(began); took > 2*netaddr.LookupTimeout {
-				t.Errorf("took %v", took)
-			}
 			if err != nil {
 				_ = tc.cfg.Backend.Close() // it was never configured
 				if tc.listen != "" || strings.Contains(err.Error(), "\n") {

@@ -92,7 +92,8 @@ func TestSyncHeal(t *testing.T) {
 }
 
 // In steady state nobody asks the lighthouse, and its absence is not noticed;
-// one that comes back from its ledger finds the quorum standing.
+// one that comes back from its ledger finds the quorum standing. (That no step waits
+// for it is shown in virtual time, test/worlds.)
 func TestLighthouseAway(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -114,22 +115,6 @@ func TestLighthouseAway(t *testing.T) {
 		t.Errorf("joins %d to %d, quorum %d to %d, %d discards; want nothing to happen",
 			joins, s.Joins, id, a.m.QuorumID(), s.Discards)
 	}
-	if gap := longestGap(a); gap > time.Second {
-		t.Errorf("a step took %v while the lighthouse was away", gap)
-	}
-}
-
-// longestGap is the longest time between two commits after the first five.
-func longestGap(tr *trainer) time.Duration {
-	tr.mu.Lock()
-	defer tr.mu.Unlock()
-	var gap time.Duration
-	for step, at := range tr.mu.times {
-		if before, ok := tr.mu.times[step-1]; ok && step > 5 {
-			gap = max(gap, at.Sub(before))
-		}
-	}
-	return gap
 }
 
 // A member that only the lighthouse cannot reach is not lost while its peers
@@ -306,15 +291,14 @@ func TestDrainOfAll(t *testing.T) {
 	w := newWorld(t)
 	all := []*trainer{w.trainer("a").start(1 << 40), w.trainer("b").start(1 << 40), w.trainer("c").start(1 << 40)}
 	w.reaches(5, all...)
-	began := time.Now()
 	for _, tr := range all {
 		tr.m.Drain()
 	}
 	for _, tr := range all {
 		tr.ended(ErrDrained)
-	}
-	if took, timeout := time.Since(began), all[0].m.timeouts.Drain; took >= timeout {
-		t.Errorf("the last one left after %v, want less than the drain timeout, %v", took, timeout)
+		if strings.Contains(tr.err.Error(), "took over within") {
+			t.Errorf("%s waited for its drain timeout: %v", tr.name, tr.err)
+		}
 	}
 	if n := all[0].m.Stats().Discards; n > 1 {
 		t.Errorf("%d discards, want one at most: the first to leave breaks the last step", n)

@@ -161,7 +161,6 @@ type trainer struct {
 		paused bool
 		hashes map[quorum.Position]string // after each commit
 		last   int64                      // the newest step committed
-		times  map[int64]time.Time
 	}
 }
 
@@ -184,7 +183,7 @@ func (w *world) trainerOn(name string, backend, outer pg.Backend) *trainer {
 		tr.params[i] = float32(seed.Sum32()%1000) + float32(i) // different everywhere: init sync must mend it
 	}
 	tr.mu.wake = make(chan struct{})
-	tr.mu.hashes, tr.mu.times = make(map[quorum.Position]string), make(map[int64]time.Time)
+	tr.mu.hashes = make(map[quorum.Position]string)
 	cfg := Config{
 		ReplicaID: name, Lighthouse: []string{w.lh.addr}, StepTimeout: 10 * time.Second, HealTimeout: 20 * time.Second,
 		Backend: outer, Log: w.logs.With().Str("name", name).Logger(), OnEvent: tr.note,
@@ -364,7 +363,6 @@ func (tr *trainer) apply(grads []float32) {
 		tr.w.t.Errorf("%s: two states at %+v", tr.name, at)
 	}
 	tr.mu.hashes[at], tr.mu.last = hashOf(tr.params), at.Step
-	tr.mu.times[at.Step] = time.Now()
 }
 
 // gradient is what a replica computes for a step: different for each.

@@ -83,6 +83,7 @@ func standing(t *testing.T, d *Device) (Stream, *pg.Work) {
 // behind the op; Submit and Follow return at once. Nothing that the child opened
 // stays open.
 func TestBabyFollowsStreams(t *testing.T) {
+	t.Parallel()
 	f := open(t)
 	dev := f.device(t, 0)
 	s, hold := standing(t, dev)
@@ -130,6 +131,7 @@ func TestBabyFollowsStreams(t *testing.T) {
 // Without an Order, as "baby:nccl" by name is, Submit waits on the host until the
 // default stream has written what the op reads.
 func TestBabyWithoutOrder(t *testing.T) {
+	t.Parallel()
 	f := open(t)
 	dev := f.device(t, 0)
 	b := babyOf(t, f, wellBehaved)
@@ -168,6 +170,7 @@ func TestBabyWithoutOrder(t *testing.T) {
 
 // A child that is killed in the middle of an op lets the caller's stream go on.
 func TestKilledBabyFreesStreams(t *testing.T) {
+	t.Parallel()
 	f := open(t)
 	dev := f.device(t, 0)
 	s := onStream(t, dev)
@@ -241,6 +244,7 @@ var everything = flag.Bool("nccl.all", false, "run all of the suite over childre
 // killed in the middle of an op, and the group of those configured anew is right
 // again.
 func TestBabyWorld(t *testing.T) {
+	t.Parallel()
 	f := open(t)
 	dev := f.device(t, 0)
 	for _, n := range []int{2, 4} {

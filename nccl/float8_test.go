@@ -14,6 +14,7 @@ import (
 // Eight-bit floats are reduced from NCCL 2.24 on and moved by every version; the
 // host has no arithmetic for them.
 func TestFloat8(t *testing.T) {
+	t.Parallel()
 	f := open(t)
 	old, err := OpenLibrary(buildNCCL(t, "mid.so", "-DFAKE_NCCL_VERSION=22203"))
 	if err != nil {

@@ -5,17 +5,23 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/ebitengine/purego"
 	"go.uber.org/goleak"
 
+	"github.com/skerry-ft/skerry/internal/paralleltest"
 	"github.com/skerry-ft/skerry/pg/baby"
 )
 
 // fakesEnv tells a child process of the tests where its parent has built the
 // fake libraries.
 const fakesEnv = "SKERRY_NCCL_TEST_FAKES"
+
+// testsAtOnce is how many tests run at a time, unless -parallel says otherwise: those
+// that set no fault in this process and count nothing wait for their children.
+const testsAtOnce = 4
 
 func TestMain(m *testing.M) {
 	if err := Register(); err != nil {
@@ -35,6 +41,7 @@ func run(m *testing.M) int {
 	defer os.RemoveAll(dir)
 	os.Setenv(fakesEnv, dir)
 	os.Setenv("GORACE", "atexit_sleep_ms=0 "+os.Getenv("GORACE"))
+	paralleltest.AtOnce(testsAtOnce)
 	code := m.Run()
 	if code == 0 {
 		if err := goleak.Find(abandonedHere()...); err != nil {
@@ -93,9 +100,13 @@ const (
 	shrinkFailsOne
 )
 
+var building sync.Mutex
+
 // build compiles a fake library, or skips the test where there is no compiler.
 func build(t testing.TB, out string, args ...string) string {
 	t.Helper()
+	building.Lock()
+	defer building.Unlock()
 	out = filepath.Join(os.Getenv(fakesEnv), out)
 	if _, err := os.Stat(out); err == nil {
 		return out
@@ -121,8 +132,8 @@ func buildNCCL(t testing.TB, name string, defines ...string) string {
 	return build(t, name, args...)
 }
 
-// open builds and loads the fakes. Tests that use a fault do not run in parallel
-// with others: the libraries are one for the process.
+// open builds and loads the fakes. Tests that set a fault here, count calls, or look for
+// leaks do not run in parallel with others: the libraries are one for the process.
 func open(t testing.TB) *fakes {
 	t.Helper()
 	f := &fakes{nccl: buildNCCL(t, "libnccl.so.2")}

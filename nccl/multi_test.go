@@ -215,6 +215,7 @@ func TestMultiSplit(t *testing.T) {
 
 // A child serves several devices, in order with the streams of all of them.
 func TestMultiBaby(t *testing.T) {
+	t.Parallel()
 	f := open(t)
 	first, second := f.device(t, 0), f.device(t, 1)
 	s, hold := standing(t, second)

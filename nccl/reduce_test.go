@@ -46,6 +46,7 @@ func onHost(t testing.TB, x pg.Tensor) pg.Tensor {
 // Every reduce op that NCCL has, over every dtype, through all-reduce, reduce
 // and reduce-scatter, to within its rounding; and ErrUnsupported for the others.
 func TestReductions(t *testing.T) {
+	t.Parallel()
 	f := open(t)
 	const n = 3
 	w := world(t, f, n)

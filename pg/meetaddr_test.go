@@ -6,7 +6,6 @@ import (
 	"net"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/pgtest"
@@ -37,15 +36,11 @@ func TestInitRefusesUselessAddresses(t *testing.T) {
 			t.Setenv(pg.EnvMasterPort, c.port)
 			for _, method := range []string{"tcp://" + net.JoinHostPort(c.host, c.port), "env://"} {
 				ctx, cancel := context.WithTimeout(t.Context(), pgtest.Bound)
-				began := time.Now()
 				_, err := pg.Init(ctx, pg.InitConfig{Backend: driver, Method: method, Rank: new(rank), WorldSize: 2})
 				cancel()
 				if err == nil || errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), c.says) ||
 					!strings.Contains(err.Error(), c.host) {
 					t.Errorf("rank %d at %s (%s port %s): %v, want it refused for %q", rank, method, c.host, c.port, err, c.says)
-				}
-				if took := time.Since(began); took > pgtest.PromptBound {
-					t.Errorf("rank %d at %s (%s): refused after %v, want at once", rank, method, c.host, took)
 				}
 			}
 		}

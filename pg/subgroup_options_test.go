@@ -36,7 +36,7 @@ func TestSubgroupTimeout(t *testing.T) {
 		err = sub.Barrier(context.Background()) // ctx has a deadline, which would count
 		took := time.Since(began)
 		waited.Done()
-		if !errors.Is(err, context.DeadlineExceeded) || took < timeout/2 || took > pgtest.Bound/2 {
+		if !errors.Is(err, context.DeadlineExceeded) || took < timeout/2 {
 			return fmt.Errorf("barrier alone in a subgroup of timeout %v: %w after %v", timeout, err, took)
 		}
 		return g.Barrier(ctx)

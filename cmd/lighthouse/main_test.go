@@ -21,16 +21,22 @@ import (
 	"github.com/spf13/pflag"
 	"go.uber.org/goleak"
 
+	"github.com/skerry-ft/skerry/internal/paralleltest"
 	"github.com/skerry-ft/skerry/lighthouse"
 )
 
 // asProgram in the environment makes this test binary the program itself.
 const asProgram = "LIGHTHOUSE_TEST_AS_PROGRAM"
 
+// testsAtOnce is how many tests run at a time, unless -parallel says otherwise: they
+// wait for processes and elections rather than compute.
+const testsAtOnce = 6
+
 func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
 		main()
 	}
+	paralleltest.AtOnce(testsAtOnce)
 	goleak.VerifyTestMain(m)
 }
 

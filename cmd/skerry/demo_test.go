@@ -12,9 +12,14 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/skerry-ft/skerry/internal/paralleltest"
 	"github.com/skerry-ft/skerry/pg/baby"
 	"github.com/skerry-ft/skerry/train/spawn"
 )
+
+// testsAtOnce is how many tests run at a time, unless -parallel says otherwise: they
+// wait for processes rather than compute.
+const testsAtOnce = 5
 
 func TestMain(m *testing.M) {
 	registerWorkers()
@@ -24,6 +29,7 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	baby.Init()
+	paralleltest.AtOnce(testsAtOnce)
 	goleak.VerifyTestMain(m)
 }
 

@@ -25,10 +25,8 @@ func TestReached(t *testing.T) {
 	if _, err := netaddr.Reached(t.Context(), "nonsense"); err == nil || !strings.Contains(err.Error(), `"nonsense", want host:port`) {
 		t.Errorf("nonsense: %v", err)
 	}
-	began := time.Now()
-	_, err := netaddr.Reached(t.Context(), "nohost.invalid:1")
-	if took := time.Since(began); err == nil || !strings.Contains(err.Error(), `find the address of "nohost.invalid"`) || took > 2*netaddr.LookupTimeout {
-		t.Errorf("a name that is nobody's: %v after %v", err, took)
+	if _, err := netaddr.Reached(t.Context(), "nohost.invalid:1"); err == nil || !strings.Contains(err.Error(), `find the address of "nohost.invalid"`) {
+		t.Errorf("a name that is nobody's: %v", err)
 	}
 }
 

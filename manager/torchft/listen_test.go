@@ -4,7 +4,6 @@ import (
 	"net"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/skerry-ft/skerry/internal/netaddr"
 	"github.com/skerry-ft/skerry/manager/torchft"
@@ -32,11 +31,7 @@ func TestWhereManagersListen(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			tc.cfg.ReplicaID, tc.cfg.StoreAddress = "r:u", "127.0.0.1:1"
-			began := time.Now()
 			s, err := torchft.New(tc.cfg)
-			if took := time.Since(began); took > 2*netaddr.LookupTimeout {
-				t.Errorf("took %v", took)
-			}
 			if err == nil {
 				if err := s.Close(); err != nil || tc.want != nil {
 					t.Errorf("it listens at %s; %v", s.Address(), err)

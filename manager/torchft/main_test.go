@@ -4,6 +4,15 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/skerry-ft/skerry/internal/paralleltest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// testsAtOnce is how many tests run at a time, unless -parallel says otherwise: they
+// wait for deadlines and processes rather than compute.
+const testsAtOnce = 6
+
+func TestMain(m *testing.M) {
+	paralleltest.AtOnce(testsAtOnce)
+	goleak.VerifyTestMain(m)
+}

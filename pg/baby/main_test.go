@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/skerry-ft/skerry/internal/paralleltest"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/tcp"
 	"github.com/skerry-ft/skerry/train/spawn"
@@ -51,6 +52,10 @@ func register() error {
 	return all
 }
 
+// testsAtOnce is how many tests run at a time, unless -parallel says otherwise: they
+// wait for children and deadlines rather than compute.
+const testsAtOnce = 4
+
 func TestMain(m *testing.M) {
 	if err := register(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -65,6 +70,7 @@ func TestMain(m *testing.M) {
 	spawn.Register(trainerWorker, trainer)
 	spawn.Register(supervisorWorker, supervisor)
 	Init()
+	paralleltest.AtOnce(testsAtOnce)
 	goleak.VerifyTestMain(m)
 }
 

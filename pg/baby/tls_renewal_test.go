@@ -56,11 +56,7 @@ func TestChildWaitsForARenewal(t *testing.T) {
 	over := errors.New("the test has had enough")
 	given, end := context.WithCancelCause(ctx)
 	time.AfterFunc(filesPatience/10, func() { end(over) })
-	began := time.Now()
 	if err := configure(given, 3); !errors.Is(err, over) {
 		t.Errorf("given up: %v, want %v", err, over)
-	}
-	if took := time.Since(began); took > filesPatience/2 {
-		t.Errorf("it took %v to give up", took)
 	}
 }

@@ -296,7 +296,6 @@ func TestSilentPeer(t *testing.T) {
 	w := newWorldOf(t, opts)
 	w.configure(1)
 	mute.Store(true)
-	start := time.Now()
 	var works []*pg.Work
 	for r := range 2 {
 		works = append(works, w.backends[r].Submit(&pg.Op{Kind: pg.KindBarrier}))
@@ -306,9 +305,6 @@ func TestSilentPeer(t *testing.T) {
 		if e := opError(t, err); e.Peer != 2 || !errors.Is(err, pg.ErrPeerLost) {
 			t.Errorf("rank %d: %v", r, err)
 		}
-	}
-	if took := time.Since(start); took > 5*time.Second {
-		t.Errorf("took %v", took)
 	}
 }
 
@@ -550,7 +546,6 @@ func TestConfigureFailsTogether(t *testing.T) {
 		if err := <-quit; !errors.Is(err, context.Canceled) {
 			t.Errorf("quitter %d: %v", quitter, err)
 		}
-		start := time.Now()
 		others := make(chan error, 2)
 		for r, b := range w.backends {
 			if r != quitter {
@@ -561,9 +556,6 @@ func TestConfigureFailsTogether(t *testing.T) {
 			if err := <-others; err == nil || errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("quitter %d: others get %v", quitter, err)
 			}
-		}
-		if took := time.Since(start); took > testTimeout/2 {
-			t.Errorf("quitter %d: others waited %v", quitter, took)
 		}
 	}
 }

@@ -79,14 +79,10 @@ func TestTLSRefuses(t *testing.T) {
 				if order == "is dialled" {
 					all[0], all[1] = all[1], all[0]
 				}
-				began := time.Now()
 				errs := w.configureWith(1, all...)
-				if took := time.Since(began); took > testTimeout/2 {
-					t.Errorf("it took %v to refuse", took)
-				}
 				for r, err := range errs {
-					if err == nil {
-						t.Errorf("rank %d: a group of the two", r)
+					if err == nil || errors.Is(err, context.DeadlineExceeded) {
+						t.Errorf("rank %d: %v, want it refused, and not by a deadline", r, err)
 					}
 				}
 				// Who dials has no more than an alert of who refuses it, whose log has the reason.
@@ -255,15 +251,11 @@ func TestTLSAbortKeepsSockets(t *testing.T) {
 				works = append(works, w.backends[r].Submit(op))
 			}
 			eventually(t, "frames are under way", func() bool { return w.backends[0].Stats().DataFrames >= sent })
-			began := time.Now()
 			w.backends[0].Abort(pg.Epoch{Cluster: "test", QuorumID: q - 1}, errors.New("enough"))
 			for r, work := range works {
 				if err := wait(t, work); !errors.Is(err, pg.ErrAborted) {
 					t.Errorf("rank %d: %v, want ErrAborted", r, err)
 				}
-			}
-			if took := time.Since(began); took > testTimeout/4 {
-				t.Errorf("the abort took %v", took)
 			}
 			w.configureSealed(q)
 			w.reduceOK(w.everybody(), 1<<20)

@@ -17,6 +17,7 @@ var (
 // before the last one is overcome. One replica is always left alone, so that
 // the state is never lost.
 func TestRandom(t *testing.T) {
+	t.Parallel()
 	s := *seed
 	if s == 0 {
 		s = uint64(time.Now().UnixNano())

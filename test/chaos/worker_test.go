@@ -30,7 +30,7 @@ const (
 
 // testsAtOnce is how many tests run at a time, unless -parallel says otherwise: their
 // processes wait for steps and timeouts rather than compute.
-const testsAtOnce = 4
+const testsAtOnce = 8
 
 func TestMain(m *testing.M) {
 	spawn.Register(trainerWorker, trainer)

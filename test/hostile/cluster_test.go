@@ -95,53 +95,70 @@ func throng(addr string, n int, lasts time.Duration, head, piece []byte) (opened
 func TestClusterPorts(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"guarded", "token"} {
-		t.Run(kind, func(t *testing.T) {
+		t.Run("raft "+kind, func(t *testing.T) {
 			t.Parallel()
 			s, ask, id := clusterVictim(t, kind == "guarded")
-			label := "skerry/" + id
-			labelled := append([]byte{244, byte(len(label))}, label...)
-			with := func(b ...byte) []byte { return append(append([]byte(nil), labelled...), b...) }
-			junk := []byte(strings.Repeat("\x00", 256<<10))
-			encrypted := with(binary.BigEndian.AppendUint32([]byte{10}, 20<<20)...)
-			pool := with(append(append([]byte{6, 0x83, 0xa5}, "Nodes\xce\x00\x10\x00\x00\xacUserStateLen\xce\x01\x40\x00\x00"...), "\xa4Join\xc2"...)...)
-			user := with(append([]byte{8, 0x81, 0xaa}, "UserMsgLen\xce\x01\x40\x00\x00"...)...)
-			greeting := []byte("skerry-raft/1\n" + id + "\n")
-			for _, a := range []struct {
-				name, addr  string
-				head, piece []byte
-			}{
-				{"raft silence", s.raft, nil, nil},
-				{"raft junk", s.raft, []byte("\x16\x03\x01\x40\x00"), junk},
-				{"raft greeting", s.raft, greeting, junk},
-				{"gossip silence", s.gossip, nil, nil},
-				{"gossip junk", s.gossip, junk[:1], junk},
-				{"gossip encrypted", s.gossip, encrypted, junk},
-				{"gossip pool", s.gossip, pool, junk},
-				{"gossip user", s.gossip, user, junk},
-			} {
-				t.Run(a.name, func(t *testing.T) {
-					s.unmoved(t, ask, func() {
-						t.Logf("%d connections", throng(a.addr, 300, 2*time.Second, a.head, a.piece))
-					})
-				})
-			}
-			t.Run("gossip packets", func(t *testing.T) {
-				s.unmoved(t, ask, func() {
-					conn, err := net.Dial("udp", s.gossip)
-					if err != nil {
-						t.Fatal(err)
-					}
-					defer conn.Close()
-					long := append(with(9), make([]byte, 60<<10)...)
-					for i := range 20_000 {
-						b := with(byte(i%14), 0x83, 0xa5)
-						if i%4 == 0 {
-							b = long
-						}
-						_, _ = conn.Write(b) // a packet may be lost
-					}
-				})
+			attackPort(t, s, ask, s.raft, map[string]stream{
+				"silence":  {nil, nil},
+				"junk":     {[]byte("\x16\x03\x01\x40\x00"), zeros()},
+				"greeting": {[]byte("skerry-raft/1\n" + id + "\n"), zeros()},
 			})
 		})
+		t.Run("gossip "+kind, func(t *testing.T) {
+			t.Parallel()
+			s, ask, id := clusterVictim(t, kind == "guarded")
+			attackPort(t, s, ask, s.gossip, map[string]stream{
+				"silence":   {nil, nil},
+				"junk":      {zeros()[:1], zeros()},
+				"encrypted": {labelled(id, binary.BigEndian.AppendUint32([]byte{10}, 20<<20)...), zeros()},
+				"pool": {labelled(id, append(append([]byte{6, 0x83, 0xa5}, "Nodes\xce\x00\x10\x00\x00\xacUserStateLen\xce\x01\x40\x00\x00"...),
+					"\xa4Join\xc2"...)...), zeros()},
+				"user": {labelled(id, append([]byte{8, 0x81, 0xaa}, "UserMsgLen\xce\x01\x40\x00\x00"...)...), zeros()},
+			})
+			t.Run("packets", func(t *testing.T) {
+				s.unmoved(t, ask, func() { throwPackets(t, s.gossip, id) })
+			})
+		})
+	}
+}
+
+// stream is what a connection says: head once, piece again and again.
+type stream struct{ head, piece []byte }
+
+func zeros() []byte { return make([]byte, 256<<10) }
+
+// labelled is a message of gossip with the label of a cluster.
+func labelled(id string, message ...byte) []byte {
+	label := "skerry/" + id
+	return append(append([]byte{244, byte(len(label))}, label...), message...)
+}
+
+// attackPort attacks a port of s with one kind of stream after the other.
+func attackPort(t *testing.T, s *server, ask func() error, addr string, streams map[string]stream) {
+	t.Helper()
+	for name, a := range streams {
+		t.Run(name, func(t *testing.T) {
+			s.unmoved(t, ask, func() {
+				t.Logf("%d connections", throng(addr, 300, 2*time.Second, a.head, a.piece))
+			})
+		})
+	}
+}
+
+// throwPackets sends packets of gossip that are cut off: each kind, and long ones.
+func throwPackets(t *testing.T, addr, id string) {
+	t.Helper()
+	conn, err := net.Dial("udp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	long := append(labelled(id, 9), make([]byte, 60<<10)...)
+	for i := range 20_000 {
+		b := labelled(id, byte(i%14), 0x83, 0xa5)
+		if i%4 == 0 {
+			b = long
+		}
+		_, _ = conn.Write(b) // a packet may be lost
 	}
 }

@@ -16,7 +16,7 @@ import (
 
 // testsAtOnce is how many tests run at a time, unless -parallel says otherwise. Each
 // has victims of its own, in processes, and waits for deadlines rather than computes.
-const testsAtOnce = 4
+const testsAtOnce = 8
 
 func TestMain(m *testing.M) {
 	if options := os.Getenv(victimEnv); options != "" {

@@ -58,10 +58,13 @@ func TestFuzzPorts(t *testing.T) {
 		before[i] = settled(t, s, nil)
 	}
 
-	ctx, cancel = context.WithTimeout(context.Background(), *duration)
+	ctx, cancel = context.WithTimeout(context.Background(), *duration+patience)
 	defer cancel()
 	asked := make(chan int64, 1)
-	go func() { asked <- steady(ctx, t, all) }()
+	go func() {
+		defer cancel() // the bytes are thrown for as long
+		asked <- steady(ctx, t, all, *duration)
+	}()
 	thrown := throw(ctx, t, all)
 	ended = time.Now()
 	answers := <-asked
@@ -357,12 +360,13 @@ func asSession(ctx context.Context, r *rand.Rand, s *server) {
 	_ = stream.RecvMsg(&answer) // a welcome, a refusal, or nothing
 }
 
-// steady asks for a quorum of one in a job of its own, again and again, and counts
-// the answers. A server that leads no more, for bytes may upset an election, is
+// steady asks for a quorum of one in a job of its own, again and again for so long,
+// and until there was an answer, and counts the answers. A server that leads no more, for bytes may upset an election, is
 // asked again.
-func steady(ctx context.Context, t *testing.T, all []*server) (answers int64) {
+func steady(ctx context.Context, t *testing.T, all []*server, lasts time.Duration) (answers int64) {
 	t.Helper()
-	for i := 0; ctx.Err() == nil; i++ {
+	until := time.Now().Add(lasts)
+	for i := 0; ctx.Err() == nil && (answers == 0 || time.Now().Before(until)); i++ {
 		if askOnce(ctx, all[i%len(all)].addr, "steady") == nil {
 			answers++
 		}

@@ -31,8 +31,11 @@ type dialing func(ctx context.Context) (net.Conn, error)
 type attack struct {
 	number int
 	name   string
+	crowd  bool // thousands of connections: one such attack at a time has files enough
 	run    func(ctx context.Context, v *victim)
 }
+
+var crowdAlone sync.Mutex
 
 // hold opens n connections, which say the beginnings in turn and then nothing, until
 // ctx ends.
@@ -93,10 +96,10 @@ func storeAttacks() []attack {
 	multiSet := magic + "\x0b" + long(32)
 	pair := []byte(long(2) + "/k" + long(8<<20) + strings.Repeat("x", 8<<20))
 	return []attack{
-		{1, "multi-set before the proof", func(ctx context.Context, v *victim) { flood(ctx, v.dialStore, 4, multiSet, pair) }},
-		{2, "the same, 18 times", func(ctx context.Context, v *victim) { flood(ctx, v.dialStore, 18, multiSet, pair) }},
-		{3, "another command, and bytes", func(ctx context.Context, v *victim) { flood(ctx, v.dialStore, 2, magic+"\x0c", pair) }},
-		{4, "silence", func(ctx context.Context, v *victim) {
+		{number: 1, name: "multi-set before the proof", run: func(ctx context.Context, v *victim) { flood(ctx, v.dialStore, 4, multiSet, pair) }},
+		{number: 2, name: "the same, 18 times", run: func(ctx context.Context, v *victim) { flood(ctx, v.dialStore, 18, multiSet, pair) }},
+		{number: 3, name: "another command, and bytes", run: func(ctx context.Context, v *victim) { flood(ctx, v.dialStore, 2, magic+"\x0c", pair) }},
+		{number: 4, crowd: true, name: "silence", run: func(ctx context.Context, v *victim) {
 			hold(ctx, v.dialStore, 2*silent, "", magic[:3], magic, magic+"\xe0", magic+"\xe0"+strings.Repeat("n", 48))
 		}},
 	}
@@ -107,17 +110,17 @@ func storeTLSAttacks() []attack {
 	hello := firstRecord()
 	record := "\x17\x03\x03\x40\x00"
 	return []attack{
-		{64, "silence within the handshake", func(ctx context.Context, v *victim) {
+		{number: 64, crowd: true, name: "silence within the handshake", run: func(ctx context.Context, v *victim) {
 			hold(ctx, v.dialStore, 2*silent, "", hello[:1], hello[:5], hello[:len(hello)/2], hello, hello+record)
 		}},
-		{65, "handshakes without a certificate, and bytes", func(ctx context.Context, v *victim) {
+		{number: 65, name: "handshakes without a certificate, and bytes", run: func(ctx context.Context, v *victim) {
 			flood(ctx, underTLS(v.dialStore), 8, "\x00", bytes.Repeat([]byte("x"), 1<<20))
 		}},
-		{66, "a handshake that does not end", func(ctx context.Context, v *victim) {
+		{number: 66, name: "a handshake that does not end", run: func(ctx context.Context, v *victim) {
 			flood(ctx, v.dialStore, 8, "\x16\x03\x01\x04\x00\x01\x00\xff\xff"+strings.Repeat("x", 1020),
 				[]byte("\x16\x03\x03\x04\x00"+strings.Repeat("x", 1024)))
 		}},
-		{67, "junk behind a hello", func(ctx context.Context, v *victim) {
+		{number: 67, name: "junk behind a hello", run: func(ctx context.Context, v *victim) {
 			flood(ctx, v.dialStore, 8, hello, bytes.Repeat([]byte("junk"), 64<<10))
 		}},
 	}
@@ -127,17 +130,17 @@ func storeTLSAttacks() []attack {
 func dataTLSAttacks() []attack {
 	hello := firstRecord()
 	return []attack{
-		{68, "silence within the handshake", func(ctx context.Context, v *victim) {
+		{number: 68, crowd: true, name: "silence within the handshake", run: func(ctx context.Context, v *victim) {
 			hold(ctx, v.dialData, 2*silent, hello[:1], hello[:5], hello[:len(hello)/2], hello, hello+"\x17\x03\x03\x40\x00")
 		}},
-		{69, "handshakes without a certificate, and bytes", func(ctx context.Context, v *victim) {
+		{number: 69, name: "handshakes without a certificate, and bytes", run: func(ctx context.Context, v *victim) {
 			flood(ctx, underTLS(v.dialData), 8, "SKERRYT", bytes.Repeat([]byte("x"), 1<<20))
 		}},
-		{70, "a handshake that does not end", func(ctx context.Context, v *victim) {
+		{number: 70, name: "a handshake that does not end", run: func(ctx context.Context, v *victim) {
 			flood(ctx, v.dialData, 8, "\x16\x03\x01\x04\x00\x01\x00\xff\xff"+strings.Repeat("x", 1020),
 				[]byte("\x16\x03\x03\x04\x00"+strings.Repeat("x", 1024)))
 		}},
-		{71, "junk behind a hello", func(ctx context.Context, v *victim) {
+		{number: 71, name: "junk behind a hello", run: func(ctx context.Context, v *victim) {
 			flood(ctx, v.dialData, 8, hello, bytes.Repeat([]byte("junk"), 64<<10))
 		}},
 	}
@@ -171,38 +174,38 @@ func healAttacks() []attack {
 	many := strings.Repeat("X-A: b\r\n", 100_000)
 	ranges := "Range: bytes=" + strings.Repeat("0-1,", 5000) + "0-1\r\n\r\n"
 	once := func(number int, name, head string) attack {
-		return attack{number, name, func(ctx context.Context, v *victim) { flood(ctx, v.dialHeal, 4, head, []byte("x")) }}
+		return attack{number: number, name: name, run: func(ctx context.Context, v *victim) { flood(ctx, v.dialHeal, 4, head, []byte("x")) }}
 	}
 	return []attack{
-		{5, "multipart bodies", func(ctx context.Context, v *victim) {
+		{number: 5, name: "multipart bodies", run: func(ctx context.Context, v *victim) {
 			flood(ctx, v.dialHeal, 2, request("GET", manifest, form+"Content-Length: 1099511627776\r\n\r\n"), part)
 		}},
-		{6, "dripped bodies", func(ctx context.Context, v *victim) {
+		{number: 6, name: "dripped bodies", run: func(ctx context.Context, v *victim) {
 			hold(ctx, v.dialHeal, 1030, request("GET", manifest, form+drip))
 		}},
-		{7, "no certificate, no proof", func(ctx context.Context, v *victim) {
+		{number: 7, name: "no certificate, no proof", run: func(ctx context.Context, v *victim) {
 			flood(ctx, v.dialHeal, 4, request("GET", manifest, "\r\n"), []byte(request("GET", manifest, "\r\n")))
 		}},
-		{52, "a header without end", func(ctx context.Context, v *victim) {
+		{number: 52, name: "a header without end", run: func(ctx context.Context, v *victim) {
 			flood(ctx, v.dialHeal, 4, request("GET", manifest, "X: "), bytes.Repeat([]byte("x"), 1<<20))
 		}},
 		once(53, "100,000 headers", request("GET", manifest, many)),
-		{54, "a line of 5 MiB", func(ctx context.Context, v *victim) {
+		{number: 54, name: "a line of 5 MiB", run: func(ctx context.Context, v *victim) {
 			flood(ctx, v.dialHeal, 4, "GET /", bytes.Repeat([]byte("x"), 5<<20))
 		}},
 		once(55, "length and chunks", request("POST", manifest, "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n")),
 		once(56, "two lengths, one negative", request("POST", manifest, "Content-Length: 5\r\nContent-Length: -1\r\n\r\n")),
-		{57, "a TiB announced", func(ctx context.Context, v *victim) {
+		{number: 57, name: "a TiB announced", run: func(ctx context.Context, v *victim) {
 			flood(ctx, v.dialHeal, 4, request("POST", "/v1/data", "Content-Length: 1099511627776\r\n\r\n"), bytes.Repeat([]byte("x"), 1<<20))
 		}},
-		{58, "a form in chunks", func(ctx context.Context, v *victim) {
+		{number: 58, name: "a form in chunks", run: func(ctx context.Context, v *victim) {
 			head := request("POST", "/v1/state", form+"Transfer-Encoding: chunked\r\n\r\n")
 			flood(ctx, v.dialHeal, 4, head, []byte(fmt.Sprintf("%x\r\n%s\r\n", len(part), part)))
 		}},
-		{59, "headers that never end", func(ctx context.Context, v *victim) {
+		{number: 59, name: "headers that never end", run: func(ctx context.Context, v *victim) {
 			hold(ctx, v.dialHeal, 600, "", "G", request("GET", manifest, ""))
 		}},
-		{60, "bodies that never end", func(ctx context.Context, v *victim) {
+		{number: 60, name: "bodies that never end", run: func(ctx context.Context, v *victim) {
 			hold(ctx, v.dialHeal, 600, request("OPTIONS", "*", drip), request("GET", "/nothing", drip))
 		}},
 		once(61, "5,000 ranges", request("GET", manifest, ranges)),
@@ -216,14 +219,14 @@ func dataAttacks() []attack {
 	preamble := "SKERRYT\x04" + strings.Repeat("n", 16)
 	junk := bytes.Repeat([]byte("junk"), 64<<10)
 	return []attack{
-		{8, "silence", func(ctx context.Context, v *victim) { hold(ctx, v.dialData, silent, "", preamble[:5], preamble) }},
-		{9, "junk", func(ctx context.Context, v *victim) {
+		{number: 8, crowd: true, name: "silence", run: func(ctx context.Context, v *victim) { hold(ctx, v.dialData, silent, "", preamble[:5], preamble) }},
+		{number: 9, name: "junk", run: func(ctx context.Context, v *victim) {
 			var both sync.WaitGroup
 			both.Go(func() { flood(ctx, v.dialData, 8, preamble, junk) })
 			flood(ctx, v.dialData, 8, "", junk)
 			both.Wait()
 		}},
-		{10, "1,500 idle", func(ctx context.Context, v *victim) { hold(ctx, v.dialData, 1500, preamble) }},
+		{number: 10, name: "1,500 idle", run: func(ctx context.Context, v *victim) { hold(ctx, v.dialData, 1500, preamble) }},
 	}
 }
 
@@ -237,27 +240,41 @@ func TestStrangers(t *testing.T) {
 	}
 	whole := guardtest.New(t).Options(t, guard.Replica, "replica")
 	for name, o := range map[string]guard.Options{"token": {TokenFile: whole.TokenFile}, "TLS": whole} {
+		rest := slices.Concat(storeAttacks(), dataAttacks())
+		if name == "TLS" {
+			rest = slices.Concat(rest, storeTLSAttacks(), dataTLSAttacks())
+		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			v := startVictim(t, o)
-			for range 3 { // pools and buffers grow to their size
-				if err := v.train(t); err != nil {
-					t.Fatal(err)
-				}
-			}
-			attacks := slices.Concat(healAttacks(), storeAttacks(), dataAttacks())
-			if name == "TLS" {
-				attacks = slices.Concat(attacks, storeTLSAttacks(), dataTLSAttacks())
-			}
-			for _, a := range attacks {
-				t.Run(fmt.Sprintf("%d %s", a.number, a.name), func(t *testing.T) { v.bear(t, a) })
-			}
+			attackEach(t, o, rest)
 		})
+		t.Run(name+", donor", func(t *testing.T) {
+			t.Parallel()
+			attackEach(t, o, healAttacks())
+		})
+	}
+}
+
+// attackEach starts a victim and has it bear one attack after the other.
+func attackEach(t *testing.T, o guard.Options, attacks []attack) {
+	t.Helper()
+	v := startVictim(t, o)
+	for range 3 { // pools and buffers grow to their size
+		if err := v.train(t); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, a := range attacks {
+		t.Run(fmt.Sprintf("%d %s", a.number, a.name), func(t *testing.T) { v.bear(t, a) })
 	}
 }
 
 // bear looks at the victim while strangers attack.
 func (v *victim) bear(t *testing.T, a attack) {
+	if a.crowd {
+		crowdAlone.Lock()
+		defer crowdAlone.Unlock()
+	}
 	before, err := v.memory()
 	if err != nil {
 		t.Fatal(err)
@@ -285,6 +302,7 @@ func (v *victim) bear(t *testing.T, a attack) {
 	var failed error
 	for began := time.Now(); failed == nil && (rounds == 0 || time.Since(began) < attackFor); rounds++ {
 		failed = v.train(t)
+		time.Sleep(attackFor / 30) // the processors are the strangers'
 	}
 	cancel()
 	close(watched)

@@ -6,6 +6,15 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/skerry-ft/skerry/internal/paralleltest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// testsAtOnce is how many tests run at a time, unless -parallel says otherwise: they
+// wait for timeouts of the default rules rather than compute.
+const testsAtOnce = 4
+
+func TestMain(m *testing.M) {
+	paralleltest.AtOnce(testsAtOnce)
+	goleak.VerifyTestMain(m)
+}

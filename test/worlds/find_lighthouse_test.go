@@ -11,8 +11,10 @@ func TestWorldBlipInFrontOfTheLighthouse(t *testing.T) {
 		all := w.replicas(3, quick())
 		w.reach(20, 10*time.Second, all...)
 		quorum := all[0].ranks[0].m.QuorumID()
+		w.book.watch()
 		w.blip(2 * time.Second)
 		time.Sleep(5 * time.Second)
+		holdsUpNobody(w)
 		for _, r := range all {
 			if s := r.ranks[0].m.Stats(); s.Discards > 0 || r.ranks[0].m.QuorumID() != quorum {
 				t.Errorf("%s: quorum %d, then %d, and %d steps discarded: want one quorum and none",
@@ -20,6 +22,15 @@ func TestWorldBlipInFrontOfTheLighthouse(t *testing.T) {
 			}
 		}
 	})
+}
+
+// holdsUpNobody wants that no step since the book watches has waited for the lighthouse.
+func holdsUpNobody(w *world) {
+	w.t.Helper()
+	const most = 100 * time.Millisecond // ten steps
+	if gap := w.book.longest(); gap > most {
+		w.t.Errorf("%v without a commit, want at most %v: a step waited for the lighthouse", gap, most)
+	}
 }
 
 // A lighthouse that starts again with its ledger stops nobody.
@@ -30,6 +41,7 @@ func TestWorldLighthouseStartsAgain(t *testing.T) {
 		w.book.watch()
 		w.restartHouse(3*time.Second, false)
 		w.reach(500, 20*time.Second, all...)
+		holdsUpNobody(w)
 		all[2].kill()
 		w.reach(800, 20*time.Second, all[:2]...)
 	})

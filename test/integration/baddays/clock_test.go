@@ -17,6 +17,7 @@ const year = 365 * 24 * time.Hour
 // and what a quorum is needed for afterwards, a replica that dies and comes back, a
 // leader that dies, gets one with a higher id.
 func TestClocksJump(t *testing.T) {
+	t.Parallel()
 	const trainers = 2
 	j := newJob(t, jumpy(t)).withWalls(trainers)
 	j.startServers()

@@ -108,7 +108,7 @@ func (j *job) startServer(i int) {
 func (j *job) startTrainer(i int, args ...string) *program {
 	j.t.Helper()
 	args = append([]string{filepath.Join(j.bin, "trainer"), "-index", fmt.Sprint(i), "-replicas", "4", "-verbose",
-		"-lighthouse", strings.Join(j.addrs, ","), "-steps", "1000000", "-step-time", "5ms"}, args...)
+		"-lighthouse", strings.Join(j.addrs, ","), "-steps", "1000000", "-step-time", "10ms"}, args...)
 	return start(j.t, fmt.Sprint("trainer ", i), append(j.wallEnv(servers+i), j.env...), args...)
 }
 

@@ -12,9 +12,8 @@ import (
 )
 
 // testsAtOnce is how many jobs run at a time, unless -parallel says otherwise: they
-// wait for suspicions and elections rather than compute. Tests in which nothing may
-// befall a job beside what they do have the machine alone.
-const testsAtOnce = 3
+// wait for suspicions and elections rather than compute.
+const testsAtOnce = 5
 
 func TestMain(m *testing.M) {
 	paralleltest.AtOnce(testsAtOnce)

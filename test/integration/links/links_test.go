@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,7 +17,7 @@ import (
 
 // testsAtOnce is how many jobs run at a time, unless -parallel says otherwise: they
 // wait for timeouts rather than compute.
-const testsAtOnce = 5
+const testsAtOnce = 6
 
 func TestMain(m *testing.M) {
 	enterNetNS()
@@ -189,6 +190,7 @@ func (l *lab) moving() {
 // found, the sender is named, and no sum has it; after Configure all is well.
 // Both ways, and a wire that spoils many packets.
 func TestCorrupted(t *testing.T) {
+	together(t)
 	l := newLab(t)
 	for round, packets := range []int64{1, 1, 1, 50} {
 		l.configure(0, 1, 2)
@@ -221,6 +223,7 @@ func TestCorrupted(t *testing.T) {
 // TestCut: when the wire is cut, both ways or one, every rank learns that a rank
 // on the other side is lost, and those on one side go on; healed, all meet again.
 func TestCut(t *testing.T) {
+	together(t)
 	l := newLab(t)
 	for name, cut := range map[string][]int{"both ways": {0, 1}, "from the first host": {0}, "from the second host": {1}} {
 		l.configure(0, 1, 2)
@@ -240,7 +243,8 @@ func TestCut(t *testing.T) {
 		}
 		took := time.Since(at)
 		a := l.receive(2)
-		if a.Err == "" || a.Culprit == "replica2" {
+		// What the others say of it may reach it before it has noticed by itself.
+		if a.Err == "" || a.Culprit == "replica2" && !strings.Contains(a.Err, "told by") {
 			t.Errorf("%s: the rank that is cut off: %q blames %q", name, a.Err, a.Culprit)
 		}
 		t.Logf("%s: reported within %v by both, %v by all, beats of %v; after %d and %d reductions",

@@ -88,13 +88,18 @@ func (y *way) take(queue chan<- packet) {
 }
 
 func (y *way) give(queue <-chan packet) {
+	var free time.Time // when all before has passed; a late sleeper does not slow the wire
 	for p := range queue {
 		time.Sleep(time.Until(p.due))
 		if y.cut.Load() {
 			continue
 		}
 		if rate := y.rate.Load(); rate > 0 {
-			time.Sleep(time.Duration(len(p.data)) * time.Second / time.Duration(rate))
+			if p.due.After(free) {
+				free = p.due
+			}
+			free = free.Add(time.Duration(len(p.data)) * time.Second / time.Duration(rate))
+			time.Sleep(time.Until(free))
 		}
 		y.carried.Add(1)
 		_, _ = y.to.Write(p.data) // the host may be gone: then it is lost

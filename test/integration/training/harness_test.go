@@ -15,13 +15,19 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/skerry-ft/skerry/checkpoint"
+	"github.com/skerry-ft/skerry/internal/paralleltest"
 	"github.com/skerry-ft/skerry/lighthouse"
 	"github.com/skerry-ft/skerry/manager"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/tcp"
 )
 
+// testsAtOnce is how many tests run at a time, unless -parallel says otherwise: they
+// wait for steps and timeouts rather than compute.
+const testsAtOnce = 6
+
 func TestMain(m *testing.M) {
+	paralleltest.AtOnce(testsAtOnce)
 	goleak.VerifyTestMain(m)
 }
 

@@ -5,10 +5,15 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/skerry-ft/skerry/internal/paralleltest"
 	"github.com/skerry-ft/skerry/pg/baby"
 	"github.com/skerry-ft/skerry/pg/tcp"
 	"github.com/skerry-ft/skerry/train/spawn"
 )
+
+// testsAtOnce is how many benches run at a time, unless -parallel says otherwise: they
+// wait for their processes rather than compute.
+const testsAtOnce = 6
 
 func TestMain(m *testing.M) {
 	spawn.Register(WorkerAllReduce, AllReduceWorker)
@@ -18,5 +23,6 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	baby.Init()
+	paralleltest.AtOnce(testsAtOnce)
 	goleak.VerifyTestMain(m)
 }

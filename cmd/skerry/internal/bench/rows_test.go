@@ -8,8 +8,9 @@ import (
 )
 
 // The benches themselves run, with as little as will do: real processes, a real
-// lighthouse.
+// lighthouse. They run beside each other, for what they measure is not judged here.
 func TestAllReduceMeasuresProcesses(t *testing.T) {
+	t.Parallel()
 	rows := collect(t, runAllReduce, Options{Samples: 1, N: []int{2}, Bytes: []int64{4096}})
 	if len(rows) != 2 {
 		t.Fatalf("got %d rows, want 2", len(rows))
@@ -23,6 +24,7 @@ func TestAllReduceMeasuresProcesses(t *testing.T) {
 }
 
 func TestCollectivesMeasureEachOp(t *testing.T) {
+	t.Parallel()
 	rows := collect(t, runCollectives, Options{Samples: 1, N: []int{3}, Bytes: []int64{4096}})
 	var seen []string
 	for _, r := range rows {
@@ -36,6 +38,7 @@ func TestCollectivesMeasureEachOp(t *testing.T) {
 }
 
 func TestReconfigureMeasuresEachKind(t *testing.T) {
+	t.Parallel()
 	rows := collect(t, runReconfigure, Options{Samples: 1, N: []int{3}})
 	var seen []string
 	for _, r := range rows {
@@ -49,6 +52,7 @@ func TestReconfigureMeasuresEachKind(t *testing.T) {
 }
 
 func TestDetectAsksEverySurvivor(t *testing.T) {
+	t.Parallel()
 	rows := collect(t, runDetect, Options{Samples: 1, N: []int{3}, Bytes: []int64{1 << 20}})
 	if len(rows) != 2 || rows[0].Samples != 2 || rows[0].Median <= 0 || rows[1].Impl != "skerry-tcp" {
 		t.Errorf("rows %+v", rows)
@@ -56,6 +60,7 @@ func TestDetectAsksEverySurvivor(t *testing.T) {
 }
 
 func TestQuorumMeasuresBothLedgers(t *testing.T) {
+	t.Parallel()
 	rows := collect(t, runQuorum, Options{Samples: 1, N: []int{2}})
 	var seen []string
 	for _, r := range rows {
@@ -75,6 +80,7 @@ func TestQuorumMeasuresBothLedgers(t *testing.T) {
 }
 
 func TestFailoverMeasuresBothTimings(t *testing.T) {
+	t.Parallel()
 	rows := collect(t, runFailover, Options{Samples: 1, N: []int{2}})
 	if len(rows) != 2 || rows[0].Params["timing"] != "fast" || rows[1].Params["timing"] != "default" {
 		t.Fatalf("got rows %+v", rows)
@@ -87,6 +93,7 @@ func TestFailoverMeasuresBothTimings(t *testing.T) {
 }
 
 func TestHealMeasuresEveryKindOfChange(t *testing.T) {
+	t.Parallel()
 	rows := collect(t, runHeal, Options{Samples: 1, Bytes: []int64{16 << 20}})
 	if len(rows) != 1+3*len(healChanges) || rows[0].Impl != "raw stream" {
 		t.Fatalf("rows %+v", rows)
@@ -99,6 +106,7 @@ func TestHealMeasuresEveryKindOfChange(t *testing.T) {
 }
 
 func TestParityMeasuresWhatAComparisonAdds(t *testing.T) {
+	t.Parallel()
 	rows := collect(t, runParity, Options{Samples: 3, Bytes: []int64{1 << 20}})
 	if len(rows) != 1 || rows[0].Samples < 3 || rows[0].Params["mib"] != 1.0 || rows[0].Params["found_within"] != int64(8) {
 		t.Errorf("rows %+v", rows)
@@ -106,6 +114,7 @@ func TestParityMeasuresWhatAComparisonAdds(t *testing.T) {
 }
 
 func TestScaleMeasuresTheServersProcess(t *testing.T) {
+	t.Parallel()
 	rows := collect(t, runScale, Options{Samples: 2, N: []int{20}})
 	var seen []string
 	for _, r := range rows {
@@ -139,6 +148,7 @@ func collect(t *testing.T, run runFunc, o Options) []Row {
 // A rank that ends between two samples ends the contest: the next task is an
 // error, and waits for nobody.
 func TestTaskToDeadRanks(t *testing.T) {
+	t.Parallel()
 	r, err := startRanks(t.Context(), 2, transportKind{impl: "skerry", transport: tcp.TransportAuto})
 	if err != nil {
 		t.Fatal(err)
@@ -160,6 +170,7 @@ func TestTaskToDeadRanks(t *testing.T) {
 }
 
 func TestTLSMeasuresBoth(t *testing.T) {
+	t.Parallel()
 	rows := collect(t, runTLS, Options{Samples: 1, N: []int{2}, Bytes: []int64{1 << 20}})
 	var seen []string
 	for _, r := range rows {

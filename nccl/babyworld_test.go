@@ -1,46 +1,24 @@
 package nccl
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/baby"
 	"github.com/skerry-ft/skerry/pg/pgtest"
 )
 
-// stderr is what a child prints. Safe for concurrent use.
-type stderr struct {
-	mu struct {
-		sync.Mutex
-
-		b bytes.Buffer
-	}
-}
-
-func (s *stderr) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.mu.b.Write(p)
-}
-
-func (s *stderr) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.mu.b.String()
-}
-
 // ordered is a Baby whose ops wait for the streams of dev in this process.
-func ordered(t *testing.T, f *fakes, dev *Device, user func(int) Stream, fault int, out *stderr) *baby.Backend {
+func ordered(t *testing.T, f *fakes, dev *Device, user func(int) Stream, fault int, out *testkit.Log) *baby.Backend {
 	t.Helper()
 	order, err := NewOrder(OrderOptions{Devices: []*Device{dev}, UserStream: user})
 	if err != nil {
@@ -87,7 +65,7 @@ func TestBabyFollowsStreams(t *testing.T) {
 	f := open(t)
 	dev := f.device(t, 0)
 	s, hold := standing(t, dev)
-	var out stderr
+	var out testkit.Log
 	b := ordered(t, f, dev, func(int) Stream { return s }, wellBehaved, &out)
 	w := pgtest.NewWorld(t, pgtest.StartStore(t))
 	w.Configure(w.Join("solo", b))
@@ -99,7 +77,7 @@ func TestBabyFollowsStreams(t *testing.T) {
 	if err := dev.Follow(t.Context(), s, work); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the child has the op", func() bool { return b.Active() == 1 })
+	testkit.Eventually(t, "the child has the op", func() bool { return b.Active() == 1 })
 	// What is written while the stream stands still must be what the op reads.
 	if err := mem.CopyFromHost(0, pg.Of([]float32{5, 6}).Bytes()); err != nil {
 		t.Fatal(err)
@@ -174,7 +152,7 @@ func TestKilledBabyFreesStreams(t *testing.T) {
 	f := open(t)
 	dev := f.device(t, 0)
 	s := onStream(t, dev)
-	b := ordered(t, f, dev, func(int) Stream { return s }, collectiveNeverEnds, new(stderr))
+	b := ordered(t, f, dev, func(int) Stream { return s }, collectiveNeverEnds, new(testkit.Log))
 	w := pgtest.NewWorld(t, pgtest.StartStore(t))
 	w.Configure(w.Join("solo", b))
 	x := onDeviceOf(t, dev, pg.Of([]float32{1}))
@@ -227,7 +205,7 @@ func TestBabyConformance(t *testing.T) {
 	f := open(t)
 	dev := f.device(t, 0)
 	h := harness(func(t *testing.T) pg.Backend {
-		return hostside{ordered(t, f, dev, nil, wellBehaved, new(stderr)), dev}
+		return hostside{ordered(t, f, dev, nil, wellBehaved, new(testkit.Log)), dev}
 	})
 	if !*everything {
 		for _, name := range []string{"Reduce", "Broadcast", "Gather", "Scatter", "AllToAll", "Token"} {
@@ -252,7 +230,7 @@ func TestBabyWorld(t *testing.T) {
 			w := pgtest.NewWorld(t, pgtest.StartStore(t))
 			var members []pgtest.Member
 			for i := range n {
-				members = append(members, w.Join(fmt.Sprintf("replica-%d", i), ordered(t, f, dev, nil, wellBehaved, new(stderr))))
+				members = append(members, w.Join(fmt.Sprintf("replica-%d", i), ordered(t, f, dev, nil, wellBehaved, new(testkit.Log))))
 			}
 			random := rand.New(rand.NewPCG(uint64(n), 1))
 			for round := range 3 {
@@ -299,7 +277,7 @@ func killInTheMiddle(t *testing.T, w *pgtest.World, dev *Device, victim, round i
 	}
 	// The trainer of the victim sees its child die, and tells the others as a
 	// manager would.
-	eventually(t, "the victim's group is broken", func() bool { return w.Groups[victim].Err() != nil })
+	testkit.Eventually(t, "the victim's group is broken", func() bool { return w.Groups[victim].Err() != nil })
 	for rank, g := range w.Groups {
 		if rank != victim {
 			g.Abort(fmt.Errorf("round %d: rank %d was lost", round, victim))

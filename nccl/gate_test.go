@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/pg"
 )
 
@@ -44,20 +45,6 @@ func reached(t *testing.T, d *Device, s Stream, limit time.Duration) bool {
 		t.Fatal(err)
 	}
 	return done
-}
-
-// eventually waits until ok is true.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(time.Minute)
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for !ok() {
-		if time.Now().After(deadline) {
-			t.Fatalf("not so after a minute: %s", what)
-		}
-		<-tick.C
-	}
 }
 
 // A stream that follows a Work stands still until the Work is done, with or
@@ -169,7 +156,7 @@ func TestMarks(t *testing.T) {
 	if made, used := o.Marks(); made != 0 || used != 0 {
 		t.Errorf("after Close: %d made, %d used; want none", made, used)
 	}
-	eventually(t, "the library has its events back", func() bool { return f.shared() == before })
+	testkit.Eventually(t, "the library has its events back", func() bool { return f.shared() == before })
 	if _, _, err := o.Mark(pg.CUDA(1)); !errors.Is(err, pg.ErrClosed) {
 		t.Errorf("mark after Close: %v, want ErrClosed", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/baby"
 	"github.com/skerry-ft/skerry/pg/pgtest"
@@ -155,7 +156,7 @@ func TestMultiBreaks(t *testing.T) {
 			t.Errorf("lane %d is not broken", i)
 		}
 	}
-	eventually(t, "the other rank's group is broken", func() bool { return w.Groups[1].Err() != nil })
+	testkit.Eventually(t, "the other rank's group is broken", func() bool { return w.Groups[1].Err() != nil })
 	w.Configure(w.Members...)
 	w.Each(func(ctx context.Context, rank int, g *pg.Group) error {
 		m := w.Members[rank].Backend.(*Multi)

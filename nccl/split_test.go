@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/pgtest"
 )
@@ -266,7 +267,7 @@ func TestShrinkFreesTheThread(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the thread is in the call", func() bool {
+	testkit.Eventually(t, "the thread is in the call", func() bool {
 		if e.comm.calls.TryLock() {
 			e.comm.calls.Unlock()
 			return false
@@ -335,8 +336,8 @@ func TestRevokeEndedByAbort(t *testing.T) {
 	if err := b.Close(); !errors.Is(err, ErrAbandoned) {
 		t.Errorf("close: %v, want ErrAbandoned of the revoke", err)
 	}
-	eventually(t, "the revoke has come back", func() bool { return f.revokes() == before+1 })
-	eventually(t, "nobody is in it", func() bool { return revoking() == others })
+	testkit.Eventually(t, "the revoke has come back", func() bool { return f.revokes() == before+1 })
+	testkit.Eventually(t, "nobody is in it", func() bool { return revoking() == others })
 	if n := f.misuse(); n != 0 {
 		t.Errorf("%d calls took a communicator that had ended", n)
 	}

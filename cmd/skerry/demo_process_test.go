@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/train/spawn"
 )
 
@@ -26,15 +27,6 @@ func runAsWorker(_ context.Context, w spawn.Worker) error {
 
 // patience bounds waits that end long before if all is well.
 const patience = 30 * time.Second
-
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !ok(); <-time.After(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within %v: %s", patience, what)
-		}
-	}
-}
 
 // stat is what /proc says of a process: its parent, and false once it is gone.
 // A zombie is gone.
@@ -92,7 +84,7 @@ func TestDemoLeavesNothingBehind(t *testing.T) {
 			}
 			defer p.Kill()
 			var pids []int
-			eventually(t, "a lighthouse and three trainers", func() bool {
+			testkit.Eventually(t, "a lighthouse and three trainers", func() bool {
 				pids = children(t, p.PID())
 				return len(pids) == 4
 			})
@@ -112,7 +104,7 @@ func TestDemoLeavesNothingBehind(t *testing.T) {
 				t.Errorf("the demo ended with %v, want %s", err, c.want)
 			}
 			for _, pid := range pids {
-				eventually(t, fmt.Sprintf("the end of process %d", pid), func() bool {
+				testkit.Eventually(t, fmt.Sprintf("the end of process %d", pid), func() bool {
 					_, alive := stat(pid)
 					return !alive
 				})

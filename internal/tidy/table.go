@@ -52,6 +52,7 @@ var mayImport = map[string][]string{
 	"internal/shmring":   {"internal/step"},
 	"internal/futex":     {"internal/step"},
 	"internal/portlease": {},
+	"internal/testkit":   {},
 	"internal/step":      {},
 	"internal/logkey":    {},
 	"internal/netaddr":   {},
@@ -91,7 +92,7 @@ var testsMayImport = map[string][]string{
 }
 
 // openToTests are packages that any test may import.
-var openToTests = []string{"internal/portlease"}
+var openToTests = []string{"internal/portlease", "internal/testkit"}
 
 // openToAll are packages that hold nothing but names and switches, and the rule of
 // all listeners.

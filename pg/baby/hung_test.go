@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/pgtest"
 )
@@ -21,20 +22,6 @@ const (
 	sickEnv    = "SKERRY_TEST_SICK"
 	hungSuffix = ".hung" // of the file that says that it hangs
 )
-
-// eventually polls until ok, within a bound.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for limit := time.After(pgtest.Bound); !ok(); {
-		select {
-		case <-tick.C:
-		case <-limit:
-			t.Fatalf("never: %s", what)
-		}
-	}
-}
 
 func openSick(o pg.Options, open func(pg.Options) pg.Backend) (pg.Backend, error) {
 	file := os.Getenv(sickEnv)
@@ -87,7 +74,7 @@ func TestChildThatNeverStarts(t *testing.T) {
 			cfg.Timeout = c.timeout
 			ended := make(chan error, 1)
 			go func() { ended <- b.Configure(context.Background(), cfg) }()
-			eventually(t, "a configure is under way", func() bool {
+			testkit.Eventually(t, "a configure is under way", func() bool {
 				b.mu.Lock()
 				defer b.mu.Unlock()
 				return b.mu.entering.epoch == cfg.Epoch()
@@ -112,7 +99,7 @@ func TestSpareThatNeverStarts(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	warmed := make(chan error, 1)
 	go func() { warmed <- b.Warm(ctx) }()
-	eventually(t, "a spare hangs", func() bool {
+	testkit.Eventually(t, "a spare hangs", func() bool {
 		_, err := os.Stat(file + hungSuffix)
 		return err == nil
 	})

@@ -14,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/skerry-ft/skerry/checkpoint"
+	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/manager"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/tcp"
@@ -182,7 +183,7 @@ func (f *fleet) at() (step, newest int64) {
 func (f *fleet) awaitSteps(more int64) {
 	f.t.Helper()
 	from, _ := f.at()
-	await(f.t, fmt.Sprintf("%d more steps are committed", more), func() error {
+	testkit.EventuallyNil(f.t, fmt.Sprintf("%d more steps are committed", more), func() error {
 		if step, _ := f.at(); step < from+more {
 			return fmt.Errorf("step %d after %d", step, from)
 		}
@@ -193,7 +194,7 @@ func (f *fleet) awaitSteps(more int64) {
 // awaitMembers waits until everybody of now is in one quorum.
 func (f *fleet) awaitMembers() {
 	f.t.Helper()
-	await(f.t, "all replicas are in one quorum", func() error {
+	testkit.EventuallyNil(f.t, "all replicas are in one quorum", func() error {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		list := f.mu.members[f.mu.newest]

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/train/spawn"
 )
 
@@ -164,7 +165,7 @@ func TestPartition(t *testing.T) {
 		time.Sleep(rand.N(600 * time.Millisecond))
 	}
 	joins("after flapping")
-	await(t, "all servers name one leader", func() error {
+	testkit.EventuallyNil(t, "all servers name one leader", func() error {
 		var leaders []string
 		for i := range c.args {
 			info, err := c.info(t.Context(), i)

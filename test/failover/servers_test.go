@@ -20,6 +20,7 @@ import (
 
 	"github.com/skerry-ft/skerry/internal/paralleltest"
 	"github.com/skerry-ft/skerry/internal/portlease"
+	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/lighthouse"
@@ -192,7 +193,7 @@ func (c *servers) signal(i int, s syscall.Signal) {
 func (c *servers) stop(i int) {
 	c.t.Helper()
 	c.signal(i, syscall.SIGSTOP)
-	await(c.t, "the server is stopped", func() error {
+	testkit.EventuallyNil(c.t, "the server is stopped", func() error {
 		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", c.procs[i].PID()))
 		if err == nil && len(threads) == 0 {
 			err = errors.New("it is gone")
@@ -223,7 +224,7 @@ func (c *servers) info(ctx context.Context, i int) (*skerrypb.InfoResponse, erro
 // awaitServing waits until a server serves calls, its own or the leader's.
 func (c *servers) awaitServing(i int) {
 	c.t.Helper()
-	await(c.t, fmt.Sprintf("server %d serves", i), func() error {
+	testkit.EventuallyNil(c.t, fmt.Sprintf("server %d serves", i), func() error {
 		select {
 		case <-c.procs[i].Done():
 			c.t.Fatalf("server %d ended by itself: %v", i, c.procs[i].Wait(c.t.Context()))
@@ -239,7 +240,7 @@ func (c *servers) awaitServing(i int) {
 func (c *servers) leader(down int) int {
 	c.t.Helper()
 	leader := -1
-	await(c.t, "a server leads", func() error {
+	testkit.EventuallyNil(c.t, "a server leads", func() error {
 		asked := (down + 1) % len(c.voters())
 		info, err := c.info(c.t.Context(), asked)
 		if err != nil {
@@ -254,20 +255,4 @@ func (c *servers) leader(down int) int {
 		return fmt.Errorf("server %d says that %q leads", asked, info.GetLeader())
 	})
 	return leader
-}
-
-// await tries until ok returns nil.
-func await(t *testing.T, what string, ok func() error) {
-	t.Helper()
-	deadline := time.Now().Add(patience)
-	for {
-		err := ok()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("waited %v until %s: %v", patience, what, err)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
 }

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 
+	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/torchftpb"
 )
@@ -102,7 +103,7 @@ func TestStopTheLeader(t *testing.T) {
 		newer <- answer{id, err}
 	}()
 	var highest int64
-	await(t, "another replica gets into the job", func() error {
+	testkit.EventuallyNil(t, "another replica gets into the job", func() error {
 		var err error
 		if highest, err = lone(t.Context(), forwarder, "lone_0"); err == nil && highest <= stale {
 			err = fmt.Errorf("quorum %d still", highest)

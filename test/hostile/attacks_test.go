@@ -27,6 +27,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/guard/guardtest"
 	"github.com/skerry-ft/skerry/internal/portlease"
+	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/internal/wire/torchftpb"
@@ -53,7 +54,7 @@ func soleVictim(t *testing.T, flags ...string) *server {
 	s.cmd = exec.CommandContext(context.WithoutCancel(t.Context()), path, append([]string{"--bind", s.addr, "--log-level", "warn"}, flags...)...)
 	s.cmd.Stderr = s.log
 	s.start(t)
-	eventually(t, "the victim answers", func() error {
+	testkit.EventuallyNil(t, "the victim answers", func() error {
 		s.alive(t)
 		conn, err := net.Dial("tcp", s.addr)
 		if err == nil {

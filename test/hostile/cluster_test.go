@@ -18,6 +18,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/guard/guardtest"
 	"github.com/skerry-ft/skerry/internal/portlease"
+	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 )
 
@@ -47,7 +48,7 @@ func clusterVictim(t *testing.T, guarded bool) (s *server, ask func() error, id 
 		options = append(options, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	}
 	conn := connect(t, s.addr, options...)
-	eventually(t, "it leads", func() error {
+	testkit.EventuallyNil(t, "it leads", func() error {
 		s.alive(t)
 		info, err := skerrypb.NewClusterClient(conn).Members(t.Context(), &skerrypb.MembersRequest{})
 		id = info.GetCluster()

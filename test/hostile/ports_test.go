@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/internal/wire/torchftpb"
@@ -89,7 +90,7 @@ func TestFuzzPorts(t *testing.T) {
 // may need, and returns what it holds.
 func settled(t *testing.T, s *server, before *usage) (u usage) {
 	t.Helper()
-	eventually(t, "server "+s.addr+" holds what it held before", func() (err error) {
+	testkit.EventuallyNil(t, "server "+s.addr+" holds what it held before", func() (err error) {
 		s.alive(t)
 		if u, err = s.usage(); err != nil || before == nil {
 			return err

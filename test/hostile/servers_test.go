@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/internal/portlease"
+	"github.com/skerry-ft/skerry/internal/testkit"
 )
 
 // patience bounds every wait, on a loaded machine.
@@ -108,7 +109,7 @@ func (s *server) alive(t *testing.T) {
 
 func (s *server) healthy(t *testing.T) {
 	t.Helper()
-	eventually(t, "server "+s.addr+" is healthy", func() error {
+	testkit.EventuallyNil(t, "server "+s.addr+" is healthy", func() error {
 		s.alive(t)
 		code, _, err := s.get("/healthz")
 		if err == nil && code != http.StatusOK {
@@ -162,18 +163,4 @@ func (s *server) usage() (usage, error) {
 		return u, errors.New("the metrics have no goroutines, heap or files")
 	}
 	return u, nil
-}
-
-// eventually waits until ok returns nil, and fails with its last error.
-func eventually(t *testing.T, what string, ok func() error) {
-	t.Helper()
-	for began := time.Now(); ; time.Sleep(50 * time.Millisecond) {
-		err := ok()
-		if err == nil {
-			return
-		}
-		if time.Since(began) > patience {
-			t.Fatalf("not so: %s: %v", what, err)
-		}
-	}
 }

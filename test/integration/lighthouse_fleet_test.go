@@ -247,13 +247,3 @@ func (f *fleet) replica(t *testing.T, name string) lighthouse.ReplicaStatus {
 	t.Fatalf("the lighthouse does not know %s", name)
 	return lighthouse.ReplicaStatus{}
 }
-
-// eventually waits until ok says so.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !ok(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within %v: %s", patience, what)
-		}
-	}
-}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/lighthouse"
 	"github.com/skerry-ft/skerry/lighthouse/lighthousetest"
 	"github.com/skerry-ft/skerry/quorum"
@@ -113,7 +114,7 @@ func TestMemberThatOnlyTheLighthouseCannotReach(t *testing.T) {
 				return [3]string{addr, addr, p.addr()}
 			})
 			away(p)
-			eventually(t, "the lighthouse misses c", func() bool {
+			testkit.Eventually(t, "the lighthouse misses c", func() bool {
 				r := f.replica(t, "c")
 				return !r.Session || time.Duration(r.SilenceMs)*time.Millisecond > rules.SuspectAfter
 			})
@@ -125,7 +126,7 @@ func TestMemberThatOnlyTheLighthouseCannotReach(t *testing.T) {
 				t.Errorf("c is lost: %s", r.Why)
 			}
 			p.heal()
-			eventually(t, "the lighthouse hears c", func() bool {
+			testkit.Eventually(t, "the lighthouse hears c", func() bool {
 				r := f.replica(t, "c")
 				return r.State == "live" && r.Session && time.Duration(r.SilenceMs)*time.Millisecond < rules.SuspectAfter
 			})

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/skerry-ft/skerry/internal/testkit"
 )
 
 const day = 24 * time.Hour
@@ -24,49 +26,49 @@ func TestCertificatesEndInMidRun(t *testing.T) {
 	j.train(trainers)
 	newcomer := servers + trainers
 	j.walls[newcomer].jump(time.Hour)
-	j.startTrainer(trainers).endsIn("the proof is -1h0m", "compare the clocks")
+	j.startTrainer(trainers).EndsIn("the proof is -1h0m", "compare the clocks")
 	j.walls[newcomer].jump(-2 * day)
-	j.startTrainer(trainers).endsIn(`own certificate: certificate "digits" in `+filepath.Join(dir, "digits.pem")+" begins on ", "compare the clocks")
+	j.startTrainer(trainers).EndsIn(`own certificate: certificate "digits" in `+filepath.Join(dir, "digits.pem")+" begins on ", "compare the clocks")
 
 	allSay := func(off time.Duration, what, when string) {
 		t.Helper()
 		for _, w := range j.walls {
 			w.jump(off)
 		}
-		for i, p := range append(append([]*program(nil), j.servers...), j.members...) {
+		for i, p := range append(append([]*testkit.Program(nil), j.servers...), j.members...) {
 			name := fmt.Sprint("server", i)
 			if i >= servers {
 				name = "digits"
 			}
-			p.says(`certificate \"`+name+`\" in `+filepath.Join(dir, name+".pem")+" "+when, p.says(what, 0))
+			p.Says(`certificate \"`+name+`\" in `+filepath.Join(dir, name+".pem")+" "+when, p.Says(what, 0))
 		}
 		for _, p := range j.members {
-			p.goesOn()
+			goesOn(p)
 		}
 	}
 	allSay(84*day, "certificate ends soon", "ends on ")
 	allSay(91*day, "certificate does not hold", "ended on ")
-	j.startTrainer(trainers).endsIn(`own certificate: certificate "digits" in `+filepath.Join(dir, "digits.pem")+" ended on ", "lighthouse ca")
+	j.startTrainer(trainers).EndsIn(`own certificate: certificate "digits" in `+filepath.Join(dir, "digits.pem")+" ended on ", "lighthouse ca")
 
 	from := make([]int, trainers)
 	for i, p := range j.members {
-		from[i] = p.heard()
+		from[i] = p.Len()
 	}
 	leader, term := j.leaderAfter(0)
-	j.servers[leader].kill()
+	j.servers[leader].Kill()
 	for i, p := range j.members {
-		p.says("ended on ", p.says("lighthouse not reached", from[i]))
-		p.goesOn()
+		p.Says("ended on ", p.Says("lighthouse not reached", from[i]))
+		goesOn(p)
 	}
 	// A member dies as well: the next quorum needs new connections, and waits for them.
-	j.members[1].kill()
+	j.members[1].Kill()
 	j.members = j.members[:1]
 	j.sign(dir)
 	j.startServer(leader)
 	j.leaderAfter(term)
 	for i, p := range j.members {
-		p.says("certificate renewed", 0)
-		from[i] = p.heard()
+		p.Says("certificate renewed", 0)
+		from[i] = p.Len()
 	}
 	j.members = append(j.members, j.startTrainer(1), j.startTrainer(trainers))
 	j.together([]int{from[0], 0, 0})

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/skerry-ft/skerry/internal/testkit"
 )
 
 const year = 365 * 24 * time.Hour
@@ -50,7 +52,7 @@ func TestClocksJump(t *testing.T) {
 	for _, w := range j.walls {
 		w.jump(-year)
 	}
-	j.servers[leader].kill()
+	j.servers[leader].Kill()
 	j.leaderAfter(term)
 	j.startServer(leader)
 	j.replace(1)
@@ -66,7 +68,7 @@ func TestSampledLinesAfterAJump(t *testing.T) {
 	if err := os.WriteFile(token, []byte("a-token-of-sixteen-bytes"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p := start(t, "server", j.wallEnv(0), filepath.Join(j.bin, "lighthouse"), "--bind", j.addrs[0], "--token-file", token)
+	p := testkit.Start(t, "server", j.wallEnv(0), filepath.Join(j.bin, "lighthouse"), "--bind", j.addrs[0], "--token-file", token)
 	j.serves(0)
 	const says, burst = "request denied", 50
 	client := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
@@ -76,7 +78,7 @@ func TestSampledLinesAfterAJump(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = resp.Body.Close() // the log is what counts
-		text, _ := p.said()
+		text := p.String()
 		return strings.Count(text, says)
 	}
 	for began := time.Now(); ask() < burst; {
@@ -110,24 +112,24 @@ func TestMemberWithAnotherClock(t *testing.T) {
 	j.train(trainers)
 	j.walls[servers+late].jump(-time.Hour)
 	for _, p := range j.members {
-		p.goesOn()
+		goesOn(p)
 	}
 	leader, term := j.leaderAfter(0)
 	from := j.heard()
-	j.servers[leader].kill()
+	j.servers[leader].Kill()
 	leader, _ = j.leaderAfter(term)
-	j.members[late].says("compare the clocks", j.members[late].says("lighthouse not reached", from[late]))
-	j.servers[leader].says("steps with it", j.servers[leader].says("suspect ", 0))
+	j.members[late].Says("compare the clocks", j.members[late].Says("lighthouse not reached", from[late]))
+	j.servers[leader].Says("steps with it", j.servers[leader].Says("suspect ", 0))
 	for i, p := range j.members {
-		p.goesOn()
-		if text, _ := p.said(); strings.Contains(text[from[i]:], "take part") {
-			t.Errorf("%s is in another quorum:\n%s", p.name, text[from[i]:])
+		goesOn(p)
+		if text := p.String(); strings.Contains(text[from[i]:], "take part") {
+			t.Errorf("%s is in another quorum:\n%s", p.Name, text[from[i]:])
 		}
 	}
 	from = j.heard()
-	j.members[dies].kill()
-	j.members[0].says(" 1 of 1 members take part", from[0])
-	j.members[0].goesOn()
+	j.members[dies].Kill()
+	j.members[0].Says(" 1 of 1 members take part", from[0])
+	goesOn(j.members[0])
 	from = j.heard()
 	from[dies] = 0
 	j.members[dies] = j.startTrainer(dies)

@@ -122,26 +122,26 @@ func TestDisksBecomeReadOnly(t *testing.T) {
 	for _, bad := range []int{(leader + 1) % servers, leader} {
 		disks[bad].fail()
 		for _, p := range j.members {
-			p.goesOn()
+			goesOn(p)
 		}
-		from := j.members[0].heard()
+		from := j.members[0].Len()
 		j.replace(1) // the ledger is written: a leader whose disk fails steps down
-		j.members[0].says("read-only file system", from)
+		j.members[0].Says("read-only file system", from)
 		if bad == leader {
 			if leader, term = j.leaderAfter(term); leader == bad {
 				t.Errorf("server %d leads with a read-only disk", bad)
 			}
-			j.servers[bad].says(says, 0) // as soon as there is a term to write down
+			j.servers[bad].Says(says, 0) // as soon as there is a term to write down
 		}
-		j.servers[bad].signal(syscall.SIGTERM)
-		if status := j.servers[bad].exits(); status != 0 {
+		j.servers[bad].Signal(syscall.SIGTERM)
+		if status := j.servers[bad].Exits(); status != 0 {
 			t.Errorf("a server with a read-only disk ends with status %d", status)
 		}
-		if text, _ := j.servers[bad].said(); strings.Count(text, says) > 1 {
+		if text := j.servers[bad].String(); strings.Count(text, says) > 1 {
 			t.Errorf("server %d says %d times that its disk has failed", bad, strings.Count(text, says))
 		}
 		j.startServer(bad)
-		j.servers[bad].endsIn("read-only file system", disks[bad].dir) // until the disk is mended
+		j.servers[bad].EndsIn("read-only file system", disks[bad].dir) // until the disk is mended
 		disks[bad].mend()
 		j.startServer(bad)
 		j.serves(bad)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/internal/portlease"
+	"github.com/skerry-ft/skerry/internal/testkit"
 )
 
 const servers = 3 // of a job
@@ -27,13 +28,13 @@ type job struct {
 	env       []string             // of trainers
 	serverEnv []string             // of servers
 	walls     []*wall              // of the servers, then of the trainers; nil: the machine's
-	servers   []*program
-	members   []*program
+	servers   []*testkit.Program
+	members   []*testkit.Program
 }
 
 func newJob(t *testing.T, bin string) *job {
 	t.Helper()
-	j := &job{t: t, bin: bin, addrs: portlease.ForTest(t, servers), servers: make([]*program, servers), flags: func(int) []string { return nil }}
+	j := &job{t: t, bin: bin, addrs: portlease.ForTest(t, servers), servers: make([]*testkit.Program, servers), flags: func(int) []string { return nil }}
 	for i := range servers {
 		j.data = append(j.data, filepath.Join(t.TempDir(), fmt.Sprint("server", i)))
 	}
@@ -88,6 +89,9 @@ func (j *job) ca(dir string, args ...string) {
 	}
 }
 
+// goesOn waits until a trainer has committed some more steps than it has by now.
+func goesOn(p *testkit.Program) { p.Says("\nstep ", p.Len()) }
+
 func (j *job) startServers() {
 	j.t.Helper()
 	for i := range servers {
@@ -101,15 +105,15 @@ func (j *job) startServer(i int) {
 		"--bootstrap-expect", fmt.Sprint(servers), "--join", strings.Join(j.addrs, ","),
 		"--raft-address", "127.0.0.1:0", "--gossip-address", "127.0.0.1:0",
 		"--raft-timing", "slow", "--heartbeat-timeout", "20s", "--suspect-after", "10s", "--grace", "20s", "--join-timeout", "3s"}, j.flags(i)...) // a busy machine is none of the bad days here
-	j.servers[i] = start(j.t, fmt.Sprint("server ", i), append(j.wallEnv(i), j.serverEnv...), args...)
+	j.servers[i] = testkit.Start(j.t, fmt.Sprint("server ", i), append(j.wallEnv(i), j.serverEnv...), args...)
 }
 
 // startTrainer starts trainer i, or starts it again.
-func (j *job) startTrainer(i int, args ...string) *program {
+func (j *job) startTrainer(i int, args ...string) *testkit.Program {
 	j.t.Helper()
 	args = append([]string{filepath.Join(j.bin, "trainer"), "-index", fmt.Sprint(i), "-replicas", "4", "-verbose",
 		"-lighthouse", strings.Join(j.addrs, ","), "-steps", "1000000", "-step-time", "10ms"}, args...)
-	return start(j.t, fmt.Sprint("trainer ", i), append(j.wallEnv(servers+i), j.env...), args...)
+	return testkit.Start(j.t, fmt.Sprint("trainer ", i), append(j.wallEnv(servers+i), j.env...), args...)
 }
 
 // train starts n trainers and waits until they are in one quorum.
@@ -126,8 +130,8 @@ func (j *job) together(from []int) {
 	j.t.Helper()
 	n := len(j.members)
 	for i, p := range j.members {
-		p.says(fmt.Sprintf(" %d of %d members take part", n, n), from[i])
-		p.goesOn()
+		p.Says(fmt.Sprintf(" %d of %d members take part", n, n), from[i])
+		goesOn(p)
 	}
 }
 
@@ -135,7 +139,7 @@ func (j *job) together(from []int) {
 func (j *job) heard() []int {
 	from := make([]int, len(j.members))
 	for i, p := range j.members {
-		from[i] = p.heard()
+		from[i] = p.Len()
 	}
 	return from
 }
@@ -143,7 +147,7 @@ func (j *job) heard() []int {
 // replace kills trainer i and starts it anew; all are together again.
 func (j *job) replace(i int) {
 	j.t.Helper()
-	j.members[i].kill()
+	j.members[i].Kill()
 	j.replaceEnded(i)
 }
 
@@ -159,20 +163,20 @@ func (j *job) replaceEnded(i int) {
 var quorumLine = regexp.MustCompile(`(?m)^quorum (\d+): `)
 
 // idsRise checks what each trainer said of quorums.
-func (j *job) idsRise(all ...*program) {
+func (j *job) idsRise(all ...*testkit.Program) {
 	j.t.Helper()
 	for _, p := range all {
-		text, _ := p.said()
+		text := p.String()
 		last := int64(0)
 		for _, m := range quorumLine.FindAllStringSubmatch(text, -1) {
 			id, err := strconv.ParseInt(m[1], 10, 64)
 			if err != nil || id < last {
-				j.t.Errorf("%s: quorum %s came after %d, %v", p.name, m[1], last, err)
+				j.t.Errorf("%s: quorum %s came after %d, %v", p.Name, m[1], last, err)
 			}
 			last = id
 		}
 		if last == 0 {
-			j.t.Errorf("%s was in no quorum", p.name)
+			j.t.Errorf("%s was in no quorum", p.Name)
 		}
 	}
 }
@@ -186,7 +190,7 @@ func (j *job) leaderAfter(term int) (server, itsTerm int) {
 	for over := time.Now().Add(patience); time.Now().Before(over); time.Sleep(20 * time.Millisecond) {
 		server, itsTerm = -1, term
 		for i, p := range j.servers {
-			text, _ := p.said()
+			text := p.String()
 			for _, m := range gained.FindAllStringSubmatch(text, -1) {
 				if n, err := strconv.Atoi(m[1]); err == nil && n > itsTerm {
 					server, itsTerm = i, n
@@ -211,15 +215,15 @@ func (j *job) undisturbed(what string, act func()) {
 		from := j.heard()
 		act()
 		for _, p := range j.members {
-			p.goesOn()
+			goesOn(p)
 		}
 		why = ""
 		for i, p := range j.members {
-			text, _ := p.said()
+			text := p.String()
 			text = text[from[i]:]
 			for _, bad := range []string{"discarded", "take part", "lost"} {
 				if at := strings.Index(text, bad); at >= 0 {
-					why = fmt.Sprintf("%s: %s", p.name, text[max(at-200, 0):min(at+200, len(text))])
+					why = fmt.Sprintf("%s: %s", p.Name, text[max(at-200, 0):min(at+200, len(text))])
 				}
 			}
 		}

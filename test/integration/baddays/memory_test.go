@@ -10,9 +10,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/skerry-ft/skerry/internal/testkit"
 )
 
 // cgroup is one of the test's own, with a limit of memory.
@@ -80,35 +81,30 @@ func TestTrainerOutOfMemory(t *testing.T) {
 	j.startServers()
 	j.train(trainers)
 	p := j.members[victim]
-	c.take(p.cmd.Process.Pid)
+	c.take(p.PID())
 	first := []byte("1000") // of all in the cgroup the kernel ends the trainer
-	if err := os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", p.cmd.Process.Pid), first, 0o600); err != nil {
+	if err := os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", p.PID()), first, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	from := j.members[0].heard()
+	from := j.members[0].Len()
 	// What else runs there takes what there is: what tail keeps of a file that has no lines.
 	hog := exec.Command("sh", "-c", fmt.Sprintf("echo $$ >%s/cgroup.procs && head -c %d /dev/zero | tail", c.dir, 2*limit))
 	if err := hog.Start(); err != nil {
 		t.Fatal(err)
 	}
 	_ = hog.Wait() // killed, as a rule
-	select {
-	case <-p.ends:
-	case <-time.After(patience):
-		t.Fatal("the trainer lives on where memory ran out")
-	}
-	if exit, ok := errors.AsType[*exec.ExitError](p.err); !ok || exit.Sys().(syscall.WaitStatus).Signal() != unix.SIGKILL {
-		t.Fatalf("the trainer ended with %v, want the kernel's SIGKILL", p.err)
+	if exit, ok := errors.AsType[*exec.ExitError](p.Err()); !ok || exit.Sys().(syscall.WaitStatus).Signal() != unix.SIGKILL {
+		t.Fatalf("the trainer ended with %v, want the kernel's SIGKILL", p.Err())
 	}
 	for _, other := range []int{0, 2} {
-		j.members[other].goesOn()
+		goesOn(j.members[other])
 	}
 	leader, _ := j.leaderAfter(0)
-	j.servers[leader].says(`lost component=lighthouse job=default quorum_id=`, 0)
-	if text, _ := j.servers[leader].said(); !strings.Contains(text, `reason="stream broke`) {
+	j.servers[leader].Says(`lost component=lighthouse job=default quorum_id=`, 0)
+	if text := j.servers[leader].String(); !strings.Contains(text, `reason="stream broke`) {
 		t.Errorf("the death was not seen by the end of its connection:\n%s", text)
 	}
-	j.members[0].says(" 2 of 2 members take part", from)
+	j.members[0].Says(" 2 of 2 members take part", from)
 	j.replaceEnded(victim)
 	j.idsRise(j.members[0], j.members[2])
 }
@@ -124,7 +120,7 @@ func TestTightMemoryLimit(t *testing.T) {
 	_, term := j.leaderAfter(0)
 	j.replace(1)
 	leader, term := j.leaderAfter(term - 1)
-	j.servers[leader].kill()
+	j.servers[leader].Kill()
 	j.startServer(leader)
 	j.leaderAfter(term)
 	j.replace(0)
@@ -139,18 +135,18 @@ func TestNoAddressSpace(t *testing.T) {
 	j := newJob(t, build(t))
 	j.startServers()
 	j.train(2)
-	at := j.members[0].heard()
+	at := j.members[0].Len()
 	for _, program := range []string{"lighthouse", "trainer"} {
-		p := start(t, program, nil, "sh", "-c", "ulimit -v 65536; exec "+filepath.Join(j.bin, program))
-		if status := p.exits(); status == 0 {
+		p := testkit.Start(t, program, nil, "sh", "-c", "ulimit -v 65536; exec "+filepath.Join(j.bin, program))
+		if status := p.Exits(); status == 0 {
 			t.Errorf("%s ended with status 0", program)
 		}
-		if text, _ := p.said(); !strings.Contains(text, "memory") {
+		if text := p.String(); !strings.Contains(text, "memory") {
 			t.Errorf("%s ended and said %q, want why", program, text)
 		}
 	}
-	if text, _ := j.members[0].said(); strings.Contains(text[at:], "take part") {
+	if text := j.members[0].String(); strings.Contains(text[at:], "take part") {
 		t.Errorf("the job noticed: %s", text[at:])
 	}
-	j.members[0].goesOn()
+	goesOn(j.members[0])
 }

@@ -33,29 +33,29 @@ func TestHalfARenewal(t *testing.T) {
 		from := make([]int, 0, servers+trainers)
 		all := append(slices.Clone(j.servers), j.members...)
 		for _, p := range all {
-			from = append(from, p.heard())
+			from = append(from, p.Len())
 		}
 		put(t, next, what)
 		for i, p := range all {
-			p.says(says, from[i])
+			p.Says(says, from[i])
 		}
 	}
 	joins := func() {
 		t.Helper()
 		from := make([]int, 0, trainers+1)
 		for _, p := range j.members {
-			from = append(from, p.heard())
+			from = append(from, p.Len())
 		}
 		env := j.env
 		j.env = append(slices.Clone(env), "SKERRY_TLS_CERT="+filepath.Join(dir, "late.pem"), "SKERRY_TLS_KEY="+filepath.Join(dir, "late.key"))
 		j.members = append(j.members, j.startTrainer(trainers))
 		j.env = env
 		j.together(append(from, 0))
-		j.members[trainers].goesOn()
-		j.members[trainers].kill()
+		goesOn(j.members[trainers])
+		j.members[trainers].Kill()
 		j.members = j.members[:trainers]
 		for _, p := range j.members {
-			p.goesOn()
+			goesOn(p)
 		}
 	}
 	renew(".pem", "renewed file of the guard not taken: what it held before stays in force")

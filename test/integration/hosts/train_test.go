@@ -5,7 +5,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+
+	"github.com/skerry-ft/skerry/internal/testkit"
 )
 
 // steps of a run, and what a replica prints at the end of them.
@@ -32,7 +35,7 @@ func TestThreeHosts(t *testing.T) {
 		t.Skip("builds the programs")
 	}
 	bin := t.TempDir()
-	lighthouse, trainer := build(t, bin, "cmd/lighthouse"), build(t, bin, "examples/digits/trainer")
+	lighthouse, trainer := testkit.Build(t, bin, "cmd/lighthouse"), testkit.Build(t, bin, "examples/digits/trainer")
 	for name, run := range map[string]func(*testing.T){
 		"open":      func(t *testing.T) { openJob(newFabric(t, 3, false), lighthouse, trainer).run(t) },
 		"guarded":   func(t *testing.T) { openJob(newFabric(t, 3, false), lighthouse, trainer).guarded(t).run(t) },
@@ -81,7 +84,7 @@ func (j job) guarded(t *testing.T) job {
 
 func (j job) run(t *testing.T) {
 	f, data := j.f, t.TempDir()
-	var trainers []*program
+	var trainers []*testkit.Program
 	for i := range f.hosts {
 		f.start(t, i, nil, j.lighthouse, append([]string{"--bind", ":29510", "--data-dir", filepath.Join(data, fmt.Sprint(i)),
 			"--bootstrap-expect", "3", "--join", f.servers(), "--advertise", f.server(i)}, j.server(i)...)...)
@@ -93,24 +96,24 @@ func (j job) run(t *testing.T) {
 	const pulled = 2
 	all := make([]int, f.hosts) // how far each trainer's words are read
 	for i, p := range trainers {
-		all[i] = p.says("3 of 3 members take part", 0)
-		all[i] = p.says("\nstep ", all[i])
+		all[i] = p.Says("3 of 3 members take part", 0)
+		all[i] = p.Says("\nstep ", all[i])
 	}
 	f.cable(pulled, "down")
 	for i, p := range trainers {
 		if i != pulled {
-			all[i] = p.says("2 of 2 members take part", all[i])
-			all[i] = p.says("\nstep ", all[i])
+			all[i] = p.Says("2 of 2 members take part", all[i])
+			all[i] = p.Says("\nstep ", all[i])
 		}
 	}
 	f.cable(pulled, "up")
 	hash := ""
 	for i, p := range trainers {
-		all[i] = p.says("3 of 3 members take part", all[i])
+		all[i] = p.Says("3 of 3 members take part", all[i])
 	}
 	for i, p := range trainers {
-		end := p.says(done, all[i])
-		text, _ := p.said()
+		end := p.Says(done, all[i])
+		text := p.String()
 		line, _, _ := strings.Cut(text[end:], "\n")
 		if hash == "" {
 			hash = line
@@ -120,10 +123,10 @@ func (j job) run(t *testing.T) {
 		}
 	}
 	for _, p := range trainers {
-		p.terminate()
+		p.Signal(syscall.SIGTERM)
 	}
 	for i, p := range trainers {
-		if status := p.exits(); status != 0 {
+		if status := p.Exits(); status != 0 {
 			t.Errorf("the trainer of host %d ended with status %d", i, status)
 		}
 	}
@@ -134,14 +137,14 @@ func (j job) run(t *testing.T) {
 func astray(t *testing.T, f *fabric, lighthouse, trainer string) {
 	f.start(t, 0, nil, lighthouse, "--bind", ":29510", "--open")
 	far := f.start(t, 1, nil, trainer, "-open", "-index", "1", "-lighthouse", f.server(0), "-steps", "100000")
-	far.says("1 of 1 members take part", 0)
+	far.Says("1 of 1 members take part", 0)
 	near := f.start(t, 0, nil, trainer, "-index", "0", "-lighthouse", "127.0.0.1:29510")
-	status := near.exits()
-	text, _ := near.said()
+	status := near.Exits()
+	text := near.String()
 	if status != 1 || !strings.Contains(text, "which is loopback: give Lighthouse the address that other hosts know") {
 		t.Errorf("status %d, %s", status, text)
 	}
-	far.says("\nstep ", 0) // the other one goes on
+	far.Says("\nstep ", 0) // the other one goes on
 }
 
 // refused: what would be open to strangers, or out of the others' reach, ends at
@@ -161,8 +164,8 @@ func refused(t *testing.T, f *fabric, lighthouse, trainer string) {
 		{trainer, nil, []string{"-lighthouse", "nohost.invalid:1"}, []string{"nohost.invalid"}},
 	} {
 		p := f.start(t, 0, c.env, c.name, c.args...)
-		status := p.exits()
-		text, _ := p.said()
+		status := p.Exits()
+		text := p.String()
 		if status != 1 || strings.Count(text, "\n") != 1 {
 			t.Errorf("%s %q: status %d, want 1 and one line:\n%s", filepath.Base(c.name), c.args, status, text)
 		}

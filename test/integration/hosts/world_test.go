@@ -5,6 +5,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/skerry-ft/skerry/internal/testkit"
 )
 
 // TestWorldOfHosts: the ranks of a world meet at rank 0 by a name that rank 0's own
@@ -28,13 +30,13 @@ func TestWorldOfHosts(t *testing.T) {
 		"its address, guarded": {f.address(0), "a token of sixteen bytes", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var ranks []*program
+			var ranks []*testkit.Program
 			for i := range f.hosts {
 				ranks = append(ranks, f.startRank(t, i, c.master, c.token, c.open))
 			}
 			for i, p := range ranks {
-				status := p.exits()
-				if text, _ := p.said(); status != 0 || !strings.Contains(text, fmt.Sprintf("rank %d of 3: sum 6 ", i)) {
+				status := p.Exits()
+				if text := p.String(); status != 0 || !strings.Contains(text, fmt.Sprintf("rank %d of 3: sum 6 ", i)) {
 					t.Errorf("rank %d: status %d, %s", i, status, text)
 				}
 			}
@@ -42,15 +44,15 @@ func TestWorldOfHosts(t *testing.T) {
 	}
 	t.Run("neither", func(t *testing.T) {
 		p := f.startRank(t, 0, "head", "", "")
-		status := p.exits()
-		if text, _ := p.said(); status != 1 || !strings.Contains(text, "other hosts reach") || !strings.Contains(text, "SKERRY_OPEN=1") {
+		status := p.Exits()
+		if text := p.String(); status != 1 || !strings.Contains(text, "other hosts reach") || !strings.Contains(text, "SKERRY_OPEN=1") {
 			t.Errorf("status %d, %s", status, text)
 		}
 	})
 }
 
 // startRank starts one rank of a world of a rank on each host.
-func (f *fabric) startRank(t *testing.T, i int, master, token, open string) *program {
+func (f *fabric) startRank(t *testing.T, i int, master, token, open string) *testkit.Program {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {

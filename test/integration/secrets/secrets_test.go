@@ -1,7 +1,6 @@
 package secrets
 
 import (
-	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/hex"
@@ -12,54 +11,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/skerry-ft/skerry/internal/portlease"
+	"github.com/skerry-ft/skerry/internal/testkit"
 )
 
 // patience bounds every wait; reaching it is a failure.
-const patience = 90 * time.Second
-
-// program is a running one, with all that it wrote.
-type program struct {
-	cmd *exec.Cmd
-
-	mu  sync.Mutex
-	out bytes.Buffer
-}
-
-func (p *program) Write(b []byte) (int, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.out.Write(b)
-}
-
-func (p *program) String() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.out.String()
-}
-
-// begin starts a program; it is ended with the test.
-func begin(t *testing.T, env []string, name string, args ...string) *program {
-	t.Helper()
-	p := &program{cmd: exec.Command(name, args...)}
-	p.cmd.Env = append(os.Environ(), env...)
-	p.cmd.Stdout, p.cmd.Stderr = p, p
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = p.cmd.Process.Kill() // it may have ended by itself
-		_ = p.cmd.Wait()
-		if t.Failed() {
-			t.Logf("%s:\n%s", filepath.Base(name), p)
-		}
-	})
-	return p
-}
+const patience = testkit.Patience
 
 // finish runs a program to its end and returns what it wrote.
 func finish(t *testing.T, env []string, name string, args ...string) (string, error) {
@@ -70,25 +29,6 @@ func finish(t *testing.T, env []string, name string, args ...string) (string, er
 	cmd.Env = append(os.Environ(), env...)
 	out, err := cmd.CombinedOutput()
 	return string(out), err
-}
-
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !ok(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within %v: %s", patience, what)
-		}
-	}
-}
-
-// build compiles a command of this module.
-func build(t *testing.T, dir, pkg string) string {
-	t.Helper()
-	out := filepath.Join(dir, filepath.Base(pkg))
-	if text, err := finish(t, nil, "go", "build", "-o", out, "github.com/skerry-ft/skerry/"+pkg); err != nil {
-		t.Fatalf("build %s: %v\n%s", pkg, err, text)
-	}
-	return out
 }
 
 // assertPrivate wants what a program keeps in dir to be for its owner alone.
@@ -120,8 +60,8 @@ func TestNoSecretShows(t *testing.T) {
 	}
 	t.Parallel()
 	bin, dir := t.TempDir(), filepath.Join(t.TempDir(), "skerry")
-	lighthouse, trainer := build(t, bin, "cmd/lighthouse"), build(t, bin, "examples/digits/trainer")
-	skerry := build(t, bin, "cmd/skerry")
+	lighthouse, trainer := testkit.Build(t, bin, "cmd/lighthouse"), testkit.Build(t, bin, "examples/digits/trainer")
+	skerry := testkit.Build(t, bin, "cmd/skerry")
 	for name, role := range map[string]string{"server": "lighthouse", "replica": "replica", "operator": "operator"} {
 		if out, err := finish(t, nil, lighthouse, "ca", "--role", role, dir, name, "localhost", "127.0.0.1"); err != nil {
 			t.Fatalf("lighthouse ca: %v\n%s", err, out)
@@ -133,10 +73,10 @@ func TestNoSecretShows(t *testing.T) {
 	}
 	ports := portlease.ForTest(t, 3)
 	addr := ports[0]
-	server := begin(t, nil, lighthouse, append(flags("server"), "--bind", addr, "--raft-address", ports[1], "--gossip-address", ports[2],
+	server := testkit.Start(t, "lighthouse", nil, append(append([]string{lighthouse}, flags("server")...), "--bind", addr, "--raft-address", ports[1], "--gossip-address", ports[2],
 		"--log-level", "trace", "--log-json",
 		"--data-dir", filepath.Join(dir, "data"), "--gossip-key-file", file("gossip.key"), "--bootstrap-expect", "1")...)
-	eventually(t, "the lighthouse leads", func() bool {
+	testkit.Eventually(t, "the lighthouse leads", func() bool {
 		if strings.Contains(server.String(), "lighthouse: ") {
 			t.Fatalf("it did not start:\n%s", server)
 		}
@@ -145,12 +85,12 @@ func TestNoSecretShows(t *testing.T) {
 	assertPrivate(t, filepath.Join(dir, "data"))
 	env := []string{"SKERRY_TLS_CA=" + file("ca.pem"), "SKERRY_TLS_CERT=" + file("replica.pem"), "SKERRY_TLS_KEY=" + file("replica.key"),
 		"SKERRY_TOKEN=" + strings.TrimSpace(read(t, file("token")))}
-	var trainers []*program
+	var trainers []*testkit.Program
 	for _, index := range []string{"0", "1"} {
-		trainers = append(trainers, begin(t, env, trainer, "-lighthouse", addr, "-index", index, "-replicas", "2", "-steps", "100000",
-			"-step-time", "5ms", "-verbose"))
+		trainers = append(trainers, testkit.Start(t, "trainer", env, trainer, "-lighthouse", addr, "-index", index,
+			"-replicas", "2", "-steps", "100000", "-step-time", "5ms", "-verbose"))
 	}
-	eventually(t, "they train together", func() bool {
+	testkit.Eventually(t, "they train together", func() bool {
 		return strings.Contains(trainers[0].String(), "step 50:") && strings.Contains(trainers[1].String(), "step 50:")
 	})
 	seen := map[string]string{"lighthouse": "", "trainer 0": "", "trainer 1": ""}
@@ -198,7 +138,7 @@ func read(t *testing.T, path string) string {
 }
 
 // commandLines is what `ps` shows.
-func commandLines(t *testing.T, programs ...*program) string {
+func commandLines(t *testing.T, programs ...*testkit.Program) string {
 	t.Helper()
 	var all strings.Builder
 	paths, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -213,8 +153,8 @@ func commandLines(t *testing.T, programs ...*program) string {
 		all.WriteString(strings.ReplaceAll(string(b), "\x00", " ") + "\n")
 	}
 	for _, p := range programs {
-		if !strings.Contains(all.String(), p.cmd.Path) {
-			t.Fatalf("%s is not in /proc: the search would show nothing", p.cmd.Path)
+		if !strings.Contains(all.String(), p.Path()) {
+			t.Fatalf("%s is not in /proc: the search would show nothing", p.Path())
 		}
 	}
 	return all.String()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/guard/guardtest"
+	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/manager"
@@ -31,7 +32,7 @@ func TestTrainerWithoutTheToken(t *testing.T) {
 	}
 	one, two := join("one"), join("two")
 	reach(t, 5, one, two)
-	eventually(t, "they train together", func() bool { return one.m.NumParticipants() == 2 })
+	testkit.Eventually(t, "they train together", func() bool { return one.m.NumParticipants() == 2 })
 	discards := one.m.Stats().Discards + two.m.Stats().Discards
 	quorum := one.m.QuorumID()
 

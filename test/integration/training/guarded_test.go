@@ -18,6 +18,7 @@ import (
 
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/guard/guardtest"
+	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/lighthouse"
@@ -113,7 +114,7 @@ func TestGuardedTraining(t *testing.T) {
 			killByLighthouse(t, operator, c.Token, b.addr, two, killed)
 			strangersGetNowhere(t, b.addr, one, two)
 			three.m.Drain()
-			eventually(t, "three has drained", func() bool { return one.m.NumParticipants() == 2 })
+			testkit.Eventually(t, "three has drained", func() bool { return one.m.NumParticipants() == 2 })
 			reach(t, 5, one, two)
 			joins := string(c.JoinToken(t, "default").Reveal())
 			for _, secret := range []string{string(c.Token.Reveal()), hex.EncodeToString(c.Token.Reveal()), joins[strings.LastIndex(joins, ":")+1:]} {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/skerry-ft/skerry/checkpoint"
 	"github.com/skerry-ft/skerry/internal/paralleltest"
+	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/lighthouse"
 	"github.com/skerry-ft/skerry/manager"
 	"github.com/skerry-ft/skerry/pg"
@@ -206,21 +207,12 @@ func gradient(name string, step int64, out []float32) {
 	}
 }
 
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within %v: %s", patience, what)
-		}
-	}
-}
-
 // reach waits until every trainer has made n steps more.
 func reach(t *testing.T, n int64, trainers ...*trainer) {
 	t.Helper()
 	for _, tr := range trainers {
 		to := tr.m.Step() + n
-		eventually(t, fmt.Sprintf("%s at step %d", tr.name, to), func() bool {
+		testkit.Eventually(t, fmt.Sprintf("%s at step %d", tr.name, to), func() bool {
 			select {
 			case err := <-tr.done:
 				tr.done <- err

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/manager"
 )
 
@@ -29,7 +30,7 @@ func TestTrainThroughARestart(t *testing.T) {
 		t.Errorf("%+v; want a heal", again.m.Stats())
 	}
 	// It heals beside its first step, and takes part in the next round.
-	eventually(t, "three take part", func() bool { return one.m.NumParticipants() == 3 })
+	testkit.Eventually(t, "three take part", func() bool { return one.m.NumParticipants() == 3 })
 }
 
 // The lighthouse is away for a while in the middle of a run, and comes back on
@@ -45,7 +46,7 @@ func TestLighthouseRestarts(t *testing.T) {
 	time.Sleep(4 * time.Second)
 	b.start()
 	for _, tr := range []*trainer{one, two} {
-		eventually(t, tr.name+" is back in session", func() bool { return tr.m.Stats().Reconnects > 0 })
+		testkit.Eventually(t, tr.name+" is back in session", func() bool { return tr.m.Stats().Reconnects > 0 })
 	}
 	time.Sleep(2 * time.Second) // longer than the heartbeat timeout of the new reign
 	reach(t, 20, one, two)

@@ -1,0 +1,64 @@
+package testkit
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// Log keeps all that is written to it. The zero value is an empty log. Safe for
+// concurrent use.
+type Log struct {
+	mu sync.Mutex
+
+	text bytes.Buffer
+	more chan struct{} // closed at the next write; nil: no reader waits
+}
+
+// Write implements io.Writer. It keeps a copy of b and returns no error.
+func (l *Log) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.more != nil {
+		close(l.more)
+		l.more = nil
+	}
+	return l.text.Write(b)
+}
+
+// String returns the text so far.
+func (l *Log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// Len returns the number of bytes so far.
+func (l *Log) Len() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Len()
+}
+
+// Said returns the text so far, and a channel that is closed by the next Write.
+func (l *Log) Said() (text string, more <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.more == nil {
+		l.more = make(chan struct{})
+	}
+	return l.text.String(), l.more
+}
+
+// Await waits until text is in the log. After Patience it ends the test.
+func (l *Log) Await(t testing.TB, text string) {
+	t.Helper()
+	EventuallyNil(t, fmt.Sprintf("the log has %q", text), func() error {
+		if all := l.String(); !strings.Contains(all, text) {
+			return fmt.Errorf("it has:\n%s", all)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,95 @@
+package testkit
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+// asProgram makes this test binary a program: its value is what it says.
+const asProgram = "SKERRY_TESTKIT_SAYS"
+
+func TestMain(m *testing.M) {
+	if says, ok := os.LookupEnv(asProgram); ok {
+		fmt.Println("first")
+		if says != "" {
+			fmt.Println(says)
+			os.Exit(1)
+		}
+		select {}
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// failing records the end of a test instead of ending it.
+type failing struct {
+	testing.TB
+
+	said string
+}
+
+func (f *failing) Helper() {}
+
+func (f *failing) Fatalf(format string, args ...any) {
+	f.said = fmt.Sprintf(format, args...)
+	panic(f)
+}
+
+// A wait ends with its condition, and after Patience with the last error.
+func TestEventually(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		Eventually(t, "a second has gone by", func() bool { return time.Since(began) >= time.Second })
+		f := &failing{TB: t}
+		began = time.Now()
+		func() {
+			defer func() {
+				if got := recover(); got != any(f) {
+					t.Errorf("it ended with %v", got)
+				}
+			}()
+			EventuallyNil(f, "pigs fly", func() error { return errors.New("they walk") })
+		}()
+		if !strings.Contains(f.said, "pigs fly: they walk") || time.Since(began) != Patience {
+			t.Errorf("%q after %v, want what was awaited, and why not, after %v", f.said, time.Since(began), Patience)
+		}
+	})
+}
+
+// A reader that waits for more is woken by the next write.
+func TestLog(t *testing.T) {
+	var l Log
+	text, more := l.Said()
+	if text != "" {
+		t.Errorf("an empty log has %q", text)
+	}
+	go fmt.Fprint(&l, "one") //nolint:errcheck // it returns none
+	<-more
+	fmt.Fprint(&l, " two")
+	l.Await(t, "one two")
+	if l.Len() != len("one two") {
+		t.Errorf("%d bytes, want %d", l.Len(), len("one two"))
+	}
+}
+
+// What a program writes, how it ends, and that it can be ended.
+func TestProgram(t *testing.T) {
+	p := Start(t, "brief", []string{asProgram + "=it is over"}, os.Args[0])
+	p.EndsIn("it is over")
+	if at := p.Says("first", 0); at != len("first") {
+		t.Errorf("its first word ends at %d, want %d", at, len("first"))
+	}
+	p = Start(t, "long", []string{asProgram + "="}, os.Args[0])
+	p.Says("first", 0)
+	p.Signal(syscall.SIGTERM)
+	if status := p.Exits(); status != -1 {
+		t.Errorf("status %d after SIGTERM, want -1", status)
+	}
+}

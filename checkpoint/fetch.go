@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"context"
 	"crypto/tls"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +18,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/skerry-ft/skerry/internal/guard"
+	"github.com/skerry-ft/skerry/internal/proof"
 )
 
 const (
@@ -112,7 +114,7 @@ func (t *HTTP) Fetch(ctx context.Context, v Version, donors []string, into *Mirr
 	}
 	f.release = sync.OnceFunc(func() { close(f.others) })
 	if token := t.token(); len(token) > 0 {
-		f.proof = proof(token, v)
+		f.proof = hex.EncodeToString(proof.Of(token, proofOfFetch, []byte(v)))
 	}
 	f.client = f.newClient()
 	defer f.client.CloseIdleConnections()

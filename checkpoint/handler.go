@@ -2,8 +2,6 @@ package checkpoint
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -12,6 +10,8 @@ import (
 	"net/url"
 	"strconv"
 	"time"
+
+	"github.com/skerry-ft/skerry/internal/proof"
 )
 
 // The request headers of a fetch.
@@ -41,12 +41,8 @@ const (
 	markShare = 8
 )
 
-// proof shows that the sender knows token, without sending it.
-func proof(token []byte, v Version) string {
-	mac := hmac.New(sha256.New, token)
-	mac.Write([]byte("skerry heal\n" + string(v)))
-	return hex.EncodeToString(mac.Sum(nil))
-}
+// proofOfFetch is what the sender of a request proves, over the version that it wants.
+const proofOfFetch = "skerry heal"
 
 // refusal is an answer other than 200.
 type refusal struct {
@@ -138,8 +134,9 @@ func (t *HTTP) admit(r *http.Request, v Version) error {
 	default:
 		return nil
 	}
+	said, err := hex.DecodeString(r.Header.Get(headerProof))
 	for _, token := range tokens {
-		if hmac.Equal([]byte(proof(token, v)), []byte(r.Header.Get(headerProof))) {
+		if err == nil && proof.Holds(said, token, proofOfFetch, []byte(v)) {
 			return nil
 		}
 	}

@@ -55,7 +55,7 @@ func TestStrangersNamesAreCut(t *testing.T) {
 		_, err := torchftpb.NewLighthouseServiceClient(conn).Heartbeat(ctx, &torchftpb.LighthouseHeartbeatRequest{ReplicaId: "x"})
 		return err
 	}
-	err := call(fmt.Sprintf("j1 %d %032x 00 vision", time.Now().UnixMilli(), 1))
+	err := call(fmt.Sprintf("j2 %d %032x 00 vision", time.Now().UnixMilli(), 1))
 	if !denied(err, `wrong join token of job "vision"`) {
 		t.Errorf("a proof of nothing: %.300v", err)
 	}

@@ -5,8 +5,10 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
 
+	"github.com/skerry-ft/skerry/internal/proof"
 	"github.com/skerry-ft/skerry/pg"
 )
 
@@ -27,10 +29,8 @@ const (
 
 // proof shows that a rank knows the quorum's token, without telling it.
 func (e *engine) proof(rank int, of []byte) []byte {
-	mac := hmac.New(sha256.New, e.cfg.Token)
-	fmt.Fprintf(mac, "skerry/nccl\x00%s\x00%d\x00", e.cfg.StoreAddress[prefixAt(e.cfg.StoreAddress):], rank)
-	mac.Write(of)
-	return mac.Sum(nil)
+	prefix := e.cfg.StoreAddress[prefixAt(e.cfg.StoreAddress):]
+	return proof.Of(e.cfg.Token, "skerry nccl", []byte(prefix), binary.LittleEndian.AppendUint64(nil, uint64(rank)), of)
 }
 
 // prefixAt is where the prefix begins: ranks may reach one store by different

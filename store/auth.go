@@ -1,15 +1,16 @@
 package store
 
 import (
-	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
 	"fmt"
+
+	"github.com/skerry-ft/skerry/internal/proof"
 )
 
 const (
 	nonceBytes = 16
-	proofBytes = sha256.Size
+	proofBytes = proof.Bytes
 	// MaxTokenBytes bounds a token.
 	MaxTokenBytes = 4 << 10
 )
@@ -35,18 +36,10 @@ func newNonce() (n [nonceBytes]byte) {
 	return n
 }
 
-// prove is what the holder of token in role says about the two nonces.
-func prove(token []byte, role string, client, server [nonceBytes]byte) []byte {
-	m := hmac.New(sha256.New, token)
-	m.Write([]byte("skerry store " + role + "\x00"))
-	m.Write(client[:])
-	m.Write(server[:])
-	return m.Sum(nil)
-}
-
+// What the two sides prove, each over the client's nonce and the server's.
 const (
-	roleServer = "server"
-	roleClient = "client"
+	proofOfServer = "skerry store server"
+	proofOfClient = "skerry store client"
 )
 
 func checkToken(token []byte) error {

@@ -3,7 +3,6 @@ package store
 import (
 	"bufio"
 	"context"
-	"crypto/hmac"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +11,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/skerry-ft/skerry/internal/proof"
 )
 
 const (
@@ -134,14 +135,14 @@ func (c *clientConn) authenticate(hello, token []byte) error {
 		return fmt.Errorf("%w: authentication answered %d", errProtocol, status)
 	}
 	var theirs [nonceBytes]byte
-	var proof [proofBytes]byte
-	if err := c.d.full(theirs[:], proof[:]); err != nil {
+	var said [proofBytes]byte
+	if err := c.d.full(theirs[:], said[:]); err != nil {
 		return err
 	}
-	if !hmac.Equal(proof[:], prove(token, roleServer, mine, theirs)) {
+	if !proof.Holds(said[:], token, proofOfServer, mine[:], theirs[:]) {
 		return fmt.Errorf("%w: the server does not hold it itself", ErrUnauthorized)
 	}
-	status, err = c.ask(prove(token, roleClient, mine, theirs))
+	status, err = c.ask(proof.Of(token, proofOfClient, mine[:], theirs[:]))
 	if err == nil && status != authAccepted {
 		err = fmt.Errorf("%w: the server refused the proof", ErrUnauthorized)
 	}

@@ -3,7 +3,6 @@ package store
 import (
 	"bufio"
 	"bytes"
-	"crypto/hmac"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/internal/perhost"
+	"github.com/skerry-ft/skerry/internal/proof"
 )
 
 // serverConn is one client of a server. serve owns it, but for what mu guards.
@@ -179,14 +179,14 @@ func (c *serverConn) authenticate(req authRequest) error {
 	}
 	nonce := newNonce()
 	challenge := append([]byte{authChallenge}, nonce[:]...)
-	if err := c.send(append(challenge, prove(g.token, roleServer, req.nonce, nonce)...)); err != nil {
+	if err := c.send(append(challenge, proof.Of(g.token, proofOfServer, req.nonce[:], nonce[:])...)); err != nil {
 		return err
 	}
-	var proof [proofBytes]byte
-	if _, err := io.ReadFull(c.nc, proof[:]); err != nil {
+	var said [proofBytes]byte
+	if _, err := io.ReadFull(c.nc, said[:]); err != nil {
 		return err
 	}
-	if !hmac.Equal(proof[:], prove(g.token, roleClient, req.nonce, nonce)) {
+	if !proof.Holds(said[:], g.token, proofOfClient, req.nonce[:], nonce[:]) {
 		return errors.Join(fmt.Errorf("%w: wrong proof", errProtocol), c.send([]byte{authRefused}))
 	}
 	c.mu.Lock()

@@ -1,18 +1,18 @@
 package guard
 
 import (
-	"crypto/hmac"
 	"crypto/rand"
-	"crypto/sha256"
 	"fmt"
 	"io"
 	"net"
 	"sync"
 	"time"
+
+	"github.com/skerry-ft/skerry/internal/proof"
 )
 
 // dialogueMagic begins what both sides send; the last byte is the version.
-const dialogueMagic = "SKERRYG\x01"
+const dialogueMagic = "SKERRYG\x02"
 
 // Dialogue proves the token to a peer over a stream and has the peer prove it
 // too, by challenge and response: each sends a nonce, then a MAC over both
@@ -50,7 +50,7 @@ func (d Dialogue) Run(rw io.ReadWriter) error {
 	// The client proves first: who only dials gets no MAC to work on. It proves
 	// its first token, and the server the one that the client proved.
 	if !d.Server {
-		if _, err := rw.Write(d.mac(all[0], false, mine, theirs)); err != nil {
+		if _, err := rw.Write(d.mac(all[0], mine, theirs)); err != nil {
 			return fmt.Errorf("prove the token: %w", err)
 		}
 		_, err := d.check(rw, all[:1], theirs, mine)
@@ -60,7 +60,7 @@ func (d Dialogue) Run(rw io.ReadWriter) error {
 	if err != nil {
 		return err
 	}
-	if _, err := rw.Write(d.mac(proved, true, mine, theirs)); err != nil {
+	if _, err := rw.Write(d.mac(proved, mine, theirs)); err != nil {
 		return fmt.Errorf("prove the token: %w", err)
 	}
 	return nil
@@ -68,12 +68,12 @@ func (d Dialogue) Run(rw io.ReadWriter) error {
 
 // check reads the peer's MAC, and says which of the tokens it proves.
 func (d Dialogue) check(r io.Reader, all []Secret, from, to nonce) (Secret, error) {
-	var got [sha256.Size]byte
+	var got [proof.Bytes]byte
 	if _, err := io.ReadFull(r, got[:]); err != nil {
 		return Secret{}, fmt.Errorf("%w: the peer went before it proved the token: %w", ErrDenied, err)
 	}
 	for _, s := range all {
-		if hmac.Equal(got[:], d.mac(s, !d.Server, from, to)) {
+		if proof.Holds(got[:], s.bytes, purposeOf(!d.Server), []byte(d.Purpose), from[:], to[:]) {
 			return s, nil
 		}
 	}
@@ -81,14 +81,16 @@ func (d Dialogue) check(r io.Reader, all []Secret, from, to nonce) (Secret, erro
 }
 
 // mac is what the side with nonce from says to the side with nonce to.
-func (d Dialogue) mac(s Secret, server bool, from, to nonce) []byte {
-	role := "client"
+func (d Dialogue) mac(s Secret, from, to nonce) []byte {
+	return proof.Of(s.bytes, purposeOf(d.Server), []byte(d.Purpose), from[:], to[:])
+}
+
+// purposeOf is the domain of what a server proves, or a client.
+func purposeOf(server bool) string {
 	if server {
-		role = "server"
+		return "skerry dialogue server"
 	}
-	m := hmac.New(sha256.New, s.bytes)
-	fmt.Fprintf(m, "%s%s\x00%s\x00%x%x", dialogueMagic, role, d.Purpose, from, to)
-	return m.Sum(nil)
+	return "skerry dialogue client"
 }
 
 // Greeted is a listener whose connections make greet the first time that they

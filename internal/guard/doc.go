@@ -54,14 +54,15 @@
 //
 // # Proofs
 //
+// All are made by package internal/proof, each for a purpose of its own.
 // [Token.Prove] makes a MAC over the method, the body, the time and a nonce.
 // Who reads it on the wire can repeat that very request for ProofAge, and do
 // nothing else with it. [Dialogue] is a challenge and a response, for streams.
 // A join token (Token.JoinTokens) is derived from the operators' one for a job: its
 // proofs are good for joining that job alone, and who holds no more checks an
 // operator's order by a public key ([Token.Order]).
-// The quorum's own token is proved likewise, in the greetings of store and
-// pg/tcp, which need no more than std.
+// The quorum's own token is proved likewise, in the greetings of store and pg/tcp, by
+// a checkpoint's readers, and by ranks that meet in NCCL.
 //
 // # Concurrency
 //

@@ -39,7 +39,7 @@ func LookAlways(g *Guard) {
 
 // OldProof is a proof that was made ms milliseconds after 1970.
 func OldProof(s Secret, method string, ms int64) string {
-	p := proof{version: proofVersion, ms: ms, nonce: make([]byte, nonceBytes)}
+	p := callProof{version: proofVersion, ms: ms, nonce: make([]byte, nonceBytes)}
 	p.mac = macOf(s, p, method, nil)
 	return p.String()
 }

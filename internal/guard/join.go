@@ -3,7 +3,6 @@ package guard
 import (
 	"crypto/ed25519"
 	"crypto/hkdf"
-	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -194,12 +193,7 @@ func (t *Token) CheckJoin(text, job, method string, body []byte) error {
 	case job != "" && p.job != job:
 		return fmt.Errorf("%w: the proof is of a join token of job %q, and this is job %q", ErrDenied, Shown(p.job), job)
 	}
-	all := t.joinSecrets(p.job)
-	ok := false
-	for _, s := range all {
-		ok = hmac.Equal(p.mac, macOf(s, p, method, body)) || ok
-	}
-	if !ok {
+	if !p.of(t.joinSecrets(p.job), method, body) {
 		return fmt.Errorf("%w: wrong join token of job %q: make it anew with skerry token, from the token that the lighthouse has",
 			ErrDenied, Shown(p.job))
 	}

@@ -154,7 +154,7 @@ func TestProofsOfACall(t *testing.T) {
 	operators := &guard.Guard{Token: token}
 	vision, text := &guard.Guard{Token: guard.JoinHolder(t, token, "vision")}, &guard.Guard{Token: guard.JoinHolder(t, token, "text")}
 	join := func(g *guard.Guard, job string) string { return g.Token.ProveJoin(job, "m", nil) }
-	const junk = "v1 1 00000000000000000000000000000000 00"
+	const junk = "v2 1 00000000000000000000000000000000 00"
 	for _, tc := range []struct {
 		name   string
 		to     *guard.Guard

@@ -150,12 +150,12 @@ func TestTokenFromEnv(t *testing.T) {
 
 func FuzzCheckProof(f *testing.F) {
 	token := guard.FixedToken(guard.NewSecret([]byte("0123456789abcdef")))
-	f.Add("v1 1 00 00")
-	f.Add("v1 9223372036854775807 00000000000000000000000000000000 ff")
+	f.Add("v2 1 00 00")
+	f.Add("v2 9223372036854775807 00000000000000000000000000000000 ff")
 	f.Add(token.Prove("n", nil))
 	f.Add(token.ProveJoin("job", "n", nil))
 	f.Add(token.Order("n", nil))
-	f.Add("j1 1 00000000000000000000000000000000 00 %")
+	f.Add("j2 1 00000000000000000000000000000000 00 %")
 	joins := guard.JoinHolder(f, token, "job")
 	f.Fuzz(func(t *testing.T, proof string) {
 		if token.Check(proof, "m", nil) == nil || token.CheckJoin(proof, "", "m", nil) == nil ||

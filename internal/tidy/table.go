@@ -10,20 +10,20 @@ package tidy
 var mayImport = map[string][]string{
 	"quorum": {},
 
-	"store":           {"internal/burst", "internal/perhost"},
+	"store":           {"internal/burst", "internal/perhost", "internal/proof"},
 	"store/storetest": {"store"},
 	"store/certs":     {"store", "internal/guard"},
 
 	"pg":        {"store", "internal/printable", "internal/boundjson"},
-	"pg/tcp":    {"pg", "store", "internal/burst", "internal/memfd", "internal/shmring", "internal/futex", "internal/step", "internal/perhost"},
+	"pg/tcp":    {"pg", "store", "internal/burst", "internal/memfd", "internal/shmring", "internal/futex", "internal/step", "internal/perhost", "internal/proof"},
 	"pg/baby":   {"pg", "store/...", "internal/memfd", "internal/shmring", "internal/futex", "internal/step", "train/spawn"},
 	"pg/pgtest": {"pg", "store"},
-	"nccl":      {"pg", "store", "internal/memfd"},
+	"nccl":      {"pg", "store", "internal/memfd", "internal/proof"},
 
 	"pg/pgmetrics": {"pg"},
 	"pg/trace":     {"pg", "internal/printable"},
 
-	"checkpoint":          {"pg", "internal/guard"},
+	"checkpoint":          {"pg", "internal/guard", "internal/proof"},
 	"checkpoint/ckpttest": {"checkpoint", "pg"},
 
 	"lighthouse": {"quorum", "lighthouse/cluster", "internal/wire/...", "internal/guard", "internal/perhost"},
@@ -43,8 +43,9 @@ var mayImport = map[string][]string{
 	"internal/wire":      {"quorum"},
 	"internal/sim":       {"quorum"},
 	"internal/burst":     {},
-	"internal/guard":     {"internal/burst", "internal/perhost"},
+	"internal/guard":     {"internal/burst", "internal/perhost", "internal/proof"},
 	"internal/perhost":   {},
+	"internal/proof":     {},
 	"internal/supply":    {},
 	"internal/tidy":      {},
 	"internal/invariant": {},

@@ -1,13 +1,13 @@
 package tcp
 
 import (
-	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
 
+	"github.com/skerry-ft/skerry/internal/proof"
 	"github.com/skerry-ft/skerry/internal/shmring"
 	"github.com/skerry-ft/skerry/pg"
 )
@@ -23,7 +23,11 @@ const (
 
 // preambleMagic is what both ends of a new socket write first; the last byte is
 // the version.
-const preambleMagic = "SKERRYT\x04"
+const preambleMagic = "SKERRYT\x05"
+
+// proofOfHello is what the sender of a Hello proves: the nonces of both sides, the binding
+// to their connection, and all that the Hello says.
+const proofOfHello = "skerry pg/tcp"
 
 // joinMagic begins the preamble of who opens one more socket of an edge; behind
 // the nonce follow the nonce that the other side has on the edge's first
@@ -53,7 +57,7 @@ type hello struct {
 	rings     [classes]uint64   // where its records of this epoch start
 	socks     int               // of the edge
 	nonces    [sha256.Size]byte // of the further ones
-	proof     [sha256.Size]byte
+	proof     [proof.Bytes]byte
 }
 
 func (h *hello) epoch() pg.Epoch { return pg.Epoch{Cluster: h.cluster, QuorumID: h.quorumID} }
@@ -79,20 +83,13 @@ func memberHash(ids []string) [sha256.Size]byte {
 
 // prove computes the proof of a Hello that goes from the side with nonce
 // from to the side with nonce to, over that connection.
-func (h *hello) prove(token []byte, from, to [nonceBytes]byte, on binding) [sha256.Size]byte {
-	mac := hmac.New(sha256.New, token)
-	mac.Write([]byte(preambleMagic))
-	mac.Write(from[:])
-	mac.Write(to[:])
-	on.addTo(mac)
-	mac.Write(h.appendFields(nil))
-	return [sha256.Size]byte(mac.Sum(nil))
+func (h *hello) prove(token []byte, from, to [nonceBytes]byte, on binding) [proof.Bytes]byte {
+	return [proof.Bytes]byte(proof.Of(token, proofOfHello, from[:], to[:], on[:], h.appendFields(nil)))
 }
 
 // verify tells whether h proves token.
 func (h *hello) verify(token []byte, from, to [nonceBytes]byte, on binding) bool {
-	want := h.prove(token, from, to, on)
-	return hmac.Equal(want[:], h.proof[:])
+	return proof.Holds(h.proof[:], token, proofOfHello, from[:], to[:], on[:], h.appendFields(nil))
 }
 
 // appendFields encodes everything but the proof.

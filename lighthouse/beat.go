@@ -18,7 +18,7 @@ func (j *job) serverBeat() time.Duration {
 	if !j.leadership.server.cfg.Cluster.Several() {
 		return 0
 	}
-	return serverBeatsPer * j.interval() * time.Duration(j.scale)
+	return serverBeatsPer * j.interval() * time.Duration(j.scale.Factor())
 }
 
 // serverBeats keeps time for one session's deliverer, which owns it. The zero

@@ -26,7 +26,7 @@ const (
 	DefaultMaxReplicasPerJob = 4_096
 
 	// DefaultBeatInterval is the beat interval while the sum of all beats
-	// stays within MaxBeatsPerSecond.
+	// stays within quorum.MaxBeatsPerSecond.
 	DefaultBeatInterval = 100 * time.Millisecond
 
 	// DefaultTorchftHeartbeatTimeout is the heartbeat timeout of jobs whose
@@ -35,10 +35,6 @@ const (
 
 	// DefaultHelloTimeout is how long a connection may take to say what it is.
 	DefaultHelloTimeout = 10 * time.Second
-
-	// MaxBeatsPerSecond bounds the sum of all sessions' beats: with more than
-	// MaxBeatsPerSecond × BeatInterval sessions, the interval grows.
-	MaxBeatsPerSecond = 20_000
 
 	// DefaultProbationAfter is how many short memberships in a row bring a replica
 	// on probation, where an operator does not say otherwise. A Config has none by
@@ -85,7 +81,7 @@ type Config struct {
 	TorchftHeartbeatTimeout time.Duration
 
 	// BeatInterval is how often a session beats. It grows by itself with the
-	// number of sessions (MaxBeatsPerSecond), and is never more than a fifth of
+	// number of sessions (quorum.MaxBeatsPerSecond), and is never more than a fifth of
 	// a job's SuspectAfter, so that four beats in a row may be missed. 0 means
 	// DefaultBeatInterval. More beats find the dead no faster: SuspectAfter
 	// says when silence counts; they only make that time safer.

@@ -12,7 +12,6 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/skerry-ft/skerry/internal/guard"
-	"github.com/skerry-ft/skerry/quorum"
 )
 
 // pipeListener accepts connections that a test makes.
@@ -99,27 +98,6 @@ func TestSplitter(t *testing.T) {
 	}
 	if _, err := s.http.Accept(); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("accept after the end: %v, want net.ErrClosed", err)
-	}
-}
-
-func TestBeatScale(t *testing.T) {
-	t.Parallel()
-	const interval = 100 * time.Millisecond
-	for _, tc := range []struct{ scale, sessions, want int }{
-		{1, 0, 1}, {1, 2000, 1}, {1, 2001, 2}, {1, 4000, 2}, {1, 10_000, 8},
-		{2, 1999, 2}, {2, 1500, 1}, {8, 0, 1}, {8, 7999, 8}, {8, 5999, 4},
-	} {
-		got := beatScale(tc.scale, tc.sessions, interval)
-		if got != tc.want {
-			t.Errorf("%d sessions at scale %d: scale %d, want %d", tc.sessions, tc.scale, got, tc.want)
-		}
-		if rate := float64(tc.sessions) / (float64(got) * interval.Seconds()); rate > MaxBeatsPerSecond {
-			t.Errorf("%d sessions at scale %d: %.0f beats a second", tc.sessions, got, rate)
-		}
-	}
-	c := stretched(quorum.DefaultConfig(), 128)
-	if err := c.Validate(); err != nil {
-		t.Errorf("stretched rules: %v", err)
 	}
 }
 

@@ -47,8 +47,7 @@ type job struct {
 	rules     quorum.Config     // in force, before scale stretches them
 	own       bool              // rules are the job's own, by an operator's wish
 	idleSince time.Time         // since when nobody was there, as far as was looked; zero: somebody is
-	scale     int               // by how much beats, and what waits for them, are stretched
-	scaled    time.Time         // when scale last changed
+	scale     quorum.BeatScale  // of beats, and of what waits for them
 	timed     wire.Timing       // what its sessions know of that
 	sessions  map[quorum.ReplicaID]*session
 	askers    map[quorum.ReplicaID][]*asker // calls of torchft's clients, by who waits
@@ -92,7 +91,7 @@ func (j *job) restart() error {
 	if l.Client != quorum.KindUnset {
 		j.kind = l.Client
 	}
-	j.rules, j.own, j.scale = j.leadership.server.rules(j.kind), l.Config != nil, 1
+	j.rules, j.own, j.scale = j.leadership.server.rules(j.kind), l.Config != nil, quorum.BeatScale{}
 	if j.own {
 		j.rules = *l.Config
 	}

@@ -186,7 +186,7 @@ func (l *lighthouseService) Configure(ctx context.Context, req *skerrypb.Configu
 			if rules, own, c, err = j.changed(wanted); err != nil {
 				return cluster.Command{}, err
 			}
-			return c, j.machine.Configure(now, stretched(rules, j.scale))
+			return c, j.machine.Configure(now, j.scale.Stretch(rules))
 		},
 		done: func(j *job) { j.rules, j.own = rules, own },
 	})
@@ -205,7 +205,7 @@ func (j *job) changed(wanted wire.ConfigChange) (quorum.Config, bool, cluster.Co
 	}
 	rules := wanted.Apply(base)
 	if suspect, stuck := wanted.Named(); !suspect || !stuck {
-		fitted := fitting(rules)
+		fitted := rules.Fitting()
 		if !suspect {
 			rules.SuspectAfter = fitted.SuspectAfter
 		}

@@ -13,19 +13,11 @@ import (
 // with the number of sessions, and tells the sessions what has changed.
 func (j *job) retime() {
 	s := j.leadership.server
-	scale := beatScale(j.scale, int(s.sessions.Load()), j.interval())
 	now := time.Now()
-	if scale < j.scale {
-		// Sessions still beat as slowly as they were told: timeouts shrink by
-		// half at most, and not before everybody has heard of the last change.
-		scale = j.scale
-		if now.Sub(j.scaled) > j.machine.Config().HeartbeatTimeout {
-			scale = j.scale / 2
-		}
-	}
-	if scale != j.scale {
-		j.scale, j.scaled = scale, now
-		if err := j.machine.Configure(now, stretched(j.rules, scale)); err != nil {
+	scale := j.scale.Next(now, int(s.sessions.Load()), j.interval(), j.machine.Config())
+	if scale.Factor() != j.scale.Factor() {
+		j.scale = scale
+		if err := j.machine.Configure(now, scale.Stretch(j.rules)); err != nil {
 			j.log.Warn().Err(err).Msg("timeouts not stretched")
 		}
 	}
@@ -49,39 +41,11 @@ func (j *job) interval() time.Duration {
 func (j *job) timing() wire.Timing {
 	c := j.machine.Config()
 	return wire.Timing{
-		BeatInterval:     j.interval() * time.Duration(j.scale),
+		BeatInterval:     j.interval() * time.Duration(j.scale.Factor()),
 		HeartbeatTimeout: c.HeartbeatTimeout,
 		JoinTimeout:      c.JoinTimeout,
 		ServerBeat:       j.serverBeat(),
 	}
-}
-
-// beatScale is the power of two by which the beat interval is stretched, so
-// that the sum of all beats stays within MaxBeatsPerSecond. It falls only when
-// a quarter of the sessions could come back, or it would flap at an edge.
-func beatScale(scale, sessions int, interval time.Duration) int {
-	beats := func(scale int) int {
-		return int(time.Duration(sessions) * time.Second / (interval * time.Duration(scale)))
-	}
-	for beats(scale) > MaxBeatsPerSecond {
-		scale *= 2
-	}
-	for scale > 1 && beats(scale/2) <= MaxBeatsPerSecond*3/4 {
-		scale /= 2
-	}
-	return scale
-}
-
-// stretched is c with every timeout that waits for beats multiplied.
-func stretched(c quorum.Config, scale int) quorum.Config {
-	k := time.Duration(scale)
-	c.HeartbeatTimeout *= k
-	c.SuspectAfter *= k
-	c.Grace *= k
-	if c.StuckAfter > 0 {
-		c.StuckAfter = max(c.StuckAfter, c.HeartbeatTimeout)
-	}
-	return c
 }
 
 // rules are the server's own for a kind of client.
@@ -90,16 +54,7 @@ func (s *Server) rules(kind quorum.ClientKind) quorum.Config {
 	if kind == quorum.KindTorchft {
 		c.HeartbeatTimeout = s.cfg.TorchftHeartbeatTimeout
 	}
-	return fitting(c)
-}
-
-// fitting makes the times that follow from the heartbeat timeout fit it.
-func fitting(c quorum.Config) quorum.Config {
-	c.SuspectAfter = min(c.SuspectAfter, c.HeartbeatTimeout/2)
-	if c.StuckAfter > 0 {
-		c.StuckAfter = max(c.StuckAfter, c.HeartbeatTimeout)
-	}
-	return c
+	return c.Fitting()
 }
 
 // joinedAs notes that a join of that kind of client was taken, which fixes the
@@ -118,7 +73,7 @@ func (j *job) joinedAs(now time.Time, kind quorum.ClientKind) {
 		return
 	}
 	j.rules = j.leadership.server.rules(kind)
-	if err := j.machine.Configure(now, stretched(j.rules, j.scale)); err != nil {
+	if err := j.machine.Configure(now, j.scale.Stretch(j.rules)); err != nil {
 		j.log.Warn().Err(err).Msg("rules not changed to those of the clients")
 	}
 }

@@ -1,0 +1,75 @@
+package quorum
+
+import "time"
+
+// MaxBeatsPerSecond bounds the sum of the beats of all sessions at a leader: with more
+// than MaxBeatsPerSecond × the beat interval of them, the interval grows.
+const MaxBeatsPerSecond = 20_000
+
+// BeatScale is the power of two by which a job's beat interval, and the timeouts that
+// wait for beats, are stretched. It is copied by value.
+type BeatScale struct {
+	factor  int       // 0 is 1
+	changed time.Time // when it last did
+}
+
+// Factor is the power of two, 1 at least.
+func (s BeatScale) Factor() int { return max(s.factor, 1) }
+
+// Next returns the scale from now on, with so many sessions of all jobs. interval is
+// the job's beat interval before it is stretched, above 0, and inForce the rules that
+// its machine has, stretched as they are. It grows at once. Sessions beat as slowly as they
+// were told until they are told anew, so it shrinks by half at most, and not before all
+// have heard of the last change: a replica that still beats at the old pace would be
+// suspected of silence.
+func (s BeatScale) Next(now time.Time, sessions int, interval time.Duration, inForce Config) BeatScale {
+	factor := s.Factor()
+	switch next := s.fitting(sessions, interval); {
+	case next > factor:
+		factor = next
+	case next < factor && now.Sub(s.changed) > inForce.HeartbeatTimeout:
+		factor /= 2
+	}
+	if factor == s.Factor() {
+		return s
+	}
+	return BeatScale{factor: factor, changed: now}
+}
+
+// fitting is the factor at which the sum of all beats stays within MaxBeatsPerSecond. It
+// falls only when a quarter of the sessions could come back, or it would flap at an edge.
+func (s BeatScale) fitting(sessions int, interval time.Duration) int {
+	beats := func(factor int) int {
+		return int(time.Duration(sessions) * time.Second / (interval * time.Duration(factor)))
+	}
+	factor := s.Factor()
+	for beats(factor) > MaxBeatsPerSecond {
+		factor *= 2
+	}
+	for factor > 1 && beats(factor/2) <= MaxBeatsPerSecond*3/4 {
+		factor /= 2
+	}
+	return factor
+}
+
+// Stretch returns c with every timeout that waits for beats multiplied.
+func (s BeatScale) Stretch(c Config) Config {
+	k := time.Duration(s.Factor())
+	c.HeartbeatTimeout *= k
+	c.SuspectAfter *= k
+	c.Grace *= k
+	if c.StuckAfter > 0 {
+		c.StuckAfter = max(c.StuckAfter, c.HeartbeatTimeout)
+	}
+	return c
+}
+
+// Fitting returns c with the times that follow from the heartbeat timeout made to fit
+// it: suspicion comes before the loss, and a replica is not stuck before it is lost.
+func (c Config) Fitting() Config {
+	c.SuspectAfter = min(c.SuspectAfter, c.HeartbeatTimeout/2)
+	if c.StuckAfter > 0 {
+		c.StuckAfter = max(c.StuckAfter, c.HeartbeatTimeout)
+	}
+	return c
+}

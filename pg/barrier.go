@@ -14,8 +14,3 @@ type BarrierOptions struct {
 func (g *Group) BarrierOn(ctx context.Context, o BarrierOptions) error {
 	return g.run(ctx, g.take(Op{Kind: KindBarrier, DeviceIDs: o.DeviceIDs}))
 }
-
-// BarrierOnAsync starts BarrierOn.
-func (g *Group) BarrierOnAsync(o BarrierOptions) *Work {
-	return g.start(Op{Kind: KindBarrier, DeviceIDs: o.DeviceIDs}, Tensor{}, Tensor{})
-}

@@ -168,14 +168,6 @@ func (g *Group) BatchSendRecv(ctx context.Context, ops []*Op) error {
 	return g.Batch(ctx, ops)
 }
 
-// BatchSendRecvAsync starts BatchSendRecv.
-func (g *Group) BatchSendRecvAsync(ops []*Op) *Work {
-	if err := onlyPointToPoint(ops); err != nil {
-		return Finished(&Op{Kind: KindBatch, Batch: ops}, err)
-	}
-	return g.BatchAsync(ops)
-}
-
 func onlyPointToPoint(ops []*Op) error {
 	var errs []error
 	for i, op := range ops {

@@ -26,21 +26,6 @@ func (g *Group) AllGatherCoalesced(ctx context.Context, in []Tensor, out [][]Ten
 	return g.wait(ctx, c)
 }
 
-// AllGatherCoalescedAsync starts AllGatherCoalesced.
-func (g *Group) AllGatherCoalescedAsync(in []Tensor, out [][]Tensor) *Work {
-	if err := checkColumns(KindAllGather, in, out); err != nil {
-		return Finished(&Op{Kind: KindBatch}, err)
-	}
-	ops := make([]*Op, len(in))
-	for i := range in {
-		ops[i] = &Op{Kind: KindAllGather, In: in[i : i+1], Out: make([]Tensor, len(out))}
-		for r := range out {
-			ops[i].Out[r] = out[r][i]
-		}
-	}
-	return g.BatchAsync(ops)
-}
-
 func checkColumns(k Kind, in []Tensor, out [][]Tensor) error {
 	if len(in) == 0 || len(in) > MaxBatch {
 		return fmt.Errorf("%w: coalesced %v of %d tensors, want 1 to %d", ErrInvalidOp, k, len(in), MaxBatch)

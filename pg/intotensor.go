@@ -75,8 +75,3 @@ func (g *Group) AllReducePreMulSum(ctx context.Context, t Tensor, factor float64
 	c.single(t, t)
 	return g.run(ctx, c)
 }
-
-// AllReducePreMulSumAsync starts AllReducePreMulSum.
-func (g *Group) AllReducePreMulSumAsync(t Tensor, factor float64) *Work {
-	return g.start(Op{Kind: KindAllReduce, Reduce: PreMulSum, Factor: factor}, t, t)
-}

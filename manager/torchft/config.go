@@ -22,8 +22,8 @@ const (
 	// DefaultBeatInterval is torchft's own.
 	DefaultBeatInterval = 100 * time.Millisecond
 
-	// DefaultQuorumTimeout bounds a quorum call that names no deadline.
-	DefaultQuorumTimeout = time.Minute
+	// quorumTimeout bounds a quorum call that names no deadline.
+	quorumTimeout = time.Minute
 
 	// tryTimeout bounds one server's silence at the beat, beatTimeout all servers'.
 	tryTimeout  = time.Second
@@ -62,9 +62,6 @@ type Config struct {
 	// connected; 0 means DefaultBeatInterval. It must be well below the lighthouse's
 	// heartbeat timeout for torchft's clients.
 	BeatInterval time.Duration
-	// QuorumTimeout bounds quorum calls without a deadline; 0 means
-	// DefaultQuorumTimeout.
-	QuorumTimeout time.Duration
 	// OnKill is called when an operator kills this replica; it should end the
 	// processes. nil: refused.
 	OnKill func(reason string)
@@ -87,9 +84,6 @@ func (c Config) withDefaults() Config {
 	}
 	if c.BeatInterval == 0 {
 		c.BeatInterval = DefaultBeatInterval
-	}
-	if c.QuorumTimeout == 0 {
-		c.QuorumTimeout = DefaultQuorumTimeout
 	}
 	if c.Credentials == nil {
 		c.Credentials = insecure.NewCredentials()
@@ -124,13 +118,8 @@ func (c Config) Validate() error {
 	case c.Advertise == "" && (host == "" || ip != nil && ip.IsUnspecified()):
 		bad("Advertise is empty, want the host that peers dial, since Listen = %q is every interface", c.Listen)
 	}
-	for _, d := range []struct {
-		field string
-		value time.Duration
-	}{{"BeatInterval", c.BeatInterval}, {"QuorumTimeout", c.QuorumTimeout}} {
-		if d.value < time.Millisecond || d.value > wire.MaxTimeout {
-			bad("%s = %v, want %v to %v", d.field, d.value, time.Millisecond, wire.MaxTimeout)
-		}
+	if c.BeatInterval < time.Millisecond || c.BeatInterval > wire.MaxTimeout {
+		bad("BeatInterval = %v, want %v to %v", c.BeatInterval, time.Millisecond, wire.MaxTimeout)
 	}
 	return errors.Join(problems...)
 }

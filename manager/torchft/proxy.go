@@ -7,7 +7,6 @@ import (
 	"net"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/rs/zerolog"
 	"google.golang.org/grpc"
@@ -38,9 +37,6 @@ type ProxyConfig struct {
 	// Listen is "host:port"; "" means DefaultProxyListen. Whoever reaches it speaks
 	// to the lighthouse with this proxy's certificate.
 	Listen string
-	// QuorumTimeout bounds quorum calls without a deadline; 0 means
-	// DefaultQuorumTimeout.
-	QuorumTimeout time.Duration
 	// Dial replaces the options of connections to lighthouse servers, transport
 	// credentials included; nil: plain TCP.
 	Dial []grpc.DialOption
@@ -60,9 +56,6 @@ func (c ProxyConfig) Validate() error {
 	}
 	if _, _, err := net.SplitHostPort(c.Listen); c.Listen != "" && err != nil {
 		bad("Listen = %q, want host:port", c.Listen)
-	}
-	if c.QuorumTimeout < 0 || c.QuorumTimeout > wire.MaxTimeout {
-		bad("QuorumTimeout = %v, want 0 to %v", c.QuorumTimeout, wire.MaxTimeout)
 	}
 	return errors.Join(problems...)
 }
@@ -86,9 +79,6 @@ type Proxy struct {
 func NewProxy(cfg ProxyConfig) (*Proxy, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
-	}
-	if cfg.QuorumTimeout == 0 {
-		cfg.QuorumTimeout = DefaultQuorumTimeout
 	}
 	if cfg.Listen == "" {
 		cfg.Listen = DefaultProxyListen
@@ -148,7 +138,7 @@ func (p *Proxy) Close() error {
 func (p *Proxy) Quorum(ctx context.Context, req *torchftpb.LighthouseQuorumRequest) (*torchftpb.LighthouseQuorumResponse, error) {
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, p.cfg.QuorumTimeout)
+		ctx, cancel = context.WithTimeout(ctx, quorumTimeout)
 		defer cancel()
 	}
 	resp, err := p.servers.quorum(passedOn(ctx), req)

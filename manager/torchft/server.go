@@ -117,5 +117,5 @@ func (s *Server) deadline(ctx context.Context) time.Time {
 	if d, ok := ctx.Deadline(); ok {
 		return d
 	}
-	return time.Now().Add(s.cfg.QuorumTimeout)
+	return time.Now().Add(quorumTimeout)
 }

@@ -122,7 +122,7 @@
 // Sums fold in rank order, so inputs are exchanged, never partial sums. With W
 // ranks and N bytes per rank:
 //
-//	small (N ≤ SmallBytes): every rank sends its whole input to every other and
+//	small (N ≤ 32 KiB): every rank sends its whole input to every other and
 //	    folds by itself. One hop; (W-1)·N bytes out of each rank.
 //	larger: rank j owns the j-th part. Phase 0 sends part j to rank j, which
 //	    folds each piece once all W are there and sends the result to all as
@@ -134,7 +134,7 @@
 // 25 MiB, 8 GB/s copies and 40 GB/s folds, 12.5 MiB each way three times,
 // 5 ms. A small message is two copies and no system call while both sides look.
 //
-// A broadcast of more than SmallBytes to three ranks or more is relayed: the root
+// A broadcast of more than 32 KiB to three ranks or more is relayed: the root
 // sends a part to each other rank, which sends it on as it comes. N bytes leave
 // the root, not (W-1)·N.
 //

@@ -20,7 +20,6 @@ const (
 	DefaultDialTimeout  = 5 * time.Second
 	DefaultReachTimeout = pg.DefaultReachTimeout
 	DefaultWindowBytes  = 8 << 20
-	DefaultSmallBytes   = 32 << 10
 	DefaultRingBytes    = 1<<20 + 64<<10
 	DefaultStreams      = 4
 )
@@ -101,11 +100,6 @@ type Options struct {
 	// trip it stalls long paths; within one host collectives use the least.
 	WindowBytes int
 
-	// SmallBytes is up to which input size a reduction sends whole inputs
-	// instead of parts. Zero means DefaultSmallBytes, most MaxPayload. All ranks
-	// must use one value.
-	SmallBytes int
-
 	// SocketBytes is asked for as send and receive buffer of each socket;
 	// the kernel's limits apply. Zero leaves it to the kernel, which adapts them
 	// to the path; set values were no faster on loopback.
@@ -171,9 +165,6 @@ func (o Options) Validate() error {
 	if o.SocketBytes < 0 {
 		bad("SocketBytes", o.SocketBytes, "0 or more")
 	}
-	if o.SmallBytes < 0 || o.SmallBytes > MaxPayload {
-		bad("SmallBytes", o.SmallBytes, fmt.Sprintf("0 to %d", MaxPayload))
-	}
 	if o.Transport >= transportEnd {
 		bad("Transport", o.Transport, "auto, tcp or shared")
 	}
@@ -198,9 +189,6 @@ func (o Options) withDefaults() Options {
 	set(&o.ReachTimeout, DefaultReachTimeout)
 	if o.WindowBytes == 0 {
 		o.WindowBytes = DefaultWindowBytes
-	}
-	if o.SmallBytes == 0 {
-		o.SmallBytes = DefaultSmallBytes
 	}
 	return o
 }

@@ -18,8 +18,12 @@ const (
 	piecesPerPart = 4
 )
 
+// smallBytes is up to which input size a reduction sends whole inputs instead of parts:
+// at most MaxPayload, and the same on all ranks.
+const smallBytes = 32 << 10
+
 // callOf is what op's peers must call too.
-func callOf(op *pg.Op, g *group, smallBytes int) call {
+func callOf(op *pg.Op, g *group) call {
 	c := call{kind: op.Kind, root: -1, round: g.round}
 	first := pg.Tensor{}
 	if len(op.In) > 0 {

@@ -63,7 +63,7 @@ func (b *Backend) newTaskLocked(g *group, op *pg.Op) *task {
 	}
 	op.Epoch, op.Round = g.epoch, g.round
 	t.op, t.work, t.group = op, pg.NewWork(op), g
-	t.call = callOf(op, g, b.opt.SmallBytes)
+	t.call = callOf(op, g)
 	t.until = op.Deadline
 	if t.until.IsZero() {
 		t.until = time.Now().Add(b.timeout(&g.cfg))

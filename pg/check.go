@@ -36,10 +36,10 @@ import (
 // long as the queue is not empty. Every op costs an exchange and allocates, so
 // this is for finding mistakes.
 type Check struct {
-	backend Backend
-	track   tracker
-	relays  *sync.Pool
-	queue   queue
+	layer
+
+	relays *sync.Pool
+	queue  queue
 
 	mu struct {
 		sync.Mutex
@@ -61,17 +61,11 @@ type Check struct {
 
 // NewCheck puts Check around b, which it owns from now on.
 func NewCheck(b Backend) *Check {
-	c := &Check{backend: b}
+	c := &Check{layer: layer{backend: b}}
 	c.relays = newRelayPool(c.settle)
 	c.queue.issue, c.queue.canceled = c.issue, c.canceled
 	return c
 }
-
-// Name is that of the backend.
-func (c *Check) Name() string { return c.backend.Name() }
-
-// Unwrap is the backend.
-func (c *Check) Unwrap() Backend { return c.backend }
 
 // SetRound sets the round of the ops submitted after it.
 func (c *Check) SetRound(round int64) {
@@ -80,15 +74,8 @@ func (c *Check) SetRound(round int64) {
 	c.mu.Unlock()
 }
 
-// Config is that of the backend below.
-func (c *Check) Config() (Config, bool) { return configOf(c.backend, &c.track) }
-
 // Redecorate puts around a subgroup's backend a Check of its own.
 func (*Check) Redecorate(inner Backend, _ []int) Backend { return NewCheck(inner) }
-
-func (c *Check) tracked() *tracker { return &c.track }
-
-func (c *Check) epochs() (current, next Epoch) { return epochsOf(c.backend, &c.track) }
 
 // Configure ends what is queued, and configures the backend.
 func (c *Check) Configure(ctx context.Context, config Config) error {
@@ -171,9 +158,6 @@ func (op *Op) onCPU() bool { return op.RequireCPU() == nil }
 
 // Abort aborts the backend, and with it what is queued.
 func (c *Check) Abort(e Epoch, cause error) { c.backend.Abort(e, cause) }
-
-// Err is the backend's.
-func (c *Check) Err() error { return c.backend.Err() }
 
 // Close closes the backend, and ends what is queued.
 func (c *Check) Close() error {

@@ -31,10 +31,10 @@ type Fault struct {
 // Fake injects faults into the ops of a backend. Without faults it changes
 // nothing. Configure clears the faults that have not hit.
 type Fake struct {
-	backend Backend
-	track   tracker
-	relays  *sync.Pool
-	queue   queue
+	layer
+
+	relays *sync.Pool
+	queue  queue
 
 	mu struct {
 		sync.Mutex
@@ -47,7 +47,7 @@ type Fake struct {
 
 // NewFake puts a Fake around b, which it owns from now on.
 func NewFake(b Backend) *Fake {
-	f := &Fake{backend: b}
+	f := &Fake{layer: layer{backend: b}}
 	f.relays = newRelayPool(f.settle)
 	f.queue.issue, f.queue.canceled = f.issue, f.cancelled
 	f.mu.hurry = make(chan struct{})
@@ -70,24 +70,8 @@ func (f *Fake) Fired() int {
 	return f.mu.fired
 }
 
-// Name is that of the backend.
-func (f *Fake) Name() string { return f.backend.Name() }
-
-// Unwrap is the backend.
-func (f *Fake) Unwrap() Backend { return f.backend }
-
-// SetRound passes the round on, if the backend knows rounds.
-func (f *Fake) SetRound(round int64) { setRound(f.backend, round) }
-
-// Config is that of the backend below.
-func (f *Fake) Config() (Config, bool) { return configOf(f.backend, &f.track) }
-
 // Redecorate puts around a subgroup's backend a Fake without faults.
 func (*Fake) Redecorate(inner Backend, _ []int) Backend { return NewFake(inner) }
-
-func (f *Fake) tracked() *tracker { return &f.track }
-
-func (f *Fake) epochs() (current, next Epoch) { return epochsOf(f.backend, &f.track) }
 
 // Configure disarms all faults and configures the backend.
 func (f *Fake) Configure(ctx context.Context, c Config) error {
@@ -122,9 +106,6 @@ func (f *Fake) Abort(e Epoch, cause error) {
 		f.mu.Unlock()
 	}
 }
-
-// Err is the backend's.
-func (f *Fake) Err() error { return f.backend.Err() }
 
 // Close ends delays and closes the backend.
 func (f *Fake) Close() error {

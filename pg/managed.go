@@ -28,9 +28,9 @@ import (
 // known, the op is queued, and issued in order by a goroutine that lives only
 // as long as the queue is not empty. Close ends it.
 type Managed struct {
-	backend Backend
+	layer
+
 	manager Participation
-	track   tracker
 	relays  *sync.Pool
 	queue   queue
 	blanks  blanks
@@ -39,7 +39,7 @@ type Managed struct {
 
 // NewManaged puts Managed around b, which it owns from now on.
 func NewManaged(b Backend, p Participation) *Managed {
-	m := &Managed{backend: b, manager: p}
+	m := &Managed{layer: layer{backend: b}, manager: p}
 	m.relays = newRelayPool(m.settle)
 	m.subs.New = func() any {
 		var c *call
@@ -49,15 +49,6 @@ func NewManaged(b Backend, p Participation) *Managed {
 	m.queue.issue, m.queue.canceled = m.issue, m.fail
 	return m
 }
-
-// Name is that of the backend.
-func (m *Managed) Name() string { return m.backend.Name() }
-
-// Unwrap is the backend.
-func (m *Managed) Unwrap() Backend { return m.backend }
-
-// SetRound passes the round on, if the backend knows rounds.
-func (m *Managed) SetRound(round int64) { setRound(m.backend, round) }
 
 // Configure configures the backend: for the members, not the participants.
 func (m *Managed) Configure(ctx context.Context, c Config) error {
@@ -100,27 +91,17 @@ func (m *Managed) Submit(op *Op) *Work {
 // whose quorum is to come; they stay.
 func (m *Managed) Abort(e Epoch, cause error) { m.backend.Abort(e, cause) }
 
-// Err is the backend's.
-func (m *Managed) Err() error { return m.backend.Err() }
-
 // Close fails what is queued with ErrClosed, and closes the backend.
 func (m *Managed) Close() error {
 	m.queue.close()
 	return m.backend.Close()
 }
 
-// Config is that of the backend below.
-func (m *Managed) Config() (Config, bool) { return configOf(m.backend, &m.track) }
-
 // Redecorate puts around a subgroup's backend Managed again, whose participants are those of the subgroup's members that
 // take part.
 func (m *Managed) Redecorate(inner Backend, members []int) Backend {
 	return NewManaged(inner, newSubRoster(m.manager, members))
 }
-
-func (m *Managed) tracked() *tracker { return &m.track }
-
-func (m *Managed) epochs() (current, next Epoch) { return epochsOf(m.backend, &m.track) }
 
 // cancelQueued ends a queued op for a caller whose ctx ended.
 func (m *Managed) cancelQueued(w *Work, cause error) bool { return m.queue.cancel(w, cause) }

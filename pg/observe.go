@@ -1,7 +1,6 @@
 package pg
 
 import (
-	"context"
 	"sync"
 	"time"
 )
@@ -64,43 +63,22 @@ type Observer interface {
 // Observe calls an Observer. A group that has none goes without this decorator,
 // and pays nothing. It allocates nothing.
 type Observe struct {
-	backend  Backend
+	layer
+
 	observer Observer
-	track    tracker
 	relays   *sync.Pool
 }
 
 // NewObserve puts Observe around b, which it owns from now on.
 func NewObserve(b Backend, observer Observer) *Observe {
-	o := &Observe{backend: b, observer: observer}
+	o := &Observe{layer: layer{backend: b}, observer: observer}
 	o.relays = newRelayPool(o.settle)
 	return o
 }
 
-// Name is that of the backend.
-func (o *Observe) Name() string { return o.backend.Name() }
-
-// Unwrap is the backend.
-func (o *Observe) Unwrap() Backend { return o.backend }
-
-// SetRound passes the round on, if the backend knows rounds.
-func (o *Observe) SetRound(round int64) { setRound(o.backend, round) }
-
-// Config is that of the backend below.
-func (o *Observe) Config() (Config, bool) { return configOf(o.backend, &o.track) }
-
 // Redecorate puts around a subgroup's backend an Observe with the same
 // Observer.
 func (o *Observe) Redecorate(inner Backend, _ []int) Backend { return NewObserve(inner, o.observer) }
-
-func (o *Observe) tracked() *tracker { return &o.track }
-
-func (o *Observe) epochs() (current, next Epoch) { return epochsOf(o.backend, &o.track) }
-
-// Configure configures the backend.
-func (o *Observe) Configure(ctx context.Context, c Config) error {
-	return o.track.configure(ctx, o.backend, c)
-}
 
 // Submit tells of op and starts it.
 func (o *Observe) Submit(op *Op) *Work {
@@ -111,15 +89,6 @@ func (o *Observe) Submit(op *Op) *Work {
 	r.submit(o.backend, *op)
 	return work
 }
-
-// Abort aborts the backend.
-func (o *Observe) Abort(e Epoch, cause error) { o.backend.Abort(e, cause) }
-
-// Err is the backend's.
-func (o *Observe) Err() error { return o.backend.Err() }
-
-// Close closes the backend.
-func (o *Observe) Close() error { return o.backend.Close() }
 
 func (o *Observe) settle(r *relay, err error) error {
 	info := r.info

@@ -11,9 +11,9 @@ import (
 // outputs too, until Configure. Err tells the first error. Only ErrInvalidOp,
 // which breaks nothing, comes back as it is. Ballots pass as they are.
 type Swallow struct {
-	backend Backend
-	track   tracker
-	relays  *sync.Pool
+	layer
+
+	relays *sync.Pool
 
 	mu struct {
 		sync.Mutex
@@ -24,29 +24,13 @@ type Swallow struct {
 
 // NewSwallow puts Swallow around b, which it owns from now on.
 func NewSwallow(b Backend) *Swallow {
-	s := &Swallow{backend: b}
+	s := &Swallow{layer: layer{backend: b}}
 	s.relays = newRelayPool(s.settle)
 	return s
 }
 
-// Name is that of the backend.
-func (s *Swallow) Name() string { return s.backend.Name() }
-
-// Unwrap is the backend.
-func (s *Swallow) Unwrap() Backend { return s.backend }
-
-// SetRound passes the round on, if the backend knows rounds.
-func (s *Swallow) SetRound(round int64) { setRound(s.backend, round) }
-
-// Config is that of the backend below.
-func (s *Swallow) Config() (Config, bool) { return configOf(s.backend, &s.track) }
-
 // Redecorate puts around a subgroup's backend a Swallow of its own.
 func (*Swallow) Redecorate(inner Backend, _ []int) Backend { return NewSwallow(inner) }
-
-func (s *Swallow) tracked() *tracker { return &s.track }
-
-func (s *Swallow) epochs() (current, next Epoch) { return epochsOf(s.backend, &s.track) }
 
 // Configure configures the backend and, if that worked, forgets the error.
 // Errors of Configure itself are not swallowed.
@@ -72,9 +56,6 @@ func (s *Swallow) Submit(op *Op) *Work {
 	return work
 }
 
-// Abort aborts the backend.
-func (s *Swallow) Abort(e Epoch, cause error) { s.backend.Abort(e, cause) }
-
 // Err is the first error swallowed since Configure, or else the backend's.
 func (s *Swallow) Err() error {
 	if err := s.swallowed(); err != nil {
@@ -82,9 +63,6 @@ func (s *Swallow) Err() error {
 	}
 	return s.backend.Err()
 }
-
-// Close closes the backend.
-func (s *Swallow) Close() error { return s.backend.Close() }
 
 func (s *Swallow) settle(r *relay, err error) error {
 	invalid := errors.Is(err, ErrInvalidOp) && !errors.Is(err, ErrAborted)

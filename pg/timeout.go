@@ -10,37 +10,21 @@ import (
 // Timeout gives every op a deadline, and aborts the epoch of one that is still
 // pending then, so that it holds for backends that keep no deadlines too.
 type Timeout struct {
-	backend Backend
-	limit   time.Duration
-	track   tracker
-	timers  sync.WaitGroup // those that may still abort
+	layer
+
+	limit  time.Duration
+	timers sync.WaitGroup // those that may still abort
 }
 
 // NewTimeout puts Timeout around b, which it owns from now on. Limit counts
 // from Submit and also bounds Configure; an op's own deadline holds if it is
 // earlier.
 func NewTimeout(b Backend, limit time.Duration) *Timeout {
-	return &Timeout{backend: b, limit: limit}
+	return &Timeout{layer: layer{backend: b}, limit: limit}
 }
-
-// Name is that of the backend.
-func (t *Timeout) Name() string { return t.backend.Name() }
-
-// Unwrap is the backend.
-func (t *Timeout) Unwrap() Backend { return t.backend }
-
-// SetRound passes the round on, if the backend knows rounds.
-func (t *Timeout) SetRound(round int64) { setRound(t.backend, round) }
-
-// Config is that of the backend below.
-func (t *Timeout) Config() (Config, bool) { return configOf(t.backend, &t.track) }
 
 // Redecorate puts around a subgroup's backend a Timeout with the same limit.
 func (t *Timeout) Redecorate(inner Backend, _ []int) Backend { return NewTimeout(inner, t.limit) }
-
-func (t *Timeout) tracked() *tracker { return &t.track }
-
-func (t *Timeout) epochs() (current, next Epoch) { return epochsOf(t.backend, &t.track) }
 
 // Configure configures the backend within the limit.
 func (t *Timeout) Configure(ctx context.Context, c Config) error {
@@ -73,12 +57,6 @@ func (t *Timeout) Submit(op *Op) *Work {
 	})
 	return work
 }
-
-// Abort aborts the backend.
-func (t *Timeout) Abort(e Epoch, cause error) { t.backend.Abort(e, cause) }
-
-// Err is the backend's.
-func (t *Timeout) Err() error { return t.backend.Err() }
 
 // Close closes the backend, which ends every op, and waits for the timers.
 func (t *Timeout) Close() error {

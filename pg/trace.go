@@ -42,12 +42,12 @@ const MaxTraceEntries = 1 << 20
 // it is done, for collectives run one after the other; a send or receive starts
 // at once. The ops of a batch are recorded one by one, and end with it.
 type Trace struct {
-	backend Backend
-	config  TraceConfig
-	track   tracker
-	relays  *sync.Pool
-	origin  time.Time
-	wg      sync.WaitGroup // dumps, and the goroutine that watches the epoch
+	layer
+
+	config TraceConfig
+	relays *sync.Pool
+	origin time.Time
+	wg     sync.WaitGroup // dumps, and the goroutine that watches the epoch
 
 	mu struct {
 		sync.Mutex
@@ -67,31 +67,15 @@ func NewTrace(b Backend, c TraceConfig) *Trace {
 	if c.Group == "" {
 		c.Group = "default"
 	}
-	t := &Trace{backend: b, config: c, origin: time.Now()}
+	t := &Trace{layer: layer{backend: b}, config: c, origin: time.Now()}
 	t.relays = newRelayPool(t.settle)
 	t.mu.ring.records = make([]traceRecord, min(c.Entries, MaxTraceEntries))
 	return t
 }
 
-// Name is that of the backend.
-func (t *Trace) Name() string { return t.backend.Name() }
-
-// Unwrap is the backend.
-func (t *Trace) Unwrap() Backend { return t.backend }
-
-// SetRound passes the round on, if the backend knows rounds.
-func (t *Trace) SetRound(round int64) { setRound(t.backend, round) }
-
-// Config is that of the backend below.
-func (t *Trace) Config() (Config, bool) { return configOf(t.backend, &t.track) }
-
 // Redecorate puts around a subgroup's backend a Trace of its own, whose group
 // is named after this one: "default/0".
 func (t *Trace) Redecorate(inner Backend, _ []int) Backend { return NewTrace(inner, t.config) }
-
-func (t *Trace) tracked() *tracker { return &t.track }
-
-func (t *Trace) epochs() (current, next Epoch) { return epochsOf(t.backend, &t.track) }
 
 // Configure configures the backend and begins to count collectives anew.
 func (t *Trace) Configure(ctx context.Context, c Config) error {
@@ -178,9 +162,6 @@ func (t *Trace) Abort(e Epoch, cause error) {
 	}
 	t.backend.Abort(e, cause)
 }
-
-// Err is the backend's.
-func (t *Trace) Err() error { return t.backend.Err() }
 
 // Close closes the backend, and waits for dumps that are being written.
 func (t *Trace) Close() error {

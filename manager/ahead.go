@@ -124,7 +124,7 @@ func (m *Manager) copyFirst(ctx context.Context, c *copying) {
 	case <-ctx.Done():
 		return
 	}
-	from, err := m.link.sources(ctx)
+	from, err := m.link.Sources(ctx)
 	if err == nil && len(from.Peers) > 0 {
 		err = m.copyFrom(ctx, from)
 	}

@@ -131,7 +131,7 @@ func (m *Manager) tellAway() {
 		case <-ctx.Done():
 			return
 		}
-		m.link.away(ctx, m.presence.away.Load)
+		m.link.Away(ctx, m.presence.away.Load)
 		<-m.presence.telling
 	})
 }

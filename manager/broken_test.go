@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerry-ft/skerry/manager/internal/replica"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/quorum"
 )
@@ -163,7 +164,7 @@ func TestFirstWitnessIsHeard(t *testing.T) {
 	w.lh.stop() // no answer comes, and none is lost
 	c.kill()
 	eventually(t, "b's link to c breaks", func() bool { return b.m.managed.Err() != nil })
-	b.m.noticed(notice{Notice: quorum.Notice{Kind: quorum.NoticeFallen, QuorumID: epoch.QuorumID,
+	b.m.noticed(replica.Notice{Notice: quorum.Notice{Kind: quorum.NoticeFallen, QuorumID: epoch.QuorumID,
 		About: quorum.ReplicaID(a.m.ReplicaID())}})
 	b.m.groupBroke(t.Context(), epoch)
 	b.m.mu.Lock()

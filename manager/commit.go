@@ -87,7 +87,7 @@ func (m *Manager) poll(ctx context.Context, b balloted) (verdict, error) {
 	m.mu.Lock()
 	m.mu.rank.Voted()
 	m.mu.Unlock()
-	result, err := m.link.vote(vctx, b.vote)
+	result, err := m.link.Vote(vctx, b.vote)
 	if err != nil {
 		if isFinal(err) {
 			m.setFinal(err)
@@ -191,7 +191,7 @@ func (m *Manager) castMissing(ctx context.Context, cause error) {
 		v.Last = true
 		m.fall(v.QuorumID, cause)
 	}
-	if _, err := m.link.vote(ctx, v); err != nil {
+	if _, err := m.link.Vote(ctx, v); err != nil {
 		m.log.Debug().Err(err).Int64(logkey.Step, v.Step).Msg("vote of an abandoned attempt not cast")
 	}
 }

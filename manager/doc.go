@@ -73,7 +73,7 @@
 //	transport.Run   the heal listener       requests                           ctx
 //	group rank 0 only:
 //	  server.run    the join under way      all ranks' reports, the answer     ctx
-//	  server.listen a wish gone unanswered  the lighthouse to answer again     ctx
+//	  pingWhenUnanswered an ask unanswered  the lighthouse to answer again     ctx
 //	  guardRanks    nothing                 a rank's link to break             ctx, a rank that is gone
 //	  session.Run   the open stream         beats, things to send              ctx, final refusal, guardRanks
 //	    dialFirst   a connection            the server's greeting              another's, dial timeout, ctx
@@ -81,11 +81,10 @@
 //	    watch       nothing                 the server's silence               the stream's end
 //	  store.Run, rpc.Serve                  connections                        ctx
 //
-// The locks are Manager.mu, server.mu, barrier.mu, Session.mu, remote.mu,
-// subscriber.mu, tasks.mu, emitter.mu and tracked.mu. server.mu is held while
-// barrier.mu is taken, Manager.mu while tasks.mu, tracked.mu or
-// Session.mu is; no other two
-// are held together, and nothing is called out to under any of them.
+// The locks are Manager.mu, tasks.mu, emitter.mu and tracked.mu, and those of packages
+// manager/internal/session and manager/internal/replica. Manager.mu is held while
+// tasks.mu, tracked.mu or Session.mu is taken; no other two are held together, and
+// nothing is called out to under any of them.
 //
 // # Closing
 //

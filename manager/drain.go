@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/internal/logkey"
-	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/manager/internal/monitor"
 	"github.com/skerry-ft/skerry/quorum"
 )
@@ -20,7 +19,7 @@ import (
 // call drains the whole replica; in ranks above 0 it waits for rank 0's. Any
 // goroutine may call it, repeatedly; it does not block.
 func (m *Manager) Drain() {
-	if !m.drain("asked to") || m.hub == nil {
+	if !m.drain("asked to") || m.replica == nil {
 		return
 	}
 	m.tasks.add(m.tellDrain)
@@ -87,7 +86,10 @@ func (m *Manager) gives() bool {
 // replica has been alone, and has it leave once that has lasted for the linger
 // time: a process that comes to take over may be under way.
 func (m *Manager) tellOnce(ctx context.Context, since time.Time) time.Time {
-	alone, err := m.sendDrain(ctx)
+	m.mu.Lock()
+	q := m.mu.rank.Quorum()
+	m.mu.Unlock()
+	alone, err := m.replica.Drain(ctx, q)
 	switch {
 	case err != nil:
 		m.log.Debug().Err(err).Msg("lighthouse not told of the drain")
@@ -107,25 +109,8 @@ func (m *Manager) tellOnce(ctx context.Context, since time.Time) time.Time {
 
 // endDrain ends training in all ranks of this replica.
 func (m *Manager) endDrain(err error) {
-	m.hub.server.fail(err)
+	m.replica.End(err)
 	m.setFinal(ErrDrained)
-}
-
-// sendDrain calls the lighthouse, which says whether nobody is there who could
-// go on without this replica.
-func (m *Manager) sendDrain(ctx context.Context) (alone bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, m.timeouts.Call)
-	defer cancel()
-	addr := m.hub.session.Address()
-	conn, err := dialServer(m.guard, m.cfg.Network, addr)
-	if err != nil {
-		return false, fmt.Errorf("dial %s: %w", addr, err)
-	}
-	defer conn.Close() //nolint:errcheck // nothing is lost with it
-	req := &skerrypb.DrainRequest{Job: m.cfg.Job, ReplicaId: string(m.id), Reason: "asked to"}
-	ctx = m.memberProof(ctx, skerrypb.Lighthouse_Drain_FullMethodName, req)
-	out, err := skerrypb.NewLighthouseClient(conn).Drain(ctx, req)
-	return out.GetAlone(), fromStatus(err)
 }
 
 // lookAgain is how often a replica that leaves looks whether the others have
@@ -141,7 +126,7 @@ func (m *Manager) leave(ctx context.Context) {
 	m.mu.left = true
 	m.mu.phase = quorum.PhaseDraining
 	m.mu.Unlock()
-	if left || m.hub == nil {
+	if left || m.replica == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, m.timeouts.Linger)

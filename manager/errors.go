@@ -48,11 +48,10 @@ var (
 // Causes of discarded steps and aborted groups; they reach the user wrapped in
 // events and in Errored.
 var (
-	errTooFew     = errors.New("too few participants")
-	errFallen     = errors.New("quorum fell")
-	errLost       = errors.New("member lost")
-	errSibling    = errors.New("another rank of this replica broke its group")
-	errUnanswered = errors.New("ask unanswered")
-	errNoQuorum   = errors.New("no quorum in time")
-	errVoid       = errors.New("operations of this step were lost with their quorum")
+	errTooFew   = errors.New("too few participants")
+	errFallen   = errors.New("quorum fell")
+	errLost     = errors.New("member lost")
+	errSibling  = errors.New("another rank of this replica broke its group")
+	errNoQuorum = errors.New("no quorum in time")
+	errVoid     = errors.New("operations of this step were lost with their quorum")
 )

@@ -11,6 +11,8 @@ import (
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/netaddr"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
+	"github.com/skerry-ft/skerry/manager/internal/replica"
+	"github.com/skerry-ft/skerry/quorum"
 	"github.com/skerry-ft/skerry/store"
 )
 
@@ -29,7 +31,7 @@ func TestKillNeedsTheToken(t *testing.T) {
 	kill := func(g *guard.Guard, of, at *trainer) error {
 		t.Helper()
 		// Proofs are made for one address, and sent to another.
-		conn, err := dialAs(g, of.m.hub.address, at.m.hub.address)
+		conn, err := dialAs(g, of.m.replica.Address(), at.m.replica.Address())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -74,14 +76,14 @@ func TestKillNeedsAnOrder(t *testing.T) {
 	req := &skerrypb.KillRequest{Message: "test"}
 	kill := func(as *guard.Guard, order *guard.Token, of *trainer) error {
 		t.Helper()
-		conn, err := dialPeer(as, a.m.cfg.Network, a.m.sibling(), a.m.hub.address)
+		conn, err := replica.Dial(as, a.m.cfg.Network, a.m.sibling(), a.m.replica.Address())
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer conn.Close()
 		ctx := limited(t)
 		if order != nil {
-			ctx = (&guard.Guard{Token: order}).Ordered(ctx, guard.Audience(methodKill, netaddr.HostPort(of.m.hub.address)), req)
+			ctx = (&guard.Guard{Token: order}).Ordered(ctx, guard.Audience(skerrypb.Manager_Kill_FullMethodName, netaddr.HostPort(of.m.replica.Address())), req)
 		}
 		_, err = skerrypb.NewManagerClient(conn).Kill(ctx, req)
 		return err
@@ -118,11 +120,11 @@ func TestStoreIsTheQuorums(t *testing.T) {
 	open := func(token []byte, prefix string) (store.Store, error) {
 		return store.Open(limited(t), a.m.StoreAddress()+"/"+prefix, store.ClientConfig{Token: token})
 	}
-	if s, err := open(nil, quorumPrefix(q)); err == nil {
+	if s, err := open(nil, quorum.StorePrefix(q, 0)); err == nil {
 		s.Close() //nolint:errcheck // it should not be there
 		t.Error("the store lets in who proves nothing")
 	}
-	s, err := open(q.Token[:], quorumPrefix(q))
+	s, err := open(q.Token[:], quorum.StorePrefix(q, 0))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +185,7 @@ func TestManagerBombs(t *testing.T) {
 		"no proof":      {nil, codes.Unauthenticated},
 		"a false proof": {&guard.Guard{Token: guard.FixedToken(guard.RandomSecret())}, codes.ResourceExhausted},
 	} {
-		conn, err := dialPeer(c.with, a.m.cfg.Network, guard.Party{}, a.m.hub.address)
+		conn, err := replica.Dial(c.with, a.m.cfg.Network, guard.Party{}, a.m.replica.Address())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/skerry-ft/skerry/checkpoint"
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
+	"github.com/skerry-ft/skerry/manager/internal/replica"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
@@ -262,7 +263,7 @@ func (m *Manager) donors(ctx context.Context, sources []quorum.Peer) ([]string, 
 }
 
 func (m *Manager) donor(ctx context.Context, s quorum.Peer) (string, error) {
-	conn, err := dialPeer(m.guard, m.cfg.Network, m.sibling(), s.Address)
+	conn, err := replica.Dial(m.guard, m.cfg.Network, m.sibling(), s.Address)
 	if err != nil {
 		return "", fmt.Errorf("dial %s at %s: %w", s.ReplicaID, s.Address, err)
 	}
@@ -270,7 +271,7 @@ func (m *Manager) donor(ctx context.Context, s quorum.Peer) (string, error) {
 	out, err := skerrypb.NewManagerClient(conn).CheckpointMetadata(ctx,
 		&skerrypb.CheckpointMetadataRequest{GroupRank: uint32(m.cfg.GroupRank)})
 	if err != nil {
-		return "", fmt.Errorf("ask %s at %s: %w", s.ReplicaID, s.Address, fromStatus(err))
+		return "", fmt.Errorf("ask %s at %s: %w", s.ReplicaID, s.Address, replica.FromStatus(err))
 	}
 	return out.GetMetadata(), nil
 }

@@ -93,6 +93,9 @@ func (c *Config) meeting(ctx context.Context) (meeting string, own netip.Addr, e
 	return meeting, own, nil
 }
 
+// admit says whether this replica can train in a quorum, before its ranks get it.
+func (m *Manager) admit(q *quorum.Quorum) error { return astray(m.Address(), m.id, q) }
+
 // astray is why a replica that is told to its peers at address can train with none of
 // them: it is on loopback, and a member of q is on another host, by an address that is
 // none of this one's. That shows when the lighthouse was reached over loopback, and

@@ -61,11 +61,11 @@ func TestWhereReplicasListen(t *testing.T) {
 				return
 			}
 			defer m.Close() //nolint:errcheck // it never ran
-			host, _, err := net.SplitHostPort(m.hub.listener.Addr().String())
+			host, _, err := net.SplitHostPort(m.replica.Addr().String())
 			if err != nil || host != tc.listen {
 				t.Errorf("listens at %s, %v, want %q", host, err, tc.listen)
 			}
-			for _, told := range []string{m.hub.address, m.hub.store.Addr(), m.transport.Metadata()} {
+			for _, told := range []string{m.replica.Address(), m.StoreAddress(), m.transport.Metadata()} {
 				if tc.listen == own && !strings.Contains(told, own+":") {
 					t.Errorf("peers are told %s, want %s", told, own)
 				}
@@ -125,10 +125,7 @@ func TestAstray(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer m.Close() //nolint:errcheck // it never ran
-	m.hub.server.joined(t.Context(), nil, *with(elsewhere), nil)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if !errors.Is(m.mu.final, ErrAstray) {
-		t.Errorf("the manager goes on with %v, want %v", m.mu.final, ErrAstray)
+	if err := m.admit(with(elsewhere)); !errors.Is(err, ErrAstray) {
+		t.Errorf("the quorum is taken up, %v, want %v", err, ErrAstray)
 	}
 }

@@ -3,6 +3,9 @@ package manager
 import (
 	"context"
 	"testing"
+
+	"github.com/skerry-ft/skerry/manager/internal/nettest"
+	"github.com/skerry-ft/skerry/quorum"
 )
 
 // A rank that dies takes its replica out at once, whichever it is: its siblings
@@ -56,7 +59,7 @@ func TestOneRankDiesWhileAnotherWaits(t *testing.T) {
 	w := newWorldWith(t, rules)
 	w.tune = func(c *Config) { c.StepTimeout, c.HealTimeout = 4*patience, 4*patience }
 	a := w.replica("a", 2, nil).start(1)
-	eventually(t, "both ranks listen", func() bool { return a.ranks[0].m.hub.server.listening(1) })
+	eventually(t, "both ranks listen", func() bool { return a.ranks[0].m.replica.Linked(1) })
 	a.ranks[0].kill()
 	a.ranks[1].ended(ErrRankLost)
 
@@ -73,15 +76,9 @@ func TestOneRankDiesWhileAnotherWaits(t *testing.T) {
 	}
 	b.start(1 << 40)
 	<-stuck
-	eventually(t, "rank 0 has voted", func() bool { return waitsFor(b.ranks[0].m.hub.server.votes, 1, 4) })
+	eventually(t, "rank 0 votes", func() bool { return b.ranks[0].m.beat().Phase == quorum.PhaseBalloting })
 	b.ranks[1].kill()
 	b.ranks[0].ended(ErrRankLost)
-}
-
-func (s *server) listening(rank int) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.mu.links[rank].open > 0
 }
 
 // A rank that closes in good order ends the replica too.
@@ -108,26 +105,45 @@ func TestOneRankCloses(t *testing.T) {
 func TestRanksThatAreNotDead(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	network := newCuts()
+	network := nettest.New()
 	a := w.replica("a", 2, nil)
 	a.ranks[1].m.cfg.Network = network
 	a.ranks[0].start(5)
-	if rank, _ := a.ranks[0].m.hub.server.brokenLink(); rank >= 0 {
-		t.Errorf("rank %d counts as gone before it came", rank)
-	}
 	a.ranks[1].start(5)
 	w.reaches(5, a.ranks...)
-	s := a.ranks[0].m.hub.server
 	for range 5 {
-		network.cut()
-		eventually(t, "rank 1 listens again", func() bool {
-			rank, _ := s.brokenLink()
-			return rank < 0 && s.listening(1)
-		})
+		network.Cut()
+		eventually(t, "rank 1 listens again", func() bool { return a.ranks[0].m.replica.Linked(1) })
 	}
 	for _, tr := range a.ranks {
 		tr.goOn(10)
 	}
 	w.reaches(10, a.ranks...)
 	inStep(t, a)
+}
+
+// The link between the ranks of a replica breaks again and again: no step is
+// committed by one of them alone.
+func TestLinkBetweenRanksBreaks(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	network := nettest.New()
+	a := w.replica("a", 2, nil)
+	a.ranks[1].m.cfg.Network = network
+	a.ranks[1].before = func(_ context.Context, step int64) error {
+		if step%5 == 1 {
+			network.Cut()
+		} else if step%5 > 2 {
+			network.CutAnswer()
+		}
+		return nil
+	}
+	b := w.replica("b", 2, nil)
+	a.start(40)
+	b.start(40)
+	for rank := range 2 {
+		w.reaches(40, rankOf(rank, a, b)...)
+		w.agree(rankOf(rank, a, b)...)
+	}
+	inStep(t, a, b)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/manager/internal/monitor"
+	"github.com/skerry-ft/skerry/manager/internal/replica"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/quorum"
 	"github.com/skerry-ft/skerry/store"
@@ -37,7 +38,7 @@ type Manager struct {
 	group      *pg.Group
 	transport  checkpoint.Transport
 	states     states
-	hub        *hub // group rank 0 only: the replica's server and what it needs
+	replica    *replica.Replica // group rank 0 only: the replica's server and what it needs
 	tasks      tasks
 	events     emitter
 	metrics    *metrics
@@ -47,7 +48,7 @@ type Manager struct {
 	balloting  atomic.Int32  // ballots that are out
 	linked     chan struct{} // closed once link and id are set
 	logID      logID
-	link       link
+	link       replica.Link
 	id         quorum.ReplicaID
 
 	mu struct {
@@ -151,7 +152,17 @@ func (m *Manager) open() error {
 	}
 	m.id = quorum.ReplicaID(m.cfg.ReplicaID + ":" + uuid.NewString())
 	m.logID.set(m.id)
-	if m.hub, err = newHub(m); err != nil {
+	m.replica, err = replica.New(replica.Config{
+		ID: m.id, Job: m.cfg.Job, GroupWorldSize: m.cfg.GroupWorldSize, EveryStep: m.cfg.EveryStep,
+		Lighthouse: m.cfg.Lighthouse, Listen: m.cfg.Listen, Advertise: m.cfg.Advertise,
+		Guard: m.guard, TLS: m.dataTLS, Network: m.cfg.Network, Timeouts: m.timeouts.ofReplica(),
+		Log: m.log, Sampled: m.sampled, OnKill: m.cfg.OnKill,
+		Beat: m.beat, Final: m.setFinal,
+		Admit: m.admit,
+		Found: func(address string) { m.events.emit(LighthouseFound{Address: address}) },
+		Lost:  func(cause error) { m.events.emit(LighthouseLost{Cause: cause}) },
+	})
+	if err != nil {
 		if made != nil {
 			_ = made.Close() // it was never used
 		}
@@ -288,18 +299,18 @@ func (m *Manager) ReplicaID() string {
 // Address is the URL of the replica's manager server, and StoreAddress the
 // "host:port" of its store, as peers dial them; both are empty in ranks above 0.
 func (m *Manager) Address() string {
-	if m.hub == nil {
+	if m.replica == nil {
 		return ""
 	}
-	return m.hub.address
+	return m.replica.Address()
 }
 
 // StoreAddress is "host:port" of the replica's store; see Address.
 func (m *Manager) StoreAddress() string {
-	if m.hub == nil {
+	if m.replica == nil {
 		return ""
 	}
-	return advertised(m.hub.store.Addr(), m.cfg.Advertise)
+	return m.replica.StoreAddress()
 }
 
 // Timeouts are all waits in force, as derived from the two that were given.
@@ -307,15 +318,14 @@ func (m *Manager) Timeouts() Timeouts { return m.timeouts }
 
 // Stats returns the counts so far.
 func (m *Manager) Stats() Stats {
-	var joins, asks, unanswered, reconnects uint64
-	if m.hub != nil {
-		joins, asks, reconnects = m.hub.session.Counts()
-		unanswered = m.hub.server.unansweredAsks()
+	var r replica.Stats
+	if m.replica != nil {
+		r = m.replica.Stats()
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := m.mu.stats
-	s.Joins, s.Asks, s.Unanswered, s.Reconnects = joins, asks, unanswered, reconnects
+	s.Joins, s.Asks, s.Unanswered, s.Reconnects = r.Joins, r.Asks, r.Unanswered, r.Reconnects
 	s.HealBytes = m.healBytes.Load()
 	return s
 }

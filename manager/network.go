@@ -3,8 +3,6 @@ package manager
 import (
 	"context"
 	"net"
-
-	"google.golang.org/grpc"
 )
 
 // Network makes a Manager's listeners and connections: those of its server, its
@@ -15,22 +13,6 @@ type Network interface {
 	Listen(address string) (net.Listener, error)
 	// Dial connects to "host:port"; ctx ends the try.
 	Dial(ctx context.Context, address string) (net.Conn, error)
-}
-
-// listen listens on n, or on TCP if there is none.
-func listen(n Network, address string) (net.Listener, error) {
-	if n == nil {
-		return net.Listen("tcp", address)
-	}
-	return n.Listen(address)
-}
-
-// dialsBy makes RPC connections use n; without one, gRPC dials TCP by itself.
-func dialsBy(n Network) []grpc.DialOption {
-	if n == nil {
-		return nil
-	}
-	return []grpc.DialOption{grpc.WithContextDialer(n.Dial)}
 }
 
 // storeDial is how a client of a store connects; nil is TCP.

@@ -6,18 +6,19 @@ import (
 	"fmt"
 
 	"github.com/skerry-ft/skerry/internal/logkey"
+	"github.com/skerry-ft/skerry/manager/internal/replica"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
 // noticed takes in what the replica's server pushes.
-func (m *Manager) noticed(n notice) {
+func (m *Manager) noticed(n replica.Notice) {
 	switch {
 	case n.Hello != nil:
 		m.greeted(n.Hello)
 		return
-	case n.Heard:
-		m.heard()
+	case n.LighthouseBack:
+		m.lighthouseBack()
 		return
 	case n.Kind == quorum.NoticeFallen && n.Sibling == nil && m.needed():
 		return
@@ -66,15 +67,15 @@ func fallCause(n quorum.Notice) error {
 	return fmt.Errorf("%w: %s joins the next", errFallen, n.About)
 }
 
-// heard raises again the wishes that went unanswered.
-func (m *Manager) heard() {
+// lighthouseBack raises again the wishes that went unanswered.
+func (m *Manager) lighthouseBack() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.mu.rank.HearAgain()
 }
 
 // greeted checks what the replica's server says of the replica.
-func (m *Manager) greeted(h *rankHello) {
+func (m *Manager) greeted(h *replica.RankHello) {
 	if h.GroupWorldSize != m.cfg.GroupWorldSize {
 		m.setFinal(fmt.Errorf("manager: GroupWorldSize = %d, group rank 0 has %d",
 			m.cfg.GroupWorldSize, h.GroupWorldSize))
@@ -89,8 +90,8 @@ func (m *Manager) evicted(reason string) {
 	id := m.mu.rank.QuorumID()
 	m.mu.Unlock()
 	m.fallWith(id, err, false)
-	if m.hub != nil {
-		m.hub.server.fail(err)
+	if m.replica != nil {
+		m.replica.End(err)
 	}
 	m.setFinal(err)
 }
@@ -161,8 +162,8 @@ func (m *Manager) tell(a quorum.Accusation) bool {
 	m.mu.Lock()
 	news := m.mu.rank.Accuse(a)
 	m.mu.Unlock()
-	if news && m.hub != nil {
-		m.hub.session.Accuse(a)
+	if news && m.replica != nil {
+		m.replica.Accuse(a)
 	}
 	return news
 }
@@ -203,5 +204,19 @@ func (m *Manager) accuseFirst(err error, id int64) {
 
 // listen passes notices on until ctx ends.
 func (m *Manager) listen(ctx context.Context) error {
-	return m.link.notices(ctx, m.noticed)
+	return m.link.Notices(ctx, m.noticed)
+}
+
+// linkEnded ends training in this rank because its link to the replica's server
+// has ended for good; the operations that wait for other ranks end too.
+func (m *Manager) linkEnded(err error) {
+	m.mu.Lock()
+	over, id := m.mu.final != nil, m.mu.rank.QuorumID()
+	m.mu.Unlock()
+	if over {
+		return
+	}
+	m.log.Error().Err(err).Msg("replica ended")
+	m.fallWith(id, err, false)
+	m.setFinal(err)
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerry-ft/skerry/manager/internal/replica"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/quorum"
 )
@@ -33,7 +34,7 @@ func TestQuorumFellBeforeItsAnswerCame(t *testing.T) {
 	a, b := w.trainer("a").start(1<<40), w.trainer("b").start(1<<40)
 	w.reaches(5, a, b)
 	next := a.m.QuorumID() + 1
-	a.m.noticed(notice{Notice: quorum.Notice{Kind: quorum.NoticeFallen, QuorumID: next, About: b.m.id}})
+	a.m.noticed(replica.Notice{Notice: quorum.Notice{Kind: quorum.NoticeFallen, QuorumID: next, About: b.m.id}})
 	c := w.trainer("c").start(1 << 40)
 	w.reaches(a.m.Step()+20, a, b, c)
 	eventually(t, "all three take part", func() bool { return c.m.IsParticipating() && a.m.NumParticipants() == 3 })

@@ -110,7 +110,7 @@ type probed struct {
 // lighthouse each time what came of it. Only group rank 0 can tell; for the others
 // the lighthouse goes by time.
 func (m *Manager) probe(peer quorum.ReplicaID, kind int, try func(context.Context) error) {
-	if m.hub == nil {
+	if m.replica == nil {
 		return
 	}
 	m.mu.Lock()
@@ -168,7 +168,7 @@ func (m *Manager) reportLink(p *probed, r quorum.LinkReport) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.mu.probes[r.To] == p {
-		m.hub.session.ReportLink(r)
+		m.replica.ReportLink(r)
 	}
 }
 
@@ -184,6 +184,6 @@ func (m *Manager) unprobeLocked(peer quorum.ReplicaID) {
 	if p := m.mu.probes[peer]; p != nil {
 		close(p.stop)
 		delete(m.mu.probes, peer)
-		m.hub.session.ForgetLink(peer)
+		m.replica.ForgetLink(peer)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/skerry-ft/skerry/checkpoint"
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/manager/internal/final"
+	"github.com/skerry-ft/skerry/manager/internal/replica"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
@@ -167,7 +168,7 @@ func (m *Manager) round(ctx context.Context, r *request) error {
 // Its join would wait for newcomers that copy its state before they join, and they
 // for it, which lends its state to nobody; or its siblings would wait for its vote:
 // and who has joined, or moves with one of its ranks, is never stuck.
-func (m *Manager) answerTo(ctx context.Context, rep quorum.RankReport) (reply, error) {
+func (m *Manager) answerTo(ctx context.Context, rep quorum.RankReport) (replica.Reply, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var watch sync.WaitGroup // it ends with ctx
 	defer watch.Wait()
@@ -178,7 +179,7 @@ func (m *Manager) answerTo(ctx context.Context, rep quorum.RankReport) (reply, e
 			return true
 		})
 	})
-	got, err := m.link.report(ctx, rep)
+	got, err := m.link.Report(ctx, rep)
 	if err == nil && got.Unanswered && got.VoteFirst {
 		err = m.voteFirst(ctx, rep.Attempt, got.Attempt)
 	}
@@ -229,7 +230,7 @@ func (m *Manager) voteFirst(ctx context.Context, number, next uint64) error {
 }
 
 // accept takes up an answer.
-func (m *Manager) accept(r *request, got reply) error {
+func (m *Manager) accept(r *request, got replica.Reply) error {
 	q := got.Quorum
 	m.mu.Lock()
 	m.mu.rank.CatchUp(got.Attempt)
@@ -268,9 +269,9 @@ func (m *Manager) accept(r *request, got reply) error {
 	m.mu.Unlock()
 	m.tellFormed(q, a, t.Settled.Forward, took)
 	m.tellServed(a)
-	if t.Fresh && t.Old != nil && m.hub != nil {
+	if t.Fresh && t.Old != nil && m.replica != nil {
 		m.tasks.add(func(ctx context.Context) {
-			if err := m.hub.dropPrefix(ctx, t.Old); err != nil {
+			if err := m.replica.DropPrefix(ctx, t.Old); err != nil {
 				m.log.Debug().Err(err).Msg("old store prefix kept")
 			}
 		})

@@ -15,13 +15,14 @@ import (
 	"github.com/skerry-ft/skerry/internal/netaddr"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
+	"github.com/skerry-ft/skerry/manager/internal/replica"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
 // managerClient calls a trainer's manager server, as peers and operators do.
 func managerClient(t *testing.T, tr *trainer) skerrypb.ManagerClient {
 	t.Helper()
-	conn, err := dialPeer(nil, nil, guard.Party{}, tr.m.hub.address)
+	conn, err := replica.Dial(nil, nil, guard.Party{}, tr.m.replica.Address())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +125,7 @@ func TestLighthouseFallsSilentAfterItWantedAChange(t *testing.T) {
 	w.reaches(5, a, b)
 	id := a.m.QuorumID()
 	w.lh.mu.Lock() // it takes in nothing, and its connections stay
-	a.m.noticed(notice{Notice: quorum.Notice{Kind: quorum.NoticeWanted, QuorumID: id, Reason: "test"}})
+	a.m.noticed(replica.Notice{Notice: quorum.Notice{Kind: quorum.NoticeWanted, QuorumID: id, Reason: "test"}})
 	eventually(t, "both asked in vain", func() bool {
 		return a.m.Stats().Unanswered == 1 && b.m.Stats().Unanswered == 1
 	})

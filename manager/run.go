@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/internal/logkey"
+	"github.com/skerry-ft/skerry/manager/internal/replica"
 	"github.com/skerry-ft/skerry/quorum"
 	"github.com/skerry-ft/skerry/store"
 )
@@ -35,8 +36,8 @@ func (m *Manager) Run(ctx context.Context) error {
 			cancel(err)
 		}
 	}
-	if m.hub != nil {
-		wg.Go(func() { fatal(m.hub.run(ctx, m)) })
+	if m.replica != nil {
+		wg.Go(func() { fatal(m.replica.Run(ctx)) })
 	}
 	if r, ok := m.transport.(interface{ Run(context.Context) error }); ok {
 		wg.Go(func() { fatal(r.Run(ctx)) })
@@ -82,8 +83,8 @@ func (m *Manager) Close() error {
 		return nil
 	}
 	err := m.closeParts()
-	if m.hub != nil {
-		err = errors.Join(err, m.hub.close())
+	if m.replica != nil {
+		err = errors.Join(err, m.replica.Close())
 	}
 	return err
 }
@@ -94,7 +95,7 @@ const goodbyePatience = time.Second
 
 // sayGoodbye leaves, for the reason for which training cannot go on, if there is one.
 func (m *Manager) sayGoodbye() {
-	if m.hub == nil {
+	if m.replica == nil {
 		return
 	}
 	m.mu.Lock()
@@ -103,7 +104,7 @@ func (m *Manager) sayGoodbye() {
 		why = m.mu.final.Error()
 	}
 	m.mu.Unlock()
-	m.hub.session.Leave(why, goodbyePatience)
+	m.replica.Goodbye(why, goodbyePatience)
 }
 
 // Names under which group rank 0 publishes itself in the group's store, as
@@ -115,17 +116,17 @@ const (
 
 // connect finds the replica's server and listens to it.
 func (m *Manager) connect(ctx context.Context) error {
-	if m.hub != nil {
+	if m.replica != nil {
 		if err := m.publish(ctx); err != nil {
 			return err
 		}
-		m.link = direct{m.hub.server}
+		m.link = m.replica.Link()
 	} else {
 		far, err := m.discover(ctx)
 		if err != nil {
 			return err
 		}
-		defer far.close() //nolint:errcheck // nothing is lost with it
+		defer far.Close() //nolint:errcheck // nothing is lost with it
 		m.link = far
 	}
 	close(m.linked)
@@ -150,7 +151,7 @@ func (m *Manager) publish(ctx context.Context) error {
 		return err
 	}
 	defer s.Close() //nolint:errcheck // nothing is lost with it
-	err = s.MultiSet(ctx, []string{keyManager, keyReplica}, [][]byte{[]byte(m.hub.address), []byte(m.id)})
+	err = s.MultiSet(ctx, []string{keyManager, keyReplica}, [][]byte{[]byte(m.replica.Address()), []byte(m.id)})
 	if err != nil {
 		return fmt.Errorf("publish the manager in the group store %s: %w", m.cfg.GroupStore, err)
 	}
@@ -158,7 +159,7 @@ func (m *Manager) publish(ctx context.Context) error {
 }
 
 // discover finds group rank 0.
-func (m *Manager) discover(ctx context.Context) (*remote, error) {
+func (m *Manager) discover(ctx context.Context) (*replica.Remote, error) {
 	s, err := m.openGroupStore(ctx)
 	if err != nil {
 		return nil, err
@@ -170,7 +171,7 @@ func (m *Manager) discover(ctx context.Context) (*remote, error) {
 	}
 	m.id = quorum.ReplicaID(values[1])
 	m.logID.set(m.id)
-	return newRemote(m.guard, m.cfg.Network, m.sibling(), string(values[0]), m.cfg.GroupRank, m.timeouts)
+	return replica.NewRemote(m.guard, m.cfg.Network, m.sibling(), string(values[0]), m.cfg.GroupRank, m.timeouts.ofReplica())
 }
 
 func (m *Manager) openGroupStore(ctx context.Context) (store.Store, error) {
@@ -196,8 +197,8 @@ func (m *Manager) logConfig() {
 	e := m.log.Info().Str(logkey.Job, m.cfg.Job).Int("group_world_size", m.cfg.GroupWorldSize).
 		Strs("lighthouse", m.cfg.Lighthouse).Int("min_replicas", m.cfg.MinReplicas).
 		Int("fixed_world_size", m.cfg.FixedWorldSize).Bool("sync", m.cfg.Sync).Bool("every_step", m.cfg.EveryStep)
-	if m.hub != nil {
-		e = e.Str(logkey.Addr, m.hub.address)
+	if m.replica != nil {
+		e = e.Str(logkey.Addr, m.replica.Address())
 	}
 	e.Dur("step_ms", t.Step).Dur("heal_ms", t.Heal).Dur("quorum_ms", t.Quorum).Dur("settle_ms", t.Settle).
 		Dur("vote_ms", t.Vote).Dur("configure_ms", t.Configure).Dur("connect_ms", t.Connect).Dur("dial_ms", t.Dial).

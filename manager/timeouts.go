@@ -1,6 +1,10 @@
 package manager
 
-import "time"
+import (
+	"time"
+
+	"github.com/skerry-ft/skerry/manager/internal/replica"
+)
 
 // Timeouts is everything that a Manager waits for, derived from the two
 // figures that a user gives. They are backstops: wherever a message can tell,
@@ -47,4 +51,9 @@ func deriveTimeouts(step, heal time.Duration) Timeouts {
 		Drain:     step,
 		Linger:    min(step, linger),
 	}
+}
+
+// ofReplica are those that the replica's server needs.
+func (t Timeouts) ofReplica() replica.Timeouts {
+	return replica.Timeouts{Connect: t.Connect, Dial: t.Dial, Call: t.Call, Configure: t.Configure}
 }

@@ -87,17 +87,8 @@ func (tr *trainer) state() string {
 	if r := m.mu.request; r != nil {
 		s += fmt.Sprintf(", request %+v", *r)
 	}
-	if h := m.hub; h != nil {
-		h.server.mu.Lock()
-		defer h.server.mu.Unlock()
-		for rank, p := range h.server.mu.pending {
-			if p != nil {
-				s += fmt.Sprintf(", rank %d reports %+v", rank, p.report)
-			}
-		}
-		h.server.votes.mu.Lock()
-		defer h.server.votes.mu.Unlock()
-		s += fmt.Sprintf(", polls %+v", h.server.votes.mu.polls)
+	if m.replica != nil {
+		s += fmt.Sprintf(", %v", m.replica)
 	}
 	return s
 }

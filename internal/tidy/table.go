@@ -34,6 +34,8 @@ var mayImport = map[string][]string{
 	"manager/internal/monitor": {},
 	"manager/internal/final":   {},
 	"manager/internal/session": {"quorum", "internal/wire/...", "manager/internal/final"},
+	"manager/internal/replica": {"quorum", "store", "internal/wire/...", "internal/guard", "manager/internal/final", "manager/internal/monitor", "manager/internal/session"},
+	"manager/internal/nettest": {},
 
 	"manager/torchft": {"quorum", "internal/wire/...", "internal/guard"},
 

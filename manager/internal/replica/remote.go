@@ -1,4 +1,4 @@
-package manager
+package replica
 
 import (
 	"context"
@@ -14,11 +14,12 @@ import (
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
+	"github.com/skerry-ft/skerry/manager/internal/final"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
-// remote is the link of the ranks other than 0. Safe for concurrent use.
-type remote struct {
+// Remote is the link of the ranks other than 0. Safe for concurrent use.
+type Remote struct {
 	rank     int
 	conn     *grpc.ClientConn
 	client   skerrypb.ManagerClient
@@ -38,23 +39,23 @@ const (
 	maxRedialPause = 100 * time.Millisecond
 )
 
-// newRemote prepares a link to the manager server at addr; the first call
+// NewRemote prepares a link to the manager server at addr; the first call
 // connects.
-func newRemote(g *guard.Guard, n Network, to guard.Party, addr string, rank int, t Timeouts) (*remote, error) {
-	conn, err := dialPeer(g, n, to, addr, grpc.WithConnectParams(grpc.ConnectParams{
+func NewRemote(g *guard.Guard, n Network, to guard.Party, addr string, rank int, t Timeouts) (*Remote, error) {
+	conn, err := Dial(g, n, to, addr, grpc.WithConnectParams(grpc.ConnectParams{
 		Backoff:           backoff.Config{BaseDelay: redialPause, Multiplier: 2, MaxDelay: maxRedialPause},
 		MinConnectTimeout: t.Call,
 	}))
 	if err != nil {
 		return nil, fmt.Errorf("dial the replica's manager at %s: %w", addr, err)
 	}
-	return &remote{rank: rank, conn: conn, client: skerrypb.NewManagerClient(conn), timeouts: t}, nil
+	return &Remote{rank: rank, conn: conn, client: skerrypb.NewManagerClient(conn), timeouts: t}, nil
 }
 
-func (r *remote) close() error { return r.end(ErrClosed) }
+func (r *Remote) Close() error { return r.end(final.ErrClosed) }
 
 // end ends all calls, those under way too, with err; the first one counts.
-func (r *remote) end(err error) error {
+func (r *Remote) end(err error) error {
 	r.mu.Lock()
 	again := r.mu.ended != nil
 	if !again {
@@ -68,7 +69,7 @@ func (r *remote) end(err error) error {
 }
 
 // ended is why no call can succeed any more.
-func (r *remote) ended() error {
+func (r *Remote) ended() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.mu.ended
@@ -76,7 +77,7 @@ func (r *remote) ended() error {
 
 // repeat makes a call again whenever its connection breaks, until ctx ends or
 // the server refuses. Every call of a rank is idempotent.
-func (r *remote) repeat(ctx context.Context, call func(context.Context) error) error {
+func (r *Remote) repeat(ctx context.Context, call func(context.Context) error) error {
 	for {
 		err := call(ctx)
 		switch ended := r.ended(); {
@@ -85,11 +86,11 @@ func (r *remote) repeat(ctx context.Context, call func(context.Context) error) e
 		case ended != nil:
 			return ended
 		case ctx.Err() != nil, !brokeOff(err):
-			return fromStatus(err)
+			return FromStatus(err)
 		}
 		select {
 		case <-ctx.Done():
-			return fromStatus(err)
+			return FromStatus(err)
 		case <-time.After(redialPause):
 		}
 	}
@@ -103,11 +104,11 @@ func brokeOff(err error) bool {
 }
 
 // late is the time for one last word after the caller's ctx has ended.
-func (r *remote) late(ctx context.Context) (context.Context, context.CancelFunc) {
+func (r *Remote) late(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), r.timeouts.Call)
 }
 
-func (r *remote) report(ctx context.Context, rep quorum.RankReport) (reply, error) {
+func (r *Remote) Report(ctx context.Context, rep quorum.RankReport) (Reply, error) {
 	m := wire.RankReportToProto(rep)
 	var out *skerrypb.RankQuorumResponse
 	call := func(ctx context.Context) (err error) {
@@ -119,7 +120,7 @@ func (r *remote) report(ctx context.Context, rep quorum.RankReport) (reply, erro
 		return replyFromProto(out)
 	}
 	if ctx.Err() == nil {
-		return reply{}, err
+		return Reply{}, err
 	}
 	// The claim must be back before the caller acts on not having an answer.
 	late, cancel := r.late(ctx)
@@ -130,10 +131,10 @@ func (r *remote) report(ctx context.Context, rep quorum.RankReport) (reply, erro
 			return got, nil
 		}
 	}
-	return reply{}, fmt.Errorf("wait for a quorum: %w", context.Cause(ctx))
+	return Reply{}, fmt.Errorf("wait for a quorum: %w", context.Cause(ctx))
 }
 
-func (r *remote) away(ctx context.Context, away func() bool) {
+func (r *Remote) Away(ctx context.Context, away func() bool) {
 	ctx, cancel := context.WithTimeout(ctx, r.timeouts.Call)
 	defer cancel()
 	_, _ = r.client.Quorum(ctx, &skerrypb.RankQuorumRequest{ // see link
@@ -141,20 +142,20 @@ func (r *remote) away(ctx context.Context, away func() bool) {
 	}, grpc.WaitForReady(true))
 }
 
-func replyFromProto(m *skerrypb.RankQuorumResponse) (reply, error) {
+func replyFromProto(m *skerrypb.RankQuorumResponse) (Reply, error) {
 	if m.GetUnanswered() {
-		return reply{Unanswered: true, VoteFirst: m.GetVoteFirst(), Attempt: m.GetAttempt()}, nil
+		return Reply{Unanswered: true, VoteFirst: m.GetVoteFirst(), Attempt: m.GetAttempt()}, nil
 	}
 	q, err := wire.QuorumFromProto(m.GetQuorum())
 	if err != nil {
-		return reply{}, fmt.Errorf("read the manager's answer: %w", err)
+		return Reply{}, fmt.Errorf("read the manager's answer: %w", err)
 	}
-	return reply{Quorum: &q, Void: m.GetVoid(), Attempt: m.GetAttempt()}, nil
+	return Reply{Quorum: &q, Void: m.GetVoid(), Attempt: m.GetAttempt()}, nil
 }
 
-// vote repeats a vote whose call broke, until ctx ends and once more after it:
+// Vote repeats a vote whose call broke, until ctx ends and once more after it:
 // the server keeps the decision, and another rank may have committed by it.
-func (r *remote) vote(ctx context.Context, v quorum.RankVote) (quorum.TallyResult, error) {
+func (r *Remote) Vote(ctx context.Context, v quorum.RankVote) (quorum.TallyResult, error) {
 	m := wire.VoteToProto(v)
 	var out *skerrypb.VoteResponse
 	call := func(ctx context.Context) (err error) {
@@ -174,19 +175,19 @@ func (r *remote) vote(ctx context.Context, v quorum.RankVote) (quorum.TallyResul
 	return wire.TallyResultFromProto(out)
 }
 
-// sources implements link.
-func (r *remote) sources(ctx context.Context) (quorum.Sources, error) {
+// Sources implements link.
+func (r *Remote) Sources(ctx context.Context) (quorum.Sources, error) {
 	out, err := r.client.Sources(ctx, &skerrypb.SourcesRequest{GroupRank: uint32(r.rank)}, grpc.WaitForReady(true))
 	if err != nil {
-		return quorum.Sources{}, fromStatus(err)
+		return quorum.Sources{}, FromStatus(err)
 	}
 	return wire.SourcesFromProto(out.GetSources())
 }
 
-// notices subscribes again whenever the stream breaks: what was missed meanwhile
+// Notices subscribes again whenever the stream breaks: what was missed meanwhile
 // comes out in the next report or vote. When the server cannot be reached for
 // rankGrace, or cannot be found for the Connect timeout, group rank 0 is gone.
-func (r *remote) notices(ctx context.Context, f func(notice)) error {
+func (r *Remote) Notices(ctx context.Context, f func(Notice)) error {
 	since, patience, found := time.Now(), r.timeouts.Connect, false
 	for {
 		st, err := r.client.Notices(ctx, &skerrypb.NoticesRequest{GroupRank: uint32(r.rank)})
@@ -197,14 +198,14 @@ func (r *remote) notices(ctx context.Context, f func(notice)) error {
 		if heard || opened && !found { // a server that ends each stream at once is not heard
 			since, patience, found = time.Now(), rankGrace, true
 		}
-		switch err = fromStatus(err); {
+		switch err = FromStatus(err); {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case isFinal(err):
+		case final.Is(err):
 		case time.Since(since) >= patience:
 			// The cause is text: it may be a cancellation, but not of the caller's ctx.
 			err = fmt.Errorf("%w: group rank 0: not reached for %v: %v: restart all ranks of the replica together",
-				ErrRankLost, patience, err)
+				final.ErrRankLost, patience, err)
 		default:
 			err = nil
 		}
@@ -221,7 +222,7 @@ func (r *remote) notices(ctx context.Context, f func(notice)) error {
 }
 
 // read passes notices on until the stream ends, and says whether any came.
-func (r *remote) read(st grpc.ServerStreamingClient[skerrypb.RankNotice], f func(notice)) (heard bool, err error) {
+func (r *Remote) read(st grpc.ServerStreamingClient[skerrypb.RankNotice], f func(Notice)) (heard bool, err error) {
 	for {
 		m, err := st.Recv()
 		if err != nil {
@@ -235,21 +236,21 @@ func (r *remote) read(st grpc.ServerStreamingClient[skerrypb.RankNotice], f func
 }
 
 // noticeFromProto converts and bounds m; ok is false for what it refuses.
-func noticeFromProto(m *skerrypb.RankNotice) (notice, bool) {
+func noticeFromProto(m *skerrypb.RankNotice) (Notice, bool) {
 	switch x := m.GetMessage().(type) {
 	case *skerrypb.RankNotice_Hello:
 		if x.Hello.GetGroupWorldSize() > wire.MaxGroupWorldSize {
-			return notice{}, false
+			return Notice{}, false
 		}
-		return notice{Hello: &rankHello{ReplicaID: x.Hello.GetReplicaId(),
+		return Notice{Hello: &RankHello{ReplicaID: x.Hello.GetReplicaId(),
 			GroupWorldSize: int(x.Hello.GetGroupWorldSize())}}, true
 	case *skerrypb.RankNotice_SiblingBroke:
 		if x.SiblingBroke.GetGroupRank() > wire.MaxGroupWorldSize {
-			return notice{}, false
+			return Notice{}, false
 		}
-		return notice{Sibling: &siblingBroke{QuorumID: x.SiblingBroke.GetQuorumId(),
+		return Notice{Sibling: &SiblingBroke{QuorumID: x.SiblingBroke.GetQuorumId(),
 			GroupRank: int(x.SiblingBroke.GetGroupRank()), Cause: wire.Text(x.SiblingBroke.GetCause())}}, true
 	}
 	n, ok, err := wire.NoticeFromRank(m)
-	return notice{Notice: n}, ok && err == nil
+	return Notice{Notice: n}, ok && err == nil
 }

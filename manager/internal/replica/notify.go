@@ -1,4 +1,4 @@
-package manager
+package replica
 
 import (
 	"context"
@@ -19,11 +19,11 @@ type subscriber struct {
 	mu struct {
 		sync.Mutex
 
-		queue []notice
+		queue []Notice
 	}
 }
 
-func (s *subscriber) add(n notice) {
+func (s *subscriber) add(n Notice) {
 	s.mu.Lock()
 	if len(s.mu.queue) < maxQueued {
 		s.mu.queue = append(s.mu.queue, n)
@@ -35,7 +35,7 @@ func (s *subscriber) add(n notice) {
 	}
 }
 
-func (s *subscriber) take() []notice {
+func (s *subscriber) take() []Notice {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	q := s.mu.queue
@@ -44,7 +44,7 @@ func (s *subscriber) take() []notice {
 }
 
 // push queues n for all ranks but one (-1: none).
-func (s *server) push(n notice, except int) {
+func (s *server) push(n Notice, except int) {
 	s.mu.Lock()
 	subscribers := s.mu.subscribers
 	s.mu.Unlock()
@@ -56,13 +56,13 @@ func (s *server) push(n notice, except int) {
 }
 
 // noticed passes a notice of the lighthouse on to all ranks.
-func (s *server) noticed(n quorum.Notice) { s.push(notice{Notice: n}, -1) }
+func (s *server) noticed(n quorum.Notice) { s.push(Notice{Notice: n}, -1) }
 
 // subscribe calls f for each notice to rank, one at a time, until ctx ends, f
-// fails, or a rank of the replica is gone (ErrRankLost).
-func (s *server) subscribe(ctx context.Context, rank int, f func(notice) error) error {
+// fails, or a rank of the replica is gone (final.ErrRankLost).
+func (s *server) subscribe(ctx context.Context, rank int, f func(Notice) error) error {
 	sub := &subscriber{rank: rank, wake: make(chan struct{}, 1)}
-	sub.add(notice{Hello: &rankHello{ReplicaID: string(s.replica), GroupWorldSize: s.size}})
+	sub.add(Notice{Hello: &RankHello{ReplicaID: string(s.replica), GroupWorldSize: s.size}})
 	s.mu.Lock()
 	// Copied, so that push may walk the list unlocked.
 	s.mu.subscribers = append(append([]*subscriber(nil), s.mu.subscribers...), sub)
@@ -108,11 +108,11 @@ type direct struct {
 	server *server
 }
 
-func (d direct) report(ctx context.Context, r quorum.RankReport) (reply, error) {
+func (d direct) Report(ctx context.Context, r quorum.RankReport) (Reply, error) {
 	return d.server.report(ctx, r)
 }
 
-func (d direct) vote(ctx context.Context, v quorum.RankVote) (quorum.TallyResult, error) {
+func (d direct) Vote(ctx context.Context, v quorum.RankVote) (quorum.TallyResult, error) {
 	result, err := d.server.vote(ctx, v)
 	if err != nil && ctx.Err() != nil {
 		v.Last = true // decided now, or before
@@ -121,16 +121,16 @@ func (d direct) vote(ctx context.Context, v quorum.RankVote) (quorum.TallyResult
 	return result, err
 }
 
-func (d direct) away(_ context.Context, away func() bool) { d.server.setAway(0, away()) }
+func (d direct) Away(_ context.Context, away func() bool) { d.server.setAway(0, away()) }
 
-func (d direct) notices(ctx context.Context, f func(notice)) error {
-	return d.server.subscribe(ctx, 0, func(n notice) error {
+func (d direct) Notices(ctx context.Context, f func(Notice)) error {
+	return d.server.subscribe(ctx, 0, func(n Notice) error {
 		f(n)
 		return nil
 	})
 }
 
-func (d direct) sources(ctx context.Context) (quorum.Sources, error) {
+func (d direct) Sources(ctx context.Context) (quorum.Sources, error) {
 	return d.server.session.Sources(ctx)
 }
 

@@ -1,10 +1,11 @@
-package manager
+package replica
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/internal/wire"
+	"github.com/skerry-ft/skerry/manager/internal/final"
 	"github.com/skerry-ft/skerry/manager/internal/session"
 	"github.com/skerry-ft/skerry/quorum"
 )
@@ -25,7 +27,6 @@ type server struct {
 	store    string // host:port of the replica's store
 	size     int    // group world size
 	session  lighthouse
-	timeouts Timeouts
 	every    bool                       // EveryStep: an ask waits for its answer
 	admit    func(*quorum.Quorum) error // before the ranks are told of it
 	log      zerolog.Logger
@@ -52,6 +53,9 @@ type server struct {
 	votes *barrier
 }
 
+// errUnanswered ends an ask that the lighthouse does not answer in time.
+var errUnanswered = errors.New("ask unanswered")
+
 // lighthouse is what the server needs of the replica's session.
 type lighthouse interface {
 	Join(context.Context, quorum.Join) (quorum.Quorum, error)
@@ -70,7 +74,7 @@ type pendingReport struct {
 }
 
 type reportResult struct {
-	reply reply
+	reply Reply
 	err   error
 }
 
@@ -84,7 +88,7 @@ const (
 func newServer(cfg serverConfig) *server {
 	s := &server{
 		replica: cfg.replica, address: cfg.address, store: cfg.store, size: cfg.size,
-		timeouts: cfg.timeouts, every: cfg.every, admit: cfg.admit, log: cfg.log,
+		every: cfg.every, admit: cfg.admit, log: cfg.log,
 		wake: make(chan struct{}, 1), asked: make(chan struct{}, 1),
 		unlinked: make(chan struct{}, 1), lost: make(chan struct{}),
 	}
@@ -101,14 +105,13 @@ type serverConfig struct {
 	replica        quorum.ReplicaID
 	address, store string
 	size           int
-	timeouts       Timeouts
 	every          bool
 	admit          func(*quorum.Quorum) error
 	log            zerolog.Logger
 }
 
 // report implements link.
-func (s *server) report(ctx context.Context, r quorum.RankReport) (reply, error) {
+func (s *server) report(ctx context.Context, r quorum.RankReport) (Reply, error) {
 	p := &pendingReport{report: r, result: make(chan reportResult, 1)}
 	s.mu.Lock()
 	s.mu.metadata[r.GroupRank] = r.CheckpointMetadata
@@ -145,12 +148,12 @@ func (s *server) report(ctx context.Context, r quorum.RankReport) (reply, error)
 	s.mu.pending[r.GroupRank] = nil
 	s.touchLocked()
 	s.mu.Unlock()
-	return reply{}, fmt.Errorf("wait for a quorum: %w", context.Cause(ctx))
+	return Reply{}, fmt.Errorf("wait for a quorum: %w", context.Cause(ctx))
 }
 
 // withdraw takes back a rank's report whose caller is remote and gave up. If it
 // was answered, the answer stands, and is returned.
-func (s *server) withdraw(r quorum.RankReport) reply {
+func (s *server) withdraw(r quorum.RankReport) Reply {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if p := s.mu.pending[r.GroupRank]; p != nil {
@@ -161,7 +164,7 @@ func (s *server) withdraw(r quorum.RankReport) reply {
 	if _, result := s.knownLocked(r); result.reply.Quorum != nil {
 		return result.reply
 	}
-	return reply{Unanswered: true}
+	return Reply{Unanswered: true}
 }
 
 // setAway notes whether a rank's trainer is away. While one is, the replica
@@ -197,6 +200,22 @@ func (s *server) knownLocked(r quorum.RankReport) (bool, reportResult) {
 	return false, reportResult{}
 }
 
+// waiting names the reports that wait, and the votes.
+func (s *server) waiting() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var b strings.Builder
+	for rank, p := range s.mu.pending {
+		if p != nil {
+			fmt.Fprintf(&b, "rank %d reports %+v, ", rank, p.report)
+		}
+	}
+	s.votes.mu.Lock()
+	defer s.votes.mu.Unlock()
+	fmt.Fprintf(&b, "polls %+v", s.votes.mu.polls)
+	return b.String()
+}
+
 // touchLocked wakes the joining loop.
 func (s *server) touchLocked() {
 	s.mu.changed++
@@ -213,7 +232,7 @@ func (s *server) run(ctx context.Context) error {
 		if reports == nil {
 			select {
 			case <-ctx.Done():
-				s.fail(ErrClosed)
+				s.fail(final.ErrClosed)
 				return context.Cause(ctx)
 			case <-s.wake:
 			}
@@ -310,7 +329,7 @@ func (s *server) joined(ctx context.Context, reports []*pendingReport, q quorum.
 		s.deliver(reports, nil, errUnanswered)
 	case errors.Is(err, session.ErrWithdrawn):
 		// Whoever took his report back knows; the others wait on.
-	case errors.Is(err, ErrRefused), errors.Is(err, ErrEvicted), errors.Is(err, ErrDrained):
+	case errors.Is(err, final.ErrRefused), errors.Is(err, final.ErrEvicted), errors.Is(err, final.ErrDrained):
 		s.fail(err) // every rank's trainer gets it
 	default: // refused for now: these reports are not joined with again at once
 		s.log.Warn().Err(err).Msg("join refused for now")
@@ -344,7 +363,7 @@ func (s *server) deliver(reports []*pendingReport, q *quorum.Quorum, err error) 
 		case q != nil:
 			p.result <- reportResult{reply: s.answerLocked(p.report, q)}
 		case errors.Is(err, errUnanswered):
-			p.result <- reportResult{reply: reply{Unanswered: true}}
+			p.result <- reportResult{reply: Reply{Unanswered: true}}
 		default:
 			p.result <- reportResult{err: err}
 		}
@@ -353,12 +372,12 @@ func (s *server) deliver(reports []*pendingReport, q *quorum.Quorum, err error) 
 }
 
 // answerLocked is the reply to a report that has its quorum.
-func (s *server) answerLocked(r quorum.RankReport, q *quorum.Quorum) reply {
-	return reply{Quorum: q, Void: s.mu.void, Attempt: s.votes.next(r.GroupRank)}
+func (s *server) answerLocked(r quorum.RankReport, q *quorum.Quorum) Reply {
+	return Reply{Quorum: q, Void: s.mu.void, Attempt: s.votes.next(r.GroupRank)}
 }
 
 // voteFirst is the reply to a rank that has to vote before it reports.
-func voteFirst(next uint64) reply { return reply{Unanswered: true, VoteFirst: true, Attempt: next} }
+func voteFirst(next uint64) Reply { return Reply{Unanswered: true, VoteFirst: true, Attempt: next} }
 
 // voteFirst replies to the ranks that report though their siblings wait for
 // their vote, or have gone on without it: without the vote, the siblings do not
@@ -420,9 +439,9 @@ func (s *server) mute() {
 	}
 }
 
-// listen finds out, after an ask that went unanswered, when the lighthouse
+// pingWhenUnanswered finds out, after an ask that went unanswered, when the lighthouse
 // answers again, if it does not say something by itself. It ends with ctx.
-func (s *server) listen(ctx context.Context) {
+func (s *server) pingWhenUnanswered(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -437,12 +456,12 @@ func (s *server) listen(ctx context.Context) {
 			}
 			again = s.session.Ping(ctx) == nil
 		}
-		s.heard()
+		s.lighthouseBack()
 	}
 }
 
-// heard tells the ranks that the lighthouse is there again.
-func (s *server) heard() { s.push(notice{Heard: true}, -1) }
+// lighthouseBack tells the ranks that the lighthouse is there again.
+func (s *server) lighthouseBack() { s.push(Notice{LighthouseBack: true}, -1) }
 
 // unansweredAsks counts the asks that were withdrawn.
 func (s *server) unansweredAsks() uint64 {
@@ -467,7 +486,7 @@ func (s *server) tellSiblings(rank int, quorumID int64, cause string) {
 	if s.size == 1 || quorumID == 0 {
 		return
 	}
-	n := notice{Sibling: &siblingBroke{QuorumID: quorumID, GroupRank: rank, Cause: cause}}
+	n := Notice{Sibling: &SiblingBroke{QuorumID: quorumID, GroupRank: rank, Cause: cause}}
 	s.push(n, rank)
 	s.log.Debug().Int(logkey.GroupRank, rank).Int64(logkey.QuorumID, quorumID).Msg("siblings told to abort")
 }

@@ -1,8 +1,7 @@
-package manager
+package replica
 
 import (
 	"testing"
-	"time"
 
 	"github.com/skerry-ft/skerry/quorum"
 )
@@ -18,19 +17,19 @@ func TestAnswerTellsTheSiblingsAttempt(t *testing.T) {
 	for attempt := range uint64(4) {
 		v := voteOf(0, attempt+1, quorum.VoteNo)
 		v.Last = true
-		if _, err := near.vote(ctx, v); err != nil {
+		if _, err := near.Vote(ctx, v); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := far.vote(ctx, voteOf(1, 1, quorum.VoteNo)); err != nil {
+	if _, err := far.Vote(ctx, voteOf(1, 1, quorum.VoteNo)); err != nil {
 		t.Fatal(err)
 	}
-	report := func(l link, rank int, attempt uint64) <-chan reply {
-		out := make(chan reply, 1)
+	report := func(l Link, rank int, attempt uint64) <-chan Reply {
+		out := make(chan Reply, 1)
 		go func() {
 			r := quorum.RankReport{Attempt: attempt}
 			r.GroupRank, r.Kind = rank, quorum.JoinFall
-			got, err := l.report(ctx, r)
+			got, err := l.Report(ctx, r)
 			if err != nil {
 				t.Error(err)
 			}
@@ -45,7 +44,7 @@ func TestAnswerTellsTheSiblingsAttempt(t *testing.T) {
 	var all []*pendingReport
 	eventually(t, "both report", func() bool { all, _ = s.complete(); return all != nil })
 	s.deliver(all, &quorum.Quorum{Cluster: "x", ID: 9, Round: 1}, nil)
-	for rank, got := range []reply{<-zero, <-one} {
+	for rank, got := range []Reply{<-zero, <-one} {
 		if got.Quorum == nil || got.Attempt != 5 {
 			t.Errorf("group rank %d was told of attempt %d (%+v), want 5 with the answer", rank, got.Attempt, got)
 		}
@@ -58,12 +57,12 @@ func TestAnswerTellsTheSiblingsAttempt(t *testing.T) {
 // and the others went on without the replica.)
 func TestWhoAwaitsItsSettlementIsNotToldToVoteFirst(t *testing.T) {
 	t.Parallel()
-	s := newServer(serverConfig{replica: "a", size: 2, timeouts: deriveTimeouts(10*time.Second, 10*time.Second)})
+	s := newServer(serverConfig{replica: "a", size: 2})
 	ctx, near := limited(t), direct{s}
 	votes := make(chan error, 2)
 	for rank := range 2 {
 		go func() {
-			_, err := near.vote(ctx, voteOf(rank, 1, quorum.VotePrepared))
+			_, err := near.Vote(ctx, voteOf(rank, 1, quorum.VotePrepared))
 			votes <- err
 		}()
 	}
@@ -72,12 +71,12 @@ func TestWhoAwaitsItsSettlementIsNotToldToVoteFirst(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	answers := make([]chan reply, 2)
+	answers := make([]chan Reply, 2)
 	report := func(rank int, attempt uint64, k quorum.FactKind) {
-		answers[rank] = make(chan reply, 1)
+		answers[rank] = make(chan Reply, 1)
 		r := quorum.RankReport{GroupRank: rank, Kind: quorum.JoinFall, Attempt: attempt, Fact: quorum.Fact{Kind: k, Step: 3, QuorumID: 5}}
 		go func() {
-			got, err := near.report(ctx, r)
+			got, err := near.Report(ctx, r)
 			if err != nil {
 				t.Error(err)
 			}
@@ -92,7 +91,7 @@ func TestWhoAwaitsItsSettlementIsNotToldToVoteFirst(t *testing.T) {
 	report(0, 1, quorum.Prepared)
 	v := voteOf(1, 2, quorum.VoteNo)
 	v.Broken, v.Last = true, true
-	if _, err := near.vote(ctx, v); err != nil {
+	if _, err := near.Vote(ctx, v); err != nil {
 		t.Fatal(err)
 	}
 	report(1, 3, quorum.GaveUp)
@@ -101,7 +100,7 @@ func TestWhoAwaitsItsSettlementIsNotToldToVoteFirst(t *testing.T) {
 		t.Fatalf("no join: rank 0 was told %+v, and waits for its settlement", <-answers[0])
 	}
 	s.deliver(all, &quorum.Quorum{Cluster: "x", ID: 6, Round: 1}, nil)
-	for rank, got := range []reply{<-answers[0], <-answers[1]} {
+	for rank, got := range []Reply{<-answers[0], <-answers[1]} {
 		if got.Quorum == nil || got.VoteFirst || got.Attempt != 3 {
 			t.Errorf("group rank %d was told %+v, want quorum 6, and that attempt 3 is the next", rank, got)
 		}
@@ -132,11 +131,11 @@ func TestAReportThatOutlivesItsAttemptLearnsOfTheVoidOne(t *testing.T) {
 		t.Fatalf("votes %+v, %t; want one on attempt 1 without a ballot", vote, none)
 	}
 	votes := make(chan error, 2)
-	for rank, l := range []link{near, far} {
+	for rank, l := range []Link{near, far} {
 		v := vote
 		v.GroupRank = rank
 		go func() {
-			_, err := l.vote(ctx, v)
+			_, err := l.Vote(ctx, v)
 			votes <- err
 		}()
 	}
@@ -147,16 +146,16 @@ func TestAReportThatOutlivesItsAttemptLearnsOfTheVoidOne(t *testing.T) {
 	}
 	one.Leave()
 	one.Begin() // attempt 2; its report waits on
-	answer := make(chan reply, 1)
+	answer := make(chan Reply, 1)
 	go func() {
-		got, err := far.report(ctx, rep)
+		got, err := far.Report(ctx, rep)
 		if err != nil {
 			t.Error(err)
 		}
 		answer <- got
 	}()
 	go func() {
-		_, _ = near.report(ctx, quorum.RankReport{Kind: quorum.JoinFall, HaveQuorumID: 5, HaveRound: 1, Attempt: 2, Void: true})
+		_, _ = near.Report(ctx, quorum.RankReport{Kind: quorum.JoinFall, HaveQuorumID: 5, HaveRound: 1, Attempt: 2, Void: true})
 	}()
 	var all []*pendingReport
 	eventually(t, "both report", func() bool { all, _ = s.complete(); return all != nil })

@@ -1,4 +1,4 @@
-package manager
+package replica
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/internal/logkey"
+	"github.com/skerry-ft/skerry/manager/internal/final"
 )
 
 // rankGrace is for how long the link between a replica's ranks may be down: a
@@ -103,19 +104,5 @@ func (s *server) rankLost(rank int) bool {
 
 func rankLostError(rank int) error {
 	return fmt.Errorf("%w: group rank %d: no link for %v: restart all ranks of the replica together",
-		ErrRankLost, rank, rankGrace)
-}
-
-// linkEnded ends training in this rank because its link to the replica's server
-// has ended for good; the operations that wait for other ranks end too.
-func (m *Manager) linkEnded(err error) {
-	m.mu.Lock()
-	over, id := m.mu.final != nil, m.mu.rank.QuorumID()
-	m.mu.Unlock()
-	if over {
-		return
-	}
-	m.log.Error().Err(err).Msg("replica ended")
-	m.fallWith(id, err, false)
-	m.setFinal(err)
+		final.ErrRankLost, rank, rankGrace)
 }

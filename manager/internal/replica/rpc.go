@@ -1,4 +1,4 @@
-package manager
+package replica
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
+	"github.com/skerry-ft/skerry/manager/internal/final"
 )
 
 // rpcServer serves skerry.v1.Manager: for the replica's other ranks, for peers
@@ -36,7 +37,7 @@ func (r *rpcServer) Quorum(ctx context.Context, m *skerrypb.RankQuorumRequest) (
 		return nil, wire.StatusError(err)
 	}
 	rep := converted
-	var got reply
+	var got Reply
 	if rep.Withdraw {
 		r.server.setAway(rep.GroupRank, rep.Away)
 		got = r.server.withdraw(rep)
@@ -89,7 +90,7 @@ func (r *rpcServer) Notices(m *skerrypb.NoticesRequest, st grpc.ServerStreamingS
 	}()
 	r.server.linkOpened(rank)
 	defer r.server.linkBroke(rank)
-	err = r.server.subscribe(ctx, rank, func(n notice) error {
+	err = r.server.subscribe(ctx, rank, func(n Notice) error {
 		if m := noticeToProto(n); m != nil {
 			return st.Send(m)
 		}
@@ -154,16 +155,16 @@ func statusOf(err error) error {
 // finals are the errors that end training in all ranks, as they travel.
 func finals() map[codes.Code]error {
 	return map[codes.Code]error{
-		codes.PermissionDenied:   ErrRefused,
-		codes.FailedPrecondition: ErrEvicted,
-		codes.OutOfRange:         ErrDrained,
-		codes.Aborted:            ErrRankLost,
-		codes.Unavailable:        ErrClosed,
+		codes.PermissionDenied:   final.ErrRefused,
+		codes.FailedPrecondition: final.ErrEvicted,
+		codes.OutOfRange:         final.ErrDrained,
+		codes.Aborted:            final.ErrRankLost,
+		codes.Unavailable:        final.ErrClosed,
 	}
 }
 
-// fromStatus is the inverse of statusOf.
-func fromStatus(err error) error {
+// FromStatus is the inverse of statusOf.
+func FromStatus(err error) error {
 	s, ok := status.FromError(err)
 	if err == nil || !ok {
 		return err
@@ -175,7 +176,7 @@ func fromStatus(err error) error {
 }
 
 // noticeToProto converts n; nil if it is not for other processes.
-func noticeToProto(n notice) *skerrypb.RankNotice {
+func noticeToProto(n Notice) *skerrypb.RankNotice {
 	switch {
 	case n.Hello != nil:
 		return &skerrypb.RankNotice{Message: &skerrypb.RankNotice_Hello{Hello: &skerrypb.Hello{
@@ -183,7 +184,7 @@ func noticeToProto(n notice) *skerrypb.RankNotice {
 	case n.Sibling != nil:
 		return &skerrypb.RankNotice{Message: &skerrypb.RankNotice_SiblingBroke{SiblingBroke: &skerrypb.SiblingBroke{
 			QuorumId: n.Sibling.QuorumID, GroupRank: uint32(n.Sibling.GroupRank), Cause: wire.Text(n.Sibling.Cause)}}}
-	case n.Heard:
+	case n.LighthouseBack:
 		return nil
 	}
 	return wire.NoticeToRank(n.Notice)

@@ -1,7 +1,8 @@
-package manager
+package replica
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
@@ -61,7 +63,7 @@ func TestLateWordOfAbsenceDoesNotOutliveTheReport(t *testing.T) {
 	looked, goOn, told := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(told)
-		d.away(ctx, func() bool {
+		d.Away(ctx, func() bool {
 			close(looked)
 			<-goOn
 			return true
@@ -74,5 +76,39 @@ func TestLateWordOfAbsenceDoesNotOutliveTheReport(t *testing.T) {
 	<-told
 	if s.isAway() {
 		t.Error("the rank has reported, and its replica's beats say that it is away")
+	}
+}
+
+// A quorum in which the replica cannot train ends it before its ranks are told of it, in
+// all of them.
+func TestQuorumThatIsNotAdmitted(t *testing.T) {
+	t.Parallel()
+	elsewhere := errors.New("out of reach")
+	var final error
+	r, err := New(Config{
+		ID: "a:1", GroupWorldSize: 1, Listen: "127.0.0.1:0", Guard: &guard.Guard{}, Log: zerolog.Nop(),
+		Admit: func(*quorum.Quorum) error { return elsewhere }, Final: func(err error) { final = err },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close() //nolint:errcheck // it never ran
+	r.server.joined(t.Context(), nil, quorum.Quorum{ID: 7}, nil)
+	if _, err := r.Link().Report(limited(t), quorum.RankReport{Attempt: 1}); !errors.Is(err, elsewhere) || !errors.Is(final, elsewhere) {
+		t.Errorf("a rank is told %v, and the manager %v; want both %v", err, final, elsewhere)
+	}
+}
+
+// A rank that has not come yet is not gone.
+func TestRankThatHasNotComeIsNotGone(t *testing.T) {
+	t.Parallel()
+	s := newServer(serverConfig{replica: "a:1", size: 2})
+	if rank, down := s.brokenLink(); rank >= 0 {
+		t.Errorf("rank %d counts as gone for %v before it came", rank, down)
+	}
+	s.linkOpened(1)
+	s.linkBroke(1)
+	if rank, _ := s.brokenLink(); rank != 1 {
+		t.Errorf("rank %d counts as gone, want 1", rank)
 	}
 }

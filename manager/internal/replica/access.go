@@ -1,0 +1,181 @@
+package replica
+
+import (
+	"context"
+	"net"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/skerry-ft/skerry/internal/guard"
+	"github.com/skerry-ft/skerry/internal/logkey"
+	"github.com/skerry-ft/skerry/internal/netaddr"
+	"github.com/skerry-ft/skerry/internal/wire"
+	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
+)
+
+// Limits of the manager server: a replica's ranks, peers that heal, and a
+// lighthouse have a few connections each.
+const (
+	maxConns        = 4_096
+	maxConnsPerHost = 1_024
+	maxStreams      = 1_024 // calls at a time on one connection
+	writeTimeout    = 30 * time.Second
+	greetTimeout    = 10 * time.Second // TLS handshake and HTTP/2 preface
+
+	// mostAuthWait bounds how long the store holds a client whose token it does
+	// not know yet; the client itself waits for 30 s.
+	mostAuthWait = 10 * time.Second
+)
+
+// schemes are those that an address may have.
+const (
+	schemePlain = "http://"
+	schemeTLS   = "https://"
+)
+
+// scheme is what the address of a manager server begins with.
+func scheme(g *guard.Guard) string {
+	if g.Serves() {
+		return schemeTLS
+	}
+	return schemePlain
+}
+
+// serve makes the RPC server, and bounds what its clients may take.
+func (r *Replica) serve() {
+	r.warnUnguarded(r.listener.Addr())
+	r.listener = r.limitConns(r.listener)
+	intake := r.newIntake()
+	r.rpc = grpc.NewServer(r.serverOptions(intake)...)
+	skerrypb.RegisterManagerServer(intake.Registrar(r.rpc), &rpcServer{server: r.server, kill: r.cfg.OnKill, stop: r.stop})
+}
+
+// limitConns bounds what the clients of a listener may take.
+func (r *Replica) limitConns(ln net.Listener) net.Listener {
+	return guard.Limit(ln, guard.Limits{
+		MaxConns: maxConns, MaxPerHost: maxConnsPerHost, WriteTimeout: writeTimeout,
+		Refused: func(remote net.Addr, err error) {
+			r.cfg.Sampled.Debug().Err(err).Stringer(logkey.Peer, remote).Msg("connection refused")
+		},
+	})
+}
+
+// serverOptions are those of the manager server.
+func (r *Replica) serverOptions(intake *guard.Intake) []grpc.ServerOption {
+	check := func(ctx context.Context, method string, req any) error {
+		return r.allowed(ctx, method, req)
+	}
+	options := append(wire.ServerOptions(),
+		grpc.WaitForHandlers(true),
+		grpc.MaxConcurrentStreams(maxStreams),
+		grpc.ConnectionTimeout(greetTimeout),
+		grpc.ChainUnaryInterceptor(func(
+			ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler,
+		) (any, error) {
+			if err := check(ctx, info.FullMethod, req); err != nil {
+				return nil, err
+			}
+			return next(ctx, req)
+		}),
+		grpc.ChainStreamInterceptor(func(
+			srv any, st grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler,
+		) error {
+			if err := check(st.Context(), info.FullMethod, nil); err != nil {
+				return err
+			}
+			return next(srv, st)
+		}))
+	secured := r.cfg.Guard.ServerCredentials(func(remote net.Addr, err error) {
+		r.cfg.Sampled.WithLevel(guard.RefusedLevel(err)).Err(err).Stringer(logkey.Peer, remote).Msg("connection not secured")
+	})
+	return append(options, intake.ServerOptions(secured)...)
+}
+
+// newIntake bounds what the manager server takes in.
+func (r *Replica) newIntake() *guard.Intake {
+	return guard.NewIntake(guard.IntakeConfig{
+		Allowed: r.greet, Known: r.cfg.Guard.Knows, MaxBytes: wire.RequestBytes, Timeout: greetTimeout,
+		Cut: func(remote net.Addr, err error) {
+			r.cfg.Sampled.Warn().Err(err).Stringer(logkey.Peer, remote).Msg("connection cut")
+		},
+	})
+}
+
+// greet says of a call's headers whether allowed can let it through, before
+// anything of its body is read. It does not block.
+func (r *Replica) greet(ctx context.Context, method string) error {
+	err := r.rightful(ctx, method)
+	switch {
+	case err != nil || !r.needsToken(method):
+	case method == methodKill:
+		err = r.cfg.Guard.CheckShown(ctx)
+	default:
+		err = r.cfg.Guard.CheckJoinShown(ctx)
+	}
+	return r.denied(ctx, method, err)
+}
+
+// rightful checks that the caller's certificate is of a role that may make the call.
+func (r *Replica) rightful(ctx context.Context, method string) error {
+	roles := []guard.Role{guard.Replica}
+	if method == methodKill {
+		roles = []guard.Role{guard.Lighthouse, guard.Operator}
+	}
+	return r.cfg.Guard.CheckRole(ctx, r.cfg.Job, roles...)
+}
+
+// needsToken says whether a call needs the token, if there is one.
+func (r *Replica) needsToken(method string) bool {
+	return !r.cfg.Guard.AsksClients() || method == methodKill
+}
+
+// methodKill ends this process.
+const methodKill = "/skerry.v1.Manager/Kill"
+
+// allowed says whether a call may be made. With mutual TLS, a replica of this job
+// may do all but kill, which is a lighthouse's or an operator's, with the operators'
+// token too, if there is one; without, the token is all there is, and every call needs
+// it: a kill the operators', the others a join token of this job at least.
+func (r *Replica) allowed(ctx context.Context, method string, req any) error {
+	err := r.rightful(ctx, method)
+	audience := guard.Audience(method, netaddr.HostPort(r.address))
+	switch {
+	case err != nil || !r.needsToken(method):
+	case method == methodKill:
+		err = r.cfg.Guard.CheckToken(ctx, audience, req)
+	default:
+		err = r.cfg.Guard.CheckJoin(ctx, r.cfg.Job, audience, req)
+	}
+	return r.denied(ctx, method, err)
+}
+
+// denied logs why a call is denied, and makes the answer; nil for nil.
+func (r *Replica) denied(ctx context.Context, method string, err error) error {
+	if err == nil {
+		return nil
+	}
+	r.cfg.Sampled.Warn().Err(err).Str("method", guard.Shown(method)).Str(logkey.Peer, guard.RemoteOf(ctx)).Msg("call denied")
+	return status.Error(codes.Unauthenticated, err.Error())
+}
+
+// warnUnguarded says once, at the start, what strangers could do, and what to
+// do about it.
+func (r *Replica) warnUnguarded(addr net.Addr) {
+	if r.cfg.Guard.TakesAnyRole() {
+		r.cfg.Log.Warn().Msg("certificates without a role are taken for any: another replica's key passes for a lighthouse's; " +
+			"sign them anew with lighthouse ca --role, and leave SKERRY_TLS_ANY_ROLE out, see docs/SECURITY.md")
+	}
+	if !r.cfg.Guard.Token.IsZero() && r.cfg.Guard.Token.Job() == "" {
+		r.cfg.Log.Info().Str(logkey.Job, r.cfg.Job).Msg("the token here is the operators': whoever breaks into this process may drain, evict and kill with it; " +
+			"skerry token --job makes one that lets replicas join and does nothing else, see docs/SECURITY.md")
+	}
+	if guard.IsLoopback(addr) || !r.cfg.Guard.IsZero() {
+		return
+	}
+	r.cfg.Log.Warn().Stringer(logkey.Addr, addr).
+		Msg("manager unguarded: whoever reaches its port can vote for this replica or kill it; " +
+			"set Config.Guard (SKERRY_TOKEN_FILE, SKERRY_TLS_CA…), see docs/SECURITY.md")
+}

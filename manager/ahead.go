@@ -24,6 +24,13 @@ type copying struct {
 	started, stopped, ended bool
 }
 
+// ahead is how far the copy before the first join is. Guarded by Manager.mu.
+type ahead struct {
+	copying *copying // nil: it does not run
+	over    bool     // it has ended, or there was nothing to copy
+	called  bool     // the lighthouse has said that a quorum fell, while nothing was copied
+}
+
 const (
 	// aheadRounds is how often the state is gone through at most: each round
 	// brings what changed in the one before.
@@ -39,13 +46,13 @@ var errNeeded = errors.New("the quorum fell, and too few are left")
 // StartQuorum goes on.
 func (m *Manager) copyAhead(ctx context.Context, o StartOptions) error {
 	m.mu.Lock()
-	over := m.mu.rank.EverStarted() || m.mu.copied || m.mu.called || m.mu.final != nil || m.openLocked()
+	over := m.mu.rank.EverStarted() || m.mu.ahead.over || m.mu.ahead.called || m.mu.final != nil || m.openLocked()
 	if over || o.ForbidHeal || len(m.states.parts) == 0 {
 		m.mu.Unlock()
 		return nil
 	}
 	c := &copying{stop: make(chan struct{}), done: make(chan struct{})}
-	m.mu.copying = c
+	m.mu.ahead.copying = c
 	m.mu.Unlock()
 	m.tasks.add(func(ctx context.Context) { m.copyFirst(ctx, c) })
 	err := m.await(ctx, "the copy of a state before joining", 0, func() bool { return c.ended })
@@ -63,12 +70,12 @@ func (m *Manager) copyAhead(ctx context.Context, o StartOptions) error {
 // be no other.
 func (m *Manager) endCopying(c *copying, done bool) {
 	m.mu.Lock()
-	m.mu.copied = done
+	m.mu.ahead.over = done
 	if !c.stopped {
 		c.stopped = true
 		close(c.stop)
 	}
-	m.mu.copying = nil
+	m.mu.ahead.copying = nil
 	started := c.started
 	m.mu.Unlock()
 	if started {
@@ -82,9 +89,9 @@ func (m *Manager) endCopying(c *copying, done bool) {
 func (m *Manager) needed() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	c := m.mu.copying
+	c := m.mu.ahead.copying
 	if c == nil {
-		m.mu.called = true
+		m.mu.ahead.called = true
 		return false
 	}
 	if !c.stopped {
@@ -183,7 +190,9 @@ func (m *Manager) copyFrom(ctx context.Context, from quorum.Sources) error {
 
 // mixedLocked says whether the tensors hold parts of several states: what was
 // copied ahead, and no heal has made one of.
-func (m *Manager) mixedLocked() bool { return m.mu.incoming != nil && m.mu.incoming.mirror.Mixed() }
+func (m *Manager) mixedLocked() bool {
+	return m.mu.heals.incoming != nil && m.mu.heals.incoming.mirror.Mixed()
+}
 
 // errMixed fails a step that was begun with tensors that are no state, in a
 // quorum that takes them for one: all that were ahead of it are gone. The bytes that
@@ -204,17 +213,17 @@ func (m *Manager) dropStale() {
 }
 
 // staleLocked says that the donors have other tensors by now than when they were copied.
-func (m *Manager) staleLocked() bool { return m.mu.incoming != nil && m.mu.incoming.stale }
+func (m *Manager) staleLocked() bool { return m.mu.heals.incoming != nil && m.mu.heals.incoming.stale }
 
 // settleMixed gives the tensors their bytes back before a step begins, where the
 // quorum that stands takes this replica for up to date: all that were ahead of it are
 // gone.
 func (m *Manager) settleMixed() {
 	m.mu.Lock()
-	in := m.mu.incoming
+	in := m.mu.heals.incoming
 	level := m.mixedLocked() && m.mu.rank.Standing() && !m.mu.rank.Behind()
 	if level {
-		m.mu.incoming = nil
+		m.mu.heals.incoming = nil
 		m.mu.rank.SetAside()
 	}
 	m.mu.Unlock()

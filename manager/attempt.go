@@ -159,27 +159,3 @@ func (m *Manager) opFailed(number int64, err error) {
 	m.mu.Unlock()
 	m.brokeWith(id, err)
 }
-
-// issued is the backend below Managed: it counts what reaches the group, gives
-// it its deadline, and forwards the rest.
-type issued struct {
-	pg.Backend
-
-	m *Manager
-}
-
-// Submit implements pg.Backend.
-func (b *issued) Submit(op *pg.Op) *pg.Work {
-	b.m.issuing(op)
-	return b.Backend.Submit(op)
-}
-
-// SetRound implements pg.Rounder for backends that know rounds.
-func (b *issued) SetRound(round int64) {
-	if r, ok := b.Backend.(pg.Rounder); ok {
-		r.SetRound(round)
-	}
-}
-
-// Unwrap implements pg.Unwrapper.
-func (b *issued) Unwrap() pg.Backend { return b.Backend }

@@ -58,7 +58,7 @@ func (m *Manager) ballot(ctx context.Context, b balloted, own quorum.Ballot, a *
 	m.mu.rank.Seal(own)
 	m.mu.stats.Ballots++
 	patience := m.opTimeoutLocked()
-	epoch := m.mu.configured
+	epoch := m.mu.group
 	m.mu.Unlock()
 	op := &pg.Op{Kind: pg.KindBallot, Ballot: wire.EncodeBallot(own), Deadline: time.Now().Add(patience)}
 	m.balloting.Add(1)

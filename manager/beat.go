@@ -23,11 +23,11 @@ func (m *Manager) beat() quorum.Beat {
 // trainer, which may hang. Where it waits for its own ranks it cannot tell whether these
 // compute or wait; it is taken to wait.
 func (m *Manager) waitsLocked() bool {
-	if h := m.mu.heal; h != nil {
+	if h := m.mu.heals.current; h != nil {
 		select {
 		case <-h.done:
 		default:
-			return m.mu.loan != nil
+			return m.mu.heals.loan != nil
 		}
 	}
 	voting := m.cfg.GroupWorldSize > 1 && m.mu.phase == quorum.PhaseBalloting

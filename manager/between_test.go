@@ -109,7 +109,7 @@ func (tr *trainer) standing() bool {
 func (tr *trainer) group() pg.Epoch {
 	tr.m.mu.Lock()
 	defer tr.m.mu.Unlock()
-	return tr.m.mu.configured
+	return tr.m.mu.group
 }
 
 // patienceOf notes how long the longest collective of each step may take.

@@ -125,7 +125,7 @@ func (m *Manager) awaitQuorum(ctx context.Context) error {
 // that this rank is behind and stays so.
 func (m *Manager) healBesides(ctx context.Context) (unhealed bool, err error) {
 	m.mu.Lock()
-	h, behind, usable := m.mu.heal, m.mu.rank.Behind(), m.mu.rank.Usable()
+	h, behind, usable := m.mu.heals.current, m.mu.rank.Behind(), m.mu.rank.Usable()
 	m.mu.Unlock()
 	if h == nil || !usable {
 		return behind, nil

@@ -16,7 +16,7 @@ func (m *Manager) configure(ctx context.Context) error {
 	m.mu.Lock()
 	q, a := m.mu.rank.Quorum(), m.mu.rank.Assignment()
 	epoch := pg.Epoch{Cluster: q.Cluster, QuorumID: q.ID}
-	keep := m.mu.rank.Ready() && m.mu.configured == epoch
+	keep := m.mu.rank.Ready() && m.mu.group == epoch
 	m.mu.phase = quorum.PhaseConfiguring
 	m.mu.Unlock()
 	m.shareToken(q.Token)
@@ -40,21 +40,21 @@ func (m *Manager) configure(ctx context.Context) error {
 // meanwhile.
 func (m *Manager) configuredFor(q *quorum.Quorum, took time.Duration) error {
 	m.mu.Lock()
-	m.mu.configured = pg.Epoch{Cluster: q.Cluster, QuorumID: q.ID}
+	m.mu.group = pg.Epoch{Cluster: q.Cluster, QuorumID: q.ID}
 	if !m.mu.rank.Configured() {
 		m.mu.Unlock()
 		return errFallen
 	}
 	a := m.mu.rank.Assignment()
-	m.reachedLocked(a.ReplicaIDs)
-	m.unprobeLocked(a.Primary) // which has another name there, in a quorum of thousands
 	if took > 0 {
-		m.watchLocked(m.mu.configured)
+		m.watchLocked(m.mu.group)
 		m.mu.stats.Reconfigures++
 		m.mu.stats.LastReconfigure = took
 	}
 	m.mu.Broadcast()
 	m.mu.Unlock()
+	m.reached(a.ReplicaIDs...)
+	m.reached(a.Primary) // which has another name there, in a quorum of thousands
 	if took > 0 {
 		m.log.Info().Int64(logkey.QuorumID, q.ID).Dur(logkey.ElapsedMs, took).Msg("group configured")
 		m.events.emit(Configured{QuorumID: q.ID, Took: took})

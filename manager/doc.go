@@ -1,6 +1,16 @@
-// Package manager runs a replica's side of the protocol: a server per replica
-// group, in group rank 0's process, which holds the session with the lighthouse
-// and tallies votes; and a [Manager] per rank, which the training loop talks to.
+// Package manager runs a replica's side of the protocol: a [Manager] per rank, which the
+// training loop talks to, and in group rank 0's process the replica's server, which
+// makes all ranks act as one.
+//
+// It decides nothing by itself. What a rank holds, has promised and wants, and what
+// follows from a ballot, a vote, a notice or an answer, is package quorum's: Rank, Claim,
+// Polls, MergeReports. The packages here carry that out:
+//
+//	manager                   one rank: attempts, operations, heals
+//	manager/internal/replica  the replica's server: one join of the ranks' reports, one decision of their votes
+//	manager/internal/session  the stream to the lighthouse, whichever server leads
+//	manager/internal/monitor  a mutex, and the waiting for a change of what it guards
+//	manager/internal/final    the errors that end training
 //
 // # One step
 //
@@ -27,6 +37,60 @@
 // forward pass. An attempt that had issued operations is then void: they are
 // not repeated by themselves, and ShouldCommit discards it without a ballot. One
 // that had not goes on in the next quorum.
+//
+// # What happens to a gradient
+//
+// Read inflight.go, commit.go, ballot.go.
+//
+//  1. Group().AllReduce submits an operation. tracked counts it as under way; pg.Managed
+//     asks participation (attempt.go) for the roster of the attempt, and holds the
+//     operation until the quorum is there, for Timeouts.Quorum at most. A replica that
+//     does not take part gives zeros.
+//  2. issued notes that the attempt has issued operations (quorum.Rank.Issue), sets the
+//     deadline, and gives the operation to Config.Backend.
+//  3. ShouldCommit gathers: it waits for the quorum, the operations under way, and a heal
+//     beside them. Then it exchanges ballots over the group's own links, which carry the
+//     digest of what was reduced, and quorum.Rank.Judged makes a vote of them.
+//  4. It polls: the vote goes to the replica's server, which waits for the votes of all ranks;
+//     quorum.Rank.Resolve says what their tally means. Commit and discard are final. A
+//     rank that is prepared (settle.go) joins the next quorum and waits for its settlement.
+//  5. True means that every replica that ends this step applies the gradient; false, that none does.
+//
+// # What happens to an error
+//
+// Read attempt.go, notice.go, request.go.
+//
+//  1. The trainer's (ReportError) fails the attempt (quorum.Rank.Fail), and no more: the
+//     operations go on, the ballot says no, all replicas discard the step, the quorum stands.
+//  2. An operation's comes by participation.ReportError to opFailed, which cuts the attempt:
+//     its further operations are not issued. If it broke the group (broken.go), the peer
+//     whose link broke is accused, and the quorum falls. A link that breaks in the forward
+//     pass comes by the group's watch, and another rank's or replica's break by a notice.
+//  3. fall (notice.go) ends the quorum once: quorum.Rank.Fall, the group aborted with the
+//     cause, a heal under way ended, a request made.
+//  4. The request (request.go) works until the group is ready again: it reports to the replica's
+//     server, which joins when all ranks have reported; takes up the answer (quorum.Rank.Take);
+//     configures (configure.go); heals. It starts over when the quorum falls meanwhile.
+//  5. An error that ends training is set once (setFinal). Everything that waits returns it.
+//
+// # What happens to a heal
+//
+// Read heal.go, loan.go, state.go. (Which members have the state, and in which order they
+// are asked, is quorum.Assign's: Assignment.Heal and Sources.)
+//
+//  1. healIfBehind looks at the answer. A rank that takes part, or whose StartQuorum waits,
+//     heals before its collectives; any other beside them.
+//  2. fetch borrows the tensors: they are lent from the call of StartQuorum to the end of
+//     ShouldCommit. It asks the sources' managers where their states are served, and what
+//     differs comes in stripes from all of them, beside the live tensors (checkpoint.Mirror).
+//  3. load installs it on the trainer's goroutine, in StartQuorum or ShouldCommit, calls the
+//     load callbacks, and tells quorum.Rank.Healed the position.
+//  4. A transfer that breaks off leaves the tensors as they were. The lighthouse is told
+//     (unhealed), the quorum falls, and what has come is kept for the next heal, which compares.
+//  5. The other side is donor.go: Config.Transport serves the tensors from the end of
+//     StartQuorum to that of ShouldCommit. The copy before the first join is ahead.go.
+//
+// # The share of a step
 //
 // A loop whose data follow the quorum asks WaitParticipants after StartQuorum, in
 // every step, for its share: NumParticipants and its like tell of the newest quorum
@@ -73,7 +137,8 @@
 //	transport.Run   the heal listener       requests                           ctx
 //	group rank 0 only:
 //	  server.run    the join under way      all ranks' reports, the answer     ctx
-//	  pingWhenUnanswered an ask unanswered  the lighthouse to answer again     ctx
+//	  pingWhen-     an unanswered ask       the lighthouse to answer again     ctx
+//	  Unanswered
 //	  guardRanks    nothing                 a rank's link to break             ctx, a rank that is gone
 //	  session.Run   the open stream         beats, things to send              ctx, final refusal, guardRanks
 //	    dialFirst   a connection            the server's greeting              another's, dial timeout, ctx
@@ -81,10 +146,10 @@
 //	    watch       nothing                 the server's silence               the stream's end
 //	  store.Run, rpc.Serve                  connections                        ctx
 //
-// The locks are Manager.mu, tasks.mu, emitter.mu and tracked.mu, and those of packages
-// manager/internal/session and manager/internal/replica. Manager.mu is held while
-// tasks.mu, tracked.mu or Session.mu is taken; no other two are held together, and
-// nothing is called out to under any of them.
+// The locks are Manager.mu, tasks.mu, emitter.mu, tracked.mu and prober.mu, and those of
+// packages manager/internal/session and manager/internal/replica. Manager.mu is held
+// while tasks.mu or tracked.mu is taken, prober.mu while tasks.mu or Session.mu is; no
+// other two are held together, and nothing is called out to under any of them.
 //
 // # Closing
 //

@@ -28,7 +28,7 @@ func (m *Manager) capture() error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.mu.captured = c
+	m.mu.heals.captured = c
 	return nil
 }
 
@@ -46,7 +46,7 @@ func (m *Manager) capture() error {
 // would be at step 0.)
 func (m *Manager) serve() {
 	m.mu.Lock()
-	at, of := m.mu.rank.Position(), m.mu.captured
+	at, of := m.mu.rank.Position(), m.mu.heals.captured
 	none := m.mu.rank.Differs() || m.mixedLocked()
 	own := ownState{batches: m.mu.rank.Batches(), digest: m.mu.rank.Digest()}
 	m.mu.Unlock()

@@ -41,6 +41,12 @@ func (m *Manager) drain(reason string) bool {
 	return true
 }
 
+// drain is how far a replica that leaves is. Guarded by Manager.mu.
+type drain struct {
+	alone bool // no replica is left to take over: the next step does not begin
+	left  bool
+}
+
 // drainAgain is how often a draining replica tells the lighthouse again, which
 // answers whether anybody is left to go on without it.
 const drainAgain = 500 * time.Millisecond
@@ -55,7 +61,7 @@ func (m *Manager) tellDrain(ctx context.Context) {
 	for ; ; pause = max(min(drainAgain, time.Until(deadline)), 1) {
 		stuck := false
 		err := m.await(ctx, "the others to go on", pause, func() bool {
-			stuck = m.mu.alone && m.mu.request != nil // nobody will answer it
+			stuck = m.mu.drain.alone && m.mu.request != nil // nobody will answer it
 			return stuck
 		})
 		switch {
@@ -100,7 +106,7 @@ func (m *Manager) tellOnce(ctx context.Context, since time.Time) time.Time {
 		return time.Now()
 	case time.Since(since) >= m.timeouts.Linger:
 		m.mu.Lock()
-		m.mu.alone = true
+		m.mu.drain.alone = true
 		m.mu.Broadcast()
 		m.mu.Unlock()
 	}
@@ -122,8 +128,8 @@ const lookAgain = 20 * time.Millisecond
 // nothing.
 func (m *Manager) leave(ctx context.Context) {
 	m.mu.Lock()
-	left, ready := m.mu.left, m.mu.rank.Ready() && !m.mu.alone
-	m.mu.left = true
+	left, ready := m.mu.drain.left, m.mu.rank.Ready() && !m.mu.drain.alone
+	m.mu.drain.left = true
 	m.mu.phase = quorum.PhaseDraining
 	m.mu.Unlock()
 	if left || m.replica == nil {

@@ -32,6 +32,14 @@ type healing struct {
 	bytes int64 // that travelled
 }
 
+// heals is what moves a state to this rank. Guarded by Manager.mu.
+type heals struct {
+	current  *healing  // under way, or waiting to be loaded; nil: none
+	loan     *loan     // of the tensors; nil: the trainer has them
+	incoming *incoming // what heals have brought that is not installed
+	captured captured  // as the last StartQuorum returned; before the first, as it began
+}
+
 // errSuperseded ends a transfer for a quorum that is over.
 var errSuperseded = errors.New("another quorum came")
 
@@ -65,7 +73,7 @@ func (m *Manager) healIfBehind(ctx context.Context, r *request) error {
 	switch {
 	case a.Heal:
 	case !m.mixedLocked():
-		m.mu.incoming = nil
+		m.mu.heals.incoming = nil
 		m.mu.rank.SetAside()
 	case !m.mu.attempt.waiting: // else StartQuorum gives the tensors their bytes back, see settleMixed
 		m.failLocked(errMixed)
@@ -83,7 +91,7 @@ func (m *Manager) healIfBehind(ctx context.Context, r *request) error {
 	if before {
 		hctx, h.stop = context.WithCancelCause(ctx)
 		m.mu.phase = quorum.PhaseHealing
-		m.mu.heal = h
+		m.mu.heals.current = h
 	} else {
 		m.fetchLocked(h) // it outlives the request
 	}
@@ -114,7 +122,7 @@ func (m *Manager) fetchLocked(h *healing) {
 		default:
 		}
 	}
-	m.mu.heal = h
+	m.mu.heals.current = h
 	m.tasks.add(func(ctx context.Context) {
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
@@ -133,8 +141,8 @@ func (m *Manager) fetchLocked(h *healing) {
 // stays for the next one, which compares it.
 func (m *Manager) supersede(ctx context.Context) error {
 	m.mu.Lock()
-	old := m.mu.heal
-	m.mu.heal = nil
+	old := m.mu.heals.current
+	m.mu.heals.current = nil
 	m.mu.Unlock()
 	if old == nil {
 		return nil
@@ -219,7 +227,7 @@ func (m *Manager) transfer(ctx context.Context, h *healing) error {
 // receive returns what heals have brought so far; transfers take turns.
 func (m *Manager) receive() (*incoming, error) {
 	m.mu.Lock()
-	in, of := m.mu.incoming, m.mu.captured
+	in, of := m.mu.heals.incoming, m.mu.heals.captured
 	m.mu.Unlock()
 	if in != nil {
 		return in, nil
@@ -233,7 +241,7 @@ func (m *Manager) receive() (*incoming, error) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.mu.incoming = in
+	m.mu.heals.incoming = in
 	return in, nil
 }
 
@@ -306,7 +314,7 @@ func (m *Manager) load(ctx context.Context, h *healing) error {
 	}
 	m.mu.Lock()
 	m.mu.rank.Healed(h.position, own.batches, own.digest)
-	m.mu.incoming = nil
+	m.mu.heals.incoming = nil
 	m.mu.stats.Heals++
 	took := time.Since(h.began)
 	m.mu.stats.LastHeal = took
@@ -322,8 +330,8 @@ func (m *Manager) load(ctx context.Context, h *healing) error {
 func (m *Manager) dropHeal(h *healing) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.mu.heal == h {
-		m.mu.heal = nil
+	if m.mu.heals.current == h {
+		m.mu.heals.current = nil
 		m.mu.Broadcast()
 	}
 }

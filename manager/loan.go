@@ -23,8 +23,8 @@ var errTakenBack = errors.New("the trainer has its tensors back")
 func (m *Manager) lend() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.mu.loan == nil {
-		m.mu.loan = &loan{over: make(chan struct{})}
+	if m.mu.heals.loan == nil {
+		m.mu.heals.loan = &loan{over: make(chan struct{})}
 		m.mu.Broadcast()
 	}
 }
@@ -34,7 +34,7 @@ func (m *Manager) lend() {
 func (m *Manager) borrow(ctx context.Context) (_ context.Context, release func(), _ error) {
 	var l *loan
 	err := m.mu.Await(ctx, 0, func() bool {
-		if l = m.mu.loan; l != nil {
+		if l = m.mu.heals.loan; l != nil {
 			l.users.Add(1)
 		}
 		return l != nil
@@ -67,8 +67,8 @@ func (l *loan) use(ctx context.Context) (context.Context, func(), error) {
 // A state that has come, and was not loaded, is compared once more in the next loan.
 func (m *Manager) takeBack() {
 	m.mu.Lock()
-	l := m.mu.loan
-	m.mu.loan = nil
+	l := m.mu.heals.loan
+	m.mu.heals.loan = nil
 	m.mu.Unlock()
 	if l == nil {
 		return
@@ -76,16 +76,16 @@ func (m *Manager) takeBack() {
 	close(l.over)
 	l.users.Wait()
 	m.mu.Lock()
-	in, mixed := m.mu.incoming, m.mixedLocked()
-	if h := m.mu.heal; h != nil && h.arrived() {
+	in, mixed := m.mu.heals.incoming, m.mixedLocked()
+	if h := m.mu.heals.current; h != nil && h.arrived() {
 		m.fetchLocked(h.again())
 	}
 	m.mu.Unlock()
 	if in != nil {
 		in.mirror.Restore()
 		m.mu.Lock()
-		if m.mu.incoming == in && in.stale {
-			m.mu.incoming = nil
+		if m.mu.heals.incoming == in && in.stale {
+			m.mu.heals.incoming = nil
 		}
 		m.mu.Unlock()
 	}

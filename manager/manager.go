@@ -43,6 +43,7 @@ type Manager struct {
 	events     emitter
 	metrics    *metrics
 	presence   presence
+	probes     prober
 	healBytes  atomic.Uint64
 	comparison *comparison   // of the open attempt; the trainer's goroutine's
 	balloting  atomic.Int32  // ballots that are out
@@ -54,31 +55,26 @@ type Manager struct {
 	mu struct {
 		monitor.Monitor
 
-		running bool
-		closing bool                    // Close was called
-		cancel  context.CancelCauseFunc // ends Run
-		stopped chan struct{}           // closed when Run has ended; nil before
-		final   error                   // training cannot go on
-		rank    quorum.Rank             // what this rank holds, has been told, has promised and wants
-		attempt attempt
-
-		configured pg.Epoch
-		request    *request                     // what works the rank's wish; nil: it has none
-		probes     map[quorum.ReplicaID]*probed // peers that were out of reach
-
-		loan     *loan // of the tensors; nil: the trainer has them
-		heal     *healing
-		incoming *incoming // what heals have brought that is not installed
-		captured captured  // as the last StartQuorum returned; before the first, as it began
-		copying  *copying  // before the first join; nil: it does not run
-		copied   bool      // it has ended, or there was nothing to copy
-		called   bool      // the lighthouse has said that a quorum fell, while nothing was copied
-
-		phase quorum.Phase
-		alone bool // nobody is left to take over: the next step does not begin
-		left  bool
-		stats Stats
+		rank    quorum.Rank // what this rank holds, has been told, has promised and wants
+		attempt attempt     // at the step under way
+		request *request    // what works the rank's wish for a quorum; nil: it has none
+		group   pg.Epoch    // that the process group was configured for last
+		heals   heals       // the state that moves to this rank, and who has the tensors
+		ahead   ahead       // the copy of a state before the first join
+		drain   drain       // this replica leaves
+		final   error       // training cannot go on
+		life    life        // of Run
+		phase   quorum.Phase
+		stats   Stats
 	}
+}
+
+// life is where Run and Close are. Guarded by Manager.mu.
+type life struct {
+	running bool
+	closing bool                    // Close was called
+	cancel  context.CancelCauseFunc // ends Run
+	stopped chan struct{}           // closed when Run has ended; nil before
 }
 
 // New checks cfg, listens, and builds a Manager. It starts nothing: call Run. Where
@@ -195,7 +191,7 @@ func (m *Manager) RegisterWith(
 	name string, save func() checkpoint.State, load func(checkpoint.State) error, o StateOptions,
 ) error {
 	m.mu.Lock()
-	running := m.mu.running
+	running := m.mu.life.running
 	m.mu.Unlock()
 	if running {
 		return fmt.Errorf("manager: register state %q: Run has begun", name)
@@ -272,7 +268,7 @@ func (m *Manager) IsParticipating() bool { return m.ParticipantRank() >= 0 }
 func (m *Manager) IsHealing() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.mu.heal != nil || m.mu.copying != nil
+	return m.mu.heals.current != nil || m.mu.ahead.copying != nil
 }
 
 // QuorumID is that of the newest quorum; 0 before the first.

@@ -15,7 +15,7 @@ import (
 func (m *Manager) noticed(n replica.Notice) {
 	switch {
 	case n.Hello != nil:
-		m.greeted(n.Hello)
+		m.checkHello(n.Hello)
 		return
 	case n.LighthouseBack:
 		m.lighthouseBack()
@@ -23,17 +23,17 @@ func (m *Manager) noticed(n replica.Notice) {
 	case n.Kind == quorum.NoticeFallen && n.Sibling == nil && m.needed():
 		return
 	case n.Sibling != nil:
-		m.heed(quorum.Notice{
+		m.takeNotice(quorum.Notice{
 			Kind: quorum.NoticeSibling, QuorumID: n.Sibling.QuorumID,
 			Reason: fmt.Sprintf("group rank %d: %s", n.Sibling.GroupRank, n.Sibling.Cause),
 		})
 	default:
-		m.heed(n.Notice)
+		m.takeNotice(n.Notice)
 	}
 }
 
-// heed does what a notice means for this rank.
-func (m *Manager) heed(n quorum.Notice) {
+// takeNotice does what a notice means for this rank.
+func (m *Manager) takeNotice(n quorum.Notice) {
 	m.mu.Lock()
 	means := m.mu.rank.Hear(n)
 	m.mu.Unlock()
@@ -74,8 +74,8 @@ func (m *Manager) lighthouseBack() {
 	m.mu.rank.HearAgain()
 }
 
-// greeted checks what the replica's server says of the replica.
-func (m *Manager) greeted(h *replica.RankHello) {
+// checkHello checks what the replica's server says of the replica.
+func (m *Manager) checkHello(h *replica.RankHello) {
 	if h.GroupWorldSize != m.cfg.GroupWorldSize {
 		m.setFinal(fmt.Errorf("manager: GroupWorldSize = %d, group rank 0 has %d",
 			m.cfg.GroupWorldSize, h.GroupWorldSize))
@@ -132,8 +132,8 @@ func (m *Manager) fallWith(id int64, cause error, again bool) {
 	default:
 		m.needLocked(a.opts)
 	}
-	if m.mu.heal != nil {
-		m.mu.heal.stop(errFallen)
+	if m.mu.heals.current != nil {
+		m.mu.heals.current.stop(errFallen)
 	}
 	m.mu.Broadcast()
 	m.mu.Unlock()

@@ -3,6 +3,7 @@ package manager
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/skerry-ft/skerry/internal/logkey"
@@ -106,6 +107,16 @@ type probed struct {
 	tries [probeKinds]func(context.Context) error // what could not be reached; nil: could
 }
 
+// prober has the peers that were out of reach, and are tried again. Safe for concurrent
+// use.
+type prober struct {
+	mu struct {
+		sync.Mutex
+
+		peers map[quorum.ReplicaID]*probed
+	}
+}
+
 // probe tries what of a peer was out of reach again and again, and tells the
 // lighthouse each time what came of it. Only group rank 0 can tell; for the others
 // the lighthouse goes by time.
@@ -113,20 +124,20 @@ func (m *Manager) probe(peer quorum.ReplicaID, kind int, try func(context.Contex
 	if m.replica == nil {
 		return
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.probes.mu.Lock()
+	defer m.probes.mu.Unlock()
 	p := &probed{stop: make(chan struct{})}
-	if old := m.mu.probes[peer]; old != nil {
+	if old := m.probes.mu.peers[peer]; old != nil {
 		close(old.stop) // the pauses begin anew
 		p.tries = old.tries
-	} else if len(m.mu.probes) >= maxProbed {
+	} else if len(m.probes.mu.peers) >= maxProbed {
 		return
 	}
 	p.tries[kind] = try
-	if m.mu.probes == nil {
-		m.mu.probes = make(map[quorum.ReplicaID]*probed)
+	if m.probes.mu.peers == nil {
+		m.probes.mu.peers = make(map[quorum.ReplicaID]*probed)
 	}
-	m.mu.probes[peer] = p
+	m.probes.mu.peers[peer] = p
 	m.tasks.add(func(ctx context.Context) { m.probeUntil(ctx, p, peer) })
 }
 
@@ -156,24 +167,26 @@ func (m *Manager) probeUntil(ctx context.Context, p *probed, peer quorum.Replica
 			m.reportLink(p, r)
 		}
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.mu.probes[peer] == p {
+	m.probes.mu.Lock()
+	defer m.probes.mu.Unlock()
+	if m.probes.mu.peers[peer] == p {
 		m.unprobeLocked(peer)
 	}
 }
 
 // reportLink tells of a peer that is still probed.
 func (m *Manager) reportLink(p *probed, r quorum.LinkReport) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.mu.probes[r.To] == p {
+	m.probes.mu.Lock()
+	defer m.probes.mu.Unlock()
+	if m.probes.mu.peers[r.To] == p {
 		m.replica.ReportLink(r)
 	}
 }
 
-// reachedLocked ends the probes of those who are in one group with this rank now.
-func (m *Manager) reachedLocked(ids []quorum.ReplicaID) {
+// reached ends the probes of those who are in one group with this rank now.
+func (m *Manager) reached(ids ...quorum.ReplicaID) {
+	m.probes.mu.Lock()
+	defer m.probes.mu.Unlock()
 	for _, id := range ids {
 		m.unprobeLocked(id)
 	}
@@ -181,9 +194,9 @@ func (m *Manager) reachedLocked(ids []quorum.ReplicaID) {
 
 // unprobeLocked ends the probes of a peer.
 func (m *Manager) unprobeLocked(peer quorum.ReplicaID) {
-	if p := m.mu.probes[peer]; p != nil {
+	if p := m.probes.mu.peers[peer]; p != nil {
 		close(p.stop)
-		delete(m.mu.probes, peer)
+		delete(m.probes.mu.peers, peer)
 		m.replica.ForgetLink(peer)
 	}
 }

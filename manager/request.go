@@ -277,7 +277,7 @@ func (m *Manager) accept(r *request, got replica.Reply) error {
 		})
 	}
 	for _, n := range t.Early {
-		m.heed(n)
+		m.takeNotice(n)
 	}
 	if t.Wrong {
 		return fmt.Errorf("quorum %d has this replica at step %d of quorum %d, it is at step %d of quorum %d: %w",

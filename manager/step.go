@@ -71,7 +71,7 @@ func (m *Manager) begin(ctx context.Context, o StartOptions) error {
 		return err
 	}
 	m.mu.Lock()
-	if m.mu.alone && !m.openLocked() && m.mu.final == nil {
+	if m.mu.drain.alone && !m.openLocked() && m.mu.final == nil {
 		m.mu.Unlock()
 		m.endDrain(fmt.Errorf("%w: nobody was left to take over", ErrDrained))
 		m.mu.Lock()
@@ -111,7 +111,7 @@ func (m *Manager) begin(ctx context.Context, o StartOptions) error {
 // prepare captures what a heal within StartQuorum writes into, once.
 func (m *Manager) prepare() error {
 	m.mu.Lock()
-	done := m.mu.captured != nil
+	done := m.mu.heals.captured != nil
 	m.mu.Unlock()
 	if done {
 		return nil
@@ -158,7 +158,7 @@ func (m *Manager) endUnended(ctx context.Context) error {
 // then. The promise is of the join, and outlives what led to it: a step that was
 // prepared may have been rolled forward since, and is no longer the first.
 func (m *Manager) promisedLocked() bool {
-	r, h := m.mu.request, m.mu.heal
+	r, h := m.mu.request, m.mu.heals.current
 	return r != nil && r.sync || h != nil && !h.beside
 }
 
@@ -209,7 +209,7 @@ func (m *Manager) readyLocked() *healing {
 		m.retryLocked() // it fell before this attempt could begin, which is not its fault
 		m.requestLocked(m.mu.attempt.opts)
 	}
-	heal := m.mu.heal
+	heal := m.mu.heals.current
 	if heal != nil && heal.beside && m.mu.rank.Ahead() {
 		heal = nil
 	}

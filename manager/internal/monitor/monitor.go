@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// Monitor is a mutex that is embedded beside the fields that it guards. Whoever
-// changes one of them that another goroutine waits for calls Broadcast. The zero
-// value is ready.
+// Monitor is a mutex that is embedded beside the fields that it guards. A goroutine
+// that changes one of them on which others may wait calls Broadcast. The zero value is
+// ready.
 type Monitor struct {
 	sync.Mutex
 

@@ -85,6 +85,30 @@ func (t *tracked) wait(ctx context.Context) error {
 	}
 }
 
+// issued is the backend below Managed: it counts what reaches the group, gives
+// it its deadline, and forwards the rest.
+type issued struct {
+	pg.Backend
+
+	m *Manager
+}
+
+// Submit implements pg.Backend.
+func (b *issued) Submit(op *pg.Op) *pg.Work {
+	b.m.issuing(op)
+	return b.Backend.Submit(op)
+}
+
+// SetRound implements pg.Rounder for backends that know rounds.
+func (b *issued) SetRound(round int64) {
+	if r, ok := b.Backend.(pg.Rounder); ok {
+		r.SetRound(round)
+	}
+}
+
+// Unwrap implements pg.Unwrapper.
+func (b *issued) Unwrap() pg.Backend { return b.Backend }
+
 // issuing notes that op reaches the group below.
 func (m *Manager) issuing(op *pg.Op) {
 	m.presence.moves.Add(1)

@@ -42,7 +42,7 @@ func TestAnswerTellsTheSiblingsAttempt(t *testing.T) {
 	}
 	zero, one := report(near, 0, 4), report(far, 1, 5)
 	var all []*pendingReport
-	eventually(t, "both report", func() bool { all, _ = s.complete(); return all != nil })
+	eventually(t, "both report", func() bool { all = complete(s); return all != nil })
 	s.deliver(all, &quorum.Quorum{Cluster: "x", ID: 9, Round: 1}, nil)
 	for rank, got := range []Reply{<-zero, <-one} {
 		if got.Quorum == nil || got.Attempt != 5 {
@@ -95,7 +95,7 @@ func TestWhoAwaitsItsSettlementIsNotToldToVoteFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	report(1, 3, quorum.GaveUp)
-	all, _ := s.complete()
+	all := complete(s)
 	if all == nil {
 		t.Fatalf("no join: rank 0 was told %+v, and waits for its settlement", <-answers[0])
 	}
@@ -158,7 +158,7 @@ func TestAReportThatOutlivesItsAttemptLearnsOfTheVoidOne(t *testing.T) {
 		_, _ = near.Report(ctx, quorum.RankReport{Kind: quorum.JoinFall, HaveQuorumID: 5, HaveRound: 1, Attempt: 2, Void: true})
 	}()
 	var all []*pendingReport
-	eventually(t, "both report", func() bool { all, _ = s.complete(); return all != nil })
+	eventually(t, "both report", func() bool { all = complete(s); return all != nil })
 	s.deliver(all, pairOf(6), nil)
 	got := <-answer
 	if got.Quorum == nil || got.Void != 2 || got.Attempt != 2 {

@@ -33,3 +33,11 @@ func eventually(t *testing.T, what string, ok func() bool) {
 		}
 	}
 }
+
+// complete is completeLocked for a test that does not hold the lock.
+func complete(s *server) []*pendingReport {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all, _ := s.completeLocked()
+	return all
+}

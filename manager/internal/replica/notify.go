@@ -1,8 +1,9 @@
 package replica
 
 import (
+	"cmp"
 	"context"
-	"sync"
+	"slices"
 
 	"github.com/skerry-ft/skerry/quorum"
 )
@@ -11,48 +12,22 @@ import (
 // few; a rank that is this far behind has its deadlines.
 const maxQueued = 256
 
-// subscriber is one rank's queue of notices.
+// subscriber is one rank's queue of notices. Guarded by server.mu.
 type subscriber struct {
-	rank int
-	wake chan struct{} // capacity 1
-
-	mu struct {
-		sync.Mutex
-
-		queue []Notice
-	}
-}
-
-func (s *subscriber) add(n Notice) {
-	s.mu.Lock()
-	if len(s.mu.queue) < maxQueued {
-		s.mu.queue = append(s.mu.queue, n)
-	}
-	s.mu.Unlock()
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
-}
-
-func (s *subscriber) take() []Notice {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	q := s.mu.queue
-	s.mu.queue = nil
-	return q
+	rank  int
+	queue []Notice
 }
 
 // push queues n for all ranks but one (-1: none).
 func (s *server) push(n Notice, except int) {
 	s.mu.Lock()
-	subscribers := s.mu.subscribers
-	s.mu.Unlock()
-	for _, sub := range subscribers {
-		if sub.rank != except {
-			sub.add(n)
+	defer s.mu.Unlock()
+	for _, sub := range s.mu.subscribers {
+		if sub.rank != except && len(sub.queue) < maxQueued {
+			sub.queue = append(sub.queue, n)
 		}
 	}
+	s.mu.Broadcast()
 }
 
 // noticed passes a notice of the lighthouse on to all ranks.
@@ -61,46 +36,38 @@ func (s *server) noticed(n quorum.Notice) { s.push(Notice{Notice: n}, -1) }
 // subscribe calls f for each notice to rank, one at a time, until ctx ends, f
 // fails, or a rank of the replica is gone (final.ErrRankLost).
 func (s *server) subscribe(ctx context.Context, rank int, f func(Notice) error) error {
-	sub := &subscriber{rank: rank, wake: make(chan struct{}, 1)}
-	sub.add(Notice{Hello: &RankHello{ReplicaID: string(s.replica), GroupWorldSize: s.size}})
+	sub := &subscriber{
+		rank: rank, queue: []Notice{{Hello: &RankHello{ReplicaID: string(s.replica), GroupWorldSize: s.size}}},
+	}
 	s.mu.Lock()
-	// Copied, so that push may walk the list unlocked.
-	s.mu.subscribers = append(append([]*subscriber(nil), s.mu.subscribers...), sub)
+	s.mu.subscribers = append(s.mu.subscribers, sub)
 	s.mu.Unlock()
 	defer s.unsubscribe(sub)
 	for {
-		for _, n := range sub.take() {
+		var queue []Notice
+		var ended error
+		err := s.mu.Await(ctx, 0, func() bool {
+			queue, sub.queue = sub.queue, nil
+			if s.mu.lost {
+				ended = s.mu.final
+			}
+			return len(queue) > 0 || ended != nil
+		})
+		for _, n := range queue {
 			if err := f(n); err != nil {
 				return err
 			}
 		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-s.lost:
-			return s.finally()
-		case <-sub.wake:
+		if len(queue) == 0 {
+			return cmp.Or(err, ended)
 		}
 	}
-}
-
-// finally is the error that ended the replica.
-func (s *server) finally() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.mu.final
 }
 
 func (s *server) unsubscribe(gone *subscriber) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var rest []*subscriber
-	for _, sub := range s.mu.subscribers {
-		if sub != gone {
-			rest = append(rest, sub)
-		}
-	}
-	s.mu.subscribers = rest
+	s.mu.subscribers = slices.DeleteFunc(s.mu.subscribers, func(sub *subscriber) bool { return sub == gone })
 }
 
 // direct is group rank 0's link to the server in its own process.

@@ -98,7 +98,10 @@ func (s *server) rankLost(rank int) bool {
 	s.log.Warn().Err(err).Int(logkey.GroupRank, rank).Msg("group rank lost")
 	s.session.Leave(fmt.Sprintf("group rank %d is gone", rank), lastWordPatience)
 	s.fail(err)
-	close(s.lost)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.lost = true
+	s.mu.Broadcast()
 	return true
 }
 

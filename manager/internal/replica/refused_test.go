@@ -11,6 +11,8 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/skerry-ft/skerry/internal/guard"
+	"github.com/skerry-ft/skerry/manager/internal/final"
+	"github.com/skerry-ft/skerry/manager/internal/session"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
@@ -71,7 +73,7 @@ func TestLateWordOfAbsenceDoesNotOutliveTheReport(t *testing.T) {
 	}()
 	<-looked
 	go func() { _, _ = s.report(ctx, quorum.RankReport{Kind: quorum.JoinFall, Attempt: 1}) }()
-	eventually(t, "it reports", func() bool { r, _ := s.complete(); return r != nil })
+	eventually(t, "it reports", func() bool { return complete(s) != nil })
 	close(goOn)
 	<-told
 	if s.isAway() {
@@ -110,5 +112,39 @@ func TestRankThatHasNotComeIsNotGone(t *testing.T) {
 	s.linkBroke(1)
 	if rank, _ := s.brokenLink(); rank != 1 {
 		t.Errorf("rank %d counts as gone, want 1", rank)
+	}
+}
+
+// patient is a lighthouse that answers no join.
+type patient struct{ lighthouse }
+
+func (patient) Join(ctx context.Context, _ quorum.Join) (quorum.Quorum, error) {
+	<-ctx.Done()
+	return quorum.Quorum{}, session.ErrWithdrawn
+}
+
+// The server ends with its ctx, also while all ranks have reported and none of them takes
+// its report back.
+func TestServerEndsWhileAllReport(t *testing.T) {
+	t.Parallel()
+	s := newServer(serverConfig{replica: "a:1", size: 1, log: zerolog.Nop()})
+	s.session = patient{}
+	told := make(chan error, 1)
+	go func() {
+		_, err := s.report(limited(t), quorum.RankReport{Kind: quorum.JoinFall, Attempt: 1})
+		told <- err
+	}()
+	eventually(t, "it reports", func() bool { return complete(s) != nil })
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.run(ctx) }()
+	cancel()
+	select {
+	case <-ended:
+	case <-time.After(patience):
+		t.Fatal("the server does not end")
+	}
+	if err := <-told; !errors.Is(err, final.ErrClosed) {
+		t.Errorf("the rank is told %v, want ErrClosed", err)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/manager/internal/final"
+	"github.com/skerry-ft/skerry/manager/internal/monitor"
 	"github.com/skerry-ft/skerry/manager/internal/session"
 	"github.com/skerry-ft/skerry/quorum"
 )
@@ -30,19 +31,17 @@ type server struct {
 	every    bool                       // EveryStep: an ask waits for its answer
 	admit    func(*quorum.Quorum) error // before the ranks are told of it
 	log      zerolog.Logger
-	wake     chan struct{} // capacity 1: the reports have changed
-	asked    chan struct{} // capacity 1: an ask went unanswered
 	unlinked chan struct{} // capacity 1: a rank's link broke
-	lost     chan struct{} // closed when a rank is gone; final says which
 
 	mu struct {
-		sync.Mutex
+		monitor.Monitor
 
 		pending     []*pendingReport // by group rank; nil: none
 		newest      *quorum.Quorum
 		answered    uint64 // the attempt whose reports newest answered
 		void        uint64 // the newest attempt that is void for all
 		final       error  // every report gets this
+		lost        bool   // a rank is gone; final says which
 		changed     uint64 // counts changes of pending, for join to notice
 		subscribers []*subscriber
 		links       []rankLink // by group rank
@@ -89,8 +88,7 @@ func newServer(cfg serverConfig) *server {
 	s := &server{
 		replica: cfg.replica, address: cfg.address, store: cfg.store, size: cfg.size,
 		every: cfg.every, admit: cfg.admit, log: cfg.log,
-		wake: make(chan struct{}, 1), asked: make(chan struct{}, 1),
-		unlinked: make(chan struct{}, 1), lost: make(chan struct{}),
+		unlinked: make(chan struct{}, 1),
 	}
 	s.mu.pending = make([]*pendingReport, cfg.size)
 	s.mu.metadata = make([]string, cfg.size)
@@ -216,36 +214,34 @@ func (s *server) waiting() string {
 	return b.String()
 }
 
-// touchLocked wakes the joining loop.
+// touchLocked notes that the reports have changed.
 func (s *server) touchLocked() {
 	s.mu.changed++
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
+	s.mu.Broadcast()
 }
 
 // run joins whenever every rank has reported, until ctx ends.
 func (s *server) run(ctx context.Context) error {
 	for {
-		reports, number := s.complete()
-		if reports == nil {
-			select {
-			case <-ctx.Done():
-				s.fail(final.ErrClosed)
-				return context.Cause(ctx)
-			case <-s.wake:
-			}
-			continue
+		var reports []*pendingReport
+		var number uint64
+		err := s.mu.Await(ctx, 0, func() bool {
+			reports, number = s.completeLocked()
+			return reports != nil
+		})
+		if err == nil {
+			err = context.Cause(ctx) // the reports stay where they are when a join ends with ctx
+		}
+		if err != nil {
+			s.fail(final.ErrClosed)
+			return err
 		}
 		s.joinOnce(ctx, reports, number)
 	}
 }
 
-// complete returns all ranks' reports once they are there.
-func (s *server) complete() (reports []*pendingReport, number uint64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// completeLocked returns all ranks' reports once they are there.
+func (s *server) completeLocked() (reports []*pendingReport, number uint64) {
 	if slices.Contains(s.mu.pending, nil) {
 		return nil, 0
 	}
@@ -295,19 +291,8 @@ func (s *server) withdrawUnanswered(ctx context.Context, cancel context.CancelCa
 
 // watch cancels the join when the reports are no longer those it was made of.
 func (s *server) watch(ctx context.Context, number uint64, cancel context.CancelCauseFunc) {
-	for {
-		s.mu.Lock()
-		changed := s.mu.changed != number
-		s.mu.Unlock()
-		if changed {
-			cancel(session.ErrWithdrawn)
-			return
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-s.wake:
-		}
+	if s.mu.Await(ctx, 0, func() bool { return s.mu.changed != number }) == nil {
+		cancel(session.ErrWithdrawn)
 	}
 }
 
@@ -433,21 +418,19 @@ func (s *server) mute() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.unanswered++
-	select {
-	case s.asked <- struct{}{}:
-	default:
-	}
+	s.mu.Broadcast()
 }
 
 // pingWhenUnanswered finds out, after an ask that went unanswered, when the lighthouse
 // answers again, if it does not say something by itself. It ends with ctx.
 func (s *server) pingWhenUnanswered(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-s.asked:
-		}
+	seen := uint64(0) // of the unanswered asks
+	news := func() bool {
+		last := seen
+		seen = s.mu.unanswered
+		return seen != last
+	}
+	for s.mu.Await(ctx, 0, news) == nil {
 		for again := false; !again; {
 			select {
 			case <-ctx.Done():

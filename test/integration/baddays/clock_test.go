@@ -106,7 +106,9 @@ func TestMemberWithAnotherClock(t *testing.T) {
 	if err := os.WriteFile(token, []byte("a-token-of-sixteen-bytes"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	j.flags = func(int) []string { return []string{"--token-file", token} }
+	j.flags = func(int) []string { // half as patient as elsewhere: each of these times is waited for
+		return []string{"--token-file", token, "--heartbeat-timeout", "10s", "--suspect-after", "5s", "--grace", "10s"}
+	}
 	j.env = []string{"SKERRY_TOKEN_FILE=" + token}
 	j.startServers()
 	j.train(trainers)

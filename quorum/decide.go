@@ -219,7 +219,7 @@ func (m *Machine) eligible(now time.Time, kind windowKind, v *survey, keep *repl
 	}
 	if v.shrinkOnly && m.last != nil {
 		members := slices.DeleteFunc(slices.Clone(candidates), func(r *replica) bool { return !r.member })
-		// Where too few are left it is not heeded (Q6): the member that asks for it
+		// Where too few are left it is ignored (Q6): the member that asks for it
 		// would wait for those who died, for ever.
 		if len(members) >= m.config.MinReplicas || !m.overdue(now, kind, v) {
 			return members, v.liveMembers

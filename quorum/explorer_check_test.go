@@ -54,7 +54,7 @@ func (x *explorer) notices(w *world) {
 			}
 		}
 	}
-	w.heed(w.LH.Events())
+	w.onEvents(w.LH.Events())
 }
 
 // form makes a decision so, checks it, and answers.
@@ -230,8 +230,8 @@ func (x *explorer) checkHolder(w *world, last, q *quorum.Quorum) error {
 	return nil
 }
 
-// heed keeps whom the machine has called lost, and not yet seen again.
-func (w *world) heed(events []quorum.Event) {
+// onEvents keeps whom the machine has called lost, and not yet seen again.
+func (w *world) onEvents(events []quorum.Event) {
 	for _, e := range events {
 		switch e.Kind {
 		case quorum.EventLost:

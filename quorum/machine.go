@@ -266,7 +266,7 @@ func (m *Machine) fall(now time.Time, why string) {
 	m.reschedule() // who is idle in an open window may be stuck
 	m.event(EventFell, "", why)
 	for _, member := range m.last.Members {
-		// Who never entered this quorum heeds no word about it.
+		// A member that has not taken this answer ignores notices about it; it is told separately.
 		if r := m.replicas[member.ReplicaID]; r != nil && !r.lost && r.session && r.stale {
 			m.tellFallen(r)
 		}

@@ -15,7 +15,7 @@ package quorum
 //	Need, Ask ─▶ Report ─▶ Take ─▶ Configured ─▶ Healed ─▶ Fulfil
 //	                        └─▶ wrong, LeftOut: falls, and Report again
 //
-// Fall may come at any time, and is heeded once for each quorum. A Rank is plain
+// Fall may come at any time, and counts once for each quorum. A Rank is plain
 // data without clock, lock or I/O, owned by one goroutine; a copy of it that shares
 // no slice is another rank in the same state.
 type Rank struct {

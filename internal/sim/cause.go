@@ -22,8 +22,8 @@ type Cause struct {
 func Causes() []Cause {
 	return []Cause{
 		{Name: "hang", Tell: "a trainer hangs for ever, before its gradients or its ballot", strike: (*world).hangs},
-		{Name: "odd", Tell: "a newcomer calls other collectives than the others", strike: func(w *world) { w.newcomer().ails.odd = true }},
-		{Name: "heal", Tell: "a newcomer's heals fail", draw: syncHeals, strike: func(w *world) { w.newcomer().ails.unhealed = true }},
+		{Name: "odd", Tell: "a newcomer calls other collectives than the others", strike: func(w *world) { w.newcomer().ailment.odd = true }},
+		{Name: "heal", Tell: "a newcomer's heals fail", draw: syncHeals, strike: func(w *world) { w.newcomer().ailment.unhealed = true }},
 		{Name: "copy", Tell: "newcomers copy for three times StuckAfter, one each minute", draw: getsStuck, strike: (*world).copies},
 		{Name: "rank", Tell: "one rank of a replica dies", strike: (*world).losesRank},
 		{Name: "stopped", Tell: "a process is stopped for ever, or its host is gone", strike: (*world).stops},
@@ -103,8 +103,8 @@ func (w *world) begin(c Cause) {
 // hangs makes a trainer hang.
 func (w *world) hangs() {
 	m := w.pick(w.rng.IntN(64))
-	m.ails.hung, m.ails.late = true, w.rng.IntN(2) == 0
-	w.note("the trainer of %s hangs, after it sent gradients: %t", m.id, m.ails.late)
+	m.ailment.hung, m.ailment.late = true, w.rng.IntN(2) == 0
+	w.note("the trainer of %s hangs, after it sent gradients: %t", m.id, m.ailment.late)
 }
 
 // newcomer adds a replica.
@@ -124,7 +124,7 @@ func (w *world) copies() {
 		return
 	}
 	m := w.newcomer()
-	m.ails.joins = w.now + int64(3*w.o.Stuck)
+	m.ailment.joins = w.now + int64(3*w.o.Stuck)
 	w.after(time.Minute, w.copies)
 }
 
@@ -132,7 +132,7 @@ func (w *world) copies() {
 func (w *world) losesRank() {
 	m := w.pick(w.rng.IntN(64))
 	w.note("a rank of %s dies", m.id)
-	m.ails.hung, m.ails.joins = true, w.now+int64(time.Hour)
+	m.ailment.hung, m.ailment.joins = true, w.now+int64(time.Hour)
 	w.peersNotice(m, w.between(200*time.Microsecond, 5*time.Millisecond))
 	m.after(rankGone, func() { m.exit("a rank is gone") })
 }
@@ -143,7 +143,7 @@ const rankGone = 500 * time.Millisecond
 // stops stops a process for as long as the cause is watched.
 func (w *world) stops() {
 	m := w.pick(w.rng.IntN(64))
-	m.ails.hung = true
+	m.ailment.hung = true
 	w.strikeMember(m, Fault{Kind: FaultPause, Lasts: w.o.Faulty - time.Duration(w.now)})
 }
 
@@ -163,7 +163,7 @@ func (w *world) starves() {
 
 // skews makes a member slow, and adds one.
 func (w *world) skews() {
-	w.pick(w.rng.IntN(64)).ails.slow = skewed
+	w.pick(w.rng.IntN(64)).ailment.slow = skewed
 	w.newcomer()
 }
 

@@ -82,7 +82,7 @@ func (w *world) largest() int {
 	grow = func(in, rest []*member) {
 		best = max(best, len(in))
 		for i, m := range rest {
-			fits := m.up && !m.ails.any()
+			fits := m.up && !m.ailment.any()
 			for _, o := range in {
 				fits = fits && m.reaches(o)
 			}

@@ -176,7 +176,7 @@ func (r *rank) fetch(h *healing, n int) {
 	if r.heal != h || h.done {
 		return
 	}
-	if n == len(r.plan.Sources) || r.m.ails.unhealed || !r.In(h.id) || !r.Standing() {
+	if n == len(r.plan.Sources) || r.m.ailment.unhealed || !r.In(h.id) || !r.Standing() {
 		h.done, h.failed = true, true
 		h.arrives()
 		return

@@ -29,7 +29,7 @@ type member struct {
 	hub   hub
 
 	probing   []*member // peers that were out of reach
-	ails      ails
+	ailment   ailment
 	disturbed int64 // until when a fault was at work here
 }
 

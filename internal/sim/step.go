@@ -101,7 +101,7 @@ func (r *rank) receive(s *stepMessage) {
 // mismatches says that a peer called something else than this rank in its place. Both
 // say so of each other.
 func (r *rank) mismatches(s *stepMessage, b *box) bool {
-	odd := s.vote == nil && s.odd != r.m.ails.odd
+	odd := s.vote == nil && s.odd != r.m.ailment.odd
 	if !r.In(s.key.q) || !r.Standing() || !odd && (b.mine == 0 || b.mine == b.kinds) {
 		return false
 	}
@@ -164,7 +164,7 @@ func (r *rank) reduce() {
 		r.m.soon(func() { r.opFailed("its group is broken") })
 		return
 	}
-	r.sendAll(&stepMessage{from: r, size: len(b.grads), rank: r.plan.ReplicaRank, key: b.key, odd: r.m.ails.odd, grad: grad}, b)
+	r.sendAll(&stepMessage{from: r, size: len(b.grads), rank: r.plan.ReplicaRank, key: b.key, odd: r.m.ailment.odd, grad: grad}, b)
 	if r.mixedUp(b) {
 		return
 	}
@@ -179,7 +179,7 @@ func (r *rank) mixedUp(b *box) bool {
 	for _, o := range r.Quorum().Members {
 		if o.ReplicaID != r.m.rid() {
 			from := r.m.w.byID[o.ReplicaID].ranks[r.g]
-			return r.mismatches(&stepMessage{from: from, key: b.key, odd: r.m.ails.odd}, b)
+			return r.mismatches(&stepMessage{from: from, key: b.key, odd: r.m.ailment.odd}, b)
 		}
 	}
 	return false

@@ -110,7 +110,7 @@ func (r *rank) nextIn(d time.Duration, call func()) {
 
 // start is StartQuorum.
 func (r *rank) start() {
-	if d := r.m.ails.joins - r.m.w.now; d > 0 {
+	if d := r.m.ailment.joins - r.m.w.now; d > 0 {
 		r.nextIn(time.Duration(d), r.start)
 		return
 	}
@@ -229,13 +229,13 @@ func (r *rank) shareOut() {
 // compute runs forward and backward.
 func (r *rank) compute() {
 	m := r.m
-	took := m.w.between(m.w.o.StepTime/2, m.w.o.StepTime) + m.ails.slow
+	took := m.w.between(m.w.o.StepTime/2, m.w.o.StepTime) + m.ailment.slow
 	if m.slow > m.w.now {
 		took *= slowdown
 	}
 	r.enter(computing, took, func() {
 		switch {
-		case r.strikes(FaultForget) && !r.m.ails.hung:
+		case r.strikes(FaultForget) && !r.m.ailment.hung:
 			r.m.w.note("%s forgets its step", r.name)
 			r.start()
 		default:

@@ -155,8 +155,8 @@ func (b *Backend) departLocked(g *group, l *link, c cause, do *todo) {
 		return
 	}
 	l.left = true
-	if g.doom == nil {
-		g.doom = &c
+	if g.deferredBreak == nil {
+		g.deferredBreak = &c
 	}
 }
 

@@ -41,12 +41,12 @@ type Backend struct {
 	// it is written with what came on one. That the first happens before the second
 	// follows from what the peer does in between, in another process, where the
 	// race detector cannot see it.
-	crossed   atomic.Uint32
-	spoilNext atomic.Bool // for tests: see task.spoil
-	bell      *bell       // set before any lane is made; nil: none ever is
-	poller    *poller     // likewise
-	knell     *knell      // likewise
-	pending   step.Int64  // ops whose Work is not done, but for those that are about to be
+	crossed    atomic.Uint32
+	spoilNext  atomic.Bool // for tests: see task.spoil
+	bell       *bell       // set before any lane is made; nil: none ever is
+	poller     *poller     // likewise
+	deathWatch *deathWatch // likewise
+	pending    step.Int64  // ops whose Work is not done, but for those that are about to be
 
 	strangers    zerolog.Logger // for the lines that strangers cause
 	saidUnshared sync.Once      // that edges within this host are sockets
@@ -325,7 +325,7 @@ func (b *Backend) Close() error {
 	for _, l := range links {
 		b.leave(l)
 	}
-	b.knell.poke() // it ends
+	b.deathWatch.poke() // it ends
 	if bell != nil {
 		err = errors.Join(err, bell.close()) // ends the poller
 	}

@@ -106,9 +106,9 @@ func (b *Backend) judge(k *sock) {
 	b.lost(l, err)
 }
 
-// ailsLocked tells whether a further socket of l was silent for longer than a beat
+// hasSilentStreamLocked tells whether a further socket of l was silent for longer than a beat
 // timeout: only that others are not has saved the edge.
-func (l *link) ailsLocked() bool {
+func (l *link) hasSilentStreamLocked() bool {
 	return slices.ContainsFunc(l.socks[1:], func(k *sock) bool {
 		return time.Duration(l.b.now()-k.received.Load()) > l.b.opt.BeatTimeout
 	})

@@ -192,7 +192,7 @@ func newGroup(c pg.Config) *group {
 // g is not, or the other way round.
 func (b *Backend) forgetLocked(g *group, do *todo) {
 	for key, l := range b.mu.edges {
-		if _, member := g.ranks[key.replicaID]; !member || key.groupRank != g.cfg.GroupRank || l.mute || l.ailsLocked() || !l.sealedAs(g.cfg.TLS) {
+		if _, member := g.ranks[key.replicaID]; !member || key.groupRank != g.cfg.GroupRank || l.mute || l.hasSilentStreamLocked() || !l.sealedAs(g.cfg.TLS) {
 			delete(b.mu.edges, key)
 			l.partLocked(do)
 		}

@@ -246,7 +246,7 @@
 //	         waits for them
 //	poller   one, with lanes; sleeps on the bell; ended by Close; caller's
 //	         goroutines that wait for an op do its work for it (pg.Helper)
-//	knell    one, with lanes, on a thread of its own; hears of peers' deaths; ended by Close
+//	death watch one, with lanes, on a thread of its own; hears of peers' deaths; ended by Close
 //	sharer   one, with lanes; owns the Unix socket; ended by Close; and one
 //	         per handshake on it, ended by its deadline or Close
 //	sweeper  at most one; deletes an old prefix after Configure; ended by Close

@@ -41,7 +41,7 @@ type group struct {
 	recvSeq map[p2pKey]uint64
 	digest  digest
 
-	doom *cause // breaks the group once the active op is done: a peer has left
+	deferredBreak *cause // breaks the group once the active op is done: a peer has left
 }
 
 type groupPhase uint8

@@ -12,7 +12,7 @@ import (
 	"github.com/skerry-ft/skerry/pg"
 )
 
-// watched is a lane that the poller or the knell holds a reference to.
+// watched is a lane that the poller or the death watch holds a reference to.
 type watched struct {
 	l *link
 	n *lane
@@ -327,10 +327,10 @@ func (b *Backend) watchLanes() []watched {
 	return lanes
 }
 
-// lanesChanged lets the poller know, and the knell.
+// lanesChanged lets the poller know, and the death watch.
 func (b *Backend) lanesChanged() {
 	b.lanesGen.Add(1)
-	b.knell.poke()
+	b.deathWatch.poke()
 	if b.bell != nil {
 		b.bell.ring()
 	}

@@ -92,10 +92,10 @@ func (b *Backend) openSharingLocked() error {
 		b.mu.unix = append(b.mu.unix, inDir)
 		b.wg.Go(func() { b.shareLoop(inDir) })
 	}
-	b.poller, b.knell = newPoller(b, e, &b.pending, &b.lanesGen, b.opt.hook), newKnell(b)
+	b.poller, b.deathWatch = newPoller(b, e, &b.pending, &b.lanesGen, b.opt.hook), newDeathWatch(b)
 	b.wg.Go(func() { b.shareLoop(ln) })
 	b.wg.Go(b.poller.run)
-	b.wg.Go(b.knell.listen)
+	b.wg.Go(b.deathWatch.listen)
 	return nil
 }
 

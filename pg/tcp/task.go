@@ -129,8 +129,8 @@ func (b *Backend) untouchLocked(t *task, do *todo) {
 	}
 	do.finish(t)
 	g := t.group
-	if g.active == nil && g.doom != nil {
-		b.breakLocked(g, *g.doom, do)
+	if g.active == nil && g.deferredBreak != nil {
+		b.breakLocked(g, *g.deferredBreak, do)
 	}
 	if g.queue.peek() != nil {
 		do.advance = g

@@ -10,10 +10,10 @@ import (
 	"github.com/skerry-ft/skerry/pg"
 )
 
-// TestKnell: when the thread ends that holds a rank's words, as all threads of a
+// TestDeathWatch: when the thread ends that holds a rank's words, as all threads of a
 // killed process do, the others hear it though the sockets are open: their ops
 // fail and name the rank.
-func TestKnell(t *testing.T) {
+func TestDeathWatch(t *testing.T) {
 	t.Parallel()
 	const world, victim = 3, 1
 	w := newWorld(t, world, Options{Transport: TransportShared})
@@ -31,7 +31,7 @@ func TestKnell(t *testing.T) {
 	}
 	wg.Go(func() {
 		runtime.LockOSThread() // never unlocked: the thread ends here
-		k := newKnell(dying)
+		k := newDeathWatch(dying)
 		k.enroll()
 		k.refresh() // now it holds the words, not the backend's own thread
 		for _, lane := range k.lanes {
@@ -56,7 +56,7 @@ func TestCloseIsNoDeath(t *testing.T) {
 	w.configure(1)
 	n := w.backends[0].soleLane(t).ref()
 	defer n.unref()
-	word := futexWord(n.in.Bytes(), knellWord)
+	word := futexWord(n.in.Bytes(), deathListWord)
 	eventually(t, "the peer holds its word", func() bool { return word.Load()&futex.Waiters != 0 })
 	if err := w.backends[1].Close(); err != nil {
 		t.Error(err)
@@ -66,19 +66,19 @@ func TestCloseIsNoDeath(t *testing.T) {
 	}
 }
 
-// TestKnellOfAStranger: a list that a peer has spoilt ends no process, and keeps
+// TestDeathListOfAStranger: a list that a peer has spoilt ends no process, and keeps
 // nobody from closing.
-func TestKnellOfAStranger(t *testing.T) {
+func TestDeathListOfAStranger(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 2, Options{Transport: TransportShared})
 	w.configure(1)
 	mine := w.backends[0].soleLane(t).out.Bytes()
 	for _, address := range []uintptr{0, 1, 8, ^uintptr(0)} {
-		pointer(mine, knellEntry).Store(address)
+		pointer(mine, deathListEntry).Store(address)
 		w.backends[0].lanesChanged()
-		eventually(t, "the list is made anew", func() bool { return pointer(mine, knellEntry).Load() != address })
+		eventually(t, "the list is made anew", func() bool { return pointer(mine, deathListEntry).Load() != address })
 	}
-	pointer(mine, knellEntry).Store(8)
+	pointer(mine, deathListEntry).Store(8)
 	w.reduceOK(w.everybody(), 1000)
 	for _, b := range w.backends {
 		if err := b.Close(); err != nil {

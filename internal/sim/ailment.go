@@ -2,9 +2,9 @@ package sim
 
 import "time"
 
-// ails is what is the matter with one member in the world of a cause. The zero value
+// ailment is what is the matter with one member in the world of a cause. The zero value
 // is nothing.
-type ails struct {
+type ailment struct {
 	hung     bool          // its trainer moves no more
 	late     bool          // it hangs after it has sent its gradients
 	odd      bool          // it calls other collectives than the others
@@ -14,11 +14,11 @@ type ails struct {
 }
 
 // any says that it is not one of those that must go on.
-func (a *ails) any() bool { return a.hung || a.odd || a.unhealed || a.joins > 0 }
+func (a *ailment) any() bool { return a.hung || a.odd || a.unhealed || a.joins > 0 }
 
 // hangs says that the trainer stands still here, from now on.
 func (r *rank) hangs(late bool) bool {
-	if a := &r.m.ails; !a.hung || a.late != late {
+	if a := &r.m.ailment; !a.hung || a.late != late {
 		return false
 	}
 	r.enter(hanging, 0, nil)
@@ -27,8 +27,8 @@ func (r *rank) hangs(late bool) bool {
 
 // recover ends what is the matter with the member.
 func (m *member) recover() {
-	late := m.ails.late
-	m.ails = ails{}
+	late := m.ailment.late
+	m.ailment = ailment{}
 	for _, r := range m.ranks {
 		if r.phase != hanging {
 			continue

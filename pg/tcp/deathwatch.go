@@ -22,18 +22,18 @@ import (
 // that the peer had said, and judges as ever. Where the kernel lacks something of
 // this (futex_waitv is of Linux 5.16), the socket's own end is what is left.
 const (
-	knellEntry = 512 // of the list, in a segment's control page
-	knellWord  = 576 // the word that goes with it
+	deathListEntry = 512 // of the list, in a segment's control page
+	deathListWord  = 576 // the word that goes with it
 
 	// Of the memory of our own.
-	knellHead    = 0
-	knellControl = 64
-	knellBytes   = 128
+	deathListHead    = 0
+	deathListControl = 64
+	deathListBytes   = 128
 )
 
-// knell tells peers of this process's death, and hears of theirs. Its goroutine owns
+// deathWatch tells peers of this process's death, and hears of theirs. Its goroutine owns
 // all but what poke changes, and never leaves its thread.
-type knell struct {
+type deathWatch struct {
 	b     *Backend
 	page  []byte // the head of the list, and the word that poke changes
 	seen  uint64 // Backend.lanesGen when lanes was filled
@@ -42,9 +42,9 @@ type knell struct {
 	waits []futex.Waiter
 }
 
-func newKnell(b *Backend) *knell {
-	words := make([]uint64, knellBytes/8) // memory that Go does not move
-	return &knell{b: b, page: unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), knellBytes)}
+func newDeathWatch(b *Backend) *deathWatch {
+	words := make([]uint64, deathListBytes/8) // memory that Go does not move
+	return &deathWatch{b: b, page: unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), deathListBytes)}
 }
 
 // pointer is a pointer of the list that the kernel follows.
@@ -55,21 +55,21 @@ func address(b []byte, off int) uintptr { return uintptr(unsafe.Pointer(&b[off])
 func futexWord(b []byte, off int) *atomic.Uint32 { return (*atomic.Uint32)(unsafe.Pointer(&b[off])) }
 
 // poke has the goroutine look again: a lane has come or gone, or it is to end.
-func (k *knell) poke() {
+func (k *deathWatch) poke() {
 	if k == nil {
 		return
 	}
-	word := futexWord(k.page, knellControl)
+	word := futexWord(k.page, deathListControl)
 	word.Add(1)
 	futex.WakePrivate(word) // nobody waits: it will look anyway
 }
 
-// listen is the knell's goroutine.
-func (k *knell) listen() {
+// listen is the death watch's goroutine.
+func (k *deathWatch) listen() {
 	runtime.LockOSThread() // for good: the thread ends with us
 	k.enroll()
 	for {
-		control := futexWord(k.page, knellControl).Load()
+		control := futexWord(k.page, deathListControl).Load()
 		select {
 		case <-k.b.closing:
 			_ = futex.SetRobustList(0) // the thread's end is no death; an error: it has none
@@ -86,17 +86,17 @@ func (k *knell) listen() {
 }
 
 // enroll has the kernel go through our list when this thread ends.
-func (k *knell) enroll() {
-	pointer(k.page, knellHead).Store(address(k.page, knellHead))
-	pointer(k.page, knellHead+8).Store(knellWord - knellEntry)
-	if err := futex.SetRobustList(address(k.page, knellHead)); err != nil {
+func (k *deathWatch) enroll() {
+	pointer(k.page, deathListHead).Store(address(k.page, deathListHead))
+	pointer(k.page, deathListHead+8).Store(deathListWord - deathListEntry)
+	if err := futex.SetRobustList(address(k.page, deathListHead)); err != nil {
 		k.b.opt.Logger.Debug().Err(err).Msg("death not told before the sockets do")
 	}
 }
 
 // refresh takes over the lanes that there are now. The list is made anew from what
 // we know: its pointers lie where peers can write.
-func (k *knell) refresh() {
+func (k *deathWatch) refresh() {
 	b := k.b
 	gen := b.lanesGen.Load()
 	if gen == k.seen {
@@ -105,23 +105,23 @@ func (k *knell) refresh() {
 	old := k.lanes
 	k.lanes, k.seen = b.watchLanes(), gen
 	k.dead = resize(k.dead, len(k.lanes))
-	next, mine := address(k.page, knellHead), futex.Waiters|uint32(unix.Gettid())
+	next, mine := address(k.page, deathListHead), futex.Waiters|uint32(unix.Gettid())
 	for _, w := range k.lanes {
 		own := w.n.out.Bytes()
-		futexWord(own, knellWord).Store(mine)
-		pointer(own, knellEntry).Store(next)
-		next = address(own, knellEntry)
+		futexWord(own, deathListWord).Store(mine)
+		pointer(own, deathListEntry).Store(next)
+		next = address(own, deathListEntry)
 	}
-	pointer(k.page, knellHead).Store(next)
+	pointer(k.page, deathListHead).Store(next)
 	for _, w := range old {
 		w.n.unref()
 	}
 }
 
 // hear ends the sockets to those who died.
-func (k *knell) hear() {
+func (k *deathWatch) hear() {
 	for i, w := range k.lanes {
-		if !k.dead[i] && futexWord(w.n.in.Bytes(), knellWord).Load()&futex.OwnerDied != 0 {
+		if !k.dead[i] && futexWord(w.n.in.Bytes(), deathListWord).Load()&futex.OwnerDied != 0 {
 			k.dead[i] = true
 			k.b.pullAll(w.l) // what it had published, as before a farewell
 			w.l.hangUp()
@@ -141,11 +141,11 @@ func (l *link) hangUp() {
 
 // wait sleeps until a peer dies or poke is called. A word that has changed
 // since hear, or a signal, ends it at once.
-func (k *knell) wait(control uint32) {
-	mine := futexWord(k.page, knellControl)
+func (k *deathWatch) wait(control uint32) {
+	mine := futexWord(k.page, deathListControl)
 	k.waits = append(k.waits[:0], futex.Private(mine, control))
 	for i, w := range k.lanes {
-		word := futexWord(w.n.in.Bytes(), knellWord)
+		word := futexWord(w.n.in.Bytes(), deathListWord)
 		v := word.Load()
 		if k.dead[i] || len(k.waits) == futex.MaxAny {
 			continue

@@ -10,15 +10,15 @@ import (
 
 	"github.com/skerry-ft/skerry/checkpoint"
 	"github.com/skerry-ft/skerry/checkpoint/ckpttest"
-	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 const benchBytes = 256 << 20
 
 func benchState() checkpoint.State {
-	s := checkpoint.State{Tensors: map[string]pg.Tensor{}}
+	s := checkpoint.State{Tensors: map[string]tensor.Tensor{}}
 	for i := range 16 {
-		s.Tensors[fmt.Sprint("layer", i)] = pg.New(pg.Float32DType, benchBytes/16/4)
+		s.Tensors[fmt.Sprint("layer", i)] = tensor.New(tensor.Float32, benchBytes/16/4)
 	}
 	return s
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/skerry-ft/skerry/checkpoint"
 	"github.com/skerry-ft/skerry/checkpoint/ckpttest"
-	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // Newcomers that copy ahead, and take nothing, because they are stopped or cut off,
@@ -18,7 +18,7 @@ import (
 func TestReadersOfAnyLeaveBuffersToAHeal(t *testing.T) {
 	t.Parallel()
 	const size = 32 << 20 // more than sockets hold
-	s := checkpoint.State{Tensors: map[string]pg.Tensor{"x": pg.Of(make([]float32, size/4))}}
+	s := checkpoint.State{Tensors: map[string]tensor.Tensor{"x": tensor.Of(make([]float32, size/4))}}
 	for i := range s.Tensors["x"].Bytes() {
 		s.Tensors["x"].Bytes()[i] = byte(i >> 10)
 	}

@@ -4,14 +4,14 @@ import (
 	"context"
 	"errors"
 
-	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // State is what a replica group rank must have to go on: parameters, optimizer
 // state, and small things such as step counters in Meta. Names are unique;
 // tensors are views of the owner's memory.
 type State struct {
-	Tensors map[string]pg.Tensor
+	Tensors map[string]tensor.Tensor
 	Meta    map[string]string
 }
 

@@ -5,7 +5,7 @@ import (
 	"io"
 	"runtime"
 
-	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // chunk is one part of a mirror. It is in one place at a time, the plan, its
@@ -46,7 +46,7 @@ type span struct{ from, to int64 }
 func boolsIn(l *layout, from, to int64) []span {
 	var out []span
 	for _, e := range l.entries {
-		if a, b := max(e.from, from), min(e.to, to); e.DType == pg.BoolDType && a < b {
+		if a, b := max(e.from, from), min(e.to, to); e.DType == tensor.Bool && a < b {
 			out = append(out, span{a - from, b - from})
 		}
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/skerry-ft/skerry/checkpoint"
 	"github.com/skerry-ft/skerry/checkpoint/ckpttest"
-	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 func encode(t testing.TB, s checkpoint.State) []byte {
@@ -53,12 +53,12 @@ func TestCodecRoundTrip(t *testing.T) {
 // TestFormat pins the bytes: other programs read them.
 func TestFormat(t *testing.T) {
 	t.Parallel()
-	scalar, err := pg.Of([]float64{1}).Reshape()
+	scalar, err := tensor.Of([]float64{1}).Reshape()
 	if err != nil {
 		t.Fatal(err)
 	}
 	got := encode(t, checkpoint.State{
-		Tensors: map[string]pg.Tensor{"b": pg.Of([]uint8{1, 2}), "a": pg.Of([]uint8{3}), "w": scalar},
+		Tensors: map[string]tensor.Tensor{"b": tensor.Of([]uint8{1, 2}), "a": tensor.Of([]uint8{3}), "w": scalar},
 		Meta:    map[string]string{"step": "5"},
 	})
 	header := `{"__metadata__":{"step":"5"},` +
@@ -144,7 +144,7 @@ func TestBytesRefused(t *testing.T) {
 	if _, err := checkpoint.Decode(bytes.NewReader(huge), checkpoint.State{}); !errors.Is(err, checkpoint.ErrCorrupt) {
 		t.Errorf("huge header: %v, want ErrCorrupt", err)
 	}
-	bools := checkpoint.State{Tensors: map[string]pg.Tensor{"b": pg.Of(make([]bool, 4))}}
+	bools := checkpoint.State{Tensors: map[string]tensor.Tensor{"b": tensor.Of(make([]bool, 4))}}
 	bad := encode(t, bools)
 	bad[len(bad)-1] = 2
 	if _, err := checkpoint.Decode(bytes.NewReader(bad), bools); !errors.Is(err, checkpoint.ErrCorrupt) {
@@ -154,21 +154,21 @@ func TestBytesRefused(t *testing.T) {
 
 func TestEncodeRefuses(t *testing.T) {
 	t.Parallel()
-	strided, err := pg.Of(make([]float32, 4)).AsStrided([]int{2}, []int{2})
+	strided, err := tensor.Of(make([]float32, 4)).AsStrided([]int{2}, []int{2})
 	if err != nil {
 		t.Fatal(err)
 	}
-	one := pg.Of(make([]float32, 1))
+	one := tensor.Of(make([]float32, 1))
 	cases := []struct {
 		state checkpoint.State
 		want  string
 	}{
-		{checkpoint.State{Tensors: map[string]pg.Tensor{"a": strided}}, "contiguous"},
-		{checkpoint.State{Tensors: map[string]pg.Tensor{"a": {}}}, "dtype"},
-		{checkpoint.State{Tensors: map[string]pg.Tensor{"": one}}, "empty"},
-		{checkpoint.State{Tensors: map[string]pg.Tensor{"__metadata__": one}}, "reserved"},
-		{checkpoint.State{Tensors: map[string]pg.Tensor{"\xff": one}}, "UTF-8"},
-		{checkpoint.State{Tensors: map[string]pg.Tensor{strings.Repeat("x", 5000): one}}, "4096"},
+		{checkpoint.State{Tensors: map[string]tensor.Tensor{"a": strided}}, "contiguous"},
+		{checkpoint.State{Tensors: map[string]tensor.Tensor{"a": {}}}, "dtype"},
+		{checkpoint.State{Tensors: map[string]tensor.Tensor{"": one}}, "empty"},
+		{checkpoint.State{Tensors: map[string]tensor.Tensor{"__metadata__": one}}, "reserved"},
+		{checkpoint.State{Tensors: map[string]tensor.Tensor{"\xff": one}}, "UTF-8"},
+		{checkpoint.State{Tensors: map[string]tensor.Tensor{strings.Repeat("x", 5000): one}}, "4096"},
 		{checkpoint.State{Meta: map[string]string{"a": "\xff"}}, "UTF-8"},
 	}
 	for _, c := range cases {
@@ -180,13 +180,13 @@ func TestEncodeRefuses(t *testing.T) {
 
 func TestMismatchNamesDifferences(t *testing.T) {
 	t.Parallel()
-	got := checkpoint.State{Tensors: map[string]pg.Tensor{
-		"same": pg.New(pg.Int8DType, 1), "w1": pg.New(pg.Float32DType, 64, 256),
-		"b1": pg.New(pg.Float64DType, 64), "extra": pg.New(pg.Int8DType),
+	got := checkpoint.State{Tensors: map[string]tensor.Tensor{
+		"same": tensor.New(tensor.Int8, 1), "w1": tensor.New(tensor.Float32, 64, 256),
+		"b1": tensor.New(tensor.Float64, 64), "extra": tensor.New(tensor.Int8),
 	}}
-	want := checkpoint.State{Tensors: map[string]pg.Tensor{
-		"same": pg.New(pg.Int8DType, 1), "w1": pg.New(pg.Float32DType, 64, 128),
-		"b1": pg.New(pg.Float32DType, 64), "missing": pg.New(pg.Int8DType, 3),
+	want := checkpoint.State{Tensors: map[string]tensor.Tensor{
+		"same": tensor.New(tensor.Int8, 1), "w1": tensor.New(tensor.Float32, 64, 128),
+		"b1": tensor.New(tensor.Float32, 64), "missing": tensor.New(tensor.Int8, 3),
 	}}
 	_, err := checkpoint.Decode(bytes.NewReader(encode(t, got)), want)
 	if _, ok := errors.AsType[*checkpoint.MismatchError](err); !ok {
@@ -201,7 +201,7 @@ func TestMismatchNamesDifferences(t *testing.T) {
 
 func FuzzDecode(f *testing.F) {
 	f.Add(encode(f, ckpttest.NewState(1))[:4096])
-	f.Add(encode(f, checkpoint.State{Tensors: map[string]pg.Tensor{"b": pg.Of([]bool{true})}}))
+	f.Add(encode(f, checkpoint.State{Tensors: map[string]tensor.Tensor{"b": tensor.Of([]bool{true})}}))
 	f.Add(file(`{"__metadata__":{"a":"b"},"t":{"dtype":"C128","shape":[2,0],"data_offsets":[0,0]}}`, 0))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		infos, meta, err := checkpoint.Describe(bytes.NewReader(b))
@@ -229,7 +229,7 @@ func FuzzDecode(f *testing.F) {
 
 // allocate makes the tensors that a header asks for, if they are small.
 func allocate(infos []checkpoint.TensorInfo) (checkpoint.State, bool) {
-	s := checkpoint.State{Tensors: map[string]pg.Tensor{}}
+	s := checkpoint.State{Tensors: map[string]tensor.Tensor{}}
 	for _, info := range infos {
 		n := 1
 		for _, d := range info.Shape {
@@ -237,7 +237,7 @@ func allocate(infos []checkpoint.TensorInfo) (checkpoint.State, bool) {
 				return s, false
 			}
 		}
-		s.Tensors[info.Name] = pg.New(info.DType, info.Shape...)
+		s.Tensors[info.Name] = tensor.New(info.DType, info.Shape...)
 	}
 	return s, true
 }

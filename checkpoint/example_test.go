@@ -7,7 +7,7 @@ import (
 	"sync"
 
 	"github.com/skerry-ft/skerry/checkpoint"
-	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // A donor serves its state, a target fills its own tensors with it.
@@ -33,7 +33,7 @@ func Example() {
 	weights := []float32{1, 2, 3}
 	save := func() (checkpoint.State, error) {
 		return checkpoint.State{
-			Tensors: map[string]pg.Tensor{"weights": pg.Of(weights)},
+			Tensors: map[string]tensor.Tensor{"weights": tensor.Of(weights)},
 			Meta:    map[string]string{"step": "5"},
 		}, nil
 	}
@@ -43,7 +43,7 @@ func Example() {
 	}
 	healed := make([]float32, 3)
 	into, err := checkpoint.NewMirror(
-		checkpoint.State{Tensors: map[string]pg.Tensor{"weights": pg.Of(healed)}}, checkpoint.MirrorOptions{})
+		checkpoint.State{Tensors: map[string]tensor.Tensor{"weights": tensor.Of(healed)}}, checkpoint.MirrorOptions{})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -61,12 +61,12 @@ func Example() {
 func ExampleDecode() {
 	var file bytes.Buffer
 	saved := []float32{1, 2}
-	if err := checkpoint.Encode(&file, checkpoint.State{Tensors: map[string]pg.Tensor{"w": pg.Of(saved)}}); err != nil {
+	if err := checkpoint.Encode(&file, checkpoint.State{Tensors: map[string]tensor.Tensor{"w": tensor.Of(saved)}}); err != nil {
 		fmt.Println(err)
 		return
 	}
 	other := make([]float32, 3)
-	_, err := checkpoint.Decode(&file, checkpoint.State{Tensors: map[string]pg.Tensor{"w": pg.Of(other)}})
+	_, err := checkpoint.Decode(&file, checkpoint.State{Tensors: map[string]tensor.Tensor{"w": tensor.Of(other)}})
 	fmt.Println(err)
 	// Output: checkpoint: state does not fit: w: want float32[3], got float32[2]
 }

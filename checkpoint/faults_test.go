@@ -20,7 +20,7 @@ import (
 
 	"github.com/skerry-ft/skerry/checkpoint"
 	"github.com/skerry-ft/skerry/checkpoint/ckpttest"
-	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // front stands before a donor, forwards requests, counts the data bytes that
@@ -148,9 +148,9 @@ func (f *front) passed() int64 {
 // big is a state of several hundred chunks of the smallest size.
 func big() checkpoint.State {
 	s := ckpttest.NewState(11)
-	s.Tensors["more"] = pg.New(pg.Float64DType, 40000)
-	for i := range pg.Slice[float64](s.Tensors["more"]) {
-		pg.Slice[float64](s.Tensors["more"])[i] = float64(i)
+	s.Tensors["more"] = tensor.New(tensor.Float64, 40000)
+	for i := range tensor.Slice[float64](s.Tensors["more"]) {
+		tensor.Slice[float64](s.Tensors["more"])[i] = float64(i)
 	}
 	return s
 }
@@ -467,7 +467,7 @@ func TestHostileDonors(t *testing.T) {
 func TestPauseWaitsForNoReader(t *testing.T) {
 	t.Parallel()
 	donor := running(t, checkpoint.HTTPConfig{})
-	s := checkpoint.State{Tensors: map[string]pg.Tensor{"large": pg.New(pg.Uint8DType, 64<<20)}}
+	s := checkpoint.State{Tensors: map[string]tensor.Tensor{"large": tensor.New(tensor.Uint8, 64<<20)}}
 	if err := donor.Serve("v", ckpttest.Saves(s)); err != nil {
 		t.Fatal(err)
 	}

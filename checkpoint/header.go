@@ -13,7 +13,7 @@ import (
 	"strconv"
 	"unicode/utf8"
 
-	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // What a header may hold, whoever wrote it.
@@ -227,52 +227,52 @@ func truncated(err error) error {
 
 // dtypeName is d's name in the format, or "" for an invalid one. C128 is ours:
 // the format has no complex128, and other readers refuse a file that holds it.
-func dtypeName(d pg.DType) string {
+func dtypeName(d tensor.DType) string {
 	switch d {
-	case pg.Uint8DType:
+	case tensor.Uint8:
 		return "U8"
-	case pg.Int8DType:
+	case tensor.Int8:
 		return "I8"
-	case pg.Int16DType:
+	case tensor.Int16:
 		return "I16"
-	case pg.Int32DType:
+	case tensor.Int32:
 		return "I32"
-	case pg.Int64DType:
+	case tensor.Int64:
 		return "I64"
-	case pg.Uint16DType:
+	case tensor.Uint16:
 		return "U16"
-	case pg.Uint32DType:
+	case tensor.Uint32:
 		return "U32"
-	case pg.Uint64DType:
+	case tensor.Uint64:
 		return "U64"
-	case pg.BoolDType:
+	case tensor.Bool:
 		return "BOOL"
-	case pg.Float16DType:
+	case tensor.Float16:
 		return "F16"
-	case pg.BFloat16DType:
+	case tensor.BFloat16:
 		return "BF16"
-	case pg.Float32DType:
+	case tensor.Float32:
 		return "F32"
-	case pg.Float64DType:
+	case tensor.Float64:
 		return "F64"
-	case pg.Complex64DType:
+	case tensor.Complex64:
 		return "C64"
-	case pg.Complex128DType:
+	case tensor.Complex128:
 		return "C128"
-	case pg.Float8E4M3DType:
+	case tensor.Float8E4M3:
 		return "F8_E4M3"
-	case pg.Float8E5M2DType:
+	case tensor.Float8E5M2:
 		return "F8_E5M2"
 	}
 	return ""
 }
 
 // dtypeOf is the inverse of dtypeName.
-func dtypeOf(name string) (pg.DType, bool) {
-	for _, d := range append(pg.DTypes(), pg.DeviceDTypes()...) {
+func dtypeOf(name string) (tensor.DType, bool) {
+	for _, d := range append(tensor.DTypes(), tensor.DeviceDTypes()...) {
 		if name != "" && dtypeName(d) == name {
 			return d, true
 		}
 	}
-	return pg.InvalidDType, false
+	return tensor.Invalid, false
 }

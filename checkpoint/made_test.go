@@ -6,14 +6,14 @@ import (
 	"testing"
 
 	"github.com/skerry-ft/skerry/checkpoint"
-	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // tensors makes a state of float32 tensors.
 func tensors(all map[string][]float32) checkpoint.State {
-	s := checkpoint.State{Tensors: make(map[string]pg.Tensor)}
+	s := checkpoint.State{Tensors: make(map[string]tensor.Tensor)}
 	for name, values := range all {
-		s.Tensors[name] = pg.Of(values)
+		s.Tensors[name] = tensor.Of(values)
 	}
 	return s
 }
@@ -25,11 +25,11 @@ func TestMirrorTakesWhatIsNew(t *testing.T) {
 	room := int64(12)
 	own := tensors(map[string][]float32{"w": {0}, "opt/old": {7}})
 	m, err := checkpoint.NewMirror(own, checkpoint.MirrorOptions{
-		Make: func(info checkpoint.TensorInfo) (pg.Tensor, bool) {
+		Make: func(info checkpoint.TensorInfo) (tensor.Tensor, bool) {
 			if room -= info.SizeBytes(); room < 0 {
-				return pg.Tensor{}, false
+				return tensor.Tensor{}, false
 			}
-			return pg.New(info.DType, info.Shape...), true
+			return tensor.New(info.DType, info.Shape...), true
 		},
 		Optional: func(name string) bool { return name == "opt/old" },
 	})
@@ -49,10 +49,10 @@ func TestMirrorTakesWhatIsNew(t *testing.T) {
 	}
 	got := m.Tensors()
 	fresh, ok := got["opt/new"]
-	if !ok || len(got) != 2 || !slices.Equal(fresh.Bytes(), pg.Of([]float32{2, 3, 4}).Bytes()) {
+	if !ok || len(got) != 2 || !slices.Equal(fresh.Bytes(), tensor.Of([]float32{2, 3, 4}).Bytes()) {
 		t.Errorf("came: %v, want w and opt/new = [2 3 4]", got)
 	}
-	if !got["w"].SameMemory(own.Tensors["w"]) || !slices.Equal(own.Tensors["opt/old"].Bytes(), pg.Of([]float32{7}).Bytes()) {
+	if !got["w"].SameMemory(own.Tensors["w"]) || !slices.Equal(own.Tensors["opt/old"].Bytes(), tensor.Of([]float32{7}).Bytes()) {
 		t.Error("w must be the owner's, and opt/old stay as it is")
 	}
 	for name, state := range map[string]map[string][]float32{
@@ -78,7 +78,7 @@ func TestCloneIsApart(t *testing.T) {
 		t.Fatal(err)
 	}
 	values[0], s.Meta["at"] = 9, "2"
-	if !slices.Equal(c.Tensors["w"].Bytes(), pg.Of([]float32{1, 2}).Bytes()) || c.Meta["at"] != "1" {
+	if !slices.Equal(c.Tensors["w"].Bytes(), tensor.Of([]float32{1, 2}).Bytes()) || c.Meta["at"] != "1" {
 		t.Errorf("the copy is %v, %v after the state changed", c.Tensors["w"], c.Meta)
 	}
 	if _, err := tensors(map[string][]float32{"": {1}}).Clone(); err == nil {

@@ -7,14 +7,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // sample is the manifest of a small state.
 func sample(t testing.TB, chunkBytes int64) []byte {
 	t.Helper()
 	v, err := viewOf(State{
-		Tensors: map[string]pg.Tensor{"a": pg.New(pg.Float32DType, 3, 1000), "b": pg.New(pg.Int8DType, 7)},
+		Tensors: map[string]tensor.Tensor{"a": tensor.New(tensor.Float32, 3, 1000), "b": tensor.New(tensor.Int8, 7)},
 		Meta:    map[string]string{"k": "v"},
 	})
 	if err != nil {
@@ -114,8 +114,8 @@ func TestMarkIsOfTheBytes(t *testing.T) {
 // TestPiecesCoverEveryByte cuts a state at every boundary.
 func TestPiecesCoverEveryByte(t *testing.T) {
 	t.Parallel()
-	v, err := viewOf(State{Tensors: map[string]pg.Tensor{
-		"a": pg.Of([]uint16{1, 2, 3}), "b": pg.Of([]byte{4, 5}), "c": pg.Of([]byte{}), "d": pg.Of([]byte{6}),
+	v, err := viewOf(State{Tensors: map[string]tensor.Tensor{
+		"a": tensor.Of([]uint16{1, 2, 3}), "b": tensor.Of([]byte{4, 5}), "c": tensor.Of([]byte{}), "d": tensor.Of([]byte{6}),
 	}})
 	if err != nil {
 		t.Fatal(err)

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // MirrorOptions say how a [Mirror] is filled.
@@ -18,7 +18,7 @@ type MirrorOptions struct {
 	Progress func(bytes int64)
 	// Make returns memory for a tensor that the donors have and the owner has not, or
 	// false; it bounds what a donor can make this process allocate. nil: there is none.
-	Make func(TensorInfo) (pg.Tensor, bool)
+	Make func(TensorInfo) (tensor.Tensor, bool)
 	// Optional says that the donors need not have a tensor of the owner's, which a
 	// fetch leaves as it is then; nil: they must have all.
 	Optional func(name string) bool
@@ -36,7 +36,7 @@ type MirrorOptions struct {
 // The tensors must not change by other hands while the mirror lives: it would
 // take a chunk for what it was. Safe for concurrent use; one fetch at a time.
 type Mirror struct {
-	own      map[string]pg.Tensor
+	own      map[string]tensor.Tensor
 	into     *view // of own
 	options  MirrorOptions
 	progress func(int64)
@@ -51,8 +51,8 @@ type Mirror struct {
 		sync.Mutex
 
 		direct bool
-		made   map[string]pg.Tensor // by Make
-		cut    *manifest            // the donors' layout; nil before the first
+		made   map[string]tensor.Tensor // by Make
+		cut    *manifest                // the donors' layout; nil before the first
 		chunks []*chunk
 		holds  Version // what the last fetch brought; empty: it did not succeed
 	}
@@ -65,7 +65,7 @@ func NewMirror(s State, o MirrorOptions) (*Mirror, error) {
 		return nil, fmt.Errorf("mirror state: %w", err)
 	}
 	m := &Mirror{own: s.Tensors, into: v, options: o, progress: o.Progress, fetching: make(chan struct{}, 1)}
-	m.mu.made = make(map[string]pg.Tensor)
+	m.mu.made = make(map[string]tensor.Tensor)
 	if m.progress == nil {
 		m.progress = func(int64) {}
 	}
@@ -283,7 +283,7 @@ func (m *Mirror) begin(d *manifest) ([]*chunk, error) {
 // layout, or a *MismatchError. What only one side has is made, or left, if the
 // options say so.
 func (m *Mirror) arrangeLocked(l *layout) ([][]byte, error) {
-	s := State{Tensors: make(map[string]pg.Tensor, len(l.entries))}
+	s := State{Tensors: make(map[string]tensor.Tensor, len(l.entries))}
 	for _, e := range l.entries {
 		if t, ok := m.own[e.Name]; ok {
 			s.Tensors[e.Name] = t
@@ -304,12 +304,12 @@ func (m *Mirror) arrangeLocked(l *layout) ([][]byte, error) {
 }
 
 // makeLocked returns memory for a tensor that only the donors have.
-func (m *Mirror) makeLocked(t TensorInfo) (pg.Tensor, bool) {
+func (m *Mirror) makeLocked(t TensorInfo) (tensor.Tensor, bool) {
 	if made, ok := m.mu.made[t.Name]; ok && infoOf(t.Name, made).equal(t) {
 		return made, true
 	}
 	if m.options.Make == nil {
-		return pg.Tensor{}, false
+		return tensor.Tensor{}, false
 	}
 	made, ok := m.options.Make(t)
 	if ok {
@@ -320,10 +320,10 @@ func (m *Mirror) makeLocked(t TensorInfo) (pg.Tensor, bool) {
 
 // Tensors are those of the state that the last fetch began to bring, by name: the
 // owner's, and those that were made. It is empty before the first.
-func (m *Mirror) Tensors() map[string]pg.Tensor {
+func (m *Mirror) Tensors() map[string]tensor.Tensor {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	all := make(map[string]pg.Tensor)
+	all := make(map[string]tensor.Tensor)
 	if m.mu.cut == nil {
 		return all
 	}

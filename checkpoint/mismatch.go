@@ -6,13 +6,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // TensorInfo says what a tensor is, without its bytes.
 type TensorInfo struct {
 	Name  string
-	DType pg.DType
+	DType tensor.DType
 	Shape []int
 }
 

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"unicode/utf8"
 
-	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // checkName refuses names that the format cannot hold.
@@ -70,7 +70,7 @@ func viewOf(s State) (*view, error) {
 }
 
 // infoOf says what a tensor is.
-func infoOf(name string, t pg.Tensor) TensorInfo {
+func infoOf(name string, t tensor.Tensor) TensorInfo {
 	return TensorInfo{Name: name, DType: t.DType(), Shape: slices.Clone(t.Shape())}
 }
 
@@ -80,9 +80,9 @@ func (s State) Clone() (State, error) {
 	if _, err := viewOf(s); err != nil {
 		return State{}, fmt.Errorf("copy state: %w", err)
 	}
-	out := State{Tensors: make(map[string]pg.Tensor, len(s.Tensors)), Meta: maps.Clone(s.Meta)}
+	out := State{Tensors: make(map[string]tensor.Tensor, len(s.Tensors)), Meta: maps.Clone(s.Meta)}
 	for name, t := range s.Tensors {
-		c := pg.New(t.DType(), t.Shape()...)
+		c := tensor.New(t.DType(), t.Shape()...)
 		copy(c.Bytes(), t.Bytes())
 		out.Tensors[name] = c
 	}
@@ -131,7 +131,7 @@ func (v *view) arrange(l *layout) ([][]byte, error) {
 // checkBools refuses bytes in bool tensors that Go's bools cannot be.
 func checkBools(l *layout, memory [][]byte) error {
 	for i, e := range l.entries {
-		if e.DType != pg.BoolDType {
+		if e.DType != tensor.Bool {
 			continue
 		}
 		for _, b := range memory[i] {

@@ -15,7 +15,7 @@ import (
 	"github.com/skerry-ft/skerry/checkpoint/ckpttest"
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/guard/guardtest"
-	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // healBound is how long a heal that cannot be may be tried.
@@ -84,9 +84,9 @@ func TestHealIsEncrypted(t *testing.T) {
 	}
 	known := []byte("a weight of the model is known. ")
 	state := func(fill []byte) checkpoint.State {
-		w := pg.New(pg.Float32DType, 1<<18)
+		w := tensor.New(tensor.Float32, 1<<18)
 		copy(w.Bytes(), bytes.Repeat(fill, len(w.Bytes())/len(fill)))
-		return checkpoint.State{Tensors: map[string]pg.Tensor{"w": w}, Meta: map[string]string{}}
+		return checkpoint.State{Tensors: map[string]tensor.Tensor{"w": w}, Meta: map[string]string{}}
 	}
 	const version = checkpoint.Version("v")
 	fetch := func(donor, target *checkpoint.TLS) (seen []byte, err error) {

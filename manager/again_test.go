@@ -5,7 +5,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // A loop that forgets ShouldCommit is told so, each time; the step is discarded,
@@ -13,8 +13,8 @@ import (
 func TestForgottenShouldCommit(t *testing.T) {
 	t.Parallel()
 	for name, forgetful := range map[string]func(*trainer, []float32){
-		"done":      func(b *trainer, g []float32) { _ = b.m.Group().AllReduce(t.Context(), pg.Of(g), pg.Avg) },
-		"under way": func(b *trainer, g []float32) { b.m.Group().AllReduceAsync(pg.Of(g), pg.Avg) },
+		"done":      func(b *trainer, g []float32) { _ = b.m.Group().AllReduce(t.Context(), tensor.Of(g), tensor.Avg) },
+		"under way": func(b *trainer, g []float32) { b.m.Group().AllReduceAsync(tensor.Of(g), tensor.Avg) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -33,11 +33,11 @@ func TestForgottenShouldCommit(t *testing.T) {
 					}
 					gradient(b.name, b.m.Step(), grads)
 				}
-				_ = b.m.Group().AllReduce(ctx, pg.Of(grads), pg.Avg)
+				_ = b.m.Group().AllReduce(ctx, tensor.Of(grads), tensor.Avg)
 				return nil
 			}
 			a.ops = func(ctx context.Context, grads []float32) error {
-				_ = a.m.Group().AllReduce(ctx, pg.Of(grads), pg.Avg)
+				_ = a.m.Group().AllReduce(ctx, tensor.Of(grads), tensor.Avg)
 				return nil
 			}
 			a.start(1 << 40)

@@ -8,6 +8,7 @@ import (
 	"github.com/skerry-ft/skerry/manager/internal/replica"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/quorum"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // forwardPass holds a trainer between StartQuorum and its first collective, in
@@ -88,7 +89,7 @@ func TestDeathWhenOneHadBegun(t *testing.T) {
 	begun := make(chan struct{})
 	first := true
 	a.ops = func(ctx context.Context, grads []float32) error {
-		work := a.m.Group().AllReduceAsync(pg.Of(grads), pg.Avg)
+		work := a.m.Group().AllReduceAsync(tensor.Of(grads), tensor.Avg)
 		if first && a.m.Step() == 5 {
 			first = false
 			close(begun)
@@ -97,7 +98,7 @@ func TestDeathWhenOneHadBegun(t *testing.T) {
 	}
 	whole := func(tr *trainer) func(context.Context, []float32) error {
 		return func(ctx context.Context, grads []float32) error {
-			return tr.m.Group().AllReduce(ctx, pg.Of(grads), pg.Avg)
+			return tr.m.Group().AllReduce(ctx, tensor.Of(grads), tensor.Avg)
 		}
 	}
 	b.ops, c.ops = whole(b), whole(c)

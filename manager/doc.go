@@ -23,7 +23,7 @@
 //	for m.Step() < steps {
 //		m.StartQuorum(ctx)              // asks nobody while the quorum stands; joins beside the forward pass
 //		loss := forwardBackward(batch)
-//		m.Group().AllReduce(ctx, pg.Of(grads), pg.Avg) // errors are reported to m, not returned
+//		m.Group().AllReduce(ctx, tensor.Of(grads), tensor.Avg) // errors are reported to m, not returned
 //		ok, err := m.ShouldCommit(ctx)  // ballot, vote, tally, and if need be settlement
 //		if ok { optimizer.Step() }
 //	}

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/checkpoint"
-	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/quorum"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // halfway lets a fetch of a version come to half of it, and then holds it.
@@ -104,7 +104,7 @@ func (tr *trainer) opsBehind(gate chan struct{}, members int) func(context.Conte
 				return ctx.Err()
 			}
 		}
-		_ = tr.m.Group().AllReduce(ctx, pg.Of(grads), pg.Avg) // reported to the manager
+		_ = tr.m.Group().AllReduce(ctx, tensor.Of(grads), tensor.Avg) // reported to the manager
 		return nil
 	}
 }
@@ -127,7 +127,7 @@ func TestHealThatGoesOnComparesWhatTheTrainerWrote(t *testing.T) {
 		b := make([]float32, n)
 		ballast[name] = b
 		if err := tr.m.Register("ballast", func() checkpoint.State {
-			return checkpoint.State{Tensors: map[string]pg.Tensor{"b": pg.Of(b)}}
+			return checkpoint.State{Tensors: map[string]tensor.Tensor{"b": tensor.Of(b)}}
 		}, nil); err != nil {
 			t.Fatal(err)
 		}

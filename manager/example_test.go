@@ -9,8 +9,8 @@ import (
 
 	"github.com/skerry-ft/skerry/checkpoint"
 	"github.com/skerry-ft/skerry/manager"
-	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/tcp"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // A training loop that survives the loss of other replicas. It needs a
@@ -29,7 +29,7 @@ func Example() {
 	}
 	defer m.Close()
 	err = m.Register("model", func() checkpoint.State {
-		return checkpoint.State{Tensors: map[string]pg.Tensor{"params": pg.Of(params)}}
+		return checkpoint.State{Tensors: map[string]tensor.Tensor{"params": tensor.Of(params)}}
 	}, nil)
 	if err != nil {
 		log.Fatal(err)
@@ -44,7 +44,7 @@ func Example() {
 				return err
 			}
 			// forward and backward pass: fill grads
-			_ = m.Group().AllReduce(ctx, pg.Of(grads), pg.Avg) // errors are reported to m
+			_ = m.Group().AllReduce(ctx, tensor.Of(grads), tensor.Avg) // errors are reported to m
 			ok, err := m.ShouldCommit(ctx)
 			if err != nil {
 				return err

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // A blocking collective of a step whose quorum does not come ends, and the step
@@ -24,7 +24,7 @@ func TestBlockingCollectiveWithoutAQuorum(t *testing.T) {
 	if err := a.m.StartQuorum(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if err := a.m.Group().AllReduce(context.Background(), pg.Of(make([]float32, 8)), pg.Avg); err != nil {
+	if err := a.m.Group().AllReduce(context.Background(), tensor.Of(make([]float32, 8)), tensor.Avg); err != nil {
 		t.Errorf("%v, want what goes wrong to be reported to the manager", err)
 	}
 	if err := a.m.Errored(); !errors.Is(err, errNoQuorum) {

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/tcp"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // A late-comer calls collectives of another size, for ever, as one of another
@@ -24,7 +24,7 @@ func TestOddReplicaIsLeftOut(t *testing.T) {
 	b.start(1 << 40)
 	w.reaches(5, a, b)
 	c.ops = func(ctx context.Context, grads []float32) error {
-		_ = c.m.Group().AllReduce(ctx, pg.Of(grads[:len(grads)-1]), pg.Avg) // the group breaks: ShouldCommit says so
+		_ = c.m.Group().AllReduce(ctx, tensor.Of(grads[:len(grads)-1]), tensor.Avg) // the group breaks: ShouldCommit says so
 		return nil
 	}
 	c.start(1 << 40)

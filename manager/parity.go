@@ -11,8 +11,8 @@ import (
 
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/internal/wire"
-	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/quorum"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // comparison is the digest of a slice of this rank's state, which is made beside
@@ -129,8 +129,8 @@ func (s *states) sum(step int64) stateSum {
 }
 
 // shared are the tensors that all replicas hold alike.
-func (s *states) shared() map[string]pg.Tensor {
-	all := make(map[string]pg.Tensor)
+func (s *states) shared() map[string]tensor.Tensor {
+	all := make(map[string]tensor.Tensor)
 	for _, p := range s.parts {
 		if p.Local || p.Volatile {
 			continue

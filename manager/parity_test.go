@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/checkpoint"
-	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/quorum"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // parityEvery is how often the worlds below compare states.
@@ -166,7 +166,9 @@ func TestLocalStateIsNotCompared(t *testing.T) {
 	a, b := w.trainer("a"), w.trainer("b")
 	for i, tr := range []*trainer{a, b} {
 		own := make([]float32, 7)
-		save := func() checkpoint.State { return checkpoint.State{Tensors: map[string]pg.Tensor{"own": pg.Of(own)}} }
+		save := func() checkpoint.State {
+			return checkpoint.State{Tensors: map[string]tensor.Tensor{"own": tensor.Of(own)}}
+		}
 		if err := tr.m.RegisterWith("inner", save, nil, StateOptions{Local: true}); err != nil {
 			t.Fatal(err)
 		}
@@ -203,14 +205,14 @@ func TestSumFindsEachBit(t *testing.T) {
 	t.Parallel()
 	var s states
 	big, small := make([]byte, 2*quorum.ParityBytes+5), make([]float32, 33)
-	part := func(name string, o StateOptions, tensors map[string]pg.Tensor) {
+	part := func(name string, o StateOptions, tensors map[string]tensor.Tensor) {
 		if err := s.add(name, func() checkpoint.State { return checkpoint.State{Tensors: tensors} }, nil, o); err != nil {
 			t.Fatal(err)
 		}
 	}
 	own := make([]float32, 3)
-	part("model", StateOptions{}, map[string]pg.Tensor{"big": pg.Of(big), "small": pg.Of(small)})
-	part("inner", StateOptions{Local: true}, map[string]pg.Tensor{"own": pg.Of(own)})
+	part("model", StateOptions{}, map[string]tensor.Tensor{"big": tensor.Of(big), "small": tensor.Of(small)})
+	part("inner", StateOptions{Local: true}, map[string]tensor.Tensor{"own": tensor.Of(own)})
 	const slices = 3
 	sums := func() (out [slices]stateSum) {
 		for i := range out {
@@ -256,7 +258,7 @@ func TestComparisonEnds(t *testing.T) {
 	reads := 0
 	save := func() checkpoint.State {
 		reads++
-		return checkpoint.State{Tensors: map[string]pg.Tensor{"w": pg.Of(make([]float32, 4))}}
+		return checkpoint.State{Tensors: map[string]tensor.Tensor{"w": tensor.Of(make([]float32, 4))}}
 	}
 	if err := s.add("model", save, nil, StateOptions{}); err != nil {
 		t.Fatal(err)
@@ -283,7 +285,7 @@ func TestComparisonWaitsNoLongerThanCtx(t *testing.T) {
 	save := func() checkpoint.State {
 		close(called)
 		<-goOn
-		return checkpoint.State{Tensors: map[string]pg.Tensor{"w": pg.Of(make([]float32, 4))}}
+		return checkpoint.State{Tensors: map[string]tensor.Tensor{"w": tensor.Of(make([]float32, 4))}}
 	}
 	if err := s.add("model", save, nil, StateOptions{}); err != nil {
 		t.Fatal(err)

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/skerry-ft/skerry/checkpoint"
-	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // StateOptions are the rare wishes for one part of the state.
@@ -42,8 +42,8 @@ type StateOptions struct {
 }
 
 // part is the one that a tensor's name begins with; nil: none.
-func (s *states) part(tensor string) *statePart {
-	name, _, _ := strings.Cut(tensor, "/")
+func (s *states) part(key string) *statePart {
+	name, _, _ := strings.Cut(key, "/")
 	if i := slices.IndexFunc(s.parts, func(p statePart) bool { return p.name == name }); i >= 0 {
 		return &s.parts[i]
 	}
@@ -78,10 +78,10 @@ func (s *states) capture() (captured, error) {
 
 // makeRoom makes a tensor that only the donors have, if its part takes it. What a
 // donor says about sizes is another process's word.
-func (s *states) makeRoom(in *incoming, t checkpoint.TensorInfo) (pg.Tensor, bool) {
+func (s *states) makeRoom(in *incoming, t checkpoint.TensorInfo) (tensor.Tensor, bool) {
 	p := s.part(t.Name)
 	if p == nil || p.Room == 0 {
-		return pg.Tensor{}, false
+		return tensor.Tensor{}, false
 	}
 	left := p.Room - t.SizeBytes()
 	for name, size := range in.made {
@@ -90,10 +90,10 @@ func (s *states) makeRoom(in *incoming, t checkpoint.TensorInfo) (pg.Tensor, boo
 		}
 	}
 	if left < 0 {
-		return pg.Tensor{}, false
+		return tensor.Tensor{}, false
 	}
 	in.made[t.Name] = t.SizeBytes()
-	return pg.New(t.DType, t.Shape...), true
+	return tensor.New(t.DType, t.Shape...), true
 }
 
 // writeBack copies what came for a volatile part into its tensors, and puts them in

@@ -14,6 +14,7 @@ import (
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/pgtest"
 	"github.com/skerry-ft/skerry/quorum"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 func TestStates(t *testing.T) {
@@ -22,7 +23,7 @@ func TestStates(t *testing.T) {
 	live := []float32{1, 2, 3}
 	var told map[string]string
 	err := s.add("model", func() checkpoint.State {
-		return checkpoint.State{Tensors: map[string]pg.Tensor{"w": pg.Of(live)}, Meta: map[string]string{"lr": "0.1"}}
+		return checkpoint.State{Tensors: map[string]tensor.Tensor{"w": tensor.Of(live)}, Meta: map[string]string{"lr": "0.1"}}
 	}, func(st checkpoint.State) error {
 		told = st.Meta
 		return nil
@@ -37,7 +38,7 @@ func TestStates(t *testing.T) {
 	}
 	own := ownState{batches: 42, digest: quorum.Digest{Valid: true, Sum: 0xdeadbeef}}
 	sent := s.save(own, nil)
-	sent.Tensors["model/w"] = pg.Of(slices.Clone(live))
+	sent.Tensors["model/w"] = tensor.Of(slices.Clone(live))
 	live[0] = 9
 	in, err := s.incoming(nil, nil)
 	if err != nil {

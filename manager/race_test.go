@@ -10,6 +10,7 @@ import (
 	"github.com/skerry-ft/skerry/manager/internal/replica"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/quorum"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // configured lists the quorums for which a trainer's group was ready.
@@ -79,7 +80,7 @@ func TestFailedAttemptLeavesTheNextQuorumAlone(t *testing.T) {
 	g := &gate{Backend: mem, first: first, came: make(chan struct{})}
 	a, b, c := w.trainerOn("a", mem, g), w.trainer("b"), w.trainer("c")
 	a.ops = func(ctx context.Context, grads []float32) error {
-		_ = a.m.Group().AllReduce(ctx, pg.Of(grads), pg.Avg) // reported to the manager
+		_ = a.m.Group().AllReduce(ctx, tensor.Of(grads), tensor.Avg) // reported to the manager
 		if a.m.Errored() == nil {
 			return nil
 		}
@@ -91,7 +92,7 @@ func TestFailedAttemptLeavesTheNextQuorumAlone(t *testing.T) {
 	}
 	simple := func(tr *trainer) func(context.Context, []float32) error {
 		return func(ctx context.Context, grads []float32) error {
-			_ = tr.m.Group().AllReduce(ctx, pg.Of(grads), pg.Avg) // reported to the manager
+			_ = tr.m.Group().AllReduce(ctx, tensor.Of(grads), tensor.Avg) // reported to the manager
 			return nil
 		}
 	}

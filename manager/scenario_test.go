@@ -12,6 +12,7 @@ import (
 	"github.com/skerry-ft/skerry/checkpoint"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/quorum"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // A replica dies with one all-reduce done and one under way: the survivors
@@ -22,13 +23,13 @@ func TestDeathInTheMiddleOfAllReduce(t *testing.T) {
 	a, b, c := w.trainer("a"), w.trainer("b"), w.trainer("c")
 	dying := make(chan struct{})
 	c.ops = func(ctx context.Context, grads []float32) error {
-		_ = c.m.Group().AllReduce(ctx, pg.Of(grads[:len(grads)/2]), pg.Avg)
+		_ = c.m.Group().AllReduce(ctx, tensor.Of(grads[:len(grads)/2]), tensor.Avg)
 		if c.m.Step() == 5 {
 			close(dying)
 			<-ctx.Done()
 			return ctx.Err()
 		}
-		_ = c.m.Group().AllReduce(ctx, pg.Of(grads[len(grads)/2:]), pg.Avg)
+		_ = c.m.Group().AllReduce(ctx, tensor.Of(grads[len(grads)/2:]), tensor.Avg)
 		return nil
 	}
 	a.start(15)
@@ -364,7 +365,7 @@ func TestStateThatDoesNotFit(t *testing.T) {
 	eventually(t, "the lighthouse knows a state to copy", func() bool { return w.lh.status("a").Beat.Position.Step > 0 && w.lh.status("b").Beat.Position.Step > 0 })
 	c := w.trainer("c")
 	err := c.m.Register("extra", func() checkpoint.State {
-		return checkpoint.State{Tensors: map[string]pg.Tensor{"x": pg.New(pg.Float32DType, 3)}}
+		return checkpoint.State{Tensors: map[string]tensor.Tensor{"x": tensor.New(tensor.Float32, 3)}}
 	}, nil)
 	if err != nil {
 		t.Fatal(err)

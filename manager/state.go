@@ -9,8 +9,8 @@ import (
 	"sync"
 
 	"github.com/skerry-ft/skerry/checkpoint"
-	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/quorum"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // states are the registered parts of a rank's state. They do not change once
@@ -72,7 +72,7 @@ func (s *states) add(
 
 // gather makes one state of all parts: views, and of captured ones what was.
 func (s *states) gather(of captured) checkpoint.State {
-	all := checkpoint.State{Tensors: make(map[string]pg.Tensor), Meta: make(map[string]string)}
+	all := checkpoint.State{Tensors: make(map[string]tensor.Tensor), Meta: make(map[string]string)}
 	for _, p := range s.parts {
 		part, ok := of[p.name]
 		if !ok {
@@ -116,7 +116,7 @@ func (s *states) incoming(of captured, progress func(int64)) (*incoming, error) 
 	}
 	in.mirror, err = checkpoint.NewMirror(s.gather(beside), checkpoint.MirrorOptions{
 		Progress: progress,
-		Make:     func(t checkpoint.TensorInfo) (pg.Tensor, bool) { return s.makeRoom(in, t) },
+		Make:     func(t checkpoint.TensorInfo) (tensor.Tensor, bool) { return s.makeRoom(in, t) },
 		Optional: func(name string) bool { return s.part(name).Room > 0 },
 	})
 	return in, err

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/skerry-ft/skerry/checkpoint"
-	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // statistics are what a forward pass changes: all of them are the number of passes
@@ -39,11 +39,11 @@ func (s *statistics) of(t *testing.T, tr *trainer) {
 		}
 	}
 	register("count", func() checkpoint.State {
-		return checkpoint.State{Tensors: map[string]pg.Tensor{"taken": pg.Of(s.taken)}}
+		return checkpoint.State{Tensors: map[string]tensor.Tensor{"taken": tensor.Of(s.taken)}}
 	}, nil, StateOptions{})
 	register("statistics", func() checkpoint.State {
 		return checkpoint.State{
-			Tensors: map[string]pg.Tensor{"mean": pg.Of(s.values)},
+			Tensors: map[string]tensor.Tensor{"mean": tensor.Of(s.values)},
 			Meta:    map[string]string{"loader": strconv.Itoa(s.passes)},
 		}
 	}, func(st checkpoint.State) error {
@@ -105,11 +105,11 @@ func (o *momentum) of(t *testing.T, tr *trainer, room int64) {
 		if o.values == nil {
 			return checkpoint.State{}
 		}
-		return checkpoint.State{Tensors: map[string]pg.Tensor{"params": pg.Of(o.values)}}
+		return checkpoint.State{Tensors: map[string]tensor.Tensor{"params": tensor.Of(o.values)}}
 	}, func(st checkpoint.State) error {
 		o.values = nil
 		if came, ok := st.Tensors["params"]; ok {
-			o.values = pg.Slice[float32](came)
+			o.values = tensor.Slice[float32](came)
 		}
 		return nil
 	}, StateOptions{Room: room})

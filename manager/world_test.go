@@ -21,6 +21,7 @@ import (
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/pgtest"
 	"github.com/skerry-ft/skerry/quorum"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // testsAtOnce is how many tests run at a time, unless -parallel says otherwise.
@@ -188,7 +189,7 @@ func (w *world) trainerOn(name string, backend, outer pg.Backend) *trainer {
 	}
 	tr.m = m
 	err = m.Register("model", func() checkpoint.State {
-		return checkpoint.State{Tensors: map[string]pg.Tensor{"params": pg.Of(tr.params)}}
+		return checkpoint.State{Tensors: map[string]tensor.Tensor{"params": tensor.Of(tr.params)}}
 	}, nil)
 	if err != nil {
 		w.t.Fatalf("Register: %v", err)
@@ -297,8 +298,8 @@ func (tr *trainer) attempt(ctx context.Context, grads []float32) error {
 		}
 	} else {
 		half := len(grads) / 2
-		_ = tr.m.Group().AllReduce(ctx, pg.Of(grads[:half]), pg.Avg) // reported to the manager
-		_ = tr.m.Group().AllReduce(ctx, pg.Of(grads[half:]), pg.Avg)
+		_ = tr.m.Group().AllReduce(ctx, tensor.Of(grads[:half]), tensor.Avg) // reported to the manager
+		_ = tr.m.Group().AllReduce(ctx, tensor.Of(grads[half:]), tensor.Avg)
 	}
 	ok, err := tr.shouldCommit(ctx)
 	if ok {
@@ -368,7 +369,7 @@ func gradient(name string, step int64, out []float32) {
 }
 
 func hashOf(params []float32) string {
-	sum := sha256.Sum256(pg.Of(params).Bytes())
+	sum := sha256.Sum256(tensor.Of(params).Bytes())
 	return hex.EncodeToString(sum[:8])
 }
 
@@ -446,6 +447,6 @@ func (tr *trainer) ended(want error) {
 
 // asyncOps averages the gradients without waiting: ShouldCommit does.
 func (tr *trainer) asyncOps(_ context.Context, grads []float32) error {
-	tr.m.Group().AllReduceAsync(pg.Of(grads), pg.Avg)
+	tr.m.Group().AllReduceAsync(tensor.Of(grads), tensor.Avg)
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/baby"
 	"github.com/skerry-ft/skerry/pg/pgtest"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // ordered is a Baby whose ops wait for the streams of dev in this process.
@@ -69,17 +70,17 @@ func TestBabyFollowsStreams(t *testing.T) {
 	b := ordered(t, f, dev, func(int) Stream { return s }, wellBehaved, &out)
 	w := pgtest.NewWorld(t, pgtest.StartStore(t))
 	w.Configure(w.Join("solo", b))
-	x := onDeviceOf(t, dev, pg.Of([]float32{1, 2}))
+	x := onDeviceOf(t, dev, tensor.Of([]float32{1, 2}))
 	mem, _ := x.Memory()
 	work := w.Groups[0].Submit(&pg.Op{
-		Kind: pg.KindAllReduce, In: []pg.Tensor{x}, Out: []pg.Tensor{x}, Reduce: pg.PreMulSum, Factor: 2,
+		Kind: pg.KindAllReduce, In: []tensor.Tensor{x}, Out: []tensor.Tensor{x}, Reduce: tensor.PreMulSum, Factor: 2,
 	})
 	if err := dev.Follow(t.Context(), s, work); err != nil {
 		t.Fatal(err)
 	}
 	testkit.Eventually(t, "the child has the op", func() bool { return b.Active() == 1 })
 	// What is written while the stream stands still must be what the op reads.
-	if err := mem.CopyFromHost(0, pg.Of([]float32{5, 6}).Bytes()); err != nil {
+	if err := mem.CopyFromHost(0, tensor.Of([]float32{5, 6}).Bytes()); err != nil {
 		t.Fatal(err)
 	}
 	if work.Finished() || reached(t, dev, s, 20*time.Millisecond) {
@@ -92,7 +93,7 @@ func TestBabyFollowsStreams(t *testing.T) {
 	if err := work.Wait(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got := pg.Slice[float32](onHost(t, x)); got[0] != 10 || got[1] != 12 {
+	if got := tensor.Slice[float32](onHost(t, x)); got[0] != 10 || got[1] != 12 {
 		t.Errorf("result is %v, want 10 12", got)
 	}
 	if err := b.Unshare(mem); err != nil {
@@ -115,7 +116,7 @@ func TestBabyWithoutOrder(t *testing.T) {
 	b := babyOf(t, f, wellBehaved)
 	w := pgtest.NewWorld(t, pgtest.StartStore(t))
 	w.Configure(w.Join("solo", b))
-	x := onDeviceOf(t, dev, pg.Of([]float32{1, 2}))
+	x := onDeviceOf(t, dev, tensor.Of([]float32{1, 2}))
 	mem, _ := x.Memory()
 	hold := pg.NewWork(&pg.Op{Kind: pg.KindBarrier})
 	defer hold.Complete(nil)
@@ -125,7 +126,7 @@ func TestBabyWithoutOrder(t *testing.T) {
 	submitted := make(chan *pg.Work)
 	go func() {
 		submitted <- w.Groups[0].Submit(&pg.Op{
-			Kind: pg.KindAllReduce, In: []pg.Tensor{x}, Out: []pg.Tensor{x}, Reduce: pg.PreMulSum, Factor: 2,
+			Kind: pg.KindAllReduce, In: []tensor.Tensor{x}, Out: []tensor.Tensor{x}, Reduce: tensor.PreMulSum, Factor: 2,
 		})
 	}()
 	select {
@@ -133,7 +134,7 @@ func TestBabyWithoutOrder(t *testing.T) {
 		t.Fatal("the op did not wait for the default stream")
 	case <-time.After(50 * time.Millisecond):
 	}
-	if err := mem.CopyFromHost(0, pg.Of([]float32{5, 6}).Bytes()); err != nil {
+	if err := mem.CopyFromHost(0, tensor.Of([]float32{5, 6}).Bytes()); err != nil {
 		t.Fatal(err)
 	}
 	hold.Complete(nil)
@@ -141,7 +142,7 @@ func TestBabyWithoutOrder(t *testing.T) {
 	if err := work.Wait(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got := pg.Slice[float32](onHost(t, x)); got[0] != 10 || got[1] != 12 {
+	if got := tensor.Slice[float32](onHost(t, x)); got[0] != 10 || got[1] != 12 {
 		t.Errorf("result is %v, want 10 12", got)
 	}
 }
@@ -155,8 +156,8 @@ func TestKilledBabyFreesStreams(t *testing.T) {
 	b := ordered(t, f, dev, func(int) Stream { return s }, collectiveNeverEnds, new(testkit.Log))
 	w := pgtest.NewWorld(t, pgtest.StartStore(t))
 	w.Configure(w.Join("solo", b))
-	x := onDeviceOf(t, dev, pg.Of([]float32{1}))
-	work := w.Groups[0].AllReduceAsync(x, pg.Sum)
+	x := onDeviceOf(t, dev, tensor.Of([]float32{1}))
+	work := w.Groups[0].AllReduceAsync(x, tensor.Sum)
 	if err := dev.Follow(t.Context(), s, work); err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +177,7 @@ func TestKilledBabyFreesStreams(t *testing.T) {
 }
 
 // onDeviceOf copies a host tensor to the device.
-func onDeviceOf(t testing.TB, d *Device, host pg.Tensor) pg.Tensor {
+func onDeviceOf(t testing.TB, d *Device, host tensor.Tensor) tensor.Tensor {
 	t.Helper()
 	buf, err := d.Alloc(host.NumBytes())
 	if err != nil {
@@ -190,7 +191,7 @@ func onDeviceOf(t testing.TB, d *Device, host pg.Tensor) pg.Tensor {
 	if err := buf.CopyFromHost(0, host.Bytes()); err != nil {
 		t.Fatal(err)
 	}
-	x, err := pg.OnDevice(buf, host.DType(), host.Len())
+	x, err := tensor.OnDevice(buf, host.DType(), host.Len())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,11 +248,11 @@ func TestBabyWorld(t *testing.T) {
 func sums(t *testing.T, w *pgtest.World, dev *Device, n int) {
 	t.Helper()
 	w.Each(func(ctx context.Context, rank int, g *pg.Group) error {
-		x := onDeviceOf(t, dev, pg.Of([]float64{float64(rank), 1}))
-		if err := g.AllReduce(ctx, x, pg.Sum); err != nil {
+		x := onDeviceOf(t, dev, tensor.Of([]float64{float64(rank), 1}))
+		if err := g.AllReduce(ctx, x, tensor.Sum); err != nil {
 			return err
 		}
-		if got := pg.Slice[float64](onHost(t, x)); got[0] != float64(n*(n-1)/2) || got[1] != float64(n) {
+		if got := tensor.Slice[float64](onHost(t, x)); got[0] != float64(n*(n-1)/2) || got[1] != float64(n) {
 			return fmt.Errorf("sum is %v, want %d %d", got, n*(n-1)/2, n)
 		}
 		return nil
@@ -265,7 +266,7 @@ func killInTheMiddle(t *testing.T, w *pgtest.World, dev *Device, victim, round i
 	var works []*pg.Work
 	for rank, g := range w.Groups {
 		if rank != victim {
-			works = append(works, g.AllReduceAsync(onDeviceOf(t, dev, pg.Of([]int32{1, 2, 3})), pg.Sum))
+			works = append(works, g.AllReduceAsync(onDeviceOf(t, dev, tensor.Of([]int32{1, 2, 3})), tensor.Sum))
 		}
 	}
 	pid, ok := w.Members[victim].Backend.(*baby.Backend).Child()
@@ -317,7 +318,7 @@ func TestOpenOrdered(t *testing.T) {
 	}
 	w := pgtest.NewWorld(t, pgtest.StartStore(t))
 	w.Configure(w.Join("solo", b))
-	if err := w.Groups[0].AllReduce(t.Context(), onDeviceOf(t, dev, pg.Of([]int64{3})), pg.Sum); err != nil {
+	if err := w.Groups[0].AllReduce(t.Context(), onDeviceOf(t, dev, tensor.Of([]int64{3})), tensor.Sum); err != nil {
 		t.Error(err)
 	}
 	if made, used := order.Marks(); made != 1 || used != 0 {

@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // Name is what Register makes known to pg.Open.
@@ -294,13 +295,13 @@ func (b *Backend) hasArithmetic(op *pg.Op) error {
 }
 
 func (b *Backend) checkDevice(op *pg.Op) error {
-	want := pg.CUDA(b.opt.Device.index)
+	want := tensor.CUDA(b.opt.Device.index)
 	for _, id := range op.DeviceIDs {
 		if id != want.Index {
 			return fmt.Errorf("%w: %v on device %d, this group is on %v", pg.ErrInvalidOp, op.Kind, id, want)
 		}
 	}
-	for _, side := range [2][]pg.Tensor{op.In, op.Out} {
+	for _, side := range [2][]tensor.Tensor{op.In, op.Out} {
 		for _, t := range side {
 			if t.Device() != want {
 				return fmt.Errorf("%w: %v of a tensor on %v, this group is on %v", pg.ErrInvalidOp, op.Kind, t.Device(), want)

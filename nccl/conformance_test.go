@@ -10,6 +10,7 @@ import (
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/baby"
 	"github.com/skerry-ft/skerry/pg/pgtest"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // hostside is a backend for host tensors over one for device tensors: it copies
@@ -39,7 +40,7 @@ func (h hostside) Submit(op *pg.Op) *pg.Work {
 		}
 		return err
 	}
-	up := func(t pg.Tensor) (pg.Tensor, error) {
+	up := func(t tensor.Tensor) (tensor.Tensor, error) {
 		if t.Bytes() == nil && t.Len() > 0 || !t.DType().Valid() {
 			return t, nil // not contiguous: the backend refuses it
 		}
@@ -51,9 +52,9 @@ func (h hostside) Submit(op *pg.Op) *pg.Work {
 		if err := b.CopyFromHost(0, t.Bytes()); err != nil {
 			return t, err
 		}
-		return pg.OnDevice(b, t.DType(), t.Len())
+		return tensor.OnDevice(b, t.DType(), t.Len())
 	}
-	below.In, below.Out = make([]pg.Tensor, len(op.In)), make([]pg.Tensor, len(op.Out))
+	below.In, below.Out = make([]tensor.Tensor, len(op.In)), make([]tensor.Tensor, len(op.Out))
 	for i, t := range op.In {
 		x, err := up(t)
 		if err != nil {
@@ -110,7 +111,7 @@ func harness(make func(t *testing.T) pg.Backend) pgtest.Harness {
 	return pgtest.Harness{
 		New:       make,
 		Kinds:     slices.DeleteFunc(pg.Kinds(), func(k pg.Kind) bool { return k == pg.KindBallot }),
-		DTypes:    []pg.DType{pg.Float32DType, pg.Float64DType, pg.Int32DType, pg.Int64DType, pg.Uint8DType, pg.Int8DType},
+		DTypes:    []tensor.DType{tensor.Float32, tensor.Float64, tensor.Int32, tensor.Int64, tensor.Uint8, tensor.Int8},
 		NoDigests: true,
 		Except: map[string]string{
 			"Reductions":       "NCCL has no bit ops, and rounds as it will: see TestReductions",
@@ -141,7 +142,7 @@ func TestNothingLeft(t *testing.T) {
 		for range 3 {
 			w.Configure(m...)
 			w.Each(func(ctx context.Context, _ int, g *pg.Group) error {
-				return g.AllReduce(ctx, pg.New(pg.Float32DType, 1000), pg.Sum)
+				return g.AllReduce(ctx, tensor.New(tensor.Float32, 1000), tensor.Sum)
 			})
 			w.Groups[0].Abort(errors.New("enough"))
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // copyLimit bounds the wait for a copy between host and device.
@@ -120,7 +121,7 @@ func (d *Device) Import(handle []byte, bytes int) (*Buffer, error) {
 	return b, nil
 }
 
-// Buffer is memory on a device. It implements pg.DeviceMemory. Safe for
+// Buffer is memory on a device. It implements tensor.DeviceMemory. Safe for
 // concurrent use but for Close.
 type Buffer struct {
 	dev      *Device
@@ -131,18 +132,18 @@ type Buffer struct {
 	foreign  bool
 }
 
-var _ pg.DeviceMemory = (*Buffer)(nil)
+var _ tensor.DeviceMemory = (*Buffer)(nil)
 
-// Device implements pg.DeviceMemory.
-func (b *Buffer) Device() pg.Device { return pg.CUDA(b.dev.index) }
+// Device implements tensor.DeviceMemory.
+func (b *Buffer) Device() tensor.Device { return tensor.CUDA(b.dev.index) }
 
-// NumBytes implements pg.DeviceMemory.
+// NumBytes implements tensor.DeviceMemory.
 func (b *Buffer) NumBytes() int { return b.size }
 
-// Address implements pg.DeviceMemory.
+// Address implements tensor.DeviceMemory.
 func (b *Buffer) Address() uintptr { return uintptr(b.p) }
 
-// Export implements pg.DeviceMemory.
+// Export implements tensor.DeviceMemory.
 func (b *Buffer) Export() ([]byte, error) {
 	if b.imported {
 		return nil, fmt.Errorf("%w: memory that was imported cannot be exported again", pg.ErrUnsupported)
@@ -163,7 +164,7 @@ func (b *Buffer) Export() ([]byte, error) {
 	return handle, nil
 }
 
-// CopyToHost implements pg.DeviceMemory.
+// CopyToHost implements tensor.DeviceMemory.
 func (b *Buffer) CopyToHost(dst []byte, offset int) error {
 	if err := b.bounds(len(dst), offset); err != nil {
 		return err
@@ -171,7 +172,7 @@ func (b *Buffer) CopyToHost(dst []byte, offset int) error {
 	return b.copy(func(s Stream) error { return b.dev.driver.CopyOut(dst, b.p+Pointer(offset), s) })
 }
 
-// CopyFromHost implements pg.DeviceMemory.
+// CopyFromHost implements tensor.DeviceMemory.
 func (b *Buffer) CopyFromHost(offset int, src []byte) error {
 	if err := b.bounds(len(src), offset); err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/pgtest"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // A caller's thread that computes on one device has that context afterwards,
@@ -25,7 +26,7 @@ func TestThreadKeepsItsContext(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer order.Close()
-	x := onDeviceOf(t, dev, pg.Of([]float32{1, 2}))
+	x := onDeviceOf(t, dev, tensor.Of([]float32{1, 2}))
 	mem, _ := x.Memory()
 	s := onStream(t, dev)
 	var work *pg.Work
@@ -38,13 +39,13 @@ func TestThreadKeepsItsContext(t *testing.T) {
 			return errors.Join(err, buf.Close())
 		}},
 		{"Submit", func() error {
-			work = w.Groups[0].AllReduceAsync(x, pg.Sum)
+			work = w.Groups[0].AllReduceAsync(x, tensor.Sum)
 			return nil
 		}},
 		{"Follow", func() error { return dev.Follow(t.Context(), s, work) }},
 		{"WaitStream", func() error { return b.WaitStream(t.Context(), s) }},
 		{"Mark", func() error {
-			_, release, err := order.Mark(pg.CUDA(0))
+			_, release, err := order.Mark(tensor.CUDA(0))
 			release()
 			return err
 		}},

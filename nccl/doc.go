@@ -7,10 +7,10 @@
 //	lib, err := nccl.OpenLibrary()         // libnccl.so.2, or ErrUnavailable
 //	cuda, err := nccl.OpenCUDA()           // libcuda.so.1, or ErrUnavailable
 //	dev, err := nccl.OpenDevice(cuda, 0)   // retains the primary context
-//	buf, err := dev.Alloc(4 << 20)         // a pg.DeviceMemory
-//	x, err := pg.OnDevice(buf, pg.Float32DType, 1<<20)
+//	buf, err := dev.Alloc(4 << 20)         // a tensor.DeviceMemory
+//	x, err := tensor.OnDevice(buf, tensor.Float32, 1<<20)
 //	b, err := nccl.New(nccl.Options{Library: lib, Device: dev})
-//	err = pg.NewGroup(b).AllReduce(ctx, x, pg.Sum)
+//	err = pg.NewGroup(b).AllReduce(ctx, x, tensor.Sum)
 //
 // [Register] makes "nccl" a name that pg.Open knows. In production run it in a
 // child, as "baby:nccl": a library that hangs or crashes in this process cannot

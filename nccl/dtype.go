@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // Data types and reduce ops of nccl.h.
@@ -30,31 +31,31 @@ const (
 )
 
 // arithmetic is the library's type for a dtype that it can add.
-func arithmetic(t pg.DType) (int32, bool) {
+func arithmetic(t tensor.DType) (int32, bool) {
 	switch t {
-	case pg.Int8DType:
+	case tensor.Int8:
 		return ncclInt8, true
-	case pg.Uint8DType:
+	case tensor.Uint8:
 		return ncclUint8, true
-	case pg.Int32DType:
+	case tensor.Int32:
 		return ncclInt32, true
-	case pg.Uint32DType:
+	case tensor.Uint32:
 		return ncclUint32, true
-	case pg.Int64DType:
+	case tensor.Int64:
 		return ncclInt64, true
-	case pg.Uint64DType:
+	case tensor.Uint64:
 		return ncclUint64, true
-	case pg.Float16DType:
+	case tensor.Float16:
 		return ncclFloat16, true
-	case pg.Float32DType:
+	case tensor.Float32:
 		return ncclFloat32, true
-	case pg.Float64DType:
+	case tensor.Float64:
 		return ncclFloat64, true
-	case pg.BFloat16DType:
+	case tensor.BFloat16:
 		return ncclBFloat16, true
-	case pg.Float8E4M3DType:
+	case tensor.Float8E4M3:
 		return ncclE4M3, true
-	case pg.Float8E5M2DType:
+	case tensor.Float8E5M2:
 		return ncclE5M2, true
 	default:
 		return 0, false
@@ -68,7 +69,7 @@ type elements struct {
 }
 
 // moved is t for a collective that only moves: bytes do for every dtype.
-func moved(t pg.Tensor) elements {
+func moved(t tensor.Tensor) elements {
 	if d, ok := arithmetic(t.DType()); ok && !t.DType().IsFloat8() {
 		return elements{d, uint64(t.Len())}
 	}
@@ -78,14 +79,14 @@ func moved(t pg.Tensor) elements {
 // reduced is t for a reduction by op, and the library's op; factor is what each
 // rank's elements are multiplied by, 1 for none. A complex sum is one of its
 // parts.
-func reduced(t pg.Tensor, op pg.ReduceOp, divisor, world int, factor float64) (e elements, code int32, scale float64, err error) {
+func reduced(t tensor.Tensor, op tensor.ReduceOp, divisor, world int, factor float64) (e elements, code int32, scale float64, err error) {
 	d, ok := arithmetic(t.DType())
 	e = elements{d, uint64(t.Len())}
-	if !ok && op == pg.Sum {
+	if !ok && op == tensor.Sum {
 		switch t.DType() {
-		case pg.Complex64DType:
+		case tensor.Complex64:
 			return elements{ncclFloat32, 2 * uint64(t.Len())}, ncclSum, 1, nil
-		case pg.Complex128DType:
+		case tensor.Complex128:
 			return elements{ncclFloat64, 2 * uint64(t.Len())}, ncclSum, 1, nil
 		}
 	}
@@ -93,20 +94,20 @@ func reduced(t pg.Tensor, op pg.ReduceOp, divisor, world int, factor float64) (e
 		return e, 0, 0, fmt.Errorf("%w: NCCL has no %v of %v", pg.ErrUnsupported, op, t.DType())
 	}
 	switch op {
-	case pg.Sum:
+	case tensor.Sum:
 		return e, ncclSum, 1, nil
-	case pg.Avg:
+	case tensor.Avg:
 		if divisor == world {
 			return e, ncclAvg, 1, nil
 		}
 		return e, ncclSum, 1 / float64(divisor), nil
-	case pg.Product:
+	case tensor.Product:
 		return e, ncclProd, 1, nil
-	case pg.Min:
+	case tensor.Min:
 		return e, ncclMin, 1, nil
-	case pg.Max:
+	case tensor.Max:
 		return e, ncclMax, 1, nil
-	case pg.PreMulSum:
+	case tensor.PreMulSum:
 		return e, ncclSum, factor, nil
 	default:
 		return e, 0, 0, fmt.Errorf("%w: NCCL has no reduce op %v", pg.ErrUnsupported, op)
@@ -117,17 +118,17 @@ func reduced(t pg.Tensor, op pg.ReduceOp, divisor, world int, factor float64) (e
 func scalar(dtype int32, v float64) ([]byte, error) {
 	switch dtype {
 	case ncclFloat32:
-		return pg.Of([]float32{float32(v)}).Bytes(), nil
+		return tensor.Of([]float32{float32(v)}).Bytes(), nil
 	case ncclFloat64:
-		return pg.Of([]float64{v}).Bytes(), nil
+		return tensor.Of([]float64{v}).Bytes(), nil
 	case ncclFloat16:
-		return pg.Of([]pg.Float16{pg.NewFloat16(float32(v))}).Bytes(), nil
+		return tensor.Of([]tensor.F16{tensor.NewF16(float32(v))}).Bytes(), nil
 	case ncclE4M3:
 		return []byte{float8(v, 3, 7, 0x7e)}, nil
 	case ncclE5M2:
 		return []byte{float8(v, 2, 15, 0x7b)}, nil
 	case ncclBFloat16:
-		return pg.Of([]pg.BFloat16{pg.NewBFloat16(float32(v))}).Bytes(), nil
+		return tensor.Of([]tensor.BF16{tensor.NewBF16(float32(v))}).Bytes(), nil
 	default:
 		return nil, fmt.Errorf("%w: NCCL multiplies only floats before a sum", pg.ErrUnsupported)
 	}

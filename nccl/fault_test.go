@@ -12,6 +12,7 @@ import (
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/baby"
 	"github.com/skerry-ft/skerry/pg/pgtest"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 const shortLimit = 300 * time.Millisecond
@@ -138,10 +139,10 @@ func TestCollectiveFaults(t *testing.T) {
 			w := pgtest.NewWorld(t, pgtest.StartStore(t))
 			b := impatient(t, f)
 			w.Configure(pgtest.Member{ID: "solo", Backend: b})
-			x := onDevice(t, b, pg.New(pg.Float32DType, 16))
+			x := onDevice(t, b, tensor.New(tensor.Float32, 16))
 			f.fault(c.faults[0])
 			work := w.Groups[0].Submit(&pg.Op{
-				Kind: pg.KindAllReduce, In: []pg.Tensor{x}, Out: []pg.Tensor{x}, Deadline: time.Now().Add(shortLimit),
+				Kind: pg.KindAllReduce, In: []tensor.Tensor{x}, Out: []tensor.Tensor{x}, Deadline: time.Now().Add(shortLimit),
 			})
 			timer := time.NewTimer(shortLimit / 3)
 			<-timer.C
@@ -268,16 +269,16 @@ func oneEpoch(t *testing.T, w *pgtest.World, b pg.Backend, buf *Buffer) error {
 // factorTwo runs an all-reduce that doubles, in the child, and looks here.
 func factorTwo(t *testing.T, b pg.Backend, buf *Buffer) error {
 	t.Helper()
-	if err := buf.CopyFromHost(0, pg.Of([]float32{1, 2, 3, 4}).Bytes()); err != nil {
+	if err := buf.CopyFromHost(0, tensor.Of([]float32{1, 2, 3, 4}).Bytes()); err != nil {
 		t.Fatal(err)
 	}
-	x, err := pg.OnDevice(buf, pg.Float32DType, 4)
+	x, err := tensor.OnDevice(buf, tensor.Float32, 4)
 	if err != nil {
 		t.Fatal(err)
 	}
 	work := b.Submit(&pg.Op{
-		Kind: pg.KindAllReduce, In: []pg.Tensor{x}, Out: []pg.Tensor{x},
-		Reduce: pg.PreMulSum, Factor: 2, Deadline: time.Now().Add(time.Second),
+		Kind: pg.KindAllReduce, In: []tensor.Tensor{x}, Out: []tensor.Tensor{x},
+		Reduce: tensor.PreMulSum, Factor: 2, Deadline: time.Now().Add(time.Second),
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), pgtest.PromptBound)
 	defer cancel()
@@ -287,7 +288,7 @@ func factorTwo(t *testing.T, b pg.Backend, buf *Buffer) error {
 		}
 		return err
 	}
-	got := pg.Slice[float32](onHost(t, x))
+	got := tensor.Slice[float32](onHost(t, x))
 	if got[0] != 2 || got[3] != 8 {
 		t.Errorf("result is %v, want 2 4 6 8", got)
 	}
@@ -324,8 +325,8 @@ func TestDevices(t *testing.T) {
 	}
 	w := pgtest.NewWorld(t, pgtest.StartStore(t))
 	w.Configure(w.Join("solo", b))
-	other := onDevice(t, newBackend(t, f, 0), pg.New(pg.Float32DType, 4))
-	if err := w.Groups[0].AllReduce(t.Context(), other, pg.Sum); !errors.Is(err, pg.ErrInvalidOp) {
+	other := onDevice(t, newBackend(t, f, 0), tensor.New(tensor.Float32, 4))
+	if err := w.Groups[0].AllReduce(t.Context(), other, tensor.Sum); !errors.Is(err, pg.ErrInvalidOp) {
 		t.Errorf("tensor of another device: %v, want ErrInvalidOp", err)
 	}
 	err = d.Do(func() error {

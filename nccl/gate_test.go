@@ -8,6 +8,7 @@ import (
 
 	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // onStream makes a stream until the test ends.
@@ -131,12 +132,12 @@ func TestMarks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, giveFirst, err := o.Mark(pg.CUDA(1))
+	_, giveFirst, err := o.Mark(tensor.CUDA(1))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for range 10 {
-		handle, give, err := o.Mark(pg.CUDA(1))
+		handle, give, err := o.Mark(tensor.CUDA(1))
 		if err != nil || len(handle) != len(IPCHandle{}) {
 			t.Fatalf("mark: handle of %d bytes, %v", len(handle), err)
 		}
@@ -146,7 +147,7 @@ func TestMarks(t *testing.T) {
 	if made, used := o.Marks(); made != 2 || used != 1 || f.shared() != before+2 {
 		t.Errorf("%d made, %d used, %d in the library; want 2, 1, 2", made, used, f.shared()-before)
 	}
-	if _, _, err := o.Mark(pg.CUDA(0)); !errors.Is(err, pg.ErrInvalidOp) {
+	if _, _, err := o.Mark(tensor.CUDA(0)); !errors.Is(err, pg.ErrInvalidOp) {
 		t.Errorf("mark of another device: %v, want ErrInvalidOp", err)
 	}
 	if err := o.Close(); err != nil {
@@ -157,7 +158,7 @@ func TestMarks(t *testing.T) {
 		t.Errorf("after Close: %d made, %d used; want none", made, used)
 	}
 	testkit.Eventually(t, "the library has its events back", func() bool { return f.shared() == before })
-	if _, _, err := o.Mark(pg.CUDA(1)); !errors.Is(err, pg.ErrClosed) {
+	if _, _, err := o.Mark(tensor.CUDA(1)); !errors.Is(err, pg.ErrClosed) {
 		t.Errorf("mark after Close: %v, want ErrClosed", err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // SubmitAfter starts op behind marks that another process has made with an
@@ -25,9 +26,9 @@ const maxImports = MaxMarks
 // ImportMemory opens device memory that another process has exported; it makes
 // this backend usable in a Baby. The memory is closed with the backend, or by its
 // Close.
-func (b *Backend) ImportMemory(d pg.Device, handle []byte, size int) (pg.DeviceMemory, error) {
-	if d != pg.CUDA(b.opt.Device.index) {
-		return nil, fmt.Errorf("nccl: memory on %v, this group is on %v", d, pg.CUDA(b.opt.Device.index))
+func (b *Backend) ImportMemory(d tensor.Device, handle []byte, size int) (tensor.DeviceMemory, error) {
+	if d != tensor.CUDA(b.opt.Device.index) {
+		return nil, fmt.Errorf("nccl: memory on %v, this group is on %v", d, tensor.CUDA(b.opt.Device.index))
 	}
 	buf, err := b.opt.Device.Import(handle, size)
 	if err != nil {

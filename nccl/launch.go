@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 func pointerOf(b []byte) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(b)) }
@@ -43,7 +44,7 @@ func supports(op *pg.Op, world int) error {
 	return err
 }
 
-func address(t pg.Tensor) uintptr {
+func address(t tensor.Tensor) uintptr {
 	mem, offset := t.Memory()
 	if mem == nil {
 		return 0
@@ -103,7 +104,7 @@ func (l *launch) calls(op *pg.Op) error {
 }
 
 // reduceOp is the library's op for one of ours, registered if need be.
-func (l *launch) reduceOp(op *pg.Op, t pg.Tensor) (e elements, code int32, err error) {
+func (l *launch) reduceOp(op *pg.Op, t tensor.Tensor) (e elements, code int32, err error) {
 	e, code, factor, err := reduced(t, op.Reduce, op.EffectiveDivisor(l.world), l.world, op.Factor)
 	if err == nil && factor != 1 {
 		code, err = l.c.preMulSum(l.raw, e.dtype, factor)
@@ -135,7 +136,7 @@ func (l *launch) reduce(op *pg.Op) error {
 
 // inARow tells whether tensors lie one behind the other and are of one size, as
 // the library's own all-gather and reduce-scatter want them.
-func inARow(all []pg.Tensor) bool {
+func inARow(all []tensor.Tensor) bool {
 	size := all[0].NumBytes()
 	for i, t := range all {
 		if t.NumBytes() != size || address(t) != address(all[0])+uintptr(i*size) {

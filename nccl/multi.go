@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // MultiOptions are those of a Multi. Options.Device and UserStream are for one
@@ -133,7 +134,7 @@ func (m *Multi) SubmitAfter(op *pg.Op, marks [][]byte) *pg.Work {
 }
 
 // ImportMemory is Backend.ImportMemory, of the lane of that device.
-func (m *Multi) ImportMemory(d pg.Device, handle []byte, size int) (pg.DeviceMemory, error) {
+func (m *Multi) ImportMemory(d tensor.Device, handle []byte, size int) (tensor.DeviceMemory, error) {
 	b, err := m.lane(&pg.Op{}, d)
 	if err != nil {
 		return nil, err
@@ -198,7 +199,7 @@ func together(op *pg.Op, split []*pg.Op, works []*pg.Work) *pg.Work {
 
 // divide tells which lanes op runs on, and what of it on each.
 func (m *Multi) divide(op *pg.Op) (lanes []*Backend, split []*pg.Op, err error) {
-	part := func(d pg.Device) (*pg.Op, error) {
+	part := func(d tensor.Device) (*pg.Op, error) {
 		lane, err := m.lane(op, d)
 		if err != nil {
 			return nil, err
@@ -223,7 +224,7 @@ func (m *Multi) divide(op *pg.Op) (lanes []*Backend, split []*pg.Op, err error) 
 			ids = []int{m.lanes[0].opt.Device.index}
 		}
 		for _, id := range ids {
-			if _, err := part(pg.CUDA(id)); err != nil {
+			if _, err := part(tensor.CUDA(id)); err != nil {
 				return nil, nil, err
 			}
 		}
@@ -242,7 +243,7 @@ func (m *Multi) divide(op *pg.Op) (lanes []*Backend, split []*pg.Op, err error) 
 			p.Batch = append(p.Batch, sub)
 		}
 	default:
-		var d pg.Device
+		var d tensor.Device
 		if d, err = m.oneDevice(op); err == nil {
 			_, err = part(d)
 		}
@@ -257,11 +258,11 @@ func (m *Multi) divide(op *pg.Op) (lanes []*Backend, split []*pg.Op, err error) 
 }
 
 // pairs gives each lane the tensors on its device, input and output.
-func pairs(op *pg.Op, part func(pg.Device) (*pg.Op, error)) error {
+func pairs(op *pg.Op, part func(tensor.Device) (*pg.Op, error)) error {
 	for i := range max(len(op.In), len(op.Out)) {
 		var p *pg.Op
-		var at pg.Device
-		for side, all := range [2][]pg.Tensor{op.In, op.Out} {
+		var at tensor.Device
+		for side, all := range [2][]tensor.Tensor{op.In, op.Out} {
 			if i >= len(all) {
 				continue
 			}
@@ -286,9 +287,9 @@ func pairs(op *pg.Op, part func(pg.Device) (*pg.Op, error)) error {
 }
 
 // oneDevice is where all tensors of op lie.
-func (m *Multi) oneDevice(op *pg.Op) (d pg.Device, err error) {
-	d, some := pg.CUDA(m.lanes[0].opt.Device.index), false
-	for _, all := range [2][]pg.Tensor{op.In, op.Out} {
+func (m *Multi) oneDevice(op *pg.Op) (d tensor.Device, err error) {
+	d, some := tensor.CUDA(m.lanes[0].opt.Device.index), false
+	for _, all := range [2][]tensor.Tensor{op.In, op.Out} {
 		for _, t := range all {
 			if some && t.Device() != d {
 				return d, fmt.Errorf("%w: %v of tensors on %v and %v, want one device", pg.ErrInvalidOp, op.Kind, d, t.Device())
@@ -299,10 +300,10 @@ func (m *Multi) oneDevice(op *pg.Op) (d pg.Device, err error) {
 	return d, nil
 }
 
-func (m *Multi) lane(op *pg.Op, d pg.Device) (*Backend, error) {
+func (m *Multi) lane(op *pg.Op, d tensor.Device) (*Backend, error) {
 	var have []string
 	for _, b := range m.lanes {
-		own := pg.CUDA(b.opt.Device.index)
+		own := tensor.CUDA(b.opt.Device.index)
 		if own == d {
 			return b, nil
 		}
@@ -342,7 +343,7 @@ func (m *Multi) Broken(epoch pg.Epoch) <-chan struct{} { return m.lanes[0].Broke
 
 // WaitStream is Backend.WaitStream, of the lane of a device.
 func (m *Multi) WaitStream(ctx context.Context, device int, s Stream) error {
-	b, err := m.lane(&pg.Op{Kind: pg.KindBarrier}, pg.CUDA(device))
+	b, err := m.lane(&pg.Op{Kind: pg.KindBarrier}, tensor.CUDA(device))
 	if err != nil {
 		return err
 	}

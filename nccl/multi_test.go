@@ -11,6 +11,7 @@ import (
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/baby"
 	"github.com/skerry-ft/skerry/pg/pgtest"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // newMulti is a group over devices, which are closed with the test.
@@ -46,29 +47,29 @@ func TestMulti(t *testing.T) {
 	before := f.joint()
 	w.Each(func(ctx context.Context, rank int, g *pg.Group) error {
 		m := w.Members[rank].Backend.(*Multi)
-		x := onDeviceOf(t, m.device(0), pg.Of([]int32{int32(1 + rank)}))
-		y := onDeviceOf(t, m.device(1), pg.Of([]int32{int32(10 + rank), 7}))
-		both := []pg.Tensor{x, y}
+		x := onDeviceOf(t, m.device(0), tensor.Of([]int32{int32(1 + rank)}))
+		y := onDeviceOf(t, m.device(1), tensor.Of([]int32{int32(10 + rank), 7}))
+		both := []tensor.Tensor{x, y}
 		if err := g.Do(ctx, &pg.Op{Kind: pg.KindAllReduce, In: both, Out: both}); err != nil {
 			return err
 		}
-		if a, b := pg.Slice[int32](onHost(t, x)), pg.Slice[int32](onHost(t, y)); a[0] != 3 || b[0] != 21 || b[1] != 14 {
+		if a, b := tensor.Slice[int32](onHost(t, x)), tensor.Slice[int32](onHost(t, y)); a[0] != 3 || b[0] != 21 || b[1] != 14 {
 			return fmt.Errorf("sums are %v and %v, want 3 and 21 14", a, b)
 		}
-		if err := errors.Join(g.AllReduce(ctx, y, pg.Sum), g.AllReduce(ctx, x, pg.Max)); err != nil {
+		if err := errors.Join(g.AllReduce(ctx, y, tensor.Sum), g.AllReduce(ctx, x, tensor.Max)); err != nil {
 			return err
 		}
-		fromX, fromY := onDeviceOf(t, m.device(0), pg.Of([]int32{0})), onDeviceOf(t, m.device(1), pg.Of([]int32{0, 0}))
+		fromX, fromY := onDeviceOf(t, m.device(0), tensor.Of([]int32{0})), onDeviceOf(t, m.device(1), tensor.Of([]int32{0, 0}))
 		peer := 1 - rank
 		// What goes out on a device arrives on the same lane.
 		batch := &pg.Op{Kind: pg.KindBatch, Batch: []*pg.Op{
-			{Kind: pg.KindSend, Peer: peer, In: []pg.Tensor{x}}, {Kind: pg.KindRecv, Peer: peer, Out: []pg.Tensor{fromX}},
-			{Kind: pg.KindSend, Peer: peer, In: []pg.Tensor{y}}, {Kind: pg.KindRecv, Peer: peer, Out: []pg.Tensor{fromY}},
+			{Kind: pg.KindSend, Peer: peer, In: []tensor.Tensor{x}}, {Kind: pg.KindRecv, Peer: peer, Out: []tensor.Tensor{fromX}},
+			{Kind: pg.KindSend, Peer: peer, In: []tensor.Tensor{y}}, {Kind: pg.KindRecv, Peer: peer, Out: []tensor.Tensor{fromY}},
 		}}
 		if err := g.Do(ctx, batch); err != nil {
 			return err
 		}
-		if a, b := pg.Slice[int32](onHost(t, fromX)), pg.Slice[int32](onHost(t, fromY)); a[0] != 3 || b[0] != 42 || b[1] != 28 {
+		if a, b := tensor.Slice[int32](onHost(t, fromX)), tensor.Slice[int32](onHost(t, fromY)); a[0] != 3 || b[0] != 42 || b[1] != 28 {
 			return fmt.Errorf("received %v and %v, want 3 and 42 28", a, b)
 		}
 		ids := []int{m.device(1).Index(), m.device(0).Index()}
@@ -102,18 +103,18 @@ func TestMultiWrongDevice(t *testing.T) {
 	f := open(t)
 	w := pairOf(t, f, Options{})
 	g, m := w.Groups[0], w.Members[0].Backend.(*Multi)
-	x, y := onDeviceOf(t, m.device(0), pg.Of([]int32{1})), onDeviceOf(t, m.device(1), pg.Of([]int32{1}))
-	foreign := onDeviceOf(t, f.device(t, 3), pg.Of([]int32{1}))
+	x, y := onDeviceOf(t, m.device(0), tensor.Of([]int32{1})), onDeviceOf(t, m.device(1), tensor.Of([]int32{1}))
+	foreign := onDeviceOf(t, f.device(t, 3), tensor.Of([]int32{1}))
 	for name, c := range map[string]struct {
 		op   *pg.Op
 		says []string
 	}{
-		"foreign":      {&pg.Op{Kind: pg.KindAllReduce, In: []pg.Tensor{foreign}, Out: []pg.Tensor{foreign}}, []string{"cuda:3", "cuda:0", "cuda:1"}},
-		"across":       {&pg.Op{Kind: pg.KindAllReduce, In: []pg.Tensor{x}, Out: []pg.Tensor{y}}, []string{"cuda:0", "cuda:1"}},
-		"gather":       {&pg.Op{Kind: pg.KindAllGather, In: []pg.Tensor{x}, Out: []pg.Tensor{x, y}}, []string{"cuda:0", "cuda:1"}},
+		"foreign":      {&pg.Op{Kind: pg.KindAllReduce, In: []tensor.Tensor{foreign}, Out: []tensor.Tensor{foreign}}, []string{"cuda:3", "cuda:0", "cuda:1"}},
+		"across":       {&pg.Op{Kind: pg.KindAllReduce, In: []tensor.Tensor{x}, Out: []tensor.Tensor{y}}, []string{"cuda:0", "cuda:1"}},
+		"gather":       {&pg.Op{Kind: pg.KindAllGather, In: []tensor.Tensor{x}, Out: []tensor.Tensor{x, y}}, []string{"cuda:0", "cuda:1"}},
 		"barrier":      {&pg.Op{Kind: pg.KindBarrier, DeviceIDs: []int{2}}, []string{"cuda:2", "cuda:0"}},
-		"host":         {&pg.Op{Kind: pg.KindBroadcast, In: []pg.Tensor{pg.New(pg.Int32DType, 1)}, Out: []pg.Tensor{pg.New(pg.Int32DType, 1)}}, []string{"cpu", "cuda:0"}},
-		"batch across": {&pg.Op{Kind: pg.KindBatch, Batch: []*pg.Op{{Kind: pg.KindSend, Peer: 1, In: []pg.Tensor{foreign}}}}, []string{"cuda:3", "cuda:0"}},
+		"host":         {&pg.Op{Kind: pg.KindBroadcast, In: []tensor.Tensor{tensor.New(tensor.Int32, 1)}, Out: []tensor.Tensor{tensor.New(tensor.Int32, 1)}}, []string{"cpu", "cuda:0"}},
+		"batch across": {&pg.Op{Kind: pg.KindBatch, Batch: []*pg.Op{{Kind: pg.KindSend, Peer: 1, In: []tensor.Tensor{foreign}}}}, []string{"cuda:3", "cuda:0"}},
 	} {
 		err := g.Do(t.Context(), c.op)
 		if !errors.Is(err, pg.ErrInvalidOp) {
@@ -142,8 +143,8 @@ func TestMultiBreaks(t *testing.T) {
 	f := open(t)
 	w := pairOf(t, f, Options{AbortLimit: pgtest.PromptBound})
 	m := w.Members[0].Backend.(*Multi)
-	x, y := onDeviceOf(t, m.device(0), pg.Of([]int32{1})), onDeviceOf(t, m.device(1), pg.Of([]int32{1}))
-	both := []pg.Tensor{x, y}
+	x, y := onDeviceOf(t, m.device(0), tensor.Of([]int32{1})), onDeviceOf(t, m.device(1), tensor.Of([]int32{1}))
+	both := []tensor.Tensor{x, y}
 	joint := w.Groups[0].Submit(&pg.Op{Kind: pg.KindAllReduce, In: both, Out: both}) // the other rank does not come
 	ctx, cancel := context.WithTimeout(t.Context(), pgtest.Bound)
 	defer cancel()
@@ -160,7 +161,7 @@ func TestMultiBreaks(t *testing.T) {
 	w.Configure(w.Members...)
 	w.Each(func(ctx context.Context, rank int, g *pg.Group) error {
 		m := w.Members[rank].Backend.(*Multi)
-		return g.AllReduce(ctx, onDeviceOf(t, m.device(1), pg.Of([]int32{1})), pg.Sum)
+		return g.AllReduce(ctx, onDeviceOf(t, m.device(1), tensor.Of([]int32{1})), tensor.Sum)
 	})
 }
 
@@ -196,13 +197,13 @@ func TestMultiSplit(t *testing.T) {
 			if sub.Rank() < 0 {
 				continue
 			}
-			x, y := onDeviceOf(t, m.device(0), pg.Of([]int32{1})), onDeviceOf(t, m.device(1), pg.Of([]int32{10}))
-			both := []pg.Tensor{x, y}
+			x, y := onDeviceOf(t, m.device(0), tensor.Of([]int32{1})), onDeviceOf(t, m.device(1), tensor.Of([]int32{10}))
+			both := []tensor.Tensor{x, y}
 			if err := sub.Do(ctx, &pg.Op{Kind: pg.KindAllReduce, In: both, Out: both}); err != nil {
 				return err
 			}
 			n := int32(len(ranks))
-			if a, b := pg.Slice[int32](onHost(t, x))[0], pg.Slice[int32](onHost(t, y))[0]; a != n || b != 10*n {
+			if a, b := tensor.Slice[int32](onHost(t, x))[0], tensor.Slice[int32](onHost(t, y))[0]; a != n || b != 10*n {
 				return fmt.Errorf("sums of %v are %d and %d, want %d and %d", ranks, a, b, n, 10*n)
 			}
 		}
@@ -240,9 +241,9 @@ func TestMultiBaby(t *testing.T) {
 	w := pgtest.NewWorld(t, pgtest.StartStore(t))
 	w.Configure(w.Join("solo", b))
 	g := w.Groups[0]
-	x, y := onDeviceOf(t, first, pg.Of([]float32{1})), onDeviceOf(t, second, pg.Of([]float32{2}))
-	both := []pg.Tensor{x, y}
-	work := g.Submit(&pg.Op{Kind: pg.KindAllReduce, In: both, Out: both, Reduce: pg.PreMulSum, Factor: 2})
+	x, y := onDeviceOf(t, first, tensor.Of([]float32{1})), onDeviceOf(t, second, tensor.Of([]float32{2}))
+	both := []tensor.Tensor{x, y}
+	work := g.Submit(&pg.Op{Kind: pg.KindAllReduce, In: both, Out: both, Reduce: tensor.PreMulSum, Factor: 2})
 	if b.Active() != 1 || work.Finished() {
 		t.Fatalf("the op did not wait for the stream of its second device: %v", work.Err())
 	}
@@ -250,7 +251,7 @@ func TestMultiBaby(t *testing.T) {
 	if err := work.Wait(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if a, b := pg.Slice[float32](onHost(t, x))[0], pg.Slice[float32](onHost(t, y))[0]; a != 2 || b != 4 {
+	if a, b := tensor.Slice[float32](onHost(t, x))[0], tensor.Slice[float32](onHost(t, y))[0]; a != 2 || b != 4 {
 		t.Errorf("results are %v and %v, want 2 and 4", a, b)
 	}
 	if err := g.BarrierOn(t.Context(), pg.BarrierOptions{DeviceIDs: []int{1, 0}}); err != nil {

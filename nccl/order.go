@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // MaxMarks bounds the events that an Order shares: CUDA has not many. Beyond
@@ -78,7 +79,7 @@ func NewOrder(o OrderOptions) (*Order, error) {
 // child's backend; release gives the mark back once nothing waits for it any
 // more, and may be called from any goroutine. With MaxMarks in use it waits
 // until the stream has come so far, and the handle is nil.
-func (o *Order) Mark(d pg.Device) (handle []byte, release func(), err error) {
+func (o *Order) Mark(d tensor.Device) (handle []byte, release func(), err error) {
 	dev, err := o.device(d)
 	if err != nil {
 		return nil, nil, err
@@ -99,9 +100,9 @@ func (o *Order) Mark(d pg.Device) (handle []byte, release func(), err error) {
 	return m.handle, func() { once.Do(func() { o.give(m) }) }, nil
 }
 
-func (o *Order) device(d pg.Device) (*Device, error) {
+func (o *Order) device(d tensor.Device) (*Device, error) {
 	for _, dev := range o.opt.Devices {
-		if pg.CUDA(dev.index) == d {
+		if tensor.CUDA(dev.index) == d {
 			return dev, nil
 		}
 	}

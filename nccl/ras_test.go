@@ -13,6 +13,7 @@ import (
 
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/pgtest"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // rasServer answers as the library's RAS service does, with answer to a status;
@@ -125,10 +126,10 @@ func TestErrorsCarryRAS(t *testing.T) {
 			}})
 			w := pgtest.NewWorld(t, pgtest.StartStore(t))
 			w.Configure(pgtest.Member{ID: "solo", Backend: traced})
-			x := onDevice(t, b, pg.New(pg.Float32DType, 16))
+			x := onDevice(t, b, tensor.New(tensor.Float32, 16))
 			f.fault(c.fault)
 			work := w.Groups[0].Submit(&pg.Op{
-				Kind: pg.KindAllReduce, In: []pg.Tensor{x}, Out: []pg.Tensor{x}, Deadline: time.Now().Add(2 * shortLimit),
+				Kind: pg.KindAllReduce, In: []tensor.Tensor{x}, Out: []tensor.Tensor{x}, Deadline: time.Now().Add(2 * shortLimit),
 			})
 			<-work.Done()
 			f.fault(wellBehaved)
@@ -163,7 +164,7 @@ func TestVariablesReachBaby(t *testing.T) {
 	t.Setenv("NCCL_RAS_ADDR", rasServer(t, "rank 1 is missing", false))
 	dev := f.device(t, 0)
 	w := pgtest.NewWorld(t, pgtest.StartStore(t))
-	x := onDeviceOf(t, dev, pg.New(pg.Float32DType, 16))
+	x := onDeviceOf(t, dev, tensor.New(tensor.Float32, 16))
 	mem, _ := x.Memory()
 	err := oneEpoch(t, w, babyOf(t, f, collectiveNeverEnds), mem.(*Buffer))
 	if err == nil || !strings.Contains(err.Error(), "RAS says: rank 1 is missing") {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/pgtest"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // world makes n configured members with the backends' buffers on the device.
@@ -28,14 +29,14 @@ func world(t testing.TB, f *fakes, n int) *pgtest.World {
 }
 
 // onDevice copies a host tensor.
-func onDevice(t testing.TB, b pg.Backend, host pg.Tensor) pg.Tensor {
+func onDevice(t testing.TB, b pg.Backend, host tensor.Tensor) tensor.Tensor {
 	t.Helper()
 	return onDeviceOf(t, b.(*Backend).opt.Device, host)
 }
 
-func onHost(t testing.TB, x pg.Tensor) pg.Tensor {
+func onHost(t testing.TB, x tensor.Tensor) tensor.Tensor {
 	t.Helper()
-	host := pg.New(x.DType(), x.Len())
+	host := tensor.New(x.DType(), x.Len())
 	mem, offset := x.Memory()
 	if err := mem.CopyToHost(host.Bytes(), offset); err != nil {
 		t.Fatal(err)
@@ -50,17 +51,17 @@ func TestReductions(t *testing.T) {
 	f := open(t)
 	const n = 3
 	w := world(t, f, n)
-	for _, dtype := range pg.DTypes() {
-		for op := pg.Sum; op <= pg.PreMulSum; op++ {
+	for _, dtype := range tensor.DTypes() {
+		for op := tensor.Sum; op <= tensor.PreMulSum; op++ {
 			t.Run(fmt.Sprint(dtype, "/", op), func(t *testing.T) {
-				_, _, factor, err := reduced(pg.New(dtype, 1), op, 2, n, 2)
+				_, _, factor, err := reduced(tensor.New(dtype, 1), op, 2, n, 2)
 				if err == nil && dtype.Reduces(op) == nil && (factor == 1 || isFloat(dtype)) {
 					reduceEverywhere(t, w, dtype, op)
 					return
 				}
-				x := onDevice(t, w.Members[0].Backend, pg.New(dtype, 4))
+				x := onDevice(t, w.Members[0].Backend, tensor.New(dtype, 4))
 				work := w.Groups[0].Submit(&pg.Op{
-					Kind: pg.KindAllReduce, In: []pg.Tensor{x}, Out: []pg.Tensor{x}, Reduce: op, Divisor: 2, Factor: 2,
+					Kind: pg.KindAllReduce, In: []tensor.Tensor{x}, Out: []tensor.Tensor{x}, Reduce: op, Divisor: 2, Factor: 2,
 				})
 				<-work.Done()
 				if err := work.Err(); !errors.Is(err, pg.ErrUnsupported) && !errors.Is(err, pg.ErrInvalidOp) {
@@ -71,77 +72,77 @@ func TestReductions(t *testing.T) {
 	}
 }
 
-func isFloat(d pg.DType) bool {
-	return slices.Contains([]pg.DType{pg.Float16DType, pg.BFloat16DType, pg.Float32DType, pg.Float64DType}, d)
+func isFloat(d tensor.DType) bool {
+	return slices.Contains([]tensor.DType{tensor.Float16, tensor.BFloat16, tensor.Float32, tensor.Float64}, d)
 }
 
 // reduceEverywhere compares with pg's own reduction.
-func reduceEverywhere(t *testing.T, w *pgtest.World, dtype pg.DType, op pg.ReduceOp) {
+func reduceEverywhere(t *testing.T, w *pgtest.World, dtype tensor.DType, op tensor.ReduceOp) {
 	const perRank = 5
 	n := len(w.Groups)
 	count := perRank * n
-	inputs, devices := make([]pg.Tensor, n), make([]pg.Tensor, n)
+	inputs, devices := make([]tensor.Tensor, n), make([]tensor.Tensor, n)
 	bytes := make([][]byte, n)
 	for r := range inputs {
 		inputs[r] = small(dtype, count, r)
 		devices[r], bytes[r] = onDevice(t, w.Members[r].Backend, inputs[r]), inputs[r].Bytes()
 	}
-	want := pg.New(dtype, count)
-	if err := pg.Reduce(want.Bytes(), bytes, dtype, op, 2, 2); err != nil {
+	want := tensor.New(dtype, count)
+	if err := tensor.Reduce(want.Bytes(), bytes, dtype, op, 2, 2); err != nil {
 		t.Fatal(err)
 	}
-	run := func(kind pg.Kind, in func(r int) []pg.Tensor, out func(r int) []pg.Tensor) {
+	run := func(kind pg.Kind, in func(r int) []tensor.Tensor, out func(r int) []tensor.Tensor) {
 		t.Helper()
 		w.Each(func(ctx context.Context, rank int, g *pg.Group) error {
 			return g.Do(ctx, &pg.Op{Kind: kind, In: in(rank), Out: out(rank), Reduce: op, Divisor: 2, Factor: 2, Root: 1})
 		})
 	}
-	parts := func(x pg.Tensor) (all []pg.Tensor) {
+	parts := func(x tensor.Tensor) (all []tensor.Tensor) {
 		for r := range n {
 			all = append(all, x.Slice(r*perRank, (r+1)*perRank))
 		}
 		return all
 	}
-	results := make([]pg.Tensor, n)
+	results := make([]tensor.Tensor, n)
 	for r := range results {
-		results[r] = onDevice(t, w.Members[r].Backend, pg.New(dtype, count))
+		results[r] = onDevice(t, w.Members[r].Backend, tensor.New(dtype, count))
 	}
-	run(pg.KindReduceScatter, func(r int) []pg.Tensor { return parts(devices[r]) },
-		func(r int) []pg.Tensor { return []pg.Tensor{results[r].Slice(0, perRank)} })
+	run(pg.KindReduceScatter, func(r int) []tensor.Tensor { return parts(devices[r]) },
+		func(r int) []tensor.Tensor { return []tensor.Tensor{results[r].Slice(0, perRank)} })
 	for r := range n {
 		near(t, "reduce-scatter", onHost(t, results[r].Slice(0, perRank)), want.Slice(r*perRank, (r+1)*perRank))
 	}
-	run(pg.KindReduce, func(r int) []pg.Tensor { return devices[r : r+1] }, func(r int) []pg.Tensor {
+	run(pg.KindReduce, func(r int) []tensor.Tensor { return devices[r : r+1] }, func(r int) []tensor.Tensor {
 		if r == 1 {
 			return results[r : r+1]
 		}
 		return nil
 	})
 	near(t, "reduce", onHost(t, results[1]), want)
-	run(pg.KindAllReduce, func(r int) []pg.Tensor { return devices[r : r+1] }, func(r int) []pg.Tensor { return devices[r : r+1] })
+	run(pg.KindAllReduce, func(r int) []tensor.Tensor { return devices[r : r+1] }, func(r int) []tensor.Tensor { return devices[r : r+1] })
 	for r := range n {
 		near(t, "all-reduce", onHost(t, devices[r]), want)
 	}
 }
 
 // small makes values whose sums and products every dtype can hold.
-func small(dtype pg.DType, count, seed int) pg.Tensor {
-	x := pg.New(dtype, count)
+func small(dtype tensor.DType, count, seed int) tensor.Tensor {
+	x := tensor.New(dtype, count)
 	for i := range count {
 		v := float64(1 + (i+seed)%3)
 		switch dtype {
-		case pg.Float16DType:
-			pg.Slice[pg.Float16](x)[i] = pg.NewFloat16(float32(v))
-		case pg.BFloat16DType:
-			pg.Slice[pg.BFloat16](x)[i] = pg.NewBFloat16(float32(v))
-		case pg.Float32DType:
-			pg.Slice[float32](x)[i] = float32(v) + 0.25
-		case pg.Float64DType:
-			pg.Slice[float64](x)[i] = v + 0.25
-		case pg.Complex64DType:
-			pg.Slice[complex64](x)[i] = complex(float32(v), -1)
-		case pg.Complex128DType:
-			pg.Slice[complex128](x)[i] = complex(v, -1)
+		case tensor.Float16:
+			tensor.Slice[tensor.F16](x)[i] = tensor.NewF16(float32(v))
+		case tensor.BFloat16:
+			tensor.Slice[tensor.BF16](x)[i] = tensor.NewBF16(float32(v))
+		case tensor.Float32:
+			tensor.Slice[float32](x)[i] = float32(v) + 0.25
+		case tensor.Float64:
+			tensor.Slice[float64](x)[i] = v + 0.25
+		case tensor.Complex64:
+			tensor.Slice[complex64](x)[i] = complex(float32(v), -1)
+		case tensor.Complex128:
+			tensor.Slice[complex128](x)[i] = complex(v, -1)
 		default:
 			x.Bytes()[i*dtype.Size()] = byte(v) // little-endian
 		}
@@ -149,18 +150,18 @@ func small(dtype pg.DType, count, seed int) pg.Tensor {
 	return x
 }
 
-func near(t *testing.T, what string, got, want pg.Tensor) {
+func near(t *testing.T, what string, got, want tensor.Tensor) {
 	t.Helper()
 	switch got.DType() {
-	case pg.Float32DType:
-		for i, v := range pg.Slice[float32](got) {
-			if w := pg.Slice[float32](want)[i]; math.Abs(float64(v-w)) > 1e-5*math.Abs(float64(w)) {
+	case tensor.Float32:
+		for i, v := range tensor.Slice[float32](got) {
+			if w := tensor.Slice[float32](want)[i]; math.Abs(float64(v-w)) > 1e-5*math.Abs(float64(w)) {
 				t.Fatalf("%s: element %d is %v, want %v", what, i, v, w)
 			}
 		}
-	case pg.Float64DType:
-		for i, v := range pg.Slice[float64](got) {
-			if w := pg.Slice[float64](want)[i]; math.Abs(v-w) > 1e-12*math.Abs(w) {
+	case tensor.Float64:
+		for i, v := range tensor.Slice[float64](got) {
+			if w := tensor.Slice[float64](want)[i]; math.Abs(v-w) > 1e-12*math.Abs(w) {
 				t.Fatalf("%s: element %d is %v, want %v", what, i, v, w)
 			}
 		}
@@ -179,23 +180,23 @@ func TestPointToPoint(t *testing.T) {
 	w.Each(func(ctx context.Context, rank int, g *pg.Group) error {
 		b, peer := w.Members[rank].Backend, 1-rank
 		for i := range 4 {
-			out := onDevice(t, b, pg.Of([]int32{int32(100*rank + i)}))
-			in := onDevice(t, b, pg.Of([]int32{-1}))
+			out := onDevice(t, b, tensor.Of([]int32{int32(100*rank + i)}))
+			in := onDevice(t, b, tensor.Of([]int32{-1}))
 			batch := &pg.Op{Kind: pg.KindBatch, Batch: []*pg.Op{
-				{Kind: pg.KindSend, Peer: peer, In: []pg.Tensor{out}},
-				{Kind: pg.KindRecv, Peer: peer, Out: []pg.Tensor{in}},
+				{Kind: pg.KindSend, Peer: peer, In: []tensor.Tensor{out}},
+				{Kind: pg.KindRecv, Peer: peer, Out: []tensor.Tensor{in}},
 			}}
 			if err := g.Do(ctx, batch); err != nil {
 				return err
 			}
-			if got := pg.Slice[int32](onHost(t, in))[0]; got != int32(100*peer+i) {
+			if got := tensor.Slice[int32](onHost(t, in))[0]; got != int32(100*peer+i) {
 				return fmt.Errorf("message %d is %d, want %d", i, got, 100*peer+i)
 			}
 		}
-		x := onDevice(t, b, pg.Of([]int32{0}))
+		x := onDevice(t, b, tensor.Of([]int32{0}))
 		for _, op := range []*pg.Op{
-			{Kind: pg.KindSend, Peer: peer, Tag: 3, In: []pg.Tensor{x}},
-			{Kind: pg.KindRecv, Peer: pg.AnySource, Out: []pg.Tensor{x}},
+			{Kind: pg.KindSend, Peer: peer, Tag: 3, In: []tensor.Tensor{x}},
+			{Kind: pg.KindRecv, Peer: pg.AnySource, Out: []tensor.Tensor{x}},
 		} {
 			if err := g.Do(ctx, op); !errors.Is(err, pg.ErrUnsupported) {
 				return fmt.Errorf("%v tag %d peer %d: %w, want ErrUnsupported", op.Kind, op.Tag, op.Peer, err)
@@ -212,10 +213,10 @@ func TestChained(t *testing.T) {
 	w := world(t, f, 2)
 	w.Each(func(ctx context.Context, rank int, g *pg.Group) error {
 		b := w.Members[rank].Backend.(*Backend)
-		x := onDevice(t, b, pg.Of([]float64{float64(rank + 1)}))
+		x := onDevice(t, b, tensor.Of([]float64{float64(rank + 1)}))
 		var works []*pg.Work
 		for range 10 {
-			works = append(works, g.AllReduceAsync(x, pg.Sum))
+			works = append(works, g.AllReduceAsync(x, tensor.Sum))
 		}
 		mem, _ := x.Memory()
 		host := make([]byte, 8)
@@ -236,11 +237,11 @@ func TestChained(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		y, err := pg.FromBytes(pg.Float64DType, host, 1)
+		y, err := tensor.FromBytes(tensor.Float64, host, 1)
 		if err != nil {
 			return err
 		}
-		if got, want := pg.Slice[float64](y)[0], 3*math.Pow(2, 9); got != want {
+		if got, want := tensor.Slice[float64](y)[0], 3*math.Pow(2, 9); got != want {
 			return fmt.Errorf("the stream saw %v, want %v", got, want)
 		}
 		for _, work := range works {
@@ -262,9 +263,9 @@ func TestAbortStress(t *testing.T) {
 	for epoch := range epochs {
 		var works []*pg.Work
 		for rank, g := range w.Groups {
-			x := onDevice(t, w.Members[rank].Backend, pg.New(pg.Float32DType, 10_000))
+			x := onDevice(t, w.Members[rank].Backend, tensor.New(tensor.Float32, 10_000))
 			for range 20 {
-				works = append(works, g.AllReduceAsync(x, pg.Sum))
+				works = append(works, g.AllReduceAsync(x, tensor.Sum))
 			}
 		}
 		delay := time.NewTimer(time.Duration(random.Int64N(int64(2 * time.Millisecond))))
@@ -284,11 +285,11 @@ func TestAbortStress(t *testing.T) {
 		w.Configure(w.Members...)
 	}
 	w.Each(func(ctx context.Context, rank int, g *pg.Group) error {
-		x := onDevice(t, w.Members[rank].Backend, pg.Of([]int32{1}))
-		if err := g.AllReduce(ctx, x, pg.Sum); err != nil {
+		x := onDevice(t, w.Members[rank].Backend, tensor.Of([]int32{1}))
+		if err := g.AllReduce(ctx, x, tensor.Sum); err != nil {
 			return err
 		}
-		if got := pg.Slice[int32](onHost(t, x))[0]; got != n {
+		if got := tensor.Slice[int32](onHost(t, x))[0]; got != n {
 			return fmt.Errorf("sum is %d, want %d", got, n)
 		}
 		return nil

@@ -12,6 +12,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/pgtest"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // worldOf makes n configured members with a library and options.
@@ -33,12 +34,12 @@ func worldOf(t *testing.T, f *fakes, n int, o Options) *pgtest.World {
 
 // total checks a sum over the ranks of g.
 func total(ctx context.Context, t *testing.T, b pg.Backend, g *pg.Group) error {
-	x := onDevice(t, b, pg.Of([]int64{int64(g.Rank()) + 1}))
-	if err := g.AllReduce(ctx, x, pg.Sum); err != nil {
+	x := onDevice(t, b, tensor.Of([]int64{int64(g.Rank()) + 1}))
+	if err := g.AllReduce(ctx, x, tensor.Sum); err != nil {
 		return err
 	}
 	n := int64(g.Size())
-	if got := pg.Slice[int64](onHost(t, x))[0]; got != n*(n+1)/2 {
+	if got := tensor.Slice[int64](onHost(t, x))[0]; got != n*(n+1)/2 {
 		return fmt.Errorf("sum of %d ranks is %d, want %d", n, got, n*(n+1)/2)
 	}
 	return nil
@@ -64,7 +65,7 @@ func TestSplit(t *testing.T) {
 			w := worldOf(t, f, 4, Options{Library: c.lib})
 			w.Each(func(ctx context.Context, rank int, g *pg.Group) error {
 				b := w.Members[rank].Backend
-				ahead := g.AllReduceAsync(onDevice(t, b, pg.Of([]int32{1})), pg.Sum)
+				ahead := g.AllReduceAsync(onDevice(t, b, tensor.Of([]int32{1})), tensor.Sum)
 				for first := range 2 {
 					if c.local && rank%2 != first {
 						continue
@@ -204,8 +205,8 @@ func TestShrinkAfterError(t *testing.T) {
 			})
 			f.fault(c.faults[0])
 			w.Each(func(ctx context.Context, rank int, g *pg.Group) error {
-				x := onDevice(t, w.Members[rank].Backend, pg.Of([]int32{1}))
-				if err := g.AllReduce(ctx, x, pg.Sum); err == nil {
+				x := onDevice(t, w.Members[rank].Backend, tensor.Of([]int32{1}))
+				if err := g.AllReduce(ctx, x, tensor.Sum); err == nil {
 					return errors.New("no error of the library")
 				}
 				return nil
@@ -240,14 +241,14 @@ func TestShrinkAfterError(t *testing.T) {
 			}
 			work := make([]*pg.Work, len(left))
 			for rank, m := range left {
-				x := onDevice(t, m.Backend, pg.Of([]int64{1}))
-				work[rank] = m.Backend.Submit(&pg.Op{Kind: pg.KindAllReduce, Reduce: pg.Sum, In: []pg.Tensor{x}, Out: []pg.Tensor{x}})
+				x := onDevice(t, m.Backend, tensor.Of([]int64{1}))
+				work[rank] = m.Backend.Submit(&pg.Op{Kind: pg.KindAllReduce, Reduce: tensor.Sum, In: []tensor.Tensor{x}, Out: []tensor.Tensor{x}})
 			}
 			for rank := range left {
 				if err := work[rank].Wait(t.Context()); err != nil {
 					t.Error(err)
 				}
-				if got := pg.Slice[int64](onHost(t, work[rank].Op().Out[0]))[0]; got != 2 {
+				if got := tensor.Slice[int64](onHost(t, work[rank].Op().Out[0]))[0]; got != 2 {
 					t.Errorf("rank %d: sum is %d, want 2", rank, got)
 				}
 			}
@@ -261,8 +262,8 @@ func TestShrinkFreesTheThread(t *testing.T) {
 	f := open(t)
 	w := worldOf(t, f, 2, Options{Library: f.lib, Shrink: true, AbortLimit: 4 * shortLimit})
 	f.fault(callAwaitsAbort)
-	x := onDevice(t, w.Members[0].Backend, pg.Of([]int32{1}))
-	work := w.Groups[0].AllReduceAsync(x, pg.Sum)
+	x := onDevice(t, w.Members[0].Backend, tensor.Of([]int32{1}))
+	work := w.Groups[0].AllReduceAsync(x, tensor.Sum)
 	e, err := w.Members[0].Backend.(*Backend).current()
 	if err != nil {
 		t.Fatal(err)
@@ -354,10 +355,10 @@ func TestReduceOpsDestroyed(t *testing.T) {
 	f := open(t)
 	w := worldOf(t, f, 1, Options{Library: f.lib})
 	b := w.Members[0].Backend
-	x := onDevice(t, b, pg.Of([]float64{1}))
+	x := onDevice(t, b, tensor.Of([]float64{1}))
 	for i := range 3 * maxOps {
 		work := w.Groups[0].Submit(&pg.Op{
-			Kind: pg.KindAllReduce, In: []pg.Tensor{x}, Out: []pg.Tensor{x}, Reduce: pg.PreMulSum, Factor: 1 + 1/float64(i+1),
+			Kind: pg.KindAllReduce, In: []tensor.Tensor{x}, Out: []tensor.Tensor{x}, Reduce: tensor.PreMulSum, Factor: 1 + 1/float64(i+1),
 		})
 		if err := work.Wait(t.Context()); err != nil {
 			t.Fatal(err)
@@ -366,7 +367,7 @@ func TestReduceOpsDestroyed(t *testing.T) {
 			t.Fatalf("%d ops are registered, want at most %d", n, maxOps+1)
 		}
 	}
-	if got := pg.Slice[float64](onHost(t, x))[0]; got < 3*maxOps || got > 3*maxOps+2 {
+	if got := tensor.Slice[float64](onHost(t, x))[0]; got < 3*maxOps || got > 3*maxOps+2 {
 		t.Errorf("product of (i+1)/i up to %d is %v", 3*maxOps, got)
 	}
 	if err := b.Close(); err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/pgtest"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // Memory of somebody else, in the middle of an allocation of theirs, is a tensor
@@ -42,7 +43,7 @@ func TestWrap(t *testing.T) {
 			t.Error(err)
 		}
 		got := make([]byte, 16)
-		want := pg.Of([]float32{2, 4, 6, 8}).Bytes()
+		want := tensor.Of([]float32{2, 4, 6, 8}).Bytes()
 		if err := arena.CopyToHost(got, offset); err != nil || !slices.Equal(got, want) {
 			t.Errorf("the arena has %x at %d, %v; want %x", got, offset, err, want)
 		}
@@ -68,19 +69,19 @@ func TestWrapGrows(t *testing.T) {
 			t.Fatal(err)
 		}
 		ones := slices.Repeat([]float32{1}, size/4)
-		if err := buf.CopyFromHost(0, pg.Of(ones).Bytes()); err != nil {
+		if err := buf.CopyFromHost(0, tensor.Of(ones).Bytes()); err != nil {
 			t.Fatal(err)
 		}
-		x, err := pg.OnDevice(buf, pg.Float32DType, size/4)
+		x, err := tensor.OnDevice(buf, tensor.Float32, size/4)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if err := w.Groups[0].Submit(&pg.Op{
-			Kind: pg.KindAllReduce, In: []pg.Tensor{x}, Out: []pg.Tensor{x}, Reduce: pg.PreMulSum, Factor: 2,
+			Kind: pg.KindAllReduce, In: []tensor.Tensor{x}, Out: []tensor.Tensor{x}, Reduce: tensor.PreMulSum, Factor: 2,
 		}).Wait(t.Context()); err != nil {
 			t.Fatalf("%d bytes: %v", size, err)
 		}
-		if got := pg.Slice[float32](onHost(t, x)); got[0] != 2 || got[len(got)-1] != 2 {
+		if got := tensor.Slice[float32](onHost(t, x)); got[0] != 2 || got[len(got)-1] != 2 {
 			t.Errorf("%d bytes: first and last are %v and %v, want 2", size, got[0], got[len(got)-1])
 		}
 	}

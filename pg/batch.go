@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // validateBatch checks every op of a batch.
@@ -117,14 +119,14 @@ func (op *Op) batchRun() *batchRun {
 }
 
 // SendOp is the op of Send, for a batch.
-func SendOp(t Tensor, e Envelope) *Op {
-	return &Op{Kind: KindSend, In: []Tensor{t}, Peer: e.Peer, Tag: e.Tag}
+func SendOp(t tensor.Tensor, e Envelope) *Op {
+	return &Op{Kind: KindSend, In: []tensor.Tensor{t}, Peer: e.Peer, Tag: e.Tag}
 }
 
 // RecvOp is the op of Recv, for a batch. Op.Source is the sender once the batch
 // is done.
-func RecvOp(t Tensor, e Envelope) *Op {
-	return &Op{Kind: KindRecv, Out: []Tensor{t}, Peer: e.Peer, Tag: e.Tag}
+func RecvOp(t tensor.Tensor, e Envelope) *Op {
+	return &Op{Kind: KindRecv, Out: []tensor.Tensor{t}, Peer: e.Peer, Tag: e.Tag}
 }
 
 // Batch starts several ops as one and waits for all of them: the first error

@@ -1,6 +1,10 @@
 package pg
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"github.com/skerry-ft/skerry/tensor"
+)
 
 // A call is the memory of one op: the op, its Work, room for one tensor on
 // each side, and a channel to wake the one goroutine that waits. Blocking verbs
@@ -11,12 +15,12 @@ import "sync/atomic"
 type call struct {
 	op      Op
 	work    Work
-	in, out [1]Tensor
-	slots   [2][]Tensor   // room for the slots of a flat op, In and Out
-	subs    []*call       // of the ops of a batch
-	batch   []*Op         // those ops
-	run     *batchRun     // of a batch at a backend without batches
-	wake    chan struct{} // capacity 1: Complete never blocks
+	in, out [1]tensor.Tensor
+	slots   [2][]tensor.Tensor // room for the slots of a flat op, In and Out
+	subs    []*call            // of the ops of a batch
+	batch   []*Op              // those ops
+	run     *batchRun          // of a batch at a backend without batches
+	wake    chan struct{}      // capacity 1: Complete never blocks
 
 	taken    atomic.Bool   // work is in use
 	released atomic.Uint32 // holders that have let go
@@ -43,7 +47,7 @@ func (c *call) prepare(op Op) *Op {
 }
 
 // single gives the op one tensor on each side; none stands for no tensor.
-func (c *call) single(in, out Tensor) {
+func (c *call) single(in, out tensor.Tensor) {
 	if !in.IsNone() {
 		c.in[0] = in
 		c.op.In = c.in[:]
@@ -65,7 +69,7 @@ func (c *call) release(holder uint32) {
 	case <-c.wake:
 	default:
 	}
-	c.op, c.in[0], c.out[0] = Op{}, Tensor{}, Tensor{}
+	c.op, c.in[0], c.out[0] = Op{}, tensor.Tensor{}, tensor.Tensor{}
 	for side := range c.slots {
 		clear(c.slots[side])
 	}

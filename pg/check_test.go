@@ -10,6 +10,7 @@ import (
 
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/pgtest"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // TestCheckConforms: as long as the ranks agree, a Check is not there, in
@@ -36,36 +37,36 @@ type disagreement struct {
 
 // disagreements are ways in which three ranks can differ.
 func disagreements() []disagreement {
-	f32 := func(n ...int) pg.Tensor { return pg.New(pg.Float32DType, n...) }
+	f32 := func(n ...int) tensor.Tensor { return tensor.New(tensor.Float32, n...) }
 	return []disagreement{
 		{"kind", func(g *pg.Group, rank int) *pg.Work {
 			if rank == oddRank {
 				return g.BroadcastAsync(f32(8), 0)
 			}
-			return g.AllReduceAsync(f32(8), pg.Sum)
+			return g.AllReduceAsync(f32(8), tensor.Sum)
 		}, []string{"called broadcast #2", "with root 0", "called all-reduce #2 of float32[8] by sum on cpu"}},
 		{"shape", func(g *pg.Group, rank int) *pg.Work {
 			shapes := [][]int{{2, 3}, {3, 2}, {2, 3}}
-			return g.AllReduceAsync(f32(shapes[rank]...), pg.Sum)
+			return g.AllReduceAsync(f32(shapes[rank]...), tensor.Sum)
 		}, []string{"float32[3 2]", "float32[2 3]"}},
 		{"dtype", func(g *pg.Group, rank int) *pg.Work {
-			return g.AllReduceAsync(pg.New([]pg.DType{pg.Float32DType, pg.Int32DType, pg.Float32DType}[rank], 8), pg.Sum)
+			return g.AllReduceAsync(tensor.New([]tensor.DType{tensor.Float32, tensor.Int32, tensor.Float32}[rank], 8), tensor.Sum)
 		}, []string{"int32[8]", "float32[8]"}},
 		{"reduce op", func(g *pg.Group, rank int) *pg.Work {
-			return g.AllReduceAsync(f32(8), []pg.ReduceOp{pg.Sum, pg.Max, pg.Sum}[rank])
+			return g.AllReduceAsync(f32(8), []tensor.ReduceOp{tensor.Sum, tensor.Max, tensor.Sum}[rank])
 		}, []string{"by max", "by sum"}},
 		{"root", func(g *pg.Group, rank int) *pg.Work {
 			return g.BroadcastAsync(f32(8), []int{0, 2, 0}[rank])
 		}, []string{"with root 2", "with root 0"}},
 		{"splits", func(g *pg.Group, rank int) *pg.Work {
-			in, out := []pg.Tensor{f32(1), f32(1), f32(1)}, []pg.Tensor{f32(1), f32(1), f32(1)}
+			in, out := []tensor.Tensor{f32(1), f32(1), f32(1)}, []tensor.Tensor{f32(1), f32(1), f32(1)}
 			if rank == oddRank {
 				in[0] = f32(2)
 			}
 			return g.AllToAllAsync(in, out)
 		}, []string{"all-to-all #2 of float32[2] 2×[1]", "all-to-all #2 of float32 3×[1]"}},
 		{"gathered size", func(g *pg.Group, rank int) *pg.Work {
-			out := []pg.Tensor{f32(4), f32(4), f32(4)}
+			out := []tensor.Tensor{f32(4), f32(4), f32(4)}
 			if rank == oddRank {
 				out[oddRank] = f32(5)
 				return g.AllGatherAsync(f32(5), out)
@@ -118,11 +119,11 @@ func TestCheckNamesBothSides(t *testing.T) {
 // TestCheckNamesTheMissing: a rank that does not come is named at the deadline.
 func TestCheckNamesTheMissing(t *testing.T) {
 	w := checked(t, 3)
-	x := pg.Of([]float32{1, 2})
+	x := tensor.Of([]float32{1, 2})
 	work := w.Groups[0].Submit(&pg.Op{
-		Kind: pg.KindAllReduce, In: []pg.Tensor{x}, Out: []pg.Tensor{x}, Deadline: time.Now().Add(50 * time.Millisecond),
+		Kind: pg.KindAllReduce, In: []tensor.Tensor{x}, Out: []tensor.Tensor{x}, Deadline: time.Now().Add(50 * time.Millisecond),
 	})
-	other := w.Groups[2].AllReduceAsync(pg.Of([]float32{1, 2}), pg.Sum)
+	other := w.Groups[2].AllReduceAsync(tensor.Of([]float32{1, 2}), tensor.Sum)
 	err := work.Wait(t.Context())
 	if !errors.Is(err, context.DeadlineExceeded) ||
 		!strings.Contains(err.Error(), "rank 1 (b) did not call all-reduce #1 of float32[2] by sum on cpu") {
@@ -142,7 +143,7 @@ func TestCheckTouchesNothing(t *testing.T) {
 	xs := [][]float32{{1, 2}, {3, 4, 5}}
 	errs := make([]error, 2)
 	w.Each(func(ctx context.Context, rank int, g *pg.Group) error {
-		errs[rank] = g.AllReduce(ctx, pg.Of(xs[rank]), pg.Sum)
+		errs[rank] = g.AllReduce(ctx, tensor.Of(xs[rank]), tensor.Sum)
 		return nil
 	})
 	if fmt.Sprint(xs) != "[[1 2] [3 4 5]]" || errs[0] == nil || errs[1] == nil {
@@ -177,9 +178,9 @@ func TestCheckSendsPass(t *testing.T) {
 		x := []int32{int32(rank)}
 		if rank == 0 {
 			barrier := g.BarrierAsync()
-			return errors.Join(g.Send(ctx, pg.Of(x), pg.Envelope{Peer: 1}), barrier.Wait(ctx))
+			return errors.Join(g.Send(ctx, tensor.Of(x), pg.Envelope{Peer: 1}), barrier.Wait(ctx))
 		}
-		_, err := g.Recv(ctx, pg.Of(x), pg.Envelope{Peer: 0})
+		_, err := g.Recv(ctx, tensor.Of(x), pg.Envelope{Peer: 0})
 		return errors.Join(err, g.Barrier(ctx))
 	})
 }

@@ -3,12 +3,14 @@ package pg
 import (
 	"context"
 	"fmt"
+
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // AllGatherCoalesced gathers several tensors as one: out[r][i] becomes in[i] of
 // rank r, everywhere. Len(out) is Size and len(out[r]) is len(in); tensors may
 // differ in size and dtype.
-func (g *Group) AllGatherCoalesced(ctx context.Context, in []Tensor, out [][]Tensor) error {
+func (g *Group) AllGatherCoalesced(ctx context.Context, in []tensor.Tensor, out [][]tensor.Tensor) error {
 	if err := checkColumns(KindAllGather, in, out); err != nil {
 		return err
 	}
@@ -21,12 +23,12 @@ func (g *Group) AllGatherCoalesced(ctx context.Context, in []Tensor, out [][]Ten
 		for r := range out {
 			op.Out[r] = out[r][i]
 		}
-		sub.single(in[i], Tensor{})
+		sub.single(in[i], tensor.Tensor{})
 	}
 	return g.wait(ctx, c)
 }
 
-func checkColumns(k Kind, in []Tensor, out [][]Tensor) error {
+func checkColumns(k Kind, in []tensor.Tensor, out [][]tensor.Tensor) error {
 	if len(in) == 0 || len(in) > MaxBatch {
 		return fmt.Errorf("%w: coalesced %v of %d tensors, want 1 to %d", ErrInvalidOp, k, len(in), MaxBatch)
 	}
@@ -41,13 +43,13 @@ func checkColumns(k Kind, in []Tensor, out [][]Tensor) error {
 
 // AllGatherIntoTensorCoalesced is AllGatherIntoTensor of in[i] into out[i], for
 // all i as one.
-func (g *Group) AllGatherIntoTensorCoalesced(ctx context.Context, in, out []Tensor) error {
+func (g *Group) AllGatherIntoTensorCoalesced(ctx context.Context, in, out []tensor.Tensor) error {
 	return g.flatBatch(ctx, Op{Kind: KindAllGather, Flat: true}, in, out)
 }
 
 // ReduceScatterCoalesced reduces in[i][r] over all ranks into out[i] of rank r,
 // for all i as one.
-func (g *Group) ReduceScatterCoalesced(ctx context.Context, in [][]Tensor, out []Tensor, op ReduceOp) error {
+func (g *Group) ReduceScatterCoalesced(ctx context.Context, in [][]tensor.Tensor, out []tensor.Tensor, op tensor.ReduceOp) error {
 	if len(out) == 0 || len(out) > MaxBatch || len(in) != len(out) {
 		return fmt.Errorf("%w: coalesced reduce-scatter of %d inputs into %d outputs, want as many, 1 to %d",
 			ErrInvalidOp, len(in), len(out), MaxBatch)
@@ -56,18 +58,18 @@ func (g *Group) ReduceScatterCoalesced(ctx context.Context, in [][]Tensor, out [
 	defer g.releaseBatch(c)
 	for i := range out {
 		c.subs[i].prepare(Op{Kind: KindReduceScatter, Reduce: op, In: in[i]})
-		c.subs[i].single(Tensor{}, out[i])
+		c.subs[i].single(tensor.Tensor{}, out[i])
 	}
 	return g.wait(ctx, c)
 }
 
 // ReduceScatterTensorCoalesced is ReduceScatterTensor of in[i] into out[i], for
 // all i as one.
-func (g *Group) ReduceScatterTensorCoalesced(ctx context.Context, in, out []Tensor, op ReduceOp) error {
+func (g *Group) ReduceScatterTensorCoalesced(ctx context.Context, in, out []tensor.Tensor, op tensor.ReduceOp) error {
 	return g.flatBatch(ctx, Op{Kind: KindReduceScatter, Flat: true, Reduce: op}, in, out)
 }
 
-func (g *Group) flatBatch(ctx context.Context, op Op, in, out []Tensor) error {
+func (g *Group) flatBatch(ctx context.Context, op Op, in, out []tensor.Tensor) error {
 	if len(in) == 0 || len(in) > MaxBatch || len(in) != len(out) {
 		return fmt.Errorf("%w: coalesced %v of %d inputs into %d outputs, want as many, 1 to %d",
 			ErrInvalidOp, op.Kind, len(in), len(out), MaxBatch)

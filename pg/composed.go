@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // seat is this process's place in a group, and who else sits in it: all that a verb which
@@ -200,11 +202,11 @@ func (c *composed) seen(err error) error {
 }
 
 // broadcast copies t of root into t of every other rank.
-func (c *composed) broadcast(ctx context.Context, t Tensor, root int) error {
-	return c.do(ctx, &Op{Kind: KindBroadcast, Root: root, In: []Tensor{t}, Out: []Tensor{t}})
+func (c *composed) broadcast(ctx context.Context, t tensor.Tensor, root int) error {
+	return c.do(ctx, &Op{Kind: KindBroadcast, Root: root, In: []tensor.Tensor{t}, Out: []tensor.Tensor{t}})
 }
 
 // allGather copies in of every rank into out, one after the other.
-func (c *composed) allGather(ctx context.Context, in, out Tensor) error {
-	return c.do(ctx, &Op{Kind: KindAllGather, Flat: true, In: []Tensor{in}, Out: []Tensor{out}})
+func (c *composed) allGather(ctx context.Context, in, out tensor.Tensor) error {
+	return c.do(ctx, &Op{Kind: KindAllGather, Flat: true, In: []tensor.Tensor{in}, Out: []tensor.Tensor{out}})
 }

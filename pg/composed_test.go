@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // composedVerbs are the verbs that are made of others, or fold several tensors of a rank,
@@ -49,16 +50,16 @@ var composedVerbs = map[string]func(ctx context.Context, g *pg.Group, rank, size
 		return errors.Join(err, equal(got, objectOf(rank)))
 	},
 	"AllGatherUneven": func(ctx context.Context, g *pg.Group, rank, size int) error {
-		mine := pg.Of(slices.Repeat([]float32{float32(rank)}, rank+1))
+		mine := tensor.Of(slices.Repeat([]float32{float32(rank)}, rank+1))
 		if rank < 0 { // what a spare has counts for nothing, whatever it is
-			mine = pg.Of(make([]int64, 100))
+			mine = tensor.Of(make([]int64, 100))
 		}
 		all, err := g.AllGatherUneven(ctx, mine)
 		if err != nil || len(all) != size {
 			return fmt.Errorf("%d tensors, want %d: %w", len(all), size, err)
 		}
 		for r, x := range all {
-			if err := equal(pg.Slice[float32](x), slices.Repeat([]float32{float32(r)}, r+1)); err != nil {
+			if err := equal(tensor.Slice[float32](x), slices.Repeat([]float32{float32(r)}, r+1)); err != nil {
 				return err
 			}
 		}
@@ -95,23 +96,23 @@ var composedVerbs = map[string]func(ctx context.Context, g *pg.Group, rank, size
 		return g.MonitoredBarrier(ctx, pg.MonitorOptions{})
 	},
 	"AllReduceMulti": func(ctx context.Context, g *pg.Group, _, _ int) error {
-		ts := []pg.Tensor{f64(1), f64(1)}
-		return errors.Join(g.AllReduceMulti(ctx, ts, pg.Avg), expect("average", ts, 1, 1))
+		ts := []tensor.Tensor{f64(1), f64(1)}
+		return errors.Join(g.AllReduceMulti(ctx, ts, tensor.Avg), expect("average", ts, 1, 1))
 	},
 	"AllReduceMultiAsync": func(ctx context.Context, g *pg.Group, _, _ int) error {
-		ts := []pg.Tensor{f64(1), f64(1)}
-		return errors.Join(g.Wait(ctx, g.AllReduceMultiAsync(ts, pg.Avg)), expect("average", ts[:1], 1))
+		ts := []tensor.Tensor{f64(1), f64(1)}
+		return errors.Join(g.Wait(ctx, g.AllReduceMultiAsync(ts, tensor.Avg)), expect("average", ts[:1], 1))
 	},
 	"ReduceMulti": func(ctx context.Context, g *pg.Group, rank, _ int) error {
-		ts := []pg.Tensor{f64(1), f64(3)}
+		ts := []tensor.Tensor{f64(1), f64(3)}
 		want := 3.0
 		if rank == 1 {
 			want = 2
 		}
-		return errors.Join(g.ReduceMulti(ctx, ts, pg.Avg, pg.RootTensor{Root: 1, Tensor: 1}), expect("average", ts, 1, want))
+		return errors.Join(g.ReduceMulti(ctx, ts, tensor.Avg, pg.RootTensor{Root: 1, Tensor: 1}), expect("average", ts, 1, want))
 	},
 	"AllGatherMulti": func(ctx context.Context, g *pg.Group, rank, size int) error {
-		var lists [2][]pg.Tensor
+		var lists [2][]tensor.Tensor
 		var want []float64
 		for i := range lists {
 			for r := range size {
@@ -119,18 +120,18 @@ var composedVerbs = map[string]func(ctx context.Context, g *pg.Group, rank, size
 				want = append(want, float64(r), float64(r)+0.5)
 			}
 		}
-		err := g.AllGatherMulti(ctx, []pg.Tensor{f64(float64(rank)), f64(float64(rank) + 0.5)}, lists[:])
+		err := g.AllGatherMulti(ctx, []tensor.Tensor{f64(float64(rank)), f64(float64(rank) + 0.5)}, lists[:])
 		return errors.Join(err, expect("gathered", lists[0], want...), expect("copied", lists[1], want...))
 	},
 	"ReduceScatterMulti": func(ctx context.Context, g *pg.Group, rank, size int) error {
-		var lists [3][]pg.Tensor
+		var lists [3][]tensor.Tensor
 		for i := range lists {
 			for r := range size {
 				lists[i] = append(lists[i], f64(float64(r)))
 			}
 		}
-		out := []pg.Tensor{f64(untouched)}
-		err := g.ReduceScatterMulti(ctx, lists[:], out, pg.Avg)
+		out := []tensor.Tensor{f64(untouched)}
+		err := g.ReduceScatterMulti(ctx, lists[:], out, tensor.Avg)
 		if rank < 0 {
 			return refused(err)
 		}
@@ -284,8 +285,8 @@ func TestComposedVerbsDoNotGoOnAmongOthers(t *testing.T) {
 	spare := make([]int64, 1) // the op below is over all members
 	go func() {
 		errs <- groups[2].Do(t.Context(), &pg.Op{
-			Kind: pg.KindAllGather, In: []pg.Tensor{pg.Of(spare)},
-			Out: []pg.Tensor{pg.Of([]int64{0}), pg.Of([]int64{0}), pg.Of([]int64{0})},
+			Kind: pg.KindAllGather, In: []tensor.Tensor{tensor.Of(spare)},
+			Out: []tensor.Tensor{tensor.Of([]int64{0}), tensor.Of([]int64{0}), tensor.Of([]int64{0})},
 		})
 	}()
 	failed := 0

@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // TestDetailConforms: everything at once changes nothing.
@@ -126,7 +127,7 @@ func TestDebugReachesSubgroups(t *testing.T) {
 		if got := sub.Backend().(*pg.Trace).Dump().Group; got != "world/tp" {
 			t.Errorf("subgroup is traced as %q", got)
 		}
-		errs[rank] = sub.AllReduce(ctx, pg.New(pg.Float32DType, 1+rank), pg.Sum)
+		errs[rank] = sub.AllReduce(ctx, tensor.New(tensor.Float32, 1+rank), tensor.Sum)
 		return nil
 	})
 	for rank, err := range errs {
@@ -230,8 +231,8 @@ func TestObserve(t *testing.T) {
 	if err := g.Configure(t.Context(), stubConfig1()); err != nil {
 		t.Fatal(err)
 	}
-	_ = g.AllReduce(t.Context(), pg.New(pg.Float32DType, 3), pg.Max)
-	if last := o.mu.last; last.Kind != pg.KindAllReduce || last.Reduce != pg.Max || last.InBytes != 12 || last.DType != pg.Float32DType {
+	_ = g.AllReduce(t.Context(), tensor.New(tensor.Float32, 3), tensor.Max)
+	if last := o.mu.last; last.Kind != pg.KindAllReduce || last.Reduce != tensor.Max || last.InBytes != 12 || last.DType != tensor.Float32 {
 		t.Errorf("told of %+v", last)
 	}
 	g.Abort(errors.New("enough"))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/pgtest"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // memory finds the in-memory backend below decorators.
@@ -28,7 +29,7 @@ func conform(t *testing.T, wrap func(pg.Backend) pg.Backend) {
 	pgtest.RunWith(t, pgtest.Harness{
 		New:          func(*testing.T) pg.Backend { return wrap(net.Backend()) },
 		StoreAddress: func(t *testing.T) string { return t.Name() },
-		DTypes:       []pg.DType{pg.Float32DType, pg.Int64DType}, // the backend's own test has them all
+		DTypes:       []tensor.DType{tensor.Float32, tensor.Int64}, // the backend's own test has them all
 		Kill:         func(b pg.Backend) { memory(b).Kill() },
 		Corrupt:      func(b pg.Backend) { memory(b).CorruptNext() },
 	})
@@ -62,7 +63,7 @@ func TestSwallow(t *testing.T) {
 	w := decoratedWorld(t, 2, func(b pg.Backend) pg.Backend { return pg.NewSwallow(b) })
 	cause := errors.New("cut")
 	x := []float32{1, 2}
-	pending := w.Groups[0].AllReduceAsync(pg.Of(x), pg.Sum)
+	pending := w.Groups[0].AllReduceAsync(tensor.Of(x), tensor.Sum)
 	w.Groups[0].Abort(cause)
 	if err := pending.Wait(t.Context()); err != nil || !slices.Equal(x, []float32{0, 0}) {
 		t.Errorf("failed op: %v, output %v; want nil and zeros", err, x)
@@ -72,11 +73,11 @@ func TestSwallow(t *testing.T) {
 		t.Errorf("Err is %v, want %v", first, cause)
 	}
 	in, out := []float32{1, 2}, []float32{7, 7}
-	op := &pg.Op{Kind: pg.KindAllReduce, In: []pg.Tensor{pg.Of(in)}, Out: []pg.Tensor{pg.Of(out)}}
+	op := &pg.Op{Kind: pg.KindAllReduce, In: []tensor.Tensor{tensor.Of(in)}, Out: []tensor.Tensor{tensor.Of(out)}}
 	if err := w.Groups[0].Do(t.Context(), op); err != nil || !slices.Equal(out, []float32{0, 0}) || in[0] != 1 {
 		t.Errorf("skipped op: %v, input %v, output %v; want nil, untouched, zeros", err, in, out)
 	}
-	if err := w.Groups[1].Broadcast(t.Context(), pg.Of(x), 0); err != nil || w.Groups[1].Err() == nil {
+	if err := w.Groups[1].Broadcast(t.Context(), tensor.Of(x), 0); err != nil || w.Groups[1].Err() == nil {
 		t.Errorf("op of the peer: %v, Err %v; want nil and an error", err, w.Groups[1].Err())
 	}
 	if err := w.Groups[0].Do(t.Context(), &pg.Op{Kind: pg.KindBallot}); !errors.Is(err, pg.ErrAborted) {
@@ -85,10 +86,10 @@ func TestSwallow(t *testing.T) {
 	w.Configure(w.Members...)
 	w.Each(func(ctx context.Context, rank int, g *pg.Group) error {
 		x := []float32{3}
-		if err := g.AllReduce(ctx, pg.Of(x), pg.Sum); err != nil || x[0] != 6 {
+		if err := g.AllReduce(ctx, tensor.Of(x), tensor.Sum); err != nil || x[0] != 6 {
 			t.Errorf("after Configure: sum %v, %v", x, err)
 		}
-		if err := g.AllReduce(ctx, pg.Of([]int32{1}), pg.Avg); !errors.Is(err, pg.ErrInvalidOp) {
+		if err := g.AllReduce(ctx, tensor.Of([]int32{1}), tensor.Avg); !errors.Is(err, pg.ErrInvalidOp) {
 			t.Errorf("invalid op: %v, want ErrInvalidOp", err)
 		}
 		return g.Err()
@@ -113,7 +114,7 @@ func TestFakeFails(t *testing.T) {
 	injected := errors.New("injected")
 	fakes[1].Inject(pg.Fault{Kind: pg.KindBroadcast, Nth: 2, Err: injected})
 	one := func(ctx context.Context, rank int, g *pg.Group) error {
-		return errors.Join(g.Barrier(ctx), g.Broadcast(ctx, pg.Of([]float32{1}), 0))
+		return errors.Join(g.Barrier(ctx), g.Broadcast(ctx, tensor.Of([]float32{1}), 0))
 	}
 	w.Each(one)
 	if n := fakes[1].Fired(); n != 0 {
@@ -140,7 +141,7 @@ func TestFakeFailsLate(t *testing.T) {
 	errs := make([]error, 2)
 	x := [][]float32{{1}, {1}}
 	w.Each(func(ctx context.Context, rank int, g *pg.Group) error {
-		errs[rank] = g.AllReduce(ctx, pg.Of(x[rank]), pg.Sum)
+		errs[rank] = g.AllReduce(ctx, tensor.Of(x[rank]), tensor.Sum)
 		return nil
 	})
 	if !errors.Is(errs[0], injected) || errs[1] != nil || x[1][0] != 2 {
@@ -157,7 +158,7 @@ func TestFakeCorrupts(t *testing.T) {
 	fakes[1].Inject(pg.Fault{Corrupt: true}, pg.Fault{Kind: pg.KindBallot, Corrupt: true})
 	w.Each(func(ctx context.Context, rank int, g *pg.Group) error {
 		x := []uint8{4}
-		if err := g.AllReduce(ctx, pg.Of(x), pg.Sum); err != nil || x[0] != uint8(8+rank) {
+		if err := g.AllReduce(ctx, tensor.Of(x), tensor.Sum); err != nil || x[0] != uint8(8+rank) {
 			t.Errorf("rank %d: sum %v, %v; want %d", rank, x, err, 8+rank)
 		}
 		mine := []byte{2}
@@ -178,7 +179,7 @@ func TestFakeDelays(t *testing.T) {
 	start := time.Now()
 	w.Each(func(ctx context.Context, rank int, g *pg.Group) error {
 		x := []float32{1}
-		works := []*pg.Work{g.AllReduceAsync(pg.Of(x), pg.Sum), g.BroadcastAsync(pg.Of(x), 0), g.AllReduceAsync(pg.Of(x), pg.Sum)}
+		works := []*pg.Work{g.AllReduceAsync(tensor.Of(x), tensor.Sum), g.BroadcastAsync(tensor.Of(x), 0), g.AllReduceAsync(tensor.Of(x), tensor.Sum)}
 		for _, work := range works {
 			if err := work.Wait(ctx); err != nil {
 				return err
@@ -289,18 +290,18 @@ func TestDummyVerbs(t *testing.T) {
 	if d.Configures() != 2 {
 		t.Errorf("%d configures, want 2", d.Configures())
 	}
-	x, out := []float32{6}, []pg.Tensor{pg.Of([]float32{0})}
-	other := []pg.Tensor{pg.Of([]float32{0})}
+	x, out := []float32{6}, []tensor.Tensor{tensor.Of([]float32{0})}
+	other := []tensor.Tensor{tensor.Of([]float32{0})}
 	err := errors.Join(
-		g.AllReduce(ctx, pg.Of(x), pg.Avg), g.Reduce(ctx, pg.Of(x), pg.Sum, 0), g.Broadcast(ctx, pg.Of(x), 0),
-		g.AllGather(ctx, pg.Of(x), out), g.Gather(ctx, pg.Of(x), out, 0), g.Scatter(ctx, out, pg.Of(x), 0),
-		g.ReduceScatter(ctx, out, pg.Of(x), pg.Max), g.AllToAll(ctx, out, other), g.Barrier(ctx))
-	if err != nil || x[0] != 6 || pg.Slice[float32](out[0])[0] != 6 {
+		g.AllReduce(ctx, tensor.Of(x), tensor.Avg), g.Reduce(ctx, tensor.Of(x), tensor.Sum, 0), g.Broadcast(ctx, tensor.Of(x), 0),
+		g.AllGather(ctx, tensor.Of(x), out), g.Gather(ctx, tensor.Of(x), out, 0), g.Scatter(ctx, out, tensor.Of(x), 0),
+		g.ReduceScatter(ctx, out, tensor.Of(x), tensor.Max), g.AllToAll(ctx, out, other), g.Barrier(ctx))
+	if err != nil || x[0] != 6 || tensor.Slice[float32](out[0])[0] != 6 {
 		t.Errorf("x is %v, out %v, %v; want 6, 6", x, out, err)
 	}
-	op := &pg.Op{Kind: pg.KindAllReduce, Reduce: pg.Avg, Divisor: 3, In: out, Out: out}
-	if err := g.Do(ctx, op); err != nil || pg.Slice[float32](out[0])[0] != 2 {
-		t.Errorf("6 over 3 is %v, %v", pg.Slice[float32](out[0]), err)
+	op := &pg.Op{Kind: pg.KindAllReduce, Reduce: tensor.Avg, Divisor: 3, In: out, Out: out}
+	if err := g.Do(ctx, op); err != nil || tensor.Slice[float32](out[0])[0] != 2 {
+		t.Errorf("6 over 3 is %v, %v", tensor.Slice[float32](out[0]), err)
 	}
 	g.Abort(errors.New("cut"))
 	if err := g.Barrier(ctx); !errors.Is(err, pg.ErrAborted) {

@@ -7,23 +7,27 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // DeviceBackend says which backend serves the tensors of a device type.
 type DeviceBackend struct {
-	Device  DeviceType
+	Device  tensor.DeviceType
 	Backend string // canonical name
 }
 
 // deviceTypes are those that a list of backends may name.
-func deviceTypes() []DeviceType { return []DeviceType{DeviceCPU, DeviceCUDA} }
+func deviceTypes() []tensor.DeviceType {
+	return []tensor.DeviceType{tensor.DeviceCPU, tensor.DeviceCUDA}
+}
 
 // ParseBackends reads "cpu:tcp,cuda:nccl". Ok is false, without an error, for
 // what is simply the name of a backend ("gloo", "baby:tcp").
 func ParseBackends(s string) (list []DeviceBackend, ok bool, err error) {
 	for i, part := range strings.Split(s, ",") {
 		device, name, _ := strings.Cut(strings.TrimSpace(part), ":")
-		at := slices.IndexFunc(deviceTypes(), func(t DeviceType) bool { return t.String() == strings.ToLower(device) })
+		at := slices.IndexFunc(deviceTypes(), func(t tensor.DeviceType) bool { return t.String() == strings.ToLower(device) })
 		if at < 0 || name == "" {
 			if i == 0 && !strings.Contains(s, ",") {
 				return nil, false, nil
@@ -177,7 +181,7 @@ func (d *Devices) Submit(op *Op) *Work {
 }
 
 // deviceOf is where the first tensor of op lies; ok is false if it has none.
-func deviceOf(op *Op) (t DeviceType, ok bool) {
+func deviceOf(op *Op) (t tensor.DeviceType, ok bool) {
 	switch {
 	case len(op.Batch) > 0 && op.Batch[0] != nil:
 		return deviceOf(op.Batch[0])
@@ -186,7 +190,7 @@ func deviceOf(op *Op) (t DeviceType, ok bool) {
 	case len(op.Out) > 0:
 		return op.Out[0].Device().Type, true
 	}
-	return DeviceCPU, false
+	return tensor.DeviceCPU, false
 }
 
 func (d *Devices) oneDevice(op *Op) bool {

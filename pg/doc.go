@@ -11,7 +11,7 @@
 //
 //	g := pg.NewGroup(tcp.New(tcp.Options{}))
 //	err := g.Configure(ctx, cfg)                 // blocks until all ranks are connected
-//	err = g.AllReduce(ctx, pg.Of(grads), pg.Sum) // in place
+//	err = g.AllReduce(ctx, tensor.Of(grads), tensor.Sum) // in place
 //
 // Where there is no manager, [Init] meets the other ranks (env://, tcp://,
 // file://, a store) and returns their [World]; backends are then named:
@@ -54,7 +54,7 @@
 //
 // # Memory
 //
-// A [Tensor] is a view of the caller's memory. It belongs to the backend from
+// A [tensor.Tensor] is a view of the caller's memory. It belongs to the backend from
 // Submit until the Work is done. No op completes, not even with an error,
 // while a goroutine, a peer or a child process can still touch its tensors.
 //

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // Dummy is a backend for a world of one rank: every collective is a copy of
@@ -140,7 +142,7 @@ func (op *Op) runAlone() error {
 	case op.Kind.Reduces():
 		for i, out := range op.Out {
 			in := [1][]byte{op.In[i].Bytes()}
-			if err := Reduce(out.Bytes(), in[:], out.DType(), op.Reduce, op.EffectiveDivisor(1), op.Factor); err != nil {
+			if err := tensor.Reduce(out.Bytes(), in[:], out.DType(), op.Reduce, op.EffectiveDivisor(1), op.Factor); err != nil {
 				return asOpError(err)
 			}
 		}

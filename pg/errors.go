@@ -3,6 +3,8 @@ package pg
 import (
 	"errors"
 	"fmt"
+
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // The sentinels of this package, one per decision the caller can take.
@@ -62,7 +64,7 @@ func (unsupported) Is(target error) bool { return target == errors.ErrUnsupporte
 // asOpError gives an error of the kernels the sentinel of an op that they refuse.
 func asOpError(err error) error {
 	switch {
-	case errors.Is(err, ErrUndefined):
+	case errors.Is(err, tensor.ErrUndefined):
 		return fmt.Errorf("%w: %w", ErrInvalidOp, err)
 	case errors.Is(err, errors.ErrUnsupported):
 		return fmt.Errorf("%w: %w", ErrUnsupported, err)

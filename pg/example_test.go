@@ -7,6 +7,7 @@ import (
 
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/pgtest"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // Three ranks average a gradient, in place and without a copy. The backend here
@@ -29,7 +30,7 @@ func Example() {
 				return
 			}
 			gradient := []float32{float32(rank), 10 * float32(rank)}
-			if err := g.AllReduce(ctx, pg.Of(gradient), pg.Avg); err != nil {
+			if err := g.AllReduce(ctx, tensor.Of(gradient), tensor.Avg); err != nil {
 				fmt.Println(err)
 				return
 			}
@@ -52,10 +53,10 @@ func ExampleGroup_Do() {
 		fmt.Println(err)
 		return
 	}
-	in, out := []pg.BFloat16{pg.NewBFloat16(3)}, []pg.BFloat16{0}
+	in, out := []tensor.BF16{tensor.NewBF16(3)}, []tensor.BF16{0}
 	err := g.Do(ctx, &pg.Op{
-		Kind: pg.KindAllReduce, Reduce: pg.Avg, Divisor: 2,
-		In: []pg.Tensor{pg.Of(in)}, Out: []pg.Tensor{pg.Of(out)},
+		Kind: pg.KindAllReduce, Reduce: tensor.Avg, Divisor: 2,
+		In: []tensor.Tensor{tensor.Of(in)}, Out: []tensor.Tensor{tensor.Of(out)},
 	})
 	fmt.Println(out[0].Float32(), err)
 	// Output: 1.5 <nil>

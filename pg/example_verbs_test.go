@@ -9,6 +9,7 @@ import (
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/pgtest"
 	"github.com/skerry-ft/skerry/store"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // inWorld runs f as every rank of a world of n, which meet in a store in memory.
@@ -45,7 +46,7 @@ func inWorld(n int, f func(ctx context.Context, w *pg.World) error) {
 func ExampleInit() {
 	inWorld(2, func(ctx context.Context, w *pg.World) error {
 		x := []int64{1 + 2*int64(w.Rank()), 2 + 2*int64(w.Rank())}
-		if err := w.AllReduce(ctx, pg.Of(x), pg.Sum); err != nil {
+		if err := w.AllReduce(ctx, tensor.Of(x), tensor.Sum); err != nil {
 			return err
 		}
 		if w.Rank() == 0 {
@@ -80,7 +81,7 @@ func ExampleGroup_AllToAllSingle() {
 		in := [][]int64{{0, 1, 2}, {10, 11, 12}}[w.Rank()]
 		splits := []pg.Splits{{In: []int{1, 2}, Out: []int{1, 2}}, {In: []int{2, 1}, Out: []int{2, 1}}}[w.Rank()]
 		out := make([]int64, 3)
-		if err := w.AllToAllSingle(ctx, pg.Of(in), pg.Of(out), splits); err != nil {
+		if err := w.AllToAllSingle(ctx, tensor.Of(in), tensor.Of(out), splits); err != nil {
 			return err
 		}
 		if w.Rank() == 0 {
@@ -98,8 +99,8 @@ func ExampleGroup_BatchSendRecv() {
 		next, prev := (w.Rank()+1)%3, (w.Rank()+2)%3
 		got := []int64{0}
 		ops := []*pg.Op{
-			pg.SendOp(pg.Of([]int64{int64(w.Rank())}), pg.Envelope{Peer: next}),
-			pg.RecvOp(pg.Of(got), pg.Envelope{Peer: prev}),
+			pg.SendOp(tensor.Of([]int64{int64(w.Rank())}), pg.Envelope{Peer: next}),
+			pg.RecvOp(tensor.Of(got), pg.Envelope{Peer: prev}),
 		}
 		if err := w.BatchSendRecv(ctx, ops); err != nil {
 			return err
@@ -120,7 +121,7 @@ func ExampleGroup_NewSubgroups() {
 			return err
 		}
 		x := []int64{int64(w.Rank())}
-		if err := pair.AllReduce(ctx, pg.Of(x), pg.Sum); err != nil {
+		if err := pair.AllReduce(ctx, tensor.Of(x), tensor.Sum); err != nil {
 			return err
 		}
 		if w.Rank() == 3 {
@@ -134,7 +135,7 @@ func ExampleGroup_NewSubgroups() {
 // Tensors of different lengths are gathered in their own shapes.
 func ExampleGroup_AllGatherUneven() {
 	inWorld(3, func(ctx context.Context, w *pg.World) error {
-		all, err := w.AllGatherUneven(ctx, pg.Of(make([]float32, w.Rank())))
+		all, err := w.AllGatherUneven(ctx, tensor.Of(make([]float32, w.Rank())))
 		if err != nil {
 			return err
 		}
@@ -161,7 +162,7 @@ func ExampleGroup_MonitoredBarrier() {
 				fmt.Println(g.MonitoredBarrier(ctx, pg.MonitorOptions{Timeout: 2e6}))
 			}
 			if rank == 1 { // stays away until the group breaks
-				_, err = g.Recv(ctx, pg.Of([]byte{0}), pg.Envelope{Peer: 0})
+				_, err = g.Recv(ctx, tensor.Of([]byte{0}), pg.Envelope{Peer: 0})
 			}
 			_ = err
 			_ = g.Close()

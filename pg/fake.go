@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // Fault is one thing that a Fake does to one op of this rank.
@@ -215,7 +217,7 @@ func (f *Fake) abort(cause error) {
 }
 
 // corrupt flips a bit of the first tensor that has any.
-func corrupt(ts []Tensor) (done bool) {
+func corrupt(ts []tensor.Tensor) (done bool) {
 	for _, t := range ts {
 		if b := t.Bytes(); len(b) > 0 {
 			b[0] ^= 1

@@ -8,15 +8,17 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // fingerprint is what one rank says about the collective that it is about to
 // run: all that the ranks must agree on. It travels as the payload of a ballot.
 type fingerprint struct {
 	Kind    Kind
-	DType   DType // InvalidDType: no tensors
-	Reduce  ReduceOp
-	Device  DeviceType
+	DType   tensor.DType // InvalidDType: no tensors
+	Reduce  tensor.ReduceOp
+	Device  tensor.DeviceType
 	Divisor int // what Avg divides by
 	Factor  float64
 	Root    int
@@ -49,17 +51,17 @@ const (
 // fingerprintOf describes op, a valid op of a group of worldSize ranks.
 func fingerprintOf(op *Op, worldSize int, seq uint64) fingerprint {
 	f := fingerprint{Kind: op.Kind, Seq: seq, In: shapesOf(op.In), Out: shapesOf(op.Out)}
-	for _, side := range [2][]Tensor{op.In, op.Out} {
-		if len(side) > 0 && f.DType == InvalidDType {
+	for _, side := range [2][]tensor.Tensor{op.In, op.Out} {
+		if len(side) > 0 && f.DType == tensor.Invalid {
 			f.DType, f.Device = side[0].DType(), side[0].Device().Type
 		}
 	}
 	if op.Kind.Reduces() {
 		f.Reduce = op.Reduce
-		if op.Reduce == Avg {
+		if op.Reduce == tensor.Avg {
 			f.Divisor = op.EffectiveDivisor(worldSize)
 		}
-		if op.Reduce == PreMulSum {
+		if op.Reduce == tensor.PreMulSum {
 			f.Factor = op.Factor
 		}
 	}
@@ -74,7 +76,7 @@ func (k Kind) rooted() bool {
 	return k == KindReduce || k == KindBroadcast || k == KindGather || k == KindScatter
 }
 
-func shapesOf(tensors []Tensor) shapeList {
+func shapesOf(tensors []tensor.Tensor) shapeList {
 	l := shapeList{count: len(tensors)}
 	for i := range tensors {
 		shape := tensors[i].Shape()
@@ -132,8 +134,8 @@ func decodeFingerprint(b []byte) (fingerprint, error) {
 	}
 	var f fingerprint
 	if head := r.bytes(4); !r.bad {
-		f.Kind, f.DType = Kind(head[0]), DType(head[1])
-		f.Reduce, f.Device = ReduceOp(head[2]), DeviceType(head[3])
+		f.Kind, f.DType = Kind(head[0]), tensor.DType(head[1])
+		f.Reduce, f.Device = tensor.ReduceOp(head[2]), tensor.DeviceType(head[3])
 	}
 	f.Seq = r.uvarint(math.MaxInt64)
 	f.Root = r.varint()
@@ -193,7 +195,7 @@ func (r *fingerprintReader) shapes() shapeList {
 	for range r.uvarint(MaxBallotBytes) {
 		run := shapeRun{repeat: int(r.uvarint(MaxTensors))}
 		for range r.uvarint(maxShapeDims) {
-			run.shape = append(run.shape, int(r.uvarint(MaxElements)))
+			run.shape = append(run.shape, int(r.uvarint(tensor.MaxElements)))
 		}
 		if r.bad {
 			return shapeList{}
@@ -226,7 +228,7 @@ func (f *fingerprint) agrees(g *fingerprint, a, b int) bool {
 	if f.Kind != g.Kind || f.Seq != g.Seq || f.Root != g.Root {
 		return false
 	}
-	if f.DType != g.DType && f.DType != InvalidDType && g.DType != InvalidDType {
+	if f.DType != g.DType && f.DType != tensor.Invalid && g.DType != tensor.Invalid {
 		return false
 	}
 	if f.Device != g.Device || f.Reduce != g.Reduce || f.Divisor != g.Divisor ||
@@ -265,7 +267,7 @@ func (f *fingerprint) sends(g *fingerprint, a, b int) bool {
 func (f *fingerprint) String() string {
 	var s strings.Builder
 	fmt.Fprintf(&s, "%v #%d", f.Kind, f.Seq)
-	if f.DType != InvalidDType {
+	if f.DType != tensor.Invalid {
 		fmt.Fprintf(&s, " of %v", f.DType)
 		f.In.describe(&s)
 		if out := f.Out; f.In.count == 0 || !out.equal(&f.In) && out.count > 0 {
@@ -275,17 +277,17 @@ func (f *fingerprint) String() string {
 	}
 	if f.Kind.Reduces() {
 		fmt.Fprintf(&s, " by %v", f.Reduce)
-		if f.Reduce == Avg {
+		if f.Reduce == tensor.Avg {
 			fmt.Fprintf(&s, " over %d", f.Divisor)
 		}
-		if f.Reduce == PreMulSum {
+		if f.Reduce == tensor.PreMulSum {
 			fmt.Fprintf(&s, " times %v", f.Factor)
 		}
 	}
 	if f.Kind.rooted() {
 		fmt.Fprintf(&s, " with root %d", f.Root)
 	}
-	if f.DType != InvalidDType {
+	if f.DType != tensor.Invalid {
 		fmt.Fprintf(&s, " on %v", f.Device)
 	}
 	return s.String()

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // fingerprinted is what another rank reads of op.
@@ -25,14 +26,14 @@ func fingerprinted(t testing.TB, op *Op, worldSize int) fingerprint {
 
 // TestFingerprintRoundTrip: what fits comes back whole.
 func TestFingerprintRoundTrip(t *testing.T) {
-	x := []Tensor{New(Float16DType, 2, 3), New(Float16DType, 2, 3), New(Float16DType), New(Float16DType, 0)}
-	op := &Op{Kind: KindAllReduce, In: x, Out: x, Reduce: PreMulSum, Factor: -0.5}
+	x := []tensor.Tensor{tensor.New(tensor.Float16, 2, 3), tensor.New(tensor.Float16, 2, 3), tensor.New(tensor.Float16), tensor.New(tensor.Float16, 0)}
+	op := &Op{Kind: KindAllReduce, In: x, Out: x, Reduce: tensor.PreMulSum, Factor: -0.5}
 	f := fingerprinted(t, op, 3)
 	want := []shapeRun{{2, []int{2, 3}}, {1, nil}, {1, []int{0}}}
 	if diff := cmp.Diff(want, f.In.runs, cmp.AllowUnexported(shapeRun{})); diff != "" {
 		t.Errorf("shapes:\n%s", diff)
 	}
-	if f.In.count != 4 || f.Factor != -0.5 || f.Seq != 7 || f.DType != Float16DType {
+	if f.In.count != 4 || f.Factor != -0.5 || f.Seq != 7 || f.DType != tensor.Float16 {
 		t.Errorf("fingerprint %+v", f)
 	}
 	if got, want := f.String(), "all-reduce #7 of float16 2×[2 3][][0] by premul-sum times -0.5 on cpu"; got != want {
@@ -42,12 +43,12 @@ func TestFingerprintRoundTrip(t *testing.T) {
 
 // TestFingerprintLong: more shapes than fit are still compared, by checksum.
 func TestFingerprintLong(t *testing.T) {
-	var a, b []Tensor
+	var a, b []tensor.Tensor
 	for i := range 3000 {
-		a = append(a, New(Uint8DType, i))
-		b = append(b, New(Uint8DType, i))
+		a = append(a, tensor.New(tensor.Uint8, i))
+		b = append(b, tensor.New(tensor.Uint8, i))
 	}
-	b[2999] = New(Uint8DType, 1)
+	b[2999] = tensor.New(tensor.Uint8, 1)
 	one := fingerprinted(t, &Op{Kind: KindAllReduce, In: a, Out: a}, 2)
 	same := fingerprinted(t, &Op{Kind: KindAllReduce, In: a, Out: a}, 2)
 	other := fingerprinted(t, &Op{Kind: KindAllReduce, In: b, Out: b}, 2)
@@ -86,9 +87,9 @@ func TestDigestJoin(t *testing.T) {
 // FuzzFingerprint: whatever a peer sends is refused, or is small and can be
 // compared and described.
 func FuzzFingerprint(f *testing.F) {
-	x := []Tensor{New(Float32DType, 2, 3)}
+	x := []tensor.Tensor{tensor.New(tensor.Float32, 2, 3)}
 	for _, op := range []*Op{
-		{Kind: KindAllReduce, In: x, Out: x, Reduce: Avg},
+		{Kind: KindAllReduce, In: x, Out: x, Reduce: tensor.Avg},
 		{Kind: KindScatter, Out: x, Root: 1},
 		{Kind: KindBarrier},
 	} {

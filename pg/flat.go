@@ -1,6 +1,10 @@
 package pg
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/skerry-ft/skerry/tensor"
+)
 
 // submit hands op to the backend, with its slots in place.
 func (g *Group) submit(op *Op) *Work {
@@ -62,7 +66,7 @@ func (op *Op) expand(worldSize int) error {
 	if !op.Flat {
 		return nil
 	}
-	for side, tensors := range [2][]Tensor{op.In, op.Out} {
+	for side, tensors := range [2][]tensor.Tensor{op.In, op.Out} {
 		name := [2]string{"In", "Out"}[side]
 		if len(tensors) > 1 {
 			return fmt.Errorf("%w: flat %v with %d tensors in %s, want 1", ErrInvalidOp, op.Kind, len(tensors), name)
@@ -101,7 +105,9 @@ func (op *Op) expand(worldSize int) error {
 
 // averagesSeveral tells whether the divisor follows from the number of ranks and of the
 // tensors of each.
-func (op *Op) averagesSeveral() bool { return op.perRank > 0 && op.Reduce == Avg && op.Divisor == 0 }
+func (op *Op) averagesSeveral() bool {
+	return op.perRank > 0 && op.Reduce == tensor.Avg && op.Divisor == 0
+}
 
 // checkFlatSizes says what is wrong in terms of the two tensors the caller gave,
 // where both are there and one is worldSize times the other.
@@ -121,7 +127,7 @@ func (op *Op) checkFlatSizes(worldSize int) error {
 }
 
 // split cuts t into a slot per rank: rows as splits says, or even parts.
-func (op *Op) split(side int, t Tensor, splits []int, worldSize int) ([]Tensor, error) {
+func (op *Op) split(side int, t tensor.Tensor, splits []int, worldSize int) ([]tensor.Tensor, error) {
 	name := [2]string{"input", "output"}[side]
 	slots := op.room(side, worldSize)
 	if len(splits) == 0 {
@@ -157,13 +163,13 @@ func (op *Op) split(side int, t Tensor, splits []int, worldSize int) ([]Tensor, 
 }
 
 // room is memory for n slots on a side: the op's own if it has any.
-func (op *Op) room(side, n int) []Tensor {
+func (op *Op) room(side, n int) []tensor.Tensor {
 	c := op.call
 	if c == nil {
-		return make([]Tensor, n)
+		return make([]tensor.Tensor, n)
 	}
 	if cap(c.slots[side]) < n {
-		c.slots[side] = make([]Tensor, n)
+		c.slots[side] = make([]tensor.Tensor, n)
 	}
 	c.slots[side] = c.slots[side][:n]
 	return c.slots[side]

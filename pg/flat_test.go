@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // TestFlatRefused: what does not fit into one tensor is refused by numbers, on
@@ -15,7 +16,7 @@ import (
 // after Close, like that of any other verb.
 func TestFlatRefused(t *testing.T) {
 	w := memoryWorld(t, 2, nil)
-	f := func(shape ...int) pg.Tensor { return pg.New(pg.Float32DType, shape...) }
+	f := func(shape ...int) tensor.Tensor { return tensor.New(tensor.Float32, shape...) }
 	strided, err := f(8).AsStrided([]int{4}, []int{2})
 	if err != nil {
 		t.Fatal(err)
@@ -24,8 +25,10 @@ func TestFlatRefused(t *testing.T) {
 		call func(ctx context.Context, g *pg.Group) error
 		says string
 	}{
-		"gather":  {func(ctx context.Context, g *pg.Group) error { return g.AllGatherIntoTensor(ctx, f(2), f(5)) }, "output has 5 elements, want 4"},
-		"scatter": {func(ctx context.Context, g *pg.Group) error { return g.ReduceScatterTensor(ctx, f(5), f(2), pg.Sum) }, "input has 5 elements, want 4"},
+		"gather": {func(ctx context.Context, g *pg.Group) error { return g.AllGatherIntoTensor(ctx, f(2), f(5)) }, "output has 5 elements, want 4"},
+		"scatter": {func(ctx context.Context, g *pg.Group) error {
+			return g.ReduceScatterTensor(ctx, f(5), f(2), tensor.Sum)
+		}, "input has 5 elements, want 4"},
 		"odd rows": {func(ctx context.Context, g *pg.Group) error {
 			return g.AllToAllSingle(ctx, f(3, 2), f(3, 2), pg.Splits{})
 		}, "3 rows of input do not divide by 2"},
@@ -39,7 +42,7 @@ func TestFlatRefused(t *testing.T) {
 			return g.AllToAllSingle(ctx, f(4), f(4), pg.Splits{In: []int{-1, 5}})
 		}, "splits [-1 5] of input"},
 		"strided":   {func(ctx context.Context, g *pg.Group) error { return g.AllGatherIntoTensor(ctx, f(2), strided) }, "want a contiguous tensor"},
-		"no tensor": {func(ctx context.Context, g *pg.Group) error { return g.AllGatherIntoTensor(ctx, f(2), pg.Tensor{}) }, "all-gather"},
+		"no tensor": {func(ctx context.Context, g *pg.Group) error { return g.AllGatherIntoTensor(ctx, f(2), tensor.Tensor{}) }, "all-gather"},
 		"overlap": {func(ctx context.Context, g *pg.Group) error {
 			x := f(6)
 			return g.AllToAllSingle(ctx, x.Slice(0, 4), x.Slice(2, 6), pg.Splits{})
@@ -53,7 +56,7 @@ func TestFlatRefused(t *testing.T) {
 			return g.BatchSendRecv(ctx, []*pg.Op{{Kind: pg.KindBarrier}})
 		}, "no send or receive"},
 		"list of another length": {func(ctx context.Context, g *pg.Group) error {
-			return g.AllGatherCoalesced(ctx, []pg.Tensor{f(1)}, [][]pg.Tensor{{f(1)}, {}})
+			return g.AllGatherCoalesced(ctx, []tensor.Tensor{f(1)}, [][]tensor.Tensor{{f(1)}, {}})
 		}, "0 outputs for rank 1, want 1"},
 	}
 	w.Each(func(ctx context.Context, rank int, g *pg.Group) error {
@@ -80,21 +83,21 @@ func TestFlatRefused(t *testing.T) {
 // tensor that tensor.
 func TestWorkResult(t *testing.T) {
 	w := memoryWorld(t, 2, nil)
-	first := w.Groups[0].AllGatherIntoTensorAsync(pg.Of([]int64{1}), pg.Of(make([]int64, 2)))
+	first := w.Groups[0].AllGatherIntoTensorAsync(tensor.Of([]int64{1}), tensor.Of(make([]int64, 2)))
 	if got := first.Result(); got != nil {
 		t.Errorf("result of a pending op is %v", got)
 	}
-	second := w.Groups[1].AllGatherIntoTensorAsync(pg.Of([]int64{2}), pg.Of(make([]int64, 2)))
+	second := w.Groups[1].AllGatherIntoTensorAsync(tensor.Of([]int64{2}), tensor.Of(make([]int64, 2)))
 	for _, work := range []*pg.Work{first, second} {
 		if err := work.Wait(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		got := work.Result()
-		if len(got) != 1 || fmt.Sprint(pg.Slice[int64](got[0])) != "[1 2]" {
+		if len(got) != 1 || fmt.Sprint(tensor.Slice[int64](got[0])) != "[1 2]" {
 			t.Errorf("result is %v, want one tensor of 1 and 2", got)
 		}
 	}
-	if got := w.Groups[0].AllReduceAsync(pg.Tensor{}, pg.Sum).Result(); got != nil {
+	if got := w.Groups[0].AllReduceAsync(tensor.Tensor{}, tensor.Sum).Result(); got != nil {
 		t.Errorf("result of a failed op is %v", got)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/pgtest"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // stub is a backend that completes each op at once, or never if hold is set,
@@ -68,32 +69,32 @@ func TestVerbsAllocateNothing(t *testing.T) {
 		"fake":    pg.NewFake(&stub{}),
 		"managed": pg.NewManaged(&stub{}, manager),
 	}
-	x := pg.Of(make([]float32, 10))
-	slots := []pg.Tensor{pg.Of(make([]float32, 10)), pg.Of(make([]float32, 10))}
-	other := []pg.Tensor{pg.Of(make([]float32, 10)), pg.Of(make([]float32, 10))}
-	big, flat := pg.Of(make([]float32, 20)), pg.Of(make([]float32, 20))
+	x := tensor.Of(make([]float32, 10))
+	slots := []tensor.Tensor{tensor.Of(make([]float32, 10)), tensor.Of(make([]float32, 10))}
+	other := []tensor.Tensor{tensor.Of(make([]float32, 10)), tensor.Of(make([]float32, 10))}
+	big, flat := tensor.Of(make([]float32, 20)), tensor.Of(make([]float32, 20))
 	exchange := []*pg.Op{pg.SendOp(x, pg.Envelope{Peer: 1}), pg.RecvOp(other[0], pg.Envelope{Peer: 1})}
-	columns := [][]pg.Tensor{other[:1], other[1:]}
+	columns := [][]tensor.Tensor{other[:1], other[1:]}
 	for name, b := range groups {
 		g := pg.NewGroup(b)
 		if err := g.Configure(ctx, stubConfig(1)); err != nil {
 			t.Fatal(err)
 		}
 		verbs := map[string]func() error{
-			"all-reduce":       func() error { return g.AllReduce(ctx, x, pg.Avg) },
-			"coalesced":        func() error { return g.AllReduceCoalesced(ctx, slots, pg.Sum) },
-			"reduce":           func() error { return g.Reduce(ctx, x, pg.Sum, 1) },
+			"all-reduce":       func() error { return g.AllReduce(ctx, x, tensor.Avg) },
+			"coalesced":        func() error { return g.AllReduceCoalesced(ctx, slots, tensor.Sum) },
+			"reduce":           func() error { return g.Reduce(ctx, x, tensor.Sum, 1) },
 			"broadcast":        func() error { return g.Broadcast(ctx, x, 0) },
 			"all-gather":       func() error { return g.AllGather(ctx, x, slots) },
-			"reduce-scatter":   func() error { return g.ReduceScatter(ctx, slots, x, pg.Sum) },
+			"reduce-scatter":   func() error { return g.ReduceScatter(ctx, slots, x, tensor.Sum) },
 			"all-to-all":       func() error { return g.AllToAll(ctx, slots, other) },
 			"into tensor":      func() error { return g.AllGatherIntoTensor(ctx, x, big) },
-			"scatter tensor":   func() error { return g.ReduceScatterTensor(ctx, big, x, pg.Sum) },
+			"scatter tensor":   func() error { return g.ReduceScatterTensor(ctx, big, x, tensor.Sum) },
 			"single":           func() error { return g.AllToAllSingle(ctx, big, flat, pg.Splits{}) },
 			"batch":            func() error { return g.BatchSendRecv(ctx, exchange) },
 			"gather coalesced": func() error { return g.AllGatherCoalesced(ctx, slots[:1], columns) },
 			"scatter coalesced": func() error {
-				return g.ReduceScatterTensorCoalesced(ctx, []pg.Tensor{big}, slots[:1], pg.Sum)
+				return g.ReduceScatterTensorCoalesced(ctx, []tensor.Tensor{big}, slots[:1], tensor.Sum)
 			},
 			"barrier": func() error { return g.Barrier(ctx) },
 			"send":    func() error { return g.Send(ctx, x, pg.Envelope{Peer: 1}) },
@@ -242,29 +243,29 @@ func TestGroupVerbs(t *testing.T) {
 	net := pgtest.NewMemory()
 	w := pgtest.NewWorld(t, "verbs")
 	w.Configure(w.Join("a", net.Backend()), w.Join("b", net.Backend()))
-	f := func(v ...float64) pg.Tensor { return pg.Of(v) }
+	f := func(v ...float64) tensor.Tensor { return tensor.Of(v) }
 	w.Each(func(ctx context.Context, rank int, g *pg.Group) error {
 		r := float64(rank)
-		x, out := f(r+1), []pg.Tensor{f(0), f(0)}
-		in := []pg.Tensor{f(10*r + 1), f(10*r + 2)}
-		atRoot := func(ts []pg.Tensor) []pg.Tensor {
+		x, out := f(r+1), []tensor.Tensor{f(0), f(0)}
+		in := []tensor.Tensor{f(10*r + 1), f(10*r + 2)}
+		atRoot := func(ts []tensor.Tensor) []tensor.Tensor {
 			if rank == 1 {
 				return ts
 			}
 			return nil
 		}
 		var got []float64
-		note := func(t pg.Tensor) { got = append(got, pg.Slice[float64](t)[0]) }
+		note := func(t tensor.Tensor) { got = append(got, tensor.Slice[float64](t)[0]) }
 		works := []*pg.Work{
-			g.AllReduceAsync(x, pg.Sum),                       // 3
-			g.AllReduceCoalescedAsync([]pg.Tensor{x}, pg.Avg), // 3
-			g.BroadcastAsync(x, 1),                            // 3
-			g.AllGatherAsync(x, out),                          // 3 3
-			g.GatherAsync(in[0], atRoot(out), 1),              // at 1: 1 11
-			g.ReduceScatterAsync(in, x, pg.Max),               // 11, 12
-			g.ScatterAsync(atRoot(in), x, 1),                  // 11, 12
-			g.ReduceAsync(x, pg.Sum, 0),                       // at 0: 23
-			g.AllToAllAsync([]pg.Tensor{x, x}, out),           // 23 12
+			g.AllReduceAsync(x, tensor.Sum),                           // 3
+			g.AllReduceCoalescedAsync([]tensor.Tensor{x}, tensor.Avg), // 3
+			g.BroadcastAsync(x, 1),                                    // 3
+			g.AllGatherAsync(x, out),                                  // 3 3
+			g.GatherAsync(in[0], atRoot(out), 1),                      // at 1: 1 11
+			g.ReduceScatterAsync(in, x, tensor.Max),                   // 11, 12
+			g.ScatterAsync(atRoot(in), x, 1),                          // 11, 12
+			g.ReduceAsync(x, tensor.Sum, 0),                           // at 0: 23
+			g.AllToAllAsync([]tensor.Tensor{x, x}, out),               // 23 12
 			g.BarrierAsync(),
 			g.SendAsync(x, pg.Envelope{Peer: 1 - rank, Tag: 3}),
 			g.RecvAsync(in[0], pg.Envelope{Peer: pg.AnySource, Tag: 3}),

@@ -1,25 +1,29 @@
 package pg
 
-import "context"
+import (
+	"context"
+
+	"github.com/skerry-ft/skerry/tensor"
+)
 
 // AllGatherIntoTensor copies in of every rank into out, one after the other:
 // out has Size times the elements of in, and either shape of torch's (a
 // concatenation along the first dimension, or a stack). All ranks give equal
 // sizes; in may be this rank's part of out.
-func (g *Group) AllGatherIntoTensor(ctx context.Context, in, out Tensor) error {
+func (g *Group) AllGatherIntoTensor(ctx context.Context, in, out tensor.Tensor) error {
 	c := g.take(Op{Kind: KindAllGather, Flat: true})
 	c.single(in, out)
 	return g.run(ctx, c)
 }
 
 // AllGatherIntoTensorAsync starts AllGatherIntoTensor.
-func (g *Group) AllGatherIntoTensorAsync(in, out Tensor) *Work {
+func (g *Group) AllGatherIntoTensorAsync(in, out tensor.Tensor) *Work {
 	return g.start(Op{Kind: KindAllGather, Flat: true}, in, out)
 }
 
 // GatherIntoTensor is AllGatherIntoTensor whose result goes to root only; other
 // ranks give the zero Tensor as out.
-func (g *Group) GatherIntoTensor(ctx context.Context, in, out Tensor, root int) error {
+func (g *Group) GatherIntoTensor(ctx context.Context, in, out tensor.Tensor, root int) error {
 	c := g.take(Op{Kind: KindGather, Flat: true, Root: root})
 	c.single(in, out)
 	return g.run(ctx, c)
@@ -27,7 +31,7 @@ func (g *Group) GatherIntoTensor(ctx context.Context, in, out Tensor, root int) 
 
 // ScatterTensor copies the r-th part of in of root into out of rank r; other
 // ranks give the zero Tensor as in.
-func (g *Group) ScatterTensor(ctx context.Context, in, out Tensor, root int) error {
+func (g *Group) ScatterTensor(ctx context.Context, in, out tensor.Tensor, root int) error {
 	c := g.take(Op{Kind: KindScatter, Flat: true, Root: root})
 	c.single(in, out)
 	return g.run(ctx, c)
@@ -36,14 +40,14 @@ func (g *Group) ScatterTensor(ctx context.Context, in, out Tensor, root int) err
 // ReduceScatterTensor reduces the r-th part of in over all ranks into out of
 // rank r: in has Size times the elements of out, and either of torch's shapes
 // (concatenation or stack). Out may be this rank's part of in.
-func (g *Group) ReduceScatterTensor(ctx context.Context, in, out Tensor, op ReduceOp) error {
+func (g *Group) ReduceScatterTensor(ctx context.Context, in, out tensor.Tensor, op tensor.ReduceOp) error {
 	c := g.take(Op{Kind: KindReduceScatter, Flat: true, Reduce: op})
 	c.single(in, out)
 	return g.run(ctx, c)
 }
 
 // ReduceScatterTensorAsync starts ReduceScatterTensor.
-func (g *Group) ReduceScatterTensorAsync(in, out Tensor, op ReduceOp) *Work {
+func (g *Group) ReduceScatterTensorAsync(in, out tensor.Tensor, op tensor.ReduceOp) *Work {
 	return g.start(Op{Kind: KindReduceScatter, Flat: true, Reduce: op}, in, out)
 }
 
@@ -56,7 +60,7 @@ type Splits struct {
 
 // AllToAllSingle cuts in into a part for each rank, sends part r to rank r, and
 // puts what comes from rank r at its place in out.
-func (g *Group) AllToAllSingle(ctx context.Context, in, out Tensor, s Splits) error {
+func (g *Group) AllToAllSingle(ctx context.Context, in, out tensor.Tensor, s Splits) error {
 	c := g.take(Op{Kind: KindAllToAll, Flat: true, InSplits: s.In, OutSplits: s.Out})
 	c.single(in, out)
 	return g.run(ctx, c)
@@ -64,14 +68,14 @@ func (g *Group) AllToAllSingle(ctx context.Context, in, out Tensor, s Splits) er
 
 // AllToAllSingleAsync starts AllToAllSingle. The group keeps the splits until
 // the Work is done.
-func (g *Group) AllToAllSingleAsync(in, out Tensor, s Splits) *Work {
+func (g *Group) AllToAllSingleAsync(in, out tensor.Tensor, s Splits) *Work {
 	return g.start(Op{Kind: KindAllToAll, Flat: true, InSplits: s.In, OutSplits: s.Out}, in, out)
 }
 
 // AllReducePreMulSum multiplies the elements of every rank by factor and sums
 // them up, in place. All ranks give one factor.
-func (g *Group) AllReducePreMulSum(ctx context.Context, t Tensor, factor float64) error {
-	c := g.take(Op{Kind: KindAllReduce, Reduce: PreMulSum, Factor: factor})
+func (g *Group) AllReducePreMulSum(ctx context.Context, t tensor.Tensor, factor float64) error {
+	c := g.take(Op{Kind: KindAllReduce, Reduce: tensor.PreMulSum, Factor: factor})
 	c.single(t, t)
 	return g.run(ctx, c)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/pgtest"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // TestManagedStress: whatever happens around them (new attempts, quorums that
@@ -81,16 +82,16 @@ func useGroup(t *testing.T, g *pg.Group, rng *rand.Rand, stop <-chan struct{}) {
 			return
 		default:
 		}
-		x := pg.Of(make([]float32, 8))
+		x := tensor.Of(make([]float32, 8))
 		switch rng.IntN(4) {
 		case 0:
 			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rng.IntN(2000))*time.Microsecond)
-			_ = g.AllReduce(ctx, x, pg.Avg) // ends, in whatever way: that is the test
+			_ = g.AllReduce(ctx, x, tensor.Avg) // ends, in whatever way: that is the test
 			cancel()
 		case 1:
 			_ = g.Submit(&pg.Op{Kind: pg.KindBallot}).Err()
 		default:
-			under = append(under, g.AllReduceAsync(x, pg.Sum))
+			under = append(under, g.AllReduceAsync(x, tensor.Sum))
 		}
 		if len(under) > 50 {
 			for _, work := range under[:25] {

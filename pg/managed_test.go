@@ -10,6 +10,7 @@ import (
 
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/pgtest"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // roster is a manager as Managed sees it, moved by hand.
@@ -148,13 +149,13 @@ func TestManagedReduceOps(t *testing.T) {
 	const worldSize, n = 4, 700
 	participants := []int{1, 3}
 	w, _ := managedWorld(t, worldSize, participants...)
-	draw := func(d pg.DType, member int) pg.Tensor {
-		x := pg.New(d, n)
+	draw := func(d tensor.DType, member int) tensor.Tensor {
+		x := tensor.New(d, n)
 		pgtest.Fill(x, uint64(member)+7)
 		return x
 	}
-	eachPair(func(d pg.DType, r pgtest.Reduction) {
-		if d.IsComplex() && r.Op == pg.Product {
+	pgtest.EachReduction(func(d tensor.DType, r pgtest.Reduction) {
+		if d.IsComplex() && r.Op == tensor.Product {
 			return // infinite parts: see Identity
 		}
 		r.Divisor = len(participants)
@@ -165,9 +166,9 @@ func TestManagedReduceOps(t *testing.T) {
 		want := pgtest.Reference(d, r, inputs)
 		w.Each(func(ctx context.Context, rank int, g *pg.Group) error {
 			x := draw(d, rank)
-			ts := []pg.Tensor{x}
+			ts := []tensor.Tensor{x}
 			op := &pg.Op{Kind: pg.KindAllReduce, Reduce: r.Op, In: ts, Out: ts}
-			if r.Op == pg.PreMulSum {
+			if r.Op == tensor.PreMulSum {
 				op.Factor = r.Factor
 			}
 			if err := g.Do(ctx, op); err != nil {
@@ -191,13 +192,13 @@ type spareWorld struct {
 
 const untouched = -99
 
-func f64(v float64) pg.Tensor { return pg.Of([]float64{v}) }
+func f64(v float64) tensor.Tensor { return tensor.Of([]float64{v}) }
 
-func twoSlots() []pg.Tensor { return []pg.Tensor{f64(untouched), f64(untouched)} }
+func twoSlots() []tensor.Tensor { return []tensor.Tensor{f64(untouched), f64(untouched)} }
 
-func expect(what string, ts []pg.Tensor, want ...float64) error {
+func expect(what string, ts []tensor.Tensor, want ...float64) error {
 	for i, x := range ts {
-		if got := pg.Slice[float64](x)[0]; got != want[i] {
+		if got := tensor.Slice[float64](x)[0]; got != want[i] {
 			return fmt.Errorf("%s: slot %d is %v, want %v", what, i, got, want[i])
 		}
 	}
@@ -206,7 +207,7 @@ func expect(what string, ts []pg.Tensor, want ...float64) error {
 
 // slotted checks a verb with a slot per rank: a spare gets ErrNotParticipating
 // and its tensors stay untouched.
-func (s spareWorld) slotted(what string, err error, ts []pg.Tensor, want ...float64) error {
+func (s spareWorld) slotted(what string, err error, ts []tensor.Tensor, want ...float64) error {
 	if s.self >= 0 {
 		return errors.Join(err, expect(what, ts, want...))
 	}
@@ -217,7 +218,7 @@ func (s spareWorld) slotted(what string, err error, ts []pg.Tensor, want ...floa
 }
 
 // atRootOne is ts at participant 1, which is the root, and nothing elsewhere.
-func (s spareWorld) atRootOne(ts []pg.Tensor) []pg.Tensor {
+func (s spareWorld) atRootOne(ts []tensor.Tensor) []tensor.Tensor {
 	if s.self == 1 {
 		return ts
 	}
@@ -245,7 +246,7 @@ func eachSpare(t *testing.T, f func(ctx context.Context, s spareWorld) error) {
 func TestManagedSpareReceives(t *testing.T) {
 	eachSpare(t, func(ctx context.Context, s spareWorld) error {
 		x := f64(s.value)
-		if err := errors.Join(s.g.Broadcast(ctx, x, 1), expect("broadcast", []pg.Tensor{x}, 200)); err != nil {
+		if err := errors.Join(s.g.Broadcast(ctx, x, 1), expect("broadcast", []tensor.Tensor{x}, 200)); err != nil {
 			return err
 		}
 		out := twoSlots()
@@ -254,7 +255,7 @@ func TestManagedSpareReceives(t *testing.T) {
 		}
 		x = f64(s.value)
 		want := map[int]float64{-1: 0, 0: 100, 1: 300}[s.self]
-		if err := errors.Join(s.g.Reduce(ctx, x, pg.Sum, 1), expect("reduce", []pg.Tensor{x}, want)); err != nil {
+		if err := errors.Join(s.g.Reduce(ctx, x, tensor.Sum, 1), expect("reduce", []tensor.Tensor{x}, want)); err != nil {
 			return err
 		}
 		return s.g.Barrier(ctx)
@@ -277,17 +278,17 @@ func TestManagedSlots(t *testing.T) {
 			return err
 		}
 		x := f64(untouched)
-		err = s.g.Scatter(ctx, s.atRootOne([]pg.Tensor{f64(5), f64(6)}), x, 1)
-		if err := s.slotted("scatter", err, []pg.Tensor{x}, 5+self); err != nil {
+		err = s.g.Scatter(ctx, s.atRootOne([]tensor.Tensor{f64(5), f64(6)}), x, 1)
+		if err := s.slotted("scatter", err, []tensor.Tensor{x}, 5+self); err != nil {
 			return err
 		}
 		x = f64(untouched)
-		err = s.g.ReduceScatter(ctx, []pg.Tensor{f64(v + 1), f64(v + 2)}, x, pg.Sum)
-		if err := s.slotted("reduce-scatter", err, []pg.Tensor{x}, 302+2*self); err != nil {
+		err = s.g.ReduceScatter(ctx, []tensor.Tensor{f64(v + 1), f64(v + 2)}, x, tensor.Sum)
+		if err := s.slotted("reduce-scatter", err, []tensor.Tensor{x}, 302+2*self); err != nil {
 			return err
 		}
 		out = twoSlots()
-		err = s.g.AllToAll(ctx, []pg.Tensor{f64(v), f64(v + 1)}, out)
+		err = s.g.AllToAll(ctx, []tensor.Tensor{f64(v), f64(v + 1)}, out)
 		return s.slotted("all-to-all", err, out, 100+self, 200+self)
 	})
 }
@@ -303,7 +304,7 @@ func TestManagedPointToPoint(t *testing.T) {
 			return fmt.Errorf("received from %d, want %d", from, peer)
 		}
 		return errors.Join(
-			s.slotted("recv", err, []pg.Tensor{x}, float64(100*(peer+1))),
+			s.slotted("recv", err, []tensor.Tensor{x}, float64(100*(peer+1))),
 			s.slotted("send", sent.Wait(ctx), nil))
 	})
 }
@@ -317,10 +318,10 @@ func TestManagedReduceBeforeQuorum(t *testing.T) {
 	}
 	w.Each(func(ctx context.Context, member int, g *pg.Group) error {
 		x := f64(float64(member + 1))
-		work := g.ReduceAsync(x, pg.Sum, 1)
+		work := g.ReduceAsync(x, tensor.Sum, 1)
 		managers[member].settle(nil)
 		want := []float64{1, 2, 4}[member]
-		return errors.Join(work.Wait(ctx), expect("reduce", []pg.Tensor{x}, want))
+		return errors.Join(work.Wait(ctx), expect("reduce", []tensor.Tensor{x}, want))
 	})
 }
 
@@ -336,7 +337,7 @@ func TestManagedQueues(t *testing.T) {
 		x := []float64{1}
 		var works []*pg.Work
 		for i := range ops {
-			works = append(works, g.AllReduceAsync(pg.Of(x), pg.Sum), g.BroadcastAsync(pg.Of(x), i%2))
+			works = append(works, g.AllReduceAsync(tensor.Of(x), tensor.Sum), g.BroadcastAsync(tensor.Of(x), i%2))
 		}
 		for i, work := range works {
 			if work.Finished() {
@@ -352,7 +353,7 @@ func TestManagedQueues(t *testing.T) {
 		if x[0] != 1<<ops {
 			return fmt.Errorf("chain of sums is %v, want %v", x[0], 1<<ops)
 		}
-		return g.AllReduce(ctx, pg.Of(x), pg.Sum)
+		return g.AllReduce(ctx, tensor.Of(x), tensor.Sum)
 	})
 }
 
@@ -362,7 +363,7 @@ func TestManagedReports(t *testing.T) {
 	w, managers := managedWorld(t, 2, 0, 1)
 	cause := errors.New("link cut")
 	x := []float32{42}
-	pending := w.Groups[0].AllReduceAsync(pg.Of(x), pg.Sum)
+	pending := w.Groups[0].AllReduceAsync(tensor.Of(x), tensor.Sum)
 	w.Groups[1].Abort(cause)
 	if err := pending.Wait(t.Context()); err != nil {
 		t.Errorf("failed op: %v, want no error", err)
@@ -371,7 +372,7 @@ func TestManagedReports(t *testing.T) {
 	if len(errs) != 1 || !errors.Is(errs[0], pg.ErrAborted) {
 		t.Fatalf("reported %v, want one ErrAborted", errs)
 	}
-	if err := w.Groups[0].AllReduce(t.Context(), pg.Of(x), pg.Sum); err != nil || x[0] != 42 {
+	if err := w.Groups[0].AllReduce(t.Context(), tensor.Of(x), tensor.Sum); err != nil || x[0] != 42 {
 		t.Errorf("op after an error: %v, tensor %v; want nil and untouched", err, x)
 	}
 	if got := managers[0].reported(); len(got) != 1 {
@@ -384,7 +385,7 @@ func TestManagedReports(t *testing.T) {
 	w.Configure(w.Members...)
 	w.Each(func(ctx context.Context, rank int, g *pg.Group) error {
 		x := []float32{1}
-		if err := g.AllReduce(ctx, pg.Of(x), pg.Sum); err != nil || x[0] != 2 {
+		if err := g.AllReduce(ctx, tensor.Of(x), tensor.Sum); err != nil || x[0] != 2 {
 			return fmt.Errorf("sum is %v: %w", x, err)
 		}
 		return nil
@@ -399,9 +400,9 @@ func TestManagedReports(t *testing.T) {
 func TestManagedNoQuorum(t *testing.T) {
 	w, managers := managedWorld(t, 1, 0)
 	m, g := managers[0], w.Groups[0]
-	x := pg.Of([]float32{1})
+	x := tensor.Of([]float32{1})
 	m.begin()
-	work := g.AllReduceAsync(x, pg.Sum)
+	work := g.AllReduceAsync(x, tensor.Sum)
 	unreachable := errors.New("lighthouse unreachable")
 	m.settle(unreachable)
 	if err := work.Wait(t.Context()); err != nil {
@@ -411,7 +412,7 @@ func TestManagedNoQuorum(t *testing.T) {
 		t.Errorf("reported %v, want %v", errs, unreachable)
 	}
 	m.begin()
-	work = g.AllReduceAsync(x, pg.Sum)
+	work = g.AllReduceAsync(x, tensor.Sum)
 	m.begin()
 	m.settle(nil)
 	if err := work.Wait(t.Context()); err != nil {
@@ -430,9 +431,9 @@ func TestManagedCancel(t *testing.T) {
 	m.begin()
 	cause := errors.New("no patience")
 	ctx, cancel := context.WithCancelCause(t.Context())
-	head := g.AllReduceAsync(pg.Of([]float32{1}), pg.Sum)
+	head := g.AllReduceAsync(tensor.Of([]float32{1}), tensor.Sum)
 	cancel(cause)
-	if err := g.AllReduce(ctx, pg.Of([]float32{1}), pg.Sum); !errors.Is(err, cause) {
+	if err := g.AllReduce(ctx, tensor.Of([]float32{1}), tensor.Sum); !errors.Is(err, cause) {
 		t.Errorf("verb in the queue: %v, want %v", err, cause)
 	}
 	if errs := m.reported(); len(errs) != 1 || !errors.Is(errs[0], cause) {
@@ -443,7 +444,7 @@ func TestManagedCancel(t *testing.T) {
 		t.Errorf("op at the head: %v", err)
 	}
 	m.begin()
-	if err := g.AllReduce(ctx, pg.Of([]float32{1}), pg.Sum); !errors.Is(err, cause) {
+	if err := g.AllReduce(ctx, tensor.Of([]float32{1}), tensor.Sum); !errors.Is(err, cause) {
 		t.Errorf("verb at the head of the queue: %v, want %v", err, cause)
 	}
 }
@@ -468,11 +469,11 @@ func TestManagedClose(t *testing.T) {
 // reported.
 func TestManagedCallersFaults(t *testing.T) {
 	w, managers := managedWorld(t, 3, 0, 1)
-	x := pg.Of([]float32{1})
+	x := tensor.Of([]float32{1})
 	for name, op := range map[string]*pg.Op{
-		"integer mean": {Kind: pg.KindAllReduce, Reduce: pg.Avg, In: []pg.Tensor{pg.Of([]int32{1})}, Out: []pg.Tensor{pg.Of([]int32{1})}},
-		"root":         {Kind: pg.KindBroadcast, Root: 2, In: []pg.Tensor{x}, Out: []pg.Tensor{x}}, // a member, but no participant
-		"slots":        {Kind: pg.KindAllGather, In: []pg.Tensor{x}, Out: []pg.Tensor{x, x, x}},
+		"integer mean": {Kind: pg.KindAllReduce, Reduce: tensor.Avg, In: []tensor.Tensor{tensor.Of([]int32{1})}, Out: []tensor.Tensor{tensor.Of([]int32{1})}},
+		"root":         {Kind: pg.KindBroadcast, Root: 2, In: []tensor.Tensor{x}, Out: []tensor.Tensor{x}}, // a member, but no participant
+		"slots":        {Kind: pg.KindAllGather, In: []tensor.Tensor{x}, Out: []tensor.Tensor{x, x, x}},
 	} {
 		for member, g := range w.Groups {
 			if err := g.Do(t.Context(), op); !errors.Is(err, pg.ErrInvalidOp) {

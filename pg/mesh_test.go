@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // TestInitMesh: a grid of 2 by 3, row-major, whose groups reduce along their
@@ -31,7 +32,7 @@ func TestInitMesh(t *testing.T) {
 				return err
 			}
 			x := []int64{int64(rank)}
-			if err := line.AllReduce(ctx, pg.Of(x), pg.Sum); err != nil || x[0] != want {
+			if err := line.AllReduce(ctx, tensor.Of(x), tensor.Sum); err != nil || x[0] != want {
 				return fmt.Errorf("sum along %s is %d, want %d: %w", name, x[0], want, err)
 			}
 		}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // tagMonitorReport is the tag of what ranks send to the one that watches.
@@ -77,7 +79,7 @@ func (g *Group) MonitoredBarrier(ctx context.Context, o MonitorOptions) error {
 // message starts a send or receive of nothing, which only takes time.
 func (c *composed) message(k Kind, peer, tag int, deadline time.Time) *Work {
 	op := &Op{Kind: k, Peer: peer, Tag: tag, Deadline: deadline, internal: true}
-	empty := []Tensor{New(Uint8DType, 0)}
+	empty := []tensor.Tensor{tensor.New(tensor.Uint8, 0)}
 	if k == KindSend {
 		op.In = empty
 	} else {

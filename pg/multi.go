@@ -3,6 +3,8 @@ package pg
 import (
 	"context"
 	"fmt"
+
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // The verbs here take several tensors of each rank that count as if each were
@@ -13,7 +15,7 @@ import (
 // tensors of all ranks: under Managed of those that take part when the op runs.
 
 // AllReduceMulti reduces all tensors of all ranks into each of them.
-func (g *Group) AllReduceMulti(ctx context.Context, ts []Tensor, op ReduceOp) error {
+func (g *Group) AllReduceMulti(ctx context.Context, ts []tensor.Tensor, op tensor.ReduceOp) error {
 	first, err := g.foldLocal(ts, op, KindAllReduce)
 	if err != nil {
 		return err
@@ -26,7 +28,7 @@ func (g *Group) AllReduceMulti(ctx context.Context, ts []Tensor, op ReduceOp) er
 
 // AllReduceMultiAsync starts AllReduceMulti; this rank's own tensors are folded
 // before it returns.
-func (g *Group) AllReduceMultiAsync(ts []Tensor, op ReduceOp) *Work {
+func (g *Group) AllReduceMultiAsync(ts []tensor.Tensor, op tensor.ReduceOp) *Work {
 	first, err := g.foldLocal(ts, op, KindAllReduce)
 	if err != nil {
 		return Finished(&Op{Kind: KindAllReduce, In: ts, Out: ts}, err)
@@ -42,7 +44,7 @@ func (g *Group) AllReduceMultiAsync(ts []Tensor, op ReduceOp) *Work {
 
 // ReduceMulti reduces all tensors of all ranks into ts[at.Tensor] of at.Root. All
 // others stay as they are.
-func (g *Group) ReduceMulti(ctx context.Context, ts []Tensor, op ReduceOp, at RootTensor) error {
+func (g *Group) ReduceMulti(ctx context.Context, ts []tensor.Tensor, op tensor.ReduceOp, at RootTensor) error {
 	if err := at.check(ts); err != nil {
 		return err
 	}
@@ -52,7 +54,7 @@ func (g *Group) ReduceMulti(ctx context.Context, ts []Tensor, op ReduceOp, at Ro
 	}
 	first.Root, first.Out = at.Root, nil
 	if out := g.atRoot(ts[at.Tensor], at.Root); !out.IsNone() {
-		first.Out = []Tensor{out}
+		first.Out = []tensor.Tensor{out}
 	}
 	return g.Do(ctx, first)
 }
@@ -63,7 +65,7 @@ type RootTensor struct {
 	Tensor int // index
 }
 
-func (at RootTensor) check(ts []Tensor) error {
+func (at RootTensor) check(ts []tensor.Tensor) error {
 	if at.Tensor < 0 || at.Tensor >= len(ts) {
 		return fmt.Errorf("%w: root tensor %d of %d", ErrInvalidOp, at.Tensor, len(ts))
 	}
@@ -71,7 +73,7 @@ func (at RootTensor) check(ts []Tensor) error {
 }
 
 // BroadcastMulti copies ts[at.Tensor] of at.Root into every tensor of every rank.
-func (g *Group) BroadcastMulti(ctx context.Context, ts []Tensor, at RootTensor) error {
+func (g *Group) BroadcastMulti(ctx context.Context, ts []tensor.Tensor, at RootTensor) error {
 	if err := at.check(ts); err != nil {
 		return err
 	}
@@ -86,12 +88,12 @@ func (g *Group) BroadcastMulti(ctx context.Context, ts []Tensor, at RootTensor) 
 
 // AllGatherMulti gathers all tensors of all ranks into each of this rank's
 // lists: out[i][r*len(in)+j] becomes in[j] of rank r.
-func (g *Group) AllGatherMulti(ctx context.Context, in []Tensor, out [][]Tensor) error {
+func (g *Group) AllGatherMulti(ctx context.Context, in []tensor.Tensor, out [][]tensor.Tensor) error {
 	size, err := ranksOf(KindAllGather, out, len(in))
 	if err != nil {
 		return err
 	}
-	columns := make([][]Tensor, size)
+	columns := make([][]tensor.Tensor, size)
 	for r := range columns {
 		columns[r] = out[0][r*len(in) : (r+1)*len(in)]
 	}
@@ -110,7 +112,7 @@ func (g *Group) AllGatherMulti(ctx context.Context, in []Tensor, out [][]Tensor)
 
 // ranksOf is the number of ranks for which the caller brought lists, of perRank tensors
 // for each. Whether so many take part shows when the op runs.
-func ranksOf(k Kind, lists [][]Tensor, perRank int) (int, error) {
+func ranksOf(k Kind, lists [][]tensor.Tensor, perRank int) (int, error) {
 	if len(lists) == 0 || perRank == 0 {
 		return 0, fmt.Errorf("%w: multi-tensor %v of %d lists and %d tensors, want 1 or more of each",
 			ErrInvalidOp, k, len(lists), perRank)
@@ -127,16 +129,16 @@ func ranksOf(k Kind, lists [][]Tensor, perRank int) (int, error) {
 
 // ReduceScatterMulti reduces in[i][r*len(out)+j] over all i of all ranks into
 // out[j] of rank r.
-func (g *Group) ReduceScatterMulti(ctx context.Context, in [][]Tensor, out []Tensor, op ReduceOp) error {
+func (g *Group) ReduceScatterMulti(ctx context.Context, in [][]tensor.Tensor, out []tensor.Tensor, op tensor.ReduceOp) error {
 	size, err := ranksOf(KindReduceScatter, in, len(out))
 	if err != nil {
 		return err
 	}
 	ops := make([]*Op, len(out))
 	for j := range out {
-		slots := make([]Tensor, size)
+		slots := make([]tensor.Tensor, size)
 		for r := range slots {
-			same := make([]Tensor, len(in)) // what falls on one slot, from every list
+			same := make([]tensor.Tensor, len(in)) // what falls on one slot, from every list
 			for i := range in {
 				same[i] = in[i][r*len(out)+j]
 			}
@@ -153,11 +155,11 @@ func (g *Group) ReduceScatterMulti(ctx context.Context, in [][]Tensor, out []Ten
 
 // foldLocal folds ts into one tensor and gives the op that goes on from there.
 // A single tensor, and an all-reduce's first, are folded in place.
-func (g *Group) foldLocal(ts []Tensor, op ReduceOp, k Kind) (*Op, error) {
+func (g *Group) foldLocal(ts []tensor.Tensor, op tensor.ReduceOp, k Kind) (*Op, error) {
 	if err := sameSizes(ts); err != nil {
 		return nil, err
 	}
-	if op == PreMulSum {
+	if op == tensor.PreMulSum {
 		return nil, fmt.Errorf("%w: multi-tensor %v of %v", ErrInvalidOp, k, op)
 	}
 	folded, err := foldTensors(ts, op)
@@ -168,34 +170,34 @@ func (g *Group) foldLocal(ts []Tensor, op ReduceOp, k Kind) (*Op, error) {
 		copy(ts[0].Bytes(), folded.Bytes())
 		folded = ts[0]
 	}
-	one := []Tensor{folded}
+	one := []tensor.Tensor{folded}
 	return &Op{Kind: k, Reduce: op, In: one, Out: one, perRank: len(ts)}, nil
 }
 
 // foldTensors folds ts into fresh memory; one alone is itself.
-func foldTensors(ts []Tensor, op ReduceOp) (Tensor, error) {
+func foldTensors(ts []tensor.Tensor, op tensor.ReduceOp) (tensor.Tensor, error) {
 	if err := sameSizes(ts); err != nil {
-		return Tensor{}, err
+		return tensor.Tensor{}, err
 	}
 	if len(ts) == 1 {
 		return ts[0], nil
 	}
-	if op == Avg {
-		if err := ts[0].DType().Reduces(Avg); err != nil {
-			return Tensor{}, asOpError(err)
+	if op == tensor.Avg {
+		if err := ts[0].DType().Reduces(tensor.Avg); err != nil {
+			return tensor.Tensor{}, asOpError(err)
 		}
-		op = Sum // the backend divides
+		op = tensor.Sum // the backend divides
 	}
-	result := New(ts[0].DType(), ts[0].Len())
+	result := tensor.New(ts[0].DType(), ts[0].Len())
 	inputs := make([][]byte, len(ts))
 	for i := range ts {
 		inputs[i] = ts[i].Bytes()
 	}
-	return result, asOpError(Reduce(result.Bytes(), inputs, ts[0].DType(), op, 1, 0))
+	return result, asOpError(tensor.Reduce(result.Bytes(), inputs, ts[0].DType(), op, 1, 0))
 }
 
 // sameSizes checks that tensors can stand for one another.
-func sameSizes(ts []Tensor) error {
+func sameSizes(ts []tensor.Tensor) error {
 	if len(ts) == 0 {
 		return fmt.Errorf("%w: multi-tensor verb without tensors", ErrInvalidOp)
 	}
@@ -203,7 +205,7 @@ func sameSizes(ts []Tensor) error {
 		if t.DType() != ts[0].DType() || t.Len() != ts[0].Len() || t.IsNone() {
 			return fmt.Errorf("%w: multi-tensor verb: tensor %d is %v, tensor 0 is %v", ErrInvalidOp, i, t, ts[0])
 		}
-		if t.Device().Type != DeviceCPU {
+		if t.Device().Type != tensor.DeviceCPU {
 			return fmt.Errorf("%w: multi-tensor verb on %v", ErrUnsupported, t.Device())
 		}
 		if !t.Contiguous() {
@@ -214,7 +216,7 @@ func sameSizes(ts []Tensor) error {
 }
 
 // spread copies ts[from] over the others.
-func spread(ts []Tensor, from int) error {
+func spread(ts []tensor.Tensor, from int) error {
 	for i := range ts {
 		if i != from {
 			if err := copyTensor(ts[i], ts[from]); err != nil {
@@ -225,7 +227,7 @@ func spread(ts []Tensor, from int) error {
 	return nil
 }
 
-func copyTensor(to, from Tensor) error {
+func copyTensor(to, from tensor.Tensor) error {
 	if to.DType() != from.DType() || to.Len() != from.Len() || to.Bytes() == nil && to.Len() > 0 {
 		return fmt.Errorf("%w: copy of %v into %v", ErrInvalidOp, from, to)
 	}

@@ -3,6 +3,8 @@ package pg
 import (
 	"context"
 	"fmt"
+
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // objectFailed is sent as the size of an object that could not be encoded, so
@@ -27,7 +29,7 @@ func (c *composed) broadcastObjects(ctx context.Context, objects []any, root int
 	if isRoot {
 		encoded, failed = encodeAll(objects, sizes)
 	}
-	if err := c.broadcast(ctx, Of(sizes), root); err != nil {
+	if err := c.broadcast(ctx, tensor.Of(sizes), root); err != nil {
 		return fmt.Errorf("broadcast sizes of objects: %w", err)
 	}
 	total, err := sumSizes(sizes, root)
@@ -39,7 +41,7 @@ func (c *composed) broadcastObjects(ctx context.Context, objects []any, root int
 		all = append(all, b...)
 	}
 	all = all[:total]
-	if err := c.broadcast(ctx, Of(all), root); err != nil {
+	if err := c.broadcast(ctx, tensor.Of(all), root); err != nil {
 		return fmt.Errorf("broadcast objects: %w", err)
 	}
 	if isRoot {
@@ -57,7 +59,7 @@ func (g *Group) AllGatherObjects(ctx context.Context, object any) (objects []any
 			return err
 		}
 		all := make([]byte, total)
-		err = c.do(ctx, &Op{Kind: KindAllGather, In: []Tensor{Of(mine)}, Out: cut(all, sizes)})
+		err = c.do(ctx, &Op{Kind: KindAllGather, In: []tensor.Tensor{tensor.Of(mine)}, Out: cut(all, sizes)})
 		if err != nil {
 			return fmt.Errorf("gather objects: %w", err)
 		}
@@ -76,7 +78,7 @@ func (g *Group) GatherObjects(ctx context.Context, object any, root int) (object
 		if err != nil {
 			return err
 		}
-		op := &Op{Kind: KindGather, Root: root, In: []Tensor{Of(mine)}}
+		op := &Op{Kind: KindGather, Root: root, In: []tensor.Tensor{tensor.Of(mine)}}
 		all := make([]byte, total)
 		if c.rank == root {
 			op.Out = cut(all, sizes)
@@ -99,7 +101,7 @@ func (g *Group) GatherObjects(ctx context.Context, object any, root int) (object
 func (c *composed) shareSizes(ctx context.Context, object any) (mine []byte, sizes []int64, total int, err error) {
 	mine, failed := encodeOne(object)
 	sizes = make([]int64, c.size)
-	if err := c.allGather(ctx, Of([]int64{announced(mine, failed)}), Of(sizes)); err != nil {
+	if err := c.allGather(ctx, tensor.Of([]int64{announced(mine, failed)}), tensor.Of(sizes)); err != nil {
 		return nil, nil, 0, fmt.Errorf("gather sizes of objects: %w", err)
 	}
 	total, err = sumSizes(sizes, -1)
@@ -136,7 +138,7 @@ func (c *composed) scatterObjects(ctx context.Context, objects []any, root int) 
 			sizes[0] = objectFailed
 		}
 	}
-	if err := c.broadcast(ctx, Of(sizes), root); err != nil {
+	if err := c.broadcast(ctx, tensor.Of(sizes), root); err != nil {
 		return nil, fmt.Errorf("broadcast sizes of objects: %w", err)
 	}
 	_, err := sumSizes(sizes, root)
@@ -145,11 +147,11 @@ func (c *composed) scatterObjects(ctx context.Context, objects []any, root int) 
 	}
 	op := &Op{Kind: KindScatter, Root: root}
 	for _, b := range encoded {
-		op.In = append(op.In, Of(b))
+		op.In = append(op.In, tensor.Of(b))
 	}
 	// A member that does not participate takes as much as participant 0, and keeps nothing.
 	mine := make([]byte, sizes[max(c.rank, 0)])
-	op.Out = []Tensor{Of(mine)}
+	op.Out = []tensor.Tensor{tensor.Of(mine)}
 	if err := c.do(ctx, op); err != nil {
 		return nil, fmt.Errorf("scatter objects: %w", err)
 	}
@@ -219,10 +221,10 @@ func orElse(first, second error) error {
 }
 
 // cut makes a tensor of every size over b.
-func cut(b []byte, sizes []int64) []Tensor {
-	parts := make([]Tensor, len(sizes))
+func cut(b []byte, sizes []int64) []tensor.Tensor {
+	parts := make([]tensor.Tensor, len(sizes))
 	for i, n := range sizes {
-		parts[i] = Of(b[:n:n])
+		parts[i] = tensor.Of(b[:n:n])
 		b = b[n:]
 	}
 	return parts

@@ -3,15 +3,17 @@ package pg
 import (
 	"sync"
 	"time"
+
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // OpInfo is what an Observer learns of an op. It is a value, and refers to no
 // memory of the op's.
 type OpInfo struct {
 	Kind     Kind
-	Reduce   ReduceOp
-	DType    DType // of the first tensor
-	Tensors  int   // on the side that has more
+	Reduce   tensor.ReduceOp
+	DType    tensor.DType // of the first tensor
+	Tensors  int          // on the side that has more
 	InBytes  int
 	OutBytes int
 	Root     int
@@ -36,9 +38,9 @@ func infoOf(op *Op) OpInfo {
 
 func (i *OpInfo) add(op *Op) {
 	i.Tensors += max(len(op.In), len(op.Out))
-	for side, tensors := range [2][]Tensor{op.In, op.Out} {
+	for side, tensors := range [2][]tensor.Tensor{op.In, op.Out} {
 		for t := range tensors {
-			if i.DType == InvalidDType {
+			if i.DType == tensor.Invalid {
 				i.DType = tensors[t].DType()
 			}
 			if side == 0 {

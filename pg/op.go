@@ -3,6 +3,8 @@ package pg
 import (
 	"slices"
 	"time"
+
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // Kind says which collective an Op is.
@@ -42,8 +44,8 @@ type Epoch struct {
 // backend fills Seq, Epoch and Round when it takes the op.
 type Op struct {
 	Kind    Kind
-	In, Out []Tensor
-	Reduce  ReduceOp
+	In, Out []tensor.Tensor
+	Reduce  tensor.ReduceOp
 	Divisor int     // for Avg; 0 means the world size
 	Factor  float64 // for PreMulSum
 	Root    int
@@ -88,11 +90,11 @@ type Op struct {
 	// rank that the message came from.
 	Source int
 
-	seat     *seat  // of a composed verb: among whom the op may run; nil: among any
-	perRank  int    // of a multi-tensor verb: Avg divides by so many times the world size; 0: once
-	call     *call  // the pooled memory this op is part of, or nil
-	flat     Tensor // Out[0] as it was before the slots were put into Out
-	internal bool   // of a verb that is made of others: its tags lie above MaxTag
+	seat     *seat         // of a composed verb: among whom the op may run; nil: among any
+	perRank  int           // of a multi-tensor verb: Avg divides by so many times the world size; 0: once
+	call     *call         // the pooled memory this op is part of, or nil
+	flat     tensor.Tensor // Out[0] as it was before the slots were put into Out
+	internal bool          // of a verb that is made of others: its tags lie above MaxTag
 }
 
 // MaxBatch bounds Op.Batch.

@@ -4,17 +4,19 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // extentOf is where a tensor lies: in device memory, or at an address.
 type extentOf struct {
-	mem    DeviceMemory
+	mem    tensor.DeviceMemory
 	lo, hi uintptr
 	side   uint8 // 0 In, 1 Out
 	index  int
 }
 
-func extent(t *Tensor) (e extentOf) {
+func extent(t *tensor.Tensor) (e extentOf) {
 	e.mem, e.lo, e.hi = t.Extent()
 	return e
 }
@@ -95,7 +97,7 @@ func (op *Op) mayShare(i, o, rank int) bool {
 // overlapSorted is validateOverlap for many tensors.
 func (op *Op) overlapSorted(rank int) error {
 	all := make([]extentOf, 0, len(op.In)+len(op.Out))
-	for side, tensors := range [2][]Tensor{op.In, op.Out} {
+	for side, tensors := range [2][]tensor.Tensor{op.In, op.Out} {
 		for i := range tensors {
 			if e := extent(&tensors[i]); e.lo < e.hi {
 				e.side, e.index = uint8(side), i

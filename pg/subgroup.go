@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // MaxGroupName bounds the name of a subgroup, in bytes.
@@ -255,7 +257,7 @@ func (c *composed) allReady(ctx context.Context, failed error) error {
 // CPU only waits for them: then the result is empty.
 func (c *composed) exchange(ctx context.Context, mine uint64) ([]uint64, error) {
 	all := make([]uint64, c.size)
-	err := c.allGather(ctx, Of([]uint64{mine}), Of(all))
+	err := c.allGather(ctx, tensor.Of([]uint64{mine}), tensor.Of(all))
 	switch {
 	case err == nil:
 		return all, nil

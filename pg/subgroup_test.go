@@ -9,6 +9,7 @@ import (
 
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/pgtest"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // memoryWorld is n configured ranks on a network of their own.
@@ -30,7 +31,7 @@ func memoryWorld(t *testing.T, n int, wrap func(pg.Backend) pg.Backend) *pgtest.
 // sumOf adds up this rank's number over a group.
 func sumOf(ctx context.Context, g *pg.Group, x int64) (int64, error) {
 	v := []int64{x}
-	err := g.AllReduce(ctx, pg.Of(v), pg.Sum)
+	err := g.AllReduce(ctx, tensor.Of(v), tensor.Sum)
 	return v[0], err
 }
 
@@ -106,7 +107,7 @@ func TestSubgroupsSeveral(t *testing.T) {
 		for i, group := range []*pg.Group{g, pair, self} {
 			sums[i] = []int64{1}
 			if group.Rank() >= 0 {
-				pending = append(pending, group.AllReduceAsync(pg.Of(sums[i]), pg.Sum))
+				pending = append(pending, group.AllReduceAsync(tensor.Of(sums[i]), tensor.Sum))
 			}
 		}
 		for _, work := range pending {
@@ -166,7 +167,7 @@ func TestSubgroupsEndWithTheirParent(t *testing.T) {
 				subs[rank], err = g.NewGroup(ctx, []int{0, 2}, pg.GroupOptions{Name: "pair"})
 				return err
 			})
-			pending[0] = subs[0].AllReduceAsync(pg.New(pg.Float32DType, 4), pg.Sum)
+			pending[0] = subs[0].AllReduceAsync(tensor.New(tensor.Float32, 4), tensor.Sum)
 			w.Next()
 			survivors := []pgtest.Member{w.Members[0], w.Members[2]}
 			w.Groups = []*pg.Group{w.Groups[0], w.Groups[2]}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/pgtest"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 func traced(t *testing.T, n int, c pg.TraceConfig) (*pgtest.World, []*pg.Trace) {
@@ -30,9 +31,9 @@ func traced(t *testing.T, n int, c pg.TraceConfig) (*pgtest.World, []*pg.Trace) 
 func TestTraceStates(t *testing.T) {
 	w, traces := traced(t, 2, pg.TraceConfig{Group: "dp"})
 	g, peer := w.Groups[0], w.Groups[1]
-	first := g.AllReduceAsync(pg.New(pg.Float32DType, 2, 3), pg.Avg)
-	second := g.BroadcastAsync(pg.New(pg.Int64DType, 4), 1)
-	recv := g.RecvAsync(pg.New(pg.Uint8DType, 1), pg.Envelope{Peer: pg.AnySource, Tag: 7})
+	first := g.AllReduceAsync(tensor.New(tensor.Float32, 2, 3), tensor.Avg)
+	second := g.BroadcastAsync(tensor.New(tensor.Int64, 4), 1)
+	recv := g.RecvAsync(tensor.New(tensor.Uint8, 1), pg.Envelope{Peer: pg.AnySource, Tag: 7})
 	check := func(want ...pg.TraceState) pg.TraceDump {
 		t.Helper()
 		d := traces[0].Dump()
@@ -57,10 +58,10 @@ func TestTraceStates(t *testing.T) {
 	if e := d.Entries[0]; e.What() != "all-reduce float32[2 3] avg" || e.Place != 1 || e.InBytes != 24 || e.Done != nil {
 		t.Errorf("first op is %q, place %d, %d bytes, done %v", e.What(), e.Place, e.InBytes, e.Done)
 	}
-	theirs := peer.AllReduceAsync(pg.New(pg.Float32DType, 2, 3), pg.Avg)
+	theirs := peer.AllReduceAsync(tensor.New(tensor.Float32, 2, 3), tensor.Avg)
 	wait(t, first, theirs)
 	check(pg.TraceDone, pg.TraceStarted, pg.TraceStarted)
-	wait(t, peer.SendAsync(pg.New(pg.Uint8DType, 1), pg.Envelope{Peer: 0, Tag: 7}), recv)
+	wait(t, peer.SendAsync(tensor.New(tensor.Uint8, 1), pg.Envelope{Peer: 0, Tag: 7}), recv)
 	d = check(pg.TraceDone, pg.TraceStarted, pg.TraceDone)
 	if what := d.Entries[2].What(); what != "recv uint8[1] from 1 tag 7" {
 		t.Errorf("third op is %q", what)
@@ -95,10 +96,10 @@ func TestTraceRing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := g.AllReduce(ctx, pg.New(pg.Complex64DType, 1), pg.Max); !errors.Is(err, pg.ErrInvalidOp) {
+	if err := g.AllReduce(ctx, tensor.New(tensor.Complex64, 1), tensor.Max); !errors.Is(err, pg.ErrInvalidOp) {
 		t.Fatalf("max of complex numbers: %v", err)
 	}
-	x := []pg.Tensor{pg.New(pg.Float32DType, 2)}
+	x := []tensor.Tensor{tensor.New(tensor.Float32, 2)}
 	if err := g.Batch(ctx, []*pg.Op{
 		{Kind: pg.KindAllReduce, In: x, Out: x}, {Kind: pg.KindBarrier},
 	}); err != nil {
@@ -124,7 +125,7 @@ func TestTraceRing(t *testing.T) {
 func TestTraceDumpsOnBreak(t *testing.T) {
 	dir := t.TempDir()
 	w, traces := traced(t, 3, pg.TraceConfig{Group: "pp/0", Dump: pg.TraceFiles(filepath.Join(dir, "skerry-"))})
-	pending := w.Groups[0].AllReduceAsync(pg.New(pg.Float32DType, 10), pg.Sum)
+	pending := w.Groups[0].AllReduceAsync(tensor.New(tensor.Float32, 10), tensor.Sum)
 	w.Groups[1].Abort(errors.New("told to stop"))
 	<-pending.Done()
 	for rank := range traces {
@@ -189,10 +190,10 @@ func TestTraceAllocatesNothing(t *testing.T) {
 	if err := g.Configure(t.Context(), stubConfig(1)); err != nil {
 		t.Fatal(err)
 	}
-	x := pg.New(pg.Float32DType, 2, 5)
+	x := tensor.New(tensor.Float32, 2, 5)
 	ctx := t.Context()
 	if n := testing.AllocsPerRun(200, func() {
-		if err := g.AllReduce(ctx, x, pg.Sum); err != nil {
+		if err := g.AllReduce(ctx, x, tensor.Sum); err != nil {
 			t.Fatal(err)
 		}
 	}); n > 0 {

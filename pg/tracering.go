@@ -3,6 +3,8 @@ package pg
 import (
 	"slices"
 	"time"
+
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // TraceState is how far an op has come.
@@ -26,8 +28,8 @@ type traceRecord struct {
 	epoch           Epoch
 	round           int64
 	kind            Kind
-	dtype           DType
-	reduce          ReduceOp
+	dtype           tensor.DType
+	reduce          tensor.ReduceOp
 	root, peer, tag int
 	dims            int   // number of dimensions of the first tensor
 	shape           []int // those, if they are not one; the memory stays the record's
@@ -89,10 +91,10 @@ func (r *traceRing) add(op *Op, now time.Duration, batch uint64) {
 		number: r.last, batch: batch, epoch: r.epoch, kind: op.Kind, reduce: op.Reduce,
 		root: op.Root, peer: op.Peer, tag: op.Tag, state: TraceScheduled, scheduled: now,
 	}
-	for side, tensors := range [2][]Tensor{op.In, op.Out} {
+	for side, tensors := range [2][]tensor.Tensor{op.In, op.Out} {
 		rec.tensors = max(rec.tensors, len(tensors))
 		for i := range tensors {
-			if rec.dtype == InvalidDType {
+			if rec.dtype == tensor.Invalid {
 				rec.dtype, rec.dims, rec.count = tensors[i].DType(), tensors[i].NumDims(), tensors[i].Len()
 				if rec.dims != 1 {
 					rec.shape = tensors[i].AppendShape(rec.shape)
@@ -199,7 +201,7 @@ func (rec *traceRecord) entry(origin time.Time) TraceEntry {
 		Tensors: rec.tensors, InBytes: rec.inBytes, OutBytes: rec.outBytes,
 		Root: rec.root, Peer: rec.peer, Tag: rec.tag, State: rec.state,
 	}
-	if rec.dtype != InvalidDType {
+	if rec.dtype != tensor.Invalid {
 		e.DType, e.Shape = rec.dtype.String(), []int{rec.count}
 		if rec.dims != 1 {
 			e.Shape = slices.Clone(rec.shape[:min(len(rec.shape), maxTraceShape)])

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"sync"
+
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // translate makes the op below that stands for r's: ranks are the members', and
@@ -53,7 +55,7 @@ func (m *Managed) translateOne(r *relay, op Op) (Op, error) {
 	if err := op.validateFor(self, count); err != nil {
 		return op, err
 	}
-	if op.Kind.Reduces() && op.Reduce == Avg && op.Divisor == 0 {
+	if op.Kind.Reduces() && op.Reduce == tensor.Avg && op.Divisor == 0 {
 		op.Divisor = count
 	}
 	if roster.everybody() {
@@ -99,13 +101,13 @@ func (op *Op) validateFor(self, count int) error {
 func (m *Managed) contributeNothing(r *relay, op *Op) (err error) {
 	switch op.Kind {
 	case KindAllReduce, KindReduce, KindReduceScatter:
-		identity := func(i int) (Tensor, error) { return m.identityFor(op, i) }
+		identity := func(i int) (tensor.Tensor, error) { return m.identityFor(op, i) }
 		op.In, err = generate(len(op.In), identity)
 	case KindBroadcast:
 		op.In = nil
 	case KindAllToAll:
 		in := op.In
-		op.In, err = generate(len(in), func(i int) (Tensor, error) { return blankLike(in[i]) })
+		op.In, err = generate(len(in), func(i int) (tensor.Tensor, error) { return blankLike(in[i]) })
 	}
 	if err != nil {
 		return err
@@ -116,7 +118,7 @@ func (m *Managed) contributeNothing(r *relay, op *Op) (err error) {
 	case KindScatter, KindReduceScatter, KindAllToAll:
 		r.result = fmt.Errorf("%v: %w", op.Kind, ErrNotParticipating)
 		out := op.Out
-		op.Out, err = generate(len(out), func(i int) (Tensor, error) { return blankLike(out[i]) })
+		op.Out, err = generate(len(out), func(i int) (tensor.Tensor, error) { return blankLike(out[i]) })
 	}
 	return err
 }
@@ -131,7 +133,7 @@ func (m *Managed) widenSlots(op *Op, roster Roster) (err error) {
 	case KindScatter:
 		op.In, err = widen(op.In, roster, blankLike)
 	case KindReduceScatter:
-		op.In, err = widen(op.In, roster, func(t Tensor) (Tensor, error) {
+		op.In, err = widen(op.In, roster, func(t tensor.Tensor) (tensor.Tensor, error) {
 			return m.blanks.identity(t, op)
 		})
 	case KindAllToAll:
@@ -146,11 +148,11 @@ func (m *Managed) widenSlots(op *Op, roster Roster) (err error) {
 // widen puts slots, one per participant, where the participants are among the
 // members, and blank(slots[0]) elsewhere. No slots stay none: this rank is not
 // the root.
-func widen(slots []Tensor, roster Roster, blank func(like Tensor) (Tensor, error)) ([]Tensor, error) {
+func widen(slots []tensor.Tensor, roster Roster, blank func(like tensor.Tensor) (tensor.Tensor, error)) ([]tensor.Tensor, error) {
 	if len(slots) == 0 {
 		return nil, nil
 	}
-	return generate(roster.WorldSize, func(rank int) (Tensor, error) {
+	return generate(roster.WorldSize, func(rank int) (tensor.Tensor, error) {
 		if p := roster.participantOf(rank); p >= 0 {
 			return slots[p], nil
 		}
@@ -161,37 +163,37 @@ func widen(slots []Tensor, roster Roster, blank func(like Tensor) (Tensor, error
 // identityFor is what a member that does not participate contributes instead of
 // op.In[i]. Device memory cannot be had here, so on a device it is written over
 // a tensor that the result will overwrite anyway.
-func (m *Managed) identityFor(op *Op, i int) (Tensor, error) {
+func (m *Managed) identityFor(op *Op, i int) (tensor.Tensor, error) {
 	t := op.In[i]
 	mem, offset := t.Memory()
 	if mem == nil {
 		return m.blanks.identity(t, op)
 	}
 	if op.Kind != KindAllReduce || !t.SameMemory(op.Out[i]) {
-		return Tensor{}, fmt.Errorf("%w: %v out of place on %v by a member that does not participate",
+		return tensor.Tensor{}, fmt.Errorf("%w: %v out of place on %v by a member that does not participate",
 			ErrUnsupported, op.Kind, t.Device())
 	}
 	host, err := m.blanks.identity(t, op)
 	if err != nil {
-		return Tensor{}, err
+		return tensor.Tensor{}, err
 	}
 	if err := mem.CopyFromHost(offset, host.Bytes()); err != nil {
-		return Tensor{}, fmt.Errorf("write identity to %v: %w", t.Device(), err)
+		return tensor.Tensor{}, fmt.Errorf("write identity to %v: %w", t.Device(), err)
 	}
 	return t, nil
 }
 
 // blankLike is fresh host memory of t's dtype and length.
-func blankLike(t Tensor) (Tensor, error) {
-	if t.Device().Type != DeviceCPU {
-		return Tensor{}, fmt.Errorf("%w: verb with a slot per rank on %v while not all members participate",
+func blankLike(t tensor.Tensor) (tensor.Tensor, error) {
+	if t.Device().Type != tensor.DeviceCPU {
+		return tensor.Tensor{}, fmt.Errorf("%w: verb with a slot per rank on %v while not all members participate",
 			ErrUnsupported, t.Device())
 	}
-	return New(t.DType(), t.Len()), nil
+	return tensor.New(t.DType(), t.Len()), nil
 }
 
-func generate(n int, at func(i int) (Tensor, error)) ([]Tensor, error) {
-	ts := make([]Tensor, n)
+func generate(n int, at func(i int) (tensor.Tensor, error)) ([]tensor.Tensor, error) {
+	ts := make([]tensor.Tensor, n)
 	for i := range ts {
 		var err error
 		if ts[i], err = at(i); err != nil {
@@ -207,29 +209,29 @@ type blanks struct {
 	mu struct {
 		sync.Mutex
 
-		cache map[blankKey]Tensor // the longest asked for so far
+		cache map[blankKey]tensor.Tensor // the longest asked for so far
 	}
 }
 
 type blankKey struct {
-	dtype    DType
-	op       ReduceOp
+	dtype    tensor.DType
+	op       tensor.ReduceOp
 	negative bool // sign of the factor
 }
 
 // identity is host memory of t's dtype and length with op's identity element.
-func (b *blanks) identity(t Tensor, op *Op) (Tensor, error) {
+func (b *blanks) identity(t tensor.Tensor, op *Op) (tensor.Tensor, error) {
 	key := blankKey{dtype: t.DType(), op: op.Reduce, negative: math.Signbit(op.Factor)}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	kept := b.mu.cache[key]
 	if kept.Len() < t.Len() || kept.IsNone() {
-		kept = New(t.DType(), t.Len())
-		if err := Identity(kept.Bytes(), t.DType(), op.Reduce, op.Factor); err != nil {
-			return Tensor{}, asOpError(err)
+		kept = tensor.New(t.DType(), t.Len())
+		if err := tensor.Identity(kept.Bytes(), t.DType(), op.Reduce, op.Factor); err != nil {
+			return tensor.Tensor{}, asOpError(err)
 		}
 		if b.mu.cache == nil {
-			b.mu.cache = make(map[blankKey]Tensor)
+			b.mu.cache = make(map[blankKey]tensor.Tensor)
 		}
 		b.mu.cache[key] = kept
 	}

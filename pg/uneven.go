@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
+
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // maxUnevenDims bounds the dimensions of what AllGatherUneven takes.
@@ -19,7 +21,7 @@ const MaxUnevenBytes = 1 << 34
 // fresh memory, in each rank's own shape, and views of one buffer.
 //
 // Source: gather_all_tensors of Lightning.
-func (g *Group) AllGatherUneven(ctx context.Context, in Tensor) (out []Tensor, err error) {
+func (g *Group) AllGatherUneven(ctx context.Context, in tensor.Tensor) (out []tensor.Tensor, err error) {
 	dims := in.Shape()
 	switch {
 	case in.IsNone() || in.Bytes() == nil && in.Len() > 0:
@@ -35,7 +37,7 @@ func (g *Group) AllGatherUneven(ctx context.Context, in Tensor) (out []Tensor, e
 	return out, err
 }
 
-func (c *composed) allGatherUneven(ctx context.Context, in Tensor) ([]Tensor, error) {
+func (c *composed) allGatherUneven(ctx context.Context, in tensor.Tensor) ([]tensor.Tensor, error) {
 	dtype, parts, err := c.gatherShapes(ctx, in)
 	if err != nil {
 		return nil, err
@@ -47,16 +49,16 @@ func (c *composed) allGatherUneven(ctx context.Context, in Tensor) ([]Tensor, er
 	padded := in
 	switch {
 	case c.rank < 0: // whatever it has counts for nothing, and may not fit
-		padded = New(dtype, longest)
+		padded = tensor.New(dtype, longest)
 	case in.Len() < longest:
-		padded = New(dtype, longest)
+		padded = tensor.New(dtype, longest)
 		copy(padded.Bytes(), in.Bytes())
 	}
-	all := New(dtype, longest*len(parts))
+	all := tensor.New(dtype, longest*len(parts))
 	if err := c.allGather(ctx, padded, all); err != nil {
 		return nil, fmt.Errorf("gather padded tensors: %w", err)
 	}
-	out := make([]Tensor, len(parts))
+	out := make([]tensor.Tensor, len(parts))
 	for r, p := range parts {
 		out[r], err = all.Flat(r*longest, r*longest+p.elements).Reshape(p.shape...)
 		if err != nil {
@@ -74,7 +76,7 @@ type unevenPart struct {
 
 // gatherShapes tells all ranks the dtype and shape of this rank's tensor. It checks that
 // all have rank 0's dtype and number of dimensions, which every rank sees alike.
-func (c *composed) gatherShapes(ctx context.Context, in Tensor) (DType, []unevenPart, error) {
+func (c *composed) gatherShapes(ctx context.Context, in tensor.Tensor) (tensor.DType, []unevenPart, error) {
 	const width = 2 + maxUnevenDims
 	mine := make([]int64, width)
 	mine[0], mine[1] = int64(in.DType()), int64(len(in.Shape()))
@@ -82,10 +84,10 @@ func (c *composed) gatherShapes(ctx context.Context, in Tensor) (DType, []uneven
 		mine[2+i] = int64(d)
 	}
 	all := make([]int64, c.size*width)
-	if err := c.allGather(ctx, Of(mine), Of(all)); err != nil {
+	if err := c.allGather(ctx, tensor.Of(mine), tensor.Of(all)); err != nil {
 		return 0, nil, fmt.Errorf("gather shapes: %w", err)
 	}
-	dtype, dims := DType(all[0]), all[1]
+	dtype, dims := tensor.DType(all[0]), all[1]
 	if all[0] < 0 || all[0] != int64(dtype) || !dtype.Valid() || dims < 0 || dims > maxUnevenDims {
 		return 0, nil, fmt.Errorf("%w: rank 0 announces dtype %d with %d dimensions, want a dtype and at most %d",
 			ErrMismatch, all[0], dims, maxUnevenDims)
@@ -95,13 +97,13 @@ func (c *composed) gatherShapes(ctx context.Context, in Tensor) (DType, []uneven
 		row := all[r*width : (r+1)*width]
 		if !slices.Equal(row[:2], all[:2]) {
 			return 0, nil, fmt.Errorf("%w: rank 0 gathers a %v of %d dimensions, rank %d a %v of %d",
-				ErrMismatch, dtype, dims, r, DType(row[0]), row[1])
+				ErrMismatch, dtype, dims, r, tensor.DType(row[0]), row[1])
 		}
 		var shape []int
 		for _, d := range row[2 : 2+dims] {
-			shape = append(shape, int(min(max(d, -1), MaxElements)))
+			shape = append(shape, int(min(max(d, -1), tensor.MaxElements)))
 		}
-		n, err := Elements(dtype, shape)
+		n, err := tensor.Elements(dtype, shape)
 		if err != nil || n > MaxUnevenBytes/dtype.Size() {
 			return 0, nil, fmt.Errorf("%w: rank %d announces shape %v, want at most %d bytes", ErrInvalidOp, r, shape, MaxUnevenBytes)
 		}

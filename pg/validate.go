@@ -3,6 +3,8 @@ package pg
 import (
 	"fmt"
 	"math"
+
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // Bounds of an op.
@@ -86,7 +88,7 @@ func (op *Op) validateReduce() error {
 	if op.Divisor < 0 {
 		return fmt.Errorf("%w: %v with divisor %d, want 0 (the world size) or more", ErrInvalidOp, op.Kind, op.Divisor)
 	}
-	if op.Reduce == PreMulSum && (math.IsNaN(op.Factor) || math.IsInf(op.Factor, 0)) {
+	if op.Reduce == tensor.PreMulSum && (math.IsNaN(op.Factor) || math.IsInf(op.Factor, 0)) {
 		return fmt.Errorf("%w: %v with factor %v, want a finite one", ErrInvalidOp, op.Kind, op.Factor)
 	}
 	if len(op.In) == 0 {
@@ -96,7 +98,7 @@ func (op *Op) validateReduce() error {
 	if err := t.DType().Reduces(op.Reduce); err != nil {
 		return asOpError(err)
 	}
-	if t.DType().IsFloat8() && t.Device().Type == DeviceCPU {
+	if t.DType().IsFloat8() && t.Device().Type == tensor.DeviceCPU {
 		return fmt.Errorf("%w: %v of %v on the CPU; only devices have its arithmetic", ErrUnsupported, op.Reduce, t.DType())
 	}
 	return nil
@@ -104,8 +106,8 @@ func (op *Op) validateReduce() error {
 
 // validateTensors checks what holds for tensors of every kind of op.
 func (op *Op) validateTensors() error {
-	var first Tensor
-	for side, tensors := range [2][]Tensor{op.In, op.Out} {
+	var first tensor.Tensor
+	for side, tensors := range [2][]tensor.Tensor{op.In, op.Out} {
 		name := [2]string{"In", "Out"}[side]
 		if len(tensors) > MaxTensors {
 			return fmt.Errorf("%w: %v with %d tensors in %s, want at most %d",
@@ -231,9 +233,9 @@ func (op *Op) RequireCPU() error {
 			return err
 		}
 	}
-	for _, tensors := range [2][]Tensor{op.In, op.Out} {
+	for _, tensors := range [2][]tensor.Tensor{op.In, op.Out} {
 		for i := range tensors {
-			if d := tensors[i].Device(); d.Type != DeviceCPU {
+			if d := tensors[i].Device(); d.Type != tensor.DeviceCPU {
 				return fmt.Errorf("%w: %v of a tensor on %v, want cpu", ErrInvalidOp, op.Kind, d)
 			}
 		}

@@ -7,14 +7,15 @@ import (
 	"testing"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // validAt makes a valid op of every kind for a rank of three.
 func validAt(k pg.Kind, rank int) *pg.Op {
-	f := func(n int) []pg.Tensor {
-		var ts []pg.Tensor
+	f := func(n int) []tensor.Tensor {
+		var ts []tensor.Tensor
 		for range n {
-			ts = append(ts, pg.New(pg.Float32DType, 4))
+			ts = append(ts, tensor.New(tensor.Float32, 4))
 		}
 		return ts
 	}
@@ -73,8 +74,8 @@ func TestValidate(t *testing.T) {
 				t.Errorf("%v at rank %d: Validate allocates %v times", k, rank, n)
 			}
 			for side, change := range map[string]func(op *pg.Op){
-				"one more In":  func(op *pg.Op) { op.In = append(op.In, pg.New(pg.Float32DType, 4)) },
-				"one more Out": func(op *pg.Op) { op.Out = append(op.Out, pg.New(pg.Float32DType, 4)) },
+				"one more In":  func(op *pg.Op) { op.In = append(op.In, tensor.New(tensor.Float32, 4)) },
+				"one more Out": func(op *pg.Op) { op.Out = append(op.Out, tensor.New(tensor.Float32, 4)) },
 				"one less In":  func(op *pg.Op) { op.In = op.In[:max(len(op.In)-1, 0)] },
 				"one less Out": func(op *pg.Op) { op.Out = op.Out[:max(len(op.Out)-1, 0)] },
 			} {
@@ -98,7 +99,7 @@ func TestValidateNames(t *testing.T) {
 		f(op)
 		return op
 	}
-	strided, _ := pg.New(pg.Float32DType, 8).AsStrided([]int{4}, []int{2})
+	strided, _ := tensor.New(tensor.Float32, 8).AsStrided([]int{4}, []int{2})
 	for _, c := range []struct {
 		op   *pg.Op
 		says []string
@@ -107,11 +108,11 @@ func TestValidateNames(t *testing.T) {
 		{&pg.Op{Kind: 77}, []string{"kind(77)"}},
 		{change(pg.KindAllReduce, func(op *pg.Op) { op.Reduce = 44 }), []string{"reduce-op(44)"}},
 		{change(pg.KindAllReduce, func(op *pg.Op) { op.Divisor = -2 }), []string{"-2"}},
-		{change(pg.KindAllReduce, func(op *pg.Op) { op.Reduce, op.Factor = pg.PreMulSum, math.NaN() }), []string{"NaN"}},
+		{change(pg.KindAllReduce, func(op *pg.Op) { op.Reduce, op.Factor = tensor.PreMulSum, math.NaN() }), []string{"NaN"}},
 		{change(pg.KindAllReduce, func(op *pg.Op) { op.In[1] = strided }), []string{"In[1]", "not contiguous", "strides [2]"}},
-		{change(pg.KindAllReduce, func(op *pg.Op) { op.Out[0] = pg.New(pg.Float32DType, 5) }), []string{"4", "5"}},
-		{change(pg.KindAllReduce, func(op *pg.Op) { op.In[0] = pg.Tensor{} }), []string{"In[0]", "no tensor"}},
-		{change(pg.KindAllReduce, func(op *pg.Op) { op.Out[1] = pg.New(pg.Int8DType, 4) }), []string{"Out[1]", "int8", "float32"}},
+		{change(pg.KindAllReduce, func(op *pg.Op) { op.Out[0] = tensor.New(tensor.Float32, 5) }), []string{"4", "5"}},
+		{change(pg.KindAllReduce, func(op *pg.Op) { op.In[0] = tensor.Tensor{} }), []string{"In[0]", "no tensor"}},
+		{change(pg.KindAllReduce, func(op *pg.Op) { op.Out[1] = tensor.New(tensor.Int8, 4) }), []string{"Out[1]", "int8", "float32"}},
 		{change(pg.KindBroadcast, func(op *pg.Op) { op.Root = 3 }), []string{"root 3", "0 to 2"}},
 		{change(pg.KindGather, func(op *pg.Op) { op.Root = -1 }), []string{"root -1"}},
 		{change(pg.KindAllGather, func(op *pg.Op) { op.Out = op.Out[:2] }), []string{"2", "want 3"}},
@@ -143,17 +144,17 @@ func TestValidateNames(t *testing.T) {
 }
 
 // cudaMemory is device memory in name only.
-type cudaMemory struct{ pg.DeviceMemory }
+type cudaMemory struct{ tensor.DeviceMemory }
 
-func (cudaMemory) Device() pg.Device { return pg.CUDA(1) }
-func (cudaMemory) NumBytes() int     { return 16 }
+func (cudaMemory) Device() tensor.Device { return tensor.CUDA(1) }
+func (cudaMemory) NumBytes() int         { return 16 }
 
 func TestValidateOnDevice(t *testing.T) {
-	x, err := pg.OnDevice(cudaMemory{}, pg.Float32DType, 4)
+	x, err := tensor.OnDevice(cudaMemory{}, tensor.Float32, 4)
 	if err != nil {
 		t.Fatal(err)
 	}
-	op := &pg.Op{Kind: pg.KindAllReduce, In: []pg.Tensor{x}, Out: []pg.Tensor{x}}
+	op := &pg.Op{Kind: pg.KindAllReduce, In: []tensor.Tensor{x}, Out: []tensor.Tensor{x}}
 	if err := op.Validate(0, 1); err != nil {
 		t.Errorf("op on a device: %v", err)
 	}
@@ -170,18 +171,18 @@ func TestRefusedReductions(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
-		dtype  pg.DType
-		reduce pg.ReduceOp
+		dtype  tensor.DType
+		reduce tensor.ReduceOp
 		want   error
 	}{
-		{pg.Int32DType, pg.Avg, pg.ErrInvalidOp},
-		{pg.Complex64DType, pg.Max, pg.ErrInvalidOp},
-		{pg.Float8E4M3DType, pg.Sum, pg.ErrUnsupported},
+		{tensor.Int32, tensor.Avg, pg.ErrInvalidOp},
+		{tensor.Complex64, tensor.Max, pg.ErrInvalidOp},
+		{tensor.Float8E4M3, tensor.Sum, pg.ErrUnsupported},
 	} {
-		x, y := pg.New(c.dtype, 2), pg.New(c.dtype, 2)
+		x, y := tensor.New(c.dtype, 2), tensor.New(c.dtype, 2)
 		for verb, err := range map[string]error{
 			"all-reduce":              g.AllReduce(t.Context(), x, c.reduce),
-			"multi-tensor all-reduce": g.AllReduceMulti(t.Context(), []pg.Tensor{x, y}, c.reduce),
+			"multi-tensor all-reduce": g.AllReduceMulti(t.Context(), []tensor.Tensor{x, y}, c.reduce),
 		} {
 			if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.dtype.String()) {
 				t.Errorf("%s, %v of %v: %v, want %v", verb, c.reduce, c.dtype, err, c.want)

@@ -1,6 +1,10 @@
 package pg
 
-import "context"
+import (
+	"context"
+
+	"github.com/skerry-ft/skerry/tensor"
+)
 
 // take prepares a pooled call for a blocking verb.
 func (g *Group) take(op Op) *call {
@@ -10,7 +14,7 @@ func (g *Group) take(op Op) *call {
 }
 
 // start prepares a call for an async verb and submits it: one allocation.
-func (g *Group) start(op Op, in, out Tensor) *Work {
+func (g *Group) start(op Op, in, out tensor.Tensor) *Work {
 	c := new(call)
 	c.prepare(op)
 	c.single(in, out)
@@ -22,111 +26,111 @@ func (g *Group) start(op Op, in, out Tensor) *Work {
 // Every rank must call it with the same dtype, length and reduce op. The result
 // is the same, bit for bit, on every rank: a left fold in rank order. Avg
 // divides by the number of ranks.
-func (g *Group) AllReduce(ctx context.Context, t Tensor, op ReduceOp) error {
+func (g *Group) AllReduce(ctx context.Context, t tensor.Tensor, op tensor.ReduceOp) error {
 	c := g.take(Op{Kind: KindAllReduce, Reduce: op})
 	c.single(t, t)
 	return g.run(ctx, c)
 }
 
 // AllReduceAsync starts AllReduce.
-func (g *Group) AllReduceAsync(t Tensor, op ReduceOp) *Work {
+func (g *Group) AllReduceAsync(t tensor.Tensor, op tensor.ReduceOp) *Work {
 	return g.start(Op{Kind: KindAllReduce, Reduce: op}, t, t)
 }
 
 // AllReduceCoalesced reduces several tensors of one dtype, in place, as one op.
 // The group keeps ts until it returns.
-func (g *Group) AllReduceCoalesced(ctx context.Context, ts []Tensor, op ReduceOp) error {
+func (g *Group) AllReduceCoalesced(ctx context.Context, ts []tensor.Tensor, op tensor.ReduceOp) error {
 	return g.run(ctx, g.take(Op{Kind: KindAllReduce, Reduce: op, In: ts, Out: ts}))
 }
 
 // AllReduceCoalescedAsync starts AllReduceCoalesced.
-func (g *Group) AllReduceCoalescedAsync(ts []Tensor, op ReduceOp) *Work {
-	return g.start(Op{Kind: KindAllReduce, Reduce: op, In: ts, Out: ts}, Tensor{}, Tensor{})
+func (g *Group) AllReduceCoalescedAsync(ts []tensor.Tensor, op tensor.ReduceOp) *Work {
+	return g.start(Op{Kind: KindAllReduce, Reduce: op, In: ts, Out: ts}, tensor.Tensor{}, tensor.Tensor{})
 }
 
 // Reduce is AllReduce whose result goes to root only; t of other ranks stays.
-func (g *Group) Reduce(ctx context.Context, t Tensor, op ReduceOp, root int) error {
+func (g *Group) Reduce(ctx context.Context, t tensor.Tensor, op tensor.ReduceOp, root int) error {
 	c := g.take(Op{Kind: KindReduce, Reduce: op, Root: root})
 	c.single(t, g.atRoot(t, root))
 	return g.run(ctx, c)
 }
 
 // ReduceAsync starts Reduce.
-func (g *Group) ReduceAsync(t Tensor, op ReduceOp, root int) *Work {
+func (g *Group) ReduceAsync(t tensor.Tensor, op tensor.ReduceOp, root int) *Work {
 	return g.start(Op{Kind: KindReduce, Reduce: op, Root: root}, t, g.atRoot(t, root))
 }
 
 // Broadcast copies t of root into t of every other rank.
-func (g *Group) Broadcast(ctx context.Context, t Tensor, root int) error {
+func (g *Group) Broadcast(ctx context.Context, t tensor.Tensor, root int) error {
 	c := g.take(Op{Kind: KindBroadcast, Root: root})
 	c.single(t, t)
 	return g.run(ctx, c)
 }
 
 // BroadcastAsync starts Broadcast.
-func (g *Group) BroadcastAsync(t Tensor, root int) *Work {
+func (g *Group) BroadcastAsync(t tensor.Tensor, root int) *Work {
 	return g.start(Op{Kind: KindBroadcast, Root: root}, t, t)
 }
 
 // AllGather copies in of rank r into out[r] everywhere. Len(out) is Size; in
 // may be out[Rank()].
-func (g *Group) AllGather(ctx context.Context, in Tensor, out []Tensor) error {
+func (g *Group) AllGather(ctx context.Context, in tensor.Tensor, out []tensor.Tensor) error {
 	c := g.take(Op{Kind: KindAllGather, Out: out})
-	c.single(in, Tensor{})
+	c.single(in, tensor.Tensor{})
 	return g.run(ctx, c)
 }
 
 // AllGatherAsync starts AllGather.
-func (g *Group) AllGatherAsync(in Tensor, out []Tensor) *Work {
-	return g.start(Op{Kind: KindAllGather, Out: out}, in, Tensor{})
+func (g *Group) AllGatherAsync(in tensor.Tensor, out []tensor.Tensor) *Work {
+	return g.start(Op{Kind: KindAllGather, Out: out}, in, tensor.Tensor{})
 }
 
 // Gather copies in of rank r into out[r] at root. Other ranks give no out.
-func (g *Group) Gather(ctx context.Context, in Tensor, out []Tensor, root int) error {
+func (g *Group) Gather(ctx context.Context, in tensor.Tensor, out []tensor.Tensor, root int) error {
 	c := g.take(Op{Kind: KindGather, Out: out, Root: root})
-	c.single(in, Tensor{})
+	c.single(in, tensor.Tensor{})
 	return g.run(ctx, c)
 }
 
 // GatherAsync starts Gather.
-func (g *Group) GatherAsync(in Tensor, out []Tensor, root int) *Work {
-	return g.start(Op{Kind: KindGather, Out: out, Root: root}, in, Tensor{})
+func (g *Group) GatherAsync(in tensor.Tensor, out []tensor.Tensor, root int) *Work {
+	return g.start(Op{Kind: KindGather, Out: out, Root: root}, in, tensor.Tensor{})
 }
 
 // Scatter copies in[r] of root into out of rank r. Other ranks give no in.
-func (g *Group) Scatter(ctx context.Context, in []Tensor, out Tensor, root int) error {
+func (g *Group) Scatter(ctx context.Context, in []tensor.Tensor, out tensor.Tensor, root int) error {
 	c := g.take(Op{Kind: KindScatter, In: in, Root: root})
-	c.single(Tensor{}, out)
+	c.single(tensor.Tensor{}, out)
 	return g.run(ctx, c)
 }
 
 // ScatterAsync starts Scatter.
-func (g *Group) ScatterAsync(in []Tensor, out Tensor, root int) *Work {
-	return g.start(Op{Kind: KindScatter, In: in, Root: root}, Tensor{}, out)
+func (g *Group) ScatterAsync(in []tensor.Tensor, out tensor.Tensor, root int) *Work {
+	return g.start(Op{Kind: KindScatter, In: in, Root: root}, tensor.Tensor{}, out)
 }
 
 // ReduceScatter reduces in[r] over all ranks into out of rank r. Len(in) is
 // Size; out may be in[Rank()].
-func (g *Group) ReduceScatter(ctx context.Context, in []Tensor, out Tensor, op ReduceOp) error {
+func (g *Group) ReduceScatter(ctx context.Context, in []tensor.Tensor, out tensor.Tensor, op tensor.ReduceOp) error {
 	c := g.take(Op{Kind: KindReduceScatter, Reduce: op, In: in})
-	c.single(Tensor{}, out)
+	c.single(tensor.Tensor{}, out)
 	return g.run(ctx, c)
 }
 
 // ReduceScatterAsync starts ReduceScatter.
-func (g *Group) ReduceScatterAsync(in []Tensor, out Tensor, op ReduceOp) *Work {
-	return g.start(Op{Kind: KindReduceScatter, Reduce: op, In: in}, Tensor{}, out)
+func (g *Group) ReduceScatterAsync(in []tensor.Tensor, out tensor.Tensor, op tensor.ReduceOp) *Work {
+	return g.start(Op{Kind: KindReduceScatter, Reduce: op, In: in}, tensor.Tensor{}, out)
 }
 
 // AllToAll copies in[r] of rank s into out[s] of rank r. Len is Size for both;
 // in and out share no memory.
-func (g *Group) AllToAll(ctx context.Context, in, out []Tensor) error {
+func (g *Group) AllToAll(ctx context.Context, in, out []tensor.Tensor) error {
 	return g.run(ctx, g.take(Op{Kind: KindAllToAll, In: in, Out: out}))
 }
 
 // AllToAllAsync starts AllToAll.
-func (g *Group) AllToAllAsync(in, out []Tensor) *Work {
-	return g.start(Op{Kind: KindAllToAll, In: in, Out: out}, Tensor{}, Tensor{})
+func (g *Group) AllToAllAsync(in, out []tensor.Tensor) *Work {
+	return g.start(Op{Kind: KindAllToAll, In: in, Out: out}, tensor.Tensor{}, tensor.Tensor{})
 }
 
 // Barrier returns once every rank has called it.
@@ -136,7 +140,7 @@ func (g *Group) Barrier(ctx context.Context) error {
 
 // BarrierAsync starts Barrier.
 func (g *Group) BarrierAsync() *Work {
-	return g.start(Op{Kind: KindBarrier}, Tensor{}, Tensor{})
+	return g.start(Op{Kind: KindBarrier}, tensor.Tensor{}, tensor.Tensor{})
 }
 
 // Envelope addresses a point-to-point message: the other rank, and a tag that
@@ -149,22 +153,22 @@ type Envelope struct {
 
 // Send sends t to e.Peer. It returns once t may be changed again, which need
 // not mean that the peer has it.
-func (g *Group) Send(ctx context.Context, t Tensor, e Envelope) error {
+func (g *Group) Send(ctx context.Context, t tensor.Tensor, e Envelope) error {
 	c := g.take(Op{Kind: KindSend, Peer: e.Peer, Tag: e.Tag})
-	c.single(t, Tensor{})
+	c.single(t, tensor.Tensor{})
 	return g.run(ctx, c)
 }
 
 // SendAsync starts Send.
-func (g *Group) SendAsync(t Tensor, e Envelope) *Work {
-	return g.start(Op{Kind: KindSend, Peer: e.Peer, Tag: e.Tag}, t, Tensor{})
+func (g *Group) SendAsync(t tensor.Tensor, e Envelope) *Work {
+	return g.start(Op{Kind: KindSend, Peer: e.Peer, Tag: e.Tag}, t, tensor.Tensor{})
 }
 
 // Recv fills t with the next message from e.Peer under e.Tag, which must have
 // t's dtype and length, and returns the rank of the sender.
-func (g *Group) Recv(ctx context.Context, t Tensor, e Envelope) (from int, err error) {
+func (g *Group) Recv(ctx context.Context, t tensor.Tensor, e Envelope) (from int, err error) {
 	c := g.take(Op{Kind: KindRecv, Peer: e.Peer, Tag: e.Tag})
-	c.single(Tensor{}, t)
+	c.single(tensor.Tensor{}, t)
 	defer c.release(heldByCaller)
 	if err := g.wait(ctx, c); err != nil {
 		return e.Peer, err
@@ -173,18 +177,18 @@ func (g *Group) Recv(ctx context.Context, t Tensor, e Envelope) (from int, err e
 }
 
 // RecvAsync starts Recv; Work.Op().Source is the sender.
-func (g *Group) RecvAsync(t Tensor, e Envelope) *Work {
-	return g.start(Op{Kind: KindRecv, Peer: e.Peer, Tag: e.Tag}, Tensor{}, t)
+func (g *Group) RecvAsync(t tensor.Tensor, e Envelope) *Work {
+	return g.start(Op{Kind: KindRecv, Peer: e.Peer, Tag: e.Tag}, tensor.Tensor{}, t)
 }
 
 // atRoot is t at root, and no tensor elsewhere. Under Managed the rank follows from the
 // roster when the op runs; Managed then takes t away where it is not the root.
-func (g *Group) atRoot(t Tensor, root int) Tensor {
+func (g *Group) atRoot(t tensor.Tensor, root int) tensor.Tensor {
 	if _, ranked := find[Ranker](g.backend); ranked {
 		return t
 	}
 	if c, ok := g.config(); ok && c.Rank != root {
-		return Tensor{}
+		return tensor.Tensor{}
 	}
 	return t
 }

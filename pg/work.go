@@ -3,6 +3,8 @@ package pg
 import (
 	"context"
 	"sync"
+
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // Work is an op under way. The zero value is not usable; backends make one
@@ -168,7 +170,7 @@ func (w *Work) Err() error {
 
 // Result is what the op gave: its outputs once it is done without an error, else
 // nil. A verb into one tensor gives that tensor.
-func (w *Work) Result() []Tensor {
+func (w *Work) Result() []tensor.Tensor {
 	w.mu.Lock()
 	ok := w.mu.finished && w.mu.err == nil
 	w.mu.Unlock()
@@ -176,9 +178,9 @@ func (w *Work) Result() []Tensor {
 	case !ok:
 		return nil
 	case !w.op.flat.IsNone():
-		return []Tensor{w.op.flat}
+		return []tensor.Tensor{w.op.flat}
 	case w.op.Kind == KindBatch:
-		var all []Tensor
+		var all []tensor.Tensor
 		for _, sub := range w.op.Batch {
 			if !sub.flat.IsNone() {
 				all = append(all, sub.flat)

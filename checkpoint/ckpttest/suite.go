@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/checkpoint"
-	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // Factory makes n transports that can reach each other and run until the test
@@ -65,26 +65,26 @@ func Run(t *testing.T, make Factory) {
 func NewState(seed uint64) checkpoint.State {
 	r := rand.New(rand.NewPCG(seed, 0))
 	s := checkpoint.State{
-		Tensors: map[string]pg.Tensor{},
+		Tensors: map[string]tensor.Tensor{},
 		Meta:    map[string]string{"step": fmt.Sprint(seed), "odd \"key\"": "ü\n"},
 	}
-	for i, d := range pg.DTypes() {
-		s.Tensors[fmt.Sprintf("layer.%d/%v", i, d)] = pg.New(d, 1+i, 37)
+	for i, d := range tensor.DTypes() {
+		s.Tensors[fmt.Sprintf("layer.%d/%v", i, d)] = tensor.New(d, 1+i, 37)
 	}
-	s.Tensors["scalar"] = pg.New(pg.Float64DType)
-	s.Tensors["empty"] = pg.New(pg.Float32DType, 3, 0)
-	s.Tensors["large"] = pg.New(pg.Float32DType, 300, 1001)
+	s.Tensors["scalar"] = tensor.New(tensor.Float64)
+	s.Tensors["empty"] = tensor.New(tensor.Float32, 3, 0)
+	s.Tensors["large"] = tensor.New(tensor.Float32, 300, 1001)
 	for _, name := range names(s) {
 		fill(r, s.Tensors[name])
 	}
 	return s
 }
 
-func fill(r *rand.Rand, t pg.Tensor) {
+func fill(r *rand.Rand, t tensor.Tensor) {
 	b := t.Bytes()
 	for i := range b {
 		b[i] = byte(r.Uint32())
-		if t.DType() == pg.BoolDType {
+		if t.DType() == tensor.Bool {
 			b[i] &= 1
 		}
 	}
@@ -92,9 +92,9 @@ func fill(r *rand.Rand, t pg.Tensor) {
 
 // Blank is a state like s, all zeros, without metadata.
 func Blank(s checkpoint.State) checkpoint.State {
-	out := checkpoint.State{Tensors: map[string]pg.Tensor{}}
+	out := checkpoint.State{Tensors: map[string]tensor.Tensor{}}
 	for name, t := range s.Tensors {
-		out.Tensors[name] = pg.New(t.DType(), t.Shape()...)
+		out.Tensors[name] = tensor.New(t.DType(), t.Shape()...)
 	}
 	return out
 }
@@ -232,7 +232,7 @@ func pauses(t *testing.T, make Factory) {
 	for i := range 20 {
 		ts[1].Pause()
 		for _, name := range names(s) {
-			if x := s.Tensors[name]; x.DType() != pg.BoolDType {
+			if x := s.Tensors[name]; x.DType() != tensor.Bool {
 				for k := range x.Bytes() {
 					x.Bytes()[k]++
 				}
@@ -493,8 +493,8 @@ func mismatch(t *testing.T, make Factory) {
 	ts := make(t, 2)
 	serve(t, ts[1], "v", NewState(1))
 	into := Blank(NewState(1))
-	into.Tensors["large"] = pg.New(pg.Float32DType, 1001, 300)
-	into.Tensors["mine"] = pg.New(pg.Int8DType, 2)
+	into.Tensors["large"] = tensor.New(tensor.Float32, 1001, 300)
+	into.Tensors["mine"] = tensor.New(tensor.Int8, 2)
 	delete(into.Tensors, "scalar")
 	_, err := Fetch(within(t, patience), ts[0], "v", donors(ts[1]), into)
 	m, ok := errors.AsType[*checkpoint.MismatchError](err)

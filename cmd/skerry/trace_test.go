@@ -10,6 +10,7 @@ import (
 
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/pgtest"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // TestTrace: two of three ranks wait for the third, the group breaks at a
@@ -25,7 +26,7 @@ func TestTrace(t *testing.T) {
 		})))
 	}
 	w.Configure(members...)
-	x := []pg.Tensor{pg.New(pg.Float32DType, 8)}
+	x := []tensor.Tensor{tensor.New(tensor.Float32, 8)}
 	waiting := w.Groups[0].Submit(&pg.Op{Kind: pg.KindAllReduce, In: x, Out: x})
 	late := w.Groups[2].Submit(&pg.Op{
 		Kind: pg.KindAllReduce, In: x, Out: x, Deadline: time.Now().Add(20 * time.Millisecond),

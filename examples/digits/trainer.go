@@ -9,7 +9,7 @@ import (
 
 	"github.com/skerry-ft/skerry/checkpoint"
 	"github.com/skerry-ft/skerry/manager"
-	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 	"github.com/skerry-ft/skerry/train/ddp"
 	"github.com/skerry-ft/skerry/train/optim"
 )
@@ -97,7 +97,7 @@ func NewTrainer(cfg Config, m *manager.Manager) (*Trainer, error) {
 	t.optimizer = optim.Wrap(m, t.sgd)
 	var grads []ddp.Param
 	for _, p := range model.Params() {
-		grads = append(grads, ddp.Param{Name: p.Name, Grad: pg.Of(p.Grad)})
+		grads = append(grads, ddp.Param{Name: p.Name, Grad: tensor.Of(p.Grad)})
 	}
 	if t.reducer, err = ddp.New(m, grads, ddp.Options{}); err != nil {
 		return nil, err
@@ -201,12 +201,12 @@ const metaTaken = "taken"
 // sends from it, and a heal writes into it.
 func (t *Trainer) state() checkpoint.State {
 	s := checkpoint.State{
-		Tensors: make(map[string]pg.Tensor),
+		Tensors: make(map[string]tensor.Tensor),
 		Meta:    map[string]string{metaTaken: strconv.FormatInt(t.sgd.Taken, 10)},
 	}
 	for i, p := range t.model.Params() {
-		s.Tensors[p.Name] = pg.Of(p.Value)
-		s.Tensors["velocity."+p.Name] = pg.Of(t.sgd.velocity[i])
+		s.Tensors[p.Name] = tensor.Of(p.Value)
+		s.Tensors["velocity."+p.Name] = tensor.Of(t.sgd.velocity[i])
 	}
 	return s
 }

@@ -12,7 +12,7 @@
 //
 // Data is exchanged with MPI's nonblocking collectives as bytes, in memory of C,
 // so that an op can be given up while MPI still holds what it was given. Sums
-// are folded by pg.Reduce in rank order, so they are as exact as everywhere.
+// are folded by tensor.Reduce in rank order, so they are as exact as everywhere.
 //
 // What it cannot do, since MPI cannot: be configured for any other group than
 // all processes of the job, tell peers of an abort, or survive a process that

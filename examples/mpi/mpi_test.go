@@ -18,6 +18,7 @@ import (
 	"github.com/skerry-ft/skerry/examples/mpi"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/pgtest"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // asRank says, in the environment, that a process is a rank under mpirun.
@@ -58,7 +59,7 @@ func serveRank() error {
 	}
 	kinds := slices.DeleteFunc(pg.Kinds(), func(k pg.Kind) bool { return k == pg.KindBallot })
 	grid := pgtest.Grid{Sample: 40, Seed: 1, MaxBytes: 1 << 20}
-	cells, report := pgtest.Split(grid.Cells(size), kinds, pg.DTypes())
+	cells, report := pgtest.Split(grid.Cells(size), kinds, tensor.DTypes())
 	if err := pgtest.RunCells(ctx, g, cells); err != nil {
 		return fmt.Errorf("rank %d: %w", rank, err)
 	}
@@ -84,7 +85,7 @@ func meets(ctx context.Context, g *pg.Group) error {
 		}
 		left := time.Now().UnixNano()
 		all := make([]int64, g.Size())
-		if err := g.AllGatherIntoTensor(ctx, pg.Of([]int64{came}), pg.Of(all)); err != nil {
+		if err := g.AllGatherIntoTensor(ctx, tensor.Of([]int64{came}), tensor.Of(all)); err != nil {
 			return err
 		}
 		if last := slices.Max(all); left < last {
@@ -99,12 +100,12 @@ func meets(ctx context.Context, g *pg.Group) error {
 func tooLong(ctx context.Context, g *pg.Group) error {
 	switch g.Rank() {
 	case 1:
-		return g.Send(ctx, pg.New(pg.Int64DType, 8), pg.Envelope{Peer: 0, Tag: 1})
+		return g.Send(ctx, tensor.New(tensor.Int64, 8), pg.Envelope{Peer: 0, Tag: 1})
 	case 0:
 		if g.Size() == 1 {
 			return nil
 		}
-		_, err := g.Recv(ctx, pg.New(pg.Int64DType, 4), pg.Envelope{Peer: pg.AnySource, Tag: 1})
+		_, err := g.Recv(ctx, tensor.New(tensor.Int64, 4), pg.Envelope{Peer: pg.AnySource, Tag: 1})
 		if !errors.Is(err, pg.ErrMismatch) || !errors.Is(g.Err(), pg.ErrMismatch) {
 			return fmt.Errorf("message of 8 elements for 4: %w, group %w; want ErrMismatch of both", err, g.Err())
 		}

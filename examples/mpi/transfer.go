@@ -37,6 +37,7 @@ import (
 	"unsafe"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // transfer is one op under way: every collective but a barrier is an exchange in which
@@ -89,7 +90,7 @@ func total(parts [][]byte) int {
 }
 
 // join is several tensors as one piece of memory.
-func join(ts []pg.Tensor) []byte {
+func join(ts []tensor.Tensor) []byte {
 	if len(ts) == 1 {
 		return ts[0].Bytes()
 	}
@@ -223,7 +224,7 @@ func (t *transfer) fold() error {
 		for r := range inputs {
 			inputs[r] = t.from(r)[at : at+len(b)]
 		}
-		err := pg.Reduce(b, inputs, out.DType(), t.op.Reduce, t.op.EffectiveDivisor(t.size), t.op.Factor)
+		err := tensor.Reduce(b, inputs, out.DType(), t.op.Reduce, t.op.EffectiveDivisor(t.size), t.op.Factor)
 		if err != nil {
 			return err
 		}

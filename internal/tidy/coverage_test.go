@@ -239,22 +239,22 @@ func TestCoverageRows(t *testing.T) {
 	t.Parallel()
 	s := symbolTable{root: os.DirFS("../.."), packages: make(map[string]*packageSymbols)}
 	for line, want := range map[string]string{
-		"| `x` | `pg.Group.AllReduce` | `pg.TestReduce` | |":                                       "",
-		"| `x` | `store.Store.SetTimeout` | `store.TestHash` `store.Example` | |":                  "",
-		"| `x` | – | – | Not there: nothing of ours does what the page says. |":                    "",
-		"| `x` | `pg.Group.AllReduces` | `pg.TestReduce` | |":                                      "does not exist",
-		"| `x` | `pg.Sum` | `pg.TestReduces` | |":                                                  "no test",
-		"| `x` | `pg.Sum` | `pg.Sum` | |":                                                          "is no test",
-		"| `x` | `pg.Sum` | by hand | |":                                                           "shown by no test",
-		"| `x` | `pg/none.Name` | `pg.TestReduce` | |":                                             "no package",
-		"| `x` | `pg` | `pg.TestReduce` | |":                                                       "is no symbol",
-		"| `x` | all-reduce | `pg.TestReduce` | |":                                                 "wants symbols",
-		"| `x` | – | – | soon |":                                                                   "no symbol, and no reason",
-		"| `x` | – | – | Not applicable: no |":                                                     "no symbol, and no reason",
-		"| `x` | – | `pg.TestReduce` | Not applicable: nothing of ours does what the page says. |": "no symbol, and no reason",
-		"| `x` | `pg.Sum` | `pg.TestReduce` | Not applicable: but there |":                         "wants symbols",
-		"|  | `pg.Sum` | `pg.TestReduce` | |":                                                      "says of nothing",
-		"| `x` | `pg.Sum` | `pg.TestReduce` |":                                                     "row is not",
+		"| `x` | `pg.Group.AllReduce` | `tensor.TestReduce` | |":                                       "",
+		"| `x` | `store.Store.SetTimeout` | `store.TestHash` `store.Example` | |":                      "",
+		"| `x` | – | – | Not there: nothing of ours does what the page says. |":                        "",
+		"| `x` | `pg.Group.AllReduces` | `tensor.TestReduce` | |":                                      "does not exist",
+		"| `x` | `tensor.Sum` | `pg.TestReduces` | |":                                                  "no test",
+		"| `x` | `tensor.Sum` | `tensor.Sum` | |":                                                      "is no test",
+		"| `x` | `tensor.Sum` | by hand | |":                                                           "shown by no test",
+		"| `x` | `pg/none.Name` | `tensor.TestReduce` | |":                                             "no package",
+		"| `x` | `pg` | `tensor.TestReduce` | |":                                                       "is no symbol",
+		"| `x` | all-reduce | `tensor.TestReduce` | |":                                                 "wants symbols",
+		"| `x` | – | – | soon |":                                                                       "no symbol, and no reason",
+		"| `x` | – | – | Not applicable: no |":                                                         "no symbol, and no reason",
+		"| `x` | – | `tensor.TestReduce` | Not applicable: nothing of ours does what the page says. |": "no symbol, and no reason",
+		"| `x` | `tensor.Sum` | `tensor.TestReduce` | Not applicable: but there |":                     "wants symbols",
+		"|  | `tensor.Sum` | `tensor.TestReduce` | |":                                                  "says of nothing",
+		"| `x` | `tensor.Sum` | `tensor.TestReduce` |":                                                 "row is not",
 	} {
 		line = strings.ReplaceAll(line, "| |", "|  |")
 		if _, got := s.checkRow(line); want == "" && got != "" || !strings.Contains(got, want) {

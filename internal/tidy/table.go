@@ -14,20 +14,22 @@ var mayImport = map[string][]string{
 	"store/storetest": {"store"},
 	"store/certs":     {"store", "internal/guard"},
 
-	"pg":        {"store", "internal/printable", "internal/boundjson"},
-	"pg/tcp":    {"pg", "store", "internal/burst", "internal/memfd", "internal/shmring", "internal/futex", "internal/step", "internal/perhost", "internal/proof"},
-	"pg/baby":   {"pg", "store/...", "internal/memfd", "internal/shmring", "internal/futex", "internal/step", "train/spawn"},
-	"pg/pgtest": {"pg", "store"},
-	"nccl":      {"pg", "store", "internal/memfd", "internal/proof"},
+	"tensor": {},
 
-	"pg/pgmetrics": {"pg"},
-	"pg/trace":     {"pg", "internal/printable"},
+	"pg":        {"store", "tensor", "internal/printable", "internal/boundjson"},
+	"pg/tcp":    {"pg", "tensor", "store", "internal/burst", "internal/memfd", "internal/shmring", "internal/futex", "internal/step", "internal/perhost", "internal/proof"},
+	"pg/baby":   {"pg", "tensor", "store/...", "internal/memfd", "internal/shmring", "internal/futex", "internal/step", "train/spawn"},
+	"pg/pgtest": {"pg", "tensor", "store"},
+	"nccl":      {"pg", "tensor", "store", "internal/memfd", "internal/proof"},
 
-	"checkpoint":          {"pg", "internal/guard", "internal/proof"},
-	"checkpoint/ckpttest": {"checkpoint", "pg"},
+	"pg/pgmetrics": {"pg", "tensor"},
+	"pg/trace":     {"pg", "tensor", "internal/printable"},
+
+	"checkpoint":          {"tensor", "internal/guard", "internal/proof"},
+	"checkpoint/ckpttest": {"checkpoint", "tensor"},
 
 	"lighthouse": {"quorum", "lighthouse/cluster", "internal/wire/...", "internal/guard", "internal/perhost"},
-	"manager":    {"quorum", "store/...", "pg", "checkpoint", "internal/wire/...", "internal/guard", "manager/internal/..."},
+	"manager":    {"quorum", "store/...", "pg", "tensor", "checkpoint", "internal/wire/...", "internal/guard", "manager/internal/..."},
 
 	"lighthouse/cluster": {"quorum", "internal/wire/...", "internal/guard", "internal/boundjson", "internal/perhost"},
 
@@ -39,7 +41,7 @@ var mayImport = map[string][]string{
 
 	"manager/torchft": {"quorum", "internal/wire/...", "internal/guard"},
 
-	"train":       {"manager", "pg", "checkpoint"},
+	"train":       {"manager", "pg", "tensor", "checkpoint"},
 	"train/spawn": {},
 
 	"internal/wire":      {"quorum"},
@@ -67,15 +69,15 @@ var mayImport = map[string][]string{
 	"cmd/internal":   {"internal/guard"},
 	"cmd/lighthouse": {"lighthouse/...", "cmd/internal/...", "internal/guard", "internal/printable"},
 	"cmd/skerry": {
-		"quorum", "store/...", "pg/...", "nccl", "checkpoint", "lighthouse/...", "manager/...",
+		"quorum", "store/...", "pg/...", "tensor", "nccl", "checkpoint", "lighthouse/...", "manager/...",
 		"train/...", "internal/wire/...", "internal/sim", "internal/guard", "internal/portlease", "internal/printable", "cmd/internal/...", "examples/...",
 	},
 	"examples/digits/trainer": {
-		"examples/...", "store", "pg/...", "nccl", "checkpoint", "manager", "train/...", "internal/printable",
+		"examples/...", "store", "pg/...", "tensor", "nccl", "checkpoint", "manager", "train/...", "internal/printable",
 	},
-	"examples": {"store", "pg/...", "nccl", "checkpoint", "manager", "train/..."},
+	"examples": {"store", "pg/...", "tensor", "nccl", "checkpoint", "manager", "train/..."},
 	"test": {
-		"quorum", "store/...", "pg/...", "nccl", "checkpoint", "lighthouse/...", "manager/...",
+		"quorum", "store/...", "pg/...", "tensor", "nccl", "checkpoint", "lighthouse/...", "manager/...",
 		"train/...", "internal/wire/...", "internal/sim", "internal/guard/...", "internal/portlease", "examples/...",
 	},
 }

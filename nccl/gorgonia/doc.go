@@ -15,8 +15,8 @@
 //	dev, err := nccl.OpenDevice(driver, 0)        // the primary context
 //	err = cu.SetCurrentContext(driver.Context(0)) // cu works in it, too
 //	p, err := cu.MemAlloc(4 << 20)
-//	buf, err := dev.Wrap(nccl.Pointer(p), 4<<20)  // a pg.DeviceMemory; p may lie in an arena
-//	x, err := pg.OnDevice(buf, pg.Float32DType, 1<<20)
+//	buf, err := dev.Wrap(nccl.Pointer(p), 4<<20)  // a tensor.DeviceMemory; p may lie in an arena
+//	x, err := tensor.OnDevice(buf, tensor.Float32, 1<<20)
 //	b, err := nccl.New(nccl.Options{Library: lib, Device: dev,
 //		UserStream: func() nccl.Stream { return gorgonia.StreamOf(stream) }})
 //

@@ -13,7 +13,7 @@ import (
 	"gorgonia.org/cu"
 
 	"github.com/skerry-ft/skerry/nccl"
-	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // These tests run on the fake libcuda of scripts/cuda-headers, and on a real one.
@@ -270,12 +270,12 @@ func share(t *testing.T, dev *nccl.Device) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x, err := pg.OnDevice(buf, pg.Float32DType, size/4)
+	x, err := tensor.OnDevice(buf, tensor.Float32, size/4)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if x.Device() != pg.CUDA(0) || x.NumBytes() != size {
-		t.Errorf("tensor of %d bytes on %v, want %d on %v", x.NumBytes(), x.Device(), size, pg.CUDA(0))
+	if x.Device() != tensor.CUDA(0) || x.NumBytes() != size {
+		t.Errorf("tensor of %d bytes on %v, want %d on %v", x.NumBytes(), x.Device(), size, tensor.CUDA(0))
 	}
 	want, got := pattern(size), make([]byte, size)
 	if err := cu.MemcpyHtoD(p, unsafe.Pointer(&want[0]), size); err != nil {

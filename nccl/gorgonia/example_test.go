@@ -14,6 +14,7 @@ import (
 	"github.com/skerry-ft/skerry/nccl/gorgonia"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/store"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // What cu has allocated takes part in a collective as it is. This group has one
@@ -55,7 +56,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	x, err := pg.OnDevice(buf, pg.Float32DType, len(gradients))
+	x, err := tensor.OnDevice(buf, tensor.Float32, len(gradients))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -80,7 +81,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := group.AllReduce(context.Background(), x, pg.Avg); err != nil {
+	if err := group.AllReduce(context.Background(), x, tensor.Avg); err != nil {
 		log.Fatal(err)
 	}
 	if err := cu.MemcpyDtoH(unsafe.Pointer(&gradients[0]), p, bytes); err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/skerry-ft/skerry/nccl/gorgonia"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/pgtest"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // A group of NCCL adds what cu has allocated and filled, and cu reads the sum:
@@ -33,7 +34,7 @@ func TestGroup(t *testing.T) {
 	}
 	w := pgtest.NewWorld(t, pgtest.StartStore(t))
 	var members []pgtest.Member
-	var tensors []pg.Tensor
+	var tensors []tensor.Tensor
 	var memory []cu.DevicePtr
 	const count = 1000
 	for rank := range min(2, devices) {
@@ -56,7 +57,7 @@ func TestGroup(t *testing.T) {
 	}
 	w.Configure(members...)
 	w.Each(func(ctx context.Context, rank int, g *pg.Group) error {
-		return g.AllReduce(ctx, tensors[rank], pg.Sum)
+		return g.AllReduce(ctx, tensors[rank], tensor.Sum)
 	})
 	want := float32(len(members) * (len(members) + 1) / 2)
 	for rank, p := range memory {
@@ -72,7 +73,7 @@ func TestGroup(t *testing.T) {
 }
 
 // filled is memory of cu with those values in it, and the tensor that it is.
-func filled(t *testing.T, dev *nccl.Device, values []float32) (p cu.DevicePtr, x pg.Tensor) {
+func filled(t *testing.T, dev *nccl.Device, values []float32) (p cu.DevicePtr, x tensor.Tensor) {
 	t.Helper()
 	bytes := 4 * len(values)
 	err := dev.Do(func() (err error) {
@@ -88,7 +89,7 @@ func filled(t *testing.T, dev *nccl.Device, values []float32) (p cu.DevicePtr, x
 	if err != nil {
 		t.Fatal(err)
 	}
-	if x, err = pg.OnDevice(buf, pg.Float32DType, len(values)); err != nil {
+	if x, err = tensor.OnDevice(buf, tensor.Float32, len(values)); err != nil {
 		t.Fatal(err)
 	}
 	return p, x

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // Group is what a Baby adds to a backend. *Backend implements it.
@@ -24,10 +25,10 @@ type Group interface {
 }
 
 // Importer is implemented by backends that open device memory which another
-// process has exported (pg.DeviceMemory.Export). The memory is the importer's
+// process has exported (tensor.DeviceMemory.Export). The memory is the importer's
 // until it is closed with the backend.
 type Importer interface {
-	ImportMemory(d pg.Device, handle []byte, size int) (pg.DeviceMemory, error)
+	ImportMemory(d tensor.Device, handle []byte, size int) (tensor.DeviceMemory, error)
 }
 
 // Backend runs another backend in a child process. Safe for concurrent use.
@@ -78,13 +79,13 @@ func (b *Backend) Sibling() (pg.Backend, error) { return New(b.opt) }
 // Alloc makes a zeroed tensor in memory that the child shares, so that ops on
 // it, or on parts of it, copy nothing. It takes at least a page and a
 // descriptor: make few and large ones. It stays mapped until Free.
-func (b *Backend) Alloc(dtype pg.DType, shape ...int) (pg.Tensor, error) {
+func (b *Backend) Alloc(dtype tensor.DType, shape ...int) (tensor.Tensor, error) {
 	return b.mem.alloc(dtype, shape)
 }
 
 // Free unmaps a tensor of Alloc, the whole of it. No op may use it, and nobody
 // may read it afterwards.
-func (b *Backend) Free(t pg.Tensor) error {
+func (b *Backend) Free(t tensor.Tensor) error {
 	s, err := b.mem.take(t)
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/pgtest"
 	"github.com/skerry-ft/skerry/pg/tcp"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // listless is a backend whose ballots fail without a list.
@@ -35,10 +36,10 @@ func TestC5_ABallotWhoseChildDiesHasNoEntries(t *testing.T) {
 	b := newBaby(t, Options{Silence: pgtest.Bound})
 	other := tcp.New(tcp.Options{BeatTimeout: pgtest.Bound, Fault: mute})
 	w.Configure(w.Join("a", b), w.Join("b", other))
-	x := [2]pg.Tensor{pg.New(pg.Float32DType, 1000), pg.New(pg.Float32DType, 1000)}
+	x := [2]tensor.Tensor{tensor.New(tensor.Float32, 1000), tensor.New(tensor.Float32, 1000)}
 	var sums []*pg.Work
 	for rank, g := range w.Groups {
-		sums = append(sums, g.AllReduceAsync(x[rank], pg.Sum))
+		sums = append(sums, g.AllReduceAsync(x[rank], tensor.Sum))
 	}
 	allEnded(t, sums, 0)
 	ballots := make([]*pg.Work, 2)

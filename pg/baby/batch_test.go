@@ -8,6 +8,7 @@ import (
 
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/pgtest"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // inBatches is a backend as NCCL is: messages that are to cross must come in
@@ -38,17 +39,17 @@ func TestBatchStaysWhole(t *testing.T) {
 	w.Configure(members...)
 	w.Each(func(ctx context.Context, rank int, g *pg.Group) error {
 		peer := 1 - rank
-		shared, err := backends[rank].Alloc(pg.Int32DType, 2)
+		shared, err := backends[rank].Alloc(tensor.Int32, 2)
 		if err != nil {
 			return err
 		}
 		defer backends[rank].Free(shared)
 		for i := range 3 {
 			out := []int32{int32(100*rank + i)}
-			foreign := pg.Of([]int32{-1})
+			foreign := tensor.Of([]int32{-1})
 			ops := []*pg.Op{
-				pg.SendOp(pg.Of(out), pg.Envelope{Peer: peer, Tag: 1}),
-				pg.SendOp(pg.Of(out), pg.Envelope{Peer: peer, Tag: 2}), // the same memory twice is only read
+				pg.SendOp(tensor.Of(out), pg.Envelope{Peer: peer, Tag: 1}),
+				pg.SendOp(tensor.Of(out), pg.Envelope{Peer: peer, Tag: 2}), // the same memory twice is only read
 				pg.RecvOp(foreign, pg.Envelope{Peer: peer, Tag: 1}),
 				pg.RecvOp(shared.Slice(0, 1), pg.Envelope{Peer: peer, Tag: 2}),
 			}
@@ -56,14 +57,14 @@ func TestBatchStaysWhole(t *testing.T) {
 				return err
 			}
 			want := int32(100*peer + i)
-			if x, y := pg.Slice[int32](foreign)[0], pg.Slice[int32](shared)[0]; x != want || y != want {
+			if x, y := tensor.Slice[int32](foreign)[0], tensor.Slice[int32](shared)[0]; x != want || y != want {
 				return fmt.Errorf("round %d: got %d and %d, want %d", i, x, y, want)
 			}
 			if ops[2].Source != peer || ops[3].Source != peer || ops[3].Epoch.QuorumID == 0 {
 				return fmt.Errorf("sources %d and %d, epoch %v", ops[2].Source, ops[3].Source, ops[3].Epoch)
 			}
 		}
-		if err := g.Send(ctx, pg.Of([]int32{1}), pg.Envelope{Peer: peer}); !errors.Is(err, pg.ErrUnsupported) {
+		if err := g.Send(ctx, tensor.Of([]int32{1}), pg.Envelope{Peer: peer}); !errors.Is(err, pg.ErrUnsupported) {
 			return fmt.Errorf("a send by itself: %w", err)
 		}
 		return nil
@@ -73,10 +74,10 @@ func TestBatchStaysWhole(t *testing.T) {
 // TestApart: only what is written must not be anybody else's.
 func TestApart(t *testing.T) {
 	t.Parallel()
-	x := pg.Of(make([]int32, 8))
+	x := tensor.Of(make([]int32, 8))
 	a, b, wide := x.Slice(0, 2), x.Slice(2, 4), x.Slice(1, 8)
-	send := func(t pg.Tensor) *pg.Op { return pg.SendOp(t, pg.Envelope{}) }
-	recv := func(t pg.Tensor) *pg.Op { return pg.RecvOp(t, pg.Envelope{}) }
+	send := func(t tensor.Tensor) *pg.Op { return pg.SendOp(t, pg.Envelope{}) }
+	recv := func(t tensor.Tensor) *pg.Op { return pg.RecvOp(t, pg.Envelope{}) }
 	for i, c := range []struct {
 		ops  []*pg.Op
 		want bool

@@ -16,6 +16,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/shmring"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/pgtest"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // vandal is a backend that scribbles over the shared rings, as one does that
@@ -68,9 +69,9 @@ func TestCorruptChild(t *testing.T) {
 		var pending []*pg.Work
 		const limit = time.Second
 		for range 20 {
-			x := pg.New(pg.Float32DType, round+1)
+			x := tensor.New(tensor.Float32, round+1)
 			pending = append(pending, g.Submit(&pg.Op{
-				Kind: pg.KindAllReduce, In: []pg.Tensor{x}, Out: []pg.Tensor{x}, Deadline: time.Now().Add(limit),
+				Kind: pg.KindAllReduce, In: []tensor.Tensor{x}, Out: []tensor.Tensor{x}, Deadline: time.Now().Add(limit),
 			}))
 		}
 		allEnded(t, pending, limit)
@@ -112,9 +113,9 @@ func TestForgedSuccess(t *testing.T) {
 		why    string
 	}{
 		"ballots of nobody": {&pg.Op{Kind: pg.KindBallot, Ballot: []byte("x")}, &pg.Op{}, "ballots"},
-		"message of nobody": {pg.RecvOp(pg.Of([]int32{0}), pg.Envelope{Peer: 1}), &pg.Op{Source: 99}, "rank 99"},
+		"message of nobody": {pg.RecvOp(tensor.Of([]int32{0}), pg.Envelope{Peer: 1}), &pg.Op{Source: 99}, "rank 99"},
 		"half a batch": {
-			&pg.Op{Kind: pg.KindBatch, Batch: []*pg.Op{pg.RecvOp(pg.Of([]int32{0}), pg.Envelope{Peer: 1})}}, &pg.Op{}, "batch",
+			&pg.Op{Kind: pg.KindBatch, Batch: []*pg.Op{pg.RecvOp(tensor.Of([]int32{0}), pg.Envelope{Peer: 1})}}, &pg.Op{}, "batch",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -164,13 +165,13 @@ func TestBackPressure(t *testing.T) {
 	b, g := alone(t, Options{Silence: time.Minute})
 	pid := stopChild(t, b)
 	const n = 2000
-	x, err := b.Alloc(pg.Int32DType, 1)
+	x, err := b.Alloc(tensor.Int32, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var pending []*pg.Work
 	for range n {
-		pending = append(pending, g.AllReduceAsync(x, pg.Sum))
+		pending = append(pending, g.AllReduceAsync(x, tensor.Sum))
 	}
 	if got := b.Active(); got != n {
 		t.Errorf("%d ops active in a stopped child, want %d", got, n)
@@ -204,13 +205,13 @@ func TestLargeOpsInTurn(t *testing.T) {
 	w.Each(func(ctx context.Context, rank int, g *pg.Group) error {
 		var small, large []*pg.Work
 		for range 30 {
-			small = append(small, g.AllReduceAsync(pg.Of([]int32{1}), pg.Sum))
+			small = append(small, g.AllReduceAsync(tensor.Of([]int32{1}), tensor.Sum))
 			ops := make([]*pg.Op, 200)
 			for i := range ops {
 				if i%2 == 0 {
-					ops[i] = pg.SendOp(pg.Of([]int32{int32(i)}), pg.Envelope{Peer: 1 - rank, Tag: i})
+					ops[i] = pg.SendOp(tensor.Of([]int32{int32(i)}), pg.Envelope{Peer: 1 - rank, Tag: i})
 				} else {
-					ops[i] = pg.RecvOp(pg.Of([]int32{-1}), pg.Envelope{Peer: 1 - rank, Tag: i - 1})
+					ops[i] = pg.RecvOp(tensor.Of([]int32{-1}), pg.Envelope{Peer: 1 - rank, Tag: i - 1})
 				}
 			}
 			large = append(large, g.BatchAsync(ops))
@@ -223,8 +224,8 @@ func TestLargeOpsInTurn(t *testing.T) {
 				return fmt.Errorf("batch %d: %w", i, err)
 			}
 			for j, op := range large[i].Op().Batch {
-				if j%2 == 1 && pg.Slice[int32](op.Out[0])[0] != int32(j-1) {
-					return fmt.Errorf("batch %d: message %d holds %d", i, j, pg.Slice[int32](op.Out[0])[0])
+				if j%2 == 1 && tensor.Slice[int32](op.Out[0])[0] != int32(j-1) {
+					return fmt.Errorf("batch %d: message %d holds %d", i, j, tensor.Slice[int32](op.Out[0])[0])
 				}
 			}
 		}
@@ -238,9 +239,9 @@ func TestSteadyAllocations(t *testing.T) {
 		t.Skip("the race detector allocates")
 	}
 	_, g := alone(t, Options{})
-	x := pg.New(pg.Float32DType, 16)
+	x := tensor.New(tensor.Float32, 16)
 	run := func() {
-		if err := g.AllReduce(t.Context(), x, pg.Sum); err != nil {
+		if err := g.AllReduce(t.Context(), x, tensor.Sum); err != nil {
 			t.Fatal(err)
 		}
 	}

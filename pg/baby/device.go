@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // Order says how far the device work of this process is at Submit, so that the
@@ -18,7 +19,7 @@ type Order interface {
 	// Mark notes how far the caller's work on d is now. The backend in the child
 	// gets the handle; release is called once nothing waits for the mark any
 	// more. Without a handle there is nothing to wait for.
-	Mark(d pg.Device) (handle []byte, release func(), err error)
+	Mark(d tensor.Device) (handle []byte, release func(), err error)
 }
 
 // Follower is implemented by backends that put ops behind the marks of an Order
@@ -71,10 +72,10 @@ func (b *Backend) inOrder(c *child, op *pg.Op) *pg.Work {
 // settle waits for the devices that op has tensors on. What it cannot wait for it
 // refuses: unordered, the op might sum what has not been written yet.
 func (b *Backend) settle(op *pg.Op, limit time.Duration) error {
-	var devices []pg.Device
+	var devices []tensor.Device
 	var err error
 	op.Each(func(sub *pg.Op) {
-		for _, side := range [2][]pg.Tensor{sub.In, sub.Out} {
+		for _, side := range [2][]tensor.Tensor{sub.In, sub.Out} {
 			for _, t := range side {
 				mem, _ := t.Memory()
 				if mem == nil || err != nil || slices.Contains(devices, t.Device()) {
@@ -96,16 +97,16 @@ func (b *Backend) settle(op *pg.Op, limit time.Duration) error {
 
 // marks makes one for every device that op has tensors on.
 func (b *Backend) marks(op *pg.Op) (marks [][]byte, release func(), err error) {
-	var devices []pg.Device
+	var devices []tensor.Device
 	var releases []func()
 	release = func() {
 		for _, f := range releases {
 			f()
 		}
 	}
-	visit := func(t pg.Tensor) {
+	visit := func(t tensor.Tensor) {
 		d := t.Device()
-		if err != nil || d.Type == pg.DeviceCPU {
+		if err != nil || d.Type == tensor.DeviceCPU {
 			return
 		}
 		for _, have := range devices {
@@ -128,7 +129,7 @@ func (b *Backend) marks(op *pg.Op) (marks [][]byte, release func(), err error) {
 		releases = append(releases, give)
 	}
 	op.Each(func(sub *pg.Op) {
-		for _, side := range [2][]pg.Tensor{sub.In, sub.Out} {
+		for _, side := range [2][]tensor.Tensor{sub.In, sub.Out} {
 			for _, t := range side {
 				visit(t)
 			}
@@ -140,7 +141,7 @@ func (b *Backend) marks(op *pg.Op) (marks [][]byte, release func(), err error) {
 // Unshare has the child close device memory that no op uses any more. Call it
 // before you free memory of which tensors went through this Backend: CUDA wants
 // it closed everywhere else first. A Configure does as much for all memory.
-func (b *Backend) Unshare(m pg.DeviceMemory) error {
+func (b *Backend) Unshare(m tensor.DeviceMemory) error {
 	handle, err := m.Export()
 	if err != nil {
 		return fmt.Errorf("baby: name device memory for the child: %w", err)
@@ -223,13 +224,13 @@ type devices struct {
 	mu struct {
 		sync.Mutex
 
-		open  map[string][]pg.DeviceMemory // each larger than the one before
+		open  map[string][]tensor.DeviceMemory // each larger than the one before
 		count int
 	}
 }
 
 // get opens memory, unless it is open.
-func (d *devices) get(backend pg.Backend, r *ref) (pg.DeviceMemory, error) {
+func (d *devices) get(backend pg.Backend, r *ref) (tensor.DeviceMemory, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	have := d.mu.open[string(r.handle)]
@@ -244,12 +245,12 @@ func (d *devices) get(backend pg.Backend, r *ref) (pg.DeviceMemory, error) {
 		return nil, fmt.Errorf("%w: more than %d device memories of the parent; Unshare those that are not used any more",
 			pg.ErrUnsupported, maxDeviceHandles)
 	}
-	mem, err := importer.ImportMemory(pg.CUDA(int(r.index)), append([]byte(nil), r.handle...), int(r.bytes))
+	mem, err := importer.ImportMemory(tensor.CUDA(int(r.index)), append([]byte(nil), r.handle...), int(r.bytes))
 	if err != nil {
 		return nil, fmt.Errorf("baby: open device memory of the parent: %w", errors.Join(pg.ErrUnsupported, err))
 	}
 	if d.mu.open == nil {
-		d.mu.open = make(map[string][]pg.DeviceMemory)
+		d.mu.open = make(map[string][]tensor.DeviceMemory)
 	}
 	d.mu.open[string(r.handle)] = append(have, mem)
 	d.mu.count++
@@ -272,18 +273,18 @@ func (d *devices) drop(handle []byte) error {
 	return errors.Join(errs...)
 }
 
-func (s *server) deviceTensor(r *ref, dtype pg.DType, n uint64) (pg.Tensor, error) {
+func (s *server) deviceTensor(r *ref, dtype tensor.DType, n uint64) (tensor.Tensor, error) {
 	mem, err := s.devices.get(s.backend, r)
 	if err != nil {
-		return pg.Tensor{}, err
+		return tensor.Tensor{}, err
 	}
-	all, err := pg.OnDevice(mem, dtype, mem.NumBytes()/dtype.Size())
+	all, err := tensor.OnDevice(mem, dtype, mem.NumBytes()/dtype.Size())
 	if err != nil {
-		return pg.Tensor{}, err
+		return tensor.Tensor{}, err
 	}
 	first := r.offset / uint64(dtype.Size())
 	if r.offset%uint64(dtype.Size()) != 0 || r.offset+n > uint64(mem.NumBytes()) { // fails the op, not the child
-		return pg.Tensor{}, fmt.Errorf("%w: op on bytes %d to %d of device memory of %d, in elements of %d",
+		return tensor.Tensor{}, fmt.Errorf("%w: op on bytes %d to %d of device memory of %d, in elements of %d",
 			pg.ErrUnsupported, r.offset, r.offset+n, mem.NumBytes(), dtype.Size())
 	}
 	return all.Slice(int(first), int(first+r.count)), nil

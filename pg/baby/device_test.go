@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // plainMemory is device memory that nobody can wait for.
-type plainMemory struct{ pg.DeviceMemory }
+type plainMemory struct{ tensor.DeviceMemory }
 
-func (plainMemory) Device() pg.Device       { return pg.CUDA(0) }
+func (plainMemory) Device() tensor.Device   { return tensor.CUDA(0) }
 func (plainMemory) NumBytes() int           { return 64 }
 func (plainMemory) Address() uintptr        { return 4096 }
 func (plainMemory) Export() ([]byte, error) { return []byte("handle"), nil }
@@ -37,12 +38,12 @@ func (m settledMemory) Settle(limit time.Duration) error {
 func TestDeviceWithoutOrder(t *testing.T) {
 	t.Parallel()
 	_, g := alone(t, Options{})
-	submit := func(mem pg.DeviceMemory) error {
-		x, err := pg.OnDevice(mem, pg.Float32DType, 4)
+	submit := func(mem tensor.DeviceMemory) error {
+		x, err := tensor.OnDevice(mem, tensor.Float32, 4)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return g.AllReduceAsync(x, pg.Sum).Wait(t.Context())
+		return g.AllReduceAsync(x, tensor.Sum).Wait(t.Context())
 	}
 	err := submit(plainMemory{})
 	if !errors.Is(err, pg.ErrUnsupported) || !strings.Contains(err.Error(), "RegisterWith") {

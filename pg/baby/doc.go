@@ -28,7 +28,7 @@
 // Tensors made by [Backend.Alloc] lie in shared memory, which the child maps:
 // nothing is copied. Other host tensors are copied into shared memory at Submit
 // and back when the op is done. Device tensors travel as handles
-// (pg.DeviceMemory.Export), which the backend in the child opens if it
+// (tensor.DeviceMemory.Export), which the backend in the child opens if it
 // implements [Importer]; [Backend.Unshare] has it close one. With Options.Order
 // an op waits, on the device, for what the caller's stream had to do at Submit.
 // Without one Submit itself waits for that ([Settler]), or refuses the op.

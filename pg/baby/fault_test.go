@@ -13,6 +13,7 @@ import (
 
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/pgtest"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // crashEnv makes the patient backend of a child die with those last words.
@@ -85,7 +86,7 @@ func TestSilence(t *testing.T) {
 	t.Parallel()
 	b, g := alone(t, Options{Silence: 500 * time.Millisecond})
 	pid := stopChild(t, b)
-	err := g.AllReduceAsync(pg.New(pg.Float32DType, 10), pg.Sum).Wait(t.Context())
+	err := g.AllReduceAsync(tensor.New(tensor.Float32, 10), tensor.Sum).Wait(t.Context())
 	if e, ok := errors.AsType[*ChildError](err); !ok || !strings.Contains(e.Why, "silent") || e.PID != pid {
 		t.Errorf("op of a stopped child: %v, want a ChildError of %d that says silent", err, pid)
 	}
@@ -96,9 +97,9 @@ func TestDeadlineOutside(t *testing.T) {
 	t.Parallel()
 	b, g := alone(t, Options{Silence: time.Minute})
 	stopChild(t, b)
-	x := pg.New(pg.Float32DType, 10)
+	x := tensor.New(tensor.Float32, 10)
 	work := g.Submit(&pg.Op{
-		Kind: pg.KindAllReduce, In: []pg.Tensor{x}, Out: []pg.Tensor{x}, Deadline: time.Now().Add(100 * time.Millisecond),
+		Kind: pg.KindAllReduce, In: []tensor.Tensor{x}, Out: []tensor.Tensor{x}, Deadline: time.Now().Add(100 * time.Millisecond),
 	})
 	err := work.Wait(t.Context())
 	if e, ok := errors.AsType[*ChildError](err); !ok || !strings.Contains(e.Why, "deadline") {
@@ -114,7 +115,7 @@ func TestAbortStopped(t *testing.T) {
 	t.Parallel()
 	b, g := alone(t, Options{Silence: time.Minute})
 	stopChild(t, b)
-	work := g.AllReduceAsync(pg.New(pg.Float32DType, 10), pg.Sum)
+	work := g.AllReduceAsync(tensor.New(tensor.Float32, 10), tensor.Sum)
 	cause := errors.New("told to stop")
 	g.Abort(cause)
 	if err := work.Wait(t.Context()); !errors.Is(err, cause) {

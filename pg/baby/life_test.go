@@ -16,6 +16,7 @@ import (
 
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/pgtest"
+	"github.com/skerry-ft/skerry/tensor"
 	"github.com/skerry-ft/skerry/train/spawn"
 )
 
@@ -51,7 +52,7 @@ func TestDeathNamesItself(t *testing.T) {
 	pid := stopChild(t, b) // so that all stays pending
 	var pending []*pg.Work
 	for range 50 {
-		pending = append(pending, w.Groups[0].AllReduceAsync(pg.New(pg.Float32DType, 10), pg.Sum))
+		pending = append(pending, w.Groups[0].AllReduceAsync(tensor.New(tensor.Float32, 10), tensor.Sum))
 	}
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
@@ -270,25 +271,25 @@ func TestCopies(t *testing.T) {
 		return n
 	}
 	const n = 1000
-	tensors := make([]pg.Tensor, 2)
+	tensors := make([]tensor.Tensor, 2)
 	for rank, m := range w.Members {
-		x, err := m.Backend.(*Backend).Alloc(pg.Float32DType, n)
+		x, err := m.Backend.(*Backend).Alloc(tensor.Float32, n)
 		if err != nil {
 			t.Fatal(err)
 		}
 		tensors[rank] = x
 	}
-	reduce := func(of func(rank int) pg.Tensor) {
+	reduce := func(of func(rank int) tensor.Tensor) {
 		w.Each(func(ctx context.Context, rank int, g *pg.Group) error {
-			return g.AllReduce(ctx, of(rank), pg.Sum)
+			return g.AllReduce(ctx, of(rank), tensor.Sum)
 		})
 	}
-	reduce(func(rank int) pg.Tensor { return tensors[rank] })
-	reduce(func(rank int) pg.Tensor { return tensors[rank].Slice(n/4, n/2) })
+	reduce(func(rank int) tensor.Tensor { return tensors[rank] })
+	reduce(func(rank int) tensor.Tensor { return tensors[rank].Slice(n/4, n/2) })
 	if got := copied(); got != 0 {
 		t.Errorf("%d bytes of shared memory copied, want none", got)
 	}
-	reduce(func(int) pg.Tensor { return pg.New(pg.Float32DType, n) })
+	reduce(func(int) tensor.Tensor { return tensor.New(tensor.Float32, n) })
 	if got, want := copied(), int64(2*2*4*n); got != want {
 		t.Errorf("%d bytes of foreign memory copied, want %d: in and out of both ranks", got, want)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/skerry-ft/skerry/internal/memfd"
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // Sizes of shared memory.
@@ -96,32 +97,32 @@ func (m *memory) find(b []byte) (s *segment, offset int, ok bool) {
 }
 
 // alloc makes a tensor in a segment of its own.
-func (m *memory) alloc(dtype pg.DType, shape []int) (pg.Tensor, error) {
+func (m *memory) alloc(dtype tensor.DType, shape []int) (tensor.Tensor, error) {
 	count := 1
 	for _, d := range shape {
 		if d < 0 || (d > 0 && count > maxAllocBytes/d) {
-			return pg.Tensor{}, fmt.Errorf("baby: alloc %v %v: want dimensions of 0 or more, and at most %d bytes", dtype, shape, maxAllocBytes)
+			return tensor.Tensor{}, fmt.Errorf("baby: alloc %v %v: want dimensions of 0 or more, and at most %d bytes", dtype, shape, maxAllocBytes)
 		}
 		count *= d
 	}
 	size := count * dtype.Size()
 	if !dtype.Valid() || size > maxAllocBytes {
-		return pg.Tensor{}, fmt.Errorf("baby: alloc %v %v: want a valid dtype and at most %d bytes", dtype, shape, maxAllocBytes)
+		return tensor.Tensor{}, fmt.Errorf("baby: alloc %v %v: want a valid dtype and at most %d bytes", dtype, shape, maxAllocBytes)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s, err := m.newSegmentLocked(max(size, 1), false)
 	if err != nil {
-		return pg.Tensor{}, err
+		return tensor.Tensor{}, err
 	}
-	return pg.FromBytes(dtype, s.mem.Bytes()[:size:size], shape...)
+	return tensor.FromBytes(dtype, s.mem.Bytes()[:size:size], shape...)
 }
 
 // maxAllocBytes bounds one tensor of Alloc.
 const maxAllocBytes = 1 << 40
 
 // take removes the segment that t was made in by alloc, which the caller unmaps.
-func (m *memory) take(t pg.Tensor) (*segment, error) {
+func (m *memory) take(t tensor.Tensor) (*segment, error) {
 	s, offset, ok := m.find(t.Bytes())
 	if !ok || offset != 0 || s.staged {
 		return nil, fmt.Errorf("baby: free of %v, which is no tensor of Alloc", t)

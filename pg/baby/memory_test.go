@@ -7,6 +7,7 @@ import (
 
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/pgtest"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // pair makes a configured world of two.
@@ -21,10 +22,10 @@ func pair(t testing.TB, o Options) *pgtest.World {
 func TestAlloc(t *testing.T) {
 	t.Parallel()
 	w := pair(t, Options{})
-	tensors := make([]pg.Tensor, 2)
+	tensors := make([]tensor.Tensor, 2)
 	for rank := range tensors {
 		b := w.Members[rank].Backend.(*Backend)
-		x, err := b.Alloc(pg.Float32DType, 100, 10)
+		x, err := b.Alloc(tensor.Float32, 100, 10)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -33,13 +34,13 @@ func TestAlloc(t *testing.T) {
 	for round := range 3 {
 		w.Each(func(ctx context.Context, rank int, g *pg.Group) error {
 			x := tensors[rank]
-			for i := range pg.Slice[float32](x) {
-				pg.Slice[float32](x)[i] = float32(i + rank)
+			for i := range tensor.Slice[float32](x) {
+				tensor.Slice[float32](x)[i] = float32(i + rank)
 			}
-			if err := g.AllReduce(ctx, x.Slice(10, 90), pg.Sum); err != nil {
+			if err := g.AllReduce(ctx, x.Slice(10, 90), tensor.Sum); err != nil {
 				return err
 			}
-			for i, v := range pg.Slice[float32](x) {
+			for i, v := range tensor.Slice[float32](x) {
 				want := float32(i + rank)
 				if i >= 100 && i < 900 {
 					want = float32(2*i + 1)
@@ -66,7 +67,7 @@ func TestAlloc(t *testing.T) {
 		if err := b.Free(x); err != nil {
 			t.Errorf("free: %v", err)
 		}
-		if err := b.Free(pg.New(pg.Float32DType, 3)); err == nil {
+		if err := b.Free(tensor.New(tensor.Float32, 3)); err == nil {
 			t.Error("free of a tensor that is not of Alloc: no error")
 		}
 	}
@@ -77,14 +78,14 @@ func TestAllocBounds(t *testing.T) {
 	t.Parallel()
 	b := newBaby(t, Options{})
 	for _, shape := range [][]int{{-1}, {1 << 40, 1 << 40}, {maxAllocBytes}} {
-		if x, err := b.Alloc(pg.Float32DType, shape...); err == nil {
+		if x, err := b.Alloc(tensor.Float32, shape...); err == nil {
 			t.Errorf("alloc of %v gave %v, want an error", shape, x)
 		}
 	}
-	if _, err := b.Alloc(pg.InvalidDType, 1); err == nil {
+	if _, err := b.Alloc(tensor.Invalid, 1); err == nil {
 		t.Error("alloc of an invalid dtype: no error")
 	}
-	empty, err := b.Alloc(pg.Int8DType, 0)
+	empty, err := b.Alloc(tensor.Int8, 0)
 	if err != nil || empty.Len() != 0 {
 		t.Errorf("alloc of nothing: %v, %v", empty, err)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // A ref says where a tensor of an op lies.
@@ -59,7 +60,7 @@ func (c *cursor) ref() ref {
 // monotonic clock reading.
 type placed struct {
 	op      *pg.Op
-	dtype   pg.DType
+	dtype   tensor.DType
 	limit   time.Duration
 	in, out []ref
 	batch   []placed
@@ -109,7 +110,7 @@ type order struct {
 	id      uint64
 	round   int64
 	op      pg.Op
-	dtype   pg.DType
+	dtype   tensor.DType
 	limit   time.Duration
 	in, out []ref
 	batch   []order
@@ -141,7 +142,7 @@ func readOrder(c *cursor) (*order, error) {
 
 // read reads an op without what a batch holds.
 func (o *order) read(c *cursor) error {
-	o.op.Kind, o.op.Reduce, o.dtype = pg.Kind(c.u8()), pg.ReduceOp(c.u8()), pg.DType(c.u8())
+	o.op.Kind, o.op.Reduce, o.dtype = pg.Kind(c.u8()), tensor.ReduceOp(c.u8()), tensor.DType(c.u8())
 	if c.u8() != 0 {
 		o.op.MarkInternal()
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/skerry-ft/skerry/internal/memfd"
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // Ops keep the round that they were submitted in, however late the child takes
@@ -137,7 +138,7 @@ func TestInterfacesReachTheChild(t *testing.T) {
 func TestFreeAfterClose(t *testing.T) {
 	t.Parallel()
 	b := newBaby(t, Options{})
-	x, err := b.Alloc(pg.Float32DType, 10)
+	x, err := b.Alloc(tensor.Float32, 10)
 	if err != nil {
 		t.Fatal(err)
 	}

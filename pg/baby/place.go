@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // A mapping finds out where the tensors of one op lie, and copies those that
@@ -16,7 +17,7 @@ import (
 type mapping struct {
 	child    *child
 	pending  *pending
-	dtype    pg.DType
+	dtype    tensor.DType
 	segments []*segment // that the child must have
 	refs     []ref      // memory of the refs
 	first    int        // what was staged for the op at hand begins here
@@ -65,7 +66,7 @@ func apart(op *pg.Op) bool {
 	}
 	var all []span
 	op.Each(func(sub *pg.Op) {
-		for side, tensors := range [2][]pg.Tensor{sub.In, sub.Out} {
+		for side, tensors := range [2][]tensor.Tensor{sub.In, sub.Out} {
 			for _, t := range tensors {
 				if b := t.Bytes(); len(b) > 0 {
 					at := uintptr(unsafe.Pointer(unsafe.SliceData(b)))
@@ -118,7 +119,7 @@ func (m *mapping) place(op *pg.Op) (in, out []ref, err error) {
 }
 
 // alsoOut marks what was staged for t as a result, too.
-func (m *mapping) alsoOut(t pg.Tensor) {
+func (m *mapping) alsoOut(t tensor.Tensor) {
 	b := t.Bytes()
 	for i := m.first; i < len(m.pending.staged); i++ {
 		s := &m.pending.staged[i]
@@ -129,7 +130,7 @@ func (m *mapping) alsoOut(t pg.Tensor) {
 }
 
 // tensor places one.
-func (m *mapping) tensor(t pg.Tensor, fill, out bool) (ref, error) {
+func (m *mapping) tensor(t tensor.Tensor, fill, out bool) (ref, error) {
 	if mem, offset := t.Memory(); mem != nil {
 		return device(t, mem, offset)
 	}
@@ -159,7 +160,7 @@ func (m *mapping) need(s *segment) {
 	}
 }
 
-func device(t pg.Tensor, mem pg.DeviceMemory, offset int) (ref, error) {
+func device(t tensor.Tensor, mem tensor.DeviceMemory, offset int) (ref, error) {
 	handle, err := mem.Export()
 	if errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, pg.ErrUnsupported) {
 		err = fmt.Errorf("%w: %w", pg.ErrUnsupported, err)

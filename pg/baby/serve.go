@@ -18,6 +18,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/step"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/store/certs"
+	"github.com/skerry-ft/skerry/tensor"
 	"github.com/skerry-ft/skerry/train/spawn"
 )
 
@@ -322,14 +323,14 @@ func (s *server) setRound(round int64) {
 func (s *server) fill(o *order) error {
 	op := &o.op
 	op.Deadline = time.Now().Add(o.limit)
-	op.In, op.Out = make([]pg.Tensor, len(o.in)), make([]pg.Tensor, len(o.out))
+	op.In, op.Out = make([]tensor.Tensor, len(o.in)), make([]tensor.Tensor, len(o.out))
 	for side, refs := range [2][]ref{o.in, o.out} {
 		for i := range refs {
 			t, err := s.tensor(&refs[i], o.dtype)
 			if err != nil {
 				return err
 			}
-			[2][]pg.Tensor{op.In, op.Out}[side][i] = t
+			[2][]tensor.Tensor{op.In, op.Out}[side][i] = t
 		}
 	}
 	return nil
@@ -366,21 +367,21 @@ func (s *server) done(o *order, err error) {
 	s.pipe.send(message(msgDone, append(s.out.scratch, report...)...), nil)
 }
 
-func (s *server) tensor(r *ref, dtype pg.DType) (pg.Tensor, error) {
+func (s *server) tensor(r *ref, dtype tensor.DType) (tensor.Tensor, error) {
 	n := r.count * uint64(dtype.Size())
 	if r.device {
 		return s.deviceTensor(r, dtype, n)
 	}
 	if r.count == 0 {
-		return pg.New(dtype, 0), nil
+		return tensor.New(dtype, 0), nil
 	}
 	seg := s.said.segment(r.segment)
 	if seg == nil {
-		return pg.Tensor{}, fmt.Errorf("baby: op on segment %d, which never came", r.segment)
+		return tensor.Tensor{}, fmt.Errorf("baby: op on segment %d, which never came", r.segment)
 	}
 	b := seg.Bytes()
 	if r.offset > uint64(len(b)) || n > uint64(len(b))-r.offset {
-		return pg.Tensor{}, fmt.Errorf("baby: op on bytes %d to %d of a segment of %d", r.offset, r.offset+n, len(b))
+		return tensor.Tensor{}, fmt.Errorf("baby: op on bytes %d to %d of a segment of %d", r.offset, r.offset+n, len(b))
 	}
-	return pg.FromBytes(dtype, b[r.offset:r.offset+n:r.offset+n], int(r.count))
+	return tensor.FromBytes(dtype, b[r.offset:r.offset+n:r.offset+n], int(r.count))
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/pgtest"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // An op for which there is no shared memory breaks the group everywhere: the
@@ -24,7 +25,7 @@ func TestStarved(t *testing.T) {
 	starved.mem.mu.closed = true
 	starved.mem.mu.Unlock()
 	w.Each(func(ctx context.Context, rank int, g *pg.Group) error {
-		if err := g.AllReduce(ctx, pg.Of(make([]float32, 1000)), pg.Sum); err == nil {
+		if err := g.AllReduce(ctx, tensor.Of(make([]float32, 1000)), tensor.Sum); err == nil {
 			return fmt.Errorf("all-reduce of rank %d succeeded", rank)
 		}
 		if g.Err() == nil {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/pgtest"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 var (
@@ -178,18 +179,18 @@ func strike(t *testing.T, w *pgtest.World, sig syscall.Signal, random *rand.Rand
 
 // stormOp is an op of that kind at that rank.
 func stormOp(kind pg.Kind, rank, size int) *pg.Op {
-	op := &pg.Op{Kind: kind, Reduce: pg.Sum, Deadline: time.Now().Add(stormLimit)}
-	many := func() (ts []pg.Tensor) {
+	op := &pg.Op{Kind: kind, Reduce: tensor.Sum, Deadline: time.Now().Add(stormLimit)}
+	many := func() (ts []tensor.Tensor) {
 		for range stormWorld {
-			ts = append(ts, pg.New(pg.Float32DType, size/stormWorld+1))
+			ts = append(ts, tensor.New(tensor.Float32, size/stormWorld+1))
 		}
 		return ts
 	}
-	one := func() []pg.Tensor { return []pg.Tensor{pg.New(pg.Float32DType, size/stormWorld+1)} }
+	one := func() []tensor.Tensor { return []tensor.Tensor{tensor.New(tensor.Float32, size/stormWorld+1)} }
 	switch kind {
 	case pg.KindAllReduce, pg.KindBroadcast:
-		x := pg.New(pg.Float32DType, size)
-		op.In, op.Out = []pg.Tensor{x}, []pg.Tensor{x}
+		x := tensor.New(tensor.Float32, size)
+		op.In, op.Out = []tensor.Tensor{x}, []tensor.Tensor{x}
 	case pg.KindAllGather:
 		op.In, op.Out = one(), many()
 	case pg.KindReduceScatter:
@@ -207,7 +208,7 @@ func sums(t *testing.T, w *pgtest.World) {
 	t.Helper()
 	w.Each(func(ctx context.Context, rank int, g *pg.Group) error {
 		x := []int32{int32(1 << rank)}
-		if err := g.AllReduce(ctx, pg.Of(x), pg.Sum); err != nil || x[0] != 1<<stormWorld-1 {
+		if err := g.AllReduce(ctx, tensor.Of(x), tensor.Sum); err != nil || x[0] != 1<<stormWorld-1 {
 			return fmt.Errorf("sum is %d (%w), want %d", x[0], err, 1<<stormWorld-1)
 		}
 		return nil

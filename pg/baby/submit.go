@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // A queue is the ops that the child has not been given, in order.
@@ -180,7 +181,7 @@ func (c *child) mustWaitLocked(op *pg.Op) (wait bool) {
 	for _, p := range c.mu.pending {
 		for i := range p.staged {
 			s := &p.staged[i]
-			meets := func(t pg.Tensor) bool { return overlap(t.Bytes(), s.host) }
+			meets := func(t tensor.Tensor) bool { return overlap(t.Bytes(), s.host) }
 			op.Each(func(sub *pg.Op) {
 				wait = wait || slices.ContainsFunc(sub.Out, meets) || s.out && slices.ContainsFunc(sub.In, meets)
 			})

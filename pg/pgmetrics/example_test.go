@@ -8,6 +8,7 @@ import (
 
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/pgmetrics"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // All groups of a world count their ops under their names.
@@ -24,7 +25,7 @@ func ExampleNew() {
 		StoreAddress: "store/1", ReplicaIDs: []string{"a"}, Cluster: "c", QuorumID: 1,
 	})
 	if err == nil {
-		err = g.AllReduce(context.Background(), pg.Of([]float32{1, 2}), pg.Sum)
+		err = g.AllReduce(context.Background(), tensor.Of([]float32{1, 2}), tensor.Sum)
 	}
 	if err != nil {
 		fmt.Println(err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/pgmetrics"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 func config(id int64) pg.Config {
@@ -29,7 +30,7 @@ func TestMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 3 {
-		if err := g.AllReduce(t.Context(), pg.Of(make([]float32, 10)), pg.Sum); err != nil {
+		if err := g.AllReduce(t.Context(), tensor.Of(make([]float32, 10)), tensor.Sum); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -82,7 +83,7 @@ func BenchmarkObserve(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	x := pg.Of(make([]float32, 16))
+	x := tensor.Of(make([]float32, 16))
 	for _, c := range []struct {
 		name    string
 		backend pg.Backend
@@ -94,7 +95,7 @@ func BenchmarkObserve(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := g.AllReduce(b.Context(), x, pg.Sum); err != nil {
+				if err := g.AllReduce(b.Context(), x, tensor.Sum); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // ballot exchanges payload and returns what came.
@@ -32,8 +33,8 @@ func testBallot(t *testing.T, h Harness) {
 			for round, size := range []int{0, 10, pg.MaxBallotBytes} {
 				want := pg.Digest{Valid: true}
 				for range round {
-					x := input(pg.Float32DType, 70_001*round, seedOf(round, rank, 0))
-					if err := g.AllReduce(ctx, x, pg.Sum); err != nil {
+					x := input(tensor.Float32, 70_001*round, seedOf(round, rank, 0))
+					if err := g.AllReduce(ctx, x, tensor.Sum); err != nil {
 						return err
 					}
 					want.Add(x.Bytes())
@@ -85,7 +86,7 @@ func testBallotCorrupt(t *testing.T, h Harness) {
 	h.Corrupt(w.Members[culprit].Backend)
 	w.Each(func(ctx context.Context, rank int, g *pg.Group) error {
 		for round := range 2 {
-			if err := g.AllReduce(ctx, input(pg.Float32DType, 1000, seedOf(0, rank, 0)), pg.Sum); err != nil {
+			if err := g.AllReduce(ctx, input(tensor.Float32, 1000, seedOf(0, rank, 0)), tensor.Sum); err != nil {
 				return err
 			}
 			got, err := ballot(ctx, g, nil)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // works is fine in a group whose ranks all take part.
@@ -18,7 +19,7 @@ func works(w *World) {
 	n := len(w.Groups)
 	w.Each(func(ctx context.Context, rank int, g *pg.Group) error {
 		x := []int64{1 << rank, int64(rank)}
-		if err := g.AllReduce(ctx, pg.Of(x), pg.Sum); err != nil {
+		if err := g.AllReduce(ctx, tensor.Of(x), tensor.Sum); err != nil {
 			return err
 		}
 		if want := []int64{1<<n - 1, int64(n * (n - 1) / 2)}; !slices.Equal(x, want) {
@@ -100,7 +101,7 @@ func testAbort(t *testing.T, h Harness) {
 			for _, n := range []int{1, 400_000} {
 				x := make([]float32, n)
 				memory = append(memory, x)
-				pending = append(pending, w.Groups[rank].AllReduceAsync(pg.Of(x), pg.Sum))
+				pending = append(pending, w.Groups[rank].AllReduceAsync(tensor.Of(x), tensor.Sum))
 			}
 		}
 		for rank := range worldSize {
@@ -155,10 +156,10 @@ func testAbortOtherEpoch(t *testing.T, h Harness) {
 func testCancel(t *testing.T, h Harness) {
 	w := newWorld(t, h, 3)
 	cause := errors.New("the caller lost patience")
-	peer := w.Groups[2].AllReduceAsync(pg.New(pg.Float32DType, 10), pg.Sum)
+	peer := w.Groups[2].AllReduceAsync(tensor.New(tensor.Float32, 10), tensor.Sum)
 	ctx, cancel := context.WithCancelCause(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- w.Groups[1].AllReduce(ctx, pg.New(pg.Float32DType, 10), pg.Sum) }()
+	go func() { done <- w.Groups[1].AllReduce(ctx, tensor.New(tensor.Float32, 10), tensor.Sum) }()
 	cancel(cause)
 	within(t, PromptBound, "cancelled verb", func() {
 		if err := <-done; !errors.Is(err, cause) {
@@ -174,9 +175,9 @@ func testCancel(t *testing.T, h Harness) {
 func testDeadline(t *testing.T, h Harness) {
 	w := newWorld(t, h, 3)
 	submit := func(rank int, limit time.Duration) *pg.Work {
-		x := pg.New(pg.Float32DType, 10)
+		x := tensor.New(tensor.Float32, 10)
 		return w.Groups[rank].Submit(&pg.Op{
-			Kind: pg.KindAllReduce, In: []pg.Tensor{x}, Out: []pg.Tensor{x}, Deadline: time.Now().Add(limit),
+			Kind: pg.KindAllReduce, In: []tensor.Tensor{x}, Out: []tensor.Tensor{x}, Deadline: time.Now().Add(limit),
 		})
 	}
 	late, waiting := submit(0, 100*time.Millisecond), submit(1, Bound)
@@ -195,7 +196,7 @@ func testPeerCloses(t *testing.T, h Harness) {
 	works(w)
 	var pending []*pg.Work
 	for rank := range leaver + 1 {
-		pending = append(pending, w.Groups[rank].AllReduceAsync(pg.New(pg.Float32DType, 10), pg.Sum))
+		pending = append(pending, w.Groups[rank].AllReduceAsync(tensor.New(tensor.Float32, 10), tensor.Sum))
 	}
 	within(t, PromptBound, "close", func() {
 		if err := w.Groups[leaver].Close(); err != nil {
@@ -220,8 +221,8 @@ func testPeerKilled(t *testing.T, h Harness) {
 	w := newWorld(t, h, 3)
 	works(w)
 	pending := []*pg.Work{
-		w.Groups[0].AllReduceAsync(pg.New(pg.Float32DType, 10), pg.Sum),
-		w.Groups[2].AllReduceAsync(pg.New(pg.Float32DType, 10), pg.Sum),
+		w.Groups[0].AllReduceAsync(tensor.New(tensor.Float32, 10), tensor.Sum),
+		w.Groups[2].AllReduceAsync(tensor.New(tensor.Float32, 10), tensor.Sum),
 	}
 	h.Kill(w.Members[dead].Backend)
 	ended(t, pending)
@@ -247,7 +248,7 @@ func testPeerKilled(t *testing.T, h Harness) {
 // sizes, dtypes or reduce ops, all get ErrMismatch, which names what was
 // called; nobody hangs.
 func testMismatch(t *testing.T, h Harness) {
-	f32 := func(n int) pg.Tensor { return pg.New(pg.Float32DType, n) }
+	f32 := func(n int) tensor.Tensor { return tensor.New(tensor.Float32, n) }
 	cases := []struct {
 		name string
 		call func(g *pg.Group, rank int) *pg.Work
@@ -257,15 +258,15 @@ func testMismatch(t *testing.T, h Harness) {
 			if rank == 1 {
 				return g.BroadcastAsync(f32(8), 0)
 			}
-			return g.AllReduceAsync(f32(8), pg.Sum)
+			return g.AllReduceAsync(f32(8), tensor.Sum)
 		}, []string{"all-reduce", "broadcast"}},
-		{"size", func(g *pg.Group, rank int) *pg.Work { return g.AllReduceAsync(f32(100+rank), pg.Sum) }, nil},
-		{"big size", func(g *pg.Group, rank int) *pg.Work { return g.AllReduceAsync(f32(400_000+rank), pg.Sum) }, nil},
+		{"size", func(g *pg.Group, rank int) *pg.Work { return g.AllReduceAsync(f32(100+rank), tensor.Sum) }, nil},
+		{"big size", func(g *pg.Group, rank int) *pg.Work { return g.AllReduceAsync(f32(400_000+rank), tensor.Sum) }, nil},
 		{"dtype", func(g *pg.Group, rank int) *pg.Work {
-			return g.AllReduceAsync(pg.New([]pg.DType{pg.Float32DType, pg.Int32DType}[rank], 8), pg.Sum)
+			return g.AllReduceAsync(tensor.New([]tensor.DType{tensor.Float32, tensor.Int32}[rank], 8), tensor.Sum)
 		}, []string{"float32", "int32"}},
 		{"reduce op", func(g *pg.Group, rank int) *pg.Work {
-			return g.AllReduceAsync(f32(8), []pg.ReduceOp{pg.Sum, pg.Max}[rank])
+			return g.AllReduceAsync(f32(8), []tensor.ReduceOp{tensor.Sum, tensor.Max}[rank])
 		}, []string{"sum", "max"}},
 		{"root", func(g *pg.Group, rank int) *pg.Work { return g.BroadcastAsync(f32(8), rank) }, nil},
 	}
@@ -311,7 +312,7 @@ func testRound(t *testing.T, h Harness) {
 	works(w)
 	rounders[0].SetRound(6)
 	ended(t, []*pg.Work{
-		w.Groups[0].AllReduceAsync(pg.New(pg.Float32DType, 4), pg.Sum),
-		w.Groups[1].AllReduceAsync(pg.New(pg.Float32DType, 4), pg.Sum),
+		w.Groups[0].AllReduceAsync(tensor.New(tensor.Float32, 4), tensor.Sum),
+		w.Groups[1].AllReduceAsync(tensor.New(tensor.Float32, 4), tensor.Sum),
 	})
 }

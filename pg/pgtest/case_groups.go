@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // testSubgroups: overlapping subgroups, one of them of a subgroup, work beside
@@ -67,7 +68,7 @@ func subgroupsAtWork(ctx context.Context, rank int, g *pg.Group) (*pg.Group, err
 		}
 		for range 2 {
 			sums, wants = append(sums, []int64{int64(rank)}), append(wants, c.want)
-			pending = append(pending, c.group.AllReduceAsync(pg.Of(sums[len(sums)-1]), pg.Sum))
+			pending = append(pending, c.group.AllReduceAsync(tensor.Of(sums[len(sums)-1]), tensor.Sum))
 		}
 	}
 	if err := waitAll(ctx, pending); err != nil {
@@ -92,7 +93,7 @@ func testSubgroupFails(t *testing.T, h Harness) {
 		return err
 	})
 	cause := errors.New("given up")
-	pending := subs[1].AllReduceAsync(pg.New(pg.Float32DType, 4), pg.Sum)
+	pending := subs[1].AllReduceAsync(tensor.New(tensor.Float32, 4), tensor.Sum)
 	subs[2].Abort(cause)
 	ended(t, []*pg.Work{pending})
 	isBroken(t, subs[2], cause)

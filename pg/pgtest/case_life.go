@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // testLife: before Configure every call gives ErrUnconfigured and Abort is a
@@ -52,21 +53,21 @@ func testLife(t *testing.T, h Harness) {
 func testInvalidOp(t *testing.T, h Harness) {
 	const worldSize = 2
 	w := newWorld(t, h, worldSize)
-	f32 := pg.New(pg.Float32DType, 6)
+	f32 := tensor.New(tensor.Float32, 6)
 	strided, err := f32.AsStrided([]int{3}, []int{2})
 	if err != nil {
 		t.Fatal(err)
 	}
-	one := func(x pg.Tensor) []pg.Tensor { return []pg.Tensor{x} }
+	one := func(x tensor.Tensor) []tensor.Tensor { return []tensor.Tensor{x} }
 	bad := map[string]*pg.Op{
 		"kind":           {Kind: pg.Kind(200)},
 		"not contiguous": {Kind: pg.KindAllReduce, In: one(strided), Out: one(strided)},
 		"no tensor":      {Kind: pg.KindAllReduce},
-		"two dtypes":     {Kind: pg.KindAllReduce, In: one(f32), Out: one(pg.New(pg.Int32DType, 6))},
+		"two dtypes":     {Kind: pg.KindAllReduce, In: one(f32), Out: one(tensor.New(tensor.Int32, 6))},
 		"two sizes":      {Kind: pg.KindAllReduce, In: one(f32), Out: one(f32.Slice(0, 5))},
-		"integer mean":   {Kind: pg.KindAllReduce, Reduce: pg.Avg, In: one(pg.New(pg.Int32DType, 1)), Out: one(pg.New(pg.Int32DType, 1))},
+		"integer mean":   {Kind: pg.KindAllReduce, Reduce: tensor.Avg, In: one(tensor.New(tensor.Int32, 1)), Out: one(tensor.New(tensor.Int32, 1))},
 		"reduce op":      {Kind: pg.KindAllReduce, Reduce: 99, In: one(f32), Out: one(f32)},
-		"divisor":        {Kind: pg.KindAllReduce, Reduce: pg.Avg, Divisor: -1, In: one(f32), Out: one(f32)},
+		"divisor":        {Kind: pg.KindAllReduce, Reduce: tensor.Avg, Divisor: -1, In: one(f32), Out: one(f32)},
 		"root":           {Kind: pg.KindBroadcast, Root: worldSize, In: one(f32), Out: one(f32)},
 		"slots":          {Kind: pg.KindAllGather, In: one(f32), Out: one(f32)},
 		"own peer":       {Kind: pg.KindSend, Peer: 0, In: one(f32)},
@@ -89,17 +90,17 @@ func testInvalidOp(t *testing.T, h Harness) {
 // and break nothing.
 func testUnsupported(t *testing.T, h Harness) {
 	w := newWorld(t, h, 2)
-	x := []pg.Tensor{pg.New(h.DTypes[0], 1)}
-	two := []pg.Tensor{x[0], pg.New(h.DTypes[0], 1)}
-	other := []pg.Tensor{pg.New(h.DTypes[0], 1), pg.New(h.DTypes[0], 1)}
+	x := []tensor.Tensor{tensor.New(h.DTypes[0], 1)}
+	two := []tensor.Tensor{x[0], tensor.New(h.DTypes[0], 1)}
+	other := []tensor.Tensor{tensor.New(h.DTypes[0], 1), tensor.New(h.DTypes[0], 1)}
 	valid := map[pg.Kind]*pg.Op{
-		pg.KindAllReduce:     {Reduce: pg.Max, In: x, Out: x},
-		pg.KindReduce:        {Reduce: pg.Max, In: x, Out: x},
+		pg.KindAllReduce:     {Reduce: tensor.Max, In: x, Out: x},
+		pg.KindReduce:        {Reduce: tensor.Max, In: x, Out: x},
 		pg.KindBroadcast:     {In: x, Out: x},
 		pg.KindAllGather:     {In: x, Out: two},
 		pg.KindGather:        {In: x, Out: two},
 		pg.KindScatter:       {In: two, Out: x},
-		pg.KindReduceScatter: {Reduce: pg.Max, In: two, Out: x},
+		pg.KindReduceScatter: {Reduce: tensor.Max, In: two, Out: x},
 		pg.KindAllToAll:      {In: two, Out: other},
 		pg.KindBarrier:       {},
 		pg.KindSend:          {Peer: 1, In: x},
@@ -150,14 +151,14 @@ func testReconfigure(t *testing.T, h Harness) {
 		works(w)
 		if i%2 == 0 && len(s.members) > 1 {
 			cause := fmt.Errorf("end of %s", s.name)
-			pending := w.Groups[1].AllReduceAsync(pg.New(pg.Float32DType, 400_000), pg.Sum)
+			pending := w.Groups[1].AllReduceAsync(tensor.New(tensor.Float32, 400_000), tensor.Sum)
 			w.Groups[0].Abort(cause)
 			ended(t, []*pg.Work{pending})
 			isBroken(t, w.Groups[0], cause)
 		}
 	}
 	// Configure in the middle of an op ends it.
-	pending := w.Groups[0].AllReduceAsync(pg.New(pg.Float32DType, 10), pg.Sum)
+	pending := w.Groups[0].AllReduceAsync(tensor.New(tensor.Float32, 10), tensor.Sum)
 	w.Configure(m[0], m[4])
 	ended(t, []*pg.Work{pending})
 	works(w)

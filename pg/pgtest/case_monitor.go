@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // testMonitoredBarrier: all pass when all come; when some do not, rank 0 says
@@ -62,7 +63,7 @@ func testBatches(t *testing.T, h Harness) {
 	w.Each(func(ctx context.Context, rank int, g *pg.Group) error {
 		next, prev := (rank+1)%world, (rank+world-1)%world
 		for _, n := range []int{0, 1, 70_001} {
-			x, y := input(pg.Float32DType, n, seedOf(n, rank, 0)), pg.New(pg.Float32DType, n)
+			x, y := input(tensor.Float32, n, seedOf(n, rank, 0)), tensor.New(tensor.Float32, n)
 			ops := []*pg.Op{
 				pg.SendOp(x, pg.Envelope{Peer: next, Tag: 3}),
 				pg.RecvOp(y, pg.Envelope{Peer: pg.AnySource, Tag: 3}),
@@ -73,14 +74,14 @@ func testBatches(t *testing.T, h Harness) {
 			if ops[1].Source != prev {
 				return fmt.Errorf("message from rank %d, want %d", ops[1].Source, prev)
 			}
-			if err := same(pg.Float32DType, y.Bytes(), input(pg.Float32DType, n, seedOf(n, prev, 0)).Bytes()); err != nil {
+			if err := same(tensor.Float32, y.Bytes(), input(tensor.Float32, n, seedOf(n, prev, 0)).Bytes()); err != nil {
 				return err
 			}
 		}
 		one := []int64{int64(rank)}
 		batch := []*pg.Op{
-			{Kind: pg.KindAllReduce, In: []pg.Tensor{pg.Of(one)}, Out: []pg.Tensor{pg.Of(one)}},
-			{Kind: pg.KindAllReduce, In: []pg.Tensor{pg.Of(one)}, Out: []pg.Tensor{pg.Of(one)}, Reduce: pg.Max},
+			{Kind: pg.KindAllReduce, In: []tensor.Tensor{tensor.Of(one)}, Out: []tensor.Tensor{tensor.Of(one)}},
+			{Kind: pg.KindAllReduce, In: []tensor.Tensor{tensor.Of(one)}, Out: []tensor.Tensor{tensor.Of(one)}, Reduce: tensor.Max},
 		}
 		work := g.BatchAsync(batch)
 		if err := work.Wait(ctx); err != nil || one[0] != 3 || len(work.Result()) != 2 {
@@ -100,8 +101,8 @@ func testUneven(t *testing.T, h Harness) {
 		w := newWorld(t, h, world)
 		w.Each(func(ctx context.Context, rank int, g *pg.Group) error {
 			for i, d := range h.DTypes {
-				make := func(r int) pg.Tensor {
-					x := pg.New(d, (r+i)%4, 1+r)
+				make := func(r int) tensor.Tensor {
+					x := tensor.New(d, (r+i)%4, 1+r)
 					Fill(x, seedOf(i, r, 0))
 					return x
 				}
@@ -121,7 +122,7 @@ func testUneven(t *testing.T, h Harness) {
 			if world == 1 {
 				return nil
 			}
-			_, err := g.AllGatherUneven(ctx, pg.New(h.DTypes[0], slices.Repeat([]int{1}, 1+rank%2)...))
+			_, err := g.AllGatherUneven(ctx, tensor.New(h.DTypes[0], slices.Repeat([]int{1}, 1+rank%2)...))
 			if !errors.Is(err, pg.ErrMismatch) {
 				return fmt.Errorf("different numbers of dimensions: %w, want ErrMismatch", err)
 			}
@@ -143,7 +144,7 @@ func testMulti(t *testing.T, h Harness) {
 			return xs
 		}
 		x := fresh()
-		if err := gave(g.ReduceMulti(ctx, tensorsOf(x), pg.Sum, pg.RootTensor{Root: 1, Tensor: 1}), x[0], fresh()[0]); err != nil {
+		if err := gave(g.ReduceMulti(ctx, tensorsOf(x), tensor.Sum, pg.RootTensor{Root: 1, Tensor: 1}), x[0], fresh()[0]); err != nil {
 			return err
 		}
 		want := fresh()[1]
@@ -159,7 +160,7 @@ func testMulti(t *testing.T, h Harness) {
 			return err
 		}
 		mean := [][]float32{{float32(rank)}, {float32(rank + 3)}}
-		err = g.AllReduceMultiAsync(tensorsOf(mean), pg.Avg).Wait(ctx)
+		err = g.AllReduceMultiAsync(tensorsOf(mean), tensor.Avg).Wait(ctx)
 		if err := gave(err, mean, [][]float32{{2.5}, {2.5}}); err != nil {
 			return err
 		}
@@ -171,7 +172,7 @@ func multiGathers(ctx context.Context, g *pg.Group, each int) error {
 	world, rank := g.Size(), g.Rank()
 	in := [][]int64{{int64(rank * 2)}, {int64(rank*2 + 1)}}
 	lists := [][][]int64{}
-	var out [][]pg.Tensor
+	var out [][]tensor.Tensor
 	for range each {
 		list := cutBy(make([]int64, world*each), slices.Repeat([]int{1}, world*each))
 		lists = append(lists, list)
@@ -183,7 +184,7 @@ func multiGathers(ctx context.Context, g *pg.Group, each int) error {
 		return err
 	}
 	got := [][]int64{{0}, {0}}
-	err = g.ReduceScatterMulti(ctx, out, tensorsOf(got), pg.Sum)
+	err = g.ReduceScatterMulti(ctx, out, tensorsOf(got), tensor.Sum)
 	n := int64(world * each) // every list of every rank has the same numbers
 	return gave(err, got, [][]int64{{n * int64(rank*each)}, {n * int64(rank*each+1)}})
 }

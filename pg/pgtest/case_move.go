@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // moveSizes are the element counts that verbs which only copy are tried with:
@@ -38,8 +39,8 @@ func testBroadcast(t *testing.T, h Harness) {
 	}
 }
 
-func broadcastOne(ctx context.Context, g *pg.Group, root int, d pg.DType, n int, seed uint64) error {
-	x := pg.New(d, n)
+func broadcastOne(ctx context.Context, g *pg.Group, root int, d tensor.DType, n int, seed uint64) error {
+	x := tensor.New(d, n)
 	if g.Rank() == root {
 		Fill(x, seed)
 	}
@@ -62,7 +63,7 @@ func testBroadcastSeveral(t *testing.T, h Harness) {
 			if rank == root {
 				op.In = append(op.In, input(d, n, seedOf(0, root, i)))
 			}
-			op.Out = append(op.Out, pg.New(d, n))
+			op.Out = append(op.Out, tensor.New(d, n))
 		}
 		if err := g.Do(ctx, op); err != nil {
 			return err
@@ -77,8 +78,8 @@ func testBroadcastSeveral(t *testing.T, h Harness) {
 }
 
 // slots makes one tensor per rank.
-func slots(worldSize int, make func(slot int) pg.Tensor) []pg.Tensor {
-	var ts []pg.Tensor
+func slots(worldSize int, make func(slot int) tensor.Tensor) []tensor.Tensor {
+	var ts []tensor.Tensor
 	for slot := range worldSize {
 		ts = append(ts, make(slot))
 	}
@@ -87,13 +88,13 @@ func slots(worldSize int, make func(slot int) pg.Tensor) []pg.Tensor {
 
 // filled tells whether t is what Fill writes. That repeats, so comparing takes
 // little memory.
-func filled(t pg.Tensor, seed uint64) error {
+func filled(t tensor.Tensor, seed uint64) error {
 	want := input(t.DType(), min(t.Len(), drawnElements), seed)
 	return periodic(t.DType(), t.Bytes(), want.Bytes())
 }
 
 // filledSlots compares each tensor with what Fill writes for its slot.
-func filledSlots(got []pg.Tensor, seed func(slot int) uint64) error {
+func filledSlots(got []tensor.Tensor, seed func(slot int) uint64) error {
 	for slot, t := range got {
 		if err := filled(t, seed(slot)); err != nil {
 			return fmt.Errorf("slot %d: %w", slot, err)
@@ -103,7 +104,7 @@ func filledSlots(got []pg.Tensor, seed func(slot int) uint64) error {
 }
 
 // eachSize runs f on worlds of all sizes, for all sizes of tensors.
-func eachSize(t *testing.T, h Harness, f func(ctx context.Context, g *pg.Group, d pg.DType, n int) error) {
+func eachSize(t *testing.T, h Harness, f func(ctx context.Context, g *pg.Group, d tensor.DType, n int) error) {
 	t.Helper()
 	for worldSize := 1; worldSize <= h.MaxWorldSize; worldSize++ {
 		w := newWorld(t, h, worldSize)
@@ -122,17 +123,17 @@ func eachSize(t *testing.T, h Harness, f func(ctx context.Context, g *pg.Group, 
 // testAllGather: everybody gets everybody's tensor, also when the input is this
 // rank's slot of the output.
 func testAllGather(t *testing.T, h Harness) {
-	eachSize(t, h, func(ctx context.Context, g *pg.Group, d pg.DType, n int) error {
+	eachSize(t, h, func(ctx context.Context, g *pg.Group, d tensor.DType, n int) error {
 		rank := g.Rank()
 		seed := func(from int) uint64 { return seedOf(0, from, 0) }
-		out := slots(g.Size(), func(int) pg.Tensor { return pg.New(d, n) })
+		out := slots(g.Size(), func(int) tensor.Tensor { return tensor.New(d, n) })
 		if err := g.AllGather(ctx, input(d, n, seed(rank)), out); err != nil {
 			return err
 		}
 		if err := filledSlots(out, seed); err != nil {
 			return err
 		}
-		out = slots(g.Size(), func(int) pg.Tensor { return pg.New(d, n) })
+		out = slots(g.Size(), func(int) tensor.Tensor { return tensor.New(d, n) })
 		Fill(out[rank], seed(rank))
 		if err := g.AllGather(ctx, out[rank], out); err != nil {
 			return err
@@ -143,12 +144,12 @@ func testAllGather(t *testing.T, h Harness) {
 
 // testGather: the root gets everybody's tensor.
 func testGather(t *testing.T, h Harness) {
-	eachSize(t, h, func(ctx context.Context, g *pg.Group, d pg.DType, n int) error {
+	eachSize(t, h, func(ctx context.Context, g *pg.Group, d tensor.DType, n int) error {
 		for root := range g.Size() {
 			seed := func(from int) uint64 { return seedOf(root, from, 0) }
-			var out []pg.Tensor
+			var out []tensor.Tensor
 			if g.Rank() == root {
-				out = slots(g.Size(), func(int) pg.Tensor { return pg.New(d, n) })
+				out = slots(g.Size(), func(int) tensor.Tensor { return tensor.New(d, n) })
 			}
 			if err := g.Gather(ctx, input(d, n, seed(g.Rank())), out, root); err != nil {
 				return err
@@ -163,14 +164,14 @@ func testGather(t *testing.T, h Harness) {
 
 // testScatter: rank r gets slot r of the root.
 func testScatter(t *testing.T, h Harness) {
-	eachSize(t, h, func(ctx context.Context, g *pg.Group, d pg.DType, n int) error {
+	eachSize(t, h, func(ctx context.Context, g *pg.Group, d tensor.DType, n int) error {
 		for root := range g.Size() {
 			seed := func(slot int) uint64 { return seedOf(root, slot, 0) }
-			var in []pg.Tensor
+			var in []tensor.Tensor
 			if g.Rank() == root {
-				in = slots(g.Size(), func(slot int) pg.Tensor { return input(d, n, seed(slot)) })
+				in = slots(g.Size(), func(slot int) tensor.Tensor { return input(d, n, seed(slot)) })
 			}
-			out := pg.New(d, n)
+			out := tensor.New(d, n)
 			if err := g.Scatter(ctx, in, out, root); err != nil {
 				return err
 			}
@@ -184,10 +185,10 @@ func testScatter(t *testing.T, h Harness) {
 
 // testAllToAll: slot r of rank s becomes slot s of rank r.
 func testAllToAll(t *testing.T, h Harness) {
-	eachSize(t, h, func(ctx context.Context, g *pg.Group, d pg.DType, n int) error {
+	eachSize(t, h, func(ctx context.Context, g *pg.Group, d tensor.DType, n int) error {
 		rank := g.Rank()
-		in := slots(g.Size(), func(to int) pg.Tensor { return input(d, n, seedOf(0, rank, to)) })
-		out := slots(g.Size(), func(int) pg.Tensor { return pg.New(d, n) })
+		in := slots(g.Size(), func(to int) tensor.Tensor { return input(d, n, seedOf(0, rank, to)) })
+		out := slots(g.Size(), func(int) tensor.Tensor { return tensor.New(d, n) })
 		if err := g.AllToAll(ctx, in, out); err != nil {
 			return err
 		}

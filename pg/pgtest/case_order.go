@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // testOrder: async ops run in the order of submission, whatever their size and
@@ -19,12 +20,12 @@ func testOrder(t *testing.T, h Harness) {
 		chained := []float64{float64(rank + 1)}
 		var works []*pg.Work
 		for i := range rounds {
-			big := pg.New(pg.Float32DType, (i%4)*40_000)
+			big := tensor.New(tensor.Float32, (i%4)*40_000)
 			works = append(works,
-				g.AllReduceAsync(pg.Of(chained), pg.Max),
-				g.AllReduceAsync(big, pg.Sum),
-				g.BroadcastAsync(pg.Of(chained), i%worldSize),
-				g.AllReduceAsync(pg.Of(chained), pg.Sum))
+				g.AllReduceAsync(tensor.Of(chained), tensor.Max),
+				g.AllReduceAsync(big, tensor.Sum),
+				g.BroadcastAsync(tensor.Of(chained), i%worldSize),
+				g.AllReduceAsync(tensor.Of(chained), tensor.Sum))
 		}
 		for i := len(works) - 1; i >= 0; i-- {
 			if err := works[i].Wait(ctx); err != nil {
@@ -63,7 +64,7 @@ func testPointToPoint(t *testing.T, h Harness) {
 			var works []*pg.Work
 			for i := range messages {
 				for tag := range 2 {
-					x := input(pg.Float32DType, sizes[i%len(sizes)], seedOf(i, rank, tag))
+					x := input(tensor.Float32, sizes[i%len(sizes)], seedOf(i, rank, tag))
 					works = append(works, g.SendAsync(x, pg.Envelope{Peer: next, Tag: tag}))
 				}
 			}
@@ -73,13 +74,13 @@ func testPointToPoint(t *testing.T, h Harness) {
 			for tag := 1; tag >= 0; tag-- {
 				for i := range messages {
 					n := sizes[i%len(sizes)]
-					x := pg.New(pg.Float32DType, n)
+					x := tensor.New(tensor.Float32, n)
 					from, err := g.Recv(ctx, x, pg.Envelope{Peer: prev, Tag: tag})
 					if err != nil || from != prev {
 						return fmt.Errorf("message %d tag %d from %d, want %d: %w", i, tag, from, prev, err)
 					}
-					want := input(pg.Float32DType, n, seedOf(i, prev, tag))
-					if err := same(pg.Float32DType, x.Bytes(), want.Bytes()); err != nil {
+					want := input(tensor.Float32, n, seedOf(i, prev, tag))
+					if err := same(tensor.Float32, x.Bytes(), want.Bytes()); err != nil {
 						return fmt.Errorf("message %d tag %d: %w", i, tag, err)
 					}
 				}
@@ -108,16 +109,16 @@ func testAnySource(t *testing.T, h Harness) {
 	w.Each(func(ctx context.Context, rank int, g *pg.Group) error {
 		if rank != 0 {
 			for i := range messages {
-				if err := g.Send(ctx, pg.Of([]int64{int64(rank*100 + i)}), pg.Envelope{Peer: 0, Tag: 7}); err != nil {
+				if err := g.Send(ctx, tensor.Of([]int64{int64(rank*100 + i)}), pg.Envelope{Peer: 0, Tag: 7}); err != nil {
 					return err
 				}
 			}
-			return g.Send(ctx, pg.Of([]int64{int64(-rank)}), pg.Envelope{Peer: 0, Tag: 8})
+			return g.Send(ctx, tensor.Of([]int64{int64(-rank)}), pg.Envelope{Peer: 0, Tag: 8})
 		}
 		next := make([]int, worldSize)
 		got := make([]int64, 1)
 		for range messages * (worldSize - 1) {
-			from, err := g.Recv(ctx, pg.Of(got), pg.Envelope{Peer: pg.AnySource, Tag: 7})
+			from, err := g.Recv(ctx, tensor.Of(got), pg.Envelope{Peer: pg.AnySource, Tag: 7})
 			if err != nil {
 				return err
 			}
@@ -127,7 +128,7 @@ func testAnySource(t *testing.T, h Harness) {
 			next[from]++
 		}
 		for peer := 1; peer < worldSize; peer++ {
-			if _, err := g.Recv(ctx, pg.Of(got), pg.Envelope{Peer: peer, Tag: 8}); err != nil || got[0] != int64(-peer) {
+			if _, err := g.Recv(ctx, tensor.Of(got), pg.Envelope{Peer: peer, Tag: 8}); err != nil || got[0] != int64(-peer) {
 				return fmt.Errorf("received %d from rank %d under tag 8: %w", got[0], peer, err)
 			}
 		}

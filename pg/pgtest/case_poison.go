@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // poisonByte is what tensors are filled with once they are the caller's again.
@@ -34,7 +35,7 @@ func testPoison(t *testing.T, h Harness) {
 		works(w)
 		var mu sync.Mutex
 		poison := func(op *pg.Op) {
-			for _, tensors := range [2][]pg.Tensor{op.In, op.Out} {
+			for _, tensors := range [2][]tensor.Tensor{op.In, op.Out} {
 				for _, x := range tensors {
 					b := x.Bytes()
 					copy(b, pattern)
@@ -66,8 +67,8 @@ func testPoison(t *testing.T, h Harness) {
 // poisons the tensors of each as it ends.
 func cutOff(g *pg.Group, rank, epoch int, poison func(*pg.Op)) {
 	const big = 150_000
-	f32 := func(n int) []pg.Tensor { return []pg.Tensor{input(pg.Float32DType, n, seedOf(epoch, rank, n))} }
-	wide := func(n int) []pg.Tensor { return append(append(f32(n), f32(n)...), f32(n)...) }
+	f32 := func(n int) []tensor.Tensor { return []tensor.Tensor{input(tensor.Float32, n, seedOf(epoch, rank, n))} }
+	wide := func(n int) []tensor.Tensor { return append(append(f32(n), f32(n)...), f32(n)...) }
 	ops := []*pg.Op{
 		{Kind: pg.KindRecv, Out: f32(big), Peer: (rank + 1) % 3, Tag: 9}, // nobody sends
 		{Kind: pg.KindSend, In: f32(big), Peer: (rank + 1) % 3, Tag: 8},
@@ -100,11 +101,11 @@ func refill(w *World) {
 	w.t.Helper()
 	w.Each(func(ctx context.Context, rank int, g *pg.Group) error {
 		n := len(w.Groups)
-		x := input(pg.Float32DType, 150_000, seedOf(1, rank, 1))
-		return errors.Join(g.AllReduce(ctx, x, pg.Sum),
+		x := input(tensor.Float32, 150_000, seedOf(1, rank, 1))
+		return errors.Join(g.AllReduce(ctx, x, tensor.Sum),
 			g.BatchSendRecv(ctx, []*pg.Op{
-				pg.SendOp(pg.New(pg.Float32DType, 70_000), pg.Envelope{Peer: (rank + 1) % n, Tag: 8}),
-				pg.RecvOp(pg.New(pg.Float32DType, 70_000), pg.Envelope{Peer: (rank + n - 1) % n, Tag: 8}),
+				pg.SendOp(tensor.New(tensor.Float32, 70_000), pg.Envelope{Peer: (rank + 1) % n, Tag: 8}),
+				pg.RecvOp(tensor.New(tensor.Float32, 70_000), pg.Envelope{Peer: (rank + n - 1) % n, Tag: 8}),
 			}))
 	})
 }

@@ -7,28 +7,29 @@ import (
 	"testing"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // seedOf makes inputs that differ by op, rank and slot.
 func seedOf(op, rank, slot int) uint64 { return uint64(op)<<32 | uint64(rank)<<16 | uint64(slot) }
 
 // input is a tensor that the given rank contributes.
-func input(dtype pg.DType, n int, seed uint64) pg.Tensor {
-	t := pg.New(dtype, n)
+func input(dtype tensor.DType, n int, seed uint64) tensor.Tensor {
+	t := tensor.New(dtype, n)
 	Fill(t, seed)
 	return t
 }
 
 // pair is a dtype with a reduction that it takes.
 type pair struct {
-	dtype pg.DType
+	dtype tensor.DType
 	Reduction
 }
 
 func (h Harness) pairs(worldSize int) []pair {
 	var all []pair
 	for _, d := range h.DTypes {
-		for _, o := range pg.ReduceOps() {
+		for _, o := range tensor.ReduceOps() {
 			if d.Reduces(o) == nil {
 				all = append(all, pair{d, Reduction{Op: o, Divisor: worldSize, Factor: 0.7}})
 			}
@@ -39,7 +40,7 @@ func (h Harness) pairs(worldSize int) []pair {
 
 func (p pair) op(k pg.Kind) pg.Op {
 	op := pg.Op{Kind: k, Reduce: p.Op}
-	if p.Op == pg.PreMulSum {
+	if p.Op == tensor.PreMulSum {
 		op.Factor = p.Factor
 	}
 	return op
@@ -48,7 +49,7 @@ func (p pair) op(k pg.Kind) pg.Op {
 // expect is the reference result of inputs made by make for every rank, or
 // the first of it: inputs repeat after drawnElements, and so does the result.
 // It is compared by periodic.
-func (p pair) expect(worldSize int, make func(rank int) pg.Tensor) []byte {
+func (p pair) expect(worldSize int, make func(rank int) tensor.Tensor) []byte {
 	inputs := [][]byte{}
 	for rank := range worldSize {
 		x := make(rank)
@@ -69,7 +70,7 @@ func testReductions(t *testing.T, h Harness) {
 			for _, n := range []int{0, 1, 1021} {
 				want := make([][]byte, len(pairs))
 				for i, p := range pairs {
-					want[i] = p.expect(worldSize, func(rank int) pg.Tensor { return input(p.dtype, n, seedOf(i, rank, 0)) })
+					want[i] = p.expect(worldSize, func(rank int) tensor.Tensor { return input(p.dtype, n, seedOf(i, rank, 0)) })
 				}
 				w.Each(func(ctx context.Context, rank int, g *pg.Group) error {
 					for i, p := range pairs {
@@ -84,11 +85,11 @@ func testReductions(t *testing.T, h Harness) {
 	}
 }
 
-func reduceBothWays(ctx context.Context, g *pg.Group, p pair, in pg.Tensor, want []byte) error {
+func reduceBothWays(ctx context.Context, g *pg.Group, p pair, in tensor.Tensor, want []byte) error {
 	before := slices.Clone(in.Bytes())
-	out := pg.New(in.DType(), in.Len())
+	out := tensor.New(in.DType(), in.Len())
 	op := p.op(pg.KindAllReduce)
-	op.In, op.Out = []pg.Tensor{in}, []pg.Tensor{out}
+	op.In, op.Out = []tensor.Tensor{in}, []tensor.Tensor{out}
 	if err := g.Do(ctx, &op); err != nil {
 		return err
 	}
@@ -99,7 +100,7 @@ func reduceBothWays(ctx context.Context, g *pg.Group, p pair, in pg.Tensor, want
 		return fmt.Errorf("out of place: the input has changed")
 	}
 	op = p.op(pg.KindAllReduce)
-	op.In, op.Out = []pg.Tensor{in}, []pg.Tensor{in}
+	op.In, op.Out = []tensor.Tensor{in}, []tensor.Tensor{in}
 	if err := g.Do(ctx, &op); err != nil {
 		return err
 	}
@@ -113,16 +114,16 @@ func reduceBothWays(ctx context.Context, g *pg.Group, p pair, in pg.Tensor, want
 // 1 MiB are as exact as small ones; a Divisor of the op's own is used.
 func testBigReductions(t *testing.T, h Harness) {
 	cases := []struct {
-		dtype pg.DType
+		dtype tensor.DType
 		r     Reduction
 		n     int
 	}{
-		{pg.Float32DType, Reduction{Op: pg.Sum}, 300_001},
-		{pg.Float32DType, Reduction{Op: pg.Avg, Divisor: 7}, 65_536},
-		{pg.Float16DType, Reduction{Op: pg.Sum}, 600_003},
-		{pg.BFloat16DType, Reduction{Op: pg.Avg, Divisor: 3}, 131_073},
-		{pg.Float64DType, Reduction{Op: pg.Max}, 140_001},
-		{pg.Uint8DType, Reduction{Op: pg.BXor}, 1<<20 + 1},
+		{tensor.Float32, Reduction{Op: tensor.Sum}, 300_001},
+		{tensor.Float32, Reduction{Op: tensor.Avg, Divisor: 7}, 65_536},
+		{tensor.Float16, Reduction{Op: tensor.Sum}, 600_003},
+		{tensor.BFloat16, Reduction{Op: tensor.Avg, Divisor: 3}, 131_073},
+		{tensor.Float64, Reduction{Op: tensor.Max}, 140_001},
+		{tensor.Uint8, Reduction{Op: tensor.BXor}, 1<<20 + 1},
 	}
 	for worldSize := 2; worldSize <= h.MaxWorldSize; worldSize++ {
 		t.Run(fmt.Sprintf("world=%d", worldSize), func(t *testing.T) {
@@ -132,10 +133,10 @@ func testBigReductions(t *testing.T, h Harness) {
 					continue
 				}
 				p := pair{c.dtype, c.r}
-				want := p.expect(worldSize, func(rank int) pg.Tensor { return input(c.dtype, c.n, seedOf(i, rank, 0)) })
+				want := p.expect(worldSize, func(rank int) tensor.Tensor { return input(c.dtype, c.n, seedOf(i, rank, 0)) })
 				w.Each(func(ctx context.Context, rank int, g *pg.Group) error {
 					x := input(c.dtype, c.n, seedOf(i, rank, 0))
-					op := pg.Op{Kind: pg.KindAllReduce, In: []pg.Tensor{x}, Out: []pg.Tensor{x}, Reduce: c.r.Op, Divisor: c.r.Divisor}
+					op := pg.Op{Kind: pg.KindAllReduce, In: []tensor.Tensor{x}, Out: []tensor.Tensor{x}, Reduce: c.r.Op, Divisor: c.r.Divisor}
 					if err := g.Do(ctx, &op); err != nil {
 						return err
 					}
@@ -152,9 +153,9 @@ func testCoalesced(t *testing.T, h Harness) {
 	sizes := []int{5, 0, 70_001, 1, 300}
 	const worldSize = 3
 	w := newWorld(t, h, worldSize)
-	p := pair{pg.Float32DType, Reduction{Op: pg.Avg, Divisor: worldSize}}
+	p := pair{tensor.Float32, Reduction{Op: tensor.Avg, Divisor: worldSize}}
 	w.Each(func(ctx context.Context, rank int, g *pg.Group) error {
-		var ts []pg.Tensor
+		var ts []tensor.Tensor
 		for i, n := range sizes {
 			ts = append(ts, input(p.dtype, n, seedOf(0, rank, i)))
 		}
@@ -162,7 +163,7 @@ func testCoalesced(t *testing.T, h Harness) {
 			return err
 		}
 		for i, n := range sizes {
-			want := p.expect(worldSize, func(rank int) pg.Tensor { return input(p.dtype, n, seedOf(0, rank, i)) })
+			want := p.expect(worldSize, func(rank int) tensor.Tensor { return input(p.dtype, n, seedOf(0, rank, i)) })
 			if err := periodic(p.dtype, ts[i].Bytes(), want); err != nil {
 				return fmt.Errorf("tensor %d: %w", i, err)
 			}
@@ -176,11 +177,11 @@ func testCoalesced(t *testing.T, h Harness) {
 func testReduce(t *testing.T, h Harness) {
 	for worldSize := 1; worldSize <= h.MaxWorldSize; worldSize++ {
 		w := newWorld(t, h, worldSize)
-		p := pair{pg.Float32DType, Reduction{Op: pg.Sum}}
+		p := pair{tensor.Float32, Reduction{Op: tensor.Sum}}
 		for _, n := range []int{0, 1, 1021, 90_001} {
 			w.Each(func(ctx context.Context, rank int, g *pg.Group) error {
 				for root := range worldSize {
-					make := func(rank int) pg.Tensor { return input(p.dtype, n, seedOf(root, rank, 0)) }
+					make := func(rank int) tensor.Tensor { return input(p.dtype, n, seedOf(root, rank, 0)) }
 					x := make(rank)
 					if err := g.Reduce(ctx, x, p.Op, root); err != nil {
 						return fmt.Errorf("root %d: %w", root, err)
@@ -208,17 +209,17 @@ func testReduceScatter(t *testing.T, h Harness) {
 			check := func(size func(slot int) int) {
 				t.Helper()
 				w.Each(func(ctx context.Context, rank int, g *pg.Group) error {
-					in := make([]pg.Tensor, worldSize)
+					in := make([]tensor.Tensor, worldSize)
 					for slot := range in {
 						in[slot] = input(p.dtype, size(slot), seedOf(i, rank, slot))
 					}
-					out := pg.New(p.dtype, size(rank))
+					out := tensor.New(p.dtype, size(rank))
 					op := p.op(pg.KindReduceScatter)
-					op.In, op.Out = in, []pg.Tensor{out}
+					op.In, op.Out = in, []tensor.Tensor{out}
 					if err := g.Do(ctx, &op); err != nil {
 						return fmt.Errorf("%v %v: %w", p.Op, p.dtype, err)
 					}
-					want := p.expect(worldSize, func(from int) pg.Tensor {
+					want := p.expect(worldSize, func(from int) tensor.Tensor {
 						return input(p.dtype, size(rank), seedOf(i, from, rank))
 					})
 					if err := periodic(p.dtype, out.Bytes(), want); err != nil {
@@ -228,7 +229,7 @@ func testReduceScatter(t *testing.T, h Harness) {
 				})
 			}
 			check(func(int) int { return 37 })
-			if p.dtype == pg.Float32DType && p.Op == pg.Sum {
+			if p.dtype == tensor.Float32 && p.Op == tensor.Sum {
 				check(func(int) int { return 0 })
 				check(func(int) int { return 80_001 })
 				check(func(slot int) int { return slot * 11 })

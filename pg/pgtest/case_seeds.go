@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // The examples that the documentation of torch.distributed 2.1 (and, for the
@@ -81,30 +82,30 @@ func seedReductions() []seedExample {
 	return []seedExample{
 		{"all_reduce", 2, func(ctx context.Context, rank int, g *pg.Group) error {
 			x := arange(1+2*rank, 2)
-			return gave(g.AllReduce(ctx, pg.Of(x), pg.Sum), x, []int64{4, 6})
+			return gave(g.AllReduce(ctx, tensor.Of(x), tensor.Sum), x, []int64{4, 6})
 		}},
 		{"all_reduce complex", 2, func(ctx context.Context, rank int, g *pg.Group) error {
 			x := carange(1+2*rank, 2)
-			return gave(g.AllReduce(ctx, pg.Of(x), pg.Sum), x, []complex64{4 + 4i, 6 + 6i})
+			return gave(g.AllReduce(ctx, tensor.Of(x), tensor.Sum), x, []complex64{4 + 4i, 6 + 6i})
 		}},
 		{"reduce_scatter_tensor", 2, func(ctx context.Context, rank int, g *pg.Group) error {
 			want := [][]int64{{0, 2}, {4, 6}}[rank]
 			out := make([]int64, 2)
-			if err := gave(g.ReduceScatterTensor(ctx, pg.Of(arange(0, 4)), pg.Of(out), pg.Sum), out, want); err != nil {
+			if err := gave(g.ReduceScatterTensor(ctx, tensor.Of(arange(0, 4)), tensor.Of(out), tensor.Sum), out, want); err != nil {
 				return err
 			}
-			stack, err := pg.Of(arange(0, 4)).Reshape(2, 2)
+			stack, err := tensor.Of(arange(0, 4)).Reshape(2, 2)
 			clear(out)
-			return gave(errors.Join(err, g.ReduceScatterTensor(ctx, stack, pg.Of(out), pg.Sum)), out, want)
+			return gave(errors.Join(err, g.ReduceScatterTensor(ctx, stack, tensor.Of(out), tensor.Sum)), out, want)
 		}},
 		{"all_reduce_multigpu", 2, func(ctx context.Context, rank int, g *pg.Group) error {
 			values := make([][]float32, 8)
-			tensors := make([]pg.Tensor, 8)
+			tensors := make([]tensor.Tensor, 8)
 			for i := range values {
 				values[i] = []float32{1}
-				tensors[i] = pg.Of(values[i])
+				tensors[i] = tensor.Of(values[i])
 			}
-			if err := g.AllReduceMulti(ctx, tensors, pg.Sum); err != nil {
+			if err := g.AllReduceMulti(ctx, tensors, tensor.Sum); err != nil {
 				return err
 			}
 			for i := range values {
@@ -121,45 +122,45 @@ func seedGathers() []seedExample {
 	return []seedExample{
 		{"all_gather", 2, func(ctx context.Context, rank int, g *pg.Group) error {
 			a, b := make([]int64, 2), make([]int64, 2)
-			err := g.AllGather(ctx, pg.Of(arange(1+2*rank, 2)), []pg.Tensor{pg.Of(a), pg.Of(b)})
+			err := g.AllGather(ctx, tensor.Of(arange(1+2*rank, 2)), []tensor.Tensor{tensor.Of(a), tensor.Of(b)})
 			return gave(err, [][]int64{a, b}, [][]int64{{1, 2}, {3, 4}})
 		}},
 		{"all_gather complex", 2, func(ctx context.Context, rank int, g *pg.Group) error {
 			a, b := make([]complex64, 2), make([]complex64, 2)
-			err := g.AllGather(ctx, pg.Of(carange(1+2*rank, 2)), []pg.Tensor{pg.Of(a), pg.Of(b)})
+			err := g.AllGather(ctx, tensor.Of(carange(1+2*rank, 2)), []tensor.Tensor{tensor.Of(a), tensor.Of(b)})
 			return gave(err, [][]complex64{a, b}, [][]complex64{{1 + 1i, 2 + 2i}, {3 + 3i, 4 + 4i}})
 		}},
 		{"all_gather_into_tensor", 2, func(ctx context.Context, rank int, g *pg.Group) error {
 			out := make([]int64, 4)
-			in := pg.Of(arange(1+2*rank, 2))
-			if err := gave(g.AllGatherIntoTensor(ctx, in, pg.Of(out)), out, []int64{1, 2, 3, 4}); err != nil {
+			in := tensor.Of(arange(1+2*rank, 2))
+			if err := gave(g.AllGatherIntoTensor(ctx, in, tensor.Of(out)), out, []int64{1, 2, 3, 4}); err != nil {
 				return err
 			}
 			clear(out)
-			stack, err := pg.Of(out).Reshape(2, 2)
+			stack, err := tensor.Of(out).Reshape(2, 2)
 			return gave(errors.Join(err, g.AllGatherIntoTensor(ctx, in, stack)), out, []int64{1, 2, 3, 4})
 		}},
 		{"all_gather_coalesced", 2, func(ctx context.Context, rank int, g *pg.Group) error {
 			in := [][][]int64{{{1, 1, 1, 1}, {2}, {3, 3}}, {{3, 3, 3, 3}, {5}, {1, 1}}}
 			got := [][][]int64{{{-1, -1, -1, -1}, {-1}, {-1, -1}}, {{-1, -1, -1, -1}, {-1}, {-1, -1}}}
-			out := [][]pg.Tensor{tensorsOf(got[0]), tensorsOf(got[1])}
+			out := [][]tensor.Tensor{tensorsOf(got[0]), tensorsOf(got[1])}
 			return gave(g.AllGatherCoalesced(ctx, tensorsOf(in[rank]), out), got, in)
 		}},
 		{"scatter", 2, func(ctx context.Context, rank int, g *pg.Group) error {
 			out := make([]float32, 2)
-			var list []pg.Tensor
+			var list []tensor.Tensor
 			if rank == 0 {
-				list = []pg.Tensor{pg.Of([]float32{1, 1}), pg.Of([]float32{5, 5})}
+				list = []tensor.Tensor{tensor.Of([]float32{1, 1}), tensor.Of([]float32{5, 5})}
 			}
-			return gave(g.Scatter(ctx, list, pg.Of(out), 0), out, [][]float32{{1, 1}, {5, 5}}[rank])
+			return gave(g.Scatter(ctx, list, tensor.Of(out), 0), out, [][]float32{{1, 1}, {5, 5}}[rank])
 		}},
 	}
 }
 
-func tensorsOf[T pg.Element](xs [][]T) []pg.Tensor {
-	var ts []pg.Tensor
+func tensorsOf[T tensor.Element](xs [][]T) []tensor.Tensor {
+	var ts []tensor.Tensor
 	for _, x := range xs {
-		ts = append(ts, pg.Of(x))
+		ts = append(ts, tensor.Of(x))
 	}
 	return ts
 }
@@ -193,20 +194,20 @@ func seedMoves() []seedExample {
 	return []seedExample{
 		{"all_to_all_single", 4, func(ctx context.Context, rank int, g *pg.Group) error {
 			out := make([]int64, 4)
-			return gave(g.AllToAllSingle(ctx, pg.Of(arange(4*rank, 4)), pg.Of(out), pg.Splits{}), out, even(rank))
+			return gave(g.AllToAllSingle(ctx, tensor.Of(arange(4*rank, 4)), tensor.Of(out), pg.Splits{}), out, even(rank))
 		}},
 		{"all_to_all_single uneven", 4, func(ctx context.Context, rank int, g *pg.Group) error {
 			in, want, inSplits, outSplits := unevenExample()
 			out := make([]int64, len(want[rank]))
 			splits := pg.Splits{In: inSplits[rank], Out: outSplits[rank]}
-			return gave(g.AllToAllSingle(ctx, pg.Of(in[rank]), pg.Of(out), splits), out, want[rank])
+			return gave(g.AllToAllSingle(ctx, tensor.Of(in[rank]), tensor.Of(out), splits), out, want[rank])
 		}},
 		{"all_to_all_single complex", 4, func(ctx context.Context, rank int, g *pg.Group) error {
 			out, want := make([]complex64, 4), make([]complex64, 4)
 			for i := range want {
 				want[i] = carange(1+4*i+rank, 1)[0]
 			}
-			return gave(g.AllToAllSingle(ctx, pg.Of(carange(1+4*rank, 4)), pg.Of(out), pg.Splits{}), out, want)
+			return gave(g.AllToAllSingle(ctx, tensor.Of(carange(1+4*rank, 4)), tensor.Of(out), pg.Splits{}), out, want)
 		}},
 		{"all_to_all", 4, func(ctx context.Context, rank int, g *pg.Group) error {
 			out := make([]int64, 4)
@@ -231,7 +232,7 @@ func seedMoves() []seedExample {
 			// "Essentially, it is similar to following operation"
 			out := make([]int64, 4)
 			for root, slot := range tensorsOf(cutBy(out, ones)) {
-				var list []pg.Tensor
+				var list []tensor.Tensor
 				if root == rank {
 					list = tensorsOf(cutBy(arange(4*rank, 4), ones))
 				}
@@ -245,8 +246,8 @@ func seedMoves() []seedExample {
 			// As printed, torch.arange(2) + 2 * rank, to the next rank.
 			got := make([]int64, 2)
 			err := g.BatchSendRecv(ctx, []*pg.Op{
-				pg.SendOp(pg.Of(arange(2*rank, 2)), pg.Envelope{Peer: (rank + 1) % 2}),
-				pg.RecvOp(pg.Of(got), pg.Envelope{Peer: (rank + 1) % 2}),
+				pg.SendOp(tensor.Of(arange(2*rank, 2)), pg.Envelope{Peer: (rank + 1) % 2}),
+				pg.RecvOp(tensor.Of(got), pg.Envelope{Peer: (rank + 1) % 2}),
 			})
 			return gave(err, got, [][]int64{{2, 3}, {0, 1}}[rank])
 		}},

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // testAbortStress: an abort may come at any moment of any op, from any
@@ -62,7 +63,7 @@ func reduceUntilBroken(t *testing.T, g *pg.Group, seed int, started chan<- struc
 	for i := 0; ; i++ {
 		x := make([]float32, 1+(i+seed)%3*60_000)
 		memory = append(memory, x)
-		under = append(under, g.AllReduceAsync(pg.Of(x), pg.Sum))
+		under = append(under, g.AllReduceAsync(tensor.Of(x), tensor.Sum))
 		if i == 3 {
 			started <- struct{}{}
 		}

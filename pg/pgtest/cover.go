@@ -1,6 +1,9 @@
 package pgtest
 
-import "github.com/skerry-ft/skerry/pg"
+import (
+	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
+)
 
 // Cover is how much of the product of rows, sizes and worlds a grid has. A row
 // is a verb with a dtype and a reduce op.
@@ -33,8 +36,8 @@ type row struct {
 	turn  int // among the rows of its verb that make sense; -1 if it makes none
 	turns int // how many those are
 
-	dtype  pg.DType
-	reduce pg.ReduceOp
+	dtype  tensor.DType
+	reduce tensor.ReduceOp
 }
 
 // rows lists them, those too that make no sense.
@@ -42,13 +45,13 @@ func rows() []row {
 	var all []row
 	for _, v := range verbs() {
 		first, turn := len(all), 0
-		for _, d := range pg.DTypes() {
-			for _, op := range pg.ReduceOps() {
-				if op != pg.Sum && !v.reduces {
+		for _, d := range tensor.DTypes() {
+			for _, op := range tensor.ReduceOps() {
+				if op != tensor.Sum && !v.reduces {
 					continue
 				}
 				r := row{verb: v, index: len(all), turn: -1, dtype: d, reduce: op}
-				if (Cell{Verb: v.name, DType: d, Reduce: op, World: v.least}).Skip(pg.Kinds(), pg.DTypes()) == "" {
+				if (Cell{Verb: v.name, DType: d, Reduce: op, World: v.least}).Skip(pg.Kinds(), tensor.DTypes()) == "" {
 					r.turn = turn
 					turn++
 				}

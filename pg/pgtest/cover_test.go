@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // TestCoverPairs: the design meets every row with every size and every world,
@@ -11,8 +12,8 @@ import (
 func TestCoverPairs(t *testing.T) {
 	type rowID struct {
 		verb   string
-		dtype  pg.DType
-		reduce pg.ReduceOp
+		dtype  tensor.DType
+		reduce tensor.ReduceOp
 	}
 	type pair struct {
 		row rowID
@@ -25,7 +26,7 @@ func TestCoverPairs(t *testing.T) {
 	sizes, worlds, places := map[pair]int{}, map[pair]bool{}, map[place]bool{}
 	grid := Grid{Cover: CoverPairs}
 	for _, world := range grid.worlds() {
-		cells, _ := Split(grid.Cells(world), pg.Kinds(), pg.DTypes())
+		cells, _ := Split(grid.Cells(world), pg.Kinds(), tensor.DTypes())
 		for _, c := range cells {
 			r := rowID{c.Verb, c.DType, c.Reduce}
 			sizes[pair{r, c.Bytes}]++
@@ -61,8 +62,8 @@ func TestCoverVerbs(t *testing.T) {
 	}
 	type part struct {
 		verb   string
-		dtype  pg.DType
-		reduce pg.ReduceOp
+		dtype  tensor.DType
+		reduce tensor.ReduceOp
 	}
 	places, parts := map[place]int{}, map[part]bool{}
 	grid := Grid{Cover: CoverVerbs}

@@ -7,15 +7,16 @@ import (
 	"strings"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // Cell is one combination of the grid that every backend is checked over: a
 // verb, a dtype, a reduce op where the verb reduces, a size and a world size.
 type Cell struct {
 	Verb   string
-	DType  pg.DType
-	Reduce pg.ReduceOp // Sum for verbs that do not reduce
-	Bytes  int         // of all slots together, rounded up to whole elements
+	DType  tensor.DType
+	Reduce tensor.ReduceOp // Sum for verbs that do not reduce
+	Bytes  int             // of all slots together, rounded up to whole elements
 	World  int
 }
 
@@ -29,7 +30,7 @@ func (c Cell) String() string {
 }
 
 // Skip is why a backend of these kinds and dtypes does not run the cell, or "".
-func (c Cell) Skip(kinds []pg.Kind, dtypes []pg.DType) string {
+func (c Cell) Skip(kinds []pg.Kind, dtypes []tensor.DType) string {
 	v, ok := verbNamed(c.Verb)
 	if !ok {
 		return "unknown verb"
@@ -44,7 +45,7 @@ func (c Cell) Skip(kinds []pg.Kind, dtypes []pg.DType) string {
 		return "backend has no " + c.DType.String()
 	case v.reduces && c.DType.Reduces(c.Reduce) != nil:
 		return fmt.Sprintf("no %v of %v", c.Reduce, c.DType)
-	case c.Reduce == pg.PreMulSum && strings.HasSuffix(c.Verb, " multi"):
+	case c.Reduce == tensor.PreMulSum && strings.HasSuffix(c.Verb, " multi"):
 		return "no premul-sum over several tensors of a rank"
 	case c.World < v.least:
 		return fmt.Sprintf("%s needs %d ranks", c.Verb, v.least)
@@ -168,7 +169,7 @@ func (r *GridReport) String() string {
 }
 
 // Split divides cells into those to run on a backend and the report of the rest.
-func Split(cells []Cell, kinds []pg.Kind, dtypes []pg.DType) (run []Cell, r GridReport) {
+func Split(cells []Cell, kinds []pg.Kind, dtypes []tensor.DType) (run []Cell, r GridReport) {
 	for _, c := range cells {
 		if why := c.Skip(kinds, dtypes); why != "" {
 			r.skip(why, 1)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // moreVerbs are rows that are made of others, or differ from one in a detail.
@@ -28,9 +29,9 @@ func moreVerbs() []gridVerb {
 
 func gridGatherIntoTensor(ctx context.Context, g *pg.Group, c Cell) error {
 	root := c.Bytes % c.World
-	var out pg.Tensor
+	var out tensor.Tensor
 	if g.Rank() == root {
-		out = pg.New(c.DType, c.slot()*c.World)
+		out = tensor.New(c.DType, c.slot()*c.World)
 	}
 	if err := g.GatherIntoTensor(ctx, c.give(g.Rank(), 0, c.slot()), out, root); err != nil || g.Rank() != root {
 		return err
@@ -40,11 +41,11 @@ func gridGatherIntoTensor(ctx context.Context, g *pg.Group, c Cell) error {
 
 func gridScatterTensor(ctx context.Context, g *pg.Group, c Cell) error {
 	root := c.Bytes % c.World
-	var in pg.Tensor
+	var in tensor.Tensor
 	if g.Rank() == root {
 		in = c.flatInput(root)
 	}
-	out := pg.New(c.DType, c.slot())
+	out := tensor.New(c.DType, c.slot())
 	if err := g.ScatterTensor(ctx, in, out, root); err != nil {
 		return err
 	}
@@ -60,7 +61,7 @@ func gridAllToAllUneven(ctx context.Context, g *pg.Group, c Cell) error {
 		s.In, s.Out = append(s.In, share(g.Rank(), rank)), append(s.Out, share(rank, g.Rank()))
 		sent, got = sent+s.In[rank], got+s.Out[rank]
 	}
-	in, out := pg.New(c.DType, sent), pg.New(c.DType, got)
+	in, out := tensor.New(c.DType, sent), tensor.New(c.DType, got)
 	for rank, at := 0, 0; rank < c.World; rank++ {
 		Fill(in.Slice(at, at+s.In[rank]), seedOf(c.Bytes, g.Rank(), rank))
 		at += s.In[rank]
@@ -92,7 +93,7 @@ func gridRecvAny(ctx context.Context, g *pg.Group, c Cell) error {
 	}
 	seen := make(map[int]bool)
 	for range to {
-		got := pg.New(c.DType, c.slot())
+		got := tensor.New(c.DType, c.slot())
 		from, err := g.Recv(ctx, got, pg.Envelope{Peer: pg.AnySource, Tag: tag})
 		if err != nil {
 			return err
@@ -118,17 +119,17 @@ func gridRecvAny(ctx context.Context, g *pg.Group, c Cell) error {
 const perRank = 2
 
 // mine is this rank's tensors of a multi-tensor verb: slots 0 and 1.
-func (c Cell) mine(rank, n int) []pg.Tensor {
-	return []pg.Tensor{c.give(rank, 0, n), c.give(rank, 1, n)}
+func (c Cell) mine(rank, n int) []tensor.Tensor {
+	return []tensor.Tensor{c.give(rank, 0, n), c.give(rank, 1, n)}
 }
 
 // sumOfSums checks that got is what all ranks gave to some slots, each rank's
 // folded first.
-func (c Cell) sumOfSums(got pg.Tensor, given ...int) error {
+func (c Cell) sumOfSums(got tensor.Tensor, given ...int) error {
 	period := min(got.Len(), drawnElements)
 	local := Reduction{Op: c.Reduce}
-	if c.Reduce == pg.Avg {
-		local.Op = pg.Sum
+	if c.Reduce == tensor.Avg {
+		local.Op = tensor.Sum
 	}
 	folded := make([][]byte, c.World)
 	for rank := range folded {
@@ -164,11 +165,11 @@ func gridReduceMulti(ctx context.Context, g *pg.Group, c Cell) error {
 
 func gridReduceScatterMulti(ctx context.Context, g *pg.Group, c Cell) error {
 	n := c.slot() / perRank
-	list := func(i int) []pg.Tensor {
-		return slots(c.World*perRank, func(slot int) pg.Tensor { return c.give(g.Rank(), i*c.World*perRank+slot, n) })
+	list := func(i int) []tensor.Tensor {
+		return slots(c.World*perRank, func(slot int) tensor.Tensor { return c.give(g.Rank(), i*c.World*perRank+slot, n) })
 	}
-	out := []pg.Tensor{pg.New(c.DType, n), pg.New(c.DType, n)}
-	if err := g.ReduceScatterMulti(ctx, [][]pg.Tensor{list(0), list(1)}, out, c.Reduce); err != nil {
+	out := []tensor.Tensor{tensor.New(c.DType, n), tensor.New(c.DType, n)}
+	if err := g.ReduceScatterMulti(ctx, [][]tensor.Tensor{list(0), list(1)}, out, c.Reduce); err != nil {
 		return err
 	}
 	for j, t := range out {
@@ -191,9 +192,9 @@ func gridBroadcastMulti(ctx context.Context, g *pg.Group, c Cell) error {
 
 func gridAllGatherMulti(ctx context.Context, g *pg.Group, c Cell) error {
 	n := c.slot() / perRank
-	out := [][]pg.Tensor{nil, nil}
+	out := [][]tensor.Tensor{nil, nil}
 	for i := range out {
-		out[i] = slots(c.World*perRank, func(int) pg.Tensor { return pg.New(c.DType, n) })
+		out[i] = slots(c.World*perRank, func(int) tensor.Tensor { return tensor.New(c.DType, n) })
 	}
 	if err := g.AllGatherMulti(ctx, c.mine(g.Rank(), n), out); err != nil {
 		return err

@@ -5,11 +5,12 @@ import (
 	"fmt"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 func gridBroadcast(ctx context.Context, g *pg.Group, c Cell) error {
 	root := c.Bytes % c.World
-	x := pg.New(c.DType, c.elements())
+	x := tensor.New(c.DType, c.elements())
 	if g.Rank() == root {
 		Fill(x, seedOf(c.Bytes, root, 0))
 	}
@@ -20,7 +21,7 @@ func gridBroadcast(ctx context.Context, g *pg.Group, c Cell) error {
 }
 
 // everybody checks that slot r is what rank r gave.
-func (c Cell) everybody(got []pg.Tensor, slot int) error {
+func (c Cell) everybody(got []tensor.Tensor, slot int) error {
 	for rank, t := range got {
 		if err := c.gaveBy(t, rank, slot); err != nil {
 			return fmt.Errorf("of rank %d: %w", rank, err)
@@ -30,13 +31,13 @@ func (c Cell) everybody(got []pg.Tensor, slot int) error {
 }
 
 // empty is a slot for every rank.
-func (c Cell) empty(n int) []pg.Tensor {
-	return slots(c.World, func(int) pg.Tensor { return pg.New(c.DType, n) })
+func (c Cell) empty(n int) []tensor.Tensor {
+	return slots(c.World, func(int) tensor.Tensor { return tensor.New(c.DType, n) })
 }
 
 // parts are the slots of a flat tensor.
-func (c Cell) parts(t pg.Tensor) []pg.Tensor {
-	return slots(c.World, func(slot int) pg.Tensor { return t.Slice(slot*c.slot(), (slot+1)*c.slot()) })
+func (c Cell) parts(t tensor.Tensor) []tensor.Tensor {
+	return slots(c.World, func(slot int) tensor.Tensor { return t.Slice(slot*c.slot(), (slot+1)*c.slot()) })
 }
 
 func gridAllGather(ctx context.Context, g *pg.Group, c Cell) error {
@@ -48,7 +49,7 @@ func gridAllGather(ctx context.Context, g *pg.Group, c Cell) error {
 }
 
 func gridAllGatherIntoTensor(ctx context.Context, g *pg.Group, c Cell) error {
-	out := pg.New(c.DType, c.slot()*c.World)
+	out := tensor.New(c.DType, c.slot()*c.World)
 	if err := g.AllGatherIntoTensor(ctx, c.give(g.Rank(), 0, c.slot()), out); err != nil {
 		return err
 	}
@@ -56,13 +57,13 @@ func gridAllGatherIntoTensor(ctx context.Context, g *pg.Group, c Cell) error {
 }
 
 func gridAllGatherCoalesced(ctx context.Context, g *pg.Group, c Cell) error {
-	var in []pg.Tensor
+	var in []tensor.Tensor
 	for i := range 2 {
 		in = append(in, c.give(g.Rank(), i, c.slot()/2+i))
 	}
-	out := make([][]pg.Tensor, c.World)
+	out := make([][]tensor.Tensor, c.World)
 	for r := range out {
-		out[r] = []pg.Tensor{pg.New(c.DType, c.slot()/2), pg.New(c.DType, c.slot()/2+1)}
+		out[r] = []tensor.Tensor{tensor.New(c.DType, c.slot()/2), tensor.New(c.DType, c.slot()/2+1)}
 	}
 	if err := g.AllGatherCoalesced(ctx, in, out); err != nil {
 		return err
@@ -93,7 +94,7 @@ func gridAllGatherUneven(ctx context.Context, g *pg.Group, c Cell) error {
 
 func gridGather(ctx context.Context, g *pg.Group, c Cell) error {
 	root := c.Bytes % c.World
-	var out []pg.Tensor
+	var out []tensor.Tensor
 	if g.Rank() == root {
 		out = c.empty(c.slot())
 	}
@@ -105,11 +106,11 @@ func gridGather(ctx context.Context, g *pg.Group, c Cell) error {
 
 func gridScatter(ctx context.Context, g *pg.Group, c Cell) error {
 	root := c.Bytes % c.World
-	var in []pg.Tensor
+	var in []tensor.Tensor
 	if g.Rank() == root {
-		in = slots(c.World, func(slot int) pg.Tensor { return c.give(root, slot, c.slot()) })
+		in = slots(c.World, func(slot int) tensor.Tensor { return c.give(root, slot, c.slot()) })
 	}
-	out := pg.New(c.DType, c.slot())
+	out := tensor.New(c.DType, c.slot())
 	if err := g.Scatter(ctx, in, out, root); err != nil {
 		return err
 	}
@@ -117,7 +118,7 @@ func gridScatter(ctx context.Context, g *pg.Group, c Cell) error {
 }
 
 func gridAllToAll(ctx context.Context, g *pg.Group, c Cell) error {
-	in := slots(c.World, func(slot int) pg.Tensor { return c.give(g.Rank(), slot, c.slot()) })
+	in := slots(c.World, func(slot int) tensor.Tensor { return c.give(g.Rank(), slot, c.slot()) })
 	out := c.empty(c.slot())
 	if err := g.AllToAll(ctx, in, out); err != nil {
 		return err
@@ -126,7 +127,7 @@ func gridAllToAll(ctx context.Context, g *pg.Group, c Cell) error {
 }
 
 func gridAllToAllSingle(ctx context.Context, g *pg.Group, c Cell) error {
-	out := pg.New(c.DType, c.slot()*c.World)
+	out := tensor.New(c.DType, c.slot()*c.World)
 	if err := g.AllToAllSingle(ctx, c.flatInput(g.Rank()), out, pg.Splits{}); err != nil {
 		return err
 	}
@@ -142,7 +143,7 @@ func neighbours(g *pg.Group) (next, prev int) {
 func gridSendRecv(ctx context.Context, g *pg.Group, c Cell) error {
 	next, prev := neighbours(g)
 	work := g.SendAsync(c.give(g.Rank(), 0, c.elements()), pg.Envelope{Peer: next, Tag: c.Bytes})
-	got := pg.New(c.DType, c.elements())
+	got := tensor.New(c.DType, c.elements())
 	from, err := g.Recv(ctx, got, pg.Envelope{Peer: prev, Tag: c.Bytes})
 	if err == nil && from != prev {
 		err = fmt.Errorf("message from rank %d, want %d", from, prev)
@@ -158,7 +159,7 @@ func gridSendRecv(ctx context.Context, g *pg.Group, c Cell) error {
 
 func gridBatch(ctx context.Context, g *pg.Group, c Cell) error {
 	next, prev := neighbours(g)
-	a, b := pg.New(c.DType, c.slot()), pg.New(c.DType, c.slot())
+	a, b := tensor.New(c.DType, c.slot()), tensor.New(c.DType, c.slot())
 	err := g.BatchSendRecv(ctx, []*pg.Op{
 		pg.SendOp(c.give(g.Rank(), 0, c.slot()), pg.Envelope{Peer: next, Tag: 1}),
 		pg.RecvOp(a, pg.Envelope{Peer: prev, Tag: 1}),

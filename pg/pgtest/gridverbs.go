@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // gridVerb is a row of the grid.
@@ -67,14 +68,14 @@ func RunCell(ctx context.Context, g *pg.Group, c Cell) error {
 }
 
 // give is what a rank contributes to a slot; n elements.
-func (c Cell) give(rank, slot, n int) pg.Tensor {
+func (c Cell) give(rank, slot, n int) tensor.Tensor {
 	return input(c.DType, n, seedOf(c.Bytes, rank, slot))
 }
 
 // op is the op of a cell whose verb reduces.
 func (c Cell) op(k pg.Kind) *pg.Op {
 	op := &pg.Op{Kind: k, Reduce: c.Reduce}
-	if c.Reduce == pg.PreMulSum {
+	if c.Reduce == tensor.PreMulSum {
 		op.Factor = gridFactor
 	}
 	return op
@@ -85,7 +86,7 @@ const gridFactor = 0.7
 // sum checks that got is what all ranks gave to a slot, reduced. Inputs repeat
 // after drawnElements elements, so results do, and the slow reference needs to
 // fold only so many.
-func (c Cell) sum(got pg.Tensor, slot int) error {
+func (c Cell) sum(got tensor.Tensor, slot int) error {
 	period := min(got.Len(), drawnElements)
 	inputs := make([][]byte, c.World)
 	for rank := range inputs {
@@ -96,13 +97,13 @@ func (c Cell) sum(got pg.Tensor, slot int) error {
 }
 
 // gaveBy checks that got is what a rank gave to a slot.
-func (c Cell) gaveBy(got pg.Tensor, rank, slot int) error {
+func (c Cell) gaveBy(got tensor.Tensor, rank, slot int) error {
 	want := c.give(rank, slot, min(got.Len(), drawnElements))
 	return periodic(c.DType, got.Bytes(), want.Bytes())
 }
 
 // periodic compares got with want, again and again.
-func periodic(d pg.DType, got, want []byte) error {
+func periodic(d tensor.DType, got, want []byte) error {
 	for at := 0; at < len(got); at += len(want) {
 		part := got[at:min(at+len(want), len(got))]
 		if bytes.Equal(part, want[:len(part)]) {
@@ -115,7 +116,7 @@ func periodic(d pg.DType, got, want []byte) error {
 	return nil
 }
 
-func (c Cell) sums(got []pg.Tensor) error {
+func (c Cell) sums(got []tensor.Tensor) error {
 	for slot, t := range got {
 		if err := c.sum(t, slot); err != nil {
 			return fmt.Errorf("tensor %d: %w", slot, err)
@@ -127,7 +128,7 @@ func (c Cell) sums(got []pg.Tensor) error {
 func gridAllReduce(ctx context.Context, g *pg.Group, c Cell) error {
 	x := c.give(g.Rank(), 0, c.elements())
 	op := c.op(pg.KindAllReduce)
-	op.In, op.Out = []pg.Tensor{x}, []pg.Tensor{x}
+	op.In, op.Out = []tensor.Tensor{x}, []tensor.Tensor{x}
 	if err := g.Do(ctx, op); err != nil {
 		return err
 	}
@@ -135,9 +136,9 @@ func gridAllReduce(ctx context.Context, g *pg.Group, c Cell) error {
 }
 
 func gridAllReduceAsync(ctx context.Context, g *pg.Group, c Cell) error {
-	x, y := c.give(g.Rank(), 0, c.elements()), pg.New(c.DType, c.elements())
+	x, y := c.give(g.Rank(), 0, c.elements()), tensor.New(c.DType, c.elements())
 	op := c.op(pg.KindAllReduce)
-	op.In, op.Out = []pg.Tensor{x}, []pg.Tensor{y}
+	op.In, op.Out = []tensor.Tensor{x}, []tensor.Tensor{y}
 	if err := g.Submit(op).Wait(ctx); err != nil {
 		return err
 	}
@@ -165,7 +166,7 @@ func gridReduce(ctx context.Context, g *pg.Group, c Cell) error {
 	root := c.Bytes % c.World
 	x := c.give(g.Rank(), 0, c.elements())
 	op := c.op(pg.KindReduce)
-	op.Root, op.In = root, []pg.Tensor{x}
+	op.Root, op.In = root, []tensor.Tensor{x}
 	if g.Rank() == root {
 		op.Out = op.In
 	}
@@ -180,8 +181,8 @@ func gridReduce(ctx context.Context, g *pg.Group, c Cell) error {
 
 func gridReduceScatter(ctx context.Context, g *pg.Group, c Cell) error {
 	op := c.op(pg.KindReduceScatter)
-	op.In = slots(c.World, func(slot int) pg.Tensor { return c.give(g.Rank(), slot, c.slot()) })
-	op.Out = []pg.Tensor{pg.New(c.DType, c.slot())}
+	op.In = slots(c.World, func(slot int) tensor.Tensor { return c.give(g.Rank(), slot, c.slot()) })
+	op.Out = []tensor.Tensor{tensor.New(c.DType, c.slot())}
 	if err := g.Do(ctx, op); err != nil {
 		return err
 	}
@@ -189,8 +190,8 @@ func gridReduceScatter(ctx context.Context, g *pg.Group, c Cell) error {
 }
 
 // flatInput is the slots of a rank in one tensor.
-func (c Cell) flatInput(rank int) pg.Tensor {
-	all := pg.New(c.DType, c.slot()*c.World)
+func (c Cell) flatInput(rank int) tensor.Tensor {
+	all := tensor.New(c.DType, c.slot()*c.World)
 	for slot := range c.World {
 		Fill(all.Slice(slot*c.slot(), (slot+1)*c.slot()), seedOf(c.Bytes, rank, slot))
 	}
@@ -200,7 +201,7 @@ func (c Cell) flatInput(rank int) pg.Tensor {
 func gridReduceScatterTensor(ctx context.Context, g *pg.Group, c Cell) error {
 	op := c.op(pg.KindReduceScatter)
 	op.Flat = true
-	op.In, op.Out = []pg.Tensor{c.flatInput(g.Rank())}, []pg.Tensor{pg.New(c.DType, c.slot())}
+	op.In, op.Out = []tensor.Tensor{c.flatInput(g.Rank())}, []tensor.Tensor{tensor.New(c.DType, c.slot())}
 	out := op.Out[0]
 	if err := g.Do(ctx, op); err != nil {
 		return err
@@ -212,8 +213,8 @@ func gridReduceScatterCoalesced(ctx context.Context, g *pg.Group, c Cell) error 
 	var ops []*pg.Op
 	for range 2 {
 		op := c.op(pg.KindReduceScatter)
-		op.In = slots(c.World, func(slot int) pg.Tensor { return c.give(g.Rank(), slot, c.slot()/2) })
-		op.Out = []pg.Tensor{pg.New(c.DType, c.slot()/2)}
+		op.In = slots(c.World, func(slot int) tensor.Tensor { return c.give(g.Rank(), slot, c.slot()/2) })
+		op.Out = []tensor.Tensor{tensor.New(c.DType, c.slot()/2)}
 		ops = append(ops, op)
 	}
 	if err := g.Batch(ctx, ops); err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/store"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // Harness tells the suite how to make a backend, and what it can do.
@@ -21,7 +22,7 @@ type Harness struct {
 	// Kinds and DTypes are what the backend has; nil means all. Kinds that
 	// are left out must give pg.ErrUnsupported.
 	Kinds  []pg.Kind
-	DTypes []pg.DType
+	DTypes []tensor.DType
 
 	// MaxWorldSize is the largest group to test; 0 means 5.
 	MaxWorldSize int

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // arriveLocked puts p into the meeting of its sequence number and carries out
@@ -82,7 +83,7 @@ func signature(op *pg.Op) string {
 	return s
 }
 
-func describe(ts []pg.Tensor) string {
+func describe(ts []tensor.Tensor) string {
 	s := ""
 	for _, t := range ts {
 		s += fmt.Sprintf(" %v[%d]", t.DType(), t.Len())
@@ -141,7 +142,7 @@ func (m *meeting) fold(i int) []byte {
 		inputs[rank] = p.op.In[i].Bytes()
 	}
 	result := make([]byte, len(inputs[0]))
-	err := pg.Reduce(result, inputs, op.In[i].DType(), op.Reduce, op.EffectiveDivisor(len(m.arrived)), op.Factor)
+	err := tensor.Reduce(result, inputs, op.In[i].DType(), op.Reduce, op.EffectiveDivisor(len(m.arrived)), op.Factor)
 	if err != nil {
 		panic(fmt.Sprintf("pgtest: fold of a valid op: %v", err))
 	}
@@ -162,7 +163,7 @@ func (m *meeting) reduce(i int, out func(rank int) int) {
 // anything is written, since ranks may give overlapping tensors.
 func (m *meeting) move() error {
 	type transfer struct {
-		to   pg.Tensor
+		to   tensor.Tensor
 		data []byte
 	}
 	var all []transfer

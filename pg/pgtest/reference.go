@@ -7,13 +7,13 @@ import (
 	"math"
 	"math/rand/v2"
 
-	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // Fill writes values of t's dtype that depend only on seed: ones that show a
 // wrong order of additions, and now and then a zero of either sign, an
 // infinity, a subnormal or the largest value.
-func Fill(t pg.Tensor, seed uint64) {
+func Fill(t tensor.Tensor, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, uint64(t.DType())))
 	b := t.Bytes()
 	size := t.DType().Size()
@@ -31,14 +31,14 @@ func Fill(t pg.Tensor, seed uint64) {
 // the suite's time.
 const drawnElements = 1021
 
-func fillElement(b []byte, dtype pg.DType, rng *rand.Rand) {
+func fillElement(b []byte, dtype tensor.DType, rng *rand.Rand) {
 	switch {
-	case dtype == pg.BoolDType:
+	case dtype == tensor.Bool:
 		b[0] = byte(rng.IntN(2))
 	case dtype.IsComplex():
-		part, half := pg.Float32DType, len(b)/2
-		if dtype == pg.Complex128DType {
-			part = pg.Float64DType
+		part, half := tensor.Float32, len(b)/2
+		if dtype == tensor.Complex128 {
+			part = tensor.Float64
 		}
 		putFloat(b[:half], part, randomFloat(rng))
 		putFloat(b[half:], part, randomFloat(rng))
@@ -69,26 +69,26 @@ func randomFloat(rng *rand.Rand) float64 {
 	return rng.NormFloat64() * math.Ldexp(1, rng.IntN(12)-6)
 }
 
-func putFloat(b []byte, dtype pg.DType, v float64) {
+func putFloat(b []byte, dtype tensor.DType, v float64) {
 	switch dtype {
-	case pg.Float16DType:
-		binary.NativeEndian.PutUint16(b, uint16(pg.NewFloat16(float32(v))))
-	case pg.BFloat16DType:
-		binary.NativeEndian.PutUint16(b, uint16(pg.NewBFloat16(float32(v))))
-	case pg.Float32DType:
+	case tensor.Float16:
+		binary.NativeEndian.PutUint16(b, uint16(tensor.NewF16(float32(v))))
+	case tensor.BFloat16:
+		binary.NativeEndian.PutUint16(b, uint16(tensor.NewBF16(float32(v))))
+	case tensor.Float32:
 		binary.NativeEndian.PutUint32(b, math.Float32bits(float32(v)))
 	default:
 		binary.NativeEndian.PutUint64(b, math.Float64bits(v))
 	}
 }
 
-func getFloat(b []byte, dtype pg.DType) float64 {
+func getFloat(b []byte, dtype tensor.DType) float64 {
 	switch dtype {
-	case pg.Float16DType:
-		return float64(pg.Float16(binary.NativeEndian.Uint16(b)).Float32())
-	case pg.BFloat16DType:
-		return float64(pg.BFloat16(binary.NativeEndian.Uint16(b)).Float32())
-	case pg.Float32DType:
+	case tensor.Float16:
+		return float64(tensor.F16(binary.NativeEndian.Uint16(b)).Float32())
+	case tensor.BFloat16:
+		return float64(tensor.BF16(binary.NativeEndian.Uint16(b)).Float32())
+	case tensor.Float32:
 		return float64(math.Float32frombits(binary.NativeEndian.Uint32(b)))
 	default:
 		return math.Float64frombits(binary.NativeEndian.Uint64(b))
@@ -97,14 +97,25 @@ func getFloat(b []byte, dtype pg.DType) float64 {
 
 // Reduction is a reduce op with its parameters.
 type Reduction struct {
-	Op      pg.ReduceOp
+	Op      tensor.ReduceOp
 	Divisor int
 	Factor  float64
 }
 
+// EachReduction calls f for every pair of dtype and reduce op that the host computes.
+func EachReduction(f func(d tensor.DType, r Reduction)) {
+	for _, d := range tensor.DTypes() {
+		for _, o := range tensor.ReduceOps() {
+			if d.Reduces(o) == nil {
+				f(d, Reduction{Op: o, Divisor: 3, Factor: -0.3})
+			}
+		}
+	}
+}
+
 // Reference folds inputs, in rank order, element by element: a second, slow
-// implementation of what pg.Reduce promises, which shares no code with it.
-func Reference(dtype pg.DType, r Reduction, inputs [][]byte) []byte {
+// implementation of what tensor.Reduce promises, which shares no code with it.
+func Reference(dtype tensor.DType, r Reduction, inputs [][]byte) []byte {
 	result := make([]byte, len(inputs[0]))
 	size := dtype.Size()
 	elements := make([][]byte, len(inputs))
@@ -117,7 +128,7 @@ func Reference(dtype pg.DType, r Reduction, inputs [][]byte) []byte {
 	return result
 }
 
-func referenceElement(dst []byte, dtype pg.DType, r Reduction, in [][]byte) {
+func referenceElement(dst []byte, dtype tensor.DType, r Reduction, in [][]byte) {
 	switch {
 	case dtype.IsComplex():
 		referenceComplex(dst, dtype, r, in)
@@ -140,12 +151,12 @@ type wide struct {
 	sign bool
 }
 
-func integer(b []byte, dtype pg.DType) wide {
+func integer(b []byte, dtype tensor.DType) wide {
 	var word [8]byte
 	copy(word[:], b)
 	w := wide{bits: binary.LittleEndian.Uint64(word[:])}
 	switch dtype {
-	case pg.Int8DType, pg.Int16DType, pg.Int32DType, pg.Int64DType:
+	case tensor.Int8, tensor.Int16, tensor.Int32, tensor.Int64:
 		shift := 64 - 8*len(b)
 		v := int64(w.bits<<shift) >> shift
 		w.bits, w.sign = uint64(v), v < 0
@@ -161,27 +172,27 @@ func (w wide) less(o wide) bool {
 	return w.bits < o.bits
 }
 
-func referenceInt(a, b wide, dtype pg.DType, op pg.ReduceOp) wide {
+func referenceInt(a, b wide, dtype tensor.DType, op tensor.ReduceOp) wide {
 	switch op {
-	case pg.Min:
+	case tensor.Min:
 		if b.less(a) {
 			return b
 		}
 		return a
-	case pg.Max:
+	case tensor.Max:
 		if a.less(b) {
 			return b
 		}
 		return a
-	case pg.Sum:
+	case tensor.Sum:
 		a.bits += b.bits
-	case pg.Product:
+	case tensor.Product:
 		a.bits *= b.bits
-	case pg.BAnd:
+	case tensor.BAnd:
 		a.bits &= b.bits
-	case pg.BOr:
+	case tensor.BOr:
 		a.bits |= b.bits
-	case pg.BXor:
+	case tensor.BXor:
 		a.bits ^= b.bits
 	}
 	var word [8]byte
@@ -192,8 +203,8 @@ func referenceInt(a, b wide, dtype pg.DType, op pg.ReduceOp) wide {
 // referenceFloat accumulates in float64 and rounds each step to the
 // accumulation type. That is exact: the float64 result of one operation on
 // float32 values, rounded to float32, is the float32 result.
-func referenceFloat(dst []byte, dtype pg.DType, r Reduction, in [][]byte) {
-	acc32 := dtype != pg.Float64DType
+func referenceFloat(dst []byte, dtype tensor.DType, r Reduction, in [][]byte) {
+	acc32 := dtype != tensor.Float64
 	step := func(v float64) float64 {
 		if acc32 {
 			return float64(float32(v))
@@ -202,7 +213,7 @@ func referenceFloat(dst []byte, dtype pg.DType, r Reduction, in [][]byte) {
 	}
 	term := func(b []byte) float64 {
 		v := getFloat(b, dtype)
-		if r.Op == pg.PreMulSum {
+		if r.Op == tensor.PreMulSum {
 			return step(v * step(r.Factor))
 		}
 		return v
@@ -211,30 +222,30 @@ func referenceFloat(dst []byte, dtype pg.DType, r Reduction, in [][]byte) {
 	for _, b := range in[1:] {
 		v := term(b)
 		switch r.Op {
-		case pg.Product:
+		case tensor.Product:
 			acc = step(acc * v)
-		case pg.Min:
+		case tensor.Min:
 			acc = math.Min(acc, v)
-		case pg.Max:
+		case tensor.Max:
 			acc = math.Max(acc, v)
 		default:
 			acc = step(acc + v)
 		}
 	}
-	if r.Op == pg.Avg {
+	if r.Op == tensor.Avg {
 		acc = step(acc / float64(r.Divisor))
 	}
 	putFloat(dst, dtype, acc)
 }
 
-func referenceComplex(dst []byte, dtype pg.DType, r Reduction, in [][]byte) {
+func referenceComplex(dst []byte, dtype tensor.DType, r Reduction, in [][]byte) {
 	half := len(dst) / 2
-	part := pg.Float32DType
-	if dtype == pg.Complex128DType {
-		part = pg.Float64DType
+	part := tensor.Float32
+	if dtype == tensor.Complex128 {
+		part = tensor.Float64
 	}
 	step := func(v float64) float64 {
-		if part == pg.Float32DType {
+		if part == tensor.Float32 {
 			return float64(float32(v))
 		}
 		return v
@@ -242,13 +253,13 @@ func referenceComplex(dst []byte, dtype pg.DType, r Reduction, in [][]byte) {
 	re, im := getFloat(in[0][:half], part), getFloat(in[0][half:], part)
 	for _, b := range in[1:] {
 		x, y := getFloat(b[:half], part), getFloat(b[half:], part)
-		if r.Op == pg.Product {
+		if r.Op == tensor.Product {
 			re, im = step(step(re*x)-step(im*y)), step(step(re*y)+step(im*x))
 		} else {
 			re, im = step(re+x), step(im+y)
 		}
 	}
-	if r.Op == pg.Avg {
+	if r.Op == tensor.Avg {
 		re, im = step(re/float64(r.Divisor)), step(im/float64(r.Divisor))
 	}
 	putFloat(dst[:half], part, re)
@@ -257,7 +268,7 @@ func referenceComplex(dst []byte, dtype pg.DType, r Reduction, in [][]byte) {
 
 // same compares results byte for byte, but takes any NaN for any other: which
 // payload survives is the processor's business.
-func same(dtype pg.DType, got, want []byte) error {
+func same(dtype tensor.DType, got, want []byte) error {
 	if bytes.Equal(got, want) {
 		return nil
 	}
@@ -266,10 +277,10 @@ func same(dtype pg.DType, got, want []byte) error {
 	}
 	size, part := dtype.Size(), dtype
 	switch dtype {
-	case pg.Complex64DType:
-		size, part = 4, pg.Float32DType
-	case pg.Complex128DType:
-		size, part = 8, pg.Float64DType
+	case tensor.Complex64:
+		size, part = 4, tensor.Float32
+	case tensor.Complex128:
+		size, part = 8, tensor.Float64
 	}
 	for i := 0; i < len(got); i += size {
 		g, w := got[i:i+size], want[i:i+size]

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // chunkBytes is how much of the grid runs between two looks at the clock.
@@ -70,7 +71,7 @@ func (h Harness) withDefaults() Harness {
 		h.Kinds = pg.Kinds()
 	}
 	if h.DTypes == nil {
-		h.DTypes = pg.DTypes()
+		h.DTypes = tensor.DTypes()
 	}
 	if h.MaxWorldSize == 0 {
 		h.MaxWorldSize = 5

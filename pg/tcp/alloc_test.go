@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // verb is one op of two ranks, as often as wanted.
@@ -17,21 +18,21 @@ type verb struct {
 
 // verbs are all that move tensors, of n elements.
 func verbs(n int) []verb {
-	var in, out [2]pg.Tensor
-	var ins, outs [2][]pg.Tensor
+	var in, out [2]tensor.Tensor
+	var ins, outs [2][]tensor.Tensor
 	for r := range in {
-		in[r], out[r] = pg.Of(make([]float32, n)), pg.Of(make([]float32, n))
+		in[r], out[r] = tensor.Of(make([]float32, n)), tensor.Of(make([]float32, n))
 		ins[r], outs[r] = fresh(2, n), fresh(2, n)
 	}
-	only := func(rank, root int, s []pg.Tensor) []pg.Tensor {
+	only := func(rank, root int, s []tensor.Tensor) []tensor.Tensor {
 		if rank == root {
 			return s
 		}
 		return nil
 	}
 	return []verb{
-		{"all-reduce", func(ctx context.Context, g *pg.Group, r int) error { return g.AllReduce(ctx, in[r], pg.Sum) }},
-		{"reduce", func(ctx context.Context, g *pg.Group, r int) error { return g.Reduce(ctx, in[r], pg.Sum, 1) }},
+		{"all-reduce", func(ctx context.Context, g *pg.Group, r int) error { return g.AllReduce(ctx, in[r], tensor.Sum) }},
+		{"reduce", func(ctx context.Context, g *pg.Group, r int) error { return g.Reduce(ctx, in[r], tensor.Sum, 1) }},
 		{"broadcast", func(ctx context.Context, g *pg.Group, r int) error { return g.Broadcast(ctx, in[r], 0) }},
 		{"all-gather", func(ctx context.Context, g *pg.Group, r int) error { return g.AllGather(ctx, in[r], outs[r]) }},
 		{"gather", func(ctx context.Context, g *pg.Group, r int) error {
@@ -41,7 +42,7 @@ func verbs(n int) []verb {
 			return g.Scatter(ctx, only(r, 1, ins[r]), out[r], 1)
 		}},
 		{"reduce-scatter", func(ctx context.Context, g *pg.Group, r int) error {
-			return g.ReduceScatter(ctx, ins[r], out[r], pg.Sum)
+			return g.ReduceScatter(ctx, ins[r], out[r], tensor.Sum)
 		}},
 		{"all-to-all", func(ctx context.Context, g *pg.Group, r int) error { return g.AllToAll(ctx, ins[r], outs[r]) }},
 		{"barrier", func(ctx context.Context, g *pg.Group, r int) error { return g.Barrier(ctx) }},

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // The envelope, for W goroutine ranks on two shared cores over loopback, which
@@ -38,7 +39,7 @@ func benchOne(b *testing.B, opt Options, kind pg.Kind, world, size int) {
 	w.configure(1)
 	groups := make([]*pg.Group, world)
 	data := make([][]float32, world)
-	outs := make([][]pg.Tensor, world)
+	outs := make([][]tensor.Tensor, world)
 	for r := range groups {
 		groups[r] = pg.NewGroup(w.backends[r])
 		data[r] = make([]float32, size/4)
@@ -46,10 +47,10 @@ func benchOne(b *testing.B, opt Options, kind pg.Kind, world, size int) {
 	}
 	// One context without end: contexts with deadlines allocate.
 	run := func(r int) error {
-		ctx, t := b.Context(), pg.Of(data[r])
+		ctx, t := b.Context(), tensor.Of(data[r])
 		switch kind {
 		case pg.KindAllReduce:
-			return groups[r].AllReduce(ctx, t, pg.Sum)
+			return groups[r].AllReduce(ctx, t, tensor.Sum)
 		case pg.KindBroadcast:
 			return groups[r].Broadcast(ctx, t, 0)
 		case pg.KindAllGather:

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // pattern is a rank's input of n elements: small integers, whose sums are exact.
@@ -39,8 +40,8 @@ func TestAllReduceSizes(t *testing.T) {
 					data[r] = pattern(r, n)
 				}
 				noError(t, w.all(w.everybody(), func(r int) *pg.Op {
-					x := []pg.Tensor{pg.Of(data[r])}
-					return &pg.Op{Kind: pg.KindAllReduce, In: x, Out: x, Reduce: pg.Sum}
+					x := []tensor.Tensor{tensor.Of(data[r])}
+					return &pg.Op{Kind: pg.KindAllReduce, In: x, Out: x, Reduce: tensor.Sum}
 				}))
 				want := sumOf(world, n)
 				for r := range data {
@@ -55,10 +56,10 @@ func TestAllReduceSizes(t *testing.T) {
 	}
 }
 
-func tensors(s ...[]float32) []pg.Tensor {
-	var ts []pg.Tensor
+func tensors(s ...[]float32) []tensor.Tensor {
+	var ts []tensor.Tensor
 	for _, x := range s {
-		ts = append(ts, pg.Of(x))
+		ts = append(ts, tensor.Of(x))
 	}
 	return ts
 }
@@ -82,25 +83,25 @@ type kindCase struct {
 	check func(t *testing.T, op *pg.Op, rank, world, n int)
 }
 
-func fresh(world, n int) []pg.Tensor {
-	var ts []pg.Tensor
+func fresh(world, n int) []tensor.Tensor {
+	var ts []tensor.Tensor
 	for range world {
-		ts = append(ts, pg.Of(make([]float32, n)))
+		ts = append(ts, tensor.Of(make([]float32, n)))
 	}
 	return ts
 }
 
-func patterns(from, world, n int) []pg.Tensor {
-	var ts []pg.Tensor
+func patterns(from, world, n int) []tensor.Tensor {
+	var ts []tensor.Tensor
 	for to := range world {
-		ts = append(ts, pg.Of(pattern(from*17+to, n)))
+		ts = append(ts, tensor.Of(pattern(from*17+to, n)))
 	}
 	return ts
 }
 
 const root = 1
 
-func out(op *pg.Op, i int) []float32 { return pg.Slice[float32](op.Out[i]) }
+func out(op *pg.Op, i int) []float32 { return tensor.Slice[float32](op.Out[i]) }
 
 func kindCases() []kindCase { return append(rootedCases(), symmetricCases()...) }
 
@@ -219,18 +220,18 @@ func TestBallotDigest(t *testing.T) {
 			x := tensors(pattern(r, size), pattern(r, size/2))
 			return &pg.Op{Kind: pg.KindAllReduce, In: x, Out: x}
 		}))
-		want.Add(pg.Of(sumOf(world, size)).Bytes())
-		want.Add(pg.Of(sumOf(world, size/2)).Bytes())
+		want.Add(tensor.Of(sumOf(world, size)).Bytes())
+		want.Add(tensor.Of(sumOf(world, size/2)).Bytes())
 	}
 	noError(t, w.all(w.everybody(), func(r int) *pg.Op {
 		return &pg.Op{Kind: pg.KindBroadcast, In: tensors(pattern(r, n)), Out: tensors(pattern(r, n)), Root: 2}
 	}))
-	want.Add(pg.Of(pattern(2, n)).Bytes())
+	want.Add(tensor.Of(pattern(2, n)).Bytes())
 	noError(t, w.all(w.everybody(), func(r int) *pg.Op {
 		return &pg.Op{Kind: pg.KindAllGather, In: tensors(pattern(r, n)), Out: fresh(world, n)}
 	}))
 	for r := range world {
-		want.Add(pg.Of(pattern(r, n)).Bytes())
+		want.Add(tensor.Of(pattern(r, n)).Bytes())
 	}
 	for round := range 2 {
 		ops := make([]*pg.Op, world)
@@ -266,7 +267,7 @@ func TestSendRecv(t *testing.T) {
 		if err := wait(t, w); err != nil {
 			t.Fatal(err)
 		}
-		equal(t, "message", pg.Slice[float32](op.Out[0]), pattern(from+tag, n))
+		equal(t, "message", tensor.Slice[float32](op.Out[0]), pattern(from+tag, n))
 		if op.Source != from {
 			t.Fatalf("source %d, want %d", op.Source, from)
 		}

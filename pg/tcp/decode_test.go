@@ -11,13 +11,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 func sampleHeader() header {
 	return header{
 		typ: frameData, phase: 1, length: 1000, epoch: epochKey{0x1122334455667788, -5},
 		seq: 7, offset: 24, total: 4096, tag: 9, crc: 0xdeadbeef,
-		call: call{kind: pg.KindAllReduce, dtype: pg.Float32DType, reduce: pg.Max, root: -1, round: 3, count: 1024, sig: 0xcafe},
+		call: call{kind: pg.KindAllReduce, dtype: tensor.Float32, reduce: tensor.Max, root: -1, round: 3, count: 1024, sig: 0xcafe},
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/pgtest"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // TestCheckConforms: DETAIL mode over sockets, where an abort may overtake the
@@ -18,7 +19,7 @@ func TestCheckConforms(t *testing.T) {
 	}
 	pgtest.RunWith(t, pgtest.Harness{
 		New:    func(*testing.T) pg.Backend { return pg.NewCheck(New(Options{BeatTimeout: patientBeats})) },
-		DTypes: []pg.DType{pg.Float32DType, pg.Int64DType},
+		DTypes: []tensor.DType{tensor.Float32, tensor.Int64},
 		Kill:   func(b pg.Backend) { kill(b.(*pg.Check).Unwrap().(*Backend)) },
 	})
 }
@@ -40,7 +41,7 @@ func TestCheckNamesBothSidesOverSockets(t *testing.T) {
 			if rank == odd {
 				n = 10
 			}
-			errs[rank] = g.AllReduce(ctx, pg.New(pg.Float32DType, n), pg.Sum)
+			errs[rank] = g.AllReduce(ctx, tensor.New(tensor.Float32, n), tensor.Sum)
 			return nil
 		})
 		for rank, err := range errs {

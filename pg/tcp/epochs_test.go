@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // Epochs never mix. Each test here poisons tensors as soon as they are the
@@ -390,7 +391,7 @@ func TestTapKnowsFrames(t *testing.T) {
 		op, _ := reduction(r, n, 4)
 		return op
 	})
-	payload := pg.Of(pattern(4, n)).Bytes()
+	payload := tensor.Of(pattern(4, n)).Bytes()
 	if len(frames) != 1 || !bytes.Equal(frames[0][headerBytes:], payload) {
 		t.Errorf("%d frames, want one with rank 0's input", len(frames))
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/tcp"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // A main registers the backends that it wants; Init then finds them by name. The four
@@ -39,7 +40,7 @@ func ExampleRegister() {
 			return errors.Join(err, w.Destroy())
 		}
 		x := []int64{int64(rank)}
-		err = pair.AllReduce(ctx, pg.Of(x), pg.Sum)
+		err = pair.AllReduce(ctx, tensor.Of(x), tensor.Sum)
 		if rank == 3 {
 			fmt.Println("ranks 2 and 3 make", x[0])
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/tcp"
 	"github.com/skerry-ft/skerry/store"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // Two ranks, here goroutines, meet at a store and add up their vectors.
@@ -36,7 +37,7 @@ func Example() {
 				log.Fatal(err)
 			}
 			v := []float32{float32(rank), 10}
-			if err := g.AllReduce(ctx, pg.Of(v), pg.Sum); err != nil {
+			if err := g.AllReduce(ctx, tensor.Of(v), tensor.Sum); err != nil {
 				log.Fatal(err)
 			}
 			sums[rank] = v

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 func (w *world) allReduce(members []int, n int) []error {
@@ -351,7 +352,7 @@ func TestMismatch(t *testing.T) {
 	}
 	avg := func(div int) *pg.Op {
 		op := reduce(0, 10)
-		op.Reduce, op.Divisor = pg.Avg, div
+		op.Reduce, op.Divisor = tensor.Avg, div
 		return op
 	}
 	cases := []struct {

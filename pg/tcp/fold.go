@@ -3,7 +3,7 @@ package tcp
 import (
 	"fmt"
 
-	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // fold is the reduction that this rank does for an op: one cell per piece of
@@ -149,5 +149,5 @@ func (t *task) reduceInto(out []byte, inputs [][]byte) error {
 		return nil
 	}
 	op := t.op
-	return pg.Reduce(out, inputs, t.call.dtype, op.Reduce, op.EffectiveDivisor(t.group.world), op.Factor)
+	return tensor.Reduce(out, inputs, t.call.dtype, op.Reduce, op.EffectiveDivisor(t.group.world), op.Factor)
 }

@@ -8,6 +8,7 @@ import (
 	"hash/crc32"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // MaxPayload is the most payload bytes of one frame, and the size of the chunks
@@ -71,8 +72,8 @@ func keyOf(e pg.Epoch) epochKey {
 // call is what all ranks must agree on for one op.
 type call struct {
 	kind   pg.Kind
-	dtype  pg.DType
-	reduce pg.ReduceOp
+	dtype  tensor.DType
+	reduce tensor.ReduceOp
 	root   int32
 	round  int64
 	count  uint64 // elements
@@ -152,7 +153,7 @@ func (h *header) decode(b []byte) error {
 	h.offset, h.total = le.Uint64(b[40:]), le.Uint64(b[48:])
 	h.tag = int64(le.Uint64(b[64:]))
 	h.call = call{
-		kind: pg.Kind(b[76]), dtype: pg.DType(b[77]), reduce: pg.ReduceOp(b[78]),
+		kind: pg.Kind(b[76]), dtype: tensor.DType(b[77]), reduce: tensor.ReduceOp(b[78]),
 		root: int32(le.Uint32(b[72:])), round: int64(le.Uint64(b[24:])),
 		count: le.Uint64(b[56:]), sig: le.Uint32(b[80:]),
 	}

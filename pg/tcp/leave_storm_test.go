@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // leftOver is what became of a rank's ops in a quorum that one of the ranks leaves.
@@ -109,12 +110,12 @@ func (w *world) leaveRank(q int64, rank int) (over leftOver) {
 				done := *op
 				done.Out = nil
 				for _, x := range op.Out {
-					done.Out = append(done.Out, pg.Of(slices.Clone(pg.Slice[float32](x))))
+					done.Out = append(done.Out, tensor.Of(slices.Clone(tensor.Slice[float32](x))))
 				}
 				over.good = append(over.good, goodOp{kind, &done, n})
 			}
 			for _, x := range slices.Concat(op.In, op.Out) {
-				memory := pg.Slice[float32](x)
+				memory := tensor.Slice[float32](x)
 				poison(memory)
 				over.poisoned = append(over.poisoned, memory)
 			}

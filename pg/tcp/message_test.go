@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // A receive that is posted while the only frame of a message is on its way, placed
@@ -20,13 +21,13 @@ func TestReceiveWhileItsFrameIsOnItsWay(t *testing.T) {
 		b.mu.Unlock()
 		h := header{
 			typ: frameData, epoch: g.key, seq: 1, tag: 7, length: uint32(4 * n), total: uint64(4 * n),
-			call: call{kind: pg.KindSend, dtype: pg.Of([]float32{}).DType(), count: uint64(n)},
+			call: call{kind: pg.KindSend, dtype: tensor.Of([]float32{}).DType(), count: uint64(n)},
 		}
 		s := l.place(&h)
 		if s.message == nil {
 			t.Fatalf("%d elements: the frame has no place: %v", n, b.Err())
 		}
-		got := b.Submit(&pg.Op{Kind: pg.KindRecv, Peer: 1, Tag: 7, Out: []pg.Tensor{pg.Of(make([]float32, n))}})
+		got := b.Submit(&pg.Op{Kind: pg.KindRecv, Peer: 1, Tag: 7, Out: []tensor.Tensor{tensor.Of(make([]float32, n))}})
 		if got.Finished() {
 			t.Errorf("%d elements: received before the frame is there: %v", n, got.Err())
 		}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // TestLongMessages: point-to-point of any length gives the bytes that were sent,
@@ -43,13 +44,13 @@ func TestLongMessages(t *testing.T) {
 // passBothWays has both ranks send and receive n elements at once.
 func passBothWays(t *testing.T, w *world, n int) {
 	t.Helper()
-	got := make([]pg.Tensor, 2)
+	got := make([]tensor.Tensor, 2)
 	var works []*pg.Work
 	for r, b := range w.backends {
-		got[r] = pg.Of(make([]float32, n))
+		got[r] = tensor.Of(make([]float32, n))
 		works = append(works,
-			b.Submit(&pg.Op{Kind: pg.KindSend, In: []pg.Tensor{pg.Of(noise(r, n))}, Peer: 1 - r, Tag: 3}),
-			b.Submit(&pg.Op{Kind: pg.KindRecv, Out: []pg.Tensor{got[r]}, Peer: pg.AnySource, Tag: 3}))
+			b.Submit(&pg.Op{Kind: pg.KindSend, In: []tensor.Tensor{tensor.Of(noise(r, n))}, Peer: 1 - r, Tag: 3}),
+			b.Submit(&pg.Op{Kind: pg.KindRecv, Out: []tensor.Tensor{got[r]}, Peer: pg.AnySource, Tag: 3}))
 	}
 	for _, work := range works {
 		if err := wait(t, work); err != nil {
@@ -57,7 +58,7 @@ func passBothWays(t *testing.T, w *world, n int) {
 		}
 	}
 	for r := range got {
-		if !bytes.Equal(got[r].Bytes(), pg.Of(noise(1-r, n)).Bytes()) {
+		if !bytes.Equal(got[r].Bytes(), tensor.Of(noise(1-r, n)).Bytes()) {
 			t.Errorf("%d elements: rank %d received others than were sent", n, r)
 		}
 	}
@@ -81,11 +82,11 @@ func TestLongMessagesBesideCollectives(t *testing.T) {
 	}
 	eventually(t, "the ring is full", a.soleLane(t).channels[0].send.Waiting.Load)
 	for i := range sends {
-		got := pg.Of(make([]float32, n))
-		if err := wait(t, b.Submit(&pg.Op{Kind: pg.KindRecv, Out: []pg.Tensor{got}, Peer: 0, Tag: 2})); err != nil {
+		got := tensor.Of(make([]float32, n))
+		if err := wait(t, b.Submit(&pg.Op{Kind: pg.KindRecv, Out: []tensor.Tensor{got}, Peer: 0, Tag: 2})); err != nil {
 			t.Fatal(err)
 		}
-		if !bytes.Equal(got.Bytes(), pg.Of(pattern(i, n)).Bytes()) {
+		if !bytes.Equal(got.Bytes(), tensor.Of(pattern(i, n)).Bytes()) {
 			t.Errorf("message %d has other bytes than were sent", i)
 		}
 	}
@@ -103,8 +104,8 @@ func TestLongMessagesBesideCollectives(t *testing.T) {
 	if unwanted.Finished() {
 		t.Error("a long message that nobody receives is sent")
 	}
-	y := pg.Of(make([]float32, n))
-	if err := wait(t, b.Submit(&pg.Op{Kind: pg.KindRecv, Out: []pg.Tensor{y}, Peer: 0, Tag: 1})); err != nil {
+	y := tensor.Of(make([]float32, n))
+	if err := wait(t, b.Submit(&pg.Op{Kind: pg.KindRecv, Out: []tensor.Tensor{y}, Peer: 0, Tag: 1})); err != nil {
 		t.Error(err)
 	}
 	if err := wait(t, unwanted); err != nil {
@@ -132,13 +133,13 @@ func TestUnaskedRecords(t *testing.T) {
 			b, liar := w.backends[0], w.backends[1]
 			out := make([]float32, n)
 			poison(out)
-			got := pg.Of(out)
-			recv := b.Submit(&pg.Op{Kind: pg.KindRecv, Out: []pg.Tensor{got}, Peer: 1, Tag: 5})
+			got := tensor.Of(out)
+			recv := b.Submit(&pg.Op{Kind: pg.KindRecv, Out: []tensor.Tensor{got}, Peer: 1, Tag: 5})
 			l := liar.linkTo("replica0")
 			liar.mu.Lock()
 			h := header{
 				typ: frameData, epoch: l.group.key, seq: 1, tag: 5, total: 4 * n, length: 128,
-				call: call{kind: pg.KindSend, dtype: pg.Float32DType, root: -1, count: n},
+				call: call{kind: pg.KindSend, dtype: tensor.Float32, root: -1, count: n},
 			}
 			announcement := h
 			announcement.length = 0

@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 const (
@@ -25,7 +26,7 @@ const smallBytes = 32 << 10
 // callOf is what op's peers must call too.
 func callOf(op *pg.Op, g *group) call {
 	c := call{kind: op.Kind, root: -1, round: g.round}
-	first := pg.Tensor{}
+	first := tensor.Tensor{}
 	if len(op.In) > 0 {
 		first = op.In[0]
 	} else if len(op.Out) > 0 {
@@ -58,9 +59,9 @@ func callOf(op *pg.Op, g *group) call {
 	}
 	if op.Kind.Reduces() {
 		switch op.Reduce {
-		case pg.Avg:
+		case tensor.Avg:
 			mix.add(uint64(op.EffectiveDivisor(g.world)))
-		case pg.PreMulSum:
+		case tensor.PreMulSum:
 			mix.add(math.Float64bits(op.Factor))
 		}
 		c.small = op.Kind == pg.KindAllReduce && bytes <= smallBytes
@@ -473,7 +474,7 @@ func size(view [][]byte) int {
 	return n
 }
 
-func views(v [][]byte, tensors []pg.Tensor) [][]byte {
+func views(v [][]byte, tensors []tensor.Tensor) [][]byte {
 	v = v[:0]
 	for i := range tensors {
 		v = append(v, tensors[i].Bytes())

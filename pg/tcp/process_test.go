@@ -23,6 +23,7 @@ import (
 
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/store"
+	"github.com/skerry-ft/skerry/tensor"
 	"github.com/skerry-ft/skerry/train/spawn"
 )
 
@@ -203,14 +204,14 @@ func storming(
 	same := slices.Clone(buf)
 	for err == nil {
 		if o.Pass {
-			sent := g.SendAsync(pg.Of(same), pg.Envelope{Peer: (o.Rank + 1) % len(o.IDs)})
-			_, err = g.Recv(ctx, pg.Of(buf), pg.Envelope{Peer: (o.Rank + len(o.IDs) - 1) % len(o.IDs)})
+			sent := g.SendAsync(tensor.Of(same), pg.Envelope{Peer: (o.Rank + 1) % len(o.IDs)})
+			_, err = g.Recv(ctx, tensor.Of(buf), pg.Envelope{Peer: (o.Rank + len(o.IDs) - 1) % len(o.IDs)})
 			if failed := g.Wait(ctx, sent); err == nil {
 				err = failed
 			}
 			continue
 		}
-		err = g.AllReduce(ctx, pg.Of(buf), pg.Max) // of equal numbers: changes nothing
+		err = g.AllReduce(ctx, tensor.Of(buf), tensor.Max) // of equal numbers: changes nothing
 	}
 	at = hostClock()
 	if o.Poison {
@@ -259,7 +260,7 @@ func reduceOnes(ctx context.Context, g *pg.Group, o *order, buf []float32) (int,
 	for i := range buf {
 		buf[i] = float32(o.Rank) + float32(o.Q)
 	}
-	if err := g.AllReduce(ctx, pg.Of(buf), pg.Sum); err != nil {
+	if err := g.AllReduce(ctx, tensor.Of(buf), tensor.Sum); err != nil {
 		return 0, err
 	}
 	return foreign(buf, float32(o.Q), len(o.IDs)), nil

@@ -18,6 +18,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/guard/guardtest"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/store"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // configureWith has each of two ranks be configured with a TLS of its own, and gives
@@ -164,7 +165,7 @@ func TestSnifferSeesNothing(t *testing.T) {
 			if r == 1 {
 				clear(data)
 			}
-			x := []pg.Tensor{pg.Of(data)}
+			x := []tensor.Tensor{tensor.Of(data)}
 			return &pg.Op{Kind: pg.KindBroadcast, In: x, Out: x}
 		}))
 		heard.Lock()

@@ -17,6 +17,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/memfd"
 	"github.com/skerry-ft/skerry/internal/shmring"
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // sharedWaiting tells whether a record lies in shared memory that no op of b
@@ -67,7 +68,7 @@ func TestTransportsAgree(t *testing.T) {
 				}
 			}
 			for _, n := range []int{1, 8192, 8193, 100_003, 1 << 20} {
-				for _, reduce := range []pg.ReduceOp{pg.Sum, pg.Avg} {
+				for _, reduce := range []tensor.ReduceOp{tensor.Sum, tensor.Avg} {
 					foldAgrees(t, w, n, reduce)
 				}
 				for root := range world {
@@ -78,20 +79,20 @@ func TestTransportsAgree(t *testing.T) {
 	}
 }
 
-func foldAgrees(t *testing.T, w *world, n int, reduce pg.ReduceOp) {
+func foldAgrees(t *testing.T, w *world, n int, reduce tensor.ReduceOp) {
 	t.Helper()
 	world := len(w.backends)
-	inputs, data := make([][]byte, world), make([]pg.Tensor, world)
+	inputs, data := make([][]byte, world), make([]tensor.Tensor, world)
 	for r := range data {
-		data[r] = pg.Of(noise(r, n))
+		data[r] = tensor.Of(noise(r, n))
 		inputs[r] = bytes.Clone(data[r].Bytes())
 	}
 	want := make([]byte, 4*n)
-	if err := pg.Reduce(want, inputs, pg.Float32DType, reduce, world, 0); err != nil {
+	if err := tensor.Reduce(want, inputs, tensor.Float32, reduce, world, 0); err != nil {
 		t.Fatal(err)
 	}
 	noError(t, w.all(w.everybody(), func(r int) *pg.Op {
-		x := []pg.Tensor{data[r]}
+		x := []tensor.Tensor{data[r]}
 		return &pg.Op{Kind: pg.KindAllReduce, In: x, Out: x, Reduce: reduce}
 	}))
 	for r := range data {
@@ -105,10 +106,10 @@ func foldAgrees(t *testing.T, w *world, n int, reduce pg.ReduceOp) {
 // everybody the digest that pg.Digest defines.
 func castAgrees(t *testing.T, w *world, n, root int) {
 	t.Helper()
-	want := pg.Of(noise(100+root, n))
-	data := make([]pg.Tensor, len(w.backends))
+	want := tensor.Of(noise(100+root, n))
+	data := make([]tensor.Tensor, len(w.backends))
 	for r := range data {
-		data[r] = pg.Of(make([]float32, n))
+		data[r] = tensor.Of(make([]float32, n))
 	}
 	copy(data[root].Bytes(), want.Bytes())
 	ops := make([]*pg.Op, len(data))
@@ -118,7 +119,7 @@ func castAgrees(t *testing.T, w *world, n, root int) {
 	}
 	noError(t, w.all(w.everybody(), ballots)) // what came before is over
 	noError(t, w.all(w.everybody(), func(r int) *pg.Op {
-		x := []pg.Tensor{data[r]}
+		x := []tensor.Tensor{data[r]}
 		return &pg.Op{Kind: pg.KindBroadcast, In: x, Out: x, Root: root}
 	}))
 	noError(t, w.all(w.everybody(), ballots))

@@ -11,6 +11,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/step"
 	"github.com/skerry-ft/skerry/internal/step/steptest"
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 var steady = flag.Int("tcp.steady", 0, "steps of TestSteady, whose longest is then bounded; 0: a few")
@@ -91,17 +92,17 @@ func steps(ctx context.Context, g *pg.Group, o *order) (longest int64, err error
 		start := time.Now()
 		switch {
 		case i%50 == 10:
-			err = g.AllReduce(ctx, pg.Of(large), pg.Max)
+			err = g.AllReduce(ctx, tensor.Of(large), tensor.Max)
 		case i%50 == 20:
-			sent := g.SendAsync(pg.Of(large), pg.Envelope{Peer: next})
-			_, err = g.Recv(ctx, pg.Of(in), pg.Envelope{Peer: last})
+			sent := g.SendAsync(tensor.Of(large), pg.Envelope{Peer: next})
+			_, err = g.Recv(ctx, tensor.Of(in), pg.Envelope{Peer: last})
 			err = errors.Join(err, g.Wait(ctx, sent))
 		case i%5 == 0:
-			first := g.AllReduceAsync(pg.Of(small[:32]), pg.Max)
-			second := g.AllReduceAsync(pg.Of(small[32:]), pg.Max)
+			first := g.AllReduceAsync(tensor.Of(small[:32]), tensor.Max)
+			second := g.AllReduceAsync(tensor.Of(small[32:]), tensor.Max)
 			err = errors.Join(g.Wait(ctx, second), g.Wait(ctx, first))
 		default:
-			err = g.AllReduce(ctx, pg.Of(small), pg.Max)
+			err = g.AllReduce(ctx, tensor.Of(small), tensor.Max)
 		}
 		if err == nil {
 			err = castBallot(g)

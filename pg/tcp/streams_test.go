@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // striped are edges of several sockets.
@@ -330,7 +331,7 @@ func (w *world) leaveBehind(n int, leave func(m int)) {
 	leave(0)
 	if err := wait(w.t, work); err != nil {
 		w.t.Errorf("the broadcast failed, with nothing said of its bytes: %v", err)
-	} else if !slices.Equal(pg.Slice[float32](got[0]), pattern(0, n)) {
+	} else if !slices.Equal(tensor.Slice[float32](got[0]), pattern(0, n)) {
 		w.t.Error("the broadcast is reported good and is not what was sent")
 	}
 }

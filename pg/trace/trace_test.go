@@ -15,6 +15,7 @@ import (
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/pgtest"
 	"github.com/skerry-ft/skerry/pg/trace"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -76,7 +77,7 @@ func TestMissing(t *testing.T) {
 	w, dump := tracedWorld(t, 3)
 	barriers(w, 2)
 	for _, rank := range []int{0, 2} {
-		w.Groups[rank].AllReduceAsync(pg.New(pg.Float32DType, 4), pg.Sum)
+		w.Groups[rank].AllReduceAsync(tensor.New(tensor.Float32, 4), tensor.Sum)
 	}
 	g := one(t, dump())
 	check(t, g, "missing 3 [1]")
@@ -95,10 +96,10 @@ func TestMismatch(t *testing.T) {
 	barriers(w, 1)
 	for rank, g := range w.Groups {
 		if rank == 1 {
-			g.BroadcastAsync(pg.New(pg.Float32DType, 4), 0)
+			g.BroadcastAsync(tensor.New(tensor.Float32, 4), 0)
 			continue
 		}
-		g.AllReduceAsync(pg.New(pg.Float32DType, 4), pg.Sum)
+		g.AllReduceAsync(tensor.New(tensor.Float32, 4), tensor.Sum)
 	}
 	g := one(t, dump())
 	check(t, g, "mismatch 2 [1]")
@@ -126,7 +127,7 @@ func TestSilent(t *testing.T) {
 // TestUnmatched: a receive without a send.
 func TestUnmatched(t *testing.T) {
 	w, dump := tracedWorld(t, 2)
-	w.Groups[1].RecvAsync(pg.New(pg.Uint8DType, 1), pg.Envelope{Peer: 0, Tag: 3})
+	w.Groups[1].RecvAsync(tensor.New(tensor.Uint8, 1), pg.Envelope{Peer: 0, Tag: 3})
 	g := one(t, dump())
 	check(t, g, "unmatched 0 [1]")
 	if want := "rank 1 (b): 1 × recv uint8[1] from 0 tag 3 without an end"; g.Findings[0].Text != want {
@@ -139,14 +140,14 @@ func TestUnmatched(t *testing.T) {
 func TestNothingWrong(t *testing.T) {
 	w, dump := tracedWorld(t, 2)
 	w.Each(func(ctx context.Context, rank int, g *pg.Group) error {
-		var slots []pg.Tensor
+		var slots []tensor.Tensor
 		if rank == 0 {
-			slots = []pg.Tensor{pg.New(pg.Float32DType, 2), pg.New(pg.Float32DType, 2)}
+			slots = []tensor.Tensor{tensor.New(tensor.Float32, 2), tensor.New(tensor.Float32, 2)}
 		}
 		return errors.Join(
-			g.Scatter(ctx, slots, pg.New(pg.Float32DType, 2), 0),
-			g.Gather(ctx, pg.New(pg.Float32DType, 2), slots, 0),
-			g.Reduce(ctx, pg.New(pg.Float32DType, 2), pg.Sum, 0))
+			g.Scatter(ctx, slots, tensor.New(tensor.Float32, 2), 0),
+			g.Gather(ctx, tensor.New(tensor.Float32, 2), slots, 0),
+			g.Reduce(ctx, tensor.New(tensor.Float32, 2), tensor.Sum, 0))
 	})
 	g := one(t, dump())
 	check(t, g)

@@ -12,8 +12,8 @@ import (
 
 	"github.com/skerry-ft/skerry/checkpoint"
 	"github.com/skerry-ft/skerry/manager"
-	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/tcp"
+	"github.com/skerry-ft/skerry/tensor"
 	"github.com/skerry-ft/skerry/train/spawn"
 )
 
@@ -66,7 +66,7 @@ func part(replica int, step int64, i int) int64 {
 }
 
 func hashOf(params []int64) string {
-	sum := sha256.Sum256(pg.Of(params).Bytes())
+	sum := sha256.Sum256(tensor.Of(params).Bytes())
 	return fmt.Sprintf("%x", sum[:8])
 }
 
@@ -131,7 +131,7 @@ func (d *counter) state() checkpoint.State {
 	if d.has(otherShape) {
 		params = params[1:]
 	}
-	return checkpoint.State{Tensors: map[string]pg.Tensor{"params": pg.Of(params)}}
+	return checkpoint.State{Tensors: map[string]tensor.Tensor{"params": tensor.Of(params)}}
 }
 
 // has says whether this counter does something wrong now; it tells the first time.
@@ -172,8 +172,8 @@ func (d *counter) step(ctx context.Context) error {
 		grads = grads[1:]
 	}
 	if !d.has(missing) { // errors go to the manager
-		_ = d.m.Group().AllReduce(ctx, pg.Of(grads), pg.Sum)
-		_ = d.m.Group().AllReduce(ctx, pg.Of(d.counts), pg.Sum)
+		_ = d.m.Group().AllReduce(ctx, tensor.Of(grads), tensor.Sum)
+		_ = d.m.Group().AllReduce(ctx, tensor.Of(d.counts), tensor.Sum)
 	}
 	divisor := d.m.Group().Size()
 	ok, err := d.m.ShouldCommit(ctx)

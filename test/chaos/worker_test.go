@@ -18,8 +18,8 @@ import (
 	"github.com/skerry-ft/skerry/internal/paralleltest"
 	"github.com/skerry-ft/skerry/lighthouse"
 	"github.com/skerry-ft/skerry/manager"
-	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/tcp"
+	"github.com/skerry-ft/skerry/tensor"
 	"github.com/skerry-ft/skerry/train/spawn"
 )
 
@@ -173,9 +173,9 @@ func trainer(ctx context.Context, w spawn.Worker) error {
 }
 
 func newTrainer(a workerArgs, index int, m *manager.Manager, out *reporter) (*digits.Trainer, error) {
-	ballast := pg.New(pg.Float32DType, a.BallastMiB<<18)
+	ballast := tensor.New(tensor.Float32, a.BallastMiB<<18)
 	save := func() checkpoint.State {
-		return checkpoint.State{Tensors: map[string]pg.Tensor{"ballast": ballast}}
+		return checkpoint.State{Tensors: map[string]tensor.Tensor{"ballast": ballast}}
 	}
 	if a.BallastMiB > 0 {
 		if err := m.Register("ballast", save, nil); err != nil {

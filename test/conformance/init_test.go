@@ -14,6 +14,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/portlease"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/pgtest"
+	"github.com/skerry-ft/skerry/tensor"
 	"github.com/skerry-ft/skerry/train/spawn"
 )
 
@@ -66,7 +67,7 @@ func workInWorld(ctx context.Context, w *pg.World) error {
 		return fmt.Errorf("pair gathered %v: %w", names, err)
 	}
 	sum := []float32{1}
-	if err := w.AllReduce(ctx, pg.Of(sum), pg.Sum); err != nil || sum[0] != float32(w.Size()) {
+	if err := w.AllReduce(ctx, tensor.Of(sum), tensor.Sum); err != nil || sum[0] != float32(w.Size()) {
 		return fmt.Errorf("sum is %v of %d: %w", sum, w.Size(), err)
 	}
 	if err := w.Store().Set(ctx, "greeting", []byte("hello")); err != nil {

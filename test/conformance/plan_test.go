@@ -11,6 +11,7 @@ import (
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/pgtest"
 	"github.com/skerry-ft/skerry/pg/tcp"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 var (
@@ -136,7 +137,7 @@ func plan(list []suite) (units []unit, reports map[string]*pgtest.GridReport) {
 		reports[s.name] = new(pgtest.GridReport)
 		for _, grid := range s.grids {
 			for world := 1; world <= 8; world++ {
-				cells, r := pgtest.Split(grid.Cells(world), pg.Kinds(), pg.DTypes())
+				cells, r := pgtest.Split(grid.Cells(world), pg.Kinds(), tensor.DTypes())
 				reports[s.name].Add(r)
 				if *all {
 					reports[s.name].Add(leftOut(grid, world, len(cells)))
@@ -155,7 +156,7 @@ func plan(list []suite) (units []unit, reports map[string]*pgtest.GridReport) {
 // leftOut reports the cells of the whole product that a grid's design has not.
 func leftOut(grid pgtest.Grid, world, has int) pgtest.GridReport {
 	grid.Cover = pgtest.CoverAll
-	product, _ := pgtest.Split(grid.Cells(world), pg.Kinds(), pg.DTypes())
+	product, _ := pgtest.Split(grid.Cells(world), pg.Kinds(), tensor.DTypes())
 	if len(product) == has {
 		return pgtest.GridReport{}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/pgtest"
 	"github.com/skerry-ft/skerry/pg/tcp"
+	"github.com/skerry-ft/skerry/tensor"
 	"github.com/skerry-ft/skerry/train/spawn"
 )
 
@@ -57,7 +58,7 @@ func serveRank(ctx context.Context, w spawn.Worker) error {
 	if err != nil {
 		return err
 	}
-	cells, _ := pgtest.Split(j.Grid.Cells(w.WorldSize), pg.Kinds(), pg.DTypes())
+	cells, _ := pgtest.Split(j.Grid.Cells(w.WorldSize), pg.Kinds(), tensor.DTypes())
 	if err := pgtest.RunCells(ctx, g, cells[j.From:j.To]); err != nil {
 		return err
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/skerry-ft/skerry/checkpoint"
 	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/manager"
-	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/tcp"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // stepTime is how long a step computes.
@@ -84,7 +84,7 @@ func (f *fleet) add() {
 	}
 	r.m = m
 	err = m.Register("params", func() checkpoint.State {
-		return checkpoint.State{Tensors: map[string]pg.Tensor{"params": pg.Of(r.params)}}
+		return checkpoint.State{Tensors: map[string]tensor.Tensor{"params": tensor.Of(r.params)}}
 	}, nil)
 	if err != nil {
 		f.t.Fatal(err)
@@ -123,7 +123,7 @@ func (r *member) train(ctx context.Context) error {
 		for i := range grads {
 			grads[i] = 1
 		}
-		_ = r.m.Group().AllReduce(ctx, pg.Of(grads), pg.Avg) // reported to the manager
+		_ = r.m.Group().AllReduce(ctx, tensor.Of(grads), tensor.Avg) // reported to the manager
 		ok, err := r.m.ShouldCommit(ctx)
 		if err != nil {
 			return err

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // A pattern is a collective with nccl-tests' arithmetic: what counts as its
@@ -20,8 +21,8 @@ type pattern struct {
 // plan is a pattern with memory: in and out have the size that nccl-tests names,
 // and ins and outs are their parts by rank.
 type plan struct {
-	in, out   pg.Tensor
-	ins, outs []pg.Tensor
+	in, out   tensor.Tensor
+	ins, outs []tensor.Tensor
 	rank, n   int
 }
 
@@ -32,31 +33,31 @@ func patterns() []pattern {
 	one := func(float64) float64 { return 1 }
 	return []pattern{
 		{"all_reduce", func(n float64) float64 { return 2 * (n - 1) / n }, func(p *plan) *pg.Op {
-			return &pg.Op{Kind: pg.KindAllReduce, In: []pg.Tensor{p.in}, Out: []pg.Tensor{p.out}}
+			return &pg.Op{Kind: pg.KindAllReduce, In: []tensor.Tensor{p.in}, Out: []tensor.Tensor{p.out}}
 		}},
 		{"all_gather", share, func(p *plan) *pg.Op {
-			return &pg.Op{Kind: pg.KindAllGather, In: []pg.Tensor{p.ins[0]}, Out: p.outs}
+			return &pg.Op{Kind: pg.KindAllGather, In: []tensor.Tensor{p.ins[0]}, Out: p.outs}
 		}},
 		{"reduce_scatter", share, func(p *plan) *pg.Op {
-			return &pg.Op{Kind: pg.KindReduceScatter, In: p.ins, Out: []pg.Tensor{p.outs[0]}}
+			return &pg.Op{Kind: pg.KindReduceScatter, In: p.ins, Out: []tensor.Tensor{p.outs[0]}}
 		}},
 		{"alltoall", share, func(p *plan) *pg.Op {
 			return &pg.Op{Kind: pg.KindAllToAll, In: p.ins, Out: p.outs}
 		}},
 		{"broadcast", one, func(p *plan) *pg.Op {
-			return &pg.Op{Kind: pg.KindBroadcast, In: []pg.Tensor{p.out}, Out: []pg.Tensor{p.out}}
+			return &pg.Op{Kind: pg.KindBroadcast, In: []tensor.Tensor{p.out}, Out: []tensor.Tensor{p.out}}
 		}},
 		{"reduce", one, func(p *plan) *pg.Op {
-			op := &pg.Op{Kind: pg.KindReduce, In: []pg.Tensor{p.in}}
+			op := &pg.Op{Kind: pg.KindReduce, In: []tensor.Tensor{p.in}}
 			if p.rank == 0 {
-				op.Out = []pg.Tensor{p.out}
+				op.Out = []tensor.Tensor{p.out}
 			}
 			return op
 		}},
 		{"sendrecv", one, func(p *plan) *pg.Op {
 			return &pg.Op{Kind: pg.KindBatch, Batch: []*pg.Op{
-				{Kind: pg.KindSend, Peer: (p.rank + 1) % p.n, In: []pg.Tensor{p.in}},
-				{Kind: pg.KindRecv, Peer: (p.rank + p.n - 1) % p.n, Out: []pg.Tensor{p.out}},
+				{Kind: pg.KindSend, Peer: (p.rank + 1) % p.n, In: []tensor.Tensor{p.in}},
+				{Kind: pg.KindRecv, Peer: (p.rank + p.n - 1) % p.n, Out: []tensor.Tensor{p.out}},
 			}}
 		}},
 	}
@@ -133,10 +134,10 @@ func (r *rank) plan(size int64) (*plan, func() error, error) {
 		return nil, nil, err
 	}
 	elements := int(size / 4)
-	if p.in, err = pg.OnDevice(in, pg.Float32DType, elements); err != nil {
+	if p.in, err = tensor.OnDevice(in, tensor.Float32, elements); err != nil {
 		return nil, nil, err
 	}
-	if p.out, err = pg.OnDevice(out, pg.Float32DType, elements); err != nil {
+	if p.out, err = tensor.OnDevice(out, tensor.Float32, elements); err != nil {
 		return nil, nil, err
 	}
 	part := elements / r.WorldSize

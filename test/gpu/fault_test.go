@@ -11,6 +11,7 @@ import (
 	"github.com/skerry-ft/skerry/nccl"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/baby"
+	"github.com/skerry-ft/skerry/tensor"
 	"github.com/skerry-ft/skerry/train/spawn"
 )
 
@@ -44,7 +45,7 @@ func (r *rank) begin(ctx context.Context, g *pg.Group) (flood, error) {
 	f := flood{bytes: x.NumBytes(), buf: buf}
 	for range deep {
 		f.works = append(f.works, g.Submit(&pg.Op{
-			Kind: pg.KindAllReduce, In: []pg.Tensor{x}, Out: []pg.Tensor{x}, Reduce: pg.Max,
+			Kind: pg.KindAllReduce, In: []tensor.Tensor{x}, Out: []tensor.Tensor{x}, Reduce: tensor.Max,
 		}))
 	}
 	if err := f.works[0].Wait(ctx); err != nil {
@@ -82,9 +83,9 @@ func (r *rank) floodSize() (bytes, deep int) {
 }
 
 // large is a tensor for a flood.
-func (r *rank) large() (pg.Tensor, *nccl.Buffer, int, error) {
+func (r *rank) large() (tensor.Tensor, *nccl.Buffer, int, error) {
 	bytes, deep := r.floodSize()
-	x, buf, err := r.tensor(pg.Float32DType, bytes/4)
+	x, buf, err := r.tensor(tensor.Float32, bytes/4)
 	if err != nil {
 		return x, nil, 0, err
 	}
@@ -92,7 +93,7 @@ func (r *rank) large() (pg.Tensor, *nccl.Buffer, int, error) {
 	for i := range in {
 		in[i] = grain(i, r.Rank)
 	}
-	if err := buf.CopyFromHost(0, pg.Of(in).Bytes()); err != nil {
+	if err := buf.CopyFromHost(0, tensor.Of(in).Bytes()); err != nil {
 		return x, nil, 0, errors.Join(err, buf.Close())
 	}
 	return x, buf, deep, nil
@@ -105,11 +106,11 @@ func grain(i, rank int) float32 { return float32(i%4093*64 + rank) }
 // intact tells whether the memory of a flood holds the maximum over all ranks, as
 // it does after the first op: what is cut short later writes nothing else.
 func (f flood) intact(world int) error {
-	out := pg.New(pg.Float32DType, f.bytes/4)
+	out := tensor.New(tensor.Float32, f.bytes/4)
 	if err := f.buf.CopyToHost(out.Bytes(), 0); err != nil {
 		return fmt.Errorf("read our memory after the flood: %w", err)
 	}
-	for i, v := range pg.Slice[float32](out) {
+	for i, v := range tensor.Slice[float32](out) {
 		if want := grain(i, world-1); v != want {
 			return fmt.Errorf("after the flood element %d of %d is %v, want %v", i, out.Len(), v, want)
 		}
@@ -121,7 +122,7 @@ func (f flood) intact(world int) error {
 // this process.
 func (r *rank) right(ctx context.Context, g *pg.Group) error {
 	const n = 1000
-	x, buf, err := r.tensor(pg.Int32DType, n)
+	x, buf, err := r.tensor(tensor.Int32, n)
 	if err != nil {
 		return err
 	}
@@ -129,18 +130,18 @@ func (r *rank) right(ctx context.Context, g *pg.Group) error {
 	for i := range in {
 		in[i] = int32(i + 1)
 	}
-	if err := buf.CopyFromHost(0, pg.Of(in).Bytes()); err != nil {
+	if err := buf.CopyFromHost(0, tensor.Of(in).Bytes()); err != nil {
 		return errors.Join(err, buf.Close())
 	}
 	r.held = append(r.held, buf) // a Baby's child may have it open
-	if err := g.AllReduce(ctx, x, pg.Sum); err != nil {
+	if err := g.AllReduce(ctx, x, tensor.Sum); err != nil {
 		return err
 	}
-	out := pg.New(pg.Int32DType, n)
+	out := tensor.New(tensor.Int32, n)
 	if err := buf.CopyToHost(out.Bytes(), 0); err != nil {
 		return err
 	}
-	for i, v := range pg.Slice[int32](out) {
+	for i, v := range tensor.Slice[int32](out) {
 		if want := int32((i + 1) * g.Size()); v != want {
 			return fmt.Errorf("all-reduce: element %d is %d, want %d", i, v, want)
 		}

@@ -11,24 +11,25 @@ import (
 	"github.com/skerry-ft/skerry/nccl"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/pgtest"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // dtypes are those that NCCL can add, or whose bytes it moves.
-func dtypes() []pg.DType {
-	return []pg.DType{
-		pg.Int8DType, pg.Uint8DType, pg.Int32DType, pg.Uint32DType, pg.Int64DType, pg.Uint64DType,
-		pg.Float16DType, pg.BFloat16DType, pg.Float32DType, pg.Float64DType,
-		pg.Int16DType, pg.Uint16DType, pg.BoolDType, pg.Complex64DType, pg.Complex128DType,
+func dtypes() []tensor.DType {
+	return []tensor.DType{
+		tensor.Int8, tensor.Uint8, tensor.Int32, tensor.Uint32, tensor.Int64, tensor.Uint64,
+		tensor.Float16, tensor.BFloat16, tensor.Float32, tensor.Float64,
+		tensor.Int16, tensor.Uint16, tensor.Bool, tensor.Complex64, tensor.Complex128,
 	}
 }
 
 // reduces tells whether NCCL has op for a dtype.
-func reduces(d pg.DType, op pg.ReduceOp) bool {
+func reduces(d tensor.DType, op tensor.ReduceOp) bool {
 	switch d {
-	case pg.Int16DType, pg.Uint16DType, pg.BoolDType:
+	case tensor.Int16, tensor.Uint16, tensor.Bool:
 		return false
-	case pg.Complex64DType, pg.Complex128DType:
-		return op == pg.Sum
+	case tensor.Complex64, tensor.Complex128:
+		return op == tensor.Sum
 	}
 	return d.Reduces(op) == nil
 }
@@ -36,10 +37,10 @@ func reduces(d pg.DType, op pg.ReduceOp) bool {
 // reduceOps are those of NCCL, with parameters.
 func reduceOps(world int) []pgtest.Reduction {
 	return []pgtest.Reduction{
-		{Op: pg.Sum}, {Op: pg.Product}, {Op: pg.Min}, {Op: pg.Max},
-		{Op: pg.Avg, Divisor: world},     // ncclAvg
-		{Op: pg.Avg, Divisor: 2 * world}, // premul-sum
-		{Op: pg.PreMulSum, Factor: 0.5},
+		{Op: tensor.Sum}, {Op: tensor.Product}, {Op: tensor.Min}, {Op: tensor.Max},
+		{Op: tensor.Avg, Divisor: world},     // ncclAvg
+		{Op: tensor.Avg, Divisor: 2 * world}, // premul-sum
+		{Op: tensor.PreMulSum, Factor: 0.5},
 	}
 }
 
@@ -48,8 +49,8 @@ func reduceOps(world int) []pgtest.Reduction {
 func value(rank, slot, i int) int { return 1 + (i*7+rank*3+slot*5+i>>9)%4 }
 
 // input is what a rank gives for a slot.
-func input(d pg.DType, rank, slot, n int) pg.Tensor {
-	t := pg.New(d, n)
+func input(d tensor.DType, rank, slot, n int) tensor.Tensor {
+	t := tensor.New(d, n)
 	b, size := t.Bytes(), d.Size()
 	for i := range n {
 		put(b[i*size:(i+1)*size], d, value(rank, slot, i))
@@ -57,21 +58,21 @@ func input(d pg.DType, rank, slot, n int) pg.Tensor {
 	return t
 }
 
-func put(b []byte, d pg.DType, v int) {
+func put(b []byte, d tensor.DType, v int) {
 	switch d {
-	case pg.Float16DType:
-		copy(b, pg.Of([]pg.Float16{pg.NewFloat16(float32(v))}).Bytes())
-	case pg.BFloat16DType:
-		copy(b, pg.Of([]pg.BFloat16{pg.NewBFloat16(float32(v))}).Bytes())
-	case pg.Float32DType:
-		copy(b, pg.Of([]float32{float32(v)}).Bytes())
-	case pg.Float64DType:
-		copy(b, pg.Of([]float64{float64(v)}).Bytes())
-	case pg.Complex64DType:
-		copy(b, pg.Of([]complex64{complex(float32(v), -float32(v))}).Bytes())
-	case pg.Complex128DType:
-		copy(b, pg.Of([]complex128{complex(float64(v), -float64(v))}).Bytes())
-	case pg.BoolDType:
+	case tensor.Float16:
+		copy(b, tensor.Of([]tensor.F16{tensor.NewF16(float32(v))}).Bytes())
+	case tensor.BFloat16:
+		copy(b, tensor.Of([]tensor.BF16{tensor.NewBF16(float32(v))}).Bytes())
+	case tensor.Float32:
+		copy(b, tensor.Of([]float32{float32(v)}).Bytes())
+	case tensor.Float64:
+		copy(b, tensor.Of([]float64{float64(v)}).Bytes())
+	case tensor.Complex64:
+		copy(b, tensor.Of([]complex64{complex(float32(v), -float32(v))}).Bytes())
+	case tensor.Complex128:
+		copy(b, tensor.Of([]complex128{complex(float64(v), -float64(v))}).Bytes())
+	case tensor.Bool:
 		b[0] = byte(v & 1)
 	default: // integers, little end first
 		b[0] = byte(v)
@@ -103,7 +104,7 @@ func (r *rank) ops(ctx context.Context) error {
 			checked += c.done
 		}
 	}
-	for _, d := range []pg.DType{pg.Float32DType, pg.BFloat16DType} {
+	for _, d := range []tensor.DType{tensor.Float32, tensor.BFloat16} {
 		c := check{r: r, g: g, dtype: d, n: r.many()}
 		if err := errors.Join(c.sum(ctx), c.free()); err != nil {
 			return fmt.Errorf("%v × %d: %w", d, c.n, err)
@@ -132,14 +133,14 @@ func (c *check) sum(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := c.g.AllReduce(ctx, x, pg.Sum); err != nil {
+	if err := c.g.AllReduce(ctx, x, tensor.Sum); err != nil {
 		return err
 	}
 	in, want := make([][]byte, c.r.WorldSize), make([]byte, x.NumBytes())
 	for rank := range in {
 		in[rank] = input(c.dtype, rank, 0, c.n).Bytes()
 	}
-	if err := pg.Reduce(want, in, c.dtype, pg.Sum, 1, 1); err != nil {
+	if err := tensor.Reduce(want, in, c.dtype, tensor.Sum, 1, 1); err != nil {
 		return err
 	}
 	return c.is("all-reduce sum", x, want)
@@ -149,7 +150,7 @@ func (c *check) sum(ctx context.Context) error {
 type check struct {
 	r     *rank
 	g     *pg.Group
-	dtype pg.DType
+	dtype tensor.DType
 	n     int
 	held  []*nccl.Buffer
 	done  int
@@ -164,7 +165,7 @@ func (c *check) free() (err error) {
 }
 
 // up is a tensor on the device with t's bytes; t is on the host.
-func (c *check) up(t pg.Tensor) (pg.Tensor, error) {
+func (c *check) up(t tensor.Tensor) (tensor.Tensor, error) {
 	x, buf, err := c.r.tensor(c.dtype, t.Len())
 	if err != nil {
 		return x, err
@@ -174,8 +175,8 @@ func (c *check) up(t pg.Tensor) (pg.Tensor, error) {
 }
 
 // ups is up for one tensor a rank, given by slot.
-func (c *check) ups(of func(slot int) pg.Tensor) ([]pg.Tensor, error) {
-	all := make([]pg.Tensor, c.r.WorldSize)
+func (c *check) ups(of func(slot int) tensor.Tensor) ([]tensor.Tensor, error) {
+	all := make([]tensor.Tensor, c.r.WorldSize)
 	for slot := range all {
 		x, err := c.up(of(slot))
 		if err != nil {
@@ -186,12 +187,12 @@ func (c *check) ups(of func(slot int) pg.Tensor) ([]pg.Tensor, error) {
 	return all, nil
 }
 
-func (c *check) blank(int) pg.Tensor { return pg.New(c.dtype, c.n) }
+func (c *check) blank(int) tensor.Tensor { return tensor.New(c.dtype, c.n) }
 
-func (c *check) mine(slot int) pg.Tensor { return input(c.dtype, c.r.Rank, slot, c.n) }
+func (c *check) mine(slot int) tensor.Tensor { return input(c.dtype, c.r.Rank, slot, c.n) }
 
 // is checks a result on the device.
-func (c *check) is(what string, got pg.Tensor, want []byte) error {
+func (c *check) is(what string, got tensor.Tensor, want []byte) error {
 	c.done++
 	mem, offset := got.Memory()
 	b := make([]byte, got.NumBytes())
@@ -226,7 +227,7 @@ func (c *check) reductions(ctx context.Context) error {
 			continue
 		}
 		what := fmt.Sprintf("%v (divisor %d, factor %v)", red.Op, red.Divisor, red.Factor)
-		run := func(kind pg.Kind, root int, in, out []pg.Tensor) error {
+		run := func(kind pg.Kind, root int, in, out []tensor.Tensor) error {
 			return c.g.Do(ctx, &pg.Op{
 				Kind: kind, In: in, Out: out, Root: root, Reduce: red.Op, Divisor: red.Divisor, Factor: red.Factor,
 			})
@@ -235,7 +236,7 @@ func (c *check) reductions(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := run(pg.KindAllReduce, 0, []pg.Tensor{x}, []pg.Tensor{x}); err != nil {
+		if err := run(pg.KindAllReduce, 0, []tensor.Tensor{x}, []tensor.Tensor{x}); err != nil {
 			return fmt.Errorf("all-reduce %s: %w", what, err)
 		}
 		if err := c.is("all-reduce "+what, x, c.expect(red, 0)); err != nil {
@@ -252,7 +253,7 @@ func (c *check) reductions(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := run(pg.KindReduceScatter, 0, in, []pg.Tensor{out}); err != nil {
+		if err := run(pg.KindReduceScatter, 0, in, []tensor.Tensor{out}); err != nil {
 			return fmt.Errorf("reduce-scatter %s: %w", what, err)
 		}
 		if err := c.is("reduce-scatter "+what, out, c.expect(red, c.r.Rank)); err != nil {
@@ -265,17 +266,17 @@ func (c *check) reductions(ctx context.Context) error {
 	return nil
 }
 
-func (c *check) reduceTo(run func(pg.Kind, int, []pg.Tensor, []pg.Tensor) error, what string, red pgtest.Reduction) error {
+func (c *check) reduceTo(run func(pg.Kind, int, []tensor.Tensor, []tensor.Tensor) error, what string, red pgtest.Reduction) error {
 	for root := range c.r.WorldSize {
 		x, err := c.up(c.mine(root))
 		if err != nil {
 			return err
 		}
-		var out []pg.Tensor
+		var out []tensor.Tensor
 		if root == c.r.Rank {
-			out = []pg.Tensor{x}
+			out = []tensor.Tensor{x}
 		}
-		if err := run(pg.KindReduce, root, []pg.Tensor{x}, out); err != nil {
+		if err := run(pg.KindReduce, root, []tensor.Tensor{x}, out); err != nil {
 			return fmt.Errorf("reduce to %d %s: %w", root, what, err)
 		}
 		if root != c.r.Rank {
@@ -340,7 +341,7 @@ func (c *check) rooted(ctx context.Context, root int) error {
 	if err != nil {
 		return err
 	}
-	var all []pg.Tensor
+	var all []tensor.Tensor
 	if me == root {
 		if all, err = c.ups(c.blank); err != nil {
 			return err
@@ -354,7 +355,7 @@ func (c *check) rooted(ctx context.Context, root int) error {
 			return err
 		}
 	}
-	var give []pg.Tensor
+	var give []tensor.Tensor
 	if me == root {
 		if give, err = c.ups(c.mine); err != nil {
 			return err
@@ -367,12 +368,12 @@ func (c *check) rooted(ctx context.Context, root int) error {
 }
 
 // ring sends to the next rank and receives from the one before, at once.
-func (c *check) ring(ctx context.Context, in, out pg.Tensor) error {
+func (c *check) ring(ctx context.Context, in, out tensor.Tensor) error {
 	me, world := c.r.Rank, c.r.WorldSize
 	before := (me + world - 1) % world
 	err := c.g.Do(ctx, &pg.Op{Kind: pg.KindBatch, Batch: []*pg.Op{
-		{Kind: pg.KindSend, Peer: (me + 1) % world, In: []pg.Tensor{in}},
-		{Kind: pg.KindRecv, Peer: before, Out: []pg.Tensor{out}},
+		{Kind: pg.KindSend, Peer: (me + 1) % world, In: []tensor.Tensor{in}},
+		{Kind: pg.KindRecv, Peer: before, Out: []tensor.Tensor{out}},
 	}})
 	if err != nil {
 		return fmt.Errorf("send and receive: %w", err)

@@ -16,6 +16,7 @@ import (
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/pgtest"
 	"github.com/skerry-ft/skerry/store"
+	"github.com/skerry-ft/skerry/tensor"
 	"github.com/skerry-ft/skerry/train/spawn"
 )
 
@@ -161,14 +162,14 @@ func (r *rank) meet(ctx context.Context, where string) error {
 }
 
 // tensor is n elements of dtype on the device.
-func (r *rank) tensor(dtype pg.DType, n int) (pg.Tensor, *nccl.Buffer, error) {
+func (r *rank) tensor(dtype tensor.DType, n int) (tensor.Tensor, *nccl.Buffer, error) {
 	buf, err := r.dev.Alloc(max(n*dtype.Size(), 1))
 	if err != nil {
-		return pg.Tensor{}, nil, err
+		return tensor.Tensor{}, nil, err
 	}
-	t, err := pg.OnDevice(buf, dtype, n)
+	t, err := tensor.OnDevice(buf, dtype, n)
 	if err != nil {
-		return pg.Tensor{}, nil, errors.Join(err, buf.Close())
+		return tensor.Tensor{}, nil, errors.Join(err, buf.Close())
 	}
 	return t, buf, nil
 }

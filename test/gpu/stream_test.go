@@ -11,6 +11,7 @@ import (
 	"github.com/skerry-ft/skerry/nccl"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/baby"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // streams has an op between work of the caller's stream, in this process and in
@@ -79,7 +80,7 @@ func (r *rank) between(ctx context.Context, g *pg.Group, s nccl.Stream, wait fun
 		return err
 	}
 	rounds, n := r.rounds()
-	x, buf, err := r.tensor(pg.Int32DType, n)
+	x, buf, err := r.tensor(tensor.Int32, n)
 	if err != nil {
 		return err
 	}
@@ -98,16 +99,16 @@ func (r *rank) between(ctx context.Context, g *pg.Group, s nccl.Stream, wait fun
 	began := time.Now()
 	for round := range rounds {
 		values := slices.Repeat([]int32{int32(round + r.Rank)}, n)
-		copy(in, pg.Of(values).Bytes())
+		copy(in, tensor.Of(values).Bytes())
 		clear(out)
 		if err := r.between1(ctx, g, s, x, in, out, wait); err != nil {
 			return fmt.Errorf("round %d: %w", round, err)
 		}
 		want := int32(r.WorldSize*round + r.WorldSize*(r.WorldSize-1)/2)
-		got := pg.New(pg.Int32DType, n)
+		got := tensor.New(tensor.Int32, n)
 		copy(got.Bytes(), out)
-		if i := slices.IndexFunc(pg.Slice[int32](got), func(v int32) bool { return v != want }); i >= 0 {
-			return fmt.Errorf("round %d: element %d is %d, want %d: out of order", round, i, pg.Slice[int32](got)[i], want)
+		if i := slices.IndexFunc(tensor.Slice[int32](got), func(v int32) bool { return v != want }); i >= 0 {
+			return fmt.Errorf("round %d: element %d is %d, want %d: out of order", round, i, tensor.Slice[int32](got)[i], want)
 		}
 	}
 	r.say(record{What: "streams", Count: rounds, Bytes: int64(4 * n), Seconds: time.Since(began).Seconds()})
@@ -115,13 +116,13 @@ func (r *rank) between(ctx context.Context, g *pg.Group, s nccl.Stream, wait fun
 }
 
 // between1 is one round: nothing before its last line waits for the device.
-func (r *rank) between1(ctx context.Context, g *pg.Group, s nccl.Stream, x pg.Tensor, in, out []byte, wait func(*pg.Work) error) error {
+func (r *rank) between1(ctx context.Context, g *pg.Group, s nccl.Stream, x tensor.Tensor, in, out []byte, wait func(*pg.Work) error) error {
 	mem, _ := x.Memory()
 	p := nccl.Pointer(mem.Address())
 	if err := r.dev.Do(func() error { return r.cuda.CopyIn(p, in, s) }); err != nil {
 		return err
 	}
-	w := g.AllReduceAsync(x, pg.Sum)
+	w := g.AllReduceAsync(x, tensor.Sum)
 	if err := wait(w); err != nil {
 		return err
 	}

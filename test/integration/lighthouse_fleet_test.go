@@ -16,8 +16,8 @@ import (
 	"github.com/skerry-ft/skerry/lighthouse"
 	"github.com/skerry-ft/skerry/lighthouse/lighthousetest"
 	"github.com/skerry-ft/skerry/manager"
-	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/tcp"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // patience bounds every wait for something that must happen; only a hang
@@ -58,7 +58,7 @@ func startTrainer(t *testing.T, name, addr string) *trainer {
 	}
 	tr.m = m
 	state := func() checkpoint.State {
-		return checkpoint.State{Tensors: map[string]pg.Tensor{"params": pg.Of(tr.params)}}
+		return checkpoint.State{Tensors: map[string]tensor.Tensor{"params": tensor.Of(tr.params)}}
 	}
 	if err := m.Register("model", state, nil); err != nil {
 		t.Fatal(errors.Join(err, m.Close()))
@@ -90,7 +90,7 @@ func (tr *trainer) loop(ctx context.Context) error {
 			grads[i] = float32(tr.m.Step()) + float32(i)
 		}
 		time.Sleep(stepTime)
-		if err := tr.m.Group().AllReduce(ctx, pg.Of(grads), pg.Avg); err != nil {
+		if err := tr.m.Group().AllReduce(ctx, tensor.Of(grads), tensor.Avg); err != nil {
 			return err
 		}
 		committed, err := tr.m.ShouldCommit(ctx)

@@ -11,8 +11,8 @@ import (
 
 	"github.com/skerry-ft/skerry/checkpoint"
 	"github.com/skerry-ft/skerry/manager"
-	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/quorum"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // checkpointState is what a save callback returns.
@@ -141,7 +141,7 @@ func (b *book) read(p *proc, at quorum.Position) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.mu.states[place{at, p.rank}] = &state{
-		by: p.name, params: slices.Clone(p.params), sum: sha256.Sum256(pg.Of(p.params).Bytes()),
+		by: p.name, params: slices.Clone(p.params), sum: sha256.Sum256(tensor.Of(p.params).Bytes()),
 	}
 }
 
@@ -308,7 +308,7 @@ func (p *proc) atRest(committed bool) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	sum := sha256.Sum256(pg.Of(p.params).Bytes())
+	sum := sha256.Sum256(tensor.Of(p.params).Bytes())
 	key := place{at, p.rank}
 	known := b.mu.states[key]
 	switch {

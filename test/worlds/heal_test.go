@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/checkpoint"
-	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // heals is where the transports of a world find each other.
@@ -180,5 +180,5 @@ func wait(ctx context.Context, d time.Duration) error {
 
 // stateOf is what a rank registers.
 func stateOf(params []float32) checkpoint.State {
-	return checkpoint.State{Tensors: map[string]pg.Tensor{"params": pg.Of(params)}}
+	return checkpoint.State{Tensors: map[string]tensor.Tensor{"params": tensor.Of(params)}}
 }

@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/manager"
-	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/pgtest"
 	"github.com/skerry-ft/skerry/quorum"
 	"github.com/skerry-ft/skerry/store"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // stage is a place in the trainer's loop.
@@ -446,17 +446,17 @@ func (p *proc) reduce(ctx context.Context, grads []float32) {
 		second = nil
 	}
 	if p.r.manners.async {
-		group.AllReduceAsync(pg.Of(first), pg.Avg)
+		group.AllReduceAsync(tensor.Of(first), tensor.Avg)
 		p.pass(ctx, stageBetween)
 		if second != nil {
-			group.AllReduceAsync(pg.Of(second), pg.Avg)
+			group.AllReduceAsync(tensor.Of(second), tensor.Avg)
 		}
 		return
 	}
-	_ = group.AllReduce(rctx, pg.Of(first), pg.Avg)
+	_ = group.AllReduce(rctx, tensor.Of(first), tensor.Avg)
 	p.pass(ctx, stageBetween)
 	if second != nil {
-		_ = group.AllReduce(rctx, pg.Of(second), pg.Avg)
+		_ = group.AllReduce(rctx, tensor.Of(second), tensor.Avg)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/skerry-ft/skerry/manager"
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // said is what a rank tells the others in a step.
@@ -40,9 +41,9 @@ func (m *metrics) look(ctx context.Context, p *proc) {
 	step := all[0].([]any)[1].(int64) // who heals beside the step does not know it yet
 	m.check(slices.IndexFunc(all, func(o any) bool { return o.([]any)[1] != step }) < 0, "gathered %v at step %d", all, m.from)
 	rank := slices.IndexFunc(all, func(o any) bool { return o.([]any)[0] == p.name }) // -1: it heals
-	ts := []pg.Tensor{pg.Of([]float32{1}), pg.Of([]float32{1})}
-	m.did(g.AllReduceMulti(ctx, ts, pg.Avg))
-	m.check(pg.Slice[float32](ts[0])[0] == 1 && pg.Slice[float32](ts[1])[0] == 1, "average of ones of %d ranks is %v", len(all), pg.Slice[float32](ts[0]))
+	ts := []tensor.Tensor{tensor.Of([]float32{1}), tensor.Of([]float32{1})}
+	m.did(g.AllReduceMulti(ctx, ts, tensor.Avg))
+	m.check(tensor.Slice[float32](ts[0])[0] == 1 && tensor.Slice[float32](ts[1])[0] == 1, "average of ones of %d ranks is %v", len(all), tensor.Slice[float32](ts[0]))
 	list := []any{p.name}
 	m.did(g.BroadcastObjects(ctx, list, 0))
 	m.check(list[0] == all[0].([]any)[0], "broadcast of %v gave %v", all[0], list)
@@ -50,16 +51,16 @@ func (m *metrics) look(ctx context.Context, p *proc) {
 	m.slotted(err, rank, func() bool { return fmt.Sprint(back) == fmt.Sprint(all[rank]) }, "scattered %v", back)
 	atRoot, err := g.GatherObjects(ctx, p.name, 0)
 	m.slotted(err, rank, func() bool { return len(atRoot) == len(all) || rank != 0 }, "gathered %v at the root", atRoot)
-	uneven, err := g.AllGatherUneven(ctx, pg.Of(make([]float64, p.r.index+1)))
+	uneven, err := g.AllGatherUneven(ctx, tensor.Of(make([]float64, p.r.index+1)))
 	m.did(err)
 	m.check(err != nil || len(uneven) == len(all), "gathered %d uneven tensors, want %d", len(uneven), len(all))
-	lists := [][]pg.Tensor{make([]pg.Tensor, len(all)), make([]pg.Tensor, len(all))}
+	lists := [][]tensor.Tensor{make([]tensor.Tensor, len(all)), make([]tensor.Tensor, len(all))}
 	for r := range all {
-		lists[0][r], lists[1][r] = pg.Of([]float32{1}), pg.Of([]float32{3})
+		lists[0][r], lists[1][r] = tensor.Of([]float32{1}), tensor.Of([]float32{3})
 	}
-	out := pg.Of([]float32{0})
-	err = g.ReduceScatterMulti(ctx, lists, []pg.Tensor{out}, pg.Avg)
-	m.slotted(err, rank, func() bool { return pg.Slice[float32](out)[0] == 2 }, "scattered average %v, want 2", pg.Slice[float32](out))
+	out := tensor.Of([]float32{0})
+	err = g.ReduceScatterMulti(ctx, lists, []tensor.Tensor{out}, tensor.Avg)
+	m.slotted(err, rank, func() bool { return tensor.Slice[float32](out)[0] == 2 }, "scattered average %v, want 2", tensor.Slice[float32](out))
 	if step%8 == 0 {
 		sub, err := g.NewGroup(ctx, nil, pg.GroupOptions{Timeout: time.Second})
 		m.did(err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // DefaultBucketBytes is DistributedDataParallel's bucket size.
@@ -21,7 +22,7 @@ type Manager interface {
 // Param is a parameter whose gradient is averaged.
 type Param struct {
 	Name string
-	Grad pg.Tensor // contiguous host memory of a float or complex dtype
+	Grad tensor.Tensor // contiguous host memory of a float or complex dtype
 }
 
 // Options tune a Reducer; the zero value is good.
@@ -52,7 +53,7 @@ type place struct {
 // bucket is gradients that are reduced as one op.
 type bucket struct {
 	params []int
-	flat   pg.Tensor
+	flat   tensor.Tensor
 	ready  int // parameters copied in
 	work   *pg.Work
 }
@@ -98,7 +99,7 @@ func check(params []Param) error {
 // fillBuckets deals the parameters out, last one first.
 func (r *Reducer) fillBuckets(limit int) {
 	sizes := make(map[*bucket]int)
-	open := make(map[pg.DType]*bucket)
+	open := make(map[tensor.DType]*bucket)
 	for i := len(r.params) - 1; i >= 0; i-- {
 		grad := r.params[i].Grad
 		b := open[grad.DType()]
@@ -113,7 +114,7 @@ func (r *Reducer) fillBuckets(limit int) {
 	}
 	for b, size := range sizes {
 		dtype := r.params[b.params[0]].Grad.DType()
-		b.flat = pg.New(dtype, size/dtype.Size())
+		b.flat = tensor.New(dtype, size/dtype.Size())
 	}
 }
 
@@ -133,7 +134,7 @@ func (r *Reducer) Ready(i int) {
 		if b.ready < len(b.params) {
 			return
 		}
-		b.work = r.manager.Group().AllReduceAsync(b.flat, pg.Avg)
+		b.work = r.manager.Group().AllReduceAsync(b.flat, tensor.Avg)
 		r.launched++
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 	"github.com/skerry-ft/skerry/train/ddp"
 )
 
@@ -95,13 +96,13 @@ func (w *world) submit(r *rank, op *pg.Op) *pg.Work {
 func average(works []*pg.Work) {
 	sum := make([]float32, works[0].Op().In[0].Len())
 	for _, work := range works {
-		for i, v := range pg.Slice[float32](work.Op().In[0]) {
+		for i, v := range tensor.Slice[float32](work.Op().In[0]) {
 			sum[i] += v
 		}
 	}
 	for _, work := range works {
 		for i := range sum {
-			pg.Slice[float32](work.Op().Out[0])[i] = sum[i] / float32(len(works))
+			tensor.Slice[float32](work.Op().Out[0])[i] = sum[i] / float32(len(works))
 		}
 	}
 }
@@ -125,7 +126,7 @@ func newModel(sizes []int, rank, step int) model {
 func (m model) params() []ddp.Param {
 	out := make([]ddp.Param, len(m))
 	for i, g := range m {
-		out[i] = ddp.Param{Name: fmt.Sprint("p", i), Grad: pg.Of(g)}
+		out[i] = ddp.Param{Name: fmt.Sprint("p", i), Grad: tensor.Of(g)}
 	}
 	return out
 }
@@ -260,8 +261,8 @@ func TestEndedContextAborts(t *testing.T) {
 
 func TestNewRefuses(t *testing.T) {
 	t.Parallel()
-	f := pg.Of(make([]float32, 2))
-	strided, err := pg.Of(make([]float32, 4)).AsStrided([]int{2}, []int{2})
+	f := tensor.Of(make([]float32, 2))
+	strided, err := tensor.Of(make([]float32, 4)).AsStrided([]int{2}, []int{2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -271,9 +272,9 @@ func TestNewRefuses(t *testing.T) {
 		want   string
 	}{
 		{[]ddp.Param{{"a", f}, {"a", f}}, 0, `name "a" is taken`},
-		{[]ddp.Param{{"a", pg.Of(make([]int32, 2))}}, 0, "int32"},
+		{[]ddp.Param{{"a", tensor.Of(make([]int32, 2))}}, 0, "int32"},
 		{[]ddp.Param{{"a", strided}}, 0, "contiguous"},
-		{[]ddp.Param{{"a", pg.Tensor{}}}, 0, "float"},
+		{[]ddp.Param{{"a", tensor.Tensor{}}}, 0, "float"},
 		{nil, -1, "BucketBytes = -1"},
 	}
 	for _, c := range cases {

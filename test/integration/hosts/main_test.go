@@ -12,6 +12,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/paralleltest"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/tcp"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // envRank makes this test binary a rank of a world; its value is the world's token.
@@ -46,7 +47,7 @@ func rank(token string) error {
 		return err
 	}
 	x := []int64{int64(w.Rank()) + 1}
-	if err := w.AllReduce(ctx, pg.Of(x), pg.Sum); err != nil {
+	if err := w.AllReduce(ctx, tensor.Of(x), tensor.Sum); err != nil {
 		return err
 	}
 	fmt.Printf("rank %d of %d: sum %d after %v\n", w.Rank(), w.Size(), x[0], time.Since(began).Round(time.Millisecond))

@@ -14,8 +14,8 @@ import (
 	"github.com/skerry-ft/skerry/checkpoint"
 	"github.com/skerry-ft/skerry/lighthouse"
 	"github.com/skerry-ft/skerry/manager"
-	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/tcp"
+	"github.com/skerry-ft/skerry/tensor"
 	"github.com/skerry-ft/skerry/train/spawn"
 )
 
@@ -66,7 +66,7 @@ func train(ctx context.Context, w spawn.Worker) error {
 	}
 	params, grads := make([]float32, 1<<16), make([]float32, 1<<16)
 	err = m.Register("model", func() checkpoint.State {
-		return checkpoint.State{Tensors: map[string]pg.Tensor{"params": pg.Of(params)}}
+		return checkpoint.State{Tensors: map[string]tensor.Tensor{"params": tensor.Of(params)}}
 	}, nil)
 	if err != nil {
 		return err
@@ -124,7 +124,7 @@ func step(ctx context.Context, m *manager.Manager, params, grads []float32) (boo
 	for i := range grads {
 		grads[i] = float32(i) + float32(m.Step())
 	}
-	_ = m.Group().AllReduce(ctx, pg.Of(grads), pg.Avg) // reported to the manager
+	_ = m.Group().AllReduce(ctx, tensor.Of(grads), tensor.Avg) // reported to the manager
 	ok, err := m.ShouldCommit(ctx)
 	for i := range params {
 		if ok {

@@ -13,6 +13,7 @@ import (
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/tcp"
 	"github.com/skerry-ft/skerry/store"
+	"github.com/skerry-ft/skerry/tensor"
 	"github.com/skerry-ft/skerry/train/spawn"
 )
 
@@ -128,7 +129,7 @@ func reduce(ctx context.Context, g *pg.Group, o *order, round int) (wrong int, e
 	for i := range x {
 		x[i] = value(o.Rank, i)
 	}
-	if err := g.AllReduce(ctx, pg.Of(x), pg.Sum); err != nil {
+	if err := g.AllReduce(ctx, tensor.Of(x), tensor.Sum); err != nil {
 		return 0, err
 	}
 	n := len(o.IDs)

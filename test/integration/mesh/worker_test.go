@@ -17,6 +17,7 @@ import (
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/tcp"
 	"github.com/skerry-ft/skerry/store"
+	"github.com/skerry-ft/skerry/tensor"
 	"github.com/skerry-ft/skerry/train/spawn"
 )
 
@@ -156,7 +157,7 @@ func trainShard(ctx context.Context, o order, shard int, groupStore string, out 
 	}
 	r.m = m
 	err = m.Register("shard", func() checkpoint.State {
-		return checkpoint.State{Tensors: map[string]pg.Tensor{"params": pg.Of(r.params)}}
+		return checkpoint.State{Tensors: map[string]tensor.Tensor{"params": tensor.Of(r.params)}}
 	}, nil)
 	if err != nil {
 		return err
@@ -192,7 +193,7 @@ func (r *rank) step(ctx context.Context, out *output) error {
 	}
 	if r.apart {
 		copy(r.whole[r.shard*shardSize:], r.params)
-	} else if err := shard.AllGatherIntoTensor(ctx, pg.Of(r.params), pg.Of(r.whole)); err != nil {
+	} else if err := shard.AllGatherIntoTensor(ctx, tensor.Of(r.params), tensor.Of(r.whole)); err != nil {
 		return err
 	}
 	time.Sleep(2 * time.Millisecond) // the forward and backward pass
@@ -201,10 +202,10 @@ func (r *rank) step(ctx context.Context, out *output) error {
 	}
 	if r.apart {
 		copy(r.mine, r.grads[r.shard*shardSize:])
-	} else if err := shard.ReduceScatterTensor(ctx, pg.Of(r.grads), pg.Of(r.mine), pg.Avg); err != nil {
+	} else if err := shard.ReduceScatterTensor(ctx, tensor.Of(r.grads), tensor.Of(r.mine), tensor.Avg); err != nil {
 		return err
 	}
-	if err := replicate.AllReduce(ctx, pg.Of(r.mine), pg.Avg); err != nil { // errors go to the manager
+	if err := replicate.AllReduce(ctx, tensor.Of(r.mine), tensor.Avg); err != nil { // errors go to the manager
 		return err
 	}
 	participants := replicate.Size()
@@ -215,7 +216,7 @@ func (r *rank) step(ctx context.Context, out *output) error {
 	for i := range r.params {
 		r.params[i] -= 0.1 * r.mine[i]
 	}
-	sum := sha256.Sum256(pg.Of(r.params).Bytes())
+	sum := sha256.Sum256(tensor.Of(r.params).Bytes())
 	out.write(progress{
 		Shard: r.shard, Step: r.m.Step(), QuorumID: r.m.QuorumID(), Participants: participants,
 		Mesh: r.mesh.String(), Hash: fmt.Sprintf("%x", sum[:8]), Heals: r.m.Stats().Heals,

@@ -17,6 +17,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/portlease"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/tcp"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 func TestMain(m *testing.M) {
@@ -103,9 +104,9 @@ func TestGuide(t *testing.T) {
 			return err
 		}
 		x := []float32{1, 1, 1, 1}
-		tensor, err := pg.Of(x).Reshape(2, 2)
+		square, err := tensor.Of(x).Reshape(2, 2)
 		if err == nil {
-			err = w.AllReduce(ctx, tensor, pg.Sum)
+			err = w.AllReduce(ctx, square, tensor.Sum)
 		}
 		if err == nil && !slices.Equal(x, []float32{2, 2, 2, 2}) {
 			err = fmt.Errorf("rank %d: %v", rank, x)
@@ -187,7 +188,7 @@ func TestDetail(t *testing.T) {
 		if rank == 0 {
 			n = 10
 		}
-		return w.AllReduce(ctx, pg.Of(make([]float32, n)), pg.Sum)
+		return w.AllReduce(ctx, tensor.Of(make([]float32, n)), tensor.Sum)
 	})
 	for rank, err := range errs {
 		if !errors.Is(err, pg.ErrMismatch) || !strings.Contains(err.Error(), "10") || !strings.Contains(err.Error(), "20") {

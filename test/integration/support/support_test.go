@@ -16,6 +16,7 @@ import (
 
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/pgtest"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write the page anew")
@@ -30,7 +31,7 @@ type column struct {
 	verbs  map[string]string // by verb
 	madeOf map[string]string // kinds of ops that it takes
 	moves  map[pg.Kind][]string
-	ops    map[pg.DType]map[pg.ReduceOp]string
+	ops    map[tensor.DType]map[tensor.ReduceOp]string
 }
 
 // TestSupport: docs/SUPPORT.md says what the backends do, no more and no less.
@@ -72,7 +73,7 @@ func measure(t *testing.T, name string) *column {
 	w.Configure(members...)
 	c := &column{
 		verbs: make(map[string]string), madeOf: make(map[string]string),
-		moves: make(map[pg.Kind][]string), ops: make(map[pg.DType]map[pg.ReduceOp]string),
+		moves: make(map[pg.Kind][]string), ops: make(map[tensor.DType]map[tensor.ReduceOp]string),
 	}
 	run := func(what string, f func(context.Context, *pg.Group) error) string {
 		t.Helper()
@@ -83,7 +84,7 @@ func measure(t *testing.T, name string) *column {
 		c.verbs[v.name] = run(v.name, v.call)
 		c.madeOf[v.name] = kindsSince(traces, before)
 	}
-	for _, d := range pg.DTypes() {
+	for _, d := range tensor.DTypes() {
 		for _, k := range movers {
 			if got := run(fmt.Sprintf("%v of %v", k, d), func(ctx context.Context, g *pg.Group) error {
 				return moves(ctx, g, k, d)
@@ -91,8 +92,8 @@ func measure(t *testing.T, name string) *column {
 				c.moves[k] = append(c.moves[k], fmt.Sprintf("%v: %s", d, got))
 			}
 		}
-		c.ops[d] = make(map[pg.ReduceOp]string)
-		for _, o := range pg.ReduceOps() {
+		c.ops[d] = make(map[tensor.ReduceOp]string)
+		for _, o := range tensor.ReduceOps() {
 			c.ops[d][o] = reduceOutcome(run, d, o)
 		}
 	}
@@ -109,7 +110,7 @@ var reducers = []pg.Kind{pg.KindAllReduce, pg.KindReduce, pg.KindReduceScatter}
 
 // reduceOutcome is that of all kinds that reduce, if it is one.
 func reduceOutcome(
-	run func(string, func(context.Context, *pg.Group) error) string, d pg.DType, o pg.ReduceOp,
+	run func(string, func(context.Context, *pg.Group) error) string, d tensor.DType, o tensor.ReduceOp,
 ) string {
 	var all []string
 	for _, k := range reducers {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // verb is one method of pg.Group, called as each of its ranks calls it.
@@ -17,14 +18,14 @@ type verb struct {
 const worldSize = 2
 
 // f32 is a fresh tensor of n elements.
-func f32(n int) pg.Tensor { return pg.New(pg.Float32DType, n) }
+func f32(n int) tensor.Tensor { return tensor.New(tensor.Float32, n) }
 
-func slots(n int) []pg.Tensor {
-	return []pg.Tensor{f32(n), f32(n)}
+func slots(n int) []tensor.Tensor {
+	return []tensor.Tensor{f32(n), f32(n)}
 }
 
 // at gives ts where this rank is the root, 0.
-func at(g *pg.Group, ts []pg.Tensor) []pg.Tensor {
+func at(g *pg.Group, ts []tensor.Tensor) []tensor.Tensor {
 	if g.Rank() == 0 {
 		return ts
 	}
@@ -32,11 +33,11 @@ func at(g *pg.Group, ts []pg.Tensor) []pg.Tensor {
 }
 
 // one gives t where this rank is the root.
-func one(g *pg.Group, t pg.Tensor) pg.Tensor {
+func one(g *pg.Group, t tensor.Tensor) tensor.Tensor {
 	if g.Rank() == 0 {
 		return t
 	}
-	return pg.Tensor{}
+	return tensor.Tensor{}
 }
 
 // other is the other rank.
@@ -49,24 +50,24 @@ func verbs() []verb {
 
 func collectives() []verb {
 	return []verb{
-		{"AllReduce", func(ctx context.Context, g *pg.Group) error { return g.AllReduce(ctx, f32(4), pg.Sum) }},
+		{"AllReduce", func(ctx context.Context, g *pg.Group) error { return g.AllReduce(ctx, f32(4), tensor.Sum) }},
 		{"AllReduceCoalesced", func(ctx context.Context, g *pg.Group) error {
-			return g.AllReduceCoalesced(ctx, slots(3), pg.Sum)
+			return g.AllReduceCoalesced(ctx, slots(3), tensor.Sum)
 		}},
 		{"AllReducePreMulSum", func(ctx context.Context, g *pg.Group) error { return g.AllReducePreMulSum(ctx, f32(4), 2) }},
-		{"Reduce", func(ctx context.Context, g *pg.Group) error { return g.Reduce(ctx, f32(4), pg.Sum, 0) }},
+		{"Reduce", func(ctx context.Context, g *pg.Group) error { return g.Reduce(ctx, f32(4), tensor.Sum, 0) }},
 		{"Broadcast", func(ctx context.Context, g *pg.Group) error { return g.Broadcast(ctx, f32(4), 0) }},
 		{"AllGather", func(ctx context.Context, g *pg.Group) error { return g.AllGather(ctx, f32(4), slots(4)) }},
 		{"AllGatherCoalesced", func(ctx context.Context, g *pg.Group) error {
-			return g.AllGatherCoalesced(ctx, slots(2), [][]pg.Tensor{slots(2), slots(2)})
+			return g.AllGatherCoalesced(ctx, slots(2), [][]tensor.Tensor{slots(2), slots(2)})
 		}},
 		{"Gather", func(ctx context.Context, g *pg.Group) error { return g.Gather(ctx, f32(4), at(g, slots(4)), 0) }},
 		{"Scatter", func(ctx context.Context, g *pg.Group) error { return g.Scatter(ctx, at(g, slots(4)), f32(4), 0) }},
 		{"ReduceScatter", func(ctx context.Context, g *pg.Group) error {
-			return g.ReduceScatter(ctx, slots(4), f32(4), pg.Sum)
+			return g.ReduceScatter(ctx, slots(4), f32(4), tensor.Sum)
 		}},
 		{"ReduceScatterCoalesced", func(ctx context.Context, g *pg.Group) error {
-			return g.ReduceScatterCoalesced(ctx, [][]pg.Tensor{slots(2), slots(2)}, slots(2), pg.Sum)
+			return g.ReduceScatterCoalesced(ctx, [][]tensor.Tensor{slots(2), slots(2)}, slots(2), tensor.Sum)
 		}},
 		{"AllToAll", func(ctx context.Context, g *pg.Group) error { return g.AllToAll(ctx, slots(4), slots(4)) }},
 		{"Barrier", func(ctx context.Context, g *pg.Group) error { return g.Barrier(ctx) }},
@@ -98,7 +99,7 @@ func intoTensors() []verb {
 			return g.ScatterTensor(ctx, one(g, f32(2*worldSize)), f32(2), 0)
 		}},
 		{"ReduceScatterTensor", func(ctx context.Context, g *pg.Group) error {
-			return g.ReduceScatterTensor(ctx, f32(2*worldSize), f32(2), pg.Sum)
+			return g.ReduceScatterTensor(ctx, f32(2*worldSize), f32(2), tensor.Sum)
 		}},
 		{"AllToAllSingle", func(ctx context.Context, g *pg.Group) error {
 			return g.AllToAllSingle(ctx, f32(4), f32(4), pg.Splits{})
@@ -130,19 +131,19 @@ func madeOfOthers() []verb {
 		{"MonitoredBarrier", func(ctx context.Context, g *pg.Group) error {
 			return g.MonitoredBarrier(ctx, pg.MonitorOptions{})
 		}},
-		{"AllReduceMulti", func(ctx context.Context, g *pg.Group) error { return g.AllReduceMulti(ctx, slots(2), pg.Sum) }},
+		{"AllReduceMulti", func(ctx context.Context, g *pg.Group) error { return g.AllReduceMulti(ctx, slots(2), tensor.Sum) }},
 		{"BroadcastMulti", func(ctx context.Context, g *pg.Group) error {
 			return g.BroadcastMulti(ctx, slots(2), pg.RootTensor{})
 		}},
 		{"ReduceMulti", func(ctx context.Context, g *pg.Group) error {
-			return g.ReduceMulti(ctx, slots(2), pg.Sum, pg.RootTensor{})
+			return g.ReduceMulti(ctx, slots(2), tensor.Sum, pg.RootTensor{})
 		}},
 		{"AllGatherMulti", func(ctx context.Context, g *pg.Group) error {
-			return g.AllGatherMulti(ctx, slots(2), [][]pg.Tensor{slices.Concat(slots(2), slots(2)), slices.Concat(slots(2), slots(2))})
+			return g.AllGatherMulti(ctx, slots(2), [][]tensor.Tensor{slices.Concat(slots(2), slots(2)), slices.Concat(slots(2), slots(2))})
 		}},
 		{"ReduceScatterMulti", func(ctx context.Context, g *pg.Group) error {
 			return g.ReduceScatterMulti(ctx,
-				[][]pg.Tensor{slices.Concat(slots(2), slots(2)), slices.Concat(slots(2), slots(2))}, slots(2), pg.Sum)
+				[][]tensor.Tensor{slices.Concat(slots(2), slots(2)), slices.Concat(slots(2), slots(2))}, slots(2), tensor.Sum)
 		}},
 		{"NewGroup", func(ctx context.Context, g *pg.Group) error {
 			sub, err := g.NewGroup(ctx, nil, pg.GroupOptions{})
@@ -155,9 +156,9 @@ func madeOfOthers() []verb {
 }
 
 // moves runs a kind that only moves elements, with any dtype.
-func moves(ctx context.Context, g *pg.Group, k pg.Kind, d pg.DType) error {
-	t := func() pg.Tensor { return pg.New(d, 4) }
-	two := func() []pg.Tensor { return []pg.Tensor{t(), t()} }
+func moves(ctx context.Context, g *pg.Group, k pg.Kind, d tensor.DType) error {
+	t := func() tensor.Tensor { return tensor.New(d, 4) }
+	two := func() []tensor.Tensor { return []tensor.Tensor{t(), t()} }
 	switch k {
 	case pg.KindBroadcast:
 		return g.Broadcast(ctx, t(), 0)
@@ -176,14 +177,14 @@ func moves(ctx context.Context, g *pg.Group, k pg.Kind, d pg.DType) error {
 }
 
 // reduces runs a kind that reduces.
-func reduces(ctx context.Context, g *pg.Group, k pg.Kind, d pg.DType, o pg.ReduceOp) error {
-	in := []pg.Tensor{pg.New(d, 4)}
+func reduces(ctx context.Context, g *pg.Group, k pg.Kind, d tensor.DType, o tensor.ReduceOp) error {
+	in := []tensor.Tensor{tensor.New(d, 4)}
 	op := &pg.Op{Kind: k, In: in, Out: in, Reduce: o, Factor: 2}
 	switch k {
 	case pg.KindReduce:
 		op.Out = at(g, in)
 	case pg.KindReduceScatter:
-		op.In, op.Out = []pg.Tensor{pg.New(d, 4), pg.New(d, 4)}, []pg.Tensor{pg.New(d, 4)}
+		op.In, op.Out = []tensor.Tensor{tensor.New(d, 4), tensor.New(d, 4)}, []tensor.Tensor{tensor.New(d, 4)}
 	}
 	return g.Do(ctx, op)
 }

@@ -19,8 +19,8 @@ import (
 	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/lighthouse"
 	"github.com/skerry-ft/skerry/manager"
-	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/tcp"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // testsAtOnce is how many tests run at a time, unless -parallel says otherwise: they
@@ -136,7 +136,7 @@ func startWith(t *testing.T, b *beacon, name string, tune func(*manager.Config),
 	}
 	tr.m = m
 	err = m.Register("model", func() checkpoint.State {
-		return checkpoint.State{Tensors: map[string]pg.Tensor{"params": pg.Of(tr.params)}}
+		return checkpoint.State{Tensors: map[string]tensor.Tensor{"params": tensor.Of(tr.params)}}
 	}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -178,8 +178,8 @@ func (tr *trainer) loop(ctx context.Context) error {
 			}
 		}
 		gradient(tr.name, tr.m.Step(), grads)
-		half := tr.m.Group().AllReduceAsync(pg.Of(grads[:modelSize/2]), pg.Avg)
-		_ = tr.m.Group().AllReduce(ctx, pg.Of(grads[modelSize/2:]), pg.Avg) // reported to the manager
+		half := tr.m.Group().AllReduceAsync(tensor.Of(grads[:modelSize/2]), tensor.Avg)
+		_ = tr.m.Group().AllReduce(ctx, tensor.Of(grads[modelSize/2:]), tensor.Avg) // reported to the manager
 		_ = half.Wait(ctx)
 		ok, err := tr.m.ShouldCommit(ctx)
 		if err != nil {
@@ -192,7 +192,7 @@ func (tr *trainer) loop(ctx context.Context) error {
 			tr.params[i] -= 0.1 * grads[i]
 		}
 		tr.mu.Lock()
-		tr.mu.hashes[tr.m.Step()] = sha256.Sum256(pg.Of(tr.params).Bytes())
+		tr.mu.hashes[tr.m.Step()] = sha256.Sum256(tensor.Of(tr.params).Bytes())
 		tr.mu.Unlock()
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/skerry-ft/skerry/manager"
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // Objects and averages of several tensors in each step, over TCP, through replicas that
@@ -27,14 +28,14 @@ func TestComposedVerbsThroughRestarts(t *testing.T) {
 				case err != nil:
 					return err
 				}
-				ts := []pg.Tensor{pg.Of([]float64{1}), pg.Of([]float64{1})}
-				if err := tr.m.Group().AllReduceMulti(ctx, ts, pg.Avg); err != nil {
+				ts := []tensor.Tensor{tensor.Of([]float64{1}), tensor.Of([]float64{1})}
+				if err := tr.m.Group().AllReduceMulti(ctx, ts, tensor.Avg); err != nil {
 					return err
 				}
 				if tr.m.Errored() != nil {
 					return nil
 				}
-				if got := pg.Slice[float64](ts[0])[0]; got != 1 {
+				if got := tensor.Slice[float64](ts[0])[0]; got != 1 {
 					return fmt.Errorf("step %d: average of ones of %v is %v", tr.m.Step(), names, got)
 				}
 				averages.Add(1)

@@ -17,6 +17,7 @@ import (
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/tcp"
 	"github.com/skerry-ft/skerry/store"
+	"github.com/skerry-ft/skerry/tensor"
 	"github.com/skerry-ft/skerry/train/spawn"
 )
 
@@ -93,7 +94,7 @@ func (s *rankServer) stormUntilKilled(ctx context.Context) error {
 		return err
 	}
 	for first := true; err == nil; first = false {
-		err = s.group.AllReduce(ctx, x, pg.Max)
+		err = s.group.AllReduce(ctx, x, tensor.Max)
 		if first && err == nil {
 			err = s.out.Encode(stormLine{})
 		}

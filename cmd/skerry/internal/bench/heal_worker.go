@@ -16,8 +16,8 @@ import (
 
 	"github.com/skerry-ft/skerry/checkpoint"
 	"github.com/skerry-ft/skerry/manager"
-	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/tcp"
+	"github.com/skerry-ft/skerry/tensor"
 	"github.com/skerry-ft/skerry/train/spawn"
 )
 
@@ -93,7 +93,7 @@ func HealWorker(ctx context.Context, w spawn.Worker) error {
 		return err
 	}
 	save := func() checkpoint.State {
-		return checkpoint.State{Tensors: map[string]pg.Tensor{"state": pg.Of(t.state)}}
+		return checkpoint.State{Tensors: map[string]tensor.Tensor{"state": tensor.Of(t.state)}}
 	}
 	if err := t.m.Register("model", save, nil); err != nil {
 		return err
@@ -152,7 +152,7 @@ func (t *healTrainer) train(ctx context.Context) error {
 		for i := range t.grads {
 			t.grads[i] = float32(t.m.Step()%7) + 1
 		}
-		_ = t.m.Group().AllReduce(ctx, pg.Of(t.grads), pg.Avg) // reported to the manager
+		_ = t.m.Group().AllReduce(ctx, tensor.Of(t.grads), tensor.Avg) // reported to the manager
 		ok, err := t.m.ShouldCommit(ctx)
 		if err != nil {
 			return err
@@ -179,7 +179,7 @@ func (t *healTrainer) commit() error {
 		return err
 	}
 	if step == t.sumAt.Load() {
-		sum := crc32.Checksum(pg.Of(t.state).Bytes(), crc32.MakeTable(crc32.Castagnoli))
+		sum := crc32.Checksum(tensor.Of(t.state).Bytes(), crc32.MakeTable(crc32.Castagnoli))
 		return t.say(healLine{Sum: sum | 1})
 	}
 	return nil

@@ -12,9 +12,9 @@ import (
 
 	"github.com/skerry-ft/skerry/checkpoint"
 	"github.com/skerry-ft/skerry/manager"
-	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/tcp"
 	"github.com/skerry-ft/skerry/quorum"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // The envelope: a comparison reads 8 MiB once, from memory that the optimizer has
@@ -81,7 +81,7 @@ func measureParity(ctx context.Context, bytes int64, samples int) (plain, compar
 		return nil, nil, err
 	}
 	save := func() checkpoint.State {
-		return checkpoint.State{Tensors: map[string]pg.Tensor{"state": pg.Of(state)}}
+		return checkpoint.State{Tensors: map[string]tensor.Tensor{"state": tensor.Of(state)}}
 	}
 	if err := m.Register("model", save, nil); err != nil {
 		return nil, nil, errors.Join(err, m.Close())

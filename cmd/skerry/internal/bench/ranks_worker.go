@@ -12,6 +12,7 @@ import (
 	"github.com/skerry-ft/skerry/pg/baby"
 	"github.com/skerry-ft/skerry/pg/tcp"
 	"github.com/skerry-ft/skerry/store"
+	"github.com/skerry-ft/skerry/tensor"
 	"github.com/skerry-ft/skerry/train/spawn"
 )
 
@@ -131,7 +132,7 @@ func (s *rankServer) serve(ctx context.Context) error {
 				}
 			}
 		}
-		if err := s.group.Broadcast(ctx, pg.Of(order), 0); err != nil {
+		if err := s.group.Broadcast(ctx, tensor.Of(order), 0); err != nil {
 			return err
 		}
 		if order[0] == 0 {
@@ -180,13 +181,13 @@ func (s *rankServer) op(t task) (func(context.Context) error, error) {
 	switch t.Op {
 	case opAllReduce:
 		x, err := s.tensor("in", t.Bytes)
-		return func(ctx context.Context) error { return s.group.AllReduce(ctx, x, pg.Sum) }, err
+		return func(ctx context.Context) error { return s.group.AllReduce(ctx, x, tensor.Sum) }, err
 	case opBroadcast:
 		x, err := s.tensor("in", t.Bytes)
 		return func(ctx context.Context) error { return s.group.Broadcast(ctx, x, 0) }, err
 	case opReduceScatter:
 		in, out, err := s.pair(slot*n, slot)
-		return func(ctx context.Context) error { return s.group.ReduceScatterTensor(ctx, in, out, pg.Sum) }, err
+		return func(ctx context.Context) error { return s.group.ReduceScatterTensor(ctx, in, out, tensor.Sum) }, err
 	case opAllGather:
 		in, out, err := s.pair(slot, slot*n)
 		return func(ctx context.Context) error { return s.group.AllGatherIntoTensor(ctx, in, out) }, err
@@ -197,7 +198,7 @@ func (s *rankServer) op(t task) (func(context.Context) error, error) {
 	return nil, nil
 }
 
-func (s *rankServer) pair(in, out int64) (x, y pg.Tensor, err error) {
+func (s *rankServer) pair(in, out int64) (x, y tensor.Tensor, err error) {
 	if x, err = s.tensor("in", in); err != nil {
 		return x, y, err
 	}
@@ -206,18 +207,18 @@ func (s *rankServer) pair(in, out int64) (x, y pg.Tensor, err error) {
 }
 
 // tensor is float32 memory that is kept from task to task.
-func (s *rankServer) tensor(name string, bytes int64) (pg.Tensor, error) {
+func (s *rankServer) tensor(name string, bytes int64) (tensor.Tensor, error) {
 	if int64(len(s.bufs[name])) < bytes {
-		var x pg.Tensor
+		var x tensor.Tensor
 		if s.args.Child == childAlloc {
 			var err error
-			if x, err = s.child.Alloc(pg.Float32DType, int(bytes/4)); err != nil {
-				return pg.Tensor{}, err
+			if x, err = s.child.Alloc(tensor.Float32, int(bytes/4)); err != nil {
+				return tensor.Tensor{}, err
 			}
 		} else {
-			x = pg.New(pg.Float32DType, int(bytes/4))
+			x = tensor.New(tensor.Float32, int(bytes/4))
 		}
 		s.bufs[name] = x.Bytes()
 	}
-	return pg.FromBytes(pg.Float32DType, s.bufs[name][:bytes], int(bytes/4))
+	return tensor.FromBytes(tensor.Float32, s.bufs[name][:bytes], int(bytes/4))
 }

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // The envelope: a configuration is a few round trips to the store (publish, look
@@ -91,7 +91,7 @@ func (s *rankServer) reconfigure(ctx context.Context, t task) (float64, error) {
 			return 0, err
 		}
 		one := []float32{1}
-		if err := next.AllReduce(ctx, pg.Of(one), pg.Sum); err != nil {
+		if err := next.AllReduce(ctx, tensor.Of(one), tensor.Sum); err != nil {
 			return 0, err
 		}
 		total += time.Since(start)

@@ -11,10 +11,10 @@ import (
 
 	"github.com/skerry-ft/skerry/checkpoint"
 	"github.com/skerry-ft/skerry/internal/guard"
-	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/tcp"
 	"github.com/skerry-ft/skerry/store"
 	"github.com/skerry-ft/skerry/store/certs"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // The envelope: AES-128-GCM takes 0.2 to 0.4 ns a byte of a core that has the
@@ -140,7 +140,7 @@ func withHealers(ctx context.Context, files store.TLSFiles, size int64, f func([
 	if err != nil {
 		return err
 	}
-	state := checkpoint.State{Tensors: map[string]pg.Tensor{"w": pg.New(pg.Float32DType, int(size/4))}}
+	state := checkpoint.State{Tensors: map[string]tensor.Tensor{"w": tensor.New(tensor.Float32, int(size/4))}}
 	for i, b := 0, state.Tensors["w"].Bytes(); i < len(b); i++ {
 		b[i] = byte(i*7 + i>>8) // nothing that a target has already
 	}
@@ -194,8 +194,8 @@ func (f *fetcher) Impl() string { return f.impl }
 // Sample implements Contestant: the microseconds of one fetch into memory that has
 // nothing of it.
 func (f *fetcher) Sample(ctx context.Context, _ Params) (float64, error) {
-	tensor := f.state.Tensors["w"]
-	into := checkpoint.State{Tensors: map[string]pg.Tensor{"w": pg.New(pg.Float32DType, len(tensor.Bytes())/4)}}
+	w := f.state.Tensors["w"]
+	into := checkpoint.State{Tensors: map[string]tensor.Tensor{"w": tensor.New(tensor.Float32, len(w.Bytes())/4)}}
 	m, err := checkpoint.NewMirror(into, checkpoint.MirrorOptions{})
 	if err != nil {
 		return 0, err
@@ -206,7 +206,7 @@ func (f *fetcher) Sample(ctx context.Context, _ Params) (float64, error) {
 		err = m.Install(fetched)
 	}
 	took := time.Since(began)
-	if err == nil && string(into.Tensors["w"].Bytes()) != string(tensor.Bytes()) {
+	if err == nil && string(into.Tensors["w"].Bytes()) != string(w.Bytes()) {
 		err = errors.New("what was fetched is not what the donor has")
 	}
 	return float64(took) / float64(time.Microsecond), err

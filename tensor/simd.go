@@ -1,4 +1,4 @@
-package pg
+package tensor
 
 // combine computes dst = a op b element by element for the arithmetic ops; Avg
 // adds up, and whoever calls divides. dst may be a or b. The vector kernels do

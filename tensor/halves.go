@@ -1,4 +1,4 @@
-package pg
+package tensor
 
 import "math"
 
@@ -58,12 +58,12 @@ func roundHalves(h DType, dst []uint16, src []float32) {
 	roundPortable(h, dst[done:], src[done:])
 }
 
-// widenPortable and roundPortable are the loops of Float32 and of NewFloat16 and
-// NewBFloat16 with the common case written out, since a call per element would
+// widenPortable and roundPortable are the loops of Float32 and of NewF16 and
+// NewBF16 with the common case written out, since a call per element would
 // take most of the time.
 func widenPortable(h DType, dst []float32, src []uint16) {
 	dst = dst[:len(src)]
-	if h == BFloat16DType {
+	if h == BFloat16 {
 		for i, v := range src {
 			dst[i] = math.Float32frombits(uint32(v) << 16)
 		}
@@ -72,7 +72,7 @@ func widenPortable(h DType, dst []float32, src []uint16) {
 	for i, v := range src {
 		magnitude := uint32(v) & 0x7fff
 		if magnitude-0x400 >= 0x7c00-0x400 { // subnormal, infinite or NaN
-			dst[i] = Float16(v).Float32()
+			dst[i] = F16(v).Float32()
 			continue
 		}
 		dst[i] = math.Float32frombits((magnitude<<13 + (127-15)<<23) | uint32(v)&0x8000<<16)
@@ -81,11 +81,11 @@ func widenPortable(h DType, dst []float32, src []uint16) {
 
 func roundPortable(h DType, dst []uint16, src []float32) {
 	dst = dst[:len(src)]
-	if h == BFloat16DType {
+	if h == BFloat16 {
 		for i, v := range src {
 			bits := math.Float32bits(v)
 			if bits&^(1<<31) > f32Inf {
-				dst[i] = uint16(NewBFloat16(v))
+				dst[i] = uint16(NewBF16(v))
 				continue
 			}
 			dst[i] = uint16((bits + 0x7fff + bits>>16&1) >> 16)
@@ -96,7 +96,7 @@ func roundPortable(h DType, dst []uint16, src []float32) {
 		bits := math.Float32bits(v)
 		magnitude := bits &^ (1 << 31)
 		if magnitude-f32HalfNormal >= f32HalfOverflow-f32HalfNormal {
-			dst[i] = uint16(NewFloat16(v))
+			dst[i] = uint16(NewF16(v))
 			continue
 		}
 		magnitude += 0xfff + magnitude>>13&1 - (127-15)<<23

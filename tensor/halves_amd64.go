@@ -1,4 +1,4 @@
-package pg
+package tensor
 
 import "unsafe"
 
@@ -48,7 +48,7 @@ func kernelWiden(h DType, dst []float32, src []uint16) int {
 	n := wholeHalves(len(src))
 	switch {
 	case n == 0:
-	case h == BFloat16DType:
+	case h == BFloat16:
 		widenBrainsAVX2(unsafe.Pointer(&dst[0]), unsafe.Pointer(&src[0]), n)
 	default:
 		widenHalvesAVX2(unsafe.Pointer(&dst[0]), unsafe.Pointer(&src[0]), n)
@@ -61,7 +61,7 @@ func kernelAddWide(h DType, acc []float32, src []uint16) int {
 	n := wholeHalves(len(src))
 	switch {
 	case n == 0:
-	case h == BFloat16DType:
+	case h == BFloat16:
 		addBrainsAVX2(unsafe.Pointer(&acc[0]), unsafe.Pointer(&src[0]), n)
 	default:
 		addHalvesAVX2(unsafe.Pointer(&acc[0]), unsafe.Pointer(&src[0]), n)
@@ -74,7 +74,7 @@ func kernelRound(h DType, dst []uint16, src []float32) int {
 	n := wholeHalves(len(src))
 	switch {
 	case n == 0:
-	case h == BFloat16DType:
+	case h == BFloat16:
 		roundBrainsAVX2(unsafe.Pointer(&dst[0]), unsafe.Pointer(&src[0]), n)
 	default:
 		roundHalvesAVX2(unsafe.Pointer(&dst[0]), unsafe.Pointer(&src[0]), n)

@@ -1,4 +1,4 @@
-package pg
+package tensor
 
 import (
 	"bytes"
@@ -107,16 +107,16 @@ func TestTwins(t *testing.T) {
 	if !hasKernels() {
 		t.Log("no vector kernels on this processor: the twins are one")
 	}
-	twins[float32](t, Float32DType)
-	twins[float64](t, Float64DType)
-	twins[int8](t, Int8DType)
-	twins[uint8](t, Uint8DType)
-	twins[int16](t, Int16DType)
-	twins[uint16](t, Uint16DType)
-	twins[int32](t, Int32DType)
-	twins[uint32](t, Uint32DType)
-	twins[int64](t, Int64DType)
-	twins[uint64](t, Uint64DType)
+	twins[float32](t, Float32)
+	twins[float64](t, Float64)
+	twins[int8](t, Int8)
+	twins[uint8](t, Uint8)
+	twins[int16](t, Int16)
+	twins[uint16](t, Uint16)
+	twins[int32](t, Int32)
+	twins[uint32](t, Uint32)
+	twins[int64](t, Int64)
+	twins[uint64](t, Uint64)
 }
 
 // TestLesser: a NaN wins, the first one, with all its bits; −0 is less than 0.
@@ -151,13 +151,13 @@ func TestWidenTwins(t *testing.T) {
 	for i := range all {
 		all[i] = uint16(i)
 	}
-	for _, h := range []DType{Float16DType, BFloat16DType} {
+	for _, h := range []DType{Float16, BFloat16} {
 		got, want := make([]float32, len(all)), make([]float32, len(all))
 		widenHalves(h, got, all)
 		widenPortable(h, want, all)
 		for i := range all {
 			g, w := math.Float32bits(got[i]), math.Float32bits(want[i])
-			if g != w && (h == BFloat16DType || got[i] == got[i] || g != w|1<<22) {
+			if g != w && (h == BFloat16 || got[i] == got[i] || g != w|1<<22) {
 				t.Fatalf("%v %04x is %08x, portable %08x", h, i, g, w)
 			}
 		}
@@ -178,7 +178,7 @@ func TestRoundTwins(t *testing.T) {
 	for range 200_000 {
 		src = append(src, math.Float32frombits(r.Uint32()))
 	}
-	for _, h := range []DType{Float16DType, BFloat16DType} {
+	for _, h := range []DType{Float16, BFloat16} {
 		for _, n := range []int{0, 1, 31, 32, 33, 1023, len(src)} {
 			got, want := make([]uint16, n), make([]uint16, n)
 			roundHalves(h, got, src[:n])
@@ -217,7 +217,7 @@ func portableHalf(h DType, op ReduceOp, divisor int, factor float64, in []uint16
 
 // isNaN16 tells whether bits are a NaN in format h.
 func isNaN16(h DType, bits uint16) bool {
-	if h == Float16DType {
+	if h == Float16 {
 		return bits&0x7fff > 0x7c00
 	}
 	return bits&0x7fff > 0x7f80
@@ -227,7 +227,7 @@ func isNaN16(h DType, bits uint16) bool {
 func TestHalfFolds(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(9, 10))
-	for _, h := range []DType{Float16DType, BFloat16DType} {
+	for _, h := range []DType{Float16, BFloat16} {
 		for _, op := range []ReduceOp{Sum, Avg, Product, Min, Max, PreMulSum} {
 			for _, n := range []int{1, 31, 33, 1024, 1500} {
 				for ranks := 1; ranks <= 4; ranks++ {
@@ -300,8 +300,8 @@ func TestDivide(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(3, 4))
 	for _, divisor := range []int{2, 3, 7, 8, 1 << 20, 1<<20 + 1, 1 << 21} {
-		a, _ := sliceOf[float32](draw(r, Float32DType, 1001))
-		b, _ := sliceOf[float64](draw(r, Float64DType, 1001))
+		a, _ := sliceOf[float32](draw(r, Float32, 1001))
+		b, _ := sliceOf[float64](draw(r, Float64, 1001))
 		x, y := append([]float32(nil), a...), append([]float64(nil), b...)
 		divide(x, divisor)
 		divide(y, divisor)
@@ -319,7 +319,7 @@ func TestDivide(t *testing.T) {
 // FuzzKernels compares the kernels with the portable loops on any bits.
 func FuzzKernels(f *testing.F) {
 	r := rand.New(rand.NewPCG(13, 14))
-	for _, d := range []DType{Float32DType, Float64DType, Float16DType, Int8DType} {
+	for _, d := range []DType{Float32, Float64, Float16, Int8} {
 		f.Add(draw(r, d, 100), draw(r, d, 100))
 	}
 	f.Fuzz(func(t *testing.T, a, b []byte) {

@@ -1,16 +1,16 @@
-package pg
+package tensor
 
 import "math"
 
-// Float16 is an IEEE 754 half: 1 sign, 5 exponent and 10 fraction bits. It is
+// F16 is an IEEE 754 half: 1 sign, 5 exponent and 10 fraction bits. It is
 // a format for memory and wire; arithmetic converts to float32.
-type Float16 uint16
+type F16 uint16
 
-// BFloat16 is the upper half of a float32: 1 sign, 8 exponent and 7 fraction
+// BF16 is the upper half of a float32: 1 sign, 8 exponent and 7 fraction
 // bits.
-type BFloat16 uint16
+type BF16 uint16
 
-// Bit patterns of float32 that bound the ranges of Float16.
+// Bit patterns of float32 that bound the ranges of F16.
 const (
 	f32Inf = 0xff << 23
 	// From half way between the largest half (65504) and 2^16 on, values round
@@ -23,30 +23,30 @@ const (
 	f32HalfMagic = (127 - 15 + 23 - 10 + 1) << 23
 )
 
-// NewFloat16 rounds f to the nearest half, ties to even. Too large becomes
+// NewF16 rounds f to the nearest half, ties to even. Too large becomes
 // infinite, NaN stays NaN (quiet, upper payload bits kept).
-func NewFloat16(f float32) Float16 {
+func NewF16(f float32) F16 {
 	bits := math.Float32bits(f)
-	sign := Float16(bits>>16) & 0x8000
+	sign := F16(bits>>16) & 0x8000
 	bits &^= 1 << 31
 	switch {
 	case bits > f32Inf:
-		return sign | 0x7e00 | Float16(bits>>13)&0x3ff
+		return sign | 0x7e00 | F16(bits>>13)&0x3ff
 	case bits >= f32HalfOverflow:
 		return sign | 0x7c00
 	case bits < f32HalfNormal:
 		magic := math.Float32frombits(f32HalfMagic)
 		sum := math.Float32frombits(bits) + magic
-		return sign | Float16(math.Float32bits(sum)-f32HalfMagic)
+		return sign | F16(math.Float32bits(sum)-f32HalfMagic)
 	}
 	odd := bits >> 13 & 1
 	bits += 0xfff + odd      // rounds to nearest even; a carry moves the exponent, as it should
 	bits -= (127 - 15) << 23 // rebias
-	return sign | Float16(bits>>13)
+	return sign | F16(bits>>13)
 }
 
 // Float32 is the exact value of h.
-func (h Float16) Float32() float32 {
+func (h F16) Float32() float32 {
 	sign := uint32(h&0x8000) << 16
 	exp, frac := uint32(h>>10)&0x1f, uint32(h)&0x3ff
 	switch exp {
@@ -59,15 +59,15 @@ func (h Float16) Float32() float32 {
 	return math.Float32frombits(sign | (exp+127-15)<<23 | frac<<13)
 }
 
-// NewBFloat16 rounds f to the nearest bfloat16, ties to even; NaN stays NaN.
-func NewBFloat16(f float32) BFloat16 {
+// NewBF16 rounds f to the nearest bfloat16, ties to even; NaN stays NaN.
+func NewBF16(f float32) BF16 {
 	bits := math.Float32bits(f)
 	if bits&^(1<<31) > f32Inf {
-		return BFloat16(bits>>16) | 0x40
+		return BF16(bits>>16) | 0x40
 	}
 	odd := bits >> 16 & 1
-	return BFloat16((bits + 0x7fff + odd) >> 16)
+	return BF16((bits + 0x7fff + odd) >> 16)
 }
 
 // Float32 is the exact value of b.
-func (b BFloat16) Float32() float32 { return math.Float32frombits(uint32(b) << 16) }
+func (b BF16) Float32() float32 { return math.Float32frombits(uint32(b) << 16) }

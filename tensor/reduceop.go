@@ -1,4 +1,4 @@
-package pg
+package tensor
 
 import (
 	"errors"
@@ -7,7 +7,7 @@ import (
 
 // ErrUndefined is returned for a reduction that no processor could do: the dtype
 // does not take the reduce op, or sizes do not go together.
-var ErrUndefined = errors.New("pg: undefined reduction")
+var ErrUndefined = errors.New("tensor: undefined reduction")
 
 // ReduceOp says how elements of several ranks become one.
 type ReduceOp uint8

@@ -1,4 +1,4 @@
-package pg
+package tensor
 
 import (
 	"errors"
@@ -15,7 +15,7 @@ func noHostArithmetic(dtype DType, op ReduceOp) error {
 func float8Identity(dtype DType, op ReduceOp, negative bool) byte {
 	const sign = 0x80
 	one, most := byte(0x38), byte(0x7e) // 1, 448
-	if dtype == Float8E5M2DType {
+	if dtype == Float8E5M2 {
 		one, most = 0x3c, 0x7c // 1, infinity
 	}
 	switch op {

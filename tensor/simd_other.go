@@ -1,6 +1,6 @@
 //go:build !amd64
 
-package pg
+package tensor
 
 // hasKernels: the portable loops are all there is here.
 func hasKernels() bool { return false }

@@ -1,4 +1,4 @@
-package pg_test
+package tensor_test
 
 import (
 	"errors"
@@ -6,68 +6,68 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 type celsius float32
 
 func TestOfIsAView(t *testing.T) {
 	s := []float32{1, 2, 3}
-	x := pg.Of(s)
-	if x.DType() != pg.Float32DType || x.Len() != 3 || x.NumBytes() != 12 || !x.Contiguous() {
+	x := tensor.Of(s)
+	if x.DType() != tensor.Float32 || x.Len() != 3 || x.NumBytes() != 12 || !x.Contiguous() {
 		t.Errorf("tensor is %v, %d bytes", x, x.NumBytes())
 	}
-	if !slices.Equal(x.Shape(), []int{3}) || !slices.Equal(x.Strides(), []int{1}) || x.Device() != pg.CPU() {
+	if !slices.Equal(x.Shape(), []int{3}) || !slices.Equal(x.Strides(), []int{1}) || x.Device() != tensor.CPU() {
 		t.Errorf("shape %v, strides %v on %v", x.Shape(), x.Strides(), x.Device())
 	}
-	pg.Slice[float32](x)[1] = 20
+	tensor.Slice[float32](x)[1] = 20
 	if s[1] != 20 {
 		t.Errorf("slice is %v after a write to the tensor", s)
 	}
-	if got := pg.Slice[celsius](pg.Of([]celsius{5})); got[0] != 5 {
+	if got := tensor.Slice[celsius](tensor.Of([]celsius{5})); got[0] != 5 {
 		t.Errorf("named element type: %v", got)
 	}
-	if n := testing.AllocsPerRun(100, func() { x = pg.Of(s); x = x.Slice(1, 2) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { x = tensor.Of(s); x = x.Slice(1, 2) }); n != 0 {
 		t.Errorf("Of and Slice allocate %v times", n)
 	}
 }
 
 func TestDTypes(t *testing.T) {
-	check := func(got, want pg.DType, size int) {
+	check := func(got, want tensor.DType, size int) {
 		t.Helper()
 		if got != want || got.Size() != size || !got.Valid() {
 			t.Errorf("dtype is %v of size %d, want %v of %d", got, got.Size(), want, size)
 		}
-		if parsed, err := pg.ParseDType(got.String()); err != nil || parsed != got {
+		if parsed, err := tensor.ParseDType(got.String()); err != nil || parsed != got {
 			t.Errorf("ParseDType(%q) = %v, %v", got, parsed, err)
 		}
 	}
-	check(pg.DTypeOf[uint8](), pg.Uint8DType, 1)
-	check(pg.DTypeOf[int8](), pg.Int8DType, 1)
-	check(pg.DTypeOf[int16](), pg.Int16DType, 2)
-	check(pg.DTypeOf[int32](), pg.Int32DType, 4)
-	check(pg.DTypeOf[int64](), pg.Int64DType, 8)
-	check(pg.DTypeOf[uint16](), pg.Uint16DType, 2)
-	check(pg.DTypeOf[uint32](), pg.Uint32DType, 4)
-	check(pg.DTypeOf[uint64](), pg.Uint64DType, 8)
-	check(pg.DTypeOf[bool](), pg.BoolDType, 1)
-	check(pg.DTypeOf[pg.Float16](), pg.Float16DType, 2)
-	check(pg.DTypeOf[pg.BFloat16](), pg.BFloat16DType, 2)
-	check(pg.DTypeOf[float32](), pg.Float32DType, 4)
-	check(pg.DTypeOf[float64](), pg.Float64DType, 8)
-	check(pg.DTypeOf[complex64](), pg.Complex64DType, 8)
-	check(pg.DTypeOf[complex128](), pg.Complex128DType, 16)
-	if n := len(pg.DTypes()); n != 15 {
+	check(tensor.DTypeOf[uint8](), tensor.Uint8, 1)
+	check(tensor.DTypeOf[int8](), tensor.Int8, 1)
+	check(tensor.DTypeOf[int16](), tensor.Int16, 2)
+	check(tensor.DTypeOf[int32](), tensor.Int32, 4)
+	check(tensor.DTypeOf[int64](), tensor.Int64, 8)
+	check(tensor.DTypeOf[uint16](), tensor.Uint16, 2)
+	check(tensor.DTypeOf[uint32](), tensor.Uint32, 4)
+	check(tensor.DTypeOf[uint64](), tensor.Uint64, 8)
+	check(tensor.DTypeOf[bool](), tensor.Bool, 1)
+	check(tensor.DTypeOf[tensor.F16](), tensor.Float16, 2)
+	check(tensor.DTypeOf[tensor.BF16](), tensor.BFloat16, 2)
+	check(tensor.DTypeOf[float32](), tensor.Float32, 4)
+	check(tensor.DTypeOf[float64](), tensor.Float64, 8)
+	check(tensor.DTypeOf[complex64](), tensor.Complex64, 8)
+	check(tensor.DTypeOf[complex128](), tensor.Complex128, 16)
+	if n := len(tensor.DTypes()); n != 15 {
 		t.Errorf("%d dtypes, want 15", n)
 	}
-	if _, err := pg.ParseDType("float8"); err == nil {
+	if _, err := tensor.ParseDType("float8"); err == nil {
 		t.Error("float8 is no dtype, yet it parsed")
 	}
 }
 
 func TestShapes(t *testing.T) {
-	x := pg.New(pg.Int32DType, 2, 3)
-	s := pg.Slice[int32](x)
+	x := tensor.New(tensor.Int32, 2, 3)
+	s := tensor.Slice[int32](x)
 	for i := range s {
 		s[i] = int32(i)
 	}
@@ -75,7 +75,7 @@ func TestShapes(t *testing.T) {
 		t.Errorf("strides %v, want [3 1]", got)
 	}
 	row := x.Slice(1, 2)
-	if got := pg.Slice[int32](row); !slices.Equal(got, []int32{3, 4, 5}) || !slices.Equal(row.Shape(), []int{1, 3}) {
+	if got := tensor.Slice[int32](row); !slices.Equal(got, []int32{3, 4, 5}) || !slices.Equal(row.Shape(), []int{1, 3}) {
 		t.Errorf("row is %v of shape %v", got, row.Shape())
 	}
 	y, err := x.Reshape(3, -1)
@@ -102,14 +102,14 @@ func TestShapes(t *testing.T) {
 	if tail := transposed.Slice(1, 3); tail.Len() != 4 || tail.Contiguous() {
 		t.Errorf("slice of a transposed tensor is %v", tail)
 	}
-	scalar := pg.New(pg.Float64DType)
+	scalar := tensor.New(tensor.Float64)
 	if scalar.NumDims() != 0 || scalar.Rows() != 1 || scalar.RowLen() != 1 || len(scalar.AppendShape(nil)) != 0 {
 		t.Errorf("scalar of %d dimensions, %d rows of %d", scalar.NumDims(), scalar.Rows(), scalar.RowLen())
 	}
 	if scalar.Len() != 1 || len(scalar.Shape()) != 0 || !scalar.Contiguous() {
 		t.Errorf("scalar is %v", scalar)
 	}
-	if empty := pg.New(pg.Float32DType, 0, 5); empty.Len() != 0 || !empty.Contiguous() || empty.Slice(0, 0).Len() != 0 {
+	if empty := tensor.New(tensor.Float32, 0, 5); empty.Len() != 0 || !empty.Contiguous() || empty.Slice(0, 0).Len() != 0 {
 		t.Errorf("empty is %v", empty)
 	}
 	ones, _ := x.AsStrided([]int{1, 6, 1}, []int{99, 1, 42})
@@ -120,7 +120,7 @@ func TestShapes(t *testing.T) {
 
 // TestFlat: a flat part, and another tensor's shape, without an allocation.
 func TestFlat(t *testing.T) {
-	x := pg.New(pg.Int32DType, 2, 3)
+	x := tensor.New(tensor.Int32, 2, 3)
 	if x.NumDims() != 2 || x.Rows() != 2 || x.RowLen() != 3 || !slices.Equal(x.AppendShape([]int{9}), []int{9, 2, 3}) {
 		t.Errorf("%d dimensions, %d rows of %d, shape %v", x.NumDims(), x.Rows(), x.RowLen(), x.AppendShape(nil))
 	}
@@ -128,15 +128,15 @@ func TestFlat(t *testing.T) {
 	if part.NumDims() != 1 || !slices.Equal(part.AppendShape(nil), []int{4}) || part.RowLen() != 1 {
 		t.Errorf("flat part is %v", part)
 	}
-	pg.Slice[int32](part)[0] = 7
-	if pg.Slice[int32](x)[1] != 7 {
+	tensor.Slice[int32](part)[0] = 7
+	if tensor.Slice[int32](x)[1] != 7 {
 		t.Error("a flat part has memory of its own")
 	}
 	_, start, _ := x.Extent()
 	if mem, lo, hi := part.Extent(); mem != nil || lo != start+4 || hi != start+20 {
 		t.Errorf("extent [%d:%d) of a tensor at %d, want [4:20) from there", lo, hi, start)
 	}
-	var like pg.Tensor
+	var like tensor.Tensor
 	if n := testing.AllocsPerRun(100, func() { like = x.Flat(0, 6).ShapedLike(x) }); n != 0 {
 		t.Errorf("Flat and ShapedLike allocate %v times", n)
 	}
@@ -146,23 +146,23 @@ func TestFlat(t *testing.T) {
 }
 
 func TestFromBytes(t *testing.T) {
-	b := pg.New(pg.Float64DType, 4).Bytes()
-	x, err := pg.FromBytes(pg.Float32DType, b, 2, 4)
+	b := tensor.New(tensor.Float64, 4).Bytes()
+	x, err := tensor.FromBytes(tensor.Float32, b, 2, 4)
 	if err != nil || x.Len() != 8 || &x.Bytes()[0] != &b[0] {
 		t.Errorf("tensor is %v, %v", x, err)
 	}
 	for name, f := range map[string]func() error{
-		"short":     func() error { _, err := pg.FromBytes(pg.Float32DType, b, 9); return err },
-		"unaligned": func() error { _, err := pg.FromBytes(pg.Float32DType, b[1:5], 1); return err },
-		"dtype":     func() error { _, err := pg.FromBytes(99, b, 1); return err },
-		"negative":  func() error { _, err := pg.FromBytes(pg.Uint8DType, b, -1); return err },
-		"huge":      func() error { _, err := pg.FromBytes(pg.Uint8DType, b, 1<<30, 1<<30, 1<<30); return err },
+		"short":     func() error { _, err := tensor.FromBytes(tensor.Float32, b, 9); return err },
+		"unaligned": func() error { _, err := tensor.FromBytes(tensor.Float32, b[1:5], 1); return err },
+		"dtype":     func() error { _, err := tensor.FromBytes(99, b, 1); return err },
+		"negative":  func() error { _, err := tensor.FromBytes(tensor.Uint8, b, -1); return err },
+		"huge":      func() error { _, err := tensor.FromBytes(tensor.Uint8, b, 1<<30, 1<<30, 1<<30); return err },
 	} {
 		if f() == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
-	if _, err := pg.FromBytes(pg.Complex64DType, pg.New(pg.Float32DType, 5).Bytes()[4:12], 1); err != nil {
+	if _, err := tensor.FromBytes(tensor.Complex64, tensor.New(tensor.Float32, 5).Bytes()[4:12], 1); err != nil {
 		t.Errorf("complex64 needs the alignment of a float32 only: %v", err)
 	}
 }
@@ -172,7 +172,7 @@ type gpu struct {
 	bytes []byte
 }
 
-func (g *gpu) Device() pg.Device                   { return pg.CUDA(1) }
+func (g *gpu) Device() tensor.Device               { return tensor.CUDA(1) }
 func (g *gpu) NumBytes() int                       { return len(g.bytes) }
 func (g *gpu) Address() uintptr                    { return 0xabc }
 func (g *gpu) Export() ([]byte, error)             { return nil, errors.ErrUnsupported }
@@ -184,7 +184,7 @@ func (g *gpu) CopyFromHost(at int, src []byte) error {
 
 func TestDeviceTensor(t *testing.T) {
 	mem := &gpu{bytes: slices.Repeat([]byte{7}, 16)}
-	x, err := pg.OnDevice(mem, pg.Float32DType, 4)
+	x, err := tensor.OnDevice(mem, tensor.Float32, 4)
 	if err != nil || x.Bytes() != nil || x.Device().String() != "cuda:1" || !strings.Contains(x.String(), "cuda:1") {
 		t.Fatalf("tensor is %v, %v", x, err)
 	}
@@ -198,7 +198,7 @@ func TestDeviceTensor(t *testing.T) {
 	if part.SameMemory(x) || !x.SameMemory(x) {
 		t.Error("SameMemory of device tensors is wrong")
 	}
-	if _, err := pg.OnDevice(mem, pg.Float32DType, 5); err == nil {
+	if _, err := tensor.OnDevice(mem, tensor.Float32, 5); err == nil {
 		t.Error("a tensor larger than its memory was made")
 	}
 	if where, lo, hi := part.Extent(); where != mem || lo != 4 || hi != 12 {
@@ -211,18 +211,18 @@ func TestDeviceTensor(t *testing.T) {
 }
 
 func TestPanicsLikeSlices(t *testing.T) {
-	x := pg.New(pg.Float32DType, 3)
+	x := tensor.New(tensor.Float32, 3)
 	strided, _ := x.AsStrided([]int{2}, []int{2})
 	for name, f := range map[string]func(){
-		"wrong type":    func() { pg.Slice[float64](x) },
-		"strided":       func() { pg.Slice[float32](strided) },
+		"wrong type":    func() { tensor.Slice[float64](x) },
+		"strided":       func() { tensor.Slice[float32](strided) },
 		"out of bounds": func() { x.Slice(2, 4) },
 		"backwards":     func() { x.Slice(2, 1) },
-		"scalar":        func() { pg.New(pg.Float32DType).Slice(0, 1) },
+		"scalar":        func() { tensor.New(tensor.Float32).Slice(0, 1) },
 		"flat beyond":   func() { x.Flat(1, 4) },
-		"flat strided":  func() { strided.ShapedLike(pg.New(pg.Float32DType, 2)) },
-		"other length":  func() { x.ShapedLike(pg.New(pg.Float32DType, 2)) },
-		"bad shape":     func() { pg.New(pg.Float32DType, -1) },
+		"flat strided":  func() { strided.ShapedLike(tensor.New(tensor.Float32, 2)) },
+		"other length":  func() { x.ShapedLike(tensor.New(tensor.Float32, 2)) },
+		"bad shape":     func() { tensor.New(tensor.Float32, -1) },
 	} {
 		func() {
 			defer func() {

@@ -1,4 +1,4 @@
-package pg_test
+package tensor_test
 
 import (
 	"bytes"
@@ -7,20 +7,9 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/pgtest"
+	"github.com/skerry-ft/skerry/tensor"
 )
-
-// eachPair runs f for every pair of dtype and reduce op that exists.
-func eachPair(f func(d pg.DType, r pgtest.Reduction)) {
-	for _, d := range pg.DTypes() {
-		for _, o := range pg.ReduceOps() {
-			if d.Reduces(o) == nil {
-				f(d, pgtest.Reduction{Op: o, Divisor: 3, Factor: -0.3})
-			}
-		}
-	}
-}
 
 // TestReduce compares with the reference at sizes around the tile, for several
 // numbers of ranks, at aligned and unaligned addresses, with the result in
@@ -30,7 +19,7 @@ func TestReduce(t *testing.T) {
 	if testing.Short() {
 		sizes, worlds = []int{0, 7, 1025}, []int{1, 2, 4}
 	}
-	eachPair(func(d pg.DType, r pgtest.Reduction) {
+	pgtest.EachReduction(func(d tensor.DType, r pgtest.Reduction) {
 		for _, n := range sizes {
 			for _, ranks := range worlds {
 				for _, shift := range []int{0, 1} {
@@ -41,12 +30,12 @@ func TestReduce(t *testing.T) {
 	})
 }
 
-func reduceOnce(t *testing.T, d pg.DType, r pgtest.Reduction, n, ranks, shift int) {
+func reduceOnce(t *testing.T, d tensor.DType, r pgtest.Reduction, n, ranks, shift int) {
 	t.Helper()
 	draw := func() [][]byte {
 		inputs := make([][]byte, ranks)
 		for i := range inputs {
-			x := pg.New(d, n)
+			x := tensor.New(d, n)
 			pgtest.Fill(x, uint64(i*100+n))
 			inputs[i] = append(make([]byte, shift, shift+x.NumBytes()), x.Bytes()...)[shift:]
 		}
@@ -59,7 +48,7 @@ func reduceOnce(t *testing.T, d pg.DType, r pgtest.Reduction, n, ranks, shift in
 		if into >= 0 {
 			dst = inputs[into]
 		}
-		if err := pg.Reduce(dst, inputs, d, r.Op, r.Divisor, r.Factor); err != nil {
+		if err := tensor.Reduce(dst, inputs, d, r.Op, r.Divisor, r.Factor); err != nil {
 			t.Fatalf("%v of %v: %v", r.Op, d, err)
 		}
 		if !bytes.Equal(dst, want) && !hasNaN(d, want) {
@@ -70,41 +59,41 @@ func reduceOnce(t *testing.T, d pg.DType, r pgtest.Reduction, n, ranks, shift in
 
 // hasNaN: payloads of NaNs are the processor's business. Only complex products
 // of infinities make any here; those are compared by pgtest.
-func hasNaN(d pg.DType, b []byte) bool {
+func hasNaN(d tensor.DType, b []byte) bool {
 	if !d.IsComplex() {
 		return false
 	}
-	if d == pg.Complex64DType {
-		x, _ := pg.FromBytes(pg.Float32DType, b, len(b)/4)
-		return slices.ContainsFunc(pg.Slice[float32](x), func(f float32) bool { return f != f })
+	if d == tensor.Complex64 {
+		x, _ := tensor.FromBytes(tensor.Float32, b, len(b)/4)
+		return slices.ContainsFunc(tensor.Slice[float32](x), func(f float32) bool { return f != f })
 	}
-	x, _ := pg.FromBytes(pg.Float64DType, b, len(b)/8)
-	return slices.ContainsFunc(pg.Slice[float64](x), func(f float64) bool { return f != f })
+	x, _ := tensor.FromBytes(tensor.Float64, b, len(b)/8)
+	return slices.ContainsFunc(tensor.Slice[float64](x), func(f float64) bool { return f != f })
 }
 
 // TestIdentity: a rank that contributes the identity changes no bit, wherever
 // it stands in the order. A complex product with infinite parts is exempt.
 func TestIdentity(t *testing.T) {
-	eachPair(func(d pg.DType, r pgtest.Reduction) {
-		if d.IsComplex() && r.Op == pg.Product {
+	pgtest.EachReduction(func(d tensor.DType, r pgtest.Reduction) {
+		if d.IsComplex() && r.Op == tensor.Product {
 			return
 		}
 		for _, factor := range []float64{0.5, -0.5} {
 			r.Factor = factor
 			const n = 5000
-			x, y, blank := pg.New(d, n), pg.New(d, n), pg.New(d, n)
+			x, y, blank := tensor.New(d, n), tensor.New(d, n), tensor.New(d, n)
 			pgtest.Fill(x, 1)
 			pgtest.Fill(y, 2)
-			if err := pg.Identity(blank.Bytes(), d, r.Op, factor); err != nil {
+			if err := tensor.Identity(blank.Bytes(), d, r.Op, factor); err != nil {
 				t.Fatalf("identity of %v of %v: %v", r.Op, d, err)
 			}
-			fold := func(inputs ...pg.Tensor) []byte {
+			fold := func(inputs ...tensor.Tensor) []byte {
 				var in [][]byte
 				for _, x := range inputs {
 					in = append(in, x.Bytes())
 				}
 				dst := make([]byte, x.NumBytes())
-				if err := pg.Reduce(dst, in, d, r.Op, r.Divisor, r.Factor); err != nil {
+				if err := tensor.Reduce(dst, in, d, r.Op, r.Divisor, r.Factor); err != nil {
 					t.Fatal(err)
 				}
 				return dst
@@ -121,34 +110,34 @@ func TestIdentity(t *testing.T) {
 
 func TestReducesRefuses(t *testing.T) {
 	for _, c := range []struct {
-		d pg.DType
-		o pg.ReduceOp
+		d tensor.DType
+		o tensor.ReduceOp
 	}{
-		{pg.Int32DType, pg.Avg}, {pg.Int64DType, pg.PreMulSum}, {pg.Float32DType, pg.BXor},
-		{pg.Complex64DType, pg.Max}, {pg.Complex128DType, pg.BAnd}, {pg.Complex64DType, pg.PreMulSum},
-		{pg.BoolDType, pg.Sum}, {pg.BoolDType, pg.Product}, {pg.BoolDType, pg.Avg},
-		{pg.InvalidDType, pg.Sum}, {99, pg.Sum}, {pg.Float32DType, 99},
+		{tensor.Int32, tensor.Avg}, {tensor.Int64, tensor.PreMulSum}, {tensor.Float32, tensor.BXor},
+		{tensor.Complex64, tensor.Max}, {tensor.Complex128, tensor.BAnd}, {tensor.Complex64, tensor.PreMulSum},
+		{tensor.Bool, tensor.Sum}, {tensor.Bool, tensor.Product}, {tensor.Bool, tensor.Avg},
+		{tensor.Invalid, tensor.Sum}, {99, tensor.Sum}, {tensor.Float32, 99},
 	} {
 		err := c.d.Reduces(c.o)
-		if !errors.Is(err, pg.ErrUndefined) {
+		if !errors.Is(err, tensor.ErrUndefined) {
 			t.Errorf("%v of %v: %v, want ErrUndefined", c.o, c.d, err)
 		}
-		if err := pg.Reduce(nil, [][]byte{nil}, c.d, c.o, 1, 1); !errors.Is(err, pg.ErrUndefined) {
+		if err := tensor.Reduce(nil, [][]byte{nil}, c.d, c.o, 1, 1); !errors.Is(err, tensor.ErrUndefined) {
 			t.Errorf("Reduce: %v of %v: %v, want ErrUndefined", c.o, c.d, err)
 		}
-		if err := pg.Identity(nil, c.d, c.o, 1); !errors.Is(err, pg.ErrUndefined) {
+		if err := tensor.Identity(nil, c.d, c.o, 1); !errors.Is(err, tensor.ErrUndefined) {
 			t.Errorf("Identity: %v of %v: %v, want ErrUndefined", c.o, c.d, err)
 		}
 	}
 	eight := make([]byte, 8)
 	for name, err := range map[string]error{
-		"no inputs":     pg.Reduce(eight, nil, pg.Float32DType, pg.Sum, 1, 1),
-		"length":        pg.Reduce(eight, [][]byte{eight, eight[:4]}, pg.Float32DType, pg.Sum, 1, 1),
-		"half element":  pg.Reduce(eight[:6], [][]byte{eight[:6]}, pg.Float32DType, pg.Sum, 1, 1),
-		"divisor":       pg.Reduce(eight, [][]byte{eight}, pg.Float32DType, pg.Avg, 0, 1),
-		"half identity": pg.Identity(eight[:6], pg.Float32DType, pg.Sum, 1),
+		"no inputs":     tensor.Reduce(eight, nil, tensor.Float32, tensor.Sum, 1, 1),
+		"length":        tensor.Reduce(eight, [][]byte{eight, eight[:4]}, tensor.Float32, tensor.Sum, 1, 1),
+		"half element":  tensor.Reduce(eight[:6], [][]byte{eight[:6]}, tensor.Float32, tensor.Sum, 1, 1),
+		"divisor":       tensor.Reduce(eight, [][]byte{eight}, tensor.Float32, tensor.Avg, 0, 1),
+		"half identity": tensor.Identity(eight[:6], tensor.Float32, tensor.Sum, 1),
 	} {
-		if !errors.Is(err, pg.ErrUndefined) {
+		if !errors.Is(err, tensor.ErrUndefined) {
 			t.Errorf("%s: %v, want ErrUndefined", name, err)
 		}
 	}
@@ -156,13 +145,13 @@ func TestReducesRefuses(t *testing.T) {
 
 // TestReduceRoundsOnce: 16-bit sums keep float32's bits until the end.
 func TestReduceRoundsOnce(t *testing.T) {
-	big, small := pg.NewFloat16(2048), pg.NewFloat16(1)
+	big, small := tensor.NewF16(2048), tensor.NewF16(1)
 	var in [][]byte
-	for _, h := range []pg.Float16{big, small, small} {
-		in = append(in, pg.Of([]pg.Float16{h}).Bytes())
+	for _, h := range []tensor.F16{big, small, small} {
+		in = append(in, tensor.Of([]tensor.F16{h}).Bytes())
 	}
-	got := []pg.Float16{0}
-	if err := pg.Reduce(pg.Of(got).Bytes(), in, pg.Float16DType, pg.Sum, 1, 1); err != nil {
+	got := []tensor.F16{0}
+	if err := tensor.Reduce(tensor.Of(got).Bytes(), in, tensor.Float16, tensor.Sum, 1, 1); err != nil {
 		t.Fatal(err)
 	}
 	// Rounded after each step, 2048 + 1 would stay 2048, twice.
@@ -174,17 +163,17 @@ func TestReduceRoundsOnce(t *testing.T) {
 func TestReduceBoolsAreClean(t *testing.T) {
 	got := make([]byte, 4)
 	in := [][]byte{{0, 2, 255, 1}, {0, 4, 1, 0}}
-	if err := pg.Reduce(got, in, pg.BoolDType, pg.BAnd, 1, 1); err != nil || !bytes.Equal(got, []byte{0, 1, 1, 0}) {
+	if err := tensor.Reduce(got, in, tensor.Bool, tensor.BAnd, 1, 1); err != nil || !bytes.Equal(got, []byte{0, 1, 1, 0}) {
 		t.Errorf("band of %v is %v, %v; want [0 1 1 0]", in, got, err)
 	}
 }
 
 func TestReduceAllocatesNothing(t *testing.T) {
-	eachPair(func(d pg.DType, r pgtest.Reduction) {
-		x, y := pg.New(d, 3000).Bytes(), pg.New(d, 3000).Bytes()
+	pgtest.EachReduction(func(d tensor.DType, r pgtest.Reduction) {
+		x, y := tensor.New(d, 3000).Bytes(), tensor.New(d, 3000).Bytes()
 		in := [][]byte{x, y}
 		n := testing.AllocsPerRun(5, func() {
-			if err := pg.Reduce(x, in, d, r.Op, r.Divisor, r.Factor); err != nil {
+			if err := tensor.Reduce(x, in, d, r.Op, r.Divisor, r.Factor); err != nil {
 				t.Fatal(err)
 			}
 		})
@@ -196,19 +185,19 @@ func TestReduceAllocatesNothing(t *testing.T) {
 
 func BenchmarkReduce(b *testing.B) {
 	for _, c := range []struct {
-		d pg.DType
-		o pg.ReduceOp
+		d tensor.DType
+		o tensor.ReduceOp
 	}{
-		{pg.Float32DType, pg.Sum}, {pg.Float32DType, pg.Avg}, {pg.Float32DType, pg.Max},
-		{pg.Float64DType, pg.Sum}, {pg.BFloat16DType, pg.Sum}, {pg.Float16DType, pg.Sum},
-		{pg.Int64DType, pg.Sum}, {pg.Complex64DType, pg.Sum}, {pg.BoolDType, pg.BOr},
+		{tensor.Float32, tensor.Sum}, {tensor.Float32, tensor.Avg}, {tensor.Float32, tensor.Max},
+		{tensor.Float64, tensor.Sum}, {tensor.BFloat16, tensor.Sum}, {tensor.Float16, tensor.Sum},
+		{tensor.Int64, tensor.Sum}, {tensor.Complex64, tensor.Sum}, {tensor.Bool, tensor.BOr},
 	} {
 		for _, world := range []int{2, 4} {
 			b.Run(fmt.Sprintf("dtype=%v/op=%v/bytes=256KiB/world=%d", c.d, c.o, world), func(b *testing.B) {
 				const size = 256 << 10
 				in := make([][]byte, world)
 				for i := range in {
-					x := pg.New(c.d, size/c.d.Size())
+					x := tensor.New(c.d, size/c.d.Size())
 					pgtest.Fill(x, uint64(i))
 					in[i] = x.Bytes()
 				}
@@ -216,7 +205,7 @@ func BenchmarkReduce(b *testing.B) {
 				b.SetBytes(int64(world * size))
 				b.ReportAllocs()
 				for b.Loop() {
-					if err := pg.Reduce(dst, in, c.d, c.o, world, 1); err != nil {
+					if err := tensor.Reduce(dst, in, c.d, c.o, world, 1); err != nil {
 						b.Fatal(err)
 					}
 				}

@@ -1,4 +1,4 @@
-package pg
+package tensor
 
 import (
 	"unsafe"

@@ -1,4 +1,4 @@
-package pg
+package tensor
 
 import (
 	"fmt"
@@ -37,14 +37,14 @@ func Of[T Element](s []T) Tensor {
 // host memory, as a wrong type assertion does.
 func Slice[T Element](t Tensor) []T {
 	if want := DTypeOf[T](); want != t.dtype {
-		panic(fmt.Sprintf("pg: Slice of a %v tensor as %v", t.dtype, want))
+		panic(fmt.Sprintf("tensor: Slice of a %v tensor as %v", t.dtype, want))
 	}
 	if t.mem != nil || !t.Contiguous() {
-		panic(fmt.Sprintf("pg: Slice of %v, want contiguous host memory", t))
+		panic(fmt.Sprintf("tensor: Slice of %v, want contiguous host memory", t))
 	}
 	s, ok := sliceOf[T](t.data)
 	if !ok {
-		panic(fmt.Sprintf("pg: Slice of %v over memory that is not aligned for it", t))
+		panic(fmt.Sprintf("tensor: Slice of %v over memory that is not aligned for it", t))
 	}
 	return s
 }
@@ -71,10 +71,10 @@ func FromBytes(dtype DType, b []byte, shape ...int) (Tensor, error) {
 		return Tensor{}, err
 	}
 	if want := count * dtype.Size(); len(b) != want {
-		return Tensor{}, fmt.Errorf("pg: %d bytes for %v %v, want %d", len(b), dtype, shape, want)
+		return Tensor{}, fmt.Errorf("tensor: %d bytes for %v %v, want %d", len(b), dtype, shape, want)
 	}
 	if !aligned(b, dtype) {
-		return Tensor{}, fmt.Errorf("pg: bytes at %p are not aligned for %v", unsafe.SliceData(b), dtype)
+		return Tensor{}, fmt.Errorf("tensor: bytes at %p are not aligned for %v", unsafe.SliceData(b), dtype)
 	}
 	t := Tensor{data: b, count: count, dtype: dtype}
 	return t.shaped(shape), nil
@@ -87,7 +87,7 @@ func OnDevice(m DeviceMemory, dtype DType, shape ...int) (Tensor, error) {
 		return Tensor{}, err
 	}
 	if want := count * dtype.Size(); m.NumBytes() < want {
-		return Tensor{}, fmt.Errorf("pg: %d bytes of device memory for %v %v, want %d",
+		return Tensor{}, fmt.Errorf("tensor: %d bytes of device memory for %v %v, want %d",
 			m.NumBytes(), dtype, shape, want)
 	}
 	t := Tensor{mem: m, count: count, dtype: dtype}
@@ -104,7 +104,7 @@ func (t Tensor) Len() int { return t.count }
 func (t Tensor) NumBytes() int { return t.count * t.dtype.Size() }
 
 // IsNone tells whether t is the zero Tensor.
-func (t Tensor) IsNone() bool { return t.dtype == InvalidDType }
+func (t Tensor) IsNone() bool { return t.dtype == Invalid }
 
 // Bytes is the memory of a contiguous host tensor, else nil. Writing to it
 // writes to the tensor.
@@ -181,12 +181,12 @@ func (t Tensor) Slice(lo, hi int) Tensor {
 	rows, stride := t.Rows(), 1
 	if t.shape != nil {
 		if len(t.shape) == 0 {
-			panic("pg: Slice of a scalar tensor")
+			panic("tensor: Slice of a scalar tensor")
 		}
 		stride = t.strides[0]
 	}
 	if lo < 0 || hi < lo || hi > rows {
-		panic(fmt.Sprintf("pg: Slice [%d:%d) of %d rows", lo, hi, rows))
+		panic(fmt.Sprintf("tensor: Slice [%d:%d) of %d rows", lo, hi, rows))
 	}
 	s := t
 	if t.shape == nil {
@@ -226,7 +226,7 @@ func (t *Tensor) RowLen() int {
 // memory. It allocates nothing, and panics as Slice does.
 func (t *Tensor) Flat(lo, hi int) Tensor {
 	if lo < 0 || hi < lo || hi > t.count {
-		panic(fmt.Sprintf("pg: Flat [%d:%d) of %d elements", lo, hi, t.count))
+		panic(fmt.Sprintf("tensor: Flat [%d:%d) of %d elements", lo, hi, t.count))
 	}
 	size := t.dtype.Size()
 	p := Tensor{dtype: t.dtype, count: hi - lo}
@@ -242,7 +242,7 @@ func (t *Tensor) Flat(lo, hi int) Tensor {
 // dimension may be -1 and is computed. Only contiguous tensors can be reshaped.
 func (t Tensor) Reshape(shape ...int) (Tensor, error) {
 	if !t.Contiguous() {
-		return Tensor{}, fmt.Errorf("pg: reshape of non-contiguous %v", t)
+		return Tensor{}, fmt.Errorf("tensor: reshape of non-contiguous %v", t)
 	}
 	shape = slices.Clone(shape)
 	if i := slices.Index(shape, -1); i >= 0 {
@@ -252,7 +252,7 @@ func (t Tensor) Reshape(shape ...int) (Tensor, error) {
 			return Tensor{}, err
 		}
 		if rest == 0 || t.count%rest != 0 {
-			return Tensor{}, fmt.Errorf("pg: reshape of %d elements: %v does not divide them", t.count, shape)
+			return Tensor{}, fmt.Errorf("tensor: reshape of %d elements: %v does not divide them", t.count, shape)
 		}
 		shape[i] = t.count / rest
 	}
@@ -261,7 +261,7 @@ func (t Tensor) Reshape(shape ...int) (Tensor, error) {
 		return Tensor{}, err
 	}
 	if count != t.count {
-		return Tensor{}, fmt.Errorf("pg: reshape of %d elements to %v, which has %d", t.count, shape, count)
+		return Tensor{}, fmt.Errorf("tensor: reshape of %d elements to %v, which has %d", t.count, shape, count)
 	}
 	t.shape, t.strides = nil, nil
 	return t.shaped(shape), nil
@@ -271,7 +271,7 @@ func (t Tensor) Reshape(shape ...int) (Tensor, error) {
 // nothing. It panics unless both are contiguous and of one Len.
 func (t Tensor) ShapedLike(u Tensor) Tensor {
 	if t.count != u.count || !t.Contiguous() || !u.Contiguous() {
-		panic(fmt.Sprintf("pg: ShapedLike of %v and %v", t, u))
+		panic(fmt.Sprintf("tensor: ShapedLike of %v and %v", t, u))
 	}
 	t.shape, t.strides = u.shape, u.strides
 	return t
@@ -286,19 +286,19 @@ func (t Tensor) AsStrided(shape, strides []int) (Tensor, error) {
 		return Tensor{}, err
 	}
 	if len(strides) != len(shape) {
-		return Tensor{}, fmt.Errorf("pg: %d strides for %d dimensions", len(strides), len(shape))
+		return Tensor{}, fmt.Errorf("tensor: %d strides for %d dimensions", len(strides), len(shape))
 	}
 	if !t.Contiguous() {
-		return Tensor{}, fmt.Errorf("pg: strided view of non-contiguous %v", t)
+		return Tensor{}, fmt.Errorf("tensor: strided view of non-contiguous %v", t)
 	}
 	if slices.ContainsFunc(strides, func(s int) bool { return s < 0 || s > math.MaxInt32 }) {
-		return Tensor{}, fmt.Errorf("pg: strides %v, want 0 to %d each", strides, math.MaxInt32)
+		return Tensor{}, fmt.Errorf("tensor: strides %v, want 0 to %d each", strides, math.MaxInt32)
 	}
 	s := t
 	s.count = count
 	s.shape, s.strides = append([]int{}, shape...), append([]int{}, strides...)
 	if s.extent() > t.count {
-		return Tensor{}, fmt.Errorf("pg: strides %v of %v reach %d elements, tensor has %d",
+		return Tensor{}, fmt.Errorf("tensor: strides %v of %v reach %d elements, tensor has %d",
 			strides, shape, s.extent(), t.count)
 	}
 	if t.mem == nil {
@@ -401,15 +401,15 @@ func product(shape []int) int {
 // counts far from overflow.
 func Elements(dtype DType, shape []int) (int, error) {
 	if !dtype.Valid() {
-		return 0, fmt.Errorf("pg: %v tensor, want a valid dtype", dtype)
+		return 0, fmt.Errorf("tensor: %v tensor, want a valid dtype", dtype)
 	}
 	n := 1
 	for _, d := range shape {
 		if d < 0 {
-			return 0, fmt.Errorf("pg: shape %v has a negative dimension", shape)
+			return 0, fmt.Errorf("tensor: shape %v has a negative dimension", shape)
 		}
 		if d > 0 && n > MaxElements/d {
-			return 0, fmt.Errorf("pg: shape %v has more than %d elements", shape, MaxElements)
+			return 0, fmt.Errorf("tensor: shape %v has more than %d elements", shape, MaxElements)
 		}
 		n *= d
 	}

@@ -1,4 +1,4 @@
-package pg
+package tensor
 
 import (
 	"encoding/binary"
@@ -29,7 +29,7 @@ func (d DType) Reduces(o ReduceOp) error {
 		why = "takes integers and bools only"
 	case d.IsComplex() && (o == Min || o == Max):
 		why = "complex numbers have no order"
-	case d == BoolDType && !bitwise && o != Min && o != Max:
+	case d == Bool && !bitwise && o != Min && o != Max:
 		why = "bools are not numbers; use band, bor or bxor"
 	default:
 		return nil
@@ -75,35 +75,35 @@ func Reduce(dst []byte, inputs [][]byte, dtype DType, op ReduceOp, divisor int, 
 	}
 	f := fold{op: op, divisor: divisor, factor: factor}
 	switch dtype {
-	case Uint8DType:
+	case Uint8:
 		foldInts[uint8](dst, inputs, op)
-	case Int8DType:
+	case Int8:
 		foldInts[int8](dst, inputs, op)
-	case Int16DType:
+	case Int16:
 		foldInts[int16](dst, inputs, op)
-	case Int32DType:
+	case Int32:
 		foldInts[int32](dst, inputs, op)
-	case Int64DType:
+	case Int64:
 		foldInts[int64](dst, inputs, op)
-	case Uint16DType:
+	case Uint16:
 		foldInts[uint16](dst, inputs, op)
-	case Uint32DType:
+	case Uint32:
 		foldInts[uint32](dst, inputs, op)
-	case Uint64DType:
+	case Uint64:
 		foldInts[uint64](dst, inputs, op)
-	case BoolDType:
+	case Bool:
 		foldBools(dst, inputs, op)
-	case Float16DType:
-		foldHalves(dst, inputs, f, Float16DType)
-	case BFloat16DType:
-		foldHalves(dst, inputs, f, BFloat16DType)
-	case Float32DType:
+	case Float16:
+		foldHalves(dst, inputs, f, Float16)
+	case BFloat16:
+		foldHalves(dst, inputs, f, BFloat16)
+	case Float32:
 		foldFloat32(dst, inputs, f)
-	case Float64DType:
+	case Float64:
 		foldFloat64(dst, inputs, f)
-	case Complex64DType:
+	case Complex64:
 		foldComplex64(dst, inputs, f)
-	case Complex128DType:
+	case Complex128:
 		foldComplex128(dst, inputs, f)
 	}
 	return nil
@@ -135,7 +135,7 @@ func Identity(dst []byte, dtype DType, op ReduceOp, factor float64) error {
 
 func identityElement(e []byte, dtype DType, op ReduceOp, negative bool) {
 	switch {
-	case dtype == BoolDType:
+	case dtype == Bool:
 		if op == BAnd || op == Min {
 			e[0] = 1
 		}
@@ -145,7 +145,7 @@ func identityElement(e []byte, dtype DType, op ReduceOp, negative bool) {
 		e[0] = float8Identity(dtype, op, negative)
 	case dtype.IsComplex():
 		part := len(e) / 2
-		partType := map[int]DType{4: Float32DType, 8: Float64DType}[part]
+		partType := map[int]DType{4: Float32, 8: Float64}[part]
 		putFloat(e[:part], partType, floatIdentity(op, negative))
 		if op != Product { // 1 + 0i
 			putFloat(e[part:], partType, floatIdentity(op, negative))
@@ -175,7 +175,7 @@ func floatIdentity(op ReduceOp, negative bool) float64 {
 // lower ones.
 func integerIdentity(dtype DType, op ReduceOp) uint64 {
 	width := uint(dtype.Size()) * 8
-	unsigned := dtype == Uint8DType || dtype >= Uint16DType
+	unsigned := dtype == Uint8 || dtype >= Uint16
 	switch op {
 	case Product:
 		return 1
@@ -213,11 +213,11 @@ func putInt(e []byte, v uint64) {
 
 func putFloat(e []byte, dtype DType, v float64) {
 	switch dtype {
-	case Float16DType:
-		binary.NativeEndian.PutUint16(e, uint16(NewFloat16(float32(v))))
-	case BFloat16DType:
-		binary.NativeEndian.PutUint16(e, uint16(NewBFloat16(float32(v))))
-	case Float32DType:
+	case Float16:
+		binary.NativeEndian.PutUint16(e, uint16(NewF16(float32(v))))
+	case BFloat16:
+		binary.NativeEndian.PutUint16(e, uint16(NewBF16(float32(v))))
+	case Float32:
 		binary.NativeEndian.PutUint32(e, math.Float32bits(float32(v)))
 	default:
 		binary.NativeEndian.PutUint64(e, math.Float64bits(v))

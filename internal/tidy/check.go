@@ -34,7 +34,7 @@ func checkAll(root fs.FS) ([]Problem, error) {
 	}
 	for _, check := range []func() []Problem{
 		t.checkImports, t.checkPurity, t.checkPackages, t.checkGenerated, t.checkSize, t.checkBanned, t.checkComments,
-		t.checkVerdicts,
+		t.checkVerdicts, t.checkWords, t.checkPackageSize,
 	} {
 		problems = append(problems, check()...)
 	}

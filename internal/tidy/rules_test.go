@@ -192,6 +192,11 @@ func TestBanned(t *testing.T) {
 		{"pg/a.go", "// TODO: later\nvar x int", "todo: a TODO of nobody"},
 		{"pg/a.go", "// TODO(#7): later\nvar x int", ""},
 		{"pg/a.go", "// FIXME\nvar x int", "todo: a FIXME"},
+		{"pg/a.go", "// The reign ends.\nvar x int", "word: \"reign\" is no word of the field"},
+		{"pg/a.go", "var beginReign int", "word: write: leadership"},
+		{"pg/a.go", "// foreign keys\nvar heedless int", ""},
+		{"pg/a.go", "// Nobody, or whoever it is.\nvar x int", "persons: name the thing"},
+		{"pg/a_test.go", "// Nobody.\nvar x int", ""},
 		{"pg/a_test.go", `import "testing"; func TestX(t *testing.T) { t.SkipNow() }`, "skip: a test skipped"},
 		{"pg/a_test.go", `import "testing"; func TestX(t *testing.T) { t.Skip("no GPU") }`, ""},
 	} {
@@ -256,4 +261,14 @@ func expect(t *testing.T, fs fstest.MapFS, ratchet string, want []string) {
 	for _, p := range problems {
 		t.Errorf("got %v", p)
 	}
+}
+
+// A package over the bound needs a line in the ratchet, in hundreds of lines.
+func TestPackageLength(t *testing.T) {
+	files := map[string]string{"pg/doc.go": doc("pg")}
+	for i := range 4 {
+		files[fmt.Sprintf("pg/f%d.go", i)] = "package pg\n" + strings.Repeat("\n", 600)
+	}
+	expect(t, repo(files), "", []string{"package-length: package has 24"})
+	expect(t, repo(files), "package-length pg - 25", nil)
 }

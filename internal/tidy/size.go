@@ -1,6 +1,9 @@
 package tidy
 
-import "go/ast"
+import (
+	"fmt"
+	"go/ast"
+)
 
 // checkSize bounds functions and files. What a generator wrote is exempt.
 func (t *tree) checkSize() []Problem {
@@ -28,6 +31,32 @@ func (t *tree) checkSize() []Problem {
 				"%s has %d lines, want at most %d; give a part of it a name", name, n, maxFuncLines)
 			p.Name, p.Size = name, n
 			problems = append(problems, p)
+		})
+	}
+	return problems
+}
+
+// packageUnit is how many lines one unit of a package's debt is, so that not every
+// commit has to touch the ratchet.
+const packageUnit = 100
+
+// checkPackageSize bounds a package's production code. What was larger before stands in
+// the ratchet, in hundreds of lines.
+func (t *tree) checkPackageSize() []Problem {
+	lines := make(map[string]int)
+	for _, f := range t.files {
+		if !f.generated && !f.test {
+			lines[f.dir] += f.lines
+		}
+	}
+	var problems []Problem
+	for dir, n := range lines {
+		if n <= maxPackageLines {
+			continue
+		}
+		problems = append(problems, Problem{
+			Rule: "package-length", Path: dir, Name: "-", Line: 1, Size: (n + packageUnit - 1) / packageUnit,
+			What: fmt.Sprintf("package has %d lines, want at most %d, or what the ratchet allows; give a part of it a package", n, maxPackageLines),
 		})
 	}
 	return problems

@@ -120,5 +120,6 @@ var clockCalls = []string{
 const (
 	maxFuncLines     = 70
 	maxFileLines     = 800
+	maxPackageLines  = 2000 // of production code
 	maxTestFileLines = 1000
 )

@@ -33,7 +33,7 @@ type leadership struct {
 
 func (s *server) clock() time.Time { return epochStart.Add(time.Duration(s.w.now) + s.skew) }
 
-func (s *server) beginReign() {
+func (s *server) lead() {
 	if s.leadership != nil {
 		s.leadership.end()
 	}

@@ -220,7 +220,7 @@ func (s *server) win() {
 	term := s.term
 	begin := func(err error) {
 		if err == nil && s.leads && s.term == term {
-			s.beginReign()
+			s.lead()
 		}
 	}
 	s.append(command{done: begin})

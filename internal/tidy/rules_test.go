@@ -195,8 +195,9 @@ func TestBanned(t *testing.T) {
 		{"pg/a.go", "// The reign ends.\nvar x int", "word: \"reign\" is no word of the field"},
 		{"pg/a.go", "var beginReign int", "word: write: leadership"},
 		{"pg/a.go", "// foreign keys\nvar heedless int", ""},
-		{"pg/a.go", "// Nobody, or whoever it is.\nvar x int", "persons: name the thing"},
-		{"pg/a_test.go", "// Nobody.\nvar x int", ""},
+		{"pg/a.go", "// " + strings.Repeat("Nobody, or whoever. ", 5) + "\nvar x int", "persons: name the thing"},
+		{"pg/a.go", "// Nobody, or whoever it is.\nvar x int", ""},
+		{"pg/a_test.go", "// " + strings.Repeat("Nobody, or whoever. ", 5) + "\nvar x int", ""},
 		{"pg/a_test.go", `import "testing"; func TestX(t *testing.T) { t.SkipNow() }`, "skip: a test skipped"},
 		{"pg/a_test.go", `import "testing"; func TestX(t *testing.T) { t.Skip("no GPU") }`, ""},
 	} {

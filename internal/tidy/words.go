@@ -56,7 +56,7 @@ func (t *tree) checkWords() []Problem {
 		})
 	}
 	for dir, n := range persons {
-		units := (n + peopleUnit - 1) / peopleUnit
+		units := n / peopleUnit
 		if units == 0 {
 			continue
 		}

@@ -60,7 +60,7 @@ type Server struct {
 	LastIndex     uint64   // of its log
 	Expect        int      // of how many founders it wants to be one; 0: of none
 	Abandoned     []string // clusters that it will never found, nor belong to
-	Forsaken      bool     // it pledged, and its proposer lost its data
+	ProposerLost  bool     // it pledged, and its proposer lost its data
 	Working       bool     // its cluster has had a leader
 }
 
@@ -78,7 +78,7 @@ func ServerToProto(s Server) *skerrypb.ServerInfo {
 		RaftId: s.RaftID, RpcAddress: s.RPCAddress, RaftAddress: s.RaftAddress, GossipAddress: s.GossipAddress,
 		Version: shorten(s.Version, MaxVersionBytes), Boot: s.Boot, Standing: skerrypb.Standing(s.Standing),
 		Cluster: s.Cluster, Proposer: s.Proposer, Voters: uint32(s.Voters), NonVoter: s.NonVoter,
-		LastIndex: s.LastIndex, Expect: uint32(s.Expect), Abandoned: s.Abandoned, Forsaken: s.Forsaken, Working: s.Working,
+		LastIndex: s.LastIndex, Expect: uint32(s.Expect), Abandoned: s.Abandoned, ProposerLost: s.ProposerLost, Working: s.Working,
 	}
 	for _, f := range s.Founders {
 		p.Founders = append(p.Founders, &skerrypb.Founder{
@@ -116,7 +116,7 @@ func (c *check) server(field string, p *skerrypb.ServerInfo) Server {
 		LastIndex:     p.GetLastIndex(),
 		Expect:        int(c.number("expect", int64(p.GetExpect()), 0, MaxVoters)),
 		Abandoned:     p.GetAbandoned(),
-		Forsaken:      p.GetForsaken(),
+		ProposerLost:  p.GetProposerLost(),
 		Working:       p.GetWorking(),
 	}
 	c.number("number of abandoned", int64(len(s.Abandoned)), 0, MaxAbandoned)

@@ -26,7 +26,7 @@ import (
 // expected are started before the cluster is founded. A server killed anywhere in between goes on where
 // it was; one that lost its data has a new raft id, and the proposer proposes
 // again without the old one. If it was the proposer that lost them, the others
-// write down that they are forsaken, and are no longer told by it; once all of
+// write down that their proposer is lost, and are no longer told by it; once all of
 // them are, none has founded and none can, and they are free.
 //
 // What a server hears is a state, not a message: it may be old, come twice, or
@@ -45,14 +45,14 @@ type lastHeard struct {
 // clusterRecord is how this server stands to its cluster. It is written down before
 // it is told.
 type clusterRecord struct {
-	Standing  wire.Standing  `json:"standing"`
-	Cluster   string         `json:"cluster,omitempty"`
-	Proposer  string         `json:"proposer,omitempty"`
-	Boot      uint64         `json:"proposer_boot,omitempty"` // the proposer's, when we pledged
-	Founders  []wire.Founder `json:"founders,omitempty"`
-	Voters    int            `json:"voters,omitempty"`
-	Abandoned []string       `json:"abandoned,omitempty"`
-	Forsaken  bool           `json:"forsaken,omitempty"`
+	Standing     wire.Standing  `json:"standing"`
+	Cluster      string         `json:"cluster,omitempty"`
+	Proposer     string         `json:"proposer,omitempty"`
+	Boot         uint64         `json:"proposer_boot,omitempty"` // the proposer's, when we pledged
+	Founders     []wire.Founder `json:"founders,omitempty"`
+	Voters       int            `json:"voters,omitempty"`
+	Abandoned    []string       `json:"abandoned,omitempty"`
+	ProposerLost bool           `json:"forsaken,omitempty"`
 }
 
 // bootstrap decides how a server stands next. It is a function of its fields.
@@ -81,7 +81,7 @@ func (b *bootstrap) next() (clusterRecord, string, error) {
 	case founded != nil && (b.stands.Standing == wire.StandingNew || founded.Cluster == b.stands.Cluster):
 		c := b.stands
 		c.Standing, c.Cluster, c.Proposer = wire.StandingFounded, founded.Cluster, founded.Proposer
-		c.Founders, c.Forsaken = founded.Founders, false
+		c.Founders, c.ProposerLost = founded.Founders, false
 		if c.Voters == 0 {
 			c.Voters = founded.Voters
 		}
@@ -116,7 +116,7 @@ func (b *bootstrap) founded() (*wire.Server, error) {
 
 // counts says whether the word of a server that belongs to a cluster counts for
 // us. A cluster that has had a leader exists, whoever says so. Before that, only
-// a founder goes by it; and one that is forsaken, only by the other founders'
+// a founder goes by it; and one whose proposer is lost, only by the other founders'
 // word.
 func (b *bootstrap) counts(s wire.Server) bool {
 	switch {
@@ -127,7 +127,7 @@ func (b *bootstrap) counts(s wire.Server) bool {
 	case b.stands.Standing != wire.StandingPledged || b.stands.Cluster != s.Cluster:
 		return false
 	}
-	return !b.stands.Forsaken || s.RaftID != b.stands.Proposer && isFounder(b.stands.Founders, s.RaftID)
+	return !b.stands.ProposerLost || s.RaftID != b.stands.Proposer && isFounder(b.stands.Founders, s.RaftID)
 }
 
 // pledge is the step of a server that has pledged to nothing.
@@ -186,7 +186,7 @@ func (b *bootstrap) propose(late bool) (clusterRecord, string, error) {
 func (c clusterRecord) abandon() clusterRecord {
 	c.Abandoned = append(slices.Clone(c.Abandoned), c.Cluster)
 	c.Abandoned = c.Abandoned[max(0, len(c.Abandoned)-wire.MaxAbandoned):]
-	c.Standing, c.Cluster, c.Proposer, c.Founders, c.Forsaken = wire.StandingNew, "", "", nil, false
+	c.Standing, c.Cluster, c.Proposer, c.Founders, c.ProposerLost = wire.StandingNew, "", "", nil, false
 	return c
 }
 
@@ -210,13 +210,13 @@ func (b *bootstrap) keep() (clusterRecord, string, error) {
 	if slices.Contains(b.words[c.Proposer].server.Abandoned, c.Cluster) {
 		return c.abandon(), "the next proposal", nil
 	}
-	c.Forsaken = c.Forsaken || b.proposerGone()
-	if !c.Forsaken {
+	c.ProposerLost = c.ProposerLost || b.proposerGone()
+	if !c.ProposerLost {
 		return c, b.waitsFor(c), nil
 	}
 	for _, f := range c.Founders {
 		s := b.words[f.RaftID].server
-		free := s.Cluster == c.Cluster && s.Forsaken || slices.Contains(s.Abandoned, c.Cluster) ||
+		free := s.Cluster == c.Cluster && s.ProposerLost || slices.Contains(s.Abandoned, c.Cluster) ||
 			s.Cluster != c.Cluster && s.Standing == wire.StandingFounded // for good
 		if f.RaftID != b.self.RaftID && f.RaftID != c.Proposer && !free {
 			return c, fmt.Sprintf("%s to see that cluster %s lost its proposer", f.RPCAddress, c.Cluster), nil
@@ -241,12 +241,12 @@ func (b *bootstrap) proposerGone() bool {
 	return false
 }
 
-// abandonFor returns c with those clusters abandoned that forsaken founders name and
+// abandonFor returns c with those clusters abandoned that founders whose proposer is lost name and
 // that c has nothing to do with: they need our word for it.
 func (b *bootstrap) abandonFor(c clusterRecord) clusterRecord {
 	for _, id := range sortedKeys(b.words) {
 		s := b.words[id].server
-		if s.Forsaken && s.Cluster != c.Cluster && isFounder(s.Founders, b.self.RaftID) && !slices.Contains(c.Abandoned, s.Cluster) {
+		if s.ProposerLost && s.Cluster != c.Cluster && isFounder(s.Founders, b.self.RaftID) && !slices.Contains(c.Abandoned, s.Cluster) {
 			c.Abandoned = append(slices.Clone(c.Abandoned), s.Cluster)
 			c.Abandoned = c.Abandoned[max(0, len(c.Abandoned)-wire.MaxAbandoned):]
 		}

@@ -48,7 +48,7 @@ func (w *foundWorld) self(s *founderModel) wire.Server {
 	c := s.stands
 	return wire.Server{Working: w.took(c.Cluster) >= 2 && c.Standing == wire.StandingFounded, RaftID: s.id, RPCAddress: s.addr + ":1", RaftAddress: s.addr + ":2", Expect: s.expect, Boot: s.boot,
 		Standing: c.Standing, Cluster: c.Cluster, Proposer: c.Proposer, Founders: c.Founders, Voters: c.Voters,
-		Abandoned: c.Abandoned, Forsaken: c.Forsaken}
+		Abandoned: c.Abandoned, ProposerLost: c.ProposerLost}
 }
 
 // decide runs a server's rules until they rest; each state is written down and
@@ -62,11 +62,11 @@ func (w *foundWorld) decide(s *founderModel) {
 			w.t.Fatalf("%s: %v\n%s", s.id, err, strings.Join(w.log, "\n"))
 		}
 		same := next.Standing == s.stands.Standing && next.Cluster == s.stands.Cluster &&
-			next.Forsaken == s.stands.Forsaken && slices.Equal(next.Abandoned, s.stands.Abandoned)
+			next.ProposerLost == s.stands.ProposerLost && slices.Equal(next.Abandoned, s.stands.Abandoned)
 		if same {
 			return
 		}
-		w.note("%s: %v of %q, forsaken %v", s.id, next.Standing, next.Cluster, next.Forsaken)
+		w.note("%s: %v of %q, proposer lost %v", s.id, next.Standing, next.Cluster, next.ProposerLost)
 		s.stands = next
 		s.said = append(s.said, w.self(s))
 		if next.Standing == wire.StandingFounded {

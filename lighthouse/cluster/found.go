@@ -70,7 +70,7 @@ func (n *Node) decide() (founded bool, err error) {
 		if err != nil {
 			return false, err
 		}
-		changed := next.Standing != k.Standing || next.Cluster != k.Cluster || next.Forsaken != k.Forsaken ||
+		changed := next.Standing != k.Standing || next.Cluster != k.Cluster || next.ProposerLost != k.ProposerLost ||
 			!slices.Equal(next.Abandoned, k.Abandoned)
 		if changed {
 			k.clusterRecord = next

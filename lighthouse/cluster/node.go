@@ -141,7 +141,7 @@ func (n *Node) present() wire.Server {
 func (n *Node) presentLocked() wire.Server {
 	s, k := *n.me(), n.mu.saved
 	s.Standing, s.Cluster, s.Proposer, s.Founders = k.Standing, k.Cluster, k.Proposer, k.Founders
-	s.Voters, s.Abandoned, s.Forsaken, s.GossipAddress = k.Voters, k.Abandoned, k.Forsaken, n.mu.gossipAt
+	s.Voters, s.Abandoned, s.ProposerLost, s.GossipAddress = k.Voters, k.Abandoned, k.ProposerLost, n.mu.gossipAt
 	return s
 }
 

@@ -142,16 +142,16 @@ type ServerInfo struct {
 	Version       string                 `protobuf:"bytes,5,opt,name=version,proto3" json:"version,omitempty"`
 	Boot          uint64                 `protobuf:"varint,6,opt,name=boot,proto3" json:"boot,omitempty"` // drawn anew by each process
 	Standing      Standing               `protobuf:"varint,7,opt,name=standing,proto3,enum=skerry.v1.Standing" json:"standing,omitempty"`
-	Cluster       string                 `protobuf:"bytes,8,opt,name=cluster,proto3" json:"cluster,omitempty"`                        // "" when new
-	Proposer      string                 `protobuf:"bytes,9,opt,name=proposer,proto3" json:"proposer,omitempty"`                      // raft id of who proposed the cluster
-	Founders      []*Founder             `protobuf:"bytes,10,rep,name=founders,proto3" json:"founders,omitempty"`                     // all who must pledge
-	Voters        uint32                 `protobuf:"varint,11,opt,name=voters,proto3" json:"voters,omitempty"`                        // how many voters the cluster shall have; 0: unknown
-	NonVoter      bool                   `protobuf:"varint,12,opt,name=non_voter,json=nonVoter,proto3" json:"non_voter,omitempty"`    // is never to be a voter
-	LastIndex     uint64                 `protobuf:"varint,13,opt,name=last_index,json=lastIndex,proto3" json:"last_index,omitempty"` // of its log
-	Expect        uint32                 `protobuf:"varint,14,opt,name=expect,proto3" json:"expect,omitempty"`                        // of how many founders it wants to be one; 0: of none
-	Abandoned     []string               `protobuf:"bytes,15,rep,name=abandoned,proto3" json:"abandoned,omitempty"`                   // clusters that it will never found, nor belong to
-	Forsaken      bool                   `protobuf:"varint,16,opt,name=forsaken,proto3" json:"forsaken,omitempty"`                    // it pledged, and its proposer lost its data
-	Working       bool                   `protobuf:"varint,17,opt,name=working,proto3" json:"working,omitempty"`                      // its cluster has had a leader
+	Cluster       string                 `protobuf:"bytes,8,opt,name=cluster,proto3" json:"cluster,omitempty"`                                 // "" when new
+	Proposer      string                 `protobuf:"bytes,9,opt,name=proposer,proto3" json:"proposer,omitempty"`                               // raft id of who proposed the cluster
+	Founders      []*Founder             `protobuf:"bytes,10,rep,name=founders,proto3" json:"founders,omitempty"`                              // all who must pledge
+	Voters        uint32                 `protobuf:"varint,11,opt,name=voters,proto3" json:"voters,omitempty"`                                 // how many voters the cluster shall have; 0: unknown
+	NonVoter      bool                   `protobuf:"varint,12,opt,name=non_voter,json=nonVoter,proto3" json:"non_voter,omitempty"`             // is never to be a voter
+	LastIndex     uint64                 `protobuf:"varint,13,opt,name=last_index,json=lastIndex,proto3" json:"last_index,omitempty"`          // of its log
+	Expect        uint32                 `protobuf:"varint,14,opt,name=expect,proto3" json:"expect,omitempty"`                                 // of how many founders it wants to be one; 0: of none
+	Abandoned     []string               `protobuf:"bytes,15,rep,name=abandoned,proto3" json:"abandoned,omitempty"`                            // clusters that it will never found, nor belong to
+	ProposerLost  bool                   `protobuf:"varint,16,opt,name=proposer_lost,json=proposerLost,proto3" json:"proposer_lost,omitempty"` // it pledged, and its proposer lost its data
+	Working       bool                   `protobuf:"varint,17,opt,name=working,proto3" json:"working,omitempty"`                               // its cluster has had a leader
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -291,9 +291,9 @@ func (x *ServerInfo) GetAbandoned() []string {
 	return nil
 }
 
-func (x *ServerInfo) GetForsaken() bool {
+func (x *ServerInfo) GetProposerLost() bool {
 	if x != nil {
-		return x.Forsaken
+		return x.ProposerLost
 	}
 	return false
 }
@@ -854,7 +854,7 @@ const file_cluster_proto_rawDesc = "" +
 	"\araft_id\x18\x01 \x01(\tR\x06raftId\x12!\n" +
 	"\fraft_address\x18\x02 \x01(\tR\vraftAddress\x12\x1f\n" +
 	"\vrpc_address\x18\x03 \x01(\tR\n" +
-	"rpcAddress\"\x95\x04\n" +
+	"rpcAddress\"\x9e\x04\n" +
 	"\n" +
 	"ServerInfo\x12\x17\n" +
 	"\araft_id\x18\x01 \x01(\tR\x06raftId\x12\x1f\n" +
@@ -874,8 +874,8 @@ const file_cluster_proto_rawDesc = "" +
 	"\n" +
 	"last_index\x18\r \x01(\x04R\tlastIndex\x12\x16\n" +
 	"\x06expect\x18\x0e \x01(\rR\x06expect\x12\x1c\n" +
-	"\tabandoned\x18\x0f \x03(\tR\tabandoned\x12\x1a\n" +
-	"\bforsaken\x18\x10 \x01(\bR\bforsaken\x12\x18\n" +
+	"\tabandoned\x18\x0f \x03(\tR\tabandoned\x12#\n" +
+	"\rproposer_lost\x18\x10 \x01(\bR\fproposerLost\x12\x18\n" +
 	"\aworking\x18\x11 \x01(\bR\aworking\"S\n" +
 	"\x10IntroduceRequest\x12)\n" +
 	"\x04self\x18\x01 \x01(\v2\x15.skerry.v1.ServerInfoR\x04self\x12\x14\n" +

@@ -48,7 +48,7 @@ func TestLighthouseRestarts(t *testing.T) {
 	for _, tr := range []*trainer{one, two} {
 		testkit.Eventually(t, tr.name+" is back in session", func() bool { return tr.m.Stats().Reconnects > 0 })
 	}
-	time.Sleep(2 * time.Second) // longer than the heartbeat timeout of the new reign
+	time.Sleep(2 * time.Second) // longer than the heartbeat timeout of the new leader
 	reach(t, 20, one, two)
 	agree(t, one, two)
 	if one.m.QuorumID() != id || one.m.Stats().Joins != joins || one.m.Stats().Discards != 0 {

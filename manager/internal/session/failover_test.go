@@ -3,6 +3,7 @@ package session
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -156,4 +157,31 @@ func transportError(t *testing.T) error {
 	defer conn.Close() //nolint:errcheck // nothing is lost with it
 	_, err = skerrypb.NewLighthouseClient(conn).Info(limited(t), &skerrypb.InfoRequest{})
 	return wire.FromStatus(err)
+}
+
+// Why there is no session is said of each server: one may be down, and the others refuse
+// for a reason that a person must see to.
+func TestSessionSaysWhatIsWrongWithEachServer(t *testing.T) {
+	t.Parallel()
+	addresses := portlease.ForTest(t, 2)
+	s, _ := runSession(t, nil, addresses...)
+	ctx := limited(t)
+	for {
+		err := s.OutOfReach(0)
+		if err != nil && strings.Contains(err.Error(), "dial tcp "+addresses[0]) && strings.Contains(err.Error(), "dial tcp "+addresses[1]) {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("%v, want what both servers' ports said", err)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+func TestRoundErrorIsBounded(t *testing.T) {
+	t.Parallel()
+	if got := roundError([]string{"a", "b", "c", "d", "e", "f", "g"}).Error(); got != "a; b; c; d; e; and 2 more" {
+		t.Errorf("got %q", got)
+	}
 }

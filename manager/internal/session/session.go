@@ -156,6 +156,7 @@ func (s *Session) tryServers(ctx context.Context) (lived time.Duration, final er
 	tried := make(map[string]bool) // in vain, and not sent elsewhere
 	leader, redirects := "", 0
 	var denial error
+	var failures []string // of this round: what each server, or the way to it, said
 	for len(queue) > 0 {
 		choice := queue
 		if queue[0] == leader { // where a server sends us there is no choice
@@ -182,6 +183,7 @@ func (s *Session) tryServers(ctx context.Context) (lived time.Duration, final er
 		switch {
 		case !redirected:
 			tried[addr] = true
+			failures = append(failures, dialText(fmt.Errorf("%s: %w", addr, err)))
 			if addr == leader {
 				s.unreachable(addr)
 			}
@@ -202,6 +204,9 @@ func (s *Session) tryServers(ctx context.Context) (lived time.Duration, final er
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.servers.rounds++
+	if len(failures) > 1 {
+		s.mu.lastErr = roundError(failures)
+	}
 	s.warnLostLocked(denial)
 	return 0, s.deniedLocked(denial)
 }
@@ -214,7 +219,7 @@ const (
 )
 
 // warnLostLocked says why a session that was lost has not been opened again: by a
-// denial, if there was one, for a person must see to that; else by the last error.
+// denial, if there was one, for a person must see to that; else by what each server said.
 func (s *Session) warnLostLocked(denial error) {
 	if !s.mu.everOpened || s.mu.leaving != nil || time.Since(s.mu.since) < warnAfter ||
 		s.mu.warned.After(s.mu.since) && time.Since(s.mu.warned) < warnAgain {
@@ -530,6 +535,19 @@ func dialText(err error) string {
 		return strings.TrimSuffix(cause, `"`)
 	}
 	return text
+}
+
+// maxFailuresSaid bounds the servers of which a line says what is wrong with them.
+const maxFailuresSaid = 5
+
+// roundError says what is wrong with each server: of one that is down, and of others
+// whose certificates have ended, a person must be told the second.
+func roundError(failures []string) error {
+	more := ""
+	if n := len(failures) - maxFailuresSaid; n > 0 {
+		failures, more = failures[:maxFailuresSaid], fmt.Sprintf("; and %d more", n)
+	}
+	return errors.New(strings.Join(failures, "; ") + more)
 }
 
 // sendLocked queues u for the open stream; without one it is dropped, because

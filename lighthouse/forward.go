@@ -125,9 +125,18 @@ func (s *Server) forward(ctx context.Context, leader, method string, req any) (a
 	if err != nil {
 		return nil, status.Error(codes.Unimplemented, err.Error())
 	}
-	conn, err := s.link.to(leader)
+	dial := s.link.to
+	if isCluster(method) {
+		// The link is cut once another server leads, so the answer to a handover would be
+		// lost, and the next leader asked for one, too.
+		dial = func(addr string) (*grpc.ClientConn, error) { return cluster.Dial(s.guard.Speaks(), addr) }
+	}
+	conn, err := dial(leader)
 	if err != nil {
 		return nil, wire.StatusError(fmt.Errorf("%w: dial the leader: %w", wire.ErrNoLeader, err))
+	}
+	if isCluster(method) {
+		defer func() { _ = conn.Close() }() // it has served
 	}
 	err = conn.Invoke(passedOn(ctx), method, req, resp)
 	if err == nil || ctx.Err() != nil {

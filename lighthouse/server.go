@@ -63,14 +63,15 @@ type Server struct {
 	link      *link           // to the leader, while another server leads
 	transport *http.Transport // for HTTP requests that the leader is to serve
 
-	closeOnce sync.Once
-	closeErr  error
+	closeOnce, endOnce sync.Once
+	closeErr, endErr   error
 
 	mu struct {
 		sync.Mutex
 
-		leadership *leadership   // nil: this server does not lead
-		changed    chan struct{} // closed when leadership changes
+		running, closed bool          // Run was called; Close was, before
+		leadership      *leadership   // nil: this server does not lead
+		changed         chan struct{} // closed when leadership changes
 	}
 }
 
@@ -129,23 +130,56 @@ func New(cfg Config) (*Server, error) {
 // Addr is the address that the server listens on.
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 
-// Close releases what New took. Run does it by itself.
+// Close releases what New took. Run does it by itself: while it runs, Close does no more
+// than close the port.
 func (s *Server) Close() error {
+	s.mu.Lock()
+	s.mu.closed = true
+	running := s.mu.running
+	s.mu.Unlock()
+	if running {
+		return s.closePort()
+	}
+	return s.end()
+}
+
+func (s *Server) closePort() error {
 	s.closeOnce.Do(func() {
 		s.closeErr = s.listener.Close()
 		if errors.Is(s.closeErr, net.ErrClosed) {
 			s.closeErr = nil // Run's listeners closed it
 		}
-		s.closeErr = errors.Join(s.closeErr, s.cluster.Close())
 	})
 	return s.closeErr
 }
 
+// end closes the port and the cluster, in which nobody takes part any more.
+func (s *Server) end() error {
+	err := s.closePort()
+	s.endOnce.Do(func() { s.endErr = s.cluster.Close() })
+	return errors.Join(err, s.endErr)
+}
+
+// begin says whether Run may run: what it opens, nobody would close after Close.
+func (s *Server) begin() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.running = !s.mu.closed
+	return s.mu.running
+}
+
 // Run serves until ctx ends, and returns nil then, when all goroutines of the
 // server have ended. Sessions and calls under way are cut without a word to
-// the rules: a stopping lighthouse is no evidence against its replicas.
+// the rules: a stopping lighthouse is no evidence against its replicas. A server that
+// was closed before is an error, unless ctx has ended, too.
 func (s *Server) Run(ctx context.Context) (err error) {
-	defer func() { err = errors.Join(err, s.Close()) }()
+	if !s.begin() {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return fmt.Errorf("run the lighthouse: %w", net.ErrClosed)
+	}
+	defer func() { err = errors.Join(err, s.end()) }()
 	if err := s.cluster.Start(); err != nil {
 		return err
 	}

@@ -59,9 +59,13 @@ func (s *Server) forwardUnary(ctx context.Context, req any, info *grpc.UnaryServ
 		return handle(ctx, req)
 	}
 	if w.servers { // their callers can wait for long, and had better ask another server
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, leaderWait, cluster.ErrNotLeader)
+		held, cancel := context.WithTimeoutCause(ctx, leaderWait, cluster.ErrNotLeader)
 		defer cancel()
+		resp, err := s.serveOrForward(held, w, req, info, handle)
+		if status.Code(err) == codes.DeadlineExceeded && ctx.Err() == nil { // the leader has not taken it by then
+			err = wire.StatusError(fmt.Errorf("%w: %w", cluster.ErrNotLeader, err))
+		}
+		return resp, err
 	}
 	resp, err := s.serveOrForward(ctx, w, req, info, handle)
 	if isTorchft(info.FullMethod) && !w.hopped {

@@ -39,8 +39,11 @@ func (d Dialogue) Run(rw io.ReadWriter) error {
 	if _, err := io.ReadFull(rw, head[:]); err != nil {
 		return fmt.Errorf("prove the token: %w", err)
 	}
-	if string(head[:len(dialogueMagic)]) != dialogueMagic {
+	switch magic, version := string(head[:len(dialogueMagic)-1]), head[len(dialogueMagic)-1]; {
+	case magic != dialogueMagic[:len(magic)]:
 		return fmt.Errorf("%w: the peer proves no token", ErrDenied)
+	case version != dialogueMagic[len(magic)]:
+		return fmt.Errorf("%w: the peer proves the token in version %d, want %d: it is of another build", ErrDenied, version, dialogueMagic[len(magic)])
 	}
 	copy(theirs[:], head[len(dialogueMagic):])
 	all := d.Token.all()

@@ -51,6 +51,10 @@ func parseProof(text string) (callProof, error) {
 	case proofOfJoin:
 		want = 5
 	default:
+		if len(words) >= want { // as callers of another build made it
+			return callProof{}, fmt.Errorf("%w: want a proof of kind %s, not %s: is the other side of another build?",
+				ErrDenied, proofVersion, Shown(words[0]))
+		}
 		return callProof{}, errNoProof
 	}
 	if len(words) != want {

@@ -10,6 +10,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/portlease"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
+	"github.com/skerry-ft/skerry/quorum"
 )
 
 // answers serves as a leader does: a welcome, then an answer to the first join.
@@ -183,5 +184,45 @@ func TestRoundErrorIsBounded(t *testing.T) {
 	t.Parallel()
 	if got := roundError([]string{"a", "b", "c", "d", "e", "f", "g"}).Error(); got != "a; b; c; d; e; and 2 more" {
 		t.Errorf("got %q", got)
+	}
+}
+
+// One that copies a state before it joins goes by the newest welcome: where that names
+// other members, or none, its copying ends, as at the lighthouse's word.
+func TestNewcomerIsToldThatItsSourcesChanged(t *testing.T) {
+	t.Parallel()
+	sources := func(ids ...quorum.ReplicaID) (s quorum.Sources) {
+		for _, id := range ids {
+			s.Peers = append(s.Peers, quorum.Peer{ReplicaID: id})
+		}
+		return s
+	}
+	for _, c := range []struct {
+		name        string
+		first, next quorum.Sources
+		want        int
+	}{
+		{"the same in another order", sources("a", "b"), sources("b", "a"), 0},
+		{"one more", sources("a", "b"), sources("a", "b", "c"), 1},
+		{"another", sources("a", "b"), sources("a", "c"), 1},
+		{"none any more", sources("a"), sources(), 1},
+		{"none before", sources(), sources("a"), 0},
+	} {
+		told := 0
+		s := aSession(func(cfg *Config) {
+			cfg.Notice = func(n quorum.Notice) {
+				if n.Kind == quorum.NoticeFallen && n.QuorumID == 0 {
+					told++
+				}
+			}
+		}, "a:1")
+		s.opened("a:1", wire.Welcome{Sources: c.first})
+		s.opened("a:1", wire.Welcome{Sources: c.next})
+		if told != c.want {
+			t.Errorf("%s: told %d times, want %d", c.name, told, c.want)
+		}
+		if got, err := s.Sources(t.Context()); err != nil || len(got.Peers) != len(c.next.Peers) {
+			t.Errorf("%s: sources %v, %v, want those of the newest welcome", c.name, got, err)
+		}
 	}
 }

@@ -76,7 +76,7 @@ type Session struct {
 		servers     servers
 		cluster     string
 		timing      wire.Timing
-		sources     quorum.Sources // as the first welcome said
+		sources     quorum.Sources // as the newest welcome said
 		connected   bool
 		since       time.Time // when the stream opened, or broke
 		everOpened  bool
@@ -465,7 +465,7 @@ func (s *Session) AskLeft(began time.Time, long time.Duration) time.Duration {
 // is withdrawn, and training goes on without an answer.
 const failoverWait = 3 * time.Second
 
-// Sources waits for the first welcome, and returns what it said.
+// Sources waits for the first welcome, and returns what the newest one said.
 func (s *Session) Sources(ctx context.Context) (quorum.Sources, error) {
 	select {
 	case <-s.welcomed:

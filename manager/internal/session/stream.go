@@ -145,9 +145,8 @@ func (s *Session) opened(addr string, w wire.Welcome) {
 	beat := wire.BeatToProto(s.cfg.Beat()) // how far we are, before anything else
 	s.noteReceived()
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.mu.everOpened {
-		s.mu.sources = w.Sources
+	first, before := !s.mu.everOpened, s.mu.sources
+	if s.mu.sources = w.Sources; first {
 		close(s.welcomed)
 	}
 	s.mu.connected, s.mu.everOpened, s.mu.since = true, true, time.Now()
@@ -166,6 +165,26 @@ func (s *Session) opened(addr string, w wire.Welcome) {
 	case s.mu.withdrawn != 0 && s.mu.withdrawn == s.mu.number:
 		s.sendLocked(withdrawMessage(s.mu.withdrawn))
 	}
+	s.mu.Unlock()
+	if !first && elsewhere(before, w.Sources) {
+		s.cfg.Notice(quorum.Notice{Kind: quorum.NoticeFallen, Reason: "other members are named to copy from"})
+	}
+}
+
+// elsewhere says that a newcomer is told of other members to copy from than before, or of
+// none. It joins instead, and heals from members: the lighthouse calls whom the newest answer sent
+// to members that are none any more, and would not call one that copies from those of an
+// older answer. (It copied from them until HealTimeout.)
+func elsewhere(before, now quorum.Sources) bool {
+	if len(before.Peers) == 0 {
+		return false // it copies nothing
+	}
+	named := make(map[quorum.ReplicaID]bool)
+	for _, p := range before.Peers {
+		named[p.ReplicaID] = true
+	}
+	return len(now.Peers) != len(before.Peers) ||
+		slices.ContainsFunc(now.Peers, func(p quorum.Peer) bool { return !named[p.ReplicaID] })
 }
 
 // write sends beats and whatever is queued until the reader ends or ctx does.

@@ -233,8 +233,12 @@ func (m *Machine) behaves(r *replica) bool {
 // noteCommit takes in that a replica has committed in the last quorum. It agreed with
 // the others there, and that speaks for it, but not against what was said of it
 // later in the same quorum, nor of its state, which no commit compares. It is refused
-// no more.
+// no more. Who is no member has not committed there, whatever its position says: it
+// began at one of a checkpoint that the members wrote.
 func (m *Machine) noteCommit(r *replica) {
+	if !r.member {
+		return
+	}
 	r.odd.proven = true
 	if r.odd.broken != m.last.ID {
 		r.odd.differed = nil

@@ -159,6 +159,14 @@ func (m *Machine) announceChange(now time.Time) {
 	}
 	m.wanted = wanted{pushed: true, reason: reason}
 	m.notify(Notice{Kind: NoticeWanted, To: m.others(""), QuorumID: m.last.ID, Reason: reason})
+	// A member whose answer was lost with its stream goes on in the older quorum, if it took
+	// its ask back: it keeps a word about the newer one until it is in it. (It trained on
+	// alone, and the newcomer waited for it for ever.)
+	for _, member := range m.last.Members {
+		if r := m.replicas[member.ReplicaID]; r.stale && r.join == nil {
+			m.notify(Notice{Kind: NoticeWanted, To: []ReplicaID{r.id}, QuorumID: r.ran, Reason: reason})
+		}
+	}
 }
 
 // joiner is a replica that waits and could be in the next quorum.

@@ -20,7 +20,7 @@ CAUSE     ?= all
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
 
-check: ## everything that CI runs (40 minutes at most)
+check: ## everything that CI runs (43 minutes at most)
 	bash .ci/run
 
 test: ## all tests once

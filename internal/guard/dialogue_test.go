@@ -157,7 +157,7 @@ func (s *script) Write(p []byte) (int, error) { return s.heard.Write(p) }
 // reads on behind its end.
 func FuzzDialogue(f *testing.F) {
 	token := guard.FixedToken(guard.RandomSecret())
-	magic := "SKERRYG\x01"
+	magic := "SKERRYG\x02"
 	f.Add([]byte(magic+"0123456789abcdef"+"0123456789abcdef0123456789abcdef"), true)
 	f.Add([]byte(magic), false)
 	f.Add([]byte("GET / HTTP/1.1\r\n\r\n"), true)

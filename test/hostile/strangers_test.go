@@ -216,7 +216,7 @@ func healAttacks() []attack {
 
 // dataAttacks are on the data plane's port.
 func dataAttacks() []attack {
-	preamble := "SKERRYT\x04" + strings.Repeat("n", 16)
+	preamble := "SKERRYT\x05" + strings.Repeat("n", 16)
 	junk := bytes.Repeat([]byte("junk"), 64<<10)
 	return []attack{
 		{number: 8, crowd: true, name: "silence", run: func(ctx context.Context, v *victim) { hold(ctx, v.dialData, silent, "", preamble[:5], preamble) }},

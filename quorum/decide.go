@@ -218,7 +218,9 @@ func (m *Machine) eligible(now time.Time, kind windowKind, v *survey, keep *repl
 		}
 	}
 	if v.shrinkOnly && m.last != nil {
-		members := slices.DeleteFunc(slices.Clone(candidates), func(r *replica) bool { return !r.member })
+		// Nor does it keep out the holder without which nobody goes on (Q10). (A member that
+		// asked for it, and the holder, which was lost and back, waited for each other.)
+		members := slices.DeleteFunc(slices.Clone(candidates), func(r *replica) bool { return !r.member && r != keep })
 		// Where too few are left it is ignored (Q6): the member that asks for it
 		// would wait for those who died, for ever.
 		if len(members) >= m.config.MinReplicas || !m.overdue(now, kind, v) {

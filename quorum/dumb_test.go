@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/skerry-ft/skerry/quorum"
@@ -485,6 +486,9 @@ func (d *dumb) decide(now time.Time) dumbAnswer {
 		return dumbAnswer{Why: why}
 	}
 	s, wait := d.settle(joined)
+	if d.shrinks(joined) && d.holderMissing(chosen, joined, s) != "" {
+		chosen = d.withHolder(chosen, joined, s)
+	}
 	if why := d.holderMissing(chosen, joined, s); why != "" {
 		return dumbAnswer{Why: why}
 	}
@@ -769,6 +773,40 @@ func (d *dumb) holderMissing(chosen, joined []quorum.Join, now []quorum.Settleme
 		}
 	}
 	return ""
+}
+
+// withHolder adds the holder of the highest position, if it has joined: shrink-only
+// keeps it out no more than a refusal does (Q10).
+func (d *dumb) withHolder(chosen, joined []quorum.Join, now []quorum.Settlement) []quorum.Join {
+	var holder *quorum.Join
+	var top quorum.Position
+	found := false
+	for _, id := range d.ids() {
+		if !d.live(id) && (!d.openAt(id, len(d.facts)-1) || d.lost(id)) {
+			continue
+		}
+		at := slices.IndexFunc(joined, func(j quorum.Join) bool { return j.Member.ReplicaID == id })
+		p, j := d.told(id), (*quorum.Join)(nil)
+		if at >= 0 {
+			j = &joined[at]
+			if p = d.positionAfter(*j, now); j.Member.Torn {
+				continue
+			}
+		}
+		differs := func(o *quorum.Join) bool { return o != nil && o.Member.Differs }
+		better := differs(holder) && !differs(j) || differs(holder) == differs(j) && j != nil && holder == nil
+		if c := p.Compare(top); !found || c > 0 || c == 0 && better {
+			holder, top, found = j, p, true
+		}
+	}
+	if holder == nil || slices.ContainsFunc(chosen, func(j quorum.Join) bool { return j.Member.ReplicaID == holder.Member.ReplicaID }) {
+		return chosen
+	}
+	out := append(slices.Clone(chosen), *holder)
+	slices.SortFunc(out, func(a, b quorum.Join) int {
+		return strings.Compare(string(a.Member.ReplicaID), string(b.Member.ReplicaID))
+	})
+	return out
 }
 
 // answer makes the quorum of the chosen.

@@ -81,3 +81,30 @@ func onlyHolder(t *testing.T, kind quorum.AccusationKind) {
 		r.mustForm("0")
 	}
 }
+
+// Q10 goes before shrink-only too: a member asks for no newcomers, and the holder of the
+// highest position, which was lost, is back as one. (Both had joined, and waited for each
+// other for ever.)
+func TestL1_ShrinkOnlyKeepsNoHolderOut(t *testing.T) {
+	t.Parallel()
+	r := standing(t, quorum.DefaultConfig(), "a", "b")
+	r.commit("a", "b")
+	r.beat()
+	r.die("a", "b")
+	r.fall("b", quorum.Fact{})
+	r.mustForm("b")
+	r.pos["a"] = quorum.Position{Cluster: r.pos["b"].Cluster, Step: r.pos["b"].Step + 5, QuorumID: r.pos["b"].QuorumID}
+	r.open("a")
+	r.fall("a", quorum.Fact{})
+	j := r.makeJoin("b", quorum.JoinFall, quorum.Fact{})
+	j.Member.ShrinkOnly = true
+	if err := r.m.Join(r.now, j); err != nil {
+		t.Fatal(err)
+	}
+	began := r.now
+	r.wait(time.Minute)
+	if took := r.now.Sub(began); took > quorum.DefaultConfig().JoinTimeout {
+		t.Errorf("the quorum of a and b came after %v: %v", took, r.m.Decide(r.now).Reason)
+	}
+	r.mustForm("a", "b")
+}

@@ -178,11 +178,7 @@ func TestWhoFetchesFromOneThatHangsIsCalled(t *testing.T) {
 			}
 			m.Beat(now, "a", own)
 			m.Beat(now, "z", its)
-			for _, n := range m.Notices() {
-				if n.Kind == quorum.NoticeFallen && slices.Contains(n.To, "z") {
-					called++
-				}
-			}
+			called += calls(m, "z")
 		}
 		if called != c.want {
 			t.Errorf("%s: z is called %d times, want %d", c.name, called, c.want)
@@ -227,6 +223,16 @@ func TestSourcesAreNotWhoDiffers(t *testing.T) {
 	}
 }
 
+// calls counts the notices that call a replica, and takes all.
+func calls(m *quorum.Machine, id quorum.ReplicaID) (n int) {
+	for _, notice := range m.Notices() {
+		if notice.Kind == quorum.NoticeFallen && slices.Contains(notice.To, id) {
+			n++
+		}
+	}
+	return n
+}
+
 // All donors of one that copies are out of the quorum that is formed: it is called,
 // for they may give it nothing any more. While one stays it copies on.
 func TestWhoCopiesFromNoMemberIsCalled(t *testing.T) {
@@ -262,13 +268,7 @@ func TestWhoCopiesFromNoMemberIsCalled(t *testing.T) {
 		}
 		m.Notices()
 		m.Form(now, d, quorum.Token{8}, 1)
-		called := 0
-		for _, n := range m.Notices() {
-			if n.Kind == quorum.NoticeFallen && slices.Contains(n.To, "z") {
-				called++
-			}
-		}
-		if called != c.want {
+		if called := calls(m, "z"); called != c.want {
 			t.Errorf("donors %v: z is called %d times, want %d", c.members, called, c.want)
 		}
 	}
@@ -294,13 +294,7 @@ func TestWhoCopiesFromAMemberOfLongAgoIsCalled(t *testing.T) {
 			last.Members = append(last.Members, quorum.Member{ReplicaID: quorum.ReplicaID(id), GroupWorldSize: 1})
 		}
 		must(t, m.Open(now, quorum.Hello{ReplicaID: "a", Client: quorum.KindSkerry, Last: last}))
-		called := 0
-		for _, n := range m.Notices() {
-			if n.Kind == quorum.NoticeFallen && slices.Contains(n.To, "z") {
-				called++
-			}
-		}
-		if called != c.want {
+		if called := calls(m, "z"); called != c.want {
 			t.Errorf("members %s: z is called %d times, want %d", c.members, called, c.want)
 		}
 	}

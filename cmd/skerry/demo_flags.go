@@ -42,6 +42,20 @@ type demoConfig struct {
 	ParityEvery int
 	// SkipAllReduce is the replica that applies its own gradients, -1: none.
 	SkipAllReduce int
+	// SkipUntil is the last step in which it does so, 0: every one.
+	SkipUntil int64
+}
+
+// skipsUntil is the last step in which a replica applies its own gradients, 0: none.
+func (c demoConfig) skipsUntil(index int) int64 {
+	switch {
+	case index != c.SkipAllReduce:
+		return 0
+	case c.SkipUntil == 0:
+		return c.Steps
+	default:
+		return c.SkipUntil
+	}
 }
 
 func newDemoCommand() *cobra.Command {
@@ -83,6 +97,7 @@ parameters, bit for bit.`,
 	f.StringVar(&c.LogDir, "log-dir", "", "existing folder for every process's log; empty: none")
 	f.BoolVar(&c.JSON, "json", false, "print nothing but one JSON object at the end on standard output, progress on standard error")
 	f.IntVar(&c.SkipAllReduce, "skip-allreduce-replica", -1, "replica that applies its own gradients instead of the average, to see it found out; -1: none")
+	f.Int64Var(&c.SkipUntil, "skip-allreduce-until", 0, "last step in which --skip-allreduce-replica does so; 0: every one, and the end may come before the check that finds it")
 	f.IntVar(&c.ParityEvery, "parity-every", quorum.DefaultParityEvery, "compare the states of the replicas every so many steps; -1: only at the end")
 	return cmd
 }
@@ -107,6 +122,7 @@ func (c demoConfig) validate() error {
 	want(c.MinReplicas >= 1 && c.MinReplicas <= max(c.Replicas, 1), "min-replicas", c.MinReplicas, "1 to --replicas = %d", c.Replicas)
 	want(slices.Contains(demoBackends(), c.Backend), "backend", c.Backend, "one of: %s", strings.Join(demoBackends(), ", "))
 	want(c.SkipAllReduce >= -1 && c.SkipAllReduce < c.Replicas, "skip-allreduce-replica", c.SkipAllReduce, "-1 to %d", c.Replicas-1)
+	want(c.SkipUntil >= 0 && c.SkipUntil <= c.Steps, "skip-allreduce-until", c.SkipUntil, "0 to --steps = %d", c.Steps)
 	want(c.ParityEvery == -1 || c.ParityEvery >= 1 && quorum.ValidParityEvery(c.ParityEvery), "parity-every", c.ParityEvery, "a power of two, or -1")
 	_, _, err := net.SplitHostPort(c.Listen)
 	want(err == nil, "listen", c.Listen, "host:port")

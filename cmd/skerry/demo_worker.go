@@ -209,11 +209,12 @@ func childOf(b pg.Backend) func() int {
 func newTrainer(c demoConfig, index int, m *manager.Manager, child func() int, out *emitter) (*digits.Trainer, error) {
 	var told int64 // the last step told of; lingering commits no new ones
 	return digits.NewTrainer(digits.Config{
-		Seed:         c.Seed,
-		Steps:        c.Steps,
-		Shard:        digits.Shard{Index: index, Count: c.Replicas},
-		StepTime:     c.StepTime,
-		OwnGradients: index == c.SkipAllReduce,
+		Seed:     c.Seed,
+		Steps:    c.Steps,
+		Shard:    digits.Shard{Index: index, Count: c.Replicas},
+		StepTime: c.StepTime,
+
+		OwnGradientsUntil: c.skipsUntil(index),
 		OnStep: func(r digits.Report) {
 			if r.Committed && r.Step > told {
 				told = r.Step

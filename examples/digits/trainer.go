@@ -33,9 +33,10 @@ type Config struct {
 	// goroutine; nil: nobody is.
 	OnStep func(Report)
 
-	// OwnGradients makes this replica apply its own gradients instead of the
-	// average. It exists to show that parity checks see it.
-	OwnGradients bool
+	// OwnGradientsUntil is the last step in which this replica applies its own
+	// gradients instead of the average; 0: none. It exists to show that parity checks
+	// see it.
+	OwnGradientsUntil int64
 }
 
 // Validate returns all problems, joined.
@@ -172,7 +173,7 @@ func (t *Trainer) pace(ctx context.Context, begin time.Time) {
 
 // reduce waits for the average gradients.
 func (t *Trainer) reduce(ctx context.Context) error {
-	if !t.cfg.OwnGradients {
+	if t.sgd.Taken >= t.cfg.OwnGradientsUntil {
 		return t.reducer.Reduce(ctx)
 	}
 	own := make([][]float32, 0, len(t.model.Params()))

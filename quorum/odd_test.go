@@ -248,3 +248,38 @@ func TestL1_WhoDoesNotHealIsRefused(t *testing.T) {
 		t.Errorf("c is %s, want refused", r.State)
 	}
 }
+
+// L1: nobody waits for a replica that is refused and has not joined, where the others
+// know what became of their step; and its word is waited for where nobody else knows.
+func TestL1_NobodyWaitsForTheRefused(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		fact quorum.FactKind
+		want []string
+	}{
+		{quorum.Refused, []string{"a", "b"}},
+		{quorum.GaveUp, nil},
+	} {
+		s, q := standingScene(t, "a", "b", "c")
+		unhealed := quorum.Accusation{By: "c", Against: "c", Kind: quorum.AccusedUnhealed, Evidence: "its heal failed"}
+		s.breaks(&q, "abc", unhealed) // once is no refusal
+		unhealed.QuorumID = q.ID
+		if err := s.Accuse(s.now, unhealed); err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range []quorum.ReplicaID{"a", "b"} {
+			j := skerryJoin(id, uint64(q.ID)+1)
+			j.Last = &quorum.LastAnswer{QuorumID: q.ID, Round: q.Round, Members: q.Members}
+			j.Fact = quorum.Fact{Kind: c.fact, Step: 1, QuorumID: q.ID}
+			s.join(j)
+		}
+		d := s.Decide(s.now)
+		var got []string
+		for _, m := range d.Quorum.Members {
+			got = append(got, string(m.ReplicaID))
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%v: the next quorum is of %v, want %v: %v", c.fact, got, c.want, d.Reason)
+		}
+	}
+}

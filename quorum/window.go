@@ -14,7 +14,7 @@ type survey struct {
 	serving     int  // members of the last quorum that live, drain or are stuck
 	memberJoins bool // one of these has joined
 	shrinkOnly  bool
-	missing     roll      // live, have not joined, or cannot be told of a quorum
+	missing     roll      // live, have not joined, or cannot be told of a quorum; not who is refused
 	notAsked    roll      // of these, the members of the last quorum
 	absent      roll      // live or in an open session, have not joined
 	untold      roll      // of the missing, those that have joined: their streams are down
@@ -79,7 +79,7 @@ func (m *Machine) survey() *survey {
 			// wait for it there. Soon it is back, or lost.
 			v.untold.add(r.id)
 		}
-		if live {
+		if live && (joined || !m.refused(m.now, r)) {
 			v.missing.add(r.id)
 		}
 		if live && r.member {

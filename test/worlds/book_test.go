@@ -33,6 +33,8 @@ type book struct {
 		newest  *formed
 		unquiet time.Duration // the newest fault
 		parted  int64         // the newest quorum that went on without a holder, after a fault
+		anew    bool          // since line a step was committed again
+		from    int64         // the first of them
 		gap     time.Duration // the longest without a commit since watch
 		since   time.Duration // the newest commit of anybody, or watch
 		commits int
@@ -335,6 +337,9 @@ func (b *book) committedLocked(p *proc, at quorum.Position) {
 		return
 	}
 	b.noteLocked(p.name, "commits step %d in quorum %d again, after quorum %d", at.Step, at.QuorumID, old.QuorumID)
+	if !b.mu.anew {
+		b.mu.anew, b.mu.from = true, at.Step
+	}
 	switch {
 	case old.QuorumID < b.mu.parted:
 		return // the line that was left then, however long it was
@@ -353,6 +358,25 @@ func (b *book) committedLocked(p *proc, at quorum.Position) {
 			return
 		}
 	}
+}
+
+// line begins to watch whether the job goes on from another position than the newest.
+func (b *book) line() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.mu.anew = false
+}
+
+// lineFrom is the step from which the job goes on since line: the first that was
+// committed again, after all who held it were lost, or hung, and were left; newest if
+// none was.
+func (b *book) lineFrom(newest int64) int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.mu.anew {
+		return min(newest, b.mu.from)
+	}
+	return newest
 }
 
 // sum says in a line what there was.

@@ -125,7 +125,8 @@ func (s *seeded) liveness() {
 	}
 	s.whole = w.now()
 	at := s.step()
-	if !w.within(s.patience(), fmt.Sprintf("the replicas at step %d", at+10), func() bool { return s.together(at + 10) }) {
+	w.book.line()
+	if !w.within(s.patience(), fmt.Sprintf("the replicas at step %d", at+10), func() bool { return s.together(w.book.lineFrom(at) + 10) }) {
 		return
 	}
 	s.rest()

@@ -36,6 +36,7 @@ type account struct {
 	draining bool
 	evicted  bool
 	torn     bool // its ranks are at different positions, so its join says
+	shrink   bool // and that nobody new is to be let in
 	excused  bool // it left, was evicted or superseded: its loss needs no witness
 }
 
@@ -165,7 +166,7 @@ func (b *book) beat(now time.Duration, id string, at pos) {
 func (b *book) joins(now time.Duration, j *quorum.Join) {
 	a := b.hears(now, string(j.Member.ReplicaID))
 	a.joined, a.waits, a.number, a.at = true, true, j.Number, place(j.Member.Position)
-	a.fall, a.torn = j.Kind == quorum.JoinFall, j.Member.Torn
+	a.fall, a.torn, a.shrink = j.Kind == quorum.JoinFall, j.Member.Torn, j.Member.ShrinkOnly
 	a.says, a.about = j.Fact.Kind, pos{j.Fact.Step, j.Fact.QuorumID}
 	if a.torn {
 		a.says = quorum.NoFact // its word on a step weighs nothing

@@ -19,6 +19,7 @@ func (b *book) decided(now time.Duration, changed bool, f formedView) {
 	}
 	b.members(now, f)
 	b.majority(now, f)
+	b.newcomers(f)
 	b.links(now, f)
 	b.holder(f)
 	for _, v := range f.settled {
@@ -96,8 +97,44 @@ func (b *book) majority(now time.Duration, f formedView) {
 	if b.last != nil && !slices.ContainsFunc(b.last.members, func(id string) bool { return !slices.Contains(f.members, id) }) {
 		return
 	}
-	if live, parted := b.live()-b.out(now, f), b.parted(now, f); 2*(len(f.members)+parted) <= live {
+	live := b.live() - b.out(now, f)
+	if members, asked := b.shrinks(); asked {
+		live = min(live, members)
+	}
+	if parted := b.parted(now, f); 2*(len(f.members)+parted) <= live {
 		b.c.fail("Q5", "%v has %d members, and %d parted from them, of %d live", f.answer, len(f.members), parted, live)
+	}
+}
+
+// shrinks counts the live members of the last quorum, and says whether one that has
+// joined asks that nobody new is let in.
+func (b *book) shrinks() (members int, asked bool) {
+	for _, a := range b.order {
+		if a.member && a.live() {
+			members++
+			asked = asked || a.waits && a.shrink
+		}
+	}
+	return members, asked && b.last != nil
+}
+
+// newcomers checks that nobody new is let in where a member asks for that and enough
+// are left, but for a holder of the highest position, without whom nobody goes on (Q10).
+func (b *book) newcomers(f formedView) {
+	members := 0
+	for _, id := range f.members {
+		if b.all[id] != nil && b.all[id].member {
+			members++
+		}
+	}
+	if _, asked := b.shrinks(); !asked || members < b.config.MinReplicas {
+		return
+	}
+	top := f.top()
+	for _, id := range f.members {
+		if a := b.all[id]; a != nil && !a.member && a.at != top {
+			b.c.fail("Q6", "%s is new in %v, and a member asks that nobody is let in", id, f.answer)
+		}
 	}
 }
 
@@ -306,6 +343,9 @@ func (b *book) quiet(now time.Duration, reason string) {
 	}
 	if b.dark(now) {
 		return // most have joined and are not heard: no answer would reach them
+	}
+	if _, asked := b.shrinks(); asked && members < b.config.MinReplicas && now-b.fellBy <= 2*b.config.JoinTimeout {
+		return // others are let in at the join timeout (Q6), or later by as long as it heard nobody
 	}
 	if members > 0 && waiting >= b.config.MinReplicas && held == top {
 		b.c.fail("Q8", "all %d live replicas have joined, and the window stays open: %s", waiting, reason)

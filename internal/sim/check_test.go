@@ -106,6 +106,12 @@ func plantsOfQuorums() []plant {
 		{"two servers differ", "Q2", func(h *bench) { h.c.written(0, h.formed(1, "a", "b")) }},
 		{"fewer than min", "Q3", func(h *bench) { h.joins("a"); h.tell(h.formed(2, "a"), "a") }},
 		{"a member has not joined", "Q4", func(h *bench) { h.joins("a", "b"); h.tell(h.formed(2, "a", "b", "c"), "a", "b") }},
+		{"somebody new, and nobody was to be let in", "Q6", func(h *bench) {
+			h.b.opened(0, "d", pos{})
+			h.joins("a", "b", "d")
+			h.b.all["d"].at, h.b.all["a"].shrink = pos{}, true
+			h.tell(h.formed(2, "a", "b", "d"), "a", "b", "d")
+		}},
 		{"a minority", "Q5", func(h *bench) {
 			for _, id := range []string{"d", "e"} {
 				h.b.opened(0, id, pos{})

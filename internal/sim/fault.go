@@ -47,6 +47,7 @@ const (
 	FaultForget                      // a trainer forgets its ShouldCommit
 	FaultLag                         // a rank's trainer does nothing for a while
 	FaultFlip                        // a bit of a state flips; drawn apart from the others
+	FaultShrink                      // a StartQuorum asks that nobody new is let in; likewise
 	faultKinds
 )
 
@@ -59,7 +60,7 @@ func (k FaultKind) String() string {
 		"servers out of reach",
 		"reply lost", "messages repeated", "drain", "evict", "config change", "give up", "odd reduction", "check fails",
 		"heal fails", "vote late", "refusal late", "ballot refused", "ballots unheard", "collective fails",
-		"ctx ends", "step forgotten", "trainer lags", "bit flips",
+		"ctx ends", "step forgotten", "trainer lags", "bit flips", "shrink only",
 	}[k]
 }
 

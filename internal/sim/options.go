@@ -59,6 +59,7 @@ func draw(seed uint64) Options {
 	o.drawVotes()
 	o.drawFlips()
 	o.drawTrainers()
+	o.drawShrinks()
 	return o
 }
 
@@ -87,6 +88,18 @@ func (o *Options) drawFlips() {
 	for range 1 + rng.IntN(3) {
 		at := time.Duration(rng.Int64N(int64(o.Faulty)))
 		o.Faults = append(o.Faults, Fault{At: at, Kind: FaultFlip, A: rng.IntN(64)})
+	}
+}
+
+// drawShrinks adds joins that ask for nobody new to a third of the worlds, likewise.
+func (o *Options) drawShrinks() {
+	rng := rand.New(rand.NewPCG(o.Seed, 5))
+	if rng.IntN(3) > 0 {
+		return
+	}
+	for range 1 + rng.IntN(6) {
+		at := time.Duration(rng.Int64N(int64(o.Faulty)))
+		o.Faults = append(o.Faults, Fault{At: at, Kind: FaultShrink, A: rng.IntN(64), B: rng.IntN(64)})
 	}
 }
 

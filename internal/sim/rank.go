@@ -69,6 +69,7 @@ func newRank(m *member, g int) *rank {
 type request struct {
 	sync   bool               // StartQuorum waits: a heal comes before the collectives
 	forbid bool               // the state is not to be healed
+	shrink bool               // nobody new is to be let in
 	out    *quorum.RankReport // that waits for its reply
 	taken  bool               // out was taken back
 	awaits uint64             // the attempt whose vote comes first; 0: none
@@ -92,8 +93,7 @@ func (r *rank) need() {
 
 // wish starts to work a new wish.
 func (r *rank) wish() {
-	q := &request{sync: r.Syncs()}
-	q.forbid = r.strikes(FaultHeal)
+	q := &request{sync: r.Syncs(), forbid: r.strikes(FaultHeal), shrink: r.strikes(FaultShrink)}
 	r.request = q
 	r.m.soon(func() { r.pursue(q) })
 }
@@ -111,7 +111,7 @@ func (r *rank) pursue(q *request) {
 		r.requested()
 		return
 	}
-	rep := r.Report(quorum.ReportOptions{Sync: q.sync && !q.forbid})
+	rep := r.Report(quorum.ReportOptions{ShrinkOnly: q.shrink, Sync: q.sync && !q.forbid})
 	p := &rep
 	q.out, q.taken = p, false
 	r.m.toServer(r.g, func() { r.m.report(r.g, p) })

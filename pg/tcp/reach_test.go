@@ -70,7 +70,7 @@ func culprits(err error) (ids []string) {
 // all others of whom the same holds.
 func TestOutOfReach(t *testing.T) {
 	t.Parallel()
-	w := newWorldOf(t, []Options{{Transport: TransportTCP, ReachTimeout: 100 * time.Millisecond, DialTimeout: testTimeout}})
+	w := newWorldOf(t, []Options{{Transport: TransportTCP, ReachTimeout: 2 * time.Second, DialTimeout: testTimeout}})
 	w.ids = append(w.ids, "replica1", "replica2")
 	c := w.config(1, []int{0, 1, 2}, 0)
 	st, err := c.OpenStore(t.Context())

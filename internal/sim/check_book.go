@@ -36,7 +36,7 @@ type account struct {
 	draining bool
 	evicted  bool
 	torn     bool // its ranks are at different positions, so its join says
-	shrink   bool // and that nobody new is to be let in
+	shrink   bool // and that no newcomer is to be let in
 	excused  bool // it left, was evicted or superseded: its loss needs no witness
 }
 

@@ -99,15 +99,14 @@ func (b *book) majority(now time.Duration, f formedView) {
 	}
 	live := b.live() - b.out(now, f)
 	if members, asked := b.shrinks(); asked {
-		live = min(live, members)
+		live = min(live, members) // Q6
 	}
 	if parted := b.parted(now, f); 2*(len(f.members)+parted) <= live {
 		b.c.fail("Q5", "%v has %d members, and %d parted from them, of %d live", f.answer, len(f.members), parted, live)
 	}
 }
 
-// shrinks counts the live members of the last quorum, and says whether one that has
-// joined asks that nobody new is let in.
+// shrinks counts the live members, and says whether one that has joined wants no newcomers.
 func (b *book) shrinks() (members int, asked bool) {
 	for _, a := range b.order {
 		if a.member && a.live() {
@@ -118,22 +117,16 @@ func (b *book) shrinks() (members int, asked bool) {
 	return members, asked && b.last != nil
 }
 
-// newcomers checks that nobody new is let in where a member asks for that and enough
-// are left, but for a holder of the highest position, without whom nobody goes on (Q10).
+// newcomers checks that none is let in where a member wants none and enough are left, but
+// a holder of the highest position, without which none goes on (Q10).
 func (b *book) newcomers(f formedView) {
-	members := 0
-	for _, id := range f.members {
-		if b.all[id] != nil && b.all[id].member {
-			members++
-		}
-	}
-	if _, asked := b.shrinks(); !asked || members < b.config.MinReplicas {
+	fresh := slices.DeleteFunc(slices.Clone(f.members), func(id string) bool { return b.all[id] == nil || b.all[id].member })
+	if _, asked := b.shrinks(); !asked || len(f.members)-len(fresh) < b.config.MinReplicas {
 		return
 	}
-	top := f.top()
-	for _, id := range f.members {
-		if a := b.all[id]; a != nil && !a.member && a.at != top {
-			b.c.fail("Q6", "%s is new in %v, and a member asks that nobody is let in", id, f.answer)
+	for _, id := range fresh {
+		if b.all[id].at != f.top() {
+			b.c.fail("Q6", "%s is new in %v, and a member asks that no newcomer is let in", id, f.answer)
 		}
 	}
 }
@@ -198,10 +191,11 @@ func (b *book) links(now time.Duration, f formedView) {
 	if b.last == nil || b.last.id == f.id {
 		return
 	}
-	for _, pairs := range []map[[2]string]time.Duration{b.apart, b.mends} {
-		for pair := range pairs {
-			b.forget(pair)
-		}
+	for pair := range b.apart {
+		b.forget(pair)
+	}
+	for pair := range b.mends {
+		b.forget(pair)
 	}
 	for pair := range b.strikes {
 		b.forget(pair)

@@ -47,7 +47,7 @@ const (
 	FaultForget                      // a trainer forgets its ShouldCommit
 	FaultLag                         // a rank's trainer does nothing for a while
 	FaultFlip                        // a bit of a state flips; drawn apart from the others
-	FaultShrink                      // a StartQuorum asks that nobody new is let in; likewise
+	FaultShrink                      // a StartQuorum asks that no newcomer is let in; likewise
 	faultKinds
 )
 

@@ -91,15 +91,11 @@ func (o *Options) drawFlips() {
 	}
 }
 
-// drawShrinks adds joins that ask for nobody new to a third of the worlds, likewise.
+// drawShrinks adds joins that ask for no newcomers to a third of the worlds, likewise.
 func (o *Options) drawShrinks() {
 	rng := rand.New(rand.NewPCG(o.Seed, 5))
-	if rng.IntN(3) > 0 {
-		return
-	}
-	for range 1 + rng.IntN(6) {
-		at := time.Duration(rng.Int64N(int64(o.Faulty)))
-		o.Faults = append(o.Faults, Fault{At: at, Kind: FaultShrink, A: rng.IntN(64), B: rng.IntN(64)})
+	for range max(0, rng.IntN(18)-11) {
+		o.Faults = append(o.Faults, Fault{time.Duration(rng.Int64N(int64(o.Faulty))), FaultShrink, rng.IntN(64), rng.IntN(64), 0})
 	}
 }
 

@@ -69,7 +69,7 @@ func newRank(m *member, g int) *rank {
 type request struct {
 	sync   bool               // StartQuorum waits: a heal comes before the collectives
 	forbid bool               // the state is not to be healed
-	shrink bool               // nobody new is to be let in
+	shrink bool               // no newcomer is to be let in
 	out    *quorum.RankReport // that waits for its reply
 	taken  bool               // out was taken back
 	awaits uint64             // the attempt whose vote comes first; 0: none

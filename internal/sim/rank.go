@@ -67,14 +67,13 @@ func newRank(m *member, g int) *rank {
 
 // request works the wish for another quorum, until its group is ready.
 type request struct {
-	sync   bool               // StartQuorum waits: a heal comes before the collectives
-	forbid bool               // the state is not to be healed
-	shrink bool               // no newcomer is to be let in
-	out    *quorum.RankReport // that waits for its reply
-	taken  bool               // out was taken back
-	awaits uint64             // the attempt whose vote comes first; 0: none
-	round  int                // rises with each try; old timers see it
-	pause  time.Duration
+	sync           bool               // StartQuorum waits: a heal comes before the collectives
+	forbid, shrink bool               // the state is not to be healed, no newcomer let in
+	out            *quorum.RankReport // that waits for its reply
+	taken          bool               // out was taken back
+	awaits         uint64             // the attempt whose vote comes first; 0: none
+	round          int                // rises with each try; old timers see it
+	pause          time.Duration
 }
 
 // strikes says that a fault which waits for its occasion at r strikes now.

@@ -141,6 +141,33 @@ func (c *check) count(field string, n, limit int) bool {
 	return true
 }
 
+// list converts a list of at most most elements; the fields that convert checks stand
+// under the element's place in it. It ends at the first violation, with nil.
+func list[P, R any](c *check, field string, ps []P, most int, convert func(p P) R) []R {
+	if len(ps) == 0 || !c.count(field, len(ps), most) {
+		return nil
+	}
+	r := make([]R, len(ps))
+	for i, p := range ps {
+		c.element(field, i)
+		r[i] = convert(p)
+		c.leave()
+		if c.failed() {
+			return nil
+		}
+	}
+	return r
+}
+
+// listToProto converts a list that has been bounded; an empty one is nil.
+func listToProto[T, P any](ts []T, convert func(T) P) []P {
+	var r []P
+	for _, t := range ts {
+		r = append(r, convert(t))
+	}
+	return r
+}
+
 // enum checks that an enum is one of 0 to last.
 func (c *check) enum(field string, v, last int32) uint8 {
 	return uint8(c.number(field, int64(v), 0, int64(last)))

@@ -80,10 +80,9 @@ func ServerToProto(s Server) *skerrypb.ServerInfo {
 		Cluster: s.Cluster, Proposer: s.Proposer, Voters: uint32(s.Voters), NonVoter: s.NonVoter,
 		LastIndex: s.LastIndex, Expect: uint32(s.Expect), Abandoned: s.Abandoned, ProposerLost: s.ProposerLost, Working: s.Working,
 	}
-	for _, f := range s.Founders {
-		p.Founders = append(p.Founders, &skerrypb.Founder{
-			RaftId: f.RaftID, RaftAddress: f.RaftAddress, RpcAddress: f.RPCAddress})
-	}
+	p.Founders = listToProto(s.Founders, func(f Founder) *skerrypb.Founder {
+		return &skerrypb.Founder{RaftId: f.RaftID, RaftAddress: f.RaftAddress, RpcAddress: f.RPCAddress}
+	})
 	return p
 }
 
@@ -101,7 +100,7 @@ func (c *check) server(field string, p *skerrypb.ServerInfo) Server {
 	}
 	c.enter(field)
 	defer c.leave()
-	s := Server{
+	return Server{
 		RaftID:        c.named("raft_id", p.GetRaftId(), MaxServerIDBytes),
 		RPCAddress:    c.named("rpc_address", p.GetRpcAddress(), MaxServerAddressBytes),
 		RaftAddress:   c.named("raft_address", p.GetRaftAddress(), MaxServerAddressBytes),
@@ -115,30 +114,19 @@ func (c *check) server(field string, p *skerrypb.ServerInfo) Server {
 		NonVoter:      p.GetNonVoter(),
 		LastIndex:     p.GetLastIndex(),
 		Expect:        int(c.number("expect", int64(p.GetExpect()), 0, MaxVoters)),
-		Abandoned:     p.GetAbandoned(),
+		Abandoned:     c.texts("abandoned", p.GetAbandoned(), MaxAbandoned, MaxClusterBytes),
 		ProposerLost:  p.GetProposerLost(),
 		Working:       p.GetWorking(),
+		Founders:      list(c, "founders", p.GetFounders(), MaxVoters, c.founder),
 	}
-	c.number("number of abandoned", int64(len(s.Abandoned)), 0, MaxAbandoned)
-	for i, a := range s.Abandoned {
-		c.element("abandoned", i)
-		c.text("cluster", a, MaxClusterBytes)
-		c.leave()
+}
+
+func (c *check) founder(f *skerrypb.Founder) Founder {
+	return Founder{
+		RaftID:      c.named("raft_id", f.GetRaftId(), MaxServerIDBytes),
+		RaftAddress: c.named("raft_address", f.GetRaftAddress(), MaxServerAddressBytes),
+		RPCAddress:  c.named("rpc_address", f.GetRpcAddress(), MaxServerAddressBytes),
 	}
-	if n := len(p.GetFounders()); n > MaxVoters {
-		c.number("number of founders", int64(n), 0, MaxVoters)
-		return s
-	}
-	for i, f := range p.GetFounders() {
-		c.element("founders", i)
-		s.Founders = append(s.Founders, Founder{
-			RaftID:      c.named("raft_id", f.GetRaftId(), MaxServerIDBytes),
-			RaftAddress: c.named("raft_address", f.GetRaftAddress(), MaxServerAddressBytes),
-			RPCAddress:  c.named("rpc_address", f.GetRpcAddress(), MaxServerAddressBytes),
-		})
-		c.leave()
-	}
-	return s
 }
 
 // named checks a text that must be there.
@@ -151,16 +139,7 @@ func (c *check) named(field, s string, limit int) string {
 
 // addresses checks a list of servers' addresses.
 func (c *check) addresses(field string, all []string) []string {
-	if len(all) > MaxKnown {
-		c.number("number of "+field, int64(len(all)), 0, MaxKnown)
-		return nil
-	}
-	for i, a := range all {
-		c.element(field, i)
-		c.named("address", a, MaxServerAddressBytes)
-		c.leave()
-	}
-	return all
+	return list(c, field, all, MaxKnown, func(a string) string { return c.named("address", a, MaxServerAddressBytes) })
 }
 
 // IntroduceFromProto checks and converts what a server that asks says.

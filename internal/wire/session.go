@@ -2,7 +2,6 @@ package wire
 
 import (
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
@@ -251,10 +250,7 @@ func (c *check) sources(field string, s *skerrypb.Sources) quorum.Sources {
 	c.enter(field)
 	defer c.leave()
 	r := quorum.Sources{Max: c.position("max", s.GetMax())}
-	if len(s.GetToken()) != TokenBytes {
-		c.fail("token", strconv.Itoa(len(s.GetToken()))+" bytes", strconv.Itoa(TokenBytes))
-	}
-	copy(r.Token[:], s.GetToken())
+	c.token(&r.Token, s.GetToken())
 	r.Peers = c.peers("peers", s.GetPeers(), quorum.MaxSources, MaxMembers)
 	return r
 }
@@ -286,16 +282,7 @@ func RedirectFromProto(r *skerrypb.Redirect) (Redirect, error) {
 
 // texts checks a list of strings.
 func (c *check) texts(field string, ss []string, most, limit int) []string {
-	if len(ss) == 0 || !c.count(field, len(ss), most) {
-		return nil
-	}
-	r := make([]string, len(ss))
-	for i, s := range ss {
-		c.element(field, i)
-		r[i] = c.text("text", s, limit)
-		c.leave()
-	}
-	return r
+	return list(c, field, ss, most, func(s string) string { return c.text("text", s, limit) })
 }
 
 // AnswerToProto converts the answer to the join of that number; 0 restates the
@@ -351,23 +338,14 @@ func refusedNotice(n quorum.Notice) error {
 // is one (a refusal is not: see RefusalError). To is empty: the notice is for
 // whoever received it.
 func NoticeFromProto(d *skerrypb.Down) (n quorum.Notice, ok bool, err error) {
-	switch m := d.GetMessage().(type) {
-	case *skerrypb.Down_Fallen:
-		n, err = fallenFromProto(m.Fallen)
-	case *skerrypb.Down_Lost:
-		n, err = lostFromProto(m.Lost)
-	case *skerrypb.Down_ChangeWanted:
-		n, err = wantedFromProto(m.ChangeWanted)
-	case *skerrypb.Down_Probe:
-		n, err = probeFromProto(m.Probe)
-	case *skerrypb.Down_Drain:
-		n, err = reasonFromProto(quorum.NoticeDrain, m.Drain.GetReason())
-	case *skerrypb.Down_Evict:
-		n, err = reasonFromProto(quorum.NoticeEvict, m.Evict.GetReason())
-	default:
-		return quorum.Notice{}, false, nil
+	p := d.GetProbe()
+	if p == nil {
+		return noticeOf(d)
 	}
-	return n, true, err
+	var c check
+	c.enter("probe")
+	n = quorum.Notice{Kind: quorum.NoticeProbe, Number: p.GetNumber(), QuorumID: c.rising("quorum_id", p.GetQuorumId())}
+	return n, true, c.result()
 }
 
 // NoticeToRank converts a notice into the message by which a manager server
@@ -391,72 +369,49 @@ func NoticeToRank(n quorum.Notice) *skerrypb.RankNotice {
 
 // NoticeFromRank converts a rank's message that is a notice of the lighthouse;
 // ok says whether it is one (a hello or a sibling's word is not).
-func NoticeFromRank(r *skerrypb.RankNotice) (n quorum.Notice, ok bool, err error) {
-	switch m := r.GetMessage().(type) {
-	case *skerrypb.RankNotice_Fallen:
-		n, err = fallenFromProto(m.Fallen)
-	case *skerrypb.RankNotice_Lost:
-		n, err = lostFromProto(m.Lost)
-	case *skerrypb.RankNotice_ChangeWanted:
-		n, err = wantedFromProto(m.ChangeWanted)
-	case *skerrypb.RankNotice_Drain:
-		n, err = reasonFromProto(quorum.NoticeDrain, m.Drain.GetReason())
-	case *skerrypb.RankNotice_Evict:
-		n, err = reasonFromProto(quorum.NoticeEvict, m.Evict.GetReason())
+func NoticeFromRank(r *skerrypb.RankNotice) (n quorum.Notice, ok bool, err error) { return noticeOf(r) }
+
+// noticed is what carries a notice of the lighthouse for a rank: a Down or a RankNotice.
+type noticed interface {
+	GetFallen() *skerrypb.Fallen
+	GetLost() *skerrypb.Lost
+	GetChangeWanted() *skerrypb.ChangeWanted
+	GetDrain() *skerrypb.DrainNotice
+	GetEvict() *skerrypb.EvictNotice
+}
+
+func noticeOf(m noticed) (n quorum.Notice, ok bool, err error) {
+	var c check
+	switch fallen, lost, wanted, drain, evict := m.GetFallen(), m.GetLost(), m.GetChangeWanted(), m.GetDrain(), m.GetEvict(); {
+	case fallen != nil:
+		c.enter("fallen")
+		n = quorum.Notice{
+			Kind:     quorum.NoticeFallen,
+			QuorumID: c.rising("quorum_id", fallen.GetQuorumId()),
+			About:    quorum.ReplicaID(c.text("replica_id", fallen.GetReplicaId(), MaxReplicaIDBytes)), // may be empty
+			Fact:     c.fact("fact", fallen.GetFact()),
+		}
+	case lost != nil:
+		c.enter("lost")
+		n = quorum.Notice{
+			Kind:     quorum.NoticeLost,
+			QuorumID: c.rising("quorum_id", lost.GetQuorumId()),
+			About:    c.id("replica_id", lost.GetReplicaId()),
+			Reason:   c.text("why", lost.GetWhy(), MaxTextBytes),
+		}
+	case wanted != nil:
+		c.enter("change_wanted")
+		n = quorum.Notice{
+			Kind:     quorum.NoticeWanted,
+			QuorumID: c.rising("quorum_id", wanted.GetQuorumId()),
+			Reason:   c.text("reason", wanted.GetReason(), MaxTextBytes),
+		}
+	case drain != nil:
+		n = quorum.Notice{Kind: quorum.NoticeDrain, Reason: c.text("reason", drain.GetReason(), MaxTextBytes)}
+	case evict != nil:
+		n = quorum.Notice{Kind: quorum.NoticeEvict, Reason: c.text("reason", evict.GetReason(), MaxTextBytes)}
 	default:
 		return quorum.Notice{}, false, nil
 	}
-	return n, true, err
-}
-
-func fallenFromProto(f *skerrypb.Fallen) (quorum.Notice, error) {
-	var c check
-	c.enter("fallen")
-	n := quorum.Notice{
-		Kind:     quorum.NoticeFallen,
-		QuorumID: c.rising("quorum_id", f.GetQuorumId()),
-		About:    quorum.ReplicaID(c.text("replica_id", f.GetReplicaId(), MaxReplicaIDBytes)), // may be nobody
-		Fact:     c.fact("fact", f.GetFact()),
-	}
-	return n, c.result()
-}
-
-func lostFromProto(l *skerrypb.Lost) (quorum.Notice, error) {
-	var c check
-	c.enter("lost")
-	n := quorum.Notice{
-		Kind:     quorum.NoticeLost,
-		QuorumID: c.rising("quorum_id", l.GetQuorumId()),
-		About:    c.id("replica_id", l.GetReplicaId()),
-		Reason:   c.text("why", l.GetWhy(), MaxTextBytes),
-	}
-	return n, c.result()
-}
-
-func wantedFromProto(w *skerrypb.ChangeWanted) (quorum.Notice, error) {
-	var c check
-	c.enter("change_wanted")
-	n := quorum.Notice{
-		Kind:     quorum.NoticeWanted,
-		QuorumID: c.rising("quorum_id", w.GetQuorumId()),
-		Reason:   c.text("reason", w.GetReason(), MaxTextBytes),
-	}
-	return n, c.result()
-}
-
-func probeFromProto(p *skerrypb.Probe) (quorum.Notice, error) {
-	var c check
-	c.enter("probe")
-	n := quorum.Notice{
-		Kind:     quorum.NoticeProbe,
-		Number:   p.GetNumber(),
-		QuorumID: c.rising("quorum_id", p.GetQuorumId()),
-	}
-	return n, c.result()
-}
-
-func reasonFromProto(kind quorum.NoticeKind, reason string) (quorum.Notice, error) {
-	var c check
-	n := quorum.Notice{Kind: kind, Reason: c.text("reason", reason, MaxTextBytes)}
-	return n, c.result()
+	return n, true, c.result()
 }

@@ -45,29 +45,11 @@ func DigestFromProto(d *skerrypb.Digest) quorum.Digest {
 
 // DigestsToProto converts the digests of a step, by group rank.
 func DigestsToProto(ds []quorum.Digest) []*skerrypb.Digest {
-	var r []*skerrypb.Digest
-	for _, d := range ds {
-		r = append(r, DigestToProto(d))
-	}
-	return r
-}
-
-// DigestsFromProto converts the digests of a step, by group rank.
-func DigestsFromProto(ds []*skerrypb.Digest) ([]quorum.Digest, error) {
-	var c check
-	r := c.digests("digests", ds)
-	return r, c.result()
+	return listToProto(ds, DigestToProto)
 }
 
 func (c *check) digests(field string, ds []*skerrypb.Digest) []quorum.Digest {
-	if len(ds) == 0 || !c.count(field, len(ds), MaxGroupWorldSize) {
-		return nil
-	}
-	r := make([]quorum.Digest, len(ds))
-	for i, d := range ds {
-		r[i] = DigestFromProto(d)
-	}
-	return r
+	return list(c, field, ds, MaxGroupWorldSize, DigestFromProto)
 }
 
 // FactToProto converts f.
@@ -80,13 +62,7 @@ func FactToProto(f quorum.Fact) *skerrypb.Fact {
 	}
 }
 
-// FactFromProto converts f; nil is no fact.
-func FactFromProto(f *skerrypb.Fact) (quorum.Fact, error) {
-	var c check
-	r := c.fact("fact", f)
-	return r, c.result()
-}
-
+// fact converts f; nil is no fact.
 func (c *check) fact(field string, f *skerrypb.Fact) quorum.Fact {
 	c.enter(field)
 	defer c.leave()
@@ -117,14 +93,6 @@ func MemberToProto(m quorum.Member) *skerrypb.Member {
 	}
 }
 
-// MemberFromProto converts m.
-func MemberFromProto(m *skerrypb.Member) (quorum.Member, error) {
-	var c check
-	c.enter("member")
-	r := c.member(m)
-	return r, c.result()
-}
-
 // member converts m, whose path the caller has entered.
 func (c *check) member(m *skerrypb.Member) quorum.Member {
 	r := quorum.Member{
@@ -148,33 +116,17 @@ func (c *check) member(m *skerrypb.Member) quorum.Member {
 	return r
 }
 
-func membersToProto(ms []quorum.Member) []*skerrypb.Member {
-	r := make([]*skerrypb.Member, len(ms))
-	for i, m := range ms {
-		r[i] = MemberToProto(m)
-	}
-	return r
-}
-
 // members converts a member list: sorted by replica id, none twice.
 func (c *check) members(field string, ms []*skerrypb.Member) []quorum.Member {
-	if !c.count(field, len(ms), MaxMembers) || len(ms) == 0 {
-		return nil
-	}
-	r := make([]quorum.Member, len(ms))
-	for i, m := range ms {
-		c.element(field, i)
-		r[i] = c.member(m)
-		if i > 0 && r[i].ReplicaID <= r[i-1].ReplicaID {
-			c.bad("replica_id", string(r[i].ReplicaID), "an id after %q: sorted, none twice",
-				shorten(string(r[i-1].ReplicaID), maxShownBytes))
+	var last quorum.ReplicaID // of which none is empty
+	return list(c, field, ms, MaxMembers, func(m *skerrypb.Member) quorum.Member {
+		r := c.member(m)
+		if r.ReplicaID <= last {
+			c.bad("replica_id", string(r.ReplicaID), "an id after %q: sorted, none twice", shorten(string(last), maxShownBytes))
 		}
-		c.leave()
-		if c.failed() {
-			return nil
-		}
-	}
-	return r
+		last = r.ReplicaID
+		return r
+	})
 }
 
 // LastAnswerToProto converts a; nil stays nil.
@@ -186,7 +138,7 @@ func LastAnswerToProto(a *quorum.LastAnswer) *skerrypb.LastAnswer {
 		Cluster:  a.Cluster,
 		QuorumId: a.QuorumID,
 		Round:    a.Round,
-		Members:  membersToProto(a.Members),
+		Members:  listToProto(a.Members, MemberToProto),
 		Part:     partToProto(a.Part),
 	}
 }
@@ -295,32 +247,11 @@ func LinkReportFromProto(by quorum.ReplicaID, r *skerrypb.LinkReport) (quorum.Li
 
 // AccusationsToProto converts the newest MaxAccusations of as.
 func AccusationsToProto(as []quorum.Accusation) []*skerrypb.Accusation {
-	as = as[max(0, len(as)-MaxAccusations):]
-	var r []*skerrypb.Accusation
-	for _, a := range as {
-		r = append(r, AccusationToProto(a))
-	}
-	return r
-}
-
-// AccusationsFromProto converts as.
-func AccusationsFromProto(as []*skerrypb.Accusation) ([]quorum.Accusation, error) {
-	var c check
-	r := c.accusations("accusations", as)
-	return r, c.result()
+	return listToProto(as[max(0, len(as)-MaxAccusations):], AccusationToProto)
 }
 
 func (c *check) accusations(field string, as []*skerrypb.Accusation) []quorum.Accusation {
-	if len(as) == 0 || !c.count(field, len(as), MaxAccusations) {
-		return nil
-	}
-	r := make([]quorum.Accusation, len(as))
-	for i, a := range as {
-		c.element(field, i)
-		r[i] = c.accusation(a)
-		c.leave()
-	}
-	return r
+	return list(c, field, as, MaxAccusations, c.accusation)
 }
 
 // SettlementToProto converts s.
@@ -346,17 +277,13 @@ func (c *check) settlement(field string, s *skerrypb.Settlement) quorum.Settleme
 
 // QuorumToProto converts q; its reason is cut to MaxTextBytes.
 func QuorumToProto(q quorum.Quorum) *skerrypb.Quorum {
-	participants := make([]string, len(q.Participants))
-	for i, id := range q.Participants {
-		participants[i] = string(id)
-	}
 	return &skerrypb.Quorum{
 		Cluster:      q.Cluster,
 		Job:          q.Job,
 		Id:           q.ID,
 		Round:        q.Round,
-		Members:      membersToProto(q.Members),
-		Participants: participants,
+		Members:      listToProto(q.Members, MemberToProto),
+		Participants: listToProto(q.Participants, func(id quorum.ReplicaID) string { return string(id) }),
 		Settlement:   SettlementToProto(q.Settlement),
 		Token:        q.Token[:],
 		Reason:       Text(q.Reason),
@@ -390,10 +317,7 @@ func (c *check) quorum(field string, q *skerrypb.Quorum) quorum.Quorum {
 		Reason:     c.text("reason", q.GetReason(), MaxTextBytes),
 		CreatedMs:  c.rising("created_ms", q.GetCreatedMs()),
 	}
-	if len(q.GetToken()) != TokenBytes {
-		c.fail("token", strconv.Itoa(len(q.GetToken()))+" bytes", strconv.Itoa(TokenBytes))
-	}
-	copy(r.Token[:], q.GetToken())
+	c.token(&r.Token, q.GetToken())
 	r.Participants = c.participants("participants", q.GetParticipants(), r.Members)
 	if q.GetView() != nil {
 		r.View = c.view("view", q.GetView())
@@ -402,6 +326,13 @@ func (c *check) quorum(field string, q *skerrypb.Quorum) quorum.Quorum {
 		}
 	}
 	return r
+}
+
+func (c *check) token(to *quorum.Token, token []byte) {
+	if len(token) != TokenBytes {
+		c.fail("token", strconv.Itoa(len(token))+" bytes", strconv.Itoa(TokenBytes))
+	}
+	copy(to[:], token)
 }
 
 // participants converts a sorted part of the members' ids.

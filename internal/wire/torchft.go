@@ -81,44 +81,11 @@ func MemberToTorchft(m quorum.Member) *torchftpb.QuorumMember {
 // QuorumToTorchft converts q. torchft's participants are our members: its
 // clients compute from the steps who heals.
 func QuorumToTorchft(q quorum.Quorum) *torchftpb.Quorum {
-	r := &torchftpb.Quorum{
+	return &torchftpb.Quorum{
 		QuorumId:     q.ID,
-		Participants: make([]*torchftpb.QuorumMember, len(q.Members)),
+		Participants: listToProto(q.Members, MemberToTorchft),
 		Created:      timestamppb.New(time.UnixMilli(q.CreatedMs)),
 	}
-	for i, m := range q.Members {
-		r.Participants[i] = MemberToTorchft(m)
-	}
-	return r
-}
-
-// QuorumFromTorchft converts the answer of a torchft lighthouse. It has no
-// round, token or settlement; all members participate.
-func QuorumFromTorchft(q *torchftpb.Quorum) (quorum.Quorum, error) {
-	var c check
-	if q == nil {
-		c.missing("quorum")
-		return quorum.Quorum{}, c.result()
-	}
-	c.enter("quorum")
-	r := quorum.Quorum{
-		ID:        c.rising("quorum_id", q.GetQuorumId()),
-		CreatedMs: c.rising("created", max(0, q.GetCreated().AsTime().UnixMilli())),
-	}
-	if !c.count("participants", len(q.GetParticipants()), MaxMembers) {
-		return quorum.Quorum{}, c.result()
-	}
-	for i, m := range q.GetParticipants() {
-		c.element("participants", i)
-		member := c.torchftMember(m)
-		if i > 0 && member.ReplicaID <= r.Members[i-1].ReplicaID {
-			c.bad("replica_id", string(member.ReplicaID), "sorted ids, none twice")
-		}
-		c.leave()
-		r.Members = append(r.Members, member)
-		r.Participants = append(r.Participants, member.ReplicaID)
-	}
-	return r, c.result()
 }
 
 // JobPrefix returns the part of a torchft replica id before the first '/', by

@@ -18,18 +18,18 @@ func viewToProto(w *quorum.View) *skerrypb.View {
 		CommitFailures: w.CommitFailures, Donor: w.Donor, Heal: w.Heal,
 		Healing: peersToProto(w.Healing), HealingCount: uint32(w.HealingCount),
 	}
-	for _, s := range w.Seats {
-		r.Seats = append(r.Seats, &skerrypb.SeatRun{QuorumId: s.QuorumID, First: uint32(s.First), Count: uint32(s.Count)})
-	}
-	for _, p := range w.Participants {
-		r.Participants = append(r.Participants, &skerrypb.RankRange{First: uint32(p.First), Count: uint32(p.Count)})
-	}
-	for _, p := range w.Ranks {
-		r.Ranks = append(r.Ranks, &skerrypb.RankView{
+	r.Seats = listToProto(w.Seats, func(s quorum.SeatRun) *skerrypb.SeatRun {
+		return &skerrypb.SeatRun{QuorumId: s.QuorumID, First: uint32(s.First), Count: uint32(s.Count)}
+	})
+	r.Participants = listToProto(w.Participants, func(p quorum.RankRange) *skerrypb.RankRange {
+		return &skerrypb.RankRange{First: uint32(p.First), Count: uint32(p.Count)}
+	})
+	r.Ranks = listToProto(w.Ranks, func(p quorum.RankView) *skerrypb.RankView {
+		return &skerrypb.RankView{
 			Primary: string(p.Primary), StoreAddress: p.StoreAddress,
 			Sources: peersToProto(p.Sources), Targets: peersToProto(p.Targets),
-		})
-	}
+		}
+	})
 	return r
 }
 
@@ -42,11 +42,9 @@ func optionalRank(rank int) *uint32 {
 }
 
 func peersToProto(ps []quorum.Peer) []*skerrypb.Peer {
-	r := make([]*skerrypb.Peer, len(ps))
-	for i, p := range ps {
-		r[i] = &skerrypb.Peer{ReplicaId: string(p.ReplicaID), Rank: uint32(p.Rank), Address: p.Address}
-	}
-	return r
+	return listToProto(ps, func(p quorum.Peer) *skerrypb.Peer {
+		return &skerrypb.Peer{ReplicaId: string(p.ReplicaID), Rank: uint32(p.Rank), Address: p.Address}
+	})
 }
 
 // view converts one member's part of a quorum. It checks what its users rely on:
@@ -85,16 +83,14 @@ func (c *check) view(field string, w *skerrypb.View) *quorum.View {
 		c.bad("ranks", strconv.Itoa(len(w.GetRanks())), "%d, one for each group rank", want)
 		return r
 	}
-	for i, p := range w.GetRanks() {
-		c.element("ranks", i)
-		r.Ranks = append(r.Ranks, quorum.RankView{
+	r.Ranks = list(c, "ranks", w.GetRanks(), MaxGroupWorldSize, func(p *skerrypb.RankView) quorum.RankView {
+		return quorum.RankView{
 			Primary:      c.id("primary", p.GetPrimary()),
 			StoreAddress: c.text("store_address", p.GetStoreAddress(), MaxAddressBytes),
 			Sources:      c.peers("sources", p.GetSources(), quorum.MaxViewSources, world),
 			Targets:      c.peers("targets", p.GetTargets(), quorum.MaxViewPeers, world),
-		})
-		c.leave()
-	}
+		}
+	})
 	return r
 }
 
@@ -106,43 +102,27 @@ func (c *check) rankOrNone(field string, rank *uint32, world int64) int {
 }
 
 func (c *check) peers(field string, ps []*skerrypb.Peer, limit int, world int64) []quorum.Peer {
-	if !c.count(field, len(ps), limit) || len(ps) == 0 {
-		return nil
-	}
-	r := make([]quorum.Peer, len(ps))
-	for i, p := range ps {
-		c.element(field, i)
-		r[i] = quorum.Peer{
+	return list(c, field, ps, limit, func(p *skerrypb.Peer) quorum.Peer {
+		return quorum.Peer{
 			ReplicaID: c.id("replica_id", p.GetReplicaId()), Rank: int(c.number("rank", int64(p.GetRank()), 0, world-1)),
 			Address: c.text("address", p.GetAddress(), MaxAddressBytes),
 		}
-		c.leave()
-	}
-	return r
+	})
 }
 
 // seats converts runs of seats, total in all, or none.
 func (c *check) seats(field string, rs []*skerrypb.SeatRun, total int64) []quorum.SeatRun {
-	if !c.count(field, len(rs), MaxMembers) || len(rs) == 0 {
-		return nil
-	}
-	var r []quorum.SeatRun
 	sum := int64(0)
-	for i, s := range rs {
-		c.element(field, i)
+	r := list(c, field, rs, MaxMembers, func(s *skerrypb.SeatRun) quorum.SeatRun {
 		run := quorum.SeatRun{
 			QuorumID: c.rising("quorum_id", s.GetQuorumId()),
 			First:    int(c.number("first", int64(s.GetFirst()), 0, MaxMembers-1)),
 			Count:    int(c.number("count", int64(s.GetCount()), 1, MaxMembers)),
 		}
-		c.leave()
-		if c.failed() {
-			return nil
-		}
 		sum += int64(run.Count)
-		r = append(r, run)
-	}
-	if sum != total {
+		return run
+	})
+	if r != nil && sum != total {
 		c.bad(field, strconv.FormatInt(sum, 10)+" seats", "%d", total)
 	}
 	return r
@@ -150,22 +130,13 @@ func (c *check) seats(field string, rs []*skerrypb.SeatRun, total int64) []quoru
 
 // ranges converts ranges of ranks that rise and do not touch, total ranks in all.
 func (c *check) ranges(field string, rs []*skerrypb.RankRange, total, world int64) []quorum.RankRange {
-	if !c.count(field, len(rs), MaxMembers) {
-		return nil
-	}
-	var r []quorum.RankRange
 	next, sum := int64(0), int64(0)
-	for i, p := range rs {
-		c.element(field, i)
+	r := list(c, field, rs, MaxMembers, func(p *skerrypb.RankRange) quorum.RankRange {
 		first := c.number("first", int64(p.GetFirst()), next, world-1)
 		count := c.number("count", int64(p.GetCount()), 1, max(world-first, 1))
-		c.leave()
-		if c.failed() {
-			return nil
-		}
 		next, sum = first+count+1, sum+count
-		r = append(r, quorum.RankRange{First: int(first), Count: int(count)})
-	}
+		return quorum.RankRange{First: int(first), Count: int(count)}
+	})
 	if sum != total {
 		c.bad(field, strconv.FormatInt(sum, 10)+" ranks", "as many as the divisor, %d", total)
 	}

@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -140,21 +141,11 @@ func (c HTTPConfig) Validate() error {
 }
 
 func (c HTTPConfig) withDefaults() HTTPConfig {
-	if c.Listen == "" {
-		c.Listen = "127.0.0.1:0"
-	}
-	if c.Timeout == 0 {
-		c.Timeout = 5 * time.Second
-	}
-	if c.ChunkBytes == 0 {
-		c.ChunkBytes = DefaultChunkBytes
-	}
-	if c.Streams == 0 {
-		c.Streams = 2
-	}
-	if c.AnyBytesPerSecond == 0 {
-		c.AnyBytesPerSecond = DefaultAnyBytesPerSecond
-	}
+	c.Listen = cmp.Or(c.Listen, "127.0.0.1:0")
+	c.Timeout = cmp.Or(c.Timeout, 5*time.Second)
+	c.ChunkBytes = cmp.Or(c.ChunkBytes, DefaultChunkBytes)
+	c.Streams = cmp.Or(c.Streams, 2)
+	c.AnyBytesPerSecond = cmp.Or(c.AnyBytesPerSecond, DefaultAnyBytesPerSecond)
 	return c
 }
 

@@ -1,6 +1,7 @@
 package lighthouse
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,9 +17,7 @@ import (
 // existing returns a job that is there already: operators do not bring jobs
 // into being by a slip of the pen.
 func (s *Server) existing(ctx context.Context, name string) (*job, error) {
-	if name == "" {
-		name = wire.DefaultJob
-	}
+	name = cmp.Or(name, wire.DefaultJob)
 	name, err := wire.CheckJob(name)
 	if err != nil {
 		return nil, err
@@ -182,9 +181,7 @@ func (l *lighthouseService) History(ctx context.Context, req *skerrypb.HistoryRe
 		return nil, wire.StatusError(err)
 	}
 	limit := int(req.GetLimit())
-	if limit == 0 {
-		limit = defaultHistory
-	}
+	limit = cmp.Or(limit, defaultHistory)
 	if limit > wire.MaxHistory {
 		return nil, wire.StatusError(fmt.Errorf("%w: limit = %d, want at most %d", quorum.ErrInvalid, limit, wire.MaxHistory))
 	}

@@ -1,6 +1,7 @@
 package lighthouse
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -162,27 +163,13 @@ func DefaultConfig() Config {
 
 // withDefaults returns c with its zeros that mean a default filled in.
 func (c Config) withDefaults() Config {
-	if c.BeatInterval == 0 {
-		c.BeatInterval = DefaultBeatInterval
-	}
-	if c.TorchftHeartbeatTimeout == 0 {
-		c.TorchftHeartbeatTimeout = DefaultTorchftHeartbeatTimeout
-	}
-	if c.MaxJobs == 0 {
-		c.MaxJobs = DefaultMaxJobs
-	}
-	if c.MaxReplicasPerJob == 0 {
-		c.MaxReplicasPerJob = DefaultMaxReplicasPerJob
-	}
-	if c.HelloTimeout == 0 {
-		c.HelloTimeout = DefaultHelloTimeout
-	}
-	if c.MaxConns == 0 {
-		c.MaxConns = DefaultMaxConns
-	}
-	if c.MaxConnsPerHost == 0 {
-		c.MaxConnsPerHost = DefaultMaxConnsPerHost
-	}
+	c.BeatInterval = cmp.Or(c.BeatInterval, DefaultBeatInterval)
+	c.TorchftHeartbeatTimeout = cmp.Or(c.TorchftHeartbeatTimeout, DefaultTorchftHeartbeatTimeout)
+	c.MaxJobs = cmp.Or(c.MaxJobs, DefaultMaxJobs)
+	c.MaxReplicasPerJob = cmp.Or(c.MaxReplicasPerJob, DefaultMaxReplicasPerJob)
+	c.HelloTimeout = cmp.Or(c.HelloTimeout, DefaultHelloTimeout)
+	c.MaxConns = cmp.Or(c.MaxConns, DefaultMaxConns)
+	c.MaxConnsPerHost = cmp.Or(c.MaxConnsPerHost, DefaultMaxConnsPerHost)
 	c.Cluster = c.Cluster.WithDefaults(c.Listen)
 	c.Raft = c.Raft.WithDefaults(c.Cluster.Several())
 	return c

@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,9 +28,7 @@ func (m *Manager) Drain() {
 
 // drain notes that this replica leaves; false if it knew.
 func (m *Manager) drain(reason string) bool {
-	if reason == "" {
-		reason = "an operator"
-	}
+	reason = cmp.Or(reason, "an operator")
 	m.mu.Lock()
 	news := m.mu.rank.Drain(reason)
 	m.mu.Unlock()

@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -31,12 +32,8 @@ func (c *Config) FromEnv() error {
 	if len(c.Lighthouse) == 0 {
 		c.Lighthouse = listFrom("SKERRY_LIGHTHOUSE", "TORCHFT_LIGHTHOUSE")
 	}
-	if c.Job == "" {
-		c.Job = os.Getenv("SKERRY_JOB")
-	}
-	if c.ReplicaID == "" {
-		c.ReplicaID = os.Getenv("REPLICA_GROUP_ID")
-	}
+	c.Job = cmp.Or(c.Job, os.Getenv("SKERRY_JOB"))
+	c.ReplicaID = cmp.Or(c.ReplicaID, os.Getenv("REPLICA_GROUP_ID"))
 	if c.GroupRank == 0 && c.GroupWorldSize == 0 {
 		problems = append(problems, intFrom("RANK", &c.GroupRank), intFrom("WORLD_SIZE", &c.GroupWorldSize))
 	}
@@ -59,9 +56,7 @@ func (c *Config) FromEnv() error {
 	if c.Listen == "" {
 		c.Listen = listenFrom(os.Getenv("SKERRY_LISTEN"))
 	}
-	if c.Advertise == "" {
-		c.Advertise = os.Getenv("SKERRY_ADVERTISE")
-	}
+	c.Advertise = cmp.Or(c.Advertise, os.Getenv("SKERRY_ADVERTISE"))
 	problems = append(problems, c.Guard.FromEnv(), c.debugFromEnv())
 	return errors.Join(problems...)
 }

@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -18,27 +19,13 @@ const uuidSuffixBytes = 37
 
 // withDefaults replaces zero values by the defaults that the fields name.
 func (c Config) withDefaults() Config {
-	if c.Job == "" {
-		c.Job = DefaultJob
-	}
-	if c.GroupWorldSize == 0 {
-		c.GroupWorldSize = 1
-	}
-	if c.Listen == "" {
-		c.Listen = DefaultListen
-	}
-	if c.MinReplicas == 0 {
-		c.MinReplicas = 1
-	}
-	if c.ParityEvery == 0 {
-		c.ParityEvery = quorum.DefaultParityEvery
-	}
-	if c.StepTimeout == 0 {
-		c.StepTimeout = DefaultStepTimeout
-	}
-	if c.HealTimeout == 0 {
-		c.HealTimeout = DefaultHealTimeout
-	}
+	c.Job = cmp.Or(c.Job, DefaultJob)
+	c.GroupWorldSize = cmp.Or(c.GroupWorldSize, 1)
+	c.Listen = cmp.Or(c.Listen, DefaultListen)
+	c.MinReplicas = cmp.Or(c.MinReplicas, 1)
+	c.ParityEvery = cmp.Or(c.ParityEvery, quorum.DefaultParityEvery)
+	c.StepTimeout = cmp.Or(c.StepTimeout, DefaultStepTimeout)
+	c.HealTimeout = cmp.Or(c.HealTimeout, DefaultHealTimeout)
 	return c
 }
 

@@ -1,6 +1,7 @@
 package nccl
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -86,9 +87,7 @@ func New(o Options) (*Backend, error) {
 	case o.AbortLimit < 0:
 		return nil, fmt.Errorf("nccl: abort limit %v, want 0 (the default) or more", o.AbortLimit)
 	}
-	if o.AbortLimit == 0 {
-		o.AbortLimit = DefaultAbortLimit
-	}
+	o.AbortLimit = cmp.Or(o.AbortLimit, DefaultAbortLimit)
 	if o.UserStream == nil {
 		o.UserStream = func() Stream { return 0 }
 	}

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -114,9 +115,7 @@ func Dial(ctx context.Context, addr string, cfg ClientConfig) (*Client, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("dial store %s: %w", addr, err)
 	}
-	if cfg.MaxConns == 0 {
-		cfg.MaxConns = DefaultClientConns
-	}
+	cfg.MaxConns = cmp.Or(cfg.MaxConns, DefaultClientConns)
 	if cfg.Dial == nil {
 		cfg.Dial = (&net.Dialer{Timeout: dialTimeout}).DialContext
 	}

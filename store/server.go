@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -136,18 +137,10 @@ func (c *ServerConfig) checkListen() error {
 }
 
 func (c *ServerConfig) defaults() {
-	if c.Listen == "" {
-		c.Listen = DefaultListen
-	}
-	if c.AuthWait == 0 {
-		c.AuthWait = DefaultAuthWait
-	}
-	if c.MaxConns == 0 {
-		c.MaxConns = DefaultMaxConns
-	}
-	if c.MaxBytes == 0 {
-		c.MaxBytes = defaultMaxBytes
-	}
+	c.Listen = cmp.Or(c.Listen, DefaultListen)
+	c.AuthWait = cmp.Or(c.AuthWait, DefaultAuthWait)
+	c.MaxConns = cmp.Or(c.MaxConns, DefaultMaxConns)
+	c.MaxBytes = cmp.Or(c.MaxBytes, defaultMaxBytes)
 	if len(c.Token) > 0 {
 		c.Guarded = true
 	}

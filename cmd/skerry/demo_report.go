@@ -52,9 +52,7 @@ func (l *ledger) take(r *replica, e event) {
 	case eventQuorum:
 		l.members[e.QuorumID] = e.Members
 		l.quorum = max(l.quorum, e.QuorumID)
-		if l.firstNs == 0 {
-			l.firstNs = e.AtNs
-		}
+		l.firstNs = cmp.Or(l.firstNs, e.AtNs)
 	case eventCommitted:
 		l.lastStep = max(l.lastStep, e.Step)
 		if at, ok := l.commits[e.Step]; !ok || e.AtNs < at {

@@ -1,6 +1,7 @@
 package digits
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -80,9 +81,7 @@ type Trainer struct {
 // NewTrainer builds the model and registers its state with m, which must not
 // run yet. The caller runs and closes m.
 func NewTrainer(cfg Config, m *manager.Manager) (*Trainer, error) {
-	if cfg.Batch == 0 {
-		cfg.Batch = BatchRows
-	}
+	cfg.Batch = cmp.Or(cfg.Batch, BatchRows)
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("digits: %w", err)
 	}

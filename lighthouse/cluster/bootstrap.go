@@ -82,9 +82,7 @@ func (b *bootstrap) next() (clusterRecord, string, error) {
 		c := b.stands
 		c.Standing, c.Cluster, c.Proposer = wire.StandingFounded, founded.Cluster, founded.Proposer
 		c.Founders, c.ProposerLost = founded.Founders, false
-		if c.Voters == 0 {
-			c.Voters = founded.Voters
-		}
+		c.Voters = cmp.Or(c.Voters, founded.Voters)
 		return c, "", nil
 	case b.stands.Standing == wire.StandingNew && b.expect == 0:
 		return b.stands, "a cluster that works", nil

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -89,15 +90,9 @@ func (o Options) WithDefaults(listen string) Options {
 	if o.GossipAddress == "" {
 		o.GossipAddress = besides(listen, gossipPortOffset)
 	}
-	if o.StableFor == 0 {
-		o.StableFor = DefaultStableFor
-	}
-	if o.ReplaceAfter == 0 {
-		o.ReplaceAfter = DefaultReplaceAfter
-	}
-	if o.Voters == 0 {
-		o.Voters = o.Expect
-	}
+	o.StableFor = cmp.Or(o.StableFor, DefaultStableFor)
+	o.ReplaceAfter = cmp.Or(o.ReplaceAfter, DefaultReplaceAfter)
+	o.Voters = cmp.Or(o.Voters, o.Expect)
 	return o
 }
 

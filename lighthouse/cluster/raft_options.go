@@ -52,9 +52,7 @@ type RaftOptions struct {
 // WithDefaults returns o with its zeros that mean a default filled in, for one of
 // several servers or a server alone.
 func (o RaftOptions) WithDefaults(several bool) RaftOptions {
-	if o.DiskTimeout == 0 {
-		o.DiskTimeout = DefaultDiskTimeout
-	}
+	o.DiskTimeout = cmp.Or(o.DiskTimeout, DefaultDiskTimeout)
 	defaults := Timings()["default"]
 	if len(o.Servers) <= 1 && o.Transport == nil && !several {
 		defaults = Timing{50 * time.Millisecond, 50 * time.Millisecond, 50 * time.Millisecond}

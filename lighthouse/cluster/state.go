@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -98,9 +99,7 @@ func (s *state) Apply(entry *raft.Log) any {
 	defer s.mu.Unlock()
 	if c.Kind == commandFound {
 		// Two leaders may both try: the first one's id stays.
-		if s.data.Cluster == "" {
-			s.data.Cluster = c.Cluster
-		}
+		s.data.Cluster = cmp.Or(s.data.Cluster, c.Cluster)
 		return nil
 	}
 	if c.Kind == commandRetire {

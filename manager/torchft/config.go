@@ -1,6 +1,7 @@
 package torchft
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -76,15 +77,9 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	if c.GroupWorldSize == 0 {
-		c.GroupWorldSize = 1
-	}
-	if c.Listen == "" {
-		c.Listen = DefaultListen
-	}
-	if c.BeatInterval == 0 {
-		c.BeatInterval = DefaultBeatInterval
-	}
+	c.GroupWorldSize = cmp.Or(c.GroupWorldSize, 1)
+	c.Listen = cmp.Or(c.Listen, DefaultListen)
+	c.BeatInterval = cmp.Or(c.BeatInterval, DefaultBeatInterval)
 	if c.Credentials == nil {
 		c.Credentials = insecure.NewCredentials()
 	}

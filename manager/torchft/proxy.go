@@ -1,6 +1,7 @@
 package torchft
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -80,9 +81,7 @@ func NewProxy(cfg ProxyConfig) (*Proxy, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	if cfg.Listen == "" {
-		cfg.Listen = DefaultProxyListen
-	}
+	cfg.Listen = cmp.Or(cfg.Listen, DefaultProxyListen)
 	p := &Proxy{cfg: cfg, listener: cfg.Listener}
 	if p.listener == nil {
 		listener, err := net.Listen("tcp", cfg.Listen)

@@ -1,6 +1,7 @@
 package baby
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -349,9 +350,7 @@ func (c *child) kill(why string) {
 }
 
 func (c *child) killLocked(why string) {
-	if c.mu.why == "" {
-		c.mu.why = why
-	}
+	c.mu.why = cmp.Or(c.mu.why, why)
 	_ = c.proc.Signal(syscall.SIGKILL) // it may be gone already
 }
 

@@ -1,6 +1,7 @@
 package baby
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -129,11 +130,7 @@ func (o *Options) normalise() error {
 	case o.Grace < 0 || o.Silence < 0:
 		return fmt.Errorf("baby: grace %v, silence %v, want 0 (the default) or more", o.Grace, o.Silence)
 	}
-	if o.Grace == 0 {
-		o.Grace = DefaultGrace
-	}
-	if o.Silence == 0 {
-		o.Silence = DefaultSilence
-	}
+	o.Grace = cmp.Or(o.Grace, DefaultGrace)
+	o.Silence = cmp.Or(o.Silence, DefaultSilence)
 	return nil
 }

@@ -1,6 +1,7 @@
 package pgtest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -155,9 +156,7 @@ func (r *room) setDeadlineLocked(p *pending) {
 	deadline := p.op.Deadline
 	if deadline.IsZero() {
 		limit := p.seat.config.Timeout
-		if limit == 0 {
-			limit = pg.DefaultTimeout
-		}
+		limit = cmp.Or(limit, pg.DefaultTimeout)
 		deadline = time.Now().Add(limit)
 	}
 	p.seat.backend.timers.Add(1)

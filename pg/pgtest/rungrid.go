@@ -1,6 +1,7 @@
 package pgtest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"testing"
@@ -73,8 +74,6 @@ func (h Harness) withDefaults() Harness {
 	if h.DTypes == nil {
 		h.DTypes = tensor.DTypes()
 	}
-	if h.MaxWorldSize == 0 {
-		h.MaxWorldSize = 5
-	}
+	h.MaxWorldSize = cmp.Or(h.MaxWorldSize, 5)
 	return h
 }

@@ -187,8 +187,6 @@ func (o Options) withDefaults() Options {
 	set(&o.BeatTimeout, DefaultBeatTimeout)
 	set(&o.DialTimeout, DefaultDialTimeout)
 	set(&o.ReachTimeout, DefaultReachTimeout)
-	if o.WindowBytes == 0 {
-		o.WindowBytes = DefaultWindowBytes
-	}
+	o.WindowBytes = cmp.Or(o.WindowBytes, DefaultWindowBytes)
 	return o
 }

@@ -154,9 +154,7 @@ func opsOf(d *pg.TraceDump) rankOps {
 		case e.Kind == pg.KindSend.String() || e.Kind == pg.KindRecv.String():
 			r.messages = append(r.messages, e)
 		case e.Place > 0:
-			if r.first == 0 {
-				r.first = e.Place
-			}
+			r.first = cmp.Or(r.first, e.Place)
 			r.at[e.Place] = e
 		}
 	}

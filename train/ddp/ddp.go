@@ -1,6 +1,7 @@
 package ddp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -64,9 +65,7 @@ func New(m Manager, params []Param, o Options) (*Reducer, error) {
 	if o.BucketBytes < 0 {
 		return nil, fmt.Errorf("ddp: BucketBytes = %d, want 0 or more", o.BucketBytes)
 	}
-	if o.BucketBytes == 0 {
-		o.BucketBytes = DefaultBucketBytes
-	}
+	o.BucketBytes = cmp.Or(o.BucketBytes, DefaultBucketBytes)
 	if err := check(params); err != nil {
 		return nil, fmt.Errorf("ddp: %w", err)
 	}

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -52,9 +53,7 @@ func (c *lineClient) Sample(ctx context.Context, p Params) (float64, error) {
 			return 0, err
 		}
 		takes := c.takes
-		if takes == 0 {
-			takes = taskTime
-		}
+		takes = cmp.Or(takes, taskTime)
 		iters = min(max(int64(takes.Seconds()/(once/2+1e-9)), 1), maxIters)
 		c.iters[t] = iters
 	}

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	_ "embed" // the peer's program
 	"errors"
@@ -39,9 +40,7 @@ func startTorchft(ctx context.Context, minReplicas int) (*torchftServer, error) 
 		return nil, errors.New("torchft: SKERRY_TORCHFT names no module, and scripts/interop has fetched none")
 	}
 	python := os.Getenv("SKERRY_TORCHFT_PYTHON")
-	if python == "" {
-		python = "python3"
-	}
+	python = cmp.Or(python, "python3")
 	dir, err := os.MkdirTemp("", "skerry-torchft-")
 	if err != nil {
 		return nil, err

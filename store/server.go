@@ -215,7 +215,7 @@ func newServer(cfg ServerConfig) *Server {
 		ln:        cfg.Listener,
 		t:         newTable(cfg.MaxBytes),
 		grants:    newGrants(),
-		purse:     perhost.New(perhost.Limits{Max: cfg.MaxBytes, PerHost: max(cfg.MaxBytes/hostShare, 1)}),
+		purse:     newPurse(cfg.MaxBytes),
 		places:    perhost.New(perhost.Limits{Max: conns, PerHost: max(conns/hostShare, 1)}),
 		newcomers: perhost.New(newcomers),
 		sampled:   cfg.Log.Sample(&burst.Sampler{Lines: sampleBurst, Period: samplePeriod}),

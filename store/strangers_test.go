@@ -131,7 +131,7 @@ func TestNumKeysOfAToken(t *testing.T) {
 // One host's commands hold a part of what all may hold.
 func TestPurseOfAHost(t *testing.T) {
 	t.Parallel()
-	p := newPurse(1 << 30)
+	p := newServer(ServerConfig{MaxBytes: 1 << 30}).purse
 	hosts := []string{"10.0.0.1", "10.0.0.2"}
 	took := make([]int64, len(hosts))
 	for i, ip := range hosts {

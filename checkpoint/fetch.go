@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/url"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/skerry-ft/skerry/internal/backoff"
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/proof"
 )
@@ -82,8 +82,8 @@ type donor struct {
 	mu struct {
 		sync.Mutex
 
-		strikes int           // failures since the last success
-		pause   time.Duration // the last one because the donor was busy; 0 since a success
+		strikes int             // failures since the last success
+		pauses  backoff.Backoff // while the donor is busy; spread, so that the streams do not come in step
 	}
 }
 
@@ -211,6 +211,7 @@ func (f *fetch) donor(ctx context.Context, base string, first bool) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	d := &donor{base: u, stop: stop}
+	d.mu.pauses = backoff.Backoff{First: busyPause, Most: busyMost, Spread: true}
 	err = f.workWith(ctx, d)
 	if err == nil || errors.Is(context.Cause(ctx), errComplete) {
 		return nil
@@ -317,16 +318,12 @@ func (f *fetch) again(ctx context.Context, d *donor, err error) error {
 // wait pauses because d is busy. When ctx ends first, it returns err.
 func (d *donor) wait(ctx context.Context, err error) error {
 	d.mu.Lock()
-	d.mu.pause = min(max(2*d.mu.pause, busyPause), busyMost)
-	pause := time.NewTimer(d.mu.pause/2 + rand.N(d.mu.pause)) // the streams should not come in step
+	pause := d.mu.pauses.Next()
 	d.mu.Unlock()
-	defer pause.Stop()
-	select {
-	case <-pause.C:
-		return nil
-	case <-ctx.Done():
+	if backoff.Sleep(ctx, pause) != nil {
 		return err
 	}
+	return nil
 }
 
 // manifest asks d for the manifest until it can be read there.
@@ -432,7 +429,8 @@ func (d *donor) strike(ctx context.Context, err error) error {
 func (d *donor) clear() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.mu.strikes, d.mu.pause = 0, 0
+	d.mu.strikes = 0
+	d.mu.pauses.Reset()
 }
 
 // chunk fetches what is missing of c from d and checks it.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/skerry-ft/skerry/internal/backoff"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/lighthouse/cluster"
@@ -30,10 +31,8 @@ const (
 // do not fill the server. It ends with the leadership.
 func (l *leadership) forgetIdle(ctx context.Context) {
 	for {
-		select {
-		case <-ctx.Done():
+		if backoff.Sleep(ctx, idleLooks) != nil {
 			return
-		case <-time.After(idleLooks):
 		}
 		for _, j := range l.all() {
 			if err := l.forgetIfIdle(ctx, j); err != nil && ctx.Err() == nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/skerry-ft/skerry/internal/backoff"
 	"github.com/skerry-ft/skerry/internal/guard"
 )
 
@@ -64,11 +65,11 @@ func newSplitter(
 // being sniffed any more.
 func (s *splitter) run() {
 	defer s.handing.Wait()
-	var delay time.Duration
+	pauses := backoff.Backoff{First: time.Millisecond, Most: maxAcceptDelay}
 	for {
 		conn, err := s.listener.Accept()
 		if err == nil {
-			delay = 0
+			pauses.Reset()
 			oldest, ok := s.begin(conn)
 			if oldest != nil {
 				_ = oldest.Close() // its reader sees it
@@ -85,7 +86,8 @@ func (s *splitter) run() {
 		}
 		// Out of descriptors, or a client that went away while it was being
 		// accepted: the next accept may well succeed.
-		if delay = min(max(2*delay, time.Millisecond), maxAcceptDelay); delay == maxAcceptDelay {
+		delay := pauses.Next()
+		if delay == maxAcceptDelay {
 			s.log.Warn().Err(err).Msg("connections not accepted")
 		}
 		select {

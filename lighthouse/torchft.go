@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"github.com/skerry-ft/skerry/internal/backoff"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/torchftpb"
 	"github.com/skerry-ft/skerry/quorum"
@@ -69,10 +70,7 @@ func (t *torchftService) quorum(ctx context.Context, req *torchftpb.LighthouseQu
 		case err == nil:
 			return &torchftpb.LighthouseQuorumResponse{Quorum: q}, nil
 		case errors.Is(err, errRestarted):
-			select {
-			case <-time.After(restartPause):
-			case <-ctx.Done(): // the next wait finds it
-			}
+			_ = backoff.Sleep(ctx, restartPause) // the next wait finds that ctx has ended
 		default:
 			return nil, wire.StatusError(err)
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/skerry-ft/skerry/internal/backoff"
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/manager/internal/monitor"
 	"github.com/skerry-ft/skerry/quorum"
@@ -137,10 +138,7 @@ func (m *Manager) leave(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, m.timeouts.Linger)
 	defer cancel()
 	for ready && m.managed.Err() == nil && ctx.Err() == nil {
-		select {
-		case <-ctx.Done():
-		case <-time.After(lookAgain):
-		}
+		_ = backoff.Sleep(ctx, lookAgain) // the loop looks at ctx
 	}
 	m.sayGoodbye()
 	m.log.Info().Msg("drained")

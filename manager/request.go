@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/checkpoint"
+	"github.com/skerry-ft/skerry/internal/backoff"
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/manager/internal/final"
 	"github.com/skerry-ft/skerry/manager/internal/replica"
@@ -78,7 +79,8 @@ func (m *Manager) pursue(ctx context.Context, r *request) {
 	case <-ctx.Done():
 		return
 	}
-	for pause := time.Duration(0); ; pause = min(max(firstPause, 2*pause), maxPause) {
+	pauses := backoff.Backoff{First: firstPause, Most: maxPause}
+	for pause := time.Duration(0); ; pause = pauses.Next() {
 		rctx, cancel := context.WithCancelCause(ctx)
 		m.mu.Lock()
 		r.stop = cancel
@@ -104,10 +106,8 @@ func (m *Manager) pursue(ctx context.Context, r *request) {
 		default:
 			m.log.Warn().Err(err).Msg("quorum not taken up")
 		}
-		select {
-		case <-ctx.Done():
+		if backoff.Sleep(ctx, pause) != nil {
 			return
-		case <-time.After(pause):
 		}
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"sync"
 	"time"
+
+	"github.com/skerry-ft/skerry/internal/backoff"
 )
 
 // ErrAbandoned is part of the error of whatever the library did not give back in
@@ -85,17 +87,14 @@ func (c *communicator) settle(ctx context.Context, what string) error {
 
 // await asks until something is done.
 func (c *communicator) await(ctx context.Context, what string, ask func() (done bool, err error)) error {
-	wait := pollMin
+	pauses := backoff.Backoff{First: pollMin, Most: pollMax}
 	for {
 		done, err := ask()
 		if done || err != nil {
 			return err
 		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%s: %w", what, context.Cause(ctx))
-		case <-time.After(wait):
-			wait = min(2*wait, pollMax)
+		if err := pauses.Wait(ctx); err != nil {
+			return fmt.Errorf("%s: %w", what, err)
 		}
 	}
 }

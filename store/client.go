@@ -5,10 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"sync"
 	"time"
+
+	"github.com/skerry-ft/skerry/internal/backoff"
 )
 
 // ClientConfig says how a [Client] reaches its server.
@@ -182,8 +183,8 @@ func (c *Client) missing(came int64, err error) error {
 
 // firstConn dials until somebody listens.
 func (c *Client) firstConn(ctx context.Context) error {
-	pause := redialFirst
-	var last error // why a try did not work that had the time
+	pauses := backoff.Backoff{First: redialFirst, Most: redialMost, Spread: true} // many ranks wait for one server
+	var last error                                                                // why a try did not work that had the time
 	for {
 		conn, err := c.connect(ctx)
 		if err == nil {
@@ -200,14 +201,9 @@ func (c *Client) firstConn(ctx context.Context) error {
 		if _, later := errors.AsType[*net.OpError](err); !later && ctx.Err() == nil {
 			return err
 		}
-		// Many ranks wait for one server: they should not come in step.
-		wait := pause/2 + rand.N(pause)
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%w (last try: %w)", context.Cause(ctx), last)
-		case <-time.After(wait):
+		if err := pauses.Wait(ctx); err != nil {
+			return fmt.Errorf("%w (last try: %w)", err, last)
 		}
-		pause = min(2*pause, redialMost)
 	}
 }
 

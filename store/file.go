@@ -8,6 +8,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/skerry-ft/skerry/internal/backoff"
 )
 
 const (
@@ -154,7 +156,8 @@ func (s *File) hold(ctx context.Context, write bool, stop <-chan struct{}, do fu
 // lockFile tries again until it has the lock: a call that sleeps in the kernel
 // could not be cancelled.
 func (s *File) lockFile(ctx context.Context, write bool, stop <-chan struct{}) error {
-	for pause := lockFirst; ; pause = min(2*pause, lockMost) {
+	pauses := backoff.Backoff{First: lockFirst, Most: lockMost}
+	for {
 		if err := ended(ctx); err != nil {
 			return err
 		}
@@ -162,7 +165,7 @@ func (s *File) lockFile(ctx context.Context, write bool, stop <-chan struct{}) e
 			return err
 		}
 		select {
-		case <-time.After(pause):
+		case <-time.After(pauses.Next()):
 		case <-ctx.Done():
 		case <-stop:
 			return ErrClosed

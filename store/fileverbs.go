@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+
+	"github.com/skerry-ft/skerry/internal/backoff"
 )
 
 // call runs do with the file's lock and under a deadline.
@@ -23,7 +25,8 @@ func (s *File) call(ctx context.Context, write bool, do func() error) error {
 func (s *File) await(ctx context.Context, write bool, keys []string, do func() (bool, error)) error {
 	ctx, cancel := s.bound(ctx)
 	defer cancel()
-	for pause := pollFirst; ; pause = min(2*pause, pollMost) {
+	pauses := backoff.Backoff{First: pollFirst, Most: pollMost}
+	for {
 		if err := ended(ctx); err != nil {
 			return err
 		}
@@ -39,7 +42,7 @@ func (s *File) await(ctx context.Context, write bool, keys []string, do func() (
 		if ok || err != nil {
 			return err
 		}
-		s.pause(ctx, pause, w)
+		s.pause(ctx, pauses.Next(), w)
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"github.com/skerry-ft/skerry/internal/backoff"
 )
 
 // parentLook is how often a program that dies with its parent looks for it.
@@ -32,9 +34,7 @@ func (e *ends) watch(ctx context.Context, in io.Reader, end func(why string)) (s
 		parent := os.Getppid()
 		all.Go(func() {
 			for os.Getppid() == parent {
-				select {
-				case <-time.After(parentLook):
-				case <-ctx.Done():
+				if backoff.Sleep(ctx, parentLook) != nil {
 					return
 				}
 			}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/skerry-ft/skerry/internal/backoff"
 	"github.com/skerry-ft/skerry/internal/logkey"
 )
 
@@ -255,9 +256,7 @@ func (g *Guard) TellExpiry(ctx context.Context, log zerolog.Logger) {
 			e = g.TLS.Expiry()
 			problem = errors.Join(g.TLS.Problem(), problem)
 		}
-		select {
-		case <-time.After(a.look(time.Now(), e, problem, log)):
-		case <-ctx.Done():
+		if backoff.Sleep(ctx, a.look(time.Now(), e, problem, log)) != nil {
 			return
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"net"
 	"net/netip"
 	"time"
+
+	"github.com/skerry-ft/skerry/internal/backoff"
 )
 
 // lookupAgain is the pause between two tries to find names that nobody knows.
@@ -37,9 +39,7 @@ func Meeting(ctx context.Context, addresses []string) (meeting string, own netip
 		if problem == nil || own.IsValid() {
 			return "", own, nil
 		}
-		select {
-		case <-time.After(lookupAgain):
-		case <-ctx.Done():
+		if backoff.Sleep(ctx, lookupAgain) != nil {
 			return "", netip.Addr{}, problem
 		}
 	}

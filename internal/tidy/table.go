@@ -6,7 +6,7 @@ package tidy
 // everything at and below. A new edge is a reviewed line here; think first
 // whether the thing does not belong on the other side.
 //
-// internal/logkey, internal/invariant and internal/netaddr are open to all but quorum.
+// The packages of openToAll are open to all but quorum.
 var mayImport = map[string][]string{
 	"quorum": {},
 
@@ -59,6 +59,7 @@ var mayImport = map[string][]string{
 	"internal/portlease": {},
 	"internal/testkit":   {},
 	"internal/step":      {},
+	"internal/backoff":   {},
 	"internal/logkey":    {},
 	"internal/netaddr":   {},
 	"internal/printable": {},
@@ -99,9 +100,9 @@ var testsMayImport = map[string][]string{
 // openToTests are packages that any test may import.
 var openToTests = []string{"internal/portlease", "internal/testkit"}
 
-// openToAll are packages that hold nothing but names and switches, and the rule of
-// all listeners.
-var openToAll = []string{"internal/logkey", "internal/invariant", "internal/netaddr"}
+// openToAll are packages that hold nothing but names and switches, the pauses between
+// two tries, and the rule of all listeners.
+var openToAll = []string{"internal/logkey", "internal/invariant", "internal/netaddr", "internal/backoff"}
 
 // Purity of quorum/.
 const pureDir = "quorum"

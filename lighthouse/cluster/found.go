@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/skerry-ft/skerry/internal/backoff"
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/internal/wire"
 )
@@ -45,10 +46,8 @@ func (n *Node) found(ctx context.Context) error {
 			if done, err := n.decide(); done || err != nil {
 				return err
 			}
-			select { // what we decided is told at once, but not in a frenzy
-			case <-ctx.Done():
+			if backoff.Sleep(ctx, introduceEvery/10) != nil { // what we decided is told at once, but not in a frenzy
 				return nil
-			case <-time.After(introduceEvery / 10):
 			}
 		case <-tick.C:
 		}
@@ -119,10 +118,8 @@ func (n *Node) greet(ctx context.Context) error {
 		if !errors.Is(err, errTwice) || time.Since(began) > twiceTimeout {
 			return err
 		}
-		select {
-		case <-ctx.Done():
+		if backoff.Sleep(ctx, introduceEvery) != nil {
 			return nil
-		case <-time.After(introduceEvery):
 		}
 	}
 }

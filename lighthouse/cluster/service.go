@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/skerry-ft/skerry/internal/backoff"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 )
@@ -80,10 +81,8 @@ func (n *Node) asLeader(ctx context.Context, f func(*Ledger) error) error {
 		case !leads || !errors.Is(err, ErrNotLeader):
 			return wire.StatusError(err)
 		}
-		select {
-		case <-ctx.Done():
+		if backoff.Sleep(ctx, againAfter) != nil {
 			return wire.StatusError(err)
-		case <-time.After(againAfter):
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"github.com/skerry-ft/skerry/internal/backoff"
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/torchftpb"
@@ -108,9 +109,7 @@ func (l *lighthouses) call(ctx context.Context, try time.Duration, do func(conte
 		default:
 			return err
 		}
-		select {
-		case <-time.After(tryPause):
-		case <-ctx.Done():
+		if backoff.Sleep(ctx, tryPause) != nil {
 			return err
 		}
 	}

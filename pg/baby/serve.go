@@ -14,6 +14,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/skerry-ft/skerry/internal/backoff"
 	"github.com/skerry-ft/skerry/internal/memfd"
 	"github.com/skerry-ft/skerry/internal/step"
 	"github.com/skerry-ft/skerry/pg"
@@ -213,9 +214,7 @@ func (s *server) openTLS(ctx context.Context) error {
 			s.config.TLS = t
 			return nil
 		}
-		select {
-		case <-time.After(filesPause):
-		case <-ctx.Done():
+		if backoff.Sleep(ctx, filesPause) != nil {
 			return fmt.Errorf("baby: %w", err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/skerry-ft/skerry/internal/backoff"
 	"github.com/skerry-ft/skerry/pg"
 )
 
@@ -100,7 +101,7 @@ func (d *dialer) attempts(ctx context.Context, r int) error {
 		return pg.StoreLost(ctx, fmt.Errorf("look up rank %d (%s): %w", r, d.g.cfg.ReplicaIDs[r], err))
 	}
 	addresses, place := parseAddresses(value)
-	pause := dialPause
+	pauses := backoff.Backoff{First: dialPause, Most: d.b.opt.ReachTimeout}
 	for began := time.Now(); ; {
 		d.b.mu.Lock()
 		d.g.tries[r]++
@@ -114,10 +115,7 @@ func (d *dialer) attempts(ctx context.Context, r int) error {
 			d.b.remember(d.g.cfg.ReplicaIDs[r], addresses)
 			return d.unreachable(r, err)
 		}
-		select {
-		case <-time.After(pause):
-			pause = min(2*pause, d.b.opt.ReachTimeout)
-		case <-ctx.Done():
+		if pauses.Wait(ctx) != nil {
 			return d.unreachable(r, err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/skerry-ft/skerry/internal/backoff"
 	"github.com/skerry-ft/skerry/internal/burst"
 	"github.com/skerry-ft/skerry/internal/perhost"
 	"github.com/skerry-ft/skerry/store"
@@ -110,13 +111,14 @@ func (k *sock) enterHandshake() (perhost.Place, error) {
 	b := k.l.b
 	over := time.NewTimer(b.opt.DialTimeout)
 	defer over.Stop()
-	for pause := handshakePause; ; pause = min(2*pause, maxHandshakePause) {
+	pauses := backoff.Backoff{First: handshakePause, Most: maxHandshakePause}
+	for {
 		place, err := b.handshakes.Enter(k.conn.tcp.RemoteAddr())
 		if err == nil {
 			return place, nil
 		}
 		select {
-		case <-time.After(pause):
+		case <-time.After(pauses.Next()):
 		case <-over.C:
 			return place, os.ErrDeadlineExceeded
 		case <-k.dead:

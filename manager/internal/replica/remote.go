@@ -7,10 +7,11 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/backoff"
+	grpcbackoff "google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/skerry-ft/skerry/internal/backoff"
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
@@ -43,7 +44,7 @@ const (
 // connects.
 func NewRemote(g *guard.Guard, n Network, to guard.Party, addr string, rank int, t Timeouts) (*Remote, error) {
 	conn, err := Dial(g, n, to, addr, grpc.WithConnectParams(grpc.ConnectParams{
-		Backoff:           backoff.Config{BaseDelay: redialPause, Multiplier: 2, MaxDelay: maxRedialPause},
+		Backoff:           grpcbackoff.Config{BaseDelay: redialPause, Multiplier: 2, MaxDelay: maxRedialPause},
 		MinConnectTimeout: t.Call,
 	}))
 	if err != nil {
@@ -88,10 +89,8 @@ func (r *Remote) repeat(ctx context.Context, call func(context.Context) error) e
 		case ctx.Err() != nil, !brokeOff(err):
 			return FromStatus(err)
 		}
-		select {
-		case <-ctx.Done():
+		if backoff.Sleep(ctx, redialPause) != nil {
 			return FromStatus(err)
-		case <-time.After(redialPause):
 		}
 	}
 }
@@ -213,10 +212,8 @@ func (r *Remote) Notices(ctx context.Context, f func(Notice)) error {
 			_ = r.end(err) // the connection is of no use
 			return err
 		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(redialPause):
+		if err := backoff.Sleep(ctx, redialPause); err != nil {
+			return err
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/skerry-ft/skerry/internal/backoff"
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/manager/internal/final"
@@ -280,10 +281,8 @@ func (s *server) joinOnce(ctx context.Context, reports []*pendingReport, number 
 func (s *server) withdrawUnanswered(ctx context.Context, cancel context.CancelCauseFunc) {
 	began, long := time.Now(), s.session.Timing().HeartbeatTimeout
 	for left := long; left > 0; left = s.session.AskLeft(began, long) {
-		select {
-		case <-ctx.Done():
+		if backoff.Sleep(ctx, left) != nil {
 			return
-		case <-time.After(left):
 		}
 	}
 	cancel(errUnanswered)
@@ -318,10 +317,7 @@ func (s *server) joined(ctx context.Context, reports []*pendingReport, q quorum.
 		s.fail(err) // every rank's trainer gets it
 	default: // refused for now: these reports are not joined with again at once
 		s.log.Warn().Err(err).Msg("join refused for now")
-		select {
-		case <-ctx.Done():
-		case <-time.After(refusedPause):
-		}
+		_ = backoff.Sleep(ctx, refusedPause) // the caller looks at ctx
 	}
 }
 
@@ -432,10 +428,8 @@ func (s *server) pingWhenUnanswered(ctx context.Context) {
 	}
 	for s.mu.Await(ctx, 0, news) == nil {
 		for again := false; !again; {
-			select {
-			case <-ctx.Done():
+			if backoff.Sleep(ctx, mutedTimeouts*s.session.Timing().HeartbeatTimeout) != nil {
 				return
-			case <-time.After(mutedTimeouts * s.session.Timing().HeartbeatTimeout):
 			}
 			again = s.session.Ping(ctx) == nil
 		}

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/skerry-ft/skerry/internal/backoff"
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/internal/netaddr"
 	"github.com/skerry-ft/skerry/internal/wire"
@@ -120,7 +121,7 @@ func New(cfg Config) *Session {
 // then it returns that refusal.
 func (s *Session) Run(ctx context.Context) error {
 	defer s.over()
-	backoff := minBackoff
+	pauses := backoff.Backoff{First: minBackoff, Factor: 1.5, Spread: true} // a crowd that lost one server does not come as one
 	for {
 		lived, err := s.tryServers(ctx)
 		if err != nil {
@@ -130,20 +131,16 @@ func (s *Session) Run(ctx context.Context) error {
 			<-ctx.Done()
 			return context.Cause(ctx)
 		}
-		// Jitter, so that a crowd that lost one server does not come as one.
-		wait := backoff/2 + rand.N(backoff/2)
-		switch {
-		case lived >= stableAfter && s.several():
-			backoff, wait = minBackoff, rand.N(crowdJitter)
-		case lived >= stableAfter:
-			backoff = minBackoff
-		default:
-			backoff = min(backoff*3/2, s.longestPause())
+		pauses.Most = s.longestPause()
+		wait := pauses.Next()
+		if lived >= stableAfter {
+			pauses.Reset()
+			if s.several() {
+				wait = rand.N(crowdJitter)
+			}
 		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(wait):
+		if err := backoff.Sleep(ctx, wait); err != nil {
+			return err
 		}
 	}
 }

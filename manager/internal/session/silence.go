@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/skerry-ft/skerry/internal/backoff"
 )
 
 // How a server that hangs is told from one that has nothing to say.
@@ -31,10 +33,8 @@ func (s *Session) watch(ctx context.Context, hung context.CancelCauseFunc) {
 	for {
 		limit := s.silenceLimit()
 		pause := max(limit, minServerSilence) / looksPerSilence
-		select {
-		case <-ctx.Done():
+		if backoff.Sleep(ctx, pause) != nil {
 			return
-		case <-time.After(pause):
 		}
 		now := time.Now()
 		if late := now.Sub(looked) - pause; late > ownStall {

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/skerry-ft/skerry/internal/backoff"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/tcp"
 	"github.com/skerry-ft/skerry/store"
@@ -146,10 +147,8 @@ func detectOnce(ctx context.Context, n int, bytes int64, transport tcp.Transport
 			return nil, err
 		}
 	}
-	select {
-	case <-time.After(100*time.Millisecond + time.Duration(rand.IntN(200))*time.Millisecond):
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+	if err := backoff.Sleep(ctx, 100*time.Millisecond+time.Duration(rand.IntN(200))*time.Millisecond); err != nil {
+		return nil, err
 	}
 	victim := n - 1
 	at, err := hostNanos()

@@ -10,6 +10,8 @@ import (
 	"google.golang.org/grpc"
 
 	pb "github.com/skerry-ft/skerry/internal/wire/torchftpb"
+
+	"github.com/skerry-ft/skerry/internal/backoff"
 )
 
 // The envelope: a follower notices after raft's heartbeat timeout at the least and
@@ -144,10 +146,7 @@ func anyServer(ctx context.Context, conns [][]*grpc.ClientConn, i int) (int64, e
 					answers <- got.GetQuorum().GetQuorumId()
 					return nil
 				}
-				select {
-				case <-time.After(2 * time.Millisecond):
-				case <-ctx.Done():
-				}
+				_ = backoff.Sleep(ctx, 2*time.Millisecond) // the loop looks at ctx
 			}
 			return nil
 		})

@@ -15,6 +15,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/skerry-ft/skerry/checkpoint"
+	"github.com/skerry-ft/skerry/internal/backoff"
 	"github.com/skerry-ft/skerry/manager"
 	"github.com/skerry-ft/skerry/pg/tcp"
 	"github.com/skerry-ft/skerry/tensor"
@@ -144,10 +145,8 @@ func (t *healTrainer) train(ctx context.Context) error {
 		if err := t.m.StartQuorum(ctx); err != nil {
 			return err
 		}
-		select { // what an accelerator would do
-		case <-time.After(time.Duration(t.args.StepMs) * time.Millisecond):
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := backoff.Sleep(ctx, time.Duration(t.args.StepMs)*time.Millisecond); err != nil { // what an accelerator would do
+			return err
 		}
 		for i := range t.grads {
 			t.grads[i] = float32(t.m.Step()%7) + 1

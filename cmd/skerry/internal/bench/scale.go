@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/skerry-ft/skerry/internal/backoff"
 )
 
 // The envelope, for n = 10,000 sessions at one server:
@@ -74,7 +76,7 @@ func scaleRows(ctx context.Context, n, rounds int, emit func(Row) error) (err er
 	p := Params{"n": n, "conns": len(crowd.conns), "durable": true}
 	// Who opens a session puts the first quorum off by a heartbeat timeout: not
 	// what is measured.
-	if err := pause(ctx, time.Duration(crowd.quiet.Load())*3/2); err != nil {
+	if err := backoff.Sleep(ctx, time.Duration(crowd.quiet.Load())*3/2); err != nil {
 		return err
 	}
 	var took, cpu []float64
@@ -92,7 +94,7 @@ func scaleRows(ctx context.Context, n, rounds int, emit func(Row) error) (err er
 			return err
 		}
 		took, cpu = append(took, d.Seconds()*1e3), append(cpu, (after-before).Seconds()*1e3)
-		if err := pause(ctx, 300*time.Millisecond); err != nil {
+		if err := backoff.Sleep(ctx, 300*time.Millisecond); err != nil {
 			return err
 		}
 	}
@@ -113,7 +115,7 @@ func beatRows(ctx context.Context, crowd *crowd, pid, samples int, p Params, emi
 			return err
 		}
 		sent, began := crowd.beats.Load(), time.Now()
-		if err := pause(ctx, time.Second); err != nil {
+		if err := backoff.Sleep(ctx, time.Second); err != nil {
 			return err
 		}
 		after, err := cpuOf(pid)
@@ -218,13 +220,4 @@ func emitAll(emit func(Row) error, rows ...Row) error {
 		}
 	}
 	return nil
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 
+	"github.com/skerry-ft/skerry/internal/backoff"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/quorum"
@@ -155,10 +156,7 @@ func (c *crowd) beat(ctx context.Context, k int) {
 		}
 		due -= sent
 		began = began.Add(-time.Duration(due * float64(time.Duration(c.interval.Load())) / float64(len(mine))))
-		select {
-		case <-time.After(max(5*time.Millisecond, time.Duration(c.interval.Load())/time.Duration(len(mine)))):
-		case <-ctx.Done():
-		}
+		_ = backoff.Sleep(ctx, max(5*time.Millisecond, time.Duration(c.interval.Load())/time.Duration(len(mine)))) // the loop looks at ctx
 	}
 }
 

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -39,21 +40,11 @@ func runCollectives(ctx context.Context, o Options, emit func(Row) error) error 
 
 // runOps measures each op at each world size and number of bytes.
 func runOps(ctx context.Context, o Options, bench string, ops []string, sizes []int64, emit func(Row) error) error {
-	worlds := []int{2, 4, 8}
-	if o.N != nil {
-		worlds = o.N
-	}
-	if o.Bytes != nil {
-		sizes = o.Bytes
-	}
-	contest := Contest{Bench: bench, Unit: "us", Samples: 10, Warmup: 1}
-	if o.Samples > 0 {
-		contest.Samples = o.Samples
-	}
-	for _, n := range worlds {
+	contest := Contest{Bench: bench, Unit: "us", Samples: cmp.Or(o.Samples, 10), Warmup: 1}
+	for _, n := range o.worlds(2, 4, 8) {
 		err := withRanks(ctx, o, n, func(all []Contestant) error {
 			for _, op := range ops {
-				for _, size := range sizes {
+				for _, size := range o.sizes(sizes...) {
 					if err := runOp(ctx, contest, Params{"op": op, "n": n, "bytes": size}, all, emit); err != nil {
 						return err
 					}

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,19 +23,9 @@ import (
 
 // runBaby measures what a child costs.
 func runBaby(ctx context.Context, o Options, emit func(Row) error) error {
-	worlds, sizes := []int{2}, []int64{4, 4 << 10, 1 << 20, 25 << 20}
-	if o.N != nil {
-		worlds = o.N
-	}
-	if o.Bytes != nil {
-		sizes = o.Bytes
-	}
-	contest := Contest{Bench: "baby", Unit: "us", Samples: 60, Warmup: 3}
-	if o.Samples > 0 {
-		contest.Samples = o.Samples
-	}
-	for _, n := range worlds {
-		if err := babyWorld(ctx, contest, n, sizes, emit); err != nil {
+	contest := Contest{Bench: "baby", Unit: "us", Samples: cmp.Or(o.Samples, 60), Warmup: 3}
+	for _, n := range o.worlds(2) {
+		if err := babyWorld(ctx, contest, n, o.sizes(4, 4<<10, 1<<20, 25<<20), emit); err != nil {
 			return err
 		}
 	}
@@ -119,30 +110,23 @@ func (r recorder) Sample(ctx context.Context, p Params) (float64, error) {
 func babyRestarts(ctx context.Context, contest Contest, emit func(Row) error) error {
 	contest.Unit = "ms"
 	contest.Samples = min(contest.Samples, maxRestarts)
-	server, err := store.NewServer(store.ServerConfig{})
+	address, end, err := serveStore(store.ServerConfig{})
 	if err != nil {
 		return err
 	}
-	storeCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
-	served := make(chan error, 1)
-	go func() { served <- server.Run(storeCtx) }()
 	for _, spare := range []bool{false, true} {
-		r := &restarter{address: server.Addr(), spare: spare}
+		r := &restarter{address: address, spare: spare}
 		if r.backend, err = baby.New(baby.Options{Backend: tcp.Name}); err != nil {
 			break
 		}
 		var rows []Row
 		rows, err = contest.Run(ctx, Params{"op": "restart", "spare": spare}, []Contestant{r})
 		err = errors.Join(err, r.Close())
-		for _, row := range rows {
-			err = errors.Join(err, emit(row))
-		}
-		if err != nil {
+		if err = errors.Join(err, emitAll(emit, rows...)); err != nil {
 			break
 		}
 	}
-	stop()
-	return errors.Join(err, <-served)
+	return errors.Join(err, end())
 }
 
 // maxRestarts bounds the samples of restarts, each of which is a process.

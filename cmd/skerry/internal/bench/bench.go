@@ -42,6 +42,22 @@ func (o Options) Validate() error {
 	return nil
 }
 
+// worlds are the numbers of ranks that the user chose, or the bench's own.
+func (o Options) worlds(own ...int) []int {
+	if o.N != nil {
+		return o.N
+	}
+	return own
+}
+
+// sizes are the numbers of bytes that the user chose, or the bench's own.
+func (o Options) sizes(own ...int64) []int64 {
+	if o.Bytes != nil {
+		return o.Bytes
+	}
+	return own
+}
+
 // note tells the person at the terminal something that is not a row.
 func (o Options) note(format string, args ...any) {
 	if o.Notes != nil {

@@ -60,6 +60,16 @@ func (c Contest) row(impl string, p Params, samples []float64) Row {
 	}
 }
 
+// emitAll hands out rows, up to an error.
+func emitAll(emit func(Row) error, rows ...Row) error {
+	for _, row := range rows {
+		if err := emit(row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Quantile is the q-quantile of sorted samples by linear interpolation.
 func Quantile(sorted []float64, q float64) float64 {
 	if len(sorted) == 0 {

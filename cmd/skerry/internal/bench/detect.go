@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,7 +10,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
-	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -35,20 +35,11 @@ const (
 // runDetect measures from SIGKILL of one rank to the failure of each survivor's
 // all-reduce.
 func runDetect(ctx context.Context, o Options, emit func(Row) error) error {
-	worlds, bytes, kills := []int{8}, int64(detectBytes), detectKills
-	if o.N != nil {
-		worlds = o.N
-	}
-	if o.Bytes != nil {
-		bytes = o.Bytes[0]
-	}
-	if o.Samples > 0 {
-		kills = o.Samples
-	}
+	bytes, kills := o.sizes(detectBytes)[0], cmp.Or(o.Samples, detectKills)
 	if o.Peers {
 		o.note("not measured: gloo, openmpi: killing a rank ends or hangs the run")
 	}
-	for _, n := range worlds {
+	for _, n := range o.worlds(8) {
 		if n < 2 {
 			return fmt.Errorf("bench detect: n = %d, want at least 2", n)
 		}
@@ -61,13 +52,8 @@ func runDetect(ctx context.Context, o Options, emit func(Row) error) error {
 				}
 				took = append(took, more...)
 			}
-			slices.Sort(took)
-			row := Row{
-				Bench: "detect", Impl: kind.impl, Unit: "ms", Samples: len(took),
-				Median: Quantile(took, 0.5), P99: Quantile(took, 0.99),
-				Params: Params{"n": n, "bytes": bytes, "kills": kills},
-			}
-			if err := emit(row); err != nil {
+			c := Contest{Bench: "detect", Unit: "ms"}
+			if err := emit(c.row(kind.impl, Params{"n": n, "bytes": bytes, "kills": kills}, took)); err != nil {
 				return err
 			}
 		}
@@ -111,18 +97,12 @@ func (s *rankServer) stormUntilKilled(ctx context.Context) error {
 // detectOnce starts n ranks, kills the last, and returns each survivor's time in
 // milliseconds.
 func detectOnce(ctx context.Context, n int, bytes int64, transport tcp.Transport) (took []float64, err error) {
-	server, err := store.NewServer(store.ServerConfig{})
+	address, end, err := serveStore(store.ServerConfig{})
 	if err != nil {
 		return nil, err
 	}
-	storeCtx, stop := context.WithCancel(ctx)
-	served := make(chan error, 1)
-	go func() { served <- server.Run(storeCtx) }()
-	defer func() {
-		stop()
-		err = errors.Join(err, <-served)
-	}()
-	args, err := json.Marshal(rankArgs{Store: server.Addr() + "/detect", Transport: transport, Storm: bytes})
+	defer func() { err = errors.Join(err, end()) }()
+	args, err := json.Marshal(rankArgs{Store: address + "/detect", Transport: transport, Storm: bytes})
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,17 +34,11 @@ const (
 // replicas ask through torchft's API without a pause, and measures until all of
 // them have a quorum that was formed after the kill.
 func runFailover(ctx context.Context, o Options, emit func(Row) error) error {
-	worlds, kills := o.N, failoverKills
-	if worlds == nil {
-		worlds = []int{failoverReplicas}
-	}
-	if o.Samples > 0 {
-		kills = o.Samples
-	}
+	kills := cmp.Or(o.Samples, failoverKills)
 	if o.Peers {
 		o.note("not measured: torchft: its lighthouse is one process; killed, it ends the run")
 	}
-	for _, n := range worlds {
+	for _, n := range o.worlds(failoverReplicas) {
 		for _, fast := range []bool{true, false} {
 			row, err := failoverRow(ctx, n, kills, fast)
 			if err == nil {

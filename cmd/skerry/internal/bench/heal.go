@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -35,17 +36,11 @@ var healChanges = []string{changeNone, changeRows, changeAll}
 // runHeal measures the members' longest time between two commits while a replica
 // joins whose state is all different, and the raw stream of as many bytes.
 func runHeal(ctx context.Context, o Options, emit func(Row) error) error {
-	sizes, samples := []int64{1 << 30}, 5
-	if o.Bytes != nil {
-		sizes = o.Bytes
-	}
-	if o.Samples > 0 {
-		samples = o.Samples
-	}
+	samples := cmp.Or(o.Samples, 5)
 	if o.Peers {
 		o.note("not measured: torchft: a trainer of its own is needed, see docs/bench/README.md")
 	}
-	for _, bytes := range sizes {
+	for _, bytes := range o.sizes(1 << 30) {
 		if err := emitRaw(ctx, bytes, samples, emit); err != nil {
 			return fmt.Errorf("bench heal: %w", err)
 		}
@@ -54,10 +49,8 @@ func runHeal(ctx context.Context, o Options, emit func(Row) error) error {
 			if err != nil {
 				return fmt.Errorf("bench heal: %s of %d bytes: %w", change, bytes, err)
 			}
-			for _, row := range rows {
-				if err := emit(row); err != nil {
-					return err
-				}
+			if err := emitAll(emit, rows...); err != nil {
+				return err
 			}
 		}
 	}
@@ -75,11 +68,7 @@ func emitRaw(ctx context.Context, bytes int64, samples int, emit func(Row) error
 		}
 		took = append(took, ms)
 	}
-	slices.Sort(took)
-	return emit(Row{
-		Bench: "heal-raw", Impl: "raw stream", Unit: "ms", Samples: len(took),
-		Median: Quantile(took, 0.5), P99: Quantile(took, 0.99), Params: Params{"bytes": bytes},
-	})
+	return emit(Contest{Bench: "heal-raw", Unit: "ms"}.row("raw stream", Params{"bytes": bytes}, took))
 }
 
 func rawStream(ctx context.Context, bytes int64) (ms float64, err error) {
@@ -145,17 +134,11 @@ func healRows(ctx context.Context, bytes int64, change string, samples int) (row
 		"healed_mib": median(sum.healed), "copy_mib_s": median(sum.rate),
 		"discards": sum.discards,
 	}
-	for _, r := range []struct {
-		bench string
-		took  []float64
-	}{{"heal-gap", sum.gaps}, {"heal-over-step", sum.over}, {"heal-joined", sum.joined}} {
-		slices.Sort(r.took)
-		rows = append(rows, Row{
-			Bench: r.bench, Impl: "skerry", Unit: "ms", Samples: len(r.took),
-			Median: Quantile(r.took, 0.5), P99: Quantile(r.took, 0.99), Params: p,
-		})
-	}
-	return rows, nil
+	return []Row{
+		Contest{Bench: "heal-gap", Unit: "ms"}.row("skerry", p, sum.gaps),
+		Contest{Bench: "heal-over-step", Unit: "ms"}.row("skerry", p, sum.over),
+		Contest{Bench: "heal-joined", Unit: "ms"}.row("skerry", p, sum.joined),
+	}, nil
 }
 
 func healStep(bytes int64) time.Duration {

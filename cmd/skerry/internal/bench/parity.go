@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,16 +32,8 @@ const (
 // computation to hide it: steps that compare and such that do not, in turn, of one
 // replica whose optimizer writes its whole state.
 func runParity(ctx context.Context, o Options, emit func(Row) error) error {
-	sizes := o.Bytes
-	if sizes == nil {
-		sizes = []int64{parityBytes}
-	}
-	samples := paritySamples
-	if o.Samples > 0 {
-		samples = o.Samples
-	}
-	for _, bytes := range sizes {
-		plain, compared, err := measureParity(ctx, bytes, samples)
+	for _, bytes := range o.sizes(parityBytes) {
+		plain, compared, err := measureParity(ctx, bytes, cmp.Or(o.Samples, paritySamples))
 		if err != nil {
 			return fmt.Errorf("bench parity: %w", err)
 		}
@@ -50,16 +43,12 @@ func runParity(ctx context.Context, o Options, emit func(Row) error) error {
 			added[i] = us - base
 		}
 		each := Quantile(added, 0.5) / quorum.DefaultParityEvery
-		err = emit(Row{
-			Bench: "parity", Impl: "skerry", Unit: "us", Samples: len(added),
-			Median: Quantile(added, 0.5), P99: Quantile(added, 0.99),
-			Params: Params{
-				"mib": float64(bytes) / (1 << 20), "plain_us": base, "per_step_us": each,
-				"percent_of_200ms": each / (parityStepMs * 1000) * 100,
-				"found_within":     quorum.ParityBound(quorum.DefaultParityEvery, bytes),
-			},
-		})
-		if err != nil {
+		p := Params{
+			"mib": float64(bytes) / (1 << 20), "plain_us": base, "per_step_us": each,
+			"percent_of_200ms": each / (parityStepMs * 1000) * 100,
+			"found_within":     quorum.ParityBound(quorum.DefaultParityEvery, bytes),
+		}
+		if err := emit(Contest{Bench: "parity", Unit: "us"}.row("skerry", p, added)); err != nil {
 			return err
 		}
 	}

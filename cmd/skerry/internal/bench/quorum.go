@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 )
@@ -13,15 +14,8 @@ import (
 // runQuorum measures the time until all n replicas have their answer, through
 // torchft's API, which asks every step.
 func runQuorum(ctx context.Context, o Options, emit func(Row) error) error {
-	worlds := o.N
-	if worlds == nil {
-		worlds = []int{2, 8}
-	}
-	contest := Contest{Bench: "quorum", Unit: "us", Samples: 200, Warmup: 20}
-	if o.Samples > 0 {
-		contest.Samples = o.Samples
-	}
-	for _, n := range worlds {
+	contest := Contest{Bench: "quorum", Unit: "us", Samples: cmp.Or(o.Samples, 200), Warmup: 20}
+	for _, n := range o.worlds(2, 8) {
 		for _, s := range []serverOptions{{count: 1}, {count: 1, durable: true}, {count: 3, durable: true}} {
 			s.minReplicas = n
 			if err := quorumRows(ctx, contest, o, s, emit); err != nil {
@@ -74,10 +68,8 @@ func quorumRows(ctx context.Context, contest Contest, o Options, s serverOptions
 		}
 		// What is not written is not synced: the log's index is the count of both.
 		rows[0].Params = Params{"n": n, "servers": s.count, "durable": s.durable, "change": change, "writes": int(after - before)}
-		for _, row := range rows {
-			if err := emit(row); err != nil {
-				return err
-			}
+		if err := emitAll(emit, rows...); err != nil {
+			return err
 		}
 	}
 	return nil

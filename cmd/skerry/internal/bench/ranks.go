@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"time"
@@ -27,24 +26,33 @@ type ranks struct {
 // workersEnd bounds how long workers are given to end by themselves.
 const workersEnd = 5 * time.Second
 
+// serveStore serves a store until end, which returns what the server said.
+func serveStore(cfg store.ServerConfig) (address string, end func() error, err error) {
+	server, err := store.NewServer(cfg)
+	if err != nil {
+		return "", nil, err
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- server.Run(ctx) }()
+	return server.Addr(), func() error {
+		stop()
+		return <-served
+	}, nil
+}
+
 // startRanks starts n workers, which connect and wait for tasks.
 func startRanks(ctx context.Context, n int, kind transportKind) (*ranks, error) {
 	t, err := openTLS(kind.tls)
 	if err != nil {
 		return nil, err
 	}
-	server, err := store.NewServer(store.ServerConfig{TLS: t})
+	address, endStore, err := serveStore(store.ServerConfig{TLS: t})
 	if err != nil {
 		return nil, err
 	}
-	storeCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
-	served := make(chan error, 1)
-	go func() { served <- server.Run(storeCtx) }()
-	r := &ranks{kind: kind, endStore: func() error {
-		stop()
-		return <-served
-	}}
-	args, err := json.Marshal(rankArgs{Store: fmt.Sprintf("%s/bench", server.Addr()), Transport: kind.transport, Child: kind.child, TLS: kind.tls})
+	r := &ranks{kind: kind, endStore: endStore}
+	args, err := json.Marshal(rankArgs{Store: address + "/bench", Transport: kind.transport, Child: kind.child, TLS: kind.tls})
 	if err != nil {
 		return nil, errors.Join(err, r.Close())
 	}

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -23,15 +24,8 @@ const (
 
 // runReconfigure measures from "quorum known" to the first all-reduce done.
 func runReconfigure(ctx context.Context, o Options, emit func(Row) error) error {
-	worlds := []int{2, 4, 8}
-	if o.N != nil {
-		worlds = o.N
-	}
-	contest := Contest{Bench: "reconfigure", Unit: "ms", Samples: 10, Warmup: 1}
-	if o.Samples > 0 {
-		contest.Samples = o.Samples
-	}
-	for _, n := range worlds {
+	contest := Contest{Bench: "reconfigure", Unit: "ms", Samples: cmp.Or(o.Samples, 10), Warmup: 1}
+	for _, n := range o.worlds(2, 4, 8) {
 		err := withRanks(ctx, o, n, func(all []Contestant) error {
 			for _, op := range []string{opNew, opKept, opJoin} {
 				p := Params{"op": op, "n": n, "bytes": int64(4)}

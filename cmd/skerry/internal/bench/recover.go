@@ -2,12 +2,12 @@ package bench
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
-	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -37,14 +37,7 @@ type demoResult struct {
 // runRecover measures, in the demo itself, SIGKILL to the last survivor's next
 // commit.
 func runRecover(ctx context.Context, o Options, emit func(Row) error) error {
-	worlds := o.N
-	if worlds == nil {
-		worlds = []int{4}
-	}
-	kills := 10
-	if o.Samples > 0 {
-		kills = o.Samples
-	}
+	worlds, kills := o.worlds(4), cmp.Or(o.Samples, 10)
 	if o.Peers {
 		o.note("not measured: torchft: a trainer of its own is needed, see docs/bench/README.md")
 	}
@@ -61,13 +54,8 @@ func runRecover(ctx context.Context, o Options, emit func(Row) error) error {
 		if !r.Parity {
 			return fmt.Errorf("bench recover: replicas differ after %d kills", kills)
 		}
-		samples := slices.Sorted(slices.Values(r.RecoverMs.Samples))
-		row := Row{
-			Bench: "recover", Impl: "skerry", Unit: "ms", Samples: len(samples),
-			Median: Quantile(samples, 0.5), P99: Quantile(samples, 0.99),
-			Params: Params{"n": n, "step_ms": r.StepMs, "goodput": r.Goodput},
-		}
-		if err := emit(row); err != nil {
+		p := Params{"n": n, "step_ms": r.StepMs, "goodput": r.Goodput}
+		if err := emit(Contest{Bench: "recover", Unit: "ms"}.row("skerry", p, r.RecoverMs.Samples)); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,20 +41,13 @@ func runScale(ctx context.Context, o Options, emit func(Row) error) error {
 	if err := moreFiles(); err != nil {
 		return fmt.Errorf("bench scale: raise the limit of open files: %w", err)
 	}
-	sizes, askers := []int{scaleSessions}, []int{scaleAskers}
-	if o.N != nil {
-		sizes, askers = o.N, o.N
-	}
-	rounds := scaleRounds
-	if o.Samples > 0 {
-		rounds = o.Samples
-	}
-	for _, n := range sizes {
+	rounds := cmp.Or(o.Samples, scaleRounds)
+	for _, n := range o.worlds(scaleSessions) {
 		if err := scaleRows(ctx, n, rounds, emit); err != nil {
 			return fmt.Errorf("bench scale: %d sessions: %w", n, err)
 		}
 	}
-	for _, n := range askers {
+	for _, n := range o.worlds(scaleAskers) {
 		if err := scaleAskRows(ctx, o, n, rounds, emit); err != nil {
 			return fmt.Errorf("bench scale: %d replicas through torchft's API: %w", n, err)
 		}
@@ -211,13 +205,4 @@ func (m *meter) Sample(ctx context.Context, p Params) (float64, error) {
 	after, err := cpuOf(m.pid)
 	m.cpu = append(m.cpu, (after-before).Seconds()*1e3)
 	return v, err
-}
-
-func emitAll(emit func(Row) error, rows ...Row) error {
-	for _, row := range rows {
-		if err := emit(row); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -83,21 +83,14 @@ func benchCertificates() (files store.TLSFiles, remove func() error, err error) 
 // tlsCollectives are all-reduces over the sockets that hosts have between them, and
 // the first one of a group all of whose edges are new.
 func tlsCollectives(ctx context.Context, o Options, files store.TLSFiles, emit func(Row) error) error {
-	worlds, sizes := []int{2}, []int64{4 << 10, 1 << 20, 25 << 20, 256 << 20}
-	if o.N != nil {
-		worlds = o.N
-	}
-	if o.Bytes != nil {
-		sizes = o.Bytes
-	}
 	contest := Contest{Bench: "tls", Unit: "us", Samples: cmp.Or(o.Samples, 10), Warmup: 1}
 	kinds := []transportKind{
 		{impl: implPlain, transport: tcp.TransportTCP},
 		{impl: implTLS, transport: tcp.TransportTCP, tls: &files},
 	}
-	for _, n := range worlds {
+	for _, n := range o.worlds(2) {
 		err := withKinds(ctx, o, n, kinds, func(all []Contestant) error {
-			for _, size := range sizes {
+			for _, size := range o.sizes(4<<10, 1<<20, 25<<20, 256<<20) {
 				if err := runOp(ctx, contest, Params{"op": opAllReduce, "n": n, "bytes": size}, all, emit); err != nil {
 					return err
 				}
@@ -118,12 +111,8 @@ func tlsCollectives(ctx context.Context, o Options, files store.TLSFiles, emit f
 
 // tlsHeals are fetches of whole states from a donor, which reads nothing from a disk.
 func tlsHeals(ctx context.Context, o Options, files store.TLSFiles, emit func(Row) error) error {
-	sizes := []int64{256 << 20}
-	if o.Bytes != nil {
-		sizes = o.Bytes
-	}
 	contest := Contest{Bench: "tls", Unit: "us", Samples: cmp.Or(o.Samples, 10), Warmup: 1}
-	for _, size := range sizes {
+	for _, size := range o.sizes(256 << 20) {
 		err := withHealers(ctx, files, size, func(all []Contestant) error {
 			return runOp(ctx, contest, Params{"op": opHeal, "n": 2, "bytes": size}, all, emit)
 		})

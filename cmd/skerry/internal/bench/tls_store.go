@@ -47,10 +47,7 @@ func tlsStores(ctx context.Context, o Options, files store.TLSFiles, emit func(R
 		{"op": opStoreSet, "bytes": 1 << 20}, {"op": opStoreGet, "bytes": 1 << 20},
 	} {
 		rows, err := contest.Run(ctx, p, all)
-		for _, row := range rows {
-			err = errors.Join(err, emit(row))
-		}
-		if err != nil {
+		if err = errors.Join(err, emitAll(emit, rows...)); err != nil {
 			return err
 		}
 	}
@@ -60,26 +57,21 @@ func tlsStores(ctx context.Context, o Options, files store.TLSFiles, emit func(R
 // meeting is a store and a client of it.
 type meeting struct {
 	impl   string
+	addr   string
 	config store.ClientConfig
-	server *store.Server
 	client *store.Client
-	stop   context.CancelFunc
-	ran    chan error
+	end    func() error // of the server
 }
 
 func startStore(ctx context.Context, impl string, t *store.TLS) (*meeting, error) {
 	token := []byte("the token of a bench")
-	m := &meeting{impl: impl, config: store.ClientConfig{Token: token, TLS: t}, ran: make(chan error, 1)}
+	m := &meeting{impl: impl, config: store.ClientConfig{Token: token, TLS: t}}
 	var err error
-	if m.server, err = store.NewServer(store.ServerConfig{Token: token, TLS: t}); err != nil {
+	if m.addr, m.end, err = serveStore(store.ServerConfig{Token: token, TLS: t}); err != nil {
 		return nil, err
 	}
-	running, stop := context.WithCancel(ctx)
-	m.stop = stop
-	go func() { m.ran <- m.server.Run(running) }()
-	if m.client, err = store.Dial(ctx, m.server.Addr(), m.config); err != nil {
-		stop()
-		return nil, errors.Join(err, <-m.ran)
+	if m.client, err = store.Dial(ctx, m.addr, m.config); err != nil {
+		return nil, errors.Join(err, m.end())
 	}
 	return m, nil
 }
@@ -96,7 +88,7 @@ func (m *meeting) Sample(ctx context.Context, p Params) (float64, error) {
 	switch p["op"] {
 	case opStoreOpen:
 		call = func() error {
-			c, err := store.Dial(ctx, m.server.Addr(), m.config)
+			c, err := store.Dial(ctx, m.addr, m.config)
 			if err != nil {
 				return err
 			}
@@ -133,7 +125,5 @@ func (m *meeting) Sample(ctx context.Context, p Params) (float64, error) {
 
 // Close implements Contestant.
 func (m *meeting) Close() error {
-	err := m.client.Close()
-	m.stop()
-	return errors.Join(err, <-m.ran)
+	return errors.Join(m.client.Close(), m.end())
 }

@@ -50,28 +50,34 @@ func (s *seat) below(ranks []int) []int {
 // errMoved ends an op of a composed verb whose seat holds no more when the op runs.
 var errMoved = fmt.Errorf("%w: other ranks take part than when the verb began", ErrAborted)
 
-// composed is a verb that is made of several ops. It takes its seat first, which under
-// Managed means to wait for the quorum; its sizes, roots and slots come from the seat,
-// never from Group.Rank and Group.Size; and each of its ops carries the seat, so that
-// none runs among other ranks than those that the verb was laid out for.
-type composed struct {
+// Composed is a verb that is made of several ops, under way; see Group.Compose. Its
+// sizes, roots and slots come from here, never from Group.Rank and Group.Size, and all
+// its ops run among the ranks of Roster or not at all. It is for one goroutine.
+type Composed struct {
 	seat
 
 	g      *Group
 	issued bool // an op of it has run, or failed to
 }
 
-// compose runs body, a verb made of several ops. Body starts anew if the quorum falls
-// before its first op runs, and nothing else was issued in this attempt: the attempt goes
-// on in the next quorum then. Whatever else fails is an error on this rank, and under
-// Managed reported as well, so that the step is discarded.
-func (g *Group) compose(ctx context.Context, body func(c *composed) error) error {
+// Compose runs body, a verb made of several ops, once it is known who takes part: under
+// Managed it waits for the quorum. All ranks compose the same verb, in the order of their
+// other ops, and body returns the errors of its ops as they are or wrapped.
+//
+// Body starts anew if the quorum falls before its first op runs, and nothing else was
+// issued in this attempt: the attempt goes on in the next quorum then. Whatever else fails
+// is an error on this rank, and under Managed reported as well, so that the step is
+// discarded.
+//
+// Errors: those of body; ErrUnconfigured, ErrNotMember, ErrNotParticipating, ErrAborted,
+// ErrClosed and ctx's cause if it does not become known who takes part.
+func (g *Group) Compose(ctx context.Context, body func(c *Composed) error) error {
 	for {
 		s, err := g.takeSeat(ctx)
 		if err != nil {
 			return err
 		}
-		c := &composed{seat: s, g: g}
+		c := &Composed{seat: s, g: g}
 		err = body(c)
 		if !errors.Is(err, errMoved) {
 			return err
@@ -96,7 +102,7 @@ func (g *Group) takeSeat(ctx context.Context) (seat, error) {
 	if m, ok := find[*Managed](g.backend); ok {
 		return m.takeSeat(ctx)
 	}
-	c, ok := g.config()
+	c, ok := g.Config()
 	if ok && c.WorldSize() > 0 {
 		return seatIn(c), nil
 	}
@@ -160,28 +166,42 @@ func (m *Managed) discarded(cause error) error {
 	return fmt.Errorf("%w: %s: %w", ErrAborted, what, cause)
 }
 
-// do runs an op of the verb. Unlike a verb of one op it also returns what a decorator
+// Rank is this process's rank among those that take part; -1 in a member that does not.
+func (c *Composed) Rank() int { return c.rank }
+
+// Size is the number of ranks that take part, 1 or more.
+func (c *Composed) Size() int { return c.size }
+
+// Roster tells who takes part, by the ranks of the group below: without Managed all.
+func (c *Composed) Roster() Roster { return c.roster }
+
+// Do runs an op of the verb. Unlike a verb of one op it also returns what a decorator
 // keeps from the caller: the memory of an op that failed would be taken for what a
 // peer sent.
-func (c *composed) do(ctx context.Context, op *Op) error {
+func (c *Composed) Do(ctx context.Context, op *Op) error {
 	if d, ok := ctx.Deadline(); ok {
 		op.Deadline = d
 	}
-	return c.wait(ctx, c.start(op))
+	return c.Wait(ctx, c.Start(op))
 }
 
-// start starts an op of the verb; wait waits for it.
-func (c *composed) start(op *Op) *Work {
+// Start starts an op of the verb and returns without waiting for a peer.
+func (c *Composed) Start(op *Op) *Work {
 	op.seat = &c.seat
 	return c.g.submit(op)
 }
 
-func (c *composed) wait(ctx context.Context, w *Work) error {
+// Wait waits for an op that Start has started, as Group.Wait does; the error is as
+// that of Do.
+func (c *Composed) Wait(ctx context.Context, w *Work) error {
 	return c.seen(c.g.Wait(ctx, w))
 }
 
+// Result is the error of an op that Start has started and that is done, as that of Do.
+func (c *Composed) Result(w *Work) error { return c.seen(w.Err()) }
+
 // seen is the error of an op of the verb that is done, or what was kept from the caller.
-func (c *composed) seen(err error) error {
+func (c *Composed) seen(err error) error {
 	if errors.Is(err, errMoved) {
 		return err
 	}
@@ -201,12 +221,12 @@ func (c *composed) seen(err error) error {
 	return nil // not the group's error: a peer that is through may have left by now
 }
 
-// broadcast copies t of root into t of every other rank.
-func (c *composed) broadcast(ctx context.Context, t tensor.Tensor, root int) error {
-	return c.do(ctx, &Op{Kind: KindBroadcast, Root: root, In: []tensor.Tensor{t}, Out: []tensor.Tensor{t}})
+// Broadcast is Group.Broadcast as an op of the verb.
+func (c *Composed) Broadcast(ctx context.Context, t tensor.Tensor, root int) error {
+	return c.Do(ctx, &Op{Kind: KindBroadcast, Root: root, In: []tensor.Tensor{t}, Out: []tensor.Tensor{t}})
 }
 
-// allGather copies in of every rank into out, one after the other.
-func (c *composed) allGather(ctx context.Context, in, out tensor.Tensor) error {
-	return c.do(ctx, &Op{Kind: KindAllGather, Flat: true, In: []tensor.Tensor{in}, Out: []tensor.Tensor{out}})
+// AllGatherIntoTensor is Group.AllGatherIntoTensor as an op of the verb.
+func (c *Composed) AllGatherIntoTensor(ctx context.Context, in, out tensor.Tensor) error {
+	return c.Do(ctx, &Op{Kind: KindAllGather, Flat: true, In: []tensor.Tensor{in}, Out: []tensor.Tensor{out}})
 }

@@ -13,15 +13,11 @@
 //	err := g.Configure(ctx, cfg)                 // blocks until all ranks are connected
 //	err = g.AllReduce(ctx, tensor.Of(grads), tensor.Sum) // in place
 //
-// Where there is no manager, [Init] meets the other ranks (env://, tcp://,
-// file://, a store) and returns their [World]; backends are then named:
-//
-//	err := tcp.Register() // once, in main
-//	w, err := pg.Init(ctx, pg.InitConfig{Backend: "tcp", Method: "tcp://10.1.1.20:23456?rank=0&world_size=4"})
-//	pair, _, err := w.NewSubgroups(ctx, 2, pg.GroupOptions{})
-//	err = errors.Join(pair.Barrier(ctx), w.Barrier(ctx), w.Destroy())
-//
-// The example of [github.com/skerry-ft/skerry/pg/tcp.Register] is this as a program that runs.
+// A group of a training job comes from its manager. Where there is none, package
+// [github.com/skerry-ft/skerry/dist] meets the other ranks and makes the group of all.
+// It also has what is made of this package's verbs: uneven gathers, verbs over several
+// tensors of a rank, the monitored barrier, meshes, groups by name, and, in
+// [github.com/skerry-ft/skerry/dist/object], collectives of Go values.
 //
 // # Verbs
 //
@@ -29,11 +25,11 @@
 // are ranks of that group, also in a subgroup; [Group.GroupRank] and
 // [Group.GlobalRank] translate. Verbs of several ops (coalesced ones, batches of
 // sends and receives) are one op of kind [KindBatch]; verbs into one tensor are
-// ops whose slots lie in it. Object verbs, the uneven all-gather, the
-// monitored barrier and [Group.NewGroup] are made of others: they wait until it is known
-// who takes part, and all their ops run among the same ranks, or the verb fails with
-// [ErrAborted]. What Managed keeps from the caller of one op these verbs return, for
-// their results would be made of memory that no peer wrote.
+// ops whose slots lie in it. [Group.Compose] runs a verb that is made of others, as
+// [Group.NewGroup] and those of package dist are: it waits until it is known
+// who takes part, and all the verb's ops run among the same ranks, or it fails with
+// [ErrAborted]. What Managed keeps from the caller of one op such a verb returns, for
+// its results would be made of memory that no peer wrote.
 // Outputs that overlap another tensor of their op are refused.
 //
 // # Subgroups
@@ -81,14 +77,11 @@
 // for users without a manager. Backends are known by name through [Register]
 // and [Open]; a main registers those it wants.
 //
-// A [Mesh] names dimensions over groups, of which one may be resizable. A
-// [Directory] finds groups by name.
-//
 // # Debugging
 //
 // A [Debugger] puts on every group what the level says: OFF nothing, INFO a log
 // of groups and what they did (to the logger given, or to standard error), DETAIL also [Check], which compares what the
-// ranks call before they run it and names who does not come. [Init] makes one
+// ranks call before they run it and names who does not come. dist.Init makes one
 // from the environment (TORCH_DISTRIBUTED_DEBUG and others, see
 // [DebugConfig.FromEnv]); its subgroups have it too. [Trace] is a flight
 // recorder, which dumps the last ops when a group breaks; "skerry trace" and

@@ -37,9 +37,6 @@ var (
 	ErrUnknownGroup = errors.New("pg: unknown group")
 	// ErrNameTaken is returned for a group name that is in use.
 	ErrNameTaken = errors.New("pg: group name is taken")
-	// ErrInitialized is returned by Init for a rendezvous that this process has
-	// joined under the same rank already. Destroy that world first.
-	ErrInitialized = errors.New("pg: initialized already")
 	// ErrPeerLost is the cause when a link to a peer broke or fell silent.
 	ErrPeerLost = errors.New("pg: peer lost")
 	// ErrUnreachable is the cause, beside ErrPeerLost or ErrNoStore, when a host

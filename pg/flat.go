@@ -25,10 +25,10 @@ func (g *Group) submit(op *Op) *Work {
 // of a batch before the first of them starts. A decorator with ranks of its own does
 // that, once it knows them.
 func (g *Group) prepareSlots(op *Op) error {
-	if _, ranked := find[Ranker](g.backend); ranked {
+	if g.Resizable() {
 		return nil
 	}
-	c, ok := g.config()
+	c, ok := g.Config()
 	if !ok {
 		if err := g.backend.Err(); err != nil {
 			return err
@@ -61,7 +61,7 @@ func (op *Op) settleSlots(rank, worldSize int) error {
 // tensors per rank its divisor.
 func (op *Op) expand(worldSize int) error {
 	if op.averagesSeveral() {
-		op.Divisor = op.perRank * worldSize
+		op.Divisor = op.PerRank * worldSize
 	}
 	if !op.Flat {
 		return nil
@@ -106,7 +106,7 @@ func (op *Op) expand(worldSize int) error {
 // averagesSeveral tells whether the divisor follows from the number of ranks and of the
 // tensors of each.
 func (op *Op) averagesSeveral() bool {
-	return op.perRank > 0 && op.Reduce == tensor.Avg && op.Divisor == 0
+	return op.PerRank > 0 && op.Reduce == tensor.Avg && op.Divisor == 0
 }
 
 // checkFlatSizes says what is wrong in terms of the two tensors the caller gave,

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/pgtest"
 	"github.com/skerry-ft/skerry/tensor"
 )
 
@@ -15,7 +16,7 @@ import (
 // the rank that calls, and the group goes on; so is a call before Configure, or
 // after Close, like that of any other verb.
 func TestFlatRefused(t *testing.T) {
-	w := memoryWorld(t, 2, nil)
+	w := pgtest.MemoryWorld(t, 2, nil)
 	f := func(shape ...int) tensor.Tensor { return tensor.New(tensor.Float32, shape...) }
 	strided, err := f(8).AsStrided([]int{4}, []int{2})
 	if err != nil {
@@ -82,7 +83,7 @@ func TestFlatRefused(t *testing.T) {
 // TestWorkResult: a Work tells the outputs once it is done, a verb into one
 // tensor that tensor.
 func TestWorkResult(t *testing.T) {
-	w := memoryWorld(t, 2, nil)
+	w := pgtest.MemoryWorld(t, 2, nil)
 	first := w.Groups[0].AllGatherIntoTensorAsync(tensor.Of([]int64{1}), tensor.Of(make([]int64, 2)))
 	if got := first.Result(); got != nil {
 		t.Errorf("result of a pending op is %v", got)

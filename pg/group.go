@@ -92,7 +92,7 @@ func (g *Group) Size() int {
 	if r, ok := find[Ranker](g.backend); ok {
 		return r.Size()
 	}
-	c, _ := g.config()
+	c, _ := g.Config()
 	return c.WorldSize()
 }
 
@@ -102,11 +102,19 @@ func (g *Group) Rank() int {
 	if r, ok := find[Ranker](g.backend); ok {
 		return r.Rank()
 	}
-	c, ok := g.config()
+	c, ok := g.Config()
 	if !ok {
 		return -1
 	}
 	return c.Rank
+}
+
+// Resizable tells whether the size follows the quorum: a decorator ([Managed]) shows
+// another rank and size than Configure was told. A subgroup that this rank is no member
+// of has a rank and size of its own likewise.
+func (g *Group) Resizable() bool {
+	_, ok := find[Ranker](g.backend)
+	return ok
 }
 
 // Submit starts any op and returns without waiting for a peer; the op and its
@@ -199,7 +207,9 @@ func (g *Group) cancel(w *Work, cause error) error {
 	}
 }
 
-func (g *Group) config() (Config, bool) { return configOf(g.backend, &g.track) }
+// Config is what the group was last configured for, through whatever decorator or
+// backend tells it; false before.
+func (g *Group) Config() (Config, bool) { return configOf(g.backend, &g.track) }
 
 func (g *Group) epochs() (current, next Epoch) { return epochsOf(g.backend, &g.track) }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/managedtest"
 	"github.com/skerry-ft/skerry/pg/pgtest"
 	"github.com/skerry-ft/skerry/tensor"
 )
@@ -62,7 +63,7 @@ func stubConfig(id int64) pg.Config {
 func TestVerbsAllocateNothing(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	manager := newRoster(2, 0, 0, 1)
+	manager := managedtest.New(2, 0, 0, 1)
 	groups := map[string]pg.Backend{
 		"plain":   &stub{},
 		"swallow": pg.NewSwallow(&stub{}),

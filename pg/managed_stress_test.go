@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/managedtest"
 	"github.com/skerry-ft/skerry/pg/pgtest"
 	"github.com/skerry-ft/skerry/tensor"
 )
@@ -26,7 +27,7 @@ func TestManagedStress(t *testing.T) {
 }
 
 func managedStress(t *testing.T, seed uint64) {
-	w, managers := managedWorld(t, 1, 0)
+	w, managers := managedtest.World(t, 1, 0)
 	m, g := managers[0], w.Groups[0]
 	var users sync.WaitGroup
 	stop := make(chan struct{})
@@ -37,16 +38,16 @@ func managedStress(t *testing.T, seed uint64) {
 	for range 300 {
 		switch rng.IntN(8) {
 		case 0, 1:
-			m.begin()
+			m.Begin()
 		case 2, 3, 4:
-			m.settle(nil)
+			m.Settle(nil)
 		case 5:
-			m.settle(errors.New("no quorum"))
+			m.Settle(errors.New("no quorum"))
 		case 6:
 			g.Abort(errors.New("cut"))
 		case 7:
-			m.begin()
-			m.settle(nil)
+			m.Begin()
+			m.Settle(nil)
 			w.Next()
 			if err := g.Configure(t.Context(), w.Config(w.Members, 0)); err != nil {
 				t.Error(err)

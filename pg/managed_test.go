@@ -5,139 +5,23 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"testing"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/managedtest"
 	"github.com/skerry-ft/skerry/pg/pgtest"
 	"github.com/skerry-ft/skerry/tensor"
 )
 
-// roster is a manager as Managed sees it, moved by hand.
-type roster struct {
-	mu       sync.Mutex
-	attempt  int64
-	roster   pg.Roster
-	known    bool
-	changed  chan struct{}
-	errs     map[int64][]error
-	hopeless error // what WaitRoster returns instead of waiting
-}
-
-func newRoster(worldSize, rank int, participants ...int) *roster {
-	return &roster{
-		attempt: 1, known: true, changed: make(chan struct{}), errs: map[int64][]error{},
-		roster: pg.Roster{Rank: rank, WorldSize: worldSize, Participants: participants},
-	}
-}
-
-// begin starts the next attempt, whose roster is not known yet.
-func (r *roster) begin() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.attempt++
-	r.known, r.hopeless = false, nil
-}
-
-// settle makes the roster known, or fails the waiters.
-func (r *roster) settle(err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.known, r.hopeless = err == nil, err
-	close(r.changed)
-	r.changed = make(chan struct{})
-}
-
-func (r *roster) Attempt() int64 {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.attempt
-}
-
-func (r *roster) Roster(attempt int64) (pg.Roster, bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if !r.known || attempt != r.attempt {
-		return pg.Roster{}, false
-	}
-	return r.roster, true
-}
-
-func (r *roster) WaitRoster(ctx context.Context, attempt int64) (pg.Roster, error) {
-	for {
-		if known, ok := r.Roster(attempt); ok {
-			return known, nil
-		}
-		r.mu.Lock()
-		changed, hopeless, over := r.changed, r.hopeless, attempt != r.attempt
-		r.mu.Unlock()
-		if over {
-			return pg.Roster{}, fmt.Errorf("attempt %d is over", attempt)
-		}
-		if hopeless != nil {
-			return pg.Roster{}, hopeless
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return pg.Roster{}, context.Cause(ctx)
-		}
-	}
-}
-
-func (r *roster) ReportError(attempt int64, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if attempt == r.attempt {
-		r.errs[attempt] = append(r.errs[attempt], err)
-	}
-}
-
-func (r *roster) Errored(attempt int64) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return attempt != r.attempt || len(r.errs[attempt]) > 0
-}
-
-func (r *roster) reported() []error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.Clone(r.errs[r.attempt])
-}
-
-// managedWorld is a world of managed backends with their managers.
-func managedWorld(t *testing.T, worldSize int, participants ...int) (*pgtest.World, []*roster) {
-	t.Helper()
-	net := pgtest.NewMemory()
-	w := pgtest.NewWorld(t, "managed")
-	managers := make([]*roster, worldSize)
-	members := make([]pgtest.Member, worldSize)
-	everybody := []int{}
-	for i := range worldSize {
-		everybody = append(everybody, i)
-		managers[i] = newRoster(worldSize, i, everybody...)
-		managers[i].roster.Participants = nil
-		members[i] = w.Join(fmt.Sprint("replica-", i), pg.NewManaged(net.Backend(), managers[i]))
-	}
-	for _, m := range managers { // all, so that World's own checks hold
-		m.roster.Participants = everybody
-	}
-	w.Configure(members...)
-	for _, m := range managers {
-		m.roster.Participants = participants
-	}
-	return w, managers
-}
-
 // TestManagedSizes: rank and size are the participants'.
 func TestManagedSizes(t *testing.T) {
-	w, managers := managedWorld(t, 4, 1, 3)
+	w, managers := managedtest.World(t, 4, 1, 3)
 	for rank, want := range []int{-1, 0, -1, 1} {
 		if g := w.Groups[rank]; g.Rank() != want || g.Size() != 2 {
 			t.Errorf("member %d: rank %d of %d, want %d of 2", rank, g.Rank(), g.Size(), want)
 		}
 	}
-	managers[0].begin()
+	managers[0].Begin()
 	if g := w.Groups[0]; g.Rank() != -1 || g.Size() != 0 {
 		t.Errorf("before the quorum is known: rank %d of %d, want -1 of 0", g.Rank(), g.Size())
 	}
@@ -148,7 +32,7 @@ func TestManagedSizes(t *testing.T) {
 func TestManagedReduceOps(t *testing.T) {
 	const worldSize, n = 4, 700
 	participants := []int{1, 3}
-	w, _ := managedWorld(t, worldSize, participants...)
+	w, _ := managedtest.World(t, worldSize, participants...)
 	draw := func(d tensor.DType, member int) tensor.Tensor {
 		x := tensor.New(d, n)
 		pgtest.Fill(x, uint64(member)+7)
@@ -229,13 +113,13 @@ func (s spareWorld) atRootOne(ts []tensor.Tensor) []tensor.Tensor {
 func eachSpare(t *testing.T, f func(ctx context.Context, s spareWorld) error) {
 	t.Helper()
 	participants := []int{1, 3}
-	w, managers := managedWorld(t, 5, participants...)
+	w, managers := managedtest.World(t, 5, participants...)
 	w.Each(func(ctx context.Context, member int, g *pg.Group) error {
 		self := slices.Index(participants, member)
 		return f(ctx, spareWorld{g: g, self: self, value: float64(100 * (self + 1))})
 	})
 	for i, m := range managers {
-		if errs := m.reported(); len(errs) > 0 {
+		if errs := m.Reported(); len(errs) > 0 {
 			t.Errorf("member %d reported %v", i, errs)
 		}
 	}
@@ -312,14 +196,14 @@ func TestManagedPointToPoint(t *testing.T) {
 // TestManagedReduceBeforeQuorum: who is root is not known yet when the verb is
 // called.
 func TestManagedReduceBeforeQuorum(t *testing.T) {
-	w, managers := managedWorld(t, 3, 0, 2)
+	w, managers := managedtest.World(t, 3, 0, 2)
 	for _, m := range managers {
-		m.begin()
+		m.Begin()
 	}
 	w.Each(func(ctx context.Context, member int, g *pg.Group) error {
 		x := f64(float64(member + 1))
 		work := g.ReduceAsync(x, tensor.Sum, 1)
-		managers[member].settle(nil)
+		managers[member].Settle(nil)
 		want := []float64{1, 2, 4}[member]
 		return errors.Join(work.Wait(ctx), expect("reduce", []tensor.Tensor{x}, want))
 	})
@@ -328,9 +212,9 @@ func TestManagedReduceBeforeQuorum(t *testing.T) {
 // TestManagedQueues: ops submitted before the quorum is known wait without
 // blocking the caller, and run in order once it is.
 func TestManagedQueues(t *testing.T) {
-	w, managers := managedWorld(t, 2, 0, 1)
+	w, managers := managedtest.World(t, 2, 0, 1)
 	for _, m := range managers {
-		m.begin()
+		m.Begin()
 	}
 	const ops = 20
 	w.Each(func(ctx context.Context, rank int, g *pg.Group) error {
@@ -344,7 +228,7 @@ func TestManagedQueues(t *testing.T) {
 				return fmt.Errorf("op %d is done before the quorum is known", i)
 			}
 		}
-		managers[rank].settle(nil)
+		managers[rank].Settle(nil)
 		for _, work := range works {
 			if err := work.Wait(ctx); err != nil {
 				return err
@@ -360,7 +244,7 @@ func TestManagedQueues(t *testing.T) {
 // TestManagedReports: an error goes to the manager, once an attempt has one its
 // ops complete at once untouched, and the next attempt is clean.
 func TestManagedReports(t *testing.T) {
-	w, managers := managedWorld(t, 2, 0, 1)
+	w, managers := managedtest.World(t, 2, 0, 1)
 	cause := errors.New("link cut")
 	x := []float32{42}
 	pending := w.Groups[0].AllReduceAsync(tensor.Of(x), tensor.Sum)
@@ -368,19 +252,19 @@ func TestManagedReports(t *testing.T) {
 	if err := pending.Wait(t.Context()); err != nil {
 		t.Errorf("failed op: %v, want no error", err)
 	}
-	errs := managers[0].reported()
+	errs := managers[0].Reported()
 	if len(errs) != 1 || !errors.Is(errs[0], pg.ErrAborted) {
 		t.Fatalf("reported %v, want one ErrAborted", errs)
 	}
 	if err := w.Groups[0].AllReduce(t.Context(), tensor.Of(x), tensor.Sum); err != nil || x[0] != 42 {
 		t.Errorf("op after an error: %v, tensor %v; want nil and untouched", err, x)
 	}
-	if got := managers[0].reported(); len(got) != 1 {
+	if got := managers[0].Reported(); len(got) != 1 {
 		t.Errorf("reported %v, want the first error only", got)
 	}
 	for _, m := range managers {
-		m.begin()
-		m.settle(nil)
+		m.Begin()
+		m.Settle(nil)
 	}
 	w.Configure(w.Members...)
 	w.Each(func(ctx context.Context, rank int, g *pg.Group) error {
@@ -390,7 +274,7 @@ func TestManagedReports(t *testing.T) {
 		}
 		return nil
 	})
-	if errs := managers[0].reported(); len(errs) > 0 {
+	if errs := managers[0].Reported(); len(errs) > 0 {
 		t.Errorf("next attempt reported %v", errs)
 	}
 }
@@ -398,27 +282,27 @@ func TestManagedReports(t *testing.T) {
 // TestManagedNoQuorum: if there will be no quorum, what waits for it completes
 // and the error is reported; if the attempt is over, nothing is.
 func TestManagedNoQuorum(t *testing.T) {
-	w, managers := managedWorld(t, 1, 0)
+	w, managers := managedtest.World(t, 1, 0)
 	m, g := managers[0], w.Groups[0]
 	x := tensor.Of([]float32{1})
-	m.begin()
+	m.Begin()
 	work := g.AllReduceAsync(x, tensor.Sum)
 	unreachable := errors.New("lighthouse unreachable")
-	m.settle(unreachable)
+	m.Settle(unreachable)
 	if err := work.Wait(t.Context()); err != nil {
 		t.Errorf("op without a quorum: %v, want no error", err)
 	}
-	if errs := m.reported(); len(errs) != 1 || !errors.Is(errs[0], unreachable) {
+	if errs := m.Reported(); len(errs) != 1 || !errors.Is(errs[0], unreachable) {
 		t.Errorf("reported %v, want %v", errs, unreachable)
 	}
-	m.begin()
+	m.Begin()
 	work = g.AllReduceAsync(x, tensor.Sum)
-	m.begin()
-	m.settle(nil)
+	m.Begin()
+	m.Settle(nil)
 	if err := work.Wait(t.Context()); err != nil {
 		t.Errorf("op of an attempt that is over: %v, want no error", err)
 	}
-	if errs := m.reported(); len(errs) != 0 {
+	if errs := m.Reported(); len(errs) != 0 {
 		t.Errorf("new attempt has %v of the old one", errs)
 	}
 }
@@ -426,9 +310,9 @@ func TestManagedNoQuorum(t *testing.T) {
 // TestManagedCancel: a blocking verb that waits for the quorum ends with its
 // context, and its attempt with it; those queued behind it go on.
 func TestManagedCancel(t *testing.T) {
-	w, managers := managedWorld(t, 1, 0)
+	w, managers := managedtest.World(t, 1, 0)
 	m, g := managers[0], w.Groups[0]
-	m.begin()
+	m.Begin()
 	cause := errors.New("no patience")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	head := g.AllReduceAsync(tensor.Of([]float32{1}), tensor.Sum)
@@ -436,14 +320,14 @@ func TestManagedCancel(t *testing.T) {
 	if err := g.AllReduce(ctx, tensor.Of([]float32{1}), tensor.Sum); !errors.Is(err, cause) {
 		t.Errorf("verb in the queue: %v, want %v", err, cause)
 	}
-	if errs := m.reported(); len(errs) != 1 || !errors.Is(errs[0], cause) {
+	if errs := m.Reported(); len(errs) != 1 || !errors.Is(errs[0], cause) {
 		t.Errorf("reported %v, want %v", errs, cause)
 	}
-	m.settle(nil)
+	m.Settle(nil)
 	if err := head.Wait(t.Context()); err != nil {
 		t.Errorf("op at the head: %v", err)
 	}
-	m.begin()
+	m.Begin()
 	if err := g.AllReduce(ctx, tensor.Of([]float32{1}), tensor.Sum); !errors.Is(err, cause) {
 		t.Errorf("verb at the head of the queue: %v, want %v", err, cause)
 	}
@@ -451,8 +335,8 @@ func TestManagedCancel(t *testing.T) {
 
 // TestManagedClose: Close fails what is queued and what comes later.
 func TestManagedClose(t *testing.T) {
-	w, managers := managedWorld(t, 1, 0)
-	managers[0].begin()
+	w, managers := managedtest.World(t, 1, 0)
+	managers[0].Begin()
 	g := w.Groups[0]
 	first, second := g.BarrierAsync(), g.BarrierAsync()
 	if err := g.Close(); err != nil {
@@ -468,7 +352,7 @@ func TestManagedClose(t *testing.T) {
 // TestManagedCallersFaults: what the caller did wrong comes back and is not
 // reported.
 func TestManagedCallersFaults(t *testing.T) {
-	w, managers := managedWorld(t, 3, 0, 1)
+	w, managers := managedtest.World(t, 3, 0, 1)
 	x := tensor.Of([]float32{1})
 	for name, op := range map[string]*pg.Op{
 		"integer mean": {Kind: pg.KindAllReduce, Reduce: tensor.Avg, In: []tensor.Tensor{tensor.Of([]int32{1})}, Out: []tensor.Tensor{tensor.Of([]int32{1})}},
@@ -482,7 +366,7 @@ func TestManagedCallersFaults(t *testing.T) {
 		}
 	}
 	for i, m := range managers {
-		if errs := m.reported(); len(errs) > 0 {
+		if errs := m.Reported(); len(errs) > 0 {
 			t.Errorf("member %d reported %v", i, errs)
 		}
 	}
@@ -491,7 +375,7 @@ func TestManagedCallersFaults(t *testing.T) {
 // TestManagedBallots: ballots are over all members, whoever participates, and
 // their errors come back.
 func TestManagedBallots(t *testing.T) {
-	w, managers := managedWorld(t, 3, 1)
+	w, managers := managedtest.World(t, 3, 1)
 	w.Each(func(ctx context.Context, member int, g *pg.Group) error {
 		op := &pg.Op{Kind: pg.KindBallot, Ballot: []byte{byte(member)}}
 		if err := g.Do(ctx, op); err != nil {
@@ -509,7 +393,7 @@ func TestManagedBallots(t *testing.T) {
 	if err := w.Groups[0].Do(t.Context(), &pg.Op{Kind: pg.KindBallot}); !errors.Is(err, cause) {
 		t.Errorf("ballot of a broken group: %v, want %v", err, cause)
 	}
-	if errs := managers[0].reported(); len(errs) > 0 {
+	if errs := managers[0].Reported(); len(errs) > 0 {
 		t.Errorf("reported %v", errs)
 	}
 }

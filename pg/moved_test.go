@@ -27,24 +27,24 @@ func TestComposedVerbOfAGroupThatMoves(t *testing.T) {
 	}
 	configure(1)
 	var sizes []int
-	err := g.compose(t.Context(), func(c *composed) error {
-		sizes = append(sizes, c.size)
+	err := g.Compose(t.Context(), func(c *Composed) error {
+		sizes = append(sizes, c.Size())
 		if len(sizes) == 1 {
 			configure(2)
 		}
-		return c.do(t.Context(), &Op{Kind: KindBarrier})
+		return c.Do(t.Context(), &Op{Kind: KindBarrier})
 	})
 	if err != nil || len(sizes) != 2 || sizes[0] != 2 || sizes[1] != 1 {
 		t.Errorf("before the first op: %v, sizes %v; want it begun anew with size 1 instead of 2", err, sizes)
 	}
 	runs := 0
-	err = g.compose(t.Context(), func(c *composed) error {
+	err = g.Compose(t.Context(), func(c *Composed) error {
 		runs++
-		if err := c.do(t.Context(), &Op{Kind: KindBarrier}); err != nil {
+		if err := c.Do(t.Context(), &Op{Kind: KindBarrier}); err != nil {
 			return err
 		}
 		configure(3)
-		return c.do(t.Context(), &Op{Kind: KindBarrier})
+		return c.Do(t.Context(), &Op{Kind: KindBarrier})
 	})
 	if !errors.Is(err, ErrAborted) || runs != 1 {
 		t.Errorf("after the first op: %v in %d runs, want ErrAborted in one", err, runs)

@@ -46,7 +46,7 @@ type Op struct {
 	Kind    Kind
 	In, Out []tensor.Tensor
 	Reduce  tensor.ReduceOp
-	Divisor int     // for Avg; 0 means the world size
+	Divisor int     // for Avg; 0 means the world size, PerRank times
 	Factor  float64 // for PreMulSum
 	Root    int
 	Peer    int
@@ -59,6 +59,11 @@ type Op struct {
 	// slots into In and Out and clears Flat: backends never see it.
 	Flat                bool
 	InSplits, OutSplits []int
+
+	// PerRank is how many tensors of a rank each of In is folded of already, for Avg
+	// without a Divisor: a Group, or Managed once it knows the ranks, sets that to so many
+	// times their number. 0 means 1.
+	PerRank int
 
 	// DeviceIDs are the devices on which a barrier of a backend for devices meets,
 	// as torch's device_ids; nil means its first. Other backends take no notice.
@@ -91,7 +96,6 @@ type Op struct {
 	Source int
 
 	seat     *seat         // of a composed verb: among whom the op may run; nil: among any
-	perRank  int           // of a multi-tensor verb: Avg divides by so many times the world size; 0: once
 	call     *call         // the pooled memory this op is part of, or nil
 	flat     tensor.Tensor // Out[0] as it was before the slots were put into Out
 	internal bool          // of a verb that is made of others: its tags lie above MaxTag
@@ -137,10 +141,11 @@ type Digest struct {
 	Sum   uint32
 }
 
-// Internal tells whether op belongs to a verb that is made of others: it may use
+// Internal tells whether op belongs to a verb that is made of others and may use
 // the tags above MaxTag.
 func (op *Op) Internal() bool { return op.internal }
 
-// MarkInternal is for backends that carry an op which is Internal to another
-// process, where it is made anew.
+// MarkInternal makes op Internal: for a verb that is made of others, whose messages are
+// none of the user's, and for backends that carry such an op to another process, where
+// it is made anew.
 func (op *Op) MarkInternal() { op.internal = true }

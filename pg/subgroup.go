@@ -101,14 +101,14 @@ func (g *Group) NewGroup(ctx context.Context, ranks []int, o GroupOptions) (chil
 	if err := checkGroupName(o.Name); err != nil {
 		return nil, err
 	}
-	err = g.compose(ctx, func(c *composed) error {
+	err = g.Compose(ctx, func(c *Composed) error {
 		child, err = c.newGroup(ctx, ranks, o)
 		return err
 	})
 	return child, err
 }
 
-func (c *composed) newGroup(ctx context.Context, ranks []int, o GroupOptions) (*Group, error) {
+func (c *Composed) newGroup(ctx context.Context, ranks []int, o GroupOptions) (*Group, error) {
 	ranks, err := c.checkRanks(ranks)
 	if err != nil {
 		return nil, err
@@ -131,7 +131,7 @@ func (c *composed) newGroup(ctx context.Context, ranks []int, o GroupOptions) (*
 	if !o.LocalSync {
 		err = c.allReady(ctx, err)
 	} else if err == nil && slices.Contains(ranks, c.rank) {
-		err = child.compose(ctx, func(c *composed) error { return c.do(ctx, &Op{Kind: KindBarrier}) })
+		err = child.Compose(ctx, func(c *Composed) error { return c.Do(ctx, &Op{Kind: KindBarrier}) })
 	}
 	if err != nil {
 		if child != nil {
@@ -181,7 +181,7 @@ func (g *Group) NewSubgroups(ctx context.Context, n int, o GroupOptions) (mine *
 }
 
 // checkRanks gives the sorted ranks of a subgroup.
-func (c *composed) checkRanks(ranks []int) ([]int, error) {
+func (c *Composed) checkRanks(ranks []int) ([]int, error) {
 	if len(ranks) == 0 {
 		for r := range c.size {
 			ranks = append(ranks, r)
@@ -217,7 +217,7 @@ func rankKey(ranks []int) string {
 }
 
 // agree checks that all ranks mean the same group.
-func (c *composed) agree(ctx context.Context, s *subgroup, backend string) error {
+func (c *Composed) agree(ctx context.Context, s *subgroup, backend string) error {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%q %v %q", s.name, s.ranks, canonical(backend))
 	mine := h.Sum64()
@@ -236,7 +236,7 @@ func (c *composed) agree(ctx context.Context, s *subgroup, backend string) error
 
 // allReady tells everybody whether this rank is ready, and returns an error if
 // anybody is not.
-func (c *composed) allReady(ctx context.Context, failed error) error {
+func (c *Composed) allReady(ctx context.Context, failed error) error {
 	var status uint64
 	if failed != nil {
 		status = 1
@@ -255,22 +255,22 @@ func (c *composed) allReady(ctx context.Context, failed error) error {
 
 // exchange tells all ranks a number and returns theirs. A backend without memory on the
 // CPU only waits for them: then the result is empty.
-func (c *composed) exchange(ctx context.Context, mine uint64) ([]uint64, error) {
+func (c *Composed) exchange(ctx context.Context, mine uint64) ([]uint64, error) {
 	all := make([]uint64, c.size)
-	err := c.allGather(ctx, tensor.Of([]uint64{mine}), tensor.Of(all))
+	err := c.AllGatherIntoTensor(ctx, tensor.Of([]uint64{mine}), tensor.Of(all))
 	switch {
 	case err == nil:
 		return all, nil
 	case errors.Is(err, ErrInvalidOp) || errors.Is(err, ErrUnsupported):
-		return nil, c.do(ctx, &Op{Kind: KindBarrier})
+		return nil, c.Do(ctx, &Op{Kind: KindBarrier})
 	}
 	return nil, err
 }
 
 // makeSub makes this rank's part of a subgroup, configured.
-func (c *composed) makeSub(ctx context.Context, s *subgroup, o GroupOptions) (*Group, error) {
+func (c *Composed) makeSub(ctx context.Context, s *subgroup, o GroupOptions) (*Group, error) {
 	g := c.g
-	config, ok := g.config()
+	config, ok := g.Config()
 	switch {
 	case !ok:
 		return nil, ErrUnconfigured

@@ -17,7 +17,7 @@ import (
 // bounds the parent's: what one breaks the other goes on without.
 func TestSubgroupTimeout(t *testing.T) {
 	const timeout = time.Second
-	w := memoryWorld(t, 2, nil)
+	w := pgtest.MemoryWorld(t, 2, nil)
 	var waited sync.WaitGroup
 	waited.Add(1)
 	w.Each(func(ctx context.Context, rank int, g *pg.Group) error {
@@ -59,7 +59,7 @@ func TestSubgroupBackend(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := memoryWorld(t, 3, nil)
+	w := pgtest.MemoryWorld(t, 3, nil)
 	w.Each(func(ctx context.Context, rank int, g *pg.Group) error {
 		o := pg.GroupOptions{Backend: strings.ToUpper(name), Options: pg.Options{Params: map[string]string{"speed": "high"}}}
 		sub, err := g.NewGroup(ctx, []int{0, 2}, o)

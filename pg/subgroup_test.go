@@ -8,25 +8,10 @@ import (
 	"testing"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/managedtest"
 	"github.com/skerry-ft/skerry/pg/pgtest"
 	"github.com/skerry-ft/skerry/tensor"
 )
-
-// memoryWorld is n configured ranks on a network of their own.
-func memoryWorld(t *testing.T, n int, wrap func(pg.Backend) pg.Backend) *pgtest.World {
-	t.Helper()
-	if wrap == nil {
-		wrap = func(b pg.Backend) pg.Backend { return b }
-	}
-	network := pgtest.NewMemory()
-	w := pgtest.NewWorld(t, t.Name())
-	var members []pgtest.Member
-	for i := range n {
-		members = append(members, w.Join(fmt.Sprintf("replica-%d", i), wrap(network.Backend())))
-	}
-	w.Configure(members...)
-	return w
-}
 
 // sumOf adds up this rank's number over a group.
 func sumOf(ctx context.Context, g *pg.Group, x int64) (int64, error) {
@@ -38,7 +23,7 @@ func sumOf(ctx context.Context, g *pg.Group, x int64) (int64, error) {
 // TestSubgroups: members reduce among themselves, with ranks of their own;
 // others get -1 and ErrNotMember; ranks translate both ways; the world goes on.
 func TestSubgroups(t *testing.T) {
-	w := memoryWorld(t, 5, nil)
+	w := pgtest.MemoryWorld(t, 5, nil)
 	w.Each(func(ctx context.Context, rank int, g *pg.Group) error {
 		odd, err := g.NewGroup(ctx, []int{3, 1}, pg.GroupOptions{})
 		if err != nil {
@@ -89,7 +74,7 @@ func TestSubgroups(t *testing.T) {
 // TestSubgroupsSeveral: groups of neighbours, and a group of a group, several
 // under way at once, while the world is too.
 func TestSubgroupsSeveral(t *testing.T) {
-	w := memoryWorld(t, 4, nil)
+	w := pgtest.MemoryWorld(t, 4, nil)
 	w.Each(func(ctx context.Context, rank int, g *pg.Group) error {
 		pair, all, err := g.NewSubgroups(ctx, 2, pg.GroupOptions{})
 		if err != nil || len(all) != 2 || pair.Size() != 2 || pair.Rank() != rank%2 {
@@ -125,7 +110,7 @@ func TestSubgroupsSeveral(t *testing.T) {
 // TestSubgroupsLocalSync: only members call, groups that do not overlap in any
 // order, and names agree although ranks have made different numbers of groups.
 func TestSubgroupsLocalSync(t *testing.T) {
-	w := memoryWorld(t, 4, nil)
+	w := pgtest.MemoryWorld(t, 4, nil)
 	w.Each(func(ctx context.Context, rank int, g *pg.Group) error {
 		ranks := []int{rank / 2 * 2, rank/2*2 + 1}
 		for round := range 1 + rank/2 {
@@ -157,7 +142,7 @@ func TestSubgroupsEndWithTheirParent(t *testing.T) {
 		"swallow": func(b pg.Backend) pg.Backend { return pg.NewTimeout(pg.NewSwallow(b), pgtest.Bound) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := memoryWorld(t, 3, wrap)
+			w := pgtest.MemoryWorld(t, 3, wrap)
 			subs := make([]*pg.Group, 3)
 			pending := make([]*pg.Work, 3)
 			w.Each(func(ctx context.Context, rank int, g *pg.Group) (err error) {
@@ -203,7 +188,7 @@ func TestSubgroupsEndWithTheirParent(t *testing.T) {
 // TestDestroy: a group is destroyed once, a name that is gone is unknown, and
 // the parent takes its subgroups along.
 func TestDestroy(t *testing.T) {
-	w := memoryWorld(t, 2, nil)
+	w := pgtest.MemoryWorld(t, 2, nil)
 	w.Each(func(ctx context.Context, rank int, g *pg.Group) error {
 		one, err := g.NewGroup(ctx, nil, pg.GroupOptions{Name: "one"})
 		if err != nil {
@@ -244,7 +229,7 @@ func TestDestroy(t *testing.T) {
 // TestSubgroupRefused: bad ranks are named; ranks that mean different groups
 // are all told.
 func TestSubgroupRefused(t *testing.T) {
-	w := memoryWorld(t, 3, nil)
+	w := pgtest.MemoryWorld(t, 3, nil)
 	w.Each(func(ctx context.Context, rank int, g *pg.Group) error {
 		for _, bad := range [][]int{{0, 3}, {-1}, {1, 1}} {
 			if _, err := g.NewGroup(ctx, bad, pg.GroupOptions{}); !errors.Is(err, pg.ErrInvalidOp) {
@@ -266,14 +251,14 @@ func TestSubgroupRefused(t *testing.T) {
 // member below takes no part, who is then no member of any subgroup; a
 // subgroup's errors are the manager's too.
 func TestSubgroupsOfManaged(t *testing.T) {
-	var managers []*roster
-	w := memoryWorld(t, 3, func(b pg.Backend) pg.Backend {
-		m := newRoster(3, len(managers), 0, 1, 2)
+	var managers []*managedtest.Manager
+	w := pgtest.MemoryWorld(t, 3, func(b pg.Backend) pg.Backend {
+		m := managedtest.New(3, len(managers), 0, 1, 2)
 		managers = append(managers, m)
 		return pg.NewManaged(b, m)
 	})
 	for _, m := range managers {
-		m.roster.Participants = []int{1, 2}
+		m.Choose(1, 2)
 	}
 	w.Each(func(ctx context.Context, member int, g *pg.Group) error {
 		both, err := g.NewGroup(ctx, nil, pg.GroupOptions{})

@@ -88,6 +88,9 @@ func (op *Op) validateReduce() error {
 	if op.Divisor < 0 {
 		return fmt.Errorf("%w: %v with divisor %d, want 0 (the world size) or more", ErrInvalidOp, op.Kind, op.Divisor)
 	}
+	if op.PerRank < 0 {
+		return fmt.Errorf("%w: %v with %d tensors per rank, want 0 (one) or more", ErrInvalidOp, op.Kind, op.PerRank)
+	}
 	if op.Reduce == tensor.PreMulSum && (math.IsNaN(op.Factor) || math.IsInf(op.Factor, 0)) {
 		return fmt.Errorf("%w: %v with factor %v, want a finite one", ErrInvalidOp, op.Kind, op.Factor)
 	}

@@ -108,6 +108,7 @@ func TestValidateNames(t *testing.T) {
 		{&pg.Op{Kind: 77}, []string{"kind(77)"}},
 		{change(pg.KindAllReduce, func(op *pg.Op) { op.Reduce = 44 }), []string{"reduce-op(44)"}},
 		{change(pg.KindAllReduce, func(op *pg.Op) { op.Divisor = -2 }), []string{"-2"}},
+		{change(pg.KindAllReduce, func(op *pg.Op) { op.PerRank = -3 }), []string{"-3"}},
 		{change(pg.KindAllReduce, func(op *pg.Op) { op.Reduce, op.Factor = tensor.PreMulSum, math.NaN() }), []string{"NaN"}},
 		{change(pg.KindAllReduce, func(op *pg.Op) { op.In[1] = strided }), []string{"In[1]", "not contiguous", "strides [2]"}},
 		{change(pg.KindAllReduce, func(op *pg.Op) { op.Out[0] = tensor.New(tensor.Float32, 5) }), []string{"4", "5"}},
@@ -163,8 +164,7 @@ func TestValidateOnDevice(t *testing.T) {
 	}
 }
 
-// TestRefusedReductions: what the kernels refuse has the sentinel of ops, from Validate
-// and from verbs that reduce before they submit.
+// TestRefusedReductions: what the kernels refuse has the sentinel of ops.
 func TestRefusedReductions(t *testing.T) {
 	g := pg.NewGroup(pg.NewDummy())
 	if err := g.Configure(t.Context(), pg.Config{ReplicaIDs: []string{"a"}}); err != nil {
@@ -179,14 +179,9 @@ func TestRefusedReductions(t *testing.T) {
 		{tensor.Complex64, tensor.Max, pg.ErrInvalidOp},
 		{tensor.Float8E4M3, tensor.Sum, pg.ErrUnsupported},
 	} {
-		x, y := tensor.New(c.dtype, 2), tensor.New(c.dtype, 2)
-		for verb, err := range map[string]error{
-			"all-reduce":              g.AllReduce(t.Context(), x, c.reduce),
-			"multi-tensor all-reduce": g.AllReduceMulti(t.Context(), []tensor.Tensor{x, y}, c.reduce),
-		} {
-			if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.dtype.String()) {
-				t.Errorf("%s, %v of %v: %v, want %v", verb, c.reduce, c.dtype, err, c.want)
-			}
+		err := g.AllReduce(t.Context(), tensor.New(c.dtype, 2), c.reduce)
+		if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.dtype.String()) {
+			t.Errorf("%v of %v: %v, want %v", c.reduce, c.dtype, err, c.want)
 		}
 	}
 	if !errors.Is(pg.ErrUnsupported, errors.ErrUnsupported) || errors.Is(errors.ErrUnsupported, pg.ErrUnsupported) {

@@ -184,10 +184,10 @@ func (g *Group) RecvAsync(t tensor.Tensor, e Envelope) *Work {
 // atRoot is t at root, and no tensor elsewhere. Under Managed the rank follows from the
 // roster when the op runs; Managed then takes t away where it is not the root.
 func (g *Group) atRoot(t tensor.Tensor, root int) tensor.Tensor {
-	if _, ranked := find[Ranker](g.backend); ranked {
+	if g.Resizable() {
 		return t
 	}
-	if c, ok := g.config(); ok && c.Rank != root {
+	if c, ok := g.Config(); ok && c.Rank != root {
 		return tensor.Tensor{}
 	}
 	return t

@@ -3,7 +3,7 @@
 //
 //	mpi.Start(); defer mpi.Stop()
 //	mpi.Register()
-//	w, err := pg.Init(ctx, pg.InitConfig{Backend: "mpi", Rank: &rank, WorldSize: size, …})
+//	w, err := dist.Init(ctx, dist.InitConfig{Backend: "mpi", Rank: &rank, WorldSize: size, …})
 //
 // It is built with the tag mpi, and checked against the grid of pg/pgtest by
 // real processes under mpirun:

@@ -19,8 +19,13 @@ var mayImport = map[string][]string{
 	"pg":        {"store", "tensor", "internal/printable", "internal/boundjson"},
 	"pg/tcp":    {"pg", "tensor", "store", "internal/burst", "internal/memfd", "internal/shmring", "internal/futex", "internal/step", "internal/perhost", "internal/proof"},
 	"pg/baby":   {"pg", "tensor", "store/...", "internal/memfd", "internal/shmring", "internal/futex", "internal/step", "train/spawn"},
-	"pg/pgtest": {"pg", "tensor", "store"},
+	"pg/pgtest": {"pg", "tensor", "store", "dist", "dist/object"},
 	"nccl":      {"pg", "tensor", "store", "internal/memfd", "internal/proof"},
+
+	"dist":        {"pg", "tensor", "store"},
+	"dist/object": {"pg", "tensor"},
+
+	"pg/managedtest": {"pg", "pg/pgtest"},
 
 	"pg/pgmetrics": {"pg", "tensor"},
 	"pg/trace":     {"pg", "tensor", "internal/printable"},
@@ -78,7 +83,7 @@ var mayImport = map[string][]string{
 	},
 	"examples": {"store", "pg/...", "tensor", "nccl", "checkpoint", "manager", "train/..."},
 	"test": {
-		"quorum", "store/...", "pg/...", "tensor", "nccl", "checkpoint", "lighthouse/...", "manager/...",
+		"quorum", "store/...", "pg/...", "dist/...", "tensor", "nccl", "checkpoint", "lighthouse/...", "manager/...",
 		"train/...", "internal/wire/...", "internal/sim", "internal/guard/...", "internal/portlease", "examples/...",
 	},
 }
@@ -88,8 +93,9 @@ var mayImport = map[string][]string{
 var testsMayImport = map[string][]string{
 	"store":   {"store/certs", "internal/guard"},
 	"nccl":    {"pg/tcp", "pg/baby", "store"},
-	"pg":      {"pg/trace", "store/certs", "internal/guard"},
-	"pg/tcp":  {"train/spawn", "internal/guard", "store/certs"},
+	"pg":      {"pg/trace"},
+	"dist":    {"store/certs", "internal/guard"},
+	"pg/tcp":  {"dist", "train/spawn", "internal/guard", "store/certs"},
 	"pg/baby": {"pg/tcp", "store", "train/spawn", "internal/guard"},
 	"manager": {"pg/tcp", "pg/trace", "train/spawn"},
 	"train":   {"pg/tcp", "store", "train/spawn"},

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerry-ft/skerry/dist"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/tensor"
 )
@@ -20,14 +21,14 @@ func testMonitoredBarrier(t *testing.T, h Harness) {
 	w := newWorld(t, h, world)
 	w.Each(func(ctx context.Context, rank int, g *pg.Group) error {
 		for range 3 {
-			if err := g.MonitoredBarrier(ctx, pg.MonitorOptions{}); err != nil {
+			if err := dist.MonitoredBarrier(ctx, g, dist.MonitorOptions{}); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
 	for _, all := range []bool{false, true} {
-		o := pg.MonitorOptions{Timeout: 100 * time.Millisecond, WaitAll: all}
+		o := dist.MonitorOptions{Timeout: 100 * time.Millisecond, WaitAll: all}
 		want := []int{1}
 		if all {
 			want = []int{1, 3}
@@ -36,14 +37,14 @@ func testMonitoredBarrier(t *testing.T, h Harness) {
 			if rank == 1 || rank == 3 {
 				return nil
 			}
-			err := g.MonitoredBarrier(ctx, o)
+			err := dist.MonitoredBarrier(ctx, g, o)
 			if rank != 0 {
 				if err == nil {
 					return errors.New("passed a monitored barrier that others never reached")
 				}
 				return nil
 			}
-			missing, ok := errors.AsType[*pg.BarrierError](err)
+			missing, ok := errors.AsType[*dist.BarrierError](err)
 			if !ok || !slices.Equal(missing.Missing, want) || !errors.Is(err, context.DeadlineExceeded) {
 				return fmt.Errorf("wait-all %v: %w, want missing ranks %v", all, err, want)
 			}
@@ -106,7 +107,7 @@ func testUneven(t *testing.T, h Harness) {
 					Fill(x, seedOf(i, r, 0))
 					return x
 				}
-				got, err := g.AllGatherUneven(ctx, make(rank))
+				got, err := dist.AllGatherUneven(ctx, g, make(rank))
 				if err != nil {
 					return err
 				}
@@ -122,7 +123,7 @@ func testUneven(t *testing.T, h Harness) {
 			if world == 1 {
 				return nil
 			}
-			_, err := g.AllGatherUneven(ctx, tensor.New(h.DTypes[0], slices.Repeat([]int{1}, 1+rank%2)...))
+			_, err := dist.AllGatherUneven(ctx, g, tensor.New(h.DTypes[0], slices.Repeat([]int{1}, 1+rank%2)...))
 			if !errors.Is(err, pg.ErrMismatch) {
 				return fmt.Errorf("different numbers of dimensions: %w, want ErrMismatch", err)
 			}
@@ -144,7 +145,7 @@ func testMulti(t *testing.T, h Harness) {
 			return xs
 		}
 		x := fresh()
-		if err := gave(g.ReduceMulti(ctx, tensorsOf(x), tensor.Sum, pg.RootTensor{Root: 1, Tensor: 1}), x[0], fresh()[0]); err != nil {
+		if err := gave(dist.ReduceMulti(ctx, g, tensorsOf(x), tensor.Sum, dist.RootTensor{Root: 1, Tensor: 1}), x[0], fresh()[0]); err != nil {
 			return err
 		}
 		want := fresh()[1]
@@ -155,12 +156,12 @@ func testMulti(t *testing.T, h Harness) {
 			return err
 		}
 		x = fresh()
-		err := g.BroadcastMulti(ctx, tensorsOf(x), pg.RootTensor{Root: 2, Tensor: 1})
+		err := dist.BroadcastMulti(ctx, g, tensorsOf(x), dist.RootTensor{Root: 2, Tensor: 1})
 		if err := gave(err, x, [][]int64{{5, 1}, {5, 1}}); err != nil {
 			return err
 		}
 		mean := [][]float32{{float32(rank)}, {float32(rank + 3)}}
-		err = g.AllReduceMultiAsync(tensorsOf(mean), tensor.Avg).Wait(ctx)
+		err = dist.AllReduceMultiAsync(g, tensorsOf(mean), tensor.Avg).Wait(ctx)
 		if err := gave(err, mean, [][]float32{{2.5}, {2.5}}); err != nil {
 			return err
 		}
@@ -179,12 +180,12 @@ func multiGathers(ctx context.Context, g *pg.Group, each int) error {
 		out = append(out, tensorsOf(list))
 	}
 	want := cutBy(arange(0, world*each), slices.Repeat([]int{1}, world*each))
-	err := g.AllGatherMulti(ctx, tensorsOf(in), out)
+	err := dist.AllGatherMulti(ctx, g, tensorsOf(in), out)
 	if err := gave(err, lists, [][][]int64{want, want}); err != nil {
 		return err
 	}
 	got := [][]int64{{0}, {0}}
-	err = g.ReduceScatterMulti(ctx, out, tensorsOf(got), tensor.Sum)
+	err = dist.ReduceScatterMulti(ctx, g, out, tensorsOf(got), tensor.Sum)
 	n := int64(world * each) // every list of every rank has the same numbers
 	return gave(err, got, [][]int64{{n * int64(rank*each)}, {n * int64(rank*each+1)}})
 }

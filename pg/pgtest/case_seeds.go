@@ -8,6 +8,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/skerry-ft/skerry/dist"
+	"github.com/skerry-ft/skerry/dist/object"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/tensor"
 )
@@ -105,7 +107,7 @@ func seedReductions() []seedExample {
 				values[i] = []float32{1}
 				tensors[i] = tensor.Of(values[i])
 			}
-			if err := g.AllReduceMulti(ctx, tensors, tensor.Sum); err != nil {
+			if err := dist.AllReduceMulti(ctx, g, tensors, tensor.Sum); err != nil {
 				return err
 			}
 			for i := range values {
@@ -262,14 +264,14 @@ func seedObjects() []seedExample {
 			if rank == 0 {
 				copy(list, objects)
 			}
-			return gave(g.BroadcastObjects(ctx, list, 0), list, objects)
+			return gave(object.Broadcast(ctx, g, list, 0), list, objects)
 		}},
 		{"all_gather_object", 3, func(ctx context.Context, rank int, g *pg.Group) error {
-			got, err := g.AllGatherObjects(ctx, objects[rank])
+			got, err := object.AllGather(ctx, g, objects[rank])
 			return gave(err, got, objects)
 		}},
 		{"gather_object", 3, func(ctx context.Context, rank int, g *pg.Group) error {
-			got, err := g.GatherObjects(ctx, objects[rank], 0)
+			got, err := object.Gather(ctx, g, objects[rank], 0)
 			want := []any(nil)
 			if rank == 0 {
 				want = objects
@@ -281,7 +283,7 @@ func seedObjects() []seedExample {
 			if rank == 0 {
 				list = objects
 			}
-			got, err := g.ScatterObjects(ctx, list, 0)
+			got, err := object.Scatter(ctx, g, list, 0)
 			return gave(err, got, objects[rank])
 		}},
 	}

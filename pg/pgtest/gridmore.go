@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/skerry-ft/skerry/dist"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/tensor"
 )
@@ -145,7 +146,7 @@ func (c Cell) sumOfSums(got tensor.Tensor, given ...int) error {
 
 func gridAllReduceMulti(ctx context.Context, g *pg.Group, c Cell) error {
 	ts := c.mine(g.Rank(), c.slot())
-	if err := g.AllReduceMulti(ctx, ts, c.Reduce); err != nil {
+	if err := dist.AllReduceMulti(ctx, g, ts, c.Reduce); err != nil {
 		return err
 	}
 	return errors.Join(c.sumOfSums(ts[0], 0, 1), c.sumOfSums(ts[1], 0, 1))
@@ -154,7 +155,7 @@ func gridAllReduceMulti(ctx context.Context, g *pg.Group, c Cell) error {
 func gridReduceMulti(ctx context.Context, g *pg.Group, c Cell) error {
 	root := c.Bytes % c.World
 	ts := c.mine(g.Rank(), c.slot())
-	if err := g.ReduceMulti(ctx, ts, c.Reduce, pg.RootTensor{Root: root, Tensor: 1}); err != nil {
+	if err := dist.ReduceMulti(ctx, g, ts, c.Reduce, dist.RootTensor{Root: root, Tensor: 1}); err != nil {
 		return err
 	}
 	if g.Rank() != root {
@@ -169,7 +170,7 @@ func gridReduceScatterMulti(ctx context.Context, g *pg.Group, c Cell) error {
 		return slots(c.World*perRank, func(slot int) tensor.Tensor { return c.give(g.Rank(), i*c.World*perRank+slot, n) })
 	}
 	out := []tensor.Tensor{tensor.New(c.DType, n), tensor.New(c.DType, n)}
-	if err := g.ReduceScatterMulti(ctx, [][]tensor.Tensor{list(0), list(1)}, out, c.Reduce); err != nil {
+	if err := dist.ReduceScatterMulti(ctx, g, [][]tensor.Tensor{list(0), list(1)}, out, c.Reduce); err != nil {
 		return err
 	}
 	for j, t := range out {
@@ -184,7 +185,7 @@ func gridReduceScatterMulti(ctx context.Context, g *pg.Group, c Cell) error {
 func gridBroadcastMulti(ctx context.Context, g *pg.Group, c Cell) error {
 	root := c.Bytes % c.World
 	ts := c.mine(g.Rank(), c.slot())
-	if err := g.BroadcastMulti(ctx, ts, pg.RootTensor{Root: root, Tensor: 1}); err != nil {
+	if err := dist.BroadcastMulti(ctx, g, ts, dist.RootTensor{Root: root, Tensor: 1}); err != nil {
 		return err
 	}
 	return errors.Join(c.gaveBy(ts[0], root, 1), c.gaveBy(ts[1], root, 1))
@@ -196,7 +197,7 @@ func gridAllGatherMulti(ctx context.Context, g *pg.Group, c Cell) error {
 	for i := range out {
 		out[i] = slots(c.World*perRank, func(int) tensor.Tensor { return tensor.New(c.DType, n) })
 	}
-	if err := g.AllGatherMulti(ctx, c.mine(g.Rank(), n), out); err != nil {
+	if err := dist.AllGatherMulti(ctx, g, c.mine(g.Rank(), n), out); err != nil {
 		return err
 	}
 	for i := range out {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/skerry-ft/skerry/dist"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/tensor"
 )
@@ -80,7 +81,7 @@ func gridAllGatherCoalesced(ctx context.Context, g *pg.Group, c Cell) error {
 
 func gridAllGatherUneven(ctx context.Context, g *pg.Group, c Cell) error {
 	length := func(rank int) int { return c.slot() * (rank + 1) / c.World }
-	out, err := g.AllGatherUneven(ctx, c.give(g.Rank(), 0, length(g.Rank())))
+	out, err := dist.AllGatherUneven(ctx, g, c.give(g.Rank(), 0, length(g.Rank())))
 	if err != nil {
 		return err
 	}

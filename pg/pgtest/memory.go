@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/skerry-ft/skerry/pg"
@@ -33,6 +35,18 @@ func NewMemory() *Memory {
 func (m *Memory) Backend() *MemoryBackend {
 	b := &MemoryBackend{net: m}
 	return b
+}
+
+// MemoryDriver registers the backends of a network of its own, and gives the name.
+func MemoryDriver(t testing.TB) string {
+	t.Helper()
+	network := NewMemory()
+	name := fmt.Sprintf("Memory-%s-%p", strings.ToLower(t.Name()), network) // new for each run of the test
+	err := pg.Register(name, []string{"cpu"}, func(pg.Options) (pg.Backend, error) { return network.Backend(), nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return name
 }
 
 // meet gives the room of an address.

@@ -77,6 +77,24 @@ func newWorld(t *testing.T, h Harness, n int) *World {
 	return w
 }
 
+// MemoryWorld is a world of n members with backends in memory, each within what wrap puts
+// around it (nil: nothing).
+func MemoryWorld(t testing.TB, n int, wrap func(pg.Backend) pg.Backend) *World {
+	t.Helper()
+	network := NewMemory()
+	w := NewWorld(t, t.Name())
+	members := make([]Member, n)
+	for i := range members {
+		var b pg.Backend = network.Backend()
+		if wrap != nil {
+			b = wrap(b)
+		}
+		members[i] = w.Join(fmt.Sprintf("replica-%d", i), b)
+	}
+	w.Configure(members...)
+	return w
+}
+
 // Config is what the member at rank would be configured with next; prefix and
 // quorum id are fresh for every call of Next.
 func (w *World) Config(members []Member, rank int) pg.Config {

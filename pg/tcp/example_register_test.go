@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"sync"
 
+	"github.com/skerry-ft/skerry/dist"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/tcp"
 	"github.com/skerry-ft/skerry/tensor"
@@ -31,7 +32,7 @@ func ExampleRegister() {
 
 	ctx := context.Background()
 	worker := func(rank int) error {
-		w, err := pg.Init(ctx, pg.InitConfig{Backend: "tcp", Method: fmt.Sprintf("%s?rank=%d&world_size=4", method, rank)})
+		w, err := dist.Init(ctx, dist.InitConfig{Backend: "tcp", Method: fmt.Sprintf("%s?rank=%d&world_size=4", method, rank)})
 		if err != nil {
 			return err
 		}

@@ -10,13 +10,13 @@ import (
 )
 
 // openRemedy is what to set for a group that other hosts reach.
-const openRemedy = "set a Token on all ranks, or Open (tcp.Options, pg.Options, pg.InitConfig; SKERRY_OPEN=1) " +
+const openRemedy = "set a Token on all ranks, or Open (tcp.Options, pg.Options, dist.InitConfig; SKERRY_OPEN=1) " +
 	"to let whoever comes take part"
 
 // openOfAnyWorld is the same where there are certificates: they say whose the ranks
 // are, and nothing of which group's.
 const openOfAnyWorld = "certificates alone let in any replica's that they admit, of another group too; set a Token on all ranks besides, " +
-	"or Open (tcp.Options, pg.Options, pg.InitConfig; SKERRY_OPEN=1) to let those take part"
+	"or Open (tcp.Options, pg.Options, dist.InitConfig; SKERRY_OPEN=1) to let those take part"
 
 // ownAddress is where to listen if the store tells nothing: this host's own address
 // if strangers may reach it or cannot take part, else loopback.

@@ -1,12 +1,12 @@
 // Package certs makes a [store.TLS] of files, or of the environment: for programs
-// that have no manager ([pg.InitConfig]), and for child processes. A manager makes
+// that have no manager ([dist.InitConfig]), and for child processes. A manager makes
 // its own of Config.Guard.
 //
 // Both ends are replicas, by the role that their certificates name, and of the same
 // job, if they are bound to one; see docs/SECURITY.md. Files are read again when they
 // change, for connections made from then on.
 //
-// [pg.InitConfig]: https://pkg.go.dev/github.com/skerry-ft/skerry/pg#InitConfig
+// [dist.InitConfig]: https://pkg.go.dev/github.com/skerry-ft/skerry/dist#InitConfig
 package certs
 
 import (

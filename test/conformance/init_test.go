@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/skerry-ft/skerry/dist"
+	"github.com/skerry-ft/skerry/dist/object"
 	"github.com/skerry-ft/skerry/internal/portlease"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/pgtest"
@@ -39,12 +41,12 @@ func liveWorlds(ctx context.Context, w spawn.Worker) error {
 		if strings.HasPrefix(method, "file:") { // a file serves one world
 			where += fmt.Sprint(life)
 		}
-		c := pg.InitConfig{Backend: "Patient-TCP", Method: where, Rank: new(w.Rank), WorldSize: w.WorldSize, Timeout: pgtest.Bound}
-		world, err := pg.Init(ctx, c)
+		c := dist.InitConfig{Backend: "Patient-TCP", Method: where, Rank: new(w.Rank), WorldSize: w.WorldSize, Timeout: pgtest.Bound}
+		world, err := dist.Init(ctx, c)
 		if err != nil {
 			return fmt.Errorf("life %d: %w", life, err)
 		}
-		if _, err := pg.Init(ctx, c); !errors.Is(err, pg.ErrInitialized) {
+		if _, err := dist.Init(ctx, c); !errors.Is(err, dist.ErrInitialized) {
 			return fmt.Errorf("life %d: second Init: %w, want ErrInitialized", life, err)
 		}
 		if err := errors.Join(workInWorld(ctx, world), world.Destroy()); err != nil {
@@ -54,7 +56,7 @@ func liveWorlds(ctx context.Context, w spawn.Worker) error {
 	return nil
 }
 
-func workInWorld(ctx context.Context, w *pg.World) error {
+func workInWorld(ctx context.Context, w *dist.World) error {
 	pair, _, err := w.NewSubgroups(ctx, 2, pg.GroupOptions{})
 	if err != nil {
 		return err
@@ -62,7 +64,7 @@ func workInWorld(ctx context.Context, w *pg.World) error {
 	if want := fmt.Sprint(w.Rank() / 2); pair.GroupName() != want {
 		return fmt.Errorf("subgroup is called %q, want %q", pair.GroupName(), want)
 	}
-	names, err := pair.AllGatherObjects(ctx, fmt.Sprintf("rank %d", w.Rank()))
+	names, err := object.AllGather(ctx, pair, fmt.Sprintf("rank %d", w.Rank()))
 	if err != nil || names[pair.Rank()] != fmt.Sprintf("rank %d", w.Rank()) {
 		return fmt.Errorf("pair gathered %v: %w", names, err)
 	}
@@ -73,7 +75,7 @@ func workInWorld(ctx context.Context, w *pg.World) error {
 	if err := w.Store().Set(ctx, "greeting", []byte("hello")); err != nil {
 		return err
 	}
-	return w.MonitoredBarrier(ctx, pg.MonitorOptions{})
+	return dist.MonitoredBarrier(ctx, w.Group, dist.MonitorOptions{})
 }
 
 // TestInitProcesses: processes meet by every method, work in subgroups, leave,
@@ -89,7 +91,7 @@ func TestInitProcesses(t *testing.T) {
 				t.Fatal(err)
 			}
 			o := spawn.Options{Args: args, Stderr: os.Stderr, Env: []string{
-				pg.EnvMasterAddr + "=" + host, pg.EnvMasterPort + "=" + port, pg.EnvTorchDebug + "=DETAIL",
+				dist.EnvMasterAddr + "=" + host, dist.EnvMasterPort + "=" + port, pg.EnvTorchDebug + "=DETAIL",
 			}}
 			if err := spawn.Run(t.Context(), 4, initName, o); err != nil {
 				t.Fatal(err)

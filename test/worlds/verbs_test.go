@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerry-ft/skerry/dist"
+	"github.com/skerry-ft/skerry/dist/object"
 	"github.com/skerry-ft/skerry/manager"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/tensor"
@@ -33,7 +35,7 @@ func (m *metrics) look(ctx context.Context, p *proc) {
 	m.from = p.m.Step()
 	m.failed, m.wrong = nil, nil
 	g := p.m.Group()
-	all, err := g.AllGatherObjects(ctx, said(p, m.from))
+	all, err := object.AllGather(ctx, g, said(p, m.from))
 	if err != nil {
 		m.failed = append(m.failed, err)
 		return
@@ -42,16 +44,16 @@ func (m *metrics) look(ctx context.Context, p *proc) {
 	m.check(slices.IndexFunc(all, func(o any) bool { return o.([]any)[1] != step }) < 0, "gathered %v at step %d", all, m.from)
 	rank := slices.IndexFunc(all, func(o any) bool { return o.([]any)[0] == p.name }) // -1: it heals
 	ts := []tensor.Tensor{tensor.Of([]float32{1}), tensor.Of([]float32{1})}
-	m.did(g.AllReduceMulti(ctx, ts, tensor.Avg))
+	m.did(dist.AllReduceMulti(ctx, g, ts, tensor.Avg))
 	m.check(tensor.Slice[float32](ts[0])[0] == 1 && tensor.Slice[float32](ts[1])[0] == 1, "average of ones of %d ranks is %v", len(all), tensor.Slice[float32](ts[0]))
 	list := []any{p.name}
-	m.did(g.BroadcastObjects(ctx, list, 0))
+	m.did(object.Broadcast(ctx, g, list, 0))
 	m.check(list[0] == all[0].([]any)[0], "broadcast of %v gave %v", all[0], list)
-	back, err := g.ScatterObjects(ctx, all, 0)
+	back, err := object.Scatter(ctx, g, all, 0)
 	m.slotted(err, rank, func() bool { return fmt.Sprint(back) == fmt.Sprint(all[rank]) }, "scattered %v", back)
-	atRoot, err := g.GatherObjects(ctx, p.name, 0)
+	atRoot, err := object.Gather(ctx, g, p.name, 0)
 	m.slotted(err, rank, func() bool { return len(atRoot) == len(all) || rank != 0 }, "gathered %v at the root", atRoot)
-	uneven, err := g.AllGatherUneven(ctx, tensor.Of(make([]float64, p.r.index+1)))
+	uneven, err := dist.AllGatherUneven(ctx, g, tensor.Of(make([]float64, p.r.index+1)))
 	m.did(err)
 	m.check(err != nil || len(uneven) == len(all), "gathered %d uneven tensors, want %d", len(uneven), len(all))
 	lists := [][]tensor.Tensor{make([]tensor.Tensor, len(all)), make([]tensor.Tensor, len(all))}
@@ -59,7 +61,7 @@ func (m *metrics) look(ctx context.Context, p *proc) {
 		lists[0][r], lists[1][r] = tensor.Of([]float32{1}), tensor.Of([]float32{3})
 	}
 	out := tensor.Of([]float32{0})
-	err = g.ReduceScatterMulti(ctx, lists, []tensor.Tensor{out}, tensor.Avg)
+	err = dist.ReduceScatterMulti(ctx, g, lists, []tensor.Tensor{out}, tensor.Avg)
 	m.slotted(err, rank, func() bool { return tensor.Slice[float32](out)[0] == 2 }, "scattered average %v, want 2", tensor.Slice[float32](out))
 	if step%8 == 0 {
 		sub, err := g.NewGroup(ctx, nil, pg.GroupOptions{Timeout: time.Second})

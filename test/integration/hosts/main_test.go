@@ -9,8 +9,8 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/skerry-ft/skerry/dist"
 	"github.com/skerry-ft/skerry/internal/paralleltest"
-	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/tcp"
 	"github.com/skerry-ft/skerry/tensor"
 )
@@ -42,7 +42,7 @@ func rank(token string) error {
 		return err
 	}
 	began := time.Now()
-	w, err := pg.Init(ctx, pg.InitConfig{Backend: "tcp", Token: []byte(token)})
+	w, err := dist.Init(ctx, dist.InitConfig{Backend: "tcp", Token: []byte(token)})
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/skerry-ft/skerry/checkpoint"
+	"github.com/skerry-ft/skerry/dist"
 	"github.com/skerry-ft/skerry/manager"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/tcp"
@@ -116,7 +117,7 @@ type rank struct {
 	shard  int
 	name   string
 	m      *manager.Manager
-	mesh   *pg.Mesh
+	mesh   *dist.Mesh
 	params []float32 // this shard's
 	whole  []float32 // gathered for the forward pass
 	grads  []float32 // of the whole model, from this rank's batch
@@ -162,7 +163,7 @@ func trainShard(ctx context.Context, o order, shard int, groupStore string, out 
 	if err != nil {
 		return err
 	}
-	r.mesh, err = pg.NewMesh(pg.MeshDim{Name: "replicate", Group: m.Group()}, pg.MeshDim{Name: "shard", Group: inner})
+	r.mesh, err = dist.NewMesh(dist.MeshDim{Name: "replicate", Group: m.Group()}, dist.MeshDim{Name: "shard", Group: inner})
 	if err != nil {
 		return err
 	}

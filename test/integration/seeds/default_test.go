@@ -3,6 +3,7 @@ package seeds
 import (
 	"testing"
 
+	"github.com/skerry-ft/skerry/dist"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/store"
 )
@@ -14,7 +15,7 @@ func TestNoBackendNamed(t *testing.T) {
 	}
 	hash := store.NewHash()
 	defer hash.Close()
-	w, err := pg.Init(t.Context(), pg.InitConfig{Store: hash, Rank: new(0), WorldSize: 1})
+	w, err := dist.Init(t.Context(), dist.InitConfig{Store: hash, Rank: new(0), WorldSize: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/skerry-ft/skerry/dist"
 	"github.com/skerry-ft/skerry/internal/portlease"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/tcp"
@@ -49,20 +50,20 @@ func master(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv(pg.EnvMasterAddr, "localhost")
-	t.Setenv(pg.EnvMasterPort, port)
+	t.Setenv(dist.EnvMasterAddr, "localhost")
+	t.Setenv(dist.EnvMasterPort, port)
 }
 
 // initGroup is dist.init_process_group("gloo", rank=rank, world_size=size).
-func initGroup(ctx context.Context, rank, size int) (*pg.World, error) {
-	return pg.Init(ctx, pg.InitConfig{Backend: "gloo", Rank: new(rank), WorldSize: size})
+func initGroup(ctx context.Context, rank, size int) (*dist.World, error) {
+	return dist.Init(ctx, dist.InitConfig{Backend: "gloo", Rank: new(rank), WorldSize: size})
 }
 
 // TestTCPInitialization: "Use address of one of the machines".
 func TestTCPInitialization(t *testing.T) {
 	address := portlease.ForTest(t, 1)[0]
 	errs := spawn(t, 4, func(ctx context.Context, rank int) error {
-		w, err := pg.Init(ctx, pg.InitConfig{Backend: "GLOO", Method: "tcp://" + address, Rank: new(rank), WorldSize: 4})
+		w, err := dist.Init(ctx, dist.InitConfig{Backend: "GLOO", Method: "tcp://" + address, Rank: new(rank), WorldSize: 4})
 		if err != nil {
 			return err
 		}
@@ -79,7 +80,7 @@ func TestFileInitialization(t *testing.T) {
 	path := t.TempDir() + "/sharedfile"
 	for range 2 {
 		errs := spawn(t, 4, func(ctx context.Context, rank int) error {
-			w, err := pg.Init(ctx, pg.InitConfig{Backend: "gloo", Method: "file://" + path, Rank: new(rank), WorldSize: 4})
+			w, err := dist.Init(ctx, dist.InitConfig{Backend: "gloo", Method: "file://" + path, Rank: new(rank), WorldSize: 4})
 			if err != nil {
 				return err
 			}
@@ -99,7 +100,7 @@ func TestFileInitialization(t *testing.T) {
 func TestGuide(t *testing.T) {
 	address := portlease.ForTest(t, 1)[0]
 	errs := spawn(t, 2, func(ctx context.Context, rank int) error {
-		w, err := pg.Init(ctx, pg.InitConfig{Backend: "gloo", Method: "tcp://" + address, Rank: new(rank), WorldSize: 2})
+		w, err := dist.Init(ctx, dist.InitConfig{Backend: "gloo", Method: "tcp://" + address, Rank: new(rank), WorldSize: 2})
 		if err != nil {
 			return err
 		}
@@ -119,7 +120,7 @@ func TestGuide(t *testing.T) {
 }
 
 // monitored is the debugging page's worker: absent ranks do not call the barrier.
-func monitored(t *testing.T, size int, o pg.MonitorOptions, absent ...int) []error {
+func monitored(t *testing.T, size int, o dist.MonitorOptions, absent ...int) []error {
 	t.Helper()
 	master(t)
 	var leaving sync.WaitGroup // a rank that left would be a broken link, not a missing one
@@ -141,7 +142,7 @@ func monitored(t *testing.T, size int, o pg.MonitorOptions, absent ...int) []err
 			return nil
 		}
 		defer leaving.Done()
-		return group.MonitoredBarrier(ctx, o)
+		return dist.MonitoredBarrier(ctx, group, o)
 	})
 }
 
@@ -160,8 +161,8 @@ func TestMonitoredBarrier(t *testing.T) {
 		{4, true, []int{1, 2, 3}, []int{1, 2, 3}},
 		{4, false, []int{1, 2, 3}, []int{1}},
 	} {
-		errs := monitored(t, c.size, pg.MonitorOptions{Timeout: timeout, WaitAll: c.all}, c.absent...)
-		var e *pg.BarrierError
+		errs := monitored(t, c.size, dist.MonitorOptions{Timeout: timeout, WaitAll: c.all}, c.absent...)
+		var e *dist.BarrierError
 		if !errors.As(errs[0], &e) || !slices.Equal(e.Missing, c.missing) || e.Timeout != timeout {
 			t.Errorf("%+v: rank 0 gets %v", c, errs[0])
 		}
@@ -202,7 +203,7 @@ func TestDetail(t *testing.T) {
 // names as theirs.
 func TestDestroyAndMeetAgain(t *testing.T) {
 	master(t)
-	old := make([]*pg.World, 3)
+	old := make([]*dist.World, 3)
 	join := func(ctx context.Context, rank int) (names []string, err error) {
 		w, err := initGroup(ctx, rank, 3)
 		if err != nil {

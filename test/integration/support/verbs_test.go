@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/skerry-ft/skerry/dist"
+	"github.com/skerry-ft/skerry/dist/object"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/tensor"
 )
@@ -110,39 +112,39 @@ func intoTensors() []verb {
 func madeOfOthers() []verb {
 	return []verb{
 		{"AllGatherUneven", func(ctx context.Context, g *pg.Group) error {
-			_, err := g.AllGatherUneven(ctx, f32(1+g.Rank()))
+			_, err := dist.AllGatherUneven(ctx, g, f32(1+g.Rank()))
 			return err
 		}},
 		{"BroadcastObjects", func(ctx context.Context, g *pg.Group) error {
-			return g.BroadcastObjects(ctx, []any{"foo", 12}, 0)
+			return object.Broadcast(ctx, g, []any{"foo", 12}, 0)
 		}},
 		{"AllGatherObjects", func(ctx context.Context, g *pg.Group) error {
-			_, err := g.AllGatherObjects(ctx, g.Rank())
+			_, err := object.AllGather(ctx, g, g.Rank())
 			return err
 		}},
 		{"GatherObjects", func(ctx context.Context, g *pg.Group) error {
-			_, err := g.GatherObjects(ctx, g.Rank(), 0)
+			_, err := object.Gather(ctx, g, g.Rank(), 0)
 			return err
 		}},
 		{"ScatterObjects", func(ctx context.Context, g *pg.Group) error {
-			_, err := g.ScatterObjects(ctx, []any{"foo", 12}, 0)
+			_, err := object.Scatter(ctx, g, []any{"foo", 12}, 0)
 			return err
 		}},
 		{"MonitoredBarrier", func(ctx context.Context, g *pg.Group) error {
-			return g.MonitoredBarrier(ctx, pg.MonitorOptions{})
+			return dist.MonitoredBarrier(ctx, g, dist.MonitorOptions{})
 		}},
-		{"AllReduceMulti", func(ctx context.Context, g *pg.Group) error { return g.AllReduceMulti(ctx, slots(2), tensor.Sum) }},
+		{"AllReduceMulti", func(ctx context.Context, g *pg.Group) error { return dist.AllReduceMulti(ctx, g, slots(2), tensor.Sum) }},
 		{"BroadcastMulti", func(ctx context.Context, g *pg.Group) error {
-			return g.BroadcastMulti(ctx, slots(2), pg.RootTensor{})
+			return dist.BroadcastMulti(ctx, g, slots(2), dist.RootTensor{})
 		}},
 		{"ReduceMulti", func(ctx context.Context, g *pg.Group) error {
-			return g.ReduceMulti(ctx, slots(2), tensor.Sum, pg.RootTensor{})
+			return dist.ReduceMulti(ctx, g, slots(2), tensor.Sum, dist.RootTensor{})
 		}},
 		{"AllGatherMulti", func(ctx context.Context, g *pg.Group) error {
-			return g.AllGatherMulti(ctx, slots(2), [][]tensor.Tensor{slices.Concat(slots(2), slots(2)), slices.Concat(slots(2), slots(2))})
+			return dist.AllGatherMulti(ctx, g, slots(2), [][]tensor.Tensor{slices.Concat(slots(2), slots(2)), slices.Concat(slots(2), slots(2))})
 		}},
 		{"ReduceScatterMulti", func(ctx context.Context, g *pg.Group) error {
-			return g.ReduceScatterMulti(ctx,
+			return dist.ReduceScatterMulti(ctx, g,
 				[][]tensor.Tensor{slices.Concat(slots(2), slots(2)), slices.Concat(slots(2), slots(2))}, slots(2), tensor.Sum)
 		}},
 		{"NewGroup", func(ctx context.Context, g *pg.Group) error {

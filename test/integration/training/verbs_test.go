@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/skerry-ft/skerry/dist"
+	"github.com/skerry-ft/skerry/dist/object"
 	"github.com/skerry-ft/skerry/manager"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/tensor"
@@ -21,7 +23,7 @@ func TestComposedVerbsThroughRestarts(t *testing.T) {
 			t.Parallel()
 			var averages atomic.Int64
 			verbs := func(ctx context.Context, tr *trainer) error {
-				names, err := tr.m.Group().AllGatherObjects(ctx, tr.name)
+				names, err := object.AllGather(ctx, tr.m.Group(), tr.name)
 				switch {
 				case errors.Is(err, pg.ErrAborted):
 					return nil // the step is discarded
@@ -29,7 +31,7 @@ func TestComposedVerbsThroughRestarts(t *testing.T) {
 					return err
 				}
 				ts := []tensor.Tensor{tensor.Of([]float64{1}), tensor.Of([]float64{1})}
-				if err := tr.m.Group().AllReduceMulti(ctx, ts, tensor.Avg); err != nil {
+				if err := dist.AllReduceMulti(ctx, tr.m.Group(), ts, tensor.Avg); err != nil {
 					return err
 				}
 				if tr.m.Errored() != nil {

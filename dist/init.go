@@ -1,4 +1,4 @@
-package pg
+package dist
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/skerry-ft/skerry/internal/netaddr"
+	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/store"
 )
 
@@ -28,7 +29,7 @@ type InitConfig struct {
 	Backend string
 	// Options are for the backend. Interfaces, if empty, come from the
 	// environment; see InterfacesFromEnv.
-	Options Options
+	Options pg.Options
 
 	// Method is a URL that says where to meet: env://, tcp://host:port (rank
 	// 0's, which listens on loopback if that is loopback, else so that all reach it:
@@ -61,14 +62,14 @@ type InitConfig struct {
 	Open bool
 	// Debug, if not nil, wraps the world and its subgroups. Nil means one as the
 	// environment says (TORCH_DISTRIBUTED_DEBUG).
-	Debug *Debugger
+	Debug *pg.Debugger
 	Log   zerolog.Logger
 }
 
 // World is the group of all ranks of a job, with the store that they share. It
 // is what torch's default group is, but a handle: there is no hidden global.
 type World struct {
-	*Group
+	*pg.Group
 	Directory // of groups that were given a name in this world
 
 	store store.Store
@@ -175,7 +176,7 @@ func (c *InitConfig) meet(ctx context.Context) (*Rendezvous, *life, error) {
 		if met.Close != nil {
 			err = errors.Join(err, met.Close())
 		}
-		if met.Address == "" || met.Rank == 0 || ctx.Err() != nil || errors.Is(err, ErrMismatch) {
+		if met.Address == "" || met.Rank == 0 || ctx.Err() != nil || errors.Is(err, pg.ErrMismatch) {
 			return nil, nil, err
 		}
 		if !pause(ctx, meetAgain) {
@@ -240,7 +241,7 @@ func (w *World) join(ctx context.Context, c *InitConfig, met *Rendezvous, l *lif
 	for r := range ids {
 		ids[r] = fmt.Sprintf("rank-%d", r)
 	}
-	config := Config{
+	config := pg.Config{
 		StoreAddress: "skerry/" + l.name, Store: met.Store,
 		ReplicaIDs: ids, Rank: met.Rank, Cluster: l.name, QuorumID: 1,
 		GroupWorldSize: 1, Token: c.Token, TLS: c.TLS, Timeout: c.Timeout,
@@ -258,21 +259,21 @@ func (w *World) join(ctx context.Context, c *InitConfig, met *Rendezvous, l *lif
 func (w *World) open(c *InitConfig) error {
 	debug := c.Debug
 	if debug == nil {
-		d := DebugConfig{Log: c.Log}
+		d := pg.DebugConfig{Log: c.Log}
 		if err := d.FromEnv(); err != nil {
 			return err
 		}
-		debug = NewDebugger(d)
+		debug = pg.NewDebugger(d)
 	}
 	if len(c.Options.Interfaces) == 0 && c.Options.Listen == "" {
-		c.Options.Interfaces = InterfacesFromEnv()
+		c.Options.Interfaces = pg.InterfacesFromEnv()
 	}
 	c.Options.Open = c.Options.Open || c.Open
-	backend, err := Open(c.Backend, c.Options)
+	backend, err := pg.Open(c.Backend, c.Options)
 	if err != nil {
 		return err
 	}
-	w.Group = NewGroup(debug.Wrap(worldName, backend))
+	w.Group = pg.NewGroup(debug.Wrap(worldName, backend))
 	return nil
 }
 

@@ -1,9 +1,11 @@
-package pg
+package dist
 
 import (
 	"context"
 	"fmt"
 	"slices"
+
+	"github.com/skerry-ft/skerry/pg"
 )
 
 // MaxMeshDims bounds the dimensions of a Mesh.
@@ -13,7 +15,7 @@ const MaxMeshDims = 8
 // differ from this process in that dimension only.
 type MeshDim struct {
 	Name  string
-	Group *Group
+	Group *pg.Group
 }
 
 // MeshSize is the name and the length of a dimension that InitMesh makes.
@@ -40,16 +42,16 @@ type Mesh struct {
 // NewMesh makes a Mesh over groups that are there already.
 func NewMesh(dims ...MeshDim) (*Mesh, error) {
 	if len(dims) == 0 || len(dims) > MaxMeshDims {
-		return nil, fmt.Errorf("%w: mesh of %d dimensions, want 1 to %d", ErrInvalidOp, len(dims), MaxMeshDims)
+		return nil, fmt.Errorf("%w: mesh of %d dimensions, want 1 to %d", pg.ErrInvalidOp, len(dims), MaxMeshDims)
 	}
 	for i, d := range dims {
 		switch {
 		case d.Name == "" || d.Group == nil:
-			return nil, fmt.Errorf("%w: dimension %d of a mesh, %q, wants a name and a group", ErrInvalidOp, i, d.Name)
+			return nil, fmt.Errorf("%w: dimension %d of a mesh, %q, wants a name and a group", pg.ErrInvalidOp, i, d.Name)
 		case slices.ContainsFunc(dims[:i], func(e MeshDim) bool { return e.Name == d.Name }):
-			return nil, fmt.Errorf("%w: dimension %q of a mesh", ErrNameTaken, d.Name)
+			return nil, fmt.Errorf("%w: dimension %q of a mesh", pg.ErrNameTaken, d.Name)
 		case slices.ContainsFunc(dims[:i], func(e MeshDim) bool { return e.Group == d.Group }):
-			return nil, fmt.Errorf("%w: dimension %q of a mesh has the group of another", ErrInvalidOp, d.Name)
+			return nil, fmt.Errorf("%w: dimension %q of a mesh has the group of another", pg.ErrInvalidOp, d.Name)
 		}
 	}
 	return &Mesh{dims: slices.Clone(dims)}, nil
@@ -59,21 +61,25 @@ func NewMesh(dims ...MeshDim) (*Mesh, error) {
 // dimension is the one of neighbouring ranks), and makes a subgroup for every
 // line of it, with this process's in the Mesh. Every rank of world must call
 // it, with the same arguments. The sizes must multiply to world's.
-func InitMesh(ctx context.Context, world *Group, sizes []MeshSize, o GroupOptions) (*Mesh, error) {
-	seat, err := world.takeSeat(ctx)
+func InitMesh(ctx context.Context, world *pg.Group, sizes []MeshSize, o pg.GroupOptions) (*Mesh, error) {
+	var rank, size int
+	err := world.Compose(ctx, func(c *pg.Composed) error {
+		rank, size = c.Rank(), c.Size()
+		return nil
+	})
 	if err != nil {
 		return nil, err
 	}
 	total := 1
 	for _, s := range sizes {
-		if s.Size < 1 || s.Size > seat.size {
-			return nil, fmt.Errorf("%w: dimension %q of size %d in a mesh of %d ranks", ErrInvalidOp, s.Name, s.Size, seat.size)
+		if s.Size < 1 || s.Size > size {
+			return nil, fmt.Errorf("%w: dimension %q of size %d in a mesh of %d ranks", pg.ErrInvalidOp, s.Name, s.Size, size)
 		}
 		total *= s.Size
 	}
-	if total != seat.size || o.Name != "" || o.LocalSync {
+	if total != size || o.Name != "" || o.LocalSync {
 		return nil, fmt.Errorf("%w: mesh %v of %d ranks over a world of %d; Name and LocalSync are its own",
-			ErrInvalidOp, sizes, total, seat.size)
+			pg.ErrInvalidOp, sizes, total, size)
 	}
 	var dims []MeshDim
 	stride := total
@@ -92,7 +98,7 @@ func InitMesh(ctx context.Context, world *Group, sizes []MeshSize, o GroupOption
 			if err != nil {
 				return nil, fmt.Errorf("mesh dimension %q: %w", s.Name, err)
 			}
-			if slices.Contains(line, seat.rank) {
+			if slices.Contains(line, rank) {
 				d.Group = g
 			}
 		}
@@ -105,7 +111,7 @@ func InitMesh(ctx context.Context, world *Group, sizes []MeshSize, o GroupOption
 // say, around the groups of one replica.
 func (m *Mesh) Extend(d MeshDim, at int) (*Mesh, error) {
 	if at < 0 || at > len(m.dims) {
-		return nil, fmt.Errorf("%w: extend a mesh of %d dimensions at %d", ErrInvalidOp, len(m.dims), at)
+		return nil, fmt.Errorf("%w: extend a mesh of %d dimensions at %d", pg.ErrInvalidOp, len(m.dims), at)
 	}
 	return NewMesh(slices.Insert(slices.Clone(m.dims), at, d)...)
 }
@@ -134,7 +140,7 @@ func (m *Mesh) Names() []string {
 
 // Group is the group of a dimension; ErrUnknownGroup if there is none of that
 // name.
-func (m *Mesh) Group(name string) (*Group, error) {
+func (m *Mesh) Group(name string) (*pg.Group, error) {
 	i, err := m.index(name)
 	if err != nil {
 		return nil, err
@@ -145,7 +151,7 @@ func (m *Mesh) Group(name string) (*Group, error) {
 // Resizable tells whether a dimension's size follows the quorum.
 func (m *Mesh) Resizable(name string) bool {
 	i, err := m.index(name)
-	return err == nil && m.dims[i].resizable()
+	return err == nil && m.dims[i].Group.Resizable()
 }
 
 // Size is the length of a dimension: 1 for a resizable one, 0 for one that is
@@ -200,7 +206,7 @@ func (m *Mesh) String() string {
 	s := "mesh"
 	for i := range m.dims {
 		s += fmt.Sprintf(" %s=%d", m.dims[i].Name, m.dims[i].size())
-		if m.dims[i].resizable() {
+		if m.dims[i].Group.Resizable() {
 			s += "*"
 		}
 	}
@@ -210,26 +216,20 @@ func (m *Mesh) String() string {
 func (m *Mesh) index(name string) (int, error) {
 	i := slices.IndexFunc(m.dims, func(d MeshDim) bool { return d.Name == name })
 	if i < 0 {
-		return -1, fmt.Errorf("%w: no dimension %q in %v", ErrUnknownGroup, name, m.Names())
+		return -1, fmt.Errorf("%w: no dimension %q in %v", pg.ErrUnknownGroup, name, m.Names())
 	}
 	return i, nil
 }
 
-// resizable: a decorator shows another rank and size than Configure was told.
-func (d *MeshDim) resizable() bool {
-	_, ok := find[Ranker](d.Group.backend)
-	return ok
-}
-
 func (d *MeshDim) size() int {
-	if d.resizable() {
+	if d.Group.Resizable() {
 		return 1
 	}
 	return d.Group.Size()
 }
 
 func (d *MeshDim) rank() int {
-	if d.resizable() {
+	if d.Group.Resizable() {
 		return 0
 	}
 	return d.Group.Rank()

@@ -1,4 +1,4 @@
-package pg_test
+package dist_test
 
 import (
 	"os"
@@ -6,7 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/skerry-ft/skerry/dist"
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/pgtest"
 	"github.com/skerry-ft/skerry/store"
 )
 
@@ -40,7 +42,7 @@ func TestDebugVariablesSpeak(t *testing.T) {
 func initAlone(t *testing.T) {
 	hash := store.NewHash()
 	defer hash.Close()
-	w, err := pg.Init(t.Context(), pg.InitConfig{Backend: memoryDriver(t), Store: hash, Rank: new(0), WorldSize: 1})
+	w, err := dist.Init(t.Context(), dist.InitConfig{Backend: pgtest.MemoryDriver(t), Store: hash, Rank: new(0), WorldSize: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package pg_test
+package object_test
 
 import (
 	"bytes"
@@ -12,7 +12,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/skerry-ft/skerry/dist/object"
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/pgtest"
 )
 
 func objectSamples() []any {
@@ -32,17 +34,17 @@ func objectSamples() []any {
 // values have equal bytes.
 func TestObjectRoundTrip(t *testing.T) {
 	for _, v := range objectSamples() {
-		b, err := pg.EncodeObject(v)
+		b, err := object.Encode(v)
 		if err != nil {
 			t.Errorf("encode %#v: %v", v, err)
 			continue
 		}
-		got, err := pg.DecodeObject(b)
+		got, err := object.Decode(b)
 		if err != nil || !reflect.DeepEqual(got, v) {
 			t.Errorf("%#v came back as %#v: %v", v, got, err)
 		}
 		for range 4 {
-			if again, err := pg.EncodeObject(v); err != nil || !bytes.Equal(again, b) {
+			if again, err := object.Encode(v); err != nil || !bytes.Equal(again, b) {
 				t.Errorf("%#v: encoded as %x and %x: %v", v, b, again, err)
 			}
 		}
@@ -55,13 +57,13 @@ func TestObjectRefused(t *testing.T) {
 	type point struct{ X int }
 	type myInt int
 	deep := any(nil)
-	for range pg.MaxObjectDepth + 2 {
+	for range object.MaxDepth + 2 {
 		deep = []any{deep}
 	}
 	cases := map[string]any{
-		"pg_test.point":      []any{1, point{}},
+		"object_test.point":  []any{1, point{}},
 		"value[1]":           []any{1, point{}},
-		"pg_test.myInt":      map[string]any{"k": myInt(1)},
+		"object_test.myInt":  map[string]any{"k": myInt(1)},
 		"*int":               new(int),
 		"func()":             func() {},
 		"chan int":           make(chan int),
@@ -72,11 +74,11 @@ func TestObjectRefused(t *testing.T) {
 		"NaN":                map[float64]int{math.NaN(): 1},
 		"whose keys":         map[[2]int]int{},
 		"want a scalar":      map[any]any{[1]int{2}: 1},
-		"more than 67108864": string(make([]byte, pg.MaxObjectBytes+1)),
+		"more than 67108864": string(make([]byte, object.MaxBytes+1)),
 	}
 	for says, v := range cases {
-		_, err := pg.EncodeObject(v)
-		if !errors.Is(err, pg.ErrObject) || !strings.Contains(err.Error(), says) {
+		_, err := object.Encode(v)
+		if !errors.Is(err, object.ErrInvalid) || !strings.Contains(err.Error(), says) {
 			t.Errorf("encode %T: %v, want ErrObject that says %q", v, err, says)
 		}
 	}
@@ -89,9 +91,9 @@ func TestObjectMemory(t *testing.T) {
 	lists = append(lists, make([]byte, 60<<20)...)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	_, err := pg.DecodeObject(lists)
+	_, err := object.Decode(lists)
 	runtime.ReadMemStats(&after)
-	if !errors.Is(err, pg.ErrObject) || !strings.Contains(err.Error(), "of memory") {
+	if !errors.Is(err, object.ErrInvalid) || !strings.Contains(err.Error(), "of memory") {
 		t.Errorf("decode of %d nil lists: %v, want ErrObject", 60<<20, err)
 	}
 	if made := after.TotalAlloc - before.TotalAlloc; made > 32<<20 { // others run beside us
@@ -99,11 +101,11 @@ func TestObjectMemory(t *testing.T) {
 	}
 }
 
-// FuzzDecodeObject: no bytes make the decoder panic or give a value that does
+// FuzzDecode: no bytes make the decoder panic or give a value that does
 // not encode to the very same bytes.
-func FuzzDecodeObject(f *testing.F) {
+func FuzzDecode(f *testing.F) {
 	for _, v := range objectSamples() {
-		b, err := pg.EncodeObject(v)
+		b, err := object.Encode(v)
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -112,14 +114,14 @@ func FuzzDecodeObject(f *testing.F) {
 	f.Add([]byte{16, 18, 1, 0xff, 0xff, 0xff, 0xff, 0x0f})
 	f.Add(bytes.Repeat([]byte{16, 18, 1, 1}, 100))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		v, err := pg.DecodeObject(b)
+		v, err := object.Decode(b)
 		if err != nil {
-			if !errors.Is(err, pg.ErrObject) {
+			if !errors.Is(err, object.ErrInvalid) {
 				t.Errorf("%x: %v, want ErrObject", b, err)
 			}
 			return
 		}
-		again, err := pg.EncodeObject(v)
+		again, err := object.Encode(v)
 		if err != nil || !bytes.Equal(again, b) {
 			t.Errorf("%x is %#v, which encodes to %x: %v", b, v, again, err)
 		}
@@ -129,7 +131,7 @@ func FuzzDecodeObject(f *testing.F) {
 // TestObjectVerbs: the examples of torch.distributed, at every rank as root.
 func TestObjectVerbs(t *testing.T) {
 	const world = 3
-	w := memoryWorld(t, world, nil)
+	w := pgtest.MemoryWorld(t, world, nil)
 	objects := []any{"foo", 12, map[int]int{1: 2}}
 	w.Each(func(ctx context.Context, rank int, g *pg.Group) error {
 		for root := range world {
@@ -137,19 +139,19 @@ func TestObjectVerbs(t *testing.T) {
 			if rank == root {
 				copy(list, objects)
 			}
-			if err := g.BroadcastObjects(ctx, list, root); err != nil || !reflect.DeepEqual(list, objects) {
+			if err := object.Broadcast(ctx, g, list, root); err != nil || !reflect.DeepEqual(list, objects) {
 				return fmt.Errorf("broadcast from %d gave %#v: %w", root, list, err)
 			}
-			got, err := g.GatherObjects(ctx, objects[rank], root)
+			got, err := object.Gather(ctx, g, objects[rank], root)
 			if err != nil || (rank == root) != reflect.DeepEqual(got, objects) || rank != root && got != nil {
 				return fmt.Errorf("gather at %d gave %#v: %w", root, got, err)
 			}
-			one, err := g.ScatterObjects(ctx, list, root)
+			one, err := object.Scatter(ctx, g, list, root)
 			if err != nil || !reflect.DeepEqual(one, objects[rank]) {
 				return fmt.Errorf("scatter from %d gave %#v: %w", root, one, err)
 			}
 		}
-		got, err := g.AllGatherObjects(ctx, objects[rank])
+		got, err := object.AllGather(ctx, g, objects[rank])
 		if err != nil || !reflect.DeepEqual(got, objects) {
 			return fmt.Errorf("all-gather gave %#v: %w", got, err)
 		}
@@ -164,17 +166,17 @@ func objectFailures(ctx context.Context, g *pg.Group) error {
 	if g.Rank() == 1 {
 		mine = bad[1]
 	}
-	_, gathered := g.AllGatherObjects(ctx, mine)
-	_, scattered := g.ScatterObjects(ctx, bad, 2)
-	_, short := g.ScatterObjects(ctx, bad[:2], 0)
+	_, gathered := object.AllGather(ctx, g, mine)
+	_, scattered := object.Scatter(ctx, g, bad, 2)
+	_, short := object.Scatter(ctx, g, bad[:2], 0)
 	for what, err := range map[string]error{
-		"all-gather": gathered, "scatter": scattered, "broadcast": g.BroadcastObjects(ctx, bad, 0),
+		"all-gather": gathered, "scatter": scattered, "broadcast": object.Broadcast(ctx, g, bad, 0),
 	} {
-		if !errors.Is(err, pg.ErrObject) {
+		if !errors.Is(err, object.ErrInvalid) {
 			return fmt.Errorf("%s of a function: %w, want ErrObject", what, err)
 		}
 	}
-	if !errors.Is(short, pg.ErrObject) && !errors.Is(short, pg.ErrInvalidOp) {
+	if !errors.Is(short, object.ErrInvalid) && !errors.Is(short, pg.ErrInvalidOp) {
 		return fmt.Errorf("scatter of too few: %w", short)
 	}
 	return g.Barrier(ctx)

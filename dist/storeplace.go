@@ -1,4 +1,4 @@
-package pg
+package dist
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/skerry-ft/skerry/internal/netaddr"
+	"github.com/skerry-ft/skerry/pg"
 )
 
 // openRemedy is what to set for a world that other hosts reach.
@@ -71,7 +72,7 @@ func ownAddress(ctx context.Context, name string) (string, error) {
 
 // outwardAddress is HostAddress, unless that is loopback and this host has another.
 func outwardAddress(ctx context.Context) string {
-	named := HostAddress(ctx)
+	named := pg.HostAddress(ctx)
 	if !netaddr.Loopback(named) {
 		return named
 	}

@@ -1,4 +1,4 @@
-package pg
+package object
 
 import (
 	"bytes"
@@ -12,18 +12,18 @@ import (
 
 // Bounds of an encoded object. They hold for what is sent and for what comes.
 const (
-	// MaxObjectBytes bounds one object, encoded.
-	MaxObjectBytes = 64 << 20
-	// MaxObjectDepth bounds lists in lists, maps in lists and so on.
-	MaxObjectDepth = 64
+	// MaxBytes bounds one object, encoded.
+	MaxBytes = 64 << 20
+	// MaxDepth bounds lists in lists, maps in lists and so on.
+	MaxDepth = 64
 	// maxTypeDepth bounds the nesting of element types that are not any, such
 	// as map[string][]int (2): Go keeps every type that was ever named.
 	maxTypeDepth = 2
 )
 
-// ErrObject is returned for a value that cannot be sent as an object, by the
+// ErrInvalid is returned for a value that cannot be sent as an object, by the
 // name of its type and its place, and for bytes that are no object.
-var ErrObject = errors.New("pg: not an object that can be sent")
+var ErrInvalid = errors.New("object: not an object that can be sent")
 
 // The tags of encoded values and types. They go over the wire: append only.
 const (
@@ -49,8 +49,8 @@ const (
 	tagBool // as a type only
 )
 
-// objectTypes are the Go types of the tags that stand for one.
-func objectTypes() map[byte]reflect.Type {
+// goTypes are the Go types of the tags that stand for one.
+func goTypes() map[byte]reflect.Type {
 	return map[byte]reflect.Type{
 		tagInt: reflect.TypeFor[int](), tagInt8: reflect.TypeFor[int8](), tagInt16: reflect.TypeFor[int16](),
 		tagInt32: reflect.TypeFor[int32](), tagInt64: reflect.TypeFor[int64](),
@@ -61,53 +61,53 @@ func objectTypes() map[byte]reflect.Type {
 	}
 }
 
-// EncodeObject writes v in the encoding of the object collectives: nil, bool,
+// Encode writes v in the encoding of the object collectives: nil, bool,
 // the integers and floats, string, []byte, and slices and maps of these or of
 // any, with their types; keys of maps are scalars. Everything else (structs,
 // pointers, functions, named types) is refused by name: nothing that is decoded
 // can run code, or be of a type that the receiver does not expect. Maps are
 // written in the order of their keys, so that equal values have equal bytes.
 //
-// Errors wrap ErrObject and name the place of what cannot be encoded.
-func EncodeObject(v any) ([]byte, error) {
-	e := newObjectEncoder(MaxObjectMemory)
-	if err := e.any(reflect.ValueOf(v), &objectPlace{}, 0); err != nil {
+// Errors wrap ErrInvalid and name the place of what cannot be encoded.
+func Encode(v any) ([]byte, error) {
+	e := newEncoder(MaxMemory)
+	if err := e.any(reflect.ValueOf(v), &place{}, 0); err != nil {
 		return nil, err
 	}
 	return e.out, nil
 }
 
-func newObjectEncoder(memory int) *objectEncoder {
-	e := &objectEncoder{tags: make(map[reflect.Type]byte), memory: objectMemory{limit: memory}}
-	for tag, t := range objectTypes() {
+func newEncoder(memory int) *encoder {
+	e := &encoder{tags: make(map[reflect.Type]byte), memory: budget{limit: memory}}
+	for tag, t := range goTypes() {
 		e.tags[t] = tag
 	}
 	return e
 }
 
-type objectEncoder struct {
+type encoder struct {
 	tags   map[reflect.Type]byte
 	out    []byte
-	memory objectMemory // of the decoded value
+	memory budget // of the decoded value
 }
 
 // fits is the error of a value that is too large.
-func (e *objectEncoder) fits(err error, where *objectPlace) error {
+func (e *encoder) fits(err error, where *place) error {
 	if err != nil {
-		return fmt.Errorf("%w: decoded, %s %w", ErrObject, where, err)
+		return fmt.Errorf("%w: decoded, %s %w", ErrInvalid, where, err)
 	}
 	return nil
 }
 
-// objectPlace is where in a value something is; only errors spell it out.
-type objectPlace struct {
-	up    *objectPlace // nil: the value itself
+// place is where in a value something is; only errors spell it out.
+type place struct {
+	up    *place // nil: the value itself
 	index int
 	key   reflect.Value // instead of index, if valid
 	note  string        // likewise
 }
 
-func (p *objectPlace) String() string {
+func (p *place) String() string {
 	switch {
 	case p.up == nil:
 		return "value"
@@ -119,18 +119,18 @@ func (p *objectPlace) String() string {
 	return fmt.Sprintf("%v[%d]", p.up, p.index)
 }
 
-func (e *objectEncoder) check(where *objectPlace, depth int) error {
-	if len(e.out) > MaxObjectBytes {
-		return fmt.Errorf("%w: %s: more than %d bytes", ErrObject, where, MaxObjectBytes)
+func (e *encoder) check(where *place, depth int) error {
+	if len(e.out) > MaxBytes {
+		return fmt.Errorf("%w: %s: more than %d bytes", ErrInvalid, where, MaxBytes)
 	}
-	if depth > MaxObjectDepth {
-		return fmt.Errorf("%w: %s: nested deeper than %d", ErrObject, where, MaxObjectDepth)
+	if depth > MaxDepth {
+		return fmt.Errorf("%w: %s: nested deeper than %d", ErrInvalid, where, MaxDepth)
 	}
 	return nil
 }
 
 // any writes a value with its type.
-func (e *objectEncoder) any(v reflect.Value, where *objectPlace, depth int) error {
+func (e *encoder) any(v reflect.Value, where *place, depth int) error {
 	for v.IsValid() && v.Kind() == reflect.Interface {
 		v = v.Elem()
 	}
@@ -156,7 +156,7 @@ func (e *objectEncoder) any(v reflect.Value, where *objectPlace, depth int) erro
 }
 
 // typ writes a type.
-func (e *objectEncoder) typ(t reflect.Type, where *objectPlace, depth int) error {
+func (e *encoder) typ(t reflect.Type, where *place, depth int) error {
 	if tag, ok := e.tags[t]; ok {
 		e.out = append(e.out, tag)
 		return nil
@@ -164,26 +164,26 @@ func (e *objectEncoder) typ(t reflect.Type, where *objectPlace, depth int) error
 	switch {
 	case t.Name() != "" || t.Kind() != reflect.Slice && t.Kind() != reflect.Map:
 		return fmt.Errorf("%w: %s is a %v; want nil, bool, a number, string, []byte, or slices and maps of these",
-			ErrObject, where, t)
+			ErrInvalid, where, t)
 	case depth >= maxTypeDepth:
 		return fmt.Errorf("%w: %s is a %v, nested deeper than %d types; use any for the inner ones",
-			ErrObject, where, t, maxTypeDepth)
+			ErrInvalid, where, t, maxTypeDepth)
 	case t.Kind() == reflect.Slice:
 		e.out = append(e.out, tagList)
-		return e.typ(t.Elem(), &objectPlace{up: where, note: " (its elements)"}, depth+1)
+		return e.typ(t.Elem(), &place{up: where, note: " (its elements)"}, depth+1)
 	}
 	if _, scalar := e.tags[t.Key()]; !scalar {
-		return fmt.Errorf("%w: %s is a %v, whose keys are no scalars", ErrObject, where, t)
+		return fmt.Errorf("%w: %s is a %v, whose keys are no scalars", ErrInvalid, where, t)
 	}
 	e.out = append(e.out, tagMap)
-	if err := e.typ(t.Key(), &objectPlace{up: where, note: " (its keys)"}, depth+1); err != nil {
+	if err := e.typ(t.Key(), &place{up: where, note: " (its keys)"}, depth+1); err != nil {
 		return err
 	}
-	return e.typ(t.Elem(), &objectPlace{up: where, note: " (its values)"}, depth+1)
+	return e.typ(t.Elem(), &place{up: where, note: " (its values)"}, depth+1)
 }
 
 // bare writes a value whose type is known.
-func (e *objectEncoder) bare(v reflect.Value, where *objectPlace, depth int) error {
+func (e *encoder) bare(v reflect.Value, where *place, depth int) error {
 	if err := e.check(where, depth); err != nil {
 		return err
 	}
@@ -217,7 +217,7 @@ func (e *objectEncoder) bare(v reflect.Value, where *objectPlace, depth int) err
 	return e.check(where, depth)
 }
 
-func (e *objectEncoder) list(v reflect.Value, where *objectPlace, depth int) error {
+func (e *encoder) list(v reflect.Value, where *place, depth int) error {
 	e.out = append(e.out, presence(v.IsNil()))
 	if v.IsNil() {
 		return nil
@@ -230,7 +230,7 @@ func (e *objectEncoder) list(v reflect.Value, where *objectPlace, depth int) err
 		e.out = append(e.out, v.Bytes()...)
 		return e.check(where, depth)
 	}
-	at := &objectPlace{up: where}
+	at := &place{up: where}
 	for i := range v.Len() {
 		at.index = i
 		if err := e.bare(v.Index(i), at, depth+1); err != nil {
@@ -248,7 +248,7 @@ func presence(isNil bool) byte {
 	return 1
 }
 
-func (e *objectEncoder) pairs(v reflect.Value, where *objectPlace, depth int) error {
+func (e *encoder) pairs(v reflect.Value, where *place, depth int) error {
 	e.out = append(e.out, presence(v.IsNil()))
 	if v.IsNil() {
 		return nil
@@ -260,20 +260,20 @@ func (e *objectEncoder) pairs(v reflect.Value, where *objectPlace, depth int) er
 	var all []pair
 	outer := e.out
 	for entries := v.MapRange(); entries.Next(); {
-		at := &objectPlace{up: where, key: entries.Key()}
+		at := &place{up: where, key: entries.Key()}
 		k := entries.Key()
 		if k.Kind() == reflect.Interface {
 			k = k.Elem()
 		}
 		if k.CanFloat() && math.IsNaN(k.Float()) {
-			return fmt.Errorf("%w: %s has NaN as a key", ErrObject, where)
+			return fmt.Errorf("%w: %s has NaN as a key", ErrInvalid, where)
 		}
 		if k.IsValid() && e.tags[k.Type()] == 0 {
-			return fmt.Errorf("%w: %s has a key that is a %v, want a scalar", ErrObject, where, k.Type())
+			return fmt.Errorf("%w: %s has a key that is a %v, want a scalar", ErrInvalid, where, k.Type())
 		}
 		var p pair
 		e.out = nil
-		if err := e.bare(entries.Key(), &objectPlace{up: at, note: " (key)"}, depth+1); err != nil {
+		if err := e.bare(entries.Key(), &place{up: at, note: " (key)"}, depth+1); err != nil {
 			return err
 		}
 		p.key, e.out = e.out, nil

@@ -1,4 +1,4 @@
-package pg
+package object
 
 import (
 	"fmt"
@@ -9,11 +9,11 @@ import (
 // list is one byte on the wire and 24 in memory, so bounds of bytes alone would
 // let a peer fill it. Both ends count alike: who encodes is told first.
 const (
-	// MaxObjectMemory bounds one object: eight times MaxObjectBytes, so that a
+	// MaxMemory bounds one object: eight times MaxBytes, so that a
 	// list of numbers always fits.
-	MaxObjectMemory = 8 * MaxObjectBytes
-	// MaxObjectsMemory bounds what one rank decodes in one call.
-	MaxObjectsMemory = 2 << 30
+	MaxMemory = 8 * MaxBytes
+	// MaxTotalMemory bounds what one rank decodes in one call.
+	MaxTotalMemory = 2 << 30
 )
 
 // What Go needs besides elements, at most.
@@ -23,10 +23,10 @@ const (
 	boxBytes      = 8  // the least that a value in an interface takes
 )
 
-// objectMemory counts.
-type objectMemory struct{ taken, limit int }
+// budget counts.
+type budget struct{ taken, limit int }
 
-func (m *objectMemory) take(n, size int) error {
+func (m *budget) take(n, size int) error {
 	if size > 0 && n > (m.limit-m.taken)/size {
 		return fmt.Errorf("takes more than %d bytes of memory", m.limit)
 	}
@@ -35,11 +35,11 @@ func (m *objectMemory) take(n, size int) error {
 }
 
 // box is a value of a type in an interface.
-func (m *objectMemory) box(t reflect.Type) error { return m.take(1, max(int(t.Size()), boxBytes)) }
+func (m *budget) box(t reflect.Type) error { return m.take(1, max(int(t.Size()), boxBytes)) }
 
-func (m *objectMemory) list(t reflect.Type, n int) error { return m.take(n, int(t.Elem().Size())) }
+func (m *budget) list(t reflect.Type, n int) error { return m.take(n, int(t.Elem().Size())) }
 
-func (m *objectMemory) pairs(t reflect.Type, n int) error {
+func (m *budget) pairs(t reflect.Type, n int) error {
 	if err := m.take(1, mapBytes); err != nil {
 		return err
 	}

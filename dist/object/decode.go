@@ -1,4 +1,4 @@
-package pg
+package object
 
 import (
 	"bytes"
@@ -8,20 +8,20 @@ import (
 	"reflect"
 )
 
-// DecodeObject reads what EncodeObject wrote: values come back with their types.
-// It takes at most MaxObjectMemory, and only what EncodeObject could have written,
-// byte for byte. Errors wrap ErrObject.
-func DecodeObject(b []byte) (any, error) {
-	v, _, err := decodeObject(b, MaxObjectMemory)
+// Decode reads what Encode wrote: values come back with their types.
+// It takes at most MaxMemory, and only what Encode could have written,
+// byte for byte. Errors wrap ErrInvalid.
+func Decode(b []byte) (any, error) {
+	v, _, err := decode(b, MaxMemory)
 	return v, err
 }
 
-// decodeObject is DecodeObject within a limit of memory; it says what it took.
-func decodeObject(b []byte, limit int) (v any, taken int, err error) {
-	if len(b) > MaxObjectBytes {
-		return nil, 0, fmt.Errorf("%w: %d bytes, want at most %d", ErrObject, len(b), MaxObjectBytes)
+// decode is Decode within a limit of memory; it says what it took.
+func decode(b []byte, limit int) (v any, taken int, err error) {
+	if len(b) > MaxBytes {
+		return nil, 0, fmt.Errorf("%w: %d bytes, want at most %d", ErrInvalid, len(b), MaxBytes)
 	}
-	d := &objectDecoder{in: b, size: len(b), types: objectTypes(), memory: objectMemory{limit: limit}}
+	d := &decoder{in: b, size: len(b), types: goTypes(), memory: budget{limit: limit}}
 	x, err := d.any(0)
 	if err != nil {
 		return nil, 0, err
@@ -35,26 +35,26 @@ func decodeObject(b []byte, limit int) (v any, taken int, err error) {
 	return x.Interface(), d.memory.taken, nil
 }
 
-type objectDecoder struct {
+type decoder struct {
 	in     []byte
 	size   int
 	types  map[byte]reflect.Type
-	memory objectMemory
+	memory budget
 }
 
-func (d *objectDecoder) bad(format string, args ...any) error {
-	return fmt.Errorf("%w: byte %d: %w", ErrObject, d.size-len(d.in), fmt.Errorf(format, args...))
+func (d *decoder) bad(format string, args ...any) error {
+	return fmt.Errorf("%w: byte %d: %w", ErrInvalid, d.size-len(d.in), fmt.Errorf(format, args...))
 }
 
 // fits is the error of a value that is too large.
-func (d *objectDecoder) fits(err error) error {
+func (d *decoder) fits(err error) error {
 	if err != nil {
 		return d.bad("the value %w", err)
 	}
 	return nil
 }
 
-func (d *objectDecoder) byte() (byte, error) {
+func (d *decoder) byte() (byte, error) {
 	if len(d.in) == 0 {
 		return 0, d.bad("the value is cut off")
 	}
@@ -64,7 +64,7 @@ func (d *objectDecoder) byte() (byte, error) {
 }
 
 // any reads a value with its type; the zero Value is nil.
-func (d *objectDecoder) any(depth int) (reflect.Value, error) {
+func (d *decoder) any(depth int) (reflect.Value, error) {
 	if len(d.in) > 0 {
 		switch d.in[0] {
 		case tagNil, tagFalse, tagTrue:
@@ -88,7 +88,7 @@ func (d *objectDecoder) any(depth int) (reflect.Value, error) {
 	return v, d.bare(v, depth)
 }
 
-func (d *objectDecoder) typ(depth int) (reflect.Type, error) {
+func (d *decoder) typ(depth int) (reflect.Type, error) {
 	tag, err := d.byte()
 	if err != nil {
 		return nil, err
@@ -124,9 +124,9 @@ func sliceType(elem reflect.Type) reflect.Type {
 }
 
 // bare reads into v a value of v's type.
-func (d *objectDecoder) bare(v reflect.Value, depth int) error {
-	if depth > MaxObjectDepth {
-		return d.bad("nested deeper than %d", MaxObjectDepth)
+func (d *decoder) bare(v reflect.Value, depth int) error {
+	if depth > MaxDepth {
+		return d.bad("nested deeper than %d", MaxDepth)
 	}
 	switch v.Kind() {
 	case reflect.Interface:
@@ -153,7 +153,7 @@ func (d *objectDecoder) bare(v reflect.Value, depth int) error {
 	return d.scalar(v)
 }
 
-func (d *objectDecoder) scalar(v reflect.Value) error {
+func (d *decoder) scalar(v reflect.Value) error {
 	switch v.Kind() {
 	case reflect.Bool:
 		b, err := d.byte()
@@ -193,7 +193,7 @@ func (d *objectDecoder) scalar(v reflect.Value) error {
 }
 
 // uvarint reads a number in its shortest form.
-func (d *objectDecoder) uvarint() (uint64, error) {
+func (d *decoder) uvarint() (uint64, error) {
 	x, n := binary.Uvarint(d.in)
 	if n <= 0 || n > 1 && d.in[n-1] == 0 {
 		return 0, d.bad("malformed number")
@@ -203,7 +203,7 @@ func (d *objectDecoder) uvarint() (uint64, error) {
 }
 
 // count reads how many elements of at least least bytes follow.
-func (d *objectDecoder) count(least int) (int, error) {
+func (d *decoder) count(least int) (int, error) {
 	n, err := d.uvarint()
 	if err != nil {
 		return 0, err
@@ -215,7 +215,7 @@ func (d *objectDecoder) count(least int) (int, error) {
 }
 
 // present reads whether a list or map is there or nil.
-func (d *objectDecoder) present() (bool, error) {
+func (d *decoder) present() (bool, error) {
 	b, err := d.byte()
 	if err == nil && b > 1 {
 		err = d.bad("presence is %d", b)
@@ -223,7 +223,7 @@ func (d *objectDecoder) present() (bool, error) {
 	return b == 1, err
 }
 
-func (d *objectDecoder) list(v reflect.Value, depth int) error {
+func (d *decoder) list(v reflect.Value, depth int) error {
 	there, err := d.present()
 	if err != nil || !there {
 		return err
@@ -249,7 +249,7 @@ func (d *objectDecoder) list(v reflect.Value, depth int) error {
 	return nil
 }
 
-func (d *objectDecoder) pairs(v reflect.Value, depth int) error {
+func (d *decoder) pairs(v reflect.Value, depth int) error {
 	there, err := d.present()
 	if err != nil || !there {
 		return err
@@ -290,7 +290,7 @@ func (d *objectDecoder) pairs(v reflect.Value, depth int) error {
 }
 
 // checkKey refuses keys that Go would panic on, and those that equal nothing.
-func (d *objectDecoder) checkKey(key reflect.Value) error {
+func (d *decoder) checkKey(key reflect.Value) error {
 	if key.Kind() == reflect.Interface {
 		key = key.Elem()
 	}

@@ -1,9 +1,10 @@
-package pg
+package dist
 
 import (
 	"context"
 	"fmt"
 
+	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/tensor"
 )
 
@@ -15,8 +16,8 @@ import (
 // tensors of all ranks: under Managed of those that take part when the op runs.
 
 // AllReduceMulti reduces all tensors of all ranks into each of them.
-func (g *Group) AllReduceMulti(ctx context.Context, ts []tensor.Tensor, op tensor.ReduceOp) error {
-	first, err := g.foldLocal(ts, op, KindAllReduce)
+func AllReduceMulti(ctx context.Context, g *pg.Group, ts []tensor.Tensor, op tensor.ReduceOp) error {
+	first, err := foldLocal(ts, op, pg.KindAllReduce)
 	if err != nil {
 		return err
 	}
@@ -28,12 +29,12 @@ func (g *Group) AllReduceMulti(ctx context.Context, ts []tensor.Tensor, op tenso
 
 // AllReduceMultiAsync starts AllReduceMulti; this rank's own tensors are folded
 // before it returns.
-func (g *Group) AllReduceMultiAsync(ts []tensor.Tensor, op tensor.ReduceOp) *Work {
-	first, err := g.foldLocal(ts, op, KindAllReduce)
+func AllReduceMultiAsync(g *pg.Group, ts []tensor.Tensor, op tensor.ReduceOp) *pg.Work {
+	first, err := foldLocal(ts, op, pg.KindAllReduce)
 	if err != nil {
-		return Finished(&Op{Kind: KindAllReduce, In: ts, Out: ts}, err)
+		return pg.Finished(&pg.Op{Kind: pg.KindAllReduce, In: ts, Out: ts}, err)
 	}
-	w := g.submit(first)
+	w := g.Submit(first)
 	w.Then(func(err error) {
 		if err == nil {
 			_ = spread(ts, 0) // sizes were checked
@@ -44,17 +45,17 @@ func (g *Group) AllReduceMultiAsync(ts []tensor.Tensor, op tensor.ReduceOp) *Wor
 
 // ReduceMulti reduces all tensors of all ranks into ts[at.Tensor] of at.Root. All
 // others stay as they are.
-func (g *Group) ReduceMulti(ctx context.Context, ts []tensor.Tensor, op tensor.ReduceOp, at RootTensor) error {
+func ReduceMulti(ctx context.Context, g *pg.Group, ts []tensor.Tensor, op tensor.ReduceOp, at RootTensor) error {
 	if err := at.check(ts); err != nil {
 		return err
 	}
-	first, err := g.foldLocal(ts, op, KindReduce)
+	first, err := foldLocal(ts, op, pg.KindReduce)
 	if err != nil {
 		return err
 	}
 	first.Root, first.Out = at.Root, nil
-	if out := g.atRoot(ts[at.Tensor], at.Root); !out.IsNone() {
-		first.Out = []tensor.Tensor{out}
+	if g.Resizable() || g.Rank() == at.Root { // Managed takes it away where it is not the root
+		first.Out = []tensor.Tensor{ts[at.Tensor]}
 	}
 	return g.Do(ctx, first)
 }
@@ -67,13 +68,13 @@ type RootTensor struct {
 
 func (at RootTensor) check(ts []tensor.Tensor) error {
 	if at.Tensor < 0 || at.Tensor >= len(ts) {
-		return fmt.Errorf("%w: root tensor %d of %d", ErrInvalidOp, at.Tensor, len(ts))
+		return fmt.Errorf("%w: root tensor %d of %d", pg.ErrInvalidOp, at.Tensor, len(ts))
 	}
 	return nil
 }
 
 // BroadcastMulti copies ts[at.Tensor] of at.Root into every tensor of every rank.
-func (g *Group) BroadcastMulti(ctx context.Context, ts []tensor.Tensor, at RootTensor) error {
+func BroadcastMulti(ctx context.Context, g *pg.Group, ts []tensor.Tensor, at RootTensor) error {
 	if err := at.check(ts); err != nil {
 		return err
 	}
@@ -88,8 +89,8 @@ func (g *Group) BroadcastMulti(ctx context.Context, ts []tensor.Tensor, at RootT
 
 // AllGatherMulti gathers all tensors of all ranks into each of this rank's
 // lists: out[i][r*len(in)+j] becomes in[j] of rank r.
-func (g *Group) AllGatherMulti(ctx context.Context, in []tensor.Tensor, out [][]tensor.Tensor) error {
-	size, err := ranksOf(KindAllGather, out, len(in))
+func AllGatherMulti(ctx context.Context, g *pg.Group, in []tensor.Tensor, out [][]tensor.Tensor) error {
+	size, err := ranksOf(pg.KindAllGather, out, len(in))
 	if err != nil {
 		return err
 	}
@@ -112,16 +113,16 @@ func (g *Group) AllGatherMulti(ctx context.Context, in []tensor.Tensor, out [][]
 
 // ranksOf is the number of ranks for which the caller brought lists, of perRank tensors
 // for each. Whether so many take part shows when the op runs.
-func ranksOf(k Kind, lists [][]tensor.Tensor, perRank int) (int, error) {
+func ranksOf(k pg.Kind, lists [][]tensor.Tensor, perRank int) (int, error) {
 	if len(lists) == 0 || perRank == 0 {
 		return 0, fmt.Errorf("%w: multi-tensor %v of %d lists and %d tensors, want 1 or more of each",
-			ErrInvalidOp, k, len(lists), perRank)
+			pg.ErrInvalidOp, k, len(lists), perRank)
 	}
 	n := len(lists[0])
 	for i := range lists {
 		if len(lists[i]) != n || n == 0 || n%perRank != 0 {
 			return 0, fmt.Errorf("%w: multi-tensor %v: list %d has %d tensors, list 0 has %d, want %d for each rank in all",
-				ErrInvalidOp, k, i, len(lists[i]), n, perRank)
+				pg.ErrInvalidOp, k, i, len(lists[i]), n, perRank)
 		}
 	}
 	return n / perRank, nil
@@ -129,12 +130,12 @@ func ranksOf(k Kind, lists [][]tensor.Tensor, perRank int) (int, error) {
 
 // ReduceScatterMulti reduces in[i][r*len(out)+j] over all i of all ranks into
 // out[j] of rank r.
-func (g *Group) ReduceScatterMulti(ctx context.Context, in [][]tensor.Tensor, out []tensor.Tensor, op tensor.ReduceOp) error {
-	size, err := ranksOf(KindReduceScatter, in, len(out))
+func ReduceScatterMulti(ctx context.Context, g *pg.Group, in [][]tensor.Tensor, out []tensor.Tensor, op tensor.ReduceOp) error {
+	size, err := ranksOf(pg.KindReduceScatter, in, len(out))
 	if err != nil {
 		return err
 	}
-	ops := make([]*Op, len(out))
+	ops := make([]*pg.Op, len(out))
 	for j := range out {
 		slots := make([]tensor.Tensor, size)
 		for r := range slots {
@@ -148,30 +149,30 @@ func (g *Group) ReduceScatterMulti(ctx context.Context, in [][]tensor.Tensor, ou
 			}
 			slots[r] = folded
 		}
-		ops[j] = &Op{Kind: KindReduceScatter, Reduce: op, In: slots, Out: out[j : j+1], perRank: len(in)}
+		ops[j] = &pg.Op{Kind: pg.KindReduceScatter, Reduce: op, In: slots, Out: out[j : j+1], PerRank: len(in)}
 	}
 	return g.Batch(ctx, ops)
 }
 
 // foldLocal folds ts into one tensor and gives the op that goes on from there.
 // A single tensor, and an all-reduce's first, are folded in place.
-func (g *Group) foldLocal(ts []tensor.Tensor, op tensor.ReduceOp, k Kind) (*Op, error) {
+func foldLocal(ts []tensor.Tensor, op tensor.ReduceOp, k pg.Kind) (*pg.Op, error) {
 	if err := sameSizes(ts); err != nil {
 		return nil, err
 	}
 	if op == tensor.PreMulSum {
-		return nil, fmt.Errorf("%w: multi-tensor %v of %v", ErrInvalidOp, k, op)
+		return nil, fmt.Errorf("%w: multi-tensor %v of %v", pg.ErrInvalidOp, k, op)
 	}
 	folded, err := foldTensors(ts, op)
 	if err != nil {
 		return nil, err
 	}
-	if k == KindAllReduce && !folded.SameMemory(ts[0]) {
+	if k == pg.KindAllReduce && !folded.SameMemory(ts[0]) {
 		copy(ts[0].Bytes(), folded.Bytes())
 		folded = ts[0]
 	}
 	one := []tensor.Tensor{folded}
-	return &Op{Kind: k, Reduce: op, In: one, Out: one, perRank: len(ts)}, nil
+	return &pg.Op{Kind: k, Reduce: op, In: one, Out: one, PerRank: len(ts)}, nil
 }
 
 // foldTensors folds ts into fresh memory; one alone is itself.
@@ -182,10 +183,11 @@ func foldTensors(ts []tensor.Tensor, op tensor.ReduceOp) (tensor.Tensor, error) 
 	if len(ts) == 1 {
 		return ts[0], nil
 	}
+	whole := pg.Op{Kind: pg.KindAllReduce, Reduce: op, In: ts[:1], Out: ts[:1]}
+	if err := whole.Validate(0, 1); err != nil { // what the ranks could not reduce, one cannot fold
+		return tensor.Tensor{}, err
+	}
 	if op == tensor.Avg {
-		if err := ts[0].DType().Reduces(tensor.Avg); err != nil {
-			return tensor.Tensor{}, asOpError(err)
-		}
 		op = tensor.Sum // the backend divides
 	}
 	result := tensor.New(ts[0].DType(), ts[0].Len())
@@ -193,23 +195,23 @@ func foldTensors(ts []tensor.Tensor, op tensor.ReduceOp) (tensor.Tensor, error) 
 	for i := range ts {
 		inputs[i] = ts[i].Bytes()
 	}
-	return result, asOpError(tensor.Reduce(result.Bytes(), inputs, ts[0].DType(), op, 1, 0))
+	return result, tensor.Reduce(result.Bytes(), inputs, ts[0].DType(), op, 1, 0)
 }
 
 // sameSizes checks that tensors can stand for one another.
 func sameSizes(ts []tensor.Tensor) error {
 	if len(ts) == 0 {
-		return fmt.Errorf("%w: multi-tensor verb without tensors", ErrInvalidOp)
+		return fmt.Errorf("%w: multi-tensor verb without tensors", pg.ErrInvalidOp)
 	}
 	for i, t := range ts {
 		if t.DType() != ts[0].DType() || t.Len() != ts[0].Len() || t.IsNone() {
-			return fmt.Errorf("%w: multi-tensor verb: tensor %d is %v, tensor 0 is %v", ErrInvalidOp, i, t, ts[0])
+			return fmt.Errorf("%w: multi-tensor verb: tensor %d is %v, tensor 0 is %v", pg.ErrInvalidOp, i, t, ts[0])
 		}
 		if t.Device().Type != tensor.DeviceCPU {
-			return fmt.Errorf("%w: multi-tensor verb on %v", ErrUnsupported, t.Device())
+			return fmt.Errorf("%w: multi-tensor verb on %v", pg.ErrUnsupported, t.Device())
 		}
 		if !t.Contiguous() {
-			return fmt.Errorf("%w: multi-tensor verb: tensor %d is not contiguous", ErrInvalidOp, i)
+			return fmt.Errorf("%w: multi-tensor verb: tensor %d is not contiguous", pg.ErrInvalidOp, i)
 		}
 	}
 	return nil
@@ -229,7 +231,7 @@ func spread(ts []tensor.Tensor, from int) error {
 
 func copyTensor(to, from tensor.Tensor) error {
 	if to.DType() != from.DType() || to.Len() != from.Len() || to.Bytes() == nil && to.Len() > 0 {
-		return fmt.Errorf("%w: copy of %v into %v", ErrInvalidOp, from, to)
+		return fmt.Errorf("%w: copy of %v into %v", pg.ErrInvalidOp, from, to)
 	}
 	copy(to.Bytes(), from.Bytes())
 	return nil

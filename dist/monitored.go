@@ -1,4 +1,4 @@
-package pg
+package dist
 
 import (
 	"context"
@@ -6,11 +6,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/tensor"
 )
 
 // tagMonitorReport is the tag of what ranks send to the one that watches.
-const tagMonitorReport = MaxTag + 1
+const tagMonitorReport = pg.MaxTag + 1
 
 // monitorGrace is how much longer than rank 0 the others wait: it is rank 0
 // that can say who is missing, and its word should be the first.
@@ -44,7 +45,7 @@ func (e *BarrierError) Error() string {
 	if len(who) > 1 {
 		noun = "ranks"
 	}
-	return fmt.Sprintf("pg: %s %s did not reach the monitored barrier within %v", noun, strings.Join(who, ", "), e.Timeout)
+	return fmt.Sprintf("dist: %s %s did not reach the monitored barrier within %v", noun, strings.Join(who, ", "), e.Timeout)
 }
 
 // Unwrap is context.DeadlineExceeded.
@@ -55,48 +56,62 @@ func (e *BarrierError) Unwrap() error { return context.DeadlineExceeded }
 // the timeout, rank 0 returns a *BarrierError that names them, and the group
 // breaks for the same cause on all ranks. It costs a message per rank to rank 0
 // and a barrier: for finding faults, not for every step.
-func (g *Group) MonitoredBarrier(ctx context.Context, o MonitorOptions) error {
+func MonitoredBarrier(ctx context.Context, g *pg.Group, o MonitorOptions) error {
 	timeout := o.Timeout
-	if c, _ := g.config(); timeout == 0 {
+	if c, _ := g.Config(); timeout == 0 {
 		timeout = c.Timeout
 	}
 	if timeout <= 0 {
-		timeout = DefaultTimeout
+		timeout = pg.DefaultTimeout
 	}
-	return g.compose(ctx, func(c *composed) error {
+	return g.Compose(ctx, func(c *pg.Composed) error {
+		b := &monitoredBarrier{Composed: c, g: g, timeout: timeout, waitAll: o.WaitAll}
 		switch {
-		case c.size < 2:
-			return c.do(ctx, &Op{Kind: KindBarrier})
-		case c.rank == 0:
-			return c.monitor(ctx, timeout, o.WaitAll)
-		case c.rank < 0: // the others do not count on it
-			return c.do(ctx, &Op{Kind: KindBarrier, Deadline: time.Now().Add(timeout + monitorGrace)})
+		case c.Size() < 2:
+			return c.Do(ctx, &pg.Op{Kind: pg.KindBarrier})
+		case c.Rank() == 0:
+			return b.monitor(ctx)
+		case c.Rank() < 0: // the others do not count on it
+			return c.Do(ctx, &pg.Op{Kind: pg.KindBarrier, Deadline: b.deadline()})
 		}
-		return c.reportToMonitor(ctx, timeout)
+		return b.report(ctx)
 	})
 }
 
+// monitoredBarrier is one under way.
+type monitoredBarrier struct {
+	*pg.Composed
+
+	g       *pg.Group
+	timeout time.Duration
+	waitAll bool
+}
+
+func (b *monitoredBarrier) deadline() time.Time { return time.Now().Add(b.timeout + monitorGrace) }
+
 // message starts a send or receive of nothing, which only takes time.
-func (c *composed) message(k Kind, peer, tag int, deadline time.Time) *Work {
-	op := &Op{Kind: k, Peer: peer, Tag: tag, Deadline: deadline, internal: true}
+func (b *monitoredBarrier) message(k pg.Kind, peer, tag int, deadline time.Time) *pg.Work {
+	op := &pg.Op{Kind: k, Peer: peer, Tag: tag, Deadline: deadline}
+	op.MarkInternal()
 	empty := []tensor.Tensor{tensor.New(tensor.Uint8, 0)}
-	if k == KindSend {
+	if k == pg.KindSend {
 		op.In = empty
 	} else {
 		op.Out = empty
 	}
-	return c.start(op)
+	return b.Start(op)
 }
 
-func (c *composed) reportToMonitor(ctx context.Context, timeout time.Duration) error {
-	deadline := time.Now().Add(timeout + monitorGrace)
-	report := c.message(KindSend, 0, tagMonitorReport, deadline)
-	pass := c.start(&Op{Kind: KindBarrier, Deadline: deadline})
-	if err := c.wait(ctx, report); err != nil {
-		_ = c.g.Wait(ctx, pass) // the group is broken, or neither was issued: it ends too
+// report is the part of a rank that is not 0.
+func (b *monitoredBarrier) report(ctx context.Context) error {
+	deadline := b.deadline()
+	report := b.message(pg.KindSend, 0, tagMonitorReport, deadline)
+	pass := b.Start(&pg.Op{Kind: pg.KindBarrier, Deadline: deadline})
+	if err := b.Wait(ctx, report); err != nil {
+		_ = b.g.Wait(ctx, pass) // the group is broken, or neither was issued: it ends too
 		return fmt.Errorf("report to the monitored barrier: %w", err)
 	}
-	if err := c.wait(ctx, pass); err != nil {
+	if err := b.Wait(ctx, pass); err != nil {
 		return fmt.Errorf("monitored barrier: %w", err)
 	}
 	return nil
@@ -104,36 +119,36 @@ func (c *composed) reportToMonitor(ctx context.Context, timeout time.Duration) e
 
 // monitor is rank 0's part: it comes to the barrier proper when it has heard of
 // all.
-func (c *composed) monitor(ctx context.Context, timeout time.Duration, all bool) error {
-	deadline := time.Now().Add(timeout + monitorGrace)
-	reports := make([]*Work, c.size)
-	for r := 1; r < c.size; r++ {
-		reports[r] = c.message(KindRecv, r, tagMonitorReport, deadline)
+func (b *monitoredBarrier) monitor(ctx context.Context) error {
+	deadline := b.deadline()
+	reports := make([]*pg.Work, b.Size())
+	for r := 1; r < b.Size(); r++ {
+		reports[r] = b.message(pg.KindRecv, r, tagMonitorReport, deadline)
 	}
-	if err := c.hear(ctx, reports, timeout, all); err != nil {
+	if err := b.hear(ctx, reports); err != nil {
 		return err
 	}
-	if err := c.wait(ctx, c.start(&Op{Kind: KindBarrier, Deadline: deadline})); err != nil {
+	if err := b.Wait(ctx, b.Start(&pg.Op{Kind: pg.KindBarrier, Deadline: deadline})); err != nil {
 		return fmt.Errorf("monitored barrier: %w", err)
 	}
 	return nil
 }
 
 // hear waits for all reports, and breaks the group if some do not come in time.
-func (c *composed) hear(ctx context.Context, reports []*Work, timeout time.Duration, all bool) error {
-	timer := time.NewTimer(timeout)
+func (b *monitoredBarrier) hear(ctx context.Context, reports []*pg.Work) error {
+	timer := time.NewTimer(b.timeout)
 	defer timer.Stop()
 	for _, w := range reports[1:] {
 		var err error
 		select {
 		case <-w.Done():
-			if err = c.seen(w.Err()); err == nil {
+			if err = b.Result(w); err == nil {
 				continue
 			}
 		case <-ctx.Done():
-			err = c.wait(ctx, w) // aborts
+			err = b.Wait(ctx, w) // aborts
 		case <-timer.C:
-			return c.accuse(reports, timeout, all)
+			return b.accuse(reports)
 		}
 		for _, other := range reports[1:] {
 			<-other.Done() // the group is broken
@@ -144,15 +159,15 @@ func (c *composed) hear(ctx context.Context, reports []*Work, timeout time.Durat
 }
 
 // accuse breaks the group in the name of the ranks that have not reported.
-func (c *composed) accuse(reports []*Work, timeout time.Duration, all bool) error {
-	config, _ := c.g.config()
-	missing := &BarrierError{Timeout: timeout}
+func (b *monitoredBarrier) accuse(reports []*pg.Work) error {
+	config, _ := b.g.Config()
+	missing := &BarrierError{Timeout: b.timeout}
 	culprit := -1 // its rank in the group below
 	for r := 1; r < len(reports); r++ {
-		if reports[r].Finished() || !all && len(missing.Missing) > 0 {
+		if reports[r].Finished() || !b.waitAll && len(missing.Missing) > 0 {
 			continue
 		}
-		id, member := "", c.roster.Participants[r]
+		id, member := "", b.Roster().Participants[r]
 		if member < len(config.ReplicaIDs) {
 			id = config.ReplicaIDs[member]
 		}
@@ -164,8 +179,8 @@ func (c *composed) accuse(reports []*Work, timeout time.Duration, all bool) erro
 	if len(missing.Missing) == 0 {
 		return nil // the last one came at that very moment
 	}
-	c.g.Abort(&OpError{
-		Op: KindBarrier, QuorumID: config.QuorumID, Rank: c.roster.Rank,
+	b.g.Abort(&pg.OpError{
+		Op: pg.KindBarrier, QuorumID: config.QuorumID, Rank: b.Roster().Rank,
 		Peer: culprit, PeerID: missing.IDs[0], Err: missing,
 	})
 	for _, w := range reports[1:] {

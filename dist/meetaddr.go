@@ -1,4 +1,4 @@
-package pg
+package dist
 
 import (
 	"errors"
@@ -14,17 +14,17 @@ import (
 func checkMeeting(address string, worldSize int, serve bool) error {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
-		return fmt.Errorf("pg: meet at %q: %w", address, err)
+		return fmt.Errorf("dist: meet at %q: %w", address, err)
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 && worldSize > 1 {
-		return fmt.Errorf("pg: meet at %q: port %q, want a number from 1 to 65535 that all ranks are given", address, port)
+		return fmt.Errorf("dist: meet at %q: port %q, want a number from 1 to 65535 that all ranks are given", address, port)
 	}
 	ip, err := netip.ParseAddr(host)
 	if err != nil {
 		return nil // a name, or empty: checked by who needs it
 	}
 	if err := checkMeetingIP(ip.Unmap(), serve); err != nil {
-		return fmt.Errorf("pg: meet at %q: %w", address, err)
+		return fmt.Errorf("dist: meet at %q: %w", address, err)
 	}
 	return nil
 }

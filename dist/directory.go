@@ -1,10 +1,12 @@
-package pg
+package dist
 
 import (
 	"fmt"
 	"maps"
 	"slices"
 	"sync"
+
+	"github.com/skerry-ft/skerry/pg"
 )
 
 // Directory finds groups by name: those of one world, or whatever its owner
@@ -14,26 +16,26 @@ type Directory struct {
 	mu struct {
 		sync.Mutex
 
-		groups map[string]*Group
+		groups map[string]*pg.Group
 	}
 }
 
 // Register makes g known under a name that no other group has; a group has one
 // name. Errors: ErrInvalidOp for a nil group or a bad name, ErrNameTaken.
-func (d *Directory) Register(name string, g *Group) error {
-	if g == nil || name == "" || len(name) > MaxGroupName {
-		return fmt.Errorf("%w: register group %.40q, want a group and a name of 1 to %d bytes", ErrInvalidOp, name, MaxGroupName)
+func (d *Directory) Register(name string, g *pg.Group) error {
+	if g == nil || name == "" || len(name) > pg.MaxGroupName {
+		return fmt.Errorf("%w: register group %.40q, want a group and a name of 1 to %d bytes", pg.ErrInvalidOp, name, pg.MaxGroupName)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if _, taken := d.mu.groups[name]; taken {
-		return fmt.Errorf("%w: %q", ErrNameTaken, name)
+		return fmt.Errorf("%w: %q", pg.ErrNameTaken, name)
 	}
 	if old, known := d.nameLocked(g); known {
-		return fmt.Errorf("%w: register group %q, which is registered as %q", ErrNameTaken, name, old)
+		return fmt.Errorf("%w: register group %q, which is registered as %q", pg.ErrNameTaken, name, old)
 	}
 	if d.mu.groups == nil {
-		d.mu.groups = make(map[string]*Group)
+		d.mu.groups = make(map[string]*pg.Group)
 	}
 	d.mu.groups[name] = g
 	return nil
@@ -41,29 +43,29 @@ func (d *Directory) Register(name string, g *Group) error {
 
 // Unregister forgets g, which goes on to work. ErrUnknownGroup if it was not
 // registered.
-func (d *Directory) Unregister(g *Group) error {
+func (d *Directory) Unregister(g *pg.Group) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	name, ok := d.nameLocked(g)
 	if !ok {
-		return fmt.Errorf("%w: not registered", ErrUnknownGroup)
+		return fmt.Errorf("%w: not registered", pg.ErrUnknownGroup)
 	}
 	delete(d.mu.groups, name)
 	return nil
 }
 
 // Find is the group of that name; ErrUnknownGroup if there is none.
-func (d *Directory) Find(name string) (*Group, error) {
+func (d *Directory) Find(name string) (*pg.Group, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if g, ok := d.mu.groups[name]; ok {
 		return g, nil
 	}
-	return nil, fmt.Errorf("%w: %q", ErrUnknownGroup, name)
+	return nil, fmt.Errorf("%w: %q", pg.ErrUnknownGroup, name)
 }
 
 // NameOf is the name that g was registered under.
-func (d *Directory) NameOf(g *Group) (string, bool) {
+func (d *Directory) NameOf(g *pg.Group) (string, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.nameLocked(g)
@@ -76,7 +78,7 @@ func (d *Directory) Names() []string {
 	return slices.Sorted(maps.Keys(d.mu.groups))
 }
 
-func (d *Directory) nameLocked(g *Group) (string, bool) {
+func (d *Directory) nameLocked(g *pg.Group) (string, bool) {
 	for name, other := range d.mu.groups {
 		if other == g {
 			return name, true

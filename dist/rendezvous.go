@@ -1,4 +1,4 @@
-package pg
+package dist
 
 import (
 	"context"
@@ -15,6 +15,10 @@ import (
 	"github.com/skerry-ft/skerry/internal/netaddr"
 	"github.com/skerry-ft/skerry/store"
 )
+
+// ErrInitialized is returned by Init for a rendezvous that this process has
+// joined under the same rank already. Destroy that world first.
+var ErrInitialized = errors.New("dist: initialized already")
 
 // RendezvousRequest is what Init asks a rendezvous for.
 type RendezvousRequest struct {
@@ -72,12 +76,12 @@ func builtinScheme(scheme string) RendezvousFunc {
 func RegisterRendezvous(scheme string, f RendezvousFunc) error {
 	scheme = strings.ToLower(scheme)
 	if scheme == "" || strings.ContainsAny(scheme, ":/") || f == nil {
-		return fmt.Errorf("pg: register rendezvous %q: want a scheme and a function", scheme)
+		return fmt.Errorf("dist: register rendezvous %q: want a scheme and a function", scheme)
 	}
 	rendezvous.Lock()
 	defer rendezvous.Unlock()
 	if builtinScheme(scheme) != nil || rendezvous.schemes[scheme] != nil {
-		return fmt.Errorf("pg: rendezvous %q is registered already", scheme)
+		return fmt.Errorf("dist: rendezvous %q is registered already", scheme)
 	}
 	if rendezvous.schemes == nil {
 		rendezvous.schemes = make(map[string]RendezvousFunc)
@@ -96,7 +100,7 @@ func meet(ctx context.Context, r RendezvousRequest) (*Rendezvous, error) {
 		rendezvous.Unlock()
 	}
 	if f == nil {
-		return nil, fmt.Errorf("pg: no rendezvous for %q, want env://, tcp://, file:// or a registered one", r.URL.Redacted())
+		return nil, fmt.Errorf("dist: no rendezvous for %q, want env://, tcp://, file:// or a registered one", r.URL.Redacted())
 	}
 	return f(ctx, r)
 }

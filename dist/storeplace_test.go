@@ -1,4 +1,4 @@
-package pg
+package dist
 
 import (
 	"crypto/tls"

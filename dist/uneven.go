@@ -1,10 +1,11 @@
-package pg
+package dist
 
 import (
 	"context"
 	"fmt"
 	"slices"
 
+	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/tensor"
 )
 
@@ -21,24 +22,24 @@ const MaxUnevenBytes = 1 << 34
 // fresh memory, in each rank's own shape, and views of one buffer.
 //
 // Source: gather_all_tensors of Lightning.
-func (g *Group) AllGatherUneven(ctx context.Context, in tensor.Tensor) (out []tensor.Tensor, err error) {
+func AllGatherUneven(ctx context.Context, g *pg.Group, in tensor.Tensor) (out []tensor.Tensor, err error) {
 	dims := in.Shape()
 	switch {
 	case in.IsNone() || in.Bytes() == nil && in.Len() > 0:
-		return nil, fmt.Errorf("%w: uneven all-gather of %v, want contiguous memory of the cpu", ErrInvalidOp, in)
+		return nil, fmt.Errorf("%w: uneven all-gather of %v, want contiguous memory of the cpu", pg.ErrInvalidOp, in)
 	case len(dims) > maxUnevenDims || in.NumBytes() > MaxUnevenBytes:
 		return nil, fmt.Errorf("%w: uneven all-gather of %v, want at most %d dimensions and %d bytes",
-			ErrInvalidOp, in, maxUnevenDims, MaxUnevenBytes)
+			pg.ErrInvalidOp, in, maxUnevenDims, MaxUnevenBytes)
 	}
-	err = g.compose(ctx, func(c *composed) error {
-		out, err = c.allGatherUneven(ctx, in)
+	err = g.Compose(ctx, func(c *pg.Composed) error {
+		out, err = allGatherUneven(ctx, c, in)
 		return err
 	})
 	return out, err
 }
 
-func (c *composed) allGatherUneven(ctx context.Context, in tensor.Tensor) ([]tensor.Tensor, error) {
-	dtype, parts, err := c.gatherShapes(ctx, in)
+func allGatherUneven(ctx context.Context, c *pg.Composed, in tensor.Tensor) ([]tensor.Tensor, error) {
+	dtype, parts, err := gatherShapes(ctx, c, in)
 	if err != nil {
 		return nil, err
 	}
@@ -48,14 +49,14 @@ func (c *composed) allGatherUneven(ctx context.Context, in tensor.Tensor) ([]ten
 	}
 	padded := in
 	switch {
-	case c.rank < 0: // whatever it has counts for nothing, and may not fit
+	case c.Rank() < 0: // whatever it has counts for nothing, and may not fit
 		padded = tensor.New(dtype, longest)
 	case in.Len() < longest:
 		padded = tensor.New(dtype, longest)
 		copy(padded.Bytes(), in.Bytes())
 	}
 	all := tensor.New(dtype, longest*len(parts))
-	if err := c.allGather(ctx, padded, all); err != nil {
+	if err := c.AllGatherIntoTensor(ctx, padded, all); err != nil {
 		return nil, fmt.Errorf("gather padded tensors: %w", err)
 	}
 	out := make([]tensor.Tensor, len(parts))
@@ -76,28 +77,28 @@ type unevenPart struct {
 
 // gatherShapes tells all ranks the dtype and shape of this rank's tensor. It checks that
 // all have rank 0's dtype and number of dimensions, which every rank sees alike.
-func (c *composed) gatherShapes(ctx context.Context, in tensor.Tensor) (tensor.DType, []unevenPart, error) {
+func gatherShapes(ctx context.Context, c *pg.Composed, in tensor.Tensor) (tensor.DType, []unevenPart, error) {
 	const width = 2 + maxUnevenDims
 	mine := make([]int64, width)
 	mine[0], mine[1] = int64(in.DType()), int64(len(in.Shape()))
 	for i, d := range in.Shape() {
 		mine[2+i] = int64(d)
 	}
-	all := make([]int64, c.size*width)
-	if err := c.allGather(ctx, tensor.Of(mine), tensor.Of(all)); err != nil {
+	all := make([]int64, c.Size()*width)
+	if err := c.AllGatherIntoTensor(ctx, tensor.Of(mine), tensor.Of(all)); err != nil {
 		return 0, nil, fmt.Errorf("gather shapes: %w", err)
 	}
 	dtype, dims := tensor.DType(all[0]), all[1]
 	if all[0] < 0 || all[0] != int64(dtype) || !dtype.Valid() || dims < 0 || dims > maxUnevenDims {
 		return 0, nil, fmt.Errorf("%w: rank 0 announces dtype %d with %d dimensions, want a dtype and at most %d",
-			ErrMismatch, all[0], dims, maxUnevenDims)
+			pg.ErrMismatch, all[0], dims, maxUnevenDims)
 	}
-	parts := make([]unevenPart, c.size)
+	parts := make([]unevenPart, c.Size())
 	for r := range parts {
 		row := all[r*width : (r+1)*width]
 		if !slices.Equal(row[:2], all[:2]) {
 			return 0, nil, fmt.Errorf("%w: rank 0 gathers a %v of %d dimensions, rank %d a %v of %d",
-				ErrMismatch, dtype, dims, r, tensor.DType(row[0]), row[1])
+				pg.ErrMismatch, dtype, dims, r, tensor.DType(row[0]), row[1])
 		}
 		var shape []int
 		for _, d := range row[2 : 2+dims] {
@@ -105,7 +106,7 @@ func (c *composed) gatherShapes(ctx context.Context, in tensor.Tensor) (tensor.D
 		}
 		n, err := tensor.Elements(dtype, shape)
 		if err != nil || n > MaxUnevenBytes/dtype.Size() {
-			return 0, nil, fmt.Errorf("%w: rank %d announces shape %v, want at most %d bytes", ErrInvalidOp, r, shape, MaxUnevenBytes)
+			return 0, nil, fmt.Errorf("%w: rank %d announces shape %v, want at most %d bytes", pg.ErrInvalidOp, r, shape, MaxUnevenBytes)
 		}
 		parts[r] = unevenPart{shape, n}
 	}

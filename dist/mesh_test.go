@@ -1,4 +1,4 @@
-package pg_test
+package dist_test
 
 import (
 	"context"
@@ -7,16 +7,19 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/skerry-ft/skerry/dist"
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/managedtest"
+	"github.com/skerry-ft/skerry/pg/pgtest"
 	"github.com/skerry-ft/skerry/tensor"
 )
 
 // TestInitMesh: a grid of 2 by 3, row-major, whose groups reduce along their
 // lines.
 func TestInitMesh(t *testing.T) {
-	w := decoratedWorld(t, 6, func(b pg.Backend) pg.Backend { return b })
+	w := pgtest.MemoryWorld(t, 6, nil)
 	w.Each(func(ctx context.Context, rank int, g *pg.Group) error {
-		m, err := pg.InitMesh(ctx, g, []pg.MeshSize{{Name: "dp", Size: 2}, {Name: "tp", Size: 3}}, pg.GroupOptions{})
+		m, err := dist.InitMesh(ctx, g, []dist.MeshSize{{Name: "dp", Size: 2}, {Name: "tp", Size: 3}}, pg.GroupOptions{})
 		if err != nil {
 			return err
 		}
@@ -48,15 +51,15 @@ func TestInitMesh(t *testing.T) {
 // takes part, while its group says how many do.
 func TestMeshResizable(t *testing.T) {
 	shard := pg.NewGroup(pg.NewDummy())
-	if err := shard.Configure(t.Context(), stubConfig1()); err != nil {
+	if err := shard.Configure(t.Context(), pg.Config{ReplicaIDs: []string{"a"}, QuorumID: 1}); err != nil {
 		t.Fatal(err)
 	}
-	managed := pg.NewGroup(pg.NewManaged(&stub{}, newRoster(3, 1, 0, 1, 2)))
-	m, err := pg.NewMesh(pg.MeshDim{Name: "shard", Group: shard})
+	managed := pg.NewGroup(pg.NewManaged(pg.NewDummy(), managedtest.New(3, 1, 0, 1, 2)))
+	m, err := dist.NewMesh(dist.MeshDim{Name: "shard", Group: shard})
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err = m.Extend(pg.MeshDim{Name: "replicate", Group: managed}, 0)
+	m, err = m.Extend(dist.MeshDim{Name: "replicate", Group: managed}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,23 +78,23 @@ func TestMeshResizable(t *testing.T) {
 // TestMeshMisuse: every mistake has an error that names it.
 func TestMeshMisuse(t *testing.T) {
 	a, b := pg.NewGroup(pg.NewDummy()), pg.NewGroup(pg.NewDummy())
-	m, err := pg.NewMesh(pg.MeshDim{Name: "a", Group: a})
+	m, err := dist.NewMesh(dist.MeshDim{Name: "a", Group: a})
 	if err != nil {
 		t.Fatal(err)
 	}
-	second := func(dims ...pg.MeshDim) error { _, err := pg.NewMesh(dims...); return err }
+	second := func(dims ...dist.MeshDim) error { _, err := dist.NewMesh(dims...); return err }
 	_, unknown := m.Group("b")
-	_, outside := m.Extend(pg.MeshDim{Name: "b", Group: b}, 2)
+	_, outside := m.Extend(dist.MeshDim{Name: "b", Group: b}, 2)
 	_, sub := m.Sub("a", "b")
-	xs := []pg.MeshSize{{Name: "x", Size: 2}}
-	_, unconfigured := pg.InitMesh(t.Context(), a, xs, pg.GroupOptions{})
-	_, size := pg.InitMesh(t.Context(), memoryWorld(t, 1, nil).Groups[0], xs, pg.GroupOptions{})
+	xs := []dist.MeshSize{{Name: "x", Size: 2}}
+	_, unconfigured := dist.InitMesh(t.Context(), a, xs, pg.GroupOptions{})
+	_, size := dist.InitMesh(t.Context(), pgtest.MemoryWorld(t, 1, nil).Groups[0], xs, pg.GroupOptions{})
 	for name, c := range map[string]struct{ got, want error }{
 		"none":       {second(), pg.ErrInvalidOp},
-		"no name":    {second(pg.MeshDim{Group: a}), pg.ErrInvalidOp},
-		"no group":   {second(pg.MeshDim{Name: "a"}), pg.ErrInvalidOp},
-		"name twice": {second(pg.MeshDim{Name: "a", Group: a}, pg.MeshDim{Name: "a", Group: b}), pg.ErrNameTaken},
-		"one group":  {second(pg.MeshDim{Name: "a", Group: a}, pg.MeshDim{Name: "b", Group: a}), pg.ErrInvalidOp},
+		"no name":    {second(dist.MeshDim{Group: a}), pg.ErrInvalidOp},
+		"no group":   {second(dist.MeshDim{Name: "a"}), pg.ErrInvalidOp},
+		"name twice": {second(dist.MeshDim{Name: "a", Group: a}, dist.MeshDim{Name: "a", Group: b}), pg.ErrNameTaken},
+		"one group":  {second(dist.MeshDim{Name: "a", Group: a}, dist.MeshDim{Name: "b", Group: a}), pg.ErrInvalidOp},
 		"unknown":    {unknown, pg.ErrUnknownGroup},
 		"outside":    {outside, pg.ErrInvalidOp},
 		"sub":        {sub, pg.ErrUnknownGroup},
@@ -106,7 +109,7 @@ func TestMeshMisuse(t *testing.T) {
 
 // TestDirectory: one name, one group, and back.
 func TestDirectory(t *testing.T) {
-	var d pg.Directory
+	var d dist.Directory
 	a, b := pg.NewGroup(pg.NewDummy()), pg.NewGroup(pg.NewDummy())
 	if err := d.Register("dp", a); err != nil {
 		t.Fatal(err)
@@ -141,7 +144,7 @@ func TestDirectory(t *testing.T) {
 
 // TestWorldHasADirectory: groups of a world are found in it by name.
 func TestWorldHasADirectory(t *testing.T) {
-	var w pg.World
+	var w dist.World
 	g := pg.NewGroup(pg.NewDummy())
 	if err := w.Register("dp", g); err != nil {
 		t.Fatal(err)

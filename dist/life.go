@@ -1,4 +1,4 @@
-package pg
+package dist
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/store"
 )
 
@@ -61,7 +62,7 @@ func joinLife(ctx context.Context, st store.Store, rank, size int) (*life, error
 		return nil, fmt.Errorf("wait for rank 0: %w", err)
 	}
 	if why, refused := strings.CutPrefix(string(answer), "!"); refused {
-		return nil, fmt.Errorf("%w: rank 0 says: %s", ErrMismatch, why)
+		return nil, fmt.Errorf("%w: rank 0 says: %s", pg.ErrMismatch, why)
 	}
 	l.name = string(answer)
 	return l, nil

@@ -1,4 +1,4 @@
-package pg_test
+package dist_test
 
 import (
 	"context"
@@ -7,14 +7,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/dist"
 	"github.com/skerry-ft/skerry/pg/pgtest"
 )
 
 // An address at which the ranks can never meet is refused at once, by every rank that
 // could not use it, with the address and what is wrong with it.
 func TestInitRefusesUselessAddresses(t *testing.T) {
-	driver := memoryDriver(t)
+	driver := pgtest.MemoryDriver(t)
 	for _, c := range []struct {
 		host, port string
 		ranks      []int // that refuse it
@@ -32,11 +32,11 @@ func TestInitRefusesUselessAddresses(t *testing.T) {
 		{"127.0.0.1", "65536", []int{0, 1}, `"65536"`},
 	} {
 		for _, rank := range c.ranks {
-			t.Setenv(pg.EnvMasterAddr, c.host)
-			t.Setenv(pg.EnvMasterPort, c.port)
+			t.Setenv(dist.EnvMasterAddr, c.host)
+			t.Setenv(dist.EnvMasterPort, c.port)
 			for _, method := range []string{"tcp://" + net.JoinHostPort(c.host, c.port), "env://"} {
 				ctx, cancel := context.WithTimeout(t.Context(), pgtest.Bound)
-				_, err := pg.Init(ctx, pg.InitConfig{Backend: driver, Method: method, Rank: new(rank), WorldSize: 2})
+				_, err := dist.Init(ctx, dist.InitConfig{Backend: driver, Method: method, Rank: new(rank), WorldSize: 2})
 				cancel()
 				if err == nil || errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), c.says) ||
 					!strings.Contains(err.Error(), c.host) {

@@ -1,35 +1,36 @@
-package pg
+package object
 
 import (
 	"context"
 	"fmt"
 
+	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/tensor"
 )
 
-// objectFailed is sent as the size of an object that could not be encoded, so
+// notEncoded is sent as the size of an object that could not be encoded, so
 // that no rank waits for it.
-const objectFailed = -1
+const notEncoded = -1
 
-// BroadcastObjects makes objects of every rank equal to those of root: values
-// that EncodeObject takes, with their types. All ranks give equal lengths. The
+// Broadcast makes objects of every rank equal to those of root: values
+// that Encode takes, with their types. All ranks give equal lengths. The
 // elements of other ranks are ignored, and stay as they are on an error.
-func (g *Group) BroadcastObjects(ctx context.Context, objects []any, root int) error {
-	if len(objects) == 0 || len(objects) > MaxTensors {
-		return fmt.Errorf("%w: broadcast of %d objects, want 1 to %d", ErrInvalidOp, len(objects), MaxTensors)
+func Broadcast(ctx context.Context, g *pg.Group, objects []any, root int) error {
+	if len(objects) == 0 || len(objects) > pg.MaxTensors {
+		return fmt.Errorf("%w: broadcast of %d objects, want 1 to %d", pg.ErrInvalidOp, len(objects), pg.MaxTensors)
 	}
-	return g.compose(ctx, func(c *composed) error { return c.broadcastObjects(ctx, objects, root) })
+	return g.Compose(ctx, func(c *pg.Composed) error { return broadcast(ctx, c, objects, root) })
 }
 
-func (c *composed) broadcastObjects(ctx context.Context, objects []any, root int) error {
-	isRoot := c.rank == root
+func broadcast(ctx context.Context, c *pg.Composed, objects []any, root int) error {
+	isRoot := c.Rank() == root
 	sizes := make([]int64, len(objects))
 	var encoded [][]byte
 	var failed error
 	if isRoot {
 		encoded, failed = encodeAll(objects, sizes)
 	}
-	if err := c.broadcast(ctx, tensor.Of(sizes), root); err != nil {
+	if err := c.Broadcast(ctx, tensor.Of(sizes), root); err != nil {
 		return fmt.Errorf("broadcast sizes of objects: %w", err)
 	}
 	total, err := sumSizes(sizes, root)
@@ -41,7 +42,7 @@ func (c *composed) broadcastObjects(ctx context.Context, objects []any, root int
 		all = append(all, b...)
 	}
 	all = all[:total]
-	if err := c.broadcast(ctx, tensor.Of(all), root); err != nil {
+	if err := c.Broadcast(ctx, tensor.Of(all), root); err != nil {
 		return fmt.Errorf("broadcast objects: %w", err)
 	}
 	if isRoot {
@@ -50,16 +51,16 @@ func (c *composed) broadcastObjects(ctx context.Context, objects []any, root int
 	return decodeAll(all, sizes, objects)
 }
 
-// AllGatherObjects gives the objects of all ranks, by rank, on every rank. Under Managed
+// AllGather gives the objects of all ranks, by rank, on every rank. Under Managed
 // these are the participants of the step's quorum, for which it waits.
-func (g *Group) AllGatherObjects(ctx context.Context, object any) (objects []any, err error) {
-	err = g.compose(ctx, func(c *composed) error {
-		mine, sizes, total, err := c.shareSizes(ctx, object)
+func AllGather(ctx context.Context, g *pg.Group, object any) (objects []any, err error) {
+	err = g.Compose(ctx, func(c *pg.Composed) error {
+		mine, sizes, total, err := shareSizes(ctx, c, object)
 		if err != nil {
 			return err
 		}
 		all := make([]byte, total)
-		err = c.do(ctx, &Op{Kind: KindAllGather, In: []tensor.Tensor{tensor.Of(mine)}, Out: cut(all, sizes)})
+		err = c.Do(ctx, &pg.Op{Kind: pg.KindAllGather, In: []tensor.Tensor{tensor.Of(mine)}, Out: cut(all, sizes)})
 		if err != nil {
 			return fmt.Errorf("gather objects: %w", err)
 		}
@@ -69,24 +70,24 @@ func (g *Group) AllGatherObjects(ctx context.Context, object any) (objects []any
 	return objects, err
 }
 
-// GatherObjects gives the objects of all ranks, by rank, at root, and nil
+// Gather gives the objects of all ranks, by rank, at root, and nil
 // elsewhere.
-func (g *Group) GatherObjects(ctx context.Context, object any, root int) (objects []any, err error) {
-	err = g.compose(ctx, func(c *composed) error {
+func Gather(ctx context.Context, g *pg.Group, object any, root int) (objects []any, err error) {
+	err = g.Compose(ctx, func(c *pg.Composed) error {
 		// Everybody learns all sizes: if one could not encode, nobody waits for it.
-		mine, sizes, total, err := c.shareSizes(ctx, object)
+		mine, sizes, total, err := shareSizes(ctx, c, object)
 		if err != nil {
 			return err
 		}
-		op := &Op{Kind: KindGather, Root: root, In: []tensor.Tensor{tensor.Of(mine)}}
+		op := &pg.Op{Kind: pg.KindGather, Root: root, In: []tensor.Tensor{tensor.Of(mine)}}
 		all := make([]byte, total)
-		if c.rank == root {
+		if c.Rank() == root {
 			op.Out = cut(all, sizes)
 		}
-		if err := c.do(ctx, op); err != nil {
+		if err := c.Do(ctx, op); err != nil {
 			return fmt.Errorf("gather objects: %w", err)
 		}
-		if c.rank != root {
+		if c.Rank() != root {
 			return nil
 		}
 		objects = make([]any, len(sizes))
@@ -98,85 +99,85 @@ func (g *Group) GatherObjects(ctx context.Context, object any, root int) (object
 // shareSizes encodes this rank's object and tells all how large those of all ranks are. A
 // member that does not participate gives as many bytes as participant 0 instead, as the
 // slots of such members are as large; they count for nothing.
-func (c *composed) shareSizes(ctx context.Context, object any) (mine []byte, sizes []int64, total int, err error) {
+func shareSizes(ctx context.Context, c *pg.Composed, object any) (mine []byte, sizes []int64, total int, err error) {
 	mine, failed := encodeOne(object)
-	sizes = make([]int64, c.size)
-	if err := c.allGather(ctx, tensor.Of([]int64{announced(mine, failed)}), tensor.Of(sizes)); err != nil {
+	sizes = make([]int64, c.Size())
+	if err := c.AllGatherIntoTensor(ctx, tensor.Of([]int64{announced(mine, failed)}), tensor.Of(sizes)); err != nil {
 		return nil, nil, 0, fmt.Errorf("gather sizes of objects: %w", err)
 	}
 	total, err = sumSizes(sizes, -1)
 	switch {
-	case c.rank >= 0 && failed != nil:
+	case c.Rank() >= 0 && failed != nil:
 		return nil, nil, 0, failed
 	case err != nil:
 		return nil, nil, 0, err
-	case c.rank < 0:
+	case c.Rank() < 0:
 		mine = make([]byte, sizes[0])
 	}
 	return mine, sizes, total, nil
 }
 
-// ScatterObjects gives objects[r] of root to rank r. Root gives Size objects;
+// Scatter gives objects[r] of root to rank r. Root gives Size objects;
 // what other ranks give is ignored.
-func (g *Group) ScatterObjects(ctx context.Context, objects []any, root int) (object any, err error) {
-	err = g.compose(ctx, func(c *composed) error {
-		object, err = c.scatterObjects(ctx, objects, root)
+func Scatter(ctx context.Context, g *pg.Group, objects []any, root int) (object any, err error) {
+	err = g.Compose(ctx, func(c *pg.Composed) error {
+		object, err = scatter(ctx, c, objects, root)
 		return err
 	})
 	return object, err
 }
 
-func (c *composed) scatterObjects(ctx context.Context, objects []any, root int) (any, error) {
-	sizes := make([]int64, c.size)
+func scatter(ctx context.Context, c *pg.Composed, objects []any, root int) (any, error) {
+	sizes := make([]int64, c.Size())
 	var encoded [][]byte
 	var failed error
-	if c.rank == root {
-		if len(objects) == c.size {
+	if c.Rank() == root {
+		if len(objects) == c.Size() {
 			encoded, failed = encodeAll(objects, sizes)
 		} else {
-			failed = fmt.Errorf("%w: scatter of %d objects, want %d", ErrInvalidOp, len(objects), c.size)
-			sizes[0] = objectFailed
+			failed = fmt.Errorf("%w: scatter of %d objects, want %d", pg.ErrInvalidOp, len(objects), c.Size())
+			sizes[0] = notEncoded
 		}
 	}
-	if err := c.broadcast(ctx, tensor.Of(sizes), root); err != nil {
+	if err := c.Broadcast(ctx, tensor.Of(sizes), root); err != nil {
 		return nil, fmt.Errorf("broadcast sizes of objects: %w", err)
 	}
 	_, err := sumSizes(sizes, root)
 	if failed != nil || err != nil {
 		return nil, orElse(failed, err)
 	}
-	op := &Op{Kind: KindScatter, Root: root}
+	op := &pg.Op{Kind: pg.KindScatter, Root: root}
 	for _, b := range encoded {
 		op.In = append(op.In, tensor.Of(b))
 	}
 	// A member that does not participate takes as much as participant 0, and keeps nothing.
-	mine := make([]byte, sizes[max(c.rank, 0)])
+	mine := make([]byte, sizes[max(c.Rank(), 0)])
 	op.Out = []tensor.Tensor{tensor.Of(mine)}
-	if err := c.do(ctx, op); err != nil {
+	if err := c.Do(ctx, op); err != nil {
 		return nil, fmt.Errorf("scatter objects: %w", err)
 	}
-	return DecodeObject(mine)
+	return Decode(mine)
 }
 
 func encodeOne(object any) ([]byte, error) {
-	b, err := EncodeObject(object)
+	b, err := Encode(object)
 	if err != nil {
 		return nil, err
 	}
-	if len(b) > MaxObjectBytes {
-		return nil, fmt.Errorf("%w: %d bytes, want at most %d", ErrObject, len(b), MaxObjectBytes)
+	if len(b) > MaxBytes {
+		return nil, fmt.Errorf("%w: %d bytes, want at most %d", ErrInvalid, len(b), MaxBytes)
 	}
 	return b, nil
 }
 
 func announced(b []byte, failed error) int64 {
 	if failed != nil {
-		return objectFailed
+		return notEncoded
 	}
 	return int64(len(b))
 }
 
-// encodeAll encodes objects and fills sizes, the failed one with objectFailed.
+// encodeAll encodes objects and fills sizes, the failed one with notEncoded.
 func encodeAll(objects []any, sizes []int64) ([][]byte, error) {
 	encoded := make([][]byte, len(objects))
 	for i, object := range objects {
@@ -198,20 +199,20 @@ func sumSizes(sizes []int64, root int) (int, error) {
 		if root < 0 {
 			from = i
 		}
-		if n == objectFailed {
-			return 0, fmt.Errorf("%w: rank %d could not encode its own", ErrObject, from)
+		if n == notEncoded {
+			return 0, fmt.Errorf("%w: rank %d could not encode its own", ErrInvalid, from)
 		}
-		if n < 0 || n > MaxObjectBytes || total+int(n) > MaxObjectsBytes {
+		if n < 0 || n > MaxBytes || total+int(n) > MaxTotalBytes {
 			return 0, fmt.Errorf("%w: rank %d announces %d bytes after %d, want at most %d and %d together",
-				ErrObject, from, n, total, MaxObjectBytes, MaxObjectsBytes)
+				ErrInvalid, from, n, total, MaxBytes, MaxTotalBytes)
 		}
 		total += int(n)
 	}
 	return total, nil
 }
 
-// MaxObjectsBytes bounds all objects of one call, encoded.
-const MaxObjectsBytes = 1 << 30
+// MaxTotalBytes bounds all objects of one call, encoded.
+const MaxTotalBytes = 1 << 30
 
 func orElse(first, second error) error {
 	if first != nil {
@@ -231,13 +232,13 @@ func cut(b []byte, sizes []int64) []tensor.Tensor {
 }
 
 func decodeAll(b []byte, sizes []int64, objects []any) error {
-	return decodeWithin(b, sizes, objects, MaxObjectsMemory)
+	return decodeWithin(b, sizes, objects, MaxTotalMemory)
 }
 
 // decodeWithin decodes objects that together take at most left bytes of memory.
 func decodeWithin(b []byte, sizes []int64, objects []any, left int) error {
 	for i, n := range sizes {
-		v, taken, err := decodeObject(b[:n], min(left, MaxObjectMemory))
+		v, taken, err := decode(b[:n], min(left, MaxMemory))
 		if err != nil {
 			return fmt.Errorf("object %d: %w", i, err)
 		}

@@ -1,4 +1,4 @@
-package pg
+package dist
 
 import (
 	"context"
@@ -30,7 +30,7 @@ func LaunchedFromEnv() bool { return os.Getenv(EnvElasticRun) != "" }
 func LocalRankFromEnv() (int, error) {
 	n, err := intFromEnv(EnvLocalRank)
 	if err == nil && n == nil {
-		err = fmt.Errorf("pg: %s is not set", EnvLocalRank)
+		err = fmt.Errorf("dist: %s is not set", EnvLocalRank)
 	}
 	if err != nil {
 		return 0, err
@@ -46,7 +46,7 @@ func intFromEnv(name string) (*int, error) {
 	}
 	n, err := strconv.Atoi(s)
 	if err != nil {
-		return nil, fmt.Errorf("pg: %s = %q, want a number", name, s)
+		return nil, fmt.Errorf("dist: %s = %q, want a number", name, s)
 	}
 	return &n, nil
 }
@@ -69,10 +69,10 @@ func meetFromEnv(ctx context.Context, r RendezvousRequest) (*Rendezvous, error) 
 	}
 	host, port := os.Getenv(EnvMasterAddr), os.Getenv(EnvMasterPort)
 	if port == "" {
-		return nil, fmt.Errorf("pg: %s is not set: a free port on the host of rank 0", EnvMasterPort)
+		return nil, fmt.Errorf("dist: %s is not set: a free port on the host of rank 0", EnvMasterPort)
 	}
 	if host == "" && rank != 0 {
-		return nil, fmt.Errorf("pg: %s is not set: the address of the host of rank 0", EnvMasterAddr)
+		return nil, fmt.Errorf("dist: %s is not set: the address of the host of rank 0", EnvMasterAddr)
 	}
 	serve := rank == 0 && os.Getenv(EnvAgentStore) != "True"
 	m := &Rendezvous{Rank: rank, WorldSize: size, Address: net.JoinHostPort(host, port)}

@@ -1,4 +1,4 @@
-package pg
+package object
 
 import (
 	"errors"
@@ -17,11 +17,11 @@ func TestObjectMemoryTogether(t *testing.T) {
 		"boxes":   []any{1, 2.5, int8(3), "four", nil, true, []byte("five")},
 	}
 	for name, v := range values {
-		b, err := EncodeObject(v)
+		b, err := Encode(v)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, taken, err := decodeObject(b, MaxObjectMemory)
+		got, taken, err := decode(b, MaxMemory)
 		if err != nil || !reflect.DeepEqual(got, v) {
 			t.Fatalf("%s: %v came back: %v", name, got, err)
 		}
@@ -29,13 +29,13 @@ func TestObjectMemoryTogether(t *testing.T) {
 			t.Errorf("%s: %d bytes decode to %d bytes of memory", name, len(b), taken)
 		}
 		for limit, fits := range map[int]bool{taken: true, taken - 1: false, taken / 2: false} {
-			_, _, err := decodeObject(b, limit)
-			if fits != (err == nil) || !fits && !errors.Is(err, ErrObject) {
+			_, _, err := decode(b, limit)
+			if fits != (err == nil) || !fits && !errors.Is(err, ErrInvalid) {
 				t.Errorf("%s: decode within %d of %d bytes: %v", name, limit, taken, err)
 			}
-			e := newObjectEncoder(limit)
-			err = e.any(reflect.ValueOf(v), &objectPlace{}, 0)
-			if fits != (err == nil) || !fits && !errors.Is(err, ErrObject) {
+			e := newEncoder(limit)
+			err = e.any(reflect.ValueOf(v), &place{}, 0)
+			if fits != (err == nil) || !fits && !errors.Is(err, ErrInvalid) {
 				t.Errorf("%s: encode within %d of %d bytes: %v", name, limit, taken, err)
 			}
 		}
@@ -44,7 +44,7 @@ func TestObjectMemoryTogether(t *testing.T) {
 
 // TestObjectsMemory: the objects of one call share a bound.
 func TestObjectsMemory(t *testing.T) {
-	b, err := EncodeObject(make([]int64, 1000))
+	b, err := Encode(make([]int64, 1000))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func TestObjectsMemory(t *testing.T) {
 	if err := decodeWithin(all, sizes, objects, 17_000); err != nil || len(objects[1].([]int64)) != 1000 {
 		t.Errorf("two objects of 8000 bytes within 17000: %v", err)
 	}
-	if err := decodeWithin(all, sizes, objects, 15_000); !errors.Is(err, ErrObject) {
+	if err := decodeWithin(all, sizes, objects, 15_000); !errors.Is(err, ErrInvalid) {
 		t.Errorf("two objects of 8000 bytes within 15000: %v, want ErrObject", err)
 	}
 }

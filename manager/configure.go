@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/skerry-ft/skerry/checkpoint"
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/quorum"
@@ -88,7 +89,7 @@ func (m *Manager) groupConfig(q *quorum.Quorum, a *quorum.Assignment) pg.Config 
 
 // shareToken lets the heal transport prove and check the quorum's secret.
 func (m *Manager) shareToken(t quorum.Token) {
-	if s, ok := m.transport.(interface{ SetToken([]byte) }); ok && t != (quorum.Token{}) {
+	if s, ok := m.transport.(checkpoint.TokenSetter); ok && t != (quorum.Token{}) {
 		s.SetToken(t[:])
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/skerry-ft/skerry/checkpoint"
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/manager/internal/replica"
 	"github.com/skerry-ft/skerry/quorum"
@@ -39,7 +40,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	if m.replica != nil {
 		wg.Go(func() { fatal(m.replica.Run(ctx)) })
 	}
-	if r, ok := m.transport.(interface{ Run(context.Context) error }); ok {
+	if r, ok := m.transport.(checkpoint.Runner); ok {
 		wg.Go(func() { fatal(r.Run(ctx)) })
 	}
 	wg.Go(func() { m.tasks.run(ctx) })

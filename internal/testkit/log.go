@@ -2,10 +2,7 @@ package testkit
 
 import (
 	"bytes"
-	"fmt"
-	"strings"
 	"sync"
-	"testing"
 )
 
 // Log keeps all that is written to it. The zero value is an empty log. Safe for
@@ -50,15 +47,4 @@ func (l *Log) Said() (text string, more <-chan struct{}) {
 		l.more = make(chan struct{})
 	}
 	return l.text.String(), l.more
-}
-
-// Await waits until text is in the log. After Patience it ends the test.
-func (l *Log) Await(t testing.TB, text string) {
-	t.Helper()
-	EventuallyNil(t, fmt.Sprintf("the log has %q", text), func() error {
-		if all := l.String(); !strings.Contains(all, text) {
-			return fmt.Errorf("it has:\n%s", all)
-		}
-		return nil
-	})
 }

@@ -73,9 +73,8 @@ func TestLog(t *testing.T) {
 	go fmt.Fprint(&l, "one") //nolint:errcheck // it returns none
 	<-more
 	fmt.Fprint(&l, " two")
-	l.Await(t, "one two")
-	if l.Len() != len("one two") {
-		t.Errorf("%d bytes, want %d", l.Len(), len("one two"))
+	if l.String() != "one two" || l.Len() != len("one two") {
+		t.Errorf("%q of %d bytes, want %q", l.String(), l.Len(), "one two")
 	}
 }
 

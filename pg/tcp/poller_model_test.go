@@ -159,7 +159,7 @@ func (s *side) sends(n int) {
 	o.queued, o.begun, o.active, o.need = 1, 1, true, n
 	s.pending.Add(1)
 	s.pushes, s.out.left = true, n
-	c.send.Data = make([]byte, recordBytes(0))
+	c.send.Data = make([]byte, shmring.Bytes(recordHead, 0))
 	s.w.Var(s.name+".waiting", &c.send.Waiting)
 	s.w.Var(s.name+".waitTail", &c.send.WaitTail)
 	s.w.Mutex(s.name+".out", &s.out.Mutex, &s.out.left, &s.out.pushing, &c.send.Next, &c.send.Freed)
@@ -172,7 +172,7 @@ func (s *side) frees(n int) {
 	s.w.Go(s.name, func() {
 		for i := range n {
 			s.w.Idle(fmt.Sprint("record ", i))
-			end := uint64(i+1) * uint64(recordBytes(0))
+			end := uint64(i+1) * uint64(shmring.Bytes(recordHead, 0))
 			theirs.Wait(func(v []uint64) bool { return v[0] >= end }, func() {})
 			c.recv.Release(end)
 			s.w.Idle(fmt.Sprint("rings for ", i))

@@ -26,9 +26,6 @@ func wordsOf(segment []byte, class int, h step.Hook) shmring.Words {
 	return shmring.WordsAt(segment[class*classWords:], h)
 }
 
-// recordBytes is what a frame with n bytes of payload takes.
-func recordBytes(n int) int { return shmring.Bytes(recordHead, n) }
-
 // consumer reads records. One goroutine at a time pulls; any may release.
 type consumer struct {
 	shmring.Consumer

@@ -309,7 +309,7 @@ func stranger(t *testing.T, name string, message []byte, files []*os.File) {
 func FuzzRing(f *testing.F) {
 	h := sampleHeader()
 	h.length, h.offset = 100, 0
-	record := make([]byte, recordBytes(100))
+	record := make([]byte, shmring.Bytes(recordHead, 100))
 	h.encode(record)
 	f.Add(record, uint64(len(record)))
 	f.Add(append(slices.Clone(record), record...), uint64(2*len(record)))

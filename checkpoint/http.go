@@ -22,6 +22,7 @@ import (
 
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/netaddr"
+	"github.com/skerry-ft/skerry/internal/problems"
 )
 
 // Bounds of the HTTP transport.
@@ -119,25 +120,17 @@ type TLS struct {
 
 // Validate returns all problems, joined.
 func (c HTTPConfig) Validate() error {
-	var errs []error
-	if c.Timeout < 0 {
-		errs = append(errs, fmt.Errorf("Timeout = %v, want 0 or more", c.Timeout))
-	}
-	if c.ChunkBytes != 0 && (c.ChunkBytes < MinChunkBytes || c.ChunkBytes > MaxChunkBytes) {
-		errs = append(errs, fmt.Errorf("ChunkBytes = %d, want 0 or %d to %d", c.ChunkBytes, MinChunkBytes, MaxChunkBytes))
-	}
-	if c.Streams < 0 || c.Streams > MaxStreams {
-		errs = append(errs, fmt.Errorf("Streams = %d, want 0 to %d", c.Streams, MaxStreams))
-	}
-	if c.AnyBytesPerSecond < 0 {
-		errs = append(errs, fmt.Errorf("AnyBytesPerSecond = %d, want 0 or more", c.AnyBytesPerSecond))
-	}
+	var l problems.List
+	problems.NotNegative(&l, "Timeout", c.Timeout)
+	l.Want(c.ChunkBytes == 0 || c.ChunkBytes >= MinChunkBytes && c.ChunkBytes <= MaxChunkBytes,
+		"ChunkBytes", c.ChunkBytes, "0 or %d to %d", MinChunkBytes, MaxChunkBytes)
+	problems.Within(&l, "Streams", c.Streams, 0, MaxStreams)
+	problems.NotNegative(&l, "AnyBytesPerSecond", c.AnyBytesPerSecond)
 	if c.Listen != "" {
-		if _, _, err := net.SplitHostPort(c.Listen); err != nil {
-			errs = append(errs, fmt.Errorf("Listen = %q, want host:port: %w", c.Listen, err))
-		}
+		_, _, err := net.SplitHostPort(c.Listen)
+		l.Want(err == nil, "Listen", c.Listen, "host:port: %w", err)
 	}
-	return errors.Join(errs...)
+	return l.Err()
 }
 
 func (c HTTPConfig) withDefaults() HTTPConfig {

@@ -2,13 +2,13 @@ package lighthouse
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"net"
 	"time"
 
 	"github.com/rs/zerolog"
 
+	"github.com/skerry-ft/skerry/internal/problems"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/lighthouse/cluster"
 	"github.com/skerry-ft/skerry/quorum"
@@ -178,44 +178,28 @@ func (c Config) withDefaults() Config {
 // Validate returns all problems of c, joined.
 func (c Config) Validate() error {
 	c = c.withDefaults()
-	var problems []error
-	want := func(ok bool, field string, value any, bound string, args ...any) {
-		if !ok {
-			problems = append(problems, fmt.Errorf("%s = %v, want %s", field, value, fmt.Sprintf(bound, args...)))
-		}
-	}
+	var l problems.List
+	want := l.Want
 	_, _, err := net.SplitHostPort(c.Listen)
 	want(err == nil, "Listen", c.Listen, "host:port")
 	_, _, err = net.SplitHostPort(c.Advertise)
 	want(c.Advertise == "" || err == nil && len(c.Advertise) <= wire.MaxAddressBytes, "Advertise", c.Advertise, "host:port")
-	if err := c.Rules.Validate(); err != nil {
-		problems = append(problems, err)
-	}
+	l.Add(c.Rules.Validate())
 	want(c.Rules.MinReplicas <= wire.MaxMembers, "MinReplicas", c.Rules.MinReplicas, "at most %d", wire.MaxMembers)
-	for _, d := range []struct {
-		field string
-		value time.Duration
-	}{
-		{"JoinTimeout", c.Rules.JoinTimeout},
-		{"HeartbeatTimeout", c.Rules.HeartbeatTimeout},
-		{"TorchftHeartbeatTimeout", c.TorchftHeartbeatTimeout},
-		{"BeatInterval", c.BeatInterval},
-		{"HelloTimeout", c.HelloTimeout},
-	} {
-		want(d.value >= minTimeout && d.value <= wire.MaxTimeout, d.field, d.value, "%v to %v", minTimeout, wire.MaxTimeout)
-	}
-	problems = append(problems, c.Raft.Problems()...)
-	problems = append(problems, c.Cluster.Problems(c.DataDir)...)
-	if err := c.Guard.Validate(); err != nil {
-		problems = append(problems, fmt.Errorf("Config.Guard: %w", err))
-	}
-	want(c.Guard.TLSCA == "" || c.Guard.TLSCert != "", "Guard.TLSCert", `""`, "this server's certificate, since TLSCA = %q", c.Guard.TLSCA)
+	problems.Within(&l, "JoinTimeout", c.Rules.JoinTimeout, minTimeout, wire.MaxTimeout)
+	problems.Within(&l, "HeartbeatTimeout", c.Rules.HeartbeatTimeout, minTimeout, wire.MaxTimeout)
+	problems.Within(&l, "TorchftHeartbeatTimeout", c.TorchftHeartbeatTimeout, minTimeout, wire.MaxTimeout)
+	problems.Within(&l, "BeatInterval", c.BeatInterval, minTimeout, wire.MaxTimeout)
+	problems.Within(&l, "HelloTimeout", c.HelloTimeout, minTimeout, wire.MaxTimeout)
+	l.Add(c.Raft.Validate(), c.Cluster.Validate(c.DataDir))
+	l.About("Config.Guard", c.Guard.Validate())
+	want(c.Guard.TLSCA == "" || c.Guard.TLSCert != "", "Guard.TLSCert", "", "this server's certificate, since TLSCA = %q", c.Guard.TLSCA)
 	want(c.MaxConns >= 1, "MaxConns", c.MaxConns, "at least 1")
 	want(c.MaxConnsPerHost >= 1, "MaxConnsPerHost", c.MaxConnsPerHost, "at least 1")
 	want(c.MaxReplicasPerJob >= max(c.Rules.MinReplicas, 1) && c.MaxReplicasPerJob <= quorum.MaxMembers, "MaxReplicasPerJob", c.MaxReplicasPerJob,
 		"Rules.MinReplicas = %d to %d", max(c.Rules.MinReplicas, 1), quorum.MaxMembers)
-	want(c.MaxJobs >= 1 && c.MaxJobs <= cluster.MaxJobs, "MaxJobs", c.MaxJobs, "1 to %d", cluster.MaxJobs)
-	return errors.Join(problems...)
+	problems.Within(&l, "MaxJobs", c.MaxJobs, 1, cluster.MaxJobs)
+	return l.Err()
 }
 
 // missedBeats is how many beat intervals lie in the silence that makes a

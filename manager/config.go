@@ -1,13 +1,13 @@
 package manager
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
 	"github.com/skerry-ft/skerry/checkpoint"
+	"github.com/skerry-ft/skerry/internal/problems"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/quorum"
@@ -143,23 +143,14 @@ type Start struct {
 const maxStart = wire.MaxNumber / 2
 
 // validate returns all problems, each as "Field = value, want bound".
-func (s Start) validate() []error {
-	var problems []error
-	bad := func(format string, args ...any) { problems = append(problems, fmt.Errorf("Start."+format, args...)) }
-	p := s.Position
-	if p.Step < 0 || p.Step > maxStart {
-		bad("Position.Step = %d, want 0 to %d", p.Step, int64(maxStart))
-	}
-	if _, err := wire.PositionFromProto(wire.PositionToProto(quorum.Position{Cluster: p.Cluster, QuorumID: p.QuorumID})); err != nil {
-		bad("Position: %w", err)
-	}
-	if p.Step == 0 && p.QuorumID != 0 {
-		bad("Position.QuorumID = %d, want 0 with Step 0: no quorum has committed it", p.QuorumID)
-	}
-	if s.Batches < 0 || s.Batches > wire.MaxNumber {
-		bad("Batches = %d, want 0 to %d", s.Batches, int64(wire.MaxNumber))
-	}
-	return problems
+func (s Start) validate() error {
+	l, p := problems.List{Prefix: "Start."}, s.Position
+	problems.Within(&l, "Position.Step", p.Step, 0, maxStart)
+	_, err := wire.PositionFromProto(wire.PositionToProto(quorum.Position{Cluster: p.Cluster, QuorumID: p.QuorumID}))
+	l.About("Position", err)
+	l.Want(p.Step != 0 || p.QuorumID == 0, "Position.QuorumID", p.QuorumID, "0 with Step 0: no quorum has committed it")
+	problems.Within(&l, "Batches", s.Batches, 0, wire.MaxNumber)
+	return l.Err()
 }
 
 // The defaults of Config.

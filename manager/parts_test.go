@@ -77,13 +77,13 @@ func TestValidateNamesEveryProblem(t *testing.T) {
 	}
 	for _, field := range []string{"GroupRank = 3", "GroupStore", "job", "MinReplicas = 5", "StepTimeout = -1ns",
 		"HealTimeout = 48h0m0s", "MaxRetries = -1", "Start.Position.Step = -1", "Start.Position: position.cluster",
-		"Start.Batches = -1", "Backend is nil"} {
+		"Start.Batches = -1", "Backend = <nil>"} {
 		if !strings.Contains(err.Error(), field) {
 			t.Errorf("%q is missing in:\n%v", field, err)
 		}
 	}
 	err = Config{Listen: "0.0.0.0:0", Lighthouse: []string{"nohost"}}.Validate()
-	for _, field := range []string{"ReplicaID is empty", `Lighthouse = "nohost"`, "Advertise is empty"} {
+	for _, field := range []string{`ReplicaID = ""`, `Lighthouse = "nohost"`, `Advertise = ""`} {
 		if err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("%q is missing in:\n%v", field, err)
 		}

@@ -2,12 +2,11 @@ package manager
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
 	"net"
 	"strings"
 
 	"github.com/skerry-ft/skerry/internal/netaddr"
+	"github.com/skerry-ft/skerry/internal/problems"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/manager/internal/session"
 	"github.com/skerry-ft/skerry/quorum"
@@ -33,100 +32,56 @@ func (c Config) withDefaults() Config {
 // Zero values stand for their defaults.
 func (c Config) Validate() error {
 	c = c.withDefaults()
-	var problems []error
-	bad := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
-	if !quorum.ValidParityEvery(c.ParityEvery) {
-		bad("ParityEvery = %d, want a power of two, 0 for %d, or -1 for never", c.ParityEvery, quorum.DefaultParityEvery)
-	}
-	if c.GroupWorldSize < 1 || c.GroupWorldSize > wire.MaxGroupWorldSize {
-		bad("GroupWorldSize = %d, want 1 to %d", c.GroupWorldSize, wire.MaxGroupWorldSize)
-	}
-	if c.GroupRank < 0 || c.GroupRank >= max(c.GroupWorldSize, 1) {
-		bad("GroupRank = %d, want 0 to GroupWorldSize - 1 = %d", c.GroupRank, c.GroupWorldSize-1)
-	}
+	var l problems.List
+	l.Want(quorum.ValidParityEvery(c.ParityEvery), "ParityEvery", c.ParityEvery,
+		"a power of two, 0 for %d, or -1 for never", quorum.DefaultParityEvery)
+	problems.Within(&l, "GroupWorldSize", c.GroupWorldSize, 1, wire.MaxGroupWorldSize)
+	l.Want(c.GroupRank >= 0 && c.GroupRank < max(c.GroupWorldSize, 1), "GroupRank", c.GroupRank,
+		"0 to GroupWorldSize - 1 = %d", c.GroupWorldSize-1)
 	if c.GroupWorldSize > 1 {
-		if _, err := store.ParseAddress(c.GroupStore); err != nil {
-			bad("GroupStore = %q, want the address of the replica group's store, since GroupWorldSize = %d: %w",
-				c.GroupStore, c.GroupWorldSize, err)
-		}
+		_, err := store.ParseAddress(c.GroupStore)
+		l.Want(err == nil, "GroupStore", c.GroupStore, "the address of the replica group's store, since GroupWorldSize = %d: %w",
+			c.GroupWorldSize, err)
 	}
-	if _, err := wire.CheckJob(c.Job); err != nil {
-		problems = append(problems, err)
-	}
-	if c.Guard.TLSCA != "" && c.Guard.TLSCert == "" {
-		bad("Guard.TLSCert is empty, want this replica's certificate, since TLSCA = %q: replicas serve each other", c.Guard.TLSCA)
-	}
-	if err := c.Guard.Validate(); err != nil {
-		problems = append(problems, fmt.Errorf("Config.Guard: %w", err))
-	}
+	_, err := wire.CheckJob(c.Job)
+	l.Add(err)
+	l.Want(c.Guard.TLSCA == "" || c.Guard.TLSCert != "", "Guard.TLSCert", "",
+		"this replica's certificate, since TLSCA = %q: replicas serve each other", c.Guard.TLSCA)
+	l.About("Config.Guard", c.Guard.Validate())
 	if c.GroupRank == 0 {
-		problems = append(problems, c.validateHub()...)
+		c.validateHub(&l)
 	}
-	problems = append(problems, c.validateRules()...)
-	return errors.Join(problems...)
+	c.validateRules(&l)
+	return l.Err()
 }
 
 // validateHub checks what only group rank 0 uses.
-func (c Config) validateHub() []error {
-	var problems []error
-	bad := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
-	switch {
-	case c.ReplicaID == "":
-		bad("ReplicaID is empty, want this replica group's name")
-	case len(c.ReplicaID) > wire.MaxReplicaIDBytes-uuidSuffixBytes:
-		bad("ReplicaID has %d bytes, want at most %d", len(c.ReplicaID), wire.MaxReplicaIDBytes-uuidSuffixBytes)
-	default:
-		if _, err := wire.CheckReplicaID(c.ReplicaID); err != nil {
-			bad("ReplicaID: %w", err)
-		}
+func (c Config) validateHub(l *problems.List) {
+	if most := wire.MaxReplicaIDBytes - uuidSuffixBytes; c.ReplicaID == "" || len(c.ReplicaID) > most {
+		l.Want(c.ReplicaID != "", "ReplicaID", "", "this replica group's name")
+		l.Short("ReplicaID", len(c.ReplicaID), most)
+	} else {
+		_, err := wire.CheckReplicaID(c.ReplicaID)
+		l.About("ReplicaID", err)
 	}
-	if len(c.Lighthouse) == 0 {
-		bad("Lighthouse is empty, want the address of at least one lighthouse server, host:port")
-	}
+	l.Want(len(c.Lighthouse) > 0, "Lighthouse", c.Lighthouse, "the address of at least one lighthouse server, host:port")
 	for _, addr := range session.Addresses(c.Lighthouse) {
-		if host, port, err := net.SplitHostPort(netaddr.HostPort(addr)); err != nil || host == "" || port == "" {
-			bad("Lighthouse = %q, want host:port", addr)
-		}
+		host, port, err := net.SplitHostPort(netaddr.HostPort(addr))
+		l.Want(err == nil && host != "" && port != "", "Lighthouse", addr, "host:port")
 	}
-	host, _, err := net.SplitHostPort(c.Listen)
-	switch ip := net.ParseIP(host); {
-	case err != nil:
-		bad("Listen = %q, want host:port", c.Listen)
-	case c.Advertise == "" && (host == "" || ip != nil && ip.IsUnspecified()):
-		bad("Advertise is empty, want the host that peers dial, since Listen = %q is every interface", c.Listen)
-	}
-	if strings.Contains(c.Advertise, "/") {
-		bad("Advertise = %q, want a host without port or scheme", c.Advertise)
-	}
-	return problems
+	netaddr.CheckAdvertised(l, c.Listen, c.Advertise)
+	l.Want(!strings.Contains(c.Advertise, "/"), "Advertise", c.Advertise, "a host without port or scheme")
 }
 
 // validateRules checks the rules of a step.
-func (c Config) validateRules() []error {
-	var problems []error
-	bad := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
-	if c.MinReplicas < 1 || c.MinReplicas > wire.MaxMembers {
-		bad("MinReplicas = %d, want 1 to %d", c.MinReplicas, wire.MaxMembers)
-	}
-	if c.FixedWorldSize < 0 || c.FixedWorldSize > wire.MaxMembers {
-		bad("FixedWorldSize = %d, want 0 to %d", c.FixedWorldSize, wire.MaxMembers)
-	}
-	if c.FixedWorldSize > 0 && c.MinReplicas > c.FixedWorldSize {
-		bad("MinReplicas = %d, want at most FixedWorldSize = %d: no step could ever be committed",
-			c.MinReplicas, c.FixedWorldSize)
-	}
-	if c.MaxRetries < 0 {
-		bad("MaxRetries = %d, want 0 (no limit) or more", c.MaxRetries)
-	}
-	if c.StepTimeout < minDerived || c.StepTimeout > wire.MaxTimeout {
-		bad("StepTimeout = %v, want %v to %v", c.StepTimeout, minDerived, wire.MaxTimeout)
-	}
-	if c.HealTimeout < minDerived || c.HealTimeout > wire.MaxTimeout {
-		bad("HealTimeout = %v, want %v to %v", c.HealTimeout, minDerived, wire.MaxTimeout)
-	}
-	problems = append(problems, c.Start.validate()...)
-	if c.Backend == nil {
-		bad("Backend is nil, want a process group, for example pg/tcp's")
-	}
-	return problems
+func (c Config) validateRules(l *problems.List) {
+	problems.Within(l, "MinReplicas", c.MinReplicas, 1, wire.MaxMembers)
+	problems.Within(l, "FixedWorldSize", c.FixedWorldSize, 0, wire.MaxMembers)
+	l.Want(c.FixedWorldSize <= 0 || c.MinReplicas <= c.FixedWorldSize, "MinReplicas", c.MinReplicas,
+		"at most FixedWorldSize = %d: no step could ever be committed", c.FixedWorldSize)
+	l.Want(c.MaxRetries >= 0, "MaxRetries", c.MaxRetries, "0 (no limit) or more")
+	problems.Within(l, "StepTimeout", c.StepTimeout, minDerived, wire.MaxTimeout)
+	problems.Within(l, "HealTimeout", c.HealTimeout, minDerived, wire.MaxTimeout)
+	l.Add(c.Start.validate())
+	l.Want(c.Backend != nil, "Backend", c.Backend, "a process group, for example pg/tcp's")
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/internal/backoff"
+	"github.com/skerry-ft/skerry/internal/problems"
 )
 
 // ClientConfig says how a [Client] reaches its server.
@@ -63,23 +64,14 @@ const (
 
 // Validate returns all problems of the configuration.
 func (c *ClientConfig) Validate() error {
-	var errs []error
-	if c.Timeout < 0 {
-		errs = append(errs, fmt.Errorf("Timeout = %v, want 0 or more", c.Timeout))
-	}
-	if c.WorldSize < 0 {
-		errs = append(errs, fmt.Errorf("WorldSize = %d, want 0 or more", c.WorldSize))
-	}
-	if c.WaitForWorkers && c.WorldSize <= 0 {
-		errs = append(errs, fmt.Errorf("WorldSize = %d, want 1 or more with WaitForWorkers", c.WorldSize))
-	}
-	if c.MaxConns < 0 || c.MaxConns == 1 {
-		errs = append(errs, fmt.Errorf("MaxConns = %d, want 0, or 2 or more", c.MaxConns))
-	}
-	if len(c.Token) > MaxTokenBytes {
-		errs = append(errs, fmt.Errorf("Token = %d bytes, want at most %d", len(c.Token), MaxTokenBytes))
-	}
-	return errors.Join(append(errs, c.TLS.validate())...)
+	var l problems.List
+	problems.NotNegative(&l, "Timeout", c.Timeout)
+	problems.NotNegative(&l, "WorldSize", c.WorldSize)
+	l.Want(!c.WaitForWorkers || c.WorldSize > 0, "WorldSize", c.WorldSize, "1 or more with WaitForWorkers")
+	l.Want(c.MaxConns >= 0 && c.MaxConns != 1, "MaxConns", c.MaxConns, "0, or 2 or more")
+	l.Short("Token", len(c.Token), MaxTokenBytes)
+	l.Add(c.TLS.validate())
+	return l.Err()
 }
 
 // Client is a store on a [Server], or on PyTorch's own. It is safe for

@@ -14,6 +14,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/burst"
 	"github.com/skerry-ft/skerry/internal/netaddr"
 	"github.com/skerry-ft/skerry/internal/perhost"
+	"github.com/skerry-ft/skerry/internal/problems"
 )
 
 // ServerConfig says how a [Server] listens and whom it serves.
@@ -102,20 +103,13 @@ const (
 
 // Validate returns all problems of the configuration.
 func (c *ServerConfig) Validate() error {
-	var errs []error
-	if c.AuthWait < 0 {
-		errs = append(errs, fmt.Errorf("AuthWait = %v, want 0 or more", c.AuthWait))
-	}
-	if c.MaxConns < 0 {
-		errs = append(errs, fmt.Errorf("MaxConns = %d, want 0 or more", c.MaxConns))
-	}
-	if c.MaxBytes < 0 {
-		errs = append(errs, fmt.Errorf("MaxBytes = %d, want 0 or more", c.MaxBytes))
-	}
-	if len(c.Token) > MaxTokenBytes {
-		errs = append(errs, fmt.Errorf("Token = %d bytes, want at most %d", len(c.Token), MaxTokenBytes))
-	}
-	return errors.Join(append(errs, c.TLS.validate())...)
+	var l problems.List
+	problems.NotNegative(&l, "AuthWait", c.AuthWait)
+	problems.NotNegative(&l, "MaxConns", c.MaxConns)
+	problems.NotNegative(&l, "MaxBytes", c.MaxBytes)
+	l.Short("Token", len(c.Token), MaxTokenBytes)
+	l.Add(c.TLS.validate())
+	return l.Err()
 }
 
 // checkListen refuses a server that strangers would reach.

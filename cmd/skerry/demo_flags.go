@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"net"
 	"os"
 	"slices"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/skerry-ft/skerry/cmd/internal/guardflags"
 	"github.com/skerry-ft/skerry/internal/netaddr"
+	"github.com/skerry-ft/skerry/internal/problems"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
@@ -107,12 +107,8 @@ func demoBackends() []string { return []string{"tcp", "baby:tcp"} }
 
 // validate returns all problems, each in one line that names value and bound.
 func (c demoConfig) validate() error {
-	var errs []error
-	want := func(ok bool, flag string, value any, bound string, args ...any) {
-		if !ok {
-			errs = append(errs, fmt.Errorf("--%s = %v, want %s", flag, value, fmt.Sprintf(bound, args...)))
-		}
-	}
+	l := problems.List{Prefix: "--"}
+	want := l.Want
 	want(c.Replicas >= 1 && c.Replicas <= maxDemoReplicas, "replicas", c.Replicas, "1 to %d", maxDemoReplicas)
 	want(c.Steps >= 1 && c.Steps <= maxDemoSteps, "steps", c.Steps, "1 to %d", maxDemoSteps)
 	want(c.KillEvery >= 0, "kill-every", c.KillEvery, "0 or more")
@@ -130,7 +126,7 @@ func (c demoConfig) validate() error {
 		info, err := os.Stat(c.LogDir)
 		want(err == nil && info.IsDir(), "log-dir", c.LogDir, "an existing folder")
 	}
-	return oneLine(errors.Join(errs...))
+	return oneLine(l.Err())
 }
 
 // oneLine puts joined errors on one line.

@@ -3,12 +3,12 @@ package guard
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"os"
 	"strconv"
 
 	"github.com/skerry-ft/skerry/internal/netaddr"
+	"github.com/skerry-ft/skerry/internal/problems"
 )
 
 // The environment variables of Options, the same for every program.
@@ -102,35 +102,18 @@ func (o Options) EncryptsData() bool {
 
 // Validate returns all problems that can be seen without reading files.
 func (o Options) Validate() error {
-	var problems []error
-	bad := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
-	if (o.TLSCert == "") != (o.TLSKey == "") {
-		bad("TLSCert = %q, TLSKey = %q, want both or none", o.TLSCert, o.TLSKey)
-	}
-	if o.TLSCA == "" && o.TLSCert != "" {
-		bad("TLSCA is empty, want the file of the CA that signs the peers, since TLSCert = %q", o.TLSCert)
-	}
-	if o.TLSCA == "" && o.TLSAnonymous {
-		bad("TLSAnonymous = true, want TLSCA with it")
-	}
-	if o.TLSCA == "" && o.TLSAnyRole {
-		bad("TLSAnyRole = true, want TLSCA with it")
-	}
-	if o.TLSCert == "" && o.TLSData != nil && *o.TLSData {
-		bad("TLSData = true, want TLSCA, TLSCert and TLSKey with it")
-	}
-	if o.TLSCA == "" && o.TLSServerName != "" {
-		bad("TLSServerName = %q, want it empty without TLSCA", o.TLSServerName)
-	}
-	if err := o.Adopt.check(); err != nil {
-		problems = append(problems, err)
-	}
+	var l problems.List
+	l.Want((o.TLSCert == "") == (o.TLSKey == ""), "TLSCert", o.TLSCert, "TLSKey with it, and not one alone: TLSKey = %q", o.TLSKey)
+	l.Want(o.TLSCA != "" || o.TLSCert == "", "TLSCA", "", "the file of the CA that signs the peers, since TLSCert = %q", o.TLSCert)
+	l.Want(o.TLSCA != "" || !o.TLSAnonymous, "TLSAnonymous", true, "TLSCA with it")
+	l.Want(o.TLSCA != "" || !o.TLSAnyRole, "TLSAnyRole", true, "TLSCA with it")
+	l.Want(o.TLSCert != "" || o.TLSData == nil || !*o.TLSData, "TLSData", true, "TLSCA, TLSCert and TLSKey with it")
+	l.Want(o.TLSCA != "" || o.TLSServerName == "", "TLSServerName", o.TLSServerName, "it empty without TLSCA")
+	l.Add(o.Adopt.check())
 	if !o.Token.IsZero() && o.TokenFile == "" {
-		if err := o.Token.check("Token"); err != nil {
-			problems = append(problems, err)
-		}
+		l.Add(o.Token.check("Token"))
 	}
-	return errors.Join(problems...)
+	return l.Err()
 }
 
 // Guard is an identity and a token, either or both of which may be missing.

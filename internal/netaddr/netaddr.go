@@ -15,6 +15,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/skerry-ft/skerry/internal/problems"
 )
 
 // EnvOpen is the variable that lets every program of ours listen beyond loopback
@@ -38,6 +40,16 @@ func OpenFromEnv() (bool, error) {
 		return false, fmt.Errorf("%s = %q, want 1 or 0", EnvOpen, text)
 	}
 	return open, nil
+}
+
+// CheckAdvertised tells l what is wrong with an address to listen at, "host:port", and
+// the host by which peers dial it, which may be empty unless that is every interface.
+func CheckAdvertised(l *problems.List, listen, advertise string) {
+	host, _, err := net.SplitHostPort(listen)
+	l.Want(err == nil, "Listen", listen, "host:port")
+	ip := net.ParseIP(host)
+	everywhere := err == nil && (host == "" || ip != nil && ip.IsUnspecified())
+	l.Want(advertise != "" || !everywhere, "Advertise", "", "the host that peers dial, since Listen = %q is every interface", listen)
 }
 
 // Check is the rule of all listeners: on loopback they need nothing; where other

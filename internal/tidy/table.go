@@ -68,6 +68,7 @@ var mayImport = map[string][]string{
 	"internal/logkey":    {},
 	"internal/netaddr":   {},
 	"internal/printable": {},
+	"internal/problems":  {},
 	"internal/boundjson": {},
 
 	"internal/paralleltest": {},
@@ -107,8 +108,8 @@ var testsMayImport = map[string][]string{
 var openToTests = []string{"internal/portlease", "internal/testkit"}
 
 // openToAll are packages that hold nothing but names and switches, the pauses between
-// two tries, and the rule of all listeners.
-var openToAll = []string{"internal/logkey", "internal/invariant", "internal/netaddr", "internal/backoff"}
+// two tries, the words for a bad configuration, and the rule of all listeners.
+var openToAll = []string{"internal/logkey", "internal/invariant", "internal/netaddr", "internal/backoff", "internal/problems"}
 
 // Purity of quorum/.
 const pureDir = "quorum"

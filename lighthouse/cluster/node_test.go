@@ -52,7 +52,7 @@ func startNode(t testing.TB, change func(*Config)) *testNode {
 	}
 	cfg.Addr, cfg.Listen = listener.Addr(), listener.Addr().String()
 	cfg.Options, cfg.Raft = cfg.Options.WithDefaults(cfg.Listen), cfg.Raft.WithDefaults(cfg.Several())
-	if problems := errors.Join(append(cfg.Options.Problems(cfg.DataDir), cfg.Raft.Problems()...)...); problems != nil {
+	if problems := errors.Join(cfg.Options.Validate(cfg.DataDir), cfg.Raft.Validate()); problems != nil {
 		t.Fatal(problems)
 	}
 	node, err := Open(cfg)

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/skerry-ft/skerry/internal/problems"
 	"github.com/skerry-ft/skerry/internal/wire"
 )
 
@@ -110,19 +111,15 @@ func besides(address string, offset int) string {
 	return net.JoinHostPort(host, strconv.Itoa(n+offset))
 }
 
-// Problems returns what is wrong with o for a server with that data dir, field by
-// field; none with the zero value.
-func (o Options) Problems(dataDir string) []error {
+// Validate returns what is wrong with o for a server with that data dir, field by
+// field; nothing with the zero value.
+func (o Options) Validate(dataDir string) error {
 	if !o.Several() {
 		return nil
 	}
-	var problems []error
-	want := func(ok bool, field string, value any, bound string, args ...any) {
-		if !ok {
-			problems = append(problems, fmt.Errorf("%s = %v, want %s", field, value, fmt.Sprintf(bound, args...)))
-		}
-	}
-	want(dataDir != "", "DataDir", `""`, "a folder: one of several servers must keep what it promised")
+	var l problems.List
+	want := l.Want
+	want(dataDir != "", "DataDir", "", "a folder: one of several servers must keep what it promised")
 	odd := []int{0, 1, 3, wire.MaxVoters}
 	want(slices.Contains(odd, o.Expect), "Cluster.Expect", o.Expect, "1, 3 or 5; 0 for a server that joins")
 	want(slices.Contains(odd, o.Voters), "Cluster.Voters", o.Voters, "1, 3 or 5")
@@ -144,7 +141,7 @@ func (o Options) Problems(dataDir string) []error {
 	}
 	want(o.StableFor > 0, "Cluster.StableFor", o.StableFor, "above 0")
 	want(o.ReplaceAfter > 0, "Cluster.ReplaceAfter", o.ReplaceAfter, "above 0")
-	return problems
+	return l.Err()
 }
 
 // dialable returns nil for an address with a host and a port.

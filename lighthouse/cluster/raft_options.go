@@ -2,11 +2,11 @@ package cluster
 
 import (
 	"cmp"
-	"fmt"
 	"time"
 
 	"github.com/hashicorp/raft"
 
+	"github.com/skerry-ft/skerry/internal/problems"
 	"github.com/skerry-ft/skerry/internal/wire"
 )
 
@@ -66,28 +66,16 @@ func (o RaftOptions) WithDefaults(several bool) RaftOptions {
 // minTimeout bounds raft's timeouts from below.
 const minTimeout = time.Millisecond
 
-// Problems returns what is wrong with o, field by field.
-func (o RaftOptions) Problems() []error {
-	var problems []error
-	want := func(ok bool, field string, value time.Duration, bound string, args ...any) {
-		if !ok {
-			problems = append(problems, fmt.Errorf("%s = %v, want %s", field, value, fmt.Sprintf(bound, args...)))
-		}
-	}
-	for _, d := range []struct {
-		field string
-		value time.Duration
-	}{
-		{"Raft.Heartbeat", o.Heartbeat},
-		{"Raft.Election", o.Election},
-		{"Raft.Lease", o.Lease},
-		{"Raft.DiskTimeout", o.DiskTimeout},
-	} {
-		want(d.value >= minTimeout && d.value <= wire.MaxTimeout, d.field, d.value, "%v to %v", minTimeout, wire.MaxTimeout)
-	}
-	want(o.Lease <= o.Heartbeat, "Raft.Lease", o.Lease, "at most Raft.Heartbeat = %v", o.Heartbeat)
-	want(o.Heartbeat <= o.Election, "Raft.Heartbeat", o.Heartbeat, "at most Raft.Election = %v", o.Election)
-	return problems
+// Validate returns what is wrong with o, field by field.
+func (o RaftOptions) Validate() error {
+	l := problems.List{Prefix: "Raft."}
+	problems.Within(&l, "Heartbeat", o.Heartbeat, minTimeout, wire.MaxTimeout)
+	problems.Within(&l, "Election", o.Election, minTimeout, wire.MaxTimeout)
+	problems.Within(&l, "Lease", o.Lease, minTimeout, wire.MaxTimeout)
+	problems.Within(&l, "DiskTimeout", o.DiskTimeout, minTimeout, wire.MaxTimeout)
+	l.Want(o.Lease <= o.Heartbeat, "Lease", o.Lease, "at most Raft.Heartbeat = %v", o.Heartbeat)
+	l.Want(o.Heartbeat <= o.Election, "Heartbeat", o.Heartbeat, "at most Raft.Election = %v", o.Election)
+	return l.Err()
 }
 
 // Timing is a named set of raft's three timeouts.

@@ -2,8 +2,6 @@ package torchft
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
 	"net"
 	"strings"
 	"time"
@@ -13,6 +11,8 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/skerry-ft/skerry/internal/netaddr"
+	"github.com/skerry-ft/skerry/internal/problems"
 	"github.com/skerry-ft/skerry/internal/wire"
 )
 
@@ -89,45 +89,26 @@ func (c Config) withDefaults() Config {
 // Validate returns all problems, joined. Zero values stand for their defaults.
 func (c Config) Validate() error {
 	c = c.withDefaults()
-	var problems []error
-	bad := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
-	if _, err := wire.CheckReplicaID(c.ReplicaID); err != nil {
-		bad("ReplicaID: %w", err)
-	}
-	if c.Job != "" {
-		if _, err := wire.CheckJob(c.Job); err != nil {
-			bad("Job: %w", err)
-		}
-	}
-	checkLighthouse(c.Lighthouse, bad)
-	if len(c.StoreAddress) == 0 || len(c.StoreAddress) > wire.MaxAddressBytes {
-		bad("StoreAddress has %d bytes, want 1 to %d", len(c.StoreAddress), wire.MaxAddressBytes)
-	}
-	if c.GroupWorldSize < 1 || c.GroupWorldSize > wire.MaxGroupWorldSize {
-		bad("GroupWorldSize = %d, want 1 to %d", c.GroupWorldSize, wire.MaxGroupWorldSize)
-	}
-	host, _, err := net.SplitHostPort(c.Listen)
-	switch ip := net.ParseIP(host); {
-	case err != nil:
-		bad("Listen = %q, want host:port", c.Listen)
-	case c.Advertise == "" && (host == "" || ip != nil && ip.IsUnspecified()):
-		bad("Advertise is empty, want the host that peers dial, since Listen = %q is every interface", c.Listen)
-	}
-	if c.BeatInterval < time.Millisecond || c.BeatInterval > wire.MaxTimeout {
-		bad("BeatInterval = %v, want %v to %v", c.BeatInterval, time.Millisecond, wire.MaxTimeout)
-	}
-	return errors.Join(problems...)
+	var l problems.List
+	_, err := wire.CheckReplicaID(c.ReplicaID)
+	l.About("ReplicaID", err)
+	checkLighthouse(&l, c.Job, c.Lighthouse)
+	problems.Within(&l, "bytes of StoreAddress", len(c.StoreAddress), 1, wire.MaxAddressBytes)
+	problems.Within(&l, "GroupWorldSize", c.GroupWorldSize, 1, wire.MaxGroupWorldSize)
+	netaddr.CheckAdvertised(&l, c.Listen, c.Advertise)
+	problems.Within(&l, "BeatInterval", c.BeatInterval, time.Millisecond, wire.MaxTimeout)
+	return l.Err()
 }
 
-// checkLighthouse tells bad what is wrong with a list of servers.
-func checkLighthouse(addrs []string, bad func(format string, args ...any)) {
-	if len(addrs) == 0 || len(addrs) > wire.MaxServers {
-		bad("Lighthouse has %d addresses, want 1 to %d", len(addrs), wire.MaxServers)
-	}
+// checkLighthouse tells l what is wrong with a job, which may be empty, and a list of
+// servers.
+func checkLighthouse(l *problems.List, job string, addrs []string) {
+	_, err := wire.CheckJob(job)
+	l.About("Job", err)
+	problems.Within(l, "number of Lighthouse", len(addrs), 1, wire.MaxServers)
 	for _, addr := range addrs {
-		if host, port, err := net.SplitHostPort(hostPort(addr)); err != nil || host == "" || port == "" {
-			bad("Lighthouse = %q, want host:port", addr)
-		}
+		host, port, err := net.SplitHostPort(hostPort(addr))
+		l.Want(err == nil && host != "" && port != "", "Lighthouse", addr, "host:port")
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/skerry-ft/skerry/internal/logkey"
+	"github.com/skerry-ft/skerry/internal/problems"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/torchftpb"
 )
@@ -47,18 +48,11 @@ type ProxyConfig struct {
 
 // Validate returns all problems, joined. Zero values stand for their defaults.
 func (c ProxyConfig) Validate() error {
-	var problems []error
-	bad := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
-	checkLighthouse(c.Lighthouse, bad)
-	if c.Job != "" {
-		if _, err := wire.CheckJob(c.Job); err != nil {
-			bad("Job: %w", err)
-		}
-	}
-	if _, _, err := net.SplitHostPort(c.Listen); c.Listen != "" && err != nil {
-		bad("Listen = %q, want host:port", c.Listen)
-	}
-	return errors.Join(problems...)
+	var l problems.List
+	checkLighthouse(&l, c.Job, c.Lighthouse)
+	_, _, err := net.SplitHostPort(c.Listen)
+	l.Want(c.Listen == "" || err == nil, "Listen", c.Listen, "host:port")
+	return l.Err()
 }
 
 // Proxy serves torchft's LighthouseService beside a job, and passes every call on

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/internal/logkey"
+	"github.com/skerry-ft/skerry/internal/problems"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/store"
 )
@@ -110,32 +111,18 @@ func (b *Backend) fail(g *group, err error) error {
 }
 
 func checkConfig(c *pg.Config) error {
-	var errs []error
-	bad := func(name string, value, want any) {
-		errs = append(errs, fmt.Errorf("tcp: Config.%s = %v, want %v", name, value, want))
-	}
-	world := c.WorldSize()
-	if world < 1 || world > maxWorldSize {
-		bad("ReplicaIDs", fmt.Sprintf("%d ids", world), fmt.Sprintf("1 to %d", maxWorldSize))
-	}
-	if c.Rank < 0 || c.Rank >= world {
-		bad("Rank", c.Rank, fmt.Sprintf("0 to %d", world-1))
-	}
-	if c.GroupRank < 0 || c.GroupRank >= maxWorldSize {
-		bad("GroupRank", c.GroupRank, fmt.Sprintf("0 to %d", maxWorldSize-1))
-	}
-	if len(c.Cluster) > maxClusterBytes {
-		bad("Cluster", fmt.Sprintf("%d bytes", len(c.Cluster)), fmt.Sprintf("at most %d", maxClusterBytes))
-	}
+	l, world := problems.List{Prefix: "tcp: Config."}, c.WorldSize()
+	problems.Within(&l, "WorldSize()", world, 1, maxWorldSize)
+	problems.Within(&l, "Rank", c.Rank, 0, world-1)
+	problems.Within(&l, "GroupRank", c.GroupRank, 0, maxWorldSize-1)
+	l.Short("Cluster", len(c.Cluster), maxClusterBytes)
 	seen := make(map[string]bool, world)
 	for i, id := range c.ReplicaIDs {
-		if id == "" || len(id) > maxReplicaIDBytes || seen[id] {
-			bad(fmt.Sprintf("ReplicaIDs[%d]", i), fmt.Sprintf("%q", id),
-				fmt.Sprintf("a unique id of 1 to %d bytes", maxReplicaIDBytes))
-		}
+		l.Want(id != "" && len(id) <= maxReplicaIDBytes && !seen[id], fmt.Sprintf("ReplicaIDs[%d]", i), id,
+			"a unique id of 1 to %d bytes", maxReplicaIDBytes)
 		seen[id] = true
 	}
-	return errors.Join(errs...)
+	return l.Err()
 }
 
 // enter ends the epoch before and begins that of c.

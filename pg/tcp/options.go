@@ -2,12 +2,11 @@ package tcp
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/rs/zerolog"
 
+	"github.com/skerry-ft/skerry/internal/problems"
 	"github.com/skerry-ft/skerry/internal/shmring"
 	"github.com/skerry-ft/skerry/internal/step"
 	"github.com/skerry-ft/skerry/pg"
@@ -137,56 +136,30 @@ type Options struct {
 // Validate returns all problems of o, after defaults are applied.
 func (o Options) Validate() error {
 	o = o.withDefaults()
-	var errs []error
-	bad := func(name string, value, want any) {
-		errs = append(errs, fmt.Errorf("tcp: %s = %v, want %v", name, value, want))
-	}
-	if o.Timeout < 0 {
-		bad("Timeout", o.Timeout, "0 or more")
-	}
-	if o.BeatInterval < time.Millisecond {
-		bad("BeatInterval", o.BeatInterval, "at least 1ms")
-	}
-	if o.BeatTimeout < 2*o.BeatInterval {
-		bad("BeatTimeout", o.BeatTimeout, fmt.Sprintf("at least twice BeatInterval (%v)", o.BeatInterval))
-	}
-	if o.DialTimeout < 0 {
-		bad("DialTimeout", o.DialTimeout, "0 or more")
-	}
-	if o.ReachTimeout < 0 {
-		bad("ReachTimeout", o.ReachTimeout, "0 or more")
-	}
-	if o.WindowBytes < minWindowBytes || o.WindowBytes > maxWindowBytes {
-		bad("WindowBytes", o.WindowBytes, fmt.Sprintf("%d to %d", minWindowBytes, maxWindowBytes))
-	}
-	if o.Streams < 0 || o.Streams > MaxStreams {
-		bad("Streams", o.Streams, fmt.Sprintf("0 to %d", MaxStreams))
-	}
-	if o.SocketBytes < 0 {
-		bad("SocketBytes", o.SocketBytes, "0 or more")
-	}
-	if o.Transport >= transportEnd {
-		bad("Transport", o.Transport, "auto, tcp or shared")
-	}
-	if ring := cmp.Or(o.RingBytes, DefaultRingBytes); ring < minRingBytes || ring > maxRingBytes || ring%shmring.Align != 0 {
-		bad("RingBytes", o.RingBytes, fmt.Sprintf("%d to %d, a multiple of %d", minRingBytes, maxRingBytes, shmring.Align))
-	}
-	return errors.Join(errs...)
+	l := problems.List{Prefix: "tcp: "}
+	problems.NotNegative(&l, "Timeout", o.Timeout)
+	l.Want(o.BeatInterval >= time.Millisecond, "BeatInterval", o.BeatInterval, "at least 1ms")
+	l.Want(o.BeatTimeout >= 2*o.BeatInterval, "BeatTimeout", o.BeatTimeout, "at least twice BeatInterval (%v)", o.BeatInterval)
+	problems.NotNegative(&l, "DialTimeout", o.DialTimeout)
+	problems.NotNegative(&l, "ReachTimeout", o.ReachTimeout)
+	problems.Within(&l, "WindowBytes", o.WindowBytes, minWindowBytes, maxWindowBytes)
+	problems.Within(&l, "Streams", o.Streams, 0, MaxStreams)
+	problems.NotNegative(&l, "SocketBytes", o.SocketBytes)
+	l.Want(o.Transport < transportEnd, "Transport", o.Transport, "auto, tcp or shared")
+	ring := cmp.Or(o.RingBytes, DefaultRingBytes)
+	l.Want(ring >= minRingBytes && ring <= maxRingBytes && ring%shmring.Align == 0, "RingBytes", o.RingBytes,
+		"%d to %d, a multiple of %d", minRingBytes, maxRingBytes, shmring.Align)
+	return l.Err()
 }
 
 // maxWindowBytes keeps credits far from overflow.
 const maxWindowBytes = 1 << 30
 
 func (o Options) withDefaults() Options {
-	set := func(d *time.Duration, v time.Duration) {
-		if *d == 0 {
-			*d = v
-		}
-	}
-	set(&o.BeatInterval, DefaultBeatInterval)
-	set(&o.BeatTimeout, DefaultBeatTimeout)
-	set(&o.DialTimeout, DefaultDialTimeout)
-	set(&o.ReachTimeout, DefaultReachTimeout)
+	o.BeatInterval = cmp.Or(o.BeatInterval, DefaultBeatInterval)
+	o.BeatTimeout = cmp.Or(o.BeatTimeout, DefaultBeatTimeout)
+	o.DialTimeout = cmp.Or(o.DialTimeout, DefaultDialTimeout)
+	o.ReachTimeout = cmp.Or(o.ReachTimeout, DefaultReachTimeout)
 	o.WindowBytes = cmp.Or(o.WindowBytes, DefaultWindowBytes)
 	return o
 }

@@ -46,6 +46,9 @@ func (s Secret) IsZero() bool { return len(s.bytes) == 0 }
 // nothing.
 func (s Secret) Matches(b []byte) bool { return !s.IsZero() && hmac.Equal(s.bytes, b) }
 
+// Equal says whether both are the same, or both none.
+func (s Secret) Equal(o Secret) bool { return hmac.Equal(s.bytes, o.bytes) }
+
 // String hides the secret.
 func (s Secret) String() string {
 	if s.IsZero() {

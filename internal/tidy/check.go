@@ -39,7 +39,11 @@ func checkAll(root fs.FS) ([]Problem, error) {
 		problems = append(problems, check()...)
 	}
 	missing, err := t.checkInvariants()
-	return append(problems, missing...), err
+	if err != nil {
+		return nil, err
+	}
+	idle, err := t.checkExports()
+	return slices.Concat(problems, missing, idle), err
 }
 
 // ratchetPath is where debts stand.

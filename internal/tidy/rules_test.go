@@ -25,6 +25,7 @@ var page, namesAll = func() (string, string) {
 func repo(files map[string]string) fstest.MapFS {
 	fs := fstest.MapFS{
 		"docs/PROTOCOL.md":      {Data: []byte(page)},
+		"docs/COVERAGE.md":      {Data: []byte("| `pg.F` `pg.T` `pg.ConfigFromEnv` |\n")}, // what samples of other rules declare
 		"quorum/doc.go":         {Data: []byte("// Package quorum is.\npackage quorum\n")},
 		"quorum/quorum_test.go": {Data: []byte("package quorum\n" + namesAll)},
 	}
@@ -272,4 +273,43 @@ func TestPackageLength(t *testing.T) {
 	}
 	expect(t, repo(files), "", []string{"package-length: package has 24"})
 	expect(t, repo(files), "package-length pg - 25", nil)
+}
+
+// An exported name has a user outside its package, or is counted.
+func TestExports(t *testing.T) {
+	const none = "exports: package exports 1 names without a user outside it"
+	check(t, []sample{
+		{"without a user", map[string]string{"store/a.go": doc("store") + "func Get() {}\nfunc (T) M() {}"},
+			[]string{none}},
+		{"its own code and its own tests are none", map[string]string{
+			"store/a.go":      doc("store") + "const Most = 1\nvar x = Most",
+			"store/a_test.go": "package store_test\n" + `import "github.com/skerry-ft/skerry/store"` + "\nvar x = store.Most",
+		}, []string{none + "; unexport or delete them, or show them in an Example or in docs/COVERAGE.md: Most"}},
+		{"another package, another's test, an example, the page", map[string]string{
+			"store/a.go":       doc("store") + "func A() {}\nfunc B() {}\nfunc C() {}",
+			"pg/a.go":          doc("pg") + `import s "github.com/skerry-ft/skerry/store"` + "\nvar x = s.A",
+			"pg/a_test.go":     "package pg\n" + `import "github.com/skerry-ft/skerry/store"` + "\nvar x = store.B",
+			"store/b_test.go":  "package store_test\n" + `import "github.com/skerry-ft/skerry/store"` + "\nfunc ExampleC() { store.C() }",
+			"tensor/a.go":      doc("tensor") + "func F() {}",
+			"docs/COVERAGE.md": "| theirs | `tensor.F` `store.Client.Get` |",
+		}, nil},
+		{"shown by declarations of its package", map[string]string{
+			"store/a.go": doc("store") + `
+				func A(o Option) *Result { return nil }
+				type (Option func(); Result struct { Kind; Inner Inner }; Inner interface { M(Arg) })
+				type (Kind int; Arg int)
+				const (First Kind = iota; Second)
+				func (Result) Each(yield func(Item)) {}
+				type Item int`,
+			"pg/a.go": doc("pg") + `import "github.com/skerry-ft/skerry/store"` + "\nvar x = store.A",
+		}, nil},
+		{"what fields that are not exported are made of", map[string]string{
+			"store/a.go": doc("store") + "func A(o Option) {}\ntype Option struct { inner Inner }\ntype Inner int",
+			"pg/a.go":    doc("pg") + `import "github.com/skerry-ft/skerry/store"` + "\nvar x = store.A",
+		}, []string{none}},
+		{"internal packages and programs", map[string]string{
+			"internal/burst/a.go": doc("burst") + "func A() {}",
+			"cmd/lighthouse/a.go": doc("main") + "func A() {}",
+		}, nil},
+	})
 }

@@ -88,7 +88,7 @@ func TestConfigProblemsAreAllNamed(t *testing.T) {
 	if err == nil {
 		t.Fatal("nonsense was taken")
 	}
-	for _, want := range []string{"Listen = nonsense", "Advertise = nonsense too", "MinReplicas = 0", "MaxJobs = -1",
+	for _, want := range []string{`Listen = "nonsense"`, `Advertise = "nonsense too"`, "MinReplicas = 0", "MaxJobs = -1",
 		"BeatInterval = 1ns", "Raft.Lease = 3s, want at most Raft.Heartbeat = 1s"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("error does not say %q:\n%v", want, err)

@@ -165,18 +165,18 @@ func TestDemoFlagsRefused(t *testing.T) {
 		{"--step-time=2m", "--step-time = 2m0s, want 0 to 1m0s"},
 		{"--lighthouses=2", "--lighthouses = 2, want 1, 3 or 5"},
 		{"--min-replicas=5", "--min-replicas = 5, want 1 to --replicas = 4"},
-		{"--backend=nccl", "--backend = nccl, want one of: tcp, baby:tcp"},
+		{"--backend=nccl", `--backend = "nccl", want one of: tcp, baby:tcp`},
 		{"--parity-every=0", "--parity-every = 0, want a power of two, or -1"},
 		{"--parity-every=12", "--parity-every = 12, want a power of two, or -1"},
 		{"--skip-allreduce-replica=4", "--skip-allreduce-replica = 4, want -1 to 3"},
 		{"--skip-allreduce-until=-1", "--skip-allreduce-until = -1, want 0 to --steps = 600"},
-		{"--listen=here", "--listen = here, want host:port"},
+		{"--listen=here", `--listen = "here", want host:port`},
 		{"--seed=-1", `invalid argument "-1" for "--seed"`},
 		{"--steps=many", `invalid argument "many" for "--steps"`},
 		{"--nonsense", "unknown flag: --nonsense"},
 		{"extra", `unexpected argument "extra"`},
-		{"--log-dir=/no/such/folder", "--log-dir = /no/such/folder, want an existing folder"},
-		{"--log-dir=demo_test.go", "--log-dir = demo_test.go, want an existing folder"},
+		{"--log-dir=/no/such/folder", `--log-dir = "/no/such/folder", want an existing folder`},
+		{"--log-dir=demo_test.go", `--log-dir = "demo_test.go", want an existing folder`},
 	}
 	for _, c := range cases {
 		status, stdout, stderr := skerry("demo", c.flags)

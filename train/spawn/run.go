@@ -60,13 +60,9 @@ func terminate(procs []*Process, grace time.Duration) {
 	for _, p := range procs {
 		_ = p.Signal(syscall.SIGTERM) // already gone is as good
 	}
-	over := time.NewTimer(grace)
-	defer over.Stop()
+	ctx, cancel := context.WithTimeout(context.Background(), grace)
+	defer cancel()
 	for _, p := range procs {
-		select {
-		case <-p.Done():
-		case <-over.C:
-			return // Run's deferred kills end the rest
-		}
+		_ = p.Wait(ctx) // Run's deferred kills end those that are left
 	}
 }

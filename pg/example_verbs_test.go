@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/skerry-ft/skerry/pg"
@@ -92,4 +93,29 @@ func ExampleGroup_NewSubgroups() {
 		return nil
 	})
 	// Output: 1 [2 3] [5]
+}
+
+// A verb of one's own, of two ops: the longest list of any rank goes to all. Sizes and
+// ranks are those of the Composed: under Managed others may take part in each step.
+func ExampleGroup_Compose() {
+	inWorld(3, func(ctx context.Context, g *pg.Group) error {
+		mine := []int64{3, 1, 4}[:g.Rank()+1]
+		longest := mine
+		err := g.Compose(ctx, func(c *pg.Composed) error {
+			lengths := make([]int64, c.Size())
+			if err := c.AllGatherIntoTensor(ctx, tensor.Of([]int64{int64(len(mine))}), tensor.Of(lengths)); err != nil {
+				return err
+			}
+			root := slices.Index(lengths, slices.Max(lengths))
+			if root != c.Rank() {
+				longest = make([]int64, lengths[root])
+			}
+			return c.Broadcast(ctx, tensor.Of(longest), root)
+		})
+		if g.Rank() == 0 {
+			fmt.Println(longest)
+		}
+		return err
+	})
+	// Output: [3 1 4]
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/skerry-ft/skerry/internal/guard"
+	"github.com/skerry-ft/skerry/internal/monitor"
 	"github.com/skerry-ft/skerry/internal/netaddr"
 	"github.com/skerry-ft/skerry/internal/problems"
 )
@@ -196,7 +197,7 @@ func NewHTTP(cfg HTTPConfig) (*HTTP, error) {
 		MaxNewcomers: MaxNewcomers, MaxNewcomersPerHost: MaxNewcomersPerHost,
 	})
 	t := &HTTP{
-		cfg: cfg, ln: ln, base: base, window: newWindow(), gate: newGate(), buffers: newBuffers(maxBuffers), spareBuffers: newBuffers(maxSpareBuffers),
+		cfg: cfg, ln: ln, base: base, window: newWindow(), gate: new(gate), buffers: newBuffers(maxBuffers), spareBuffers: newBuffers(maxSpareBuffers),
 		pace: &pace{perSecond: cfg.AnyBytesPerSecond},
 	}
 	t.SetToken(cfg.Token)
@@ -352,18 +353,11 @@ func (v Version) check() error {
 // gate counts requests under way, so that Run can wait for them.
 type gate struct {
 	mu struct {
-		sync.Mutex
+		monitor.Monitor
 
 		open int
 		shut bool
-		idle chan struct{} // closed once shut and none is open
 	}
-}
-
-func newGate() *gate {
-	g := &gate{}
-	g.mu.idle = make(chan struct{})
-	return g
 }
 
 func (g *gate) enter() bool {
@@ -380,23 +374,17 @@ func (g *gate) leave() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.mu.open--
-	g.settleLocked()
+	g.mu.Broadcast()
 }
 
 func (g *gate) shut() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if !g.mu.shut {
-		g.mu.shut = true
-		g.settleLocked()
-	}
-}
-
-func (g *gate) settleLocked() {
-	if g.mu.shut && g.mu.open == 0 {
-		close(g.mu.idle)
-	}
+	g.mu.shut = true
+	g.mu.Broadcast()
 }
 
 // wait blocks until shut was called and every request has left.
-func (g *gate) wait() { <-g.mu.idle }
+func (g *gate) wait() {
+	_ = g.mu.Await(context.Background(), 0, func() bool { return g.mu.shut && g.mu.open == 0 }) // it ends in no other way
+}

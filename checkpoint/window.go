@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"sync"
 	"time"
+
+	"github.com/skerry-ft/skerry/internal/monitor"
 )
 
 // errClosed is what calls on a closed transport return.
@@ -27,10 +29,9 @@ type window struct {
 	spare chan struct{} // one for all readers of Any: they leave the other cores to the owner
 
 	mu struct {
-		sync.Mutex
+		monitor.Monitor // that current has changed, or one that is shut is no longer held
 
-		current *opening      // nil: shut
-		changed chan struct{} // closed and replaced when current changes
+		current *opening // nil: shut
 		closed  bool
 	}
 }
@@ -45,15 +46,11 @@ type opening struct {
 	head  []byte
 	err   error
 
-	holds int           // guarded by window.mu
-	shut  bool          // guarded by window.mu
-	idle  chan struct{} // closed once shut and without holds
+	holds int // guarded by window.mu
 }
 
 func newWindow() *window {
-	w := &window{slots: make(chan struct{}, max(2, runtime.GOMAXPROCS(0))), spare: make(chan struct{}, 1)}
-	w.mu.changed = make(chan struct{})
-	return w
+	return &window{slots: make(chan struct{}, max(2, runtime.GOMAXPROCS(0))), spare: make(chan struct{}, 1)}
 }
 
 // open begins a time in which what save returns does not change. Save is called
@@ -65,7 +62,7 @@ func (w *window) open(v Version, save func() (State, error)) error {
 	if w.mu.closed {
 		return errClosed
 	}
-	w.setLocked(&opening{version: v, save: save, idle: make(chan struct{})})
+	w.setLocked(&opening{version: v, save: save})
 	return nil
 }
 
@@ -77,11 +74,9 @@ func (w *window) shut() {
 		w.mu.Unlock()
 		return
 	}
-	o.shut = true
 	w.setLocked(nil)
-	w.settleLocked(o)
 	w.mu.Unlock()
-	<-o.idle
+	_ = w.mu.Await(context.Background(), 0, func() bool { return o.holds == 0 }) // it ends in no other way
 }
 
 // close shuts it for good.
@@ -97,14 +92,7 @@ func (w *window) close() {
 
 func (w *window) setLocked(o *opening) {
 	w.mu.current = o
-	close(w.mu.changed)
-	w.mu.changed = make(chan struct{})
-}
-
-func (w *window) settleLocked(o *opening) {
-	if o.shut && o.holds == 0 {
-		close(o.idle)
-	}
+	w.mu.Broadcast()
 }
 
 // hold waits for the window of v and keeps it open until release. It says what
@@ -153,9 +141,9 @@ func (w *window) look(ctx context.Context, v Version) (o *opening, other Version
 	case w.mu.closed:
 		err = errClosed
 	case cur == nil:
-		changed = w.mu.changed
+		changed = w.mu.Changed()
 	case v != Any && cur.version != v:
-		other, changed = cur.version, w.mu.changed
+		other, changed = cur.version, w.mu.Changed()
 	default:
 		o = cur
 		o.holds++
@@ -197,8 +185,9 @@ func (w *window) release(o *opening, v Version) {
 	<-w.slotsFor(v)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	o.holds--
-	w.settleLocked(o)
+	if o.holds--; o.holds == 0 && o != w.mu.current {
+		w.mu.Broadcast()
+	}
 }
 
 // copyOut copies bytes [from, from+len(dst)) of the data section, and gives

@@ -67,8 +67,7 @@ func (s *Server) lead(l *leadership) *leadership {
 	defer s.mu.Unlock()
 	old := s.mu.leadership
 	s.mu.leadership = l
-	close(s.mu.changed)
-	s.mu.changed = make(chan struct{})
+	s.mu.Broadcast()
 	return old
 }
 
@@ -81,19 +80,12 @@ const leaderWait = 3 * time.Second
 func (s *Server) leadership(ctx context.Context) (*leadership, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, leaderWait, cluster.ErrNotLeader)
 	defer cancel()
-	for {
-		s.mu.Lock()
-		l, changed := s.mu.leadership, s.mu.changed
-		s.mu.Unlock()
-		if l != nil {
-			return l, nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
-	}
+	var l *leadership
+	err := s.mu.Await(ctx, 0, func() bool {
+		l = s.mu.leadership
+		return l != nil
+	})
+	return l, err
 }
 
 // leading returns the current leadership, or nil.

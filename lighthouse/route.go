@@ -32,7 +32,7 @@ func (s *Server) route(ctx context.Context, w wait) (route, error) {
 	for {
 		led := s.cluster.Changed()
 		s.mu.Lock()
-		r, changed := s.mu.leadership, s.mu.changed
+		r, changed := s.mu.leadership, s.mu.Changed()
 		s.mu.Unlock()
 		if r != nil && r != w.ended {
 			return route{leadership: r}, nil

@@ -17,6 +17,7 @@ import (
 
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/logkey"
+	"github.com/skerry-ft/skerry/internal/monitor"
 	"github.com/skerry-ft/skerry/internal/netaddr"
 	"github.com/skerry-ft/skerry/internal/perhost"
 	"github.com/skerry-ft/skerry/internal/wire"
@@ -67,11 +68,10 @@ type Server struct {
 	closeErr, endErr   error
 
 	mu struct {
-		sync.Mutex
+		monitor.Monitor // that leadership changed
 
-		running, closed bool          // Run was called; Close was, before
-		leadership      *leadership   // nil: this server does not lead
-		changed         chan struct{} // closed when leadership changes
+		running, closed bool        // Run was called; Close was, before
+		leadership      *leadership // nil: this server does not lead
 	}
 }
 
@@ -115,7 +115,6 @@ func New(cfg Config) (*Server, error) {
 	s.sampled, s.sampler = guard.Sampled(s.log)
 	s.listener = s.limitConns(listener)
 	s.metrics = newMetrics(s)
-	s.mu.changed = make(chan struct{})
 	s.cluster, err = cluster.Open(cluster.Config{
 		Options: cfg.Cluster, Raft: cfg.Raft, DataDir: cfg.DataDir,
 		Addr: listener.Addr(), Listen: cfg.Listen, Advertise: cfg.Advertise,

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/skerry-ft/skerry/manager/internal/monitor"
+	"github.com/skerry-ft/skerry/internal/monitor"
 	"github.com/skerry-ft/skerry/pg"
 )
 

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/internal/logkey"
-	"github.com/skerry-ft/skerry/manager/internal/monitor"
+	"github.com/skerry-ft/skerry/internal/monitor"
 	"github.com/skerry-ft/skerry/quorum"
 )
 

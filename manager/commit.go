@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/skerry-ft/skerry/internal/logkey"
-	"github.com/skerry-ft/skerry/manager/internal/monitor"
+	"github.com/skerry-ft/skerry/internal/monitor"
 	"github.com/skerry-ft/skerry/quorum"
 )
 

@@ -9,7 +9,7 @@
 //	manager                   one rank: attempts, operations, heals
 //	manager/internal/replica  the replica's server: one join of the ranks' reports, one decision of their votes
 //	manager/internal/session  the stream to the lighthouse, whichever server leads
-//	manager/internal/monitor  a mutex, and the waiting for a change of what it guards
+//	internal/monitor          a mutex, and the waiting for a change of what it guards
 //	manager/internal/final    the errors that end training
 //
 // # One step

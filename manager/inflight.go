@@ -2,9 +2,9 @@ package manager
 
 import (
 	"context"
-	"sync"
 	"time"
 
+	"github.com/skerry-ft/skerry/internal/monitor"
 	"github.com/skerry-ft/skerry/pg"
 )
 
@@ -17,10 +17,9 @@ type tracked struct {
 	moves  func()      // is told of each operation: the trainer moves
 
 	mu struct {
-		sync.Mutex
+		monitor.Monitor // that pending became 0
 
 		pending int
-		idle    chan struct{} // closed when pending becomes 0; nil: nobody waits
 	}
 }
 
@@ -51,10 +50,8 @@ func (t *tracked) Unwrap() pg.Backend { return t.Managed }
 func (t *tracked) finished(error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.mu.pending--
-	if t.mu.pending == 0 && t.mu.idle != nil {
-		close(t.mu.idle)
-		t.mu.idle = nil
+	if t.mu.pending--; t.mu.pending == 0 {
+		t.mu.Broadcast()
 	}
 }
 
@@ -67,22 +64,7 @@ func (t *tracked) busy() bool {
 
 // wait blocks until nothing is under way, or ctx ends.
 func (t *tracked) wait(ctx context.Context) error {
-	t.mu.Lock()
-	if t.mu.pending == 0 {
-		t.mu.Unlock()
-		return nil
-	}
-	if t.mu.idle == nil {
-		t.mu.idle = make(chan struct{})
-	}
-	idle := t.mu.idle
-	t.mu.Unlock()
-	select {
-	case <-idle:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return t.mu.Await(ctx, 0, func() bool { return t.mu.pending == 0 })
 }
 
 // issued is the backend below Managed: it counts what reaches the group, gives

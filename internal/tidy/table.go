@@ -38,10 +38,9 @@ var mayImport = map[string][]string{
 
 	"lighthouse/cluster": {"quorum", "internal/wire/...", "internal/guard", "internal/boundjson", "internal/perhost"},
 
-	"manager/internal/monitor": {},
 	"manager/internal/final":   {},
 	"manager/internal/session": {"quorum", "internal/wire/...", "manager/internal/final"},
-	"manager/internal/replica": {"quorum", "store", "internal/wire/...", "internal/guard", "manager/internal/final", "manager/internal/monitor", "manager/internal/session"},
+	"manager/internal/replica": {"quorum", "store", "internal/wire/...", "internal/guard", "manager/internal/final", "manager/internal/session"},
 	"manager/internal/nettest": {},
 
 	"manager/torchft": {"quorum", "internal/wire/...", "internal/guard"},
@@ -66,6 +65,7 @@ var mayImport = map[string][]string{
 	"internal/step":      {},
 	"internal/backoff":   {},
 	"internal/logkey":    {},
+	"internal/monitor":   {},
 	"internal/netaddr":   {},
 	"internal/printable": {},
 	"internal/problems":  {},
@@ -108,8 +108,9 @@ var testsMayImport = map[string][]string{
 var openToTests = []string{"internal/portlease", "internal/testkit"}
 
 // openToAll are packages that hold nothing but names and switches, the pauses between
-// two tries, the words for a bad configuration, and the rule of all listeners.
-var openToAll = []string{"internal/logkey", "internal/invariant", "internal/netaddr", "internal/backoff", "internal/problems"}
+// two tries, a mutex to wait on, the words for a bad configuration, and the rule of all
+// listeners.
+var openToAll = []string{"internal/logkey", "internal/invariant", "internal/netaddr", "internal/backoff", "internal/monitor", "internal/problems"}
 
 // Purity of quorum/.
 const pureDir = "quorum"

@@ -8,13 +8,13 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"sync"
 	"syscall"
 	"time"
 
 	"github.com/rs/zerolog"
 
 	"github.com/skerry-ft/skerry/internal/memfd"
+	"github.com/skerry-ft/skerry/internal/monitor"
 	"github.com/skerry-ft/skerry/internal/step"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/train/spawn"
@@ -39,16 +39,15 @@ type child struct {
 	cfg pg.Config // set before msgConfigure is sent
 
 	mu struct {
-		sync.Mutex
+		monitor.Monitor // that left became 0
 
 		last     uint64 // op id
 		round    int64  // of ops to come
 		queue    queue
 		issuing  bool // somebody is giving it ops
 		pending  map[uint64]*pending
-		underWay int           // ops queued, being issued, or pending
-		left     int           // those, and the ones being completed
-		idle     chan struct{} // closed when left becomes 0; made on demand
+		underWay int // ops queued, being issued, or pending
+		left     int // those, and the ones being completed
 		sent     map[uint64]bool
 		ops      giver
 		helper   step.Word32 // where a waiter sleeps, see Help; none: the ring is unmapped
@@ -305,10 +304,8 @@ func (c *child) complete(p *pending, id uint64, err error) {
 	if len(c.mu.free) < maxFreePending {
 		c.mu.free = append(c.mu.free, p)
 	}
-	c.mu.left--
-	if c.mu.left == 0 && c.mu.idle != nil {
-		close(c.mu.idle)
-		c.mu.idle = nil
+	if c.mu.left--; c.mu.left == 0 {
+		c.mu.Broadcast()
 	}
 }
 
@@ -458,18 +455,8 @@ func (c *child) abort(cause error) {
 // end. It takes at most Slack and ReapLimit.
 func (c *child) leave(cause error) {
 	c.abort(cause)
-	c.mu.Lock()
-	var idle chan struct{}
-	if c.mu.left > 0 {
-		if c.mu.idle == nil {
-			c.mu.idle = make(chan struct{})
-		}
-		idle = c.mu.idle
-	}
-	c.mu.Unlock()
-	if idle != nil {
-		<-idle // the watch kills a child that does not end its ops
-	}
+	// It ends: the watch kills a child that does not end its ops.
+	_ = c.mu.Await(context.Background(), 0, func() bool { return c.mu.left == 0 })
 	c.mu.Lock()
 	c.mu.ending = true
 	c.tellLocked(message(msgClose), nil)

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/skerry-ft/skerry/manager/internal/monitor"
+	"github.com/skerry-ft/skerry/internal/monitor"
 	"github.com/skerry-ft/skerry/quorum"
 )
 

@@ -29,6 +29,15 @@ func (m *Monitor) Broadcast() {
 	}
 }
 
+// Changed returns a channel that the next Broadcast closes, for a goroutine that waits
+// for something else beside it. The caller holds the mutex.
+func (m *Monitor) Changed() <-chan struct{} {
+	if m.changed == nil {
+		m.changed = make(chan struct{})
+	}
+	return m.changed
+}
+
 // Await calls done with the mutex held, at once and after every Broadcast, until
 // done returns true; then it returns nil. It returns ErrTimeout after limit (0 or
 // less: never), and ctx's cause when ctx ends. The caller does not hold the mutex.
@@ -40,10 +49,7 @@ func (m *Monitor) Await(ctx context.Context, limit time.Duration, done func() bo
 			m.Unlock()
 			return nil
 		}
-		if m.changed == nil {
-			m.changed = make(chan struct{})
-		}
-		changed := m.changed
+		changed := m.Changed()
 		m.Unlock()
 		if limit > 0 && late == nil {
 			timer := time.NewTimer(limit)

@@ -111,20 +111,20 @@ func normalise(dst, src []uint8) {
 	}
 }
 
-func foldFloat32(dst []byte, inputs [][]byte, f fold) {
+func foldFloats[T float32 | float64](dst []byte, inputs [][]byte, f fold) {
 	if f.op != PreMulSum {
-		foldTiles[float32](dst, inputs, f.op, f.divisor)
+		foldTiles[T](dst, inputs, f.op, f.divisor)
 		return
 	}
-	var accTile, scratch [tileElements]float32
-	n := len(dst) / 4
+	var accTile, scratch [tileElements]T
+	n := len(dst) / sizeOf[T]()
 	for lo := 0; lo < n; lo += tileElements {
 		hi := min(lo+tileElements, n)
 		acc := accTile[:hi-lo]
 		copy(acc, tile(inputs[0], lo, hi, scratch[:]))
-		f.startFloat32(acc)
+		scale(acc, T(f.factor))
 		for _, in := range inputs[1:] {
-			f.addFloat32(acc, tile(in, lo, hi, scratch[:]))
+			addScaled(acc, tile(in, lo, hi, scratch[:]), T(f.factor))
 		}
 		put(dst, lo, acc)
 	}
@@ -154,42 +154,15 @@ func (f fold) finishFloat32(acc []float32) {
 	divide(acc, f.divisor)
 }
 
-func foldFloat64(dst []byte, inputs [][]byte, f fold) {
-	if f.op != PreMulSum {
-		foldTiles[float64](dst, inputs, f.op, f.divisor)
-		return
-	}
-	var accTile, scratch [tileElements]float64
-	n := len(dst) / 8
-	for lo := 0; lo < n; lo += tileElements {
-		hi := min(lo+tileElements, n)
-		acc := accTile[:hi-lo]
-		copy(acc, tile(inputs[0], lo, hi, scratch[:]))
-		scale(acc, f.factor)
-		for _, in := range inputs[1:] {
-			addScaled(acc, tile(in, lo, hi, scratch[:]), f.factor)
-		}
-		put(dst, lo, acc)
-	}
-}
-
 // Sums and means of complex numbers are those of their parts; so a mean divides
 // part by part, since dividing by a complex number with a zero imaginary part
 // would make NaNs of infinities.
-func foldComplex64(dst []byte, inputs [][]byte, f fold) {
+func foldComplex[C complex64 | complex128, F float32 | float64](dst []byte, inputs [][]byte, f fold, multiply func(a, b C) C) {
 	if f.op == Product {
-		multiplyComplex(dst, inputs, multiply64)
+		multiplyComplex(dst, inputs, multiply)
 		return
 	}
-	foldTiles[float32](dst, inputs, f.op, f.divisor)
-}
-
-func foldComplex128(dst []byte, inputs [][]byte, f fold) {
-	if f.op == Product {
-		multiplyComplex(dst, inputs, multiply128)
-		return
-	}
-	foldTiles[float64](dst, inputs, f.op, f.divisor)
+	foldTiles[F](dst, inputs, f.op, f.divisor)
 }
 
 // Both round each product, which forbids fused multiply-adds.

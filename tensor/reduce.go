@@ -98,13 +98,13 @@ func Reduce(dst []byte, inputs [][]byte, dtype DType, op ReduceOp, divisor int, 
 	case BFloat16:
 		foldHalves(dst, inputs, f, BFloat16)
 	case Float32:
-		foldFloat32(dst, inputs, f)
+		foldFloats[float32](dst, inputs, f)
 	case Float64:
-		foldFloat64(dst, inputs, f)
+		foldFloats[float64](dst, inputs, f)
 	case Complex64:
-		foldComplex64(dst, inputs, f)
+		foldComplex[complex64, float32](dst, inputs, f, multiply64)
 	case Complex128:
-		foldComplex128(dst, inputs, f)
+		foldComplex[complex128, float64](dst, inputs, f, multiply128)
 	}
 	return nil
 }

@@ -44,6 +44,13 @@ func Round(h Hook) {
 	}
 }
 
+// access tells h, if there is one, of an access of the atomic at x.
+func access(h Hook, x any) {
+	if h != nil {
+		h.Access(x)
+	}
+}
+
 // Bool is an atomic.Bool. The zero value is false.
 type Bool struct {
 	v atomic.Bool
@@ -54,23 +61,17 @@ type Bool struct {
 func (b *Bool) Watch(h Hook) any { b.h = h; return &b.v }
 
 func (b *Bool) Load() bool {
-	if b.h != nil {
-		b.h.Access(&b.v)
-	}
+	access(b.h, &b.v)
 	return b.v.Load()
 }
 
 func (b *Bool) Store(v bool) {
-	if b.h != nil {
-		b.h.Access(&b.v)
-	}
+	access(b.h, &b.v)
 	b.v.Store(v)
 }
 
 func (b *Bool) CompareAndSwap(old, v bool) bool {
-	if b.h != nil {
-		b.h.Access(&b.v)
-	}
+	access(b.h, &b.v)
 	return b.v.CompareAndSwap(old, v)
 }
 
@@ -84,16 +85,12 @@ type Int64 struct {
 func (n *Int64) Watch(h Hook) any { n.h = h; return &n.v }
 
 func (n *Int64) Load() int64 {
-	if n.h != nil {
-		n.h.Access(&n.v)
-	}
+	access(n.h, &n.v)
 	return n.v.Load()
 }
 
 func (n *Int64) Add(d int64) int64 {
-	if n.h != nil {
-		n.h.Access(&n.v)
-	}
+	access(n.h, &n.v)
 	return n.v.Add(d)
 }
 
@@ -107,16 +104,12 @@ type Uint32 struct {
 func (n *Uint32) Watch(h Hook) any { n.h = h; return &n.v }
 
 func (n *Uint32) Load() uint32 {
-	if n.h != nil {
-		n.h.Access(&n.v)
-	}
+	access(n.h, &n.v)
 	return n.v.Load()
 }
 
 func (n *Uint32) CompareAndSwap(old, v uint32) bool {
-	if n.h != nil {
-		n.h.Access(&n.v)
-	}
+	access(n.h, &n.v)
 	return n.v.CompareAndSwap(old, v)
 }
 
@@ -130,23 +123,17 @@ type Uint64 struct {
 func (n *Uint64) Watch(h Hook) any { n.h = h; return &n.v }
 
 func (n *Uint64) Load() uint64 {
-	if n.h != nil {
-		n.h.Access(&n.v)
-	}
+	access(n.h, &n.v)
 	return n.v.Load()
 }
 
 func (n *Uint64) Store(v uint64) {
-	if n.h != nil {
-		n.h.Access(&n.v)
-	}
+	access(n.h, &n.v)
 	n.v.Store(v)
 }
 
 func (n *Uint64) Add(d uint64) uint64 {
-	if n.h != nil {
-		n.h.Access(&n.v)
-	}
+	access(n.h, &n.v)
 	return n.v.Add(d)
 }
 
@@ -170,30 +157,22 @@ func (w Word32) Addr() *atomic.Uint32 { return w.p }
 func (w Word32) Hook() Hook { return w.h }
 
 func (w Word32) Load() uint32 {
-	if w.h != nil {
-		w.h.Access(w.p)
-	}
+	access(w.h, w.p)
 	return w.p.Load()
 }
 
 func (w Word32) Store(v uint32) {
-	if w.h != nil {
-		w.h.Access(w.p)
-	}
+	access(w.h, w.p)
 	w.p.Store(v)
 }
 
 func (w Word32) Swap(v uint32) uint32 {
-	if w.h != nil {
-		w.h.Access(w.p)
-	}
+	access(w.h, w.p)
 	return w.p.Swap(v)
 }
 
 func (w Word32) CompareAndSwap(old, v uint32) bool {
-	if w.h != nil {
-		w.h.Access(w.p)
-	}
+	access(w.h, w.p)
 	return w.p.CompareAndSwap(old, v)
 }
 
@@ -214,16 +193,12 @@ func (w *Word64) Watch(h Hook) any { w.h = h; return w.p }
 func (w Word64) Addr() *atomic.Uint64 { return w.p }
 
 func (w Word64) Load() uint64 {
-	if w.h != nil {
-		w.h.Access(w.p)
-	}
+	access(w.h, w.p)
 	return w.p.Load()
 }
 
 func (w Word64) Store(v uint64) {
-	if w.h != nil {
-		w.h.Access(w.p)
-	}
+	access(w.h, w.p)
 	w.p.Store(v)
 }
 

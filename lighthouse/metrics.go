@@ -39,6 +39,9 @@ func newMetrics(s *Server) *metrics {
 	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
 		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "skerry_lighthouse_" + name, Help: help}, labels)
 	}
+	now := func(name, help string, value func() float64) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "skerry_lighthouse_" + name, Help: help}, value)
+	}
 	m := &metrics{
 		registry: prometheus.NewRegistry(),
 		calls:    counter("calls_total", "Calls ended, streams included.", "method", "code"),
@@ -64,22 +67,18 @@ func newMetrics(s *Server) *metrics {
 		prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Name: "skerry_lighthouse_log_left_out_total", Help: "Lines about strangers that were not logged, because there were many."},
 			func() float64 { return float64(s.sampler.LeftOut()) }),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "skerry_lighthouse_certificate_until_seconds", Help: "Unix time at which this server's certificate, or its CA's, ends; 0 without one."},
+		now("certificate_until_seconds", "Unix time at which this server's certificate, or its CA's, ends; 0 without one.",
 			func() float64 { return s.guard.UntilSeconds() }),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "skerry_lighthouse_sessions", Help: "Open sessions."},
+		now("sessions", "Open sessions.",
 			func() float64 { return float64(s.sessions.Load()) }),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "skerry_lighthouse_leader", Help: "1 if this server leads."},
+		now("leader", "1 if this server leads.",
 			func() float64 {
 				if s.leading() == nil {
 					return 0
 				}
 				return 1
 			}),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "skerry_lighthouse_raft_last_index", Help: "Index of the last entry of this server's raft log."},
+		now("raft_last_index", "Index of the last entry of this server's raft log.",
 			func() float64 {
 				if lead := s.leading(); lead != nil {
 					return float64(lead.ledger.LastIndex())
@@ -99,24 +98,9 @@ func result(err error) string {
 
 // received counts one message of a session.
 func (m *metrics) received(up *skerrypb.Up) {
-	kind := "unknown"
-	switch up.GetMessage().(type) {
-	case *skerrypb.Up_Hello:
-		kind = "hello"
-	case *skerrypb.Up_Beat:
-		kind = "beat"
-	case *skerrypb.Up_Join:
-		kind = "join"
-	case *skerrypb.Up_Withdraw:
-		kind = "withdraw"
-	case *skerrypb.Up_Accuse:
-		kind = "accuse"
-	case *skerrypb.Up_Link:
-		kind = "link"
-	case *skerrypb.Up_ProbeReply:
-		kind = "probe_reply"
-	case *skerrypb.Up_Leaving:
-		kind = "leaving"
+	kind, message := "unknown", up.ProtoReflect()
+	if f := message.WhichOneof(message.Descriptor().Oneofs().Get(0)); f != nil {
+		kind = string(f.Name())
 	}
 	m.messages.WithLabelValues(kind).Inc()
 }

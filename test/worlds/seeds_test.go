@@ -233,6 +233,13 @@ func (s *seeded) rest() {
 	if s.d.traits[traitHang] || s.d.traits[traitOdd] {
 		return // now and then it is tried whether they are well
 	}
+	// A trainer that was to hang for a while may still do so, and heals when it goes on.
+	paused := func() bool {
+		return slices.ContainsFunc(w.procs(), func(p *proc) bool { return p.alive() && p.isSlow() })
+	}
+	if !w.within(s.patience(), "all trainers go on", func() bool { return !paused() && s.together(s.step()) }) {
+		return
+	}
 	time.Sleep(2*time.Second + 5*s.d.slowest)
 	w.book.watch()
 	time.Sleep(5*time.Second + 5*s.d.slowest)
@@ -246,6 +253,13 @@ func (p *proc) hangs() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.mu.hung
+}
+
+// isSlow: the trainer takes longer than one that behaves, now.
+func (p *proc) isSlow() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.mu.slow || p.mu.hung
 }
 
 // wasSlow: the trainer takes longer than one that behaves, or did.

@@ -43,13 +43,10 @@ func checkTotal(total int) error {
 	return nil
 }
 
-// checkMultiSet checks the arguments of MultiSet.
-func checkMultiSet(extra int, keys []string, values [][]byte) error {
+// checkMultiSet checks the arguments of MultiSet, but for the keys.
+func checkMultiSet(keys []string, values [][]byte) error {
 	if len(keys) != len(values) {
 		return fmt.Errorf("store: %d keys and %d values, want as many values as keys", len(keys), len(values))
-	}
-	if err := checkKeys(extra, keys...); err != nil {
-		return err
 	}
 	return checkValues(values...)
 }

@@ -83,6 +83,7 @@ func (c *ClientConfig) Validate() error {
 // It starts no goroutines. A connection that fails fails its call with
 // ErrClosed, and the next call dials again.
 type Client struct {
+	verbs
 	patience
 
 	addr  string
@@ -119,6 +120,7 @@ func Dial(ctx context.Context, addr string, cfg ClientConfig) (*Client, error) {
 		waits: make(chan struct{}, cfg.MaxConns-1),
 		stop:  make(chan struct{}),
 	}
+	c.verbs = verbs{raw: c, base: len(keySlash)}
 	c.mu.busy = make(map[*clientConn]struct{})
 	c.SetTimeout(cfg.Timeout)
 	ctx, cancel := c.bound(ctx)
@@ -175,8 +177,10 @@ func (c *Client) missing(came int64, err error) error {
 
 // firstConn dials until somebody listens.
 func (c *Client) firstConn(ctx context.Context) error {
-	pauses := backoff.Backoff{First: redialFirst, Most: redialMost, Spread: true} // many ranks wait for one server
-	var last error                                                                // why a try did not work that had the time
+	var last error // why a try did not work that had the time
+
+	// Many ranks wait for one server: they should not come in step.
+	pauses := backoff.Backoff{First: redialFirst, Most: redialMost, Spread: true}
 	for {
 		conn, err := c.connect(ctx)
 		if err == nil {

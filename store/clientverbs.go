@@ -8,17 +8,12 @@ import (
 	"syscall"
 )
 
-// Get waits for key and returns its value.
-func (c *Client) Get(ctx context.Context, key string) ([]byte, error) {
-	if err := checkKeys(len(keySlash), key); err != nil {
-		return nil, annotate(err, "get", key)
-	}
-	var value []byte
-	err := c.call(ctx, true, func(ctx context.Context, conn *clientConn) (err error) {
+func (c *Client) rawGet(ctx context.Context, key string) (value []byte, err error) {
+	err = c.call(ctx, true, func(ctx context.Context, conn *clientConn) (err error) {
 		value, err = conn.get(ctx, key)
 		return err
 	})
-	return value, annotate(err, "get", key)
+	return value, err
 }
 
 // get asks first, and waits only if there is nothing: an empty answer is an
@@ -54,11 +49,7 @@ func (c *clientConn) check(keys []string) (bool, error) {
 	return status == answerReady && err == nil, err
 }
 
-// MultiGet waits for all keys and returns their values.
-func (c *Client) MultiGet(ctx context.Context, keys []string) ([][]byte, error) {
-	if err := checkKeys(len(keySlash), keys...); err != nil {
-		return nil, annotate(err, "multi-get", keys...)
-	}
+func (c *Client) rawMultiGet(ctx context.Context, keys []string) ([][]byte, error) {
 	values := make([][]byte, len(keys))
 	err := c.call(ctx, true, func(ctx context.Context, conn *clientConn) error {
 		if err := conn.wait(ctx, keys); err != nil {
@@ -67,7 +58,7 @@ func (c *Client) MultiGet(ctx context.Context, keys []string) ([][]byte, error) 
 		return conn.multiGet(keys, values)
 	})
 	if err != nil {
-		return nil, annotate(err, "multi-get", keys...)
+		return nil, err
 	}
 	return values, nil
 }
@@ -85,12 +76,8 @@ func (c *clientConn) multiGet(keys []string, values [][]byte) (err error) {
 	return nil
 }
 
-// Wait blocks until all keys are there.
-func (c *Client) Wait(ctx context.Context, keys ...string) error {
-	if err := checkKeys(len(keySlash), keys...); err != nil {
-		return annotate(err, "wait for", keys...)
-	}
-	err := c.call(ctx, true, func(ctx context.Context, conn *clientConn) error {
+func (c *Client) rawWait(ctx context.Context, keys []string) error {
+	return c.call(ctx, true, func(ctx context.Context, conn *clientConn) error {
 		if err := conn.wait(ctx, keys); err != nil || len(keys) != 1 {
 			return err
 		}
@@ -98,74 +85,39 @@ func (c *Client) Wait(ctx context.Context, keys ...string) error {
 		// command tells it that we did not come for the element.
 		return conn.fence(nil)
 	})
-	return annotate(err, "wait for", keys...)
 }
 
-// Check tells at once whether all keys are there.
-func (c *Client) Check(ctx context.Context, keys ...string) (there bool, err error) {
-	if err := checkKeys(len(keySlash), keys...); err != nil {
-		return false, annotate(err, "check", keys...)
-	}
-	err = c.call(ctx, false, func(_ context.Context, conn *clientConn) error {
+func (c *Client) rawCheck(ctx context.Context, keys []string) (there bool, err error) {
+	err = c.call(ctx, false, func(_ context.Context, conn *clientConn) (err error) {
 		there, err = conn.check(keys)
 		return err
 	})
-	return there, annotate(err, "check", keys...)
+	return there, err
 }
 
-// NumKeys counts the keys of the whole store, PyTorch's count of workers
-// included, or of what the client's token allows.
-func (c *Client) NumKeys(ctx context.Context) (int64, error) {
-	n, err := c.number(ctx, []byte{byte(opNumKeys)})
-	return n, annotate(err, "count keys")
+func (c *Client) rawNumKeys(ctx context.Context) (int64, error) {
+	return c.number(ctx, []byte{byte(opNumKeys)})
 }
 
-// Set keeps value under key.
-func (c *Client) Set(ctx context.Context, key string, value []byte) error {
-	return annotate(c.write(ctx, opSet, key, value), "set", key)
-}
-
-// Append adds value to the end of what is under key.
-func (c *Client) Append(ctx context.Context, key string, value []byte) error {
-	return annotate(c.write(ctx, opAppend, key, value), "append to", key)
-}
-
-// Push adds value to the end of the queue under key.
-func (c *Client) Push(ctx context.Context, key string, value []byte) error {
-	return annotate(c.write(ctx, opPush, key, value), "push to", key)
-}
-
-// write sends a command that has no answer, and makes sure of it.
-func (c *Client) write(ctx context.Context, op opcode, key string, value []byte) error {
-	if err := errors.Join(checkKeys(len(keySlash), key), checkValues(value)); err != nil {
-		return err
-	}
+// rawWrite sends a command that has no answer, and makes sure of it.
+func (c *Client) rawWrite(ctx context.Context, op opcode, key string, value []byte) error {
 	return c.call(ctx, false, func(_ context.Context, conn *clientConn) error {
 		b := make([]byte, 0, len(key)+len(value)+32)
 		return conn.fence(appendBlob(appendKey(append(b, byte(op)), key), value))
 	})
 }
 
-// MultiSet sets all keys.
-func (c *Client) MultiSet(ctx context.Context, keys []string, values [][]byte) error {
-	if err := checkMultiSet(len(keySlash), keys, values); err != nil {
-		return annotate(err, "multi-set", keys...)
-	}
-	err := c.call(ctx, false, func(_ context.Context, conn *clientConn) error {
+func (c *Client) rawMultiSet(ctx context.Context, keys []string, values [][]byte) error {
+	return c.call(ctx, false, func(_ context.Context, conn *clientConn) error {
 		b := appendUint64([]byte{byte(opMultiSet)}, uint64(len(keys)))
 		for i, key := range keys {
 			b = appendBlob(appendKey(b, key), values[i])
 		}
 		return conn.fence(b)
 	})
-	return annotate(err, "multi-set", keys...)
 }
 
-// Add adds delta to the number under key and returns the sum.
-func (c *Client) Add(ctx context.Context, key string, delta int64) (int64, error) {
-	if err := checkKeys(len(keySlash), key); err != nil {
-		return 0, annotate(err, "add to", key)
-	}
+func (c *Client) rawAdd(ctx context.Context, key string, delta int64) (int64, error) {
 	sum, err := c.addRaw(ctx, keySlash+key, delta)
 	if err != nil && serverLeft(err) {
 		// The protocol has no way to say "not a number": the server hangs up.
@@ -176,7 +128,7 @@ func (c *Client) Add(ctx context.Context, key string, delta int64) (int64, error
 			err = fmt.Errorf("%w (a server with StrictAdd hangs up so if the key was set)", err)
 		}
 	}
-	return sum, annotate(err, "add to", key)
+	return sum, err
 }
 
 // serverLeft: it ended the connection, and nothing else went wrong.
@@ -214,54 +166,34 @@ func (c *Client) number(ctx context.Context, request []byte) (n int64, err error
 	return n, err
 }
 
-// CompareSet sets key to desired if it holds expected; see [Writer].
-func (c *Client) CompareSet(ctx context.Context, key string, expected, desired []byte) ([]byte, error) {
-	if err := errors.Join(checkKeys(len(keySlash), key), checkValues(expected, desired)); err != nil {
-		return nil, annotate(err, "compare-set", key)
-	}
-	var now []byte
-	err := c.call(ctx, false, func(_ context.Context, conn *clientConn) (err error) {
+func (c *Client) rawCompareSet(ctx context.Context, key string, expected, desired []byte) (now []byte, err error) {
+	err = c.call(ctx, false, func(_ context.Context, conn *clientConn) (err error) {
 		b := appendKey([]byte{byte(opCompareSet)}, key)
 		now, err = conn.askBytes(appendBlob(appendBlob(b, expected), desired))
 		return err
 	})
-	return now, annotate(err, "compare-set", key)
+	return now, err
 }
 
-// Delete tells whether the key was there.
-func (c *Client) Delete(ctx context.Context, key string) (bool, error) {
-	if err := checkKeys(len(keySlash), key); err != nil {
-		return false, annotate(err, "delete", key)
-	}
+func (c *Client) rawDelete(ctx context.Context, key string) (bool, error) {
 	n, err := c.number(ctx, appendKey([]byte{byte(opDelete)}, key))
-	return n > 0, annotate(err, "delete", key)
+	return n > 0, err
 }
 
-// DeletePrefix deletes every key and queue under prefix. It is a command of
-// ours: PyTorch's server ends the connection, which is ErrUnsupported.
-func (c *Client) DeletePrefix(ctx context.Context, prefix string) (int64, error) {
-	prefix = joinPrefix(prefix)
-	if err := checkKeys(len(keySlash), prefix); err != nil {
-		return 0, annotate(err, "delete prefix", prefix)
-	}
+func (c *Client) rawDeletePrefix(ctx context.Context, prefix string) (int64, error) {
 	n, err := c.number(ctx, appendKey([]byte{byte(opDeletePrefix)}, prefix))
 	if err != nil && serverLeft(err) {
 		err = errors.Join(ErrUnsupported, err)
 	}
-	return n, annotate(err, "delete prefix", prefix)
+	return n, err
 }
 
-// Pop takes the oldest value of the queue under key.
-func (c *Client) Pop(ctx context.Context, key string, block bool) ([]byte, error) {
-	if err := checkKeys(len(keySlash), key); err != nil {
-		return nil, annotate(err, "pop from", key)
-	}
-	var value []byte
-	err := c.call(ctx, block, func(ctx context.Context, conn *clientConn) (err error) {
+func (c *Client) rawPop(ctx context.Context, key string, block bool) (value []byte, err error) {
+	err = c.call(ctx, block, func(ctx context.Context, conn *clientConn) (err error) {
 		value, err = conn.pop(ctx, key, block)
 		return err
 	})
-	return value, annotate(err, "pop from", key)
+	return value, err
 }
 
 // pop asks for an element, and waits as long as there is none.
@@ -295,11 +227,6 @@ func (c *clientConn) takeOne(key string) (value []byte, before int64, err error)
 	return value, before, err
 }
 
-// Len is the length of the queue under key.
-func (c *Client) Len(ctx context.Context, key string) (int64, error) {
-	if err := checkKeys(len(keySlash), key); err != nil {
-		return 0, annotate(err, "measure", key)
-	}
-	n, err := c.number(ctx, appendKey([]byte{byte(opLen)}, key))
-	return n, annotate(err, "measure", key)
+func (c *Client) rawLen(ctx context.Context, key string) (int64, error) {
+	return c.number(ctx, appendKey([]byte{byte(opLen)}, key))
 }

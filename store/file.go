@@ -32,6 +32,7 @@ const (
 // Calls that wait look at the file up to every 20 ms. A process that dies,
 // even while it writes, harms no one else.
 type File struct {
+	verbs
 	patience
 
 	path  string
@@ -78,6 +79,7 @@ func tryFile(ctx context.Context, path string, worldSize int, opts []Option) (s 
 		stop:  make(chan struct{}),
 		log:   &fileLog{f: f, view: newTable(math.MaxInt64, opts...)},
 	}
+	s.verbs = verbs{raw: s}
 	err = s.locked(ctx, true, func() error {
 		if err := s.checkUnused(); err != nil {
 			return err

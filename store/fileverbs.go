@@ -61,25 +61,15 @@ func (s *File) pause(ctx context.Context, d time.Duration, w *waiter) {
 	}
 }
 
-// Get waits for key and returns a copy of its value.
-func (s *File) Get(ctx context.Context, key string) ([]byte, error) {
-	values, err := s.collect(ctx, []string{key})
+func (s *File) rawGet(ctx context.Context, key string) ([]byte, error) {
+	values, err := s.rawMultiGet(ctx, []string{key})
 	if err != nil {
-		return nil, annotate(err, "get", key)
+		return nil, err
 	}
 	return values[0], nil
 }
 
-// MultiGet waits for all keys and returns copies of their values.
-func (s *File) MultiGet(ctx context.Context, keys []string) ([][]byte, error) {
-	values, err := s.collect(ctx, keys)
-	return values, annotate(err, "multi-get", keys...)
-}
-
-func (s *File) collect(ctx context.Context, keys []string) (values [][]byte, err error) {
-	if err := checkKeys(0, keys...); err != nil {
-		return nil, err
-	}
+func (s *File) rawMultiGet(ctx context.Context, keys []string) (values [][]byte, err error) {
 	err = s.await(ctx, false, keys, func() (all bool, err error) {
 		values, all, err = s.log.view.multiGet(keys)
 		return all, err
@@ -93,58 +83,28 @@ func (s *File) collect(ctx context.Context, keys []string) (values [][]byte, err
 	return values, nil
 }
 
-// Wait blocks until all keys are there.
-func (s *File) Wait(ctx context.Context, keys ...string) error {
-	if err := checkKeys(0, keys...); err != nil {
-		return annotate(err, "wait for", keys...)
-	}
-	err := s.await(ctx, false, keys, func() (bool, error) { return s.log.view.check(keys) })
-	return annotate(err, "wait for", keys...)
+func (s *File) rawWait(ctx context.Context, keys []string) error {
+	return s.await(ctx, false, keys, func() (bool, error) { return s.log.view.check(keys) })
 }
 
-// Check tells at once whether all keys are there.
-func (s *File) Check(ctx context.Context, keys ...string) (there bool, err error) {
-	if err := checkKeys(0, keys...); err != nil {
-		return false, annotate(err, "check", keys...)
-	}
+func (s *File) rawCheck(ctx context.Context, keys []string) (there bool, err error) {
 	err = s.call(ctx, false, func() (err error) {
 		there, err = s.log.view.check(keys)
 		return err
 	})
-	return there, annotate(err, "check", keys...)
+	return there, err
 }
 
-// NumKeys counts the keys of the whole store.
-func (s *File) NumKeys(ctx context.Context) (n int64, err error) {
+func (s *File) rawNumKeys(ctx context.Context) (n int64, err error) {
 	err = s.call(ctx, false, func() (err error) {
 		n, err = s.log.view.numKeys("")
 		return err
 	})
-	return n, annotate(err, "count keys")
+	return n, err
 }
 
-// Set keeps a copy of value under key.
-func (s *File) Set(ctx context.Context, key string, value []byte) error {
-	return annotate(s.write(ctx, recSet, key, value), "set", key)
-}
-
-// Append adds value to the end of what is under key.
-func (s *File) Append(ctx context.Context, key string, value []byte) error {
-	return annotate(s.write(ctx, recAppend, key, value), "append to", key)
-}
-
-// Push adds value to the end of the queue under key.
-func (s *File) Push(ctx context.Context, key string, value []byte) error {
-	return annotate(s.write(ctx, recPush, key, value), "push to", key)
-}
-
-func (s *File) write(ctx context.Context, kind recordKind, key string, value []byte) error {
-	if err := checkKeys(0, key); err != nil {
-		return err
-	}
-	if err := checkValues(value); err != nil {
-		return err
-	}
+func (s *File) rawWrite(ctx context.Context, op opcode, key string, value []byte) error {
+	kind := map[opcode]recordKind{opSet: recSet, opAppend: recAppend, opPush: recPush}[op]
 	return s.call(ctx, true, func() error {
 		if old, ok := s.log.view.get(key); ok && kind == recAppend && len(old)+len(value) > MaxValueBytes {
 			return fmt.Errorf("%w: value would have %d bytes, want at most %d",
@@ -154,24 +114,15 @@ func (s *File) write(ctx context.Context, kind recordKind, key string, value []b
 	})
 }
 
-// MultiSet sets all keys at one moment.
-func (s *File) MultiSet(ctx context.Context, keys []string, values [][]byte) error {
-	if err := checkMultiSet(0, keys, values); err != nil {
-		return annotate(err, "multi-set", keys...)
-	}
+func (s *File) rawMultiSet(ctx context.Context, keys []string, values [][]byte) error {
 	records := make([]record, len(keys))
 	for i, key := range keys {
 		records[i] = record{kind: recSet, key: key, value: bytes.Clone(values[i])}
 	}
-	err := s.call(ctx, true, func() error { return s.log.commit(records...) })
-	return annotate(err, "multi-set", keys...)
+	return s.call(ctx, true, func() error { return s.log.commit(records...) })
 }
 
-// Add adds delta to the number under key and returns the sum.
-func (s *File) Add(ctx context.Context, key string, delta int64) (sum int64, err error) {
-	if err := checkKeys(0, key); err != nil {
-		return 0, annotate(err, "add to", key)
-	}
+func (s *File) rawAdd(ctx context.Context, key string, delta int64) (sum int64, err error) {
 	err = s.call(ctx, true, func() (err error) {
 		if sum, err = s.log.view.sum(key, delta); err != nil {
 			return err
@@ -179,21 +130,13 @@ func (s *File) Add(ctx context.Context, key string, delta int64) (sum int64, err
 		return s.log.commit(record{kind: recCount, key: key, value: strconv.AppendInt(nil, sum, 10)})
 	})
 	if err != nil {
-		return 0, annotate(err, "add to", key)
+		return 0, err
 	}
 	return sum, nil
 }
 
-// CompareSet sets key to desired if it holds expected; see [Writer].
-func (s *File) CompareSet(ctx context.Context, key string, expected, desired []byte) ([]byte, error) {
-	if err := checkKeys(0, key); err != nil {
-		return nil, annotate(err, "compare-set", key)
-	}
-	if err := checkValues(expected, desired); err != nil {
-		return nil, annotate(err, "compare-set", key)
-	}
-	var now []byte
-	err := s.call(ctx, true, func() error {
+func (s *File) rawCompareSet(ctx context.Context, key string, expected, desired []byte) (now []byte, err error) {
+	err = s.call(ctx, true, func() error {
 		value, ok := s.log.view.get(key)
 		answer, set := compare(value, ok, expected, desired)
 		now = append([]byte{}, answer...)
@@ -202,44 +145,30 @@ func (s *File) CompareSet(ctx context.Context, key string, expected, desired []b
 		}
 		return s.log.commit(record{kind: recSet, key: key, value: bytes.Clone(desired)})
 	})
-	return now, annotate(err, "compare-set", key)
+	return now, err
 }
 
-// Delete tells whether the key was there.
-func (s *File) Delete(ctx context.Context, key string) (there bool, err error) {
-	if err := checkKeys(0, key); err != nil {
-		return false, annotate(err, "delete", key)
-	}
+func (s *File) rawDelete(ctx context.Context, key string) (there bool, err error) {
 	err = s.call(ctx, true, func() error {
 		if _, there = s.log.view.get(key); !there {
 			return nil
 		}
 		return s.log.commit(record{kind: recDelete, key: key})
 	})
-	return there, annotate(err, "delete", key)
+	return there, err
 }
 
-// DeletePrefix deletes every key and queue under prefix.
-func (s *File) DeletePrefix(ctx context.Context, prefix string) (n int64, err error) {
-	prefix = joinPrefix(prefix)
-	if err := checkKeys(0, prefix); err != nil {
-		return 0, annotate(err, "delete prefix", prefix)
-	}
+func (s *File) rawDeletePrefix(ctx context.Context, prefix string) (n int64, err error) {
 	err = s.call(ctx, true, func() error {
 		if n = s.log.view.countPrefix(prefix); n == 0 {
 			return nil
 		}
 		return s.log.commit(record{kind: recDeletePrefix, key: prefix})
 	})
-	return n, annotate(err, "delete prefix", prefix)
+	return n, err
 }
 
-// Pop takes the oldest value of the queue under key.
-func (s *File) Pop(ctx context.Context, key string, block bool) ([]byte, error) {
-	if err := checkKeys(0, key); err != nil {
-		return nil, annotate(err, "pop from", key)
-	}
-	var value []byte
+func (s *File) rawPop(ctx context.Context, key string, block bool) (value []byte, err error) {
 	take := func() (bool, error) {
 		v, ok := s.log.view.peek(key)
 		if !ok {
@@ -248,7 +177,6 @@ func (s *File) Pop(ctx context.Context, key string, block bool) ([]byte, error) 
 		value = append([]byte{}, v...)
 		return true, s.log.commit(record{kind: recPop, key: key})
 	}
-	var err error
 	if block {
 		err = s.await(ctx, true, []string{key}, take)
 	} else {
@@ -261,19 +189,15 @@ func (s *File) Pop(ctx context.Context, key string, block bool) ([]byte, error) 
 		})
 	}
 	if err != nil {
-		return nil, annotate(err, "pop from", key)
+		return nil, err
 	}
 	return value, nil
 }
 
-// Len is the length of the queue under key.
-func (s *File) Len(ctx context.Context, key string) (n int64, err error) {
-	if err := checkKeys(0, key); err != nil {
-		return 0, annotate(err, "measure", key)
-	}
+func (s *File) rawLen(ctx context.Context, key string) (n int64, err error) {
 	err = s.call(ctx, false, func() (err error) {
 		n, err = s.log.view.length(key)
 		return err
 	})
-	return n, annotate(err, "measure", key)
+	return n, err
 }

@@ -226,7 +226,7 @@ func (s *Server) Addr() string { return s.ln.Addr().String() }
 
 // Local is the same store without a connection, for the process that serves
 // it. It needs no token. Its Close does nothing.
-func (s *Server) Local() *Hash { return &Hash{t: s.t, base: keySlash} }
+func (s *Server) Local() *Hash { return newHash(s.t, keySlash, false) }
 
 // Allow lets holders of token use the keys under prefix; an empty prefix means
 // all keys. Named again, a token gets the new prefix for new connections. It

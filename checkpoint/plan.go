@@ -3,7 +3,8 @@ package checkpoint
 import (
 	"context"
 	"slices"
-	"sync"
+
+	"github.com/skerry-ft/skerry/internal/monitor"
 )
 
 // marksAtATime is how many chunks' marks one request asks for: enough that the
@@ -21,23 +22,21 @@ type plan struct {
 	done   chan struct{} // closed when every chunk is there
 
 	mu struct {
-		sync.Mutex
+		monitor.Monitor // that ranges or donors have changed
 
 		donors []*donor // those that may become the first; the first is first
 		meta   map[string]string
-		turn   int           // counts first donors; a chunk's want is of one of them
-		ranges []span        // of chunks whose marks are to be asked for
-		told   int           // chunks whose want is of this turn
-		turns  []int         // by chunk: the turn that its want is of
-		left   int           // chunks that are not there
-		wake   chan struct{} // closed and replaced when ranges or donors change
+		turn   int    // counts first donors; a chunk's want is of one of them
+		ranges []span // of chunks whose marks are to be asked for
+		told   int    // chunks whose want is of this turn
+		turns  []int  // by chunk: the turn that its want is of
+		left   int    // chunks that are not there
 	}
 }
 
 func newPlan(m *Mirror, chunks []*chunk) *plan {
 	p := &plan{mirror: m, chunks: chunks, queue: make(chan *chunk, len(chunks)), done: make(chan struct{})}
 	p.mu.turns = make([]int, len(chunks))
-	p.mu.wake = make(chan struct{})
 	for _, c := range chunks {
 		c.state = chunkUnknown
 	}
@@ -84,12 +83,7 @@ func (p *plan) beginTurnLocked() {
 	if p.mu.left == 0 {
 		close(p.done)
 	}
-	p.wakeLocked()
-}
-
-func (p *plan) wakeLocked() {
-	close(p.mu.wake)
-	p.mu.wake = make(chan struct{})
+	p.mu.Broadcast()
 }
 
 // nextMarks returns a range of chunks whose marks d must say, or false when that
@@ -105,7 +99,7 @@ func (p *plan) nextMarks(ctx context.Context, d *donor) (s span, turn int, ok bo
 			return s, turn, true
 		}
 		over := p.mu.told == len(p.chunks)
-		wake := p.mu.wake
+		wake := p.mu.Changed()
 		p.mu.Unlock()
 		if over {
 			return span{}, 0, false
@@ -126,7 +120,7 @@ func (p *plan) giveMarksBack(s span, turn int) {
 	defer p.mu.Unlock()
 	if turn == p.mu.turn {
 		p.mu.ranges = append(p.mu.ranges, s)
-		p.wakeLocked()
+		p.mu.Broadcast()
 	}
 }
 
@@ -141,7 +135,7 @@ func (p *plan) tell(ctx context.Context, i, turn int, want mark) error {
 	c.want, p.mu.turns[i] = want, turn
 	p.mu.told++
 	if p.mu.told == len(p.chunks) {
-		p.wakeLocked()
+		p.mu.Broadcast()
 	}
 	if c.state != chunkUnknown { // who has it compares when it comes back
 		p.mu.Unlock()

@@ -2,8 +2,9 @@ package store
 
 import (
 	"bytes"
-	"sync"
 	"time"
+
+	"github.com/skerry-ft/skerry/internal/monitor"
 )
 
 // grant is what a token allows.
@@ -15,16 +16,15 @@ type grant struct {
 // grants are the tokens that a server accepts. Safe for concurrent use.
 type grants struct {
 	mu struct {
-		sync.Mutex
-		byID    map[tokenID]grant
-		changed chan struct{} // closed and replaced by allow
+		monitor.Monitor // that allow was called
+
+		byID map[tokenID]grant
 	}
 }
 
 func newGrants() *grants {
 	g := &grants{}
 	g.mu.byID = make(map[tokenID]grant)
-	g.mu.changed = make(chan struct{})
 	return g
 }
 
@@ -36,8 +36,7 @@ func (g *grants) allow(prefix string, token []byte) {
 		scope = keySlash + p
 	}
 	g.mu.byID[idOf(token)] = grant{token: bytes.Clone(token), scope: scope}
-	close(g.mu.changed)
-	g.mu.changed = make(chan struct{})
+	g.mu.Broadcast()
 }
 
 func (g *grants) forget(id tokenID) {
@@ -50,7 +49,7 @@ func (g *grants) find(id tokenID) (grant, bool, <-chan struct{}) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	got, ok := g.mu.byID[id]
-	return got, ok, g.mu.changed
+	return got, ok, g.mu.Changed()
 }
 
 // await finds the grant, and gives it up to patience to appear.

@@ -4,20 +4,19 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/hashicorp/raft"
 
+	"github.com/skerry-ft/skerry/internal/monitor"
 	"github.com/skerry-ft/skerry/internal/wire"
 )
 
 // directory knows where servers are and which are alive, by gossip. It is safe
 // for concurrent use and calls nobody.
 type directory struct {
-	mu      sync.Mutex
+	mu      monitor.Monitor  // that servers has changed
 	servers map[string]entry // by raft id
-	changed chan struct{}    // closed at each change
 }
 
 // entry is one server.
@@ -29,7 +28,7 @@ type entry struct {
 }
 
 func newDirectory() *directory {
-	return &directory{servers: make(map[string]entry), changed: make(chan struct{})}
+	return &directory{servers: make(map[string]entry)}
 }
 
 // learn notes an address that was told otherwise than by gossip. What gossip
@@ -80,8 +79,7 @@ func (d *directory) put(e entry) {
 		}
 		delete(d.servers, slices.MinFunc(dead, func(a, b entry) int { return a.since.Compare(b.since) }).RaftID)
 	}
-	close(d.changed)
-	d.changed = make(chan struct{})
+	d.mu.Broadcast()
 }
 
 // find returns a server by raft id.
@@ -107,7 +105,7 @@ func (d *directory) all() ([]entry, <-chan struct{}) {
 	defer d.mu.Unlock()
 	all := slices.Collect(maps.Values(d.servers))
 	slices.SortFunc(all, func(a, b entry) int { return cmp.Compare(a.RaftID, b.RaftID) })
-	return all, d.changed
+	return all, d.mu.Changed()
 }
 
 // sortedKeys returns a map's keys in order.

@@ -6,13 +6,13 @@ import (
 	"net"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/memberlist"
 	"github.com/hashicorp/raft"
 
+	"github.com/skerry-ft/skerry/internal/monitor"
 	"github.com/skerry-ft/skerry/internal/netaddr"
 	"github.com/skerry-ft/skerry/internal/wire"
 )
@@ -36,7 +36,7 @@ type Node struct {
 	keyring *memberlist.Keyring // gossip's, set by open; nil: gossip is in the clear; watch's
 
 	mu struct {
-		sync.Mutex
+		monitor.Monitor // that the leader, or what is known of it, has changed
 
 		saved    savedState           // as written to the data dir
 		heard    map[string]lastHeard // by raft id
@@ -47,17 +47,15 @@ type Node struct {
 		ledger   *Ledger              // once it is open
 		leads    time.Time            // since when this server leads, as far as tend has seen
 		next     string               // the membership change that comes next, or why there is none
-		changed  chan struct{}        // closed when the leader, or what is known of it, changes
 	}
 }
 
 // Open locks the data dir, reads what it keeps, and listens for raft if this is one
 // of several servers. It starts nothing: call Run, and then Close. A port that is
 // taken and a data dir in use are errors that say so in one line. cfg has passed
-// Options.Problems and RaftOptions.Problems.
+// Options.Validate and RaftOptions.Validate.
 func Open(cfg Config) (*Node, error) {
 	n := &Node{cfg: cfg, several: cfg.Several(), book: newDirectory()}
-	n.mu.changed = make(chan struct{})
 	n.who.Store(&wire.Server{RPCAddress: cfg.ownAddress()})
 	var err error
 	if cfg.DataDir != "" {
@@ -200,8 +198,7 @@ func (n *Node) Servers() []string {
 func (n *Node) leaderMoved() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	close(n.mu.changed)
-	n.mu.changed = make(chan struct{})
+	n.mu.Broadcast()
 }
 
 // Address is the RPC address by which clients and other servers find this one, "" if
@@ -213,7 +210,7 @@ func (n *Node) Address() string { return n.me().RPCAddress }
 func (n *Node) Changed() <-chan struct{} {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.mu.changed
+	return n.mu.Changed()
 }
 
 // Waiting says for what this server waits before its cluster exists, "" if it does.

@@ -14,8 +14,8 @@ import (
 	"github.com/skerry-ft/skerry/quorum"
 )
 
-// existing returns a job that is there already: operators do not bring jobs
-// into being by a slip of the pen.
+// existing returns a job that is there already: an operator's typo must not create
+// one.
 func (s *Server) existing(ctx context.Context, name string) (*job, error) {
 	name = cmp.Or(name, wire.DefaultJob)
 	name, err := wire.CheckJob(name)
@@ -33,46 +33,45 @@ func (s *Server) existing(ctx context.Context, name string) (*job, error) {
 	return j, nil
 }
 
-// wish is what an operator wants of a job. Both functions run on the job's
+// change is what an operator wants changed of a job. Both functions run on the job's
 // goroutine: rules gives it to the machine and returns the command for the
 // ledger, of no kind if the ledger has it already; done, if there is one, runs once
 // that is written.
-type wish struct {
+type change struct {
 	rules func(j *job, now time.Time) (cluster.Command, error)
 	done  func(j *job)
 }
 
-// change applies an operator's wish to the rules, and then to the ledger,
-// before anybody is told. If the ledger cannot be written, the job starts again
-// from it.
-func (s *Server) change(ctx context.Context, name string, w wish) error {
+// apply applies an operator's change to the rules, and then to the ledger, before any
+// replica is told. If the ledger cannot be written, the job starts again from it.
+func (s *Server) apply(ctx context.Context, name string, c change) error {
 	j, err := s.existing(ctx, name)
 	if err != nil {
 		return err
 	}
 	var refused error
-	err = j.do(ctx, func(now time.Time) { refused = j.grant(now, w) })
+	err = j.do(ctx, func(now time.Time) { refused = j.apply(now, c) })
 	return errors.Join(err, refused)
 }
 
-func (j *job) grant(now time.Time, w wish) error {
-	c, err := w.rules(j, now)
+func (j *job) apply(now time.Time, change change) error {
+	c, err := change.rules(j, now)
 	if err != nil {
 		return err
 	}
 	if c.Kind != "" {
-		if err := j.writeWish(now, c); err != nil {
+		if err := j.writeChange(now, c); err != nil {
 			return err
 		}
 	}
-	if w.done != nil {
-		w.done(j)
+	if change.done != nil {
+		change.done(j)
 	}
 	return nil
 }
 
-// writeWish writes the command of a wish, while the job waits.
-func (j *job) writeWish(now time.Time, c cluster.Command) error {
+// writeChange writes the command of a change, while the job waits.
+func (j *job) writeChange(now time.Time, c cluster.Command) error {
 	c.Job, c.UnixMs = j.name, j.began
 	s := j.leadership.server
 	err := j.leadership.ledger.Apply(c)
@@ -82,31 +81,31 @@ func (j *job) writeWish(now time.Time, c cluster.Command) error {
 		j.broken = err
 		return err
 	}
-	if took > doubtAfter {
-		j.doubt(time.Now())
-	}
+	end := time.Now()
+	j.doubt(end, j.turns.Waited(end, took))
 	return nil
 }
 
 // drain asks a replica to finish its step and go. A replica that drains says so
 // every half second until it is out: only the first time is written.
 func (s *Server) drain(ctx context.Context, name string, id quorum.ReplicaID, reason string) error {
-	return s.change(ctx, name, wish{
+	return s.apply(ctx, name, change{
 		rules: func(j *job, now time.Time) (cluster.Command, error) {
+			c := cluster.Command{Kind: cluster.CommandDrain, Replica: id}
 			if j.machine.Drains(id) {
-				return cluster.Command{}, j.machine.Drain(now, id, wire.Evidence(reason))
+				c = cluster.Command{}
 			}
-			return cluster.Command{Kind: cluster.CommandDrain, Replica: id}, j.machine.Drain(now, id, wire.Evidence(reason))
+			return c, j.machine.Drain(now, id, wire.Evidence(reason))
 		},
 		done: func(j *job) {
-			if !j.isMember(id) { // a member's call is answered by the quorum that it is not in
+			if !j.machine.IsAnswered(id) {
 				j.refuseAskers(id, fmt.Errorf("%w: %s", quorum.ErrDrained, wire.Evidence(reason)))
 			}
 		},
 	})
 }
 
-// alone says whether nobody is there who could go on without a replica.
+// alone says whether no replica is there that could go on without this one.
 func (s *Server) alone(ctx context.Context, name string, id quorum.ReplicaID) (alone bool, err error) {
 	j, err := s.existing(ctx, name)
 	if err != nil {
@@ -118,18 +117,12 @@ func (s *Server) alone(ctx context.Context, name string, id quorum.ReplicaID) (a
 
 // evict puts a replica out. A torchft client learns it by its calls, which end.
 func (s *Server) evict(ctx context.Context, name string, id quorum.ReplicaID, reason string) error {
-	return s.change(ctx, name, wish{
+	return s.apply(ctx, name, change{
 		rules: func(j *job, now time.Time) (cluster.Command, error) {
 			return cluster.Command{Kind: cluster.CommandEvict, Replica: id}, j.machine.Evict(now, id, wire.Evidence(reason))
 		},
 		done: func(j *job) { j.refuseAskers(id, fmt.Errorf("%w: %s", quorum.ErrEvicted, wire.Evidence(reason))) },
 	})
-}
-
-// isMember says whether a replica is in the last quorum.
-func (j *job) isMember(id quorum.ReplicaID) bool {
-	q := j.machine.Last()
-	return q != nil && slices.ContainsFunc(q.Members, func(m quorum.Member) bool { return m.ReplicaID == id })
 }
 
 // Drain implements skerrypb.LighthouseServer.

@@ -7,18 +7,13 @@ import (
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 )
 
-// serverBeatsPer is how many beats of a session lie between two of the server:
-// a client notices a server that hangs within a second, and a replica that
-// hangs within half of one.
-const serverBeatsPer = 2
-
 // serverBeat is how often the sessions of a job hear from this server though it
 // has nothing to say. 0: never, because there is no other server to go to.
 func (j *job) serverBeat() time.Duration {
 	if !j.leadership.server.cfg.Cluster.Several() {
 		return 0
 	}
-	return serverBeatsPer * j.interval() * time.Duration(j.scale.Factor())
+	return j.rules.ServerBeat()
 }
 
 // serverBeats keeps time for one session's deliverer, which owns it. The zero

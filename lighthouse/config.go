@@ -201,7 +201,3 @@ func (c Config) Validate() error {
 	problems.Within(&l, "MaxJobs", c.MaxJobs, 1, cluster.MaxJobs)
 	return l.Err()
 }
-
-// missedBeats is how many beat intervals lie in the silence that makes a
-// replica suspect.
-const missedBeats = 5

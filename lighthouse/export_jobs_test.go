@@ -20,9 +20,7 @@ func (s *Server) ForgetIdle(ctx context.Context, longer time.Duration) error {
 		err := lead.forgetIfIdle(ctx, j)
 		if err == nil {
 			err = j.do(ctx, func(time.Time) {
-				if !j.idleSince.IsZero() {
-					j.idleSince = j.idleSince.Add(-longer)
-				}
+				j.idle.Age(longer)
 			})
 		}
 		if err != nil && !errors.Is(err, cluster.ErrNotLeader) { // forgotten in this moment

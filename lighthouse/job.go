@@ -1,6 +1,7 @@
 package lighthouse
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -12,10 +13,6 @@ import (
 	"github.com/skerry-ft/skerry/lighthouse/cluster"
 	"github.com/skerry-ft/skerry/quorum"
 )
-
-// doubtAfter is how late a turn must be for this process to doubt itself: it
-// was descheduled, and what it did not hear meanwhile is nobody's silence.
-const doubtAfter = 150 * time.Millisecond
 
 // eventsKept is how many events a job keeps for the status page.
 const eventsKept = 200
@@ -42,25 +39,21 @@ type job struct {
 	cancel     context.CancelCauseFunc // ends run
 	beats      beats
 
-	machine   *quorum.Machine
-	kind      quorum.ClientKind // of its clients, as far as known
-	rules     quorum.Config     // in force, before scale stretches them
-	own       bool              // rules are the job's own, by an operator's wish
-	idleSince time.Time         // since when nobody was there, as far as was looked; zero: somebody is
-	scale     quorum.BeatScale  // of beats, and of what waits for them
-	timed     wire.Timing       // what its sessions know of that
-	sessions  map[quorum.ReplicaID]*session
-	askers    map[quorum.ReplicaID][]*asker // calls of torchft's clients, by who waits
-	number    uint64                        // of the newest join of a torchft client
-	turned    time.Time                     // when run had its last turn
-	due       time.Time                     // when the machine is to be woken; zero: never
-	wake      time.Time                     // the same, as the last decision left it
-	look      time.Time                     // when quiet inputs are to be looked at; zero: there are none
-	looked    time.Time                     // when they last were
-	writing   *write                        // the decision that is being written; nil: none
-	broken    error                         // the ledger could not be written: the machine is void
-	events    []Event                       // the newest eventsKept
-	reason    string                        // the last one logged
+	machine  *quorum.Machine
+	rules    quorum.JobRules
+	idle     quorum.Idle // as of the last look for jobs to forget
+	timed    wire.Timing // what its sessions know of its times
+	sessions map[quorum.ReplicaID]*session
+	askers   map[quorum.ReplicaID][]*asker // calls of torchft's clients, by who waits
+	number   uint64                        // of the newest join of a torchft client
+	turns    quorum.Turns                  // of run
+	wake     time.Time                     // when the machine is to be woken, as the last decision left it; zero: never
+	look     time.Time                     // when quiet inputs are to be looked at; zero: there are none
+	looked   time.Time                     // when they last were
+	writing  *write                        // the decision that is being written; nil: none
+	broken   error                         // the ledger could not be written: the machine is void
+	events   []Event                       // the newest eventsKept
+	reason   string                        // the last one logged
 }
 
 // Event is what the rules noted, with the time that pages show.
@@ -74,7 +67,8 @@ type Event struct {
 func newJob(l *leadership, name string, kind quorum.ClientKind) (*job, error) {
 	now := time.Now()
 	j := &job{
-		leadership: l, name: name, kind: kind, began: now.UnixMilli(),
+		leadership: l, name: name, began: now.UnixMilli(),
+		rules: quorum.NewJobRules(l.server.rules(), kind, nil),
 		log:   l.server.log.With().Str(logkey.Job, name).Logger(),
 		calls: make(chan call), wrote: make(chan *write, 1), ended: make(chan struct{}),
 		beats:    beats{ready: make(chan struct{}, 1)},
@@ -88,19 +82,15 @@ func newJob(l *leadership, name string, kind quorum.ClientKind) (*job, error) {
 // restart makes the machine anew from the ledger.
 func (j *job) restart() error {
 	l := j.leadership.ledger.Job(j.name, j.began)
-	if l.Client != quorum.KindUnset {
-		j.kind = l.Client
-	}
-	j.rules, j.own, j.scale = j.leadership.server.rules(j.kind), l.Config != nil, quorum.BeatScale{}
-	if j.own {
-		j.rules = *l.Config
-	}
-	if err := j.rules.Validate(); err != nil {
+	j.rules = quorum.NewJobRules(j.leadership.server.rules(), cmp.Or(l.Client, j.rules.Kind()), l.Config)
+	rules := j.rules.InForce()
+	if err := rules.Validate(); err != nil {
 		return fmt.Errorf("rules of job %s: %w", j.name, err)
 	}
-	j.turned, j.due = time.Now(), time.Time{}
+	now := time.Now()
+	j.turns = quorum.NewTurns(now)
 	j.writing = nil // its outcome is about a machine that is gone
-	j.machine = quorum.New(j.turned, j.rules, l)
+	j.machine = quorum.New(now, rules, l)
 	j.machine.Limit(j.leadership.server.cfg.MaxReplicasPerJob)
 	j.timed = j.timing()
 	return nil
@@ -142,7 +132,7 @@ func (j *job) run(ctx context.Context) {
 			j.written(w)
 			loud = true
 		case <-timer.C:
-			loud = !j.due.IsZero() && !time.Now().Before(j.due)
+			loud = j.turns.Overdue(time.Now())
 			// What was said while this goroutine was late is heard before
 			// anybody's silence is judged.
 			j.now()
@@ -151,7 +141,7 @@ func (j *job) run(ctx context.Context) {
 		}
 		j.afterTurn(loud)
 		timer.Stop()
-		if at := sooner(j.due, j.look); !at.IsZero() {
+		if at := sooner(j.turns.Due, j.look); !at.IsZero() {
 			timer.Reset(max(time.Until(at), 0))
 		}
 	}
@@ -164,7 +154,7 @@ func (j *job) afterTurn(loud bool) {
 		j.push()
 		// Quiet inputs put deadlines off. A new one is further away than the next
 		// look.
-		j.due, j.look = j.wake, j.looked.Add(quietTurn)
+		j.turns.Due, j.look = j.wake, j.looked.Add(quietTurn)
 		return
 	}
 	j.takeBeats()
@@ -202,25 +192,20 @@ func (j *job) drainCalls() (loud bool) {
 	return loud
 }
 
-// now is the time for the next input. If a wake-up is overdue, this process
-// was descheduled, nobody knows since when in its last pause: it heard nothing
-// since its last turn, and holds that against nobody.
+// now is the time for the next input.
 func (j *job) now() time.Time {
 	now := time.Now()
-	if !j.due.IsZero() && now.Sub(j.due) > doubtAfter {
-		j.doubt(now)
-	}
-	j.due = time.Time{}
-	j.turned = now
+	j.doubt(now, j.turns.Begin(now))
 	return now
 }
 
-// doubt tells the machine that nothing could be heard since the last turn.
-func (j *job) doubt(now time.Time) {
-	late := now.Sub(j.turned)
-	j.machine.Doubt(now, late)
-	j.turned = now
-	j.log.Warn().Dur(logkey.ElapsedMs, late).Msg("own view doubted after a stall")
+// doubt tells the machine for how long nothing could be heard, if that is so.
+func (j *job) doubt(now time.Time, deaf time.Duration) {
+	if deaf <= 0 {
+		return
+	}
+	j.machine.Doubt(now, deaf)
+	j.log.Warn().Dur(logkey.ElapsedMs, deaf).Msg("own view doubted after a stall")
 }
 
 // do runs f on the job's goroutine and returns when it has run. It fails when

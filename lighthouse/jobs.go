@@ -13,19 +13,9 @@ import (
 	"github.com/skerry-ft/skerry/quorum"
 )
 
-const (
-	// emptyJobKept is how long a job is kept that never formed a quorum and has no
-	// replica: somebody named it, and went.
-	emptyJobKept = 2 * time.Minute
-
-	// idleJobKept is how long the ledger of a job without replicas is kept, for
-	// those who come to look at its history, and for its rules.
-	idleJobKept = 7 * 24 * time.Hour
-
-	// idleLooks is how often a leader looks for jobs to forget. A forgotten job
-	// costs its memory for so much longer.
-	idleLooks = time.Minute
-)
+// idleLooks is how often a leader looks for jobs to forget. A forgotten job costs its
+// memory for so much longer.
+const idleLooks = time.Minute
 
 // forgetIdle forgets jobs that nobody uses, so that names which clients made up
 // do not fill the server. It ends with the leadership.
@@ -44,22 +34,9 @@ func (l *leadership) forgetIdle(ctx context.Context) {
 
 // forgetIfIdle forgets one job if nobody has used it for long enough.
 func (l *leadership) forgetIfIdle(ctx context.Context, j *job) error {
-	kept, highest := l.ledger.Has(j.name), l.highest(j)
-	long := emptyJobKept
-	if kept {
-		long = idleJobKept
-	}
+	formed, highest := l.ledger.Has(j.name), l.highest(j)
 	var idle bool
-	err := j.do(ctx, func(now time.Time) {
-		if j.inUse(now) {
-			j.idleSince = time.Time{}
-			return
-		}
-		if j.idleSince.IsZero() {
-			j.idleSince = now
-		}
-		idle = now.Sub(j.idleSince) >= long
-	})
+	err := j.do(ctx, func(now time.Time) { idle = j.idle.Forget(now, j.inUse(now), formed) })
 	if err != nil || !idle {
 		return err
 	}
@@ -74,15 +51,7 @@ func (l *leadership) highest(j *job) int64 {
 // inUse says whether anybody is there: a session, a call, or a replica that is
 // not known to be gone. It runs on the job's goroutine.
 func (j *job) inUse(now time.Time) bool {
-	if len(j.sessions) > 0 || len(j.askers) > 0 {
-		return true
-	}
-	for _, r := range j.machine.Status(now).Replicas {
-		if r.State != quorum.StateLost && r.State != quorum.StateEvicted {
-			return true
-		}
-	}
-	return false
+	return len(j.sessions) > 0 || len(j.askers) > 0 || j.machine.InUse(now)
 }
 
 // forget takes a job out of the ledger and ends it, unless it has formed a quorum
@@ -149,7 +118,7 @@ func (j *job) info(now time.Time) *skerrypb.JobInfo {
 	m := j.machine.Status(now)
 	info := &skerrypb.JobInfo{
 		Job: j.name, Client: m.Client.String(), Stands: m.Stands, Replicas: uint32(len(m.Replicas)),
-		Rules: wire.RulesToProto(j.rules, j.own),
+		Rules: wire.RulesToProto(j.rules.Config(), j.rules.Own()),
 	}
 	if m.Last != nil {
 		info.QuorumId, info.Members = m.Last.ID, uint32(len(m.Last.Members))
@@ -177,53 +146,37 @@ func (l *lighthouseService) Configure(ctx context.Context, req *skerrypb.Configu
 	if err != nil {
 		return nil, wire.StatusError(err)
 	}
-	var rules quorum.Config
-	var own bool
-	err = l.server.change(ctx, req.GetJob(), wish{
+	var rules quorum.JobRules
+	err = l.server.apply(ctx, req.GetJob(), change{
 		rules: func(j *job, now time.Time) (cluster.Command, error) {
 			var c cluster.Command
-			if rules, own, c, err = j.changed(wanted); err != nil {
+			if rules, c, err = j.changed(wanted); err != nil {
 				return cluster.Command{}, err
 			}
-			return c, j.machine.Configure(now, j.scale.Stretch(rules))
+			return c, j.machine.Configure(now, rules.InForce())
 		},
-		done: func(j *job) { j.rules, j.own = rules, own },
+		done: func(j *job) { j.rules = rules },
 	})
-	return &skerrypb.ConfigureResponse{Rules: wire.RulesToProto(rules, own)}, wire.StatusError(err)
+	return &skerrypb.ConfigureResponse{Rules: wire.RulesToProto(rules.Config(), rules.Own())}, wire.StatusError(err)
 }
 
 // changed makes the rules that an operator wants, and the command for them.
-// Times that follow from the heartbeat timeout follow it, unless they are named.
-func (j *job) changed(wanted wire.ConfigChange) (quorum.Config, bool, cluster.Command, error) {
-	base := j.rules
+func (j *job) changed(wanted wire.ConfigChange) (quorum.JobRules, cluster.Command, error) {
+	rules := j.rules
 	if wanted.Reset {
-		base = j.leadership.server.rules(j.kind)
+		rules = rules.Reset()
 		if wanted == (wire.ConfigChange{Reset: true}) {
-			return base, false, cluster.Command{Kind: cluster.CommandUnconfigure}, nil
+			return rules, cluster.Command{Kind: cluster.CommandUnconfigure}, nil
 		}
 	}
-	rules := wanted.Apply(base)
-	if suspect, stuck := wanted.Named(); !suspect || !stuck {
-		fitted := rules.Fitting()
-		if !suspect {
-			rules.SuspectAfter = fitted.SuspectAfter
-		}
-		if !stuck {
-			rules.StuckAfter = fitted.StuckAfter
-		}
+	suspect, stuck := wanted.Named()
+	rules, err := rules.Set(wanted.Apply(rules.Config()), suspect, stuck)
+	own := rules.Config()
+	if most := j.leadership.server.cfg.MaxReplicasPerJob; err == nil && own.MinReplicas > most {
+		err = fmt.Errorf("%w: MinReplicas = %d, want at most MaxReplicasPerJob = %d (--max-replicas-per-job)",
+			quorum.ErrInvalid, own.MinReplicas, most)
 	}
-	if err := rules.Validate(); err != nil {
-		return rules, false, cluster.Command{}, fmt.Errorf("%w: %w", quorum.ErrInvalid, err)
-	}
-	if most := j.leadership.server.cfg.MaxReplicasPerJob; rules.MinReplicas > most {
-		return rules, false, cluster.Command{}, fmt.Errorf("%w: MinReplicas = %d, want at most MaxReplicasPerJob = %d (--max-replicas-per-job)",
-			quorum.ErrInvalid, rules.MinReplicas, most)
-	}
-	if rules.SuspectAfter < missedBeats*minTimeout {
-		return rules, false, cluster.Command{}, fmt.Errorf("%w: SuspectAfter = %v, want at least %v: %d beats",
-			quorum.ErrInvalid, rules.SuspectAfter, missedBeats*minTimeout, missedBeats)
-	}
-	return rules, true, cluster.Command{Kind: cluster.CommandConfigure, Config: &rules}, nil
+	return rules, cluster.Command{Kind: cluster.CommandConfigure, Config: &own}, err
 }
 
 // forget drops what is counted by a job's name.

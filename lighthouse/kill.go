@@ -35,7 +35,7 @@ func (s *Server) kill(ctx context.Context, name string, id quorum.ReplicaID, rea
 	var address string
 	var kind quorum.ClientKind
 	err = j.do(ctx, func(now time.Time) {
-		kind = j.kind
+		kind = j.rules.Kind()
 		for _, r := range j.machine.Status(now).Replicas {
 			if r.ReplicaID == id {
 				address = r.Address

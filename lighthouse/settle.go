@@ -33,7 +33,7 @@ func (j *job) settle() {
 	}
 	j.push()
 	j.wake = j.machine.Wake(time.Now())
-	j.due = j.wake
+	j.turns.Due = j.wake
 }
 
 // write is a decision on its way into the ledger; or, when nothing changed, to

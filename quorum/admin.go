@@ -77,6 +77,14 @@ func (m *Machine) Drains(id ReplicaID) bool {
 	return r != nil && r.draining
 }
 
+// IsAnswered says whether a call of a replica that was told to drain is answered by the
+// next quorum: that of a member is, for it is told a quorum that it is not in. Of another
+// one no quorum will speak: its calls are refused (ErrDrained), or would wait for ever.
+func (m *Machine) IsAnswered(id ReplicaID) bool {
+	r := m.replicas[id]
+	return r != nil && r.member
+}
+
 // Alone says that nobody is known who could go on without a replica: all others
 // are lost, stuck, draining or evicted. One that drains need not wait for those
 // who take its place if that stays so. It only reads.

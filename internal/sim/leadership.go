@@ -24,8 +24,7 @@ type leadership struct {
 	wishes   []command                        // of operators, that wait for what is being written
 	busy     bool                             // a command or a check of leadership is under way
 	over     bool
-	turned   time.Time
-	due      time.Time
+	turns    quorum.Turns
 	forms    int // in this turn
 	timer    int // only the newest wake-up counts
 	book     *book
@@ -51,7 +50,7 @@ func (r *leadership) restart() {
 		f(&l)
 	}
 	now := r.s.clock()
-	r.turned, r.due = now, time.Time{}
+	r.turns = quorum.NewTurns(now)
 	r.began = r.w.now
 	born := now
 	if r.w.mutant.presumesNobody {
@@ -114,18 +113,11 @@ func (r *leadership) take(input func(now time.Time)) {
 // itself.
 func (r *leadership) now() time.Time {
 	now := r.s.clock()
-	if !r.due.IsZero() && now.Sub(r.due) > doubtAfter {
-		r.doubt(now)
+	if deaf := r.turns.Begin(now); deaf > 0 {
+		r.m.Doubt(now, deaf)
+		r.book.doubt(now.Sub(epochStart), deaf)
 	}
-	r.due, r.turned = time.Time{}, now
 	return now
-}
-
-func (r *leadership) doubt(now time.Time) {
-	late := now.Sub(r.turned)
-	r.m.Doubt(now, late)
-	r.book.doubt(now.Sub(epochStart), late)
-	r.turned = now
 }
 
 // settle carries out what the rules say.
@@ -168,7 +160,7 @@ func (r *leadership) sleepBusy() {
 func (r *leadership) sleep() {
 	wake := r.m.Wake(r.s.clock())
 	r.push()
-	r.due = wake
+	r.turns.Due = wake
 	r.timer++
 	if wake.IsZero() {
 		return

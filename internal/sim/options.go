@@ -200,7 +200,6 @@ const (
 	callDeadline = opDeadline / 6  // a call to a replica's server
 	firstPause   = 20 * time.Millisecond
 	maxPause     = 250 * time.Millisecond // between tries to come into a quorum
-	doubtAfter   = 150 * time.Millisecond
 
 	raftBeat     = 70 * time.Millisecond
 	raftElection = 300 * time.Millisecond // to twice that, drawn

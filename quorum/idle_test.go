@@ -1,0 +1,60 @@
+package quorum
+
+import (
+	"testing"
+	"time"
+)
+
+// A job is forgotten when it was found unused for as long as it is kept: without a
+// quorum for minutes, with one for a week. A replica that comes begins the time anew.
+func TestIdleJobsAreForgotten(t *testing.T) {
+	t.Parallel()
+	start := time.Unix(1_764_000_000, 0)
+	var empty, formed Idle
+	for _, tc := range []struct {
+		at            time.Duration
+		used          bool
+		empty, formed bool
+	}{
+		{0, true, false, false},
+		{EmptyJobKept, false, false, false}, // found unused now, for the first time
+		{2*EmptyJobKept - 1, false, false, false},
+		{2 * EmptyJobKept, false, true, false},
+		{2*EmptyJobKept + 1, true, false, false},
+		{3 * EmptyJobKept, false, false, false},
+		{3*EmptyJobKept + IdleJobKept - 1, false, true, false},
+		{3*EmptyJobKept + IdleJobKept, false, true, true},
+	} {
+		now := start.Add(tc.at)
+		if got := empty.Forget(now, tc.used, false); got != tc.empty {
+			t.Errorf("after %v, used %v: a job without a quorum is forgotten: %v, want %v", tc.at, tc.used, got, tc.empty)
+		}
+		if got := formed.Forget(now, tc.used, true); got != tc.formed {
+			t.Errorf("after %v, used %v: a job with a quorum is forgotten: %v, want %v", tc.at, tc.used, got, tc.formed)
+		}
+	}
+}
+
+// A job is in use until all its replicas are lost or evicted, as time alone makes them.
+func TestInUse(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1_764_000_000, 0)
+	m := New(now, DefaultConfig(), NewLedger("c", "j", 0))
+	if m.InUse(now) {
+		t.Error("a job without replicas is in use")
+	}
+	for _, id := range []ReplicaID{"a", "b"} {
+		if err := m.Open(now, Hello{ReplicaID: id, Client: KindSkerry}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := m.Evict(now, "a", ""); err != nil {
+		t.Fatal(err)
+	}
+	if !m.InUse(now) {
+		t.Error("a job with a live replica is not in use")
+	}
+	if m.InUse(now.Add(DefaultConfig().HeartbeatTimeout + time.Minute)) {
+		t.Error("a job whose replicas are evicted and silent is in use")
+	}
+}

@@ -20,7 +20,9 @@ func (s *Server) ForgetIdle(ctx context.Context, longer time.Duration) error {
 		err := lead.forgetIfIdle(ctx, j)
 		if err == nil {
 			err = j.do(ctx, func(time.Time) {
-				j.idle.Age(longer)
+				if !j.idle.Since.IsZero() {
+					j.idle.Since = j.idle.Since.Add(-longer)
+				}
 			})
 		}
 		if err != nil && !errors.Is(err, cluster.ErrNotLeader) { // forgotten in this moment

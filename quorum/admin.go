@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Leave notes the orderly end of a session: drained and done. A member that
+// Leave notes the orderly end of a session (§8, Leaving): drained and done. A member that
 // leaves ends the quorum, as a lost one does. What follows on the same stream
 // is refused: a beat that was under way beside the goodbye would make a replica
 // that is gone live again, until its silence is noticed. Why is for people, and may
@@ -36,14 +36,14 @@ func (m *Machine) Leave(now time.Time, id ReplicaID, why string) {
 	}
 }
 
-// releaseFrom lets a held newcomer in when its last elder has gone.
+// releaseFrom lets a held newcomer in when its last predecessor has gone.
 func (m *Machine) releaseFrom(now time.Time, newcomer *replica) {
 	if newcomer.join != nil && newcomer.join.held && len(m.predecessors(newcomer)) == 0 {
 		m.supersede(now, newcomer)
 	}
 }
 
-// Drain asks a replica to finish its step and go. It stays a member until the
+// Drain asks a replica to finish its step and go (§5). It stays a member until the
 // next quorum, and for as long as it is the only one at the highest position.
 // Repeating it is fine. Errors: ErrUnknown, ErrInvalid.
 func (m *Machine) Drain(now time.Time, id ReplicaID, reason string) error {
@@ -130,7 +130,7 @@ func (m *Machine) evict(now time.Time, r *replica, reason string) {
 	m.dropJoin(r)
 	m.event(EventEvicted, r.id, reason)
 	m.notify(Notice{Kind: NoticeEvict, To: []ReplicaID{r.id}, Reason: reason})
-	if r.member && !known && m.client != KindTorchft {
+	if r.member && !known && m.client != KindTorchft { // torchft's members learn it as they join
 		m.memberLost(now, r, "was evicted: "+reason)
 	}
 	for _, newcomer := range m.otherIncarnations(r.id) {
@@ -138,9 +138,10 @@ func (m *Machine) evict(now time.Time, r *replica, reason string) {
 	}
 }
 
-// announceChange tells the members that a change is wanted: a joiner waits, a member
-// drains, or the rules changed. Not while a member's stream is down, for its
-// fate comes first; once per quorum, and again after an ask was withdrawn.
+// announceChange tells the members that a change is wanted (§3.2): a joiner waits, a member
+// drains, or the rules changed. Not while a member's stream is down, for its fate comes
+// first (§4.4: a member that is not told does not ask, and the others would wait for it);
+// once per quorum, and again after an ask was withdrawn.
 func (m *Machine) announceChange(now time.Time) {
 	if m.client != KindSkerry || m.last == nil || m.fallen {
 		return
@@ -177,7 +178,9 @@ func (m *Machine) announceChange(now time.Time) {
 	}
 }
 
-// joiner is a replica that waits and could be in the next quorum.
+// joiner is a replica that waits and could be in the next quorum. One that could not (on
+// probation, refused, cut off from a member, one too many) is no reason to ask: each
+// ask would end without it, and the next begin (L1).
 func (m *Machine) joiner(now time.Time) *replica {
 	if len(m.last.Members) >= m.config.maxReplicas() {
 		return nil

@@ -7,9 +7,9 @@ import (
 )
 
 // This file restores a last quorum whose members were told views, after a ledger
-// was lost. A list of 4,096 in each member's word would be 3 GB in all; each brings
-// its own part, and the machine puts the list together. Without this nothing of such
-// a quorum was known: joiners waited for ever for its members, which were told
+// was lost (PROTOCOL §4.3). A list of 4,096 in each member's word would be 3 GB in all;
+// each brings its own part, and the machine puts the list together. Without this nothing
+// of such a quorum was known: joiners waited for ever for its members, which were told
 // nothing, and no step under way was settled.
 
 // AnswerPart is what one member knows of an answer that was a view.
@@ -50,7 +50,7 @@ func (m *Machine) takePart(now time.Time, r *replica, l *LastAnswer) {
 	switch ref := l.ref(); {
 	case ref == m.last.ref():
 		m.restoreMember(r, l)
-	case ref.less(m.last.ref()):
+	case ref.less(m.last.ref()): // of an older quorum: it may be contested, see listOf
 	case m.gather == nil || m.gather.ref.less(ref):
 		m.gather = &gathering{ref: ref, world: l.Part.WorldSize, since: now, newest: now}
 		for _, o := range m.order {
@@ -86,7 +86,7 @@ func (m *Machine) gathered(now time.Time) {
 
 // restoreParts makes the newest quorum of which enough members told their parts
 // (Q3) the last one: all of it, or those of its members that were heard. Who was not
-// heard is as good as lost; who comes later is taken in (completes).
+// heard is as good as lost; who comes later is taken in (restoreMember).
 func (m *Machine) restoreParts(now time.Time) {
 	m.gather = nil
 	told := make(map[answerRef]int)
@@ -116,7 +116,7 @@ func (m *Machine) restoreParts(now time.Time) {
 		positions[r.id] = r.position
 	}
 	if !anyWhole(q.Members) {
-		return
+		return // §5: none could give the others a state
 	}
 	if q.Cluster == "" {
 		q.Cluster = m.ledger.Cluster
@@ -125,10 +125,10 @@ func (m *Machine) restoreParts(now time.Time) {
 	q.Reason = fmt.Sprintf("restored from the answers of %d of %d members", len(q.Members), world)
 	m.client = KindSkerry
 	m.setLast(now, q)
-	m.absent = max(world-len(q.Members), 0)
+	m.absent = max(world-len(q.Members), 0) // Q2: while there are such, it is not told again
 	m.event(EventRestored, "", q.Reason)
 	m.callOrphans()
-	for id, p := range positions { // they have gone on since the answer
+	for id, p := range positions { // they have gone on since the answer (Q10)
 		m.notePosition(m.replicas[id], p)
 	}
 	for _, r := range slices.Clone(m.order) {
@@ -139,7 +139,8 @@ func (m *Machine) restoreParts(now time.Time) {
 	m.announceChange(now)
 }
 
-// restoreMember takes in a member of the last quorum, which was restored without it.
+// restoreMember takes in a member of the last quorum, which was restored without it: it is
+// a member after all (§4.3). As a joiner its fall would end nothing, and its fact not weigh.
 func (m *Machine) restoreMember(r *replica, l *LastAnswer) {
 	if m.absent == 0 {
 		return

@@ -122,7 +122,7 @@ func (p healPlan) heals(rank int) bool {
 	return found
 }
 
-// planHeals finds them. Of members at the highest position whose bytes differ (C1 at
+// planHeals finds them (§5). Of members at the highest position whose bytes differ (C1 at
 // rest) the ones that are said to differ heal from the others. Where all do, because
 // the others are gone, the first is right: its bytes are all that is left. (Were it to
 // wait for somebody who is right, a job of two would end with the death of one.)
@@ -134,9 +134,11 @@ func planHeals(q *Quorum) healPlan {
 	for rank, m := range q.Members {
 		switch {
 		case !at(m), m.Differs && (alike || len(p.donors) > 0):
+			// Behind, torn, or of other bytes than the others at the highest position (§2.7).
 			p.healing = append(p.healing, rank)
 			continue
 		case initSync && m.InitSync && len(p.donors) > 0:
+			// At step 0 one position has as many states as replicas: one donor for all (C1).
 			p.healing = append(p.healing, rank)
 		default:
 			p.donors = append(p.donors, rank)
@@ -149,7 +151,7 @@ func planHeals(q *Quorum) healPlan {
 // participants are the members whose gradients count, by replica rank: those up
 // to date, and those that heal before their collectives (Sync, or InitSync at
 // step 0, which is a process's first quorum). FixedWorldSize makes the rest
-// spares.
+// spares. All members have the same list, so that all divide by the same number (§2.2).
 func participants(cluster string, members []Member) []ReplicaID {
 	p := planHeals(&Quorum{Cluster: cluster, Members: members})
 	var ids []ReplicaID
@@ -159,6 +161,8 @@ func participants(cluster string, members []Member) []ReplicaID {
 			limit = min(limit, m.FixedWorldSize)
 		}
 		_, level := slices.BinarySearch(p.upToDate, rank)
+		// One that heals beside its collectives has no gradients of this state: its part is
+		// zeros, and counting it would make the step too short.
 		if m.Sync || level || !m.Torn && m.InitSync && p.max.Step == 0 {
 			ids = append(ids, m.ReplicaID)
 		}
@@ -185,6 +189,8 @@ func highest(cluster string, members []Member) Position {
 	return top
 }
 
+// orderPositions orders positions, and of two that differ only in the cluster puts that of
+// cluster last, for it is the ledger that is in force.
 func orderPositions(cluster string, a, b Position) int {
 	if c := a.Compare(b); c != 0 || a.Cluster == b.Cluster {
 		return c

@@ -53,9 +53,9 @@ func (v *Verdict) Yes() bool { return v.Vote == VoteYes }
 // one that never came. own is this rank.
 //
 // All ok and equal is a yes. Any that is not ok, or differs, or speaks of another
-// state, is a no: then nobody can have committed, for a commit needs all of them. Otherwise some are
-// missing, their senders may have seen all and committed, and this rank is
-// prepared.
+// state, is a no: then none can have committed, for a commit needs all of them (§2).
+// Otherwise some are missing, their senders may have seen all and committed, and this
+// rank is prepared.
 func JudgeBallots(own int, ballots []*Ballot) Verdict {
 	if own < 0 || own >= len(ballots) || ballots[own] == nil {
 		panic(fmt.Sprintf("quorum: JudgeBallots(%d) of %d without the own ballot", own, len(ballots)))
@@ -63,6 +63,8 @@ func JudgeBallots(own int, ballots []*Ballot) Verdict {
 	me := ballots[own]
 	var v Verdict
 	var came []int
+	// §2.5: a no for which every ballot came, at one position and with equal digests, lets the
+	// quorum stand. Otherwise it falls (Broken).
 	apart := false // two members stand at different positions: they have no step in common
 	at := common(me, ballots)
 	for rank, b := range ballots {
@@ -107,6 +109,8 @@ func common(me *Ballot, ballots []*Ballot) Position {
 	return me.Position
 }
 
+// judge is the vote (§2.5), a no first: of whatever else is missing, it says that there was
+// no commit. Missing ballots are never a no, for their senders may have seen all (C5).
 func judge(me *Ballot, v Verdict, differ, states bool) (Vote, string) {
 	switch {
 	case len(v.Differ) > 0:
@@ -120,6 +124,7 @@ func judge(me *Ballot, v Verdict, differ, states bool) (Vote, string) {
 	case differ:
 		return VoteNo, "digests differ, no majority"
 	case me.Unhealed:
+		// §5: behind, not refused: the others may commit, and this one wants other donors.
 		return VoteBehind, "not healed"
 	case len(v.Missing) > 0:
 		return VotePrepared, fmt.Sprintf("no ballot from ranks %v", v.Missing)

@@ -6,43 +6,43 @@ import "time"
 // than MaxBeatsPerSecond × the beat interval of them, the interval grows.
 const MaxBeatsPerSecond = 20_000
 
-// BeatScale is the power of two by which a job's beat interval, and the timeouts that
+// beatScale is the power of two by which a job's beat interval, and the timeouts that
 // wait for beats, are stretched. It is copied by value.
-type BeatScale struct {
+type beatScale struct {
 	factor  int       // 0 is 1
 	changed time.Time // when it last did
 }
 
-// Factor is the power of two, 1 at least.
-func (s BeatScale) Factor() int { return max(s.factor, 1) }
+// times is the power of two, 1 at least.
+func (s beatScale) times() int { return max(s.factor, 1) }
 
-// Next returns the scale from now on, with so many sessions of all jobs. interval is
+// next returns the scale from now on, with so many sessions of all jobs. interval is
 // the job's beat interval before it is stretched, above 0, and inForce the rules that
 // its machine has, stretched as they are. It grows at once. Sessions beat as slowly as they
 // were told until they are told anew, so it shrinks by half at most, and not before all
 // have heard of the last change: a replica that still beats at the old pace would be
 // suspected of silence.
-func (s BeatScale) Next(now time.Time, sessions int, interval time.Duration, inForce Config) BeatScale {
-	factor := s.Factor()
+func (s beatScale) next(now time.Time, sessions int, interval time.Duration, inForce Config) beatScale {
+	factor := s.times()
 	switch next := s.fitting(sessions, interval); {
 	case next > factor:
 		factor = next
 	case next < factor && now.Sub(s.changed) > inForce.HeartbeatTimeout:
 		factor /= 2
 	}
-	if factor == s.Factor() {
+	if factor == s.times() {
 		return s
 	}
-	return BeatScale{factor: factor, changed: now}
+	return beatScale{factor: factor, changed: now}
 }
 
 // fitting is the factor at which the sum of all beats stays within MaxBeatsPerSecond. It
 // falls only when a quarter of the sessions could come back, or it would flap at an edge.
-func (s BeatScale) fitting(sessions int, interval time.Duration) int {
+func (s beatScale) fitting(sessions int, interval time.Duration) int {
 	beats := func(factor int) int {
 		return int(time.Duration(sessions) * time.Second / (interval * time.Duration(factor)))
 	}
-	factor := s.Factor()
+	factor := s.times()
 	for beats(factor) > MaxBeatsPerSecond {
 		factor *= 2
 	}
@@ -52,9 +52,9 @@ func (s BeatScale) fitting(sessions int, interval time.Duration) int {
 	return factor
 }
 
-// Stretch returns c with every timeout that waits for beats multiplied.
-func (s BeatScale) Stretch(c Config) Config {
-	k := time.Duration(s.Factor())
+// stretch returns c with every timeout that waits for beats multiplied.
+func (s beatScale) stretch(c Config) Config {
+	k := time.Duration(s.times())
 	c.HeartbeatTimeout *= k
 	c.SuspectAfter *= k
 	c.Grace *= k
@@ -64,9 +64,9 @@ func (s BeatScale) Stretch(c Config) Config {
 	return c
 }
 
-// Fitting returns c with the times that follow from the heartbeat timeout made to fit
+// fitted returns c with the times that follow from the heartbeat timeout made to fit
 // it: suspicion comes before the loss, and a replica is not stuck before it is lost.
-func (c Config) Fitting() Config {
+func (c Config) fitted() Config {
 	c.SuspectAfter = min(c.SuspectAfter, c.HeartbeatTimeout/2)
 	if c.StuckAfter > 0 {
 		c.StuckAfter = max(c.StuckAfter, c.HeartbeatTimeout)

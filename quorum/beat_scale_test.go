@@ -14,7 +14,7 @@ func TestBeatScaleFits(t *testing.T) {
 		{1, 0, 1}, {1, 2000, 1}, {1, 2001, 2}, {1, 4000, 2}, {1, 10_000, 8},
 		{2, 1999, 2}, {2, 1500, 1}, {8, 0, 1}, {8, 7999, 8}, {8, 5999, 4},
 	} {
-		got := BeatScale{factor: tc.factor}.fitting(tc.sessions, interval)
+		got := beatScale{factor: tc.factor}.fitting(tc.sessions, interval)
 		if got != tc.want {
 			t.Errorf("%d sessions at factor %d: %d, want %d", tc.sessions, tc.factor, got, tc.want)
 		}
@@ -22,7 +22,7 @@ func TestBeatScaleFits(t *testing.T) {
 			t.Errorf("%d sessions at factor %d: %.0f beats a second", tc.sessions, got, rate)
 		}
 	}
-	if err := (BeatScale{factor: 128}).Stretch(DefaultConfig()).Validate(); err != nil {
+	if err := (beatScale{factor: 128}).stretch(DefaultConfig()).Validate(); err != nil {
 		t.Errorf("stretched rules: %v", err)
 	}
 }
@@ -33,12 +33,12 @@ func TestBeatScaleShrinksSlowly(t *testing.T) {
 	t.Parallel()
 	const interval = 100 * time.Millisecond
 	now, rules := time.Unix(1_764_000_000, 0), DefaultConfig()
-	var s BeatScale
+	var s beatScale
 	step := func(after time.Duration, sessions, want int) {
 		t.Helper()
 		now = now.Add(after)
-		if s = s.Next(now, sessions, interval, s.Stretch(rules)); s.Factor() != want {
-			t.Errorf("after %v with %d sessions: %d, want %d", after, sessions, s.Factor(), want)
+		if s = s.next(now, sessions, interval, s.stretch(rules)); s.times() != want {
+			t.Errorf("after %v with %d sessions: %d, want %d", after, sessions, s.times(), want)
 		}
 	}
 	step(0, 0, 1)
@@ -57,11 +57,11 @@ func TestConfigFitting(t *testing.T) {
 	c.HeartbeatTimeout, c.SuspectAfter, c.StuckAfter = 5*time.Second, 4*time.Second, time.Second
 	want := c
 	want.SuspectAfter, want.StuckAfter = 2500*time.Millisecond, 5*time.Second
-	if got := c.Fitting(); got != want {
+	if got := c.fitted(); got != want {
 		t.Errorf("fitting %+v, want %+v", got, want)
 	}
 	c.StuckAfter, want.StuckAfter = 0, 0 // never stuck
-	if got := c.Fitting(); got != want {
+	if got := c.fitted(); got != want {
 		t.Errorf("fitting %+v, want %+v", got, want)
 	}
 }

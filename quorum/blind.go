@@ -63,15 +63,15 @@ func (m *Machine) silence(now time.Time) silence {
 func (s silence) until(c Config) time.Time {
 	switch {
 	case s.together < 2 || 2*s.together <= s.known:
-		return time.Time{}
+		return time.Time{} // few enough that they may be dead
 	case s.silent == s.known:
 		return s.heard.Add(blindMost)
 	}
 	return s.heard.Add(blindPart * c.HeartbeatTimeout)
 }
 
-// judgeSight finds, before everybody is judged, whether the lighthouse doubts its own
-// judgeSight, and until when.
+// judgeSight finds, before the replicas are judged, whether the lighthouse doubts its own
+// sight.
 func (m *Machine) judgeSight(now time.Time) {
 	if !m.blind && m.hearsAlmostAll(now) {
 		return // the usual case, at no cost
@@ -134,9 +134,10 @@ func (m *Machine) rejudgeSight() {
 }
 
 // beforeHearing is told that r, nil if it is new, is about to be heard. If the lighthouse
-// has reason to doubt its sight, and r is one of those who were silent, or nobody
+// has reason to doubt its sight, and r is one of those who were silent, or none
 // else was heard, the way is open again: what was not heard meanwhile is held
-// against nobody, and an open window waits that much longer.
+// against no replica, and an open window waits that much longer. (The first message after
+// a cut would find the others silent for as long as it lasted: all would be lost at once.)
 func (m *Machine) beforeHearing(now time.Time, r *replica) {
 	known := r != nil && !r.lost
 	if known && !m.unheard(now, r) || !m.blind && len(m.suspects) < 2 {

@@ -2,8 +2,8 @@ package quorum
 
 import "time"
 
-// This file bounds what a job costs all others of its lighthouse. Each quorum is a
-// write to every server's disk, and what leads to one is up to the replicas: one
+// This file bounds what a job costs all others of its lighthouse (PROTOCOL §6a, L1). Each
+// quorum is a write to every server's disk, and what leads to one is up to the replicas: one
 // that says each time that it has committed a step, and that its quorum fell, or
 // comes under a new name each time, had a quorum for each of its words, thousands a
 // second. No pause after quorums that committed nothing (pauseAfter) holds it: by its

@@ -6,24 +6,26 @@ import (
 	"time"
 )
 
-// Advance lets time pass: whoever has been silent for too long becomes suspect
-// or lost, whoever does nothing becomes stuck, and whoever is long gone is
-// forgotten. Every input does it first; the shell does it when it wakes. Time
-// that goes back panics.
+// Advance lets time pass: a replica that has been silent for too long becomes suspect
+// or lost, one that does nothing becomes stuck, and one that is long gone is
+// forgotten. Every input does it first, so that an input which comes late is taken as
+// late as it is; the shell does it when it wakes. Time that goes back panics.
 func (m *Machine) Advance(now time.Time) {
 	if now.Before(m.now) {
 		panic(fmt.Sprintf("quorum: time went back by %v", m.now.Sub(now)))
 	}
 	m.now = now
 	if now.Before(m.due) {
-		return
+		return // the usual case: nothing can have changed by time alone
 	}
 	m.judgeAll(now)
 	m.announceChange(now)
 	m.reschedule()
 }
 
-// judgeAll judges everybody.
+// judgeAll judges all replicas. Whether the lighthouse doubts its sight (§6) comes first,
+// for it says what silence means; what becomes of the quorum as a whole comes after the
+// single replicas, by one of which it may have ended.
 func (m *Machine) judgeAll(now time.Time) {
 	m.looked = now
 	m.waits = m.waiting()
@@ -80,7 +82,7 @@ func (m *Machine) soon(at time.Time) {
 	}
 }
 
-// Where so many replicas are known, everybody is judged at most once in
+// Where so many replicas are known, all are judged at most once in
 // lookEvery: when thousands fall silent, each at a moment of its own, a look at
 // all of them for each would be n times n.
 const (
@@ -88,7 +90,8 @@ const (
 	lookEvery    = 5 * time.Millisecond
 )
 
-// advancedTo is the machine as it is advancedTo now: itself, or a copy for which time has passed.
+// advancedTo is the machine as it is now: itself, or a copy for which time has passed. So
+// Decide and Status only read, and a page that is asked for changes no decision.
 func (m *Machine) advancedTo(now time.Time) *Machine {
 	if now.Before(m.now) {
 		panic(fmt.Sprintf("quorum: time went back by %v", m.now.Sub(now)))
@@ -124,10 +127,11 @@ func (m *Machine) advancedTo(now time.Time) *Machine {
 }
 
 // Doubt tells that this process was itself descheduled for the duration of
-// late: what it did not hear meanwhile is held against nobody, and what waits for
-// others to come (an open window, a quiet time, a change told again) waits that
-// much longer: their joins may lie in the socket. The same where it could hear
-// nobody (speaks).
+// late (§6, see Turns): what it did not hear meanwhile is held against no replica, and what
+// waits for others to come (an open window, a quiet time, a change told again) waits that
+// much longer: their joins may lie in the socket. (A lighthouse that was stopped for
+// longer than the join timeout formed a quorum without them.) The same where the way to
+// the replicas was cut, see beforeHearing.
 func (m *Machine) Doubt(now time.Time, late time.Duration) {
 	if late <= 0 {
 		return
@@ -169,7 +173,7 @@ func (r *replica) doubt(now time.Time, late time.Duration) {
 	}
 	r.join.at = earlier(now, r.join.at.Add(late))
 	if !r.join.until.IsZero() {
-		r.join.until = r.join.until.Add(late) // its elder may have spoken
+		r.join.until = r.join.until.Add(late) // its predecessor may have spoken
 	}
 }
 

@@ -2,7 +2,7 @@ package quorum
 
 import "slices"
 
-// crowd is the size of a quorum from which what everybody has heard is not said
+// crowd is the size of a quorum from which what all members were told is not said
 // again. When a quorum of n falls, each of n joins says so, mostly in the same
 // words: without this n times n messages. Below, each is passed on: who said it is
 // of interest to people, and costs nothing.
@@ -17,15 +17,15 @@ const (
 	maxFactsTold = 16
 )
 
-// announced is what all members of the last quorum have been announced about its end. Who
-// could not hear it then, and comes back, is announced alone (tellFallen).
+// announced is what all members of the last quorum have been told about its end. One that
+// could not be told then, and comes back, is told alone (tellFallen).
 type announced struct {
 	facts []Fact
 	lost  int
 }
 
-// alreadyTold says that the members of a crowd have alreadyTold of this fact, and otherwise
-// notes that they do now. Those who have not joined yet get fewer and fewer: each
+// alreadyTold says that the members of a crowd were told of this fact, and otherwise
+// notes that they are now. Those who have not joined yet get fewer and fewer: each
 // was among those who were told the first time.
 func (m *Machine) alreadyTold(f Fact) bool {
 	if len(m.last.Members) < crowd {
@@ -40,7 +40,7 @@ func (m *Machine) alreadyTold(f Fact) bool {
 	return false
 }
 
-// lostEnough says that the members of a crowd have heard of enough losses.
+// lostEnough says that the members of a crowd were told of enough losses.
 func (m *Machine) lostEnough() bool {
 	if m.last == nil || len(m.last.Members) < crowd {
 		return false

@@ -11,6 +11,7 @@ import (
 // was not told of, it looks at a copy. Form makes a ready decision so.
 func (m *Machine) Decide(now time.Time) Decision {
 	m = m.advancedTo(now)
+	// The budget comes last: a pause is due only where a quorum would be formed (§6a).
 	if m.client == KindTorchft {
 		return m.budget.within(now, m.decideTorchft(now))
 	}
@@ -25,7 +26,8 @@ func notYet(code ReasonCode, format string, args ...any) Decision {
 }
 
 // entered says that the join's sender has had the last answer, or a message of
-// its quorum: it runs, or ran, there.
+// its quorum: it runs, or ran, there. As long as one member has not, nothing can commit
+// in the last quorum (§4.2), for that takes the ballots of all.
 func (m *Machine) entered(r *replica) bool {
 	w, id := r.join, m.last.ID
 	return !w.Last.ref().less(m.last.ref()) || w.Fact.QuorumID == id || w.Member.Position.QuorumID == id
@@ -48,17 +50,23 @@ func (m *Machine) repeats(r *replica) bool {
 	}
 	w := r.join
 	have := w.Last.ref()
+	// One that has the answer needs another. One whose fact or position is of the last
+	// quorum has been in it, whatever answer it names: what it says is news.
 	if !have.less(m.last.ref()) || m.entered(r) && have.id != m.last.ID {
 		return false
 	}
 	if have.id == m.last.ID && w.Kind == JoinFall {
-		return false // its group of that id is broken: the same id cannot be configured again
+		return false // §4.7: its group of that id is broken, and a prefix is used once
 	}
-	// Who refused a step knows that nobody committed it.
+	// A fact about a step that is not settled is news, for a settlement (§4.6): answered
+	// again, its sender would discard a step that the settlement rolls forward (C5). A
+	// member that refused the step knows that it was committed nowhere.
 	known := w.Fact.Kind == NoFact || w.Fact.Kind == Refused || w.Fact.Kind == GaveUp && m.lastHeals(r.id)
 	if !known && findSettled(m.ledger.Settled, w.Fact.Step, w.Fact.QuorumID) == nil {
 		return false
 	}
+	// One that stands elsewhere than the answer says has committed, or lost its state,
+	// since: by that answer it would give, or heal from, other bytes (C1).
 	rank, _ := memberRank(m.last.Members, r.id)
 	then := m.last.Members[rank]
 	return m.positionAfter(r, nil) == then.Position && w.Member.Torn == then.Torn && w.Member.Differs == then.Differs
@@ -83,25 +91,35 @@ func (m *Machine) decideRepeat() (Decision, bool) {
 	return d, true
 }
 
-// decideSkerry is PROTOCOL §4.8.
+// decideSkerry is PROTOCOL §4.8, in its order: the first case that holds names the
+// reason. Who can be in the quorum comes before when (the window), and both before what
+// it says of the step that was cut short: what is settled is settled once (C6), so it is
+// looked at only when the quorum can be formed.
 func (m *Machine) decideSkerry(now time.Time) Decision {
 	v := m.survey()
 	kind := m.window(v)
 	switch {
 	case kind == windowFirst && m.gather != nil:
-		// The ledger was lost. Until its members have told who they are, joiners
-		// would be taken for all there is.
+		// §4.3: the ledger was lost. Until its members have told who they are, joiners
+		// would be taken for all there is, and form a quorum at step 0 beside them (Q10).
 		return notYet(ReasonQuiet, "%d of %d members of quorum %d have told that they are in it",
 			m.gather.n, m.gather.world, m.gather.ref.id)
 	case kind == windowClosed:
+		// §4.4: otherwise a crowd of joiners outvotes a quorum that is training.
 		return notYet(ReasonStands, "quorum %d stands%s", m.last.ID, outsiders(v))
 	case kind == windowAsk && v.notAsked.n > 0:
+		// §3.2, §4.4: an ask ends nothing. Those that have not asked train on, and would
+		// wait for the ballots of those who were taken out of their quorum.
 		return notYet(ReasonMembers, "not asked yet: %v", &v.notAsked)
 	case v.joined == 0 && v.held.n > 0:
+		// All who joined wait for an older incarnation of their names to fall silent: soon
+		// they count, or are refused.
 		return Decision{Reason: waitingFor(v, nil)}
 	case v.joined == 0:
 		return notYet(ReasonNobody, "%s", m.fellBy)
 	}
+	// §4.4, §6: members that the lighthouse cannot tell of the quorum would be waited for
+	// in it, or be left out while they train.
 	if unseen := m.unseen(now); unseen.n > 0 {
 		return notYet(ReasonDoubt, "not heard: %v", &unseen)
 	}
@@ -116,11 +134,14 @@ func (m *Machine) decideSkerry(now time.Time) Decision {
 	if !closed {
 		return Decision{Reason: why}
 	}
+	// Q10 is asked with the positions after settlement: a member that rolls forward holds
+	// the highest one, though it joined below it.
 	s := m.settle()
 	chosen, reason := m.choose(eligible, s)
 	if holder, _ := m.holder(s); holder != nil && (chosen == nil && holder.candidate() || stays(holder, chosen)) {
-		// Q9 or a refusal put the only holder out, or it drains (Q10): it stays, and
-		// who cannot reach it goes instead.
+		// Q9 or a refusal put the only holder out, or it drains (Q10, §4.5): it stays, and
+		// those that cannot reach it go instead. Without it the others would begin again at
+		// an older step, or wait for it for ever.
 		if eligible, d, ok = m.quorate(now, kind, v, holder); !ok {
 			return d
 		}
@@ -129,11 +150,15 @@ func (m *Machine) decideSkerry(now time.Time) Decision {
 	if chosen == nil {
 		return Decision{Reason: reason}
 	}
+	// C5: of those who joined none knows what became of the step; a live member may have
+	// committed it, and a discard would lose that.
 	if len(s.wait) > 0 {
 		return notYet(ReasonSettlement, "nobody present knows of step %d of quorum %d, waiting for %s",
 			s.step, s.quorumID, nameIDs(s.wait))
 	}
 	d = m.build(kind, why, chosen, s)
+	// §6a: the same members again, after quorums that committed nothing. (A replica that
+	// called other collectives made 17 quorums a second, each a raft write.)
 	if kind == windowFall && d.Quorum.ID != m.last.ID && m.committedNothing(&d.Quorum) && now.Before(m.pausedUntil()) {
 		return notYet(ReasonPause, "%d quorums in a row committed nothing, the next one is formed %v after the fall",
 			m.barren+1, pauseAfter(m.barren+1))
@@ -164,6 +189,8 @@ func (m *Machine) quorate(now time.Time, kind windowKind, v *survey, keep *repli
 	if d, ok := m.enough(all); !ok {
 		return all, d, false
 	}
+	// The majority is counted before the parted are taken out: they have joined, and
+	// cannot be in one quorum. (Otherwise a cut between two halves stops both.)
 	if d, ok := m.hasMajority(all, live); !ok {
 		return all, d, false
 	}
@@ -176,6 +203,9 @@ func (m *Machine) quorate(now time.Time, kind windowKind, v *survey, keep *repli
 	if keep != nil && !keep.candidate() {
 		with = append(slices.Clip(with), keep) // it drains, and will be in
 	}
+	// Q6 before Q9: too few are left without the parted, so they meet again. If their link
+	// is still broken that costs one failed step for each join timeout; waiting for the
+	// retry, up to an hour, would help none.
 	d, ok := m.enough(with)
 	if !ok && m.overdue(now, kind, v) {
 		return all, Decision{}, true
@@ -191,7 +221,7 @@ func (m *Machine) overdue(now time.Time, kind windowKind, v *survey) bool {
 	case windowFirst:
 		return !now.Before(v.first.Add(m.config.JoinTimeout))
 	}
-	return false
+	return false // the quorum stands: nothing is overdue, for it trains
 }
 
 // eligible filters the candidates by shrink-only, and counts the live replicas
@@ -202,6 +232,8 @@ func (m *Machine) overdue(now time.Time, kind windowKind, v *survey) bool {
 // position was refused, and the others waited until that was over, for minutes.)
 func (m *Machine) eligible(now time.Time, kind windowKind, v *survey, keep *replica) ([]*replica, int) {
 	candidates, live := m.candidates(v.joined), v.live
+	// L1: one that is lost soon after each time it was let in ends no quorum that stands.
+	// Where none stands it is let in: none is disturbed, and it may be the one needed.
 	if kind == windowAsk {
 		candidates = slices.DeleteFunc(candidates, func(r *replica) bool { return r != keep && m.onProbation(now, r) })
 		live -= v.joined - len(candidates)
@@ -230,7 +262,8 @@ func (m *Machine) eligible(now time.Time, kind windowKind, v *survey, keep *repl
 	return candidates, live
 }
 
-// enough checks Q3.
+// enough checks Q3. It is asked twice: of all that joined, and of those that are left
+// without the parted.
 func (m *Machine) enough(eligible []*replica) (Decision, bool) {
 	if len(eligible) < m.config.MinReplicas {
 		return notYet(ReasonTooFew, "%d of at least %d", len(eligible), m.config.MinReplicas), false
@@ -238,7 +271,9 @@ func (m *Machine) enough(eligible []*replica) (Decision, bool) {
 	return Decision{}, true
 }
 
-// hasMajority checks Q5.
+// hasMajority checks Q5: a minority that joined first does not go on without the live
+// replicas that are late, which would wait in vain for it in their old quorum. The whole
+// last quorum may go on as it was, beside any number of newcomers.
 func (m *Machine) hasMajority(eligible []*replica, live int) (Decision, bool) {
 	if 2*len(eligible) <= live && !m.containsLast(eligible) {
 		return notYet(ReasonNoMajority, "%d joined of %d live, want more than half", len(eligible), live), false
@@ -269,13 +304,19 @@ func (m *Machine) choose(eligible []*replica, s settling) ([]*replica, Reason) {
 		return !r.join.Member.Torn && m.positionAfter(r, s.list) == top && (!r.differs() || holder.differs())
 	}
 	chosen := m.capped(eligible, holds)
+	// §5: a member that drains stays while it alone holds the highest position. (Drained,
+	// it took the only copy of the state with it.)
 	leaving := holder != nil && holder.draining && holder.present()
+	// All torn: no whole state is there. A quorum of them would heal rank by rank from
+	// different steps, into a state that never was.
 	if !leaving && !slices.ContainsFunc(chosen, func(r *replica) bool { return !r.join.Member.Torn }) {
 		return nil, Reason{ReasonHolder, "the ranks of each candidate are at different positions"}
 	}
 	if holder == nil || slices.ContainsFunc(chosen, holds) {
 		return chosen, Reason{}
 	}
+	// Q10: the others would commit steps beside the holder's, and C4 would be broken while
+	// it lives.
 	if leaving {
 		return insertReplica(slices.Clone(chosen), holder), Reason{}
 	}
@@ -304,7 +345,7 @@ func (m *Machine) capped(eligible []*replica, holds func(*replica) bool) []*repl
 }
 
 // preference ranks a candidate for a place when there are too few: a holder and
-// member, a member, a holder, anybody.
+// member, a member, a holder, any other.
 func preference(r *replica, holds func(*replica) bool) int {
 	switch {
 	case r.member && holds(r):
@@ -327,13 +368,15 @@ func (m *Machine) holder(s settling) (*replica, Position) {
 	var holder *replica
 	var top Position
 	for _, r := range m.order {
+		// Gone; or stuck, for which none waits (§4.5). Then the position falls, and that is
+		// reported (C4).
 		if r.lost || r.evicted || r.stuck || !r.member && !r.joined && !r.session {
 			continue
 		}
-		p := r.position
+		p := r.position // by its beats; a join says more, what it stands on after settlement
 		if r.present() {
 			if r.join.Member.Torn {
-				continue
+				continue // §5: its ranks are at different positions, and it holds none of them
 			}
 			p = m.positionAfter(r, s.list)
 		}

@@ -79,7 +79,9 @@ type Decision struct {
 	joiners     uint64  // Machine.joiners then
 }
 
-// Command is what raft replicates for a changed decision.
+// Command is what raft replicates for a changed decision: the quorum, and in the same entry
+// what it settles (§4.6). In two entries, a leader that died between them would leave a
+// quorum whose members obey a settlement that the next leader makes anew (C6).
 func (d Decision) Command(term uint64, t Token, createdMs int64) Formed {
 	f := d.follows
 	f.Term = term
@@ -93,7 +95,7 @@ func (d Decision) Command(term uint64, t Token, createdMs int64) Formed {
 	return f
 }
 
-// Entry is Command for the log: it says what differs from the quorum that it
+// Entry is Command for the log (§4.9): it says what differs from the quorum that it
 // follows.
 func (d Decision) Entry(term uint64, t Token, createdMs int64) Formed {
 	return d.Command(term, t, createdMs).Against(d.base)

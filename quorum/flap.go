@@ -8,6 +8,8 @@ import (
 	"time"
 )
 
+// This file keeps L1 for a replica that is lost again and again (§6a, "on probation").
+//
 // A replica that is lost again and again, each time soon after it was let in,
 // costs the others a step and a rebuilt group each time; so does one that leaves
 // without having been drained, for an error of its program. After ProbationAfter
@@ -67,6 +69,8 @@ func (m *Machine) flapped(now time.Time, r *replica) {
 	m.forgetFlaps(now)
 	name := replicaName(r.id)
 	at, found := slices.BinarySearchFunc(m.flaps, name, compareFlap)
+	// It stayed, so what was before is over: losses count in a row, or in a long run each
+	// replica would come on probation.
 	if now.Sub(r.admitted) >= ShortMembership {
 		if found {
 			m.flaps = slices.Delete(slices.Clone(m.flaps), at, at+1)

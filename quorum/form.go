@@ -12,12 +12,15 @@ func (m *Machine) build(kind windowKind, why Reason, chosen []*replica, s settli
 	d := Decision{Ready: true, Reason: why, settled: s.list, notes: s.notes, change: m.change}
 	q.Settlement = s.headline
 	for _, r := range chosen {
+		// §4.6: heals and participants go by positions after settlement, or a member that
+		// rolls forward would be told to heal what it holds.
 		member := r.join.Member
 		member.Position = m.positionAfter(r, s.list)
 		q.Members = append(q.Members, member)
 		d.Answers = append(d.Answers, Answered{r.id, r.join.Number})
 	}
-	// A member that drains is told that it is out, and what became of its step.
+	// §5: a member that drains is told that it is out, and what became of its step. (Left
+	// without an answer it would hold its promise, and serve, until a deadline.)
 	for _, r := range m.order {
 		if r.draining && r.present() && r.member && !slices.Contains(chosen, r) {
 			d.Answers = append(d.Answers, Answered{r.id, r.join.Number})
@@ -28,7 +31,9 @@ func (m *Machine) build(kind windowKind, why Reason, chosen []*replica, s settli
 	m.assignID(&q, chosen, &d)
 	m.seat(&q)
 	if q.ID == m.last.ref().id {
-		d.settled = nil // the quorum goes on: nothing of it is settled
+		// §4.2, §4.6: the quorum goes on, and may yet commit the step in a higher round. A
+		// discard written now would bind members that hold it (execution 5 of §10).
+		d.settled = nil
 	}
 	if d.Changed {
 		q.Reason = m.formedText(kind, why, &q)
@@ -39,16 +44,20 @@ func (m *Machine) build(kind windowKind, why Reason, chosen []*replica, s settli
 	return d
 }
 
-// assignID gives the quorum its id and round (Q1, Q2): a new id whenever process
-// groups must be rebuilt, a new round when only the answer differs, and neither
+// assignID gives the quorum its id and round (Q1, Q2; §4.3, §4.7): a new id whenever
+// process groups must be rebuilt, a new round when only the answer differs, and neither
 // when it is the same answer.
 func (m *Machine) assignID(q *Quorum, chosen []*replica, d *Decision) {
 	if m.last == nil || !sameMembers(q.Members, m.last.Members) || m.mustRebuild(chosen) || !m.tellable() ||
 		m.ledger.Last.ref().id != m.last.ID {
+		// A list with members missing, or seats unknown, is not told again: it would be
+		// another one under the same id. Nor is an id that only a member brought here, for
+		// the ledger has never held it.
 		q.ID, q.Round, d.Changed = m.ledger.HighestID+1, 1, true
 		return
 	}
 	q.ID, q.Round, q.Token = m.last.ID, m.last.Round, m.last.Token
+	// A member that comes late still finds in the answer what was settled (C6).
 	if q.Settlement.Outcome == NothingToSettle {
 		q.Settlement = m.last.Settlement
 	}
@@ -60,8 +69,10 @@ func (m *Machine) assignID(q *Quorum, chosen []*replica, d *Decision) {
 	d.Changed = true
 }
 
-// mustRebuild: somebody had a failed commit, a prepared claim among them; or a
-// member's group is broken; or a member never entered the last quorum.
+// mustRebuild says that the members' process groups cannot be used again (§4.7): a
+// commit failed, a prepared claim counts as such; or a member's group is broken; or a
+// member never entered the last quorum. (One that was told the same id again would keep
+// its broken group, and the others wait in theirs.)
 func (m *Machine) mustRebuild(chosen []*replica) bool {
 	return slices.ContainsFunc(chosen, func(r *replica) bool {
 		w := r.join
@@ -70,8 +81,10 @@ func (m *Machine) mustRebuild(chosen []*replica) bool {
 	})
 }
 
-// sameAnswer compares what members act upon. Positions may all have moved on
-// together: who heals from whom is what counts.
+// sameAnswer compares what members act upon (§4.3): where nothing of that differs the
+// round stays, and no member has to do anything. Positions may all have moved on
+// together: who heals from whom is what counts. Were the divisor or the participants to
+// change within a round, two members could divide by different numbers.
 func sameAnswer(a, b *Quorum) bool {
 	pa, pb := planHeals(a), planHeals(b)
 	return slices.Equal(a.Participants, b.Participants) &&
@@ -144,6 +157,7 @@ func (m *Machine) Form(now time.Time, d Decision, t Token, createdMs int64) Quor
 	case d.Reason.Code == ReasonRepeat:
 		m.repeated(d)
 	case m.last.ref() == q.ref():
+		// The same answer: only what members say of themselves is new.
 		m.last = &q
 		m.change = "" // they asked, and it made no difference
 		m.standAgain(now, d)
@@ -167,9 +181,9 @@ func (m *Machine) Form(now time.Time, d Decision, t Token, createdMs int64) Quor
 	return q
 }
 
-// standAgain: who was lost when a decision was made is back, and the quorum stands
-// again, unless it fell since. (It stood again though a member had died while
-// leadership was checked; the others had heard of that, and were told to go on.)
+// standAgain: a member that was lost is back when the decision is made, and the quorum
+// stands again (§4.4), unless it fell since. (It stood again though a member had died
+// while leadership was checked; the others had received that, and were told to go on.)
 func (m *Machine) standAgain(now time.Time, d Decision) {
 	if !d.fallen {
 		return
@@ -192,20 +206,20 @@ func (m *Machine) announceLosses(now time.Time) {
 	}
 }
 
-// overtaken: an answer is told after a write, or a check of leadership, and meanwhile
-// its quorum may have fallen, or the one that it makes: a member joined by a fall that
-// the answer does not speak of. Who had a join waiting then was not told of the fall,
+// overtaken is the end of §4.4: an answer is told after a write, or a check of leadership,
+// and meanwhile its quorum may have fallen, or the one that it makes: a member joined by a
+// fall that the answer does not speak of. Who had a join waiting then was not told of the fall,
 // for it was no member that trains; now it is, behind the answer. (Else it would wait in
 // a new group for those who have left it, until its deadline.) Of deaths in a quorum that
-// is new mourn has told.
+// is new announceLosses has told.
 func (m *Machine) overtaken(now time.Time, d Decision) {
-	mourned := d.Changed && m.fallen
+	lossesTold := d.Changed && m.fallen
 	for _, r := range m.order {
 		if r.member && r.present() && r.join.Kind == JoinFall && !r.join.held && !m.repeats(r) {
 			m.fall(now, fmt.Sprintf("%s joined: its quorum fell", r.id))
 		}
 	}
-	if !m.fallen || mourned {
+	if !m.fallen || lossesTold {
 		return
 	}
 	for _, a := range d.Answers {
@@ -215,8 +229,9 @@ func (m *Machine) overtaken(now time.Time, d Decision) {
 	}
 }
 
-// repeated tells those who get the last answer again what they may have been told
-// before they had it, and could not understand.
+// repeated tells those who get the last answer again that a change is wanted: what they
+// were told of it before may have been lost with the answer. (The others would ask, and
+// wait for an ask that never comes.)
 func (m *Machine) repeated(d Decision) {
 	m.event(EventRepeated, "", fmt.Sprintf("%d joins", len(d.Answers)))
 	if !m.wanted.pushed || m.fallen {
@@ -244,12 +259,12 @@ func (m *Machine) formChanged(now time.Time, d Decision, t Token, createdMs int6
 			m.barren = 0
 		}
 	}
-	if m.positionFell(top) {
+	if m.positionFell(top) { // C4: it is said, for an operator may have a file to start from
 		m.event(EventPositionFell, "", fmt.Sprintf("from %v to %v", m.highest, top))
 	}
 	m.highest = top
-	// Somebody may have named a higher id since Decide. The command is written all
-	// the same; the next id rises above both.
+	// Q1: a replica may have named a higher id since Decide. The command is written all
+	// the same, for the FSM has not heard of that id; the next id rises above both.
 	claimed := m.ledger.HighestID
 	if f.Quorum.ID != m.ledger.Last.ref().id {
 		m.ledger.HighestID = min(claimed, f.Quorum.ID-1)
@@ -277,6 +292,8 @@ func (m *Machine) formChanged(now time.Time, d Decision, t Token, createdMs int6
 		}
 	}
 	m.event(EventFormed, "", fmt.Sprintf("round %d: %s", q.Round, q.Reason))
+	// What was said of links and deaths was said of the groups of the quorum before: held
+	// against members in new groups it would put out two who train well.
 	if rebuilt {
 		m.callOrphans()
 		for _, r := range slices.Clone(m.suspects) {
@@ -293,14 +310,14 @@ func (m *Machine) formChanged(now time.Time, d Decision, t Token, createdMs int6
 }
 
 // consume takes the joins that were answered; those that were not begin to wait
-// anew.
+// anew, in the next window (else it would be overdue when it opens).
 func (m *Machine) consume(now time.Time, d Decision) {
 	for _, a := range d.Answers {
 		if r := m.replicas[a.ReplicaID]; r != nil && r.join != nil && r.join.Number == a.Number {
 			m.dropJoin(r)
 			r.stale, r.wants = false, time.Time{}
 			if r.session {
-				r.answered = a.Number
+				r.answered = a.Number // a stream loses nothing: the same number again is old
 			}
 		}
 	}

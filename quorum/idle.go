@@ -3,42 +3,35 @@ package quorum
 import "time"
 
 const (
-	// EmptyJobKept is how long a job is kept that never formed a quorum and has no
+	// emptyJobKept is how long a job is kept that never formed a quorum and has no
 	// replica: a client named it, and left.
-	EmptyJobKept = 2 * time.Minute
+	emptyJobKept = 2 * time.Minute
 
-	// IdleJobKept is how long the ledger of a job without replicas is kept, for
+	// idleJobKept is how long the ledger of a job without replicas is kept, for
 	// those who come to look at its history, and for its rules.
-	IdleJobKept = 7 * 24 * time.Hour
+	idleJobKept = 7 * 24 * time.Hour
 )
 
 // Idle is since when a job has had no replica, as far as was looked. The zero value
 // is a job in use.
-type Idle struct{ since time.Time }
+type Idle struct{ Since time.Time }
 
 // Forget notes whether a job is in use now, and says that it is to be forgotten: it
 // was found unused for long enough. formed says that its ledger has a quorum. (Names
 // that clients make up would fill the server.)
 func (i *Idle) Forget(now time.Time, used, formed bool) bool {
 	if used {
-		i.since = time.Time{}
+		i.Since = time.Time{}
 		return false
 	}
-	if i.since.IsZero() {
-		i.since = now
+	if i.Since.IsZero() {
+		i.Since = now
 	}
-	kept := EmptyJobKept
+	kept := emptyJobKept
 	if formed {
-		kept = IdleJobKept
+		kept = idleJobKept
 	}
-	return now.Sub(i.since) >= kept
-}
-
-// Age makes what is known of an unused job older.
-func (i *Idle) Age(by time.Duration) {
-	if !i.since.IsZero() {
-		i.since = i.since.Add(-by)
-	}
+	return now.Sub(i.Since) >= kept
 }
 
 // InUse says that a replica is there that is not known to be gone. It only reads.

@@ -17,13 +17,13 @@ func TestIdleJobsAreForgotten(t *testing.T) {
 		empty, formed bool
 	}{
 		{0, true, false, false},
-		{EmptyJobKept, false, false, false}, // found unused now, for the first time
-		{2*EmptyJobKept - 1, false, false, false},
-		{2 * EmptyJobKept, false, true, false},
-		{2*EmptyJobKept + 1, true, false, false},
-		{3 * EmptyJobKept, false, false, false},
-		{3*EmptyJobKept + IdleJobKept - 1, false, true, false},
-		{3*EmptyJobKept + IdleJobKept, false, true, true},
+		{emptyJobKept, false, false, false}, // found unused now, for the first time
+		{2*emptyJobKept - 1, false, false, false},
+		{2 * emptyJobKept, false, true, false},
+		{2*emptyJobKept + 1, true, false, false},
+		{3 * emptyJobKept, false, false, false},
+		{3*emptyJobKept + idleJobKept - 1, false, true, false},
+		{3*emptyJobKept + idleJobKept, false, true, true},
 	} {
 		now := start.Add(tc.at)
 		if got := empty.Forget(now, tc.used, false); got != tc.empty {

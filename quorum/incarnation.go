@@ -60,7 +60,7 @@ func (m *Machine) otherIncarnations(id ReplicaID) []*replica {
 
 func compareReplica(r *replica, id ReplicaID) int { return cmp.Compare(r.id, id) }
 
-// predecessors are the rivals that a newcomer would take the place of.
+// predecessors are the older incarnations, those whose place a newcomer would take.
 func (m *Machine) predecessors(r *replica) []*replica {
 	return slices.DeleteFunc(m.otherIncarnations(r.id), func(o *replica) bool { return !o.older(r) })
 }
@@ -77,9 +77,10 @@ func (r *replica) older(o *replica) bool {
 	return !o.born.Before(r.born) && r.id < o.id
 }
 
-// holdNewcomer makes a newcomer wait until its elders have been silent for three beats.
-// An elder whose stream broke has no more to say. torchft's clients are not
-// held: until then the two are simply two replicas.
+// holdNewcomer makes a newcomer wait until its predecessors have been silent for three
+// beats. A predecessor whose stream broke has no more to say, so a replica that is started
+// again after a crash takes its own place at once. torchft's clients are not held: until
+// then the two are simply two replicas.
 func (m *Machine) holdNewcomer(now time.Time, r *replica) {
 	if len(m.predecessors(r)) == 0 || !r.join.until.IsZero() {
 		return
@@ -89,49 +90,52 @@ func (m *Machine) holdNewcomer(now time.Time, r *replica) {
 	m.release(now, r)
 }
 
-// release lets a held newcomer in at once when no elder can speak any more.
+// release lets a held newcomer in at once when no predecessor can speak any more (C7).
 func (m *Machine) release(now time.Time, r *replica) {
 	if r.join == nil || !r.join.held {
 		return
 	}
-	for _, elder := range m.predecessors(r) {
-		if !elder.broken {
+	for _, before := range m.predecessors(r) {
+		if !before.broken {
 			return
 		}
 	}
 	m.supersede(now, r)
 }
 
-// supersede puts a newcomer in the place of its elders, which were silent.
+// supersede puts a newcomer in the place of its predecessors, which were silent. They are
+// lost by that, so the quorum falls if one was a member (Q7): the process that would have
+// to time out first is known to be gone.
 func (m *Machine) supersede(now time.Time, r *replica) {
-	for _, elder := range m.predecessors(r) {
-		if elder.draining && elder.session {
+	for _, before := range m.predecessors(r) {
+		if before.draining && before.session {
 			r.join.until = now.Add(SupersedeAfter) // it serves on, and then leaves
 			return
 		}
 	}
 	r.join.until, r.join.held = time.Time{}, false
-	for _, elder := range m.predecessors(r) {
-		m.event(EventSuperseded, elder.id, "by "+string(r.id))
-		m.lose(now, elder, "superseded by "+string(r.id))
+	for _, before := range m.predecessors(r) {
+		m.event(EventSuperseded, before.id, "by "+string(r.id))
+		m.lose(now, before, "superseded by "+string(r.id))
 		if m.client == KindSkerry {
-			elder.replaced = r.id
+			before.replaced = r.id
 		}
 	}
 	m.arrived(now, r)
 }
 
-// refuseRivals: r speaks, so no newcomer of its name takes its place.
-func (m *Machine) refuseRivals(now time.Time, r *replica) {
+// refuseNewcomers: r speaks, so no newcomer of its name takes its place. (Else a replica
+// that is started twice by mistake would put out the one that trains.)
+func (m *Machine) refuseNewcomers(now time.Time, r *replica) {
 	if m.pending == 0 {
 		return
 	}
 	for _, newcomer := range m.otherIncarnations(r.id) {
 		switch {
 		case newcomer.join == nil || newcomer.join.until.IsZero() || !r.older(newcomer):
-		case !newcomer.join.held:
+		case !newcomer.join.held: // torchft's: they are two replicas
 			newcomer.join.until = time.Time{}
-		case r.draining:
+		case r.draining: // it leaves soon: the newcomer waits for that
 			newcomer.join.until = now.Add(SupersedeAfter)
 		default:
 			m.notify(Notice{

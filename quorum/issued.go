@@ -11,7 +11,7 @@ import (
 // is how far the clock of another lighthouse may go before ours.
 const idsAhead = 24 * time.Hour
 
-// checkIssued refuses quorum ids that no lighthouse can have checkIssued. The next id is
+// checkIssued refuses quorum ids that no lighthouse can have issued (§4.7). The next id is
 // above every id that a replica names: one that named the highest there is would
 // end the job, for an id above it is refused by all who read it, and by the
 // ledger's floor it would end every later job of the cluster too. It is not for

@@ -6,9 +6,9 @@ import (
 )
 
 const (
-	// MissedBeats is how many beat intervals lie at least in the silence that makes a
+	// missedBeats is how many beat intervals lie at least in the silence that makes a
 	// replica suspect, so that four beats in a row may be missed.
-	MissedBeats = 5
+	missedBeats = 5
 	// serverBeatsPer is how many beats of a session lie between two of the server: a
 	// client notices a server that hangs within a second, and a replica that hangs
 	// within half of one.
@@ -22,13 +22,13 @@ type ServerRules struct {
 	BeatInterval            time.Duration // of a session, at most
 }
 
-// For returns the rules for a kind of client.
-func (s ServerRules) For(kind ClientKind) Config {
+// of returns the rules for a kind of client.
+func (s ServerRules) of(kind ClientKind) Config {
 	c := s.Rules
 	if kind == KindTorchft {
 		c.HeartbeatTimeout = s.TorchftHeartbeatTimeout
 	}
-	return c.Fitting()
+	return c.fitted()
 }
 
 // JobRules are the rules of one job in force: its own, which an operator set and the
@@ -39,13 +39,13 @@ type JobRules struct {
 	kind   ClientKind
 	config Config // before it is stretched
 	own    bool
-	scale  BeatScale
+	scale  beatScale
 }
 
 // NewJobRules makes the rules of a job whose clients are of a kind, as far as known.
 // own are its own rules; nil: it has none.
 func NewJobRules(server ServerRules, kind ClientKind, own *Config) JobRules {
-	r := JobRules{server: server, kind: kind, config: server.For(kind), own: own != nil}
+	r := JobRules{server: server, kind: kind, config: server.of(kind), own: own != nil}
 	if r.own {
 		r.config = *own
 	}
@@ -62,7 +62,7 @@ func (r *JobRules) Config() Config { return r.config }
 func (r *JobRules) Own() bool { return r.own }
 
 // InForce is the rules for the job's Machine.
-func (r *JobRules) InForce() Config { return r.scale.Stretch(r.config) }
+func (r *JobRules) InForce() Config { return r.scale.stretch(r.config) }
 
 // JoinedAs notes that a join of a kind of client was taken, which fixes the job's kind
 // (PROTOCOL §1): clients of another kind may have named the job before. fixed says
@@ -74,7 +74,7 @@ func (r *JobRules) JoinedAs(kind ClientKind) (fixed, changed bool) {
 	}
 	r.kind = kind
 	if !r.own {
-		r.config = r.server.For(kind)
+		r.config = r.server.of(kind)
 	}
 	return true, !r.own
 }
@@ -83,7 +83,7 @@ func (r *JobRules) JoinedAs(kind ClientKind) (fixed, changed bool) {
 // follow from the heartbeat timeout follow it, unless they were named. Errors: all that
 // is wrong with them, with ErrInvalid.
 func (r JobRules) Set(c Config, suspectNamed, stuckNamed bool) (JobRules, error) {
-	fitted := c.Fitting()
+	fitted := c.fitted()
 	if !suspectNamed {
 		c.SuspectAfter = fitted.SuspectAfter
 	}
@@ -94,35 +94,35 @@ func (r JobRules) Set(c Config, suspectNamed, stuckNamed bool) (JobRules, error)
 	if err := c.Validate(); err != nil {
 		return r, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	if least := MissedBeats * time.Millisecond; c.SuspectAfter < least {
-		return r, invalidf("SuspectAfter = %v, want at least %v: %d beats", c.SuspectAfter, least, MissedBeats)
+	if least := missedBeats * time.Millisecond; c.SuspectAfter < least {
+		return r, invalidf("SuspectAfter = %v, want at least %v: %d beats", c.SuspectAfter, least, missedBeats)
 	}
 	return r, nil
 }
 
 // Reset returns the rules of the server in place of those in force.
 func (r JobRules) Reset() JobRules {
-	r.config, r.own = r.server.For(r.kind), false
+	r.config, r.own = r.server.of(r.kind), false
 	return r
 }
 
-// Retime stretches the rules to so many sessions of all jobs, see BeatScale.Next; it
+// Retime stretches the rules to so many sessions of all jobs, see beatScale.next; it
 // says whether the rules in force are other ones by it. inForce are those of the job's
 // Machine.
 func (r *JobRules) Retime(now time.Time, sessions int, inForce Config) (changed bool) {
-	before := r.scale.Factor()
-	r.scale = r.scale.Next(now, sessions, r.interval(), inForce)
-	return r.scale.Factor() != before
+	before := r.scale.times()
+	r.scale = r.scale.next(now, sessions, r.interval(), inForce)
+	return r.scale.times() != before
 }
 
 // interval is how often a session beats before that is stretched.
 func (r *JobRules) interval() time.Duration {
-	return min(r.server.BeatInterval, r.config.SuspectAfter/MissedBeats)
+	return min(r.server.BeatInterval, r.config.SuspectAfter/missedBeats)
 }
 
 // BeatInterval is how often a session beats.
 func (r *JobRules) BeatInterval() time.Duration {
-	return r.interval() * time.Duration(r.scale.Factor())
+	return r.interval() * time.Duration(r.scale.times())
 }
 
 // ServerBeat is how often a server with nothing to say beats over a session, where a

@@ -28,9 +28,11 @@ func (m *Machine) Open(now time.Time, h Hello) error {
 		return err
 	}
 	r.session, r.broken, r.left = true, false, false
-	r.answered = 0 // the answer may have been lost with the stream before
+	r.answered = 0 // the answer may have been lost with the stream before (§4.7: it is repeated)
 	r.draining = r.draining || slices.Contains(m.ledger.Drained, r.id)
 	m.opened = now
+	// §6: that its stream could be opened is a sign of its own, of this moment. What peers
+	// said of a link before it is older.
 	r.accusers = nil
 	if r.suspect {
 		m.clear(r, "its stream opened again")
@@ -47,7 +49,7 @@ func (m *Machine) Open(now time.Time, h Hello) error {
 	m.noteRunning(r, h.Last.ref().id)
 	m.event(EventOpened, r.id, "")
 	m.accuseAll(now, r.id, h.Accusations)
-	m.tellFallen(r)
+	m.tellFallen(r) // execution 7 of §10: else a quorum out of sight trains on beside the next
 	if r.draining {
 		m.notify(Notice{Kind: NoticeDrain, To: []ReplicaID{r.id}, Reason: "told again"})
 	}
@@ -77,8 +79,9 @@ func (m *Machine) validateHello(h Hello) error {
 	return validateAccusations(h.Accusations)
 }
 
-// accepts says that the job may hold such a client: the first join fixed the kind,
-// for as long as a join waits or a quorum was formed.
+// accepts says that the job may hold such a client (§1): the first join fixed the kind,
+// for as long as a join waits or a quorum was formed. (torchft's clients know no fact and
+// no ballot: beside them no step of ours could be settled.)
 func (m *Machine) accepts(c ClientKind) bool {
 	return m.client == KindUnset || m.client == c || m.last == nil && m.pending == 0
 }
@@ -93,7 +96,8 @@ func (m *Machine) fixKind(c ClientKind) {
 	m.forget(func(r *replica) bool { return r.session != (c == KindSkerry) && !r.member && r.join == nil })
 }
 
-// admit refuses who may not come at all.
+// admit refuses replicas that may not come at all. An id is never used again: one that was
+// evicted or replaced comes back as a new incarnation.
 func (m *Machine) admit(id ReplicaID, c ClientKind) error {
 	if !m.accepts(c) {
 		return fmt.Errorf("%w: %q is of kind %v, the job of kind %v", ErrKind, id, c, m.client)
@@ -107,9 +111,9 @@ func (m *Machine) admit(id ReplicaID, c ClientKind) error {
 	return nil
 }
 
-// Join takes a replica's wish to be in the next quorum. It is idempotent. A join
-// that is refused changes nothing. A join of an incarnation whose elder may
-// still be alive is held, and may be refused later by a NoticeRefused.
+// Join takes a replica's word that it wants to be in the next quorum (§4.1). It is
+// idempotent. A join that is refused changes nothing. A join of an incarnation whose
+// predecessor may still be alive is held, and may be refused later by a NoticeRefused.
 //
 // Errors: ErrInvalid, ErrNotIssued, ErrKind, ErrEvicted, ErrDrained, ErrNameInUse,
 // ErrModes, ErrNoSession, ErrStaleJoin, ErrFull.
@@ -133,13 +137,14 @@ func (m *Machine) Join(now time.Time, j Join) error {
 	m.alive(now, r)
 	m.restore(now, r.id, j.Last)
 	if m.last != nil && j.Last.ref() == m.last.ref() {
-		// Everybody in the last quorum carries the same list; one copy is enough.
+		// All members of the last quorum carry the same list; one copy is enough.
 		last := *j.Last
 		last.Members = m.last.Members
 		j.Last = &last
 	}
 	m.notePosition(r, j.Member.Position)
 	m.noteRunning(r, j.Last.ref().id)
+	// Q1: after a lost ledger the next id is above those that its members were told.
 	m.ledger.HighestID = max(m.ledger.HighestID, j.Fact.QuorumID, j.Last.ref().id)
 
 	before := r.join
@@ -147,6 +152,8 @@ func (m *Machine) Join(now time.Time, j Join) error {
 	if before == nil {
 		m.pending++
 	} else {
+		// A repeated join is the same wait: else its sender would put the timeout off with
+		// each of them, also that of the incarnation which it waits for.
 		w.at, w.until, w.held = before.at, before.until, before.held
 	}
 	first := !r.joined
@@ -186,6 +193,7 @@ func describeJoin(j Join) string {
 	return s
 }
 
+// admitJoin refuses a join that may not come now (§4.1). What is refused changes nothing.
 func (m *Machine) admitJoin(j Join) error {
 	id := j.Member.ReplicaID
 	if err := m.admit(id, j.Client); err != nil {
@@ -194,10 +202,12 @@ func (m *Machine) admitJoin(j Join) error {
 	r := m.replicas[id]
 	switch {
 	case slices.Contains(m.ledger.Drained, id) && (r == nil || !r.member):
+		// §5: as a member it joins on, for its fact counts, and it may hold the state alone.
 		return fmt.Errorf("%w: %q", ErrDrained, id)
 	case r != nil && r.left && j.Client == KindSkerry:
 		return fmt.Errorf("%w: %q said goodbye", ErrNoSession, id)
 	case r != nil && j.Number < r.number:
+		// One that its sender has replaced or taken back: its fact may be given up since.
 		return fmt.Errorf("%w: number %d of %q, seen %d", ErrStaleJoin, j.Number, id, r.number)
 	case r != nil && j.Client == KindSkerry && j.Number <= r.answered:
 		// A stream loses nothing, so this one came twice: what it says is old, and
@@ -212,8 +222,10 @@ func (m *Machine) admitJoin(j Join) error {
 }
 
 // checkModes compares the modes that must be equal in a job with those of one
-// live replica: all that were let in agree with each other. A replica's own
-// former incarnation does not count.
+// live replica: all that were let in agree with each other. (Assign derives from them
+// who heals, who takes part and who meets whom at a group rank: members that disagree
+// would wait for each other.) A replica's own former incarnation does not count: it may
+// come back with other settings.
 func (m *Machine) checkModes(own Member) error {
 	name, _ := incarnation(own.ReplicaID)
 	check := func(o Member) error {
@@ -262,6 +274,8 @@ func (m *Machine) arrived(now time.Time, r *replica) { m.arrivedAfter(now, r, ni
 // one is not pushed again.
 func (m *Machine) arrivedAfter(now time.Time, r *replica, before *waiting) {
 	w := r.join
+	// §3.1: a member's fall ends the quorum, and what it knows goes to the others at once
+	// (C7). One that only lacks the last answer ends nothing: it gets that again.
 	if w.Kind == JoinFall {
 		if r.member && !m.repeats(r) {
 			m.fall(now, fmt.Sprintf("%s joined: its quorum fell", r.id))
@@ -294,6 +308,8 @@ func (m *Machine) pushFallen(r *replica) {
 	if m.last == nil || id == 0 || m.repeats(r) {
 		return
 	}
+	// §3.1: a member that is one step ahead has news only about the step that it committed.
+	// (Told of the next one, those prepared for this one would wait for a settlement.)
 	fact := w.Fact
 	if p := w.Member.Position; p.QuorumID == id {
 		fact = Fact{Kind: Committed, Step: p.Step, QuorumID: id, Digests: w.LastDigests}
@@ -335,8 +351,9 @@ func (m *Machine) accuseAll(now time.Time, by ReplicaID, as []Accusation) {
 	}
 }
 
-// Withdraw takes a join back: an ask that went unanswered, or a deadline. Other
-// numbers than the one that waits are old news.
+// Withdraw takes a join back (§2.6, §3.2): an ask that went unanswered, or a deadline.
+// Other numbers than the one that waits are old news. From now on no decision counts on
+// the claim that the join carried: its sender has given it up.
 func (m *Machine) Withdraw(now time.Time, id ReplicaID, number uint64) {
 	m.Advance(now)
 	r := m.replicas[id]
@@ -344,21 +361,25 @@ func (m *Machine) Withdraw(now time.Time, id ReplicaID, number uint64) {
 		return
 	}
 	asked := r.join.Kind == JoinAsk
+	// §3.2: it is told again in a while, not at once: a lighthouse that cannot answer would
+	// cost the members a heartbeat timeout after each step.
 	if r.member && asked && m.wanted.pushed {
 		m.wanted.again = now.Add(m.config.HeartbeatTimeout)
 	}
 	m.dropJoin(r)
 	m.event(EventWithdrawn, id, "")
 	if asked {
-		m.tellFallen(r) // while it waited nobody told it
+		m.tellFallen(r) // §3.1: while its join waited it was told of no fall
 	}
 	m.announceChange(now)
 	m.reschedule()
 }
 
 // restore makes a member's last answer the last quorum, if this machine knows of
-// none as new: the ledger was lost. Its members are presumed alive. An answer with
-// fewer members than there must be (Q3) is not one that could be told again.
+// none as new: the ledger was lost (§4.3). Its members are presumed alive. (Otherwise the
+// first of them to come back would be a newcomer of an empty job, and form a quorum of
+// its own while the others train.) An answer with fewer members than there must be (Q3)
+// is not one that could be told again.
 func (m *Machine) restore(now time.Time, by ReplicaID, l *LastAnswer) {
 	if l != nil && l.Part != nil {
 		m.takePart(now, m.replicas[by], l)
@@ -371,7 +392,7 @@ func (m *Machine) restore(now time.Time, by ReplicaID, l *LastAnswer) {
 		return
 	}
 	if m.last != nil && l.QuorumID == m.last.ID && !sameMembers(l.Members, m.last.Members) {
-		return // Q2: an answer that never was
+		return // Q2: no lighthouse has told a second list under one id
 	}
 	cluster := l.Cluster
 	if cluster == "" {

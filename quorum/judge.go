@@ -5,7 +5,9 @@ import (
 	"time"
 )
 
-// judge weighs the witnesses against one replica.
+// judge weighs the witnesses against one replica (§6, Q7). Two kinds are enough at once:
+// each alone has a cause that is no death (a switch before the lighthouse; a link between
+// two members), both together hardly have.
 func (m *Machine) judge(now time.Time, r *replica) {
 	if r.lost {
 		return
@@ -14,7 +16,7 @@ func (m *Machine) judge(now time.Time, r *replica) {
 		m.supersede(now, r)
 	}
 	silence := now.Sub(r.seen)
-	if !m.witnessed(r) {
+	if !m.witnessed(r) { // torchft's clients have no stream and no probe: silence alone counts
 		if silence >= m.config.HeartbeatTimeout {
 			m.lose(now, r, fmt.Sprintf("silent for %v", silence))
 		}
@@ -27,6 +29,8 @@ func (m *Machine) judge(now time.Time, r *replica) {
 		m.lose(now, r, m.evidence(r, missed)) // two independent witnesses
 		return
 	case !now.Before(m.lostBy(r)) && !m.doubted(r):
+		// Nothing has spoken for it. While most are silent together it is the lighthouse's
+		// sight that is in doubt, and that alone makes none lost.
 		m.lose(now, r, m.evidence(r, missed)+", grace is over")
 		return
 	case (sight || len(r.accusers) > 0) && !r.suspect:
@@ -44,7 +48,10 @@ func (m *Machine) witnessed(r *replica) bool {
 	return m.client == KindSkerry || m.client == KindUnset && r.session
 }
 
-// lostBy is when a replica is lost if nothing speaks for it any more.
+// lostBy is when a replica is lost if nothing speaks for it any more: HeartbeatTimeout
+// after it was heard, or Grace after it became suspect, whichever is first; but where its
+// peers step with it, Grace after their newest ballot with it, however long that goes on.
+// (A member that only the lighthouse cannot see is not dead.)
 func (m *Machine) lostBy(r *replica) time.Time {
 	at := r.seen.Add(m.config.HeartbeatTimeout)
 	if r.suspect {
@@ -126,7 +133,9 @@ func (m *Machine) lose(now time.Time, r *replica, why string) {
 	}
 }
 
-// memberLost tells the other members that one of them is gone for good.
+// memberLost tells the other members that one of them is gone for good, and ends the
+// quorum (§3). They break its group and join at once: a link to a host that lost its power
+// would keep them in an op until a deadline (C7).
 func (m *Machine) memberLost(now time.Time, r *replica, why string) {
 	if !m.lostEnough() {
 		m.notify(Notice{

@@ -53,15 +53,16 @@ type Formed struct {
 	Delta *Delta `json:",omitempty"`
 }
 
-// NewLedger starts a job's ledger. Ids start above unixMs, Unix milliseconds by
+// NewLedger starts a job's ledger (§4.7). Ids start above unixMs, Unix milliseconds by
 // the caller's wall clock, so that a ledger that was lost does not repeat them.
 func NewLedger(cluster, job string, unixMs int64) Ledger {
 	return Ledger{Cluster: cluster, Job: job, HighestID: unixMs}
 }
 
-// ApplyFormed makes a decision so. It returns ErrFenced, and changes nothing,
-// for a command that does not follow the last quorum, is of an older term, or has a
-// delta upon another list; ErrInvalid for one that no machine makes.
+// ApplyFormed makes a decision so. It returns ErrFenced, and changes nothing, for a command
+// that does not follow the last quorum, is of an older term, or has a delta upon another
+// list; ErrInvalid for one that no machine makes. (Of two leaders that do not know of each
+// other one has decided upon facts that are over: two quorums of one id would be told, Q2.)
 func (l *Ledger) ApplyFormed(f Formed) error {
 	var id, round int64
 	if l.Last != nil {
@@ -105,7 +106,8 @@ func (l *Ledger) ApplyFormed(f Formed) error {
 	return nil
 }
 
-// recordSettled keeps C6: what was settled before stays as it was.
+// recordSettled keeps C6: what was settled before stays as it was. (A second word could
+// discard what members have rolled forward by the first.)
 func (l *Ledger) recordSettled(settled []Settlement) {
 	for _, s := range settled {
 		if s.Outcome == NothingToSettle || findSettled(l.Settled, s.Step, s.QuorumID) != nil {
@@ -202,7 +204,7 @@ func memberIDs(members []Member) []ReplicaID {
 	return ids
 }
 
-// sameMembers compares replica ids only, as torchft does: addresses and steps
+// sameMembers compares replica ids only (Q2), as torchft does: addresses and steps
 // are no reason for a new id.
 func sameMembers(a, b []Member) bool {
 	return slices.EqualFunc(a, b, func(x, y Member) bool { return x.ReplicaID == y.ReplicaID })

@@ -63,10 +63,13 @@ func (m *Machine) strike(now time.Time, x Accusation) {
 	if l == nil {
 		return
 	}
+	// Both ends of one break say so, and each more than once: it counts once in a quorum.
 	again := l.count(now, m.last.ID)
 	if x.Unreachable {
 		l.blocked[end], l.why = true, x.Evidence
 	}
+	// One break may be bad luck: the ends meet again (see above). The other cases are words
+	// about a break that has had its effect.
 	if apart := again && now.Before(l.until); apart || l.broke == 1 && !x.Unreachable || again && !x.Unreachable {
 		return
 	}
@@ -81,7 +84,8 @@ func (m *Machine) strike(now time.Time, x Accusation) {
 }
 
 // count notes that the link broke in a quorum, once, and says whether that was
-// known: the other end of it has said so, or it is the same word again.
+// known: the other end of it has said so, or it is the same word again. A link that has
+// held for ten minutes begins anew (§6): else two breaks of one week would part its ends.
 func (l *link) count(now time.Time, quorumID int64) (again bool) {
 	if l.id == quorumID {
 		return true
@@ -202,7 +206,9 @@ func (l *link) held(in *Quorum) bool {
 	return a && b
 }
 
-// keepsApart says that the ends of a link are not to be in one quorum.
+// keepsApart says that the ends of a link are not to be in one quorum. Where they are in
+// the last one though, because there were too few (Q6), and have not accused each other,
+// the link holds, and parting them would replace a quorum that is well (L3).
 func (m *Machine) keepsApart(now time.Time, l *link) bool {
 	return now.Before(l.until) && !l.held(m.last)
 }

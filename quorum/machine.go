@@ -82,6 +82,8 @@ func New(now time.Time, c Config, l Ledger) *Machine {
 		q := *l.Last
 		m.setLast(now, &q)
 	}
+	// A member that was evicted just before the change of leader: the others are still in a
+	// quorum with it.
 	for _, id := range l.Evicted {
 		if r := m.replicas[id]; r != nil {
 			r.evicted, r.lost, r.lostAt, r.lostWhy = true, true, now, "evicted"
@@ -207,7 +209,9 @@ func (m *Machine) forgetLost() {
 }
 
 // setLast makes q the last quorum and its members known. Members that this
-// machine has never heard of are presumed alive.
+// machine has never heard of are presumed alive (a new leader that took silence before
+// its time for death would put out a whole job). What was said of the quorum before, and
+// told about it, ends with it.
 func (m *Machine) setLast(now time.Time, q *Quorum) {
 	for _, r := range m.order {
 		if !r.member {
@@ -257,7 +261,8 @@ func (m *Machine) lastID() int64 {
 	return m.last.ID
 }
 
-// fall ends the last quorum: its window is open from now.
+// fall ends the last quorum (§3): its window is open from now. A quorum falls once, and the
+// first reason stays: later ones are mostly its consequences.
 func (m *Machine) fall(now time.Time, why string) {
 	if m.last == nil || m.fallen {
 		return

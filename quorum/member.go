@@ -5,8 +5,8 @@ import "slices"
 // This file and the ones beside it (member_*.go) are the member's half of the
 // protocol: what one rank holds, hears, says and does ([Rank]) and may claim of the
 // step under way ([Claim]), what a replica makes of its ranks' reports
-// ([MergeReports]) and of their votes ([Polls]). Managers, the simulator and the explorer drive these; none has
-// rules of its own.
+// ([MergeReports]) and of their votes ([Polls]). Managers, the simulator and the explorer
+// drive these; none has rules of its own.
 
 // RankReport is what one rank of a replica tells the replica's server when it
 // needs another quorum. The replica joins once every rank has reported.
@@ -37,7 +37,7 @@ type RankReport struct {
 // group rank. self is the replica as it describes itself: ids, addresses and
 // group world size; the rest comes from the reports.
 //
-// A wish of one rank to shrink is the replica's, and so is one rank's fall: its
+// What one rank says of shrinking is the replica's word, and so is one rank's fall: its
 // group is broken (else its siblings would ask, keep their groups, and wait in
 // them for a rank that is elsewhere). What all must agree to, every rank must
 // say: to take another's state at the start, and to heal before the collectives.
@@ -81,6 +81,8 @@ func MergeReports(self Member, reports []RankReport) (Join, error) {
 		j.Fact = mergeFact(j.Fact, r.Fact, rank)
 		j.Accusations = append(j.Accusations, r.Accusations...)
 	}
+	// Digests are those of a promise or a commit; of a step that was given up or refused they
+	// would be compared with none, and at step 0 there is no last one.
 	if j.Fact.Kind != Committed && j.Fact.Kind != Prepared {
 		j.Fact.Digests = nil
 	}
@@ -107,7 +109,9 @@ func mergeFact(all, one Fact, rank int) Fact {
 	return all
 }
 
-// weaker is the weaker of two claims.
+// weaker is the weaker of two claims. Refused is the weakest, for one rank that never gave
+// its ok ballot is enough to know that there was no commit; then gave-up, which knows
+// nothing.
 func weaker(a, b FactKind) FactKind {
 	order := []FactKind{Committed, Prepared, NoFact, GaveUp, Refused}
 	return order[max(slices.Index(order, a), slices.Index(order, b))]

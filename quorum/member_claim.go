@@ -36,6 +36,7 @@ func (c *Claim) Judged(v Verdict, step, quorumID int64, groupRank int, digest Di
 	if c.fact.Kind == Prepared {
 		c.fact.Digests[0] = digest
 	}
+	// §3.1: an all-yes, seen by another; only the same digest is the same step (C1).
 	if v.Vote == VotePrepared && c.toldOf(step, quorumID, groupRank, digest) {
 		v.Vote, v.Reason = VoteYes, "a member committed it"
 	}
@@ -72,8 +73,8 @@ func (c *Claim) Refuse() {
 	}
 }
 
-// GiveUp takes a promise back whose outcome this rank does not wait for. It is
-// not a refusal: others may have committed.
+// GiveUp takes a promise back whose outcome this rank does not wait for (§2.6). It is
+// not a refusal: others may have committed (execution 3 of §10).
 func (c *Claim) GiveUp() {
 	if c.fact.Kind == Prepared {
 		c.fact.Kind, c.fact.Digests = GaveUp, nil

@@ -180,8 +180,8 @@ func (at *poll) decide(must bool) {
 	}
 	switch {
 	case missing && !must:
-		return
-	case missing && no:
+		return // its call may come yet (§2.5)
+	case missing && no: // C2: one no is enough, whatever the missing rank saw
 		at.result = TallyResult{Outcome: TallyAbort, ChangeWanted: wanted}
 	case missing:
 		at.result = TallyResult{Outcome: TallyPrepared, ChangeWanted: wanted}

@@ -32,8 +32,8 @@ type Rank struct {
 	standing   bool  // quorum has not fallen
 	ready      bool  // its group is configured
 	everReady  bool  // a StartQuorum has ended well
-	wish       need  // for another quorum
-	answered   bool  // the wish has its answer, whose group is not ready yet
+	need       need  // of another quorum
+	answered   bool  // the need has its answer, whose group is not ready yet
 	behind     bool  // the state is not that of the quorum
 	outside    bool  // it is by now, but the quorum does not count on it
 	differs    bool  // nor that of the others at its position: the ballots said so
@@ -138,7 +138,7 @@ func (r *Rank) Grouped() bool { return r.standing && r.ready }
 // Usable says that a step can run: the quorum stands, its group is configured, and
 // this rank does not want another one. A rank that asks runs none: were it to begin
 // one, the answer to its ask would take its group away in the middle of it.
-func (r *Rank) Usable() bool { return r.Grouped() && r.wish == needNothing }
+func (r *Rank) Usable() bool { return r.Grouped() && r.need == needNothing }
 
 // Behind says that this rank's state is not that of its quorum.
 func (r *Rank) Behind() bool { return r.behind }

@@ -18,12 +18,12 @@ func (r *Rank) Fall(id int64) bool {
 	return true
 }
 
-// fallen notes that the quorum is no more. A wish for another one goes on as a
+// fallen notes that the quorum is no more. A need of another one goes on as a
 // fall: as an ask it would end nothing, and wait for members that know of none.
 func (r *Rank) fallen() {
 	r.standing, r.answered = false, false
-	if r.wish != needNothing {
-		r.wish = needFall
+	if r.need != needNothing {
+		r.need = needFall
 	}
 }
 
@@ -42,8 +42,9 @@ const (
 // Hear takes in a notice.
 //
 // One about a newer quorum than this rank's is about an answer that is on its way
-// through this process: it overtook the answer, which came first. It is kept, and
-// Take hands it out.
+// through this process (PROTOCOL §3.1): it overtook the answer, which came first. It is
+// kept, and Take hands it out. (Dropped, a fall would leave this rank in a group that all
+// others have left.) One about an older quorum is old news.
 func (r *Rank) Hear(n Notice) Heard {
 	switch n.Kind {
 	case NoticeFallen, NoticeLost, NoticeWanted, NoticeSibling:
@@ -60,6 +61,7 @@ func (r *Rank) Hear(n Notice) Heard {
 	case !r.In(n.QuorumID):
 		return HeardNothing
 	case n.Kind != NoticeWanted:
+		// What the joiner committed may make up for ballots that this rank misses (§3.1).
 		r.claim.Tell(n.Fact)
 		return HeardFall
 	case !r.standing || r.wanted != "":
@@ -100,8 +102,9 @@ func (r *Rank) HearAgain() {
 // because those who take part are too few, or because a step has failed: they may be
 // too few for others. Else each newcomer would cost a change in the middle of the step
 // in which it came. (Others wanted eight, of whom six took part and three had healed.
-// These asked for no more than one, and waited for the commit that the others refused.) One that drains stays only until
-// another holds its state, so it wants the others to go on without it.
+// These asked for no more than one, and waited for the commit that the others refused.)
+// One that drains stays only until another holds its state, so it wants the others to go
+// on without it.
 func (r *Rank) raise() {
 	a := r.assign
 	due := r.position != a.Max || r.TooFew() || r.failures > 0

@@ -14,7 +14,7 @@ import (
 //
 //	rank [ranks=2] [min=2] [fixed=1] [every]     a rank that has just started
 //	begin, issue, fail, close, share             its attempt
-//	need, ask, unanswered, again, drain          its wish
+//	need, ask, unanswered, again, drain          its need of another quorum
 //	answer Q.ROUND [of=(a,b)] [at=(4@6,4@6)] [count=(a,b)] [forward=11] [void=N]
 //	ready                                        the group is configured
 //	heal 5@7
@@ -108,7 +108,7 @@ func (s *memberScript) state() string {
 		is   bool
 	}{
 		{"stands", r.Standing()}, {"usable", r.Usable()}, {"behind", r.Behind()}, {"prepared", r.Prepared()},
-		{"asks", r.Asks()}, {"falls", r.Wishes() && !r.Asks()}, {"due", r.Due()},
+		{"asks", r.Asks()}, {"falls", r.Needs() && !r.Asks()}, {"due", r.Due()},
 	} {
 		if f.is {
 			text += ", " + f.what

@@ -10,7 +10,7 @@ type Taken struct {
 	Void    bool    // the open attempt is void: it has failed
 	Shared  *Shares // that the open attempt was told, and which are others now: it has failed
 	// Wrong says that the lighthouse counts on a state that this rank does not
-	// hold: the answer is not used, and the next wish is a fall.
+	// hold: the answer is not used, and the next join is a fall.
 	Wrong bool
 	Fell  bool     // this rank fell from that quorum: the answer is not used either
 	Left  bool     // this replica is no member: it has drained
@@ -43,6 +43,8 @@ func (r *Rank) Take(as ReplicaID, q *Quorum, void uint64) (Taken, error) {
 	}
 	r.lost = void
 	t.Fresh = r.quorum == nil || r.quorum.ID != q.ID || r.quorum.Cluster != q.Cluster
+	// §4.4: a rank that was told of the fall before the answer does not use it. (Its group of
+	// that id is broken, and the others have left theirs, or will.)
 	if t.Fell = !t.Fresh && !r.standing; t.Fell {
 		return t, nil
 	}
@@ -51,7 +53,7 @@ func (r *Rank) Take(as ReplicaID, q *Quorum, void uint64) (Taken, error) {
 	r.standing, r.answered, r.behind, r.outside = true, true, a.Heal, false
 	r.muted = false
 	r.differs = r.differs && a.Heal // else its state is all that is left
-	r.accusations = nil
+	r.accusations = nil             // they were of the members of the quorum before, and are told
 	r.claim.Clear()
 	if t.Fresh {
 		r.wanted = "" // it was wanted of the quorum before
@@ -62,6 +64,8 @@ func (r *Rank) Take(as ReplicaID, q *Quorum, void uint64) (Taken, error) {
 		r.attempt.late = r.attempt.open && r.attempt.failed
 	}
 	t.Shared = r.sharedOut()
+	// C1: this rank gave its promise up, and the answer rolled the step forward; its
+	// gradients are gone. Without a heal it would train on from the step before.
 	if !a.Heal && a.Position != r.position {
 		t.Wrong = true
 		r.fallen()

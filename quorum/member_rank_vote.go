@@ -1,7 +1,7 @@
 package quorum
 
-// This file is the end of an attempt: the ballot, the vote, and what the tally's
-// word means.
+// This file is the end of an attempt (PROTOCOL §2.3 to §2.6): the ballot, the vote, and
+// what the tally's word means.
 
 // newVote is a vote on the step under way that says no, unless it was promised.
 func (r *Rank) newVote() RankVote {
@@ -160,7 +160,7 @@ func (r *Rank) Voted() { r.attempt.voted = true }
 // Resolution is what became of an attempt at one rank.
 type Resolution struct {
 	Commit  bool // the optimizer may step
-	Awaits  bool // only the settlement tells: fall, wish for the next quorum, wait
+	Awaits  bool // only the settlement tells: fall, need the next quorum, wait
 	Stands  bool // the quorum goes on
 	Wanted  bool // all ask for a change
 	Void    bool // nobody but this replica knows of the attempt
@@ -184,9 +184,10 @@ func (r *Rank) Resolve(t TallyResult, v RankVote) Resolution {
 		r.commit(v.Digest)
 		out.Commit, out.Counts = true, false
 	case TallyPrepared:
+		// §2.6: another member may have seen all ballots, and committed (C5).
 		out.Awaits, out.Stands = r.claim.Prepared(), v.Void
 	case TallyAbort:
-		r.claim.Refuse()
+		r.claim.Refuse() // C2: a rank of this replica gave no promise, so none committed
 		out.Sibling = v.Vote == VoteYes
 	case TallyBehind:
 		out.Wanted = true
@@ -258,6 +259,7 @@ func (r *Rank) End(v Resolution) Ended {
 		}
 	}
 	r.attempt.open = false
+	// Muted, it asks for nothing until the lighthouse is heard again: see Unanswered.
 	if !v.Commit && !r.muted || v.Commit && e.Step == r.assign.Max.Step+1 {
 		r.raise() // the first commit in this quorum, or none
 	}

@@ -81,7 +81,9 @@ func (o *oddity) differFrom(id ReplicaID, quorumID int64) bool {
 	return true
 }
 
-// complain takes an accusation that says nothing about a death.
+// complain takes an accusation that says nothing about a death (§6a). One of a replica
+// against itself counts at once, once in a quorum; of one against another it has to be
+// found which of the two is odd.
 func (m *Machine) complain(now time.Time, a Accusation) {
 	m.refusals = slices.DeleteFunc(m.refusals, func(f refusal) bool { return now.Sub(f.until) >= refusedForgotten })
 	if a.Kind == AccusedOdd {
@@ -98,10 +100,13 @@ func (m *Machine) complain(now time.Time, a Accusation) {
 	f.broke, f.broken = f.broke+1, a.QuorumID
 	switch {
 	case a.Kind == AccusedDiffers && !f.differs:
-		// It heals, and that may be all. It is remembered, for it may be of those
-		// that differ again: commits in between do not speak for it.
+		// §2.7: it heals, and that may be all, a flipped bit. It is remembered, for it may be
+		// of those that differ again: commits in between do not speak for it, each time
+		// costs the others a discarded step.
 		f.differs = true
 	case a.Kind == AccusedDiffers, f.times > 0, f.broke >= 2:
+		// Once is bad luck, or another one's fault; from the second time on it is a rule, and
+		// after each hold-off one quorum tells whether it still holds.
 		m.refuse(now, culprit, f, a)
 	}
 }
@@ -119,7 +124,8 @@ func (m *Machine) note(a Accusation) {
 // before, then the newcomer, then the larger id.
 //
 // (Were numbers to go first, a crowd of newcomers of another version would be in
-// the right against those who train, again and again, and these be refused.)
+// the right against those who train, again and again, and these be refused. Merit is the
+// job's own: what it has committed, it committed with these collectives.)
 func (m *Machine) oddOne(a, b *replica) *replica {
 	times := func(r *replica) int {
 		if f := m.refusalOf(r.id); f != nil {
@@ -193,7 +199,8 @@ func (m *Machine) remember(now time.Time, r *replica) *refusal {
 	return &m.refusals[at]
 }
 
-// refuse keeps a replica out for a while.
+// refuse keeps a replica out for a while that doubles (L1): what it costs the others falls
+// off, and one that was mended comes back by itself.
 func (m *Machine) refuse(now time.Time, r *replica, f *refusal, a Accusation) {
 	if now.Before(f.until) {
 		return
@@ -240,7 +247,7 @@ func (m *Machine) noteCommit(r *replica) {
 		return
 	}
 	r.odd.proven = true
-	if r.odd.broken != m.last.ID {
+	if r.odd.broken != m.last.ID { // it called what the others of this quorum called
 		r.odd.differed = nil
 	}
 	if f := m.refusalOf(r.id); f != nil && f.broken != m.last.ID {
@@ -260,10 +267,10 @@ func (m *Machine) committedNothing(q *Quorum) bool {
 }
 
 // pauseAfter is how long after its fall the n-th quorum in a row that committed
-// nothing is followed.
+// nothing is followed (§6a).
 func pauseAfter(n int) time.Duration {
 	if n < 2 {
-		return 0
+		return 0 // most failures are over with the quorum: recovery is not delayed
 	}
 	return doubled(PauseFirst, PauseMax, n-2)
 }

@@ -15,7 +15,8 @@ const (
 	paceLeast = 5
 )
 
-// pace is how long steps take, as their commits show. The zero value knows
+// pace is how long steps take, as their commits show: where one takes minutes, StuckAfter
+// alone would call its members stuck in the middle of it (§6, L3). The zero value knows
 // nothing. It is copied by value.
 type pace struct {
 	highest int64

@@ -56,10 +56,10 @@ func ParityBound(every int, total int64) int64 {
 // Two that differ are a no whatever else came: a commit needs all ballots, so
 // whoever might have committed saw the same two. The quorum stands until all have
 // asked for the next, as after any no for which every ballot came. (Were it to fall,
-// the first who judges would break the group under who still waits for a ballot; and
-// that may be, each time anew, the one that has to learn that it differs.) Names are given only where all
-// ballots came, for then all members give the same ones: who is not of the strict
-// majority, and without one who differs from the first. (With two replicas nobody
+// the first that judges would break the group of those that still wait for a ballot; and
+// that may be, each time anew, the one that has to learn that it differs.) Names are given
+// only where all ballots came, for then all members give the same ones: those not of the
+// strict majority, and without one those that differ from the first. (With two replicas nobody
 // can know which is right. That both go on from one state is what counts.)
 func judgeStates(me *Ballot, ballots []*Ballot, v *Verdict) (differ bool) {
 	var told []int
@@ -74,7 +74,7 @@ func judgeStates(me *Ballot, ballots []*Ballot, v *Verdict) (differ bool) {
 	case same(told, state):
 		return false
 	case len(v.Missing) > 0:
-		return true
+		return true // a no, and no names: others may have seen other ballots
 	}
 	v.Differ = oddRanks(told, state)
 	if v.Majority = len(v.Differ) > 0; v.Majority {

@@ -14,7 +14,8 @@ type watch struct {
 	latest  uint64
 }
 
-// sendProbe asks the suspect to speak, and some of its peers to bear witness.
+// sendProbe asks the suspect to speak, and some of its peers to bear witness (§6). Each
+// suspicion has a probe of its own: an answer to an earlier one was given before it.
 func (m *Machine) sendProbe(r *replica) {
 	m.probes++
 	r.probe = m.probes

@@ -17,7 +17,7 @@ type replica struct {
 	seen     time.Time
 	joined   bool        // has joined in this session
 	donors   []ReplicaID // that it was told to copy from before it joins; not written again
-	called   int64       // the quorum that it was told has fallen, before it joined: see call
+	called   int64       // the quorum that it was told has fallen, before it joined: see callCopiers
 	wants    time.Time   // since when it has wanted to be in a quorum, whether its join waits just now or not; zero: it has been answered
 	draining bool
 	evicted  bool
@@ -86,13 +86,15 @@ func (r *replica) alive() bool {
 	return !r.lost && !r.draining && !r.evicted && !r.stuck && !r.away
 }
 
-// live is PROTOCOL §1's word.
+// live is PROTOCOL §1's word: these are waited for, and counted by the majority (Q5). One
+// that merely beats is not: a crowd of idle processes would stop the job.
 func (r *replica) live() bool {
 	return r.alive() && (r.member || r.joined)
 }
 
-// present says that the replica can speak for itself: alive, or draining, and
-// its join waits.
+// present says that the replica can speak for itself: its join waits, and it is not
+// gone. One that drains, is stuck or away can be in no next quorum, but its fact counts
+// in the settlement (§5).
 func (r *replica) present() bool {
 	return r.join != nil && !r.lost && !r.evicted
 }
@@ -107,7 +109,7 @@ func (r *replica) candidate() bool {
 }
 
 // outgoing says that a replica drains, is in the last quorum no more, and waits
-// for an answer: it joined while it was still a member.
+// for an answer: it joined while it was still a member. (Unanswered it would serve on.)
 func (r *replica) outgoing() bool {
 	return r.draining && !r.member && r.present()
 }

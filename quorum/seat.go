@@ -61,7 +61,7 @@ func (q *Quorum) seatOf(rank int) Seat {
 	return Seat{q.ID, rank}
 }
 
-// seat gives q's members their seats. Only members of a large quorum are told them.
+// seat gives q's members their seats (§4.3). Only members of a large quorum are told them.
 // One that comes back has the one that it had, which is nobody else's.
 func (m *Machine) seat(q *Quorum) {
 	if len(q.Members) <= MaxListed {
@@ -102,7 +102,8 @@ func (m *Machine) setSeats() {
 	}
 }
 
-// tellsSeat takes a member's word on where it stands.
+// tellsSeat takes a member's word on where it stands: the first one counts, and one seat is
+// one replica's. (An accusation by a name that is two replicas' would put out the wrong one.)
 func (m *Machine) tellsSeat(r *replica, s Seat) {
 	if s == (Seat{}) || r.seat != (Seat{}) || m.seats[s] != "" {
 		return
@@ -117,7 +118,8 @@ func (m *Machine) tellsSeat(r *replica, s Seat) {
 }
 
 // tellable says that the answer of the last quorum can be told again: all members
-// are known, and their seats if they were told any.
+// are known, and their seats if they were told any. Else it would be another list under
+// one id (Q2).
 func (m *Machine) tellable() bool { return m.absent == 0 && m.unseated == 0 }
 
 // resolveName is the replica that a member calls id: the one of that id, or at the seat

@@ -24,7 +24,8 @@ type memberClaim struct {
 
 // settle finds what became of the steps under way (PROTOCOL §4.2, §4.6). The
 // contested quorum is the one that the facts name: the last one, or an older one
-// that its members went on in because nobody had the last answer.
+// that its members went on in because none had the last answer (execution 4 of §10:
+// settled by the ledger's last quorum alone, their step would be lost).
 func (m *Machine) settle() settling {
 	var s settling
 	if m.last == nil {
@@ -37,10 +38,10 @@ func (m *Machine) settle() settling {
 		}
 		id := m.ranIn(r)
 		if id == 0 || slices.Contains(seen, id) || m.closed(id) {
-			continue
+			continue // a newcomer; or settled, in this look or in the ledger (C6)
 		}
 		members := m.last.Members
-		if id != m.last.ID {
+		if id != m.last.ID { // only those who were in it know its list
 			members = m.listOf(r.join.Last)
 		}
 		if len(members) == 0 {
@@ -65,15 +66,17 @@ func (m *Machine) ranIn(r *replica) int64 {
 }
 
 // closed says that a contested step of that quorum, or of a later one, was
-// settled: some member left it for good, so nothing happened in it since.
+// settled: some member left it for good, so nothing happened in it since. One that was
+// only stood upon (Standing) closes nothing: later steps of its quorum may be contested.
 func (m *Machine) closed(id int64) bool {
 	return slices.ContainsFunc(m.ledger.Settled, func(s Settlement) bool {
 		return s.QuorumID >= id && !s.Standing
 	})
 }
 
-// awaitAnyone: no member of the last quorum is here. Those who live may have
-// committed.
+// awaitAnyone: no member of the last quorum is here (§4.2). Those who live may have
+// committed, and of the joiners none knows. A stuck one is not waited for: it may never
+// join (L1).
 func (m *Machine) awaitAnyone(s *settling) {
 	for _, r := range m.order {
 		if r.member && !r.present() && !r.lost && !r.evicted && !r.stuck {
@@ -85,38 +88,46 @@ func (m *Machine) awaitAnyone(s *settling) {
 
 // settleQuorum settles one quorum's contested step.
 func (m *Machine) settleQuorum(s *settling, id int64, members []Member) {
-	stances, absent := m.memberClaims(id, members)
-	if !underWay(stances) {
-		m.settleStanding(s, id, stances)
+	claims, absent := m.memberClaims(id, members)
+	// All asked: nothing was cut short, and a discard of a step that none began would be
+	// wrong as soon as they go on in a higher round (execution 5 of §10).
+	if !underWay(claims) {
+		m.settleStanding(s, id, claims)
 		return
 	}
-	base, ok := contestedBase(stances)
-	if !ok {
+	base, ok := contestedBase(claims)
+	if !ok { // none that is here had the step under way: those who had are waited for
 		s.wait = append(s.wait, absent...)
 		s.step, s.quorumID = highest(m.last.Cluster, members).Step+1, id
 		return
 	}
-	w := weigh(stances, base.Step+1, id)
+	w := weigh(claims, base.Step+1, id)
 	out := Settlement{Outcome: Discard, Step: base.Step + 1, QuorumID: id}
 	before := findSettled(m.ledger.Settled, out.Step, id)
 	switch {
+	// The rows of §4.6, in their order.
 	case before != nil: // C6: a member that stood on it has moved on since
 		out = *before
 		out.Standing = false
-	case w.committed > 0:
+	case w.committed > 0: // C5: whatever the others say
 		out.Outcome, out.Digests = Forward, w.digests
 	case w.refused == 0 && w.prepared > 0 && !w.differ:
+		// Execution 2 of §10: a member that committed, and is dead, may have given its
+		// state to others before. Done again the step would have other bytes (C1).
 		out.Outcome, out.Digests = Forward, w.digests
 	case w.refused == 0 && w.prepared == 0 && len(absent) > 0:
+		// All who are here gave up, or were behind: only those who are not here can know.
 		s.wait, s.step, s.quorumID = append(s.wait, absent...), out.Step, id
 		return
 	}
+	// A refusal, or two digests, are the word of one that it was committed nowhere (§2):
+	// the step is discarded, and those who were prepared need not wait for the absent.
 	if w.committed > 0 && w.differ {
 		s.notes = append(s.notes, fmt.Sprintf("step %d of quorum %d: %s", out.Step, id, "members committed different digests"))
 	}
-	// The step below it was committed by whoever stands on it: a member that
-	// comes later, prepared for that one, is told so.
-	m.recordStanding(s, base, id, baseDigests(stances, base))
+	// C5: the step below it was committed by the members that stand on it. One that
+	// comes later, prepared for that one, is told so, though they have moved on.
+	m.recordStanding(s, base, id, baseDigests(claims, base))
 	s.list = append(s.list, out)
 	if s.headline.Outcome != Forward || out.Outcome == Forward {
 		s.headline = out
@@ -124,12 +135,12 @@ func (m *Machine) settleQuorum(s *settling, id int64, members []Member) {
 }
 
 // settleStanding: the members only asked. Nothing is contested, but what they
-// stand on was committed, and is recorded before they move on: else a member
+// stand on was committed, and is recorded before they move on (§4.6): else a member
 // that is prepared for it, and comes when they are gone, would be told to discard
-// it (C5). If the id stays, build drops this.
-func (m *Machine) settleStanding(s *settling, id int64, stances []memberClaim) {
+// it (C5; execution 6 of §10). If the id stays, build drops this.
+func (m *Machine) settleStanding(s *settling, id int64, claims []memberClaim) {
 	var top memberClaim
-	for _, st := range stances {
+	for _, st := range claims {
 		if p := st.r.join.Member.Position; p.QuorumID == id && (top.r == nil || p.Step > top.r.join.Member.Position.Step) {
 			top = st
 		}
@@ -158,7 +169,7 @@ func (m *Machine) memberClaims(id int64, members []Member) ([]memberClaim, []Rep
 			continue
 		}
 		if !r.present() {
-			if !r.stuck {
+			if !r.stuck { // L1: one that hangs is not waited for
 				absent = append(absent, r.id)
 			}
 			continue
@@ -166,16 +177,17 @@ func (m *Machine) memberClaims(id int64, members []Member) ([]memberClaim, []Rep
 		w := r.join
 		p := w.Member.Position
 		about := w.Fact.QuorumID == id && w.Fact.Step == p.Step+1
-		claims := about && (w.Fact.Kind == Prepared || w.Fact.Kind == Committed)
+		promised := about && (w.Fact.Kind == Prepared || w.Fact.Kind == Committed)
 		silent := w.Fact.Kind == NoFact || w.Fact.Kind == GaveUp
 		top, heals := plan.max, plan.heals(rank)
 		if part := w.Last.partOf(id); part != nil {
 			top, heals = part.Max, part.Heal // the list may lack those at the top
 		}
 		st := memberClaim{r: r, moved: w.Last.ref().id > id || p.QuorumID > id}
-		// A member that had to heal and did not is behind, and does not lower
-		// the contested step: others committed over its head.
-		st.upToDate = !st.moved && !w.Member.Torn && (p.QuorumID == id || claims || p == top && !(heals && silent))
+		// §4.2: a member that had to heal and did not is behind, and does not lower the
+		// contested step: others committed without it (execution 3 of §10). Torn, it says
+		// what one of its ranks knows (§5).
+		st.upToDate = !st.moved && !w.Member.Torn && (p.QuorumID == id || promised || p == top && !(heals && silent))
 		out = append(out, st)
 	}
 	return out, absent
@@ -184,17 +196,19 @@ func (m *Machine) memberClaims(id int64, members []Member) ([]memberClaim, []Rep
 // underWay says that a member's quorum fell, so that a step may have been cut
 // short. Where all only asked there is none, whatever they say (a member that
 // could not heal says gave-up): they go on in the same quorum.
-func underWay(stances []memberClaim) bool {
-	return slices.ContainsFunc(stances, func(s memberClaim) bool { return s.r.join.Kind != JoinAsk })
+func underWay(claims []memberClaim) bool {
+	return slices.ContainsFunc(claims, func(s memberClaim) bool { return s.r.join.Kind != JoinAsk })
 }
 
 // contestedBase is the lowest position among the members that had the step under
-// way; a member is at most one ahead of it.
-func contestedBase(stances []memberClaim) (Position, bool) {
+// way; a member is at most one ahead of it, for a step takes the ballots of all (§4.2).
+// The highest would settle the step that no other has begun, and leave the one open that
+// some are prepared for.
+func contestedBase(claims []memberClaim) (Position, bool) {
 	var base Position
 	var top int64
 	found := false
-	for _, s := range stances {
+	for _, s := range claims {
 		if s.upToDate {
 			top = max(top, s.r.join.Member.Position.Step)
 			found = true
@@ -204,7 +218,7 @@ func contestedBase(stances []memberClaim) (Position, bool) {
 		return base, false
 	}
 	found = false
-	for _, s := range stances {
+	for _, s := range claims {
 		p := s.r.join.Member.Position
 		if s.upToDate && p.Step >= top-1 && (!found || p.Compare(base) < 0) {
 			base, found = p, true
@@ -220,11 +234,13 @@ type weight struct {
 	differ                       bool
 }
 
-// weigh counts the facts about (step, id). A commit outweighs everything; its
-// digests replace those of prepared members.
-func weigh(stances []memberClaim, step, id int64) weight {
+// weigh counts the facts about (step, id), as the table of §1 weighs them. A commit
+// outweighs everything; its digests replace those of prepared members, of whom one that
+// reduced other bytes heals (§4.6). Gave-up is no case: it may be a commit's or a
+// refusal's.
+func weigh(claims []memberClaim, step, id int64) weight {
 	var w weight
-	for _, s := range stances {
+	for _, s := range claims {
 		kind, digests := s.fact(step, id)
 		switch kind {
 		case Committed:
@@ -257,23 +273,25 @@ func (s memberClaim) fact(step, id int64) (FactKind, []Digest) {
 	f, p := join.Fact, join.Member.Position
 	switch {
 	case join.Member.Torn:
-		return NoFact, nil // some rank's word, not the replica's
+		return NoFact, nil // §5: some rank's word, not the replica's
 	case p.Step == step && p.QuorumID == id:
 		return Committed, join.LastDigests
 	case s.moved:
+		// It is in a later quorum, and left this one without a word of the step: it keeps no
+		// promise about it.
 		return Refused, nil
 	case f.Step == step && f.QuorumID == id && f.Kind != NoFact:
 		return f.Kind, f.Digests
 	case s.upToDate:
-		return Refused, nil
+		return Refused, nil // without its ok ballot there was no commit
 	}
-	return NoFact, nil
+	return NoFact, nil // behind: the others did not need its ballot's ok, see Ballot.ok
 }
 
 // baseDigests are those of the step that the contested one stands on, if a
 // member on it tells them.
-func baseDigests(stances []memberClaim, base Position) []Digest {
-	for _, s := range stances {
+func baseDigests(claims []memberClaim, base Position) []Digest {
+	for _, s := range claims {
 		if s.upToDate && s.r.join.Member.Position == base && len(s.r.join.LastDigests) > 0 {
 			return s.r.join.LastDigests
 		}
@@ -293,6 +311,8 @@ func (m *Machine) positionAfter(r *replica, now []Settlement) Position {
 	if r.join.Member.Torn || f.Kind != Prepared && f.Kind != Committed || f.Step != p.Step+1 {
 		return p
 	}
+	// Other digests than those that were settled are other bytes (C1): it stays below, and
+	// heals.
 	s := m.outcome(f.Step, f.QuorumID, now)
 	if s == nil || s.Outcome != Forward || !slices.Equal(s.Digests, f.Digests) {
 		return p

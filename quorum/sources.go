@@ -8,7 +8,7 @@ import (
 // MaxSources bounds the peers of Sources.
 const MaxSources = 8
 
-// Sources is where a replica can have most of a state from before it joins: the
+// Sources is where a replica can have most of a state from before it joins (§5): the
 // members of a quorum that stands without it. The members go on meanwhile, so
 // what comes is of several steps; the quorum that it joins then says of which
 // position the state must be, and only the difference holds anybody up.
@@ -25,7 +25,7 @@ type Sources struct {
 //
 // Members that had to heal in the quorum, and have not committed since, are none.
 // Each asker begins at another member. Whoever has not joined is called when the
-// quorum has fallen and none follows for a heartbeat timeout: see call.
+// quorum has fallen and none follows for a heartbeat timeout: see callCopiers.
 func (m *Machine) Sources(now time.Time, id ReplicaID, own Position) Sources {
 	m.Advance(now)
 	r := m.replicas[id]
@@ -42,6 +42,7 @@ func (m *Machine) Sources(now time.Time, id ReplicaID, own Position) Sources {
 		if o == nil || !o.alive() {
 			continue
 		}
+		// One that has to heal, or is behind, would give what is to be healed (C1).
 		if c := orderPositions(cluster, o.position, least); c < 0 || c == 0 && plan.heals(rank) {
 			continue
 		}
@@ -87,7 +88,8 @@ func (m *Machine) callOrphans() {
 	}
 }
 
-// callAt is when those who have not joined are called; zero: never.
+// callAt is when those who have not joined are called; zero: never. Within a heartbeat
+// timeout the next quorum mostly follows, and they copy on.
 func (m *Machine) callAt() time.Time {
 	if !m.fallen || !slices.ContainsFunc(m.order, m.callable) {
 		return time.Time{}

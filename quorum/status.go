@@ -123,6 +123,7 @@ func (m *Machine) replicaStatus(now time.Time, r *replica, plan healPlan) Replic
 	return s
 }
 
+// state is the gravest thing that is so of a replica.
 func (m *Machine) state(r *replica) ReplicaState {
 	switch {
 	case r.evicted:

@@ -88,7 +88,8 @@ func (m *Machine) outsideAt() time.Time {
 	return later(later(m.waits.moved, m.formed), m.waits.out).Add(outsideFactor * m.stuckAfter())
 }
 
-// judgeOutside ends a quorum in which nothing has moved for very long.
+// judgeOutside ends a quorum in which nothing has moved for very long (L1), by no name:
+// it is not known who hangs. Those that live join, and who does not is stuck then.
 func (m *Machine) judgeOutside(now time.Time) {
 	if at := m.outsideAt(); at.IsZero() || now.Before(at) {
 		return
@@ -120,25 +121,28 @@ func (m *Machine) judgeProgress(now time.Time, r *replica) {
 	m.event(EventStuck, r.id, r.stuckWhy)
 	switch {
 	case m.config.EvictStuck && (r.member || r.joined) && r.waitsAt.IsZero():
+		// None that waits: it waits for another one that hangs. (EvictStuck put out the
+		// healthy together with the one that hung.)
 		m.evict(now, r, "stuck")
 	case r.member && !m.fallen:
+		// It is told too: a trainer that wakes up later would go on in a quorum without others.
 		m.memberLost(now, r, "is stuck: "+r.stuckWhy)
 		m.tellFallen(r)
 	}
 }
 
-// mayBeStuck: a replica that waits for us is not stuck, nor is one for which
-// nobody waits.
+// mayBeStuck: a replica that waits for us is not stuck, nor is one for which none waits:
+// where all compute, none is stuck, however long a step takes (L3).
 func (m *Machine) mayBeStuck(r *replica) bool {
 	switch {
 	case m.config.StuckAfter == 0 || !r.session || r.join != nil || r.evicted:
 		return false
 	case m.last == nil || m.fallen:
-		return true
+		return true // no quorum stands: the others wait for its join
 	case r.member:
 		return r.waitsAt.IsZero() && !m.waits.since.IsZero()
 	}
-	return r.beat.Phase != PhaseIdle
+	return r.beat.Phase != PhaseIdle // outside, and busy with something that does not move
 }
 
 // stuckAt is when a replica that does nothing is stuck: not before somebody has

@@ -91,8 +91,9 @@ func NewTally(groupWorldSize int) *Tally {
 	return &Tally{size: groupWorldSize}
 }
 
-// Vote counts v. A rank that repeats its vote is fine; one that changes it is
-// not, for its siblings may have been told (C3).
+// Vote counts v. A rank that repeats its vote is fine (its call broke); one that changes
+// it is not, for its siblings may have been told (C3): one would commit by the first
+// vote, another discard by the second.
 //
 // Errors: ErrStaleVote for an older quorum, round or step; ErrInvalid.
 func (t *Tally) Vote(v RankVote) error {
@@ -165,7 +166,9 @@ func (t *Tally) count() {
 	t.result = r
 }
 
-// worse combines an outcome with one more vote: no, behind, prepared, yes.
+// worse combines an outcome with one more vote: no, behind, prepared, yes (§2.5). A no comes
+// first, for beside it no member can have committed. Behind comes before prepared: its
+// rank has not healed, so this replica cannot roll the step forward whatever is settled.
 func worse(o TallyOutcome, v Vote) TallyOutcome {
 	switch {
 	case o == TallyAbort || v == VoteNo:

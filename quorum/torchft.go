@@ -8,8 +8,9 @@ import (
 )
 
 // This file is torchft's quorum_compute (its src/lighthouse.rs), for torchft's
-// own clients, with what we mend: shrink-only never goes below MinReplicas nor to nobody (Q3), a decision
-// is never repeated for nobody, and a drained replica is left out.
+// own clients (PROTOCOL §4.8, last paragraph), with what we mend: shrink-only never goes
+// below MinReplicas nor to an empty quorum (Q3), no decision is repeated that answers no
+// join, and a drained replica is left out.
 
 // turnout is what the rules of torchft count.
 type turnout struct {
@@ -69,6 +70,7 @@ func (m *Machine) decideTorchft(now time.Time) Decision {
 	if len(candidates) < m.config.MinReplicas {
 		return refuse(ReasonTooFew, "%d of at least %d", len(candidates), m.config.MinReplicas)
 	}
+	// torchft's fast quorum: its members join every step, and would wait for each newcomer.
 	if t.lastHere {
 		return m.buildTorchft(Reason{ReasonFast, "the whole last quorum is here " + t.meta()}, candidates)
 	}
@@ -84,7 +86,7 @@ func (m *Machine) decideTorchft(now time.Time) Decision {
 	if len(t.missing) == 0 { // Q8
 		return m.buildTorchft(Reason{ReasonAll, "all healthy replicas are here " + t.meta()}, candidates)
 	}
-	if now.Before(t.first.Add(m.config.JoinTimeout)) {
+	if now.Before(t.first.Add(m.config.JoinTimeout)) { // Q6, from the first join on, as torchft counts
 		return refuse(ReasonStragglers, "not joined yet: %s", nameIDs(t.missing))
 	}
 	return m.buildTorchft(Reason{ReasonTimeout, "without " + nameIDs(t.missing) + " " + t.meta()}, candidates)

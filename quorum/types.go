@@ -116,7 +116,7 @@ type LastAnswer struct {
 	Part *AnswerPart
 }
 
-// Join is a replica's wish to be in the next quorum. It is idempotent: the
+// Join is a replica's word that it wants to be in the next quorum. It is idempotent: the
 // same Number replaces itself, a higher one replaces lower ones, a lower one is
 // refused (ErrStaleJoin).
 type Join struct {

@@ -11,7 +11,7 @@ const (
 	MaxViewPeers = 64
 )
 
-// View is what one member has to know of a quorum whose list is too long to be
+// View is what one member has to know (§4.3) of a quorum whose list is too long to be
 // sent to everybody: its own part, and the few others that it has to do with. A
 // quorum that carries a view has no members and no participants.
 type View struct {
@@ -118,7 +118,7 @@ func (v *Viewer) View(id ReplicaID) *View {
 	return w
 }
 
-// rankView follows Assign's rule: the i-th that heals asks the (i + group rank)th
+// rankView follows Assign's rule (§5): the i-th that heals asks the (i + group rank)th
 // donor first.
 func (v *Viewer) rankView(at viewIndex, groupRank int) RankView {
 	donors := v.plan.donors

@@ -18,7 +18,7 @@ type survey struct {
 	notAsked    roll      // of these, the members of the last quorum
 	absent      roll      // live or in an open session, have not joined
 	untold      roll      // of the missing, those that have joined: their streams are down
-	held        roll      // joined, and wait for an elder to fall silent
+	held        roll      // joined, and wait for an older incarnation to fall silent
 	first       time.Time // since when the first candidate has waited
 }
 
@@ -50,13 +50,15 @@ func (m *Machine) survey() *survey {
 		joined := r.candidate()
 		if joined {
 			v.joined++
-			// A newcomer that asks for it would keep itself out, for as long as it
-			// waits: for ever.
+			// §4.8, step 2: a newcomer that asks for it would keep itself out, for as long
+			// as it waits: for ever.
 			v.shrinkOnly = v.shrinkOnly || r.member && r.join.Member.ShrinkOnly
 			if v.first.IsZero() || r.join.at.Before(v.first) {
 				v.first = r.join.at
 			}
 		}
+		// One that drains or is stuck still serves: it may have committed, and a window that
+		// takes it for gone would open as at a start, for whichever newcomer is first.
 		if r.member && !r.lost && !r.evicted {
 			v.serving++
 			v.memberJoins = v.memberJoins || r.join != nil
@@ -75,8 +77,9 @@ func (m *Machine) survey() *survey {
 			continue
 		}
 		if joined {
-			// It would be in a quorum of which it cannot be told, and all others would
-			// wait for it there. Soon it is back, or lost.
+			// §4.4: it would be in a quorum of which it cannot be told, and all others would
+			// wait for it there, a dead one for a configuration that cannot end. Soon it is
+			// back, or lost.
 			v.untold.add(r.id)
 		}
 		if live && (joined || !m.refused(m.now, r)) {
@@ -113,39 +116,47 @@ const (
 	windowFirst                    // no last quorum, or none of its members live
 )
 
-// window is the rule of PROTOCOL §4.4.
+// window is the rule of PROTOCOL §4.4: what opens the window, the gravest first.
 func (m *Machine) window(v *survey) windowKind {
 	switch {
 	case m.last == nil || v.serving == 0:
-		return windowFirst
+		return windowFirst // no member is left to wait for
 	case m.fallen:
-		return windowFall
+		return windowFall // a member's fall join, or its loss; what it asks for comes second
 	case v.memberJoins:
-		return windowAsk
+		return windowAsk // §3.2: a member's join that ended nothing can only ask
 	}
+	// Joiners alone open nothing, however many: they only raise "change wanted".
 	return windowClosed
 }
 
-// windowEnds says whether the window has closed, and why not or why.
+// windowEnds says whether the window has closed, and why not or why (Q6, Q8).
 func (m *Machine) windowEnds(now time.Time, kind windowKind, v *survey) (Reason, bool) {
 	switch kind {
 	case windowAsk:
-		return Reason{ReasonAll, "all live members asked"}, true
+		return Reason{ReasonAll, "all live members asked"}, true // decideSkerry has looked
 	case windowFirst:
 		return m.firstWindowEnds(now, v)
 	}
+	// Q8: a timeout that is waited for though all are here would be added to each recovery.
 	if v.missing.n == 0 {
 		return Reason{ReasonAll, fmt.Sprintf("%d joined", v.joined)}, true
 	}
+	// Q6: the time counts from the fall, not from the newest join: else stragglers that
+	// come one by one would keep the others waiting for ever.
 	if now.Before(m.fallenAt.Add(m.config.JoinTimeout)) {
 		return waitingFor(v, &v.missing), false
 	}
 	return Reason{ReasonTimeout, "without " + v.missing.String()}, true
 }
 
-// firstWindowEnds lets replicas that start together end up together.
+// firstWindowEnds lets replicas that start together end up together (§4.4). Nothing says
+// how many there will be, so it waits until all open sessions have joined and no new
+// one has come for a while: closed at min_replicas, it would make a first quorum of the
+// fastest, and the next change at once.
 func (m *Machine) firstWindowEnds(now time.Time, v *survey) (Reason, bool) {
 	if !now.Before(v.first.Add(m.config.JoinTimeout)) {
+		// Q6: a process that opens a session and never joins does not hold up the start.
 		if v.absent.n > 0 {
 			return Reason{ReasonTimeout, "without " + v.absent.String()}, true
 		}
@@ -171,9 +182,9 @@ func waitingFor(v *survey, missing *roll) Reason {
 }
 
 // Wake is when the shell is to look again though no input came: the next moment
-// at which Advance or Decide can find something new, or one before it. Zero:
-// nothing to wait for.
-// It lets time pass first, so it never names a time gone by.
+// at which Advance or Decide can find something new, or one before it (C7: with a
+// later one a decision that is ready would wait for the next message). Zero: nothing
+// to wait for. It lets time pass first, so it never names a time gone by.
 func (m *Machine) Wake(now time.Time) time.Time {
 	m.Advance(now)
 	var wake time.Time
@@ -186,7 +197,7 @@ func (m *Machine) Wake(now time.Time) time.Time {
 		soonest(m.due)
 	}
 	if m.pending == 0 {
-		return wake
+		return wake // without a join no window closes, whatever the time
 	}
 	if m.fallen {
 		soonest(m.fallenAt.Add(m.config.JoinTimeout))

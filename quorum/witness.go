@@ -61,6 +61,8 @@ func (m *Machine) Beat(now time.Time, id ReplicaID, b Beat) error {
 	case r.replaced != "":
 		return fmt.Errorf("%w: %q took the place of %q", ErrNameInUse, r.replaced, id)
 	}
+	// A replica that was taken for dead beats on: all that was told of it is taken back, and
+	// it is told what followed without it.
 	back := r.lost
 	m.alive(now, r)
 	m.noteBeat(now, r, b)
@@ -92,6 +94,8 @@ func (m *Machine) Broken(now time.Time, id ReplicaID, why string, withServer boo
 	defer m.reschedule()
 	r.session = false
 	m.event(EventBroken, id, why)
+	// §6: a relay that dies is no witness against the replicas whose streams it held.
+	// (Otherwise the death of one server would put out a part of every job.)
 	if withServer {
 		r.seen = now
 		return
@@ -117,6 +121,8 @@ func (m *Machine) Accuse(now time.Time, a Accusation) error {
 	if err := validateAccusation(a); err != nil {
 		return err
 	}
+	// The links of an older quorum are gone with it: each break of them would count against
+	// members whose new links are well.
 	if m.last == nil || a.QuorumID != m.last.ID {
 		return nil
 	}
@@ -128,6 +134,8 @@ func (m *Machine) Accuse(now time.Time, a Accusation) error {
 		m.complain(now, a)
 		return nil
 	}
+	// One word of one peer counts once, in the history and for Q9 too: joins and hellos
+	// carry it again.
 	if slices.Contains(against.accusers, a.By) || m.accusedBefore(a) {
 		return nil
 	}
@@ -135,7 +143,7 @@ func (m *Machine) Accuse(now time.Time, a Accusation) error {
 	if len(m.accused) < MaxHistory {
 		m.accused = append(m.accused, a)
 	}
-	m.strike(now, a)
+	m.strike(now, a) // also of a lost one: it may be back before the link is (Q9)
 	if against.lost {
 		return nil
 	}
@@ -190,14 +198,18 @@ func (m *Machine) alive(now time.Time, r *replica) {
 		m.event(EventReturned, r.id, "")
 		m.rejudgeSight() // one more is known
 	}
+	// Beats clear the lighthouse's own sight alone. A peer that accuses is the other witness,
+	// and a replica that none of its peers reaches beats on: only an answer to a probe, or
+	// the peers' progress, speaks against it (§6).
 	if r.suspect && !r.broken && len(r.accusers) == 0 {
 		m.clear(r, "was heard")
 	}
-	m.refuseRivals(now, r)
+	m.refuseNewcomers(now, r)
 }
 
 // noteRunning notes which quorum a replica says it is in; true: that is news, and it is
-// an older one than the last.
+// an older one than the last. The replica does not run in the quorum that it is told
+// about then: it refused the answer, or never had it (§3.1).
 func (m *Machine) noteRunning(r *replica, id int64) bool {
 	if id == 0 {
 		return false
@@ -209,8 +221,8 @@ func (m *Machine) noteRunning(r *replica, id int64) bool {
 }
 
 // tellFallen tells a replica that comes back, or is heard again, that the quorum
-// it ran in is no more: nobody else may be left who can. It went on alone, or
-// waits in an op.
+// it ran in is no more (§3.1; C7): no member may be left that breaks their links. It went
+// on alone, or waits in an op until its deadline.
 func (m *Machine) tellFallen(r *replica) {
 	if m.client != KindSkerry || m.last == nil || r.join != nil || r.ran > m.last.ID {
 		return

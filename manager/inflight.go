@@ -62,9 +62,20 @@ func (t *tracked) busy() bool {
 	return t.mu.pending > 0
 }
 
-// wait blocks until nothing is under way, or ctx ends.
+// wait blocks until nothing has been under way for a moment, or ctx ends.
 func (t *tracked) wait(ctx context.Context) error {
-	return t.mu.Await(ctx, 0, func() bool { return t.mu.pending == 0 })
+	t.mu.Lock()
+	idle, pending := t.mu.Changed(), t.mu.pending
+	t.mu.Unlock()
+	if pending == 0 {
+		return nil
+	}
+	select {
+	case <-idle: // more may have begun since
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // issued is the backend below Managed: it counts what reaches the group, gives

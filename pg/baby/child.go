@@ -455,8 +455,12 @@ func (c *child) abort(cause error) {
 // end. It takes at most Slack and ReapLimit.
 func (c *child) leave(cause error) {
 	c.abort(cause)
-	// It ends: the watch kills a child that does not end its ops.
-	_ = c.mu.Await(context.Background(), 0, func() bool { return c.mu.left == 0 })
+	c.mu.Lock()
+	idle, left := c.mu.Changed(), c.mu.left
+	c.mu.Unlock()
+	if left > 0 {
+		<-idle // the watch kills a child that does not end its ops
+	}
 	c.mu.Lock()
 	c.mu.ending = true
 	c.tellLocked(message(msgClose), nil)

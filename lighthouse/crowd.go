@@ -3,79 +3,44 @@ package lighthouse
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
-	"net/netip"
 
 	"google.golang.org/grpc/peer"
 
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/internal/perhost"
+	"github.com/skerry-ft/skerry/quorum"
 )
-
-// maxInvented bounds the jobs without a quorum that were named by whom nobody
-// knows. Each costs some 45 KiB with its session.
-const maxInvented = 256
 
 // errMadeRoom ends a job that never came to a quorum, because another is begun.
 var errMadeRoom = errors.New("job given up for a new one")
 
-// founder is who named a job first.
-type founder struct {
-	host  netip.Addr
-	known bool // proved who he is, to this server
+// founderOf is the client that makes a call. A call that another server passed on is that
+// server's, and the client is not known.
+func founderOf(ctx context.Context) quorum.Founder {
+	return quorum.Founder{Host: perhost.HostOf(addrOf(ctx)).String(), Known: guard.IsKnown(ctx) && !hopped(ctx)}
 }
 
-// founderOf is who makes a call. A call that another server passed on is that
-// server's, and whose it was nobody knows.
-func founderOf(ctx context.Context) founder {
-	return founder{host: perhost.HostOf(addrOf(ctx)), known: guard.IsKnown(ctx) && !hopped(ctx)}
-}
-
-// makeRoomLocked ends old, if there is one, for the job of that name. r.mu is held.
-func (l *leadership) makeRoomLocked(old *job, name string) {
-	if old == nil {
-		return
-	}
-	delete(l.jobs, old.name)
-	old.cancel(errMadeRoom) // its replicas come again
-	l.server.sampled.Warn().Str(logkey.Job, old.name).Str("for", name).Msg("job without a quorum given up for another")
-}
-
-// idlestLocked is the job that makes room for one of by's, or nil, and how many there
-// are of founders that nobody knows. It is one that never came to a quorum, and no
-// known founder's unless by is known; of the host that has most of them, so that who
-// makes up names takes the place of his own; of these the oldest. r.mu is held.
-func (l *leadership) idlestLocked(by founder) (idlest *job, invented int) {
-	var may []*job
-	crowd := make(map[netip.Addr]int)
+// makeRoomLocked makes room for the job of that name, by ending another one if need be.
+// l.mu is held. Errors: quorum.ErrFull.
+func (l *leadership) makeRoomLocked(name string, by quorum.Founder) error {
+	var all []quorum.NamedJob
 	for _, j := range l.jobs {
-		if l.ledger.Has(j.name) || j.founder.known && !by.known {
-			continue
-		}
-		if !j.founder.known {
-			invented++
-		}
-		may = append(may, j)
-		crowd[j.founder.host]++
+		all = append(all, quorum.NamedJob{Name: j.name, Began: j.began, Formed: l.ledger.Has(j.name), Founder: j.founder})
 	}
-	before := func(a, b *job) bool {
-		switch x, y := crowd[a.founder.host], crowd[b.founder.host]; {
-		case a.founder.known != b.founder.known:
-			return !a.founder.known
-		case x != y:
-			return x > y
-		case a.began != b.began:
-			return a.began < b.began
-		}
-		return a.name < b.name
+	most := l.server.cfg.MaxJobs
+	given, room := quorum.MakeRoom(all, by, most)
+	if !room {
+		return fmt.Errorf("%w: job %q would be one more than MaxJobs = %d", quorum.ErrFull, name, most)
 	}
-	for _, j := range may {
-		if idlest == nil || before(j, idlest) {
-			idlest = j
-		}
+	if old := l.jobs[given]; old != nil {
+		delete(l.jobs, old.name)
+		old.cancel(errMadeRoom) // its replicas come again
+		l.server.sampled.Warn().Str(logkey.Job, old.name).Str("for", name).Msg("job without a quorum given up for another")
 	}
-	return idlest, invented
+	return nil
 }
 
 // addrOf is the other end of a call's connection, or nil.

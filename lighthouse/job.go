@@ -35,7 +35,7 @@ type job struct {
 	calls      chan call
 	wrote      chan *write             // capacity 1: the outcome of the one write under way
 	ended      chan struct{}           // closed when run has ended
-	founder    founder                 // who named it first; set before run
+	founder    quorum.Founder          // set before run
 	cancel     context.CancelCauseFunc // ends run
 	beats      beats
 

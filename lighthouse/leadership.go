@@ -109,15 +109,10 @@ func (l *leadership) job(ctx context.Context, name string, kind quorum.ClientKin
 		return j, nil
 	}
 	by := founderOf(ctx)
-	if most := l.server.cfg.MaxJobs; kind != quorum.KindUnset {
-		old, invented := l.idlestLocked(by)
-		switch full := len(l.jobs) >= most; {
-		case full && old == nil:
-			return nil, fmt.Errorf("%w: job %q would be one more than MaxJobs = %d", quorum.ErrFull, name, most)
-		case !full && (by.known || invented < maxInvented):
-			old = nil
+	if kind != quorum.KindUnset {
+		if err := l.makeRoomLocked(name, by); err != nil {
+			return nil, err
 		}
-		l.makeRoomLocked(old, name)
 	}
 	j, err := newJob(l, name, kind)
 	if err != nil {

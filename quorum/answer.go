@@ -48,10 +48,10 @@ func (m *Machine) takePart(now time.Time, r *replica, l *LastAnswer) {
 	before := r.told
 	r.told = l
 	switch ref := l.ref(); {
-	case ref == m.last.ref():
+	case ref == m.last.ref(): // it was restored from the parts of others before this one came
 		m.restoreMember(r, l)
 	case ref.less(m.last.ref()): // of an older quorum: it may be contested, see listOf
-	case m.gather == nil || m.gather.ref.less(ref):
+	case m.gather == nil || m.gather.ref.less(ref): // the newest is what the members ran in
 		m.gather = &gathering{ref: ref, world: l.Part.WorldSize, since: now, newest: now}
 		for _, o := range m.order {
 			if o.told.ref() == ref {
@@ -62,7 +62,7 @@ func (m *Machine) takePart(now time.Time, r *replica, l *LastAnswer) {
 	case ref == m.gather.ref && before.ref() != ref:
 		m.gather.n, m.gather.newest = m.gather.n+1, now
 	}
-	if m.gather != nil && m.gather.n >= m.gather.world {
+	if m.gather != nil && m.gather.n >= m.gather.world { // C7: all have told, no time is waited for
 		m.restoreParts(now)
 	}
 }
@@ -96,6 +96,7 @@ func (m *Machine) restoreParts(now time.Time) {
 			continue
 		}
 		of := r.told.ref()
+		// Q3: fewer could not have formed a quorum, so the newest of which enough are here.
 		if told[of]++; told[of] >= max(m.config.MinReplicas, 1) && ref.less(of) && m.last.ref().less(of) {
 			ref = of
 		}
@@ -131,6 +132,7 @@ func (m *Machine) restoreParts(now time.Time) {
 	for id, p := range positions { // they have gone on since the answer (Q10)
 		m.notePosition(m.replicas[id], p)
 	}
+	// Their joins came before it was known that they are members: now a fall ends the quorum.
 	for _, r := range slices.Clone(m.order) {
 		if r.join != nil && !r.join.held && r.join.until.IsZero() {
 			m.arrived(now, r)

@@ -6,7 +6,7 @@ import (
 	"github.com/skerry-ft/skerry/quorum"
 )
 
-// L4: a member gives its promise up while the quorum that counts on it is being written,
+// A member gives its promise up while the quorum that counts on it is being written,
 // and joins anew: that quorum fell before it began, and its other members are told so
 // behind the answer. (It stood for the lighthouse, and they waited in a configuration for
 // the one that never had the answer, for half of their step's time.)
@@ -50,7 +50,7 @@ func fallTold(r *rig, id int64) map[quorum.ReplicaID]bool {
 	return told
 }
 
-// L4: all ask, and the answer is a new round, for one has another address; while that is
+// All ask, and the answer is a new round, for one has another address; while that is
 // written it falls.
 func TestL4_AFallBehindANewRoundIsTold(t *testing.T) {
 	t.Parallel()

@@ -45,7 +45,8 @@ func (m *Machine) judgeAll(now time.Time) {
 	})
 }
 
-// reschedule finds anew when time alone may next change something.
+// reschedule finds anew when time alone may next change something. It may name a moment too
+// early, at which nothing is found, but never one too late (Wake, C7).
 func (m *Machine) reschedule() {
 	m.due = m.now.Add(ForgetAfter)
 	m.waits = m.waiting()
@@ -155,7 +156,8 @@ func (m *Machine) Doubt(now time.Time, late time.Duration) {
 	m.reschedule()
 }
 
-// doubt takes out what was not heard of one replica.
+// doubt takes out what was not heard of one replica: each time from which something is
+// counted against it moves on by as long.
 func (r *replica) doubt(now time.Time, late time.Duration) {
 	r.seen = earlier(now, r.seen.Add(late))
 	r.progressAt = earlier(now, r.progressAt.Add(late))

@@ -14,15 +14,15 @@ const (
 	ReasonTooFew                        // fewer than MinReplicas (Q3)
 	ReasonNoMajority                    // not more than half of the live replicas (Q5)
 	ReasonStragglers                    // live replicas have not joined, the join timeout has not passed
-	ReasonIncarnation                   // waiting for an old incarnation to fall silent
-	ReasonHolder                        // waiting for holder: nobody joined is at the highest position (Q10)
-	ReasonSettlement                    // nobody present knows what became of the contested step
+	ReasonIncarnation                   // waiting for an old incarnation to fall silent (§4.1)
+	ReasonHolder                        // waiting for holder: none that joined is at the highest position (Q10)
+	ReasonSettlement                    // none of those present knows what became of the contested step (C5)
 	ReasonRepeat                        // ready: the last answer again, to who has not had it
 	ReasonFast                          // ready: torchft's fast quorum
 	ReasonAll                           // ready: all live replicas have joined (Q8)
 	ReasonTimeout                       // ready: the join timeout has passed
-	ReasonPause                         // the quorums before it committed nothing: a pause that grows
-	ReasonDoubt                         // most are out of sight, and the lighthouse doubts that
+	ReasonPause                         // the quorums before it committed nothing: a pause that grows (§6a)
+	ReasonDoubt                         // most are out of sight, and the lighthouse doubts that (§6)
 )
 
 var reasonNames = [...]string{

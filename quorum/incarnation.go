@@ -8,6 +8,9 @@ import (
 	"time"
 )
 
+// This file keeps PROTOCOL §4.1 on incarnations: a replica that is started again takes its
+// own place, without waiting until the life before it is known to be dead.
+
 // incarnation splits "name:uuid" and reports whether the id has that form.
 func incarnation(id ReplicaID) (name string, ok bool) {
 	at := strings.LastIndexByte(string(id), ':')
@@ -65,8 +68,8 @@ func (m *Machine) predecessors(r *replica) []*replica {
 	return slices.DeleteFunc(m.otherIncarnations(r.id), func(o *replica) bool { return !o.older(r) })
 }
 
-// older orders two incarnations of one name: who was a member, or was heard of,
-// first.
+// older orders two incarnations of one name: the member, else the one that was heard of
+// first. (Their uuids say nothing of their order; a new leader knows the member alone.)
 func (r *replica) older(o *replica) bool {
 	switch {
 	case r.member != o.member:

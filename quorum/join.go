@@ -147,6 +147,7 @@ func (m *Machine) Join(now time.Time, j Join) error {
 	// Q1: after a lost ledger the next id is above those that its members were told.
 	m.ledger.HighestID = max(m.ledger.HighestID, j.Fact.QuorumID, j.Last.ref().id)
 
+	// §4.1: a join is idempotent; the newest number is what its sender says now.
 	before := r.join
 	w := &waiting{Join: j, at: now}
 	if before == nil {
@@ -221,7 +222,7 @@ func (m *Machine) admitJoin(j Join) error {
 	return nil
 }
 
-// checkModes compares the modes that must be equal in a job with those of one
+// checkModes compares the modes that must be equal in a job (§4.1) with those of one
 // live replica: all that were let in agree with each other. (Assign derives from them
 // who heals, who takes part and who meets whom at a group rank: members that disagree
 // would wait for each other.) A replica's own former incarnation does not count: it may
@@ -284,6 +285,8 @@ func (m *Machine) arrivedAfter(now time.Time, r *replica, before *waiting) {
 			m.pushFallen(r)
 		}
 	}
+	// A joiner that comes while a decision is written is not part of it: Form looks whether
+	// there were such (C7).
 	if before == nil && !r.member {
 		m.joiners++
 	}
@@ -314,6 +317,8 @@ func (m *Machine) pushFallen(r *replica) {
 	if p := w.Member.Position; p.QuorumID == id {
 		fact = Fact{Kind: Committed, Step: p.Step, QuorumID: id, Digests: w.LastDigests}
 	}
+	// Execution 4 of §10: r went on in the older quorum. Those who run there too may be
+	// prepared for the step that it committed; those who took the last answer wait for r.
 	if id != m.last.ID {
 		if !m.closed(id) {
 			to := m.unjoined(r, m.listOf(w.Last), func(o *replica) bool { return o.ran == id })

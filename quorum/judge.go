@@ -12,6 +12,7 @@ func (m *Machine) judge(now time.Time, r *replica) {
 	if r.lost {
 		return
 	}
+	// §4.1: its predecessors had their time to speak.
 	if r.join != nil && !r.join.until.IsZero() && !now.Before(r.join.until) {
 		m.supersede(now, r)
 	}
@@ -34,6 +35,7 @@ func (m *Machine) judge(now time.Time, r *replica) {
 		m.lose(now, r, m.evidence(r, missed)+", grace is over")
 		return
 	case (sight || len(r.accusers) > 0) && !r.suspect:
+		// One witness: it stays live, and is asked, as are peers of its (§6).
 		r.suspect, r.since = true, now
 		m.suspects = insertReplica(m.suspects, r)
 		m.event(EventSuspect, r.id, m.evidence(r, missed))
@@ -114,7 +116,7 @@ func (m *Machine) forgettable(now time.Time, r *replica) bool {
 	return r.lost && !r.member && !r.session && now.Sub(r.lostAt) >= ForgetAfter
 }
 
-// lose makes a replica known dead. All other members are told at once, and the
+// lose makes a replica known dead (Q7). All other members are told at once, and the
 // quorum falls if it was one of them.
 func (m *Machine) lose(now time.Time, r *replica, why string) {
 	m.unsuspect(r)

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// This file makes the entry of a change as long as the change. A quorum of 1,000
+// This file makes the entry of a change as long as the change (PROTOCOL §4.9). A quorum of 1,000
 // whole members is 400 KB of JSON, and a lighthouse keeps hundreds of entries: a
 // job in which somebody comes or goes each minute filled gigabytes of logs and
 // memory with lists that were all but equal.
@@ -84,6 +84,8 @@ func (f Formed) Against(base *Quorum) Formed {
 			d.Gone = appendRank(d.Gone, rank)
 			continue
 		}
+		// All who stay have moved on alike, in step and quorum: one state for all of them is
+		// what makes the entry short.
 		if s := stateOf(&next[0]); next[0] == old.in(s).at(next[0].Seat) {
 			k, known := at[s]
 			if !known {
@@ -91,7 +93,7 @@ func (f Formed) Against(base *Quorum) Formed {
 				at[s], d.States = k, append(d.States, RanksState{MemberState: s})
 			}
 			d.States[k].Ranks = appendRank(d.States[k].Ranks, rank)
-		} else {
+		} else { // its address changed, say: it is as one that left and came
 			d.Gone, d.Members = appendRank(d.Gone, rank), append(d.Members, next[0])
 		}
 		next = next[1:]
@@ -100,6 +102,8 @@ func (f Formed) Against(base *Quorum) Formed {
 	for _, rank := range q.ParticipantRanks() {
 		d.Participants = appendRank(d.Participants, rank)
 	}
+	// No member stays; or a participant is not among the members, which no machine makes and
+	// a delta could not say.
 	if len(d.States) == 0 || countRanks(d.Participants) != len(q.Participants) {
 		return f
 	}
@@ -136,6 +140,7 @@ func (f Formed) on(base *Quorum) (Formed, error) {
 	case base == nil:
 		return f, fmt.Errorf("%w: a delta follows no quorum", ErrFenced)
 	}
+	// Q2: ApplyFormed has compared id and round; this tells two lists under one pair apart.
 	if got := sumMembers(base.Members); got != d.BaseSum {
 		return f, fmt.Errorf("%w: the delta is upon members of sum %x, the ledger's quorum %d round %d has %x",
 			ErrFenced, d.BaseSum, base.ID, base.Round, got)

@@ -146,6 +146,7 @@ func (m *Machine) blocks(now time.Time, r LinkReport) {
 	if !now.Before(l.until) {
 		m.event(EventApart, l.a, "from "+string(l.b)+" until it holds: "+l.text())
 	}
+	// Each word parts them for another minute: an end that falls silent is tried again then.
 	if until := now.Add(LinkRetryAfter); until.After(l.until) {
 		l.until = until
 	}
@@ -161,6 +162,7 @@ func (m *Machine) holds(now time.Time, r LinkReport) {
 	}
 	l := &m.links[at]
 	l.blocked[end] = false
+	// The other end does not reach this one still; or they are let in together already.
 	if l.blocked != [2]bool{} || !now.Before(l.until) {
 		return
 	}

@@ -136,6 +136,7 @@ func (m *Machine) Configure(now time.Time, c Config) error {
 	m.config = c
 	m.judgeAll(now)
 	m.event(EventConfigured, "", "")
+	// §3.2: other times need no other quorum.
 	if old.MinReplicas != c.MinReplicas || old.maxReplicas() != c.maxReplicas() {
 		m.change = "new rules"
 	}
@@ -242,7 +243,8 @@ func (m *Machine) setLast(now time.Time, q *Quorum) {
 	m.reschedule()
 }
 
-// notePosition keeps the highest position and id (Q1, C4).
+// notePosition keeps the highest position and id (Q1, C4), and that a replica has committed
+// in the last quorum.
 func (m *Machine) notePosition(r *replica, p Position) {
 	r.position = p
 	m.ledger.HighestID = max(m.ledger.HighestID, p.QuorumID)

@@ -247,7 +247,7 @@ type Ended struct {
 // End closes the attempt.
 //
 // All members learn from the same ballots that a change is wanted, and an ask is
-// answered only when all have asked (L4): none waits until its trainer comes round
+// answered only when all have asked (§3.2): none waits until its trainer comes round
 // to the next step, which may take minutes. Where the quorum falls nobody asks.
 func (r *Rank) End(v Resolution) Ended {
 	e := Ended{Step: r.position.Step}

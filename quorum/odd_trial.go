@@ -159,7 +159,8 @@ func (m *Machine) tellInnocent(now time.Time) {
 	}
 }
 
-// clearFindings forgets what was found before in this quorum.
+// clearFindings forgets what was found before in this quorum: what was remembered of a name
+// before it is so again, for the judgement that follows begins from there.
 func (m *Machine) clearFindings() {
 	t := &m.trial
 	for _, was := range t.before {

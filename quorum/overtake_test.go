@@ -209,7 +209,7 @@ func TestKeptApartTheHolderThatDrainsStays(t *testing.T) {
 	r.mustForm("a", "c")
 }
 
-// L4: a member gives its promise up while the answer that counts on it is on its way,
+// A member gives its promise up while the answer that counts on it is on its way,
 // and joins anew. The quorum of that answer fell before it began, and its other members
 // are told so at once. (They were not, for the quorum of which the join spoke had been
 // settled: they waited in a configuration for the one that never came, until half of

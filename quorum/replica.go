@@ -103,7 +103,8 @@ func (r *replica) present() bool {
 // position; a replica that is not there has said nothing.
 func (r *replica) differs() bool { return r != nil && r.present() && r.join.Member.Differs }
 
-// candidate says that the replica can be in the next quorum (Q4).
+// candidate says that the replica can be in the next quorum (Q4): it is live, has joined,
+// and no older incarnation of it may still speak.
 func (r *replica) candidate() bool {
 	return r.join != nil && r.alive() && !r.join.held
 }
@@ -131,7 +132,8 @@ func insertID(list []ReplicaID, id ReplicaID) []ReplicaID {
 	return slices.Insert(list, at, id)
 }
 
-// others are the live members of the last quorum but id, sorted: who is told.
+// others are the members of the last quorum but id that are not gone, sorted: those who are
+// told. One whose stream is down is told when it is back (tellFallen).
 func (m *Machine) others(id ReplicaID) []ReplicaID {
 	if m.last == nil {
 		return nil

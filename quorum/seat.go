@@ -134,6 +134,7 @@ func (m *Machine) resolveName(id ReplicaID) ReplicaID {
 	case m.seats[s] != "":
 		return m.seats[s]
 	case m.last != nil && m.absent == 0 && s.QuorumID == m.last.ID && s.Rank < len(m.last.Members):
+		// A member without an older seat stands at its rank in this quorum.
 		return m.last.Members[s.Rank].ReplicaID
 	}
 	return id

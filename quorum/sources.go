@@ -51,6 +51,7 @@ func (m *Machine) Sources(now time.Time, id ReplicaID, own Position) Sources {
 		}
 		all = append(all, Peer{ReplicaID: member.ReplicaID, Rank: rank, Address: member.Address})
 	}
+	// §5: it is level, so it joins and need not copy; or every fresh replica has its own bytes.
 	if s.Max.Step == 0 || orderPositions(cluster, own, s.Max) >= 0 {
 		return Sources{}
 	}

@@ -55,6 +55,8 @@ func (m *Machine) turnout() turnout {
 func (m *Machine) decideTorchft(now time.Time) Decision {
 	t := m.turnout()
 	candidates := t.joined
+	// torchft filters after it has counted min_replicas, and may form a quorum of fewer, or
+	// of none (§4.8: ours filters before).
 	if t.shrinkOnly && m.last != nil {
 		candidates = slices.DeleteFunc(slices.Clone(candidates), func(r *replica) bool { return !r.member })
 	}

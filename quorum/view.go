@@ -138,7 +138,8 @@ func (v *Viewer) rankView(at viewIndex, groupRank int) RankView {
 	return r
 }
 
-// For is q as it is sent to one member: without lists, with its view.
+// For is q as it is sent to one member: without lists, with its view. (With them each change
+// of ten thousand members would be 5 GB.)
 func (v *Viewer) For(id ReplicaID) Quorum {
 	q := *v.q
 	q.Members, q.Participants, q.View = nil, nil, v.View(id)

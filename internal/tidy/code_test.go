@@ -50,3 +50,49 @@ func TestEveryRuleHasItsCode(t *testing.T) {
 		t.Errorf("the table has %d rules, want at least %d: has its form changed?", rules, fewestRules)
 	}
 }
+
+var (
+	namedSection = regexp.MustCompile(`§(\d+a?(?:\.\d+)?)`)
+	heading      = regexp.MustCompile(`^#+ (\d+a?(?:\.\d+)?)\.? `)
+	item         = regexp.MustCompile(`^(\d+)\. `)
+)
+
+// TestSectionsExist: the sections of PROTOCOL that quorum's comments name are there, as
+// a heading or as an item of a section's list.
+func TestSectionsExist(t *testing.T) {
+	t.Parallel()
+	root := os.DirFS("../..")
+	page, err := fs.ReadFile(root, protocolPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	there := make(map[string]bool)
+	section := ""
+	for line := range strings.Lines(string(page)) {
+		if m := heading.FindStringSubmatch(line); m != nil {
+			section = m[1]
+			there[section] = true
+		} else if m := item.FindStringSubmatch(line); m != nil {
+			there[section+"."+m[1]] = true
+		}
+	}
+	files, err := fs.Glob(root, "quorum/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := 0
+	for _, path := range files {
+		text, err := fs.ReadFile(root, path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range namedSection.FindAllStringSubmatch(string(text), -1) {
+			if named++; !there[m[1]] {
+				t.Errorf("%s names §%s: %s has no such section", path, m[1], protocolPage)
+			}
+		}
+	}
+	if named < fewestRules {
+		t.Errorf("quorum names %d sections, want at least %d: are they written otherwise now?", named, fewestRules)
+	}
+}

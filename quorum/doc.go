@@ -1,7 +1,8 @@
 // Package quorum holds the rules of Skerry: who may form a quorum and when,
 // what becomes of a step that was cut short, who heals from whom, and how
 // votes and ballots are counted. docs/PROTOCOL.md is its precise text; the
-// names Q1 … Q10 and C1 … C7 are that page's invariants.
+// names Q1 … Q10, C1 … C7, L1 and L3 are that page's invariants, and a § beside a case is
+// its section.
 //
 // # Pure
 //
@@ -34,6 +35,11 @@
 //
 // [Ledger] is the part that raft replicates; its Apply… methods are the FSM.
 //
+// Beside the Machine the shell asks [Turns] whether its process was descheduled, which
+// goes to Doubt; [JobRules] for the job's rules in force, and how often its sessions beat;
+// [Idle] whether the job is to be forgotten; and [MakeRoom] which of its jobs makes room
+// for another.
+//
 // # What a member does with an answer
 //
 // [Assign] turns a quorum into what one rank has to do. A member with a prepared
@@ -43,8 +49,10 @@
 // heals if Assign says so. A member takes its position from the answer, cluster
 // included. A drained member is answered with a quorum that it is not in.
 //
-// [Tally] counts one replica's votes for one step. [JudgeBallots] judges one step's ballots of all
-// members. Members, managers and the simulator use the same code.
+// [Rank] is one rank's half of all this, and drives the rest: [Claim] is its promise,
+// [JudgeBallots] judges one step's ballots of all members, [Polls] counts the votes of a
+// replica's ranks, each attempt's by a [Tally], and [MergeReports] makes one join of their
+// reports. Managers, the simulator and the explorer use the same code.
 //
 // # Errors
 //

@@ -63,7 +63,8 @@ type ReplicaStatus struct {
 	Address     string
 }
 
-// Status reads everything that pages show, replicas sorted by id. It only reads.
+// Status reads everything that pages show, replicas sorted by id. It only reads: the reason
+// that it shows is the decision's own, of this moment.
 func (m *Machine) Status(now time.Time) Status {
 	m = m.advancedTo(now)
 	d := m.Decide(now)

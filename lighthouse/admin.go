@@ -17,8 +17,7 @@ import (
 // existing returns a job that is there already: an operator's typo must not create
 // one.
 func (s *Server) existing(ctx context.Context, name string) (*job, error) {
-	name = cmp.Or(name, wire.DefaultJob)
-	name, err := wire.CheckJob(name)
+	name, err := wire.CheckJob(name) // DefaultJob for none
 	if err != nil {
 		return nil, err
 	}
@@ -173,8 +172,7 @@ func (l *lighthouseService) History(ctx context.Context, req *skerrypb.HistoryRe
 	if err != nil {
 		return nil, wire.StatusError(err)
 	}
-	limit := int(req.GetLimit())
-	limit = cmp.Or(limit, defaultHistory)
+	limit := cmp.Or(int(req.GetLimit()), defaultHistory)
 	if limit > wire.MaxHistory {
 		return nil, wire.StatusError(fmt.Errorf("%w: limit = %d, want at most %d", quorum.ErrInvalid, limit, wire.MaxHistory))
 	}

@@ -2,26 +2,23 @@ package testkit
 
 import (
 	"bytes"
-	"sync"
+
+	"github.com/skerry-ft/skerry/internal/monitor"
 )
 
 // Log keeps all that is written to it. The zero value is an empty log. Safe for
 // concurrent use.
 type Log struct {
-	mu sync.Mutex
+	mu monitor.Monitor // that text has grown
 
 	text bytes.Buffer
-	more chan struct{} // closed at the next write; nil: no reader waits
 }
 
 // Write implements io.Writer. It keeps a copy of b and returns no error.
 func (l *Log) Write(b []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.more != nil {
-		close(l.more)
-		l.more = nil
-	}
+	l.mu.Broadcast()
 	return l.text.Write(b)
 }
 
@@ -43,8 +40,5 @@ func (l *Log) Len() int {
 func (l *Log) Said() (text string, more <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.more == nil {
-		l.more = make(chan struct{})
-	}
-	return l.text.String(), l.more
+	return l.text.String(), l.mu.Changed()
 }

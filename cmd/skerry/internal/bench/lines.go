@@ -52,8 +52,7 @@ func (c *lineClient) Sample(ctx context.Context, p Params) (float64, error) {
 		if err != nil {
 			return 0, err
 		}
-		takes := c.takes
-		takes = cmp.Or(takes, taskTime)
+		takes := cmp.Or(c.takes, taskTime)
 		iters = min(max(int64(takes.Seconds()/(once/2+1e-9)), 1), maxIters)
 		c.iters[t] = iters
 	}

@@ -39,8 +39,7 @@ func startTorchft(ctx context.Context, minReplicas int) (*torchftServer, error) 
 	if len(modules) == 0 {
 		return nil, errors.New("torchft: SKERRY_TORCHFT names no module, and scripts/interop has fetched none")
 	}
-	python := os.Getenv("SKERRY_TORCHFT_PYTHON")
-	python = cmp.Or(python, "python3")
+	python := cmp.Or(os.Getenv("SKERRY_TORCHFT_PYTHON"), "python3")
 	dir, err := os.MkdirTemp("", "skerry-torchft-")
 	if err != nil {
 		return nil, err

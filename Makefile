@@ -1,6 +1,6 @@
 # Every target is one line here and one word of help. .ci/run is the gate.
 .DEFAULT_GOAL := help
-.PHONY: help check test race fuzz fuzz-ports kills interfaces conformance mpi failover partitions chaos churn causes soak explore sim sim-causes worlds mutants history generate sbom vulns tidy demo bench interop baby-faults steady wakeups gpu nccl nccl-real
+.PHONY: help check test race clocks fuzz fuzz-ports kills interfaces conformance mpi failover partitions chaos churn causes soak explore sim sim-causes worlds mutants history generate sbom vulns tidy demo bench interop baby-faults steady wakeups gpu nccl nccl-real
 
 FUZZ_TIME ?= 30s
 FUZZ_PORTS ?= 10m
@@ -51,6 +51,9 @@ interfaces: ## one and two network interfaces between two hosts, and cables pull
 
 stops: ## SIGSTOP of one of three ranks in a storm, 100 times over each transport, and SIGCONT later
 	go test -count=1 -v -timeout 60m -run 'TestStopped$$' ./pg/tcp -tcp.stops 100
+
+clocks: ## wall clocks that jump, and certificates that end in mid-run: builds the programs and the standard library with a clock of their own
+	go test -count=1 -v -timeout 5m -run 'Clock|Jump|Certificates' ./test/integration/baddays -baddays.clocks
 
 mesh: ## SIGKILL of a rank of a sharded, replicated training, 100 times
 	go test -count=1 -v -timeout 60m -run 'TestKillsOfSingleRanks$$' ./test/integration/mesh -mesh.kills 100

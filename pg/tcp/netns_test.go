@@ -112,6 +112,17 @@ func (h *hosts) may(command ...string) {
 	}
 }
 
+// carries says that both ends of a link are up: the system may take a second to see it.
+func (h *hosts) carries(link string) bool {
+	for _, name := range h.names {
+		out, err := exec.Command("ip", "-n", name, "-o", "link", "show", "dev", link).CombinedOutput()
+		if err != nil || !strings.Contains(string(out), "state UP") {
+			return false
+		}
+	}
+	return true
+}
+
 func (h *hosts) run(command ...string) error {
 	if out, err := exec.Command(command[0], command[1:]...).CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w: %s", strings.Join(command, " "), err, out)
@@ -239,6 +250,7 @@ func (h *hosts) cut(ranks []*rankProcess, o *order, link string) {
 		h.t.Errorf("%s is cut: nobody speaks of silence", link)
 	}
 	h.plug(link, "up")
+	eventually(h.t, link+" carries again", func() bool { return h.carries(link) })
 	o.Q, o.Do = o.Q+1, "configure"
 	orderAll(h.t, ranks, *o)
 	o.Do = "check"

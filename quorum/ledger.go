@@ -106,6 +106,27 @@ func (l *Ledger) ApplyFormed(f Formed) error {
 	return nil
 }
 
+// Repeats says whether q may be told again without being written (§4.4): it returns
+// ErrFenced if this ledger holds a quorum after it. (A leader that another one has replaced
+// would send members back to a quorum that is over.)
+func (l *Ledger) Repeats(q Quorum) error {
+	if l.Last != nil && q.ref().less(l.Last.ref()) {
+		return fmt.Errorf("%w: quorum %d round %d is to be repeated, the ledger holds %d round %d",
+			ErrFenced, q.ID, q.Round, l.Last.ID, l.Last.Round)
+	}
+	return nil
+}
+
+// Forgets says whether a job that was found idle when its highest id was highest, 0 for
+// any, may be forgotten: it returns ErrFenced if a quorum was formed since, for then
+// replicas have come. The ids of a job that takes its name begin above HighestID (Q1).
+func (l *Ledger) Forgets(highest int64) error {
+	if highest > 0 && l.HighestID > highest {
+		return fmt.Errorf("%w: job %s is forgotten as of id %d, the ledger holds %d", ErrFenced, l.Job, highest, l.HighestID)
+	}
+	return nil
+}
+
 // recordSettled keeps C6: what was settled before stays as it was. (A second word could
 // discard what members have rolled forward by the first.)
 func (l *Ledger) recordSettled(settled []Settlement) {

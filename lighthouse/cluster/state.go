@@ -69,18 +69,12 @@ func (s *state) has(name string) bool {
 	return ok
 }
 
-// newest returns nil if a job's ledger holds no quorum after q: an answer that is
-// not written must not be older than what is.
+// newest returns nil if a job's ledger holds no quorum after q.
 func (s *state) newest(name string, q quorum.Quorum) error {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	l := s.data.Jobs[name]
-	if l == nil || l.Last == nil {
-		return nil
-	}
-	if last := l.Last; last.ID > q.ID || last.ID == q.ID && last.Round > q.Round {
-		return fmt.Errorf("%w: quorum %d round %d is to be repeated, the ledger holds %d round %d",
-			quorum.ErrFenced, q.ID, q.Round, last.ID, last.Round)
+	if l := s.data.Jobs[name]; l != nil {
+		return l.Repeats(q)
 	}
 	return nil
 }
@@ -111,10 +105,10 @@ func (s *state) Apply(entry *raft.Log) any {
 	}
 	l, known := s.data.Jobs[c.Job]
 	if c.Kind == CommandForget {
-		if known && c.Highest > 0 && l.HighestID > c.Highest {
-			return fmt.Errorf("%w: job %s is forgotten as of id %d, the ledger holds %d", quorum.ErrFenced, c.Job, c.Highest, l.HighestID)
-		}
 		if known {
+			if err := l.Forgets(c.Highest); err != nil {
+				return err
+			}
 			s.data.Floor = max(s.data.Floor, l.HighestID)
 		}
 		delete(s.data.Jobs, c.Job)

@@ -161,9 +161,12 @@ func list[P, R any](c *check, field string, ps []P, most int, convert func(p P) 
 
 // listToProto converts a list that has been bounded; an empty one is nil.
 func listToProto[T, P any](ts []T, convert func(T) P) []P {
-	var r []P
-	for _, t := range ts {
-		r = append(r, convert(t))
+	if len(ts) == 0 {
+		return nil
+	}
+	r := make([]P, len(ts))
+	for i, t := range ts {
+		r[i] = convert(t)
 	}
 	return r
 }

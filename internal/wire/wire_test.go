@@ -67,6 +67,20 @@ func overTheWire[M proto.Message](t *testing.T, m M) M {
 	return fresh.(M)
 }
 
+// A list is converted into memory of its size, not by growing: a quorum may have
+// thousands of members.
+func TestListsDoNotGrow(t *testing.T) {
+	q := sampleQuorum()
+	q.Members = make([]quorum.Member, 1000)
+	if p := QuorumToProto(q); len(p.GetMembers()) != 1000 || cap(p.GetMembers()) != 1000 {
+		t.Errorf("1000 members became %d in room for %d", len(p.GetMembers()), cap(p.GetMembers()))
+	}
+	q.Members = nil
+	if p := QuorumToProto(q); p.GetMembers() != nil {
+		t.Errorf("no members became %v, want nil", p.GetMembers())
+	}
+}
+
 func TestRoundTrips(t *testing.T) {
 	t.Parallel()
 	same := func(name string, want any, got any, err error) {

@@ -103,7 +103,7 @@ func (o Options) EncryptsData() bool {
 // Validate returns all problems that can be seen without reading files.
 func (o Options) Validate() error {
 	var l problems.List
-	l.Want((o.TLSCert == "") == (o.TLSKey == ""), "TLSCert", o.TLSCert, "TLSKey with it, and not one alone: TLSKey = %q", o.TLSKey)
+	l.Want((o.TLSCert == "") == (o.TLSKey == ""), "TLSCert", o.TLSCert, "it and TLSKey both set or both empty: TLSKey = %q", o.TLSKey)
 	l.Want(o.TLSCA != "" || o.TLSCert == "", "TLSCA", "", "the file of the CA that signs the peers, since TLSCert = %q", o.TLSCert)
 	l.Want(o.TLSCA != "" || !o.TLSAnonymous, "TLSAnonymous", true, "TLSCA with it")
 	l.Want(o.TLSCA != "" || !o.TLSAnyRole, "TLSAnyRole", true, "TLSCA with it")

@@ -264,6 +264,12 @@ func TestOptionsValidate(t *testing.T) {
 	if err := (guard.Options{}).Validate(); err != nil {
 		t.Errorf("no options: %v", err)
 	}
+	// Whichever of the two is missing, the error fits.
+	err = guard.Options{TLSKey: "k.pem"}.Validate()
+	const want = `TLSCert = "", want it and TLSKey both set or both empty: TLSKey = "k.pem"`
+	if err == nil || err.Error() != want {
+		t.Errorf("a key alone: %v, want %s", err, want)
+	}
 	c := guardtest.New(t)
 	a, b := c.Options(t, guard.Replica, "a"), c.Options(t, guard.Replica, "b")
 	a.TLSKey = b.TLSKey

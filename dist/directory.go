@@ -21,7 +21,7 @@ type Directory struct {
 }
 
 // Register makes g known under a name that no other group has; a group has one
-// name. Errors: ErrInvalidOp for a nil group or a bad name, ErrNameTaken.
+// name. Errors: pg.ErrInvalidOp for a nil group or a bad name, pg.ErrNameTaken.
 func (d *Directory) Register(name string, g *pg.Group) error {
 	if g == nil || name == "" || len(name) > pg.MaxGroupName {
 		return fmt.Errorf("%w: register group %.40q, want a group and a name of 1 to %d bytes", pg.ErrInvalidOp, name, pg.MaxGroupName)
@@ -41,7 +41,7 @@ func (d *Directory) Register(name string, g *pg.Group) error {
 	return nil
 }
 
-// Unregister forgets g, which goes on to work. ErrUnknownGroup if it was not
+// Unregister forgets g, which goes on to work. pg.ErrUnknownGroup if it was not
 // registered.
 func (d *Directory) Unregister(g *pg.Group) error {
 	d.mu.Lock()
@@ -54,7 +54,7 @@ func (d *Directory) Unregister(g *pg.Group) error {
 	return nil
 }
 
-// Find is the group of that name; ErrUnknownGroup if there is none.
+// Find is the group of that name; pg.ErrUnknownGroup if there is none.
 func (d *Directory) Find(name string) (*pg.Group, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

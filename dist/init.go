@@ -24,11 +24,11 @@ const DefaultInitMethod = "env://"
 // InitConfig says how Init makes a world. The zero value takes everything from
 // the environment, as torchrun sets it.
 type InitConfig struct {
-	// Backend names the backend, as Open takes it: "tcp" ("gloo"), "nccl",
-	// "cpu:tcp,cuda:nccl". Empty means DefaultBackends.
+	// Backend names the backend, as pg.Open takes it: "tcp" ("gloo"), "nccl",
+	// "cpu:tcp,cuda:nccl". Empty means pg.DefaultBackends.
 	Backend string
 	// Options are for the backend. Interfaces, if empty, come from the
-	// environment; see InterfacesFromEnv.
+	// environment; see pg.InterfacesFromEnv.
 	Options pg.Options
 
 	// Method is a URL that says where to meet: env://, tcp://host:port (rank
@@ -46,7 +46,7 @@ type InitConfig struct {
 	Rank      *int
 	WorldSize int
 
-	// Timeout bounds ops that have no deadline; 0 means DefaultTimeout.
+	// Timeout bounds ops that have no deadline; 0 means pg.DefaultTimeout.
 	Timeout time.Duration
 	// Token guards the store that rank 0 serves, and the data plane. Equal on
 	// all ranks; empty means unguarded, which is fine where they all are on one host.
@@ -85,7 +85,7 @@ type World struct {
 //
 // Errors: ErrInitialized if this process is in that world already, with this
 // rank; store.ErrUsedFile for a file that another run has left behind; those of
-// Configure; a clear one if rank or world size are missing or differ.
+// pg.Group.Configure; a clear one if rank or world size are missing or differ.
 func Init(ctx context.Context, c InitConfig) (*World, error) {
 	if _, bounded := ctx.Deadline(); !bounded {
 		var cancel context.CancelFunc
@@ -286,7 +286,7 @@ func (w *World) Store() store.Store { return store.WithPrefix(w.store, "user") }
 
 // Destroy ends the world and all its subgroups, and leaves the rendezvous: the
 // same ranks, or others in their place, may Init there again, and name groups
-// from the beginning. A second one is ErrUnknownGroup.
+// from the beginning. A second one is pg.ErrUnknownGroup.
 //
 // Ranks should agree that they are done (Barrier) before one destroys: those
 // still under way see it as a peer that has left.

@@ -28,10 +28,10 @@ type MeshSize struct {
 // hold parts of one copy of a model, "replicate" for those that hold the same
 // part of different copies. A verb along a dimension is a verb of its Group.
 //
-// A dimension can be resizable: a group under Managed, whose size follows the
+// A dimension can be resizable: a group under pg.Managed, whose size follows the
 // quorum. Code that lays out a model over a Mesh wants sizes that stay, so such
 // a dimension shows size 1 and rank 0, as a layout with one copy is right for
-// any number of them; Managed does the scaling (an average is over those who
+// any number of them; pg.Managed does the scaling (an average is over those who
 // took part). What it is at the moment is for Group(name).Size to say.
 //
 // A Mesh does not change, and owns nothing. Safe for concurrent use.
@@ -138,7 +138,7 @@ func (m *Mesh) Names() []string {
 	return names
 }
 
-// Group is the group of a dimension; ErrUnknownGroup if there is none of that
+// Group is the group of a dimension; pg.ErrUnknownGroup if there is none of that
 // name.
 func (m *Mesh) Group(name string) (*pg.Group, error) {
 	i, err := m.index(name)

@@ -13,7 +13,7 @@ import (
 // r*k+j of all, k being the number of tensors per rank, equal on all ranks.
 // Sums first fold each rank's tensors in their order, then the ranks in theirs.
 // All tensors lie on the CPU and have one dtype and length. Avg divides by the number of
-// tensors of all ranks: under Managed of those that take part when the op runs.
+// tensors of all ranks: under pg.Managed of those that take part when the op runs.
 
 // AllReduceMulti reduces all tensors of all ranks into each of them.
 func AllReduceMulti(ctx context.Context, g *pg.Group, ts []tensor.Tensor, op tensor.ReduceOp) error {
@@ -54,7 +54,7 @@ func ReduceMulti(ctx context.Context, g *pg.Group, ts []tensor.Tensor, op tensor
 		return err
 	}
 	first.Root, first.Out = at.Root, nil
-	if g.Resizable() || g.Rank() == at.Root { // Managed takes it away where it is not the root
+	if g.Resizable() || g.Rank() == at.Root { // pg.Managed takes it away where it is not the root
 		first.Out = []tensor.Tensor{ts[at.Tensor]}
 	}
 	return g.Do(ctx, first)

@@ -54,6 +54,6 @@ func TestObjectsMemory(t *testing.T) {
 		t.Errorf("two objects of 8000 bytes within 17000: %v", err)
 	}
 	if err := decodeWithin(all, sizes, objects, 15_000); !errors.Is(err, ErrInvalid) {
-		t.Errorf("two objects of 8000 bytes within 15000: %v, want ErrObject", err)
+		t.Errorf("two objects of 8000 bytes within 15000: %v, want ErrInvalid", err)
 	}
 }

@@ -79,7 +79,7 @@ func TestObjectRefused(t *testing.T) {
 	for says, v := range cases {
 		_, err := object.Encode(v)
 		if !errors.Is(err, object.ErrInvalid) || !strings.Contains(err.Error(), says) {
-			t.Errorf("encode %T: %v, want ErrObject that says %q", v, err, says)
+			t.Errorf("encode %T: %v, want ErrInvalid that says %q", v, err, says)
 		}
 	}
 }
@@ -94,7 +94,7 @@ func TestObjectMemory(t *testing.T) {
 	_, err := object.Decode(lists)
 	runtime.ReadMemStats(&after)
 	if !errors.Is(err, object.ErrInvalid) || !strings.Contains(err.Error(), "of memory") {
-		t.Errorf("decode of %d nil lists: %v, want ErrObject", 60<<20, err)
+		t.Errorf("decode of %d nil lists: %v, want ErrInvalid", 60<<20, err)
 	}
 	if made := after.TotalAlloc - before.TotalAlloc; made > 32<<20 { // others run beside us
 		t.Errorf("%d bytes of memory were made for what is refused", made)
@@ -117,7 +117,7 @@ func FuzzDecode(f *testing.F) {
 		v, err := object.Decode(b)
 		if err != nil {
 			if !errors.Is(err, object.ErrInvalid) {
-				t.Errorf("%x: %v, want ErrObject", b, err)
+				t.Errorf("%x: %v, want ErrInvalid", b, err)
 			}
 			return
 		}
@@ -173,7 +173,7 @@ func objectFailures(ctx context.Context, g *pg.Group) error {
 		"all-gather": gathered, "scatter": scattered, "broadcast": object.Broadcast(ctx, g, bad, 0),
 	} {
 		if !errors.Is(err, object.ErrInvalid) {
-			return fmt.Errorf("%s of a function: %w, want ErrObject", what, err)
+			return fmt.Errorf("%s of a function: %w, want ErrInvalid", what, err)
 		}
 	}
 	if !errors.Is(short, object.ErrInvalid) && !errors.Is(short, pg.ErrInvalidOp) {

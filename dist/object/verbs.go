@@ -51,7 +51,7 @@ func broadcast(ctx context.Context, c *pg.Composed, objects []any, root int) err
 	return decodeAll(all, sizes, objects)
 }
 
-// AllGather gives the objects of all ranks, by rank, on every rank. Under Managed
+// AllGather gives the objects of all ranks, by rank, on every rank. Under pg.Managed
 // these are the participants of the step's quorum, for which it waits.
 func AllGather(ctx context.Context, g *pg.Group, object any) (objects []any, err error) {
 	err = g.Compose(ctx, func(c *pg.Composed) error {
@@ -117,7 +117,7 @@ func shareSizes(ctx context.Context, c *pg.Composed, object any) (mine []byte, s
 	return mine, sizes, total, nil
 }
 
-// Scatter gives objects[r] of root to rank r. Root gives Size objects;
+// Scatter gives objects[r] of root to rank r. Root gives as many objects as there are ranks;
 // what other ranks give is ignored.
 func Scatter(ctx context.Context, g *pg.Group, objects []any, root int) (object any, err error) {
 	err = g.Compose(ctx, func(c *pg.Composed) error {

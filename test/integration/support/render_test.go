@@ -24,7 +24,7 @@ func render(columns map[string]*column) string {
 	var s strings.Builder
 	s.WriteString(preface)
 	s.WriteString("## Verbs\n\nMade of: the kinds of op that the backend is given. A verb whose kinds are not its own is put together by\n" +
-		"`pg.Group` or package `dist` for every backend alike: it is emulated, and costs what they cost.\n\n")
+		"`pg.Group` or package `dist` (`object` is below it) for every backend alike: it is emulated, and costs what they cost.\n\n")
 	fmt.Fprintf(&s, "| verb | %s | made of |\n|---|%s---|\n", strings.Join(backends, " | "), strings.Repeat("---|", len(backends)))
 	for _, v := range verbs() {
 		fmt.Fprintf(&s, "| %s |", v.name)

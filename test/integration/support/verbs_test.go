@@ -115,18 +115,18 @@ func madeOfOthers() []verb {
 			_, err := dist.AllGatherUneven(ctx, g, f32(1+g.Rank()))
 			return err
 		}},
-		{"BroadcastObjects", func(ctx context.Context, g *pg.Group) error {
+		{"object.Broadcast", func(ctx context.Context, g *pg.Group) error {
 			return object.Broadcast(ctx, g, []any{"foo", 12}, 0)
 		}},
-		{"AllGatherObjects", func(ctx context.Context, g *pg.Group) error {
+		{"object.AllGather", func(ctx context.Context, g *pg.Group) error {
 			_, err := object.AllGather(ctx, g, g.Rank())
 			return err
 		}},
-		{"GatherObjects", func(ctx context.Context, g *pg.Group) error {
+		{"object.Gather", func(ctx context.Context, g *pg.Group) error {
 			_, err := object.Gather(ctx, g, g.Rank(), 0)
 			return err
 		}},
-		{"ScatterObjects", func(ctx context.Context, g *pg.Group) error {
+		{"object.Scatter", func(ctx context.Context, g *pg.Group) error {
 			_, err := object.Scatter(ctx, g, []any{"foo", 12}, 0)
 			return err
 		}},

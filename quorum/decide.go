@@ -231,7 +231,7 @@ func (m *Machine) overdue(now time.Time, kind windowKind, v *survey) bool {
 // nil: nobody goes on without it (Q10). (The only one left that held the highest
 // position was refused, and the others waited until that was over, for minutes.)
 func (m *Machine) eligible(now time.Time, kind windowKind, v *survey, keep *replica) ([]*replica, int) {
-	candidates, live := m.candidates(v.joined), v.live
+	candidates, live, liveMembers := m.candidates(v.joined), v.live, v.liveMembers
 	// L1: one that is lost soon after each time it was let in ends no quorum that stands.
 	// Where none stands it is let in: none is disturbed, and it may be the one needed.
 	if kind == windowAsk {
@@ -246,6 +246,7 @@ func (m *Machine) eligible(now time.Time, kind windowKind, v *survey, keep *repl
 		// while; at once where the quorum stands, and would only go on as it is.
 		if len(rest) >= m.config.MinReplicas || kind != windowAsk && !m.overdue(now, kind, v) {
 			live -= len(candidates) - len(rest)
+			liveMembers -= countMembers(candidates) - countMembers(rest)
 			candidates = rest
 		}
 	}
@@ -256,7 +257,7 @@ func (m *Machine) eligible(now time.Time, kind windowKind, v *survey, keep *repl
 		// Where too few are left it is ignored (Q6): the member that asks for it
 		// would wait for those who died, for ever.
 		if len(members) >= m.config.MinReplicas || !m.overdue(now, kind, v) {
-			return members, v.liveMembers
+			return members, liveMembers
 		}
 	}
 	return candidates, live
@@ -286,13 +287,17 @@ func (m *Machine) containsLast(rs []*replica) bool {
 	if m.last == nil {
 		return false
 	}
-	n := 0
+	return countMembers(rs) == len(m.last.Members)
+}
+
+// countMembers counts the members of the last quorum.
+func countMembers(rs []*replica) (n int) {
 	for _, r := range rs {
 		if r.member {
 			n++
 		}
 	}
-	return n == len(m.last.Members)
+	return n
 }
 
 // choose caps the eligible at MaxReplicas, members of the last quorum first, and

@@ -1,6 +1,7 @@
 package quorum_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -107,4 +108,30 @@ func TestL1_ShrinkOnlyKeepsNoHolderOut(t *testing.T) {
 		t.Errorf("the quorum of a and b came after %v: %v", took, r.m.Decide(r.now).Reason)
 	}
 	r.mustForm("a", "b")
+}
+
+// L1 goes before shrink-only too: a member that is refused counts for nobody, also where
+// another one asks for no newcomers. (Of two members one was refused. The other had no
+// majority of the members, for as long as that lasted, up to ten minutes.)
+func TestL1_ShrinkOnlyWaitsForNoRefused(t *testing.T) {
+	t.Parallel()
+	s, q := standingScene(t, "a", "b")
+	unhealed := quorum.Accusation{By: "b", Against: "b", Kind: quorum.AccusedUnhealed, Evidence: "its heal failed"}
+	s.breaks2(&q, unhealed) // once is no refusal
+	unhealed.QuorumID = q.ID
+	if err := s.Accuse(s.now, unhealed); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []quorum.ReplicaID{"a", "b"} {
+		j := falls(id, uint64(q.ID)+1, &q, quorum.Position{})
+		j.Member.ShrinkOnly = id == "a"
+		s.join(j)
+		d := s.Decide(s.now)
+		if id == "a" && (d.Ready || d.Reason.Code != quorum.ReasonNoMajority) {
+			t.Errorf("before b has joined: ready %v, %v; want no majority", d.Ready, d.Reason)
+		}
+		if ids := idsOf(&d.Quorum); id == "b" && !slices.Equal(ids, []quorum.ReplicaID{"a"}) {
+			t.Errorf("the next quorum is of %v, want a alone: %v", ids, d.Reason)
+		}
+	}
 }

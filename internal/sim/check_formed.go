@@ -97,9 +97,10 @@ func (b *book) majority(now time.Duration, f formedView) {
 	if b.last != nil && !slices.ContainsFunc(b.last.members, func(id string) bool { return !slices.Contains(f.members, id) }) {
 		return
 	}
-	live := b.live() - b.out(now, f)
+	out, outMembers := b.out(now, f)
+	live := b.live() - out
 	if members, asked := b.shrinks(); asked {
-		live = min(live, members) // Q6
+		live = min(live, members-outMembers) // Q6
 	}
 	if parted := b.parted(now, f); 2*(len(f.members)+parted) <= live {
 		b.c.fail("Q5", "%v has %d members, and %d parted from them, of %d live", f.answer, len(f.members), parted, live)
@@ -131,15 +132,18 @@ func (b *book) newcomers(f formedView) {
 	}
 }
 
-// out counts the live replicas that have joined, and are refused: they are let in by
-// none, and count for nobody.
-func (b *book) out(now time.Duration, f formedView) (n int) {
+// out counts the live replicas, and of these the members, that have joined, and are
+// refused: they are let in by none, and count for nobody.
+func (b *book) out(now time.Duration, f formedView) (n, members int) {
 	for _, a := range b.order {
 		if a.waits && a.live() && b.isRefused(now, a.id) && !slices.Contains(f.members, a.id) {
 			n++
+			if a.member {
+				members++
+			}
 		}
 	}
-	return n
+	return n, members
 }
 
 // parted counts those who have joined, and are kept apart by a bad link from another

@@ -166,17 +166,22 @@ func (s *seeded) tend() {
 	}
 }
 
+// stuckSteps is in how many steps of the middle length a replica that makes no progress
+// is stuck, where that is longer than StuckAfter (quorum/pace.go).
+const stuckSteps = 10
+
 // patience is how long it may take until all train together.
 func (s *seeded) patience() time.Duration {
 	o := s.d.options
+	stuck := max(o.rules.StuckAfter, stuckSteps*s.d.slowest)
 	alone := time.Duration(0) // until who hangs alone in its quorum is left
 	if s.d.traits[traitHang] {
-		alone = 10 * o.rules.StuckAfter
+		alone = 10 * stuck
 	}
 	if s.d.traits[traitCuts] {
 		alone += 4 * time.Minute // until links that broke again and again are tried anew
 	}
-	return 30*time.Second + alone + 3*(o.rules.JoinTimeout+o.rules.StuckAfter) + 3*o.stepTimeout +
+	return 30*time.Second + alone + 3*(o.rules.JoinTimeout+stuck) + 3*o.stepTimeout +
 		time.Duration(len(s.replicas))*s.d.heal + 40*s.d.slowest + s.d.long
 }
 

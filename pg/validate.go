@@ -85,11 +85,11 @@ func (op *Op) validateReduce() error {
 	if !op.Reduce.Valid() {
 		return fmt.Errorf("%w: %v with %v", ErrInvalidOp, op.Kind, op.Reduce)
 	}
+	if op.PerRank < 0 || op.PerRank > math.MaxInt32 { // a product with the world size is a Divisor
+		return fmt.Errorf("%w: %v with %d tensors per rank, want 0 (one) to %d", ErrInvalidOp, op.Kind, op.PerRank, math.MaxInt32)
+	}
 	if op.Divisor < 0 {
 		return fmt.Errorf("%w: %v with divisor %d, want 0 (the world size) or more", ErrInvalidOp, op.Kind, op.Divisor)
-	}
-	if op.PerRank < 0 {
-		return fmt.Errorf("%w: %v with %d tensors per rank, want 0 (one) or more", ErrInvalidOp, op.Kind, op.PerRank)
 	}
 	if op.Reduce == tensor.PreMulSum && (math.IsNaN(op.Factor) || math.IsInf(op.Factor, 0)) {
 		return fmt.Errorf("%w: %v with factor %v, want a finite one", ErrInvalidOp, op.Kind, op.Factor)

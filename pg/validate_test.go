@@ -109,6 +109,7 @@ func TestValidateNames(t *testing.T) {
 		{change(pg.KindAllReduce, func(op *pg.Op) { op.Reduce = 44 }), []string{"reduce-op(44)"}},
 		{change(pg.KindAllReduce, func(op *pg.Op) { op.Divisor = -2 }), []string{"-2"}},
 		{change(pg.KindAllReduce, func(op *pg.Op) { op.PerRank = -3 }), []string{"-3"}},
+		{change(pg.KindAllReduce, func(op *pg.Op) { op.PerRank = 1 << 33 }), []string{"8589934592", "2147483647"}},
 		{change(pg.KindAllReduce, func(op *pg.Op) { op.Reduce, op.Factor = tensor.PreMulSum, math.NaN() }), []string{"NaN"}},
 		{change(pg.KindAllReduce, func(op *pg.Op) { op.In[1] = strided }), []string{"In[1]", "not contiguous", "strides [2]"}},
 		{change(pg.KindAllReduce, func(op *pg.Op) { op.Out[0] = tensor.New(tensor.Float32, 5) }), []string{"4", "5"}},
@@ -183,6 +184,12 @@ func TestRefusedReductions(t *testing.T) {
 		if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.dtype.String()) {
 			t.Errorf("%v of %v: %v, want %v", c.reduce, c.dtype, err, c.want)
 		}
+	}
+	// An average over more tensors than a divisor can count, not over those of a divisor that wrapped.
+	x := []tensor.Tensor{tensor.Of([]float64{8})}
+	w := g.Submit(&pg.Op{Kind: pg.KindAllReduce, Reduce: tensor.Avg, PerRank: math.MaxInt, In: x, Out: x})
+	if err := g.Wait(t.Context(), w); !errors.Is(err, pg.ErrInvalidOp) {
+		t.Errorf("average with PerRank = %d: %v, want ErrInvalidOp", math.MaxInt, err)
 	}
 	if !errors.Is(pg.ErrUnsupported, errors.ErrUnsupported) || errors.Is(errors.ErrUnsupported, pg.ErrUnsupported) {
 		t.Error("ErrUnsupported is an errors.ErrUnsupported, and not the other way round")

@@ -207,10 +207,17 @@ func (m *Machine) quorate(now time.Time, kind windowKind, v *survey, keep *repli
 	// is still broken that costs one failed step for each join timeout; waiting for the
 	// retry, up to an hour, would help none.
 	d, ok := m.enough(with)
-	if !ok && m.overdue(now, kind, v) {
-		return all, Decision{}, true
+	switch {
+	case ok || !m.overdue(now, kind, v):
+		return chosen, d, ok
+	case v.shrinkOnly:
+		// Newcomers are let in before the parted meet. (Two whose link was cut met again, for
+		// a member wanted no newcomers, of whom enough had joined.)
+		anybody := *v
+		anybody.shrinkOnly = false
+		return m.quorate(now, kind, &anybody, keep)
 	}
-	return chosen, d, ok
+	return all, Decision{}, true
 }
 
 // overdue says that the window has been open for the join timeout.

@@ -135,3 +135,34 @@ func TestL1_ShrinkOnlyWaitsForNoRefused(t *testing.T) {
 		}
 	}
 }
+
+// Q6: shrink-only gives way before two that are kept apart meet again. (They met, and
+// broke the next quorum, though a newcomer had joined who could take the place of one.)
+func TestQ6_ShrinkOnlyGivesWayBeforeTheParted(t *testing.T) {
+	t.Parallel()
+	r := standing(t, rules(2), "a", "b")
+	r.commit("a", "b")
+	r.beat()
+	r.open("c")
+	r.fall("c", quorum.Fact{})
+	for i := range 2 { // their link breaks
+		q := r.m.Last()
+		if err := r.m.Accuse(r.now, quorum.Accusation{By: "b", Against: "a", QuorumID: q.ID, Evidence: "reset"}); err != nil {
+			t.Fatal(err)
+		}
+		r.probes()
+		refused := quorum.Fact{Kind: quorum.Refused, Step: r.pos["b"].Step + 1, QuorumID: q.ID}
+		r.fall("a", refused)
+		j := r.makeJoin("b", quorum.JoinFall, refused)
+		j.Member.ShrinkOnly = true
+		if err := r.m.Join(r.now, j); err != nil {
+			t.Fatal(err)
+		}
+		r.wait(quorum.DefaultConfig().JoinTimeout + time.Second)
+		want := []quorum.ReplicaID{"a", "b"}
+		if i > 0 {
+			want = []quorum.ReplicaID{"a", "c"}
+		}
+		r.mustForm(want...)
+	}
+}

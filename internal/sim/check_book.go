@@ -58,7 +58,8 @@ type book struct {
 	fellAt  int64         // of the world's time
 	fellBy  time.Duration // of the leader's
 	highest pos
-	owes    bool // that the highest position fell is to be said
+	doubted time.Duration // when it said last that it doubts its sight, or does no more
+	owes    bool          // that the highest position fell is to be said
 	settled map[pos]verdict
 	strikes map[[2]string][]int64       // quorums in which a link broke
 	apart   map[[2]string]time.Duration // until when
@@ -271,8 +272,9 @@ func (b *book) left(now time.Duration, id string) {
 // onNotice takes what the machine says happened. That somebody is lost must have its
 // reasons.
 func (b *book) onEvent(now time.Duration, e quorum.Event) {
-	if e.Kind == quorum.EventPositionFell {
-		b.owes = false
+	b.owes = b.owes && e.Kind != quorum.EventPositionFell
+	if e.Kind == quorum.EventDoubted {
+		b.doubted = now
 	}
 	if e.ReplicaID == "" {
 		return
@@ -293,8 +295,7 @@ func (b *book) onEvent(now time.Duration, e quorum.Event) {
 			a.waits, a.joined = false, false
 		}
 	case quorum.EventReturned, quorum.EventOpened:
-		a.lost, a.excused = false, false
-		a.opened = now
+		a.lost, a.excused, a.opened, a.accused = false, false, now, 0
 	case quorum.EventSuperseded:
 		a.excused = true
 	case quorum.EventStuck:

@@ -79,7 +79,7 @@ func (b *book) members(now time.Duration, f formedView) {
 			b.c.fail("Q7", "%s is in %v and has left", id, f.answer)
 		case a.lost:
 			b.c.fail("Q7", "%s is in %v and is lost", id, f.answer)
-		case now-a.heard > b.config.HeartbeatTimeout+b.config.Grace+beatEvery && !b.c.lives(id):
+		case now-max(a.heard, b.doubted) > b.config.HeartbeatTimeout+b.config.Grace+beatEvery && !b.c.lives(id):
 			// One that lives, and was not heard because the leader was stopped or cut
 			// off, is not dead: the leader doubts its own sight.
 			b.c.fail("Q7", "%s is in %v and was heard %v ago", id, f.answer, now-a.heard)
@@ -233,7 +233,7 @@ func (b *book) held(pair [2]string) bool {
 // tooFew says that the join timeout is over, and that those who wait and are kept
 // apart from nobody are too few by themselves: then Q9 need not hold.
 func (b *book) tooFew(now time.Duration) bool {
-	if b.last != nil && (!b.fell || now-b.fellBy < b.config.JoinTimeout) {
+	if b.last != nil && (!b.fell || now-b.fellBy < b.config.JoinTimeout-beatEvery) { // the book heard of it later
 		return false
 	}
 	n := 0
@@ -314,9 +314,11 @@ func (b *book) quiet(now time.Duration, reason string) {
 		if a.lost || a.evicted {
 			continue
 		}
+		refused := b.isRefused(now, a.id)
 		switch {
-		case a.draining, a.stuck, a.away, b.rivals(a), b.isRefused(now, a.id):
+		case a.draining, a.stuck, a.away, b.rivals(a), refused && a.waits && !a.session:
 			return // their part is not a matter of who has joined
+		case refused: // it is not waited for, nor let in while enough are left
 		case a.waits && a.opened == now:
 			return // it has gone on since it joined, perhaps, and joins anew
 		case a.waits && !a.session:

@@ -188,7 +188,7 @@ func plantsOfLinks() []plant {
 		}},
 		{"a broken link again, too soon", "Q9", func(h *bench) {
 			h.partTwo()
-			h.tellAt(h.b.config.JoinTimeout-1, h.formed(3, "a", "b"), "a", "b")
+			h.tellAt(h.b.config.JoinTimeout-beatEvery-1, h.formed(3, "a", "b"), "a", "b")
 		}},
 		{"a broken link again, for there are too few", "", func(h *bench) {
 			h.partTwo()

@@ -61,6 +61,9 @@ func TestSeedsThatFailed(t *testing.T) {
 		{302811, "the word that a link is cut outlives the loss of its end"},
 		{311158, "one rank's odd reduction makes its replica's discard no loss"},
 		{322999, "a replica that joined anew stands where an older word of it was settled to"},
+		{20677, "a replica that died while the lighthouse heard none of them"},
+		{501230, "two kept apart meet again, for a member wants no newcomers"},
+		{510953, "what was said of a replica before it was lost, and came back"},
 		{412821, "a torn replica, of which one rank holds the highest position"},
 	} {
 		if r := Run(c.seed, Settings{}); r.Err != nil {

@@ -24,6 +24,8 @@ type request struct {
 	sync  bool // StartQuorum waits: a heal comes before the collectives
 	began time.Time
 	stop  context.CancelCauseFunc // ends the round under way; nil before the first
+
+	pauses backoff.Backoff // between its rounds; pursue's alone
 }
 
 // errRestarted ends a round whose wish has changed.
@@ -65,7 +67,7 @@ func (m *Manager) askLocked() {
 
 // requestLocked starts to work a new wish.
 func (m *Manager) requestLocked(o StartOptions) {
-	r := &request{opts: o, sync: m.mu.rank.Syncs(), began: time.Now()}
+	r := &request{opts: o, sync: m.mu.rank.Syncs(), began: time.Now(), pauses: backoff.Backoff{First: firstPause, Most: maxPause}}
 	m.mu.request = r
 	m.mu.Broadcast()
 	m.tasks.add(func(ctx context.Context) { m.pursue(ctx, r) })
@@ -79,8 +81,7 @@ func (m *Manager) pursue(ctx context.Context, r *request) {
 	case <-ctx.Done():
 		return
 	}
-	pauses := backoff.Backoff{First: firstPause, Most: maxPause}
-	for pause := time.Duration(0); ; pause = pauses.Next() {
+	for again := false; ; again = true {
 		rctx, cancel := context.WithCancelCause(ctx)
 		m.mu.Lock()
 		r.stop = cancel
@@ -106,7 +107,7 @@ func (m *Manager) pursue(ctx context.Context, r *request) {
 		default:
 			m.log.Warn().Err(err).Msg("quorum not taken up")
 		}
-		if backoff.Sleep(ctx, pause) != nil {
+		if again && r.pauses.Wait(ctx) != nil {
 			return
 		}
 	}
@@ -156,6 +157,9 @@ func (m *Manager) round(ctx context.Context, r *request) error {
 	if err := m.accept(r, got); err != nil {
 		return err
 	}
+	// It was let in: should the quorum fall at once, the others wait for its next join. (It
+	// had tried for minutes, while it was refused, and the pause was the longest.)
+	r.pauses.Reset()
 	if err := m.configure(ctx); err != nil {
 		return err
 	}

@@ -233,6 +233,7 @@ func (r *rank) accept(q *request, rep reply) {
 	if f := w.mutant.onPlan; f != nil {
 		f(rep.q, &r.plan)
 	}
+	q.pause = min(q.pause, firstPause) // it was let in
 	r.view = w.record(quorum.Formed{Quorum: *rep.q})
 	w.check.take(r.name, r.m.id, r.view)
 	if w.tracing {

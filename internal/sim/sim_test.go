@@ -70,4 +70,16 @@ func TestSeedsThatFailed(t *testing.T) {
 			t.Errorf("seed %d (%s): %v", c.seed, c.what, r.Err)
 		}
 	}
+	for _, c := range []struct {
+		cause string
+		seed  uint64
+		what  string
+	}{
+		{"heal", 33, "the others wait for the join of one that is refused"},
+		{"odd", 205, "one that was refused for long pauses longest when it is let in"},
+	} {
+		if r := Run(c.seed, Settings{Cause: c.cause}); r.Err != nil {
+			t.Errorf("cause %s, seed %d (%s): %v", c.cause, c.seed, c.what, r.Err)
+		}
+	}
 }

@@ -185,16 +185,38 @@ func outsiders(v *survey) string {
 // meet again (Q6 goes before Q9): it would be waiting for nothing. Whoever is kept
 // apart from keep, if that is not nil, goes first.
 func (m *Machine) quorate(now time.Time, kind windowKind, v *survey, keep *replica) ([]*replica, Decision, bool) {
+	all, chosen, d, ok := m.reachable(now, kind, v, keep)
+	if ok || all == nil || !m.overdue(now, kind, v) {
+		return chosen, d, ok
+	}
+	// Newcomers are let in before the parted meet. (Two whose link was cut met again, for a
+	// member wanted no newcomers, of whom enough had joined.)
+	if v.shrinkOnly {
+		anybody := *v
+		anybody.shrinkOnly = false
+		if _, chosen, d, ok := m.reachable(now, kind, &anybody, keep); ok {
+			return chosen, d, true
+		}
+	}
+	// Q6 before Q9: too few are left without the parted, so they meet again. If their link
+	// is still broken that costs one failed step for each join timeout; waiting for the
+	// retry, up to an hour, would help none.
+	return all, Decision{}, true
+}
+
+// reachable returns all who can be in the next quorum, and those of them who reach each
+// other, and whether they are enough. all is nil where they were too few with the parted.
+func (m *Machine) reachable(now time.Time, kind windowKind, v *survey, keep *replica) (all, chosen []*replica, d Decision, ok bool) {
 	all, live := m.eligible(now, kind, v, keep)
 	if d, ok := m.enough(all); !ok {
-		return all, d, false
+		return nil, all, d, false
 	}
 	// The majority is counted before the parted are taken out: they have joined, and
 	// cannot be in one quorum. (Otherwise a cut between two halves stops both.)
 	if d, ok := m.hasMajority(all, live); !ok {
-		return all, d, false
+		return nil, all, d, false
 	}
-	chosen := all
+	chosen = all
 	if keep != nil {
 		chosen = slices.DeleteFunc(slices.Clone(all), func(r *replica) bool { return m.apart(now, keep.id, r.id) })
 	}
@@ -203,21 +225,8 @@ func (m *Machine) quorate(now time.Time, kind windowKind, v *survey, keep *repli
 	if keep != nil && !keep.candidate() {
 		with = append(slices.Clip(with), keep) // it drains, and will be in
 	}
-	// Q6 before Q9: too few are left without the parted, so they meet again. If their link
-	// is still broken that costs one failed step for each join timeout; waiting for the
-	// retry, up to an hour, would help none.
-	d, ok := m.enough(with)
-	switch {
-	case ok || !m.overdue(now, kind, v):
-		return chosen, d, ok
-	case v.shrinkOnly:
-		// Newcomers are let in before the parted meet. (Two whose link was cut met again, for
-		// a member wanted no newcomers, of whom enough had joined.)
-		anybody := *v
-		anybody.shrinkOnly = false
-		return m.quorate(now, kind, &anybody, keep)
-	}
-	return all, Decision{}, true
+	d, ok = m.enough(with)
+	return all, chosen, d, ok
 }
 
 // overdue says that the window has been open for the join timeout.

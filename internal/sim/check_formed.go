@@ -314,11 +314,9 @@ func (b *book) quiet(now time.Duration, reason string) {
 		if a.lost || a.evicted {
 			continue
 		}
-		refused := b.isRefused(now, a.id)
 		switch {
-		case a.draining, a.stuck, a.away, b.rivals(a), refused && a.waits && !a.session:
+		case a.draining, a.stuck, a.away, b.rivals(a), b.isRefused(now, a.id):
 			return // their part is not a matter of who has joined
-		case refused: // it is not waited for, nor let in while enough are left
 		case a.waits && a.opened == now:
 			return // it has gone on since it joined, perhaps, and joins anew
 		case a.waits && !a.session:

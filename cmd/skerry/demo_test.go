@@ -136,10 +136,11 @@ func TestDemoSeesDivergence(t *testing.T) {
 // TestDemoFindsWhoDiffers: by default it is not even left to the end. A replica that
 // goes its own way is named and healed, and refused when it does so again. It stops
 // after step 16: let in once more, it ends with the others' bytes, however soon or late
-// that is.
+// that is. On a quiet machine it is let in a few steps before the end, in none of which
+// states are compared.
 func TestDemoFindsWhoDiffers(t *testing.T) {
 	t.Parallel()
-	status, stdout, stderr := skerry("demo", "--replicas=3", "--steps=60", "--kill-every=0", "--step-time=1ms", "--skip-allreduce-replica=0", "--skip-allreduce-until=16")
+	status, stdout, stderr := skerry("demo", "--replicas=3", "--steps=60", "--kill-every=0", "--step-time=47ms", "--skip-allreduce-replica=0", "--skip-allreduce-until=16")
 	if status != 0 || !strings.HasSuffix(stdout, "\nparity: true\n") {
 		t.Errorf("status %d, %q, %q, want 0 and parity", status, stdout, stderr)
 	}

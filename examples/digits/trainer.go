@@ -182,6 +182,9 @@ func (t *Trainer) reduce(ctx context.Context) error {
 	if err := t.reducer.Reduce(ctx); err != nil {
 		return err
 	}
+	if !t.manager.IsParticipating() {
+		return nil // it is being healed: its count of steps, and its gradients, are of before
+	}
 	for i, p := range t.model.Params() {
 		copy(p.Grad, own[i])
 	}

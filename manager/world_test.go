@@ -226,12 +226,16 @@ func (tr *trainer) stop() {
 	<-tr.done
 }
 
-// kill ends the trainer the way SIGKILL does: no word to anybody.
+// kill ends the trainer the way SIGKILL does: no word to anybody. Its manager sees
+// nothing of it before its ctx has ended: else it takes part in what its own death
+// brings about, and joins.
 func (tr *trainer) kill() {
+	tr.m.mu.Lock()
 	if k, ok := tr.backend.(interface{ Kill() }); ok {
 		k.Kill()
 	}
 	tr.cancel()
+	tr.m.mu.Unlock()
 	<-tr.ran
 	<-tr.done
 }

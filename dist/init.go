@@ -205,7 +205,7 @@ func (c *InitConfig) findStore(ctx context.Context) (*Rendezvous, error) {
 	}
 	met, err := meet(ctx, RendezvousRequest{URL: u, Rank: c.Rank, WorldSize: c.WorldSize, Token: c.Token, TLS: c.TLS, Open: c.Open, Log: c.Log})
 	if err == nil && (met == nil || met.Store == nil) {
-		err = fmt.Errorf("rendezvous %s gave no store", u.Redacted())
+		err = fmt.Errorf("rendezvous %s gave no store", methodText(u))
 	}
 	return met, err
 }

@@ -167,6 +167,8 @@ func TestInitRefused(t *testing.T) {
 		"scheme":            {dist.InitConfig{Method: "gopher://x", Rank: new(0), WorldSize: 2}, "no rendezvous for"},
 		"used file":         {dist.InitConfig{Method: "file://" + used, Rank: new(0), WorldSize: 2}, used},
 		"no master port":    {dist.InitConfig{Rank: new(0), WorldSize: 2}, dist.EnvMasterPort},
+		"no rank in env":    {dist.InitConfig{Method: "env://?world_size=2"}, "rendezvous env://?world_size=2: the rank is not known"},
+		"env size":          {dist.InitConfig{Rank: new(0)}, "rendezvous env://: the world size is not known"},
 		"backend":           {dist.InitConfig{Backend: "carrier-pigeon", Store: hash, Rank: new(0), WorldSize: 1}, "carrier-pigeon"},
 	}
 	t.Setenv(dist.EnvMasterPort, "")

@@ -100,9 +100,19 @@ func meet(ctx context.Context, r RendezvousRequest) (*Rendezvous, error) {
 		rendezvous.Unlock()
 	}
 	if f == nil {
-		return nil, fmt.Errorf("dist: no rendezvous for %q, want env://, tcp://, file:// or a registered one", r.URL.Redacted())
+		return nil, fmt.Errorf("dist: no rendezvous for %q, want env://, tcp://, file:// or a registered one", methodText(r.URL))
 	}
 	return f(ctx, r)
+}
+
+// methodText is u for an error, without a password, as InitConfig.Method has it: net/url
+// writes env:// as "env:".
+func methodText(u *url.URL) string {
+	text := u.Redacted()
+	if u.Host == "" && u.Path == "" && u.Opaque == "" && u.User == nil {
+		text = strings.Replace(text, ":", "://", 1)
+	}
+	return text
 }
 
 // claim notes that this process joins a rendezvous under a rank.
@@ -166,7 +176,7 @@ func (r *RendezvousRequest) Place(rank *int, worldSize int) (atRank, ofWorld int
 		errs = append(errs, fmt.Errorf("rank %d of %d, want 0 to the world size less one", *rankHere, *sizeHere))
 	}
 	if err := errors.Join(errs...); err != nil {
-		return 0, 0, fmt.Errorf("rendezvous %s: %w", r.URL.Redacted(), err)
+		return 0, 0, fmt.Errorf("rendezvous %s: %w", methodText(r.URL), err)
 	}
 	return *rankHere, *sizeHere, nil
 }
@@ -178,7 +188,7 @@ func meetTCP(ctx context.Context, r RendezvousRequest) (*Rendezvous, error) {
 		return nil, err
 	}
 	if r.URL.Port() == "" || r.URL.Hostname() == "" || strings.Trim(r.URL.Path, "/") != "" {
-		return nil, fmt.Errorf("rendezvous %s: want tcp://host:port", r.URL.Redacted())
+		return nil, fmt.Errorf("rendezvous %s: want tcp://host:port", methodText(r.URL))
 	}
 	m := &Rendezvous{Rank: rank, WorldSize: size, Address: r.URL.Host}
 	return m, m.overTCP(ctx, r.URL.Host, rank == 0, r)
@@ -255,11 +265,11 @@ func meetFile(_ context.Context, r RendezvousRequest) (*Rendezvous, error) {
 		return nil, err
 	}
 	if r.URL.Path == "" || r.URL.Host != "" && r.URL.Host != "localhost" {
-		return nil, fmt.Errorf("rendezvous %s: want file:///path", r.URL.Redacted())
+		return nil, fmt.Errorf("rendezvous %s: want file:///path", methodText(r.URL))
 	}
 	file, err := store.NewFile(r.URL.Path, size)
 	if err != nil {
-		return nil, fmt.Errorf("rendezvous %s: %w", r.URL.Redacted(), err)
+		return nil, fmt.Errorf("rendezvous %s: %w", methodText(r.URL), err)
 	}
 	return &Rendezvous{Rank: rank, WorldSize: size, Store: file, Close: file.Close}, nil
 }

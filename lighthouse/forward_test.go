@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -126,7 +127,8 @@ func TestRedirectAvoidsTheServerJustLost(t *testing.T) {
 }
 
 // A session is passed on to a leader that its replica cannot reach, both ways;
-// its end there is one witness, the relay's own end is none.
+// its end there is one witness, the relay's own end is none. The leader counts the word of
+// it as a message.
 func TestFollowersRelaySessions(t *testing.T) {
 	t.Parallel()
 	l, others := three(t)
@@ -153,6 +155,10 @@ func TestFollowersRelaySessions(t *testing.T) {
 		st := replicaStatus(t, l, "c").State
 		return st == "suspect" || st == "lost"
 	})
+	const counted = `skerry_lighthouse_messages_total{kind="relay_end"} 1`
+	if _, body := fetch(t, http.MethodGet, l.URL("/metrics"), nil); !strings.Contains(body, counted+"\n") {
+		t.Errorf("the leader's metrics do not say %q", counted)
+	}
 	began := time.Now()
 	if err := others[0].Stop(); err != nil {
 		t.Fatal(err)

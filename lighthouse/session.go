@@ -198,6 +198,7 @@ func (s *session) receive(l *leadership, stream upstream, noHello *time.Timer) {
 		if up, err = stream.Recv(); err != nil {
 			break
 		}
+		l.server.metrics.received(up)
 		if end, ok := s.relayEnd(up); ok {
 			err = end
 		} else {
@@ -276,7 +277,6 @@ func (j *job) welcome(now time.Time, h quorum.Hello) wire.Welcome {
 // take gives one message to the rules. An error ends the session: the message
 // was malformed, or the leadership has ended.
 func (s *session) take(j *job, up *skerrypb.Up) error {
-	j.leadership.server.metrics.received(up)
 	if x, ok := up.GetMessage().(*skerrypb.Up_Beat); ok {
 		beat, err := wire.BeatFromProto(x.Beat)
 		if err != nil {

@@ -92,7 +92,7 @@ func (m *Manager) begin(ctx context.Context, o StartOptions) error {
 		}
 		return m.ready(ctx)
 	}
-	wait := m.mu.rank.Blocks() || m.promisedLocked()
+	wait := m.mu.rank.Blocks() || m.healsFirstLocked()
 	m.mu.rank.Begin()
 	m.mu.attempt = attempt{waiting: wait, opts: o}
 	if m.mu.rank.Void() {
@@ -153,11 +153,11 @@ func (m *Manager) endUnended(ctx context.Context) error {
 	return m.abandon(ctx, fmt.Errorf("%w: step %d has issued %d operations", ErrStepOpen, step, ops))
 }
 
-// promisedLocked says whether a heal that is under way, or waits to be loaded, was
-// promised to come before the collectives: the quorum counts this replica's gradients
-// then. The promise is of the join, and outlives what led to it: a step that was
-// prepared may have been rolled forward since, and is no longer the first.
-func (m *Manager) promisedLocked() bool {
+// healsFirstLocked says whether a heal that is under way, or waits to be loaded, has to
+// come before the collectives, since the join said so: the quorum counts this replica's
+// gradients then. What the join said outlives what led to it: a step that was prepared may
+// have been rolled forward since, and is no longer the first.
+func (m *Manager) healsFirstLocked() bool {
 	r, h := m.mu.request, m.mu.heals.current
 	return r != nil && r.sync || h != nil && !h.beside
 }

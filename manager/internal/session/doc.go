@@ -4,7 +4,9 @@
 //
 // A [Session] restates on every new stream what a new leader must know: the last
 // answer, the accusations, the links that are cut, and the join that waits. So a
-// change of leader loses none of them, and callers do not see it.
+// change of leader loses none of them: a Join goes on waiting, and the new leader answers
+// it; no call returns an error for it, or has to be made again. What its caller can notice
+// is Config.Lost and then Config.Found, the count of reconnects, and the time that it took.
 //
 // It knows nothing of ranks, steps or groups: what it sends and what it passes on are
 // values of package quorum.

@@ -44,11 +44,10 @@ type Assignment struct {
 // participant heals before its collectives; one that is no participant may heal
 // beside them.
 //
-// The i-th member that heals asks upToDate[(i+groupRank) mod count] first, and
-// the store is that of upToDate[groupRank mod count]: heals and rendezvous are
-// spread over donors and rotate per group rank. At step 0 with InitSync the
-// members hold different bytes at one position: the first is the only donor, for
-// all group ranks.
+// Whom a member that heals asks, and in which order, is healPlan's (heal_plan.go), and so
+// is whose store it is: heals and rendezvous are spread over donors and rotate per group
+// rank. At step 0 with InitSync the members hold different bytes at one position: the first
+// is the only donor, for all group ranks.
 //
 // Of a quorum that carries a view the assignment is the same, but for lists that
 // are cut (see MaxViewSources).
@@ -79,22 +78,19 @@ func Assign(q *Quorum, id ReplicaID, groupRank int) (Assignment, error) {
 		Settlement: q.Settlement, FirstParticipants: len(p.upToDate), MaxRank: slices.Index(p.upToDate, rank),
 		Donor: slices.Contains(p.donors, rank),
 	}
-	primary := q.Members[p.upToDate[groupRank%len(p.upToDate)]]
+	primary := q.Members[p.primary(groupRank)]
 	a.Primary, a.StoreAddress = primary.ReplicaID, primary.StoreAddress
 	for _, m := range q.Members {
 		a.CommitFailures = max(a.CommitFailures, m.CommitFailures)
 	}
 	for i, target := range p.healing {
-		first := (i + groupRank) % len(p.donors)
 		a.Healing = append(a.Healing, peer(q, target))
-		if p.donors[first] == rank {
-			a.Targets = append(a.Targets, peer(q, target))
-		}
 		if target == rank {
-			for k := range p.donors {
-				a.Sources = append(a.Sources, peer(q, p.donors[(first+k)%len(p.donors)]))
-			}
+			a.Sources = p.sources(q, i, groupRank, len(p.donors))
 		}
+	}
+	if donor := slices.Index(p.donors, rank); donor >= 0 {
+		a.Targets = p.targets(q, donor, groupRank, len(p.healing))
 	}
 	return a, nil
 }
@@ -103,49 +99,6 @@ func Assign(q *Quorum, id ReplicaID, groupRank int) (Assignment, error) {
 // <job>/<quorum id>/<group rank>".
 func StorePrefix(q *Quorum, groupRank int) string {
 	return fmt.Sprintf("skerry/%s/%s/%d/%d", q.Cluster, q.Job, q.ID, groupRank)
-}
-
-func peer(q *Quorum, rank int) Peer {
-	return Peer{ReplicaID: q.Members[rank].ReplicaID, Rank: rank, Address: q.Members[rank].Address}
-}
-
-// healPlan is who gives and who takes, by replica rank.
-type healPlan struct {
-	max      Position
-	upToDate []int // members at max, whose bytes are those of the donors, or will be at step 0
-	donors   []int // members whose bytes count
-	healing  []int // members that take
-}
-
-func (p healPlan) heals(rank int) bool {
-	_, found := slices.BinarySearch(p.healing, rank)
-	return found
-}
-
-// planHeals finds them (§5). Of members at the highest position whose bytes differ (C1 at
-// rest) the ones that are said to differ heal from the others. Where all do, because
-// the others are gone, the first is right: its bytes are all that is left. (Were it to
-// wait for somebody who is right, a job of two would end with the death of one.)
-func planHeals(q *Quorum) healPlan {
-	p := healPlan{max: highest(q.Cluster, q.Members)}
-	initSync := p.max.Step == 0
-	at := func(m Member) bool { return !m.Torn && m.Position == p.max }
-	alike := slices.ContainsFunc(q.Members, func(m Member) bool { return at(m) && !m.Differs })
-	for rank, m := range q.Members {
-		switch {
-		case !at(m), m.Differs && (alike || len(p.donors) > 0):
-			// Behind, torn, or of other bytes than the others at the highest position (§2.7).
-			p.healing = append(p.healing, rank)
-			continue
-		case initSync && m.InitSync && len(p.donors) > 0:
-			// At step 0 one position has as many states as replicas: one donor for all (C1).
-			p.healing = append(p.healing, rank)
-		default:
-			p.donors = append(p.donors, rank)
-		}
-		p.upToDate = append(p.upToDate, rank)
-	}
-	return p
 }
 
 // participants are the members whose gradients count, by replica rank: those up

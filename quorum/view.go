@@ -118,22 +118,15 @@ func (v *Viewer) View(id ReplicaID) *View {
 	return w
 }
 
-// rankView follows Assign's rule (§5): the i-th that heals asks the (i + group rank)th
-// donor first.
+// rankView is the part of one group rank, with the lists of the plan cut short.
 func (v *Viewer) rankView(at viewIndex, groupRank int) RankView {
-	donors := v.plan.donors
-	primary := v.q.Members[v.plan.upToDate[groupRank%len(v.plan.upToDate)]]
+	primary := v.q.Members[v.plan.primary(groupRank)]
 	r := RankView{Primary: primary.ReplicaID, StoreAddress: primary.StoreAddress}
 	if at.heals >= 0 {
-		for k := range min(len(donors), MaxViewSources) {
-			r.Sources = append(r.Sources, peer(v.q, donors[(at.heals+groupRank+k)%len(donors)]))
-		}
+		r.Sources = v.plan.sources(v.q, at.heals, groupRank, MaxViewSources)
 	}
 	if at.donor >= 0 {
-		first := (at.donor - groupRank%len(donors) + len(donors)) % len(donors)
-		for i := first; i < len(v.plan.healing) && len(r.Targets) < MaxViewPeers; i += len(donors) {
-			r.Targets = append(r.Targets, peer(v.q, v.plan.healing[i]))
-		}
+		r.Targets = v.plan.targets(v.q, at.donor, groupRank, MaxViewPeers)
 	}
 	return r
 }

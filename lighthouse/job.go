@@ -51,7 +51,7 @@ type job struct {
 	look     time.Time                     // when quiet inputs are to be looked at; zero: there are none
 	looked   time.Time                     // when they last were
 	writing  *write                        // the decision that is being written; nil: none
-	broken   error                         // the ledger could not be written: the machine is void
+	broken   error                         // the ledger could not be written: the machine is not used any more
 	events   []Event                       // the newest eventsKept
 	reason   string                        // the last one logged
 }

@@ -238,7 +238,7 @@ func (m *Manager) accept(r *request, got replica.Reply) error {
 	q := got.Quorum
 	m.mu.Lock()
 	m.mu.rank.CatchUp(got.Attempt)
-	t, err := m.mu.rank.Take(m.id, q, got.Void)
+	t, err := m.mu.rank.Take(m.id, q, got.VoidAttempt)
 	if t.Settled.Known {
 		m.mu.stats.Settled++
 	}

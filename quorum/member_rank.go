@@ -45,13 +45,13 @@ type Rank struct {
 	muted       bool   // an ask went unanswered, and the lighthouse was not heard since
 	draining    string // why; empty: it does not drain
 	failures    int64  // discarded attempts since the last commit, told to the lighthouse
-	discarded   int    // the same, void ones included
+	discarded   int    // the same, and the void ones
 	ballots     uint64 // passed in quorum
 	accusations []Accusation
 	early       []Notice // about a quorum that is still to be taken up
 	attempt     attempt
 	siblings    uint64 // the newest attempt in which they are known to be; 0: not known
-	lost        uint64 // the newest attempt known to be void for the whole replica, see Take; 0: none
+	voidAttempt uint64 // the newest one known to be void for the whole replica, see Take; 0: none
 }
 
 // RankConfig is what a rank is started with.

@@ -7,7 +7,7 @@ type attempt struct {
 	open    bool
 	failed  bool // it will be discarded
 	cut     bool // and none of its operations is issued any more
-	void    bool // the whole replica lost operations of it
+	void    bool // as the replica's server says, or because the siblings are past it
 	late    bool // it failed before the quorum came that is standing now
 	healed  bool // a state was loaded beside its collectives
 	sealed  bool // its ballot is out, or was
@@ -25,12 +25,12 @@ type attempt struct {
 	vote RankVote // on the same step
 }
 
-// Begin opens the next attempt. One that the replica has lost before this rank began
+// Begin opens the next attempt. One that a sibling has made void before this rank began
 // it is void here too, see Void.
 func (r *Rank) Begin() {
 	number := r.next()
-	lost := number == r.lost
-	r.attempt = attempt{number: number, open: true, void: lost, failed: lost, cut: lost}
+	void := number == r.voidAttempt
+	r.attempt = attempt{number: number, open: true, void: void, failed: void, cut: void}
 }
 
 // next is the number of the attempt after the newest one.
@@ -62,9 +62,11 @@ func (r *Rank) Again() {
 	a.failed, a.cut, a.late, a.shares = false, false, false, nil
 }
 
-// Void says that the whole replica lost operations of the open attempt: no rank of
-// it can begin the attempt anew by itself, or have it at all if it was between two
-// when a sibling lost them. (It met the others in an attempt that its sibling did not
+// Void says that the open attempt is void for the whole replica: a rank of it gives no
+// ballot, for the operations that it issued went with the quorum that fell, and no other
+// replica of the next quorum knows of them. All ranks discard it, and that quorum stands.
+// No rank can begin the attempt anew by itself, or have it at all if it was between two
+// when a sibling lost its operations. (It met the others in an attempt that its sibling did not
 // have, and the replica's ranks were one attempt apart from then on.)
 func (r *Rank) Void() bool { return r.attempt.void }
 

@@ -7,7 +7,7 @@ type Taken struct {
 	Settled Settled // what became of the step that was promised
 	Fresh   bool    // another group is needed
 	Old     *Quorum // the one before, nil: none
-	Void    bool    // the open attempt is void: it has failed
+	Void    bool    // the open attempt is void, and has failed
 	Shared  *Shares // that the open attempt was told, and which are others now: it has failed
 	// Wrong says that the lighthouse counts on a state that this rank does not
 	// hold: the answer is not used, and the next join is a fall.
@@ -18,8 +18,8 @@ type Taken struct {
 }
 
 // Take takes up an answer for a replica: it settles the step that was under way,
-// and makes the answer the standing quorum. void is the newest attempt of which the
-// replica lost operations; 0: none. It need not be the one that the rank's report names:
+// and makes the answer the standing quorum. voidAttempt is the newest one that is void for
+// the replica; 0: none. It need not be the one that the rank's report names:
 // that may have been made in an attempt before it, and have waited since. (Its sibling
 // lost the operations of the next one. It was told of its own, gave its ballot in the
 // next one, and was one attempt apart from its sibling.)
@@ -31,17 +31,17 @@ type Taken struct {
 //
 // Errors: those of Assign. The quorum does not stand then; with ErrNotMember, which
 // only a replica that has drained gets, the settlement told what became of its step.
-func (r *Rank) Take(as ReplicaID, q *Quorum, void uint64) (Taken, error) {
+func (r *Rank) Take(as ReplicaID, q *Quorum, voidAttempt uint64) (Taken, error) {
 	a, err := Assign(q, as, r.cfg.GroupRank)
 	r.haveID, r.haveRound = q.ID, q.Round
 	if err != nil {
 		return r.leftOut(q, err)
 	}
-	t := Taken{Old: r.quorum, Void: r.Trying(void) || r.overtaken()}
+	t := Taken{Old: r.quorum, Void: r.Trying(voidAttempt) || r.overtaken()}
 	if t.Void {
 		r.attempt.void, r.attempt.failed = true, true
 	}
-	r.lost = void
+	r.voidAttempt = voidAttempt
 	t.Fresh = r.quorum == nil || r.quorum.ID != q.ID || r.quorum.Cluster != q.Cluster
 	// §4.4: a rank that was told of the fall before the answer does not use it. (Its group of
 	// that id is broken, and the others have left theirs, or will.)

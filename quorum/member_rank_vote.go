@@ -163,7 +163,7 @@ type Resolution struct {
 	Awaits  bool // only the settlement tells: fall, need the next quorum, wait
 	Stands  bool // the quorum goes on
 	Wanted  bool // all ask for a change
-	Void    bool // nobody but this replica knows of the attempt
+	Void    bool // the attempt is void by this rank's own vote
 	Counts  bool // as a failed commit, which the lighthouse is told
 	Sibling bool // this rank voted yes, and another one of the replica did not
 }

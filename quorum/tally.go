@@ -25,7 +25,7 @@ type RankVote struct {
 	Digest       Digest
 
 	Attempt uint64 // counts the rank's tries at steps, see Polls
-	Void    bool   // no ballot was given: the attempt's operations were lost with an older group
+	Void    bool   // Attempt is void: no ballot was given, and no other replica has met its operations
 	Last    bool   // the rank waits no longer: see Polls
 }
 

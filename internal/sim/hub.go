@@ -10,18 +10,18 @@ import (
 // hub is what a replica's server knows, as manager's does: it gathers the ranks'
 // reports into one join, and their votes into one decision.
 type hub struct {
-	polls    *quorum.Polls
-	pending  []*quorum.RankReport // by group rank; nil: none
-	newest   *quorum.Quorum
-	answered uint64 // the attempt whose reports newest answered
-	void     uint64 // the newest attempt that is void for all
-	away     []bool // by group rank: its trainer does not move
-	calls    []call // by group rank: its vote, which waits for the decision
-	join     *quorum.Join
-	next     uint64
-	lines    [2][]int64 // to the server, and from it, by group rank: nothing arrives before what was sent earlier
-	forced   uint64     // the newest attempt that was decided without all votes
-	polled   [2]uint64  // the newest attempts voted on, which the polls know
+	polls       *quorum.Polls
+	pending     []*quorum.RankReport // by group rank; nil: none
+	newest      *quorum.Quorum
+	answered    uint64 // the attempt whose reports newest answered
+	voidAttempt uint64 // the newest attempt that is void for all
+	away        []bool // by group rank: its trainer does not move
+	calls       []call // by group rank: its vote, which waits for the decision
+	join        *quorum.Join
+	next        uint64
+	lines       [2][]int64 // to the server, and from it, by group rank: nothing arrives before what was sent earlier
+	forced      uint64     // the newest attempt that was decided without all votes
+	polled      [2]uint64  // the newest attempts voted on, which the polls know
 }
 
 // call is a vote that waits.
@@ -32,12 +32,12 @@ type call struct {
 
 // reply is what a report gets.
 type reply struct {
-	q         *quorum.Quorum
-	void      uint64 // with q: the newest attempt that is void for all ranks
-	attempt   uint64 // of the report
-	withdrawn bool
-	first     bool   // it votes first
-	next      uint64 // the attempt in which the siblings are, or which they begin next
+	q           *quorum.Quorum
+	voidAttempt uint64 // with q: the newest one that is void for all ranks
+	attempt     uint64 // of the report
+	withdrawn   bool
+	first       bool   // it votes first
+	next        uint64 // the attempt in which the siblings are, or which they begin next
 }
 
 func newHub(ranks int) hub {
@@ -126,7 +126,7 @@ func (h *hub) known(p *quorum.RankReport) (reply, bool) {
 	}
 	newer := q.ID > p.HaveQuorumID || q.ID == p.HaveQuorumID && q.Round > p.HaveRound
 	if newer || p.Kind == quorum.JoinAsk && h.answered == p.Attempt {
-		return reply{q: q, void: h.void}, true
+		return reply{q: q, voidAttempt: h.voidAttempt}, true
 	}
 	return reply{}, false
 }
@@ -283,12 +283,12 @@ func (m *member) answered(q *quorum.Quorum, number uint64) {
 	h.join, h.newest, h.answered = nil, q, h.pending[0].Attempt
 	for _, p := range h.pending {
 		if p.Void {
-			h.void = max(h.void, p.Attempt)
+			h.voidAttempt = max(h.voidAttempt, p.Attempt)
 		}
 	}
 	for g, p := range h.pending {
 		h.pending[g] = nil
-		m.replies(g, p, reply{q: q, void: h.void})
+		m.replies(g, p, reply{q: q, voidAttempt: h.voidAttempt})
 	}
 }
 

@@ -201,7 +201,7 @@ func (r *rank) accept(q *request, rep reply) {
 	if !w.mutant.noCatchUp {
 		r.CatchUp(rep.next)
 	}
-	t, err := r.Take(r.m.rid(), rep.q, rep.void)
+	t, err := r.Take(r.m.rid(), rep.q, rep.voidAttempt)
 	if !t.Left || t.Settled.Forward {
 		r.settled(t.Settled) // who leaves is told of what was settled last, and no more
 	}

@@ -4481,7 +4481,7 @@ type RankQuorumRequest struct {
 	Accusations        []*Accusation          `protobuf:"bytes,17,rep,name=accusations,proto3" json:"accusations,omitempty"`
 	Withdraw           bool                   `protobuf:"varint,18,opt,name=withdraw,proto3" json:"withdraw,omitempty"` // takes this rank's earlier request back; answered at once
 	Attempt            uint64                 `protobuf:"varint,19,opt,name=attempt,proto3" json:"attempt,omitempty"`   // counts the rank's ShouldCommits; all ranks are in lockstep
-	Void               bool                   `protobuf:"varint,20,opt,name=void,proto3" json:"void,omitempty"`         // ops of the attempt under way were lost with the quorum that fell
+	Void               bool                   `protobuf:"varint,20,opt,name=void,proto3" json:"void,omitempty"`         // the attempt is void: its ops went with the quorum that fell, and this rank gives no ballot
 	Away               bool                   `protobuf:"varint,21,opt,name=away,proto3" json:"away,omitempty"`         // with withdraw: this rank's trainer has not moved for too long, and it reports no more until it does
 	Differs            bool                   `protobuf:"varint,22,opt,name=differs,proto3" json:"differs,omitempty"`   // the ballots said that this rank's bytes are not the others'
 	unknownFields      protoimpl.UnknownFields
@@ -4676,10 +4676,10 @@ type RankQuorumResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Quorum        *Quorum                `protobuf:"bytes,1,opt,name=quorum,proto3" json:"quorum,omitempty"` // the rank runs quorum.Assign on it
 	ReplicaId     string                 `protobuf:"bytes,2,opt,name=replica_id,json=replicaId,proto3" json:"replica_id,omitempty"`
-	VoteFirst     bool                   `protobuf:"varint,3,opt,name=vote_first,json=voteFirst,proto3" json:"vote_first,omitempty"` // with unanswered: siblings wait for the rank's vote, or went on without
-	Unanswered    bool                   `protobuf:"varint,4,opt,name=unanswered,proto3" json:"unanswered,omitempty"`                // the ask was withdrawn: the standing quorum goes on
-	Attempt       uint64                 `protobuf:"varint,5,opt,name=attempt,proto3" json:"attempt,omitempty"`                      // the one the others are at
-	Void          uint64                 `protobuf:"varint,6,opt,name=void,proto3" json:"void,omitempty"`                            // with a quorum: the newest attempt of which some rank lost ops; all discard it
+	VoteFirst     bool                   `protobuf:"varint,3,opt,name=vote_first,json=voteFirst,proto3" json:"vote_first,omitempty"`       // with unanswered: siblings wait for the rank's vote, or went on without
+	Unanswered    bool                   `protobuf:"varint,4,opt,name=unanswered,proto3" json:"unanswered,omitempty"`                      // the ask was withdrawn: the standing quorum goes on
+	Attempt       uint64                 `protobuf:"varint,5,opt,name=attempt,proto3" json:"attempt,omitempty"`                            // the one the others are at
+	VoidAttempt   uint64                 `protobuf:"varint,6,opt,name=void_attempt,json=voidAttempt,proto3" json:"void_attempt,omitempty"` // with a quorum: the newest one that is void for all ranks; all discard it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4749,9 +4749,9 @@ func (x *RankQuorumResponse) GetAttempt() uint64 {
 	return 0
 }
 
-func (x *RankQuorumResponse) GetVoid() uint64 {
+func (x *RankQuorumResponse) GetVoidAttempt() uint64 {
 	if x != nil {
-		return x.Void
+		return x.VoidAttempt
 	}
 	return 0
 }
@@ -4767,7 +4767,7 @@ type VoteRequest struct {
 	Broken        bool                   `protobuf:"varint,7,opt,name=broken,proto3" json:"broken,omitempty"`
 	Digest        *Digest                `protobuf:"bytes,8,opt,name=digest,proto3" json:"digest,omitempty"`
 	Attempt       uint64                 `protobuf:"varint,9,opt,name=attempt,proto3" json:"attempt,omitempty"` // see RankQuorumRequest
-	Void          bool                   `protobuf:"varint,10,opt,name=void,proto3" json:"void,omitempty"`      // no ballot was sent: the attempt is void for all ranks
+	Void          bool                   `protobuf:"varint,10,opt,name=void,proto3" json:"void,omitempty"`      // no ballot was given: the attempt is void for all ranks
 	Last          bool                   `protobuf:"varint,11,opt,name=last,proto3" json:"last,omitempty"`      // the rank waits no longer: the attempt is decided without the votes that are missing
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -5897,7 +5897,7 @@ const file_skerry_proto_rawDesc = "" +
 	"\aattempt\x18\x13 \x01(\x04R\aattempt\x12\x12\n" +
 	"\x04void\x18\x14 \x01(\bR\x04void\x12\x12\n" +
 	"\x04away\x18\x15 \x01(\bR\x04away\x12\x18\n" +
-	"\adiffers\x18\x16 \x01(\bR\adiffers\"\xcb\x01\n" +
+	"\adiffers\x18\x16 \x01(\bR\adiffers\"\xda\x01\n" +
 	"\x12RankQuorumResponse\x12)\n" +
 	"\x06quorum\x18\x01 \x01(\v2\x11.skerry.v1.QuorumR\x06quorum\x12\x1d\n" +
 	"\n" +
@@ -5907,8 +5907,8 @@ const file_skerry_proto_rawDesc = "" +
 	"\n" +
 	"unanswered\x18\x04 \x01(\bR\n" +
 	"unanswered\x12\x18\n" +
-	"\aattempt\x18\x05 \x01(\x04R\aattempt\x12\x12\n" +
-	"\x04void\x18\x06 \x01(\x04R\x04void\"\xc6\x02\n" +
+	"\aattempt\x18\x05 \x01(\x04R\aattempt\x12!\n" +
+	"\fvoid_attempt\x18\x06 \x01(\x04R\vvoidAttempt\"\xc6\x02\n" +
 	"\vVoteRequest\x12\x1d\n" +
 	"\n" +
 	"group_rank\x18\x01 \x01(\rR\tgroupRank\x12\x1b\n" +

@@ -161,11 +161,11 @@ func TestAReportThatOutlivesItsAttemptLearnsOfTheVoidOne(t *testing.T) {
 	eventually(t, "both report", func() bool { all = complete(s); return all != nil })
 	s.deliver(all, pairOf(6), nil)
 	got := <-answer
-	if got.Quorum == nil || got.Void != 2 || got.Attempt != 2 {
+	if got.Quorum == nil || got.VoidAttempt != 2 || got.Attempt != 2 {
 		t.Fatalf("rank 1 was told %+v, want quorum 6, that attempt 2 is void, and that the siblings are in it", got)
 	}
 	one.CatchUp(got.Attempt)
-	taken, err := one.Take("a", got.Quorum, got.Void)
+	taken, err := one.Take("a", got.Quorum, got.VoidAttempt)
 	if err != nil || !one.Trying(2) || !taken.Void || !one.Void() {
 		t.Errorf("rank 1 took %+v (%v), and gives its ballot in attempt 2, which is void at rank 0", taken, err)
 	}

@@ -32,10 +32,10 @@ type Link interface {
 
 // Reply is what a report gets. Exactly one of Quorum and Unanswered is set.
 type Reply struct {
-	Quorum     *quorum.Quorum
-	Void       uint64 // with Quorum: the newest attempt that is void for all ranks; 0: none
-	Attempt    uint64 // the one in which the siblings are, or which they begin next
-	Unanswered bool   // the ask was withdrawn; the standing quorum goes on
+	Quorum      *quorum.Quorum
+	VoidAttempt uint64 // with Quorum: the newest one that is void for all ranks; 0: none
+	Attempt     uint64 // the one in which the siblings are, or which they begin next
+	Unanswered  bool   // the ask was withdrawn; the standing quorum goes on
 	// VoteFirst, with Unanswered: a sibling has voted on the attempt and waits for
 	// this rank's vote, or has gone on without it; report again after it.
 	VoteFirst bool

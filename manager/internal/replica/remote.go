@@ -149,7 +149,7 @@ func replyFromProto(m *skerrypb.RankQuorumResponse) (Reply, error) {
 	if err != nil {
 		return Reply{}, fmt.Errorf("read the manager's answer: %w", err)
 	}
-	return Reply{Quorum: &q, Void: m.GetVoid(), Attempt: m.GetAttempt()}, nil
+	return Reply{Quorum: &q, VoidAttempt: m.GetVoidAttempt(), Attempt: m.GetAttempt()}, nil
 }
 
 // Vote repeats a vote whose call broke, until ctx ends and once more after it:

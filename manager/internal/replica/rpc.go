@@ -45,7 +45,7 @@ func (r *rpcServer) Quorum(ctx context.Context, m *skerrypb.RankQuorumRequest) (
 		return nil, statusOf(err)
 	}
 	out := &skerrypb.RankQuorumResponse{
-		ReplicaId: string(r.server.replica), Void: got.Void, Unanswered: got.Unanswered, VoteFirst: got.VoteFirst,
+		ReplicaId: string(r.server.replica), VoidAttempt: got.VoidAttempt, Unanswered: got.Unanswered, VoteFirst: got.VoteFirst,
 		Attempt: got.Attempt,
 	}
 	if got.Quorum != nil {

@@ -40,7 +40,7 @@ type server struct {
 		pending     []*pendingReport // by group rank; nil: none
 		newest      *quorum.Quorum
 		answered    uint64 // the attempt whose reports newest answered
-		void        uint64 // the newest attempt that is void for all
+		voidAttempt uint64 // the newest one that is void for all
 		final       error  // every report gets this
 		lost        bool   // a rank is gone; final says which
 		changed     uint64 // counts changes of pending, for join to notice
@@ -330,7 +330,7 @@ func (s *server) deliver(reports []*pendingReport, q *quorum.Quorum, err error) 
 		s.mu.answered = reports[0].report.Attempt
 		for _, p := range reports {
 			if p.report.Void {
-				s.mu.void = max(s.mu.void, p.report.Attempt)
+				s.mu.voidAttempt = max(s.mu.voidAttempt, p.report.Attempt)
 			}
 		}
 	}
@@ -354,7 +354,7 @@ func (s *server) deliver(reports []*pendingReport, q *quorum.Quorum, err error) 
 
 // answerLocked is the reply to a report that has its quorum.
 func (s *server) answerLocked(r quorum.RankReport, q *quorum.Quorum) Reply {
-	return Reply{Quorum: q, Void: s.mu.void, Attempt: s.votes.next(r.GroupRank)}
+	return Reply{Quorum: q, VoidAttempt: s.mu.voidAttempt, Attempt: s.votes.next(r.GroupRank)}
 }
 
 // voteFirst is the reply to a rank that has to vote before it reports.

@@ -31,7 +31,7 @@ type world struct {
 	Committed map[stepOf]uint64                    // steps that anyone committed
 	Settled   map[stepOf]quorum.Settlement         // what the ledger said
 	Excused   map[stepOf]bool                      // discarded with nothing but gave-ups in sight
-	Dropped   map[stepOf]bool                      // steps that a prepared member discarded
+	Dropped   map[stepOf]bool                      // steps that a prepared member discarded; no search comes to C5's second exception
 	Attempts  map[stepOf]int                       // how often a step was run in a quorum
 	Told      map[quorum.ReplicaID]quorum.Position // newest position that the lighthouse was told
 }

@@ -287,17 +287,27 @@ func (c *checker) commit(id string, g int, s stepName, ranks int, members []stri
 		c.commits++
 	}
 	p, at := pos{s.step, s.q}, branch{s.op(), g}
-	for _, m := range members {
-		if got := c.promised[promise{m, s.op()}]; got != 1<<ranks-1 {
-			c.fail("C2", "%s commits %v, of which %s promised the ranks %b of %d", id, s, m, got, ranks)
-		}
+	if m := c.unpromised(members, s, ranks); m != "" {
+		c.fail("C2", "%s commits %v, which not all ranks of %s have promised", id, s, m)
 	}
-	if old, ok := c.dropped[at]; ok && old == bytes && !c.excused[p] {
+	if old, ok := c.dropped[at]; ok && old == bytes && !c.excused[p] && c.unpromised(c.lists[s.q], s, ranks) == "" {
 		c.fail("C5", "rank %d of %s commits %v, which one that was prepared has discarded", g, id, s)
 	}
 	c.done[p] = true
 	c.kept[at] = bytes
 	c.hold(id, g, p, bytes)
+}
+
+// unpromised is one of the members with a rank that never promised a step; "": none.
+// Then no ballots can commit it, and who heard of that is free to discard it: C5's
+// second exception.
+func (c *checker) unpromised(members []string, s stepName, ranks int) string {
+	for _, m := range members {
+		if c.promised[promise{m, s.op()}] != 1<<ranks-1 {
+			return m
+		}
+	}
+	return ""
 }
 
 // discard checks C5 when a rank drops what its replica has promised, with all ranks.

@@ -30,6 +30,7 @@ type account struct {
 	opened   time.Duration // its newest stream
 	accused  time.Duration // in the last quorum, 0: it was not
 	at       pos
+	from     pos  // where its newest join is
 	lost     bool // the machine has said so
 	stuck    bool
 	away     bool
@@ -155,6 +156,7 @@ func (b *book) hears(now time.Duration, id string) *account {
 func (b *book) opened(now time.Duration, id string, at pos) {
 	a := b.hears(now, id)
 	a.session, a.brokenAt, a.accused, a.at = true, 0, 0, at
+	a.waits = a.waits && a.from == at // else it has taken its join back, and that word is on its way
 	b.saw(at)
 }
 
@@ -166,9 +168,9 @@ func (b *book) beat(now time.Duration, id string, at pos) {
 
 func (b *book) joins(now time.Duration, j *quorum.Join) {
 	a := b.hears(now, string(j.Member.ReplicaID))
-	a.joined, a.waits, a.number, a.at = true, true, j.Number, place(j.Member.Position)
+	a.joined, a.waits, a.number, a.from = true, true, j.Number, place(j.Member.Position)
 	a.fall, a.torn, a.shrink = j.Kind == quorum.JoinFall, j.Member.Torn, j.Member.ShrinkOnly
-	a.says, a.about = j.Fact.Kind, pos{j.Fact.Step, j.Fact.QuorumID}
+	a.at, a.says, a.about = a.from, j.Fact.Kind, pos{j.Fact.Step, j.Fact.QuorumID}
 	if a.torn {
 		a.says = quorum.NoFact // its word on a step weighs nothing
 	}

@@ -317,8 +317,6 @@ func (b *book) quiet(now time.Duration, reason string) {
 		switch {
 		case a.draining, a.stuck, a.away, b.rivals(a), b.isRefused(now, a.id):
 			return // their part is not a matter of who has joined
-		case a.waits && a.opened == now:
-			return // it has gone on since it joined, perhaps, and joins anew
 		case a.waits && !a.session:
 			return // it has joined, and no answer reaches it: soon it is back, or lost
 		case a.waits:

@@ -244,6 +244,7 @@ func plantsOfCommits() []plant {
 			h.c.vow("b", 0, step, true)
 			h.c.discard("b", 0, 1, step, 9)
 			h.c.ballots("a", step, 0)
+			h.c.lists[step.q] = []string{"a"} // whose ballot could commit it
 			h.c.commit("a", 0, step, 1, []string{"a"}, 9)
 		}},
 		{"data are shared out otherwise", "shares", func(h *bench) {

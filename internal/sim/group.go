@@ -212,7 +212,5 @@ func (r *rank) load(h *healing) {
 	if r.Position().Step > 0 {
 		r.m.w.check.hold(r.m.id, r.g, place(r.Position()), r.bytes)
 	}
-	if r.m.w.tracing {
-		r.m.w.note("%s has healed, to %v", r.name, h.at)
-	}
+	r.m.w.note("%s has healed, to %v", r.name, h.at)
 }

@@ -236,9 +236,7 @@ func (r *rank) accept(q *request, rep reply) {
 	q.pause = min(q.pause, firstPause) // it was let in
 	r.view = w.record(quorum.Formed{Quorum: *rep.q})
 	w.check.take(r.name, r.m.id, r.view)
-	if w.tracing {
-		w.note("%s takes up %d.%d at %v, heals=%t void=%t wrong=%t, settled %+v", r.name, rep.q.ID, rep.q.Round, r.Position(), r.Behind(), t.Void, t.Wrong, t.Settled)
-	}
+	w.note("%s takes up %d.%d at %v, heals=%t void=%t wrong=%t, settled %+v", r.name, rep.q.ID, rep.q.Round, r.Position(), r.Behind(), t.Void, t.Wrong, t.Settled)
 	r.poke()
 	for _, n := range t.Early {
 		r.onNotice(n)
@@ -266,9 +264,7 @@ func (r *rank) settled(s quorum.Settled) {
 		r.discards()
 		return
 	}
-	if r.m.w.tracing {
-		r.m.w.note("%s rolls forward to %v", r.name, r.Position())
-	}
+	r.m.w.note("%s rolls forward to %v", r.name, r.Position())
 	r.committed(r.was, r.pend, nil)
 }
 
@@ -341,9 +337,7 @@ func (r *rank) fall(id int64, why string) {
 	if !r.Fall(id) {
 		return
 	}
-	if r.m.w.tracing {
-		r.m.w.note("%s leaves quorum %d: %s; prepared=%t", r.name, id, why, r.Prepared())
-	}
+	r.m.w.note("%s leaves quorum %d: %s; prepared=%t", r.name, id, why, r.Prepared())
 	_, open := r.Attempt()
 	switch {
 	case r.request != nil:

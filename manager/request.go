@@ -38,7 +38,10 @@ var errTrainerAway = errors.New("trainer does not move")
 // Pauses between the rounds of a request that keeps failing; there is none
 // after the first. The others, whose quorum fell with a round that failed, wait for
 // this replica's next join meanwhile (L1: at most 0.5 s for one cause). How often a
-// round may fail is the lighthouse's to bound.
+// round may fail is the lighthouse's to bound. After a round that lasted longer than
+// the longest pause they begin anew: there is nothing to slow down. (A newcomer's trainer
+// gave a StartQuorum up, and its join with it, in the moment in which that was answered.
+// The others had it in their quorum, and waited out the longest pause for it.)
 const (
 	firstPause = 20 * time.Millisecond
 	maxPause   = 250 * time.Millisecond
@@ -82,6 +85,7 @@ func (m *Manager) pursue(ctx context.Context, r *request) {
 		return
 	}
 	for again := false; ; again = true {
+		began := time.Now()
 		rctx, cancel := context.WithCancelCause(ctx)
 		m.mu.Lock()
 		r.stop = cancel
@@ -106,6 +110,9 @@ func (m *Manager) pursue(ctx context.Context, r *request) {
 			m.log.Debug().Err(err).Msg("request started over")
 		default:
 			m.log.Warn().Err(err).Msg("quorum not taken up")
+		}
+		if time.Since(began) >= maxPause {
+			r.pauses.Reset()
 		}
 		if again && r.pauses.Wait(ctx) != nil {
 			return

@@ -27,11 +27,9 @@ type account struct {
 	about    pos
 	heard    time.Duration
 	brokenAt time.Duration // 0: it did not break
-	opened   time.Duration // its newest stream
 	accused  time.Duration // in the last quorum, 0: it was not
-	at       pos
-	from     pos  // where its newest join is
-	lost     bool // the machine has said so
+	at, from pos           // from: where its newest join is
+	lost     bool          // the machine has said so
 	stuck    bool
 	away     bool
 	draining bool
@@ -297,7 +295,7 @@ func (b *book) onEvent(now time.Duration, e quorum.Event) {
 			a.waits, a.joined = false, false
 		}
 	case quorum.EventReturned, quorum.EventOpened:
-		a.lost, a.excused, a.opened, a.accused = false, false, now, 0
+		a.lost, a.excused, a.accused = false, false, 0
 	case quorum.EventSuperseded:
 		a.excused = true
 	case quorum.EventStuck:

@@ -73,6 +73,7 @@ type request struct {
 	taken          bool               // out was taken back
 	awaits         uint64             // the attempt whose vote comes first; 0: none
 	round          int                // rises with each try; old timers see it
+	began          int64              // the newest round
 	pause          time.Duration
 }
 
@@ -102,8 +103,7 @@ func (r *rank) pursue(q *request) {
 	if r.request != q || q.out != nil {
 		return
 	}
-	q.round++
-	q.awaits = 0
+	q.round, q.began, q.awaits = q.round+1, r.m.w.now, 0
 	if !r.Asks() && r.goAway() {
 		r.request = nil
 		r.Drop()
@@ -133,7 +133,9 @@ func (r *rank) watchTrainer(q *request, p *quorum.RankReport) {
 
 // again tries a request anew after a pause, which grows.
 func (r *rank) again(q *request) {
-	q.round++
+	if q.round++; r.m.w.now-q.began >= int64(maxPause) {
+		q.pause = min(q.pause, firstPause)
+	}
 	round, pause := q.round, q.pause
 	q.pause = min(max(firstPause, 2*pause), maxPause)
 	r.m.after(pause, func() {

@@ -20,6 +20,18 @@
 // for it. [Encode] and [Decode] are the encoding by itself. Nothing that is decoded can
 // run code.
 //
+//	instead of                      send
+//	a struct, or a pointer to one   a map, say map[string]any; or []byte of an encoding of your own
+//	a named type (time.Duration)    its underlying value: int64(d)
+//	an array                        a slice of it: a[:]
+//	[][][]int, map[string][][]int   []any, map[string]any: types nest two deep, values MaxDepth
+//	a complex number                its two parts
+//	a tensor                        the group's own verbs, without a copy
+//
+// Keys of maps are scalars, and no NaN. Values are trees: what is shared comes back as
+// copies, and what contains itself is refused as too deep. docs/adr/0026 says why the
+// encoding is the package's own.
+//
 // # Bounds
 //
 // What a peer announces is believed only within [MaxBytes] for an object and [MaxTotalBytes]

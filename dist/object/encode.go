@@ -163,7 +163,7 @@ func (e *encoder) typ(t reflect.Type, where *place, depth int) error {
 	}
 	switch {
 	case t.Name() != "" || t.Kind() != reflect.Slice && t.Kind() != reflect.Map:
-		return fmt.Errorf("%w: %s is a %v; want nil, bool, a number, string, []byte, or slices and maps of these",
+		return fmt.Errorf("%w: %s is a %v; want nil, bool, a number, string, []byte, or slices and maps of these (instead of a struct, a map)",
 			ErrInvalid, where, t)
 	case depth >= maxTypeDepth:
 		return fmt.Errorf("%w: %s is a %v, nested deeper than %d types; use any for the inner ones",

@@ -273,6 +273,17 @@ func TestPackageLength(t *testing.T) {
 	}
 	expect(t, repo(files), "", []string{"package-length: package has 24"})
 	expect(t, repo(files), "package-length pg - 25", nil)
+
+	// Comments of the rules do not count.
+	const body = "package quorum\n\n// Say why.\nconst a = 1 // and what\n\n/* So\nand so. */\nvar b int\n"
+	rules := map[string]string{"quorum/doc.go": doc("quorum")}
+	for i := range 8 {
+		if i == 6 {
+			expect(t, repo(rules), "", nil)
+		}
+		rules[fmt.Sprintf("quorum/f%d.go", i)] = body + strings.Repeat("// A rule.\n", 450) + strings.Repeat("\n", 300)
+	}
+	expect(t, repo(rules), "", []string{"package-length: package has 244"})
 }
 
 // An exported name has a user outside its package, or is counted.

@@ -41,12 +41,16 @@ func (t *tree) checkSize() []Problem {
 const packageUnit = 100
 
 // checkPackageSize bounds a package's production code. What was larger before stands in
-// the ratchet, in hundreds of lines.
+// the ratchet, in hundreds of lines. Of a package that ought to be a third comments these
+// do not count: a sentence beside a rule must not cost a line of the rule.
 func (t *tree) checkPackageSize() []Problem {
 	lines := make(map[string]int)
 	for _, f := range t.files {
 		if !f.generated && !f.test {
 			lines[f.dir] += f.lines
+			if f.under(explained...) {
+				lines[f.dir] -= t.commentLines(f)
+			}
 		}
 	}
 	var problems []Problem
@@ -60,4 +64,28 @@ func (t *tree) checkPackageSize() []Problem {
 		})
 	}
 	return problems
+}
+
+// commentLines counts the lines that hold a comment and nothing else.
+func (t *tree) commentLines(f *file) int {
+	code := make(map[int]bool) // the line on which something ends
+	ast.Inspect(f.ast, func(n ast.Node) bool {
+		switch n.(type) {
+		case nil, *ast.CommentGroup, *ast.Comment:
+			return false
+		}
+		code[t.fset.Position(n.End()).Line], code[t.fset.Position(n.Pos()).Line] = true, true
+		return true
+	})
+	count := 0
+	for _, group := range f.ast.Comments {
+		for _, c := range group.List {
+			first, last := t.fset.Position(c.Pos()).Line, t.fset.Position(c.End()).Line
+			if code[first] {
+				first++ // it stands behind code
+			}
+			count += last - first + 1
+		}
+	}
+	return count
 }

@@ -69,5 +69,5 @@ func (m *Manager) brokeWith(id int64, err error) {
 // watchesLocked tells whether a break of an epoch's group still matters.
 func (m *Manager) watchesLocked(epoch pg.Epoch) bool {
 	return m.mu.rank.Standing() && m.mu.final == nil && m.mu.group == epoch &&
-		m.mu.rank.Quorum().Cluster == epoch.Cluster && m.mu.rank.In(epoch.QuorumID)
+		m.mu.rank.InEpoch(epoch.Cluster, epoch.QuorumID)
 }

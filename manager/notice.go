@@ -194,13 +194,17 @@ func (m *Manager) unhealed(id int64, err error) {
 func (m *Manager) accuseFirst(err error, id int64) {
 	op, ok := errors.AsType[*pg.OpError](err)
 	switch {
-	case !ok || !op.First || op.PeerID == "" || op.QuorumID != id:
+	case !ok || !op.First || !blames(op, id):
 	case errors.Is(op, pg.ErrMismatch):
 		m.accuseOdd(quorum.ReplicaID(op.PeerID), id, op.Error())
 	default:
 		m.accuse(quorum.ReplicaID(op.PeerID), id, op.Error())
 	}
 }
+
+// blames says that an error names a peer of quorum id's group. One of an older group
+// accuses nobody: its links have ended with it.
+func blames(op *pg.OpError, id int64) bool { return op.PeerID != "" && op.QuorumID == id }
 
 // listen passes notices on until ctx ends.
 func (m *Manager) listen(ctx context.Context) error {

@@ -35,7 +35,7 @@ const (
 // whatever else happens.
 func (m *Manager) accuseUnmet(err error, a *quorum.Assignment) {
 	for _, op := range firstCauses(err) {
-		if op.PeerID == "" || op.QuorumID != a.QuorumID {
+		if !blames(op, a.QuorumID) {
 			continue
 		}
 		cut := errors.Is(op, pg.ErrUnreachable)

@@ -297,7 +297,7 @@ func (m *Machine) arrivedAfter(now time.Time, r *replica, before *waiting) {
 }
 
 func sameFact(a, b Fact) bool {
-	return a.Kind == b.Kind && a.Step == b.Step && a.QuorumID == b.QuorumID && slices.Equal(a.Digests, b.Digests)
+	return a.Kind == b.Kind && a.about(b.Step, b.QuorumID) && slices.Equal(a.Digests, b.Digests)
 }
 
 // pushFallen tells those who ran with r, and have not joined yet, that their

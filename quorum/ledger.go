@@ -59,6 +59,9 @@ func NewLedger(cluster, job string, unixMs int64) Ledger {
 	return Ledger{Cluster: cluster, Job: job, HighestID: unixMs}
 }
 
+// follows says that the command is based upon quorum q, nil: upon none.
+func (f *Formed) follows(q *Quorum) bool { return answerRef{f.FollowsID, f.FollowsRound} == q.ref() }
+
 // ApplyFormed makes a decision so. It returns ErrFenced, and changes nothing, for a command
 // that does not follow the last quorum, is of an older term, or has a delta upon another
 // list; ErrInvalid for one that no machine makes. (Of two leaders that do not know of each
@@ -68,7 +71,7 @@ func (l *Ledger) ApplyFormed(f Formed) error {
 	if l.Last != nil {
 		id, round = l.Last.ID, l.Last.Round
 	}
-	if f.FollowsID != id || f.FollowsRound != round || f.Term < l.Term {
+	if !f.follows(l.Last) || f.Term < l.Term {
 		return fmt.Errorf("%w: command of term %d follows quorum %d round %d, the ledger holds %d round %d of term %d",
 			ErrFenced, f.Term, f.FollowsID, f.FollowsRound, id, round, l.Term)
 	}
@@ -234,7 +237,7 @@ func sameMembers(a, b []Member) bool {
 // findSettled returns what was settled about (step, quorum id), or nil.
 func findSettled(settled []Settlement, step, quorumID int64) *Settlement {
 	for i := range settled {
-		if settled[i].Step == step && settled[i].QuorumID == quorumID {
+		if settled[i].about(step, quorumID) {
 			return &settled[i]
 		}
 	}

@@ -69,7 +69,7 @@ func (m Member) at(s Seat) Member {
 // is f itself where f does not follow base, or none of base's members stays.
 func (f Formed) Against(base *Quorum) Formed {
 	q := &f.Quorum
-	if base == nil || f.FollowsID != base.ID || f.FollowsRound != base.Round {
+	if base == nil || !f.follows(base) {
 		return f
 	}
 	d := &Delta{BaseSum: sumMembers(base.Members), Size: len(q.Members)}

@@ -33,6 +33,11 @@ type RankReport struct {
 	Away     bool   // with Withdraw: until its trainer moves, see TrainerAway
 }
 
+// Has says that the rank has had answer q, or a newer one: it is not told q again.
+func (r *RankReport) Has(q *Quorum) bool {
+	return !answerRef{r.HaveQuorumID, r.HaveRound}.less(q.ref())
+}
+
 // MergeReports makes one join of the reports of all of a replica's ranks, by
 // group rank. self is the replica as it describes itself: ids, addresses and
 // group world size; the rest comes from the reports.
@@ -99,7 +104,7 @@ func MergeReports(self Member, reports []RankReport) (Join, error) {
 // facts are about different steps promised nothing together, and refuse nothing
 // either.
 func mergeFact(all, one Fact, rank int) Fact {
-	if one.Step != all.Step || one.QuorumID != all.QuorumID {
+	if !one.about(all.Step, all.QuorumID) {
 		all.Kind = weaker(all.Kind, GaveUp)
 	}
 	all.Kind = weaker(all.Kind, one.Kind)

@@ -58,7 +58,7 @@ func (c *Claim) Tell(f Fact) {
 
 func (c *Claim) toldOf(step, quorumID int64, groupRank int, digest Digest) bool {
 	f := c.told
-	return f.Kind == Committed && f.Step == step && f.QuorumID == quorumID &&
+	return f.Kind == Committed && f.about(step, quorumID) &&
 		groupRank < len(f.Digests) && f.Digests[groupRank] == digest
 }
 
@@ -125,7 +125,7 @@ func (c *Claim) Settle(answer Position, cluster string) Settled {
 // drained, and only the settlement itself tells what became of the step.
 func (c *Claim) SettleOutside(s Settlement, cluster string, groupRank int) Settled {
 	f := c.fact
-	forward := s.Outcome == Forward && s.Step == f.Step && s.QuorumID == f.QuorumID &&
+	forward := s.Outcome == Forward && s.about(f.Step, f.QuorumID) &&
 		groupRank < len(s.Digests) && len(f.Digests) == 1 && s.Digests[groupRank] == f.Digests[0]
 	if !forward {
 		return c.Settle(Position{}, cluster)

@@ -84,8 +84,7 @@ func (p *Polls) ResultFor(v RankVote) (r TallyResult, ok bool) {
 // refuses says that a rank refused the step of v.
 func (at *poll) refuses(v RankVote) bool {
 	return slices.ContainsFunc(at.votes, func(o *RankVote) bool {
-		return o != nil && o.Vote == VoteNo && !o.Void &&
-			o.QuorumID == v.QuorumID && o.Round == v.Round && o.Step == v.Step
+		return o != nil && o.Vote == VoteNo && !o.Void && o.key() == v.key()
 	})
 }
 

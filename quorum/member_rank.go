@@ -114,6 +114,12 @@ func (r *Rank) QuorumID() int64 {
 // In says whether the newest answer that was taken up is of quorum id.
 func (r *Rank) In(id int64) bool { return r.quorum != nil && r.quorum.ID == id }
 
+// InEpoch is In for an epoch: ids of different clusters do not compare, for another ledger
+// gave them.
+func (r *Rank) InEpoch(cluster string, id int64) bool {
+	return r.In(id) && r.quorum.Cluster == cluster
+}
+
 // Assignment is this rank's in Quorum. It is not to be written.
 func (r *Rank) Assignment() *Assignment { return r.assign }
 

@@ -42,7 +42,7 @@ func (r *Rank) Take(as ReplicaID, q *Quorum, voidAttempt uint64) (Taken, error) 
 		r.attempt.void, r.attempt.failed = true, true
 	}
 	r.voidAttempt = voidAttempt
-	t.Fresh = r.quorum == nil || r.quorum.ID != q.ID || r.quorum.Cluster != q.Cluster
+	t.Fresh = !r.InEpoch(q.Cluster, q.ID)
 	// §4.4: a rank that was told of the fall before the answer does not use it. (Its group of
 	// that id is broken, and the others have left theirs, or will.)
 	if t.Fell = !t.Fresh && !r.standing; t.Fell {

@@ -11,7 +11,7 @@ func (r *Rank) newVote() RankVote {
 	}
 	// Of a step that it promised and gave up it says what it knows: nothing. (A no would
 	// refuse the step for a sibling that keeps the same promise.)
-	if f := r.claim.fact; f.Kind == GaveUp && f.Step == v.Step && f.QuorumID == v.QuorumID {
+	if f := r.claim.fact; f.Kind == GaveUp && f.about(v.Step, v.QuorumID) {
 		v.Vote = VotePrepared
 	}
 	return v

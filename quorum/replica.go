@@ -51,9 +51,10 @@ type replica struct {
 	answered uint64      // the highest join number answered on its present stream; 0: none
 }
 
-// answerRef names an answer.
+// answerRef names an answer; the zero one is before the first.
 type answerRef struct{ id, round int64 }
 
+// less is the order of answers (§4.3): a higher id is newer, and of one id a higher round.
 func (a answerRef) less(b answerRef) bool {
 	return a.id < b.id || a.id == b.id && a.round < b.round
 }

@@ -176,8 +176,7 @@ func (m *Machine) memberClaims(id int64, members []Member) ([]memberClaim, []Rep
 		}
 		w := r.join
 		p := w.Member.Position
-		about := w.Fact.QuorumID == id && w.Fact.Step == p.Step+1
-		promised := about && (w.Fact.Kind == Prepared || w.Fact.Kind == Committed)
+		promised := w.Fact.about(p.Step+1, id) && (w.Fact.Kind == Prepared || w.Fact.Kind == Committed)
 		silent := w.Fact.Kind == NoFact || w.Fact.Kind == GaveUp
 		top, heals := plan.max, plan.heals(rank)
 		if part := w.Last.partOf(id); part != nil {
@@ -280,7 +279,7 @@ func (s memberClaim) fact(step, id int64) (FactKind, []Digest) {
 		// It is in a later quorum, and left this one without a word of the step: it keeps no
 		// promise about it.
 		return Refused, nil
-	case f.Step == step && f.QuorumID == id && f.Kind != NoFact:
+	case f.about(step, id) && f.Kind != NoFact:
 		return f.Kind, f.Digests
 	case s.upToDate:
 		return Refused, nil // without its ok ballot there was no commit

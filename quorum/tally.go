@@ -70,6 +70,8 @@ type Tally struct {
 // voteKey is what a vote is about. Later ones compare higher.
 type voteKey struct{ quorumID, round, step int64 }
 
+func (v *RankVote) key() voteKey { return voteKey{v.QuorumID, v.Round, v.Step} }
+
 func (k voteKey) compare(o voteKey) int {
 	for _, d := range [...]int64{k.quorumID - o.quorumID, k.round - o.round, k.step - o.step} {
 		if d < 0 {
@@ -108,7 +110,7 @@ func (t *Tally) Vote(v RankVote) error {
 			return err
 		}
 	}
-	key := voteKey{v.QuorumID, v.Round, v.Step}
+	key := v.key()
 	c := key.compare(t.key)
 	if t.votes == nil || c > 0 {
 		t.start(key)

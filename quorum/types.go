@@ -66,6 +66,10 @@ type Fact struct {
 	Digests  []Digest
 }
 
+// about says that f is about that step of that quorum. Both numbers count: one step of two
+// quorums is two steps, with bytes of their own (§1).
+func (f *Fact) about(step, quorumID int64) bool { return f.Step == step && f.QuorumID == quorumID }
+
 // Member is a replica as it describes itself in a join, and as it stands in a
 // quorum (there, Position is the one after settlement).
 type Member struct {
@@ -220,6 +224,11 @@ type Settlement struct {
 
 // Settles says that there was a step to settle.
 func (s Settlement) Settles() bool { return s.Outcome != NothingToSettle }
+
+// about is Fact.about, of a settlement.
+func (s *Settlement) about(step, quorumID int64) bool {
+	return s.Step == step && s.QuorumID == quorumID
+}
 
 // Token is the secret of one quorum.
 type Token [16]byte

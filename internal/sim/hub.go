@@ -124,8 +124,7 @@ func (h *hub) known(p *quorum.RankReport) (reply, bool) {
 	if q == nil {
 		return reply{}, false
 	}
-	newer := q.ID > p.HaveQuorumID || q.ID == p.HaveQuorumID && q.Round > p.HaveRound
-	if newer || p.Kind == quorum.JoinAsk && h.answered == p.Attempt {
+	if !p.Has(q) || p.Kind == quorum.JoinAsk && h.answered == p.Attempt {
 		return reply{q: q, voidAttempt: h.voidAttempt}, true
 	}
 	return reply{}, false

@@ -190,9 +190,8 @@ func (r *leadership) form(now time.Time, d quorum.Decision) {
 	}
 	defer r.sleepBusy()
 	r.s.verify(func(err error) {
-		if last := r.s.ledger.Last; err == nil && !r.w.mutant.noVerify && last != nil &&
-			(last.ID > d.Quorum.ID || last.ID == d.Quorum.ID && last.Round > d.Quorum.Round) {
-			err = quorum.ErrFenced
+		if err == nil && !r.w.mutant.noVerify {
+			err = r.s.ledger.Repeats(d.Quorum)
 		}
 		finish(err)
 	})

@@ -192,8 +192,7 @@ func (s *server) knownLocked(r quorum.RankReport) (bool, reportResult) {
 	if q == nil {
 		return false, reportResult{}
 	}
-	newer := q.ID > r.HaveQuorumID || q.ID == r.HaveQuorumID && q.Round > r.HaveRound
-	if newer || r.Kind == quorum.JoinAsk && s.mu.answered == r.Attempt {
+	if !r.Has(q) || r.Kind == quorum.JoinAsk && s.mu.answered == r.Attempt {
 		return true, reportResult{reply: s.answerLocked(r, q)}
 	}
 	return false, reportResult{}

@@ -195,12 +195,17 @@ func (g *Group) takeBatch(n int) *call {
 
 // releaseBatch lets go of c and what it holds.
 func (g *Group) releaseBatch(c *call) {
+	c.forgetBatch()
+	c.release(heldByCaller)
+}
+
+// forgetBatch lets go of the ops of a batch that c holds.
+func (c *call) forgetBatch() {
 	for i, sub := range c.subs {
 		sub.forget()
 		c.subs[i], c.batch[i] = nil, nil
 	}
 	c.subs, c.batch = c.subs[:0], c.batch[:0]
-	c.release(heldByCaller)
 }
 
 // forget lets go of a call whose op may never have been submitted.

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/skerry-ft/skerry/pg/internal/inorder"
 )
 
 // Check compares what the ranks call before they run it, as torch.distributed
@@ -36,10 +38,10 @@ import (
 // long as the queue is not empty. Every op costs an exchange and allocates, so
 // this is for finding mistakes.
 type Check struct {
-	layer
+	*Layer
 
-	relays *sync.Pool
-	queue  queue
+	relays *Relays[checkedOp]
+	queue  *inorder.Queue[*checkRelay, *Work]
 
 	mu struct {
 		sync.Mutex
@@ -59,11 +61,21 @@ type Check struct {
 	digests  []Digest // by rank, since the last ballot; nil: none yet
 }
 
+// checkedOp is what Check notes of an op.
+type checkedOp struct {
+	seq     uint64   // how it is numbered; 0: not checked
+	epoch   Epoch    // at Submit
+	round   int64    // at Submit
+	digests []Digest // of what a ballot covers, by rank
+}
+
+type checkRelay = Relay[checkedOp]
+
 // NewCheck puts Check around b, which it owns from now on.
 func NewCheck(b Backend) *Check {
-	c := &Check{layer: layer{backend: b}}
-	c.relays = newRelayPool(c.settle)
-	c.queue.issue, c.queue.canceled = c.issue, c.canceled
+	c := &Check{Layer: NewLayer(b)}
+	c.relays = NewRelays(c.settle)
+	c.queue = inorder.New(inorder.Config[*checkRelay, *Work]{Issue: c.issue, Canceled: c.canceled, Closed: ErrClosed})
 	return c
 }
 
@@ -123,12 +135,12 @@ func (c *Check) Submit(op *Op) *Work {
 	if op.Kind == KindBatch && !op.pointToPoint() {
 		return SubmitBatch(c, op) // each collective of it is checked
 	}
-	r := begin(c.relays, op)
-	work := r.work // r may be gone when submit returns
-	r.epoch, r.round = config.Epoch(), round
+	r := c.relays.Begin(op)
+	work := r.Work() // r may be gone when submit returns
+	r.State.epoch, r.State.round = config.Epoch(), round
 	if op.pointToPoint() && op.onCPU() {
-		c.applyRound(r.round)
-		r.submit(c.backend, *op)
+		c.applyRound(r.State.round)
+		r.Submit(c.backend, *op)
 		return work
 	}
 	c.mu.Lock()
@@ -136,7 +148,7 @@ func (c *Check) Submit(op *Op) *Work {
 		c.mu.idle = make(chan struct{})
 	}
 	c.mu.Unlock()
-	c.queue.submit(r)
+	c.queue.Submit(r)
 	return work
 }
 
@@ -165,17 +177,18 @@ func (c *Check) Close() error {
 	c.mu.closed = true
 	c.mu.Unlock()
 	err := c.backend.Close()
-	c.queue.close()
+	c.queue.Close()
 	return err
 }
 
-func (c *Check) cancelQueued(w *Work, cause error) bool { return c.queue.cancel(w, cause) }
+// CancelQueued ends a queued op for a caller whose ctx ended.
+func (c *Check) CancelQueued(w *Work, cause error) bool { return c.queue.Cancel(w, cause) }
 
 // canceled ends a queued op that its caller gave up: as the peers will wait
 // for it, the group breaks.
-func (c *Check) canceled(r *relay, cause error) {
-	c.backend.Abort(r.epoch, cause)
-	r.finish(cause)
+func (c *Check) canceled(r *checkRelay, cause error) {
+	c.backend.Abort(r.State.epoch, cause)
+	r.Finish(cause)
 	c.left()
 }
 
@@ -190,11 +203,11 @@ func (c *Check) left() {
 }
 
 // issue submits r below once the ranks agree.
-func (c *Check) issue(ctx context.Context, r *relay, mayWait bool) bool {
+func (c *Check) issue(ctx context.Context, r *checkRelay, mayWait bool) bool {
 	c.mu.Lock()
 	config := c.mu.config
 	c.mu.Unlock()
-	collective, several := !r.outer.pointToPoint(), config.WorldSize() > 1
+	collective, several := !r.Op().pointToPoint(), config.WorldSize() > 1
 	if collective && several && !mayWait {
 		return false
 	}
@@ -204,29 +217,29 @@ func (c *Check) issue(ctx context.Context, r *relay, mayWait bool) bool {
 	}
 	if collective && several {
 		if err := c.agree(ctx, r, config); err != nil {
-			if r.outer.Kind == KindBallot {
-				r.outer.OwnBallot(config.Rank, config.WorldSize())
+			if r.Op().Kind == KindBallot {
+				r.Op().OwnBallot(config.Rank, config.WorldSize())
 			}
-			r.finish(err)
+			r.Finish(err)
 			return true
 		}
 	}
-	op := *r.outer
+	op := *r.Op()
 	if several {
 		c.cover(r)
 	}
-	c.applyRound(r.round)
-	r.submit(c.backend, op)
+	c.applyRound(r.State.round)
+	r.Submit(c.backend, op)
 	return true
 }
 
 // number gives r its place among the collectives of its epoch.
-func (c *Check) number(r *relay) {
-	if c.seqOf != r.epoch {
-		c.seqOf, c.seq, c.unfolded, c.digests = r.epoch, 0, 0, nil
+func (c *Check) number(r *checkRelay) {
+	if c.seqOf != r.State.epoch {
+		c.seqOf, c.seq, c.unfolded, c.digests = r.State.epoch, 0, 0, nil
 	}
 	c.seq++
-	r.seq = c.seq
+	r.State.seq = c.seq
 }
 
 // applyRound tells the backend the round of the op to come, if it is another.
@@ -241,30 +254,30 @@ func (c *Check) applyRound(round int64) {
 }
 
 // agree exchanges the fingerprint of r and compares what comes.
-func (c *Check) agree(ctx context.Context, r *relay, config Config) error {
-	own := fingerprintOf(r.outer, config.WorldSize(), r.seq)
-	c.applyRound(r.round)
+func (c *Check) agree(ctx context.Context, r *checkRelay, config Config) error {
+	own := fingerprintOf(r.Op(), config.WorldSize(), r.State.seq)
+	c.applyRound(r.State.round)
 	began := time.Now()
-	probe := &Op{Kind: KindBallot, Ballot: own.encode(), Deadline: r.outer.Deadline}
+	probe := &Op{Kind: KindBallot, Ballot: own.encode(), Deadline: r.Op().Deadline}
 	work := c.backend.Submit(probe)
 	var canceled error
 	select {
 	case <-work.Done():
 	case <-ctx.Done():
-		canceled = c.queue.causeOf(context.Cause(ctx))
-		c.backend.Abort(r.epoch, canceled)
+		canceled = c.queue.CauseOf(context.Cause(ctx))
+		c.backend.Abort(r.State.epoch, canceled)
 		<-work.Done()
 	}
 	err := work.Err()
 	if odd := c.compare(r, config, &own, probe.Ballots); odd != nil {
-		c.backend.Abort(r.epoch, odd)
+		c.backend.Abort(r.State.epoch, odd)
 		return odd
 	}
 	switch {
 	case canceled != nil:
 		return canceled
 	case errors.Is(err, ErrUnsupported):
-		return fmt.Errorf("check %v: backend %s has no ballots: %w", r.outer.Kind, c.Name(), err)
+		return fmt.Errorf("check %v: backend %s has no ballots: %w", r.Op().Kind, c.Name(), err)
 	case errors.Is(err, context.DeadlineExceeded):
 		return missing(r, config, &own, probe.Ballots, time.Since(began), err)
 	case err != nil:
@@ -277,7 +290,7 @@ func (c *Check) agree(ctx context.Context, r *relay, config Config) error {
 // compare returns what is wrong between two ranks, or nil. Every rank that has
 // all fingerprints returns the same two: the rank that disagrees with the most
 // others, and the lowest of those.
-func (c *Check) compare(r *relay, config Config, own *fingerprint, ballots []BallotEntry) error {
+func (c *Check) compare(r *checkRelay, config Config, own *fingerprint, ballots []BallotEntry) error {
 	prints := make([]*fingerprint, len(ballots))
 	for rank := range ballots {
 		if !ballots[rank].Here {
@@ -286,7 +299,7 @@ func (c *Check) compare(r *relay, config Config, own *fingerprint, ballots []Bal
 		f, err := decodeFingerprint(ballots[rank].Payload)
 		if err != nil {
 			return &OpError{
-				Op: r.outer.Kind, Seq: r.seq, QuorumID: config.QuorumID, Rank: config.Rank,
+				Op: r.Op().Kind, Seq: r.State.seq, QuorumID: config.QuorumID, Rank: config.Rank,
 				Peer: rank, PeerID: config.ReplicaIDs[rank],
 				Err: fmt.Errorf("%w: rank %d (%s) sent a ballot without a fingerprint, so it runs without Check; this rank called %v",
 					ErrMismatch, rank, config.ReplicaIDs[rank], own),
@@ -312,7 +325,7 @@ func (c *Check) compare(r *relay, config Config, own *fingerprint, ballots []Bal
 		return nil
 	}
 	return &OpError{
-		Op: r.outer.Kind, Seq: r.seq, QuorumID: config.QuorumID, Rank: config.Rank,
+		Op: r.Op().Kind, Seq: r.State.seq, QuorumID: config.QuorumID, Rank: config.Rank,
 		Peer: odd, PeerID: config.ReplicaIDs[odd], First: true, // all ranks see it themselves
 		Err: fmt.Errorf("%w: rank %d (%s) called %v, but rank %d (%s) called %v", ErrMismatch,
 			odd, config.ReplicaIDs[odd], prints[odd], other, config.ReplicaIDs[other], prints[other]),
@@ -320,8 +333,8 @@ func (c *Check) compare(r *relay, config Config, own *fingerprint, ballots []Bal
 }
 
 // missing names who has not come.
-func missing(r *relay, config Config, own *fingerprint, ballots []BallotEntry, waited time.Duration, err error) error {
-	e := &OpError{Op: r.outer.Kind, Seq: r.seq, QuorumID: config.QuorumID, Rank: config.Rank, Peer: -1}
+func missing(r *checkRelay, config Config, own *fingerprint, ballots []BallotEntry, waited time.Duration, err error) error {
+	e := &OpError{Op: r.Op().Kind, Seq: r.State.seq, QuorumID: config.QuorumID, Rank: config.Rank, Peer: -1}
 	var absent []string
 	for rank := range ballots {
 		if !ballots[rank].Here {
@@ -341,10 +354,10 @@ func missing(r *relay, config Config, own *fingerprint, ballots []BallotEntry, w
 }
 
 // relabel makes an error of an exchange one of the op that it was for.
-func relabel(err error, r *relay) error {
+func relabel(err error, r *checkRelay) error {
 	if e, ok := err.(*OpError); ok { //nolint:errorlint // only the outermost is to be changed
 		mine := *e
-		mine.Op, mine.Seq = r.outer.Kind, r.seq
+		mine.Op, mine.Seq = r.Op().Kind, r.State.seq
 		return &mine
 	}
 	return err
@@ -352,15 +365,15 @@ func relabel(err error, r *relay) error {
 
 // settle gives the op below the number and the digests that it would have
 // without Check.
-func (c *Check) settle(r *relay, err error) error {
-	if r.seq == 0 {
+func (c *Check) settle(r *checkRelay, err error) error {
+	if r.State.seq == 0 {
 		return err
 	}
-	r.outer.Seq = r.seq
-	if r.outer.Kind == KindBallot {
-		for rank := range r.outer.Ballots {
-			if e := &r.outer.Ballots[rank]; e.Here && rank < len(r.digests) {
-				e.Digest = r.digests[rank].join(e.Digest, 0)
+	r.Op().Seq = r.State.seq
+	if r.Op().Kind == KindBallot {
+		for rank := range r.Op().Ballots {
+			if e := &r.Op().Ballots[rank]; e.Here && rank < len(r.State.digests) {
+				e.Digest = r.State.digests[rank].join(e.Digest, 0)
 			}
 		}
 	}
@@ -392,13 +405,13 @@ func newDigests(n int) []Digest {
 
 // cover notes what the next exchange's digests will be of. A ballot takes
 // those so far along.
-func (c *Check) cover(r *relay) {
-	switch r.outer.Kind {
+func (c *Check) cover(r *checkRelay) {
+	switch r.Op().Kind {
 	case KindBallot:
-		r.digests, c.digests = c.digests, nil
+		r.State.digests, c.digests = c.digests, nil
 	case KindAllReduce, KindBroadcast, KindAllGather:
-		for i := range r.outer.Out {
-			c.unfolded += (r.outer.Out[i].NumBytes() + DigestChunkBytes - 1) / DigestChunkBytes
+		for i := range r.Op().Out {
+			c.unfolded += (r.Op().Out[i].NumBytes() + DigestChunkBytes - 1) / DigestChunkBytes
 		}
 	}
 }

@@ -118,15 +118,15 @@ func (m *Managed) takeSeat(ctx context.Context) (seat, error) {
 	s := &seat{}
 	op := &Op{Kind: KindBarrier} // submitted nowhere
 	op.Deadline, _ = ctx.Deadline()
-	r := begin(m.relays, op)
-	r.seat, r.attempt = s, m.manager.Attempt()
-	attempt, work := r.attempt, r.work
-	m.queue.submit(r)
+	r := m.relays.Begin(op)
+	r.State.seat, r.State.attempt = s, m.manager.Attempt()
+	attempt, work := r.State.attempt, r.Work()
+	m.queue.Submit(r)
 	select {
 	case <-work.Done():
 	case <-ctx.Done():
 		cause := context.Cause(ctx)
-		if m.queue.cancel(work, cause) {
+		if m.queue.Cancel(work, cause) {
 			<-work.Done() // reported
 		} else {
 			m.manager.ReportError(attempt, cause) // between two holders; it touches nothing but s

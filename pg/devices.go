@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/skerry-ft/skerry/tensor"
 )
@@ -78,7 +77,7 @@ func openDevices(list []DeviceBackend, o Options) (Backend, error) {
 		d.list = append(d.list, entry)
 		d.backends = append(d.backends, b)
 	}
-	d.relays = newRelayPool(d.settle)
+	d.relays = NewRelays(d.settle)
 	return d, nil
 }
 
@@ -101,7 +100,7 @@ type Devices struct {
 	list     []DeviceBackend
 	backends []Backend
 	track    tracker
-	relays   *sync.Pool
+	relays   *Relays[struct{}]
 }
 
 // Name is the list that Open took.
@@ -133,7 +132,7 @@ func (d *Devices) Sibling() (Backend, error) {
 		}
 		s.backends = append(s.backends, other)
 	}
-	s.relays = newRelayPool(s.settle)
+	s.relays = NewRelays(s.settle)
 	return s, nil
 }
 
@@ -169,14 +168,14 @@ func (d *Devices) Submit(op *Op) *Work {
 	if op.Kind == KindBatch && !d.oneDevice(op) {
 		return SubmitBatch(d, op)
 	}
-	r := begin(d.relays, op)
-	work := r.work
+	r := d.relays.Begin(op)
+	work := r.Work()
 	b, err := d.backendOf(op)
 	if err != nil {
-		r.finish(err)
+		r.Finish(err)
 		return work
 	}
-	r.submit(b, *op)
+	r.Submit(b, *op)
 	return work
 }
 
@@ -220,7 +219,7 @@ func (d *Devices) backendOf(op *Op) (Backend, error) {
 }
 
 // settle breaks the other backends when an op of one has broken it.
-func (d *Devices) settle(r *relay, err error) error {
+func (d *Devices) settle(r *Relay[struct{}], err error) error {
 	if err != nil && !errors.Is(err, ErrInvalidOp) && !errors.Is(err, ErrUnsupported) {
 		if first := d.Err(); first != nil {
 			current, _ := d.epochs()

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/skerry-ft/skerry/pg/internal/inorder"
 	"github.com/skerry-ft/skerry/tensor"
 )
 
@@ -33,10 +34,10 @@ type Fault struct {
 // Fake injects faults into the ops of a backend. Without faults it changes
 // nothing. Configure clears the faults that have not hit.
 type Fake struct {
-	layer
+	*Layer
 
-	relays *sync.Pool
-	queue  queue
+	relays *Relays[fakedOp]
+	queue  *inorder.Queue[*fakeRelay, *Work]
 
 	mu struct {
 		sync.Mutex
@@ -47,11 +48,19 @@ type Fake struct {
 	}
 }
 
+// fakedOp is what Fake notes of an op.
+type fakedOp struct {
+	due   time.Time // not to be submitted earlier
+	fault *Fault    // what to do to the op
+}
+
+type fakeRelay = Relay[fakedOp]
+
 // NewFake puts a Fake around b, which it owns from now on.
 func NewFake(b Backend) *Fake {
-	f := &Fake{layer: layer{backend: b}}
-	f.relays = newRelayPool(f.settle)
-	f.queue.issue, f.queue.canceled = f.issue, f.cancelled
+	f := &Fake{Layer: NewLayer(b)}
+	f.relays = NewRelays(f.settle)
+	f.queue = inorder.New(inorder.Config[*fakeRelay, *Work]{Issue: f.issue, Canceled: f.cancelled, Closed: ErrClosed})
 	f.mu.hurry = make(chan struct{})
 	return f
 }
@@ -87,15 +96,15 @@ func (f *Fake) Configure(ctx context.Context, c Config) error {
 
 // Submit starts op, with the faults that hit it.
 func (f *Fake) Submit(op *Op) *Work {
-	r := begin(f.relays, op)
-	work := r.work
+	r := f.relays.Begin(op)
+	work := r.Work()
 	if hit := f.match(op.Kind); hit != nil {
-		r.fault = hit
+		r.State.fault = hit
 		if hit.Delay > 0 {
-			r.due = time.Now().Add(hit.Delay)
+			r.State.due = time.Now().Add(hit.Delay)
 		}
 	}
-	f.queue.submit(r)
+	f.queue.Submit(r)
 	return work
 }
 
@@ -111,7 +120,7 @@ func (f *Fake) Abort(e Epoch, cause error) {
 
 // Close ends delays and closes the backend.
 func (f *Fake) Close() error {
-	f.queue.close()
+	f.queue.Close()
 	return f.backend.Close()
 }
 
@@ -154,8 +163,8 @@ func (f *Fake) match(k Kind) *Fault {
 }
 
 // issue submits r below once its delay is over.
-func (f *Fake) issue(ctx context.Context, r *relay, mayWait bool) bool {
-	if wait := time.Until(r.due); !r.due.IsZero() && wait > 0 {
+func (f *Fake) issue(ctx context.Context, r *fakeRelay, mayWait bool) bool {
+	if wait := time.Until(r.State.due); !r.State.due.IsZero() && wait > 0 {
 		if !mayWait {
 			return false
 		}
@@ -168,12 +177,12 @@ func (f *Fake) issue(ctx context.Context, r *relay, mayWait bool) bool {
 		case <-timer.C:
 		case <-hurry:
 		case <-ctx.Done():
-			f.cancelled(r, f.queue.causeOf(context.Cause(ctx)))
+			f.cancelled(r, f.queue.CauseOf(context.Cause(ctx)))
 			return true
 		}
 	}
-	op := *r.outer
-	if fault := r.fault; fault != nil {
+	op := *r.Op()
+	if fault := r.State.fault; fault != nil {
 		if fault.Err != nil && !fault.Late {
 			f.abort(fault.Err)
 		}
@@ -182,34 +191,35 @@ func (f *Fake) issue(ctx context.Context, r *relay, mayWait bool) bool {
 			op.Ballot[0] ^= 1
 		}
 	}
-	r.submit(f.backend, op)
+	r.Submit(f.backend, op)
 	return true
 }
 
 // settle does to a finished op what its fault says.
-func (f *Fake) settle(r *relay, err error) error {
-	if r.fault == nil || err != nil {
+func (f *Fake) settle(r *fakeRelay, err error) error {
+	if r.State.fault == nil || err != nil {
 		return err
 	}
-	if r.fault.Corrupt {
+	if r.State.fault.Corrupt {
 		hit := false
-		r.outer.Each(func(sub *Op) { hit = hit || corrupt(sub.Out) })
+		r.Op().Each(func(sub *Op) { hit = hit || corrupt(sub.Out) })
 	}
-	if r.fault.Err != nil && r.fault.Late {
-		f.abort(r.fault.Err)
-		return r.fault.Err
+	if r.State.fault.Err != nil && r.State.fault.Late {
+		f.abort(r.State.fault.Err)
+		return r.State.fault.Err
 	}
 	return nil
 }
 
 // cancelled ends a delayed op that its caller gave up: as the peers will wait
 // for it, the group breaks.
-func (f *Fake) cancelled(r *relay, cause error) {
+func (f *Fake) cancelled(r *fakeRelay, cause error) {
 	f.abort(cause)
-	r.finish(cause)
+	r.Finish(cause)
 }
 
-func (f *Fake) cancelQueued(w *Work, cause error) bool { return f.queue.cancel(w, cause) }
+// CancelQueued ends a queued op for a caller whose ctx ended.
+func (f *Fake) CancelQueued(w *Work, cause error) bool { return f.queue.Cancel(w, cause) }
 
 func (f *Fake) abort(cause error) {
 	current, _ := f.epochs()

@@ -161,10 +161,10 @@ func (g *Group) wait(ctx context.Context, c *call) error {
 	}
 }
 
-// canceler is implemented by decorators that queue ops.
-type canceler interface {
-	// cancelQueued ends w with cause if it is queued, else returns false.
-	cancelQueued(w *Work, cause error) bool
+// Canceler is implemented by decorators that queue ops.
+type Canceler interface {
+	// CancelQueued ends w with cause if it is queued, else returns false.
+	CancelQueued(w *Work, cause error) bool
 }
 
 // recheckEpoch is how often cancel looks whether the epoch has moved on.
@@ -186,7 +186,7 @@ func (g *Group) cancel(w *Work, cause error) error {
 			}
 			break
 		}
-		if q, ok := find[canceler](g.backend); ok && q.cancelQueued(w, cause) {
+		if q, ok := find[Canceler](g.backend); ok && q.CancelQueued(w, cause) {
 			last = Epoch{}
 		} else if first || current != last {
 			g.backend.Abort(current, cause)

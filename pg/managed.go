@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"sync"
+
+	"github.com/skerry-ft/skerry/pg/internal/inorder"
 )
 
 // Managed shows the participants of a step as the group, whatever the members
@@ -28,25 +30,35 @@ import (
 // known, the op is queued, and issued in order by a goroutine that lives only
 // as long as the queue is not empty. Close ends it.
 type Managed struct {
-	layer
+	*Layer
 
 	manager Participation
-	relays  *sync.Pool
-	queue   queue
+	relays  *Relays[managedOp]
+	queue   *inorder.Queue[*managedRelay, *Work]
 	blanks  blanks
 	subs    sync.Pool // calls for the ops of batches
 }
 
+// managedOp is what Managed notes of an op.
+type managedOp struct {
+	attempt int64  // the attempt that the op belongs to
+	roster  Roster // how ranks were mapped
+	result  error  // what to return after success
+	seat    *seat  // to be filled instead of the op being submitted
+}
+
+type managedRelay = Relay[managedOp]
+
 // NewManaged puts Managed around b, which it owns from now on.
 func NewManaged(b Backend, p Participation) *Managed {
-	m := &Managed{layer: layer{backend: b}, manager: p}
-	m.relays = newRelayPool(m.settle)
+	m := &Managed{Layer: NewLayer(b), manager: p}
+	m.relays = NewRelays(m.settle)
 	m.subs.New = func() any {
 		var c *call
 		c = newCall(func() { m.subs.Put(c) })
 		return c
 	}
-	m.queue.issue, m.queue.canceled = m.issue, m.fail
+	m.queue = inorder.New(inorder.Config[*managedRelay, *Work]{Issue: m.issue, Canceled: m.fail, Closed: ErrClosed})
 	return m
 }
 
@@ -75,15 +87,15 @@ func (m *Managed) Size() int {
 
 // Submit starts op for the attempt under way; see Managed.
 func (m *Managed) Submit(op *Op) *Work {
-	r := begin(m.relays, op)
+	r := m.relays.Begin(op)
 	switch {
 	case op.seat != nil:
-		r.attempt = op.seat.attempt
+		r.State.attempt = op.seat.attempt
 	case op.Kind != KindBallot:
-		r.attempt = m.manager.Attempt()
+		r.State.attempt = m.manager.Attempt()
 	}
-	work := r.work // r may be gone when submit returns
-	m.queue.submit(r)
+	work := r.Work() // r may be gone when submit returns
+	m.queue.Submit(r)
 	return work
 }
 
@@ -93,7 +105,7 @@ func (m *Managed) Abort(e Epoch, cause error) { m.backend.Abort(e, cause) }
 
 // Close fails what is queued with ErrClosed, and closes the backend.
 func (m *Managed) Close() error {
-	m.queue.close()
+	m.queue.Close()
 	return m.backend.Close()
 }
 
@@ -103,42 +115,42 @@ func (m *Managed) Redecorate(inner Backend, members []int) Backend {
 	return NewManaged(inner, newSubRoster(m.manager, members))
 }
 
-// cancelQueued ends a queued op for a caller whose ctx ended.
-func (m *Managed) cancelQueued(w *Work, cause error) bool { return m.queue.cancel(w, cause) }
+// CancelQueued ends a queued op for a caller whose ctx ended.
+func (m *Managed) CancelQueued(w *Work, cause error) bool { return m.queue.Cancel(w, cause) }
 
 // issue submits r below, or waits for its roster if it may. It returns false if
 // it would have to wait and may not.
-func (m *Managed) issue(ctx context.Context, r *relay, mayWait bool) bool {
-	if r.outer.Kind == KindBallot {
-		r.submit(m.backend, *r.outer)
+func (m *Managed) issue(ctx context.Context, r *managedRelay, mayWait bool) bool {
+	if r.Op().Kind == KindBallot {
+		r.Submit(m.backend, *r.Op())
 		return true
 	}
-	if m.manager.Errored(r.attempt) {
-		r.finish(nil)
+	if m.manager.Errored(r.State.attempt) {
+		r.Finish(nil)
 		return true
 	}
-	roster, ok := m.manager.Roster(r.attempt)
+	roster, ok := m.manager.Roster(r.State.attempt)
 	if !ok {
 		if !mayWait {
 			return false
 		}
 		var err error
 		if roster, err = m.waitRoster(ctx, r); err != nil {
-			err = m.queue.causeOf(err)
-			if r.seat != nil {
-				r.seat.err = err
+			err = m.queue.CauseOf(err)
+			if r.State.seat != nil {
+				r.State.seat.err = err
 			}
 			m.fail(r, err)
 			return true
 		}
 	}
 	switch {
-	case r.seat != nil:
-		m.sit(r.seat, r.attempt, roster)
-		r.finish(nil)
+	case r.State.seat != nil:
+		m.sit(r.State.seat, r.State.attempt, roster)
+		r.Finish(nil)
 		return true
-	case r.outer.seat != nil && !r.outer.seat.holds(roster):
-		r.finish(errMoved)
+	case r.Op().seat != nil && !r.Op().seat.holds(roster):
+		r.Finish(errMoved)
 		return true
 	}
 	op, err := m.translate(r, roster)
@@ -146,48 +158,48 @@ func (m *Managed) issue(ctx context.Context, r *relay, mayWait bool) bool {
 		m.fail(r, err)
 		return true
 	}
-	r.submit(m.backend, op)
+	r.Submit(m.backend, op)
 	return true
 }
 
-func (m *Managed) waitRoster(ctx context.Context, r *relay) (Roster, error) {
-	if deadline := r.outer.Deadline; !deadline.IsZero() {
+func (m *Managed) waitRoster(ctx context.Context, r *managedRelay) (Roster, error) {
+	if deadline := r.Op().Deadline; !deadline.IsZero() {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadline(ctx, deadline)
 		defer cancel()
 	}
-	return m.manager.WaitRoster(ctx, r.attempt)
+	return m.manager.WaitRoster(ctx, r.State.attempt)
 }
 
 // fail ends r, which was not submitted.
-func (m *Managed) fail(r *relay, err error) { r.finish(m.judge(r, err)) }
+func (m *Managed) fail(r *managedRelay, err error) { r.Finish(m.judge(r, err)) }
 
 // settle decides what the caller sees of an op that is done below.
-func (m *Managed) settle(r *relay, err error) error {
-	if r.outer.Kind == KindBallot {
+func (m *Managed) settle(r *managedRelay, err error) error {
+	if r.Op().Kind == KindBallot {
 		return err
 	}
 	if err != nil {
 		return m.judge(r, err)
 	}
-	if !r.roster.everybody() {
-		r.outer.Each(func(op *Op) {
+	if !r.State.roster.everybody() {
+		r.Op().Each(func(op *Op) {
 			if op.Kind == KindRecv {
-				op.Source = r.roster.participantOf(op.Source)
+				op.Source = r.State.roster.participantOf(op.Source)
 			}
 		})
 	}
-	return r.result
+	return r.State.result
 }
 
 // judge returns the caller's own mistakes to the caller and reports all else.
-func (m *Managed) judge(r *relay, err error) error {
+func (m *Managed) judge(r *managedRelay, err error) error {
 	own := errors.Is(err, ErrInvalidOp) || errors.Is(err, ErrNotParticipating) ||
 		errors.Is(err, ErrUnsupported) || errors.Is(err, ErrClosed)
 	if own && !errors.Is(err, ErrAborted) {
 		return err
 	}
-	m.manager.ReportError(r.attempt, err)
+	m.manager.ReportError(r.State.attempt, err)
 	return nil
 }
 

@@ -1,7 +1,6 @@
 package pg
 
 import (
-	"sync"
 	"time"
 
 	"github.com/skerry-ft/skerry/tensor"
@@ -65,16 +64,22 @@ type Observer interface {
 // Observe calls an Observer. A group that has none goes without this decorator,
 // and pays nothing. It allocates nothing.
 type Observe struct {
-	layer
+	*Layer
 
 	observer Observer
-	relays   *sync.Pool
+	relays   *Relays[observedOp]
+}
+
+// observedOp is what Observe notes of an op.
+type observedOp struct {
+	info  OpInfo // what Begin was told
+	began time.Time
 }
 
 // NewObserve puts Observe around b, which it owns from now on.
 func NewObserve(b Backend, observer Observer) *Observe {
-	o := &Observe{layer: layer{backend: b}, observer: observer}
-	o.relays = newRelayPool(o.settle)
+	o := &Observe{Layer: NewLayer(b), observer: observer}
+	o.relays = NewRelays(o.settle)
 	return o
 }
 
@@ -84,19 +89,19 @@ func (o *Observe) Redecorate(inner Backend, _ []int) Backend { return NewObserve
 
 // Submit tells of op and starts it.
 func (o *Observe) Submit(op *Op) *Work {
-	r := begin(o.relays, op)
-	work := r.work
-	r.info, r.began = infoOf(op), time.Now()
-	o.observer.Begin(r.info)
-	r.submit(o.backend, *op)
+	r := o.relays.Begin(op)
+	work := r.Work()
+	r.State.info, r.State.began = infoOf(op), time.Now()
+	o.observer.Begin(r.State.info)
+	r.Submit(o.backend, *op)
 	return work
 }
 
-func (o *Observe) settle(r *relay, err error) error {
-	info := r.info
+func (o *Observe) settle(r *Relay[observedOp], err error) error {
+	info := r.State.info
 	if info.Kind == KindRecv {
-		info.Peer = r.outer.Source
+		info.Peer = r.Op().Source
 	}
-	o.observer.End(info, time.Since(r.began), err)
+	o.observer.End(info, time.Since(r.State.began), err)
 	return err
 }

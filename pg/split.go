@@ -29,7 +29,7 @@ func (d *Devices) Split(ranks []int) (Backend, error) {
 		}
 		s.backends = append(s.backends, other)
 	}
-	s.relays = newRelayPool(s.settle)
+	s.relays = NewRelays(s.settle)
 	return s, nil
 }
 

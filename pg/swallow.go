@@ -11,9 +11,9 @@ import (
 // outputs too, until Configure. Err tells the first error. Only ErrInvalidOp,
 // which breaks nothing, comes back as it is. Ballots pass as they are.
 type Swallow struct {
-	layer
+	*Layer
 
-	relays *sync.Pool
+	relays *Relays[struct{}]
 
 	mu struct {
 		sync.Mutex
@@ -24,8 +24,8 @@ type Swallow struct {
 
 // NewSwallow puts Swallow around b, which it owns from now on.
 func NewSwallow(b Backend) *Swallow {
-	s := &Swallow{layer: layer{backend: b}}
-	s.relays = newRelayPool(s.settle)
+	s := &Swallow{Layer: NewLayer(b)}
+	s.relays = NewRelays(s.settle)
 	return s
 }
 
@@ -46,13 +46,13 @@ func (s *Swallow) Configure(ctx context.Context, c Config) error {
 
 // Submit starts op, or skips it if an earlier one has failed.
 func (s *Swallow) Submit(op *Op) *Work {
-	r := begin(s.relays, op)
-	work := r.work
+	r := s.relays.Begin(op)
+	work := r.Work()
 	if op.Kind != KindBallot && s.swallowed() != nil {
-		r.finish(zeroOut(op))
+		r.Finish(zeroOut(op))
 		return work
 	}
-	r.submit(s.backend, *op)
+	r.Submit(s.backend, *op)
 	return work
 }
 
@@ -64,9 +64,9 @@ func (s *Swallow) Err() error {
 	return s.backend.Err()
 }
 
-func (s *Swallow) settle(r *relay, err error) error {
+func (s *Swallow) settle(r *Relay[struct{}], err error) error {
 	invalid := errors.Is(err, ErrInvalidOp) && !errors.Is(err, ErrAborted)
-	if err == nil || invalid || r.outer.Kind == KindBallot {
+	if err == nil || invalid || r.Op().Kind == KindBallot {
 		return err
 	}
 	s.mu.Lock()
@@ -74,7 +74,7 @@ func (s *Swallow) settle(r *relay, err error) error {
 		s.mu.err = err
 	}
 	s.mu.Unlock()
-	return zeroOut(r.outer)
+	return zeroOut(r.Op())
 }
 
 func (s *Swallow) swallowed() error {

@@ -10,7 +10,7 @@ import (
 // Timeout gives every op a deadline, and aborts the epoch of one that is still
 // pending then, so that it holds for backends that keep no deadlines too.
 type Timeout struct {
-	layer
+	*Layer
 
 	limit  time.Duration
 	timers sync.WaitGroup // those that may still abort
@@ -20,7 +20,7 @@ type Timeout struct {
 // from Submit and also bounds Configure; an op's own deadline holds if it is
 // earlier.
 func NewTimeout(b Backend, limit time.Duration) *Timeout {
-	return &Timeout{layer: layer{backend: b}, limit: limit}
+	return &Timeout{Layer: NewLayer(b), limit: limit}
 }
 
 // Redecorate puts around a subgroup's backend a Timeout with the same limit.

@@ -42,10 +42,10 @@ const MaxTraceEntries = 1 << 20
 // it is done, for collectives run one after the other; a send or receive starts
 // at once. The ops of a batch are recorded one by one, and end with it.
 type Trace struct {
-	layer
+	*Layer
 
 	config TraceConfig
-	relays *sync.Pool
+	relays *Relays[uint64]
 	origin time.Time
 	wg     sync.WaitGroup // dumps, and the goroutine that watches the epoch
 
@@ -67,8 +67,8 @@ func NewTrace(b Backend, c TraceConfig) *Trace {
 	if c.Group == "" {
 		c.Group = "default"
 	}
-	t := &Trace{layer: layer{backend: b}, config: c, origin: time.Now()}
-	t.relays = newRelayPool(t.settle)
+	t := &Trace{Layer: NewLayer(b), config: c, origin: time.Now()}
+	t.relays = NewRelays(t.settle)
 	t.mu.ring.records = make([]traceRecord, min(c.Entries, MaxTraceEntries))
 	return t
 }
@@ -124,21 +124,21 @@ func (t *Trace) unwatch() {
 
 // Submit starts op and records it.
 func (t *Trace) Submit(op *Op) *Work {
-	r := begin(t.relays, op)
-	work := r.work
+	r := t.relays.Begin(op)
+	work := r.Work()
 	now := time.Since(t.origin)
 	t.mu.Lock()
-	r.record = t.mu.ring.submitted(op, now)
+	r.State = t.mu.ring.submitted(op, now)
 	t.mu.Unlock()
-	r.submit(t.backend, *op)
+	r.Submit(t.backend, *op)
 	return work
 }
 
 // settle records how an op ended.
-func (t *Trace) settle(r *relay, err error) error {
+func (t *Trace) settle(r *Relay[uint64], err error) error {
 	now := time.Since(t.origin)
 	t.mu.Lock()
-	t.mu.ring.ended(r.record, r.outer, now, err)
+	t.mu.ring.ended(r.State, r.Op(), now, err)
 	epoch := t.mu.ring.epoch
 	t.mu.Unlock()
 	if err != nil && breaks(err) {

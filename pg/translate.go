@@ -10,12 +10,12 @@ import (
 
 // translate makes the op below that stands for r's: ranks are the members', and
 // a member that does not participate contributes nothing that counts.
-func (m *Managed) translate(r *relay, roster Roster) (Op, error) {
-	op := *r.outer
+func (m *Managed) translate(r *managedRelay, roster Roster) (Op, error) {
+	op := *r.Op()
 	if len(roster.Participants) == 0 {
 		return op, fmt.Errorf("%w: %v with no participants", ErrNotParticipating, op.Kind)
 	}
-	r.roster = roster
+	r.State.roster = roster
 	if op.Kind != KindBatch {
 		return m.translateOne(r, op)
 	}
@@ -23,15 +23,15 @@ func (m *Managed) translate(r *relay, roster Roster) (Op, error) {
 }
 
 // translateBatch translates every op of a batch, in memory of the relay's.
-func (m *Managed) translateBatch(r *relay, op Op) (Op, error) {
+func (m *Managed) translateBatch(r *managedRelay, op Op) (Op, error) {
 	for i, sub := range op.Batch {
 		if sub == nil || sub.Kind == KindBatch || sub.Kind == KindBallot {
-			r.forgetBatch()
-			return op, r.outer.validateBatch(0, 1)
+			r.call.forgetBatch()
+			return op, r.Op().validateBatch(0, 1)
 		}
 		below, err := m.translateOne(r, *sub)
 		if err != nil {
-			r.forgetBatch()
+			r.call.forgetBatch()
 			return op, fmt.Errorf("op %d of the batch: %w", i, err)
 		}
 		c := m.subs.Get().(*call)
@@ -43,8 +43,8 @@ func (m *Managed) translateBatch(r *relay, op Op) (Op, error) {
 }
 
 // translateOne is translate for an op that is no batch. R has the roster.
-func (m *Managed) translateOne(r *relay, op Op) (Op, error) {
-	roster := r.roster
+func (m *Managed) translateOne(r *managedRelay, op Op) (Op, error) {
+	roster := r.State.roster
 	self, count := roster.ParticipantRank(), len(roster.Participants)
 	if err := op.expand(count); err != nil {
 		return op, err
@@ -98,7 +98,7 @@ func (op *Op) validateFor(self, count int) error {
 
 // contributeNothing takes the caller's contribution out of the op of a member
 // that does not participate, and its memory where it is to receive nothing.
-func (m *Managed) contributeNothing(r *relay, op *Op) (err error) {
+func (m *Managed) contributeNothing(r *managedRelay, op *Op) (err error) {
 	switch op.Kind {
 	case KindAllReduce, KindReduce, KindReduceScatter:
 		identity := func(i int) (tensor.Tensor, error) { return m.identityFor(op, i) }
@@ -114,9 +114,9 @@ func (m *Managed) contributeNothing(r *relay, op *Op) (err error) {
 	}
 	switch op.Kind {
 	case KindGather:
-		r.result = fmt.Errorf("%v: %w", op.Kind, ErrNotParticipating)
+		r.State.result = fmt.Errorf("%v: %w", op.Kind, ErrNotParticipating)
 	case KindScatter, KindReduceScatter, KindAllToAll:
-		r.result = fmt.Errorf("%v: %w", op.Kind, ErrNotParticipating)
+		r.State.result = fmt.Errorf("%v: %w", op.Kind, ErrNotParticipating)
 		out := op.Out
 		op.Out, err = generate(len(out), func(i int) (tensor.Tensor, error) { return blankLike(out[i]) })
 	}

@@ -16,7 +16,7 @@ var mayImport = map[string][]string{
 
 	"tensor": {},
 
-	"pg":        {"store", "tensor", "internal/printable", "internal/boundjson"},
+	"pg":        {"store", "tensor", "pg/internal/...", "internal/printable", "internal/boundjson"},
 	"pg/tcp":    {"pg", "tensor", "store", "internal/burst", "internal/memfd", "internal/shmring", "internal/futex", "internal/step", "internal/perhost", "internal/proof"},
 	"pg/baby":   {"pg", "tensor", "store/...", "internal/memfd", "internal/shmring", "internal/futex", "internal/step", "train/spawn"},
 	"pg/pgtest": {"pg", "tensor", "store", "dist", "dist/object"},
@@ -24,6 +24,8 @@ var mayImport = map[string][]string{
 
 	"dist":        {"pg", "tensor", "store"},
 	"dist/object": {"pg", "tensor"},
+
+	"pg/internal/inorder": {},
 
 	"pg/managedtest": {"pg", "pg/pgtest"},
 

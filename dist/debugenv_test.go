@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/skerry-ft/skerry/dist"
-	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/debug"
 	"github.com/skerry-ft/skerry/pg/pgtest"
 	"github.com/skerry-ft/skerry/store"
 )
@@ -24,7 +24,7 @@ func TestDebugVariablesSpeak(t *testing.T) {
 	}
 	for level, says := range map[string]bool{"OFF": false, "INFO": true, "DETAIL": true} {
 		child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestDebugVariablesSpeak$", "-test.timeout=30s")
-		child.Env = append(os.Environ(), debugChild+"=1", pg.EnvTorchDebug+"="+level)
+		child.Env = append(os.Environ(), debugChild+"=1", debug.EnvTorchLevel+"="+level)
 		var out, log strings.Builder
 		child.Stdout, child.Stderr = &out, &log
 		if err := child.Run(); err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/skerry-ft/skerry/internal/netaddr"
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/debug"
 	"github.com/skerry-ft/skerry/store"
 )
 
@@ -62,7 +63,7 @@ type InitConfig struct {
 	Open bool
 	// Debug, if not nil, wraps the world and its subgroups. Nil means one as the
 	// environment says (TORCH_DISTRIBUTED_DEBUG).
-	Debug *pg.Debugger
+	Debug *debug.Debugger
 	Log   zerolog.Logger
 }
 
@@ -257,13 +258,13 @@ func (w *World) join(ctx context.Context, c *InitConfig, met *Rendezvous, l *lif
 
 // open makes the group, with what helps to debug it.
 func (w *World) open(c *InitConfig) error {
-	debug := c.Debug
-	if debug == nil {
-		d := pg.DebugConfig{Log: c.Log}
+	debugger := c.Debug
+	if debugger == nil {
+		d := debug.Config{Log: c.Log}
 		if err := d.FromEnv(); err != nil {
 			return err
 		}
-		debug = pg.NewDebugger(d)
+		debugger = debug.New(d)
 	}
 	if len(c.Options.Interfaces) == 0 && c.Options.Listen == "" {
 		c.Options.Interfaces = pg.InterfacesFromEnv()
@@ -273,7 +274,7 @@ func (w *World) open(c *InitConfig) error {
 	if err != nil {
 		return err
 	}
-	w.Group = pg.NewGroup(debug.Wrap(worldName, backend))
+	w.Group = pg.NewGroup(debugger.Wrap(worldName, backend))
 	return nil
 }
 

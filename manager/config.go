@@ -10,6 +10,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/problems"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/debug"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
@@ -101,7 +102,7 @@ type Config struct {
 	// Debug puts around Backend what helps to debug: comparing what the replicas
 	// call, a flight recorder, metrics of operations. It must be the same in all
 	// replicas. nil: nothing.
-	Debug *pg.Debugger
+	Debug *debug.Debugger
 	// Transport moves states between replicas; nil means HTTP on Listen's host.
 	// The Manager owns it and closes it.
 	Transport checkpoint.Transport

@@ -4,7 +4,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/debug"
 	"github.com/skerry-ft/skerry/pg/trace"
 )
 
@@ -15,9 +15,9 @@ func TestTrainInDetail(t *testing.T) {
 	w := newWorld(t)
 	dir := t.TempDir()
 	w.tune = func(c *Config) {
-		c.Debug = pg.NewDebugger(pg.DebugConfig{
-			Level: pg.DebugDetail, Log: w.logs,
-			Trace: &pg.TraceConfig{Entries: 100, Dump: pg.TraceFiles(filepath.Join(dir, c.ReplicaID))},
+		c.Debug = debug.New(debug.Config{
+			Level: debug.Detail, Log: w.logs,
+			Trace: &trace.Config{Entries: 100, Dump: trace.Files(filepath.Join(dir, c.ReplicaID))},
 		})
 	}
 	a, b, c := w.trainer("a").start(1<<40), w.trainer("b").start(1<<40), w.trainer("c").start(1<<40)
@@ -44,18 +44,18 @@ func TestTrainInDetail(t *testing.T) {
 }
 
 func TestDebugFromEnv(t *testing.T) {
-	for _, name := range []string{pg.EnvTorchDebug, pg.EnvDebug, pg.EnvTraceSize, pg.EnvTorchTrace} {
+	for _, name := range []string{debug.EnvTorchLevel, debug.EnvLevel, debug.EnvTraceSize, debug.EnvTorchTrace} {
 		t.Setenv(name, "")
 	}
 	var c Config
 	if err := c.debugFromEnv(); err != nil || c.Debug != nil {
 		t.Errorf("with nothing set: %v, %v", c.Debug, err)
 	}
-	t.Setenv(pg.EnvTorchDebug, "DETAIL")
-	if err := c.debugFromEnv(); err != nil || c.Debug.Level() != pg.DebugDetail {
+	t.Setenv(debug.EnvTorchLevel, "DETAIL")
+	if err := c.debugFromEnv(); err != nil || c.Debug.Level() != debug.Detail {
 		t.Errorf("with DETAIL: %v", err)
 	}
-	t.Setenv(pg.EnvDebug, "verbose")
+	t.Setenv(debug.EnvLevel, "verbose")
 	if err := c.debugFromEnv(); err == nil {
 		t.Error("a level that is none was taken")
 	}

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/debug"
 )
 
 // FromEnv fills the fields that are still zero from the environment that
@@ -24,7 +24,7 @@ import (
 //	SKERRY_LISTEN, SKERRY_ADVERTISE              Listen ("host" or "host:port"), Advertise
 //	SKERRY_TLS_CA, SKERRY_TLS_CERT, SKERRY_TLS_KEY, SKERRY_TLS_SERVER_NAME,
 //	SKERRY_TLS_DATA, SKERRY_TOKEN_FILE, SKERRY_TOKEN, SKERRY_OPEN Guard
-//	those of pg.DebugConfig.FromEnv              Debug
+//	those of debug.Config.FromEnv              Debug
 //
 // It returns every problem it finds, joined.
 func (c *Config) FromEnv() error {
@@ -71,12 +71,12 @@ func listenFrom(text string) string {
 
 // debugFromEnv makes a Debugger if the environment wants anything of it.
 func (c *Config) debugFromEnv() error {
-	d := pg.DebugConfig{Log: c.Log}
+	d := debug.Config{Log: c.Log}
 	if err := d.FromEnv(); err != nil {
 		return err
 	}
-	if c.Debug == nil && (d.Level != pg.DebugOff || d.Trace != nil) {
-		c.Debug = pg.NewDebugger(d)
+	if c.Debug == nil && (d.Level != debug.Off || d.Trace != nil) {
+		c.Debug = debug.New(d)
 	}
 	return nil
 }

@@ -44,7 +44,7 @@ type Options struct {
 	// is when an op is about to miss its deadline, or the library reports an error
 	// (NCCL 2.24). Empty: nobody is asked. See RASFromEnv.
 	RAS string
-	// DebugFile is the library's log, whose end goes with a dump of pg.Trace.
+	// DebugFile is the library's log, whose end goes with a dump of a trace.Recorder.
 	// Empty: none. See DebugFileFromEnv.
 	DebugFile string
 	// AbortLimit: 0 means DefaultAbortLimit.

@@ -127,7 +127,7 @@ func harness(make func(t *testing.T) pg.Backend) pgtest.Harness {
 			"Order":            "the test's copies to the device are made at Submit: see TestChained",
 			"BigReductions":    "NCCL rounds as it will: see TestReductions",
 			"AbortStress":      "it calls different sizes, which NCCL cannot tell: see TestAbortStress",
-			"Mismatch":         "NCCL cannot tell different collectives apart; pg.Check does",
+			"Mismatch":         "NCCL cannot tell different collectives apart; debug.Check does",
 		},
 	}
 }

@@ -350,7 +350,7 @@ func (m *Multi) WaitStream(ctx context.Context, device int, s Stream) error {
 	return b.WaitStream(ctx, s)
 }
 
-// Attachments implements pg.Attacher.
+// Attachments implements trace.Attacher.
 func (m *Multi) Attachments() map[string]string { return m.lanes[0].Attachments() }
 
 // Close implements pg.Backend.

@@ -11,8 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/skerry-ft/skerry/pg"
 )
 
 // DefaultRASAddress is where the library's RAS service listens, unless
@@ -199,9 +197,7 @@ func (r *rasError) Error() string { return r.cause.Error() + "; RAS says: " + r.
 // Unwrap is the cause.
 func (r *rasError) Unwrap() error { return r.cause }
 
-var _ pg.Attacher = (*Backend)(nil)
-
-// Attachments implements pg.Attacher: what RAS said when the group broke, and the
+// Attachments implements trace.Attacher: what RAS said when the group broke, and the
 // end of the library's own log (NCCL_DEBUG_FILE), for the flight recorder.
 func (b *Backend) Attachments() map[string]string {
 	all := make(map[string]string)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/pgtest"
+	"github.com/skerry-ft/skerry/pg/trace"
 	"github.com/skerry-ft/skerry/tensor"
 )
 
@@ -63,6 +64,8 @@ func answerRAS(c net.Conn, answer string, silent bool) {
 		}
 	}
 }
+
+var _ trace.Attacher = (*Backend)(nil)
 
 // RAS's answer is read to its end, or as far as it may be long; a service that is
 // silent, or none, ends with the context.
@@ -119,8 +122,8 @@ func TestErrorsCarryRAS(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			dumps := make(chan pg.TraceDump, 1)
-			traced := pg.NewTrace(b, pg.TraceConfig{Dump: func(d pg.TraceDump) error {
+			dumps := make(chan trace.Dump, 1)
+			traced := trace.NewRecorder(b, trace.Config{Dump: func(d trace.Dump) error {
 				dumps <- d
 				return nil
 			}})

@@ -4,7 +4,11 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/debug"
+	"github.com/skerry-ft/skerry/pg/pgtest"
+	"github.com/skerry-ft/skerry/pg/trace"
 )
 
 func closed(c <-chan struct{}) bool {
@@ -19,8 +23,8 @@ func closed(c <-chan struct{}) bool {
 // TestBroken: the channel is closed when the group breaks, on ranks that are in
 // no op too, and for an epoch that is over; the next epoch has its own.
 func TestBroken(t *testing.T) {
-	w := decoratedWorld(t, 2, func(b pg.Backend) pg.Backend {
-		return pg.NewTrace(pg.NewCheck(pg.NewFake(b)), pg.TraceConfig{Entries: 4})
+	w := pgtest.MemoryWorld(t, 2, func(b pg.Backend) pg.Backend {
+		return trace.NewRecorder(debug.NewCheck(pg.NewFake(b)), trace.Config{Entries: 4})
 	})
 	g := w.Groups[1]
 	first, epoch := g.Broken(), w.Epoch()
@@ -28,7 +32,7 @@ func TestBroken(t *testing.T) {
 		t.Fatal("broken from the beginning, or not watched")
 	}
 	w.Groups[0].Abort(errors.New("enough"))
-	until(t, func() bool { return closed(first) })
+	testkit.Eventually(t, "the channel of the broken epoch is closed", func() bool { return closed(first) })
 	if g.Err() == nil {
 		t.Error("broken without an error")
 	}

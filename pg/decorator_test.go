@@ -14,25 +14,11 @@ import (
 	"github.com/skerry-ft/skerry/tensor"
 )
 
-// memory finds the in-memory backend below decorators.
-func memory(b pg.Backend) *pgtest.MemoryBackend {
-	for {
-		if m, ok := b.(*pgtest.MemoryBackend); ok {
-			return m
-		}
-		b = b.(pg.Unwrapper).Unwrap()
-	}
-}
-
+// conform checks a decorator that is not to be noticed, over backends in memory.
 func conform(t *testing.T, wrap func(pg.Backend) pg.Backend) {
-	net := pgtest.NewMemory()
-	pgtest.RunWith(t, pgtest.Harness{
-		New:          func(*testing.T) pg.Backend { return wrap(net.Backend()) },
-		StoreAddress: func(t *testing.T) string { return t.Name() },
-		DTypes:       []tensor.DType{tensor.Float32, tensor.Int64}, // the backend's own test has them all
-		Kill:         func(b pg.Backend) { memory(b).Kill() },
-		Corrupt:      func(b pg.Backend) { memory(b).CorruptNext() },
-	})
+	h := pgtest.MemoryHarness(wrap)
+	h.DTypes = []tensor.DType{tensor.Float32, tensor.Int64} // the backend's own test has them all
+	pgtest.RunWith(t, h)
 }
 
 // TestFakeConforms: without faults a Fake is not there.
@@ -45,22 +31,10 @@ func TestTimeoutConforms(t *testing.T) {
 	conform(t, func(b pg.Backend) pg.Backend { return pg.NewTimeout(b, pgtest.Bound) })
 }
 
-func decoratedWorld(t *testing.T, n int, wrap func(pg.Backend) pg.Backend) *pgtest.World {
-	t.Helper()
-	net := pgtest.NewMemory()
-	w := pgtest.NewWorld(t, "decorated")
-	var members []pgtest.Member
-	for i := range n {
-		members = append(members, w.Join(string(rune('a'+i)), wrap(net.Backend())))
-	}
-	w.Configure(members...)
-	return w
-}
-
 // TestSwallow: a failed op completes with zeroed outputs and without an error;
 // so do later ones, which are not submitted; Err tells; Configure mends.
 func TestSwallow(t *testing.T) {
-	w := decoratedWorld(t, 2, func(b pg.Backend) pg.Backend { return pg.NewSwallow(b) })
+	w := pgtest.MemoryWorld(t, 2, func(b pg.Backend) pg.Backend { return pg.NewSwallow(b) })
 	cause := errors.New("cut")
 	x := []float32{1, 2}
 	pending := w.Groups[0].AllReduceAsync(tensor.Of(x), tensor.Sum)
@@ -99,7 +73,7 @@ func TestSwallow(t *testing.T) {
 func fakeWorld(t *testing.T, n int) (*pgtest.World, []*pg.Fake) {
 	t.Helper()
 	var fakes []*pg.Fake
-	w := decoratedWorld(t, n, func(b pg.Backend) pg.Backend {
+	w := pgtest.MemoryWorld(t, n, func(b pg.Backend) pg.Backend {
 		f := pg.NewFake(b)
 		fakes = append(fakes, f)
 		return f

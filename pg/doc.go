@@ -70,7 +70,7 @@
 //
 // What a training process holds is
 //
-//	Group ─▶ Managed ─▶ (Trace, Observe, Check) ─▶ (Fake, Timeout) ─▶ backend
+//	Group ─▶ Managed ─▶ (trace.Recorder, Observe, debug.Check) ─▶ (Fake, Timeout) ─▶ backend
 //
 // [Managed] maps participants to members and reports errors to its manager,
 // which implements [Participation]; ballots pass it as they are. [Swallow] is
@@ -79,19 +79,23 @@
 //
 // # Debugging
 //
-// A [Debugger] puts on every group what the level says: OFF nothing, INFO a log
-// of groups and what they did (to the logger given, or to standard error), DETAIL also [Check], which compares what the
-// ranks call before they run it and names who does not come. dist.Init makes one
-// from the environment (TORCH_DISTRIBUTED_DEBUG and others, see
-// [DebugConfig.FromEnv]); its subgroups have it too. [Trace] is a flight
-// recorder, which dumps the last ops when a group breaks; "skerry trace" and
-// package pg/trace merge the dumps of several ranks. [Observe] tells an
-// [Observer] of every op; package pg/pgmetrics has one for Prometheus.
+// Package [github.com/skerry-ft/skerry/pg/debug] puts decorators on every group of a
+// world that log it and compare what the ranks call, as torch does by
+// TORCH_DISTRIBUTED_DEBUG; package [github.com/skerry-ft/skerry/pg/trace] has the flight
+// recorder. [Observe] tells an [Observer] of every op; package pg/pgmetrics has one for
+// Prometheus.
+//
+// # Decorators
+//
+// Who makes a decorator embeds a [Layer], which passes everything on, and writes Submit:
+// to submit the op as it is, or to take a [Relay] for it that completes the caller's Work
+// itself. Package pg/trace shows both at work. A decorator that is to go on around
+// subgroups is a [Redecorator]; one that queues ops is a [Canceler].
 //
 // # Cost
 //
 // Blocking verbs allocate nothing in steady state, over any decorator but
-// [Timeout] and [Check], and a backend that calls [Work.Release]; async verbs allocate once.
+// [Timeout] and debug.Check, and a backend that calls [Work.Release]; async verbs allocate once.
 //
 // # Concurrency
 //

@@ -292,7 +292,7 @@ func (c *Composed) makeSub(ctx context.Context, s *subgroup, o GroupOptions) (*G
 		ids[i] = config.ReplicaIDs[r]
 	}
 	config.Rank, config.ReplicaIDs = rank, ids
-	config.StoreAddress += "/groups/" + s.name
+	config.StoreAddress += groupsPrefix + s.name
 	config.Cluster = subCluster(config.Cluster, s.name)
 	if o.Timeout > 0 {
 		config.Timeout = o.Timeout
@@ -302,6 +302,19 @@ func (c *Composed) makeSub(ctx context.Context, s *subgroup, o GroupOptions) (*G
 	}
 	return child, child.Configure(ctx, config)
 }
+
+// GroupPath is the name of the group that c configures, if root is the name of the group
+// that it is a subgroup of, at whatever depth, or its own.
+func (c Config) GroupPath(root string) string {
+	_, below, ok := strings.Cut(c.StoreAddress, groupsPrefix)
+	if !ok {
+		return root
+	}
+	return root + "/" + strings.ReplaceAll(below, groupsPrefix, "/")
+}
+
+// groupsPrefix is what a subgroup's name follows in its store address.
+const groupsPrefix = "/groups/"
 
 func newSub(b Backend, s *subgroup) *Group {
 	child := NewGroup(b)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/pgtest"
+	"github.com/skerry-ft/skerry/pg/trace"
 )
 
 // TestSubgroupTimeout: a subgroup's timeout bounds its ops, and its parent's
@@ -54,7 +55,7 @@ func TestSubgroupBackend(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		params = append(params, o.Params["speed"])
-		return pg.NewTrace(network.Backend(), pg.TraceConfig{}), nil
+		return trace.NewRecorder(network.Backend(), trace.Config{}), nil
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -71,7 +72,7 @@ func TestSubgroupBackend(t *testing.T) {
 				return errors.New("an outsider is in the subgroup")
 			}
 		} else {
-			if _, ok := sub.Backend().(*pg.Trace); !ok {
+			if _, ok := sub.Backend().(*trace.Recorder); !ok {
 				return fmt.Errorf("the subgroup's backend is a %T", sub.Backend())
 			}
 			if sum, err := sumOf(ctx, sub, 1); err != nil || sum != 2 {

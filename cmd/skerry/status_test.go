@@ -15,7 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/skerry-ft/skerry/lighthouse"
-	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/trace"
 )
 
 func serveStatus(t *testing.T, status int, body string) string {
@@ -166,10 +166,10 @@ func TestHostileTextIsShownHarmlessly(t *testing.T) {
 	}
 	// A status line, and a dump, that are hostile themselves.
 	file := filepath.Join(t.TempDir(), "dump.json")
-	dump := pg.TraceDump{Version: pg.TraceVersion, Group: h, Backend: h, Cause: h, Cluster: h, ReplicaIDs: []string{h, h}}
+	dump := trace.Dump{Version: trace.Version, Group: h, Backend: h, Cause: h, Cluster: h, ReplicaIDs: []string{h, h}}
 	for n := range 2 {
 		at := time.Now()
-		dump.Entries = append(dump.Entries, pg.TraceEntry{Number: uint64(n + 1), Place: uint64(n + 1), Cluster: h, Kind: h, Error: h, State: h, Scheduled: &at})
+		dump.Entries = append(dump.Entries, trace.Entry{Number: uint64(n + 1), Place: uint64(n + 1), Cluster: h, Kind: h, Error: h, State: h, Scheduled: &at})
 	}
 	var text bytes.Buffer
 	if err := dump.WriteJSON(&text); err != nil {

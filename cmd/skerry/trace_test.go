@@ -10,6 +10,7 @@ import (
 
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/pgtest"
+	"github.com/skerry-ft/skerry/pg/trace"
 	"github.com/skerry-ft/skerry/tensor"
 )
 
@@ -21,8 +22,8 @@ func TestTrace(t *testing.T) {
 	w := pgtest.NewWorld(t, t.Name())
 	var members []pgtest.Member
 	for _, id := range []string{"a", "b", "c"} {
-		members = append(members, w.Join(id, pg.NewTrace(net.Backend(), pg.TraceConfig{
-			Group: "dp", Dump: pg.TraceFiles(dir + string(filepath.Separator)),
+		members = append(members, w.Join(id, trace.NewRecorder(net.Backend(), trace.Config{
+			Group: "dp", Dump: trace.Files(dir + string(filepath.Separator)),
 		})))
 	}
 	w.Configure(members...)

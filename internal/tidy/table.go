@@ -16,13 +16,13 @@ var mayImport = map[string][]string{
 
 	"tensor": {},
 
-	"pg":        {"store", "tensor", "pg/internal/...", "internal/printable", "internal/boundjson"},
+	"pg":        {"store", "tensor", "pg/internal/..."},
 	"pg/tcp":    {"pg", "tensor", "store", "internal/burst", "internal/memfd", "internal/shmring", "internal/futex", "internal/step", "internal/perhost", "internal/proof"},
 	"pg/baby":   {"pg", "tensor", "store/...", "internal/memfd", "internal/shmring", "internal/futex", "internal/step", "train/spawn"},
 	"pg/pgtest": {"pg", "tensor", "store", "dist", "dist/object"},
 	"nccl":      {"pg", "tensor", "store", "internal/memfd", "internal/proof"},
 
-	"dist":        {"pg", "tensor", "store"},
+	"dist":        {"pg", "pg/debug", "tensor", "store"},
 	"dist/object": {"pg", "tensor"},
 
 	"pg/internal/inorder": {},
@@ -30,13 +30,14 @@ var mayImport = map[string][]string{
 	"pg/managedtest": {"pg", "pg/pgtest"},
 
 	"pg/pgmetrics": {"pg", "tensor"},
-	"pg/trace":     {"pg", "tensor", "internal/printable"},
+	"pg/trace":     {"pg", "tensor", "internal/boundjson", "internal/printable"},
+	"pg/debug":     {"pg", "pg/trace", "pg/internal/...", "tensor"},
 
 	"checkpoint":          {"tensor", "internal/guard", "internal/proof"},
 	"checkpoint/ckpttest": {"checkpoint", "tensor"},
 
 	"lighthouse": {"quorum", "lighthouse/cluster", "internal/wire/...", "internal/guard", "internal/perhost"},
-	"manager":    {"quorum", "store/...", "pg", "tensor", "checkpoint", "internal/wire/...", "internal/guard", "manager/internal/..."},
+	"manager":    {"quorum", "store/...", "pg", "pg/debug", "tensor", "checkpoint", "internal/wire/...", "internal/guard", "manager/internal/..."},
 
 	"lighthouse/cluster": {"quorum", "internal/wire/...", "internal/guard", "internal/boundjson", "internal/perhost"},
 
@@ -95,15 +96,16 @@ var mayImport = map[string][]string{
 // whose name ends in "test" are open to all tests.
 var testsMayImport = map[string][]string{
 	"store":   {"store/certs", "internal/guard"},
-	"nccl":    {"pg/tcp", "pg/baby", "store"},
-	"pg":      {"pg/trace"},
+	"nccl":    {"pg/tcp", "pg/baby", "pg/trace", "store"},
+	"pg":      {"pg/trace", "pg/debug"},
 	"dist":    {"store/certs", "internal/guard"},
-	"pg/tcp":  {"dist", "train/spawn", "internal/guard", "store/certs"},
+	"pg/tcp":  {"pg/trace", "pg/debug", "dist", "train/spawn", "internal/guard", "store/certs"},
 	"pg/baby": {"pg/tcp", "store", "train/spawn", "internal/guard"},
 	"manager": {"pg/tcp", "pg/trace", "train/spawn"},
 	"train":   {"pg/tcp", "store", "train/spawn"},
 
 	"manager/torchft": {"lighthouse"},
+	"pg/pgmetrics":    {"pg/debug"},
 }
 
 // openToTests are packages that any test may import.

@@ -3,7 +3,7 @@
 //	m := pgmetrics.New(registry)
 //	b := pg.NewObserve(tcp.New(tcp.Options{}), m.Observer("dp"))
 //
-// or, for all groups of a world, as pg.DebugConfig.Observer. A group that has
+// or, for all groups of a world, as debug.Config.Observer. A group that has
 // no observer pays nothing; with one an op costs two updates of atomic counters
 // and no allocation.
 package pgmetrics

@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/debug"
 	"github.com/skerry-ft/skerry/pg/pgmetrics"
 	"github.com/skerry-ft/skerry/tensor"
 )
@@ -19,7 +20,7 @@ func ExampleNew() {
 		fmt.Println(err)
 		return
 	}
-	debug := pg.NewDebugger(pg.DebugConfig{Observer: m.Observer})
+	debug := debug.New(debug.Config{Observer: m.Observer})
 	g := pg.NewGroup(debug.Wrap("dp", pg.NewDummy()))
 	err = g.Configure(context.Background(), pg.Config{
 		StoreAddress: "store/1", ReplicaIDs: []string{"a"}, Cluster: "c", QuorumID: 1,

@@ -281,3 +281,21 @@ func (b *MemoryBackend) Close() error {
 	b.timers.Wait()
 	return nil
 }
+
+// MemoryHarness is the Harness of backends in memory, each within what wrap puts around
+// it. Their addresses are only names, so no store is needed.
+func MemoryHarness(wrap func(pg.Backend) pg.Backend) Harness {
+	network := NewMemory()
+	inner := func(b pg.Backend) *MemoryBackend {
+		for u, ok := b.(pg.Unwrapper); ok; u, ok = b.(pg.Unwrapper) {
+			b = u.Unwrap()
+		}
+		return b.(*MemoryBackend)
+	}
+	return Harness{
+		New:          func(*testing.T) pg.Backend { return wrap(network.Backend()) },
+		StoreAddress: func(t *testing.T) string { return t.Name() },
+		Kill:         func(b pg.Backend) { inner(b).Kill() },
+		Corrupt:      func(b pg.Backend) { inner(b).CorruptNext() },
+	}
+}

@@ -78,7 +78,7 @@ func newWorld(t *testing.T, h Harness, n int) *World {
 }
 
 // MemoryWorld is a world of n members with backends in memory, each within what wrap puts
-// around it (nil: nothing).
+// around it (nil: nothing). The members are "a", "b" and so on.
 func MemoryWorld(t testing.TB, n int, wrap func(pg.Backend) pg.Backend) *World {
 	t.Helper()
 	network := NewMemory()
@@ -89,7 +89,7 @@ func MemoryWorld(t testing.TB, n int, wrap func(pg.Backend) pg.Backend) *World {
 		if wrap != nil {
 			b = wrap(b)
 		}
-		members[i] = w.Join(fmt.Sprintf("replica-%d", i), b)
+		members[i] = w.Join(string(rune('a'+i)), b)
 	}
 	w.Configure(members...)
 	return w

@@ -285,7 +285,7 @@ func causeOfAbort(err error) cause {
 		err = errors.New("aborted with no cause")
 	}
 	c := cause{code: abortUser, peer: -1, err: err}
-	if errors.Is(err, pg.ErrMismatch) { // pg.Check says so on every rank
+	if errors.Is(err, pg.ErrMismatch) { // debug.Check says so on every rank
 		c.code = abortMismatch
 	}
 	if e, ok := errors.AsType[*pg.OpError](err); ok {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/debug"
 	"github.com/skerry-ft/skerry/pg/pgtest"
 	"github.com/skerry-ft/skerry/tensor"
 )
@@ -18,9 +19,9 @@ func TestCheckConforms(t *testing.T) {
 		t.Skip("the suite runs over tcp and over Check already")
 	}
 	pgtest.RunWith(t, pgtest.Harness{
-		New:    func(*testing.T) pg.Backend { return pg.NewCheck(New(Options{BeatTimeout: patientBeats})) },
+		New:    func(*testing.T) pg.Backend { return debug.NewCheck(New(Options{BeatTimeout: patientBeats})) },
 		DTypes: []tensor.DType{tensor.Float32, tensor.Int64},
-		Kill:   func(b pg.Backend) { kill(b.(*pg.Check).Unwrap().(*Backend)) },
+		Kill:   func(b pg.Backend) { kill(b.(*debug.Check).Unwrap().(*Backend)) },
 	})
 }
 
@@ -31,7 +32,7 @@ func TestCheckNamesBothSidesOverSockets(t *testing.T) {
 	w := pgtest.NewWorld(t, pgtest.StartStore(t))
 	var members []pgtest.Member
 	for i := range ranks {
-		members = append(members, w.Join(string(rune('a'+i)), pg.NewCheck(New(Options{BeatTimeout: patientBeats}))))
+		members = append(members, w.Join(string(rune('a'+i)), debug.NewCheck(New(Options{BeatTimeout: patientBeats}))))
 	}
 	for range 5 {
 		w.Configure(members...)

@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/pgtest"
+	"github.com/skerry-ft/skerry/pg/trace"
 )
 
 // TestTraceQuiet: a group that is configured anew is nothing to dump for; one
@@ -15,7 +15,7 @@ func TestTraceQuiet(t *testing.T) {
 	t.Parallel()
 	w := pgtest.NewWorld(t, pgtest.StartStore(t))
 	var dumps atomic.Int32
-	trace := pg.NewTrace(New(Options{}), pg.TraceConfig{Dump: func(d pg.TraceDump) error {
+	trace := trace.NewRecorder(New(Options{}), trace.Config{Dump: func(d trace.Dump) error {
 		if d.Cause == "" {
 			t.Error("dumped without a cause")
 		}

@@ -52,18 +52,18 @@ type Finding struct {
 }
 
 // Analyse sorts dumps into groups and says what is wrong in each.
-func Analyse(dumps []pg.TraceDump) []Group {
+func Analyse(dumps []Dump) []Group {
 	type key struct {
 		name, cluster string
 		id            int64
 		rank          int
 	}
-	sorted := make(map[key]map[int]*pg.TraceDump)
+	sorted := make(map[key]map[int]*Dump)
 	for i := range dumps {
 		d := &dumps[i]
 		k := key{d.Group, d.Cluster, d.QuorumID, d.GroupRank}
 		if sorted[k] == nil {
-			sorted[k] = make(map[int]*pg.TraceDump)
+			sorted[k] = make(map[int]*Dump)
 		}
 		if old := sorted[k][d.Rank]; old == nil || old.At.Before(d.At) {
 			sorted[k][d.Rank] = d
@@ -83,12 +83,12 @@ func Analyse(dumps []pg.TraceDump) []Group {
 // rankOps are one rank's collectives of the epoch, by place.
 type rankOps struct {
 	rank     int
-	at       map[uint64]*pg.TraceEntry
+	at       map[uint64]*Entry
 	first    uint64 // the earliest place that is remembered
-	messages []*pg.TraceEntry
+	messages []*Entry
 }
 
-func analyse(byRank map[int]*pg.TraceDump) Group {
+func analyse(byRank map[int]*Dump) Group {
 	any := byRank[slices.Sorted(maps.Keys(byRank))[0]]
 	g := Group{
 		Name: any.Group, Cluster: any.Cluster, QuorumID: any.QuorumID, GroupRank: any.GroupRank,
@@ -119,7 +119,7 @@ func analyse(byRank map[int]*pg.TraceDump) Group {
 
 // sameReplicas says whose dumps name others as the group's replicas, and goes on with
 // the longest list: dumps of two groups of one name, or a file that somebody wrote.
-func (g *Group) sameReplicas(byRank map[int]*pg.TraceDump) {
+func (g *Group) sameReplicas(byRank map[int]*Dump) {
 	lists := make(map[string][]int)
 	for _, rank := range g.Dumped {
 		ids := byRank[rank].ReplicaIDs
@@ -143,8 +143,8 @@ func (g *Group) sameReplicas(byRank map[int]*pg.TraceDump) {
 	g.add(Mismatch, 0, "", odd, "the dumps of %s name other replicas than those of %s", g.names(odd), g.names(lists[most]))
 }
 
-func opsOf(d *pg.TraceDump) rankOps {
-	r := rankOps{rank: d.Rank, at: make(map[uint64]*pg.TraceEntry)}
+func opsOf(d *Dump) rankOps {
+	r := rankOps{rank: d.Rank, at: make(map[uint64]*Entry)}
 	for i := range d.Entries {
 		e := &d.Entries[i]
 		if e.Cluster != d.Cluster || e.QuorumID != d.QuorumID {
@@ -196,7 +196,7 @@ func (g *Group) collective(place uint64, all []rankOps, gone map[int]bool) {
 		default:
 			in = append(in, r.rank)
 			called[signature(e)] = append(called[signature(e)], r.rank)
-			if e.State != pg.TraceDone {
+			if e.State != Done {
 				stuck = append(stuck, r.rank)
 			}
 		}
@@ -235,7 +235,7 @@ func (g *Group) collective(place uint64, all []rankOps, gone map[int]bool) {
 
 // signature is what ranks that are in one collective have in common: not the
 // shapes of verbs with a slot per rank, nor what only the root has.
-func signature(e *pg.TraceEntry) string {
+func signature(e *Entry) string {
 	s := *e
 	switch e.Kind {
 	case pg.KindAllGather.String(), pg.KindGather.String(), pg.KindScatter.String(), pg.KindAllToAll.String():
@@ -260,7 +260,7 @@ func (g *Group) pointToPoint(all []rankOps) {
 	for _, r := range all {
 		waiting := make(map[string]int)
 		for _, e := range r.messages {
-			if e.State != pg.TraceDone {
+			if e.State != Done {
 				waiting[e.What()]++
 			}
 		}

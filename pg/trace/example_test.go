@@ -4,24 +4,23 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/trace"
 )
 
 // Three ranks have dumped: one of them is a collective behind.
 func ExampleAnalyse() {
-	barrier := func(place uint64, state pg.TraceState) pg.TraceEntry {
-		return pg.TraceEntry{Number: place, Place: place, Cluster: "c", QuorumID: 7, Kind: "barrier", State: state}
+	barrier := func(place uint64, state trace.State) trace.Entry {
+		return trace.Entry{Number: place, Place: place, Cluster: "c", QuorumID: 7, Kind: "barrier", State: state}
 	}
-	var dumps []pg.TraceDump
+	var dumps []trace.Dump
 	for rank := range 3 {
-		d := pg.TraceDump{
-			Version: pg.TraceVersion, Group: "dp", Cluster: "c", QuorumID: 7,
+		d := trace.Dump{
+			Version: trace.Version, Group: "dp", Cluster: "c", QuorumID: 7,
 			Rank: rank, ReplicaIDs: []string{"a", "b", "c"},
-			Entries: []pg.TraceEntry{barrier(1, pg.TraceDone)},
+			Entries: []trace.Entry{barrier(1, trace.Done)},
 		}
 		if rank != 1 {
-			d.Entries = append(d.Entries, barrier(2, pg.TraceStarted))
+			d.Entries = append(d.Entries, barrier(2, trace.Started))
 		}
 		dumps = append(dumps, d)
 	}

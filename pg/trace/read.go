@@ -4,14 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-
-	"github.com/skerry-ft/skerry/pg"
 )
 
 // ReadFiles reads dumps in JSON. It returns those that it could read, and an
 // error that names the others.
-func ReadFiles(names []string) ([]pg.TraceDump, error) {
-	var dumps []pg.TraceDump
+func ReadFiles(names []string) ([]Dump, error) {
+	var dumps []Dump
 	var errs []error
 	for _, name := range names {
 		d, err := readFile(name)
@@ -24,11 +22,11 @@ func ReadFiles(names []string) ([]pg.TraceDump, error) {
 	return dumps, errors.Join(errs...)
 }
 
-func readFile(name string) (pg.TraceDump, error) {
+func readFile(name string) (Dump, error) {
 	f, err := os.Open(name)
 	if err != nil {
-		return pg.TraceDump{}, err
+		return Dump{}, err
 	}
 	defer f.Close() //nolint:errcheck // it was only read
-	return pg.ReadTrace(f)
+	return Read(f)
 }

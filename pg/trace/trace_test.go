@@ -21,27 +21,27 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // tracedWorld makes n ranks with traces.
-func tracedWorld(t *testing.T, n int) (*pgtest.World, func() []pg.TraceDump) {
+func tracedWorld(t *testing.T, n int) (*pgtest.World, func() []trace.Dump) {
 	t.Helper()
 	net := pgtest.NewMemory()
 	w := pgtest.NewWorld(t, t.Name())
 	var members []pgtest.Member
 	for i := range n {
-		b := pg.NewTrace(net.Backend(), pg.TraceConfig{Group: "dp"})
+		b := trace.NewRecorder(net.Backend(), trace.Config{Group: "dp"})
 		members = append(members, w.Join(string(rune('a'+i)), b))
 	}
 	w.Configure(members...)
-	return w, func() []pg.TraceDump {
-		var dumps []pg.TraceDump
+	return w, func() []trace.Dump {
+		var dumps []trace.Dump
 		for _, m := range members {
-			dumps = append(dumps, m.Backend.(*pg.Trace).Dump())
+			dumps = append(dumps, m.Backend.(*trace.Recorder).Dump())
 		}
 		return dumps
 	}
 }
 
 // one analyses dumps of one group.
-func one(t *testing.T, dumps []pg.TraceDump) trace.Group {
+func one(t *testing.T, dumps []trace.Dump) trace.Group {
 	t.Helper()
 	groups := trace.Analyse(dumps)
 	if len(groups) != 1 {
@@ -166,7 +166,7 @@ func TestReadFiles(t *testing.T) {
 	for i := range 2 {
 		barriers(w, 1)
 		for rank, d := range dump() {
-			write := pg.TraceFiles(fmt.Sprintf("%s/%d-", dir, i))
+			write := trace.Files(fmt.Sprintf("%s/%d-", dir, i))
 			if err := write(d); err != nil {
 				t.Fatal(err)
 			}
@@ -188,7 +188,7 @@ func TestReadFiles(t *testing.T) {
 
 // Dumps that say they are of one group, and name other replicas.
 func TestOtherReplicas(t *testing.T) {
-	dumps := []pg.TraceDump{
+	dumps := []trace.Dump{
 		{Group: "dp", Cluster: "c", QuorumID: 7, Rank: 0, ReplicaIDs: []string{"a"}},
 		{Group: "dp", Cluster: "c", QuorumID: 7, Rank: 2, ReplicaIDs: []string{"x", "y", "z"}},
 	}

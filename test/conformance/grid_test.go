@@ -12,8 +12,10 @@ import (
 
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/baby"
+	"github.com/skerry-ft/skerry/pg/debug"
 	"github.com/skerry-ft/skerry/pg/pgtest"
 	"github.com/skerry-ft/skerry/pg/tcp"
+	"github.com/skerry-ft/skerry/pg/trace"
 	"github.com/skerry-ft/skerry/train/spawn"
 )
 
@@ -94,8 +96,8 @@ func decorators() map[string]func(pg.Backend) pg.Backend {
 		"managed": func(b pg.Backend) pg.Backend { return pg.NewManaged(b, everybody{b}) },
 		"timeout": func(b pg.Backend) pg.Backend { return pg.NewTimeout(b, 2*pgtest.Bound) },
 		"fake":    func(b pg.Backend) pg.Backend { return pg.NewFake(b) },
-		"check":   func(b pg.Backend) pg.Backend { return pg.NewCheck(b) },
-		"trace":   func(b pg.Backend) pg.Backend { return pg.NewTrace(b, pg.TraceConfig{}) },
+		"check":   func(b pg.Backend) pg.Backend { return debug.NewCheck(b) },
+		"trace":   func(b pg.Backend) pg.Backend { return trace.NewRecorder(b, trace.Config{}) },
 	}
 }
 

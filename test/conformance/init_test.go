@@ -15,6 +15,7 @@ import (
 	"github.com/skerry-ft/skerry/dist/object"
 	"github.com/skerry-ft/skerry/internal/portlease"
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/debug"
 	"github.com/skerry-ft/skerry/pg/pgtest"
 	"github.com/skerry-ft/skerry/tensor"
 	"github.com/skerry-ft/skerry/train/spawn"
@@ -91,7 +92,7 @@ func TestInitProcesses(t *testing.T) {
 				t.Fatal(err)
 			}
 			o := spawn.Options{Args: args, Stderr: os.Stderr, Env: []string{
-				dist.EnvMasterAddr + "=" + host, dist.EnvMasterPort + "=" + port, pg.EnvTorchDebug + "=DETAIL",
+				dist.EnvMasterAddr + "=" + host, dist.EnvMasterPort + "=" + port, debug.EnvTorchLevel + "=DETAIL",
 			}}
 			if err := spawn.Run(t.Context(), 4, initName, o); err != nil {
 				t.Fatal(err)

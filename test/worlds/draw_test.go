@@ -11,7 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/skerry-ft/skerry/manager"
-	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/debug"
 )
 
 // trait is something that a world may have and most do not.
@@ -186,7 +186,7 @@ func (d *drawn) drawReplica(r *rand.Rand, i, size int, over *atomic.Bool) {
 	m.tune = func(c *manager.Config) {
 		c.FixedWorldSize, c.Sync = spares, d.traits[traitSync]
 		if d.traits[traitDetail] {
-			c.Debug = pg.NewDebugger(pg.DebugConfig{Level: pg.DebugDetail, Log: zerolog.Nop()})
+			c.Debug = debug.New(debug.Config{Level: debug.Detail, Log: zerolog.Nop()})
 		}
 	}
 	begins := between(r, 0, 3*time.Second)

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/manager"
-	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/debug"
 )
 
 // L1: a replica that calls other collectives is refused also where each call is compared
@@ -15,7 +15,7 @@ import (
 func TestWorldOddReplicaIsRefusedInDetail(t *testing.T) {
 	inWorld(t, usual(), func(w *world) {
 		m := quick()
-		m.tune = func(c *manager.Config) { c.Debug = pg.NewDebugger(pg.DebugConfig{Level: pg.DebugDetail}) }
+		m.tune = func(c *manager.Config) { c.Debug = debug.New(debug.Config{Level: debug.Detail}) }
 		a, b := w.replica("a", 0, 1, m).start(), w.replica("b", 1, 1, m).start()
 		w.reach(20, 10*time.Second, a, b)
 		odd := m

@@ -17,6 +17,7 @@ import (
 	"github.com/skerry-ft/skerry/dist"
 	"github.com/skerry-ft/skerry/internal/portlease"
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/debug"
 	"github.com/skerry-ft/skerry/pg/tcp"
 	"github.com/skerry-ft/skerry/tensor"
 )
@@ -178,7 +179,7 @@ func TestMonitoredBarrier(t *testing.T) {
 // rank 0 and 20 on the others is reported with both shapes, on every rank.
 func TestDetail(t *testing.T) {
 	master(t)
-	t.Setenv(pg.EnvTorchDebug, "DETAIL")
+	t.Setenv(debug.EnvTorchLevel, "DETAIL")
 	errs := spawn(t, 2, func(ctx context.Context, rank int) error {
 		w, err := initGroup(ctx, rank, 2)
 		if err != nil {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/pgtest"
+	"github.com/skerry-ft/skerry/pg/trace"
 	"github.com/skerry-ft/skerry/tensor"
 )
 
@@ -60,13 +61,13 @@ func TestSupport(t *testing.T) {
 func measure(t *testing.T, name string) *column {
 	w := pgtest.NewWorld(t, pgtest.StartStore(t))
 	var members []pgtest.Member
-	var traces []*pg.Trace
+	var traces []*trace.Recorder
 	for i := range worldSize {
 		b, err := pg.Open(name, pg.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		trace := pg.NewTrace(b, pg.TraceConfig{Entries: 64})
+		trace := trace.NewRecorder(b, trace.Config{Entries: 64})
 		traces = append(traces, trace)
 		members = append(members, w.Join(fmt.Sprintf("r%d", i), trace))
 	}
@@ -161,7 +162,7 @@ func outcome(t *testing.T, w *pgtest.World, what string, f func(context.Context,
 	return ""
 }
 
-func lastOp(trace *pg.Trace) uint64 {
+func lastOp(trace *trace.Recorder) uint64 {
 	entries := trace.Dump().Entries
 	if len(entries) == 0 {
 		return 0
@@ -170,7 +171,7 @@ func lastOp(trace *pg.Trace) uint64 {
 }
 
 // kindsSince are the kinds of the ops of both ranks after some, each once.
-func kindsSince(traces []*pg.Trace, after [worldSize]uint64) string {
+func kindsSince(traces []*trace.Recorder, after [worldSize]uint64) string {
 	var kinds []string
 	for rank, trace := range traces {
 		for _, e := range trace.Dump().Entries {

@@ -1,33 +1,34 @@
-package pg
+package trace
 
 import (
 	"slices"
 	"time"
 
+	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/tensor"
 )
 
-// TraceState is how far an op has come.
-type TraceState string
+// State is how far an op has come.
+type State string
 
 // The states of a traced op.
 const (
-	TraceScheduled TraceState = "scheduled" // submitted; an earlier collective is under way
-	TraceStarted   TraceState = "started"
-	TraceDone      TraceState = "done"
-	TraceFailed    TraceState = "failed"
+	Scheduled State = "scheduled" // submitted; an earlier collective is under way
+	Started   State = "started"
+	Done      State = "done"
+	Failed    State = "failed"
 )
 
-// traceRecord is one op in the ring.
-type traceRecord struct {
+// record is one op in the ring.
+type record struct {
 	number uint64 // of all ops, from 1
 	place  uint64 // among the collectives of the epoch, from 1; 0: point-to-point
 	batch  uint64 // number of the batch's first op; 0: none
 	seq    uint64 // the backend's, once it is done
 
-	epoch           Epoch
+	epoch           pg.Epoch
 	round           int64
-	kind            Kind
+	kind            pg.Kind
 	dtype           tensor.DType
 	reduce          tensor.ReduceOp
 	root, peer, tag int
@@ -38,26 +39,26 @@ type traceRecord struct {
 	inBytes         int
 	outBytes        int
 
-	state                    TraceState
+	state                    State
 	scheduled, started, done time.Duration // since the ring's origin
 	err                      error
 }
 
-// traceRing holds the last ops. Guarded by its owner.
-type traceRing struct {
-	records  []traceRecord
+// ring holds the last ops. Guarded by its owner.
+type ring struct {
+	records  []record
 	last     uint64 // number of the newest
-	epoch    Epoch
+	epoch    pg.Epoch
 	places   uint64 // collectives of the epoch
 	underWay int    // collectives that are not done
 	lost     int    // ops overwritten while they were pending
 }
 
 // begin starts an epoch.
-func (r *traceRing) begin(e Epoch) { r.epoch, r.places, r.underWay = e, 0, 0 }
+func (r *ring) begin(e pg.Epoch) { r.epoch, r.places, r.underWay = e, 0, 0 }
 
 // at is the record of an op, or nil if it was overwritten.
-func (r *traceRing) at(number uint64) *traceRecord {
+func (r *ring) at(number uint64) *record {
 	rec := &r.records[number%uint64(len(r.records))]
 	if rec.number != number {
 		return nil
@@ -66,8 +67,8 @@ func (r *traceRing) at(number uint64) *traceRecord {
 }
 
 // submitted records op, or every op of a batch, and returns the first number.
-func (r *traceRing) submitted(op *Op, now time.Duration) uint64 {
-	if op.Kind != KindBatch || len(op.Batch) == 0 {
+func (r *ring) submitted(op *pg.Op, now time.Duration) uint64 {
+	if op.Kind != pg.KindBatch || len(op.Batch) == 0 {
 		r.add(op, now, 0)
 		return r.last
 	}
@@ -80,16 +81,16 @@ func (r *traceRing) submitted(op *Op, now time.Duration) uint64 {
 	return first
 }
 
-func (r *traceRing) add(op *Op, now time.Duration, batch uint64) {
+func (r *ring) add(op *pg.Op, now time.Duration, batch uint64) {
 	r.last++
 	rec := &r.records[r.last%uint64(len(r.records))]
-	if rec.number > 0 && (rec.state == TraceScheduled || rec.state == TraceStarted) {
+	if rec.number > 0 && (rec.state == Scheduled || rec.state == Started) {
 		r.lost++
 	}
-	*rec = traceRecord{
+	*rec = record{
 		shape:  rec.shape[:0],
 		number: r.last, batch: batch, epoch: r.epoch, kind: op.Kind, reduce: op.Reduce,
-		root: op.Root, peer: op.Peer, tag: op.Tag, state: TraceScheduled, scheduled: now,
+		root: op.Root, peer: op.Peer, tag: op.Tag, state: Scheduled, scheduled: now,
 	}
 	for side, tensors := range [2][]tensor.Tensor{op.In, op.Out} {
 		rec.tensors = max(rec.tensors, len(tensors))
@@ -118,11 +119,11 @@ func (r *traceRing) add(op *Op, now time.Duration, batch uint64) {
 	}
 }
 
-func (rec *traceRecord) start(now time.Duration) { rec.state, rec.started = TraceStarted, now }
+func (rec *record) start(now time.Duration) { rec.state, rec.started = Started, now }
 
 // ended records how the op, or batch, with that number ended.
-func (r *traceRing) ended(number uint64, op *Op, now time.Duration, err error) {
-	if op.Kind != KindBatch || len(op.Batch) == 0 {
+func (r *ring) ended(number uint64, op *pg.Op, now time.Duration, err error) {
+	if op.Kind != pg.KindBatch || len(op.Batch) == 0 {
 		r.end(number, op, now, err)
 		return
 	}
@@ -134,7 +135,7 @@ func (r *traceRing) ended(number uint64, op *Op, now time.Duration, err error) {
 	}
 }
 
-func (r *traceRing) end(number uint64, op *Op, now time.Duration, err error) {
+func (r *ring) end(number uint64, op *pg.Op, now time.Duration, err error) {
 	rec := r.at(number)
 	if rec == nil {
 		if op.Epoch == r.epoch && !op.Kind.PointToPoint() && r.underWay > 0 {
@@ -142,12 +143,12 @@ func (r *traceRing) end(number uint64, op *Op, now time.Duration, err error) {
 		}
 		return
 	}
-	rec.state, rec.done, rec.err = TraceDone, now, err
+	rec.state, rec.done, rec.err = Done, now, err
 	if err != nil {
-		rec.state = TraceFailed
+		rec.state = Failed
 	}
 	rec.seq, rec.round = op.Seq, op.Round
-	if op.Kind == KindRecv {
+	if op.Kind == pg.KindRecv {
 		rec.peer = op.Source
 	}
 	if rec.place == 0 || rec.epoch != r.epoch {
@@ -163,14 +164,14 @@ func (r *traceRing) end(number uint64, op *Op, now time.Duration, err error) {
 }
 
 // startNext marks the first collective after an op that is done.
-func (r *traceRing) startNext(number uint64, now time.Duration) {
+func (r *ring) startNext(number uint64, now time.Duration) {
 	if r.underWay == 0 {
 		return
 	}
 	for n := number + 1; n <= r.last; n++ {
 		next := r.at(n)
 		if next != nil && next.place > 0 && next.epoch == r.epoch {
-			if next.state == TraceScheduled {
+			if next.state == Scheduled {
 				next.start(now)
 			}
 			return
@@ -179,13 +180,13 @@ func (r *traceRing) startNext(number uint64, now time.Duration) {
 }
 
 // forgotten is how many ops are not in the ring any more.
-func (r *traceRing) forgotten() uint64 {
+func (r *ring) forgotten() uint64 {
 	return r.last - min(r.last, uint64(len(r.records)))
 }
 
 // entries is what the ring holds, oldest first.
-func (r *traceRing) entries(origin time.Time) []TraceEntry {
-	var all []TraceEntry
+func (r *ring) entries(origin time.Time) []Entry {
+	var all []Entry
 	for n := r.forgotten() + 1; n <= r.last; n++ {
 		if rec := r.at(n); rec != nil {
 			all = append(all, rec.entry(origin))
@@ -194,8 +195,8 @@ func (r *traceRing) entries(origin time.Time) []TraceEntry {
 	return all
 }
 
-func (rec *traceRecord) entry(origin time.Time) TraceEntry {
-	e := TraceEntry{
+func (rec *record) entry(origin time.Time) Entry {
+	e := Entry{
 		Number: rec.number, Place: rec.place, Batch: rec.batch, Seq: rec.seq,
 		Cluster: rec.epoch.Cluster, QuorumID: rec.epoch.QuorumID, Round: rec.round, Kind: rec.kind.String(),
 		Tensors: rec.tensors, InBytes: rec.inBytes, OutBytes: rec.outBytes,
@@ -204,14 +205,14 @@ func (rec *traceRecord) entry(origin time.Time) TraceEntry {
 	if rec.dtype != tensor.Invalid {
 		e.DType, e.Shape = rec.dtype.String(), []int{rec.count}
 		if rec.dims != 1 {
-			e.Shape = slices.Clone(rec.shape[:min(len(rec.shape), maxTraceShape)])
+			e.Shape = slices.Clone(rec.shape[:min(len(rec.shape), maxShape)])
 		}
 	}
 	if rec.kind.Reduces() {
 		e.Reduce = rec.reduce.String()
 	}
 	if rec.err != nil {
-		e.Error = boundedTrace(rec.err.Error())
+		e.Error = bounded(rec.err.Error())
 	}
 	at := func(d time.Duration, had bool) *time.Time {
 		if !had {
@@ -221,7 +222,7 @@ func (rec *traceRecord) entry(origin time.Time) TraceEntry {
 		return &t
 	}
 	e.Scheduled = at(rec.scheduled, true)
-	e.Started = at(rec.started, rec.state != TraceScheduled && rec.started > 0)
-	e.Done = at(rec.done, rec.state == TraceDone || rec.state == TraceFailed)
+	e.Started = at(rec.started, rec.state != Scheduled && rec.started > 0)
+	e.Done = at(rec.done, rec.state == Done || rec.state == Failed)
 	return e
 }

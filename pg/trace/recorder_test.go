@@ -1,4 +1,4 @@
-package pg_test
+package trace_test
 
 import (
 	"bytes"
@@ -9,35 +9,36 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
+	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/pgtest"
+	"github.com/skerry-ft/skerry/pg/trace"
 	"github.com/skerry-ft/skerry/tensor"
 )
 
-func traced(t *testing.T, n int, c pg.TraceConfig) (*pgtest.World, []*pg.Trace) {
+func traced(t *testing.T, n int, c trace.Config) (*pgtest.World, []*trace.Recorder) {
 	t.Helper()
-	var traces []*pg.Trace
-	w := decoratedWorld(t, n, func(b pg.Backend) pg.Backend {
-		traces = append(traces, pg.NewTrace(b, c))
+	var traces []*trace.Recorder
+	w := pgtest.MemoryWorld(t, n, func(b pg.Backend) pg.Backend {
+		traces = append(traces, trace.NewRecorder(b, c))
 		return traces[len(traces)-1]
 	})
 	return w, traces
 }
 
-// TestTraceStates: an op is scheduled while an earlier collective is under way,
+// TestStates: an op is scheduled while an earlier collective is under way,
 // then started, then done or failed; sends and receives start at once.
-func TestTraceStates(t *testing.T) {
-	w, traces := traced(t, 2, pg.TraceConfig{Group: "dp"})
+func TestStates(t *testing.T) {
+	w, traces := traced(t, 2, trace.Config{Group: "dp"})
 	g, peer := w.Groups[0], w.Groups[1]
 	first := g.AllReduceAsync(tensor.New(tensor.Float32, 2, 3), tensor.Avg)
 	second := g.BroadcastAsync(tensor.New(tensor.Int64, 4), 1)
 	recv := g.RecvAsync(tensor.New(tensor.Uint8, 1), pg.Envelope{Peer: pg.AnySource, Tag: 7})
-	check := func(want ...pg.TraceState) pg.TraceDump {
+	check := func(want ...trace.State) trace.Dump {
 		t.Helper()
 		d := traces[0].Dump()
-		var got []pg.TraceState
+		var got []trace.State
 		for _, e := range d.Entries {
 			got = append(got, e.State)
 		}
@@ -51,7 +52,7 @@ func TestTraceStates(t *testing.T) {
 		}
 		return d
 	}
-	d := check(pg.TraceStarted, pg.TraceScheduled, pg.TraceStarted)
+	d := check(trace.Started, trace.Scheduled, trace.Started)
 	if d.Group != "dp" || d.Rank != 0 || len(d.ReplicaIDs) != 2 || d.QuorumID != w.Epoch().QuorumID {
 		t.Errorf("dump %+v is not of rank 0 of 2 of dp", d)
 	}
@@ -60,16 +61,16 @@ func TestTraceStates(t *testing.T) {
 	}
 	theirs := peer.AllReduceAsync(tensor.New(tensor.Float32, 2, 3), tensor.Avg)
 	wait(t, first, theirs)
-	check(pg.TraceDone, pg.TraceStarted, pg.TraceStarted)
+	check(trace.Done, trace.Started, trace.Started)
 	wait(t, peer.SendAsync(tensor.New(tensor.Uint8, 1), pg.Envelope{Peer: 0, Tag: 7}), recv)
-	d = check(pg.TraceDone, pg.TraceStarted, pg.TraceDone)
+	d = check(trace.Done, trace.Started, trace.Done)
 	if what := d.Entries[2].What(); what != "recv uint8[1] from 1 tag 7" {
 		t.Errorf("third op is %q", what)
 	}
 	cause := errors.New("pulled the plug")
 	peer.Abort(cause)
 	<-second.Done()
-	d = check(pg.TraceDone, pg.TraceFailed, pg.TraceDone)
+	d = check(trace.Done, trace.Failed, trace.Done)
 	if e := d.Entries[1]; !strings.Contains(e.Error, "pulled the plug") || e.Seq != 2 {
 		t.Errorf("failed op: seq %d error %q", e.Seq, e.Error)
 	}
@@ -86,10 +87,10 @@ func wait(t *testing.T, works ...*pg.Work) {
 	}
 }
 
-// TestTraceRing: only the last ops are kept, what was refused takes no place,
+// TestRing: only the last ops are kept, what was refused takes no place,
 // and every op of a batch is recorded.
-func TestTraceRing(t *testing.T) {
-	w, traces := traced(t, 1, pg.TraceConfig{Entries: 4})
+func TestRing(t *testing.T) {
+	w, traces := traced(t, 1, trace.Config{Entries: 4})
 	ctx, g := t.Context(), w.Groups[0]
 	for range 3 {
 		if err := g.Barrier(ctx); err != nil {
@@ -111,8 +112,8 @@ func TestTraceRing(t *testing.T) {
 	}
 	for i, want := range []struct {
 		number, place, batch uint64
-		state                pg.TraceState
-	}{{3, 3, 0, pg.TraceDone}, {4, 0, 0, pg.TraceFailed}, {5, 4, 5, pg.TraceDone}, {6, 5, 5, pg.TraceDone}} {
+		state                trace.State
+	}{{3, 3, 0, trace.Done}, {4, 0, 0, trace.Failed}, {5, 4, 5, trace.Done}, {6, 5, 5, trace.Done}} {
 		e := d.Entries[i]
 		if e.Number != want.number || e.Place != want.place || e.Batch != want.batch || e.State != want.state {
 			t.Errorf("entry %d is %+v, want %+v", i, e, want)
@@ -120,52 +121,39 @@ func TestTraceRing(t *testing.T) {
 	}
 }
 
-// TestTraceDumpsOnBreak: when a group breaks, every rank dumps once, one that
+// TestDumpsOnBreak: when a group breaks, every rank dumps once, one that
 // was in no op too, and a dump can be read again.
-func TestTraceDumpsOnBreak(t *testing.T) {
+func TestDumpsOnBreak(t *testing.T) {
 	dir := t.TempDir()
-	w, traces := traced(t, 3, pg.TraceConfig{Group: "pp/0", Dump: pg.TraceFiles(filepath.Join(dir, "skerry-"))})
+	w, traces := traced(t, 3, trace.Config{Group: "pp/0", Dump: trace.Files(filepath.Join(dir, "skerry-"))})
 	pending := w.Groups[0].AllReduceAsync(tensor.New(tensor.Float32, 10), tensor.Sum)
 	w.Groups[1].Abort(errors.New("told to stop"))
 	<-pending.Done()
 	for rank := range traces {
 		name := filepath.Join(dir, "skerry-pp_0_g0_r"+string(rune('0'+rank))+"_q101.json")
-		until(t, func() bool { _, err := os.Stat(name); return err == nil })
+		testkit.Eventually(t, "there is a dump in JSON", func() bool { _, err := os.Stat(name); return err == nil })
 		raw, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		d, err := pg.ReadTrace(bytes.NewReader(raw))
+		d, err := trace.Read(bytes.NewReader(raw))
 		if err != nil || d.Rank != rank || !strings.Contains(d.Cause, "told to stop") {
 			t.Errorf("rank %d: dump of rank %d, cause %q: %v", rank, d.Rank, d.Cause, err)
 		}
 	}
 	text := filepath.Join(dir, "skerry-pp_0_g0_r0_q101.txt")
-	until(t, func() bool { _, err := os.Stat(text); return err == nil })
+	testkit.Eventually(t, "there is a dump in text", func() bool { _, err := os.Stat(text); return err == nil })
 	raw, err := os.ReadFile(text)
 	if err != nil || !strings.Contains(string(raw), "all-reduce float32[10] sum") {
 		t.Errorf("text dump %q: %v", raw, err)
 	}
 }
 
-func until(t *testing.T, cond func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(pgtest.PromptBound)
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for !cond() {
-		if time.Now().After(deadline) {
-			t.Fatal("not so in time")
-		}
-		<-tick.C
-	}
-}
-
-// TestTraceDumpsOncePerEpoch: and anew after Configure.
-func TestTraceDumpsOncePerEpoch(t *testing.T) {
+// TestDumpsOncePerEpoch: and anew after Configure.
+func TestDumpsOncePerEpoch(t *testing.T) {
 	var mu sync.Mutex
 	dumps := map[int64]int{}
-	w, _ := traced(t, 2, pg.TraceConfig{Dump: func(d pg.TraceDump) error {
+	w, _ := traced(t, 2, trace.Config{Dump: func(d trace.Dump) error {
 		mu.Lock()
 		defer mu.Unlock()
 		dumps[d.QuorumID]++
@@ -177,17 +165,17 @@ func TestTraceDumpsOncePerEpoch(t *testing.T) {
 		w.Groups[0].Abort(errors.New("one"))
 		w.Groups[0].Abort(errors.New("two"))
 		_ = w.Groups[1].Barrier(t.Context()) // broken: it fails
-		until(t, func() bool { mu.Lock(); defer mu.Unlock(); return dumps[id] == 2 })
+		testkit.Eventually(t, "both ranks have dumped", func() bool { mu.Lock(); defer mu.Unlock(); return dumps[id] == 2 })
 	}
 }
 
-// TestTraceAllocatesNothing in steady state, over a backend that releases.
-func TestTraceAllocatesNothing(t *testing.T) {
+// TestAllocatesNothing in steady state, over a backend that releases.
+func TestAllocatesNothing(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector drops pooled memory on purpose")
 	}
-	g := pg.NewGroup(pg.NewTrace(&stub{}, pg.TraceConfig{Entries: 64}))
-	if err := g.Configure(t.Context(), stubConfig(1)); err != nil {
+	g := pg.NewGroup(trace.NewRecorder(pg.NewDummy(), trace.Config{Entries: 64}))
+	if err := g.Configure(t.Context(), pg.Config{StoreAddress: "s/1", ReplicaIDs: []string{"a"}, Cluster: "c", QuorumID: 1}); err != nil {
 		t.Fatal(err)
 	}
 	x := tensor.New(tensor.Float32, 2, 5)

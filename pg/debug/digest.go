@@ -1,15 +1,19 @@
-package pg
+package debug
 
-import "hash/crc32"
+import (
+	"hash/crc32"
+
+	"github.com/skerry-ft/skerry/pg"
+)
 
 // join is the digest of what d covers followed by what o covers, which is that
 // of so many chunks.
-func (d Digest) join(o Digest, chunks int) Digest {
+func join(d, o pg.Digest, chunks int) pg.Digest {
 	if !d.Valid || !o.Valid {
-		return Digest{}
+		return pg.Digest{}
 	}
 	// Each chunk adds the four bytes of its checksum to what a digest is of.
-	return Digest{Valid: true, Sum: crcTimes(d.Sum, crcShift(4*chunks)) ^ o.Sum}
+	return pg.Digest{Valid: true, Sum: crcTimes(d.Sum, crcShift(4*chunks)) ^ o.Sum}
 }
 
 // crcOne is the polynomial 1 in the bit order of checksums.

@@ -1,4 +1,4 @@
-package pg
+package trace
 
 import (
 	"encoding/json"
@@ -14,13 +14,14 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/internal/printable"
+	"github.com/skerry-ft/skerry/pg"
 )
 
-// TraceVersion is the version of the format of dumps.
-const TraceVersion = 1
+// Version is the version of the format of dumps.
+const Version = 1
 
-// TraceDump is what one rank's Trace of one group remembers.
-type TraceDump struct {
+// Dump is what one rank's Recorder of one group remembers.
+type Dump struct {
 	Version    int       `json:"version"`
 	Group      string    `json:"group"`
 	Backend    string    `json:"backend"`
@@ -38,30 +39,30 @@ type TraceDump struct {
 	// what NCCL's RAS said.
 	Attachments map[string]string `json:"attachments,omitempty"`
 
-	Entries []TraceEntry `json:"entries"`
+	Entries []Entry `json:"entries"`
 }
 
-// TraceEntry is one op.
-type TraceEntry struct {
-	Number   uint64     `json:"number"`          // of all ops of this rank, from 1
-	Place    uint64     `json:"place,omitempty"` // among the epoch's collectives, from 1; 0: send or receive, or refused
-	Batch    uint64     `json:"batch,omitempty"` // number of the first op of its batch
-	Seq      uint64     `json:"seq,omitempty"`   // the backend's, once it was done
-	Cluster  string     `json:"cluster"`
-	QuorumID int64      `json:"quorum_id"`
-	Round    int64      `json:"round"`
-	Kind     string     `json:"kind"`
-	Reduce   string     `json:"reduce,omitempty"`
-	DType    string     `json:"dtype,omitempty"`
-	Shape    []int      `json:"shape,omitempty"` // of the first tensor
-	Tensors  int        `json:"tensors,omitempty"`
-	InBytes  int        `json:"in_bytes"`
-	OutBytes int        `json:"out_bytes"`
-	Root     int        `json:"root"`
-	Peer     int        `json:"peer"`
-	Tag      int        `json:"tag"`
-	State    TraceState `json:"state"`
-	Error    string     `json:"error,omitempty"`
+// Entry is one op.
+type Entry struct {
+	Number   uint64 `json:"number"`          // of all ops of this rank, from 1
+	Place    uint64 `json:"place,omitempty"` // among the epoch's collectives, from 1; 0: send or receive, or refused
+	Batch    uint64 `json:"batch,omitempty"` // number of the first op of its batch
+	Seq      uint64 `json:"seq,omitempty"`   // the backend's, once it was done
+	Cluster  string `json:"cluster"`
+	QuorumID int64  `json:"quorum_id"`
+	Round    int64  `json:"round"`
+	Kind     string `json:"kind"`
+	Reduce   string `json:"reduce,omitempty"`
+	DType    string `json:"dtype,omitempty"`
+	Shape    []int  `json:"shape,omitempty"` // of the first tensor
+	Tensors  int    `json:"tensors,omitempty"`
+	InBytes  int    `json:"in_bytes"`
+	OutBytes int    `json:"out_bytes"`
+	Root     int    `json:"root"`
+	Peer     int    `json:"peer"`
+	Tag      int    `json:"tag"`
+	State    State  `json:"state"`
+	Error    string `json:"error,omitempty"`
 
 	Scheduled *time.Time `json:"scheduled,omitempty"`
 	Started   *time.Time `json:"started,omitempty"`
@@ -69,7 +70,7 @@ type TraceEntry struct {
 }
 
 // WriteJSON writes d as one JSON object.
-func (d *TraceDump) WriteJSON(w io.Writer) error {
+func (d *Dump) WriteJSON(w io.Writer) error {
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", " ")
 	return enc.Encode(d)
@@ -77,7 +78,7 @@ func (d *TraceDump) WriteJSON(w io.Writer) error {
 
 // WriteText writes d as a table for people, a line per op. Whatever d holds, what is
 // not printable in its texts is escaped.
-func (d *TraceDump) WriteText(w io.Writer) error {
+func (d *Dump) WriteText(w io.Writer) error {
 	id := "?"
 	if d.Rank >= 0 && d.Rank < len(d.ReplicaIDs) {
 		id = printable.Line(d.ReplicaIDs[d.Rank])
@@ -111,7 +112,7 @@ func (d *TraceDump) WriteText(w io.Writer) error {
 }
 
 // What describes the op: "all-reduce float32[10] sum".
-func (e *TraceEntry) What() string {
+func (e *Entry) What() string {
 	var s strings.Builder
 	s.WriteString(e.Kind)
 	if e.DType != "" {
@@ -124,11 +125,11 @@ func (e *TraceEntry) What() string {
 		s.WriteString(" " + e.Reduce)
 	}
 	switch e.Kind {
-	case KindReduce.String(), KindBroadcast.String(), KindGather.String(), KindScatter.String():
+	case pg.KindReduce.String(), pg.KindBroadcast.String(), pg.KindGather.String(), pg.KindScatter.String():
 		fmt.Fprintf(&s, " root %d", e.Root)
-	case KindSend.String():
+	case pg.KindSend.String():
 		fmt.Fprintf(&s, " to %d tag %d", e.Peer, e.Tag)
-	case KindRecv.String():
+	case pg.KindRecv.String():
 		fmt.Fprintf(&s, " from %d tag %d", e.Peer, e.Tag)
 	}
 	return s.String()
@@ -149,22 +150,22 @@ func between(a, b *time.Time) string {
 	return b.Sub(*a).Round(time.Microsecond).String()
 }
 
-// TraceFiles gives a TraceConfig.Dump that writes each dump under prefix, once
+// Files gives a Config.Dump that writes each dump under prefix, once
 // as JSON and once as text: "<prefix><group>_g<group rank>_r<rank>_q<quorum>.json"
 // and ".txt". A prefix that ends in a separator is a directory. A later dump of
 // the same epoch replaces the earlier.
-func TraceFiles(prefix string) func(TraceDump) error {
-	return func(d TraceDump) error {
+func Files(prefix string) func(Dump) error {
+	return func(d Dump) error {
 		base := fmt.Sprintf("%s%s_g%d_r%d_q%d", prefix, fileName(d.Group), d.GroupRank, d.Rank, d.QuorumID)
 		if err := os.MkdirAll(filepath.Dir(base), 0o755); err != nil {
 			return fmt.Errorf("dump trace: %w", err)
 		}
-		return errors.Join(writeTrace(base+".json", d.WriteJSON), writeTrace(base+".txt", d.WriteText))
+		return errors.Join(writeFile(base+".json", d.WriteJSON), writeFile(base+".txt", d.WriteText))
 	}
 }
 
-// writeTrace writes a file whole or not at all.
-func writeTrace(name string, write func(io.Writer) error) error {
+// writeFile writes a file whole or not at all.
+func writeFile(name string, write func(io.Writer) error) error {
 	f, err := os.CreateTemp(filepath.Dir(name), ".trace-*")
 	if err != nil {
 		return fmt.Errorf("dump trace: %w", err)

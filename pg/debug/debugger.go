@@ -1,9 +1,10 @@
-package pg
+package debug
 
 import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"reflect"
 	"slices"
@@ -14,58 +15,60 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/skerry-ft/skerry/internal/logkey"
+	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/trace"
 )
 
-// DebugLevel says how much a process looks at its own collectives, as torch's
+// Level says how much a process looks at its own collectives, as torch's
 // does.
-type DebugLevel uint8
+type Level uint8
 
 // The debug levels.
 const (
-	// DebugOff looks at nothing.
-	DebugOff DebugLevel = iota
-	// DebugInfo logs when a group is configured and closed, with statistics of
+	// Off looks at nothing.
+	Off Level = iota
+	// Info logs when a group is configured and closed, with statistics of
 	// what it did.
-	DebugInfo
-	// DebugDetail also puts Check on every group: what the ranks call is
+	Info
+	// Detail also puts Check on every group: what the ranks call is
 	// compared, and who does not come is named, before every collective. Set
 	// it on all ranks.
-	DebugDetail
-	debugLevelCount
+	Detail
+	levelCount
 )
 
-var debugLevelNames = [debugLevelCount]string{DebugOff: "OFF", DebugInfo: "INFO", DebugDetail: "DETAIL"}
+var levelNames = [levelCount]string{Off: "OFF", Info: "INFO", Detail: "DETAIL"}
 
 // String is torch's name: "OFF", "INFO", "DETAIL".
-func (l DebugLevel) String() string {
-	if l >= debugLevelCount {
+func (l Level) String() string {
+	if l >= levelCount {
 		return fmt.Sprintf("debug-level(%d)", uint8(l))
 	}
-	return debugLevelNames[l]
+	return levelNames[l]
 }
 
-// ParseDebugLevel reads a level without regard to case; "" is DebugOff.
-func ParseDebugLevel(s string) (DebugLevel, error) {
+// ParseLevel reads a level without regard to case; "" is Off.
+func ParseLevel(s string) (Level, error) {
 	if s == "" {
-		return DebugOff, nil
+		return Off, nil
 	}
-	if i := slices.Index(debugLevelNames[:], strings.ToUpper(s)); i >= 0 {
-		return DebugLevel(i), nil
+	if i := slices.Index(levelNames[:], strings.ToUpper(s)); i >= 0 {
+		return Level(i), nil
 	}
-	return DebugOff, fmt.Errorf("pg: debug level %q, want one of %s", s, strings.Join(debugLevelNames[:], ", "))
+	return Off, fmt.Errorf("pg: debug level %q, want one of %s", s, strings.Join(levelNames[:], ", "))
 }
 
-// DebugConfig is what a Debugger does with the groups of a world.
-type DebugConfig struct {
+// Config is what a Debugger does with the groups of a world.
+type Config struct {
 	// Level is in force for groups wrapped from now on; see SetLevel.
-	Level DebugLevel
-	// Trace, if not nil, puts a Trace on every group, whatever the level.
+	Level Level
+	// Trace, if not nil, puts a trace.Recorder on every group, whatever the level.
 	// Its Group is the group's name.
-	Trace *TraceConfig
-	// Observer, if not nil, makes an Observer for every group, by its name; it
+	Trace *trace.Config
+	// Observer, if not nil, makes a pg.Observer for every group, by its name; it
 	// may return nil.
-	Observer func(group string) Observer
-	// Log gets what a level other than DebugOff has to say. The zero Logger means
+	Observer func(group string) pg.Observer
+	// Log gets what a level other than Off has to say. The zero Logger means
 	// JSON lines on standard error, so that the variables of FromEnv work in a
 	// program that gives no logger; zerolog.Nop() means nowhere.
 	Log zerolog.Logger
@@ -84,24 +87,24 @@ func logOrStderr(l zerolog.Logger) zerolog.Logger {
 // passes Wrap when it is made, and its subgroups get the same. Safe for
 // concurrent use.
 type Debugger struct {
-	config DebugConfig
+	config Config
 
 	mu struct {
 		sync.Mutex
 
-		level DebugLevel
+		level Level
 	}
 }
 
-// NewDebugger makes a Debugger.
-func NewDebugger(c DebugConfig) *Debugger {
+// New makes a Debugger.
+func New(c Config) *Debugger {
 	d := &Debugger{config: c}
 	d.mu.level = c.Level
 	return d
 }
 
 // Level is the level in force.
-func (d *Debugger) Level() DebugLevel {
+func (d *Debugger) Level() Level {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.mu.level
@@ -109,16 +112,16 @@ func (d *Debugger) Level() DebugLevel {
 
 // SetLevel sets the level of the groups that pass Wrap from now on. A subgroup
 // has what its parent has: ranks that compare calls must do so together.
-func (d *Debugger) SetLevel(l DebugLevel) {
+func (d *Debugger) SetLevel(l Level) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.mu.level = l
 }
 
 // SetLevelFromEnv sets the level that the environment says; see
-// DebugConfig.FromEnv.
+// Config.FromEnv.
 func (d *Debugger) SetLevelFromEnv() error {
-	l, err := DebugLevelFromEnv()
+	l, err := LevelFromEnv()
 	if err != nil {
 		return err
 	}
@@ -127,29 +130,29 @@ func (d *Debugger) SetLevelFromEnv() error {
 }
 
 // Wrap puts around b, the backend of the group of that name, what the level and
-// the config say. From inside to outside: Check, Observe, Trace; so the trace
+// the config say. From inside to outside: Check, pg.Observe, trace.Recorder; so the trace
 // shows what the user called. With nothing to add it returns b itself. Managed
 // belongs around the result. A nil Debugger adds nothing.
-func (d *Debugger) Wrap(group string, b Backend) Backend {
+func (d *Debugger) Wrap(group string, b pg.Backend) pg.Backend {
 	if d == nil {
 		return b
 	}
 	level := d.Level()
-	if level >= DebugDetail {
+	if level >= Detail {
 		b = NewCheck(b)
 	}
 	if d.config.Observer != nil {
 		if o := d.config.Observer(group); o != nil {
-			b = NewObserve(b, o)
+			b = pg.NewObserve(b, o)
 		}
 	}
-	if level >= DebugInfo {
+	if level >= Info {
 		b = newNarrator(group, level, b, logOrStderr(d.config.Log))
 	}
 	if d.config.Trace != nil {
 		c := *d.config.Trace
 		c.Group = group
-		b = NewTrace(b, c)
+		b = trace.NewRecorder(b, c)
 	}
 	return b
 }
@@ -159,36 +162,26 @@ const keyGroup = "group"
 
 // narrator logs the life of a group.
 type narrator struct {
-	*Observe
+	*pg.Observe
 
 	group string
-	level DebugLevel
+	level Level
 	log   zerolog.Logger
 	stats *opStats
 }
 
-func newNarrator(group string, level DebugLevel, b Backend, log zerolog.Logger) *narrator {
+func newNarrator(group string, level Level, b pg.Backend, log zerolog.Logger) *narrator {
 	stats := &opStats{}
-	return &narrator{Observe: NewObserve(b, stats), group: group, level: level, log: log, stats: stats}
+	return &narrator{Observe: pg.NewObserve(b, stats), group: group, level: level, log: log, stats: stats}
 }
 
 // Redecorate puts around a subgroup's backend a narrator of its own.
-func (n *narrator) Redecorate(inner Backend, _ []int) Backend {
+func (n *narrator) Redecorate(inner pg.Backend, _ []int) pg.Backend {
 	return newNarrator(n.group, n.level, inner, n.log)
 }
 
-// pathOf is the name of the group that c configures, if name is that of the
-// group that it is a subgroup of, or its own: NewGroup says so in the address.
-func pathOf(name string, c Config) string {
-	_, below, ok := strings.Cut(c.StoreAddress, "/groups/")
-	if !ok {
-		return name
-	}
-	return name + "/" + strings.ReplaceAll(below, "/groups/", "/")
-}
-
 // Configure configures the backend and tells of it.
-func (n *narrator) Configure(ctx context.Context, c Config) error {
+func (n *narrator) Configure(ctx context.Context, c pg.Config) error {
 	n.tellStats("group reconfigured")
 	began := time.Now()
 	err := n.Observe.Configure(ctx, c)
@@ -196,10 +189,10 @@ func (n *narrator) Configure(ctx context.Context, c Config) error {
 	if err != nil {
 		e = n.log.Warn().Err(err)
 	}
-	e = e.Str(keyGroup, pathOf(n.group, c)).Str("backend", n.Name()).Str("debug", n.level.String()).
+	e = e.Str(keyGroup, c.GroupPath(n.group)).Str("backend", n.Name()).Str("debug", n.level.String()).
 		Int("rank", c.Rank).Int(logkey.WorldSize, c.WorldSize()).Strs(logkey.Members, c.ReplicaIDs).
 		Int64(logkey.QuorumID, c.QuorumID).Int(logkey.GroupRank, c.GroupRank).
-		Str("store", c.StoreAddress).Dur("timeout_ms", cmp.Or(c.Timeout, DefaultTimeout)).
+		Str("store", c.StoreAddress).Dur("timeout_ms", cmp.Or(c.Timeout, pg.DefaultTimeout)).
 		Dur(logkey.ElapsedMs, time.Since(began))
 	if err != nil {
 		e.Msg("group not configured")
@@ -218,11 +211,10 @@ func (n *narrator) Close() error {
 
 func (n *narrator) tellStats(event string) {
 	c, _ := n.Config()
-	for kind, s := range n.stats.take() {
-		if s.ops == 0 {
-			continue
-		}
-		n.log.Info().Str(keyGroup, pathOf(n.group, c)).Str("kind", Kind(kind).String()).Int("ops", s.ops).
+	stats := n.stats.take()
+	for _, kind := range slices.Sorted(maps.Keys(stats)) {
+		s := stats[kind]
+		n.log.Info().Str(keyGroup, c.GroupPath(n.group)).Str("kind", kind.String()).Int("ops", s.ops).
 			Int("errors", s.errors).Int("in_bytes", s.inBytes).Int("out_bytes", s.outBytes).
 			Dur("mean_ms", s.total/time.Duration(s.ops)).Dur("max_ms", s.longest).Msg(event)
 	}
@@ -233,7 +225,7 @@ type opStats struct {
 	mu struct {
 		sync.Mutex
 
-		kinds [kindCount]kindStats
+		kinds map[pg.Kind]kindStats
 	}
 }
 
@@ -242,14 +234,14 @@ type kindStats struct {
 	total, longest                 time.Duration
 }
 
-// Begin implements Observer.
-func (s *opStats) Begin(OpInfo) {}
+// Begin implements pg.Observer.
+func (s *opStats) Begin(pg.OpInfo) {}
 
-// End implements Observer.
-func (s *opStats) End(i OpInfo, took time.Duration, err error) {
+// End implements pg.Observer.
+func (s *opStats) End(i pg.OpInfo, took time.Duration, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	k := &s.mu.kinds[min(i.Kind, kindCount-1)]
+	k := s.mu.kinds[i.Kind]
 	k.ops++
 	if err != nil {
 		k.errors++
@@ -258,13 +250,17 @@ func (s *opStats) End(i OpInfo, took time.Duration, err error) {
 	k.outBytes += i.OutBytes
 	k.total += took
 	k.longest = max(k.longest, took)
+	if s.mu.kinds == nil {
+		s.mu.kinds = make(map[pg.Kind]kindStats)
+	}
+	s.mu.kinds[i.Kind] = k
 }
 
 // take returns what was summed up, and starts anew.
-func (s *opStats) take() [kindCount]kindStats {
+func (s *opStats) take() map[pg.Kind]kindStats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	kinds := s.mu.kinds
-	s.mu.kinds = [kindCount]kindStats{}
+	s.mu.kinds = nil
 	return kinds
 }

@@ -1,4 +1,4 @@
-package pg
+package debug
 
 import (
 	"encoding/binary"
@@ -9,13 +9,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/tensor"
 )
 
 // fingerprint is what one rank says about the collective that it is about to
 // run: all that the ranks must agree on. It travels as the payload of a ballot.
 type fingerprint struct {
-	Kind    Kind
+	Kind    pg.Kind
 	DType   tensor.DType // InvalidDType: no tensors
 	Reduce  tensor.ReduceOp
 	Device  tensor.DeviceType
@@ -49,7 +50,7 @@ const (
 )
 
 // fingerprintOf describes op, a valid op of a group of worldSize ranks.
-func fingerprintOf(op *Op, worldSize int, seq uint64) fingerprint {
+func fingerprintOf(op *pg.Op, worldSize int, seq uint64) fingerprint {
 	f := fingerprint{Kind: op.Kind, Seq: seq, In: shapesOf(op.In), Out: shapesOf(op.Out)}
 	for _, side := range [2][]tensor.Tensor{op.In, op.Out} {
 		if len(side) > 0 && f.DType == tensor.Invalid {
@@ -65,15 +66,15 @@ func fingerprintOf(op *Op, worldSize int, seq uint64) fingerprint {
 			f.Factor = op.Factor
 		}
 	}
-	if op.Kind.rooted() {
+	if rooted(op.Kind) {
 		f.Root = op.Root
 	}
 	return f
 }
 
 // rooted tells whether ops of kind k have a root.
-func (k Kind) rooted() bool {
-	return k == KindReduce || k == KindBroadcast || k == KindGather || k == KindScatter
+func rooted(k pg.Kind) bool {
+	return k == pg.KindReduce || k == pg.KindBroadcast || k == pg.KindGather || k == pg.KindScatter
 }
 
 func shapesOf(tensors []tensor.Tensor) shapeList {
@@ -89,7 +90,7 @@ func shapesOf(tensors []tensor.Tensor) shapeList {
 	return l
 }
 
-// encode writes f in at most MaxBallotBytes.
+// encode writes f in at most pg.MaxBallotBytes.
 func (f *fingerprint) encode() []byte {
 	b := []byte{
 		fingerprintMagic, fingerprintVersion,
@@ -111,7 +112,7 @@ func (l *shapeList) append(b []byte) []byte {
 		for _, d := range run.shape {
 			one = binary.AppendUvarint(one, uint64(d))
 		}
-		crc = crc32.Update(crc, castagnoli(), one)
+		crc = crc32.Update(crc, crc32.MakeTable(crc32.Castagnoli), one)
 		fits = fits && len(run.shape) <= maxShapeDims && len(told)+len(one) <= maxShapeBytes
 		if fits {
 			told = append(told, one...)
@@ -134,7 +135,7 @@ func decodeFingerprint(b []byte) (fingerprint, error) {
 	}
 	var f fingerprint
 	if head := r.bytes(4); !r.bad {
-		f.Kind, f.DType = Kind(head[0]), tensor.DType(head[1])
+		f.Kind, f.DType = pg.Kind(head[0]), tensor.DType(head[1])
 		f.Reduce, f.Device = tensor.ReduceOp(head[2]), tensor.DeviceType(head[3])
 	}
 	f.Seq = r.uvarint(math.MaxInt64)
@@ -188,12 +189,12 @@ func (r *fingerprintReader) varint() int {
 }
 
 func (r *fingerprintReader) shapes() shapeList {
-	l := shapeList{count: int(r.uvarint(MaxTensors))}
+	l := shapeList{count: int(r.uvarint(pg.MaxTensors))}
 	if crc := r.bytes(4); !r.bad {
 		l.whole = binary.LittleEndian.Uint32(crc)
 	}
-	for range r.uvarint(MaxBallotBytes) {
-		run := shapeRun{repeat: int(r.uvarint(MaxTensors))}
+	for range r.uvarint(pg.MaxBallotBytes) {
+		run := shapeRun{repeat: int(r.uvarint(pg.MaxTensors))}
 		for range r.uvarint(maxShapeDims) {
 			run.shape = append(run.shape, int(r.uvarint(tensor.MaxElements)))
 		}
@@ -236,9 +237,9 @@ func (f *fingerprint) agrees(g *fingerprint, a, b int) bool {
 		return false
 	}
 	switch f.Kind {
-	case KindAllReduce, KindReduce, KindReduceScatter:
+	case pg.KindAllReduce, pg.KindReduce, pg.KindReduceScatter:
 		return f.In.equal(&g.In)
-	case KindBroadcast:
+	case pg.KindBroadcast:
 		return f.Out.equal(&g.Out)
 	}
 	return f.sends(g, a, b) && g.sends(f, b, a)
@@ -250,13 +251,13 @@ func (f *fingerprint) sends(g *fingerprint, a, b int) bool {
 	var from, to int
 	var known, room bool
 	switch {
-	case f.Kind == KindAllGather, f.Kind == KindGather && b == f.Root:
+	case f.Kind == pg.KindAllGather, f.Kind == pg.KindGather && b == f.Root:
 		from, known = f.In.elements(0)
 		to, room = g.Out.elements(a)
-	case f.Kind == KindScatter && a == f.Root:
+	case f.Kind == pg.KindScatter && a == f.Root:
 		from, known = f.In.elements(b)
 		to, room = g.Out.elements(0)
-	case f.Kind == KindAllToAll:
+	case f.Kind == pg.KindAllToAll:
 		from, known = f.In.elements(b)
 		to, room = g.Out.elements(a)
 	}
@@ -284,7 +285,7 @@ func (f *fingerprint) String() string {
 			fmt.Fprintf(&s, " times %v", f.Factor)
 		}
 	}
-	if f.Kind.rooted() {
+	if rooted(f.Kind) {
 		fmt.Fprintf(&s, " with root %d", f.Root)
 	}
 	if f.DType != tensor.Invalid {

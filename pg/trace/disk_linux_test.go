@@ -1,4 +1,4 @@
-package pg_test
+package trace_test
 
 import (
 	"os"
@@ -8,12 +8,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/trace"
 )
 
 // A dump that a full or a read-only disk does not take is an error that says why,
 // and leaves no part of a file; the group goes on without.
-func TestTraceFilesOnABadDisk(t *testing.T) {
+func TestFilesOnABadDisk(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("mounting a small file system needs root")
 	}
@@ -36,8 +36,8 @@ func TestTraceFilesOnABadDisk(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		d := pg.TraceDump{Version: pg.TraceVersion, Group: "dp", ReplicaIDs: []string{"a"}, Cause: strings.Repeat("x", 16<<10)}
-		err := pg.TraceFiles(dir + "/")(d)
+		d := trace.Dump{Version: trace.Version, Group: "dp", ReplicaIDs: []string{"a"}, Cause: strings.Repeat("x", 16<<10)}
+		err := trace.Files(dir + "/")(d)
 		if err == nil || !strings.Contains(err.Error(), c.want) || len(err.Error()) > 1000 {
 			t.Errorf("%v, want %q in it", err, c.want)
 		}

@@ -1,4 +1,4 @@
-package pg
+package debug
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/internal/inorder"
 )
 
@@ -16,7 +17,7 @@ import (
 // exchange a fingerprint of it (kind, place in the order, dtype, shapes, reduce
 // op, root, device), and run it only if all agree.
 //
-//   - If they do not, the op fails on every rank with ErrMismatch, and the
+//   - If they do not, the op fails on every rank with pg.ErrMismatch, and the
 //     message names two ranks and what each of them called.
 //   - If a rank does not come before the op's deadline, the op fails with
 //     context.DeadlineExceeded, and the message names the ranks that are
@@ -38,15 +39,15 @@ import (
 // long as the queue is not empty. Every op costs an exchange and allocates, so
 // this is for finding mistakes.
 type Check struct {
-	*Layer
+	*pg.Layer
 
-	relays *Relays[checkedOp]
-	queue  *inorder.Queue[*checkRelay, *Work]
+	relays *pg.Relays[checkedOp]
+	queue  *inorder.Queue[*checkRelay, *pg.Work]
 
 	mu struct {
 		sync.Mutex
 
-		config  Config
+		config  pg.Config
 		round   int64 // of the ops to come
 		applied int64 // of the last op issued
 		issuing int   // ops queued, or being issued
@@ -56,26 +57,26 @@ type Check struct {
 
 	// Used by whoever issues, one at a time.
 	seq      uint64 // collectives issued in seqOf
-	seqOf    Epoch
-	unfolded int      // chunks digested since the last exchange
-	digests  []Digest // by rank, since the last ballot; nil: none yet
+	seqOf    pg.Epoch
+	unfolded int         // chunks digested since the last exchange
+	digests  []pg.Digest // by rank, since the last ballot; nil: none yet
 }
 
 // checkedOp is what Check notes of an op.
 type checkedOp struct {
-	seq     uint64   // how it is numbered; 0: not checked
-	epoch   Epoch    // at Submit
-	round   int64    // at Submit
-	digests []Digest // of what a ballot covers, by rank
+	seq     uint64      // how it is numbered; 0: not checked
+	epoch   pg.Epoch    // at Submit
+	round   int64       // at Submit
+	digests []pg.Digest // of what a ballot covers, by rank
 }
 
-type checkRelay = Relay[checkedOp]
+type checkRelay = pg.Relay[checkedOp]
 
 // NewCheck puts Check around b, which it owns from now on.
-func NewCheck(b Backend) *Check {
-	c := &Check{Layer: NewLayer(b)}
-	c.relays = NewRelays(c.settle)
-	c.queue = inorder.New(inorder.Config[*checkRelay, *Work]{Issue: c.issue, Canceled: c.canceled, Closed: ErrClosed})
+func NewCheck(b pg.Backend) *Check {
+	c := &Check{Layer: pg.NewLayer(b)}
+	c.relays = pg.NewRelays(c.settle)
+	c.queue = inorder.New(inorder.Config[*checkRelay, *pg.Work]{Issue: c.issue, Canceled: c.canceled, Closed: pg.ErrClosed})
 	return c
 }
 
@@ -87,14 +88,14 @@ func (c *Check) SetRound(round int64) {
 }
 
 // Redecorate puts around a subgroup's backend a Check of its own.
-func (*Check) Redecorate(inner Backend, _ []int) Backend { return NewCheck(inner) }
+func (*Check) Redecorate(inner pg.Backend, _ []int) pg.Backend { return NewCheck(inner) }
 
 // Configure ends what is queued, and configures the backend.
-func (c *Check) Configure(ctx context.Context, config Config) error {
-	if err := c.empty(ctx, fmt.Errorf("%w: configured for epoch %v", ErrAborted, config.Epoch())); err != nil {
+func (c *Check) Configure(ctx context.Context, config pg.Config) error {
+	if err := c.empty(ctx, fmt.Errorf("%w: configured for epoch %v", pg.ErrAborted, config.Epoch())); err != nil {
 		return err
 	}
-	if err := c.track.configure(ctx, c.backend, config); err != nil {
+	if err := c.Layer.Configure(ctx, config); err != nil {
 		return err
 	}
 	c.mu.Lock()
@@ -113,7 +114,7 @@ func (c *Check) empty(ctx context.Context, cause error) error {
 	if idle == nil || closed {
 		return nil
 	}
-	c.backend.Abort(epoch, cause)
+	c.Unwrap().Abort(epoch, cause)
 	select {
 	case <-idle:
 		return nil
@@ -123,24 +124,24 @@ func (c *Check) empty(ctx context.Context, cause error) error {
 }
 
 // Submit starts op once the ranks agree on it; see Check.
-func (c *Check) Submit(op *Op) *Work {
+func (c *Check) Submit(op *pg.Op) *pg.Work {
 	c.mu.Lock()
 	config, round := c.mu.config, c.mu.round
 	c.mu.Unlock()
 	if n := config.WorldSize(); n > 0 {
 		if err := op.Validate(config.Rank, n); err != nil {
-			return Finished(op, err)
+			return pg.Finished(op, err)
 		}
 	}
-	if op.Kind == KindBatch && !op.pointToPoint() {
-		return SubmitBatch(c, op) // each collective of it is checked
+	if op.Kind == pg.KindBatch && !pointToPoint(op) {
+		return pg.SubmitBatch(c, op) // each collective of it is checked
 	}
 	r := c.relays.Begin(op)
 	work := r.Work() // r may be gone when submit returns
 	r.State.epoch, r.State.round = config.Epoch(), round
-	if op.pointToPoint() && op.onCPU() {
+	if pointToPoint(op) && onCPU(op) {
 		c.applyRound(r.State.round)
-		r.Submit(c.backend, *op)
+		r.Submit(c.Unwrap(), *op)
 		return work
 	}
 	c.mu.Lock()
@@ -153,8 +154,8 @@ func (c *Check) Submit(op *Op) *Work {
 }
 
 // pointToPoint tells whether op is a send, a receive, or a batch of such.
-func (op *Op) pointToPoint() bool {
-	if op.Kind != KindBatch {
+func pointToPoint(op *pg.Op) bool {
+	if op.Kind != pg.KindBatch {
 		return op.Kind.PointToPoint()
 	}
 	for _, sub := range op.Batch {
@@ -166,28 +167,25 @@ func (op *Op) pointToPoint() bool {
 }
 
 // onCPU tells whether no tensor of op lies on a device.
-func (op *Op) onCPU() bool { return op.RequireCPU() == nil }
-
-// Abort aborts the backend, and with it what is queued.
-func (c *Check) Abort(e Epoch, cause error) { c.backend.Abort(e, cause) }
+func onCPU(op *pg.Op) bool { return op.RequireCPU() == nil }
 
 // Close closes the backend, and ends what is queued.
 func (c *Check) Close() error {
 	c.mu.Lock()
 	c.mu.closed = true
 	c.mu.Unlock()
-	err := c.backend.Close()
+	err := c.Unwrap().Close()
 	c.queue.Close()
 	return err
 }
 
 // CancelQueued ends a queued op for a caller whose ctx ended.
-func (c *Check) CancelQueued(w *Work, cause error) bool { return c.queue.Cancel(w, cause) }
+func (c *Check) CancelQueued(w *pg.Work, cause error) bool { return c.queue.Cancel(w, cause) }
 
 // canceled ends a queued op that its caller gave up: as the peers will wait
 // for it, the group breaks.
 func (c *Check) canceled(r *checkRelay, cause error) {
-	c.backend.Abort(r.State.epoch, cause)
+	c.Unwrap().Abort(r.State.epoch, cause)
 	r.Finish(cause)
 	c.left()
 }
@@ -207,7 +205,7 @@ func (c *Check) issue(ctx context.Context, r *checkRelay, mayWait bool) bool {
 	c.mu.Lock()
 	config := c.mu.config
 	c.mu.Unlock()
-	collective, several := !r.Op().pointToPoint(), config.WorldSize() > 1
+	collective, several := !pointToPoint(r.Op()), config.WorldSize() > 1
 	if collective && several && !mayWait {
 		return false
 	}
@@ -217,7 +215,7 @@ func (c *Check) issue(ctx context.Context, r *checkRelay, mayWait bool) bool {
 	}
 	if collective && several {
 		if err := c.agree(ctx, r, config); err != nil {
-			if r.Op().Kind == KindBallot {
+			if r.Op().Kind == pg.KindBallot {
 				r.Op().OwnBallot(config.Rank, config.WorldSize())
 			}
 			r.Finish(err)
@@ -229,7 +227,7 @@ func (c *Check) issue(ctx context.Context, r *checkRelay, mayWait bool) bool {
 		c.cover(r)
 	}
 	c.applyRound(r.State.round)
-	r.Submit(c.backend, op)
+	r.Submit(c.Unwrap(), op)
 	return true
 }
 
@@ -249,34 +247,34 @@ func (c *Check) applyRound(round int64) {
 	c.mu.applied = round
 	c.mu.Unlock()
 	if changed {
-		setRound(c.backend, round)
+		c.Layer.SetRound(round)
 	}
 }
 
 // agree exchanges the fingerprint of r and compares what comes.
-func (c *Check) agree(ctx context.Context, r *checkRelay, config Config) error {
+func (c *Check) agree(ctx context.Context, r *checkRelay, config pg.Config) error {
 	own := fingerprintOf(r.Op(), config.WorldSize(), r.State.seq)
 	c.applyRound(r.State.round)
 	began := time.Now()
-	probe := &Op{Kind: KindBallot, Ballot: own.encode(), Deadline: r.Op().Deadline}
-	work := c.backend.Submit(probe)
+	probe := &pg.Op{Kind: pg.KindBallot, Ballot: own.encode(), Deadline: r.Op().Deadline}
+	work := c.Unwrap().Submit(probe)
 	var canceled error
 	select {
 	case <-work.Done():
 	case <-ctx.Done():
 		canceled = c.queue.CauseOf(context.Cause(ctx))
-		c.backend.Abort(r.State.epoch, canceled)
+		c.Unwrap().Abort(r.State.epoch, canceled)
 		<-work.Done()
 	}
 	err := work.Err()
 	if odd := c.compare(r, config, &own, probe.Ballots); odd != nil {
-		c.backend.Abort(r.State.epoch, odd)
+		c.Unwrap().Abort(r.State.epoch, odd)
 		return odd
 	}
 	switch {
 	case canceled != nil:
 		return canceled
-	case errors.Is(err, ErrUnsupported):
+	case errors.Is(err, pg.ErrUnsupported):
 		return fmt.Errorf("check %v: backend %s has no ballots: %w", r.Op().Kind, c.Name(), err)
 	case errors.Is(err, context.DeadlineExceeded):
 		return missing(r, config, &own, probe.Ballots, time.Since(began), err)
@@ -290,7 +288,7 @@ func (c *Check) agree(ctx context.Context, r *checkRelay, config Config) error {
 // compare returns what is wrong between two ranks, or nil. Every rank that has
 // all fingerprints returns the same two: the rank that disagrees with the most
 // others, and the lowest of those.
-func (c *Check) compare(r *checkRelay, config Config, own *fingerprint, ballots []BallotEntry) error {
+func (c *Check) compare(r *checkRelay, config pg.Config, own *fingerprint, ballots []pg.BallotEntry) error {
 	prints := make([]*fingerprint, len(ballots))
 	for rank := range ballots {
 		if !ballots[rank].Here {
@@ -298,11 +296,11 @@ func (c *Check) compare(r *checkRelay, config Config, own *fingerprint, ballots 
 		}
 		f, err := decodeFingerprint(ballots[rank].Payload)
 		if err != nil {
-			return &OpError{
+			return &pg.OpError{
 				Op: r.Op().Kind, Seq: r.State.seq, QuorumID: config.QuorumID, Rank: config.Rank,
 				Peer: rank, PeerID: config.ReplicaIDs[rank],
 				Err: fmt.Errorf("%w: rank %d (%s) sent a ballot without a fingerprint, so it runs without Check; this rank called %v",
-					ErrMismatch, rank, config.ReplicaIDs[rank], own),
+					pg.ErrMismatch, rank, config.ReplicaIDs[rank], own),
 			}
 		}
 		prints[rank] = &f
@@ -324,17 +322,17 @@ func (c *Check) compare(r *checkRelay, config Config, own *fingerprint, ballots 
 	if odd < 0 {
 		return nil
 	}
-	return &OpError{
+	return &pg.OpError{
 		Op: r.Op().Kind, Seq: r.State.seq, QuorumID: config.QuorumID, Rank: config.Rank,
 		Peer: odd, PeerID: config.ReplicaIDs[odd], First: true, // all ranks see it themselves
-		Err: fmt.Errorf("%w: rank %d (%s) called %v, but rank %d (%s) called %v", ErrMismatch,
+		Err: fmt.Errorf("%w: rank %d (%s) called %v, but rank %d (%s) called %v", pg.ErrMismatch,
 			odd, config.ReplicaIDs[odd], prints[odd], other, config.ReplicaIDs[other], prints[other]),
 	}
 }
 
 // missing names who has not come.
-func missing(r *checkRelay, config Config, own *fingerprint, ballots []BallotEntry, waited time.Duration, err error) error {
-	e := &OpError{Op: r.Op().Kind, Seq: r.State.seq, QuorumID: config.QuorumID, Rank: config.Rank, Peer: -1}
+func missing(r *checkRelay, config pg.Config, own *fingerprint, ballots []pg.BallotEntry, waited time.Duration, err error) error {
+	e := &pg.OpError{Op: r.Op().Kind, Seq: r.State.seq, QuorumID: config.QuorumID, Rank: config.Rank, Peer: -1}
 	var absent []string
 	for rank := range ballots {
 		if !ballots[rank].Here {
@@ -355,7 +353,7 @@ func missing(r *checkRelay, config Config, own *fingerprint, ballots []BallotEnt
 
 // relabel makes an error of an exchange one of the op that it was for.
 func relabel(err error, r *checkRelay) error {
-	if e, ok := err.(*OpError); ok { //nolint:errorlint // only the outermost is to be changed
+	if e, ok := err.(*pg.OpError); ok { //nolint:errorlint // only the outermost is to be changed
 		mine := *e
 		mine.Op, mine.Seq = r.Op().Kind, r.State.seq
 		return &mine
@@ -370,10 +368,10 @@ func (c *Check) settle(r *checkRelay, err error) error {
 		return err
 	}
 	r.Op().Seq = r.State.seq
-	if r.Op().Kind == KindBallot {
+	if r.Op().Kind == pg.KindBallot {
 		for rank := range r.Op().Ballots {
 			if e := &r.Op().Ballots[rank]; e.Here && rank < len(r.State.digests) {
-				e.Digest = r.State.digests[rank].join(e.Digest, 0)
+				e.Digest = join(r.State.digests[rank], e.Digest, 0)
 			}
 		}
 	}
@@ -385,18 +383,18 @@ func (c *Check) settle(r *checkRelay, err error) error {
 
 // fold adds the digests that came with an exchange to those since the last
 // ballot.
-func (c *Check) fold(ballots []BallotEntry) {
+func (c *Check) fold(ballots []pg.BallotEntry) {
 	if c.digests == nil {
 		c.digests = newDigests(len(ballots))
 	}
 	for rank := range ballots {
-		c.digests[rank] = c.digests[rank].join(ballots[rank].Digest, c.unfolded)
+		c.digests[rank] = join(c.digests[rank], ballots[rank].Digest, c.unfolded)
 	}
 	c.unfolded = 0
 }
 
-func newDigests(n int) []Digest {
-	all := make([]Digest, n)
+func newDigests(n int) []pg.Digest {
+	all := make([]pg.Digest, n)
 	for i := range all {
 		all[i].Valid = true
 	}
@@ -407,11 +405,11 @@ func newDigests(n int) []Digest {
 // those so far along.
 func (c *Check) cover(r *checkRelay) {
 	switch r.Op().Kind {
-	case KindBallot:
+	case pg.KindBallot:
 		r.State.digests, c.digests = c.digests, nil
-	case KindAllReduce, KindBroadcast, KindAllGather:
+	case pg.KindAllReduce, pg.KindBroadcast, pg.KindAllGather:
 		for i := range r.Op().Out {
-			c.unfolded += (r.Op().Out[i].NumBytes() + DigestChunkBytes - 1) / DigestChunkBytes
+			c.unfolded += (r.Op().Out[i].NumBytes() + pg.DigestChunkBytes - 1) / pg.DigestChunkBytes
 		}
 	}
 }

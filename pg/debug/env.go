@@ -1,44 +1,46 @@
-package pg
+package debug
 
 import (
 	"fmt"
 	"os"
 	"strconv"
+
+	"github.com/skerry-ft/skerry/pg/trace"
 )
 
-// The variables that DebugLevelFromEnv and DebugConfig.FromEnv read. Skerry's
+// The variables that LevelFromEnv and Config.FromEnv read. Skerry's
 // own win over torch's.
 const (
-	EnvDebug       = "SKERRY_DISTRIBUTED_DEBUG" // OFF, INFO or DETAIL
-	EnvTorchDebug  = "TORCH_DISTRIBUTED_DEBUG"  // the same
-	EnvTraceSize   = "SKERRY_TRACE_BUFFER_SIZE" // ops to remember; 0: no Trace
+	EnvLevel       = "SKERRY_DISTRIBUTED_DEBUG" // OFF, INFO or DETAIL
+	EnvTorchLevel  = "TORCH_DISTRIBUTED_DEBUG"  // the same
+	EnvTraceSize   = "SKERRY_TRACE_BUFFER_SIZE" // ops to remember; 0: no Recorder
 	EnvTorchTrace  = "TORCH_NCCL_TRACE_BUFFER_SIZE"
-	EnvTraceFile   = "SKERRY_TRACE_DUMP_FILE" // prefix of the files that TraceFiles writes
+	EnvTraceFile   = "SKERRY_TRACE_DUMP_FILE" // prefix of the files that trace.Files writes
 	EnvTorchFile   = "TORCH_NCCL_DEBUG_INFO_TEMP_FILE"
 	EnvTraceOnFail = "SKERRY_TRACE_DUMP_ON_ERROR" // 0 or 1, the default: dump when a group breaks
 	EnvTorchOnFail = "TORCH_NCCL_DUMP_ON_TIMEOUT" // 0 or 1
 )
 
-// DebugLevelFromEnv is the level that SKERRY_DISTRIBUTED_DEBUG or else
-// TORCH_DISTRIBUTED_DEBUG names; DebugOff if neither is set.
-func DebugLevelFromEnv() (DebugLevel, error) {
-	for _, name := range []string{EnvDebug, EnvTorchDebug} {
+// LevelFromEnv is the level that SKERRY_DISTRIBUTED_DEBUG or else
+// TORCH_DISTRIBUTED_DEBUG names; Off if neither is set.
+func LevelFromEnv() (Level, error) {
+	for _, name := range []string{EnvLevel, EnvTorchLevel} {
 		if s := os.Getenv(name); s != "" {
-			l, err := ParseDebugLevel(s)
+			l, err := ParseLevel(s)
 			if err != nil {
-				return DebugOff, fmt.Errorf("%s: %w", name, err)
+				return Off, fmt.Errorf("%s: %w", name, err)
 			}
 			return l, nil
 		}
 	}
-	return DebugOff, nil
+	return Off, nil
 }
 
 // FromEnv sets Level and, if a buffer size is given, Trace, from the Env
-// variables above. Dumps go to files with the given prefix; without one a Trace
-// dumps only when asked.
-func (c *DebugConfig) FromEnv() error {
-	level, err := DebugLevelFromEnv()
+// variables above. Dumps go to files with the given prefix; without one a
+// Recorder dumps only when asked.
+func (c *Config) FromEnv() error {
+	level, err := LevelFromEnv()
 	if err != nil {
 		return err
 	}
@@ -47,13 +49,13 @@ func (c *DebugConfig) FromEnv() error {
 	if err != nil {
 		return err
 	}
-	if size < 0 || size > MaxTraceEntries {
-		return fmt.Errorf("pg: %s = %d, want 0 to %d", name, size, MaxTraceEntries)
+	if size < 0 || size > trace.MaxEntries {
+		return fmt.Errorf("pg: %s = %d, want 0 to %d", name, size, trace.MaxEntries)
 	}
 	if size == 0 {
 		return nil
 	}
-	trace := TraceConfig{Entries: size, Log: logOrStderr(c.Log)}
+	recorder := trace.Config{Entries: size, Log: logOrStderr(c.Log)}
 	prefix := os.Getenv(EnvTraceFile)
 	if prefix == "" {
 		prefix = os.Getenv(EnvTorchFile)
@@ -63,9 +65,9 @@ func (c *DebugConfig) FromEnv() error {
 		return err
 	}
 	if prefix != "" && (onFail != 0 || name == "") {
-		trace.Dump = TraceFiles(prefix)
+		recorder.Dump = trace.Files(prefix)
 	}
-	c.Trace = &trace
+	c.Trace = &recorder
 	return nil
 }
 

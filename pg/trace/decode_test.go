@@ -1,4 +1,4 @@
-package pg_test
+package trace_test
 
 import (
 	"bytes"
@@ -17,8 +17,8 @@ import (
 
 const goodEntry = `{"number":1,"kind":"barrier","scheduled":"2026-11-23T05:00:00Z"}`
 
-// TestReadTraceRefuses what no Trace has written, and names it.
-func TestReadTraceRefuses(t *testing.T) {
+// TestReadRefuses what no Recorder has written, and names it.
+func TestReadRefuses(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"", "dump: unexpected EOF"},
 		{"{", "unexpected EOF"},
@@ -45,7 +45,7 @@ func TestReadTraceRefuses(t *testing.T) {
 		{`{"` + strings.Repeat("x", 1<<20) + `":1}`, "a name in dump has over 16384 bytes"},
 		{`{"new":"` + strings.Repeat("x", 1<<20) + `"}`, `field "new" has over 131072 bytes`},
 	} {
-		d, err := pg.ReadTrace(strings.NewReader(c.text))
+		d, err := trace.Read(strings.NewReader(c.text))
 		if err == nil || !strings.Contains(err.Error(), c.want) || len(err.Error()) > 300 {
 			t.Errorf("%.80q read as %.200v, %.300v; want an error with %q", c.text, d, err, c.want)
 		}
@@ -68,7 +68,7 @@ func (e *endless) Read(p []byte) (int, error) {
 }
 
 // What never ends is refused early, and costs no more than what was valid of it.
-func TestReadTraceIsBounded(t *testing.T) {
+func TestReadIsBounded(t *testing.T) {
 	for _, c := range []struct {
 		begin, rest, want string
 		mib               uint64
@@ -83,7 +83,7 @@ func TestReadTraceIsBounded(t *testing.T) {
 	} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		_, err := pg.ReadTrace(io.MultiReader(strings.NewReader(c.begin), &endless{text: c.rest}))
+		_, err := trace.Read(io.MultiReader(strings.NewReader(c.begin), &endless{text: c.rest}))
 		runtime.ReadMemStats(&after)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s%s…: %v, want an error with %q", c.begin, c.rest, err, c.want)
@@ -96,7 +96,7 @@ func TestReadTraceIsBounded(t *testing.T) {
 
 // An error as long as a book is dumped as its beginning, and read again.
 func TestLongErrorsAreCut(t *testing.T) {
-	_, traces := traced(t, 1, pg.TraceConfig{})
+	_, traces := traced(t, 1, trace.Config{})
 	traces[0].Abort(pg.Epoch{Cluster: t.Name(), QuorumID: 1}, fmt.Errorf("%s", strings.Repeat("ü", 1<<20)))
 	d := traces[0].Dump()
 	if len(d.Cause) > 16<<10 || d.Cause != "" && !utf8.ValidString(d.Cause) {
@@ -106,7 +106,7 @@ func TestLongErrorsAreCut(t *testing.T) {
 	if err := d.WriteJSON(&out); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := pg.ReadTrace(&out); err != nil {
+	if _, err := trace.Read(&out); err != nil {
 		t.Error(err)
 	}
 }
@@ -114,10 +114,10 @@ func TestLongErrorsAreCut(t *testing.T) {
 // A dump is shown harmlessly, whatever stands in it.
 func TestWriteTextOfAnything(t *testing.T) {
 	const esc = "\x1b[2J\nlighthouse: all is well\u009b\x9b"
-	d := pg.TraceDump{
+	d := trace.Dump{
 		Group: esc, Backend: esc, Cause: esc, Cluster: esc, Rank: 1 << 30, ReplicaIDs: []string{esc},
 		Attachments: map[string]string{esc: esc},
-		Entries: []pg.TraceEntry{
+		Entries: []trace.Entry{
 			{}, {Kind: esc, Reduce: esc, DType: esc, State: esc, Error: esc, Scheduled: new(time.Time{})},
 		},
 	}
@@ -127,13 +127,13 @@ func TestWriteTextOfAnything(t *testing.T) {
 }
 
 // checkShown fails if what is written of d for people could steer a terminal.
-func checkShown(t *testing.T, d *pg.TraceDump) {
+func checkShown(t *testing.T, d *trace.Dump) {
 	t.Helper()
 	var out strings.Builder
 	if err := d.WriteText(&out); err != nil {
 		t.Fatal(err)
 	}
-	groups := trace.Analyse([]pg.TraceDump{*d, {Group: d.Group, Cluster: d.Cluster, QuorumID: d.QuorumID,
+	groups := trace.Analyse([]trace.Dump{*d, {Group: d.Group, Cluster: d.Cluster, QuorumID: d.QuorumID,
 		GroupRank: d.GroupRank, Rank: d.Rank + 1, ReplicaIDs: []string{"one"}}})
 	for i := range groups {
 		if err := groups[i].WriteText(&out); err != nil {
@@ -151,9 +151,9 @@ func checkShown(t *testing.T, d *pg.TraceDump) {
 	}
 }
 
-// FuzzReadTrace reads anything as a dump. What is read can be shown, written, and
+// FuzzRead reads anything as a dump. What is read can be shown, written, and
 // read again.
-func FuzzReadTrace(f *testing.F) {
+func FuzzRead(f *testing.F) {
 	for _, seed := range []string{
 		`{"version":1,"replica_ids":["a"],"entries":[` + goodEntry + `]}`,
 		`{"version":1,"group":"g","backend":"tcp","at":"2026-11-23T05:00:00Z","cause":"\u001b","cluster":"c","quorum_id":1,` +
@@ -166,7 +166,7 @@ func FuzzReadTrace(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		d, err := pg.ReadTrace(bytes.NewReader(text))
+		d, err := trace.Read(bytes.NewReader(text))
 		if err != nil {
 			if len(err.Error()) > 1000 {
 				t.Errorf("an error of %d bytes", len(err.Error()))
@@ -178,7 +178,7 @@ func FuzzReadTrace(f *testing.F) {
 		if err := d.WriteJSON(&out); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := pg.ReadTrace(&out); err != nil {
+		if _, err := trace.Read(&out); err != nil {
 			t.Errorf("%q is read, written, and then not read: %v", text, err)
 		}
 	})

@@ -1,4 +1,4 @@
-package pg
+package debug
 
 import (
 	"bytes"
@@ -6,16 +6,18 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/tensor"
 )
 
 // fingerprinted is what another rank reads of op.
-func fingerprinted(t testing.TB, op *Op, worldSize int) fingerprint {
+func fingerprinted(t testing.TB, op *pg.Op, worldSize int) fingerprint {
 	t.Helper()
 	own := fingerprintOf(op, worldSize, 7)
 	b := own.encode()
-	if len(b) > MaxBallotBytes {
-		t.Fatalf("fingerprint of %d bytes, a ballot has at most %d", len(b), MaxBallotBytes)
+	if len(b) > pg.MaxBallotBytes {
+		t.Fatalf("fingerprint of %d bytes, a ballot has at most %d", len(b), pg.MaxBallotBytes)
 	}
 	f, err := decodeFingerprint(b)
 	if err != nil {
@@ -27,7 +29,7 @@ func fingerprinted(t testing.TB, op *Op, worldSize int) fingerprint {
 // TestFingerprintRoundTrip: what fits comes back whole.
 func TestFingerprintRoundTrip(t *testing.T) {
 	x := []tensor.Tensor{tensor.New(tensor.Float16, 2, 3), tensor.New(tensor.Float16, 2, 3), tensor.New(tensor.Float16), tensor.New(tensor.Float16, 0)}
-	op := &Op{Kind: KindAllReduce, In: x, Out: x, Reduce: tensor.PreMulSum, Factor: -0.5}
+	op := &pg.Op{Kind: pg.KindAllReduce, In: x, Out: x, Reduce: tensor.PreMulSum, Factor: -0.5}
 	f := fingerprinted(t, op, 3)
 	want := []shapeRun{{2, []int{2, 3}}, {1, nil}, {1, []int{0}}}
 	if diff := cmp.Diff(want, f.In.runs, cmp.AllowUnexported(shapeRun{})); diff != "" {
@@ -49,9 +51,9 @@ func TestFingerprintLong(t *testing.T) {
 		b = append(b, tensor.New(tensor.Uint8, i))
 	}
 	b[2999] = tensor.New(tensor.Uint8, 1)
-	one := fingerprinted(t, &Op{Kind: KindAllReduce, In: a, Out: a}, 2)
-	same := fingerprinted(t, &Op{Kind: KindAllReduce, In: a, Out: a}, 2)
-	other := fingerprinted(t, &Op{Kind: KindAllReduce, In: b, Out: b}, 2)
+	one := fingerprinted(t, &pg.Op{Kind: pg.KindAllReduce, In: a, Out: a}, 2)
+	same := fingerprinted(t, &pg.Op{Kind: pg.KindAllReduce, In: a, Out: a}, 2)
+	other := fingerprinted(t, &pg.Op{Kind: pg.KindAllReduce, In: b, Out: b}, 2)
 	if !one.agrees(&same, 0, 1) || one.agrees(&other, 0, 1) {
 		t.Error("the last of 3000 shapes does not count")
 	}
@@ -66,7 +68,7 @@ func TestFingerprintLong(t *testing.T) {
 // TestDigestJoin: two digests joined are the digest of both.
 func TestDigestJoin(t *testing.T) {
 	for _, chunks := range [][2]int{{0, 0}, {0, 1}, {1, 0}, {1, 1}, {3, 5}, {1000, 1}, {2, 300}} {
-		first, second, both := Digest{Valid: true}, Digest{Valid: true}, Digest{Valid: true}
+		first, second, both := pg.Digest{Valid: true}, pg.Digest{Valid: true}, pg.Digest{Valid: true}
 		for i := range chunks[0] {
 			first.AddChunk(uint32(i * 7919))
 			both.AddChunk(uint32(i * 7919))
@@ -75,11 +77,11 @@ func TestDigestJoin(t *testing.T) {
 			second.AddChunk(uint32(i*104729 + 1))
 			both.AddChunk(uint32(i*104729 + 1))
 		}
-		if got := first.join(second, chunks[1]); got != both {
+		if got := join(first, second, chunks[1]); got != both {
 			t.Errorf("%v chunks: %+v, want %+v", chunks, got, both)
 		}
 	}
-	if got := (Digest{}).join(Digest{Valid: true}, 0); got.Valid {
+	if got := join(pg.Digest{}, pg.Digest{Valid: true}, 0); got.Valid {
 		t.Error("joined to what is not valid, it is")
 	}
 }
@@ -88,10 +90,10 @@ func TestDigestJoin(t *testing.T) {
 // compared and described.
 func FuzzFingerprint(f *testing.F) {
 	x := []tensor.Tensor{tensor.New(tensor.Float32, 2, 3)}
-	for _, op := range []*Op{
-		{Kind: KindAllReduce, In: x, Out: x, Reduce: tensor.Avg},
-		{Kind: KindScatter, Out: x, Root: 1},
-		{Kind: KindBarrier},
+	for _, op := range []*pg.Op{
+		{Kind: pg.KindAllReduce, In: x, Out: x, Reduce: tensor.Avg},
+		{Kind: pg.KindScatter, Out: x, Root: 1},
+		{Kind: pg.KindBarrier},
 	} {
 		own := fingerprintOf(op, 2, 1)
 		f.Add(own.encode())
@@ -109,8 +111,8 @@ func FuzzFingerprint(f *testing.F) {
 			t.Errorf("%d bytes became %q", len(b), got.String())
 		}
 		again := got
-		if !again.agrees(&got, 0, 0) && got.Kind != KindAllGather && got.Kind != KindAllToAll &&
-			got.Kind != KindGather && got.Kind != KindScatter && got.Factor == got.Factor {
+		if !again.agrees(&got, 0, 0) && got.Kind != pg.KindAllGather && got.Kind != pg.KindAllToAll &&
+			got.Kind != pg.KindGather && got.Kind != pg.KindScatter && got.Factor == got.Factor {
 			t.Errorf("%v does not agree with itself", &got)
 		}
 		if e := again.encode(); !bytes.HasPrefix(b, e[:4]) || !slices.Equal(e[:2], b[:2]) {

@@ -1,4 +1,4 @@
-package pg
+package trace
 
 import (
 	"context"
@@ -9,81 +9,87 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/skerry-ft/skerry/internal/logkey"
+	"github.com/skerry-ft/skerry/pg"
 )
 
-// TraceConfig is how a Trace records and where it dumps.
-type TraceConfig struct {
+// keyGroup is the key of a group's name in log lines.
+const keyGroup = "group"
+
+// Config is how a Recorder records and where it dumps.
+type Config struct {
 	// Group is the name of the group in dumps; "" means "default".
 	Group string
-	// Entries is how many ops are remembered; 0 means DefaultTraceEntries.
+	// Entries is how many ops are remembered; 0 means DefaultEntries.
 	Entries int
 	// Dump is called with what is remembered when the group breaks, once per
-	// epoch, on a goroutine of Trace's. Nil: dumps only when asked. See
-	// TraceFiles.
-	Dump func(TraceDump) error
+	// epoch, on a goroutine of the Recorder's. Nil: dumps only when asked. See
+	// Files.
+	Dump func(Dump) error
 	// Log is told when a dump was written or could not be.
 	Log zerolog.Logger
 }
 
-// DefaultTraceEntries is how many ops a Trace remembers; an entry takes about
+// DefaultEntries is how many ops a Recorder remembers; an entry takes about
 // 250 bytes.
-const DefaultTraceEntries = 2048
+const DefaultEntries = 2048
 
-// MaxTraceEntries bounds TraceConfig.Entries.
-const MaxTraceEntries = 1 << 20
+// MaxEntries bounds Config.Entries.
+const MaxEntries = 1 << 20
 
-// Trace is a flight recorder: it remembers the last ops, when each was
+// Recorder is a flight recorder: it remembers the last ops, when each was
 // scheduled, started and done, and with what error. When the group breaks (an
-// op fails, Abort is called, or a backend that is Watched says so) it dumps
-// what it remembers, as it was at that moment. Package pg/trace reads the dumps
-// of several ranks and says which rank is missing where.
+// op fails, Abort is called, or a backend that is pg.Watched says so) it dumps
+// what it remembers, as it was at that moment. Analyse says what the dumps of several
+// ranks mean together.
 //
 // Submit allocates nothing. A collective counts as started when the one before
 // it is done, for collectives run one after the other; a send or receive starts
 // at once. The ops of a batch are recorded one by one, and end with it.
-type Trace struct {
-	*Layer
+type Recorder struct {
+	*pg.Layer
 
-	config TraceConfig
-	relays *Relays[uint64]
+	config Config
+	relays *pg.Relays[uint64]
 	origin time.Time
 	wg     sync.WaitGroup // dumps, and the goroutine that watches the epoch
 
 	mu struct {
 		sync.Mutex
 
-		ring   traceRing
+		ring   ring
 		dumped bool          // this epoch was
 		stop   chan struct{} // ends watching
 		closed bool
 	}
 }
 
-// NewTrace puts Trace around b, which it owns from now on.
-func NewTrace(b Backend, c TraceConfig) *Trace {
+// NewRecorder puts a Recorder around b, which it owns from now on.
+func NewRecorder(b pg.Backend, c Config) *Recorder {
 	if c.Entries <= 0 {
-		c.Entries = DefaultTraceEntries
+		c.Entries = DefaultEntries
 	}
 	if c.Group == "" {
 		c.Group = "default"
 	}
-	t := &Trace{Layer: NewLayer(b), config: c, origin: time.Now()}
-	t.relays = NewRelays(t.settle)
-	t.mu.ring.records = make([]traceRecord, min(c.Entries, MaxTraceEntries))
+	t := &Recorder{Layer: pg.NewLayer(b), config: c, origin: time.Now()}
+	t.relays = pg.NewRelays(t.settle)
+	t.mu.ring.records = make([]record, min(c.Entries, MaxEntries))
 	return t
 }
 
-// Redecorate puts around a subgroup's backend a Trace of its own, whose group
+// Redecorate puts around a subgroup's backend a Recorder of its own, whose group
 // is named after this one: "default/0".
-func (t *Trace) Redecorate(inner Backend, _ []int) Backend { return NewTrace(inner, t.config) }
+func (t *Recorder) Redecorate(inner pg.Backend, _ []int) pg.Backend {
+	return NewRecorder(inner, t.config)
+}
 
 // Configure configures the backend and begins to count collectives anew.
-func (t *Trace) Configure(ctx context.Context, c Config) error {
+func (t *Recorder) Configure(ctx context.Context, c pg.Config) error {
 	t.unwatch()
-	if err := t.track.configure(ctx, t.backend, c); err != nil {
+	if err := t.Layer.Configure(ctx, c); err != nil {
 		return err
 	}
-	broken := BrokenOf(t.backend, c.Epoch())
+	broken := pg.BrokenOf(t.Unwrap(), c.Epoch())
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.mu.ring.begin(c.Epoch())
@@ -99,7 +105,7 @@ func (t *Trace) Configure(ctx context.Context, c Config) error {
 			select {
 			case <-stop: // it was ended, as a Configure does
 			default:
-				t.broke(c.Epoch(), t.backend.Err())
+				t.broke(c.Epoch(), t.Unwrap().Err())
 			}
 		case <-stop:
 		}
@@ -109,7 +115,7 @@ func (t *Trace) Configure(ctx context.Context, c Config) error {
 
 // unwatch dumps if the group is broken, and ends watching: that a Configure ends
 // the epoch is nothing to dump for.
-func (t *Trace) unwatch() {
+func (t *Recorder) unwatch() {
 	t.mu.Lock()
 	epoch := t.mu.ring.epoch
 	if t.mu.stop != nil {
@@ -117,25 +123,25 @@ func (t *Trace) unwatch() {
 		t.mu.stop = nil
 	}
 	t.mu.Unlock()
-	if err := t.backend.Err(); err != nil {
+	if err := t.Unwrap().Err(); err != nil {
 		t.broke(epoch, err)
 	}
 }
 
 // Submit starts op and records it.
-func (t *Trace) Submit(op *Op) *Work {
+func (t *Recorder) Submit(op *pg.Op) *pg.Work {
 	r := t.relays.Begin(op)
 	work := r.Work()
 	now := time.Since(t.origin)
 	t.mu.Lock()
 	r.State = t.mu.ring.submitted(op, now)
 	t.mu.Unlock()
-	r.Submit(t.backend, *op)
+	r.Submit(t.Unwrap(), *op)
 	return work
 }
 
 // settle records how an op ended.
-func (t *Trace) settle(r *Relay[uint64], err error) error {
+func (t *Recorder) settle(r *pg.Relay[uint64], err error) error {
 	now := time.Since(t.origin)
 	t.mu.Lock()
 	t.mu.ring.ended(r.State, r.Op(), now, err)
@@ -150,21 +156,21 @@ func (t *Trace) settle(r *Relay[uint64], err error) error {
 // breaks tells whether an op that failed with err has broken its group, or
 // found it broken.
 func breaks(err error) bool {
-	own := errors.Is(err, ErrInvalidOp) || errors.Is(err, ErrUnsupported) ||
-		errors.Is(err, ErrUnconfigured) || errors.Is(err, ErrNotParticipating)
-	return (!own || errors.Is(err, ErrAborted)) && !errors.Is(err, ErrClosed)
+	own := errors.Is(err, pg.ErrInvalidOp) || errors.Is(err, pg.ErrUnsupported) ||
+		errors.Is(err, pg.ErrUnconfigured) || errors.Is(err, pg.ErrNotParticipating)
+	return (!own || errors.Is(err, pg.ErrAborted)) && !errors.Is(err, pg.ErrClosed)
 }
 
 // Abort dumps, and aborts the backend.
-func (t *Trace) Abort(e Epoch, cause error) {
-	if t.backend.Err() == nil {
+func (t *Recorder) Abort(e pg.Epoch, cause error) {
+	if t.Unwrap().Err() == nil {
 		t.broke(e, cause)
 	}
-	t.backend.Abort(e, cause)
+	t.Unwrap().Abort(e, cause)
 }
 
 // Close closes the backend, and waits for dumps that are being written.
-func (t *Trace) Close() error {
+func (t *Recorder) Close() error {
 	t.mu.Lock()
 	t.mu.closed = true
 	if t.mu.stop != nil {
@@ -172,13 +178,13 @@ func (t *Trace) Close() error {
 		t.mu.stop = nil
 	}
 	t.mu.Unlock()
-	err := t.backend.Close()
+	err := t.Unwrap().Close()
 	t.wg.Wait()
 	return err
 }
 
 // broke dumps epoch e, once, if it is the current one.
-func (t *Trace) broke(e Epoch, cause error) {
+func (t *Recorder) broke(e pg.Epoch, cause error) {
 	if t.config.Dump == nil {
 		return
 	}
@@ -191,7 +197,7 @@ func (t *Trace) broke(e Epoch, cause error) {
 	t.mu.dumped = true
 	d := t.dumpLocked(config, cause)
 	t.wg.Go(func() {
-		d.Attachments = attachmentsOf(t.backend)
+		d.Attachments = attachmentsOf(t.Unwrap())
 		if err := t.config.Dump(d); err != nil {
 			t.config.Log.Warn().Err(err).Str(keyGroup, d.Group).Msg("trace lost")
 			return
@@ -201,11 +207,11 @@ func (t *Trace) broke(e Epoch, cause error) {
 	t.mu.Unlock()
 }
 
-// Dump is what Trace remembers now.
-func (t *Trace) Dump() TraceDump {
+// Dump is what the Recorder remembers now.
+func (t *Recorder) Dump() Dump {
 	config, _ := t.Config()
-	err := t.backend.Err()
-	attachments := attachmentsOf(t.backend)
+	err := t.Unwrap().Err()
+	attachments := attachmentsOf(t.Unwrap())
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	d := t.dumpLocked(config, err)
@@ -213,14 +219,14 @@ func (t *Trace) Dump() TraceDump {
 	return d
 }
 
-func (t *Trace) dumpLocked(c Config, cause error) TraceDump {
-	d := TraceDump{
-		Version: TraceVersion, Group: pathOf(t.config.Group, c), Backend: t.backend.Name(), At: time.Now().UTC(),
+func (t *Recorder) dumpLocked(c pg.Config, cause error) Dump {
+	d := Dump{
+		Version: Version, Group: c.GroupPath(t.config.Group), Backend: t.Unwrap().Name(), At: time.Now().UTC(),
 		ReplicaIDs: c.ReplicaIDs, Rank: c.Rank, GroupRank: c.GroupRank,
 		Cluster: c.Cluster, QuorumID: c.QuorumID, Round: c.Round,
 	}
 	if cause != nil {
-		d.Cause = boundedTrace(cause.Error())
+		d.Cause = bounded(cause.Error())
 	}
 	d.Forgotten = t.mu.ring.forgotten()
 	d.Entries = t.mu.ring.entries(t.origin)

@@ -1,4 +1,4 @@
-package pg_test
+package debug_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/debug"
 	"github.com/skerry-ft/skerry/pg/pgtest"
 	"github.com/skerry-ft/skerry/tensor"
 )
@@ -19,11 +20,11 @@ func TestCheckConforms(t *testing.T) {
 	if testing.Short() {
 		t.Skip("TestDetailConforms has a Check too")
 	}
-	conform(t, func(b pg.Backend) pg.Backend { return pg.NewCheck(b) })
+	conform(t, func(b pg.Backend) pg.Backend { return debug.NewCheck(b) })
 }
 
 func checked(t *testing.T, n int) *pgtest.World {
-	return decoratedWorld(t, n, func(b pg.Backend) pg.Backend { return pg.NewCheck(b) })
+	return pgtest.MemoryWorld(t, n, func(b pg.Backend) pg.Backend { return debug.NewCheck(b) })
 }
 
 // oddRank is the one that calls something else in disagreements.
@@ -154,9 +155,9 @@ func TestCheckTouchesNothing(t *testing.T) {
 // TestCheckOneSided: a rank without Check is told apart, not misread.
 func TestCheckOneSided(t *testing.T) {
 	n := 0
-	w := decoratedWorld(t, 2, func(b pg.Backend) pg.Backend {
+	w := pgtest.MemoryWorld(t, 2, func(b pg.Backend) pg.Backend {
 		if n++; n == 1 {
-			return pg.NewCheck(b)
+			return debug.NewCheck(b)
 		}
 		return b
 	})

@@ -28,6 +28,7 @@ func (m *Machine) Leave(now time.Time, id ReplicaID, why string) {
 	r.session, r.broken, r.joined, r.left = false, false, false, true
 	r.lost, r.lostAt, r.lostWhy = true, now, said
 	m.flapped(now, r) // one that fails in good order again and again costs the others as much
+	// §3, Q7: its own word is enough. The others need no second witness, and no grace period.
 	if r.member {
 		m.memberLost(now, r, said)
 	}
@@ -60,6 +61,8 @@ func (m *Machine) Drain(now time.Time, id ReplicaID, reason string) error {
 	r.draining = true
 	m.event(EventDraining, id, reason)
 	m.notify(Notice{Kind: NoticeDrain, To: []ReplicaID{id}, Reason: reason})
+	// §5: a member goes with the next quorum, which is asked for now. Another one is let into
+	// none: its join would wait for ever.
 	if r.member {
 		m.change = "drain of " + string(id)
 	} else {
@@ -123,6 +126,7 @@ func (m *Machine) evict(now time.Time, r *replica, reason string) {
 	if err := m.ledger.ApplyEvict(r.id); err != nil {
 		panic(fmt.Sprintf("quorum: evict %q: %v", r.id, err)) // its id was checked when it came
 	}
+	// Of one that was lost before the others were told then.
 	known := r.lost
 	r.evicted = true
 	r.lost, r.lostAt, r.lostWhy = true, now, "evicted: "+reason
@@ -143,6 +147,7 @@ func (m *Machine) evict(now time.Time, r *replica, reason string) {
 // first (§4.4: a member that is not told does not ask, and the others would wait for it);
 // once per quorum, and again after an ask was withdrawn.
 func (m *Machine) announceChange(now time.Time) {
+	// Where the quorum has fallen all its members join anyhow.
 	if m.client != KindSkerry || m.last == nil || m.fallen {
 		return
 	}

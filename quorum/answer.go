@@ -41,6 +41,7 @@ type gathering struct {
 
 // takePart takes one member's part of an answer.
 func (m *Machine) takePart(now time.Time, r *replica, l *LastAnswer) {
+	// None speaks for another: a part puts its name into the list.
 	if l.Part.Self.ReplicaID != r.id {
 		return
 	}

@@ -69,11 +69,14 @@ func JudgeBallots(own int, ballots []*Ballot) Verdict {
 	at := common(me, ballots)
 	for rank, b := range ballots {
 		switch {
+		// §2.2: one of another round belongs to another answer, in which others may take part
+		// and the divisor be another.
 		case !b.meets(me):
 			v.Missing = append(v.Missing, rank)
 			continue
 		case !b.ok():
 			v.NotOK = append(v.NotOK, rank)
+		// C1: a step upon two states would be one position with two states.
 		case !b.healing() && b.Position != at:
 			v.NotOK, apart = append(v.NotOK, rank), true
 		default:
@@ -113,12 +116,17 @@ func common(me *Ballot, ballots []*Ballot) Position {
 // no commit. Missing ballots are never a no, for their senders may have seen all (C5).
 func judge(me *Ballot, v Verdict, differ, states bool) (Vote, string) {
 	switch {
+	// §2.7: all ballots came, and all members name the same replicas. A commit needs all
+	// ballots, so whoever might have committed saw the same two digests.
 	case len(v.Differ) > 0:
 		return VoteNo, fmt.Sprintf("states differ at ranks %v", v.Differ)
+	// §2.7: none is named, for others may have seen other ballots.
 	case states:
 		return VoteNo, fmt.Sprintf("states differ, no ballot from ranks %v", v.Missing)
+	// §2: without the promise of each member there was no commit, and will be none.
 	case len(v.NotOK) > 0:
 		return VoteNo, fmt.Sprintf("not ok at ranks %v", v.NotOK)
+	// C1: what was reduced differs, so would the states after the step.
 	case differ && len(v.Odd) > 0:
 		return VoteNo, fmt.Sprintf("digests differ at ranks %v", v.Odd)
 	case differ:
@@ -126,6 +134,8 @@ func judge(me *Ballot, v Verdict, differ, states bool) (Vote, string) {
 	case me.Unhealed:
 		// §5: behind, not refused: the others may commit, and this one wants other donors.
 		return VoteBehind, "not healed"
+	// §2.4, C5: whose ballot is missing here may have seen all of them, and have committed.
+	// Only the settlement can tell.
 	case len(v.Missing) > 0:
 		return VotePrepared, fmt.Sprintf("no ballot from ranks %v", v.Missing)
 	}

@@ -90,6 +90,7 @@ func validateBytes(what, s string, limit int) error {
 }
 
 func validateMember(m Member) error {
+	// §5: its ranks are at several. Any one of them would make it a donor, and a holder (Q10).
 	if m.Torn && m.Position != (Position{}) {
 		return invalidf("position = %v of a torn replica, want none", m.Position)
 	}
@@ -162,10 +163,13 @@ func validateLast(l *LastAnswer) error {
 		if err := validateMember(m); err != nil {
 			return err
 		}
+		// A rank is an index, and lists are compared one by one (Q2): in another order it would
+		// be another quorum.
 		if i > 0 && l.Members[i-1].ReplicaID >= m.ReplicaID {
 			return invalidf("last answer's members are not sorted by replica id at %d", i)
 		}
 	}
+	// §5: no lighthouse forms one, for nobody in it could give the others a state.
 	if len(l.Members) > 0 && !anyWhole(l.Members) {
 		return invalidf("last answer: all its %d members are torn", len(l.Members))
 	}
@@ -194,6 +198,8 @@ func validateAccusation(a Accusation) error {
 	if a.Kind > AccusedDiffers {
 		return invalidf("accusation kind = %d, want at most %d", a.Kind, AccusedDiffers)
 	}
+	// §6a: that a heal failed, or that its state differs, only the replica itself can say; that
+	// its link broke, only another.
 	if (a.By == a.Against) != a.Kind.ofItself() {
 		return invalidf("%q accuses %q of kind %d, want of itself kinds %d and %d alone",
 			a.By, a.Against, a.Kind, AccusedUnhealed, AccusedDiffers)
@@ -221,6 +227,7 @@ func validateJoin(j Join) error {
 	if err := validateMember(j.Member); err != nil {
 		return err
 	}
+	// §1: torchft's clients join every step; ours by a fall or an ask.
 	switch {
 	case j.Client == KindTorchft && j.Kind == JoinStep:
 	case j.Client == KindSkerry && (j.Kind == JoinFall || j.Kind == JoinAsk):

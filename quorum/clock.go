@@ -137,14 +137,18 @@ func (m *Machine) Doubt(now time.Time, late time.Duration) {
 	if late <= 0 {
 		return
 	}
+	// Hellos may lie in the socket: the quiet before a first quorum has not passed.
 	m.opened = earlier(now, m.opened.Add(late))
+	// So may the parts of a quorum that is being restored (§4.3).
 	if m.gather != nil {
 		g := m.gather
 		g.since, g.newest = earlier(now, g.since.Add(late)), earlier(now, g.newest.Add(late))
 	}
+	// And joins: the window of a quorum that fell stays open for as long.
 	if m.fallen {
 		m.fallenAt = earlier(now, m.fallenAt.Add(late))
 	}
+	// And asks, for which the members were to be told again.
 	if !m.wanted.again.IsZero() {
 		m.wanted.again = m.wanted.again.Add(late)
 	}
@@ -161,12 +165,14 @@ func (m *Machine) Doubt(now time.Time, late time.Duration) {
 func (r *replica) doubt(now time.Time, late time.Duration) {
 	r.seen = earlier(now, r.seen.Add(late))
 	r.progressAt = earlier(now, r.progressAt.Add(late))
+	// L3: since when it has waited is counted against those for whom it waits.
 	if !r.waitsAt.IsZero() {
 		r.waitsAt = earlier(now, r.waitsAt.Add(late))
 	}
 	if r.suspect {
 		r.since = earlier(now, r.since.Add(late))
 	}
+	// The grace that its peers' progress gave it: their beats were not heard either.
 	if !r.extended.IsZero() {
 		r.extended = earlier(now, r.extended.Add(late))
 	}

@@ -31,13 +31,16 @@ func (c Config) Validate() error {
 		fmt.Sprintf("1 to %d", MaxMembers))
 	check(c.MaxReplicas >= 0 && c.MaxReplicas <= MaxMembers, "MaxReplicas", c.MaxReplicas,
 		fmt.Sprintf("0 to %d", MaxMembers))
+	// Otherwise no quorum could be formed (Q3).
 	check(c.MaxReplicas == 0 || c.MaxReplicas >= c.MinReplicas, "MaxReplicas", c.MaxReplicas,
 		fmt.Sprintf("0 or at least MinReplicas (%d)", c.MinReplicas))
 	check(c.JoinTimeout >= 0, "JoinTimeout", c.JoinTimeout, "at least 0")
 	check(c.HeartbeatTimeout > 0, "HeartbeatTimeout", c.HeartbeatTimeout, "more than 0")
+	// Above that a silent replica would be lost before its peers were asked (§6).
 	check(c.SuspectAfter > 0 && c.SuspectAfter <= c.HeartbeatTimeout, "SuspectAfter", c.SuspectAfter,
 		fmt.Sprintf("more than 0, at most HeartbeatTimeout (%v)", c.HeartbeatTimeout))
 	check(c.Grace > 0, "Grace", c.Grace, "more than 0")
+	// Below that a replica that is merely silent would be stuck before it is lost.
 	check(c.StuckAfter == 0 || c.StuckAfter >= c.HeartbeatTimeout, "StuckAfter", c.StuckAfter,
 		fmt.Sprintf("0 or at least HeartbeatTimeout (%v)", c.HeartbeatTimeout))
 	check(!c.EvictStuck || c.StuckAfter > 0, "EvictStuck", c.EvictStuck, "false when StuckAfter is 0")

@@ -10,6 +10,8 @@ import (
 func (m *Machine) build(kind windowKind, why Reason, chosen []*replica, s settling) Decision {
 	q := Quorum{Cluster: m.ledger.Cluster, Job: m.ledger.Job}
 	d := Decision{Ready: true, Reason: why, settled: s.list, notes: s.notes, change: m.change}
+	// C6: who obeys it reads it here. One that drains, and is in no list, learns by nothing
+	// else what became of its step (Claim.SettleOutside).
 	q.Settlement = s.headline
 	for _, r := range chosen {
 		// §4.6: heals and participants go by positions after settlement, or a member that
@@ -27,6 +29,8 @@ func (m *Machine) build(kind windowKind, why Reason, chosen []*replica, s settli
 		}
 	}
 	slices.SortFunc(d.Answers, func(a, b Answered) int { return compareReplica(&replica{id: a.ReplicaID}, b.ReplicaID) })
+	// §2.2: whose data count is said here, once. Were each member to find out by itself, two
+	// could divide by different numbers.
 	q.Participants = participants(q.Cluster, q.Members)
 	m.assignID(&q, chosen, &d)
 	m.seat(&q)
@@ -39,6 +43,8 @@ func (m *Machine) build(kind windowKind, why Reason, chosen []*replica, s settli
 		q.Reason = m.formedText(kind, why, &q)
 	}
 	d.Quorum = q
+	// The command names the quorum upon which it was decided: where another leader has written
+	// meanwhile the ledger refuses it (ErrFenced), and nothing was told.
 	d.follows = Formed{FollowsID: m.ledger.Last.ref().id, FollowsRound: m.ledger.Last.ref().round, Client: m.client}
 	d.accusations, d.base, d.fallen, d.joiners = fewOf(m.accused), m.ledger.Last, m.fallen, m.joiners
 	return d
@@ -65,6 +71,8 @@ func (m *Machine) assignID(q *Quorum, chosen []*replica, d *Decision) {
 		q.CreatedMs, q.Reason = m.last.CreatedMs, m.last.Reason
 		return
 	}
+	// §4.3: the id stays, and the groups with it. The round tells frames and ballots of the two
+	// answers apart (§2.2).
 	q.Round++
 	d.Changed = true
 }
@@ -161,11 +169,14 @@ func (m *Machine) Form(now time.Time, d Decision, t Token, createdMs int64) Quor
 		m.last = &q
 		m.change = "" // they asked, and it made no difference
 		m.standAgain(now, d)
+		// Q10: the members have moved on together; the highest position is what none may fall
+		// behind.
 		for _, member := range q.Members {
 			m.notePosition(m.replicas[member.ReplicaID], member.Position)
 		}
 		switch {
 		case !m.wanted.pushed || m.fallen:
+		// C7: its word would else wait for the join timeout.
 		case m.joiners != d.joiners:
 			m.wanted.pushed = false // who joined since was not seen: they are told again at once
 		default:
@@ -251,6 +262,8 @@ func (m *Machine) repeated(d Decision) {
 func (m *Machine) formChanged(now time.Time, d Decision, t Token, createdMs int64) Quorum {
 	f := d.Command(m.ledger.Term, t, createdMs)
 	top := highest(f.Quorum.Cluster, f.Quorum.Members)
+	// §6a: the pause grows with the quorums in a row that committed nothing and had the same
+	// members. A commit ends the row.
 	if m.last != nil && f.Quorum.ID != m.last.ID {
 		switch {
 		case m.committedNothing(&f.Quorum):
@@ -276,6 +289,8 @@ func (m *Machine) formChanged(now time.Time, d Decision, t Token, createdMs int6
 	m.budget.spend(now)
 	q, before := f.Quorum, m.last
 	rebuilt := before.ref().id != q.ID
+	// Q9: a link that held while its quorum stood is good. Kept, it would part its ends at
+	// their next break as if it were the second.
 	if rebuilt {
 		m.forgetLinks(before)
 	}

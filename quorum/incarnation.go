@@ -136,10 +136,14 @@ func (m *Machine) refuseNewcomers(now time.Time, r *replica) {
 	for _, newcomer := range m.otherIncarnations(r.id) {
 		switch {
 		case newcomer.join == nil || newcomer.join.until.IsZero() || !r.older(newcomer):
+		// Their clients are not held, so there is nothing to refuse: until is over with a word
+		// of the older one.
 		case !newcomer.join.held: // torchft's: they are two replicas
 			newcomer.join.until = time.Time{}
 		case r.draining: // it leaves soon: the newcomer waits for that
 			newcomer.join.until = now.Add(SupersedeAfter)
+		// Its name is in use: the process was started by mistake, and is told so, and ends
+		// (ErrNameInUse).
 		default:
 			m.notify(Notice{
 				Kind: NoticeRefused, To: []ReplicaID{newcomer.id}, Number: newcomer.join.Number,

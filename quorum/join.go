@@ -30,6 +30,7 @@ func (m *Machine) Open(now time.Time, h Hello) error {
 	r.session, r.broken, r.left = true, false, false
 	r.answered = 0 // the answer may have been lost with the stream before (§4.7: it is repeated)
 	r.draining = r.draining || slices.Contains(m.ledger.Drained, r.id)
+	// §4.4: the quiet of a first window begins anew.
 	m.opened = now
 	// §6: that its stream could be opened is a sign of its own, of this moment. What peers
 	// said of a link before it is older.
@@ -43,16 +44,20 @@ func (m *Machine) Open(now time.Time, h Hello) error {
 		m.dropJoin(r)
 	}
 	m.alive(now, r)
+	// §4.3: where the ledger was lost the members bring the last quorum back.
 	m.restore(now, h.ReplicaID, h.Last)
 	m.progressed(now, r)
 	m.notePosition(r, h.Position)
 	m.noteRunning(r, h.Last.ref().id)
 	m.event(EventOpened, r.id, "")
+	// They may have been said to a leader that is no more.
 	m.accuseAll(now, r.id, h.Accusations)
 	m.tellFallen(r) // execution 7 of §10: else a quorum out of sight trains on beside the next
+	// §5: it was told while its stream was down, or by another leader.
 	if r.draining {
 		m.notify(Notice{Kind: NoticeDrain, To: []ReplicaID{r.id}, Reason: "told again"})
 	}
+	// §3.2: the others were told, ask, and wait for this one's ask.
 	if m.wanted.pushed && r.member && !m.fallen {
 		m.notify(Notice{
 			Kind: NoticeWanted, To: []ReplicaID{r.id}, QuorumID: m.lastID(), Reason: m.wanted.reason,
@@ -122,6 +127,8 @@ func (m *Machine) Join(now time.Time, j Join) error {
 	if err := validateJoin(j); err != nil {
 		return err
 	}
+	// §4.7: before anything is noted. An id that was believed once has lifted the floor for
+	// good.
 	if err := m.checkIssued(now, "join", j.Last.newestID(), j.Member.Position.QuorumID, j.Fact.QuorumID); err != nil {
 		return err
 	}
@@ -172,6 +179,7 @@ func (m *Machine) Join(now time.Time, j Join) error {
 		m.event(EventJoined, r.id, describeJoin(j))
 	}
 	m.accuseAll(now, r.id, j.Accusations)
+	// §4.1: is the place of its name free? One that is held arrives when it is, see supersede.
 	m.holdNewcomer(now, r)
 	if r.join != nil && !r.join.held && r.join.until.IsZero() || m.client == KindTorchft {
 		m.arrivedAfter(now, r, before)
@@ -205,6 +213,8 @@ func (m *Machine) admitJoin(j Join) error {
 	case slices.Contains(m.ledger.Drained, id) && (r == nil || !r.member):
 		// §5: as a member it joins on, for its fact counts, and it may hold the state alone.
 		return fmt.Errorf("%w: %q", ErrDrained, id)
+	// §8: it was under way beside the goodbye. Taken, it would make a replica that is gone live
+	// again.
 	case r != nil && r.left && j.Client == KindSkerry:
 		return fmt.Errorf("%w: %q said goodbye", ErrNoSession, id)
 	case r != nil && j.Number < r.number:
@@ -214,6 +224,7 @@ func (m *Machine) admitJoin(j Join) error {
 		// A stream loses nothing, so this one came twice: what it says is old, and
 		// its sender runs in the quorum that answered it.
 		return fmt.Errorf("%w: number %d of %q was answered on this stream", ErrStaleJoin, j.Number, id)
+	// A bound like all that peers can make grow.
 	case (r == nil || r.join == nil) && m.pending >= MaxPending:
 		return fmt.Errorf("%w: %d joins wait", ErrFull, m.pending)
 	case j.Client == KindSkerry:
@@ -393,12 +404,15 @@ func (m *Machine) restore(now time.Time, by ReplicaID, l *LastAnswer) {
 	if l == nil || !m.last.ref().less(l.ref()) || len(l.Members) == 0 || len(l.Members) < m.config.MinReplicas {
 		return
 	}
+	// Only a member was told an answer. Another one's word would make a quorum of whomever it
+	// names.
 	if _, found := memberRank(l.Members, by); !found {
 		return
 	}
 	if m.last != nil && l.QuorumID == m.last.ID && !sameMembers(l.Members, m.last.Members) {
 		return // Q2: no lighthouse has told a second list under one id
 	}
+	// The cluster is that of the ledger which gave the id: ids of two ledgers do not compare.
 	cluster := l.Cluster
 	if cluster == "" {
 		cluster = highest("", l.Members).Cluster

@@ -23,6 +23,8 @@ func (m *Machine) judge(now time.Time, r *replica) {
 		}
 		return
 	}
+	// §6: beats travel on the stream. That it broke and that they are missed is one witness,
+	// the lighthouse's own sight; peers are the other.
 	missed := silence >= m.config.SuspectAfter
 	sight := r.broken || missed
 	switch {
@@ -96,6 +98,7 @@ func (m *Machine) deadline(r *replica) time.Time {
 		if !r.suspect {
 			at = earlier(at, r.seen.Add(m.config.SuspectAfter))
 		}
+		// L3: it beats, and may do nothing else.
 		if m.mayBeStuck(r) && !r.stuck {
 			at = earlier(at, m.stuckAt(r))
 		}
@@ -126,10 +129,13 @@ func (m *Machine) lose(now time.Time, r *replica, why string) {
 	}
 	r.lost, r.lostAt, r.lostWhy = true, now, why
 	m.event(EventLost, r.id, why)
+	// L1: was it let in only a moment ago, once more?
 	m.flapped(now, r)
+	// Of an eviction evict has told. torchft's members learn it as they join.
 	if r.member && !r.evicted && m.client != KindTorchft {
 		m.memberLost(now, r, "was lost: "+why)
 	}
+	// §4.1, C7: who waits for this name's place need not wait for a time any more.
 	for _, newcomer := range m.otherIncarnations(r.id) {
 		m.releaseFrom(now, newcomer)
 	}

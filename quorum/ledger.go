@@ -84,7 +84,9 @@ func (l *Ledger) ApplyFormed(f Formed) error {
 	switch {
 	case len(q.Members) == 0:
 		return invalidf("quorum %d has no member", q.ID)
+	// Q1: above all that was ever formed, and above where this ledger began.
 	case q.ID > l.HighestID:
+	// Q2: the id of the last quorum goes to the same members again, or to nobody.
 	case l.Last != nil && q.ID == id && q.Round > round && sameMembers(q.Members, l.Last.Members):
 	default:
 		return invalidf("quorum %d round %d does not rise above %d", q.ID, q.Round, l.HighestID)
@@ -100,11 +102,13 @@ func (l *Ledger) ApplyFormed(f Formed) error {
 	}
 	l.History = appendBounded(l.History, MaxHistory, historyEntry(l.Last, f))
 	l.Term = f.Term
+	// §1: from now on the job is of this kind of client.
 	if l.Client == KindUnset {
 		l.Client = f.Client
 	}
 	l.HighestID = max(l.HighestID, q.ID)
 	l.Last = &q
+	// §4.6: by the same entry as the quorum, see Decision.Command.
 	l.recordSettled(f.Settled)
 	return nil
 }

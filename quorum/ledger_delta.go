@@ -137,6 +137,7 @@ func (f Formed) on(base *Quorum) (Formed, error) {
 		return f, nil
 	case len(f.Quorum.Members) > 0 || len(f.Quorum.Participants) > 0:
 		return f, invalidf("quorum %d has both lists and a delta", f.Quorum.ID)
+	// Of whom it says that they stay none can know here.
 	case base == nil:
 		return f, fmt.Errorf("%w: a delta follows no quorum", ErrFenced)
 	}
@@ -170,6 +171,7 @@ func (d *Delta) members(base []Member) ([]Member, error) {
 	members := make([]Member, 0, d.Size)
 	next := d.Members
 	for rank := range base {
+		// Both lists are sorted: those who came stand before the next of the base.
 		for len(next) > 0 && next[0].ReplicaID <= base[rank].ReplicaID {
 			members, next = append(members, next[0]), next[1:]
 		}
@@ -198,6 +200,7 @@ func (d *Delta) states(base int) ([]int, error) {
 	for i := range d.States {
 		s := &d.States[i]
 		if i == 0 {
+			// It is that of all whom no other state names.
 			if len(s.Ranks) > 0 {
 				return nil, invalidf("delta: the first state names ranks")
 			}

@@ -78,6 +78,7 @@ func New(now time.Time, c Config, l Ledger) *Machine {
 		config: c, ledger: l.Clone(), client: l.Client, now: now, opened: now,
 		replicas: make(map[ReplicaID]*replica),
 	}
+	// §6: their streams broke with the leader before, which is no witness against them.
 	if l.Last != nil {
 		q := *l.Last
 		m.setLast(now, &q)
@@ -93,6 +94,8 @@ func New(now time.Time, c Config, l Ledger) *Machine {
 	m.reschedule()
 	for _, id := range l.Drained {
 		if r := m.replicas[id]; r != nil {
+			// §5: a drain outlives the leader that took it. The replica is told again when it
+			// opens its session.
 			r.draining = true
 			m.change = "a drain"
 		}
@@ -136,7 +139,8 @@ func (m *Machine) Configure(now time.Time, c Config) error {
 	m.config = c
 	m.judgeAll(now)
 	m.event(EventConfigured, "", "")
-	// §3.2: other times need no other quorum.
+	// §3.2: other times need no other quorum. Other bounds may let in who was one too many,
+	// or have to leave somebody out.
 	if old.MinReplicas != c.MinReplicas || old.maxReplicas() != c.maxReplicas() {
 		m.change = "new rules"
 	}
@@ -215,6 +219,8 @@ func (m *Machine) forgetLost() {
 // told about it, ends with it.
 func (m *Machine) setLast(now time.Time, q *Quorum) {
 	for _, r := range m.order {
+		// L1: a member that stays keeps the time from which it has been one; by that a short
+		// membership is told (flapped).
 		if !r.member {
 			r.admitted = now
 		}
@@ -248,9 +254,12 @@ func (m *Machine) setLast(now time.Time, q *Quorum) {
 func (m *Machine) notePosition(r *replica, p Position) {
 	r.position = p
 	m.ledger.HighestID = max(m.ledger.HighestID, p.QuorumID)
+	// §6a: it committed there with others, which speaks for it.
 	if m.last != nil && p.QuorumID == m.last.ID {
 		m.noteCommit(r)
 	}
+	// C4: kept beside the replicas, for it is to be said from what the position fell when all
+	// of its holders are gone.
 	if orderPositions(m.ledger.Cluster, p, m.highest) > 0 {
 		m.highest = p
 	}
@@ -288,6 +297,7 @@ func (m *Machine) event(kind EventKind, id ReplicaID, text string) {
 }
 
 func (m *Machine) notify(n Notice) {
+	// torchft's clients have no stream: answers to their joins are all that they are told.
 	if len(n.To) == 0 || m.client == KindTorchft {
 		return
 	}

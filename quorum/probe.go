@@ -21,6 +21,7 @@ func (m *Machine) sendProbe(r *replica) {
 	r.probe = m.probes
 	r.watches = nil
 	to := []ReplicaID{r.id}
+	// Peers step with it only in a quorum that stands.
 	if r.member && !m.fallen {
 		for _, peer := range m.watchers(r) {
 			r.watches = append(r.watches, watch{peer: peer})
@@ -38,6 +39,7 @@ func (m *Machine) watchers(r *replica) []ReplicaID {
 	n := len(m.last.Members)
 	for k := 1; k < n && len(out) < probePeers; k++ {
 		peer := m.replicas[m.last.Members[(rank+k)%n].ReplicaID]
+		// One that is a suspect itself may never answer.
 		if peer != nil && peer.session && !peer.suspect {
 			out = append(out, peer.id)
 		}

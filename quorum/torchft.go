@@ -30,6 +30,8 @@ func (m *Machine) turnout() turnout {
 		if r.join != nil {
 			t.total++
 		}
+		// §5: torchft knows no drain: one that drains is as good as gone, and is answered by
+		// build.
 		if !r.alive() {
 			continue
 		}

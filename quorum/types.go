@@ -263,16 +263,38 @@ type Quorum struct {
 	View *View `json:",omitempty"`
 }
 
-// Config is a job's rules. Times are durations of the leader's own clock.
+// Config is a job's rules. Times are durations of the leader's own clock. [DefaultConfig]
+// has the values that suit our own clients; Validate says what may stand beside what.
 type Config struct {
-	MinReplicas      int           // Q3; >= 1
-	MaxReplicas      int           // 0: MaxMembers
-	JoinTimeout      time.Duration // how long an open window waits for stragglers; 10 s
-	HeartbeatTimeout time.Duration // silence after which a replica is dead; 1 s, 5 s for torchft's clients
-	SuspectAfter     time.Duration // silence after which it is suspect; 500 ms
-	Grace            time.Duration // suspicion by one witness becomes lost after this; 1 s
-	StuckAfter       time.Duration // no progress for this long is stuck; 60 s; 0: never
-	EvictStuck       bool
+	// MinReplicas is how many members a quorum has at least (Q3), 1 or more. Too high: the
+	// job stops with the first deaths. Too low: it goes on with fewer than can train well.
+	MinReplicas int
+	// MaxReplicas is how many it has at most, members of the last one first (§4.8); 0:
+	// MaxMembers. Who is one too many waits, and counts for the majority all the same (Q5).
+	MaxReplicas int
+	// JoinTimeout is how long an open window waits for stragglers (§4.4, Q6); 10 s. Too
+	// short: whoever is slow to join is left out, and lets itself in by one more quorum. Too
+	// long: a replica that lives and does not join holds up all others for as long.
+	JoinTimeout time.Duration
+	// HeartbeatTimeout is the silence after which a replica is lost (§6), and how long a new
+	// leader presumes the members alive; 1 s, 5 s for torchft's clients. Too short: a
+	// replica on a busy host costs a step and a quorum. Too long: all wait for the dead, where
+	// no peer and no broken stream says so before.
+	HeartbeatTimeout time.Duration
+	// SuspectAfter is the silence after which the lighthouse's own sight is a witness (§6), at
+	// most HeartbeatTimeout; 500 ms. With a peer's word it makes lost at once.
+	SuspectAfter time.Duration
+	// Grace is how long a suspicion by one witness lasts before it becomes lost (§6); 1 s. In
+	// that time the suspect can speak, and its peers step with it. Too short: a member that
+	// only the lighthouse cannot see is lost while a step takes longer.
+	Grace time.Duration
+	// StuckAfter is how long a replica for which others wait may make no progress (L3); 60 s,
+	// ten steps if these take longer; 0: for ever. Too short: a trainer that loads its data
+	// or evaluates is put out. Too long: one that hangs stops the job for as long.
+	StuckAfter time.Duration
+	// EvictStuck evicts the stuck, but none that waits. Otherwise one that moves again comes
+	// back as a joiner.
+	EvictStuck bool
 
 	// ProbationAfter is how many short memberships in a row, each ended by a
 	// loss, bring a replica on probation: its next joins wait, twice as long each

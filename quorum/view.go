@@ -66,6 +66,7 @@ type viewIndex struct{ participant, upToDate, donor, heals int }
 func NewViewer(q *Quorum) *Viewer {
 	v := &Viewer{q: q, plan: planHeals(q), index: make([]viewIndex, len(q.Members))}
 	next := 0
+	// Members and participants are both sorted by id: one pass finds the participants' ranks.
 	for rank, m := range q.Members {
 		v.fails = max(v.fails, m.CommitFailures)
 		v.seats = appendSeat(v.seats, q.seatOf(rank))
@@ -142,6 +143,7 @@ func (v *Viewer) For(id ReplicaID) Quorum {
 // assign is Assign for a quorum that carries a view. Members are named by their
 // seats, each itself too.
 func (w *View) assign(q *Quorum, id ReplicaID, groupRank int) (Assignment, error) {
+	// A view is one member's. By that of another this one would give, or heal, in its place.
 	if w.Self.ReplicaID != id {
 		return Assignment{}, fmt.Errorf("%w: %q in quorum %d", ErrNotMember, id, q.ID)
 	}

@@ -73,6 +73,7 @@ func (m *Machine) survey() *survey {
 		if live && r.member {
 			v.liveMembers++
 		}
+		// It is here, and can be told: no window waits for it.
 		if joined && r.session {
 			continue
 		}
@@ -82,12 +83,18 @@ func (m *Machine) survey() *survey {
 			// back, or lost.
 			v.untold.add(r.id)
 		}
+		// §4.4: one that is refused and has not joined would not be let in. (Five members waited
+		// for one whose heal had failed again, which came back to be told that it is refused.)
 		if live && (joined || !m.refused(m.now, r)) {
 			v.missing.add(r.id)
 		}
+		// §3.2: a member that has not asked, refused or not, trains on in the group that the
+		// others would leave by an answer.
 		if live && r.member {
 			v.notAsked.add(r.id)
 		}
+		// §4.4: before a first quorum an open session is all that says of a process that it
+		// means to join.
 		if live || r.session && r.alive() {
 			v.absent.add(r.id)
 		}
@@ -120,6 +127,8 @@ const (
 func (m *Machine) window(v *survey) windowKind {
 	switch {
 	case m.last == nil || v.serving == 0:
+		// §4.4: with all members gone none can ask, or fall, any more: joiners would wait for
+		// ever.
 		return windowFirst // no member is left to wait for
 	case m.fallen:
 		return windowFall // a member's fall join, or its loss; what it asks for comes second
@@ -165,6 +174,8 @@ func (m *Machine) firstWindowEnds(now time.Time, v *survey) (Reason, bool) {
 	if v.absent.n > 0 {
 		return waitingFor(v, &v.absent), false
 	}
+	// Processes that are started together open their sessions one after the other: behind one
+	// that has just come there may be more.
 	if now.Before(m.opened.Add(m.config.HeartbeatTimeout)) {
 		return Reason{ReasonQuiet, "a session opened less than a heartbeat timeout ago"}, false
 	}
@@ -193,18 +204,23 @@ func (m *Machine) Wake(now time.Time) time.Time {
 			wake = t
 		}
 	}
+	// Silence, grace, a retry, and whatever else time alone brings about: see Advance.
 	if len(m.order) > 0 {
 		soonest(m.due)
 	}
 	if m.pending == 0 {
 		return wake // without a join no window closes, whatever the time
 	}
+	// Q6: the window closes without those who do not come. §6a: the pause is over.
 	if m.fallen {
 		soonest(m.fallenAt.Add(m.config.JoinTimeout))
 		soonest(m.pausedUntil())
 	}
+	// §6a: the job's budget has room for another quorum.
 	soonest(m.budget.at)
+	// §4.4: the quiet before a first quorum, which each new session begins anew.
 	soonest(m.opened.Add(m.config.HeartbeatTimeout))
+	// §4.4: the time of a first window counts from the first of the joins that wait.
 	for _, r := range m.order {
 		if r.join != nil {
 			soonest(r.join.at.Add(m.config.JoinTimeout))

@@ -58,6 +58,7 @@ func (m *Machine) Beat(now time.Time, id ReplicaID, b Beat) error {
 		return fmt.Errorf("%w: %q", ErrNoSession, id)
 	case r.evicted:
 		return fmt.Errorf("%w: %q", ErrEvicted, id)
+	// §4.1: its beats would bring back a process whose place another one has taken.
 	case r.replaced != "":
 		return fmt.Errorf("%w: %q took the place of %q", ErrNameInUse, r.replaced, id)
 	}
@@ -66,6 +67,7 @@ func (m *Machine) Beat(now time.Time, id ReplicaID, b Beat) error {
 	back := r.lost
 	m.alive(now, r)
 	m.noteBeat(now, r, b)
+	// L3: how long a step takes says how long one that does not move is not stuck.
 	m.pace.step(now, b.Position.Step)
 	m.notePosition(r, b.Position)
 	// A member that runs in an older quorum has its answer on the way.
@@ -108,6 +110,7 @@ func (m *Machine) Broken(now time.Time, id ReplicaID, why string, withServer boo
 		r.joined = false
 	}
 	m.judge(now, r)
+	// §4.1: it can speak no more, so a newcomer of its name takes its place at once (C7).
 	for _, newcomer := range m.otherIncarnations(id) {
 		m.release(now, newcomer)
 	}
@@ -150,6 +153,7 @@ func (m *Machine) Accuse(now time.Time, a Accusation) error {
 	against.accusers = insertID(against.accusers, a.By)
 	before := against.suspect
 	m.judge(now, against)
+	// §6: progress must be later than the suspicion, and so than its newest reason.
 	if before && against.suspect {
 		m.sendProbe(against) // the former probe may have been answered before this
 	}
@@ -175,6 +179,7 @@ func (m *Machine) Reply(now time.Time, id ReplicaID, probe uint64) {
 	if r.suspect && r.probe == probe {
 		m.clear(r, "answered a probe")
 	}
+	// From a peer: what it ballots from now on was begun after the suspicion, see witness.
 	for _, s := range m.suspects {
 		for i := range s.watches {
 			if w := &s.watches[i]; s.probe == probe && w.peer == id {
@@ -224,6 +229,8 @@ func (m *Machine) noteRunning(r *replica, id int64) bool {
 // it ran in is no more (§3.1; C7): no member may be left that breaks their links. It went
 // on alone, or waits in an op until its deadline.
 func (m *Machine) tellFallen(r *replica) {
+	// One whose join waits gets an answer, which says more. One that names a later quorum than
+	// this machine knows of has not fallen behind.
 	if m.client != KindSkerry || m.last == nil || r.join != nil || r.ran > m.last.ID {
 		return
 	}

@@ -64,6 +64,7 @@ func Assign(q *Quorum, id ReplicaID, groupRank int) (Assignment, error) {
 		return Assignment{}, fmt.Errorf("%w: %q in quorum %d", ErrNotMember, id, q.ID)
 	}
 	me := q.Members[rank]
+	// Of a member that does not tell how many ranks it has, any may ask.
 	if limit := max(me.GroupWorldSize, 1); groupRank < 0 || groupRank >= limit && me.GroupWorldSize > 0 {
 		return Assignment{}, invalidf("group rank = %d, want 0 to %d", groupRank, limit-1)
 	}

@@ -55,6 +55,8 @@ func (s beatScale) fitting(sessions int, interval time.Duration) int {
 // stretch returns c with every timeout that waits for beats multiplied.
 func (s beatScale) stretch(c Config) Config {
 	k := time.Duration(s.times())
+	// Each waits for beats: where these come more rarely, a silence must be longer to say
+	// something.
 	c.HeartbeatTimeout *= k
 	c.SuspectAfter *= k
 	c.Grace *= k

@@ -40,6 +40,7 @@ func (m *Machine) unheard(now time.Time, r *replica) bool {
 func (m *Machine) silence(now time.Time) silence {
 	var s silence
 	for _, r := range m.order {
+		// The dead are known: they do not make most of the others silent.
 		if !r.lost && m.witnessed(r) {
 			s.known++
 		}
@@ -64,9 +65,11 @@ func (s silence) until(c Config) time.Time {
 	switch {
 	case s.together < 2 || 2*s.together <= s.known:
 		return time.Time{} // few enough that they may be dead
+	// None is heard: a lighthouse that is cut off forms nothing, and holds no job up.
 	case s.silent == s.known:
 		return s.heard.Add(blindMost)
 	}
+	// Some are heard, and may wait for the dead: it cannot doubt for long.
 	return s.heard.Add(blindPart * c.HeartbeatTimeout)
 }
 
@@ -109,6 +112,7 @@ func (m *Machine) unseen(now time.Time) roll {
 		return out
 	}
 	for _, r := range m.order {
+		// §6: one that a peer accuses is judged as always, and lost at once.
 		if r.live() && m.unheard(now, r) && len(r.accusers) == 0 {
 			out.add(r.id)
 		}

@@ -217,6 +217,7 @@ func (m *Machine) reachable(now time.Time, kind windowKind, v *survey, keep *rep
 		return nil, all, d, false
 	}
 	chosen = all
+	// Q10 before Q9: without the holder none goes on, so those go from whom it is parted.
 	if keep != nil {
 		chosen = slices.DeleteFunc(slices.Clone(all), func(r *replica) bool { return m.apart(now, keep.id, r.id) })
 	}

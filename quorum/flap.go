@@ -63,6 +63,7 @@ func (m *Machine) flapOf(id ReplicaID) *flap {
 
 // flapped notes that a replica was lost or left, if it was a member.
 func (m *Machine) flapped(now time.Time, r *replica) {
+	// A drain is the way to leave; an eviction is an operator's word, and no loss.
 	if m.config.ProbationAfter == 0 || !r.member || r.evicted || r.draining {
 		return
 	}
@@ -82,6 +83,7 @@ func (m *Machine) flapped(now time.Time, r *replica) {
 	}
 	f := &m.flaps[at]
 	f.short, f.at = f.short+1, now
+	// L1: a few deaths in a row are bad luck, and a restart must not wait for them.
 	if f.short < m.config.ProbationAfter {
 		return
 	}

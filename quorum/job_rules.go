@@ -73,6 +73,7 @@ func (r *JobRules) JoinedAs(kind ClientKind) (fixed, changed bool) {
 		return false, false
 	}
 	r.kind = kind
+	// An operator's rules are for the job, of whichever kind its clients are.
 	if !r.own {
 		r.config = r.server.of(kind)
 	}
@@ -94,6 +95,7 @@ func (r JobRules) Set(c Config, suspectNamed, stuckNamed bool) (JobRules, error)
 	if err := c.Validate(); err != nil {
 		return r, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
+	// The beat interval follows from it (interval), and is a millisecond at least.
 	if least := missedBeats * time.Millisecond; c.SuspectAfter < least {
 		return r, invalidf("SuspectAfter = %v, want at least %v: %d beats", c.SuspectAfter, least, missedBeats)
 	}

@@ -49,6 +49,8 @@ func (m *Machine) linkOf(x, y ReplicaID) (l *link, end int) {
 	at, end, found := m.linkAt(x, y)
 	switch {
 	case found:
+	// Full of links that broke lately: one more is not held against its ends. If it is cut,
+	// that costs one more quorum each time they meet.
 	case len(m.links) >= maxLinks:
 		return nil, 0
 	default:
@@ -191,6 +193,7 @@ func (m *Machine) forgetLinks(fell *Quorum) {
 	}
 	m.links = slices.DeleteFunc(m.links, func(l link) bool {
 		a, b := m.replicas[l.a], m.replicas[l.b]
+		// A new incarnation has links of its own, and may be on another host.
 		if a == nil || b == nil || a.lost || b.lost {
 			return true
 		}

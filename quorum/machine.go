@@ -140,7 +140,7 @@ func (m *Machine) Configure(now time.Time, c Config) error {
 	m.judgeAll(now)
 	m.event(EventConfigured, "", "")
 	// §3.2: other times need no other quorum. Other bounds may let in who was one too many,
-	// or have to leave somebody out.
+	// or have to leave a member out.
 	if old.MinReplicas != c.MinReplicas || old.maxReplicas() != c.maxReplicas() {
 		m.change = "new rules"
 	}

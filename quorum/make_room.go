@@ -34,6 +34,7 @@ func MakeRoom(jobs []NamedJob, by Founder, most int) (old string, room bool) {
 	var may []NamedJob
 	of := make(map[string]int) // by host
 	for _, j := range jobs {
+		// Replicas train there; or a stranger would put out one who proved who it is.
 		if j.Formed || j.Founder.Known && !by.Known {
 			continue
 		}
@@ -45,6 +46,8 @@ func MakeRoom(jobs []NamedJob, by Founder, most int) (old string, room bool) {
 	}
 	full := len(jobs) >= most
 	switch {
+	// Strangers' jobs are bounded below the server's, so that there is room for those who prove
+	// who they are.
 	case !full && (by.Known || invented < maxInvented):
 		return "", true
 	case len(may) == 0:

@@ -153,6 +153,7 @@ func (m *Machine) merit(r *replica) int {
 	}
 	top := highest(m.last.Cluster, m.last.Members)
 	rank, _ := memberRank(m.last.Members, r.id)
+	// At step 0 nothing was committed that could speak for a member.
 	if top.Step == 0 || m.last.Members[rank].Position != top {
 		return level
 	}
@@ -202,6 +203,7 @@ func (m *Machine) remember(now time.Time, r *replica) *refusal {
 // refuse keeps a replica out for a while that doubles (L1): what it costs the others falls
 // off, and one that was mended comes back by itself.
 func (m *Machine) refuse(now time.Time, r *replica, f *refusal, a Accusation) {
+	// It is refused already: others say it of the same quorum, or it was let in all the same.
 	if now.Before(f.until) {
 		return
 	}
@@ -250,6 +252,7 @@ func (m *Machine) noteCommit(r *replica) {
 	if r.odd.broken != m.last.ID { // it called what the others of this quorum called
 		r.odd.differed = nil
 	}
+	// §6a: a commit with others ends the row of quorums that it broke.
 	if f := m.refusalOf(r.id); f != nil && f.broken != m.last.ID {
 		f.broke = 0
 		if !f.differs && len(m.last.Members) > 1 && m.now.Before(f.until) {

@@ -42,6 +42,7 @@ func (t *trial) tells(name string) bool {
 // another one tells nothing new. (Each pair is a judgement: of one odd newcomer among a
 // thousand all say so.)
 func (t *trial) adds(a Accusation) bool {
+	// What was said of an earlier quorum was judged there.
 	if t.quorumID != a.QuorumID {
 		*t = trial{quorumID: a.QuorumID}
 	}
@@ -125,6 +126,7 @@ func (m *Machine) findings() (odd []finding) {
 		if x == nil || y == nil {
 			continue
 		}
+		// Which of the two said so does not count: each end of a difference sees it.
 		if m.oddOne(x, y) == y {
 			x, y = y, x
 		}
@@ -184,6 +186,8 @@ func (m *Machine) recordOdd(now time.Time, r *replica, a Accusation) {
 	if f.broken != a.QuorumID {
 		f.broke, f.broken = f.broke+1, a.QuorumID
 	}
+	// L1: the first time may be an accident of a start; after a hold-off one quorum tells
+	// whether it is still so.
 	if f.times > 0 || f.broke >= 2 {
 		m.refuse(now, r, f, a)
 	}

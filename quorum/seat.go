@@ -69,6 +69,8 @@ func (m *Machine) seat(q *Quorum) {
 	}
 	for rank := range q.Members {
 		s := m.replicas[q.Members[rank].ReplicaID].seat
+		// Q2: of one quorum no two members have the same rank, and a quorum's id is used once:
+		// so no two seats are alike.
 		if s == (Seat{}) {
 			s = Seat{q.ID, rank}
 		}

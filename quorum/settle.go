@@ -44,6 +44,7 @@ func (m *Machine) settle() settling {
 		if id != m.last.ID { // only those who were in it know its list
 			members = m.listOf(r.join.Last)
 		}
+		// No list of it is known here, so none can say whose ballots its step took.
 		if len(members) == 0 {
 			continue
 		}
@@ -243,6 +244,7 @@ func weigh(claims []memberClaim, step, id int64) weight {
 		kind, digests := s.fact(step, id)
 		switch kind {
 		case Committed:
+			// C5: what was committed is so, whatever prepared members reduced.
 			if w.committed == 0 {
 				w.digests, w.differ = digests, false
 			}
@@ -253,6 +255,7 @@ func weigh(claims []memberClaim, step, id int64) weight {
 			if w.committed > 0 {
 				continue
 			}
+			// C1: prepared members settle only by one and the same digest.
 			if w.prepared == 1 {
 				w.digests = digests
 			}

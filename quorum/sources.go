@@ -39,6 +39,7 @@ func (m *Machine) Sources(now time.Time, id ReplicaID, own Position) Sources {
 	var all []Peer
 	for rank, member := range m.last.Members {
 		o := m.replicas[member.ReplicaID]
+		// One that drains is about to go, one that is stuck or away may never answer.
 		if o == nil || !o.alive() {
 			continue
 		}
@@ -55,6 +56,7 @@ func (m *Machine) Sources(now time.Time, id ReplicaID, own Position) Sources {
 	if s.Max.Step == 0 || orderPositions(cluster, own, s.Max) >= 0 {
 		return Sources{}
 	}
+	// Newcomers that come together do not all read from one member.
 	first := turnOf(id, len(all))
 	for i := range min(len(all), MaxSources) {
 		s.Peers = append(s.Peers, all[(first+i)%len(all)])
@@ -73,6 +75,7 @@ func (m *Machine) Sources(now time.Time, id ReplicaID, own Position) Sources {
 // ledger of an older disk had sent to a member of long ago.)
 func (m *Machine) callOrphans() {
 	for _, r := range m.order {
+		// Who has joined is answered by a quorum, which names its sources.
 		if r.member || r.joined || !r.session || len(r.donors) == 0 {
 			continue
 		}

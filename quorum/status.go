@@ -127,6 +127,9 @@ func (m *Machine) replicaStatus(now time.Time, r *replica, plan healPlan) Replic
 // state is the gravest thing that is so of a replica.
 func (m *Machine) state(r *replica) ReplicaState {
 	switch {
+	// In this order the first word is the one that says what has to be done: nothing brings an
+	// evicted replica back, a lost one comes back by itself, a stuck one when its trainer
+	// moves.
 	case r.evicted:
 		return StateEvicted
 	case r.lost:
@@ -137,8 +140,11 @@ func (m *Machine) state(r *replica) ReplicaState {
 		return StateAway
 	case r.draining:
 		return StateDraining
+	// §6: one that its peers step with is out of the lighthouse's sight alone.
 	case r.suspect && !r.vouched:
 		return StateSuspect
+	// From here on it has joined, and waits: for its name, for a time, for a link, or for the
+	// others.
 	case r.join != nil && r.join.held:
 		return StateHeld
 	case r.join != nil && m.refused(m.now, r):

@@ -42,11 +42,15 @@ func (m *Machine) waiting() waits {
 	}
 	for _, r := range m.order {
 		switch {
+		// L3: of members it counts who waits, and when any moved: one that moves is what the
+		// others wait for.
 		case r.member && !r.lost && !r.evicted:
 			w.moved = later(w.moved, r.progressAt)
 			w.add(r)
+		// L1: by its wish, not by its join, which it may take back and make anew.
 		case r.candidate():
 			w.outside(r.wants)
+		// It waits only while nothing comes.
 		case r.copies():
 			w.outside(r.progressAt)
 		}
@@ -71,6 +75,7 @@ func (r *replica) copies() bool {
 
 // add takes a member into account if it waits.
 func (w *waits) add(r *replica) {
+	// What one that is not heard said last may be over: it speaks against no other.
 	if r.waitsAt.IsZero() || r.lost || !r.session {
 		return
 	}
@@ -151,8 +156,10 @@ func (m *Machine) stuckAt(r *replica) time.Time {
 	from := r.progressAt
 	switch {
 	case m.last == nil:
+	// Before the fall none waited for its join.
 	case m.fallen:
 		from = later(from, m.fallenAt)
+	// Nor for a member before one of its quorum waited: a long forward pass is no hang.
 	case r.member:
 		from = later(later(from, m.formed), m.waits.since)
 	}

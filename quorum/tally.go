@@ -162,6 +162,8 @@ func (t *Tally) count() {
 		r.Stands = r.Stands && !v.Broken && v.Vote != VotePrepared
 		r.Outcome = worse(r.Outcome, v.Vote)
 	}
+	// §2.5: with a vote missing a commit may still become none, and a quorum that stands may
+	// fall.
 	if t.missing > 0 && (r.Outcome != TallyAbort || r.Stands) {
 		return
 	}

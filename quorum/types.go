@@ -273,8 +273,8 @@ type Config struct {
 	// MaxMembers. Who is one too many waits, and counts for the majority all the same (Q5).
 	MaxReplicas int
 	// JoinTimeout is how long an open window waits for stragglers (§4.4, Q6); 10 s. Too
-	// short: whoever is slow to join is left out, and lets itself in by one more quorum. Too
-	// long: a replica that lives and does not join holds up all others for as long.
+	// short: a replica that is slow to join is left out, and costs one more quorum to be let
+	// in. Too long: one that lives and does not join holds up all others for as long.
 	JoinTimeout time.Duration
 	// HeartbeatTimeout is the silence after which a replica is lost (§6), and how long a new
 	// leader presumes the members alive; 1 s, 5 s for torchft's clients. Too short: a

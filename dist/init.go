@@ -13,6 +13,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/netaddr"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/debug"
+	"github.com/skerry-ft/skerry/pg/netif"
 	"github.com/skerry-ft/skerry/store"
 )
 
@@ -29,7 +30,7 @@ type InitConfig struct {
 	// "cpu:tcp,cuda:nccl". Empty means pg.DefaultBackends.
 	Backend string
 	// Options are for the backend. Interfaces, if empty, come from the
-	// environment; see pg.InterfacesFromEnv.
+	// environment; see netif.FromEnv.
 	Options pg.Options
 
 	// Method is a URL that says where to meet: env://, tcp://host:port (rank
@@ -267,7 +268,7 @@ func (w *World) open(c *InitConfig) error {
 		debugger = debug.New(d)
 	}
 	if len(c.Options.Interfaces) == 0 && c.Options.Listen == "" {
-		c.Options.Interfaces = pg.InterfacesFromEnv()
+		c.Options.Interfaces = netif.FromEnv()
 	}
 	c.Options.Open = c.Options.Open || c.Open
 	backend, err := pg.Open(c.Backend, c.Options)

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/skerry-ft/skerry/internal/netaddr"
-	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/netif"
 )
 
 // openRemedy is what to set for a world that other hosts reach.
@@ -70,9 +70,9 @@ func ownAddress(ctx context.Context, name string) (string, error) {
 	return outwardAddress(ctx), nil
 }
 
-// outwardAddress is HostAddress, unless that is loopback and this host has another.
+// outwardAddress is netif.HostAddress, unless that is loopback and this host has another.
 func outwardAddress(ctx context.Context) string {
-	named := pg.HostAddress(ctx)
+	named := netif.HostAddress(ctx)
 	if !netaddr.Loopback(named) {
 		return named
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/debug"
+	"github.com/skerry-ft/skerry/pg/fault"
 	"github.com/skerry-ft/skerry/pg/pgtest"
 	"github.com/skerry-ft/skerry/pg/trace"
 )
@@ -24,7 +25,7 @@ func closed(c <-chan struct{}) bool {
 // no op too, and for an epoch that is over; the next epoch has its own.
 func TestBroken(t *testing.T) {
 	w := pgtest.MemoryWorld(t, 2, func(b pg.Backend) pg.Backend {
-		return trace.NewRecorder(debug.NewCheck(pg.NewFake(b)), trace.Config{Entries: 4})
+		return trace.NewRecorder(debug.NewCheck(fault.NewInjector(b)), trace.Config{Entries: 4})
 	})
 	g := w.Groups[1]
 	first, epoch := g.Broken(), w.Epoch()

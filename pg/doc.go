@@ -5,7 +5,7 @@
 //
 // A user holds a [Group], which has one method per verb of torch.distributed
 // and is concrete. An implementer provides a [Backend], which has six methods.
-// A decorator ([Swallow], [Managed], [Fake], …) is a Backend around a Backend.
+// A decorator ([Swallow], [Managed], [Timeout], …) is a Backend around a Backend.
 // Because every verb becomes an [Op] (a collective is data) and passes through
 // Backend.Submit, a decorator protects every collective, not only all-reduce.
 //
@@ -70,7 +70,7 @@
 //
 // What a training process holds is
 //
-//	Group ─▶ Managed ─▶ (trace.Recorder, Observe, debug.Check) ─▶ (Fake, Timeout) ─▶ backend
+//	Group ─▶ Managed ─▶ (trace.Recorder, observe.Decorator, debug.Check) ─▶ (fault.Injector, Timeout) ─▶ backend
 //
 // [Managed] maps participants to members and reports errors to its manager,
 // which implements [Participation]; ballots pass it as they are. [Swallow] is
@@ -82,8 +82,8 @@
 // Package [github.com/skerry-ft/skerry/pg/debug] puts decorators on every group of a
 // world that log it and compare what the ranks call, as torch does by
 // TORCH_DISTRIBUTED_DEBUG; package [github.com/skerry-ft/skerry/pg/trace] has the flight
-// recorder. [Observe] tells an [Observer] of every op; package pg/pgmetrics has one for
-// Prometheus.
+// recorder, pg/observe tells an Observer of every op (pg/pgmetrics has one for
+// Prometheus), and pg/fault makes ops fail.
 //
 // # Decorators
 //

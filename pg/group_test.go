@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/fault"
 	"github.com/skerry-ft/skerry/pg/managedtest"
 	"github.com/skerry-ft/skerry/pg/pgtest"
 	"github.com/skerry-ft/skerry/tensor"
@@ -67,7 +68,7 @@ func TestVerbsAllocateNothing(t *testing.T) {
 	groups := map[string]pg.Backend{
 		"plain":   &stub{},
 		"swallow": pg.NewSwallow(&stub{}),
-		"fake":    pg.NewFake(&stub{}),
+		"fake":    fault.NewInjector(&stub{}),
 		"managed": pg.NewManaged(&stub{}, manager),
 	}
 	x := tensor.Of(make([]float32, 10))

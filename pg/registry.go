@@ -10,6 +10,8 @@ import (
 	"sync"
 
 	"github.com/rs/zerolog"
+
+	"github.com/skerry-ft/skerry/pg/netif"
 )
 
 // Options is what every backend can be opened with. Params holds what only one
@@ -19,7 +21,7 @@ type Options struct {
 	Listen string // host:port for the data plane; empty: the backend's default
 	Params map[string]string
 
-	// Interfaces are the network interfaces of the data plane, as InterfaceAddrs
+	// Interfaces are the network interfaces of the data plane, as netif.Addrs
 	// takes them: names or prefixes. A backend with several streams uses them
 	// in turn, any other the first. If Listen is empty, Open sets it to the
 	// address of the first. Empty means the backend's default.
@@ -128,7 +130,7 @@ func openOne(name string, o Options) (Backend, error) {
 		return nil, fmt.Errorf("pg: no backend %q, registered: %s"+registerFirst, name, cmp.Or(strings.Join(known, ", "), "none"))
 	}
 	if o.Listen == "" && len(o.Interfaces) > 0 {
-		ips, err := InterfaceAddrs(o.Interfaces)
+		ips, err := netif.Addrs(o.Interfaces)
 		if err != nil {
 			return nil, fmt.Errorf("open backend %s: %w", d.Name, err)
 		}

@@ -16,22 +16,25 @@ var mayImport = map[string][]string{
 
 	"tensor": {},
 
-	"pg":        {"store", "tensor", "pg/internal/..."},
-	"pg/tcp":    {"pg", "tensor", "store", "internal/burst", "internal/memfd", "internal/shmring", "internal/futex", "internal/step", "internal/perhost", "internal/proof"},
+	"pg":        {"store", "tensor", "pg/netif", "pg/internal/..."},
+	"pg/netif":  {},
+	"pg/tcp":    {"pg", "pg/netif", "tensor", "store", "internal/burst", "internal/memfd", "internal/shmring", "internal/futex", "internal/step", "internal/perhost", "internal/proof"},
 	"pg/baby":   {"pg", "tensor", "store/...", "internal/memfd", "internal/shmring", "internal/futex", "internal/step", "train/spawn"},
 	"pg/pgtest": {"pg", "tensor", "store", "dist", "dist/object"},
 	"nccl":      {"pg", "tensor", "store", "internal/memfd", "internal/proof"},
 
-	"dist":        {"pg", "pg/debug", "tensor", "store"},
+	"dist":        {"pg", "pg/debug", "pg/netif", "tensor", "store"},
 	"dist/object": {"pg", "tensor"},
 
 	"pg/internal/inorder": {},
 
 	"pg/managedtest": {"pg", "pg/pgtest"},
 
-	"pg/pgmetrics": {"pg", "tensor"},
+	"pg/observe":   {"pg", "tensor"},
+	"pg/fault":     {"pg", "pg/internal/...", "tensor"},
+	"pg/pgmetrics": {"pg", "pg/observe", "tensor"},
 	"pg/trace":     {"pg", "tensor", "internal/boundjson", "internal/printable"},
-	"pg/debug":     {"pg", "pg/trace", "pg/internal/...", "tensor"},
+	"pg/debug":     {"pg", "pg/trace", "pg/observe", "pg/internal/...", "tensor"},
 
 	"checkpoint":          {"tensor", "internal/guard", "internal/proof"},
 	"checkpoint/ckpttest": {"checkpoint", "tensor"},
@@ -97,7 +100,7 @@ var mayImport = map[string][]string{
 var testsMayImport = map[string][]string{
 	"store":   {"store/certs", "internal/guard"},
 	"nccl":    {"pg/tcp", "pg/baby", "pg/trace", "store"},
-	"pg":      {"pg/trace", "pg/debug"},
+	"pg":      {"pg/trace", "pg/debug", "pg/fault"},
 	"dist":    {"store/certs", "internal/guard"},
 	"pg/tcp":  {"pg/trace", "pg/debug", "dist", "train/spawn", "internal/guard", "store/certs"},
 	"pg/baby": {"pg/tcp", "store", "train/spawn", "internal/guard"},

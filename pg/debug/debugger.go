@@ -16,6 +16,7 @@ import (
 
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/observe"
 	"github.com/skerry-ft/skerry/pg/trace"
 )
 
@@ -65,9 +66,9 @@ type Config struct {
 	// Trace, if not nil, puts a trace.Recorder on every group, whatever the level.
 	// Its Group is the group's name.
 	Trace *trace.Config
-	// Observer, if not nil, makes a pg.Observer for every group, by its name; it
+	// Observer, if not nil, makes an observe.Observer for every group, by its name; it
 	// may return nil.
-	Observer func(group string) pg.Observer
+	Observer func(group string) observe.Observer
 	// Log gets what a level other than Off has to say. The zero Logger means
 	// JSON lines on standard error, so that the variables of FromEnv work in a
 	// program that gives no logger; zerolog.Nop() means nowhere.
@@ -130,7 +131,7 @@ func (d *Debugger) SetLevelFromEnv() error {
 }
 
 // Wrap puts around b, the backend of the group of that name, what the level and
-// the config say. From inside to outside: Check, pg.Observe, trace.Recorder; so the trace
+// the config say. From inside to outside: Check, observe.Decorator, trace.Recorder; so the trace
 // shows what the user called. With nothing to add it returns b itself. Managed
 // belongs around the result. A nil Debugger adds nothing.
 func (d *Debugger) Wrap(group string, b pg.Backend) pg.Backend {
@@ -143,7 +144,7 @@ func (d *Debugger) Wrap(group string, b pg.Backend) pg.Backend {
 	}
 	if d.config.Observer != nil {
 		if o := d.config.Observer(group); o != nil {
-			b = pg.NewObserve(b, o)
+			b = observe.New(b, o)
 		}
 	}
 	if level >= Info {
@@ -162,7 +163,7 @@ const keyGroup = "group"
 
 // narrator logs the life of a group.
 type narrator struct {
-	*pg.Observe
+	*observe.Decorator
 
 	group string
 	level Level
@@ -172,7 +173,7 @@ type narrator struct {
 
 func newNarrator(group string, level Level, b pg.Backend, log zerolog.Logger) *narrator {
 	stats := &opStats{}
-	return &narrator{Observe: pg.NewObserve(b, stats), group: group, level: level, log: log, stats: stats}
+	return &narrator{Decorator: observe.New(b, stats), group: group, level: level, log: log, stats: stats}
 }
 
 // Redecorate puts around a subgroup's backend a narrator of its own.
@@ -184,7 +185,7 @@ func (n *narrator) Redecorate(inner pg.Backend, _ []int) pg.Backend {
 func (n *narrator) Configure(ctx context.Context, c pg.Config) error {
 	n.tellStats("group reconfigured")
 	began := time.Now()
-	err := n.Observe.Configure(ctx, c)
+	err := n.Decorator.Configure(ctx, c)
 	e := n.log.Info()
 	if err != nil {
 		e = n.log.Warn().Err(err)
@@ -204,7 +205,7 @@ func (n *narrator) Configure(ctx context.Context, c pg.Config) error {
 
 // Close closes the backend and tells what it did.
 func (n *narrator) Close() error {
-	err := n.Observe.Close()
+	err := n.Decorator.Close()
 	n.tellStats("group closed")
 	return err
 }
@@ -234,11 +235,11 @@ type kindStats struct {
 	total, longest                 time.Duration
 }
 
-// Begin implements pg.Observer.
-func (s *opStats) Begin(pg.OpInfo) {}
+// Begin implements observe.Observer.
+func (s *opStats) Begin(observe.Info) {}
 
-// End implements pg.Observer.
-func (s *opStats) End(i pg.OpInfo, took time.Duration, err error) {
+// End implements observe.Observer.
+func (s *opStats) End(i observe.Info, took time.Duration, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k := s.mu.kinds[i.Kind]

@@ -12,6 +12,7 @@ import (
 
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/debug"
+	"github.com/skerry-ft/skerry/pg/observe"
 	"github.com/skerry-ft/skerry/pg/pgtest"
 	"github.com/skerry-ft/skerry/pg/trace"
 	"github.com/skerry-ft/skerry/tensor"
@@ -21,7 +22,7 @@ import (
 func TestDetailConforms(t *testing.T) {
 	d := debug.New(debug.Config{
 		Level: debug.Detail, Trace: &trace.Config{Entries: 32},
-		Observer: func(string) pg.Observer { return deaf{} },
+		Observer: func(string) observe.Observer { return deaf{} },
 	})
 	conform(t, func(b pg.Backend) pg.Backend { return d.Wrap("all", b) })
 }
@@ -29,9 +30,9 @@ func TestDetailConforms(t *testing.T) {
 // deaf is an Observer that takes no notice.
 type deaf struct{}
 
-func (deaf) Begin(pg.OpInfo) {}
+func (deaf) Begin(observe.Info) {}
 
-func (deaf) End(pg.OpInfo, time.Duration, error) {}
+func (deaf) End(observe.Info, time.Duration, error) {}
 
 // conform checks a decorator that is not to be noticed, over backends in memory.
 func conform(t *testing.T, wrap func(pg.Backend) pg.Backend) {
@@ -49,7 +50,7 @@ func layers(b pg.Backend) string {
 			names = append(names, "check")
 		case *trace.Recorder:
 			names = append(names, "trace")
-		case *pg.Observe:
+		case *observe.Decorator:
 			names = append(names, "observe")
 		default:
 			if _, ok := b.(pg.Unwrapper); ok {
@@ -84,7 +85,7 @@ func TestDebuggerWraps(t *testing.T) {
 		t.Errorf("level %v from the environment: %v", d.Level(), err)
 	}
 	all := debug.New(debug.Config{
-		Level: debug.Detail, Trace: &trace.Config{}, Observer: func(string) pg.Observer { return deaf{} },
+		Level: debug.Detail, Trace: &trace.Config{}, Observer: func(string) observe.Observer { return deaf{} },
 	})
 	if got := layers(all.Wrap("x", pg.NewDummy())); got != "trace narrator observe check" {
 		t.Errorf("everything adds %q", got)

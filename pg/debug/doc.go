@@ -8,7 +8,7 @@
 // A [Debugger] puts on every group what the level says: OFF nothing, INFO a log of groups
 // and what they did (to the logger given, or to standard error), DETAIL also [Check], which
 // compares what the ranks call before they run it and names who does not come. Whatever the
-// level, it adds a flight recorder (package pg/trace) and a pg.Observer where its config
+// level, it adds a flight recorder (package pg/trace) and an observe.Observer where its config
 // has them. Subgroups get what their parent has.
 //
 // dist.Init and managers make a Debugger from the environment, see [Config.FromEnv].

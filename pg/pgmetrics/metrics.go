@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/observe"
 )
 
 // Metrics are the metrics of a process. Safe for concurrent use.
@@ -46,7 +47,7 @@ func New(registry prometheus.Registerer) (*Metrics, error) {
 }
 
 // Observer is for one group, whose name is its label.
-func (m *Metrics) Observer(group string) pg.Observer {
+func (m *Metrics) Observer(group string) observe.Observer {
 	o := &observer{errors: m.errors, group: group}
 	for _, kind := range append([]pg.Kind{pg.KindInvalid}, pg.Kinds()...) {
 		o.kinds = append(o.kinds, kindMetrics{
@@ -79,11 +80,11 @@ func (o *observer) of(k pg.Kind) *kindMetrics {
 	return &o.kinds[k]
 }
 
-// Begin implements pg.Observer.
-func (o *observer) Begin(i pg.OpInfo) { o.of(i.Kind).inFlight.Inc() }
+// Begin implements observe.Observer.
+func (o *observer) Begin(i observe.Info) { o.of(i.Kind).inFlight.Inc() }
 
-// End implements pg.Observer.
-func (o *observer) End(i pg.OpInfo, took time.Duration, err error) {
+// End implements observe.Observer.
+func (o *observer) End(i observe.Info, took time.Duration, err error) {
 	k := o.of(i.Kind)
 	k.inFlight.Dec()
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/netif"
 )
 
 // listenAddresses is where to listen: at Options.Listen; on Options.Interfaces,
@@ -18,7 +19,7 @@ func (b *Backend) listenAddresses(cfg *pg.Config, own string) (addresses []strin
 		host, port, err := b.listenAddress(cfg, own)
 		return []string{net.JoinHostPort(host, port)}, nil, err
 	}
-	if sources, err = pg.InterfaceAddrs(b.opt.Interfaces); err != nil {
+	if sources, err = netif.Addrs(b.opt.Interfaces); err != nil {
 		return nil, nil, err
 	}
 	sources = sources[:min(len(sources), MaxStreams)]

@@ -46,7 +46,7 @@ type Options struct {
 	// Interfaces a list with commas. Empty: none.
 	Advertise string
 
-	// Interfaces are the network interfaces to use, as pg.InterfaceAddrs takes
+	// Interfaces are the network interfaces to use, as netif.Addrs takes
 	// them: names or prefixes. There is a listener on each; the sockets of an
 	// edge take our interfaces and the peer's addresses in turn, from a source
 	// address of the interface: the i-th goes from our i-th to the peer's i-th,

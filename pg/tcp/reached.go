@@ -7,6 +7,7 @@ import (
 
 	"github.com/skerry-ft/skerry/internal/netaddr"
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/netif"
 )
 
 // openRemedy is what to set for a group that other hosts reach.
@@ -22,7 +23,7 @@ const openOfAnyWorld = "certificates alone let in any replica's that they admit,
 // if strangers may reach it or cannot take part, else loopback.
 func (b *Backend) ownAddress(ctx context.Context, cfg *pg.Config) string {
 	if b.opt.Open || len(cfg.Token) > 0 {
-		return pg.HostAddress(ctx)
+		return netif.HostAddress(ctx)
 	}
 	return "127.0.0.1"
 }

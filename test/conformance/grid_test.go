@@ -13,6 +13,7 @@ import (
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/baby"
 	"github.com/skerry-ft/skerry/pg/debug"
+	"github.com/skerry-ft/skerry/pg/fault"
 	"github.com/skerry-ft/skerry/pg/pgtest"
 	"github.com/skerry-ft/skerry/pg/tcp"
 	"github.com/skerry-ft/skerry/pg/trace"
@@ -95,7 +96,7 @@ func decorators() map[string]func(pg.Backend) pg.Backend {
 		"swallow": func(b pg.Backend) pg.Backend { return pg.NewSwallow(b) },
 		"managed": func(b pg.Backend) pg.Backend { return pg.NewManaged(b, everybody{b}) },
 		"timeout": func(b pg.Backend) pg.Backend { return pg.NewTimeout(b, 2*pgtest.Bound) },
-		"fake":    func(b pg.Backend) pg.Backend { return pg.NewFake(b) },
+		"fake":    func(b pg.Backend) pg.Backend { return fault.NewInjector(b) },
 		"check":   func(b pg.Backend) pg.Backend { return debug.NewCheck(b) },
 		"trace":   func(b pg.Backend) pg.Backend { return trace.NewRecorder(b, trace.Config{}) },
 	}

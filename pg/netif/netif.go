@@ -1,4 +1,6 @@
-package pg
+// Package netif finds the addresses of this host at which other ranks reach it, by the
+// names of its network interfaces, as GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME give them.
+package netif
 
 import (
 	"context"
@@ -9,26 +11,26 @@ import (
 	"strings"
 )
 
-// The variables that InterfacesFromEnv reads, the first that is set.
+// The variables that FromEnv reads, the first that is set.
 const (
-	EnvInterfaces     = "SKERRY_SOCKET_IFNAME"
-	EnvGlooInterfaces = "GLOO_SOCKET_IFNAME"
-	EnvNCCLInterfaces = "NCCL_SOCKET_IFNAME"
+	Env     = "SKERRY_SOCKET_IFNAME"
+	EnvGloo = "GLOO_SOCKET_IFNAME"
+	EnvNCCL = "NCCL_SOCKET_IFNAME"
 )
 
-// InterfacesFromEnv reads which network interfaces to use: "eth0,eth1".
-func InterfacesFromEnv() []string {
-	for _, name := range []string{EnvInterfaces, EnvGlooInterfaces, EnvNCCLInterfaces} {
+// FromEnv reads which network interfaces to use: "eth0,eth1".
+func FromEnv() []string {
+	for _, name := range []string{Env, EnvGloo, EnvNCCL} {
 		if s := os.Getenv(name); s != "" {
-			return ParseInterfaces(s)
+			return Parse(s)
 		}
 	}
 	return nil
 }
 
-// ParseInterfaces cuts a list of interfaces at its commas. A mark before the
+// Parse cuts a list of interfaces at its commas. A mark before the
 // list holds for all of it, as NCCL has it: "^docker,lo", "=eth0,eth1".
-func ParseInterfaces(s string) []string {
+func Parse(s string) []string {
 	mark := ""
 	if strings.HasPrefix(s, "^") || strings.HasPrefix(s, "=") {
 		mark, s = s[:1], s[1:]
@@ -42,13 +44,13 @@ func ParseInterfaces(s string) []string {
 	return names
 }
 
-// InterfaceAddrs are the addresses of the network interfaces of this host that
+// Addrs are the addresses of the network interfaces of this host that
 // names choose, in the order of names, one for each: the first IPv4 one, else
 // the first IPv6 one that reaches beyond its link. A name is a prefix ("eth"),
 // "=eth0" is exactly that one, and "^docker" excludes what it is a prefix of;
 // with exclusions alone all others are chosen but loopback. A name that matches
 // nothing that is up and has an address is an error that lists what there is.
-func InterfaceAddrs(names []string) ([]net.IP, error) {
+func Addrs(names []string) ([]net.IP, error) {
 	all, err := net.Interfaces()
 	if err != nil {
 		return nil, fmt.Errorf("list network interfaces: %w", err)

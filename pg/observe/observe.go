@@ -1,15 +1,18 @@
-package pg
+// Package observe tells an [Observer] of every op of a group, for metrics and profiles.
+// Package pg/pgmetrics has an Observer for Prometheus.
+package observe
 
 import (
 	"time"
 
+	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/tensor"
 )
 
-// OpInfo is what an Observer learns of an op. It is a value, and refers to no
+// Info is what an Observer learns of an op. It is a value, and refers to no
 // memory of the op's.
-type OpInfo struct {
-	Kind     Kind
+type Info struct {
+	Kind     pg.Kind
 	Reduce   tensor.ReduceOp
 	DType    tensor.DType // of the first tensor
 	Tensors  int          // on the side that has more
@@ -21,9 +24,9 @@ type OpInfo struct {
 }
 
 // infoOf describes op; a batch is the sum of its ops.
-func infoOf(op *Op) OpInfo {
-	info := OpInfo{Kind: op.Kind, Reduce: op.Reduce, Root: op.Root, Peer: op.Peer, Tag: op.Tag}
-	if op.Kind != KindBatch {
+func infoOf(op *pg.Op) Info {
+	info := Info{Kind: op.Kind, Reduce: op.Reduce, Root: op.Root, Peer: op.Peer, Tag: op.Tag}
+	if op.Kind != pg.KindBatch {
 		info.add(op)
 		return info
 	}
@@ -35,7 +38,7 @@ func infoOf(op *Op) OpInfo {
 	return info
 }
 
-func (i *OpInfo) add(op *Op) {
+func (i *Info) add(op *pg.Op) {
 	i.Tensors += max(len(op.In), len(op.Out))
 	for side, tensors := range [2][]tensor.Tensor{op.In, op.Out} {
 		for t := range tensors {
@@ -52,54 +55,53 @@ func (i *OpInfo) add(op *Op) {
 }
 
 // Observer is told of every op of a group, for metrics. Its methods must not
-// block, and are called from any goroutine. Package pg/pgmetrics has one for
-// Prometheus.
+// block, and are called from any goroutine.
 type Observer interface {
 	// Begin is called before an op is submitted.
-	Begin(OpInfo)
+	Begin(Info)
 	// End is called when it is done, so long after Begin.
-	End(i OpInfo, took time.Duration, err error)
+	End(i Info, took time.Duration, err error)
 }
 
-// Observe calls an Observer. A group that has none goes without this decorator,
+// Decorator calls an Observer. A group that has none goes without this decorator,
 // and pays nothing. It allocates nothing.
-type Observe struct {
-	*Layer
+type Decorator struct {
+	*pg.Layer
 
 	observer Observer
-	relays   *Relays[observedOp]
+	relays   *pg.Relays[observedOp]
 }
 
-// observedOp is what Observe notes of an op.
+// observedOp is what a Decorator notes of an op.
 type observedOp struct {
-	info  OpInfo // what Begin was told
+	info  Info // what Begin was told
 	began time.Time
 }
 
-// NewObserve puts Observe around b, which it owns from now on.
-func NewObserve(b Backend, observer Observer) *Observe {
-	o := &Observe{Layer: NewLayer(b), observer: observer}
-	o.relays = NewRelays(o.settle)
+// New puts a Decorator around b, which it owns from now on.
+func New(b pg.Backend, observer Observer) *Decorator {
+	o := &Decorator{Layer: pg.NewLayer(b), observer: observer}
+	o.relays = pg.NewRelays(o.settle)
 	return o
 }
 
-// Redecorate puts around a subgroup's backend an Observe with the same
+// Redecorate puts around a subgroup's backend a Decorator with the same
 // Observer.
-func (o *Observe) Redecorate(inner Backend, _ []int) Backend { return NewObserve(inner, o.observer) }
+func (o *Decorator) Redecorate(inner pg.Backend, _ []int) pg.Backend { return New(inner, o.observer) }
 
 // Submit tells of op and starts it.
-func (o *Observe) Submit(op *Op) *Work {
+func (o *Decorator) Submit(op *pg.Op) *pg.Work {
 	r := o.relays.Begin(op)
 	work := r.Work()
 	r.State.info, r.State.began = infoOf(op), time.Now()
 	o.observer.Begin(r.State.info)
-	r.Submit(o.backend, *op)
+	r.Submit(o.Unwrap(), *op)
 	return work
 }
 
-func (o *Observe) settle(r *Relay[observedOp], err error) error {
+func (o *Decorator) settle(r *pg.Relay[observedOp], err error) error {
 	info := r.State.info
-	if info.Kind == KindRecv {
+	if info.Kind == pg.KindRecv {
 		info.Peer = r.Op().Source
 	}
 	o.observer.End(info, time.Since(r.State.began), err)

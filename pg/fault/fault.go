@@ -1,4 +1,6 @@
-package pg
+// Package fault injects faults into the ops of a group: a decorator that fails, delays or
+// corrupts the n-th op of a kind, for tests of what is built on groups.
+package fault
 
 import (
 	"context"
@@ -6,14 +8,15 @@ import (
 	"sync"
 	"time"
 
+	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/internal/inorder"
 	"github.com/skerry-ft/skerry/tensor"
 )
 
-// Fault is one thing that a Fake does to one op of this rank.
+// Fault is one thing that an Injector does to one op of this rank.
 type Fault struct {
-	// Kind says which ops count; KindInvalid counts all but ballots.
-	Kind Kind
+	// Kind says which ops count; pg.KindInvalid counts all but ballots.
+	Kind pg.Kind
 	// Nth says which of them is hit, from 1, counted since Inject. 0 means 1.
 	Nth int
 
@@ -31,13 +34,13 @@ type Fault struct {
 	seen int
 }
 
-// Fake injects faults into the ops of a backend. Without faults it changes
+// Injector is a decorator that injects faults into the ops of a backend. Without faults it changes
 // nothing. Configure clears the faults that have not hit.
-type Fake struct {
-	*Layer
+type Injector struct {
+	*pg.Layer
 
-	relays *Relays[fakedOp]
-	queue  *inorder.Queue[*fakeRelay, *Work]
+	relays *pg.Relays[injectedOp]
+	queue  *inorder.Queue[*relay, *pg.Work]
 
 	mu struct {
 		sync.Mutex
@@ -48,25 +51,25 @@ type Fake struct {
 	}
 }
 
-// fakedOp is what Fake notes of an op.
-type fakedOp struct {
+// injectedOp is what an Injector notes of an op.
+type injectedOp struct {
 	due   time.Time // not to be submitted earlier
 	fault *Fault    // what to do to the op
 }
 
-type fakeRelay = Relay[fakedOp]
+type relay = pg.Relay[injectedOp]
 
-// NewFake puts a Fake around b, which it owns from now on.
-func NewFake(b Backend) *Fake {
-	f := &Fake{Layer: NewLayer(b)}
-	f.relays = NewRelays(f.settle)
-	f.queue = inorder.New(inorder.Config[*fakeRelay, *Work]{Issue: f.issue, Canceled: f.cancelled, Closed: ErrClosed})
+// NewInjector puts an Injector around b, which it owns from now on.
+func NewInjector(b pg.Backend) *Injector {
+	f := &Injector{Layer: pg.NewLayer(b)}
+	f.relays = pg.NewRelays(f.settle)
+	f.queue = inorder.New(inorder.Config[*relay, *pg.Work]{Issue: f.issue, Canceled: f.cancelled, Closed: pg.ErrClosed})
 	f.mu.hurry = make(chan struct{})
 	return f
 }
 
 // Inject arms faults. Several may hit one op.
-func (f *Fake) Inject(faults ...Fault) {
+func (f *Injector) Inject(faults ...Fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, fault := range faults {
@@ -75,27 +78,27 @@ func (f *Fake) Inject(faults ...Fault) {
 }
 
 // Fired is how many faults have hit so far.
-func (f *Fake) Fired() int {
+func (f *Injector) Fired() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.mu.fired
 }
 
-// Redecorate puts around a subgroup's backend a Fake without faults.
-func (*Fake) Redecorate(inner Backend, _ []int) Backend { return NewFake(inner) }
+// Redecorate puts around a subgroup's backend an Injector without faults.
+func (*Injector) Redecorate(inner pg.Backend, _ []int) pg.Backend { return NewInjector(inner) }
 
 // Configure disarms all faults and configures the backend.
-func (f *Fake) Configure(ctx context.Context, c Config) error {
+func (f *Injector) Configure(ctx context.Context, c pg.Config) error {
 	f.mu.Lock()
 	f.mu.armed = nil
 	f.endDelaysLocked()
 	f.mu.hurry = make(chan struct{})
 	f.mu.Unlock()
-	return f.track.configure(ctx, f.backend, c)
+	return f.Layer.Configure(ctx, c)
 }
 
 // Submit starts op, with the faults that hit it.
-func (f *Fake) Submit(op *Op) *Work {
+func (f *Injector) Submit(op *pg.Op) *pg.Work {
 	r := f.relays.Begin(op)
 	work := r.Work()
 	if hit := f.match(op.Kind); hit != nil {
@@ -109,9 +112,9 @@ func (f *Fake) Submit(op *Op) *Work {
 }
 
 // Abort aborts the backend and ends delays.
-func (f *Fake) Abort(e Epoch, cause error) {
-	f.backend.Abort(e, cause)
-	if current, _ := f.epochs(); e == current {
+func (f *Injector) Abort(e pg.Epoch, cause error) {
+	f.Unwrap().Abort(e, cause)
+	if e == f.epoch() {
 		f.mu.Lock()
 		f.endDelaysLocked()
 		f.mu.Unlock()
@@ -119,12 +122,12 @@ func (f *Fake) Abort(e Epoch, cause error) {
 }
 
 // Close ends delays and closes the backend.
-func (f *Fake) Close() error {
+func (f *Injector) Close() error {
 	f.queue.Close()
-	return f.backend.Close()
+	return f.Unwrap().Close()
 }
 
-func (f *Fake) endDelaysLocked() {
+func (f *Injector) endDelaysLocked() {
 	select {
 	case <-f.mu.hurry:
 	default:
@@ -133,7 +136,7 @@ func (f *Fake) endDelaysLocked() {
 }
 
 // match counts an op of kind k and merges the faults that hit it into one.
-func (f *Fake) match(k Kind) *Fault {
+func (f *Injector) match(k pg.Kind) *Fault {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if len(f.mu.armed) == 0 {
@@ -141,7 +144,7 @@ func (f *Fake) match(k Kind) *Fault {
 	}
 	var hit *Fault
 	f.mu.armed = slices.DeleteFunc(f.mu.armed, func(a *Fault) bool {
-		if a.Kind != k && (a.Kind != KindInvalid || k == KindBallot) {
+		if a.Kind != k && (a.Kind != pg.KindInvalid || k == pg.KindBallot) {
 			return false
 		}
 		if a.seen++; a.seen < max(a.Nth, 1) {
@@ -163,7 +166,7 @@ func (f *Fake) match(k Kind) *Fault {
 }
 
 // issue submits r below once its delay is over.
-func (f *Fake) issue(ctx context.Context, r *fakeRelay, mayWait bool) bool {
+func (f *Injector) issue(ctx context.Context, r *relay, mayWait bool) bool {
 	if wait := time.Until(r.State.due); !r.State.due.IsZero() && wait > 0 {
 		if !mayWait {
 			return false
@@ -186,23 +189,23 @@ func (f *Fake) issue(ctx context.Context, r *fakeRelay, mayWait bool) bool {
 		if fault.Err != nil && !fault.Late {
 			f.abort(fault.Err)
 		}
-		if fault.Corrupt && op.Kind == KindBallot && len(op.Ballot) > 0 {
+		if fault.Corrupt && op.Kind == pg.KindBallot && len(op.Ballot) > 0 {
 			op.Ballot = slices.Clone(op.Ballot)
 			op.Ballot[0] ^= 1
 		}
 	}
-	r.Submit(f.backend, op)
+	r.Submit(f.Unwrap(), op)
 	return true
 }
 
 // settle does to a finished op what its fault says.
-func (f *Fake) settle(r *fakeRelay, err error) error {
+func (f *Injector) settle(r *relay, err error) error {
 	if r.State.fault == nil || err != nil {
 		return err
 	}
 	if r.State.fault.Corrupt {
 		hit := false
-		r.Op().Each(func(sub *Op) { hit = hit || corrupt(sub.Out) })
+		r.Op().Each(func(sub *pg.Op) { hit = hit || corrupt(sub.Out) })
 	}
 	if r.State.fault.Err != nil && r.State.fault.Late {
 		f.abort(r.State.fault.Err)
@@ -213,17 +216,22 @@ func (f *Fake) settle(r *fakeRelay, err error) error {
 
 // cancelled ends a delayed op that its caller gave up: as the peers will wait
 // for it, the group breaks.
-func (f *Fake) cancelled(r *fakeRelay, cause error) {
+func (f *Injector) cancelled(r *relay, cause error) {
 	f.abort(cause)
 	r.Finish(cause)
 }
 
 // CancelQueued ends a queued op for a caller whose ctx ended.
-func (f *Fake) CancelQueued(w *Work, cause error) bool { return f.queue.Cancel(w, cause) }
+func (f *Injector) CancelQueued(w *pg.Work, cause error) bool { return f.queue.Cancel(w, cause) }
 
-func (f *Fake) abort(cause error) {
-	current, _ := f.epochs()
-	f.backend.Abort(current, cause)
+// epoch is the one that the backend is configured for.
+func (f *Injector) epoch() pg.Epoch {
+	c, _ := f.Config()
+	return c.Epoch()
+}
+
+func (f *Injector) abort(cause error) {
+	f.Unwrap().Abort(f.epoch(), cause)
 }
 
 // corrupt flips a bit of the first tensor that has any.

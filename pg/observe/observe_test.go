@@ -1,4 +1,4 @@
-package pg_test
+package observe_test
 
 import (
 	"errors"
@@ -6,9 +6,14 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/observe"
 	"github.com/skerry-ft/skerry/tensor"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // tally counts what an Observer is told.
 type tally struct {
@@ -16,11 +21,11 @@ type tally struct {
 		sync.Mutex
 
 		begun, ended, failed int
-		last                 pg.OpInfo
+		last                 observe.Info
 	}
 }
 
-func (o *tally) Begin(i pg.OpInfo) {
+func (o *tally) Begin(i observe.Info) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.mu.begun++
@@ -34,7 +39,7 @@ func (o *tally) ops() (begun, ended, failed int) {
 	return o.mu.begun, o.mu.ended, o.mu.failed
 }
 
-func (o *tally) End(_ pg.OpInfo, _ time.Duration, err error) {
+func (o *tally) End(_ observe.Info, _ time.Duration, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.mu.ended++
@@ -43,34 +48,11 @@ func (o *tally) End(_ pg.OpInfo, _ time.Duration, err error) {
 	}
 }
 
-func stubConfig1() pg.Config {
-	return pg.Config{StoreAddress: "s/1", ReplicaIDs: []string{"a"}, Cluster: "c", QuorumID: 1}
-}
-
-// TestReportError: Swallow skips what comes after an error that its user found;
-// a group without such a decorator is aborted.
-func TestReportError(t *testing.T) {
-	cause := errors.New("loss is not a number")
-	for name, b := range map[string]pg.Backend{"swallow": pg.NewSwallow(pg.NewDummy()), "plain": pg.NewDummy()} {
-		g := pg.NewGroup(b)
-		if err := g.Configure(t.Context(), stubConfig1()); err != nil {
-			t.Fatal(err)
-		}
-		g.ReportError(cause)
-		if err := g.Err(); !errors.Is(err, cause) {
-			t.Errorf("%s: Err is %v", name, err)
-		}
-		if err := g.Barrier(t.Context()); (err == nil) != (name == "swallow") {
-			t.Errorf("%s: barrier after it: %v", name, err)
-		}
-	}
-}
-
 // TestObserve: every op begins and ends once, in step.
 func TestObserve(t *testing.T) {
 	o := &tally{}
-	g := pg.NewGroup(pg.NewObserve(pg.NewDummy(), o))
-	if err := g.Configure(t.Context(), stubConfig1()); err != nil {
+	g := pg.NewGroup(observe.New(pg.NewDummy(), o))
+	if err := g.Configure(t.Context(), pg.Config{StoreAddress: "s/1", ReplicaIDs: []string{"a"}, Cluster: "c", QuorumID: 1}); err != nil {
 		t.Fatal(err)
 	}
 	_ = g.AllReduce(t.Context(), tensor.New(tensor.Float32, 3), tensor.Max)

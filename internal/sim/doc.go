@@ -13,8 +13,8 @@
 //
 // # Two phases
 //
-// In the first, the faults of the seed's list strike, and checkers outside the
-// code under test (check*.go) watch Q1 to Q5, Q7 to Q10 and C1 to C7. In the second
+// In the first, the faults of the seed's list strike, and package checker, outside
+// the code under test, watches Q1 to Q5, Q7 to Q10 and C1 to C7. In the second
 // all is mended, and a step must be committed in time, and all replicas must
 // train together (Q6).
 //

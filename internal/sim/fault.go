@@ -314,7 +314,7 @@ func (w *world) restore() {
 	s := w.leading()
 	if s != nil && s.leadership != nil {
 		if s.ledger.Config == nil || *s.ledger.Config == want {
-			if s.leadership.book.config == want {
+			if s.leadership.book.Config() == want {
 				return
 			}
 		}

@@ -31,7 +31,7 @@ type gaps struct {
 func (w *world) linkChanged() { w.gaps.rest = max(w.gaps.rest, w.now+int64(linksAtRest)) }
 
 // tried notes that a quorum has both ends of a link that is cut: a retry, which costs
-// what a new cut does. How rarely that may be is Q9's, see book.links.
+// what a new cut does. How rarely that may be is Q9's, see checker.Book.
 func (w *world) tried(q *quorum.Quorum) {
 	for i, a := range q.Members {
 		for _, b := range q.Members[:i] {

@@ -14,7 +14,7 @@ func (r *rank) configure(q *request) {
 	r.group++
 	r.whole, r.ops = false, 0
 	id := r.QuorumID()
-	r.boxes = slices.DeleteFunc(r.boxes, func(b *box) bool { return b.key.q < id })
+	r.boxes = slices.DeleteFunc(r.boxes, func(b *box) bool { return b.key.QuorumID < id })
 	r.peers = r.peers[:0]
 	for _, o := range r.Quorum().Members {
 		if o.ReplicaID != r.m.rid() {
@@ -210,7 +210,7 @@ func (r *rank) load(h *healing) {
 	r.rested.due = false
 	r.Healed(h.at, 0, h.digest)
 	if r.Position().Step > 0 {
-		r.m.w.check.hold(r.m.id, r.g, place(r.Position()), r.bytes)
+		r.m.w.check.Hold(r.m.id, r.g, r.Position(), r.bytes)
 	}
 	r.m.w.note("%s has healed, to %v", r.name, h.at)
 }

@@ -3,6 +3,7 @@ package sim
 import (
 	"time"
 
+	"github.com/skerry-ft/skerry/internal/sim/checker"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
@@ -27,7 +28,7 @@ type leadership struct {
 	turns    quorum.Turns
 	forms    int // in this turn
 	timer    int // only the newest wake-up counts
-	book     *book
+	book     *checker.Book
 }
 
 func (s *server) clock() time.Time { return epochStart.Add(time.Duration(s.w.now) + s.skew) }
@@ -61,7 +62,7 @@ func (r *leadership) restart() {
 	if l.Config != nil {
 		rules = *l.Config
 	}
-	r.book = r.w.check.newBook(now.Sub(epochStart), rules, r.w.viewOf(l))
+	r.book = r.w.check.NewBook(now.Sub(epochStart), rules, l)
 }
 
 // end dismisses everybody; they come again, here or elsewhere.
@@ -115,7 +116,7 @@ func (r *leadership) now() time.Time {
 	now := r.s.clock()
 	if deaf := r.turns.Begin(now); deaf > 0 {
 		r.m.Doubt(now, deaf)
-		r.book.doubt(now.Sub(epochStart), deaf)
+		r.book.Doubt(now.Sub(epochStart), deaf)
 	}
 	return now
 }
@@ -143,7 +144,7 @@ func (r *leadership) step() {
 		r.form(now, d)
 		return
 	}
-	r.book.quiet(now.Sub(epochStart), d.Reason.String())
+	r.book.Quiet(now.Sub(epochStart), d.Reason.String())
 	r.sleep()
 }
 
@@ -178,9 +179,9 @@ func (r *leadership) sleep() {
 func (r *leadership) form(now time.Time, d quorum.Decision) {
 	r.busy = true
 	decided := r.w.now
-	floor := r.w.check.floor()
+	floor := r.w.check.Floor()
 	finish := func(err error) { r.formed(d, err, decided, floor) }
-	r.book.decided(now.Sub(epochStart), d.Changed, r.w.record(quorum.Formed{Quorum: d.Quorum}))
+	r.book.Decided(now.Sub(epochStart), d.Changed, &d.Quorum)
 	if d.Changed {
 		r.w.tried(&d.Quorum)
 		f := d.Command(r.term, quorum.Token{1}, now.UnixMilli()+r.s.wall.Milliseconds())
@@ -223,7 +224,7 @@ func (r *leadership) write(c command, done func(error)) {
 }
 
 // formed goes on after the write.
-func (r *leadership) formed(d quorum.Decision, err error, decided int64, floor answer) {
+func (r *leadership) formed(d quorum.Decision, err error, decided int64, floor checker.Answer) {
 	r.busy = false
 	if r.over || r.w.err != nil {
 		return
@@ -246,16 +247,11 @@ func (r *leadership) formed(d quorum.Decision, err error, decided int64, floor a
 }
 
 // release tells a quorum to those whose joins it answers.
-func (r *leadership) release(q *quorum.Quorum, decided int64, floor answer, changed bool, answers []quorum.Answered) {
-	rel := release{
-		decided: decided, at: r.w.now, floor: floor, changed: changed, server: r.s.index,
-		answer: r.w.record(quorum.Formed{Quorum: *q}), answers: make([]answered, len(answers)),
-	}
-	for i, a := range answers {
-		rel.answers[i] = answered{string(a.ReplicaID), a.Number}
-	}
+func (r *leadership) release(q *quorum.Quorum, decided int64, floor checker.Answer, changed bool, answers []quorum.Answered) {
 	r.w.formed++
-	r.w.check.released(r.book, r.s.clock().Sub(epochStart), rel)
+	r.w.check.Released(r.book, r.s.clock().Sub(epochStart), checker.Release{
+		Decided: decided, At: r.w.now, Floor: floor, Changed: changed, Server: r.s.index, Quorum: q, Answers: answers,
+	})
 	for _, a := range answers {
 		if x := r.sessions[string(a.ReplicaID)]; x != nil {
 			x.push(func(m *member) { m.answered(q, a.Number) })
@@ -291,6 +287,14 @@ func (r *leadership) rebuild(err error) {
 	r.next()
 }
 
+func names(q *quorum.Quorum) []string {
+	out := make([]string, len(q.Members))
+	for i, m := range q.Members {
+		out[i] = string(m.ReplicaID)
+	}
+	return out
+}
+
 // push sends the machine's notices, and tells the checkers what it said.
 func (r *leadership) push() {
 	for _, n := range r.m.Notices() {
@@ -308,7 +312,7 @@ func (r *leadership) push() {
 func (r *leadership) told() {
 	now := r.s.clock().Sub(epochStart)
 	for _, e := range r.m.Events() {
-		r.book.onEvent(now, e)
+		r.book.OnEvent(now, e)
 		if r.w.tracing && e.Kind != quorum.EventJoined && e.Kind != quorum.EventFormed {
 			r.w.note("server %d: %v", r.s.index, e)
 		}
@@ -355,7 +359,7 @@ func (r *leadership) change(c command) {
 		default:
 			r.now()
 			if c.config != nil {
-				r.book.configured(*c.config)
+				r.book.Configured(*c.config)
 			}
 			r.next()
 		}

@@ -164,7 +164,7 @@ func (r *leadership) open(now time.Time, x *session, h quorum.Hello) {
 	}
 	r.sessions[x.m.id] = x
 	r.told()
-	r.book.opened(now.Sub(epochStart), x.m.id, place(h.Position))
+	r.book.Opened(now.Sub(epochStart), x.m.id, h.Position)
 }
 
 // refused ends an incarnation that may not go on; another one comes.
@@ -188,7 +188,7 @@ func (m *member) exit(why string) {
 		x.receive(func(now time.Time) {
 			x.gone = true
 			delete(x.r.sessions, m.id)
-			x.r.book.left(now.Sub(epochStart), m.id)
+			x.r.book.Left(now.Sub(epochStart), m.id)
 			x.r.m.Leave(now, m.rid(), "")
 		})
 	}
@@ -219,7 +219,7 @@ func (m *member) beat(x *session) {
 	x.receive(func(now time.Time) {
 		if r.m.Beat(now, m.rid(), b) == nil {
 			r.told()
-			r.book.beat(now.Sub(epochStart), m.id, place(b.Position))
+			r.book.Beat(now.Sub(epochStart), m.id, b.Position)
 		}
 	})
 	m.after(beatEvery, func() { m.beat(x) })
@@ -267,7 +267,7 @@ func (m *member) reply(number uint64) {
 	m.x.receive(func(now time.Time) {
 		r.m.Reply(now, m.rid(), number)
 		r.told()
-		r.book.hears(now.Sub(epochStart), m.id)
+		r.book.Hears(now.Sub(epochStart), m.id)
 	})
 }
 

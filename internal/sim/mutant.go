@@ -264,8 +264,7 @@ func (r *leadership) override(d quorum.Decision) bool {
 	}
 	var answers []quorum.Answered
 	for _, id := range slices.Sorted(maps.Keys(r.joins)) {
-		a := r.book.all[string(id)]
-		if a == nil || !a.waits || a.lost || a.draining || a.evicted {
+		if !r.book.Waits(string(id)) {
 			continue
 		}
 		j := r.joins[id]
@@ -273,14 +272,14 @@ func (r *leadership) override(d quorum.Decision) bool {
 		q.Participants = append(q.Participants, id)
 		answers = append(answers, quorum.Answered{ReplicaID: id, Number: j.Number})
 	}
-	if len(q.Members) < r.book.config.MinReplicas || r.w.mutant.majority && 2*len(q.Members) <= r.book.live() {
+	if len(q.Members) < r.book.Config().MinReplicas || r.w.mutant.majority && 2*len(q.Members) <= r.book.Live() {
 		return false
 	}
 	f.Quorum = q
 	r.forms++
 	r.busy = true
-	decided, floor := r.w.now, r.w.check.floor()
-	r.book.decided(r.s.clock().Sub(epochStart), true, r.w.record(f))
+	decided, floor := r.w.now, r.w.check.Floor()
+	r.book.Decided(r.s.clock().Sub(epochStart), true, &q)
 	r.write(command{formed: &f}, func(err error) {
 		r.busy = false
 		if r.over || r.w.err != nil {

@@ -355,7 +355,7 @@ func (s *server) carryOut(c command, index int) error {
 			s.w.mutant.onApply(&s.ledger, &f)
 		}
 		if err = s.ledger.ApplyFormed(f); err == nil {
-			s.w.check.written(index, s.w.record(f))
+			s.w.check.Written(index, f)
 		}
 		if s.w.mutant.onLedger != nil {
 			s.w.mutant.onLedger(&s.ledger)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/skerry-ft/skerry/internal/sim/checker"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
@@ -21,8 +22,8 @@ type rank struct {
 	request *request
 	heal    *healing
 	plan    quorum.Assignment
-	view    formedView // the newest answer taken, for the checkers
-	away    bool       // a quorum fell, and it did not join for its trainer
+	members []string // of the newest answer taken, for the checkers
+	away    bool     // a quorum fell, and it did not join for its trainer
 
 	group  int     // rises whenever the group is configured or breaks; old timers see it
 	whole  bool    // the group is configured and not broken
@@ -39,9 +40,9 @@ type rank struct {
 	leftAt int64 // when it ended its newest attempt
 	rested rested
 
-	promise bool     // an ok ballot is out, whose outcome it does not know
-	was     stepName // which
-	pend    uint64   // its bytes then
+	promise bool             // an ok ballot is out, whose outcome it does not know
+	was     checker.StepName // which
+	pend    uint64           // its bytes then
 
 	armed [faultKinds]bool // what goes wrong the next time
 	ends  phase            // at which phase its trainer's ctx ends; idle: at none
@@ -236,8 +237,8 @@ func (r *rank) accept(q *request, rep reply) {
 		f(rep.q, &r.plan)
 	}
 	q.pause = min(q.pause, firstPause) // it was let in
-	r.view = w.record(quorum.Formed{Quorum: *rep.q})
-	w.check.take(r.name, r.m.id, r.view)
+	r.members = names(rep.q)
+	w.check.Take(r.name, r.m.id, rep.q)
 	w.note("%s takes up %d.%d at %v, heals=%t void=%t wrong=%t, settled %+v", r.name, rep.q.ID, rep.q.Round, r.Position(), r.Behind(), t.Void, t.Wrong, t.Settled)
 	r.poke()
 	for _, n := range t.Early {
@@ -273,7 +274,7 @@ func (r *rank) settled(s quorum.Settled) {
 // discards drops what the rank has promised.
 func (r *rank) discards() {
 	if r.promise {
-		r.m.w.check.discard(r.m.id, r.g, len(r.m.ranks), r.was, r.pend)
+		r.m.w.check.Discard(r.m.id, r.g, len(r.m.ranks), r.was, r.pend)
 	}
 	r.promise = false
 }
@@ -281,21 +282,21 @@ func (r *rank) discards() {
 // breaks takes the promise back, which is not the same.
 func (r *rank) breaks() {
 	if r.promise {
-		r.m.w.check.vow(r.m.id, r.g, r.was, false)
+		r.m.w.check.Vow(r.m.id, r.g, r.was, false)
 	}
 	r.promise = false
 }
 
 // committed makes a step's bytes this rank's. others are those whose ballots say so;
 // none if it was told.
-func (r *rank) committed(s stepName, bytes uint64, others []string) {
+func (r *rank) committed(s checker.StepName, bytes uint64, others []string) {
 	w := r.m.w
 	r.bytes, r.promise = bytes, false
 	if others == nil {
 		others = []string{r.m.id}
-		w.check.told(s)
+		w.check.Told(s)
 	}
-	w.check.commit(r.m.id, r.g, s, w.o.Ranks, others, bytes)
+	w.check.Commit(r.m.id, r.g, s, w.o.Ranks, others, bytes)
 	if r.g == 0 {
 		w.committed()
 	}

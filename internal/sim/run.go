@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/skerry-ft/skerry/internal/sim/checker"
 )
 
 // Result is what a run saw.
@@ -22,51 +24,10 @@ type Result struct {
 
 	Rule    string // that was broken; "" if none
 	Err     error
-	Trace   []string      // what happened, if it was asked for
-	History []Observation // what the lighthouse told, if it was asked for
+	Trace   []string              // what happened, if it was asked for
+	History []checker.Observation // what the lighthouse told, if it was asked for
 
 	state uint64
-}
-
-// Observation is one quorum that took effect, or that a server told: between Began
-// and Ended it was decided and confirmed. Or it is that a leader no longer counts a
-// replica as live. Times are nanoseconds of the world.
-type Observation struct {
-	Began, Ended int64
-	Server       int
-	Gone         string // who is no longer live; then the rest is empty
-	QuorumID     int64
-	Round        int64
-	Members      []string
-	At           []Place // of the members
-	Settled      []Settled
-}
-
-// Place is where a replica stands: its step, and the quorum that committed it.
-type Place struct{ Step, QuorumID int64 }
-
-// observed is what a quorum says.
-func observed(f formedView) Observation {
-	o := Observation{QuorumID: f.id, Round: f.round, Members: f.members, Settled: settledViews(f.settled)}
-	for _, p := range f.at {
-		o.At = append(o.At, Place{p.step, p.q})
-	}
-	return o
-}
-
-// Settled is what an observation says of one step.
-type Settled struct {
-	Step, QuorumID int64
-	Forward        bool
-	Digests        string
-}
-
-func settledViews(vs []verdict) []Settled {
-	out := make([]Settled, len(vs))
-	for i, v := range vs {
-		out[i] = Settled{Step: v.step, QuorumID: v.q, Forward: v.forward, Digests: v.digests}
-	}
-	return out
 }
 
 // Settings say what Run does besides running a seed.
@@ -99,7 +60,7 @@ func runOptions(o Options, s Settings) (r Result) {
 	w.goOn = s.GoOn
 	defer func() {
 		if p := recover(); p != nil {
-			r = Result{Options: o, Rule: "panic", Err: fmt.Errorf("panic: %v", p), Trace: w.log, History: w.check.history}
+			r = Result{Options: o, Rule: "panic", Err: fmt.Errorf("panic: %v", p), Trace: w.log, History: w.check.History()}
 		}
 	}()
 	return w.runAll()

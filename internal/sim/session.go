@@ -120,7 +120,7 @@ func (x *session) broke(why string, withServer bool) {
 					return
 				}
 				delete(r.sessions, x.m.id)
-				r.book.broken(now.Sub(epochStart), x.m.id, withServer)
+				r.book.Broken(now.Sub(epochStart), x.m.id, withServer)
 				r.m.Broken(now, x.m.rid(), why, withServer)
 			})
 		})

@@ -83,3 +83,27 @@ func TestSeedsThatFailed(t *testing.T) {
 		}
 	}
 }
+
+// Q6 is judged by the world: one whose lighthouse never comes back makes no
+// progress.
+func TestStuckWorldIsReported(t *testing.T) {
+	t.Parallel()
+	o := draw(3)
+	o.Faults = nil
+	w := newWorld(o, Mutant{}, false, false)
+	w.after(o.Faulty/2, func() {
+		for _, s := range w.servers {
+			s.stop()
+			s.life++
+			s.start() // it is up, and its timers belong to another life
+			s.life++
+		}
+		for _, m := range w.members {
+			m.die(true)
+			w.reborn(m, 0)
+		}
+	})
+	if r := w.runAll(); r.Rule != "Q6" {
+		t.Errorf("broken: %q (%v), want Q6", r.Rule, r.Err)
+	}
+}

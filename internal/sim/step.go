@@ -4,13 +4,14 @@ import (
 	"slices"
 	"time"
 
+	"github.com/skerry-ft/skerry/internal/sim/checker"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
 // box is what came of one operation of a group, whether this rank has issued it or
 // not. Lists are by replica rank.
 type box struct {
-	key     stepName
+	key     checker.StepName
 	mine    opKind // what this rank calls; 0: it has not yet
 	kinds   opKind // what was called by anybody
 	grads   []uint64
@@ -33,7 +34,7 @@ type stepMessage struct {
 	from *rank
 	rank int // replica rank
 	size int // of the quorum
-	key  stepName
+	key  checker.StepName
 	odd  bool // of another collective
 	grad uint64
 	vote *quorum.Ballot
@@ -47,7 +48,7 @@ func (s *stepMessage) kind() opKind {
 	return opReduce
 }
 
-func (r *rank) box(k stepName, size int) *box {
+func (r *rank) box(k checker.StepName, size int) *box {
 	for _, b := range r.boxes {
 		if b.key == k {
 			return b
@@ -55,7 +56,7 @@ func (r *rank) box(k stepName, size int) *box {
 	}
 	b := &box{key: k}
 	r.boxes = append(r.boxes, b)
-	b.grads, b.ballots, b.lines = make([]uint64, size), make([]*quorum.Ballot, size), slices.Repeat([]int{noLine}, size)
+	b.grads, b.ballots, b.lines = make([]uint64, size), make([]*quorum.Ballot, size), slices.Repeat([]int{checker.NoLine}, size)
 	return b
 }
 
@@ -80,7 +81,7 @@ const carried = 1 << 63
 
 // receive takes a step's message. One of a higher round ends the lower one.
 func (r *rank) receive(s *stepMessage) {
-	if s.key.q < r.QuorumID() {
+	if s.key.QuorumID < r.QuorumID() {
 		return
 	}
 	b := r.box(s.key, s.size)
@@ -91,7 +92,7 @@ func (r *rank) receive(s *stepMessage) {
 	if r.mismatches(s, b) {
 		return
 	}
-	if r.In(s.key.q) && s.key.round > r.Quorum().Round && r.Standing() && r.request == nil {
+	if r.In(s.key.QuorumID) && s.key.Round > r.Quorum().Round && r.Standing() && r.request == nil {
 		r.broke(s.from.name + " is in a later round")
 		return
 	}
@@ -102,11 +103,11 @@ func (r *rank) receive(s *stepMessage) {
 // say so of each other.
 func (r *rank) mismatches(s *stepMessage, b *box) bool {
 	odd := s.vote == nil && s.odd != r.m.ailment.odd
-	if !r.In(s.key.q) || !r.Standing() || !odd && (b.mine == 0 || b.mine == b.kinds) {
+	if !r.In(s.key.QuorumID) || !r.Standing() || !odd && (b.mine == 0 || b.mine == b.kinds) {
 		return false
 	}
 	if !odd {
-		r.m.w.check.innocent(r.name, s.from.name, b.key)
+		r.m.w.check.Innocent(r.name, s.from.name, b.key)
 	}
 	r.accuse(quorum.Accusation{
 		By: r.m.rid(), Against: s.from.m.rid(), QuorumID: r.QuorumID(), Evidence: "called something else", Kind: quorum.AccusedOdd,
@@ -115,17 +116,15 @@ func (r *rank) mismatches(s *stepMessage, b *box) bool {
 	return true
 }
 
-// issue issues this rank's next operation.
+// issue issues this rank's next operation. Its name says no step: members that are
+// behind do not know it.
 func (r *rank) issue(kind opKind) *box {
 	q := r.Quorum()
 	r.ops++
-	b := r.box(stepName{q.ID, q.Round, r.Position().Step + 1, r.ops}.op(), len(q.Members))
+	b := r.box(checker.StepName{QuorumID: q.ID, Round: q.Round, Try: r.ops}, len(q.Members))
 	b.mine = kind
 	return b
 }
-
-// op is the name of an operation; members that are behind do not know the step.
-func (s stepName) op() stepName { return stepName{q: s.q, round: s.round, try: s.try} }
 
 func (r *rank) sendAll(s *stepMessage, b *box) {
 	b.put(s)
@@ -192,7 +191,7 @@ func (r *rank) done(b *box) {
 	}
 	switch {
 	case r.phase == reducing && b.mine == opReduce && r.isNow(b):
-		sum := mix(uint64(b.key.q), uint64(b.key.round), uint64(b.key.try), uint64(r.g))
+		sum := mix(uint64(b.key.QuorumID), uint64(b.key.Round), uint64(b.key.Try), uint64(r.g))
 		for _, grad := range b.grads {
 			sum = mix(sum, grad)
 		}
@@ -212,7 +211,7 @@ func (r *rank) done(b *box) {
 // isNow says that an operation is this rank's newest.
 func (r *rank) isNow(b *box) bool {
 	q := r.Quorum()
-	return b.key.q == q.ID && b.key.round == q.Round && b.key.try == r.ops
+	return b.key.QuorumID == q.ID && b.key.Round == q.Round && b.key.Try == r.ops
 }
 
 func (r *rank) drop(b *box) {
@@ -234,21 +233,21 @@ func (r *rank) ballot(own quorum.Ballot) {
 	if f := w.mutant.onBallot; f != nil {
 		f(&own)
 	}
-	line := noLine
+	line := checker.NoLine
 	if !r.Behind() && !own.Healed {
 		line = r.line
 	}
 	if own.Unhealed && !r.try.failed {
-		w.check.ballots(r.m.id, b.key, r.g)
+		w.check.Ballots(r.m.id, b.key, r.g)
 	}
 	if r.Prepared() {
-		w.check.ballots(r.m.id, b.key, r.g)
+		w.check.Ballots(r.m.id, b.key, r.g)
 		r.promise, r.was = true, b.key
-		r.was.step = own.Position.Step + 1
+		r.was.Step = own.Position.Step + 1
 		// With other bytes at one rank the replica can keep nothing that the others
 		// commit without its ballots, whatever its other ranks hold.
 		if !r.try.odd {
-			w.check.vow(r.m.id, r.g, r.was, true)
+			w.check.Vow(r.m.id, r.g, r.was, true)
 		}
 		r.pend = mix(r.bytes, r.try.sum)
 	}
@@ -301,12 +300,12 @@ func (r *rank) judge(broken bool) {
 		judge = f
 	}
 	v := judge(own, ballots)
-	r.m.w.check.named(r.m.id, b.key, b.told(), v.Differ)
+	r.m.w.check.Named(r.m.id, b.key, b.told(), v.Differ)
 	r.try.lines = slices.Clone(b.lines)
 	vote, v := r.Judged(v, digest, broken)
 	if slices.Contains(v.Differ, r.plan.ReplicaRank) {
 		r.accuse(quorum.Accusation{
-			By: r.m.rid(), Against: r.m.rid(), QuorumID: b.key.q, Evidence: "its state differs", Kind: quorum.AccusedDiffers,
+			By: r.m.rid(), Against: r.m.rid(), QuorumID: b.key.QuorumID, Evidence: "its state differs", Kind: quorum.AccusedDiffers,
 		})
 	}
 	r.try.yes = v.Yes()
@@ -322,11 +321,11 @@ func (b *box) told() []int {
 	lines, first := slices.Clone(b.lines), -1
 	for rank, o := range b.ballots {
 		switch {
-		case lines[rank] == noLine:
+		case lines[rank] == checker.NoLine:
 		case first < 0:
 			first = rank
 		case o.Position != b.ballots[first].Position:
-			lines[rank] = noLine
+			lines[rank] = checker.NoLine
 		}
 	}
 	return lines
@@ -340,7 +339,7 @@ func (m *member) accuse(a quorum.Accusation) {
 	r := m.x.r
 	m.x.receive(func(now time.Time) {
 		if a.Kind == quorum.AccusedLink {
-			r.book.accuses(now.Sub(epochStart), m.id, string(a.Against), a.QuorumID, a.Unreachable)
+			r.book.Accuses(now.Sub(epochStart), m.id, string(a.Against), a.QuorumID, a.Unreachable)
 		}
 		if !r.w.mutant.deaf {
 			_ = r.m.Accuse(now, a) // what does not fit any more is old news

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/skerry-ft/skerry/internal/sim/checker"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
@@ -23,7 +24,7 @@ type world struct {
 	members    []*member // every incarnation, in the order of birth
 	byID       map[quorum.ReplicaID]*member
 	lives      map[string]int
-	check      *checker
+	check      *checker.Checker
 	calm       bool // faults are over
 	loseReply  int  // commands whose replies will be lost
 	repeats    int  // messages that may come twice
@@ -31,7 +32,7 @@ type world struct {
 	struck, crashes, formed int
 	newcomers               int
 	flips                   int
-	steps                   map[stepName]bool
+	steps                   map[checker.StepName]bool
 	err                     error
 	rule                    string
 	tracing                 bool
@@ -93,7 +94,7 @@ func (w *world) between(lo, hi time.Duration) time.Duration {
 }
 
 // attempted counts steps that somebody began.
-func (w *world) attempted(k stepName) { w.steps[k] = true }
+func (w *world) attempted(k checker.StepName) { w.steps[k] = true }
 
 // late is a deadline that a rank's group did not meet.
 func (w *world) late(r *rank, what string, d time.Duration) {
@@ -103,7 +104,7 @@ func (w *world) late(r *rank, what string, d time.Duration) {
 	}
 	l := m.x.r
 	undisturbed := max(m.disturbed, l.began, l.s.disturbed, m.x.began)
-	w.check.waited(l.book, m.id, r.QuorumID(), undisturbed, what+" "+d.String())
+	w.check.Waited(l.book, m.id, r.QuorumID(), undisturbed, what+" "+d.String())
 }
 
 // newWorld makes a run that has not begun.
@@ -111,20 +112,9 @@ func newWorld(o Options, mu Mutant, tracing, keep bool) *world {
 	pcg := rand.NewPCG(o.Seed, 1)
 	w := &world{
 		o: o, pcg: pcg, rng: rand.New(pcg), mutant: mu, tracing: tracing,
-		byID: map[quorum.ReplicaID]*member{}, lives: map[string]int{}, steps: map[stepName]bool{},
+		byID: map[quorum.ReplicaID]*member{}, lives: map[string]int{}, steps: map[checker.StepName]bool{},
 	}
-	w.check = newChecker(func() int64 { return w.now }, w.fail)
-	w.check.keep = keep
-	w.check.line = func(id string, g int) int {
-		if m := w.byID[quorum.ReplicaID(id)]; m != nil {
-			return m.ranks[g].line
-		}
-		return 0
-	}
-	w.check.alive = func(id string) bool {
-		m := w.byID[quorum.ReplicaID(id)]
-		return m != nil && m.up
-	}
+	w.check = w.newChecker(keep)
 	for i := range o.Servers {
 		w.servers = append(w.servers, nil)
 		w.cutServers = append(w.cutServers, make([]int64, o.Servers))
@@ -145,6 +135,25 @@ func newWorld(o Options, mu Mutant, tracing, keep bool) *world {
 	return w
 }
 
+// newChecker makes the checkers of this world; keep: with a history.
+func (w *world) newChecker(keep bool) *checker.Checker {
+	return checker.New(checker.World{
+		Fail:  w.fail,
+		Clock: func() int64 { return w.now },
+		Alive: func(id string) bool {
+			m := w.byID[quorum.ReplicaID(id)]
+			return m != nil && m.up
+		},
+		Line: func(id string, groupRank int) int {
+			if m := w.byID[quorum.ReplicaID(id)]; m != nil {
+				return m.ranks[groupRank].line
+			}
+			return 0
+		},
+		BeatEvery: beatEvery, ParityEvery: parityEvery, History: keep,
+	})
+}
+
 // The second phase. After an election and the deadlines of PROTOCOL's Q6 a quorum
 // stands; whoever Q9 keeps apart is let together again after LinkRetryAfter,
 // which doubles.
@@ -160,7 +169,7 @@ func (w *world) runAll() Result {
 	from := w.now
 	// Q6: a quorum forms, and steps are committed in it.
 	limit := settleTime + joinTimeout + drainLimit + opDeadline + w.o.config().HeartbeatTimeout + w.o.Stuck
-	if w.err == nil && !w.run(from+int64(limit), w.progressing(w.newest())) && w.err == nil {
+	if w.err == nil && !w.run(from+int64(limit), w.progressing(w.check.Newest())) && w.err == nil {
 		w.fail("Q6", "faults stopped %v ago, and no step is committed\n%s", limit, w.picture())
 	}
 	if w.err == nil && !w.run(from+int64(recovery), w.together) && w.err == nil {
@@ -168,34 +177,24 @@ func (w *world) runAll() Result {
 	}
 	took := w.now - from
 	w.run(w.now+int64(time.Hour), func() bool { return len(w.steps) >= w.o.Steps })
+	sum := w.check.Totals()
 	r := Result{
-		Options: w.o, Steps: len(w.steps), Faults: w.struck, Quorums: w.formed, Commits: w.check.commits, Crashes: w.crashes,
-		Forwarded: w.check.forwarded, Discarded: w.check.discarded, Recovery: time.Duration(took),
+		Options: w.o, Steps: len(w.steps), Faults: w.struck, Quorums: w.formed, Commits: sum.Commits, Crashes: w.crashes,
+		Forwarded: sum.Forwarded, Discarded: sum.Discarded, Recovery: time.Duration(took),
 		Gaps: [2]time.Duration{time.Duration(w.gaps.longest[0]), time.Duration(w.gaps.longest[1])},
 		Rule: w.rule, Err: w.err, Trace: w.log, state: w.fingerprint(),
 	}
-	r.History = w.check.history
+	r.History = w.check.History()
 	return r
-}
-
-// newest is the newest step that anybody is at.
-func (w *world) newest() pos {
-	var top pos
-	for p := range w.check.done {
-		if p.above(top) {
-			top = p
-		}
-	}
-	return top
 }
 
 // progressing says that two replicas or more have committed a step above p, in a
 // quorum that stands.
-func (w *world) progressing(p pos) func() bool {
+func (w *world) progressing(p checker.Position) func() bool {
 	return func() bool {
 		n := 0
 		for _, m := range w.members {
-			if m.up && m.stands() && place(m.pos()).above(p) && m.pos().QuorumID == m.in().ID {
+			if m.up && m.stands() && checker.PositionOf(m.pos()).Above(p) && m.pos().QuorumID == m.in().ID {
 				n++
 			}
 		}
@@ -265,7 +264,7 @@ func (r *rank) picture() string {
 		r.name, r.Position(), r.Standing(), r.whole, r.Behind(), r.Asks(), r.Wanted(), r.request != nil, r.Prepared(), r.away,
 		number, open, r.try.cut, r.phase, r.ops)
 	if q := r.Quorum(); q != nil {
-		s += fmt.Sprintf(" in %d.%d%v", q.ID, q.Round, r.view.members)
+		s += fmt.Sprintf(" in %d.%d%v", q.ID, q.Round, r.members)
 	}
 	if q := r.request; q != nil {
 		s += fmt.Sprintf(", its report is out=%t, awaits %d", q.out != nil, q.awaits)

@@ -64,6 +64,9 @@ func TestImportsAndPurity(t *testing.T) {
 		{"upward", map[string]string{
 			"pg/a.go": doc("pg") + `import _ "github.com/skerry-ft/skerry/pg/tcp"`,
 		}, []string{"imports: pg must not import pg/tcp"}},
+		{"the checkers see nothing of the simulator", map[string]string{
+			"internal/sim/checker/a.go": doc("checker") + `import _ "github.com/skerry-ft/skerry/internal/sim"`,
+		}, []string{"imports: internal/sim/checker must not import internal/sim"}},
 		{"tests must not either", map[string]string{
 			"pg/a.go":      doc("pg"),
 			"pg/a_test.go": "package pg\n" + `import _ "github.com/skerry-ft/skerry/manager"`,
@@ -115,9 +118,10 @@ func TestVerdicts(t *testing.T) {
 			"manager/a_test.go": "package manager\n" + imports + use + `bool { return v == q.VoteYes }`,
 		}, nil},
 		{"the simulator's checkers", map[string]string{
-			"internal/sim/check.go": doc("sim") + imports + use + `bool { return s == q.Forward }`,
-			"internal/sim/step.go":  "package sim\n" + imports + `func g(s q.Outcome) bool { return s == q.Forward }`,
-		}, []string{"verdicts: quorum.Forward"}},
+			"internal/sim/checker/formed.go": doc("checker") + imports + use + `bool { return s == q.Forward }`,
+			"internal/sim/checker/book.go":   "package checker\n" + imports + `func g(s q.Outcome) bool { return s == q.Discard }`,
+			"internal/sim/step.go":           doc("sim") + imports + use + `bool { return s == q.Forward }`,
+		}, []string{"verdicts: quorum.Discard", "verdicts: quorum.Forward"}},
 	})
 }
 

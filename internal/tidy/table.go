@@ -55,7 +55,7 @@ var mayImport = map[string][]string{
 	"train/spawn": {},
 
 	"internal/wire":      {"quorum"},
-	"internal/sim":       {"quorum"},
+	"internal/sim":       {"quorum", "internal/sim/..."},
 	"internal/burst":     {},
 	"internal/guard":     {"internal/burst", "internal/perhost", "internal/proof"},
 	"internal/perhost":   {},
@@ -77,6 +77,7 @@ var mayImport = map[string][]string{
 	"internal/problems":  {},
 	"internal/boundjson": {},
 
+	"internal/sim/checker":  {"quorum"}, // not the simulator, which it judges
 	"internal/paralleltest": {},
 
 	"cmd/internal":   {"internal/guard"},

@@ -17,9 +17,9 @@ var verdictNames = []string{
 
 // weighsVerdicts are the files outside of quorum that may compare them, and why.
 var weighsVerdicts = map[string]string{
-	"internal/sim/check.go":        "the checkers judge from outside, and do not ask the code under test what is right",
-	"internal/sim/check_formed.go": "the same",
-	"internal/sim/mutant.go":       "a mutant takes a rule out by what it is about",
+	"internal/sim/checker/formed.go":      "the checkers judge from outside, and do not ask the code under test what is right",
+	"internal/sim/checker/observation.go": "the same",
+	"internal/sim/mutant.go":              "a mutant takes a rule out by what it is about",
 }
 
 // checkVerdicts wants what follows from a vote, a tally, a fact or a settlement to be

@@ -1,4 +1,4 @@
-package sim
+package checker
 
 import (
 	"slices"
@@ -7,12 +7,6 @@ import (
 
 	"github.com/skerry-ft/skerry/quorum"
 )
-
-// ledgerView is what a leader finds in the ledger.
-type ledgerView struct {
-	last             *formedView
-	evicted, drained []string
-}
 
 // account is what a leader was told of one replica.
 type account struct {
@@ -24,11 +18,11 @@ type account struct {
 	fall     bool // and is a fall
 	number   uint64
 	says     quorum.FactKind // of the step under way
-	about    pos
+	about    Position
 	heard    time.Duration
 	brokenAt time.Duration // 0: it did not break
 	accused  time.Duration // in the last quorum, 0: it was not
-	at, from pos           // from: where its newest join is
+	at, from Position      // from: where its newest join is
 	lost     bool          // the machine has said so
 	stuck    bool
 	away     bool
@@ -43,11 +37,11 @@ func (a *account) live() bool {
 	return (a.member || a.joined) && !a.lost && !a.stuck && !a.away && !a.draining && !a.evicted
 }
 
-// book is what one machine was told since it was made: the checkers' own notes
-// for what depends on that (Q3 to Q5, Q7 to Q10, C4, and that nobody is lost
+// Book is what one machine was told since it was made: the checkers' own notes
+// for what depends on that (Q3 to Q5, Q7 to Q10, C4, and that no replica is lost
 // without a witness). Times are of the leader's clock.
-type book struct {
-	c       *checker
+type Book struct {
+	c       *Checker
 	config  quorum.Config
 	began   time.Duration
 	last    *formedView
@@ -56,10 +50,10 @@ type book struct {
 	fell    bool
 	fellAt  int64         // of the world's time
 	fellBy  time.Duration // of the leader's
-	highest pos
+	highest Position
 	doubted time.Duration // when it said last that it doubts its sight, or does no more
-	owes    bool          // that the highest position fell is to be said
-	settled map[pos]verdict
+	owes    bool          // that the highest Positionition fell is to be said
+	settled map[Position]verdict
 	strikes map[[2]string][]int64       // quorums in which a link broke
 	apart   map[[2]string]time.Duration // until when
 	mends   map[[2]string]time.Duration // since when neither end says any more that it does not reach the other
@@ -75,7 +69,7 @@ type refusal struct {
 }
 
 // refuse notes that a replica is kept out: 2 s the first time, then twice as long.
-func (b *book) refuse(now time.Duration, id string) {
+func (b *Book) refuse(now time.Duration, id string) {
 	name, _, _ := strings.Cut(id, ":")
 	r := b.refused[name]
 	r.until = now + min(quorum.RefusedFirst<<min(r.times, 16), quorum.RefusedMax)
@@ -85,32 +79,43 @@ func (b *book) refuse(now time.Duration, id string) {
 
 // isRefused says that a replica may be kept out; what was said to an earlier leader is
 // soft.
-func (b *book) isRefused(now time.Duration, id string) bool {
+func (b *Book) isRefused(now time.Duration, id string) bool {
 	name, _, _ := strings.Cut(id, ":")
 	return now < b.refused[name].until
 }
 
-func (c *checker) newBook(now time.Duration, config quorum.Config, l ledgerView) *book {
-	b := &book{
-		c: c, config: config, began: now, all: map[string]*account{}, settled: map[pos]verdict{},
+// NewBook begins the book of a machine that is made from a ledger.
+func (c *Checker) NewBook(now time.Duration, config quorum.Config, l quorum.Ledger) *Book {
+	b := &Book{
+		c: c, config: config, began: now, all: map[string]*account{}, settled: map[Position]verdict{},
 		strikes: map[[2]string][]int64{}, apart: map[[2]string]time.Duration{},
 		blocked: map[[2]string]bool{}, refused: map[string]refusal{}, words: map[word]bool{}, mends: map[[2]string]time.Duration{},
 	}
-	if l.last != nil {
-		b.setLast(now, l.last)
+	if l.Last != nil {
+		f := viewOfQuorum(l.Last)
+		b.setLast(now, &f)
 	}
-	for _, id := range l.evicted {
-		a := b.of(now, id)
+	for _, id := range l.Evicted {
+		a := b.of(now, string(id))
 		a.evicted, a.excused = true, true
 		b.falls(now, a.member)
 	}
-	for _, id := range l.drained {
-		b.of(now, id).draining = true
+	for _, id := range l.Drained {
+		b.of(now, string(id)).draining = true
 	}
 	return b
 }
 
-func (b *book) of(now time.Duration, id string) *account {
+// Config are the rules that the machine was told last.
+func (b *Book) Config() quorum.Config { return b.config }
+
+// Waits says that a replica's join waits, and that nothing speaks against a quorum with it.
+func (b *Book) Waits(id string) bool {
+	a := b.all[id]
+	return a != nil && a.waits && !a.lost && !a.draining && !a.evicted
+}
+
+func (b *Book) of(now time.Duration, id string) *account {
 	a := b.all[id]
 	if a == nil {
 		a = &account{id: id, heard: now}
@@ -120,7 +125,7 @@ func (b *book) of(now time.Duration, id string) *account {
 	return a
 }
 
-func (b *book) setLast(now time.Duration, f *formedView) {
+func (b *Book) setLast(now time.Duration, f *formedView) {
 	b.last, b.fell = f, false
 	for _, a := range b.order {
 		a.member, a.accused = false, 0
@@ -133,57 +138,64 @@ func (b *book) setLast(now time.Duration, f *formedView) {
 }
 
 // falls notes that the last quorum fell, if it did.
-func (b *book) falls(now time.Duration, did bool) {
+func (b *Book) falls(now time.Duration, did bool) {
 	if did && !b.fell {
 		b.fell, b.fellAt, b.fellBy = true, b.c.clock(), now
 	}
 }
 
-func (b *book) saw(p pos) {
-	if p.above(b.highest) {
+func (b *Book) saw(p Position) {
+	if p.Above(b.highest) {
 		b.highest = p
 	}
 }
 
-func (b *book) hears(now time.Duration, id string) *account {
+// Hears notes that a replica said something.
+func (b *Book) Hears(now time.Duration, id string) { b.hears(now, id) }
+
+func (b *Book) hears(now time.Duration, id string) *account {
 	a := b.of(now, id)
 	a.heard = now
 	return a
 }
 
-func (b *book) opened(now time.Duration, id string, at pos) {
-	a := b.hears(now, id)
+// Opened notes a session, with where its replica says that it stands.
+func (b *Book) Opened(now time.Duration, id string, position quorum.Position) {
+	a, at := b.hears(now, id), PositionOf(position)
 	a.session, a.brokenAt, a.accused, a.at = true, 0, 0, at
 	a.waits = a.waits && a.from == at // else it has taken its join back, and that word is on its way
 	b.saw(at)
 }
 
-func (b *book) beat(now time.Duration, id string, at pos) {
-	a := b.hears(now, id)
+// Beat notes a heartbeat.
+func (b *Book) Beat(now time.Duration, id string, position quorum.Position) {
+	a, at := b.hears(now, id), PositionOf(position)
 	a.at = at
 	b.saw(at)
 }
 
-func (b *book) joins(now time.Duration, j *quorum.Join) {
+// Joins notes a join.
+func (b *Book) Joins(now time.Duration, j *quorum.Join) {
 	a := b.hears(now, string(j.Member.ReplicaID))
-	a.joined, a.waits, a.number, a.from = true, true, j.Number, place(j.Member.Position)
+	a.joined, a.waits, a.number, a.from = true, true, j.Number, PositionOf(j.Member.Position)
 	a.fall, a.torn, a.shrink = j.Kind == quorum.JoinFall, j.Member.Torn, j.Member.ShrinkOnly
-	a.at, a.says, a.about = a.from, j.Fact.Kind, pos{j.Fact.Step, j.Fact.QuorumID}
+	a.at, a.says, a.about = a.from, j.Fact.Kind, Position{j.Fact.Step, j.Fact.QuorumID}
 	if a.torn {
 		a.says = quorum.NoFact // its word on a step weighs nothing
 	}
 	b.saw(a.at)
-	b.falls(now, a.fall && a.member && b.last != nil && j.Last != nil && j.Last.QuorumID == b.last.id)
+	b.falls(now, a.fall && a.member && b.last != nil && j.Last != nil && j.Last.QuorumID == b.last.ID)
 }
 
-func (b *book) withdraws(id string, number uint64) {
+// Withdraws notes that a join is taken back.
+func (b *Book) Withdraws(id string, number uint64) {
 	if a := b.all[id]; a != nil && a.waits && a.number == number {
 		a.waits = false
 	}
 }
 
-// link keeps Q9's account of what is said of a link beside the quorums.
-func (b *book) link(now time.Duration, by, to string, holds bool) {
+// Link keeps Q9's account of what is said of a link beside the quorums.
+func (b *Book) Link(now time.Duration, by, to string, holds bool) {
 	x, y := b.all[by], b.all[to]
 	if x == nil || y == nil || !x.session || y.lost {
 		return
@@ -202,14 +214,14 @@ func (b *book) link(now time.Duration, by, to string, holds bool) {
 	b.blocked[[2]string{by, to}] = true
 	b.apart[pair] = max(b.apart[pair], now+quorum.LinkRetryAfter)
 	if x.member && y.member && b.last != nil {
-		b.strikes[pair] = append(b.strikes[pair], b.last.id)
+		b.strikes[pair] = append(b.strikes[pair], b.last.ID)
 	}
 }
 
-// accuses keeps Q9's account: a link that broke in two quorums, or could not be made
+// Accuses keeps Q9's account: a link that broke in two quorums, or could not be made
 // in one.
-func (b *book) accuses(now time.Duration, by, against string, id int64, unreachable bool) {
-	if b.last == nil || b.last.id != id {
+func (b *Book) Accuses(now time.Duration, by, against string, id int64, unreachable bool) {
+	if b.last == nil || b.last.ID != id {
 		return
 	}
 	x, y := b.all[by], b.all[against]
@@ -238,7 +250,8 @@ func (b *book) accuses(now time.Duration, by, against string, id int64, unreacha
 	}
 }
 
-func (b *book) broken(now time.Duration, id string, withServer bool) {
+// Broken notes that a session broke; withServer: with the server that carried it.
+func (b *Book) Broken(now time.Duration, id string, withServer bool) {
 	a := b.all[id]
 	if a == nil || !a.session {
 		return
@@ -254,24 +267,27 @@ func (b *book) broken(now time.Duration, id string, withServer bool) {
 	}
 }
 
-func (b *book) doubt(now, late time.Duration) {
+// Doubt notes that the leader was descheduled, and is late by so much in what it heard.
+func (b *Book) Doubt(now, late time.Duration) {
 	for _, a := range b.order {
 		a.heard = min(now, a.heard+late)
 	}
 }
 
-func (b *book) configured(c quorum.Config) { b.config = c }
+// Configured notes that the rules are others.
+func (b *Book) Configured(c quorum.Config) { b.config = c }
 
-func (b *book) left(now time.Duration, id string) {
+// Left notes that a replica has said that it goes.
+func (b *Book) Left(now time.Duration, id string) {
 	a := b.of(now, id)
 	b.c.gone(id)
 	a.excused, a.waits, a.joined, a.session, a.lost = true, false, false, false, true
 	b.falls(now, a.member)
 }
 
-// onNotice takes what the machine says happened. That somebody is lost must have its
+// OnEvent takes what the machine says happened. That a replica is lost must have its
 // reasons.
-func (b *book) onEvent(now time.Duration, e quorum.Event) {
+func (b *Book) OnEvent(now time.Duration, e quorum.Event) {
 	b.owes = b.owes && e.Kind != quorum.EventPositionFell
 	if e.Kind == quorum.EventDoubted {
 		b.doubted = now
@@ -329,7 +345,7 @@ func (b *book) onEvent(now time.Duration, e quorum.Event) {
 
 // unwitnessed says why a replica's loss is not justified: it needs two kinds of
 // witness, or one for a grace period, or silence for a heartbeat timeout.
-func (b *book) unwitnessed(now time.Duration, a *account) string {
+func (b *Book) unwitnessed(now time.Duration, a *account) string {
 	silence := now - a.heard
 	missed := silence >= b.config.SuspectAfter
 	switch {

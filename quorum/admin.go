@@ -6,6 +6,14 @@ import (
 	"time"
 )
 
+// This file is how a replica goes by a word, not by a failure, and how the others learn that
+// they are to ask for another quorum.
+//
+//	Leave    its own word: it is gone. A member's quorum falls (Q7)
+//	Drain    an operator's: it finishes its step. The quorum stands until the members have
+//	         asked for the next one, which is without it, unless it alone holds the state
+//	Evict    an operator's, or EvictStuck's: out at once, and refused. A member's quorum falls
+
 // Leave notes the orderly end of a session (§8, Leaving): drained and done. A member that
 // leaves ends the quorum, as a lost one does. What follows on the same stream
 // is refused: a beat that was under way beside the goodbye would make a replica

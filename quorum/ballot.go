@@ -56,6 +56,14 @@ func (v *Verdict) Yes() bool { return v.Vote == VoteYes }
 // state, is a no: then none can have committed, for a commit needs all of them (§2).
 // Otherwise some are missing, their senders may have seen all and committed, and this
 // rank is prepared.
+//
+//	all came, ok and equal                       yes        the quorum stands
+//	all came, one not ok, the others equal       no         stands: all know of the discard (§2.5)
+//	all came, states differ                      no         stands, and a change is wanted (§2.7)
+//	digests differ, or positions                 no         falls
+//	some missing, and one not ok                 no         falls
+//	some missing, the others ok and equal        prepared   falls
+//	this rank has not healed, and no no          behind     a change is wanted (§5); stands if all came
 func JudgeBallots(own int, ballots []*Ballot) Verdict {
 	if own < 0 || own >= len(ballots) || ballots[own] == nil {
 		panic(fmt.Sprintf("quorum: JudgeBallots(%d) of %d without the own ballot", own, len(ballots)))

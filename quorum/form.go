@@ -53,6 +53,13 @@ func (m *Machine) build(kind windowKind, why Reason, chosen []*replica, s settli
 // assignID gives the quorum its id and round (Q1, Q2; §4.3, §4.7): a new id whenever
 // process groups must be rebuilt, a new round when only the answer differs, and neither
 // when it is the same answer.
+//
+//	                                            id      round   groups
+//	nothing differs that members act upon       stays   stays   stay, and so does what they do
+//	participants, heals, addresses or the       stays   rises   stay: the round tells frames of
+//	settlement differ                                           both answers apart
+//	other members; a broken group, a failed     new     1       are made anew, with a prefix that
+//	commit, a member that never entered                         was never used
 func (m *Machine) assignID(q *Quorum, chosen []*replica, d *Decision) {
 	if m.last == nil || !sameMembers(q.Members, m.last.Members) || m.mustRebuild(chosen) || !m.tellable() ||
 		m.ledger.Last.ref().id != m.last.ID {

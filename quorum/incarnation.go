@@ -10,6 +10,12 @@ import (
 
 // This file keeps PROTOCOL §4.1 on incarnations: a replica that is started again takes its
 // own place, without waiting until the life before it is known to be dead.
+//
+//	the older one's stream broke, or it    the newcomer takes its place, and the older is lost:
+//	said nothing for SupersedeAfter        its quorum falls (Q7)
+//	it speaks                              the newcomer is refused (ErrNameInUse)
+//	it drains                              the newcomer waits until it has gone
+//	torchft's                              two replicas, until the older falls silent
 
 // incarnation splits "name:uuid" and reports whether the id has that form.
 func incarnation(id ReplicaID) (name string, ok bool) {

@@ -8,6 +8,15 @@ import (
 // judge weighs the witnesses against one replica (§6, Q7). Two kinds are enough at once:
 // each alone has a cause that is no death (a switch before the lighthouse; a link between
 // two members), both together hardly have.
+//
+//	the lighthouse's sight        a peer
+//	hears it                      –          live
+//	stream broken, beats missed   –          suspect: a beat clears missed beats, a new stream
+//	                                         a broken one; its peers' progress prolongs the grace
+//	hears it                      accuses    suspect: an answer to the probe clears it, or
+//	                                         its peers' progress
+//	stream broken, beats missed   accuses    lost, at once
+//	suspect, and not cleared                 lost after Grace, or HeartbeatTimeout of silence
 func (m *Machine) judge(now time.Time, r *replica) {
 	if r.lost {
 		return

@@ -19,6 +19,13 @@ import (
 // pays for a retry; when all who could not reach the other one say that they can,
 // they are let in together. From an end that says nothing nothing is known: then
 // time alone puts them together again.
+//
+//	breaks once                         the ends are put together again
+//	breaks in their next quorum too,    apart for LinkRetryAfter, doubling up to LinkRetryMax;
+//	or cannot be made                   each word that it is cut prolongs it
+//	all who could not make it can       together: at once, the next time after LinkMendAfter,
+//	                                    doubling
+//	holds while its quorum stands       forgotten
 
 // maxLinks bounds the broken links that are remembered.
 const maxLinks = 4096

@@ -5,7 +5,18 @@ import (
 	"time"
 )
 
-// replica is what the leader knows of one incarnation. All of it is soft.
+// replica is what the leader knows of one incarnation. All of it is soft: after a change
+// of leader it is told again, or found out again.
+//
+//	heard     a session is open, or beats come: it is known, and counts for nothing (Q5)
+//	joined    its join waits: it is live, and can be in the next quorum (Q4)
+//	member    of the last quorum: live, whether its join waits or not
+//	suspect   one witness is against it: live still, and probed (§6)
+//	lost      by two witnesses, or after the grace period: out at the next decision (Q7),
+//	          back when it is heard again, forgotten after ForgetAfter
+//	stuck, away, draining
+//	          not live, so not waited for; but if its join waits, its fact counts (§4.6, §5)
+//	evicted   refused for good, by the ledger too
 type replica struct {
 	id       ReplicaID
 	born     time.Time // when it was first heard of

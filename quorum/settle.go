@@ -87,7 +87,18 @@ func (m *Machine) awaitAnyone(s *settling) {
 	s.step, s.quorumID = highest(m.last.Cluster, m.last.Members).Step+1, m.last.ID
 }
 
-// settleQuorum settles one quorum's contested step.
+// settleQuorum settles one quorum's contested step. The rows of §4.6 by example: a, b and c
+// were in quorum 3, and step 5 was under way.
+//
+//	a              b             c
+//	committed d    prepared d    prepared d   forward: b and c roll forward (execution 1 of §10)
+//	lost           prepared d    prepared d   forward: a may have committed, and given its state
+//	                                          to others (execution 2)
+//	lost           gave-up       prepared d   forward: gave-up weighs nothing (execution 3)
+//	lost           refused       prepared d   discard: without b's promise there was no commit
+//	lost           prepared d    prepared e   discard: of unequal digests nothing is committed
+//	live, absent   gave-up       gave-up      wait for a: none of the others can know
+//	lost           gave-up       gave-up      discard: nobody is left that could know
 func (m *Machine) settleQuorum(s *settling, id int64, members []Member) {
 	claims, absent := m.memberClaims(id, members)
 	// All asked: nothing was cut short, and a discard of a step that none began would be

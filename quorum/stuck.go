@@ -16,6 +16,13 @@ import (
 //
 // Where no quorum stands, a replica is stuck that does not join for StuckAfter
 // while somebody waits for it.
+//
+//	a member, the quorum stands    it does not wait and has not moved for StuckAfter, and
+//	                               another member has waited, and not moved, for as long
+//	outside, a quorum stands       it is busy with something that has not moved for StuckAfter
+//	no quorum stands               it has not joined, and not moved, for StuckAfter
+//
+// In each case its session is open: of one that is not heard judge decides.
 
 // outsideFactor is how many times StuckAfter a replica outside waits for a quorum
 // in which nothing moves, until the quorum falls. It cannot see who hangs, nor

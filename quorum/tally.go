@@ -148,6 +148,11 @@ func (t *Tally) start(key voteKey) {
 // in the same quorum, with or without a lighthouse. (Were it to fall, one NaN
 // would stop a job whose lighthouse is away, and cost a reconfiguration in any
 // other.) A member that is behind lets the quorum stand and wants a change.
+//
+//	all yes                              commit     the quorum stands
+//	a no                                 abort      stands, unless a vote is prepared, or broken
+//	none of these, one behind            behind     likewise, and a change is wanted
+//	none of these, one prepared          prepared   falls: the settlement decides
 func (t *Tally) count() {
 	if t.result.Outcome != TallyPending {
 		return

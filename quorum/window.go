@@ -113,7 +113,14 @@ func (m *Machine) candidates(n int) []*replica {
 	return out
 }
 
-// windowKind says what the window waits for.
+// windowKind says what the window waits for (§4.4).
+//
+//	         opens when                      closes when
+//	first    there is no last quorum, or     all open sessions have joined, and none was opened
+//	         no member of it is left         for a while; or at the join timeout
+//	fall     a member fell, or was lost      all live replicas have joined; or at the join timeout
+//	ask      a member asked, and none fell   all live members have asked, and not before
+//	closed   only joiners wait, or none      never: they raise "change wanted", and members ask
 type windowKind uint8
 
 const (

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/skerry-ft/skerry/pg/reach"
 	"github.com/skerry-ft/skerry/tensor"
 )
 
@@ -42,7 +43,7 @@ var (
 	// ErrUnreachable is the cause, beside ErrPeerLost or ErrNoStore, when a host
 	// did not answer for DefaultReachTimeout, or a peer could not be dialled. The
 	// link to it is bad; the peer may live. See Prober.
-	ErrUnreachable = errors.New("pg: out of reach")
+	ErrUnreachable = reach.ErrUnreachable
 	// ErrNoStore is returned by Configure when the rendezvous store could not be
 	// reached, or was lost. Ask for a quorum without the replica whose it is.
 	ErrNoStore = errors.New("pg: no rendezvous store")

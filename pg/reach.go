@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"sync"
 	"time"
 
+	"github.com/skerry-ft/skerry/pg/reach"
 	"github.com/skerry-ft/skerry/store"
 )
 
@@ -17,87 +17,6 @@ import (
 // round trips and lost packets.
 const DefaultReachTimeout = time.Second
 
-const (
-	// reachTries is how many connections Reach tries side by side, one after the
-	// other: the system repeats a lost SYN after a second only, then after two more.
-	// So a link that was mended is found within a quarter of the limit.
-	reachTries = 4
-	// reachDoubts bounds how often Reach begins anew because it was itself not
-	// scheduled.
-	reachDoubts = 3
-)
-
-// Reach connects to a host that answers within limit. dial makes one connection; it
-// is called several times, the calls overlap, and ends with its context.
-//
-// An answer that is no connection (refused) is returned at once. A process that
-// finds that its own clock was late doubts itself, and tries again.
-//
-// Errors: ErrUnreachable when nothing answered; those of dial; context errors.
-func Reach(ctx context.Context, limit time.Duration, dial func(context.Context) (net.Conn, error)) (net.Conn, error) {
-	for doubt := 0; ; doubt++ {
-		began := time.Now()
-		c, err := reachOnce(ctx, limit, dial)
-		late := time.Since(began) - limit
-		if !errors.Is(err, ErrUnreachable) || late < limit/reachTries || doubt == reachDoubts {
-			return c, err
-		}
-	}
-}
-
-// reached is what became of one call of dial.
-type reached struct {
-	c   net.Conn
-	err error
-}
-
-func reachOnce(ctx context.Context, limit time.Duration, dial func(context.Context) (net.Conn, error)) (net.Conn, error) {
-	within, cancel := context.WithTimeout(ctx, limit)
-	var wg sync.WaitGroup
-	results := make(chan reached)
-	running := 0
-	try := func() {
-		running++
-		wg.Go(func() {
-			c, err := dial(within)
-			results <- reached{c, err}
-		})
-	}
-	defer func() {
-		cancel()
-		for ; running > 0; running-- {
-			if r := <-results; r.err == nil {
-				r.c.Close() // another one was first
-			}
-		}
-		wg.Wait()
-	}()
-	again := time.NewTicker(max(limit/reachTries, 1))
-	defer again.Stop()
-	try()
-	for tries := 1; ; {
-		select {
-		case r := <-results:
-			running--
-			ne, ok := errors.AsType[net.Error](r.err)
-			switch {
-			case r.err == nil || ctx.Err() != nil:
-				return r.c, r.err
-			case within.Err() == nil && !(ok && ne.Timeout()): // whose clock may be ahead of ours
-				return nil, r.err // it was refused, or this host has no way there
-			case running == 0:
-				// Hidden, for it would say that another try may help.
-				return nil, fmt.Errorf("%w: no answer within %v: %v", ErrUnreachable, limit, r.err)
-			}
-		case <-again.C:
-			if tries < reachTries {
-				tries++
-				try()
-			}
-		}
-	}
-}
-
 // ProbeStore connects to the host of a store as Config.OpenStore does, and hangs
 // up.
 func ProbeStore(ctx context.Context, limit time.Duration, address string) error {
@@ -106,7 +25,7 @@ func ProbeStore(ctx context.Context, limit time.Duration, address string) error 
 		return err
 	}
 	var d net.Dialer
-	c, err := Reach(ctx, limit, func(ctx context.Context) (net.Conn, error) {
+	c, err := reach.Dial(ctx, limit, func(ctx context.Context) (net.Conn, error) {
 		return d.DialContext(ctx, "tcp", a.HostPort())
 	})
 	if err == nil {
@@ -122,7 +41,7 @@ func openStore(ctx context.Context, limit time.Duration, address string, c store
 		// While a rank waits for a key, keep-alives find that its link is cut.
 		d := net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: limit, Interval: limit, Count: 2}}
 		c.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
-			return Reach(ctx, limit, func(ctx context.Context) (net.Conn, error) {
+			return reach.Dial(ctx, limit, func(ctx context.Context) (net.Conn, error) {
 				return d.DialContext(ctx, network, address)
 			})
 		}

@@ -16,9 +16,10 @@ var mayImport = map[string][]string{
 
 	"tensor": {},
 
-	"pg":        {"store", "tensor", "pg/netif", "pg/internal/..."},
+	"pg":        {"store", "tensor", "pg/netif", "pg/reach", "pg/internal/..."},
 	"pg/netif":  {},
-	"pg/tcp":    {"pg", "pg/netif", "tensor", "store", "internal/burst", "internal/memfd", "internal/shmring", "internal/futex", "internal/step", "internal/perhost", "internal/proof"},
+	"pg/reach":  {},
+	"pg/tcp":    {"pg", "pg/netif", "pg/reach", "tensor", "store", "internal/burst", "internal/memfd", "internal/shmring", "internal/futex", "internal/step", "internal/perhost", "internal/proof"},
 	"pg/baby":   {"pg", "tensor", "store/...", "internal/memfd", "internal/shmring", "internal/futex", "internal/step", "train/spawn"},
 	"pg/pgtest": {"pg", "tensor", "store", "dist", "dist/object"},
 	"nccl":      {"pg", "tensor", "store", "internal/memfd", "internal/proof"},

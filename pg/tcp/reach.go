@@ -11,6 +11,7 @@ import (
 
 	"github.com/skerry-ft/skerry/internal/backoff"
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/reach"
 )
 
 // dialAttempts is how often a peer that refuses, or does not greet, is tried
@@ -222,7 +223,7 @@ func (b *Backend) reach(ctx context.Context, index int, addresses []string) (net
 	if ours := b.interfaces(); len(ours) > 0 {
 		from.LocalAddr = &net.TCPAddr{IP: ours[index%len(ours)]}
 	}
-	return pg.Reach(ctx, b.opt.ReachTimeout, func(ctx context.Context) (net.Conn, error) {
+	return reach.Dial(ctx, b.opt.ReachTimeout, func(ctx context.Context) (net.Conn, error) {
 		return from.DialContext(ctx, "tcp", addresses[index%len(addresses)])
 	})
 }

@@ -1,4 +1,4 @@
-package pg
+package reach
 
 import (
 	"context"
@@ -9,7 +9,11 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"go.uber.org/goleak"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // way is a fake way to a host: what becomes of each try, in order.
 type way struct {
@@ -47,28 +51,28 @@ func (w *way) answers(after time.Duration) func(context.Context) (net.Conn, erro
 	}
 }
 
-// TestReachOutOfReach: a host that does not answer is out of reach after the
+// TestOutOfReach: a host that does not answer is out of reach after the
 // limit, and is tried all the while.
-func TestReachOutOfReach(t *testing.T) {
+func TestOutOfReach(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := way{calls: []func(context.Context) (net.Conn, error){silent}}
 		began := time.Now()
-		c, err := Reach(t.Context(), time.Second, w.dial)
+		c, err := Dial(t.Context(), time.Second, w.dial)
 		_, dialled := errors.AsType[*net.OpError](err)
-		if c != nil || !errors.Is(err, ErrUnreachable) || dialled || time.Since(began) != time.Second || w.tries != reachTries {
-			t.Errorf("%v, %v after %v and %d tries; want ErrUnreachable after 1s and %d", c, err, time.Since(began), w.tries, reachTries)
+		if c != nil || !errors.Is(err, ErrUnreachable) || dialled || time.Since(began) != time.Second || w.tries != maxTries {
+			t.Errorf("%v, %v after %v and %d tries; want ErrUnreachable after 1s and %d", c, err, time.Since(began), w.tries, maxTries)
 		}
 	})
 }
 
-// TestReachMended: a try that is lost holds up none that comes after it, so a
+// TestMended: a try that is lost holds up none that comes after it, so a
 // link that is mended is found soon; of two that succeed one is closed.
-func TestReachMended(t *testing.T) {
+func TestMended(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var w way
 		w.calls = []func(context.Context) (net.Conn, error){silent, silent, w.answers(300 * time.Millisecond), w.answers(50 * time.Millisecond)}
 		began := time.Now()
-		c, err := Reach(t.Context(), time.Second, w.dial)
+		c, err := Dial(t.Context(), time.Second, w.dial)
 		if err != nil || time.Since(began) != 800*time.Millisecond {
 			t.Fatalf("%v after %v, want a connection after 800ms", err, time.Since(began))
 		}
@@ -88,20 +92,20 @@ func TestReachMended(t *testing.T) {
 	})
 }
 
-// TestReachRefused: an answer that is no connection comes back at once.
-func TestReachRefused(t *testing.T) {
+// TestRefused: an answer that is no connection comes back at once.
+func TestRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := way{calls: []func(context.Context) (net.Conn, error){silent, refused}}
-		_, err := Reach(t.Context(), time.Second, w.dial)
+		_, err := Dial(t.Context(), time.Second, w.dial)
 		if !errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, ErrUnreachable) || w.tries != 2 {
 			t.Errorf("%v after %d tries, want refused after 2", err, w.tries)
 		}
 	})
 }
 
-// TestReachDoubts: a process whose own clock is late says of no host that it is
+// TestDoubts: a process whose own clock is late says of no host that it is
 // out of reach, before it has tried again.
-func TestReachDoubts(t *testing.T) {
+func TestDoubts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var w way
 		stopped := func(ctx context.Context) (net.Conn, error) {
@@ -109,7 +113,7 @@ func TestReachDoubts(t *testing.T) {
 			return silent(ctx)
 		}
 		w.calls = []func(context.Context) (net.Conn, error){stopped, stopped, stopped, stopped, w.answers(0)}
-		c, err := Reach(t.Context(), time.Second, w.dial)
+		c, err := Dial(t.Context(), time.Second, w.dial)
 		if err != nil {
 			t.Fatalf("%v, want a connection at the second look", err)
 		}
@@ -117,13 +121,13 @@ func TestReachDoubts(t *testing.T) {
 	})
 }
 
-// TestReachCancelled: who is called off accuses nobody.
-func TestReachCancelled(t *testing.T) {
+// TestCancelled: who is called off accuses nobody.
+func TestCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
 		w := way{calls: []func(context.Context) (net.Conn, error){silent}}
-		if _, err := Reach(ctx, time.Second, w.dial); err == nil || errors.Is(err, ErrUnreachable) {
+		if _, err := Dial(ctx, time.Second, w.dial); err == nil || errors.Is(err, ErrUnreachable) {
 			t.Errorf("%v, want an error that is not ErrUnreachable", err)
 		}
 	})

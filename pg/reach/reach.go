@@ -1,0 +1,97 @@
+// Package reach connects to hosts that answer within a limit, and tells one that is out of
+// reach from one that refuses.
+package reach
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+)
+
+// ErrUnreachable is returned when a host did not answer within the limit. The link to it
+// is bad; what runs there may live.
+var ErrUnreachable = errors.New("pg: out of reach")
+
+const (
+	// maxTries is how many connections Dial tries side by side, one after the
+	// other: the system repeats a lost SYN after a second only, then after two more.
+	// So a link that was mended is found within a quarter of the limit.
+	maxTries = 4
+	// maxDoubts bounds how often Dial begins anew because it was itself not
+	// scheduled.
+	maxDoubts = 3
+)
+
+// Dial connects to a host that answers within limit. Its argument dial makes one connection; it
+// is called several times, the calls overlap, and ends with its context.
+//
+// An answer that is no connection (refused) is returned at once. A process that
+// finds that its own clock was late doubts itself, and tries again.
+//
+// Errors: ErrUnreachable when nothing answered; those of dial; context errors.
+func Dial(ctx context.Context, limit time.Duration, dial func(context.Context) (net.Conn, error)) (net.Conn, error) {
+	for doubt := 0; ; doubt++ {
+		began := time.Now()
+		c, err := once(ctx, limit, dial)
+		late := time.Since(began) - limit
+		if !errors.Is(err, ErrUnreachable) || late < limit/maxTries || doubt == maxDoubts {
+			return c, err
+		}
+	}
+}
+
+// reached is what became of one call of dial.
+type reached struct {
+	c   net.Conn
+	err error
+}
+
+func once(ctx context.Context, limit time.Duration, dial func(context.Context) (net.Conn, error)) (net.Conn, error) {
+	within, cancel := context.WithTimeout(ctx, limit)
+	var wg sync.WaitGroup
+	results := make(chan reached)
+	running := 0
+	try := func() {
+		running++
+		wg.Go(func() {
+			c, err := dial(within)
+			results <- reached{c, err}
+		})
+	}
+	defer func() {
+		cancel()
+		for ; running > 0; running-- {
+			if r := <-results; r.err == nil {
+				r.c.Close() // another one was first
+			}
+		}
+		wg.Wait()
+	}()
+	again := time.NewTicker(max(limit/maxTries, 1))
+	defer again.Stop()
+	try()
+	for tries := 1; ; {
+		select {
+		case r := <-results:
+			running--
+			ne, ok := errors.AsType[net.Error](r.err)
+			switch {
+			case r.err == nil || ctx.Err() != nil:
+				return r.c, r.err
+			case within.Err() == nil && !(ok && ne.Timeout()): // whose clock may be ahead of ours
+				return nil, r.err // it was refused, or this host has no way there
+			case running == 0:
+				// Hidden, for it would say that another try may help.
+				return nil, fmt.Errorf("%w: no answer within %v: %v", ErrUnreachable, limit, r.err)
+			}
+		case <-again.C:
+			if tries < maxTries {
+				tries++
+				try()
+			}
+		}
+	}
+}

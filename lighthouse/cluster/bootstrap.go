@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/internal/wire"
+	"github.com/skerry-ft/skerry/lighthouse/cluster/internal/datadir"
 )
 
 // How a cluster is founded, so that two never are:
@@ -42,33 +43,20 @@ type lastHeard struct {
 	at     time.Time
 }
 
-// clusterRecord is how this server stands to its cluster. It is written down before
-// it is told.
-type clusterRecord struct {
-	Standing     wire.Standing  `json:"standing"`
-	Cluster      string         `json:"cluster,omitempty"`
-	Proposer     string         `json:"proposer,omitempty"`
-	Boot         uint64         `json:"proposer_boot,omitempty"` // the proposer's, when we pledged
-	Founders     []wire.Founder `json:"founders,omitempty"`
-	Voters       int            `json:"voters,omitempty"`
-	Abandoned    []string       `json:"abandoned,omitempty"`
-	ProposerLost bool           `json:"forsaken,omitempty"`
-}
-
 // bootstrap decides how a server stands next. It is a function of its fields.
 type bootstrap struct {
 	now    time.Time
-	self   wire.Server          // clusterRecord and Expect apart
-	stands clusterRecord        // so far
-	expect int                  // as many founders
-	words  map[string]lastHeard // by raft id, without self
-	join   []string             // RPC addresses that were named to us
-	draw   func() string        // a new cluster id
+	self   wire.Server           // datadir.ClusterRecord and Expect apart
+	stands datadir.ClusterRecord // so far
+	expect int                   // as many founders
+	words  map[string]lastHeard  // by raft id, without self
+	join   []string              // RPC addresses that were named to us
+	draw   func() string         // a new cluster id
 }
 
 // next returns how the server stands now, and, unless it is founded, what it
 // waits for. An error is what waiting cannot mend.
-func (b *bootstrap) next() (clusterRecord, string, error) {
+func (b *bootstrap) next() (datadir.ClusterRecord, string, error) {
 	if b.stands.Standing == wire.StandingFounded {
 		return b.stands, "", nil
 	}
@@ -129,7 +117,7 @@ func (b *bootstrap) counts(s wire.Server) bool {
 }
 
 // pledge is the step of a server that has pledged to nothing.
-func (b *bootstrap) pledge() (clusterRecord, string, error) {
+func (b *bootstrap) pledge() (datadir.ClusterRecord, string, error) {
 	all, err := b.candidates()
 	if err != nil {
 		return b.stands, "", err
@@ -161,7 +149,7 @@ func (b *bootstrap) pledge() (clusterRecord, string, error) {
 
 // propose is the step of a server that has proposed a cluster. It is late if
 // another exists already.
-func (b *bootstrap) propose(late bool) (clusterRecord, string, error) {
+func (b *bootstrap) propose(late bool) (datadir.ClusterRecord, string, error) {
 	c, why, _ := b.proposed(b.stands)
 	if c.Standing == wire.StandingFounded {
 		return c, "", nil
@@ -175,13 +163,13 @@ func (b *bootstrap) propose(late bool) (clusterRecord, string, error) {
 		return !slices.ContainsFunc(all, func(s wire.Server) bool { return s.RaftID == f.RaftID })
 	})
 	if late || overtaken || founderGone {
-		return c.abandon(), "the next proposal", nil
+		return abandon(c), "the next proposal", nil
 	}
 	return c, why, nil
 }
 
 // abandon returns c without its pledge, which is never given again.
-func (c clusterRecord) abandon() clusterRecord {
+func abandon(c datadir.ClusterRecord) datadir.ClusterRecord {
 	c.Abandoned = append(slices.Clone(c.Abandoned), c.Cluster)
 	c.Abandoned = c.Abandoned[max(0, len(c.Abandoned)-wire.MaxAbandoned):]
 	c.Standing, c.Cluster, c.Proposer, c.Founders, c.ProposerLost = wire.StandingNew, "", "", nil, false
@@ -189,7 +177,7 @@ func (c clusterRecord) abandon() clusterRecord {
 }
 
 // proposed founds c if all its founders have pledged to it.
-func (b *bootstrap) proposed(c clusterRecord) (clusterRecord, string, error) {
+func (b *bootstrap) proposed(c datadir.ClusterRecord) (datadir.ClusterRecord, string, error) {
 	for _, f := range c.Founders {
 		if f.RaftID == b.self.RaftID {
 			continue
@@ -203,10 +191,10 @@ func (b *bootstrap) proposed(c clusterRecord) (clusterRecord, string, error) {
 }
 
 // keep is the step of a server that has pledged to another's cluster.
-func (b *bootstrap) keep() (clusterRecord, string, error) {
+func (b *bootstrap) keep() (datadir.ClusterRecord, string, error) {
 	c := b.stands
 	if slices.Contains(b.words[c.Proposer].server.Abandoned, c.Cluster) {
-		return c.abandon(), "the next proposal", nil
+		return abandon(c), "the next proposal", nil
 	}
 	c.ProposerLost = c.ProposerLost || b.proposerGone()
 	if !c.ProposerLost {
@@ -220,7 +208,7 @@ func (b *bootstrap) keep() (clusterRecord, string, error) {
 			return c, fmt.Sprintf("%s to see that cluster %s lost its proposer", f.RPCAddress, c.Cluster), nil
 		}
 	}
-	return c.abandon(), "the next proposal", nil
+	return abandon(c), "the next proposal", nil
 }
 
 // proposerGone says whether another server is where the proposer was, begun later
@@ -241,7 +229,7 @@ func (b *bootstrap) proposerGone() bool {
 
 // abandonFor returns c with those clusters abandoned that founders whose proposer is lost name and
 // that c has nothing to do with: they need our word for it.
-func (b *bootstrap) abandonFor(c clusterRecord) clusterRecord {
+func (b *bootstrap) abandonFor(c datadir.ClusterRecord) datadir.ClusterRecord {
 	for _, id := range sortedKeys(b.words) {
 		s := b.words[id].server
 		if s.ProposerLost && s.Cluster != c.Cluster && isFounder(s.Founders, b.self.RaftID) && !slices.Contains(c.Abandoned, s.Cluster) {
@@ -294,7 +282,7 @@ func (b *bootstrap) missing(there []wire.Server) string {
 }
 
 // waitsFor says whose pledge or word is awaited.
-func (b *bootstrap) waitsFor(c clusterRecord) string {
+func (b *bootstrap) waitsFor(c datadir.ClusterRecord) string {
 	var late []string
 	for _, f := range c.Founders {
 		w, heard := b.words[f.RaftID]

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/internal/wire"
+	"github.com/skerry-ft/skerry/lighthouse/cluster/internal/datadir"
 )
 
 var bootstrapSeeds = flag.Int("bootstrap.seeds", 400, "how many histories of founding a cluster are tried")
@@ -21,7 +22,7 @@ type founderModel struct {
 	addr   string
 	boot   uint64
 	expect int
-	stands clusterRecord
+	stands datadir.ClusterRecord
 	words  map[string]lastHeard
 	said   []wire.Server // all that it ever said of itself
 	up     bool
@@ -199,7 +200,7 @@ func TestWaitingNamesWhoIsMissing(t *testing.T) {
 	}
 	founders := []wire.Founder{{RaftID: "a", RPCAddress: "a:1"}, {RaftID: "b", RPCAddress: "b:1"}, {RaftID: "c", RPCAddress: "c:1"}}
 	b = bootstrap{now: now, self: wire.Server{RaftID: "b", RPCAddress: "b:1", Expect: 3}, expect: 3, words: map[string]lastHeard{},
-		stands: clusterRecord{Standing: wire.StandingPledged, Cluster: "one", Proposer: "a", Founders: founders}}
+		stands: datadir.ClusterRecord{Standing: wire.StandingPledged, Cluster: "one", Proposer: "a", Founders: founders}}
 	if _, why, _ := b.next(); !strings.Contains(why, "a:1 (silent), c:1 (silent)") {
 		t.Errorf("a pledged server waits for %q", why)
 	}

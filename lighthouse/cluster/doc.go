@@ -30,7 +30,7 @@
 //     command that takes effect later.
 //   - Ledger.Confirm's nil says that this server led in that term after it was called.
 //   - A raft id is used by one server: data that are not what they were, or that
-//     another server has a copy of, begin anew under another id (datadir_age.go).
+//     another server has a copy of, begin anew under another id (internal/datadir).
 //   - Voters are changed one at a time, and only while that cannot cost the majority:
 //     membership.go has the rules. Like bootstrap.go's they are a function of their
 //     fields, and read no clock.
@@ -55,9 +55,9 @@
 //	Node.ask         one introduction         its answer                         a second at most
 //	raftStream.take  raft's listener          connections, their handshakes      Close
 //	gossipTransport  gossip's listener        packets and streams                Close
-//	disk.StoreLogs   one write of raft's log  the disk                           it answers; a stop waits some seconds for it
-//	disk.persist     one of raft's promises   the disk                           it answers, or raft has ended
-//	disk.end         raft's end, its files    the two above                      they have; left behind if the disk hangs
+//	Disk.StoreLogs   one write of raft's log  the disk                           it answers; a stop waits some seconds for it
+//	Disk.persist     one of raft's promises   the disk                           it answers, or raft has ended
+//	Disk.End         raft's end, its files    the two above                      they have; left behind if the disk hangs
 //
 // plus those of raft and memberlist, which Close stops and waits for.
 package cluster

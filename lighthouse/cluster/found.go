@@ -12,6 +12,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/backoff"
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/internal/wire"
+	"github.com/skerry-ft/skerry/lighthouse/cluster/internal/datadir"
 )
 
 // join returns when this server may take part in raft: it belongs to a cluster,
@@ -60,7 +61,7 @@ func (n *Node) decide() (founded bool, err error) {
 	for {
 		n.mu.Lock()
 		b := bootstrap{
-			now: time.Now(), self: *n.me(), stands: n.mu.saved.clusterRecord, expect: n.cfg.Expect,
+			now: time.Now(), self: *n.me(), stands: n.mu.saved.ClusterRecord, expect: n.cfg.Expect,
 			words: maps.Clone(n.mu.heard), join: n.cfg.Join, draw: uuid.NewString,
 		}
 		k, waited := n.mu.saved, n.mu.waits
@@ -72,7 +73,7 @@ func (n *Node) decide() (founded bool, err error) {
 		changed := next.Standing != k.Standing || next.Cluster != k.Cluster || next.ProposerLost != k.ProposerLost ||
 			!slices.Equal(next.Abandoned, k.Abandoned)
 		if changed {
-			k.clusterRecord = next
+			k.ClusterRecord = next
 			if err := n.save(k); err != nil {
 				return false, err
 			}
@@ -96,8 +97,8 @@ func (n *Node) decide() (founded bool, err error) {
 }
 
 // save writes k down, then makes it known.
-func (n *Node) save(k savedState) error {
-	if err := n.dir.writeRecord(k); err != nil {
+func (n *Node) save(k datadir.Record) error {
+	if err := n.dir.WriteRecord(k); err != nil {
 		return err
 	}
 	n.mu.Lock()
@@ -112,7 +113,7 @@ func (n *Node) save(k savedState) error {
 func (n *Node) greet(ctx context.Context) error {
 	for began := time.Now(); ; {
 		_, err := n.introduce(ctx, n.addresses())
-		if errors.Is(err, errOldCopy) {
+		if errors.Is(err, datadir.ErrOldCopy) {
 			return n.renew(err)
 		}
 		if !errors.Is(err, errTwice) || time.Since(began) > twiceTimeout {
@@ -126,11 +127,11 @@ func (n *Node) greet(ctx context.Context) error {
 
 // renew puts the data aside and makes this a new server of the same cluster.
 func (n *Node) renew(why error) error {
-	k, err := n.dir.setAside(n.saved(), n.cfg.Log, why)
+	k, err := n.dir.SetAside(n.saved(), n.cfg.Log, why)
 	if err != nil {
 		return err
 	}
-	id, err := n.dir.raftID()
+	id, err := n.dir.RaftID()
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
+	"github.com/skerry-ft/skerry/lighthouse/cluster/internal/datadir"
 )
 
 const (
@@ -79,7 +80,7 @@ func (n *Node) noteWord(i wire.Introduction) (fresh bool, err error) {
 	s := i.Self
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	mine := n.mu.saved.clusterRecord
+	mine := n.mu.saved.ClusterRecord
 	if mine.Standing == wire.StandingFounded && s.Standing == wire.StandingFounded && mine.Cluster != s.Cluster {
 		return false, fmt.Errorf("%w: %s is of %s, %s is of %s: give it the data dir or the servers of its own cluster",
 			errClusters, n.me().RPCAddress, mine.Cluster, s.RPCAddress, s.Cluster)
@@ -125,7 +126,7 @@ func (n *Node) introduce(ctx context.Context, addresses []string) (gossips []str
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			for _, wrong := range []error{errTwice, errClusters, errOldCopy, errRetired} {
+			for _, wrong := range []error{errTwice, errClusters, datadir.ErrOldCopy, errRetired} {
 				if errors.Is(e, wrong) {
 					err = errors.Join(err, e)
 				}
@@ -167,7 +168,7 @@ func (n *Node) ask(ctx context.Context, address string) (*wire.Introduction, err
 		return nil, fmt.Errorf("%w; %s says so", errRetired, address)
 	}
 	if had := n.me().LastIndex; i.YourIndex > had && n.Ledger() == nil {
-		return nil, fmt.Errorf("%w: it ends at %d, and %s had its word for %d", errOldCopy, had, address, i.YourIndex)
+		return nil, fmt.Errorf("%w: it ends at %d, and %s had its word for %d", datadir.ErrOldCopy, had, address, i.YourIndex)
 	}
 	return &i, nil
 }

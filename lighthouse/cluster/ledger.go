@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -15,6 +14,8 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/skerry-ft/skerry/internal/wire"
+	"github.com/skerry-ft/skerry/lighthouse/cluster/internal/datadir"
+	"github.com/skerry-ft/skerry/lighthouse/cluster/internal/disk"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
@@ -30,9 +31,6 @@ const (
 	// applyTimeout bounds how long a command waits to enter raft's queue. Once
 	// it is in, it ends with the leader's lease at the latest.
 	applyTimeout = 5 * time.Second
-
-	// snapshotsKept is how many snapshots a data dir holds.
-	snapshotsKept = 2
 
 	// snapshotThreshold is how many commands lie between two snapshots. They
 	// are some kilobytes each; replaying this many takes milliseconds.
@@ -58,7 +56,7 @@ type Ledger struct {
 	checks shared // of leadership
 	// cluster is the id that the cluster had before raft ran, or "".
 	cluster   string
-	disk      *disk          // nil: in memory
+	disk      *disk.Disk     // nil: in memory
 	kept      bool           // what is written outlives the server
 	transport raft.Transport // for close
 	// readsDeltas says of another server whether it reads deltas; nil: all do.
@@ -70,7 +68,7 @@ type Ledger struct {
 // ledgerConfig says how a ledger is opened.
 type ledgerConfig struct {
 	RaftOptions
-	dir *dataDir // nil: in memory
+	dir *datadir.Dir // nil: in memory
 	log zerolog.Logger
 
 	// bootstrap are the voters with whom a new log begins; nil begins none: the
@@ -106,7 +104,7 @@ func openLedger(cfg ledgerConfig) (*Ledger, error) {
 		return nil, err
 	}
 	if cfg.Disk != nil && l.disk != nil {
-		l.disk.Disk = cfg.Disk(l.disk.Disk)
+		l.disk.Store = cfg.Disk(l.disk.Store)
 	}
 	l.id = conf.LocalID
 	transport, servers := cfg.Transport, cfg.bootstrap
@@ -142,7 +140,7 @@ func openLedger(cfg ledgerConfig) (*Ledger, error) {
 
 // stores opens the log, the stable store and the snapshots, and completes
 // conf's id.
-func (l *Ledger) stores(conf *raft.Config, dir *dataDir, memory *Memory, timeout time.Duration) (raft.LogStore, raft.StableStore, raft.SnapshotStore, error) {
+func (l *Ledger) stores(conf *raft.Config, dir *datadir.Dir, memory *Memory, timeout time.Duration) (raft.LogStore, raft.StableStore, raft.SnapshotStore, error) {
 	if dir == nil {
 		if memory == nil {
 			memory = NewMemory()
@@ -151,31 +149,28 @@ func (l *Ledger) stores(conf *raft.Config, dir *dataDir, memory *Memory, timeout
 		return memory.store, memory.store, memory.snapshots, nil
 	}
 	if conf.LocalID == "" {
-		id, err := dir.raftID()
+		id, err := dir.RaftID()
 		if err != nil {
 			return nil, nil, nil, err
 		}
 		conf.LocalID = raft.ServerID(id)
 	}
-	snapshots, err := raft.NewFileSnapshotStoreWithLogger(dir.path, snapshotsKept, conf.Logger)
+	snapshots, err := dir.Snapshots(conf.Logger)
 	if err != nil {
-		return nil, nil, nil, fmt.Errorf("open snapshots in %s: %w", dir.path, err)
-	}
-	if err := tighten(filepath.Join(dir.path, snapshotFolder)); err != nil { // raft makes it open to all
 		return nil, nil, nil, err
 	}
 	// The log's Close leaves its metadata open, and with them their lock.
 	meta := new(metadb.BoltMetaDB)
-	if err := repairSegments(dir.logPath(), meta); err != nil {
+	if err := repairSegments(dir.LogPath(), meta); err != nil {
 		return nil, nil, nil, errors.Join(err, meta.Close())
 	}
-	store, err := wal.Open(dir.logPath(), wal.WithLogger(conf.Logger), wal.WithMetaStore(meta))
+	store, err := wal.Open(dir.LogPath(), wal.WithLogger(conf.Logger), wal.WithMetaStore(meta))
 	if err != nil {
-		return nil, nil, nil, errors.Join(fmt.Errorf("open raft log in %s: %w", dir.logPath(), err), meta.Close())
+		return nil, nil, nil, errors.Join(fmt.Errorf("open raft log in %s: %w", dir.LogPath(), err), meta.Close())
 	}
 	l.release = func() error { return errors.Join(store.Close(), meta.Close()) }
-	l.disk = newDisk(store, timeout, l.log)
-	return l.disk, l.disk, snapshotFiles{snapshots, dir.path}, nil
+	l.disk = disk.New(store, timeout, l.log)
+	return l.disk, l.disk, snapshots, nil
 }
 
 // Apply replicates a command and returns what the ledger said of it. After an
@@ -274,6 +269,28 @@ func LeadershipEnds(err error) bool {
 	return errors.Is(err, ErrNotLeader) && !errors.Is(err, raft.ErrLeadershipTransferInProgress)
 }
 
+// hush closes what raft speaks through, so that nothing which it could not write
+// is told to anybody, and lets writes that wait end.
+func (l *Ledger) hush() error {
+	var err error
+	if t, ok := l.transport.(raft.WithClose); ok {
+		err = t.Close()
+	}
+	if l.disk != nil {
+		l.disk.GiveUp()
+	}
+	return err
+}
+
+// unwritten makes an error of raft's, for a command that it had taken in, one of
+// a lost leadership: the command may yet take effect, if part of it was written.
+func unwritten(err error) error {
+	if err == nil || errors.Is(err, ErrNotLeader) || errors.Is(err, raft.ErrEnqueueTimeout) {
+		return err
+	}
+	return errors.Join(ErrNotLeader, err)
+}
+
 // close ends raft and gives back its files.
 func (l *Ledger) close() error {
 	shutdown := func() error { return l.raft.Shutdown().Error() }
@@ -281,5 +298,5 @@ func (l *Ledger) close() error {
 	if l.disk == nil {
 		return errors.Join(err, shutdown(), l.release())
 	}
-	return errors.Join(err, l.disk.end(shutdown, l.release))
+	return errors.Join(err, l.disk.End(shutdown, l.release))
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/monitor"
 	"github.com/skerry-ft/skerry/internal/netaddr"
 	"github.com/skerry-ft/skerry/internal/wire"
+	"github.com/skerry-ft/skerry/lighthouse/cluster/internal/datadir"
 )
 
 // Node is one server's part in its cluster, which may be of this server alone: it
@@ -25,10 +26,10 @@ import (
 type Node struct {
 	cfg      Config
 	several  bool         // there are other servers, or may be
-	dir      *dataDir     // nil: in memory
+	dir      *datadir.Dir // nil: in memory
 	listener net.Listener // raft's; nil for a server alone
 	book     *directory
-	who      atomic.Pointer[wire.Server] // this server; its clusterRecord is in mu
+	who      atomic.Pointer[wire.Server] // this server; its ClusterRecord is in mu
 
 	peers  *raftPeers             // set by open
 	gossip *memberlist.Memberlist // set by open
@@ -38,7 +39,7 @@ type Node struct {
 	mu struct {
 		monitor.Monitor // that the leader, or what is known of it, has changed
 
-		saved    savedState           // as written to the data dir
+		saved    datadir.Record       // as written to the data dir
 		heard    map[string]lastHeard // by raft id
 		known    map[string]bool      // RPC addresses of others, as far as any server named them
 		news     chan struct{}        // capacity 1: heard has changed
@@ -59,7 +60,7 @@ func Open(cfg Config) (*Node, error) {
 	n.who.Store(&wire.Server{RPCAddress: cfg.ownAddress()})
 	var err error
 	if cfg.DataDir != "" {
-		if n.dir, err = openDataDir(cfg.DataDir, cfg.Log); err != nil {
+		if n.dir, err = datadir.Open(cfg.DataDir, cfg.Log); err != nil {
 			return nil, err
 		}
 	}
@@ -76,15 +77,15 @@ func Open(cfg Config) (*Node, error) {
 // openMember is Open's part for one of several servers.
 func (n *Node) openMember() error {
 	cfg := &n.cfg
-	k, err := n.dir.openRecord(cfg.Log)
+	k, err := n.dir.OpenRecord(cfg.Log)
 	if err != nil {
 		return err
 	}
-	id, err := n.dir.raftID()
+	id, err := n.dir.RaftID()
 	if err != nil {
 		return err
 	}
-	index, err := n.dir.lastIndex()
+	index, err := n.dir.LastIndex()
 	if err != nil {
 		return err
 	}
@@ -98,7 +99,7 @@ func (n *Node) openMember() error {
 	if k.Boot = max(k.Boot+1, uint64(time.Now().UnixNano())); cfg.Voters > 0 {
 		k.Voters = cfg.Voters
 	}
-	if err := n.dir.writeRecord(k); err != nil {
+	if err := n.dir.WriteRecord(k); err != nil {
 		return err
 	}
 	self := wire.Server{
@@ -233,7 +234,7 @@ func (n *Node) Close() error {
 		}
 	}
 	if n.dir != nil {
-		err = errors.Join(err, n.dir.close())
+		err = errors.Join(err, n.dir.Close())
 	}
 	return err
 }

@@ -10,6 +10,17 @@ import (
 	"github.com/skerry-ft/skerry/internal/wire"
 )
 
+// DefaultDiskTimeout is how long a write of the log may take, if
+// RaftOptions.DiskTimeout is 0.
+const DefaultDiskTimeout = 5 * time.Second
+
+// Disk is what raft writes to: its log, and its term and votes.
+type Disk interface {
+	raft.LogStore
+	raft.StableStore
+	raft.MonotonicLogStore
+}
+
 // RaftOptions says how this server takes part in a raft cluster.
 type RaftOptions struct {
 	// Transport carries raft's messages. nil is TCP for one of several

@@ -3,8 +3,6 @@ package cluster
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -14,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/skerry-ft/skerry/internal/wire"
+	"github.com/skerry-ft/skerry/lighthouse/cluster/internal/datadir"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
@@ -37,41 +36,41 @@ type Recovered struct {
 // dir must not be in use. aside, if not empty, names data that were set aside
 // there ("old-…"), which are put back first.
 func Recover(dir, aside string, log zerolog.Logger) (r Recovered, err error) {
-	if _, err := os.Stat(filepath.Join(dir, recordFile)); err != nil && aside == "" {
+	if err := datadir.Holds(dir); err != nil && aside == "" {
 		return r, fmt.Errorf("%s holds no server of a cluster: %w", dir, err)
 	}
-	d, err := openDataDir(dir, log)
+	d, err := datadir.Open(dir, log)
 	if err != nil {
 		return r, err
 	}
-	defer func() { err = errors.Join(err, d.close()) }()
+	defer func() { err = errors.Join(err, d.Close()) }()
 	if aside != "" {
-		if err := d.putBack(aside, log); err != nil {
+		if err := d.PutBack(aside, log); err != nil {
 			return r, err
 		}
 	}
-	k, err := d.readRecord()
+	k, err := d.ReadRecord()
 	if err != nil {
 		return r, err
 	}
 	if k.Standing != wire.StandingFounded {
 		return r, fmt.Errorf("%s belongs to no cluster that was founded: there is nothing to recover", dir)
 	}
-	if r.OldRaftID, err = d.raftID(); err != nil {
+	if r.OldRaftID, err = d.RaftID(); err != nil {
 		return r, err
 	}
 	r.Cluster, r.RaftID = afterRecovery(k.Cluster), uuid.NewString()
-	if err := d.recoverRaft(&r, log); err != nil {
+	if err := recoverRaft(d, &r, log); err != nil {
 		return r, err
 	}
 	// From here on the log is that of the new id; the id follows last, so that a
 	// crash in between leaves a server that is in nobody's list, and not a
 	// second one under an id that others know.
-	k.Cluster, k.Founders, k.Known, k.Started, k.Place = r.Cluster, nil, nil, true, place{}
-	if err := d.writeRecord(k); err != nil {
+	k.Cluster, k.Founders, k.Known, k.Started, k.Place = r.Cluster, nil, nil, true, datadir.Place{}
+	if err := d.WriteRecord(k); err != nil {
 		return r, err
 	}
-	return r, writeDurably(filepath.Join(d.path, raftIDFile), r.RaftID+"\n")
+	return r, d.KeepRaftID(r.RaftID)
 }
 
 // afterRecovery is what servers call a cluster after one more recovery: its id,
@@ -83,7 +82,7 @@ func afterRecovery(cluster string) string {
 }
 
 // recoverRaft rewrites the log as a snapshot with this server as the only voter.
-func (d *dataDir) recoverRaft(r *Recovered, log zerolog.Logger) error {
+func recoverRaft(d *datadir.Dir, r *Recovered, log zerolog.Logger) error {
 	l := &Ledger{state: newState(), log: log, release: func() error { return nil }}
 	conf := raft.DefaultConfig()
 	conf.Logger, conf.LocalID = raftLogger(log), raft.ServerID(r.RaftID)
@@ -98,7 +97,7 @@ func (d *dataDir) recoverRaft(r *Recovered, log zerolog.Logger) error {
 	}
 	r.Jobs = l.state.jobs()
 	if err = errors.Join(err, transport.Close(), l.release()); err != nil {
-		return fmt.Errorf("rewrite the raft log in %s: %w", d.path, err)
+		return fmt.Errorf("rewrite the raft log in %s: %w", d.Path(), err)
 	}
 	return nil
 }
@@ -130,29 +129,4 @@ func (s *state) riseLocked(floor int64) {
 	for _, l := range s.data.Jobs {
 		l.HighestID = max(l.HighestID, floor)
 	}
-}
-
-// putBack makes data that were set aside those of the folder again; what is
-// there goes aside in their stead.
-func (d *dataDir) putBack(aside string, log zerolog.Logger) error {
-	from := filepath.Join(d.path, filepath.Base(aside))
-	if _, err := os.Stat(filepath.Join(from, raftIDFile)); err != nil {
-		return fmt.Errorf("find data that were set aside: %w", err)
-	}
-	k, err := d.readRecord()
-	if err == nil {
-		_, err = d.setAside(k, log, errors.New("older data are put back by an operator"))
-	}
-	if err == nil {
-		err = os.RemoveAll(d.logPath()) // empty: setAside has just made it
-	}
-	for _, name := range []string{recordFile, snapshotFolder, logFolder, raftIDFile} {
-		if e := os.Rename(filepath.Join(from, name), filepath.Join(d.path, name)); e != nil && !errors.Is(e, os.ErrNotExist) {
-			err = errors.Join(err, e)
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("put back the data in %s: %w", from, err)
-	}
-	return nil
 }

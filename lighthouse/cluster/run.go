@@ -13,10 +13,8 @@ import (
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/internal/wire"
+	"github.com/skerry-ft/skerry/lighthouse/cluster/internal/datadir"
 )
-
-// errOldCopy says that a server's data are older than what it has promised.
-var errOldCopy = errors.New("the data dir is an old copy")
 
 // open starts gossip and raft; Close ends them.
 func (n *Node) open() (*Ledger, error) {
@@ -90,7 +88,7 @@ func (n *Node) openPeers(cfg *ledgerConfig) error {
 	return nil
 }
 
-func (n *Node) saved() savedState {
+func (n *Node) saved() datadir.Record {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.mu.saved
@@ -98,7 +96,7 @@ func (n *Node) saved() savedState {
 
 // founders returns the voters with whom a founder begins the log; nil for a
 // server that is taken in later.
-func founders(k savedState, self string) []raft.Server {
+func founders(k datadir.Record, self string) []raft.Server {
 	if !isFounder(k.Founders, self) {
 		return nil
 	}

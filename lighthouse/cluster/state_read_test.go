@@ -15,6 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/hashicorp/raft"
 	"github.com/rs/zerolog"
+
+	"github.com/skerry-ft/skerry/lighthouse/cluster/internal/datadir"
 )
 
 // snapshotText is what a server writes of the old log's state.
@@ -84,16 +86,16 @@ func TestDamagedSnapshotEndsInOneLine(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	open := func() (*Ledger, error) {
-		d, err := openDataDir(dir, zerolog.Nop())
+		d, err := datadir.Open(dir, zerolog.Nop())
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = d.close() }) // locks nothing that is needed later
+		t.Cleanup(func() { _ = d.Close() }) // locks nothing that is needed later
 		l, err := openLedger(ledgerConfig{dir: d, log: zerolog.Nop(), RaftOptions: RaftOptions{
 			Heartbeat: 50 * time.Millisecond, Election: 50 * time.Millisecond, Lease: 50 * time.Millisecond, DiskTimeout: time.Minute,
 		}})
 		if err != nil {
-			_ = d.close() // so that it can be opened again
+			_ = d.Close() // so that it can be opened again
 		}
 		return l, err
 	}
@@ -119,7 +121,7 @@ func TestDamagedSnapshotEndsInOneLine(t *testing.T) {
 	if err := l.close(); err != nil {
 		t.Fatal(err)
 	}
-	files, err := filepath.Glob(filepath.Join(dir, snapshotFolder, "*", "state.bin"))
+	files, err := filepath.Glob(filepath.Join(dir, "snapshots", "*", "state.bin"))
 	if err != nil || len(files) != 1 {
 		t.Fatalf("snapshots %q, %v", files, err)
 	}
@@ -130,7 +132,7 @@ func TestDamagedSnapshotEndsInOneLine(t *testing.T) {
 	if err := os.WriteFile(files[0], bytes.Replace(text, []byte(`"c"`), []byte(`"d"`), 1), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Remove(filepath.Join(dir, lockFile)); err != nil { // the first one's is still open here
+	if err := os.Remove(filepath.Join(dir, "lock")); err != nil { // the first one's is still open here
 		t.Fatal(err)
 	}
 	l, err = open()

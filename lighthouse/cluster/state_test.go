@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/raft"
 	"github.com/rs/zerolog"
 
+	"github.com/skerry-ft/skerry/lighthouse/cluster/internal/datadir"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
@@ -99,30 +100,30 @@ func TestStateFencesAndSurvivesSnapshots(t *testing.T) {
 func TestRaftIDIsKept(t *testing.T) {
 	t.Parallel()
 	path := t.TempDir()
-	open := func() *dataDir {
-		d, err := openDataDir(path, zerolog.Nop())
+	open := func() *datadir.Dir {
+		d, err := datadir.Open(path, zerolog.Nop())
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = d.close() })
+		t.Cleanup(func() { _ = d.Close() })
 		return d
 	}
 	d := open()
-	first, err := d.raftID()
+	first, err := d.RaftID()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := d.close(); err != nil {
+	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
 	d = open()
-	if second, err := d.raftID(); err != nil || second != first {
+	if second, err := d.RaftID(); err != nil || second != first {
 		t.Errorf("raft id %q after a restart, %v; want %q", second, err, first)
 	}
-	if err := os.WriteFile(filepath.Join(path, raftIDFile), []byte("nonsense"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(path, "raft-id"), []byte("nonsense"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if id, err := d.raftID(); err == nil {
+	if id, err := d.RaftID(); err == nil {
 		t.Errorf("a broken file gave raft id %q", id)
 	}
 }

@@ -1,4 +1,9 @@
-package cluster
+// Package datadir is the folder in which one lighthouse server keeps what it promised:
+// its raft log and snapshots, its raft id, and how it stands to its cluster. One
+// process holds it at a time; it is closed to other users; and data that are not what
+// they were are set aside, because a voter that forgets can undo what was committed.
+// It has no goroutines. All calls read and write the disk, and return when that does.
+package datadir
 
 import (
 	"errors"
@@ -8,6 +13,8 @@ import (
 	"strings"
 
 	"github.com/google/uuid"
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
 	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
 )
@@ -21,15 +28,18 @@ const (
 	snapshotFolder = "snapshots" // raft's own name for it
 )
 
-// dataDir is a folder that one server holds. It is owned by one goroutine.
-type dataDir struct {
+// SnapshotsKept is how many snapshots a data dir holds.
+const SnapshotsKept = 2
+
+// Dir is a folder that one server holds. It is owned by one goroutine.
+type Dir struct {
 	path string
 	lock *os.File
 }
 
-// openDataDir makes the folder if it is missing, takes it for this process's user
+// Open makes the folder if it is missing, takes it for this process's user
 // alone, and locks it. The lock goes with the process, so a crash leaves none behind.
-func openDataDir(path string, log zerolog.Logger) (*dataDir, error) {
+func Open(path string, log zerolog.Logger) (*Dir, error) {
 	path, err := ownFolder(path, log)
 	if err != nil {
 		return nil, err
@@ -51,15 +61,18 @@ func openDataDir(path string, log zerolog.Logger) (*dataDir, error) {
 		}
 		return nil, fmt.Errorf("lock data dir %s: %w", path, err)
 	}
-	return &dataDir{path: path, lock: lock}, nil
+	return &Dir{path: path, lock: lock}, nil
 }
 
-// logPath is where the raft log lives.
-func (d *dataDir) logPath() string { return filepath.Join(d.path, logFolder) }
+// Path is where the folder is, links followed.
+func (d *Dir) Path() string { return d.path }
 
-// raftID returns the id kept in the folder, or draws one and keeps it: a raft
+// LogPath is where the raft log lives.
+func (d *Dir) LogPath() string { return filepath.Join(d.path, logFolder) }
+
+// RaftID returns the id kept in the folder, or draws one and keeps it: a raft
 // id is never reused, so an empty folder is a new server.
-func (d *dataDir) raftID() (string, error) {
+func (d *Dir) RaftID() (string, error) {
 	path := filepath.Join(d.path, raftIDFile)
 	data, err := os.ReadFile(path)
 	switch {
@@ -73,10 +86,28 @@ func (d *dataDir) raftID() (string, error) {
 		return "", fmt.Errorf("read raft id: %w", err)
 	}
 	id := uuid.NewString()
-	if err := writeDurably(path, id+"\n"); err != nil {
-		return "", fmt.Errorf("keep raft id: %w", err)
+	return id, d.KeepRaftID(id)
+}
+
+// KeepRaftID makes id the folder's raft id.
+func (d *Dir) KeepRaftID(id string) error {
+	if err := writeDurably(filepath.Join(d.path, raftIDFile), id+"\n"); err != nil {
+		return fmt.Errorf("keep raft id: %w", err)
 	}
-	return id, nil
+	return nil
+}
+
+// Snapshots opens raft's snapshots, closed to other users: raft makes them readable to
+// all.
+func (d *Dir) Snapshots(log hclog.Logger) (raft.SnapshotStore, error) {
+	snapshots, err := raft.NewFileSnapshotStoreWithLogger(d.path, SnapshotsKept, log)
+	if err != nil {
+		return nil, fmt.Errorf("open snapshots in %s: %w", d.path, err)
+	}
+	if err := tighten(filepath.Join(d.path, snapshotFolder)); err != nil {
+		return nil, err
+	}
+	return snapshotFiles{snapshots, d.path}, nil
 }
 
 // writeDurably makes a file with this text that a crash leaves whole or absent.
@@ -103,5 +134,5 @@ func writeDurably(path, text string) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// close gives the folder back.
-func (d *dataDir) close() error { return d.lock.Close() }
+// Close gives the folder back.
+func (d *Dir) Close() error { return d.lock.Close() }

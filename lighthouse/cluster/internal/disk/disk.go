@@ -1,7 +1,9 @@
-package cluster
+// Package disk is what raft writes to where disks fail: a write that cannot be made is
+// refused or waited for, as raft's safety asks, and a disk that hangs stops no server's
+// end. Its goroutines are one for each write under way, and end with it.
+package disk
 
 import (
-	"errors"
 	"sync"
 	"time"
 
@@ -9,25 +11,26 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// diskRetry is how long a write of raft's own promises waits before it is tried
+// retryAfter is how long a write of raft's own promises waits before it is tried
 // again.
-const diskRetry = 250 * time.Millisecond
+const retryAfter = 250 * time.Millisecond
 
-// Disk is what raft writes to: its log, and its term and votes.
-type Disk interface {
+// Store is what raft writes to: its log, and its term and votes.
+type Store interface {
 	raft.LogStore
 	raft.StableStore
 	raft.MonotonicLogStore
 }
 
-// disk is a Disk that may fail for a while: it is full, read-only, or hangs. Entries of
+// Disk is a store that may fail for a while: it is full, read-only, or hangs. Entries of
 // the log that cannot be written are refused, and raft copes: a leader steps
 // down, a follower does not acknowledge. A term or a vote that cannot be written
 // is another matter: raft gives up the whole process then. Here it waits, says
 // so, and takes no part until the disk is good again. It is safe for concurrent
 // use.
-type disk struct {
-	Disk
+type Disk struct {
+	Store
+
 	log     zerolog.Logger
 	timeout time.Duration // of one write of the log
 
@@ -43,24 +46,25 @@ type disk struct {
 	}
 }
 
-func newDisk(d Disk, timeout time.Duration, log zerolog.Logger) *disk {
-	return &disk{Disk: d, log: log, timeout: timeout, closed: make(chan struct{})}
+// New makes one of a store whose writes of the log may take so long.
+func New(s Store, timeout time.Duration, log zerolog.Logger) *Disk {
+	return &Disk{Store: s, log: log, timeout: timeout, closed: make(chan struct{})}
 }
 
 // SetUint64 keeps a number.
-func (d *disk) SetUint64(key []byte, value uint64) error {
-	return d.persist(func() error { return d.Disk.SetUint64(key, value) })
+func (d *Disk) SetUint64(key []byte, value uint64) error {
+	return d.persist(func() error { return d.Store.SetUint64(key, value) })
 }
 
 // Set keeps a value.
-func (d *disk) Set(key, value []byte) error {
-	return d.persist(func() error { return d.Disk.Set(key, value) })
+func (d *Disk) Set(key, value []byte) error {
+	return d.persist(func() error { return d.Store.Set(key, value) })
 }
 
 // persist writes until it succeeds. When raft ends meanwhile, nothing that was
 // to be promised can be told any more, because its connections are closed
 // already: then it matters to nobody that it was not written.
-func (d *disk) persist(write func() error) error {
+func (d *Disk) persist(write func() error) error {
 	done := make(chan struct{})
 	d.under.Go(func() {
 		defer close(done)
@@ -74,7 +78,7 @@ func (d *disk) persist(write func() error) error {
 }
 
 // retry writes until it succeeds, and says whether it did before raft ended.
-func (d *disk) retry(write func() error) bool {
+func (d *Disk) retry(write func() error) bool {
 	for {
 		err := write()
 		d.tell(err)
@@ -84,14 +88,14 @@ func (d *disk) retry(write func() error) bool {
 		select {
 		case <-d.closed:
 			return false
-		case <-time.After(diskRetry):
+		case <-time.After(retryAfter):
 		}
 	}
 }
 
 // tell says once that the disk has failed, for all writes that wait for it, and once
 // that it is good again.
-func (d *disk) tell(err error) {
+func (d *Disk) tell(err error) {
 	d.mu.Lock()
 	was := d.mu.failed
 	d.mu.failed = err != nil
@@ -104,27 +108,5 @@ func (d *disk) tell(err error) {
 	}
 }
 
-// giveUp ends waiting writes. raft's connections are closed.
-func (d *disk) giveUp() { d.once.Do(func() { close(d.closed) }) }
-
-// hush closes what raft speaks through, so that nothing which it could not write
-// is told to anybody, and lets writes that wait end.
-func (l *Ledger) hush() error {
-	var err error
-	if t, ok := l.transport.(raft.WithClose); ok {
-		err = t.Close()
-	}
-	if l.disk != nil {
-		l.disk.giveUp()
-	}
-	return err
-}
-
-// unwritten makes an error of raft's, for a command that it had taken in, one of
-// a lost leadership: the command may yet take effect, if part of it was written.
-func unwritten(err error) error {
-	if err == nil || errors.Is(err, ErrNotLeader) || errors.Is(err, raft.ErrEnqueueTimeout) {
-		return err
-	}
-	return errors.Join(ErrNotLeader, err)
-}
+// GiveUp ends waiting writes. raft's connections are closed.
+func (d *Disk) GiveUp() { d.once.Do(func() { close(d.closed) }) }

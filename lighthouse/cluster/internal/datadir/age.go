@@ -1,4 +1,4 @@
-package cluster
+package datadir
 
 import (
 	"errors"
@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	"github.com/hashicorp/raft"
 	wal "github.com/hashicorp/raft-wal"
 	"github.com/hashicorp/raft-wal/metadb"
 	"github.com/rs/zerolog"
@@ -27,23 +26,26 @@ import (
 //   - the leader, or one before it, has this server's word for more of the log
 //     than is here (a file system or a disk was rolled back).
 
+// ErrOldCopy says that a server's data are older than what it has promised.
+var ErrOldCopy = errors.New("the data dir is an old copy")
+
 // asideFolder is where the data of server id go.
 func asideFolder(id string) string { return "old-" + id }
 
-// place tells one copy of a folder from another.
-type place struct {
+// Place tells one copy of a folder from another.
+type Place struct {
 	Inode  uint64 `json:"inode,omitempty"`
 	BornNs int64  `json:"born_ns,omitempty"` // 0: the file system does not tell
 }
 
 // place returns that of the lock file.
-func (d *dataDir) place() (place, error) {
+func (d *Dir) place() (Place, error) {
 	var st unix.Statx_t
 	err := unix.Statx(int(d.lock.Fd()), "", unix.AT_EMPTY_PATH, unix.STATX_INO|unix.STATX_BTIME, &st)
 	if err != nil {
-		return place{}, fmt.Errorf("look at %s: %w", d.lock.Name(), err)
+		return Place{}, fmt.Errorf("look at %s: %w", d.lock.Name(), err)
 	}
-	p := place{Inode: st.Ino}
+	p := Place{Inode: st.Ino}
 	if st.Mask&unix.STATX_BTIME != 0 {
 		p.BornNs = time.Unix(st.Btime.Sec, int64(st.Btime.Nsec)).UnixNano()
 	}
@@ -52,14 +54,14 @@ func (d *dataDir) place() (place, error) {
 
 // elsewhere says whether now is another copy than p. Where the file system does
 // not tell a file's birth, an inode alone proves nothing.
-func (p place) elsewhere(now place) bool {
-	return p != place{} && p.BornNs != 0 && now.BornNs != 0 && p.Inode != now.Inode && p.BornNs != now.BornNs
+func (p Place) elsewhere(now Place) bool {
+	return p != (Place{}) && p.BornNs != 0 && now.BornNs != 0 && p.Inode != now.Inode && p.BornNs != now.BornNs
 }
 
-// openRecord reads what is kept, and sets the data aside if they are not what
+// OpenRecord reads what is kept, and sets the data aside if they are not what
 // they were.
-func (d *dataDir) openRecord(log zerolog.Logger) (savedState, error) {
-	k, err := d.readRecord()
+func (d *Dir) OpenRecord(log zerolog.Logger) (Record, error) {
+	k, err := d.ReadRecord()
 	if err != nil {
 		return k, err
 	}
@@ -74,7 +76,7 @@ func (d *dataDir) openRecord(log zerolog.Logger) (savedState, error) {
 	}
 	missing := false
 	if k.Started {
-		index, err := d.lastIndex()
+		index, err := d.LastIndex()
 		if err != nil {
 			return k, err
 		}
@@ -82,17 +84,17 @@ func (d *dataDir) openRecord(log zerolog.Logger) (savedState, error) {
 	}
 	switch {
 	case missing:
-		return d.setAside(k, log, errors.New("the raft log is missing"))
+		return d.SetAside(k, log, errors.New("the raft log is missing"))
 	case had.elsewhere(now):
-		return d.setAside(k, log, fmt.Errorf("%w: a copy of another folder was put here", errOldCopy))
+		return d.SetAside(k, log, fmt.Errorf("%w: a copy of another folder was put here", ErrOldCopy))
 	}
 	return k, nil
 }
 
-// setAside moves raft's files and id into a folder of their own, and returns
+// SetAside moves raft's files and id into a folder of their own, and returns
 // what is kept by the new server of the same cluster that has this folder now.
-func (d *dataDir) setAside(k savedState, log zerolog.Logger, why error) (savedState, error) {
-	id, err := d.raftID()
+func (d *Dir) SetAside(k Record, log zerolog.Logger, why error) (Record, error) {
+	id, err := d.RaftID()
 	if err != nil {
 		return k, err
 	}
@@ -108,32 +110,32 @@ func (d *dataDir) setAside(k savedState, log zerolog.Logger, why error) (savedSt
 			return k, fmt.Errorf("set old data aside: %w", err)
 		}
 	}
-	if err := os.MkdirAll(d.logPath(), 0o700); err != nil {
+	if err := os.MkdirAll(d.LogPath(), 0o700); err != nil {
 		return k, fmt.Errorf("set old data aside: %w", err)
 	}
 	log.Warn().Err(why).Str("folder", aside).Str("old", id).Msg("data set aside: this is a new server now")
 	k.Started, k.Founders = false, nil
-	return k, d.writeRecord(k)
+	return k, d.WriteRecord(k)
 }
 
-// lastIndex is up to where the log or a snapshot here goes, 0 for neither. The
+// LastIndex is up to where the log or a snapshot here goes, 0 for neither. The
 // log is not in use.
-func (d *dataDir) lastIndex() (uint64, error) {
-	if entries, err := os.ReadDir(d.logPath()); err != nil || len(entries) == 0 {
+func (d *Dir) LastIndex() (uint64, error) {
+	if entries, err := os.ReadDir(d.LogPath()); err != nil || len(entries) == 0 {
 		return 0, nil // there is none to open, and none is made
 	}
 	meta := new(metadb.BoltMetaDB)
-	store, err := wal.Open(d.logPath(), wal.WithMetaStore(meta), wal.WithLogger(hclog.NewNullLogger()))
+	store, err := wal.Open(d.LogPath(), wal.WithMetaStore(meta), wal.WithLogger(hclog.NewNullLogger()))
 	if err != nil {
-		return 0, errors.Join(fmt.Errorf("open raft log in %s: %w", d.logPath(), err), meta.Close())
+		return 0, errors.Join(fmt.Errorf("open raft log in %s: %w", d.LogPath(), err), meta.Close())
 	}
 	index, err := store.LastIndex()
 	if err = errors.Join(err, store.Close(), meta.Close()); err != nil {
-		return 0, fmt.Errorf("read raft log in %s: %w", d.logPath(), err)
+		return 0, fmt.Errorf("read raft log in %s: %w", d.LogPath(), err)
 	}
-	snapshots, err := raft.NewFileSnapshotStoreWithLogger(d.path, snapshotsKept, hclog.NewNullLogger())
+	snapshots, err := d.Snapshots(hclog.NewNullLogger())
 	if err != nil {
-		return 0, fmt.Errorf("open snapshots in %s: %w", d.path, err)
+		return 0, err
 	}
 	all, err := snapshots.List()
 	if err != nil {
@@ -143,4 +145,29 @@ func (d *dataDir) lastIndex() (uint64, error) {
 		index = max(index, s.Index)
 	}
 	return index, nil
+}
+
+// PutBack makes data that were set aside those of the folder again; what is
+// there goes aside in their stead.
+func (d *Dir) PutBack(aside string, log zerolog.Logger) error {
+	from := filepath.Join(d.path, filepath.Base(aside))
+	if _, err := os.Stat(filepath.Join(from, raftIDFile)); err != nil {
+		return fmt.Errorf("find data that were set aside: %w", err)
+	}
+	k, err := d.ReadRecord()
+	if err == nil {
+		_, err = d.SetAside(k, log, errors.New("older data are put back by an operator"))
+	}
+	if err == nil {
+		err = os.RemoveAll(d.LogPath()) // empty: SetAside has just made it
+	}
+	for _, name := range []string{recordFile, snapshotFolder, logFolder, raftIDFile} {
+		if e := os.Rename(filepath.Join(from, name), filepath.Join(d.path, name)); e != nil && !errors.Is(e, os.ErrNotExist) {
+			err = errors.Join(err, e)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("put back the data in %s: %w", from, err)
+	}
+	return nil
 }

@@ -1,4 +1,4 @@
-package cluster
+package disk
 
 import (
 	"errors"
@@ -8,38 +8,34 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// DefaultDiskTimeout is how long a write of the log may take, if
-// Raft.DiskTimeout is 0.
-const DefaultDiskTimeout = 5 * time.Second
+// errHangs says that a write has been under way for too long.
+var errHangs = errors.New("the disk hangs")
 
-// errDiskHangs says that a write has been under way for too long.
-var errDiskHangs = errors.New("the disk hangs")
-
-// flight is one write of the log; guarded by disk.mu.
+// flight is one write of the log; guarded by Disk.mu.
 type flight struct {
 	landed    bool // it has returned
 	abandoned bool // nobody waits for it any more
 }
 
 // StoreLog writes an entry of the log.
-func (d *disk) StoreLog(l *raft.Log) error { return d.StoreLogs([]*raft.Log{l}) }
+func (d *Disk) StoreLog(l *raft.Log) error { return d.StoreLogs([]*raft.Log{l}) }
 
 // StoreLogs writes entries of the log. A write that takes longer than the disk's
 // timeout is an error, as if it had failed: a leader that waited for it would go
 // on sending heartbeats, so that nobody took its place, and answer nothing. Until
 // the write has returned, all others are refused at once; what it wrote in the end
 // is taken back, because raft was told that it was not written.
-func (d *disk) StoreLogs(all []*raft.Log) error {
+func (d *Disk) StoreLogs(all []*raft.Log) error {
 	d.mu.Lock()
 	hung := d.mu.hung
 	d.mu.Unlock()
 	if !hung.IsZero() {
-		return fmt.Errorf("%w: a write of the log has been under way for %v", errDiskHangs, time.Since(hung).Round(time.Millisecond))
+		return fmt.Errorf("%w: a write of the log has been under way for %v", errHangs, time.Since(hung).Round(time.Millisecond))
 	}
 	f, done := new(flight), make(chan error, 1)
 	began := time.Now()
 	d.under.Go(func() {
-		err := d.Disk.StoreLogs(all)
+		err := d.Store.StoreLogs(all)
 		d.mu.Lock()
 		f.landed = true
 		abandoned := f.abandoned
@@ -64,12 +60,12 @@ func (d *disk) StoreLogs(all []*raft.Log) error {
 		return <-done
 	}
 	d.log.Error().Dur("after", d.timeout).Msg("disk hangs: this server takes no part until it can be written")
-	return fmt.Errorf("%w: a write of the log has not returned in %v", errDiskHangs, d.timeout)
+	return fmt.Errorf("%w: a write of the log has not returned in %v", errHangs, d.timeout)
 }
 
 // takeBack cuts off the log what an abandoned write has written after all, and
 // lets others write again.
-func (d *disk) takeBack(all []*raft.Log, err error) {
+func (d *Disk) takeBack(all []*raft.Log, err error) {
 	if err == nil && len(all) > 0 && !d.retry(func() error { return d.DeleteRange(all[0].Index, all[len(all)-1].Index) }) {
 		return
 	}
@@ -79,10 +75,10 @@ func (d *disk) takeBack(all []*raft.Log, err error) {
 	d.log.Info().Msg("disk answers again")
 }
 
-// end ends raft, waits for the writes under way, and gives back the files. From a
+// End ends raft, waits for the writes under way, and gives back the files. From a
 // disk that hangs it turns away after a while: the process is to end, and can do
 // no more about it.
-func (d *disk) end(shutdown, release func() error) error {
+func (d *Disk) End(shutdown, release func() error) error {
 	ended := make(chan error, 1)
 	go func() {
 		err := shutdown()
@@ -92,7 +88,7 @@ func (d *disk) end(shutdown, release func() error) error {
 	select {
 	case err := <-ended:
 		return err
-	case <-time.After(d.timeout + diskRetry):
-		return fmt.Errorf("close the ledger: %w: its files are left open", errDiskHangs)
+	case <-time.After(d.timeout + retryAfter):
+		return fmt.Errorf("close the ledger: %w: its files are left open", errHangs)
 	}
 }

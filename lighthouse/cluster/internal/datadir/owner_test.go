@@ -1,4 +1,4 @@
-package cluster
+package datadir
 
 import (
 	"bytes"
@@ -14,11 +14,11 @@ import (
 // opened opens and closes a data dir, and returns where it is and what was logged.
 func opened(path string) (at, logged string, err error) {
 	var out bytes.Buffer
-	d, err := openDataDir(path, zerolog.New(&out))
+	d, err := Open(path, zerolog.New(&out))
 	if err != nil {
 		return "", out.String(), err
 	}
-	return d.path, out.String(), d.close()
+	return d.path, out.String(), d.Close()
 }
 
 // assertPrivate wants all folders below path to have mode 0700, and files 0600.

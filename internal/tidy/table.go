@@ -43,6 +43,8 @@ var mayImport = map[string][]string{
 	"lighthouse": {"quorum", "lighthouse/cluster", "internal/wire/...", "internal/guard", "internal/perhost"},
 	"manager":    {"quorum", "store/...", "pg", "pg/debug", "tensor", "checkpoint", "internal/wire/...", "internal/guard", "manager/internal/..."},
 
+	"lighthouse/lighthousetest": {"lighthouse", "lighthouse/cluster", "internal/portlease"},
+
 	"lighthouse/cluster": {"quorum", "internal/wire/...", "internal/guard", "internal/boundjson", "internal/perhost"},
 
 	"manager/internal/final":   {},

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/skerry-ft/skerry/internal/guard"
+	"github.com/skerry-ft/skerry/internal/portlease"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/quorum"
@@ -43,7 +44,7 @@ func startNode(t testing.TB, change func(*Config)) *testNode {
 	cfg := Config{
 		Options: Options{RaftAddress: "127.0.0.1:0", GossipAddress: "127.0.0.1:0", StableFor: 300 * time.Millisecond},
 		Raft:    RaftOptions{Heartbeat: slow.Heartbeat, Election: slow.Election, Lease: slow.Lease},
-		Listen:  "127.0.0.1:0", HelloTimeout: patience, Guard: new(guard.Guard), Log: zerolog.Nop(), Sampled: zerolog.Nop(),
+		Listen:  portlease.ForTest(t, 1)[0], HelloTimeout: patience, Guard: new(guard.Guard), Log: zerolog.Nop(), Sampled: zerolog.Nop(),
 	}
 	change(&cfg)
 	listener, err := net.Listen("tcp", cfg.Listen)

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerry-ft/skerry/internal/portlease"
 	"github.com/skerry-ft/skerry/lighthouse"
 	"github.com/skerry-ft/skerry/lighthouse/cluster"
 )
@@ -46,8 +47,12 @@ func StartCluster(t testing.TB, n int, o Options) *Cluster {
 	if !ok {
 		timing = cluster.Timings()["slow"]
 	}
+	// Leased: else the kernel gives the address of a server that is down to another test's,
+	// which the others of this cluster then take in.
+	addrs := portlease.ForTest(t, n+o.Spares)
 	for i := range n + o.Spares {
 		cfg := defaults(t)
+		cfg.Listen = addrs[i]
 		cfg.Log = cfg.Log.With().Int("server", i).Logger()
 		cfg.DataDir = t.TempDir()
 		cfg.Raft.Heartbeat, cfg.Raft.Election, cfg.Raft.Lease = timing.Heartbeat, timing.Election, timing.Lease
@@ -63,7 +68,6 @@ func StartCluster(t testing.TB, n int, o Options) *Cluster {
 			o.Change(i, &cfg)
 		}
 		s := start(t, cfg)
-		cfg.Listen = s.Addr // a restart is found where it was
 		c.Servers, c.configs, c.down = append(c.Servers, s), append(c.configs, cfg), append(c.down, false)
 	}
 	c.Leader()

@@ -14,7 +14,7 @@ import (
 type MirrorOptions struct {
 	// Progress is told of every part of a state that a fetch has received, and,
 	// with 0 bytes, of every part that it has compared, from the fetch's
-	// goroutines; nil: nobody is.
+	// goroutines; nil: it is not called.
 	Progress func(bytes int64)
 	// Make returns memory for a tensor that the donors have and the owner has not, or
 	// false; it bounds what a donor can make this process allocate. nil: there is none.

@@ -11,7 +11,7 @@ import (
 
 // The variables of env:// and of torchrun.
 const (
-	EnvMasterAddr = "MASTER_ADDR" // where rank 0 is; rank 0 itself needs it not, but listens on loopback without it, or a token
+	EnvMasterAddr = "MASTER_ADDR" // where rank 0 is; not needed by rank 0 itself, which listens on loopback without it, or a token
 	EnvMasterPort = "MASTER_PORT" // a free port there
 	EnvRank       = "RANK"
 	EnvWorldSize  = "WORLD_SIZE"

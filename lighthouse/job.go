@@ -205,7 +205,7 @@ func (j *job) doubt(now time.Time, deaf time.Duration) {
 		return
 	}
 	j.machine.Doubt(now, deaf)
-	j.log.Warn().Dur(logkey.ElapsedMs, deaf).Msg("own view doubted after a stall")
+	j.log.Warn().Dur(logkey.ElapsedMs, deaf).Msg("process stalled, silence in that time ignored")
 }
 
 // do runs f on the job's goroutine and returns when it has run. It fails when

@@ -352,8 +352,8 @@ func (j *job) join(now time.Time, s *session, join quorum.Join) {
 }
 
 // close tells the rules that the stream is gone, unless a newer one has taken
-// its place, or its replica had left, or this server stops: nobody is dead
-// because his lighthouse goes.
+// its place, or its replica had left, or this server stops: a
+// stopping lighthouse is no evidence against its replicas.
 func (s *session) close(j *job, cause error) {
 	ctx := context.WithoutCancel(s.ctx) // ends with the job
 	_ = j.do(ctx, func(now time.Time) { // without a job there is nobody to tell

@@ -13,12 +13,12 @@ import (
 // end of ShouldCommit; what it means is quorum.Rank's. What belongs to one attempt
 // never touches the next.
 type attempt struct {
-	closing bool // ShouldCommit was called, and has not returned
-	waiting bool // its StartQuorum waits, or gave up waiting, for the quorum and the heal
-	opts    StartOptions
-	err     error // why it has failed; the first one counts
-	cut     bool  // its operations are not worth issuing: the others will not meet them
-	doomed  bool  // a sibling has ended it: this rank has only to vote
+	closing      bool // ShouldCommit was called, and has not returned
+	waiting      bool // its StartQuorum waits, or gave up waiting, for the quorum and the heal
+	opts         StartOptions
+	err          error // why it has failed; the first one counts
+	cut          bool  // its operations are not worth issuing: the others will not meet them
+	siblingEnded bool  // a sibling has ended it: this rank has only to vote
 }
 
 // openLocked says that StartQuorum was called, and ShouldCommit has not returned.

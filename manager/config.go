@@ -110,7 +110,7 @@ type Config struct {
 	Network Network
 
 	// OnEvent is told what happens, one call at a time, from goroutines of the
-	// Manager; it must not block and must not call the Manager. nil: nobody is.
+	// Manager; it must not block and must not call the Manager. nil: events are dropped.
 	OnEvent func(Event)
 	// OnKill is called when an operator kills this replica through the
 	// lighthouse or the skerry tool; it should end the process. nil: refused.

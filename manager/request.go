@@ -229,7 +229,7 @@ func (m *Manager) voteFirst(ctx context.Context, number, next uint64) error {
 	m.mu.Lock()
 	m.mu.rank.CatchUp(next)
 	if m.mu.rank.Trying(number) {
-		m.mu.attempt.doomed = true // a StartQuorum that waits returns
+		m.mu.attempt.siblingEnded = true // a StartQuorum that waits returns
 		m.failLocked(errSibling)
 		m.mu.Broadcast()
 	}

@@ -124,7 +124,7 @@ func (m *Manager) prepare() error {
 // stays lost.
 func (m *Manager) againLocked() bool {
 	a := &m.mu.attempt
-	if a.waiting || a.err != nil && !a.doomed && !m.mu.rank.Void() {
+	if a.waiting || a.err != nil && !a.siblingEnded && !m.mu.rank.Void() {
 		m.retryLocked() // what failed was that wait, a quorum that fell meanwhile, or the trainer
 		m.neededLocked(a.opts)
 		m.mu.Broadcast()
@@ -176,14 +176,14 @@ func (m *Manager) neededLocked(o StartOptions) {
 func (m *Manager) ready(ctx context.Context) error {
 	for {
 		var heal *healing // to be loaded now; nil: none
-		var stale, over, doomed bool
+		var stale, over, ended bool
 		err := m.mu.Await(ctx, 0, func() bool {
 			if stale = m.staleLocked(); stale {
 				return true
 			}
 			heal = m.readyLocked()
-			over, doomed = m.mu.final != nil, m.mu.attempt.doomed
-			return over || doomed || m.mu.request == nil
+			over, ended = m.mu.final != nil, m.mu.attempt.siblingEnded
+			return over || ended || m.mu.request == nil
 		})
 		switch {
 		case err != nil:
@@ -193,7 +193,7 @@ func (m *Manager) ready(ctx context.Context) error {
 			continue
 		case over:
 			return m.ended(ctx)
-		case doomed || heal == nil: // ShouldCommit says so of one that is doomed
+		case ended || heal == nil: // ShouldCommit says so of one that has ended
 			return nil
 		}
 		if err := m.load(ctx, heal); err != nil {

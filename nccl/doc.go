@@ -25,7 +25,7 @@
 // ranks when one of them aborts, because NCCL itself tells nobody.
 //
 // Communicators are non-blocking: every call returns, and is polled until it is
-// done, until its deadline, or until an abort. A wait never has no end. Abort is
+// done, until its deadline, or until an abort. Every wait is bounded. Abort is
 // called from any goroutine, at most once a communicator, and never together
 // with destroy; where the library has a revoke, that lets go of what is in flight
 // first. What the library does not give back within AbortLimit (a thread inside

@@ -100,7 +100,7 @@ func (o *options) add(f *pflag.FlagSet) {
 	f.DurationVar(&c.Rules.SuspectAfter, "suspect-after", c.Rules.SuspectAfter, "silence after which a replica is suspect")
 	f.DurationVar(&c.Rules.Grace, "grace", c.Rules.Grace, "how long a replica may be suspect by one witness before it is lost")
 	f.DurationVar(&c.Rules.StuckAfter, "stuck-after", c.Rules.StuckAfter, "how long a live replica may make no progress; 0: for ever")
-	f.IntVar(&c.Rules.ProbationAfter, "probation-after", lighthouse.DefaultProbationAfter, "how often in a row a replica may be lost within a minute of being let in, before it waits to be let in again; 0: always")
+	f.IntVar(&c.Rules.ProbationAfter, "probation-after", lighthouse.DefaultProbationAfter, "losses in a row, each within a minute of being let in, that put a replica on probation; 0: never")
 	f.BoolVar(&c.Rules.EvictStuck, "evict-stuck", c.Rules.EvictStuck, "evict replicas that are stuck")
 	f.DurationVar(&c.BeatInterval, "beat-interval", c.BeatInterval, "how often replicas beat")
 	f.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")

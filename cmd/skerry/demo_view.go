@@ -77,7 +77,7 @@ func (v *plainView) event(r *replica, e event) {
 		}
 	case eventHealed:
 		if e.Step == 0 { // no heal, and not counted as one
-			v.note("%s took over the first weights", replicaName(r.index))
+			v.note("%s copied the initial weights", replicaName(r.index))
 			return
 		}
 		v.note("%s healed to step %d in %.0f ms", replicaName(r.index), e.Step, e.TookMs)

@@ -141,7 +141,7 @@ func (r *rulesFlags) add(f *pflag.FlagSet) {
 	f.DurationVar(&r.grace, "grace", 0, "how long a replica may be suspect by one witness before it is lost")
 	f.DurationVar(&r.stuckAf, "stuck-after", 0, "how long a live replica may make no progress; 0: for ever")
 	f.BoolVar(&r.evictStuck, "evict-stuck", false, "evict replicas that are stuck")
-	f.Uint32Var(&r.probationAfter, "probation-after", 0, "how often in a row a replica may be lost soon after it was let in; 0: always")
+	f.Uint32Var(&r.probationAfter, "probation-after", 0, "losses in a row, each within a minute of being let in, that put a replica on probation; 0: never")
 	f.BoolVar(&r.reset, "reset", false, "take back all that was set for this job, before the rest")
 }
 

@@ -31,7 +31,7 @@ type Config struct {
 	StepTime time.Duration
 
 	// OnStep is told how each attempt of a step ended, on the trainer's
-	// goroutine; nil: nobody is.
+	// goroutine; nil: reports are dropped.
 	OnStep func(Report)
 
 	// OwnGradientsUntil is the last step in which this replica applies its own

@@ -191,7 +191,7 @@ func (r *rank) votesFirst(q *request, rep reply) {
 		return
 	}
 	q.awaits = rep.attempt
-	r.try.doomed = true
+	r.try.siblingEnded = true
 	r.cut("a sibling has ended it")
 	r.poke()
 }

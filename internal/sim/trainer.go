@@ -40,21 +40,21 @@ func (p phase) waits(ranks int) bool {
 
 // try is what a rank's goroutines know of an attempt, beside the rules.
 type try struct {
-	waiting bool // its StartQuorum waits, or gave up waiting
-	closing bool // ShouldCommit was called, and has not returned
-	failed  bool
-	cut     bool // its operations are not worth issuing
-	doomed  bool // a sibling has ended it: this rank has only to vote
-	ended   bool // the trainer's ctx has
-	told    *quorum.Shares
-	vote    quorum.RankVote
-	did     quorum.Resolution
-	lines   []int  // of the ballots
-	sum     uint64 // what was reduced
-	odd     bool   // and it is not what the others reduced: a fault
-	box     *box   // of its ballot
-	yes     bool   // all that it heard there was a yes
-	none    bool   // the backend gave no list of ballots
+	waiting      bool // its StartQuorum waits, or gave up waiting
+	closing      bool // ShouldCommit was called, and has not returned
+	failed       bool
+	cut          bool // its operations are not worth issuing
+	siblingEnded bool // a sibling has ended it: this rank has only to vote
+	ended        bool // the trainer's ctx has
+	told         *quorum.Shares
+	vote         quorum.RankVote
+	did          quorum.Resolution
+	lines        []int  // of the ballots
+	sum          uint64 // what was reduced
+	odd          bool   // and it is not what the others reduced: a fault
+	box          *box   // of its ballot
+	yes          bool   // all that it heard there was a yes
+	none         bool   // the backend gave no list of ballots
 }
 
 // enter begins a phase, which ends by a deadline; 0: by none.
@@ -140,7 +140,7 @@ func (r *rank) startAgain() {
 		r.abandon("a StartQuorum without a ShouldCommit")
 		return
 	}
-	if t := &r.try; t.waiting || t.failed && !t.doomed && !r.Void() {
+	if t := &r.try; t.waiting || t.failed && !t.siblingEnded && !r.Void() {
 		r.takeBack()
 		r.need()
 	}
@@ -179,7 +179,7 @@ func (r *rank) ready() {
 			r.wish()
 		}
 		switch {
-		case r.try.doomed:
+		case r.try.siblingEnded:
 			r.started() // ShouldCommit says so
 		case r.request != nil:
 			return

@@ -200,7 +200,7 @@ func TestRaftConnectionsSayWhomTheyMean(t *testing.T) {
 		{raftMagic + "one\nme\nhello", "", "hello"},
 		{raftMagic + "two\nme\nhello", `of cluster "two"`, ""},
 		{raftMagic + "one\nyou\nhello", `means server "you"`, ""},
-		{"GET / HTTP/1.1\r\n\r\n", "does not speak raft", ""},
+		{"GET / HTTP/1.1\r\n\r\n", "no raft preamble", ""},
 		{raftMagic + strings.Repeat("x", 1000), "over 64 bytes", ""},
 		{raftMagic + "one\n", "first words", ""},
 		{"", "first words", ""},

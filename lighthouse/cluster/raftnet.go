@@ -207,7 +207,7 @@ func (c *raftConn) greet() error {
 		return fmt.Errorf("read its first words: %w", err)
 	}
 	if !bytes.Equal(magic, want) {
-		return errors.New("it does not speak raft as lighthouses do")
+		return errors.New("no raft preamble from the peer")
 	}
 	cluster, err := c.line(wire.MaxClusterBytes)
 	if err != nil {

@@ -41,9 +41,9 @@ func parse(args []string, stdout io.Writer) (options, error) {
 		o.tlsData = &on
 		return err
 	})
-	f.Uint64Var(&c.Seed, "seed", 1, "of data and model, the same on all replicas")
+	f.Uint64Var(&c.Seed, "seed", 1, "random seed of data and model, the same on all replicas")
 	f.Int64Var(&c.Steps, "steps", 600, "steps to train, the same on all replicas")
-	f.IntVar(&c.Shard.Index, "index", 0, "of this replica, 0 to replicas-1; no two may have the same")
+	f.IntVar(&c.Shard.Index, "index", 0, "index of this replica, 0 to replicas-1; no two may have the same")
 	f.IntVar(&c.Shard.Count, "replicas", 2, "number of shards of the data")
 	f.DurationVar(&c.StepTime, "step-time", 50*time.Millisecond, "how long a step takes at least")
 	f.DurationVar(&o.stepTimeout, "step-timeout", time.Minute, "bounds everything that a step waits for; half a minute of it at most for the lighthouse")

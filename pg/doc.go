@@ -88,8 +88,8 @@
 // # Decorators
 //
 // Who makes a decorator embeds a [Layer], which passes everything on, and writes Submit:
-// to submit the op as it is, or to take a [Relay] for it that completes the caller's Work
-// itself. Package pg/trace shows both at work. A decorator that is to go on around
+// it submits the op as it is, as [Timeout] does, or takes a [Relay] for it, as [Swallow]
+// does, that completes the caller's Work itself. A decorator that is to go on around
 // subgroups is a [Redecorator]; one that queues ops is a [Canceler].
 //
 // # Cost

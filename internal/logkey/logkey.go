@@ -11,6 +11,7 @@ const (
 	Job         = "job"          // name of the training run
 	Cluster     = "cluster"      // cluster id of the lighthouse
 	ReplicaID   = "replica_id"   // one incarnation of a replica group
+	Group       = "group"        // name of a process group
 	GroupRank   = "group_rank"   // index of a process within its replica group
 	ReplicaRank = "replica_rank" // index of a replica within its quorum
 	WorldSize   = "world_size"   // members of the group or quorum at hand

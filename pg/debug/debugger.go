@@ -158,9 +158,6 @@ func (d *Debugger) Wrap(group string, b pg.Backend) pg.Backend {
 	return b
 }
 
-// keyGroup is the key of a group's name in log lines.
-const keyGroup = "group"
-
 // narrator logs the life of a group.
 type narrator struct {
 	*observe.Decorator
@@ -190,7 +187,7 @@ func (n *narrator) Configure(ctx context.Context, c pg.Config) error {
 	if err != nil {
 		e = n.log.Warn().Err(err)
 	}
-	e = e.Str(keyGroup, c.GroupPath(n.group)).Str("backend", n.Name()).Str("debug", n.level.String()).
+	e = e.Str(logkey.Group, c.GroupPath(n.group)).Str("backend", n.Name()).Str("debug", n.level.String()).
 		Int("rank", c.Rank).Int(logkey.WorldSize, c.WorldSize()).Strs(logkey.Members, c.ReplicaIDs).
 		Int64(logkey.QuorumID, c.QuorumID).Int(logkey.GroupRank, c.GroupRank).
 		Str("store", c.StoreAddress).Dur("timeout_ms", cmp.Or(c.Timeout, pg.DefaultTimeout)).
@@ -215,7 +212,7 @@ func (n *narrator) tellStats(event string) {
 	stats := n.stats.take()
 	for _, kind := range slices.Sorted(maps.Keys(stats)) {
 		s := stats[kind]
-		n.log.Info().Str(keyGroup, c.GroupPath(n.group)).Str("kind", kind.String()).Int("ops", s.ops).
+		n.log.Info().Str(logkey.Group, c.GroupPath(n.group)).Str("kind", kind.String()).Int("ops", s.ops).
 			Int("errors", s.errors).Int("in_bytes", s.inBytes).Int("out_bytes", s.outBytes).
 			Dur("mean_ms", s.total/time.Duration(s.ops)).Dur("max_ms", s.longest).Msg(event)
 	}

@@ -12,9 +12,6 @@ import (
 	"github.com/skerry-ft/skerry/pg"
 )
 
-// keyGroup is the key of a group's name in log lines.
-const keyGroup = "group"
-
 // Config is how a Recorder records and where it dumps.
 type Config struct {
 	// Group is the name of the group in dumps; "" means "default".
@@ -199,10 +196,10 @@ func (t *Recorder) broke(e pg.Epoch, cause error) {
 	t.wg.Go(func() {
 		d.Attachments = attachmentsOf(t.Unwrap())
 		if err := t.config.Dump(d); err != nil {
-			t.config.Log.Warn().Err(err).Str(keyGroup, d.Group).Msg("trace lost")
+			t.config.Log.Warn().Err(err).Str(logkey.Group, d.Group).Msg("trace lost")
 			return
 		}
-		t.config.Log.Info().Str(keyGroup, d.Group).Int64(logkey.QuorumID, d.QuorumID).Msg("trace dumped")
+		t.config.Log.Info().Str(logkey.Group, d.Group).Int64(logkey.QuorumID, d.QuorumID).Msg("trace dumped")
 	})
 	t.mu.Unlock()
 }

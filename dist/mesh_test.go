@@ -9,6 +9,7 @@ import (
 
 	"github.com/skerry-ft/skerry/dist"
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/dummy"
 	"github.com/skerry-ft/skerry/pg/managedtest"
 	"github.com/skerry-ft/skerry/pg/pgtest"
 	"github.com/skerry-ft/skerry/tensor"
@@ -50,11 +51,11 @@ func TestInitMesh(t *testing.T) {
 // TestMeshResizable: a dimension under Managed shows size 1 and rank 0 whatever
 // takes part, while its group says how many do.
 func TestMeshResizable(t *testing.T) {
-	shard := pg.NewGroup(pg.NewDummy())
+	shard := pg.NewGroup(dummy.New())
 	if err := shard.Configure(t.Context(), pg.Config{ReplicaIDs: []string{"a"}, QuorumID: 1}); err != nil {
 		t.Fatal(err)
 	}
-	managed := pg.NewGroup(pg.NewManaged(pg.NewDummy(), managedtest.New(3, 1, 0, 1, 2)))
+	managed := pg.NewGroup(pg.NewManaged(dummy.New(), managedtest.New(3, 1, 0, 1, 2)))
 	m, err := dist.NewMesh(dist.MeshDim{Name: "shard", Group: shard})
 	if err != nil {
 		t.Fatal(err)
@@ -77,7 +78,7 @@ func TestMeshResizable(t *testing.T) {
 
 // TestMeshMisuse: every mistake has an error that names it.
 func TestMeshMisuse(t *testing.T) {
-	a, b := pg.NewGroup(pg.NewDummy()), pg.NewGroup(pg.NewDummy())
+	a, b := pg.NewGroup(dummy.New()), pg.NewGroup(dummy.New())
 	m, err := dist.NewMesh(dist.MeshDim{Name: "a", Group: a})
 	if err != nil {
 		t.Fatal(err)
@@ -110,7 +111,7 @@ func TestMeshMisuse(t *testing.T) {
 // TestDirectory: one name, one group, and back.
 func TestDirectory(t *testing.T) {
 	var d dist.Directory
-	a, b := pg.NewGroup(pg.NewDummy()), pg.NewGroup(pg.NewDummy())
+	a, b := pg.NewGroup(dummy.New()), pg.NewGroup(dummy.New())
 	if err := d.Register("dp", a); err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +146,7 @@ func TestDirectory(t *testing.T) {
 // TestWorldHasADirectory: groups of a world are found in it by name.
 func TestWorldHasADirectory(t *testing.T) {
 	var w dist.World
-	g := pg.NewGroup(pg.NewDummy())
+	g := pg.NewGroup(dummy.New())
 	if err := w.Register("dp", g); err != nil {
 		t.Fatal(err)
 	}

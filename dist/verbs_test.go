@@ -12,6 +12,7 @@ import (
 
 	"github.com/skerry-ft/skerry/dist"
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/dummy"
 	"github.com/skerry-ft/skerry/pg/managedtest"
 	"github.com/skerry-ft/skerry/tensor"
 )
@@ -156,7 +157,7 @@ func TestMonitoredBarrierNamesParticipants(t *testing.T) {
 // What the ranks could not reduce, one does not fold: it is refused as an op is.
 func TestRefusedFolds(t *testing.T) {
 	t.Parallel()
-	g := pg.NewGroup(pg.NewDummy())
+	g := pg.NewGroup(dummy.New())
 	if err := g.Configure(t.Context(), pg.Config{ReplicaIDs: []string{"a"}}); err != nil {
 		t.Fatal(err)
 	}

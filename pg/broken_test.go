@@ -7,6 +7,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/debug"
+	"github.com/skerry-ft/skerry/pg/dummy"
 	"github.com/skerry-ft/skerry/pg/fault"
 	"github.com/skerry-ft/skerry/pg/pgtest"
 	"github.com/skerry-ft/skerry/pg/trace"
@@ -44,7 +45,7 @@ func TestBroken(t *testing.T) {
 	if !closed(pg.BrokenOf(w.Members[1].Backend, epoch)) {
 		t.Error("the epoch before goes on")
 	}
-	if c := pg.BrokenOf(pg.NewDummy(), epoch); c != nil {
+	if c := pg.BrokenOf(dummy.New(), epoch); c != nil {
 		t.Error("a Dummy is watched")
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/dummy"
 	"github.com/skerry-ft/skerry/tensor"
 )
 
@@ -37,7 +38,7 @@ func (n *naming) Submit(op *pg.Op) *pg.Work {
 
 // A decorator has a Layer, and takes a Relay for each op whose end it wants to see.
 func ExampleLayer() {
-	g := pg.NewGroup(newNaming(pg.NewDummy()))
+	g := pg.NewGroup(newNaming(dummy.New()))
 	ctx := context.Background()
 	if err := g.Configure(ctx, pg.Config{ReplicaIDs: []string{"alone"}, QuorumID: 1}); err != nil {
 		fmt.Println(err)

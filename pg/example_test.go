@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/dummy"
 	"github.com/skerry-ft/skerry/pg/pgtest"
 	"github.com/skerry-ft/skerry/tensor"
 )
@@ -47,7 +48,7 @@ func Example() {
 
 // An op is data; what the verbs do not offer, Do does.
 func ExampleGroup_Do() {
-	g := pg.NewGroup(pg.NewDummy())
+	g := pg.NewGroup(dummy.New())
 	ctx := context.Background()
 	if err := g.Configure(ctx, pg.Config{ReplicaIDs: []string{"alone"}, QuorumID: 1}); err != nil {
 		fmt.Println(err)

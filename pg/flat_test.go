@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/dummy"
 	"github.com/skerry-ft/skerry/pg/pgtest"
 	"github.com/skerry-ft/skerry/tensor"
 )
@@ -68,13 +69,13 @@ func TestFlatRefused(t *testing.T) {
 		}
 		return g.Barrier(ctx)
 	})
-	for name, b := range map[string]pg.Backend{"dummy": pg.NewDummy(), "stub": &stub{}} {
+	for name, b := range map[string]pg.Backend{"dummy": dummy.New(), "stub": &stub{}} {
 		g := pg.NewGroup(b)
 		if err := g.AllGatherIntoTensor(t.Context(), f(2), f(2)); !errors.Is(err, pg.ErrUnconfigured) {
 			t.Errorf("%s before Configure: %v, want ErrUnconfigured", name, err)
 		}
 	}
-	d := pg.NewGroup(pg.NewDummy())
+	d := pg.NewGroup(dummy.New())
 	if err := errors.Join(d.Close(), d.AllGatherIntoTensor(t.Context(), f(2), f(2))); !errors.Is(err, pg.ErrClosed) {
 		t.Errorf("after Close: %v, want ErrClosed", err)
 	}

@@ -5,13 +5,14 @@ import (
 	"testing"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/dummy"
 )
 
 // TestReportError: Swallow skips what comes after an error that its user found;
 // a group without such a decorator is aborted.
 func TestReportError(t *testing.T) {
 	cause := errors.New("loss is not a number")
-	for name, b := range map[string]pg.Backend{"swallow": pg.NewSwallow(pg.NewDummy()), "plain": pg.NewDummy()} {
+	for name, b := range map[string]pg.Backend{"swallow": pg.NewSwallow(dummy.New()), "plain": dummy.New()} {
 		g := pg.NewGroup(b)
 		if err := g.Configure(t.Context(), pg.Config{StoreAddress: "s/1", ReplicaIDs: []string{"a"}, Cluster: "c", QuorumID: 1}); err != nil {
 			t.Fatal(err)

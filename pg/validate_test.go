@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/dummy"
 	"github.com/skerry-ft/skerry/tensor"
 )
 
@@ -167,7 +168,7 @@ func TestValidateOnDevice(t *testing.T) {
 
 // TestRefusedReductions: what the kernels refuse has the sentinel of ops.
 func TestRefusedReductions(t *testing.T) {
-	g := pg.NewGroup(pg.NewDummy())
+	g := pg.NewGroup(dummy.New())
 	if err := g.Configure(t.Context(), pg.Config{ReplicaIDs: []string{"a"}}); err != nil {
 		t.Fatal(err)
 	}

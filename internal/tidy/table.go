@@ -32,6 +32,7 @@ var mayImport = map[string][]string{
 	"pg/managedtest": {"pg", "pg/pgtest"},
 
 	"pg/observe":   {"pg", "tensor"},
+	"pg/dummy":     {"pg", "tensor"},
 	"pg/fault":     {"pg", "pg/internal/...", "tensor"},
 	"pg/pgmetrics": {"pg", "pg/observe", "tensor"},
 	"pg/trace":     {"pg", "tensor", "internal/boundjson", "internal/printable"},
@@ -116,7 +117,7 @@ var testsMayImport = map[string][]string{
 }
 
 // openToTests are packages that any test may import.
-var openToTests = []string{"internal/portlease", "internal/testkit"}
+var openToTests = []string{"internal/portlease", "internal/testkit", "pg/dummy"}
 
 // openToAll are packages that hold nothing but names and switches, the pauses between
 // two tries, a mutex to wait on, the words for a bad configuration, and the rule of all

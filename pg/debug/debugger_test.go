@@ -12,6 +12,7 @@ import (
 
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/debug"
+	"github.com/skerry-ft/skerry/pg/dummy"
 	"github.com/skerry-ft/skerry/pg/observe"
 	"github.com/skerry-ft/skerry/pg/pgtest"
 	"github.com/skerry-ft/skerry/pg/trace"
@@ -69,15 +70,15 @@ func layers(b pg.Backend) string {
 // groups made after it.
 func TestDebuggerWraps(t *testing.T) {
 	d := debug.New(debug.Config{})
-	if b := pg.NewDummy(); d.Wrap("x", b) != pg.Backend(b) {
+	if b := dummy.New(); d.Wrap("x", b) != pg.Backend(b) {
 		t.Error("OFF wraps")
 	}
 	d.SetLevel(debug.Info)
-	if got := layers(d.Wrap("x", pg.NewDummy())); got != "narrator" {
+	if got := layers(d.Wrap("x", dummy.New())); got != "narrator" {
 		t.Errorf("INFO adds %q", got)
 	}
 	d.SetLevel(debug.Detail)
-	if got := layers(d.Wrap("x", pg.NewDummy())); got != "narrator check" || d.Level() != debug.Detail {
+	if got := layers(d.Wrap("x", dummy.New())); got != "narrator check" || d.Level() != debug.Detail {
 		t.Errorf("DETAIL adds %q", got)
 	}
 	t.Setenv(debug.EnvTorchLevel, "info")
@@ -87,11 +88,11 @@ func TestDebuggerWraps(t *testing.T) {
 	all := debug.New(debug.Config{
 		Level: debug.Detail, Trace: &trace.Config{}, Observer: func(string) observe.Observer { return deaf{} },
 	})
-	if got := layers(all.Wrap("x", pg.NewDummy())); got != "trace narrator observe check" {
+	if got := layers(all.Wrap("x", dummy.New())); got != "trace narrator observe check" {
 		t.Errorf("everything adds %q", got)
 	}
 	var none *debug.Debugger
-	if b := pg.NewDummy(); none.Wrap("x", b) != pg.Backend(b) {
+	if b := dummy.New(); none.Wrap("x", b) != pg.Backend(b) {
 		t.Error("no Debugger wraps")
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/dummy"
 	"github.com/skerry-ft/skerry/pg/observe"
 	"github.com/skerry-ft/skerry/tensor"
 )
@@ -51,7 +52,7 @@ func (o *tally) End(_ observe.Info, _ time.Duration, err error) {
 // TestObserve: every op begins and ends once, in step.
 func TestObserve(t *testing.T) {
 	o := &tally{}
-	g := pg.NewGroup(observe.New(pg.NewDummy(), o))
+	g := pg.NewGroup(observe.New(dummy.New(), o))
 	if err := g.Configure(t.Context(), pg.Config{StoreAddress: "s/1", ReplicaIDs: []string{"a"}, Cluster: "c", QuorumID: 1}); err != nil {
 		t.Fatal(err)
 	}

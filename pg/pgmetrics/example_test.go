@@ -8,6 +8,7 @@ import (
 
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/debug"
+	"github.com/skerry-ft/skerry/pg/dummy"
 	"github.com/skerry-ft/skerry/pg/pgmetrics"
 	"github.com/skerry-ft/skerry/tensor"
 )
@@ -21,7 +22,7 @@ func ExampleNew() {
 		return
 	}
 	debug := debug.New(debug.Config{Observer: m.Observer})
-	g := pg.NewGroup(debug.Wrap("dp", pg.NewDummy()))
+	g := pg.NewGroup(debug.Wrap("dp", dummy.New()))
 	err = g.Configure(context.Background(), pg.Config{
 		StoreAddress: "store/1", ReplicaIDs: []string{"a"}, Cluster: "c", QuorumID: 1,
 	})

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/dummy"
 	"github.com/skerry-ft/skerry/pg/observe"
 	"github.com/skerry-ft/skerry/pg/pgmetrics"
 	"github.com/skerry-ft/skerry/tensor"
@@ -26,7 +27,7 @@ func TestMetrics(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := pg.NewGroup(observe.New(pg.NewDummy(), m.Observer("dp")))
+	g := pg.NewGroup(observe.New(dummy.New(), m.Observer("dp")))
 	if err := g.Configure(t.Context(), config(1)); err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +89,7 @@ func BenchmarkObserve(b *testing.B) {
 	for _, c := range []struct {
 		name    string
 		backend pg.Backend
-	}{{"without", pg.NewDummy()}, {"with", observe.New(pg.NewDummy(), m.Observer("dp"))}} {
+	}{{"without", dummy.New()}, {"with", observe.New(dummy.New(), m.Observer("dp"))}} {
 		g := pg.NewGroup(c.backend)
 		if err := g.Configure(context.Background(), config(1)); err != nil {
 			b.Fatal(err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/dummy"
 	"github.com/skerry-ft/skerry/pg/pgtest"
 	"github.com/skerry-ft/skerry/pg/trace"
 	"github.com/skerry-ft/skerry/tensor"
@@ -174,7 +175,7 @@ func TestAllocatesNothing(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector drops pooled memory on purpose")
 	}
-	g := pg.NewGroup(trace.NewRecorder(pg.NewDummy(), trace.Config{Entries: 64}))
+	g := pg.NewGroup(trace.NewRecorder(dummy.New(), trace.Config{Entries: 64}))
 	if err := g.Configure(t.Context(), pg.Config{StoreAddress: "s/1", ReplicaIDs: []string{"a"}, Cluster: "c", QuorumID: 1}); err != nil {
 		t.Fatal(err)
 	}

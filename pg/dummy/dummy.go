@@ -1,4 +1,5 @@
-package pg
+// Package dummy is a backend for a world of one rank.
+package dummy
 
 import (
 	"context"
@@ -6,19 +7,20 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/tensor"
 )
 
-// Dummy is a backend for a world of one rank: every collective is a copy of
+// Backend is a pg.Backend for a world of one rank: every collective is a copy of
 // what this rank gives. It stands in where code wants a group and there is
 // nobody to talk to, and counts its configurations for tests.
-type Dummy struct {
+type Backend struct {
 	mu struct {
 		sync.Mutex
 
-		config     Config
+		config     pg.Config
 		configures int
-		used       History
+		used       pg.History
 		seq        uint64
 		round      int64
 		err        error
@@ -26,27 +28,27 @@ type Dummy struct {
 	}
 }
 
-// NewDummy makes an unconfigured Dummy.
-func NewDummy() *Dummy {
-	d := &Dummy{}
-	d.mu.err = ErrUnconfigured
+// New makes an unconfigured Backend.
+func New() *Backend {
+	d := &Backend{}
+	d.mu.err = pg.ErrUnconfigured
 	return d
 }
 
 // Name is "dummy".
-func (d *Dummy) Name() string { return "dummy" }
+func (d *Backend) Name() string { return "dummy" }
 
 // Configure takes a config of world size 1. It never waits.
-func (d *Dummy) Configure(_ context.Context, c Config) error {
+func (d *Backend) Configure(_ context.Context, c pg.Config) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch {
 	case d.mu.closed:
-		return ErrClosed
+		return pg.ErrClosed
 	case c.WorldSize() != 1 || c.Rank != 0:
 		return fmt.Errorf("pg: dummy configured as rank %d of %d, want 0 of 1", c.Rank, c.WorldSize())
 	}
-	if err := d.mu.used.Use(&Config{Cluster: c.Cluster, QuorumID: c.QuorumID}); err != nil { // it uses no store
+	if err := d.mu.used.Use(&pg.Config{Cluster: c.Cluster, QuorumID: c.QuorumID}); err != nil { // it uses no store
 		return err
 	}
 	d.mu.config, d.mu.round, d.mu.err = c, c.Round, nil
@@ -56,40 +58,40 @@ func (d *Dummy) Configure(_ context.Context, c Config) error {
 }
 
 // Configures is how often Configure has succeeded.
-func (d *Dummy) Configures() int {
+func (d *Backend) Configures() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.mu.configures
 }
 
 // Config is that of the last Configure that succeeded.
-func (d *Dummy) Config() (Config, bool) {
+func (d *Backend) Config() (pg.Config, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.mu.config, d.mu.configures > 0
 }
 
 // SetRound sets the round of the ops to come.
-func (d *Dummy) SetRound(round int64) {
+func (d *Backend) SetRound(round int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.mu.round = round
 }
 
 // Submit runs op at once.
-func (d *Dummy) Submit(op *Op) *Work {
+func (d *Backend) Submit(op *pg.Op) *pg.Work {
 	err := d.accept(op)
-	if err == nil && op.Kind == KindBatch {
-		return SubmitBatch(d, op)
+	if err == nil && op.Kind == pg.KindBatch {
+		return pg.SubmitBatch(d, op)
 	}
 	if err == nil {
-		err = op.runAlone()
+		err = runAlone(op)
 	}
-	return Finished(op, err)
+	return pg.Finished(op, err)
 }
 
 // Abort breaks the group if e is its epoch.
-func (d *Dummy) Abort(e Epoch, cause error) {
+func (d *Backend) Abort(e pg.Epoch, cause error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.mu.err == nil && d.mu.config.Epoch() == e {
@@ -98,21 +100,21 @@ func (d *Dummy) Abort(e Epoch, cause error) {
 }
 
 // Err is the first cause since Configure.
-func (d *Dummy) Err() error {
+func (d *Backend) Err() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.mu.err
 }
 
 // Close breaks the group for good.
-func (d *Dummy) Close() error {
+func (d *Backend) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.mu.closed, d.mu.err = true, ErrClosed
+	d.mu.closed, d.mu.err = true, pg.ErrClosed
 	return nil
 }
 
-func (d *Dummy) accept(op *Op) error {
+func (d *Backend) accept(op *pg.Op) error {
 	if err := op.Validate(0, 1); err != nil {
 		return err
 	}
@@ -123,11 +125,11 @@ func (d *Dummy) accept(op *Op) error {
 	defer d.mu.Unlock()
 	switch {
 	case d.mu.closed:
-		return ErrClosed
+		return pg.ErrClosed
 	case d.mu.configures == 0:
-		return ErrUnconfigured
+		return pg.ErrUnconfigured
 	case d.mu.err != nil:
-		return errors.Join(ErrAborted, d.mu.err)
+		return errors.Join(pg.ErrAborted, d.mu.err)
 	}
 	d.mu.seq++
 	op.Seq, op.Epoch, op.Round = d.mu.seq, d.mu.config.Epoch(), d.mu.round
@@ -135,15 +137,15 @@ func (d *Dummy) accept(op *Op) error {
 }
 
 // runAlone does what a valid op does in a world of one rank.
-func (op *Op) runAlone() error {
+func runAlone(op *pg.Op) error {
 	switch {
-	case op.Kind == KindBallot:
+	case op.Kind == pg.KindBallot:
 		op.OwnBallot(0, 1)
 	case op.Kind.Reduces():
 		for i, out := range op.Out {
 			in := [1][]byte{op.In[i].Bytes()}
 			if err := tensor.Reduce(out.Bytes(), in[:], out.DType(), op.Reduce, op.EffectiveDivisor(1), op.Factor); err != nil {
-				return asOpError(err)
+				return err // Validate has refused what the kernels do
 			}
 		}
 	case len(op.In) > 0:

@@ -1,8 +1,8 @@
 // Package sim runs a job in virtual time, one world from each seed: lighthouse
-// servers with elections, each with a shell around the production [quorum.Machine]
-// while it leads, and replicas whose ranks are the production [quorum.Rank], each with
-// a trainer of its own and a shell that calls it as manager's does. docs/SIMULATION.md
-// tells how to run it and how to read a trace.
+// servers with elections (package raft), each with a shell around the production
+// [quorum.Machine] while it leads, and replicas whose ranks are the production
+// [quorum.Rank], each with a trainer of its own and a shell that calls it as manager's
+// does. docs/SIMULATION.md tells how to run it and how to read a trace.
 //
 // # Usage
 //

@@ -264,7 +264,7 @@ func (w *world) pick(n int) *member {
 func (w *world) leading() *server {
 	var l *server
 	for _, s := range w.servers {
-		if s.up && s.leads && (l == nil || s.term > l.term) {
+		if s.up && s.Leads() && (l == nil || s.Term() > l.Term()) {
 			l = s
 		}
 	}

@@ -1,11 +1,16 @@
 package sim
 
 import (
+	"errors"
 	"time"
 
 	"github.com/skerry-ft/skerry/internal/sim/checker"
+	"github.com/skerry-ft/skerry/internal/sim/raft"
 	"github.com/skerry-ft/skerry/quorum"
 )
+
+// errTimeout is what a command can end with; it may still take effect.
+var errTimeout = errors.New("the reply was lost")
 
 // epochStart is where every process's clock begins.
 var epochStart = time.Unix(1_700_000_000, 0)
@@ -33,13 +38,12 @@ type leadership struct {
 
 func (s *server) clock() time.Time { return epochStart.Add(time.Duration(s.w.now) + s.skew) }
 
-func (s *server) lead() {
-	if s.leadership != nil {
-		s.leadership.end()
-	}
-	r := &leadership{s: s, w: s.w, term: s.term, began: s.w.now, sessions: map[string]*session{}, joins: map[quorum.ReplicaID]quorum.Join{}}
+// Lead begins a leadership.
+func (s *server) Lead() {
+	s.Dismiss()
+	r := &leadership{s: s, w: s.w, term: s.Term(), began: s.w.now, sessions: map[string]*session{}, joins: map[quorum.ReplicaID]quorum.Join{}}
 	s.leadership = r
-	s.w.note("server %d takes over in term %d", s.index, s.term)
+	s.w.note("server %d takes over in term %d", s.index, s.Term())
 	r.restart()
 	r.settle()
 }
@@ -167,7 +171,7 @@ func (r *leadership) sleep() {
 		return
 	}
 	timer := r.timer
-	r.s.after(wake.Sub(r.s.clock()), func() {
+	r.s.After(wake.Sub(r.s.clock()), func() {
 		if !r.over && r.timer == timer {
 			r.take(r.m.Advance)
 		}
@@ -201,8 +205,8 @@ func (r *leadership) form(now time.Time, d quorum.Decision) {
 // write replicates a command. Its reply may be lost: then nobody here knows what
 // became of it.
 func (r *leadership) write(c command, done func(error)) {
-	if !r.s.leads || r.s.term != r.term {
-		done(errNotLeader)
+	if !r.s.Leads() || r.s.Term() != r.term {
+		done(raft.ErrNotLeader)
 		return
 	}
 	called := false
@@ -215,12 +219,11 @@ func (r *leadership) write(c command, done func(error)) {
 	if r.w.loseReply > 0 {
 		r.w.loseReply--
 		r.w.note("the reply to a command of server %d is lost", r.s.index)
-		r.s.append(c)
-		r.s.after(time.Millisecond, func() { once(errTimeout) })
+		r.s.Append(c, nil)
+		r.s.After(time.Millisecond, func() { once(errTimeout) })
 		return
 	}
-	c.done = once
-	r.s.append(c)
+	r.s.Append(c, once)
 }
 
 // formed goes on after the write.
@@ -278,7 +281,7 @@ func (r *leadership) rebuild(err error) {
 	r.w.note("server %d rebuilds: %v", r.s.index, err)
 	r.push()
 	r.dismiss()
-	if err == errNotLeader {
+	if err == raft.ErrNotLeader {
 		r.vanish()
 		return
 	}

@@ -118,8 +118,8 @@ func (m *member) connect() {
 // member tries elsewhere.
 func (m *member) dialled(s *server) {
 	w, r := m.w, s.leadership
-	if r == nil && s.leader >= 0 && s.leader != s.index && w.cutServers[s.index][s.leader] <= w.now {
-		if l := w.servers[s.leader]; l.up && l.asleep <= w.now {
+	if r == nil && s.Leader() >= 0 && s.Leader() != s.index && w.cutServers[s.index][s.Leader()] <= w.now {
+		if l := w.servers[s.Leader()]; l.up && l.asleep <= w.now {
 			r = l.leadership
 		}
 	}

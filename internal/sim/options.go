@@ -200,8 +200,4 @@ const (
 	callDeadline = opDeadline / 6  // a call to a replica's server
 	firstPause   = 20 * time.Millisecond
 	maxPause     = 250 * time.Millisecond // between tries to come into a quorum
-
-	raftBeat     = 70 * time.Millisecond
-	raftElection = 300 * time.Millisecond // to twice that, drawn
-	raftLease    = 200 * time.Millisecond
 )

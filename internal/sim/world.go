@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/internal/sim/checker"
+	"github.com/skerry-ft/skerry/internal/sim/raft"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
@@ -20,8 +21,9 @@ type world struct {
 	mutant Mutant
 
 	servers    []*server
-	cutServers [][]int64 // from, to: nothing passes until then
-	members    []*member // every incarnation, in the order of birth
+	raft       raft.Group[command] // of the servers
+	cutServers [][]int64           // from, to: nothing passes until then
+	members    []*member           // every incarnation, in the order of birth
 	byID       map[quorum.ReplicaID]*member
 	lives      map[string]int
 	check      *checker.Checker
@@ -115,10 +117,9 @@ func newWorld(o Options, mu Mutant, tracing, keep bool) *world {
 		byID: map[quorum.ReplicaID]*member{}, lives: map[string]int{}, steps: map[checker.StepName]bool{},
 	}
 	w.check = w.newChecker(keep)
-	for i := range o.Servers {
-		w.servers = append(w.servers, nil)
+	for range o.Servers {
 		w.cutServers = append(w.cutServers, make([]int64, o.Servers))
-		w.servers[i] = w.newServer(i)
+		w.newServer()
 	}
 	for i := range o.Replicas {
 		w.birth(fmt.Sprintf("r%d", i), 0, w.between(0, 500*time.Millisecond))
@@ -158,7 +159,7 @@ func (w *world) newChecker(keep bool) *checker.Checker {
 // stands; whoever Q9 keeps apart is let together again after LinkRetryAfter,
 // which doubles.
 const (
-	settleTime = 2*raftElection + keepAlive + 3*time.Second
+	settleTime = 2*raft.Election + keepAlive + 3*time.Second
 	recovery   = 60*time.Second + 7*quorum.LinkRetryAfter
 )
 
@@ -235,7 +236,8 @@ func (w *world) together() bool {
 func (w *world) picture() string {
 	var b strings.Builder
 	for _, s := range w.servers {
-		fmt.Fprintf(&b, "server %d up=%t leads=%t term %d log %d commit %d", s.index, s.up, s.leads, s.term, len(s.log), s.commit)
+		all, committed := s.Log()
+		fmt.Fprintf(&b, "server %d up=%t leads=%t term %d log %d commit %d", s.index, s.up, s.Leads(), s.Term(), all, committed)
 		if s.leadership != nil {
 			fmt.Fprintf(&b, " busy=%t: %v", s.leadership.busy, s.leadership.m.Decide(s.clock()).Reason)
 		}
@@ -281,7 +283,8 @@ func (w *world) fingerprint() uint64 {
 		}
 	}
 	for _, s := range w.servers {
-		h = mix(h, s.term, uint64(len(s.log)), s.round)
+		all, _ := s.Log()
+		h = mix(h, s.Term(), uint64(all), s.Round())
 	}
 	return h
 }

@@ -82,6 +82,7 @@ var mayImport = map[string][]string{
 	"internal/boundjson": {},
 
 	"internal/sim/checker":  {"quorum"}, // not the simulator, which it judges
+	"internal/sim/raft":     {},
 	"internal/paralleltest": {},
 
 	"cmd/internal":   {"internal/guard"},

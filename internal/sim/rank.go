@@ -115,19 +115,21 @@ func (r *rank) pursue(q *request) {
 	p := &rep
 	q.out, q.taken = p, false
 	r.m.toServer(r.g, func() { r.m.report(r.g, p) })
-	r.watchTrainer(q, p)
+	r.watchTrainer(q)
 }
 
-// watchTrainer takes a report back whose trainer is gone.
-func (r *rank) watchTrainer(q *request, p *quorum.RankReport) {
+// watchTrainer ends a round whose trainer is gone: it takes its report back, or waits no
+// longer for its vote.
+func (r *rank) watchTrainer(q *request) {
+	round := q.round
 	wait := max(opDeadline-time.Duration(r.m.w.now-r.moved), 100*time.Millisecond)
 	r.m.after(wait, func() {
 		switch {
-		case r.request != q || q.out != p:
+		case r.request != q || q.round != round || q.out == nil && q.awaits == 0:
 		case r.gone() && !r.Asks():
 			r.stop()
 		default:
-			r.watchTrainer(q, p)
+			r.watchTrainer(q)
 		}
 	})
 }

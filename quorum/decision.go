@@ -2,7 +2,21 @@ package quorum
 
 import "fmt"
 
-// ReasonCode names why a decision is ready, or why not yet.
+// ReasonCode names why a decision is ready, or why not yet. What ends the wait for one that
+// is not ready:
+//
+//	nobody            a join
+//	stands            a member's ask or fall, or its loss
+//	members           the asks of those that are named; unanswered, the asks are withdrawn
+//	quiet             a heartbeat timeout without another session, or the join timeout
+//	too few           more joins
+//	no majority       joins of the live replicas that are missing, or their loss
+//	stragglers        the same, or the join timeout
+//	incarnation       the silence of the older one for SupersedeAfter, or its word
+//	holder            the holder's join, or loss, or that it is stuck
+//	settlement        the same, of those that are named
+//	pause             time: PauseMax at most, or what the job's budget takes
+//	doubt             a word of those that are not heard; a few heartbeat timeouts, or blindMost
 type ReasonCode uint8
 
 // The reasons of a decision.

@@ -40,6 +40,23 @@
 // [Idle] whether the job is to be forgotten; and [MakeRoom] which of its jobs makes room
 // for another.
 //
+// # Files
+//
+//	the leader decides    decide.go whether and of whom, window.go when, settle.go what becomes
+//	                      of a step that was cut short, form.go makes it so; decision.go, budget.go
+//	and keeps             ledger.go what raft has, ledger_delta.go its entries, issued.go ids
+//	it hears              join.go, witness.go, probe.go, judge.go who is lost; incarnation.go
+//	                      who takes whose place, blind.go when its own sight is in doubt, answer.go
+//	                      a ledger that was lost, clock.go time
+//	it leaves out         links.go, odd.go and odd_trial.go, flap.go, stuck.go and pace.go, away.go
+//	who heals             heal_plan.go, assign.go; sources.go before a join; view.go and seat.go
+//	                      where the list is too long to be told
+//	a member              member*.go; ballot.go, tally.go, parity.go
+//	and tells             admin.go what operators want, status.go, event.go, names.go; crowd.go what
+//	                      thousands are told once
+//	for the shell         job_rules.go, beat_scale.go, turns.go, idle.go, make_room.go
+//	torchft's clients     torchft.go
+//
 // # What a member does with an answer
 //
 // [Assign] turns a quorum into what one rank has to do. A member with a prepared

@@ -64,7 +64,13 @@ func (m *Machine) witnessed(r *replica) bool {
 // lostBy is when a replica is lost if nothing speaks for it any more: HeartbeatTimeout
 // after it was heard, or Grace after it became suspect, whichever is first; but where its
 // peers step with it, Grace after their newest ballot with it, however long that goes on.
-// (A member that only the lighthouse cannot see is not dead.)
+// (A member that only the lighthouse cannot see is not dead.) With the default times:
+//
+//	it falls silent      suspect after 500 ms, lost after 1 s; where a peer accuses it,
+//	                     after 500 ms
+//	its stream breaks    suspect at once, lost 1 s after its last beat; where a peer accuses
+//	                     it, at once
+//	a peer accuses it    suspect at once, lost after 1 s without an answer to the probe
 func (m *Machine) lostBy(r *replica) time.Time {
 	at := r.seen.Add(m.config.HeartbeatTimeout)
 	if r.suspect {

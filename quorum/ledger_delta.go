@@ -11,7 +11,13 @@ import (
 // memory with lists that were all but equal.
 
 // Delta says a quorum's lists by what differs from those of the quorum that it
-// follows: the base. It is applied to that one alone, see Formed.on.
+// follows: the base. It is applied to that one alone, see Formed.on. Of a base {a, b, c, d}
+// that b left, and to which e came, which heals, it says
+//
+//	Size 4, Gone {1, 1}, Members {e}, States {9@3}, Participants {0, 3}
+//
+// which is: without rank 1 of the base, with e, all others at step 9 of quorum 3, and ranks
+// 0 to 2 of the new list take part.
 type Delta struct {
 	// BaseSum is of the base's members, see sumMembers. An entry that was made upon
 	// another list than the ledger has is refused, and its leader begins anew from

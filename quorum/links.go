@@ -274,6 +274,8 @@ func (l *link) text() string {
 // one has more broken links, so the larger set stays; of equal ones, that with the
 // smallest id. Where the members of the last quorum all reach each other no newcomer
 // pushes one of them out (L3), however many they are.
+//
+//	a b c | d e    a, b and c have two bad links each, d and e three: e goes, then d
 func (m *Machine) connected(now time.Time, candidates []*replica) []*replica {
 	if len(m.links) == 0 {
 		return candidates

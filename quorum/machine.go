@@ -16,6 +16,7 @@ type Machine struct {
 	client ClientKind
 	now    time.Time
 
+	// Who is known, and what time has done to them.
 	replicas map[ReplicaID]*replica
 	order    []*replica // the same, sorted by id: no map order in any result
 	limit    int        // how many there may be that are not lost; 0: MaxKnown
@@ -27,6 +28,7 @@ type Machine struct {
 	waits    waits      // who waits for a member of the last quorum that stands
 	blind    bool       // doubts its own sight, as of the last look
 
+	// A last quorum that is too long to be told as a list, or is put together from parts (§4.3).
 	seats    map[Seat]ReplicaID // of all whose seats are known
 	unseated int                // members of the last quorum that were told views, and whose seats are not known
 	absent   int                // members of the last quorum that were not heard of since it was restored from parts
@@ -34,12 +36,14 @@ type Machine struct {
 
 	formed time.Time // when the last quorum began, or this machine heard of it
 
+	// Its end, and what its members were told of a change (§3).
 	fallen   bool // the last quorum fell: a member joined with fall, or is lost
 	fallenAt time.Time
 	fellBy   string // why, for people
 	change   string // a change that no joiner stands for: a drain, new rules
 	wanted   wanted
 	joiners  uint64 // joins from outside the last quorum so far: rises with each
+	// What is remembered of links, names, and quorums that came to nothing (§6, §6a).
 	links    []link
 	accused  []Accusation // in the last quorum, for the history
 	told     announced    // to the members of the last quorum, if they are a crowd

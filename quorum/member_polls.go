@@ -166,6 +166,11 @@ func (p *Polls) find(attempt uint64) *poll {
 // stands (were it to fall, the next one would be void too, and so on). Nor does the
 // replica ask for another one then: the others have not ended an attempt, so they do
 // not ask, and it would wait for them while they wait for its next ballot.
+//
+//	all have voted                            as the Tally counts them
+//	all, and one of them void                 abort, and the quorum stands
+//	one waits no longer, a no among the rest  abort
+//	one waits no longer, no no                prepared: the settlement decides
 func (at *poll) decide(must bool) {
 	var wanted, void, no, missing bool
 	for _, v := range at.votes {

@@ -25,6 +25,7 @@ type Rank struct {
 	batches  int64  // participants of all committed steps
 	digest   Digest // of the last committed step
 
+	// In which quorum it is, and whether it needs another one (§3).
 	quorum     *Quorum     // the newest answer that was taken up; nil: none
 	assign     *Assignment // in it; never written again
 	haveID     int64       // the newest answer seen, taken up or not
@@ -41,6 +42,7 @@ type Rank struct {
 	claim      Claim // on the step under way
 	settlement settlement
 
+	// What the others are to be told, and the step that is tried (§2).
 	wanted      string // why its ballots want a change; empty: they do not
 	muted       bool   // an ask went unanswered, and the lighthouse was not heard since
 	draining    string // why; empty: it does not drain

@@ -52,6 +52,12 @@ func (m *Machine) watchers(r *replica) []ReplicaID {
 // all members, so the second one was begun after the suspicion; one alone may be
 // old news, and only extends the grace. The watch goes on while the suspect is
 // silent: each further ballot extends the grace, and when they end it is lost.
+//
+//	the probe goes to s, which is suspect, and to p; p replies
+//	p's beat: 40 ballots    the count begins: the probe had reached p by then
+//	p's beat: 41            the grace begins anew; that ballot may have been under way before
+//	p's beat: 42            p steps with s: what peers said against s does not count
+//	p's beats stay at 42    Grace after that one s is lost
 func (m *Machine) witness(now time.Time, peer *replica) {
 	if len(m.suspects) == 0 || m.fallen || peer.beat.QuorumID != m.lastID() {
 		return

@@ -34,6 +34,7 @@ type replica struct {
 	evicted  bool
 	replaced ReplicaID // the incarnation that took its place
 
+	// Where it stands, by its own word, and whether it moves (L3).
 	ran        int64       // the newest quorum that it said it was in
 	stale      bool        // it said so since the last one was formed, and meant an older one
 	seat       Seat        // zero: not known, or none
@@ -47,6 +48,7 @@ type replica struct {
 	stuckWhy   string
 	odd        oddity
 
+	// What speaks against it, and for it (§6).
 	suspect  bool
 	since    time.Time   // of the suspicion
 	accusers []ReplicaID // peers that accuse it in the last quorum, sorted

@@ -12,6 +12,10 @@ const MaxListed = 1_024
 // (Q2). Process groups whose members are told views know each other by their seats:
 // those of thousands are some runs of ranks, where their ids are 50 bytes each, to
 // each; and a member that stays keeps its seat, so that links to it stay too.
+//
+//	quorum 7: a b      seats 7/0 7/1
+//	quorum 8: a b c    seats 7/0 7/1 8/2
+//	quorum 9: a c d    seats 7/0 8/2 9/2
 type Seat struct {
 	QuorumID int64
 	Rank     int

@@ -214,7 +214,8 @@ func underWay(claims []memberClaim) bool {
 // contestedBase is the lowest position among the members that had the step under
 // way; a member is at most one ahead of it, for a step takes the ballots of all (§4.2).
 // The highest would settle the step that no other has begun, and leave the one open that
-// some are prepared for.
+// some are prepared for: where a is at 6@3, and b at 5@3 and prepared for step 6, step 6 is
+// contested, of which a says that it committed it, and not step 7.
 func contestedBase(claims []memberClaim) (Position, bool) {
 	var base Position
 	var top int64

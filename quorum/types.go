@@ -98,7 +98,10 @@ type Member struct {
 	Seat Seat `json:"-"`
 }
 
-// JoinKind says why a member joins.
+// JoinKind says why a member joins. A fall ends the quorum, and what its sender knows of the
+// step under way is told to the other members at once; it leads to a new id (§4.7). An
+// ask ends nothing: it is answered when all members have asked, and while it waits its
+// sender runs no step (§3.2).
 type JoinKind uint8
 
 // The kinds of join.
@@ -130,6 +133,9 @@ type Join struct {
 	Number      uint64
 	LastDigests []Digest // of the last committed step, by group rank
 	Fact        Fact     // about the step under way
+
+	// Last says in which quorum the replica ran, and so of which its fact is (§4.2); whether
+	// the last answer was lost on its way to it (§4.3); and restores a lost ledger.
 	Last        *LastAnswer
 	Accusations []Accusation
 }
@@ -319,10 +325,18 @@ type NoticeKind uint8
 
 // The notices of PROTOCOL.md §8.
 const (
-	NoticeFallen NoticeKind = iota // a member joined with JoinFall
-	NoticeLost                     // a member is known dead
-	NoticeWanted                   // a joiner waits, a drain, a config change, a healed member
-	NoticeProbe                    // somebody is suspect; answer with Number
+	// NoticeFallen says that a member joined with JoinFall, or that the receiver's quorum was
+	// followed without it. The receiver falls too; if Fact is a commit of the step that it is
+	// prepared for, with its digest, it commits (§3.1).
+	NoticeFallen NoticeKind = iota
+	// NoticeLost says that a member is known dead: the receiver aborts its group and falls.
+	NoticeLost
+	// NoticeWanted says that a joiner waits, a member drains or has healed, or that the rules
+	// changed: ballots want a change from now on, and all ask after the step (§3.2).
+	NoticeWanted
+	// NoticeProbe asks for a reply with Number: the receiver, or one of its peers, is suspect.
+	NoticeProbe
+	// NoticeDrain asks the receiver to finish its step and go, NoticeEvict puts it out.
 	NoticeDrain
 	NoticeEvict
 	// NoticeRefused takes back a join that was held: another incarnation of the

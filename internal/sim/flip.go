@@ -11,6 +11,6 @@ func (r *rank) flip() {
 	w.flips++
 	r.bytes ^= 1 << (w.flips * 7 % 64)
 	r.line = w.flips
-	w.check.Flipped(r.line, r.Position().Step)
+	w.check.BitFlipped(r.line, r.Position().Step)
 	w.note("a bit of %s flips at %v", r.name, r.Position())
 }

@@ -210,7 +210,7 @@ func (r *rank) load(h *healing) {
 	r.rested.due = false
 	r.Healed(h.at, 0, h.digest)
 	if r.Position().Step > 0 {
-		r.m.w.check.Hold(r.m.id, r.g, r.Position(), r.bytes)
+		r.m.w.check.Reached(r.m.id, r.g, r.Position(), r.bytes)
 	}
 	r.m.w.note("%s has healed, to %v", r.name, h.at)
 }

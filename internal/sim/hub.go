@@ -228,7 +228,7 @@ func (m *member) send() {
 	m.x.receive(func(now time.Time) {
 		for _, a := range heard.Accusations {
 			if a.Kind == quorum.AccusedLink {
-				r.book.Accuses(now.Sub(epochStart), m.id, string(a.Against), a.QuorumID, a.Unreachable)
+				r.book.Accused(now.Sub(epochStart), m.id, string(a.Against), a.QuorumID, a.Unreachable)
 			}
 		}
 		if err := r.m.Join(now, heard); err != nil {
@@ -243,7 +243,7 @@ func (m *member) send() {
 		}
 		r.joins[j.Member.ReplicaID] = heard
 		r.told()
-		r.book.Joins(now.Sub(epochStart), &j)
+		r.book.Joined(now.Sub(epochStart), &j)
 	})
 }
 
@@ -268,7 +268,7 @@ func (m *member) withdraw() {
 	r := m.x.r
 	m.x.receive(func(now time.Time) {
 		r.m.Withdraw(now, m.rid(), number)
-		r.book.Withdraws(m.id, number)
+		r.book.Withdrew(m.id, number)
 	})
 }
 
@@ -324,7 +324,7 @@ func (m *member) decisions() {
 			continue
 		}
 		if one, _ := h.polls.Result(c.vote.Attempt); slices.Contains(h.polled[:], c.vote.Attempt) {
-			m.w.check.Tally(m.id, c.vote.Attempt, one.Outcome.String())
+			m.w.check.Tallied(m.id, c.vote.Attempt, one.Outcome.String())
 		}
 		if m.w.mutant.noMissing && h.forced == c.vote.Attempt {
 			res = quorum.TallyResult{Outcome: quorum.TallyCommit, Digests: make([]quorum.Digest, len(m.ranks))}

@@ -120,7 +120,7 @@ func (r *leadership) now() time.Time {
 	now := r.s.clock()
 	if deaf := r.turns.Begin(now); deaf > 0 {
 		r.m.Doubt(now, deaf)
-		r.book.Doubt(now.Sub(epochStart), deaf)
+		r.book.Doubted(now.Sub(epochStart), deaf)
 	}
 	return now
 }
@@ -148,7 +148,7 @@ func (r *leadership) step() {
 		r.form(now, d)
 		return
 	}
-	r.book.Quiet(now.Sub(epochStart), d.Reason.String())
+	r.book.TurnEnded(now.Sub(epochStart), d.Reason.String())
 	r.sleep()
 }
 
@@ -315,7 +315,7 @@ func (r *leadership) push() {
 func (r *leadership) told() {
 	now := r.s.clock().Sub(epochStart)
 	for _, e := range r.m.Events() {
-		r.book.OnEvent(now, e)
+		r.book.Happened(now, e)
 		if r.w.tracing && e.Kind != quorum.EventJoined && e.Kind != quorum.EventFormed {
 			r.w.note("server %d: %v", r.s.index, e)
 		}

@@ -267,7 +267,7 @@ func (m *member) reply(number uint64) {
 	m.x.receive(func(now time.Time) {
 		r.m.Reply(now, m.rid(), number)
 		r.told()
-		r.book.Hears(now.Sub(epochStart), m.id)
+		r.book.Heard(now.Sub(epochStart), m.id)
 	})
 }
 

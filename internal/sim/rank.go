@@ -240,7 +240,7 @@ func (r *rank) accept(q *request, rep reply) {
 	}
 	q.pause = min(q.pause, firstPause) // it was let in
 	r.members = names(rep.q)
-	w.check.Take(r.name, r.m.id, rep.q)
+	w.check.TookAnswer(r.name, r.m.id, rep.q)
 	w.note("%s takes up %d.%d at %v, heals=%t void=%t wrong=%t, settled %+v", r.name, rep.q.ID, rep.q.Round, r.Position(), r.Behind(), t.Void, t.Wrong, t.Settled)
 	r.poke()
 	for _, n := range t.Early {
@@ -276,7 +276,7 @@ func (r *rank) settled(s quorum.Settled) {
 // discards drops what the rank has promised.
 func (r *rank) discards() {
 	if r.promise {
-		r.m.w.check.Discard(r.m.id, r.g, len(r.m.ranks), r.was, r.pend)
+		r.m.w.check.Discarded(r.m.id, r.g, len(r.m.ranks), r.was, r.pend)
 	}
 	r.promise = false
 }
@@ -284,7 +284,7 @@ func (r *rank) discards() {
 // breaks takes the promise back, which is not the same.
 func (r *rank) breaks() {
 	if r.promise {
-		r.m.w.check.Vow(r.m.id, r.g, r.was, false)
+		r.m.w.check.HoldsPromise(r.m.id, r.g, r.was, false)
 	}
 	r.promise = false
 }
@@ -296,9 +296,9 @@ func (r *rank) committed(s checker.StepName, bytes uint64, others []string) {
 	r.bytes, r.promise = bytes, false
 	if others == nil {
 		others = []string{r.m.id}
-		w.check.Told(s)
+		w.check.RolledForward(s)
 	}
-	w.check.Commit(r.m.id, r.g, s, w.o.Ranks, others, bytes)
+	w.check.Committed(r.m.id, r.g, s, w.o.Ranks, others, bytes)
 	if r.g == 0 {
 		w.committed()
 	}

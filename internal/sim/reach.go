@@ -101,7 +101,7 @@ func (m *member) reportLink(o *member) {
 	r := m.x.r
 	report := quorum.LinkReport{By: m.rid(), To: o.rid(), Holds: m.reaches(o), Evidence: "no answer"}
 	m.x.receive(func(now time.Time) {
-		r.book.Link(now.Sub(epochStart), m.id, o.id, report.Holds)
+		r.book.LinkReported(now.Sub(epochStart), m.id, o.id, report.Holds)
 		if !r.w.mutant.deaf {
 			_ = r.m.Link(now, report)
 		}

@@ -107,7 +107,7 @@ func (r *rank) mismatches(s *stepMessage, b *box) bool {
 		return false
 	}
 	if !odd {
-		r.m.w.check.Innocent(r.name, s.from.name, b.key)
+		r.m.w.check.CalledOdd(r.name, s.from.name, b.key)
 	}
 	r.accuse(quorum.Accusation{
 		By: r.m.rid(), Against: s.from.m.rid(), QuorumID: r.QuorumID(), Evidence: "called something else", Kind: quorum.AccusedOdd,
@@ -238,16 +238,16 @@ func (r *rank) ballot(own quorum.Ballot) {
 		line = r.line
 	}
 	if own.Unhealed && !r.try.failed {
-		w.check.Ballots(r.m.id, b.key, r.g)
+		w.check.Promised(r.m.id, b.key, r.g)
 	}
 	if r.Prepared() {
-		w.check.Ballots(r.m.id, b.key, r.g)
+		w.check.Promised(r.m.id, b.key, r.g)
 		r.promise, r.was = true, b.key
 		r.was.Step = own.Position.Step + 1
 		// With other bytes at one rank the replica can keep nothing that the others
 		// commit without its ballots, whatever its other ranks hold.
 		if !r.try.odd {
-			w.check.Vow(r.m.id, r.g, r.was, true)
+			w.check.HoldsPromise(r.m.id, r.g, r.was, true)
 		}
 		r.pend = mix(r.bytes, r.try.sum)
 	}
@@ -300,7 +300,7 @@ func (r *rank) judge(broken bool) {
 		judge = f
 	}
 	v := judge(own, ballots)
-	r.m.w.check.Named(r.m.id, b.key, b.told(), v.Differ)
+	r.m.w.check.NamedDiffering(r.m.id, b.key, b.told(), v.Differ)
 	r.try.lines = slices.Clone(b.lines)
 	vote, v := r.Judged(v, digest, broken)
 	if slices.Contains(v.Differ, r.plan.ReplicaRank) {
@@ -339,7 +339,7 @@ func (m *member) accuse(a quorum.Accusation) {
 	r := m.x.r
 	m.x.receive(func(now time.Time) {
 		if a.Kind == quorum.AccusedLink {
-			r.book.Accuses(now.Sub(epochStart), m.id, string(a.Against), a.QuorumID, a.Unreachable)
+			r.book.Accused(now.Sub(epochStart), m.id, string(a.Against), a.QuorumID, a.Unreachable)
 		}
 		if !r.w.mutant.deaf {
 			_ = r.m.Accuse(now, a) // what does not fit any more is old news

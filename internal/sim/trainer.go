@@ -382,7 +382,7 @@ func (r *rank) vote(v quorum.RankVote) {
 			}
 			for _, o := range r.m.ranks {
 				if n, open := o.Attempt(); (n > v.Attempt || n == v.Attempt && !open) && !late {
-					r.m.w.check.Voteless(r.name, v.Attempt, n, o.leftAt)
+					r.m.w.check.WaitedForVote(r.name, v.Attempt, n, o.leftAt)
 				}
 			}
 			last()
@@ -426,8 +426,8 @@ func (r *rank) decided(attempt uint64, res quorum.TallyResult) {
 // commits makes a step that the ballots decided this rank's.
 func (r *rank) commits() {
 	w := r.m.w
-	w.check.Shares(r.name, r.try.told, quorum.Shares{Rank: r.plan.ParticipantRank, Count: r.plan.Divisor}, r.was)
-	w.check.Mixed(r.m.id, r.was, r.try.lines)
+	w.check.SharedOut(r.name, r.try.told, quorum.Shares{Rank: r.plan.ParticipantRank, Count: r.plan.Divisor}, r.was)
+	w.check.ComparedStates(r.m.id, r.was, r.try.lines)
 	r.committed(r.was, r.pend, r.members)
 }
 

@@ -106,7 +106,7 @@ func (w *world) late(r *rank, what string, d time.Duration) {
 	}
 	l := m.x.r
 	undisturbed := max(m.disturbed, l.began, l.s.disturbed, m.x.began)
-	w.check.Waited(l.book, m.id, r.QuorumID(), undisturbed, what+" "+d.String())
+	w.check.MissedDeadline(l.book, m.id, r.QuorumID(), undisturbed, what+" "+d.String())
 }
 
 // newWorld makes a run that has not begun.

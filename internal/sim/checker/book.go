@@ -150,8 +150,8 @@ func (b *Book) saw(p Position) {
 	}
 }
 
-// Hears notes that a replica said something.
-func (b *Book) Hears(now time.Duration, id string) { b.hears(now, id) }
+// Heard notes that a replica said something.
+func (b *Book) Heard(now time.Duration, id string) { b.hears(now, id) }
 
 func (b *Book) hears(now time.Duration, id string) *account {
 	a := b.of(now, id)
@@ -174,8 +174,8 @@ func (b *Book) Beat(now time.Duration, id string, position quorum.Position) {
 	b.saw(at)
 }
 
-// Joins notes a join.
-func (b *Book) Joins(now time.Duration, j *quorum.Join) {
+// Joined notes a join.
+func (b *Book) Joined(now time.Duration, j *quorum.Join) {
 	a := b.hears(now, string(j.Member.ReplicaID))
 	a.joined, a.waits, a.number, a.from = true, true, j.Number, PositionOf(j.Member.Position)
 	a.fall, a.torn, a.shrink = j.Kind == quorum.JoinFall, j.Member.Torn, j.Member.ShrinkOnly
@@ -187,15 +187,15 @@ func (b *Book) Joins(now time.Duration, j *quorum.Join) {
 	b.falls(now, a.fall && a.member && b.last != nil && j.Last != nil && j.Last.QuorumID == b.last.ID)
 }
 
-// Withdraws notes that a join is taken back.
-func (b *Book) Withdraws(id string, number uint64) {
+// Withdrew notes that a join is taken back.
+func (b *Book) Withdrew(id string, number uint64) {
 	if a := b.all[id]; a != nil && a.waits && a.number == number {
 		a.waits = false
 	}
 }
 
-// Link keeps Q9's account of what is said of a link beside the quorums.
-func (b *Book) Link(now time.Duration, by, to string, holds bool) {
+// LinkReported keeps Q9's account of what is said of a link beside the quorums.
+func (b *Book) LinkReported(now time.Duration, by, to string, holds bool) {
 	x, y := b.all[by], b.all[to]
 	if x == nil || y == nil || !x.session || y.lost {
 		return
@@ -218,9 +218,9 @@ func (b *Book) Link(now time.Duration, by, to string, holds bool) {
 	}
 }
 
-// Accuses keeps Q9's account: a link that broke in two quorums, or could not be made
+// Accused keeps Q9's account: a link that broke in two quorums, or could not be made
 // in one.
-func (b *Book) Accuses(now time.Duration, by, against string, id int64, unreachable bool) {
+func (b *Book) Accused(now time.Duration, by, against string, id int64, unreachable bool) {
 	if b.last == nil || b.last.ID != id {
 		return
 	}
@@ -267,8 +267,8 @@ func (b *Book) Broken(now time.Duration, id string, withServer bool) {
 	}
 }
 
-// Doubt notes that the leader was descheduled, and is late by so much in what it heard.
-func (b *Book) Doubt(now, late time.Duration) {
+// Doubted notes that the leader was descheduled, and is late by so much in what it heard.
+func (b *Book) Doubted(now, late time.Duration) {
 	for _, a := range b.order {
 		a.heard = min(now, a.heard+late)
 	}
@@ -285,9 +285,9 @@ func (b *Book) Left(now time.Duration, id string) {
 	b.falls(now, a.member)
 }
 
-// OnEvent takes what the machine says happened. That a replica is lost must have its
+// Happened takes what the machine says happened. That a replica is lost must have its
 // reasons.
-func (b *Book) OnEvent(now time.Duration, e quorum.Event) {
+func (b *Book) Happened(now time.Duration, e quorum.Event) {
 	b.owes = b.owes && e.Kind != quorum.EventPositionFell
 	if e.Kind == quorum.EventDoubted {
 		b.doubted = now

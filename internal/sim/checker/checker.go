@@ -7,7 +7,7 @@ import (
 	"github.com/skerry-ft/skerry/quorum"
 )
 
-// promise is one replica's part in one.
+// promise is one replica's part in an attempt at a step.
 type promise struct {
 	id string
 	StepName
@@ -198,8 +198,8 @@ func (c *Checker) Released(b *Book, now time.Duration, r Release) {
 	b.formed(now, f, r.Changed, r.Answers)
 }
 
-// Take notes that a rank of a replica takes an answer: Q1 and Q2 as they see them.
-func (c *Checker) Take(rank, id string, q *quorum.Quorum) {
+// TookAnswer notes that a rank of a replica takes an answer: Q1 and Q2 as they see them.
+func (c *Checker) TookAnswer(rank, id string, q *quorum.Quorum) {
 	f := viewOfQuorum(q)
 	if f.Answer.less(c.taken[rank]) {
 		c.fail("Q1", "%s takes %v after %v", rank, f.Answer, c.taken[rank])
@@ -211,8 +211,8 @@ func (c *Checker) Take(rank, id string, q *quorum.Quorum) {
 	}
 }
 
-// Hold checks C1 whenever a rank comes to a position.
-func (c *Checker) Hold(id string, g int, p quorum.Position, bytes uint64) {
+// Reached checks C1 whenever a rank comes to a position.
+func (c *Checker) Reached(id string, g int, p quorum.Position, bytes uint64) {
 	c.hold(id, g, PositionOf(p), bytes)
 }
 
@@ -232,14 +232,14 @@ func (c *Checker) hold(id string, g int, p Position, bytes uint64) {
 	c.bytes[at] = bytes
 }
 
-// Ballots notes that a rank of a replica promises a step, or has none to promise.
-func (c *Checker) Ballots(id string, s StepName, rank int) {
+// Promised notes that a rank of a replica promises a step, or has none to promise.
+func (c *Checker) Promised(id string, s StepName, rank int) {
 	c.promised[promise{id, s.op()}] |= 1 << rank
 }
 
-// Vow notes that a rank has promised an attempt, and waits to be told what became of
+// HoldsPromise notes that a rank has promised an attempt, and waits to be told what became of
 // it; or that it does not any more.
-func (c *Checker) Vow(id string, g int, s StepName, holds bool) {
+func (c *Checker) HoldsPromise(id string, g int, s StepName, holds bool) {
 	k := promise{id, s.op()}
 	if holds {
 		c.vowed[k] |= 1 << g
@@ -248,8 +248,8 @@ func (c *Checker) Vow(id string, g int, s StepName, holds bool) {
 	}
 }
 
-// Tally checks C3: the tally's word on an attempt is one.
-func (c *Checker) Tally(id string, attempt uint64, outcome string) {
+// Tallied checks C3: the tally's word on an attempt is one.
+func (c *Checker) Tallied(id string, attempt uint64, outcome string) {
 	k := polled{id, attempt}
 	if old, ok := c.tallies[k]; ok && old != outcome {
 		c.fail("C3", "the tally of %s said %s on attempt %d, now %s", id, old, attempt, outcome)
@@ -257,9 +257,9 @@ func (c *Checker) Tally(id string, attempt uint64, outcome string) {
 	c.tallies[k] = outcome
 }
 
-// Commit checks C2, C1, and C5 against those who have discarded. members are all
+// Committed checks C2, C1, and C5 against those who have discarded. members are all
 // whose ballots were counted: the replica alone when it was told the outcome.
-func (c *Checker) Commit(id string, g int, s StepName, ranks int, members []string, bytes uint64) {
+func (c *Checker) Committed(id string, g int, s StepName, ranks int, members []string, bytes uint64) {
 	if g == 0 {
 		c.totals.Commits++
 	}
@@ -287,8 +287,8 @@ func (c *Checker) unpromised(members []string, s StepName, ranks int) string {
 	return ""
 }
 
-// Discard checks C5 when a rank drops what its replica has promised, with all ranks.
-func (c *Checker) Discard(id string, g, ranks int, s StepName, bytes uint64) {
+// Discarded checks C5 when a rank drops what its replica has promised, with all ranks.
+func (c *Checker) Discarded(id string, g, ranks int, s StepName, bytes uint64) {
 	if c.vowed[promise{id, s.op()}] != 1<<ranks-1 {
 		return
 	}
@@ -299,34 +299,34 @@ func (c *Checker) Discard(id string, g, ranks int, s StepName, bytes uint64) {
 	c.dropped[at] = bytes
 }
 
-// Shares checks that a step's data were shared out as it was averaged.
-func (c *Checker) Shares(id string, told *quorum.Shares, is quorum.Shares, s StepName) {
+// SharedOut checks that a step's data were shared out as it was averaged.
+func (c *Checker) SharedOut(id string, told *quorum.Shares, is quorum.Shares, s StepName) {
 	if told != nil && *told != is {
 		c.fail("shares", "%s commits %v as %+v, and its data were shared out as %+v", id, s, is, *told)
 	}
 }
 
-// Voteless checks C7 between a replica's ranks: one waited for a vote until its
+// WaitedForVote checks C7 between a replica's ranks: one waited for a vote until its
 // deadline, though its sibling had ended the attempt for a while.
-func (c *Checker) Voteless(id string, attempt, sibling uint64, ended int64) {
+func (c *Checker) WaitedForVote(id string, attempt, sibling uint64, ended int64) {
 	if now := c.clock(); ended > 0 && now-ended > patience/2 {
 		c.fail("C7", "%s waited for a vote on attempt %d, which its other rank had left %v ago, for %d", id, attempt,
 			time.Duration(now-ended), sibling)
 	}
 }
 
-// Innocent is told of a rank which says that another one calls something else, though
+// CalledOdd is told of a rank which says that another one calls something else, though
 // all call the same.
-func (c *Checker) Innocent(by, of string, s StepName) {
+func (c *Checker) CalledOdd(by, of string, s StepName) {
 	c.fail("odd", "%s says that %s calls something else in %v", by, of, s)
 }
 
 // patience is how long a message could take at most, through a slow member.
 const patience = int64(time.Second)
 
-// Waited checks C7: a replica waited for a timeout though the leader to which it
+// MissedDeadline checks C7: a replica waited for a timeout though the leader to which it
 // is connected had known for a while that its quorum is over.
-func (c *Checker) Waited(b *Book, id string, quorumID, undisturbed int64, what string) {
+func (c *Checker) MissedDeadline(b *Book, id string, quorumID, undisturbed int64, what string) {
 	now := c.clock()
 	if b.fell && b.last != nil && b.last.ID == quorumID && now-b.fellAt > patience && now-undisturbed > patience {
 		c.fail("C7", "%s waited for its deadline (%s) in quorum %d, which fell %v ago", id, what, quorumID, time.Duration(now-b.fellAt))

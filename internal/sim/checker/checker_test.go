@@ -61,7 +61,7 @@ func (h *bench) formed(id int64, members ...string) *quorum.Quorum {
 // joins makes replicas join with a fall from quorum 1.
 func (h *bench) joins(ids ...string) {
 	for _, id := range ids {
-		h.b.Joins(0, &quorum.Join{
+		h.b.Joined(0, &quorum.Join{
 			Member: quorum.Member{ReplicaID: quorum.ReplicaID(id), Position: at(5, 1)},
 			Kind:   quorum.JoinFall, Number: 1, Last: &quorum.LastAnswer{QuorumID: 1},
 		})
@@ -70,10 +70,10 @@ func (h *bench) joins(ids ...string) {
 
 // partTwo has the link of a and b break in quorums 1 and 2, and both join.
 func (h *bench) partTwo() {
-	h.b.Accuses(0, "a", "b", 1, false)
+	h.b.Accused(0, "a", "b", 1, false)
 	h.joins("a", "b", "c")
 	h.tell(h.formed(2, "a", "b", "c"), "a", "b", "c")
-	h.b.Accuses(0, "b", "a", 2, false)
+	h.b.Accused(0, "b", "a", 2, false)
 	h.joins("a", "b")
 	h.b.falls(0, true)
 }
@@ -104,17 +104,17 @@ func plantsOfQuorums() []plant {
 		{"nothing wrong", "", func(h *bench) {
 			h.joins("a", "b", "c")
 			h.tell(h.formed(2, "a", "b", "c"), "a", "b", "c")
-			h.b.Quiet(0, "")
+			h.b.TurnEnded(0, "")
 		}},
 		{"an id falls", "Q1", func(h *bench) { h.c.Written(1, quorum.Formed{Quorum: *h.formed(1, "a", "b", "c")}) }},
 		{"an old answer is told again", "Q1", func(h *bench) {
 			h.c.Released(h.b, 0, Release{Floor: Answer{3, 1}, Quorum: h.formed(1, "a", "b", "c")})
 		}},
 		{"a replica takes an older id", "Q1", func(h *bench) {
-			h.c.Take("a", "a", h.formed(3, "a", "b"))
-			h.c.Take("a", "a", h.formed(2, "a", "c"))
+			h.c.TookAnswer("a", "a", h.formed(3, "a", "b"))
+			h.c.TookAnswer("a", "a", h.formed(2, "a", "c"))
 		}},
-		{"one id, two lists", "Q2", func(h *bench) { h.c.Take("a", "a", h.formed(1, "a", "b")) }},
+		{"one id, two lists", "Q2", func(h *bench) { h.c.TookAnswer("a", "a", h.formed(1, "a", "b")) }},
 		{"two servers differ", "Q2", func(h *bench) { h.c.Written(0, quorum.Formed{Quorum: *h.formed(1, "a", "b")}) }},
 		{"fewer than min", "Q3", func(h *bench) { h.joins("a"); h.tell(h.formed(2, "a"), "a") }},
 		{"a member has not joined", "Q4", func(h *bench) { h.joins("a", "b"); h.tell(h.formed(2, "a", "b", "c"), "a", "b") }},
@@ -134,8 +134,8 @@ func plantsOfQuorums() []plant {
 		{"who is known dead", "Q7", func(h *bench) {
 			h.joins("a", "b", "c")
 			h.b.Broken(0, "c", false)
-			h.b.Accuses(1, "a", "c", 1, false)
-			h.b.OnEvent(1, quorum.Event{Kind: quorum.EventLost, ReplicaID: "c"})
+			h.b.Accused(1, "a", "c", 1, false)
+			h.b.Happened(1, quorum.Event{Kind: quorum.EventLost, ReplicaID: "c"})
 			h.b.all["c"].waits = true
 			h.tell(h.formed(2, "a", "b", "c"), "a", "b", "c")
 		}},
@@ -145,7 +145,7 @@ func plantsOfQuorums() []plant {
 			h.b.Beat(4*time.Second, "b", at(5, 1))
 			h.tellAt(4*time.Second, h.formed(2, "a", "b", "c"))
 		}},
-		{"the window stays open", "Q8", func(h *bench) { h.joins("a", "b", "c"); h.b.Quiet(time.Millisecond, "") }},
+		{"the window stays open", "Q8", func(h *bench) { h.joins("a", "b", "c"); h.b.TurnEnded(time.Millisecond, "") }},
 	}
 }
 
@@ -153,10 +153,10 @@ func plantsOfQuorums() []plant {
 func plantsOfLinks() []plant {
 	return []plant{
 		{"a broken link again", "Q9", func(h *bench) {
-			h.b.Accuses(0, "a", "b", 1, false)
+			h.b.Accused(0, "a", "b", 1, false)
 			h.joins("a", "b", "c")
 			h.tell(h.formed(2, "a", "b", "c"), "a", "b", "c")
-			h.b.Accuses(0, "b", "a", 2, false)
+			h.b.Accused(0, "b", "a", 2, false)
 			h.joins("a", "b", "c")
 			h.tell(h.formed(3, "a", "b", "c"), "a", "b", "c")
 		}},
@@ -169,32 +169,32 @@ func plantsOfLinks() []plant {
 			h.tellAt(time.Minute/2, h.formed(3, "a", "b", "c", "d", "e"), "a")
 		}},
 		{"a link that could not be made, again", "Q9", func(h *bench) {
-			h.b.Accuses(0, "a", "b", 1, true)
+			h.b.Accused(0, "a", "b", 1, true)
 			h.joins("a", "b", "c")
 			h.tell(h.formed(2, "a", "b", "c"), "a", "b", "c")
 		}},
 		{"one that one of two ends still cannot make", "Q9", func(h *bench) {
-			h.b.Accuses(0, "a", "b", 1, true)
-			h.b.Accuses(0, "b", "a", 1, true)
-			h.b.Link(0, "a", "b", true)
+			h.b.Accused(0, "a", "b", 1, true)
+			h.b.Accused(0, "b", "a", 1, true)
+			h.b.LinkReported(0, "a", "b", true)
 			h.joins("a", "b", "c")
 			h.tell(h.formed(2, "a", "b", "c"), "a", "b", "c")
 		}},
 		{"one that is said to hold", "", func(h *bench) {
-			h.b.Accuses(0, "a", "b", 1, true)
-			h.b.Link(0, "a", "b", true)
+			h.b.Accused(0, "a", "b", 1, true)
+			h.b.LinkReported(0, "a", "b", true)
 			h.joins("a", "b", "c")
 			h.tell(h.formed(2, "a", "b", "c"), "a", "b", "c")
 		}},
 		{"one that was said not to, before its end was lost", "", func(h *bench) {
-			h.b.Accuses(0, "a", "b", 1, true)
+			h.b.Accused(0, "a", "b", 1, true)
 			h.b.Left(0, "b")
 			h.joins("a", "c")
 			h.tell(h.formed(2, "a", "c"), "a", "c")
-			h.b.OnEvent(0, quorum.Event{Kind: quorum.EventReturned, ReplicaID: "b"})
+			h.b.Happened(0, quorum.Event{Kind: quorum.EventReturned, ReplicaID: "b"})
 			h.b.Opened(0, "b", at(5, 1))
-			h.b.Link(0, "b", "a", false)
-			h.b.Link(0, "b", "a", true)
+			h.b.LinkReported(0, "b", "a", false)
+			h.b.LinkReported(0, "b", "a", true)
 			h.joins("a", "b", "c")
 			h.tell(h.formed(3, "a", "b", "c"), "a", "b", "c")
 		}},
@@ -223,47 +223,47 @@ func plantsOfCommits() []plant {
 			h.tell(h.formed(2, "a", "b"), "a", "b")
 		}},
 		{"a flipped bit lives on", "C1", func(h *bench) {
-			h.c.Flipped(1, 3)
-			h.c.Mixed("a", StepName{1, 1, 3 + parityEvery, 0}, []int{0, 1, 0})
+			h.c.BitFlipped(1, 3)
+			h.c.ComparedStates("a", StepName{1, 1, 3 + parityEvery, 0}, []int{0, 1, 0})
 		}},
-		{"one of the majority is named", "C1", func(h *bench) { h.c.Named("a", StepName{}, []int{0, 1, 0}, []int{0, 1}) }},
-		{"who differs is not named", "C1", func(h *bench) { h.c.Named("a", StepName{}, []int{0, 1, 2, 0, 0}, []int{1}) }},
+		{"one of the majority is named", "C1", func(h *bench) { h.c.NamedDiffering("a", StepName{}, []int{0, 1, 0}, []int{0, 1}) }},
+		{"who differs is not named", "C1", func(h *bench) { h.c.NamedDiffering("a", StepName{}, []int{0, 1, 2, 0, 0}, []int{1}) }},
 		{"two bytes at one position of a line", "C1", func(h *bench) {
 			h.c.world.Line = func(string, int) int { return 1 }
-			h.c.Hold("a", 0, at(6, 1), 1)
-			h.c.Hold("b", 0, at(6, 1), 2)
+			h.c.Reached("a", 0, at(6, 1), 1)
+			h.c.Reached("b", 0, at(6, 1), 2)
 		}},
-		{"two bytes at one position", "C1", func(h *bench) { h.c.Hold("a", 0, at(6, 1), 1); h.c.Hold("b", 0, at(6, 1), 2) }},
+		{"two bytes at one position", "C1", func(h *bench) { h.c.Reached("a", 0, at(6, 1), 1); h.c.Reached("b", 0, at(6, 1), 2) }},
 		{"a rank did not promise", "C2", func(h *bench) {
-			h.c.Ballots("a", step, 0)
-			h.c.Commit("a", 0, step, 2, []string{"a"}, 1)
+			h.c.Promised("a", step, 0)
+			h.c.Committed("a", 0, step, 2, []string{"a"}, 1)
 		}},
-		{"a tally changes its mind", "C3", func(h *bench) { h.c.Tally("a", 1, "prepared"); h.c.Tally("a", 1, "commit") }},
+		{"a tally changes its mind", "C3", func(h *bench) { h.c.Tallied("a", 1, "prepared"); h.c.Tallied("a", 1, "commit") }},
 		{"the highest position falls unsaid", "C4", func(h *bench) {
 			h.b.Beat(0, "c", at(6, 1))
 			h.b.Left(0, "c")
 			h.joins("a", "b")
 			h.tell(h.formed(2, "a", "b"), "a", "b")
-			h.b.Quiet(0, "")
+			h.b.TurnEnded(0, "")
 		}},
 		{"a prepared replica discards what is committed", "C5", func(h *bench) {
-			h.c.Ballots("a", step, 0)
-			h.c.Commit("a", 0, step, 1, []string{"a"}, 9)
-			h.c.Vow("b", 0, step, true)
-			h.c.Discard("b", 0, 1, step, 9)
+			h.c.Promised("a", step, 0)
+			h.c.Committed("a", 0, step, 1, []string{"a"}, 9)
+			h.c.HoldsPromise("b", 0, step, true)
+			h.c.Discarded("b", 0, 1, step, 9)
 		}},
 		{"what a prepared replica discarded is committed", "C5", func(h *bench) {
-			h.c.Vow("b", 0, step, true)
-			h.c.Discard("b", 0, 1, step, 9)
-			h.c.Ballots("a", step, 0)
+			h.c.HoldsPromise("b", 0, step, true)
+			h.c.Discarded("b", 0, 1, step, 9)
+			h.c.Promised("a", step, 0)
 			h.c.lists[step.QuorumID] = []string{"a"} // whose ballot could commit it
-			h.c.Commit("a", 0, step, 1, []string{"a"}, 9)
+			h.c.Committed("a", 0, step, 1, []string{"a"}, 9)
 		}},
 		{"data are shared out otherwise", "shares", func(h *bench) {
-			h.c.Shares("a", &quorum.Shares{Rank: 0, Count: 3}, quorum.Shares{Rank: 0, Count: 2}, step)
+			h.c.SharedOut("a", &quorum.Shares{Rank: 0, Count: 3}, quorum.Shares{Rank: 0, Count: 2}, step)
 		}},
-		{"an innocent one is called odd", "odd", func(h *bench) { h.c.Innocent("a", "b", step) }},
-		{"a vote is waited for that nobody owes", "C7", func(h *bench) { h.now = patience; h.c.Voteless("a", 1, 2, patience/4) }},
+		{"an innocent one is called odd", "odd", func(h *bench) { h.c.CalledOdd("a", "b", step) }},
+		{"a vote is waited for that nobody owes", "C7", func(h *bench) { h.now = patience; h.c.WaitedForVote("a", 1, 2, patience/4) }},
 		{"settled twice", "C6", func(h *bench) {
 			h.c.settle(verdict{Position{6, 1}, true, "x"})
 			h.c.settle(verdict{Position{6, 1}, false, ""})
@@ -277,10 +277,10 @@ func plantsOfCommits() []plant {
 		{"a deadline where the leader knew", "C7", func(h *bench) {
 			h.joins("a")
 			h.now = 3 * patience
-			h.c.Waited(h.b, "b", 1, 0, "step")
+			h.c.MissedDeadline(h.b, "b", 1, 0, "step")
 		}},
 		{"lost without a witness", "witness", func(h *bench) {
-			h.b.OnEvent(1, quorum.Event{Kind: quorum.EventLost, ReplicaID: "a"})
+			h.b.Happened(1, quorum.Event{Kind: quorum.EventLost, ReplicaID: "a"})
 		}},
 	}
 }

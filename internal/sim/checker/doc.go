@@ -5,7 +5,8 @@
 // notes of their own, made from quorum's field by field ([Position], [StepName]), and
 // never ask the code under test whether it is right: what they know is true of the
 // whole world, whatever its members believe. They say which rule of docs/PROTOCOL.md
-// is broken through [World].Fail.
+// is broken through [World].Fail. A method is named by what has happened
+// ([Checker.Committed], [Book.Joined]), and is called when it has.
 //
 //	checker.go           Q1, Q2, C1 to C3, C5 to C7: what is true of the world
 //	lines.go             C1 at rest: bits that flip in a state

@@ -299,9 +299,9 @@ func (b *Book) settles(v verdict) {
 	}
 }
 
-// Quiet is the end of a turn in which nothing, or nothing more, was formed. It
+// TurnEnded is the end of a turn in which nothing, or nothing more, was formed. It
 // checks Q8, and that a fall of the highest position was told (C4).
-func (b *Book) Quiet(now time.Duration, reason string) {
+func (b *Book) TurnEnded(now time.Duration, reason string) {
 	if b.owes {
 		b.c.fail("C4", "the highest position fell, and nobody was told")
 	}

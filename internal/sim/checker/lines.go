@@ -8,8 +8,8 @@ package checker
 // NoLine is that of a ballot that tells no state: its sender heals.
 const NoLine = -1
 
-// Flipped notes a new line, which begins after a step.
-func (c *Checker) Flipped(line int, step int64) { c.born[line] = step }
+// BitFlipped notes a new line, which begins after a step.
+func (c *Checker) BitFlipped(line int, step int64) { c.born[line] = step }
 
 // lineOf is whose bytes a rank of a replica holds.
 func (c *Checker) lineOf(id string, g int) int {
@@ -19,9 +19,9 @@ func (c *Checker) lineOf(id string, g int) int {
 	return c.world.Line(id, g)
 }
 
-// Mixed checks, at a commit by ballots, that no flipped bit lives beside others for
+// ComparedStates checks, at a commit by ballots, that no flipped bit lives beside others for
 // longer than it takes to compare states once.
-func (c *Checker) Mixed(id string, s StepName, lines []int) {
+func (c *Checker) ComparedStates(id string, s StepName, lines []int) {
 	for _, a := range lines {
 		for _, b := range lines {
 			if a == b || a == NoLine || b == NoLine {
@@ -35,16 +35,16 @@ func (c *Checker) Mixed(id string, s StepName, lines []int) {
 	}
 }
 
-// Told notes a commit that only the settlement said: nothing was compared in it.
-func (c *Checker) Told(s StepName) {
+// RolledForward notes a commit that only the settlement said: nothing was compared in it.
+func (c *Checker) RolledForward(s StepName) {
 	for line := range c.born {
 		c.born[line] = max(c.born[line], s.Step)
 	}
 }
 
-// Named checks whom ballots name as differing: never one of a strict majority's line,
+// NamedDiffering checks whom ballots name as differing: never one of a strict majority's line,
 // and if there is such a majority, everybody else.
-func (c *Checker) Named(id string, s StepName, lines []int, named []int) {
+func (c *Checker) NamedDiffering(id string, s StepName, lines []int, named []int) {
 	if len(named) == 0 {
 		return
 	}

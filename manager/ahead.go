@@ -47,7 +47,7 @@ var errNeeded = errors.New("the quorum fell, and too few are left")
 func (m *Manager) copyAhead(ctx context.Context, o StartOptions) error {
 	m.mu.Lock()
 	over := m.mu.rank.EverStarted() || m.mu.ahead.over || m.mu.ahead.called || m.mu.final != nil || m.openLocked()
-	if over || o.ForbidHeal || len(m.states.parts) == 0 {
+	if over || o.ForbidHeal || m.states.Empty() {
 		m.mu.Unlock()
 		return nil
 	}
@@ -165,15 +165,15 @@ func (m *Manager) copyFrom(ctx context.Context, from quorum.Sources) error {
 	if err != nil {
 		return err
 	}
-	in.mirror.SetDirect(true)
-	defer in.mirror.SetDirect(false)
+	in.Mirror.SetDirect(true)
+	defer in.Mirror.SetDirect(false)
 	e := StateCopied{Position: from.Max}
-	last := in.mirror.Bytes()
+	last := in.Mirror.Bytes()
 	for e.Rounds < aheadRounds && err == nil {
-		before := in.mirror.Received()
-		_, err = m.transport.Fetch(ctx, checkpoint.Any, donors, in.mirror)
+		before := in.Mirror.Received()
+		_, err = m.transport.Fetch(ctx, checkpoint.Any, donors, in.Mirror)
 		e.Rounds++
-		brought := in.mirror.Received() - before
+		brought := in.Mirror.Received() - before
 		if e.Rounds > 1 && brought > last/2 {
 			break
 		}
@@ -181,7 +181,7 @@ func (m *Manager) copyFrom(ctx context.Context, from quorum.Sources) error {
 			break
 		}
 	}
-	e.Bytes, e.Took, e.Err = in.mirror.Received(), time.Since(began), err
+	e.Bytes, e.Took, e.Err = in.Mirror.Received(), time.Since(began), err
 	m.log.Info().Err(err).Int64(logkey.Step, from.Max.Step).Int64(logkey.Bytes, e.Bytes).Int("rounds", e.Rounds).
 		Dur(logkey.ElapsedMs, e.Took).Msg("state copied before joining")
 	m.events.emit(e)
@@ -191,7 +191,7 @@ func (m *Manager) copyFrom(ctx context.Context, from quorum.Sources) error {
 // mixedLocked says whether the tensors hold parts of several states: what was
 // copied ahead, and no heal has made one of.
 func (m *Manager) mixedLocked() bool {
-	return m.mu.heals.incoming != nil && m.mu.heals.incoming.mirror.Mixed()
+	return m.mu.heals.incoming != nil && m.mu.heals.incoming.Mirror.Mixed()
 }
 
 // errMixed fails a step that was begun with tensors that are no state, in a
@@ -213,7 +213,7 @@ func (m *Manager) dropStale() {
 }
 
 // staleLocked says that the donors have other tensors by now than when they were copied.
-func (m *Manager) staleLocked() bool { return m.mu.heals.incoming != nil && m.mu.heals.incoming.stale }
+func (m *Manager) staleLocked() bool { return m.mu.heals.incoming != nil && m.mu.heals.incoming.Stale }
 
 // settleMixed gives the tensors their bytes back before a step begins, where the
 // quorum that stands takes this replica for up to date: all that were ahead of it are
@@ -228,7 +228,7 @@ func (m *Manager) settleMixed() {
 	}
 	m.mu.Unlock()
 	if level {
-		in.mirror.Restore()
+		in.Mirror.Restore()
 		m.log.Info().Msg("copied state set aside")
 	}
 }

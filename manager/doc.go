@@ -8,6 +8,7 @@
 //
 //	manager                   one rank: attempts, operations, heals
 //	manager/internal/replica  the replica's server: one join of the ranks' reports, one decision of their votes
+//	manager/internal/state    the registered parts of the state: as one, installed, summed up
 //	manager/internal/session  the stream to the lighthouse, whichever server leads
 //	internal/monitor          a mutex, and the waiting for a change of what it guards
 //	manager/internal/final    the errors that end training
@@ -75,7 +76,7 @@
 //
 // # What happens to a heal
 //
-// Read heal.go, loan.go, state.go. (Which members have the state, and in which order they
+// Read heal.go, loan.go, internal/state. (Which members have the state, and in which order they
 // are asked, is quorum.Assign's: Assignment.Heal and Sources.)
 //
 //  1. healIfBehind looks at the answer. A rank that takes part, or whose StartQuorum waits,

@@ -6,6 +6,7 @@ import (
 
 	"github.com/skerry-ft/skerry/checkpoint"
 	"github.com/skerry-ft/skerry/internal/logkey"
+	"github.com/skerry-ft/skerry/manager/internal/state"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
@@ -22,7 +23,7 @@ func versionOf(p quorum.Position) checkpoint.Version {
 
 // capture copies what the trainer changes in its forward pass.
 func (m *Manager) capture() error {
-	c, err := m.states.capture()
+	c, err := m.states.Capture()
 	if err != nil {
 		return err
 	}
@@ -48,12 +49,12 @@ func (m *Manager) serve() {
 	m.mu.Lock()
 	at, of := m.mu.rank.Position(), m.mu.heals.captured
 	none := m.mu.rank.Differs() || m.mixedLocked()
-	own := ownState{batches: m.mu.rank.Batches(), digest: m.mu.rank.Digest()}
+	own := state.Own{Batches: m.mu.rank.Batches(), Digest: m.mu.rank.Digest()}
 	m.mu.Unlock()
 	if none {
 		return // it is not the state of its position
 	}
-	save := func() (checkpoint.State, error) { return m.states.save(own, of), nil }
+	save := func() (checkpoint.State, error) { return m.states.Save(own, of), nil }
 	if err := m.transport.Serve(versionOf(at), save); err != nil {
 		m.log.Debug().Err(err).Msg("state not served")
 	}

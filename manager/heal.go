@@ -11,6 +11,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/manager/internal/replica"
+	"github.com/skerry-ft/skerry/manager/internal/state"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
@@ -27,17 +28,17 @@ type healing struct {
 	beside   bool          // the collectives do not wait for it
 
 	err   error
-	into  *incoming
+	into  *state.Incoming
 	meta  map[string]string
 	bytes int64 // that travelled
 }
 
 // heals is what moves a state to this rank. Guarded by Manager.mu.
 type heals struct {
-	current  *healing  // under way, or waiting to be loaded; nil: none
-	loan     *loan     // of the tensors; nil: the trainer has them
-	incoming *incoming // what heals have brought that is not installed
-	captured captured  // as the last StartQuorum returned; before the first, as it began
+	current  *healing        // under way, or waiting to be loaded; nil: none
+	loan     *loan           // of the tensors; nil: the trainer has them
+	incoming *state.Incoming // what heals have brought that is not installed
+	captured state.Captured  // as the last StartQuorum returned; before the first, as it began
 }
 
 // errSuperseded ends a transfer for a quorum that is over.
@@ -210,29 +211,29 @@ func (m *Manager) transfer(ctx context.Context, h *healing) error {
 	if h.into, err = m.receive(); err != nil {
 		return err
 	}
-	before := h.into.mirror.Received()
-	h.meta, err = m.transport.Fetch(ctx, versionOf(h.position), donors, h.into.mirror)
-	h.bytes += h.into.mirror.Received() - before
+	before := h.into.Mirror.Received()
+	h.meta, err = m.transport.Fetch(ctx, versionOf(h.position), donors, h.into.Mirror)
+	h.bytes += h.into.Mirror.Received() - before
 	if err == nil {
 		return nil
 	}
 	if errors.Is(err, checkpoint.ErrOtherCut) {
 		m.mu.Lock()
-		h.into.stale = true
+		h.into.Stale = true
 		m.mu.Unlock()
 	}
 	return fmt.Errorf("fetch step %d of quorum %d: %w", h.position.Step, h.position.QuorumID, err)
 }
 
 // receive returns what heals have brought so far; transfers take turns.
-func (m *Manager) receive() (*incoming, error) {
+func (m *Manager) receive() (*state.Incoming, error) {
 	m.mu.Lock()
 	in, of := m.mu.heals.incoming, m.mu.heals.captured
 	m.mu.Unlock()
 	if in != nil {
 		return in, nil
 	}
-	in, err := m.states.incoming(of, func(bytes int64) {
+	in, err := m.states.Incoming(of, func(bytes int64) {
 		m.move()
 		m.healBytes.Add(uint64(bytes))
 	})
@@ -306,14 +307,14 @@ func (m *Manager) load(ctx context.Context, h *healing) error {
 	}
 	m.transport.Pause() // the tensors change
 	m.comparison.end()
-	own, err := m.states.install(h.into, versionOf(h.position), h.meta)
+	own, err := m.states.Install(h.into, versionOf(h.position), h.meta)
 	if err != nil {
 		err = fmt.Errorf("load the state of step %d: %w", h.position.Step, err)
 		m.setFinal(err)
 		return err
 	}
 	m.mu.Lock()
-	m.mu.rank.Healed(h.position, own.batches, own.digest)
+	m.mu.rank.Healed(h.position, own.Batches, own.Digest)
 	m.mu.heals.incoming = nil
 	m.mu.stats.Heals++
 	took := time.Since(h.began)

@@ -82,9 +82,9 @@ func (m *Manager) takeBack() {
 	}
 	m.mu.Unlock()
 	if in != nil {
-		in.mirror.Restore()
+		in.Mirror.Restore()
 		m.mu.Lock()
-		if m.mu.heals.incoming == in && in.stale {
+		if m.mu.heals.incoming == in && in.Stale {
 			m.mu.heals.incoming = nil
 		}
 		m.mu.Unlock()

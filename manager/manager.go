@@ -15,6 +15,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/internal/monitor"
 	"github.com/skerry-ft/skerry/manager/internal/replica"
+	"github.com/skerry-ft/skerry/manager/internal/state"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/quorum"
 	"github.com/skerry-ft/skerry/store"
@@ -37,7 +38,7 @@ type Manager struct {
 	tracked    *tracked       // above that: knows what is under way
 	group      *pg.Group
 	transport  checkpoint.Transport
-	states     states
+	states     state.Parts
 	replica    *replica.Replica // group rank 0 only: the replica's server and what it needs
 	tasks      tasks
 	events     emitter
@@ -167,6 +168,38 @@ func (m *Manager) open() error {
 	return nil
 }
 
+// StateOptions are the rare wishes for one part of the state.
+type StateOptions struct {
+	// Local says that the part is this replica's own: heals move it, and nobody
+	// compares it with that of the others. Say so of what replicas may hold
+	// differently at one step: the optimizer of inner steps that are not reduced, a
+	// random state, a position in the data. A part that differs by design and is not
+	// Local is healed away, again and again, and its replica is refused for it. The
+	// same in all replicas.
+	Local bool
+
+	// Volatile says that the trainer changes the part between StartQuorum and
+	// ShouldCommit: statistics of a BatchNorm, a random generator, the position of a
+	// loader. Save is then called in each StartQuorum, on the trainer's goroutine, and
+	// what it returns is copied and given to others; a heal writes it back on that
+	// goroutine too. So a reader gets it as it was before the forward pass. Each step
+	// pays for the copy: keep large tensors that stand still in a part of their own.
+	// It is compared with nothing, like a Local one.
+	//
+	// A loop that draws a batch before StartQuorum lets save return the loader's
+	// position from before that. What a step changed that is discarded, the trainer
+	// changes back, if it wants that.
+	Volatile bool
+
+	// Room is how many bytes of tensors the part takes that save does not return yet,
+	// such as the state that an optimizer makes at its first step. Load finds them in
+	// State.Tensors, beside save's; they are the part's from then on, and save returns
+	// them. A tensor of save's that the donors do not have is left as it is, and is not
+	// in State.Tensors. 0: the names must be the same, else StartQuorum or ShouldCommit
+	// returns a *checkpoint.MismatchError.
+	Room int64
+}
+
 // Register names a part of the state that heals move. Call it before Run, at
 // least once unless healing is never wanted. save returns views of the live
 // tensors, no copies, always with the same names and shapes; the same views are
@@ -196,7 +229,7 @@ func (m *Manager) RegisterWith(
 	if running {
 		return fmt.Errorf("manager: register state %q: Run has begun", name)
 	}
-	return m.states.add(name, save, load, o)
+	return m.states.Add(name, save, load, state.Options(o))
 }
 
 // Group is the managed process group: ranks and sizes are the participants',

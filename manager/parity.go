@@ -2,17 +2,14 @@ package manager
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
-	"hash/crc32"
-	"maps"
 	"slices"
 	"sync/atomic"
 
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/internal/wire"
+	"github.com/skerry-ft/skerry/manager/internal/state"
 	"github.com/skerry-ft/skerry/quorum"
-	"github.com/skerry-ft/skerry/tensor"
 )
 
 // comparison is the digest of a slice of this rank's state, which is made beside
@@ -20,24 +17,17 @@ import (
 // makes it: a task, or the ballot. It takes the save callbacks' time, and a slice's.
 // Safe for concurrent use.
 type comparison struct {
-	states *states
+	states *state.Parts
 	at     quorum.Position // of the state
 	step   int64           // that the ballot is about
 
 	claim atomic.Bool   // somebody makes it, or has ended it without
 	made  chan struct{} // closed then
-	sum   stateSum      // to be read after that
+	sum   state.Sum     // to be read after that
 }
 
-func newComparison(s *states, at quorum.Position, step int64) *comparison {
+func newComparison(s *state.Parts, at quorum.Position, step int64) *comparison {
 	return &comparison{states: s, at: at, step: step, made: make(chan struct{})}
-}
-
-// stateSum is a digest, and of what.
-type stateSum struct {
-	digest      quorum.Digest
-	slice       quorum.Slice
-	first, last string // tensors of the slice
 }
 
 // compare begins a comparison, if one is due in this attempt.
@@ -57,16 +47,16 @@ func (m *Manager) compare() {
 
 // result makes the sum, or waits for whoever does. It is none once ctx ends, or the
 // comparison has ended without it.
-func (c *comparison) result(ctx context.Context) stateSum {
+func (c *comparison) result(ctx context.Context) state.Sum {
 	if c == nil {
-		return stateSum{}
+		return state.Sum{}
 	}
-	c.claimed(func() { c.sum = c.states.sum(c.step) })
+	c.claimed(func() { c.sum = c.states.Sum(c.step) })
 	select {
 	case <-c.made:
 		return c.sum
 	case <-ctx.Done():
-		return stateSum{}
+		return state.Sum{}
 	}
 }
 
@@ -88,60 +78,6 @@ func (c *comparison) claimed(f func()) {
 	}
 }
 
-// parityStep is how much is summed up at a time: the assembler below cannot be
-// interrupted.
-const parityStep = 256 << 10
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-// sum sums up what a step compares of the tensors that are not this replica's own:
-// their bytes in the order of their names, as one run. Tensors on a device, and such
-// with holes, have no bytes here.
-func (s *states) sum(step int64) stateSum {
-	tensors := s.shared()
-	names := slices.Sorted(maps.Keys(tensors))
-	var total int64
-	for _, name := range names {
-		total += int64(len(tensors[name].Bytes()))
-	}
-	if total == 0 {
-		return stateSum{}
-	}
-	out := stateSum{slice: quorum.ParitySlice(step, total)}
-	crc := crc32.Checksum(binary.LittleEndian.AppendUint64(nil, uint64(total)), castagnoli)
-	at := int64(0)
-	for _, name := range names {
-		data := tensors[name].Bytes()
-		from, to := max(out.slice.From-at, 0), min(out.slice.To-at, int64(len(data)))
-		at += int64(len(data))
-		if from >= to {
-			continue
-		}
-		if out.last = name; out.first == "" {
-			out.first = name
-		}
-		for part := range slices.Chunk(data[from:to], parityStep) {
-			crc = crc32.Update(crc, castagnoli, part)
-		}
-	}
-	out.digest = quorum.Digest{Valid: true, Sum: crc}
-	return out
-}
-
-// shared are the tensors that all replicas hold alike.
-func (s *states) shared() map[string]tensor.Tensor {
-	all := make(map[string]tensor.Tensor)
-	for _, p := range s.parts {
-		if p.Local || p.Volatile {
-			continue
-		}
-		for name, t := range s.call(p).Tensors {
-			all[p.name+"/"+name] = t
-		}
-	}
-	return all
-}
-
 // differed tells of replicas whose state is not that of the others. One that is
 // named itself accuses itself, for it may differ again, and its heals cost the others
 // steps.
@@ -150,7 +86,7 @@ func (m *Manager) differed(ctx context.Context, v quorum.Verdict, step int64) {
 	m.mu.Lock()
 	a := m.mu.rank.Assignment()
 	e := StateDiffered{
-		QuorumID: a.QuorumID, Step: step, Slice: sum.slice, First: sum.first, Last: sum.last,
+		QuorumID: a.QuorumID, Step: step, Slice: sum.Slice, First: sum.First, Last: sum.Last,
 		Majority: v.Majority, Own: slices.Contains(v.Differ, a.ReplicaRank),
 	}
 	for _, rank := range v.Differ {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/checkpoint"
+	"github.com/skerry-ft/skerry/manager/internal/state"
 	"github.com/skerry-ft/skerry/quorum"
 	"github.com/skerry-ft/skerry/tensor"
 )
@@ -200,78 +201,27 @@ func TestParityIsOff(t *testing.T) {
 	}
 }
 
-// A bit that flips anywhere changes the digest of one slice, and of no other.
-func TestSumFindsEachBit(t *testing.T) {
-	t.Parallel()
-	var s states
-	big, small := make([]byte, 2*quorum.ParityBytes+5), make([]float32, 33)
-	part := func(name string, o StateOptions, tensors map[string]tensor.Tensor) {
-		if err := s.add(name, func() checkpoint.State { return checkpoint.State{Tensors: tensors} }, nil, o); err != nil {
-			t.Fatal(err)
-		}
-	}
-	own := make([]float32, 3)
-	part("model", StateOptions{}, map[string]tensor.Tensor{"big": tensor.Of(big), "small": tensor.Of(small)})
-	part("inner", StateOptions{Local: true}, map[string]tensor.Tensor{"own": tensor.Of(own)})
-	const slices = 3
-	sums := func() (out [slices]stateSum) {
-		for i := range out {
-			out[i] = s.sum(int64(i))
-		}
-		return out
-	}
-	before := sums()
-	own[1] = 5
-	if sums() != before {
-		t.Error("a Local part is summed up")
-	}
-	for _, at := range []int{0, 7, quorum.ParityBytes - 1, quorum.ParityBytes, 2*quorum.ParityBytes + 4, -1} {
-		if at >= 0 {
-			big[at] ^= 4
-		} else {
-			small[32] = 1
-		}
-		changed, after := 0, sums()
-		for i := range after {
-			if after[i] != before[i] {
-				changed++
-			}
-		}
-		if changed != 1 {
-			t.Errorf("byte %d: %d of %d digests changed, want 1", at, changed, slices)
-		}
-		before = after
-	}
-	if s := before[2]; s.first != "model/big" || s.last != "model/small" || s.slice.Count != slices || !s.digest.Valid {
-		t.Errorf("the last slice is %+v", s)
-	}
-	var none states
-	if s := none.sum(8); s.digest.Valid {
-		t.Errorf("no state has digest %+v", s)
-	}
-}
-
 // Once the trainer may write to its tensors, nothing reads them.
 func TestComparisonEnds(t *testing.T) {
 	t.Parallel()
-	var s states
+	var s state.Parts
 	reads := 0
 	save := func() checkpoint.State {
 		reads++
 		return checkpoint.State{Tensors: map[string]tensor.Tensor{"w": tensor.Of(make([]float32, 4))}}
 	}
-	if err := s.add("model", save, nil, StateOptions{}); err != nil {
+	if err := s.Add("model", save, nil, state.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	ctx := t.Context()
 	c := newComparison(&s, quorum.Position{}, 8)
 	first := c.result(ctx)
-	if again := c.result(ctx); again != first || !first.digest.Valid || reads != 1 {
+	if again := c.result(ctx); again != first || !first.Digest.Valid || reads != 1 {
 		t.Errorf("%+v, then %+v by %d reads; want one digest by one read", first, again, reads)
 	}
 	late := newComparison(&s, quorum.Position{}, 8)
 	late.end()
-	if got := late.result(ctx); got.digest.Valid || reads != 1 {
+	if got := late.result(ctx); got.Digest.Valid || reads != 1 {
 		t.Errorf("%+v after the end, by %d reads", got, reads)
 	}
 }
@@ -280,14 +230,14 @@ func TestComparisonEnds(t *testing.T) {
 // ctx says, and the tensors are the trainer's again only when the callback is done.
 func TestComparisonWaitsNoLongerThanCtx(t *testing.T) {
 	t.Parallel()
-	var s states
+	var s state.Parts
 	called, goOn := make(chan struct{}), make(chan struct{})
 	save := func() checkpoint.State {
 		close(called)
 		<-goOn
 		return checkpoint.State{Tensors: map[string]tensor.Tensor{"w": tensor.Of(make([]float32, 4))}}
 	}
-	if err := s.add("model", save, nil, StateOptions{}); err != nil {
+	if err := s.Add("model", save, nil, state.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	c := newComparison(&s, quorum.Position{}, 8)
@@ -295,7 +245,7 @@ func TestComparisonWaitsNoLongerThanCtx(t *testing.T) {
 	<-called
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if got := c.result(ctx); got.digest.Valid {
+	if got := c.result(ctx); got.Digest.Valid {
 		t.Errorf("%+v of a callback that has not returned", got)
 	}
 	ended := make(chan struct{})

@@ -1,4 +1,8 @@
-package manager
+// Package state is the registered parts of a rank's state: it makes one state of them
+// for donors, takes in what a heal brings, and sums up what replicas compare at rest. It
+// knows nothing of quorums under way, and has no goroutines. Sums and saves call the
+// trainer's callbacks, and take their time.
+package state
 
 import (
 	"encoding/binary"
@@ -13,16 +17,16 @@ import (
 	"github.com/skerry-ft/skerry/tensor"
 )
 
-// states are the registered parts of a rank's state. They do not change once
+// Parts are the registered parts of a rank's state. They do not change once
 // Run has begun.
-type states struct {
-	parts []statePart
+type Parts struct {
+	parts []part
 
 	saving sync.Mutex // held around every save: those who read take turns
 }
 
-type statePart struct {
-	StateOptions
+type part struct {
+	Options
 
 	name string
 	save func() checkpoint.State
@@ -30,17 +34,24 @@ type statePart struct {
 }
 
 // call asks a part for its views.
-func (s *states) call(p statePart) checkpoint.State {
+func (s *Parts) call(p part) checkpoint.State {
 	s.saving.Lock()
 	defer s.saving.Unlock()
 	return p.save()
 }
 
-// ownState is the Manager's own part, which travels as metadata. The position
+// Options are manager.StateOptions, which has the words.
+type Options struct {
+	Local    bool
+	Volatile bool
+	Room     int64
+}
+
+// Own is the Manager's own part, which travels as metadata. The position
 // is the version's.
-type ownState struct {
-	batches int64
-	digest  quorum.Digest
+type Own struct {
+	Batches int64
+	Digest  quorum.Digest
 }
 
 // The names of the Manager's own metadata. No part can have this prefix.
@@ -50,8 +61,9 @@ const (
 	ownDigest  = ownPrefix + "digest"
 )
 
-func (s *states) add(
-	name string, save func() checkpoint.State, load func(checkpoint.State) error, o StateOptions,
+// Add registers a part. The error names what is wrong with it.
+func (s *Parts) Add(
+	name string, save func() checkpoint.State, load func(checkpoint.State) error, o Options,
 ) error {
 	switch {
 	case name == "" || strings.Contains(name, "/") || name+"/" == ownPrefix:
@@ -66,12 +78,15 @@ func (s *states) add(
 	case s.part(name+"/") != nil:
 		return fmt.Errorf("manager: register state %q: registered already", name)
 	}
-	s.parts = append(s.parts, statePart{StateOptions: o, name: name, save: save, load: load})
+	s.parts = append(s.parts, part{Options: o, name: name, save: save, load: load})
 	return nil
 }
 
-// gather makes one state of all parts: views, and of captured ones what was.
-func (s *states) gather(of captured) checkpoint.State {
+// Empty says that none is registered.
+func (s *Parts) Empty() bool { return len(s.parts) == 0 }
+
+// gather makes one state of all parts: views, and of Captured ones what was.
+func (s *Parts) gather(of Captured) checkpoint.State {
 	all := checkpoint.State{Tensors: make(map[string]tensor.Tensor), Meta: make(map[string]string)}
 	for _, p := range s.parts {
 		part, ok := of[p.name]
@@ -88,33 +103,33 @@ func (s *states) gather(of captured) checkpoint.State {
 	return all
 }
 
-// save gathers what a donor gives.
-func (s *states) save(own ownState, of captured) checkpoint.State {
+// Save gathers what a donor gives.
+func (s *Parts) Save(own Own, of Captured) checkpoint.State {
 	all := s.gather(of)
-	all.Meta[ownBatches] = strconv.FormatInt(own.batches, 10)
-	if own.digest.Valid {
-		all.Meta[ownDigest] = hex.EncodeToString(binary.BigEndian.AppendUint32(nil, own.digest.Sum))
+	all.Meta[ownBatches] = strconv.FormatInt(own.Batches, 10)
+	if own.Digest.Valid {
+		all.Meta[ownDigest] = hex.EncodeToString(binary.BigEndian.AppendUint32(nil, own.Digest.Sum))
 	}
 	return all
 }
 
-// incoming is what heals have brought of a state, and the tensors that it is for:
+// Incoming is what heals have brought of a state, and the tensors that it is for:
 // live ones, and copies where the trainer changes those meanwhile. Heals that break
 // off leave it to the next one.
-type incoming struct {
-	mirror *checkpoint.Mirror
+type Incoming struct {
+	Mirror *checkpoint.Mirror
 	made   map[string]int64 // bytes, by tensor that only the donors have
-	stale  bool             // the donors have other tensors by now; guarded by Manager.mu
+	Stale  bool             // the donors have other tensors by now; guarded by the lock of who heals
 }
 
-// incoming makes one, empty.
-func (s *states) incoming(of captured, progress func(int64)) (*incoming, error) {
-	in := &incoming{made: make(map[string]int64)}
+// Incoming makes one, empty.
+func (s *Parts) Incoming(of Captured, progress func(int64)) (*Incoming, error) {
+	in := &Incoming{made: make(map[string]int64)}
 	beside, err := of.clone()
 	if err != nil {
 		return nil, err
 	}
-	in.mirror, err = checkpoint.NewMirror(s.gather(beside), checkpoint.MirrorOptions{
+	in.Mirror, err = checkpoint.NewMirror(s.gather(beside), checkpoint.MirrorOptions{
 		Progress: progress,
 		Make:     func(t checkpoint.TensorInfo) (tensor.Tensor, bool) { return s.makeRoom(in, t) },
 		Optional: func(name string) bool { return s.part(name).Room > 0 },
@@ -122,17 +137,17 @@ func (s *states) incoming(of captured, progress func(int64)) (*incoming, error) 
 	return in, err
 }
 
-// install makes v, which has come with meta, the live tensors' bytes, and tells
+// Install makes v, which has come with meta, the live tensors' bytes, and tells
 // the parts. It belongs to the trainer's goroutine.
-func (s *states) install(in *incoming, v checkpoint.Version, meta map[string]string) (ownState, error) {
+func (s *Parts) Install(in *Incoming, v checkpoint.Version, meta map[string]string) (Own, error) {
 	own, err := parseOwn(meta)
 	if err != nil {
 		return own, err
 	}
-	if err := in.mirror.Install(v); err != nil {
+	if err := in.Mirror.Install(v); err != nil {
 		return own, err
 	}
-	came := in.mirror.Tensors()
+	came := in.Mirror.Tensors()
 	for _, p := range s.parts {
 		part := checkpoint.State{Tensors: under(came, p.name+"/"), Meta: under(meta, p.name+"/")}
 		if p.Volatile {
@@ -160,19 +175,19 @@ func under[T any](all map[string]T, prefix string) map[string]T {
 }
 
 // parseOwn reads the Manager's own part, as a peer sent it.
-func parseOwn(meta map[string]string) (ownState, error) {
-	var own ownState
+func parseOwn(meta map[string]string) (Own, error) {
+	var own Own
 	n, err := strconv.ParseInt(meta[ownBatches], 10, 64)
 	if err != nil || n < 0 {
 		return own, fmt.Errorf("%w: %s = %q, want a number >= 0", checkpoint.ErrCorrupt, ownBatches, meta[ownBatches])
 	}
-	own.batches = n
+	own.Batches = n
 	if text := meta[ownDigest]; text != "" {
 		b, err := hex.DecodeString(text)
 		if err != nil || len(b) != 4 {
 			return own, fmt.Errorf("%w: %s = %q, want 8 hexadecimal digits", checkpoint.ErrCorrupt, ownDigest, text)
 		}
-		own.digest = quorum.Digest{Valid: true, Sum: binary.BigEndian.Uint32(b)}
+		own.Digest = quorum.Digest{Valid: true, Sum: binary.BigEndian.Uint32(b)}
 	}
 	return own, nil
 }

@@ -2,67 +2,17 @@ package manager
 
 import (
 	"errors"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/skerry-ft/skerry/checkpoint"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/pgtest"
 	"github.com/skerry-ft/skerry/quorum"
-	"github.com/skerry-ft/skerry/tensor"
 )
-
-func TestStates(t *testing.T) {
-	t.Parallel()
-	var s states
-	live := []float32{1, 2, 3}
-	var told map[string]string
-	err := s.add("model", func() checkpoint.State {
-		return checkpoint.State{Tensors: map[string]tensor.Tensor{"w": tensor.Of(live)}, Meta: map[string]string{"lr": "0.1"}}
-	}, func(st checkpoint.State) error {
-		told = st.Meta
-		return nil
-	}, StateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"model", "", "a/b", "skerry"} {
-		if err := s.add(name, func() checkpoint.State { return checkpoint.State{} }, nil, StateOptions{}); err == nil {
-			t.Errorf("add(%q) is accepted", name)
-		}
-	}
-	own := ownState{batches: 42, digest: quorum.Digest{Valid: true, Sum: 0xdeadbeef}}
-	sent := s.save(own, nil)
-	sent.Tensors["model/w"] = tensor.Of(slices.Clone(live))
-	live[0] = 9
-	in, err := s.incoming(nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := in.mirror.Take("v", sent); err != nil {
-		t.Fatal(err)
-	}
-	if live[0] != 9 {
-		t.Error("the live tensors changed before the state was installed")
-	}
-	for _, bad := range []map[string]string{{}, {ownBatches: "-1"}, {ownBatches: "1", ownDigest: "xyz"}} {
-		if _, err := s.install(in, "v", bad); !errors.Is(err, checkpoint.ErrCorrupt) || live[0] != 9 {
-			t.Errorf("install(%v) = %v, want corrupt; live %v", bad, err, live)
-		}
-	}
-	if _, err := s.install(in, "w", sent.Meta); err == nil || live[0] != 9 {
-		t.Errorf("a state was installed that did not come; live %v", live)
-	}
-	back, err := s.install(in, "v", sent.Meta)
-	if err != nil || back != own || live[0] != 1 || told["lr"] != "0.1" || len(told) != 1 {
-		t.Errorf("install = %+v, %v; live %v, told %v", back, err, live, told)
-	}
-}
 
 func TestValidateNamesEveryProblem(t *testing.T) {
 	t.Parallel()

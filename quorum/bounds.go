@@ -57,6 +57,7 @@ func validateID(what string, id ReplicaID) error {
 	if len(id) > MaxIDBytes {
 		return invalidf("%s has %d bytes, want at most %d", what, len(id), MaxIDBytes)
 	}
+	// Ids stand in log lines and on terminals.
 	for i := 0; i < len(id); i++ {
 		if id[i] < 0x20 || id[i] == 0x7f {
 			return invalidf("%s has the control byte %#x at %d", what, id[i], i)
@@ -76,6 +77,7 @@ func validatePosition(what string, p Position) error {
 }
 
 func validateNumber(what string, n int64) error {
+	// Above 2^53 readers of JSON round: pages and tools would show two ids as one.
 	if n < 0 || n > MaxStep {
 		return invalidf("%s = %d, want 0 to %d", what, n, int64(MaxStep))
 	}
@@ -124,6 +126,8 @@ func boundMember(m *Member) error {
 }
 
 func validateFact(f Fact) error {
+	// Its step and quorum may be any within bounds: a fact about no contested step weighs
+	// nothing (§4.2).
 	if f.Kind > Refused {
 		return invalidf("fact kind = %d, want at most %d", f.Kind, Refused)
 	}

@@ -412,7 +412,7 @@ func (m *Machine) restore(now time.Time, by ReplicaID, l *LastAnswer) {
 	if m.last != nil && l.QuorumID == m.last.ID && !sameMembers(l.Members, m.last.Members) {
 		return // Q2: no lighthouse has told a second list under one id
 	}
-	// The cluster is that of the ledger which gave the id: ids of two ledgers do not compare.
+	// §1: the cluster is part of the epoch, and of the positions that are committed in it.
 	cluster := l.Cluster
 	if cluster == "" {
 		cluster = highest("", l.Members).Cluster

@@ -8,6 +8,14 @@ import (
 // Ledger is the part of a job that raft replicates. Its Apply… methods are the
 // FSM: pure, and the same on every server. The shell encodes it as JSON. The
 // zero value is not useful; NewLedger makes one.
+//
+// In it is what must outlive a leader, and no more (ADR 0003): which ids were used (Q1, Q2),
+// what was settled (C6), who must not come back, and the rules. What is soft (who beats, who
+// has joined, who accuses whom) a new leader is told again within a heartbeat timeout.
+//
+// Cluster names this ledger's life: no epoch and no position of one that was lost equals one
+// of its own (§1). Settled outlives the quorums that it is about: a member that was prepared,
+// and comes back when all others have moved on, still finds what became of its step (§4.6).
 type Ledger struct {
 	Cluster   string
 	Job       string
@@ -168,6 +176,7 @@ func applyGone(list *[]ReplicaID, id ReplicaID) error {
 	if err := validateID("replica id", id); err != nil {
 		return err
 	}
+	// An id is never used again (§4.1), so nothing is taken out but what is oldest.
 	if !slices.Contains(*list, id) {
 		*list = appendBounded(*list, MaxGone, id)
 	}
@@ -207,6 +216,7 @@ func historyEntry(last *Quorum, f Formed) HistoryEntry {
 // appendBounded appends v and drops what is oldest above limit. It never
 // writes into an array that a clone may share beyond its length.
 func appendBounded[T any](s []T, limit int, v T) []T {
+	// The ledger is as long after a year as after a day: raft's snapshots hold it.
 	if over := len(s) + 1 - limit; over > 0 {
 		s = slices.Clone(s[over:])
 	}

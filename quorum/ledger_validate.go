@@ -7,7 +7,8 @@ const maxReasonBytes = 64 << 10
 
 // Validate says what in a ledger that was read is not what a ledger can hold: a
 // value is named with its bound. It is for snapshots, which come from a disk or
-// from another server; what the Apply… methods leave is valid.
+// from another server; what the Apply… methods leave is valid. (A bad one that was taken
+// up would make a rule panic at the leader, and at each leader after it.)
 func (l *Ledger) Validate() error {
 	if err := validateBytes("Cluster", l.Cluster, MaxIDBytes); err != nil {
 		return err
@@ -25,6 +26,7 @@ func (l *Ledger) Validate() error {
 		if err := validateQuorum(l.Last); err != nil {
 			return fmt.Errorf("last quorum: %w", err)
 		}
+		// Q1: the next id would be one that was used.
 		if l.Last.ID > l.HighestID {
 			return invalidf("its HighestID = %d, want at least Last's, %d", l.HighestID, l.Last.ID)
 		}
@@ -75,6 +77,7 @@ func validateQuorum(q *Quorum) error {
 	if err := validateNumber("Round", q.Round); err != nil {
 		return err
 	}
+	// §4.3: the ledger has whole lists; a view is what one member was told.
 	if q.View != nil {
 		return invalidf("a view stands for the members")
 	}
@@ -85,6 +88,7 @@ func validateQuorum(q *Quorum) error {
 		if err := boundMember(&q.Members[i]); err != nil {
 			return fmt.Errorf("its Members[%d]: %w", i, err)
 		}
+		// Ranks are indexes, and members are found by bisection: unsorted, one would be another.
 		if i > 0 && q.Members[i-1].ReplicaID >= q.Members[i].ReplicaID {
 			return invalidf("its Members[%d]: %q does not come after %q", i, q.Members[i].ReplicaID, q.Members[i-1].ReplicaID)
 		}

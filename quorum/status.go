@@ -66,6 +66,7 @@ type ReplicaStatus struct {
 // Status reads everything that pages show, replicas sorted by id. It only reads: the reason
 // that it shows is the decision's own, of this moment.
 func (m *Machine) Status(now time.Time) Status {
+	// On a copy for which time has passed: a page that is asked for decides nothing.
 	m = m.advancedTo(now)
 	d := m.Decide(now)
 	s := Status{

@@ -104,5 +104,6 @@ func (t turnout) meta() string {
 
 func (m *Machine) buildTorchft(why Reason, candidates []*replica) Decision {
 	chosen := m.capped(candidates, func(*replica) bool { return false })
+	// §1: its clients tell no facts, so nothing is settled.
 	return m.build(windowClosed, why, chosen, settling{})
 }

@@ -158,6 +158,7 @@ func (w *View) assign(q *Quorum, id ReplicaID, groupRank int) (Assignment, error
 		Healing: w.Healing, Donor: w.Donor, CommitFailures: w.CommitFailures, Settlement: q.Settlement,
 		FirstParticipants: w.MaxWorldSize, MaxRank: w.MaxRank, ReplicaIDs: make([]ReplicaID, w.WorldSize),
 	}
+	// §4.3: all members of the quorum call each other by these, so that their groups agree.
 	for rank, seat := range w.seats(q.ID) {
 		a.ReplicaIDs[rank] = seat.Name()
 	}

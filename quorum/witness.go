@@ -30,6 +30,7 @@ func (m *Machine) Heartbeat(now time.Time, id ReplicaID) error {
 	if err != nil {
 		return err
 	}
+	// An eviction is for good; a beat would make it live again.
 	if r.evicted {
 		return fmt.Errorf("%w: %q", ErrEvicted, id)
 	}

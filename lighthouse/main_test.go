@@ -6,6 +6,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/skerry-ft/skerry/internal/paralleltest"
+	"github.com/skerry-ft/skerry/internal/testkit"
 )
 
 // How many tests run at a time, unless -parallel says otherwise. They wait for
@@ -19,7 +20,7 @@ const (
 
 func TestMain(m *testing.M) {
 	n := testsAtOnce
-	if raceDetector {
+	if testkit.RaceEnabled {
 		n = testsAtOnceRace
 	}
 	paralleltest.AtOnce(n)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/fault"
 	"github.com/skerry-ft/skerry/pg/managedtest"
@@ -108,7 +109,7 @@ func TestVerbsAllocateNothing(t *testing.T) {
 					t.Fatalf("%s over %s: %v", verb, name, err)
 				}
 			})
-			if n > 0 && !raceEnabled { // the race detector drops pooled memory on purpose
+			if n > 0 && !testkit.RaceEnabled { // the race detector drops pooled memory on purpose
 				t.Errorf("%s over %s allocates %v times", verb, name, n)
 			}
 		}

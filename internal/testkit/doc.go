@@ -1,5 +1,6 @@
 // Package testkit is what the tests of many packages share: waits for a condition,
-// a log that can be read while it is written, and programs in processes of their own.
+// a log that can be read while it is written, programs in processes of their own, and
+// whether the race detector is in the build.
 //
 // Every wait is bounded by Patience. It is far longer than any wait takes, for a test
 // that fails because the machine is busy says nothing; how fast something is, the

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/skerry-ft/skerry/internal/shmring"
+	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/pgtest"
 	"github.com/skerry-ft/skerry/tensor"
@@ -235,7 +236,7 @@ func TestLargeOpsInTurn(t *testing.T) {
 
 // A small op allocates nothing on the trainer's side.
 func TestSteadyAllocations(t *testing.T) {
-	if raceEnabled {
+	if testkit.RaceEnabled {
 		t.Skip("the race detector allocates")
 	}
 	_, g := alone(t, Options{})

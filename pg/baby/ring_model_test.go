@@ -9,6 +9,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/shmring"
 	"github.com/skerry-ft/skerry/internal/step"
 	"github.com/skerry-ft/skerry/internal/step/steptest"
+	"github.com/skerry-ft/skerry/internal/testkit"
 )
 
 // couple is a parent and a child of the model: listener, rings and futexes are those
@@ -289,7 +290,7 @@ var (
 // every interleaving of their accesses, without bounds of their sleeps: none
 // leaves a goroutine waiting for an op whose result has been published.
 func TestRingModel(t *testing.T) {
-	if raceEnabled {
+	if testkit.RaceEnabled {
 		t.Skip("one goroutine runs at a time")
 	}
 	t.Parallel()

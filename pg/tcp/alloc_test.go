@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/tensor"
 )
@@ -60,7 +61,7 @@ func verbs(n int) []verb {
 // sockets, with small tensors or large ones. Not parallel: it counts what the whole
 // process allocates, which may be a beat's now and then.
 func TestAllocatesNothing(t *testing.T) {
-	if raceEnabled {
+	if testkit.RaceEnabled {
 		t.Skip("the race detector allocates")
 	}
 	if *overTLS {

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/skerry-ft/skerry/internal/testkit"
 )
 
 // TestSilentSocketsCostLittle: as many sockets as are taken that say nothing, and
@@ -19,7 +21,7 @@ func TestSilentSocketsCostLittle(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it opens some thousand sockets")
 	}
-	if raceEnabled {
+	if testkit.RaceEnabled {
 		t.Skip("it measures memory")
 	}
 	w := newWorld(t, 2, Options{Transport: TransportTCP})

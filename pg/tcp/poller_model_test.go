@@ -10,6 +10,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/shmring"
 	"github.com/skerry-ft/skerry/internal/step"
 	"github.com/skerry-ft/skerry/internal/step/steptest"
+	"github.com/skerry-ft/skerry/internal/testkit"
 )
 
 // side is one process of the model: its poller, its lane and the rings are those
@@ -438,7 +439,7 @@ var (
 // through every interleaving of their accesses: none leaves a goroutine waiting for
 // an op whose record has been published.
 func TestPollerModel(t *testing.T) {
-	if raceEnabled {
+	if testkit.RaceEnabled {
 		t.Skip("one goroutine runs at a time")
 	}
 	t.Parallel()

@@ -16,6 +16,7 @@ import (
 
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/guard/guardtest"
+	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/store"
 	"github.com/skerry-ft/skerry/tensor"
@@ -340,7 +341,7 @@ func TestTLSStrangersCostLittle(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it opens some thousand sockets")
 	}
-	if raceEnabled {
+	if testkit.RaceEnabled {
 		t.Skip("it measures memory")
 	}
 	cert := certified(t, guardtest.New(t), replica, "replica")

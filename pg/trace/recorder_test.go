@@ -172,7 +172,7 @@ func TestDumpsOncePerEpoch(t *testing.T) {
 
 // TestAllocatesNothing in steady state, over a backend that releases.
 func TestAllocatesNothing(t *testing.T) {
-	if raceEnabled {
+	if testkit.RaceEnabled {
 		t.Skip("the race detector drops pooled memory on purpose")
 	}
 	g := pg.NewGroup(trace.NewRecorder(dummy.New(), trace.Config{Entries: 64}))

@@ -1,5 +1,0 @@
-//go:build race
-
-package baby
-
-const raceEnabled = true

@@ -1,6 +1,0 @@
-//go:build !race
-
-package tcp
-
-// raceEnabled: the race detector allocates.
-const raceEnabled = false

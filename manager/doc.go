@@ -35,9 +35,10 @@
 //
 // A quorum falls when an operation fails, a notice comes or a ballot says so.
 // The group is aborted at once, and the next quorum is asked for beside the
-// forward pass. An attempt that had issued operations is then void: they are
-// not repeated by themselves, and ShouldCommit discards it without a ballot. One
-// that had not goes on in the next quorum.
+// forward pass. Operations that an attempt had issued are not repeated by
+// themselves: ShouldCommit discards it without a ballot, and once it has taken up
+// the next quorum's answer it is void. One that had issued none goes on in the next
+// quorum.
 //
 // # What happens to a gradient
 //
@@ -68,7 +69,8 @@
 //     whose link broke is accused, and the quorum falls. A link that breaks in the forward
 //     pass comes by the group's watch, and another rank's or replica's break by a notice.
 //  3. fall (notice.go) ends the quorum once: quorum.Rank.Fall, the group aborted with the
-//     cause, a heal under way ended, a request made.
+//     cause, a heal under way ended, and a request made: at once, or by what the trainer does
+//     next, where it is in ShouldCommit or its StartQuorum waits.
 //  4. The request (request.go) works until the group is ready again: it reports to the replica's
 //     server, which joins when all ranks have reported; takes up the answer (quorum.Rank.Take);
 //     configures (configure.go); heals. It starts over when the quorum falls meanwhile.
@@ -80,7 +82,8 @@
 // are asked, is quorum.Assign's: Assignment.Heal and Sources.)
 //
 //  1. healIfBehind looks at the answer. A rank that takes part, or whose StartQuorum waits,
-//     heals before its collectives; any other beside them.
+//     heals before its collectives; any other, and a newcomer that has copied a state
+//     ahead, beside them (quorum.Rank.Syncs).
 //  2. fetch borrows the tensors: they are lent from the call of StartQuorum to the end of
 //     ShouldCommit. It asks the sources' managers where their states are served, and what
 //     differs comes in stripes from all of them, beside the live tensors (checkpoint.Mirror).

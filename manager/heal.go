@@ -63,8 +63,8 @@ func (h *healing) again() *healing {
 }
 
 // healIfBehind fetches the state that the quorum is at, if this rank is not. A
-// rank that takes part, or whose StartQuorum waits, heals before its
-// collectives; any other beside them.
+// rank that takes part, or that Syncs, heals before its collectives; any other beside
+// them.
 func (m *Manager) healIfBehind(ctx context.Context, r *request) error {
 	if err := m.supersede(ctx); err != nil {
 		return err

@@ -21,7 +21,7 @@ import (
 // again meanwhile. All fields are guarded by Manager.mu.
 type request struct {
 	opts  StartOptions
-	sync  bool // StartQuorum waits: a heal comes before the collectives
+	sync  bool // a heal comes before the collectives, see quorum.Rank.Syncs
 	began time.Time
 	stop  context.CancelCauseFunc // ends the round under way; nil before the first
 

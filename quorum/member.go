@@ -28,7 +28,7 @@ type RankReport struct {
 	Differs            bool // the ballots said that this rank's bytes are not the others'
 
 	Attempt  uint64 // counts the rank's ShouldCommits, see Polls
-	Void     bool   // this rank gives no ballot in Attempt, whose operations went with the quorum that fell: it is void
+	Void     bool   // this rank gives no ballot in Attempt, which failed, or whose operations went with the quorum that fell: it is void
 	Withdraw bool   // takes the rank's report back
 	Away     bool   // with Withdraw: until its trainer moves, see TrainerAway
 }

@@ -11,5 +11,6 @@
 // level, it adds a flight recorder (package pg/trace) and an observe.Observer where its config
 // has them. Subgroups get what their parent has.
 //
-// dist.Init and managers make a Debugger from the environment, see [Config.FromEnv].
+// dist.Init and manager.Config.FromEnv make a Debugger from the environment, see
+// [Config.FromEnv].
 package debug

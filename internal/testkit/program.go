@@ -136,10 +136,13 @@ func (p *Program) Kill() {
 
 // Build compiles a command of this module, named by its folder (cmd/lighthouse), into
 // dir and returns the program's path. flags are go build's.
+//
+// It is go run, with cp for what runs the program: go run keeps what it links in Go's
+// build cache, go build does not, and most packages that start programs start the same.
 func Build(t testing.TB, dir, command string, flags ...string) string {
 	t.Helper()
 	out := filepath.Join(dir, filepath.Base(command))
-	args := append(append([]string{"build", "-o", out}, flags...), "github.com/skerry-ft/skerry/"+command)
+	args := append(append([]string{"run", "-exec", "cp"}, flags...), "github.com/skerry-ft/skerry/"+command, out)
 	if text, err := exec.CommandContext(t.Context(), "go", args...).CombinedOutput(); err != nil {
 		t.Fatalf("build %s: %v\n%s", command, err, text)
 	}

@@ -3,15 +3,13 @@ package hostile
 import (
 	"fmt"
 	"os"
-	"os/exec"
-	"path"
-	"path/filepath"
 	"sync"
 	"testing"
 
 	"go.uber.org/goleak"
 
 	"github.com/skerry-ft/skerry/internal/paralleltest"
+	"github.com/skerry-ft/skerry/internal/testkit"
 )
 
 // testsAtOnce is how many tests run at a time, unless -parallel says otherwise. Each
@@ -58,10 +56,7 @@ func build(t *testing.T, dir string) string {
 		}
 		builds.folder, builds.paths = folder, make(map[string]string)
 	}
-	built := filepath.Join(builds.folder, path.Base(dir))
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", built, "../../"+dir).CombinedOutput(); err != nil {
-		t.Fatalf("build %s: %v\n%s", dir, err, out)
-	}
+	built := testkit.Build(t, builds.folder, dir)
 	builds.paths[dir] = built
 	return built
 }

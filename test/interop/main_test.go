@@ -1,6 +1,7 @@
 package interop
 
 import (
+	"fmt"
 	"os"
 	"testing"
 
@@ -9,9 +10,8 @@ import (
 
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
-		if built {
-			dir, _ := binaries() // what it said was said before
-			_ = os.RemoveAll(dir)
+		if err := os.RemoveAll(builds.folder); err != nil {
+			fmt.Fprintln(os.Stderr, err)
 		}
 		os.Exit(code)
 	}))

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -13,34 +12,37 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/internal/portlease"
+	"github.com/skerry-ft/skerry/internal/testkit"
 )
 
 // settleLimit bounds every wait for a process, on a loaded machine.
 const settleLimit = 60 * time.Second
 
-// built says that binaries has run.
-var built bool
+// builds are the programs that all tests share.
+var builds struct {
+	sync.Mutex
 
-// binaries builds cmd/lighthouse and cmd/skerry once for all tests, into one folder.
-var binaries = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "skerry-interop-")
-	if err != nil {
-		return "", err
-	}
-	built = true
-	cmd := exec.Command("go", "build", "-o", dir+"/", "../../cmd/lighthouse", "../../cmd/skerry")
-	cmd.Stderr = os.Stderr
-	return dir, cmd.Run()
-})
+	folder string
+	paths  map[string]string // by name
+}
 
-// binary is the path of one of them.
+// binary builds cmd/NAME, once for all tests, and returns its path.
 func binary(t *testing.T, name string) string {
 	t.Helper()
-	dir, err := binaries()
-	if err != nil {
-		t.Fatalf("build the programs: %v", err)
+	builds.Lock()
+	defer builds.Unlock()
+	if path, ok := builds.paths[name]; ok {
+		return path
 	}
-	return filepath.Join(dir, name)
+	if builds.folder == "" {
+		folder, err := os.MkdirTemp("", "skerry-interop-") //nolint:usetesting // it outlives the test
+		if err != nil {
+			t.Fatal(err)
+		}
+		builds.folder, builds.paths = folder, make(map[string]string)
+	}
+	builds.paths[name] = testkit.Build(t, builds.folder, "cmd/"+name)
+	return builds.paths[name]
 }
 
 // process is a real lighthouse server, or a proxy, that can be killed and started

@@ -2,7 +2,6 @@ package baddays
 
 import (
 	"os"
-	"os/exec"
 	"strings"
 	"sync"
 	"testing"
@@ -37,10 +36,8 @@ func build(t *testing.T, flags ...string) string {
 		t.Fatal(err)
 	}
 	removeAtEnd(dir)
-	args := append(append([]string{"build", "-o", dir + "/"}, flags...),
-		"github.com/skerry-ft/skerry/cmd/lighthouse", "github.com/skerry-ft/skerry/examples/digits/trainer")
-	if text, err := exec.CommandContext(t.Context(), "go", args...).CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, text)
+	for _, command := range []string{"cmd/lighthouse", "examples/digits/trainer"} {
+		testkit.Build(t, dir, command, flags...)
 	}
 	if builds.done == nil {
 		builds.done = make(map[string]string)

@@ -62,7 +62,7 @@ conformance: ## every verb, dtype, op, size and world size over every backend an
 	go test -count=1 -v -timeout 0 -run 'TestGrid$$' ./test/conformance -conformance.all -conformance.from $(FROM)
 
 fuzz-ports: ## bytes on every port of three running servers for FUZZ_PORTS (10m)
-	go test -count=1 -v -timeout 0 -run FuzzPorts ./test/hostile -hostile.for $(FUZZ_PORTS)
+	go test -count=1 -v -timeout 0 -run 'FuzzPorts|ClusterPorts' ./test/hostile -hostile.for $(FUZZ_PORTS) -hostile.throng 2s
 
 mpi: ## the example backend over MPI, under mpirun (Debian: libopenmpi-dev openmpi-bin)
 	go test -tags mpi -count=1 -v ./examples/mpi

@@ -2,6 +2,7 @@ package quorum_test
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -450,13 +451,13 @@ func (d *duel) roundTorchft(r *duelist) error {
 	return nil
 }
 
+var duels = flag.Uint64("duels", 300, "how many duels TestDuel runs of each kind of client")
+
 // TestDuel runs seeded duels; a failure prints the seed and the facts.
 func TestDuel(t *testing.T) {
-	seeds := uint64(1500)
+	seeds := *duels
 	if *full {
 		seeds = 100_000
-	} else if testing.Short() {
-		seeds = 300
 	}
 	for _, kind := range []quorum.ClientKind{quorum.KindSkerry, quorum.KindTorchft} {
 		t.Run(fmt.Sprintf("kind=%d", kind), func(t *testing.T) {

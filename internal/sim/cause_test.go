@@ -5,10 +5,7 @@ import "testing"
 // TestCauses runs the worlds of each cause: whatever one suffers or does, the others
 // go on (L1), and in the end all come together again.
 func TestCauses(t *testing.T) {
-	n := max(*seeds/20, 1) // they last ten times as long as those of TestSeeds
-	if testing.Short() {
-		n = min(n, 2)
-	}
+	n := max(*seeds/10, 1) // they last ten times as long as those of TestSeeds
 	for _, c := range Causes() {
 		t.Run(c.Name, func(t *testing.T) {
 			t.Parallel()

@@ -7,7 +7,7 @@ import (
 )
 
 var (
-	seeds = flag.Uint64("seeds", 100, "how many seeds TestSeeds runs")
+	seeds = flag.Uint64("seeds", 20, "how many seeds TestSeeds runs; skerry sim runs thousands")
 	first = flag.Uint64("first", 1, "the first seed of TestSeeds")
 )
 

@@ -3,6 +3,7 @@ package hostile
 import (
 	"encoding/base64"
 	"encoding/binary"
+	"flag"
 	"io"
 	"net"
 	"os"
@@ -59,6 +60,8 @@ func clusterVictim(t *testing.T, guarded bool) (s *server, ask func() error, id 
 	})
 	return s, func() error { return quorumOfOne(conn) }, id
 }
+
+var thronged = flag.Duration("hostile.throng", time.Second, "how long each stream of TestClusterPorts lasts")
 
 // throng has n connections at a time send head, and then piece until they are cut or
 // have sent 32 MiB, again and again for so long.
@@ -140,7 +143,7 @@ func attackPort(t *testing.T, s *server, ask func() error, addr string, streams 
 	for name, a := range streams {
 		t.Run(name, func(t *testing.T) {
 			s.unmoved(t, ask, func() {
-				t.Logf("%d connections", throng(addr, 300, 2*time.Second, a.head, a.piece))
+				t.Logf("%d connections", throng(addr, 300, *thronged, a.head, a.piece))
 			})
 		})
 	}

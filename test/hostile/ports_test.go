@@ -25,7 +25,7 @@ import (
 )
 
 var (
-	duration = flag.Duration("hostile.for", 5*time.Second, "how long bytes are thrown")
+	duration = flag.Duration("hostile.for", 2*time.Second, "how long TestFuzzPorts throws bytes")
 	seed     = flag.Uint64("hostile.seed", 0, "seed of the bytes; 0: another one each time")
 )
 

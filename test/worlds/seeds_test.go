@@ -19,16 +19,14 @@ var (
 	seedFrom  = flag.Uint64("worlds.from", 1, "the first seed")
 )
 
-// fewSeeds and fewSeedsShort are run by default.
-const fewSeeds, fewSeedsShort = 40, 10
+// fewSeeds are run by default; .ci/run takes hundreds.
+const fewSeeds = 10
 
 // TestSeeds runs worlds that are drawn from seeds.
 func TestSeeds(t *testing.T) {
 	n := *seedCount
 	if n == 0 {
-		if n = fewSeeds; testing.Short() {
-			n = fewSeedsShort
-		}
+		n = fewSeeds
 	}
 	for i := range n {
 		seed := *seedFrom + uint64(i)

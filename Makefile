@@ -61,8 +61,8 @@ mesh: ## SIGKILL of a rank of a sharded, replicated training, 100 times
 conformance: ## every verb, dtype, op, size and world size over every backend and decorator (half an hour); FROM goes on
 	go test -count=1 -v -timeout 0 -run 'TestGrid$$' ./test/conformance -conformance.all -conformance.from $(FROM)
 
-fuzz-ports: ## bytes on every port of three running servers for FUZZ_PORTS (10m)
-	go test -count=1 -v -timeout 0 -run 'FuzzPorts|ClusterPorts' ./test/hostile -hostile.for $(FUZZ_PORTS) -hostile.throng 2s
+fuzz-ports: ## bytes on every port of three running servers for FUZZ_PORTS (10m), and the attacks of strangers at their full length
+	go test -count=1 -v -timeout 0 -run 'FuzzPorts|ClusterPorts|Strangers' ./test/hostile -hostile.for $(FUZZ_PORTS) -hostile.throng 2s -hostile.strangers 900ms
 
 mpi: ## the example backend over MPI, under mpirun (Debian: libopenmpi-dev openmpi-bin)
 	go test -tags mpi -count=1 -v ./examples/mpi
@@ -90,7 +90,7 @@ soak: ## FAULTS (200) random faults in one run; SEED repeats one
 	go test -count=1 -v -timeout 0 -run 'TestStorm$$' ./manager -storm.faults $(FAULTS) -storm.seed $(SEED)
 
 explore: ## the exhaustive explorer of small worlds, to the end (half an hour)
-	go test -count=1 -v -timeout 0 -run Explorer ./quorum -full
+	go test -count=1 -v -timeout 0 -run 'Explorer|Duel' ./quorum -full
 
 sim: ## SEEDS (20,000) simulated worlds of the rules, from seed FROM (1)
 	go run ./cmd/skerry sim --seeds $(SEEDS) --from $(FROM)

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// kills: `make kills` takes 200.
-var kills = flag.Int("tcp.kills", 3, "how many ranks TestKill kills")
+// kills: `make kills` takes 200, .ci/run 10.
+var kills = flag.Int("tcp.kills", 0, "how many ranks TestKill kills in all-reduces of 64 MiB; 0: two, in short ones")
 
 // TestKill: SIGKILL of one of eight processes in the middle of large
 // all-reduces. Every survivor's op fails and names it; then the survivors and a
@@ -20,7 +20,7 @@ var kills = flag.Int("tcp.kills", 3, "how many ranks TestKill kills")
 // is not ours alone.
 func TestKill(t *testing.T) {
 	rounds, bytes := *kills, 64<<20
-	if testing.Short() {
+	if rounds == 0 {
 		rounds, bytes = 2, 8<<20
 	}
 	const world = 8

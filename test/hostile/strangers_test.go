@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -17,11 +18,13 @@ import (
 	"github.com/skerry-ft/skerry/internal/guard/guardtest"
 )
 
+// attackFor is a least time: a member's round is waited for.
+var attackFor = flag.Duration("hostile.strangers", 300*time.Millisecond, "how long each attack of TestStrangers lasts")
+
 const (
-	attackFor   = 900 * time.Millisecond // at least; a member's round is waited for
-	mostGrowth  = 32 << 20               // of a victim's memory, in bytes
-	mostThrough = 64 << 20               // bytes that one connection sends, if it may
-	silent      = 4500                   // connections
+	mostGrowth  = 32 << 20 // of a victim's memory, in bytes
+	mostThrough = 64 << 20 // bytes that one connection sends, if it may
+	silent      = 4500     // connections
 )
 
 type dialing func(ctx context.Context) (net.Conn, error)
@@ -298,11 +301,11 @@ func (v *victim) bear(t *testing.T, a attack) {
 			}
 		}
 	})
-	time.Sleep(attackFor / 3) // the strangers are there first
+	time.Sleep(*attackFor / 3) // the strangers are there first
 	var failed error
-	for began := time.Now(); failed == nil && (rounds == 0 || time.Since(began) < attackFor); rounds++ {
+	for began := time.Now(); failed == nil && (rounds == 0 || time.Since(began) < *attackFor); rounds++ {
 		failed = v.train(t)
-		time.Sleep(attackFor / 30) // the processors are the strangers'
+		time.Sleep(*attackFor / 30) // the processors are the strangers'
 	}
 	cancel()
 	close(watched)

@@ -9,23 +9,21 @@ const maxHistory = 4096
 // a store prefix or an epoch a second time. The zero value is empty; a mutex of the
 // backend's guards it.
 type History struct {
-	last     Epoch
-	used     bool
+	last     *Epoch // nil before the first
 	known    map[string]struct{}
 	prefixes []string // oldest first
 }
 
 // Use notes c, or returns ErrUsedPrefix if its prefix is one of the last 4,096, or its
-// quorum id not above the last one of the same cluster. An empty prefix is of a group
-// that needs no store.
+// epoch not after the last one. An empty prefix is of a group that needs no store.
 func (h *History) Use(c *Config) error {
-	if h.used && c.Cluster == h.last.Cluster && c.QuorumID <= h.last.QuorumID {
+	if h.last != nil && !c.Epoch().After(*h.last) {
 		return fmt.Errorf("%w: quorum id %d after %d", ErrUsedPrefix, c.QuorumID, h.last.QuorumID)
 	}
 	if _, again := h.known[c.StoreAddress]; again {
 		return fmt.Errorf("%w: %s", ErrUsedPrefix, c.StoreAddress)
 	}
-	h.last, h.used = c.Epoch(), true
+	h.last = new(c.Epoch())
 	if c.StoreAddress == "" {
 		return nil
 	}

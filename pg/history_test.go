@@ -57,3 +57,21 @@ func TestHistoryIsBounded(t *testing.T) {
 		t.Errorf("one that is forgotten: %v", err)
 	}
 }
+
+// TestEpochAfter: a higher id of one cluster is later, an equal one is not; another
+// cluster's epoch is, whatever its id.
+func TestEpochAfter(t *testing.T) {
+	t.Parallel()
+	old := Epoch{Cluster: "x", QuorumID: 5}
+	for e, want := range map[Epoch]bool{
+		{Cluster: "x", QuorumID: 4}: false,
+		{Cluster: "x", QuorumID: 5}: false,
+		{Cluster: "x", QuorumID: 6}: true,
+		{Cluster: "y", QuorumID: 4}: true,
+		{Cluster: "y", QuorumID: 5}: true,
+	} {
+		if got := e.After(old); got != want {
+			t.Errorf("%v after %v: %v, want %v", e, old, got, want)
+		}
+	}
+}

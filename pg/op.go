@@ -33,12 +33,15 @@ const (
 // AnySource as the Peer of a receive takes the first message of any rank.
 const AnySource = -1
 
-// Epoch names one configuration of a group. A higher QuorumID of the same
-// cluster is a later one.
+// Epoch names one configuration of a group.
 type Epoch struct {
 	Cluster  string
 	QuorumID int64
 }
+
+// After returns whether a member may go from old to e: e has a higher quorum id, or is of
+// another cluster. Ids of two clusters have no order: each such epoch is after the other.
+func (e Epoch) After(old Epoch) bool { return e.Cluster != old.Cluster || e.QuorumID > old.QuorumID }
 
 // Op is one collective as data. The caller fills the upper part; the innermost
 // backend fills Seq, Epoch and Round when it takes the op.

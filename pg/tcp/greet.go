@@ -39,7 +39,7 @@ func (b *Backend) takeHelloLocked(l *link, h *hello, do *todo) error {
 		b.declineLocked(g, l, do)
 	}
 	if l.proven {
-		if g != nil && l.group == g && g.peers[l.rank] == l && later(h, g) {
+		if g != nil && l.group == g && g.peers[l.rank] == l && h.epoch().After(g.epoch) {
 			b.departLocked(g, l, cause{
 				code: abortMoved, peer: -1,
 				err: fmt.Errorf("%s moved on to %v", l.peerName(), h.epoch()),
@@ -62,12 +62,6 @@ func (b *Backend) declineLocked(g *group, l *link, do *todo) {
 	}
 	l.control = append(l.control, b.controlFrame(frameAbort, g.key, g.cause.encode()))
 	do.wake(l)
-}
-
-// later tells whether h is not of g's epoch or one before. Ids of different
-// clusters do not compare: a member that is in another cluster has left.
-func later(h *hello, g *group) bool {
-	return h.cluster != g.cfg.Cluster || h.quorumID > g.cfg.QuorumID
 }
 
 // checkHelloLocked checks the Hello that came on l for g, which is being

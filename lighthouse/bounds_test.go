@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/lighthouse"
@@ -183,7 +184,7 @@ func TestDrainEndsAWaitingTorchftCall(t *testing.T) {
 	l := lighthousetest.Start(t, minReplicas(2))
 	ctx, c := torchft(t, l)
 	call := ask(ctx, c, "a", 0)
-	eventually(t, "a has joined", func() bool { return replicaStatus(t, l, "a").State == "joined" })
+	testkit.Eventually(t, "a has joined", func() bool { return replicaStatus(t, l, "a").State == "joined" })
 	operator := skerrypb.NewLighthouseClient(dial(t, l.Addr))
 	if _, err := operator.Drain(ctx, &skerrypb.DrainRequest{ReplicaId: "a"}); err != nil {
 		t.Fatal(err)
@@ -329,7 +330,7 @@ func TestRestartKeepsWhoWasPutOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	l = lighthousetest.Start(t, durable)
-	eventually(t, "a drains still", func() bool { return replicaStatus(t, l, "a").State == "draining" })
+	testkit.Eventually(t, "a drains still", func() bool { return replicaStatus(t, l, "a").State == "draining" })
 	b, _ := rawHello(t, l, "b")
 	down := b.next("refusal", func(*skerrypb.Down) bool { return true })
 	if err := wire.RefusalError(down.GetRefused()); !errors.Is(err, quorum.ErrEvicted) {
@@ -412,7 +413,7 @@ func TestFewerJobsAllowedThanThereAre(t *testing.T) {
 		t.Fatal(err)
 	}
 	l = lighthousetest.Start(t, func(c *lighthouse.Config) { c.DataDir, c.MaxJobs = dir, 1 })
-	eventually(t, "both jobs are rebuilt", func() bool {
+	testkit.Eventually(t, "both jobs are rebuilt", func() bool {
 		st, err := l.Lighthouse.Status(t.Context())
 		return err == nil && len(st.Jobs) == 2
 	})

@@ -6,6 +6,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/lighthouse"
 	"github.com/skerry-ft/skerry/lighthouse/cluster"
 	"github.com/skerry-ft/skerry/lighthouse/lighthousetest"
@@ -42,7 +43,7 @@ func inProcess(t testing.TB, n int) []*lighthousetest.Server {
 // leader waits until one of the servers leads, and returns it and the others.
 func leader(t testing.TB, all []*lighthousetest.Server) (l *lighthousetest.Server, others []*lighthousetest.Server) {
 	t.Helper()
-	eventually(t, "one server leads", func() bool {
+	testkit.Eventually(t, "one server leads", func() bool {
 		others = nil
 		for _, s := range all {
 			st, err := s.Lighthouse.Status(t.Context())
@@ -108,7 +109,7 @@ func TestMinorityDoesNotLead(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, "the leader steps down", func() bool {
+	testkit.Eventually(t, "the leader steps down", func() bool {
 		code, _ := fetch(t, "GET", l.URL("/healthz"), nil)
 		return code == 503
 	})

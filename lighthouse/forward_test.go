@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/internal/wire/torchftpb"
@@ -51,7 +52,7 @@ func TestFollowersForwardTorchftCalls(t *testing.T) {
 		t.Fatalf("quorums %d and %d with %v, want one of a and b", first.GetQuorumId(), same.GetQuorumId(), got)
 	}
 	qa = ask(ctx, a, "a", 1)
-	eventually(t, "a's call waits at the leader", func() bool { return replicaStatus(t, l, "a").State == "joined" })
+	testkit.Eventually(t, "a's call waits at the leader", func() bool { return replicaStatus(t, l, "a").State == "joined" })
 	if err := l.Stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +152,7 @@ func TestFollowersRelaySessions(t *testing.T) {
 		t.Fatalf("quorum %d has %v, want a, b and c", q.ID, memberIDs(q))
 	}
 	c.kill()
-	eventually(t, "c's end is seen", func() bool {
+	testkit.Eventually(t, "c's end is seen", func() bool {
 		st := replicaStatus(t, l, "c").State
 		return st == "suspect" || st == "lost"
 	})
@@ -163,7 +164,7 @@ func TestFollowersRelaySessions(t *testing.T) {
 	if err := others[0].Stop(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the relayed sessions are gone", func() bool { return !replicaStatus(t, l, "a").Session })
+	testkit.Eventually(t, "the relayed sessions are gone", func() bool { return !replicaStatus(t, l, "a").Session })
 	st := replicaStatus(t, l, "a")
 	if time.Since(began) < time.Second/2 && (st.State == "suspect" || st.State == "lost") {
 		t.Errorf("a is %s (%s) because its relay ended", st.State, st.Why)

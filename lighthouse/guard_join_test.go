@@ -13,6 +13,7 @@ import (
 
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/guard/guardtest"
+	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/lighthouse"
 	"github.com/skerry-ft/skerry/lighthouse/lighthousetest"
@@ -88,7 +89,7 @@ func TestJoinTokenInTheLighthousesFile(t *testing.T) {
 	if err := os.WriteFile(file, c.JoinToken(t, "vision").Reveal(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the log says why it is not taken", func() bool { // within ten seconds
+	testkit.Eventually(t, "the log says why it is not taken", func() bool { // within ten seconds
 		_, err := operator.Evict(t.Context(), &skerrypb.EvictRequest{Job: "vision", ReplicaId: "a"})
 		if status.Code(err) == codes.Unauthenticated {
 			t.Fatalf("an operator's call: %v, want its token still in force", err)

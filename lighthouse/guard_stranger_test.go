@@ -18,6 +18,7 @@ import (
 
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/guard/guardtest"
+	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/torchftpb"
 	"github.com/skerry-ft/skerry/lighthouse"
@@ -64,7 +65,7 @@ func TestStrangersNamesAreCut(t *testing.T) {
 	if err := call(good); !denied(err, `bound to job "vision" by its join token`) || len(err.Error()) > maxLine {
 		t.Errorf("a good proof, and another job's name: %.300v", err)
 	}
-	eventually(t, "both calls are logged", func() bool { return strings.Count(log.String(), "call denied") == 2 })
+	testkit.Eventually(t, "both calls are logged", func() bool { return strings.Count(log.String(), "call denied") == 2 })
 	if line := longest(log.String()); len(line) > maxLine {
 		t.Errorf("a line of %d bytes, want at most %d: %.300s", len(line), maxLine, line)
 	}
@@ -103,7 +104,7 @@ func TestStrangersEndedCertificateIsNoNews(t *testing.T) {
 		defer conn.Close() //nolint:errcheck // it is the server that ends it
 	}
 	var line string
-	eventually(t, "the connection is logged", func() bool {
+	testkit.Eventually(t, "the connection is logged", func() bool {
 		for one := range strings.Lines(log.String()) {
 			if strings.Contains(one, "connection not secured") {
 				line = one

@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/lighthouse"
@@ -108,7 +109,7 @@ func TestDeleteJob(t *testing.T) {
 		m.send(&skerrypb.Up{Message: &skerrypb.Up_Leaving{Leaving: &skerrypb.Leaving{}}})
 		m.kill()
 	}
-	eventually(t, "the job is deleted", func() bool {
+	testkit.Eventually(t, "the job is deleted", func() bool {
 		_, err := operator.DeleteJob(t.Context(), &skerrypb.DeleteJobRequest{})
 		return err == nil
 	})
@@ -151,6 +152,6 @@ func TestIdleJobsAreForgotten(t *testing.T) {
 		r.send(&skerrypb.Up{Message: &skerrypb.Up_Leaving{Leaving: &skerrypb.Leaving{}}})
 		r.kill()
 	}
-	eventually(t, "the job that was only named is forgotten", func() bool { return len(look(time.Hour)) == 1 })
-	eventually(t, "the other one too, much later", func() bool { return len(look(240*time.Hour)) == 0 })
+	testkit.Eventually(t, "the job that was only named is forgotten", func() bool { return len(look(time.Hour)) == 1 })
+	testkit.Eventually(t, "the other one too, much later", func() bool { return len(look(240*time.Hour)) == 0 })
 }

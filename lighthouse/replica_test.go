@@ -15,8 +15,8 @@ import (
 	"github.com/skerry-ft/skerry/quorum"
 )
 
-// patience bounds every wait of these tests. It is long, because a failure is
-// rare and a busy machine is not.
+// patience bounds the calls and reads of these tests. It is long, because a failure is
+// rare and a busy machine is not, and no longer than the StuckAfter of the rules.
 const patience = 60 * time.Second
 
 // dial connects to a server for the length of the test.
@@ -29,18 +29,6 @@ func dial(t testing.TB, addr string) *grpc.ClientConn {
 	}
 	t.Cleanup(func() { _ = conn.Close() }) // the test is over
 	return conn
-}
-
-// eventually waits until ok says so.
-func eventually(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(patience)
-	for !ok() {
-		if time.Now().After(deadline) {
-			t.Fatalf("after %v: still not: %s", patience, what)
-		}
-		<-time.After(5 * time.Millisecond)
-	}
 }
 
 // replica plays a manager's side of a session: it beats, and queues what it is

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/lighthouse"
@@ -161,7 +162,7 @@ func TestLeavingIsNoDeath(t *testing.T) {
 	if err := all[1].end(); !errors.Is(err, io.EOF) {
 		t.Errorf("stream ended with %v, want io.EOF", err)
 	}
-	eventually(t, "b left", func() bool {
+	testkit.Eventually(t, "b left", func() bool {
 		st, err := l.Lighthouse.Status(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -231,7 +232,7 @@ func TestSlowConsumerIsCut(t *testing.T) {
 	})
 	// The server lets go of it at once. The replica learns of that when it
 	// reads again: what was sent before comes first.
-	eventually(t, "the deaf replica has no session", func() bool { return !replicaStatus(t, l, "deaf").Session })
+	testkit.Eventually(t, "the deaf replica has no session", func() bool { return !replicaStatus(t, l, "deaf").Session })
 	for err == nil {
 		_, err = stream.Recv()
 	}

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/internal/wire/torchftpb"
@@ -173,12 +174,12 @@ func TestTorchftCancelLeavesNoGhost(t *testing.T) {
 	ctx, c := torchft(t, l)
 	short, cancel := context.WithCancel(ctx)
 	gone := ask(short, c, "ghost", 0)
-	eventually(t, "ghost has joined", func() bool { return replicaStatus(t, l, "ghost").State == "joined" })
+	testkit.Eventually(t, "ghost has joined", func() bool { return replicaStatus(t, l, "ghost").State == "joined" })
 	cancel()
 	if a := <-gone; status.Code(a.err) != codes.Canceled {
 		t.Fatalf("cancelled call returned %v, %v", a.q, a.err)
 	}
-	eventually(t, "ghost's join is withdrawn", func() bool { return replicaStatus(t, l, "ghost").State != "joined" })
+	testkit.Eventually(t, "ghost's join is withdrawn", func() bool { return replicaStatus(t, l, "ghost").State != "joined" })
 	deadline, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 	defer cancel()
 	// Either side's timer may be first; the server says it as torchft's does.
@@ -218,7 +219,7 @@ func TestTorchftRepeatedCalls(t *testing.T) {
 	l := lighthousetest.Start(t, minReplicas(2))
 	ctx, c := torchft(t, l)
 	first := ask(ctx, c, "a", 0)
-	eventually(t, "a has joined", func() bool { return replicaStatus(t, l, "a").State == "joined" })
+	testkit.Eventually(t, "a has joined", func() bool { return replicaStatus(t, l, "a").State == "joined" })
 	var later []<-chan asked
 	for range 8 {
 		later = append(later, ask(ctx, c, "a", 0))
@@ -319,7 +320,7 @@ func TestEvictEndsTorchftCalls(t *testing.T) {
 	l := lighthousetest.Start(t, minReplicas(2))
 	ctx, c := torchft(t, l)
 	call := ask(ctx, c, "a", 0)
-	eventually(t, "a has joined", func() bool { return replicaStatus(t, l, "a").State == "joined" })
+	testkit.Eventually(t, "a has joined", func() bool { return replicaStatus(t, l, "a").State == "joined" })
 	operator := skerrypb.NewLighthouseClient(dial(t, l.Addr))
 	if _, err := operator.Evict(ctx, &skerrypb.EvictRequest{ReplicaId: "a", Reason: "by hand"}); err != nil {
 		t.Fatal(err)

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/skerry-ft/skerry/internal/testkit"
 )
 
 // smallDisk is a file system of that size, mounted for the test.
@@ -88,7 +90,7 @@ func TestDiskFullUnderRunning(t *testing.T) {
 	if err := same(withoutIDs(before), withoutIDs(ledgerText(l))); err != nil {
 		t.Error("after a restart: ", err)
 	}
-	eventually(t, "ids rise after a restart", func() error { // with the new leader's first command
+	testkit.EventuallyNil(t, "ids rise after a restart", func() error { // with the new leader's first command
 		if next := l.Job("filler", 0).HighestID; next <= highest {
 			return fmt.Errorf("they go on above %d, before it they were up to %d", next, highest)
 		}

@@ -15,14 +15,11 @@ import (
 
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/portlease"
+	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/quorum"
 )
-
-// patience bounds the waits of these tests. It is long, because a failure is rare and
-// a busy machine is not.
-const patience = 60 * time.Second
 
 // testNode is a node that runs without a lighthouse around it, and answers others.
 type testNode struct {
@@ -44,7 +41,7 @@ func startNode(t testing.TB, change func(*Config)) *testNode {
 	cfg := Config{
 		Options: Options{RaftAddress: "127.0.0.1:0", GossipAddress: "127.0.0.1:0", StableFor: 300 * time.Millisecond},
 		Raft:    RaftOptions{Heartbeat: slow.Heartbeat, Election: slow.Election, Lease: slow.Lease},
-		Listen:  portlease.ForTest(t, 1)[0], HelloTimeout: patience, Guard: new(guard.Guard), Log: zerolog.Nop(), Sampled: zerolog.Nop(),
+		Listen:  portlease.ForTest(t, 1)[0], HelloTimeout: testkit.Patience, Guard: new(guard.Guard), Log: zerolog.Nop(), Sampled: zerolog.Nop(),
 	}
 	change(&cfg)
 	listener, err := net.Listen("tcp", cfg.Listen)
@@ -89,24 +86,10 @@ func startNode(t testing.TB, change func(*Config)) *testNode {
 	return n
 }
 
-// eventually waits until ok returns nil, and else fails the test with its last error.
-func eventually(t testing.TB, what string, ok func() error) {
-	t.Helper()
-	for began := time.Now(); ; <-time.After(5 * time.Millisecond) {
-		err := ok()
-		if err == nil {
-			return
-		}
-		if time.Since(began) > patience {
-			t.Fatalf("after %v: still not: %s: %v", patience, what, err)
-		}
-	}
-}
-
 // leads waits until a node leads, and returns its ledger.
 func leads(t testing.TB, n *testNode) *Ledger {
 	t.Helper()
-	eventually(t, n.cfg.Listen+" leads", func() error {
+	testkit.EventuallyNil(t, n.cfg.Listen+" leads", func() error {
 		if l := n.Ledger(); l == nil || !l.leads() || l.Cluster() == "" {
 			return ErrNotLeader
 		}
@@ -164,7 +147,7 @@ func TestNodesFoundReplicateAndHandOver(t *testing.T) {
 	led := func() *testNode {
 		t.Helper()
 		var leader *testNode
-		eventually(t, "all know one leader", func() error {
+		testkit.EventuallyNil(t, "all know one leader", func() error {
 			for _, n := range nodes {
 				addr, self, ok := n.Leader()
 				if self {
@@ -191,7 +174,7 @@ func TestNodesFoundReplicateAndHandOver(t *testing.T) {
 		t.Errorf("confirmed in a term that is not its own: %v", err)
 	}
 	other := nodes[(slices.Index(nodes, leader)+1)%3]
-	eventually(t, "all hold what was written", func() error { return same(ledgerText(first), ledgerText(other.Ledger())) })
+	testkit.EventuallyNil(t, "all hold what was written", func() error { return same(ledgerText(first), ledgerText(other.Ledger())) })
 	if err := other.Ledger().Apply(Command{Kind: CommandForget, Job: "filler"}); !errors.Is(err, ErrNotLeader) {
 		t.Errorf("written by a server that does not lead: %v", err)
 	}

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/skerry-ft/skerry/internal/testkit"
 )
 
 // The log is cut behind a snapshot; a restart reads the snapshot and what came
@@ -34,11 +36,11 @@ func TestSnapshotsCompactAndRestore(t *testing.T) {
 	first = startNode(t, func(cfg *Config) { founder(cfg); cfg.DataDir, cfg.Listen = dir, first.cfg.Listen })
 	// It leads before the rest of its log is applied; nobody is served before that.
 	restarted := leads(t, first)
-	eventually(t, "a restart reads the snapshot and the rest", func() error {
+	testkit.EventuallyNil(t, "a restart reads the snapshot and the rest", func() error {
 		return same(withoutIDs(want), withoutIDs(ledgerText(restarted)))
 	})
 	second := startNode(t, func(cfg *Config) { cfg.DataDir, cfg.Join = t.TempDir(), []string{first.cfg.Listen} })
-	eventually(t, "a new server is sent them", func() error {
+	testkit.EventuallyNil(t, "a new server is sent them", func() error {
 		return same(ledgerText(first.Ledger()), ledgerText(second.Ledger()))
 	})
 }

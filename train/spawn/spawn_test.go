@@ -13,10 +13,10 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
+	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/train/spawn"
 )
 
@@ -148,10 +148,12 @@ func TestStoppedWorkerDiesWithItsParent(t *testing.T) {
 	}
 	p.Kill()
 	w.Close()
-	if !eventually(func() bool { return gone(grandchild) }) {
-		_ = syscall.Kill(grandchild, syscall.SIGKILL)
-		t.Errorf("process %d outlived its parent", grandchild)
-	}
+	defer func() {
+		if t.Failed() {
+			_ = syscall.Kill(grandchild, syscall.SIGKILL) // it may have ended by now
+		}
+	}()
+	testkit.Eventually(t, fmt.Sprintf("process %d ends with its parent", grandchild), func() bool { return gone(grandchild) })
 }
 
 // gone tells whether pid has ended; an orphan may stay a zombie where the
@@ -163,20 +165,6 @@ func gone(pid int) bool {
 	}
 	_, state, _ := strings.Cut(string(stat), ") ")
 	return strings.HasPrefix(state, "Z") || strings.HasPrefix(state, "X")
-}
-
-func eventually(ok func() bool) bool {
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	over := time.After(10 * time.Second)
-	for !ok() {
-		select {
-		case <-tick.C:
-		case <-over:
-			return false
-		}
-	}
-	return true
 }
 
 func TestStartRefusesBadRequests(t *testing.T) {

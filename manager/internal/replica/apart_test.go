@@ -3,6 +3,7 @@ package replica
 import (
 	"testing"
 
+	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
@@ -42,7 +43,7 @@ func TestAnswerTellsTheSiblingsAttempt(t *testing.T) {
 	}
 	zero, one := report(near, 0, 4), report(far, 1, 5)
 	var all []*pendingReport
-	eventually(t, "both report", func() bool { all = complete(s); return all != nil })
+	testkit.Eventually(t, "both report", func() bool { all = complete(s); return all != nil })
 	s.deliver(all, &quorum.Quorum{Cluster: "x", ID: 9, Round: 1}, nil)
 	for rank, got := range []Reply{<-zero, <-one} {
 		if got.Quorum == nil || got.Attempt != 5 {
@@ -82,7 +83,7 @@ func TestWhoAwaitsItsSettlementIsNotToldToVoteFirst(t *testing.T) {
 			}
 			answers[rank] <- got
 		}()
-		eventually(t, "it reports", func() bool {
+		testkit.Eventually(t, "it reports", func() bool {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			return s.mu.pending[rank] != nil
@@ -158,7 +159,7 @@ func TestAReportThatOutlivesItsAttemptLearnsOfTheVoidOne(t *testing.T) {
 		_, _ = near.Report(ctx, quorum.RankReport{Kind: quorum.JoinFall, HaveQuorumID: 5, HaveRound: 1, Attempt: 2, Void: true})
 	}()
 	var all []*pendingReport
-	eventually(t, "both report", func() bool { all = complete(s); return all != nil })
+	testkit.Eventually(t, "both report", func() bool { all = complete(s); return all != nil })
 	s.deliver(all, pairOf(6), nil)
 	got := <-answer
 	if got.Quorum == nil || got.VoidAttempt != 2 || got.Attempt != 2 {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
@@ -29,7 +30,7 @@ func TestBarrierDecidesOnce(t *testing.T) {
 		r, err := b.vote(ctx, voteOf(0, 1, quorum.VoteYes), func() {})
 		first <- outcome{r, err}
 	}()
-	eventually(t, "rank 0 has voted", func() bool { return waitsFor(b, 1, 1) })
+	testkit.Eventually(t, "rank 0 has voted", func() bool { return waitsFor(b, 1, 1) })
 	r, err := b.vote(ctx, voteOf(1, 1, quorum.VoteYes), func() {})
 	if err != nil || r.Outcome != quorum.TallyCommit {
 		t.Errorf("rank 1: %+v, %v; want commit", r, err)

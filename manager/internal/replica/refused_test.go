@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/skerry-ft/skerry/internal/guard"
+	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/manager/internal/final"
 	"github.com/skerry-ft/skerry/manager/internal/session"
 	"github.com/skerry-ft/skerry/quorum"
@@ -73,7 +74,7 @@ func TestLateWordOfAbsenceDoesNotOutliveTheReport(t *testing.T) {
 	}()
 	<-looked
 	go func() { _, _ = s.report(ctx, quorum.RankReport{Kind: quorum.JoinFall, Attempt: 1}) }()
-	eventually(t, "it reports", func() bool { return complete(s) != nil })
+	testkit.Eventually(t, "it reports", func() bool { return complete(s) != nil })
 	close(goOn)
 	<-told
 	if s.isAway() {
@@ -134,14 +135,14 @@ func TestServerEndsWhileAllReport(t *testing.T) {
 		_, err := s.report(limited(t), quorum.RankReport{Kind: quorum.JoinFall, Attempt: 1})
 		told <- err
 	}()
-	eventually(t, "it reports", func() bool { return complete(s) != nil })
+	testkit.Eventually(t, "it reports", func() bool { return complete(s) != nil })
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- s.run(ctx) }()
 	cancel()
 	select {
 	case <-ended:
-	case <-time.After(patience):
+	case <-time.After(testkit.Patience):
 		t.Fatal("the server does not end")
 	}
 	if err := <-told; !errors.Is(err, final.ErrClosed) {

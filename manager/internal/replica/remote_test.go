@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/skerry-ft/skerry/internal/guard"
+	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/manager/internal/final"
 	"github.com/skerry-ft/skerry/manager/internal/nettest"
@@ -106,7 +107,7 @@ func TestVoteThatWaitsIsRepeatedAfterItsConnectionBroke(t *testing.T) {
 		}
 		done <- err
 	}()
-	eventually(t, "rank 1 has voted", func() bool { return waitsFor(s.votes, 0, 1) })
+	testkit.Eventually(t, "rank 1 has voted", func() bool { return waitsFor(s.votes, 0, 1) })
 	network.Cut()
 	if got, err := s.vote(ctx, yes(0)); err != nil || got.Outcome != quorum.TallyCommit {
 		t.Errorf("rank 0: %+v, %v; want a commit", got, err)
@@ -139,10 +140,10 @@ func TestReportIsRepeatedAfterItsConnectionBroke(t *testing.T) {
 		got, err := far.Report(ctx, r)
 		done <- result{got, err}
 	}()
-	eventually(t, "the report is there", func() bool { return pending() != nil })
+	testkit.Eventually(t, "the report is there", func() bool { return pending() != nil })
 	first := pending()
 	network.Cut()
-	eventually(t, "the report is there again", func() bool {
+	testkit.Eventually(t, "the report is there again", func() bool {
 		p := pending()
 		return p != nil && p != first
 	})
@@ -151,5 +152,5 @@ func TestReportIsRepeatedAfterItsConnectionBroke(t *testing.T) {
 	if got := <-done; !errors.Is(got.err, context.Canceled) {
 		t.Errorf("%+v, want the end of its ctx", got)
 	}
-	eventually(t, "no claim is left", func() bool { return pending() == nil })
+	testkit.Eventually(t, "no claim is left", func() bool { return pending() == nil })
 }

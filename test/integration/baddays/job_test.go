@@ -89,8 +89,11 @@ func (j *job) ca(dir string, args ...string) {
 	}
 }
 
+// steps is said once in fifty.
+const steps = "\nstep "
+
 // goesOn waits until a trainer has committed some more steps than it has by now.
-func goesOn(p *testkit.Program) { p.Says("\nstep ", p.Len()) }
+func goesOn(p *testkit.Program) { p.Says(steps, p.Len()) }
 
 func (j *job) startServers() {
 	j.t.Helper()
@@ -112,7 +115,7 @@ func (j *job) startServer(i int) {
 func (j *job) startTrainer(i int, args ...string) *testkit.Program {
 	j.t.Helper()
 	args = append([]string{filepath.Join(j.bin, "trainer"), "-index", fmt.Sprint(i), "-replicas", "4", "-verbose",
-		"-lighthouse", strings.Join(j.addrs, ","), "-steps", "1000000", "-step-time", "10ms"}, args...)
+		"-lighthouse", strings.Join(j.addrs, ","), "-steps", "1000000", "-step-time", "25ms"}, args...)
 	return testkit.Start(j.t, fmt.Sprint("trainer ", i), append(j.wallEnv(servers+i), j.env...), args...)
 }
 
@@ -125,13 +128,17 @@ func (j *job) train(n int) {
 	j.together(make([]int, n))
 }
 
-// together waits until all trainers have said, behind from, that they are in one quorum.
+// together waits until all trainers have said, behind from, that they are in one quorum,
+// and until all have gone on.
 func (j *job) together(from []int) {
 	j.t.Helper()
 	n := len(j.members)
 	for i, p := range j.members {
 		p.Says(fmt.Sprintf(" %d of %d members take part", n, n), from[i])
-		goesOn(p)
+	}
+	from = j.heard()
+	for i, p := range j.members {
+		p.Says(steps, from[i])
 	}
 }
 

@@ -117,7 +117,7 @@ func step(ctx context.Context, m *manager.Manager, params, grads []float32) (boo
 		return false, err
 	}
 	select { // the forward pass
-	case <-time.After(20 * time.Millisecond):
+	case <-time.After(40 * time.Millisecond):
 	case <-ctx.Done():
 		return false, ctx.Err()
 	}

@@ -65,9 +65,9 @@ func TestDeathInTheForwardPass(t *testing.T) {
 	discards := a.m.Stats().Discards + b.m.Stats().Discards
 	c.kill()
 	for _, tr := range []*trainer{a, b} {
-		eventuallyOr(t, tr.name+" is in the next quorum, in its forward pass", func() bool {
+		w.eventually(tr.name+" is in the next quorum, in its forward pass", func() bool {
 			return tr.m.QuorumID() > before && tr.m.NumParticipants() == 2
-		}, func() { w.atFailure = w.states() })
+		})
 	}
 	close(release)
 	w.reaches(10, a, b)
@@ -110,9 +110,9 @@ func TestDeathWhenOneHadBegun(t *testing.T) {
 	await(t, "a reduces", begun)
 	before := b.m.QuorumID()
 	c.kill()
-	eventuallyOr(t, "b is in the next quorum", func() bool {
+	w.eventually("b is in the next quorum", func() bool {
 		return b.m.QuorumID() > before && b.m.NumParticipants() == 2
-	}, func() { w.atFailure = w.states() })
+	})
 	close(release)
 	w.reaches(10, a, b)
 	w.agree(a, b, c)

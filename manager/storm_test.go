@@ -149,8 +149,7 @@ func (s *storm) advance(steps int64) {
 
 // calm checks what must be so once the faults have stopped.
 func (s *storm) calm() {
-	t := s.w.t
-	eventuallyOr(t, "all take part in one quorum", func() bool {
+	s.w.eventually("all take part in one quorum", func() bool {
 		first := s.live[0].ranks[0].m
 		for _, r := range s.live {
 			for _, tr := range r.ranks {
@@ -160,7 +159,7 @@ func (s *storm) calm() {
 			}
 		}
 		return true
-	}, func() { s.w.atFailure = s.w.states() })
+	})
 	s.advance(5)
 	for rank := range s.size {
 		s.w.agree(rankOf(rank, s.all...)...)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/skerry-ft/skerry/checkpoint"
 	"github.com/skerry-ft/skerry/internal/paralleltest"
+	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/pgtest"
 	"github.com/skerry-ft/skerry/quorum"
@@ -39,7 +40,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// patience bounds every wait of the tests; reaching it is a failure.
+// patience bounds every wait of the tests; reaching it is a failure. It is shorter than the
+// timeouts that a test is to do without (quorum's StuckAfter is a minute).
 const patience = 30 * time.Second
 
 // limited is a ctx that ends long after the test should have.
@@ -377,33 +379,30 @@ func hashOf(params []float32) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// eventually waits for ok, or fails with what was awaited.
+// eventually waits for ok with the patience of these tests.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	eventuallyOr(t, what, ok, func() {})
+	testkit.EventuallyWithin(t, patience, what, ok)
 }
 
-func eventuallyOr(t testing.TB, what string, ok func() bool, failed func()) {
-	t.Helper()
-	deadline := time.NewTimer(patience)
-	defer deadline.Stop()
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for !ok() {
-		select {
-		case <-tick.C:
-		case <-deadline.C:
-			failed()
-			t.Fatalf("not within %v: %s", patience, what)
+// eventually notes also how all trainers stand if the wait ends in vain.
+func (w *world) eventually(what string, ok func() bool) {
+	w.t.Helper()
+	met := false
+	defer func() {
+		if !met {
+			w.atFailure = w.states()
 		}
-	}
+	}()
+	eventually(w.t, what, ok)
+	met = true
 }
 
 // reaches waits until all trainers have committed step.
 func (w *world) reaches(step int64, trainers ...*trainer) {
 	w.t.Helper()
 	for _, tr := range trainers {
-		eventuallyOr(w.t, fmt.Sprintf("%s at step %d, is at %d", tr.name, step, tr.m.Step()), func() bool {
+		w.eventually(fmt.Sprintf("%s at step %d, is at %d", tr.name, step, tr.m.Step()), func() bool {
 			select {
 			case <-tr.done:
 				w.t.Fatalf("%s ended at step %d: %v", tr.name, tr.m.Step(), tr.err)
@@ -412,7 +411,7 @@ func (w *world) reaches(step int64, trainers ...*trainer) {
 			tr.mu.Lock()
 			defer tr.mu.Unlock()
 			return tr.mu.last >= step
-		}, func() { w.atFailure = w.states() })
+		})
 	}
 }
 

@@ -47,18 +47,30 @@ func TestEventually(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		Eventually(t, "a second has gone by", func() bool { return time.Since(began) >= time.Second })
-		f := &failing{TB: t}
-		began = time.Now()
-		func() {
-			defer func() {
-				if got := recover(); got != any(f) {
-					t.Errorf("it ended with %v", got)
-				}
+		for within, wait := range map[time.Duration]func(t testing.TB){
+			Patience: func(t testing.TB) {
+				EventuallyNil(t, "pigs fly", func() error { return errors.New("they walk") })
+			},
+			time.Minute: func(t testing.TB) {
+				EventuallyWithin(t, time.Minute, "pigs fly", func() bool { return false })
+			},
+		} {
+			f := &failing{TB: t}
+			began = time.Now()
+			func() {
+				defer func() {
+					if got := recover(); got != any(f) {
+						t.Errorf("it ended with %v", got)
+					}
+				}()
+				wait(f)
 			}()
-			EventuallyNil(f, "pigs fly", func() error { return errors.New("they walk") })
-		}()
-		if !strings.Contains(f.said, "pigs fly: they walk") || time.Since(began) != Patience {
-			t.Errorf("%q after %v, want what was awaited, and why not, after %v", f.said, time.Since(began), Patience)
+			if want := fmt.Sprintf("not within %v: pigs fly: ", within); !strings.HasPrefix(f.said, want) || time.Since(began) != within {
+				t.Errorf("%q after %v, want %q, and why not, after %v", f.said, time.Since(began), want, within)
+			}
+			if within == Patience && !strings.HasSuffix(f.said, "they walk") {
+				t.Errorf("%q, want the last error", f.said)
+			}
 		}
 	})
 }

@@ -9,11 +9,13 @@ import (
 // Patience bounds every wait of this package; reaching it is a failure of the test.
 const Patience = 90 * time.Second
 
-// lookEvery is the time between two looks at a condition, tryEvery between two tries of
-// what may be a call to another process.
+// lookEvery is the time between two looks at a condition, lookCloselyEvery at one in this
+// process that may be brief, tryEvery between two tries of what may be a call to another
+// process.
 const (
-	lookEvery = 5 * time.Millisecond
-	tryEvery  = 20 * time.Millisecond
+	lookEvery        = 5 * time.Millisecond
+	lookCloselyEvery = time.Millisecond
+	tryEvery         = 20 * time.Millisecond
 )
 
 var errNotYet = errors.New("it is not so")
@@ -22,24 +24,36 @@ var errNotYet = errors.New("it is not so")
 // be the caller's goroutine's. What names the condition in the failure.
 func Eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	await(t, what, lookEvery, func() error {
-		if ok() {
-			return nil
-		}
-		return errNotYet
-	})
+	await(t, what, Patience, lookEvery, orNotYet(ok))
+}
+
+// EventuallyWithin is Eventually with less patience, and looks more often. It is for tests
+// whose code under test has timeouts shorter than Patience: those shall not bring about
+// what is waited for.
+func EventuallyWithin(t testing.TB, within time.Duration, what string, ok func() bool) {
+	t.Helper()
+	await(t, what, within, lookCloselyEvery, orNotYet(ok))
 }
 
 // EventuallyNil waits until try returns nil. After Patience it ends the test with
 // try's last error.
 func EventuallyNil(t testing.TB, what string, try func() error) {
 	t.Helper()
-	await(t, what, tryEvery, try)
+	await(t, what, Patience, tryEvery, try)
 }
 
-func await(t testing.TB, what string, every time.Duration, try func() error) {
+func orNotYet(ok func() bool) func() error {
+	return func() error {
+		if ok() {
+			return nil
+		}
+		return errNotYet
+	}
+}
+
+func await(t testing.TB, what string, within, every time.Duration, try func() error) {
 	t.Helper()
-	over := time.NewTimer(Patience)
+	over := time.NewTimer(within)
 	defer over.Stop()
 	look := time.NewTicker(every)
 	defer look.Stop()
@@ -51,7 +65,7 @@ func await(t testing.TB, what string, every time.Duration, try func() error) {
 		select {
 		case <-look.C:
 		case <-over.C:
-			t.Fatalf("not within %v: %s: %v", Patience, what, err)
+			t.Fatalf("not within %v: %s: %v", within, what, err)
 		}
 	}
 }

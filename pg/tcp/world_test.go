@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/internal/guard/guardtest"
+	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/store"
 )
@@ -181,17 +182,8 @@ func noError(t testing.TB, errs []error) {
 	}
 }
 
-// eventually polls until ok, with a deadline.
+// eventually waits for ok, less long than the transport's keepalive takes to see a dead link.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	deadline := time.After(testTimeout)
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for !ok() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("never: %s", what)
-		}
-	}
+	testkit.EventuallyWithin(t, testTimeout, what, ok)
 }

@@ -39,7 +39,7 @@ steady: ## STEPS (200000) small steps of 2, 3 and 4 ranks of one host, no fault:
 	go test -count=1 -v -timeout 0 -run 'TestSteady$$' ./pg/tcp -tcp.steady $(STEPS)
 
 wakeups: ## every interleaving of the wake-ups, a preemption more than in the tests, and all mutants
-	go test -count=1 -v -timeout 0 -run 'TestPollerModel$$' ./pg/tcp -tcp.model 1
+	go test -count=1 -v -timeout 0 -run 'TestPollerModel$$' ./pg/tcp -tcp.models -tcp.model 1
 	go test -count=1 -v -timeout 0 -run 'TestPollerMutants$$' ./pg/tcp -tcp.mutants
 	go test -count=1 -v -timeout 0 -run 'TestRingModel$$|TestRingMutants$$' ./pg/baby -baby.mutants
 

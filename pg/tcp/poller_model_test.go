@@ -432,7 +432,8 @@ const (
 
 var (
 	modelMore = flag.Int("tcp.model", 0, "preemptions more where TestPollerModel counts them")
-	mutants   = flag.Bool("tcp.mutants", false, "TestPollerMutants runs all mutants, not the first alone")
+	modelAll  = flag.Bool("tcp.models", false, "TestPollerModel takes its large worlds, too, and TestPollerMutants the first mutant")
+	mutants   = flag.Bool("tcp.mutants", false, "TestPollerMutants runs all mutants")
 )
 
 // TestPollerModel takes the poller, the bell and the turns, as they run in production,
@@ -445,8 +446,8 @@ func TestPollerModel(t *testing.T) {
 	t.Parallel()
 	for _, c := range modelWorlds {
 		t.Run(c.name, func(t *testing.T) {
-			if testing.Short() && !c.short {
-				t.Skip("up to a million states")
+			if !*modelAll && !c.short {
+				t.Skip("up to a million states: run with -tcp.models, as .ci/run does")
 			}
 			r, err := steptest.Explore(modelLimit, func(w *steptest.World) {
 				if c.preemptions > 0 {
@@ -504,8 +505,8 @@ var pollerMutants = []struct{ name, file, old, fresh string }{
 // TestPollerMutants builds this package with one rule broken at a time:
 // TestPollerModel fails.
 func TestPollerMutants(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds this package anew")
+	if !*modelAll && !*mutants {
+		t.Skip("builds this package anew: run with -tcp.models, as .ci/run does")
 	}
 	t.Parallel()
 	for i, m := range pollerMutants {
@@ -514,7 +515,7 @@ func TestPollerMutants(t *testing.T) {
 			break
 		}
 		t.Run(m.name, func(t *testing.T) {
-			out, err := steptest.RunMutant(t.TempDir(), m.file, m.old, m.fresh, "-run", "^TestPollerModel$", "-failfast", ".")
+			out, err := steptest.RunMutant(t.TempDir(), m.file, m.old, m.fresh, "-run", "^TestPollerModel$", "-failfast", ".", "-tcp.models")
 			switch {
 			case err != nil:
 				t.Fatal(err)

@@ -16,8 +16,8 @@ import (
 // disk is an ext4 file system of its own, which becomes read-only as one does whose
 // device has failed: the kernel remounts it, though files are open for writing.
 type disk struct {
-	t           *testing.T
-	device, dir string
+	t                  *testing.T
+	image, device, dir string
 }
 
 // run runs a command of the machine's.
@@ -35,22 +35,16 @@ func newDisk(t *testing.T) *disk {
 	if os.Geteuid() != 0 {
 		t.Skip("a disk that fails takes root: sudo go test -run " + t.Name() + " ./test/integration/baddays")
 	}
-	image := filepath.Join(t.TempDir(), "image")
-	d := &disk{t: t, dir: filepath.Join(t.TempDir(), "disk")}
-	err := errors.Join(os.WriteFile(image, nil, 0o600), os.Truncate(image, 256<<20), os.Mkdir(d.dir, 0o700))
+	d := &disk{t: t, image: filepath.Join(t.TempDir(), "image"), dir: filepath.Join(t.TempDir(), "disk")}
+	err := errors.Join(os.WriteFile(d.image, nil, 0o600), os.Truncate(d.image, 256<<20), os.Mkdir(d.dir, 0o700))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d.device, err = run("losetup", "-f", "--show", image); err != nil {
-		t.Skipf("no loop device: %v", err)
-	}
-	t.Cleanup(func() {
-		if _, err := run("losetup", "-d", d.device); err != nil {
-			t.Error(err)
-		}
-	})
-	if _, err := run("mkfs.ext4", "-q", "-F", d.device); err != nil {
+	if _, err := run("mkfs.ext4", "-q", "-F", d.image); err != nil {
 		t.Skipf("no ext4 (Debian: e2fsprogs): %v", err)
+	}
+	if err := d.attach(); err != nil {
+		t.Skipf("no loop device: %v", err)
 	}
 	d.mount()
 	t.Cleanup(func() {
@@ -62,6 +56,21 @@ func newDisk(t *testing.T) *disk {
 		t.Skipf("this kernel makes no error of ext4 to order: %v", err)
 	}
 	return d
+}
+
+// attach gives the disk a device, until the test ends.
+func (d *disk) attach() error {
+	device, err := run("losetup", "-f", "--show", d.image)
+	if err != nil {
+		return err
+	}
+	d.device = device
+	d.t.Cleanup(func() { // a device that is mounted goes with its mount
+		if _, err := run("losetup", "-d", device); err != nil {
+			d.t.Error(err)
+		}
+	})
+	return nil
 }
 
 func (d *disk) mount() {
@@ -86,16 +95,26 @@ func (d *disk) fail() {
 	}
 }
 
-// mend checks the disk, which no process uses any more, and mounts it again.
+// mend puts another disk in the place of this one, with what was written to it. Of this
+// one the kernel may not let go for long: a process that another test starts in a mount
+// namespace of its own (ip netns exec makes one) keeps all that was mounted by then.
 func (d *disk) mend() {
 	d.t.Helper()
 	if err := unix.Unmount(d.dir, 0); err != nil {
 		d.t.Fatalf("unmount %s: %v", d.dir, err)
 	}
-	if out, err := exec.Command("fsck.ext4", "-fy", d.device).CombinedOutput(); err != nil {
+	failed := d.image
+	d.image += " mended"
+	if _, err := run("cp", "--sparse=always", failed, d.image); err != nil {
+		d.t.Fatal(err)
+	}
+	if out, err := exec.Command("fsck.ext4", "-fy", d.image).CombinedOutput(); err != nil {
 		if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() > 1 { // 1: it has mended something
 			d.t.Fatalf("fsck.ext4: %v\n%s", err, out)
 		}
+	}
+	if err := d.attach(); err != nil {
+		d.t.Fatal(err)
 	}
 	d.mount()
 }

@@ -139,6 +139,7 @@ func (r *rank) again(q *request) {
 	if q.round++; r.m.w.now-q.began >= int64(maxPause) {
 		q.pause = min(q.pause, firstPause)
 	}
+	q.awaits = 0
 	round, pause := q.round, q.pause
 	q.pause = min(max(firstPause, 2*pause), maxPause)
 	r.m.after(pause, func() {

@@ -14,13 +14,14 @@ var (
 // TestSeeds runs many worlds through faults and after them.
 func TestSeeds(t *testing.T) {
 	t.Parallel()
+	seeds := *seeds
 	if testing.Short() {
-		*seeds = min(*seeds, 8)
+		seeds = min(seeds, 8)
 	}
 	var sum Result
 	begun := time.Now()
 	failed := 0
-	for s := *first; s < *first+*seeds; s++ {
+	for s := *first; s < *first+seeds; s++ {
 		r := Run(s, Settings{})
 		if r.Err != nil {
 			t.Errorf("seed %d: %v", s, r.Err)
@@ -43,7 +44,7 @@ func TestSeeds(t *testing.T) {
 		t.Errorf("%+v: the simulation saw nothing", sum)
 	}
 	t.Logf("%d seeds in %v: %d steps, %d quorums, %d commits, %d crashes, %d steps forwarded, %d discarded, recovery at most %v",
-		*seeds, time.Since(begun).Round(time.Millisecond), sum.Steps, sum.Quorums, sum.Commits, sum.Crashes,
+		seeds, time.Since(begun).Round(time.Millisecond), sum.Steps, sum.Quorums, sum.Commits, sum.Crashes,
 		sum.Forwarded, sum.Discarded, sum.Recovery)
 }
 

@@ -301,6 +301,9 @@ func (r *rank) judge(broken bool) {
 	}
 	v := judge(own, ballots)
 	r.m.w.check.NamedDiffering(r.m.id, b.key, b.told(), v.Differ)
+	if r.promise && refused(own, ballots) {
+		r.m.w.check.HeardRefusal(r.m.id, r.was)
+	}
 	r.try.lines = slices.Clone(b.lines)
 	vote, v := r.Judged(v, digest, broken)
 	if slices.Contains(v.Differ, r.plan.ReplicaRank) {
@@ -314,6 +317,22 @@ func (r *rank) judge(broken bool) {
 	}
 	r.drop(b)
 	r.vote(vote)
+}
+
+// refused says that no ballots can commit the step: one that came is not ok, or is of
+// other bytes than the own one.
+func refused(own int, ballots []*quorum.Ballot) bool {
+	me := ballots[own]
+	return slices.ContainsFunc(ballots, func(b *quorum.Ballot) bool {
+		switch {
+		case b == nil, b.QuorumID != me.QuorumID, b.Round != me.Round:
+			return false
+		case b.Healed, b.Unhealed:
+			return !b.Reduced || b.Digest != me.Digest
+		}
+		otherState := b.State.Valid && me.State.Valid && b.State != me.State
+		return !b.OK || b.Digest != me.Digest || otherState || !me.Healed && b.Position != me.Position
+	})
 }
 
 // told are the lines of those who told a state, as far as they are at one position.

@@ -452,7 +452,6 @@ func (r *rank) leave() {
 	r.leftAt = r.m.w.now
 	r.try.closing, r.try.waiting = false, false
 	if q := r.request; q != nil && q.awaits > 0 && q.out == nil {
-		q.awaits = 0
 		r.again(q)
 	}
 }

@@ -70,6 +70,7 @@ type Checker struct {
 	excused  map[Position]bool // discarded where no replica in sight knew of them
 	promised map[promise]uint64
 	vowed    map[promise]uint64 // by ranks that have neither given up nor were behind
+	heard    map[promise]bool   // a rank of the replica heard that no ballots can commit the attempt
 	tallies  map[polled]string
 	taken    map[string]Answer
 	history  []Observation // only if the world wants it
@@ -82,7 +83,7 @@ func New(w World) *Checker {
 		world: w, lists: map[int64][]string{}, settled: map[Position]verdict{}, bytes: map[part]uint64{},
 		dropped: map[branch]uint64{}, kept: map[branch]uint64{}, done: map[Position]bool{}, excused: map[Position]bool{},
 		strays: map[stray]uint64{}, born: map[int]int64{},
-		promised: map[promise]uint64{}, vowed: map[promise]uint64{}, tallies: map[polled]string{}, taken: map[string]Answer{},
+		promised: map[promise]uint64{}, vowed: map[promise]uint64{}, heard: map[promise]bool{}, tallies: map[polled]string{}, taken: map[string]Answer{},
 	}
 }
 
@@ -248,6 +249,11 @@ func (c *Checker) HoldsPromise(id string, g int, s StepName, holds bool) {
 	}
 }
 
+// HeardRefusal notes that a rank heard of an attempt that no ballots can commit it: one
+// that came was not ok, or spoke of other bytes than its own. Its replica is free to
+// discard the step, C5's second exception, whoever else rolls it forward.
+func (c *Checker) HeardRefusal(id string, s StepName) { c.heard[promise{id, s.op()}] = true }
+
 // Tallied checks C3: the tally's word on an attempt is one.
 func (c *Checker) Tallied(id string, attempt uint64, outcome string) {
 	k := polled{id, attempt}
@@ -267,7 +273,7 @@ func (c *Checker) Committed(id string, g int, s StepName, ranks int, members []s
 	if m := c.unpromised(members, s, ranks); m != "" {
 		c.fail("C2", "%s commits %v, which not all ranks of %s have promised", id, s, m)
 	}
-	if old, ok := c.dropped[at]; ok && old == bytes && !c.excused[p] && c.unpromised(c.lists[s.QuorumID], s, ranks) == "" {
+	if old, ok := c.dropped[at]; ok && old == bytes && !c.excused[p] {
 		c.fail("C5", "rank %d of %s commits %v, which one that was prepared has discarded", g, id, s)
 	}
 	c.done[p] = true
@@ -276,8 +282,6 @@ func (c *Checker) Committed(id string, g int, s StepName, ranks int, members []s
 }
 
 // unpromised is one of the members with a rank that never promised a step; "": none.
-// Then no ballots can commit it, and who heard of that is free to discard it: C5's
-// second exception.
 func (c *Checker) unpromised(members []string, s StepName, ranks int) string {
 	for _, m := range members {
 		if c.promised[promise{m, s.op()}] != 1<<ranks-1 {
@@ -289,7 +293,7 @@ func (c *Checker) unpromised(members []string, s StepName, ranks int) string {
 
 // Discarded checks C5 when a rank drops what its replica has promised, with all ranks.
 func (c *Checker) Discarded(id string, g, ranks int, s StepName, bytes uint64) {
-	if c.vowed[promise{id, s.op()}] != 1<<ranks-1 {
+	if p := (promise{id, s.op()}); c.vowed[p] != 1<<ranks-1 || c.heard[p] {
 		return
 	}
 	at := branch{s.op(), g}

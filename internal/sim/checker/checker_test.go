@@ -246,19 +246,6 @@ func plantsOfCommits() []plant {
 			h.tell(h.formed(2, "a", "b"), "a", "b")
 			h.b.TurnEnded(0, "")
 		}},
-		{"a prepared replica discards what is committed", "C5", func(h *bench) {
-			h.c.Promised("a", step, 0)
-			h.c.Committed("a", 0, step, 1, []string{"a"}, 9)
-			h.c.HoldsPromise("b", 0, step, true)
-			h.c.Discarded("b", 0, 1, step, 9)
-		}},
-		{"what a prepared replica discarded is committed", "C5", func(h *bench) {
-			h.c.HoldsPromise("b", 0, step, true)
-			h.c.Discarded("b", 0, 1, step, 9)
-			h.c.Promised("a", step, 0)
-			h.c.lists[step.QuorumID] = []string{"a"} // whose ballot could commit it
-			h.c.Committed("a", 0, step, 1, []string{"a"}, 9)
-		}},
 		{"data are shared out otherwise", "shares", func(h *bench) {
 			h.c.SharedOut("a", &quorum.Shares{Rank: 0, Count: 3}, quorum.Shares{Rank: 0, Count: 2}, step)
 		}},
@@ -285,11 +272,51 @@ func plantsOfCommits() []plant {
 	}
 }
 
+// plantsOfPromises are of C5: what became of a step that a replica had promised.
+func plantsOfPromises() []plant {
+	step := StepName{1, 1, 6, 0}
+	return []plant{
+		{"a prepared replica discards what is committed", "C5", func(h *bench) {
+			h.c.Promised("a", step, 0)
+			h.c.Committed("a", 0, step, 1, []string{"a"}, 9)
+			h.c.HoldsPromise("b", 0, step, true)
+			h.c.Discarded("b", 0, 1, step, 9)
+		}},
+		{"what a prepared replica discarded is committed", "C5", func(h *bench) {
+			h.c.HoldsPromise("b", 0, step, true)
+			h.c.Discarded("b", 0, 1, step, 9)
+			h.c.Promised("a", step, 0)
+			h.c.Committed("a", 0, step, 1, []string{"a"}, 9)
+		}},
+		{"one that was prepared discards by itself, and another one never promised", "C5", func(h *bench) {
+			h.c.lists[step.QuorumID] = []string{"a", "b", "c"}
+			h.c.Promised("a", step, 0)
+			h.c.HoldsPromise("b", 0, step, true)
+			h.c.Discarded("b", 0, 1, step, 9)
+			h.c.Committed("a", 0, step, 1, []string{"a"}, 9)
+		}},
+		{"one that heard a refusal discards, and another one rolls forward", "", func(h *bench) {
+			h.c.Promised("a", step, 0)
+			h.c.HoldsPromise("b", 0, step, true)
+			h.c.HeardRefusal("b", step)
+			h.c.Discarded("b", 0, 1, step, 9)
+			h.c.Committed("a", 0, step, 1, []string{"a"}, 9)
+		}},
+		{"the same, the other way round", "", func(h *bench) {
+			h.c.Promised("a", step, 0)
+			h.c.HoldsPromise("b", 0, step, true)
+			h.c.Committed("a", 0, step, 1, []string{"a"}, 9)
+			h.c.HeardRefusal("b", step)
+			h.c.Discarded("b", 0, 1, step, 9)
+		}},
+	}
+}
+
 // TestCheckersReportPlantedViolations plants violations of each invariant, and
 // wants it named.
 func TestCheckersReportPlantedViolations(t *testing.T) {
 	t.Parallel()
-	for _, p := range slices.Concat(plantsOfQuorums(), plantsOfLinks(), plantsOfCommits()) {
+	for _, p := range slices.Concat(plantsOfQuorums(), plantsOfLinks(), plantsOfCommits(), plantsOfPromises()) {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
 			h := newBench(t)

@@ -89,8 +89,8 @@ func (j *job) ca(dir string, args ...string) {
 	}
 }
 
-// steps is said once in fifty.
-const steps = "\nstep "
+// steps is said of each fiftieth step, once it is committed.
+const steps = ": loss "
 
 // goesOn waits until a trainer has committed some more steps than it has by now.
 func goesOn(p *testkit.Program) { p.Says(steps, p.Len()) }

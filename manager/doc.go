@@ -88,7 +88,8 @@
 //     ShouldCommit. It asks the sources' managers where their states are served, and what
 //     differs comes in stripes from all of them, beside the live tensors (checkpoint.Mirror).
 //  3. load installs it on the trainer's goroutine, in StartQuorum or ShouldCommit, calls the
-//     load callbacks, and tells quorum.Rank.Healed the position.
+//     load callbacks, and tells quorum.Rank.Healed the position. What a loop has taken from
+//     its state before that, as its number of the step, is of before the heal.
 //  4. A transfer that breaks off leaves the tensors as they were. The lighthouse is told
 //     (unhealed), the quorum falls, and what has come is kept for the next heal, which compares.
 //  5. The other side is donor.go: Config.Transport serves the tensors from the end of

@@ -183,7 +183,7 @@ func (t *Trainer) reduce(ctx context.Context) error {
 		return err
 	}
 	if !t.manager.IsParticipating() {
-		return nil // it is being healed: its count of steps, and its gradients, are of before
+		return nil // it is being healed, and its count of steps is of before, or it is a spare
 	}
 	for i, p := range t.model.Params() {
 		copy(p.Grad, own[i])

@@ -12,12 +12,15 @@ import (
 // of such a quorum was known: joiners waited for ever for its members, which were told
 // nothing, and no step under way was settled.
 
-// AnswerPart is what one member knows of an answer that was a view.
+// AnswerPart is what one member knows of an answer that was a view. Self comes from the answer,
+// not from what the member is by now: the list that is put together is the one that was told.
 type AnswerPart struct {
 	Self      Member // as it stood in the answer, seat included
-	WorldSize int    // number of members
-	Max       Position
-	Heal      bool // it was to heal
+	WorldSize int    // number of members: so many parts make the list whole
+	// Max is the highest position in the answer. A list put together from parts may lack the
+	// members that were there, and with them what "up to date" meant (§4.2, memberClaims).
+	Max  Position
+	Heal bool // it was to heal
 }
 
 // NewLastAnswer is what a member that was told q restates.
@@ -30,11 +33,12 @@ func NewLastAnswer(q *Quorum) *LastAnswer {
 }
 
 // gathering is the newest quorum that this machine does not know, as far as its
-// members have told their parts.
+// members have told their parts. While there is one no first window closes (decideSkerry), and
+// it ends when all have told, or by time (gatherUntil): a member that died says nothing.
 type gathering struct {
 	ref    answerRef
-	world  int
-	n      int       // members that told
+	world  int       // members, by the word of the first
+	n      int       // members that told, each once
 	since  time.Time // when the first of them did
 	newest time.Time // when the newest did
 }
@@ -45,6 +49,7 @@ func (m *Machine) takePart(now time.Time, r *replica, l *LastAnswer) {
 	if l.Part.Self.ReplicaID != r.id {
 		return
 	}
+	// Before anything is restored: accusations name a member of a large quorum by its seat.
 	m.tellsSeat(r, l.Part.Self.Seat)
 	before := r.told
 	r.told = l
@@ -55,11 +60,14 @@ func (m *Machine) takePart(now time.Time, r *replica, l *LastAnswer) {
 	case m.gather == nil || m.gather.ref.less(ref): // the newest is what the members ran in
 		m.gather = &gathering{ref: ref, world: l.Part.WorldSize, since: now, newest: now}
 		for _, o := range m.order {
+			// Those that told it before count too: they may have been too few then (restoreParts).
 			if o.told.ref() == ref {
 				m.gather.n++
 			}
 		}
 		m.soon(m.gatherUntil())
+	// A hello and a join bring the same part: it counts once. Counted again it would complete the
+	// list without the others, and prolong the wait each time.
 	case ref == m.gather.ref && before.ref() != ref:
 		m.gather.n, m.gather.newest = m.gather.n+1, now
 	}
@@ -78,7 +86,7 @@ func (m *Machine) gatherUntil() time.Time {
 	return earlier(m.gather.newest.Add(m.config.HeartbeatTimeout), m.gather.since.Add(m.config.JoinTimeout))
 }
 
-// gathered restores what was gathered when it must do.
+// gathered restores what was gathered when it must do: time alone has passed (Advance).
 func (m *Machine) gathered(now time.Time) {
 	if m.gather != nil && !now.Before(m.gatherUntil()) {
 		m.restoreParts(now)
@@ -89,7 +97,10 @@ func (m *Machine) gathered(now time.Time) {
 // (Q3) the last one: all of it, or those of its members that were heard. Who was not
 // heard is as good as lost; who comes later is taken in (restoreMember).
 func (m *Machine) restoreParts(now time.Time) {
+	// Whatever comes of it this wait is over: a job that was lost for the most part begins anew
+	// with those who come (L1). What they told stays with them, for a later gathering.
 	m.gather = nil
+	// Not only what was gathered: of a newer quorum too few may be left, or only one ever took it.
 	told := make(map[answerRef]int)
 	var ref answerRef
 	for _, r := range m.order {
@@ -113,8 +124,11 @@ func (m *Machine) restoreParts(now time.Time) {
 			continue
 		}
 		l := r.told
+		// The largest word counts. By one that is too large the list is incomplete, which costs a
+		// new id; by one too small it would be told again, another list under one id (Q2).
 		q.Cluster, world = l.Cluster, max(world, l.Part.WorldSize)
 		q.Members = append(q.Members, l.Part.Self)
+		// setLast takes their positions from the list, which is older.
 		positions[r.id] = r.position
 	}
 	if !anyWhole(q.Members) {
@@ -123,6 +137,8 @@ func (m *Machine) restoreParts(now time.Time) {
 	if q.Cluster == "" {
 		q.Cluster = m.ledger.Cluster
 	}
+	// As build made them, of the same members. Those of an incomplete list are told to none
+	// (tellable).
 	q.Participants = participants(q.Cluster, q.Members)
 	q.Reason = fmt.Sprintf("restored from the answers of %d of %d members", len(q.Members), world)
 	m.client = KindSkerry
@@ -145,13 +161,16 @@ func (m *Machine) restoreParts(now time.Time) {
 // restoreMember takes in a member of the last quorum, which was restored without it: it is
 // a member after all (§4.3). As a joiner its fall would end nothing, and its fact not weigh.
 func (m *Machine) restoreMember(r *replica, l *LastAnswer) {
+	// Q2: all are known. One more would make another list under the id.
 	if m.absent == 0 {
 		return
 	}
 	at, found := memberRank(m.last.Members, r.id)
+	// It told its part before: setLast made it a member.
 	if found {
 		return
 	}
+	// A quorum is immutable once made, and the shell may have this one (Last).
 	q := *m.last
 	q.Members = slices.Insert(slices.Clone(q.Members), at, l.Part.Self)
 	q.Participants = participants(q.Cluster, q.Members)
@@ -166,11 +185,13 @@ func (m *Machine) listOf(l *LastAnswer) []Member {
 	switch {
 	case l == nil:
 		return nil
+	// A part with members beside it has those of the last quorum: Join put them there.
 	case l.Part == nil || len(l.Members) > 0:
 		return l.Members
 	}
 	var members []Member
 	for _, r := range m.order {
+		// In whichever round they were told it: one id is one list (Q2).
 		if r.told != nil && r.told.QuorumID == l.QuorumID {
 			members = append(members, r.told.Part.Self)
 		}
@@ -193,6 +214,7 @@ func validatePart(p *AnswerPart) error {
 	if err := validateMember(p.Self); err != nil {
 		return err
 	}
+	// Of a member's own word it is at least itself.
 	if p.WorldSize < 1 || p.WorldSize > MaxMembers {
 		return invalidf("last answer's world size = %d, want 1 to %d", p.WorldSize, MaxMembers)
 	}

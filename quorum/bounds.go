@@ -6,29 +6,48 @@ import "time"
 // refused with ErrInvalid, which names the value and the bound; what is kept is
 // cut at the old end.
 const (
-	MaxMembers        = 16_384     // replicas in one quorum
-	MaxPending        = 16_384     // joins that wait at one time
-	MaxKnown          = 3 * 16_384 // replicas that are remembered at one time
-	MaxIDBytes        = 256        // a replica id, job or cluster name
-	MaxAddressBytes   = 1024       // a manager's or a store's address
-	MaxDataBytes      = 64 << 10   // Member.Data
-	MaxGroupWorldSize = 4096       // ranks of one replica, hence digests in a fact
-	MaxAccusations    = 64         // accusations carried by one message
-	MaxEvidenceBytes  = 512        // an accusation's evidence, a reason
-	MaxStep           = 1 << 53    // steps and quorum ids: exact in every JSON reader
-	MaxSettled        = 64         // settlements that the ledger keeps
-	MaxHistory        = 256        // history entries that the ledger keeps
-	MaxGone           = 1024       // drained, and evicted, ids that the ledger keeps
-	MaxHistoryNames   = 256        // replicas that each list of a history entry names
-	MaxProbationAfter = 1000       // Config.ProbationAfter
-	maxEvents         = 4096       // events between two reads
-	maxNamed          = 8          // replicas that a reason names before it counts
+	// Known are more replicas than can be in a quorum: beside the members those that only beat
+	// or copy a state, and those that are lost and still shown (ForgetAfter). Where there is no
+	// room the lost go first (recordOf); then a new one is refused with ErrFull.
+	MaxMembers = 16_384     // replicas in one quorum
+	MaxPending = 16_384     // joins that wait at one time
+	MaxKnown   = 3 * 16_384 // replicas that are remembered at one time
+
+	// Sizes of what a replica says of itself. Of 64 KiB of data internal/wire takes a quarter
+	// from our own clients, and all of it from torchft's.
+	MaxIDBytes        = 256      // a replica id, job or cluster name
+	MaxAddressBytes   = 1024     // a manager's or a store's address
+	MaxDataBytes      = 64 << 10 // Member.Data
+	MaxGroupWorldSize = 4096     // ranks of one replica, hence digests in a fact
+	MaxAccusations    = 64       // accusations carried by one message
+	MaxEvidenceBytes  = 512      // an accusation's evidence, a reason
+
+	// MaxStep bounds steps and quorum ids (§4.7). One that was named above it would lift the
+	// floor for the next id beyond what members can read.
+	MaxStep = 1 << 53
+
+	// What the ledger keeps of each kind, for raft's snapshots hold it: the newest. A member
+	// that was prepared, and comes back after so many later settlements, finds no word on its
+	// step: it stays where it is, and heals from those ahead of it. An evicted id that has
+	// fallen out of its list is refused no more.
+	MaxSettled      = 64   // settlements that the ledger keeps
+	MaxHistory      = 256  // history entries that the ledger keeps
+	MaxGone         = 1024 // drained, and evicted, ids that the ledger keeps
+	MaxHistoryNames = 256  // replicas that each list of a history entry names
+
+	MaxProbationAfter = 1000 // Config.ProbationAfter
+
+	// What waits for a shell that reads it, and what a person reads: where there is more, the
+	// newer half of the events stays, and the rest of a list is a number.
+	maxEvents = 4096 // events between two reads
+	maxNamed  = 8    // replicas that a reason names before it counts
 )
 
 // Times that are no configuration.
 const (
 	// SupersedeAfter is how long nothing may come from an old incarnation, after
-	// the newcomer's join, until the newcomer takes its place: three beats.
+	// the newcomer's join, until the newcomer takes its place (§4.1): three beats at the
+	// default interval. It does not grow with the interval (beatScale).
 	SupersedeAfter = 300 * time.Millisecond
 	// LinkRetryAfter is how long two members are kept apart (Q9) whose link broke
 	// in two quorums running, or could not be made, and of which neither can tell
@@ -41,7 +60,8 @@ const (
 	LinkMendAfter = 2 * time.Second
 	// linkForgotten is after how long without a break a link counts as good.
 	linkForgotten = 10 * time.Minute
-	// ForgetAfter is how long a replica that is gone stays on the status page.
+	// ForgetAfter is how long a replica that is gone stays on the status page. A member of the
+	// last quorum, or one whose stream is open, stays longer, see forgettable.
 	ForgetAfter = time.Minute
 
 	// probePeers is how many peers of a suspect are asked to bear witness by
@@ -51,6 +71,8 @@ const (
 
 // validateID checks a replica id.
 func validateID(what string, id ReplicaID) error {
+	// No id stands for no replica in the rules: others("") are all members, an Event without one is
+	// about the quorum.
 	if id == "" {
 		return invalidf("%s is empty", what)
 	}
@@ -66,6 +88,8 @@ func validateID(what string, id ReplicaID) error {
 	return nil
 }
 
+// validatePosition checks a position's sizes. Whether its quorum id can have been issued is asked
+// by checkIssued, which knows the ledger.
 func validatePosition(what string, p Position) error {
 	if len(p.Cluster) > MaxIDBytes {
 		return invalidf("%s.Cluster has %d bytes, want at most %d", what, len(p.Cluster), MaxIDBytes)
@@ -91,6 +115,7 @@ func validateBytes(what, s string, limit int) error {
 	return nil
 }
 
+// validateMember checks a replica's word about itself, or a list that it brings.
 func validateMember(m Member) error {
 	// §5: its ranks are at several. Any one of them would make it a donor, and a holder (Q10).
 	if m.Torn && m.Position != (Position{}) {
@@ -113,6 +138,7 @@ func boundMember(m *Member) error {
 	if err := validateBytes("data", m.Data, MaxDataBytes); err != nil {
 		return err
 	}
+	// 0 says that it does not tell: any group rank may ask then, see Assign.
 	if m.GroupWorldSize < 0 || m.GroupWorldSize > MaxGroupWorldSize {
 		return invalidf("group world size = %d, want 0 to %d", m.GroupWorldSize, MaxGroupWorldSize)
 	}
@@ -140,6 +166,8 @@ func validateFact(f Fact) error {
 	return validateDigests("fact digests", f.Digests)
 }
 
+// validateDigests checks their number only: a list that lacks some differs from one that has all,
+// and no step is settled forward by two that differ (C1).
 func validateDigests(what string, d []Digest) error {
 	if len(d) > MaxGroupWorldSize {
 		return invalidf("%s: %d, want at most %d", what, len(d), MaxGroupWorldSize)
@@ -148,6 +176,7 @@ func validateDigests(what string, d []Digest) error {
 }
 
 func validateLast(l *LastAnswer) error {
+	// A newcomer has had no answer.
 	if l == nil {
 		return nil
 	}
@@ -163,6 +192,7 @@ func validateLast(l *LastAnswer) error {
 	if len(l.Members) > MaxMembers {
 		return invalidf("last answer has %d members, want at most %d", len(l.Members), MaxMembers)
 	}
+	// Each as if it came from the member itself: by restore the list becomes the last quorum.
 	for i, m := range l.Members {
 		if err := validateMember(m); err != nil {
 			return err
@@ -184,6 +214,8 @@ func validateAccusations(as []Accusation) error {
 	if len(as) > MaxAccusations {
 		return invalidf("%d accusations, want at most %d", len(as), MaxAccusations)
 	}
+	// One that is malformed refuses the whole message, for its sender is at fault; one about a
+	// quorum that is gone is good, and dropped later (accuseAll).
 	for _, a := range as {
 		if err := validateAccusation(a); err != nil {
 			return err
@@ -221,6 +253,7 @@ func validateLinkReport(r LinkReport) error {
 	if err := validateID("other end", r.To); err != nil {
 		return err
 	}
+	// Q9: by it the replica would be kept apart from itself, and be let into no quorum.
 	if r.By == r.To {
 		return invalidf("%q reports a link to itself", r.By)
 	}
@@ -247,5 +280,6 @@ func validateJoin(j Join) error {
 	if err := validateLast(j.Last); err != nil {
 		return err
 	}
+	// Whether they fit the quorum is asked when they are taken, see Accuse.
 	return validateAccusations(j.Accusations)
 }

@@ -2,7 +2,8 @@ package quorum
 
 import "fmt"
 
-// maxReasonBytes bounds a reason in the ledger. One names at most maxNamed replicas.
+// maxReasonBytes bounds a reason in the ledger. A list in it names maxNamed replicas of 256
+// bytes; those that are left out because they are refused are named one by one, see formedText.
 const maxReasonBytes = 64 << 10
 
 // Validate says what in a ledger that was read is not what a ledger can hold: a
@@ -16,9 +17,11 @@ func (l *Ledger) Validate() error {
 	if err := validateBytes("Job", l.Job, MaxIDBytes); err != nil {
 		return err
 	}
+	// §1: with a third kind, and a last quorum, the job would refuse every client (accepts).
 	if l.Client > KindTorchft {
 		return invalidf("its Client = %d, want at most %d", l.Client, KindTorchft)
 	}
+	// §4.7: above MaxStep there is no next id: the job would form no quorum any more.
 	if err := validateNumber("HighestID", l.HighestID); err != nil {
 		return err
 	}
@@ -31,11 +34,14 @@ func (l *Ledger) Validate() error {
 			return invalidf("its HighestID = %d, want at least Last's, %d", l.HighestID, l.Last.ID)
 		}
 	}
+	// New panics at rules that contradict each other; here the snapshot is refused instead.
 	if l.Config != nil {
 		if err := l.Config.Validate(); err != nil {
 			return fmt.Errorf("%w: its config: %w", ErrInvalid, err)
 		}
 	}
+	// The lists are as long as appendBounded leaves them. A longer one was not written by this
+	// code, and none of the rules has to bear more.
 	if err := validateEach("Settled", l.Settled, MaxSettled, validateSettlement); err != nil {
 		return err
 	}
@@ -48,7 +54,8 @@ func (l *Ledger) Validate() error {
 	return validateEach("History", l.History, MaxHistory, validateHistory)
 }
 
-// validateEach checks a list of the ledger.
+// validateEach checks a list of the ledger: its length, then each entry, and names the first
+// that is wrong by its index.
 func validateEach[T any](what string, list []T, most int, validate func(*T) error) error {
 	if len(list) > most {
 		return invalidf("%s has %d entries, want at most %d", what, len(list), most)
@@ -71,6 +78,7 @@ func validateQuorum(q *Quorum) error {
 	if err := validateBytes("Job", q.Job, MaxIDBytes); err != nil {
 		return err
 	}
+	// Q1 is checked where the id has something to rise above: by Validate and ApplyFormed.
 	if err := validateNumber("ID", q.ID); err != nil {
 		return err
 	}
@@ -81,6 +89,7 @@ func validateQuorum(q *Quorum) error {
 	if q.View != nil {
 		return invalidf("a view stands for the members")
 	}
+	// Q3: it is never empty. One of more no machine forms: capped leaves MaxMembers at most.
 	if len(q.Members) == 0 || len(q.Members) > MaxMembers {
 		return invalidf("quorum of %d members, want 1 to %d", len(q.Members), MaxMembers)
 	}
@@ -93,6 +102,7 @@ func validateQuorum(q *Quorum) error {
 			return invalidf("its Members[%d]: %q does not come after %q", i, q.Members[i].ReplicaID, q.Members[i-1].ReplicaID)
 		}
 	}
+	// §2.2: their number is the divisor, so they are no more than the members.
 	if err := validateEach("Participants", q.Participants, len(q.Members), validateGone); err != nil {
 		return err
 	}
@@ -104,6 +114,8 @@ func validateQuorum(q *Quorum) error {
 
 func validateSettlement(s *Settlement) error {
 	if s.Outcome > Discard {
+		// C6: what the ledger says of a step binds for good, so no rule may meet an outcome
+		// that it does not know.
 		return invalidf("its Outcome = %d, want at most %d", s.Outcome, Discard)
 	}
 	if err := validateNumber("Step", s.Step); err != nil {
@@ -115,7 +127,8 @@ func validateSettlement(s *Settlement) error {
 	return validateDigests("Digests", s.Digests)
 }
 
-// validateHistory checks what is shown to people.
+// validateHistory checks what is shown to people. Only its sizes count, and its names: pages
+// print it, and no rule reads it.
 func validateHistory(h *HistoryEntry) error {
 	for _, list := range [][]ReplicaID{h.Members, h.Joined, h.Left} {
 		if err := validateEach("replicas", list, MaxHistoryNames, validateGone); err != nil {

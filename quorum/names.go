@@ -5,7 +5,9 @@ import (
 	"fmt"
 )
 
-// String is "step@quorum", with the cluster in front if there is one.
+// String is "step@quorum", with the cluster in front if there is one: "x/4@6" is step 4,
+// committed by quorum 6 of cluster x, and "0@0" the start. One step of two quorums is two
+// positions (§1), so a page that showed steps alone would show two states as one.
 func (p Position) String() string {
 	s := fmt.Sprintf("%d@%d", p.Step, p.QuorumID)
 	if p.Cluster != "" {
@@ -49,6 +51,8 @@ func (k NoticeKind) String() string {
 	return nameOf("notice", uint8(k), "fallen", "lost", "wanted", "probe", "drain", "evict", "refused", "sibling")
 }
 
+// nameOf is the i-th of names, which stand in the order of their constants. A value without a
+// name, say one of a newer version, is shown by its number: what is told must not panic.
 func nameOf(what string, i uint8, names ...string) string {
 	if int(i) < len(names) {
 		return names[i]
@@ -72,7 +76,8 @@ func (f Fact) String() string {
 	return fmt.Sprintf("%s %d@%d", f.Kind, f.Step, f.QuorumID)
 }
 
-// String shows the notice on one line.
+// String shows the notice on one line, for logs and transcripts. What its Kind does not use is
+// left out.
 func (n Notice) String() string {
 	s := fmt.Sprintf("%s to %s", n.Kind, nameIDs(n.To))
 	if n.QuorumID != 0 {
@@ -93,7 +98,8 @@ func (n Notice) String() string {
 	return s
 }
 
-// nameIDs lists ids for people, and counts those beyond maxNamed.
+// nameIDs lists ids for people, and counts those beyond maxNamed: of ten thousand at 50 bytes
+// each one reason would be half a megabyte, in the log, the history and every page.
 func nameIDs[T cmp.Ordered](ids []T) string {
 	shown := ids[:min(len(ids), maxNamed)]
 	s := ""

@@ -12,8 +12,8 @@ type Status struct {
 	Job        string
 	Client     ClientKind
 	Config     Config
-	HighestID  int64
-	Last       *Quorum
+	HighestID  int64         // the next new id is above it (Q1)
+	Last       *Quorum       // nil: there was none
 	Stands     bool          // the last quorum stands
 	FellBy     string        // why it fell, if it did
 	Wanted     string        // why members were told that a change is wanted
@@ -27,7 +27,8 @@ type Status struct {
 // ReplicaState is a replica's state in one word.
 type ReplicaState string
 
-// The states of a replica, the gravest first.
+// The states of a replica, the gravest first. Those from "on probation" to "joined" are of a
+// join that waits; those before them are worse news, whether a join waits or not.
 const (
 	StateEvicted   ReplicaState = "evicted"
 	StateLost      ReplicaState = "lost"
@@ -48,19 +49,19 @@ const (
 type ReplicaStatus struct {
 	ReplicaID   ReplicaID
 	State       ReplicaState
-	Why         string // of suspect, lost, stuck, kept apart and on probation
-	Member      bool
-	Participant bool
-	Session     bool
-	Heals       bool // in the last quorum
+	Why         string // of suspect, lost, stuck, away, kept apart, refused and on probation
+	Member      bool   // of the last quorum, whether that stands or not
+	Participant bool   // in the last quorum: its gradients count
+	Session     bool   // its stream is open; of torchft's clients never
+	Heals       bool   // in the last quorum, as that was formed: by now it may have healed
 	JoinKind    JoinKind
-	JoinNumber  uint64
-	Waiting     time.Duration // since its join counts; 0: has not joined
-	Silence     time.Duration // since it was last heard
-	Idle        time.Duration // since it last progressed
+	JoinNumber  uint64        // the highest seen, answered or not
+	Waiting     time.Duration // in the present window; 0: no join waits
+	Silence     time.Duration // since it was last heard, less what the lighthouse slept through
+	Idle        time.Duration // since its trainer last moved, likewise (L3)
 	Position    Position
 	Beat        Beat
-	Address     string
+	Address     string // of its manager, by its join, or as the last quorum has it
 }
 
 // Status reads everything that pages show, replicas sorted by id. It only reads: the reason
@@ -77,10 +78,12 @@ func (m *Machine) Status(now time.Time) Status {
 	if m.wanted.pushed {
 		s.Wanted = m.wanted.reason
 	}
+	// One plan for all: made anew for each member it would be n times n.
 	var plan healPlan
 	if m.last != nil {
 		plan = planHeals(m.last)
 	}
+	// In the order of ids, the members' replica ranks too: two pages differ only by what changed.
 	for _, r := range m.order {
 		s.Replicas = append(s.Replicas, m.replicaStatus(now, r, plan))
 	}
@@ -106,6 +109,7 @@ func (m *Machine) replicaStatus(now time.Time, r *replica, plan healPlan) Replic
 		s.Why = fmt.Sprintf("%s; not let in for another %v", f.why, f.until.Sub(now))
 	case StateProbation:
 		s.Why = m.flapOf(r.id).why(now)
+	// As judge has it: a suspect may be one by its stream, its silence, its peers, or all.
 	case StateSuspect:
 		s.Why = m.evidence(r, now.Sub(r.seen) >= m.config.SuspectAfter)
 	}
@@ -115,6 +119,8 @@ func (m *Machine) replicaStatus(now time.Time, r *replica, plan healPlan) Replic
 	if !r.member {
 		return s
 	}
+	// What it says of itself as a member comes last: the address that others were told of it is
+	// that of the quorum, though its join may bring another one.
 	if rank, found := memberRank(m.last.Members, r.id); found {
 		s.Heals = plan.heals(rank)
 		s.Address = m.last.Members[rank].Address
@@ -131,14 +137,19 @@ func (m *Machine) state(r *replica) ReplicaState {
 	// In this order the first word is the one that says what has to be done: nothing brings an
 	// evicted replica back, a lost one comes back by itself, a stuck one when its trainer
 	// moves.
+	// An evicted one is lost as well: evict makes it so. In the other order none would be shown
+	// as evicted, and an operator would wait for it to come back.
 	case r.evicted:
 		return StateEvicted
 	case r.lost:
 		return StateLost
+	// L3: it may be away as well. An away one is waited for where it alone knows something
+	// (notesAway), a stuck one is not.
 	case r.stuck:
 		return StateStuck
 	case r.away:
 		return StateAway
+	// §5: a member that drains may still give its state, and its join may wait for its last answer.
 	case r.draining:
 		return StateDraining
 	// §6: one that its peers step with is out of the lighthouse's sight alone.
@@ -156,8 +167,12 @@ func (m *Machine) state(r *replica) ReplicaState {
 		return StateApart
 	case r.join != nil:
 		return StateJoined
+	// A member that trains; or one that has joined in this session, and has no join waiting: it
+	// took that back, or a later quorum left it out (§1).
 	case r.live():
 		return StateLive
 	}
+	// §1: it beats, or holds a session, and is no member: no window waits for it, and it counts for
+	// no majority.
 	return StateHeard
 }

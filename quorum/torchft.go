@@ -12,18 +12,22 @@ import (
 // below MinReplicas nor to an empty quorum (Q3), no decision is repeated that answers no
 // join, and a drained replica is left out.
 
-// turnout is what the rules of torchft count.
+// turnout is what the rules of torchft count. Healthy is its word for a replica whose heartbeat
+// is younger than the timeout; of its clients that is all that is known, for they have no
+// session, and no peer bears witness (judge).
 type turnout struct {
-	joined     []*replica // healthy and joined: "healthy participants"
-	total      int        // joined, healthy or not
-	healthy    int        // heartbeat younger than the timeout, joined or not
-	lastHere   bool       // the whole last quorum is among joined
-	lastLive   int        // healthy members of the last quorum
-	missing    []ReplicaID
-	first      time.Time
-	shrinkOnly bool
+	joined     []*replica  // healthy and joined: "healthy participants"
+	total      int         // joined, healthy or not
+	healthy    int         // heartbeat younger than the timeout, joined or not
+	lastHere   bool        // the whole last quorum is among joined
+	lastLive   int         // healthy members of the last quorum
+	missing    []ReplicaID // healthy, and not joined
+	first      time.Time   // since when the first of joined has waited
+	shrinkOnly bool        // one of joined asks for it, a newcomer's word included as torchft has it
 }
 
+// turnout counts once, for all rules. A replica counts for the majority by its heartbeat alone,
+// which is where torchft's rule differs from §1's live (transcript 20_torchft, rule 6).
 func (m *Machine) turnout() turnout {
 	var t turnout
 	for _, r := range m.order {
@@ -67,6 +71,7 @@ func (m *Machine) decideTorchft(now time.Time) Decision {
 		d.Reason.Text = strings.TrimPrefix(d.Reason.Text+" ", " ") + t.meta()
 		return d
 	}
+	// Nothing is formed for those who merely heartbeat: none of them has a call that waits.
 	if len(t.joined) == 0 {
 		return refuse(ReasonNobody, "")
 	}
@@ -90,9 +95,12 @@ func (m *Machine) decideTorchft(now time.Time) Decision {
 	if len(t.missing) == 0 { // Q8
 		return m.buildTorchft(Reason{ReasonAll, "all healthy replicas are here " + t.meta()}, candidates)
 	}
+	// A quorum without those that are missing would be followed by one with them as soon as they
+	// come, and each is a rebuild of all groups.
 	if now.Before(t.first.Add(m.config.JoinTimeout)) { // Q6, from the first join on, as torchft counts
 		return refuse(ReasonStragglers, "not joined yet: %s", nameIDs(t.missing))
 	}
+	// Q6: it lives, and does not join: it waits for no quorum, and the others no longer for it.
 	return m.buildTorchft(Reason{ReasonTimeout, "without " + nameIDs(t.missing) + " " + t.meta()}, candidates)
 }
 
@@ -102,7 +110,10 @@ func (t turnout) meta() string {
 		len(t.joined), t.total, t.healthy, t.shrinkOnly)
 }
 
+// buildTorchft is build for its clients, whose joins carry a step alone.
 func (m *Machine) buildTorchft(why Reason, candidates []*replica) Decision {
+	// Q10 is not kept for torchft's clients (§1), whose heartbeats tell no position: no holder has
+	// a place before others.
 	chosen := m.capped(candidates, func(*replica) bool { return false })
 	// §1: its clients tell no facts, so nothing is settled.
 	return m.build(windowClosed, why, chosen, settling{})

@@ -16,20 +16,20 @@ const (
 // quorum that carries a view has no members and no participants.
 type View struct {
 	Self            Member
-	Rank            int // replica rank
-	WorldSize       int
-	ParticipantRank int // -1: none
-	Divisor         int
+	Rank            int         // replica rank
+	WorldSize       int         // number of members
+	ParticipantRank int         // -1: none
+	Divisor         int         // number of participants (§2.2)
 	Participants    []RankRange // the participants' replica ranks
-	Max             Position
-	MaxRank         int // -1: not among those that hold Max
-	MaxWorldSize    int
-	CommitFailures  int64
-	Donor           bool
-	Heal            bool
-	Healing         []Peer // the first MaxViewPeers
-	HealingCount    int
-	Ranks           []RankView // by group rank
+	Max             Position    // what up to date means in this quorum
+	MaxRank         int         // among those that hold Max; -1: it is none of them
+	MaxWorldSize    int         // how many hold Max; torchft's max_world_size
+	CommitFailures  int64       // the most that a member reported
+	Donor           bool        // members that heal may ask it (§5)
+	Heal            bool        // it takes the state Max before it counts as up to date
+	Healing         []Peer      // the first MaxViewPeers of those that heal
+	HealingCount    int         // all of them
+	Ranks           []RankView  // by group rank: each rank of the replica finds its own
 	// Seats are all members', by replica rank: process groups compare their names,
 	// so that no two meet that were told of different members. None: each member's
 	// is its rank in this quorum.
@@ -41,10 +41,10 @@ type RankRange struct{ First, Count int }
 
 // RankView is the part of a view that differs between group ranks.
 type RankView struct {
-	Primary      ReplicaID
-	StoreAddress string
-	Sources      []Peer // the first MaxViewSources
-	Targets      []Peer // the first MaxViewPeers
+	Primary      ReplicaID // the up-to-date member whose store this group rank meets at
+	StoreAddress string    // its store's
+	Sources      []Peer    // the first MaxViewSources
+	Targets      []Peer    // the first MaxViewPeers
 }
 
 // Viewer cuts the views of one quorum. It is immutable: cutting all views of n
@@ -52,11 +52,11 @@ type RankView struct {
 type Viewer struct {
 	q       *Quorum
 	plan    healPlan
-	ranges  []RankRange
-	fails   int64
-	healing []Peer
-	index   []viewIndex // by replica rank
-	seats   []SeatRun
+	ranges  []RankRange // the participants', shared by all views
+	fails   int64       // the most commit failures of a member
+	healing []Peer      // the first of those that heal, shared
+	index   []viewIndex // by replica rank: found once, not once for each view
+	seats   []SeatRun   // all members', shared
 }
 
 // viewIndex is where a member stands in the lists of the plan; -1: it does not.
@@ -77,6 +77,8 @@ func NewViewer(q *Quorum) *Viewer {
 			next++
 		}
 	}
+	// The plan's lists are of replica ranks. Turned round once, a view finds its place in each
+	// without looking through them.
 	for i, rank := range v.plan.upToDate {
 		v.index[rank].upToDate = i
 	}
@@ -92,6 +94,7 @@ func NewViewer(q *Quorum) *Viewer {
 	return v
 }
 
+// appendRank adds a rank, above all in ranges, to the last run or as a new one.
 func appendRank(ranges []RankRange, rank int) []RankRange {
 	if n := len(ranges); n > 0 && ranges[n-1].First+ranges[n-1].Count == rank {
 		ranges[n-1].Count++
@@ -106,6 +109,7 @@ func (v *Viewer) View(id ReplicaID) *View {
 	if !found {
 		return nil
 	}
+	// §4.3: with its seat, for it restates this part after a lost ledger (NewLastAnswer).
 	at, me := v.index[rank], v.q.Members[rank].at(v.q.seatOf(rank))
 	w := &View{
 		Self: me, Rank: rank, WorldSize: len(v.q.Members), ParticipantRank: at.participant,
@@ -113,6 +117,7 @@ func (v *Viewer) View(id ReplicaID) *View {
 		MaxWorldSize: len(v.plan.upToDate), CommitFailures: v.fails, Donor: at.donor >= 0, Heal: at.heals >= 0,
 		Healing: v.healing, HealingCount: len(v.plan.healing), Seats: v.seats,
 	}
+	// All group ranks' parts go to the replica's manager in one answer.
 	for groupRank := range max(me.GroupWorldSize, 1) {
 		w.Ranks = append(w.Ranks, v.rankView(at, groupRank))
 	}
@@ -147,6 +152,8 @@ func (w *View) assign(q *Quorum, id ReplicaID, groupRank int) (Assignment, error
 	if w.Self.ReplicaID != id {
 		return Assignment{}, fmt.Errorf("%w: %q in quorum %d", ErrNotMember, id, q.ID)
 	}
+	// Unlike Assign of a list, a rank that the member did not tell of is refused always: a view has
+	// no part for it.
 	if groupRank < 0 || groupRank >= len(w.Ranks) {
 		return Assignment{}, invalidf("group rank = %d, want 0 to %d", groupRank, len(w.Ranks)-1)
 	}
@@ -168,6 +175,7 @@ func (w *View) assign(q *Quorum, id ReplicaID, groupRank int) (Assignment, error
 // seats are all members', by rank.
 func (w *View) seats(id int64) []Seat {
 	runs := w.Seats
+	// The sender gave none: then no member has an older one (see Seats).
 	if len(runs) == 0 {
 		runs = []SeatRun{{id, 0, w.WorldSize}}
 	}
@@ -180,7 +188,8 @@ func (w *View) seats(id int64) []Seat {
 	return seats
 }
 
-// Size is the number of members.
+// Size is the number of members, of a quorum with lists or with a view. len(q.Members) is 0 for
+// the latter.
 func (q *Quorum) Size() int {
 	if q.View != nil {
 		return q.View.WorldSize
@@ -188,7 +197,8 @@ func (q *Quorum) Size() int {
 	return len(q.Members)
 }
 
-// ParticipantRanks are the participants' replica ranks, rising.
+// ParticipantRanks are the participants' replica ranks, rising. Members and participants of a
+// quorum are sorted by id, so one pass over both finds them.
 func (q *Quorum) ParticipantRanks() []int {
 	var ranks []int
 	if q.View != nil {
@@ -199,7 +209,7 @@ func (q *Quorum) ParticipantRanks() []int {
 		}
 		return ranks
 	}
-	next := 0 // both lists are sorted by replica id
+	next := 0
 	for rank, member := range q.Members {
 		if next < len(q.Participants) && q.Participants[next] == member.ReplicaID {
 			ranks = append(ranks, rank)

@@ -23,6 +23,7 @@ func (m *Machine) Leave(now time.Time, id ReplicaID, why string) {
 	m.Advance(now)
 	defer m.reschedule()
 	r := m.replicas[id]
+	// One that is lost has had its end told, and is not told again.
 	if r == nil || r.lost {
 		return
 	}
@@ -40,6 +41,7 @@ func (m *Machine) Leave(now time.Time, id ReplicaID, why string) {
 	if r.member {
 		m.memberLost(now, r, said)
 	}
+	// §4.1, C7: the name is free from now on.
 	for _, newcomer := range m.otherIncarnations(id) {
 		m.releaseFrom(now, newcomer)
 	}
@@ -63,6 +65,8 @@ func (m *Machine) Drain(now time.Time, id ReplicaID, reason string) error {
 	if r.draining {
 		return nil
 	}
+	// In this machine's copy. The shell writes the same to raft; where that fails the machine is
+	// made anew, without it (New).
 	if err := m.ledger.ApplyDrain(id); err != nil {
 		return err
 	}
@@ -121,6 +125,7 @@ func (m *Machine) target(now time.Time, id ReplicaID, reason string) (*replica, 
 		return nil, err
 	}
 	r := m.replicas[id]
+	// An operator who mistypes a name is told so; the name of one that will come is not kept.
 	if r == nil {
 		return nil, fmt.Errorf("%w: %q", ErrUnknown, id)
 	}
@@ -138,6 +143,7 @@ func (m *Machine) evict(now time.Time, r *replica, reason string) {
 	known := r.lost
 	r.evicted = true
 	r.lost, r.lostAt, r.lostWhy = true, now, "evicted: "+reason
+	// It is judged no more, and its peers are watched for it no more.
 	m.unsuspect(r)
 	m.dropJoin(r)
 	m.event(EventEvicted, r.id, reason)

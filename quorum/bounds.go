@@ -22,8 +22,8 @@ const (
 	MaxAccusations    = 64       // accusations carried by one message
 	MaxEvidenceBytes  = 512      // an accusation's evidence, a reason
 
-	// MaxStep bounds steps and quorum ids (§4.7). One that was named above it would lift the
-	// floor for the next id beyond what members can read.
+	// MaxStep bounds steps and quorum ids: each is exact in every JSON reader. An id above it
+	// would lift the floor for the next one beyond what members can read (§4.7).
 	MaxStep = 1 << 53
 
 	// What the ledger keeps of each kind, for raft's snapshots hold it: the newest. A member

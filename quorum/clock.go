@@ -28,14 +28,17 @@ func (m *Machine) Advance(now time.Time) {
 // single replicas, by one of which it may have ended.
 func (m *Machine) judgeAll(now time.Time) {
 	m.looked = now
+	// L3: who waits is found once, for all: whether a member is stuck is a matter of the others.
 	m.waits = m.waiting()
 	m.judgeSight(now)
 	for _, r := range m.order {
 		m.judge(now, r)
 	}
+	// One that fell by a single replica above is not judged as a whole (fall, waiting).
 	m.judgeOutside(now)
 	m.callCopiers(now)
 	m.gathered(now)
+	// At the end: it takes records out of the list over which the others go.
 	m.forget(func(r *replica) bool {
 		if !m.forgettable(now, r) {
 			return false
@@ -48,6 +51,7 @@ func (m *Machine) judgeAll(now time.Time) {
 // reschedule finds anew when time alone may next change something. It may name a moment too
 // early, at which nothing is found, but never one too late (Wake, C7).
 func (m *Machine) reschedule() {
+	// Whatever else there is, a look each minute.
 	m.due = m.now.Add(ForgetAfter)
 	m.waits = m.waiting()
 	m.soon(m.outsideAt())
@@ -57,6 +61,8 @@ func (m *Machine) reschedule() {
 		m.rescheduleFor(r)
 	}
 	m.soon(m.wanted.again)
+	// C7: the ends of a link may meet again (Q9), and one that was refused may join (§6a), though
+	// no input comes.
 	for _, l := range m.links {
 		m.soon(l.until)
 	}
@@ -71,7 +77,10 @@ func (m *Machine) rescheduleFor(r *replica) {
 	m.soon(m.deadline(r))
 }
 
+// soon brings the next look nearer, to a time that lies ahead; a zero one is never.
 func (m *Machine) soon(at time.Time) {
+	// What is due was found by this look. What it left as it was, such as a silent replica while
+	// the lighthouse doubts its sight, has another time of its own (rejudgeSight).
 	if !at.After(m.now) {
 		return
 	}
@@ -100,6 +109,8 @@ func (m *Machine) advancedTo(now time.Time) *Machine {
 	if now.Before(m.due) {
 		return m
 	}
+	// What time alone writes is copied in depth: records, links, flaps and refusals. The ledger's
+	// lists and the last quorum are replaced and never written (appendBounded), also by EvictStuck.
 	c := *m
 	c.notices, c.events = nil, nil
 	c.links = slices.Clone(m.links)
@@ -119,6 +130,7 @@ func (m *Machine) advancedTo(now time.Time) *Machine {
 		c.order[i] = &all[i]
 		c.replicas[r.id] = &all[i]
 	}
+	// They are records too: those of the copy.
 	c.suspects = nil
 	for _, r := range m.suspects {
 		c.suspects = append(c.suspects, c.replicas[r.id])
@@ -134,6 +146,7 @@ func (m *Machine) advancedTo(now time.Time) *Machine {
 // longer than the join timeout formed a quorum without them.) The same where the way to
 // the replicas was cut, see beforeHearing.
 func (m *Machine) Doubt(now time.Time, late time.Duration) {
+	// A process that was not descheduled doubts nothing.
 	if late <= 0 {
 		return
 	}
@@ -152,6 +165,7 @@ func (m *Machine) Doubt(now time.Time, late time.Duration) {
 	if !m.wanted.again.IsZero() {
 		m.wanted.again = m.wanted.again.Add(late)
 	}
+	// L3: a step that went on meanwhile was not longer by that; nor did its members hang.
 	m.pace.doubt(now, late)
 	m.formed = earlier(now, m.formed.Add(late))
 	for _, r := range m.order {
@@ -163,12 +177,15 @@ func (m *Machine) Doubt(now time.Time, late time.Duration) {
 // doubt takes out what was not heard of one replica: each time from which something is
 // counted against it moves on by as long.
 func (r *replica) doubt(now time.Time, late time.Duration) {
+	// Never beyond now: a time that lies ahead would put off what counts from it.
 	r.seen = earlier(now, r.seen.Add(late))
+	// Its beats may lie in the socket, and say that it moves.
 	r.progressAt = earlier(now, r.progressAt.Add(late))
 	// L3: since when it has waited is counted against those for whom it waits.
 	if !r.waitsAt.IsZero() {
 		r.waitsAt = earlier(now, r.waitsAt.Add(late))
 	}
+	// Grace counts from here: the answer to the probe may lie there too.
 	if r.suspect {
 		r.since = earlier(now, r.since.Add(late))
 	}
@@ -179,6 +196,7 @@ func (r *replica) doubt(now time.Time, late time.Duration) {
 	if r.join == nil {
 		return
 	}
+	// §4.4: the join timeout of a first window, and of torchft's, counts from here.
 	r.join.at = earlier(now, r.join.at.Add(late))
 	if !r.join.until.IsZero() {
 		r.join.until = r.join.until.Add(late) // its predecessor may have spoken
@@ -188,6 +206,7 @@ func (r *replica) doubt(now time.Time, late time.Duration) {
 // doubled is first, twice as long for each time before, up to most, which is no
 // less than first.
 func doubled(first, most time.Duration, times int) time.Duration {
+	// It ends at most, so no number of times makes it overflow.
 	for ; times > 0 && first < most; times-- {
 		first = min(2*first, most)
 	}

@@ -17,7 +17,8 @@ import (
 //	it drains                              the newcomer waits until it has gone
 //	torchft's                              two replicas, until the older falls silent
 
-// incarnation splits "name:uuid" and reports whether the id has that form.
+// incarnation splits "name:uuid" and reports whether the id has that form. An id without a uuid
+// is a name of its own: "host:1" and "host:2" are two replicas (transcript 03_restart).
 func incarnation(id ReplicaID) (name string, ok bool) {
 	at := strings.LastIndexByte(string(id), ':')
 	if at < 1 || !isUUID(string(id[at+1:])) {
@@ -26,7 +27,8 @@ func incarnation(id ReplicaID) (name string, ok bool) {
 	return string(id[:at]), true
 }
 
-// isUUID reports the canonical form 8-4-4-4-12 of hexadecimal digits.
+// isUUID reports the canonical form 8-4-4-4-12 of hexadecimal digits. What is looser would take
+// "trainer:a1" and "trainer:b2" for two lives of one replica, and one would put out the other.
 func isUUID(s string) bool {
 	if len(s) != 36 {
 		return false
@@ -55,6 +57,7 @@ func (m *Machine) otherIncarnations(id ReplicaID) []*replica {
 	}
 	var out []*replica
 	prefix := name + ":"
+	// Not over all replicas: each sign of life comes here while a join waits (refuseNewcomers).
 	at, _ := slices.BinarySearchFunc(m.order, ReplicaID(prefix), compareReplica)
 	for _, r := range m.order[at:] {
 		if !strings.HasPrefix(string(r.id), prefix) {
@@ -78,11 +81,14 @@ func (m *Machine) predecessors(r *replica) []*replica {
 // first. (Their uuids say nothing of their order; a new leader knows the member alone.)
 func (r *replica) older(o *replica) bool {
 	switch {
+	// The member is the one that others train with, whichever was heard of first: a new leader
+	// knows it from the ledger, and may hear of the newcomer before it.
 	case r.member != o.member:
 		return r.member
 	case r.born.Before(o.born):
 		return true
 	}
+	// Heard of in one moment: any order will do, if both sides of the comparison agree on it.
 	return !o.born.Before(r.born) && r.id < o.id
 }
 
@@ -91,6 +97,7 @@ func (r *replica) older(o *replica) bool {
 // again after a crash takes its own place at once. torchft's clients are not held: until
 // then the two are simply two replicas.
 func (m *Machine) holdNewcomer(now time.Time, r *replica) {
+	// A join that is repeated goes on waiting; it does not begin anew.
 	if len(m.predecessors(r)) == 0 || !r.join.until.IsZero() {
 		return
 	}
@@ -105,6 +112,7 @@ func (m *Machine) release(now time.Time, r *replica) {
 		return
 	}
 	for _, before := range m.predecessors(r) {
+		// One whose stream was lost with its server may speak still: that was no witness (Broken).
 		if !before.broken {
 			return
 		}
@@ -122,11 +130,14 @@ func (m *Machine) supersede(now time.Time, r *replica) {
 			return
 		}
 	}
+	// All predecessors have had their time: the join counts, whatever becomes of them.
 	r.join.until, r.join.held = time.Time{}, false
 	for _, before := range m.predecessors(r) {
 		m.event(EventSuperseded, before.id, "by "+string(r.id))
 		m.lose(now, before, "superseded by "+string(r.id))
 		if m.client == KindSkerry {
+			// It may only have been stopped. From now on its beats and joins are refused
+			// (ErrNameInUse; transcript 03_restart).
 			before.replaced = r.id
 		}
 	}
@@ -136,6 +147,7 @@ func (m *Machine) supersede(now time.Time, r *replica) {
 // refuseNewcomers: r speaks, so no newcomer of its name takes its place. (Else a replica
 // that is started twice by mistake would put out the one that trains.)
 func (m *Machine) refuseNewcomers(now time.Time, r *replica) {
+	// No join waits: the usual case, with each beat.
 	if m.pending == 0 {
 		return
 	}
@@ -156,6 +168,8 @@ func (m *Machine) refuseNewcomers(now time.Time, r *replica) {
 				Reason: fmt.Sprintf("%s is alive", r.id),
 			})
 			m.event(EventWithdrawn, newcomer.id, "name in use by "+string(r.id))
+			// Dropped, not kept for later: a name that came free by the other's end would let in a
+			// process that has been told to end.
 			m.dropJoin(newcomer)
 			newcomer.joined = false
 		}

@@ -23,7 +23,9 @@ type Delta struct {
 	// another list than the ledger has is refused, and its leader begins anew from
 	// the ledger: members of two lists mixed would be a quorum that nobody formed.
 	BaseSum uint64
-	Size    int // number of members
+	// Size is the number of members that come out. It says nothing that the rest does not: an
+	// entry that lost a part of itself makes another number, and is refused.
+	Size int
 	// Gone are the ranks in the base of those who left, or stand in Members.
 	Gone []RankRange `json:",omitempty"`
 	// Members came, or changed in more than their states: sorted.
@@ -31,12 +33,14 @@ type Delta struct {
 	// States are those of the base's members that stay. The first is that of all
 	// whom no other names.
 	States []RanksState `json:",omitempty"`
-	// Participants are their replica ranks in the new quorum.
+	// Participants are their replica ranks in the new quorum, not in the base: ranks shift by
+	// those who left and came.
 	Participants []RankRange `json:",omitempty"`
 }
 
 // MemberState is what changes in a member from quorum to quorum: all have committed
-// steps, and have healed.
+// steps, and have healed. What a replica is started with (addresses, sizes, data) stays, and so
+// does its id; where that changes the member is said anew.
 type MemberState struct {
 	Position       Position
 	Torn           bool  `json:",omitempty"`
@@ -54,6 +58,8 @@ type RanksState struct {
 	Ranks []RankRange `json:",omitempty"` // in the base
 }
 
+// stateOf and in are one list of fields, read and written: one that only one of them had would be
+// lost on the way through the log. TestDeltaSaysEveryField changes each.
 func stateOf(m *Member) MemberState {
 	return MemberState{m.Position, m.Torn, m.Differs, m.ShrinkOnly, m.InitSync, m.Sync, m.CommitFailures}
 }
@@ -72,9 +78,11 @@ func (m Member) at(s Seat) Member {
 }
 
 // Against is f with a delta in place of its lists, for a ledger that holds base. It
-// is f itself where f does not follow base, or none of base's members stays.
+// is f itself where f does not follow base, or none of base's members stays. It only saves
+// bytes: a ledger that reads the delta holds what the whole lists say (TestDeltaSaysTheSame).
 func (f Formed) Against(base *Quorum) Formed {
 	q := &f.Quorum
+	// Upon any other base the entry would be refused (on), and the leader begin anew for nothing.
 	if base == nil || !f.follows(base) {
 		return f
 	}
@@ -83,6 +91,7 @@ func (f Formed) Against(base *Quorum) Formed {
 	next := q.Members
 	for rank := range base.Members {
 		old := &base.Members[rank]
+		// Both lists are sorted: what stands before this member of the base is new.
 		for len(next) > 0 && next[0].ReplicaID < old.ReplicaID {
 			d.Members, next = append(d.Members, next[0]), next[1:]
 		}
@@ -113,6 +122,7 @@ func (f Formed) Against(base *Quorum) Formed {
 	if len(d.States) == 0 || countRanks(d.Participants) != len(q.Participants) {
 		return f
 	}
+	// The first state is that of all whom no other names, so the most frequent one costs no ranks.
 	most := 0
 	for k := range d.States {
 		if countRanks(d.States[k].Ranks) > countRanks(d.States[most].Ranks) {
@@ -121,10 +131,12 @@ func (f Formed) Against(base *Quorum) Formed {
 	}
 	d.States[0], d.States[most] = d.States[most], d.States[0]
 	d.States[0].Ranks = nil
+	// f is a copy, the caller's command has its lists still: Form applies the whole one.
 	f.Delta, q.Members, q.Participants = d, nil, nil
 	return f
 }
 
+// countRanks is how many ranks the ranges hold.
 func countRanks(rs []RankRange) int {
 	n := 0
 	for _, r := range rs {
@@ -141,6 +153,7 @@ func (f Formed) on(base *Quorum) (Formed, error) {
 	switch {
 	case d == nil:
 		return f, nil
+	// Which of the two is meant none can tell, and two servers must not choose differently.
 	case len(f.Quorum.Members) > 0 || len(f.Quorum.Participants) > 0:
 		return f, invalidf("quorum %d has both lists and a delta", f.Quorum.ID)
 	// Of whom it says that they stay none can know here.
@@ -156,6 +169,7 @@ func (f Formed) on(base *Quorum) (Formed, error) {
 	if err != nil {
 		return f, err
 	}
+	// §2.2: ranks below Size, so each names a member that came out: members has as many.
 	if err := eachRank("participants", d.Participants, d.Size, func(rank int) {
 		f.Quorum.Participants = append(f.Quorum.Participants, members[rank].ReplicaID)
 	}); err != nil {
@@ -167,6 +181,7 @@ func (f Formed) on(base *Quorum) (Formed, error) {
 
 // members are the members that d makes of the base's.
 func (d *Delta) members(base []Member) ([]Member, error) {
+	// Before anything is made: of a Size that is made up, a list of that capacity.
 	if limit := min(len(base)+len(d.Members), MaxMembers); d.Size < 1 || d.Size > limit {
 		return nil, invalidf("delta makes %d members, want 1 to %d", d.Size, limit)
 	}
@@ -181,14 +196,18 @@ func (d *Delta) members(base []Member) ([]Member, error) {
 		for len(next) > 0 && next[0].ReplicaID <= base[rank].ReplicaID {
 			members, next = append(members, next[0]), next[1:]
 		}
+		// One that stays, and stands in Members as well, comes twice, and is refused below.
 		if k := states[rank]; k >= 0 {
 			members = append(members, base[rank].in(d.States[k].MemberState))
 		}
 	}
+	// All that are above the last of the base.
 	members = append(members, next...)
 	if len(members) != d.Size {
 		return nil, invalidf("delta makes %d members, says %d", len(members), d.Size)
 	}
+	// Members come from the entry, and may stand in any order, or twice. Ranks are indexes, and
+	// members are found by bisection.
 	for i := range members[1:] {
 		if members[i].ReplicaID >= members[i+1].ReplicaID {
 			return nil, invalidf("delta: %q does not come after %q", members[i+1].ReplicaID, members[i].ReplicaID)
@@ -203,6 +222,8 @@ func (d *Delta) states(base int) ([]int, error) {
 	if err := eachRank("gone", d.Gone, base, func(rank int) { of[rank] = -1 }); err != nil {
 		return nil, err
 	}
+	// 0 is the first state, and of a rank that none names: so each rank of the base has exactly
+	// one word, gone, a state that names it, or the first one.
 	for i := range d.States {
 		s := &d.States[i]
 		if i == 0 {
@@ -214,6 +235,7 @@ func (d *Delta) states(base int) ([]int, error) {
 		}
 		twice := false
 		if err := eachRank("state", s.Ranks, base, func(rank int) {
+			// Of two words on one member the one that is read last would count.
 			twice = twice || of[rank] != 0
 			of[rank] = i
 		}); err != nil {
@@ -233,6 +255,7 @@ func (d *Delta) states(base int) ([]int, error) {
 func eachRank(what string, rs []RankRange, n int, f func(rank int)) error {
 	next := 0
 	for _, r := range rs {
+		// Not First+Count > n: the sum of two large numbers is a negative one.
 		if r.First < next || r.Count < 1 || r.First >= n || r.Count > n-r.First {
 			return invalidf("delta: %s has ranks %d and the %d after it, want rising ones below %d", what, r.First, r.Count-1, n)
 		}
@@ -247,6 +270,8 @@ func eachRank(what string, rs []RankRange, n int, f func(rank int)) error {
 // sumMembers sums up a list, FNV-1a: it tells one list of the same ledger from
 // another, and withstands no forger, who could write whole lists as well.
 func sumMembers(members []Member) uint64 {
+	// Each text comes behind its length, so that "ab", "c" and "a", "bc" differ. The seat is left
+	// out: the leader's list has it, and the ledger's has none.
 	const prime = 1099511628211
 	h := uint64(14695981039346656037)
 	number := func(n uint64) {
@@ -288,7 +313,8 @@ func sumMembers(members []Member) uint64 {
 	return h
 }
 
-// Accusations in an entry: for people, who need not read a thousand of one death.
+// Accusations in an entry: for people, who need not read a thousand of one death. What follows
+// from them has been decided by then, at the leader alone.
 const (
 	maxAccusers  = 4 // of one replica
 	maxEntryAccs = MaxHistory

@@ -10,17 +10,17 @@ import (
 // is who was heard when and who has joined. It is owned by one goroutine. New
 // makes one; the zero value is not useful.
 type Machine struct {
-	config Config
-	ledger Ledger
-	last   *Quorum // the last quorum: the ledger's with newer positions, or a newer one that a member carried here
-	client ClientKind
-	now    time.Time
+	config Config     // the rules in force, as the shell stretches them
+	ledger Ledger     // what raft has, and ids that only replicas have named (HighestID)
+	last   *Quorum    // the last quorum: the ledger's with newer positions, or a newer one that a member carried here
+	client ClientKind // as the ledger has it, or as the joins that wait have fixed it (§1)
+	now    time.Time  // of the newest input: time does not go back
 
 	// Who is known, and what time has done to them.
 	replicas map[ReplicaID]*replica
 	order    []*replica // the same, sorted by id: no map order in any result
 	limit    int        // how many there may be that are not lost; 0: MaxKnown
-	pending  int        // joins that wait
+	pending  int        // joins that wait, held ones too
 	suspects []*replica // sorted by id
 	opened   time.Time  // when the newest session opened
 	looked   time.Time  // when everybody was judged last
@@ -37,12 +37,12 @@ type Machine struct {
 	formed time.Time // when the last quorum began, or this machine heard of it
 
 	// Its end, and what its members were told of a change (§3).
-	fallen   bool // the last quorum fell: a member joined with fall, or is lost
-	fallenAt time.Time
-	fellBy   string // why, for people
-	change   string // a change that no joiner stands for: a drain, new rules
-	wanted   wanted
-	joiners  uint64 // joins from outside the last quorum so far: rises with each
+	fallen   bool      // the last quorum fell: a member joined with fall, or is lost
+	fallenAt time.Time // from when the join timeout counts (§4.4); zero while it stands
+	fellBy   string    // why, for people
+	change   string    // a change that no joiner stands for: a drain, new rules
+	wanted   wanted    // what members were told of that, or of a joiner
+	joiners  uint64    // joins from outside the last quorum so far: rises with each
 	// What is remembered of links, names, and quorums that came to nothing (§6, §6a).
 	links    []link
 	accused  []Accusation // in the last quorum, for the history
@@ -51,16 +51,18 @@ type Machine struct {
 	refusals []refusal    // sorted by name: who breaks quorums though it lives
 	trial    trial        // who of the last quorum called something else than whom
 	barren   int          // quorums in a row that committed nothing
-	pace     pace
-	budget   budget
-	highest  Position // the highest position ever seen (C4)
-	probes   uint64
+	pace     pace         // how long a step takes, for StuckAfter (L3)
+	budget   budget       // when the job may form its next quorum (L1)
+	highest  Position     // the highest position seen; it falls when a quorum is formed below it (C4)
+	probes   uint64       // the number of the newest probe; none has that of an earlier one
 
+	// What the shell fetches after each input, and forgets here.
 	notices []Notice
 	events  []Event
 }
 
-// wanted is what members were told about a change.
+// wanted is what members of the last quorum were told about a change (§3.2). A new quorum, and a
+// new leader, begin with none.
 type wanted struct {
 	pushed bool
 	reason string
@@ -84,6 +86,7 @@ func New(now time.Time, c Config, l Ledger) *Machine {
 	}
 	// §6: their streams broke with the leader before, which is no witness against them.
 	if l.Last != nil {
+		// Shallow is enough: quorums are not written once they are made.
 		q := *l.Last
 		m.setLast(now, &q)
 	}
@@ -111,14 +114,17 @@ func New(now time.Time, c Config, l Ledger) *Machine {
 // what it points to.
 func (m *Machine) Last() *Quorum { return m.last }
 
-// Ledger is the machine's view of the ledger. The raft FSM's is the truth;
-// they differ only while a command is under way.
+// Ledger is the machine's view of the ledger. The raft FSM's is the truth: this one is
+// ahead while a command is under way, its HighestID counts ids that replicas named, and its
+// Config is the rules in force.
 func (m *Machine) Ledger() Ledger { return m.ledger.Clone() }
 
 // Config is the rules in force.
+// The shell stretches them (JobRules.InForce), so they may be other ones than the ledger's.
 func (m *Machine) Config() Config { return m.config }
 
-// Notices returns what is to be pushed, oldest first, and forgets it.
+// Notices returns what is to be pushed, oldest first, and forgets it. Answers of a Form go out
+// before them: a member that hears of the fall of a quorum first keeps the notice (Rank.Hear).
 func (m *Machine) Notices() []Notice {
 	n := m.notices
 	m.notices = nil
@@ -136,11 +142,13 @@ func (m *Machine) Events() []Event {
 // the new rules may change the membership.
 func (m *Machine) Configure(now time.Time, c Config) error {
 	m.Advance(now)
+	// Refused rules change nothing; the machine goes on by the old ones.
 	if err := m.ledger.ApplyConfig(c); err != nil {
 		return err
 	}
 	old := m.config
 	m.config = c
+	// At once: by the new times a replica may be lost, or stuck, already.
 	m.judgeAll(now)
 	m.event(EventConfigured, "", "")
 	// §3.2: other times need no other quorum. Other bounds may let in who was one too many,
@@ -167,6 +175,7 @@ func (m *Machine) ensure(now time.Time, id ReplicaID) (*replica, error) {
 		m.forgetLost() // else they would come back beside those who took their places
 		there := 0
 		for _, r := range m.order {
+			// A lost one with a session is only silent, and back with its next beat.
 			if !r.lost || r.session {
 				there++
 			}
@@ -186,6 +195,7 @@ func (m *Machine) recordOf(now time.Time, id ReplicaID) (*replica, error) {
 	if len(m.order) >= MaxKnown {
 		m.forgetLost()
 	}
+	// None is lost, or all of them are members or hold a session.
 	if len(m.order) >= MaxKnown {
 		return nil, fmt.Errorf("%w: %d replicas are known", ErrFull, len(m.order))
 	}
@@ -230,6 +240,7 @@ func (m *Machine) setLast(now time.Time, q *Quorum) {
 		}
 		r.member, r.stale = false, false
 	}
+	// Before the members are noted: notePosition asks in which quorum they committed.
 	m.last, m.formed = q, now
 	for _, member := range q.Members {
 		r, err := m.recordOf(now, member.ReplicaID)
@@ -242,11 +253,13 @@ func (m *Machine) setLast(now time.Time, q *Quorum) {
 		m.notePosition(r, member.Position)
 	}
 	m.ledger.HighestID = max(m.ledger.HighestID, q.ID)
+	// A new quorum stands, and its members have been told of no change.
 	m.fallen, m.fellBy, m.fallenAt = false, "", time.Time{}
 	m.wanted = wanted{}
 	m.accused, m.told = nil, announced{}
 	m.absent = 0
 	m.setSeats()
+	// §4.3: what was gathered is this quorum, or an older one.
 	if m.gather != nil && !q.ref().less(m.gather.ref) {
 		m.gather = nil
 	}
@@ -257,6 +270,7 @@ func (m *Machine) setLast(now time.Time, q *Quorum) {
 // in the last quorum.
 func (m *Machine) notePosition(r *replica, p Position) {
 	r.position = p
+	// Q1: it was issued, if by a ledger that is lost; checkIssued has refused what cannot be.
 	m.ledger.HighestID = max(m.ledger.HighestID, p.QuorumID)
 	// §6a: it committed there with others, which speaks for it.
 	if m.last != nil && p.QuorumID == m.last.ID {
@@ -269,6 +283,7 @@ func (m *Machine) notePosition(r *replica, p Position) {
 	}
 }
 
+// lastID is the last quorum's id; 0: there was none.
 func (m *Machine) lastID() int64 {
 	if m.last == nil {
 		return 0
@@ -293,6 +308,7 @@ func (m *Machine) fall(now time.Time, why string) {
 	}
 }
 
+// event tells what happened in the quorum that is the last one now.
 func (m *Machine) event(kind EventKind, id ReplicaID, text string) {
 	if len(m.events) >= maxEvents {
 		m.events = slices.Clone(m.events[maxEvents/2:]) // nobody reads them: keep the newer half
@@ -300,6 +316,8 @@ func (m *Machine) event(kind EventKind, id ReplicaID, text string) {
 	m.events = append(m.events, Event{Kind: kind, ReplicaID: id, QuorumID: m.lastID(), Text: text})
 }
 
+// notify pushes a notice to those of its receivers that have a session by then: the shell drops
+// it for others, which are told when they come (tellFallen, Open).
 func (m *Machine) notify(n Notice) {
 	// torchft's clients have no stream: answers to their joins are all that they are told.
 	if len(n.To) == 0 || m.client == KindTorchft {

@@ -18,7 +18,7 @@ type Founder struct {
 // NamedJob is a job of a server, as far as it may have to make room for another.
 type NamedJob struct {
 	Name    string
-	Began   int64 // Unix milliseconds
+	Began   int64 // Unix milliseconds, by the server's clock
 	Formed  bool  // it has come to a quorum
 	Founder Founder
 }
@@ -30,6 +30,8 @@ type NamedJob struct {
 // unknown one. Of the others one of the host that has most of them goes, so that a client
 // which makes up names takes the place of its own (L1); of these the oldest.
 func MakeRoom(jobs []NamedJob, by Founder, most int) (old string, room bool) {
+	// First what may go at all. Only those are counted by host: one whose jobs train has not the
+	// most of what can be given up.
 	invented := 0
 	var may []NamedJob
 	of := make(map[string]int) // by host
@@ -50,10 +52,12 @@ func MakeRoom(jobs []NamedJob, by Founder, most int) (old string, room bool) {
 	// who they are.
 	case !full && (by.Known || invented < maxInvented):
 		return "", true
+	// All the others train, or are of founders that proved who they are.
 	case len(may) == 0:
 		return "", !full
 	}
 	return slices.MinFunc(may, func(a, b NamedJob) int {
+		// Of a known founder only for a known one, and only where no stranger's is left.
 		if a.Founder.Known != b.Founder.Known {
 			if a.Founder.Known {
 				return 1

@@ -4,13 +4,17 @@ import "slices"
 
 // Bounds of what a rank keeps.
 const (
-	maxEarly    = 64 // notices about quorums that are still to be taken up
-	maxRankWord = 64 // accusations in one quorum: one per member would do
+	// One answer is on its way at a time, and of one quorum a fall, some losses and a change
+	// are told.
+	maxEarly = 64
+	// One per member would do; a join carries no more (MaxAccusations).
+	maxRankWord = 64
 )
 
 // Fall ends the standing quorum if its id is this one; it says whether it did. A
 // quorum falls once, and never stands again: its group is broken, or will be.
 func (r *Rank) Fall(id int64) bool {
+	// A notice and a broken link say the same, in any order: the first one counts.
 	if !r.In(id) || !r.standing {
 		return false
 	}
@@ -22,6 +26,7 @@ func (r *Rank) Fall(id int64) bool {
 // fall: as an ask it would end nothing, and wait for members that know of none.
 func (r *Rank) fallen() {
 	r.standing, r.answered = false, false
+	// Where there is none yet, Need makes one.
 	if r.need != needNothing {
 		r.need = needFall
 	}
@@ -47,6 +52,7 @@ const (
 // others have left.) One about an older quorum is old news.
 func (r *Rank) Hear(n Notice) Heard {
 	switch n.Kind {
+	// Those about a quorum. A probe, a drain and the like are for the manager's shell.
 	case NoticeFallen, NoticeLost, NoticeWanted, NoticeSibling:
 	default:
 		return HeardMore
@@ -58,15 +64,18 @@ func (r *Rank) Hear(n Notice) Heard {
 		return HeardEarly
 	}
 	switch {
+	// Of an older quorum; it has been left.
 	case !r.In(n.QuorumID):
 		return HeardNothing
 	case n.Kind != NoticeWanted:
 		// What the joiner committed may make up for ballots that this rank misses (§3.1).
 		r.claim.Tell(n.Fact)
 		return HeardFall
+	// It falls anyhow, or its ballots say so already.
 	case !r.standing || r.wanted != "":
 		return HeardNothing
 	}
+	// §3.2: it says so with the next ballot, and all ask together after that step.
 	r.wanted = n.Reason
 	if r.wanted == "" {
 		r.wanted = "the lighthouse"
@@ -79,6 +88,8 @@ func (r *Rank) caughtUp() []Notice {
 	var due, rest []Notice
 	for _, n := range r.early {
 		switch {
+		// Heard now, behind the answer that they overtook. One about an older quorum is neither
+		// due nor kept.
 		case n.QuorumID == r.quorum.ID:
 			due = append(due, n)
 		case n.QuorumID > r.quorum.ID:
@@ -132,6 +143,7 @@ func (r *Rank) Accuse(a Accusation) bool {
 	known := slices.ContainsFunc(r.accusations, func(old Accusation) bool {
 		return old.Against == a.Against && old.QuorumID == a.QuorumID && old.Kind == a.Kind
 	})
+	// Appended to a copy: a report that has gone out shares the old list.
 	if !known && len(r.accusations) < maxRankWord {
 		r.accusations = append(slices.Clip(r.accusations), a)
 	}

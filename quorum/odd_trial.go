@@ -14,13 +14,14 @@ import (
 // it named, the innocent one was refused, for as long as the odd one, and each time
 // both were over they came back together.)
 
-// trial is what was said of the last quorum.
+// trial is what was said of the last quorum. What it has found so far can be taken back: before
+// and new hold what a judgement has changed in Machine.refusals. The zero value has heard nothing.
 type trial struct {
-	quorumID int64
-	pairs    []accusedPair
-	before   []refusal // of those who were found odd: as they were before this quorum
-	new      []string  // their names, for whom nothing was remembered then
-	told     []string  // the names of those whose refusal was told
+	quorumID int64         // it begins anew with the first word about another one
+	pairs    []accusedPair // in the order in which they were said, each once
+	before   []refusal     // of those who were found odd: as they were before this quorum
+	new      []string      // their names, for whom nothing was remembered then
+	told     []string      // the names of those whose refusal was told
 }
 
 // accusedPair is two members that called different things, the first by its own word.
@@ -46,6 +47,7 @@ func (t *trial) adds(a Accusation) bool {
 	if t.quorumID != a.QuorumID {
 		*t = trial{quorumID: a.QuorumID}
 	}
+	// A pair, not a word: both ends of one difference say so, and it is one difference.
 	x, y := min(a.By, a.Against), max(a.By, a.Against)
 	of := map[ReplicaID]int{}
 	for _, p := range t.pairs {
@@ -55,6 +57,8 @@ func (t *trial) adds(a Accusation) bool {
 		of[p.a]++
 		of[p.b]++
 	}
+	// The bound is each member's, so that there is room for those who name a second odd one
+	// (TestTrialHasRoomForASecondOddOne).
 	if of[x] >= maxDiffered || of[y] >= maxDiffered || len(t.pairs) >= maxTrial {
 		return false
 	}
@@ -68,15 +72,19 @@ const maxTrial = maxDiffered * maxDiffered
 // own takes in what a replica says of itself in a quorum in which it was found odd: that
 // stays if it is acquitted.
 func (t *trial) own(now time.Time, name string, a Accusation) {
+	// Of a quorum that is not on trial there is nothing to acquit it of.
 	if a.QuorumID != t.quorumID {
 		return
 	}
+	// Its name was first remembered by this trial, and would be forgotten with an acquittal. Now it
+	// is remembered as one that was known before, by its own word.
 	if i := slices.Index(t.new, name); i >= 0 {
 		t.new = slices.Delete(t.new, i, i+1)
 		t.before = append(t.before, refusal{name: name, until: now})
 	}
 	for i := range t.before {
 		f := &t.before[i]
+		// Once in a quorum, as complain counts it.
 		if f.name == name && f.broken != a.QuorumID {
 			f.broke, f.broken = f.broke+1, a.QuorumID
 			f.differs = f.differs || a.Kind == AccusedDiffers
@@ -87,15 +95,20 @@ func (t *trial) own(now time.Time, name string, a Accusation) {
 // complainOdd takes in that one member called something else than another, and judges
 // their quorum anew.
 func (m *Machine) complainOdd(now time.Time, a Accusation) {
+	// Both differ, each from the other: how many differ from a member is what tells the odd one
+	// among equals (oddOne).
 	news := m.replicas[a.By].odd.differFrom(a.Against, a.QuorumID)
 	news = m.replicas[a.Against].odd.differFrom(a.By, a.QuorumID) || news
 	if !m.trial.adds(a) {
+		// It changes no judgement, and is told all the same, for the history.
 		if news {
 			m.note(a)
 		}
 		return
 	}
 	m.note(a)
+	// §6a: anew with each word, from what was so before the quorum. Were it added to what fewer
+	// words had found, an innocent one would stay refused.
 	m.clearFindings()
 	for _, f := range m.findings() {
 		m.recordOdd(now, f.culprit, f.said)
@@ -123,6 +136,7 @@ func (m *Machine) findings() (odd []finding) {
 	var all []finding
 	for _, p := range m.trial.pairs {
 		x, y := m.replicas[p.a], m.replicas[p.b]
+		// Its record is gone, and with it what it has to show.
 		if x == nil || y == nil {
 			continue
 		}
@@ -132,11 +146,14 @@ func (m *Machine) findings() (odd []finding) {
 		}
 		all = append(all, finding{x, y, [2]int{m.merit(x), m.merit(y)}, p.said})
 	}
+	// First what is said by who has most to show; of these, against the one from which most differ.
+	// Stable, so that equals stay in the order of the words: same input, same output.
 	slices.SortStableFunc(all, func(f, g finding) int {
 		return cmp.Or(cmp.Compare(g.shows[1], f.shows[1]),
 			cmp.Compare(len(g.culprit.odd.differed), len(f.culprit.odd.differed)))
 	})
 	for _, f := range all {
+		// Those that were taken before have the better word, so one pass is enough.
 		if !slices.ContainsFunc(odd, func(g finding) bool { return g.culprit == f.culprit || g.frees(f) }) {
 			odd = append(odd, f)
 		}
@@ -177,12 +194,14 @@ func (m *Machine) clearFindings() {
 // recordOdd notes that a replica was the odd one of the last quorum.
 func (m *Machine) recordOdd(now time.Time, r *replica, a Accusation) {
 	t := &m.trial
+	// What is to come back if a later word acquits it.
 	if f := m.refusalOf(r.id); f != nil {
 		t.before = append(t.before, *f)
 	} else {
 		t.new = append(t.new, replicaName(r.id))
 	}
 	f := m.remember(now, r)
+	// Its own word may have counted this quorum already (complain).
 	if f.broken != a.QuorumID {
 		f.broke, f.broken = f.broke+1, a.QuorumID
 	}

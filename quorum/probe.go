@@ -8,10 +8,10 @@ import (
 // watch is a peer whose progress may clear a suspect.
 type watch struct {
 	peer    ReplicaID
-	replied bool   // the probe reached it
+	replied bool   // the probe reached it: what it told before may be old news
 	based   bool   // its first beat after that was heard
-	base    uint64 // the ballots which that beat told
-	latest  uint64
+	base    uint64 // the ballots which that beat told, in the last quorum
+	latest  uint64 // the most that it told since
 }
 
 // sendProbe asks the suspect to speak, and some of its peers to bear witness (§6). Each
@@ -19,6 +19,7 @@ type watch struct {
 func (m *Machine) sendProbe(r *replica) {
 	m.probes++
 	r.probe = m.probes
+	// The former ones count from a probe that came before the newest reason.
 	r.watches = nil
 	to := []ReplicaID{r.id}
 	// Peers step with it only in a quorum that stands.
@@ -28,6 +29,7 @@ func (m *Machine) sendProbe(r *replica) {
 			to = insertID(to, peer)
 		}
 	}
+	// Of a suspect whose stream broke only the peers get it.
 	m.notify(Notice{Kind: NoticeProbe, To: to, QuorumID: m.lastID(), About: r.id, Number: r.probe})
 }
 
@@ -37,6 +39,7 @@ func (m *Machine) watchers(r *replica) []ReplicaID {
 	rank, _ := memberRank(m.last.Members, r.id)
 	var out []ReplicaID
 	n := len(m.last.Members)
+	// From its neighbour on, so that suspects of one moment ask different peers.
 	for k := 1; k < n && len(out) < probePeers; k++ {
 		peer := m.replicas[m.last.Members[(rank+k)%n].ReplicaID]
 		// One that is a suspect itself may never answer.
@@ -59,6 +62,8 @@ func (m *Machine) watchers(r *replica) []ReplicaID {
 //	p's beat: 42            p steps with s: what peers said against s does not count
 //	p's beats stay at 42    Grace after that one s is lost
 func (m *Machine) witness(now time.Time, peer *replica) {
+	// Ballots of an older quorum say nothing of this one's members; in one that fell there are
+	// none.
 	if len(m.suspects) == 0 || m.fallen || peer.beat.QuorumID != m.lastID() {
 		return
 	}
@@ -75,8 +80,12 @@ func (m *Machine) witness(now time.Time, peer *replica) {
 			}
 			if peer.beat.Ballots > w.latest {
 				w.latest = peer.beat.Ballots
+				// §6: a suspect that its peers step with is not lost by the first grace (lostBy).
 				s.extended = now
 			}
+			// One may have been begun before the suspicion, and the suspect have died in it
+			// (transcript 31_only_the_lighthouse, "the other way"). The second one took its ballot:
+			// what its accusers said is refuted.
 			if w.latest >= w.base+2 && !s.vouched {
 				s.vouched, s.accusers = true, nil
 				m.event(EventCleared, s.id, fmt.Sprintf("%s steps with it", peer.id))

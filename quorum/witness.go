@@ -26,6 +26,8 @@ func (m *Machine) Heartbeat(now time.Time, id ReplicaID) error {
 	if !m.accepts(KindTorchft) {
 		return fmt.Errorf("%w: a heartbeat of torchft's kind from %q", ErrKind, id)
 	}
+	// A beat fixes no kind: before the first join both kinds may beat, and one of them is forgotten
+	// with it (fixKind).
 	r, err := m.ensure(now, id)
 	if err != nil {
 		return err
@@ -48,6 +50,7 @@ func (m *Machine) Beat(now time.Time, id ReplicaID, b Beat) error {
 	if err := validateNumber("beat's quorum id", b.QuorumID); err != nil {
 		return err
 	}
+	// §4.7: before the id lifts HighestID below.
 	if err := m.checkIssued(now, "beat", b.Position.QuorumID, b.QuorumID); err != nil {
 		return err
 	}
@@ -55,6 +58,8 @@ func (m *Machine) Beat(now time.Time, id ReplicaID, b Beat) error {
 	switch {
 	case !m.accepts(KindSkerry):
 		return fmt.Errorf("%w: a beat of our own kind from %q", ErrKind, id)
+	// A new leader presumes the members there, so they may beat before it knows their sessions.
+	// What follows a goodbye was under way beside it (TestNothingFollowsAGoodbye).
 	case r == nil || r.left || !r.session && (!r.member || r.broken):
 		return fmt.Errorf("%w: %q", ErrNoSession, id)
 	case r.evicted:
@@ -73,6 +78,7 @@ func (m *Machine) Beat(now time.Time, id ReplicaID, b Beat) error {
 	m.notePosition(r, b.Position)
 	// A member that runs in an older quorum has its answer on the way.
 	news := m.noteRunning(r, b.QuorumID) && (m.fallen || !r.member)
+	// Q1: after a lost ledger a beat may be the first word about its quorum.
 	m.ledger.HighestID = max(m.ledger.HighestID, b.QuorumID)
 	if back || news {
 		m.tellFallen(r)
@@ -80,6 +86,7 @@ func (m *Machine) Beat(now time.Time, id ReplicaID, b Beat) error {
 	if back {
 		m.announceChange(now) // its join may wait still
 	}
+	// Its ballots may speak for a suspect.
 	m.witness(now, r)
 	m.rescheduleFor(r)
 	return nil
@@ -91,6 +98,7 @@ func (m *Machine) Beat(now time.Time, id ReplicaID, b Beat) error {
 func (m *Machine) Broken(now time.Time, id ReplicaID, why string, withServer bool) {
 	m.Advance(now)
 	r := m.replicas[id]
+	// It broke before, or the replica said goodbye: there was nothing left to break.
 	if r == nil || !r.session {
 		return
 	}
@@ -130,11 +138,13 @@ func (m *Machine) Accuse(now time.Time, a Accusation) error {
 	if m.last == nil || a.QuorumID != m.last.ID {
 		return nil
 	}
+	// One that is no member has no link there that could break.
 	by, against := m.replicas[a.By], m.replicas[a.Against]
 	if by == nil || against == nil || !by.member || !against.member {
 		return invalidf("%q accuses %q, want two members of quorum %d", a.By, a.Against, m.last.ID)
 	}
 	if a.Kind != AccusedLink {
+		// §6a: it misbehaves, and lives. No witness of a death.
 		m.complain(now, a)
 		return nil
 	}
@@ -148,6 +158,7 @@ func (m *Machine) Accuse(now time.Time, a Accusation) error {
 		m.accused = append(m.accused, a)
 	}
 	m.strike(now, a) // also of a lost one: it may be back before the link is (Q9)
+	// What is more is told of it already; only the link was news.
 	if against.lost {
 		return nil
 	}
@@ -173,10 +184,13 @@ func (m *Machine) accusedBefore(a Accusation) bool {
 func (m *Machine) Reply(now time.Time, id ReplicaID, probe uint64) {
 	m.Advance(now)
 	r := m.replicas[id]
+	// A reply has no error to come back with. From one that is out it is no sign of life.
 	if r == nil || r.replaced != "" || r.evicted || !r.session {
 		return
 	}
 	m.alive(now, r)
+	// §6: its own manager's word, given after the suspicion. An answer to an earlier probe was
+	// given before the newest reason (transcript 30_witnesses).
 	if r.suspect && r.probe == probe {
 		m.clear(r, "answered a probe")
 	}
@@ -217,10 +231,12 @@ func (m *Machine) alive(now time.Time, r *replica) {
 // an older one than the last. The replica does not run in the quorum that it is told
 // about then: it refused the answer, or never had it (§3.1).
 func (m *Machine) noteRunning(r *replica, id int64) bool {
+	// It is in none, or does not say.
 	if id == 0 {
 		return false
 	}
 	before, ran := r.stale, r.ran
+	// Messages of several streams may come in any order: what it was in last is the highest.
 	r.ran = max(r.ran, id)
 	r.stale = r.ran < m.lastID()
 	return r.stale && (!before || r.ran > ran)
@@ -244,6 +260,7 @@ func (m *Machine) tellFallen(r *replica) {
 			tell(r.ran, m.fellBy) // it may stand there, for its answer was lost
 		}
 		tell(m.last.ID, m.fellBy) // or the answer is on its way, before this
+	// Execution 7 of §10: the job went on without it.
 	case !r.member && r.ran != 0:
 		tell(r.ran, fmt.Sprintf("quorum %d followed without it", m.last.ID))
 	}
@@ -255,6 +272,7 @@ func (m *Machine) clear(r *replica, why string) {
 	m.unsuspect(r)
 }
 
+// unsuspect forgets what was held against a replica, and whom was asked about it.
 func (m *Machine) unsuspect(r *replica) {
 	if !r.suspect {
 		r.accusers = nil

@@ -20,6 +20,9 @@ type world struct {
 	led    map[uint64]int // by term: which host was told that it leads
 	newest uint64         // of these
 	acked  []int          // commands that ended well
+
+	// link is how long a message takes, below 0 if it is lost. Nil: both are drawn.
+	link func(from, to int) time.Duration
 }
 
 type event struct {
@@ -97,10 +100,20 @@ func (h *host) After(d time.Duration, do func()) {
 
 func (h *host) Send(to int, handle func()) {
 	o := h.w.hosts[to]
-	if h.cut || o.cut || h.w.rng.IntN(20) == 0 {
+	if h.cut || o.cut {
 		return
 	}
-	h.w.after(h.Between(time.Millisecond, 30*time.Millisecond), func() {
+	takes := time.Duration(-1)
+	switch {
+	case h.w.link != nil:
+		takes = h.w.link(h.index, to)
+	case h.w.rng.IntN(20) != 0:
+		takes = h.Between(time.Millisecond, 30*time.Millisecond)
+	}
+	if takes < 0 {
+		return
+	}
+	h.w.after(takes, func() {
 		if o.up && !o.cut {
 			handle()
 		}

@@ -18,8 +18,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const timeout = 5 * time.Second
 
-// faulty is a store in memory that fails until a time, or whose next write of the log
-// takes so long.
+// faulty is a store in memory that fails until a time, or whose next write takes so long.
 type faulty struct {
 	*raft.InmemStore
 	failsUntil time.Time
@@ -36,6 +35,9 @@ func (f *faulty) StoreLogs(all []*raft.Log) error {
 }
 
 func (f *faulty) SetUint64(key []byte, v uint64) error {
+	takes := f.takes
+	f.takes = 0
+	<-time.After(takes)
 	if time.Now().Before(f.failsUntil) {
 		return errors.New("no space left on device")
 	}
@@ -77,6 +79,27 @@ func TestPromiseEndsWithRaft(t *testing.T) {
 		if v, _ := store.GetUint64([]byte("term")); v != 0 {
 			t.Errorf("term %d was written, want none", v)
 		}
+	})
+}
+
+// A promise on a disk that hangs returns when raft has ended, whatever becomes of the write.
+func TestHungPromiseEndsWithRaft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &faulty{InmemStore: raft.NewInmemStore(), takes: time.Hour}
+		d := disk.New(store, timeout, zerolog.Nop())
+		began := time.Now()
+		done := make(chan error, 1)
+		go func() { done <- d.SetUint64([]byte("term"), 7) }()
+		synctest.Wait()
+		if len(done) > 0 {
+			t.Error("the promise returned while its write hung, and raft had not ended")
+		}
+		d.GiveUp()
+		if err := <-done; err != nil || time.Since(began) != 0 {
+			t.Errorf("%v, %v after raft had ended; want nil at once", err, time.Since(began))
+		}
+		<-time.After(time.Hour) // the write left behind returns at last
+		synctest.Wait()
 	})
 }
 

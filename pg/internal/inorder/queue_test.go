@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"go.uber.org/goleak"
 )
@@ -131,4 +132,47 @@ func TestClose(t *testing.T) {
 	if len(r.issued) > 0 {
 		t.Errorf("issued %v after Close", r.issued)
 	}
+}
+
+// Close waits for an Issue that goes on after its context has ended.
+func TestCloseWaitsForIssue(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		goOn := make(chan struct{})
+		var q *Queue[*op, int]
+		q = New(Config[*op, int]{
+			Issue: func(ctx context.Context, o *op, mayWait bool) bool {
+				if !mayWait {
+					return false
+				}
+				<-ctx.Done()
+				<-goOn
+				o.Finish(q.CauseOf(context.Cause(ctx)))
+				return true
+			},
+			Canceled: (*op).Finish, Closed: errClosed,
+		})
+		o := &op{id: 1, ended: make(chan error, 1)}
+		q.Submit(o)
+		synctest.Wait() // Issue waits
+		closed := make(chan struct{})
+		go func() {
+			q.Close()
+			close(closed)
+		}()
+		synctest.Wait()
+		select {
+		case <-closed:
+			t.Error("Close returned while Issue was at work")
+		default:
+		}
+		close(goOn)
+		<-closed
+		if len(o.ended) != 1 {
+			t.Fatal("Close returned before the op had ended")
+		}
+		if err := <-o.ended; !errors.Is(err, errClosed) {
+			t.Errorf("the op ended with %v, want %v", err, errClosed)
+		}
+	})
 }

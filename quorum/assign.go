@@ -56,6 +56,7 @@ type Assignment struct {
 // Source: torchft compute_quorum_results; we differ at step 0, where torchft
 // takes another donor for each group rank.
 func Assign(q *Quorum, id ReplicaID, groupRank int) (Assignment, error) {
+	// A view is one member's own part, cut by the leader from the same plan.
 	if q.View != nil {
 		return q.View.assign(q, id, groupRank)
 	}
@@ -68,6 +69,8 @@ func Assign(q *Quorum, id ReplicaID, groupRank int) (Assignment, error) {
 	if limit := max(me.GroupWorldSize, 1); groupRank < 0 || groupRank >= limit && me.GroupWorldSize > 0 {
 		return Assignment{}, invalidf("group rank = %d, want 0 to %d", groupRank, limit-1)
 	}
+	// No lighthouse forms one (choose). Of a list that is made up there is no plan: none is a
+	// donor, and primary would divide by zero.
 	if !anyWhole(q.Members) {
 		return Assignment{}, invalidf("quorum %d: all its %d members are torn", q.ID, len(q.Members))
 	}
@@ -112,6 +115,7 @@ func participants(cluster string, members []Member) []ReplicaID {
 	limit := len(members)
 	for rank, m := range members {
 		if m.FixedWorldSize > 0 {
+			// Equal in a job of our own clients (checkModes).
 			limit = min(limit, m.FixedWorldSize)
 		}
 		_, level := slices.BinarySearch(p.upToDate, rank)

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// build makes the next quorum of the chosen replicas.
+// build makes the next quorum of the chosen replicas, which are sorted by id: the index is the
+// replica rank. It only reads; Form makes it so.
 func (m *Machine) build(kind windowKind, why Reason, chosen []*replica, s settling) Decision {
 	q := Quorum{Cluster: m.ledger.Cluster, Job: m.ledger.Job}
 	d := Decision{Ready: true, Reason: why, settled: s.list, notes: s.notes, change: m.change}
@@ -61,6 +62,7 @@ func (m *Machine) build(kind windowKind, why Reason, chosen []*replica, s settli
 //	other members; a broken group, a failed     new     1       are made anew, with a prefix that
 //	commit, a member that never entered                         was never used
 func (m *Machine) assignID(q *Quorum, chosen []*replica, d *Decision) {
+	// Q2: one id is one list; §4.7: a broken group's prefix is used once.
 	if m.last == nil || !sameMembers(q.Members, m.last.Members) || m.mustRebuild(chosen) || !m.tellable() ||
 		m.ledger.Last.ref().id != m.last.ID {
 		// A list with members missing, or seats unknown, is not told again: it would be
@@ -69,11 +71,13 @@ func (m *Machine) assignID(q *Quorum, chosen []*replica, d *Decision) {
 		q.ID, q.Round, d.Changed = m.ledger.HighestID+1, 1, true
 		return
 	}
+	// The token too: the members' links to each other were made with it, and stay.
 	q.ID, q.Round, q.Token = m.last.ID, m.last.Round, m.last.Token
 	// A member that comes late still finds in the answer what was settled (C6).
 	if q.Settlement.Outcome == NothingToSettle {
 		q.Settlement = m.last.Settlement
 	}
+	// Not Changed: nothing is written, and the time and reason of its forming stay.
 	if sameAnswer(q, m.last) {
 		q.CreatedMs, q.Reason = m.last.CreatedMs, m.last.Reason
 		return
@@ -122,6 +126,7 @@ func (m *Machine) formedText(kind windowKind, why Reason, q *Quorum) string {
 		if m.wanted.reason != "" {
 			text = m.wanted.reason + "; " + text
 		}
+	// Before the first quorum of all none ended.
 	case windowFirst:
 		if m.last != nil {
 			text = "no member of the last quorum lives; " + text
@@ -132,6 +137,7 @@ func (m *Machine) formedText(kind windowKind, why Reason, q *Quorum) string {
 	if m.last != nil {
 		old = memberIDs(m.last.Members)
 	}
+	// Of a first quorum all are in, which the member list says.
 	if in := without(ids, old); len(in) > 0 && len(old) > 0 {
 		text += "; in: " + nameIDs(in)
 	}
@@ -143,6 +149,7 @@ func (m *Machine) formedText(kind windowKind, why Reason, q *Quorum) string {
 			}
 		}
 	}
+	// C4: it is reported with the quorum that goes on below it, in the history too.
 	if top := highest(q.Cluster, q.Members); m.positionFell(top) {
 		text += fmt.Sprintf("; the highest position fell from %v to %v, all its holders are gone", m.highest, top)
 	}
@@ -165,6 +172,7 @@ func (m *Machine) Form(now time.Time, d Decision, t Token, createdMs int64) Quor
 	if !d.Ready {
 		panic(fmt.Sprintf("quorum: Form of a decision that is not ready: %v", d.Reason))
 	}
+	// A repeat is what it was; formChanged completes one that is new.
 	q := d.Quorum
 	switch {
 	case d.Changed:
@@ -214,6 +222,7 @@ func (m *Machine) standAgain(now time.Time, d Decision) {
 // and Form.
 func (m *Machine) announceLosses(now time.Time) {
 	for _, member := range m.last.Members {
+		// It died before this quorum began, and after it was decided.
 		if r := m.replicas[member.ReplicaID]; r != nil && (r.lost || r.evicted) {
 			why := "was lost: " + r.lostWhy
 			if r.evicted {
@@ -233,6 +242,7 @@ func (m *Machine) announceLosses(now time.Time) {
 func (m *Machine) overtaken(now time.Time, d Decision) {
 	lossesTold := d.Changed && m.fallen
 	for _, r := range m.order {
+		// consume has left its join, so it came later, and ends the quorum now.
 		if r.member && r.present() && r.join.Kind == JoinFall && !r.join.held && !m.repeats(r) {
 			m.fall(now, fmt.Sprintf("%s joined: its quorum fell", r.id))
 		}
@@ -252,6 +262,7 @@ func (m *Machine) overtaken(now time.Time, d Decision) {
 // wait for an ask that never comes.)
 func (m *Machine) repeated(d Decision) {
 	m.event(EventRepeated, "", fmt.Sprintf("%d joins", len(d.Answers)))
+	// No change is wanted; or the quorum is over, which overtaken tells them.
 	if !m.wanted.pushed || m.fallen {
 		return
 	}
@@ -289,6 +300,7 @@ func (m *Machine) formChanged(now time.Time, d Decision, t Token, createdMs int6
 	if f.Quorum.ID != m.ledger.Last.ref().id {
 		m.ledger.HighestID = min(claimed, f.Quorum.ID-1)
 	}
+	// The shell has had it applied by raft: what refuses it here is a fault of this machine.
 	if err := m.ledger.ApplyFormed(f); err != nil {
 		panic(fmt.Sprintf("quorum: Form: %v", err))
 	}
@@ -319,6 +331,7 @@ func (m *Machine) formChanged(now time.Time, d Decision, t Token, createdMs int6
 	if rebuilt {
 		m.callOrphans()
 		for _, r := range slices.Clone(m.suspects) {
+			// A broken stream is this lighthouse's own sight, and no new quorum mends it.
 			if !r.broken {
 				m.clear(r, "a new quorum was formed") // its links are new
 			}

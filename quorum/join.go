@@ -27,8 +27,10 @@ func (m *Machine) Open(now time.Time, h Hello) error {
 	if err != nil {
 		return err
 	}
+	// A goodbye, too, was said on the stream before: by this one it may join again.
 	r.session, r.broken, r.left = true, false, false
 	r.answered = 0 // the answer may have been lost with the stream before (§4.7: it is repeated)
+	// §5: of a joiner that drains a new leader knows by the ledger alone.
 	r.draining = r.draining || slices.Contains(m.ledger.Drained, r.id)
 	// §4.4: the quiet of a first window begins anew.
 	m.opened = now
@@ -46,6 +48,7 @@ func (m *Machine) Open(now time.Time, h Hello) error {
 	m.alive(now, r)
 	// §4.3: where the ledger was lost the members bring the last quorum back.
 	m.restore(now, h.ReplicaID, h.Last)
+	// L3: what its trainer did while it was out of sight is not known, and held against it by none.
 	m.progressed(now, r)
 	m.notePosition(r, h.Position)
 	m.noteRunning(r, h.Last.ref().id)
@@ -63,6 +66,7 @@ func (m *Machine) Open(now time.Time, h Hello) error {
 			Kind: NoticeWanted, To: []ReplicaID{r.id}, QuorumID: m.lastID(), Reason: m.wanted.reason,
 		})
 	}
+	// §4.4: its stream may have been the last one that was down.
 	m.announceChange(now)
 	m.rescheduleFor(r)
 	return nil
@@ -72,6 +76,7 @@ func (m *Machine) validateHello(h Hello) error {
 	if err := validateID("replica id", h.ReplicaID); err != nil {
 		return err
 	}
+	// torchft's clients have no stream: they are known by heartbeats and joins.
 	if h.Client != KindSkerry {
 		return invalidf("a session of client kind %d, want %d", h.Client, KindSkerry)
 	}
@@ -135,6 +140,7 @@ func (m *Machine) Join(now time.Time, j Join) error {
 	if err := m.admitJoin(j); err != nil {
 		return err
 	}
+	// From here on the join is taken: what is refused above has changed nothing.
 	m.fixKind(j.Client)
 	m.beforeHearing(now, m.replicas[j.Member.ReplicaID])
 	r, err := m.ensure(now, j.Member.ReplicaID)
@@ -175,6 +181,7 @@ func (m *Machine) Join(now time.Time, j Join) error {
 		// nothing to show. (It would stay stuck, and never be a candidate.)
 		m.progressed(now, r)
 	}
+	// A repeat is no news: managers send a join again over each new stream.
 	if before == nil || before.Number != j.Number || before.Kind != j.Kind {
 		m.event(EventJoined, r.id, describeJoin(j))
 	}
@@ -191,6 +198,7 @@ func (m *Machine) Join(now time.Time, j Join) error {
 func describeJoin(j Join) string {
 	kind := [...]string{"step", "fall", "ask"}[j.Kind]
 	s := fmt.Sprintf("%s at step %d", kind, j.Member.Position.Step)
+	// Its position is none: to name the step 0 of none would mislead.
 	if j.Member.Torn {
 		s = kind + ", its ranks at different positions"
 	} else if j.Member.Differs {
@@ -250,6 +258,7 @@ func (m *Machine) checkModes(own Member) error {
 		n, ok := incarnation(id)
 		return r != nil && !r.lost && !r.evicted && id != own.ReplicaID && !(ok && n == name)
 	}
+	// The members before those that wait: what trains is right, and a newcomer is to be told so.
 	if m.last != nil {
 		for _, o := range m.last.Members {
 			if other(m.replicas[o.ReplicaID], o.ReplicaID) {
@@ -319,6 +328,7 @@ func sameFact(a, b Fact) bool {
 func (m *Machine) pushFallen(r *replica) {
 	w := r.join
 	id := w.Last.ref().id
+	// Of no quorum there is nothing to tell; and one that gets the last answer again ends none.
 	if m.last == nil || id == 0 || m.repeats(r) {
 		return
 	}
@@ -331,12 +341,15 @@ func (m *Machine) pushFallen(r *replica) {
 	// Execution 4 of §10: r went on in the older quorum. Those who run there too may be
 	// prepared for the step that it committed; those who took the last answer wait for r.
 	if id != m.last.ID {
+		// Else its step was settled, and what r knows of it is no news.
 		if !m.closed(id) {
 			to := m.unjoined(r, m.listOf(w.Last), func(o *replica) bool { return o.ran == id })
 			m.notify(Notice{Kind: NoticeFallen, To: to, QuorumID: id, About: r.id, Fact: fact})
 		}
+		// It is not about the last quorum: by its own word r has not been there.
 		fact = Fact{}
 	}
+	// One that is no member ends nothing; what it knows of the older quorum is told above.
 	if r.member && !m.alreadyTold(fact) {
 		to := m.unjoined(r, m.last.Members, func(*replica) bool { return true })
 		m.notify(Notice{Kind: NoticeFallen, To: to, QuorumID: m.last.ID, About: r.id, Fact: fact})
@@ -348,6 +361,7 @@ func (m *Machine) unjoined(r *replica, members []Member, which func(*replica) bo
 	var to []ReplicaID
 	for _, member := range members {
 		o := m.replicas[member.ReplicaID]
+		// One that has joined gets an answer, which says more than the notice.
 		if o != nil && o != r && !o.lost && !o.evicted && o.join == nil && which(o) {
 			to = append(to, o.id)
 		}
@@ -373,6 +387,7 @@ func (m *Machine) accuseAll(now time.Time, by ReplicaID, as []Accusation) {
 func (m *Machine) Withdraw(now time.Time, id ReplicaID, number uint64) {
 	m.Advance(now)
 	r := m.replicas[id]
+	// The answer and the withdrawal have crossed: the sender refuses the answer (§2.6).
 	if r == nil || r.join == nil || r.join.Number != number {
 		return
 	}
@@ -397,6 +412,7 @@ func (m *Machine) Withdraw(now time.Time, id ReplicaID, number uint64) {
 // its own while the others train.) An answer with fewer members than there must be (Q3)
 // is not one that could be told again.
 func (m *Machine) restore(now time.Time, by ReplicaID, l *LastAnswer) {
+	// §4.3: of a large quorum, which no single member can bring back.
 	if l != nil && l.Part != nil {
 		m.takePart(now, m.replicas[by], l)
 		return
@@ -424,8 +440,10 @@ func (m *Machine) restore(now time.Time, by ReplicaID, l *LastAnswer) {
 		Cluster: cluster, Job: m.ledger.Job, ID: l.QuorumID, Round: l.Round, Members: slices.Clone(l.Members),
 		Participants: participants(cluster, l.Members), Reason: "restored from the answer of " + string(by),
 	}
+	// Only ours are told answers that they restate: by this the job is of our kind (§1).
 	m.client = KindSkerry
 	m.setLast(now, q)
 	m.event(EventRestored, "", q.Reason)
+	// They may copy from a member of a quorum that the ledger had, and this one has not.
 	m.callOrphans()
 }

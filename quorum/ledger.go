@@ -30,31 +30,32 @@ type Ledger struct {
 	History   []HistoryEntry
 }
 
-// HistoryEntry is one formed quorum, for people. Its lists name at most
+// HistoryEntry is one formed quorum, for people: no rule reads it. Its lists name at most
 // MaxHistoryNames replicas each.
 type HistoryEntry struct {
-	CreatedMs   int64
+	CreatedMs   int64 // Unix milliseconds by the leader's wall clock
 	QuorumID    int64
 	Round       int64
 	Size        int // number of members
 	Members     []ReplicaID
-	Joined      []ReplicaID
-	Left        []ReplicaID
-	Reason      string
-	Settlement  Settlement
-	Accusations []Accusation
+	Joined      []ReplicaID  // members that the quorum before had not
+	Left        []ReplicaID  // and the other way round
+	Reason      string       // why the quorum before ended, and this one was formed
+	Settlement  Settlement   // of the step that was cut short
+	Accusations []Accusation // in the quorum before
 }
 
 // Formed is the command that makes a decision so. It names the quorum that it
-// follows: the ledger's, FollowsID 0 when there is none.
+// follows: the ledger's, FollowsID 0 when there is none. By that and its term a ledger tells a
+// command of a leader that has been replaced from one of its own (ErrFenced).
 type Formed struct {
 	Term         uint64
 	FollowsID    int64
 	FollowsRound int64
 	Client       ClientKind
 	Quorum       Quorum
-	Settled      []Settlement
-	Accusations  []Accusation
+	Settled      []Settlement // contested steps, and steps on which members stand (§4.6)
+	Accusations  []Accusation // a few of each replica, see fewOf
 
 	// Delta stands for the quorum's members and participants, if it is there. Only
 	// entries have one: see Against.
@@ -83,6 +84,7 @@ func (l *Ledger) ApplyFormed(f Formed) error {
 		return fmt.Errorf("%w: command of term %d follows quorum %d round %d, the ledger holds %d round %d of term %d",
 			ErrFenced, f.Term, f.FollowsID, f.FollowsRound, id, round, l.Term)
 	}
+	// §4.9: from here on the command has whole lists, and is judged by what they say.
 	f, err := f.on(l.Last)
 	if err != nil {
 		return err
@@ -99,16 +101,19 @@ func (l *Ledger) ApplyFormed(f Formed) error {
 	default:
 		return invalidf("quorum %d round %d does not rise above %d", q.ID, q.Round, l.HighestID)
 	}
+	// Every server refuses it alike, and before anything has changed.
 	if err := validateQuorum(&q); err != nil {
 		return fmt.Errorf("quorum %d: %w", q.ID, err)
 	}
 	if f.Client > KindTorchft {
 		return invalidf("quorum %d: Client = %d, want at most %d", q.ID, f.Client, KindTorchft)
 	}
+	// A decision settles at most two steps of each quorum in which a joiner ran (settleQuorum).
 	if err := validateEach("settled", f.Settled, MaxMembers, validateSettlement); err != nil {
 		return fmt.Errorf("quorum %d: %w", q.ID, err)
 	}
 	l.History = appendBounded(l.History, MaxHistory, historyEntry(l.Last, f))
+	// An older leader's commands are refused from now on, whatever they follow.
 	l.Term = f.Term
 	// §1: from now on the job is of this kind of client.
 	if l.Client == KindUnset {
@@ -125,6 +130,8 @@ func (l *Ledger) ApplyFormed(f Formed) error {
 // ErrFenced if this ledger holds a quorum after it. (A leader that another one has replaced
 // would send members back to a quorum that is over.)
 func (l *Ledger) Repeats(q Quorum) error {
+	// A later one than the ledger's is told all the same: its members brought it here, from a
+	// ledger that was lost (§4.3).
 	if l.Last != nil && q.ref().less(l.Last.ref()) {
 		return fmt.Errorf("%w: quorum %d round %d is to be repeated, the ledger holds %d round %d",
 			ErrFenced, q.ID, q.Round, l.Last.ID, l.Last.Round)
@@ -136,6 +143,7 @@ func (l *Ledger) Repeats(q Quorum) error {
 // any, may be forgotten: it returns ErrFenced if a quorum was formed since, for then
 // replicas have come. The ids of a job that takes its name begin above HighestID (Q1).
 func (l *Ledger) Forgets(highest int64) error {
+	// The look that found it idle and the command that forgets it are two moments.
 	if highest > 0 && l.HighestID > highest {
 		return fmt.Errorf("%w: job %s is forgotten as of id %d, the ledger holds %d", ErrFenced, l.Job, highest, l.HighestID)
 	}
@@ -158,6 +166,7 @@ func (l *Ledger) ApplyConfig(c Config) error {
 	if err := c.Validate(); err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
+	// Its own copy: the caller may go on to change c.
 	l.Config = &c
 	return nil
 }
@@ -172,6 +181,7 @@ func (l *Ledger) ApplyEvict(id ReplicaID) error {
 	return applyGone(&l.Evicted, id)
 }
 
+// applyGone adds an id to a list of those that are not to come back.
 func applyGone(list *[]ReplicaID, id ReplicaID) error {
 	if err := validateID("replica id", id); err != nil {
 		return err
@@ -183,7 +193,8 @@ func applyGone(list *[]ReplicaID, id ReplicaID) error {
 	return nil
 }
 
-// Clone returns a ledger that shares nothing that either of them changes.
+// Clone returns a ledger that shares nothing that either of them changes. Last and Config are
+// shared: they are replaced, never written.
 func (l *Ledger) Clone() Ledger {
 	c := *l
 	c.Settled = slices.Clone(l.Settled)
@@ -193,7 +204,8 @@ func (l *Ledger) Clone() Ledger {
 	return c
 }
 
-// historyEntry compares the new quorum with the one that it follows.
+// historyEntry compares the new quorum with the one that it follows. It is made by each server
+// from the same command, so all have the same page.
 func historyEntry(last *Quorum, f Formed) HistoryEntry {
 	q := f.Quorum
 	h := HistoryEntry{
@@ -205,6 +217,7 @@ func historyEntry(last *Quorum, f Formed) HistoryEntry {
 		old = memberIDs(last.Members)
 	}
 	h.Joined = without(h.Members, old)
+	// Before the lists are cut: cut ones need not hold the same names.
 	h.Left = without(old, h.Members)
 	for _, list := range []*[]ReplicaID{&h.Members, &h.Joined, &h.Left} {
 		*list = slices.Clone((*list)[:min(len(*list), MaxHistoryNames)])

@@ -27,7 +27,8 @@ import (
 //	                                    doubling
 //	holds while its quorum stands       forgotten
 
-// maxLinks bounds the broken links that are remembered.
+// maxLinks bounds the broken links that are remembered: of 64 replicas that are parted from 64
+// others all fit.
 const maxLinks = 4096
 
 // link is a link between two members that broke though both lived.
@@ -69,11 +70,13 @@ func (m *Machine) linkOf(x, y ReplicaID) (l *link, end int) {
 // strike notes that a link broke in the last quorum, or could not be made.
 func (m *Machine) strike(now time.Time, x Accusation) {
 	l, end := m.linkOf(x.By, x.Against)
+	// There is no room: see linkOf.
 	if l == nil {
 		return
 	}
 	// Both ends of one break say so, and each more than once: it counts once in a quorum.
 	again := l.count(now, m.last.ID)
+	// Until this end says that the link holds (holds), or is silent for long enough.
 	if x.Unreachable {
 		l.blocked[end], l.why = true, x.Evidence
 	}
@@ -117,6 +120,7 @@ func (m *Machine) Link(now time.Time, r LinkReport) error {
 		return err
 	}
 	by, to := m.replicas[r.By], m.replicas[r.To]
+	// A lost one is kept out by that; when it is back it is tried again.
 	if by == nil || to == nil || !by.session || to.lost || m.client != KindSkerry {
 		return nil // news of a replica that is gone, or has not come
 	}
@@ -166,6 +170,7 @@ func (m *Machine) blocks(now time.Time, r LinkReport) {
 // doubles, so that a link that comes and goes costs the others less and less.
 func (m *Machine) holds(now time.Time, r LinkReport) {
 	at, end, found := m.linkAt(r.By, r.To)
+	// It says so of a link that it never called cut, or of one that is forgotten.
 	if !found || !m.links[at].blocked[end] {
 		return
 	}
@@ -176,6 +181,7 @@ func (m *Machine) holds(now time.Time, r LinkReport) {
 		return
 	}
 	l.until = l.at
+	// Counted from the break, not from now: an end that takes long to say so has served its time.
 	if l.parted > 1 {
 		l.until = l.at.Add(doubled(LinkMendAfter, LinkRetryMax, l.parted-2))
 	}
@@ -184,6 +190,7 @@ func (m *Machine) holds(now time.Time, r LinkReport) {
 		text += ", together in " + wait.String()
 	}
 	m.event(EventMended, l.a, text)
+	// One of the two may wait outside, and be let in with this.
 	m.announceChange(now)
 }
 
@@ -245,6 +252,7 @@ func (m *Machine) between(now time.Time, a, b ReplicaID) *link {
 // cutOff is the link that keeps a replica out of the last quorum: to the first of
 // its members from which it is kept apart; nil: none does.
 func (m *Machine) cutOff(now time.Time, r *replica) *link {
+	// A member is apart from none of the last quorum: they are in it together.
 	if len(m.links) == 0 || m.last == nil || r.member {
 		return nil
 	}
@@ -282,6 +290,7 @@ func (m *Machine) connected(now time.Time, candidates []*replica) []*replica {
 	}
 	rest := slices.Clone(candidates)
 	newcomers := false // only they go
+	// One at a time: each that goes takes its links along, and others may be well by that.
 	for {
 		broken, members := m.brokenLinks(now, rest)
 		newcomers = newcomers || !members

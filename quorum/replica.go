@@ -131,6 +131,7 @@ func (r *replica) outgoing() bool {
 
 // dropJoin takes a replica's join back.
 func (m *Machine) dropJoin(r *replica) {
+	// pending counts joins, so that Wake and MaxPending need not look at all replicas.
 	if r.join != nil {
 		r.join = nil
 		m.pending--

@@ -28,6 +28,7 @@ func (s Seat) Name() ReplicaID {
 
 // seatNamed is the seat of that name.
 func seatNamed(id ReplicaID) (s Seat, ok bool) {
+	// The name must be the seat's own: what merely begins like one may be a replica's id.
 	n, err := fmt.Sscanf(string(id), "rank %d of quorum %d", &s.Rank, &s.QuorumID)
 	return s, err == nil && n == 2 && s.Rank >= 0 && s.Name() == id
 }
@@ -68,6 +69,7 @@ func (q *Quorum) seatOf(rank int) Seat {
 // seat gives q's members their seats (§4.3). Only members of a large quorum are told them.
 // One that comes back has the one that it had, which is nobody else's.
 func (m *Machine) seat(q *Quorum) {
+	// Members of a smaller one are told the list, and call each other by their ids.
 	if len(q.Members) <= MaxListed {
 		return
 	}
@@ -88,6 +90,7 @@ func (m *Machine) setSeats() {
 	m.seats, m.unseated = nil, 0
 	for _, member := range m.last.Members {
 		r := m.replicas[member.ReplicaID]
+		// There was no room for it (recordOf): it is as good as lost.
 		if r == nil {
 			continue
 		}
@@ -118,6 +121,7 @@ func (m *Machine) tellsSeat(r *replica, s Seat) {
 		m.seats = make(map[Seat]ReplicaID)
 	}
 	r.seat, m.seats[s] = s, r.id
+	// When all are known the last answer can be told again (tellable).
 	if r.member && m.unseated > 0 {
 		m.unseated--
 	}
@@ -131,11 +135,13 @@ func (m *Machine) tellable() bool { return m.absent == 0 && m.unseated == 0 }
 // resolveName is the replica that a member calls id: the one of that id, or at the seat
 // of that name.
 func (m *Machine) resolveName(id ReplicaID) ReplicaID {
+	// A small quorum's members are called by their ids, and so is one whose id looks like a seat.
 	if m.replicas[id] != nil {
 		return id
 	}
 	s, ok := seatNamed(id)
 	switch {
+	// Of no replica that is known: the accusation is refused, or dropped, as one of a stranger.
 	case !ok:
 	case m.seats[s] != "":
 		return m.seats[s]

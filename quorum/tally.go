@@ -60,11 +60,11 @@ func (r *TallyResult) Commits() bool { return r.Outcome == TallyCommit }
 // kept and repeated to late callers (C3). It is owned by one goroutine.
 type Tally struct {
 	size    int
-	key     voteKey
-	votes   []RankVote
-	voted   []bool
-	missing int
-	result  TallyResult
+	key     voteKey     // what is counted now
+	votes   []RankVote  // by group rank; nil: none was ever counted
+	voted   []bool      // by group rank
+	missing int         // votes that have not come
+	result  TallyResult // once decided it stays until a later key comes (C3)
 }
 
 // voteKey is what a vote is about. Later ones compare higher.
@@ -102,6 +102,8 @@ func (t *Tally) Vote(v RankVote) error {
 	if v.GroupRank < 0 || v.GroupRank >= t.size {
 		return invalidf("group rank = %d, want 0 to %d", v.GroupRank, t.size-1)
 	}
+	// Votes come from the replica's other processes. A value that no rule knows would be a yes to
+	// worse, which asks for the others.
 	if v.Vote > VoteBehind {
 		return invalidf("vote = %d, want at most %d", v.Vote, VoteBehind)
 	}
@@ -112,6 +114,7 @@ func (t *Tally) Vote(v RankVote) error {
 	}
 	key := v.key()
 	c := key.compare(t.key)
+	// The siblings have gone on: the older count's late callers are told by Polls.
 	if t.votes == nil || c > 0 {
 		t.start(key)
 	} else if c < 0 {
@@ -159,9 +162,11 @@ func (t *Tally) count() {
 	}
 	r := TallyResult{Outcome: TallyCommit, Stands: true, Digests: make([]Digest, t.size)}
 	for i, v := range t.votes {
+		// A missing vote is no vote. Taken for its zero value it would be a no.
 		if !t.voted[i] {
 			continue
 		}
+		// By group rank, missing ones too: facts of two replicas are compared rank by rank.
 		r.Digests[i] = v.Digest
 		r.ChangeWanted = r.ChangeWanted || v.ChangeWanted || v.Vote == VoteBehind
 		r.Stands = r.Stands && !v.Broken && v.Vote != VotePrepared

@@ -9,8 +9,8 @@ import (
 // after every join, so it counts, and gathers no lists.
 type survey struct {
 	joined      int  // candidates
-	live        int  //
-	liveMembers int  //
+	live        int  // what a majority is held against (Q5)
+	liveMembers int  // of these, members of the last quorum
 	serving     int  // members of the last quorum that live, drain or are stuck
 	memberJoins bool // one of these has joined
 	shrinkOnly  bool
@@ -29,6 +29,7 @@ type roll struct {
 }
 
 func (l *roll) add(id ReplicaID) {
+	// A survey is taken after every join: of thousands that are missing it keeps eight names.
 	if l.n < maxNamed {
 		l.named[l.n] = id
 	}
@@ -66,6 +67,8 @@ func (m *Machine) survey() *survey {
 		if r.join != nil && r.join.held {
 			v.held.add(r.id)
 		}
+		// Q5: suspects count, and those that have not joined: of those alone that came any number
+		// would be a majority.
 		live := r.live()
 		if live {
 			v.live++
@@ -151,6 +154,7 @@ func (m *Machine) windowEnds(now time.Time, kind windowKind, v *survey) (Reason,
 	switch kind {
 	case windowAsk:
 		return Reason{ReasonAll, "all live members asked"}, true // decideSkerry has looked
+	// No list says who is to come: sessions are waited for, and quiet.
 	case windowFirst:
 		return m.firstWindowEnds(now, v)
 	}
@@ -163,6 +167,8 @@ func (m *Machine) windowEnds(now time.Time, kind windowKind, v *survey) (Reason,
 	if now.Before(m.fallenAt.Add(m.config.JoinTimeout)) {
 		return waitingFor(v, &v.missing), false
 	}
+	// They are left out, and may join the next one; those that know of the step that was cut short
+	// are waited for by the settlement all the same (§4.6).
 	return Reason{ReasonTimeout, "without " + v.missing.String()}, true
 }
 
@@ -189,6 +195,8 @@ func (m *Machine) firstWindowEnds(now time.Time, v *survey) (Reason, bool) {
 	return Reason{ReasonAll, fmt.Sprintf("%d joined", v.joined)}, true
 }
 
+// waitingFor names what an open window waits for, what ends first before the rest: a held name
+// within SupersedeAfter, a stream that is down within Grace, a straggler with the join timeout.
 func waitingFor(v *survey, missing *roll) Reason {
 	if v.held.n > 0 {
 		return Reason{ReasonIncarnation, v.held.String() + " waits"}
@@ -212,6 +220,7 @@ func (m *Machine) Wake(now time.Time) time.Time {
 		}
 	}
 	// Silence, grace, a retry, and whatever else time alone brings about: see Advance.
+	// due is a minute away at most, also where no replica is left to look at.
 	if len(m.order) > 0 {
 		soonest(m.due)
 	}

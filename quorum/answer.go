@@ -11,6 +11,13 @@ import (
 // each brings its own part, and the machine puts the list together. Without this nothing
 // of such a quorum was known: joiners waited for ever for its members, which were told
 // nothing, and no step under way was settled.
+//
+// a, b, c and d were told views of quorum 7, min_replicas is 2 (transcript 48_lost_views):
+//
+//	a, b, c and d tell their parts      {a, b, c, d} is the last quorum, at once
+//	a, b and c, then a second passes    {a, b, c} is, and d counts as lost: 7 is not told again
+//	d comes later                       it is a member after all: its fall and its fact count
+//	a alone, then a second passes       nothing is restored: one alone could be no quorum
 
 // AnswerPart is what one member knows of an answer that was a view. Self comes from the answer,
 // not from what the member is by now: the list that is put together is the one that was told.

@@ -52,6 +52,8 @@ func (m *Machine) silence(now time.Time) silence {
 		}
 	}
 	for _, r := range m.order {
+		// A cut ends all in one moment: one that fell silent long before the newest of them has a
+		// reason of its own.
 		if m.unheard(now, r) && len(r.accusers) == 0 && s.heard.Sub(r.seen) <= m.config.SuspectAfter {
 			s.together++
 		}
@@ -108,6 +110,7 @@ func (m *Machine) hearsAlmostAll(now time.Time) bool {
 // may have their joins on the way.
 func (m *Machine) unseen(now time.Time) roll {
 	var out roll
+	// Asked anew, not by blind: Decide may come between two looks.
 	if m.hearsAlmostAll(now) || !now.Before(m.silence(now).until(m.config)) {
 		return out
 	}

@@ -44,6 +44,14 @@ func (m *Machine) lastHeals(id ReplicaID) bool {
 // not had: it was lost on its way, or its leader died. Only while that quorum
 // stands, and only if the member claims nothing that is not settled: one that
 // went on in its old quorum, because nobody had the answer, has news.
+//
+//	it has the last answer                       no: it needs another quorum
+//	it has an older one, and was in the last     no: what it says of that is news
+//	it has an earlier round, and fell            no: its group is broken, the id is used (§4.7)
+//	its step is not settled, and may be          no: first what became of that (C5)
+//	committed
+//	it is not where the answer has it            no: it would give, or heal from, other bytes (C1)
+//	else                                         yes
 func (m *Machine) repeats(r *replica) bool {
 	if m.last == nil || m.fallen || !r.member || r.join == nil || m.client != KindSkerry || !m.tellable() {
 		return false
@@ -75,6 +83,7 @@ func (m *Machine) repeats(r *replica) bool {
 // decideRepeat answers those again who have not had the last answer, and tells
 // those who drain, and joined while it was being written, that they are out.
 func (m *Machine) decideRepeat() (Decision, bool) {
+	// A quorum that fell is not told again (§4.4): its groups are broken, or will be.
 	if m.last == nil || m.fallen || m.pending == 0 {
 		return Decision{}, false
 	}
@@ -95,6 +104,17 @@ func (m *Machine) decideRepeat() (Decision, bool) {
 // reason. Who can be in the quorum comes before when (the window), and both before what
 // it says of the step that was cut short: what is settled is settled once (C6), so it is
 // looked at only when the quorum can be formed.
+//
+//	candidates    joined, live, and not held                                     Q4
+//	eligible      less those on probation, if the quorum stands; less the        L1
+//	              refused; under shrink-only less the newcomers
+//	enough        min_replicas                                                   Q3
+//	hasMajority   more than half of the live, or the whole last quorum           Q5
+//	connected     less those that a bad link parts from others; enough again     Q9
+//	windowEnds    all have come that can, or the join timeout has passed         Q6, Q8
+//	choose        MaxReplicas of them, one of whom holds the highest position    Q10
+//	settle        what became of the step; or who may know it is waited for      C5, C6
+//	build         the answer, with its id and round                              Q1, Q2
 func (m *Machine) decideSkerry(now time.Time) Decision {
 	v := m.survey()
 	kind := m.window(v)
@@ -301,6 +321,7 @@ func (m *Machine) hasMajority(eligible []*replica, live int) (Decision, bool) {
 
 // containsLast says that all members of the last quorum are among the sorted rs.
 func (m *Machine) containsLast(rs []*replica) bool {
+	// Q5: of none nothing is contained, so a first quorum needs more than half.
 	if m.last == nil {
 		return false
 	}
@@ -413,6 +434,7 @@ func (m *Machine) holder(s settling) (*replica, Position) {
 // holderBefore prefers who does not differ, then who is a candidate, then who is
 // there at all.
 func holderBefore(a, b *replica) bool {
+	// §2.7: of two at one position the one whose bytes are the others' is the holder.
 	if a.differs() != b.differs() {
 		return b.differs()
 	}

@@ -18,6 +18,13 @@ import (
 // by the replica's name: a restart does not make it another one. Where no quorum
 // stands it is let in like anybody: nobody is disturbed, and it may be the one
 // that is needed (Q6, Q10).
+//
+// With ProbationAfter 2 (transcript 48_comes_and_goes):
+//
+//	let in, lost after 10 s     it may come back at once
+//	let in, lost after 10 s     on probation for 2 s
+//	let in, lost after 10 s     on probation for 4 s; then 8 s, up to 5 min
+//	let in, lost after 90 s     it may come back at once: the row is over
 
 // Times of probation.
 const (
@@ -106,6 +113,7 @@ func (m *Machine) forgetFlaps(now time.Time) {
 
 // onProbation says that a replica may not be let into a quorum that stands.
 func (m *Machine) onProbation(now time.Time, r *replica) bool {
+	// A member is in, whatever was before: the others are not to lose it by its record (L3).
 	if r.member || m.config.ProbationAfter == 0 {
 		return false
 	}

@@ -167,6 +167,10 @@ func (m *Machine) positionFell(top Position) bool {
 // answer them with. t and createdMs must be those of the command. A decision
 // that is not ready, or that another Form has overtaken, is the caller's error
 // and panics.
+//
+//	Changed           another id or round, which is written first: nothing was said of it yet
+//	ReasonRepeat      the last answer, for those who have not had it: nothing begins
+//	the same answer   id and round stay: they joined, and it makes no difference to what they do
 func (m *Machine) Form(now time.Time, d Decision, t Token, createdMs int64) Quorum {
 	m.Advance(now)
 	if !d.Ready {

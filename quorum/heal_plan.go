@@ -19,6 +19,12 @@ type healPlan struct {
 // rest) the ones that are said to differ heal from the others. Where all do, because
 // the others are gone, the first is right: its bytes are all that is left. (Were it to
 // wait for somebody who is right, a job of two would end with the death of one.)
+//
+//	a 9@3, b 9@3, c 7@2, d torn         a and b give, c and d take
+//	a 9@3 and differs, b 9@3            b gives, a takes
+//	a 9@3 and differs, b 7@2            a gives, b takes: what a has is all that is left
+//	a 0@0, b 0@0, with InitSync         a gives, b takes: at the start each has bytes of its own
+//	a 0@0, b 0@0, without               none takes: each keeps its own state
 func planHeals(q *Quorum) healPlan {
 	p := healPlan{max: highest(q.Cluster, q.Members)}
 	initSync := p.max.Step == 0
@@ -41,6 +47,7 @@ func planHeals(q *Quorum) healPlan {
 	return p
 }
 
+// heals says that a member takes; the list is sorted, for it was made in the order of ranks.
 func (p healPlan) heals(rank int) bool {
 	_, found := slices.BinarySearch(p.healing, rank)
 	return found
@@ -68,7 +75,8 @@ func (p healPlan) targets(q *Quorum, donor, groupRank, limit int) []Peer {
 	return peers
 }
 
-// primary is the member whose store a group rank meets at.
+// primary is the member whose store a group rank meets at: another one for each group rank, so
+// that one store does not serve all.
 func (p healPlan) primary(groupRank int) int { return p.upToDate[groupRank%len(p.upToDate)] }
 
 func peer(q *Quorum, rank int) Peer {

@@ -325,6 +325,11 @@ func sameFact(a, b Fact) bool {
 // for a member one step ahead has news only of that one; else of the step under
 // way. Where r ran in an older quorum, because it never had the last answer, the
 // others of the last one are told that they wait for it in vain.
+//
+//	r ran in                     told in that quorum     told in the last one, if r is a member
+//	the last one                                         the fall, and r's fact
+//	an older one                 the fall, r's fact      the fall
+//	an older one, settled since  –                       the fall
 func (m *Machine) pushFallen(r *replica) {
 	w := r.join
 	id := w.Last.ref().id

@@ -18,6 +18,7 @@ import (
 //	stream broken, beats missed   accuses    lost, at once
 //	suspect, and not cleared                 lost after Grace, or HeartbeatTimeout of silence
 func (m *Machine) judge(now time.Time, r *replica) {
+	// It is judged again when it is heard (alive); until then nothing can become worse.
 	if r.lost {
 		return
 	}

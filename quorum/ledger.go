@@ -75,6 +75,13 @@ func (f *Formed) follows(q *Quorum) bool { return answerRef{f.FollowsID, f.Follo
 // that does not follow the last quorum, is of an older term, or has a delta upon another
 // list; ErrInvalid for one that no machine makes. (Of two leaders that do not know of each
 // other one has decided upon facts that are over: two quorums of one id would be told, Q2.)
+// Of a ledger that holds quorum 7 in round 2, and knows of no higher id:
+//
+//	follows 7.2: id 8, any members            taken: a new quorum
+//	follows 7.2: id 7, round 3, the same      taken: another answer of the same quorum
+//	follows 7.2: id 7, other members          ErrInvalid (Q2)
+//	follows 7.2: id 6                         ErrInvalid (Q1)
+//	follows 7.1; or 7.2, of an older term     ErrFenced
 func (l *Ledger) ApplyFormed(f Formed) error {
 	var id, round int64
 	if l.Last != nil {

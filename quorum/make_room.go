@@ -28,7 +28,13 @@ type NamedJob struct {
 //
 // A job that came to a quorum is never given up, nor is one of a known founder for an
 // unknown one. Of the others one of the host that has most of them goes, so that a client
-// which makes up names takes the place of its own (L1); of these the oldest.
+// which makes up names takes the place of its own (L1); of these the oldest. Of a full server,
+// where one job trains:
+//
+//	a and b of one unknown host, c of another    the older of a and b goes, for a known founder
+//	                                             and an unknown one alike
+//	p of a known founder, c of an unknown one    c goes, likewise
+//	p of a known founder alone                   p goes for a known one; no room for an unknown one
 func MakeRoom(jobs []NamedJob, by Founder, most int) (old string, room bool) {
 	// First what may go at all. Only those are counted by host: one whose jobs train has not the
 	// most of what can be given up.

@@ -12,17 +12,17 @@ import "slices"
 // needs another quorum. The replica joins once every rank has reported.
 type RankReport struct {
 	GroupRank          int
-	Kind               JoinKind
-	Position           Position
-	HaveQuorumID       int64 // the newest answer that the rank has had
-	HaveRound          int64
-	Fact               Fact   // this rank's part: at most one digest, its own
-	LastDigest         Digest // of the last committed step
-	CheckpointMetadata string
-	ShrinkOnly         bool
-	InitSync           bool
-	Sync               bool
-	FixedWorldSize     int
+	Kind               JoinKind // a fall, or an ask
+	Position           Position // where this rank stands: the ranks of a torn replica differ
+	HaveQuorumID       int64    // the newest answer that the rank has had
+	HaveRound          int64    // its round
+	Fact               Fact     // this rank's part: at most one digest, its own
+	LastDigest         Digest   // of the last committed step
+	CheckpointMetadata string   // what its checkpoint transport says of itself, for those that heal from it
+	ShrinkOnly         bool     // one rank's word is the replica's
+	InitSync           bool     // every rank must say so
+	Sync               bool     // every rank must say so
+	FixedWorldSize     int      // the same in all ranks
 	CommitFailures     int64
 	Accusations        []Accusation
 	Differs            bool // the ballots said that this rank's bytes are not the others'
@@ -103,7 +103,14 @@ func MergeReports(self Member, reports []RankReport) (Join, error) {
 // promised by a replica one of whose ranks may have discarded it. Ranks whose
 // facts are about different steps promised nothing together, and refuse nothing
 // either.
+//
+//	rank 0          rank 1          the replica
+//	prepared 5@3    prepared 5@3    prepared 5@3, with both digests
+//	prepared 5@3    gave-up 5@3     gave-up: it cannot commit, and others may have
+//	prepared 5@3    refused 5@3     refused: without rank 1's ok ballot there was no commit
+//	prepared 5@3    prepared 6@3    gave-up, and torn: its ranks are at different positions
 func mergeFact(all, one Fact, rank int) Fact {
+	// Rank 0's is the one with which all others are compared.
 	if !one.about(all.Step, all.QuorumID) {
 		all.Kind = weaker(all.Kind, GaveUp)
 	}

@@ -33,6 +33,7 @@ func (c *Claim) Promise(step, quorumID int64) {
 // could not heal says gave-up, not refused: as a refusal it would discard a step
 // that a lost member has committed.
 func (c *Claim) Judged(v Verdict, step, quorumID int64, groupRank int, digest Digest) Verdict {
+	// The digest of what was reduced is known only behind the ballot.
 	if c.fact.Kind == Prepared {
 		c.fact.Digests[0] = digest
 	}

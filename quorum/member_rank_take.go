@@ -29,10 +29,17 @@ type Taken struct {
 // given up a promise on which the lighthouse still counts: it must not take part,
 // or its quorum would step from two states.
 //
+//	it is no member                               left out: it has drained
+//	the id is its own, and it fell from that      not used: it joins again (§4.4)
+//	it promised, and is put at that step          the step is committed (Settled)
+//	it promised, and is not put there             the step is discarded
+//	it is put where it is not, and not to heal    not used: it joins again, by a fall (Wrong)
+//
 // Errors: those of Assign. The quorum does not stand then; with ErrNotMember, which
 // only a replica that has drained gets, the settlement told what became of its step.
 func (r *Rank) Take(as ReplicaID, q *Quorum, voidAttempt uint64) (Taken, error) {
 	a, err := Assign(q, as, r.cfg.GroupRank)
+	// Seen, whatever becomes of it: its replica's server does not give it to this rank again (Has).
 	r.haveID, r.haveRound = q.ID, q.Round
 	if err != nil {
 		return r.leftOut(q, err)
@@ -76,6 +83,7 @@ func (r *Rank) Take(as ReplicaID, q *Quorum, voidAttempt uint64) (Taken, error) 
 
 // leftOut takes in an answer in which this replica is no member.
 func (r *Rank) leftOut(q *Quorum, err error) (Taken, error) {
+	// It is in no quorum from here on, whatever the answer says of its step.
 	r.fallen()
 	if !errors.Is(err, ErrNotMember) {
 		return Taken{}, err
@@ -109,6 +117,7 @@ func (r *Rank) cluster() string {
 // commit counts the step that is under way.
 func (r *Rank) commit(digest Digest) {
 	r.position = Position{Cluster: r.quorum.Cluster, Step: r.position.Step + 1, QuorumID: r.quorum.ID}
+	// A heal brings its donor's count (Healed), so all members have the same one.
 	r.batches += int64(r.assign.Divisor)
 	r.digest = digest
 	r.claim.Clear()
@@ -129,6 +138,7 @@ func (r *Rank) Configured() bool {
 func (r *Rank) Healed(at Position, batches int64, digest Digest) {
 	r.position, r.batches, r.digest = at, batches, digest
 	r.behind, r.differs, r.ahead, r.failures = false, false, false, 0
+	// §2.2: the answer says who counts, so it stays outside until the next one.
 	r.outside = r.assign.ParticipantRank < 0
 	r.raise()
 }

@@ -53,13 +53,13 @@ const (
 // refusal is what is remembered of a name: a replica that is started again after
 // each time is the same one.
 type refusal struct {
-	name    string
-	broke   int   // quorums that it broke since it last committed
-	broken  int64 // the newest of them
-	differs bool  // its state differed once
-	times   int   // how often it was refused
-	until   time.Time
-	why     string
+	name    string    // of all its incarnations, see replicaName
+	broke   int       // quorums that it broke since it last committed
+	broken  int64     // the newest of them
+	differs bool      // its state differed once
+	times   int       // how often it was refused
+	until   time.Time // refused before this; as begun: now, which refuses nothing
+	why     string    // for people
 }
 
 // oddity is what is known of one replica and the collectives that it calls.
@@ -72,6 +72,7 @@ type oddity struct {
 // differFrom notes that another replica called something else in a quorum; false
 // if that was known.
 func (o *oddity) differFrom(id ReplicaID, quorumID int64) bool {
+	// It is news the first time in a quorum, also where who differs was known from an earlier one.
 	known := o.broken == quorumID
 	o.broken = quorumID
 	if _, found := slices.BinarySearch(o.differed, id); found || len(o.differed) >= maxDiffered {
@@ -188,6 +189,7 @@ func (m *Machine) remember(now time.Time, r *replica) *refusal {
 	if f := m.refusalOf(r.id); f != nil {
 		return f
 	}
+	// The one that was over first: of those that are refused now the shortest is left.
 	if len(m.refusals) >= maxRefusals {
 		oldest := slices.MinFunc(m.refusals, func(a, b refusal) int {
 			return cmp.Or(a.until.Compare(b.until), strings.Compare(a.name, b.name))
@@ -202,6 +204,12 @@ func (m *Machine) remember(now time.Time, r *replica) *refusal {
 
 // refuse keeps a replica out for a while that doubles (L1): what it costs the others falls
 // off, and one that was mended comes back by itself.
+//
+//	odd in a quorum                 nothing yet: it may be an accident of a start
+//	odd in the next one             refused for 2 s
+//	let in, and odd                 refused for 4 s, at once; then 8 s, up to 10 min
+//	let in, and commits with others let in from now on
+//	odd again within half an hour   refused at once, for twice as long as the last time
 func (m *Machine) refuse(now time.Time, r *replica, f *refusal, a Accusation) {
 	// It is refused already: others say it of the same quorum, or it was let in all the same.
 	if now.Before(f.until) {
@@ -270,7 +278,7 @@ func (m *Machine) committedNothing(q *Quorum) bool {
 }
 
 // pauseAfter is how long after its fall the n-th quorum in a row that committed
-// nothing is followed (§6a).
+// nothing is followed (§6a): 0, 250 ms, 500 ms, 1 s, 2 s, 4 s, 8 s, and 10 s from then on.
 func pauseAfter(n int) time.Duration {
 	if n < 2 {
 		return 0 // most failures are over with the quorum: recovery is not delayed

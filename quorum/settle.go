@@ -17,9 +17,9 @@ type settling struct {
 
 // memberClaim is what one present member of a fallen quorum says of it.
 type memberClaim struct {
-	r        *replica
-	upToDate bool // had the step under way
-	moved    bool // was seen in a later quorum: it left this one without a word
+	r        *replica // its join waits
+	upToDate bool     // had the step under way
+	moved    bool     // was seen in a later quorum: it left this one without a word
 }
 
 // settle finds what became of the steps under way (PROTOCOL §4.2, §4.6). The
@@ -33,6 +33,7 @@ func (m *Machine) settle() settling {
 	}
 	var seen []int64
 	for _, r := range m.order {
+		// §4.1: a held one does not count before its name is free; then it is asked anew.
 		if !r.present() || r.join.held {
 			continue
 		}
@@ -52,6 +53,7 @@ func (m *Machine) settle() settling {
 		m.settleQuorum(&s, id, members)
 	}
 	here := slices.ContainsFunc(m.order, func(r *replica) bool { return r.member && r.present() })
+	// Once it is settled they bring no more than what the ledger says of it.
 	if !here && !m.closed(m.last.ID) {
 		m.awaitAnyone(&s)
 	}
@@ -164,6 +166,7 @@ func (m *Machine) settleStanding(s *settling, id int64, claims []memberClaim) {
 
 // recordStanding records that a quorum committed the step at p.
 func (m *Machine) recordStanding(s *settling, p Position, id int64, d []Digest) {
+	// Without digests none that is prepared could be compared with it (positionAfter).
 	if p.QuorumID != id || len(d) == 0 || findSettled(m.ledger.Settled, p.Step, id) != nil {
 		return
 	}
@@ -177,6 +180,8 @@ func (m *Machine) memberClaims(id int64, members []Member) ([]memberClaim, []Rep
 	var absent []ReplicaID
 	for rank, member := range members {
 		r := m.replicas[member.ReplicaID]
+		// None waits for the dead, whatever they have committed (execution 2 of §10). One
+		// that comes back later is a holder, or obeys (§4.5, §4.6).
 		if r == nil || r.lost || r.evicted {
 			continue
 		}
@@ -242,8 +247,8 @@ func contestedBase(claims []memberClaim) (Position, bool) {
 // weight is what the facts on one contested step come to.
 type weight struct {
 	committed, prepared, refused int
-	digests                      []Digest
-	differ                       bool
+	digests                      []Digest // of the commits; where there is none, of the prepared
+	differ                       bool     // two of these are unequal
 }
 
 // weigh counts the facts about (step, id), as the table of §1 weighs them. A commit
@@ -288,6 +293,7 @@ func (s memberClaim) fact(step, id int64) (FactKind, []Digest) {
 	switch {
 	case join.Member.Torn:
 		return NoFact, nil // §5: some rank's word, not the replica's
+	// It stands on the step, whatever its fact speaks of: that is about the next one.
 	case p.Step == step && p.QuorumID == id:
 		return Committed, join.LastDigests
 	case s.moved:
@@ -320,8 +326,16 @@ func baseDigests(claims []memberClaim, base Position) []Digest {
 // A position is what it is, also that of a step which was discarded while its
 // last holder was out of sight: it has one set of bytes, and may be all that is
 // left. A discard binds those who claim the step, not those who hold it.
+//
+// Step 5 of quorum 3 was settled forward, with digest d:
+//
+//	a at 5@3                             stays there, for it has committed
+//	b at 4@3, prepared for it with d     5@3
+//	c at 4@3, prepared for it with e     4@3, and heals: it reduced other bytes
+//	c at 4@3, gave its promise up        4@3, and heals: its gradients are gone
 func (m *Machine) positionAfter(r *replica, now []Settlement) Position {
 	p, f := r.join.Member.Position, r.join.Fact
+	// Only a whole replica with a promise rolls forward, and by the one step that it promised (C2).
 	if r.join.Member.Torn || f.Kind != Prepared && f.Kind != Committed || f.Step != p.Step+1 {
 		return p
 	}
@@ -351,6 +365,7 @@ func (m *Machine) clusterOf(step, id int64) string {
 		cluster = m.last.Cluster
 	}
 	for _, r := range m.order {
+		// Of another quorum, or of none that is known by a cluster.
 		if r.position.QuorumID != id || r.position.Cluster == "" {
 			continue
 		}

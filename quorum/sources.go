@@ -116,6 +116,7 @@ func (m *Machine) callCopiers(now time.Time) {
 		return
 	}
 	for _, r := range m.order {
+		// Once for each fall: a second call would find it joining.
 		if m.callable(r) {
 			r.called = m.lastID()
 			m.notify(Notice{

@@ -44,6 +44,7 @@ type waits struct {
 // waiting finds who waits. It reads all replicas: once in a look.
 func (m *Machine) waiting() waits {
 	var w waits
+	// Where no quorum stands the others wait for joins, which is another rule (stuckAt).
 	if m.last == nil || m.fallen || m.config.StuckAfter == 0 {
 		return w
 	}
@@ -94,6 +95,7 @@ func (w *waits) add(r *replica) {
 // outsideAt is when a quorum falls in which nothing moves and for which a replica
 // outside waits; zero: never.
 func (m *Machine) outsideAt() time.Time {
+	// L3: none outside waits, so a quorum in which nothing moves is in no other's way.
 	if m.waits.out.IsZero() {
 		return time.Time{}
 	}
@@ -114,6 +116,7 @@ func (m *Machine) judgeOutside(now time.Time) {
 // tellMembers tells those who were in the last quorum that it fell.
 func (m *Machine) tellMembers() {
 	for _, member := range m.last.Members {
+		// Those that run in an older quorum were told by fall.
 		if r := m.replicas[member.ReplicaID]; r != nil && !r.lost && r.session && !r.stale {
 			m.tellFallen(r)
 		}
@@ -125,6 +128,7 @@ func (m *Machine) judgeProgress(now time.Time, r *replica) {
 	if r.stuck || !m.mayBeStuck(r) || now.Before(m.stuckAt(r)) {
 		return
 	}
+	// From here on it is not live: the window and the majority no longer count it (§1).
 	r.stuck = true
 	r.stuckWhy = fmt.Sprintf("no progress for %v", now.Sub(r.progressAt))
 	if m.last != nil && !m.fallen && r.member {
@@ -189,12 +193,14 @@ func (m *Machine) progressed(now time.Time, r *replica) {
 // with one rank that hangs would never be stuck, and others wait for its state.)
 func (m *Machine) noteBeat(now time.Time, r *replica, b Beat) {
 	same := b.QuorumID == r.beat.QuorumID
+	// Any other number: a counter that begins anew moves too. Ballots are counted in one quorum.
 	if moves := b.Progress != r.beat.Progress || same && b.Ballots > r.beat.Ballots; moves && !b.Away {
 		m.progressed(now, r)
 	}
 	switch {
 	case !b.Waits:
 		r.waitsAt = time.Time{}
+	// From the first beat of a row that says so, by this machine's clock.
 	case r.waitsAt.IsZero():
 		r.waitsAt = now
 	}

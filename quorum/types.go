@@ -181,14 +181,14 @@ type Phase uint8
 
 // The phases of a member.
 const (
-	PhaseIdle Phase = iota
-	PhaseJoining
-	PhaseConfiguring
-	PhaseHealing
-	PhaseTraining
-	PhaseBalloting
-	PhaseSettling
-	PhaseDraining
+	PhaseIdle        Phase = iota // between two steps, or before the first: outside, it is not stuck
+	PhaseJoining                  // its join is out, or a rank of it waits for the others' reports
+	PhaseConfiguring              // its process groups are made for a new quorum
+	PhaseHealing                  // it takes a state, from before it joins (§5) or in a quorum
+	PhaseTraining                 // it computes, or its operations are under way
+	PhaseBalloting                // its ballot is next, or out
+	PhaseSettling                 // it is prepared, and waits for the settlement (§2.6)
+	PhaseDraining                 // an operator asked it to go
 )
 
 // Beat says that a replica is alive, and how far it is.

@@ -144,44 +144,88 @@ func TestDebugReachesSubgroups(t *testing.T) {
 	}
 }
 
+// clearEnv unsets all variables of the package, and sets some.
+func clearEnv(t *testing.T, env map[string]string) {
+	t.Helper()
+	for _, name := range []string{
+		debug.EnvLevel, debug.EnvTorchLevel, debug.EnvTraceSize, debug.EnvTorchTrace,
+		debug.EnvTraceFile, debug.EnvTorchFile, debug.EnvTraceOnFail, debug.EnvTorchOnFail,
+	} {
+		t.Setenv(name, env[name])
+	}
+}
+
 func TestDebugConfigFromEnv(t *testing.T) {
 	cases := []struct {
 		env   map[string]string
 		level debug.Level
 		trace int
-		bad   string
+		dumps bool
 	}{
-		{nil, debug.Off, 0, ""},
-		{map[string]string{debug.EnvTorchLevel: "DETAIL"}, debug.Detail, 0, ""},
-		{map[string]string{debug.EnvTorchLevel: "DETAIL", debug.EnvLevel: "off"}, debug.Off, 0, ""},
-		{map[string]string{debug.EnvLevel: "loud"}, 0, 0, debug.EnvLevel},
-		{map[string]string{debug.EnvTorchTrace: "100"}, debug.Off, 100, ""},
-		{map[string]string{debug.EnvTorchTrace: "100", debug.EnvTraceSize: "7"}, debug.Off, 7, ""},
-		{map[string]string{debug.EnvTraceSize: "-1"}, 0, 0, debug.EnvTraceSize},
-		{map[string]string{debug.EnvTraceSize: "many"}, 0, 0, debug.EnvTraceSize},
+		{nil, debug.Off, 0, false},
+		{map[string]string{debug.EnvTorchLevel: "DETAIL"}, debug.Detail, 0, false},
+		{map[string]string{debug.EnvTorchLevel: "DETAIL", debug.EnvLevel: "off"}, debug.Off, 0, false},
+		{map[string]string{debug.EnvTorchTrace: "100"}, debug.Off, 100, false},
+		{map[string]string{debug.EnvTorchTrace: "100", debug.EnvTraceFile: "x"}, debug.Off, 100, true},
+		{map[string]string{debug.EnvTorchTrace: "100", debug.EnvTorchFile: "x", debug.EnvTorchOnFail: "true"}, debug.Off, 100, true},
+		{map[string]string{debug.EnvTorchTrace: "100", debug.EnvTraceSize: "7", debug.EnvTorchFile: "x", debug.EnvTorchOnFail: "No"}, debug.Off, 7, false},
+		{map[string]string{debug.EnvTraceSize: "7", debug.EnvTraceOnFail: "0"}, debug.Off, 7, false},
+		// Turned off on purpose, whatever else there is.
+		{map[string]string{debug.EnvTraceSize: "0", debug.EnvTorchTrace: "100", debug.EnvTraceFile: "x", debug.EnvTraceOnFail: "1"}, debug.Off, 0, false},
+		{map[string]string{debug.EnvTraceOnFail: "0"}, debug.Off, 0, false},
 	}
 	for _, c := range cases {
-		for _, name := range []string{debug.EnvLevel, debug.EnvTorchLevel, debug.EnvTraceSize, debug.EnvTorchTrace} {
-			t.Setenv(name, c.env[name])
-		}
-		t.Setenv(debug.EnvTraceFile, t.TempDir()+"/")
-		var got debug.Config
+		clearEnv(t, c.env)
+		var log bytes.Buffer
+		got := debug.Config{Log: zerolog.New(&log)}
 		err := got.FromEnv()
-		if c.bad != "" {
-			if err == nil || !strings.Contains(err.Error(), c.bad) {
-				t.Errorf("%v: %v, want an error that names %s", c.env, err, c.bad)
-			}
-			continue
-		}
-		entries := 0
+		entries, dumps := 0, false
 		if got.Trace != nil {
-			entries = got.Trace.Entries
-			if got.Trace.Dump == nil {
-				t.Errorf("%v: no dump", c.env)
+			entries, dumps = got.Trace.Entries, got.Trace.Dump != nil
+		}
+		if err != nil || got.Level != c.level || entries != c.trace || dumps != c.dumps || log.Len() > 0 {
+			t.Errorf("%v: level %v, %d entries, dumps %t: %v %s", c.env, got.Level, entries, dumps, err, &log)
+		}
+	}
+}
+
+// What FromEnv cannot do as it is told is an error that names the variable, or both of two
+// that belong together; of torch's own, which may be set for torch, a warning.
+func TestDebugConfigFromEnvRefuses(t *testing.T) {
+	cases := []struct {
+		env   map[string]string
+		names []string // of variables, in the error or the warning
+		warns bool
+	}{
+		{map[string]string{debug.EnvLevel: "loud"}, []string{debug.EnvLevel}, false},
+		{map[string]string{debug.EnvTraceSize: "-1"}, []string{debug.EnvTraceSize}, false},
+		{map[string]string{debug.EnvTraceSize: "1048577"}, []string{debug.EnvTraceSize, "1048576"}, false},
+		{map[string]string{debug.EnvTraceSize: "many"}, []string{debug.EnvTraceSize}, false},
+		{map[string]string{debug.EnvTorchOnFail: "2"}, []string{debug.EnvTorchOnFail}, false},
+		{map[string]string{debug.EnvTraceFile: "x"}, []string{debug.EnvTraceFile, debug.EnvTraceSize}, false},
+		{map[string]string{debug.EnvTraceFile: "x", debug.EnvTorchTrace: "0"}, []string{debug.EnvTraceFile, debug.EnvTraceSize}, false},
+		{map[string]string{debug.EnvTraceOnFail: "1"}, []string{debug.EnvTraceOnFail, debug.EnvTraceSize}, false},
+		{map[string]string{debug.EnvTraceOnFail: "1", debug.EnvTraceSize: "7"}, []string{debug.EnvTraceOnFail, debug.EnvTraceFile}, false},
+		{map[string]string{debug.EnvTorchFile: "x"}, []string{debug.EnvTorchFile, debug.EnvTraceSize}, true},
+		{map[string]string{debug.EnvTorchOnFail: "1"}, []string{debug.EnvTorchOnFail, debug.EnvTraceSize}, true},
+		{map[string]string{debug.EnvTorchOnFail: "1", debug.EnvTorchTrace: "7"}, []string{debug.EnvTorchOnFail, debug.EnvTraceFile}, true},
+	}
+	for _, c := range cases {
+		clearEnv(t, c.env)
+		var log bytes.Buffer
+		got := debug.Config{Log: zerolog.New(&log)}
+		err := got.FromEnv()
+		says := log.String()
+		if err != nil {
+			says += err.Error()
+		}
+		for _, name := range c.names {
+			if !strings.Contains(says, name) {
+				t.Errorf("%v: %q does not name %s", c.env, says, name)
 			}
 		}
-		if err != nil || got.Level != c.level || entries != c.trace {
-			t.Errorf("%v: level %v, %d entries: %v", c.env, got.Level, entries, err)
+		if (err == nil) != c.warns || (log.Len() > 0) != c.warns {
+			t.Errorf("%v: error %v, log %s; want a warning instead of an error: %t", c.env, err, &log, c.warns)
 		}
 	}
 }

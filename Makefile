@@ -102,7 +102,7 @@ worlds: ## SEEDS (20,000) worlds of real managers and a real lighthouse in virtu
 	go test -count=1 -timeout 0 -run 'TestSeeds$$' ./test/worlds -worlds.seeds $(SEEDS) -worlds.from $(FROM)
 
 mutants: ## the simulator with one rule taken out at a time: each must be found
-	go run ./cmd/skerry sim --mutant all --seeds 5000
+	go run ./cmd/skerry sim --mutant all --seeds 400
 
 history: ## minutes of histories of real servers, checked with Porcupine; and a build without the fence
 	go test -count=1 -v -timeout 20m -run 'TestHistory$$' ./test/history -history.time 5m -history.seed $(FROM)

@@ -20,6 +20,7 @@ import (
 // simFlags are the flags of the sim command.
 type simFlags struct {
 	seeds, from uint64
+	near        bool // from is not said: each mutant has its own
 	jobs        int
 	mutant      string
 	cause       string
@@ -40,11 +41,15 @@ func newSimCommand() *cobra.Command {
 		Long: "Sim runs worlds of at least " + fmt.Sprint(sim.MinReplicas) + " replicas, " + fmt.Sprint(sim.MinSteps) +
 			" steps and " + fmt.Sprint(sim.MinFaults) + " faults, one a seed, and checks the invariants of docs/PROTOCOL.md.\n" +
 			"A seed that fails is shrunk to the faults that matter. With --mutant one rule is taken out, and sim fails\n" +
-			"if no seed shows it; --mutant all takes out one after the other. Mutants: " + strings.Join(mutantNames(), ", ") + ".\n" +
+			"if no seed shows it; --mutant all takes out one after the other. Without --from the seeds of a mutant begin\n" +
+			"a little before the first that is known to show it. Mutants: " + strings.Join(mutantNames(), ", ") + ".\n" +
 			"With --cause one thing alone goes wrong, mostly for ever, and the others must go on; --cause all takes one\n" +
 			"after the other. Causes:\n" + causeList(),
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return runSim(cmd.Context(), cmd.OutOrStdout(), f) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			f.near = !cmd.Flags().Changed("from")
+			return runSim(cmd.Context(), cmd.OutOrStdout(), f)
+		},
 	}
 	flags := cmd.Flags()
 	flags.Uint64Var(&f.seeds, "seeds", 1_000, "how many seeds to run; of a mutant, at most")
@@ -178,10 +183,13 @@ func runCauses(ctx context.Context, out io.Writer, f simFlags, causes []sim.Caus
 func huntMutants(ctx context.Context, out io.Writer, f simFlags, mutants []sim.Mutant) error {
 	var missed []string
 	for _, m := range mutants {
+		if f.near {
+			f.from = m.Near()
+		}
 		t := sweep(ctx, f, sim.Settings{Mutant: m}, 1)
 		if len(t.failed) == 0 {
 			missed = append(missed, m.Name)
-			fmt.Fprintf(out, "%-16s not found in %d seeds\n", m.Name, t.ran)
+			fmt.Fprintf(out, "%-16s not found in %d seeds from %d\n", m.Name, t.ran, f.from)
 			continue
 		}
 		r := t.failed[0]

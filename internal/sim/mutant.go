@@ -47,6 +47,14 @@ type Mutant struct {
 	castsNothing   bool                                       // and no vote is cast on it
 }
 
+// Near is a seed a little before the first that shows the mutant: where to look for it.
+func (m Mutant) Near() uint64 {
+	return map[string]uint64{
+		"veto": 7200, "verify": 235, "gaveup": 223, "differs": 95, "uncast": 94, "unheard": 87, "claim": 74, "torn": 72,
+		"list": 35, "settled": 34, "quietly": 26,
+	}[m.Name] + 1
+}
+
 // Mutants are all of them.
 func Mutants() []Mutant {
 	return slices.Concat(restMutants(), rankMutants(), []Mutant{

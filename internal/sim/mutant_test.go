@@ -8,21 +8,13 @@ import (
 
 var hunts = flag.Uint64("hunt", 400, "how many seeds TestMutants runs of each mutant at most")
 
-// near are seeds a little before those that show the rarer mutants, to save time.
-func near(name string) uint64 {
-	return map[string]uint64{
-		"settled": 660, "verify": 656, "deaf": 380, "gaveup": 223, "veto": 7200, "differs": 94, "torn": 174, "uncast": 94,
-		"unheard": 87, "claim": 74, "list": 35, "void": 34, "quietly": 26, "fence": 12,
-	}[name] + 1
-}
-
 // TestMutants shows that the simulation has teeth: with one rule taken out, a
 // bounded number of seeds shows it, and names one of the rules that are meant.
 func TestMutants(t *testing.T) {
 	for _, m := range Mutants() {
 		t.Run(m.Name, func(t *testing.T) {
 			t.Parallel()
-			for seed := near(m.Name); seed < near(m.Name)+*hunts; seed++ {
+			for seed := m.Near(); seed < m.Near()+*hunts; seed++ {
 				r := Run(seed, Settings{Mutant: m})
 				if r.Rule == "" {
 					continue

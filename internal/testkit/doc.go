@@ -2,7 +2,7 @@
 // a log that can be read while it is written, programs in processes of their own, and
 // whether the race detector is in the build.
 //
-// Every wait is bounded by Patience, or by less that its test names. Patience is far longer than any wait takes, for a test
-// that fails because the machine is busy says nothing; how fast something is, the
-// benchmarks measure.
+// Every wait is bounded by Patience, or by less that its test names. Patience is far
+// longer than any wait takes, for a test that fails because the machine is busy says
+// nothing; how fast something is, the benchmarks measure.
 package testkit

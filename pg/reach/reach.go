@@ -20,24 +20,25 @@ const (
 	// other: the system repeats a lost SYN after a second only, then after two more.
 	// So a link that was mended is found within a quarter of the limit.
 	maxTries = 4
-	// maxDoubts bounds how often Dial begins anew because it was itself not
+	// maxLate bounds how often Dial begins anew because it was itself not
 	// scheduled.
-	maxDoubts = 3
+	maxLate = 3
 )
 
 // Dial connects to a host that answers within limit. Its argument dial makes one connection; it
 // is called several times, the calls overlap, and ends with its context.
 //
-// An answer that is no connection (refused) is returned at once. A process that
-// finds that its own clock was late doubts itself, and tries again.
+// An answer that is no connection (refused) is returned at once. Where Dial would
+// give up much later than limit, its own process was not scheduled meanwhile, and it
+// begins anew, a few times at most.
 //
 // Errors: ErrUnreachable when nothing answered; those of dial; context errors.
 func Dial(ctx context.Context, limit time.Duration, dial func(context.Context) (net.Conn, error)) (net.Conn, error) {
-	for doubt := 0; ; doubt++ {
+	for again := 0; ; again++ {
 		began := time.Now()
 		c, err := once(ctx, limit, dial)
 		late := time.Since(began) - limit
-		if !errors.Is(err, ErrUnreachable) || late < limit/maxTries || doubt == maxDoubts {
+		if !errors.Is(err, ErrUnreachable) || late < limit/maxTries || again == maxLate {
 			return c, err
 		}
 	}

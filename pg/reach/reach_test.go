@@ -103,9 +103,9 @@ func TestRefused(t *testing.T) {
 	})
 }
 
-// TestDoubts: a process whose own clock is late says of no host that it is
+// TestLateClock: a process whose own clock is late says of no host that it is
 // out of reach, before it has tried again.
-func TestDoubts(t *testing.T) {
+func TestLateClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var w way
 		stopped := func(ctx context.Context) (net.Conn, error) {
@@ -121,7 +121,7 @@ func TestDoubts(t *testing.T) {
 	})
 }
 
-// TestCancelled: who is called off accuses nobody.
+// TestCancelled: a call whose context ends does not say that the host is out of reach.
 func TestCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)

@@ -52,7 +52,7 @@ type Book struct {
 	fellBy  time.Duration // of the leader's
 	highest Position
 	doubted time.Duration // when it said last that it doubts its sight, or does no more
-	owes    bool          // that the highest Positionition fell is to be said
+	owes    bool          // that the highest position fell is to be said
 	settled map[Position]verdict
 	strikes map[[2]string][]int64       // quorums in which a link broke
 	apart   map[[2]string]time.Duration // until when

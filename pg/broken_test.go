@@ -46,6 +46,6 @@ func TestBroken(t *testing.T) {
 		t.Error("the epoch before goes on")
 	}
 	if c := pg.BrokenOf(dummy.New(), epoch); c != nil {
-		t.Error("a Dummy is watched")
+		t.Error("the dummy backend is watched")
 	}
 }

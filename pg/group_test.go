@@ -67,10 +67,10 @@ func TestVerbsAllocateNothing(t *testing.T) {
 	defer cancel()
 	manager := managedtest.New(2, 0, 0, 1)
 	groups := map[string]pg.Backend{
-		"plain":   &stub{},
-		"swallow": pg.NewSwallow(&stub{}),
-		"fake":    fault.NewInjector(&stub{}),
-		"managed": pg.NewManaged(&stub{}, manager),
+		"plain":    &stub{},
+		"swallow":  pg.NewSwallow(&stub{}),
+		"injector": fault.NewInjector(&stub{}),
+		"managed":  pg.NewManaged(&stub{}, manager),
 	}
 	x := tensor.Of(make([]float32, 10))
 	slots := []tensor.Tensor{tensor.Of(make([]float32, 10)), tensor.Of(make([]float32, 10))}

@@ -41,7 +41,7 @@ func TestVerbs(t *testing.T) {
 		}
 	}
 	if err := g.Configure(ctx, pg.Config{ReplicaIDs: []string{"a", "b"}}); err == nil {
-		t.Error("a Dummy took two ranks")
+		t.Error("the dummy backend took two ranks")
 	}
 	if d.Configures() != 2 {
 		t.Errorf("%d configures, want 2", d.Configures())
@@ -61,6 +61,6 @@ func TestVerbs(t *testing.T) {
 	}
 	g.Abort(errors.New("cut"))
 	if err := g.Barrier(ctx); !errors.Is(err, pg.ErrAborted) {
-		t.Errorf("barrier of a broken Dummy: %v, want ErrAborted", err)
+		t.Errorf("barrier of a broken dummy backend: %v, want ErrAborted", err)
 	}
 }

@@ -23,8 +23,8 @@
 // What is left out repeats what is there: which kernel folds is a matter of
 // dtype, op and length; which path a message takes, of verb, size and world;
 // a decorator is the same whatever is below, and never looks at bytes.
-// TestCoverPairs and TestCoverVerbs of pgtest check the design. A Dummy is in
-// package pg's own tests, NCCL in package nccl's.
+// TestCoverPairs and TestCoverVerbs of pgtest check the design. The dummy
+// backend is in package dummy's own tests, NCCL in package nccl's.
 //
 // # Running it
 //

@@ -14,6 +14,7 @@ import (
 	"github.com/skerry-ft/skerry/pg/baby"
 	"github.com/skerry-ft/skerry/pg/debug"
 	"github.com/skerry-ft/skerry/pg/fault"
+	"github.com/skerry-ft/skerry/pg/observe"
 	"github.com/skerry-ft/skerry/pg/pgtest"
 	"github.com/skerry-ft/skerry/pg/tcp"
 	"github.com/skerry-ft/skerry/pg/trace"
@@ -93,14 +94,21 @@ func backends(t *testing.T) []backend {
 // decorators are all there are, by name.
 func decorators() map[string]func(pg.Backend) pg.Backend {
 	return map[string]func(pg.Backend) pg.Backend{
-		"swallow": func(b pg.Backend) pg.Backend { return pg.NewSwallow(b) },
-		"managed": func(b pg.Backend) pg.Backend { return pg.NewManaged(b, everybody{b}) },
-		"timeout": func(b pg.Backend) pg.Backend { return pg.NewTimeout(b, 2*pgtest.Bound) },
-		"fake":    func(b pg.Backend) pg.Backend { return fault.NewInjector(b) },
-		"check":   func(b pg.Backend) pg.Backend { return debug.NewCheck(b) },
-		"trace":   func(b pg.Backend) pg.Backend { return trace.NewRecorder(b, trace.Config{}) },
+		"swallow":  func(b pg.Backend) pg.Backend { return pg.NewSwallow(b) },
+		"managed":  func(b pg.Backend) pg.Backend { return pg.NewManaged(b, everybody{b}) },
+		"timeout":  func(b pg.Backend) pg.Backend { return pg.NewTimeout(b, 2*pgtest.Bound) },
+		"injector": func(b pg.Backend) pg.Backend { return fault.NewInjector(b) },
+		"check":    func(b pg.Backend) pg.Backend { return debug.NewCheck(b) },
+		"trace":    func(b pg.Backend) pg.Backend { return trace.NewRecorder(b, trace.Config{}) },
+		"observe":  func(b pg.Backend) pg.Backend { return observe.New(b, discard{}) },
 	}
 }
+
+// discard is an observer that keeps nothing.
+type discard struct{}
+
+func (discard) Begin(observe.Info)                     {}
+func (discard) End(observe.Info, time.Duration, error) {}
 
 // everybody is a manager of a replica that always takes part with all others.
 type everybody struct{ backend pg.Backend }

@@ -213,7 +213,7 @@ func (m *Manager) dropStale() {
 }
 
 // staleLocked says that the donors have other tensors by now than when they were copied.
-func (m *Manager) staleLocked() bool { return m.mu.heals.incoming != nil && m.mu.heals.incoming.Stale }
+func (m *Manager) staleLocked() bool { return m.mu.heals.incoming != nil && m.mu.heals.stale }
 
 // settleMixed gives the tensors their bytes back before a step begins, where the
 // quorum that stands takes this replica for up to date: all that were ahead of it are

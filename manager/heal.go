@@ -38,6 +38,7 @@ type heals struct {
 	current  *healing        // under way, or waiting to be loaded; nil: none
 	loan     *loan           // of the tensors; nil: the trainer has them
 	incoming *state.Incoming // what heals have brought that is not installed
+	stale    bool            // of incoming: the donors have other tensors by now
 	captured state.Captured  // as the last StartQuorum returned; before the first, as it began
 }
 
@@ -219,7 +220,7 @@ func (m *Manager) transfer(ctx context.Context, h *healing) error {
 	}
 	if errors.Is(err, checkpoint.ErrOtherCut) {
 		m.mu.Lock()
-		h.into.Stale = true
+		m.mu.heals.stale = m.mu.heals.stale || h.into == m.mu.heals.incoming
 		m.mu.Unlock()
 	}
 	return fmt.Errorf("fetch step %d of quorum %d: %w", h.position.Step, h.position.QuorumID, err)
@@ -242,7 +243,7 @@ func (m *Manager) receive() (*state.Incoming, error) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.mu.heals.incoming = in
+	m.mu.heals.incoming, m.mu.heals.stale = in, false
 	return in, nil
 }
 

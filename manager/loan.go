@@ -84,7 +84,7 @@ func (m *Manager) takeBack() {
 	if in != nil {
 		in.Mirror.Restore()
 		m.mu.Lock()
-		if m.mu.heals.incoming == in && in.Stale {
+		if m.mu.heals.incoming == in && m.mu.heals.stale {
 			m.mu.heals.incoming = nil
 		}
 		m.mu.Unlock()

@@ -119,7 +119,6 @@ func (s *Parts) Save(own Own, of Captured) checkpoint.State {
 type Incoming struct {
 	Mirror *checkpoint.Mirror
 	made   map[string]int64 // bytes, by tensor that only the donors have
-	Stale  bool             // the donors have other tensors by now; guarded by the lock of who heals
 }
 
 // Incoming makes one, empty.

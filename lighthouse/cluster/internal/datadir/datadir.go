@@ -28,8 +28,8 @@ const (
 	snapshotFolder = "snapshots" // raft's own name for it
 )
 
-// SnapshotsKept is how many snapshots a data dir holds.
-const SnapshotsKept = 2
+// snapshotsKept is how many snapshots a data dir holds.
+const snapshotsKept = 2
 
 // Dir is a folder that one server holds. It is owned by one goroutine.
 type Dir struct {
@@ -100,7 +100,7 @@ func (d *Dir) KeepRaftID(id string) error {
 // Snapshots opens raft's snapshots, closed to other users: raft makes them readable to
 // all.
 func (d *Dir) Snapshots(log hclog.Logger) (raft.SnapshotStore, error) {
-	snapshots, err := raft.NewFileSnapshotStoreWithLogger(d.path, SnapshotsKept, log)
+	snapshots, err := raft.NewFileSnapshotStoreWithLogger(d.path, snapshotsKept, log)
 	if err != nil {
 		return nil, fmt.Errorf("open snapshots in %s: %w", d.path, err)
 	}

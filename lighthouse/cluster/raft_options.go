@@ -8,18 +8,16 @@ import (
 
 	"github.com/skerry-ft/skerry/internal/problems"
 	"github.com/skerry-ft/skerry/internal/wire"
+	"github.com/skerry-ft/skerry/lighthouse/cluster/internal/disk"
 )
 
 // DefaultDiskTimeout is how long a write of the log may take, if
 // RaftOptions.DiskTimeout is 0.
 const DefaultDiskTimeout = 5 * time.Second
 
-// Disk is what raft writes to: its log, and its term and votes.
-type Disk interface {
-	raft.LogStore
-	raft.StableStore
-	raft.MonotonicLogStore
-}
+// Disk is what raft writes to: a raft.LogStore, raft.StableStore and
+// raft.MonotonicLogStore.
+type Disk = disk.Store
 
 // RaftOptions says how this server takes part in a raft cluster.
 type RaftOptions struct {

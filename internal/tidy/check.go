@@ -33,7 +33,7 @@ func checkAll(root fs.FS) ([]Problem, error) {
 		return nil, err
 	}
 	for _, check := range []func() []Problem{
-		t.checkImports, t.checkPurity, t.checkPackages, t.checkGenerated, t.checkSize, t.checkBanned, t.checkComments,
+		t.checkImports, t.checkEdges, t.checkPurity, t.checkPackages, t.checkGenerated, t.checkSize, t.checkBanned, t.checkComments,
 		t.checkVerdicts, t.checkWords, t.checkPackageSize,
 	} {
 		problems = append(problems, check()...)

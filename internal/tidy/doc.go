@@ -3,9 +3,9 @@
 // repository and returns a [Problem] for each place that breaks a rule; every
 // message names the fix.
 //
-// The rules: packages import only what the table in table.go allows; quorum/
-// is pure; every package has a comment, and a goroutine-leak check where it
-// has goroutines; functions, files and packages are short; words of a dialect are
+// The rules: packages import only what the table in table.go allows, and all
+// that it allows; quorum/ is pure; every package has a comment, and a goroutine-leak
+// check where it has goroutines; functions, files and packages are short; words of a dialect are
 // refused, and those for persons become fewer, as do exported names without a user;
 // some calls have no place in some packages; what became of a step is weighed in
 // quorum only; errors are written as in the standard library; every numbered invariant

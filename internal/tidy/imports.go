@@ -53,7 +53,12 @@ func allowed(key, target string, test bool) bool {
 	if matchesAny(mayImport[key], target) {
 		return true
 	}
-	return test && (strings.HasSuffix(target, "test") || slices.Contains(openToTests, target) || matchesAny(testsMayImport[key], target))
+	return test && (openToTest(target) || matchesAny(testsMayImport[key], target))
+}
+
+// openToTest tells whether the tests of every package may import target.
+func openToTest(target string) bool {
+	return strings.HasSuffix(target, "test") || slices.Contains(openToTests, target)
 }
 
 func matchesAny(patterns []string, target string) bool {

@@ -67,6 +67,13 @@ func TestImportsAndPurity(t *testing.T) {
 		{"the checkers see nothing of the simulator", map[string]string{
 			"internal/sim/checker/a.go": doc("checker") + `import _ "github.com/skerry-ft/skerry/internal/sim"`,
 		}, []string{"imports: internal/sim/checker must not import internal/sim"}},
+		{"what a server keeps sees nothing of the cluster", map[string]string{
+			"lighthouse/cluster/internal/datadir/a.go": doc("datadir") + `import _ "github.com/skerry-ft/skerry/lighthouse/cluster"`,
+			"lighthouse/cluster/internal/disk/a.go":    doc("disk") + `import _ "github.com/skerry-ft/skerry/internal/wire"`,
+		}, []string{
+			"imports: lighthouse/cluster/internal/datadir must not import lighthouse/cluster",
+			"imports: lighthouse/cluster/internal/disk must not import internal/wire",
+		}},
 		{"tests must not either", map[string]string{
 			"pg/a.go":      doc("pg"),
 			"pg/a_test.go": "package pg\n" + `import _ "github.com/skerry-ft/skerry/manager"`,
@@ -93,6 +100,44 @@ func TestImportsAndPurity(t *testing.T) {
 			"quorum/a.go":      "package quorum\n" + `import "time"; func f(t time.Time) time.Time { return t.Add(time.Second) }`,
 			"quorum/a_test.go": "package quorum\n" + `import ("sync"; "time"); var mu sync.Mutex; var now = time.Now()`,
 		}, nil},
+	})
+}
+
+// The table has no edge that no file uses.
+func TestEdges(t *testing.T) {
+	imports := func(paths ...string) string {
+		return `import (_ "github.com/skerry-ft/skerry/` + strings.Join(paths, `"; _ "github.com/skerry-ft/skerry/`) + `")`
+	}
+	table := func(ordinary, tests string) map[string]string {
+		return map[string]string{
+			"internal/tidy/table.go": doc("tidy") + "var mayImport = map[string][]string{" + ordinary + "}\n" +
+				"var testsMayImport = map[string][]string{" + tests + "}",
+			"manager/a.go":         doc("manager") + imports("quorum", "internal/wire/skerrypb", "internal/logkey"),
+			"manager/a_test.go":    "package manager\n" + imports("store", "pg/tcp", "tensor", "pg/dummy", "pg/pgtest"),
+			"tensor/a.go":          doc("tensor"),
+			"test/chaos/a_test.go": "package chaos\n" + imports("store"),
+		}
+	}
+	check(t, []sample{
+		{"edges in use", table(`"quorum": {}, "manager": {"quorum", "internal/wire/..."}, "test": {"store/..."}`,
+			`"manager": {"pg/tcp", "tensor"}`), nil},
+		{"edges that nothing uses", table(`"manager": {"quorum", "checkpoint", "internal/guard/..."}, "tensor": {"quorum"}`, ``), []string{
+			"imports: manager does not import checkpoint; take the edge out",
+			"imports: manager does not import internal/guard/...; take the edge out",
+			"imports: tensor does not import quorum",
+		}},
+		{"an edge of tests", table(`"manager": {"store/..."}, "test": {"store", "pg/..."}`, ``), []string{
+			"imports: of manager only tests import store/...; move the edge to testsMayImport",
+			"imports: test does not import pg/...",
+		}},
+		{"edges that tests do not need", table(``, `"manager": {"store", "pg/dummy", "pg/pgtest", "dist"}, "tensor": {"pg"}`), []string{
+			"imports: tests of manager do not import store, or may without", "imports: tests of manager do not import pg/dummy",
+			"imports: tests of manager do not import pg/pgtest", "imports: tests of manager do not import dist",
+			"imports: tests of tensor do not import pg",
+		}},
+		{"rows without a package", table(`"nccl": {}, "store": {"internal/burst"}`, ``), []string{
+			"imports: no package is at or below nccl; take the row out", "imports: no package is at or below store",
+		}},
 	})
 }
 

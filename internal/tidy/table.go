@@ -22,7 +22,7 @@ var mayImport = map[string][]string{
 	"pg/tcp":    {"pg", "pg/netif", "pg/reach", "tensor", "store", "internal/burst", "internal/memfd", "internal/shmring", "internal/futex", "internal/step", "internal/perhost", "internal/proof"},
 	"pg/baby":   {"pg", "tensor", "store/...", "internal/memfd", "internal/shmring", "internal/futex", "internal/step", "train/spawn"},
 	"pg/pgtest": {"pg", "tensor", "store", "dist", "dist/object"},
-	"nccl":      {"pg", "tensor", "store", "internal/memfd", "internal/proof"},
+	"nccl":      {"pg", "tensor", "store", "internal/proof"},
 
 	"dist":        {"pg", "pg/debug", "pg/netif", "tensor", "store"},
 	"dist/object": {"pg", "tensor"},
@@ -34,7 +34,7 @@ var mayImport = map[string][]string{
 	"pg/observe":   {"pg", "tensor"},
 	"pg/dummy":     {"pg", "tensor"},
 	"pg/fault":     {"pg", "pg/internal/...", "tensor"},
-	"pg/pgmetrics": {"pg", "pg/observe", "tensor"},
+	"pg/pgmetrics": {"pg", "pg/observe"},
 	"pg/trace":     {"pg", "tensor", "internal/boundjson", "internal/printable"},
 	"pg/debug":     {"pg", "pg/trace", "pg/observe", "pg/internal/...", "tensor"},
 
@@ -42,11 +42,13 @@ var mayImport = map[string][]string{
 	"checkpoint/ckpttest": {"checkpoint", "tensor"},
 
 	"lighthouse": {"quorum", "lighthouse/cluster", "internal/wire/...", "internal/guard", "internal/perhost"},
-	"manager":    {"quorum", "store/...", "pg", "pg/debug", "tensor", "checkpoint", "internal/wire/...", "internal/guard", "manager/internal/..."},
+	"manager":    {"quorum", "store/...", "pg", "pg/debug", "checkpoint", "internal/wire/...", "internal/guard", "manager/internal/..."},
 
 	"lighthouse/lighthousetest": {"lighthouse", "lighthouse/cluster", "internal/portlease"},
 
-	"lighthouse/cluster": {"quorum", "internal/wire/...", "internal/guard", "internal/boundjson", "internal/perhost"},
+	"lighthouse/cluster":                  {"quorum", "internal/wire/...", "internal/guard", "internal/boundjson", "internal/perhost", "lighthouse/cluster/internal/..."},
+	"lighthouse/cluster/internal/datadir": {"internal/wire"},
+	"lighthouse/cluster/internal/disk":    {},
 
 	"manager/internal/final":   {},
 	"manager/internal/session": {"quorum", "internal/wire/...", "manager/internal/final"},
@@ -56,7 +58,7 @@ var mayImport = map[string][]string{
 
 	"manager/torchft": {"quorum", "internal/wire/...", "internal/guard"},
 
-	"train":       {"manager", "pg", "tensor", "checkpoint"},
+	"train":       {"pg", "tensor"},
 	"train/spawn": {},
 
 	"internal/wire":      {"quorum"},
@@ -89,13 +91,11 @@ var mayImport = map[string][]string{
 	"cmd/internal":   {"internal/guard"},
 	"cmd/lighthouse": {"lighthouse/...", "cmd/internal/...", "internal/guard", "internal/printable"},
 	"cmd/skerry": {
-		"quorum", "store/...", "pg/...", "tensor", "nccl", "checkpoint", "lighthouse/...", "manager/...",
+		"quorum", "store/...", "pg/...", "tensor", "checkpoint", "lighthouse/...", "manager/...",
 		"train/...", "internal/wire/...", "internal/sim", "internal/guard", "internal/portlease", "internal/printable", "cmd/internal/...", "examples/...",
 	},
-	"examples/digits/trainer": {
-		"examples/...", "store", "pg/...", "tensor", "nccl", "checkpoint", "manager", "train/...", "internal/printable",
-	},
-	"examples": {"store", "pg/...", "tensor", "nccl", "checkpoint", "manager", "train/..."},
+	"examples/digits/trainer": {"examples/...", "pg/...", "manager", "internal/printable"},
+	"examples":                {"pg/...", "tensor", "checkpoint", "manager", "train/..."},
 	"test": {
 		"quorum", "store/...", "pg/...", "dist/...", "tensor", "nccl", "checkpoint", "lighthouse/...", "manager/...",
 		"train/...", "internal/wire/...", "internal/sim", "internal/guard/...", "internal/portlease", "examples/...",
@@ -106,16 +106,15 @@ var mayImport = map[string][]string{
 // whose name ends in "test" are open to all tests.
 var testsMayImport = map[string][]string{
 	"store":   {"store/certs", "internal/guard"},
-	"nccl":    {"pg/tcp", "pg/baby", "pg/trace", "store"},
+	"nccl":    {"pg/baby", "pg/trace"},
 	"pg":      {"pg/trace", "pg/debug", "pg/fault"},
 	"dist":    {"store/certs", "internal/guard"},
 	"pg/tcp":  {"pg/trace", "pg/debug", "dist", "train/spawn", "internal/guard", "store/certs"},
-	"pg/baby": {"pg/tcp", "store", "train/spawn", "internal/guard"},
-	"manager": {"pg/tcp", "pg/trace", "train/spawn"},
-	"train":   {"pg/tcp", "store", "train/spawn"},
+	"pg/baby": {"pg/tcp", "internal/guard"},
+	"manager": {"pg/tcp", "pg/trace", "tensor"},
 
 	"manager/torchft": {"lighthouse"},
-	"pg/pgmetrics":    {"pg/debug"},
+	"pg/pgmetrics":    {"pg/debug", "tensor"},
 }
 
 // openToTests are packages that any test may import.

@@ -12,7 +12,7 @@
 //   - a term has one leader, which was elected by a majority
 //   - commands are applied in one order at every server, each once in the life of its data
 //   - a host is told that it leads once all commands of earlier terms are applied there;
-//     who has not heard a majority for a [Lease] says so at its next heartbeat, and leads
+//     who has not heard a majority for a lease says so at its next heartbeat, and leads
 //     no more
 //   - where a check of leadership ends well, the server led at some moment after the call
 package raft

@@ -12,7 +12,7 @@ var ErrNotLeader = errors.New("this lighthouse does not lead")
 // Times of servers.
 const (
 	Election = 300 * time.Millisecond // without a leader, to twice that, drawn
-	Lease    = 200 * time.Millisecond // a leader that did not hear a majority for so long gives up
+	lease    = 200 * time.Millisecond // a leader that did not hear a majority for so long gives up
 	interval = 70 * time.Millisecond  // between two heartbeats
 )
 
@@ -225,7 +225,7 @@ func (s *Server[C]) beat(term uint64) {
 	}
 	fresh := 1
 	for i, at := range s.contact {
-		if i != s.index && s.host.Now()-at <= int64(Lease) {
+		if i != s.index && s.host.Now()-at <= int64(lease) {
 			fresh++
 		}
 	}

@@ -259,7 +259,7 @@ func TestWhoIsCutOffLeadsNoMore(t *testing.T) {
 	l.cut = true
 	l.Append(7, func(err error) { lost = err })
 	l.Verify(func(err error) { checked = err })
-	w.run(Lease + 2*interval)
+	w.run(lease + 2*interval)
 	if l.leading || l.Leads() || !errors.Is(lost, ErrNotLeader) || !errors.Is(checked, ErrNotLeader) {
 		t.Errorf("leads %t, told so %t; the command ended with %v, the check with %v", l.Leads(), l.leading, lost, checked)
 	}

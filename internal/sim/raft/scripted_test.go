@@ -81,7 +81,7 @@ func TestCheckCountsLaterAnswersOnly(t *testing.T) {
 	if checked == nil {
 		t.Error("a check ended well by the answer to an earlier heartbeat, after another server led in a later term")
 	}
-	if w.run(Lease + 2*interval); !errors.Is(checked, ErrNotLeader) {
+	if w.run(lease + 2*interval); !errors.Is(checked, ErrNotLeader) {
 		t.Errorf("the check ended with %v, want %v", checked, ErrNotLeader)
 	}
 }

@@ -96,7 +96,7 @@ func (c *Config) FromEnv() error {
 // an error if it is Skerry's, else a warning.
 func (c *Config) needs(set, missing, orTorchs string) error {
 	if strings.HasPrefix(set, "SKERRY_") {
-		return fmt.Errorf("pg: %s is set, but neither %s nor %s: no trace would be dumped", set, missing, orTorchs)
+		return fmt.Errorf("pg: %s has no effect without %s (or %s)", set, missing, orTorchs)
 	}
 	log := logOrStderr(c.Log)
 	log.Warn().Str("set", set).Str("missing", missing).Msg("variable has no effect without another one")

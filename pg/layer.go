@@ -4,7 +4,7 @@ import "context"
 
 // Layer is what every decorator has: the backend below, and what passed through
 // Configure. A decorator embeds one, and has methods of its own for what it does
-// otherwise; at least Submit.
+// otherwise; at least Submit. Safe for concurrent use, as every Backend is.
 type Layer struct {
 	backend Backend
 	track   tracker

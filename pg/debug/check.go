@@ -38,6 +38,9 @@ import (
 // Submit does not wait: ops are queued, and issued by a goroutine that lives as
 // long as the queue is not empty. Every op costs an exchange and allocates, so
 // this is for finding mistakes.
+//
+// Safe for concurrent use, but for SetRound while ops are under way, if any of them is a
+// send or a receive: those do not wait for the collectives of the round before.
 type Check struct {
 	*pg.Layer
 

@@ -13,7 +13,8 @@ import (
 
 // Backend is a pg.Backend for a world of one rank: every collective is a copy of
 // what this rank gives. It stands in where code wants a group and there is
-// nobody to talk to, and counts its configurations for tests.
+// nobody to talk to, and counts its configurations for tests. Safe for concurrent use; an
+// op runs on the goroutine that submits it.
 type Backend struct {
 	mu struct {
 		sync.Mutex

@@ -1,5 +1,10 @@
 // Package fault injects faults into the ops of a group: a decorator that fails, delays or
 // corrupts the n-th op of a kind, for tests of what is built on groups.
+//
+//	injector := fault.NewInjector(backend)
+//	g := pg.NewGroup(injector)
+//	// configure g, then
+//	injector.Inject(fault.Fault{Kind: pg.KindAllReduce, Nth: 2, Err: errors.New("link broken")})
 package fault
 
 import (
@@ -35,7 +40,7 @@ type Fault struct {
 }
 
 // Injector is a decorator that injects faults into the ops of a backend. Without faults it changes
-// nothing. Configure clears the faults that have not hit.
+// nothing. Configure clears the faults that have not hit. Safe for concurrent use.
 type Injector struct {
 	*pg.Layer
 

@@ -64,7 +64,8 @@ type Observer interface {
 }
 
 // Decorator calls an Observer. A group that has none goes without this decorator,
-// and pays nothing. It allocates nothing.
+// and pays nothing. It allocates nothing. Safe for concurrent use; the Observer has to
+// be, too.
 type Decorator struct {
 	*pg.Layer
 

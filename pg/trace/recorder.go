@@ -41,7 +41,8 @@ const MaxEntries = 1 << 20
 //
 // Submit allocates nothing. A collective counts as started when the one before
 // it is done, for collectives run one after the other; a send or receive starts
-// at once. The ops of a batch are recorded one by one, and end with it.
+// at once. The ops of a batch are recorded one by one, and end with it. Safe for
+// concurrent use.
 type Recorder struct {
 	*pg.Layer
 

@@ -1,6 +1,7 @@
 // Package disk is what raft writes to where disks fail: a write that cannot be made is
 // refused or waited for, as raft's safety asks, and a disk that hangs stops no server's
-// end. Its goroutines are one for each write under way, and end with it.
+// end. Its goroutines are one for each write under way, and one for the end; they end with
+// these, and are left behind by End when the disk hangs.
 package disk
 
 import (

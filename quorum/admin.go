@@ -13,6 +13,13 @@ import (
 //	Drain    an operator's: it finishes its step. The quorum stands until the members have
 //	         asked for the next one, which is without it, unless it alone holds the state
 //	Evict    an operator's, or EvictStuck's: out at once, and refused. A member's quorum falls
+//
+// A drain of c, one of a, b and c (transcript 09_drain):
+//
+//	Drain                     c is told to drain, all that a change is wanted
+//	a, b and c commit, ask    the quorum {a, b} is formed; c is answered with it, and serves on
+//	{a, b} is configured      c says goodbye; what it says after that is refused (ErrDrained)
+//	c alone is level          it stays in the quorum until another one is, and gives its state
 
 // Leave notes the orderly end of a session (§8, Leaving): drained and done. A member that
 // leaves ends the quorum, as a lost one does. What follows on the same stream
@@ -49,6 +56,7 @@ func (m *Machine) Leave(now time.Time, id ReplicaID, why string) {
 
 // releaseFrom lets a held newcomer in when its last predecessor has gone.
 func (m *Machine) releaseFrom(now time.Time, newcomer *replica) {
+	// Of a name that was started three times the third waits for both before it.
 	if newcomer.join != nil && newcomer.join.held && len(m.predecessors(newcomer)) == 0 {
 		m.supersede(now, newcomer)
 	}
@@ -133,6 +141,7 @@ func (m *Machine) target(now time.Time, id ReplicaID, reason string) (*replica, 
 }
 
 func (m *Machine) evict(now time.Time, r *replica, reason string) {
+	// The ledger has its id, and the others were told.
 	if r.evicted {
 		return
 	}
@@ -165,6 +174,8 @@ func (m *Machine) announceChange(now time.Time) {
 	if m.client != KindSkerry || m.last == nil || m.fallen {
 		return
 	}
+	// Told once, they ask once. Again only where the asks came to nothing (Withdraw, Form), after a
+	// while, so that a lighthouse which cannot answer does not hold up each step.
 	if m.wanted.pushed && (m.wanted.again.IsZero() || now.Before(m.wanted.again)) {
 		return
 	}
@@ -177,6 +188,7 @@ func (m *Machine) announceChange(now time.Time) {
 		}
 	}
 	reason := m.change
+	// Filled in below only if one of those that wait could be let in: else the asks end without it.
 	if reason == "" {
 		if joiner := m.joiner(now); joiner != nil {
 			reason = string(joiner.id) + " joined"
@@ -201,6 +213,7 @@ func (m *Machine) announceChange(now time.Time) {
 // probation, refused, cut off from a member, one too many) is no reason to ask: each
 // ask would end without it, and the next begin (L1).
 func (m *Machine) joiner(now time.Time) *replica {
+	// Members keep their places (transcript 42_too_many).
 	if len(m.last.Members) >= m.config.maxReplicas() {
 		return nil
 	}

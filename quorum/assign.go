@@ -61,6 +61,7 @@ func Assign(q *Quorum, id ReplicaID, groupRank int) (Assignment, error) {
 		return q.View.assign(q, id, groupRank)
 	}
 	rank, found := memberRank(q.Members, id)
+	// §5: a member that drained is answered with a quorum without it, see Rank.Take.
 	if !found {
 		return Assignment{}, fmt.Errorf("%w: %q in quorum %d", ErrNotMember, id, q.ID)
 	}
@@ -109,6 +110,10 @@ func StorePrefix(q *Quorum, groupRank int) string {
 // to date, and those that heal before their collectives (Sync, or InitSync at
 // step 0, which is a process's first quorum). FixedWorldSize makes the rest
 // spares. All members have the same list, so that all divide by the same number (§2.2).
+//
+//	a, b and c at 9@3, d behind                    a, b and c: d heals beside the step
+//	the same, and d heals before its collectives   all four: d has the state by then
+//	a to d at 9@3, FixedWorldSize 3                a, b and c: d is a spare
 func participants(cluster string, members []Member) []ReplicaID {
 	p := planHeals(&Quorum{Cluster: cluster, Members: members})
 	var ids []ReplicaID
@@ -140,6 +145,7 @@ func highest(cluster string, members []Member) Position {
 	var top Position
 	found := false
 	for _, m := range members {
+		// §5: a torn one is at no position; its zero one would be step 0.
 		if !m.Torn && (!found || orderPositions(cluster, m.Position, top) > 0) {
 			top, found = m.Position, true
 		}
@@ -149,6 +155,10 @@ func highest(cluster string, members []Member) Position {
 
 // orderPositions orders positions, and of two that differ only in the cluster puts that of
 // cluster last, for it is the ledger that is in force.
+//
+//	5@9 < 6@3         the step comes first
+//	5@3 < 5@9         one step of two quorums: the later quorum did it again
+//	y/5@3 < x/5@3     for cluster x; two of others are ordered by name, so that one is higher
 func orderPositions(cluster string, a, b Position) int {
 	if c := a.Compare(b); c != 0 || a.Cluster == b.Cluster {
 		return c

@@ -156,7 +156,8 @@ func same(ranks []int, of func(rank int) Digest) bool {
 }
 
 // oddRanks names the ranks whose digest is not that of a strict majority of
-// those that came; none if there is no such majority.
+// those that came; none if there is no such majority. Of digests d, d and e rank 2 is odd; of
+// d and e, or of d, d, e and e, none is, for nothing says which are right.
 func oddRanks(came []int, of func(rank int) Digest) []int {
 	for _, candidate := range came {
 		var odd []int

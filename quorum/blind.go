@@ -46,6 +46,7 @@ func (m *Machine) silence(now time.Time) silence {
 		}
 		if m.unheard(now, r) {
 			s.silent++
+			// An accused one may be dead: when it was heard says nothing of the way to the others.
 			if len(r.accusers) == 0 {
 				s.heard = later(s.heard, r.seen)
 			}
@@ -62,7 +63,13 @@ func (m *Machine) silence(now time.Time) silence {
 }
 
 // until is when the lighthouse trusts its sight again though most are silent;
-// zero: it does now.
+// zero: it does now. Of four replicas (transcript 45_blind has three):
+//
+//	one falls silent, or two       no doubt: not more than half
+//	three together, one is heard   doubt for five heartbeat timeouts: the one may wait for the dead
+//	four together                  doubt for ten minutes, or until one is heard
+//	three, one after the other     no doubt: each has a reason of its own
+//	three, and a peer accuses one  the others are no longer more than half: no doubt
 func (s silence) until(c Config) time.Time {
 	switch {
 	case s.together < 2 || 2*s.together <= s.known:
@@ -151,6 +158,8 @@ func (m *Machine) beforeHearing(now time.Time, r *replica) {
 		return // the usual case, at no cost
 	}
 	s := m.silence(now)
+	// Or a newcomer is heard, or one that was lost, while others are heard all the time: that the
+	// way to those is open was known.
 	if !now.Before(s.until(m.config)) || !known && s.silent < s.known {
 		return
 	}

@@ -11,6 +11,8 @@ import (
 // forgotten. Every input does it first, so that an input which comes late is taken as
 // late as it is; the shell does it when it wakes. Time that goes back panics.
 func (m *Machine) Advance(now time.Time) {
+	// The shell took times out of order. Each silence and each wait would be wrong by as much, so
+	// it stops here.
 	if now.Before(m.now) {
 		panic(fmt.Sprintf("quorum: time went back by %v", m.now.Sub(now)))
 	}
@@ -123,6 +125,7 @@ func (m *Machine) advancedTo(now time.Time) *Machine {
 		all[i] = *r
 		all[i].accusers = slices.Clone(r.accusers)
 		all[i].watches = slices.Clone(r.watches)
+		// Time changes it: a held one is let in (supersede).
 		if r.join != nil {
 			join := *r.join
 			all[i].join = &join
@@ -145,6 +148,14 @@ func (m *Machine) advancedTo(now time.Time) *Machine {
 // much longer: their joins may lie in the socket. (A lighthouse that was stopped for
 // longer than the join timeout formed a quorum without them.) The same where the way to
 // the replicas was cut, see beforeHearing.
+//
+//	of the machine    the quiet before a first window, a gathering of parts, the open window, a
+//	                  change that is to be told again, the step under way, the quorum's age
+//	of a replica      its silence, its grace and what prolonged it, its idleness, since when it
+//	                  waits, its join's wait, and that for its predecessor
+//
+// Each moves on by late; one that is past does not pass now. What is over stays so: a replica
+// that was lost is not brought back by it.
 func (m *Machine) Doubt(now time.Time, late time.Duration) {
 	// A process that was not descheduled doubts nothing.
 	if late <= 0 {

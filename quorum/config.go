@@ -7,7 +7,12 @@ import (
 )
 
 // DefaultConfig has the values that suit our own clients; jobs of torchft's
-// clients want a HeartbeatTimeout of 5 s.
+// clients want a HeartbeatTimeout of 5 s. By them the others wait
+//
+//	not at all    for a member whose stream broke and whose link to a peer broke
+//	1 s           for one that falls silent, or that only one kind of witness accuses
+//	10 s          for one that is heard, and does not join after a fall
+//	60 s          or ten steps, for one whose trainer hangs while they wait for its operations
 func DefaultConfig() Config {
 	return Config{
 		MinReplicas:      1,

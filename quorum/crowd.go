@@ -26,7 +26,8 @@ type announced struct {
 
 // alreadyTold says that the members of a crowd were told of this fact, and otherwise
 // notes that they are now. Those who have not joined yet get fewer and fewer: each
-// was among those who were told the first time.
+// was among those who were told the first time. Of a thousand members that say the
+// same the first tells 999 of it, and the others none.
 func (m *Machine) alreadyTold(f Fact) bool {
 	if len(m.last.Members) < crowd {
 		return false

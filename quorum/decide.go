@@ -15,6 +15,8 @@ func (m *Machine) Decide(now time.Time) Decision {
 	if m.client == KindTorchft {
 		return m.budget.within(now, m.decideTorchft(now))
 	}
+	// First those who only lack the last answer: they need no other quorum, so no window and no
+	// majority is asked.
 	if d, ok := m.decideRepeat(); ok {
 		return d
 	}
@@ -377,6 +379,7 @@ func (m *Machine) capped(eligible []*replica, holds func(*replica) bool) []*repl
 	slices.SortStableFunc(chosen, func(a, b *replica) int {
 		return preference(a, holds) - preference(b, holds)
 	})
+	// Q10: without a place for it the quorum would wait for the one that it left out.
 	if !slices.ContainsFunc(chosen[:limit], holds) {
 		if at := slices.IndexFunc(chosen, holds); at >= 0 {
 			chosen[limit-1] = chosen[at]
@@ -406,7 +409,13 @@ func preference(r *replica, holds func(*replica) bool) int {
 // open session counts though it has not joined yet: it may have been cut off and
 // gone on alone. One whose bytes are known to differ holds the position only if
 // nobody else does. (Else a decision without the others, who are a moment late,
-// would make all of them heal from the one that is wrong.)
+// would make all of them heal from the one that is wrong.) Of a, which has joined at 5@3, and b,
+// which says 6@3 in its beats and has not joined (transcript 08_holder):
+//
+//	b's session is open    b: it is waited for
+//	b is lost, or stuck    a: the highest position falls, which is reported (C4)
+//	b joins, torn          a: b's ranks are at different positions
+//	b joins, differs       b, for it is alone at 6@3; with c at 6@3 it is c
 func (m *Machine) holder(s settling) (*replica, Position) {
 	var holder *replica
 	var top Position

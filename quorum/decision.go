@@ -76,6 +76,10 @@ type Answered struct {
 
 // Decision is what Decide found. It is a value. Inputs may come between Decide
 // and Form, while raft writes the command; another Form may not.
+//
+//	not ready              its Reason is shown; the shell looks again with the next input, or at Wake
+//	ready, not Changed     a check of leadership, then Form, then the answers (§4.4)
+//	ready, Changed         Entry, which raft writes, then Form, then the answers
 type Decision struct {
 	Ready   bool
 	Changed bool       // the ledger must be written before anyone is told
@@ -101,6 +105,7 @@ func (d Decision) Command(term uint64, t Token, createdMs int64) Formed {
 	f.Term = term
 	f.Quorum = d.Quorum
 	f.Quorum.CreatedMs = createdMs
+	// One that keeps its id keeps its token: its groups were made with that.
 	if f.Quorum.Token == (Token{}) {
 		f.Quorum.Token = t
 	}

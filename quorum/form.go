@@ -104,6 +104,10 @@ func (m *Machine) mustRebuild(chosen []*replica) bool {
 // round stays, and no member has to do anything. Positions may all have moved on
 // together: who heals from whom is what counts. Were the divisor or the participants to
 // change within a round, two members could divide by different numbers.
+//
+//	all have committed a step more           the same answer
+//	b has healed, and takes part from now    another one: the divisor is another
+//	b's store is at another address          another one: group ranks meet there
 func sameAnswer(a, b *Quorum) bool {
 	pa, pb := planHeals(a), planHeals(b)
 	return slices.Equal(a.Participants, b.Participants) &&
@@ -144,6 +148,7 @@ func (m *Machine) formedText(kind windowKind, why Reason, q *Quorum) string {
 	if out := without(old, ids); len(out) > 0 {
 		text += "; out: " + nameIDs(out)
 		for _, id := range out {
+			// It lives, and is out all the same: its operator is to see why.
 			if r := m.replicas[id]; r != nil && m.refused(m.now, r) {
 				text += fmt.Sprintf("; %s is refused, it %s", id, m.refusalOf(id).why)
 			}
@@ -157,7 +162,8 @@ func (m *Machine) formedText(kind windowKind, why Reason, q *Quorum) string {
 }
 
 // positionFell is C4: the highest position that anyone ever held is gone with
-// its holders.
+// its holders. It is asked of the positions after settlement, and said once: formChanged goes on
+// from the lower one.
 func (m *Machine) positionFell(top Position) bool {
 	return orderPositions(m.ledger.Cluster, m.highest, top) > 0
 }
@@ -352,6 +358,7 @@ func (m *Machine) formChanged(now time.Time, d Decision, t Token, createdMs int6
 // anew, in the next window (else it would be overdue when it opens).
 func (m *Machine) consume(now time.Time, d Decision) {
 	for _, a := range d.Answers {
+		// A later number came while raft wrote: its sender has taken the answered one back.
 		if r := m.replicas[a.ReplicaID]; r != nil && r.join != nil && r.join.Number == a.Number {
 			m.dropJoin(r)
 			r.stale, r.wants = false, time.Time{}

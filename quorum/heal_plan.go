@@ -69,6 +69,7 @@ func (p healPlan) sources(q *Quorum, i, groupRank, limit int) []Peer {
 func (p healPlan) targets(q *Quorum, donor, groupRank, limit int) []Peer {
 	var peers []Peer
 	count := len(p.donors)
+	// sources begins with donor (i + groupRank) mod count, so i is donor - groupRank mod count.
 	for i := (donor - groupRank%count + count) % count; i < len(p.healing) && len(peers) < limit; i += count {
 		peers = append(peers, peer(q, p.healing[i]))
 	}

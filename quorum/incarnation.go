@@ -21,6 +21,7 @@ import (
 // is a name of its own: "host:1" and "host:2" are two replicas (transcript 03_restart).
 func incarnation(id ReplicaID) (name string, ok bool) {
 	at := strings.LastIndexByte(string(id), ':')
+	// At the last colon: the name may have others, "host:29500:uuid".
 	if at < 1 || !isUUID(string(id[at+1:])) {
 		return "", false
 	}
@@ -63,6 +64,7 @@ func (m *Machine) otherIncarnations(id ReplicaID) []*replica {
 		if !strings.HasPrefix(string(r.id), prefix) {
 			break
 		}
+		// "a:b:uuid" begins with "a:" too, and is of the name "a:b".
 		if other, ok := incarnation(r.id); ok && other == name && r.id != id && !r.lost {
 			out = append(out, r)
 		}
@@ -79,6 +81,10 @@ func (m *Machine) predecessors(r *replica) []*replica {
 
 // older orders two incarnations of one name: the member, else the one that was heard of
 // first. (Their uuids say nothing of their order; a new leader knows the member alone.)
+//
+//	a:uuid1 is a member, a:uuid2 joins             a:uuid2 is the newcomer
+//	a new leader hears a:uuid2, then a:uuid1       likewise, for a:uuid1 is in the ledger's quorum
+//	neither is a member                            the one that was heard of later is
 func (r *replica) older(o *replica) bool {
 	switch {
 	// The member is the one that others train with, whichever was heard of first: a new leader

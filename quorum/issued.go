@@ -16,7 +16,7 @@ const idsAhead = 24 * time.Hour
 // end the job, for an id above it is refused by all who read it, and by the
 // ledger's floor it would end every later job of the cluster too. It is not for
 // good: where the ledger was lost, and this clock is late, the ids are good, and a
-// whole job would end over an operator's mistake.
+// whole job would end over an operator's mistake. (In milliseconds 2^53 is 285,000 years.)
 func (m *Machine) checkIssued(now time.Time, what string, ids ...int64) error {
 	highest := max(m.ledger.HighestID, now.Add(idsAhead).UnixMilli())
 	if id := slices.Max(ids); id > highest {

@@ -82,7 +82,8 @@ func (r *JobRules) JoinedAs(kind ClientKind) (fixed, changed bool) {
 
 // Set returns the rules with c in place of those in force, as the job's own. Times that
 // follow from the heartbeat timeout follow it, unless they were named. Errors: all that
-// is wrong with them, with ErrInvalid.
+// is wrong with them, with ErrInvalid. With the default rules a HeartbeatTimeout of 600 ms
+// makes SuspectAfter 300 ms, and sessions beat each 60 ms.
 func (r JobRules) Set(c Config, suspectNamed, stuckNamed bool) (JobRules, error) {
 	fitted := c.fitted()
 	if !suspectNamed {

@@ -125,6 +125,14 @@ func (m *Machine) admit(id ReplicaID, c ClientKind) error {
 // idempotent. A join that is refused changes nothing. A join of an incarnation whose
 // predecessor may still be alive is held, and may be refused later by a NoticeRefused.
 //
+//	refused     by an error, which says what its sender does next
+//	held        its name may be in use (§4.1): it counts for nothing yet
+//	waits       it counts: the replica is live, and a candidate; a higher number replaces it
+//	answered    with the quorum that was formed, the last one again, or, where it drains, one
+//	            without it
+//	dropped     taken back; or its replica left, was evicted, or is lost and has no session; or
+//	            the stream broke of one that is no member
+//
 // Errors: ErrInvalid, ErrNotIssued, ErrKind, ErrEvicted, ErrDrained, ErrNameInUse,
 // ErrModes, ErrNoSession, ErrStaleJoin, ErrFull.
 func (m *Machine) Join(now time.Time, j Join) error {
@@ -172,6 +180,7 @@ func (m *Machine) Join(now time.Time, j Join) error {
 	}
 	first := !r.joined
 	r.join, r.number, r.joined = w, j.Number, true
+	// L1: it stays while joins are taken back and made anew, until one is answered (waiting).
 	if r.wants.IsZero() {
 		r.wants = now
 	}
@@ -188,6 +197,7 @@ func (m *Machine) Join(now time.Time, j Join) error {
 	m.accuseAll(now, r.id, j.Accusations)
 	// §4.1: is the place of its name free? One that is held arrives when it is, see supersede.
 	m.holdNewcomer(now, r)
+	// torchft's are not held: it counts at once, beside the one that it may replace.
 	if r.join != nil && !r.join.held && r.join.until.IsZero() || m.client == KindTorchft {
 		m.arrivedAfter(now, r, before)
 	}
@@ -301,6 +311,7 @@ func (m *Machine) arrivedAfter(now time.Time, r *replica, before *waiting) {
 		if r.member && !m.repeats(r) {
 			m.fall(now, fmt.Sprintf("%s joined: its quorum fell", r.id))
 		}
+		// What it knew has been told; a repeat has no other fact.
 		if before == nil || before.Kind != JoinFall || !sameFact(before.Fact, w.Fact) {
 			m.pushFallen(r)
 		}
@@ -416,6 +427,13 @@ func (m *Machine) Withdraw(now time.Time, id ReplicaID, number uint64) {
 // first of them to come back would be a newcomer of an empty job, and form a quorum of
 // its own while the others train.) An answer with fewer members than there must be (Q3)
 // is not one that could be told again.
+//
+//	newer than the last quorum          it is the last one from now on
+//	of a view                           the member's part is gathered (takePart)
+//	the last quorum's, or older         nothing: that is known, or over
+//	its id is the last one's, its       nothing: one of the two was told by none (Q2)
+//	members are not
+//	its sender is not in it             nothing: it was told to members alone
 func (m *Machine) restore(now time.Time, by ReplicaID, l *LastAnswer) {
 	// §4.3: of a large quorum, which no single member can bring back.
 	if l != nil && l.Part != nil {

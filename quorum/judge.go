@@ -122,6 +122,7 @@ func (m *Machine) deadline(r *replica) time.Time {
 	if r.join != nil && !r.join.until.IsZero() {
 		at = earlier(at, r.join.until)
 	}
+	// L1: its hold-off ends, and it is a reason to ask from then on (joiner).
 	if f := m.flapOf(r.id); r.join != nil && f != nil && f.until.After(m.now) {
 		at = earlier(at, f.until)
 	}
@@ -157,9 +158,10 @@ func (m *Machine) lose(now time.Time, r *replica, why string) {
 	}
 }
 
-// memberLost tells the other members that one of them is gone for good, and ends the
-// quorum (§3). They break its group and join at once: a link to a host that lost its power
-// would keep them in an op until a deadline (C7).
+// memberLost tells the other members that one of them is gone, and ends the
+// quorum (§3): for this quorum that is for good, though it may come back as a joiner. They
+// break its group and join at once: a link to a host that lost its power would keep them in
+// an op until a deadline (C7).
 func (m *Machine) memberLost(now time.Time, r *replica, why string) {
 	if !m.lostEnough() {
 		m.notify(Notice{

@@ -95,6 +95,7 @@ func (f Formed) Against(base *Quorum) Formed {
 		for len(next) > 0 && next[0].ReplicaID < old.ReplicaID {
 			d.Members, next = append(d.Members, next[0]), next[1:]
 		}
+		// The new list is at a later id: this one has left.
 		if len(next) == 0 || next[0].ReplicaID != old.ReplicaID {
 			d.Gone = appendRank(d.Gone, rank)
 			continue
@@ -151,6 +152,8 @@ func countRanks(rs []RankRange) int {
 func (f Formed) on(base *Quorum) (Formed, error) {
 	d := f.Delta
 	switch {
+	// It has whole lists: a first quorum, or of a leader whose cluster has a server that reads no
+	// deltas.
 	case d == nil:
 		return f, nil
 	// Which of the two is meant none can tell, and two servers must not choose differently.

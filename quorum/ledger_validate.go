@@ -10,6 +10,9 @@ const maxReasonBytes = 64 << 10
 // value is named with its bound. It is for snapshots, which come from a disk or
 // from another server; what the Apply… methods leave is valid. (A bad one that was taken
 // up would make a rule panic at the leader, and at each leader after it.)
+//
+// It is about what a rule leans upon: sizes, numbers, sorted members, an id below the floor. That
+// a step is settled once, or that participants are members, is kept where it is written.
 func (l *Ledger) Validate() error {
 	if err := validateBytes("Cluster", l.Cluster, MaxIDBytes); err != nil {
 		return err

@@ -31,7 +31,8 @@ import (
 // others all fit.
 const maxLinks = 4096
 
-// link is a link between two members that broke though both lived.
+// link is a link between two members that broke though both lived. It is of two incarnations: a
+// replica that is started again may be on another host, and has none (forgetLinks).
 type link struct {
 	a, b    ReplicaID // a < b
 	broke   int       // in quorums running
@@ -153,9 +154,11 @@ func (m *Machine) blocks(now time.Time, r LinkReport) {
 		// the first.)
 		l.count(now, m.last.ID)
 	}
+	// It broke in no quorum that this machine knows: its age counts from this word.
 	if l.at.IsZero() {
 		l.at = now
 	}
+	// Told when it begins, not with each word that prolongs it.
 	if !now.Before(l.until) {
 		m.event(EventApart, l.a, "from "+string(l.b)+" until it holds: "+l.text())
 	}
@@ -217,6 +220,7 @@ func (m *Machine) forgetLinks(fell *Quorum) {
 
 // held says that a quorum had both ends of the link, and nobody said that it broke.
 func (l *link) held(in *Quorum) bool {
+	// It broke in this very quorum.
 	if in == nil || l.id == in.ID {
 		return false
 	}
@@ -250,7 +254,8 @@ func (m *Machine) between(now time.Time, a, b ReplicaID) *link {
 }
 
 // cutOff is the link that keeps a replica out of the last quorum: to the first of
-// its members from which it is kept apart; nil: none does.
+// its members from which it is kept apart; nil: none does. It is for those outside: one that a
+// member does not reach is no reason to ask (joiner), and is shown as kept apart.
 func (m *Machine) cutOff(now time.Time, r *replica) *link {
 	// A member is apart from none of the last quorum: they are in it together.
 	if len(m.links) == 0 || m.last == nil || r.member {

@@ -73,6 +73,13 @@ type wanted struct {
 // quorum are presumed alive for one HeartbeatTimeout, so that a change of leader
 // never shrinks a healthy quorum. The ledger's config overrides c. An invalid
 // config is the caller's error and panics.
+//
+//	from the ledger    the last quorum and its positions, what was settled, who drains or is
+//	                   evicted, the rules, and above which id the next one is
+//	presumed           the quorum stands, and its members live: one that is not heard for a
+//	                   heartbeat timeout is lost
+//	told again         sessions, positions, joins, accusations and parted links, by the members
+//	forgotten          flaps and refusals, how long steps take, the budget that is spent
 func New(now time.Time, c Config, l Ledger) *Machine {
 	if l.Config != nil {
 		c = *l.Config
@@ -229,8 +236,11 @@ func (m *Machine) forgetLost() {
 
 // setLast makes q the last quorum and its members known. Members that this
 // machine has never heard of are presumed alive (a new leader that took silence before
-// its time for death would put out a whole job). What was said of the quorum before, and
-// told about it, ends with it.
+// its time for death would put out a whole job).
+//
+//	stays          records, sessions and joins; links, flaps, refusals, the pace of steps
+//	ends           the fall and its reason, what members were told of it or of a change, who
+//	               accused whom, and which of the members were not heard of
 func (m *Machine) setLast(now time.Time, q *Quorum) {
 	for _, r := range m.order {
 		// L1: a member that stays keeps the time from which it has been one; by that a short

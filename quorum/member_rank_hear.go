@@ -50,6 +50,12 @@ const (
 // through this process (PROTOCOL §3.1): it overtook the answer, which came first. It is
 // kept, and Take hands it out. (Dropped, a fall would leave this rank in a group that all
 // others have left.) One about an older quorum is old news.
+//
+//	a newer quorum             HeardEarly: kept until its answer comes
+//	this one: fallen, lost     HeardFall; a commit that it tells may make up for lost ballots
+//	this one: wanted           HeardWanted, once, while it stands
+//	an older one               HeardNothing
+//	none: a probe, a drain     HeardMore
 func (r *Rank) Hear(n Notice) Heard {
 	switch n.Kind {
 	// Those about a quorum. A probe, a drain and the like are for the manager's shell.

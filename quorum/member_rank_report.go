@@ -2,6 +2,15 @@ package quorum
 
 // This file is a rank's need of another quorum, from the moment at which it arises until
 // the group is ready (PROTOCOL §3): there is at most one.
+//
+//	          Need: no quorum stands, or its group is not made
+//	nothing ─────────────────────────────────────────────────▶ fall
+//	   │                                                        ▲
+//	   │ Ask: a change is wanted, and the step has ended        │ the quorum falls
+//	   └───────────────────────────────────────────────▶ ask ───┘
+//
+// Either ends with Fulfil, if the quorum that came stands; an ask that is not answered also with
+// Unanswered and Drop, and the quorum goes on. One that falls before Fulfil is a need still.
 
 // Need notes that the next quorum is needed, if there is none, or none with a group; it
 // says whether that is news.

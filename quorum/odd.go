@@ -93,6 +93,7 @@ func (m *Machine) complain(now time.Time, a Accusation) {
 	}
 	culprit := m.replicas[a.Against]
 	f := m.remember(now, culprit)
+	// It has counted in this quorum. If it did as the odd one, it stays when that is taken back.
 	if f.broken == a.QuorumID {
 		m.trial.own(now, f.name, a)
 		return
@@ -147,6 +148,11 @@ func (m *Machine) oddOne(a, b *replica) *replica {
 // nobody could go on, Q10); 1 if it began there with others, or has committed with
 // others; 0 for a newcomer. What beats say of positions is not asked: of two that
 // commit together, one is always heard first.
+//
+//	a began quorum 9 at 100@8, with newcomers b and c  a has 2, b and c have 0
+//	then c has committed a step in 9                   a and c have 1, and b, when it is heard
+//	a and b began quorum 9 at 100@8                    both have 1
+//	all began it at step 0                             each has 0 until it has committed
 func (m *Machine) merit(r *replica) int {
 	level := 0
 	if r.odd.proven {
@@ -226,6 +232,7 @@ func (m *Machine) refuse(now time.Time, r *replica, f *refusal, a Accusation) {
 	default:
 		f.why = "calls other collectives than the others"
 	}
+	// A trial judges anew with each word, and would tell the same each time.
 	if a.Kind != AccusedOdd || m.trial.tells(f.name) {
 		m.event(EventRefused, r.id, fmt.Sprintf("%s; not let in for %v: %s", f.why, hold, a.Evidence))
 	}

@@ -13,6 +13,12 @@ import (
 // the next quorum is decided. (The odd one was heard first: of the two newcomers whom
 // it named, the innocent one was refused, for as long as the odd one, and each time
 // both were over they came back together.)
+//
+// a trains; x and y are newcomers that were let in together, and x is odd:
+//
+//	x says that y differs    y is found odd: they are equals, and y has the larger id
+//	a says that x differs    x is odd, by the word of one that has more to show. That frees y,
+//	                         which differs from the odd one alone: its finding is taken back
 
 // trial is what was said of the last quorum. What it has found so far can be taken back: before
 // and new hold what a judgement has changed in Machine.refusals. The zero value has heard nothing.

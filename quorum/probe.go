@@ -34,7 +34,7 @@ func (m *Machine) sendProbe(r *replica) {
 }
 
 // watchers are the members after r, in the ring of replica ranks, that can be
-// asked.
+// asked: of a, b, c, d and e those of d are e, a and b.
 func (m *Machine) watchers(r *replica) []ReplicaID {
 	rank, _ := memberRank(m.last.Members, r.id)
 	var out []ReplicaID

@@ -17,6 +17,14 @@ import (
 //	stuck, away, draining
 //	          not live, so not waited for; but if its join waits, its fact counts (§4.6, §5)
 //	evicted   refused for good, by the ledger too
+//
+// Of its stream:
+//
+//	session    broken
+//	true       false     one is open
+//	false      true      the newest one broke, alone: the lighthouse's own sight, one witness (§6)
+//	false      false     none was opened here (a new leader, torchft's clients); or it said goodbye,
+//	                     or the server that held the stream went with it: no witness
 type replica struct {
 	id       ReplicaID
 	born     time.Time // when it was first heard of
@@ -86,7 +94,8 @@ func (l *LastAnswer) ref() answerRef {
 	return answerRef{l.QuorumID, l.Round}
 }
 
-// waiting is a join that waits for its answer.
+// waiting is a join that waits for its answer. A repeat, or a higher number, of the same replica
+// takes its place and keeps its times; consume begins at anew for those that a Form has left.
 type waiting struct {
 	Join
 	at    time.Time // since when it has waited in the present window

@@ -60,6 +60,7 @@ func appendSeat(runs []SeatRun, s Seat) []SeatRun {
 
 // seatOf is the seat of q's member at a rank.
 func (q *Quorum) seatOf(rank int) Seat {
+	// It has been a member since an older quorum, and keeps that seat.
 	if s := q.Members[rank].Seat; s != (Seat{}) {
 		return s
 	}
@@ -97,6 +98,7 @@ func (m *Machine) setSeats() {
 		if member.Seat != (Seat{}) {
 			r.seat = member.Seat
 		}
+		// Q2: until it has told, the answer cannot be told again as it was.
 		if r.seat == (Seat{}) && len(m.last.Members) > MaxListed {
 			m.unseated++
 		}

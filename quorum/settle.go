@@ -62,6 +62,7 @@ func (m *Machine) settle() settling {
 
 // ranIn is the quorum in which a joiner ran last; 0: in none.
 func (m *Machine) ranIn(r *replica) int64 {
+	// Whatever answer it names: a fact or a position of the last quorum says that it was there.
 	if r.member && m.entered(r) {
 		return m.last.ID
 	}
@@ -143,6 +144,8 @@ func (m *Machine) settleQuorum(s *settling, id int64, members []Member) {
 	// comes later, prepared for that one, is told so, though they have moved on.
 	m.recordStanding(s, base, id, baseDigests(claims, base))
 	s.list = append(s.list, out)
+	// One that drained reads its step's fate here. A forward is what it must not miss: without one
+	// it discards (Claim.SettleOutside).
 	if s.headline.Outcome != Forward || out.Outcome == Forward {
 		s.headline = out
 	}
@@ -237,6 +240,7 @@ func contestedBase(claims []memberClaim) (Position, bool) {
 	found = false
 	for _, s := range claims {
 		p := s.r.join.Member.Position
+		// None that had this step under way can be further below: its word is wrong.
 		if s.upToDate && p.Step >= top-1 && (!found || p.Compare(base) < 0) {
 			base, found = p, true
 		}
@@ -361,6 +365,7 @@ func (m *Machine) outcome(step, id int64, now []Settlement) *Settlement {
 // that holds it, or that holds another step of it, or else the last quorum's.
 func (m *Machine) clusterOf(step, id int64) string {
 	cluster, found := m.ledger.Cluster, false
+	// A restored quorum may be of another cluster than this ledger (§4.3).
 	if m.last != nil && m.last.ID == id {
 		cluster = m.last.Cluster
 	}

@@ -26,6 +26,11 @@ type Sources struct {
 // Members that had to heal in the quorum, and have not committed since, are none.
 // Each asker begins at another member. Whoever has not joined is called when the
 // quorum has fallen and none follows for a heartbeat timeout: see callCopiers.
+//
+//	d is at 0@0, a, b and c train at 900@3    it copies from them, beginning at one of them
+//	the quorum falls, {a, b, c} follows       it copies on: they are members still
+//	the quorum falls, none follows            it is called: it may be the one that is missing
+//	a, b and c die, {e, f} follows            it is called (callOrphans): its donors are gone
 func (m *Machine) Sources(now time.Time, id ReplicaID, own Position) Sources {
 	m.Advance(now)
 	r := m.replicas[id]
@@ -126,7 +131,8 @@ func (m *Machine) callCopiers(now time.Time) {
 	}
 }
 
-// turnOf spreads replicas over n places, each always to the same.
+// turnOf spreads replicas over n places, each always to the same: an asker that asks again goes
+// on where it began, as long as the sources are the same ones.
 func turnOf(id ReplicaID, n int) int {
 	turn := 0
 	for _, b := range []byte(id) {

@@ -161,6 +161,7 @@ func (m *Machine) state(r *replica) ReplicaState {
 		return StateHeld
 	case r.join != nil && m.refused(m.now, r):
 		return StateRefused
+	// L1: also shown where no quorum stands, though it would be let in then.
 	case r.join != nil && !r.member && m.onProbation(m.now, r):
 		return StateProbation
 	case r.join != nil && m.cutOff(m.now, r) != nil:

@@ -87,6 +87,7 @@ func (w *waits) add(r *replica) {
 	if r.waitsAt.IsZero() || r.lost || !r.session {
 		return
 	}
+	// Since it waits and has not moved: a heal waits, and moves with each part that comes.
 	if since := later(r.waitsAt, r.progressAt); w.since.IsZero() || since.Before(w.since) {
 		w.since, w.by = since, r.id
 	}
@@ -151,6 +152,7 @@ func (m *Machine) judgeProgress(now time.Time, r *replica) {
 // where all compute, none is stuck, however long a step takes (L3).
 func (m *Machine) mayBeStuck(r *replica) bool {
 	switch {
+	// One that is not heard may do anything; one whose join waits, waits for this machine.
 	case m.config.StuckAfter == 0 || !r.session || r.join != nil || r.evicted:
 		return false
 	case m.last == nil || m.fallen:
@@ -162,7 +164,11 @@ func (m *Machine) mayBeStuck(r *replica) bool {
 }
 
 // stuckAt is when a replica that does nothing is stuck: not before somebody has
-// waited for it for as long.
+// waited for it for as long. With StuckAfter 60 s, a and b train, and b hangs at 0 s:
+//
+//	a waits for b from 5 s on                         65 s
+//	a's operation fails at 30 s, and it joins         90 s, for alone it is no majority until then
+//	a moves once more at 40 s, and waits on           100 s
 func (m *Machine) stuckAt(r *replica) time.Time {
 	from := r.progressAt
 	switch {

@@ -67,7 +67,8 @@ type Tally struct {
 	result  TallyResult // once decided it stays until a later key comes (C3)
 }
 
-// voteKey is what a vote is about. Later ones compare higher.
+// voteKey is what a vote is about. Later ones compare higher: first the quorum, for a new one ends
+// what was tried in the old one; then the round; then the step.
 type voteKey struct{ quorumID, round, step int64 }
 
 func (v *RankVote) key() voteKey { return voteKey{v.QuorumID, v.Round, v.Step} }
@@ -95,7 +96,13 @@ func NewTally(groupWorldSize int) *Tally {
 
 // Vote counts v. A rank that repeats its vote is fine (its call broke); one that changes
 // it is not, for its siblings may have been told (C3): one would commit by the first
-// vote, another discard by the second.
+// vote, another discard by the second. Of a replica of two ranks, at step 5 of quorum 3:
+//
+//	rank 0 yes                   pending: rank 1 may have seen a no
+//	rank 1 yes                   commit
+//	rank 1 no                    abort, and the quorum stands
+//	rank 1 no, its group broken  abort at once, also before rank 0 has voted: the quorum falls
+//	rank 0 yes, again            the same result once more
 //
 // Errors: ErrStaleVote for an older quorum, round or step; ErrInvalid.
 func (t *Tally) Vote(v RankVote) error {
@@ -121,6 +128,7 @@ func (t *Tally) Vote(v RankVote) error {
 		return fmt.Errorf("%w: quorum %d round %d step %d, now at %d round %d step %d", ErrStaleVote,
 			v.QuorumID, v.Round, v.Step, t.key.quorumID, t.key.round, t.key.step)
 	}
+	// Its call broke, and it does not know whether its vote came.
 	if t.voted[v.GroupRank] {
 		if t.votes[v.GroupRank] != v {
 			return invalidf("group rank %d changed its vote on step %d", v.GroupRank, v.Step)
@@ -157,6 +165,7 @@ func (t *Tally) start(key voteKey) {
 //	none of these, one behind            behind     likewise, and a change is wanted
 //	none of these, one prepared          prepared   falls: the settlement decides
 func (t *Tally) count() {
+	// C3: decided by a no, it stays so whatever the votes that come behind it say.
 	if t.result.Outcome != TallyPending {
 		return
 	}

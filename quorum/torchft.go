@@ -58,6 +58,13 @@ func (m *Machine) turnout() turnout {
 }
 
 // decideTorchft follows the order of torchft's quorum_compute.
+//
+//	none has joined                              not yet
+//	fewer than MinReplicas, after shrink-only    not yet; torchft counts before it
+//	the whole last quorum has joined             at once, with all others that have
+//	half of the healthy have joined, or fewer    not yet
+//	all healthy replicas have joined             at once
+//	JoinTimeout since the first join             without the others
 func (m *Machine) decideTorchft(now time.Time) Decision {
 	t := m.turnout()
 	candidates := t.joined

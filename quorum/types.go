@@ -21,7 +21,8 @@ const (
 )
 
 // Position says which committed state a replica holds. Equal steps committed
-// by different quorums are different bytes.
+// by different quorums are different bytes. The zero value is the start. A replica that begins
+// from a file is where the file says, with quorum 0 if that names a step alone (§4.5).
 type Position struct {
 	Cluster  string // cluster id; empty before the first commit
 	Step     int64  // number of committed updates
@@ -58,7 +59,8 @@ const (
 
 // Fact is one member's word on the contested step (Step, QuorumID): Step is
 // the step it would have become (position's step + 1), QuorumID the quorum it
-// ran in. Digests is by group rank, for Committed and Prepared.
+// ran in. Digests is by group rank, for Committed and Prepared. A member at 4@3 whose ballots
+// for the next step were lost says prepared 5@3; whatever quorum settles that, the step is 5@3.
 type Fact struct {
 	Kind     FactKind
 	Step     int64
@@ -218,6 +220,11 @@ const (
 )
 
 // Settlement decides one contested step, once (C6).
+//
+//	step 5 of quorum 3, Forward               those that were prepared for it commit it
+//	step 5 of quorum 3, Forward, Standing     members stood on it, and left; step 6 of quorum 3
+//	                                          may yet be settled
+//	step 5 of quorum 3, Discard               it is tried again, as step 5 of a later quorum
 type Settlement struct {
 	Outcome  Outcome
 	Step     int64

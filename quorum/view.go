@@ -14,6 +14,13 @@ const (
 // View is what one member has to know (§4.3) of a quorum whose list is too long to be
 // sent to everybody: its own part, and the few others that it has to do with. A
 // quorum that carries a view has no members and no participants.
+//
+// Of 2,000 members, of whom the last two heal from the others, which are at 9@3, the view of the
+// one at replica rank 1 says
+//
+//	Rank 1, WorldSize 2000, ParticipantRank 1, Divisor 1998, Participants {0, 1998}
+//	Max 9@3, MaxRank 1, MaxWorldSize 1998, Donor, Healing ranks 1998 and 1999, HealingCount 2
+//	Ranks[0]: Primary rank 0, Targets rank 1999, which asks it first
 type View struct {
 	Self            Member
 	Rank            int         // replica rank
@@ -59,7 +66,8 @@ type Viewer struct {
 	seats   []SeatRun   // all members', shared
 }
 
-// viewIndex is where a member stands in the lists of the plan; -1: it does not.
+// viewIndex is where a member stands in the lists of the plan; -1: it does not. That of
+// participant is its rank among them, and that of heals says whom it asks first.
 type viewIndex struct{ participant, upToDate, donor, heals int }
 
 // NewViewer prepares the views of a quorum that has members.
@@ -106,6 +114,7 @@ func appendRank(ranges []RankRange, rank int) []RankRange {
 // View is one member's. Who is no member (it has drained) gets nil.
 func (v *Viewer) View(id ReplicaID) *View {
 	rank, found := memberRank(v.q.Members, id)
+	// §5: it has drained, and what it is told is the settlement.
 	if !found {
 		return nil
 	}

@@ -175,7 +175,13 @@ func (m *Machine) windowEnds(now time.Time, kind windowKind, v *survey) (Reason,
 // firstWindowEnds lets replicas that start together end up together (§4.4). Nothing says
 // how many there will be, so it waits until all open sessions have joined and no new
 // one has come for a while: closed at min_replicas, it would make a first quorum of the
-// fastest, and the next change at once.
+// fastest, and the next change at once. With min_replicas 2 (transcript 01_first_quorum):
+//
+//	a, b and c open, a joins      too few
+//	b joins                       waits for c, whose session is open
+//	c joins after 300 ms          waits for quiet: a second since the last session opened
+//	nothing else opens            {a, b, c}
+//	c does not join at all        {a, b}, a join timeout after a joined
 func (m *Machine) firstWindowEnds(now time.Time, v *survey) (Reason, bool) {
 	if !now.Before(v.first.Add(m.config.JoinTimeout)) {
 		// Q6: a process that opens a session and never joins does not hold up the start.

@@ -56,6 +56,7 @@ func (m *Machine) Beat(now time.Time, id ReplicaID, b Beat) error {
 	}
 	r := m.replicas[id]
 	switch {
+	// §1: a job holds one kind of client.
 	case !m.accepts(KindSkerry):
 		return fmt.Errorf("%w: a beat of our own kind from %q", ErrKind, id)
 	// A new leader presumes the members there, so they may beat before it knows their sessions.
@@ -127,6 +128,12 @@ func (m *Machine) Broken(now time.Time, id ReplicaID, why string, withServer boo
 
 // Accuse takes a peer's word that its link to a member broke first. One about an
 // older quorum is old news and is dropped.
+//
+//	a link broke, or could not be made    a witness against the accused, once for each accuser;
+//	                                      and it counts against the link (Q9)
+//	of one that is lost already           it counts against the link alone
+//	odd, not healed, differs              no witness of a death (§6a): see complain
+//	by or of one that is no member        ErrInvalid
 func (m *Machine) Accuse(now time.Time, a Accusation) error {
 	m.Advance(now)
 	a.Against = m.resolveName(a.Against)
@@ -154,6 +161,7 @@ func (m *Machine) Accuse(now time.Time, a Accusation) error {
 		return nil
 	}
 	m.event(EventAccused, a.Against, fmt.Sprintf("by %s: %s", a.By, a.Evidence))
+	// For the history; what follows from it is not bounded by that.
 	if len(m.accused) < MaxHistory {
 		m.accused = append(m.accused, a)
 	}
@@ -245,6 +253,11 @@ func (m *Machine) noteRunning(r *replica, id int64) bool {
 // tellFallen tells a replica that comes back, or is heard again, that the quorum
 // it ran in is no more (§3.1; C7): no member may be left that breaks their links. It went
 // on alone, or waits in an op until its deadline.
+//
+//	its join waits                      nothing: an answer comes
+//	a member, the last quorum fell      of that, and of the older quorum in which it says it runs
+//	a member, the last quorum stands    nothing: its quorum goes on
+//	no member, and it ran in one        of that one: another followed without it
 func (m *Machine) tellFallen(r *replica) {
 	// One whose join waits gets an answer, which says more. One that names a later quorum than
 	// this machine knows of has not fallen behind.
@@ -255,6 +268,7 @@ func (m *Machine) tellFallen(r *replica) {
 		m.notify(Notice{Kind: NoticeFallen, To: []ReplicaID{r.id}, QuorumID: id, Reason: reason})
 	}
 	switch {
+	// Both of the quorums in which it may be, for which one it has the lighthouse cannot see.
 	case r.member && m.fallen:
 		if r.ran != 0 && r.ran != m.last.ID {
 			tell(r.ran, m.fellBy) // it may stand there, for its answer was lost

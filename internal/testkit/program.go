@@ -2,9 +2,9 @@ package testkit
 
 import (
 	"errors"
+	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -29,9 +29,49 @@ type Program struct {
 // test fails.
 func Start(t testing.TB, name string, env []string, args ...string) *Program {
 	t.Helper()
-	p := &Program{Name: name, t: t, cmd: exec.Command(args[0], args[1:]...), ends: make(chan struct{})}
-	p.cmd.Env = append(os.Environ(), env...)
-	p.cmd.Stdout, p.cmd.Stderr = &p.Log, &p.Log
+	return StartCmd(t, name, command(env, args))
+}
+
+// Talk is Start for a program that is spoken to: in is its standard input, out its
+// standard output, and the log has its standard error alone. Reads of out end when the
+// process has ended, or with the test.
+func Talk(t testing.TB, name string, env []string, args ...string) (p *Program, in io.WriteCloser, out *os.File) {
+	t.Helper()
+	cmd := command(env, args)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, said, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = out.Close() }) // the test may have closed it
+	cmd.Stdout = said
+	p = StartCmd(t, name, cmd)
+	if err := said.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return p, in, out
+}
+
+func command(env, args []string) *exec.Cmd {
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Env = append(os.Environ(), env...)
+	return cmd
+}
+
+// StartCmd is Start for a program that needs more than arguments and environment:
+// cmd, not yet started. Of its output the log has what cmd writes nowhere else.
+func StartCmd(t testing.TB, name string, cmd *exec.Cmd) *Program {
+	t.Helper()
+	p := &Program{Name: name, t: t, cmd: cmd, ends: make(chan struct{})}
+	if cmd.Stdout == nil {
+		cmd.Stdout = &p.Log
+	}
+	if cmd.Stderr == nil {
+		cmd.Stderr = &p.Log
+	}
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +83,7 @@ func Start(t testing.TB, name string, env []string, args ...string) *Program {
 		_ = p.cmd.Process.Kill() // it may have ended by itself
 		<-p.ends
 		if t.Failed() {
-			t.Logf("%s: %s\n%s", name, strings.Join(args, " "), p)
+			t.Logf("%s: %s\n%s", name, strings.Join(cmd.Args, " "), p)
 		}
 	})
 	return p
@@ -132,19 +172,4 @@ func (p *Program) Kill() {
 	p.t.Helper()
 	p.Signal(syscall.SIGKILL)
 	<-p.ends
-}
-
-// Build compiles a command of this module, named by its folder (cmd/lighthouse), into
-// dir and returns the program's path. flags are go build's.
-//
-// It is go run, with cp for what runs the program: go run keeps what it links in Go's
-// build cache, go build does not, and most packages that start programs start the same.
-func Build(t testing.TB, dir, command string, flags ...string) string {
-	t.Helper()
-	out := filepath.Join(dir, filepath.Base(command))
-	args := append(append([]string{"run", "-exec", "cp"}, flags...), "github.com/skerry-ft/skerry/"+command, out)
-	if text, err := exec.CommandContext(t.Context(), "go", args...).CombinedOutput(); err != nil {
-		t.Fatalf("build %s: %v\n%s", command, err, text)
-	}
-	return out
 }

@@ -1,9 +1,13 @@
 package testkit
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -102,5 +106,80 @@ func TestProgram(t *testing.T) {
 	p.Signal(syscall.SIGTERM)
 	if status := p.Exits(); status != -1 {
 		t.Errorf("status %d after SIGTERM, want -1", status)
+	}
+}
+
+// A program that is spoken to answers, logs beside it, and ends with its input.
+func TestTalk(t *testing.T) {
+	p, in, out := Talk(t, "echo", []string{asProgram + "=begun"}, "sh", "-c", "echo $"+asProgram+" >&2; cat")
+	p.Says("begun", 0)
+	lines := bufio.NewReader(out)
+	for _, want := range []string{"one\n", "two\n"} {
+		if _, err := io.WriteString(in, want); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := lines.ReadString('\n'); got != want || err != nil {
+			t.Errorf("answer %q, %v, want %q", got, err, want)
+		}
+	}
+	if err := in.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if rest, err := io.ReadAll(lines); len(rest) > 0 || err != nil {
+		t.Errorf("%q, %v behind its last answer, want the end", rest, err)
+	}
+	if err := p.Err(); err != nil || strings.Contains(p.String(), "one") {
+		t.Errorf("it ended with %v, and logged %q, want standard error alone", err, p)
+	}
+}
+
+// A command is started as it is: with a file that is passed to it.
+func TestStartCmd(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "passed")
+	if err := os.WriteFile(file, []byte("on\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	passed, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer passed.Close() //nolint:errcheck // read only
+	cmd := exec.Command("sh", "-c", "cat <&3; echo beside >&2")
+	cmd.ExtraFiles = []*os.File{passed}
+	p := StartCmd(t, "echo", cmd)
+	if status := p.Exits(); status != 0 || p.String() != "on\nbeside\n" {
+		t.Errorf("status %d, %q, want 0 and both outputs", status, p)
+	}
+}
+
+// A command is built once for the same flags, and gone when all is over.
+func TestBuilds(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it builds a program")
+	}
+	var b Builds
+	if err := b.Remove(); err != nil {
+		t.Errorf("remove nothing: %v", err)
+	}
+	const small = "internal/wire/gen"
+	first := b.Path(t, small)
+	stripped := b.Path(t, small, "-ldflags=-s -w")
+	was, err := os.Stat(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again := b.Path(t, small); again != first || stripped == first {
+		t.Errorf("built as %s, then %s, and with flags %s, want the flags to tell", first, again, stripped)
+	}
+	if is, err := os.Stat(first); err != nil || !is.ModTime().Equal(was.ModTime()) {
+		t.Errorf("%v, built again at %v, want once", err, is.ModTime())
+	}
+	if err := b.Remove(); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{first, stripped} {
+		if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s after all is over: %v", path, err)
+		}
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -49,11 +48,8 @@ func soleVictim(t *testing.T, flags ...string) *server {
 	if testing.Short() {
 		t.Skip("a process and some seconds: not with -short")
 	}
-	path := build(t, "cmd/lighthouse")
-	s := &server{log: &noise{}, ended: make(chan error, 1), addr: portlease.ForTest(t, 1)[0]}
-	s.cmd = exec.CommandContext(context.WithoutCancel(t.Context()), path, append([]string{"--bind", s.addr, "--log-level", "warn"}, flags...)...)
-	s.cmd.Stderr = s.log
-	s.start(t)
+	s := &server{addr: portlease.ForTest(t, 1)[0]}
+	s.Program = testkit.Start(t, s.addr, nil, append([]string{builds.Path(t, "cmd/lighthouse"), "--bind", s.addr, "--log-level", "warn"}, flags...)...)
 	testkit.EventuallyNil(t, "the victim answers", func() error {
 		s.alive(t)
 		conn, err := net.Dial("tcp", s.addr)
@@ -69,7 +65,7 @@ func soleVictim(t *testing.T, flags ...string) *server {
 // it had at most.
 func (s *server) mib(t *testing.T, what string) int {
 	t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.PID()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,10 +90,10 @@ func (s *server) unmoved(t *testing.T, ask func() error, attack func()) {
 		t.Fatalf("the job before the attack: %v", err)
 	}
 	// The most that it had is counted from here on.
-	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", s.cmd.Process.Pid), []byte("5"), 0); err != nil {
+	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", s.PID()), []byte("5"), 0); err != nil {
 		t.Fatal(err)
 	}
-	before, logged := s.mib(t, "VmRSS"), s.log.len()
+	before, logged := s.mib(t, "VmRSS"), s.Len()
 	done := make(chan struct{})
 	var beside sync.WaitGroup
 	var asked, failed int
@@ -119,7 +115,7 @@ func (s *server) unmoved(t *testing.T, ask func() error, attack func()) {
 	close(done)
 	beside.Wait()
 	s.alive(t)
-	most, wrote := s.mib(t, "VmHWM"), s.log.len()-logged
+	most, wrote := s.mib(t, "VmHWM"), s.Len()-logged
 	t.Logf("memory %d MiB before, %d at most; %d bytes logged; %d answers beside, %d failed", before, most, wrote, asked, failed)
 	if most-before >= mostMoreMiB {
 		t.Errorf("memory went from %d to %d MiB, want less than %d more", before, most, mostMoreMiB)
@@ -130,12 +126,6 @@ func (s *server) unmoved(t *testing.T, ask func() error, attack func()) {
 	if failed > 0 {
 		t.Errorf("%d of %d answers to the job beside the attack were lost", failed, asked)
 	}
-}
-
-func (n *noise) len() int {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.all
 }
 
 // guardedVictim has certificates and a token, and a member asks beside the attack.

@@ -3,7 +3,6 @@ package hostile
 import (
 	"fmt"
 	"os"
-	"sync"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -26,7 +25,7 @@ func TestMain(m *testing.M) {
 	}
 	paralleltest.AtOnce(testsAtOnce)
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(status int) {
-		if err := os.RemoveAll(builds.folder); err != nil {
+		if err := builds.Remove(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 		}
 		os.Exit(status)
@@ -34,29 +33,4 @@ func TestMain(m *testing.M) {
 }
 
 // builds are programs that all tests of this package share.
-var builds struct {
-	sync.Mutex
-
-	folder string
-	paths  map[string]string // by package
-}
-
-// build compiles a program of the module, once, and returns its path.
-func build(t *testing.T, dir string) string {
-	t.Helper()
-	builds.Lock()
-	defer builds.Unlock()
-	if built, ok := builds.paths[dir]; ok {
-		return built
-	}
-	if builds.folder == "" {
-		folder, err := os.MkdirTemp("", "skerry-hostile-") //nolint:usetesting // it outlives the test
-		if err != nil {
-			t.Fatal(err)
-		}
-		builds.folder, builds.paths = folder, make(map[string]string)
-	}
-	built := testkit.Build(t, builds.folder, dir)
-	builds.paths[dir] = built
-	return built
-}
+var builds testkit.Builds

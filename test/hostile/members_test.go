@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/guard/guardtest"
+	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/lighthouse"
@@ -98,18 +98,14 @@ func trainerVictim(t *testing.T) (s *server, ask func() error) {
 	if testing.Short() {
 		t.Skip("a process and some seconds: not with -short")
 	}
-	path := build(t, "examples/digits/trainer")
 	c := guardtest.New(t)
 	l := lighthousetest.Start(t, func(cfg *lighthouse.Config) { cfg.Guard.Token = c.Token })
-	s = &server{log: &noise{}, ended: make(chan error, 1)}
-	s.cmd = exec.CommandContext(context.WithoutCancel(t.Context()), path, "-lighthouse", l.Addr, "-index", "0", "-replicas", "1", "-steps", "1000000")
 	token := filepath.Join(t.TempDir(), "join")
 	if err := guard.WriteSecret(token, c.JoinToken(t, wire.DefaultJob)); err != nil {
 		t.Fatal(err)
 	}
-	s.cmd.Env = append(s.cmd.Environ(), guard.EnvTokenFile+"="+token)
-	s.cmd.Stderr, s.cmd.Stdout = s.log, s.log
-	s.start(t)
+	s = &server{Program: testkit.Start(t, "trainer", []string{guard.EnvTokenFile + "=" + token}, builds.Path(t, "examples/digits/trainer"),
+		"-lighthouse", l.Addr, "-index", "0", "-replicas", "1", "-steps", "1000000")}
 	var step int64
 	ask = func() error {
 		for began := time.Now(); time.Since(began) < patience; time.Sleep(20 * time.Millisecond) {

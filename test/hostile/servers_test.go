@@ -1,16 +1,12 @@
 package hostile
 
 import (
-	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"os/exec"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,60 +14,31 @@ import (
 	"github.com/skerry-ft/skerry/internal/testkit"
 )
 
-// patience bounds every wait, on a loaded machine.
-const patience = 90 * time.Second
+// patience bounds every wait.
+const patience = testkit.Patience
 
-// server is a lighthouse in a process of its own.
+// server is a program under attack, in a process of its own.
 type server struct {
+	*testkit.Program
+
 	addr, raft, gossip string
-	cmd                *exec.Cmd
-	ended              chan error
-	log                *noise
-}
-
-// noise keeps the end of a server's log, and whether it panicked.
-type noise struct {
-	mu   sync.Mutex
-	kept []byte
-	all  int // bytes, kept or not
-}
-
-// Write keeps the end of what was written.
-func (n *noise) Write(p []byte) (int, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.all += len(p)
-	n.kept = append(n.kept, p...)
-	n.kept = n.kept[max(len(n.kept)-(64<<10), 0):]
-	return len(p), nil
-}
-
-func (n *noise) String() string {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if at := bytes.Index(n.kept, []byte("panic:")); at >= 0 {
-		return string(n.kept[at:])
-	}
-	return string(n.kept[max(len(n.kept)-(4<<10), 0):])
 }
 
 // cluster runs n servers that found a cluster together.
 func cluster(t *testing.T, n int) []*server {
 	t.Helper()
-	path := build(t, "cmd/lighthouse")
+	path := builds.Path(t, "cmd/lighthouse")
 	var all []*server
 	for i := range n {
-		s := &server{log: &noise{}, ended: make(chan error, 1)}
+		s := &server{}
 		ports := portlease.ForTest(t, 3)
 		s.addr, s.raft, s.gossip = ports[0], ports[1], ports[2]
-		args := []string{"--bind", s.addr, "--raft-address", s.raft, "--gossip-address", s.gossip, "--data-dir", t.TempDir(),
+		args := []string{path, "--bind", s.addr, "--raft-address", s.raft, "--gossip-address", s.gossip, "--data-dir", t.TempDir(),
 			"--bootstrap-expect", strconv.Itoa(n), "--log-level", "warn"}
 		if i > 0 {
 			args = append(args, "--join", all[0].addr)
 		}
-		s.cmd = exec.CommandContext(context.WithoutCancel(t.Context()), path, args...)
-		s.cmd.Stderr = s.log
-		s.start(t)
+		s.Program = testkit.Start(t, s.addr, nil, args...)
 		all = append(all, s)
 	}
 	for _, s := range all {
@@ -80,29 +47,12 @@ func cluster(t *testing.T, n int) []*server {
 	return all
 }
 
-// start runs the process until the test ends.
-func (s *server) start(t *testing.T) {
-	t.Helper()
-	if err := s.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() { s.ended <- s.cmd.Wait() }()
-	t.Cleanup(func() {
-		_ = s.cmd.Process.Kill() // gone is as good
-		<-s.ended
-		if t.Failed() {
-			t.Logf("log of %s:\n%s", s.addr, s.log)
-		}
-	})
-}
-
 // alive fails the test if the process has ended.
 func (s *server) alive(t *testing.T) {
 	t.Helper()
 	select {
-	case err := <-s.ended:
-		s.ended <- err
-		t.Fatalf("server %s ended: %v", s.addr, err)
+	case <-s.Ended():
+		t.Fatalf("%s ended: %v", s.Name, s.Err())
 	default:
 	}
 }

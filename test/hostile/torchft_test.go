@@ -4,7 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
+	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/torchftpb"
 	"github.com/skerry-ft/skerry/lighthouse/lighthousetest"
@@ -25,21 +26,13 @@ func torchftVictim(t *testing.T, args ...string) (*server, *grpc.ClientConn) {
 	if testing.Short() {
 		t.Skip("a process and some seconds: not with -short")
 	}
-	path := build(t, "cmd/skerry")
-	args = append(args, "--lighthouse", lighthousetest.Start(t, nil).Addr)
-	s := &server{log: &noise{}, ended: make(chan error, 1)}
-	s.cmd = exec.CommandContext(context.WithoutCancel(t.Context()), path, args...)
-	s.cmd.Stderr = s.log
-	out, err := s.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.start(t)
+	args = slices.Concat([]string{builds.Path(t, "cmd/skerry")}, args, []string{"--lighthouse", lighthousetest.Start(t, nil).Addr})
+	p, _, out := testkit.Talk(t, args[1], nil, args...)
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
-		t.Fatalf("its address: %v\n%s", err, s.log)
+		t.Fatalf("its address: %v", err)
 	}
-	s.addr = strings.TrimPrefix(strings.TrimSpace(line), "http://")
+	s := &server{Program: p, addr: strings.TrimPrefix(strings.TrimSpace(line), "http://")}
 	return s, connect(t, s.addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
 }
 

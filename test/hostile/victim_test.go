@@ -10,7 +10,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -22,6 +21,7 @@ import (
 	"github.com/skerry-ft/skerry/checkpoint/ckpttest"
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/guard/guardtest"
+	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/tcp"
 	"github.com/skerry-ft/skerry/store"
@@ -117,12 +117,12 @@ func configure(ctx context.Context, b *tcp.Backend, conf *store.TLS, at string, 
 // victim is a process with a store, a donor and a data plane, and one that trains
 // with it.
 type victim struct {
+	*testkit.Program
 	places
+
 	guard  *guard.Guard
 	tls    *store.TLS // of store and data plane; nil: they are plain
-	pid    int
-	folder string // for its temporary files
-	log    *noise
+	folder string     // for its temporary files
 	in     io.Writer
 	out    *json.Decoder
 	quorum int64
@@ -132,30 +132,16 @@ func startVictim(t *testing.T, o guard.Options) *victim {
 	t.Helper()
 	g := guardtest.Open(t, o)
 	options := strings.Join([]string{o.TokenFile, o.TLSCA, o.TLSCert, o.TLSKey}, ",")
-	v := &victim{guard: g, tls: certs.Of(g, o, "job"), folder: t.TempDir(), log: &noise{}}
-	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0])
-	cmd.Env = append(os.Environ(), victimEnv+"="+options, "TMPDIR="+v.folder)
-	cmd.Stderr = v.log
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	v.pid, v.in, v.out = cmd.Process.Pid, in, json.NewDecoder(out)
+	v := &victim{guard: g, tls: certs.Of(g, o, "job"), folder: t.TempDir()}
+	p, in, out := testkit.Talk(t, "the victim", []string{victimEnv + "=" + options, "TMPDIR=" + v.folder}, os.Args[0])
+	v.Program, v.in, v.out = p, in, json.NewDecoder(out)
 	if err := v.out.Decode(&v.places); err != nil {
-		t.Fatalf("the victim: %v\n%s", err, v.log)
+		t.Fatalf("the victim: %v", err)
 	}
 	t.Cleanup(func() {
 		in.Close()
-		time.AfterFunc(patience, func() { _ = cmd.Process.Kill() }) // gone is as good
-		if err := cmd.Wait(); err != nil {
-			t.Errorf("the victim: %v\n%s", err, v.log)
+		if err := p.Err(); err != nil {
+			t.Errorf("the victim: %v", err)
 		}
 	})
 	return v
@@ -223,7 +209,7 @@ func (v *victim) train(t *testing.T) error {
 
 // memory is the victim's resident set, in bytes.
 func (v *victim) memory() (int64, error) {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", v.pid))
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", v.PID()))
 	if err != nil {
 		return 0, err
 	}

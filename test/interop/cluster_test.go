@@ -2,6 +2,7 @@ package interop
 
 import (
 	"encoding/json"
+	"fmt"
 	"net"
 	"net/http"
 	"strconv"
@@ -9,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/skerry-ft/skerry/internal/testkit"
 )
 
 // neighbours are a loopback address, and that the two ports after it are free
@@ -75,32 +78,33 @@ func (p *process) waits(t *testing.T, id string) {
 	t.Helper()
 	client := &http.Client{Timeout: time.Second}
 	defer client.CloseIdleConnections()
-	for began := time.Now(); time.Since(began) < settleLimit; time.Sleep(20 * time.Millisecond) {
-		for _, j := range p.view(client).Jobs {
+	testkit.EventuallyNil(t, id+" has joined", func() error {
+		seen := p.view(client)
+		for _, j := range seen.Jobs {
 			for _, r := range j.Replicas {
 				if r.ReplicaID == id && r.WaitingMs > 0 {
-					return
+					return nil
 				}
 			}
 		}
-	}
-	t.Fatalf("%s has not joined", id)
+		return fmt.Errorf("%s says %+v", p.addr, seen)
+	})
 }
 
 // leader waits until one of the servers leads.
-func leader(t *testing.T, all []*process) *process {
+func leader(t *testing.T, all []*process) (leads *process) {
 	t.Helper()
 	client := &http.Client{Timeout: time.Second}
 	defer client.CloseIdleConnections()
-	for began := time.Now(); time.Since(began) < settleLimit; time.Sleep(20 * time.Millisecond) {
-		for _, p := range all {
-			if p.view(client).Leads {
-				return p
+	testkit.EventuallyNil(t, "a server leads", func() error {
+		for _, leads = range all {
+			if leads.view(client).Leads {
+				return nil
 			}
 		}
-	}
-	t.Fatal("no server leads")
-	return nil
+		return fmt.Errorf("none of %s does", addresses(all))
+	})
+	return leads
 }
 
 // founders starts three servers that found a cluster.
@@ -138,7 +142,7 @@ func TestTorchftThroughLeaderKills(t *testing.T) {
 		beside := run(t, neighbours(t), "--min-replicas", "2", "--data-dir", t.TempDir(), "--non-voter", "--join", addresses(servers))
 		beside.healthy()
 		addr := freeAddr(t)
-		runProgram(t, addr, "skerry", "torchft-proxy", "--bind", addr, "--job", "proxied", "--lighthouse", addresses(servers))
+		launch(&process{t: t, addr: addr, flags: []string{"skerry", "torchft-proxy", "--bind", addr, "--job", "proxied", "--lighthouse", addresses(servers)}})
 
 		first := &steady{t: t, p: p, names: managers(t, p, "http://"+beside.addr, 2, 0), steps: []int{1, 1}}
 		first.step()
@@ -147,7 +151,7 @@ func TestTorchftThroughLeaderKills(t *testing.T) {
 			"name": "proxied_0/server", "replica_id": "proxied/replica_0:1", "lighthouse": "http://" + addr, "store": "store2:1"}))})
 		p.do("manager", args{"name": "proxied_1", "addr": text(t, p.do("shim_server", args{
 			"name": "proxied_1/server", "replica_id": "proxied/replica_1:1", "lighthouse": addresses(servers), "store": "store3:1",
-			"program": binary(t, "skerry")}))})
+			"program": builds.Path(t, "cmd/skerry")}))})
 		second.step()
 
 		for range 3 {
@@ -158,7 +162,7 @@ func TestTorchftThroughLeaderKills(t *testing.T) {
 				held := make(chan struct{})
 				second.between = func() {
 					beside.waits(t, "proxied/replica_0:1")
-					l.kill()
+					l.Kill()
 					close(held)
 				}
 				other.Go(second.step)

@@ -10,7 +10,7 @@ import (
 
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
-		if err := os.RemoveAll(builds.folder); err != nil {
+		if err := builds.Remove(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 		}
 		os.Exit(code)

@@ -1,13 +1,11 @@
 package interop
 
 import (
-	"context"
+	"errors"
 	"net/http"
 	"os"
 	"os/exec"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -19,94 +17,43 @@ import (
 const settleLimit = 60 * time.Second
 
 // builds are the programs that all tests share.
-var builds struct {
-	sync.Mutex
-
-	folder string
-	paths  map[string]string // by name
-}
-
-// binary builds cmd/NAME, once for all tests, and returns its path.
-func binary(t *testing.T, name string) string {
-	t.Helper()
-	builds.Lock()
-	defer builds.Unlock()
-	if path, ok := builds.paths[name]; ok {
-		return path
-	}
-	if builds.folder == "" {
-		folder, err := os.MkdirTemp("", "skerry-interop-") //nolint:usetesting // it outlives the test
-		if err != nil {
-			t.Fatal(err)
-		}
-		builds.folder, builds.paths = folder, make(map[string]string)
-	}
-	builds.paths[name] = testkit.Build(t, builds.folder, "cmd/"+name)
-	return builds.paths[name]
-}
+var builds testkit.Builds
 
 // process is a real lighthouse server, or a proxy, that can be killed and started
 // again.
 type process struct {
+	*testkit.Program
+
 	t     *testing.T
 	flags []string // with its program
 	pass  *os.File // a socket that it is passed as systemd does; nil: none
 	addr  string
-	cmd   *exec.Cmd
-	noise *tail
 }
 
 // run starts a server on that address with these flags.
 func run(t *testing.T, addr string, flags ...string) *process {
 	t.Helper()
-	return runProgram(t, addr, append([]string{"lighthouse", "--bind", addr}, flags...)...)
+	return launch(&process{t: t, addr: addr, flags: append([]string{"lighthouse", "--bind", addr}, flags...)})
 }
 
-// runProgram starts a program of ours.
-func runProgram(t *testing.T, addr string, command ...string) *process {
-	t.Helper()
-	return launch(&process{t: t, addr: addr, flags: command, noise: &tail{}})
-}
-
-// launch starts p, and kills it when the test ends.
+// launch starts p, which ends with the test.
 func launch(p *process) *process {
-	t := p.t
-	t.Helper()
+	p.t.Helper()
 	p.start()
-	t.Cleanup(func() {
-		p.kill()
-		if t.Failed() {
-			t.Logf("the end of the log of %s:\n%s", p.addr, p.noise)
-		}
-	})
 	return p
 }
 
 func (p *process) start() {
 	p.t.Helper()
-	command := append([]string{binary(p.t, p.flags[0])}, p.flags[1:]...)
-	if p.pass != nil {
-		// The shell's process is the program's, so that it knows its id.
-		command = append([]string{"sh", "-c", `LISTEN_FDS=1 LISTEN_PID=$$ exec "$@"`, "sh"}, command...)
-	}
-	p.cmd = exec.CommandContext(context.WithoutCancel(p.t.Context()), command[0], command[1:]...)
-	if p.pass != nil {
-		p.cmd.ExtraFiles = []*os.File{p.pass}
-	}
-	p.cmd.Stderr = p.noise
-	if err := p.cmd.Start(); err != nil {
-		p.t.Fatal(err)
-	}
-}
-
-// kill is SIGKILL. The second one does nothing.
-func (p *process) kill() {
-	if p.cmd == nil {
+	command := append([]string{builds.Path(p.t, "cmd/"+p.flags[0])}, p.flags[1:]...)
+	if p.pass == nil {
+		p.Program = testkit.Start(p.t, p.addr, nil, command...)
 		return
 	}
-	_ = p.cmd.Process.Signal(syscall.SIGKILL) // gone is as good
-	_ = p.cmd.Wait()                          // says that it was killed
-	p.cmd = nil
+	// The shell's process is the program's, so that it knows its id.
+	cmd := exec.Command("sh", append([]string{"-c", `LISTEN_FDS=1 LISTEN_PID=$$ exec "$@"`, "sh"}, command...)...)
+	cmd.ExtraFiles = []*os.File{p.pass}
+	p.Program = testkit.StartCmd(p.t, p.addr, cmd)
 }
 
 // healthy waits until the server answers that it serves.
@@ -114,18 +61,17 @@ func (p *process) healthy() {
 	p.t.Helper()
 	client := http.Client{Timeout: time.Second}
 	defer client.CloseIdleConnections()
-	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+	testkit.EventuallyNil(p.t, "lighthouse "+p.addr+" is healthy", func() error {
 		answer, err := client.Get("http://" + p.addr + "/healthz")
-		if err == nil {
-			answer.Body.Close()
-			if answer.StatusCode == http.StatusOK {
-				return
-			}
+		if err != nil {
+			return err
 		}
-		if time.Since(began) > settleLimit {
-			p.t.Fatalf("lighthouse %s is not healthy: %v", p.addr, err)
+		answer.Body.Close()
+		if answer.StatusCode != http.StatusOK {
+			return errors.New(answer.Status)
 		}
-	}
+		return nil
+	})
 }
 
 // freeAddr is a loopback address that nobody else is given.

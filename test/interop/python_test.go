@@ -3,18 +3,18 @@ package interop
 import (
 	"bufio"
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"io"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/skerry-ft/skerry/internal/testkit"
 )
 
 // callLimit bounds every call: a hang is a failure with a name.
@@ -72,20 +72,7 @@ func interpreter() string { return cmp.Or(os.Getenv("SKERRY_TORCHFT_PYTHON"), "p
 func startBy(t *testing.T, module string, by ...string) *python {
 	t.Helper()
 	command := append(by, interpreter(), "testdata/torchft.py", module)
-	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), command[0], command[1:]...)
-	noise := &tail{}
-	cmd.Stderr = noise // Rust logs each call
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	program, in, out := testkit.Talk(t, strings.Join(command, " "), nil, command...) // Rust logs each call
 	p := &python{t: t, in: in, calls: make(map[int]chan reply)}
 	done := make(chan struct{})
 	go func() {
@@ -93,44 +80,16 @@ func startBy(t *testing.T, module string, by ...string) *python {
 		p.read(out)
 	}()
 	t.Cleanup(func() {
-		kill := time.AfterFunc(callLimit, func() { _ = cmd.Process.Kill() }) // Wait says what became of it
-		defer kill.Stop()
 		p.mu.Lock()
 		_ = p.in.Close() // the process ends with it
 		p.mu.Unlock()
+		err := program.Err()
 		<-done
-		if err := cmd.Wait(); err != nil {
-			t.Errorf("%s: %v", cmd, err)
-		}
-		if t.Failed() {
-			t.Logf("the end of what Python and Rust said:\n%s", noise)
+		if err != nil {
+			t.Errorf("%s: %v", program.Name, err)
 		}
 	})
 	return p
-}
-
-// tailBytes is how much of a process's log a failure shows.
-const tailBytes = 4 << 10
-
-// tail keeps the end of what is written to it.
-type tail struct {
-	mu   sync.Mutex
-	kept []byte
-}
-
-// Write keeps the end of what was written.
-func (l *tail) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.kept = append(l.kept, b...)
-	l.kept = l.kept[max(len(l.kept)-tailBytes, 0):]
-	return len(b), nil
-}
-
-func (l *tail) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return string(l.kept)
 }
 
 // read hands answers to those who wait, until the process ends.

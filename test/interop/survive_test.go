@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/skerry-ft/skerry/internal/testkit"
 )
 
 // beatPause is three beats of torchft's managers, which find a dead connection.
@@ -39,12 +41,12 @@ func TestTorchftProxyKilled(t *testing.T) {
 			listener.Close()
 			socket.Close()
 		})
-		proxy := launch(&process{t: t, addr: addr, flags: []string{"skerry", "torchft-proxy", "--lighthouse", l.addr}, noise: &tail{}, pass: socket})
+		proxy := launch(&process{t: t, addr: addr, flags: []string{"skerry", "torchft-proxy", "--lighthouse", l.addr}, pass: socket})
 
 		s := &steady{t: t, p: p, names: managers(t, p, "http://"+addr, 2, 0), steps: []int{1, 1}}
 		for range 3 {
 			s.step()
-			proxy.kill()
+			proxy.Kill()
 			proxy.start()
 			time.Sleep(beatPause) // a call on a connection that is not known to be dead is lost too
 		}
@@ -66,7 +68,7 @@ func TestTorchftProxyKilled(t *testing.T) {
 		before := s.tried
 		s.between = func() {
 			l.waits(t, "replica_0:2")
-			proxy.kill()
+			proxy.Kill()
 			proxy.start()
 		}
 		s.step()
@@ -140,7 +142,7 @@ func TestTorchftByName(t *testing.T) {
 		for _, victim := range servers[:2] {
 			s.between = func() {
 				leader(t, servers).waits(t, "replica_0:1")
-				victim.kill()
+				victim.Kill()
 			}
 			s.step()
 			victim.start()
@@ -190,50 +192,32 @@ func TestShimEndsTogether(t *testing.T) {
 	l := run(t, freeAddr(t), "--min-replicas", "1")
 	l.healthy()
 	for _, end := range []string{"trainer killed", "trainer ends", "manager killed"} {
-		trainer := exec.Command(interpreter(), "-c", starter, l.addr)
-		trainer.Env = append(os.Environ(), "SKERRY="+binary(t, "skerry"))
-		noise := &tail{}
-		trainer.Stderr = noise
-		in, err := trainer.StdinPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		out, err := trainer.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := trainer.Start(); err != nil {
-			t.Fatal(err)
-		}
+		trainer, in, out := testkit.Talk(t, end, []string{"SKERRY=" + builds.Path(t, "cmd/skerry")}, interpreter(), "-c", starter, l.addr)
 		var address string
 		var manager, child int
 		if _, err := fmt.Fscan(bufio.NewReader(out), &address, &manager, &child); err != nil {
-			t.Fatalf("start the manager: %v\n%s", err, noise)
+			t.Fatalf("start the manager: %v", err)
 		}
-		kill := time.AfterFunc(settleLimit, func() { _ = trainer.Process.Kill() }) // Wait says what became of it
 		switch end {
 		case "trainer killed":
-			_ = trainer.Process.Kill() // Wait tells
+			trainer.Signal(syscall.SIGKILL)
 		case "trainer ends":
 			_ = in.Close() // it ends with it
 		case "manager killed":
-			_ = syscall.Kill(manager, syscall.SIGKILL) // Wait tells
+			_ = syscall.Kill(manager, syscall.SIGKILL) // Err tells
 		}
-		ended := make(chan error, 1)
-		go func() { ended <- trainer.Wait() }()
 		began := time.Now()
 		for syscall.Kill(manager, 0) == nil && time.Since(began) < settleLimit {
 			time.Sleep(10 * time.Millisecond)
 		}
 		took := time.Since(began)
-		_ = syscall.Kill(child, syscall.SIGKILL) // Wait waits for all who hold its pipes
-		err = <-ended
-		kill.Stop()
+		_ = syscall.Kill(child, syscall.SIGKILL) // its log ends with all who hold it
+		err := trainer.Err()
 		if took > 5*time.Second {
 			t.Errorf("%s: the manager lived on for %v", end, took)
 		}
 		if want := end == "trainer ends"; (err == nil) != want {
-			t.Errorf("%s: the trainer ended with %v\n%s", end, err, noise)
+			t.Errorf("%s: the trainer ended with %v", end, err)
 		}
 		t.Logf("%s: the manager was gone after %v, the trainer's status: %v", end, took.Round(time.Millisecond), err)
 	}

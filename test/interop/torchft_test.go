@@ -241,7 +241,7 @@ func TestTorchftLighthouseKilled(t *testing.T) {
 		}
 		for range 2 {
 			before := s.last
-			l.kill()
+			l.Kill()
 			l.start()
 			s.step()
 			s.step()

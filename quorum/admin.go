@@ -168,7 +168,14 @@ func (m *Machine) evict(now time.Time, r *replica, reason string) {
 // announceChange tells the members that a change is wanted (§3.2): a joiner waits, a member
 // drains, or the rules changed. Not while a member's stream is down, for its fate comes
 // first (§4.4: a member that is not told does not ask, and the others would wait for it);
-// once per quorum, and again after an ask was withdrawn.
+// once per quorum, and again after an ask was withdrawn. Of a and b, which train (transcript
+// 04_joiner):
+//
+//	c joins                      both are told that a change is wanted
+//	a asks, and b does not       a second later a takes its ask back, and trains on
+//	a second after that          both are told again, for c waits still
+//	a and b ask                  {a, b, c}, between two steps
+//	c joins, b's stream is down  they are told when that is open again
 func (m *Machine) announceChange(now time.Time) {
 	// Where the quorum has fallen all its members join anyhow.
 	if m.client != KindSkerry || m.last == nil || m.fallen {

@@ -19,6 +19,10 @@ type Idle struct{ Since time.Time }
 // Forget notes whether a job is in use now, and says that it is to be forgotten: it
 // was found unused for long enough. formed says that its ledger has a quorum. (Names
 // that clients make up would fill the server.)
+//
+//	its name was made up, and its client left    two minutes from the first look that finds it so
+//	it has trained, and all have gone            a week from then; its ids go on above its last
+//	                                             one, should it come again (Q1)
 func (i *Idle) Forget(now time.Time, used, formed bool) bool {
 	if used {
 		i.Since = time.Time{}

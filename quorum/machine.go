@@ -202,7 +202,7 @@ func (m *Machine) recordOf(now time.Time, id ReplicaID) (*replica, error) {
 	if len(m.order) >= MaxKnown {
 		m.forgetLost()
 	}
-	// None is lost, or all of them are members or hold a session.
+	// No lost one is left that could go: each is a member, or holds a session.
 	if len(m.order) >= MaxKnown {
 		return nil, fmt.Errorf("%w: %d replicas are known", ErrFull, len(m.order))
 	}

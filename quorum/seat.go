@@ -135,7 +135,8 @@ func (m *Machine) tellsSeat(r *replica, s Seat) {
 func (m *Machine) tellable() bool { return m.absent == 0 && m.unseated == 0 }
 
 // resolveName is the replica that a member calls id: the one of that id, or at the seat
-// of that name.
+// of that name. One that is known by neither is returned as it is: what is said about
+// it is refused, or dropped.
 func (m *Machine) resolveName(id ReplicaID) ReplicaID {
 	// A small quorum's members are called by their ids, and so is one whose id looks like a seat.
 	if m.replicas[id] != nil {

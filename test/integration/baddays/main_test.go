@@ -1,9 +1,9 @@
 package baddays
 
 import (
+	"errors"
 	"fmt"
 	"os"
-	"sync"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -18,25 +18,9 @@ const testsAtOnce = 5
 func TestMain(m *testing.M) {
 	paralleltest.AtOnce(testsAtOnce)
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(status int) {
-		for _, dir := range made.folders {
-			if err := os.RemoveAll(dir); err != nil {
-				fmt.Fprintln(os.Stderr, err)
-			}
+		if err := errors.Join(builds.Remove(), os.RemoveAll(overlay.folder)); err != nil {
+			fmt.Fprintln(os.Stderr, err)
 		}
 		os.Exit(status)
 	}))
-}
-
-// made are folders that tests of this package share.
-var made struct {
-	sync.Mutex
-
-	folders []string
-}
-
-// removeAtEnd removes a folder when all tests are over.
-func removeAtEnd(dir string) {
-	made.Lock()
-	defer made.Unlock()
-	made.folders = append(made.folders, dir)
 }

@@ -57,7 +57,8 @@ var clocks = flag.Bool("baddays.clocks", false, "run the tests whose programs ha
 var overlay struct {
 	sync.Mutex
 
-	path string
+	folder string // empty: it is yet to be made
+	path   string // within it
 }
 
 // jumpy builds the programs so that their wall clocks can be made to jump, by
@@ -93,7 +94,7 @@ func writeOverlay(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	removeAtEnd(dir)
+	overlay.folder = dir
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {

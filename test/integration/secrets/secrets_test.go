@@ -1,14 +1,12 @@
 package secrets
 
 import (
-	"context"
 	"encoding/base64"
 	"encoding/hex"
 	"io"
 	"io/fs"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -17,18 +15,12 @@ import (
 	"github.com/skerry-ft/skerry/internal/testkit"
 )
 
-// patience bounds every wait; reaching it is a failure.
-const patience = testkit.Patience
-
 // finish runs a program to its end and returns what it wrote.
-func finish(t *testing.T, env []string, name string, args ...string) (string, error) {
+func finish(t *testing.T, args ...string) (string, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Env = append(os.Environ(), env...)
-	out, err := cmd.CombinedOutput()
-	return string(out), err
+	p := testkit.Start(t, filepath.Base(args[0]), nil, args...)
+	err := p.Err()
+	return p.String(), err
 }
 
 // assertPrivate wants what a program keeps in dir to be for its owner alone.
@@ -63,7 +55,7 @@ func TestNoSecretShows(t *testing.T) {
 	lighthouse, trainer := testkit.Build(t, bin, "cmd/lighthouse"), testkit.Build(t, bin, "examples/digits/trainer")
 	skerry := testkit.Build(t, bin, "cmd/skerry")
 	for name, role := range map[string]string{"server": "lighthouse", "replica": "replica", "operator": "operator"} {
-		if out, err := finish(t, nil, lighthouse, "ca", "--role", role, dir, name, "localhost", "127.0.0.1"); err != nil {
+		if out, err := finish(t, lighthouse, "ca", "--role", role, dir, name, "localhost", "127.0.0.1"); err != nil {
 			t.Fatalf("lighthouse ca: %v\n%s", err, out)
 		}
 	}
@@ -101,7 +93,7 @@ func TestNoSecretShows(t *testing.T) {
 		{"status", "--lighthouse", addr, "--tls-ca", file("token"), "--token-file", file("ca.pem")}, // mixed up
 		{"status", "--lighthouse", addr, "--tls-ca", file("ca.pem"), "--token-file", file("server.key")},
 	} {
-		out, err := finish(t, nil, skerry, args...)
+		out, err := finish(t, append([]string{skerry}, args...)...)
 		if good := len(args) > 9; good != (err == nil) {
 			t.Errorf("skerry %v: %v\n%s", args, err, out)
 		}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/skerry-ft/skerry/internal/testkit"
 )
 
 // healthAt asks a server whether it is well, on a connection of its own.
@@ -31,20 +33,14 @@ func healthAt(page string) error {
 // and takes connections again as soon as it can.
 func TestFewOpenFiles(t *testing.T) {
 	t.Parallel()
-	cmd, page := program(t)
+	p, page := program(t)
 	waitHealthy := func() {
 		t.Helper()
-		var err error
-		for deadline := time.Now().Add(patience); time.Now().Before(deadline); <-time.After(100 * time.Millisecond) {
-			if err = healthAt(page); err == nil {
-				return
-			}
-		}
-		t.Fatalf("not well within %v: %v; it said:\n%s", patience, err, cmd.Stderr)
+		testkit.EventuallyNil(t, "it is well", func() error { return healthAt(page) })
 	}
 	waitHealthy()
 	const most = 64
-	if err := unix.Prlimit(cmd.Process.Pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: most, Max: most}, nil); err != nil {
+	if err := unix.Prlimit(p.PID(), unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: most, Max: most}, nil); err != nil {
 		t.Fatal(err)
 	}
 	addr := strings.TrimSuffix(strings.TrimPrefix(page, "http://"), "/")
@@ -61,15 +57,9 @@ func TestFewOpenFiles(t *testing.T) {
 		}
 		conns = append(conns, c)
 	}
-	log, _ := cmd.Stderr.(*programLog)
-	const says = "too many open files"
-	for deadline := time.Now().Add(patience); !strings.Contains(log.String(), says); <-time.After(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("nothing says %q within %v; it said:\n%s", says, patience, log)
-		}
-	}
+	p.Says("too many open files", 0)
 	<-time.After(3 * time.Second)
-	if n := strings.Count(log.String(), "\n"); n > 30 {
+	if n := strings.Count(p.String(), "\n"); n > 30 {
 		t.Errorf("%d lines of log in seconds", n)
 	}
 	for _, c := range conns {

@@ -3,15 +3,12 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"io"
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -22,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/skerry-ft/skerry/internal/paralleltest"
+	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/lighthouse"
 )
 
@@ -39,9 +37,6 @@ func TestMain(m *testing.M) {
 	paralleltest.AtOnce(testsAtOnce)
 	goleak.VerifyTestMain(m)
 }
-
-// patience bounds every wait of these tests.
-const patience = 20 * time.Second
 
 // parsed is the configuration that the flags amount to, without serving it.
 func parsed(t *testing.T, args ...string) lighthouse.Config {
@@ -218,54 +213,12 @@ func TestServeEndsWithItsContext(t *testing.T) {
 
 // program starts this binary as the program, and returns the address of its
 // status page once it is served. It is killed when the test ends.
-func program(t *testing.T, args ...string) (*exec.Cmd, string) {
+func program(t *testing.T, args ...string) (*testkit.Program, string) {
 	t.Helper()
-	cmd := exec.Command(os.Args[0], append([]string{"--bind=127.0.0.1:0"}, args...)...)
-	cmd.Env = append(os.Environ(), asProgram+"=1")
-	log := &programLog{page: make(chan string, 1)}
-	cmd.Stderr = log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill() // it has ended already, if the test said so
-		_ = cmd.Wait()         // likewise
-	})
-	select {
-	case page := <-log.page:
-		return cmd, page
-	case <-time.After(patience):
-		t.Fatalf("no page served within %v; it said:\n%s", patience, log)
-		return nil, ""
-	}
-}
-
-// programLog is a program's log, which tells the address of its page.
-type programLog struct {
-	page chan string // capacity 1
-
-	mu   sync.Mutex
-	text strings.Builder
-	told bool
-}
-
-func (l *programLog) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.text.Write(p)
-	_, page, found := strings.Cut(l.text.String(), "page=")
-	page, _, whole := strings.Cut(page, "\n")
-	if found && whole && !l.told {
-		l.told = true
-		l.page <- strings.TrimSpace(page)
-	}
-	return len(p), nil
-}
-
-func (l *programLog) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
+	p := testkit.Start(t, "lighthouse", []string{asProgram + "=1"}, append([]string{os.Args[0], "--bind=127.0.0.1:0"}, args...)...)
+	from := p.Says("page=", 0)
+	end := p.Says("\n", from)
+	return p, strings.TrimSpace(p.String()[from:end])
 }
 
 func healthy(page string) bool {
@@ -282,16 +235,10 @@ func TestSignalsEndItWell(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
 		t.Run(sig.String(), func(t *testing.T) {
 			t.Parallel()
-			cmd, page := program(t, "--data-dir", t.TempDir())
-			for deadline := time.Now().Add(patience); !healthy(page); <-time.After(10 * time.Millisecond) {
-				if time.Now().After(deadline) {
-					t.Fatalf("not healthy within %v", patience)
-				}
-			}
-			if err := cmd.Process.Signal(sig); err != nil {
-				t.Fatal(err)
-			}
-			if err := cmd.Wait(); err != nil {
+			p, page := program(t, "--data-dir", t.TempDir())
+			testkit.Eventually(t, "it is healthy", func() bool { return healthy(page) })
+			p.Signal(sig)
+			if err := p.Err(); err != nil {
 				t.Errorf("after %v: %v, want status 0", sig, err)
 			}
 		})
@@ -302,15 +249,8 @@ func TestDataDirInUse(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	program(t, "--data-dir", dir)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	second := exec.CommandContext(ctx, os.Args[0], "--bind=127.0.0.1:0", "--data-dir", dir)
-	second.Env = append(os.Environ(), asProgram+"=1")
-	out, err := second.CombinedOutput()
-	exit, ok := errors.AsType[*exec.ExitError](err)
-	if !ok || exit.ExitCode() != 1 || !strings.Contains(string(out), dir+" is in use by another lighthouse") {
-		t.Errorf("%v; it said:\n%s", err, out)
-	}
+	second := testkit.Start(t, "the second", []string{asProgram + "=1"}, os.Args[0], "--bind=127.0.0.1:0", "--data-dir", dir)
+	second.EndsIn(dir + " is in use by another lighthouse")
 }
 
 func TestPageHost(t *testing.T) {

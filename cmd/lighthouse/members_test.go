@@ -7,12 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/lighthouse/cluster"
 	"github.com/skerry-ft/skerry/lighthouse/lighthousetest"
 )
@@ -20,7 +20,7 @@ import (
 // command runs a command of ours and returns what it printed.
 func command(t *testing.T, args ...string) (string, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
 	defer cancel()
 	var stdout, stderr bytes.Buffer
 	if status := execute(ctx, args, &stdout, &stderr); status != 0 {
@@ -74,7 +74,7 @@ func TestOperatorsLookAfterServers(t *testing.T) {
 	})
 	select {
 	case <-c.Servers[to].Done():
-	case <-time.After(patience):
+	case <-time.After(testkit.Patience):
 		t.Error("the server that left still runs")
 	}
 	if err := c.Servers[to].Stop(); err == nil {
@@ -113,25 +113,13 @@ func TestThreeProcesses(t *testing.T) {
 	_, page := program(t, "--data-dir", t.TempDir(), "--bootstrap-expect=3", "--raft-timing=slow",
 		"--raft-address=127.0.0.1:0", "--gossip-address=127.0.0.1:0")
 	join := strings.TrimSuffix(strings.TrimPrefix(page, "http://"), "/")
-	others := make([]*exec.Cmd, 2)
+	others := make([]*testkit.Program, 2)
 	dirs := []string{t.TempDir(), t.TempDir()}
 	for i := range others {
 		others[i], _ = program(t, "--data-dir", dirs[i], "--bootstrap-expect=3", "--join", join, "--raft-timing=slow",
 			"--raft-address=127.0.0.1:0", "--gossip-address=127.0.0.1:0")
 	}
 	var cluster string
-	eventually := func(what string, ok func() error) {
-		t.Helper()
-		for deadline := time.Now().Add(2 * patience); ; <-time.After(20 * time.Millisecond) {
-			err := ok()
-			if err == nil {
-				return
-			}
-			if time.Now().After(deadline) {
-				t.Fatalf("still not: %s: %v", what, err)
-			}
-		}
-	}
 	whole := func() error {
 		m, err := membership(t, join)
 		if err != nil {
@@ -148,12 +136,11 @@ func TestThreeProcesses(t *testing.T) {
 		cluster = m.Cluster
 		return nil
 	}
-	eventually("three servers are one cluster", whole)
-	for _, cmd := range others {
-		_ = cmd.Process.Kill() // it runs: it was seen just now
-		_ = cmd.Wait()         // killed
+	testkit.EventuallyNil(t, "three servers are one cluster", whole)
+	for _, p := range others {
+		p.Kill()
 	}
-	eventually("the last one says that it has no majority", func() error {
+	testkit.EventuallyNil(t, "the last one says that it has no majority", func() error {
 		if healthy(page) {
 			return errors.New("healthy")
 		}
@@ -163,5 +150,5 @@ func TestThreeProcesses(t *testing.T) {
 		program(t, "--data-dir", dirs[i], "--raft-timing=slow", "--join", join,
 			"--raft-address=127.0.0.1:0", "--gossip-address=127.0.0.1:0")
 	}
-	eventually("all are back", whole)
+	testkit.EventuallyNil(t, "all are back", whole)
 }

@@ -2,19 +2,16 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
 	"github.com/skerry-ft/skerry/internal/portlease"
+	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/lighthouse/lighthousetest"
 )
 
@@ -28,104 +25,10 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// patience bounds waits that end long before if all is well.
-const patience = 30 * time.Second
-
-// trainer is the program in a process of its own.
-type trainer struct {
-	t    *testing.T
-	cmd  *exec.Cmd
-	out  *output
-	ends chan error // capacity 1
-}
-
-// output collects what a program prints, and says when there is more.
-type output struct {
-	mu sync.Mutex
-
-	text    bytes.Buffer
-	changed chan struct{}
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	close(o.changed)
-	o.changed = make(chan struct{})
-	return o.text.Write(p)
-}
-
-func (o *output) read() (string, <-chan struct{}) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.String(), o.changed
-}
-
 // start runs a trainer. It is killed when the test ends.
-func start(t *testing.T, args ...string) *trainer {
+func start(t *testing.T, args ...string) *testkit.Program {
 	t.Helper()
-	tr := &trainer{
-		t: t, cmd: exec.Command(os.Args[0], args...),
-		out: &output{changed: make(chan struct{})}, ends: make(chan error, 1),
-	}
-	tr.cmd.Env = append(os.Environ(), asProgram+"=1")
-	tr.cmd.Stdout, tr.cmd.Stderr = tr.out, tr.out
-	if err := tr.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	waited := make(chan struct{})
-	go func() {
-		defer close(waited)
-		tr.ends <- tr.cmd.Wait()
-	}()
-	t.Cleanup(func() {
-		_ = tr.cmd.Process.Kill() // it has ended, if the test passed
-		<-waited
-	})
-	return tr
-}
-
-// says waits until the trainer has printed text.
-func (tr *trainer) says(text string) {
-	tr.t.Helper()
-	over := time.After(patience)
-	for {
-		got, changed := tr.out.read()
-		if strings.Contains(got, text) {
-			return
-		}
-		select {
-		case <-changed:
-		case <-over:
-			tr.t.Fatalf("did not print %q within %v, but:\n%s", text, patience, got)
-		}
-	}
-}
-
-// exits waits for the end and returns the status and what was printed.
-func (tr *trainer) exits() (int, string) {
-	tr.t.Helper()
-	select {
-	case err := <-tr.ends:
-		text, _ := tr.out.read()
-		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-			return exit.ExitCode(), text
-		} else if err != nil {
-			tr.t.Fatal(err)
-		}
-		return 0, text
-	case <-time.After(patience):
-		text, _ := tr.out.read()
-		tr.t.Fatalf("no end within %v:\n%s", patience, text)
-		return 0, ""
-	}
-}
-
-func (tr *trainer) signal(s syscall.Signal) {
-	tr.t.Helper()
-	if err := tr.cmd.Process.Signal(s); err != nil {
-		tr.t.Fatal(err)
-	}
+	return testkit.Start(t, "trainer", []string{asProgram + "=1"}, append(os.Args[:1:1], args...)...)
 }
 
 func TestBadFlags(t *testing.T) {
@@ -177,13 +80,12 @@ func TestIndexTaken(t *testing.T) {
 	house := lighthousetest.Start(t, nil)
 	flags := []string{"-lighthouse", house.Addr, "-replicas=1", "-steps=150", "-step-time=20ms", "-linger=0"}
 	first := start(t, flags...)
-	first.says("step 50: ")
-	status, text := start(t, flags...).exits()
-	if status != 1 || !strings.Contains(text, "\ntrainer: ") || !strings.Contains(text, "name in use") {
+	first.Says("step 50: ", 0)
+	second := start(t, flags...)
+	if status, text := second.Exits(), second.String(); status != 1 || !strings.Contains(text, "\ntrainer: ") || !strings.Contains(text, "name in use") {
 		t.Errorf("the second one: status %d\n%s", status, text)
 	}
-	status, text = first.exits()
-	if status != 0 || !strings.Contains(text, "step 150: test accuracy") || strings.Contains(text, "discarded") {
+	if status, text := first.Exits(), first.String(); status != 0 || !strings.Contains(text, "step 150: test accuracy") || strings.Contains(text, "discarded") {
 		t.Errorf("the first one: status %d\n%s", status, text)
 	}
 }
@@ -193,27 +95,26 @@ func TestIndexTaken(t *testing.T) {
 func TestSignalsDrain(t *testing.T) {
 	t.Parallel()
 	house := lighthousetest.Start(t, nil)
-	var all []*trainer
+	var all []*testkit.Program
 	for i := range 3 {
 		all = append(all, start(t, "-lighthouse", house.Addr, "-replicas=3", fmt.Sprint("-index=", i), "-steps=100000", "-step-time=20ms"))
 	}
 	for _, tr := range all {
-		tr.says("step 50: ")
+		tr.Says("step 50: ", 0)
 	}
-	all[0].signal(syscall.SIGTERM)
-	status, text := all[0].exits()
-	if status != 0 || !strings.Contains(text, "draining: ") || strings.Contains(text, "discarded") {
+	all[0].Signal(syscall.SIGTERM)
+	if status, text := all[0].Exits(), all[0].String(); status != 0 || !strings.Contains(text, "draining: ") || strings.Contains(text, "discarded") {
 		t.Errorf("the drained one: status %d\n%s", status, text)
 	}
 	for _, tr := range all[1:] {
-		tr.says("2 of 2 members take part")
-		if text, _ := tr.out.read(); strings.Contains(text, "discarded") {
+		tr.Says("2 of 2 members take part", 0)
+		if text := tr.String(); strings.Contains(text, "discarded") {
 			t.Errorf("another one lost a step by the drain:\n%s", text)
 		}
-		tr.signal(syscall.SIGINT)
+		tr.Signal(syscall.SIGINT)
 	}
 	for _, tr := range all[1:] {
-		if status, text := tr.exits(); status != 0 {
+		if status, text := tr.Exits(), tr.String(); status != 0 {
 			t.Errorf("after Ctrl-C: status %d\n%s", status, text)
 		}
 	}
@@ -224,11 +125,11 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 	t.Parallel()
 	house := lighthousetest.Start(t, nil)
 	tr := start(t, "-lighthouse", house.Addr, "-replicas=1", "-steps=100000", "-step-time=20ms")
-	tr.says("step 50: ")
-	tr.signal(syscall.SIGINT)
-	tr.says("draining: ")
-	tr.signal(syscall.SIGINT)
-	if status, text := tr.exits(); status != 1 || !strings.Contains(text, "trainer: ended before others could take over") {
+	tr.Says("step 50: ", 0)
+	tr.Signal(syscall.SIGINT)
+	tr.Says("draining: ", 0)
+	tr.Signal(syscall.SIGINT)
+	if status, text := tr.Exits(), tr.String(); status != 1 || !strings.Contains(text, "trainer: ended before others could take over") {
 		t.Errorf("status %d\n%s", status, text)
 	}
 }

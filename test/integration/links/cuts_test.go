@@ -1,7 +1,6 @@
 package links
 
 import (
-	"bufio"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -57,42 +56,16 @@ func (j *job) start(worker string, host int, p place) *process {
 	if err != nil {
 		j.t.Fatal(err)
 	}
-	inR, inW := pipe(j.t)
-	outR, outW := pipe(j.t)
-	child, err := spawn.Start(spawn.Worker{Name: worker, Args: args}, spawn.Options{
-		Stdin: inR, Stdout: outW, Stderr: os.Stderr, Env: []string{envNetNS + "=" + j.f.names[host]},
-	})
-	if err != nil {
-		j.t.Fatal(err)
-	}
-	inR.Close()
-	outW.Close()
-	j.t.Cleanup(func() {
-		inW.Close()
-		child.Kill()
-		<-child.Done()
-		outR.Close()
-	})
-	answers := bufio.NewScanner(outR)
-	answers.Buffer(nil, 1<<20)
-	return &process{Process: child, id: p.Name, address: p.Address, orders: json.NewEncoder(inW), answers: answers, stdout: outR}
+	started := &process{t: j.t, id: p.Name, address: p.Address}
+	started.start(spawn.Worker{Name: worker, Args: args}, j.f.names[host])
+	return started
 }
 
 // ask has a process say something.
 func (j *job) ask(p *process, what string, answer any) {
 	j.t.Helper()
-	if err := p.orders.Encode(what); err != nil {
-		j.t.Fatalf("%s: ask: %v", p.id, err)
-	}
-	if err := p.stdout.SetReadDeadline(time.Now().Add(patience)); err != nil {
-		j.t.Fatal(err)
-	}
-	if !p.answers.Scan() {
-		j.t.Fatalf("%s: no answer: %v", p.id, p.answers.Err())
-	}
-	if err := json.Unmarshal(p.answers.Bytes(), answer); err != nil {
-		j.t.Fatal(err)
-	}
+	p.tell(what)
+	p.hear(answer)
 }
 
 func (j *job) status() (st lighthouse.Status) {

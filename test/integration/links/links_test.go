@@ -35,10 +35,11 @@ const (
 	patience = 2 * limit
 )
 
-// process is the test's end of a rank.
+// process is the test's end of a worker, which is spoken to in lines of JSON.
 type process struct {
 	*spawn.Process
 
+	t           *testing.T
 	id, address string
 	orders      *json.Encoder
 	answers     *bufio.Scanner
@@ -59,34 +60,54 @@ func newLab(t *testing.T) *lab {
 	h := newHosts(t)
 	l := &lab{t: t, wire: connect(t, h)}
 	for i, host := range []int{0, 0, 1} {
-		l.ranks = append(l.ranks, start(t, h, host, fmt.Sprintf("replica%d", i)))
+		p := &process{t: t, id: fmt.Sprintf("replica%d", i), address: h.address(host)}
+		p.start(spawn.Worker{Name: workerName}, h.names[host])
+		l.ranks = append(l.ranks, p)
 	}
 	l.send(0, order{Do: "serve", Address: h.address(0)})
 	l.store = l.receive(0).Store
 	return l
 }
 
-func start(t *testing.T, h *hosts, host int, id string) *process {
-	t.Helper()
-	inR, inW := pipe(t)
-	outR, outW := pipe(t)
-	p, err := spawn.Start(spawn.Worker{Name: workerName}, spawn.Options{
-		Stdin: inR, Stdout: outW, Stderr: os.Stderr, Env: []string{envNetNS + "=" + h.names[host]},
-	})
+// start runs a worker in a network namespace until the test ends.
+func (p *process) start(w spawn.Worker, netns string) {
+	p.t.Helper()
+	inR, inW := pipe(p.t)
+	outR, outW := pipe(p.t)
+	child, err := spawn.Start(w, spawn.Options{Stdin: inR, Stdout: outW, Stderr: os.Stderr, Env: []string{envNetNS + "=" + netns}})
 	if err != nil {
-		t.Fatal(err)
+		p.t.Fatal(err)
 	}
 	inR.Close()
 	outW.Close()
-	t.Cleanup(func() {
+	p.t.Cleanup(func() {
 		inW.Close()
-		p.Kill()
-		<-p.Done()
+		child.Kill()
+		<-child.Done()
 		outR.Close()
 	})
-	return &process{
-		Process: p, id: id, address: h.address(host),
-		orders: json.NewEncoder(inW), answers: bufio.NewScanner(outR), stdout: outR,
+	p.Process, p.orders, p.answers, p.stdout = child, json.NewEncoder(inW), bufio.NewScanner(outR), outR
+	p.answers.Buffer(nil, 1<<20)
+}
+
+func (p *process) tell(order any) {
+	p.t.Helper()
+	if err := p.orders.Encode(order); err != nil {
+		p.t.Fatalf("%s: send %+v: %v", p.id, order, err)
+	}
+}
+
+// hear waits for the next answer.
+func (p *process) hear(answer any) {
+	p.t.Helper()
+	if err := p.stdout.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		p.t.Fatal(err)
+	}
+	if !p.answers.Scan() {
+		p.t.Fatalf("%s: no answer: %v", p.id, p.answers.Err())
+	}
+	if err := json.Unmarshal(p.answers.Bytes(), answer); err != nil {
+		p.t.Fatal(err)
 	}
 }
 
@@ -102,25 +123,14 @@ func pipe(t *testing.T) (r, w *os.File) {
 func (l *lab) send(i int, o order) {
 	l.t.Helper()
 	o.Address, o.Store, o.BeatTimeout = l.ranks[i].address, l.store, beats
-	if err := l.ranks[i].orders.Encode(o); err != nil {
-		l.t.Fatalf("%s: send %s: %v", l.ranks[i].id, o.Do, err)
-	}
+	l.ranks[i].tell(o)
 }
 
 func (l *lab) receive(i int) (a answer) {
 	l.t.Helper()
-	r := l.ranks[i]
-	if err := r.stdout.SetReadDeadline(time.Now().Add(patience)); err != nil {
-		l.t.Fatal(err)
-	}
-	if !r.answers.Scan() {
-		l.t.Fatalf("%s: no answer: %v", r.id, r.answers.Err())
-	}
-	if err := json.Unmarshal(r.answers.Bytes(), &a); err != nil {
-		l.t.Fatal(err)
-	}
+	l.ranks[i].hear(&a)
 	if a.Wrong > 0 {
-		l.t.Errorf("%s: %d elements without an error are not the sum", r.id, a.Wrong)
+		l.t.Errorf("%s: %d elements without an error are not the sum", l.ranks[i].id, a.Wrong)
 	}
 	return a
 }

@@ -146,17 +146,30 @@ func (m *Machine) formedText(kind windowKind, why Reason, q *Quorum) string {
 		text += "; in: " + nameIDs(in)
 	}
 	if out := without(old, ids); len(out) > 0 {
-		text += "; out: " + nameIDs(out)
-		for _, id := range out {
-			// It lives, and is out all the same: its operator is to see why.
-			if r := m.replicas[id]; r != nil && m.refused(m.now, r) {
-				text += fmt.Sprintf("; %s is refused, it %s", id, m.refusalOf(id).why)
-			}
-		}
+		text += "; out: " + nameIDs(out) + m.refusedText(out)
 	}
 	// C4: it is reported with the quorum that goes on below it, in the history too.
 	if top := highest(q.Cluster, q.Members); m.positionFell(top) {
 		text += fmt.Sprintf("; the highest position fell from %v to %v, all its holders are gone", m.highest, top)
+	}
+	return text
+}
+
+// refusedText says why those live who are out all the same: their operators are to see it.
+// It names maxNamed of them, since the ledger refuses a reason without a bound: a job
+// of which hundreds are refused would form no quorum.
+func (m *Machine) refusedText(out []ReplicaID) (text string) {
+	refused := 0
+	for _, id := range out {
+		if r := m.replicas[id]; r == nil || !m.refused(m.now, r) {
+			continue
+		}
+		if refused++; refused <= maxNamed {
+			text += fmt.Sprintf("; %s is refused, it %s", id, m.refusalOf(id).why)
+		}
+	}
+	if rest := refused - maxNamed; rest > 0 {
+		text += fmt.Sprintf("; %d more are refused", rest)
 	}
 	return text
 }

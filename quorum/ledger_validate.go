@@ -2,8 +2,8 @@ package quorum
 
 import "fmt"
 
-// maxReasonBytes bounds a reason in the ledger. A list in it names maxNamed replicas of 256
-// bytes; those that are left out because they are refused are named one by one, see formedText.
+// maxReasonBytes bounds a reason in the ledger. Each of its few lists names maxNamed replicas
+// of 256 bytes.
 const maxReasonBytes = 64 << 10
 
 // Validate says what in a ledger that was read is not what a ledger can hold: a

@@ -93,6 +93,7 @@ func (j *job) restart() error {
 	j.machine = quorum.New(now, rules, l)
 	j.machine.Limit(j.leadership.server.cfg.MaxReplicasPerJob)
 	j.timed = j.timing()
+	j.machine.Beats(j.timed.BeatInterval)
 	return nil
 }
 

@@ -23,6 +23,7 @@ func (j *job) retime() {
 		return
 	}
 	j.timed = timing
+	j.machine.Beats(timing.BeatInterval)
 	down := &skerrypb.Down{Message: &skerrypb.Down_Timing{Timing: wire.TimingToProto(timing)}}
 	for _, session := range j.sessions {
 		session.send(down)

@@ -46,9 +46,11 @@ const (
 // Times that are no configuration.
 const (
 	// SupersedeAfter is how long nothing may come from an old incarnation, after
-	// the newcomer's join, until the newcomer takes its place (§4.1): three beats at the
-	// default interval. It does not grow with the interval (beatScale).
+	// the newcomer's join, until the newcomer takes its place (§4.1), or beatsMissed
+	// beats if they come more rarely than by default, see Machine.Beats.
 	SupersedeAfter = 300 * time.Millisecond
+	// beatsMissed is how many beats of the old incarnation the newcomer waits for.
+	beatsMissed = 3
 	// LinkRetryAfter is how long two members are kept apart (Q9) whose link broke
 	// in two quorums running, or could not be made, and of which neither can tell
 	// whether it holds again; it doubles each time, up to LinkRetryMax.

@@ -12,7 +12,7 @@ import (
 // own place, without waiting until the life before it is known to be dead.
 //
 //	the older one's stream broke, or it    the newcomer takes its place, and the older is lost:
-//	said nothing for SupersedeAfter        its quorum falls (Q7)
+//	said nothing for three beats           its quorum falls (Q7)
 //	it speaks                              the newcomer is refused (ErrNameInUse)
 //	it drains                              the newcomer waits until it has gone
 //	torchft's                              two replicas, until the older falls silent
@@ -98,6 +98,11 @@ func (r *replica) older(o *replica) bool {
 	return !o.born.Before(r.born) && r.id < o.id
 }
 
+// supersedeAfter is for how long a predecessor may be silent. It must be heard by then if
+// it lives: at 800 ms between two beats each replica that trains is silent for 300 ms now
+// and then, and one started twice by mistake would put it out.
+func (m *Machine) supersedeAfter() time.Duration { return max(SupersedeAfter, beatsMissed*m.beat) }
+
 // holdNewcomer makes a newcomer wait until its predecessors have been silent for three
 // beats. A predecessor whose stream broke has no more to say, so a replica that is started
 // again after a crash takes its own place at once. torchft's clients are not held: until
@@ -107,7 +112,7 @@ func (m *Machine) holdNewcomer(now time.Time, r *replica) {
 	if len(m.predecessors(r)) == 0 || !r.join.until.IsZero() {
 		return
 	}
-	r.join.until = now.Add(SupersedeAfter)
+	r.join.until = now.Add(m.supersedeAfter())
 	r.join.held = m.client == KindSkerry
 	m.release(now, r)
 }
@@ -132,7 +137,7 @@ func (m *Machine) release(now time.Time, r *replica) {
 func (m *Machine) supersede(now time.Time, r *replica) {
 	for _, before := range m.predecessors(r) {
 		if before.draining && before.session {
-			r.join.until = now.Add(SupersedeAfter) // it serves on, and then leaves
+			r.join.until = now.Add(m.supersedeAfter()) // it serves on, and then leaves
 			return
 		}
 	}
@@ -165,7 +170,7 @@ func (m *Machine) refuseNewcomers(now time.Time, r *replica) {
 		case !newcomer.join.held: // torchft's: they are two replicas
 			newcomer.join.until = time.Time{}
 		case r.draining: // it leaves soon: the newcomer waits for that
-			newcomer.join.until = now.Add(SupersedeAfter)
+			newcomer.join.until = now.Add(m.supersedeAfter())
 		// Its name is in use: the process was started by mistake, and is told so, and ends
 		// (ErrNameInUse).
 		default:

@@ -18,15 +18,16 @@ type Machine struct {
 
 	// Who is known, and what time has done to them.
 	replicas map[ReplicaID]*replica
-	order    []*replica // the same, sorted by id: no map order in any result
-	limit    int        // how many there may be that are not lost; 0: MaxKnown
-	pending  int        // joins that wait, held ones too
-	suspects []*replica // sorted by id
-	opened   time.Time  // when the newest session opened
-	looked   time.Time  // when everybody was judged last
-	due      time.Time  // the earliest time at which time alone may change something
-	waits    waits      // who waits for a member of the last quorum that stands
-	blind    bool       // doubts its own sight, as of the last look
+	order    []*replica    // the same, sorted by id: no map order in any result
+	limit    int           // how many there may be that are not lost; 0: MaxKnown
+	beat     time.Duration // between two beats of a session; 0: the default
+	pending  int           // joins that wait, held ones too
+	suspects []*replica    // sorted by id
+	opened   time.Time     // when the newest session opened
+	looked   time.Time     // when everybody was judged last
+	due      time.Time     // the earliest time at which time alone may change something
+	waits    waits         // who waits for a member of the last quorum that stands
+	blind    bool          // doubts its own sight, as of the last look
 
 	// A last quorum that is too long to be told as a list, or is put together from parts (§4.3).
 	seats    map[Seat]ReplicaID // of all whose seats are known
@@ -172,6 +173,10 @@ func (m *Machine) Configure(now time.Time, c Config) error {
 // is refused with ErrFull. A member of the last quorum is always let in again. 0: they
 // are bounded by MaxKnown alone.
 func (m *Machine) Limit(most int) { m.limit = most }
+
+// Beats says how often sessions beat from now on. Before the first call it is the default
+// interval.
+func (m *Machine) Beats(interval time.Duration) { m.beat = interval }
 
 // ensure finds or makes the record of a replica that says something.
 func (m *Machine) ensure(now time.Time, id ReplicaID) (*replica, error) {

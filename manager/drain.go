@@ -18,27 +18,25 @@ import (
 // ErrDrained; so it does, after a little while, when nobody is left but who
 // drains. Until then, and for as long as the others still fetch from it,
 // this replica goes on training and serving. Wire SIGTERM to it. One rank's
-// call drains the whole replica; in ranks above 0 it waits for rank 0's. Any
-// goroutine may call it, repeatedly; it does not block.
-func (m *Manager) Drain() {
-	if !m.drain("asked to") || m.replica == nil {
-		return
-	}
-	m.tasks.add(m.tellDrain)
-}
+// call drains the whole replica; in ranks above 0 it waits for rank 0's. An
+// operator's drain is the same. Any goroutine may call it, repeatedly; it does not block.
+func (m *Manager) Drain() { m.drain("asked to") }
 
-// drain notes that this replica leaves; false if it knew.
-func (m *Manager) drain(reason string) bool {
+// drain notes that this replica leaves, by its own wish or by an operator's, and sees
+// to it that it does. What it knows already is no news.
+func (m *Manager) drain(reason string) {
 	reason = cmp.Or(reason, "an operator")
 	m.mu.Lock()
 	news := m.mu.rank.Drain(reason)
 	m.mu.Unlock()
 	if !news {
-		return false
+		return
 	}
 	m.log.Info().Str(logkey.Reason, reason).Msg("draining")
 	m.events.emit(Draining{Reason: reason})
-	return true
+	if m.replica != nil {
+		m.tasks.add(m.tellDrain)
+	}
 }
 
 // drain is how far a replica that leaves is. Guarded by Manager.mu.

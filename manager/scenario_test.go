@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/checkpoint"
+	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/quorum"
 	"github.com/skerry-ft/skerry/tensor"
@@ -286,23 +287,39 @@ func TestDrainOfTheSoleHolder(t *testing.T) {
 	}
 }
 
-// All at once, as when a whole job is told to end: nobody is left to wait for.
+// All at once, as when a whole job is told to end: nobody is left to wait for. By an
+// operator's word it is the same (they trained on for ever), and their own wish, a
+// SIGTERM behind it, ends them no later.
 func TestDrainOfAll(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	all := []*trainer{w.trainer("a").start(1 << 40), w.trainer("b").start(1 << 40), w.trainer("c").start(1 << 40)}
-	w.reaches(5, all...)
-	for _, tr := range all {
-		tr.m.Drain()
-	}
-	for _, tr := range all {
-		tr.ended(ErrDrained)
-		if strings.Contains(tr.err.Error(), "took over within") {
-			t.Errorf("%s waited for its drain timeout: %v", tr.name, tr.err)
+	own := func(_ *world, tr *trainer) { tr.m.Drain() }
+	operator := func(w *world, tr *trainer) {
+		if _, err := w.lh.Drain(t.Context(), &skerrypb.DrainRequest{ReplicaId: tr.m.ReplicaID(), Reason: "test"}); err != nil {
+			t.Error(err)
 		}
 	}
-	if n := all[0].m.Stats().Discards; n > 1 {
-		t.Errorf("%d discards, want one at most: the first to leave breaks the last step", n)
+	for name, drain := range map[string]func(*world, *trainer){
+		"own": own, "operator": operator,
+		"both": func(w *world, tr *trainer) { operator(w, tr); own(w, tr) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			all := []*trainer{w.trainer("a").start(1 << 40), w.trainer("b").start(1 << 40), w.trainer("c").start(1 << 40)}
+			w.reaches(5, all...)
+			for _, tr := range all {
+				drain(w, tr)
+			}
+			for _, tr := range all {
+				tr.ended(ErrDrained)
+				if strings.Contains(tr.err.Error(), "took over within") {
+					t.Errorf("%s waited for its drain timeout: %v", tr.name, tr.err)
+				}
+			}
+			if n := all[0].m.Stats().Discards; n > 1 {
+				t.Errorf("%d discards, want one at most: the first to leave breaks the last step", n)
+			}
+		})
 	}
 }
 

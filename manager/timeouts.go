@@ -19,7 +19,7 @@ type Timeouts struct {
 	Connect   time.Duration // first contact with any lighthouse server
 	Dial      time.Duration // one server: connection and welcome
 	Call      time.Duration // one unary call to a peer's manager
-	Drain     time.Duration // from Drain to the first quorum without us
+	Drain     time.Duration // from a drain to the first quorum without us
 	Linger    time.Duration // after it, for the others to configure
 }
 

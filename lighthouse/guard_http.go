@@ -85,7 +85,9 @@ func (s *Server) guardHTTP(next http.Handler) http.Handler {
 		h := w.Header()
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("X-Frame-Options", "DENY")
-		h.Set("Referrer-Policy", "no-referrer")
+		// Not no-referrer: with that, browsers send "Origin: null" with a form's POST,
+		// and sameOrigin refuses our own login.
+		h.Set("Referrer-Policy", "same-origin")
 		err := s.allowedHTTP(r)
 		switch {
 		case err == nil:

@@ -2,6 +2,7 @@ package manager
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -38,6 +39,13 @@ func TestValidateNamesEveryProblem(t *testing.T) {
 			t.Errorf("%q is missing in:\n%v", field, err)
 		}
 	}
+	for _, none := range [][]string{nil, {""}, {","}, {" , ", ""}, {"http://"}} {
+		err := Config{ReplicaID: "a", Lighthouse: none, Backend: pgtest.NewMemory().Backend()}.Validate()
+		want := fmt.Sprintf("Lighthouse = %q, want the address of at least one lighthouse server, host:port", none)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
 	good := Config{ReplicaID: "a", Lighthouse: []string{"http://h:1"}, Backend: pgtest.NewMemory().Backend()}
 	if err := good.Validate(); err != nil {
 		t.Error(err)
@@ -58,6 +66,14 @@ func TestFromEnv(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+	for _, none := range []string{",", " "} { // it must not pass for another one that is set
+		t.Setenv("SKERRY_LIGHTHOUSE", none)
+		want := fmt.Sprintf("SKERRY_LIGHTHOUSE = %q, want the address of at least one lighthouse server", none)
+		if err := (&Config{}).FromEnv(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	t.Setenv("SKERRY_LIGHTHOUSE", "")
 	t.Setenv("RANK", "x")
 	if err := (&Config{}).FromEnv(); err == nil || !strings.Contains(err.Error(), "RANK") {
 		t.Errorf("%v, want RANK", err)

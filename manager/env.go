@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/skerry-ft/skerry/manager/internal/session"
 	"github.com/skerry-ft/skerry/pg/debug"
 )
 
@@ -30,7 +31,9 @@ import (
 func (c *Config) FromEnv() error {
 	var problems []error
 	if len(c.Lighthouse) == 0 {
-		c.Lighthouse = listFrom("SKERRY_LIGHTHOUSE", "TORCHFT_LIGHTHOUSE")
+		var err error
+		c.Lighthouse, err = serversFrom("SKERRY_LIGHTHOUSE", "TORCHFT_LIGHTHOUSE")
+		problems = append(problems, err)
 	}
 	c.Job = cmp.Or(c.Job, os.Getenv("SKERRY_JOB"))
 	c.ReplicaID = cmp.Or(c.ReplicaID, os.Getenv("REPLICA_GROUP_ID"))
@@ -81,20 +84,21 @@ func (c *Config) debugFromEnv() error {
 	return nil
 }
 
-// listFrom splits the first of the named variables that is set.
-func listFrom(names ...string) []string {
+// serversFrom splits the first of the named variables that is not empty. One that
+// names no server all the same is an error: what it was to say is lost.
+func serversFrom(names ...string) ([]string, error) {
 	for _, name := range names {
-		var list []string
-		for part := range strings.SplitSeq(os.Getenv(name), ",") {
-			if part = strings.TrimSpace(part); part != "" {
-				list = append(list, part)
-			}
+		text := os.Getenv(name)
+		if text == "" {
+			continue
 		}
-		if len(list) > 0 {
-			return list
+		list := session.Addresses([]string{text})
+		if len(list) == 0 {
+			return nil, fmt.Errorf("%s = %q, want the address of at least one lighthouse server, host:port", name, text)
 		}
+		return list, nil
 	}
-	return nil
+	return nil, nil
 }
 
 func intFrom(name string, to *int) error {

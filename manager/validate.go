@@ -64,8 +64,9 @@ func (c Config) validateHub(l *problems.List) {
 		_, err := wire.CheckReplicaID(c.ReplicaID)
 		l.About("ReplicaID", err)
 	}
-	l.Want(len(c.Lighthouse) > 0, "Lighthouse", c.Lighthouse, "the address of at least one lighthouse server, host:port")
-	for _, addr := range session.Addresses(c.Lighthouse) {
+	servers := session.Addresses(c.Lighthouse) // [""] and [","] name none
+	l.Want(len(servers) > 0, "Lighthouse", c.Lighthouse, "the address of at least one lighthouse server, host:port (SKERRY_LIGHTHOUSE)")
+	for _, addr := range servers {
 		host, port, err := net.SplitHostPort(netaddr.HostPort(addr))
 		l.Want(err == nil && host != "" && port != "", "Lighthouse", addr, "host:port")
 	}

@@ -23,8 +23,11 @@ func (l *List) Want(ok bool, field string, value any, bound string, args ...any)
 	if ok {
 		return
 	}
-	if s, text := value.(string); text {
-		value = strconv.Quote(s)
+	switch v := value.(type) {
+	case string:
+		value = strconv.Quote(v)
+	case []string: // or one with an empty text would look like one without any
+		value = fmt.Sprintf("%q", v)
 	}
 	l.Add(fmt.Errorf("%s%s = %v, want %w", l.Prefix, field, value, fmt.Errorf(bound, args...)))
 }

@@ -20,6 +20,7 @@ func TestProblems(t *testing.T) {
 	problems.NotNegative(&l, "Pause", 0)
 	l.Want(false, "Listen", "here", "host:port: %w", cause)
 	l.Want(true, "Listen", "h:1", "host:port")
+	l.Want(false, "Servers", []string{"", "a b"}, "one server")
 	l.Short("Token", 9, 8)
 	l.Short("Token", 8, 8)
 	l.About("Job", cause)
@@ -29,6 +30,7 @@ func TestProblems(t *testing.T) {
 Config.Timeout = 1ms, want 1s to 1m0s
 Config.Pause = -1s, want 0 or more
 Config.Listen = "here", want host:port: it does not parse
+Config.Servers = ["" "a b"], want one server
 Config.Token has 9 bytes, want at most 8
 Config.Job: it does not parse`
 	if err := l.Err(); err == nil || err.Error() != want || !errors.Is(err, cause) {

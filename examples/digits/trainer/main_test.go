@@ -43,6 +43,8 @@ func TestBadFlags(t *testing.T) {
 		{"-step-timeout=0", "-step-timeout = 0s, want more than 0"},
 		{"-linger=-1s", "-linger = -1s, want 0 or more"},
 		{"-lighthouse=here", `Lighthouse = "here", want host:port`},
+		{"-lighthouse=", `Lighthouse = [""], want the address of at least one lighthouse server, host:port`},
+		{"-lighthouse=,", `Lighthouse = [","], want the address of at least one lighthouse server, host:port`},
 		{"-nonsense", "flag provided but not defined: -nonsense"},
 		{"extra", `unexpected argument "extra"`},
 	} {

@@ -3,6 +3,7 @@ package replica
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -89,7 +90,7 @@ func TestQuorumThatIsNotAdmitted(t *testing.T) {
 	elsewhere := errors.New("out of reach")
 	var final error
 	r, err := New(Config{
-		ID: "a:1", GroupWorldSize: 1, Listen: "127.0.0.1:0", Guard: &guard.Guard{}, Log: zerolog.Nop(),
+		ID: "a:1", GroupWorldSize: 1, Lighthouse: []string{"127.0.0.1:1"}, Listen: "127.0.0.1:0", Guard: &guard.Guard{}, Log: zerolog.Nop(),
 		Admit: func(*quorum.Quorum) error { return elsewhere }, Final: func(err error) { final = err },
 	})
 	if err != nil {
@@ -99,6 +100,18 @@ func TestQuorumThatIsNotAdmitted(t *testing.T) {
 	r.server.joined(t.Context(), nil, quorum.Quorum{ID: 7}, nil)
 	if _, err := r.Link().Report(limited(t), quorum.RankReport{Attempt: 1}); !errors.Is(err, elsewhere) || !errors.Is(final, elsewhere) {
 		t.Errorf("a rank is told %v, and the manager %v; want both %v", err, final, elsewhere)
+	}
+}
+
+// A list that names no server reaches no session, which would have nobody to ask.
+func TestNoLighthouseIsRefused(t *testing.T) {
+	t.Parallel()
+	r, err := New(Config{ID: "a:1", GroupWorldSize: 1, Lighthouse: []string{","}, Listen: "127.0.0.1:0", Guard: &guard.Guard{}, Log: zerolog.Nop()})
+	if err == nil || !strings.Contains(err.Error(), `Lighthouse = [","], want the address of at least one`) {
+		t.Errorf("%v, want a refusal", err)
+	}
+	if err == nil {
+		_ = r.Close() // it never ran
 	}
 }
 

@@ -64,6 +64,9 @@ type Replica struct {
 
 // New listens for the store and for RPC; it starts nothing.
 func New(cfg Config) (*Replica, error) {
+	if len(session.Addresses(cfg.Lighthouse)) == 0 { // the session asks the first one
+		return nil, fmt.Errorf("Lighthouse = %q, want the address of at least one lighthouse server", cfg.Lighthouse)
+	}
 	host, _, err := net.SplitHostPort(cfg.Listen)
 	if err != nil {
 		return nil, err

@@ -52,7 +52,8 @@ func (s *Server) kill(ctx context.Context, name string, id quorum.ReplicaID, rea
 	ctx, cancel := context.WithTimeout(ctx, killTimeout)
 	defer cancel()
 	if err := s.callKill(ctx, u.Host, j.name, kind, wire.Text(reason)); err != nil {
-		return fmt.Errorf("kill replica %s at %s: %w", id, address, err)
+		said := status.Convert(err) // without what grpc puts around a manager's words
+		return status.Errorf(said.Code(), "kill replica %s at %s: %s", id, address, wire.Text(said.Message()))
 	}
 	j.log.Info().Str(logkey.ReplicaID, string(id)).Str(logkey.Addr, address).Msg("replica killed")
 	return nil
@@ -60,7 +61,7 @@ func (s *Server) kill(ctx context.Context, name string, id quorum.ReplicaID, rea
 
 // callKill returns nil if the manager answered, or if its connection, once
 // made, broke: who dies at once does not answer.
-func (s *Server) callKill(ctx context.Context, addr, job string, kind quorum.ClientKind, reason string) (err error) {
+func (s *Server) callKill(ctx context.Context, addr, job string, kind quorum.ClientKind, reason string) error {
 	options := append(wire.DialOptions(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if kind != quorum.KindTorchft { // torchft's managers know neither certificates nor tokens
 		options = append(wire.DialOptions(), s.guard.Speaks().DialOptions(guard.Party{Role: guard.Replica, Job: job}, addr)...)
@@ -69,7 +70,7 @@ func (s *Server) callKill(ctx context.Context, addr, job string, kind quorum.Cli
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, conn.Close()) }()
+	defer conn.Close() //nolint:errcheck // nothing is lost with it
 	conn.Connect()
 	for state := conn.GetState(); state != connectivity.Ready; state = conn.GetState() {
 		if state == connectivity.TransientFailure {

@@ -11,6 +11,8 @@ import (
 	"net/url"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/quorum"
@@ -93,8 +95,10 @@ func (s *Server) serveAction(act action, done int) http.HandlerFunc {
 			http.Error(w, err.Error(), http.StatusNotFound)
 		case errors.Is(err, quorum.ErrInvalid):
 			http.Error(w, err.Error(), http.StatusBadRequest)
+		case status.Code(err) == codes.FailedPrecondition: // its manager takes no kills
+			http.Error(w, status.Convert(err).Message(), http.StatusConflict)
 		default:
-			http.Error(w, err.Error(), http.StatusBadGateway)
+			http.Error(w, status.Convert(err).Message(), http.StatusBadGateway)
 		}
 	}
 }

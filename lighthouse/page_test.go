@@ -138,16 +138,13 @@ func (m torchftManager) Kill(_ context.Context, req *torchftpb.KillRequest) (*to
 	return &torchftpb.KillResponse{}, nil
 }
 
-func TestKillCallsTheManager(t *testing.T) {
-	t.Parallel()
+// serveManagers serves on loopback until the test ends, and returns the address.
+func serveManagers(t *testing.T, managers *grpc.Server) string {
+	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	killed := make(chan string, 2)
-	managers := grpc.NewServer(grpc.WaitForHandlers(true))
-	skerrypb.RegisterManagerServer(managers, ourManager{killed: killed})
-	torchftpb.RegisterManagerServiceServer(managers, torchftManager{killed: killed})
 	served := make(chan error, 1)
 	go func() { served <- managers.Serve(listener) }()
 	t.Cleanup(func() {
@@ -156,8 +153,17 @@ func TestKillCallsTheManager(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	return listener.Addr().String()
+}
+
+func TestKillCallsTheManager(t *testing.T) {
+	t.Parallel()
+	killed := make(chan string, 2)
+	managers := grpc.NewServer(grpc.WaitForHandlers(true))
+	skerrypb.RegisterManagerServer(managers, ourManager{killed: killed})
+	torchftpb.RegisterManagerServiceServer(managers, torchftManager{killed: killed})
+	address := "http://" + serveManagers(t, managers)
 	l := lighthousetest.Start(t, nil)
-	address := "http://" + listener.Addr().String()
 	r, _ := open(t, dial(t, l.Addr), hello("a"))
 	r.answer(r.join(quorum.JoinFall, func(j *quorum.Join) { j.Member.Address = address }))
 	ctx, c := torchft(t, l)

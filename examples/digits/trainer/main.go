@@ -9,7 +9,8 @@
 // A replica that is through takes part, without learning more, for the time
 // that -linger says, so that one that is behind can still heal. SIGTERM and
 // Ctrl-C drain it: it finishes its step, and leaves once the others have formed
-// a quorum without it; a second signal ends it at once. What no flag says is taken
+// a quorum without it; a second signal ends it at once. So does an operator's kill,
+// by the lighthouse's page or "skerry kill", with status 1. What no flag says is taken
 // from the environment, as manager.Config.FromEnv has it: SKERRY_TLS_CA,
 // SKERRY_TLS_CERT, SKERRY_TLS_KEY and SKERRY_TOKEN_FILE guard it.
 //
@@ -19,6 +20,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,6 +59,13 @@ func run(signals <-chan os.Signal, args []string, stdout, stderr io.Writer) int 
 	return 0
 }
 
+// die ends the process at once, as an operator wants of a replica that is not to
+// finish its step. The others see a death like any other.
+func die(stderr io.Writer, reason string) {
+	fmt.Fprintf(stderr, "trainer: killed by an operator: %s\n", printable.Text(cmp.Or(reason, "no reason given")))
+	os.Exit(1)
+}
+
 // errTwice ends a trainer that was told to end while it drained.
 var errTwice = errors.New("ended before others could take over")
 
@@ -75,6 +84,7 @@ func train(signals <-chan os.Signal, o options, tell *teller, stderr io.Writer) 
 		Lighthouse:     []string{o.lighthouse},
 		StepTimeout:    o.stepTimeout,
 		OnEvent:        tell.event,
+		OnKill:         func(reason string) { die(stderr, reason) },
 		Log:            log,
 	}
 	if err := cfg.FromEnv(); err != nil {

@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"net/http"
+	"net/url"
 	"os"
 	"strings"
 	"syscall"
@@ -119,6 +121,30 @@ func TestSignalsDrain(t *testing.T) {
 		if status, text := tr.Exits(), tr.String(); status != 0 {
 			t.Errorf("after Ctrl-C: status %d\n%s", status, text)
 		}
+	}
+}
+
+// An operator's kill ends a trainer at once, with a line that says why.
+func TestKillEndsAtOnce(t *testing.T) {
+	t.Parallel()
+	house := lighthousetest.Start(t, nil)
+	tr := start(t, "-lighthouse", house.Addr, "-replicas=1", "-steps=100000", "-step-time=20ms")
+	tr.Says("step 50: ", 0)
+	st, err := house.Lighthouse.Status(t.Context())
+	if err != nil || len(st.Jobs) != 1 || len(st.Jobs[0].Replicas) != 1 {
+		t.Fatalf("status %+v, %v; want one replica", st, err)
+	}
+	resp, err := http.Post(house.URL("/jobs/default/replicas/"+url.PathEscape(st.Jobs[0].Replicas[0].ReplicaID)+"/kill"), "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close() // its status is what matters
+	if resp.StatusCode != http.StatusNoContent {
+		t.Fatalf("the lighthouse answers %d, want 204", resp.StatusCode)
+	}
+	const why = "\ntrainer: killed by an operator: asked for on the status page\n"
+	if status, text := tr.Exits(), tr.String(); status != 1 || !strings.Contains(text, why) || strings.Contains(text, "draining") {
+		t.Errorf("status %d, want 1 and %q\n%s", status, why, text)
 	}
 }
 

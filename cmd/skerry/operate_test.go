@@ -41,7 +41,10 @@ func present(t *testing.T, addr, id string) grpc.BidiStreamingClient[skerrypb.Up
 // one line what they did or why not.
 func TestOperatorsVerbs(t *testing.T) {
 	t.Parallel()
-	l := lighthousetest.Start(t, func(c *lighthouse.Config) { c.Rules.HeartbeatTimeout *= 30 })
+	l := lighthousetest.Start(t, func(c *lighthouse.Config) { // the replica beats no more, and is there until it is evicted
+		c.Rules.HeartbeatTimeout *= 30
+		c.Rules.SuspectAfter = c.Rules.HeartbeatTimeout
+	})
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -19,7 +19,8 @@ type verdict struct {
 }
 
 // ShouldCommit ends a step and says whether the optimizer may apply it. All
-// replicas get the same answer for the same step.
+// replicas get the same answer for the same step, but for one that was behind, or
+// gave up waiting for its settlement: it gets false, and heals if the others committed.
 //
 // It waits for the collectives, the heal and the quorum, exchanges ballots with
 // the other replicas, votes with the other ranks of this one, and, if ballots

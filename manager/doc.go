@@ -56,7 +56,8 @@
 //  4. It polls: the vote goes to the replica's server, which waits for the votes of all ranks;
 //     quorum.Rank.Resolve says what their tally means. Commit and discard are final. A
 //     rank that is prepared (settle.go) joins the next quorum and waits for its settlement.
-//  5. True means that every replica that ends this step applies the gradient; false, that none does.
+//  5. True means that every replica that ends this step applies the gradient; false, that this
+//     one does not: nor does any other, unless this one was behind or gave its promise up.
 //
 // # What happens to an error
 //

@@ -13,7 +13,8 @@ package quorum
 //	                               └─▶ Abandon, Missing ────────────┘
 //
 //	Need, Ask ─▶ Report ─▶ Take ─▶ Configured ─▶ Healed ─▶ Fulfil
-//	                        └─▶ wrong, LeftOut: falls, and Report again
+//	                        ├─▶ Wrong: falls, and Report again
+//	                        └─▶ Left: has drained, the end
 //
 // Fall may come at any time, and counts once for each quorum. A Rank is plain
 // data without clock, lock or I/O, owned by one goroutine; a copy of it that shares

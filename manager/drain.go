@@ -18,9 +18,20 @@ import (
 // ErrDrained; so it does, after a little while, when nobody is left but who
 // drains. Until then, and for as long as the others still fetch from it,
 // this replica goes on training and serving. Wire SIGTERM to it. One rank's
-// call drains the whole replica; in ranks above 0 it waits for rank 0's. An
-// operator's drain is the same. Any goroutine may call it, repeatedly; it does not block.
-func (m *Manager) Drain() { m.drain("asked to") }
+// call drains the whole replica; in ranks above 0 it waits for rank 0's. Any
+// goroutine may call it, repeatedly; it does not block.
+//
+// Since a kill follows a SIGTERM, it leaves after Timeouts.Drain (and Timeouts.Heal, while
+// a member heals from it) though the others have not gone on. An operator's drain is the
+// same, but nothing presses there: until the others can do without it, it stays.
+func (m *Manager) Drain() {
+	m.mu.Lock()
+	if m.mu.drain.until.IsZero() {
+		m.mu.drain.until = time.Now().Add(m.timeouts.Drain)
+	}
+	m.mu.Unlock()
+	m.drain("asked to")
+}
 
 // drain notes that this replica leaves, by its own wish or by an operator's, and sees
 // to it that it does. What it knows already is no news.
@@ -43,6 +54,7 @@ func (m *Manager) drain(reason string) {
 type drain struct {
 	alone bool // no replica is left to take over: the next step does not begin
 	left  bool
+	until time.Time // when it leaves though the others have not gone on; zero: it stays
 }
 
 // drainAgain is how often a draining replica tells the lighthouse again, which
@@ -51,15 +63,16 @@ const drainAgain = 500 * time.Millisecond
 
 // tellDrain tells the lighthouse until this replica has left. Where nobody is
 // left who could go on, because everybody drains, it ends with the step under
-// way. When others do not go on without it in time, it leaves all the same.
+// way. When others do not go on without it in the time that it has, it leaves all the same.
 func (m *Manager) tellDrain(ctx context.Context) {
-	deadline := time.Now().Add(m.timeouts.Drain)
-	var since time.Time                        // when nobody else was there first; zero: somebody is
-	extended, pause := false, time.Duration(1) // it is told at once
-	for ; ; pause = max(min(drainAgain, time.Until(deadline)), 1) {
-		stuck := false
+	var since time.Time       // when nobody else was there first; zero: somebody is
+	var more time.Duration    // for a member that heals from it
+	pause := time.Duration(1) // it is told at once
+	for ; ; pause = drainAgain {
+		stuck, late := false, false
 		err := m.await(ctx, "the others to go on", pause, func() bool {
 			stuck = m.mu.drain.alone && m.mu.request != nil // nobody will answer it
+			late = !m.mu.drain.until.IsZero() && time.Now().After(m.mu.drain.until.Add(more))
 			return stuck
 		})
 		switch {
@@ -68,10 +81,10 @@ func (m *Manager) tellDrain(ctx context.Context) {
 			return
 		case !errors.Is(err, monitor.ErrTimeout):
 			return // ended, in one way or another
-		case time.Now().Before(deadline):
+		case !late:
 			since = m.tellOnce(ctx, since)
-		case !extended && m.gives():
-			extended, deadline = true, time.Now().Add(m.timeouts.Heal)
+		case more == 0 && m.gives():
+			more = m.timeouts.Heal
 		default:
 			m.endDrain(fmt.Errorf("%w: nobody took over within %v", ErrDrained, m.timeouts.Drain))
 			return

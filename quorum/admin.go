@@ -109,10 +109,11 @@ func (m *Machine) IsAnswered(id ReplicaID) bool {
 }
 
 // Alone says that nobody is known who could go on without a replica: all others
-// are lost, stuck, draining or evicted. One that drains need not wait for those
+// are lost, stuck, draining or evicted. (Who is away comes back: a job whose state the one
+// holds alone would begin anew.) One that drains need not wait for those
 // who take its place if that stays so. It only reads.
 func (m *Machine) Alone(now time.Time, id ReplicaID) bool {
-	return !slices.ContainsFunc(m.advancedTo(now).order, func(r *replica) bool { return r.id != id && r.alive() })
+	return !slices.ContainsFunc(m.advancedTo(now).order, func(r *replica) bool { return r.id != id && r.willing() })
 }
 
 // Evict puts a replica out at once; it is refused from now on. Repeating it is

@@ -30,6 +30,10 @@ func TestAlone(t *testing.T) {
 	alone(false, "b and c go on")
 	drain("b")
 	alone(false, "c goes on")
+	if err := s.Beat(s.now, "c", quorum.Beat{Away: true}); err != nil {
+		t.Fatal(err)
+	}
+	alone(false, "c is away, and comes back")
 	drain("c")
 	alone(true, "all drain")
 	s.open("d")

@@ -12,7 +12,7 @@ import "fmt"
 //	too few           more joins
 //	no majority       joins of the live replicas that are missing, or their loss
 //	stragglers        the same, or the join timeout
-//	incarnation       the silence of the older one for SupersedeAfter, or its word
+//	incarnation       the silence of the older one for SupersedeAfter or three beats, or its word
 //	holder            the holder's join, or loss, or that it is stuck
 //	settlement        the same, of those that are named
 //	pause             time: PauseMax at most, or what the job's budget takes

@@ -105,8 +105,11 @@ type waiting struct {
 
 // alive is PROTOCOL §1's live, but for being a member or having joined: known
 // of, and not lost, draining, evicted, stuck, or away. Suspects are alive.
-func (r *replica) alive() bool {
-	return !r.lost && !r.draining && !r.evicted && !r.stuck && !r.away
+func (r *replica) alive() bool { return r.willing() && !r.away }
+
+// willing says that it will take part, be it later: who is away comes back.
+func (r *replica) willing() bool {
+	return !r.lost && !r.draining && !r.evicted && !r.stuck
 }
 
 // live is PROTOCOL §1's word: these are waited for, and counted by the majority (Q5). One

@@ -6,19 +6,16 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/skerry-ft/skerry/internal/problems"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/tensor"
 )
 
-// DefaultBucketBytes is DistributedDataParallel's bucket size.
-const DefaultBucketBytes = 25 << 20
-
-// Manager is what a Reducer needs of a *manager.Manager.
-type Manager interface {
-	// Group is the managed group: it queues ops until the step's quorum is there.
-	Group() *pg.Group
-	ReportError(err error)
-}
+// The sizes of DistributedDataParallel's buckets.
+const (
+	DefaultBucketBytes      = 25 << 20
+	DefaultFirstBucketBytes = 1 << 20
+)
 
 // Param is a parameter whose gradient is averaged.
 type Param struct {
@@ -32,17 +29,39 @@ type Options struct {
 	// DefaultBucketBytes. Too low costs a message for every few gradients; too
 	// high starts the first op late, with nothing left to overlap with.
 	BucketBytes int
+
+	// FirstBucketBytes is BucketBytes of the first bucket, so that the first op
+	// starts early; 0 means DefaultFirstBucketBytes, or BucketBytes if that is
+	// less. It may not exceed BucketBytes.
+	FirstBucketBytes int
+
+	// FindUnused allows steps in which Ready is not called for every gradient:
+	// the others go as they are. Without it Reduce names them in an error.
+	FindUnused bool
+}
+
+func (o *Options) fill() error {
+	var bad problems.List
+	bad.Want(o.BucketBytes >= 0, "BucketBytes", o.BucketBytes, "0 or more")
+	bad.Want(o.FirstBucketBytes >= 0, "FirstBucketBytes", o.FirstBucketBytes, "0 or more")
+	o.BucketBytes = cmp.Or(o.BucketBytes, DefaultBucketBytes)
+	o.FirstBucketBytes = cmp.Or(o.FirstBucketBytes, min(DefaultFirstBucketBytes, o.BucketBytes))
+	bad.Want(o.BucketBytes < 0 || o.FirstBucketBytes <= o.BucketBytes,
+		"FirstBucketBytes", o.FirstBucketBytes, "at most BucketBytes, %d", o.BucketBytes)
+	return bad.Err()
 }
 
 // Reducer averages the gradients of one model.
 type Reducer struct {
 	manager Manager
+	options Options
 	params  []Param
 	buckets []*bucket
 	where   []place // by parameter
 
 	ready    []bool // by parameter, in this step
 	launched int    // buckets under way, always the first ones
+	noSync   bool   // inside NoSync
 }
 
 // place says where a parameter lies in its bucket.
@@ -62,18 +81,17 @@ type bucket struct {
 // New makes a Reducer over params, given in the order of the forward pass. The
 // gradients' memory must stay where it is.
 func New(m Manager, params []Param, o Options) (*Reducer, error) {
-	if o.BucketBytes < 0 {
-		return nil, fmt.Errorf("ddp: BucketBytes = %d, want 0 or more", o.BucketBytes)
+	if err := o.fill(); err != nil {
+		return nil, fmt.Errorf("ddp: %w", err)
 	}
-	o.BucketBytes = cmp.Or(o.BucketBytes, DefaultBucketBytes)
 	if err := check(params); err != nil {
 		return nil, fmt.Errorf("ddp: %w", err)
 	}
 	r := &Reducer{
-		manager: m, params: params,
+		manager: m, options: o, params: params,
 		where: make([]place, len(params)), ready: make([]bool, len(params)),
 	}
-	r.fillBuckets(o.BucketBytes)
+	r.fillBuckets()
 	return r, nil
 }
 
@@ -96,12 +114,16 @@ func check(params []Param) error {
 }
 
 // fillBuckets deals the parameters out, last one first.
-func (r *Reducer) fillBuckets(limit int) {
+func (r *Reducer) fillBuckets() {
 	sizes := make(map[*bucket]int)
 	open := make(map[tensor.DType]*bucket)
 	for i := len(r.params) - 1; i >= 0; i-- {
 		grad := r.params[i].Grad
 		b := open[grad.DType()]
+		limit := r.options.BucketBytes
+		if len(r.buckets) > 0 && b == r.buckets[0] {
+			limit = r.options.FirstBucketBytes
+		}
 		if b == nil || sizes[b]+grad.NumBytes() > limit {
 			b = &bucket{}
 			open[grad.DType()] = b
@@ -119,8 +141,11 @@ func (r *Reducer) fillBuckets(limit int) {
 
 // Ready says that the gradient of params[i] is final in this step. It copies it
 // and starts the all-reduce of each bucket that is full, without waiting for
-// anybody. It panics if i is out of range or was ready in this step already.
+// anybody. It panics if i is out of range or was ready in this step already. Inside NoSync it does nothing.
 func (r *Reducer) Ready(i int) {
+	if r.noSync {
+		return
+	}
 	if r.ready[i] {
 		panic(fmt.Sprintf("ddp: gradient %q is ready for the second time in one step", r.params[i].Name))
 	}
@@ -140,15 +165,15 @@ func (r *Reducer) Ready(i int) {
 
 // Reduce ends the reduction of a step: gradients that were not ready go as they
 // are, and when it returns nil every gradient is the average over the
-// participants, or the step's error has been reported to the manager. It
-// returns an error only when ctx ends: its cause, after the group was aborted. The
-// Reducer is then ready for the next step.
+// participants, or the step's error has been reported to the manager. Over a
+// plain group it returns the step's error. Else it returns one only when ctx
+// ends: its cause, after the group was aborted. The Reducer is then ready for the
+// next step. Inside NoSync it does nothing and returns nil.
 func (r *Reducer) Reduce(ctx context.Context) error {
-	for i, ready := range r.ready {
-		if !ready {
-			r.Ready(i)
-		}
+	if r.noSync {
+		return nil
 	}
+	unused := r.finish()
 	var err error
 	for _, b := range r.buckets[:r.launched] {
 		if werr := r.wait(ctx, b); err == nil {
@@ -160,10 +185,26 @@ func (r *Reducer) Reduce(ctx context.Context) error {
 		b.ready, b.work = 0, nil
 	}
 	r.launched = 0
+	if err == nil && len(unused) > 0 && !r.options.FindUnused {
+		err = r.failed(&UnusedError{Params: unused})
+	}
 	if err != nil {
 		return fmt.Errorf("reduce gradients: %w", err)
 	}
 	return nil
+}
+
+// finish makes the gradients ready that are not, and returns their names. They are
+// reduced even where that is an error, or the other ranks would wait for them.
+func (r *Reducer) finish() []string {
+	var unused []string
+	for i, ready := range r.ready {
+		if !ready {
+			unused = append(unused, r.params[i].Name)
+			r.Ready(i)
+		}
+	}
+	return unused
 }
 
 // wait waits for one bucket and copies it back. It does not return before the
@@ -173,8 +214,7 @@ func (r *Reducer) wait(ctx context.Context, b *bucket) error {
 		if ctx.Err() != nil {
 			return err
 		}
-		r.manager.ReportError(fmt.Errorf("reduce gradients: %w", err))
-		return nil
+		return r.failed(err)
 	}
 	for _, i := range b.params {
 		at := r.where[i]

@@ -168,7 +168,7 @@ func TestEveryElementIsReduced(t *testing.T) {
 
 func reduceSteps(t *testing.T, r *rank, index int, sizes []int, limit int) {
 	m := newModel(sizes, index, 0)
-	red, err := ddp.New(r, m.params(), ddp.Options{BucketBytes: limit})
+	red, err := ddp.New(r, m.params(), ddp.Options{BucketBytes: limit, FindUnused: true})
 	if err != nil {
 		t.Error(err)
 		return
@@ -201,7 +201,7 @@ func TestBucketsFillInReverse(t *testing.T) {
 	t.Parallel()
 	w, ranks := newWorld(1)
 	m := newModel([]int{4, 3, 50, 2, 2}, 0, 0)
-	red, err := ddp.New(ranks[0], m.params(), ddp.Options{BucketBytes: 20})
+	red, err := ddp.New(ranks[0], m.params(), ddp.Options{BucketBytes: 20, FindUnused: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +225,7 @@ func TestBucketsFillInReverse(t *testing.T) {
 func TestErrorsGoToTheManager(t *testing.T) {
 	t.Parallel()
 	_, ranks := newWorld(1)
-	red, err := ddp.New(ranks[0], newModel([]int{3, 3}, 0, 0).params(), ddp.Options{})
+	red, err := ddp.New(ranks[0], newModel([]int{3, 3}, 0, 0).params(), ddp.Options{FindUnused: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -287,7 +287,7 @@ func TestNewRefuses(t *testing.T) {
 func TestReadyTwicePanics(t *testing.T) {
 	t.Parallel()
 	_, ranks := newWorld(1)
-	red, err := ddp.New(ranks[0], newModel([]int{3, 3}, 0, 0).params(), ddp.Options{})
+	red, err := ddp.New(ranks[0], newModel([]int{3, 3}, 0, 0).params(), ddp.Options{FindUnused: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,38 +21,40 @@ var (
 	_ Ranges       = (*CUDA)(nil)
 )
 
-// cudaFunctions are the symbols that CUDA 11, 12 and 13 have in common.
+// cudaFunctions are the symbols that CUDA 11, 12 and 13 have in common, and two that
+// some lack. CUDA 11.7 brought the _v2 of the wait, which is always on; what was there
+// before is refused unless the kernel module was told otherwise.
 type cudaFunctions struct {
-	init           func(flags uint32) int32
-	getErrorName   func(code int32, name **byte) int32
-	deviceGetCount func(n *int32) int32
-	primaryRetain  func(ctx *uintptr, device int32) int32
-	primaryRelease func(device int32) int32
-	setCurrent     func(ctx uintptr) int32
-	getCurrent     func(ctx *uintptr) int32
-	memAlloc       func(p *uintptr, bytes uint64) int32
-	memFree        func(p uintptr) int32
-	copyIn         func(dst uintptr, src unsafe.Pointer, bytes uint64, stream uintptr) int32
-	copyOut        func(dst unsafe.Pointer, src uintptr, bytes uint64, stream uintptr) int32
-	ipcGet         func(h *IPCHandle, p uintptr) int32
-	ipcOpen        func(p *uintptr, h ipcHandleByValue, flags uint32) int32
-	ipcClose       func(p uintptr) int32
-	hostAlloc      func(p *unsafe.Pointer, bytes uint64, flags uint32) int32
-	hostFree       func(p unsafe.Pointer) int32
-	priorityRange  func(least, greatest *int32) int32
-	streamCreate   func(s *uintptr, flags uint32, priority int32) int32
-	streamDestroy  func(s uintptr) int32
-	eventCreate    func(e *uintptr, flags uint32) int32
-	eventRecord    func(e, s uintptr) int32
-	streamWait     func(s, e uintptr, flags uint32) int32
-	eventQuery     func(e uintptr) int32
-	eventDestroy   func(e uintptr) int32
-	eventExport    func(h *IPCHandle, e uintptr) int32
-	eventOpen      func(e *uintptr, h ipcHandleByValue) int32
-	hostPointer    func(p *uintptr, host unsafe.Pointer, flags uint32) int32
+	init           func(flags uint32) int32                                                  `sym:"cuInit"`
+	getErrorName   func(code int32, name **byte) int32                                       `sym:"cuGetErrorName"`
+	deviceGetCount func(n *int32) int32                                                      `sym:"cuDeviceGetCount"`
+	primaryRetain  func(ctx *uintptr, device int32) int32                                    `sym:"cuDevicePrimaryCtxRetain"`
+	primaryRelease func(device int32) int32                                                  `sym:"cuDevicePrimaryCtxRelease_v2"`
+	setCurrent     func(ctx uintptr) int32                                                   `sym:"cuCtxSetCurrent"`
+	getCurrent     func(ctx *uintptr) int32                                                  `sym:"cuCtxGetCurrent"`
+	memAlloc       func(p *uintptr, bytes uint64) int32                                      `sym:"cuMemAlloc_v2"`
+	memFree        func(p uintptr) int32                                                     `sym:"cuMemFree_v2"`
+	copyIn         func(dst uintptr, src unsafe.Pointer, bytes uint64, stream uintptr) int32 `sym:"cuMemcpyHtoDAsync_v2"`
+	copyOut        func(dst unsafe.Pointer, src uintptr, bytes uint64, stream uintptr) int32 `sym:"cuMemcpyDtoHAsync_v2"`
+	ipcGet         func(h *IPCHandle, p uintptr) int32                                       `sym:"cuIpcGetMemHandle"`
+	ipcOpen        func(p *uintptr, h ipcHandleByValue, flags uint32) int32                  `sym:"cuIpcOpenMemHandle_v2"`
+	ipcClose       func(p uintptr) int32                                                     `sym:"cuIpcCloseMemHandle"`
+	hostAlloc      func(p *unsafe.Pointer, bytes uint64, flags uint32) int32                 `sym:"cuMemHostAlloc"`
+	hostFree       func(p unsafe.Pointer) int32                                              `sym:"cuMemFreeHost"`
+	priorityRange  func(least, greatest *int32) int32                                        `sym:"cuCtxGetStreamPriorityRange"`
+	streamCreate   func(s *uintptr, flags uint32, priority int32) int32                      `sym:"cuStreamCreateWithPriority"`
+	streamDestroy  func(s uintptr) int32                                                     `sym:"cuStreamDestroy_v2"`
+	eventCreate    func(e *uintptr, flags uint32) int32                                      `sym:"cuEventCreate"`
+	eventRecord    func(e, s uintptr) int32                                                  `sym:"cuEventRecord"`
+	streamWait     func(s, e uintptr, flags uint32) int32                                    `sym:"cuStreamWaitEvent"`
+	eventQuery     func(e uintptr) int32                                                     `sym:"cuEventQuery"`
+	eventDestroy   func(e uintptr) int32                                                     `sym:"cuEventDestroy_v2"`
+	eventExport    func(h *IPCHandle, e uintptr) int32                                       `sym:"cuIpcGetEventHandle"`
+	eventOpen      func(e *uintptr, h ipcHandleByValue) int32                                `sym:"cuIpcOpenEventHandle"`
+	hostPointer    func(p *uintptr, host unsafe.Pointer, flags uint32) int32                 `sym:"cuMemHostGetDevicePointer_v2"`
 
-	waitValue    func(s, addr uintptr, v, flags uint32) int32 // nil: not there
-	addressRange func(base *uintptr, size *uint64, p uintptr) int32
+	waitValue    func(s, addr uintptr, v, flags uint32) int32       `sym:"cuStreamWaitValue32_v2 cuStreamWaitValue32" optional:"true"`
+	addressRange func(base *uintptr, size *uint64, p uintptr) int32 `sym:"cuMemGetAddressRange_v2" optional:"true"`
 }
 
 // ipcHandleByValue is a handle as C passes it: purego takes no arrays.
@@ -85,46 +87,10 @@ func OpenCUDA(paths ...string) (*CUDA, error) {
 		return nil, err
 	}
 	c := &CUDA{obj: obj}
-	f := &c.f
-	err = obj.require([]binding{
-		{&f.init, "cuInit"},
-		{&f.getErrorName, "cuGetErrorName"},
-		{&f.deviceGetCount, "cuDeviceGetCount"},
-		{&f.primaryRetain, "cuDevicePrimaryCtxRetain"},
-		{&f.primaryRelease, "cuDevicePrimaryCtxRelease_v2"},
-		{&f.setCurrent, "cuCtxSetCurrent"},
-		{&f.getCurrent, "cuCtxGetCurrent"},
-		{&f.memAlloc, "cuMemAlloc_v2"},
-		{&f.memFree, "cuMemFree_v2"},
-		{&f.copyIn, "cuMemcpyHtoDAsync_v2"},
-		{&f.copyOut, "cuMemcpyDtoHAsync_v2"},
-		{&f.ipcGet, "cuIpcGetMemHandle"},
-		{&f.ipcOpen, "cuIpcOpenMemHandle_v2"},
-		{&f.ipcClose, "cuIpcCloseMemHandle"},
-		{&f.hostAlloc, "cuMemHostAlloc"},
-		{&f.hostFree, "cuMemFreeHost"},
-		{&f.priorityRange, "cuCtxGetStreamPriorityRange"},
-		{&f.streamCreate, "cuStreamCreateWithPriority"},
-		{&f.streamDestroy, "cuStreamDestroy_v2"},
-		{&f.eventCreate, "cuEventCreate"},
-		{&f.eventRecord, "cuEventRecord"},
-		{&f.streamWait, "cuStreamWaitEvent"},
-		{&f.eventQuery, "cuEventQuery"},
-		{&f.eventDestroy, "cuEventDestroy_v2"},
-		{&f.eventExport, "cuIpcGetEventHandle"},
-		{&f.eventOpen, "cuIpcOpenEventHandle"},
-		{&f.hostPointer, "cuMemHostGetDevicePointer_v2"},
-	})
-	if err != nil {
+	if err := obj.bindAll(&c.f); err != nil {
 		return nil, err
 	}
-	obj.bind(&f.addressRange, "cuMemGetAddressRange_v2")
-	// CUDA 11.7 brought the _v2, which is always on; what was there before is
-	// refused unless the kernel module was told otherwise.
-	if !obj.bind(&f.waitValue, "cuStreamWaitValue32_v2") {
-		obj.bind(&f.waitValue, "cuStreamWaitValue32")
-	}
-	if err := c.check("cuInit", f.init(0)); err != nil {
+	if err := c.check("cuInit", c.f.init(0)); err != nil {
 		return nil, fmt.Errorf("%w: %w (is there a GPU, and its kernel driver?)", ErrUnavailable, err)
 	}
 	return c, nil

@@ -2,6 +2,8 @@ package nccl
 
 import (
 	"fmt"
+	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/ebitengine/purego"
@@ -38,18 +40,16 @@ func (o *object) bind(fn any, symbol string) bool {
 	return true
 }
 
-// binding is a function and its symbol.
-type binding struct {
-	fn     any
-	symbol string
-}
-
-// require binds all, or tells which are not there.
-func (o *object) require(all []binding) error {
+// bindAll points every function of *functions, a struct, at the first symbol of its tag
+// sym that there is. Those that have none stay nil; it tells which, but for the optional.
+func (o *object) bindAll(functions any) error {
 	var missing []string
-	for _, b := range all {
-		if !o.bind(b.fn, b.symbol) {
-			missing = append(missing, b.symbol)
+	for field, f := range reflect.ValueOf(functions).Elem().Fields() {
+		symbols := strings.Fields(field.Tag.Get("sym"))
+		fn := reflect.NewAt(field.Type, f.Addr().UnsafePointer()).Interface() // f itself gives no function: it is not exported
+		found := slices.ContainsFunc(symbols, func(s string) bool { return o.bind(fn, s) })
+		if !found && field.Tag.Get("optional") == "" {
+			missing = append(missing, symbols...)
 		}
 	}
 	if len(missing) > 0 {
@@ -58,7 +58,7 @@ func (o *object) require(all []binding) error {
 	return nil
 }
 
-// goString copies a C string, at most maxCString bytes.
+// cString copies a C string, at most maxCString bytes.
 func cString(b []byte) string {
 	s, _, _ := strings.Cut(string(b), "\x00")
 	return s

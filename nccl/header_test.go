@@ -67,7 +67,7 @@ func always(values map[string]int64) map[string]constant {
 
 // The constants and the functions of cuda.h are as we call them.
 func TestCUDAHeader(t *testing.T) {
-	checkHeader(t, includes(t, cudaIncludeEnv), "cuda.h", "cu", reflect.TypeFor[cudaFunctions](), always(map[string]int64{
+	checkHeader(t, includes(t, cudaIncludeEnv), "cuda.h", reflect.TypeFor[cudaFunctions](), always(map[string]int64{
 		"CUDA_SUCCESS": cudaSuccess, "CUDA_ERROR_NOT_READY": cudaNotReady,
 		"CU_STREAM_NON_BLOCKING": cudaNonBlocking, "CU_EVENT_DISABLE_TIMING": cudaDisableTiming,
 		"CU_EVENT_INTERPROCESS": cudaInterprocess, "CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS": cudaIPCLazyPeer,
@@ -115,7 +115,7 @@ func TestNCCLHeader(t *testing.T) {
 	if err == nil && !bytes.Contains(text, fmt.Appendf(nil, "%#x", uint32(configMagic))) {
 		t.Errorf("nccl.h has no magic number %#x", uint32(configMagic))
 	}
-	checkHeader(t, append(includes(t, ncclIncludeEnv), "-I"+stubs), "nccl.h", "nccl", reflect.TypeFor[ncclFunctions](), constants)
+	checkHeader(t, append(includes(t, ncclIncludeEnv), "-I"+stubs), "nccl.h", reflect.TypeFor[ncclFunctions](), constants)
 }
 
 // The real library has every symbol that its version should have, and works as
@@ -130,9 +130,9 @@ func TestRealLibrary(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for f := range featureCount {
-		if _, since, symbol := f.describe(); lib.Has(f) != (lib.Version() >= since) {
-			t.Errorf("%v has %s: %v, and it came with %v", lib.Version(), symbol, lib.Has(f), since)
+	for i, f := range features {
+		if has := lib.Has(Feature(i)); has != (lib.Version() >= f.since) {
+			t.Errorf("%v has %s: %v, and it came with %v", lib.Version(), f.symbol, has, f.since)
 		}
 	}
 	var a, b UniqueID
@@ -164,28 +164,17 @@ func includes(t *testing.T, env string) []string {
 	return []string{"-I" + dir}
 }
 
-// bindings are the symbols with a prefix that the sources of this package bind,
-// with the field that each is bound to.
-func bindings(t *testing.T, prefix string, of reflect.Type) map[string]reflect.Type {
+// bindings are the symbols of a struct's tags, with the function that each is bound to.
+func bindings(t *testing.T, of reflect.Type) map[string]reflect.Type {
 	t.Helper()
-	files, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
 	bound := make(map[string]reflect.Type)
-	for _, f := range files {
-		text, err := os.ReadFile(f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, m := range regexp.MustCompile(`&(?:\w+\.)?f\.(\w+), "(\w+)"`).FindAllSubmatch(text, -1) {
-			if field, ok := of.FieldByName(string(m[1])); ok && strings.HasPrefix(string(m[2]), prefix) {
-				bound[string(m[2])] = field.Type
-			}
+	for field := range of.Fields() {
+		for _, symbol := range strings.Fields(field.Tag.Get("sym")) {
+			bound[symbol] = field.Type
 		}
 	}
 	if len(bound) < of.NumField() {
-		t.Fatalf("found %d bindings of the %d fields of %v in the sources", len(bound), of.NumField(), of)
+		t.Fatalf("found %d symbols for the %d fields of %v", len(bound), of.NumField(), of)
 	}
 	return bound
 }
@@ -193,7 +182,7 @@ func bindings(t *testing.T, prefix string, of reflect.Type) map[string]reflect.T
 // checkHeader has the C compiler assert that constants have those values, and
 // that every function that we bind takes as many arguments, of the same sizes,
 // as the Go function that is bound to it passes.
-func checkHeader(t *testing.T, include []string, header, prefix string, functions reflect.Type, constants map[string]constant) {
+func checkHeader(t *testing.T, include []string, header string, functions reflect.Type, constants map[string]constant) {
 	t.Helper()
 	gcc, err := exec.LookPath("gcc")
 	if err != nil {
@@ -221,7 +210,7 @@ func checkHeader(t *testing.T, include []string, header, prefix string, function
 		}
 	}
 	brought := broughtBy()
-	for symbol, f := range bindings(t, prefix, functions) {
+	for symbol, f := range bindings(t, functions) {
 		if brought[symbol] > version {
 			continue
 		}
@@ -243,9 +232,8 @@ func checkHeader(t *testing.T, include []string, header, prefix string, function
 // broughtBy is the version that brought each function that came after MinVersion.
 func broughtBy() map[string]Version {
 	all := make(map[string]Version)
-	for f := range featureCount {
-		_, since, symbol := f.describe()
-		all[symbol] = since
+	for _, f := range features {
+		all[f.symbol] = f.since
 	}
 	return all
 }

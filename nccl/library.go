@@ -38,23 +38,18 @@ const (
 	featureCount
 )
 
-func (f Feature) describe() (name string, since Version, symbol string) {
-	switch f {
-	case Split:
-		return "split", 21800, "ncclCommSplit"
-	case RegisterOp:
-		return "premul-sum", 21100, "ncclRedOpCreatePreMulSum"
-	case Shrink:
-		return "shrink", 22700, "ncclCommShrink"
-	case Revoke:
-		return "revoke", 22900, "ncclCommRevoke"
-	case SmallFloat:
-		return "float8", 22400, "ncclFloat8e4m3"
-	case RAS:
-		return "RAS", 22400, "NCCL_RAS_ADDR"
-	default:
-		return fmt.Sprintf("feature(%d)", uint8(f)), 0, ""
-	}
+// features have a name for errors, the first version, and a symbol to look for there.
+var features = [featureCount]struct {
+	name   string
+	since  Version
+	symbol string
+}{
+	Split:      {"split", 21800, "ncclCommSplit"},
+	RegisterOp: {"premul-sum", 21100, "ncclRedOpCreatePreMulSum"},
+	Shrink:     {"shrink", 22700, "ncclCommShrink"},
+	Revoke:     {"revoke", 22900, "ncclCommRevoke"},
+	SmallFloat: {"float8", 22400, "ncclFloat8e4m3"},
+	RAS:        {"RAS", 22400, "NCCL_RAS_ADDR"},
 }
 
 // UniqueID names a communicator to be; rank 0 draws it and the others get it
@@ -90,35 +85,35 @@ const configMagic = 0xcafebeef
 type Library struct {
 	obj     *object
 	version Version
-	has     [featureCount]bool
+	has     [featureCount]bool // the symbols of a feature
 	f       ncclFunctions
 }
 
 type ncclFunctions struct {
-	getVersion    func(v *int32) int32
-	errorString   func(code int32) string
-	lastError     func(c comm) string
-	uniqueID      func(id *UniqueID) int32
-	init          func(c *comm, ranks int32, id idByValue, rank int32, cfg *config) int32
-	finalize      func(c comm) int32
-	destroy       func(c comm) int32
-	abort         func(c comm) int32
-	asyncError    func(c comm, code *int32) int32
-	groupStart    func() int32
-	groupEnd      func() int32
-	allReduce     func(in, out uintptr, count uint64, dtype, op int32, c comm, s uintptr) int32
-	reduce        func(in, out uintptr, count uint64, dtype, op, root int32, c comm, s uintptr) int32
-	broadcast     func(in, out uintptr, count uint64, dtype, root int32, c comm, s uintptr) int32
-	allGather     func(in, out uintptr, count uint64, dtype int32, c comm, s uintptr) int32
-	reduceScatter func(in, out uintptr, count uint64, dtype, op int32, c comm, s uintptr) int32
-	send          func(in uintptr, count uint64, dtype, peer int32, c comm, s uintptr) int32
-	recv          func(out uintptr, count uint64, dtype, peer int32, c comm, s uintptr) int32
+	getVersion    func(v *int32) int32                                                                `sym:"ncclGetVersion"`
+	errorString   func(code int32) string                                                             `sym:"ncclGetErrorString"`
+	lastError     func(c comm) string                                                                 `sym:"ncclGetLastError"`
+	uniqueID      func(id *UniqueID) int32                                                            `sym:"ncclGetUniqueId"`
+	init          func(c *comm, ranks int32, id idByValue, rank int32, cfg *config) int32             `sym:"ncclCommInitRankConfig"`
+	finalize      func(c comm) int32                                                                  `sym:"ncclCommFinalize"`
+	destroy       func(c comm) int32                                                                  `sym:"ncclCommDestroy"`
+	abort         func(c comm) int32                                                                  `sym:"ncclCommAbort"`
+	asyncError    func(c comm, code *int32) int32                                                     `sym:"ncclCommGetAsyncError"`
+	groupStart    func() int32                                                                        `sym:"ncclGroupStart"`
+	groupEnd      func() int32                                                                        `sym:"ncclGroupEnd"`
+	allReduce     func(in, out uintptr, count uint64, dtype, op int32, c comm, s uintptr) int32       `sym:"ncclAllReduce"`
+	reduce        func(in, out uintptr, count uint64, dtype, op, root int32, c comm, s uintptr) int32 `sym:"ncclReduce"`
+	broadcast     func(in, out uintptr, count uint64, dtype, root int32, c comm, s uintptr) int32     `sym:"ncclBroadcast"`
+	allGather     func(in, out uintptr, count uint64, dtype int32, c comm, s uintptr) int32           `sym:"ncclAllGather"`
+	reduceScatter func(in, out uintptr, count uint64, dtype, op int32, c comm, s uintptr) int32       `sym:"ncclReduceScatter"`
+	send          func(in uintptr, count uint64, dtype, peer int32, c comm, s uintptr) int32          `sym:"ncclSend"`
+	recv          func(out uintptr, count uint64, dtype, peer int32, c comm, s uintptr) int32         `sym:"ncclRecv"`
 
-	preMulSum func(op *int32, scalar unsafe.Pointer, dtype, residence int32, c comm) int32
-	destroyOp func(op int32, c comm) int32
-	split     func(c comm, color, key int32, out *comm, cfg *config) int32
-	shrink    func(c comm, exclude *int32, n int32, out *comm, cfg *config, flags int32) int32
-	revoke    func(c comm, flags int32) int32
+	preMulSum func(op *int32, scalar unsafe.Pointer, dtype, residence int32, c comm) int32     `sym:"ncclRedOpCreatePreMulSum" optional:"true"`
+	destroyOp func(op int32, c comm) int32                                                     `sym:"ncclRedOpDestroy" optional:"true"`
+	split     func(c comm, color, key int32, out *comm, cfg *config) int32                     `sym:"ncclCommSplit" optional:"true"`
+	shrink    func(c comm, exclude *int32, n int32, out *comm, cfg *config, flags int32) int32 `sym:"ncclCommShrink" optional:"true"`
+	revoke    func(c comm, flags int32) int32                                                  `sym:"ncclCommRevoke" optional:"true"`
 }
 
 // OpenLibrary loads libnccl: the first of paths, or the names that the system
@@ -134,8 +129,9 @@ func OpenLibrary(paths ...string) (*Library, error) {
 	}
 	l := &Library{obj: obj}
 	f := &l.f
-	if err := obj.require([]binding{{&f.getVersion, "ncclGetVersion"}, {&f.errorString, "ncclGetErrorString"}}); err != nil {
-		return nil, err
+	missing := obj.bindAll(f)
+	if f.getVersion == nil || f.errorString == nil {
+		return nil, missing
 	}
 	var v int32
 	if code := f.getVersion(&v); code != ncclSuccess {
@@ -145,50 +141,15 @@ func OpenLibrary(paths ...string) (*Library, error) {
 	if l.version < MinVersion {
 		return nil, fmt.Errorf("%w: %s is NCCL %v, want %v or later", ErrUnavailable, obj.path, l.version, MinVersion)
 	}
-	if err := obj.require(l.required()); err != nil {
-		return nil, err
+	if missing != nil {
+		return nil, missing
 	}
-	l.bindFeatures()
+	l.has = [featureCount]bool{
+		Split: f.split != nil, RegisterOp: f.preMulSum != nil && f.destroyOp != nil, Shrink: f.shrink != nil, Revoke: f.revoke != nil,
+		SmallFloat: true, // a number: no symbol
+		RAS:        true, // a socket
+	}
 	return l, nil
-}
-
-func (l *Library) required() []binding {
-	f := &l.f
-	return []binding{
-		{&f.lastError, "ncclGetLastError"},
-		{&f.uniqueID, "ncclGetUniqueId"},
-		{&f.init, "ncclCommInitRankConfig"},
-		{&f.finalize, "ncclCommFinalize"},
-		{&f.destroy, "ncclCommDestroy"},
-		{&f.abort, "ncclCommAbort"},
-		{&f.asyncError, "ncclCommGetAsyncError"},
-		{&f.groupStart, "ncclGroupStart"},
-		{&f.groupEnd, "ncclGroupEnd"},
-		{&f.allReduce, "ncclAllReduce"},
-		{&f.reduce, "ncclReduce"},
-		{&f.broadcast, "ncclBroadcast"},
-		{&f.allGather, "ncclAllGather"},
-		{&f.reduceScatter, "ncclReduceScatter"},
-		{&f.send, "ncclSend"},
-		{&f.recv, "ncclRecv"},
-	}
-}
-
-// bindFeatures binds what the version has. A symbol that is missing all the
-// same is a feature that is missing.
-func (l *Library) bindFeatures() {
-	functions := map[Feature][]binding{
-		Split:      {{&l.f.split, "ncclCommSplit"}},
-		RegisterOp: {{&l.f.preMulSum, "ncclRedOpCreatePreMulSum"}, {&l.f.destroyOp, "ncclRedOpDestroy"}},
-		Shrink:     {{&l.f.shrink, "ncclCommShrink"}},
-		Revoke:     {{&l.f.revoke, "ncclCommRevoke"}},
-		SmallFloat: nil, // a number: no symbol
-		RAS:        nil, // a socket
-	}
-	for feature, all := range functions {
-		_, since, _ := feature.describe()
-		l.has[feature] = l.version >= since && l.obj.require(all) == nil
-	}
 }
 
 // Version is that of the library.
@@ -197,16 +158,19 @@ func (l *Library) Version() Version { return l.version }
 // Path is where it was found.
 func (l *Library) Path() string { return l.obj.path }
 
-// Has tells whether the library has a feature.
-func (l *Library) Has(f Feature) bool { return f < featureCount && l.has[f] }
+// Has tells whether the library has a feature. A symbol that is missing, though the
+// version should have it, is a feature that is missing.
+func (l *Library) Has(f Feature) bool {
+	return f < featureCount && l.has[f] && l.version >= features[f].since
+}
 
 // need is the error of a feature that is not there.
 func (l *Library) need(f Feature) error {
 	if l.Has(f) {
 		return nil
 	}
-	name, since, symbol := f.describe()
-	return fmt.Errorf("%w: %s needs NCCL %v (%s), %s is %v", pg.ErrUnsupported, name, since, symbol, l.obj.path, l.version)
+	return fmt.Errorf("%w: %s needs NCCL %v (%s), %s is %v",
+		pg.ErrUnsupported, features[f].name, features[f].since, features[f].symbol, l.obj.path, l.version)
 }
 
 // ResultError is a result of libnccl other than success.

@@ -25,36 +25,36 @@ var (
 // some lack. CUDA 11.7 brought the _v2 of the wait, which is always on; what was there
 // before is refused unless the kernel module was told otherwise.
 type cudaFunctions struct {
-	init           func(flags uint32) int32                                                  `sym:"cuInit"`
-	getErrorName   func(code int32, name **byte) int32                                       `sym:"cuGetErrorName"`
-	deviceGetCount func(n *int32) int32                                                      `sym:"cuDeviceGetCount"`
-	primaryRetain  func(ctx *uintptr, device int32) int32                                    `sym:"cuDevicePrimaryCtxRetain"`
-	primaryRelease func(device int32) int32                                                  `sym:"cuDevicePrimaryCtxRelease_v2"`
-	setCurrent     func(ctx uintptr) int32                                                   `sym:"cuCtxSetCurrent"`
-	getCurrent     func(ctx *uintptr) int32                                                  `sym:"cuCtxGetCurrent"`
-	memAlloc       func(p *uintptr, bytes uint64) int32                                      `sym:"cuMemAlloc_v2"`
-	memFree        func(p uintptr) int32                                                     `sym:"cuMemFree_v2"`
-	copyIn         func(dst uintptr, src unsafe.Pointer, bytes uint64, stream uintptr) int32 `sym:"cuMemcpyHtoDAsync_v2"`
-	copyOut        func(dst unsafe.Pointer, src uintptr, bytes uint64, stream uintptr) int32 `sym:"cuMemcpyDtoHAsync_v2"`
-	ipcGet         func(h *IPCHandle, p uintptr) int32                                       `sym:"cuIpcGetMemHandle"`
-	ipcOpen        func(p *uintptr, h ipcHandleByValue, flags uint32) int32                  `sym:"cuIpcOpenMemHandle_v2"`
-	ipcClose       func(p uintptr) int32                                                     `sym:"cuIpcCloseMemHandle"`
-	hostAlloc      func(p *unsafe.Pointer, bytes uint64, flags uint32) int32                 `sym:"cuMemHostAlloc"`
-	hostFree       func(p unsafe.Pointer) int32                                              `sym:"cuMemFreeHost"`
-	priorityRange  func(least, greatest *int32) int32                                        `sym:"cuCtxGetStreamPriorityRange"`
-	streamCreate   func(s *uintptr, flags uint32, priority int32) int32                      `sym:"cuStreamCreateWithPriority"`
-	streamDestroy  func(s uintptr) int32                                                     `sym:"cuStreamDestroy_v2"`
-	eventCreate    func(e *uintptr, flags uint32) int32                                      `sym:"cuEventCreate"`
-	eventRecord    func(e, s uintptr) int32                                                  `sym:"cuEventRecord"`
-	streamWait     func(s, e uintptr, flags uint32) int32                                    `sym:"cuStreamWaitEvent"`
-	eventQuery     func(e uintptr) int32                                                     `sym:"cuEventQuery"`
-	eventDestroy   func(e uintptr) int32                                                     `sym:"cuEventDestroy_v2"`
-	eventExport    func(h *IPCHandle, e uintptr) int32                                       `sym:"cuIpcGetEventHandle"`
-	eventOpen      func(e *uintptr, h ipcHandleByValue) int32                                `sym:"cuIpcOpenEventHandle"`
-	hostPointer    func(p *uintptr, host unsafe.Pointer, flags uint32) int32                 `sym:"cuMemHostGetDevicePointer_v2"`
+	init           func(flags uint32) int32                                            `sym:"cuInit"`
+	getErrorName   func(code int32, name **byte) int32                                 `sym:"cuGetErrorName"`
+	deviceGetCount func(n *int32) int32                                                `sym:"cuDeviceGetCount"`
+	primaryRetain  func(ctx *Context, device int32) int32                              `sym:"cuDevicePrimaryCtxRetain"`
+	primaryRelease func(device int32) int32                                            `sym:"cuDevicePrimaryCtxRelease_v2"`
+	setCurrent     func(ctx Context) int32                                             `sym:"cuCtxSetCurrent"`
+	getCurrent     func(ctx *Context) int32                                            `sym:"cuCtxGetCurrent"`
+	memAlloc       func(p *Pointer, bytes uint64) int32                                `sym:"cuMemAlloc_v2"`
+	memFree        func(p Pointer) int32                                               `sym:"cuMemFree_v2"`
+	copyIn         func(dst Pointer, src unsafe.Pointer, bytes uint64, s Stream) int32 `sym:"cuMemcpyHtoDAsync_v2"`
+	copyOut        func(dst unsafe.Pointer, src Pointer, bytes uint64, s Stream) int32 `sym:"cuMemcpyDtoHAsync_v2"`
+	ipcGet         func(h *IPCHandle, p Pointer) int32                                 `sym:"cuIpcGetMemHandle"`
+	ipcOpen        func(p *Pointer, h ipcHandleByValue, flags uint32) int32            `sym:"cuIpcOpenMemHandle_v2"`
+	ipcClose       func(p Pointer) int32                                               `sym:"cuIpcCloseMemHandle"`
+	hostAlloc      func(p *unsafe.Pointer, bytes uint64, flags uint32) int32           `sym:"cuMemHostAlloc"`
+	hostFree       func(p unsafe.Pointer) int32                                        `sym:"cuMemFreeHost"`
+	priorityRange  func(least, greatest *int32) int32                                  `sym:"cuCtxGetStreamPriorityRange"`
+	streamCreate   func(s *Stream, flags uint32, priority int32) int32                 `sym:"cuStreamCreateWithPriority"`
+	streamDestroy  func(s Stream) int32                                                `sym:"cuStreamDestroy_v2"`
+	eventCreate    func(e *Event, flags uint32) int32                                  `sym:"cuEventCreate"`
+	eventRecord    func(e Event, s Stream) int32                                       `sym:"cuEventRecord"`
+	streamWait     func(s Stream, e Event, flags uint32) int32                         `sym:"cuStreamWaitEvent"`
+	eventQuery     func(e Event) int32                                                 `sym:"cuEventQuery"`
+	eventDestroy   func(e Event) int32                                                 `sym:"cuEventDestroy_v2"`
+	eventExport    func(h *IPCHandle, e Event) int32                                   `sym:"cuIpcGetEventHandle"`
+	eventOpen      func(e *Event, h ipcHandleByValue) int32                            `sym:"cuIpcOpenEventHandle"`
+	hostPointer    func(p *Pointer, host unsafe.Pointer, flags uint32) int32           `sym:"cuMemHostGetDevicePointer_v2"`
 
-	waitValue    func(s, addr uintptr, v, flags uint32) int32       `sym:"cuStreamWaitValue32_v2 cuStreamWaitValue32" optional:"true"`
-	addressRange func(base *uintptr, size *uint64, p uintptr) int32 `sym:"cuMemGetAddressRange_v2" optional:"true"`
+	waitValue    func(s Stream, addr Pointer, v, flags uint32) int32 `sym:"cuStreamWaitValue32_v2 cuStreamWaitValue32" optional:"true"`
+	addressRange func(base *Pointer, size *uint64, p Pointer) int32  `sym:"cuMemGetAddressRange_v2" optional:"true"`
 }
 
 // ipcHandleByValue is a handle as C passes it: purego takes no arrays.
@@ -133,10 +133,9 @@ func (c *CUDA) Devices() (int, error) {
 }
 
 // Primary implements Contexts.
-func (c *CUDA) Primary(device int) (Context, error) {
-	var ctx uintptr
-	err := c.check("cuDevicePrimaryCtxRetain", c.f.primaryRetain(&ctx, int32(device)))
-	return Context(ctx), err
+func (c *CUDA) Primary(device int) (ctx Context, err error) {
+	err = c.check("cuDevicePrimaryCtxRetain", c.f.primaryRetain(&ctx, int32(device)))
+	return ctx, err
 }
 
 // Release implements Contexts.
@@ -146,33 +145,30 @@ func (c *CUDA) Release(device int) error {
 
 // SetCurrent implements Contexts.
 func (c *CUDA) SetCurrent(ctx Context) error {
-	return c.check("cuCtxSetCurrent", c.f.setCurrent(uintptr(ctx)))
+	return c.check("cuCtxSetCurrent", c.f.setCurrent(ctx))
 }
 
 // Current implements Contexts.
-func (c *CUDA) Current() (Context, error) {
-	var ctx uintptr
-	err := c.check("cuCtxGetCurrent", c.f.getCurrent(&ctx))
-	return Context(ctx), err
+func (c *CUDA) Current() (ctx Context, err error) {
+	err = c.check("cuCtxGetCurrent", c.f.getCurrent(&ctx))
+	return ctx, err
 }
 
 // Alloc implements Memory.
-func (c *CUDA) Alloc(bytes int64) (Pointer, error) {
-	var p uintptr
-	err := c.check("cuMemAlloc_v2", c.f.memAlloc(&p, uint64(bytes)))
-	return Pointer(p), err
+func (c *CUDA) Alloc(bytes int64) (p Pointer, err error) {
+	err = c.check("cuMemAlloc_v2", c.f.memAlloc(&p, uint64(bytes)))
+	return p, err
 }
 
 // Free implements Memory.
-func (c *CUDA) Free(p Pointer) error { return c.check("cuMemFree_v2", c.f.memFree(uintptr(p))) }
+func (c *CUDA) Free(p Pointer) error { return c.check("cuMemFree_v2", c.f.memFree(p)) }
 
 // CopyIn implements Memory.
 func (c *CUDA) CopyIn(dst Pointer, src []byte, s Stream) error {
 	if len(src) == 0 {
 		return nil
 	}
-	code := c.f.copyIn(uintptr(dst), unsafe.Pointer(unsafe.SliceData(src)), uint64(len(src)), uintptr(s))
-	return c.check("cuMemcpyHtoDAsync_v2", code)
+	return c.check("cuMemcpyHtoDAsync_v2", c.f.copyIn(dst, pointerOf(src), uint64(len(src)), s))
 }
 
 // CopyOut implements Memory.
@@ -180,26 +176,24 @@ func (c *CUDA) CopyOut(dst []byte, src Pointer, s Stream) error {
 	if len(dst) == 0 {
 		return nil
 	}
-	code := c.f.copyOut(unsafe.Pointer(unsafe.SliceData(dst)), uintptr(src), uint64(len(dst)), uintptr(s))
-	return c.check("cuMemcpyDtoHAsync_v2", code)
+	return c.check("cuMemcpyDtoHAsync_v2", c.f.copyOut(pointerOf(dst), src, uint64(len(dst)), s))
 }
 
 // Export implements Memory.
 func (c *CUDA) Export(p Pointer) (h IPCHandle, err error) {
-	err = c.check("cuIpcGetMemHandle", c.f.ipcGet(&h, uintptr(p)))
+	err = c.check("cuIpcGetMemHandle", c.f.ipcGet(&h, p))
 	return h, err
 }
 
 // Import implements Memory.
-func (c *CUDA) Import(h IPCHandle) (Pointer, error) {
-	var p uintptr
-	err := c.check("cuIpcOpenMemHandle_v2", c.f.ipcOpen(&p, ipcHandleByValue{h}, cudaIPCLazyPeer))
-	return Pointer(p), err
+func (c *CUDA) Import(h IPCHandle) (p Pointer, err error) {
+	err = c.check("cuIpcOpenMemHandle_v2", c.f.ipcOpen(&p, ipcHandleByValue{h}, cudaIPCLazyPeer))
+	return p, err
 }
 
 // Unmap implements Memory.
 func (c *CUDA) Unmap(p Pointer) error {
-	return c.check("cuIpcCloseMemHandle", c.f.ipcClose(uintptr(p)))
+	return c.check("cuIpcCloseMemHandle", c.f.ipcClose(p))
 }
 
 // AllocHost implements Memory.
@@ -216,11 +210,11 @@ func (c *CUDA) AllocHost(bytes int64) ([]byte, error) {
 
 // FreeHost implements Memory.
 func (c *CUDA) FreeHost(b []byte) error {
-	return c.check("cuMemFreeHost", c.f.hostFree(unsafe.Pointer(unsafe.SliceData(b))))
+	return c.check("cuMemFreeHost", c.f.hostFree(pointerOf(b)))
 }
 
 // NewStream implements Streams.
-func (c *CUDA) NewStream(highPriority bool) (Stream, error) {
+func (c *CUDA) NewStream(highPriority bool) (s Stream, err error) {
 	var least, greatest int32
 	if err := c.check("cuCtxGetStreamPriorityRange", c.f.priorityRange(&least, &greatest)); err != nil {
 		return 0, err
@@ -229,54 +223,47 @@ func (c *CUDA) NewStream(highPriority bool) (Stream, error) {
 	if highPriority {
 		priority = greatest
 	}
-	var s uintptr
-	err := c.check("cuStreamCreateWithPriority", c.f.streamCreate(&s, cudaNonBlocking, priority))
-	return Stream(s), err
+	err = c.check("cuStreamCreateWithPriority", c.f.streamCreate(&s, cudaNonBlocking, priority))
+	return s, err
 }
 
 // DestroyStream implements Streams.
 func (c *CUDA) DestroyStream(s Stream) error {
-	return c.check("cuStreamDestroy_v2", c.f.streamDestroy(uintptr(s)))
+	return c.check("cuStreamDestroy_v2", c.f.streamDestroy(s))
 }
 
 // Record implements Streams.
-func (c *CUDA) Record(s Stream) (Event, error) {
-	var e uintptr
+func (c *CUDA) Record(s Stream) (e Event, err error) {
 	if err := c.check("cuEventCreate", c.f.eventCreate(&e, cudaDisableTiming)); err != nil {
 		return 0, err
 	}
-	if err := c.check("cuEventRecord", c.f.eventRecord(e, uintptr(s))); err != nil {
-		return 0, errors.Join(err, c.DestroyEvent(Event(e)))
+	if err := c.RecordShared(e, s); err != nil {
+		return 0, errors.Join(err, c.DestroyEvent(e))
 	}
-	return Event(e), nil
+	return e, nil
 }
 
 // WaitEvent implements Streams.
 func (c *CUDA) WaitEvent(s Stream, e Event) error {
-	return c.check("cuStreamWaitEvent", c.f.streamWait(uintptr(s), uintptr(e), 0))
+	return c.check("cuStreamWaitEvent", c.f.streamWait(s, e, 0))
 }
 
 // Query implements Streams.
 func (c *CUDA) Query(e Event) (bool, error) {
-	code := c.f.eventQuery(uintptr(e))
+	code := c.f.eventQuery(e)
 	if code == cudaNotReady {
 		return false, nil
 	}
 	return code == cudaSuccess, c.check("cuEventQuery", code)
 }
 
-// Synchronize implements Streams.
+// Synchronize implements Streams. It polls, because cuEventSynchronize cannot be ended.
 func (c *CUDA) Synchronize(e Event, timeout time.Duration) error {
-	return synchronize(c, e, timeout)
-}
-
-// synchronize polls, because cuEventSynchronize cannot be ended.
-func synchronize(d Streams, e Event, timeout time.Duration) error {
 	deadline := time.Now().Add(timeout)
 	tick := time.NewTicker(synchronizeInterval)
 	defer tick.Stop()
 	for {
-		if done, err := d.Query(e); done || err != nil {
+		if done, err := c.Query(e); done || err != nil {
 			return err
 		}
 		if time.Now().After(deadline) {
@@ -288,5 +275,5 @@ func synchronize(d Streams, e Event, timeout time.Duration) error {
 
 // DestroyEvent implements Streams.
 func (c *CUDA) DestroyEvent(e Event) error {
-	return c.check("cuEventDestroy_v2", c.f.eventDestroy(uintptr(e)))
+	return c.check("cuEventDestroy_v2", c.f.eventDestroy(e))
 }

@@ -68,12 +68,11 @@ func parseHandle(handle []byte) (h IPCHandle, offset Pointer, err error) {
 }
 
 // Base implements Ranges.
-func (c *CUDA) Base(p Pointer) (Pointer, error) {
+func (c *CUDA) Base(p Pointer) (base Pointer, err error) {
 	if c.f.addressRange == nil {
 		return 0, fmt.Errorf("%w: %s lacks cuMemGetAddressRange_v2", pg.ErrUnsupported, c.obj.path)
 	}
-	var base uintptr
 	var size uint64
-	err := c.check("cuMemGetAddressRange_v2", c.f.addressRange(&base, &size, uintptr(p)))
-	return Pointer(base), err
+	err = c.check("cuMemGetAddressRange_v2", c.f.addressRange(&base, &size, p))
+	return base, err
 }

@@ -311,12 +311,8 @@ func (b *Backend) checkDevice(op *pg.Op) error {
 }
 
 // ready is an event behind what the caller's stream has to do now.
-func (b *Backend) ready() (ev Event, err error) {
-	err = b.opt.Device.Do(func() (err error) {
-		ev, err = b.opt.Device.driver.Record(b.opt.UserStream())
-		return err
-	})
-	return ev, err
+func (b *Backend) ready() (Event, error) {
+	return doing(b.opt.Device, func() (Event, error) { return b.opt.Device.driver.Record(b.opt.UserStream()) })
 }
 
 // WaitStream makes s wait on the device for all ops submitted so far, instead of

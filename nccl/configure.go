@@ -127,10 +127,7 @@ func (e *engine) connect(ctx context.Context) error {
 	if e.scratch, err = d.Alloc(scratchBytes); err != nil {
 		return err
 	}
-	err = d.Do(func() (err error) {
-		e.stream, err = d.driver.NewStream(e.opt.HighPriority)
-		return err
-	})
+	e.stream, err = doing(d, func() (Stream, error) { return d.driver.NewStream(e.opt.HighPriority) })
 	if err != nil {
 		return err
 	}

@@ -79,6 +79,15 @@ func (d *Device) Do(f func() error) error {
 	return f()
 }
 
+// doing is Do for an f that gives something.
+func doing[T any](d *Device, f func() (T, error)) (v T, err error) {
+	err = d.Do(func() (err error) {
+		v, err = f()
+		return err
+	})
+	return v, err
+}
+
 // giveBack makes a context current again. One that has been destroyed meanwhile is
 // nobody's any more, and no reason to call what was done a failure.
 func (d *Device) giveBack(before Context) {
@@ -92,15 +101,11 @@ func (d *Device) Alloc(bytes int) (*Buffer, error) {
 	if bytes < 1 {
 		return nil, fmt.Errorf("nccl: alloc of %d bytes, want 1 or more", bytes)
 	}
-	b := &Buffer{dev: d, size: bytes}
-	err := d.Do(func() (err error) {
-		b.p, err = d.driver.Alloc(int64(bytes))
-		return err
-	})
+	p, err := doing(d, func() (Pointer, error) { return d.driver.Alloc(int64(bytes)) })
 	if err != nil {
 		return nil, fmt.Errorf("alloc %d bytes on device %d: %w", bytes, d.index, err)
 	}
-	return b, nil
+	return &Buffer{dev: d, p: p, size: bytes}, nil
 }
 
 // Import maps memory that another process has exported.
@@ -109,16 +114,11 @@ func (d *Device) Import(handle []byte, bytes int) (*Buffer, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Buffer{dev: d, size: bytes, imported: true, offset: offset}
-	err = d.Do(func() (err error) {
-		b.p, err = d.driver.Import(h)
-		return err
-	})
+	p, err := doing(d, func() (Pointer, error) { return d.driver.Import(h) })
 	if err != nil {
 		return nil, fmt.Errorf("import device memory: %w", err)
 	}
-	b.p += offset
-	return b, nil
+	return &Buffer{dev: d, p: p + offset, size: bytes, imported: true, offset: offset}, nil
 }
 
 // Buffer is memory on a device. It implements tensor.DeviceMemory. Safe for
@@ -148,15 +148,12 @@ func (b *Buffer) Export() ([]byte, error) {
 	if b.imported {
 		return nil, fmt.Errorf("%w: memory that was imported cannot be exported again", pg.ErrUnsupported)
 	}
-	var handle []byte
-	err := b.dev.Do(func() (err error) {
+	handle, err := doing(b.dev, func() ([]byte, error) {
 		if b.foreign {
-			handle, err = b.dev.exportFrom(b.p)
-			return err
+			return b.dev.exportFrom(b.p)
 		}
 		h, err := b.dev.driver.Export(b.p)
-		handle = h[:]
-		return err
+		return h[:], err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("export device memory: %w", err)
@@ -199,26 +196,24 @@ func (b *Buffer) copy(queue func(s Stream) error) error {
 		if err := queue(s); err != nil {
 			return err
 		}
-		e, err := d.Record(s)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, d.DestroyEvent(e)) }()
-		return d.Synchronize(e, copyLimit)
+		return b.dev.reach(s, copyLimit)
 	})
+}
+
+// reach waits on the host for all that is in s. The device is current.
+func (d *Device) reach(s Stream, limit time.Duration) error {
+	e, err := d.driver.Record(s)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.driver.Synchronize(e, limit), d.driver.DestroyEvent(e))
 }
 
 // Settle waits on the host until all that is now on the device's default stream is
 // done, and so whatever that stream waits for: in CUDA, all streams but those that
 // were made non-blocking. It makes ops of a Baby without an Order safe.
 func (b *Buffer) Settle(limit time.Duration) error {
-	return b.dev.Do(func() error {
-		e, err := b.dev.driver.Record(0)
-		if err != nil {
-			return err
-		}
-		return errors.Join(b.dev.driver.Synchronize(e, limit), b.dev.driver.DestroyEvent(e))
-	})
+	return b.dev.Do(func() error { return b.dev.reach(0, limit) })
 }
 
 // Close frees the memory, or unmaps it if it is another process's. It leaves

@@ -105,11 +105,7 @@ func (i *imports) event(dev *Device, shared SharedEvents, handle []byte) (Event,
 	if len(i.mu.open) == maxImports {
 		return 0, fmt.Errorf("nccl: more than %d events of another process", maxImports)
 	}
-	var e Event
-	err := dev.Do(func() (err error) {
-		e, err = shared.ImportEvent(h)
-		return err
-	})
+	e, err := doing(dev, func() (Event, error) { return shared.ImportEvent(h) })
 	if err != nil {
 		return 0, fmt.Errorf("open an event of another process: %w", err)
 	}

@@ -90,7 +90,7 @@ func (o *Order) Mark(d tensor.Device) (handle []byte, release func(), err error)
 	}
 	s := o.opt.UserStream(dev.index)
 	if m == nil {
-		return nil, func() {}, dev.Do(func() error { return o.reach(s) })
+		return nil, func() {}, dev.Do(func() error { return dev.reach(s, copyLimit) })
 	}
 	if err := dev.Do(func() error { return o.shared.RecordShared(m.event, s) }); err != nil {
 		o.give(m)
@@ -107,15 +107,6 @@ func (o *Order) device(d tensor.Device) (*Device, error) {
 		}
 	}
 	return nil, fmt.Errorf("%w: tensor on %v, which is none of the Order's %d devices", pg.ErrInvalidOp, d, len(o.opt.Devices))
-}
-
-// reach waits on the host for all that is in s.
-func (o *Order) reach(s Stream) error {
-	e, err := o.driver.Record(s)
-	if err != nil {
-		return err
-	}
-	return errors.Join(o.driver.Synchronize(e, copyLimit), o.driver.DestroyEvent(e))
 }
 
 // take gives a mark that nothing waits for, or none if there are too many.

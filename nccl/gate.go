@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -25,8 +26,8 @@ type gates struct {
 		sync.Mutex
 
 		memory []byte
-		free   []int // offsets into memory
-		shut   int   // gates that streams wait at
+		free   [][]byte // parts of memory
+		shut   int      // gates that streams wait at
 	}
 }
 
@@ -49,17 +50,16 @@ func (d *Device) Follow(ctx context.Context, s Stream, w *pg.Work) error {
 	if !ok {
 		return waitOnly(ctx, w)
 	}
-	at, err := d.gates.take(d)
+	b, err := d.gates.take(d)
 	if err != nil {
 		return err
 	}
-	if at < 0 {
+	if b == nil {
 		return waitOnly(ctx, w)
 	}
-	b := d.gates.memory(at)
 	next := atomic.LoadUint32(number(b)) + 1
 	if err := d.Do(func() error { return g.WaitGate(s, b, next) }); err != nil {
-		d.gates.give(at)
+		d.gates.give(b)
 		if errors.Is(err, pg.ErrUnsupported) {
 			return waitOnly(ctx, w)
 		}
@@ -67,7 +67,7 @@ func (d *Device) Follow(ctx context.Context, s Stream, w *pg.Work) error {
 	}
 	w.Then(func(error) {
 		atomic.StoreUint32(number(b), next)
-		d.gates.give(at)
+		d.gates.give(b)
 	})
 	return nil
 }
@@ -84,43 +84,32 @@ func waitOnly(ctx context.Context, w *pg.Work) error {
 
 func number(b []byte) *uint32 { return (*uint32)(unsafe.Pointer(unsafe.SliceData(b))) }
 
-// take gives a gate that is open, or less than 0 if none is.
-func (g *gates) take(d *Device) (at int, err error) {
+// take gives a gate that is open, or nil if none is.
+func (g *gates) take(d *Device) (gate []byte, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.mu.memory == nil {
-		err := d.Do(func() (err error) {
-			g.mu.memory, err = d.driver.AllocHost(gateBytes)
-			return err
-		})
+		g.mu.memory, err = doing(d, func() ([]byte, error) { return d.driver.AllocHost(gateBytes) })
 		if err != nil {
-			return 0, fmt.Errorf("memory for gates: %w", err)
+			return nil, fmt.Errorf("memory for gates: %w", err)
 		}
 		clear(g.mu.memory)
-		for at := 0; at < gateBytes; at += gateStride {
-			g.mu.free = append(g.mu.free, at)
-		}
+		g.mu.free = slices.Collect(slices.Chunk(g.mu.memory, gateStride))
 	}
 	n := len(g.mu.free)
 	if n == 0 {
-		return -1, nil
+		return nil, nil
 	}
-	at = g.mu.free[n-1]
+	gate = g.mu.free[n-1]
 	g.mu.free = g.mu.free[:n-1]
 	g.mu.shut++
-	return at, nil
+	return gate, nil
 }
 
-func (g *gates) memory(at int) []byte {
+func (g *gates) give(gate []byte) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.mu.memory[at : at+gateStride]
-}
-
-func (g *gates) give(at int) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.mu.free = append(g.mu.free, at)
+	g.mu.free = append(g.mu.free, gate)
 	g.mu.shut--
 }
 

@@ -26,9 +26,8 @@ const (
 // A communicator is an ncclComm_t with one end: destroyed once all its ops are
 // done, or aborted, never both.
 type communicator struct {
-	lib  *Library
-	dev  *Device
-	rank int
+	lib *Library
+	dev *Device
 
 	// born is where the library put the handle. NCCL before 2.18 reads it there
 	// until the communicator is made, from a thread of its own: it must not be
@@ -52,23 +51,22 @@ type preMul struct {
 	factor float64
 }
 
-func newCommunicator(lib *Library, dev *Device, rank int) *communicator {
-	c := &communicator{lib: lib, dev: dev, rank: rank}
-	c.mu.ops = make(map[preMul]int32)
+func newCommunicator(lib *Library, dev *Device, raw comm) *communicator {
+	c := &communicator{lib: lib, dev: dev}
+	c.mu.c, c.mu.ops = raw, make(map[preMul]int32)
 	return c
 }
 
 // connect makes a communicator; it returns when all ranks have. The caller's
 // thread has the device current. abort ends it.
 func connect(ctx context.Context, lib *Library, dev *Device, id UniqueID, rank, world int, started func(*communicator)) (*communicator, error) {
-	c := newCommunicator(lib, dev, rank)
-	cfg := defaults()
-	c.born = new(comm)
-	code := lib.f.init(c.born, int32(world), idByValue{id}, int32(rank), &cfg)
+	cfg, born := defaults(), new(comm)
+	code := lib.f.init(born, int32(world), idByValue{id}, int32(rank), &cfg)
 	runtime.KeepAlive(&cfg)
-	raw := *c.born
+	raw := *born
+	c := newCommunicator(lib, dev, raw)
+	c.born = born
 	if raw != 0 { // also with an error, which is the communicator's then
-		c.mu.c = raw
 		started(c)
 	}
 	if err := lib.check("ncclCommInitRankConfig", code, raw); err != nil {
@@ -102,8 +100,8 @@ func (c *communicator) await(ctx context.Context, what string, ask func() (done 
 // poll asks the communicator: done is false while a call is under way.
 func (c *communicator) poll(what string) (done bool, err error) {
 	err = c.use(func(raw comm) error {
-		var state int32
-		if err := c.lib.check("ncclCommGetAsyncError", c.lib.f.asyncError(raw, &state), raw); err != nil {
+		state, err := c.state(raw)
+		if err != nil {
 			return err
 		}
 		done = state != ncclInProgress
@@ -116,6 +114,13 @@ func (c *communicator) poll(what string) (done bool, err error) {
 		err = fmt.Errorf("%s: %w", what, err)
 	}
 	return done || err != nil, err
+}
+
+// state is the result of the last non-blocking call, ncclInProgress while it is under
+// way.
+func (c *communicator) state(raw comm) (state int32, err error) {
+	err = c.lib.check("ncclCommGetAsyncError", c.lib.f.asyncError(raw, &state), raw)
+	return state, err
 }
 
 // use makes calls with the handle, which an abort by another thread frees: it
@@ -216,8 +221,7 @@ func (c *communicator) quiescent() (bool, error) {
 	if !ok {
 		return false, errEnded
 	}
-	var state int32
-	err := c.lib.check("ncclCommGetAsyncError", c.lib.f.asyncError(raw, &state), raw)
+	state, err := c.state(raw)
 	return state != ncclInProgress, err
 }
 

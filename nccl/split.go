@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"unsafe"
 
@@ -81,68 +80,39 @@ func (e *engine) split(ctx context.Context) error {
 
 // adopt makes raw the communicator of e, and waits until all ranks have it.
 func (e *engine) adopt(ctx context.Context, raw comm, what string) error {
-	c := newCommunicator(e.opt.Library, e.opt.Device, e.cfg.Rank)
-	c.mu.c = raw
+	c := newCommunicator(e.opt.Library, e.opt.Device, raw)
 	e.began(c)
 	return c.settle(ctx, what)
-}
-
-// A newborn is a communicator in the making. Nobody may want it any more when it
-// comes.
-type newborn struct {
-	mu struct {
-		sync.Mutex
-
-		c        comm
-		unwanted bool
-	}
-}
-
-// comes gives the communicator to who waits; false if nobody does.
-func (n *newborn) comes(c comm) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.mu.c = c
-	return !n.mu.unwanted
-}
-
-// leave is what came so far; what comes later nobody waits for.
-func (n *newborn) leave() comm {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.mu.unwanted = true
-	return n.mu.c
 }
 
 // part takes part in a split of e's communicator, in order with its ops. The
 // result is 0 for noColor.
 func (e *engine) part(ctx context.Context, color, key int) (comm, error) {
-	var born newborn
+	const unwanted = ^uintptr(0)
+	var born atomic.Uintptr // the communicator once there is one; unwanted once nothing waits for it
 	op := &pg.Op{Kind: pg.KindBarrier}
 	if deadline, ok := ctx.Deadline(); ok {
 		op.Deadline = deadline
 	}
 	w := e.take(&task{op: op, special: func(ctx context.Context) error {
 		raw, err := e.splitCall(ctx, color, key)
-		if err == nil && raw != 0 && !born.comes(raw) {
-			err = e.orphan(raw).abort(e.opt.AbortLimit)
+		if err == nil && raw != 0 && !born.CompareAndSwap(0, uintptr(raw)) {
+			err = e.discard(raw)
 		}
 		return err
 	}})
 	if err := w.Wait(ctx); err != nil {
-		if raw := born.leave(); raw != 0 {
-			err = errors.Join(err, e.orphan(raw).abort(e.opt.AbortLimit))
+		if raw := comm(born.Swap(unwanted)); raw != 0 {
+			err = errors.Join(err, e.discard(raw))
 		}
 		return 0, err
 	}
-	return born.mu.c, nil
+	return comm(born.Load()), nil
 }
 
-// orphan is a communicator that is only there to be ended.
-func (e *engine) orphan(raw comm) *communicator {
-	c := newCommunicator(e.opt.Library, e.opt.Device, e.cfg.Rank)
-	c.mu.c = raw
-	return c
+// discard ends a communicator that came too late.
+func (e *engine) discard(raw comm) error {
+	return newCommunicator(e.opt.Library, e.opt.Device, raw).abort(e.opt.AbortLimit)
 }
 
 // splitCall calls ncclCommSplit. The library fills in the result when the parent
@@ -165,7 +135,7 @@ func (c *communicator) make(ctx context.Context, what string, call func(raw comm
 	cfg := defaults()
 	var before int32
 	err = c.use(func(raw comm) error {
-		if err := c.lib.check("ncclCommGetAsyncError", c.lib.f.asyncError(raw, &before), raw); err != nil {
+		if before, err = c.state(raw); err != nil {
 			return err
 		}
 		return c.lib.check(what, call(raw, out, &cfg), raw)
@@ -185,13 +155,10 @@ func (c *communicator) make(ctx context.Context, what string, call func(raw comm
 // stays with it, and is none of the call's: then the result tells.
 func (c *communicator) made(what string, before int32, out *comm) (done bool, err error) {
 	err = c.use(func(raw comm) error {
-		var state int32
-		if err := c.lib.check("ncclCommGetAsyncError", c.lib.f.asyncError(raw, &state), raw); err != nil {
-			return err
-		}
+		state, err := c.state(raw)
 		switch {
-		case state == ncclInProgress:
-			return nil
+		case err != nil || state == ncclInProgress:
+			return err
 		case state != ncclSuccess && state == before:
 			done = atomic.LoadUintptr((*uintptr)(out)) != 0
 			return nil

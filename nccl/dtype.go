@@ -30,36 +30,14 @@ const (
 	ncclAvg  = 4
 )
 
-// arithmetic is the library's type for a dtype that it can add.
-func arithmetic(t tensor.DType) (int32, bool) {
-	switch t {
-	case tensor.Int8:
-		return ncclInt8, true
-	case tensor.Uint8:
-		return ncclUint8, true
-	case tensor.Int32:
-		return ncclInt32, true
-	case tensor.Uint32:
-		return ncclUint32, true
-	case tensor.Int64:
-		return ncclInt64, true
-	case tensor.Uint64:
-		return ncclUint64, true
-	case tensor.Float16:
-		return ncclFloat16, true
-	case tensor.Float32:
-		return ncclFloat32, true
-	case tensor.Float64:
-		return ncclFloat64, true
-	case tensor.BFloat16:
-		return ncclBFloat16, true
-	case tensor.Float8E4M3:
-		return ncclE4M3, true
-	case tensor.Float8E5M2:
-		return ncclE5M2, true
-	default:
-		return 0, false
-	}
+// arithmetic has the library's types for the dtypes that it can add.
+var arithmetic = map[tensor.DType]int32{
+	tensor.Int8: ncclInt8, tensor.Uint8: ncclUint8,
+	tensor.Int32: ncclInt32, tensor.Uint32: ncclUint32,
+	tensor.Int64: ncclInt64, tensor.Uint64: ncclUint64,
+	tensor.Float16: ncclFloat16, tensor.BFloat16: ncclBFloat16,
+	tensor.Float32: ncclFloat32, tensor.Float64: ncclFloat64,
+	tensor.Float8E4M3: ncclE4M3, tensor.Float8E5M2: ncclE5M2,
 }
 
 // elements are what one tensor is to the library: a type and a count.
@@ -70,7 +48,7 @@ type elements struct {
 
 // moved is t for a collective that only moves: bytes do for every dtype.
 func moved(t tensor.Tensor) elements {
-	if d, ok := arithmetic(t.DType()); ok && !t.DType().IsFloat8() {
+	if d, ok := arithmetic[t.DType()]; ok && !t.DType().IsFloat8() {
 		return elements{d, uint64(t.Len())}
 	}
 	return elements{ncclUint8, uint64(t.NumBytes())}
@@ -80,7 +58,7 @@ func moved(t tensor.Tensor) elements {
 // rank's elements are multiplied by, 1 for none. A complex sum is one of its
 // parts.
 func reduced(t tensor.Tensor, op tensor.ReduceOp, divisor, world int, factor float64) (e elements, code int32, scale float64, err error) {
-	d, ok := arithmetic(t.DType())
+	d, ok := arithmetic[t.DType()]
 	e = elements{d, uint64(t.Len())}
 	if !ok && op == tensor.Sum {
 		switch t.DType() {

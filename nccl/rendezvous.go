@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"strings"
 
 	"github.com/skerry-ft/skerry/internal/proof"
 	"github.com/skerry-ft/skerry/pg"
@@ -29,19 +30,9 @@ const (
 
 // proof shows that a rank knows the quorum's token, without telling it.
 func (e *engine) proof(rank int, of []byte) []byte {
-	prefix := e.cfg.StoreAddress[prefixAt(e.cfg.StoreAddress):]
+	address := e.cfg.StoreAddress
+	prefix := address[max(strings.IndexByte(address, '/'), 0):] // ranks may reach one store by different addresses
 	return proof.Of(e.cfg.Token, "skerry nccl", []byte(prefix), binary.LittleEndian.AppendUint64(nil, uint64(rank)), of)
-}
-
-// prefixAt is where the prefix begins: ranks may reach one store by different
-// addresses.
-func prefixAt(address string) int {
-	for i := range address {
-		if address[i] == '/' {
-			return i
-		}
-	}
-	return 0
 }
 
 // meeting is what rank 0 has decided.

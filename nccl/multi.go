@@ -51,13 +51,11 @@ func NewMulti(o MultiOptions) (*Multi, error) {
 	}
 	m := &Multi{opt: o}
 	for i, d := range o.Devices {
-		for _, other := range o.Devices[:i] {
-			if other.index == d.index {
-				return nil, fmt.Errorf("nccl: device %d twice, want each once", d.index)
-			}
+		if slices.ContainsFunc(o.Devices[:i], func(other *Device) bool { return other.index == d.index }) {
+			return nil, fmt.Errorf("nccl: device %d twice, want each once", d.index)
 		}
 		lane := o.Options
-		lane.Device, lane.broke = d, m.broke
+		lane.Device, lane.broke = d, m.Abort
 		if o.Streams != nil {
 			lane.UserStream = func() Stream { return o.Streams(d.index) }
 		}
@@ -153,22 +151,21 @@ func (m *Multi) submit(op *pg.Op, marks [][]byte) *pg.Work {
 	m.submitMu.Lock()
 	defer m.submitMu.Unlock()
 	j := &joint{lanes: len(lanes), done: make(chan struct{})}
-	var engines []*engine
-	var tasks []*task
+	var ready []arrival
 	for i, b := range lanes {
 		e, t, err := b.prepare(split[i], marks)
 		if err != nil {
-			for k, t := range tasks {
-				err = errors.Join(err, engines[k].destroy(t.after))
+			for _, r := range ready {
+				err = errors.Join(err, r.e.destroy(r.t.after))
 			}
 			return pg.Finished(op, err)
 		}
 		t.joint = j
-		engines, tasks = append(engines, e), append(tasks, t)
+		ready = append(ready, arrival{e, t})
 	}
 	var works []*pg.Work
-	for i, e := range engines {
-		works = append(works, e.take(tasks[i]))
+	for _, r := range ready {
+		works = append(works, r.e.take(r.t))
 	}
 	return together(op, split, works)
 }
@@ -217,6 +214,13 @@ func (m *Multi) divide(op *pg.Op) (lanes []*Backend, split []*pg.Op, err error) 
 		lanes, split = append(lanes, lane), append(split, sub)
 		return sub, nil
 	}
+	place := func(kind pg.Kind, in, out []tensor.Tensor) (*pg.Op, error) {
+		d, err := m.oneDevice(kind, in, out)
+		if err != nil {
+			return nil, err
+		}
+		return part(d)
+	}
 	switch op.Kind {
 	case pg.KindBarrier:
 		ids := op.DeviceIDs
@@ -229,25 +233,17 @@ func (m *Multi) divide(op *pg.Op) (lanes []*Backend, split []*pg.Op, err error) 
 			}
 		}
 	case pg.KindAllReduce, pg.KindReduce, pg.KindBroadcast:
-		err = pairs(op, part)
+		err = pairs(op, place)
 	case pg.KindBatch:
 		for _, sub := range op.Batch {
-			d, err := m.oneDevice(sub)
-			if err != nil {
-				return nil, nil, err
-			}
-			p, err := part(d)
+			p, err := place(sub.Kind, sub.In, sub.Out)
 			if err != nil {
 				return nil, nil, err
 			}
 			p.Batch = append(p.Batch, sub)
 		}
 	default:
-		var d tensor.Device
-		if d, err = m.oneDevice(op); err == nil {
-			_, err = part(d)
-		}
-		if err == nil {
+		if _, err = place(op.Kind, op.In, op.Out); err == nil {
 			split[0] = op
 		}
 	}
@@ -258,41 +254,26 @@ func (m *Multi) divide(op *pg.Op) (lanes []*Backend, split []*pg.Op, err error) 
 }
 
 // pairs gives each lane the tensors on its device, input and output.
-func pairs(op *pg.Op, part func(tensor.Device) (*pg.Op, error)) error {
+func pairs(op *pg.Op, place func(kind pg.Kind, in, out []tensor.Tensor) (*pg.Op, error)) error {
 	for i := range max(len(op.In), len(op.Out)) {
-		var p *pg.Op
-		var at tensor.Device
-		for side, all := range [2][]tensor.Tensor{op.In, op.Out} {
-			if i >= len(all) {
-				continue
-			}
-			d := all[i].Device()
-			if p == nil {
-				var err error
-				if p, err = part(d); err != nil {
-					return err
-				}
-				at = d
-			} else if d != at {
-				return fmt.Errorf("%w: %v of tensor %d from %v to %v, want one device", pg.ErrInvalidOp, op.Kind, i, at, d)
-			}
-			if side == 0 {
-				p.In = append(p.In, all[i])
-			} else {
-				p.Out = append(p.Out, all[i])
-			}
+		ith := func(all []tensor.Tensor) []tensor.Tensor { return all[min(i, len(all)):min(i+1, len(all))] }
+		in, out := ith(op.In), ith(op.Out)
+		p, err := place(op.Kind, in, out)
+		if err != nil {
+			return err
 		}
+		p.In, p.Out = append(p.In, in...), append(p.Out, out...)
 	}
 	return nil
 }
 
-// oneDevice is where all tensors of op lie.
-func (m *Multi) oneDevice(op *pg.Op) (d tensor.Device, err error) {
+// oneDevice is where all tensors of an op lie.
+func (m *Multi) oneDevice(kind pg.Kind, in, out []tensor.Tensor) (d tensor.Device, err error) {
 	d, some := tensor.CUDA(m.lanes[0].opt.Device.index), false
-	for _, all := range [2][]tensor.Tensor{op.In, op.Out} {
+	for _, all := range [2][]tensor.Tensor{in, out} {
 		for _, t := range all {
 			if some && t.Device() != d {
-				return d, fmt.Errorf("%w: %v of tensors on %v and %v, want one device", pg.ErrInvalidOp, op.Kind, d, t.Device())
+				return d, fmt.Errorf("%w: %v of tensors on %v and %v, want one device", pg.ErrInvalidOp, kind, d, t.Device())
 			}
 			d, some = t.Device(), true
 		}
@@ -312,16 +293,7 @@ func (m *Multi) lane(op *pg.Op, d tensor.Device) (*Backend, error) {
 	return nil, fmt.Errorf("%w: %v on %v, this group is on %v", pg.ErrInvalidOp, op.Kind, d, have)
 }
 
-// broke breaks all lanes when one is broken.
-func (m *Multi) broke(epoch pg.Epoch, cause error) {
-	for _, b := range m.lanes {
-		if e, err := b.current(); err == nil && e.cfg.Epoch() == epoch {
-			e.fail(cause, true)
-		}
-	}
-}
-
-// Abort implements pg.Backend.
+// Abort implements pg.Backend. A lane that breaks aborts all.
 func (m *Multi) Abort(e pg.Epoch, cause error) {
 	for _, b := range m.lanes {
 		b.Abort(e, cause)

@@ -207,32 +207,28 @@ func (l *launch) allGather(op *pg.Op) error {
 	return nil
 }
 
-// pointToPoint sends In[i] to whom it is for, and receives Out[i] from whom it
-// comes.
+// pointToPoint sends In[i] to the rank that it is for, and receives Out[i] from the
+// rank that it comes from.
 func (l *launch) pointToPoint(op *pg.Op) error {
-	for i, in := range op.In {
-		to := i
+	other := func(i int, withRoot pg.Kind) int32 {
 		switch op.Kind {
-		case pg.KindGather:
-			to = op.Root
-		case pg.KindSend:
-			to = op.Peer
+		case withRoot:
+			return int32(op.Root)
+		case pg.KindSend, pg.KindRecv:
+			return int32(op.Peer)
+		default:
+			return int32(i)
 		}
+	}
+	for i, in := range op.In {
 		e := moved(in)
-		if err := l.check("ncclSend", l.c.lib.f.send(address(in), e.count, e.dtype, int32(to), l.raw, l.stream)); err != nil {
+		if err := l.check("ncclSend", l.c.lib.f.send(address(in), e.count, e.dtype, other(i, pg.KindGather), l.raw, l.stream)); err != nil {
 			return err
 		}
 	}
 	for i, out := range op.Out {
-		from := i
-		switch op.Kind {
-		case pg.KindScatter:
-			from = op.Root
-		case pg.KindRecv:
-			from = op.Peer
-		}
 		e := moved(out)
-		if err := l.check("ncclRecv", l.c.lib.f.recv(address(out), e.count, e.dtype, int32(from), l.raw, l.stream)); err != nil {
+		if err := l.check("ncclRecv", l.c.lib.f.recv(address(out), e.count, e.dtype, other(i, pg.KindScatter), l.raw, l.stream)); err != nil {
 			return err
 		}
 	}

@@ -259,12 +259,10 @@ func (c *communicator) close(limit time.Duration) error {
 func within(limit time.Duration, what string, call func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- call() }() // abandoned when the library keeps it
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
 	select {
 	case err := <-done:
 		return err
-	case <-timer.C:
+	case <-time.After(limit):
 		return fmt.Errorf("%w: %s had not returned after %v", ErrAbandoned, what, limit)
 	}
 }

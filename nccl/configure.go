@@ -170,14 +170,13 @@ func (e *engine) initBy(ctx context.Context, what string, by func(context.Contex
 func (e *engine) began(c *communicator) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.mu.comm = c
 	e.comm = c
 }
 
 // abortInit aborts a communicator that was not finished.
 func (e *engine) abortInit() error {
 	e.mu.Lock()
-	c := e.mu.comm
+	c := e.comm
 	e.mu.Unlock()
 	if c == nil {
 		return nil

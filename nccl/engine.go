@@ -17,7 +17,7 @@ type engine struct {
 	cfg   pg.Config
 	store store.Store
 
-	comm    *communicator // set by init, before run
+	comm    *communicator // set by init, under the lock, before run
 	parent  *splitFrom    // if the communicator is to be split from another
 	before  *engine       // of the epoch before, whose communicator may be shrunk
 	stream  Stream
@@ -37,7 +37,6 @@ type engine struct {
 
 		err       error // the first cause
 		local     bool  // it arose here, so the others must be told
-		comm      *communicator
 		queue     []*task
 		flying    []*task
 		seq       uint64
@@ -74,10 +73,7 @@ func (e *engine) take(t *task) *pg.Work {
 	e.mu.Lock()
 	if err := e.mu.err; err != nil || e.mu.closing {
 		e.mu.Unlock()
-		if derr := e.destroy(t.after); derr != nil {
-			err = errors.Join(err, derr)
-		}
-		return pg.Finished(op, errors.Join(pg.ErrAborted, err))
+		return pg.Finished(op, errors.Join(pg.ErrAborted, err, e.destroy(t.after)))
 	}
 	t.work = pg.NewWork(op)
 	for _, sub := range parts(op) {
@@ -114,17 +110,16 @@ func (e *engine) fail(err error, local bool) {
 		e.inquireAfter(err)
 	}
 	e.mu.Lock()
-	first := e.mu.err == nil
-	if first {
-		e.mu.err, e.mu.local = err, local
-		close(e.broken)
+	if e.mu.err != nil {
+		e.mu.Unlock()
+		return
 	}
+	e.mu.err, e.mu.local = err, local
+	close(e.broken)
 	e.mu.Unlock()
-	if first {
-		e.kick()
-		if e.opt.broke != nil {
-			e.opt.broke(e.cfg.Epoch(), err)
-		}
+	e.kick()
+	if e.opt.broke != nil {
+		e.opt.broke(e.cfg.Epoch(), err)
 	}
 }
 
@@ -185,10 +180,8 @@ func (e *engine) work() error {
 
 // rest waits a little, or until there is something to do.
 func (e *engine) rest(d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 	case <-e.wake:
 	case <-e.broken:
 	}
@@ -244,13 +237,13 @@ func (e *engine) start(ctx context.Context, t *task) error {
 	if t.special != nil {
 		return t.special(ctx)
 	}
+	var err error
 	if t.joint != nil {
-		if err := t.joint.arrive(ctx, e, t); err != nil {
-			return err
-		}
-		return e.comm.settle(ctx, t.op.Kind.String())
+		err = t.joint.arrive(ctx, e, t)
+	} else {
+		err = e.comm.use(func(raw comm) error { return e.launchOf(raw).run(t.op) })
 	}
-	if err := e.comm.use(func(raw comm) error { return e.launchOf(raw).run(t.op) }); err != nil {
+	if err != nil {
 		return err
 	}
 	return e.comm.settle(ctx, t.op.Kind.String())

@@ -80,11 +80,9 @@ func (e *engine) shut() {
 	}
 	e.stop()
 	err := e.halt()
-	limit := time.NewTimer(e.opt.AbortLimit)
-	defer limit.Stop()
 	select {
 	case <-e.ran:
-	case <-limit.C:
+	case <-time.After(e.opt.AbortLimit):
 		e.dropKept() // what the thread is in may be what an abort ends; nothing is to be made of it
 		err = errors.Join(err, fmt.Errorf("%w: a call of its thread had not ended %v after the abort", ErrAbandoned, e.opt.AbortLimit))
 	}
@@ -167,7 +165,11 @@ func (e *engine) tidy(err error) {
 	e.stop() // under the lock: nobody begins to listen any more
 	e.mu.Unlock()
 	e.listening.Wait()
-	e.closeStore()
+	if e.store != nil {
+		if err := e.store.Close(); err != nil {
+			e.opt.Log.Debug().Err(err).Msg("rendezvous store closed with an error")
+		}
+	}
 	if errors.Is(err, ErrAbandoned) {
 		e.opt.Log.Error().Err(err).Msg("communicator abandoned")
 		e.mu.Lock()
@@ -207,14 +209,6 @@ func (e *engine) leftover() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.mu.abandoned
-}
-
-func (e *engine) closeStore() {
-	if e.store != nil {
-		if err := e.store.Close(); err != nil {
-			e.opt.Log.Debug().Err(err).Msg("rendezvous store closed with an error")
-		}
-	}
 }
 
 // launchedAll waits until nothing is queued any more.

@@ -2,6 +2,7 @@ package nccl
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,10 +33,7 @@ func RASFromEnv() string {
 	if os.Getenv("NCCL_RAS_ENABLE") == "0" {
 		return ""
 	}
-	if a := os.Getenv("NCCL_RAS_ADDR"); a != "" {
-		return a
-	}
-	return DefaultRASAddress
+	return cmp.Or(os.Getenv("NCCL_RAS_ADDR"), DefaultRASAddress)
 }
 
 // AskRAS asks the RAS service of a job of NCCL 2.24 or later how the job is: its
@@ -162,11 +160,9 @@ func (e *engine) heardRAS() {
 	if done == nil {
 		return
 	}
-	timer := time.NewTimer(rasGrace)
-	defer timer.Stop()
 	select {
 	case <-done:
-	case <-timer.C:
+	case <-time.After(rasGrace):
 	}
 }
 

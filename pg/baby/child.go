@@ -86,12 +86,9 @@ type staged struct {
 
 // request is what a child is started with.
 type request struct {
-	Backend    string
-	Listen     string
-	Interfaces []string
-	Reached    bool // pg.Options.Open
-	Params     map[string]string
-	Level      zerolog.Level
+	Backend string
+	Open    pg.Options // without its Log, of which JSON keeps nothing
+	Level   zerolog.Level
 }
 
 // The descriptors that a child inherits.
@@ -134,10 +131,7 @@ func startChild(opt *Options, mem *memory) (_ *child, err error) {
 		return nil, err
 	}
 	c.mu.helper = c.listener.turn.results.mine.helper
-	args, err := json.Marshal(request{
-		Backend: opt.Backend, Listen: opt.Open.Listen, Interfaces: opt.Open.Interfaces, Reached: opt.Open.Open,
-		Params: opt.Open.Params, Level: levelOf(opt.Log),
-	})
+	args, err := json.Marshal(request{opt.Backend, opt.Open, levelOf(opt.Log)})
 	if err != nil {
 		return nil, fmt.Errorf("baby: options of the child: %w", err)
 	}

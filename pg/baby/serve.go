@@ -47,16 +47,11 @@ type server struct {
 		scratch []byte
 	}
 
-	mu struct {
-		sync.Mutex
+	// Owned by the reader of the socket.
+	epoch  pg.Epoch           // of the Configure that came
+	giveUp context.CancelFunc // of its wait for certificates; nil: none came
 
-		epoch    pg.Epoch // of the Configure that came; aborts before it are kept
-		began    bool
-		giveUp   context.CancelFunc // of the wait for certificates; set with began
-		broken   bool               // the parent was told
-		watching bool
-	}
-	stop chan struct{}
+	broken sync.Once // the parent is told
 }
 
 // serve is the life of a child.
@@ -79,15 +74,12 @@ func serve(_ context.Context, w spawn.Worker) error {
 	if err != nil {
 		return err
 	}
-	log := zerolog.New(os.Stderr).Level(req.Level).With().Timestamp().Int("child_pid", os.Getpid()).Logger()
-	b, err := pg.Open(req.Backend, pg.Options{Log: log, Listen: req.Listen, Params: req.Params, Interfaces: req.Interfaces, Open: req.Reached})
+	req.Open.Log = zerolog.New(os.Stderr).Level(req.Level).With().Timestamp().Int("child_pid", os.Getpid()).Logger()
+	b, err := pg.Open(req.Backend, req.Open)
 	if err != nil {
 		return err
 	}
-	s := &server{
-		backend: b, pipe: p, stop: make(chan struct{}),
-		ring: ring,
-	}
+	s := &server{backend: b, pipe: p, ring: ring}
 	ops := new(taker)
 	if err := connect(ring, childSide, &s.out.giver, ops); err != nil {
 		return err
@@ -96,8 +88,9 @@ func serve(_ context.Context, w spawn.Worker) error {
 	var bad error
 	s.tasks.Go(func() { bad = s.obeyRing(ops) })
 	p.send(message(msgReady), nil)
-	err = s.run()
-	close(s.stop)
+	life, end := context.WithCancelCause(context.Background())
+	err = s.run(life)
+	end(pg.ErrClosed)
 	s.over.Store(true)
 	ops.mine.wake()
 	s.said.end()
@@ -108,8 +101,8 @@ func serve(_ context.Context, w spawn.Worker) error {
 	return err
 }
 
-// run obeys until the parent says stop, or is gone.
-func (s *server) run() error {
+// run obeys until the parent says stop, or is gone. A Configure ends with life, too.
+func (s *server) run(life context.Context) error {
 	for {
 		b, err := s.pipe.receive()
 		switch {
@@ -120,17 +113,17 @@ func (s *server) run() error {
 		case kind(b[0]) == msgClose:
 			return nil
 		}
-		if err := s.obey(kind(b[0]), &cursor{b: b[1:]}); err != nil {
+		if err := s.obey(life, kind(b[0]), &cursor{b: b[1:]}); err != nil {
 			return err
 		}
 		s.said.next()
 	}
 }
 
-func (s *server) obey(k kind, c *cursor) error {
+func (s *server) obey(life context.Context, k kind, c *cursor) error {
 	switch k {
 	case msgConfigure:
-		return s.configure(c)
+		return s.configure(life, c)
 	case msgOp:
 		o, err := readOrder(c)
 		if err != nil {
@@ -160,21 +153,17 @@ func (s *server) obey(k kind, c *cursor) error {
 	}
 }
 
-func (s *server) configure(c *cursor) error {
+func (s *server) configure(life context.Context, c *cursor) error {
 	if err := json.Unmarshal(c.b, &s.config); err != nil {
 		return fmt.Errorf("baby: read config: %w", err)
 	}
-	ctx, cancel := context.WithCancelCause(context.Background())
-	opening, give := context.WithTimeout(ctx, filesPatience)
-	s.mu.Lock()
-	s.mu.epoch, s.mu.began, s.mu.giveUp = s.config.Epoch(), true, give
-	s.mu.Unlock()
+	opening, give := context.WithTimeout(life, filesPatience)
+	s.epoch, s.giveUp = s.config.Epoch(), give
 	s.tasks.Go(func() {
-		defer cancel(nil)
 		err := s.openTLS(opening)
 		give()
 		if err == nil {
-			err = s.backend.Configure(ctx, s.config)
+			err = s.backend.Configure(life, s.config)
 		}
 		var report []byte
 		if err != nil {
@@ -182,14 +171,7 @@ func (s *server) configure(c *cursor) error {
 		}
 		s.pipe.send(message(msgConfigured, report...), nil)
 		if err == nil {
-			s.watch()
-		}
-	})
-	s.tasks.Go(func() {
-		select {
-		case <-s.stop:
-			cancel(pg.ErrClosed)
-		case <-ctx.Done():
+			s.watch(life)
 		}
 	})
 	return nil
@@ -225,7 +207,7 @@ func (s *server) openTLS(ctx context.Context) error {
 const brokenPoll = 10 * time.Millisecond
 
 // watch tells the parent when the group breaks.
-func (s *server) watch() {
+func (s *server) watch(life context.Context) {
 	tick := time.NewTicker(brokenPoll)
 	defer tick.Stop()
 	poll := tick.C
@@ -235,7 +217,7 @@ func (s *server) watch() {
 	}
 	for {
 		select {
-		case <-s.stop:
+		case <-life.Done():
 			return
 		case <-broken:
 		case <-poll:
@@ -252,12 +234,7 @@ func (s *server) report() bool {
 	if err == nil {
 		return false
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.mu.broken {
-		s.mu.broken = true
-		s.pipe.send(jsonMessage(msgBroken, newFault(err)), nil)
-	}
+	s.broken.Do(func() { s.pipe.send(jsonMessage(msgBroken, newFault(err)), nil) })
 	return true
 }
 
@@ -266,9 +243,9 @@ func (s *server) abort(b []byte) error {
 	if err == nil {
 		return errors.New("baby: abort without a cause")
 	}
-	if s.mu.began {
-		s.mu.giveUp()
-		s.backend.Abort(s.mu.epoch, err)
+	if s.giveUp != nil {
+		s.giveUp()
+		s.backend.Abort(s.epoch, err)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package baby
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -33,7 +34,7 @@ func (e *ChildError) Error() string {
 	case e.Abandoned:
 		fmt.Fprintf(&b, " is not gone %v after SIGKILL; the shared memory of its ops is abandoned, do not read it", ReapLimit)
 	case e.Signal != 0:
-		fmt.Fprintf(&b, " was killed by %s", orElse(unix.SignalName(e.Signal), e.Signal.String()))
+		fmt.Fprintf(&b, " was killed by %s", cmp.Or(unix.SignalName(e.Signal), e.Signal.String()))
 	default:
 		fmt.Fprintf(&b, " exited with status %d", e.Code)
 	}
@@ -58,21 +59,10 @@ func sentinels() []error {
 
 // A fault is an error on its way through the socket.
 type fault struct {
-	Text string
-	Are  uint64 // bits of sentinels
-	Op   *opFault
-}
-
-// opFault is the *pg.OpError within, if there is one.
-type opFault struct {
-	Kind     pg.Kind
-	Seq      uint64
-	QuorumID int64
-	Rank     int
-	Peer     int
-	PeerID   string
-	First    bool
-	Text     string // of its cause
+	Text  string
+	Are   uint64      // bits of sentinels
+	Op    *pg.OpError // the one within, if there is one; without its cause
+	Cause string      // the text of that
 }
 
 // maxFaultText bounds the text of an error.
@@ -91,10 +81,9 @@ func newFault(err error) *fault {
 		}
 	}
 	if e, ok := errors.AsType[*pg.OpError](err); ok {
-		f.Op = &opFault{
-			Kind: e.Op, Seq: e.Seq, QuorumID: e.QuorumID, Rank: e.Rank,
-			Peer: e.Peer, PeerID: e.PeerID, First: e.First, Text: cut(e.Err.Error()),
-		}
+		op := *e
+		op.Err = nil
+		f.Op, f.Cause = &op, cut(e.Err.Error())
 	}
 	return f
 }
@@ -126,11 +115,8 @@ func (f *fault) error(cause error) error {
 	if f.Op == nil {
 		return pg.NewRemoteError(f.Text, are...)
 	}
-	o := f.Op
-	inner := &pg.OpError{
-		Op: o.Kind, Seq: o.Seq, QuorumID: o.QuorumID, Rank: o.Rank,
-		Peer: o.Peer, PeerID: cut(o.PeerID), First: o.First, Err: pg.NewRemoteError(cut(o.Text), are...),
-	}
+	inner := f.Op
+	inner.PeerID, inner.Err = cut(inner.PeerID), pg.NewRemoteError(cut(f.Cause), are...)
 	if inner.Error() == f.Text {
 		return inner
 	}

@@ -121,15 +121,10 @@ func (b *Backend) Child() (pid int, ok bool) {
 	b.mu.Lock()
 	c := b.mu.child
 	b.mu.Unlock()
-	if c == nil {
+	if c == nil || c.isGone() {
 		return 0, false
 	}
-	select {
-	case <-c.gone:
-		return 0, false
-	default:
-		return c.proc.PID(), true
-	}
+	return c.proc.PID(), true
 }
 
 // Config is that of the last Configure that succeeded; false before.

@@ -351,14 +351,8 @@ func (c *child) end(why string) {
 	c.mu.Lock()
 	told := c.mu.ending
 	c.mu.Unlock()
-	if !told || why != "" {
-		grace := time.NewTimer(Slack) // a process that exits closes its socket first
-		select {
-		case <-c.proc.Done():
-		case <-grace.C:
-			c.kill(orElse(why, "its socket had ended, it had not"))
-		}
-		grace.Stop()
+	if (!told || why != "") && !within(Slack, c.proc.Done()) { // a process that exits closes its socket first
+		c.kill(cmp.Or(why, "its socket had ended, it had not"))
 	}
 	reaped := c.reap()
 	c.pipe.close()
@@ -389,20 +383,24 @@ func (c *child) end(why string) {
 // reap waits until the process is gone. A child on its way out has Grace; after
 // SIGKILL there is ReapLimit.
 func (c *child) reap() bool {
-	grace := time.NewTimer(c.opt.Grace)
-	defer grace.Stop()
-	select {
-	case <-c.proc.Done():
-		return true
-	case <-grace.C:
+	return c.endsInGrace(c.proc.Done()) || within(ReapLimit, c.proc.Done())
+}
+
+// endsInGrace tells whether done is closed within Grace, and kills the child if not.
+func (c *child) endsInGrace(done <-chan struct{}) bool {
+	ends := within(c.opt.Grace, done)
+	if !ends {
 		c.kill(fmt.Sprintf("it had not ended after %v", c.opt.Grace))
 	}
-	limit := time.NewTimer(ReapLimit)
-	defer limit.Stop()
+	return ends
+}
+
+// within tells whether done is closed before limit has passed.
+func within(limit time.Duration, done <-chan struct{}) bool {
 	select {
-	case <-c.proc.Done():
+	case <-done:
 		return true
-	case <-limit.C:
+	case <-time.After(limit):
 		return false
 	}
 }
@@ -464,19 +462,6 @@ func (c *child) leave(cause error) {
 // finish waits until a child that was told to end is gone; it is killed when
 // that takes longer than Grace.
 func (c *child) finish() {
-	grace := time.NewTimer(c.opt.Grace)
-	defer grace.Stop()
-	select {
-	case <-c.gone:
-	case <-grace.C:
-		c.kill(fmt.Sprintf("it had not ended after %v", c.opt.Grace))
-		<-c.gone
-	}
-}
-
-func orElse(s, other string) string {
-	if s == "" {
-		return other
-	}
-	return s
+	c.endsInGrace(c.gone)
+	<-c.gone
 }

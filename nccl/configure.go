@@ -85,7 +85,7 @@ func (e *engine) configure(ctx context.Context) error {
 
 // connectWithin bounds connect, and ends it when the epoch is aborted.
 func (e *engine) connectWithin(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, e.timeout())
+	ctx, cancel := context.WithTimeout(ctx, e.cfg.OpTimeout())
 	defer cancel()
 	ctx, cancelCause := context.WithCancelCause(ctx)
 	connected := make(chan struct{})

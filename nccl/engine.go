@@ -68,7 +68,7 @@ func (e *engine) take(t *task) *pg.Work {
 	op := t.op
 	t.began, t.deadline = time.Now(), op.Deadline
 	if t.deadline.IsZero() {
-		t.deadline = t.began.Add(e.timeout())
+		t.deadline = t.began.Add(e.cfg.OpTimeout())
 	}
 	e.mu.Lock()
 	if err := e.mu.err; err != nil || e.mu.closing {
@@ -88,13 +88,6 @@ func (e *engine) take(t *task) *pg.Work {
 	e.mu.Unlock()
 	e.kick()
 	return work
-}
-
-func (e *engine) timeout() time.Duration {
-	if e.cfg.Timeout > 0 {
-		return e.cfg.Timeout
-	}
-	return pg.DefaultTimeout
 }
 
 func (e *engine) kick() {

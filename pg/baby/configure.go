@@ -22,8 +22,13 @@ type entering struct {
 func (b *Backend) Configure(ctx context.Context, cfg pg.Config) error {
 	b.configMu.Lock()
 	defer b.configMu.Unlock()
-	ctx, cancel := b.bound(ctx, &cfg)
+	ctx, cancel := b.untilClosed(ctx)
 	defer cancel(nil)
+	if _, ok := ctx.Deadline(); !ok {
+		var release context.CancelFunc
+		ctx, release = context.WithTimeout(ctx, cfg.OpTimeout())
+		defer release()
+	}
 	old, err := b.enter(&cfg, cancel)
 	if err != nil {
 		return fmt.Errorf("configure %v: %w", cfg.Epoch(), err)
@@ -45,23 +50,6 @@ func (b *Backend) Configure(ctx context.Context, cfg pg.Config) error {
 	}
 	b.configured(c, &cfg)
 	return nil
-}
-
-// bound gives ctx a deadline, if it has none, and ends it when b is closed.
-func (b *Backend) bound(ctx context.Context, cfg *pg.Config) (context.Context, context.CancelCauseFunc) {
-	release := func() {}
-	if _, ok := ctx.Deadline(); !ok {
-		limit := cfg.Timeout
-		if limit <= 0 {
-			limit = pg.DefaultTimeout
-		}
-		ctx, release = context.WithTimeout(ctx, limit)
-	}
-	ctx, cancel := b.untilClosed(ctx)
-	return ctx, func(cause error) {
-		cancel(cause)
-		release()
-	}
 }
 
 // untilClosed ends ctx when b is closed. The function that it returns must be

@@ -42,12 +42,9 @@ func refused(cause error) error { return errors.Join(pg.ErrAborted, cause) }
 
 // limitOf is how long op may take from now.
 func (c *child) limitOf(op *pg.Op) time.Duration {
-	limit := c.cfg.Timeout
-	switch {
-	case !op.Deadline.IsZero():
+	limit := c.cfg.OpTimeout()
+	if !op.Deadline.IsZero() {
 		limit = time.Until(op.Deadline)
-	case limit <= 0:
-		limit = pg.DefaultTimeout
 	}
 	for _, sub := range op.Batch {
 		if !sub.Deadline.IsZero() {

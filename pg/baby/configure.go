@@ -178,10 +178,16 @@ func (b *Backend) begin(c *child, cfg pg.Config) error {
 	c.mu.Lock()
 	c.cfg, c.mu.round = cfg, cfg.Round
 	c.mu.Unlock()
+	return b.take(c, func() { b.mu.child, b.mu.err = c, nil })
+}
+
+// take has keep put c where Close finds it, with the lock held, or ends it if b is
+// closed already.
+func (b *Backend) take(c *child, keep func()) error {
 	b.mu.Lock()
 	closed := b.mu.closed
 	if !closed {
-		b.mu.child, b.mu.err = c, nil
+		keep()
 	}
 	b.mu.Unlock()
 	if closed {
@@ -271,17 +277,7 @@ func (b *Backend) spare() (*child, error) {
 	if err != nil {
 		return nil, err
 	}
-	b.mu.Lock()
-	closed = b.mu.closed
-	if !closed {
-		b.mu.spare = c
-	}
-	b.mu.Unlock()
-	if closed {
-		b.retire(c, pg.ErrClosed)
-		return nil, pg.ErrClosed
-	}
-	return c, nil
+	return c, b.take(c, func() { b.mu.spare = c })
 }
 
 // refill starts the next spare beside the group's work. One that does not become

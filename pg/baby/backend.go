@@ -90,10 +90,7 @@ func (b *Backend) Free(t tensor.Tensor) error {
 	if err != nil {
 		return err
 	}
-	b.mu.Lock()
-	c := b.mu.child
-	b.mu.Unlock()
-	if c != nil {
+	if c := b.inUse(); c != nil {
 		c.drop(s)
 		return nil
 	}
@@ -105,9 +102,7 @@ func (b *Backend) Free(t tensor.Tensor) error {
 
 // Active is the number of ops in flight in the child.
 func (b *Backend) Active() int {
-	b.mu.Lock()
-	c := b.mu.child
-	b.mu.Unlock()
+	c := b.inUse()
 	if c == nil {
 		return 0
 	}
@@ -118,9 +113,7 @@ func (b *Backend) Active() int {
 
 // Child tells which process runs the ops; ok is false when there is none.
 func (b *Backend) Child() (pid int, ok bool) {
-	b.mu.Lock()
-	c := b.mu.child
-	b.mu.Unlock()
+	c := b.inUse()
 	if c == nil || c.isGone() {
 		return 0, false
 	}
@@ -136,12 +129,10 @@ func (b *Backend) Config() (pg.Config, bool) {
 
 // SetRound sets the round of the ops submitted after it; each takes it along.
 func (b *Backend) SetRound(round int64) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if c := b.mu.child; c != nil {
+	if c := b.inUse(); c != nil {
 		c.mu.Lock()
+		defer c.mu.Unlock()
 		c.mu.round = round
-		c.mu.Unlock()
 	}
 }
 
@@ -152,6 +143,13 @@ func (b *Backend) Err() error {
 		return err
 	}
 	return c.cause()
+}
+
+// inUse is the child of the last Configure, or nil.
+func (b *Backend) inUse() *child {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.mu.child
 }
 
 // current is the child of the group, or why there is none.

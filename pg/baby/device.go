@@ -1,7 +1,6 @@
 package baby
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -72,70 +71,59 @@ func (b *Backend) inOrder(c *child, op *pg.Op) *pg.Work {
 // settle waits for the devices that op has tensors on. What it cannot wait for it
 // refuses: unordered, the op might sum what has not been written yet.
 func (b *Backend) settle(op *pg.Op, limit time.Duration) error {
-	var devices []tensor.Device
-	var err error
+	for _, mem := range perDevice(op) {
+		d := mem.Device()
+		s, ok := mem.(Settler)
+		if !ok {
+			return fmt.Errorf("%w: %v of a tensor on %v in a child without an Order: its memory (%T) cannot be waited for; "+
+				"give baby.Options.Order, by baby.RegisterWith for what pg.Open opens", pg.ErrUnsupported, op.Kind, d, mem)
+		}
+		if err := s.Settle(limit); err != nil {
+			return fmt.Errorf("wait for the work on %v before %v: %w", d, op.Kind, err)
+		}
+	}
+	return nil
+}
+
+// perDevice is the first memory of op on each device that it has tensors on.
+func perDevice(op *pg.Op) (first []tensor.DeviceMemory) {
 	op.Each(func(sub *pg.Op) {
 		for _, side := range [2][]tensor.Tensor{sub.In, sub.Out} {
 			for _, t := range side {
 				mem, _ := t.Memory()
-				if mem == nil || err != nil || slices.Contains(devices, t.Device()) {
-					continue
-				}
-				devices = append(devices, t.Device())
-				s, ok := mem.(Settler)
-				if !ok {
-					err = fmt.Errorf("%w: %v of a tensor on %v in a child without an Order: its memory (%T) cannot be waited for; "+
-						"give baby.Options.Order, by baby.RegisterWith for what pg.Open opens", pg.ErrUnsupported, sub.Kind, t.Device(), mem)
-				} else if bad := s.Settle(limit); bad != nil {
-					err = fmt.Errorf("wait for the work on %v before %v: %w", t.Device(), sub.Kind, bad)
+				same := func(m tensor.DeviceMemory) bool { return m.Device() == mem.Device() }
+				if mem != nil && !slices.ContainsFunc(first, same) {
+					first = append(first, mem)
 				}
 			}
 		}
 	})
-	return err
+	return first
 }
 
 // marks makes one for every device that op has tensors on.
 func (b *Backend) marks(op *pg.Op) (marks [][]byte, release func(), err error) {
-	var devices []tensor.Device
 	var releases []func()
 	release = func() {
 		for _, f := range releases {
 			f()
 		}
 	}
-	visit := func(t tensor.Tensor) {
-		d := t.Device()
-		if err != nil || d.Type == tensor.DeviceCPU {
-			return
-		}
-		for _, have := range devices {
-			if have == d {
-				return
-			}
-		}
-		devices = append(devices, d)
-		handle, give, bad := b.opt.Order.Mark(d)
-		switch {
-		case bad != nil:
-			err = bad
-			return
-		case len(devices) > maxMarks || len(handle) > maxMarkBytes:
-			err = fmt.Errorf("%w: %d devices, want at most %d; mark of %d bytes, want at most %d",
-				pg.ErrUnsupported, len(devices), maxMarks, len(handle), maxMarkBytes)
-		case len(handle) > 0:
-			marks = append(marks, handle)
+	for _, mem := range perDevice(op) {
+		handle, give, err := b.opt.Order.Mark(mem.Device())
+		if err != nil {
+			return nil, release, err
 		}
 		releases = append(releases, give)
-	}
-	op.Each(func(sub *pg.Op) {
-		for _, side := range [2][]tensor.Tensor{sub.In, sub.Out} {
-			for _, t := range side {
-				visit(t)
-			}
+		if n := len(releases); n > maxMarks || len(handle) > maxMarkBytes {
+			return nil, release, fmt.Errorf("%w: %d devices, want at most %d; mark of %d bytes, want at most %d",
+				pg.ErrUnsupported, n, maxMarks, len(handle), maxMarkBytes)
 		}
-	})
-	return marks, release, err
+		if len(handle) > 0 {
+			marks = append(marks, handle)
+		}
+	}
+	return marks, release, nil
 }
 
 // Unshare has the child close device memory that no op uses any more. Call it
@@ -146,9 +134,7 @@ func (b *Backend) Unshare(m tensor.DeviceMemory) error {
 	if err != nil {
 		return fmt.Errorf("baby: name device memory for the child: %w", err)
 	}
-	b.mu.Lock()
-	c := b.mu.child
-	b.mu.Unlock()
+	c := b.inUse()
 	if c == nil {
 		return nil
 	}
@@ -161,42 +147,10 @@ func (b *Backend) Unshare(m tensor.DeviceMemory) error {
 }
 
 // readMarks reads what an op waits for.
-func (o *order) readMarks(c *cursor) error {
-	n := c.u32()
-	if n > maxMarks {
-		return fmt.Errorf("op with %d marks, want at most %d", n, maxMarks)
+func (o *order) readMarks(c *cursor) {
+	for range c.count(maxMarks, "marks of an op") {
+		o.marks = append(o.marks, c.take(c.count(maxMarkBytes, "bytes of a mark")))
 	}
-	for range n {
-		m := c.bytes()
-		if len(m) > maxMarkBytes {
-			return fmt.Errorf("mark of %d bytes, want at most %d", len(m), maxMarkBytes)
-		}
-		if c.err != nil {
-			return c.err
-		}
-		o.marks = append(o.marks, m)
-	}
-	return c.err
-}
-
-// appendDeviceIDs writes where a barrier is.
-func appendDeviceIDs(b []byte, op *pg.Op) []byte {
-	b = binary.LittleEndian.AppendUint32(b, uint32(len(op.DeviceIDs)))
-	for _, id := range op.DeviceIDs {
-		b = binary.LittleEndian.AppendUint32(b, uint32(id))
-	}
-	return b
-}
-
-func (o *order) readDeviceIDs(c *cursor) error {
-	n := c.u32()
-	if n > maxMarks {
-		return fmt.Errorf("op with %d device ids, want at most %d", n, maxMarks)
-	}
-	for range n {
-		o.op.DeviceIDs = append(o.op.DeviceIDs, int(int32(c.u32())))
-	}
-	return c.err
 }
 
 // start hands an op to the backend, behind its marks.

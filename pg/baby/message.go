@@ -63,8 +63,10 @@ type cursor struct {
 var errShort = errors.New("message is cut short")
 
 func (c *cursor) take(n int) []byte {
-	if c.err != nil || n < 0 || n > len(c.b) {
+	if c.err == nil && (n < 0 || n > len(c.b)) {
 		c.err = errShort
+	}
+	if c.err != nil {
 		return nil
 	}
 	v := c.b[:n]
@@ -96,6 +98,18 @@ func (c *cursor) u64() uint64 {
 func (c *cursor) float() float64 { return math.Float64frombits(c.u64()) }
 
 func (c *cursor) bytes() []byte { return c.take(int(c.u32())) }
+
+// count reads how many of something follow; more than most are refused.
+func (c *cursor) count(most int, of string) int {
+	n := c.u32()
+	if c.err == nil && n > uint32(most) {
+		c.err = fmt.Errorf("%d %s, want at most %d", n, of, most)
+	}
+	if c.err != nil {
+		return 0
+	}
+	return int(n)
+}
 
 // end checks that nothing is left.
 func (c *cursor) end() error {

@@ -2,7 +2,6 @@ package baby
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -81,7 +80,11 @@ func appendOp(b []byte, id uint64, p *placed) []byte {
 	for _, m := range p.marks {
 		b = appendBytes(b, m)
 	}
-	return appendDeviceIDs(b, p.op)
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(p.op.DeviceIDs)))
+	for _, id := range p.op.DeviceIDs {
+		b = binary.LittleEndian.AppendUint32(b, uint32(id))
+	}
+	return b
 }
 
 func appendPlaced(b []byte, p *placed) []byte {
@@ -119,29 +122,22 @@ type order struct {
 
 func readOrder(c *cursor) (*order, error) {
 	o := &order{id: c.u64(), round: int64(c.u64())}
-	if err := o.read(c); err != nil {
-		return nil, err
-	}
-	n := c.u32()
-	if n > pg.MaxBatch {
-		return nil, fmt.Errorf("batch of %d ops, want at most %d", n, pg.MaxBatch)
-	}
-	if c.err == nil && n > 0 {
+	o.read(c)
+	if n := c.count(pg.MaxBatch, "ops in a batch"); n > 0 {
 		o.batch = make([]order, n)
 	}
 	for i := range o.batch {
-		if err := o.batch[i].read(c); err != nil {
-			return nil, err
-		}
+		o.batch[i].read(c)
 	}
-	if err := errors.Join(o.readMarks(c), o.readDeviceIDs(c)); err != nil {
-		return nil, err
+	o.readMarks(c)
+	for range c.count(maxMarks, "device ids of an op") {
+		o.op.DeviceIDs = append(o.op.DeviceIDs, int(int32(c.u32())))
 	}
 	return o, c.end()
 }
 
 // read reads an op without what a batch holds.
-func (o *order) read(c *cursor) error {
+func (o *order) read(c *cursor) {
 	o.op.Kind, o.op.Reduce, o.dtype = pg.Kind(c.u8()), tensor.ReduceOp(c.u8()), tensor.DType(c.u8())
 	if c.u8() != 0 {
 		o.op.MarkInternal()
@@ -151,18 +147,13 @@ func (o *order) read(c *cursor) error {
 	o.op.Factor = c.float()
 	o.op.Ballot = append([]byte(nil), c.bytes()...)
 	for _, side := range [2]*[]ref{&o.in, &o.out} {
-		n := c.u32()
-		if n > pg.MaxTensors {
-			return fmt.Errorf("op with %d tensors, want at most %d", n, pg.MaxTensors)
-		}
-		if c.err == nil && n > 0 {
+		if n := c.count(pg.MaxTensors, "tensors of an op"); n > 0 {
 			*side = make([]ref, n)
 		}
 		for i := range *side {
 			(*side)[i] = c.ref()
 		}
 	}
-	return c.err
 }
 
 // appendDone writes the result of an op. If it failed, the report follows.
@@ -208,20 +199,13 @@ type result struct {
 // follows is left in c.
 func (r *result) read(c *cursor, world int) error {
 	*r = result{id: c.u64(), seq: c.u64(), round: int64(c.u64()), source: int(c.u64())}
-	n := c.u32()
-	if n > uint32(world) {
-		return fmt.Errorf("%d ballots in a world of %d", n, world)
-	}
-	for range n {
+	for range c.count(world, "ballots") {
 		flags := c.u8()
 		e := pg.BallotEntry{Here: flags&1 != 0, Digest: pg.Digest{Valid: flags&2 != 0, Sum: c.u32()}}
 		e.Payload = append(e.Payload, c.bytes()...)
 		r.ballots = append(r.ballots, e)
 	}
-	if n = c.u32(); n > pg.MaxBatch {
-		return fmt.Errorf("results of %d ops of a batch, want at most %d", n, pg.MaxBatch)
-	}
-	for range n {
+	for range c.count(pg.MaxBatch, "results of a batch") {
 		if c.err != nil {
 			break
 		}

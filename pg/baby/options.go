@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -82,11 +83,14 @@ func Register(name string) error { return RegisterWith(name, nil) }
 // RegisterWith is Register for Babies with more than pg.Options can say: prepare
 // changes the Options of each one that is opened, for instance its Order.
 func RegisterWith(name string, prepare func(*Options) error) error {
-	i := indexDriver(name)
+	known := pg.Drivers()
+	i := slices.IndexFunc(known, func(d pg.Driver) bool {
+		return strings.EqualFold(d.Name, name) || d.Name == "tcp" && strings.EqualFold(name, "gloo")
+	})
 	if i < 0 {
 		return fmt.Errorf("baby: register %s%s: no backend %q is registered", namePrefix, name, name)
 	}
-	d := pg.Drivers()[i]
+	d := known[i]
 	return pg.Register(namePrefix+d.Name, d.Devices, func(o pg.Options) (pg.Backend, error) {
 		spare := true
 		switch v := o.Params[spareParam]; v {
@@ -107,16 +111,6 @@ func RegisterWith(name string, prepare func(*Options) error) error {
 }
 
 const spareParam = "baby.spare"
-
-func indexDriver(name string) int {
-	name = strings.ToLower(name)
-	for i, d := range pg.Drivers() {
-		if d.Name == name || (name == "gloo" && d.Name == "tcp") {
-			return i
-		}
-	}
-	return -1
-}
 
 func (o *Options) normalise() error {
 	o.Backend = strings.ToLower(o.Backend)

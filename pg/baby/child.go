@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync"
 	"syscall"
 	"time"
 
@@ -38,6 +39,8 @@ type child struct {
 
 	cfg pg.Config // set before msgConfigure is sent
 
+	free sync.Pool // of *pending, for later ops
+
 	mu struct {
 		monitor.Monitor // that left became 0
 
@@ -52,7 +55,6 @@ type child struct {
 		ops      giver
 		helper   step.Word32 // where a waiter sleeps, see Help; none: the ring is unmapped
 		told     uint64      // messages sent over the socket
-		free     []*pending
 
 		err    error // the first cause
 		cause  error // of a local abort
@@ -248,25 +250,25 @@ func (c *child) cause() error {
 }
 
 // done ends one op as the child reports it, with an error if report is one.
-func (c *child) done(r *result, report []byte) error {
+func (c *child) done(r *result, report []byte) (mad error) {
 	c.mu.Lock()
 	c.mu.watch.heard()
 	p, cause := c.mu.pending[r.id], c.mu.cause
 	switch {
 	case p == nil || p.ending:
-		c.mu.Unlock()
-		return fmt.Errorf("the child ended op %d, which is not under way", r.id)
+		mad = fmt.Errorf("the child ended op %d, which is not under way", r.id)
 	case len(report) == 0:
-		if err := r.check(p.op, c.cfg.WorldSize()); err != nil {
-			c.mu.Unlock()
-			return err
-		}
+		mad = r.check(p.op, c.cfg.WorldSize())
 	case len(r.batch) != len(p.op.Batch):
-		c.mu.Unlock()
-		return fmt.Errorf("the child ended %d ops of a batch of %d", len(r.batch), len(p.op.Batch))
+		mad = fmt.Errorf("the child ended %d ops of a batch of %d", len(r.batch), len(p.op.Batch))
 	}
-	p.ending = true
+	if mad == nil {
+		p.ending = true
+	}
 	c.mu.Unlock()
+	if mad != nil {
+		return mad
+	}
 	op := p.op
 	op.Seq, op.Epoch, op.Round, op.Source = r.seq, c.cfg.Epoch(), r.round, r.source
 	if op.Kind == pg.KindBallot { // it went to the backend: what that says counts, if that is nothing, too
@@ -292,19 +294,14 @@ func (c *child) complete(p *pending, id uint64, err error) {
 	p.work.Release()
 	clear(p.staged)
 	*p = pending{staged: p.staged[:0]}
+	c.free.Put(p)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.listener.completed(c.mu.helper)
-	if len(c.mu.free) < maxFreePending {
-		c.mu.free = append(c.mu.free, p)
-	}
 	if c.mu.left--; c.mu.left == 0 {
 		c.mu.Broadcast()
 	}
 }
-
-// maxFreePending bounds what is kept for later ops.
-const maxFreePending = 64
 
 // unstage copies results back, if wanted, and gives staging memory back, or, if
 // the child may still touch it, forgets it.

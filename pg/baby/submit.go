@@ -63,8 +63,11 @@ func (c *child) submit(op *pg.Op, marks [][]byte) *pg.Work {
 	}
 	work := pg.NewWork(op)
 	work.SetHelper(c)
+	p, ok := c.free.Get().(*pending)
+	if !ok {
+		p = new(pending)
+	}
 	c.mu.Lock()
-	p := c.newPendingLocked()
 	p.op, p.work, p.deadline, p.round, p.marks = op, work, deadline, c.mu.round, marks
 	c.mu.underWay++
 	c.mu.left++
@@ -73,16 +76,6 @@ func (c *child) submit(op *pg.Op, marks [][]byte) *pg.Work {
 	c.mu.Unlock()
 	c.issue()
 	return work
-}
-
-func (c *child) newPendingLocked() *pending {
-	n := len(c.mu.free)
-	if n == 0 {
-		return new(pending)
-	}
-	p := c.mu.free[n-1]
-	c.mu.free = c.mu.free[:n-1]
-	return p
 }
 
 // issue gives queued ops to the child, in order, until one must wait for memory

@@ -86,7 +86,7 @@ type Process struct {
 // name, and returns once it has started. The worker ends when its function
 // returns, when it is killed, or with this process.
 func Start(w Worker, o Options) (*Process, error) {
-	if !initialised() {
+	if !registry.initialised.Load() {
 		return nil, errors.New("spawn: call spawn.Init() at the top of main or TestMain before starting workers")
 	}
 	if _, err := lookup(w.Name); err != nil {
@@ -164,13 +164,10 @@ func (p *Process) exitError(w Worker, err error) error {
 	if err == nil || errors.Is(err, exec.ErrWaitDelay) {
 		return nil
 	}
-	e := &ExitError{Name: w.Name, Rank: w.Rank, PID: p.PID(), Code: -1, Stderr: p.TailStderr(), Err: err}
-	if status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); ok {
-		if status.Signaled() {
-			e.Signal = status.Signal()
-		} else {
-			e.Code = status.ExitStatus()
-		}
+	state := p.cmd.ProcessState
+	e := &ExitError{Name: w.Name, Rank: w.Rank, PID: p.PID(), Code: state.ExitCode(), Stderr: p.TailStderr(), Err: err}
+	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		e.Signal = status.Signal()
 	}
 	return e
 }

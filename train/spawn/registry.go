@@ -4,11 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"maps"
 	"os"
 	"os/signal"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 )
 
@@ -34,7 +37,7 @@ var registry struct {
 	sync.Mutex
 
 	funcs       map[string]Func
-	initialised bool
+	initialised atomic.Bool
 }
 
 // envPipe tells a worker which descriptor carries its request. The parent
@@ -65,9 +68,7 @@ func Register(name string, f Func) {
 // In any other process it returns at once. Call it after Register, before
 // flags are parsed.
 func Init() {
-	registry.Lock()
-	registry.initialised = true
-	registry.Unlock()
+	registry.initialised.Store(true)
 	if os.Getenv(envPipe) == "" {
 		return
 	}
@@ -81,19 +82,8 @@ func lookup(name string) (Func, error) {
 	if f, ok := registry.funcs[name]; ok {
 		return f, nil
 	}
-	names := make([]string, 0, len(registry.funcs))
-	for n := range registry.funcs {
-		names = append(names, n)
-	}
-	slices.Sort(names)
 	return nil, fmt.Errorf("spawn: no function %q is registered (there are: %s)",
-		name, strings.Join(names, ", "))
-}
-
-func initialised() bool {
-	registry.Lock()
-	defer registry.Unlock()
-	return registry.initialised
+		name, strings.Join(slices.Sorted(maps.Keys(registry.funcs)), ", "))
 }
 
 // work is the life of a worker; it returns the exit status.
@@ -124,11 +114,7 @@ func work() int {
 // exitWithParent ends the process when the parent's end of the pipe closes.
 // It runs until then: the process is its owner.
 func exitWithParent(pipe *os.File) {
-	var b [1]byte
-	for {
-		if _, err := pipe.Read(b[:]); err != nil {
-			fmt.Fprintln(os.Stderr, "spawn: parent is gone")
-			os.Exit(1)
-		}
-	}
+	_, _ = io.Copy(io.Discard, pipe) // however it ends
+	fmt.Fprintln(os.Stderr, "spawn: parent is gone")
+	os.Exit(1)
 }

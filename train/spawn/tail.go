@@ -43,29 +43,20 @@ func (t *tail) Write(p []byte) (int, error) {
 // lookLocked watches the lines for the first one of a crash.
 func (t *tail) lookLocked(p []byte) {
 	for len(p) > 0 {
-		rest, ended := p, false
-		if i := bytes.IndexByte(p, '\n'); i >= 0 {
-			rest, p, ended = p[:i], p[i+1:], true
-		} else {
-			p = nil
-		}
-		t.line = append(t.line, rest[:min(len(rest), lineBytes-len(t.line))]...)
+		line, rest, ended := bytes.Cut(p, []byte{'\n'})
+		t.line = append(t.line, line[:min(len(line), lineBytes-len(t.line))]...)
 		if !ended {
 			return
 		}
-		if beginsCrash(t.line) {
+		p = rest
+		begins := beginsCrash(t.line)
+		if begins {
 			t.crash = t.crash[:0]
-			t.keepLocked()
-		} else if len(t.crash) > 0 {
-			t.keepLocked()
+		}
+		if (begins || len(t.crash) > 0) && len(t.crash)+len(t.line) < crashBytes {
+			t.crash = append(append(t.crash, t.line...), '\n')
 		}
 		t.line = t.line[:0]
-	}
-}
-
-func (t *tail) keepLocked() {
-	if len(t.crash)+len(t.line) < crashBytes {
-		t.crash = append(append(t.crash, t.line...), '\n')
 	}
 }
 

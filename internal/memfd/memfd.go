@@ -28,12 +28,8 @@ type Segment struct {
 	file *os.File
 	data []byte
 
-	mu struct {
-		sync.Mutex
-
-		closed bool
-		err    error // of Close
-	}
+	closed sync.Once
+	err    error // of Close
 }
 
 // Create makes a segment of size zero bytes, 1 to MaxBytes. The name is for
@@ -158,13 +154,9 @@ func (s *Segment) File() *os.File { return s.file }
 // Close unmaps the memory and closes the file. Safe to call twice. Whoever
 // touches Bytes afterwards faults.
 func (s *Segment) Close() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.mu.closed {
-		return s.mu.err
-	}
-	s.mu.closed = true
-	s.mu.err = errors.Join(unix.Munmap(s.data), s.file.Close())
-	s.data = nil
-	return s.mu.err
+	s.closed.Do(func() {
+		s.err = errors.Join(unix.Munmap(s.data), s.file.Close())
+		s.data = nil
+	})
+	return s.err
 }

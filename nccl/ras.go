@@ -179,19 +179,8 @@ func (e *engine) withRAS(cause error) error {
 	if text == "" {
 		return cause
 	}
-	return &rasError{cause, text[:min(len(text), maxRASInError)]}
+	return fmt.Errorf("%w; RAS says: %s", cause, text[:min(len(text), maxRASInError)])
 }
-
-// rasError is an error of an op, with what RAS says of the job.
-type rasError struct {
-	cause error
-	says  string
-}
-
-func (r *rasError) Error() string { return r.cause.Error() + "; RAS says: " + r.says }
-
-// Unwrap is the cause.
-func (r *rasError) Unwrap() error { return r.cause }
 
 // Attachments implements trace.Attacher: what RAS said when the group broke, and the
 // end of the library's own log (NCCL_DEBUG_FILE), for the flight recorder.
@@ -234,22 +223,16 @@ func DebugFileFromEnv() string {
 
 // tail is the end of a file, or nothing.
 func tail(name string) string {
-	if name == "" {
-		return ""
-	}
 	f, err := os.Open(name)
 	if err != nil {
-		return "" // the library has written nothing
+		return "" // the library has written nothing, or nowhere
 	}
 	defer f.Close()
-	size, err := f.Seek(0, io.SeekEnd)
-	if err == nil {
-		_, err = f.Seek(max(size-maxDebugBytes, 0), io.SeekStart)
-	}
+	info, err := f.Stat()
 	if err != nil {
 		return ""
 	}
-	b, err := io.ReadAll(io.LimitReader(f, maxDebugBytes))
+	b, err := io.ReadAll(io.NewSectionReader(f, max(info.Size()-maxDebugBytes, 0), maxDebugBytes))
 	if err != nil {
 		return ""
 	}

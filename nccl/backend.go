@@ -93,6 +93,7 @@ func New(o Options) (*Backend, error) {
 	}
 	b := &Backend{opt: o}
 	b.mu.err = pg.ErrUnconfigured
+	b.imports.init()
 	return b, nil
 }
 

@@ -88,16 +88,14 @@ func (e *engine) connectWithin(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, e.cfg.OpTimeout())
 	defer cancel()
 	ctx, cancelCause := context.WithCancelCause(ctx)
-	connected := make(chan struct{})
 	e.listening.Go(func() {
 		select {
 		case <-e.broken:
 			cancelCause(e.cause())
-		case <-connected:
+		case <-ctx.Done():
 		}
 	})
 	defer cancelCause(nil)
-	defer close(connected)
 	return e.connect(ctx)
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/skerry-ft/skerry/internal/backoff"
 	"github.com/skerry-ft/skerry/pg"
 )
 
@@ -213,8 +214,6 @@ func (e *engine) leftover() error {
 
 // launchedAll waits until nothing is queued any more.
 func (e *engine) launchedAll(ctx context.Context) error {
-	tick := time.NewTicker(pollMin)
-	defer tick.Stop()
 	for {
 		e.mu.Lock()
 		left, err := len(e.mu.queue), e.mu.err
@@ -227,10 +226,8 @@ func (e *engine) launchedAll(ctx context.Context) error {
 		if left == 0 || err != nil {
 			return err
 		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-tick.C:
+		if err := backoff.Sleep(ctx, pollMin); err != nil {
+			return err
 		}
 	}
 }

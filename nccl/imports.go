@@ -37,9 +37,6 @@ func (b *Backend) ImportMemory(d tensor.Device, handle []byte, size int) (tensor
 	m := &importedMemory{buf, &b.imports}
 	b.imports.mu.Lock()
 	defer b.imports.mu.Unlock()
-	if b.imports.mu.memory == nil {
-		b.imports.mu.memory = make(map[*importedMemory]bool)
-	}
 	b.imports.mu.memory[m] = true
 	return m, nil
 }
@@ -70,6 +67,11 @@ type imports struct {
 		open   map[IPCHandle]Event
 		memory map[*importedMemory]bool
 	}
+}
+
+// init makes i empty.
+func (i *imports) init() {
+	i.mu.open, i.mu.memory = make(map[IPCHandle]Event), make(map[*importedMemory]bool)
 }
 
 // events opens what marks name. They stay open until close.
@@ -109,9 +111,6 @@ func (i *imports) event(dev *Device, shared SharedEvents, handle []byte) (Event,
 	if err != nil {
 		return 0, fmt.Errorf("open an event of another process: %w", err)
 	}
-	if i.mu.open == nil {
-		i.mu.open = make(map[IPCHandle]Event)
-	}
 	i.mu.open[h] = e
 	return e, nil
 }
@@ -120,7 +119,7 @@ func (i *imports) event(dev *Device, shared SharedEvents, handle []byte) (Event,
 func (i *imports) close(dev *Device) error {
 	i.mu.Lock()
 	events, memory := i.mu.open, i.mu.memory
-	i.mu.open, i.mu.memory = nil, nil
+	i.init()
 	i.mu.Unlock()
 	var errs []error
 	for _, e := range events {

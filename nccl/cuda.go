@@ -112,7 +112,7 @@ func (c *CUDA) check(name string, code int32) error {
 	e := &CUDAError{Func: name, Code: code, Name: "unknown error"}
 	var p *byte
 	if c.f.getErrorName(code, &p) == cudaSuccess && p != nil {
-		e.Name = cString(unsafe.Slice(p, stringLength(p)))
+		e.Name = string(unsafe.Slice(p, stringLength(p)))
 	}
 	return e
 }

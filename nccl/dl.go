@@ -57,9 +57,3 @@ func (o *object) bindAll(functions any) error {
 	}
 	return nil
 }
-
-// cString copies a C string, at most maxCString bytes.
-func cString(b []byte) string {
-	s, _, _ := strings.Cut(string(b), "\x00")
-	return s
-}

@@ -3,6 +3,7 @@ package nccl
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/skerry-ft/skerry/pg"
@@ -58,10 +59,8 @@ func NewOrder(o OrderOptions) (*Order, error) {
 		return nil, errors.New("nccl: an Order without Devices, want those of the caller's tensors")
 	}
 	driver := o.Devices[0].driver
-	for _, d := range o.Devices {
-		if d.driver != driver {
-			return nil, errors.New("nccl: an Order over devices of two drivers, want one")
-		}
+	if slices.ContainsFunc(o.Devices, func(d *Device) bool { return d.driver != driver }) {
+		return nil, errors.New("nccl: an Order over devices of two drivers, want one")
 	}
 	shared, ok := driver.(SharedEvents)
 	if !ok {

@@ -26,8 +26,7 @@ type gates struct {
 		sync.Mutex
 
 		memory []byte
-		free   [][]byte // parts of memory
-		shut   int      // gates that streams wait at
+		free   [][]byte // parts of memory at which no stream waits
 	}
 }
 
@@ -102,7 +101,6 @@ func (g *gates) take(d *Device) (gate []byte, err error) {
 	}
 	gate = g.mu.free[n-1]
 	g.mu.free = g.mu.free[:n-1]
-	g.mu.shut++
 	return gate, nil
 }
 
@@ -110,18 +108,17 @@ func (g *gates) give(gate []byte) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.mu.free = append(g.mu.free, gate)
-	g.mu.shut--
 }
 
 // close frees the memory, unless a stream still waits at a gate of it.
 func (g *gates) close(d *Device) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.mu.shut > 0 {
-		return fmt.Errorf("nccl: close of device %d: streams still follow %d ops", d.index, g.mu.shut)
-	}
 	if g.mu.memory == nil {
 		return nil
+	}
+	if shut := gateBytes/gateStride - len(g.mu.free); shut > 0 {
+		return fmt.Errorf("nccl: close of device %d: streams still follow %d ops", d.index, shut)
 	}
 	b := g.mu.memory
 	g.mu.memory, g.mu.free = nil, nil

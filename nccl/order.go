@@ -39,8 +39,7 @@ type Order struct {
 		sync.Mutex
 
 		free   map[int][]*mark // by device
-		made   int
-		used   int
+		made   int             // free, and in use
 		closed bool
 	}
 }
@@ -118,7 +117,6 @@ func (o *Order) take(dev *Device) (*mark, error) {
 	if free := o.mu.free[dev.index]; len(free) > 0 {
 		m := free[len(free)-1]
 		o.mu.free[dev.index] = free[:len(free)-1]
-		o.mu.used++
 		o.mu.Unlock()
 		return m, nil
 	}
@@ -127,13 +125,11 @@ func (o *Order) take(dev *Device) (*mark, error) {
 		return nil, nil
 	}
 	o.mu.made++
-	o.mu.used++
 	o.mu.Unlock()
 	m, err := o.make(dev)
 	if err != nil {
 		o.mu.Lock()
 		o.mu.made--
-		o.mu.used--
 		o.mu.Unlock()
 	}
 	return m, err
@@ -158,7 +154,6 @@ func (o *Order) make(dev *Device) (*mark, error) {
 // give takes a mark back; after Close it destroys it.
 func (o *Order) give(m *mark) {
 	o.mu.Lock()
-	o.mu.used--
 	closed := o.mu.closed
 	if !closed {
 		o.mu.free[m.dev.index] = append(o.mu.free[m.dev.index], m)
@@ -179,7 +174,11 @@ func (m *mark) destroy() error {
 func (o *Order) Marks() (made, used int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.mu.made, o.mu.used
+	used = o.mu.made
+	for _, free := range o.mu.free {
+		used -= len(free)
+	}
+	return o.mu.made, used
 }
 
 // Close destroys the marks; those in use go when they are released. Close the

@@ -57,25 +57,23 @@ func newCommunicator(lib *Library, dev *Device, raw comm) *communicator {
 	return c
 }
 
-// connect makes a communicator; it returns when all ranks have. The caller's
+// initRank makes the communicator of e; it returns when all ranks have. The caller's
 // thread has the device current. abort ends it.
-func connect(ctx context.Context, lib *Library, dev *Device, id UniqueID, rank, world int, started func(*communicator)) (*communicator, error) {
-	cfg, born := defaults(), new(comm)
-	code := lib.f.init(born, int32(world), idByValue{id}, int32(rank), &cfg)
+func (e *engine) initRank(ctx context.Context, id UniqueID) error {
+	const what = "ncclCommInitRankConfig"
+	lib, cfg, born := e.opt.Library, defaults(), new(comm)
+	code := lib.f.init(born, int32(e.cfg.WorldSize()), idByValue{id}, int32(e.cfg.Rank), &cfg)
 	runtime.KeepAlive(&cfg)
 	raw := *born
-	c := newCommunicator(lib, dev, raw)
+	c := newCommunicator(lib, e.opt.Device, raw)
 	c.born = born
 	if raw != 0 { // also with an error, which is the communicator's then
-		started(c)
+		e.began(c)
 	}
-	if err := lib.check("ncclCommInitRankConfig", code, raw); err != nil {
-		return nil, err
+	if err := lib.check(what, code, raw); err != nil {
+		return err
 	}
-	if err := c.settle(ctx, "ncclCommInitRankConfig"); err != nil {
-		return c, err
-	}
-	return c, nil
+	return c.settle(ctx, what)
 }
 
 // settle waits until the last non-blocking call is through.

@@ -143,8 +143,7 @@ func (e *engine) connect(ctx context.Context) error {
 	}
 	e.dropBefore()
 	return e.initBy(ctx, "ncclCommInitRankConfig", func(ctx context.Context) error {
-		_, err := connect(ctx, e.opt.Library, e.opt.Device, how.id, e.cfg.Rank, e.cfg.WorldSize(), e.began)
-		return err
+		return e.initRank(ctx, how.id)
 	})
 }
 

@@ -54,14 +54,11 @@ func (b *Backend) splitFrom(ranks []int) (*splitFrom, error) {
 
 // SitOut implements pg.Splitter.
 func (b *Backend) SitOut(ctx context.Context) error {
-	if err := b.opt.Library.need(Split); err != nil {
-		return err
-	}
-	e, err := b.current()
+	from, err := b.splitFrom(nil)
 	if err != nil {
 		return err
 	}
-	_, err = e.part(ctx, noColor, 0)
+	_, err = from.engine.part(ctx, noColor, 0)
 	return err
 }
 

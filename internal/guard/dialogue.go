@@ -4,9 +4,6 @@ import (
 	"crypto/rand"
 	"fmt"
 	"io"
-	"net"
-	"sync"
-	"time"
 
 	"github.com/skerry-ft/skerry/internal/proof"
 )
@@ -94,65 +91,4 @@ func purposeOf(server bool) string {
 		return "skerry dialogue server"
 	}
 	return "skerry dialogue client"
-}
-
-// Greeted is a listener whose connections make greet the first time that they
-// are read or written, within timeout: so a silent one holds up nobody. If it
-// fails, the connection is closed.
-func Greeted(ln net.Listener, timeout time.Duration, greet func(net.Conn) (net.Conn, error)) net.Listener {
-	return &greeted{Listener: ln, timeout: timeout, greet: greet}
-}
-
-type greeted struct {
-	net.Listener
-	timeout time.Duration
-	greet   func(net.Conn) (net.Conn, error)
-}
-
-// Accept returns the next connection, which has not been greeted yet.
-func (g *greeted) Accept() (net.Conn, error) {
-	conn, err := g.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	return &greetedConn{Conn: conn, g: g}, nil
-}
-
-type greetedConn struct {
-	net.Conn
-	g *greeted
-
-	once   sync.Once
-	secure net.Conn // once greeted
-	err    error
-}
-
-func (c *greetedConn) begin() error {
-	c.once.Do(func() {
-		if c.err = c.Conn.SetDeadline(time.Now().Add(c.g.timeout)); c.err != nil {
-			return
-		}
-		if c.secure, c.err = c.g.greet(c.Conn); c.err != nil {
-			_ = c.Conn.Close() // c.err says why
-			return
-		}
-		c.err = c.Conn.SetDeadline(time.Time{})
-	})
-	return c.err
-}
-
-// Read greets first.
-func (c *greetedConn) Read(p []byte) (int, error) {
-	if err := c.begin(); err != nil {
-		return 0, err
-	}
-	return c.secure.Read(p)
-}
-
-// Write greets first.
-func (c *greetedConn) Write(p []byte) (int, error) {
-	if err := c.begin(); err != nil {
-		return 0, err
-	}
-	return c.secure.Write(p)
 }

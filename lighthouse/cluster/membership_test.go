@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/skerry-ft/skerry/internal/wire"
 )
 
 // cast is a membership with servers a, b, c… of which the first n vote, all
@@ -178,9 +180,8 @@ func TestRaftConnectionsSayWhomTheyMean(t *testing.T) {
 		t.Fatal(err)
 	}
 	why := make(chan error, 1)
-	s := &raftStream{listener: listener, cluster: "one", id: "me", hello: 100 * time.Millisecond,
-		conns: make(map[net.Conn]struct{}), ready: make(chan accepted), done: make(chan struct{}),
-		refused: func(_ net.Addr, err error) { why <- err }}
+	s := newRaftStream(listener, wire.Server{Cluster: "one", RaftID: "me"}, 100*time.Millisecond,
+		func(_ net.Addr, err error) { why <- err })
 	taken := make(chan net.Conn, 1)
 	var accepting sync.WaitGroup
 	accepting.Go(func() {
@@ -220,6 +221,9 @@ func TestRaftConnectionsSayWhomTheyMean(t *testing.T) {
 				t.Errorf("%.40q: read %q, %v", tc.words, got[:n], err)
 			}
 			_ = conn.Close() // served
+			if conn.(*raftConn).forget() {
+				t.Errorf("%.40q: the closed connection is remembered", tc.words)
+			}
 		case err := <-why:
 			if tc.refused == "" || !strings.Contains(err.Error(), tc.refused) {
 				t.Errorf("%.40q: refused because %v, want %q", tc.words, err, tc.refused)
@@ -230,10 +234,5 @@ func TestRaftConnectionsSayWhomTheyMean(t *testing.T) {
 			}
 		}
 		_ = client.Close() // served
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if n := len(s.conns); n != 0 {
-		t.Errorf("%d closed connections are remembered", n)
 	}
 }

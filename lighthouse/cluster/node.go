@@ -65,7 +65,6 @@ func Open(cfg Config) (*Node, error) {
 		}
 	}
 	if n.several {
-		guardRaft(cfg.Guard, &n.cfg.Options, cfg.HelloTimeout)
 		err = n.openMember()
 	}
 	if err != nil {

@@ -72,9 +72,9 @@ type Options struct {
 	// leaves gossip in the clear.
 	GossipKeys func() [][]byte
 
-	// RaftDial and RaftListen put a guard around raft's connections: the first
-	// dials what is otherwise dialled in the clear, the second wraps the
-	// listener. nil is plain TCP.
+	// RaftDial and RaftListen take the place of the server's guard around raft's
+	// connections: the first dials them, the second wraps the listener. nil: the guard's
+	// TLS and token, if it has them, over TCP.
 	RaftDial   func(ctx context.Context, address string) (net.Conn, error)
 	RaftListen func(net.Listener) net.Listener
 }

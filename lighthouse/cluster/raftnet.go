@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -45,19 +44,30 @@ const (
 type raftStream struct {
 	listener  net.Listener
 	dial      func(ctx context.Context, address string) (net.Conn, error)
+	accept    func(net.Conn) (net.Conn, error) // has the other end show what the guard asks for
 	advertise raftAddr
 	cluster   string
 	id        string
-	hello     time.Duration // how long the first words may take
+	hello     time.Duration // how long the guard and the first words may take
 	refused   func(from net.Addr, why error)
 	ready     chan accepted // raft's to take
-	done      chan struct{} // closed by Close
 	begin     sync.Once
 	running   sync.WaitGroup
 
-	mu     sync.Mutex
-	conns  map[net.Conn]struct{} // accepted and open
-	closed bool
+	ctx context.Context
+	end context.CancelFunc // ends it; kept here because raft calls Close
+}
+
+// newRaftStream makes one for a server that others know as self, whose connections have
+// hello to say whom they mean. Its user sets dial.
+func newRaftStream(listener net.Listener, self wire.Server, hello time.Duration, refused func(net.Addr, error)) *raftStream {
+	s := &raftStream{
+		listener: listener, accept: func(conn net.Conn) (net.Conn, error) { return conn, nil },
+		advertise: raftAddr(self.RaftAddress), cluster: self.Cluster, id: self.RaftID,
+		hello: hello, refused: refused, ready: make(chan accepted),
+	}
+	s.ctx, s.end = context.WithCancel(context.Background())
+	return s
 }
 
 // accepted is a connection that has said whom it means, or why there is none.
@@ -71,11 +81,6 @@ type raftAddr string
 
 func (raftAddr) Network() string  { return "tcp" }
 func (a raftAddr) String() string { return string(a) }
-
-// aimed is the address under which a server is dialled: whom, and where.
-func aimed(id raft.ServerID, address raft.ServerAddress) raft.ServerAddress {
-	return raft.ServerAddress(string(id) + "@" + string(address))
-}
 
 // Dial connects and says whom it means.
 func (s *raftStream) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
@@ -112,7 +117,7 @@ func (s *raftStream) Accept() (net.Conn, error) {
 	select {
 	case a := <-s.ready:
 		return a.conn, a.err
-	case <-s.done:
+	case <-s.ctx.Done():
 		return nil, net.ErrClosed
 	}
 }
@@ -128,24 +133,15 @@ func (s *raftStream) take() {
 			}
 			continue // raft asks again after a while
 		}
-		s.mu.Lock()
-		ok := !s.closed
-		if ok {
-			s.conns[conn] = struct{}{}
-		}
-		s.mu.Unlock()
-		if !ok {
-			_ = conn.Close() // nobody reads it any more
-			return
-		}
 		s.running.Go(func() {
-			c := &raftConn{Conn: conn, stream: s}
-			err := c.greet()
+			stop := context.AfterFunc(s.ctx, func() { _ = conn.Close() }) // its reader sees it
+			greeted, err := s.greet(conn)
 			if err != nil {
-				s.refused(c.RemoteAddr(), err)
+				s.refused(conn.RemoteAddr(), err)
 			}
-			if err != nil || !s.give(accepted{conn: c}) {
-				_ = c.Close() // its dialler sees it
+			if err != nil || !s.give(accepted{conn: &raftConn{greeted, stop}}) {
+				stop()
+				_ = conn.Close() // its dialler sees it
 			}
 		})
 	}
@@ -156,7 +152,7 @@ func (s *raftStream) give(a accepted) bool {
 	select {
 	case s.ready <- a:
 		return true
-	case <-s.done:
+	case <-s.ctx.Done():
 		return false
 	}
 }
@@ -166,72 +162,57 @@ func (s *raftStream) Addr() net.Addr { return s.advertise }
 
 // Close stops accepting and cuts what was accepted.
 func (s *raftStream) Close() error {
-	s.mu.Lock()
-	was := s.closed
-	s.closed = true
-	conns := s.conns
-	s.conns = nil
-	s.mu.Unlock()
-	if !was {
-		close(s.done)
-	}
-	for conn := range conns {
-		_ = conn.Close() // its reader sees it
-	}
+	s.end()
 	err := s.listener.Close()
 	s.running.Wait()
 	return err
 }
 
-func (s *raftStream) forget(conn net.Conn) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.conns, conn)
-}
-
-// raftConn is an accepted connection.
+// raftConn is an accepted connection, which the stream's Close cuts.
 type raftConn struct {
 	net.Conn
-	stream *raftStream
+	forget func() bool // by the stream
 }
 
-// greet reads the first words byte by byte: they are few, and what follows is
-// raft's.
-func (c *raftConn) greet() error {
-	if err := c.SetReadDeadline(time.Now().Add(c.stream.hello)); err != nil {
-		return err
+// greet reads the first words byte by byte, once the guard has let the other end in:
+// they are few, and what follows is raft's.
+func (s *raftStream) greet(conn net.Conn) (net.Conn, error) {
+	if err := conn.SetDeadline(time.Now().Add(s.hello)); err != nil {
+		return nil, err
 	}
-	want := []byte(raftMagic)
-	magic := make([]byte, len(want))
-	if _, err := io.ReadFull(c.Conn, magic); err != nil {
-		return fmt.Errorf("read its first words: %w", err)
-	}
-	if !bytes.Equal(magic, want) {
-		return errors.New("no raft preamble from the peer")
-	}
-	cluster, err := c.line(wire.MaxClusterBytes)
+	conn, err := s.accept(conn)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	id, err := c.line(wire.MaxServerIDBytes)
+	magic := make([]byte, len(raftMagic))
+	if _, err := io.ReadFull(conn, magic); err != nil {
+		return nil, fmt.Errorf("read its first words: %w", err)
+	}
+	if string(magic) != raftMagic {
+		return nil, errors.New("no raft preamble from the peer")
+	}
+	cluster, err := readLine(conn, wire.MaxClusterBytes)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if cluster != c.stream.cluster {
-		return fmt.Errorf("it is of cluster %q, this is %s", cluster, c.stream.cluster)
+	id, err := readLine(conn, wire.MaxServerIDBytes)
+	switch {
+	case err != nil:
+		return nil, err
+	case cluster != s.cluster:
+		return nil, fmt.Errorf("it is of cluster %q, this is %s", cluster, s.cluster)
+	case id != s.id:
+		return nil, fmt.Errorf("it means server %q, this is %s", id, s.id)
 	}
-	if id != c.stream.id {
-		return fmt.Errorf("it means server %q, this is %s", id, c.stream.id)
-	}
-	return c.SetReadDeadline(time.Time{})
+	return conn, conn.SetDeadline(time.Time{})
 }
 
-// line reads up to a newline, at most limit bytes.
-func (c *raftConn) line(limit int) (string, error) {
+// readLine reads up to a newline, at most limit bytes.
+func readLine(from io.Reader, limit int) (string, error) {
 	var line []byte
 	one := make([]byte, 1)
 	for len(line) <= limit {
-		if _, err := io.ReadFull(c.Conn, one); err != nil {
+		if _, err := io.ReadFull(from, one); err != nil {
 			return "", fmt.Errorf("read its first words: %w", err)
 		}
 		if one[0] == '\n' {
@@ -244,7 +225,7 @@ func (c *raftConn) line(limit int) (string, error) {
 
 // Close closes the connection.
 func (c *raftConn) Close() error {
-	c.stream.forget(c.Conn)
+	c.forget()
 	return c.Conn.Close()
 }
 
@@ -282,8 +263,9 @@ func newRaftPeers(stream *raftStream, log hclog.Logger,
 	}
 }
 
+// aim is the address under which a server is dialled: whom, and where.
 func (p *raftPeers) aim(id raft.ServerID, target raft.ServerAddress) raft.ServerAddress {
-	return aimed(id, p.where(id, target))
+	return raft.ServerAddress(id) + "@" + p.where(id, target)
 }
 
 // acked returns what is known of a server's log.

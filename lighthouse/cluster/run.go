@@ -59,19 +59,17 @@ func (n *Node) openPeers(cfg *ledgerConfig) error {
 	refused := func(from net.Addr, why error) {
 		n.cfg.Sampled.WithLevel(guard.RefusedLevel(why)).Stringer(logkey.Addr, from).Err(why).Msg("raft connection refused")
 	}
-	listener, dial := limitRaft(n.listener, refused), n.cfg.RaftDial
-	if wrap := n.cfg.RaftListen; wrap != nil {
-		listener = wrap(listener)
-	}
-	if dial == nil {
-		dial = func(ctx context.Context, address string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "tcp", address)
+	stream := newRaftStream(limitRaft(n.listener, refused), self, n.cfg.HelloTimeout, refused)
+	stream.dial = n.cfg.RaftDial
+	if stream.dial == nil {
+		stream.dial = func(ctx context.Context, address string) (net.Conn, error) {
+			return dialRaft(ctx, n.cfg.Guard.Speaks(), address)
 		}
 	}
-	stream := &raftStream{
-		listener: listener, dial: dial, advertise: raftAddr(self.RaftAddress), cluster: self.Cluster, id: self.RaftID,
-		hello: n.cfg.HelloTimeout, conns: make(map[net.Conn]struct{}), ready: make(chan accepted), done: make(chan struct{}),
-		refused: refused,
+	if wrap := n.cfg.RaftListen; wrap != nil {
+		stream.listener = wrap(stream.listener)
+	} else {
+		stream.accept = func(conn net.Conn) (net.Conn, error) { return acceptRaft(n.cfg.Guard, conn) }
 	}
 	n.peers = newRaftPeers(stream, raftLogger(n.cfg.Log), n.book.raftAddress)
 	cfg.Transport, cfg.LocalID = n.peers, raft.ServerID(self.RaftID)

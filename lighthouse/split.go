@@ -1,6 +1,8 @@
 package lighthouse
 
 import (
+	"bufio"
+	"context"
 	"errors"
 	"net"
 	"sync"
@@ -33,12 +35,12 @@ type splitter struct {
 	timeout  time.Duration // for the first bytes
 	secure   func(net.Conn) (guard.Secured, error)
 	log      zerolog.Logger
+	handing  sync.WaitGroup
 
-	handing sync.WaitGroup
-	closed  chan struct{}
+	ctx context.Context
+	end context.CancelFunc // ends it; kept here because the halves' users close them
 
 	mu       sync.Mutex
-	closing  bool
 	sniffing map[net.Conn]uint64 // connections that said nothing yet, by age
 	begun    uint64              // how many there have been
 }
@@ -53,9 +55,9 @@ func newSplitter(
 		timeout:  timeout,
 		secure:   secure,
 		log:      log,
-		closed:   make(chan struct{}),
 		sniffing: make(map[net.Conn]uint64),
 	}
+	s.ctx, s.end = context.WithCancel(context.Background())
 	s.grpc = &half{splitter: s, conns: make(chan net.Conn)}
 	s.http = &half{splitter: s, conns: make(chan net.Conn)}
 	return s
@@ -70,15 +72,10 @@ func (s *splitter) run() {
 		conn, err := s.listener.Accept()
 		if err == nil {
 			pauses.Reset()
-			oldest, ok := s.begin(conn)
-			if oldest != nil {
+			if oldest := s.begin(conn); oldest != nil {
 				_ = oldest.Close() // its reader sees it
 			}
-			if ok {
-				s.handing.Go(func() { s.hand(conn) })
-			} else {
-				_ = conn.Close() // it has said nothing yet
-			}
+			s.handing.Go(func() { s.hand(conn) })
 			continue
 		}
 		if errors.Is(err, net.ErrClosed) {
@@ -90,10 +87,8 @@ func (s *splitter) run() {
 		if delay == maxAcceptDelay {
 			s.log.Warn().Err(err).Msg("connections not accepted")
 		}
-		select {
-		case <-s.closed:
+		if backoff.Sleep(s.ctx, delay) != nil {
 			return
-		case <-time.After(delay):
 		}
 	}
 }
@@ -101,27 +96,18 @@ func (s *splitter) run() {
 // close closes the listener and what is being sniffed; connections that were
 // handed on belong to their servers. The second call does nothing.
 func (s *splitter) close() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closing {
+	if s.ctx.Err() != nil {
 		return nil
 	}
-	s.closing = true
-	close(s.closed)
-	for conn := range s.sniffing {
-		_ = conn.Close() // nothing was said, nothing is lost
-	}
+	s.end()
 	return s.listener.Close()
 }
 
-// begin notes that conn is being sniffed; false if the splitter is closed. The
-// caller closes oldest, which makes room for it.
-func (s *splitter) begin(conn net.Conn) (oldest net.Conn, ok bool) {
+// begin notes that conn is being sniffed. The caller closes oldest, which makes room
+// for it; nil: there is room.
+func (s *splitter) begin(conn net.Conn) (oldest net.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closing {
-		return nil, false
-	}
 	if len(s.sniffing) >= maxSniffed {
 		first := s.begun + 1
 		for c, at := range s.sniffing {
@@ -133,76 +119,63 @@ func (s *splitter) begin(conn net.Conn) (oldest net.Conn, ok bool) {
 	}
 	s.begun++
 	s.sniffing[conn] = s.begun
-	return oldest, true
+	return oldest
 }
 
-// end notes that conn was sniffed.
-func (s *splitter) end(conn net.Conn) {
+// forget notes that conn was sniffed.
+func (s *splitter) forget(conn net.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.sniffing, conn)
 }
 
-// hand reads a connection's first bytes and gives it to one of the halves.
+// hand gives a connection to the half whose protocol it speaks.
 func (s *splitter) hand(conn net.Conn) {
-	defer s.end(conn)
-	secured, err := s.secure(conn)
+	defer s.forget(conn)
+	defer context.AfterFunc(s.ctx, func() { _ = conn.Close() })() // nothing was said, nothing is lost
+	sniffed, to, err := s.sniff(conn)
 	if err != nil {
-		_ = conn.Close() // it was told what it understands
+		_ = conn.Close() // it was told what it understands, or said nothing that needs an answer
 		return
-	}
-	first, err := sniff(secured, s.timeout)
-	if err != nil {
-		_ = conn.Close() // it said nothing that needs an answer
-		return
-	}
-	to := s.http
-	if first == http2Preface {
-		to = s.grpc
 	}
 	select {
-	case to.conns <- &sniffedConn{Secured: secured, first: []byte(first)}:
-	case <-s.closed:
+	case to.conns <- sniffed:
+	case <-s.ctx.Done():
 		_ = conn.Close() // we go, the client tries elsewhere
 	}
 }
 
-// sniff reads as much of the HTTP/2 preface as the connection begins with, and
-// no more than one byte that differs.
-func sniff(conn net.Conn, timeout time.Duration) (string, error) {
-	if err := conn.SetReadDeadline(time.Now().Add(timeout)); err != nil {
-		return "", err
+// sniff makes a connection's handshake, and looks at as much of the HTTP/2 preface as
+// it begins with.
+func (s *splitter) sniff(conn net.Conn) (net.Conn, *half, error) {
+	secured, err := s.secure(conn)
+	if err != nil {
+		return nil, nil, err
 	}
-	buf := make([]byte, len(http2Preface))
-	n := 0
-	for n < len(buf) {
-		k, err := conn.Read(buf[n:])
-		n += k
-		if string(buf[:n]) != http2Preface[:n] {
-			break
-		}
+	if err := secured.SetReadDeadline(time.Now().Add(s.timeout)); err != nil {
+		return nil, nil, err
+	}
+	c, to := &sniffedConn{secured, bufio.NewReaderSize(secured, len(http2Preface))}, s.grpc
+	for n := 1; n <= len(http2Preface) && to == s.grpc; n++ {
+		first, err := c.ahead.Peek(n)
 		if err != nil {
-			return "", err
+			return nil, nil, err
+		}
+		if string(first) != http2Preface[:n] {
+			to = s.http
 		}
 	}
-	return string(buf[:n]), conn.SetReadDeadline(time.Time{})
+	return c, to, secured.SetReadDeadline(time.Time{})
 }
 
-// sniffedConn replays the bytes that were read ahead.
+// sniffedConn gives back the bytes that were read ahead.
 type sniffedConn struct {
 	guard.Secured
-	first []byte
+	ahead *bufio.Reader
 }
 
 // Read returns the sniffed bytes, then the connection's.
-func (c *sniffedConn) Read(p []byte) (int, error) {
-	if len(c.first) == 0 {
-		return c.Secured.Read(p)
-	}
-	n := copy(p, c.first)
-	c.first = c.first[n:]
-	return n, nil
-}
+func (c *sniffedConn) Read(p []byte) (int, error) { return c.ahead.Read(p) }
 
 // half is the listener of one of the two protocols.
 type half struct {
@@ -215,7 +188,7 @@ func (h *half) Accept() (net.Conn, error) {
 	select {
 	case conn := <-h.conns:
 		return conn, nil
-	case <-h.splitter.closed:
+	case <-h.splitter.ctx.Done():
 		return nil, net.ErrClosed
 	}
 }

@@ -3,6 +3,9 @@ package lighthouse
 import (
 	"net"
 	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
 )
 
 // named is a connection that can be told from another.
@@ -22,12 +25,9 @@ func TestSilentCrowdKeepsNobodyOut(t *testing.T) {
 	}
 	for i, c := range all {
 		if i == maxSniffed {
-			s.end(all[0]) // it spoke
+			s.forget(all[0]) // it spoke
 		}
-		oldest, ok := s.begin(c)
-		switch {
-		case !ok:
-			t.Fatalf("connection %d is refused", i)
+		switch oldest := s.begin(c); {
 		case i <= maxSniffed && oldest != nil:
 			t.Errorf("connection %d drives one out", i)
 		case i > maxSniffed && oldest != all[1]:
@@ -37,8 +37,22 @@ func TestSilentCrowdKeepsNobodyOut(t *testing.T) {
 	if len(s.sniffing) != maxSniffed {
 		t.Errorf("%d connections, want %d", len(s.sniffing), maxSniffed)
 	}
-	s.closing = true
-	if _, ok := s.begin(new(named)); ok {
+}
+
+// A connection that comes while the splitter is closed is closed, too.
+func TestClosedSplitterTakesNothing(t *testing.T) {
+	t.Parallel()
+	s := newSplitter(newPipeListener(), time.Minute, inTheClear, zerolog.Nop())
+	if err := s.close(); err != nil {
+		t.Fatal(err)
+	}
+	client, server := net.Pipe()
+	s.begin(server)
+	s.hand(server)
+	if _, err := client.Read(make([]byte, 1)); err == nil {
 		t.Error("taken by a splitter that is closed")
+	}
+	if len(s.sniffing) != 0 {
+		t.Error("the connection is remembered")
 	}
 }

@@ -17,21 +17,28 @@ import (
 // torchft, which belongs to the job's goroutine.
 type answer struct {
 	q      quorum.Quorum
-	extra  func(quorum.ReplicaID) []byte // what torchft's members say beyond our words
 	list   func() *skerrypb.Quorum
 	viewer func() *quorum.Viewer
-	theirs *torchftpb.Quorum
+
+	// torchft is the answer to calls of torchft's clients. All members of a quorum of
+	// theirs have a call waiting when the first of them is answered: extra finds
+	// there what each said beyond our words.
+	torchft func() *torchftpb.Quorum
 }
 
 func newAnswer(q quorum.Quorum, extra func(quorum.ReplicaID) []byte) *answer {
-	a := &answer{q: q, extra: extra}
-	a.list = sync.OnceValue(func() *skerrypb.Quorum {
-		encoded := &skerrypb.Quorum{}
-		encoded.ProtoReflect().SetUnknown(marshal(wire.QuorumToProto(a.q)))
-		return encoded
-	})
-	a.viewer = sync.OnceValue(func() *quorum.Viewer { return quorum.NewViewer(&a.q) })
-	return a
+	return &answer{
+		q:      q,
+		list:   sync.OnceValue(func() *skerrypb.Quorum { return encoded(wire.QuorumToProto(q)) }),
+		viewer: sync.OnceValue(func() *quorum.Viewer { return quorum.NewViewer(&q) }),
+		torchft: sync.OnceValue(func() *torchftpb.Quorum {
+			theirs := wire.QuorumToTorchft(q)
+			for _, m := range theirs.GetParticipants() {
+				wire.AddExtra(m, extra(quorum.ReplicaID(m.GetReplicaId())))
+			}
+			return encoded(theirs)
+		}),
+	}
 }
 
 // down is the answer to a join, for a session, which makes it when it sends it.
@@ -46,29 +53,16 @@ func (a *answer) down(to quorum.Answered) func() *skerrypb.Down {
 	}
 }
 
-// torchft is the answer to calls of torchft's clients. All members of a quorum of
-// theirs have a call waiting when the first of them is answered: extra finds
-// there what each said beyond our words.
-func (a *answer) torchft() *torchftpb.Quorum {
-	if a.theirs == nil {
-		q := wire.QuorumToTorchft(a.q)
-		for _, m := range q.GetParticipants() {
-			wire.AddExtra(m, a.extra(quorum.ReplicaID(m.GetReplicaId())))
-		}
-		a.theirs = &torchftpb.Quorum{}
-		a.theirs.ProtoReflect().SetUnknown(marshal(q))
-	}
-	return a.theirs
-}
-
-// marshal encodes a message of our own making. Its bytes, set as the unknown
-// fields of an empty message of its type, are copied as they are when that is
-// sent: on the wire there is no difference.
-func marshal(m proto.Message) []byte {
-	encoded, err := proto.Marshal(m)
+// encoded is a message of our own making as an empty one that has its encoding for
+// unknown fields. They are copied as they are when it is sent: on the wire there is no
+// difference.
+func encoded[M proto.Message](m M) M {
+	data, err := proto.Marshal(m)
 	if err != nil {
 		// Only a string that is not UTF-8 fails, and wire let none in.
 		panic(fmt.Sprintf("lighthouse: encode a %T: %v", m, err))
 	}
-	return encoded
+	empty := m.ProtoReflect().New()
+	empty.SetUnknown(data)
+	return empty.Interface().(M)
 }

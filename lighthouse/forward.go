@@ -14,9 +14,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/wire"
@@ -125,10 +123,8 @@ func serviceOf(method string) string {
 // forward makes the call at the leader. An error that matches wire.ErrNoLeader
 // says that the leader could not take it.
 func (s *Server) forward(ctx context.Context, leader, method string, req any) (any, error) {
-	resp, err := newResponse(method)
-	if err != nil {
-		return nil, status.Error(codes.Unimplemented, err.Error())
-	}
+	// A message without fields keeps all that it is sent, and is sent on as it came.
+	resp := new(emptypb.Empty)
 	dial := s.link.to
 	if isCluster(method) {
 		// The link is cut once another server leads, so the answer to a handover would be
@@ -167,24 +163,6 @@ func passedOn(ctx context.Context) context.Context {
 		out.Append(key, values...)
 	}
 	return metadata.NewOutgoingContext(ctx, out)
-}
-
-// newResponse makes the message that a method answers with.
-func newResponse(method string) (proto.Message, error) {
-	name := protoreflect.FullName(strings.ReplaceAll(strings.TrimPrefix(method, "/"), "/", "."))
-	found, err := protoregistry.GlobalFiles.FindDescriptorByName(name)
-	if err != nil {
-		return nil, fmt.Errorf("find method %s: %w", method, err)
-	}
-	described, ok := found.(protoreflect.MethodDescriptor)
-	if !ok {
-		return nil, fmt.Errorf("%s is no method", method)
-	}
-	kind, err := protoregistry.GlobalTypes.FindMessageByName(described.Output().FullName())
-	if err != nil {
-		return nil, fmt.Errorf("find the answer of %s: %w", method, err)
-	}
-	return kind.New().Interface(), nil
 }
 
 // pause waits for another leader, or for a moment.

@@ -19,8 +19,8 @@ func (j *job) serverBeat() time.Duration {
 // serverBeats keeps time for one session's deliverer, which owns it. The zero
 // value beats when the first timing was sent.
 type serverBeats struct {
-	ticker *time.Ticker
-	every  time.Duration
+	due   <-chan time.Time // when the next beat is; nil: never
+	every time.Duration
 }
 
 // sent takes the interval from what the session is told.
@@ -34,32 +34,12 @@ func (b *serverBeats) sent(down *skerrypb.Down) {
 	default:
 		return
 	}
-	every := min(time.Duration(ms)*time.Millisecond, wire.MaxTimeout)
-	if every == b.every {
-		return
+	if every := min(time.Duration(ms)*time.Millisecond, wire.MaxTimeout); every != b.every {
+		b.every, b.due = every, time.Tick(every) // nil for 0
 	}
-	b.stop()
-	if b.every = every; every > 0 {
-		b.ticker = time.NewTicker(every)
-	}
-}
-
-// due is when the next beat is; nil: never.
-func (b *serverBeats) due() <-chan time.Time {
-	if b.ticker == nil {
-		return nil
-	}
-	return b.ticker.C
 }
 
 // next is a beat.
 func (b *serverBeats) next() *skerrypb.Down {
 	return &skerrypb.Down{Message: &skerrypb.Down_ServerBeat{ServerBeat: &skerrypb.ServerBeat{}}}
-}
-
-func (b *serverBeats) stop() {
-	if b.ticker != nil {
-		b.ticker.Stop()
-		b.ticker = nil
-	}
 }

@@ -144,14 +144,13 @@ var errFinished = errors.New("session refused")
 // deliver sends what is queued, until the session ends.
 func (s *session) deliver(stream upstream) {
 	var beats serverBeats
-	defer beats.stop()
 	for {
 		var down *skerrypb.Down
 		select {
 		case make := <-s.out:
 			down = make()
 			beats.sent(down)
-		case <-beats.due():
+		case <-beats.due:
 			down = beats.next()
 		case <-s.ctx.Done():
 			if errors.Is(context.Cause(s.ctx), errFinished) {

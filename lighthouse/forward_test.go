@@ -75,8 +75,9 @@ func TestHoppedCallsAreNotPassedOn(t *testing.T) {
 	if status.Code(err) != codes.Unavailable || !errors.Is(wire.FromStatus(err), wire.ErrNoLeader) {
 		t.Errorf("hopped call at a follower: %v, want Unavailable for want of a leader", err)
 	}
-	r := rawOpenWith(t, marked, others[0])
-	r.send(&skerrypb.Up{Message: &skerrypb.Up_Hello{Hello: wire.HelloToProto(hello("a"))}})
+	r, h := rawOpenWith(t, marked, others[0]), hello("a")
+	h.GroupWorldSize = 1
+	r.send(&skerrypb.Up{Message: &skerrypb.Up_Hello{Hello: wire.HelloToProto(h)}})
 	if err := r.end(); !errors.Is(wire.FromStatus(err), wire.ErrNoLeader) {
 		t.Errorf("hopped session at a follower: %v, want no leader", err)
 	}

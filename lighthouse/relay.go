@@ -13,7 +13,6 @@ import (
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/lighthouse/cluster"
-	"github.com/skerry-ft/skerry/quorum"
 )
 
 // electionsWaited is how many elections' time a replica that has just lost the
@@ -23,57 +22,28 @@ const electionsWaited = 2
 // upstream is a session's stream, seen from the server.
 type upstream = grpc.BidiStreamingServer[skerrypb.Up, skerrypb.Down]
 
-// opening is a stream whose first message was read ahead.
-type opening struct {
-	upstream
-
-	first *skerrypb.Up // nil once it was read
-}
-
-// Recv returns the first message, then the stream's. One goroutine reads.
-func (o *opening) Recv() (*skerrypb.Up, error) {
-	if first := o.first; first != nil {
-		o.first = nil
-		return first, nil
-	}
-	return o.upstream.Recv()
-}
-
-// elsewhere opens a session while this server does not lead. It sends the
+// elsewhere deals with a session while this server does not lead. It sends the
 // replica to the leader, or passes its session on if the replica cannot reach
-// that one. It returns a leadership, and the stream to serve in it, if this server
-// came to lead meanwhile; else the session is over.
-func (s *Server) elsewhere(stream upstream) (*leadership, upstream, error) {
+// that one. It returns a leadership if this server came to lead meanwhile; else the
+// session is over.
+func (s *Server) elsewhere(stream upstream, first *skerrypb.Up, hello wire.Hello) (*leadership, error) {
 	ctx := stream.Context()
 	if hopped(ctx) {
 		held, cancel := context.WithTimeoutCause(ctx, leaderWait, cluster.ErrNotLeader)
 		defer cancel()
 		to, err := s.route(held, wait{hopped: true})
-		return to.leadership, stream, wire.StatusError(err)
-	}
-	first, hello, err := s.firstWord(stream)
-	switch {
-	case errors.Is(err, quorum.ErrInvalid):
-		return nil, nil, stream.Send(&skerrypb.Down{Message: &skerrypb.Down_Refused{Refused: wire.RefusalOf(0, err)}})
-	case err != nil:
-		return nil, nil, err
-	}
-	if err := s.rightfulJob(ctx, hello.Job); err != nil {
-		return nil, nil, s.denied(ctx, skerrypb.Lighthouse_Session_FullMethodName, err)
+		return to.leadership, wire.StatusError(err)
 	}
 	to, err := s.leaderFor(ctx, hello)
-	if to.leadership == nil {
-		s.metrics.received(first)
-	}
 	switch {
 	case err != nil:
-		return nil, nil, wire.StatusError(err)
+		return nil, wire.StatusError(err)
 	case to.leadership != nil:
-		return to.leadership, &opening{stream, first}, nil
+		return to.leadership, nil
 	case hello.Relay && hello.Avoid == to.leader:
-		return nil, nil, s.relay(stream, first, to.leader)
+		return nil, s.relay(stream, first, to.leader)
 	}
-	return nil, nil, stream.Send(&skerrypb.Down{Message: &skerrypb.Down_Redirect{
+	return nil, stream.Send(&skerrypb.Down{Message: &skerrypb.Down_Redirect{
 		Redirect: wire.RedirectToProto(wire.Redirect{Leader: to.leader, Servers: s.cluster.Servers()})}})
 }
 
@@ -93,6 +63,7 @@ func (s *Server) firstWord(stream upstream) (*skerrypb.Up, wire.Hello, error) {
 		if w.err != nil {
 			return nil, wire.Hello{}, w.err
 		}
+		s.metrics.received(w.up)
 		hello, err := helloOf(w.up)
 		return w.up, hello, err
 	case <-time.After(s.cfg.HelloTimeout):

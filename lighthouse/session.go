@@ -7,11 +7,9 @@ import (
 	"io"
 	"time"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
@@ -86,25 +84,14 @@ type lighthouseService struct {
 // Session serves one replica's stream until either side ends it. One goroutine
 // receives and one sends; this one waits for the end, because a stream can
 // only be cut by returning.
-func (l *lighthouseService) Session(opened grpc.BidiStreamingServer[skerrypb.Up, skerrypb.Down]) error {
-	var stream upstream = opened
+func (l *lighthouseService) Session(stream upstream) error {
 	srv := l.server
 	ctx, cancel := context.WithCancelCause(stream.Context())
 	defer cancel(nil)
-	lead := srv.leading()
-	if lead == nil {
-		var err error
-		if lead, stream, err = srv.elsewhere(stream); lead == nil {
-			return err
-		}
-	}
 	s := &session{
 		out: make(chan func() *skerrypb.Down, sessionQueue), ctx: ctx, cancel: cancel,
 		relayed: srv.byFellow(ctx, skerrypb.Lighthouse_Session_FullMethodName),
 	}
-	defer context.AfterFunc(lead.ctx, func() { s.end(cluster.ErrNotLeader) })()
-	noHello := time.AfterFunc(srv.cfg.HelloTimeout, func() { s.end(errNoHello) })
-	defer noHello.Stop()
 	defer srv.sessions.Add(-1)
 	if srv.sessions.Add(1) > maxSessions {
 		return wire.StatusError(errCrowded)
@@ -116,11 +103,34 @@ func (l *lighthouseService) Session(opened grpc.BidiStreamingServer[skerrypb.Up,
 		}
 		defer place.Leave()
 	}
+	first, hello, err := srv.firstWord(stream)
+	switch {
+	case errors.Is(err, quorum.ErrInvalid):
+		return stream.Send(refusal(0, err))
+	case err != nil:
+		return wire.StatusError(err)
+	}
+	if err := srv.rightfulJob(ctx, hello.Job); err != nil {
+		return srv.denied(ctx, skerrypb.Lighthouse_Session_FullMethodName, err)
+	}
+	lead := srv.leading()
+	if lead == nil {
+		if lead, err = srv.elsewhere(stream, first, hello); lead == nil {
+			return err
+		}
+	}
+	return s.serve(lead, stream, hello)
+}
+
+// serve is Session's part in a leadership.
+func (s *session) serve(lead *leadership, stream upstream, hello wire.Hello) error {
+	srv := lead.server
+	defer context.AfterFunc(lead.ctx, func() { s.end(cluster.ErrNotLeader) })()
 	sent := make(chan struct{})
 	srv.streams.Go(func() { defer close(sent); s.deliver(stream) })
-	srv.streams.Go(func() { s.receive(lead, stream, noHello) })
-	<-ctx.Done()
-	err := context.Cause(ctx)
+	srv.streams.Go(func() { s.receive(lead, stream, hello) })
+	<-s.ctx.Done()
+	err := context.Cause(s.ctx)
 	switch {
 	case errors.Is(err, errLeft), errors.Is(err, errFinished):
 		// The last message, a refusal, is sent before the stream is cut, if its
@@ -130,9 +140,7 @@ func (l *lighthouseService) Session(opened grpc.BidiStreamingServer[skerrypb.Up,
 		case <-time.After(lastWordTimeout):
 		}
 		return nil
-	case errors.Is(err, guard.ErrDenied):
-		return srv.denied(stream.Context(), skerrypb.Lighthouse_Session_FullMethodName, err)
-	case errors.Is(err, errSlow), errors.Is(err, errReplaced), errors.Is(err, errNoHello):
+	case errors.Is(err, errSlow), errors.Is(err, errReplaced):
 		return status.Error(codes.Aborted, err.Error())
 	}
 	return wire.StatusError(err)
@@ -168,23 +176,7 @@ func (s *session) deliver(stream upstream) {
 
 // receive opens the session with its hello and feeds the rules until the
 // stream ends.
-func (s *session) receive(l *leadership, stream upstream, noHello *time.Timer) {
-	up, err := stream.Recv()
-	if err != nil {
-		s.end(err)
-		return
-	}
-	noHello.Stop()
-	l.server.metrics.received(up)
-	hello, err := helloOf(up)
-	if err != nil {
-		s.refuse(0, err)
-		return
-	}
-	if err := l.server.rightfulJob(s.ctx, hello.Job); err != nil {
-		s.end(err)
-		return
-	}
+func (s *session) receive(l *leadership, stream upstream, hello wire.Hello) {
 	j, err := l.job(s.ctx, hello.Job, quorum.KindSkerry)
 	if err == nil {
 		err = s.open(j, hello)
@@ -194,6 +186,7 @@ func (s *session) receive(l *leadership, stream upstream, noHello *time.Timer) {
 		return
 	}
 	for err == nil {
+		var up *skerrypb.Up
 		if up, err = stream.Recv(); err != nil {
 			break
 		}
@@ -232,8 +225,13 @@ func (s *session) refuse(number uint64, err error) {
 		s.end(err)
 		return
 	}
-	s.send(&skerrypb.Down{Message: &skerrypb.Down_Refused{Refused: wire.RefusalOf(number, err)}})
+	s.send(refusal(number, err))
 	s.end(errFinished)
+}
+
+// refusal tells why a session, or the join of that number, is refused.
+func refusal(number uint64, err error) *skerrypb.Down {
+	return &skerrypb.Down{Message: &skerrypb.Down_Refused{Refused: wire.RefusalOf(number, err)}}
 }
 
 // open gives the hello to the rules; a stream of the same replica that is
@@ -346,7 +344,7 @@ func (j *job) join(now time.Time, s *session, join quorum.Join) {
 	if err == nil {
 		j.joinedAs(now, quorum.KindSkerry)
 	} else {
-		s.send(&skerrypb.Down{Message: &skerrypb.Down_Refused{Refused: wire.RefusalOf(join.Number, err)}})
+		s.send(refusal(join.Number, err))
 	}
 }
 

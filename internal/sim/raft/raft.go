@@ -254,35 +254,27 @@ func (s *Server[C]) replicate() {
 		if o == s {
 			continue
 		}
-		from := s.match[o.index]
-		sent, commit := s.log[from:len(s.log):len(s.log)], s.commit
-		prev := s.log[:from:from]
-		s.host.Send(o.index, func() { o.take(s, term, round, prev, sent, commit) })
+		log, sent, commit := s.log[:len(s.log):len(s.log)], s.match[o.index], s.commit
+		s.host.Send(o.index, func() { o.take(s, term, round, log, sent, commit) })
 	}
 }
 
-// take is AppendEntries; prev is the whole log before what was sent, so that a
-// follower that lacks some of it needs no second message.
-func (s *Server[C]) take(from *Server[C], term, round uint64, prev, sent []entry[C], commit int) {
+// take is AppendEntries of what comes behind the entries that were sent before; log is all
+// of it, so that a follower that lacks some of those needs no second message.
+func (s *Server[C]) take(from *Server[C], term, round uint64, log []entry[C], sent, commit int) {
 	s.observe(term)
 	if term < s.term {
 		return
 	}
 	s.leader = from.index
 	s.heard()
-	all := len(prev) + len(sent)
-	at := func(i int) entry[C] {
-		if i < len(prev) {
-			return prev[i]
-		}
-		return sent[i-len(prev)]
-	}
-	i := min(len(prev), len(s.log))
-	for i > s.commit && s.log[i-1].term != at(i-1).term {
+	all := len(log)
+	i := min(sent, len(s.log))
+	for i > s.commit && s.log[i-1].term != log[i-1].term {
 		i--
 	}
 	for ; i < all; i++ {
-		e := at(i)
+		e := log[i]
 		e.done = nil
 		if i < len(s.log) {
 			if s.log[i].term == e.term {

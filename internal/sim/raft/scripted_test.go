@@ -111,7 +111,7 @@ func TestEarlierTermsAreNotCounted(t *testing.T) {
 	first.campaign()                // term 2 has a leader
 	w.elect(first, 1, 2, 3)         // term 3; its barrier is lost
 	for _, i := range []int{1, 2} { // as a leader sends that cuts its log into parts; this one adds its barrier to all
-		w.hosts[i].take(first.Server, first.Term(), first.Round(), first.log[:1:1], first.log[1:2:2], 1)
+		w.hosts[i].take(first.Server, first.Term(), first.Round(), first.log[:2:2], 1, 1)
 	}
 	w.run(hop)
 	if first.match[1] != 2 || first.match[2] != 2 {

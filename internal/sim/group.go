@@ -98,20 +98,11 @@ func (r *rank) peerBroke(o *rank, id int64) {
 func (r *rank) abort() {
 	r.group++
 	r.whole = false
-	turn := r.turn
 	switch r.phase {
 	case reducing:
-		r.m.soon(func() {
-			if r.turn == turn {
-				r.opFailed("the group is broken")
-			}
-		})
+		r.m.soon(r.during(func() { r.opFailed("the group is broken") }))
 	case balloting:
-		r.m.soon(func() {
-			if r.turn == turn {
-				r.judge(true)
-			}
-		})
+		r.m.soon(r.during(func() { r.judge(true) }))
 	}
 }
 

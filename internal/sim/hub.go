@@ -224,8 +224,7 @@ func (m *member) send() {
 	if m.w.mutant.deaf {
 		heard.Accusations = nil
 	}
-	r := m.x.r
-	m.x.receive(func(now time.Time) {
+	m.tell(func(r *leadership, now time.Time) {
 		for _, a := range heard.Accusations {
 			if a.Kind == quorum.AccusedLink {
 				r.book.Accused(now.Sub(epochStart), m.id, string(a.Against), a.QuorumID, a.Unreachable)
@@ -262,11 +261,7 @@ func (m *member) unanswered(number uint64) {
 func (m *member) withdraw() {
 	number := m.hub.join.Number
 	m.hub.join = nil
-	if !m.connected() {
-		return
-	}
-	r := m.x.r
-	m.x.receive(func(now time.Time) {
+	m.tell(func(r *leadership, now time.Time) {
 		r.m.Withdraw(now, m.rid(), number)
 		r.book.Withdrew(m.id, number)
 	})

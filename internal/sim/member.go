@@ -260,11 +260,7 @@ func (m *member) notice(n quorum.Notice) {
 }
 
 func (m *member) reply(number uint64) {
-	if !m.connected() {
-		return
-	}
-	r := m.x.r
-	m.x.receive(func(now time.Time) {
+	m.tell(func(r *leadership, now time.Time) {
 		r.m.Reply(now, m.rid(), number)
 		r.told()
 		r.book.Heard(now.Sub(epochStart), m.id)

@@ -194,15 +194,19 @@ func behindDonors(q *quorum.Quorum, a *quorum.Assignment) {
 
 // blindJudge sees the same digest everywhere.
 func blindJudge(own int, ballots []*quorum.Ballot) quorum.Verdict {
-	same := make([]*quorum.Ballot, len(ballots))
+	return judgeOthers(own, ballots, func(b *quorum.Ballot) { b.Digest = ballots[own].Digest })
+}
+
+// judgeOthers judges copies of the ballots that are changed.
+func judgeOthers(own int, ballots []*quorum.Ballot, change func(*quorum.Ballot)) quorum.Verdict {
+	changed := make([]*quorum.Ballot, len(ballots))
 	for i, b := range ballots {
 		if b != nil {
-			c := *b
-			c.Digest = ballots[own].Digest
-			same[i] = &c
+			changed[i] = new(*b)
+			change(changed[i])
 		}
 	}
-	return quorum.JudgeBallots(own, same)
+	return quorum.JudgeBallots(own, changed)
 }
 
 // restMutants are those of comparing states at rest.
@@ -218,15 +222,7 @@ func restMutants() []Mutant {
 
 // stateless sees no states.
 func stateless(own int, ballots []*quorum.Ballot) quorum.Verdict {
-	without := make([]*quorum.Ballot, len(ballots))
-	for i, b := range ballots {
-		if b != nil {
-			c := *b
-			c.State = quorum.Digest{}
-			without[i] = &c
-		}
-	}
-	return quorum.JudgeBallots(own, without)
+	return judgeOthers(own, ballots, func(b *quorum.Ballot) { b.State = quorum.Digest{} })
 }
 
 // rankMutants are those of attempts that end otherwise than by a full exchange of

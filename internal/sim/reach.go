@@ -81,13 +81,7 @@ func (r *rank) outOfReach(peers []*rank) {
 // probe tells the lighthouse whether a peer is reached, until it is in one group
 // with this member.
 func (m *member) probe(o *member) {
-	at := -1
-	for i, p := range m.probing {
-		if p == o {
-			at = i
-		}
-	}
-	if at < 0 || !o.up {
+	if !slices.Contains(m.probing, o) || !o.up {
 		return
 	}
 	m.reportLink(o)
@@ -95,12 +89,8 @@ func (m *member) probe(o *member) {
 }
 
 func (m *member) reportLink(o *member) {
-	if !m.connected() {
-		return
-	}
-	r := m.x.r
 	report := quorum.LinkReport{By: m.rid(), To: o.rid(), Holds: m.reaches(o), Evidence: "no answer"}
-	m.x.receive(func(now time.Time) {
+	m.tell(func(r *leadership, now time.Time) {
 		r.book.LinkReported(now.Sub(epochStart), m.id, o.id, report.Holds)
 		if !r.w.mutant.deaf {
 			_ = r.m.Link(now, report)

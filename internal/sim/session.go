@@ -1,8 +1,6 @@
 package sim
 
-import (
-	"time"
-)
+import "time"
 
 // session is one stream between a member and the leader, through any server
 // that is up. What is sent on it arrives in order or never; what breaks it
@@ -52,6 +50,14 @@ func (x *session) receive(handle func(now time.Time)) {
 		w.repeats--
 		x.up = x.delay(x.up)
 		x.deliver(handle)
+	}
+}
+
+// tell carries a message of the member to the leader, if it has a session.
+func (m *member) tell(handle func(r *leadership, now time.Time)) {
+	if m.connected() {
+		r := m.x.r
+		m.x.receive(func(now time.Time) { handle(r, now) })
 	}
 }
 

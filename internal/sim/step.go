@@ -352,11 +352,7 @@ func (b *box) told() []int {
 
 // accuse tells the lighthouse an accusation.
 func (m *member) accuse(a quorum.Accusation) {
-	if !m.connected() {
-		return
-	}
-	r := m.x.r
-	m.x.receive(func(now time.Time) {
+	m.tell(func(r *leadership, now time.Time) {
 		if a.Kind == quorum.AccusedLink {
 			r.book.Accused(now.Sub(epochStart), m.id, string(a.Against), a.QuorumID, a.Unreachable)
 		}

@@ -61,21 +61,22 @@ type try struct {
 func (r *rank) enter(p phase, limit time.Duration, late func()) {
 	r.phase = p
 	r.turn++
-	turn := r.turn
 	if limit > 0 {
-		r.m.after(limit, func() {
-			if r.turn == turn {
-				late()
-			}
-		})
+		r.m.after(limit, r.during(late))
 	}
 	if r.ends == p && p != idle && !r.m.w.calm {
 		r.ends = idle
-		r.m.after(r.m.w.between(0, 30*time.Millisecond), func() {
-			if r.turn == turn {
-				r.endCtx()
-			}
-		})
+		r.m.after(r.m.w.between(0, 30*time.Millisecond), r.during(r.endCtx))
+	}
+}
+
+// during is do, unless the phase of now has ended by then.
+func (r *rank) during(do func()) func() {
+	turn := r.turn
+	return func() {
+		if r.turn == turn {
+			do()
+		}
 	}
 }
 
@@ -100,12 +101,7 @@ func (r *rank) poke() {
 // nextIn is when the trainer's next call comes.
 func (r *rank) nextIn(d time.Duration, call func()) {
 	r.enter(idle, 0, nil)
-	turn := r.turn
-	r.m.after(d, func() {
-		if r.turn == turn {
-			call()
-		}
-	})
+	r.m.after(d, r.during(call))
 }
 
 // start is StartQuorum.
@@ -364,34 +360,33 @@ func (r *rank) vote(v quorum.RankVote) {
 		f(&v)
 	}
 	r.try.vote = v
-	last := func() {
-		late := v
-		late.Last = true
-		r.m.toServer(r.g, func() { r.m.voted(late) })
-	}
 	r.enter(voting, 0, nil)
 	if r.try.ended {
-		last()
+		r.voteLast()
 		return
 	}
 	if len(r.m.ranks) > 1 {
-		turn, late := r.turn, r.strikes(FaultVote) || !r.try.yes && r.strikes(FaultNo)
-		r.m.after(voteDeadline, func() {
-			if r.turn != turn {
-				return
-			}
+		late := r.strikes(FaultVote) || !r.try.yes && r.strikes(FaultNo)
+		r.m.after(voteDeadline, r.during(func() {
 			for _, o := range r.m.ranks {
 				if n, open := o.Attempt(); (n > v.Attempt || n == v.Attempt && !open) && !late {
 					r.m.w.check.WaitedForVote(r.name, v.Attempt, n, o.leftAt)
 				}
 			}
-			last()
-		})
+			r.voteLast()
+		}))
 		if late {
 			r.m.w.note("the vote of %s is late", r.name)
 			return
 		}
 	}
+	r.m.toServer(r.g, func() { r.m.voted(v) })
+}
+
+// voteLast hands in this rank's vote again, and says that it waits no longer.
+func (r *rank) voteLast() {
+	v := r.try.vote
+	v.Last = true
 	r.m.toServer(r.g, func() { r.m.voted(v) })
 }
 
@@ -524,9 +519,7 @@ func (r *rank) endCtx() {
 		r.abort()
 	case voting:
 		r.try.ended = true
-		late := r.try.vote
-		late.Last = true
-		r.m.toServer(r.g, func() { r.m.voted(late) })
+		r.voteLast()
 	case settling:
 		r.try.ended = true
 		r.giveUp(true)

@@ -18,10 +18,7 @@ import (
 // join returns when this server may take part in raft: it belongs to a cluster,
 // and nothing speaks against its data. It returns nil too when ctx ends.
 func (n *Node) join(ctx context.Context) error {
-	n.mu.Lock()
-	founded := n.mu.saved.Standing == wire.StandingFounded
-	n.mu.Unlock()
-	if founded {
+	if n.saved().Standing == wire.StandingFounded {
 		return n.greet(ctx)
 	}
 	return n.found(ctx)

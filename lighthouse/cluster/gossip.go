@@ -61,24 +61,25 @@ func openGossip(cfg Options, adopt guard.Adoption, self wire.Server, book *direc
 	if err != nil {
 		return nil, nil, fmt.Errorf("describe this server to gossip: %w", err)
 	}
-	host, port, err := splitPort(cfg.GossipAddress)
+	listen, err := resolve(cfg.GossipAddress)
 	if err != nil {
 		return nil, nil, err
+	}
+	own, err := resolve(self.RPCAddress)
+	if err != nil {
+		return nil, nil, err
+	}
+	if listen.IP == nil { // every interface, of the family that others are told
+		listen.IP = net.IPv4zero
+		if own.IP.To4() == nil {
+			listen.IP = net.IPv6unspecified
+		}
 	}
 	told := &gossipDelegate{cluster: self.Cluster, meta: meta, book: book}
 	c := memberlist.DefaultLANConfig()
 	c.Name = nodeName(self)
-	c.AdvertisePort = port
-	if c.AdvertiseAddr, err = resolveHost(self.RPCAddress); err != nil {
-		return nil, nil, err
-	}
-	if host == "" { // every interface, of the family that others are told
-		host = net.IPv4zero.String()
-		if strings.Contains(c.AdvertiseAddr, ":") {
-			host = net.IPv6unspecified.String()
-		}
-	}
-	c.BindAddr, c.BindPort = host, port
+	c.AdvertiseAddr, c.AdvertisePort = own.IP.String(), listen.Port
+	c.BindAddr, c.BindPort = listen.IP.String(), listen.Port
 	c.Label = "skerry/" + self.Cluster // a foreign cluster's packets are dropped unread
 	if cfg.GossipKeys != nil {
 		keys := cfg.GossipKeys()
@@ -94,7 +95,7 @@ func openGossip(cfg Options, adopt guard.Adoption, self wire.Server, book *direc
 	c.Delegate, c.Events, c.Alive, c.Merge = told, told, told, told
 	c.Logger = log.New(gossipLog{out}, "", 0)
 	c.EnableCompression = false // what is announced would not be seen before it is unpacked
-	transport, err := newGossipTransport(&memberlist.NetTransportConfig{BindAddrs: []string{host}, BindPort: port, Logger: c.Logger},
+	transport, err := newGossipTransport(&memberlist.NetTransportConfig{BindAddrs: []string{c.BindAddr}, BindPort: c.BindPort, Logger: c.Logger},
 		c.Keyring == nil || adopt.Lenient(), func(from net.Addr, why error) {
 			out.Warn().Err(why).Stringer(logkey.Peer, from).Msg("stream of gossip refused")
 		})
@@ -102,7 +103,7 @@ func openGossip(cfg Options, adopt guard.Adoption, self wire.Server, book *direc
 		return nil, nil, fmt.Errorf("listen for gossip on %s: %w", cfg.GossipAddress, err)
 	}
 	c.Transport = transport
-	if port == 0 {
+	if listen.Port == 0 {
 		c.BindPort = transport.GetAutoBindPort()
 		c.AdvertisePort = c.BindPort
 	}
@@ -144,38 +145,14 @@ func rekey(ring *memberlist.Keyring, keys [][]byte) error {
 // nodeName is a process's name in gossip.
 func nodeName(s wire.Server) string { return s.RaftID + "." + strconv.FormatUint(s.Boot, 36) }
 
-// splitPort splits a listen address; an empty host is all interfaces.
-func splitPort(address string) (string, int, error) {
-	host, port, err := net.SplitHostPort(address)
+// resolve is host:port with the host's IP address, because gossip names no hosts; nil for
+// no host, which is all interfaces.
+func resolve(address string) (*net.TCPAddr, error) {
+	at, err := net.ResolveTCPAddr("tcp", address)
 	if err != nil {
-		return "", 0, err
+		return nil, fmt.Errorf("find the address of %s: %w", address, err)
 	}
-	n, err := net.LookupPort("tcp", port)
-	if err != nil {
-		return "", 0, err
-	}
-	switch ip := net.ParseIP(host); {
-	case host == "":
-		return "", n, nil
-	case ip == nil:
-		if host, err = resolveHost(address); err != nil {
-			return "", 0, err
-		}
-	}
-	return host, n, nil
-}
-
-// resolveHost is the IP address of host:port's host: gossip names no hosts.
-func resolveHost(address string) (string, error) {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return "", err
-	}
-	ip, err := net.ResolveIPAddr("ip", host)
-	if err != nil {
-		return "", fmt.Errorf("find the address of %s: %w", host, err)
-	}
-	return ip.String(), nil
+	return at, nil
 }
 
 // gossipDelegate is what gossip asks and tells. It holds no state of its own;

@@ -54,7 +54,7 @@ func (n *Node) openPeers(cfg *ledgerConfig) error {
 	}
 	n.gossip, n.keyring = gossip, ring
 	n.mu.Lock()
-	n.mu.gossipAt = n.gossipAddress()
+	n.mu.gossipAt = gossip.LocalNode().Address()
 	n.mu.Unlock()
 	refused := func(from net.Addr, why error) {
 		n.cfg.Sampled.WithLevel(guard.RefusedLevel(why)).Stringer(logkey.Addr, from).Err(why).Msg("raft connection refused")
@@ -103,12 +103,6 @@ func founders(k datadir.Record, self string) []raft.Server {
 		all = append(all, raft.Server{ID: raft.ServerID(f.RaftID), Address: raft.ServerAddress(f.RaftAddress)})
 	}
 	return all
-}
-
-// gossipAddress is where gossip is reached.
-func (n *Node) gossipAddress() string {
-	at := n.gossip.LocalNode()
-	return net.JoinHostPort(at.Addr.String(), fmt.Sprint(at.Port))
 }
 
 // watch keeps the cluster together until ctx ends: it joins gossip with every

@@ -78,7 +78,8 @@ func (s *Server) rightfulHTTP(who caller, grave bool) error {
 // "Authorization: Bearer", browsers log in.
 func (s *Server) guardHTTP(next http.Handler) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET "+pathLogin, serveLogin)
+	mux.HandleFunc("GET "+pathLogin, servePage(loginHTML,
+		"default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'"))
 	mux.HandleFunc("POST "+pathLogin, s.login)
 	mux.Handle("/", next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -192,14 +193,6 @@ func (s *Server) shownHTTP(r *http.Request, who caller, grave bool) error {
 		return errors.New("a login without Origin or Sec-Fetch-Site: it may come from another site")
 	}
 	return s.guard.Token.CheckLogin(cookie.Value)
-}
-
-func serveLogin(w http.ResponseWriter, _ *http.Request) {
-	h := w.Header()
-	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Cache-Control", "no-store")
-	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'")
-	_, _ = w.Write(loginHTML) // a reader who has gone needs no error
 }
 
 // login takes the token from the form and gives the browser a cookie that

@@ -24,7 +24,8 @@ var pageHTML []byte
 // newMux is everything that the server says over HTTP.
 func (s *Server) newMux() *http.ServeMux {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /{$}", servePage)
+	mux.HandleFunc("GET /{$}", servePage(pageHTML,
+		"default-src 'self'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'; frame-ancestors 'none'"))
 	mux.HandleFunc("GET /status.json", s.forwardHTTP(s.serveStatus))
 	mux.HandleFunc("GET /healthz", s.serveHealth)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{}))
@@ -40,12 +41,20 @@ func (s *Server) newMux() *http.ServeMux {
 	return mux
 }
 
-func servePage(w http.ResponseWriter, _ *http.Request) {
+// servePage answers with a page that has that policy for its content.
+func servePage(html []byte, policy string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		announceHTML(w, policy)
+		_, _ = w.Write(html) // a reader who has gone needs no error
+	}
+}
+
+// announceHTML sets the headers of a page that is made for this request alone.
+func announceHTML(w http.ResponseWriter, policy string) {
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Cache-Control", "no-store")
-	h.Set("Content-Security-Policy", "default-src 'self'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'; frame-ancestors 'none'")
-	_, _ = w.Write(pageHTML) // a reader who has gone needs no error
+	h.Set("Content-Security-Policy", policy)
 }
 
 func (s *Server) serveStatus(w http.ResponseWriter, r *http.Request) {

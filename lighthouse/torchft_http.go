@@ -31,10 +31,7 @@ func (s *Server) serveTorchftStatus(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
-	h := w.Header()
-	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Cache-Control", "no-store")
-	h.Set("Content-Security-Policy", "default-src 'none'; form-action 'self'; frame-ancestors 'none'")
+	announceHTML(w, "default-src 'none'; form-action 'self'; frame-ancestors 'none'")
 	_ = torchftStatus.Execute(w, st) // a reader who has gone needs no error
 }
 

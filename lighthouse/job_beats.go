@@ -12,25 +12,7 @@ type beats struct {
 	ready chan struct{} // capacity 1: something waits
 
 	mu      sync.Mutex
-	waiting []*session
-}
-
-// add notes a session's newest beat. It never blocks.
-func (b *beats) add(s *session, beat quorum.Beat) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	s.beat = beat
-	if s.beating {
-		return
-	}
-	s.beating = true
-	b.waiting = append(b.waiting, s)
-	if len(b.waiting) == 1 {
-		select {
-		case b.ready <- struct{}{}:
-		default:
-		}
-	}
+	waiting []heard // in the order in which they began to
 }
 
 // heard is a session's newest beat.
@@ -39,20 +21,36 @@ type heard struct {
 	beat    quorum.Beat
 }
 
-// take returns the beats that wait, in the order in which they began to.
+// add notes a session's newest beat. It never blocks.
+func (b *beats) add(s *session, beat quorum.Beat) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if s.beats > 0 {
+		b.waiting[s.beats-1].beat = beat
+		return
+	}
+	b.waiting = append(b.waiting, heard{s, beat})
+	s.beats = len(b.waiting)
+	if s.beats == 1 {
+		select {
+		case b.ready <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// take returns the beats that wait.
 func (b *beats) take() []heard {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.waiting) == 0 {
 		return nil
 	}
-	all := make([]heard, len(b.waiting))
-	for i, s := range b.waiting {
-		all[i] = heard{s, s.beat}
-		s.beating = false
-		b.waiting[i] = nil
+	all := b.waiting
+	for _, h := range all {
+		h.session.beats = 0
 	}
-	b.waiting = b.waiting[:0]
+	b.waiting = make([]heard, 0, len(all))
 	return all
 }
 

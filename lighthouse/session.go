@@ -48,9 +48,9 @@ type session struct {
 	cancel context.CancelCauseFunc
 	left   bool // said that it goes for good; owned by the receiving goroutine
 
-	// Guarded by the lock of its job's beats.
-	beat    quorum.Beat // the newest, if it waits
-	beating bool        // it waits for the job's next look
+	// beats is the place of its newest beat among those that wait for the job's next
+	// look, from 1; 0: none does. Guarded by the lock of its job's beats.
+	beats int
 
 	// relayed says that another server passes the session on, and has not said
 	// that the replica's own stream ended; owned by the receiving goroutine.

@@ -64,8 +64,7 @@ type Server struct {
 	link      *link           // to the leader, while another server leads
 	transport *http.Transport // for HTTP requests that the leader is to serve
 
-	closeOnce, endOnce sync.Once
-	closeErr, endErr   error
+	closePort, closeCluster func() error // once; later calls return the same
 
 	mu struct {
 		monitor.Monitor // that leadership changed
@@ -123,6 +122,13 @@ func New(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
+	s.closeCluster = sync.OnceValue(s.cluster.Close)
+	s.closePort = sync.OnceValue(func() error {
+		if err := s.listener.Close(); !errors.Is(err, net.ErrClosed) {
+			return err
+		}
+		return nil // Run's listeners closed it
+	})
 	return s, nil
 }
 
@@ -142,22 +148,8 @@ func (s *Server) Close() error {
 	return s.end()
 }
 
-func (s *Server) closePort() error {
-	s.closeOnce.Do(func() {
-		s.closeErr = s.listener.Close()
-		if errors.Is(s.closeErr, net.ErrClosed) {
-			s.closeErr = nil // Run's listeners closed it
-		}
-	})
-	return s.closeErr
-}
-
 // end closes the port and the cluster, in which nobody takes part any more.
-func (s *Server) end() error {
-	err := s.closePort()
-	s.endOnce.Do(func() { s.endErr = s.cluster.Close() })
-	return errors.Join(err, s.endErr)
-}
+func (s *Server) end() error { return errors.Join(s.closePort(), s.closeCluster()) }
 
 // begin says whether Run may run: what it opens, nobody would close after Close.
 func (s *Server) begin() bool {

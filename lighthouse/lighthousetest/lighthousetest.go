@@ -60,21 +60,6 @@ func defaults(t testing.TB) lighthouse.Config {
 // unless somebody has been told by Stop.
 func start(t testing.TB, cfg lighthouse.Config) *Server {
 	t.Helper()
-	s := begin(t, cfg)
-	t.Cleanup(func() {
-		if told := s.told.Load(); told {
-			return
-		}
-		if err := s.Stop(); err != nil {
-			t.Errorf("stop the lighthouse: %v", err)
-		}
-	})
-	return s
-}
-
-// begin runs a server; the caller stops it.
-func begin(t testing.TB, cfg lighthouse.Config) *Server {
-	t.Helper()
 	s, err := launch(cfg)
 	for began := time.Now(); err != nil && strings.Contains(err.Error(), "is in use: stop") && time.Since(began) < patience; {
 		<-time.After(10 * time.Millisecond) // somebody's connection has the port of a server that starts again
@@ -83,6 +68,14 @@ func begin(t testing.TB, cfg lighthouse.Config) *Server {
 	if err != nil {
 		t.Fatalf("start a lighthouse: %v", err)
 	}
+	t.Cleanup(func() {
+		if s.told.Load() {
+			return
+		}
+		if err := s.Stop(); err != nil {
+			t.Errorf("stop the lighthouse: %v", err)
+		}
+	})
 	return s
 }
 

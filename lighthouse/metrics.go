@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -33,60 +34,53 @@ type metrics struct {
 }
 
 func newMetrics(s *Server) *metrics {
+	registry := prometheus.NewRegistry()
+	ours := promauto.With(prometheus.WrapRegistererWithPrefix("skerry_lighthouse_", registry))
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "skerry_lighthouse_" + name, Help: help}, labels)
+		return ours.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 	}
 	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
-		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "skerry_lighthouse_" + name, Help: help}, labels)
+		return ours.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
 	}
-	now := func(name, help string, value func() float64) prometheus.Collector {
-		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "skerry_lighthouse_" + name, Help: help}, value)
+	seconds := func(name, help string, least float64) prometheus.Histogram {
+		return ours.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: prometheus.ExponentialBuckets(least, 4, 10)})
 	}
-	m := &metrics{
-		registry: prometheus.NewRegistry(),
+	now := func(name, help string, value func() float64) {
+		ours.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value)
+	}
+	ours.NewCounterFunc(prometheus.CounterOpts{
+		Name: "log_left_out_total", Help: "Lines about strangers that were not logged, because there were many."},
+		func() float64 { return float64(s.sampler.LeftOut()) })
+	now("certificate_until_seconds", "Unix time at which this server's certificate, or its CA's, ends; 0 without one.", s.guard.UntilSeconds)
+	now("sessions", "Open sessions.", func() float64 { return float64(s.sessions.Load()) })
+	now("leader", "1 if this server leads.", func() float64 {
+		if s.leading() == nil {
+			return 0
+		}
+		return 1
+	})
+	now("raft_last_index", "Index of the last entry of this server's raft log.", func() float64 {
+		if lead := s.leading(); lead != nil {
+			return float64(lead.ledger.LastIndex())
+		}
+		return 0 // the log may not be open yet; the leader's counts
+	})
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return &metrics{
+		registry: registry,
 		calls:    counter("calls_total", "Calls ended, streams included.", "method", "code"),
-		beats: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "skerry_lighthouse_beats_total", Help: "Heartbeats received."}),
-		cut: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "skerry_lighthouse_connections_cut_total", Help: "Connections cut for a flood, or for making no call that may be made."}),
+		beats:    counter("beats_total", "Heartbeats received.").WithLabelValues(),
+		cut:      counter("connections_cut_total", "Connections cut for a flood, or for making no call that may be made.").WithLabelValues(),
 		messages: counter("messages_total", "Messages of sessions received, beats included.", "kind"),
 		joins:    counter("joins_total", "Joins received.", "kind", "result"),
 		notices:  counter("notices_total", "Notices pushed to members.", "kind"),
 		quorums:  counter("quorums_formed_total", "Quorums that were written to the ledger.", "job"),
 		applies:  counter("raft_applies_total", "Commands written to the ledger.", "result"),
-		apply: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "skerry_lighthouse_raft_apply_seconds", Help: "Time of one write to the ledger.",
-			Buckets: prometheus.ExponentialBuckets(1e-5, 4, 10)}),
-		decide: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "skerry_lighthouse_decide_seconds", Help: "Time of one decision.",
-			Buckets: prometheus.ExponentialBuckets(1e-6, 4, 10)}),
+		apply:    seconds("raft_apply_seconds", "Time of one write to the ledger.", 1e-5),
+		decide:   seconds("decide_seconds", "Time of one decision.", 1e-6),
 		quorumID: gauge("quorum_id", "Id of the last quorum.", "job"),
 		members:  gauge("members", "Members of the last quorum.", "job"),
 	}
-	m.registry.MustRegister(m.calls, m.beats, m.cut, m.messages, m.joins, m.notices, m.quorums, m.applies, m.apply, m.decide, m.quorumID, m.members,
-		prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Name: "skerry_lighthouse_log_left_out_total", Help: "Lines about strangers that were not logged, because there were many."},
-			func() float64 { return float64(s.sampler.LeftOut()) }),
-		now("certificate_until_seconds", "Unix time at which this server's certificate, or its CA's, ends; 0 without one.",
-			func() float64 { return s.guard.UntilSeconds() }),
-		now("sessions", "Open sessions.",
-			func() float64 { return float64(s.sessions.Load()) }),
-		now("leader", "1 if this server leads.",
-			func() float64 {
-				if s.leading() == nil {
-					return 0
-				}
-				return 1
-			}),
-		now("raft_last_index", "Index of the last entry of this server's raft log.",
-			func() float64 {
-				if lead := s.leading(); lead != nil {
-					return float64(lead.ledger.LastIndex())
-				}
-				return 0 // the log may not be open yet; the leader's counts
-			}),
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	return m
 }
 
 func result(err error) string {

@@ -134,10 +134,8 @@ func (j *job) push() {
 			line.Str(logkey.Reason, e.Text)
 		}
 		line.Msg(e.Kind.String())
-		if len(j.events) == eventsKept {
-			j.events = append(j.events[:0], j.events[1:]...)
-		}
 		j.events = append(j.events, Event{AtMs: time.Now().UnixMilli(), Text: e.String()})
+		j.events = j.events[max(len(j.events)-eventsKept, 0):]
 	}
 }
 

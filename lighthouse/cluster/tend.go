@@ -30,7 +30,6 @@ var errRetired = errors.New("this server was taken out of the cluster: start it 
 func (n *Node) tend(ctx context.Context, l *Ledger) error {
 	tick := time.NewTicker(reviewEvery)
 	defer tick.Stop()
-	var why string
 	for {
 		_, changed := n.book.all()
 		next, err := n.review(l)
@@ -40,11 +39,9 @@ func (n *Node) tend(ctx context.Context, l *Ledger) error {
 		if next.Kind != changeNone {
 			err = n.change(l, next)
 		}
-		if text := string(next.Kind) + " " + string(next.ID) + " " + next.Why; text != why {
-			why = text
+		if n.setNext(next) {
 			n.logChange(next, err)
 		}
-		n.setNext(next)
 		if l.state.retired(n.me().RaftID) {
 			return errRetired
 		}
@@ -147,14 +144,17 @@ func (n *Node) change(l *Ledger, next change) error {
 	return nil
 }
 
-func (n *Node) setNext(next change) {
+// setNext keeps what operators are told of the next change, and says whether it is news.
+func (n *Node) setNext(next change) bool {
 	text := next.Why
 	if next.Kind != changeNone {
 		text = fmt.Sprintf("%s %s: %s", next.Kind, next.ID, next.Why)
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	news := text != n.mu.next
 	n.mu.next = text
+	return news
 }
 
 // find returns the server in raft that a raft id, the beginning of one, or an

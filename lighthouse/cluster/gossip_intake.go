@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"sync"
 	"time"
@@ -124,7 +123,7 @@ func (t *gossipTransport) takeStreams() {
 				_ = conn.Close() // its sender comes again
 				continue
 			}
-			t.running.Go(func() { t.pass(&gossipStream{Conn: conn, place: place, left: maxGossipBytes}) })
+			t.running.Go(func() { t.pass(newGossipStream(conn, place)) })
 		case <-t.stopped:
 			return
 		}
@@ -154,10 +153,14 @@ func (t *gossipTransport) pass(s *gossipStream) {
 // gossipStream is a connection of which no more than so many bytes are read.
 type gossipStream struct {
 	net.Conn
-	head  *bufio.Reader // what was looked at, and then the connection; nil: nothing was
+	ahead *bufio.Reader // what was looked at, and then the connection
 	left  int
 	once  sync.Once
 	place perhost.Place
+}
+
+func newGossipStream(conn net.Conn, place perhost.Place) *gossipStream {
+	return &gossipStream{Conn: conn, ahead: bufio.NewReaderSize(conn, 512), place: place, left: maxGossipBytes}
 }
 
 // Read fails once too much was read.
@@ -165,11 +168,7 @@ func (s *gossipStream) Read(p []byte) (int, error) {
 	if s.left <= 0 {
 		return 0, fmt.Errorf("over %d bytes on a stream of gossip", maxGossipBytes)
 	}
-	var from io.Reader = s.Conn
-	if s.head != nil {
-		from = s.head
-	}
-	n, err := from.Read(p[:min(len(p), s.left)])
+	n, err := s.ahead.Read(p[:min(len(p), s.left)])
 	s.left -= n
 	return n, err
 }
@@ -186,8 +185,7 @@ func (s *gossipStream) check() error {
 	if err := s.SetReadDeadline(time.Now().Add(gossipTimeout)); err != nil {
 		return err
 	}
-	s.head = bufio.NewReaderSize(s.Conn, 512)
-	h := gossipHead{from: s.head}
+	h := gossipHead{from: s.ahead}
 	kind, err := h.one()
 	if err == nil && kind == gossipLabel {
 		var size byte

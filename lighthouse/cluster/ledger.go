@@ -269,19 +269,6 @@ func LeadershipEnds(err error) bool {
 	return errors.Is(err, ErrNotLeader) && !errors.Is(err, raft.ErrLeadershipTransferInProgress)
 }
 
-// hush closes what raft speaks through, so that nothing which it could not write
-// is told to anybody, and lets writes that wait end.
-func (l *Ledger) hush() error {
-	var err error
-	if t, ok := l.transport.(raft.WithClose); ok {
-		err = t.Close()
-	}
-	if l.disk != nil {
-		l.disk.GiveUp()
-	}
-	return err
-}
-
 // unwritten makes an error of raft's, for a command that it had taken in, one of
 // a lost leadership: the command may yet take effect, if part of it was written.
 func unwritten(err error) error {
@@ -291,12 +278,16 @@ func unwritten(err error) error {
 	return errors.Join(ErrNotLeader, err)
 }
 
-// close ends raft and gives back its files.
-func (l *Ledger) close() error {
+// close ends raft and gives back its files. First it closes what raft speaks through, so
+// that nothing which raft could not write is told to anybody.
+func (l *Ledger) close() (err error) {
+	if t, ok := l.transport.(raft.WithClose); ok {
+		err = t.Close()
+	}
 	shutdown := func() error { return l.raft.Shutdown().Error() }
-	err := l.hush()
 	if l.disk == nil {
 		return errors.Join(err, shutdown(), l.release())
 	}
+	l.disk.GiveUp()
 	return errors.Join(err, l.disk.End(shutdown, l.release))
 }

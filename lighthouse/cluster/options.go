@@ -3,8 +3,6 @@ package cluster
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"net"
 	"slices"
 	"strconv"
@@ -126,7 +124,7 @@ func (o Options) Validate(dataDir string) error {
 	want(len(o.Join) <= wire.MaxKnown, "number of Cluster.Join", len(o.Join), "at most %d", wire.MaxKnown)
 	want(!o.NonVoter || o.Expect == 0, "Cluster.Expect", o.Expect, "0, because founders vote and NonVoter is set")
 	for _, a := range o.Join {
-		want(dialable(a) == nil, "Cluster.Join", a, "host:port of at most %d bytes", wire.MaxServerAddressBytes)
+		want(dialable(a), "Cluster.Join", a, "host:port of at most %d bytes", wire.MaxServerAddressBytes)
 	}
 	for field, a := range map[string]string{"Cluster.RaftAddress": o.RaftAddress, "Cluster.GossipAddress": o.GossipAddress} {
 		_, _, err := net.SplitHostPort(a)
@@ -144,17 +142,9 @@ func (o Options) Validate(dataDir string) error {
 	return l.Err()
 }
 
-// dialable returns nil for an address with a host and a port.
-func dialable(address string) error {
+// dialable says whether an address has a host and a port, and is no longer than it may be.
+func dialable(address string) bool {
 	host, port, err := net.SplitHostPort(address)
-	if err != nil {
-		return err
-	}
-	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-		return fmt.Errorf("port = %q, want 1 to 65535", port)
-	}
-	if host == "" || len(address) > wire.MaxServerAddressBytes {
-		return errors.New("no host, or too long")
-	}
-	return nil
+	n, notPort := strconv.ParseUint(port, 10, 16)
+	return err == nil && notPort == nil && n > 0 && host != "" && len(address) <= wire.MaxServerAddressBytes
 }

@@ -113,17 +113,13 @@ type recovering struct {
 
 // Snapshot is what the cluster goes on with.
 func (r recovering) Snapshot() (raft.FSMSnapshot, error) {
-	r.rise(r.unixMs)
+	r.mu.Lock()
+	r.riseLocked(r.unixMs)
+	r.mu.Unlock()
 	return r.state.Snapshot()
 }
 
-// rise makes every id to come higher than floor.
-func (s *state) rise(floor int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.riseLocked(floor)
-}
-
+// riseLocked makes every id to come higher than floor. The caller holds the lock.
 func (s *state) riseLocked(floor int64) {
 	s.data.Floor = max(s.data.Floor, floor)
 	for _, l := range s.data.Jobs {

@@ -170,7 +170,7 @@ func FuzzRestore(f *testing.F) {
 		for _, entry := range old {
 			s.Apply(&raft.Log{Data: entry})
 		}
-		s.rise(1 << 50)
+		s.riseLocked(1 << 50)
 		throughSnapshot(t, s)
 	})
 }

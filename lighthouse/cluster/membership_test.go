@@ -180,7 +180,7 @@ func TestRaftConnectionsSayWhomTheyMean(t *testing.T) {
 		t.Fatal(err)
 	}
 	why := make(chan error, 1)
-	s := newRaftStream(listener, wire.Server{Cluster: "one", RaftID: "me"}, 100*time.Millisecond,
+	s := newRaftStream(listener, wire.Server{Cluster: "one", RaftID: "me"}, time.Second,
 		func(_ net.Addr, err error) { why <- err })
 	taken := make(chan net.Conn, 1)
 	var accepting sync.WaitGroup

@@ -102,7 +102,7 @@ func TestEntriesAreWholeDuringAnUpgrade(t *testing.T) {
 	if !l.ReadsDeltas() {
 		t.Error("no deltas are written though all servers read them")
 	}
-	l.readsDeltas = nil
+	l.cfg.readsDeltas = nil
 	if !l.ReadsDeltas() {
 		t.Error("no deltas are written by a server alone")
 	}

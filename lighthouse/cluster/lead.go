@@ -149,7 +149,7 @@ func (l *Ledger) catchUp() (uint64, error) {
 		return 0, fmt.Errorf("catch up with the raft log: %w: term %d has ended, it is %d", ErrNotLeader, term, now)
 	}
 	if l.state.cluster() == "" {
-		if err := l.Apply(Command{Kind: commandFound, Cluster: cmp.Or(l.cluster, uuid.NewString())}); err != nil {
+		if err := l.Apply(Command{Kind: commandFound, Cluster: cmp.Or(l.cfg.cluster, uuid.NewString())}); err != nil {
 			return 0, fmt.Errorf("found the cluster: %w", err)
 		}
 	}
@@ -165,7 +165,7 @@ func (l *Ledger) catchUp() (uint64, error) {
 // positions committed in both would be taken for one. Several servers notice an
 // older copy by each other, and a server that keeps nothing begins above the clock.
 func (l *Ledger) riseAlone() error {
-	if !l.kept {
+	if l.cfg.dir == nil && l.cfg.Memory == nil {
 		return nil
 	}
 	f := l.raft.GetConfiguration()

@@ -49,18 +49,12 @@ const (
 // Confirm wait for a majority, until this server's lease of the leadership ends at
 // the latest.
 type Ledger struct {
+	cfg    ledgerConfig // as it was opened, with a transport
 	id     raft.ServerID
 	raft   *raft.Raft
 	state  *state
-	log    zerolog.Logger
-	checks shared // of leadership
-	// cluster is the id that the cluster had before raft ran, or "".
-	cluster   string
-	disk      *disk.Disk     // nil: in memory
-	kept      bool           // what is written outlives the server
-	transport raft.Transport // for close
-	// readsDeltas says of another server whether it reads deltas; nil: all do.
-	readsDeltas func(raft.ServerID) bool
+	checks shared     // of leadership
+	disk   *disk.Disk // nil: in memory
 	// release gives back what raft used, after raft has shut down.
 	release func() error
 }
@@ -81,14 +75,16 @@ type ledgerConfig struct {
 	// draws it.
 	cluster string
 
-	// readsDeltas is ledger.readsDeltas.
+	// readsDeltas says of another server whether it reads deltas; nil: all do.
 	readsDeltas func(raft.ServerID) bool
 }
 
 // openLedger starts raft on the data dir, or in memory if there is none.
 func openLedger(cfg ledgerConfig) (*Ledger, error) {
-	l := &Ledger{state: newState(), log: cfg.log, cluster: cfg.cluster, readsDeltas: cfg.readsDeltas,
-		kept: cfg.dir != nil || cfg.Memory != nil, release: func() error { return nil }}
+	if cfg.Transport == nil {
+		_, cfg.Transport = raft.NewInmemTransport(localAddress)
+	}
+	l := &Ledger{cfg: cfg, state: newState(), release: func() error { return nil }}
 	conf := raft.DefaultConfig()
 	conf.Logger = raftLogger(cfg.log)
 	conf.HeartbeatTimeout = cfg.Heartbeat
@@ -99,7 +95,7 @@ func openLedger(cfg ledgerConfig) (*Ledger, error) {
 	conf.TrailingLogs = trailingLogs
 	conf.LocalID = cfg.LocalID
 
-	logs, stable, snapshots, err := l.stores(conf, cfg.dir, cfg.Memory, cfg.DiskTimeout)
+	logs, stable, snapshots, err := l.stores(conf)
 	if err != nil {
 		return nil, err
 	}
@@ -107,23 +103,19 @@ func openLedger(cfg ledgerConfig) (*Ledger, error) {
 		l.disk.Store = cfg.Disk(l.disk.Store)
 	}
 	l.id = conf.LocalID
-	transport, servers := cfg.Transport, cfg.bootstrap
-	if transport == nil {
-		_, transport = raft.NewInmemTransport(localAddress)
-	}
+	servers := cfg.bootstrap
 	if cfg.cluster == "" {
 		servers = cfg.Servers
 		if len(servers) == 0 {
-			servers = []raft.Server{{ID: conf.LocalID, Address: transport.LocalAddr()}}
+			servers = []raft.Server{{ID: conf.LocalID, Address: cfg.Transport.LocalAddr()}}
 		}
 	}
-	l.transport = transport
 	known, err := raft.HasExistingState(logs, stable, snapshots)
 	if err == nil {
 		err = checkSnapshot(snapshots)
 	}
 	if err == nil && !known && len(servers) > 0 {
-		err = raft.BootstrapCluster(conf, logs, stable, snapshots, transport, raft.Configuration{Servers: servers})
+		err = raft.BootstrapCluster(conf, logs, stable, snapshots, cfg.Transport, raft.Configuration{Servers: servers})
 	}
 	if err == nil && len(servers) > 0 && cfg.bootstrapped != nil {
 		err = cfg.bootstrapped()
@@ -131,7 +123,7 @@ func openLedger(cfg ledgerConfig) (*Ledger, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("read the raft log: %w", err), l.release())
 	}
-	l.raft, err = raft.NewRaft(conf, l.state, logs, stable, snapshots, transport)
+	l.raft, err = raft.NewRaft(conf, l.state, logs, stable, snapshots, cfg.Transport)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("start raft: %w", err), l.release())
 	}
@@ -140,8 +132,10 @@ func openLedger(cfg ledgerConfig) (*Ledger, error) {
 
 // stores opens the log, the stable store and the snapshots, and completes
 // conf's id.
-func (l *Ledger) stores(conf *raft.Config, dir *datadir.Dir, memory *Memory, timeout time.Duration) (raft.LogStore, raft.StableStore, raft.SnapshotStore, error) {
+func (l *Ledger) stores(conf *raft.Config) (raft.LogStore, raft.StableStore, raft.SnapshotStore, error) {
+	dir := l.cfg.dir
 	if dir == nil {
+		memory := l.cfg.Memory
 		if memory == nil {
 			memory = NewMemory()
 		}
@@ -169,7 +163,7 @@ func (l *Ledger) stores(conf *raft.Config, dir *datadir.Dir, memory *Memory, tim
 		return nil, nil, nil, errors.Join(fmt.Errorf("open raft log in %s: %w", dir.LogPath(), err), meta.Close())
 	}
 	l.release = func() error { return errors.Join(store.Close(), meta.Close()) }
-	l.disk = disk.New(store, timeout, l.log)
+	l.disk = disk.New(store, l.cfg.DiskTimeout, l.cfg.log)
 	return l.disk, l.disk, snapshots, nil
 }
 
@@ -196,12 +190,12 @@ func (l *Ledger) Apply(c Command) error {
 // members and refuses it: its ledger would be another from then on. So during an
 // upgrade, and until gossip has told of all servers, entries are whole.
 func (l *Ledger) ReadsDeltas() bool {
-	if l.readsDeltas == nil || !Fenced {
+	if l.cfg.readsDeltas == nil || !Fenced {
 		return Fenced
 	}
 	f := l.raft.GetConfiguration()
 	return f.Error() == nil && !slices.ContainsFunc(f.Configuration().Servers, func(s raft.Server) bool {
-		return !l.readsDeltas(s.ID)
+		return !l.cfg.readsDeltas(s.ID)
 	})
 }
 
@@ -281,7 +275,7 @@ func unwritten(err error) error {
 // close ends raft and gives back its files. First it closes what raft speaks through, so
 // that nothing which raft could not write is told to anybody.
 func (l *Ledger) close() (err error) {
-	if t, ok := l.transport.(raft.WithClose); ok {
+	if t, ok := l.cfg.Transport.(raft.WithClose); ok {
 		err = t.Close()
 	}
 	shutdown := func() error { return l.raft.Shutdown().Error() }

@@ -83,10 +83,11 @@ func afterRecovery(cluster string) string {
 
 // recoverRaft rewrites the log as a snapshot with this server as the only voter.
 func recoverRaft(d *datadir.Dir, r *Recovered, log zerolog.Logger) error {
-	l := &Ledger{state: newState(), log: log, release: func() error { return nil }}
+	l := &Ledger{cfg: ledgerConfig{dir: d, log: log}, state: newState(), release: func() error { return nil }}
+	l.cfg.DiskTimeout = DefaultDiskTimeout
 	conf := raft.DefaultConfig()
 	conf.Logger, conf.LocalID = raftLogger(log), raft.ServerID(r.RaftID)
-	logs, stable, snapshots, err := l.stores(conf, d, nil, DefaultDiskTimeout)
+	logs, stable, snapshots, err := l.stores(conf)
 	if err != nil {
 		return err
 	}

@@ -53,7 +53,7 @@ type Book struct {
 	highest Position
 	doubted time.Duration // when it said last that it doubts its sight, or does no more
 	owes    bool          // that the highest position fell is to be said
-	settled map[Position]verdict
+	settled map[Position]Settled
 	strikes map[[2]string][]int64       // quorums in which a link broke
 	apart   map[[2]string]time.Duration // until when
 	mends   map[[2]string]time.Duration // since when neither end says any more that it does not reach the other
@@ -87,7 +87,7 @@ func (b *Book) isRefused(now time.Duration, id string) bool {
 // NewBook begins the book of a machine that is made from a ledger.
 func (c *Checker) NewBook(now time.Duration, config quorum.Config, l quorum.Ledger) *Book {
 	b := &Book{
-		c: c, config: config, began: now, all: map[string]*account{}, settled: map[Position]verdict{},
+		c: c, config: config, began: now, all: map[string]*account{}, settled: map[Position]Settled{},
 		strikes: map[[2]string][]int64{}, apart: map[[2]string]time.Duration{},
 		blocked: map[[2]string]bool{}, refused: map[string]refusal{}, words: map[word]bool{}, mends: map[[2]string]time.Duration{},
 	}

@@ -60,7 +60,7 @@ type Checker struct {
 	wrote    []formedView // by index in the log
 	newest   Answer
 	lists    map[int64][]string
-	settled  map[Position]verdict
+	settled  map[Position]Settled
 	bytes    map[part]uint64
 	strays   map[stray]uint64  // the same, of lines that began with a flipped bit
 	born     map[int]int64     // after which step each line began, or was last seen uncompared
@@ -80,7 +80,7 @@ type Checker struct {
 // New makes a checker of a world that has not begun.
 func New(w World) *Checker {
 	return &Checker{
-		world: w, lists: map[int64][]string{}, settled: map[Position]verdict{}, bytes: map[part]uint64{},
+		world: w, lists: map[int64][]string{}, settled: map[Position]Settled{}, bytes: map[part]uint64{},
 		dropped: map[branch]uint64{}, kept: map[branch]uint64{}, done: map[Position]bool{}, excused: map[Position]bool{},
 		strays: map[stray]uint64{}, born: map[int]int64{},
 		promised: map[promise]uint64{}, vowed: map[promise]uint64{}, heard: map[promise]bool{}, tallies: map[polled]string{}, taken: map[string]Answer{},
@@ -164,16 +164,16 @@ func (c *Checker) oneList(f formedView) {
 }
 
 // settle checks C6.
-func (c *Checker) settle(v verdict) {
+func (c *Checker) settle(v Settled) {
 	old, ok := c.settled[v.Position]
-	if ok && (old.forward != v.forward || old.digests != v.digests) {
+	if ok && (old.Forward != v.Forward || old.Digests != v.Digests) {
 		c.fail("C6", "step %v was settled as %+v, now as %+v", v.Position, old, v)
 	}
 	if ok {
 		return
 	}
 	c.settled[v.Position] = v
-	if v.forward {
+	if v.Forward {
 		c.totals.Forwarded++
 	} else {
 		c.totals.Discarded++

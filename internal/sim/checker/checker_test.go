@@ -252,8 +252,8 @@ func plantsOfCommits() []plant {
 		{"an innocent one is called odd", "odd", func(h *bench) { h.c.CalledOdd("a", "b", step) }},
 		{"a vote is waited for that nobody owes", "C7", func(h *bench) { h.now = patience; h.c.WaitedForVote("a", 1, 2, patience/4) }},
 		{"settled twice", "C6", func(h *bench) {
-			h.c.settle(verdict{Position{6, 1}, true, "x"})
-			h.c.settle(verdict{Position{6, 1}, false, ""})
+			h.c.settle(Settled{Position{6, 1}, true, "x"})
+			h.c.settle(Settled{Position{6, 1}, false, ""})
 		}},
 		{"a committed step is discarded", "C6", func(h *bench) {
 			h.joins("a", "b", "c")

@@ -271,7 +271,7 @@ func (b *Book) holder(f formedView) {
 // settles checks what §4 of the protocol makes of a contested step: it goes
 // forward if a replica present has committed it, and is discarded if one refused it
 // and none has.
-func (b *Book) settles(v verdict) {
+func (b *Book) settles(v Settled) {
 	if old, ok := b.settled[v.Position]; ok && old == v {
 		return // it was settled before
 	}
@@ -289,12 +289,12 @@ func (b *Book) settles(v verdict) {
 		}
 	}
 	switch {
-	case !v.forward && committed != "":
+	case !v.Forward && committed != "":
 		b.c.fail("C6", "step %v is discarded, and %s has committed it", v.Position, committed)
-	case v.forward && refused != "" && committed == "":
+	case v.Forward && refused != "" && committed == "":
 		b.c.fail("C6", "step %v goes forward, %s has refused it, and nobody has committed it", v.Position, refused)
 	}
-	if !v.forward && committed == "" && refused == "" && !prepared {
+	if !v.Forward && committed == "" && refused == "" && !prepared {
 		b.c.excused[v.Position] = true
 	}
 }

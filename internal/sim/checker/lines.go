@@ -1,5 +1,7 @@
 package checker
 
+import "slices"
+
 // This file is about bits that flip in a state (C1 at rest): what is true of the
 // world, whatever the members know of it. A state and all that descends from it has a
 // line, by the flip that it descends from; replicas of one line hold the same bytes at
@@ -55,19 +57,16 @@ func (c *Checker) NamedDiffering(id string, s StepName, lines []int, named []int
 			count[l]++
 		}
 	}
-	isNamed := map[int]bool{}
-	for _, rank := range named {
-		isNamed[rank] = true
-	}
 	for rank, l := range lines {
+		isNamed := slices.Contains(named, rank)
 		if l == NoLine {
-			if isNamed[rank] {
+			if isNamed {
 				c.fail("C1", "%s names rank %d in %v, which heals: %v", id, rank, s, named)
 			}
 			continue
 		}
 		for other, n := range count {
-			if 2*n > told && isNamed[rank] != (l != other) {
+			if 2*n > told && isNamed != (l != other) {
 				c.fail("C1", "%s names %v in %v, of the lines %v", id, named, s, lines)
 				return
 			}

@@ -58,18 +58,11 @@ type Observation struct {
 	Settled      []Settled
 }
 
-// Settled is what an observation says of one step.
+// Settled is what became of a contested step.
 type Settled struct {
-	Step, QuorumID int64
-	Forward        bool
-	Digests        string
-}
-
-// verdict is what became of a contested step.
-type verdict struct {
 	Position
-	forward bool
-	digests string
+	Forward bool
+	Digests string
 }
 
 // formedView is a quorum as the checkers keep it.
@@ -77,7 +70,7 @@ type formedView struct {
 	Answer
 	members []string
 	at      []Position // where the members stand, by rank
-	settled []verdict
+	settled []Settled
 }
 
 func (f *formedView) top() Position {
@@ -92,11 +85,7 @@ func (f *formedView) top() Position {
 
 // observed is what a quorum says.
 func (f *formedView) observed() Observation {
-	o := Observation{QuorumID: f.ID, Round: f.Round, Members: f.members, At: f.at, Settled: make([]Settled, len(f.settled))}
-	for i, v := range f.settled {
-		o.Settled[i] = Settled{Step: v.Step, QuorumID: v.QuorumID, Forward: v.forward, Digests: v.digests}
-	}
-	return o
+	return Observation{QuorumID: f.ID, Round: f.Round, Members: f.members, At: f.at, Settled: f.settled}
 }
 
 // viewOf is what the checkers keep of a command.
@@ -108,7 +97,7 @@ func viewOf(f quorum.Formed) formedView {
 	}
 	for _, s := range append(f.Settled[:len(f.Settled):len(f.Settled)], q.Settlement) {
 		if s.Outcome != quorum.NothingToSettle {
-			v.settled = append(v.settled, verdict{Position{s.Step, s.QuorumID}, s.Outcome == quorum.Forward, fmt.Sprint(s.Digests)})
+			v.settled = append(v.settled, Settled{Position{s.Step, s.QuorumID}, s.Outcome == quorum.Forward, fmt.Sprint(s.Digests)})
 		}
 	}
 	return v

@@ -26,9 +26,8 @@ type leadership struct {
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 
-	mu    sync.Mutex
-	ended bool
-	jobs  map[string]*job
+	mu   sync.Mutex // held while ctx is ended, too: no job is started after that
+	jobs map[string]*job
 }
 
 // leader is what the cluster calls when this server comes to lead, and when it no
@@ -102,7 +101,7 @@ func (s *Server) leading() *leadership {
 func (l *leadership) job(ctx context.Context, name string, kind quorum.ClientKind) (*job, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.ended {
+	if l.ctx.Err() != nil {
 		return nil, cluster.ErrNotLeader
 	}
 	if j, ok := l.jobs[name]; ok {
@@ -149,8 +148,7 @@ func (l *leadership) all() []*job {
 // end stops the jobs and returns when they have.
 func (l *leadership) end() {
 	l.mu.Lock()
-	l.ended = true
-	l.mu.Unlock()
 	l.cancel()
+	l.mu.Unlock()
 	l.running.Wait()
 }

@@ -148,21 +148,14 @@ type Config struct {
 // memory and listens on DefaultPort on loopback.
 func DefaultConfig() Config {
 	return Config{
-		Listen:                  net.JoinHostPort("127.0.0.1", fmt.Sprint(DefaultPort)),
-		Rules:                   quorum.DefaultConfig(),
-		TorchftHeartbeatTimeout: DefaultTorchftHeartbeatTimeout,
-		BeatInterval:            DefaultBeatInterval,
-		HelloTimeout:            DefaultHelloTimeout,
-		MaxConns:                DefaultMaxConns,
-		MaxConnsPerHost:         DefaultMaxConnsPerHost,
-		MaxJobs:                 DefaultMaxJobs,
-		MaxReplicasPerJob:       DefaultMaxReplicasPerJob,
-		Log:                     zerolog.Nop(),
-	}
+		Listen: net.JoinHostPort("127.0.0.1", fmt.Sprint(DefaultPort)),
+		Rules:  quorum.DefaultConfig(),
+		Log:    zerolog.Nop(),
+	}.withOwnDefaults()
 }
 
-// withDefaults returns c with its zeros that mean a default filled in.
-func (c Config) withDefaults() Config {
+// withOwnDefaults returns c with its own zeros that mean a default filled in.
+func (c Config) withOwnDefaults() Config {
 	c.BeatInterval = cmp.Or(c.BeatInterval, DefaultBeatInterval)
 	c.TorchftHeartbeatTimeout = cmp.Or(c.TorchftHeartbeatTimeout, DefaultTorchftHeartbeatTimeout)
 	c.MaxJobs = cmp.Or(c.MaxJobs, DefaultMaxJobs)
@@ -170,6 +163,13 @@ func (c Config) withDefaults() Config {
 	c.HelloTimeout = cmp.Or(c.HelloTimeout, DefaultHelloTimeout)
 	c.MaxConns = cmp.Or(c.MaxConns, DefaultMaxConns)
 	c.MaxConnsPerHost = cmp.Or(c.MaxConnsPerHost, DefaultMaxConnsPerHost)
+	return c
+}
+
+// withDefaults is withOwnDefaults, and the same of what c has of the cluster and of raft,
+// where some follow from Listen.
+func (c Config) withDefaults() Config {
+	c = c.withOwnDefaults()
 	c.Cluster = c.Cluster.WithDefaults(c.Listen)
 	c.Raft = c.Raft.WithDefaults(c.Cluster.Several())
 	return c

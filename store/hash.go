@@ -102,14 +102,7 @@ func (h *Hash) rawCheck(_ context.Context, keys []string) (bool, error) {
 func (h *Hash) rawNumKeys(context.Context) (int64, error) { return h.t.numKeys("") }
 
 func (h *Hash) rawWrite(_ context.Context, op opcode, key string, value []byte) error {
-	key, value = h.base+key, bytes.Clone(value)
-	switch op {
-	case opAppend:
-		return h.t.append(key, value)
-	case opPush:
-		return h.t.push(key, value)
-	}
-	return h.t.set(key, value)
+	return h.t.write(op, h.base+key, bytes.Clone(value))
 }
 
 func (h *Hash) rawMultiSet(_ context.Context, keys []string, values [][]byte) error {

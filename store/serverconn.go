@@ -224,7 +224,7 @@ func (c *serverConn) sendLocked(parts ...[]byte) error {
 }
 
 // sendValues writes values one after the other, without a copy of them all.
-func (c *serverConn) sendValues(values [][]byte) error {
+func (c *serverConn) sendValues(values ...[]byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, value := range values {
@@ -249,22 +249,11 @@ func (c *serverConn) sendInt64(n int64, err error) error {
 }
 
 // allowed checks that the client may touch the keys.
-func (c *serverConn) allowed(cmd command) error {
-	if c.scope == "" {
-		return nil
-	}
-	inside := func(key string) bool { return strings.HasPrefix(key, c.scope) }
-	for _, key := range cmd.keys {
-		if !inside(key) {
+func (c *serverConn) allowed(keys []string) error {
+	for _, key := range keys {
+		if !strings.HasPrefix(key, c.scope) {
 			return fmt.Errorf("%w: key %q is outside %q", errProtocol, short(key), c.scope)
 		}
-	}
-	switch cmd.op {
-	case opWait, opCheck, opMultiGet, opMultiSet, opPing, opCancelWait, opNumKeys, opAuth:
-		return nil
-	}
-	if !inside(cmd.key) {
-		return fmt.Errorf("%w: key %q is outside %q", errProtocol, short(cmd.key), c.scope)
 	}
 	return nil
 }
@@ -272,17 +261,15 @@ func (c *serverConn) allowed(cmd command) error {
 // execute carries out one command and answers it. An error ends the
 // connection: it is the only way the protocol has to say no.
 func (c *serverConn) execute(cmd command) error {
-	if err := c.allowed(cmd); err != nil {
+	if err := c.allowed(cmd.keys); err != nil {
 		return err
 	}
 	if cmd.op == opPop {
-		c.passOn(cmd.key)
+		c.passOn(cmd.keys[0])
 	} else {
 		c.passOn("")
 	}
 	switch cmd.op {
-	case opSet, opAppend, opPush, opMultiSet:
-		return c.write(cmd)
 	case opWait:
 		return c.wait(cmd.keys)
 	case opCancelWait:
@@ -293,56 +280,47 @@ func (c *serverConn) execute(cmd command) error {
 		return c.send(appendUint32(nil, cmd.nonce))
 	case opValidate:
 		return fmt.Errorf("%w: command %d twice", errProtocol, cmd.op)
+	case opCheck:
+		return c.check(cmd.keys)
+	case opMultiGet:
+		values, _, err := c.s.t.multiGet(cmd.keys)
+		if err != nil {
+			return err
+		}
+		return c.sendValues(values...)
+	case opMultiSet:
+		return c.s.t.multiSet(cmd.keys, cmd.values)
+	case opNumKeys:
+		return c.sendInt64(c.s.t.numKeys(c.scope))
 	}
-	return c.read(cmd)
+	return c.executeOn(cmd.keys[0], cmd)
 }
 
-// write carries out a command that has no answer.
-func (c *serverConn) write(cmd command) error {
-	switch cmd.op {
-	case opSet:
-		return c.s.t.set(cmd.key, cmd.value)
-	case opAppend:
-		return c.s.t.append(cmd.key, cmd.value)
-	case opPush:
-		return c.s.t.push(cmd.key, cmd.value)
-	}
-	return c.s.t.multiSet(cmd.keys, cmd.values)
-}
-
-// read carries out a command that answers at once.
-func (c *serverConn) read(cmd command) error {
+// executeOn carries out a command that names one key.
+func (c *serverConn) executeOn(key string, cmd command) error {
 	t := c.s.t
 	switch cmd.op {
 	case opGet:
-		value, _ := t.get(cmd.key)
-		return c.sendValues([][]byte{value})
-	case opMultiGet:
-		values, _, err := t.multiGet(cmd.keys)
-		if err != nil {
-			return err
-		}
-		return c.sendValues(values)
+		value, _ := t.get(key)
+		return c.sendValues(value)
+	case opSet, opAppend, opPush:
+		return t.write(cmd.op, key, cmd.values[0])
 	case opCompareSet:
-		now, _, err := t.compareSet(cmd.key, cmd.value, cmd.desired)
+		now, _, err := t.compareSet(key, cmd.values[0], cmd.values[1])
 		if err != nil {
 			return err
 		}
-		return c.sendValues([][]byte{now})
-	case opCheck:
-		return c.check(cmd.keys)
+		return c.sendValues(now)
 	case opPop:
-		return c.pop(cmd.key)
+		return c.pop(key)
 	case opAdd:
-		return c.sendInt64(t.add(cmd.key, cmd.delta))
-	case opNumKeys:
-		return c.sendInt64(t.numKeys(c.scope))
+		return c.sendInt64(t.add(key, cmd.delta))
 	case opLen:
-		return c.sendInt64(t.length(cmd.key))
+		return c.sendInt64(t.length(key))
 	case opDeletePrefix:
-		return c.sendInt64(t.removePrefix(cmd.key))
+		return c.sendInt64(t.removePrefix(key))
 	}
-	gone, err := t.remove(cmd.key)
+	gone, err := t.remove(key)
 	n := int64(0)
 	if gone {
 		n = 1

@@ -226,6 +226,17 @@ func (t *table) putLocked(key string, value []byte) error {
 	return nil
 }
 
+// write carries out opSet, opAppend or opPush.
+func (t *table) write(op opcode, key string, value []byte) error {
+	switch op {
+	case opAppend:
+		return t.append(key, value)
+	case opPush:
+		return t.push(key, value)
+	}
+	return t.set(key, value)
+}
+
 func (t *table) set(key string, value []byte) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -70,15 +70,12 @@ const (
 
 // command is one request, decoded.
 type command struct {
-	op      opcode
-	key     string
-	keys    []string
-	value   []byte
-	desired []byte
-	values  [][]byte
-	delta   int64
-	nonce   uint32 // of opPing; the magic of opValidate
-	auth    authRequest
+	op     opcode
+	keys   []string // all that it names
+	values [][]byte // of opCompareSet the expected one, then the desired one
+	delta  int64
+	nonce  uint32 // of opPing; the magic of opValidate
+	auth   authRequest
 }
 
 // errProtocol is what a peer did that the protocol does not allow.
@@ -146,56 +143,59 @@ func (d *decoder) body(c *command) (err error) {
 		c.nonce, err = d.uint32()
 		return err
 	case opCheck, opWait, opMultiGet:
-		c.keys, err = d.keys()
-		return err
+		return d.list(c, 0)
 	case opMultiSet:
-		return d.pairs(c)
+		return d.list(c, 1)
 	case opAuth:
 		return d.full(c.auth.nonce[:], c.auth.id[:])
-	case opGet, opDelete, opPop, opLen, opDeletePrefix, opAdd, opSet, opAppend, opPush, opCompareSet:
-		return d.keyed(c)
+	case opGet, opDelete, opPop, opLen, opDeletePrefix:
+		return d.entry(c, 0)
+	case opSet, opAppend, opPush:
+		return d.entry(c, 1)
+	case opCompareSet:
+		return d.entry(c, 2)
+	case opAdd:
+		if err = d.entry(c, 0); err == nil {
+			c.delta, err = d.int64()
+		}
+		return err
 	}
 	return fmt.Errorf("%w: unknown command", errProtocol)
 }
 
-// keyed reads a command that begins with one key.
-func (d *decoder) keyed(c *command) (err error) {
-	if c.key, err = d.key(); err != nil {
-		return err
-	}
-	switch c.op {
-	case opAdd:
-		var n uint64
-		n, err = d.uint64()
-		c.delta = int64(n)
-	case opSet, opAppend, opPush:
-		c.value, err = d.bytes()
-	case opCompareSet:
-		if c.value, err = d.bytes(); err == nil {
-			c.desired, err = d.bytes()
-		}
-	}
-	return err
-}
-
-func (d *decoder) pairs(c *command) error {
-	n, err := d.count()
+// entry reads a key and so many values.
+func (d *decoder) entry(c *command, values int) error {
+	key, err := d.key()
 	if err != nil {
 		return err
+	}
+	c.keys = append(c.keys, key)
+	for range values {
+		value, err := d.bytes()
+		if err != nil {
+			return err
+		}
+		c.values = append(c.values, value)
+	}
+	return nil
+}
+
+// list reads a count and so many entries.
+func (d *decoder) list(c *command, values int) error {
+	n, err := d.uint64()
+	if err != nil {
+		return err
+	}
+	if n > MaxKeys {
+		return fmt.Errorf("%w: %d keys, want at most %d", errProtocol, n, MaxKeys)
 	}
 	for range n {
 		if err := d.take(elementBytes); err != nil {
 			return err
 		}
-		key, err := d.key()
-		if err != nil {
+		if err := d.entry(c, values); err != nil {
 			return err
 		}
-		value, err := d.bytes()
-		if err != nil {
-			return err
-		}
-		c.keys, c.values = append(c.keys, key), append(c.values, value)
 	}
 	return nil
 }
@@ -203,33 +203,6 @@ func (d *decoder) pairs(c *command) error {
 // elementBytes is what a key and a value of a list cost beside their bytes: the
 // lists grow by doubling.
 const elementBytes = 128
-
-func (d *decoder) count() (int, error) {
-	n, err := d.uint64()
-	if err == nil && n > MaxKeys {
-		err = fmt.Errorf("%w: %d keys, want at most %d", errProtocol, n, MaxKeys)
-	}
-	return int(n), err
-}
-
-func (d *decoder) keys() ([]string, error) {
-	n, err := d.count()
-	if err != nil {
-		return nil, err
-	}
-	var keys []string
-	for range n {
-		if err := d.take(elementBytes); err != nil {
-			return nil, err
-		}
-		key, err := d.key()
-		if err != nil {
-			return nil, err
-		}
-		keys = append(keys, key)
-	}
-	return keys, nil
-}
 
 func (d *decoder) key() (string, error) {
 	b, err := d.blob(MaxKeyBytes)

@@ -229,12 +229,12 @@ func (r *repeat) Read(p []byte) (int, error) {
 // encode is the inverse of the decoder, written for the fuzzer alone.
 func encode(c command) []byte {
 	b := []byte{byte(c.op)}
-	keys := func() {
-		b = appendUint64(b, uint64(len(c.keys)))
+	entries := func() {
+		each := len(c.values) / max(len(c.keys), 1)
 		for i, key := range c.keys {
 			b = appendBlob(b, key)
-			if c.op == opMultiSet {
-				b = appendBlob(b, c.values[i])
+			for _, value := range c.values[i*each : (i+1)*each] {
+				b = appendBlob(b, value)
 			}
 		}
 	}
@@ -243,17 +243,15 @@ func encode(c command) []byte {
 	case opValidate, opPing:
 		b = appendUint32(b, c.nonce)
 	case opCheck, opWait, opMultiGet, opMultiSet:
-		keys()
+		b = appendUint64(b, uint64(len(c.keys)))
+		entries()
 	case opAuth:
 		b = append(append(b, c.auth.nonce[:]...), c.auth.id[:]...)
 	case opAdd:
-		b = appendUint64(appendBlob(b, c.key), uint64(c.delta))
-	case opSet, opAppend, opPush:
-		b = appendBlob(appendBlob(b, c.key), c.value)
-	case opCompareSet:
-		b = appendBlob(appendBlob(appendBlob(b, c.key), c.value), c.desired)
+		entries()
+		b = appendUint64(b, uint64(c.delta))
 	default:
-		b = appendBlob(b, c.key)
+		entries()
 	}
 	return b
 }
@@ -291,12 +289,12 @@ func checkCommand(t *testing.T, c command) {
 	if len(c.keys) > MaxKeys || (c.op == opMultiSet && len(c.values) != len(c.keys)) {
 		t.Fatalf("command %d: %d keys, %d values", c.op, len(c.keys), len(c.values))
 	}
-	for _, key := range append(c.keys, c.key) {
+	for _, key := range c.keys {
 		if len(key) > MaxKeyBytes {
 			t.Fatalf("command %d: key of %d bytes", c.op, len(key))
 		}
 	}
-	for _, value := range append(c.values, c.value, c.desired) {
+	for _, value := range c.values {
 		if len(value) > MaxValueBytes {
 			t.Fatalf("command %d: value of %d bytes", c.op, len(value))
 		}

@@ -2,6 +2,7 @@ package guard
 
 import (
 	"os"
+	"slices"
 	"sync"
 	"time"
 )
@@ -20,34 +21,19 @@ type watched[T any] struct {
 		sync.Mutex
 
 		value  T
-		stamps []stamp
+		stamps []os.FileInfo // by path; nil: there was no such file
 		looked time.Time
 		err    error // of the newest load; value is then an older one
-		loads  int
 	}
 }
 
-// stamp is what tells one version of a file from the next. Kubernetes renews a
+// sameVersion tells one version of a file from the next. Kubernetes renews a
 // mounted secret by moving a link, which changes the file behind the name.
-type stamp struct {
-	size  int64
-	mtime time.Time
-	info  os.FileInfo
-}
-
-func (s stamp) same(o stamp) bool {
-	if s.info == nil || o.info == nil {
-		return s.info == nil && o.info == nil
+func sameVersion(a, b os.FileInfo) bool {
+	if a == nil || b == nil {
+		return a == nil && b == nil
 	}
-	return s.size == o.size && s.mtime.Equal(o.mtime) && os.SameFile(s.info, o.info)
-}
-
-func stampOf(path string) stamp {
-	info, err := os.Stat(path)
-	if err != nil {
-		return stamp{}
-	}
-	return stamp{size: info.Size(), mtime: info.ModTime(), info: info}
+	return a.Size() == b.Size() && a.ModTime().Equal(b.ModTime()) && os.SameFile(a, b)
 }
 
 func watch[T any](load func() (T, error), paths ...string) (*watched[T], error) {
@@ -61,10 +47,10 @@ func watch[T any](load func() (T, error), paths ...string) (*watched[T], error) 
 	return w, nil
 }
 
-func (w *watched[T]) stamps() []stamp {
-	all := make([]stamp, len(w.paths))
+func (w *watched[T]) stamps() []os.FileInfo {
+	all := make([]os.FileInfo, len(w.paths))
 	for i, p := range w.paths {
-		all[i] = stampOf(p)
+		all[i], _ = os.Stat(p) // nil with any error
 	}
 	return all
 }
@@ -79,11 +65,7 @@ func (w *watched[T]) get() T {
 	}
 	w.mu.looked = time.Now()
 	now := w.stamps()
-	changed := false
-	for i := range now {
-		changed = changed || !now[i].same(w.mu.stamps[i])
-	}
-	if !changed {
+	if slices.EqualFunc(now, w.mu.stamps, sameVersion) {
 		return w.mu.value
 	}
 	value, err := w.load()
@@ -91,7 +73,6 @@ func (w *watched[T]) get() T {
 	w.mu.stamps = now
 	if err == nil {
 		w.mu.value = value
-		w.mu.loads++
 	}
 	return w.mu.value
 }

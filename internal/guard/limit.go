@@ -45,17 +45,9 @@ func Limit(ln net.Listener, limits Limits) net.Listener {
 		Listener: ln, limits: limits,
 		all: perhost.New(perhost.Limits{Max: int64(limits.MaxConns), PerHost: int64(limits.MaxPerHost)}),
 		newcomers: perhost.New(perhost.Limits{
-			Max: int64(limits.MaxNewcomers), PerHost: int64(limits.MaxNewcomersPerHost), Scarce: scarceOf(limits),
+			Max: int64(limits.MaxNewcomers), PerHost: int64(limits.MaxNewcomersPerHost), Scarce: scarcePlaces,
 		}),
 	}
-}
-
-// scarceOf is 0 where newcomers have no bound.
-func scarceOf(limits Limits) int64 {
-	if limits.MaxNewcomers == 0 {
-		return 0
-	}
-	return scarcePlaces
 }
 
 // limited is a listener with limits. Safe for concurrent use.

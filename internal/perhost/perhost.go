@@ -26,7 +26,7 @@ type Limits struct {
 
 	// Scarce is what one address may hold at most while half of Max is taken: what
 	// a few hosts hold for long must not keep out those that need one place for a
-	// moment. Loopback is not exempt.
+	// moment. Loopback is not exempt. Without Max it bounds nothing.
 	Scarce int64
 }
 
@@ -76,7 +76,7 @@ func (c *Counter) Take(host netip.Addr, n int64) error {
 		return fmt.Errorf("%w: %d, want at most %d", ErrTooMany, all, l.Max)
 	case l.PerHost > 0 && host.IsValid() && !host.IsLoopback() && own > l.PerHost:
 		return fmt.Errorf("%w: %d of %v, want at most %d", ErrTooMany, own, host, l.PerHost)
-	case l.Scarce > 0 && host.IsValid() && c.mu.all >= l.Max/2 && own > l.Scarce:
+	case l.Scarce > 0 && l.Max > 0 && host.IsValid() && c.mu.all >= l.Max/2 && own > l.Scarce:
 		return fmt.Errorf("%w: %d of %v, want at most %d while there are %d", ErrTooMany, own, host, l.Scarce, c.mu.all)
 	}
 	c.mu.all, c.mu.host[host] = all, own

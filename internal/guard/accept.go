@@ -20,7 +20,7 @@ var ErrPlain = errors.New("the client does not speak TLS, and this port speaks n
 // certificate that does not hold now, the caller closes conn. A client that speaks plain HTTP/1 gets an answer that says so.
 func (g *Guard) Secure(ctx context.Context, conn net.Conn, timeout time.Duration) (Secured, error) {
 	if !g.Serves() {
-		return plain{conn}, nil
+		return handshaken{Conn: conn}, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -32,7 +32,7 @@ func (g *Guard) Secure(ctx context.Context, conn net.Conn, timeout time.Duration
 	case err != nil:
 		return nil, err
 	case opening != OpensTLS && g.Adopt.Lenient():
-		return plain{begun}, conn.SetDeadline(time.Time{})
+		return handshaken{Conn: begun}, conn.SetDeadline(time.Time{})
 	case opening != OpensTLS:
 		_, _ = conn.Write([]byte(plainAnswer)) // it is told if it listens
 		return nil, ErrPlain
@@ -45,7 +45,7 @@ func (g *Guard) Secure(ctx context.Context, conn net.Conn, timeout time.Duration
 		return nil, err
 	}
 	state := secured.ConnectionState()
-	return &tlsConn{Conn: secured, state: &state}, nil
+	return handshaken{secured, &state}, nil
 }
 
 const plainAnswer = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n" +
@@ -68,14 +68,10 @@ func (p *peeked) Read(b []byte) (int, error) {
 	return p.Conn.Read(b)
 }
 
-type plain struct{ net.Conn }
-
-func (plain) TLSState() *tls.ConnectionState { return nil }
-
-type tlsConn struct {
+type handshaken struct {
 	net.Conn
-	state *tls.ConnectionState
+	state *tls.ConnectionState // nil: without TLS
 }
 
 // TLSState is what the handshake found out.
-func (c *tlsConn) TLSState() *tls.ConnectionState { return c.state }
+func (c handshaken) TLSState() *tls.ConnectionState { return c.state }

@@ -3,9 +3,10 @@ package guard
 import (
 	"context"
 	"encoding/binary"
-	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/skerry-ft/skerry/internal/monitor"
 )
 
 // incoming is what one call sends: the lengths of its messages, which are known
@@ -25,14 +26,15 @@ type incoming struct {
 	have   int    // bytes of header
 	left   uint32 // bytes of the message that are still to come
 
-	wake chan struct{} // capacity 1: something below has changed
+	mu struct {
+		monitor.Monitor // that lengths or ended has changed
 
-	mu      sync.Mutex
-	lengths []uint32 // of messages that nobody has asked for
-	unread  int      // messages that have come whole
-	ended   bool     // there are no more
-	over    bool     // the call has ended
-	last    *time.Timer
+		lengths []uint32 // of messages that nobody has asked for
+		unread  int      // messages that have come whole
+		ended   bool     // there are no more
+		over    bool     // the call has ended
+		last    *time.Timer
+	}
 }
 
 // lastWords is how long messages that came whole may be read after their call has ended.
@@ -43,7 +45,7 @@ const lastWords = time.Second
 type incomingKey struct{}
 
 func newIncoming(ctx context.Context, conn *frames) *incoming {
-	s := &incoming{call: ctx, conn: conn, wake: make(chan struct{}, 1)}
+	s := &incoming{call: ctx, conn: conn}
 	apart := context.WithoutCancel(ctx)
 	if at, ok := ctx.Deadline(); ok {
 		s.Context, s.cancel = context.WithDeadline(apart, at)
@@ -57,13 +59,13 @@ func newIncoming(ctx context.Context, conn *frames) *incoming {
 // count notes so many more messages that have come whole, and that the call is over.
 func (s *incoming) count(unread int, over bool) {
 	s.mu.Lock()
-	s.unread, s.over = s.unread+unread, s.over || over
-	end := s.over && s.unread <= 0
+	s.mu.unread, s.mu.over = s.mu.unread+unread, s.mu.over || over
+	end := s.mu.over && s.mu.unread <= 0
 	switch {
-	case end && s.last != nil:
-		s.last.Stop()
-	case s.over && !end && s.last == nil:
-		s.last = time.AfterFunc(lastWords, s.cancel)
+	case end && s.mu.last != nil:
+		s.mu.last.Stop()
+	case s.mu.over && !end && s.mu.last == nil:
+		s.mu.last = time.AfterFunc(lastWords, s.cancel)
 	}
 	s.mu.Unlock()
 	if end {
@@ -118,47 +120,27 @@ func (s *incoming) carried(b []byte) {
 
 func (s *incoming) announce(length uint32) {
 	s.mu.Lock()
-	s.lengths = append(s.lengths, length)
-	s.mu.Unlock()
-	s.signal()
+	defer s.mu.Unlock()
+	s.mu.lengths = append(s.mu.lengths, length)
+	s.mu.Broadcast()
 }
 
 func (s *incoming) end() {
 	s.mu.Lock()
-	s.ended = true
-	s.mu.Unlock()
-	s.signal()
+	defer s.mu.Unlock()
+	s.mu.ended = true
+	s.mu.Broadcast()
 }
 
-func (s *incoming) signal() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
-}
-
-// next waits for the length of the next message; false if there is none, or the
-// call or ctx has ended. One goroutine reads a call's messages.
-func (s *incoming) next(ctx context.Context) (uint32, bool) {
-	for {
-		s.mu.Lock()
-		if len(s.lengths) > 0 {
-			n := s.lengths[0]
-			s.lengths = s.lengths[1:]
-			s.mu.Unlock()
-			return n, true
+// next waits for the length of the next message; false if there is none, or ctx,
+// which ends with the call at the latest, has ended. One goroutine reads a call's
+// messages.
+func (s *incoming) next(ctx context.Context) (length uint32, ok bool) {
+	_ = s.mu.Await(ctx, 0, func() bool { // after an error nothing is ok
+		if ok = len(s.mu.lengths) > 0; ok {
+			length, s.mu.lengths = s.mu.lengths[0], s.mu.lengths[1:]
 		}
-		ended := s.ended
-		s.mu.Unlock()
-		if ended {
-			return 0, false
-		}
-		select {
-		case <-s.wake:
-		case <-s.Done():
-			return 0, false
-		case <-ctx.Done():
-			return 0, false
-		}
-	}
+		return ok || s.mu.ended
+	})
+	return length, ok
 }

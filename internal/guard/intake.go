@@ -114,8 +114,12 @@ type framedInfo struct {
 	conn *frames
 }
 
-// tlsOf is the TLS state of a call's connection, or nil.
-func tlsOf(p *peer.Peer) *tls.ConnectionState {
+// stateOf is the TLS state of a call's connection, or nil: no peer is verified by it.
+func stateOf(ctx context.Context) *tls.ConnectionState {
+	p, ok := peer.FromContext(ctx)
+	if !ok {
+		return nil
+	}
 	info := p.AuthInfo
 	if f, ok := info.(framedInfo); ok {
 		info = f.AuthInfo
@@ -244,19 +248,9 @@ func (in *Intake) receive(ctx context.Context, most int, read func() error) erro
 	if !ok {
 		return read() // not through this server's port
 	}
-	var timer *time.Timer
-	within := func() {
-		if timer == nil {
-			timer = time.AfterFunc(in.cfg.Timeout, s.expire)
-		}
-	}
-	defer func() {
-		if timer != nil {
-			timer.Stop()
-		}
-	}()
+	limit := func() *time.Timer { return time.AfterFunc(in.cfg.Timeout, s.expire) }
 	if most > 0 {
-		within()
+		defer limit().Stop()
 	}
 	n, ok := s.next(ctx)
 	if !ok {
@@ -266,7 +260,9 @@ func (in *Intake) receive(ctx context.Context, most int, read func() error) erro
 	if most > 0 && int64(n) > int64(most) {
 		return status.Errorf(codes.ResourceExhausted, "request of %d bytes, want at most %d", n, most)
 	}
-	within()
+	if most == 0 { // the first may be waited for
+		defer limit().Stop()
+	}
 	if n > smallMessage {
 		room, all := in.unknown, int64(roomUnknown)
 		if s.conn.known.Load() {

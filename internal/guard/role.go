@@ -4,14 +4,11 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
-
-	"google.golang.org/grpc/peer"
 )
 
 // Role is what the holder of a certificate is. The certificate says it in a URI
@@ -156,19 +153,6 @@ func either(roles []Role) string {
 	return strings.Join(names, " or ")
 }
 
-// errNoTLS is returned inside this package for a call that came without TLS.
-var errNoTLS = errors.New("no TLS")
-
-// stateOf is the TLS state of a call's connection.
-func stateOf(ctx context.Context) (*tls.ConnectionState, error) {
-	if p, ok := peer.FromContext(ctx); ok {
-		if state := tlsOf(p); state != nil {
-			return state, nil
-		}
-	}
-	return nil, errNoTLS
-}
-
 // CheckRole checks that the other end of a call acts as one of roles, if there is
 // a CA and clients need a certificate; and, with a job, that it is not bound to
 // another one.
@@ -176,15 +160,13 @@ func (g *Guard) CheckRole(ctx context.Context, job string, roles ...Role) error 
 	if !g.AsksClients() {
 		return nil
 	}
-	state, _ := stateOf(ctx) // none is not verified
-	return g.TLS.Admit(state, job, roles...)
+	return g.TLS.Admit(stateOf(ctx), job, roles...)
 }
 
 // CheckFellow is CheckRole for a lighthouse, though clients may come without a
 // certificate: lighthouses have one. g has TLS.
 func (g *Guard) CheckFellow(ctx context.Context) error {
-	state, _ := stateOf(ctx) // none is not verified
-	return g.TLS.Admit(state, "", Lighthouse)
+	return g.TLS.Admit(stateOf(ctx), "", Lighthouse)
 }
 
 // BoundTo is the job that the other end of a call is bound to; empty: none.
@@ -192,8 +174,7 @@ func (g *Guard) BoundTo(ctx context.Context) string {
 	if !g.AsksClients() {
 		return ""
 	}
-	state, _ := stateOf(ctx) // none is not verified
-	p, _ := PeerOf(state)    // CheckRole refuses whom this does not understand
+	p, _ := PeerOf(stateOf(ctx)) // CheckRole refuses whom this does not understand
 	return p.Job
 }
 

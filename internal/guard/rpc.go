@@ -3,7 +3,6 @@ package guard
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"net"
 
@@ -168,8 +167,7 @@ func (g *Guard) CheckJoinShown(ctx context.Context) error {
 // JobOf is the job that the proof of a call is bound to; empty: it is bound to none.
 // It is true of a call that CheckJoin has let through.
 func JobOf(ctx context.Context) string {
-	md, _ := metadata.FromIncomingContext(ctx)
-	if proofs := md.Get(ProofMetadata); len(proofs) > 0 {
+	if proofs := metadata.ValueFromIncomingContext(ctx, ProofMetadata); len(proofs) > 0 {
 		return JobOfProof(proofs[0])
 	}
 	return ""
@@ -186,8 +184,7 @@ func (g *Guard) checked(ctx context.Context, err error) error {
 // Recognize looks whether a call that anybody may make comes from somebody who
 // holds the token, or a join token: more is taken from him. req is nil for a stream.
 func (g *Guard) Recognize(ctx context.Context, audience string, req any) {
-	md, _ := metadata.FromIncomingContext(ctx)
-	proofs := md.Get(ProofMetadata)
+	proofs := metadata.ValueFromIncomingContext(ctx, ProofMetadata)
 	if len(proofs) > 0 && !IsKnown(ctx) && g.Token.CheckJoin(proofs[0], "", audience, Body(req)) == nil {
 		SetKnown(ctx)
 	}
@@ -240,10 +237,7 @@ func (g *Guard) checkToken(ctx context.Context, enough checks) error {
 // private says that nobody but the two ends can read the connection.
 func private(ctx context.Context) bool {
 	p, ok := peer.FromContext(ctx)
-	if !ok {
-		return false
-	}
-	return tlsOf(p) != nil || IsLoopback(p.Addr)
+	return ok && (stateOf(ctx) != nil || IsLoopback(p.Addr))
 }
 
 // RemoteOf is the caller's address, for the log.
@@ -266,27 +260,24 @@ func (g *Guard) CheckPeer(ctx context.Context) error {
 	if !g.AsksClients() {
 		return nil
 	}
-	state, _ := stateOf(ctx) // none is not verified
-	_, err := PeerOf(state)
+	_, err := PeerOf(stateOf(ctx))
 	return err
 }
 
 // Credentials are those of a gRPC client of parties of that kind, with the files of
 // each connection's moment.
 func (i *Identity) Credentials(to Party) credentials.TransportCredentials {
-	return clientCredentials{i, to}
+	return clientCredentials{credentials.NewTLS(nil), i, to}
 }
 
 // IsMember says whether a call brings a proof for CheckMember.
 func IsMember(ctx context.Context) bool {
-	md, _ := metadata.FromIncomingContext(ctx)
-	return len(md.Get(MemberMetadata)) > 0
+	return len(metadata.ValueFromIncomingContext(ctx, MemberMetadata)) > 0
 }
 
 // CheckMember checks a proof of a quorum's token.
 func CheckMember(ctx context.Context, quorum []byte, method string, req any) error {
-	md, _ := metadata.FromIncomingContext(ctx)
-	proofs := md.Get(MemberMetadata)
+	proofs := metadata.ValueFromIncomingContext(ctx, MemberMetadata)
 	if len(proofs) == 0 {
 		return fmt.Errorf("%w: want a proof of membership", ErrDenied)
 	}
@@ -294,6 +285,8 @@ func CheckMember(ctx context.Context, quorum []byte, method string, req any) err
 }
 
 type clientCredentials struct {
+	credentials.TransportCredentials // what all of TLS have in common
+
 	identity *Identity
 	to       Party
 }
@@ -305,20 +298,7 @@ func (c clientCredentials) ClientHandshake(ctx context.Context, authority string
 	return secured, info, Explain(err, config.RootCAs)
 }
 
-func (c clientCredentials) ServerHandshake(net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	return nil, nil, errors.New("guard: credentials of a client used by a server")
-}
-
-func (c clientCredentials) Info() credentials.ProtocolInfo {
-	return credentials.ProtocolInfo{SecurityProtocol: "tls"}
-}
-
 func (c clientCredentials) Clone() credentials.TransportCredentials { return c }
-
-// OverrideServerName is deprecated in gRPC; Options.TLSServerName does it here.
-func (c clientCredentials) OverrideServerName(string) error {
-	return errors.New("guard: set Options.TLSServerName instead")
-}
 
 // ServerCredentials are those of a gRPC server whose clients are looked at call by
 // call; see CheckPeer. Without certificates they secure nothing. refused is told of

@@ -3,7 +3,6 @@ package torchft
 import (
 	"cmp"
 	"net"
-	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -107,12 +106,7 @@ func checkLighthouse(l *problems.List, job string, addrs []string) {
 	l.About("Job", err)
 	problems.Within(l, "number of Lighthouse", len(addrs), 1, wire.MaxServers)
 	for _, addr := range addrs {
-		host, port, err := net.SplitHostPort(hostPort(addr))
+		host, port, err := net.SplitHostPort(netaddr.HostPort(addr))
 		l.Want(err == nil && host != "" && port != "", "Lighthouse", addr, "host:port")
 	}
-}
-
-// hostPort strips what makes an address a URL.
-func hostPort(addr string) string {
-	return strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(addr, "http://"), "https://"), "/")
 }

@@ -27,7 +27,6 @@
 //	  beat      nothing                  the beat interval        ctx ends
 //	  round.ask one call of the          the answer               ctx ends, the longest deadline of the ranks
 //	            lighthouse               that it serves
-//	once        one try at a server    the try's end            the try ends, or another call leaves the server
 //	Proxy.Run   the proxy's listener   calls                    ctx ends, or the listener fails
 //
 // # Concurrency

@@ -16,6 +16,7 @@ import (
 
 	"github.com/skerry-ft/skerry/internal/backoff"
 	"github.com/skerry-ft/skerry/internal/logkey"
+	"github.com/skerry-ft/skerry/internal/netaddr"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/torchftpb"
 )
@@ -30,8 +31,9 @@ type lighthouses struct {
 	conns []*grpc.ClientConn
 
 	mu    sync.Mutex
-	asked int           // index of the server that is asked
-	left  chan struct{} // closed when that one is left
+	asked int             // index of the server that is asked
+	left  context.Context // ends when that one is left
+	leave context.CancelFunc
 }
 
 // openLighthouses prepares connections; they are made by the first calls. dial
@@ -40,9 +42,10 @@ func openLighthouses(addrs []string, job string, dial []grpc.DialOption, log zer
 	if dial == nil {
 		dial = append(wire.DialOptions(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	}
-	l := &lighthouses{addrs: addrs, job: job, log: log, left: make(chan struct{})}
+	l := &lighthouses{addrs: addrs, job: job, log: log}
+	l.left, l.leave = context.WithCancel(context.Background())
 	for _, addr := range addrs {
-		conn, err := grpc.NewClient("passthrough:///"+hostPort(addr), dial...)
+		conn, err := grpc.NewClient("passthrough:///"+netaddr.HostPort(addr), dial...)
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("dial lighthouse %s: %w", addr, err), l.close())
 		}
@@ -64,7 +67,7 @@ type chosen struct {
 	torchftpb.LighthouseServiceClient
 
 	index int
-	left  <-chan struct{} // closed when it is asked no more
+	left  context.Context // ends when it is asked no more
 }
 
 func (l *lighthouses) current() chosen {
@@ -81,8 +84,8 @@ func (l *lighthouses) failed(index int, err error) {
 		return
 	}
 	l.asked = (index + 1) % len(l.conns)
-	close(l.left)
-	l.left = make(chan struct{})
+	l.leave()
+	l.left, l.leave = context.WithCancel(context.Background())
 	l.log.Warn().Str(logkey.Addr, l.addrs[index]).Err(err).Msg("lighthouse server left")
 }
 
@@ -128,18 +131,9 @@ func (c chosen) once(ctx context.Context, try time.Duration, do func(context.Con
 		ctx, end = context.WithTimeout(ctx, try)
 		defer end()
 	}
-	ended := make(chan struct{})
-	var watch sync.WaitGroup
-	watch.Go(func() {
-		select {
-		case <-c.left:
-			cancel(errLeft)
-		case <-ended:
-		}
-	})
+	stop := context.AfterFunc(c.left, func() { cancel(errLeft) })
+	defer stop()
 	err := do(ctx, c)
-	close(ended)
-	watch.Wait()
 	if err != nil && errors.Is(context.Cause(ctx), errLeft) {
 		return errLeft
 	}

@@ -19,7 +19,7 @@ func (c Config) checkListen() error {
 	defer cancel()
 	var servers []string
 	for _, addr := range c.Lighthouse {
-		servers = append(servers, hostPort(addr))
+		servers = append(servers, netaddr.HostPort(addr))
 	}
 	meeting, own, err := netaddr.Meeting(ctx, servers)
 	if err != nil {

@@ -3,6 +3,7 @@ package torchft
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/skerry-ft/skerry/internal/wire/torchftpb"
 	"github.com/skerry-ft/skerry/quorum"
@@ -19,7 +20,7 @@ import (
 func planFor(q *torchftpb.Quorum, id string, groupRank int, initSync bool) (*torchftpb.ManagerQuorumResponse, error) {
 	members := slices.Clone(q.GetParticipants())
 	slices.SortFunc(members, func(a, b *torchftpb.QuorumMember) int {
-		return compareIDs(a.GetReplicaId(), b.GetReplicaId())
+		return strings.Compare(a.GetReplicaId(), b.GetReplicaId())
 	})
 	me := slices.IndexFunc(members, func(m *torchftpb.QuorumMember) bool { return m.GetReplicaId() == id })
 	if me < 0 {
@@ -73,14 +74,4 @@ func planHeals(p *torchftpb.ManagerQuorumResponse, members []*torchftpb.QuorumMe
 			p.RecoverDstReplicaRanks = append(p.RecoverDstReplicaRanks, int64(rank))
 		}
 	}
-}
-
-func compareIDs(a, b string) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }

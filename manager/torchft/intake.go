@@ -2,6 +2,7 @@ package torchft
 
 import (
 	"net"
+	"slices"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -26,38 +27,25 @@ const (
 	intakeTimeout = time.Minute
 )
 
-// port is how the RPC server of a listener takes in calls: a message's length is known
-// and bounded before it is read, and connections that flood are cut.
-type port struct {
-	listener net.Listener
-	intake   *guard.Intake
-	creds    credentials.TransportCredentials
-}
-
-// bounded puts bounds on what comes over ln.
-func bounded(ln net.Listener, creds credentials.TransportCredentials, log zerolog.Logger) port {
+// newRPC makes the RPC server of what comes over ln, with bounds on the connections.
+// Its services are registered with the registrar: a message's length is known and
+// bounded before it is read, and connections that flood are cut.
+func newRPC(
+	ln net.Listener, creds credentials.TransportCredentials, log zerolog.Logger, more ...grpc.ServerOption,
+) (net.Listener, *grpc.Server, grpc.ServiceRegistrar) {
 	log, _ = guard.Sampled(log)
-	return port{
-		listener: guard.Limit(ln, guard.Limits{
-			MaxConns: maxConns, MaxPerHost: maxConnsPerHost, WriteTimeout: writeTimeout,
-			Refused: func(remote net.Addr, err error) {
-				log.Debug().Err(err).Stringer(logkey.Peer, remote).Msg("connection refused")
-			},
-		}),
-		intake: guard.NewIntake(guard.IntakeConfig{
-			MaxBytes: wire.RequestBytes, Timeout: intakeTimeout,
-			Cut: func(remote net.Addr, err error) {
-				log.Warn().Err(err).Stringer(logkey.Peer, remote).Msg("connection cut")
-			},
-		}),
-		creds: creds,
-	}
-}
-
-// server makes the RPC server; its services are registered with the registrar.
-func (p port) server(more ...grpc.ServerOption) (*grpc.Server, grpc.ServiceRegistrar) {
+	intake := guard.NewIntake(guard.IntakeConfig{
+		MaxBytes: wire.RequestBytes, Timeout: intakeTimeout,
+		Cut: func(remote net.Addr, err error) {
+			log.Warn().Err(err).Stringer(logkey.Peer, remote).Msg("connection cut")
+		},
+	})
 	options := append(wire.ServerOptions(), grpc.WaitForHandlers(true), grpc.ConnectionTimeout(greetTimeout))
-	options = append(append(options, more...), p.intake.ServerOptions(p.creds)...)
-	s := grpc.NewServer(options...)
-	return s, p.intake.Registrar(s)
+	s := grpc.NewServer(slices.Concat(options, more, intake.ServerOptions(creds))...)
+	return guard.Limit(ln, guard.Limits{
+		MaxConns: maxConns, MaxPerHost: maxConnsPerHost, WriteTimeout: writeTimeout,
+		Refused: func(remote net.Addr, err error) {
+			log.Debug().Err(err).Stringer(logkey.Peer, remote).Msg("connection refused")
+		},
+	}), s, intake.Registrar(s)
 }

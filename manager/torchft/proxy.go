@@ -89,10 +89,8 @@ func NewProxy(cfg ProxyConfig) (*Proxy, error) {
 		return nil, errors.Join(err, p.listener.Close())
 	}
 	p.servers = servers
-	b := bounded(p.listener, insecure.NewCredentials(), cfg.Log)
-	p.listener = b.listener
 	var services grpc.ServiceRegistrar
-	p.rpc, services = b.server()
+	p.listener, p.rpc, services = newRPC(p.listener, insecure.NewCredentials(), cfg.Log)
 	torchftpb.RegisterLighthouseServiceServer(services, p)
 	return p, nil
 }
@@ -129,11 +127,8 @@ func (p *Proxy) Close() error {
 // Quorum passes a join on, and holds it until a server has answered it or the
 // caller's deadline has passed.
 func (p *Proxy) Quorum(ctx context.Context, req *torchftpb.LighthouseQuorumRequest) (*torchftpb.LighthouseQuorumResponse, error) {
-	if _, ok := ctx.Deadline(); !ok {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, quorumTimeout)
-		defer cancel()
-	}
+	ctx, cancel := bounded(ctx)
+	defer cancel()
 	resp, err := p.servers.quorum(passedOn(ctx), req)
 	return resp, p.answered(ctx, req.GetRequester().GetReplicaId(), err)
 }

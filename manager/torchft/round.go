@@ -4,6 +4,9 @@ import (
 	"context"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/internal/wire/torchftpb"
 )
@@ -22,9 +25,9 @@ type round struct {
 	err      error
 }
 
-// enter adds a rank to the round that is open, and sends the join when all are
-// there. A rank that asks again replaces what it said.
-func (s *Server) enter(rank int, m *torchftpb.ManagerQuorumRequest, deadline time.Time) *round {
+// enter adds a rank to the round that is open, unless too many calls wait for it, and
+// sends the join when all are there. A rank that asks again replaces what it said.
+func (s *Server) enter(rank int, m *torchftpb.ManagerQuorumRequest, deadline time.Time) (*round, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.metadata[rank] = m.GetCheckpointMetadata()
@@ -32,6 +35,9 @@ func (s *Server) enter(rank int, m *torchftpb.ManagerQuorumRequest, deadline tim
 	if r == nil {
 		r = &round{asked: make(map[int]*torchftpb.ManagerQuorumRequest), done: make(chan struct{})}
 		s.mu.round = r
+	}
+	if r.waiting == maxWaiting {
+		return nil, status.Errorf(codes.ResourceExhausted, "more than %d calls of the replica's ranks wait", maxWaiting)
 	}
 	r.asked[rank] = m
 	r.waiting++
@@ -44,7 +50,7 @@ func (s *Server) enter(rank int, m *torchftpb.ManagerQuorumRequest, deadline tim
 		req := &torchftpb.LighthouseQuorumRequest{Requester: s.memberLocked(r)}
 		s.asking.Go(func() { s.ask(ctx, r, req) })
 	}
-	return r
+	return r, nil
 }
 
 // leave takes a rank's call back; when none is left that waits, so is the join.

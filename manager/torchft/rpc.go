@@ -52,13 +52,14 @@ func (s *Server) Quorum(ctx context.Context, m *torchftpb.ManagerQuorumRequest) 
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithDeadline(ctx, s.deadline(ctx))
+	ctx, cancel := bounded(ctx)
 	defer cancel()
-	r := s.enter(rank, m, s.deadline(ctx))
-	defer s.leave(r)
-	if r.crowded(s) {
-		return nil, status.Errorf(codes.ResourceExhausted, "more than %d calls of the replica's ranks wait", maxWaiting)
+	deadline, _ := ctx.Deadline()
+	r, err := s.enter(rank, m, deadline)
+	if err != nil {
+		return nil, err
 	}
+	defer s.leave(r)
 	select {
 	case <-r.done:
 	case <-ctx.Done():
@@ -72,12 +73,6 @@ func (s *Server) Quorum(ctx context.Context, m *torchftpb.ManagerQuorumRequest) 
 		return nil, wire.StatusError(err)
 	}
 	return p, nil
-}
-
-func (r *round) crowded(s *Server) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return r.waiting > maxWaiting
 }
 
 // absent is how many ranks have not asked.
@@ -132,7 +127,7 @@ func (s *Server) ShouldCommit(ctx context.Context, m *torchftpb.ShouldCommitRequ
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithDeadline(ctx, s.deadline(ctx))
+	ctx, cancel := bounded(ctx)
 	defer cancel()
 	c, err := s.vote(rank, m)
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"sync"
-	"time"
 
 	"google.golang.org/grpc"
 
@@ -66,10 +65,8 @@ func New(cfg Config) (*Server, error) {
 	s.mu.metadata = make(map[int]string)
 	s.mu.tally = quorum.NewTally(cfg.GroupWorldSize)
 	s.callers = &callers{stay: beatsAlone * cfg.BeatInterval}
-	p := bounded(listener, cfg.Credentials, cfg.Log)
-	s.listener = p.listener
 	var services grpc.ServiceRegistrar
-	s.rpc, services = p.server(grpc.StatsHandler(s.callers))
+	s.listener, s.rpc, services = newRPC(listener, cfg.Credentials, cfg.Log, grpc.StatsHandler(s.callers))
 	torchftpb.RegisterManagerServiceServer(services, s)
 	return s, nil
 }
@@ -112,10 +109,10 @@ func (s *Server) Close() error {
 	return errors.Join(err, s.servers.close())
 }
 
-// deadline is when a call ends at the latest.
-func (s *Server) deadline(ctx context.Context) time.Time {
-	if d, ok := ctx.Deadline(); ok {
-		return d
+// bounded gives ctx a deadline if it has none.
+func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); ok {
+		return ctx, func() {}
 	}
-	return time.Now().Add(quorumTimeout)
+	return context.WithTimeout(ctx, quorumTimeout)
 }

@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -94,8 +96,8 @@ type Client struct {
 
 	mu struct {
 		sync.Mutex
+		conns  map[*clientConn]struct{} // all
 		idle   []*clientConn
-		busy   map[*clientConn]struct{}
 		closed bool
 	}
 }
@@ -121,7 +123,7 @@ func Dial(ctx context.Context, addr string, cfg ClientConfig) (*Client, error) {
 		stop:  make(chan struct{}),
 	}
 	c.verbs = verbs{raw: c, base: len(keySlash)}
-	c.mu.busy = make(map[*clientConn]struct{})
+	c.mu.conns = make(map[*clientConn]struct{})
 	c.SetTimeout(cfg.Timeout)
 	ctx, cancel := c.bound(ctx)
 	defer cancel()
@@ -156,23 +158,16 @@ func (c *Client) arrive(ctx context.Context) error {
 		return fmt.Errorf("count workers: %w", err)
 	}
 	for c.cfg.WaitForWorkers && came < int64(c.cfg.WorldSize) {
-		select {
-		case <-ctx.Done():
-			return c.missing(came, context.Cause(ctx))
-		case <-time.After(workersPoll):
+		now := came
+		if err = backoff.Sleep(ctx, workersPoll); err == nil {
+			now, err = c.addRaw(ctx, initKey, 0)
 		}
-		now, err := c.addRaw(ctx, initKey, 0)
 		if err != nil {
-			return c.missing(came, err)
+			return fmt.Errorf("wait for workers: %d of %d workers came: %w", came, c.cfg.WorldSize, err)
 		}
 		came = now
 	}
 	return nil
-}
-
-// missing says how many workers had come when the wait for them ended.
-func (c *Client) missing(came int64, err error) error {
-	return fmt.Errorf("wait for workers: %d of %d workers came: %w", came, c.cfg.WorldSize, err)
 }
 
 // firstConn dials until somebody listens.
@@ -203,21 +198,6 @@ func (c *Client) firstConn(ctx context.Context) error {
 	}
 }
 
-// get takes a connection out of the pool, or makes one. blocking calls leave
-// one connection to those that do not block.
-func (c *Client) get(ctx context.Context, blocking bool) (*clientConn, error) {
-	if blocking {
-		if err := c.enter(ctx, c.waits); err != nil {
-			return nil, err
-		}
-	}
-	conn, err := c.take(ctx)
-	if err != nil && blocking {
-		<-c.waits
-	}
-	return conn, err
-}
-
 func (c *Client) enter(ctx context.Context, places chan struct{}) error {
 	select {
 	case places <- struct{}{}:
@@ -229,25 +209,17 @@ func (c *Client) enter(ctx context.Context, places chan struct{}) error {
 	}
 }
 
+// take takes a connection out of the pool, or makes one.
 func (c *Client) take(ctx context.Context) (*clientConn, error) {
-	if err := c.enter(ctx, c.slots); err != nil {
-		return nil, err
-	}
 	c.mu.Lock()
 	if n := len(c.mu.idle); n > 0 && !c.mu.closed {
 		conn := c.mu.idle[n-1]
 		c.mu.idle = c.mu.idle[:n-1]
-		c.mu.busy[conn] = struct{}{}
 		c.mu.Unlock()
 		return conn, nil
 	}
 	c.mu.Unlock()
-	conn, err := c.connect(ctx)
-	if err != nil {
-		<-c.slots
-		return nil, err
-	}
-	return conn, nil
+	return c.connect(ctx)
 }
 
 // adopt makes conn one that Close closes.
@@ -257,28 +229,27 @@ func (c *Client) adopt(conn *clientConn) error {
 	if c.mu.closed {
 		return ErrClosed
 	}
-	c.mu.busy[conn] = struct{}{}
+	c.mu.conns[conn] = struct{}{}
 	return nil
 }
 
 // put takes a connection that is in good order back into the pool.
 func (c *Client) put(conn *clientConn) {
 	c.mu.Lock()
-	delete(c.mu.busy, conn)
 	keep := !c.mu.closed && len(c.mu.idle) < maxIdle
 	if keep {
 		c.mu.idle = append(c.mu.idle, conn)
 	}
 	c.mu.Unlock()
 	if !keep {
-		conn.close()
+		c.discard(conn)
 	}
 }
 
-// discard drops a connection whose state is not known.
+// discard drops a connection: it is not needed, or its state is not known.
 func (c *Client) discard(conn *clientConn) {
 	c.mu.Lock()
-	delete(c.mu.busy, conn)
+	delete(c.mu.conns, conn)
 	c.mu.Unlock()
 	conn.close()
 }
@@ -292,11 +263,7 @@ func (c *Client) Close() error {
 	}
 	c.mu.closed = true
 	close(c.stop)
-	all := c.mu.idle
-	c.mu.idle = nil
-	for conn := range c.mu.busy {
-		all = append(all, conn)
-	}
+	all := slices.Collect(maps.Keys(c.mu.conns))
 	c.mu.Unlock()
 	for _, conn := range all {
 		conn.close()
@@ -321,16 +288,20 @@ func (c *Client) call(ctx context.Context, blocking bool, do func(context.Contex
 	if err := ended(ctx); err != nil {
 		return err
 	}
-	conn, err := c.get(ctx, blocking)
+	if blocking { // those that block leave one connection to the others
+		if err := c.enter(ctx, c.waits); err != nil {
+			return c.explain(ctx, err)
+		}
+		defer func() { <-c.waits }()
+	}
+	if err := c.enter(ctx, c.slots); err != nil {
+		return c.explain(ctx, err)
+	}
+	defer func() { <-c.slots }()
+	conn, err := c.take(ctx)
 	if err != nil {
 		return c.explain(ctx, err)
 	}
-	defer func() {
-		<-c.slots
-		if blocking {
-			<-c.waits
-		}
-	}()
 	stop := context.AfterFunc(ctx, conn.interrupt)
 	err = do(ctx, conn)
 	clean, isClean := errors.AsType[*cleanError](err)

@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -382,10 +384,7 @@ func (s *Server) shut() {
 	}
 	s.mu.closed = true
 	close(s.stop)
-	conns := make([]*serverConn, 0, len(s.mu.conns))
-	for c := range s.mu.conns {
-		conns = append(conns, c)
-	}
+	conns := slices.Collect(maps.Keys(s.mu.conns))
 	s.mu.Unlock()
 
 	s.ln.Close() //nolint:errcheck // Accept tells

@@ -37,8 +37,7 @@ type serverConn struct {
 		out    *bufio.Writer // nil before the greeting is over
 		wait   *waiter       // under way, or nil
 		woken  *waiter       // the last one answered, until the next command
-		held   bool          // id is set
-		id     tokenID       // the token it came in with
+		id     tokenID       // the token it came in with; zero: none
 		closed bool
 	}
 }
@@ -68,7 +67,7 @@ func (c *serverConn) end() {
 func (c *serverConn) heldBy(id tokenID) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.mu.held && c.mu.id == id
+	return c.mu.id == id
 }
 
 // log tells how a connection ended; leaving is no event.
@@ -190,7 +189,7 @@ func (c *serverConn) authenticate(req authRequest) error {
 		return errors.Join(fmt.Errorf("%w: wrong proof", errProtocol), c.send([]byte{authRefused}))
 	}
 	c.mu.Lock()
-	c.mu.held, c.mu.id = true, req.id
+	c.mu.id = req.id
 	c.mu.Unlock()
 	c.scope = g.scope
 	// Forget may have come between: it looks at held connections only.

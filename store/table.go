@@ -409,16 +409,20 @@ func (t *table) numKeys(prefix string) (int64, error) {
 	if t.mu.closed {
 		return 0, ErrClosed
 	}
+	return countKeys(t.mu.values, prefix), nil
+}
+
+// countKeys counts the keys of m that begin with prefix.
+func countKeys[V any](m map[string]V, prefix string) (n int64) {
 	if prefix == "" {
-		return int64(len(t.mu.values)), nil
+		return int64(len(m))
 	}
-	n := int64(0)
-	for key := range t.mu.values {
+	for key := range m {
 		if strings.HasPrefix(key, prefix) {
 			n++
 		}
 	}
-	return n, nil
+	return n
 }
 
 func (t *table) remove(key string) (bool, error) {
@@ -465,20 +469,10 @@ func (t *table) removePrefix(prefix string) (int64, error) {
 }
 
 // countPrefix is how many removePrefix would delete.
-func (t *table) countPrefix(prefix string) (n int64) {
+func (t *table) countPrefix(prefix string) int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for key := range t.mu.values {
-		if strings.HasPrefix(key, prefix) {
-			n++
-		}
-	}
-	for key := range t.mu.queues {
-		if strings.HasPrefix(key, prefix) {
-			n++
-		}
-	}
-	return n
+	return countKeys(t.mu.values, prefix) + countKeys(t.mu.queues, prefix)
 }
 
 func (t *table) push(key string, value []byte) error {

@@ -169,8 +169,7 @@ func (j *job) changed(wanted wire.ConfigChange) (quorum.JobRules, cluster.Comman
 			return rules, cluster.Command{Kind: cluster.CommandUnconfigure}, nil
 		}
 	}
-	suspect, stuck := wanted.Named()
-	rules, err := rules.Set(wanted.Apply(rules.Config()), suspect, stuck)
+	rules, err := rules.Set(wanted.Apply(rules.Config()), wanted.SuspectAfter != nil, wanted.StuckAfter != nil)
 	own := rules.Config()
 	if most := j.leadership.server.cfg.MaxReplicasPerJob; err == nil && own.MinReplicas > most {
 		err = fmt.Errorf("%w: MinReplicas = %d, want at most MaxReplicasPerJob = %d (--max-replicas-per-job)",

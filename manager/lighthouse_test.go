@@ -300,7 +300,7 @@ func (l *fakeLighthouse) stepLocked() {
 				told = quorum.NewViewer(&q).For(a.ReplicaID)
 			}
 			l.sendLocked(a.ReplicaID, &skerrypb.Down{Message: &skerrypb.Down_Answer{
-				Answer: wire.AnswerToProto(a.Number, told)}})
+				Answer: &skerrypb.Answer{Number: a.Number, Quorum: wire.QuorumToProto(told)}}})
 		}
 	}
 	for _, e := range m.Events() {

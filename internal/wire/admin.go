@@ -83,11 +83,6 @@ func set[T any](to *T, value *T) {
 	}
 }
 
-// Named says which fields the change names.
-func (c ConfigChange) Named() (suspectAfter, stuckAfter bool) {
-	return c.SuspectAfter != nil, c.StuckAfter != nil
-}
-
 // RulesToProto converts a job's rules; own says that they were set for it.
 func RulesToProto(c quorum.Config, own bool) *skerrypb.JobRules {
 	return &skerrypb.JobRules{

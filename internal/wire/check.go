@@ -32,7 +32,7 @@ const maxShownBytes = 64
 // call of one conversion.
 type check struct {
 	path []segment
-	err  *FieldError
+	err  error // nil or a *FieldError
 }
 
 // segment is one part of a field's path. A path is rendered only when
@@ -42,12 +42,14 @@ type segment struct {
 	index int // -1: not an element of a list
 }
 
-// result returns the violation as an error, or an untyped nil.
-func (c *check) result() error {
-	if c.err == nil {
-		return nil
-	}
-	return c.err
+// result returns the violation, or nil.
+func (c *check) result() error { return c.err }
+
+// whole converts what is not part of a message that is being checked.
+func whole[P, T any](field string, p P, convert func(c *check, field string, p P) T) (T, error) {
+	var c check
+	r := convert(&c, field, p)
+	return r, c.result()
 }
 
 // enter and leave bracket the fields of a nested message.
@@ -236,7 +238,5 @@ func isJobRune(r rune) bool {
 
 // CheckReplicaID checks a replica id that stands alone in a request.
 func CheckReplicaID(id string) (quorum.ReplicaID, error) {
-	var c check
-	r := c.id("replica_id", id)
-	return r, c.result()
+	return whole("replica_id", id, (*check).id)
 }

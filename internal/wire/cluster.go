@@ -88,9 +88,7 @@ func ServerToProto(s Server) *skerrypb.ServerInfo {
 
 // ServerFromProto checks and converts a server.
 func ServerFromProto(p *skerrypb.ServerInfo) (Server, error) {
-	c := new(check)
-	s := c.server("server", p)
-	return s, c.result()
+	return whole("server", p, (*check).server)
 }
 
 func (c *check) server(field string, p *skerrypb.ServerInfo) Server {

@@ -123,7 +123,7 @@ func FuzzSession(f *testing.F) {
 
 // FuzzAnswer feeds bytes to what a client decodes.
 func FuzzAnswer(f *testing.F) {
-	data, err := proto.Marshal(&skerrypb.Down{Message: &skerrypb.Down_Answer{Answer: AnswerToProto(1, sampleQuorum())}})
+	data, err := proto.Marshal(&skerrypb.Down{Message: &skerrypb.Down_Answer{Answer: &skerrypb.Answer{Number: 1, Quorum: QuorumToProto(sampleQuorum())}}})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -105,15 +105,8 @@ func JoinToProto(j quorum.Join) *skerrypb.Join {
 func JoinFromProto(j *skerrypb.Join) (quorum.Join, error) {
 	var c check
 	c.enter("join")
-	if j.GetMember() == nil {
-		c.missing("member")
-		return quorum.Join{}, c.result()
-	}
-	c.enter("member")
-	member := c.member(j.GetMember())
-	c.leave()
 	r := quorum.Join{
-		Member:      member,
+		Member:      c.oneMember("member", j.GetMember()),
 		Client:      quorum.KindSkerry,
 		Kind:        quorum.JoinKind(c.enum("kind", int32(j.GetKind()), int32(quorum.JoinAsk))),
 		Number:      c.counter("number", j.GetNumber()),
@@ -238,9 +231,7 @@ func SourcesToProto(s quorum.Sources) *skerrypb.Sources {
 
 // SourcesFromProto converts s.
 func SourcesFromProto(s *skerrypb.Sources) (quorum.Sources, error) {
-	var c check
-	r := c.sources("sources", s)
-	return r, c.result()
+	return whole("sources", s, (*check).sources)
 }
 
 func (c *check) sources(field string, s *skerrypb.Sources) quorum.Sources {
@@ -285,19 +276,10 @@ func (c *check) texts(field string, ss []string, most, limit int) []string {
 	return list(c, field, ss, most, func(s string) string { return c.text("text", s, limit) })
 }
 
-// AnswerToProto converts the answer to the join of that number; 0 restates the
-// last answer.
-func AnswerToProto(number uint64, q quorum.Quorum) *skerrypb.Answer {
-	return &skerrypb.Answer{Number: number, Quorum: QuorumToProto(q)}
-}
-
 // AnswerFromProto returns the answer's quorum. The number needs no bound: the
 // caller compares it with its own.
 func AnswerFromProto(a *skerrypb.Answer) (quorum.Quorum, error) {
-	var c check
-	c.enter("answer")
-	r := c.quorum("quorum", a.GetQuorum())
-	return r, c.result()
+	return whole("answer.quorum", a.GetQuorum(), (*check).quorum)
 }
 
 // NoticeToProto converts what the rules want pushed into the message for a

@@ -17,9 +17,7 @@ func PositionToProto(p quorum.Position) *skerrypb.Position {
 
 // PositionFromProto converts p; nil is the position before the first commit.
 func PositionFromProto(p *skerrypb.Position) (quorum.Position, error) {
-	var c check
-	r := c.position("position", p)
-	return r, c.result()
+	return whole("position", p, (*check).position)
 }
 
 func (c *check) position(field string, p *skerrypb.Position) quorum.Position {
@@ -116,6 +114,17 @@ func (c *check) member(m *skerrypb.Member) quorum.Member {
 	return r
 }
 
+// oneMember converts a member that must be there.
+func (c *check) oneMember(field string, m *skerrypb.Member) quorum.Member {
+	if m == nil {
+		c.missing(field)
+		return quorum.Member{}
+	}
+	c.enter(field)
+	defer c.leave()
+	return c.member(m)
+}
+
 // members converts a member list: sorted by replica id, none twice.
 func (c *check) members(field string, ms []*skerrypb.Member) []quorum.Member {
 	var last quorum.ReplicaID // of which none is empty
@@ -163,16 +172,11 @@ func (c *check) part(field string, p *skerrypb.AnswerPart) *quorum.AnswerPart {
 	c.enter(field)
 	defer c.leave()
 	r := &quorum.AnswerPart{
+		Self:      c.oneMember("self", p.GetSelf()),
 		WorldSize: int(c.number("world_size", int64(p.GetWorldSize()), 1, MaxMembers)),
 		Max:       c.position("max", p.GetMax()),
 		Heal:      p.GetHeal(),
 	}
-	if c.enter("self"); p.GetSelf() == nil {
-		c.missing("self")
-	} else {
-		r.Self = c.member(p.GetSelf())
-	}
-	c.leave()
 	if p.GetSeat() != nil {
 		for _, s := range c.seats("seat", []*skerrypb.SeatRun{p.GetSeat()}, 1) {
 			r.Self.Seat = quorum.Seat{QuorumID: s.QuorumID, Rank: s.First}
@@ -295,9 +299,7 @@ func QuorumToProto(q quorum.Quorum) *skerrypb.Quorum {
 // QuorumFromProto converts q. It checks what its users rely on: members sorted
 // by id, none twice; participants sorted, none twice, all of them members.
 func QuorumFromProto(q *skerrypb.Quorum) (quorum.Quorum, error) {
-	var c check
-	r := c.quorum("quorum", q)
-	return r, c.result()
+	return whole("quorum", q, (*check).quorum)
 }
 
 func (c *check) quorum(field string, q *skerrypb.Quorum) quorum.Quorum {

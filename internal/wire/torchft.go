@@ -23,13 +23,8 @@ func MemberFromTorchft(m *torchftpb.QuorumMember) (quorum.Member, error) {
 		return quorum.Member{}, c.result()
 	}
 	c.enter("requester")
-	r := c.torchftMember(m)
-	return r, c.result()
-}
-
-func (c *check) torchftMember(m *torchftpb.QuorumMember) quorum.Member {
 	worldSize := c.counter("world_size", m.GetWorldSize())
-	return quorum.Member{
+	r := quorum.Member{
 		ReplicaID:      c.id("replica_id", m.GetReplicaId()),
 		Address:        c.text("address", m.GetAddress(), MaxAddressBytes),
 		StoreAddress:   c.text("store_address", m.GetStoreAddress(), MaxAddressBytes),
@@ -39,6 +34,7 @@ func (c *check) torchftMember(m *torchftpb.QuorumMember) quorum.Member {
 		CommitFailures: c.rising("commit_failures", m.GetCommitFailures()),
 		Data:           c.data("data", m.GetData(), MaxTorchftDataBytes),
 	}
+	return r, c.result()
 }
 
 // ExtraFromTorchft returns what m says beyond our words, in protobuf's own

@@ -54,6 +54,7 @@ func (c *check) view(field string, w *skerrypb.View) *quorum.View {
 	defer c.leave()
 	world := c.number("world_size", int64(w.GetWorldSize()), 1, MaxMembers)
 	r := &quorum.View{
+		Self:            c.oneMember("self", w.GetSelf()),
 		Rank:            int(c.number("rank", int64(w.GetRank()), 0, world-1)),
 		WorldSize:       int(world),
 		ParticipantRank: c.rankOrNone("participant_rank", w.ParticipantRank, world),
@@ -67,12 +68,6 @@ func (c *check) view(field string, w *skerrypb.View) *quorum.View {
 		Healing:         c.peers("healing", w.GetHealing(), quorum.MaxViewPeers, world),
 		HealingCount:    int(c.number("healing_count", int64(w.GetHealingCount()), 0, world)),
 	}
-	if c.enter("self"); w.GetSelf() == nil {
-		c.missing("self")
-	} else {
-		r.Self = c.member(w.GetSelf())
-	}
-	c.leave()
 	r.Seats = c.seats("seats", w.GetSeats(), world)
 	if c.failed() {
 		return r

@@ -217,7 +217,7 @@ func TestBoundsAreNamed(t *testing.T) {
 		return err
 	}
 	answer := func(change func(*skerrypb.Quorum)) error {
-		m := AnswerToProto(1, sampleQuorum())
+		m := &skerrypb.Answer{Quorum: QuorumToProto(sampleQuorum())}
 		change(m.Quorum)
 		_, err := AnswerFromProto(m)
 		return err

@@ -85,7 +85,7 @@ func (st *scriptedStream) answer(number uint64, id int64) error {
 	q := quorum.Quorum{Cluster: "test", Job: "default", ID: id, Round: 1,
 		Members:      []quorum.Member{{ReplicaID: "a:1", Address: "http://h:1", StoreAddress: "h:2", GroupWorldSize: 1}},
 		Participants: []quorum.ReplicaID{"a:1"}}
-	return st.Send(&skerrypb.Down{Message: &skerrypb.Down_Answer{Answer: wire.AnswerToProto(number, q)}})
+	return st.Send(&skerrypb.Down{Message: &skerrypb.Down_Answer{Answer: &skerrypb.Answer{Number: number, Quorum: wire.QuorumToProto(q)}}})
 }
 
 func isJoin(up *skerrypb.Up) bool     { return up.GetJoin() != nil }

@@ -3,12 +3,12 @@ package guard
 import (
 	"sync/atomic"
 	"time"
-	"unicode/utf8"
 
 	"github.com/rs/zerolog"
 
 	"github.com/skerry-ft/skerry/internal/burst"
 	"github.com/skerry-ft/skerry/internal/logkey"
+	"github.com/skerry-ft/skerry/internal/printable"
 )
 
 // What strangers may cause to be logged: with lines of 1 KiB at most, 300 KiB a
@@ -63,14 +63,4 @@ func (s *Sampler) Run(e *zerolog.Event, _ zerolog.Level, _ string) {
 func (s *Sampler) LeftOut() uint64 { return s.all.Load() }
 
 // Shown cuts what a stranger said to what a line may repeat of it.
-func Shown(text string) string {
-	if len(text) <= MaxShownBytes {
-		return text
-	}
-	const ellipsis = "…"
-	cut := MaxShownBytes - len(ellipsis)
-	for cut > 0 && !utf8.RuneStart(text[cut]) {
-		cut--
-	}
-	return text[:cut] + ellipsis
-}
+func Shown(text string) string { return printable.Cut(text, MaxShownBytes) }

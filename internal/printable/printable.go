@@ -23,6 +23,20 @@ func Line(s string) string { return escape(s, "") }
 // Text is s in as many lines as it has: a line end stays one.
 func Text(s string) string { return escape(s, "\n") }
 
+// Cut is s in at most most bytes: all of it, or its beginning, up to the edge of a
+// rune, and an ellipsis. It escapes nothing.
+func Cut(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	const ellipsis = "…"
+	end := most - len(ellipsis)
+	for end > 0 && !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end] + ellipsis
+}
+
 // Lines is Line of each of s.
 func Lines(s []string) []string {
 	out := make([]string, len(s))

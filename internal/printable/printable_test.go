@@ -114,3 +114,18 @@ func TestEvent(t *testing.T) {
 type errText string
 
 func (e errText) Error() string { return string(e) }
+
+// What is cut keeps to its bytes, ends at the edge of a rune and says that it was cut.
+func TestCut(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ in, want string }{
+		{"", ""},
+		{"12345678", "12345678"},
+		{"123456789", "12345…"},
+		{"1234ü6789", "1234…"},
+	} {
+		if got := printable.Cut(tc.in, 8); got != tc.want {
+			t.Errorf("Cut(%q, 8) = %q, want %q", tc.in, got, tc.want)
+		}
+	}
+}

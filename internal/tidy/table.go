@@ -61,10 +61,10 @@ var mayImport = map[string][]string{
 	"train":       {"pg", "tensor"},
 	"train/spawn": {},
 
-	"internal/wire":      {"quorum"},
+	"internal/wire":      {"quorum", "internal/printable"},
 	"internal/sim":       {"quorum", "internal/sim/..."},
 	"internal/burst":     {},
-	"internal/guard":     {"internal/burst", "internal/perhost", "internal/proof"},
+	"internal/guard":     {"internal/burst", "internal/perhost", "internal/printable", "internal/proof"},
 	"internal/perhost":   {},
 	"internal/proof":     {},
 	"internal/supply":    {},

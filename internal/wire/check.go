@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/skerry-ft/skerry/internal/printable"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
@@ -59,7 +60,7 @@ func (c *check) leave()                     { c.path = c.path[:len(c.path)-1] }
 func (c *check) missing(field string)       { c.fail(field, "nothing", "a message") }
 func (c *check) failed() bool               { return c.err != nil }
 func (c *check) bad(field, value string, bound string, args ...any) {
-	c.fail(field, strconv.Quote(shorten(value, maxShownBytes)), fmt.Sprintf(bound, args...))
+	c.fail(field, strconv.Quote(printable.Cut(value, maxShownBytes)), fmt.Sprintf(bound, args...))
 }
 
 // fail keeps the first violation.
@@ -180,27 +181,14 @@ func (c *check) enum(field string, v, last int32) uint8 {
 
 func isControl(r rune) bool { return r < 0x20 || r == 0x7f || (r >= 0x80 && r < 0xa0) }
 
-// shorten cuts s to at most limit bytes, at a rune's edge.
-func shorten(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	const ellipsis = "…"
-	cut := limit - len(ellipsis)
-	for cut > 0 && !utf8.RuneStart(s[cut]) {
-		cut--
-	}
-	return s[:cut] + ellipsis
-}
-
 // Text makes s fit to be sent as a text for people: valid UTF-8, control
 // characters as blanks, at most MaxTextBytes.
-func Text(s string) string { return shorten(printable(s), MaxTextBytes) }
+func Text(s string) string { return printable.Cut(legible(s), MaxTextBytes) }
 
 // Evidence makes s fit to be sent as an accusation's evidence.
-func Evidence(s string) string { return shorten(printable(s), MaxEvidenceBytes) }
+func Evidence(s string) string { return printable.Cut(legible(s), MaxEvidenceBytes) }
 
-func printable(s string) string {
+func legible(s string) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	return strings.Map(func(r rune) rune {
 		if isControl(r) {

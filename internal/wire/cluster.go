@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"github.com/skerry-ft/skerry/internal/printable"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 )
 
@@ -76,7 +77,7 @@ type Introduction struct {
 func ServerToProto(s Server) *skerrypb.ServerInfo {
 	p := &skerrypb.ServerInfo{
 		RaftId: s.RaftID, RpcAddress: s.RPCAddress, RaftAddress: s.RaftAddress, GossipAddress: s.GossipAddress,
-		Version: shorten(s.Version, MaxVersionBytes), Boot: s.Boot, Standing: skerrypb.Standing(s.Standing),
+		Version: printable.Cut(s.Version, MaxVersionBytes), Boot: s.Boot, Standing: skerrypb.Standing(s.Standing),
 		Cluster: s.Cluster, Proposer: s.Proposer, Voters: uint32(s.Voters), NonVoter: s.NonVoter,
 		LastIndex: s.LastIndex, Expect: uint32(s.Expect), Abandoned: s.Abandoned, ProposerLost: s.ProposerLost, Working: s.Working,
 	}

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/skerry-ft/skerry/internal/printable"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/quorum"
 )
@@ -87,7 +88,7 @@ func (e *RefusedError) Unwrap() error { return e.sentinel }
 
 // RefusalError converts a refusal that was received. It never returns nil.
 func RefusalError(m *skerrypb.Refused) *RefusedError {
-	e := &RefusedError{Code: shorten(m.GetCode(), maxShownBytes), Text: Text(m.GetText()), Final: m.GetFinal()}
+	e := &RefusedError{Code: printable.Cut(m.GetCode(), maxShownBytes), Text: Text(m.GetText()), Final: m.GetFinal()}
 	for _, r := range refusals() {
 		if r.name == m.GetCode() {
 			e.sentinel = r.sentinel

@@ -3,6 +3,7 @@ package wire
 import (
 	"strconv"
 
+	"github.com/skerry-ft/skerry/internal/printable"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/quorum"
 )
@@ -131,7 +132,7 @@ func (c *check) members(field string, ms []*skerrypb.Member) []quorum.Member {
 	return list(c, field, ms, MaxMembers, func(m *skerrypb.Member) quorum.Member {
 		r := c.member(m)
 		if r.ReplicaID <= last {
-			c.bad("replica_id", string(r.ReplicaID), "an id after %q: sorted, none twice", shorten(string(last), maxShownBytes))
+			c.bad("replica_id", string(r.ReplicaID), "an id after %q: sorted, none twice", printable.Cut(string(last), maxShownBytes))
 		}
 		last = r.ReplicaID
 		return r

@@ -4,9 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"unicode/utf8"
 
 	"github.com/skerry-ft/skerry/internal/boundjson"
+	"github.com/skerry-ft/skerry/internal/printable"
 )
 
 // Bounds on a dump that is read. What a Recorder writes is below them; what is above
@@ -101,14 +101,4 @@ func readEntry(in *boundjson.Decoder, what string, e *Entry) error {
 }
 
 // bounded is s as a dump holds it: whole, or its beginning.
-func bounded(s string) string {
-	if len(s) <= maxText {
-		return s
-	}
-	const rest = "…"
-	end := maxText - len(rest)
-	for end > 0 && !utf8.RuneStart(s[end]) {
-		end--
-	}
-	return s[:end] + rest
-}
+func bounded(s string) string { return printable.Cut(s, maxText) }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net"
 	"sync"
+
+	"github.com/skerry-ft/skerry/internal/problems"
 )
 
 // shared is the one registry of this package: the servers that several users
@@ -64,20 +66,25 @@ func NewShared(cfg ServerConfig) (*Share, error) {
 			}
 			shared.byAddr[key] = common
 		}
-	} else if cfg.Guarded != common.s.cfg.Guarded {
-		return nil, fmt.Errorf("shared store server at %s: Guarded = %t, want %t as the users before",
-			cfg.Listen, cfg.Guarded, common.s.cfg.Guarded)
-	} else if cfg.StrictAdd != common.s.cfg.StrictAdd {
-		return nil, fmt.Errorf("shared store server at %s: StrictAdd = %t, want %t as the users before",
-			cfg.Listen, cfg.StrictAdd, common.s.cfg.StrictAdd)
-	} else if (cfg.TLS != nil) != (common.s.cfg.TLS != nil) {
-		return nil, fmt.Errorf("shared store server at %s: TLS = %t, want %t as the users before",
-			cfg.Listen, cfg.TLS != nil, common.s.cfg.TLS != nil)
+	} else if err := common.fits(cfg); err != nil {
+		return nil, err
 	} else if len(cfg.Token) > 0 {
 		common.s.grants.allow("", cfg.Token)
 	}
 	common.users++
 	return &Share{Server: common.s, common: common, left: make(chan struct{})}, nil
+}
+
+// fits says what another user asks of the server that it is not.
+func (c *sharedServer) fits(cfg ServerConfig) error {
+	l := problems.List{Prefix: fmt.Sprintf("shared store server at %s: ", cfg.Listen)}
+	same := func(field string, got, has bool) {
+		l.Want(got == has, field, got, "%t as the users before", has)
+	}
+	same("Guarded", cfg.Guarded, c.s.cfg.Guarded)
+	same("StrictAdd", cfg.StrictAdd, c.s.cfg.StrictAdd)
+	same("TLS", cfg.TLS != nil, c.s.cfg.TLS != nil)
+	return l.Err()
 }
 
 // sharedKey is one spelling for an address; empty if its port is free choice.

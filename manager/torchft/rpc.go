@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/skerry-ft/skerry/internal/logkey"
+	"github.com/skerry-ft/skerry/internal/problems"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/torchftpb"
 	"github.com/skerry-ft/skerry/quorum"
@@ -27,17 +28,13 @@ func (s *Server) groupRank(rank int64) (int, error) {
 
 // checkAsk bounds what a rank asks with.
 func checkAsk(m *torchftpb.ManagerQuorumRequest) error {
-	switch {
-	case m.GetStep() < 0 || m.GetStep() > wire.MaxNumber:
-		return status.Errorf(codes.InvalidArgument, "step = %d, want 0 to %d", m.GetStep(), int64(wire.MaxNumber))
-	case m.GetCommitFailures() < 0 || m.GetCommitFailures() > wire.MaxNumber:
-		return status.Errorf(codes.InvalidArgument, "commit_failures = %d, want 0 to %d", m.GetCommitFailures(), int64(wire.MaxNumber))
-	case len(m.GetCheckpointMetadata()) > wire.MaxMetadataBytes:
-		return status.Errorf(codes.InvalidArgument, "checkpoint_metadata has %d bytes, want at most %d",
-			len(m.GetCheckpointMetadata()), wire.MaxMetadataBytes)
-	case len(m.GetReconfigureHandle()) > wire.MaxDataBytes:
-		return status.Errorf(codes.InvalidArgument, "reconfigure_handle has %d bytes, want at most %d",
-			len(m.GetReconfigureHandle()), wire.MaxDataBytes)
+	var l problems.List
+	problems.Within(&l, "step", m.GetStep(), 0, wire.MaxNumber)
+	problems.Within(&l, "commit_failures", m.GetCommitFailures(), 0, wire.MaxNumber)
+	l.Short("checkpoint_metadata", len(m.GetCheckpointMetadata()), wire.MaxMetadataBytes)
+	l.Short("reconfigure_handle", len(m.GetReconfigureHandle()), wire.MaxDataBytes)
+	if err := l.Err(); err != nil {
+		return status.Error(codes.InvalidArgument, err.Error())
 	}
 	return nil
 }

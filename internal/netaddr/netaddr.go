@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -47,8 +48,7 @@ func OpenFromEnv() (bool, error) {
 func CheckAdvertised(l *problems.List, listen, advertise string) {
 	host, _, err := net.SplitHostPort(listen)
 	l.Want(err == nil, "Listen", listen, "host:port")
-	ip := net.ParseIP(host)
-	everywhere := err == nil && (host == "" || ip != nil && ip.IsUnspecified())
+	everywhere := err == nil && Wildcard(host)
 	l.Want(advertise != "" || !everywhere, "Advertise", "", "the host that peers dial, since Listen = %q is every interface", listen)
 }
 
@@ -82,12 +82,7 @@ func Reached(ctx context.Context, address string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	for _, ip := range all {
-		if !ip.IsLoopback() {
-			return true, nil
-		}
-	}
-	return false, nil
+	return slices.ContainsFunc(all, func(ip netip.Addr) bool { return !ip.IsLoopback() }), nil
 }
 
 // Wildcard says whether a host to listen at means every interface.
@@ -142,15 +137,10 @@ func RouteFrom(ip netip.Addr) (netip.Addr, error) {
 // Own says whether ip is one of an interface of this host.
 func Own(ip netip.Addr) bool {
 	all, err := net.InterfaceAddrs()
-	if err != nil {
-		return false
-	}
-	for _, a := range all {
-		if n, ok := a.(*net.IPNet); ok && n.IP.Equal(net.IP(ip.Unmap().AsSlice())) {
-			return true
-		}
-	}
-	return false
+	return err == nil && slices.ContainsFunc(all, func(a net.Addr) bool {
+		n, ok := a.(*net.IPNet)
+		return ok && n.IP.Equal(net.IP(ip.Unmap().AsSlice()))
+	})
 }
 
 // Outward is the address of this host by which others most likely reach it: where

@@ -56,23 +56,23 @@ func NewFile(path string, worldSize int, opts ...Option) (*File, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), joinTimeout)
 	defer cancel()
 	for {
-		s, again, err := tryFile(ctx, path, worldSize, opts)
+		s, err := tryFile(ctx, path, worldSize, opts)
 		switch {
-		case err != nil:
-			return nil, fmt.Errorf("open store file %s: %w", path, err)
-		case !again:
+		case err == nil:
 			return s, nil
+		case !errors.Is(err, errRemoved):
+			return nil, fmt.Errorf("open store file %s: %w", path, err)
 		}
 	}
 }
 
-// tryFile opens the file; again means that it was removed meanwhile.
-func tryFile(ctx context.Context, path string, worldSize int, opts []Option) (s *File, again bool, err error) {
+// tryFile opens the file; errRemoved means that it was removed meanwhile.
+func tryFile(ctx context.Context, path string, worldSize int, opts []Option) (*File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
-	s = &File{
+	s := &File{
 		path:  path,
 		world: worldSize,
 		turn:  make(chan struct{}, 1),
@@ -90,12 +90,9 @@ func tryFile(ctx context.Context, path string, worldSize int, opts []Option) (s 
 		return s.log.commit(record{kind: recOpened})
 	})
 	if err != nil {
-		err = errors.Join(err, f.Close())
+		return nil, errors.Join(err, f.Close())
 	}
-	if errors.Is(err, errRemoved) {
-		return nil, true, nil
-	}
-	return s, false, err
+	return s, nil
 }
 
 // checkUnused refuses a file that another run has left behind.

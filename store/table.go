@@ -388,28 +388,25 @@ func (t *table) multiGet(keys []string) (values [][]byte, all bool, err error) {
 	return values, all, nil
 }
 
-func (t *table) check(keys []string) (bool, error) {
+// whileOpen returns what do does, with the lock held, if the table is not closed.
+func whileOpen[T any](t *table, do func() T) (result T, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.mu.closed {
-		return false, ErrClosed
+		return result, ErrClosed
 	}
-	for _, key := range keys {
-		if !t.thereLocked(key) {
-			return false, nil
-		}
-	}
-	return true, nil
+	return do(), nil
+}
+
+func (t *table) check(keys []string) (bool, error) {
+	return whileOpen(t, func() bool {
+		return !slices.ContainsFunc(keys, func(key string) bool { return !t.thereLocked(key) })
+	})
 }
 
 // numKeys counts the keys that begin with prefix.
 func (t *table) numKeys(prefix string) (int64, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.mu.closed {
-		return 0, ErrClosed
-	}
-	return countKeys(t.mu.values, prefix), nil
+	return whileOpen(t, func() int64 { return countKeys(t.mu.values, prefix) })
 }
 
 // countKeys counts the keys of m that begin with prefix.
@@ -426,33 +423,28 @@ func countKeys[V any](m map[string]V, prefix string) (n int64) {
 }
 
 func (t *table) remove(key string) (bool, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.mu.closed {
-		return false, ErrClosed
-	}
+	return whileOpen(t, func() bool { return t.removeLocked(key) })
+}
+
+func (t *table) removeLocked(key string) bool {
 	value, ok := t.mu.values[key]
 	if ok {
 		t.mu.bytes -= cost(key, value)
 		delete(t.mu.values, key)
 		delete(t.mu.counters, key)
 	}
-	return ok, nil
+	return ok
 }
 
 // removePrefix deletes all keys and queues whose name begins with prefix.
 func (t *table) removePrefix(prefix string) (int64, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.mu.closed {
-		return 0, ErrClosed
-	}
-	var n int64
-	for key, value := range t.mu.values {
+	return whileOpen(t, func() int64 { return t.removePrefixLocked(prefix) })
+}
+
+func (t *table) removePrefixLocked(prefix string) (n int64) {
+	for key := range t.mu.values {
 		if strings.HasPrefix(key, prefix) {
-			t.mu.bytes -= cost(key, value)
-			delete(t.mu.values, key)
-			delete(t.mu.counters, key)
+			t.removeLocked(key)
 			n++
 		}
 	}
@@ -465,7 +457,7 @@ func (t *table) removePrefix(prefix string) (int64, error) {
 			n++
 		}
 	}
-	return n, nil
+	return n
 }
 
 // countPrefix is how many removePrefix would delete.
@@ -518,10 +510,5 @@ func (t *table) peek(key string) (value []byte, ok bool) {
 }
 
 func (t *table) length(key string) (int64, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.mu.closed {
-		return 0, ErrClosed
-	}
-	return int64(len(t.mu.queues[key])), nil
+	return whileOpen(t, func() int64 { return int64(len(t.mu.queues[key])) })
 }

@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -66,9 +67,7 @@ func (o *Options) FromEnv() error {
 		{&o.TLSCA, EnvTLSCA}, {&o.TLSCert, EnvTLSCert}, {&o.TLSKey, EnvTLSKey},
 		{&o.TLSServerName, EnvTLSServerName}, {&o.TokenFile, EnvTokenFile},
 	} {
-		if *one.to == "" {
-			*one.to = os.Getenv(one.name)
-		}
+		*one.to = cmp.Or(*one.to, os.Getenv(one.name))
 	}
 	var err error
 	if !o.Open {

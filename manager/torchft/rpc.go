@@ -155,13 +155,13 @@ func (s *Server) vote(rank int, m *torchftpb.ShouldCommitRequest) (*count, error
 	}
 	c := s.mu.voted
 	if c == nil || c.attempt != v.Round || c.step != v.Step {
-		if c != nil && !c.over() {
+		if c != nil {
 			c.end(false, errOvertaken)
 		}
 		c = &count{attempt: v.Round, step: v.Step, decided: make(chan struct{})}
 		s.mu.voted = c
 	}
-	if result := s.mu.tally.Result(); result.Decided() && !c.over() {
+	if result := s.mu.tally.Result(); result.Decided() {
 		c.end(result.Commits(), nil)
 	}
 	return c, nil
@@ -172,21 +172,15 @@ func (s *Server) vote(rank int, m *torchftpb.ShouldCommitRequest) (*count, error
 func (s *Server) abandon(c *count, rank int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !c.over() {
-		c.end(false, fmt.Errorf("%w: group rank %d no longer waits for the votes on step %d", context.DeadlineExceeded, rank, c.step))
-	}
+	c.end(false, fmt.Errorf("%w: group rank %d no longer waits for the votes on step %d", context.DeadlineExceeded, rank, c.step))
 }
 
-func (c *count) over() bool {
+// end decides the vote, unless it is decided. The caller holds the server's lock.
+func (c *count) end(commit bool, err error) {
 	select {
 	case <-c.decided:
-		return true
 	default:
-		return false
+		c.commit, c.err = commit, err
+		close(c.decided)
 	}
-}
-
-func (c *count) end(commit bool, err error) {
-	c.commit, c.err = commit, err
-	close(c.decided)
 }

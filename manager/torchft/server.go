@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc"
 
@@ -109,10 +110,13 @@ func (s *Server) Close() error {
 	return errors.Join(err, s.servers.close())
 }
 
-// bounded gives ctx a deadline if it has none.
+// bounded gives a call's ctx a deadline if it has none. If it has, there is a timer for
+// it here besides: the transport's cancels the call when the deadline passes, and the
+// caller is to be told of a deadline.
 func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
-	if _, ok := ctx.Deadline(); ok {
-		return ctx, func() {}
+	at, ok := ctx.Deadline()
+	if !ok {
+		at = time.Now().Add(quorumTimeout)
 	}
-	return context.WithTimeout(ctx, quorumTimeout)
+	return context.WithDeadline(ctx, at)
 }

@@ -27,17 +27,6 @@ func newHash(t *table, base string, own bool) *Hash {
 	return h
 }
 
-func (h *Hash) keys(keys []string) []string {
-	if h.base == "" {
-		return keys
-	}
-	out := make([]string, len(keys))
-	for i, key := range keys {
-		out[i] = h.base + key
-	}
-	return out
-}
-
 // await blocks until all keys are there. Then done is tried; if it is not
 // content, for somebody was faster, the wait starts again.
 func (h *Hash) await(ctx context.Context, keys []string, pop bool, done func() (bool, error)) error {
@@ -74,7 +63,7 @@ func (h *Hash) rawGet(ctx context.Context, key string) ([]byte, error) {
 }
 
 func (h *Hash) rawMultiGet(ctx context.Context, keys []string) (values [][]byte, err error) {
-	full := h.keys(keys)
+	full := prefixAll(h.base, keys)
 	err = h.await(ctx, full, false, func() (all bool, err error) {
 		values, all, err = h.t.multiGet(full)
 		return all, err
@@ -89,14 +78,14 @@ func (h *Hash) rawMultiGet(ctx context.Context, keys []string) (values [][]byte,
 }
 
 func (h *Hash) rawWait(ctx context.Context, keys []string) error {
-	return h.await(ctx, h.keys(keys), false, func() (bool, error) {
+	return h.await(ctx, prefixAll(h.base, keys), false, func() (bool, error) {
 		_, err := h.t.check(nil)
 		return true, err
 	})
 }
 
 func (h *Hash) rawCheck(_ context.Context, keys []string) (bool, error) {
-	return h.t.check(h.keys(keys))
+	return h.t.check(prefixAll(h.base, keys))
 }
 
 func (h *Hash) rawNumKeys(context.Context) (int64, error) { return h.t.numKeys("") }
@@ -110,7 +99,7 @@ func (h *Hash) rawMultiSet(_ context.Context, keys []string, values [][]byte) er
 	for i, value := range values {
 		mine[i] = bytes.Clone(value)
 	}
-	return h.t.multiSet(h.keys(keys), mine)
+	return h.t.multiSet(prefixAll(h.base, keys), mine)
 }
 
 func (h *Hash) rawAdd(_ context.Context, key string, delta int64) (int64, error) {
@@ -118,7 +107,7 @@ func (h *Hash) rawAdd(_ context.Context, key string, delta int64) (int64, error)
 }
 
 func (h *Hash) rawCompareSet(_ context.Context, key string, expected, desired []byte) ([]byte, error) {
-	now, _, err := h.t.compareSet(h.base+key, expected, bytes.Clone(desired))
+	now, err := h.t.compareSet(h.base+key, expected, bytes.Clone(desired))
 	if err != nil {
 		return nil, err
 	}

@@ -31,56 +31,58 @@ func joinPrefix(prefix string) string {
 	return prefix + "/"
 }
 
-func (p *prefixed) key(key string) string { return p.prefix + key }
-
-func (p *prefixed) keys(keys []string) []string {
+// prefixAll puts prefix before each of keys.
+func prefixAll(prefix string, keys []string) []string {
+	if prefix == "" {
+		return keys
+	}
 	out := make([]string, len(keys))
-	for i, k := range keys {
-		out[i] = p.prefix + k
+	for i, key := range keys {
+		out[i] = prefix + key
 	}
 	return out
 }
 
 func (p *prefixed) Get(ctx context.Context, key string) ([]byte, error) {
-	return p.below.Get(ctx, p.key(key))
+	return p.below.Get(ctx, p.prefix+key)
 }
 
 func (p *prefixed) MultiGet(ctx context.Context, keys []string) ([][]byte, error) {
-	return p.below.MultiGet(ctx, p.keys(keys))
+	return p.below.MultiGet(ctx, prefixAll(p.prefix, keys))
 }
 
 func (p *prefixed) Wait(ctx context.Context, keys ...string) error {
-	return p.below.Wait(ctx, p.keys(keys)...)
+	return p.below.Wait(ctx, prefixAll(p.prefix, keys)...)
 }
 
 func (p *prefixed) Check(ctx context.Context, keys ...string) (bool, error) {
-	return p.below.Check(ctx, p.keys(keys)...)
+	return p.below.Check(ctx, prefixAll(p.prefix, keys)...)
 }
 
 func (p *prefixed) NumKeys(ctx context.Context) (int64, error) { return p.below.NumKeys(ctx) }
 
 func (p *prefixed) Set(ctx context.Context, key string, value []byte) error {
-	return p.below.Set(ctx, p.key(key), value)
+	return p.below.Set(ctx, p.prefix+key, value)
 }
 
 func (p *prefixed) MultiSet(ctx context.Context, keys []string, values [][]byte) error {
-	return p.below.MultiSet(ctx, p.keys(keys), values)
+	return p.below.MultiSet(ctx, prefixAll(p.prefix, keys), values)
 }
 
 func (p *prefixed) Append(ctx context.Context, key string, value []byte) error {
-	return p.below.Append(ctx, p.key(key), value)
+	return p.below.Append(ctx, p.prefix+key, value)
 }
 
 func (p *prefixed) Add(ctx context.Context, key string, delta int64) (int64, error) {
-	return p.below.Add(ctx, p.key(key), delta)
+	return p.below.Add(ctx, p.prefix+key, delta)
 }
 
 func (p *prefixed) CompareSet(ctx context.Context, key string, expected, desired []byte) ([]byte, error) {
-	return p.below.CompareSet(ctx, p.key(key), expected, desired)
+	return p.below.CompareSet(ctx, p.prefix+key, expected, desired)
 }
 
 func (p *prefixed) Delete(ctx context.Context, key string) (bool, error) {
-	return p.below.Delete(ctx, p.key(key))
+	return p.below.Delete(ctx, p.prefix+key)
 }
 
 func (p *prefixed) DeletePrefix(ctx context.Context, prefix string) (int64, error) {
@@ -88,15 +90,15 @@ func (p *prefixed) DeletePrefix(ctx context.Context, prefix string) (int64, erro
 }
 
 func (p *prefixed) Push(ctx context.Context, key string, value []byte) error {
-	return p.below.Push(ctx, p.key(key), value)
+	return p.below.Push(ctx, p.prefix+key, value)
 }
 
 func (p *prefixed) Pop(ctx context.Context, key string, block bool) ([]byte, error) {
-	return p.below.Pop(ctx, p.key(key), block)
+	return p.below.Pop(ctx, p.prefix+key, block)
 }
 
 func (p *prefixed) Len(ctx context.Context, key string) (int64, error) {
-	return p.below.Len(ctx, p.key(key))
+	return p.below.Len(ctx, p.prefix+key)
 }
 
 func (p *prefixed) SetTimeout(d time.Duration) { p.below.SetTimeout(d) }

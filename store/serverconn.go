@@ -305,7 +305,7 @@ func (c *serverConn) executeOn(key string, cmd command) error {
 	case opSet, opAppend, opPush:
 		return t.write(cmd.op, key, cmd.values[0])
 	case opCompareSet:
-		now, _, err := t.compareSet(key, cmd.values[0], cmd.values[1])
+		now, err := t.compareSet(key, cmd.values[0], cmd.values[1])
 		if err != nil {
 			return err
 		}

@@ -336,18 +336,19 @@ func parseNumber(value []byte) (int64, error) {
 	return 0, fmt.Errorf("%w: the key holds %q", ErrNotNumber, value[:min(len(value), maxDigits)])
 }
 
-// compareSet answers as the protocol says, and whether it set the key.
-func (t *table) compareSet(key string, expected, desired []byte) (now []byte, did bool, err error) {
+// compareSet answers as the protocol says.
+func (t *table) compareSet(key string, expected, desired []byte) (now []byte, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.mu.closed {
-		return nil, false, ErrClosed
+		return nil, ErrClosed
 	}
 	value, ok := t.mu.values[key]
-	if now, did = compare(value, ok, expected, desired); did {
+	now, set := compare(value, ok, expected, desired)
+	if set {
 		err = t.putLocked(key, desired)
 	}
-	return now, did, err
+	return now, err
 }
 
 // compare is the table of compare-set: what the key holds afterwards, and

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // Group is what users hold: the verbs of torch.distributed over a Backend.
@@ -126,17 +128,30 @@ func (g *Group) Do(ctx context.Context, op *Op) error {
 	if d, ok := ctx.Deadline(); ok && op.Deadline.IsZero() {
 		op.Deadline = d
 	}
-	w := g.submit(op)
+	return g.Wait(ctx, g.submit(op))
+}
+
+// Wait waits for w, the Work of an async verb of this group, as the blocking
+// verbs wait: when ctx ends first, the epoch is aborted with its cause (or, if
+// the op is still queued for a quorum to come, the op alone ends), and Wait
+// returns once nothing touches the op's tensors any more.
+func (g *Group) Wait(ctx context.Context, w *Work) error { return g.await(ctx, w, w.Done()) }
+
+// await is Wait for a Work that is done once done is ready.
+func (g *Group) await(ctx context.Context, w *Work, done <-chan struct{}) error {
+	w.help(ctx)
 	select {
-	case <-w.Done():
+	case <-done:
 		return w.Err()
 	case <-ctx.Done():
 		return g.cancel(w, context.Cause(ctx))
 	}
 }
 
-// run submits the op of c, waits for it, and lets go of c.
-func (g *Group) run(ctx context.Context, c *call) error {
+// run is a blocking verb of one op, in a pooled call; in and out are as for single.
+func (g *Group) run(ctx context.Context, op Op, in, out tensor.Tensor) error {
+	c := g.take(op)
+	c.single(in, out)
 	err := g.wait(ctx, c)
 	c.release(heldByCaller)
 	return err
@@ -148,17 +163,10 @@ func (g *Group) wait(ctx context.Context, c *call) error {
 		c.op.Deadline = d
 	}
 	w := g.submit(&c.op)
-	wake := (<-chan struct{})(c.wake)
 	if w != &c.work {
-		wake = w.Done()
+		return g.Wait(ctx, w)
 	}
-	w.help(ctx)
-	select {
-	case <-wake:
-		return w.Err()
-	case <-ctx.Done():
-		return g.cancel(w, context.Cause(ctx))
-	}
+	return g.await(ctx, w, c.wake)
 }
 
 // Canceler is implemented by decorators that queue ops.

@@ -11,9 +11,7 @@ import (
 // concatenation along the first dimension, or a stack). All ranks give equal
 // sizes; in may be this rank's part of out.
 func (g *Group) AllGatherIntoTensor(ctx context.Context, in, out tensor.Tensor) error {
-	c := g.take(Op{Kind: KindAllGather, Flat: true})
-	c.single(in, out)
-	return g.run(ctx, c)
+	return g.run(ctx, Op{Kind: KindAllGather, Flat: true}, in, out)
 }
 
 // AllGatherIntoTensorAsync starts AllGatherIntoTensor.
@@ -24,26 +22,20 @@ func (g *Group) AllGatherIntoTensorAsync(in, out tensor.Tensor) *Work {
 // GatherIntoTensor is AllGatherIntoTensor whose result goes to root only; other
 // ranks give the zero Tensor as out.
 func (g *Group) GatherIntoTensor(ctx context.Context, in, out tensor.Tensor, root int) error {
-	c := g.take(Op{Kind: KindGather, Flat: true, Root: root})
-	c.single(in, out)
-	return g.run(ctx, c)
+	return g.run(ctx, Op{Kind: KindGather, Flat: true, Root: root}, in, out)
 }
 
 // ScatterTensor copies the r-th part of in of root into out of rank r; other
 // ranks give the zero Tensor as in.
 func (g *Group) ScatterTensor(ctx context.Context, in, out tensor.Tensor, root int) error {
-	c := g.take(Op{Kind: KindScatter, Flat: true, Root: root})
-	c.single(in, out)
-	return g.run(ctx, c)
+	return g.run(ctx, Op{Kind: KindScatter, Flat: true, Root: root}, in, out)
 }
 
 // ReduceScatterTensor reduces the r-th part of in over all ranks into out of
 // rank r: in has Size times the elements of out, and either of torch's shapes
 // (concatenation or stack). Out may be this rank's part of in.
 func (g *Group) ReduceScatterTensor(ctx context.Context, in, out tensor.Tensor, op tensor.ReduceOp) error {
-	c := g.take(Op{Kind: KindReduceScatter, Flat: true, Reduce: op})
-	c.single(in, out)
-	return g.run(ctx, c)
+	return g.run(ctx, Op{Kind: KindReduceScatter, Flat: true, Reduce: op}, in, out)
 }
 
 // ReduceScatterTensorAsync starts ReduceScatterTensor.
@@ -61,9 +53,7 @@ type Splits struct {
 // AllToAllSingle cuts in into a part for each rank, sends part r to rank r, and
 // puts what comes from rank r at its place in out.
 func (g *Group) AllToAllSingle(ctx context.Context, in, out tensor.Tensor, s Splits) error {
-	c := g.take(Op{Kind: KindAllToAll, Flat: true, InSplits: s.In, OutSplits: s.Out})
-	c.single(in, out)
-	return g.run(ctx, c)
+	return g.run(ctx, Op{Kind: KindAllToAll, Flat: true, InSplits: s.In, OutSplits: s.Out}, in, out)
 }
 
 // AllToAllSingleAsync starts AllToAllSingle. The group keeps the splits until
@@ -75,7 +65,5 @@ func (g *Group) AllToAllSingleAsync(in, out tensor.Tensor, s Splits) *Work {
 // AllReducePreMulSum multiplies the elements of every rank by factor and sums
 // them up, in place. All ranks give one factor.
 func (g *Group) AllReducePreMulSum(ctx context.Context, t tensor.Tensor, factor float64) error {
-	c := g.take(Op{Kind: KindAllReduce, Reduce: tensor.PreMulSum, Factor: factor})
-	c.single(t, t)
-	return g.run(ctx, c)
+	return g.run(ctx, Op{Kind: KindAllReduce, Reduce: tensor.PreMulSum, Factor: factor}, t, t)
 }

@@ -27,9 +27,7 @@ func (g *Group) start(op Op, in, out tensor.Tensor) *Work {
 // is the same, bit for bit, on every rank: a left fold in rank order. Avg
 // divides by the number of ranks.
 func (g *Group) AllReduce(ctx context.Context, t tensor.Tensor, op tensor.ReduceOp) error {
-	c := g.take(Op{Kind: KindAllReduce, Reduce: op})
-	c.single(t, t)
-	return g.run(ctx, c)
+	return g.run(ctx, Op{Kind: KindAllReduce, Reduce: op}, t, t)
 }
 
 // AllReduceAsync starts AllReduce.
@@ -40,7 +38,7 @@ func (g *Group) AllReduceAsync(t tensor.Tensor, op tensor.ReduceOp) *Work {
 // AllReduceCoalesced reduces several tensors of one dtype, in place, as one op.
 // The group keeps ts until it returns.
 func (g *Group) AllReduceCoalesced(ctx context.Context, ts []tensor.Tensor, op tensor.ReduceOp) error {
-	return g.run(ctx, g.take(Op{Kind: KindAllReduce, Reduce: op, In: ts, Out: ts}))
+	return g.run(ctx, Op{Kind: KindAllReduce, Reduce: op, In: ts, Out: ts}, tensor.Tensor{}, tensor.Tensor{})
 }
 
 // AllReduceCoalescedAsync starts AllReduceCoalesced.
@@ -50,9 +48,7 @@ func (g *Group) AllReduceCoalescedAsync(ts []tensor.Tensor, op tensor.ReduceOp) 
 
 // Reduce is AllReduce whose result goes to root only; t of other ranks stays.
 func (g *Group) Reduce(ctx context.Context, t tensor.Tensor, op tensor.ReduceOp, root int) error {
-	c := g.take(Op{Kind: KindReduce, Reduce: op, Root: root})
-	c.single(t, g.atRoot(t, root))
-	return g.run(ctx, c)
+	return g.run(ctx, Op{Kind: KindReduce, Reduce: op, Root: root}, t, g.atRoot(t, root))
 }
 
 // ReduceAsync starts Reduce.
@@ -62,9 +58,7 @@ func (g *Group) ReduceAsync(t tensor.Tensor, op tensor.ReduceOp, root int) *Work
 
 // Broadcast copies t of root into t of every other rank.
 func (g *Group) Broadcast(ctx context.Context, t tensor.Tensor, root int) error {
-	c := g.take(Op{Kind: KindBroadcast, Root: root})
-	c.single(t, t)
-	return g.run(ctx, c)
+	return g.run(ctx, Op{Kind: KindBroadcast, Root: root}, t, t)
 }
 
 // BroadcastAsync starts Broadcast.
@@ -75,9 +69,7 @@ func (g *Group) BroadcastAsync(t tensor.Tensor, root int) *Work {
 // AllGather copies in of rank r into out[r] everywhere. Len(out) is Size; in
 // may be out[Rank()].
 func (g *Group) AllGather(ctx context.Context, in tensor.Tensor, out []tensor.Tensor) error {
-	c := g.take(Op{Kind: KindAllGather, Out: out})
-	c.single(in, tensor.Tensor{})
-	return g.run(ctx, c)
+	return g.run(ctx, Op{Kind: KindAllGather, Out: out}, in, tensor.Tensor{})
 }
 
 // AllGatherAsync starts AllGather.
@@ -87,9 +79,7 @@ func (g *Group) AllGatherAsync(in tensor.Tensor, out []tensor.Tensor) *Work {
 
 // Gather copies in of rank r into out[r] at root. Other ranks give no out.
 func (g *Group) Gather(ctx context.Context, in tensor.Tensor, out []tensor.Tensor, root int) error {
-	c := g.take(Op{Kind: KindGather, Out: out, Root: root})
-	c.single(in, tensor.Tensor{})
-	return g.run(ctx, c)
+	return g.run(ctx, Op{Kind: KindGather, Out: out, Root: root}, in, tensor.Tensor{})
 }
 
 // GatherAsync starts Gather.
@@ -99,9 +89,7 @@ func (g *Group) GatherAsync(in tensor.Tensor, out []tensor.Tensor, root int) *Wo
 
 // Scatter copies in[r] of root into out of rank r. Other ranks give no in.
 func (g *Group) Scatter(ctx context.Context, in []tensor.Tensor, out tensor.Tensor, root int) error {
-	c := g.take(Op{Kind: KindScatter, In: in, Root: root})
-	c.single(tensor.Tensor{}, out)
-	return g.run(ctx, c)
+	return g.run(ctx, Op{Kind: KindScatter, In: in, Root: root}, tensor.Tensor{}, out)
 }
 
 // ScatterAsync starts Scatter.
@@ -112,9 +100,7 @@ func (g *Group) ScatterAsync(in []tensor.Tensor, out tensor.Tensor, root int) *W
 // ReduceScatter reduces in[r] over all ranks into out of rank r. Len(in) is
 // Size; out may be in[Rank()].
 func (g *Group) ReduceScatter(ctx context.Context, in []tensor.Tensor, out tensor.Tensor, op tensor.ReduceOp) error {
-	c := g.take(Op{Kind: KindReduceScatter, Reduce: op, In: in})
-	c.single(tensor.Tensor{}, out)
-	return g.run(ctx, c)
+	return g.run(ctx, Op{Kind: KindReduceScatter, Reduce: op, In: in}, tensor.Tensor{}, out)
 }
 
 // ReduceScatterAsync starts ReduceScatter.
@@ -125,7 +111,7 @@ func (g *Group) ReduceScatterAsync(in []tensor.Tensor, out tensor.Tensor, op ten
 // AllToAll copies in[r] of rank s into out[s] of rank r. Len is Size for both;
 // in and out share no memory.
 func (g *Group) AllToAll(ctx context.Context, in, out []tensor.Tensor) error {
-	return g.run(ctx, g.take(Op{Kind: KindAllToAll, In: in, Out: out}))
+	return g.run(ctx, Op{Kind: KindAllToAll, In: in, Out: out}, tensor.Tensor{}, tensor.Tensor{})
 }
 
 // AllToAllAsync starts AllToAll.
@@ -135,12 +121,25 @@ func (g *Group) AllToAllAsync(in, out []tensor.Tensor) *Work {
 
 // Barrier returns once every rank has called it.
 func (g *Group) Barrier(ctx context.Context) error {
-	return g.run(ctx, g.take(Op{Kind: KindBarrier}))
+	return g.run(ctx, Op{Kind: KindBarrier}, tensor.Tensor{}, tensor.Tensor{})
 }
 
 // BarrierAsync starts Barrier.
 func (g *Group) BarrierAsync() *Work {
 	return g.start(Op{Kind: KindBarrier}, tensor.Tensor{}, tensor.Tensor{})
+}
+
+// BarrierOptions are what a barrier can be told.
+type BarrierOptions struct {
+	// DeviceIDs are the devices on which a backend for devices meets the other
+	// ranks, as torch's device_ids; empty means its first. Other backends take
+	// no notice.
+	DeviceIDs []int
+}
+
+// BarrierOn is Barrier with options, which are the same on all ranks.
+func (g *Group) BarrierOn(ctx context.Context, o BarrierOptions) error {
+	return g.run(ctx, Op{Kind: KindBarrier, DeviceIDs: o.DeviceIDs}, tensor.Tensor{}, tensor.Tensor{})
 }
 
 // Envelope addresses a point-to-point message: the other rank, and a tag that
@@ -154,9 +153,7 @@ type Envelope struct {
 // Send sends t to e.Peer. It returns once t may be changed again, which need
 // not mean that the peer has it.
 func (g *Group) Send(ctx context.Context, t tensor.Tensor, e Envelope) error {
-	c := g.take(Op{Kind: KindSend, Peer: e.Peer, Tag: e.Tag})
-	c.single(t, tensor.Tensor{})
-	return g.run(ctx, c)
+	return g.run(ctx, Op{Kind: KindSend, Peer: e.Peer, Tag: e.Tag}, t, tensor.Tensor{})
 }
 
 // SendAsync starts Send.

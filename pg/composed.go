@@ -94,10 +94,8 @@ func (g *Group) Compose(ctx context.Context, body func(c *Composed) error) error
 // takeSeat waits until it is known who takes part. Errors: ErrUnconfigured,
 // ErrNotMember, ErrNotParticipating, ErrAborted, ErrClosed, ctx's cause.
 func (g *Group) takeSeat(ctx context.Context) (seat, error) {
-	if g.sub != nil {
-		if over := g.sub.over(); over != nil {
-			return seat{}, over
-		}
+	if over := g.sub.over(); over != nil {
+		return seat{}, over
 	}
 	if m, ok := find[*Managed](g.backend); ok {
 		return m.takeSeat(ctx)

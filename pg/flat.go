@@ -8,10 +8,8 @@ import (
 
 // submit hands op to the backend, with its slots in place.
 func (g *Group) submit(op *Op) *Work {
-	if g.sub != nil {
-		if over := g.sub.over(); over != nil {
-			return Finished(op, over)
-		}
+	if over := g.sub.over(); over != nil {
+		return Finished(op, over)
 	}
 	if op.Flat || op.Kind == KindBatch || op.seat != nil || op.averagesSeveral() {
 		if err := g.prepareSlots(op); err != nil {

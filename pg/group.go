@@ -66,10 +66,8 @@ func (g *Group) Abort(cause error) {
 
 // Err is the first cause since Configure, ErrUnconfigured before it, or nil.
 func (g *Group) Err() error {
-	if g.sub != nil {
-		if over := g.sub.over(); over != nil {
-			return over
-		}
+	if over := g.sub.over(); over != nil {
+		return over
 	}
 	return g.backend.Err()
 }

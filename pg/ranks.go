@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
+	"sync/atomic"
 )
 
 // GroupName is the name of a subgroup, with those of the groups that it is part of:
@@ -136,13 +136,12 @@ type subRoster struct {
 	Participation
 	members []int // ranks of the whole group below, by rank in the subgroup below
 
-	mu struct {
-		sync.Mutex
+	last atomic.Pointer[attemptRoster]
+}
 
-		attempt int64 // that last is of
-		known   bool
-		last    Roster
-	}
+type attemptRoster struct {
+	attempt int64
+	roster  Roster
 }
 
 func newSubRoster(p Participation, members []int) *subRoster {
@@ -150,12 +149,9 @@ func newSubRoster(p Participation, members []int) *subRoster {
 }
 
 func (s *subRoster) Roster(attempt int64) (Roster, bool) {
-	s.mu.Lock()
-	if s.mu.known && s.mu.attempt == attempt {
-		defer s.mu.Unlock()
-		return s.mu.last, true
+	if last := s.last.Load(); last != nil && last.attempt == attempt {
+		return last.roster, true
 	}
-	s.mu.Unlock()
 	r, ok := s.Participation.Roster(attempt)
 	if !ok {
 		return Roster{}, false
@@ -180,8 +176,6 @@ func (s *subRoster) keep(attempt int64, whole Roster) Roster {
 			r.Participants = append(r.Participants, i)
 		}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.mu.attempt, s.mu.known, s.mu.last = attempt, true, r
+	s.last.Store(&attemptRoster{attempt, r})
 	return r
 }

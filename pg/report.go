@@ -18,10 +18,8 @@ var (
 // counts. The peers are not told: an op that they are in fails at its deadline,
 // unless the caller aborts the group.
 func (s *Swallow) ReportError(err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.mu.err == nil {
-		s.mu.err = err
+	if err != nil {
+		s.first.CompareAndSwap(nil, &err)
 	}
 }
 

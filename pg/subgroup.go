@@ -8,7 +8,7 @@ import (
 	"hash/fnv"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/skerry-ft/skerry/tensor"
@@ -51,29 +51,20 @@ type subgroup struct {
 	ranks  []int // the parent's ranks, by rank here
 	epoch  Epoch // of the parent, when this was made
 
-	mu struct {
-		sync.Mutex
-
-		ended error // why the group is over for good
-	}
+	ended atomic.Pointer[error] // why the group is over for good
 }
 
-func (s *subgroup) end(cause error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.mu.ended == nil {
-		s.mu.ended = cause
-	}
-}
+func (s *subgroup) end(cause error) { s.ended.CompareAndSwap(nil, &cause) }
 
 // over is why nothing can be submitted any more: the group was destroyed, or
-// its parent is not configured any more as it was. Nil if it goes on.
+// its parent is not configured any more as it was. Nil if it goes on, as a group
+// that is no subgroup does.
 func (s *subgroup) over() error {
-	s.mu.Lock()
-	ended := s.mu.ended
-	s.mu.Unlock()
-	if ended != nil {
-		return ended
+	if s == nil {
+		return nil
+	}
+	if ended := s.ended.Load(); ended != nil {
+		return *ended
 	}
 	if now, _ := s.parent.epochs(); now != s.epoch {
 		return fmt.Errorf("%w: its parent moved on to %v", ErrAborted, now)

@@ -3,7 +3,7 @@ package pg
 import (
 	"context"
 	"errors"
-	"sync"
+	"sync/atomic"
 )
 
 // Swallow keeps errors from the caller: an op that fails completes without an
@@ -15,11 +15,7 @@ type Swallow struct {
 
 	relays *Relays[struct{}]
 
-	mu struct {
-		sync.Mutex
-
-		err error // the first since Configure
-	}
+	first atomic.Pointer[error] // since Configure
 }
 
 // NewSwallow puts Swallow around b, which it owns from now on.
@@ -38,9 +34,7 @@ func (s *Swallow) Configure(ctx context.Context, c Config) error {
 	if err := s.track.configure(ctx, s.backend, c); err != nil {
 		return err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.mu.err = nil
+	s.first.Store(nil)
 	return nil
 }
 
@@ -69,18 +63,15 @@ func (s *Swallow) settle(r *Relay[struct{}], err error) error {
 	if err == nil || invalid || r.Op().Kind == KindBallot {
 		return err
 	}
-	s.mu.Lock()
-	if s.mu.err == nil {
-		s.mu.err = err
-	}
-	s.mu.Unlock()
+	s.ReportError(err)
 	return zeroOut(r.Op())
 }
 
 func (s *Swallow) swallowed() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.mu.err
+	if first := s.first.Load(); first != nil {
+		return *first
+	}
+	return nil
 }
 
 // zeroOut zeroes the results of op. It fails only if a device does.

@@ -118,8 +118,6 @@ func (d *Devices) Backends() []Backend { return slices.Clone(d.backends) }
 // Config is that of the last Configure that succeeded.
 func (d *Devices) Config() (Config, bool) { return d.track.Config() }
 
-func (d *Devices) epochs() (current, next Epoch) { return d.track.epochs() }
-
 func (d *Devices) tracked() *tracker { return &d.track }
 
 // Sibling opens the same list again.
@@ -222,7 +220,7 @@ func (d *Devices) backendOf(op *Op) (Backend, error) {
 func (d *Devices) settle(r *Relay[struct{}], err error) error {
 	if err != nil && !errors.Is(err, ErrInvalidOp) && !errors.Is(err, ErrUnsupported) {
 		if first := d.Err(); first != nil {
-			current, _ := d.epochs()
+			current, _ := d.track.epochs()
 			d.Abort(current, first)
 		}
 	}

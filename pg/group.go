@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"sync"
 	"time"
 
@@ -219,17 +220,33 @@ func (g *Group) Config() (Config, bool) { return configOf(g.backend, &g.track) }
 
 func (g *Group) epochs() (current, next Epoch) { return epochsOf(g.backend, &g.track) }
 
-// find looks for an optional interface from the outermost decorator inwards.
-func find[T any](b Backend) (T, bool) {
-	for {
-		if t, ok := b.(T); ok {
-			return t, true
+// layers are b and the backends below it, from the outermost decorator inwards.
+func layers(b Backend) iter.Seq[Backend] {
+	return func(yield func(Backend) bool) {
+		for yield(b) {
+			u, ok := b.(Unwrapper)
+			if !ok {
+				return
+			}
+			b = u.Unwrap()
 		}
-		u, ok := b.(Unwrapper)
-		if !ok {
-			var none T
-			return none, false
-		}
-		b = u.Unwrap()
 	}
+}
+
+// find looks for an optional interface from the outermost decorator inwards.
+func find[T any](b Backend) (t T, ok bool) {
+	for l := range layers(b) {
+		if t, ok = l.(T); ok {
+			break
+		}
+	}
+	return t, ok
+}
+
+// innermost is the backend that all decorators of b are put around.
+func innermost(b Backend) Backend {
+	for l := range layers(b) {
+		b = l
+	}
+	return b
 }

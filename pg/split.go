@@ -66,15 +66,7 @@ func splitterOf(base Backend, o GroupOptions) (Splitter, bool) {
 
 // sitOut takes part in the making of a subgroup of others, as long as those may take.
 func (g *Group) sitOut(ctx context.Context, o GroupOptions) error {
-	base := g.backend
-	for {
-		u, ok := base.(Unwrapper)
-		if !ok {
-			break
-		}
-		base = u.Unwrap()
-	}
-	s, ok := splitterOf(base, o)
+	s, ok := splitterOf(innermost(g.backend), o)
 	if !ok {
 		return nil
 	}

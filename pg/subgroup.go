@@ -322,24 +322,14 @@ func subCluster(cluster, name string) string {
 
 // subBackend makes the backend of a subgroup, with g's decorators.
 func (g *Group) subBackend(o GroupOptions, members []int) (Backend, error) {
-	var decorators []Redecorator
-	base := g.backend
-	for {
-		u, ok := base.(Unwrapper)
-		if !ok {
-			break
-		}
-		if d, ok := base.(Redecorator); ok {
-			decorators = append(decorators, d)
-		}
-		base = u.Unwrap()
-	}
-	b, err := splitOrSibling(base, o, members)
+	b, err := splitOrSibling(innermost(g.backend), o, members)
 	if err != nil {
 		return nil, err
 	}
-	for _, d := range slices.Backward(decorators) {
-		b = d.Redecorate(b, members)
+	for _, l := range slices.Backward(slices.Collect(layers(g.backend))) {
+		if d, ok := l.(Redecorator); ok {
+			b = d.Redecorate(b, members)
+		}
 	}
 	return b, nil
 }

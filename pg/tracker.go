@@ -19,10 +19,6 @@ type tracked interface {
 	tracked() *tracker
 }
 
-type epochTracker interface {
-	epochs() (current, next Epoch)
-}
-
 // tracker remembers what passed through Configure. The zero value is ready;
 // safe for concurrent use.
 type tracker struct {
@@ -76,33 +72,26 @@ func configOf(b Backend, t *tracker) (Config, bool) {
 	return t.Config()
 }
 
-// epochsOf is the epoch that b is configured for, and the latest that t has
+// trackerOf is the innermost tracker of b and its decorators, which sees a Configure
+// wherever it comes in. T is the Group's own.
+func trackerOf(b Backend, t *tracker) *tracker {
+	for l := range layers(b) {
+		if inner, ok := l.(tracked); ok {
+			t = inner.tracked()
+		}
+	}
+	return t
+}
+
+// epochsOf is the epoch that b is configured for, and the latest that its tracker has
 // seen in a Configure.
 func epochsOf(b Backend, t *tracker) (current, next Epoch) {
-	if inner, ok := find[epochTracker](b); ok {
-		return inner.epochs()
-	}
-	current, next = t.epochs()
-	if c, ok := find[Configured](b); ok {
-		if config, ok := c.Config(); ok {
-			current = config.Epoch()
-		}
+	current, next = trackerOf(b, t).epochs()
+	if config, ok := configOf(b, t); ok {
+		current = config.Epoch()
 	}
 	return current, next
 }
 
-// familyOf is where subgroups of a group over b are kept: at the innermost
-// tracker, which sees a Configure wherever it comes in. T is the Group's own.
-func familyOf(b Backend, t *tracker) *family {
-	f := &t.family
-	for {
-		if inner, ok := b.(tracked); ok {
-			f = &inner.tracked().family
-		}
-		u, ok := b.(Unwrapper)
-		if !ok {
-			return f
-		}
-		b = u.Unwrap()
-	}
-}
+// familyOf is where subgroups of a group over b are kept.
+func familyOf(b Backend, t *tracker) *family { return &trackerOf(b, t).family }

@@ -1,6 +1,9 @@
 package pg
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // maxHistory is how many store prefixes a History remembers.
 const maxHistory = 4096
@@ -9,8 +12,7 @@ const maxHistory = 4096
 // a store prefix or an epoch a second time. The zero value is empty; a mutex of the
 // backend's guards it.
 type History struct {
-	last     *Epoch // nil before the first
-	known    map[string]struct{}
+	last     *Epoch   // nil before the first
 	prefixes []string // oldest first
 }
 
@@ -20,19 +22,14 @@ func (h *History) Use(c *Config) error {
 	if h.last != nil && !c.Epoch().After(*h.last) {
 		return fmt.Errorf("%w: quorum id %d after %d", ErrUsedPrefix, c.QuorumID, h.last.QuorumID)
 	}
-	if _, again := h.known[c.StoreAddress]; again {
+	if slices.Contains(h.prefixes, c.StoreAddress) {
 		return fmt.Errorf("%w: %s", ErrUsedPrefix, c.StoreAddress)
 	}
 	h.last = new(c.Epoch())
 	if c.StoreAddress == "" {
 		return nil
 	}
-	if h.known == nil {
-		h.known = make(map[string]struct{})
-	}
-	h.known[c.StoreAddress] = struct{}{}
 	if h.prefixes = append(h.prefixes, c.StoreAddress); len(h.prefixes) > maxHistory {
-		delete(h.known, h.prefixes[0])
 		h.prefixes = h.prefixes[1:]
 	}
 	return nil

@@ -65,29 +65,20 @@ func DefaultBackends() string {
 }
 
 func openDevices(list []DeviceBackend, o Options) (Backend, error) {
-	d := &Devices{}
-	for _, entry := range list {
-		if err := serves(entry); err != nil {
-			return nil, errors.Join(err, d.Close())
+	return newDevices(list, func(i int) (Backend, error) {
+		if err := serves(list[i]); err != nil {
+			return nil, err
 		}
-		b, err := openOne(entry.Backend, o)
-		if err != nil {
-			return nil, errors.Join(err, d.Close())
-		}
-		d.list = append(d.list, entry)
-		d.backends = append(d.backends, b)
-	}
-	d.relays = NewRelays(d.settle)
-	return d, nil
+		return openOne(list[i].Backend, o)
+	})
 }
 
 // serves checks that a backend was registered for a device.
 func serves(entry DeviceBackend) error {
-	for _, driver := range Drivers() {
-		if driver.Name == entry.Backend && len(driver.Devices) > 0 && !slices.Contains(driver.Devices, entry.Device.String()) {
-			return fmt.Errorf("%w: backend %s serves %s, not %v",
-				ErrUnsupported, driver.Name, strings.Join(driver.Devices, ", "), entry.Device)
-		}
+	driver, ok := driverOf(entry.Backend)
+	if ok && len(driver.Devices) > 0 && !slices.Contains(driver.Devices, entry.Device.String()) {
+		return fmt.Errorf("%w: backend %s serves %s, not %v",
+			ErrUnsupported, driver.Name, strings.Join(driver.Devices, ", "), entry.Device)
 	}
 	return nil
 }
@@ -101,6 +92,20 @@ type Devices struct {
 	backends []Backend
 	track    tracker
 	relays   *Relays[struct{}]
+}
+
+// newDevices makes Devices of a list, with what open makes for the i-th entry.
+func newDevices(list []DeviceBackend, open func(i int) (Backend, error)) (Backend, error) {
+	d := &Devices{list: list}
+	for i := range list {
+		b, err := open(i)
+		if err != nil {
+			return nil, errors.Join(err, d.Close())
+		}
+		d.backends = append(d.backends, b)
+	}
+	d.relays = NewRelays(d.settle)
+	return d, nil
 }
 
 // Name is the list that Open took.
@@ -122,16 +127,7 @@ func (d *Devices) tracked() *tracker { return &d.track }
 
 // Sibling opens the same list again.
 func (d *Devices) Sibling() (Backend, error) {
-	s := &Devices{list: d.list}
-	for _, b := range d.backends {
-		other, err := siblingOf(b, GroupOptions{})
-		if err != nil {
-			return nil, errors.Join(err, s.Close())
-		}
-		s.backends = append(s.backends, other)
-	}
-	s.relays = NewRelays(s.settle)
-	return s, nil
+	return newDevices(d.list, func(i int) (Backend, error) { return siblingOf(d.backends[i], GroupOptions{}) })
 }
 
 // Configure configures all, each below a prefix of its own.

@@ -85,19 +85,23 @@ func Available(name string) bool {
 	if byDevice, ok, err := ParseBackends(name); ok || err != nil {
 		return err == nil && !slices.ContainsFunc(byDevice, func(d DeviceBackend) bool { return !Available(d.Backend) })
 	}
+	_, ok := driverOf(name)
+	return ok
+}
+
+// driverOf is the registered backend of a name.
+func driverOf(name string) (Driver, bool) {
 	registry.Lock()
 	defer registry.Unlock()
-	_, ok := registry.drivers[canonical(name)]
-	return ok
+	d, ok := registry.drivers[canonical(name)]
+	return d, ok
 }
 
 // Drivers lists the registered backends by name.
 func Drivers() []Driver {
 	registry.Lock()
 	defer registry.Unlock()
-	all := slices.Collect(maps.Values(registry.drivers))
-	slices.SortFunc(all, func(a, b Driver) int { return cmp.Compare(a.Name, b.Name) })
-	return all
+	return slices.SortedFunc(maps.Values(registry.drivers), func(a, b Driver) int { return cmp.Compare(a.Name, b.Name) })
 }
 
 // Open makes an unconfigured backend by name, or one that serves several
@@ -122,11 +126,12 @@ func Open(name string, o Options) (Backend, error) {
 const registerFirst = "; main registers those that it wants, as tcp.Register() does"
 
 func openOne(name string, o Options) (Backend, error) {
-	registry.Lock()
-	d, ok := registry.drivers[canonical(name)]
-	known := slices.Sorted(maps.Keys(registry.drivers))
-	registry.Unlock()
+	d, ok := driverOf(name)
 	if !ok {
+		var known []string
+		for _, other := range Drivers() {
+			known = append(known, other.Name)
+		}
 		return nil, fmt.Errorf("pg: no backend %q, registered: %s"+registerFirst, name, cmp.Or(strings.Join(known, ", "), "none"))
 	}
 	if o.Listen == "" && len(o.Interfaces) > 0 {

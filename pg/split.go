@@ -21,16 +21,7 @@ type Splitter interface {
 // Split makes what its backends can of a subgroup out of their connections, and
 // has the others meet anew.
 func (d *Devices) Split(ranks []int) (Backend, error) {
-	s := &Devices{list: d.list}
-	for _, b := range d.backends {
-		other, err := splitOrSibling(b, GroupOptions{}, ranks)
-		if err != nil {
-			return nil, errors.Join(err, s.Close())
-		}
-		s.backends = append(s.backends, other)
-	}
-	s.relays = NewRelays(s.settle)
-	return s, nil
+	return newDevices(d.list, func(i int) (Backend, error) { return splitOrSibling(d.backends[i], GroupOptions{}, ranks) })
 }
 
 // SitOut takes part for those of its backends that split.

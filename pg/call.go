@@ -1,6 +1,7 @@
 package pg
 
 import (
+	"sync"
 	"sync/atomic"
 
 	"github.com/skerry-ft/skerry/tensor"
@@ -36,6 +37,15 @@ const (
 
 func newCall(recycle func()) *call {
 	return &call{wake: make(chan struct{}, 1), recycle: recycle}
+}
+
+// poolCalls makes p a pool of calls, to which they go back.
+func poolCalls(p *sync.Pool) {
+	p.New = func() any {
+		var c *call
+		c = newCall(func() { p.Put(c) })
+		return c
+	}
 }
 
 // prepare makes c ready for op and returns the copy that c holds.

@@ -24,12 +24,8 @@ type seat struct {
 
 // seatIn is the seat of a rank in a group that is configured as c says.
 func seatIn(c Config) seat {
-	all := make([]int, c.WorldSize())
-	for r := range all {
-		all[r] = r
-	}
 	s := seat{rank: c.Rank, size: c.WorldSize(), epoch: c.Epoch(), known: true}
-	s.roster = Roster{Rank: c.Rank, WorldSize: s.size, Participants: all}
+	s.roster = Roster{Rank: c.Rank, WorldSize: s.size, Participants: firstRanks(s.size)}
 	return s
 }
 

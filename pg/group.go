@@ -38,11 +38,7 @@ type Group struct {
 // NewGroup makes a group over b, which it owns from now on.
 func NewGroup(b Backend) *Group {
 	g := &Group{backend: b}
-	g.calls.New = func() any {
-		var c *call
-		c = newCall(func() { g.calls.Put(c) })
-		return c
-	}
+	poolCalls(&g.calls)
 	return g
 }
 

@@ -53,11 +53,7 @@ type managedRelay = Relay[managedOp]
 func NewManaged(b Backend, p Participation) *Managed {
 	m := &Managed{Layer: NewLayer(b), manager: p}
 	m.relays = NewRelays(m.settle)
-	m.subs.New = func() any {
-		var c *call
-		c = newCall(func() { m.subs.Put(c) })
-		return c
-	}
+	poolCalls(&m.subs)
 	m.queue = inorder.New(inorder.Config[*managedRelay, *Work]{Issue: m.issue, Canceled: m.fail, Closed: ErrClosed})
 	return m
 }

@@ -28,14 +28,19 @@ func (g *Group) Parent() *Group {
 	return g.sub.parent
 }
 
+// firstRanks are ranks 0 to n-1.
+func firstRanks(n int) []int {
+	ranks := make([]int, n)
+	for r := range ranks {
+		ranks[r] = r
+	}
+	return ranks
+}
+
 // Ranks are the ranks of the world, by rank in this group.
 func (g *Group) Ranks() []int {
 	if g.sub == nil {
-		ranks := make([]int, max(g.Size(), 0))
-		for r := range ranks {
-			ranks[r] = r
-		}
-		return ranks
+		return firstRanks(max(g.Size(), 0))
 	}
 	ranks := slices.Clone(g.sub.ranks)
 	above := g.sub.parent.Ranks()

@@ -147,11 +147,7 @@ func (g *Group) NewSubgroups(ctx context.Context, n int, o GroupOptions) (mine *
 	if o.Name != "" && s.size > n {
 		return nil, nil, fmt.Errorf("%w: one name, %q, for %d subgroups", ErrInvalidOp, o.Name, s.size/n)
 	}
-	for first := 0; first < s.size; first += n {
-		ranks := make([]int, n)
-		for i := range ranks {
-			ranks[i] = first + i
-		}
+	for ranks := range slices.Chunk(firstRanks(s.size), n) {
 		member := slices.Contains(ranks, s.rank)
 		if o.LocalSync && !member {
 			continue
@@ -174,10 +170,7 @@ func (g *Group) NewSubgroups(ctx context.Context, n int, o GroupOptions) (mine *
 // checkRanks gives the sorted ranks of a subgroup.
 func (c *Composed) checkRanks(ranks []int) ([]int, error) {
 	if len(ranks) == 0 {
-		for r := range c.size {
-			ranks = append(ranks, r)
-		}
-		return ranks, nil
+		return firstRanks(c.size), nil
 	}
 	ranks = slices.Sorted(slices.Values(ranks))
 	for i, r := range ranks {

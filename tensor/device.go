@@ -37,14 +37,10 @@ func CUDA(i int) Device { return Device{Type: DeviceCUDA, Index: i} }
 
 // String is torch's spelling: "cpu", "cuda:1".
 func (d Device) String() string {
-	switch d.Type {
-	case DeviceCPU:
-		return "cpu"
-	case DeviceCUDA:
-		return fmt.Sprintf("cuda:%d", d.Index)
-	default:
-		return fmt.Sprintf("device(%d):%d", d.Type, d.Index)
+	if d.Type == DeviceCPU {
+		return d.Type.String()
 	}
+	return fmt.Sprintf("%v:%d", d.Type, d.Index)
 }
 
 // DeviceMemory is memory that this process owns and the CPU cannot address.

@@ -140,34 +140,22 @@ func DTypeOf[T Element]() DType {
 	case BF16:
 		return BFloat16
 	}
-	switch reflect.TypeFor[T]().Kind() {
-	case reflect.Uint8:
-		return Uint8
-	case reflect.Int8:
-		return Int8
-	case reflect.Int16:
-		return Int16
-	case reflect.Int32:
-		return Int32
-	case reflect.Int64:
-		return Int64
-	case reflect.Uint16:
-		return Uint16
-	case reflect.Uint32:
-		return Uint32
-	case reflect.Uint64:
-		return Uint64
-	case reflect.Bool:
-		return Bool
-	case reflect.Float32:
-		return Float32
-	case reflect.Float64:
-		return Float64
-	case reflect.Complex64:
-		return Complex64
-	case reflect.Complex128:
-		return Complex128
-	default:
-		return Invalid // not reached: Element admits no other kind
-	}
+	return kindDTypes[reflect.TypeFor[T]().Kind()] // Element admits no other kind
+}
+
+// kindDTypes are the dtypes of the kinds that Element admits.
+var kindDTypes = [...]DType{
+	reflect.Uint8:      Uint8,
+	reflect.Int8:       Int8,
+	reflect.Int16:      Int16,
+	reflect.Int32:      Int32,
+	reflect.Int64:      Int64,
+	reflect.Uint16:     Uint16,
+	reflect.Uint32:     Uint32,
+	reflect.Uint64:     Uint64,
+	reflect.Bool:       Bool,
+	reflect.Float32:    Float32,
+	reflect.Float64:    Float64,
+	reflect.Complex64:  Complex64,
+	reflect.Complex128: Complex128,
 }

@@ -178,23 +178,19 @@ func (t Tensor) Contiguous() bool {
 // Slice is the part [lo, hi) of the first dimension, over the same memory. It
 // panics when the bounds are out of range, as slicing does.
 func (t Tensor) Slice(lo, hi int) Tensor {
-	rows, stride := t.Rows(), 1
-	if t.shape != nil {
-		if len(t.shape) == 0 {
-			panic("tensor: Slice of a scalar tensor")
-		}
-		stride = t.strides[0]
+	if t.NumDims() == 0 {
+		panic("tensor: Slice of a scalar tensor")
 	}
+	rows, stride := t.Rows(), 1
 	if lo < 0 || hi < lo || hi > rows {
 		panic(fmt.Sprintf("tensor: Slice [%d:%d) of %d rows", lo, hi, rows))
 	}
 	s := t
-	if t.shape == nil {
-		s.count = hi - lo
-	} else {
+	s.count = (hi - lo) * t.RowLen()
+	if t.shape != nil {
+		stride = t.strides[0]
 		s.shape = slices.Clone(t.shape)
 		s.shape[0] = hi - lo
-		s.count = product(s.shape)
 	}
 	first := min(lo*stride, t.extent()) * t.dtype.Size()
 	last := first + s.extent()*t.dtype.Size()
@@ -388,14 +384,6 @@ func rowMajor(shape []int) []int {
 	return strides
 }
 
-func product(shape []int) int {
-	n := 1
-	for _, d := range shape {
-		n *= d
-	}
-	return n
-}
-
 // Elements is how many elements a tensor of dtype and shape has. It fails for an
 // invalid dtype, a negative dimension, and beyond MaxElements, which keeps byte
 // counts far from overflow.
@@ -423,8 +411,7 @@ func bytesOf[T Element](s []T) []byte {
 	if len(s) == 0 {
 		return nil
 	}
-	var zero T
-	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), len(s)*int(unsafe.Sizeof(zero)))
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), len(s)*sizeOf[T]())
 }
 
 // sliceOf views b as elements; ok is false if b is not aligned for T.

@@ -11,17 +11,25 @@ func foldHalves(dst []byte, inputs [][]byte, f fold, h DType) {
 		hi := min(lo+tileElements, n)
 		acc, wide := accTile[:hi-lo], wideTile[:hi-lo]
 		widenHalves(h, acc, tile(inputs[0], lo, hi, raw[:]))
-		f.startFloat32(acc)
+		if f.op == PreMulSum {
+			scale(acc, float32(f.factor))
+		}
 		for _, in := range inputs[1:] {
 			x := tile(in, lo, hi, raw[:])
-			if f.op == Sum || f.op == Avg {
+			switch f.op {
+			case Sum, Avg:
 				addHalves(h, acc, x)
-				continue
+			case PreMulSum:
+				widenHalves(h, wide, x)
+				addScaled(acc, wide, float32(f.factor))
+			default:
+				widenHalves(h, wide, x)
+				combine(f.op, acc, acc, wide)
 			}
-			widenHalves(h, wide, x)
-			f.addFloat32(acc, wide)
 		}
-		f.finishFloat32(acc)
+		if f.op == Avg && f.divisor != 1 {
+			divide(acc, f.divisor)
+		}
 		out, aligned := sliceOf[uint16](dst[lo*2 : hi*2])
 		if !aligned {
 			out = raw[:hi-lo]

@@ -22,8 +22,7 @@ type integer interface {
 // tile gives elements [lo, hi) of b: in place if b is aligned for T, else
 // copied to scratch.
 func tile[T Element](b []byte, lo, hi int, scratch []T) []T {
-	var zero T
-	size := int(unsafe.Sizeof(zero))
+	size := sizeOf[T]()
 	part := b[lo*size : hi*size]
 	if s, ok := sliceOf[T](part); ok {
 		return s
@@ -34,8 +33,7 @@ func tile[T Element](b []byte, lo, hi int, scratch []T) []T {
 
 // put writes the accumulator to elements lo… of dst, which may be unaligned.
 func put[T Element](dst []byte, lo int, acc []T) {
-	var zero T
-	copy(dst[lo*int(unsafe.Sizeof(zero)):], bytesOf(acc))
+	copy(dst[lo*sizeOf[T]():], bytesOf(acc))
 }
 
 func foldInts[T integer](dst []byte, inputs [][]byte, op ReduceOp) {
@@ -130,39 +128,27 @@ func foldFloats[T float32 | float64](dst []byte, inputs [][]byte, f fold) {
 	}
 }
 
-func (f fold) startFloat32(acc []float32) {
-	if f.op != PreMulSum {
-		return
-	}
-	scale(acc, float32(f.factor))
-}
-
-func (f fold) addFloat32(acc, in []float32) {
-	acc = acc[:len(in)]
-	switch f.op {
-	case PreMulSum:
-		addScaled(acc, in, float32(f.factor))
-	default:
-		combine(f.op, acc, acc, in)
-	}
-}
-
-func (f fold) finishFloat32(acc []float32) {
-	if f.op != Avg || f.divisor == 1 {
-		return
-	}
-	divide(acc, f.divisor)
-}
-
 // Sums and means of complex numbers are those of their parts; so a mean divides
 // part by part, since dividing by a complex number with a zero imaginary part
 // would make NaNs of infinities.
 func foldComplex[C complex64 | complex128, F float32 | float64](dst []byte, inputs [][]byte, f fold, multiply func(a, b C) C) {
-	if f.op == Product {
-		multiplyComplex(dst, inputs, multiply)
+	if f.op != Product {
+		foldTiles[F](dst, inputs, f.op, f.divisor)
 		return
 	}
-	foldTiles[F](dst, inputs, f.op, f.divisor)
+	var accTile, scratch [tileElements]C
+	n := len(dst) / sizeOf[C]()
+	for lo := 0; lo < n; lo += tileElements {
+		hi := min(lo+tileElements, n)
+		acc := accTile[:hi-lo]
+		copy(acc, tile(inputs[0], lo, hi, scratch[:]))
+		for _, in := range inputs[1:] {
+			for i, v := range tile(in, lo, hi, scratch[:]) {
+				acc[i] = multiply(acc[i], v)
+			}
+		}
+		put(dst, lo, acc)
+	}
 }
 
 // Both round each product, which forbids fused multiply-adds.
@@ -176,20 +162,4 @@ func multiply128(a, b complex128) complex128 {
 	re := float64(real(a)*real(b)) - float64(imag(a)*imag(b))
 	im := float64(real(a)*imag(b)) + float64(imag(a)*real(b))
 	return complex(re, im)
-}
-
-func multiplyComplex[T complex64 | complex128](dst []byte, inputs [][]byte, multiply func(a, b T) T) {
-	var accTile, scratch [tileElements]T
-	n := len(dst) / sizeOf[T]()
-	for lo := 0; lo < n; lo += tileElements {
-		hi := min(lo+tileElements, n)
-		acc := accTile[:hi-lo]
-		copy(acc, tile(inputs[0], lo, hi, scratch[:]))
-		for _, in := range inputs[1:] {
-			for i, v := range tile(in, lo, hi, scratch[:]) {
-				acc[i] = multiply(acc[i], v)
-			}
-		}
-		put(dst, lo, acc)
-	}
 }

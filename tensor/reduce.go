@@ -197,8 +197,6 @@ func integerIdentity(dtype DType, op ReduceOp) uint64 {
 }
 
 func putInt(e []byte, v uint64) {
-	var all [8]byte
-	binary.NativeEndian.PutUint64(all[:], v)
 	switch len(e) {
 	case 1:
 		e[0] = byte(v)
@@ -207,7 +205,7 @@ func putInt(e []byte, v uint64) {
 	case 4:
 		binary.NativeEndian.PutUint32(e, uint32(v))
 	default:
-		copy(e, all[:])
+		binary.NativeEndian.PutUint64(e, v)
 	}
 }
 

@@ -22,286 +22,244 @@ func decode(b []byte, limit int) (v any, taken int, err error) {
 		return nil, 0, fmt.Errorf("%w: %d bytes, want at most %d", ErrInvalid, len(b), MaxBytes)
 	}
 	d := &decoder{in: b, size: len(b), types: goTypes(), memory: budget{limit: limit}}
-	x, err := d.any(0)
-	if err != nil {
-		return nil, 0, err
-	}
+	x := d.any(0)
 	if len(d.in) > 0 {
-		return nil, 0, d.bad("%d bytes follow the value", len(d.in))
+		d.bad("%d bytes follow the value", len(d.in))
 	}
-	if !x.IsValid() {
-		return nil, 0, nil
+	if d.err != nil || !x.IsValid() {
+		return nil, 0, d.err
 	}
 	return x.Interface(), d.memory.taken, nil
 }
 
+// decoder takes one value after the other from in. The first that is wrong becomes err,
+// and the end of in: what is read after it is zero.
 type decoder struct {
 	in     []byte
 	size   int
+	err    error
 	types  map[byte]reflect.Type
 	memory budget
 }
 
-func (d *decoder) bad(format string, args ...any) error {
-	return fmt.Errorf("%w: byte %d: %w", ErrInvalid, d.size-len(d.in), fmt.Errorf(format, args...))
+func (d *decoder) bad(format string, args ...any) {
+	if d.err == nil {
+		d.err = fmt.Errorf("%w: byte %d: %w", ErrInvalid, d.size-len(d.in), fmt.Errorf(format, args...))
+	}
+	d.in = nil
 }
 
-// fits is the error of a value that is too large.
-func (d *decoder) fits(err error) error {
+// fits tells whether a value is not too large, and nothing was wrong so far.
+func (d *decoder) fits(err error) bool {
 	if err != nil {
-		return d.bad("the value %w", err)
+		d.bad("the value %w", err)
 	}
-	return nil
+	return d.err == nil
 }
 
-func (d *decoder) byte() (byte, error) {
-	if len(d.in) == 0 {
-		return 0, d.bad("the value is cut off")
+// bytes reads n bytes; of fewer there are none.
+func (d *decoder) bytes(n int) []byte {
+	if len(d.in) < n {
+		d.bad("the value is cut off")
+		return make([]byte, n)
 	}
-	b := d.in[0]
-	d.in = d.in[1:]
-	return b, nil
+	head := d.in[:n]
+	d.in = d.in[n:]
+	return head
 }
 
 // any reads a value with its type; the zero Value is nil.
-func (d *decoder) any(depth int) (reflect.Value, error) {
+func (d *decoder) any(depth int) reflect.Value {
 	if len(d.in) > 0 {
-		switch d.in[0] {
-		case tagNil, tagFalse, tagTrue:
-			tag, _ := d.byte() // there is one
-			if tag == tagNil {
-				return reflect.Value{}, nil
-			}
-			return reflect.ValueOf(tag == tagTrue), nil
+		switch tag := d.in[0]; tag {
+		case tagNil:
+			d.in = d.in[1:]
+			return reflect.Value{}
+		case tagFalse, tagTrue:
+			d.in = d.in[1:]
+			return reflect.ValueOf(tag == tagTrue)
 		case tagAny, tagBool:
-			return reflect.Value{}, d.bad("tag %d is no value", d.in[0])
+			d.bad("tag %d is no value", tag)
 		}
 	}
-	t, err := d.typ(0)
-	if err != nil {
-		return reflect.Value{}, err
-	}
-	if err := d.fits(d.memory.box(t)); err != nil {
-		return reflect.Value{}, err
+	t := d.typ(0)
+	if d.err != nil || !d.fits(d.memory.box(t)) {
+		return reflect.Value{}
 	}
 	v := reflect.New(t).Elem()
-	return v, d.bare(v, depth)
+	d.bare(v, depth)
+	return v
 }
 
-func (d *decoder) typ(depth int) (reflect.Type, error) {
-	tag, err := d.byte()
-	if err != nil {
-		return nil, err
-	}
+// typ reads a type; nil if it is none.
+func (d *decoder) typ(depth int) reflect.Type {
+	tag := d.bytes(1)[0]
 	if t, ok := d.types[tag]; ok {
-		return t, nil
+		return t
 	}
-	if tag != tagList && tag != tagMap {
-		return nil, d.bad("unknown tag %d", tag)
-	}
-	if depth >= maxTypeDepth {
-		return nil, d.bad("types nested deeper than %d", maxTypeDepth)
-	}
-	elem, err := d.typ(depth + 1)
-	if err != nil || tag == tagList {
-		return sliceType(elem), err
-	}
-	if k := elem.Kind(); k == reflect.Slice || k == reflect.Map {
-		return nil, d.bad("keys of a map are %v", elem)
-	}
-	value, err := d.typ(depth + 1)
-	if err != nil {
-		return nil, err
-	}
-	return reflect.MapOf(elem, value), nil
-}
-
-func sliceType(elem reflect.Type) reflect.Type {
-	if elem == nil {
+	switch {
+	case tag != tagList && tag != tagMap:
+		d.bad("unknown tag %d", tag)
+		return nil
+	case depth >= maxTypeDepth:
+		d.bad("types nested deeper than %d", maxTypeDepth)
 		return nil
 	}
-	return reflect.SliceOf(elem)
+	elem := d.typ(depth + 1)
+	switch {
+	case d.err != nil:
+		return nil
+	case tag == tagList:
+		return reflect.SliceOf(elem)
+	case elem.Kind() == reflect.Slice || elem.Kind() == reflect.Map:
+		d.bad("keys of a map are %v", elem)
+		return nil
+	}
+	value := d.typ(depth + 1)
+	if d.err != nil {
+		return nil
+	}
+	return reflect.MapOf(elem, value)
 }
 
 // bare reads into v a value of v's type.
-func (d *decoder) bare(v reflect.Value, depth int) error {
+func (d *decoder) bare(v reflect.Value, depth int) {
 	if depth > MaxDepth {
-		return d.bad("nested deeper than %d", MaxDepth)
+		d.bad("nested deeper than %d", MaxDepth)
+		return
 	}
 	switch v.Kind() {
 	case reflect.Interface:
-		x, err := d.any(depth)
-		if err == nil && x.IsValid() {
+		if x := d.any(depth); x.IsValid() {
 			v.Set(x)
 		}
-		return err
 	case reflect.Slice:
-		return d.list(v, depth)
+		d.list(v, depth)
 	case reflect.Map:
-		return d.pairs(v, depth)
+		d.pairs(v, depth)
 	case reflect.String:
-		n, err := d.count(1)
-		if err == nil {
-			err = d.fits(d.memory.take(n, 1))
+		if n := d.count(1); d.fits(d.memory.take(n, 1)) {
+			v.SetString(string(d.bytes(n)))
 		}
-		if err == nil {
-			v.SetString(string(d.in[:n]))
-			d.in = d.in[n:]
-		}
-		return err
+	case reflect.Bool:
+		v.SetBool(d.flag("bool"))
+	case reflect.Float32:
+		v.Set(reflect.ValueOf(math.Float32frombits(binary.LittleEndian.Uint32(d.bytes(4))))) // not SetFloat: it changes NaNs
+	case reflect.Float64:
+		v.SetFloat(math.Float64frombits(binary.LittleEndian.Uint64(d.bytes(8))))
+	default:
+		d.integer(v)
 	}
-	return d.scalar(v)
 }
 
-func (d *decoder) scalar(v reflect.Value) error {
-	switch v.Kind() {
-	case reflect.Bool:
-		b, err := d.byte()
-		if err == nil && b > 1 {
-			err = d.bad("bool is %d", b)
-		}
-		v.SetBool(b == 1)
-		return err
-	case reflect.Float32, reflect.Float64:
-		size := int(v.Type().Size())
-		if len(d.in) < size {
-			return d.bad("the value is cut off")
-		}
-		if size == 4 {
-			v.Set(reflect.ValueOf(math.Float32frombits(binary.LittleEndian.Uint32(d.in)))) // not SetFloat: it changes NaNs
-		} else {
-			v.SetFloat(math.Float64frombits(binary.LittleEndian.Uint64(d.in)))
-		}
-		d.in = d.in[size:]
-		return nil
-	}
+func (d *decoder) integer(v reflect.Value) {
 	if v.CanInt() {
 		x, n := binary.Varint(d.in)
 		if n <= 0 || v.OverflowInt(x) || n != len(binary.AppendVarint(nil, x)) {
-			return d.bad("malformed %v", v.Type())
+			d.bad("malformed %v", v.Type())
+			return
 		}
 		d.in = d.in[n:]
 		v.SetInt(x)
-		return nil
+		return
 	}
-	x, err := d.uvarint()
-	if err != nil || v.OverflowUint(x) {
-		return d.bad("malformed %v", v.Type())
+	x := d.uvarint(v.Type())
+	if v.OverflowUint(x) {
+		d.bad("malformed %v", v.Type())
+		return
 	}
 	v.SetUint(x)
-	return nil
 }
 
-// uvarint reads a number in its shortest form.
-func (d *decoder) uvarint() (uint64, error) {
+// uvarint reads a number, which is a what, in its shortest form.
+func (d *decoder) uvarint(what any) uint64 {
 	x, n := binary.Uvarint(d.in)
 	if n <= 0 || n > 1 && d.in[n-1] == 0 {
-		return 0, d.bad("malformed number")
+		d.bad("malformed %v", what)
+		return 0
 	}
 	d.in = d.in[n:]
-	return x, nil
+	return x
 }
 
 // count reads how many elements of at least least bytes follow.
-func (d *decoder) count(least int) (int, error) {
-	n, err := d.uvarint()
-	if err != nil {
-		return 0, err
-	}
+func (d *decoder) count(least int) int {
+	n := d.uvarint("number")
 	if n > uint64(len(d.in)/least) {
-		return 0, d.bad("%d elements in %d bytes", n, len(d.in))
+		d.bad("%d elements in %d bytes", n, len(d.in))
+		return 0
 	}
-	return int(n), nil
+	return int(n)
 }
 
-// present reads whether a list or map is there or nil.
-func (d *decoder) present() (bool, error) {
-	b, err := d.byte()
-	if err == nil && b > 1 {
-		err = d.bad("presence is %d", b)
+// flag reads 0 or 1: a bool, or whether a list or map is there or nil.
+func (d *decoder) flag(what string) bool {
+	b := d.bytes(1)[0]
+	if b > 1 {
+		d.bad("%s is %d", what, b)
 	}
-	return b == 1, err
+	return b == 1
 }
 
-func (d *decoder) list(v reflect.Value, depth int) error {
-	there, err := d.present()
-	if err != nil || !there {
-		return err
+func (d *decoder) list(v reflect.Value, depth int) {
+	if !d.flag("presence") {
+		return
 	}
-	n, err := d.count(1)
-	if err != nil {
-		return err
-	}
-	if err := d.fits(d.memory.list(v.Type(), n)); err != nil {
-		return err
+	n := d.count(1)
+	if !d.fits(d.memory.list(v.Type(), n)) {
+		return
 	}
 	v.Set(reflect.MakeSlice(v.Type(), n, n))
 	if v.Type().Elem().Kind() == reflect.Uint8 {
-		reflect.Copy(v, reflect.ValueOf(d.in[:n]))
-		d.in = d.in[n:]
-		return nil
+		reflect.Copy(v, reflect.ValueOf(d.bytes(n)))
+		return
 	}
-	for i := range n {
-		if err := d.bare(v.Index(i), depth+1); err != nil {
-			return err
-		}
+	for i := 0; i < n && d.err == nil; i++ {
+		d.bare(v.Index(i), depth+1)
 	}
-	return nil
 }
 
-func (d *decoder) pairs(v reflect.Value, depth int) error {
-	there, err := d.present()
-	if err != nil || !there {
-		return err
+func (d *decoder) pairs(v reflect.Value, depth int) {
+	if !d.flag("presence") {
+		return
 	}
-	n, err := d.count(2)
-	if err != nil {
-		return err
-	}
-	if err := d.fits(d.memory.pairs(v.Type(), n)); err != nil {
-		return err
+	n := d.count(2)
+	if !d.fits(d.memory.pairs(v.Type(), n)) {
+		return
 	}
 	v.Set(reflect.MakeMap(v.Type()))
 	var last []byte
 	for i := range n {
 		start := d.in
 		key := reflect.New(v.Type().Key()).Elem()
-		if err := d.bare(key, depth+1); err != nil {
-			return err
-		}
+		d.bare(key, depth+1)
 		raw := start[:len(start)-len(d.in)]
 		if i > 0 && bytes.Compare(last, raw) >= 0 {
-			return d.bad("keys of a map do not ascend")
+			d.bad("keys of a map do not ascend")
 		}
 		last = raw
-		if err := d.checkKey(key); err != nil {
-			return err
-		}
+		d.checkKey(key)
 		value := reflect.New(v.Type().Elem()).Elem()
-		if err := d.bare(value, depth+1); err != nil {
-			return err
+		d.bare(value, depth+1)
+		if d.err != nil {
+			return
 		}
 		v.SetMapIndex(key, value)
 	}
 	if v.Len() != n { // 0 and −0 are one key
-		return d.bad("a map has a key twice")
+		d.bad("a map has a key twice")
 	}
-	return nil
 }
 
 // checkKey refuses keys that Go would panic on, and those that equal nothing.
-func (d *decoder) checkKey(key reflect.Value) error {
+func (d *decoder) checkKey(key reflect.Value) {
 	if key.Kind() == reflect.Interface {
 		key = key.Elem()
 	}
-	if !key.IsValid() {
-		return nil
-	}
 	if k := key.Kind(); k == reflect.Slice || k == reflect.Map {
-		return d.bad("a key of a map is a %v", key.Type())
+		d.bad("a key of a map is a %v", key.Type())
 	}
 	if key.CanFloat() && math.IsNaN(key.Float()) {
-		return d.bad("a key of a map is NaN")
+		d.bad("a key of a map is NaN")
 	}
-	return nil
 }

@@ -71,8 +71,9 @@ func goTypes() map[byte]reflect.Type {
 // Errors wrap ErrInvalid and name the place of what cannot be encoded.
 func Encode(v any) ([]byte, error) {
 	e := newEncoder(MaxMemory)
-	if err := e.any(reflect.ValueOf(v), &place{}, 0); err != nil {
-		return nil, err
+	e.any(reflect.ValueOf(v), &place{}, 0)
+	if e.err != nil {
+		return nil, e.err
 	}
 	return e.out, nil
 }
@@ -85,18 +86,26 @@ func newEncoder(memory int) *encoder {
 	return e
 }
 
+// encoder writes one value after the other to out, until one cannot be sent.
 type encoder struct {
 	tags   map[reflect.Type]byte
 	out    []byte
+	err    error  // the first
 	memory budget // of the decoded value
 }
 
-// fits is the error of a value that is too large.
-func (e *encoder) fits(err error, where *place) error {
-	if err != nil {
-		return fmt.Errorf("%w: decoded, %s %w", ErrInvalid, where, err)
+func (e *encoder) bad(format string, args ...any) {
+	if e.err == nil {
+		e.err = fmt.Errorf("%w: %w", ErrInvalid, fmt.Errorf(format, args...))
 	}
-	return nil
+}
+
+// fits tells whether a value is not too large, and nothing was wrong so far.
+func (e *encoder) fits(err error, where *place) bool {
+	if err != nil {
+		e.bad("decoded, %s %w", where, err)
+	}
+	return e.err == nil
 }
 
 // place is where in a value something is; only errors spell it out.
@@ -119,82 +128,82 @@ func (p *place) String() string {
 	return fmt.Sprintf("%v[%d]", p.up, p.index)
 }
 
-func (e *encoder) check(where *place, depth int) error {
+// check is fits for the bounds of what is sent.
+func (e *encoder) check(where *place, depth int) bool {
 	if len(e.out) > MaxBytes {
-		return fmt.Errorf("%w: %s: more than %d bytes", ErrInvalid, where, MaxBytes)
+		e.bad("%s: more than %d bytes", where, MaxBytes)
 	}
 	if depth > MaxDepth {
-		return fmt.Errorf("%w: %s: nested deeper than %d", ErrInvalid, where, MaxDepth)
+		e.bad("%s: nested deeper than %d", where, MaxDepth)
 	}
-	return nil
+	return e.err == nil
 }
 
 // any writes a value with its type.
-func (e *encoder) any(v reflect.Value, where *place, depth int) error {
+func (e *encoder) any(v reflect.Value, where *place, depth int) {
 	for v.IsValid() && v.Kind() == reflect.Interface {
 		v = v.Elem()
 	}
 	if !v.IsValid() {
 		e.out = append(e.out, tagNil)
-		return nil
+		return
 	}
 	t := v.Type()
-	if t.Kind() == reflect.Bool && t == reflect.TypeFor[bool]() {
-		e.out = append(e.out, tagFalse)
-		if v.Bool() {
-			e.out[len(e.out)-1] = tagTrue
-		}
-		return nil
+	if t == reflect.TypeFor[bool]() {
+		e.out = append(e.out, tagFalse+flag(v.Bool())) // tagTrue is the next
+		return
 	}
-	if err := e.typ(t, where, 0); err != nil {
-		return err
+	e.typ(t, where, 0)
+	if e.fits(e.memory.box(t), where) {
+		e.bare(v, where, depth)
 	}
-	if err := e.fits(e.memory.box(t), where); err != nil {
-		return err
+}
+
+// flag is a bool, or stands before a list or map: nil is not the same as empty.
+func flag(b bool) byte {
+	if b {
+		return 1
 	}
-	return e.bare(v, where, depth)
+	return 0
 }
 
 // typ writes a type.
-func (e *encoder) typ(t reflect.Type, where *place, depth int) error {
+func (e *encoder) typ(t reflect.Type, where *place, depth int) {
 	if tag, ok := e.tags[t]; ok {
 		e.out = append(e.out, tag)
-		return nil
+		return
 	}
 	switch {
 	case t.Name() != "" || t.Kind() != reflect.Slice && t.Kind() != reflect.Map:
-		return fmt.Errorf("%w: %s is a %v; want nil, bool, a number, string, []byte, or slices and maps of these (instead of a struct, a map)",
-			ErrInvalid, where, t)
+		e.bad("%s is a %v; want nil, bool, a number, string, []byte, or slices and maps of these (instead of a struct, a map)", where, t)
+		return
 	case depth >= maxTypeDepth:
-		return fmt.Errorf("%w: %s is a %v, nested deeper than %d types; use any for the inner ones",
-			ErrInvalid, where, t, maxTypeDepth)
+		e.bad("%s is a %v, nested deeper than %d types; use any for the inner ones", where, t, maxTypeDepth)
+		return
 	case t.Kind() == reflect.Slice:
 		e.out = append(e.out, tagList)
-		return e.typ(t.Elem(), &place{up: where, note: " (its elements)"}, depth+1)
+		e.typ(t.Elem(), &place{up: where, note: " (its elements)"}, depth+1)
+		return
 	}
 	if _, scalar := e.tags[t.Key()]; !scalar {
-		return fmt.Errorf("%w: %s is a %v, whose keys are no scalars", ErrInvalid, where, t)
+		e.bad("%s is a %v, whose keys are no scalars", where, t)
+		return
 	}
 	e.out = append(e.out, tagMap)
-	if err := e.typ(t.Key(), &place{up: where, note: " (its keys)"}, depth+1); err != nil {
-		return err
-	}
-	return e.typ(t.Elem(), &place{up: where, note: " (its values)"}, depth+1)
+	e.typ(t.Key(), &place{up: where, note: " (its keys)"}, depth+1)
+	e.typ(t.Elem(), &place{up: where, note: " (its values)"}, depth+1)
 }
 
 // bare writes a value whose type is known.
-func (e *encoder) bare(v reflect.Value, where *place, depth int) error {
-	if err := e.check(where, depth); err != nil {
-		return err
+func (e *encoder) bare(v reflect.Value, where *place, depth int) {
+	if !e.check(where, depth) {
+		return
 	}
 	switch v.Kind() {
 	case reflect.Interface:
-		return e.any(v, where, depth)
+		e.any(v, where, depth)
 	case reflect.Bool:
-		e.out = append(e.out, 0)
-		if v.Bool() {
-			e.out[len(e.out)-1] = 1
-		}
+		e.out = append(e.out, flag(v.Bool()))
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
 		e.out = binary.AppendVarint(e.out, v.Int())
 	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
@@ -204,82 +213,50 @@ func (e *encoder) bare(v reflect.Value, where *place, depth int) error {
 	case reflect.Float64:
 		e.out = binary.LittleEndian.AppendUint64(e.out, math.Float64bits(v.Float()))
 	case reflect.String:
-		if err := e.fits(e.memory.take(v.Len(), 1), where); err != nil {
-			return err
+		if e.fits(e.memory.take(v.Len(), 1), where) {
+			e.out = binary.AppendUvarint(e.out, uint64(v.Len()))
+			e.out = append(e.out, v.String()...)
 		}
-		e.out = binary.AppendUvarint(e.out, uint64(v.Len()))
-		e.out = append(e.out, v.String()...)
 	case reflect.Slice:
-		return e.list(v, where, depth)
+		e.list(v, where, depth)
 	case reflect.Map:
-		return e.pairs(v, where, depth)
+		e.pairs(v, where, depth)
 	}
-	return e.check(where, depth)
+	e.check(where, depth)
 }
 
-func (e *encoder) list(v reflect.Value, where *place, depth int) error {
-	e.out = append(e.out, presence(v.IsNil()))
-	if v.IsNil() {
-		return nil
-	}
-	if err := e.fits(e.memory.list(v.Type(), v.Len()), where); err != nil {
-		return err
+func (e *encoder) list(v reflect.Value, where *place, depth int) {
+	e.out = append(e.out, flag(!v.IsNil()))
+	if v.IsNil() || !e.fits(e.memory.list(v.Type(), v.Len()), where) {
+		return
 	}
 	e.out = binary.AppendUvarint(e.out, uint64(v.Len()))
 	if v.Type().Elem().Kind() == reflect.Uint8 {
 		e.out = append(e.out, v.Bytes()...)
-		return e.check(where, depth)
+		return
 	}
 	at := &place{up: where}
-	for i := range v.Len() {
-		at.index = i
-		if err := e.bare(v.Index(i), at, depth+1); err != nil {
-			return err
-		}
+	for ; at.index < v.Len() && e.err == nil; at.index++ {
+		e.bare(v.Index(at.index), at, depth+1)
 	}
-	return nil
 }
 
-// presence is what stands before a list or map: nil is not the same as empty.
-func presence(isNil bool) byte {
-	if isNil {
-		return 0
-	}
-	return 1
-}
-
-func (e *encoder) pairs(v reflect.Value, where *place, depth int) error {
-	e.out = append(e.out, presence(v.IsNil()))
-	if v.IsNil() {
-		return nil
-	}
-	if err := e.fits(e.memory.pairs(v.Type(), v.Len()), where); err != nil {
-		return err
+func (e *encoder) pairs(v reflect.Value, where *place, depth int) {
+	e.out = append(e.out, flag(!v.IsNil()))
+	if v.IsNil() || !e.fits(e.memory.pairs(v.Type(), v.Len()), where) {
+		return
 	}
 	type pair struct{ key, value []byte }
 	var all []pair
 	outer := e.out
-	for entries := v.MapRange(); entries.Next(); {
+	for entries := v.MapRange(); entries.Next() && e.err == nil; {
 		at := &place{up: where, key: entries.Key()}
-		k := entries.Key()
-		if k.Kind() == reflect.Interface {
-			k = k.Elem()
-		}
-		if k.CanFloat() && math.IsNaN(k.Float()) {
-			return fmt.Errorf("%w: %s has NaN as a key", ErrInvalid, where)
-		}
-		if k.IsValid() && e.tags[k.Type()] == 0 {
-			return fmt.Errorf("%w: %s has a key that is a %v, want a scalar", ErrInvalid, where, k.Type())
-		}
+		e.checkKey(entries.Key(), where)
 		var p pair
 		e.out = nil
-		if err := e.bare(entries.Key(), &place{up: at, note: " (key)"}, depth+1); err != nil {
-			return err
-		}
+		e.bare(entries.Key(), &place{up: at, note: " (key)"}, depth+1)
 		p.key, e.out = e.out, nil
-		if err := e.bare(entries.Value(), at, depth+1); err != nil {
-			return err
-		}
+		e.bare(entries.Value(), at, depth+1)
 		p.value = e.out
 		all = append(all, p)
 	}
@@ -288,9 +265,20 @@ func (e *encoder) pairs(v reflect.Value, where *place, depth int) error {
 	e.out = binary.AppendUvarint(e.out, uint64(len(all)))
 	for _, p := range all {
 		e.out = append(append(e.out, p.key...), p.value...)
-		if err := e.check(where, depth); err != nil {
-			return err
+		if !e.check(where, depth) {
+			return
 		}
 	}
-	return nil
+}
+
+func (e *encoder) checkKey(k reflect.Value, where *place) {
+	if k.Kind() == reflect.Interface {
+		k = k.Elem()
+	}
+	if k.CanFloat() && math.IsNaN(k.Float()) {
+		e.bad("%s has NaN as a key", where)
+	}
+	if k.IsValid() && e.tags[k.Type()] == 0 {
+		e.bad("%s has a key that is a %v, want a scalar", where, k.Type())
+	}
 }

@@ -34,7 +34,8 @@ func TestObjectMemoryTogether(t *testing.T) {
 				t.Errorf("%s: decode within %d of %d bytes: %v", name, limit, taken, err)
 			}
 			e := newEncoder(limit)
-			err = e.any(reflect.ValueOf(v), &place{}, 0)
+			e.any(reflect.ValueOf(v), &place{}, 0)
+			err = e.err
 			if fits != (err == nil) || !fits && !errors.Is(err, ErrInvalid) {
 				t.Errorf("%s: encode within %d of %d bytes: %v", name, limit, taken, err)
 			}

@@ -1,8 +1,10 @@
 package object
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/tensor"
@@ -35,63 +37,57 @@ func broadcast(ctx context.Context, c *pg.Composed, objects []any, root int) err
 	}
 	total, err := sumSizes(sizes, root)
 	if failed != nil || err != nil {
-		return orElse(failed, err)
+		return cmp.Or(failed, err)
 	}
-	all := make([]byte, 0, total)
-	for _, b := range encoded {
-		all = append(all, b...)
+	all := slices.Concat(encoded...)
+	if !isRoot {
+		all = make([]byte, total)
 	}
-	all = all[:total]
 	if err := c.Broadcast(ctx, tensor.Of(all), root); err != nil {
 		return fmt.Errorf("broadcast objects: %w", err)
 	}
 	if isRoot {
 		return nil
 	}
-	return decodeAll(all, sizes, objects)
+	return decodeWithin(all, sizes, objects, MaxTotalMemory)
 }
 
 // AllGather gives the objects of all ranks, by rank, on every rank. Under pg.Managed
 // these are the participants of the step's quorum, for which it waits.
 func AllGather(ctx context.Context, g *pg.Group, object any) (objects []any, err error) {
-	err = g.Compose(ctx, func(c *pg.Composed) error {
-		mine, sizes, total, err := shareSizes(ctx, c, object)
-		if err != nil {
-			return err
-		}
-		all := make([]byte, total)
-		err = c.Do(ctx, &pg.Op{Kind: pg.KindAllGather, In: []tensor.Tensor{tensor.Of(mine)}, Out: cut(all, sizes)})
-		if err != nil {
-			return fmt.Errorf("gather objects: %w", err)
-		}
-		objects = make([]any, len(sizes))
-		return decodeAll(all, sizes, objects)
-	})
-	return objects, err
+	return gather(ctx, g, object, pg.Op{Kind: pg.KindAllGather})
 }
 
 // Gather gives the objects of all ranks, by rank, at root, and nil
 // elsewhere.
 func Gather(ctx context.Context, g *pg.Group, object any, root int) (objects []any, err error) {
+	return gather(ctx, g, object, pg.Op{Kind: pg.KindGather, Root: root})
+}
+
+// gather gives the objects of all ranks where op, an all-gather or a gather without its
+// tensors, has results.
+func gather(ctx context.Context, g *pg.Group, object any, op pg.Op) (objects []any, err error) {
 	err = g.Compose(ctx, func(c *pg.Composed) error {
 		// Everybody learns all sizes: if one could not encode, nobody waits for it.
 		mine, sizes, total, err := shareSizes(ctx, c, object)
 		if err != nil {
 			return err
 		}
-		op := &pg.Op{Kind: pg.KindGather, Root: root, In: []tensor.Tensor{tensor.Of(mine)}}
 		all := make([]byte, total)
-		if c.Rank() == root {
+		op := op // the verb may begin anew
+		op.In = []tensor.Tensor{tensor.Of(mine)}
+		hasResults := op.Kind == pg.KindAllGather || c.Rank() == op.Root
+		if hasResults {
 			op.Out = cut(all, sizes)
 		}
-		if err := c.Do(ctx, op); err != nil {
+		if err := c.Do(ctx, &op); err != nil {
 			return fmt.Errorf("gather objects: %w", err)
 		}
-		if c.Rank() != root {
+		if !hasResults {
 			return nil
 		}
 		objects = make([]any, len(sizes))
-		return decodeAll(all, sizes, objects)
+		return decodeWithin(all, sizes, objects, MaxTotalMemory)
 	})
 	return objects, err
 }
@@ -100,7 +96,7 @@ func Gather(ctx context.Context, g *pg.Group, object any, root int) (objects []a
 // member that does not participate gives as many bytes as participant 0 instead, as the
 // slots of such members are as large; they count for nothing.
 func shareSizes(ctx context.Context, c *pg.Composed, object any) (mine []byte, sizes []int64, total int, err error) {
-	mine, failed := encodeOne(object)
+	mine, failed := Encode(object)
 	sizes = make([]int64, c.Size())
 	if err := c.AllGatherIntoTensor(ctx, tensor.Of([]int64{announced(mine, failed)}), tensor.Of(sizes)); err != nil {
 		return nil, nil, 0, fmt.Errorf("gather sizes of objects: %w", err)
@@ -144,7 +140,7 @@ func scatter(ctx context.Context, c *pg.Composed, objects []any, root int) (any,
 	}
 	_, err := sumSizes(sizes, root)
 	if failed != nil || err != nil {
-		return nil, orElse(failed, err)
+		return nil, cmp.Or(failed, err)
 	}
 	op := &pg.Op{Kind: pg.KindScatter, Root: root}
 	for _, b := range encoded {
@@ -159,17 +155,6 @@ func scatter(ctx context.Context, c *pg.Composed, objects []any, root int) (any,
 	return Decode(mine)
 }
 
-func encodeOne(object any) ([]byte, error) {
-	b, err := Encode(object)
-	if err != nil {
-		return nil, err
-	}
-	if len(b) > MaxBytes {
-		return nil, fmt.Errorf("%w: %d bytes, want at most %d", ErrInvalid, len(b), MaxBytes)
-	}
-	return b, nil
-}
-
 func announced(b []byte, failed error) int64 {
 	if failed != nil {
 		return notEncoded
@@ -181,7 +166,7 @@ func announced(b []byte, failed error) int64 {
 func encodeAll(objects []any, sizes []int64) ([][]byte, error) {
 	encoded := make([][]byte, len(objects))
 	for i, object := range objects {
-		b, err := encodeOne(object)
+		b, err := Encode(object)
 		sizes[i], encoded[i] = announced(b, err), b
 		if err != nil {
 			return nil, fmt.Errorf("object %d: %w", i, err)
@@ -214,13 +199,6 @@ func sumSizes(sizes []int64, root int) (int, error) {
 // MaxTotalBytes bounds all objects of one call, encoded.
 const MaxTotalBytes = 1 << 30
 
-func orElse(first, second error) error {
-	if first != nil {
-		return first
-	}
-	return second
-}
-
 // cut makes a tensor of every size over b.
 func cut(b []byte, sizes []int64) []tensor.Tensor {
 	parts := make([]tensor.Tensor, len(sizes))
@@ -229,10 +207,6 @@ func cut(b []byte, sizes []int64) []tensor.Tensor {
 		b = b[n:]
 	}
 	return parts
-}
-
-func decodeAll(b []byte, sizes []int64, objects []any) error {
-	return decodeWithin(b, sizes, objects, MaxTotalMemory)
 }
 
 // decodeWithin decodes objects that together take at most left bytes of memory.

@@ -1,6 +1,7 @@
 package dist
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -137,10 +138,7 @@ func (c *InitConfig) claim() (key string, err error) {
 }
 
 func (c *InitConfig) methodURL() (*url.URL, error) {
-	method := c.Method
-	if method == "" {
-		method = DefaultInitMethod
-	}
+	method := cmp.Or(c.Method, DefaultInitMethod)
 	u, err := url.Parse(method)
 	if err != nil {
 		return nil, fmt.Errorf("method %q: %w", method, err)

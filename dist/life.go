@@ -6,7 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/store"
@@ -33,8 +34,7 @@ type life struct {
 	size  int
 
 	cancel  context.CancelFunc
-	serving sync.WaitGroup
-	err     error // of serving
+	serving errgroup.Group
 }
 
 // joinLife finds out which life this rank is to be part of.
@@ -45,7 +45,7 @@ func joinLife(ctx context.Context, st store.Store, rank, size int) (*life, error
 		if size > 1 {
 			serve, cancel := context.WithCancel(ctx)
 			l.cancel = cancel
-			l.serving.Go(func() { l.err = l.serve(serve) })
+			l.serving.Go(func() error { return l.serve(serve) })
 		}
 		return l, nil
 	}
@@ -125,8 +125,7 @@ func (l *life) inKey(rank int) string { return fmt.Sprintf("%s%s/%d", keyIn, l.n
 func (l *life) begun(ctx context.Context) error {
 	if l.rank == 0 {
 		l.cancel()
-		l.serving.Wait()
-		return l.err
+		return l.serving.Wait()
 	}
 	if err := l.store.Set(ctx, l.inKey(l.rank), nil); err != nil {
 		return fmt.Errorf("tell rank 0: %w", err)
@@ -137,6 +136,5 @@ func (l *life) begun(ctx context.Context) error {
 // failed ends serving; err is why Init fails.
 func (l *life) failed(err error) error {
 	l.cancel()
-	l.serving.Wait()
-	return errors.Join(err, l.err)
+	return errors.Join(err, l.serving.Wait())
 }

@@ -1,6 +1,7 @@
 package dist
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -57,10 +58,8 @@ func (e *BarrierError) Unwrap() error { return context.DeadlineExceeded }
 // breaks for the same cause on all ranks. It costs a message per rank to rank 0
 // and a barrier: for finding faults, not for every step.
 func MonitoredBarrier(ctx context.Context, g *pg.Group, o MonitorOptions) error {
-	timeout := o.Timeout
-	if c, _ := g.Config(); timeout == 0 {
-		timeout = c.Timeout
-	}
+	c, _ := g.Config()
+	timeout := cmp.Or(o.Timeout, c.Timeout)
 	if timeout <= 0 {
 		timeout = pg.DefaultTimeout
 	}

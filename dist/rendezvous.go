@@ -1,6 +1,7 @@
 package dist
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/rs/zerolog"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/skerry-ft/skerry/internal/netaddr"
 	"github.com/skerry-ft/skerry/store"
@@ -155,17 +157,14 @@ func (r *RendezvousRequest) Place(rank *int, worldSize int) (atRank, ofWorld int
 		}
 		return &n
 	}
-	var size *int
-	if r.WorldSize != 0 {
-		size = &r.WorldSize
+	known := func(size *int) *int {
+		if *size == 0 {
+			return nil
+		}
+		return size
 	}
-	rankHere, sizeHere := number("rank", r.Rank), number("world_size", size)
-	if rankHere == nil {
-		rankHere = rank
-	}
-	if sizeHere == nil && worldSize != 0 {
-		sizeHere = &worldSize
-	}
+	rankHere := cmp.Or(number("rank", r.Rank), rank)
+	sizeHere := cmp.Or(number("world_size", known(&r.WorldSize)), known(&worldSize))
 	if rankHere == nil {
 		errs = append(errs, errors.New("the rank is not known: give it to Init, or as ?rank= in the URL"))
 	}
@@ -201,12 +200,10 @@ func (m *Rendezvous) overTCP(ctx context.Context, listen string, serve bool, r R
 	}
 	stop := func() error { return nil }
 	if serve {
-		server, err := serveStore(ctx, listen, r)
-		if err != nil {
+		var err error
+		if m.Address, stop, err = serveStore(ctx, listen, r); err != nil {
 			return err
 		}
-		stop = server.stop
-		m.Address = server.address
 	}
 	client, err := store.Dial(ctx, m.Address, store.ClientConfig{Token: r.Token, TLS: r.TLS})
 	if err != nil {
@@ -217,45 +214,37 @@ func (m *Rendezvous) overTCP(ctx context.Context, listen string, serve bool, r R
 	return nil
 }
 
-// served is a store server of this rank.
-type served struct {
-	address string
-	cancel  context.CancelFunc
-	done    sync.WaitGroup
-	err     error // of Run; after done
-}
-
 // guarded says that whoever comes to the store must prove something.
 func (r *RendezvousRequest) guarded() bool {
 	return len(r.Token) > 0 || r.TLS.AsksClients()
 }
 
-func serveStore(ctx context.Context, listen string, r RendezvousRequest) (*served, error) {
+// serveStore serves the store until stop is called, and returns where this rank reaches it.
+func serveStore(ctx context.Context, listen string, r RendezvousRequest) (address string, stop func() error, err error) {
 	bind, own, err := storePlace(ctx, listen, r.guarded() || r.Open)
 	if err != nil {
-		return nil, fmt.Errorf("serve store at %s: %w", listen, err)
+		return "", nil, fmt.Errorf("serve store at %s: %w", listen, err)
 	}
 	server, err := store.NewServer(store.ServerConfig{Listen: bind, Token: r.Token, TLS: r.TLS, Open: r.Open, Log: r.Log})
 	if err != nil {
-		return nil, fmt.Errorf("serve store at %s: %w", listen, err)
+		return "", nil, fmt.Errorf("serve store at %s: %w", listen, err)
 	}
 	if reached, err := netaddr.Reached(ctx, bind); err == nil && reached && !r.guarded() {
 		r.Log.Warn().Str("addr", server.Addr()).Msg("unguarded store served beyond this host")
 	}
-	running, cancel := context.WithCancel(context.Background())
-	s := &served{address: server.Addr(), cancel: cancel}
+	address = server.Addr()
 	if own != "" {
-		_, port, _ := net.SplitHostPort(s.address) // a listener's address has one
-		s.address = net.JoinHostPort(own, port)
+		_, port, _ := net.SplitHostPort(address) // a listener's address has one
+		address = net.JoinHostPort(own, port)
 	}
-	s.done.Go(func() { s.err = server.Run(running) })
-	return s, nil
-}
-
-func (s *served) stop() error {
-	s.cancel()
-	s.done.Wait()
-	return s.err
+	running, cancel := context.WithCancel(context.Background())
+	var serving errgroup.Group
+	serving.Go(func() error { return server.Run(running) })
+	stop = func() error {
+		cancel()
+		return serving.Wait()
+	}
+	return address, stop, nil
 }
 
 // meetFile: all ranks share a file, which the last one removes.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -378,30 +379,19 @@ func (c *Check) settle(r *checkRelay, err error) error {
 			}
 		}
 	}
-	if err != nil {
-		err = relabel(err, r)
-	}
-	return err
+	return relabel(err, r)
 }
 
 // fold adds the digests that came with an exchange to those since the last
 // ballot.
 func (c *Check) fold(ballots []pg.BallotEntry) {
 	if c.digests == nil {
-		c.digests = newDigests(len(ballots))
+		c.digests = slices.Repeat([]pg.Digest{{Valid: true}}, len(ballots))
 	}
 	for rank := range ballots {
 		c.digests[rank] = join(c.digests[rank], ballots[rank].Digest, c.unfolded)
 	}
 	c.unfolded = 0
-}
-
-func newDigests(n int) []pg.Digest {
-	all := make([]pg.Digest, n)
-	for i := range all {
-		all[i].Valid = true
-	}
-	return all
 }
 
 // cover notes what the next exchange's digests will be of. A ballot takes

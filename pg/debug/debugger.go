@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -89,35 +90,22 @@ func logOrStderr(l zerolog.Logger) zerolog.Logger {
 // concurrent use.
 type Debugger struct {
 	config Config
-
-	mu struct {
-		sync.Mutex
-
-		level Level
-	}
+	level  atomic.Uint32 // a Level
 }
 
 // New makes a Debugger.
 func New(c Config) *Debugger {
 	d := &Debugger{config: c}
-	d.mu.level = c.Level
+	d.SetLevel(c.Level)
 	return d
 }
 
 // Level is the level in force.
-func (d *Debugger) Level() Level {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.mu.level
-}
+func (d *Debugger) Level() Level { return Level(d.level.Load()) }
 
 // SetLevel sets the level of the groups that pass Wrap from now on. A subgroup
 // has what its parent has: ranks that compare calls must do so together.
-func (d *Debugger) SetLevel(l Level) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.mu.level = l
-}
+func (d *Debugger) SetLevel(l Level) { d.level.Store(uint32(l)) }
 
 // SetLevelFromEnv sets the level that the environment says; see
 // Config.FromEnv.
@@ -170,6 +158,7 @@ type narrator struct {
 
 func newNarrator(group string, level Level, b pg.Backend, log zerolog.Logger) *narrator {
 	stats := &opStats{}
+	stats.mu.kinds = make(map[pg.Kind]kindStats)
 	return &narrator{Decorator: observe.New(b, stats), group: group, level: level, log: log, stats: stats}
 }
 
@@ -183,21 +172,16 @@ func (n *narrator) Configure(ctx context.Context, c pg.Config) error {
 	n.tellStats("group reconfigured")
 	began := time.Now()
 	err := n.Decorator.Configure(ctx, c)
-	e := n.log.Info()
+	e, event := n.log.Info(), "group configured"
 	if err != nil {
-		e = n.log.Warn().Err(err)
+		e, event = n.log.Warn().Err(err), "group not configured"
 	}
-	e = e.Str(logkey.Group, c.GroupPath(n.group)).Str("backend", n.Name()).Str("debug", n.level.String()).
+	e.Str(logkey.Group, c.GroupPath(n.group)).Str("backend", n.Name()).Str("debug", n.level.String()).
 		Int("rank", c.Rank).Int(logkey.WorldSize, c.WorldSize()).Strs(logkey.Members, c.ReplicaIDs).
 		Int64(logkey.QuorumID, c.QuorumID).Int(logkey.GroupRank, c.GroupRank).
 		Str("store", c.StoreAddress).Dur("timeout_ms", cmp.Or(c.Timeout, pg.DefaultTimeout)).
-		Dur(logkey.ElapsedMs, time.Since(began))
-	if err != nil {
-		e.Msg("group not configured")
-		return err
-	}
-	e.Msg("group configured")
-	return nil
+		Dur(logkey.ElapsedMs, time.Since(began)).Msg(event)
+	return err
 }
 
 // Close closes the backend and tells what it did.
@@ -248,9 +232,6 @@ func (s *opStats) End(i observe.Info, took time.Duration, err error) {
 	k.outBytes += i.OutBytes
 	k.total += took
 	k.longest = max(k.longest, took)
-	if s.mu.kinds == nil {
-		s.mu.kinds = make(map[pg.Kind]kindStats)
-	}
 	s.mu.kinds[i.Kind] = k
 }
 
@@ -259,6 +240,6 @@ func (s *opStats) take() map[pg.Kind]kindStats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	kinds := s.mu.kinds
-	s.mu.kinds = nil
+	s.mu.kinds = make(map[pg.Kind]kindStats)
 	return kinds
 }

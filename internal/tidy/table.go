@@ -35,7 +35,7 @@ var mayImport = map[string][]string{
 	"pg/dummy":     {"pg", "tensor"},
 	"pg/fault":     {"pg", "pg/internal/...", "tensor"},
 	"pg/pgmetrics": {"pg", "pg/observe"},
-	"pg/trace":     {"pg", "tensor", "internal/boundjson", "internal/printable"},
+	"pg/trace":     {"pg", "pg/observe", "tensor", "internal/boundjson", "internal/printable"},
 	"pg/debug":     {"pg", "pg/trace", "pg/observe", "pg/internal/...", "tensor"},
 
 	"checkpoint":          {"tensor", "internal/guard", "internal/proof"},

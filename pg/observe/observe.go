@@ -23,8 +23,8 @@ type Info struct {
 	Tag      int
 }
 
-// infoOf describes op; a batch is the sum of its ops.
-func infoOf(op *pg.Op) Info {
+// InfoOf describes op; a batch is the sum of its ops.
+func InfoOf(op *pg.Op) Info {
 	info := Info{Kind: op.Kind, Reduce: op.Reduce, Root: op.Root, Peer: op.Peer, Tag: op.Tag}
 	if op.Kind != pg.KindBatch {
 		info.add(op)
@@ -94,7 +94,7 @@ func (o *Decorator) Redecorate(inner pg.Backend, _ []int) pg.Backend { return Ne
 func (o *Decorator) Submit(op *pg.Op) *pg.Work {
 	r := o.relays.Begin(op)
 	work := r.Work()
-	r.State.info, r.State.began = infoOf(op), time.Now()
+	r.State.info, r.State.began = InfoOf(op), time.Now()
 	o.observer.Begin(r.State.info)
 	r.Submit(o.Unwrap(), *op)
 	return work

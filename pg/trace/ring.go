@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/observe"
 	"github.com/skerry-ft/skerry/tensor"
 )
 
@@ -26,18 +27,12 @@ type record struct {
 	batch  uint64 // number of the batch's first op; 0: none
 	seq    uint64 // the backend's, once it is done
 
-	epoch           pg.Epoch
-	round           int64
-	kind            pg.Kind
-	dtype           tensor.DType
-	reduce          tensor.ReduceOp
-	root, peer, tag int
-	dims            int   // number of dimensions of the first tensor
-	shape           []int // those, if they are not one; the memory stays the record's
-	count           int   // its elements
-	tensors         int
-	inBytes         int
-	outBytes        int
+	epoch pg.Epoch
+	round int64
+	info  observe.Info
+	dims  int   // number of dimensions of the first tensor
+	shape []int // those, if they are not one; the memory stays the record's
+	count int   // its elements
 
 	state                    State
 	scheduled, started, done time.Duration // since the ring's origin
@@ -51,7 +46,6 @@ type ring struct {
 	epoch    pg.Epoch
 	places   uint64 // collectives of the epoch
 	underWay int    // collectives that are not done
-	lost     int    // ops overwritten while they were pending
 }
 
 // begin starts an epoch.
@@ -84,27 +78,15 @@ func (r *ring) submitted(op *pg.Op, now time.Duration) uint64 {
 func (r *ring) add(op *pg.Op, now time.Duration, batch uint64) {
 	r.last++
 	rec := &r.records[r.last%uint64(len(r.records))]
-	if rec.number > 0 && (rec.state == Scheduled || rec.state == Started) {
-		r.lost++
-	}
 	*rec = record{
 		shape:  rec.shape[:0],
-		number: r.last, batch: batch, epoch: r.epoch, kind: op.Kind, reduce: op.Reduce,
-		root: op.Root, peer: op.Peer, tag: op.Tag, state: Scheduled, scheduled: now,
+		number: r.last, batch: batch, epoch: r.epoch, info: observe.InfoOf(op), state: Scheduled, scheduled: now,
 	}
-	for side, tensors := range [2][]tensor.Tensor{op.In, op.Out} {
-		rec.tensors = max(rec.tensors, len(tensors))
-		for i := range tensors {
-			if rec.dtype == tensor.Invalid {
-				rec.dtype, rec.dims, rec.count = tensors[i].DType(), tensors[i].NumDims(), tensors[i].Len()
-				if rec.dims != 1 {
-					rec.shape = tensors[i].AppendShape(rec.shape)
-				}
-			}
-			if side == 0 {
-				rec.inBytes += tensors[i].NumBytes()
-			} else {
-				rec.outBytes += tensors[i].NumBytes()
+	for _, tensors := range [2][]tensor.Tensor{op.Out, op.In} { // of an input, if there is one
+		if len(tensors) > 0 {
+			rec.dims, rec.count = tensors[0].NumDims(), tensors[0].Len()
+			if rec.dims != 1 {
+				rec.shape = tensors[0].AppendShape(rec.shape[:0])
 			}
 		}
 	}
@@ -149,7 +131,7 @@ func (r *ring) end(number uint64, op *pg.Op, now time.Duration, err error) {
 	}
 	rec.seq, rec.round = op.Seq, op.Round
 	if op.Kind == pg.KindRecv {
-		rec.peer = op.Source
+		rec.info.Peer = op.Source
 	}
 	if rec.place == 0 || rec.epoch != r.epoch {
 		return
@@ -198,18 +180,18 @@ func (r *ring) entries(origin time.Time) []Entry {
 func (rec *record) entry(origin time.Time) Entry {
 	e := Entry{
 		Number: rec.number, Place: rec.place, Batch: rec.batch, Seq: rec.seq,
-		Cluster: rec.epoch.Cluster, QuorumID: rec.epoch.QuorumID, Round: rec.round, Kind: rec.kind.String(),
-		Tensors: rec.tensors, InBytes: rec.inBytes, OutBytes: rec.outBytes,
-		Root: rec.root, Peer: rec.peer, Tag: rec.tag, State: rec.state,
+		Cluster: rec.epoch.Cluster, QuorumID: rec.epoch.QuorumID, Round: rec.round, Kind: rec.info.Kind.String(),
+		Tensors: rec.info.Tensors, InBytes: rec.info.InBytes, OutBytes: rec.info.OutBytes,
+		Root: rec.info.Root, Peer: rec.info.Peer, Tag: rec.info.Tag, State: rec.state,
 	}
-	if rec.dtype != tensor.Invalid {
-		e.DType, e.Shape = rec.dtype.String(), []int{rec.count}
+	if rec.info.DType != tensor.Invalid {
+		e.DType, e.Shape = rec.info.DType.String(), []int{rec.count}
 		if rec.dims != 1 {
 			e.Shape = slices.Clone(rec.shape[:min(len(rec.shape), maxShape)])
 		}
 	}
-	if rec.kind.Reduces() {
-		e.Reduce = rec.reduce.String()
+	if rec.info.Kind.Reduces() {
+		e.Reduce = rec.info.Reduce.String()
 	}
 	if rec.err != nil {
 		e.Error = bounded(rec.err.Error())

@@ -9,6 +9,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"github.com/skerry-ft/skerry/internal/netaddr"
 )
 
 // The variables that FromEnv reads, the first that is set.
@@ -88,31 +90,23 @@ func matches(name string, i net.Interface) bool {
 }
 
 func chooseInterfaces(all []net.Interface, names []string) []net.Interface {
-	excluded := func(i net.Interface) bool {
-		return slices.ContainsFunc(names, func(n string) bool {
+	usable := slices.DeleteFunc(slices.Clone(all), func(i net.Interface) bool {
+		excluded := slices.ContainsFunc(names, func(n string) bool {
 			return strings.HasPrefix(n, "^") && strings.HasPrefix(i.Name, n[1:])
 		})
+		return excluded || i.Flags&net.FlagUp == 0
+	})
+	wanted := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return strings.HasPrefix(n, "^") })
+	if len(wanted) == 0 {
+		return slices.DeleteFunc(usable, func(i net.Interface) bool { return i.Flags&net.FlagLoopback != 0 })
 	}
 	var chosen []net.Interface
-	positive := false
-	for _, n := range names {
-		if strings.HasPrefix(n, "^") {
-			continue
-		}
-		positive = true
-		for _, i := range all {
+	for _, n := range wanted {
+		for _, i := range usable {
 			twice := slices.ContainsFunc(chosen, func(c net.Interface) bool { return c.Index == i.Index })
-			if matches(n, i) && !excluded(i) && !twice && i.Flags&net.FlagUp != 0 {
+			if matches(n, i) && !twice {
 				chosen = append(chosen, i)
 			}
-		}
-	}
-	if positive {
-		return chosen
-	}
-	for _, i := range all {
-		if !excluded(i) && i.Flags&net.FlagUp != 0 && i.Flags&net.FlagLoopback == 0 {
-			chosen = append(chosen, i)
 		}
 	}
 	return chosen
@@ -142,25 +136,14 @@ func addressOf(i net.Interface) net.IP {
 // is one of its interfaces', else loopback: where a data plane listens that
 // nothing else tells where to.
 func HostAddress(ctx context.Context) string {
-	const loopback = "127.0.0.1"
 	name, err := os.Hostname()
-	if err != nil {
-		return loopback
-	}
-	ips, err := net.DefaultResolver.LookupIPAddr(ctx, name)
-	if err != nil {
-		return loopback
-	}
-	own, err := net.InterfaceAddrs()
-	if err != nil {
-		return loopback
-	}
-	for _, ip := range ips {
-		for _, a := range own {
-			if n, ok := a.(*net.IPNet); ok && n.IP.Equal(ip.IP) && !ip.IP.IsLinkLocalUnicast() {
-				return ip.IP.String()
+	if err == nil {
+		ips, _ := netaddr.Lookup(ctx, name) // a name that is not known has none
+		for _, ip := range ips {
+			if !ip.IsLinkLocalUnicast() && netaddr.Own(ip) {
+				return ip.String()
 			}
 		}
 	}
-	return loopback
+	return "127.0.0.1"
 }

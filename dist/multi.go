@@ -157,9 +157,6 @@ func ReduceScatterMulti(ctx context.Context, g *pg.Group, in [][]tensor.Tensor, 
 // foldLocal folds ts into one tensor and gives the op that goes on from there.
 // A single tensor, and an all-reduce's first, are folded in place.
 func foldLocal(ts []tensor.Tensor, op tensor.ReduceOp, k pg.Kind) (*pg.Op, error) {
-	if err := sameSizes(ts); err != nil {
-		return nil, err
-	}
 	if op == tensor.PreMulSum {
 		return nil, fmt.Errorf("%w: multi-tensor %v of %v", pg.ErrInvalidOp, k, op)
 	}

@@ -200,8 +200,7 @@ func (rec *record) entry(origin time.Time) Entry {
 		if !had {
 			return nil
 		}
-		t := origin.Add(d).UTC()
-		return &t
+		return new(origin.Add(d).UTC())
 	}
 	e.Scheduled = at(rec.scheduled, true)
 	e.Started = at(rec.started, rec.state != Scheduled && rec.started > 0)

@@ -114,7 +114,7 @@ func (e entry) appendJSON(b []byte) ([]byte, error) {
 	}
 	b = append(b, name...)
 	b = append(b, `:{"dtype":"`...)
-	b = append(b, dtypeName(e.DType)...)
+	b = append(b, dtypeNames[e.DType]...)
 	b = append(b, `","shape":[`...)
 	for i, d := range e.Shape {
 		if i > 0 {
@@ -225,52 +225,32 @@ func truncated(err error) error {
 	return err
 }
 
-// dtypeName is d's name in the format, or "" for an invalid one. C128 is ours:
-// the format has no complex128, and other readers refuse a file that holds it.
-func dtypeName(d tensor.DType) string {
-	switch d {
-	case tensor.Uint8:
-		return "U8"
-	case tensor.Int8:
-		return "I8"
-	case tensor.Int16:
-		return "I16"
-	case tensor.Int32:
-		return "I32"
-	case tensor.Int64:
-		return "I64"
-	case tensor.Uint16:
-		return "U16"
-	case tensor.Uint32:
-		return "U32"
-	case tensor.Uint64:
-		return "U64"
-	case tensor.Bool:
-		return "BOOL"
-	case tensor.Float16:
-		return "F16"
-	case tensor.BFloat16:
-		return "BF16"
-	case tensor.Float32:
-		return "F32"
-	case tensor.Float64:
-		return "F64"
-	case tensor.Complex64:
-		return "C64"
-	case tensor.Complex128:
-		return "C128"
-	case tensor.Float8E4M3:
-		return "F8_E4M3"
-	case tensor.Float8E5M2:
-		return "F8_E5M2"
-	}
-	return ""
+// dtypeNames are the dtypes' names in the format. C128 is ours: the format has no
+// complex128, and other readers refuse a file that holds it. It is never written.
+var dtypeNames = map[tensor.DType]string{
+	tensor.Uint8:      "U8",
+	tensor.Int8:       "I8",
+	tensor.Int16:      "I16",
+	tensor.Int32:      "I32",
+	tensor.Int64:      "I64",
+	tensor.Uint16:     "U16",
+	tensor.Uint32:     "U32",
+	tensor.Uint64:     "U64",
+	tensor.Bool:       "BOOL",
+	tensor.Float16:    "F16",
+	tensor.BFloat16:   "BF16",
+	tensor.Float32:    "F32",
+	tensor.Float64:    "F64",
+	tensor.Complex64:  "C64",
+	tensor.Complex128: "C128",
+	tensor.Float8E4M3: "F8_E4M3",
+	tensor.Float8E5M2: "F8_E5M2",
 }
 
-// dtypeOf is the inverse of dtypeName.
+// dtypeOf is the dtype of a name in the format.
 func dtypeOf(name string) (tensor.DType, bool) {
-	for _, d := range append(tensor.DTypes(), tensor.DeviceDTypes()...) {
-		if name != "" && dtypeName(d) == name {
+	for d, n := range dtypeNames {
+		if n == name {
 			return d, true
 		}
 	}

@@ -93,7 +93,7 @@ func (p *headerParser) entry(name string) (entry, error) {
 func (e entry) check() error {
 	size, ok := e.byteSize()
 	if !ok {
-		return corrupt("tensor %q: shape %v of %s is over %d bytes", clip(e.Name), e.Shape, dtypeName(e.DType), int64(MaxStateBytes))
+		return corrupt("tensor %q: shape %v of %s is over %d bytes", clip(e.Name), e.Shape, dtypeNames[e.DType], int64(MaxStateBytes))
 	}
 	if e.from < 0 || e.to < e.from || e.to > MaxStateBytes || e.to-e.from != size {
 		return corrupt("tensor %q: offsets [%d,%d], want %d bytes below %d",

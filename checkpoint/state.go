@@ -98,7 +98,7 @@ func describe(name string, s State) (entry, error) {
 		return entry{}, fmt.Errorf("tensor %q is %v, want contiguous host memory", name, t)
 	}
 	e := entry{TensorInfo: infoOf(name, t)}
-	if dtypeName(e.DType) == "" {
+	if dtypeNames[e.DType] == "" {
 		return e, fmt.Errorf("tensor %q: dtype %v cannot be encoded", name, e.DType)
 	}
 	if len(e.Shape) > MaxDims {

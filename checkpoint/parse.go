@@ -52,30 +52,18 @@ func (p *headerParser) entry(name string) (entry, error) {
 	if err := checkName(name); err != nil {
 		return e, corrupt("%v", err)
 	}
-	var hasDType, hasShape, hasOffsets bool
-	once := func(has *bool, key string) error {
-		if *has {
+	seen := make(map[string]bool)
+	err := p.object("tensor", func(key string) error {
+		if seen[key] {
 			return corrupt("tensor %q: %s appears twice", clip(name), key)
 		}
-		*has = true
-		return nil
-	}
-	err := p.object("tensor", func(key string) error {
+		seen[key] = true
 		switch key {
 		case "dtype":
-			if err := once(&hasDType, key); err != nil {
-				return err
-			}
 			return p.dtype(&e)
 		case "shape":
-			if err := once(&hasShape, key); err != nil {
-				return err
-			}
 			return p.shape(&e)
 		case "data_offsets":
-			if err := once(&hasOffsets, key); err != nil {
-				return err
-			}
 			return p.offsets(&e)
 		}
 		return corrupt("tensor %q: unknown key %q", clip(name), clip(key))
@@ -83,7 +71,7 @@ func (p *headerParser) entry(name string) (entry, error) {
 	if err != nil {
 		return e, err
 	}
-	if !hasDType || !hasShape || !hasOffsets {
+	if len(seen) != 3 {
 		return e, corrupt("tensor %q lacks dtype, shape or data_offsets", clip(name))
 	}
 	return e, e.check()

@@ -150,11 +150,7 @@ func (m *Mirror) Take(v Version, from State) error {
 	}
 	for _, c := range chunks {
 		parts := pieces(&view.layout, view.bytes, c.from, c.to)
-		have, err := m.mark(context.Background(), c)
-		if err != nil {
-			return err
-		}
-		if have == markOf(parts) {
+		if m.mark(c) == markOf(parts) {
 			continue
 		}
 		m.overwrite(c)
@@ -338,9 +334,9 @@ func (m *Mirror) Tensors() map[string]tensor.Tensor {
 }
 
 // mark is the mark of what the mirror holds as c. The caller owns c.
-func (m *Mirror) mark(ctx context.Context, c *chunk) (mark, error) {
+func (m *Mirror) mark(c *chunk) mark {
 	if c.known {
-		return c.have, nil
+		return c.have
 	}
 	c.reset() // half of a chunk is none
 	if c.patch == nil {
@@ -351,7 +347,7 @@ func (m *Mirror) mark(ctx context.Context, c *chunk) (mark, error) {
 		c.have = markOf([][]byte{c.patch})
 	}
 	c.known = true
-	return c.have, ended(ctx)
+	return c.have
 }
 
 // scatter copies from into the pieces of dst.

@@ -89,29 +89,14 @@ func (p *plan) beginTurnLocked() {
 // nextMarks returns a range of chunks whose marks d must say, or false when that
 // will never be d's part again.
 func (p *plan) nextMarks(ctx context.Context, d *donor) (s span, turn int, ok bool) {
-	for {
-		p.mu.Lock()
-		first := len(p.mu.donors) > 0 && p.mu.donors[0] == d
-		if first && len(p.mu.ranges) > 0 {
+	_ = p.mu.Await(ctx, 0, func() (over bool) { // its error is ctx's end: then ok is false
+		if ok = len(p.mu.donors) > 0 && p.mu.donors[0] == d && len(p.mu.ranges) > 0; ok {
 			s, p.mu.ranges = p.mu.ranges[0], p.mu.ranges[1:]
 			turn = p.mu.turn
-			p.mu.Unlock()
-			return s, turn, true
 		}
-		over := p.mu.told == len(p.chunks)
-		wake := p.mu.Changed()
-		p.mu.Unlock()
-		if over {
-			return span{}, 0, false
-		}
-		select {
-		case <-wake:
-		case <-p.done:
-			return span{}, 0, false
-		case <-ctx.Done():
-			return span{}, 0, false
-		}
-	}
+		return ok || p.mu.told == len(p.chunks)
+	})
+	return s, turn, ok
 }
 
 // giveMarksBack lets another try ask for them.
@@ -143,9 +128,9 @@ func (p *plan) tell(ctx context.Context, i, turn int, want mark) error {
 	}
 	c.state = chunkFlying // this goroutine's, for the comparison
 	p.mu.Unlock()
-	_, err := p.mirror.mark(ctx, c)
+	p.mirror.mark(c)
 	p.settle(c)
-	return err
+	return ended(ctx)
 }
 
 // settle takes back a chunk that a stream, or tell, has worked on.

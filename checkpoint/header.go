@@ -11,6 +11,7 @@ import (
 	"math/bits"
 	"slices"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/skerry-ft/skerry/tensor"
@@ -68,7 +69,7 @@ func (l *layout) infos() []TensorInfo {
 	for i, e := range l.entries {
 		out[i] = e.TensorInfo
 	}
-	sortInfos(out)
+	slices.SortFunc(out, func(a, b TensorInfo) int { return strings.Compare(a.Name, b.Name) })
 	return out
 }
 
@@ -173,13 +174,7 @@ func parseHeader(text []byte) (*layout, error) {
 // check orders the entries by offset and refuses holes and overlaps.
 func (l *layout) check() error {
 	slices.SortFunc(l.entries, func(a, b entry) int {
-		switch {
-		case a.from != b.from:
-			return cmp.Compare(a.from, b.from)
-		case a.to != b.to:
-			return cmp.Compare(a.to, b.to)
-		}
-		return cmp.Compare(a.Name, b.Name)
+		return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to), strings.Compare(a.Name, b.Name))
 	})
 	var at int64
 	for _, e := range l.entries {

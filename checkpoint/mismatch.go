@@ -1,7 +1,6 @@
 package checkpoint
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -96,8 +95,4 @@ func match(want, got []TensorInfo) error {
 		return nil
 	}
 	return e
-}
-
-func sortInfos(t []TensorInfo) {
-	slices.SortFunc(t, func(a, b TensorInfo) int { return cmp.Compare(a.Name, b.Name) })
 }

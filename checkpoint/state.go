@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sort"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/skerry-ft/skerry/tensor"
@@ -51,10 +53,7 @@ func viewOf(s State) (*view, error) {
 		v.entries = append(v.entries, e)
 	}
 	slices.SortFunc(v.entries, func(a, b entry) int {
-		if d := cmp.Compare(b.DType.Size(), a.DType.Size()); d != 0 {
-			return d
-		}
-		return cmp.Compare(a.Name, b.Name)
+		return cmp.Or(cmp.Compare(b.DType.Size(), a.DType.Size()), strings.Compare(a.Name, b.Name))
 	})
 	var at int64
 	for i := range v.entries {
@@ -146,12 +145,7 @@ func checkBools(l *layout, memory [][]byte) error {
 // pieces are the parts of memory that the data section's bytes [from, to)
 // are. The entries lie without holes, so the pieces add up to to-from bytes.
 func pieces(l *layout, memory [][]byte, from, to int64) [][]byte {
-	first, _ := slices.BinarySearchFunc(l.entries, from, func(e entry, at int64) int {
-		if e.to <= at {
-			return -1
-		}
-		return 1
-	})
+	first := sort.Search(len(l.entries), func(i int) bool { return l.entries[i].to > from })
 	var out [][]byte
 	for i := first; i < len(l.entries) && l.entries[i].from < to; i++ {
 		e := l.entries[i]

@@ -113,8 +113,8 @@ func (t *HTTP) Fetch(ctx context.Context, v Version, donors []string, into *Mirr
 		into: into, stop: stop, others: make(chan struct{}),
 	}
 	f.release = sync.OnceFunc(func() { close(f.others) })
-	if token := t.token(); len(token) > 0 {
-		f.proof = hex.EncodeToString(proof.Of(token, proofOfFetch, []byte(v)))
+	if tokens := t.tokensFor(v); len(tokens) > 0 {
+		f.proof = hex.EncodeToString(proof.Of(tokens[0], proofOfFetch, []byte(v)))
 	}
 	f.client = f.newClient()
 	defer f.client.CloseIdleConnections()
@@ -288,28 +288,16 @@ func (f *fetch) adopt(m *manifest) (*plan, error) {
 	return f.mu.plan, nil
 }
 
-// early says whether err is a donor's word that the state cannot be read at the
-// moment. It held the request, so asking again does not spin.
-func early(err error) bool {
-	ref, ok := errors.AsType[*refusal](err)
-	return ok && ref.status == http.StatusTooEarly
-}
-
-// busy says whether err is a donor's word that it works on as many requests as it
-// may: it is there, and has the state.
-func busy(err error) bool {
-	ref, ok := errors.AsType[*refusal](err)
-	return ok && ref.status == http.StatusServiceUnavailable
-}
-
 // again says whether d may be asked once more after err: after a failure or two,
 // and as long as ctx lasts if d is busy. Else it ends d's streams and returns what
 // d is given up for.
 func (f *fetch) again(ctx context.Context, d *donor, err error) error {
+	ref, refused := errors.AsType[*refusal](err)
 	switch {
-	case early(err) && ctx.Err() == nil:
+	case !refused || ctx.Err() != nil:
+	case ref.status == http.StatusTooEarly: // d held the request, so asking again does not spin
 		return nil
-	case busy(err) && ctx.Err() == nil:
+	case ref.status == http.StatusServiceUnavailable: // d works on as many requests as it may: it has the state
 		return d.wait(ctx, err)
 	}
 	return d.strike(ctx, err)
@@ -415,11 +403,7 @@ func (d *donor) strike(ctx context.Context, err error) error {
 		d.stop(err)
 		return err
 	}
-	pause := time.NewTimer(time.Duration(n) * strikePause)
-	defer pause.Stop()
-	select {
-	case <-pause.C:
-	case <-ctx.Done():
+	if backoff.Sleep(ctx, time.Duration(n)*strikePause) != nil {
 		return err
 	}
 	return nil

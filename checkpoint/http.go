@@ -298,18 +298,8 @@ func (t *HTTP) SetToken(token []byte) {
 	}
 }
 
-// token is what a fetch proves; nil: nothing.
-func (t *HTTP) token() []byte {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if len(t.mu.tokens) == 0 {
-		return nil
-	}
-	return t.mu.tokens[0]
-}
-
-// tokensFor are those of which a reader of v must prove one; none: anybody may
-// read.
+// tokensFor are those of which a reader of v must prove one, the newest first; none:
+// anybody may read. A fetch proves the newest.
 func (t *HTTP) tokensFor(v Version) [][]byte {
 	t.mu.Lock()
 	defer t.mu.Unlock()

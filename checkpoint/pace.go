@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/skerry-ft/skerry/internal/backoff"
 )
 
 // pace limits a rate: the reads of targets that are not in the quorum yet must
@@ -34,12 +36,5 @@ func (p *pace) wait(ctx context.Context, n int64) error {
 	if !turn.After(now) {
 		return nil
 	}
-	timer := time.NewTimer(turn.Sub(now))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return backoff.Sleep(ctx, turn.Sub(now))
 }

@@ -83,11 +83,9 @@ func (w *window) shut() {
 func (w *window) close() {
 	w.mu.Lock()
 	w.mu.closed = true
+	w.mu.Broadcast() // wakes the readers that wait
 	w.mu.Unlock()
 	w.shut()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.setLocked(nil) // wakes the readers that wait
 }
 
 func (w *window) setLocked(o *opening) {

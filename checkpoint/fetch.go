@@ -2,7 +2,6 @@ package checkpoint
 
 import (
 	"context"
-	"crypto/tls"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -13,8 +12,6 @@ import (
 	"strconv"
 	"sync"
 	"time"
-
-	"github.com/rs/zerolog"
 
 	"github.com/skerry-ft/skerry/internal/backoff"
 	"github.com/skerry-ft/skerry/internal/guard"
@@ -52,13 +49,10 @@ var (
 
 // fetch is one Fetch under way.
 type fetch struct {
+	cfg     HTTPConfig
 	client  *http.Client
 	version Version
 	proof   string // or ""
-	timeout time.Duration
-	streams int
-	tls     *TLS
-	log     zerolog.Logger
 	into    *Mirror
 	stop    context.CancelCauseFunc
 	others  chan struct{} // closed when donors other than the first may ask
@@ -109,8 +103,7 @@ func (t *HTTP) Fetch(ctx context.Context, v Version, donors []string, into *Mirr
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	f := &fetch{
-		version: v, timeout: t.cfg.Timeout, streams: t.cfg.Streams, tls: t.cfg.TLS, log: t.cfg.Log,
-		into: into, stop: stop, others: make(chan struct{}),
+		cfg: t.cfg, version: v, into: into, stop: stop, others: make(chan struct{}),
 	}
 	f.release = sync.OnceFunc(func() { close(f.others) })
 	if tokens := t.tokensFor(v); len(tokens) > 0 {
@@ -130,35 +123,19 @@ func (t *HTTP) Fetch(ctx context.Context, v Version, donors []string, into *Mirr
 // redirect: bytes come from the donors that the caller named.
 func (f *fetch) newClient() *http.Client {
 	transport := &http.Transport{
-		DialContext:            (&net.Dialer{Timeout: f.timeout}).DialContext,
+		DialContext:            (&net.Dialer{Timeout: f.cfg.Timeout}).DialContext,
 		DisableCompression:     true,
-		MaxIdleConnsPerHost:    f.streams + markStreams + 1,
+		MaxIdleConnsPerHost:    f.cfg.Streams + markStreams + 1,
 		MaxResponseHeaderBytes: 64 << 10,
 		ReadBufferSize:         64 << 10,
 	}
-	if f.tls != nil {
-		transport.DialTLSContext = f.dialTLS
+	if f.cfg.TLS != nil {
+		transport.DialTLSContext = guard.DialTLS(f.cfg.Timeout, f.cfg.TLS.Client)
 	}
 	return &http.Client{
 		Transport:     transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-}
-
-// dialTLS makes a TLS connection with the certificates of this moment.
-func (f *fetch) dialTLS(ctx context.Context, network, addr string) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, f.timeout)
-	defer cancel()
-	conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
-	if err != nil {
-		return nil, err
-	}
-	config := f.tls.Client(addr)
-	secured := tls.Client(conn, config)
-	if err := secured.HandshakeContext(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("TLS with %s: %w", addr, guard.Explain(err, config.RootCAs)), conn.Close())
-	}
-	return secured, nil
 }
 
 // run works with all donors until the state is there or none is left.
@@ -195,7 +172,7 @@ func (f *fetch) plan() *plan {
 // is given up.
 func (f *fetch) donor(ctx context.Context, base string, first bool) error {
 	u, err := parseBase(base)
-	if err == nil && f.tls != nil && u.Scheme != "https" {
+	if err == nil && f.cfg.TLS != nil && u.Scheme != "https" {
 		err = fmt.Errorf("donor address %q, want https://: this replica heals over TLS only", clip(base))
 	}
 	if err != nil {
@@ -216,7 +193,7 @@ func (f *fetch) donor(ctx context.Context, base string, first bool) error {
 	if err == nil || errors.Is(context.Cause(ctx), errComplete) {
 		return nil
 	}
-	f.log.Warn().Err(err).Str("donor", base).Str("version", string(f.version)).Msg("donor given up")
+	f.cfg.Log.Warn().Err(err).Str("donor", base).Str("version", string(f.version)).Msg("donor given up")
 	return fmt.Errorf("donor %s: %w", base, err)
 }
 
@@ -232,7 +209,7 @@ func (f *fetch) workWith(ctx context.Context, d *donor) error {
 	d.meta = m.metadata()
 	p.join(d)
 	defer p.resign(d)
-	errs := make([]error, f.streams+markStreams)
+	errs := make([]error, f.cfg.Streams+markStreams)
 	var wg sync.WaitGroup
 	for i := range errs {
 		wg.Go(func() {
@@ -482,7 +459,7 @@ func (f *fetch) changed(c *chunk) {
 				names = append(names, clip(e.Name))
 			}
 		}
-		f.log.Warn().Str("version", string(f.version)).Strs("among", names).
+		f.cfg.Log.Warn().Str("version", string(f.version)).Strs("among", names).
 			Msg("donor's tensors changed while they were read: its trainer writes to them in its forward pass")
 	})
 }
@@ -496,7 +473,7 @@ func (f *fetch) get(
 ) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	watch := time.AfterFunc(hold+f.timeout, func() { cancel(errSilent) })
+	watch := time.AfterFunc(hold+f.cfg.Timeout, func() { cancel(errSilent) })
 	defer watch.Stop()
 	q.Set("version", string(f.version))
 	u := d.base.JoinPath(path)
@@ -517,7 +494,7 @@ func (f *fetch) get(
 	if resp.StatusCode != http.StatusOK {
 		return &refusal{status: resp.StatusCode, text: readText(resp.Body)}
 	}
-	return cause(ctx, read(resp, &watched{r: resp.Body, timer: watch, timeout: f.timeout}))
+	return cause(ctx, read(resp, &watched{r: resp.Body, timer: watch, timeout: f.cfg.Timeout}))
 }
 
 // cause prefers why ctx ended over what the network made of it.

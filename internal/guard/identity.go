@@ -192,6 +192,14 @@ func (i *Identity) Client(host string, to Party) *tls.Config {
 // DialContext returns a dialler that makes TLS connections to parties of that
 // kind, each within timeout, handshake included.
 func (i *Identity) DialContext(to Party, timeout time.Duration) func(ctx context.Context, network, address string) (net.Conn, error) {
+	return DialTLS(timeout, func(address string) *tls.Config { return i.Client(address, to) })
+}
+
+// DialTLS returns a dialler that makes TLS connections, each by what client then says
+// for its address, and within timeout, handshake included.
+func DialTLS(
+	timeout time.Duration, client func(address string) *tls.Config,
+) func(ctx context.Context, network, address string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		ctx, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
@@ -199,7 +207,7 @@ func (i *Identity) DialContext(to Party, timeout time.Duration) func(ctx context
 		if err != nil {
 			return nil, err
 		}
-		config := i.Client(address, to)
+		config := client(address)
 		secured := tls.Client(conn, config)
 		if err := secured.HandshakeContext(ctx); err != nil {
 			return nil, errors.Join(fmt.Errorf("TLS with %s: %w", address, Explain(err, config.RootCAs)), conn.Close())

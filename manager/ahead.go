@@ -17,11 +17,8 @@ import (
 // Those who train go on and feel a limited rate of reads. The trainer of this rank
 // waits, so the tensors can be written.
 type copying struct {
-	stop chan struct{} // closed when it shall end
-	done chan struct{} // closed when it has
-
-	// Guarded by Manager.mu.
-	started, stopped, ended bool
+	stop           context.CancelCauseFunc
+	started, ended bool // guarded by Manager.mu
 }
 
 // ahead is how far the copy before the first join is. Guarded by Manager.mu.
@@ -51,10 +48,10 @@ func (m *Manager) copyAhead(ctx context.Context, o StartOptions) error {
 		m.mu.Unlock()
 		return nil
 	}
-	c := &copying{stop: make(chan struct{}), done: make(chan struct{})}
+	c := &copying{}
+	c.stop = m.tasks.start(func(ctx context.Context) { m.copyFirst(ctx, c) })
 	m.mu.ahead.copying = c
 	m.mu.Unlock()
-	m.tasks.add(func(ctx context.Context) { m.copyFirst(ctx, c) })
 	err := m.await(ctx, "the copy of a state before joining", 0, func() bool { return c.ended })
 	m.endCopying(c, err == nil)
 	if err == nil {
@@ -70,17 +67,10 @@ func (m *Manager) copyAhead(ctx context.Context, o StartOptions) error {
 // be no other.
 func (m *Manager) endCopying(c *copying, done bool) {
 	m.mu.Lock()
-	m.mu.ahead.over = done
-	if !c.stopped {
-		c.stopped = true
-		close(c.stop)
-	}
-	m.mu.ahead.copying = nil
-	started := c.started
+	m.mu.ahead.over, m.mu.ahead.copying = done, nil
+	c.stop(errNeeded)
 	m.mu.Unlock()
-	if started {
-		<-c.done
-	}
+	_ = m.mu.Await(context.Background(), 0, func() bool { return c.ended || !c.started }) // it ends in no other way
 }
 
 // needed ends the copying at the lighthouse's word; it says whether there was any. A
@@ -94,38 +84,24 @@ func (m *Manager) needed() bool {
 		m.mu.ahead.called = true
 		return false
 	}
-	if !c.stopped {
-		c.stopped = true
-		close(c.stop)
-	}
+	c.stop(errNeeded)
 	return true
 }
 
 // copyFirst works c.
 func (m *Manager) copyFirst(ctx context.Context, c *copying) {
 	m.mu.Lock()
-	c.started = !c.stopped
-	started := c.started
+	c.started = ctx.Err() == nil
 	m.mu.Unlock()
 	defer func() {
-		close(c.done)
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		c.ended = true
 		m.mu.Broadcast()
 	}()
-	if !started {
+	if !c.started {
 		return
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	go func() { // ends with this function
-		select {
-		case <-c.stop:
-			cancel(errNeeded)
-		case <-ctx.Done():
-		}
-	}()
 	select {
 	case <-m.linked:
 	case <-ctx.Done():

@@ -117,26 +117,8 @@ func (m *Manager) healIfBehind(ctx context.Context, r *request) error {
 
 // fetchLocked makes h the heal that is under way, on a goroutine of its own.
 func (m *Manager) fetchLocked(h *healing) {
-	stopped := make(chan error, 1)
-	h.stop = func(cause error) {
-		select {
-		case stopped <- cause:
-		default:
-		}
-	}
 	m.mu.heals.current = h
-	m.tasks.add(func(ctx context.Context) {
-		ctx, cancel := context.WithCancelCause(ctx)
-		defer cancel(nil)
-		go func() { // ends with the transfer
-			select {
-			case cause := <-stopped:
-				cancel(cause)
-			case <-ctx.Done():
-			}
-		}()
-		m.fetch(ctx, h)
-	})
+	h.stop = m.tasks.start(func(ctx context.Context) { m.fetch(ctx, h) })
 }
 
 // supersede ends the transfer that an earlier quorum began. What it has brought

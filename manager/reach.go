@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/skerry-ft/skerry/internal/backoff"
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/quorum"
@@ -103,7 +104,7 @@ const (
 
 // probed is a peer that was out of reach.
 type probed struct {
-	stop  chan struct{}                           // closed to end its probes
+	stop  context.CancelCauseFunc                 // ends its probes
 	tries [probeKinds]func(context.Context) error // what could not be reached; nil: could
 }
 
@@ -126,9 +127,9 @@ func (m *Manager) probe(peer quorum.ReplicaID, kind int, try func(context.Contex
 	}
 	m.probes.mu.Lock()
 	defer m.probes.mu.Unlock()
-	p := &probed{stop: make(chan struct{})}
+	p := &probed{}
 	if old := m.probes.mu.peers[peer]; old != nil {
-		close(old.stop) // the pauses begin anew
+		old.stop(nil) // the pauses begin anew
 		p.tries = old.tries
 	} else if len(m.probes.mu.peers) >= maxProbed {
 		return
@@ -138,18 +139,14 @@ func (m *Manager) probe(peer quorum.ReplicaID, kind int, try func(context.Contex
 		m.probes.mu.peers = make(map[quorum.ReplicaID]*probed)
 	}
 	m.probes.mu.peers[peer] = p
-	m.tasks.add(func(ctx context.Context) { m.probeUntil(ctx, p, peer) })
+	p.stop = m.tasks.start(func(ctx context.Context) { m.probeUntil(ctx, p, peer) })
 }
 
 func (m *Manager) probeUntil(ctx context.Context, p *probed, peer quorum.ReplicaID) {
-	end := time.Now().Add(probeFor)
-	for pause := firstProbe; time.Now().Before(end); pause = min(pause*3/2, lastProbe) {
-		select {
-		case <-p.stop:
+	pauses := backoff.Backoff{First: firstProbe, Most: lastProbe, Factor: 1.5}
+	for end := time.Now().Add(probeFor); time.Now().Before(end); {
+		if pauses.Wait(ctx) != nil {
 			return
-		case <-ctx.Done():
-			return
-		case <-time.After(pause):
 		}
 		r := quorum.LinkReport{By: m.id, To: peer, Holds: true}
 		for _, try := range p.tries {
@@ -162,23 +159,21 @@ func (m *Manager) probeUntil(ctx context.Context, p *probed, peer quorum.Replica
 				r.Holds, r.Evidence = false, err.Error()
 			}
 		}
-		m.log.Debug().Str(logkey.Peer, string(peer)).Bool("holds", r.Holds).Str(logkey.Reason, r.Evidence).Msg("link tried")
-		if ctx.Err() == nil {
-			m.reportLink(p, r)
-		}
+		m.reportLink(ctx, r)
 	}
 	m.probes.mu.Lock()
 	defer m.probes.mu.Unlock()
-	if m.probes.mu.peers[peer] == p {
+	if ctx.Err() == nil {
 		m.unprobeLocked(peer)
 	}
 }
 
-// reportLink tells of a peer that is still probed.
-func (m *Manager) reportLink(p *probed, r quorum.LinkReport) {
+// reportLink tells of a peer that is still probed: ctx ends with the probes.
+func (m *Manager) reportLink(ctx context.Context, r quorum.LinkReport) {
 	m.probes.mu.Lock()
 	defer m.probes.mu.Unlock()
-	if m.probes.mu.peers[r.To] == p {
+	if ctx.Err() == nil {
+		m.log.Debug().Str(logkey.Peer, string(r.To)).Bool("holds", r.Holds).Str(logkey.Reason, r.Evidence).Msg("link tried")
 		m.replica.ReportLink(r)
 	}
 }
@@ -195,7 +190,7 @@ func (m *Manager) reached(ids ...quorum.ReplicaID) {
 // unprobeLocked ends the probes of a peer.
 func (m *Manager) unprobeLocked(peer quorum.ReplicaID) {
 	if p := m.probes.mu.peers[peer]; p != nil {
-		close(p.stop)
+		p.stop(nil)
 		delete(m.probes.mu.peers, peer)
 		m.replica.ForgetLink(peer)
 	}

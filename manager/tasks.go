@@ -28,6 +28,18 @@ func (t *tasks) add(f func(context.Context)) {
 	}
 }
 
+// start is add of work that can be stopped: f's ctx ends with Run's, or by a call of
+// what start returns, also one before f begins.
+func (t *tasks) start(f func(context.Context)) context.CancelCauseFunc {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	t.add(func(run context.Context) {
+		defer cancel(nil)
+		defer context.AfterFunc(run, func() { cancel(context.Cause(run)) })()
+		f(ctx)
+	})
+	return cancel
+}
+
 // run starts each task on its own goroutine, and returns when ctx has ended and
 // all of them have.
 func (t *tasks) run(ctx context.Context) {

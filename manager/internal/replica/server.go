@@ -24,14 +24,9 @@ import (
 // process: it gathers the ranks' reports into one join, and their votes into
 // one decision. Safe for concurrent use.
 type server struct {
-	replica  quorum.ReplicaID
-	address  string // URL of the manager server
-	store    string // host:port of the replica's store
-	size     int    // group world size
+	serverConfig
+
 	session  lighthouse
-	every    bool                       // EveryStep: an ask waits for its answer
-	admit    func(*quorum.Quorum) error // before the ranks are told of it
-	log      zerolog.Logger
 	unlinked chan struct{} // capacity 1: a rank's link broke
 
 	mu struct {
@@ -86,11 +81,7 @@ const (
 )
 
 func newServer(cfg serverConfig) *server {
-	s := &server{
-		replica: cfg.replica, address: cfg.address, store: cfg.store, size: cfg.size,
-		every: cfg.every, admit: cfg.admit, log: cfg.log,
-		unlinked: make(chan struct{}, 1),
-	}
+	s := &server{serverConfig: cfg, unlinked: make(chan struct{}, 1)}
 	s.mu.pending = make([]*pendingReport, cfg.size)
 	s.mu.metadata = make([]string, cfg.size)
 	s.mu.links = make([]rankLink, cfg.size)
@@ -101,12 +92,13 @@ func newServer(cfg serverConfig) *server {
 
 // serverConfig is what newServer needs.
 type serverConfig struct {
-	replica        quorum.ReplicaID
-	address, store string
-	size           int
-	every          bool
-	admit          func(*quorum.Quorum) error
-	log            zerolog.Logger
+	replica quorum.ReplicaID
+	address string                     // URL of the manager server
+	store   string                     // host:port of the replica's store
+	size    int                        // group world size
+	every   bool                       // EveryStep: an ask waits for its answer
+	admit   func(*quorum.Quorum) error // before the ranks are told of it; nil: none is asked
+	log     zerolog.Logger
 }
 
 // report implements link.

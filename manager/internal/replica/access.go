@@ -50,7 +50,7 @@ func (r *Replica) serve() {
 	r.listener = r.limitConns(r.listener)
 	intake := r.newIntake()
 	r.rpc = grpc.NewServer(r.serverOptions(intake)...)
-	skerrypb.RegisterManagerServer(intake.Registrar(r.rpc), &rpcServer{server: r.server, kill: r.cfg.OnKill, stop: r.stop})
+	skerrypb.RegisterManagerServer(intake.Registrar(r.rpc), &rpcServer{server: r.server, kill: r.cfg.OnKill})
 }
 
 // limitConns bounds what the clients of a listener may take.

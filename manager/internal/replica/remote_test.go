@@ -39,7 +39,7 @@ func twoRanks(t *testing.T, after func()) (*server, *Remote, *nettest.Cuts) {
 		}
 		return out, err
 	}))
-	skerrypb.RegisterManagerServer(rpc, &rpcServer{server: s, stop: make(chan struct{})})
+	skerrypb.RegisterManagerServer(rpc, &rpcServer{server: s})
 	served := make(chan struct{})
 	go func() {
 		defer close(served)

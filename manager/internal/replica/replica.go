@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 
+	"github.com/skerry-ft/skerry/internal/backoff"
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
@@ -56,7 +57,6 @@ type Replica struct {
 	store    *store.Server
 	listener net.Listener
 	rpc      *grpc.Server
-	stop     chan struct{} // closed when Run ends: streams end
 	server   *server
 	session  *session.Session
 	address  string // URL of the manager server
@@ -71,7 +71,7 @@ func New(cfg Config) (*Replica, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Replica{cfg: cfg, stop: make(chan struct{})}
+	r := &Replica{cfg: cfg}
 	storeListener, err := listen(cfg.Network, net.JoinHostPort(host, "0"))
 	if err != nil {
 		return nil, fmt.Errorf("listen for the replica's store: %w", err)
@@ -190,8 +190,7 @@ func (r *Replica) Run(ctx context.Context) error {
 	wg.Go(func() { r.watchContact(ctx) })
 	wg.Go(func() { r.server.pingWhenUnanswered(ctx) })
 	<-ctx.Done()
-	close(r.stop)
-	r.rpc.Stop()
+	r.rpc.Stop() // which ends the ranks' streams, too
 	wg.Wait()
 	return context.Cause(ctx)
 }
@@ -199,12 +198,8 @@ func (r *Replica) Run(ctx context.Context) error {
 // watchContact gives up when the lighthouse could never be reached; later it
 // may be away for as long as it likes.
 func (r *Replica) watchContact(ctx context.Context) {
-	timer := time.NewTimer(r.cfg.Timeouts.Connect)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
+	if backoff.Sleep(ctx, r.cfg.Timeouts.Connect) != nil {
 		return
-	case <-timer.C:
 	}
 	if err := r.session.OutOfReach(r.cfg.Timeouts.Connect); err != nil {
 		r.End(err)

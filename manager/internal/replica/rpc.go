@@ -22,21 +22,17 @@ type rpcServer struct {
 
 	server *server
 	kill   func(reason string) // nil: refused
-	// stop ends streams when the manager closes; a graceful stop would wait for
-	// them.
-	stop <-chan struct{}
 }
 
 // Quorum implements skerrypb.ManagerServer.
 func (r *rpcServer) Quorum(ctx context.Context, m *skerrypb.RankQuorumRequest) (*skerrypb.RankQuorumResponse, error) {
-	converted, err := wire.RankReportFromProto(m)
+	rep, err := wire.RankReportFromProto(m)
 	if err != nil {
 		return nil, wire.StatusError(err)
 	}
 	if _, err := wire.CheckGroupRank(m.GetGroupRank(), r.server.size); err != nil {
 		return nil, wire.StatusError(err)
 	}
-	rep := converted
 	var got Reply
 	if rep.Withdraw {
 		r.server.setAway(rep.GroupRank, rep.Away)
@@ -79,18 +75,9 @@ func (r *rpcServer) Notices(m *skerrypb.NoticesRequest, st grpc.ServerStreamingS
 	if rank == 0 {
 		return status.Error(codes.InvalidArgument, "group rank 0 has the server in its own process")
 	}
-	ctx, cancel := context.WithCancel(st.Context())
-	defer cancel()
-	go func() { // ends with this call
-		select {
-		case <-r.stop:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
 	r.server.linkOpened(rank)
 	defer r.server.linkBroke(rank)
-	err = r.server.subscribe(ctx, rank, func(n Notice) error {
+	err = r.server.subscribe(st.Context(), rank, func(n Notice) error {
 		if m := noticeToProto(n); m != nil {
 			return st.Send(m)
 		}

@@ -18,6 +18,6 @@
 //	access.go   who may call what, and how much it may take
 //
 // Run owns all goroutines, and has waited for each of them when it returns. The locks are
-// server.mu, barrier.mu and Remote.mu; server.mu is held while barrier.mu is taken, no
-// other two are held together, and nothing is called out to under any of them.
+// server.mu and barrier.mu: the first is held while the second is taken, and nothing is
+// called out to under either.
 package replica

@@ -3,7 +3,7 @@ package replica
 import (
 	"context"
 	"fmt"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -25,12 +25,7 @@ type Remote struct {
 	conn     *grpc.ClientConn
 	client   skerrypb.ManagerClient
 	timeouts Timeouts
-
-	mu struct {
-		sync.Mutex
-
-		ended error // why no call can succeed any more; nil: it may
-	}
+	ended    atomic.Pointer[error] // why no call can succeed any more; nil: it may
 }
 
 // Pauses between two tries to call or to subscribe: fixed, and far below
@@ -57,23 +52,10 @@ func (r *Remote) Close() error { return r.end(final.ErrClosed) }
 
 // end ends all calls, those under way too, with err; the first one counts.
 func (r *Remote) end(err error) error {
-	r.mu.Lock()
-	again := r.mu.ended != nil
-	if !again {
-		r.mu.ended = err
-	}
-	r.mu.Unlock()
-	if again {
+	if !r.ended.CompareAndSwap(nil, &err) {
 		return nil
 	}
 	return r.conn.Close()
-}
-
-// ended is why no call can succeed any more.
-func (r *Remote) ended() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.mu.ended
 }
 
 // repeat makes a call again whenever its connection breaks, until ctx ends or
@@ -81,11 +63,11 @@ func (r *Remote) ended() error {
 func (r *Remote) repeat(ctx context.Context, call func(context.Context) error) error {
 	for {
 		err := call(ctx)
-		switch ended := r.ended(); {
+		switch ended := r.ended.Load(); {
 		case err == nil:
 			return nil
 		case ended != nil:
-			return ended
+			return *ended
 		case ctx.Err() != nil, !brokeOff(err):
 			return FromStatus(err)
 		}

@@ -1,7 +1,6 @@
 package checkpoint
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"maps"
@@ -85,11 +84,3 @@ func (l *layout) metadata() map[string]string {
 // just brought in. After each step other goroutines get a turn: the process that
 // gives or takes a state has beats to send, and a time slice is 10 ms.
 const copyStep = 256 << 10
-
-// ended is ctx's cause, or nil.
-func ended(ctx context.Context) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return nil
-}

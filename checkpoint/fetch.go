@@ -156,7 +156,7 @@ func (f *fetch) run(ctx context.Context, donors []string) (map[string]string, er
 			return meta, nil
 		}
 	}
-	if err := ended(ctx); err != nil {
+	if err := context.Cause(ctx); err != nil {
 		return nil, errors.Join(err, errors.Join(errs...))
 	}
 	return nil, errors.Join(append([]error{ErrNoDonor}, errs...)...)
@@ -314,7 +314,7 @@ func (f *fetch) marks(ctx context.Context, d *donor, p *plan) error {
 	for {
 		s, turn, ok := p.nextMarks(ctx, d)
 		if !ok {
-			return ended(ctx)
+			return context.Cause(ctx)
 		}
 		err := f.askMarks(ctx, d, p, s, turn)
 		if err == nil {
@@ -355,7 +355,7 @@ func (f *fetch) stream(ctx context.Context, d *donor, p *plan) error {
 	for {
 		c := p.take(ctx)
 		if c == nil {
-			return ended(ctx)
+			return context.Cause(ctx)
 		}
 		err := f.chunk(ctx, d, p, c)
 		p.settle(c)

@@ -130,7 +130,7 @@ func (p *plan) tell(ctx context.Context, i, turn int, want mark) error {
 	p.mu.Unlock()
 	p.mirror.mark(c)
 	p.settle(c)
-	return ended(ctx)
+	return context.Cause(ctx)
 }
 
 // settle takes back a chunk that a stream, or tell, has worked on.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc"
@@ -48,21 +49,13 @@ func (s *Session) serve(ctx context.Context, addr string, c dialled) (opened boo
 	s.opened(addr, welcome)
 	s.cfg.Log.Info().Str(logkey.Addr, addr).Str(logkey.Cluster, welcome.Cluster).Msg("lighthouse session opened")
 	s.cfg.Found(addr)
-	// Both end when the stream does, which cancel makes sure of.
-	read := &reading{done: make(chan struct{})}
-	go func() {
-		defer close(read.done)
-		read.err = s.read(st)
-	}()
-	watched := make(chan struct{})
-	go func() {
-		defer close(watched)
-		s.watch(ctx, cancel)
-	}()
+	var both sync.WaitGroup // they end when the stream does, which cancel makes sure of
+	read := make(chan error, 1)
+	both.Go(func() { read <- s.read(st) })
+	both.Go(func() { s.watch(ctx, cancel) })
 	err = s.write(ctx, st, read)
 	cancel(err)
-	<-watched
-	<-read.done
+	both.Wait()
 	if cause := context.Cause(ctx); errors.Is(cause, errHung) {
 		err = cause
 	}
@@ -93,12 +86,6 @@ func (s *Session) patience(addr string) (connect, welcome time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.mu.servers.patience(addr, s.cfg.DialTimeout)
-}
-
-// reading is the reader's end: err may be read once done is closed.
-type reading struct {
-	done chan struct{}
-	err  error
 }
 
 // hello says hello and waits for the welcome.
@@ -187,21 +174,21 @@ func elsewhere(before, now quorum.Sources) bool {
 		slices.ContainsFunc(now.Peers, func(p quorum.Peer) bool { return !named[p.ReplicaID] })
 }
 
-// write sends beats and whatever is queued until the reader ends or ctx does.
-func (s *Session) write(ctx context.Context, st stream, read *reading) error {
+// write sends beats and whatever is queued until the reader ends, whose error read then
+// has, or ctx does.
+func (s *Session) write(ctx context.Context, st stream, read <-chan error) error {
 	interval := s.Timing().BeatInterval
 	beats := time.NewTicker(interval)
 	defer beats.Stop()
 	for {
 		if !s.flush(st) {
-			<-read.done // a stream that takes nothing has ended; the reader has the reason
-			return read.err
+			return <-read // a stream that takes nothing has ended; the reader has the reason
 		}
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-read.done:
-			return read.err
+		case err := <-read:
+			return err
 		case <-s.wake:
 		case <-beats.C:
 			s.queueBeat()

@@ -6,14 +6,12 @@ import "github.com/prometheus/client_golang/prometheus"
 type metrics struct {
 	m        *Manager
 	registry prometheus.Registerer // nil: none
-	counters []counter
-	step     *prometheus.Desc
-	members  *prometheus.Desc
-	until    *prometheus.Desc
+	shown    []metric
 }
 
-type counter struct {
+type metric struct {
 	desc  *prometheus.Desc
+	kind  prometheus.ValueType
 	value func(Stats) float64
 }
 
@@ -21,9 +19,10 @@ type counter struct {
 // process need registries, or a wrapped one, each of its own.
 func newMetrics(m *Manager) *metrics {
 	c := &metrics{m: m, registry: m.cfg.Registry}
-	add := func(name, help string, value func(Stats) float64) {
-		c.counters = append(c.counters, counter{prometheus.NewDesc("skerry_manager_"+name, help, nil, nil), value})
+	show := func(name, help string, kind prometheus.ValueType, value func(Stats) float64) {
+		c.shown = append(c.shown, metric{prometheus.NewDesc("skerry_manager_"+name, help, nil, nil), kind, value})
 	}
+	add := func(name, help string, value func(Stats) float64) { show(name, help, prometheus.CounterValue, value) }
 	add("joins_total", "Joins sent to the lighthouse.", func(s Stats) float64 { return float64(s.Joins) })
 	add("asks_unanswered_total", "Asks withdrawn unanswered.", func(s Stats) float64 { return float64(s.Unanswered) })
 	add("quorums_total", "Answers taken up.", func(s Stats) float64 { return float64(s.Quorums) })
@@ -38,10 +37,11 @@ func newMetrics(m *Manager) *metrics {
 		func(s Stats) float64 { return float64(s.Differed) })
 	add("log_left_out_total", "Lines about strangers that were not logged, because there were many.",
 		func(Stats) float64 { return float64(m.sampler.LeftOut()) })
-	c.step = prometheus.NewDesc("skerry_manager_step", "Committed updates.", nil, nil)
-	c.members = prometheus.NewDesc("skerry_manager_participants", "Participants of the newest quorum.", nil, nil)
-	c.until = prometheus.NewDesc("skerry_manager_certificate_until_seconds",
-		"Unix time at which this process's certificate, or its CA's, ends; 0 without one.", nil, nil)
+	show("step", "Committed updates.", prometheus.GaugeValue, func(Stats) float64 { return float64(m.Step()) })
+	show("participants", "Participants of the newest quorum.", prometheus.GaugeValue,
+		func(Stats) float64 { return float64(m.NumParticipants()) })
+	show("certificate_until_seconds", "Unix time at which this process's certificate, or its CA's, ends; 0 without one.",
+		prometheus.GaugeValue, func(Stats) float64 { return m.guard.UntilSeconds() })
 	if c.registry != nil {
 		if err := c.registry.Register(c); err != nil {
 			m.log.Warn().Err(err).Msg("metrics not registered")
@@ -59,21 +59,15 @@ func (c *metrics) unregister() {
 
 // Describe implements prometheus.Collector.
 func (c *metrics) Describe(ch chan<- *prometheus.Desc) {
-	for _, x := range c.counters {
+	for _, x := range c.shown {
 		ch <- x.desc
 	}
-	ch <- c.step
-	ch <- c.members
-	ch <- c.until
 }
 
 // Collect implements prometheus.Collector.
 func (c *metrics) Collect(ch chan<- prometheus.Metric) {
 	stats := c.m.Stats()
-	for _, x := range c.counters {
-		ch <- prometheus.MustNewConstMetric(x.desc, prometheus.CounterValue, x.value(stats))
+	for _, x := range c.shown {
+		ch <- prometheus.MustNewConstMetric(x.desc, x.kind, x.value(stats))
 	}
-	ch <- prometheus.MustNewConstMetric(c.step, prometheus.GaugeValue, float64(c.m.Step()))
-	ch <- prometheus.MustNewConstMetric(c.members, prometheus.GaugeValue, float64(c.m.NumParticipants()))
-	ch <- prometheus.MustNewConstMetric(c.until, prometheus.GaugeValue, c.m.guard.UntilSeconds())
 }

@@ -32,14 +32,12 @@ func (m *Manager) watchLocked(epoch pg.Epoch) {
 // waits for the same answer.
 func (m *Manager) groupBroke(ctx context.Context, epoch pg.Epoch) {
 	cause := m.managed.Err()
-	if cause != nil {
-		// Also if the quorum has fallen meanwhile, by the word of another member:
-		// this rank may be the only one that saw the link break.
-		m.accuseFirst(cause, epoch.QuorumID)
-	}
 	if cause == nil {
 		return // configured anew
 	}
+	// Also if the quorum has fallen meanwhile, by the word of another member:
+	// this rank may be the only one that saw the link break.
+	m.accuseFirst(cause, epoch.QuorumID)
 	matters := false
 	err := m.mu.Await(ctx, 0, func() bool {
 		matters = m.watchesLocked(epoch)

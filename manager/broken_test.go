@@ -129,7 +129,7 @@ func TestAccusedOnce(t *testing.T) {
 	w.reaches(5, a, b)
 	id := a.m.QuorumID()
 	for range 3 {
-		a.m.accuse(quorum.ReplicaID(b.m.ReplicaID()), id, "seen")
+		a.m.accuse(quorum.ReplicaID(b.m.ReplicaID()), id, "seen", false)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()

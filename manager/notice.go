@@ -18,7 +18,9 @@ func (m *Manager) noticed(n replica.Notice) {
 		m.checkHello(n.Hello)
 		return
 	case n.LighthouseBack:
-		m.lighthouseBack()
+		m.mu.Lock()
+		m.mu.rank.HearAgain() // raises again the wishes that went unanswered
+		m.mu.Unlock()
 		return
 	case n.Kind == quorum.NoticeFallen && n.Sibling == nil && m.needed():
 		return
@@ -65,13 +67,6 @@ func fallCause(n quorum.Notice) error {
 		return fmt.Errorf("%w while the lighthouse could not say so", errFallen)
 	}
 	return fmt.Errorf("%w: %s joins the next", errFallen, n.About)
-}
-
-// lighthouseBack raises again the wishes that went unanswered.
-func (m *Manager) lighthouseBack() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.mu.rank.HearAgain()
 }
 
 // checkHello checks what the replica's server says of the replica.
@@ -142,13 +137,8 @@ func (m *Manager) fallWith(id int64, cause error, again bool) {
 	m.events.emit(GroupBroken{QuorumID: id, Step: step, Cause: cause})
 }
 
-// accuse tells the lighthouse who broke this rank's group.
-func (m *Manager) accuse(whom quorum.ReplicaID, id int64, evidence string) {
-	m.accuseOf(whom, id, evidence, false)
-}
-
-// accuseOf is accuse, of a peer that could not even be reached.
-func (m *Manager) accuseOf(whom quorum.ReplicaID, id int64, evidence string, unreachable bool) {
+// accuse tells the lighthouse who broke this rank's group, or could not even be reached.
+func (m *Manager) accuse(whom quorum.ReplicaID, id int64, evidence string, unreachable bool) {
 	a := quorum.Accusation{By: m.id, Against: whom, QuorumID: id, Evidence: evidence, Unreachable: unreachable}
 	if m.tell(a) {
 		m.log.Warn().Str(logkey.Peer, string(whom)).Int64(logkey.QuorumID, id).Msg("peer accused")
@@ -198,18 +188,13 @@ func (m *Manager) accuseFirst(err error, id int64) {
 	case errors.Is(op, pg.ErrMismatch):
 		m.accuseOdd(quorum.ReplicaID(op.PeerID), id, op.Error())
 	default:
-		m.accuse(quorum.ReplicaID(op.PeerID), id, op.Error())
+		m.accuse(quorum.ReplicaID(op.PeerID), id, op.Error(), false)
 	}
 }
 
 // blames says that an error names a peer of quorum id's group. One of an older group
 // accuses nobody: its links have ended with it.
 func blames(op *pg.OpError, id int64) bool { return op.PeerID != "" && op.QuorumID == id }
-
-// listen passes notices on until ctx ends.
-func (m *Manager) listen(ctx context.Context) error {
-	return m.link.Notices(ctx, m.noticed)
-}
 
 // linkEnded ends training in this rank because its link to the replica's server
 // has ended for good; the operations that wait for other ranks end too.

@@ -40,14 +40,14 @@ func (m *Manager) accuseUnmet(err error, a *quorum.Assignment) {
 			continue
 		}
 		cut := errors.Is(op, pg.ErrUnreachable)
-		m.accuseOf(quorum.ReplicaID(op.PeerID), a.QuorumID, op.Error(), cut)
+		m.accuse(quorum.ReplicaID(op.PeerID), a.QuorumID, op.Error(), cut)
 		if cut {
 			m.probe(quorum.ReplicaID(op.PeerID), probeGroup, func(ctx context.Context) error { return pg.Probe(ctx, m.managed, op.PeerID) })
 		}
 	}
 	if lost := noStore(err); lost != nil && a.Primary != m.id {
 		cut := errors.Is(lost, pg.ErrUnreachable)
-		m.accuseOf(a.Primary, a.QuorumID, lost.Error(), cut)
+		m.accuse(a.Primary, a.QuorumID, lost.Error(), cut)
 		if cut {
 			m.probe(a.Primary, probeStore, func(ctx context.Context) error {
 				return pg.ProbeStore(ctx, pg.DefaultReachTimeout, a.StoreAddress)

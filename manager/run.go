@@ -131,7 +131,7 @@ func (m *Manager) connect(ctx context.Context) error {
 		m.link = far
 	}
 	close(m.linked)
-	switch err := m.listen(ctx); {
+	switch err := m.link.Notices(ctx, m.noticed); {
 	case ctx.Err() != nil:
 		return nil
 	case isFinal(err): // Run goes on until Close: peers may still fetch from here

@@ -314,13 +314,8 @@ func (m *Manager) QuorumID() int64 {
 // ReplicaID is this incarnation's full id; empty in a rank above 0 that has not
 // found its replica yet.
 func (m *Manager) ReplicaID() string {
-	select {
-	case <-m.linked:
-		return string(m.id)
-	default:
-	}
-	if m.cfg.GroupRank == 0 {
-		return string(m.id)
+	if id := m.logID.id.Load(); id != nil {
+		return *id
 	}
 	return ""
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -233,21 +234,14 @@ func (m *Manager) receive() (*state.Incoming, error) {
 func (m *Manager) donors(ctx context.Context, sources []quorum.Peer) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, m.timeouts.Call)
 	defer cancel()
-	found, errs := make([]string, len(sources)), make([]error, len(sources))
+	sources = sources[:min(len(sources), checkpoint.MaxDonors)]
+	donors, errs := make([]string, len(sources)), make([]error, len(sources))
 	var wg sync.WaitGroup
 	for i, s := range sources {
-		if i >= checkpoint.MaxDonors {
-			break
-		}
-		wg.Go(func() { found[i], errs[i] = m.donor(ctx, s) })
+		wg.Go(func() { donors[i], errs[i] = m.donor(ctx, s) })
 	}
 	wg.Wait()
-	var donors []string
-	for _, d := range found {
-		if d != "" {
-			donors = append(donors, d)
-		}
-	}
+	donors = slices.DeleteFunc(donors, func(d string) bool { return d == "" })
 	if len(donors) == 0 {
 		return nil, fmt.Errorf("find donors: %w", errors.Join(errs...))
 	}

@@ -85,13 +85,20 @@ func (m *Manager) begin(ctx context.Context, o StartOptions) error {
 			m.mu.Unlock()
 			return m.endUnended(ctx)
 		}
-		wait := m.againLocked()
-		m.mu.Unlock()
-		if !wait {
-			return nil
-		}
-		return m.ready(ctx)
+		m.againLocked()
+	} else {
+		m.beginLocked(o)
 	}
+	wait := m.mu.attempt.waiting
+	m.mu.Unlock()
+	if !wait {
+		return nil
+	}
+	return m.ready(ctx)
+}
+
+// beginLocked begins an attempt.
+func (m *Manager) beginLocked(o StartOptions) {
 	wait := m.mu.rank.Blocks() || m.healsFirstLocked()
 	m.mu.rank.Begin()
 	m.mu.attempt = attempt{waiting: wait, opts: o}
@@ -101,11 +108,6 @@ func (m *Manager) begin(ctx context.Context, o StartOptions) error {
 	m.neededLocked(o)
 	m.mu.phase = quorum.PhaseTraining
 	m.mu.Broadcast()
-	m.mu.Unlock()
-	if !wait {
-		return nil
-	}
-	return m.ready(ctx)
 }
 
 // prepare captures what a heal within StartQuorum writes into, once.
@@ -119,17 +121,15 @@ func (m *Manager) prepare() error {
 	return m.capture()
 }
 
-// againLocked begins the open attempt, which has issued nothing, anew; it says
-// whether there is something to wait for. What the replica's ranks know to be lost
-// stays lost.
-func (m *Manager) againLocked() bool {
+// againLocked begins the open attempt, which has issued nothing, anew. What the replica's
+// ranks know to be lost stays lost.
+func (m *Manager) againLocked() {
 	a := &m.mu.attempt
 	if a.waiting || a.err != nil && !a.siblingEnded && !m.mu.rank.Void() {
 		m.retryLocked() // what failed was that wait, a quorum that fell meanwhile, or the trainer
 		m.neededLocked(a.opts)
 		m.mu.Broadcast()
 	}
-	return a.waiting
 }
 
 // retryLocked takes back that the open attempt has failed.
@@ -224,9 +224,7 @@ func (m *Manager) readyLocked() *healing {
 // is there before the collectives: its operations must not carry another one.
 // The next StartQuorum waits again.
 func (m *Manager) gaveUpWaiting(err error) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.failLocked(err)
+	m.fail(err)
 	return err
 }
 

@@ -10,14 +10,13 @@
 //
 //	replica.go  the room: what is listened on, who runs, what the rank beside it calls
 //	server.go   reports: from all ranks' reports to one join, and its answer to all
-//	barrier.go  votes: one decision per attempt
+//	votes.go    votes: one decision per attempt
 //	notify.go   notices to the ranks, and group rank 0's own link
 //	ranks.go    the links of the other ranks, and the end of a replica that lost one
 //	rpc.go      skerry.v1.Manager, for ranks, peers that heal, and operators
 //	remote.go   the link of the ranks other than 0
 //	access.go   who may call what, and how much it may take
 //
-// Run owns all goroutines, and has waited for each of them when it returns. The locks are
-// server.mu and barrier.mu: the first is held while the second is taken, and nothing is
-// called out to under either.
+// Run owns all goroutines, and has waited for each of them when it returns. The one
+// lock is server.mu; nothing is called out to with it held.
 package replica

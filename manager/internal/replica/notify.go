@@ -100,12 +100,3 @@ func (d direct) Notices(ctx context.Context, f func(Notice)) error {
 func (d direct) Sources(ctx context.Context) (quorum.Sources, error) {
 	return d.server.session.Sources(ctx)
 }
-
-// vote implements link: a rank whose group broke also makes its siblings abort,
-// so that they vote soon.
-func (s *server) vote(ctx context.Context, v quorum.RankVote) (quorum.TallyResult, error) {
-	if v.Broken {
-		s.tellSiblings(v.GroupRank, v.QuorumID, "its group broke")
-	}
-	return s.votes.vote(ctx, v, s.voteFirst)
-}

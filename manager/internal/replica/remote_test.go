@@ -107,7 +107,7 @@ func TestVoteThatWaitsIsRepeatedAfterItsConnectionBroke(t *testing.T) {
 		}
 		done <- err
 	}()
-	testkit.Eventually(t, "rank 1 has voted", func() bool { return waitsFor(s.votes, 0, 1) })
+	testkit.Eventually(t, "rank 1 has voted", func() bool { return waitsFor(s, 0, 1) })
 	network.Cut()
 	if got, err := s.vote(ctx, yes(0)); err != nil || got.Outcome != quorum.TallyCommit {
 		t.Errorf("rank 0: %+v, %v; want a commit", got, err)

@@ -44,8 +44,8 @@ type server struct {
 		metadata    []string   // of the checkpoint transports, by group rank
 		unanswered  uint64     // asks withdrawn
 		away        []bool     // by group rank: its trainer does not move
+		polls       *quorum.Polls
 	}
-	votes *barrier
 }
 
 // errUnanswered ends an ask that the lighthouse does not answer in time.
@@ -86,7 +86,7 @@ func newServer(cfg serverConfig) *server {
 	s.mu.metadata = make([]string, cfg.size)
 	s.mu.links = make([]rankLink, cfg.size)
 	s.mu.away = make([]bool, cfg.size)
-	s.votes = newBarrier(cfg.size)
+	s.mu.polls = quorum.NewPolls(cfg.size)
 	return s
 }
 
@@ -107,7 +107,7 @@ func (s *server) report(ctx context.Context, r quorum.RankReport) (Reply, error)
 	s.mu.Lock()
 	s.mu.metadata[r.GroupRank] = r.CheckpointMetadata
 	s.mu.away[r.GroupRank] = false
-	if next, restarted := s.votes.restarted(r.GroupRank, r.Attempt); restarted && s.mu.final == nil {
+	if next, restarted := s.mu.polls.Restarted(r.GroupRank, r.Attempt); restarted && s.mu.final == nil {
 		s.mu.Unlock()
 		return voteFirst(next), nil
 	}
@@ -200,9 +200,7 @@ func (s *server) waiting() string {
 			fmt.Fprintf(&b, "rank %d reports %+v, ", rank, p.report)
 		}
 	}
-	s.votes.mu.Lock()
-	defer s.votes.mu.Unlock()
-	fmt.Fprintf(&b, "polls %+v", s.votes.mu.polls)
+	fmt.Fprintf(&b, "polls %+v", s.mu.polls)
 	return b.String()
 }
 
@@ -345,7 +343,7 @@ func (s *server) deliver(reports []*pendingReport, q *quorum.Quorum, err error) 
 
 // answerLocked is the reply to a report that has its quorum.
 func (s *server) answerLocked(r quorum.RankReport, q *quorum.Quorum) Reply {
-	return Reply{Quorum: q, VoidAttempt: s.mu.voidAttempt, Attempt: s.votes.next(r.GroupRank)}
+	return Reply{Quorum: q, VoidAttempt: s.mu.voidAttempt, Attempt: s.mu.polls.Next(r.GroupRank)}
 }
 
 // voteFirst is the reply to a rank that has to vote before it reports.
@@ -361,7 +359,7 @@ func (s *server) voteFirst() {
 		if p == nil {
 			continue
 		}
-		if next, awaits := s.votes.awaits(p.report); awaits {
+		if next, awaits := s.mu.polls.Awaits(p.report); awaits {
 			s.mu.pending[rank] = nil
 			p.result <- reportResult{reply: voteFirst(next)}
 			s.touchLocked()
@@ -382,7 +380,8 @@ func (s *server) overtakenLocked(rank int) {
 	}
 }
 
-// fail gives err to every report from now on.
+// fail gives err to every report from now on, and to every vote on an attempt that is not
+// decided.
 func (s *server) fail(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -395,7 +394,7 @@ func (s *server) fail(err error) {
 			s.mu.pending[i] = nil
 		}
 	}
-	s.votes.close(err)
+	s.mu.Broadcast()
 }
 
 // mute notes that an ask went unanswered. What wants a change keeps quiet until

@@ -19,7 +19,7 @@ func voteOf(rank int, attempt uint64, v quorum.Vote) quorum.RankVote {
 // All ranks wait for all, and get one decision, which is kept.
 func TestBarrierDecidesOnce(t *testing.T) {
 	t.Parallel()
-	b := newBarrier(2)
+	b := newServer(serverConfig{size: 2})
 	ctx := limited(t)
 	type outcome struct {
 		result quorum.TallyResult
@@ -27,33 +27,35 @@ func TestBarrierDecidesOnce(t *testing.T) {
 	}
 	first := make(chan outcome, 1)
 	go func() {
-		r, err := b.vote(ctx, voteOf(0, 1, quorum.VoteYes), func() {})
+		r, err := b.vote(ctx, voteOf(0, 1, quorum.VoteYes))
 		first <- outcome{r, err}
 	}()
 	testkit.Eventually(t, "rank 0 has voted", func() bool { return waitsFor(b, 1, 1) })
-	r, err := b.vote(ctx, voteOf(1, 1, quorum.VoteYes), func() {})
+	r, err := b.vote(ctx, voteOf(1, 1, quorum.VoteYes))
 	if err != nil || r.Outcome != quorum.TallyCommit {
 		t.Errorf("rank 1: %+v, %v; want commit", r, err)
 	}
 	if o := <-first; o.err != nil || o.result.Outcome != quorum.TallyCommit {
 		t.Errorf("rank 0: %+v; want commit", o)
 	}
-	if r, err := b.vote(ctx, voteOf(1, 1, quorum.VoteNo), func() {}); err != nil || r.Outcome != quorum.TallyCommit {
+	if r, err := b.vote(ctx, voteOf(1, 1, quorum.VoteNo)); err != nil || r.Outcome != quorum.TallyCommit {
 		t.Errorf("again: %+v, %v; want the decision that was made", r, err)
 	}
 	last := voteOf(1, 7, quorum.VoteYes)
 	last.Last = true
-	if r, err := b.vote(ctx, last, func() {}); err != nil || r.Outcome != quorum.TallyPrepared {
+	if r, err := b.vote(ctx, last); err != nil || r.Outcome != quorum.TallyPrepared {
 		t.Errorf("attempt 7 of rank 1 alone: %+v, %v; want prepared", r, err)
 	}
-	if r, err := b.vote(ctx, voteOf(0, 3, quorum.VoteYes), func() {}); err != nil || r.Outcome != quorum.TallyPrepared {
+	if r, err := b.vote(ctx, voteOf(0, 3, quorum.VoteYes)); err != nil || r.Outcome != quorum.TallyPrepared {
 		t.Errorf("attempt 3 after 7: %+v, %v; want prepared", r, err)
 	}
 }
 
 // waitsFor says whether others wait for a rank's vote on an attempt.
-func waitsFor(b *barrier, rank int, attempt uint64) bool {
-	_, awaits := b.awaits(quorum.RankReport{GroupRank: rank, Attempt: attempt})
+func waitsFor(s *server, rank int, attempt uint64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, awaits := s.mu.polls.Awaits(quorum.RankReport{GroupRank: rank, Attempt: attempt})
 	return awaits
 }
 
@@ -64,19 +66,19 @@ func TestBarrierWithoutOneRank(t *testing.T) {
 		vote quorum.Vote
 		want quorum.TallyOutcome
 	}{{quorum.VoteYes, quorum.TallyPrepared}, {quorum.VoteNo, quorum.TallyAbort}} {
-		b := newBarrier(2)
+		b := newServer(serverConfig{size: 2})
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		v := voteOf(0, 1, c.vote)
-		if _, err := b.vote(ctx, v, func() {}); !errors.Is(err, context.Canceled) || !waitsFor(b, 1, 1) {
+		if _, err := b.vote(ctx, v); !errors.Is(err, context.Canceled) || !waitsFor(b, 1, 1) {
 			t.Errorf("a call that broke: %v, want that the attempt is open", err)
 		}
 		v.Last = true
-		r, err := b.vote(ctx, v, func() {})
+		r, err := b.vote(ctx, v)
 		if err != nil || r.Outcome != c.want || r.Stands {
 			t.Errorf("vote %d alone: %+v, %v; want outcome %d, fallen", c.vote, r, err, c.want)
 		}
-		late, err := b.vote(limited(t), voteOf(1, 1, quorum.VoteYes), func() {})
+		late, err := b.vote(limited(t), voteOf(1, 1, quorum.VoteYes))
 		if err != nil || late.Outcome != c.want {
 			t.Errorf("late vote: %+v, %v; want outcome %d", late, err, c.want)
 		}
@@ -89,13 +91,13 @@ func TestBarrierOfUnequalVotes(t *testing.T) {
 	t.Parallel()
 	both := func(a, b quorum.RankVote) quorum.TallyResult {
 		t.Helper()
-		bar := newBarrier(2)
+		bar := newServer(serverConfig{size: 2})
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			_, _ = bar.vote(limited(t), a, func() {})
+			_, _ = bar.vote(limited(t), a)
 		}()
-		r, err := bar.vote(limited(t), b, func() {})
+		r, err := bar.vote(limited(t), b)
 		<-done
 		if err != nil {
 			t.Error(err)

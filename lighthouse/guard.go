@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/logkey"
@@ -58,7 +56,7 @@ func (s *Server) allowed(ctx context.Context, method string, req any) (context.C
 	if err != nil && s.mayAsMember(ctx, method, req) {
 		return guard.Unvouched(ctx), nil
 	}
-	return ctx, s.denied(ctx, method, err)
+	return ctx, guard.Denied(ctx, s.sampled, method, err)
 }
 
 // greet says of a call's headers whether allowed can let it through, before
@@ -78,7 +76,7 @@ func (s *Server) greet(ctx context.Context, method string) error {
 		return nil
 	}
 	s.metrics.denied(method)
-	return s.denied(ctx, method, err)
+	return guard.Denied(ctx, s.sampled, method, err)
 }
 
 // newIntake bounds what the port takes in.
@@ -98,19 +96,10 @@ func (s *Server) checkMember(ctx context.Context, req any, info *grpc.UnaryServe
 	if guard.IsUnvouched(ctx) {
 		drain, ok := req.(*skerrypb.DrainRequest)
 		if !ok || !s.drainsItself(ctx, info.FullMethod, drain) {
-			return nil, s.denied(ctx, info.FullMethod, fmt.Errorf("%w: this needs the token", guard.ErrDenied))
+			return nil, guard.Denied(ctx, s.sampled, info.FullMethod, fmt.Errorf("%w: this needs the token", guard.ErrDenied))
 		}
 	}
 	return next(ctx, req)
-}
-
-// denied logs why a call is denied, and makes the answer; nil for nil.
-func (s *Server) denied(ctx context.Context, method string, err error) error {
-	if err == nil {
-		return nil
-	}
-	s.sampled.Warn().Err(err).Str("method", guard.Shown(method)).Str(logkey.Peer, guard.RemoteOf(ctx)).Msg("call denied")
-	return status.Error(codes.Unauthenticated, err.Error())
 }
 
 // drainsItself says whether the caller proves the token of the job's last
@@ -127,29 +116,6 @@ func (s *Server) drainsItself(ctx context.Context, method string, req *skerrypb.
 		}
 	})
 	return err == nil && token != nil && guard.CheckMember(ctx, token, method, req) == nil
-}
-
-// guardRPC are the options of the RPC server.
-func (s *Server) guardRPC() []grpc.ServerOption {
-	return []grpc.ServerOption{
-		grpc.ChainUnaryInterceptor(func(
-			ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler,
-		) (any, error) {
-			ctx, err := s.allowed(ctx, info.FullMethod, req)
-			if err != nil {
-				return nil, err
-			}
-			return next(ctx, req)
-		}),
-		grpc.ChainStreamInterceptor(func(
-			srv any, st grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler,
-		) error {
-			if _, err := s.allowed(st.Context(), info.FullMethod, nil); err != nil {
-				return err
-			}
-			return next(srv, st)
-		}),
-	}
 }
 
 // limitConns bounds what the clients of the port may take.

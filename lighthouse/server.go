@@ -232,7 +232,7 @@ func stopHTTP(page *http.Server) {
 
 func (s *Server) newRPCServer() *grpc.Server {
 	intake := s.newIntake()
-	options := slices.Concat(wire.ServerOptions(), s.guardRPC(), intake.ServerOptions(guard.Accepted()))
+	options := slices.Concat(wire.ServerOptions(), guard.Checked(s.allowed), intake.ServerOptions(guard.Accepted()))
 	options = append(options,
 		grpc.MaxConcurrentStreams(maxStreamsPerConn),
 		grpc.WaitForHandlers(true),

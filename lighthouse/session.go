@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
@@ -111,7 +112,7 @@ func (l *lighthouseService) Session(stream upstream) error {
 		return wire.StatusError(err)
 	}
 	if err := srv.rightfulJob(ctx, hello.Job); err != nil {
-		return srv.denied(ctx, skerrypb.Lighthouse_Session_FullMethodName, err)
+		return guard.Denied(ctx, srv.sampled, skerrypb.Lighthouse_Session_FullMethodName, err)
 	}
 	lead := srv.leading()
 	if lead == nil {

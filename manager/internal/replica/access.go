@@ -3,11 +3,10 @@ package replica
 import (
 	"context"
 	"net"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/logkey"
@@ -65,33 +64,14 @@ func (r *Replica) limitConns(ln net.Listener) net.Listener {
 
 // serverOptions are those of the manager server.
 func (r *Replica) serverOptions(intake *guard.Intake) []grpc.ServerOption {
-	check := func(ctx context.Context, method string, req any) error {
-		return r.allowed(ctx, method, req)
-	}
 	options := append(wire.ServerOptions(),
 		grpc.WaitForHandlers(true),
 		grpc.MaxConcurrentStreams(maxStreams),
-		grpc.ConnectionTimeout(greetTimeout),
-		grpc.ChainUnaryInterceptor(func(
-			ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler,
-		) (any, error) {
-			if err := check(ctx, info.FullMethod, req); err != nil {
-				return nil, err
-			}
-			return next(ctx, req)
-		}),
-		grpc.ChainStreamInterceptor(func(
-			srv any, st grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler,
-		) error {
-			if err := check(st.Context(), info.FullMethod, nil); err != nil {
-				return err
-			}
-			return next(srv, st)
-		}))
+		grpc.ConnectionTimeout(greetTimeout))
 	secured := r.cfg.Guard.ServerCredentials(func(remote net.Addr, err error) {
 		r.cfg.Sampled.WithLevel(guard.RefusedLevel(err)).Err(err).Stringer(logkey.Peer, remote).Msg("connection not secured")
 	})
-	return append(options, intake.ServerOptions(secured)...)
+	return slices.Concat(options, guard.Checked(r.allowed), intake.ServerOptions(secured))
 }
 
 // newIntake bounds what the manager server takes in.
@@ -115,7 +95,7 @@ func (r *Replica) greet(ctx context.Context, method string) error {
 	default:
 		err = r.cfg.Guard.CheckJoinShown(ctx)
 	}
-	return r.denied(ctx, method, err)
+	return guard.Denied(ctx, r.cfg.Sampled, method, err)
 }
 
 // rightful checks that the caller's certificate is of a role that may make the call.
@@ -139,7 +119,7 @@ const methodKill = "/skerry.v1.Manager/Kill"
 // may do all but kill, which is a lighthouse's or an operator's, with the operators'
 // token too, if there is one; without, the token is all there is, and every call needs
 // it: a kill the operators', the others a join token of this job at least.
-func (r *Replica) allowed(ctx context.Context, method string, req any) error {
+func (r *Replica) allowed(ctx context.Context, method string, req any) (context.Context, error) {
 	err := r.rightful(ctx, method)
 	audience := guard.Audience(method, netaddr.HostPort(r.address))
 	switch {
@@ -149,16 +129,7 @@ func (r *Replica) allowed(ctx context.Context, method string, req any) error {
 	default:
 		err = r.cfg.Guard.CheckJoin(ctx, r.cfg.Job, audience, req)
 	}
-	return r.denied(ctx, method, err)
-}
-
-// denied logs why a call is denied, and makes the answer; nil for nil.
-func (r *Replica) denied(ctx context.Context, method string, err error) error {
-	if err == nil {
-		return nil
-	}
-	r.cfg.Sampled.Warn().Err(err).Str("method", guard.Shown(method)).Str(logkey.Peer, guard.RemoteOf(ctx)).Msg("call denied")
-	return status.Error(codes.Unauthenticated, err.Error())
+	return ctx, guard.Denied(ctx, r.cfg.Sampled, method, err)
 }
 
 // warnUnguarded says once, at the start, what strangers could do, and what to

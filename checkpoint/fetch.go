@@ -265,26 +265,28 @@ func (f *fetch) adopt(m *manifest) (*plan, error) {
 	return f.mu.plan, nil
 }
 
-// again says whether d may be asked once more after err: after a failure or two,
-// and as long as ctx lasts if d is busy. Else it ends d's streams and returns what
-// d is given up for.
-func (f *fetch) again(ctx context.Context, d *donor, err error) error {
+// again says whether d may be asked once more after err: after a failure or two, when it
+// holds requests that come early, and as long as ctx lasts if it is busy. It pauses
+// before. Else it ends d's streams and returns what d is given up for.
+func (d *donor) again(ctx context.Context, err error) error {
 	ref, refused := errors.AsType[*refusal](err)
-	switch {
-	case !refused || ctx.Err() != nil:
-	case ref.status == http.StatusTooEarly: // d held the request, so asking again does not spin
-		return nil
-	case ref.status == http.StatusServiceUnavailable: // d works on as many requests as it may: it has the state
-		return d.wait(ctx, err)
+	if refused && ref.status == http.StatusTooEarly && ctx.Err() == nil {
+		return nil // d held the request, so asking again does not spin
 	}
-	return d.strike(ctx, err)
-}
-
-// wait pauses because d is busy. When ctx ends first, it returns err.
-func (d *donor) wait(ctx context.Context, err error) error {
 	d.mu.Lock()
-	pause := d.mu.pauses.Next()
+	var pause time.Duration
+	if refused && ref.status == http.StatusServiceUnavailable { // it works on as many requests as it may: it has the state
+		pause = d.mu.pauses.Next()
+	} else {
+		d.mu.strikes++
+		pause = time.Duration(d.mu.strikes) * strikePause
+	}
+	over := d.mu.strikes >= donorStrikes
 	d.mu.Unlock()
+	if over || ctx.Err() != nil {
+		d.stop(err)
+		return err
+	}
 	if backoff.Sleep(ctx, pause) != nil {
 		return err
 	}
@@ -303,7 +305,7 @@ func (f *fetch) manifest(ctx context.Context, d *donor) (*manifest, error) {
 		if err == nil {
 			return m, nil
 		}
-		if err := f.again(ctx, d, err); err != nil {
+		if err := d.again(ctx, err); err != nil {
 			return nil, err
 		}
 	}
@@ -322,7 +324,7 @@ func (f *fetch) marks(ctx context.Context, d *donor, p *plan) error {
 			continue
 		}
 		p.giveMarksBack(s, turn)
-		if err := f.again(ctx, d, err); err != nil {
+		if err := d.again(ctx, err); err != nil {
 			return err
 		}
 	}
@@ -363,27 +365,10 @@ func (f *fetch) stream(ctx context.Context, d *donor, p *plan) error {
 			d.clear()
 			continue
 		}
-		if err := f.again(ctx, d, err); err != nil {
+		if err := d.again(ctx, err); err != nil {
 			return err
 		}
 	}
-}
-
-// strike counts a failure. It pauses and returns nil while d deserves another
-// try, and else ends d's streams and returns what d is given up for.
-func (d *donor) strike(ctx context.Context, err error) error {
-	d.mu.Lock()
-	d.mu.strikes++
-	n := d.mu.strikes
-	d.mu.Unlock()
-	if n >= donorStrikes || ctx.Err() != nil {
-		d.stop(err)
-		return err
-	}
-	if backoff.Sleep(ctx, time.Duration(n)*strikePause) != nil {
-		return err
-	}
-	return nil
 }
 
 // clear forgets failures, after a success.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
@@ -318,14 +319,12 @@ func (t *HTTP) send(w http.ResponseWriter, b []byte) {
 // cut off.
 func (t *HTTP) write(w http.ResponseWriter, b []byte) bool {
 	control := http.NewResponseController(w)
-	for len(b) > 0 {
-		step := b[:min(len(b), writeStep)]
+	for step := range slices.Chunk(b, writeStep) {
 		_ = control.SetWriteDeadline(time.Now().Add(t.cfg.Timeout)) // unsupported only by fakes
 		if _, err := w.Write(step); err != nil {
 			t.cfg.Log.Debug().Err(err).Msg("reader lost")
 			return false
 		}
-		b = b[len(step):]
 	}
 	return true
 }

@@ -6,6 +6,7 @@ import (
 	"hash/crc32"
 	"io"
 	"runtime"
+	"slices"
 	"strconv"
 )
 
@@ -32,10 +33,8 @@ func (r running) mark() mark { return mark(r.castagnoli)<<32 | mark(r.ieee) }
 func markOf(parts [][]byte) mark {
 	var sum running
 	for _, part := range parts {
-		for len(part) > 0 {
-			step := part[:min(len(part), copyStep)] // both sums read it from the cache
+		for step := range slices.Chunk(part, copyStep) { // both sums read it from the cache
 			sum.add(step)
-			part = part[len(step):]
 			runtime.Gosched() // see copyStep
 		}
 	}

@@ -59,13 +59,12 @@ func (e *MismatchError) differences() []string {
 	}
 	var lines []string
 	for _, w := range e.Want {
-		g, ok := got[w.Name]
-		if !ok {
-			lines = append(lines, fmt.Sprintf("%s: want %s, got none", clip(w.Name), w.kind()))
-			continue
+		kind := "none"
+		if g, ok := got[w.Name]; ok {
+			kind = g.kind()
 		}
 		delete(got, w.Name)
-		lines = append(lines, fmt.Sprintf("%s: want %s, got %s", clip(w.Name), w.kind(), g.kind()))
+		lines = append(lines, fmt.Sprintf("%s: want %s, got %s", clip(w.Name), w.kind(), kind))
 	}
 	for _, g := range e.Got {
 		if _, ok := got[g.Name]; ok {

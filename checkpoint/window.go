@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -193,10 +194,10 @@ func (w *window) release(o *opening, v Version) {
 func (o *opening) copyOut(dst []byte, from int64) mark {
 	var sum running
 	for _, part := range pieces(&o.view.layout, o.view.bytes, from, from+int64(len(dst))) {
-		for len(part) > 0 {
-			n := copy(dst, part[:min(len(part), copyStep)])
+		for step := range slices.Chunk(part, copyStep) {
+			n := copy(dst, step)
 			sum.add(dst[:n])
-			dst, part = dst[n:], part[n:]
+			dst = dst[n:]
 			runtime.Gosched() // see copyStep
 		}
 	}

@@ -99,11 +99,13 @@ func (t *HTTP) answer(serve func(http.ResponseWriter, request) error) http.Handl
 		w.Header().Del("Connection")
 		// Nothing is to be read any more, and a request may be held for longer.
 		_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // unsupported only by fakes
-		if !t.gate.enter() {
+		select {
+		case t.requests <- struct{}{}:
+			defer func() { <-t.requests }()
+		default:
 			t.refuseWith(w, refuse(http.StatusServiceUnavailable, "busy or closing"))
 			return
 		}
-		defer t.gate.leave()
 		ctx, cancel := context.WithTimeout(r.Context(), holdOf(r))
 		defer cancel()
 		if err := serve(w, request{r, v, query, ctx}); err != nil {

@@ -21,7 +21,6 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/skerry-ft/skerry/internal/guard"
-	"github.com/skerry-ft/skerry/internal/monitor"
 	"github.com/skerry-ft/skerry/internal/netaddr"
 	"github.com/skerry-ft/skerry/internal/problems"
 )
@@ -159,7 +158,8 @@ type HTTP struct {
 	base   string // URL without trailing slash
 	server *http.Server
 	window *window
-	gate   *gate
+	// requests holds one for each that is under way; while it is full, none can begin.
+	requests chan struct{}
 	// buffers hold what was copied in a hold and is being sent; spareBuffers to readers
 	// of Any.
 	buffers, spareBuffers *buffers
@@ -197,7 +197,7 @@ func NewHTTP(cfg HTTPConfig) (*HTTP, error) {
 		MaxNewcomers: MaxNewcomers, MaxNewcomersPerHost: MaxNewcomersPerHost,
 	})
 	t := &HTTP{
-		cfg: cfg, ln: ln, base: base, window: newWindow(), gate: new(gate), buffers: newBuffers(maxBuffers), spareBuffers: newBuffers(maxSpareBuffers),
+		cfg: cfg, ln: ln, base: base, window: newWindow(), requests: make(chan struct{}, MaxRequests), buffers: newBuffers(maxBuffers), spareBuffers: newBuffers(maxSpareBuffers),
 		pace: &pace{perSecond: cfg.AnyBytesPerSecond},
 	}
 	t.SetToken(cfg.Token)
@@ -262,7 +262,9 @@ func (t *HTTP) Run(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { _ = t.Close() }) // Close of a server reports listener errors only
 	defer stop()
 	err := t.server.Serve(t.ln)
-	t.gate.wait()
+	for range MaxRequests { // one is put in for each that leaves, and then none can begin
+		t.requests <- struct{}{}
+	}
 	if err != nil && !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve heals: %w", err)
 	}
@@ -271,7 +273,6 @@ func (t *HTTP) Run(ctx context.Context) error {
 
 // Close stops serving: requests under way are cut off. Safe to call twice, and without Run.
 func (t *HTTP) Close() error {
-	t.gate.shut()
 	t.window.close()
 	err := t.server.Close()
 	if lerr := t.ln.Close(); err == nil && lerr != nil && !errors.Is(lerr, net.ErrClosed) {
@@ -338,43 +339,4 @@ func (v Version) check() error {
 		}
 	}
 	return nil
-}
-
-// gate counts requests under way, so that Run can wait for them.
-type gate struct {
-	mu struct {
-		monitor.Monitor
-
-		open int
-		shut bool
-	}
-}
-
-func (g *gate) enter() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.mu.shut || g.mu.open == MaxRequests {
-		return false
-	}
-	g.mu.open++
-	return true
-}
-
-func (g *gate) leave() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.mu.open--
-	g.mu.Broadcast()
-}
-
-func (g *gate) shut() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.mu.shut = true
-	g.mu.Broadcast()
-}
-
-// wait blocks until shut was called and every request has left.
-func (g *gate) wait() {
-	_ = g.mu.Await(context.Background(), 0, func() bool { return g.mu.shut && g.mu.open == 0 }) // it ends in no other way
 }

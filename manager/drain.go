@@ -69,9 +69,10 @@ func (m *Manager) tellDrain(ctx context.Context) {
 	var more time.Duration    // for a member that heals from it
 	pause := time.Duration(1) // it is told at once
 	for ; ; pause = drainAgain {
-		stuck, late := false, false
+		var stuck, late, gives bool
 		err := m.await(ctx, "the others to go on", pause, func() bool {
 			stuck = m.mu.drain.alone && m.mu.request != nil // nobody will answer it
+			gives = m.mu.rank.Gives()                       // others heal from this rank
 			late = !m.mu.drain.until.IsZero() && time.Now().After(m.mu.drain.until.Add(more))
 			return stuck
 		})
@@ -83,20 +84,13 @@ func (m *Manager) tellDrain(ctx context.Context) {
 			return // ended, in one way or another
 		case !late:
 			since = m.tellOnce(ctx, since)
-		case more == 0 && m.gives():
+		case more == 0 && gives:
 			more = m.timeouts.Heal
 		default:
 			m.endDrain(fmt.Errorf("%w: nobody took over within %v", ErrDrained, m.timeouts.Drain))
 			return
 		}
 	}
-}
-
-// gives says that others heal from this rank in the quorum that stands.
-func (m *Manager) gives() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.mu.rank.Gives()
 }
 
 // tellOnce tells the lighthouse of the drain. It returns since when this

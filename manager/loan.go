@@ -42,10 +42,6 @@ func (m *Manager) borrow(ctx context.Context) (_ context.Context, release func()
 	if err != nil {
 		return ctx, func() {}, err
 	}
-	return l.use(ctx)
-}
-
-func (l *loan) use(ctx context.Context) (context.Context, func(), error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	go func() { // ends at release
 		select {

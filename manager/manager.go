@@ -72,10 +72,9 @@ type Manager struct {
 
 // life is where Run and Close are. Guarded by Manager.mu.
 type life struct {
-	running bool
 	closing bool                    // Close was called
 	cancel  context.CancelCauseFunc // ends Run
-	stopped chan struct{}           // closed when Run has ended; nil before
+	stopped chan struct{}           // closed when Run has ended; nil before it began
 }
 
 // New checks cfg, listens, and builds a Manager. It starts nothing: call Run. Where
@@ -224,9 +223,9 @@ func (m *Manager) RegisterWith(
 	name string, save func() checkpoint.State, load func(checkpoint.State) error, o StateOptions,
 ) error {
 	m.mu.Lock()
-	running := m.mu.life.running
+	began := m.mu.life.stopped != nil
 	m.mu.Unlock()
-	if running {
+	if began {
 		return fmt.Errorf("manager: register state %q: Run has begun", name)
 	}
 	return m.states.Add(name, save, load, state.Options(o))

@@ -22,12 +22,12 @@ func (m *Manager) Run(ctx context.Context) error {
 	defer cancel(nil)
 	stopped := make(chan struct{})
 	m.mu.Lock()
-	if m.mu.life.running || m.mu.final != nil {
+	if m.mu.life.stopped != nil || m.mu.final != nil {
 		err := m.mu.final
 		m.mu.Unlock()
 		return errors.Join(errors.New("manager: Run was called before, or after Close"), err)
 	}
-	m.mu.life.running, m.mu.life.cancel, m.mu.life.stopped = true, cancel, stopped
+	m.mu.life.cancel, m.mu.life.stopped = cancel, stopped
 	m.mu.Unlock()
 	defer close(stopped)
 	m.logConfig()
@@ -69,11 +69,11 @@ func (m *Manager) closeParts() error {
 // ShouldCommit return ErrClosed. Safe to call twice, and without Run.
 func (m *Manager) Close() error {
 	m.mu.Lock()
-	running, cancel, stopped := m.mu.life.running, m.mu.life.cancel, m.mu.life.stopped
+	cancel, stopped := m.mu.life.cancel, m.mu.life.stopped
 	closing := m.mu.life.closing
 	m.mu.life.closing = true
 	m.mu.Unlock()
-	if running {
+	if stopped != nil {
 		m.sayGoodbye()
 		cancel(ErrClosed)
 		<-stopped

@@ -94,7 +94,8 @@ func (s *server) rankLost(rank int) bool {
 	if over {
 		return false // drained, evicted or refused: its ranks end as they like
 	}
-	err := rankLostError(rank)
+	err := fmt.Errorf("%w: group rank %d: no link for %v: restart all ranks of the replica together",
+		final.ErrRankLost, rank, rankGrace)
 	s.log.Warn().Err(err).Int(logkey.GroupRank, rank).Msg("group rank lost")
 	s.session.Leave(fmt.Sprintf("group rank %d is gone", rank), lastWordPatience)
 	s.fail(err)
@@ -103,9 +104,4 @@ func (s *server) rankLost(rank int) bool {
 	s.mu.lost = true
 	s.mu.Broadcast()
 	return true
-}
-
-func rankLostError(rank int) error {
-	return fmt.Errorf("%w: group rank %d: no link for %v: restart all ranks of the replica together",
-		final.ErrRankLost, rank, rankGrace)
 }

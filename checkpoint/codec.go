@@ -17,7 +17,7 @@ func Encode(w io.Writer, s State) error {
 	if err != nil {
 		return fmt.Errorf("encode state: %w", err)
 	}
-	head, err := v.appendHeader(nil)
+	head, err := v.header()
 	if err != nil {
 		return fmt.Errorf("encode state: %w", err)
 	}

@@ -129,21 +129,15 @@ func (t *HTTP) admit(r *http.Request, v Version) error {
 	if err := v.check(); err != nil && v != Any {
 		return refuse(http.StatusBadRequest, "%v", err)
 	}
-	tokens := t.tokensFor(v)
-	switch {
-	case len(tokens) > 0:
-	case t.cfg.Guarded:
-		return refuse(http.StatusForbidden, "this donor is in no quorum yet")
-	default:
-		return nil
-	}
 	said, err := hex.DecodeString(r.Header.Get(headerProof))
-	for _, token := range tokens {
-		if err == nil && proof.Holds(said, token, proofOfFetch, []byte(v)) {
-			return nil
-		}
+	holds := func(token []byte) bool { return err == nil && proof.Holds(said, token, proofOfFetch, []byte(v)) }
+	switch tokens := t.tokensFor(v); {
+	case len(tokens) == 0 && t.cfg.Guarded:
+		return refuse(http.StatusForbidden, "this donor is in no quorum yet")
+	case len(tokens) > 0 && !slices.ContainsFunc(tokens, holds):
+		return refuse(http.StatusForbidden, "the token's proof is missing or wrong")
 	}
-	return refuse(http.StatusForbidden, "the token's proof is missing or wrong")
+	return nil
 }
 
 // serveManifest says what the state holds and how it is cut.

@@ -73,12 +73,10 @@ func (l *layout) infos() []TensorInfo {
 	return out
 }
 
-// appendHeader appends the length and the header of l: the beginning of a
-// safetensors file. The text is the same for equal layouts, byte for byte.
-func (l *layout) appendHeader(b []byte) ([]byte, error) {
-	start := len(b)
-	b = append(b, make([]byte, lengthBytes)...)
-	b = append(b, '{')
+// header gives the length and the header of l: the beginning of a safetensors file.
+// The text is the same for equal layouts, byte for byte.
+func (l *layout) header() ([]byte, error) {
+	b := append(make([]byte, lengthBytes), '{')
 	if len(l.meta) > 0 {
 		meta, err := json.Marshal(l.meta) // sorts keys
 		if err != nil {
@@ -97,14 +95,14 @@ func (l *layout) appendHeader(b []byte) ([]byte, error) {
 		}
 	}
 	b = append(b, '}')
-	for (len(b)-start)%dataAlign != 0 {
+	for len(b)%dataAlign != 0 {
 		b = append(b, ' ')
 	}
-	n := len(b) - start - lengthBytes
+	n := len(b) - lengthBytes
 	if n > MaxHeaderBytes {
 		return nil, fmt.Errorf("header of %d bytes, want at most %d", n, MaxHeaderBytes)
 	}
-	binary.LittleEndian.PutUint64(b[start:], uint64(n))
+	binary.LittleEndian.PutUint64(b, uint64(n))
 	return b, nil
 }
 

@@ -63,7 +63,7 @@ func (m *manifest) sameCut(o *manifest) bool {
 	})
 }
 
-// encode gives the manifest's bytes; head is the layout's appendHeader.
+// encode gives the manifest's bytes; head is the layout's header.
 func (m *manifest) encode(head []byte) []byte {
 	b := make([]byte, 0, manifestFixed+len(head)+crcBytes)
 	b = append(b, manifestMagic...)

@@ -21,7 +21,7 @@ func sample(t testing.TB, chunkBytes int64) []byte {
 		t.Fatal(err)
 	}
 	m := &manifest{layout: v.layout, chunkBytes: chunkBytes}
-	head, err := m.appendHeader(nil)
+	head, err := m.header()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -167,7 +167,7 @@ func (o *opening) lay() {
 		o.view, err = viewOf(s)
 	}
 	if err == nil {
-		o.head, err = o.view.appendHeader(nil)
+		o.head, err = o.view.header()
 	}
 	o.err = err
 }

@@ -105,6 +105,7 @@ func New(cfg Config) (*Manager, error) {
 	m.log = cfg.Log.With().Str(logkey.Component, "manager").Int(logkey.GroupRank, cfg.GroupRank).Logger().Hook(&m.logID)
 	m.sampled, m.sampler = guard.Sampled(m.log)
 	m.presence = newPresence()
+	m.probes.mu.peers = make(map[quorum.ReplicaID]*probed)
 	m.linked = make(chan struct{})
 	m.mu.rank = quorum.NewRank(quorum.RankConfig{
 		GroupRank: cfg.GroupRank, GroupWorldSize: cfg.GroupWorldSize, MinReplicas: cfg.MinReplicas,

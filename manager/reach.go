@@ -135,9 +135,6 @@ func (m *Manager) probe(peer quorum.ReplicaID, kind int, try func(context.Contex
 		return
 	}
 	p.tries[kind] = try
-	if m.probes.mu.peers == nil {
-		m.probes.mu.peers = make(map[quorum.ReplicaID]*probed)
-	}
 	m.probes.mu.peers[peer] = p
 	p.stop = m.tasks.start(func(ctx context.Context) { m.probeUntil(ctx, p, peer) })
 }

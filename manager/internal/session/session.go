@@ -114,6 +114,7 @@ func New(cfg Config) *Session {
 	s.mu.servers = newServers(cfg.Addresses)
 	s.mu.timing = wire.Timing{BeatInterval: defaultBeat, HeartbeatTimeout: defaultHeartbeat}
 	s.mu.since = time.Now()
+	s.mu.links = make(map[quorum.ReplicaID]quorum.LinkReport)
 	return s
 }
 
@@ -398,9 +399,6 @@ func (s *Session) Accuse(a quorum.Accusation) {
 func (s *Session) ReportLink(r quorum.LinkReport) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.mu.links == nil {
-		s.mu.links = make(map[quorum.ReplicaID]quorum.LinkReport)
-	}
 	s.mu.links[r.To] = r
 	s.sendLocked(linkMessage(r))
 }

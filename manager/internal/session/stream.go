@@ -219,19 +219,15 @@ func (s *Session) flush(st stream) bool {
 			return false
 		}
 	}
-	if s.hasLeft() && s.empty() {
+	s.mu.Lock()
+	said := s.mu.leaving != nil && len(s.mu.outbox) == 0
+	s.mu.Unlock()
+	if said {
 		// The lighthouse ends the stream once it has heard all of it. A call that
 		// fails here has ended already.
 		_ = st.CloseSend()
 	}
 	return true
-}
-
-// empty says that nothing is queued.
-func (s *Session) empty() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.mu.outbox) == 0
 }
 
 // read takes in what the lighthouse says until the stream ends.
@@ -319,10 +315,10 @@ func (s *Session) refused(number uint64, err *wire.RefusedError) error {
 		return nil
 	}
 	s.mu.pending = nil
+	result := joinResult{err: err}
 	if err.Final {
-		p.result <- joinResult{err: refusedError(err)}
-	} else {
-		p.result <- joinResult{err: err}
+		result.err = refusedError(err)
 	}
+	p.result <- result
 	return nil
 }

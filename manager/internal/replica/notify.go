@@ -71,32 +71,26 @@ func (s *server) unsubscribe(gone *subscriber) {
 }
 
 // direct is group rank 0's link to the server in its own process.
-type direct struct {
-	server *server
-}
-
-func (d direct) Report(ctx context.Context, r quorum.RankReport) (Reply, error) {
-	return d.server.report(ctx, r)
-}
+type direct struct{ *server }
 
 func (d direct) Vote(ctx context.Context, v quorum.RankVote) (quorum.TallyResult, error) {
-	result, err := d.server.vote(ctx, v)
+	result, err := d.vote(ctx, v)
 	if err != nil && ctx.Err() != nil {
 		v.Last = true // decided now, or before
-		return d.server.vote(context.WithoutCancel(ctx), v)
+		return d.vote(context.WithoutCancel(ctx), v)
 	}
 	return result, err
 }
 
-func (d direct) Away(_ context.Context, away func() bool) { d.server.setAway(0, away()) }
+func (d direct) Away(_ context.Context, away func() bool) { d.setAway(0, away()) }
 
 func (d direct) Notices(ctx context.Context, f func(Notice)) error {
-	return d.server.subscribe(ctx, 0, func(n Notice) error {
+	return d.subscribe(ctx, 0, func(n Notice) error {
 		f(n)
 		return nil
 	})
 }
 
 func (d direct) Sources(ctx context.Context) (quorum.Sources, error) {
-	return d.server.session.Sources(ctx)
+	return d.session.Sources(ctx)
 }

@@ -44,7 +44,7 @@ func TestRefusedJoinPauses(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		wg.Go(func() { _ = s.run(ctx) })
-		wg.Go(func() { _, _ = s.report(ctx, quorum.RankReport{Kind: quorum.JoinFall, Attempt: 1}) })
+		wg.Go(func() { _, _ = s.Report(ctx, quorum.RankReport{Kind: quorum.JoinFall, Attempt: 1}) })
 		last := <-f.joins
 		for range 3 {
 			next := <-f.joins
@@ -74,7 +74,7 @@ func TestLateWordOfAbsenceDoesNotOutliveTheReport(t *testing.T) {
 		})
 	}()
 	<-looked
-	go func() { _, _ = s.report(ctx, quorum.RankReport{Kind: quorum.JoinFall, Attempt: 1}) }()
+	go func() { _, _ = s.Report(ctx, quorum.RankReport{Kind: quorum.JoinFall, Attempt: 1}) }()
 	testkit.Eventually(t, "it reports", func() bool { return complete(s) != nil })
 	close(goOn)
 	<-told
@@ -145,7 +145,7 @@ func TestServerEndsWhileAllReport(t *testing.T) {
 	s.session = patient{}
 	told := make(chan error, 1)
 	go func() {
-		_, err := s.report(limited(t), quorum.RankReport{Kind: quorum.JoinFall, Attempt: 1})
+		_, err := s.Report(limited(t), quorum.RankReport{Kind: quorum.JoinFall, Attempt: 1})
 		told <- err
 	}()
 	testkit.Eventually(t, "it reports", func() bool { return complete(s) != nil })

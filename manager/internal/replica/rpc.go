@@ -37,7 +37,7 @@ func (r *rpcServer) Quorum(ctx context.Context, m *skerrypb.RankQuorumRequest) (
 	if rep.Withdraw {
 		r.server.setAway(rep.GroupRank, rep.Away)
 		got = r.server.withdraw(rep)
-	} else if got, err = r.server.report(ctx, rep); err != nil {
+	} else if got, err = r.server.Report(ctx, rep); err != nil {
 		return nil, statusOf(err)
 	}
 	out := &skerrypb.RankQuorumResponse{

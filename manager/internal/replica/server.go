@@ -101,8 +101,8 @@ type serverConfig struct {
 	log     zerolog.Logger
 }
 
-// report implements link.
-func (s *server) report(ctx context.Context, r quorum.RankReport) (Reply, error) {
+// Report implements Link.
+func (s *server) Report(ctx context.Context, r quorum.RankReport) (Reply, error) {
 	p := &pendingReport{report: r, result: make(chan reportResult, 1)}
 	s.mu.Lock()
 	s.mu.metadata[r.GroupRank] = r.CheckpointMetadata

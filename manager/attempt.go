@@ -87,13 +87,10 @@ func (m *Manager) rosterLocked(number int64) (pg.Roster, bool) {
 	if !m.mu.rank.Trying(uint64(number)) || !m.mu.rank.Usable() {
 		return pg.Roster{}, false
 	}
-	return m.memberRosterLocked(), true
-}
-
-// memberRosterLocked says who of the group below takes part.
-func (m *Manager) memberRosterLocked() pg.Roster {
 	q := m.mu.rank.Quorum()
-	return pg.Roster{Rank: m.mu.rank.Assignment().ReplicaRank, WorldSize: q.Size(), Participants: q.ParticipantRanks()}
+	return pg.Roster{
+		Rank: m.mu.rank.Assignment().ReplicaRank, WorldSize: q.Size(), Participants: q.ParticipantRanks(),
+	}, true
 }
 
 // overLocked says why operations of an attempt are not worth issuing any more.

@@ -64,18 +64,12 @@ func (t *tracked) busy() bool {
 
 // wait blocks until nothing has been under way for a moment, or ctx ends.
 func (t *tracked) wait(ctx context.Context) error {
-	t.mu.Lock()
-	idle, pending := t.mu.Changed(), t.mu.pending
-	t.mu.Unlock()
-	if pending == 0 {
-		return nil
-	}
-	select {
-	case <-idle: // more may have begun since
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	waited := false
+	return t.mu.Await(ctx, 0, func() bool {
+		over := waited || t.mu.pending == 0 // woken because it was 0: more may have begun since
+		waited = true
+		return over
+	})
 }
 
 // issued is the backend below Managed: it counts what reaches the group, gives

@@ -27,19 +27,19 @@ const (
 )
 
 // runAllReduce measures all-reduce by world size and bytes.
-func runAllReduce(ctx context.Context, o Options, emit func(Row) error) error {
+func runAllReduce(ctx context.Context, o Options, emit emitFunc) error {
 	sizes := []int64{1 << 10, 4 << 10, 64 << 10, 1 << 20, 25 << 20, 64 << 20, 256 << 20}
 	return runOps(ctx, o, "allreduce", []string{opAllReduce}, sizes, emit)
 }
 
 // runCollectives measures the others.
-func runCollectives(ctx context.Context, o Options, emit func(Row) error) error {
+func runCollectives(ctx context.Context, o Options, emit emitFunc) error {
 	ops := []string{opReduceScatter, opAllGather, opAllToAll, opBroadcast}
 	return runOps(ctx, o, "collectives", ops, []int64{4 << 10, 1 << 20, 25 << 20}, emit)
 }
 
 // runOps measures each op at each world size and number of bytes.
-func runOps(ctx context.Context, o Options, bench string, ops []string, sizes []int64, emit func(Row) error) error {
+func runOps(ctx context.Context, o Options, bench string, ops []string, sizes []int64, emit emitFunc) error {
 	contest := Contest{Bench: bench, Unit: "us", Samples: cmp.Or(o.Samples, 10), Warmup: 1}
 	for _, n := range o.worlds(2, 4, 8) {
 		err := withRanks(ctx, o, n, func(all []Contestant) error {
@@ -103,18 +103,12 @@ func having(all []Contestant, op string) []Contestant {
 }
 
 // runOp measures one op of one size.
-func runOp(ctx context.Context, contest Contest, p Params, all []Contestant, emit func(Row) error) error {
+func runOp(ctx context.Context, contest Contest, p Params, all []Contestant, emit emitFunc) error {
 	rows, err := contest.Run(ctx, p, having(all, p["op"].(string)))
-	if err != nil {
-		return err
-	}
 	for _, row := range rows {
 		// Algorithmic bandwidth in GB/s: bytes / time.
-		row.Params = Params{"op": p["op"], "n": p["n"], "bytes": p["bytes"],
-			"algbw_gbs": float64(p["bytes"].(int64)) / row.Median / 1e3}
-		if err := emit(row); err != nil {
-			return err
-		}
+		row.Params["algbw_gbs"] = float64(p["bytes"].(int64)) / row.Median / 1e3
 	}
-	return nil
+	emit(rows...)
+	return err
 }

@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/skerry-ft/skerry/pg"
@@ -22,7 +20,7 @@ import (
 // backend; without, the start of a process on top. See docs/bench/baby.md.
 
 // runBaby measures what a child costs.
-func runBaby(ctx context.Context, o Options, emit func(Row) error) error {
+func runBaby(ctx context.Context, o Options, emit emitFunc) error {
 	contest := Contest{Bench: "baby", Unit: "us", Samples: cmp.Or(o.Samples, 60), Warmup: 3}
 	for _, n := range o.worlds(2) {
 		if err := babyWorld(ctx, contest, n, o.sizes(4, 4<<10, 1<<20, 25<<20), emit); err != nil {
@@ -37,7 +35,7 @@ func runBaby(ctx context.Context, o Options, emit func(Row) error) error {
 // the median over many is that of an op.
 const babySample = 5 * time.Millisecond
 
-func babyWorld(ctx context.Context, contest Contest, n int, sizes []int64, emit func(Row) error) (err error) {
+func babyWorld(ctx context.Context, contest Contest, n int, sizes []int64, emit emitFunc) (err error) {
 	var all []Contestant
 	defer func() { err = errors.Join(err, closeAll(all)) }()
 	for _, kind := range []transportKind{
@@ -62,52 +60,26 @@ func babyWorld(ctx context.Context, contest Contest, n int, sizes []int64, emit 
 
 // beside has all contestants run an op in turn, and gives the figures of each
 // against the first: medians over the rounds, of what both took in one round.
-func beside(ctx context.Context, contest Contest, p Params, all []Contestant, emit func(Row) error) error {
-	taken := make([][]float64, len(all))
-	recorded := make([]Contestant, len(all))
-	for i, one := range all {
-		recorded[i] = recorder{one, &taken[i]}
-	}
-	rows, err := contest.Run(ctx, p, recorded)
+func beside(ctx context.Context, contest Contest, p Params, all []Contestant, emit emitFunc) error {
+	rows, err := contest.Run(ctx, p, all)
 	if err != nil {
 		return err
 	}
-	for i, row := range rows {
-		row.Params = maps.Clone(p)
-		if i > 0 {
-			var ratios, more []float64
-			for round := contest.Warmup; round < len(taken[i]); round++ {
-				ratios = append(ratios, taken[i][round]/taken[0][round])
-				more = append(more, taken[i][round]-taken[0][round])
-			}
-			slices.Sort(ratios)
-			slices.Sort(more)
-			row.Params["ratio"], row.Params["more_us"] = Quantile(ratios, 0.5), Quantile(more, 0.5)
+	for _, row := range rows[1:] {
+		var ratios, more []float64
+		for round, took := range row.samples {
+			ratios = append(ratios, took/rows[0].samples[round])
+			more = append(more, took-rows[0].samples[round])
 		}
-		if err := emit(row); err != nil {
-			return err
-		}
+		row.Params["ratio"], row.Params["more_us"] = median(ratios), median(more)
 	}
+	emit(rows...)
 	return nil
-}
-
-// recorder keeps a contestant's samples in the order of rounds.
-type recorder struct {
-	Contestant
-
-	taken *[]float64
-}
-
-// Sample measures once.
-func (r recorder) Sample(ctx context.Context, p Params) (float64, error) {
-	v, err := r.Contestant.Sample(ctx, p)
-	*r.taken = append(*r.taken, v)
-	return v, err
 }
 
 // babyRestarts measures the Configure of a group of one: what is left of it is
 // the child's.
-func babyRestarts(ctx context.Context, contest Contest, emit func(Row) error) error {
+func babyRestarts(ctx context.Context, contest Contest, emit emitFunc) error {
 	contest.Unit = "ms"
 	contest.Samples = min(contest.Samples, maxRestarts)
 	address, end, err := serveStore(store.ServerConfig{})
@@ -121,10 +93,10 @@ func babyRestarts(ctx context.Context, contest Contest, emit func(Row) error) er
 		}
 		var rows []Row
 		rows, err = contest.Run(ctx, Params{"op": "restart", "spare": spare}, []Contestant{r})
-		err = errors.Join(err, r.Close())
-		if err = errors.Join(err, emitAll(emit, rows...)); err != nil {
+		if err = errors.Join(err, r.Close()); err != nil {
 			break
 		}
+		emit(rows...)
 	}
 	return errors.Join(err, end())
 }
@@ -146,7 +118,7 @@ func (r *restarter) Impl() string { return "skerry-baby" }
 // Close ends the child.
 func (r *restarter) Close() error { return r.backend.Close() }
 
-// Sample measures milliseconds per Configure.
+// Sample measures a Configure.
 func (r *restarter) Sample(ctx context.Context, _ Params) (float64, error) {
 	if r.spare {
 		if err := r.backend.Warm(ctx); err != nil {
@@ -160,5 +132,5 @@ func (r *restarter) Sample(ctx context.Context, _ Params) (float64, error) {
 	}
 	start := time.Now()
 	err := r.backend.Configure(ctx, c)
-	return float64(time.Since(start).Microseconds()) / 1e3, err
+	return float64(time.Since(start).Microseconds()), err
 }

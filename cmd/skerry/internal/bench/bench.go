@@ -73,7 +73,17 @@ type Bench struct {
 }
 
 // runFunc measures, and hands out rows as they come.
-type runFunc func(ctx context.Context, o Options, emit func(Row) error) error
+type runFunc func(ctx context.Context, o Options, emit emitFunc) error
+
+// emitFunc takes rows; the [Printer] keeps what goes wrong with them.
+type emitFunc func(...Row)
+
+func (b Bench) measure(ctx context.Context, o Options, emit emitFunc) error {
+	if err := b.run(ctx, o, emit); err != nil {
+		return fmt.Errorf("bench %s: %w", b.Name, err)
+	}
+	return nil
+}
 
 // All lists the benches in the order in which they run.
 func All() []Bench {
@@ -116,7 +126,7 @@ func Run(ctx context.Context, names []string, o Options, p *Printer) error {
 		if len(names) > 0 && !slices.Contains(names, b.Name) {
 			continue
 		}
-		if err := b.run(ctx, o, p.Print); err != nil {
+		if err := errors.Join(b.measure(ctx, o, p.Print), p.err); err != nil {
 			return errors.Join(err, p.Flush()) // what was measured is worth seeing
 		}
 	}

@@ -52,8 +52,11 @@ func TestContestTakesTurnsAndDropsWarmup(t *testing.T) {
 
 func TestContestNamesWhoFailed(t *testing.T) {
 	var log []string
-	c := Contest{Bench: "x", Samples: 1}
-	_, err := c.Run(t.Context(), Params{"n": 2}, []Contestant{&scripted{"slow", nil, &log}})
+	b := Bench{Name: "x", run: func(ctx context.Context, _ Options, _ emitFunc) error {
+		_, err := Contest{Bench: "x", Samples: 1}.Run(ctx, Params{"n": 2}, []Contestant{&scripted{"slow", nil, &log}})
+		return err
+	}}
+	err := b.measure(t.Context(), Options{}, nil)
 	if err == nil || !strings.Contains(err.Error(), "bench x: slow with n=2: nothing left") {
 		t.Errorf("got %v", err)
 	}
@@ -62,7 +65,8 @@ func TestContestNamesWhoFailed(t *testing.T) {
 func TestRowIsOneFlatObject(t *testing.T) {
 	var out bytes.Buffer
 	p := NewPrinter(&out, true)
-	if err := p.Print(Row{Bench: "allreduce", Impl: "skerry", Unit: "us", Samples: 3, Median: 1.5, P99: 2, Params: Params{"n": 2, "bytes": 4096}}); err != nil {
+	p.Print(Row{Bench: "allreduce", Impl: "skerry", Unit: "us", Samples: 3, Median: 1.5, P99: 2, Params: Params{"n": 2, "bytes": 4096}})
+	if err := p.Flush(); err != nil {
 		t.Fatal(err)
 	}
 	var got map[string]any

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 )
 
@@ -14,21 +15,20 @@ type Contestant interface {
 
 	// Impl is "skerry" or the peer's name.
 	Impl() string
-	// Sample measures once and returns the figure in the row's unit. It ends
-	// with ctx.
+	// Sample measures once and returns microseconds. It ends with ctx.
 	Sample(ctx context.Context, p Params) (float64, error)
 }
 
 // Contest measures contestants in turn.
 type Contest struct {
 	Bench   string
-	Unit    string
-	Samples int // of each contestant, at least 1
-	Warmup  int // rounds thrown away first
+	Unit    string // "us" or "ms" if contestants are measured
+	Samples int    // of each contestant, at least 1
+	Warmup  int    // rounds thrown away first
 }
 
 // Run takes samples of all contestants, round after round, and returns a row
-// for each. A contestant that fails ends the contest.
+// for each, whose Params are a copy of p. A contestant that fails ends the contest.
 func (c Contest) Run(ctx context.Context, p Params, all []Contestant) ([]Row, error) {
 	if c.Samples < 1 {
 		return nil, fmt.Errorf("bench: samples = %d, want at least 1", c.Samples)
@@ -38,7 +38,10 @@ func (c Contest) Run(ctx context.Context, p Params, all []Contestant) ([]Row, er
 		for i, one := range all {
 			v, err := one.Sample(ctx, p)
 			if err != nil {
-				return nil, fmt.Errorf("bench %s: %s with %v: %w", c.Bench, one.Impl(), p, err)
+				return nil, fmt.Errorf("%s with %v: %w", one.Impl(), p, err)
+			}
+			if c.Unit == "ms" {
+				v /= 1e3
 			}
 			if round >= c.Warmup {
 				taken[i] = append(taken[i], v)
@@ -47,27 +50,21 @@ func (c Contest) Run(ctx context.Context, p Params, all []Contestant) ([]Row, er
 	}
 	rows := make([]Row, len(all))
 	for i, one := range all {
-		rows[i] = c.row(one.Impl(), p, taken[i])
+		rows[i] = c.row(one.Impl(), maps.Clone(p), taken[i])
 	}
 	return rows, nil
 }
 
 func (c Contest) row(impl string, p Params, samples []float64) Row {
-	slices.Sort(samples)
+	sorted := slices.Sorted(slices.Values(samples))
 	return Row{
 		Bench: c.Bench, Impl: impl, Unit: c.Unit, Params: p,
-		Samples: len(samples), Median: Quantile(samples, 0.5), P99: Quantile(samples, 0.99),
+		Samples: len(samples), Median: Quantile(sorted, 0.5), P99: Quantile(sorted, 0.99), samples: samples,
 	}
 }
 
-// emitAll hands out rows, up to an error.
-func emitAll(emit func(Row) error, rows ...Row) error {
-	for _, row := range rows {
-		if err := emit(row); err != nil {
-			return err
-		}
-	}
-	return nil
+func median(samples []float64) float64 {
+	return Quantile(slices.Sorted(slices.Values(samples)), 0.5)
 }
 
 // Quantile is the q-quantile of sorted samples by linear interpolation.

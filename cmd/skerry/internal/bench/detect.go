@@ -34,28 +34,26 @@ const (
 
 // runDetect measures from SIGKILL of one rank to the failure of each survivor's
 // all-reduce.
-func runDetect(ctx context.Context, o Options, emit func(Row) error) error {
+func runDetect(ctx context.Context, o Options, emit emitFunc) error {
 	bytes, kills := o.sizes(detectBytes)[0], cmp.Or(o.Samples, detectKills)
 	if o.Peers {
 		o.note("not measured: gloo, openmpi: killing a rank ends or hangs the run")
 	}
 	for _, n := range o.worlds(8) {
 		if n < 2 {
-			return fmt.Errorf("bench detect: n = %d, want at least 2", n)
+			return fmt.Errorf("n = %d, want at least 2", n)
 		}
 		for _, kind := range ourTransports() {
 			var took []float64
 			for range kills {
 				more, err := detectOnce(ctx, n, bytes, kind.transport)
 				if err != nil {
-					return fmt.Errorf("bench detect: %w", err)
+					return err
 				}
 				took = append(took, more...)
 			}
 			c := Contest{Bench: "detect", Unit: "ms"}
-			if err := emit(c.row(kind.impl, Params{"n": n, "bytes": bytes, "kills": kills}, took)); err != nil {
-				return err
-			}
+			emit(c.row(kind.impl, Params{"n": n, "bytes": bytes, "kills": kills}, took))
 		}
 	}
 	return nil

@@ -33,7 +33,7 @@ const (
 // runFailover kills the leader of three durable servers, again and again, while
 // replicas ask through torchft's API without a pause, and measures until all of
 // them have a quorum that was formed after the kill.
-func runFailover(ctx context.Context, o Options, emit func(Row) error) error {
+func runFailover(ctx context.Context, o Options, emit emitFunc) error {
 	kills := cmp.Or(o.Samples, failoverKills)
 	if o.Peers {
 		o.note("not measured: torchft: its lighthouse is one process; killed, it ends the run")
@@ -41,12 +41,10 @@ func runFailover(ctx context.Context, o Options, emit func(Row) error) error {
 	for _, n := range o.worlds(failoverReplicas) {
 		for _, fast := range []bool{true, false} {
 			row, err := failoverRow(ctx, n, kills, fast)
-			if err == nil {
-				err = emit(row)
-			}
 			if err != nil {
-				return fmt.Errorf("bench failover: %w", err)
+				return err
 			}
+			emit(row)
 		}
 	}
 	return nil

@@ -10,7 +10,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/skerry-ft/skerry/train/spawn"
@@ -35,23 +34,21 @@ var healChanges = []string{changeNone, changeRows, changeAll}
 
 // runHeal measures the members' longest time between two commits while a replica
 // joins whose state is all different, and the raw stream of as many bytes.
-func runHeal(ctx context.Context, o Options, emit func(Row) error) error {
+func runHeal(ctx context.Context, o Options, emit emitFunc) error {
 	samples := cmp.Or(o.Samples, 5)
 	if o.Peers {
 		o.note("not measured: torchft: a trainer of its own is needed, see docs/bench/README.md")
 	}
 	for _, bytes := range o.sizes(1 << 30) {
 		if err := emitRaw(ctx, bytes, samples, emit); err != nil {
-			return fmt.Errorf("bench heal: %w", err)
+			return err
 		}
 		for _, change := range healChanges {
 			rows, err := healRows(ctx, bytes, change, samples)
 			if err != nil {
-				return fmt.Errorf("bench heal: %s of %d bytes: %w", change, bytes, err)
+				return fmt.Errorf("%s of %d bytes: %w", change, bytes, err)
 			}
-			if err := emitAll(emit, rows...); err != nil {
-				return err
-			}
+			emit(rows...)
 		}
 	}
 	return nil
@@ -59,7 +56,7 @@ func runHeal(ctx context.Context, o Options, emit func(Row) error) error {
 
 // emitRaw is the time of one loopback connection for as many bytes, from memory
 // into memory.
-func emitRaw(ctx context.Context, bytes int64, samples int, emit func(Row) error) error {
+func emitRaw(ctx context.Context, bytes int64, samples int, emit emitFunc) error {
 	var took []float64
 	for range samples {
 		ms, err := rawStream(ctx, bytes)
@@ -68,7 +65,8 @@ func emitRaw(ctx context.Context, bytes int64, samples int, emit func(Row) error
 		}
 		took = append(took, ms)
 	}
-	return emit(Contest{Bench: "heal-raw", Unit: "ms"}.row("raw stream", Params{"bytes": bytes}, took))
+	emit(Contest{Bench: "heal-raw", Unit: "ms"}.row("raw stream", Params{"bytes": bytes}, took))
+	return nil
 }
 
 func rawStream(ctx context.Context, bytes int64) (ms float64, err error) {
@@ -150,11 +148,6 @@ type healSums struct {
 	gaps, over, joined, steps, copied, healed, rate []float64
 
 	discards float64 // of the members, while replicas joined
-}
-
-func median(samples []float64) float64 {
-	sorted := slices.Sorted(slices.Values(samples))
-	return Quantile(sorted, 0.5)
 }
 
 // sample lets one replica join, and ends it.

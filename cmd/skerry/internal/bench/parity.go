@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -31,31 +29,29 @@ const (
 // runParity measures what comparing states at rest adds to a step that has no
 // computation to hide it: steps that compare and such that do not, in turn, of one
 // replica whose optimizer writes its whole state.
-func runParity(ctx context.Context, o Options, emit func(Row) error) error {
+func runParity(ctx context.Context, o Options, emit emitFunc) error {
 	for _, bytes := range o.sizes(parityBytes) {
 		plain, compared, err := measureParity(ctx, bytes, cmp.Or(o.Samples, paritySamples))
 		if err != nil {
-			return fmt.Errorf("bench parity: %w", err)
+			return err
 		}
-		base := Quantile(plain, 0.5)
+		base := median(plain)
 		added := make([]float64, len(compared))
 		for i, us := range compared {
 			added[i] = us - base
 		}
-		each := Quantile(added, 0.5) / quorum.DefaultParityEvery
+		each := median(added) / quorum.DefaultParityEvery
 		p := Params{
 			"mib": float64(bytes) / (1 << 20), "plain_us": base, "per_step_us": each,
 			"percent_of_200ms": each / (parityStepMs * 1000) * 100,
 			"found_within":     quorum.ParityBound(quorum.DefaultParityEvery, bytes),
 		}
-		if err := emit(Contest{Bench: "parity", Unit: "us"}.row("skerry", p, added)); err != nil {
-			return err
-		}
+		emit(Contest{Bench: "parity", Unit: "us"}.row("skerry", p, added))
 	}
 	return nil
 }
 
-// measureParity times steps, in microseconds, sorted.
+// measureParity times steps, in microseconds.
 func measureParity(ctx context.Context, bytes int64, samples int) (plain, compared []float64, err error) {
 	s, err := startServers(ctx, serverOptions{count: 1, minReplicas: 1})
 	if err != nil {
@@ -102,7 +98,5 @@ func measureParity(ctx context.Context, bytes int64, samples int) (plain, compar
 			state[i]++
 		}
 	}
-	slices.Sort(plain)
-	slices.Sort(compared)
 	return plain, compared, nil
 }

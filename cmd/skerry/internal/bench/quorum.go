@@ -13,7 +13,7 @@ import (
 
 // runQuorum measures the time until all n replicas have their answer, through
 // torchft's API, which asks every step.
-func runQuorum(ctx context.Context, o Options, emit func(Row) error) error {
+func runQuorum(ctx context.Context, o Options, emit emitFunc) error {
 	contest := Contest{Bench: "quorum", Unit: "us", Samples: cmp.Or(o.Samples, 200), Warmup: 20}
 	for _, n := range o.worlds(2, 8) {
 		for _, s := range []serverOptions{{count: 1}, {count: 1, durable: true}, {count: 3, durable: true}} {
@@ -26,7 +26,7 @@ func runQuorum(ctx context.Context, o Options, emit func(Row) error) error {
 	return nil
 }
 
-func quorumRows(ctx context.Context, contest Contest, o Options, s serverOptions, emit func(Row) error) (err error) {
+func quorumRows(ctx context.Context, contest Contest, o Options, s serverOptions, emit emitFunc) (err error) {
 	n := s.minReplicas
 	cluster, err := startServers(ctx, s)
 	if err != nil {
@@ -67,10 +67,8 @@ func quorumRows(ctx context.Context, contest Contest, o Options, s serverOptions
 			return err
 		}
 		// What is not written is not synced: the log's index is the count of both.
-		rows[0].Params = Params{"n": n, "servers": s.count, "durable": s.durable, "change": change, "writes": int(after - before)}
-		if err := emitAll(emit, rows...); err != nil {
-			return err
-		}
+		rows[0].Params["writes"] = int(after - before)
+		emit(rows...)
 	}
 	return nil
 }

@@ -23,22 +23,16 @@ const (
 )
 
 // runReconfigure measures from "quorum known" to the first all-reduce done.
-func runReconfigure(ctx context.Context, o Options, emit func(Row) error) error {
+func runReconfigure(ctx context.Context, o Options, emit emitFunc) error {
 	contest := Contest{Bench: "reconfigure", Unit: "ms", Samples: cmp.Or(o.Samples, 10), Warmup: 1}
 	for _, n := range o.worlds(2, 4, 8) {
 		err := withRanks(ctx, o, n, func(all []Contestant) error {
 			for _, op := range []string{opNew, opKept, opJoin} {
-				p := Params{"op": op, "n": n, "bytes": int64(4)}
-				rows, err := contest.Run(ctx, p, inMillis(having(all, op)))
+				rows, err := contest.Run(ctx, Params{"edges": op, "n": n}, having(all, op))
 				if err != nil {
 					return err
 				}
-				for _, row := range rows {
-					row.Params = Params{"edges": op, "n": n}
-					if err := emit(row); err != nil {
-						return err
-					}
-				}
+				emit(rows...)
 			}
 			return nil
 		})
@@ -47,22 +41,6 @@ func runReconfigure(ctx context.Context, o Options, emit func(Row) error) error 
 		}
 	}
 	return nil
-}
-
-// millis gives a contestant's microseconds as milliseconds.
-type millis struct{ Contestant }
-
-func (m millis) Sample(ctx context.Context, p Params) (float64, error) {
-	v, err := m.Contestant.Sample(ctx, p)
-	return v / 1e3, err
-}
-
-func inMillis(all []Contestant) []Contestant {
-	var out []Contestant
-	for _, c := range all {
-		out = append(out, millis{c})
-	}
-	return out
 }
 
 // reconfigure moves to the next quorum t.Iters times.

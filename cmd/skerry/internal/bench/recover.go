@@ -36,28 +36,26 @@ type demoResult struct {
 
 // runRecover measures, in the demo itself, SIGKILL to the last survivor's next
 // commit.
-func runRecover(ctx context.Context, o Options, emit func(Row) error) error {
+func runRecover(ctx context.Context, o Options, emit emitFunc) error {
 	worlds, kills := o.worlds(4), cmp.Or(o.Samples, 10)
 	if o.Peers {
 		o.note("not measured: torchft: a trainer of its own is needed, see docs/bench/README.md")
 	}
 	for _, n := range worlds {
 		if n < 2 {
-			return fmt.Errorf("bench recover: n = %d, want at least 2: nobody would be left", n)
+			return fmt.Errorf("n = %d, want at least 2: nobody would be left", n)
 		}
 	}
 	for _, n := range worlds {
 		r, err := runDemo(ctx, n, kills)
 		if err != nil {
-			return fmt.Errorf("bench recover: %w", err)
-		}
-		if !r.Parity {
-			return fmt.Errorf("bench recover: replicas differ after %d kills", kills)
-		}
-		p := Params{"n": n, "step_ms": r.StepMs, "goodput": r.Goodput}
-		if err := emit(Contest{Bench: "recover", Unit: "ms"}.row("skerry", p, r.RecoverMs.Samples)); err != nil {
 			return err
 		}
+		if !r.Parity {
+			return fmt.Errorf("replicas differ after %d kills", kills)
+		}
+		p := Params{"n": n, "step_ms": r.StepMs, "goodput": r.Goodput}
+		emit(Contest{Bench: "recover", Unit: "ms"}.row("skerry", p, r.RecoverMs.Samples))
 	}
 	return nil
 }

@@ -21,6 +21,8 @@ type Row struct {
 	Median  float64
 	P99     float64
 	Params  Params
+
+	samples []float64 // in the order in which they were taken
 }
 
 // Params are a row's parameters by name.
@@ -53,6 +55,7 @@ type Printer struct {
 	json   *json.Encoder
 	tab    *tabwriter.Writer
 	headed bool
+	err    error // of the first row that could not be written
 }
 
 // NewPrinter returns a Printer to w.
@@ -63,8 +66,16 @@ func NewPrinter(w io.Writer, asJSON bool) *Printer {
 	return &Printer{tab: tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)}
 }
 
-// Print writes one row.
-func (p *Printer) Print(r Row) error {
+// Print writes rows. Flush returns the error, if there is one.
+func (p *Printer) Print(rows ...Row) {
+	for _, r := range rows {
+		if p.err == nil {
+			p.err = p.print(r)
+		}
+	}
+}
+
+func (p *Printer) print(r Row) error {
 	if p.json != nil {
 		return p.json.Encode(r)
 	}
@@ -77,12 +88,12 @@ func (p *Printer) Print(r Row) error {
 	return err
 }
 
-// Flush ends the table.
+// Flush ends the table, and returns the first error of a row or that of the table.
 func (p *Printer) Flush() error {
-	if p.tab == nil {
-		return nil
+	if p.err == nil && p.tab != nil {
+		p.err = p.tab.Flush()
 	}
-	return p.tab.Flush()
+	return p.err
 }
 
 // figure prints three significant digits.

@@ -135,10 +135,7 @@ func TestScaleMeasuresTheServersProcess(t *testing.T) {
 func collect(t *testing.T, run runFunc, o Options) []Row {
 	t.Helper()
 	var rows []Row
-	err := run(t.Context(), o, func(r Row) error {
-		rows = append(rows, r)
-		return nil
-	})
+	err := run(t.Context(), o, func(more ...Row) { rows = append(rows, more...) })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,25 +37,25 @@ const (
 
 // runScale measures one server with thousands of replicas. It is a process of its
 // own: only its time and memory count.
-func runScale(ctx context.Context, o Options, emit func(Row) error) error {
+func runScale(ctx context.Context, o Options, emit emitFunc) error {
 	if err := moreFiles(); err != nil {
-		return fmt.Errorf("bench scale: raise the limit of open files: %w", err)
+		return fmt.Errorf("raise the limit of open files: %w", err)
 	}
 	rounds := cmp.Or(o.Samples, scaleRounds)
 	for _, n := range o.worlds(scaleSessions) {
 		if err := scaleRows(ctx, n, rounds, emit); err != nil {
-			return fmt.Errorf("bench scale: %d sessions: %w", n, err)
+			return fmt.Errorf("%d sessions: %w", n, err)
 		}
 	}
 	for _, n := range o.worlds(scaleAskers) {
 		if err := scaleAskRows(ctx, o, n, rounds, emit); err != nil {
-			return fmt.Errorf("bench scale: %d replicas through torchft's API: %w", n, err)
+			return fmt.Errorf("%d replicas through torchft's API: %w", n, err)
 		}
 	}
 	return nil
 }
 
-func scaleRows(ctx context.Context, n, rounds int, emit func(Row) error) (err error) {
+func scaleRows(ctx context.Context, n, rounds int, emit emitFunc) (err error) {
 	cluster, err := startServers(ctx, serverOptions{count: 1, minReplicas: n, durable: true})
 	if err != nil {
 		return err
@@ -92,16 +92,13 @@ func scaleRows(ctx context.Context, n, rounds int, emit func(Row) error) (err er
 			return err
 		}
 	}
-	if err := emitAll(emit,
-		Contest{Bench: "scale-join", Unit: "ms"}.row("skerry", p, took),
-		Contest{Bench: "scale-join-cpu", Unit: "ms"}.row("skerry", p, cpu)); err != nil {
-		return err
-	}
+	emit(Contest{Bench: "scale-join", Unit: "ms"}.row("skerry", p, took),
+		Contest{Bench: "scale-join-cpu", Unit: "ms"}.row("skerry", p, cpu))
 	return beatRows(ctx, crowd, pid, min(scaleBeats, 2*rounds), p, emit)
 }
 
 // beatRows measure a second at a time while nothing happens but beats.
-func beatRows(ctx context.Context, crowd *crowd, pid, samples int, p Params, emit func(Row) error) error {
+func beatRows(ctx context.Context, crowd *crowd, pid, samples int, p Params, emit emitFunc) error {
 	var cores, rate []float64
 	for range samples {
 		cpu, err := cpuOf(pid)
@@ -131,15 +128,15 @@ func beatRows(ctx context.Context, crowd *crowd, pid, samples int, p Params, emi
 		default:
 		}
 	}
-	return emitAll(emit,
-		Contest{Bench: "scale-beats", Unit: "1/s"}.row("skerry", p, rate),
+	emit(Contest{Bench: "scale-beats", Unit: "1/s"}.row("skerry", p, rate),
 		Contest{Bench: "scale-beats-cpu", Unit: "cores"}.row("skerry", p, cores),
 		Contest{Bench: "scale-memory", Unit: "MiB"}.row("skerry", p, []float64{most}))
+	return nil
 }
 
 // scaleAskRows measure torchft's API, beside torchft's own lighthouse: the time
 // until all have their answer, and the server's CPU for it.
-func scaleAskRows(ctx context.Context, o Options, n, rounds int, emit func(Row) error) (err error) {
+func scaleAskRows(ctx context.Context, o Options, n, rounds int, emit emitFunc) (err error) {
 	cluster, err := startServers(ctx, serverOptions{count: 1, minReplicas: n})
 	if err != nil {
 		return err
@@ -175,9 +172,7 @@ func scaleAskRows(ctx context.Context, o Options, n, rounds int, emit func(Row) 
 			m := metered[i].(*meter)
 			cpu := Contest{Bench: "scale-ask-cpu", Unit: "ms"}.row(row.Impl, p, m.cpu[contest.Warmup:])
 			m.cpu = nil
-			if err := emitAll(emit, row, cpu); err != nil {
-				return err
-			}
+			emit(row, cpu)
 		}
 	}
 	return nil

@@ -36,13 +36,13 @@ const opHeal = "heal"
 
 // runTLS measures what encryption costs beside the same in the clear: all-reduce
 // between hosts, new edges, heals, stores. Each part is a function of its own.
-func runTLS(ctx context.Context, o Options, emit func(Row) error) (err error) {
+func runTLS(ctx context.Context, o Options, emit emitFunc) (err error) {
 	files, remove, err := benchCertificates()
 	if err != nil {
-		return fmt.Errorf("bench tls: %w", err)
+		return err
 	}
 	defer func() { err = errors.Join(err, remove()) }()
-	for _, part := range []func(context.Context, Options, store.TLSFiles, func(Row) error) error{tlsCollectives, tlsHeals, tlsStores} {
+	for _, part := range []func(context.Context, Options, store.TLSFiles, emitFunc) error{tlsCollectives, tlsHeals, tlsStores} {
 		if err := part(ctx, o, files, emit); err != nil {
 			return err
 		}
@@ -82,7 +82,7 @@ func benchCertificates() (files store.TLSFiles, remove func() error, err error) 
 
 // tlsCollectives are all-reduces over the sockets that hosts have between them, and
 // the first one of a group all of whose edges are new.
-func tlsCollectives(ctx context.Context, o Options, files store.TLSFiles, emit func(Row) error) error {
+func tlsCollectives(ctx context.Context, o Options, files store.TLSFiles, emit emitFunc) error {
 	contest := Contest{Bench: "tls", Unit: "us", Samples: cmp.Or(o.Samples, 10), Warmup: 1}
 	kinds := []transportKind{
 		{impl: implPlain, transport: tcp.TransportTCP},
@@ -95,11 +95,8 @@ func tlsCollectives(ctx context.Context, o Options, files store.TLSFiles, emit f
 					return err
 				}
 			}
-			rows, err := contest.Run(ctx, Params{"op": opNew, "n": n, "bytes": int64(4)}, all)
-			for _, row := range rows {
-				row.Params = Params{"edges": opNew, "n": n}
-				err = errors.Join(err, emit(row))
-			}
+			rows, err := contest.Run(ctx, Params{"edges": opNew, "n": n}, all)
+			emit(rows...)
 			return err
 		})
 		if err != nil {
@@ -110,14 +107,14 @@ func tlsCollectives(ctx context.Context, o Options, files store.TLSFiles, emit f
 }
 
 // tlsHeals are fetches of whole states from a donor, which reads nothing from a disk.
-func tlsHeals(ctx context.Context, o Options, files store.TLSFiles, emit func(Row) error) error {
+func tlsHeals(ctx context.Context, o Options, files store.TLSFiles, emit emitFunc) error {
 	contest := Contest{Bench: "tls", Unit: "us", Samples: cmp.Or(o.Samples, 10), Warmup: 1}
 	for _, size := range o.sizes(256 << 20) {
 		err := withHealers(ctx, files, size, func(all []Contestant) error {
 			return runOp(ctx, contest, Params{"op": opHeal, "n": 2, "bytes": size}, all, emit)
 		})
 		if err != nil {
-			return fmt.Errorf("bench tls: heal of %d bytes: %w", size, err)
+			return fmt.Errorf("heal of %d bytes: %w", size, err)
 		}
 	}
 	return nil

@@ -65,7 +65,7 @@ func withRanks(ctx context.Context, o Options, n int, f func([]Contestant) error
 }
 
 // withKinds is withRanks for these of ours.
-func withKinds(ctx context.Context, o Options, n int, kinds []transportKind, f func([]Contestant) error) (err error) {
+func withKinds(ctx context.Context, o Options, n int, kinds []rankKind, f func([]Contestant) error) (err error) {
 	var all []Contestant
 	defer func() {
 		if closeErr := closeAll(all); err == nil {
@@ -73,7 +73,7 @@ func withKinds(ctx context.Context, o Options, n int, kinds []transportKind, f f
 		}
 	}()
 	for _, kind := range kinds {
-		ours, err := startRanks(ctx, n, kind)
+		ours, err := startRanks(n, kind)
 		if err != nil {
 			return err
 		}

@@ -35,27 +35,20 @@ func runBaby(ctx context.Context, o Options, emit emitFunc) error {
 // the median over many is that of an op.
 const babySample = 5 * time.Millisecond
 
-func babyWorld(ctx context.Context, contest Contest, n int, sizes []int64, emit emitFunc) (err error) {
-	var all []Contestant
-	defer func() { err = errors.Join(err, closeAll(all)) }()
-	for _, kind := range []transportKind{
-		{impl: "skerry", transport: tcp.TransportAuto, child: noChild},
-		{impl: "skerry-baby", transport: tcp.TransportAuto, child: childAlloc},
-		{impl: "skerry-baby-copies", transport: tcp.TransportAuto, child: childCopies},
-	} {
-		ours, err := startRanks(ctx, n, kind)
-		if err != nil {
-			return err
-		}
-		ours.takes = babySample
-		all = append(all, ours)
+func babyWorld(ctx context.Context, contest Contest, n int, sizes []int64, emit emitFunc) error {
+	kinds := []rankKind{
+		{impl: "skerry", Transport: tcp.TransportAuto, Child: noChild, takes: babySample},
+		{impl: "skerry-baby", Transport: tcp.TransportAuto, Child: childAlloc, takes: babySample},
+		{impl: "skerry-baby-copies", Transport: tcp.TransportAuto, Child: childCopies, takes: babySample},
 	}
-	for _, size := range sizes {
-		if err := beside(ctx, contest, Params{"op": opAllReduce, "n": n, "bytes": size}, all, emit); err != nil {
-			return err
+	return withKinds(ctx, Options{}, n, kinds, func(all []Contestant) error {
+		for _, size := range sizes {
+			if err := beside(ctx, contest, Params{"op": opAllReduce, "n": n, "bytes": size}, all, emit); err != nil {
+				return err
+			}
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // beside has all contestants run an op in turn, and gives the figures of each

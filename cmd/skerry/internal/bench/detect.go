@@ -1,25 +1,18 @@
 package bench
 
 import (
-	"bufio"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/skerry-ft/skerry/internal/backoff"
 	"github.com/skerry-ft/skerry/pg"
-	"github.com/skerry-ft/skerry/pg/tcp"
-	"github.com/skerry-ft/skerry/store"
 	"github.com/skerry-ft/skerry/tensor"
-	"github.com/skerry-ft/skerry/train/spawn"
 )
 
 // The envelope: the kernel frees a killed process's memory before it closes its
@@ -44,9 +37,10 @@ func runDetect(ctx context.Context, o Options, emit emitFunc) error {
 			return fmt.Errorf("n = %d, want at least 2", n)
 		}
 		for _, kind := range ourTransports() {
+			kind.Storm = bytes
 			var took []float64
 			for range kills {
-				more, err := detectOnce(ctx, n, bytes, kind.transport)
+				more, err := detectOnce(ctx, n, kind)
 				if err != nil {
 					return err
 				}
@@ -94,34 +88,14 @@ func (s *rankServer) stormUntilKilled(ctx context.Context) error {
 
 // detectOnce starts n ranks, kills the last, and returns each survivor's time in
 // milliseconds.
-func detectOnce(ctx context.Context, n int, bytes int64, transport tcp.Transport) (took []float64, err error) {
-	address, end, err := serveStore(store.ServerConfig{})
+func detectOnce(ctx context.Context, n int, kind rankKind) (took []float64, err error) {
+	r, err := startRanks(n, kind)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, end()) }()
-	args, err := json.Marshal(rankArgs{Store: address + "/detect", Transport: transport, Storm: bytes})
-	if err != nil {
-		return nil, err
-	}
-	var procs []*spawn.Process
-	var lines []*bufio.Scanner
-	for rank := range n {
-		r, w, err := os.Pipe()
-		if err != nil {
-			return nil, err
-		}
-		defer r.Close()
-		p, err := spawn.Start(spawn.Worker{Name: WorkerAllReduce, Rank: rank, WorldSize: n}, spawn.Options{Args: args, Stdout: w})
-		w.Close() // the worker has its own
-		if err != nil {
-			return nil, err
-		}
-		defer p.Kill()
-		procs, lines = append(procs, p), append(lines, bufio.NewScanner(r))
-	}
-	for _, out := range lines {
-		if _, err := nextLine(out); err != nil {
+	defer r.Close() //nolint:errcheck // one of the ranks is killed
+	for _, p := range r.procs {
+		if err := p.next(&stormLine{}); err != nil {
 			return nil, err
 		}
 	}
@@ -133,12 +107,12 @@ func detectOnce(ctx context.Context, n int, bytes int64, transport tcp.Transport
 	if err != nil {
 		return nil, err
 	}
-	if err := procs[victim].Signal(unix.SIGKILL); err != nil {
+	if err := r.procs[victim].Signal(unix.SIGKILL); err != nil {
 		return nil, err
 	}
-	for _, out := range lines[:victim] {
-		end, err := nextLine(out)
-		if err != nil {
+	for _, p := range r.procs[:victim] {
+		var end stormLine
+		if err := p.next(&end); err != nil {
 			return nil, err
 		}
 		if want := fmt.Sprintf("bench_%d", victim); end.Culprit != want {
@@ -147,12 +121,4 @@ func detectOnce(ctx context.Context, n int, bytes int64, transport tcp.Transport
 		took = append(took, float64(end.At-at)/1e6)
 	}
 	return took, nil
-}
-
-func nextLine(out *bufio.Scanner) (stormLine, error) {
-	var l stormLine
-	if !out.Scan() {
-		return l, fmt.Errorf("a rank ended early: %w", errors.Join(out.Err(), io.ErrUnexpectedEOF))
-	}
-	return l, json.Unmarshal(out.Bytes(), &l)
 }

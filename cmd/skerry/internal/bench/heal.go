@@ -1,18 +1,13 @@
 package bench
 
 import (
-	"bufio"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"time"
-
-	"github.com/skerry-ft/skerry/train/spawn"
 )
 
 // The envelope: members wait for a joiner from the end of their own computation
@@ -196,10 +191,7 @@ func (sum *healSums) sample(ctx context.Context, args healArgs, a, b *healer, n 
 
 // healer is a replica's process, seen from outside.
 type healer struct {
-	proc *spawn.Process
-	in   io.WriteCloser
-	out  *bufio.Scanner
-	ends []io.Closer
+	*process
 
 	copied, healed int64
 	copyMs         float64
@@ -207,46 +199,16 @@ type healer struct {
 }
 
 func startHealer(args healArgs, n int) (*healer, error) {
-	text, err := json.Marshal(args)
-	if err != nil {
-		return nil, err
-	}
-	inR, inW, err := os.Pipe()
-	if err != nil {
-		return nil, err
-	}
-	outR, outW, err := os.Pipe()
-	if err != nil {
-		return nil, errors.Join(err, inR.Close(), inW.Close())
-	}
-	p, err := spawn.Start(spawn.Worker{Name: WorkerHeal, Rank: n, WorldSize: n + 1},
-		spawn.Options{Args: text, Stdin: inR, Stdout: outW})
-	err = errors.Join(err, inR.Close(), outW.Close()) // the worker has its own
-	if err != nil {
-		return nil, errors.Join(err, inW.Close(), outR.Close())
-	}
-	return &healer{proc: p, in: inW, out: bufio.NewScanner(outR), ends: []io.Closer{inW, outR}}, nil
-}
-
-// end kills the process.
-func (h *healer) end() {
-	h.proc.Kill()
-	<-h.proc.Done()
-	for _, c := range h.ends {
-		_ = c.Close() // nothing is lost with them
-	}
+	p, err := startProcess(WorkerHeal, n, n+1, args)
+	return &healer{process: p}, err
 }
 
 // next returns the next commit or sum, and takes notes of heals.
 func (h *healer) next(ctx context.Context) (healLine, error) {
 	for ctx.Err() == nil {
-		if !h.out.Scan() {
-			return healLine{}, fmt.Errorf("a replica ended early: %w: %s",
-				errors.Join(h.out.Err(), io.ErrUnexpectedEOF), h.proc.TailStderr())
-		}
 		var l healLine
-		if err := json.Unmarshal(h.out.Bytes(), &l); err != nil {
-			return l, fmt.Errorf("read %q: %w", h.out.Text(), err)
+		if err := h.process.next(&l); err != nil {
+			return l, err
 		}
 		switch {
 		case l.CopyMs > 0:
@@ -313,7 +275,7 @@ func sameState(ctx context.Context, all ...*healer) error {
 	at := all[0].last.Commit + 2*healSteady
 	sums := make([]uint32, len(all))
 	for _, h := range all {
-		if err := json.NewEncoder(h.in).Encode(at); err != nil {
+		if err := h.tell(at); err != nil {
 			return err
 		}
 	}

@@ -1,12 +1,9 @@
 package bench
 
 import (
-	"bufio"
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"time"
 )
 
@@ -30,17 +27,16 @@ const taskTime = 40 * time.Millisecond
 // maxIters bounds a sample of tiny messages.
 const maxIters = 2000
 
-// lineClient drives processes that read tasks and answer with timings. All
-// contestants speak it: ours, and the peers' small programs.
+// lineClient drives processes that read tasks and answer with timings.
 type lineClient struct {
-	in    io.WriteCloser
-	out   *bufio.Scanner
+	jsonLines
+
 	iters map[task]int64 // by task without Iters, found in the first sample
 	takes time.Duration  // of a sample; 0: taskTime
 }
 
-func newLineClient(in io.WriteCloser, out io.Reader) *lineClient {
-	return &lineClient{in: in, out: bufio.NewScanner(out), iters: map[task]int64{}}
+func newLineClient(lines jsonLines) *lineClient {
+	return &lineClient{jsonLines: lines, iters: map[task]int64{}}
 }
 
 // Sample measures microseconds per op; one of edges has 4 bytes.
@@ -72,22 +68,10 @@ func (c *lineClient) do(ctx context.Context, t task) (float64, error) {
 	if ctx.Err() != nil {
 		return 0, context.Cause(ctx)
 	}
-	if err := json.NewEncoder(c.in).Encode(t); err != nil {
+	if err := c.tell(t); err != nil {
 		return 0, fmt.Errorf("send task: %w", err)
 	}
-	if !c.out.Scan() {
-		return 0, fmt.Errorf("the processes ended early: %w", orEOF(c.out.Err()))
-	}
 	var answer timing
-	if err := json.Unmarshal(c.out.Bytes(), &answer); err != nil {
-		return 0, fmt.Errorf("read answer %q: %w", c.out.Text(), err)
-	}
-	return answer.Seconds, nil
-}
-
-func orEOF(err error) error {
-	if err == nil {
-		return io.EOF
-	}
-	return err
+	err := c.next(&answer)
+	return answer.Seconds, err
 }

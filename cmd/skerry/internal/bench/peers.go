@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"bufio"
 	"context"
 	_ "embed" // the peers' programs
 	"errors"
@@ -122,7 +123,7 @@ func startPeer(p *peer, cmds []*exec.Cmd) (*peer, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.in, p.lineClient = in, newLineClient(in, out)
+	p.in, p.lineClient = in, newLineClient(jsonLines{in, bufio.NewScanner(out)})
 	for _, cmd := range cmds {
 		cmd.Stderr = os.Stderr
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

@@ -2,24 +2,19 @@ package bench
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"io"
-	"os"
 	"time"
 
 	"github.com/skerry-ft/skerry/pg/tcp"
 	"github.com/skerry-ft/skerry/store"
-	"github.com/skerry-ft/skerry/train/spawn"
 )
 
 // ranks is our contestant: n processes and the store they met in.
 type ranks struct {
-	*lineClient
+	*lineClient // of rank 0
 
-	kind     transportKind
-	procs    []*spawn.Process
-	tasks    io.Closer // rank 0's standard input: its end ends all
+	kind     rankKind
+	procs    []*process
 	endStore func() error
 }
 
@@ -42,8 +37,8 @@ func serveStore(cfg store.ServerConfig) (address string, end func() error, err e
 }
 
 // startRanks starts n workers, which connect and wait for tasks.
-func startRanks(ctx context.Context, n int, kind transportKind) (*ranks, error) {
-	t, err := openTLS(kind.tls)
+func startRanks(n int, kind rankKind) (*ranks, error) {
+	t, err := openTLS(kind.TLS)
 	if err != nil {
 		return nil, err
 	}
@@ -52,42 +47,29 @@ func startRanks(ctx context.Context, n int, kind transportKind) (*ranks, error) 
 		return nil, err
 	}
 	r := &ranks{kind: kind, endStore: endStore}
-	args, err := json.Marshal(rankArgs{Store: address + "/bench", Transport: kind.transport, Child: kind.child, TLS: kind.tls})
-	if err != nil {
-		return nil, errors.Join(err, r.Close())
-	}
-	taskR, taskW, err := os.Pipe() // of the system: a task to a rank that has ended is an error
-	if err != nil {
-		return nil, errors.Join(err, r.Close())
-	}
-	defer taskR.Close() // rank 0 has its own
-	outR, outW := io.Pipe()
-	r.lineClient = newLineClient(taskW, outR)
-	r.tasks = taskW
+	kind.Store = address + "/bench"
 	for rank := range n {
-		o := spawn.Options{Args: args, Stderr: os.Stderr}
-		if rank == 0 {
-			o.Stdin, o.Stdout = taskR, outW
-		}
-		p, err := spawn.Start(spawn.Worker{Name: WorkerAllReduce, Rank: rank, WorldSize: n}, o)
+		p, err := startProcess(WorkerAllReduce, rank, n, kind)
 		if err != nil {
 			return nil, errors.Join(err, r.Close())
 		}
 		r.procs = append(r.procs, p)
 	}
-	go func() { // ends with rank 0, which Close sees to
-		<-r.procs[0].Done()
-		outW.Close()
-	}()
+	r.lineClient = newLineClient(r.procs[0].jsonLines)
+	r.takes = kind.takes
 	return r, nil
 }
 
-// transportKind is one way to run our ranks.
-type transportKind struct {
-	impl      string
-	transport tcp.Transport
-	child     childKind
-	tls       *store.TLSFiles // nil: in the clear
+// rankKind is one way to run our ranks. Each of them is told what is exported.
+type rankKind struct {
+	impl  string
+	takes time.Duration // of a sample; 0: taskTime
+
+	Store     string // where the ranks meet
+	Transport tcp.Transport
+	Child     childKind
+	TLS       *store.TLSFiles // nil: in the clear
+	Storm     int64           // bytes: see stormUntilKilled; 0: serve tasks
 }
 
 // childKind says whether the ranks' backends run in children.
@@ -101,8 +83,8 @@ const (
 
 // ourTransports are "skerry", as it is by default (shared memory on one host), and
 // over loopback TCP as between hosts.
-func ourTransports() []transportKind {
-	return []transportKind{{impl: "skerry", transport: tcp.TransportAuto}, {impl: "skerry-tcp", transport: tcp.TransportTCP}}
+func ourTransports() []rankKind {
+	return []rankKind{{impl: "skerry", Transport: tcp.TransportAuto}, {impl: "skerry-tcp", Transport: tcp.TransportTCP}}
 }
 
 // Impl names us.
@@ -113,12 +95,12 @@ func (r *ranks) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), workersEnd)
 	defer cancel()
 	var errs []error
-	if r.tasks != nil {
-		errs = append(errs, r.tasks.Close())
-	}
-	for _, p := range r.procs {
+	for rank, p := range r.procs {
+		if rank == 0 {
+			errs = append(errs, p.in.Close()) // its end ends all
+		}
 		errs = append(errs, p.Wait(ctx))
-		p.Kill()
+		p.end()
 	}
 	return errors.Join(append(errs, r.endStore())...)
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/skerry-ft/skerry/pg"
@@ -19,19 +20,9 @@ import (
 // WorkerAllReduce is the name under which main registers AllReduceWorker.
 const WorkerAllReduce = "bench-allreduce"
 
-// rankArgs goes to every worker.
-type rankArgs struct {
-	Store     string        `json:"store"`
-	Transport tcp.Transport `json:"transport"`
-	Child     childKind     `json:"child"`
-	Storm     int64         `json:"storm"` // bytes: see stormUntilKilled; 0: serve tasks
-
-	TLS *store.TLSFiles `json:"tls"` // nil: in the clear
-}
-
 // rankServer is one rank of ours.
 type rankServer struct {
-	args   rankArgs
+	args   rankKind
 	tls    *store.TLS
 	rank   int
 	ids    []string
@@ -125,12 +116,7 @@ func (s *rankServer) serve(ctx context.Context) error {
 			if err := json.Unmarshal(in.Bytes(), &t); err != nil {
 				return fmt.Errorf("read task: %w", err)
 			}
-			order[0], order[1] = t.Bytes, t.Iters
-			for i, op := range taskOps() {
-				if op == t.Op {
-					order[2] = int64(i)
-				}
-			}
+			order[0], order[1], order[2] = t.Bytes, t.Iters, int64(slices.Index(taskOps(), t.Op))
 		}
 		if err := s.group.Broadcast(ctx, tensor.Of(order), 0); err != nil {
 			return err

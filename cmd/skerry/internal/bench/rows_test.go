@@ -146,7 +146,7 @@ func collect(t *testing.T, run runFunc, o Options) []Row {
 // error, and waits for nobody.
 func TestTaskToDeadRanks(t *testing.T) {
 	t.Parallel()
-	r, err := startRanks(t.Context(), 2, transportKind{impl: "skerry", transport: tcp.TransportAuto})
+	r, err := startRanks(2, rankKind{impl: "skerry", Transport: tcp.TransportAuto})
 	if err != nil {
 		t.Fatal(err)
 	}

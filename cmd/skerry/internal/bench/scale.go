@@ -61,7 +61,7 @@ func scaleRows(ctx context.Context, n, rounds int, emit emitFunc) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, cluster.Close()) }()
-	pid := cluster.pids()[0]
+	pid := cluster.procs[0].PID()
 	crowd, err := openCrowd(ctx, cluster.addrs[0], n, min(scaleConns, n))
 	if err != nil {
 		return err
@@ -117,7 +117,7 @@ func beatRows(ctx context.Context, crowd *crowd, pid, samples int, p Params, emi
 		cores = append(cores, (after-cpu).Seconds()/wall)
 		rate = append(rate, float64(crowd.beats.Load()-sent)/wall)
 	}
-	_, most, err := memoryOf(pid)
+	most, err := peakMemory(pid)
 	if err != nil {
 		return err
 	}
@@ -146,7 +146,7 @@ func scaleAskRows(ctx context.Context, o Options, n, rounds int, emit emitFunc) 
 	if err != nil {
 		return err
 	}
-	all, pids := []Contestant{ours}, []int{cluster.pids()[0]}
+	all, pids := []Contestant{ours}, []int{cluster.procs[0].PID()}
 	defer func() { err = errors.Join(err, closeAll(all)) }()
 	if o.Peers {
 		if server, err := startTorchft(ctx, n); err != nil {

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,12 +11,13 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
 	"github.com/hashicorp/raft"
+	"golang.org/x/sys/unix"
 
+	"github.com/skerry-ft/skerry/internal/backoff"
 	"github.com/skerry-ft/skerry/internal/portlease"
 	"github.com/skerry-ft/skerry/lighthouse"
 	"github.com/skerry-ft/skerry/quorum"
@@ -30,20 +30,13 @@ const WorkerLighthouse = "bench-lighthouse"
 // serverLimit bounds the wait for a server to be ready, or for a leader.
 const serverLimit = 30 * time.Second
 
-// voter is one server of a cluster.
-type voter struct {
-	ID      string `json:"id"`
-	Address string `json:"address"` // for RPC and HTTP
-	Raft    string `json:"raft"`
-}
-
 // serverArgs go to a server process.
 type serverArgs struct {
-	Listen      string  `json:"listen"`
-	DataDir     string  `json:"data_dir"` // empty: in memory
-	MinReplicas int     `json:"min_replicas"`
-	Voters      []voter `json:"voters"` // none: a server alone
-	Fast        bool    `json:"fast"`   // raft's timing
+	Listen      string   `json:"listen"`
+	DataDir     string   `json:"data_dir"` // empty: in memory
+	MinReplicas int      `json:"min_replicas"`
+	Raft        []string `json:"raft"` // addresses of all voters; none: a server alone
+	Fast        bool     `json:"fast"` // raft's timing
 }
 
 // fastTiming is raft's when a failover shall be short: heartbeat and election.
@@ -62,16 +55,17 @@ func LighthouseWorker(ctx context.Context, w spawn.Worker) error {
 	cfg := lighthouse.DefaultConfig()
 	cfg.Listen, cfg.DataDir, cfg.Rules.MinReplicas = args.Listen, args.DataDir, args.MinReplicas
 	cfg.MaxReplicasPerJob = quorum.MaxMembers
-	if len(args.Voters) > 0 {
-		transport, err := raft.NewTCPTransport(args.Voters[w.Rank].Raft, nil, 2, time.Second, io.Discard)
+	if len(args.Raft) > 0 {
+		transport, err := raft.NewTCPTransport(args.Raft[w.Rank], nil, 2, time.Second, io.Discard)
 		if err != nil {
 			return fmt.Errorf("listen for raft: %w", err)
 		}
 		defer transport.Close() //nolint:errcheck // the process ends
-		cfg.Raft.Transport, cfg.Raft.LocalID = transport, raft.ServerID(args.Voters[w.Rank].ID)
-		for _, v := range args.Voters {
-			cfg.Raft.Servers = append(cfg.Raft.Servers, raft.Server{ID: raft.ServerID(v.ID), Address: raft.ServerAddress(v.Raft)})
+		for i, addr := range args.Raft {
+			id := raft.ServerID(fmt.Sprintf("server-%d", i))
+			cfg.Raft.Servers = append(cfg.Raft.Servers, raft.Server{ID: id, Address: raft.ServerAddress(addr)})
 		}
+		cfg.Raft.Transport, cfg.Raft.LocalID = transport, cfg.Raft.Servers[w.Rank].ID
 		if args.Fast {
 			cfg.Raft.Heartbeat, cfg.Raft.Election, cfg.Raft.Lease = fastTiming, fastTiming, fastLease
 		}
@@ -89,7 +83,7 @@ func LighthouseWorker(ctx context.Context, w spawn.Worker) error {
 // servers are lighthouse processes of one cluster.
 type servers struct {
 	args  []serverArgs
-	procs []*spawn.Process // nil: killed
+	procs []*process // nil: killed
 	addrs []string
 	lease *portlease.Lease // of args; nil: the kernel chose
 	dir   string
@@ -114,22 +108,18 @@ func startServers(ctx context.Context, o serverOptions) (*servers, error) {
 			return nil, errors.Join(err, s.Close())
 		}
 	}
-	var voters []voter
 	for i := range o.count {
 		args := serverArgs{Listen: "127.0.0.1:0", MinReplicas: o.minReplicas, Fast: o.fast}
 		if o.durable {
 			args.DataDir = filepath.Join(dir, strconv.Itoa(i))
 		}
 		if s.lease != nil {
-			ports := s.lease.Addrs[2*i:]
-			args.Listen = ports[0]
-			voters = append(voters, voter{ID: "server-" + strconv.Itoa(i), Address: ports[0], Raft: ports[1]})
+			args.Listen, args.Raft = s.lease.Addrs[i], s.lease.Addrs[o.count:]
 		}
 		s.args = append(s.args, args)
 	}
-	s.procs, s.addrs = make([]*spawn.Process, o.count), make([]string, o.count)
+	s.procs, s.addrs = make([]*process, o.count), make([]string, o.count)
 	for i := range s.args {
-		s.args[i].Voters = voters
 		if err := s.start(ctx, i); err != nil {
 			return nil, errors.Join(err, s.Close())
 		}
@@ -140,84 +130,44 @@ func startServers(ctx context.Context, o serverOptions) (*servers, error) {
 	return s, nil
 }
 
-// firstLine hands the first line on.
-type firstLine struct {
-	once sync.Once
-	line chan []byte
-	buf  bytes.Buffer
-}
-
-// Write looks for the end of the first line.
-func (f *firstLine) Write(p []byte) (int, error) {
-	f.buf.Write(p)
-	if line, err := bytes.NewBuffer(f.buf.Bytes()).ReadBytes('\n'); err == nil {
-		f.once.Do(func() { f.line <- line })
-	}
-	return len(p), nil
-}
-
 // start starts one server process and waits until it listens.
 func (s *servers) start(ctx context.Context, i int) error {
-	args, err := json.Marshal(s.args[i])
-	if err != nil {
-		return err
-	}
-	first := &firstLine{line: make(chan []byte, 1)}
-	p, err := spawn.Start(spawn.Worker{Name: WorkerLighthouse, Rank: i, WorldSize: len(s.args)}, spawn.Options{Args: args, Stdout: first})
+	p, err := startProcess(WorkerLighthouse, i, len(s.args), s.args[i])
 	if err != nil {
 		return err
 	}
 	s.procs[i] = p
 	ctx, cancel := context.WithTimeout(ctx, serverLimit)
 	defer cancel()
-	select {
-	case line := <-first.line:
-		return json.Unmarshal(line, &s.addrs[i])
-	case <-p.Done():
-		return fmt.Errorf("lighthouse server %d ended: %s", i, p.TailStderr())
-	case <-ctx.Done():
-		return fmt.Errorf("lighthouse server %d does not listen: %w", i, context.Cause(ctx))
+	defer context.AfterFunc(ctx, p.Kill)()
+	if err := p.next(&s.addrs[i]); err != nil {
+		return fmt.Errorf("lighthouse server %d does not listen: %w", i, errors.Join(err, context.Cause(ctx)))
 	}
+	return nil
 }
 
 // kill is SIGKILL, and returns when the process is gone.
 func (s *servers) kill(i int) {
-	s.procs[i].Kill()
-	<-s.procs[i].Done()
+	s.procs[i].end()
 	s.procs[i] = nil
 }
 
-// pids are those of the servers that run.
-func (s *servers) pids() []int {
-	var pids []int
-	for _, p := range s.procs {
-		if p != nil {
-			pids = append(pids, p.PID())
-		}
-	}
-	return pids
-}
-
-// leader waits until exactly one server leads, and returns its index.
+// leader waits until a server leads, and returns its index.
 func (s *servers) leader(ctx context.Context) (int, error) {
-	deadline := time.Now().Add(serverLimit)
+	ctx, cancel := context.WithTimeoutCause(ctx, serverLimit, errors.New("no lighthouse server leads"))
+	defer cancel()
 	for {
-		leads := -1
 		for i, p := range s.procs {
 			if p == nil {
 				continue
 			}
 			if v, err := s.metric(ctx, i, "skerry_lighthouse_leader"); err == nil && v == 1 {
-				leads = i
+				return i, nil
 			}
 		}
-		if leads >= 0 {
-			return leads, nil
+		if err := backoff.Sleep(ctx, 5*time.Millisecond); err != nil {
+			return 0, err
 		}
-		if time.Now().After(deadline) || ctx.Err() != nil {
-			return 0, errors.Join(errors.New("no lighthouse server leads"), context.Cause(ctx))
-		}
-		time.Sleep(5 * time.Millisecond)
 	}
 }
 
@@ -236,20 +186,19 @@ func (s *servers) metric(ctx context.Context, i int, name string) (float64, erro
 	if err != nil {
 		return 0, err
 	}
-	for line := range strings.Lines(string(all)) {
-		if value, ok := strings.CutPrefix(strings.TrimSpace(line), name+" "); ok {
-			return strconv.ParseFloat(value, 64)
-		}
+	_, rest, _ := strings.Cut(string(all), "\n"+name+" ")
+	var value float64
+	if _, err := fmt.Sscan(rest, &value); err != nil {
+		return 0, fmt.Errorf("read metric %s of server %s: %w", name, s.addrs[i], err)
 	}
-	return 0, fmt.Errorf("server %s has no metric %s", s.addrs[i], name)
+	return value, nil
 }
 
 // Close ends the processes and removes their data.
 func (s *servers) Close() error {
 	for _, p := range s.procs {
 		if p != nil {
-			p.Kill()
-			<-p.Done()
+			p.end()
 		}
 	}
 	s.http.CloseIdleConnections()
@@ -260,44 +209,26 @@ func (s *servers) Close() error {
 	return err
 }
 
-// clockTick is the unit of times in /proc: USER_HZ, 100 a second on every Linux
-// that Go runs on.
-const clockTick = 10 * time.Millisecond
-
 // cpuOf is the time that a process has used, its user and system time.
+//
+// Source: clock_getcpuclockid(3), and MAKE_PROCESS_CPUCLOCK of Linux.
 func cpuOf(pid int) (time.Duration, error) {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	const sched = 2 // the clock of both times
+	var t unix.Timespec
+	err := unix.ClockGettime(int32(^pid<<3|sched), &t)
+	return time.Duration(t.Nano()), err
+}
+
+// peakMemory is the most that a process had in memory so far, in MiB.
+func peakMemory(pid int) (float64, error) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0, err
 	}
-	// The name, in parentheses, may hold anything; state is the field after it.
-	_, rest, _ := strings.Cut(string(stat[bytes.LastIndexByte(stat, ')'):]), " ")
-	fields := strings.Fields(rest)
-	if len(fields) < 13 {
-		return 0, fmt.Errorf("read /proc/%d/stat: %d fields", pid, len(fields))
-	}
-	user, err1 := strconv.ParseInt(fields[11], 10, 64)
-	system, err2 := strconv.ParseInt(fields[12], 10, 64)
-	return time.Duration(user+system) * clockTick, errors.Join(err1, err2)
-}
-
-// memoryOf is a process's resident memory in MiB: now, and at most so far.
-func memoryOf(pid int) (now, most float64, err error) {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return 0, 0, err
-	}
-	for line := range strings.Lines(string(status)) {
-		name, value, _ := strings.Cut(line, ":")
-		kib, _ := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 64) // other lines are no numbers
-		switch name {
-		case "VmRSS":
-			now = kib / 1024
-		case "VmHWM":
-			most = kib / 1024
-		}
-	}
-	return now, most, nil
+	_, rest, _ := strings.Cut(string(status), "\nVmHWM:")
+	var kib float64
+	_, err = fmt.Sscan(rest, &kib)
+	return kib / 1024, err
 }
 
 // moreFiles raises this process's limit of open files to what it may be: each

@@ -84,9 +84,9 @@ func benchCertificates() (files store.TLSFiles, remove func() error, err error) 
 // the first one of a group all of whose edges are new.
 func tlsCollectives(ctx context.Context, o Options, files store.TLSFiles, emit emitFunc) error {
 	contest := Contest{Bench: "tls", Unit: "us", Samples: cmp.Or(o.Samples, 10), Warmup: 1}
-	kinds := []transportKind{
-		{impl: implPlain, transport: tcp.TransportTCP},
-		{impl: implTLS, transport: tcp.TransportTCP, tls: &files},
+	kinds := []rankKind{
+		{impl: implPlain, Transport: tcp.TransportTCP},
+		{impl: implTLS, Transport: tcp.TransportTCP, TLS: &files},
 	}
 	for _, n := range o.worlds(2) {
 		err := withKinds(ctx, o, n, kinds, func(all []Contestant) error {

@@ -73,24 +73,61 @@ func closeConns(conns []*grpc.ClientConn) error {
 	return errors.Join(errs...)
 }
 
-// askers are n replicas of a torchft job at one lighthouse, ours or theirs.
+// asked is a lighthouse of ours or of theirs that is asked through torchft's API.
+type asked struct {
+	impl string
+	addr string
+	pid  int
+	end  func() error
+}
+
+// askers are n replicas of a torchft job at one lighthouse.
 type askers struct {
-	impl  string
+	asked
+
 	n     int
 	conns []*grpc.ClientConn // shared by the replicas
-	end   func() error       // of the lighthouse
+	cpu   []float64          // milliseconds of the lighthouse's process, its beats included; by sample
 	stop  context.CancelFunc
 	beats sync.WaitGroup
 }
 
-// startAskers connects n replicas, which share so many connections. With beat
-// they beat as torchft's managers do.
-func startAskers(ctx context.Context, impl, addr string, n, conns int, beat bool, end func() error) (*askers, error) {
-	all, err := dial(addr, conns)
+// withAskers connects n replicas, which share so many connections, to our lighthouse,
+// and as many to torchft's own if peers are wanted and it is here. It lends both to f,
+// and ends them with their lighthouses.
+func withAskers(ctx context.Context, o Options, ours asked, n, conns int, beat bool, f func([]Contestant) error) (err error) {
+	first, err := startAskers(ctx, ours, n, conns, beat)
 	if err != nil {
-		return nil, errors.Join(err, end())
+		return err
 	}
-	a := &askers{impl: impl, n: n, conns: all, end: end}
+	all := []Contestant{first}
+	defer func() { err = errors.Join(err, closeAll(all)) }()
+	if o.Peers {
+		if peer, err := torchftAskers(ctx, n, conns, beat); err != nil {
+			o.note("not measured: %v", err)
+		} else {
+			all = append(all, peer)
+		}
+	}
+	return f(all)
+}
+
+// torchftAskers are replicas at torchft's own lighthouse.
+func torchftAskers(ctx context.Context, n, conns int, beat bool) (*askers, error) {
+	theirs, err := startTorchft(ctx, n)
+	if err != nil {
+		return nil, err
+	}
+	return startAskers(ctx, theirs, n, conns, beat)
+}
+
+// startAskers connects n replicas. With beat they beat as torchft's managers do.
+func startAskers(ctx context.Context, s asked, n, conns int, beat bool) (*askers, error) {
+	all, err := dial(s.addr, conns)
+	if err != nil {
+		return nil, errors.Join(err, s.end())
+	}
+	a := &askers{asked: s, n: n, conns: all}
 	ctx, a.stop = context.WithCancel(context.WithoutCancel(ctx))
 	if beat {
 		for c := range conns {
@@ -142,6 +179,10 @@ func (a *askers) Sample(ctx context.Context, p Params) (float64, error) {
 	if p["change"].(bool) {
 		failures = 1 // a failed commit asks for a new quorum id
 	}
+	before, err := cpuOf(a.pid)
+	if err != nil {
+		return 0, err
+	}
 	var all errgroup.Group
 	start := time.Now()
 	for i := range a.n {
@@ -155,8 +196,11 @@ func (a *askers) Sample(ctx context.Context, p Params) (float64, error) {
 			return err
 		})
 	}
-	err := all.Wait()
-	return float64(time.Since(start).Microseconds()), err
+	err = all.Wait()
+	took := time.Since(start)
+	after, clockErr := cpuOf(a.pid)
+	a.cpu = append(a.cpu, (after-before).Seconds()*1e3)
+	return float64(took.Microseconds()), errors.Join(err, clockErr)
 }
 
 // Close ends the replicas and their lighthouse.

@@ -6,7 +6,6 @@ import (
 	_ "embed" // the peers' programs
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -33,9 +32,21 @@ type peer struct {
 	impl string
 	ops  []string // that it has
 	dir  string
-	in   io.Closer
 	cmds []*exec.Cmd
 }
+
+// newPeer writes a peer's program into a folder of its own.
+func newPeer(impl, name string, program []byte) (*peer, error) {
+	dir, err := os.MkdirTemp("", "skerry-"+impl+"-")
+	if err != nil {
+		return nil, err
+	}
+	p := &peer{impl: impl, dir: dir}
+	return p, os.WriteFile(p.path(name), program, 0o600)
+}
+
+// path is that of a file in the peer's folder.
+func (p *peer) path(name string) string { return filepath.Join(p.dir, name) }
 
 // startPeers starts what is installed, and notes the command that failed for
 // what is not.
@@ -58,21 +69,18 @@ func startGloo(ctx context.Context, n int) (*peer, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "skerry-gloo-")
+	p, err := newPeer("gloo", "gloo.py", glooProgram)
 	if err != nil {
-		return nil, err
-	}
-	program := filepath.Join(dir, "gloo.py")
-	if err := os.WriteFile(program, glooProgram, 0o600); err != nil {
 		return nil, err
 	}
 	var cmds []*exec.Cmd
 	for rank := range n {
-		cmds = append(cmds, exec.CommandContext(ctx, python, program,
-			strconv.Itoa(rank), strconv.Itoa(n), filepath.Join(dir, "rendezvous")))
+		cmds = append(cmds, exec.CommandContext(ctx, python, p.path("gloo.py"),
+			strconv.Itoa(rank), strconv.Itoa(n), p.path("rendezvous")))
 	}
 	// Its Gloo has no reduce-scatter; all-to-all is the single-tensor form.
-	return startPeer(&peer{impl: "gloo", dir: dir, ops: []string{opAllReduce, opAllGather, opAllToAll, opBroadcast, opNew}}, cmds)
+	p.ops = []string{opAllReduce, opAllGather, opAllToAll, opBroadcast, opNew}
+	return p, p.start(cmds...)
 }
 
 // pythonWithTorch finds an interpreter that can import torch. SKERRY_PYTHON
@@ -95,45 +103,40 @@ func pythonWithTorch(ctx context.Context) (string, error) {
 
 // startOpenMPI compiles and runs the C program, if mpicc and mpirun are here.
 func startOpenMPI(ctx context.Context, n int) (*peer, error) {
-	dir, err := os.MkdirTemp("", "skerry-mpi-")
+	p, err := newPeer("openmpi", "openmpi.c", openMPIProgram)
 	if err != nil {
 		return nil, err
 	}
-	source, program := filepath.Join(dir, "openmpi.c"), filepath.Join(dir, "openmpi")
-	if err := os.WriteFile(source, openMPIProgram, 0o600); err != nil {
-		return nil, err
-	}
-	compile := exec.CommandContext(ctx, "mpicc", "-O2", "-o", program, source)
+	compile := exec.CommandContext(ctx, "mpicc", "-O2", "-o", p.path("openmpi"), p.path("openmpi.c"))
 	if out, err := compile.CombinedOutput(); err != nil {
-		os.RemoveAll(dir)
+		os.RemoveAll(p.dir)
 		return nil, fmt.Errorf("openmpi: %s: %w: %s", compile, err, lastLine(out))
 	}
-	run := exec.CommandContext(ctx, "mpirun", "--allow-run-as-root", "--oversubscribe", "-n", strconv.Itoa(n), program)
-	ops := []string{opAllReduce, opReduceScatter, opAllGather, opAllToAll, opBroadcast}
-	return startPeer(&peer{impl: "openmpi", dir: dir, ops: ops}, []*exec.Cmd{run})
+	p.ops = []string{opAllReduce, opReduceScatter, opAllGather, opAllToAll, opBroadcast}
+	return p, p.start(exec.CommandContext(ctx, "mpirun", "--allow-run-as-root", "--oversubscribe", "-n", strconv.Itoa(n), p.path("openmpi")))
 }
 
-// startPeer starts the processes; the first one takes the tasks.
-func startPeer(p *peer, cmds []*exec.Cmd) (*peer, error) {
+// start starts the processes; the first one takes the tasks.
+func (p *peer) start(cmds ...*exec.Cmd) error {
 	in, err := cmds[0].StdinPipe()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	out, err := cmds[0].StdoutPipe()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	p.in, p.lineClient = in, newLineClient(jsonLines{in, bufio.NewScanner(out)})
+	p.lineClient = newLineClient(jsonLines{in, bufio.NewScanner(out)})
 	for _, cmd := range cmds {
 		cmd.Stderr = os.Stderr
-		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 		cmd.WaitDelay = peerEnd
 		if err := cmd.Start(); err != nil {
-			return nil, errors.Join(fmt.Errorf("%s: start %s: %w", p.impl, cmd, err), p.Close())
+			return errors.Join(fmt.Errorf("%s: start %s: %w", p.impl, cmd, err), p.Close())
 		}
 		p.cmds = append(p.cmds, cmd)
 	}
-	return p, nil
+	return nil
 }
 
 // Impl names the peer.

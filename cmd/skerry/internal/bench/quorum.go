@@ -26,7 +26,7 @@ func runQuorum(ctx context.Context, o Options, emit emitFunc) error {
 	return nil
 }
 
-func quorumRows(ctx context.Context, contest Contest, o Options, s serverOptions, emit emitFunc) (err error) {
+func quorumRows(ctx context.Context, contest Contest, o Options, s serverOptions, emit emitFunc) error {
 	n := s.minReplicas
 	cluster, err := startServers(ctx, s)
 	if err != nil {
@@ -36,48 +36,29 @@ func quorumRows(ctx context.Context, contest Contest, o Options, s serverOptions
 	if err != nil {
 		return errors.Join(err, cluster.Close())
 	}
-	ours, err := startAskers(ctx, "skerry", cluster.addrs[leads], n, n, false, cluster.Close)
-	if err != nil {
-		return err
-	}
-	all := []Contestant{ours}
-	defer func() { err = errors.Join(err, closeAll(all)) }()
-	if o.Peers && s.count == 1 && !s.durable { // theirs is one server, in memory
-		if peer, err := torchftAskers(ctx, n, n, false); err != nil {
-			o.note("not measured: %v", err)
-		} else {
-			all = append(all, peer)
+	o.Peers = o.Peers && s.count == 1 && !s.durable // theirs is one server, in memory
+	return withAskers(ctx, o, cluster.asked(leads), n, n, false, func(all []Contestant) error {
+		for _, change := range []bool{false, true} {
+			p := Params{"n": n, "servers": s.count, "durable": s.durable, "change": change}
+			if _, err := all[0].Sample(ctx, p); err != nil { // the first forms the quorum
+				return err
+			}
+			before, err := cluster.metric(ctx, leads, "skerry_lighthouse_raft_last_index")
+			if err != nil {
+				return err
+			}
+			rows, err := contest.Run(ctx, p, all)
+			if err != nil {
+				return err
+			}
+			after, err := cluster.metric(ctx, leads, "skerry_lighthouse_raft_last_index")
+			if err != nil {
+				return err
+			}
+			// What is not written is not synced: the log's index is the count of both.
+			rows[0].Params["writes"] = int(after - before)
+			emit(rows...)
 		}
-	}
-	for _, change := range []bool{false, true} {
-		p := Params{"n": n, "servers": s.count, "durable": s.durable, "change": change}
-		if _, err := ours.Sample(ctx, p); err != nil { // the first forms the quorum
-			return err
-		}
-		before, err := cluster.metric(ctx, leads, "skerry_lighthouse_raft_last_index")
-		if err != nil {
-			return err
-		}
-		rows, err := contest.Run(ctx, p, all)
-		if err != nil {
-			return err
-		}
-		after, err := cluster.metric(ctx, leads, "skerry_lighthouse_raft_last_index")
-		if err != nil {
-			return err
-		}
-		// What is not written is not synced: the log's index is the count of both.
-		rows[0].Params["writes"] = int(after - before)
-		emit(rows...)
-	}
-	return nil
-}
-
-// torchftAskers are replicas at torchft's own lighthouse.
-func torchftAskers(ctx context.Context, n, conns int, beat bool) (*askers, error) {
-	server, err := startTorchft(ctx, n)
-	if err != nil {
-		return nil, err
-	}
-	return startAskers(ctx, "torchft", server.addr, n, conns, beat, server.end)
+		return nil
+	})
 }

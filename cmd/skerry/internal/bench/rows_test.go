@@ -1,6 +1,8 @@
 package bench
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -185,5 +187,30 @@ func TestTLSMeasuresBoth(t *testing.T) {
 		"plain store set", "TLS store set", "plain store get", "TLS store get"}
 	if !slices.Equal(seen, want) {
 		t.Errorf("measured %v, want %v", seen, want)
+	}
+}
+
+// A peer's program is read from, ended and removed; here one that stands in for
+// torchft's lighthouse.
+func TestPeerProgramIsStartedAndEnded(t *testing.T) {
+	python := filepath.Join(t.TempDir(), "python")
+	if err := os.WriteFile(python, []byte("#!/bin/sh\necho http://here:1234\ncat\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("SKERRY_TORCHFT", "module.so")
+	t.Setenv("SKERRY_TORCHFT_PYTHON", python)
+	t.Setenv("TMPDIR", t.TempDir())
+	s, err := startTorchft(t.Context(), 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.impl != "torchft" || s.addr != "localhost:1234" || s.pid == 0 {
+		t.Errorf("got %+v", s)
+	}
+	if err := s.end(); err != nil {
+		t.Error(err)
+	}
+	if left, err := os.ReadDir(os.TempDir()); err != nil || len(left) > 0 {
+		t.Errorf("left %v, %v", left, err)
 	}
 }

@@ -136,68 +136,26 @@ func beatRows(ctx context.Context, crowd *crowd, pid, samples int, p Params, emi
 
 // scaleAskRows measure torchft's API, beside torchft's own lighthouse: the time
 // until all have their answer, and the server's CPU for it.
-func scaleAskRows(ctx context.Context, o Options, n, rounds int, emit emitFunc) (err error) {
+func scaleAskRows(ctx context.Context, o Options, n, rounds int, emit emitFunc) error {
 	cluster, err := startServers(ctx, serverOptions{count: 1, minReplicas: n})
 	if err != nil {
 		return err
 	}
 	conns := min(scaleAskConns, n)
-	ours, err := startAskers(ctx, "skerry", cluster.addrs[0], n, conns, true, cluster.Close)
-	if err != nil {
-		return err
-	}
-	all, pids := []Contestant{ours}, []int{cluster.procs[0].PID()}
-	defer func() { err = errors.Join(err, closeAll(all)) }()
-	if o.Peers {
-		if server, err := startTorchft(ctx, n); err != nil {
-			o.note("not measured: %v", err)
-		} else if peer, err := startAskers(ctx, "torchft", server.addr, n, conns, true, server.end); err != nil {
-			return err
-		} else {
-			all, pids = append(all, peer), append(pids, server.pid)
-		}
-	}
 	contest := Contest{Bench: "scale-ask", Unit: "us", Samples: rounds, Warmup: 1}
-	metered := make([]Contestant, len(all))
-	for i, c := range all {
-		metered[i] = &meter{Contestant: c, pid: pids[i]}
-	}
-	for _, change := range []bool{false, true} {
-		p := Params{"n": n, "conns": conns, "change": change}
-		rows, err := contest.Run(ctx, p, metered)
-		if err != nil {
-			return err
+	return withAskers(ctx, o, cluster.asked(0), n, conns, true, func(all []Contestant) error {
+		for _, change := range []bool{false, true} {
+			p := Params{"n": n, "conns": conns, "change": change}
+			rows, err := contest.Run(ctx, p, all)
+			if err != nil {
+				return err
+			}
+			for i, row := range rows {
+				a := all[i].(*askers)
+				emit(row, Contest{Bench: "scale-ask-cpu", Unit: "ms"}.row(row.Impl, p, a.cpu[contest.Warmup:]))
+				a.cpu = nil
+			}
 		}
-		for i, row := range rows {
-			m := metered[i].(*meter)
-			cpu := Contest{Bench: "scale-ask-cpu", Unit: "ms"}.row(row.Impl, p, m.cpu[contest.Warmup:])
-			m.cpu = nil
-			emit(row, cpu)
-		}
-	}
-	return nil
-}
-
-// meter notes the CPU time that a contestant's server takes for each sample, its
-// beats included.
-type meter struct {
-	Contestant
-
-	pid int
-	cpu []float64 // ms
-}
-
-// Sample measures as the contestant does.
-func (m *meter) Sample(ctx context.Context, p Params) (float64, error) {
-	before, err := cpuOf(m.pid)
-	if err != nil {
-		return 0, err
-	}
-	v, err := m.Contestant.Sample(ctx, p)
-	if err != nil {
-		return 0, err
-	}
-	after, err := cpuOf(m.pid)
-	m.cpu = append(m.cpu, (after-before).Seconds()*1e3)
-	return v, err
+		return nil
+	})
 }

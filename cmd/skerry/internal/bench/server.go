@@ -146,6 +146,11 @@ func (s *servers) start(ctx context.Context, i int) error {
 	return nil
 }
 
+// asked is server i as one that is asked; its end is that of all.
+func (s *servers) asked(i int) asked {
+	return asked{impl: "skerry", addr: s.addrs[i], pid: s.procs[i].PID(), end: s.Close}
+}
+
 // kill is SIGKILL, and returns when the process is gone.
 func (s *servers) kill(i int) {
 	s.procs[i].end()

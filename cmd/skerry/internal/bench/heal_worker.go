@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/skerry-ft/skerry/checkpoint"
 	"github.com/skerry-ft/skerry/internal/backoff"
@@ -56,7 +57,6 @@ type healLine struct {
 // beside it.
 type healTrainer struct {
 	args  healArgs
-	m     *manager.Manager
 	grads []float32
 	state []float32
 	sumAt atomic.Int64 // the step after which to print a sum
@@ -85,31 +85,32 @@ func HealWorker(ctx context.Context, w spawn.Worker) error {
 	if os.Getenv("SKERRY_BENCH_LOG") != "" {
 		log = zerolog.New(os.Stderr).With().Timestamp().Int("replica", w.Rank).Logger()
 	}
-	var err error
-	t.m, err = manager.New(manager.Config{
+	go t.listen() // ends with the process
+	return withManager(ctx, manager.Config{
 		ReplicaID: fmt.Sprintf("heal-%d", w.Rank), Lighthouse: []string{t.args.Lighthouse},
 		Backend: tcp.New(tcp.Options{}), OnEvent: t.event, Log: log,
-	})
+	}, t.state, t.train)
+}
+
+// withManager runs a manager of a replica with that state until f returns.
+func withManager(ctx context.Context, c manager.Config, state []float32, f func(context.Context, *manager.Manager) error) error {
+	m, err := manager.New(c)
 	if err != nil {
 		return err
 	}
 	save := func() checkpoint.State {
-		return checkpoint.State{Tensors: map[string]tensor.Tensor{"state": tensor.Of(t.state)}}
+		return checkpoint.State{Tensors: map[string]tensor.Tensor{"state": tensor.Of(state)}}
 	}
-	if err := t.m.Register("model", save, nil); err != nil {
-		return err
+	if err := m.Register("model", save, nil); err != nil {
+		return errors.Join(err, m.Close())
 	}
-	go t.listen() // ends with the process
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var ran error
-	wg.Go(func() { ran = t.m.Run(ctx) })
-	err = t.train(ctx)
-	cancel()
-	wg.Wait()
-	return errors.Join(err, ran)
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return m.Run(ctx) })
+	g.Go(func() error {
+		defer m.Close() //nolint:errcheck // its error is Run's
+		return f(ctx, m)
+	})
+	return g.Wait()
 }
 
 // listen reads the steps after which a sum is wanted.
@@ -140,24 +141,24 @@ func (t *healTrainer) event(e manager.Event) {
 	}
 }
 
-func (t *healTrainer) train(ctx context.Context) error {
+func (t *healTrainer) train(ctx context.Context, m *manager.Manager) error {
 	for ctx.Err() == nil {
-		if err := t.m.StartQuorum(ctx); err != nil {
+		if err := m.StartQuorum(ctx); err != nil {
 			return err
 		}
 		if err := backoff.Sleep(ctx, time.Duration(t.args.StepMs)*time.Millisecond); err != nil { // what an accelerator would do
 			return err
 		}
 		for i := range t.grads {
-			t.grads[i] = float32(t.m.Step()%7) + 1
+			t.grads[i] = float32(m.Step()%7) + 1
 		}
-		_ = t.m.Group().AllReduce(ctx, tensor.Of(t.grads), tensor.Avg) // reported to the manager
-		ok, err := t.m.ShouldCommit(ctx)
+		_ = m.Group().AllReduce(ctx, tensor.Of(t.grads), tensor.Avg) // reported to the manager
+		ok, err := m.ShouldCommit(ctx)
 		if err != nil {
 			return err
 		}
 		if ok {
-			if err := t.commit(); err != nil {
+			if err := t.commit(m); err != nil {
 				return err
 			}
 		}
@@ -166,14 +167,14 @@ func (t *healTrainer) train(ctx context.Context) error {
 }
 
 // commit is the optimizer's step, and prints it.
-func (t *healTrainer) commit() error {
-	step := t.m.Step()
+func (t *healTrainer) commit(m *manager.Manager) error {
+	step := m.Step()
 	t.apply(step)
 	at, err := hostNanos()
 	if err != nil {
 		return err
 	}
-	l := healLine{Commit: step, At: at, Participants: t.m.NumParticipants(), Discards: t.m.Stats().Discards}
+	l := healLine{Commit: step, At: at, Participants: m.NumParticipants(), Discards: m.Stats().Discards}
 	if err := t.say(l); err != nil {
 		return err
 	}

@@ -3,17 +3,13 @@ package bench
 import (
 	"cmp"
 	"context"
-	"errors"
-	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
 
-	"github.com/skerry-ft/skerry/checkpoint"
 	"github.com/skerry-ft/skerry/manager"
 	"github.com/skerry-ft/skerry/pg/tcp"
 	"github.com/skerry-ft/skerry/quorum"
-	"github.com/skerry-ft/skerry/tensor"
 )
 
 // The envelope: a comparison reads 8 MiB once, from memory that the optimizer has
@@ -58,45 +54,33 @@ func measureParity(ctx context.Context, bytes int64, samples int) (plain, compar
 		return nil, nil, err
 	}
 	defer s.Close()
+	const every = 2
 	state := make([]float32, bytes/4)
-	m, err := manager.New(manager.Config{
-		ReplicaID: "parity", Lighthouse: s.addrs, Backend: tcp.New(tcp.Options{}), ParityEvery: 2, Log: zerolog.Nop(),
+	err = withManager(ctx, manager.Config{
+		ReplicaID: "parity", Lighthouse: s.addrs, Backend: tcp.New(tcp.Options{}), ParityEvery: every, Log: zerolog.Nop(),
+	}, state, func(ctx context.Context, m *manager.Manager) error {
+		for len(plain) < samples || len(compared) < samples {
+			began := time.Now()
+			due := quorum.ParityDue(m.Step()+1, every)
+			if err := m.StartQuorum(ctx); err != nil {
+				return err
+			}
+			ok, err := m.ShouldCommit(ctx)
+			us := float64(time.Since(began).Nanoseconds()) / 1000
+			switch {
+			case err != nil:
+				return err
+			case !ok || m.Step() <= 2: // the first quorum
+			case due:
+				compared = append(compared, us)
+			default:
+				plain = append(plain, us)
+			}
+			for i := range state { // the optimizer
+				state[i]++
+			}
+		}
+		return nil
 	})
-	if err != nil {
-		return nil, nil, err
-	}
-	save := func() checkpoint.State {
-		return checkpoint.State{Tensors: map[string]tensor.Tensor{"state": tensor.Of(state)}}
-	}
-	if err := m.Register("model", save, nil); err != nil {
-		return nil, nil, errors.Join(err, m.Close())
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	var wg sync.WaitGroup
-	wg.Go(func() { _ = m.Run(ctx) }) // the steps say the same
-	defer wg.Wait()
-	defer cancel()
-	defer m.Close() //nolint:errcheck // Run says the same
-	for len(plain) < samples || len(compared) < samples {
-		began := time.Now()
-		due := quorum.ParityDue(m.Step()+1, 2)
-		if err := m.StartQuorum(ctx); err != nil {
-			return nil, nil, err
-		}
-		ok, err := m.ShouldCommit(ctx)
-		us := float64(time.Since(began).Nanoseconds()) / 1000
-		switch {
-		case err != nil:
-			return nil, nil, err
-		case !ok || m.Step() <= 2: // the first quorum
-		case due:
-			compared = append(compared, us)
-		default:
-			plain = append(plain, us)
-		}
-		for i := range state { // the optimizer
-			state[i]++
-		}
-	}
-	return plain, compared, nil
+	return plain, compared, err
 }

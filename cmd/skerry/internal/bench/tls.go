@@ -37,11 +37,15 @@ const opHeal = "heal"
 // runTLS measures what encryption costs beside the same in the clear: all-reduce
 // between hosts, new edges, heals, stores. Each part is a function of its own.
 func runTLS(ctx context.Context, o Options, emit emitFunc) (err error) {
-	files, remove, err := benchCertificates()
+	dir, err := os.MkdirTemp("", "skerry-bench-tls-")
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, remove()) }()
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	files, err := benchCertificates(dir)
+	if err != nil {
+		return err
+	}
 	for _, part := range []func(context.Context, Options, store.TLSFiles, emitFunc) error{tlsCollectives, tlsHeals, tlsStores} {
 		if err := part(ctx, o, files, emit); err != nil {
 			return err
@@ -50,34 +54,23 @@ func runTLS(ctx context.Context, o Options, emit emitFunc) (err error) {
 	return nil
 }
 
-// benchCertificates makes a CA and a replica's certificate for loopback, in a folder
-// of their own, which remove takes away.
-func benchCertificates() (files store.TLSFiles, remove func() error, err error) {
-	dir, err := os.MkdirTemp("", "skerry-bench-tls-")
-	if err != nil {
-		return files, nil, err
-	}
+// benchCertificates makes a CA and a replica's certificate for loopback, in dir.
+func benchCertificates(dir string) (store.TLSFiles, error) {
 	const life = 24 * time.Hour
-	authority, err := guard.NewAuthority(life)
-	if err == nil {
-		err = authority.Write(dir)
-	}
-	if err == nil {
-		var pair guard.Pair
-		pair, err = authority.Sign(guard.Request{
-			Party: guard.Party{Role: guard.Replica}, Name: "bench", Hosts: []string{"127.0.0.1"}, Life: life,
-		})
-		if err == nil {
-			err = pair.Write(dir, "bench")
-		}
-	}
-	if err != nil {
-		return files, nil, errors.Join(err, os.RemoveAll(dir))
-	}
-	files = store.TLSFiles{
+	files := store.TLSFiles{
 		CA: filepath.Join(dir, "ca.pem"), Cert: filepath.Join(dir, "bench.pem"), Key: filepath.Join(dir, "bench.key"),
 	}
-	return files, func() error { return os.RemoveAll(dir) }, nil
+	authority, err := guard.NewAuthority(life)
+	if err != nil {
+		return files, err
+	}
+	pair, err := authority.Sign(guard.Request{
+		Party: guard.Party{Role: guard.Replica}, Name: "bench", Hosts: []string{"127.0.0.1"}, Life: life,
+	})
+	if err != nil {
+		return files, err
+	}
+	return files, errors.Join(authority.Write(dir), pair.Write(dir, "bench"))
 }
 
 // tlsCollectives are all-reduces over the sockets that hosts have between them, and
@@ -106,11 +99,38 @@ func tlsCollectives(ctx context.Context, o Options, files store.TLSFiles, emit e
 	return nil
 }
 
+// inBoth starts a contestant in the clear and one with the certificates, lends them to
+// f, and closes them.
+func inBoth(files store.TLSFiles, start func(impl string, t *store.TLS) (Contestant, error), f func([]Contestant) error) (err error) {
+	t, err := certs.Open(files)
+	if err != nil {
+		return err
+	}
+	var all []Contestant
+	defer func() { err = errors.Join(err, closeAll(all)) }()
+	for _, kind := range []struct {
+		impl string
+		tls  *store.TLS
+	}{{implPlain, nil}, {implTLS, t}} {
+		one, err := start(kind.impl, kind.tls)
+		if err != nil {
+			return err
+		}
+		all = append(all, one)
+	}
+	return f(all)
+}
+
 // tlsHeals are fetches of whole states from a donor, which reads nothing from a disk.
 func tlsHeals(ctx context.Context, o Options, files store.TLSFiles, emit emitFunc) error {
 	contest := Contest{Bench: "tls", Unit: "us", Samples: cmp.Or(o.Samples, 10), Warmup: 1}
 	for _, size := range o.sizes(256 << 20) {
-		err := withHealers(ctx, files, size, func(all []Contestant) error {
+		state := checkpoint.State{Tensors: map[string]tensor.Tensor{"w": tensor.New(tensor.Float32, int(size/4))}}
+		for i, b := 0, state.Tensors["w"].Bytes(); i < len(b); i++ {
+			b[i] = byte(i*7 + i>>8) // nothing that a target has already
+		}
+		start := func(impl string, t *store.TLS) (Contestant, error) { return startFetcher(ctx, impl, t, state) }
+		err := inBoth(files, start, func(all []Contestant) error {
 			return runOp(ctx, contest, Params{"op": opHeal, "n": 2, "bytes": size}, all, emit)
 		})
 		if err != nil {
@@ -118,31 +138,6 @@ func tlsHeals(ctx context.Context, o Options, files store.TLSFiles, emit emitFun
 		}
 	}
 	return nil
-}
-
-// withHealers makes a donor and a target with certificates, and a pair without.
-func withHealers(ctx context.Context, files store.TLSFiles, size int64, f func([]Contestant) error) error {
-	t, err := certs.Open(files)
-	if err != nil {
-		return err
-	}
-	state := checkpoint.State{Tensors: map[string]tensor.Tensor{"w": tensor.New(tensor.Float32, int(size/4))}}
-	for i, b := 0, state.Tensors["w"].Bytes(); i < len(b); i++ {
-		b[i] = byte(i*7 + i>>8) // nothing that a target has already
-	}
-	var all []Contestant
-	defer func() { err = errors.Join(err, closeAll(all)) }()
-	for _, one := range []struct {
-		impl string
-		tls  *checkpoint.TLS
-	}{{implPlain, nil}, {implTLS, &checkpoint.TLS{Server: t.Server, Client: t.Client}}} {
-		h, startErr := startFetcher(ctx, one.impl, one.tls, state)
-		if startErr != nil {
-			return startErr
-		}
-		all = append(all, h)
-	}
-	return f(all)
 }
 
 // fetcher is a donor and a target in this process.
@@ -157,9 +152,12 @@ type fetcher struct {
 // fetched names the state.
 const fetched = checkpoint.Version("bench")
 
-func startFetcher(ctx context.Context, impl string, t *checkpoint.TLS, state checkpoint.State) (f *fetcher, err error) {
+func startFetcher(ctx context.Context, impl string, t *store.TLS, state checkpoint.State) (f *fetcher, err error) {
 	f = &fetcher{impl: impl, state: state, ran: make(chan error, 1)}
-	c := checkpoint.HTTPConfig{TLS: t, Token: []byte("the token of a bench")}
+	c := checkpoint.HTTPConfig{Token: []byte("the token of a bench")}
+	if t != nil {
+		c.TLS = &checkpoint.TLS{Server: t.Server, Client: t.Client}
+	}
 	if f.donor, err = checkpoint.NewHTTP(c); err != nil {
 		return nil, err
 	}

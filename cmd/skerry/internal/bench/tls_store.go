@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/store"
-	"github.com/skerry-ft/skerry/store/certs"
 )
 
 // What a rank does with a store in a rendezvous: it connects, writes where it is, and
@@ -24,35 +23,22 @@ const (
 const storeCalls = 100
 
 // tlsStores are connections to a store of this process, and calls on them.
-func tlsStores(ctx context.Context, o Options, files store.TLSFiles, emit emitFunc) (err error) {
-	t, err := certs.Open(files)
-	if err != nil {
-		return err
-	}
-	var all []Contestant
-	defer func() { err = errors.Join(err, closeAll(all)) }()
-	for _, one := range []struct {
-		impl string
-		tls  *store.TLS
-	}{{implPlain, nil}, {implTLS, t}} {
-		c, err := startStore(ctx, one.impl, one.tls)
-		if err != nil {
-			return fmt.Errorf("store: %w", err)
-		}
-		all = append(all, c)
-	}
+func tlsStores(ctx context.Context, o Options, files store.TLSFiles, emit emitFunc) error {
 	contest := Contest{Bench: "tls", Unit: "us", Samples: cmp.Or(o.Samples, 20), Warmup: 2}
-	for _, p := range []Params{
-		{"op": opStoreOpen}, {"op": opStoreSet, "bytes": 128}, {"op": opStoreGet, "bytes": 128},
-		{"op": opStoreSet, "bytes": 1 << 20}, {"op": opStoreGet, "bytes": 1 << 20},
-	} {
-		rows, err := contest.Run(ctx, p, all)
-		if err != nil {
-			return err
+	start := func(impl string, t *store.TLS) (Contestant, error) { return startStore(ctx, impl, t) }
+	return inBoth(files, start, func(all []Contestant) error {
+		for _, p := range []Params{
+			{"op": opStoreOpen}, {"op": opStoreSet, "bytes": 128}, {"op": opStoreGet, "bytes": 128},
+			{"op": opStoreSet, "bytes": 1 << 20}, {"op": opStoreGet, "bytes": 1 << 20},
+		} {
+			rows, err := contest.Run(ctx, p, all)
+			if err != nil {
+				return fmt.Errorf("store: %w", err)
+			}
+			emit(rows...)
 		}
-		emit(rows...)
-	}
-	return nil
+		return nil
+	})
 }
 
 // meeting is a store and a client of it.

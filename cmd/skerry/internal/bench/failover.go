@@ -56,14 +56,14 @@ func failoverRow(ctx context.Context, n, kills int, fast bool) (row Row, err err
 		return Row{}, err
 	}
 	defer func() { err = errors.Join(err, cluster.Close()) }()
-	var conns [][]*grpc.ClientConn
+	var conns []*grpc.ClientConn
 	for _, addr := range cluster.addrs {
 		c, err := dial(addr, 1)
 		if err != nil {
 			return Row{}, err
 		}
 		defer closeConns(c) //nolint:errcheck // the processes end with them
-		conns = append(conns, c)
+		conns = append(conns, c...)
 	}
 	timing := "default"
 	if fast {
@@ -99,7 +99,7 @@ func failoverRow(ctx context.Context, n, kills int, fast bool) (row Row, err err
 
 // everybody lets all replicas ask all servers at once, again until each has an
 // answer, and returns the id of the quorum that all are in. Ids never fall.
-func everybody(ctx context.Context, conns [][]*grpc.ClientConn, n int, last int64) (int64, error) {
+func everybody(ctx context.Context, conns []*grpc.ClientConn, n int, last int64) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
 	ids := make([]int64, n)
@@ -123,13 +123,13 @@ func everybody(ctx context.Context, conns [][]*grpc.ClientConn, n int, last int6
 
 // anyServer asks all servers at once, and takes the first answer: what a client
 // does that does not know who leads. A call that a server ends is made again.
-func anyServer(ctx context.Context, conns [][]*grpc.ClientConn, i int) (int64, error) {
+func anyServer(ctx context.Context, conns []*grpc.ClientConn, i int) (int64, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	answers := make(chan int64, len(conns))
 	var asked errgroup.Group
 	for _, c := range conns {
-		client := pb.NewLighthouseServiceClient(c[0])
+		client := pb.NewLighthouseServiceClient(c)
 		asked.Go(func() error {
 			for ctx.Err() == nil {
 				try, cancel := context.WithTimeout(ctx, failoverTry)

@@ -35,9 +35,12 @@ func runHeal(ctx context.Context, o Options, emit emitFunc) error {
 		o.note("not measured: torchft: a trainer of its own is needed, see docs/bench/README.md")
 	}
 	for _, bytes := range o.sizes(1 << 30) {
-		if err := emitRaw(ctx, bytes, samples, emit); err != nil {
+		raw := Contest{Bench: "heal-raw", Unit: "ms", Samples: samples}
+		rows, err := raw.Run(ctx, Params{"bytes": bytes}, []Contestant{rawStream{}})
+		if err != nil {
 			return err
 		}
+		emit(rows...)
 		for _, change := range healChanges {
 			rows, err := healRows(ctx, bytes, change, samples)
 			if err != nil {
@@ -49,22 +52,19 @@ func runHeal(ctx context.Context, o Options, emit emitFunc) error {
 	return nil
 }
 
-// emitRaw is the time of one loopback connection for as many bytes, from memory
+// rawStream is a contestant: one loopback connection for as many bytes, from memory
 // into memory.
-func emitRaw(ctx context.Context, bytes int64, samples int, emit emitFunc) error {
-	var took []float64
-	for range samples {
-		ms, err := rawStream(ctx, bytes)
-		if err != nil {
-			return err
-		}
-		took = append(took, ms)
-	}
-	emit(Contest{Bench: "heal-raw", Unit: "ms"}.row("raw stream", Params{"bytes": bytes}, took))
-	return nil
-}
+type rawStream struct{}
 
-func rawStream(ctx context.Context, bytes int64) (ms float64, err error) {
+// Impl implements Contestant.
+func (rawStream) Impl() string { return "raw stream" }
+
+// Close implements Contestant.
+func (rawStream) Close() error { return nil }
+
+// Sample implements Contestant.
+func (rawStream) Sample(ctx context.Context, p Params) (float64, error) {
+	bytes := p["bytes"].(int64)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return 0, err
@@ -94,7 +94,7 @@ func rawStream(ctx context.Context, bytes int64) (ms float64, err error) {
 		_, err = io.ReadFull(conn, into[:min(left, piece)])
 	}
 	took := time.Since(began)
-	return took.Seconds() * 1e3, errors.Join(err, <-sent, conn.Close())
+	return took.Seconds() * 1e6, errors.Join(err, <-sent, conn.Close())
 }
 
 // healRows trains two replicas, lets a third join as often as samples are wanted,
@@ -282,15 +282,15 @@ func sameState(ctx context.Context, all ...*healer) error {
 	for i, h := range all {
 		for begin := time.Now(); sums[i] == 0; {
 			l, err := h.next(ctx)
-			if err != nil {
+			switch {
+			case err != nil:
 				return err
-			}
-			if l.Sum != 0 {
+			case l.Sum != 0:
 				sums[i] = l.Sum
-				break
-			}
-			if h.last = l; time.Since(begin) > healLimit {
+			case time.Since(begin) > healLimit:
 				return fmt.Errorf("step %d is not there within %v", at, healLimit)
+			default:
+				h.last = l
 			}
 		}
 		if sums[i] != sums[0] {

@@ -42,9 +42,8 @@ type benchSession struct {
 
 	mu sync.Mutex // of sending, and of what follows
 
-	last   *quorum.LastAnswer
-	size   int
-	listed int
+	last *quorum.LastAnswer
+	size int
 }
 
 // openCrowd opens n sessions over so many connections and waits for their
@@ -230,8 +229,7 @@ func (s *benchSession) take(ctx context.Context, number uint64) error {
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.size, s.listed = q.Size(), len(q.Members)
-		s.last = quorum.NewLastAnswer(&q)
+		s.size, s.last = q.Size(), quorum.NewLastAnswer(&q)
 		return nil
 	case err := <-s.failed:
 		return err

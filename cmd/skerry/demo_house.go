@@ -7,51 +7,22 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-
-	"github.com/skerry-ft/skerry/train/spawn"
 )
 
-// house is one lighthouse and its process of the moment.
+// house is one lighthouse.
 type house struct {
-	index      int
-	generation int // starts so far
-	proc       *spawn.Process
-	address    string
+	worker
+
+	address string
 }
 
-// houseIndex stands for lighthouse i where others have a replica's index.
-func houseIndex(i int) int { return -1 - i }
-
-// houseName is what lighthouse i of n is called.
-func houseName(i, n int) string {
-	if n == 1 {
-		return "lighthouse"
-	}
-	return fmt.Sprintf("lighthouse-%d", i)
-}
-
-// argsFor is what the worker with that index is told.
-func (d *demo) argsFor(index int) workerArgs {
-	a := workerArgs{Demo: d.cfg}
+// args is what a worker is told.
+func (d *demo) args(w *worker) workerArgs {
+	a := workerArgs{Demo: d.cfg, Name: w.name}
 	for _, h := range d.houses {
 		if h.address != "" {
 			a.Lighthouses = append(a.Lighthouses, h.address)
 		}
-	}
-	if index >= 0 {
-		return a
-	}
-	h := d.houses[houseIndex(index)]
-	a.House, a.Listen = h.index, h.address
-	switch {
-	case a.Listen != "":
-	case h.index == 0:
-		a.Listen = d.cfg.Listen
-	default:
-		a.Listen = besideFirst(d.cfg.Listen)
-	}
-	if d.dataDir != "" {
-		a.DataDir = filepath.Join(d.dataDir, strconv.Itoa(h.index))
 	}
 	return a
 }
@@ -77,7 +48,11 @@ func (d *demo) startHouses(ctx context.Context) error {
 		d.dataDir = dir
 	}
 	for i := range d.cfg.Lighthouses {
-		h := &house{index: i}
+		h := &house{worker: worker{index: i, name: "lighthouse"}}
+		if d.cfg.Lighthouses > 1 {
+			h.name = fmt.Sprintf("lighthouse-%d", i)
+		}
+		h.take = func(e event) { d.takeHouse(h, e) }
 		d.houses = append(d.houses, h)
 		if err := d.startHouse(h); err != nil {
 			return err
@@ -98,31 +73,31 @@ func (d *demo) startHouses(ctx context.Context) error {
 }
 
 func (d *demo) startHouse(h *house) error {
-	h.generation++
-	var err error
-	h.proc, err = d.spawn(lighthouseWorker, houseIndex(h.index), h.generation)
-	return err
+	a := d.args(&h.worker)
+	switch {
+	case h.address != "":
+		a.Listen = h.address
+	case h.index == 0:
+		a.Listen = d.cfg.Listen
+	default:
+		a.Listen = besideFirst(d.cfg.Listen)
+	}
+	if d.dataDir != "" {
+		a.DataDir = filepath.Join(d.dataDir, strconv.Itoa(h.index))
+	}
+	return d.spawn(lighthouseWorker, &h.worker, a)
 }
 
-func (d *demo) takeHouse(m message) error {
-	h := d.houses[houseIndex(m.index)]
-	if m.generation != h.generation {
-		return nil // of one that was killed
-	}
-	switch {
-	case m.exited:
-		return fmt.Errorf("%s ended by itself: %w", houseName(h.index, d.cfg.Lighthouses), endOf(m.err))
-	case m.event.Kind == eventFailed:
-		return fmt.Errorf("%s: %s", houseName(h.index, d.cfg.Lighthouses), m.event.Text)
-	case m.event.Kind == eventListening:
-		h.address = m.event.Address
-	case m.event.Kind == eventLeads:
+func (d *demo) takeHouse(h *house, e event) {
+	switch e.Kind {
+	case eventListening:
+		h.address = e.Address
+	case eventLeads:
 		if d.leader != nil && d.leader != h {
-			d.view.note("step %d: %s leads", d.ledger.steps(), houseName(h.index, d.cfg.Lighthouses))
+			d.view.note("step %d: %s leads", d.ledger.steps(), h.name)
 		}
 		d.leader = h
 	}
-	return nil
 }
 
 // killLeader sends SIGKILL to the lighthouse that leads and starts it again at
@@ -132,11 +107,11 @@ func (d *demo) killLeader() bool {
 	if h == nil {
 		return false
 	}
-	d.view.note("step %d: SIGKILL to %s, which leads (pid %d)", d.ledger.steps(), houseName(h.index, d.cfg.Lighthouses), h.proc.PID())
+	d.view.note("step %d: SIGKILL to %s, which leads (pid %d)", d.ledger.steps(), h.name, h.proc.PID())
 	h.proc.Kill()
 	d.ledger.houseKills++
 	if err := d.startHouse(h); err != nil {
-		d.view.note("%s did not start again: %v", houseName(h.index, d.cfg.Lighthouses), err)
+		d.view.note("%s did not start again: %v", h.name, err)
 	}
 	return true
 }

@@ -71,11 +71,18 @@ func (l *ledger) take(r *replica, e event) {
 	}
 }
 
-// killed notes that victim died.
+// killed notes that victim died, or at nil the process that runs a replica's backend:
+// then all have to get over it.
 func (l *ledger) killed(at int64, victim *replica, all []*replica) {
-	o := &outage{at: at, victim: victim.id, waiting: make(map[*replica]int)}
-	for _, before := range l.outages {
-		before.dismiss(victim) // the dead commit no more
+	o := &outage{at: at, waiting: make(map[*replica]int)}
+	if victim != nil {
+		o.victim = victim.id
+		for _, before := range l.outages {
+			before.dismiss(victim) // the dead commit no more
+		}
+	} else {
+		o.after = l.quorum
+		l.children++
 	}
 	for _, r := range all {
 		if r != victim && r.committed {
@@ -83,19 +90,6 @@ func (l *ledger) killed(at int64, victim *replica, all []*replica) {
 		}
 	}
 	l.outages = append(l.outages, o)
-}
-
-// childKilled notes that the process died that runs victim's backend. All have
-// to get over it, victim too.
-func (l *ledger) childKilled(at int64, all []*replica) {
-	o := &outage{at: at, after: l.quorum, waiting: make(map[*replica]int)}
-	for _, r := range all {
-		if r.committed {
-			o.waiting[r] = r.generation
-		}
-	}
-	l.outages = append(l.outages, o)
-	l.children++
 }
 
 // committed notes that r committed a step. It counts if the quorum that
@@ -178,7 +172,7 @@ func (l *ledger) report(d *demo, wall time.Duration) demoReport {
 	for i, x := range d.replicas {
 		f := x.final
 		r.Replicas = append(r.Replicas, replicaReport{
-			Name: replicaName(x.index), Starts: x.generation, Step: f.Step, SHA256: f.Hash, Stats: f.Stats,
+			Name: x.name, Starts: x.generation, Step: f.Step, SHA256: f.Hash, Stats: f.Stats,
 		})
 		r.Parity = r.Parity && f.Hash == d.replicas[0].final.Hash && f.Step == d.replicas[0].final.Step
 		if i == 0 || f.Accuracy < r.TestAccuracy {

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -27,9 +28,18 @@ const (
 	demoInbox = 1024
 )
 
+// worker is one process of the demo, in all its incarnations.
+type worker struct {
+	name       string
+	index      int // among those of its kind
+	generation int // starts so far
+	proc       *spawn.Process
+	take       func(event) // of this incarnation
+}
+
 // message is what a worker said, or that it ended.
 type message struct {
-	index      int // of the replica, or below 0 that of a lighthouse: see houseIndex
+	from       *worker
 	generation int
 	event      event
 	exited     bool
@@ -45,7 +55,7 @@ type message struct {
 //	replica-n ──┘                      └─▶ killer  (SIGKILL, restart)
 type demo struct {
 	cfg      demoConfig
-	view     view
+	view     *view
 	ledger   *ledger
 	rng      *rand.Rand
 	inbox    chan message
@@ -63,18 +73,17 @@ type demo struct {
 	postponed bool // a kill came when nobody could be spared: it is due as soon as somebody can
 }
 
-// replica is one trainer and its process of the moment.
+// replica is one trainer.
 type replica struct {
-	index      int
-	generation int // starts so far
-	proc       *spawn.Process
-	id         string // of this incarnation, once it has told
-	step       int64
-	loss       float64
-	phase      string
-	committed  bool   // this incarnation has committed a step
-	final      *event // of this incarnation
-	child      int    // process that runs its backend, 0: none but its own
+	worker
+
+	id        string // of this incarnation, once it has told
+	step      int64
+	loss      float64
+	phase     string
+	committed bool   // this incarnation has committed a step
+	final     *event // of this incarnation
+	child     int    // process that runs its backend, 0: none but its own
 }
 
 // runDemo runs the demo and prints the report. It returns an error, too, when
@@ -87,7 +96,7 @@ func runDemo(ctx context.Context, c demoConfig, stdout, stderr io.Writer) error 
 	d := newDemo(c, newView(progress))
 	begin := time.Now()
 	err := d.run(ctx)
-	d.view.end(d)
+	d.view.draw(d)
 	if err != nil {
 		return err
 	}
@@ -107,7 +116,7 @@ func runDemo(ctx context.Context, c demoConfig, stdout, stderr io.Writer) error 
 	return nil
 }
 
-func newDemo(c demoConfig, v view) *demo {
+func newDemo(c demoConfig, v *view) *demo {
 	d := &demo{
 		cfg: c, view: v, ledger: newLedger(),
 		rng:   rand.New(rand.NewPCG(c.Seed, 0)),
@@ -119,7 +128,9 @@ func newDemo(c demoConfig, v view) *demo {
 		d.nextHouse = max(c.KillEvery/2, 1)
 	}
 	for i := range c.Replicas {
-		d.replicas = append(d.replicas, &replica{index: i})
+		r := &replica{worker: worker{index: i, name: fmt.Sprintf("replica-%d", i)}}
+		r.take = func(e event) { d.takeReplica(r, e) }
+		d.replicas = append(d.replicas, r)
 	}
 	return d
 }
@@ -169,32 +180,31 @@ func (d *demo) run(ctx context.Context) error {
 
 // start starts r's next incarnation.
 func (d *demo) start(r *replica) error {
-	r.generation++
-	*r = replica{index: r.index, generation: r.generation, phase: "starting", step: r.step, loss: r.loss}
-	var err error
-	r.proc, err = d.spawn(trainerWorker, r.index, r.generation)
-	return err
+	*r = replica{worker: r.worker, phase: "starting", step: r.step, loss: r.loss}
+	return d.spawn(trainerWorker, &r.worker, d.args(&r.worker))
 }
 
-// spawn starts a worker whose events and end come to the inbox.
-func (d *demo) spawn(name string, index, generation int) (*spawn.Process, error) {
-	args, err := json.Marshal(d.argsFor(index))
+// spawn starts the next incarnation of w, whose events and end come to the inbox.
+func (d *demo) spawn(kind string, w *worker, a workerArgs) error {
+	args, err := json.Marshal(a)
 	if err != nil {
-		return nil, fmt.Errorf("encode arguments: %w", err)
+		return fmt.Errorf("encode arguments: %w", err)
 	}
+	w.generation++
+	generation := w.generation
 	out := &lines{each: func(e event) {
-		d.send(message{index: index, generation: generation, event: e})
+		d.send(message{from: w, generation: generation, event: e})
 	}}
-	w := spawn.Worker{Name: name, Rank: max(index, 0), WorldSize: d.cfg.Replicas, Args: args}
-	p, err := spawn.Start(w, spawn.Options{Stdout: out})
+	p, err := spawn.Start(spawn.Worker{Name: kind, Rank: w.index, WorldSize: d.cfg.Replicas, Args: args}, spawn.Options{Stdout: out})
 	if err != nil {
-		return nil, err
+		return err
 	}
+	w.proc = p
 	d.wg.Go(func() { // ends with the worker, which stop sees to
 		<-p.Done()
-		d.send(message{index: index, generation: generation, exited: true, err: p.Wait(context.Background())})
+		d.send(message{from: w, generation: generation, exited: true, err: p.Wait(context.Background())})
 	})
-	return p, nil
+	return nil
 }
 
 // send puts m into the inbox, unless nobody reads any more.
@@ -234,27 +244,27 @@ func (d *demo) stop() {
 
 // take takes in one message.
 func (d *demo) take(m message) error {
-	if m.index < 0 {
-		return d.takeHouse(m)
+	w := m.from
+	switch {
+	case m.generation != w.generation: // of an incarnation that is dead
+	case m.exited:
+		return fmt.Errorf("%s ended by itself: %w", w.name, endOf(m.err))
+	case m.event.Kind == eventFailed:
+		return fmt.Errorf("%s: %s", w.name, m.event.Text)
+	default:
+		w.take(m.event)
 	}
-	r := d.replicas[m.index]
-	if m.generation != r.generation {
-		return nil // of an incarnation that is dead
-	}
-	if m.exited {
-		return fmt.Errorf("%s ended by itself: %w", replicaName(r.index), endOf(m.err))
-	}
-	if m.event.Kind == eventFailed {
-		return fmt.Errorf("%s: %s", replicaName(r.index), m.event.Text)
-	}
-	if m.event.Kind == eventDiscarded && m.event.Step > d.cfg.Steps {
-		return nil // of those who linger
-	}
-	d.ledger.take(r, m.event)
-	d.view.event(r, m.event)
-	r.take(m.event)
-	d.schedule(m.event)
 	return nil
+}
+
+func (d *demo) takeReplica(r *replica, e event) {
+	if e.Kind == eventDiscarded && e.Step > d.cfg.Steps {
+		return // of those who linger
+	}
+	d.ledger.take(r, e)
+	d.view.event(r, e)
+	r.note(e)
+	d.schedule(e)
 }
 
 // endOf is why a worker ended that should not have.
@@ -265,8 +275,8 @@ func endOf(err error) error {
 	return oneLine(err)
 }
 
-// take keeps what the view and the killer need to know of e.
-func (r *replica) take(e event) {
+// note keeps what the view and the killer need to know of e.
+func (r *replica) note(e event) {
 	switch e.Kind {
 	case eventStarted:
 		r.id, r.phase = e.ReplicaID, "joining"
@@ -323,7 +333,7 @@ func (d *demo) kill() error {
 	if victim.child != 0 && d.ledger.children*2 <= len(d.ledger.outages) {
 		return d.killChild(victim)
 	}
-	d.view.note("step %d: SIGKILL to %s (pid %d)", d.ledger.steps(), replicaName(victim.index), victim.proc.PID())
+	d.view.note("step %d: SIGKILL to %s (pid %d)", d.ledger.steps(), victim.name, victim.proc.PID())
 	at := monotonicNow()
 	victim.proc.Kill()
 	d.ledger.killed(at, victim, d.replicas)
@@ -334,13 +344,13 @@ func (d *demo) kill() error {
 // itself gets over it like everybody else. Half of the kills are of this kind
 // where there are such processes.
 func (d *demo) killChild(victim *replica) error {
-	d.view.note("step %d: SIGKILL to the child of %s (pid %d)", d.ledger.steps(), replicaName(victim.index), victim.child)
+	d.view.note("step %d: SIGKILL to the child of %s (pid %d)", d.ledger.steps(), victim.name, victim.child)
 	at := monotonicNow()
 	if err := syscall.Kill(victim.child, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
-		return fmt.Errorf("kill the child of %s: %w", replicaName(victim.index), err)
+		return fmt.Errorf("kill the child of %s: %w", victim.name, err)
 	}
 	victim.child = 0
-	d.ledger.childKilled(at, d.replicas)
+	d.ledger.killed(at, nil, d.replicas)
 	return nil
 }
 
@@ -351,12 +361,9 @@ func (d *demo) finished() bool {
 
 // phases says where everybody is, for the error that nothing moves.
 func (d *demo) phases() string {
-	text := ""
-	for i, r := range d.replicas {
-		if i > 0 {
-			text += ", "
-		}
-		text += fmt.Sprintf("%s at step %d %s", replicaName(r.index), r.step, r.phase)
+	var all []string
+	for _, r := range d.replicas {
+		all = append(all, fmt.Sprintf("%s at step %d %s", r.name, r.step, r.phase))
 	}
-	return text
+	return strings.Join(all, ", ")
 }

@@ -214,7 +214,7 @@ func TestRecoveryCountsTheLastSurvivor(t *testing.T) {
 	l := newLedger()
 	all := make([]*replica, 3)
 	for i := range all {
-		all[i] = &replica{index: i, generation: 1, committed: true, id: fmt.Sprint("r", i)}
+		all[i] = &replica{worker: worker{index: i, generation: 1}, committed: true, id: fmt.Sprint("r", i)}
 	}
 	commit := func(i int, step, quorum, at int64) {
 		l.take(all[i], event{Kind: eventCommitted, Step: step, QuorumID: quorum, AtNs: at})

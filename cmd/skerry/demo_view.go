@@ -21,25 +21,23 @@ const (
 	barCells = 30
 )
 
-// view shows a demo's progress. It is owned by the demo's goroutine.
-type view interface {
-	// note shows one line that stays.
-	note(format string, args ...any)
-	// event shows what r, as it was before, tells.
-	event(r *replica, e event)
-	// draw shows where everybody is.
-	draw(d *demo)
-	// end draws for the last time.
-	end(d *demo)
+// view shows a demo's progress: a line for whatever is worth one, once, and below the
+// lines, on a terminal, a picture. It is owned by the demo's goroutine.
+type view struct {
+	w        io.Writer
+	fd       int // of the terminal, -1: it is none
+	drawn    int // lines of the picture on the screen
+	quorums  map[int64]bool
+	discards map[[2]int64]bool
+	told     int64 // steps
 }
 
-// newView is a live picture on a terminal, and plain lines elsewhere.
-func newView(w io.Writer) view {
-	lines := &plainView{w: w, quorums: make(map[int64]bool), discards: make(map[[2]int64]bool)}
+func newView(w io.Writer) *view {
+	v := &view{w: w, fd: -1, quorums: make(map[int64]bool), discards: make(map[[2]int64]bool)}
 	if f, ok := w.(*os.File); ok && isTerminal(f) {
-		return &liveView{plainView: lines, fd: int(f.Fd())}
+		v.fd = int(f.Fd())
 	}
-	return lines
+	return v
 }
 
 func isTerminal(f *os.File) bool {
@@ -47,23 +45,14 @@ func isTerminal(f *os.File) bool {
 	return err == nil
 }
 
-// plainView writes a line for whatever is worth one, once.
-type plainView struct {
-	w        io.Writer
-	quorums  map[int64]bool
-	discards map[[2]int64]bool
-	told     int64  // steps
-	before   func() // each line; nil: nothing
-}
-
-func (v *plainView) note(format string, args ...any) {
-	if v.before != nil {
-		v.before()
-	}
+// note shows one line that stays.
+func (v *view) note(format string, args ...any) {
+	v.wipe()
 	fmt.Fprintln(v.w, printable.Line(fmt.Sprintf(format, args...)))
 }
 
-func (v *plainView) event(r *replica, e event) {
+// event shows what r, as it was before, tells.
+func (v *view) event(r *replica, e event) {
 	switch e.Kind {
 	case eventQuorum:
 		if !v.quorums[e.QuorumID] {
@@ -77,25 +66,21 @@ func (v *plainView) event(r *replica, e event) {
 		}
 	case eventHealed:
 		if e.Step == 0 { // no heal, and not counted as one
-			v.note("%s copied the initial weights", replicaName(r.index))
+			v.note("%s copied the initial weights", r.name)
 			return
 		}
-		v.note("%s healed to step %d in %.0f ms", replicaName(r.index), e.Step, e.TookMs)
+		v.note("%s healed to step %d in %.0f ms", r.name, e.Step, e.TookMs)
 	case eventDiffered:
 		v.note("%s", e.Text)
 	case eventCommitted:
-		if e.Step >= v.told+plainEvery {
+		if v.fd < 0 && e.Step >= v.told+plainEvery { // bars show it
 			v.told = e.Step
 			v.note("step %d: loss %.4f", e.Step, e.Loss)
 		}
 	case eventFinal:
-		v.note("%s done: step %d sha256 %.16s…", replicaName(r.index), e.Step, e.Hash)
+		v.note("%s done: step %d sha256 %.16s…", r.name, e.Step, e.Hash)
 	}
 }
-
-func (v *plainView) draw(*demo) {}
-
-func (v *plainView) end(*demo) {}
 
 // shortNames cuts the UUIDs off.
 func shortNames(ids []string) []string {
@@ -106,45 +91,26 @@ func shortNames(ids []string) []string {
 	return out
 }
 
-// liveView keeps a picture below the lines.
-type liveView struct {
-	*plainView
-	fd    int
-	drawn int // lines of the picture on the screen
-}
-
-func (v *liveView) note(format string, args ...any) {
-	v.wipe()
-	v.plainView.note(format, args...)
-}
-
-func (v *liveView) event(r *replica, e event) {
-	if e.Kind == eventCommitted {
-		return // the bars show it
+// draw shows where everybody is.
+func (v *view) draw(d *demo) {
+	if v.fd < 0 {
+		return
 	}
-	v.before = v.wipe
-	v.plainView.event(r, e)
-	v.before = nil
-}
-
-func (v *liveView) draw(d *demo) {
 	picture := v.picture(d)
 	v.wipe()
 	fmt.Fprint(v.w, strings.Join(picture, "\n")+"\n")
 	v.drawn = len(picture)
 }
 
-func (v *liveView) end(d *demo) { v.draw(d) }
-
 // wipe takes the picture off the screen: cursor up, erase to the end.
-func (v *liveView) wipe() {
+func (v *view) wipe() {
 	if v.drawn > 0 {
 		fmt.Fprintf(v.w, "\x1b[%dA\x1b[J", v.drawn)
 		v.drawn = 0
 	}
 }
 
-func (v *liveView) picture(d *demo) []string {
+func (v *view) picture(d *demo) []string {
 	l := d.ledger
 	lines := []string{
 		fmt.Sprintf("step %d of %d   kills %d   heals %d   discarded %d   http://%s/",
@@ -154,7 +120,7 @@ func (v *liveView) picture(d *demo) []string {
 	for _, r := range d.replicas {
 		full := int(min(r.step, d.cfg.Steps) * barCells / d.cfg.Steps)
 		bar := strings.Repeat("█", full) + strings.Repeat("░", barCells-full)
-		lines = append(lines, fmt.Sprintf("%-11s%s %6d  loss %.4f  %s", replicaName(r.index), bar, r.step, r.loss, r.phase))
+		lines = append(lines, fmt.Sprintf("%-11s%s %6d  loss %.4f  %s", r.name, bar, r.step, r.loss, r.phase))
 	}
 	width := v.width()
 	for i, line := range printable.Lines(lines) {
@@ -167,7 +133,7 @@ func (v *liveView) picture(d *demo) []string {
 }
 
 // width is that of the terminal.
-func (v *liveView) width() int {
+func (v *view) width() int {
 	size, err := unix.IoctlGetWinsize(v.fd, unix.TIOCGWINSZ)
 	if err != nil || size.Col == 0 {
 		return 80

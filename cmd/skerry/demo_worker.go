@@ -36,8 +36,8 @@ const (
 // workerArgs is what the demo tells a worker.
 type workerArgs struct {
 	Demo        demoConfig
+	Name        string   // of the worker
 	Lighthouses []string // addresses
-	House       int      // which lighthouse
 	Listen      string   // of a lighthouse
 	DataDir     string   // of a lighthouse that is one of several
 }
@@ -82,7 +82,7 @@ func serveLighthouse(ctx context.Context, w spawn.Worker, out *emitter) error {
 	if err != nil {
 		return err
 	}
-	log, closeLog, err := workerLog(a.Demo.LogDir, houseName(a.House, a.Demo.Lighthouses))
+	log, closeLog, err := workerLog(a.Demo.LogDir, a.Name)
 	if err != nil {
 		return err
 	}
@@ -133,9 +133,6 @@ func tellLeader(ctx context.Context, s *lighthouse.Server, out *emitter) error {
 	}
 }
 
-// replicaName is what replica i calls itself; its incarnations add a UUID.
-func replicaName(i int) string { return fmt.Sprintf("replica-%d", i) }
-
 // demoTrainer is the worker that trains one replica.
 func demoTrainer(ctx context.Context, w spawn.Worker) error {
 	out := &emitter{w: os.Stdout}
@@ -153,7 +150,7 @@ func train(ctx context.Context, w spawn.Worker, out *emitter) error {
 	if err != nil {
 		return err
 	}
-	log, closeLog, err := workerLog(a.Demo.LogDir, replicaName(w.Rank))
+	log, closeLog, err := workerLog(a.Demo.LogDir, a.Name)
 	if err != nil {
 		return err
 	}
@@ -163,7 +160,7 @@ func train(ctx context.Context, w spawn.Worker, out *emitter) error {
 		return err
 	}
 	m, err := manager.New(manager.Config{
-		ReplicaID:   replicaName(w.Rank),
+		ReplicaID:   a.Name, // its incarnations add a UUID
 		Guard:       manager.Guard{Open: a.Demo.Open},
 		Lighthouse:  a.Lighthouses,
 		MinReplicas: a.Demo.MinReplicas,

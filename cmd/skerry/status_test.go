@@ -210,7 +210,7 @@ func TestHostileTextInDemo(t *testing.T) {
 	d := newDemo(demoConfig{Replicas: 1, Steps: 1}, v)
 	d.ledger.quorum, d.ledger.members[1] = 1, []string{hostileText}
 	d.replicas[0].phase = hostileText
-	for _, line := range (&liveView{plainView: &plainView{w: &out}, fd: -1}).picture(d) {
+	for _, line := range v.picture(d) {
 		if strings.ContainsRune(line, '\n') {
 			t.Errorf("%q is more than a line", line)
 		}

@@ -130,7 +130,7 @@ func serve(ctx context.Context, o *options, flags *pflag.FlagSet, stderr io.Writ
 	if err := o.cluster.apply(flags, &o.cfg); err != nil {
 		return err
 	}
-	if err := guardflags.Apply(&o.cfg.Guard); err != nil {
+	if err := o.cfg.Guard.FromEnv(); err != nil {
 		return err
 	}
 	derive(flags, &o.cfg)

@@ -43,10 +43,7 @@ func (c *clientFlags) run(ctx context.Context, f func(context.Context, *cluster.
 	if c.timeout <= 0 {
 		return fmt.Errorf("timeout = %v, want above 0", c.timeout)
 	}
-	if err := guardflags.Apply(&c.guard); err != nil {
-		return err
-	}
-	g, err := guard.Open(c.guard)
+	g, err := guardflags.Open(&c.guard)
 	if err != nil {
 		return err
 	}

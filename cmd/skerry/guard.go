@@ -4,20 +4,11 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/skerry-ft/skerry/cmd/internal/guardflags"
 	"github.com/skerry-ft/skerry/internal/guard"
 )
 
 // tlsTimeout bounds a TLS connection, handshake included.
 const tlsTimeout = 5 * time.Second
-
-// openGuard reads what the flags and the environment name.
-func openGuard(o guard.Options) (*guard.Guard, error) {
-	if err := guardflags.Apply(&o); err != nil {
-		return nil, err
-	}
-	return guard.Open(o)
-}
 
 // guardScheme is how a lighthouse of that guard is asked over HTTP.
 func guardScheme(g *guard.Guard) string {

@@ -56,7 +56,7 @@ func (l *lighthouseFlags) addresses() []string {
 // first tries the addresses in turn until one is answered; the error is that of
 // all, and once one server has refused what is asked, no other is.
 func (l *lighthouseFlags) first(ctx context.Context, try func(ctx context.Context, g *guard.Guard, addr string) error) error {
-	g, err := openGuard(l.Guard)
+	g, err := guardflags.Open(&l.Guard)
 	if err != nil {
 		return err
 	}

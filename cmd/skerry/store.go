@@ -29,7 +29,7 @@ With certificates (--tls-ca, --tls-cert, --tls-key, of role replica) it speaks T
 certificates. PyTorch's clients speak none: for them leave certificates out, or say --tls-data=false.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := guardflags.Apply(&guarded); err != nil {
+			if err := guarded.FromEnv(); err != nil {
 				return err
 			}
 			cfg.Open = guarded.Open

@@ -5,7 +5,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/skerry-ft/skerry/cmd/internal/guardflags"
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/wire"
 )
@@ -28,7 +27,7 @@ token and the job's name, so it needs no lighthouse, prints the same each time, 
 			if err != nil {
 				return fmt.Errorf("--job: %w", err)
 			}
-			if err := guardflags.Apply(&o); err != nil {
+			if err := o.FromEnv(); err != nil {
 				return err
 			}
 			g, err := guard.Open(guard.Options{TokenFile: o.TokenFile, Token: o.Token}) // certificates are not needed

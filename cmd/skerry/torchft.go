@@ -58,11 +58,8 @@ replica while a rank is connected, and not for ranks that have died.`,
 			if err != nil {
 				return err
 			}
-			watched := ends.watch(ctx, cmd.InOrStdin(), func(why string) {
-				cfg.Log.Info().Msg(why)
-				cancel(nil)
-			})
-			defer watched()
+			ctx, stop := ends.watch(ctx, cmd.InOrStdin(), cfg.Log)
+			defer stop()
 			fmt.Fprintln(cmd.OutOrStdout(), s.Address())
 			return s.Run(ctx)
 		},
@@ -103,10 +100,7 @@ func reach(named []string, job *string, guarded *guard.Options) ([]string, []grp
 	if all := os.Getenv(envLighthouse); len(named) == 0 && all != "" {
 		named = strings.Split(all, ",")
 	}
-	if err := guardflags.Apply(guarded); err != nil {
-		return nil, nil, err
-	}
-	g, err := guard.Open(*guarded)
+	g, err := guardflags.Open(guarded)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rs/zerolog"
 	"github.com/spf13/pflag"
 
 	"github.com/skerry-ft/skerry/internal/backoff"
@@ -25,10 +26,14 @@ func (e *ends) add(f *pflag.FlagSet) {
 	f.BoolVar(&e.input, "end-with-stdin", false, "end when standard input is closed")
 }
 
-// watch calls end, once or twice, when what is watched has ended. The function
-// that it returns stops it and waits.
-func (e *ends) watch(ctx context.Context, in io.Reader, end func(why string)) (stop func()) {
+// watch returns a context that ends, with a line in log, when what is watched has
+// ended. stop ends it, and waits.
+func (e *ends) watch(ctx context.Context, in io.Reader, log zerolog.Logger) (_ context.Context, stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
+	end := func(why string) {
+		log.Info().Msg(why)
+		cancel()
+	}
 	var all sync.WaitGroup
 	if e.parent {
 		parent := os.Getppid()
@@ -50,7 +55,7 @@ func (e *ends) watch(ctx context.Context, in io.Reader, end func(why string)) (s
 			}
 		}()
 	}
-	return func() {
+	return ctx, func() {
 		cancel()
 		all.Wait()
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -56,13 +55,8 @@ loopback. It keeps no state, votes on nothing, and takes the socket that systemd
 			if err != nil {
 				return err
 			}
-			ctx, cancel := context.WithCancel(cmd.Context())
-			defer cancel()
-			watched := ends.watch(ctx, cmd.InOrStdin(), func(why string) {
-				cfg.Log.Info().Msg(why)
-				cancel()
-			})
-			defer watched()
+			ctx, stop := ends.watch(cmd.Context(), cmd.InOrStdin(), cfg.Log)
+			defer stop()
 			fmt.Fprintf(cmd.OutOrStdout(), "http://%s\n", p.Addr())
 			return p.Run(ctx)
 		},

@@ -12,7 +12,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/netaddr"
 )
 
-// Add adds the flags of a client to f; Apply completes them.
+// Add adds the flags of a client to f; Open completes them.
 func Add(f *pflag.FlagSet, o *guard.Options) {
 	AddTLS(f, o)
 	f.StringVar(&o.TokenFile, "token-file", "", "file of the operators' token, which changing actions need, or of a join token (skerry token), one a line, the first is used ("+
@@ -68,5 +68,10 @@ func AddOpen(f *pflag.FlagSet, open *bool) {
 		netaddr.EnvOpen+"=1)")
 }
 
-// Apply fills what no flag named from the environment.
-func Apply(o *guard.Options) error { return o.FromEnv() }
+// Open fills what no flag named from the environment, and opens what is named.
+func Open(o *guard.Options) (*guard.Guard, error) {
+	if err := o.FromEnv(); err != nil {
+		return nil, err
+	}
+	return guard.Open(*o)
+}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -124,34 +125,30 @@ func everybody(ctx context.Context, conns []*grpc.ClientConn, n int, last int64)
 // anyServer asks all servers at once, and takes the first answer: what a client
 // does that does not know who leads. A call that a server ends is made again.
 func anyServer(ctx context.Context, conns []*grpc.ClientConn, i int) (int64, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	ctx, endAll := context.WithCancel(ctx)
+	defer endAll()
 	answers := make(chan int64, len(conns))
-	var asked errgroup.Group
+	var asked sync.WaitGroup
 	for _, c := range conns {
 		client := pb.NewLighthouseServiceClient(c)
-		asked.Go(func() error {
+		asked.Go(func() {
 			for ctx.Err() == nil {
 				try, cancel := context.WithTimeout(ctx, failoverTry)
 				got, err := client.Quorum(try, &pb.LighthouseQuorumRequest{Requester: askerMember(i, 0)})
 				cancel()
 				if err == nil {
 					answers <- got.GetQuorum().GetQuorumId()
-					return nil
+					endAll()
 				}
 				_ = backoff.Sleep(ctx, 2*time.Millisecond) // the loop looks at ctx
 			}
-			return nil
 		})
 	}
-	defer func() {
-		cancel()
-		_ = asked.Wait() // they return nothing but nil
-	}()
+	asked.Wait()
 	select {
 	case id := <-answers:
 		return id, nil
-	case <-ctx.Done():
+	default:
 		return 0, context.Cause(ctx)
 	}
 }

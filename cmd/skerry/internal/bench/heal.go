@@ -147,31 +147,16 @@ type healSums struct {
 
 // sample lets one replica join, and ends it.
 func (sum *healSums) sample(ctx context.Context, args healArgs, a, b *healer, n int) error {
-	steady, err := a.steady(ctx, 2)
-	if err != nil {
-		return err
-	}
-	if _, err := b.steady(ctx, 2); err != nil {
-		return err
-	}
-	before := a.last.Discards
-	from, err := hostNanos()
-	if err != nil {
-		return err
-	}
+	steady := a.steady(ctx, 2)
+	b.steady(ctx, 2)
+	before, from := a.last.Discards, hostNanos()
 	c, err := startHealer(args, n)
 	if err != nil {
 		return err
 	}
 	defer c.end()
-	gap, first, err := a.gapUntil(ctx, 3)
-	if err != nil {
-		return err
-	}
-	other, _, err := b.gapUntil(ctx, 3)
-	if err != nil {
-		return err
-	}
+	gap, first := a.gapUntil(ctx, 3)
+	other, _ := b.gapUntil(ctx, 3)
 	sum.discards += float64(a.last.Discards - before)
 	if err := sameState(ctx, a, b, c); err != nil {
 		return err
@@ -189,13 +174,16 @@ func (sum *healSums) sample(ctx context.Context, args healArgs, a, b *healer, n 
 	return nil
 }
 
-// healer is a replica's process, seen from outside.
+// healer is a replica's process, seen from outside. After an error all that waits for
+// it returns at once.
 type healer struct {
 	*process
 
 	copied, healed int64
 	copyMs         float64
+	line           healLine // the newest commit or sum
 	last           healLine // the newest commit
+	err            error
 }
 
 func startHealer(args healArgs, n int) (*healer, error) {
@@ -203,95 +191,95 @@ func startHealer(args healArgs, n int) (*healer, error) {
 	return &healer{process: p}, err
 }
 
-// next returns the next commit or sum, and takes notes of heals.
-func (h *healer) next(ctx context.Context) (healLine, error) {
-	for ctx.Err() == nil {
+// next reads the next commit or sum, and takes notes of heals. It returns false after
+// an error.
+func (h *healer) next(ctx context.Context) bool {
+	for h.err == nil {
 		var l healLine
-		if err := h.process.next(&l); err != nil {
-			return l, err
+		if h.err = context.Cause(ctx); h.err == nil {
+			h.err = h.process.next(&l)
 		}
 		switch {
+		case h.err != nil:
 		case l.CopyMs > 0:
 			h.copied, h.copyMs = l.Bytes, l.CopyMs
 		case l.Healed:
 			h.healed = l.Bytes
 		default:
-			return l, nil
+			h.line = l
+			return true
 		}
 	}
-	return healLine{}, context.Cause(ctx)
+	return false
+}
+
+// within bounds a wait for what is named.
+func within(ctx context.Context, format string, args ...any) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, healLimit, fmt.Errorf(format+" within %v", append(args, healLimit)...))
 }
 
 // steady waits for healSteady commits in a row with so many participants, and
 // gives the median time between them in milliseconds.
-func (h *healer) steady(ctx context.Context, participants int) (float64, error) {
+func (h *healer) steady(ctx context.Context, participants int) float64 {
+	ctx, cancel := within(ctx, "no %d commits of %d participants", healSteady, participants)
+	defer cancel()
 	var times []float64
 	var last int64
-	for begin := time.Now(); len(times) < healSteady; {
-		if time.Since(begin) > healLimit {
-			return 0, fmt.Errorf("no %d commits of %d participants within %v", healSteady, participants, healLimit)
-		}
-		l, err := h.next(ctx)
-		if err != nil {
-			return 0, err
-		}
+	for len(times) < healSteady && h.next(ctx) {
 		switch {
-		case l.Participants != participants:
+		case h.line.Participants != participants:
 			times, last = nil, 0
 			continue
 		case last > 0:
-			times = append(times, float64(l.At-last)/1e6)
+			times = append(times, float64(h.line.At-last)/1e6)
 		}
-		last, h.last = l.At, l
+		last, h.last = h.line.At, h.line
 	}
-	return median(times), nil
+	return median(times)
 }
 
 // gapUntil waits until so many have taken part for some steps; it gives the
 // longest time between two commits until then, in milliseconds, and when the first
 // of those steps was committed.
-func (h *healer) gapUntil(ctx context.Context, participants int) (gap float64, first int64, err error) {
-	for begin, n := time.Now(), 0; n < healSteady; {
-		if time.Since(begin) > healLimit {
-			return 0, 0, fmt.Errorf("not %d participants within %v", participants, healLimit)
-		}
-		l, err := h.next(ctx)
-		if err != nil {
-			return 0, 0, err
-		}
-		gap = max(gap, float64(l.At-h.last.At)/1e6)
-		h.last = l
-		if l.Participants == participants {
+func (h *healer) gapUntil(ctx context.Context, participants int) (gap float64, first int64) {
+	ctx, cancel := within(ctx, "not %d participants", participants)
+	defer cancel()
+	for n := 0; n < healSteady && h.next(ctx); {
+		gap = max(gap, float64(h.line.At-h.last.At)/1e6)
+		h.last = h.line
+		if h.line.Participants == participants {
 			if n++; n == 1 {
-				first = l.At
+				first = h.line.At
 			}
 		}
 	}
-	return gap, first, nil
+	return gap, first
 }
 
-// sameState compares the states of one step that is still to come.
+// sum waits for the sum of a step.
+func (h *healer) sum(ctx context.Context, step int64) uint32 {
+	ctx, cancel := within(ctx, "no sum of step %d", step)
+	defer cancel()
+	for h.next(ctx) {
+		if h.line.Sum != 0 {
+			return h.line.Sum
+		}
+		h.last = h.line
+	}
+	return 0
+}
+
+// sameState compares the states of one step that is still to come. It returns the
+// error of a replica that had one before.
 func sameState(ctx context.Context, all ...*healer) error {
 	at := all[0].last.Commit + 2*healSteady
-	sums := make([]uint32, len(all))
 	for _, h := range all {
-		if err := h.tell(at); err != nil {
-			return err
-		}
+		h.err = cmp.Or(h.err, h.tell(at))
 	}
+	sums := make([]uint32, len(all))
 	for i, h := range all {
-		for begin := time.Now(); sums[i] == 0; {
-			l, err := h.next(ctx)
-			switch {
-			case err != nil:
-				return err
-			case l.Sum != 0:
-				sums[i] = l.Sum
-			case time.Since(begin) > healLimit:
-				return fmt.Errorf("step %d is not there within %v", at, healLimit)
-			default:
-				h.last = l
-			}
+		if sums[i] = h.sum(ctx, at); h.err != nil {
+			return h.err
 		}
 		if sums[i] != sums[0] {
 			return fmt.Errorf("the states of step %d differ: %08x", at, sums)

@@ -170,11 +170,7 @@ func (t *healTrainer) train(ctx context.Context, m *manager.Manager) error {
 func (t *healTrainer) commit(m *manager.Manager) error {
 	step := m.Step()
 	t.apply(step)
-	at, err := hostNanos()
-	if err != nil {
-		return err
-	}
-	l := healLine{Commit: step, At: at, Participants: m.NumParticipants(), Discards: m.Stats().Discards}
+	l := healLine{Commit: step, At: hostNanos(), Participants: m.NumParticipants(), Discards: m.Stats().Discards}
 	if err := t.say(l); err != nil {
 		return err
 	}

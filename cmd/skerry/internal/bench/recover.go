@@ -78,8 +78,7 @@ func runDemo(ctx context.Context, n, kills int) (demoResult, error) {
 	if err := cmd.Run(); err != nil {
 		return r, fmt.Errorf("run %s: %w: %s", cmd, err, lastLine(progress.Bytes()))
 	}
-	lines := bytes.Split(bytes.TrimSpace(out.Bytes()), []byte("\n"))
-	if err := json.Unmarshal(lines[len(lines)-1], &r); err != nil {
+	if err := json.Unmarshal([]byte(lastLine(out.Bytes())), &r); err != nil {
 		return r, fmt.Errorf("read the demo's result: %w", err)
 	}
 	return r, nil

@@ -39,11 +39,11 @@ type benchSession struct {
 	stream  grpc.BidiStreamingClient[skerrypb.Up, skerrypb.Down]
 	answers chan *skerrypb.Answer // capacity 1
 	failed  chan error            // capacity 1
+	sending sync.Mutex
 
-	mu sync.Mutex // of sending, and of what follows
-
-	last *quorum.LastAnswer
-	size int
+	quorumID atomic.Int64       // of last, for beats
+	last     *quorum.LastAnswer // this and size are of the goroutine that joins
+	size     int
 }
 
 // openCrowd opens n sessions over so many connections and waits for their
@@ -108,8 +108,8 @@ func (c *crowd) timing(beatMs, heartbeatMs uint32) {
 }
 
 func (s *benchSession) send(up *skerrypb.Up) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.sending.Lock()
+	defer s.sending.Unlock()
 	return s.stream.Send(up)
 }
 
@@ -139,33 +139,27 @@ func (c *crowd) beat(ctx context.Context, k int) {
 	for i := k; i < len(c.sessions); i += len(c.conns) {
 		mine = append(mine, c.sessions[i])
 	}
-	began, sent := time.Now(), 0.0
-	for ctx.Err() == nil && len(mine) > 0 {
+	last, owed, sent := time.Now(), 0.0, 0
+	for {
+		interval := time.Duration(c.interval.Load())
+		if backoff.Sleep(ctx, max(5*time.Millisecond, interval/time.Duration(len(mine)))) != nil {
+			return
+		}
 		// As many as are due by now, in a run: a timer for each would cost more.
-		due := sent + time.Since(began).Seconds()*float64(len(mine))/time.Duration(c.interval.Load()).Seconds()
-		began = time.Now()
-		for ; sent+1 <= due; sent++ {
-			s := mine[int(sent)%len(mine)]
+		now := time.Now()
+		owed += now.Sub(last).Seconds() / interval.Seconds() * float64(len(mine))
+		last = now
+		for ; owed >= 1; owed-- {
+			s := mine[sent%len(mine)]
 			up := &skerrypb.Up{Message: &skerrypb.Up_Beat{Beat: wire.BeatToProto(quorum.Beat{
-				Phase: quorum.PhaseTraining, Progress: uint64(sent), QuorumID: s.quorumID()})}}
+				Phase: quorum.PhaseTraining, Progress: uint64(sent), QuorumID: s.quorumID.Load()})}}
 			if s.send(up) != nil {
 				return // read says why
 			}
 			c.beats.Add(1)
+			sent++
 		}
-		due -= sent
-		began = began.Add(-time.Duration(due * float64(time.Duration(c.interval.Load())) / float64(len(mine))))
-		_ = backoff.Sleep(ctx, max(5*time.Millisecond, time.Duration(c.interval.Load())/time.Duration(len(mine)))) // the loop looks at ctx
 	}
-}
-
-func (s *benchSession) quorumID() int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.last == nil {
-		return 0
-	}
-	return s.last.QuorumID
 }
 
 // joinAll lets everybody join at once and returns how long it took until the last
@@ -227,9 +221,8 @@ func (s *benchSession) take(ctx context.Context, number uint64) error {
 		if v := q.View; v != nil && (v.Self.ReplicaID != s.id || v.Ranks[0].StoreAddress == "") {
 			return fmt.Errorf("the part of %s, rank %d, want that of %s", v.Self.ReplicaID, v.Rank, s.id)
 		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
 		s.size, s.last = q.Size(), quorum.NewLastAnswer(&q)
+		s.quorumID.Store(s.last.QuorumID)
 		return nil
 	case err := <-s.failed:
 		return err

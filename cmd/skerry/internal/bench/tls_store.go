@@ -71,7 +71,13 @@ func (m *meeting) Impl() string { return m.impl }
 func (m *meeting) Sample(ctx context.Context, p Params) (float64, error) {
 	const key = "k"
 	n := storeCalls
-	var call func() error
+	size, _ := p["bytes"].(int)
+	if size > 1<<16 {
+		n /= 10
+	}
+	value := bytes.Repeat([]byte{7}, size)
+	set := func() error { return m.client.Set(ctx, key, value) }
+	call := set
 	switch p["op"] {
 	case opStoreOpen:
 		call = func() error {
@@ -81,24 +87,16 @@ func (m *meeting) Sample(ctx context.Context, p Params) (float64, error) {
 			}
 			return c.Close()
 		}
-	default:
-		size, _ := p["bytes"].(int)
-		value := bytes.Repeat([]byte{7}, size)
-		if size > 1<<16 {
-			n /= 10
+	case opStoreGet:
+		if err := set(); err != nil {
+			return 0, err
 		}
-		call = func() error { return m.client.Set(ctx, key, value) }
-		if p["op"] == opStoreGet {
-			if err := call(); err != nil {
-				return 0, err
+		call = func() error {
+			got, err := m.client.Get(ctx, key)
+			if err == nil && len(got) != size {
+				err = fmt.Errorf("got %d bytes, want %d", len(got), size)
 			}
-			call = func() error {
-				got, err := m.client.Get(ctx, key)
-				if err == nil && len(got) != size {
-					err = fmt.Errorf("got %d bytes, want %d", len(got), size)
-				}
-				return err
-			}
+			return err
 		}
 	}
 	began := time.Now()

@@ -42,12 +42,34 @@ type workerArgs struct {
 	DataDir     string   // of a lighthouse that is one of several
 }
 
-func readArgs(w spawn.Worker) (workerArgs, error) {
-	var a workerArgs
-	if err := json.Unmarshal(w.Args, &a); err != nil {
-		return a, fmt.Errorf("read the demo's arguments: %w", err)
+// part is what a worker plays in the demo.
+type part struct {
+	workerArgs
+
+	index int
+	log   zerolog.Logger
+	out   *emitter
+}
+
+// asWorker makes a worker that plays a part, and tells the demo if that fails.
+func asWorker(play func(context.Context, part) error) func(context.Context, spawn.Worker) error {
+	return func(ctx context.Context, w spawn.Worker) (err error) {
+		p := part{index: w.Rank, out: &emitter{w: os.Stdout}}
+		defer func() {
+			if err != nil && ctx.Err() == nil {
+				p.out.emit(event{Kind: eventFailed, Text: err.Error()})
+			}
+		}()
+		if err := json.Unmarshal(w.Args, &p.workerArgs); err != nil {
+			return fmt.Errorf("read the demo's arguments: %w", err)
+		}
+		var closeLog func() error
+		if p.log, closeLog, err = workerLog(p.Demo.LogDir, p.Name); err != nil {
+			return err
+		}
+		defer closeLog()
+		return play(ctx, p)
 	}
-	return a, nil
 }
 
 // workerLog is where a worker logs to: a file of its own, or nowhere.
@@ -67,26 +89,8 @@ func workerLog(dir, name string) (zerolog.Logger, func() error, error) {
 	return log, f.Close, nil
 }
 
-// demoLighthouse is the worker that serves quorums.
-func demoLighthouse(ctx context.Context, w spawn.Worker) error {
-	out := &emitter{w: os.Stdout}
-	err := serveLighthouse(ctx, w, out)
-	if err != nil {
-		out.emit(event{Kind: eventFailed, Text: err.Error()})
-	}
-	return err
-}
-
-func serveLighthouse(ctx context.Context, w spawn.Worker, out *emitter) error {
-	a, err := readArgs(w)
-	if err != nil {
-		return err
-	}
-	log, closeLog, err := workerLog(a.Demo.LogDir, a.Name)
-	if err != nil {
-		return err
-	}
-	defer closeLog()
+// serveLighthouse is the part that serves quorums.
+func serveLighthouse(ctx context.Context, a part) error {
 	cfg := lighthouse.DefaultConfig()
 	cfg.Listen, cfg.Guard.Open = a.Listen, a.Demo.Open
 	if n := a.Demo.Lighthouses; n > 1 {
@@ -96,16 +100,16 @@ func serveLighthouse(ctx context.Context, w spawn.Worker, out *emitter) error {
 		cfg.Cluster.RaftAddress, cfg.Cluster.GossipAddress = besideFirst(a.Demo.Listen), besideFirst(a.Demo.Listen)
 	}
 	cfg.Rules.MinReplicas = a.Demo.MinReplicas
-	cfg.Log = log
+	cfg.Log = a.log
 	s, err := lighthouse.New(cfg)
 	if err != nil {
 		return err
 	}
-	out.emit(event{Kind: eventListening, Address: s.Addr().String()})
+	a.out.emit(event{Kind: eventListening, Address: s.Addr().String()})
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return s.Run(gctx) })
 	if a.Demo.Lighthouses > 1 {
-		g.Go(func() error { return tellLeader(gctx, s, out) })
+		g.Go(func() error { return tellLeader(gctx, s, a.out) })
 	}
 	return g.Wait()
 }
@@ -133,29 +137,10 @@ func tellLeader(ctx context.Context, s *lighthouse.Server, out *emitter) error {
 	}
 }
 
-// demoTrainer is the worker that trains one replica.
-func demoTrainer(ctx context.Context, w spawn.Worker) error {
-	out := &emitter{w: os.Stdout}
-	err := train(ctx, w, out)
-	if err != nil && ctx.Err() == nil {
-		out.emit(event{Kind: eventFailed, Text: err.Error()})
-	}
-	return err
-}
-
 // train runs one replica until the demo ends it: it trains, tells its hash,
 // and lingers for those who are behind.
-func train(ctx context.Context, w spawn.Worker, out *emitter) error {
-	a, err := readArgs(w)
-	if err != nil {
-		return err
-	}
-	log, closeLog, err := workerLog(a.Demo.LogDir, a.Name)
-	if err != nil {
-		return err
-	}
-	defer closeLog()
-	backend, err := pg.Open(a.Demo.Backend, pg.Options{Log: log})
+func train(ctx context.Context, a part) error {
+	backend, err := pg.Open(a.Demo.Backend, pg.Options{Log: a.log})
 	if err != nil {
 		return err
 	}
@@ -168,13 +153,13 @@ func train(ctx context.Context, w spawn.Worker, out *emitter) error {
 		StepTimeout: demoStepTimeout,
 		HealTimeout: demoHealTimeout,
 		Backend:     backend,
-		OnEvent:     func(e manager.Event) { tell(out, e) },
-		Log:         log,
+		OnEvent:     func(e manager.Event) { tell(a.out, e) },
+		Log:         a.log,
 	})
 	if err != nil {
 		return errors.Join(err, backend.Close())
 	}
-	t, err := newTrainer(a.Demo, w.Rank, m, childOf(backend), out)
+	t, err := newTrainer(a, m, childOf(backend))
 	if err != nil {
 		return errors.Join(err, m.Close())
 	}
@@ -182,7 +167,7 @@ func train(ctx context.Context, w spawn.Worker, out *emitter) error {
 	g.Go(func() error { return m.Run(gctx) })
 	g.Go(func() error {
 		defer m.Close() // its error is Run's
-		return trainAndLinger(gctx, t, m, out)
+		return trainAndLinger(gctx, t, m, a.out)
 	})
 	err = g.Wait()
 	if ctx.Err() != nil {
@@ -203,19 +188,20 @@ func childOf(b pg.Backend) func() int {
 	}
 }
 
-func newTrainer(c demoConfig, index int, m *manager.Manager, child func() int, out *emitter) (*digits.Trainer, error) {
+func newTrainer(a part, m *manager.Manager, child func() int) (*digits.Trainer, error) {
+	c := a.Demo
 	var told int64 // the last step told of; lingering commits no new ones
 	return digits.NewTrainer(digits.Config{
 		Seed:     c.Seed,
 		Steps:    c.Steps,
-		Shard:    digits.Shard{Index: index, Count: c.Replicas},
+		Shard:    digits.Shard{Index: a.index, Count: c.Replicas},
 		StepTime: c.StepTime,
 
-		OwnGradientsUntil: c.skipsUntil(index),
+		OwnGradientsUntil: c.skipsUntil(a.index),
 		OnStep: func(r digits.Report) {
 			if r.Committed && r.Step > told {
 				told = r.Step
-				out.emit(event{Kind: eventCommitted, Step: r.Step, Loss: r.Loss, QuorumID: m.Position().QuorumID, ChildPID: child()})
+				a.out.emit(event{Kind: eventCommitted, Step: r.Step, Loss: r.Loss, QuorumID: m.Position().QuorumID, ChildPID: child()})
 			}
 		},
 	}, m)

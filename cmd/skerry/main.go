@@ -35,8 +35,8 @@ func registerBackends() error {
 
 // registerWorkers names what this binary can be re-executed as.
 func registerWorkers() {
-	spawn.Register(trainerWorker, demoTrainer)
-	spawn.Register(lighthouseWorker, demoLighthouse)
+	spawn.Register(trainerWorker, asWorker(train))
+	spawn.Register(lighthouseWorker, asWorker(serveLighthouse))
 	spawn.Register(bench.WorkerAllReduce, bench.AllReduceWorker)
 	spawn.Register(bench.WorkerLighthouse, bench.LighthouseWorker)
 	spawn.Register(bench.WorkerHeal, bench.HealWorker)

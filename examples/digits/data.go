@@ -5,9 +5,7 @@ import (
 	"compress/gzip"
 	_ "embed" // for the data
 	"encoding/csv"
-	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"strconv"
 )
@@ -73,20 +71,17 @@ func parse(packed []byte) (*Dataset, error) {
 	}
 	rows := csv.NewReader(unzip)
 	rows.FieldsPerRecord = Pixels + 1
-	rows.ReuseRecord = true
+	all, err := rows.ReadAll()
+	if err != nil {
+		return nil, err
+	}
 	d := &Dataset{}
-	for {
-		row, err := rows.Read()
-		if errors.Is(err, io.EOF) {
-			return d, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("row %d: %w", d.Len(), err)
-		}
+	for i, row := range all {
 		if err := d.parseRow(row); err != nil {
-			return nil, fmt.Errorf("row %d: %w", d.Len(), err)
+			return nil, fmt.Errorf("row %d: %w", i, err)
 		}
 	}
+	return d, nil
 }
 
 func (d *Dataset) parseRow(row []string) error {

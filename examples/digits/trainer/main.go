@@ -28,6 +28,7 @@ import (
 	"os"
 	"os/signal"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -118,7 +119,8 @@ func train(signals <-chan os.Signal, o options, tell *teller, stderr io.Writer) 
 func trainAndLeave(ctx context.Context, t *digits.Trainer, m *manager.Manager, tell *teller, linger time.Duration) error {
 	err := t.Run(ctx)
 	if err == nil {
-		tell.end("step %d: test accuracy %.4f, sha256 %s", t.Step(), t.Accuracy(), t.Hash())
+		tell.line("step %d: test accuracy %.4f, sha256 %s", t.Step(), t.Accuracy(), t.Hash())
+		tell.done.Store(true)
 		leave := time.AfterFunc(linger, m.Drain)
 		defer leave.Stop()
 		err = t.Linger(ctx)
@@ -131,29 +133,27 @@ func trainAndLeave(ctx context.Context, t *digits.Trainer, m *manager.Manager, t
 
 // drainOn drains m at the first signal and fails at the second one.
 func drainOn(ctx context.Context, signals <-chan os.Signal, m *manager.Manager) error {
-	for _, act := range []func() error{
-		func() error { m.Drain(); return nil },
-		func() error { return errTwice },
-	} {
-		select {
-		case <-signals:
-			if err := act(); err != nil {
-				return err
-			}
-		case <-ctx.Done():
-			return nil
-		}
+	select {
+	case <-signals:
+	case <-ctx.Done():
+		return nil
 	}
-	return nil
+	m.Drain()
+	select {
+	case <-signals:
+		return errTwice
+	case <-ctx.Done():
+		return nil
+	}
 }
 
 // teller prints what a person at the terminal wants to know. Safe for
 // concurrent use.
 type teller struct {
-	mu sync.Mutex
+	mu sync.Mutex // of w
 
 	w    io.Writer
-	done bool // this replica has had its steps
+	done atomic.Bool // this replica has had its steps
 }
 
 func (t *teller) line(format string, args ...any) {
@@ -162,32 +162,18 @@ func (t *teller) line(format string, args ...any) {
 	fmt.Fprintln(t.w, printable.Line(fmt.Sprintf(format, args...)))
 }
 
-// end prints the last line about steps.
-func (t *teller) end(format string, args ...any) {
-	t.line(format, args...)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.done = true
-}
-
 // every is how many steps lie between two lines of progress.
 const every = 50
 
 func (t *teller) step(r digits.Report) {
-	if r.Committed && r.Step%every == 0 && !t.through() {
+	if r.Committed && r.Step%every == 0 && !t.done.Load() {
 		t.line("step %d: loss %.4f", r.Step, r.Loss)
 	}
 }
 
-func (t *teller) through() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.done
-}
-
 // event tells of what changes the course of training.
 func (t *teller) event(e manager.Event) {
-	if t.through() {
+	if t.done.Load() {
 		return
 	}
 	switch e := e.(type) {

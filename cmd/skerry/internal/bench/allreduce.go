@@ -3,8 +3,8 @@ package bench
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
-	"slices"
 )
 
 // The envelope, per rank, for W ranks and N bytes on one host: an all-reduce by
@@ -40,38 +40,32 @@ func runCollectives(ctx context.Context, o Options, emit emitFunc) error {
 
 // runOps measures each op at each world size and number of bytes.
 func runOps(ctx context.Context, o Options, bench string, ops []string, sizes []int64, emit emitFunc) error {
-	contest := Contest{Bench: bench, Unit: "us", Samples: cmp.Or(o.Samples, 10), Warmup: 1}
-	for _, n := range o.worlds(2, 4, 8) {
-		err := withRanks(ctx, o, n, func(all []Contestant) error {
-			for _, op := range ops {
-				for _, size := range o.sizes(sizes...) {
-					if err := runOp(ctx, contest, Params{"op": op, "n": n, "bytes": size}, all, emit); err != nil {
-						return err
-					}
-				}
+	contest := Contest{Bench: bench, Unit: "us", Samples: cmp.Or(o.Samples, 10), Warmup: 1, Bandwidth: true}
+	return withRanks(ctx, o, o.worlds(2, 4, 8), ourTransports(), func(n int, all []Contestant) error {
+		var sets []Params
+		for _, op := range ops {
+			for _, size := range o.sizes(sizes...) {
+				sets = append(sets, Params{"op": op, "n": n, "bytes": size})
 			}
-			return nil
-		})
-		if err != nil {
+		}
+		return contest.Each(ctx, all, emit, sets...)
+	})
+}
+
+// withRanks starts, for each of the worlds, ranks of ours of each kind and the peers',
+// lends them to f, and ends them.
+func withRanks(ctx context.Context, o Options, worlds []int, kinds []rankKind, f func(n int, all []Contestant) error) error {
+	for _, n := range worlds {
+		if err := withWorld(ctx, o, n, kinds, f); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// withRanks starts all contestants with n ranks, lends them to f, and ends them.
-func withRanks(ctx context.Context, o Options, n int, f func([]Contestant) error) error {
-	return withKinds(ctx, o, n, ourTransports(), f)
-}
-
-// withKinds is withRanks for these of ours.
-func withKinds(ctx context.Context, o Options, n int, kinds []rankKind, f func([]Contestant) error) (err error) {
+func withWorld(ctx context.Context, o Options, n int, kinds []rankKind, f func(n int, all []Contestant) error) (err error) {
 	var all []Contestant
-	defer func() {
-		if closeErr := closeAll(all); err == nil {
-			err = closeErr
-		}
-	}()
+	defer func() { err = errors.Join(err, closeAll(all)) }()
 	for _, kind := range kinds {
 		ours, err := startRanks(n, kind)
 		if err != nil {
@@ -88,27 +82,5 @@ func withKinds(ctx context.Context, o Options, n int, kinds []rankKind, f func([
 			return fmt.Errorf("start %s: %w", c.Impl(), err)
 		}
 	}
-	return f(all)
-}
-
-// haver is a contestant that does not have every op.
-type haver interface{ Has(op string) bool }
-
-// having is those that have op.
-func having(all []Contestant, op string) []Contestant {
-	return slices.DeleteFunc(slices.Clone(all), func(c Contestant) bool {
-		h, ok := c.(haver)
-		return ok && !h.Has(op)
-	})
-}
-
-// runOp measures one op of one size.
-func runOp(ctx context.Context, contest Contest, p Params, all []Contestant, emit emitFunc) error {
-	rows, err := contest.Run(ctx, p, having(all, p["op"].(string)))
-	for _, row := range rows {
-		// Algorithmic bandwidth in GB/s: bytes / time.
-		row.Params["algbw_gbs"] = float64(p["bytes"].(int64)) / row.Median / 1e3
-	}
-	emit(rows...)
-	return err
+	return f(n, all)
 }

@@ -179,12 +179,20 @@ func (a *askers) Sample(ctx context.Context, p Params) (float64, error) {
 	if p["change"].(bool) {
 		failures = 1 // a failed commit asks for a new quorum id
 	}
-	before, err := cpuOf(a.pid)
-	if err != nil {
-		return 0, err
-	}
+	var took time.Duration
+	used, err := cpuDuring(a.pid, func() error {
+		began := time.Now()
+		err := a.ask(ctx, failures)
+		took = time.Since(began)
+		return err
+	})
+	a.cpu = append(a.cpu, used.Seconds()*1e3)
+	return float64(took.Microseconds()), err
+}
+
+// ask lets all replicas ask at once, and waits for the last answer.
+func (a *askers) ask(ctx context.Context, failures int64) error {
 	var all errgroup.Group
-	start := time.Now()
 	for i := range a.n {
 		all.Go(func() error {
 			var answer length
@@ -196,11 +204,7 @@ func (a *askers) Sample(ctx context.Context, p Params) (float64, error) {
 			return err
 		})
 	}
-	err = all.Wait()
-	took := time.Since(start)
-	after, clockErr := cpuOf(a.pid)
-	a.cpu = append(a.cpu, (after-before).Seconds()*1e3)
-	return float64(took.Microseconds()), errors.Join(err, clockErr)
+	return all.Wait()
 }
 
 // Close ends the replicas and their lighthouse.

@@ -22,10 +22,21 @@ import (
 // runBaby measures what a child costs.
 func runBaby(ctx context.Context, o Options, emit emitFunc) error {
 	contest := Contest{Bench: "baby", Unit: "us", Samples: cmp.Or(o.Samples, 60), Warmup: 3}
-	for _, n := range o.worlds(2) {
-		if err := babyWorld(ctx, contest, n, o.sizes(4, 4<<10, 1<<20, 25<<20), emit); err != nil {
-			return err
+	kinds := []rankKind{
+		{impl: "skerry", Transport: tcp.TransportAuto, Child: noChild, takes: babySample},
+		{impl: "skerry-baby", Transport: tcp.TransportAuto, Child: childAlloc, takes: babySample},
+		{impl: "skerry-baby-copies", Transport: tcp.TransportAuto, Child: childCopies, takes: babySample},
+	}
+	err := withRanks(ctx, Options{}, o.worlds(2), kinds, func(n int, all []Contestant) error {
+		for _, size := range o.sizes(4, 4<<10, 1<<20, 25<<20) {
+			if err := beside(ctx, contest, Params{"op": opAllReduce, "n": n, "bytes": size}, all, emit); err != nil {
+				return err
+			}
 		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	return babyRestarts(ctx, contest, emit)
 }
@@ -34,22 +45,6 @@ func runBaby(ctx context.Context, o Options, emit emitFunc) error {
 // the moments in which a loaded machine runs none of a Baby's two processes, and
 // the median over many is that of an op.
 const babySample = 5 * time.Millisecond
-
-func babyWorld(ctx context.Context, contest Contest, n int, sizes []int64, emit emitFunc) error {
-	kinds := []rankKind{
-		{impl: "skerry", Transport: tcp.TransportAuto, Child: noChild, takes: babySample},
-		{impl: "skerry-baby", Transport: tcp.TransportAuto, Child: childAlloc, takes: babySample},
-		{impl: "skerry-baby-copies", Transport: tcp.TransportAuto, Child: childCopies, takes: babySample},
-	}
-	return withKinds(ctx, Options{}, n, kinds, func(all []Contestant) error {
-		for _, size := range sizes {
-			if err := beside(ctx, contest, Params{"op": opAllReduce, "n": n, "bytes": size}, all, emit); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
 
 // beside has all contestants run an op in turn, and gives the figures of each
 // against the first: medians over the rounds, of what both took in one round.
@@ -84,12 +79,10 @@ func babyRestarts(ctx context.Context, contest Contest, emit emitFunc) error {
 		if r.backend, err = baby.New(baby.Options{Backend: tcp.Name}); err != nil {
 			break
 		}
-		var rows []Row
-		rows, err = contest.Run(ctx, Params{"op": "restart", "spare": spare}, []Contestant{r})
+		err = contest.Each(ctx, []Contestant{r}, emit, Params{"op": "restart", "spare": spare})
 		if err = errors.Join(err, r.Close()); err != nil {
 			break
 		}
-		emit(rows...)
 	}
 	return errors.Join(err, end())
 }

@@ -25,14 +25,44 @@ type Contest struct {
 	Unit    string // "us" or "ms" if contestants are measured
 	Samples int    // of each contestant, at least 1
 	Warmup  int    // rounds thrown away first
+
+	Bandwidth bool // rows of messages have algbw_gbs: bytes / time in GB/s
 }
 
-// Run takes samples of all contestants, round after round, and returns a row
+// haver is a contestant that does not have every op.
+type haver interface{ Has(op string) bool }
+
+// opOf is the op that a contestant is asked for: edges are one, too.
+func opOf(p Params) string {
+	op, ok := p["op"].(string)
+	if !ok {
+		op, _ = p["edges"].(string)
+	}
+	return op
+}
+
+// Each runs a contest for each set of parameters, and hands its rows out.
+func (c Contest) Each(ctx context.Context, all []Contestant, emit emitFunc, sets ...Params) error {
+	for _, p := range sets {
+		rows, err := c.Run(ctx, p, all)
+		if err != nil {
+			return err
+		}
+		emit(rows...)
+	}
+	return nil
+}
+
+// Run takes samples of all contestants that have the op, round after round, and returns a row
 // for each, whose Params are a copy of p. A contestant that fails ends the contest.
 func (c Contest) Run(ctx context.Context, p Params, all []Contestant) ([]Row, error) {
 	if c.Samples < 1 {
 		return nil, fmt.Errorf("bench: samples = %d, want at least 1", c.Samples)
 	}
+	all = slices.DeleteFunc(slices.Clone(all), func(one Contestant) bool {
+		h, ok := one.(haver)
+		return ok && !h.Has(opOf(p))
+	})
 	taken := make([][]float64, len(all))
 	for round := range c.Warmup + c.Samples {
 		for i, one := range all {
@@ -51,6 +81,9 @@ func (c Contest) Run(ctx context.Context, p Params, all []Contestant) ([]Row, er
 	rows := make([]Row, len(all))
 	for i, one := range all {
 		rows[i] = c.row(one.Impl(), maps.Clone(p), taken[i])
+		if bytes, ok := p["bytes"].(int64); ok && c.Bandwidth {
+			rows[i].Params["algbw_gbs"] = float64(bytes) / rows[i].Median / 1e3
+		}
 	}
 	return rows, nil
 }

@@ -36,11 +36,9 @@ func runHeal(ctx context.Context, o Options, emit emitFunc) error {
 	}
 	for _, bytes := range o.sizes(1 << 30) {
 		raw := Contest{Bench: "heal-raw", Unit: "ms", Samples: samples}
-		rows, err := raw.Run(ctx, Params{"bytes": bytes}, []Contestant{rawStream{}})
-		if err != nil {
+		if err := raw.Each(ctx, []Contestant{rawStream{}}, emit, Params{"bytes": bytes}); err != nil {
 			return err
 		}
-		emit(rows...)
 		for _, change := range healChanges {
 			rows, err := healRows(ctx, bytes, change, samples)
 			if err != nil {

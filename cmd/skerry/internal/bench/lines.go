@@ -41,11 +41,9 @@ func newLineClient(lines jsonLines) *lineClient {
 
 // Sample measures microseconds per op; one of edges has 4 bytes.
 func (c *lineClient) Sample(ctx context.Context, p Params) (float64, error) {
-	var t task
-	if edges, ok := p["edges"]; ok {
-		t = task{Bytes: 4, Op: edges.(string)}
-	} else {
-		t = task{Bytes: p["bytes"].(int64), Op: p["op"].(string)}
+	t := task{Bytes: 4, Op: opOf(p)}
+	if bytes, ok := p["bytes"].(int64); ok {
+		t.Bytes = bytes
 	}
 	iters, known := c.iters[t]
 	if !known {

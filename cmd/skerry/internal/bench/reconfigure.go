@@ -25,22 +25,10 @@ const (
 // runReconfigure measures from "quorum known" to the first all-reduce done.
 func runReconfigure(ctx context.Context, o Options, emit emitFunc) error {
 	contest := Contest{Bench: "reconfigure", Unit: "ms", Samples: cmp.Or(o.Samples, 10), Warmup: 1}
-	for _, n := range o.worlds(2, 4, 8) {
-		err := withRanks(ctx, o, n, func(all []Contestant) error {
-			for _, op := range []string{opNew, opKept, opJoin} {
-				rows, err := contest.Run(ctx, Params{"edges": op, "n": n}, having(all, op))
-				if err != nil {
-					return err
-				}
-				emit(rows...)
-			}
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return withRanks(ctx, o, o.worlds(2, 4, 8), ourTransports(), func(n int, all []Contestant) error {
+		return contest.Each(ctx, all, emit,
+			Params{"edges": opNew, "n": n}, Params{"edges": opKept, "n": n}, Params{"edges": opJoin, "n": n})
+	})
 }
 
 // reconfigure moves to the next quorum t.Iters times.

@@ -75,19 +75,15 @@ func scaleRows(ctx context.Context, n, rounds int, emit emitFunc) (err error) {
 	}
 	var took, cpu []float64
 	for range rounds {
-		before, err := cpuOf(pid)
+		var d time.Duration
+		used, err := cpuDuring(pid, func() (err error) {
+			d, err = crowd.joinAll(ctx)
+			return err
+		})
 		if err != nil {
 			return err
 		}
-		d, err := crowd.joinAll(ctx)
-		if err != nil {
-			return err
-		}
-		after, err := cpuOf(pid)
-		if err != nil {
-			return err
-		}
-		took, cpu = append(took, d.Seconds()*1e3), append(cpu, (after-before).Seconds()*1e3)
+		took, cpu = append(took, d.Seconds()*1e3), append(cpu, used.Seconds()*1e3)
 		if err := backoff.Sleep(ctx, 300*time.Millisecond); err != nil {
 			return err
 		}
@@ -101,20 +97,13 @@ func scaleRows(ctx context.Context, n, rounds int, emit emitFunc) (err error) {
 func beatRows(ctx context.Context, crowd *crowd, pid, samples int, p Params, emit emitFunc) error {
 	var cores, rate []float64
 	for range samples {
-		cpu, err := cpuOf(pid)
-		if err != nil {
-			return err
-		}
 		sent, began := crowd.beats.Load(), time.Now()
-		if err := backoff.Sleep(ctx, time.Second); err != nil {
-			return err
-		}
-		after, err := cpuOf(pid)
+		used, err := cpuDuring(pid, func() error { return backoff.Sleep(ctx, time.Second) })
 		if err != nil {
 			return err
 		}
 		wall := time.Since(began).Seconds()
-		cores = append(cores, (after-cpu).Seconds()/wall)
+		cores = append(cores, used.Seconds()/wall)
 		rate = append(rate, float64(crowd.beats.Load()-sent)/wall)
 	}
 	most, err := peakMemory(pid)

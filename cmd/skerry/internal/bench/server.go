@@ -224,6 +224,19 @@ func cpuOf(pid int) (time.Duration, error) {
 	return time.Duration(t.Nano()), err
 }
 
+// cpuDuring is the time that a process has used while f ran.
+func cpuDuring(pid int, f func() error) (time.Duration, error) {
+	before, err := cpuOf(pid)
+	if err != nil {
+		return 0, err
+	}
+	if err := f(); err != nil {
+		return 0, err
+	}
+	after, err := cpuOf(pid)
+	return after - before, err
+}
+
 // peakMemory is the most that a process had in memory so far, in MiB.
 func peakMemory(pid int) (float64, error) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))

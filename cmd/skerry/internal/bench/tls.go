@@ -76,27 +76,18 @@ func benchCertificates(dir string) (store.TLSFiles, error) {
 // tlsCollectives are all-reduces over the sockets that hosts have between them, and
 // the first one of a group all of whose edges are new.
 func tlsCollectives(ctx context.Context, o Options, files store.TLSFiles, emit emitFunc) error {
-	contest := Contest{Bench: "tls", Unit: "us", Samples: cmp.Or(o.Samples, 10), Warmup: 1}
+	contest := Contest{Bench: "tls", Unit: "us", Samples: cmp.Or(o.Samples, 10), Warmup: 1, Bandwidth: true}
 	kinds := []rankKind{
 		{impl: implPlain, Transport: tcp.TransportTCP},
 		{impl: implTLS, Transport: tcp.TransportTCP, TLS: &files},
 	}
-	for _, n := range o.worlds(2) {
-		err := withKinds(ctx, o, n, kinds, func(all []Contestant) error {
-			for _, size := range o.sizes(4<<10, 1<<20, 25<<20, 256<<20) {
-				if err := runOp(ctx, contest, Params{"op": opAllReduce, "n": n, "bytes": size}, all, emit); err != nil {
-					return err
-				}
-			}
-			rows, err := contest.Run(ctx, Params{"edges": opNew, "n": n}, all)
-			emit(rows...)
-			return err
-		})
-		if err != nil {
-			return err
+	return withRanks(ctx, o, o.worlds(2), kinds, func(n int, all []Contestant) error {
+		var sets []Params
+		for _, size := range o.sizes(4<<10, 1<<20, 25<<20, 256<<20) {
+			sets = append(sets, Params{"op": opAllReduce, "n": n, "bytes": size})
 		}
-	}
-	return nil
+		return contest.Each(ctx, all, emit, append(sets, Params{"edges": opNew, "n": n})...)
+	})
 }
 
 // inBoth starts a contestant in the clear and one with the certificates, lends them to
@@ -123,7 +114,7 @@ func inBoth(files store.TLSFiles, start func(impl string, t *store.TLS) (Contest
 
 // tlsHeals are fetches of whole states from a donor, which reads nothing from a disk.
 func tlsHeals(ctx context.Context, o Options, files store.TLSFiles, emit emitFunc) error {
-	contest := Contest{Bench: "tls", Unit: "us", Samples: cmp.Or(o.Samples, 10), Warmup: 1}
+	contest := Contest{Bench: "tls", Unit: "us", Samples: cmp.Or(o.Samples, 10), Warmup: 1, Bandwidth: true}
 	for _, size := range o.sizes(256 << 20) {
 		state := checkpoint.State{Tensors: map[string]tensor.Tensor{"w": tensor.New(tensor.Float32, int(size/4))}}
 		for i, b := 0, state.Tensors["w"].Bytes(); i < len(b); i++ {
@@ -131,7 +122,7 @@ func tlsHeals(ctx context.Context, o Options, files store.TLSFiles, emit emitFun
 		}
 		start := func(impl string, t *store.TLS) (Contestant, error) { return startFetcher(ctx, impl, t, state) }
 		err := inBoth(files, start, func(all []Contestant) error {
-			return runOp(ctx, contest, Params{"op": opHeal, "n": 2, "bytes": size}, all, emit)
+			return contest.Each(ctx, all, emit, Params{"op": opHeal, "n": 2, "bytes": size})
 		})
 		if err != nil {
 			return fmt.Errorf("heal of %d bytes: %w", size, err)

@@ -27,15 +27,11 @@ func tlsStores(ctx context.Context, o Options, files store.TLSFiles, emit emitFu
 	contest := Contest{Bench: "tls", Unit: "us", Samples: cmp.Or(o.Samples, 20), Warmup: 2}
 	start := func(impl string, t *store.TLS) (Contestant, error) { return startStore(ctx, impl, t) }
 	return inBoth(files, start, func(all []Contestant) error {
-		for _, p := range []Params{
-			{"op": opStoreOpen}, {"op": opStoreSet, "bytes": 128}, {"op": opStoreGet, "bytes": 128},
-			{"op": opStoreSet, "bytes": 1 << 20}, {"op": opStoreGet, "bytes": 1 << 20},
-		} {
-			rows, err := contest.Run(ctx, p, all)
-			if err != nil {
-				return fmt.Errorf("store: %w", err)
-			}
-			emit(rows...)
+		err := contest.Each(ctx, all, emit,
+			Params{"op": opStoreOpen}, Params{"op": opStoreSet, "bytes": 128}, Params{"op": opStoreGet, "bytes": 128},
+			Params{"op": opStoreSet, "bytes": 1 << 20}, Params{"op": opStoreGet, "bytes": 1 << 20})
+		if err != nil {
+			return fmt.Errorf("store: %w", err)
 		}
 		return nil
 	})

@@ -76,7 +76,7 @@ func babyRestarts(ctx context.Context, contest Contest, emit emitFunc) error {
 	}
 	for _, spare := range []bool{false, true} {
 		r := &restarter{address: address, spare: spare}
-		if r.backend, err = baby.New(baby.Options{Backend: tcp.Name}); err != nil {
+		if r.Backend, err = baby.New(baby.Options{Backend: tcp.Name}); err != nil {
 			break
 		}
 		err = contest.Each(ctx, []Contestant{r}, emit, Params{"op": "restart", "spare": spare})
@@ -92,22 +92,20 @@ const maxRestarts = 20
 
 // restarter replaces a child again and again.
 type restarter struct {
+	*baby.Backend
+
 	address string
 	spare   bool
-	backend *baby.Backend
 	quorum  int64
 }
 
 // Impl names us.
 func (r *restarter) Impl() string { return "skerry-baby" }
 
-// Close ends the child.
-func (r *restarter) Close() error { return r.backend.Close() }
-
 // Sample measures a Configure.
 func (r *restarter) Sample(ctx context.Context, _ Params) (float64, error) {
 	if r.spare {
-		if err := r.backend.Warm(ctx); err != nil {
+		if err := r.Warm(ctx); err != nil {
 			return 0, err
 		}
 	}
@@ -117,6 +115,6 @@ func (r *restarter) Sample(ctx context.Context, _ Params) (float64, error) {
 		Cluster: fmt.Sprintf("bench-%v", r.spare), QuorumID: r.quorum, GroupWorldSize: 1,
 	}
 	start := time.Now()
-	err := r.backend.Configure(ctx, c)
+	err := r.Configure(ctx, c)
 	return float64(time.Since(start).Microseconds()), err
 }

@@ -7,6 +7,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/skerry-ft/skerry/internal/problems"
 )
 
 // Options are what a user may choose for all benches.
@@ -24,22 +26,17 @@ const MaxSamples = 100_000
 // MaxN bounds Options.N: so many replicas one lighthouse holds.
 const MaxN = 16_384
 
-// Validate returns a clear error for values out of bounds.
+// Validate returns all problems, joined.
 func (o Options) Validate() error {
-	if o.Samples < 0 || o.Samples > MaxSamples {
-		return fmt.Errorf("samples = %d, want 0 to %d", o.Samples, MaxSamples)
-	}
+	var l problems.List
+	problems.Within(&l, "samples", o.Samples, 0, MaxSamples)
 	for _, n := range o.N {
-		if n < 1 || n > MaxN {
-			return fmt.Errorf("n = %d, want 1 to %d", n, MaxN)
-		}
+		problems.Within(&l, "n", n, 1, MaxN)
 	}
 	for _, b := range o.Bytes {
-		if b < 4 || b > 4<<30 || b%4 != 0 {
-			return fmt.Errorf("bytes = %d, want a multiple of 4 from 4 to %d", b, int64(4)<<30)
-		}
+		l.Want(b >= 4 && b <= 4<<30 && b%4 == 0, "bytes", b, "a multiple of 4 from 4 to %d", int64(4)<<30)
 	}
-	return nil
+	return l.Err()
 }
 
 // worlds are the numbers of ranks that the user chose, or the bench's own.

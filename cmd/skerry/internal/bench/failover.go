@@ -41,27 +41,25 @@ func runFailover(ctx context.Context, o Options, emit emitFunc) error {
 	}
 	for _, n := range o.worlds(failoverReplicas) {
 		for _, fast := range []bool{true, false} {
-			row, err := failoverRow(ctx, n, kills, fast)
-			if err != nil {
+			if err := failoverRow(ctx, n, kills, fast, emit); err != nil {
 				return err
 			}
-			emit(row)
 		}
 	}
 	return nil
 }
 
-func failoverRow(ctx context.Context, n, kills int, fast bool) (row Row, err error) {
+func failoverRow(ctx context.Context, n, kills int, fast bool, emit emitFunc) (err error) {
 	cluster, err := startServers(ctx, serverOptions{count: 3, minReplicas: n, durable: true, fast: fast})
 	if err != nil {
-		return Row{}, err
+		return err
 	}
 	defer func() { err = errors.Join(err, cluster.Close()) }()
 	var conns []*grpc.ClientConn
 	for _, addr := range cluster.addrs {
 		c, err := dial(addr, 1)
 		if err != nil {
-			return Row{}, err
+			return err
 		}
 		defer closeConns(c) //nolint:errcheck // the processes end with them
 		conns = append(conns, c...)
@@ -76,26 +74,26 @@ func failoverRow(ctx context.Context, n, kills int, fast bool) (row Row, err err
 		// The quorum is asked for all the time; a kill falls between two answers.
 		for range 3 {
 			if last, err = everybody(ctx, conns, n, last); err != nil {
-				return Row{}, err
+				return err
 			}
 		}
 		leads, err := cluster.leader(ctx)
 		if err != nil {
-			return Row{}, err
+			return err
 		}
 		cluster.kill(leads)
 		killed := time.Now()
 		if last, err = everybody(ctx, conns, n, last); err != nil {
-			return Row{}, err
+			return err
 		}
 		samples = append(samples, float64(time.Since(killed).Microseconds())/1e3)
 		if err := cluster.start(ctx, leads); err != nil {
-			return Row{}, err
+			return err
 		}
 		time.Sleep(failoverRest)
 	}
-	c := Contest{Bench: "failover", Unit: "ms"}
-	return c.row("skerry", Params{"n": n, "servers": 3, "timing": timing}, samples), nil
+	emit(Contest{Bench: "failover", Unit: "ms"}.row("skerry", Params{"n": n, "servers": 3, "timing": timing}, samples))
+	return nil
 }
 
 // everybody lets all replicas ask all servers at once, again until each has an

@@ -40,11 +40,9 @@ func runHeal(ctx context.Context, o Options, emit emitFunc) error {
 			return err
 		}
 		for _, change := range healChanges {
-			rows, err := healRows(ctx, bytes, change, samples)
-			if err != nil {
+			if err := healRows(ctx, bytes, change, samples, emit); err != nil {
 				return fmt.Errorf("%s of %d bytes: %w", change, bytes, err)
 			}
-			emit(rows...)
 		}
 	}
 	return nil
@@ -96,28 +94,28 @@ func (rawStream) Sample(ctx context.Context, p Params) (float64, error) {
 }
 
 // healRows trains two replicas, lets a third join as often as samples are wanted,
-// and gives two rows: the longest gap, and the time from start to taking part.
-func healRows(ctx context.Context, bytes int64, change string, samples int) (rows []Row, err error) {
+// and gives the longest gap, what it adds to a step, and the time from start to taking part.
+func healRows(ctx context.Context, bytes int64, change string, samples int, emit emitFunc) (err error) {
 	s, err := startServers(ctx, serverOptions{count: 1, minReplicas: 1})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	args := healArgs{Lighthouse: s.addrs[0], Bytes: bytes, Change: change, StepMs: healStep(bytes).Milliseconds()}
 	a, err := startHealer(args, 0)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer a.end()
 	b, err := startHealer(args, 1)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer b.end()
 	var sum healSums
 	for i := range samples {
 		if err := sum.sample(ctx, args, a, b, i+2); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	p := Params{
@@ -125,11 +123,10 @@ func healRows(ctx context.Context, bytes int64, change string, samples int) (row
 		"healed_mib": median(sum.healed), "copy_mib_s": median(sum.rate),
 		"discards": sum.discards,
 	}
-	return []Row{
-		Contest{Bench: "heal-gap", Unit: "ms"}.row("skerry", p, sum.gaps),
+	emit(Contest{Bench: "heal-gap", Unit: "ms"}.row("skerry", p, sum.gaps),
 		Contest{Bench: "heal-over-step", Unit: "ms"}.row("skerry", p, sum.over),
-		Contest{Bench: "heal-joined", Unit: "ms"}.row("skerry", p, sum.joined),
-	}, nil
+		Contest{Bench: "heal-joined", Unit: "ms"}.row("skerry", p, sum.joined))
+	return nil
 }
 
 func healStep(bytes int64) time.Duration {

@@ -40,11 +40,11 @@ func (r Row) MarshalJSON() ([]byte, error) {
 func (p Params) String() string {
 	parts := make([]string, 0, len(p))
 	for _, name := range slices.Sorted(maps.Keys(p)) {
-		if v, ok := p[name].(float64); ok {
-			parts = append(parts, name+"="+figure(v))
-			continue
+		value := p[name]
+		if v, ok := value.(float64); ok {
+			value = figure(v)
 		}
-		parts = append(parts, fmt.Sprintf("%s=%v", name, p[name]))
+		parts = append(parts, fmt.Sprintf("%s=%v", name, value))
 	}
 	return strings.Join(parts, " ")
 }

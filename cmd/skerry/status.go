@@ -27,6 +27,8 @@ const (
 	maxStatusBytes = 64 << 20
 	// statusTimeout bounds the whole question.
 	statusTimeout = 5 * time.Second
+	// tlsTimeout bounds a TLS connection, handshake included.
+	tlsTimeout = 5 * time.Second
 )
 
 func newStatusCommand() *cobra.Command {
@@ -55,9 +57,15 @@ func newStatusCommand() *cobra.Command {
 
 // fetchStatus reads /status.json of the lighthouse at addr.
 func fetchStatus(ctx context.Context, g *guard.Guard, addr string) ([]byte, error) {
+	transport := &http.Transport{DisableKeepAlives: true} // it carries one request
+	scheme := "http"
+	if g.TLS != nil {
+		scheme = "https"
+		transport.DialTLSContext = g.TLS.DialContext(guard.Party{Role: guard.Lighthouse}, tlsTimeout)
+	}
 	base := addr
 	if !strings.Contains(base, "://") {
-		base = guardScheme(g) + base
+		base = scheme + "://" + base
 	}
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
@@ -67,8 +75,7 @@ func fetchStatus(ctx context.Context, g *guard.Guard, addr string) ([]byte, erro
 	if err != nil {
 		return nil, fmt.Errorf("--lighthouse = %q, want host:port or a URL", addr)
 	}
-	client := &http.Client{Transport: guardTransport(g)}
-	resp, err := client.Do(req)
+	resp, err := (&http.Client{Transport: transport}).Do(req)
 	if err != nil {
 		return nil, fmt.Errorf("lighthouse %s cannot be reached: %w", addr, networkCause(err))
 	}

@@ -19,7 +19,7 @@ var mayImport = map[string][]string{
 	"pg":        {"store", "tensor", "pg/netif", "pg/reach", "pg/internal/..."},
 	"pg/netif":  {},
 	"pg/reach":  {},
-	"pg/tcp":    {"pg", "pg/netif", "pg/reach", "tensor", "store", "internal/burst", "internal/memfd", "internal/shmring", "internal/futex", "internal/step", "internal/perhost", "internal/proof"},
+	"pg/tcp":    {"pg", "pg/netif", "pg/reach", "tensor", "store", "internal/burst", "internal/memfd", "internal/shmring", "internal/futex", "internal/step", "internal/perhost", "pg/tcp/internal/..."},
 	"pg/baby":   {"pg", "tensor", "store/...", "internal/memfd", "internal/shmring", "internal/futex", "internal/step", "train/spawn"},
 	"pg/pgtest": {"pg", "tensor", "store", "dist", "dist/object"},
 	"nccl":      {"pg", "tensor", "store", "internal/proof"},
@@ -27,7 +27,8 @@ var mayImport = map[string][]string{
 	"dist":        {"pg", "pg/debug", "pg/netif", "tensor", "store"},
 	"dist/object": {"pg", "tensor"},
 
-	"pg/internal/inorder": {},
+	"pg/internal/inorder":   {},
+	"pg/tcp/internal/frame": {"pg", "tensor", "internal/proof", "internal/shmring"},
 
 	"pg/managedtest": {"pg", "pg/pgtest"},
 

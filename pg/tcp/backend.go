@@ -14,11 +14,20 @@ import (
 	"github.com/skerry-ft/skerry/internal/perhost"
 	"github.com/skerry-ft/skerry/internal/step"
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/tcp/internal/frame"
 	"github.com/skerry-ft/skerry/store"
 )
 
 // Name is what pg's registry and errors call this backend.
 const Name = "tcp"
+
+// MaxPayload is the most payload bytes of one frame, and the size of the chunks
+// that digests are folded from.
+const MaxPayload = frame.MaxPayload
+
+// ErrCorrupt is the cause, joined with pg.ErrPeerLost, when bytes from a peer
+// are not a frame or do not have the frame's checksum.
+var ErrCorrupt = frame.ErrCorrupt
 
 // Backend is a pg.Backend over TCP; see the package comment. Make one with
 // New. Safe for concurrent use.
@@ -280,16 +289,16 @@ func (b *Backend) Abort(e pg.Epoch, cause error) {
 	b.do(&do)
 }
 
-func causeOfAbort(err error) cause {
+func causeOfAbort(err error) frame.Cause {
 	if err == nil {
 		err = errors.New("aborted with no cause")
 	}
-	c := cause{code: abortUser, peer: -1, err: err}
+	c := frame.Cause{Code: frame.CodeUser, Peer: -1, Err: err}
 	if errors.Is(err, pg.ErrMismatch) { // debug.Check says so on every rank
-		c.code = abortMismatch
+		c.Code = frame.CodeMismatch
 	}
 	if e, ok := errors.AsType[*pg.OpError](err); ok {
-		c.peer, c.peerID = e.Peer, e.PeerID
+		c.Peer, c.PeerID = e.Peer, e.PeerID
 	}
 	return c
 }
@@ -306,7 +315,7 @@ func (b *Backend) Close() error {
 	close(b.closing)
 	var do todo
 	if g := b.mu.group; g != nil && g.phase != groupBroken {
-		b.breakLocked(g, cause{code: abortClosed, peer: -1, err: pg.ErrClosed}, &do)
+		b.breakLocked(g, frame.Cause{Code: frame.CodeClosed, Peer: -1, Err: pg.ErrClosed}, &do)
 	}
 	listeners, bell := b.mu.listeners, b.bell
 	for _, ln := range b.mu.unix {

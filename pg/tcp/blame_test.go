@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/tcp/internal/frame"
 )
 
 // muteForTest has l's writer find the socket's end, as after a reset.
@@ -101,7 +102,7 @@ func TestLeaveTakesNothingBack(t *testing.T) {
 	}
 	b.mu.Lock()
 	for range frames {
-		l.control = append(l.control, b.controlFrame(frameAbort, epochKey{}, make([]byte, bytes)))
+		l.control = append(l.control, b.controlFrame(frame.TypeAbort, frame.Epoch{}, make([]byte, bytes)))
 	}
 	b.startLocked(l)
 	b.mu.Unlock()
@@ -111,10 +112,10 @@ func TestLeaveTakesNothingBack(t *testing.T) {
 		defer b.mu.Unlock()
 		return len(l.control) == 0 && !l.busy
 	})
-	var beat header
-	beat.typ, beat.call.root = frameBeat, -1
-	var raw [headerBytes]byte
-	beat.encode(raw[:])
+	var beat frame.Header
+	beat.Type, beat.Call.Root = frame.TypeBeat, -1
+	var raw [frame.HeaderBytes]byte
+	beat.Encode(raw[:])
 	if _, err := peer.Write(raw[:]); err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +123,7 @@ func TestLeaveTakesNothingBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := io.ReadAll(peer)
-	if want := frames * (headerBytes + bytes); len(got) != want || err != nil {
+	if want := frames * (frame.HeaderBytes + bytes); len(got) != want || err != nil {
 		t.Error(fmt.Errorf("the peer read %d bytes, want %d: %w", len(got), want, err))
 	}
 	peer.Close()

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/skerry-ft/skerry/pg/tcp/internal/frame"
 )
 
 // errSilent is the cause when a link was silent for a beat timeout.
@@ -135,9 +137,9 @@ func (b *Backend) deadlinesLocked(now, next time.Time, do *todo) time.Time {
 	if late == nil {
 		return next
 	}
-	b.breakLocked(g, cause{
-		code: abortDeadline, peer: -1, kind: late.call.kind, seq: late.seq,
-		err: fmt.Errorf("deadline passed; waiting for %s: %w", late.waitsFor(), context.DeadlineExceeded),
+	b.breakLocked(g, frame.Cause{
+		Code: frame.CodeDeadline, Peer: -1, Kind: late.call.Kind, Seq: late.seq,
+		Err: fmt.Errorf("deadline passed; waiting for %s: %w", late.waitsFor(), context.DeadlineExceeded),
 	}, do)
 	return next
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/tcp/internal/frame"
 	"github.com/skerry-ft/skerry/tensor"
 )
 
@@ -296,7 +297,7 @@ func TestSendRecv(t *testing.T) {
 func TestMessagesUnclaimed(t *testing.T) {
 	t.Parallel()
 	const n, many = 300_000, 20 // 1.2 MB each, 24 in all
-	w := newWorld(t, 2, Options{WindowBytes: minWindowBytes * 6})
+	w := newWorld(t, 2, Options{WindowBytes: frame.MinWindowBytes * 6})
 	w.configure(1)
 	var sends []*pg.Work
 	send := func(tag, n int) {

@@ -11,6 +11,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/internal/problems"
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/tcp/internal/frame"
 	"github.com/skerry-ft/skerry/store"
 )
 
@@ -84,14 +85,14 @@ func (b *Backend) bound(ctx context.Context, g *group) (context.Context, context
 
 // fail breaks g, if it is not broken yet, and gives the error to return.
 func (b *Backend) fail(g *group, err error) error {
-	c := cause{code: abortUser, peer: -1, err: err}
+	c := frame.Cause{Code: frame.CodeUser, Peer: -1, Err: err}
 	if e, ok := errors.AsType[*pg.OpError](err); ok {
-		c = cause{code: abortLost, peer: e.Peer, peerID: e.PeerID, first: e.First, err: e.Err}
+		c = frame.Cause{Code: frame.CodeLost, Peer: e.Peer, PeerID: e.PeerID, First: e.First, Err: e.Err}
 	}
 	var do todo
 	b.mu.Lock()
 	b.breakLocked(g, c, &do)
-	first, own := g.err, g.cause.first
+	first, own := g.err, g.cause.First
 	b.mu.Unlock()
 	b.do(&do)
 	if errors.Is(err, pg.ErrUsedPrefix) {
@@ -104,7 +105,7 @@ func (b *Backend) fail(g *group, err error) error {
 		return &unmetError{append([]error{first}, all.errs[1:]...)}
 	case several:
 		return &unmetError{append([]error{first}, all.errs...)}
-	case c.first && !own || errors.Is(err, pg.ErrNoStore) && !errors.Is(first, pg.ErrNoStore):
+	case c.First && !own || errors.Is(err, pg.ErrNoStore) && !errors.Is(first, pg.ErrNoStore):
 		return &unmetError{[]error{first, err}}
 	}
 	return first
@@ -112,14 +113,14 @@ func (b *Backend) fail(g *group, err error) error {
 
 func checkConfig(c *pg.Config) error {
 	l, world := problems.List{Prefix: "tcp: Config."}, c.WorldSize()
-	problems.Within(&l, "WorldSize()", world, 1, maxWorldSize)
+	problems.Within(&l, "WorldSize()", world, 1, frame.MaxWorldSize)
 	problems.Within(&l, "Rank", c.Rank, 0, world-1)
-	problems.Within(&l, "GroupRank", c.GroupRank, 0, maxWorldSize-1)
-	l.Short("Cluster", len(c.Cluster), maxClusterBytes)
+	problems.Within(&l, "GroupRank", c.GroupRank, 0, frame.MaxWorldSize-1)
+	l.Short("Cluster", len(c.Cluster), frame.MaxClusterBytes)
 	seen := make(map[string]bool, world)
 	for i, id := range c.ReplicaIDs {
-		l.Want(id != "" && len(id) <= maxReplicaIDBytes && !seen[id], fmt.Sprintf("ReplicaIDs[%d]", i), id,
-			"a unique id of 1 to %d bytes", maxReplicaIDBytes)
+		l.Want(id != "" && len(id) <= frame.MaxReplicaIDBytes && !seen[id], fmt.Sprintf("ReplicaIDs[%d]", i), id,
+			"a unique id of 1 to %d bytes", frame.MaxReplicaIDBytes)
 		seen[id] = true
 	}
 	return l.Err()
@@ -141,9 +142,9 @@ func (b *Backend) enter(c pg.Config) (*group, error) {
 	}
 	old := b.mu.group
 	if old != nil {
-		b.breakLocked(old, cause{
-			code: abortMoved, peer: -1,
-			err: fmt.Errorf("rank %d (%s) moved on to %v", old.rank, old.cfg.ReplicaIDs[old.rank], c.Epoch()),
+		b.breakLocked(old, frame.Cause{
+			Code: frame.CodeMoved, Peer: -1,
+			Err: fmt.Errorf("rank %d (%s) moved on to %v", old.rank, old.cfg.ReplicaIDs[old.rank], c.Epoch()),
 		}, &do)
 	}
 	g := newGroup(c)
@@ -154,9 +155,9 @@ func (b *Backend) enter(c pg.Config) (*group, error) {
 
 func newGroup(c pg.Config) *group {
 	g := &group{
-		cfg: c, epoch: c.Epoch(), key: keyOf(c.Epoch()),
+		cfg: c, epoch: c.Epoch(), key: frame.EpochOf(c.Epoch()),
 		rank: c.Rank, world: c.WorldSize(), round: c.Round,
-		members: memberHash(c.ReplicaIDs),
+		members: frame.MemberHash(c.ReplicaIDs),
 		ranks:   make(map[string]int, c.WorldSize()),
 		peers:   make([]*link, c.WorldSize()),
 		dialing: make([]bool, c.WorldSize()),
@@ -219,10 +220,10 @@ func (b *Backend) tellStore(g *group, st store.Store, err error) {
 	_ = b.fail(g, err) // the caller returns it
 	b.mu.Lock()
 	c := g.cause
-	if c.peer < 0 {
-		c.peer, c.peerID = g.rank, g.cfg.ReplicaIDs[g.rank]
+	if c.Peer < 0 {
+		c.Peer, c.PeerID = g.rank, g.cfg.ReplicaIDs[g.rank]
 	}
-	value := c.encode()
+	value := c.Encode()
 	b.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), sweepTimeout)
 	defer cancel()
@@ -266,7 +267,7 @@ func (b *Backend) attach(g *group) {
 			continue
 		}
 		key := edgeKey{id, g.cfg.GroupRank}
-		if l := b.mu.held[key]; l != nil && l.hello.epoch() == g.epoch {
+		if l := b.mu.held[key]; l != nil && l.hello.Epoch() == g.epoch {
 			b.checkHelloLocked(g, l, &do)
 			kicks = append(kicks, l)
 			if g.peers[r] == l {
@@ -277,7 +278,7 @@ func (b *Backend) attach(g *group) {
 			l.attachLocked(g, r)
 			l.sayHelloLocked(&do)
 			kicks = append(kicks, l)
-			if l.hello != nil && l.hello.epoch() == g.epoch {
+			if l.hello != nil && l.hello.Epoch() == g.epoch {
 				b.checkHelloLocked(g, l, &do)
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/tcp/internal/frame"
 	"github.com/skerry-ft/skerry/store"
 )
 
@@ -75,7 +76,7 @@ func (d *dialer) watch(ctx context.Context) {
 	if err != nil {
 		return // the store is gone or ctx is over; peers and ctx still tell
 	}
-	c, err := decodeCause(value, "a member by the store", g.world)
+	c, err := frame.DecodeCause(value, "a member by the store", g.world)
 	if err != nil {
 		b.opt.Logger.Debug().Err(err).Msg("news of a failed configure not understood")
 		return

@@ -2,6 +2,7 @@ package tcp
 
 import (
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/tcp/internal/frame"
 )
 
 // digest folds the checksums of results as pg.Digest says. The zero value is
@@ -23,7 +24,7 @@ func (d *digest) add(off, n int, crc uint32) {
 		d.chunk, d.open = crc, true
 		return
 	}
-	d.chunk = combineCRC(d.chunk, crc, n)
+	d.chunk = frame.JoinChecksums(d.chunk, crc, n)
 }
 
 // flush ends the chunk under way.
@@ -31,22 +32,8 @@ func (d *digest) flush() {
 	if !d.open {
 		return
 	}
-	d.sum = extendCRC(d.sum, d.chunk)
+	d.sum = frame.ExtendChecksum(d.sum, d.chunk)
 	d.open = false
-}
-
-// extendCRC is the checksum of what sum is that of, followed by v as four
-// bytes, little-endian. Bit by bit: crc32.Update would allocate for them.
-func extendCRC(sum, v uint32) uint32 {
-	sum = ^sum ^ v
-	for range 32 {
-		if sum&1 != 0 {
-			sum = sum>>1 ^ crcPoly
-		} else {
-			sum >>= 1
-		}
-	}
-	return ^sum
 }
 
 // take returns the digest and starts anew.
@@ -60,14 +47,14 @@ func (d *digest) take() pg.Digest {
 // addDigest adds t's results, if they are equal on all ranks, to d. It is called
 // when t has succeeded, in the order of Seq.
 func (t *task) addDigest(d *digest) {
-	if t.err != nil || !digested(t.call.kind) {
+	if t.err != nil || !digested(t.call.Kind) {
 		return
 	}
 	if len(t.crcs) == 0 {
 		for _, p := range t.out {
 			for off := 0; off < len(p); off += MaxPayload {
 				n := min(MaxPayload, len(p)-off)
-				d.add(off, n, checksum(p[off:off+n]))
+				d.add(off, n, frame.Checksum(p[off:off+n]))
 			}
 		}
 		return
@@ -87,37 +74,4 @@ func (t *task) addDigest(d *digest) {
 
 func digested(k pg.Kind) bool {
 	return k == pg.KindAllReduce || k == pg.KindBroadcast || k == pg.KindAllGather
-}
-
-// crcPoly is the polynomial of CRC32C, reflected.
-const crcPoly = 0x82f63b78
-
-// combineCRC is the checksum of a and b, one after the other, from theirs; n
-// is the length of b. Appending n bytes multiplies a's remainder by x^(8n).
-func combineCRC(a, b uint32, n int) uint32 {
-	power := uint32(1) << 31  // x^0
-	square := uint32(1) << 23 // x^8
-	for ; n > 0; n >>= 1 {
-		if n&1 != 0 {
-			power = mulPoly(square, power)
-		}
-		square = mulPoly(square, square)
-	}
-	return mulPoly(power, a) ^ b
-}
-
-// mulPoly multiplies two polynomials modulo that of the checksum. Bit 31 is x^0.
-func mulPoly(a, b uint32) uint32 {
-	var p uint32
-	for ; a != 0; a <<= 1 {
-		if a&(1<<31) != 0 {
-			p ^= b
-		}
-		if b&1 != 0 {
-			b = b>>1 ^ crcPoly
-		} else {
-			b >>= 1
-		}
-	}
-	return p
 }

@@ -98,24 +98,9 @@
 //
 // # Frames
 //
-// All integers are little-endian. A header of 96 bytes, then at most 256 KiB
-// (MaxPayload) of payload:
-//
-//	 0  u16 magic        2  u8 version     3  u8 type (hello data abort beat credit take)
-//	 4  u32 length of the payload
-//	 8  u64 cluster hash 16 i64 quorum id  24 i64 round   32 u64 seq
-//	40  u64 offset       48 u64 total      56 u64 count   64 i64 tag
-//	72  i32 root         76 u8 kind 77 u8 dtype 78 u8 reduce op 79 u8 phase
-//	80  u32 signature    84 u32 reserved   88 u32 CRC32C of the payload
-//	92  u32 CRC32C of bytes 0 to 92
-//
-// The header's CRC covers the payload's, so the two cover the frame, and the
-// payload's alone can be reused: the digest of a ballot is folded from it.
-// A bad CRC closes the socket and breaks the group. Phase 0 carries inputs,
-// phase 1 results. Offset and total count bytes of the stream that the frame
-// belongs to (one peer, one op, one phase). The signature is a hash of
-// what all ranks must agree on besides the named fields (lengths, dtypes,
-// divisor).
+// A header of 96 bytes, then at most 256 KiB (MaxPayload) of payload; package
+// internal/frame has their layout, and who may send which. A bad CRC closes the
+// socket and breaks the group.
 //
 // # Collectives
 //

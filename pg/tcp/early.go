@@ -1,8 +1,10 @@
 package tcp
 
+import "github.com/skerry-ft/skerry/pg/tcp/internal/frame"
+
 // early is a collective's frame that came before its op.
 type early struct {
-	h   header
+	h   frame.Header
 	buf *buf
 }
 
@@ -30,15 +32,15 @@ func (q *earlyQueue) pop() early {
 
 // keepLocked keeps a frame for its op. If the op came meanwhile the frame has a
 // place, and the caller lands it.
-func (k *sock) keepLocked(h *header, s *slot, do *todo) (lateCopy, error) {
+func (k *sock) keepLocked(h *frame.Header, s *slot, do *todo) (lateCopy, error) {
 	l := k.l
-	g, ok := l.currentLocked(h.epoch)
+	g, ok := l.currentLocked(h.Epoch)
 	if !ok || g != s.group {
 		l.b.stale()
 		l.b.pool.put(s.buf)
 		return lateCopy{}, nil
 	}
-	if t := g.active; t != nil && t.open && t.seq == h.seq {
+	if t := g.active; t != nil && t.open && t.seq == h.Seq {
 		return l.placeEarlyLocked(t, h, s.buf, do)
 	}
 	k.early.push(early{h: *h, buf: s.buf})
@@ -46,9 +48,9 @@ func (k *sock) keepLocked(h *header, s *slot, do *todo) (lateCopy, error) {
 }
 
 // placeEarlyLocked finds the place of a frame of t whose payload is in x.
-func (l *link) placeEarlyLocked(t *task, h *header, x *buf, do *todo) (lateCopy, error) {
+func (l *link) placeEarlyLocked(t *task, h *frame.Header, x *buf, do *todo) (lateCopy, error) {
 	s, err := l.placeInLocked(t, h, x, do)
-	late := lateCopy{slot: s, link: l, crc: h.crc}
+	late := lateCopy{slot: s, link: l, crc: h.CRC}
 	if s.buf != x {
 		late.from = x
 	}
@@ -62,22 +64,22 @@ func (l *link) placeEarlyLocked(t *task, h *header, x *buf, do *todo) (lateCopy,
 // admitLocked places the early frames of t, which has just opened; the caller
 // lands t.late without the lock. An error breaks the group. Each socket has its
 // frames in order, but not all of them together.
-func (l *link) admitLocked(t *task, do *todo) (header, error) {
+func (l *link) admitLocked(t *task, do *todo) (frame.Header, error) {
 	for _, k := range l.socks {
 		if h, err := k.admitLocked(t, do); err != nil {
 			return h, err
 		}
 	}
-	return header{}, nil
+	return frame.Header{}, nil
 }
 
-func (k *sock) admitLocked(t *task, do *todo) (header, error) {
+func (k *sock) admitLocked(t *task, do *todo) (frame.Header, error) {
 	l := k.l
-	for !k.early.empty() && k.early.peek().h.seq <= t.seq {
+	for !k.early.empty() && k.early.peek().h.Seq <= t.seq {
 		e := k.early.pop()
-		if e.h.seq < t.seq {
+		if e.h.Seq < t.seq {
 			l.b.pool.put(e.buf) // an announcement of an op that ended without it
-			l.oweLocked(classCollective, int(e.h.length)+headerBytes, do)
+			l.oweLocked(frame.ClassCollective, int(e.h.Length)+frame.HeaderBytes, do)
 			continue
 		}
 		late, err := l.placeEarlyLocked(t, &e.h, e.buf, do)
@@ -88,5 +90,5 @@ func (k *sock) admitLocked(t *task, do *todo) (header, error) {
 			t.late = append(t.late, late)
 		}
 	}
-	return header{}, nil
+	return frame.Header{}, nil
 }

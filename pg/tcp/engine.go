@@ -86,7 +86,7 @@ func (g *group) phaseIs(b *Backend, p groupPhase) bool {
 // openLocked lets frames of t move, those included that came before.
 func (b *Backend) openLocked(t *task, do *todo) {
 	g := t.group
-	if t.call.kind == pg.KindBallot {
+	if t.call.Kind == pg.KindBallot {
 		t.fillBallot(g.digest.take())
 	}
 	t.open = true

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/tcp/internal/frame"
 	"github.com/skerry-ft/skerry/tensor"
 )
 
@@ -54,7 +55,7 @@ func (p *tap) accept() {
 func (p *tap) carryFrames(from, to net.Conn) {
 	defer from.Close()
 	defer to.Close()
-	pre := make([]byte, preambleBytes)
+	pre := make([]byte, frame.PreambleBytes)
 	if _, err := io.ReadFull(from, pre); err != nil {
 		return
 	}
@@ -62,19 +63,19 @@ func (p *tap) carryFrames(from, to net.Conn) {
 		return
 	}
 	for {
-		raw := make([]byte, headerBytes)
+		raw := make([]byte, frame.HeaderBytes)
 		if _, err := io.ReadFull(from, raw); err != nil {
 			return
 		}
-		var h header
-		if h.decode(raw) != nil {
+		var h frame.Header
+		if h.Decode(raw) != nil {
 			return
 		}
-		raw = append(raw, make([]byte, h.length)...)
-		if _, err := io.ReadFull(from, raw[headerBytes:]); err != nil || p.write(to, raw) != nil {
+		raw = append(raw, make([]byte, h.Length)...)
+		if _, err := io.ReadFull(from, raw[frame.HeaderBytes:]); err != nil || p.write(to, raw) != nil {
 			return
 		}
-		if h.typ == frameData && h.length > 0 {
+		if h.Type == frame.TypeData && h.Length > 0 {
 			p.mu.Lock()
 			p.seen = append(p.seen, raw)
 			p.mu.Unlock()
@@ -95,8 +96,8 @@ func (p *tap) data(quorum int64) [][]byte {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(p.seen), func(raw []byte) bool {
-		var h header
-		return h.decode(raw) != nil || h.epoch.quorum != quorum
+		var h frame.Header
+		return h.Decode(raw) != nil || h.Epoch.Quorum != quorum
 	})
 }
 
@@ -392,7 +393,7 @@ func TestTapKnowsFrames(t *testing.T) {
 		return op
 	})
 	payload := tensor.Of(pattern(4, n)).Bytes()
-	if len(frames) != 1 || !bytes.Equal(frames[0][headerBytes:], payload) {
+	if len(frames) != 1 || !bytes.Equal(frames[0][frame.HeaderBytes:], payload) {
 		t.Errorf("%d frames, want one with rank 0's input", len(frames))
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/tcp/internal/frame"
 	"github.com/skerry-ft/skerry/tensor"
 )
 
@@ -459,7 +460,7 @@ func TestStrangers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 2, Options{})
 	w.configure(1)
-	for _, say := range []string{"", "GET / HTTP/1.1\r\n\r\n", strings.Repeat("x", 1000), preambleMagic + strings.Repeat("y", 500)} {
+	for _, say := range []string{"", "GET / HTTP/1.1\r\n\r\n", strings.Repeat("x", 1000), frame.PreambleMagic + strings.Repeat("y", 500)} {
 		c, err := net.Dial("tcp", w.backends[1].Addr().String())
 		if err != nil {
 			t.Fatal(err)

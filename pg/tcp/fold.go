@@ -3,6 +3,7 @@ package tcp
 import (
 	"fmt"
 
+	"github.com/skerry-ft/skerry/pg/tcp/internal/frame"
 	"github.com/skerry-ft/skerry/tensor"
 )
 
@@ -55,13 +56,13 @@ func (b *Backend) foldCell(t *task, k int) {
 		}
 	}
 	var err error
-	if t.call.small {
+	if t.call.Small {
 		err = b.reducePacked(t, inputs)
 	} else {
 		err = t.reduceInto(c.out, inputs)
 	}
 	if err == nil && f.results {
-		t.crcs[f.slots+k].set(checksum(c.out))
+		t.crcs[f.slots+k].set(frame.Checksum(c.out))
 	}
 	b.putVector(inputs)
 	b.cellDone(t, k, err)
@@ -80,12 +81,12 @@ func (b *Backend) cellDone(t *task, k int, err error) {
 	b.mu.Lock()
 	for r, l := range t.group.peers {
 		if r != t.group.rank && l != nil && l.group == t.group {
-			l.oweLocked(classCollective, len(f.cells[k].in)+headerBytes, &do)
+			l.oweLocked(frame.ClassCollective, len(f.cells[k].in)+frame.HeaderBytes, &do)
 		}
 	}
 	if err != nil {
 		// Validate has checked the op, so this is our own fault.
-		b.breakLocked(t.group, cause{code: abortUser, peer: -1, err: fmt.Errorf("fold: %w", err)}, &do)
+		b.breakLocked(t.group, frame.Cause{Code: frame.CodeUser, Peer: -1, Err: fmt.Errorf("fold: %w", err)}, &do)
 	}
 	t.need--
 	f.cells[k].done = true
@@ -149,5 +150,5 @@ func (t *task) reduceInto(out []byte, inputs [][]byte) error {
 		return nil
 	}
 	op := t.op
-	return tensor.Reduce(out, inputs, t.call.dtype, op.Reduce, op.EffectiveDivisor(t.group.world), op.Factor)
+	return tensor.Reduce(out, inputs, t.call.DType, op.Reduce, op.EffectiveDivisor(t.group.world), op.Factor)
 }

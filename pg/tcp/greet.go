@@ -3,12 +3,14 @@ package tcp
 import (
 	"errors"
 	"fmt"
+
+	"github.com/skerry-ft/skerry/pg/tcp/internal/frame"
 )
 
 // readHello takes a Hello: for the epoch that we configure, for one to come, or
 // for one that is over.
 func (l *link) readHello(p []byte) error {
-	h, err := decodeHello(p)
+	h, err := frame.DecodeHello(p)
 	if err != nil {
 		return err
 	}
@@ -22,27 +24,28 @@ func (l *link) readHello(p []byte) error {
 	return err
 }
 
-func (b *Backend) takeHelloLocked(l *link, h *hello, do *todo) error {
+func (b *Backend) takeHelloLocked(l *link, h *frame.Hello, do *todo) error {
 	if l.gone || l.parted || l.leaving {
 		return nil // too late: the peer opens a new edge when it sees the end
 	}
-	if l.key != (edgeKey{}) && l.key != h.key() {
-		return fmt.Errorf("%w: hello of %v on the link of %v", ErrCorrupt, h.key(), l.key)
+	key := edgeKey{h.ReplicaID, h.GroupRank}
+	if l.key != (edgeKey{}) && l.key != key {
+		return fmt.Errorf("%w: hello of %v on the link of %v", ErrCorrupt, key, l.key)
 	}
-	l.key, l.hello = h.key(), h
+	l.key, l.hello = key, h
 	g := b.mu.group
-	if g != nil && g.phase == groupConfiguring && h.epoch() == g.epoch {
+	if g != nil && g.phase == groupConfiguring && h.Epoch() == g.epoch {
 		b.checkHelloLocked(g, l, do)
 		return nil
 	}
-	if g != nil && g.phase == groupBroken && h.epoch() == g.epoch {
+	if g != nil && g.phase == groupBroken && h.Epoch() == g.epoch {
 		b.declineLocked(g, l, do)
 	}
 	if l.proven {
-		if g != nil && l.group == g && g.peers[l.rank] == l && h.epoch().After(g.epoch) {
-			b.departLocked(g, l, cause{
-				code: abortMoved, peer: -1,
-				err: fmt.Errorf("%s moved on to %v", l.peerName(), h.epoch()),
+		if g != nil && l.group == g && g.peers[l.rank] == l && h.Epoch().After(g.epoch) {
+			b.departLocked(g, l, frame.Cause{
+				Code: frame.CodeMoved, Peer: -1,
+				Err: fmt.Errorf("%s moved on to %v", l.peerName(), h.Epoch()),
 			}, do)
 		}
 		return nil
@@ -60,7 +63,7 @@ func (b *Backend) declineLocked(g *group, l *link, do *todo) {
 	if _, err := g.vet(l); err != nil {
 		return
 	}
-	l.control = append(l.control, b.controlFrame(frameAbort, g.key, g.cause.encode()))
+	l.control = append(l.control, b.controlFrame(frame.TypeAbort, g.key, g.cause.Encode()))
 	do.wake(l)
 }
 
@@ -97,7 +100,7 @@ func (b *Backend) checkHelloLocked(g *group, l *link, do *todo) {
 	delete(b.mu.outOfReach, l.key.replicaID)
 	l.agreeLaneLocked(do)
 	for class := range l.flow {
-		l.flow[class].credit = l.hello.window[class]
+		l.flow[class].credit = l.hello.Window[class]
 	}
 	b.mu.edges[l.key] = l
 	if b.mu.held[l.key] == l {
@@ -107,7 +110,7 @@ func (b *Backend) checkHelloLocked(g *group, l *link, do *todo) {
 		l.sayHelloLocked(do)
 	}
 	if len(l.socks) > 1 { // no credit, but the word that the peer may use them all
-		l.control = append(l.control, control{head: header{typ: frameCredit, epoch: g.key, call: call{root: -1}}})
+		l.control = append(l.control, control{head: frame.Header{Type: frame.TypeCredit, Epoch: g.key, Call: frame.Call{Root: -1}}})
 		do.wake(l)
 	}
 	g.missing--
@@ -120,19 +123,19 @@ var errRefused = errors.New("hello refused")
 // vet checks the Hello on l against g and gives the peer's rank.
 func (g *group) vet(l *link) (rank int, err error) {
 	h := l.hello
-	rank, member := g.ranks[h.replicaID]
+	rank, member := g.ranks[h.ReplicaID]
 	switch {
 	case !l.sealedAs(g.cfg.TLS):
 		return 0, fmt.Errorf("%w: %s came before this rank's certificates did, or went", errRefused, l.key.replicaID)
-	case !h.verify(g.cfg.Token, l.theirs, l.mine, l.binding):
+	case !h.Verify(g.cfg.Token, l.theirs, l.mine, l.binding):
 		return 0, fmt.Errorf("%w: %s does not prove the token of %v", errRefused, l.key.replicaID, g.epoch)
-	case !member || rank == g.rank || h.groupRank != g.cfg.GroupRank:
-		return 0, fmt.Errorf("%w: %s group rank %d is no peer in %v", errRefused, h.replicaID, h.groupRank, g.epoch)
-	case rank != h.rank || h.worldSize != g.world || h.members != g.members:
+	case !member || rank == g.rank || h.GroupRank != g.cfg.GroupRank:
+		return 0, fmt.Errorf("%w: %s group rank %d is no peer in %v", errRefused, h.ReplicaID, h.GroupRank, g.epoch)
+	case rank != h.Rank || h.WorldSize != g.world || h.Members != g.members:
 		return 0, fmt.Errorf("%w: %s has other members in %v: it is rank %d of %d there, rank %d of %d here",
-			errRefused, h.replicaID, g.epoch, h.rank, h.worldSize, rank, g.world)
-	case h.socks != len(l.socks) || h.nonces != l.noncesLocked():
-		return 0, fmt.Errorf("%w: %s has other streams: %d there, %d here", errRefused, h.replicaID, h.socks, len(l.socks))
+			errRefused, h.ReplicaID, g.epoch, h.Rank, h.WorldSize, rank, g.world)
+	case h.Socks != len(l.socks) || h.Nonces != l.noncesLocked():
+		return 0, fmt.Errorf("%w: %s has other streams: %d there, %d here", errRefused, h.ReplicaID, h.Socks, len(l.socks))
 	}
 	return rank, nil
 }
@@ -143,11 +146,11 @@ func (g *group) vet(l *link) (rank int, err error) {
 func (b *Backend) refuseLocked(g *group, l *link, err error, do *todo) {
 	b.stats.refused.Add(1)
 	g.refusal = err
-	c := cause{code: abortRefused, peer: l.rank, peerID: l.key.replicaID, err: err}
+	c := frame.Cause{Code: frame.CodeRefused, Peer: l.rank, PeerID: l.key.replicaID, Err: err}
 	if l.group != g {
-		c.peer = -1
+		c.Peer = -1
 	}
-	l.control = append(l.control, b.controlFrame(frameAbort, g.key, c.encode()))
+	l.control = append(l.control, b.controlFrame(frame.TypeAbort, g.key, c.Encode()))
 	l.partLocked(do)
 	if b.mu.held[l.key] == l {
 		delete(b.mu.held, l.key)
@@ -158,11 +161,11 @@ func (b *Backend) refuseLocked(g *group, l *link, err error, do *todo) {
 }
 
 // readAbort takes a peer's abort.
-func (l *link) readAbort(h *header, p []byte) error {
+func (l *link) readAbort(h *frame.Header, p []byte) error {
 	b := l.b
 	b.pullAll(l) // what the peer sent before it left
-	if leaves(p) {
-		b.catchUp(l, h.epoch, h.call.count)
+	if frame.Leaves(p) {
+		b.catchUp(l, h.Epoch, h.Call.Count)
 	}
 	var do todo
 	b.mu.Lock()
@@ -171,21 +174,21 @@ func (l *link) readAbort(h *header, p []byte) error {
 		b.do(&do)
 	}()
 	g := b.mu.group
-	if g == nil || l.group != g || g.key != h.epoch || g.phase == groupBroken || g.peers[l.rank] != l {
+	if g == nil || l.group != g || g.key != h.Epoch || g.phase == groupBroken || g.peers[l.rank] != l {
 		b.stale()
 		return nil
 	}
 	if !l.helloOK && !l.dialed && !l.proven {
 		return nil // a stranger
 	}
-	c, err := decodeCause(p, l.peerName(), g.world)
+	c, err := frame.DecodeCause(p, l.peerName(), g.world)
 	if err != nil {
 		return err
 	}
-	if c.peer < 0 || c.code == abortRefused { // no other culprit than who says so
-		c.peer, c.peerID = l.rank, l.key.replicaID
+	if c.Peer < 0 || c.Code == frame.CodeRefused { // no other culprit than who says so
+		c.Peer, c.PeerID = l.rank, l.key.replicaID
 	}
-	if leaves(p) && l.stripe.came >= h.call.count {
+	if frame.Leaves(p) && l.stripe.came >= h.Call.Count {
 		b.departLocked(g, l, c, &do)
 	} else {
 		b.breakLocked(g, c, &do)

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/tcp/internal/frame"
 )
 
 // group is one configuration: an epoch, its members and its ops. Guarded by
@@ -11,7 +12,7 @@ import (
 type group struct {
 	cfg     pg.Config
 	epoch   pg.Epoch
-	key     epochKey
+	key     frame.Epoch
 	rank    int
 	world   int
 	members [32]byte
@@ -20,12 +21,12 @@ type group struct {
 	broken  chan struct{}  // closed when it is
 
 	phase    groupPhase
-	err      error   // the first cause, once broken
-	cause    cause   // what err was made of
-	peers    []*link // by rank; fixed once ready
-	missing  int     // peers whose Hello is not checked
-	attached bool    // published, and edges taken over
-	refusal  error   // the last Hello that was refused
+	err      error       // the first cause, once broken
+	cause    frame.Cause // what err was made of
+	peers    []*link     // by rank; fixed once ready
+	missing  int         // peers whose Hello is not checked
+	attached bool        // published, and edges taken over
+	refusal  error       // the last Hello that was refused
 	dialing  []bool
 	tries    []int     // dials by rank
 	begun    time.Time // the opening of the store, then the dials
@@ -41,7 +42,7 @@ type group struct {
 	recvSeq map[p2pKey]uint64
 	digest  digest
 
-	deferredBreak *cause // breaks the group once the active op is done: a peer has left
+	deferredBreak *frame.Cause // breaks the group once the active op is done: a peer has left
 }
 
 type groupPhase uint8

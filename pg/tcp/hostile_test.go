@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/tcp/internal/frame"
+	"github.com/skerry-ft/skerry/tensor"
 )
 
 // Bytes that a fuzzer chose, on every way into a backend. What is asked each
@@ -18,8 +20,10 @@ import (
 
 // script turns bytes into what a peer might send: frames with right checksums
 // whose fields the fuzzer chose, and now and then a few bytes as they are.
-func script(b []byte, epoch epochKey) []byte {
+func script(b []byte, epoch frame.Epoch) []byte {
 	var out []byte
+	valid := make([]byte, frame.HeaderBytes)
+	new(frame.Header).Encode(valid)
 	take := func(n int) []byte {
 		n = min(n, len(b))
 		p := b[:n]
@@ -32,28 +36,35 @@ func script(b []byte, epoch epochKey) []byte {
 			out = append(out, take(int(first>>3))...)
 			continue
 		}
-		head := make([]byte, headerBytes)
-		copy(head, take(headerBytes-12))
+		head := make([]byte, frame.HeaderBytes)
+		copy(head, take(frame.HeaderBytes-12))
 		payload := take(int(first) * 8)
 		le := binary.LittleEndian
-		le.PutUint16(head, frameMagic)
-		head[2] = frameVersion
+		copy(head, valid[:3]) // magic and version
 		head[3] = first&7 + 1
 		if first&8 == 0 { // the epoch that there is
-			le.PutUint64(head[8:], epoch.cluster)
-			le.PutUint64(head[16:], uint64(epoch.quorum))
+			le.PutUint64(head[8:], epoch.Cluster)
+			le.PutUint64(head[16:], uint64(epoch.Quorum))
 		}
 		if first&16 == 0 { // the length that there is
 			le.PutUint32(head[4:], uint32(len(payload)))
 		}
-		le.PutUint32(head[88:], checksum(payload))
-		le.PutUint32(head[92:], checksum(head[:92]))
+		le.PutUint32(head[88:], frame.Checksum(payload))
+		le.PutUint32(head[92:], frame.Checksum(head[:92]))
 		out = append(append(out, head...), payload...)
 	}
 	return out
 }
 
 const maxScript = 64 << 10
+
+func sampleHeader() frame.Header {
+	return frame.Header{
+		Type: frame.TypeData, Phase: 1, Length: 1000, Epoch: frame.Epoch{Cluster: 0x1122334455667788, Quorum: -5},
+		Seq: 7, Offset: 24, Total: 4096, Tag: 9, CRC: 0xdeadbeef,
+		Call: frame.Call{Kind: pg.KindAllReduce, DType: tensor.Float32, Reduce: tensor.Max, Root: -1, Round: 3, Count: 1024, Sig: 0xcafe},
+	}
+}
 
 // seeds are scripts to begin with: each type of frame, with a payload and without.
 func addScripts(f *testing.F) {
@@ -65,8 +76,8 @@ func addScripts(f *testing.F) {
 		}
 	}
 	h := sampleHeader()
-	raw := make([]byte, headerBytes)
-	h.encode(raw)
+	raw := make([]byte, frame.HeaderBytes)
+	h.Encode(raw)
 	f.Add(append([]byte{1}, raw...))
 	f.Add([]byte("\xffGET / HTTP/1.1\r\n\r\n"))
 }
@@ -105,7 +116,7 @@ func FuzzStranger(f *testing.F) {
 	addScripts(f)
 	all, _ := fuzzed(f)
 	all.configure(1)
-	key := keyOf(pg.Epoch{Cluster: "test", QuorumID: 1})
+	key := frame.EpochOf(pg.Epoch{Cluster: "test", QuorumID: 1})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		w := all.again(t)
 		links := w.backends[1].Stats().Links
@@ -115,7 +126,7 @@ func FuzzStranger(f *testing.F) {
 		}
 		defer c.Close()
 		if len(b)%4 > 0 {
-			_, err = c.Write(append([]byte(preambleMagic), make([]byte, nonceBytes)...))
+			_, err = c.Write(append([]byte(frame.PreambleMagic), make([]byte, frame.NonceBytes)...))
 		}
 		if err == nil {
 			_, err = c.Write(script(b, key))
@@ -154,7 +165,7 @@ func FuzzMember(f *testing.F) {
 		// It dies right after: a script may end within a frame, of which the rest
 		// would be waited for.
 		p.mu.Lock()
-		_, err := p.out.Write(script(b, keyOf(pg.Epoch{Cluster: "test", QuorumID: quorum})))
+		_, err := p.out.Write(script(b, frame.EpochOf(pg.Epoch{Cluster: "test", QuorumID: quorum})))
 		p.out.Close()
 		p.seen = nil
 		p.mu.Unlock()

@@ -11,6 +11,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/shmring"
 	"github.com/skerry-ft/skerry/internal/step"
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/tcp/internal/frame"
 )
 
 // lane is the shared memory of an edge between two processes of one host, beside
@@ -27,7 +28,7 @@ type lane struct {
 	rung    step.Uint32 // value of the peer's asleep that was answered
 	refs    atomic.Int32
 
-	channels [classes]channel
+	channels [frame.Classes]channel
 
 	on bool // both sides take it in this epoch; guarded by Backend.mu
 }
@@ -59,9 +60,9 @@ type channel struct {
 // newLane makes a lane of our segment, the peer's, and the peer's bell, and owns
 // all three. An error leaves them to the caller.
 func newLane(out, in *memfd.Segment, bell *os.File, h step.Hook) (*lane, error) {
-	size := (len(in.Bytes()) - controlBytes) / classes
-	if size < minRingBytes || size > maxRingBytes || size%shmring.Align != 0 || controlBytes+classes*size != len(in.Bytes()) {
-		return nil, fmt.Errorf("%w: %d shared rings of %d bytes, want %d to %d", ErrCorrupt, classes, size, minRingBytes, maxRingBytes)
+	size := (len(in.Bytes()) - controlBytes) / frame.Classes
+	if size < minRingBytes || size > maxRingBytes || size%shmring.Align != 0 || controlBytes+frame.Classes*size != len(in.Bytes()) {
+		return nil, fmt.Errorf("%w: %d shared rings of %d bytes, want %d to %d", ErrCorrupt, frame.Classes, size, minRingBytes, maxRingBytes)
 	}
 	n := &lane{out: out, in: in, bell: bell}
 	raw, err := bell.SyscallConn()
@@ -97,7 +98,7 @@ func (c *channel) connect(mine, peer shmring.Words, h step.Hook) {
 // ringOf is a class's ring in a segment.
 func ringOf(segment *memfd.Segment, class int) []byte {
 	rings := segment.Bytes()[controlBytes:]
-	size := len(rings) / classes
+	size := len(rings) / frame.Classes
 	return rings[class*size : (class+1)*size : (class+1)*size]
 }
 
@@ -236,7 +237,7 @@ func (c *channel) begin() {
 // push sends what l's lane has to send, as far as there is room. Any goroutine
 // may call it, holding no lock.
 func (b *Backend) push(l *link) {
-	for class := range classes {
+	for class := range frame.Classes {
 		b.pushClass(l, class)
 	}
 }
@@ -277,7 +278,7 @@ func (b *Backend) pushClass(l *link, class int) {
 // recordOut is a record that is being written.
 type recordOut struct {
 	task    *task
-	head    header
+	head    frame.Header
 	memory  []byte
 	payload []byte
 	slot    *slotCRC
@@ -303,13 +304,13 @@ func (l *link) takeRecordLocked(n *lane, class int, do *todo) (recordOut, bool) 
 	x := recordOut{task: t, memory: memory, slot: t.slotOf(s), end: c.send.Next}
 	offset := s.done
 	x.payload = s.take()
-	x.head = header{
-		typ: frameData, phase: s.phase, length: uint32(len(x.payload)), epoch: t.group.key,
-		seq: t.seq, offset: uint64(offset), total: uint64(s.total), tag: t.tag, call: t.call,
+	x.head = frame.Header{
+		Type: frame.TypeData, Phase: s.phase, Length: uint32(len(x.payload)), Epoch: t.group.key,
+		Seq: t.seq, Offset: uint64(offset), Total: uint64(s.total), Tag: t.tag, Call: t.call,
 	}
 	t.touch++
 	t.need--
-	if class == classMessage && s.finished() {
+	if class == frame.ClassMessage && s.finished() {
 		l.sentLocked(t)
 	}
 	return x, true
@@ -321,7 +322,7 @@ func (l *link) recordLocked(n *lane, class int) (*task, *stream) {
 	if g == nil || g.phase != groupReady || !l.helloOK || l.lane != n || g.peers[l.rank] != l {
 		return nil, nil
 	}
-	if class == classMessage {
+	if class == frame.ClassMessage {
 		return l.askedLocked()
 	}
 	t := g.active
@@ -340,9 +341,9 @@ func (l *link) recordLocked(n *lane, class int) (*task, *stream) {
 func (b *Backend) writeRecord(c *channel, x *recordOut) {
 	copy(x.memory[recordHead:], x.payload)
 	if x.slot != nil {
-		x.head.crc = x.slot.checksum(x.payload)
+		x.head.CRC = x.slot.checksum(x.payload)
 	}
-	x.head.encode(x.memory[:headerBytes])
+	x.head.Encode(x.memory[:frame.HeaderBytes])
 	b.crossed.Add(1)
 	c.send.Publish(x.end)
 	b.stats.dataFrames.Add(1)
@@ -422,7 +423,7 @@ func (b *Backend) pullOne(l *link, n *lane, class int) bool {
 	case s.task == nil: // an announcement, or refused
 		x.channel.release(x)
 	case s.buf == x: // folded where it is
-		l.settle(h.crc, &s)
+		l.settle(h.CRC, &s)
 	default:
 		copy(s.dst, x.b)
 		x.channel.release(x)
@@ -431,7 +432,7 @@ func (b *Backend) pullOne(l *link, n *lane, class int) bool {
 	return ok
 }
 
-func (l *link) pullLocked(n *lane, class int, do *todo) (x *buf, s slot, h header, ok bool) {
+func (l *link) pullLocked(n *lane, class int, do *todo) (x *buf, s slot, h frame.Header, ok bool) {
 	b, c := l.b, &n.channels[class]
 	c.recv.Look()
 	g := b.mu.group
@@ -439,31 +440,31 @@ func (l *link) pullLocked(n *lane, class int, do *todo) (x *buf, s slot, h heade
 		return nil, s, h, false
 	}
 	t := g.active
-	if class == classCollective && (t == nil || !t.open) {
+	if class == frame.ClassCollective && (t == nil || !t.open) {
 		return nil, s, h, false // whoever opens it pulls
 	}
 	if c.fresh {
 		c.begin()
 	}
 	ok, err := c.recv.peek(&h)
-	if err == nil && ok && (h.typ != frameData || h.epoch != g.key || classOf(h.call.kind) != class) {
-		err = fmt.Errorf("%w: shared record of %v %v of quorum %d", ErrCorrupt, h.typ, h.call.kind, h.epoch.quorum)
+	if err == nil && ok && (h.Type != frame.TypeData || h.Epoch != g.key || frame.ClassOf(h.Call.Kind) != class) {
+		err = fmt.Errorf("%w: shared record of %v %v of quorum %d", ErrCorrupt, h.Type, h.Call.Kind, h.Epoch.Quorum)
 	}
 	if err != nil {
 		b.lostLocked(l, err, do)
 		return nil, s, h, false
 	}
-	if !ok || class == classCollective && h.seq > t.seq {
+	if !ok || class == frame.ClassCollective && h.Seq > t.seq {
 		return nil, s, h, false
 	}
-	x = c.record(int(h.length))
+	x = c.record(int(h.Length))
 	switch {
-	case class == classMessage:
+	case class == frame.ClassMessage:
 		s, err = l.placeAskedLocked(&h)
-	case h.seq == t.seq:
+	case h.Seq == t.seq:
 		s, err = l.placeInLocked(t, &h, x, do)
-	case h.total > 0: // else an announcement of an op that is over here
-		err = fmt.Errorf("%w: frame of %v, which is complete here", pg.ErrMismatch, h.call)
+	case h.Total > 0: // else an announcement of an op that is over here
+		err = fmt.Errorf("%w: frame of %v, which is complete here", pg.ErrMismatch, h.Call)
 	}
 	if err != nil {
 		b.breakLocked(g, l.mismatchCause(&h, err), do)

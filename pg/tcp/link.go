@@ -5,7 +5,7 @@ import (
 	"net"
 	"time"
 
-	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/tcp/internal/frame"
 )
 
 const (
@@ -27,13 +27,6 @@ const (
 	leaveTimeout = 500 * time.Millisecond
 )
 
-// The two classes of data, each with a window of its own.
-const (
-	classCollective = iota
-	classMessage    // point-to-point
-	classes
-)
-
 // link is one edge: the first socket to a peer, which is embedded, and further
 // ones beside it.
 type link struct {
@@ -47,31 +40,37 @@ type link struct {
 	// Guarded by b.mu.
 	socks     []*sock // the first one is the embedded one; fixed once there is a Hello
 	key       edgeKey
-	group     *group // that this link is or was part of
-	rank      int    // of the peer in group; -1 before
-	hello     *hello // the last one that came
-	helloSent bool   // for group
-	helloOK   bool   // the peer's for group was checked
-	proven    bool   // by a Hello of any epoch
-	greeted   bool   // preambles were exchanged: frames may go out
-	left      bool   // the peer has left group in good order: its end accuses nobody
+	group     *group       // that this link is or was part of
+	rank      int          // of the peer in group; -1 before
+	hello     *frame.Hello // the last one that came
+	helloSent bool         // for group
+	helloOK   bool         // the peer's for group was checked
+	proven    bool         // by a Hello of any epoch
+	greeted   bool         // preambles were exchanged: frames may go out
+	left      bool         // the peer has left group in good order: its end accuses nobody
 	gone      bool
 	parted    bool // it is to be closed, and is no edge to be
 	leaving   bool
 	leaveBy   time.Time
 	control   []control
-	flow      [classes]flow
-	window    [classes]int // bytes that the peer may make us hold
-	turn      int          // class whose turn it is
+	flow      [frame.Classes]flow
+	window    [frame.Classes]int // bytes that the peer may make us hold
+	turn      int                // class whose turn it is
 	stripe    stripe
 	lane      *lane      // shared memory; nil: none
 	sends     []*task    // point-to-point, in order of Submit
 	incoming  []*message // point-to-point
 }
 
+// edgeKey names the peer at the other end of an edge.
+type edgeKey struct {
+	replicaID string
+	groupRank int
+}
+
 // control is a frame that is not data, ready to be sent.
 type control struct {
-	head    header
+	head    frame.Header
 	payload []byte
 }
 
@@ -105,10 +104,10 @@ func (l *link) greetLocked() {
 func (l *link) attachLocked(g *group, rank int) {
 	l.group, l.rank = g, rank
 	l.helloSent, l.helloOK, l.left = false, false, false
-	l.flow = [classes]flow{} // no credit until the peer's Hello gives it
-	l.window = [classes]int{l.b.opt.WindowBytes, l.b.opt.WindowBytes}
+	l.flow = [frame.Classes]flow{} // no credit until the peer's Hello gives it
+	l.window = [frame.Classes]int{l.b.opt.WindowBytes, l.b.opt.WindowBytes}
 	if l.here {
-		l.window[classCollective] = min(l.b.opt.WindowBytes, localWindowBytes)
+		l.window[frame.ClassCollective] = min(l.b.opt.WindowBytes, localWindowBytes)
 	}
 	l.dropEarlyLocked()
 	l.stripe.reset()
@@ -132,29 +131,29 @@ func (l *link) dropEarlyLocked() {
 // sayHelloLocked queues this side's Hello for the link's group.
 func (l *link) sayHelloLocked(do *todo) {
 	g := l.group
-	h := hello{
-		cluster: g.cfg.Cluster, quorumID: g.cfg.QuorumID,
-		replicaID: g.cfg.ReplicaIDs[g.rank], groupRank: g.cfg.GroupRank,
-		rank: g.rank, worldSize: g.world, members: g.members, window: l.window,
-		socks: len(l.socks), nonces: l.noncesLocked(),
+	h := frame.Hello{
+		Cluster: g.cfg.Cluster, QuorumID: g.cfg.QuorumID,
+		ReplicaID: g.cfg.ReplicaIDs[g.rank], GroupRank: g.cfg.GroupRank,
+		Rank: g.rank, WorldSize: g.world, Members: g.members, Window: l.window,
+		Socks: len(l.socks), Nonces: l.noncesLocked(),
 	}
 	if l.lane != nil {
-		h.lane = true
-		for class := range h.rings {
-			h.rings[class] = l.lane.channels[class].send.Next // what is reserved before is of earlier epochs
+		h.Lane = true
+		for class := range h.Rings {
+			h.Rings[class] = l.lane.channels[class].send.Next // what is reserved before is of earlier epochs
 		}
 	}
-	h.proof = h.prove(g.cfg.Token, l.mine, l.theirs, l.binding)
-	l.control = append(l.control, l.b.controlFrame(frameHello, g.key, h.encode()))
+	h.Prove(g.cfg.Token, l.mine, l.theirs, l.binding)
+	l.control = append(l.control, l.b.controlFrame(frame.TypeHello, g.key, h.Encode()))
 	l.helloSent = true
 	do.kick = l
 }
 
-func (b *Backend) controlFrame(typ frameType, key epochKey, payload []byte) control {
+func (b *Backend) controlFrame(typ frame.Type, key frame.Epoch, payload []byte) control {
 	return control{
-		head: header{
-			typ: typ, epoch: key, length: uint32(len(payload)), crc: checksum(payload),
-			call: call{root: -1},
+		head: frame.Header{
+			Type: typ, Epoch: key, Length: uint32(len(payload)), CRC: frame.Checksum(payload),
+			Call: frame.Call{Root: -1},
 		},
 		payload: payload,
 	}
@@ -253,7 +252,7 @@ func (b *Backend) stale() { b.stats.staleFrames.Add(1) }
 
 // currentLocked tells whether frames of epoch e on l belong to the group that
 // b is in, and returns it.
-func (l *link) currentLocked(e epochKey) (*group, bool) {
+func (l *link) currentLocked(e frame.Epoch) (*group, bool) {
 	g := l.b.mu.group
 	ok := g != nil && l.group == g && g.key == e && l.helloOK && g.phase != groupBroken && g.peers[l.rank] == l
 	return g, ok
@@ -268,24 +267,24 @@ func (l *link) peerName() string {
 }
 
 // info describes the frame for a Fault.
-func (k *sock) info(h *header) FrameInfo {
+func (k *sock) info(h *frame.Header) FrameInfo {
 	l := k.l
 	from := -1
 	if l.group != nil {
 		from = l.group.rank
 	}
 	return FrameInfo{
-		Type: h.typ.String(), From: from, To: l.rank, Peer: l.key.replicaID,
-		Kind: h.call.kind, Seq: h.seq, Phase: int(h.phase), Offset: h.offset,
-		Bytes: int(h.length), QuorumID: h.epoch.quorum, Stream: k.index,
-		LastFrame: h.typ == frameData && h.offset+uint64(h.length) == h.total,
+		Type: h.Type.String(), From: from, To: l.rank, Peer: l.key.replicaID,
+		Kind: h.Call.Kind, Seq: h.Seq, Phase: int(h.Phase), Offset: h.Offset,
+		Bytes: int(h.Length), QuorumID: h.Epoch.Quorum, Stream: k.index,
+		LastFrame: h.Type == frame.TypeData && h.Offset+uint64(h.Length) == h.Total,
 	}
 }
 
 // oweLocked notes that n bytes of a class were placed, so the peer may send as
 // many again. Enough of them make a credit frame due.
 func (l *link) oweLocked(class, n int, do *todo) {
-	if class == classCollective && l.lane != nil {
+	if class == frame.ClassCollective && l.lane != nil {
 		return // records are given back one by one
 	}
 	f := &l.flow[class]
@@ -307,27 +306,19 @@ func (f *flow) due(window int) bool {
 const creditShare = 4
 
 // creditLocked is the credit frame that is due, if any.
-func (l *link) creditLocked() (header, bool) {
+func (l *link) creditLocked() (frame.Header, bool) {
 	if l.group == nil {
-		return header{}, false
+		return frame.Header{}, false
 	}
 	for class := range l.flow {
 		f := &l.flow[class]
 		if !f.due(l.window[class]) {
 			continue
 		}
-		h := header{typ: frameCredit, epoch: l.group.key, phase: uint8(class), total: uint64(f.owed), call: call{root: -1}}
+		h := frame.Header{Type: frame.TypeCredit, Epoch: l.group.key, Phase: uint8(class), Total: uint64(f.owed), Call: frame.Call{Root: -1}}
 		f.held -= f.owed
 		f.owed = 0
 		return h, true
 	}
-	return header{}, false
-}
-
-// classOf says which window op kind k uses.
-func classOf(k pg.Kind) int {
-	if k.PointToPoint() {
-		return classMessage
-	}
-	return classCollective
+	return frame.Header{}, false
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/tcp/internal/frame"
 )
 
 // Point-to-point. A message goes out in frames like any stream, under a number
@@ -27,7 +28,7 @@ type p2pKey struct {
 type message struct {
 	tag    int64
 	seq    uint64
-	call   call
+	call   frame.Call
 	total  int
 	first  int    // bytes of its first frame; if there are more, they wait to be asked for
 	got    int    // bytes that are here or on their way
@@ -116,14 +117,14 @@ func (b *Backend) recvLocked(t *task, do *todo) {
 func (l *link) claimLocked(m *message, t *task, do *todo) {
 	b := l.b
 	if err := l.giveLocked(m, t, do); err != nil {
-		b.breakLocked(t.group, l.mismatchCause(&header{call: m.call, seq: m.seq}, err), do)
+		b.breakLocked(t.group, l.mismatchCause(&frame.Header{Call: m.call, Seq: m.seq}, err), do)
 		return
 	}
 	// Copied under the lock: one piece, as a rule, since the rest waits for us.
 	at := 0
 	for _, x := range m.frames {
 		at += copy(t.out[0][at:], x.b)
-		l.oweLocked(classMessage, len(x.b)+headerBytes, do)
+		l.oweLocked(frame.ClassMessage, len(x.b)+frame.HeaderBytes, do)
 	}
 	m.drop(&b.pool)
 	t.touch++
@@ -135,16 +136,16 @@ func (l *link) claimLocked(m *message, t *task, do *todo) {
 // giveLocked makes t the receive of m, and asks for the rest of it.
 func (l *link) giveLocked(m *message, t *task, do *todo) error {
 	t.op.Source, t.op.Seq, t.seq = l.rank, m.seq, m.seq
-	if m.total != len(t.out[0]) || m.call.dtype != t.call.dtype || m.call.round != t.call.round {
+	if m.total != len(t.out[0]) || m.call.DType != t.call.DType || m.call.Round != t.call.Round {
 		err := fmt.Errorf("%w: %s sent %d bytes of %v under tag %d in round %d, rank %d receives %d of %v in round %d",
-			pg.ErrMismatch, l.peerName(), m.total, m.call.dtype, m.tag, m.call.round,
-			t.group.rank, len(t.out[0]), t.call.dtype, t.call.round)
+			pg.ErrMismatch, l.peerName(), m.total, m.call.DType, m.tag, m.call.Round,
+			t.group.rank, len(t.out[0]), t.call.DType, t.call.Round)
 		return roundError(&m.call, &t.call, err)
 	}
 	m.task = t
 	if m.total > m.first {
-		l.control = append(l.control, control{head: header{
-			typ: frameTake, epoch: t.group.key, seq: m.seq, tag: m.tag, call: call{root: -1},
+		l.control = append(l.control, control{head: frame.Header{
+			Type: frame.TypeTake, Epoch: t.group.key, Seq: m.seq, Tag: m.tag, Call: frame.Call{Root: -1},
 		}})
 		do.wake(l)
 	}
@@ -152,12 +153,12 @@ func (l *link) giveLocked(m *message, t *task, do *todo) error {
 }
 
 // taken lets the rest of a message go.
-func (l *link) taken(h *header) {
+func (l *link) taken(h *frame.Header) {
 	b := l.b
 	b.mu.Lock()
-	if _, ok := l.currentLocked(h.epoch); ok {
+	if _, ok := l.currentLocked(h.Epoch); ok {
 		for _, t := range l.sends {
-			if t.tag == h.tag && t.seq == h.seq {
+			if t.tag == h.Tag && t.seq == h.Seq {
 				s := &t.peers[l.rank].out[0]
 				s.limit = s.pieces
 			}
@@ -198,11 +199,11 @@ func (l *link) askedLocked() (*task, *stream) {
 func (k *sock) tellLocked(t *task) {
 	l, o := k.l, &k.out
 	o.payload = nil
-	o.h = header{
-		typ: frameData, epoch: t.group.key, seq: t.seq, tag: t.tag, call: t.call,
-		total: uint64(t.peers[l.rank].out[0].total),
+	o.h = frame.Header{
+		Type: frame.TypeData, Epoch: t.group.key, Seq: t.seq, Tag: t.tag, Call: t.call,
+		Total: uint64(t.peers[l.rank].out[0].total),
 	}
-	l.flow[classMessage].credit -= headerBytes
+	l.flow[frame.ClassMessage].credit -= frame.HeaderBytes
 	t.told = true
 }
 
@@ -214,37 +215,37 @@ func (l *link) sentLocked(t *task) {
 }
 
 // placeMessageLocked finds the place of a point-to-point frame.
-func (l *link) placeMessageLocked(g *group, h *header, do *todo) (slot, error) {
+func (l *link) placeMessageLocked(g *group, h *frame.Header, do *todo) (slot, error) {
 	m, err := l.messageLocked(g, h, do)
 	if err != nil {
 		return slot{}, err
 	}
-	if h.total != uint64(m.total) || h.offset != uint64(m.got) {
+	if h.Total != uint64(m.total) || h.Offset != uint64(m.got) {
 		return slot{}, fmt.Errorf("%w: byte %d of %d of message %d under tag %d, want %d of %d",
-			ErrCorrupt, h.offset, h.total, h.seq, h.tag, m.got, m.total)
+			ErrCorrupt, h.Offset, h.Total, h.Seq, h.Tag, m.got, m.total)
 	}
 	lo := m.got
-	m.got += int(h.length)
+	m.got += int(h.Length)
 	m.placed++
 	if t := m.task; t != nil {
 		t.touch++
-		l.oweLocked(classMessage, int(h.length)+headerBytes, do)
+		l.oweLocked(frame.ClassMessage, int(h.Length)+frame.HeaderBytes, do)
 		return slot{task: t, group: g, dst: t.out[0][lo:m.got], cell: -1, message: m}, nil
 	}
-	x := l.b.pool.get(int(h.length))
+	x := l.b.pool.get(int(h.Length))
 	return slot{group: g, dst: x.b, buf: x, cell: -1, message: m}, nil
 }
 
 // placeAskedLocked finds the place of a record of a message that was asked for.
-func (l *link) placeAskedLocked(h *header) (slot, error) {
-	i := slices.IndexFunc(l.incoming, func(m *message) bool { return m.tag == h.tag && m.seq == h.seq })
-	if i < 0 || l.incoming[i].task == nil || h.total != uint64(l.incoming[i].total) || h.offset != uint64(l.incoming[i].got) {
+func (l *link) placeAskedLocked(h *frame.Header) (slot, error) {
+	i := slices.IndexFunc(l.incoming, func(m *message) bool { return m.tag == h.Tag && m.seq == h.Seq })
+	if i < 0 || l.incoming[i].task == nil || h.Total != uint64(l.incoming[i].total) || h.Offset != uint64(l.incoming[i].got) {
 		return slot{}, fmt.Errorf("%w: byte %d of %d of message %d under tag %d in shared memory, which was not asked for",
-			ErrCorrupt, h.offset, h.total, h.seq, h.tag)
+			ErrCorrupt, h.Offset, h.Total, h.Seq, h.Tag)
 	}
 	m := l.incoming[i]
 	t, lo := m.task, m.got
-	m.got += int(h.length)
+	m.got += int(h.Length)
 	m.placed++
 	t.touch++
 	return slot{task: t, group: t.group, dst: t.out[0][lo:m.got], cell: -1, message: m}, nil
@@ -252,24 +253,24 @@ func (l *link) placeAskedLocked(h *header) (slot, error) {
 
 // messageLocked is the message that h belongs to. A new one goes to the first
 // receive that waits for it.
-func (l *link) messageLocked(g *group, h *header, do *todo) (*message, error) {
+func (l *link) messageLocked(g *group, h *frame.Header, do *todo) (*message, error) {
 	for _, m := range l.incoming {
-		if m.tag == h.tag && m.seq == h.seq {
+		if m.tag == h.Tag && m.seq == h.Seq {
 			return m, nil
 		}
 	}
-	key := p2pKey{l.rank, h.tag}
+	key := p2pKey{l.rank, h.Tag}
 	last, known := g.recvSeq[key]
 	if !known && len(g.recvSeq) >= maxTags {
-		return nil, fmt.Errorf("%w: tag %d is one more than %d in one epoch", ErrCorrupt, h.tag, maxTags)
+		return nil, fmt.Errorf("%w: tag %d is one more than %d in one epoch", ErrCorrupt, h.Tag, maxTags)
 	}
-	if h.offset != 0 || h.seq != last+1 {
+	if h.Offset != 0 || h.Seq != last+1 {
 		return nil, fmt.Errorf("%w: byte %d of message %d under tag %d, want message %d from 0",
-			ErrCorrupt, h.offset, h.seq, h.tag, last+1)
+			ErrCorrupt, h.Offset, h.Seq, h.Tag, last+1)
 	}
-	g.recvSeq[key] = h.seq
+	g.recvSeq[key] = h.Seq
 	m := l.b.newMessageLocked()
-	m.tag, m.seq, m.call, m.total, m.first = h.tag, h.seq, h.call, int(h.total), int(h.length)
+	m.tag, m.seq, m.call, m.total, m.first = h.Tag, h.Seq, h.Call, int(h.Total), int(h.Length)
 	l.incoming = append(l.incoming, m)
 	for i, t := range g.recvs {
 		if t.tag == m.tag && (t.op.Peer == pg.AnySource || t.op.Peer == l.rank) {
@@ -281,16 +282,16 @@ func (l *link) messageLocked(g *group, h *header, do *todo) (*message, error) {
 }
 
 // settleMessageLocked accounts for a frame of a message that is in its slot.
-func (l *link) settleMessageLocked(h *header, s *slot, do *todo) {
+func (l *link) settleMessageLocked(h *frame.Header, s *slot, do *todo) {
 	b, m := l.b, s.message
 	m.placed--
 	defer b.forgetMessageLocked(m)
 	if s.task != nil { // straight into the tensor
-		l.landedLocked(m, int(h.length), do)
+		l.landedLocked(m, int(h.Length), do)
 		b.untouchLocked(s.task, do)
 		return
 	}
-	g, ok := l.currentLocked(h.epoch)
+	g, ok := l.currentLocked(h.Epoch)
 	if !ok || g != s.group {
 		b.stale()
 		b.pool.put(s.buf)
@@ -302,11 +303,11 @@ func (l *link) settleMessageLocked(h *header, s *slot, do *todo) {
 		return
 	}
 	// The receive came while the frame was on its way.
-	copy(t.out[0][h.offset:], s.buf.b)
-	l.oweLocked(classMessage, len(s.buf.b)+headerBytes, do)
+	copy(t.out[0][h.Offset:], s.buf.b)
+	l.oweLocked(frame.ClassMessage, len(s.buf.b)+frame.HeaderBytes, do)
 	b.pool.put(s.buf)
 	t.touch++
-	l.landedLocked(m, int(h.length), do)
+	l.landedLocked(m, int(h.Length), do)
 	b.untouchLocked(t, do)
 }
 

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/tcp/internal/frame"
 	"github.com/skerry-ft/skerry/tensor"
 )
 
@@ -19,9 +20,9 @@ func TestReceiveWhileItsFrameIsOnItsWay(t *testing.T) {
 		g := b.mu.group
 		l := g.peers[1]
 		b.mu.Unlock()
-		h := header{
-			typ: frameData, epoch: g.key, seq: 1, tag: 7, length: uint32(4 * n), total: uint64(4 * n),
-			call: call{kind: pg.KindSend, dtype: tensor.Of([]float32{}).DType(), count: uint64(n)},
+		h := frame.Header{
+			Type: frame.TypeData, Epoch: g.key, Seq: 1, Tag: 7, Length: uint32(4 * n), Total: uint64(4 * n),
+			Call: frame.Call{Kind: pg.KindSend, DType: tensor.Of([]float32{}).DType(), Count: uint64(n)},
 		}
 		s := l.place(&h)
 		if s.message == nil {

@@ -3,6 +3,8 @@ package tcp
 import (
 	"fmt"
 	"time"
+
+	"github.com/skerry-ft/skerry/pg/tcp/internal/frame"
 )
 
 // A newcomer is a socket that a peer opened, until a Hello on its edge has proved
@@ -33,7 +35,7 @@ func receiveBytesOf(dialed bool) int {
 	if dialed {
 		return receiveBytes
 	}
-	return preambleBytes + joinBytes
+	return frame.PreambleBytes + frame.JoinBytes
 }
 
 // enlarge gives k a receive buffer of n bytes, with what is unread. The reader
@@ -51,7 +53,7 @@ func (k *sock) enlarge(n int) {
 // screen looks at the head of a frame. Behind a proof k has its whole buffer. Before
 // it only a Hello is read; an abort is thrown away, which tells that the rest of
 // the frame is over; data break the edge: a peer has no credit before the proof.
-func (k *sock) screen(h *header) (over bool, err error) {
+func (k *sock) screen(h *frame.Header) (over bool, err error) {
 	if len(k.in.buf) == receiveBytes {
 		return false, nil
 	}
@@ -63,10 +65,10 @@ func (k *sock) screen(h *header) (over bool, err error) {
 	case proven:
 		k.enlarge(receiveBytes)
 		return false, nil
-	case h.typ == frameAbort:
-		return true, k.discard(int(h.length))
-	case h.typ == frameData || int(h.length) > len(k.in.buf):
-		return true, fmt.Errorf("%w: %v frame of %d bytes before a Hello has proved anything", ErrCorrupt, h.typ, h.length)
+	case h.Type == frame.TypeAbort:
+		return true, k.discard(int(h.Length))
+	case h.Type == frame.TypeData || int(h.Length) > len(k.in.buf):
+		return true, fmt.Errorf("%w: %v frame of %d bytes before a Hello has proved anything", ErrCorrupt, h.Type, h.Length)
 	}
 	return false, nil
 }

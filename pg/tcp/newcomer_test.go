@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/internal/testkit"
+	"github.com/skerry-ft/skerry/pg/tcp/internal/frame"
 )
 
 // TestSilentSocketsCostLittle: as many sockets as are taken that say nothing, and
@@ -34,7 +35,7 @@ func TestSilentSocketsCostLittle(t *testing.T) {
 		}
 	}()
 	before := memory()
-	for _, say := range []string{"", preambleMagic[:3], preambleMagic + strings.Repeat("n", nonceBytes)} {
+	for _, say := range []string{"", frame.PreambleMagic[:3], frame.PreambleMagic + strings.Repeat("n", frame.NonceBytes)} {
 		for range (maxNewcomers + 3) / 3 {
 			c, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}).Dial("tcp", b.Addr().String())
 			if errors.Is(err, os.ErrDeadlineExceeded) || err != nil && strings.Contains(err.Error(), "too many open files") {
@@ -82,27 +83,23 @@ func TestNewcomerSendsNoData(t *testing.T) {
 	w.configure(1)
 	b := w.backends[1]
 	links := b.Stats().Links
-	for _, typ := range []frameType{frameAbort, frameData} {
+	for _, typ := range []frame.Type{frame.TypeAbort, frame.TypeData} {
 		c, err := net.Dial("tcp", b.Addr().String())
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		payload := make([]byte, 4<<10)
-		if typ == frameAbort {
-			payload = payload[:maxControl]
-		}
-		h := header{typ: typ, length: uint32(len(payload)), total: uint64(len(payload)), crc: checksum(payload)}
-		frame := make([]byte, headerBytes)
-		h.encode(frame)
-		frame = slices.Concat([]byte(preambleMagic), make([]byte, nonceBytes), frame, payload)
-		if _, err := c.Write(frame); err != nil {
+		payload := make([]byte, 4<<10) // the most that an abort may have
+		h := frame.Header{Type: typ, Length: uint32(len(payload)), Total: uint64(len(payload)), CRC: frame.Checksum(payload)}
+		head := make([]byte, frame.HeaderBytes)
+		h.Encode(head)
+		if _, err := c.Write(slices.Concat(frame.Preamble(frame.Nonce{}), head, payload)); err != nil {
 			t.Fatal(err)
 		}
 		if err := c.SetReadDeadline(time.Now().Add(helloPatience / 3)); err != nil {
 			t.Fatal(err)
 		}
-		if typ == frameAbort {
+		if typ == frame.TypeAbort {
 			eventually(t, "the abort is read", func() bool { return b.Stats().Links == links+1 && b.Stats().Buffers == 0 })
 			c.Close()
 		} else if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {

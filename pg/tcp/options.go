@@ -10,6 +10,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/shmring"
 	"github.com/skerry-ft/skerry/internal/step"
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/tcp/internal/frame"
 )
 
 // Defaults of Options.
@@ -23,15 +24,11 @@ const (
 	DefaultStreams      = 4
 )
 
-const (
-	// minWindowBytes lets at least four full frames be under way.
-	minWindowBytes = 4 * (MaxPayload + headerBytes)
-	// localWindowBytes is the window of collectives between ranks of one host,
-	// at most: the path is short, and what is held should stay in the cache.
-	// Ratio to a bare loopback stream of the same bytes, 64 MiB, W=4: 0.63 with
-	// 1 MiB, 0.58 with 2 MiB, 0.53 with 8 MiB.
-	localWindowBytes = minWindowBytes
-)
+// localWindowBytes is the window of collectives between ranks of one host,
+// at most: the path is short, and what is held should stay in the cache.
+// Ratio to a bare loopback stream of the same bytes, 64 MiB, W=4: 0.63 with
+// 1 MiB, 0.58 with 2 MiB, 0.53 with 8 MiB.
+const localWindowBytes = frame.MinWindowBytes
 
 // Options configures a Backend. The zero value is good for one host and for a
 // trusted network.
@@ -142,7 +139,7 @@ func (o Options) Validate() error {
 	l.Want(o.BeatTimeout >= 2*o.BeatInterval, "BeatTimeout", o.BeatTimeout, "at least twice BeatInterval (%v)", o.BeatInterval)
 	problems.NotNegative(&l, "DialTimeout", o.DialTimeout)
 	problems.NotNegative(&l, "ReachTimeout", o.ReachTimeout)
-	problems.Within(&l, "WindowBytes", o.WindowBytes, minWindowBytes, maxWindowBytes)
+	problems.Within(&l, "WindowBytes", o.WindowBytes, frame.MinWindowBytes, frame.MaxWindowBytes)
 	problems.Within(&l, "Streams", o.Streams, 0, MaxStreams)
 	problems.NotNegative(&l, "SocketBytes", o.SocketBytes)
 	l.Want(o.Transport < transportEnd, "Transport", o.Transport, "auto, tcp or shared")
@@ -151,9 +148,6 @@ func (o Options) Validate() error {
 		"%d to %d, a multiple of %d", minRingBytes, maxRingBytes, shmring.Align)
 	return l.Err()
 }
-
-// maxWindowBytes keeps credits far from overflow.
-const maxWindowBytes = 1 << 30
 
 func (o Options) withDefaults() Options {
 	o.BeatInterval = cmp.Or(o.BeatInterval, DefaultBeatInterval)

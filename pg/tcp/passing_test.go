@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/tcp/internal/frame"
 	"github.com/skerry-ft/skerry/tensor"
 )
 
@@ -118,13 +119,13 @@ func TestLongMessagesBesideCollectives(t *testing.T) {
 func TestUnaskedRecords(t *testing.T) {
 	t.Parallel()
 	const n = 200_000
-	for i, spoil := range []func(h *header){
-		func(h *header) { h.seq = 2 },
-		func(h *header) { h.tag = 6 },
-		func(h *header) { h.offset = 64 },
-		func(h *header) { h.total += 4 },
-		func(h *header) { h.call.kind = pg.KindAllReduce },
-		func(h *header) { h.epoch.quorum++ },
+	for i, spoil := range []func(h *frame.Header){
+		func(h *frame.Header) { h.Seq = 2 },
+		func(h *frame.Header) { h.Tag = 6 },
+		func(h *frame.Header) { h.Offset = 64 },
+		func(h *frame.Header) { h.Total += 4 },
+		func(h *frame.Header) { h.Call.Kind = pg.KindAllReduce },
+		func(h *frame.Header) { h.Epoch.Quorum++ },
 	} {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			t.Parallel()
@@ -137,12 +138,12 @@ func TestUnaskedRecords(t *testing.T) {
 			recv := b.Submit(&pg.Op{Kind: pg.KindRecv, Out: []tensor.Tensor{got}, Peer: 1, Tag: 5})
 			l := liar.linkTo("replica0")
 			liar.mu.Lock()
-			h := header{
-				typ: frameData, epoch: l.group.key, seq: 1, tag: 5, total: 4 * n, length: 128,
-				call: call{kind: pg.KindSend, dtype: tensor.Float32, root: -1, count: n},
+			h := frame.Header{
+				Type: frame.TypeData, Epoch: l.group.key, Seq: 1, Tag: 5, Total: 4 * n, Length: 128,
+				Call: frame.Call{Kind: pg.KindSend, DType: tensor.Float32, Root: -1, Count: n},
 			}
 			announcement := h
-			announcement.length = 0
+			announcement.Length = 0
 			l.control = append(l.control, control{head: announcement})
 			liar.mu.Unlock()
 			liar.kick(l)
@@ -153,7 +154,7 @@ func TestUnaskedRecords(t *testing.T) {
 			})
 			spoil(&h)
 			liar.mu.Lock()
-			c := &l.lane.channels[classMessage]
+			c := &l.lane.channels[frame.ClassMessage]
 			memory, err := c.send.Reserve(128)
 			end := c.send.Next
 			liar.mu.Unlock()

@@ -5,10 +5,11 @@ import (
 	"fmt"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/tcp/internal/frame"
 )
 
 // place finds where the payload of h goes. An empty slot means nowhere.
-func (l *link) place(h *header) slot {
+func (l *link) place(h *frame.Header) slot {
 	b := l.b
 	var do todo
 	b.mu.Lock()
@@ -24,36 +25,36 @@ func (l *link) place(h *header) slot {
 // errWindow is a peer that sends more than we allowed it to.
 var errWindow = errors.New("sent more than its window")
 
-func (l *link) placeLocked(h *header, do *todo) (slot, error) {
-	g, ok := l.currentLocked(h.epoch)
+func (l *link) placeLocked(h *frame.Header, do *todo) (slot, error) {
+	g, ok := l.currentLocked(h.Epoch)
 	if !ok {
 		l.b.stale()
 		return slot{}, nil
 	}
-	class := classOf(h.call.kind)
-	if class == classCollective && l.lane != nil {
-		return slot{}, fmt.Errorf("%w: frame of %v on the socket, not in shared memory", ErrCorrupt, h.call)
+	class := frame.ClassOf(h.Call.Kind)
+	if class == frame.ClassCollective && l.lane != nil {
+		return slot{}, fmt.Errorf("%w: frame of %v on the socket, not in shared memory", ErrCorrupt, h.Call)
 	}
 	f, window := &l.flow[class], l.window[class]
-	f.held += int(h.length) + headerBytes
+	f.held += int(h.Length) + frame.HeaderBytes
 	if f.held > window {
 		return slot{}, fmt.Errorf("%w: %w: %d bytes, window %d", ErrCorrupt, errWindow, f.held, window)
 	}
-	if h.call.kind == pg.KindSend {
+	if h.Call.Kind == pg.KindSend {
 		return l.placeMessageLocked(g, h, do)
 	}
 	t := g.active
-	if t != nil && t.open && t.seq == h.seq {
+	if t != nil && t.open && t.seq == h.Seq {
 		return l.placeInLocked(t, h, nil, do)
 	}
-	if past := h.seq <= g.startedLocked(); past {
-		l.oweLocked(classCollective, int(h.length)+headerBytes, do)
-		if h.total == 0 {
+	if past := h.Seq <= g.startedLocked(); past {
+		l.oweLocked(frame.ClassCollective, int(h.Length)+frame.HeaderBytes, do)
+		if h.Total == 0 {
 			return slot{}, nil // an announcement; the op is over here
 		}
-		return slot{}, fmt.Errorf("%w: frame of %v, which is complete here", pg.ErrMismatch, h.call)
+		return slot{}, fmt.Errorf("%w: frame of %v, which is complete here", pg.ErrMismatch, h.Call)
 	}
-	x := l.b.pool.get(int(h.length))
+	x := l.b.pool.get(int(h.Length))
 	return slot{group: g, dst: x.b, buf: x, cell: -1, early: true}, nil
 }
 
@@ -74,38 +75,38 @@ func (g *group) startedLocked() uint64 {
 
 // placeInLocked finds the place of a frame of the op under way. have is its
 // payload, if that is there already.
-func (l *link) placeInLocked(t *task, h *header, have *buf, do *todo) (slot, error) {
+func (l *link) placeInLocked(t *task, h *frame.Header, have *buf, do *todo) (slot, error) {
 	want := t.call
-	want.small, want.relay = false, false
-	if h.call != want {
+	want.Small, want.Relay = false, false
+	if h.Call != want {
 		err := fmt.Errorf("%w: seq %d: %s called %v, rank %d called %v",
-			pg.ErrMismatch, t.seq, l.peerName(), h.call, t.group.rank, t.call)
-		return slot{}, roundError(&h.call, &want, err)
+			pg.ErrMismatch, t.seq, l.peerName(), h.Call, t.group.rank, t.call)
+		return slot{}, roundError(&h.Call, &want, err)
 	}
-	st := &t.peers[l.rank].in[h.phase]
-	cost := int(h.length) + headerBytes
+	st := &t.peers[l.rank].in[h.Phase]
+	cost := int(h.Length) + frame.HeaderBytes
 	if !st.used {
-		l.oweLocked(classCollective, cost, do)
-		if h.total > 0 {
+		l.oweLocked(frame.ClassCollective, cost, do)
+		if h.Total > 0 {
 			return slot{}, fmt.Errorf("%w: seq %d: %s sent %d bytes of %v, rank %d wants none",
-				pg.ErrMismatch, t.seq, l.peerName(), h.total, h.call, t.group.rank)
+				pg.ErrMismatch, t.seq, l.peerName(), h.Total, h.Call, t.group.rank)
 		}
 		return slot{}, nil // an announcement
 	}
-	found := l.seekLocked(st, h.phase, h.offset)
+	found := l.seekLocked(st, h.Phase, h.Offset)
 	if found == nil {
 		return slot{}, fmt.Errorf("%w: seq %d: %s sent bytes %d to %d of %d of %v, rank %d wants others, from %d of %d",
-			pg.ErrMismatch, t.seq, l.peerName(), h.offset, h.offset+uint64(h.length), h.total, h.call,
+			pg.ErrMismatch, t.seq, l.peerName(), h.Offset, h.Offset+uint64(h.Length), h.Total, h.Call,
 			t.group.rank, st.done, st.total)
 	}
 	st = found
 	n := st.size()
 	if st.anySize {
-		n = min(int(h.length), maxBallotFrame)
+		n = min(int(h.Length), frame.MaxBallot)
 	}
-	if int(h.length) != n || h.total != uint64(st.total) && !st.anySize {
+	if int(h.Length) != n || h.Total != uint64(st.total) && !st.anySize {
 		return slot{}, fmt.Errorf("%w: seq %d: %s sent bytes %d to %d of %d of %v, rank %d wants %d to %d of %d",
-			pg.ErrMismatch, t.seq, l.peerName(), h.offset, h.offset+uint64(h.length), h.total, h.call,
+			pg.ErrMismatch, t.seq, l.peerName(), h.Offset, h.Offset+uint64(h.Length), h.Total, h.Call,
 			t.group.rank, st.done, st.done+n, st.total)
 	}
 	t.touch++
@@ -125,7 +126,7 @@ func (l *link) placeInLocked(t *task, h *header, have *buf, do *todo) (slot, err
 		return s, nil
 	}
 	s.dst = st.take()
-	l.oweLocked(classCollective, cost, do)
+	l.oweLocked(frame.ClassCollective, cost, do)
 	return s, nil
 }
 
@@ -134,22 +135,22 @@ func (l *link) placeInLocked(t *task, h *header, have *buf, do *todo) (slot, err
 var errOtherRound = errors.New("another round")
 
 // roundError puts errOtherRound beside err if that is why two calls differ.
-func roundError(a, b *call, err error) error {
-	if a.round == b.round {
+func roundError(a, b *frame.Call, err error) error {
+	if a.Round == b.Round {
 		return err
 	}
 	return fmt.Errorf("%w: %w", errOtherRound, err)
 }
 
 // mismatchCause is the cause for a frame that does not fit.
-func (l *link) mismatchCause(h *header, err error) cause {
-	c := cause{
-		code: abortMismatch, peer: l.rank, peerID: l.key.replicaID,
-		kind: h.call.kind, seq: h.seq, err: err, first: !errors.Is(err, errOtherRound),
+func (l *link) mismatchCause(h *frame.Header, err error) frame.Cause {
+	c := frame.Cause{
+		Code: frame.CodeMismatch, Peer: l.rank, PeerID: l.key.replicaID,
+		Kind: h.Call.Kind, Seq: h.Seq, Err: err, First: !errors.Is(err, errOtherRound),
 	}
 	if errors.Is(err, ErrCorrupt) {
-		c.code, c.first = abortCorrupt, false
-		c.err = fmt.Errorf("%w: %w", pg.ErrPeerLost, err)
+		c.Code, c.First = frame.CodeCorrupt, false
+		c.Err = fmt.Errorf("%w: %w", pg.ErrPeerLost, err)
 	}
 	return c
 }

@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/tcp/internal/frame"
 	"github.com/skerry-ft/skerry/tensor"
 )
 
@@ -24,28 +25,28 @@ const (
 const smallBytes = 32 << 10
 
 // callOf is what op's peers must call too.
-func callOf(op *pg.Op, g *group) call {
-	c := call{kind: op.Kind, root: -1, round: g.round}
+func callOf(op *pg.Op, g *group) frame.Call {
+	c := frame.Call{Kind: op.Kind, Root: -1, Round: g.round}
 	first := tensor.Tensor{}
 	if len(op.In) > 0 {
 		first = op.In[0]
 	} else if len(op.Out) > 0 {
 		first = op.Out[0]
 	}
-	c.dtype = first.DType()
+	c.DType = first.DType()
 	if op.Kind.Reduces() {
-		c.reduce = op.Reduce
+		c.Reduce = op.Reduce
 	}
 	agreed := op.In // tensors whose lengths all ranks know
 	switch op.Kind {
 	case pg.KindReduce:
-		c.root = int32(op.Root)
+		c.Root = int32(op.Root)
 	case pg.KindBroadcast:
-		c.root, agreed = int32(op.Root), op.Out
+		c.Root, agreed = int32(op.Root), op.Out
 	case pg.KindAllGather:
 		agreed = op.Out
 	case pg.KindGather, pg.KindScatter:
-		c.root, agreed = int32(op.Root), nil
+		c.Root, agreed = int32(op.Root), nil
 	case pg.KindAllToAll, pg.KindSend, pg.KindRecv:
 		agreed = nil
 	}
@@ -53,7 +54,7 @@ func callOf(op *pg.Op, g *group) call {
 	bytes := 0
 	for i := range agreed {
 		n := agreed[i].Len()
-		c.count += uint64(n)
+		c.Count += uint64(n)
 		bytes += agreed[i].NumBytes()
 		mix.add(uint64(n))
 	}
@@ -64,18 +65,18 @@ func callOf(op *pg.Op, g *group) call {
 		case tensor.PreMulSum:
 			mix.add(math.Float64bits(op.Factor))
 		}
-		c.small = op.Kind == pg.KindAllReduce && bytes <= smallBytes
-		if c.small {
+		c.Small = op.Kind == pg.KindAllReduce && bytes <= smallBytes
+		if c.Small {
 			mix.add(1)
 		}
 	}
-	c.relay = op.Kind == pg.KindBroadcast && g.world > 2 && bytes > smallBytes
-	if c.relay {
+	c.Relay = op.Kind == pg.KindBroadcast && g.world > 2 && bytes > smallBytes
+	if c.Relay {
 		mix.add(2)
 	}
-	c.sig = mix.sum()
+	c.Sig = mix.sum()
 	if op.Kind.PointToPoint() {
-		c.kind, c.sig = pg.KindSend, 0 // what both ends of a message call it
+		c.Kind, c.Sig = pg.KindSend, 0 // what both ends of a message call it
 	}
 	return c
 }
@@ -102,9 +103,9 @@ func (t *task) prepare(b *Backend) {
 	t.out = views(t.out, t.op.Out)
 	t.peers = resize(t.peers, g.world)
 	t.fold.world = g.world
-	switch t.call.kind {
+	switch t.call.Kind {
 	case pg.KindAllReduce:
-		if t.call.small {
+		if t.call.Small {
 			t.planSmall(b)
 		} else {
 			t.planParts()
@@ -114,7 +115,7 @@ func (t *task) prepare(b *Backend) {
 	case pg.KindReduceScatter:
 		t.planReduceScatter()
 	case pg.KindBroadcast:
-		if t.call.relay {
+		if t.call.Relay {
 			t.planRelay()
 		} else {
 			t.planBroadcast()
@@ -312,7 +313,7 @@ func relayPart(r, root int) int {
 // by another goroutine than those that come after them. It tells whether there is
 // more than before.
 func (t *task) relayLocked(from int) bool {
-	if !t.call.relay || from != t.op.Root {
+	if !t.call.Relay || from != t.op.Root {
 		return false
 	}
 	more := false
@@ -363,7 +364,7 @@ func (t *task) planPairs() {
 			continue
 		}
 		p := &t.peers[r]
-		switch t.call.kind {
+		switch t.call.Kind {
 		case pg.KindGather:
 			if g.rank == t.op.Root {
 				p.in[0] = whole(t.out, r)
@@ -390,13 +391,13 @@ func (t *task) resultStream(i int) stream {
 	total := size(t.out)
 	var s stream
 	switch {
-	case t.call.kind == pg.KindAllReduce:
+	case t.call.Kind == pg.KindAllReduce:
 		s = newStream(t.out, partOf(total, i, len(t.peers)), cutFor(total/len(t.peers)))
-	case t.call.kind == pg.KindAllGather:
+	case t.call.Kind == pg.KindAllGather:
 		s = whole(t.out, i)
-	case t.call.relay && i == t.op.Root:
+	case t.call.Relay && i == t.op.Root:
 		return stream{}
-	case t.call.relay:
+	case t.call.Relay:
 		parts := len(t.peers) - 1
 		s = newStream(t.out, partOf(total, relayPart(i, t.op.Root), parts), cutFor(total/parts))
 	case i == 0:
@@ -410,7 +411,7 @@ func (t *task) resultStream(i int) stream {
 // local is the part of t that needs no peer: this rank's own slot.
 func (t *task) local() {
 	rank, root := t.group.rank, t.op.Root
-	switch t.call.kind {
+	switch t.call.Kind {
 	case pg.KindBroadcast:
 		if rank == root {
 			for i := range t.in {

@@ -11,6 +11,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/step"
 	"github.com/skerry-ft/skerry/internal/step/steptest"
 	"github.com/skerry-ft/skerry/internal/testkit"
+	"github.com/skerry-ft/skerry/pg/tcp/internal/frame"
 )
 
 // side is one process of the model: its poller, its lane and the rings are those
@@ -50,7 +51,7 @@ type side struct {
 // twoSides are two processes with a lane between them.
 func twoSides(w *steptest.World) [2]*side {
 	var sides [2]*side
-	var mine [2][classes]shmring.Words
+	var mine [2][frame.Classes]shmring.Words
 	for i, name := range []string{"A", "B"} {
 		mine[i][0] = shmring.Words{
 			Head: w.Word64(name + ".head"), Tail: w.Word64(name + ".tail"),

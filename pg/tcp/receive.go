@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/tcp/internal/frame"
 )
 
 // slot is where the payload of one data frame goes, and what it is for. A slot
@@ -71,43 +72,43 @@ func (k *sock) preamble() error {
 }
 
 func (k *sock) readFrame() error {
-	if err := k.fill(headerBytes); err != nil {
+	if err := k.fill(frame.HeaderBytes); err != nil {
 		return err
 	}
-	var h header
-	if err := h.decode(k.peekBytes(headerBytes)); err != nil {
+	var h frame.Header
+	if err := h.Decode(k.peekBytes(frame.HeaderBytes)); err != nil {
 		return err
 	}
-	k.in.r += headerBytes
+	k.in.r += frame.HeaderBytes
 	if over, err := k.screen(&h); over || err != nil {
 		return err
 	}
-	switch h.typ {
-	case frameData:
+	switch h.Type {
+	case frame.TypeData:
 		return k.readData(&h)
-	case frameBeat:
+	case frame.TypeBeat:
 		return nil
-	case frameCredit:
+	case frame.TypeCredit:
 		k.credited(&h)
 		return nil
 	}
 	if k.index > 0 {
-		return fmt.Errorf("%w: %v frame on stream %d", ErrCorrupt, h.typ, k.index)
+		return fmt.Errorf("%w: %v frame on stream %d", ErrCorrupt, h.Type, k.index)
 	}
-	if h.typ == frameTake {
+	if h.Type == frame.TypeTake {
 		k.l.taken(&h)
 		return nil
 	}
-	n := int(h.length)
+	n := int(h.Length)
 	if err := k.fill(n); err != nil {
 		return err
 	}
 	p := k.peekBytes(n)
 	k.in.r += n
-	if got := checksum(p); got != h.crc {
-		return fmt.Errorf("%w: %v payload has checksum %08x, want %08x", ErrCorrupt, h.typ, got, h.crc)
+	if got := frame.Checksum(p); got != h.CRC {
+		return fmt.Errorf("%w: %v payload has checksum %08x, want %08x", ErrCorrupt, h.Type, got, h.CRC)
 	}
-	if h.typ == frameHello {
+	if h.Type == frame.TypeHello {
 		return k.l.readHello(p)
 	}
 	return k.l.readAbort(&h, p)
@@ -170,33 +171,33 @@ func (k *sock) resumeRead() error {
 }
 
 // readData receives one data frame.
-func (k *sock) readData(h *header) error {
+func (k *sock) readData(h *frame.Header) error {
 	if k.index == 0 {
 		return k.readPayload(h)
 	}
-	if classOf(h.call.kind) != classCollective {
-		return fmt.Errorf("%w: frame of %v on stream %d", ErrCorrupt, h.call, k.index)
+	if frame.ClassOf(h.Call.Kind) != frame.ClassCollective {
+		return fmt.Errorf("%w: frame of %v on stream %d", ErrCorrupt, h.Call, k.index)
 	}
 	if err := k.readPayload(h); err != nil {
 		return err
 	}
 	b := k.l.b
 	b.mu.Lock()
-	k.countedLocked(h.epoch)
+	k.countedLocked(h.Epoch)
 	b.mu.Unlock()
 	return nil
 }
 
-func (k *sock) readPayload(h *header) error {
+func (k *sock) readPayload(h *frame.Header) error {
 	s := k.l.place(h)
-	if s.dst == nil && h.length > 0 {
-		return k.discard(int(h.length))
+	if s.dst == nil && h.Length > 0 {
+		return k.discard(int(h.Length))
 	}
 	whole, err := k.readInto(&s)
 	if err == nil && whole {
-		if got := checksum(s.dst); got != h.crc {
+		if got := frame.Checksum(s.dst); got != h.CRC {
 			err = fmt.Errorf("%w: payload has checksum %08x, want %08x (%v seq %d offset %d)",
-				ErrCorrupt, got, h.crc, h.call.kind, h.seq, h.offset)
+				ErrCorrupt, got, h.CRC, h.Call.Kind, h.Seq, h.Offset)
 		}
 	}
 	if err != nil {
@@ -287,7 +288,7 @@ func (k *sock) letGo(s *slot, err error) {
 }
 
 // arrived is called when the payload of h is in its slot and checked.
-func (k *sock) arrived(h *header, s *slot) {
+func (k *sock) arrived(h *frame.Header, s *slot) {
 	l := k.l
 	b := l.b
 	var do todo
@@ -309,7 +310,7 @@ func (k *sock) arrived(h *header, s *slot) {
 		b.mu.Unlock()
 		b.do(&do)
 	case s.task != nil:
-		l.settle(h.crc, s)
+		l.settle(h.CRC, s)
 	}
 }
 
@@ -354,9 +355,9 @@ func (l *link) settleLocked(crc uint32, s *slot, do *todo) (fold bool) {
 	if s.cell < 0 {
 		return false
 	}
-	if t.call.kind == pg.KindBallot {
+	if t.call.Kind == pg.KindBallot {
 		t.takeBallot(l.rank, s.dst)
-		l.oweLocked(classCollective, len(s.dst)+headerBytes, do)
+		l.oweLocked(frame.ClassCollective, len(s.dst)+frame.HeaderBytes, do)
 		return false
 	}
 	if t.err != nil {
@@ -370,15 +371,15 @@ func (l *link) settleLocked(crc uint32, s *slot, do *todo) (fold bool) {
 }
 
 // credited takes a credit frame.
-func (k *sock) credited(h *header) {
+func (k *sock) credited(h *frame.Header) {
 	l := k.l
 	b := l.b
 	b.mu.Lock()
-	_, ok := l.currentLocked(h.epoch)
-	if ok && int(h.phase) < classes && h.total <= maxWindowBytes {
+	_, ok := l.currentLocked(h.Epoch)
+	if ok && int(h.Phase) < frame.Classes && h.Total <= frame.MaxWindowBytes {
 		l.stripe.open = true // whoever gives credit has our Hello
-		f := &l.flow[h.phase]
-		f.credit = min(f.credit+int(h.total), l.hello.window[h.phase])
+		f := &l.flow[h.Phase]
+		f.credit = min(f.credit+int(h.Total), l.hello.Window[h.Phase])
 	}
 	b.mu.Unlock()
 	b.kick(l)

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/tcp/internal/frame"
 )
 
 // A rank sends its part of a relayed broadcast on only as far as it is there
@@ -14,7 +15,7 @@ func TestRelayWaitsForTheGap(t *testing.T) {
 	t.Parallel()
 	const root, other, pieces = 0, 2, 4
 	task := &task{
-		op: &pg.Op{Kind: pg.KindBroadcast, Root: root}, call: call{relay: true},
+		op: &pg.Op{Kind: pg.KindBroadcast, Root: root}, call: frame.Call{Relay: true},
 		peers: make([]peerIO, 3), crcs: make([]slotCRC, 1+pieces),
 	}
 	task.peers[root].in[0] = stream{used: true, pieces: pieces, slots: 1}

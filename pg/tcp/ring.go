@@ -5,6 +5,7 @@ import (
 
 	"github.com/skerry-ft/skerry/internal/shmring"
 	"github.com/skerry-ft/skerry/internal/step"
+	"github.com/skerry-ft/skerry/pg/tcp/internal/frame"
 )
 
 // A shared segment is one page of control words and, for each class of data, a ring
@@ -30,12 +31,12 @@ func wordsOf(segment []byte, class int, h step.Hook) shmring.Words {
 type consumer struct {
 	shmring.Consumer
 
-	raw [headerBytes]byte
+	raw [frame.HeaderBytes]byte
 }
 
 // peek decodes the header of the next record, if there is one. What the peer
 // wrote is copied first, and every bound is checked on the copy.
-func (c *consumer) peek(h *header) (ok bool, err error) {
+func (c *consumer) peek(h *frame.Header) (ok bool, err error) {
 	most, ok, err := c.Peek(c.raw[:])
 	if err != nil {
 		return false, fmt.Errorf("%w: shared memory: %w", ErrCorrupt, err)
@@ -43,11 +44,11 @@ func (c *consumer) peek(h *header) (ok bool, err error) {
 	if !ok {
 		return false, nil
 	}
-	if err := h.decode(c.raw[:]); err != nil {
+	if err := h.Decode(c.raw[:]); err != nil {
 		return false, err
 	}
-	if int(h.length) > most {
-		return false, fmt.Errorf("%w: shared record with %d bytes of payload, %d are there", ErrCorrupt, h.length, most)
+	if int(h.Length) > most {
+		return false, fmt.Errorf("%w: shared record with %d bytes of payload, %d are there", ErrCorrupt, h.Length, most)
 	}
 	return true, nil
 }

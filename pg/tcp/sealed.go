@@ -1,16 +1,16 @@
 package tcp
 
 import (
-	"crypto/sha256"
 	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"net"
 	"sync"
 	"sync/atomic"
+
+	"github.com/skerry-ft/skerry/pg/tcp/internal/frame"
 )
 
 const (
@@ -30,21 +30,6 @@ const (
 	// newcomerAheadBytes is read at a time until a Hello has proved the token.
 	newcomerAheadBytes = 1 << 10
 )
-
-// binding is what the two ends of a TLS connection derive from its keys, and nobody
-// between two connections can: under the proof of a Hello it ties that to its
-// connection. Zero: the connection is in the clear.
-type binding [sha256.Size]byte
-
-// bindingLabel is what it is derived for.
-const bindingLabel = "EXPORTER-skerry-data-plane"
-
-func (b *binding) addTo(h hash.Hash) {
-	if *b != (binding{}) {
-		h.Write([]byte(bindingLabel))
-		h.Write(b[:])
-	}
-}
 
 // sealed is TLS on a rawConn, in the shape that socks read and write: one goroutine
 // reads and one writes, either may be interrupted at any byte and goes on later, and
@@ -102,12 +87,12 @@ var errUnsent = fmt.Errorf("%w: answers of TLS that the peer does not read, limi
 // seal makes r a TLS connection: all that is read and written from now on. It blocks
 // until the handshake is over, and ends with r's deadline or its close. shake makes
 // the side that r is.
-func (r *rawConn) seal(shake func(net.Conn) *tls.Conn) (derived binding, err error) {
+func (r *rawConn) seal(shake func(net.Conn) *tls.Conn) (derived frame.Binding, err error) {
 	return r.sealFrom(nil, shake)
 }
 
 // sealFrom is seal where the peer has said something already.
-func (r *rawConn) sealFrom(said []byte, shake func(net.Conn) *tls.Conn) (derived binding, err error) {
+func (r *rawConn) sealFrom(said []byte, shake func(net.Conn) *tls.Conn) (derived frame.Binding, err error) {
 	s := &sealed{raw: r, ahead: make([]byte, newcomerAheadBytes)}
 	s.w = copy(s.ahead, said)
 	s.conn = shake(carrier{r.tcp, s})
@@ -119,7 +104,7 @@ func (r *rawConn) sealFrom(said []byte, shake func(net.Conn) *tls.Conn) (derived
 		return derived, fmt.Errorf("TLS version %x with %d certificates of the peer's, want %x and at least 1",
 			state.Version, len(state.PeerCertificates), tls.VersionTLS13)
 	}
-	keys, err := state.ExportKeyingMaterial(bindingLabel, nil, len(derived))
+	keys, err := state.ExportKeyingMaterial(frame.BindingLabel, nil, len(derived))
 	if err != nil {
 		return derived, err
 	}
@@ -179,7 +164,7 @@ func (s *sealed) follow(p []byte) error {
 		return nil
 	}
 	s.have, s.left = 0, int(binary.BigEndian.Uint16(s.head[3:]))
-	if !s.live.Load() && string(s.head[:]) == preambleMagic[:tlsHeadBytes] {
+	if !s.live.Load() && string(s.head[:]) == frame.PreambleMagic[:tlsHeadBytes] {
 		return errPlain
 	}
 	return nil

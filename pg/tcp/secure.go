@@ -12,15 +12,9 @@ import (
 	"github.com/skerry-ft/skerry/internal/backoff"
 	"github.com/skerry-ft/skerry/internal/burst"
 	"github.com/skerry-ft/skerry/internal/perhost"
+	"github.com/skerry-ft/skerry/pg/tcp/internal/frame"
 	"github.com/skerry-ft/skerry/store"
 )
-
-// refusalMagic is what a rank with certificates answers to a preamble in the clear,
-// in the place of its own.
-const refusalMagic = "SKERRYX\x01"
-
-// tlsMagic begins whatever a TLS client says.
-const tlsMagic = "\x16\x03"
 
 // clearTimeout is how long a peer that was refused may take to read why, and
 // clearBytes how much of what it had said before is thrown away meanwhile.
@@ -147,7 +141,7 @@ func (k *sock) strange(err error) {
 	}
 	b.mu.Unlock()
 	if errors.Is(err, errPlain) {
-		_, _ = k.conn.tcp.Write(append([]byte(refusalMagic), make([]byte, nonceBytes)...)) // best effort
+		_, _ = k.conn.tcp.Write(frame.Refusal()) // best effort
 	}
 	k.clear()
 }
@@ -167,12 +161,4 @@ func (k *sock) clear() {
 		}
 		n += got
 	}
-}
-
-// wrongPreamble says what a peer is that does not begin as ours do.
-func wrongPreamble(magic string) error {
-	if magic == refusalMagic || magic[:len(tlsMagic)] == tlsMagic {
-		return errTLS
-	}
-	return fmt.Errorf("%w: preamble %q, want %q", ErrCorrupt, magic, preambleMagic)
 }

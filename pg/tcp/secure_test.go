@@ -18,6 +18,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/guard/guardtest"
 	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/tcp/internal/frame"
 	"github.com/skerry-ft/skerry/store"
 	"github.com/skerry-ft/skerry/tensor"
 )
@@ -171,7 +172,7 @@ func TestSnifferSeesNothing(t *testing.T) {
 		}))
 		heard.Lock()
 		seen := heard.heard.Bytes()
-		for what, text := range map[string][]byte{"tensors": known, "names": []byte("replica0"), "preambles": []byte(preambleMagic)} {
+		for what, text := range map[string][]byte{"tensors": known, "names": []byte("replica0"), "preambles": []byte(frame.PreambleMagic)} {
 			if found := bytes.Contains(seen, text); found != (tls == nil) {
 				t.Errorf("%s: %s found in %d bytes: %v", name, what, len(seen), found)
 			}
@@ -359,7 +360,7 @@ func TestTLSStrangersCostLittle(t *testing.T) {
 		{"what is none", [][]byte{
 			bytes.Repeat([]byte("garbage!"), 8<<10),
 			append([]byte{0x16, 3, 1, 0x40, 0, 1, 0, 0xff, 0xff}, make([]byte, 64<<10)...), // a hello without end
-			append([]byte(preambleMagic), make([]byte, nonceBytes)...),
+			append([]byte(frame.PreambleMagic), make([]byte, frame.NonceBytes)...),
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) { w.bear(t, tc.say) })

@@ -16,6 +16,7 @@ import (
 
 	"github.com/skerry-ft/skerry/internal/memfd"
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/tcp/internal/frame"
 )
 
 // Transport says what edges between processes of one host are made of.
@@ -43,7 +44,7 @@ func (t Transport) String() string {
 
 const (
 	shareMagic   = "SKERRYM\x03"
-	shareBytes   = len(shareMagic) + nonceBytes
+	shareBytes   = len(shareMagic) + frame.NonceBytes
 	shareRights  = 2 // a segment and a bell
 	maxShareName = 64
 	bootIDFile   = "/proc/sys/kernel/random/boot_id"
@@ -181,7 +182,7 @@ func (b *Backend) newSegment() (*memfd.Segment, error) {
 		size = crowdedRingBytes
 	}
 	b.mu.Unlock()
-	return memfd.Create("skerry-lane", controlBytes+classes*cmp.Or(size, DefaultRingBytes))
+	return memfd.Create("skerry-lane", controlBytes+frame.Classes*cmp.Or(size, DefaultRingBytes))
 }
 
 const (
@@ -190,7 +191,7 @@ const (
 )
 
 // passRights sends our segment and bell, under the nonce of an edge.
-func (b *Backend) passRights(c *net.UnixConn, nonce [nonceBytes]byte, out *memfd.Segment) error {
+func (b *Backend) passRights(c *net.UnixConn, nonce frame.Nonce, out *memfd.Segment) error {
 	message := append([]byte(shareMagic), nonce[:]...)
 	var inner error
 	send := func(segment, bell uintptr) {
@@ -229,7 +230,7 @@ func (b *Backend) takeRights(c *net.UnixConn, out *memfd.Segment) (*lane, error)
 }
 
 // readRights reads what passRights sent: shareRights files.
-func readRights(c *net.UnixConn) (nonce [nonceBytes]byte, files []*os.File, err error) {
+func readRights(c *net.UnixConn) (nonce frame.Nonce, files []*os.File, err error) {
 	var message [shareBytes + 1]byte
 	oob := make([]byte, unix.CmsgSpace(4*shareRights))
 	got, oobGot, flags, _, err := c.ReadMsgUnix(message[:], oob)
@@ -381,13 +382,13 @@ func (b *Backend) answer(c *net.UnixConn) error {
 
 // awaitsLane tells whether a peer may bring a lane for the link with that nonce,
 // which only that peer knows.
-func (b *Backend) awaitsLane(nonce [nonceBytes]byte) bool {
+func (b *Backend) awaitsLane(nonce frame.Nonce) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.awaitsLaneLocked(nonce) != nil
 }
 
-func (b *Backend) awaitsLaneLocked(nonce [nonceBytes]byte) *link {
+func (b *Backend) awaitsLaneLocked(nonce frame.Nonce) *link {
 	for l := range b.mu.links {
 		if l.mine == nonce && !l.dialed && l.lane == nil && l.hello == nil && !b.mu.closed {
 			return l
@@ -397,7 +398,7 @@ func (b *Backend) awaitsLaneLocked(nonce [nonceBytes]byte) *link {
 }
 
 // attachLane gives n to the link whose nonce the peer knows, before its Hello.
-func (b *Backend) attachLane(nonce [nonceBytes]byte, n *lane) *link {
+func (b *Backend) attachLane(nonce frame.Nonce, n *lane) *link {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	l := b.awaitsLaneLocked(nonce)
@@ -428,21 +429,21 @@ func (l *link) dropLaneLocked(do *todo) {
 
 // canShareLocked refuses a peer without shared memory, if we take nothing else.
 func (l *link) canShareLocked() error {
-	if l.b.opt.Transport == TransportShared && (l.lane == nil || !l.hello.lane) {
-		return fmt.Errorf("%w: %s", errNoSharing, l.hello.replicaID)
+	if l.b.opt.Transport == TransportShared && (l.lane == nil || !l.hello.Lane) {
+		return fmt.Errorf("%w: %s", errNoSharing, l.hello.ReplicaID)
 	}
 	return nil
 }
 
 // agreeLaneLocked looks at what the peer's Hello says of the lane.
 func (l *link) agreeLaneLocked(do *todo) {
-	if !l.hello.lane {
+	if !l.hello.Lane {
 		l.dropLaneLocked(do)
 	}
 	if n := l.lane; n != nil {
 		n.on = true
 		for class := range n.channels {
-			n.channels[class].start, n.channels[class].fresh = l.hello.rings[class], true
+			n.channels[class].start, n.channels[class].fresh = l.hello.Rings[class], true
 		}
 	}
 }

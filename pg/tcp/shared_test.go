@@ -17,6 +17,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/memfd"
 	"github.com/skerry-ft/skerry/internal/shmring"
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/tcp/internal/frame"
 	"github.com/skerry-ft/skerry/tensor"
 )
 
@@ -212,7 +213,7 @@ func TestSharingStrangers(t *testing.T) {
 	place := w.backends[1].place()
 	_, name, _ := strings.Cut(place, "/")
 	before := openFiles(t)
-	segment, err := memfd.Create("stranger", controlBytes+classes*minRingBytes)
+	segment, err := memfd.Create("stranger", controlBytes+frame.Classes*minRingBytes)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,7 +234,7 @@ func TestSharingStrangers(t *testing.T) {
 		t.Fatal(err)
 	}
 	blocks := os.NewFile(uintptr(event), "eventfd")
-	hello := append([]byte(shareMagic), make([]byte, nonceBytes)...)
+	hello := append([]byte(shareMagic), make([]byte, frame.NonceBytes)...)
 	b := w.backends[1]
 	for i, c := range []struct {
 		message []byte
@@ -308,9 +309,9 @@ func stranger(t *testing.T, name string, message []byte, files []*os.File) {
 // within the ring, and does not panic.
 func FuzzRing(f *testing.F) {
 	h := sampleHeader()
-	h.length, h.offset = 100, 0
+	h.Length, h.Offset = 100, 0
 	record := make([]byte, shmring.Bytes(recordHead, 100))
-	h.encode(record)
+	h.Encode(record)
 	f.Add(record, uint64(len(record)))
 	f.Add(append(slices.Clone(record), record...), uint64(2*len(record)))
 	f.Add([]byte{0x53, 0x6b, 0, 0}, uint64(minRingBytes))
@@ -319,22 +320,22 @@ func FuzzRing(f *testing.F) {
 		mine := asBytes(make([]uint64, (controlBytes+minRingBytes)/8))
 		peer := asBytes(make([]uint64, (controlBytes+minRingBytes)/8))
 		copy(peer[controlBytes:], b)
-		for at := controlBytes; at+headerBytes <= controlBytes+len(b) && at+headerBytes <= len(peer); at += shmring.Align {
+		for at := controlBytes; at+frame.HeaderBytes <= controlBytes+len(b) && at+frame.HeaderBytes <= len(peer); at += shmring.Align {
 			// A fuzzer seldom guesses a checksum.
-			binary.LittleEndian.PutUint32(peer[at+92:], checksum(peer[at:at+92]))
+			binary.LittleEndian.PutUint32(peer[at+92:], frame.Checksum(peer[at:at+92]))
 		}
 		var c consumer
 		c.Data, c.Mine, c.Peer, c.HeadBytes = peer[controlBytes:], wordsOf(mine, 0, nil), wordsOf(peer, 0, nil), recordHead
 		c.Peer.Head.Store(head)
 		for range 2 * minRingBytes / recordHead {
-			var h header
+			var h frame.Header
 			ok, err := c.peek(&h)
 			if err != nil || !ok {
 				return
 			}
-			p, end := c.Take(int(h.length))
-			if len(p) != int(h.length) || end > head {
-				t.Fatalf("record of %d bytes gave %d, up to %d of %d", h.length, len(p), end, head)
+			p, end := c.Take(int(h.Length))
+			if len(p) != int(h.Length) || end > head {
+				t.Fatalf("record of %d bytes gave %d, up to %d of %d", h.Length, len(p), end, head)
 			}
 		}
 		t.Fatal("reading does not end")

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/skerry-ft/skerry/pg/tcp/internal/frame"
 )
 
 // EnvShareDir is the variable that ShareDirFromEnv reads.
@@ -48,7 +50,7 @@ func checkShareDir(dir string) error {
 		return fmt.Errorf("tcp: ShareDir = %q, of user %d, mode %#o, want a directory of user %d, mode 0700",
 			dir, st.Uid, mode, os.Geteuid())
 	}
-	if n := len(sharePath(dir, strings.Repeat("x", len(sharePrefix)+2*nonceBytes))); n > maxSocketPath {
+	if n := len(sharePath(dir, strings.Repeat("x", len(sharePrefix)+2*frame.NonceBytes))); n > maxSocketPath {
 		return fmt.Errorf("tcp: ShareDir = %q: a socket's path there has %d bytes, want at most %d", dir, n, maxSocketPath)
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/tcp/internal/frame"
 )
 
 // shareDir is a directory as Options.ShareDir wants it, with a short path.
@@ -53,7 +54,7 @@ func TestDialShareDir(t *testing.T) {
 	if err := os.Symlink(dir, elsewhere); err != nil {
 		t.Fatal(err)
 	}
-	name := sharePrefix + strings.Repeat("0", 2*nonceBytes)
+	name := sharePrefix + strings.Repeat("0", 2*frame.NonceBytes)
 	b := New(Options{ShareDir: elsewhere})
 	if c, err := b.dialShare(t.Context(), name); err == nil {
 		t.Error("connected to nobody")

@@ -1,6 +1,7 @@
 package tcp
 
 import (
+	"crypto/rand"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -10,10 +11,11 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/internal/perhost"
+	"github.com/skerry-ft/skerry/pg/tcp/internal/frame"
 )
 
 // MaxStreams is the most sockets of one edge.
-const MaxStreams = 16
+const MaxStreams = frame.MaxStreams
 
 // sock is one socket of an edge, with its reader and its writer.
 type sock struct {
@@ -28,8 +30,8 @@ type sock struct {
 	sent     atomic.Int64
 
 	// Set by the preamble, before the first frame.
-	mine, theirs [nonceBytes]byte
-	binding      binding // of the TLS connection
+	mine, theirs frame.Nonce
+	binding      frame.Binding // of the TLS connection
 
 	// Owned by the reader.
 	in struct {
@@ -46,6 +48,11 @@ type sock struct {
 	beatDue  bool
 	early    earlyQueue
 	newcomer perhost.Place // if the peer opened it
+}
+
+func newNonce() (n frame.Nonce) {
+	rand.Read(n[:]) // never fails: crypto/rand ends the program instead
+	return n
 }
 
 // init makes k a socket of l.
@@ -108,7 +115,7 @@ func (l *link) noncesLocked() (sum [sha256.Size]byte) {
 		}
 		h.Write(first[:])
 		h.Write(second[:])
-		k.binding.addTo(h)
+		k.binding.AddTo(h)
 	}
 	return [sha256.Size]byte(h.Sum(nil))
 }
@@ -122,7 +129,7 @@ var errJoin = errors.New("tcp: no edge takes this socket")
 //
 // The reader of that edge's first socket may be behind: then the edge is returned,
 // without an error, and k is to ask again once it has met the peer.
-func (k *sock) joinLocked(nonce [nonceBytes]byte, index int) (behind *link, err error) {
+func (k *sock) joinLocked(nonce frame.Nonce, index int) (behind *link, err error) {
 	shell := k.l
 	b := shell.b
 	if b.mu.closed || shell.gone || shell.leaving || k.busy {
@@ -195,7 +202,7 @@ func (k *sock) fallen() error {
 // awaitsLocked tells whether frames of epoch e are still to come over l's further
 // sockets, of which the peer has sent so many; broken is closed when they are not
 // wanted any more.
-func (l *link) awaitsLocked(e epochKey, frames uint64) (broken <-chan struct{}, waits bool) {
+func (l *link) awaitsLocked(e frame.Epoch, frames uint64) (broken <-chan struct{}, waits bool) {
 	g := l.b.mu.group
 	waits = l.stripe.came < frames && !l.gone && l.stripe.endings < len(l.socks)-1 &&
 		g != nil && g.phase != groupBroken && l.group == g && g.key == e
@@ -215,7 +222,7 @@ const catchUpLooks = 5
 // waits as long as bytes of frames come, and gives up a BeatTimeout after the last
 // one. A farewell to another epoch than that of l says nothing about the frames of
 // this one.
-func (b *Backend) catchUp(l *link, e epochKey, frames uint64) {
+func (b *Backend) catchUp(l *link, e frame.Epoch, frames uint64) {
 	tick := time.NewTicker(max(b.opt.BeatTimeout/catchUpLooks, time.Millisecond))
 	defer tick.Stop()
 	for still, moved := 0, l.stripe.moved.Load(); still < catchUpLooks; {

@@ -2,6 +2,8 @@ package tcp
 
 import (
 	"sync/atomic"
+
+	"github.com/skerry-ft/skerry/pg/tcp/internal/frame"
 )
 
 // A stream is the bytes of one op that go from one rank to another in one
@@ -105,11 +107,11 @@ func (c *slotCRC) get() (crc uint32, ok bool) {
 // checksum is that of p, the piece that c is for; computed once.
 func (c *slotCRC) checksum(p []byte) uint32 {
 	if c == nil {
-		return checksum(p)
+		return frame.Checksum(p)
 	}
 	crc, ok := c.get()
 	if !ok {
-		crc = checksum(p)
+		crc = frame.Checksum(p)
 		c.set(crc)
 	}
 	return crc

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/skerry-ft/skerry/pg/tcp/internal/frame"
 )
 
 // EnvStreams is the variable that StreamsFromEnv reads.
@@ -122,44 +124,39 @@ func (b *Backend) interfaces() []net.IP {
 }
 
 func (k *sock) askToJoin() error {
-	p := append([]byte(joinMagic), k.mine[:]...)
-	p = append(p, k.l.theirs[:]...)
-	p = append(p, byte(k.index))
-	p = append(p, make([]byte, preambleBytes+joinBytes-len(p))...)
-	if err := k.conn.writeAll(p); err != nil {
+	if err := k.conn.writeAll(frame.Join(k.mine, k.l.theirs, k.index)); err != nil {
 		return err
 	}
 	if _, err := k.readPreamble(); err != nil {
 		return err
 	}
-	if err := k.fillOnce(headerBytes); err != nil {
+	if err := k.fillOnce(frame.HeaderBytes); err != nil {
 		return err
 	}
-	var h header
-	if err := h.decode(k.peekBytes(headerBytes)); err != nil {
+	var h frame.Header
+	if err := h.Decode(k.peekBytes(frame.HeaderBytes)); err != nil {
 		return err
 	}
-	k.in.r += headerBytes
-	if h.typ != frameBeat {
-		return fmt.Errorf("%w: %v frame before the stream is joined", ErrCorrupt, h.typ)
+	k.in.r += frame.HeaderBytes
+	if h.Type != frame.TypeBeat {
+		return fmt.Errorf("%w: %v frame before the stream is joined", ErrCorrupt, h.Type)
 	}
 	return nil
 }
 
-// join reads the rest of a preamble that begins with joinMagic and makes k a
-// socket of the edge that it names.
+// join reads the rest of the preamble of a further socket and makes k one of the
+// edge that it names.
 func (k *sock) join() error {
-	if err := k.fillOnce(joinBytes); err != nil {
+	if err := k.fillOnce(frame.JoinBytes); err != nil {
 		return err
 	}
-	rest := k.peekBytes(joinBytes)
-	k.in.r += joinBytes
-	index := int(rest[nonceBytes])
-	if index < 1 || index >= MaxStreams {
-		return fmt.Errorf("%w: stream %d, want 1 to %d", ErrCorrupt, index, MaxStreams-1)
+	edge, index, err := frame.DecodeJoin(k.peekBytes(frame.JoinBytes))
+	k.in.r += frame.JoinBytes
+	if err != nil {
+		return err
 	}
 	b := k.l.b
-	if err := k.joinEdge([nonceBytes]byte(rest[:nonceBytes]), index); err != nil {
+	if err := k.joinEdge(edge, index); err != nil {
 		return err
 	}
 	if err := k.conn.tcp.SetDeadline(time.Time{}); err != nil {
@@ -174,7 +171,7 @@ func (k *sock) join() error {
 // joinEdge makes k a socket of the edge with that nonce. It waits, within
 // DialTimeout, until that edge's own preamble has been read: the peer opens all
 // sockets one after the other, and their readers run when they can.
-func (k *sock) joinEdge(nonce [nonceBytes]byte, index int) error {
+func (k *sock) joinEdge(nonce frame.Nonce, index int) error {
 	b := k.l.b
 	timer := time.NewTimer(b.opt.DialTimeout)
 	defer timer.Stop()
@@ -200,26 +197,29 @@ func (k *sock) joinEdge(nonce [nonceBytes]byte, index int) error {
 // exchangePreamble writes ours and reads the peer's; joins tells that it opened
 // one more socket of an edge.
 func (k *sock) exchangePreamble() (joins bool, err error) {
-	p := append([]byte(preambleMagic), k.mine[:]...)
-	if err := k.conn.writeAll(p); err != nil {
+	if err := k.conn.writeAll(frame.Preamble(k.mine)); err != nil {
 		return false, err
 	}
 	return k.readPreamble()
 }
 
 func (k *sock) readPreamble() (joins bool, err error) {
-	if err := k.fillOnce(preambleBytes); err != nil {
+	if err := k.fillOnce(frame.PreambleBytes); err != nil {
 		return false, err
 	}
-	got := k.peekBytes(preambleBytes)
-	k.in.r += preambleBytes
-	magic := string(got[:len(preambleMagic)])
-	joins = magic == joinMagic && !k.l.dialed
-	if magic != preambleMagic && !joins {
-		return false, wrongPreamble(magic)
+	got := k.peekBytes(frame.PreambleBytes)
+	k.in.r += frame.PreambleBytes
+	opening, nonce := frame.DecodePreamble(got)
+	k.theirs = nonce
+	switch {
+	case opening == frame.OpensEdge:
+		return false, nil
+	case opening == frame.OpensStream && !k.l.dialed:
+		return true, nil
+	case opening == frame.OpensTLS:
+		return false, errTLS
 	}
-	copy(k.theirs[:], got[len(preambleMagic):])
-	return joins, nil
+	return false, fmt.Errorf("%w: preamble %q, want %q", ErrCorrupt, got[:len(frame.PreambleMagic)], frame.PreambleMagic)
 }
 
 // fillOnce is fill for the preamble: a deadline is an error there.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/tcp/internal/frame"
 )
 
 // A socket that is to join an edge may be read before the edge's first one: it
@@ -53,13 +54,13 @@ func TestFarewellOfAnotherEpoch(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 2, striped(3))
 	w.configure(1)
-	old := keyOf(w.config(1, w.everybody(), 0).Epoch())
+	old := frame.EpochOf(w.config(1, w.everybody(), 0).Epoch())
 	w.configure(2)
 	b := w.backends[0]
 	l := b.linkTo(w.ids[1])
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	awaits := func(e epochKey, frames uint64) bool {
+	awaits := func(e frame.Epoch, frames uint64) bool {
 		_, waits := l.awaitsLocked(e, frames)
 		return waits
 	}
@@ -181,8 +182,8 @@ func TestFarewellAfterAWriteThatFailed(t *testing.T) {
 	b.mu.Lock()
 	took := l.takeLocked()
 	b.mu.Unlock()
-	if !took || l.out.h.call.kind != pg.KindBarrier {
-		t.Fatalf("%v is to go out, want the barrier's frame", l.out.h.call)
+	if !took || l.out.h.Call.Kind != pg.KindBarrier {
+		t.Fatalf("%v is to go out, want the barrier's frame", l.out.h.Call)
 	}
 	l.cannotWrite(syscall.EPIPE)
 	w.depart(0)

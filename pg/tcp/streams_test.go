@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/tcp/internal/frame"
 	"github.com/skerry-ft/skerry/tensor"
 )
 
@@ -275,6 +276,15 @@ func TestLeaveBehindSlowStreams(t *testing.T) {
 	leaveBehindSlow(t, 1, 60*time.Millisecond)
 }
 
+// opens tells what the first chunk of a socket makes of it.
+func opens(chunk []byte) frame.Opening {
+	if len(chunk) < frame.PreambleBytes {
+		return frame.OpensNothing
+	}
+	opening, _ := frame.DecodePreamble(chunk)
+	return opening
+}
+
 // leaveBehindSlow does it so many times, with further streams that wait so long
 // before each 16 KiB.
 func leaveBehindSlow(t *testing.T, rounds int, pause time.Duration) {
@@ -284,7 +294,7 @@ func leaveBehindSlow(t *testing.T, rounds int, pause time.Duration) {
 	p.each = func() func(int, []byte) error {
 		joins := false
 		return func(at int, chunk []byte) error {
-			joins = joins || at == 0 && strings.HasPrefix(string(chunk), joinMagic)
+			joins = joins || at == 0 && opens(chunk) == frame.OpensStream
 			if joins && at > 1000 {
 				<-time.After(pause)
 			}
@@ -341,7 +351,7 @@ func (w *world) depart(m int) {
 	b := w.backends[m]
 	var do todo
 	b.mu.Lock()
-	b.breakLocked(b.mu.group, cause{code: abortMoved, peer: -1, err: errors.New("moved on")}, &do)
+	b.breakLocked(b.mu.group, frame.Cause{Code: frame.CodeMoved, Peer: -1, Err: errors.New("moved on")}, &do)
 	b.mu.Unlock()
 	b.do(&do)
 }
@@ -354,16 +364,14 @@ func TestStreamStrangers(t *testing.T) {
 	w.configure(1)
 	b := w.backends[1]
 	l := b.linkTo("replica0")
-	ask := func(nonce [nonceBytes]byte, index byte) {
+	ask := func(nonce frame.Nonce, index int) {
 		t.Helper()
 		c, err := net.Dial("tcp", b.Addr().String())
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		hello := append([]byte(joinMagic), make([]byte, nonceBytes)...)
-		hello = append(append(hello, nonce[:]...), index, 0, 0, 0, 0, 0, 0, 0)
-		if _, err := c.Write(hello); err != nil {
+		if _, err := c.Write(frame.Join(frame.Nonce{}, nonce, index)); err != nil {
 			t.Fatal(err)
 		}
 		if err := c.SetReadDeadline(time.Now().Add(testTimeout)); err != nil {
@@ -381,8 +389,8 @@ func TestStreamStrangers(t *testing.T) {
 				break
 			}
 		}
-		if n > preambleBytes {
-			t.Errorf("the stranger was told %d bytes, want %d", n, preambleBytes)
+		if n > frame.PreambleBytes {
+			t.Errorf("the stranger was told %d bytes, want %d", n, frame.PreambleBytes)
 		}
 	}
 	ask(newNonce(), 1)

@@ -1,6 +1,9 @@
 package tcp
 
-import "sync/atomic"
+import (
+	"github.com/skerry-ft/skerry/pg/tcp/internal/frame"
+	"sync/atomic"
+)
 
 // stripeBytes is the least size of a piece that a further socket takes: what
 // is shorter goes over the first one, in order.
@@ -86,7 +89,7 @@ func (l *link) stripableLocked() (*task, *stream) {
 		return nil, nil
 	}
 	s, ok := t.outgoing(l.rank)
-	if !ok || s.anySize || s.size() < stripeBytes || l.flow[classCollective].credit < s.size()+headerBytes {
+	if !ok || s.anySize || s.size() < stripeBytes || l.flow[frame.ClassCollective].credit < s.size()+frame.HeaderBytes {
 		return nil, nil
 	}
 	return t, s
@@ -104,7 +107,7 @@ func (k *sock) wantsLocked() bool {
 
 // countedLocked notes a frame of the current epoch that came over a further
 // socket.
-func (k *sock) countedLocked(e epochKey) {
+func (k *sock) countedLocked(e frame.Epoch) {
 	s := &k.l.stripe
 	if _, ok := k.l.currentLocked(e); ok {
 		s.came++

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/tcp/internal/frame"
 )
 
 // task is an op under way.
@@ -17,7 +18,7 @@ type task struct {
 	op    *pg.Op
 	work  *pg.Work
 	group *group
-	call  call
+	call  frame.Call
 	seq   uint64
 	tag   int64
 	until time.Time
@@ -113,7 +114,7 @@ func (b *Backend) settledLocked(t *task) bool {
 	}
 	if g.active == t {
 		g.active = nil
-		if digested(t.call.kind) && b.spoilNext.CompareAndSwap(true, false) {
+		if digested(t.call.Kind) && b.spoilNext.CompareAndSwap(true, false) {
 			t.spoil()
 		}
 		t.addDigest(&g.digest)

@@ -6,22 +6,24 @@ import (
 	"net"
 	"slices"
 	"time"
+
+	"github.com/skerry-ft/skerry/pg/tcp/internal/frame"
 )
 
 // frameOut is the frame that is going out.
 type frameOut struct {
-	head    [headerBytes]byte
+	head    [frame.HeaderBytes]byte
 	payload []byte
-	off     int      // bytes of head and payload that are out
-	open    bool     // taken, and not all out
-	ready   bool     // prepare was called
-	inline  bool     // may be written by whoever submits it
-	task    *task    // whose memory payload is; holds a touch
-	stream  *stream  // that the frame belongs to
-	h       header   // for encoding
-	slot    *slotCRC // where the payload's checksum may be known
-	copied  *buf     // payload, if it had to be taken from an aborted op
-	corrupt *buf     // payload, if a Fault wants it damaged
+	off     int          // bytes of head and payload that are out
+	open    bool         // taken, and not all out
+	ready   bool         // prepare was called
+	inline  bool         // may be written by whoever submits it
+	task    *task        // whose memory payload is; holds a touch
+	stream  *stream      // that the frame belongs to
+	h       frame.Header // for encoding
+	slot    *slotCRC     // where the payload's checksum may be known
+	copied  *buf         // payload, if it had to be taken from an aborted op
+	corrupt *buf         // payload, if a Fault wants it damaged
 }
 
 // errLeft is why a link that left is closed.
@@ -56,7 +58,7 @@ func (b *Backend) kick(l *link) {
 // quietLocked tells whether a socket beside a lane has nothing to send.
 func (l *link) quietLocked() bool {
 	return len(l.control) == 0 && !l.leaving && !l.beatDue && l.sendableLocked() == nil &&
-		!l.flow[classMessage].due(l.window[classMessage])
+		!l.flow[frame.ClassMessage].due(l.window[frame.ClassMessage])
 }
 
 // writeLoop is the writer: it takes over what others could not send at once.
@@ -193,7 +195,7 @@ func (k *sock) takeLocked() bool {
 	}
 	if k.beatDue {
 		k.beatDue = false
-		o.h = header{typ: frameBeat, call: call{root: -1}}
+		o.h = frame.Header{Type: frame.TypeBeat, Call: frame.Call{Root: -1}}
 		return true
 	}
 	o.open = false
@@ -207,7 +209,7 @@ func (k *sock) takeDataLocked() bool {
 		t, s := l.stripableLocked()
 		if t != nil {
 			l.stripe.sent++
-			k.frameLocked(t, s, classCollective)
+			k.frameLocked(t, s, frame.ClassCollective)
 		}
 		return t != nil
 	}
@@ -215,11 +217,11 @@ func (k *sock) takeDataLocked() bool {
 	if g == nil || g.phase != groupReady || !l.helloOK || g.peers[l.rank] != l {
 		return false
 	}
-	for range classes {
+	for range frame.Classes {
 		class := l.turn
-		l.turn = (l.turn + 1) % classes
+		l.turn = (l.turn + 1) % frame.Classes
 		var t *task
-		if class == classCollective {
+		if class == frame.ClassCollective {
 			if l.lane != nil {
 				continue // push sends them
 			}
@@ -231,7 +233,7 @@ func (k *sock) takeDataLocked() bool {
 			continue
 		}
 		if l.lane != nil && t.peers[l.rank].out[0].pieces > 1 { // of a message: the pieces take the lane
-			if l.flow[class].credit < headerBytes {
+			if l.flow[class].credit < frame.HeaderBytes {
 				continue
 			}
 			k.tellLocked(t)
@@ -241,7 +243,7 @@ func (k *sock) takeDataLocked() bool {
 		if !ok {
 			continue
 		}
-		if l.flow[class].credit < s.size()+headerBytes {
+		if l.flow[class].credit < s.size()+frame.HeaderBytes {
 			continue
 		}
 		k.frameLocked(t, s, class)
@@ -259,17 +261,17 @@ func (k *sock) frameLocked(t *task, s *stream, class int) {
 	// One that several sockets share the work with must not take all of it.
 	shared := len(l.socks) > 1 && len(o.payload) >= stripeBytes
 	o.inline = (len(o.payload) <= inlineBytes || k.here) && !shared
-	l.flow[class].credit -= len(o.payload) + headerBytes
-	o.h = header{
-		typ: frameData, phase: s.phase, length: uint32(len(o.payload)), epoch: t.group.key,
-		seq: t.seq, offset: uint64(offset), total: uint64(s.total), tag: t.tag, call: t.call,
+	l.flow[class].credit -= len(o.payload) + frame.HeaderBytes
+	o.h = frame.Header{
+		Type: frame.TypeData, Phase: s.phase, Length: uint32(len(o.payload)), Epoch: t.group.key,
+		Seq: t.seq, Offset: uint64(offset), Total: uint64(s.total), Tag: t.tag, Call: t.call,
 	}
 	// The piece counts as gone: what is begun is finished, even if the group
 	// breaks, unless the socket fails.
 	o.task, o.stream = t, s
 	t.touch++
 	t.need--
-	if class == classMessage && s.finished() {
+	if class == frame.ClassMessage && s.finished() {
 		l.sentLocked(t)
 	}
 }
@@ -279,15 +281,15 @@ func (k *sock) prepare() error {
 	o := &k.out
 	o.ready = true
 	b := k.l.b
-	if o.h.typ == frameData {
+	if o.h.Type == frame.TypeData {
 		b.stats.dataFrames.Add(1)
 		b.stats.dataBytes.Add(uint64(len(o.payload)))
 		if k.index > 0 {
 			b.stats.stripedBytes.Add(uint64(len(o.payload)))
 		}
-		o.h.crc = o.slot.checksum(o.payload)
+		o.h.CRC = o.slot.checksum(o.payload)
 	}
-	o.h.encode(o.head[:])
+	o.h.Encode(o.head[:])
 	if b.opt.Fault == nil {
 		return nil
 	}
@@ -324,7 +326,7 @@ func (k *sock) fault() error {
 		}
 	}
 	if a.Drop {
-		o.off = headerBytes + len(o.payload)
+		o.off = frame.HeaderBytes + len(o.payload)
 	}
 	return nil
 }
@@ -332,13 +334,13 @@ func (k *sock) fault() error {
 // flush writes the frame to its end.
 func (k *sock) flush(mayWait bool) error {
 	o := &k.out
-	size := headerBytes + len(o.payload)
+	size := frame.HeaderBytes + len(o.payload)
 	for o.off < size {
 		var head, payload []byte
-		if o.off < headerBytes {
+		if o.off < frame.HeaderBytes {
 			head, payload = o.head[o.off:], o.payload
 		} else {
-			payload = o.payload[o.off-headerBytes:]
+			payload = o.payload[o.off-frame.HeaderBytes:]
 		}
 		n, err := k.conn.write(head, payload, mayWait)
 		if err != nil {
@@ -392,7 +394,7 @@ func (o *frameOut) orphanedLocked() bool {
 // detach copies what is left of the payload and lets go of the op.
 func (k *sock) detach() {
 	b, o := k.l.b, &k.out
-	done := max(o.off-headerBytes, 0)
+	done := max(o.off-frame.HeaderBytes, 0)
 	o.copied = b.pool.get(len(o.payload))
 	copy(o.copied.b[done:], o.payload[done:])
 	o.payload = o.copied.b

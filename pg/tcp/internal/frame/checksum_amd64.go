@@ -1,4 +1,4 @@
-package tcp
+package frame
 
 import (
 	"hash/crc32"
@@ -24,8 +24,8 @@ func canFold() bool {
 	return cpu.X86.HasAVX512F && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX512VPCLMULQDQ && cpu.X86.HasSSE42
 }
 
-// checksum is the CRC32C of p.
-func checksum(p []byte) uint32 {
+// Checksum is the CRC32C of p.
+func Checksum(p []byte) uint32 {
 	if len(p) < minFoldBytes || !canFold() {
 		return crc32.Checksum(p, castagnoli)
 	}

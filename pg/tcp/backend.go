@@ -259,8 +259,7 @@ func (b *Backend) Submit(op *pg.Op) *pg.Work {
 		t.seq = g.seq
 		g.queue.push(t)
 	}
-	b.mu.Unlock()
-	b.do(&do)
+	b.unlock(&do)
 	if collective { // op may be done, and its memory in use again
 		b.advance(g)
 	}
@@ -285,8 +284,7 @@ func (b *Backend) Abort(e pg.Epoch, cause error) {
 	}
 	var do todo
 	b.breakLocked(g, causeOfAbort(cause), &do)
-	b.mu.Unlock()
-	b.do(&do)
+	b.unlock(&do)
 }
 
 func causeOfAbort(err error) frame.Cause {
@@ -328,8 +326,7 @@ func (b *Backend) Close() error {
 	for l := range b.mu.links {
 		links = append(links, l)
 	}
-	b.mu.Unlock()
-	b.do(&do)
+	b.unlock(&do)
 	err := closeAll(listeners)
 	for _, l := range links {
 		b.leave(l)

@@ -70,8 +70,7 @@ func (b *Backend) look(now time.Time, late time.Duration) time.Time {
 	}
 	next = b.deadlinesLocked(now, next, &do)
 	b.mu.nextLook = next
-	b.mu.Unlock()
-	b.do(&do)
+	b.unlock(&do)
 	for _, l := range kicks {
 		b.kick(l)
 	}

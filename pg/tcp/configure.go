@@ -93,8 +93,7 @@ func (b *Backend) fail(g *group, err error) error {
 	b.mu.Lock()
 	b.breakLocked(g, c, &do)
 	first, own := g.err, g.cause.First
-	b.mu.Unlock()
-	b.do(&do)
+	b.unlock(&do)
 	if errors.Is(err, pg.ErrUsedPrefix) {
 		return err
 	}
@@ -130,10 +129,7 @@ func checkConfig(c *pg.Config) error {
 func (b *Backend) enter(c pg.Config) (*group, error) {
 	var do todo
 	b.mu.Lock()
-	defer func() {
-		b.mu.Unlock()
-		b.do(&do)
-	}()
+	defer b.unlock(&do)
 	if b.mu.closed {
 		return nil, pg.ErrClosed
 	}
@@ -284,8 +280,7 @@ func (b *Backend) attach(g *group) {
 		}
 	}
 	g.attached = true
-	b.mu.Unlock()
-	b.do(&do)
+	b.unlock(&do)
 	for _, l := range kicks {
 		b.kick(l)
 	}

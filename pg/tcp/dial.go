@@ -84,8 +84,7 @@ func (d *dialer) watch(ctx context.Context) {
 	var do todo
 	b.mu.Lock()
 	b.breakLocked(g, c, &do)
-	b.mu.Unlock()
-	b.do(&do)
+	b.unlock(&do)
 }
 
 // step starts dialling what must be dialled, and tells whether the group is
@@ -174,8 +173,7 @@ func (d *dialer) adopt(l *link, r int, g *group) error {
 	b.mu.Lock()
 	if b.mu.closed || b.mu.group != g || g.phase != groupConfiguring || g.peers[r] != nil {
 		l.dropLaneLocked(&do)
-		b.mu.Unlock()
-		b.do(&do)
+		b.unlock(&do)
 		l.shut()
 		return nil // not wanted any more; step finds out what is the matter
 	}
@@ -184,8 +182,7 @@ func (d *dialer) adopt(l *link, r int, g *group) error {
 	l.attachLocked(g, r)
 	l.sayHelloLocked(&do)
 	b.startLocked(l)
-	b.mu.Unlock()
-	b.do(&do)
+	b.unlock(&do)
 	if l.dialed {
 		b.lanesChanged()
 	}

@@ -50,8 +50,7 @@ func (b *Backend) begin(t *task) bool {
 	if t.err == nil {
 		b.openLocked(t, &do)
 	}
-	b.mu.Unlock()
-	b.do(&do)
+	b.unlock(&do)
 	for i := range t.late {
 		t.late[i].link.land(&t.late[i])
 	}
@@ -72,8 +71,7 @@ func (b *Backend) begin(t *task) bool {
 	b.untouchLocked(t, &do)
 	complete := do.done != nil
 	do.advance = nil // our caller does that
-	b.mu.Unlock()
-	b.do(&do)
+	b.unlock(&do)
 	return complete && g.phaseIs(b, groupReady)
 }
 

@@ -99,8 +99,7 @@ func (b *Backend) cellDone(t *task, k int, err error) {
 		}
 		do.kickAll = t.group
 	}
-	b.mu.Unlock()
-	b.do(&do)
+	b.unlock(&do)
 }
 
 // vector is a slice for the inputs of one fold.

@@ -19,8 +19,7 @@ func (l *link) readHello(p []byte) error {
 	var do todo
 	b.mu.Lock()
 	err = b.takeHelloLocked(l, h, &do)
-	b.mu.Unlock()
-	b.do(&do)
+	b.unlock(&do)
 	return err
 }
 
@@ -169,10 +168,7 @@ func (l *link) readAbort(h *frame.Header, p []byte) error {
 	}
 	var do todo
 	b.mu.Lock()
-	defer func() {
-		b.mu.Unlock()
-		b.do(&do)
-	}()
+	defer b.unlock(&do)
 	g := b.mu.group
 	if g == nil || l.group != g || g.key != h.Epoch || g.phase == groupBroken || g.peers[l.rank] != l {
 		b.stale()

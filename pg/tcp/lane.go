@@ -260,16 +260,14 @@ func (b *Backend) pushClass(l *link, class int) {
 		x, ok := l.takeRecordLocked(n, class, &do)
 		if !ok {
 			c.pushing = false
-			b.mu.Unlock()
-			b.do(&do)
+			b.unlock(&do)
 			break
 		}
 		b.mu.Unlock()
 		b.writeRecord(c, &x)
 		b.mu.Lock()
 		b.untouchLocked(x.task, &do)
-		b.mu.Unlock()
-		b.do(&do)
+		b.unlock(&do)
 		b.mu.Lock()
 	}
 	n.unref()
@@ -415,9 +413,8 @@ func (b *Backend) pullOne(l *link, n *lane, class int) bool {
 	var do todo
 	b.mu.Lock()
 	x, s, h, ok := l.pullLocked(n, class, &do)
-	b.mu.Unlock()
+	b.unlock(&do)
 	b.crossed.Load()
-	b.do(&do)
 	switch {
 	case x == nil:
 	case s.task == nil: // an announcement, or refused

@@ -176,8 +176,7 @@ func (b *Backend) lost(l *link, err error) {
 	b.mu.Lock()
 	var do todo
 	b.lostLocked(l, err, &do)
-	b.mu.Unlock()
-	b.do(&do)
+	b.unlock(&do)
 }
 
 func (b *Backend) lostLocked(l *link, err error, do *todo) {

@@ -17,8 +17,7 @@ func (l *link) place(h *frame.Header) slot {
 	if err != nil {
 		b.breakLocked(l.group, l.mismatchCause(h, err), &do)
 	}
-	b.mu.Unlock()
-	b.do(&do)
+	b.unlock(&do)
 	return s
 }
 

@@ -281,10 +281,9 @@ func (k *sock) letGo(s *slot, err error) {
 	if s.task != nil {
 		b.untouchLocked(s.task, &do)
 	}
-	b.mu.Unlock()
 	b.pool.put(s.buf)
 	s.task, s.buf = nil, nil
-	b.do(&do)
+	b.unlock(&do)
 }
 
 // arrived is called when the payload of h is in its slot and checked.
@@ -299,16 +298,14 @@ func (k *sock) arrived(h *frame.Header, s *slot) {
 		if err != nil {
 			b.breakLocked(s.group, l.mismatchCause(h, err), &do)
 		}
-		b.mu.Unlock()
-		b.do(&do)
+		b.unlock(&do)
 		if late.slot.task != nil {
 			l.land(&late)
 		}
 	case s.message != nil:
 		b.mu.Lock()
 		l.settleMessageLocked(h, s, &do)
-		b.mu.Unlock()
-		b.do(&do)
+		b.unlock(&do)
 	case s.task != nil:
 		l.settle(h.CRC, s)
 	}
@@ -331,8 +328,7 @@ func (l *link) settle(crc uint32, s *slot) {
 	b.mu.Lock()
 	var do todo
 	fold := l.settleLocked(crc, s, &do)
-	b.mu.Unlock()
-	b.do(&do)
+	b.unlock(&do)
 	if fold {
 		b.foldCell(t, s.cell)
 	}
@@ -341,8 +337,7 @@ func (l *link) settle(crc uint32, s *slot) {
 	do = todo{}
 	b.mu.Lock()
 	b.untouchLocked(t, &do)
-	b.mu.Unlock()
-	b.do(&do)
+	b.unlock(&do)
 }
 
 func (l *link) settleLocked(crc uint32, s *slot, do *todo) (fold bool) {

@@ -415,8 +415,7 @@ func (b *Backend) detachLane(l *link, n *lane) {
 	if l.lane == n {
 		l.dropLaneLocked(&do)
 	}
-	b.mu.Unlock()
-	b.do(&do)
+	b.unlock(&do)
 }
 
 // dropLaneLocked ends l's lane, if it has one.

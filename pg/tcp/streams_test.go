@@ -352,8 +352,7 @@ func (w *world) depart(m int) {
 	var do todo
 	b.mu.Lock()
 	b.breakLocked(b.mu.group, frame.Cause{Code: frame.CodeMoved, Peer: -1, Err: errors.New("moved on")}, &do)
-	b.mu.Unlock()
-	b.do(&do)
+	b.unlock(&do)
 }
 
 // TestStreamStrangers: nobody joins a socket to an edge without its nonce, or once

@@ -36,8 +36,9 @@ func (d *todo) wake(l *link) {
 	}
 }
 
-// do does it. The caller holds no lock.
-func (b *Backend) do(d *todo) {
+// unlock releases the mutex and does what d says.
+func (b *Backend) unlock(d *todo) {
+	b.mu.Unlock()
 	if g := d.broken; g != nil {
 		for _, l := range b.linksOf(g) {
 			for _, k := range l.socks {

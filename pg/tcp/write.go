@@ -153,8 +153,7 @@ func (k *sock) next() bool {
 			b.lostLocked(l, errLeft, &do)
 		}
 	}
-	b.mu.Unlock()
-	b.do(&do)
+	b.unlock(&do)
 	return ok
 }
 
@@ -403,8 +402,7 @@ func (k *sock) detach() {
 	t := o.task
 	o.task, o.stream, o.slot = nil, nil, nil
 	b.untouchLocked(t, &do)
-	b.mu.Unlock()
-	b.do(&do)
+	b.unlock(&do)
 }
 
 // cannotWrite is the end of sending on a socket that may have something to say
@@ -426,8 +424,7 @@ func (k *sock) cannotWrite(err error) {
 		o.open = false
 		k.finishLocked(&do)
 	}
-	b.mu.Unlock()
-	b.do(&do)
+	b.unlock(&do)
 	if over {
 		k.abandon(err)
 	}
@@ -469,6 +466,5 @@ func (k *sock) abandon(err error) {
 	b.lostLocked(l, err, &do)
 	o.open = false
 	k.finishLocked(&do)
-	b.mu.Unlock()
-	b.do(&do)
+	b.unlock(&do)
 }

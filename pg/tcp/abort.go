@@ -29,7 +29,7 @@ func (b *Backend) breakLocked(g *group, c frame.Cause, do *todo) {
 		if l.helloSent && !l.gone {
 			f := abort
 			f.head.Call.Count = l.stripe.sent // what is begun is finished
-			l.control = append(l.control, f)
+			l.control.push(f)
 		}
 	}
 	for _, t := range g.pending {
@@ -42,9 +42,9 @@ func (b *Backend) breakLocked(g *group, c frame.Cause, do *todo) {
 		}
 	}
 	g.pending, g.recvs, g.active = nil, nil, nil
-	g.queue = taskQueue{}
+	g.queue = queue[*task]{}
 	do.broken, do.kickAll = g, g
-	g.poke()
+	g.wake.poke()
 }
 
 // departLocked takes the news that the peer on l has left the epoch in good

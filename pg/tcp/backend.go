@@ -39,11 +39,12 @@ type Backend struct {
 	stats  counters
 
 	wg         sync.WaitGroup   // every goroutine
+	live       sync.WaitGroup   // ops whose Work is not done
 	closing    chan struct{}    // closed by Close
 	newcomers  *perhost.Counter // sockets that peers opened, on which no Hello is proved yet
 	handshakes *perhost.Counter // those that are in a handshake of TLS
-	work       chan struct{}    // capacity 1: the worker looks for a collective to start
-	tick       chan struct{}    // capacity 1: a deadline is nearer than the clock's next look
+	work       nudge            // the worker looks for a collective to start
+	tick       nudge            // a deadline is nearer than the clock's next look
 	configMu   sync.Mutex       // one Configure at a time; held while it waits
 	lanesGen   step.Uint64      // rises when a link gets or loses its lane
 	// crossed is touched after the caller's memory was read for a lane, and before
@@ -91,11 +92,9 @@ type state struct {
 	outOfReach map[string][]string // the addresses of peers, by replica id
 	nextLook   time.Time           // of the clock
 
-	free     []*task    // for reuse
-	messages []*message // likewise
+	free     spares[task]
+	messages spares[message]
 	vectors  [][][]byte // for folds
-	live     int        // ops whose Work is not done
-	drained  chan struct{}
 }
 
 // counters are those of Stats.
@@ -134,8 +133,8 @@ func New(opt Options) *Backend {
 		closing:    make(chan struct{}),
 		newcomers:  perhost.New(perhost.Limits{Max: maxNewcomers, PerHost: maxNewcomersPerHost, Scarce: scarceNewcomers}),
 		handshakes: perhost.New(perhost.Limits{Max: maxHandshakes, PerHost: maxHandshakesPerHost, Scarce: scarceNewcomers}),
-		work:       make(chan struct{}, 1),
-		tick:       make(chan struct{}, 1),
+		work:       make(nudge, 1),
+		tick:       make(nudge, 1),
 	}
 	b.strangers = b.opt.Logger.Sample(&burst.Sampler{Lines: strangerLines, Period: strangerPeriod})
 	b.pending.Watch(b.opt.hook)
@@ -233,11 +232,14 @@ func (b *Backend) Submit(op *pg.Op) *pg.Work {
 	if op.Kind == pg.KindBallot && g != nil {
 		op.OwnBallot(g.rank, g.world)
 	}
-	if err := b.usableLocked(); err != nil {
-		b.mu.Unlock()
-		return pg.Finished(op, err)
+	err := b.usableLocked()
+	if err == nil {
+		err = op.Validate(g.rank, g.world)
 	}
-	if err := b.checkOp(op, g); err != nil {
+	if err == nil {
+		err = op.RequireCPU()
+	}
+	if err != nil {
 		b.mu.Unlock()
 		return pg.Finished(op, err)
 	}
@@ -265,13 +267,6 @@ func (b *Backend) Submit(op *pg.Op) *pg.Work {
 	}
 	b.poller.rest()
 	return w
-}
-
-func (b *Backend) checkOp(op *pg.Op, g *group) error {
-	if err := op.Validate(g.rank, g.world); err != nil {
-		return err
-	}
-	return op.RequireCPU()
 }
 
 // Abort implements pg.Backend.

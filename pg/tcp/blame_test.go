@@ -102,7 +102,7 @@ func TestLeaveTakesNothingBack(t *testing.T) {
 	}
 	b.mu.Lock()
 	for range frames {
-		l.control = append(l.control, b.controlFrame(frame.TypeAbort, frame.Epoch{}, make([]byte, bytes)))
+		l.control.push(b.controlFrame(frame.TypeAbort, frame.Epoch{}, make([]byte, bytes)))
 	}
 	b.startLocked(l)
 	b.mu.Unlock()
@@ -110,7 +110,7 @@ func TestLeaveTakesNothingBack(t *testing.T) {
 	eventually(t, "all is written", func() bool {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		return len(l.control) == 0 && !l.busy
+		return l.control.empty() && !l.busy
 	})
 	var beat frame.Header
 	beat.Type, beat.Call.Root = frame.TypeBeat, -1

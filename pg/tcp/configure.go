@@ -35,7 +35,7 @@ func (b *Backend) Configure(ctx context.Context, c pg.Config) error {
 	if err != nil {
 		return fmt.Errorf("configure %v: %w", c.Epoch(), err)
 	}
-	b.drain()
+	b.live.Wait() // not for long: the group before is broken, its reads and writes are interrupted
 	ctx, cancel := b.bound(ctx, g)
 	defer cancel()
 	if err := b.connect(ctx, g); err != nil {
@@ -159,7 +159,7 @@ func newGroup(c pg.Config) *group {
 		dialing: make([]bool, c.WorldSize()),
 		tries:   make([]int, c.WorldSize()),
 		missing: c.WorldSize() - 1,
-		wake:    make(chan struct{}, 1),
+		wake:    make(nudge, 1),
 		broken:  make(chan struct{}),
 		sendSeq: make(map[p2pKey]uint64),
 		recvSeq: make(map[p2pKey]uint64),

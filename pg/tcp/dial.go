@@ -127,7 +127,7 @@ func (d *dialer) dial(ctx context.Context, r int) {
 	d.b.mu.Lock()
 	d.g.dialing[r] = false // after its failure was heard: see gather
 	d.b.mu.Unlock()
-	d.g.poke()
+	d.g.wake.poke()
 }
 
 // connect makes one attempt.
@@ -183,9 +183,7 @@ func (d *dialer) adopt(l *link, r int, g *group) error {
 	l.sayHelloLocked(&do)
 	b.startLocked(l)
 	b.unlock(&do)
-	if l.dialed {
-		b.lanesChanged()
-	}
+	b.lanesChanged()
 	return nil
 }
 
@@ -222,7 +220,7 @@ func (b *Backend) listen(ctx context.Context, g *group) error {
 	}
 	b.mu.listeners, b.mu.sources = listeners, sources
 	for _, ln := range listeners {
-		b.wg.Go(func() { b.acceptLoop(ln) })
+		b.wg.Go(func() { acceptAll(b, ln.Accept, "connection not accepted", b.admit) })
 	}
 	b.wg.Go(b.clock)
 	b.wg.Go(b.worker)
@@ -250,40 +248,34 @@ func (b *Backend) listenAddress(cfg *pg.Config, own string) (host, port string, 
 		return "", "", fmt.Errorf("find the route to the store: %w", err)
 	}
 	defer c.Close()
-	local, ok := c.LocalAddr().(*net.UDPAddr)
-	if !ok {
-		return "", "", fmt.Errorf("local address is a %T", c.LocalAddr())
-	}
-	ip := local.IP.String()
-	if local.Zone != "" {
-		ip += "%" + local.Zone
-	}
-	return ip, "0", nil
+	host, _, err = net.SplitHostPort(c.LocalAddr().String())
+	return host, "0", err
 }
 
-func (b *Backend) acceptLoop(ln net.Listener) {
+// acceptAll has serve take every connection, until the listener is closed.
+func acceptAll[C net.Conn](b *Backend, accept func() (C, error), failed string, serve func(C)) {
 	for {
-		c, err := ln.Accept()
-		if errors.Is(err, net.ErrClosed) {
+		c, err := accept()
+		switch {
+		case err == nil:
+			serve(c)
+			continue
+		case errors.Is(err, net.ErrClosed):
 			return
 		}
-		if err != nil {
-			// Out of descriptors, most likely. Peers try again; so do we.
-			b.opt.Logger.Warn().Err(err).Msg("connection not accepted")
-			select {
-			case <-time.After(dialPause):
-				continue
-			case <-b.closing:
-				return
-			}
+		// Out of descriptors, most likely. Peers try again; so do we.
+		b.opt.Logger.Warn().Err(err).Msg(failed)
+		select {
+		case <-time.After(dialPause):
+		case <-b.closing:
+			return
 		}
-		b.stats.accepts.Add(1)
-		b.admit(c)
 	}
 }
 
 // admit starts a link on a socket that a peer opened.
 func (b *Backend) admit(c net.Conn) {
+	b.stats.accepts.Add(1)
 	place, err := b.newcomers.Enter(c.RemoteAddr())
 	if err != nil {
 		b.opt.Logger.Debug().Err(err).Msg("connection refused")

@@ -8,28 +8,6 @@ type early struct {
 	buf *buf
 }
 
-// earlyQueue holds them in order; the window bounds it.
-type earlyQueue struct {
-	items []early
-	head  int
-}
-
-func (q *earlyQueue) empty() bool { return q.head == len(q.items) }
-
-func (q *earlyQueue) peek() *early { return &q.items[q.head] }
-
-func (q *earlyQueue) push(e early) { q.items = append(q.items, e) }
-
-func (q *earlyQueue) pop() early {
-	e := q.items[q.head]
-	q.items[q.head] = early{}
-	q.head++
-	if q.empty() {
-		q.items, q.head = q.items[:0], 0
-	}
-	return e
-}
-
 // keepLocked keeps a frame for its op. If the op came meanwhile the frame has a
 // place, and the caller lands it.
 func (k *sock) keepLocked(h *frame.Header, s *slot, do *todo) (lateCopy, error) {
@@ -75,7 +53,7 @@ func (l *link) admitLocked(t *task, do *todo) (frame.Header, error) {
 
 func (k *sock) admitLocked(t *task, do *todo) (frame.Header, error) {
 	l := k.l
-	for !k.early.empty() && k.early.peek().h.Seq <= t.seq {
+	for !k.early.empty() && k.early.first().h.Seq <= t.seq {
 		e := k.early.pop()
 		if e.h.Seq < t.seq {
 			l.b.pool.put(e.buf) // an announcement of an op that ended without it

@@ -22,15 +22,11 @@ func (b *Backend) worker() {
 func (b *Backend) advance(g *group) {
 	for {
 		b.mu.Lock()
-		if g.phase != groupReady || g.active != nil {
+		if g.phase != groupReady || g.active != nil || g.queue.empty() {
 			b.mu.Unlock()
 			return
 		}
 		t := g.queue.pop()
-		if t == nil {
-			b.mu.Unlock()
-			return
-		}
 		g.active = t
 		t.touch++
 		b.mu.Unlock()
@@ -72,13 +68,7 @@ func (b *Backend) begin(t *task) bool {
 	complete := do.done != nil
 	do.advance = nil // our caller does that
 	b.unlock(&do)
-	return complete && g.phaseIs(b, groupReady)
-}
-
-func (g *group) phaseIs(b *Backend, p groupPhase) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return g.phase == p
+	return complete
 }
 
 // openLocked lets frames of t move, those included that came before.

@@ -62,7 +62,7 @@ func (b *Backend) declineLocked(g *group, l *link, do *todo) {
 	if _, err := g.vet(l); err != nil {
 		return
 	}
-	l.control = append(l.control, b.controlFrame(frame.TypeAbort, g.key, g.cause.Encode()))
+	l.control.push(b.controlFrame(frame.TypeAbort, g.key, g.cause.Encode()))
 	do.wake(l)
 }
 
@@ -109,11 +109,11 @@ func (b *Backend) checkHelloLocked(g *group, l *link, do *todo) {
 		l.sayHelloLocked(do)
 	}
 	if len(l.socks) > 1 { // no credit, but the word that the peer may use them all
-		l.control = append(l.control, control{head: frame.Header{Type: frame.TypeCredit, Epoch: g.key, Call: frame.Call{Root: -1}}})
+		l.control.push(b.controlFrame(frame.TypeCredit, g.key, nil))
 		do.wake(l)
 	}
 	g.missing--
-	g.poke()
+	g.wake.poke()
 }
 
 // errRefused is why a peer's Hello is not taken.
@@ -149,7 +149,7 @@ func (b *Backend) refuseLocked(g *group, l *link, err error, do *todo) {
 	if l.group != g {
 		c.Peer = -1
 	}
-	l.control = append(l.control, b.controlFrame(frame.TypeAbort, g.key, c.Encode()))
+	l.control.push(b.controlFrame(frame.TypeAbort, g.key, c.Encode()))
 	l.partLocked(do)
 	if b.mu.held[l.key] == l {
 		delete(b.mu.held, l.key)

@@ -17,7 +17,7 @@ type group struct {
 	world   int
 	members [32]byte
 	ranks   map[string]int // replica id to rank
-	wake    chan struct{}  // capacity 1: Configure looks again
+	wake    nudge          // Configure looks again
 	broken  chan struct{}  // closed when it is
 
 	phase    groupPhase
@@ -35,7 +35,7 @@ type group struct {
 	round   int64
 	seq     uint64
 	active  *task // the collective under way
-	queue   taskQueue
+	queue   queue[*task]
 	pending []*task // every op that is not done
 	recvs   []*task // receives without a message, in order of Submit
 	sendSeq map[p2pKey]uint64
@@ -52,11 +52,3 @@ const (
 	groupReady
 	groupBroken
 )
-
-// poke makes Configure look again.
-func (g *group) poke() {
-	select {
-	case g.wake <- struct{}{}:
-	default: // it will look anyway
-	}
-}

@@ -46,9 +46,8 @@ type channel struct {
 	hold struct {
 		sync.Mutex
 
-		order []*buf // records that are not released, oldest first
-		head  int
-		free  []*buf
+		order queue[*buf] // records that are not released
+		free  spares[buf]
 	}
 
 	// Guarded by Backend.mu.
@@ -180,22 +179,11 @@ func (t *turn) take() bool {
 func (c *channel) record(length int) *buf {
 	c.hold.Lock()
 	defer c.hold.Unlock()
-	var x *buf
-	if last := len(c.hold.free) - 1; last >= 0 {
-		x = c.hold.free[last]
-		c.hold.free = c.hold.free[:last]
-	} else {
-		x = new(buf)
-	}
+	x := c.hold.free.take()
 	x.channel, x.freed = c, false
 	c.lane.ref()
 	x.b, x.end = c.recv.Take(length)
-	if q := &c.hold; q.head > 0 && len(q.order) == cap(q.order) {
-		left := copy(q.order, q.order[q.head:])
-		clear(q.order[left:])
-		q.order, q.head = q.order[:left], 0
-	}
-	c.hold.order = append(c.hold.order, x)
+	c.hold.order.push(x)
 	return x
 }
 
@@ -203,15 +191,10 @@ func (c *channel) record(length int) *buf {
 func (c *channel) release(x *buf) {
 	c.hold.Lock()
 	x.freed, x.b = true, nil
-	q := &c.hold
-	for q.head < len(q.order) && q.order[q.head].freed {
-		c.recv.Release(q.order[q.head].end)
-		q.free = append(q.free, q.order[q.head])
-		q.order[q.head] = nil
-		q.head++
-	}
-	if q.head == len(q.order) {
-		q.order, q.head = q.order[:0], 0
+	for q := &c.hold.order; !q.empty() && (*q.first()).freed; {
+		first := q.pop()
+		c.recv.Release(first.end)
+		c.hold.free = append(c.hold.free, first)
 	}
 	c.hold.Unlock()
 	c.roomMade()
@@ -299,18 +282,8 @@ func (l *link) takeRecordLocked(n *lane, class int, do *todo) (recordOut, bool) 
 	if memory == nil {
 		return recordOut{}, false
 	}
-	x := recordOut{task: t, memory: memory, slot: t.slotOf(s), end: c.send.Next}
-	offset := s.done
-	x.payload = s.take()
-	x.head = frame.Header{
-		Type: frame.TypeData, Phase: s.phase, Length: uint32(len(x.payload)), Epoch: t.group.key,
-		Seq: t.seq, Offset: uint64(offset), Total: uint64(s.total), Tag: t.tag, Call: t.call,
-	}
-	t.touch++
-	t.need--
-	if class == frame.ClassMessage && s.finished() {
-		l.sentLocked(t)
-	}
+	x := recordOut{task: t, memory: memory, end: c.send.Next}
+	x.payload, x.slot = l.cutLocked(t, s, class, &x.head)
 	return x, true
 }
 
@@ -327,11 +300,7 @@ func (l *link) recordLocked(n *lane, class int) (*task, *stream) {
 	if t == nil || !t.open {
 		return nil, nil
 	}
-	s, ok := t.outgoing(l.rank)
-	if !ok {
-		return nil, nil
-	}
-	return t, s
+	return t, t.outgoing(l.rank)
 }
 
 // writeRecord fills the memory and publishes it. The payload's checksum is

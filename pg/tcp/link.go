@@ -52,7 +52,7 @@ type link struct {
 	parted    bool // it is to be closed, and is no edge to be
 	leaving   bool
 	leaveBy   time.Time
-	control   []control
+	control   queue[control]
 	flow      [frame.Classes]flow
 	window    [frame.Classes]int // bytes that the peer may make us hold
 	turn      int                // class whose turn it is
@@ -83,7 +83,7 @@ type flow struct {
 
 func (b *Backend) newLink(c net.Conn, dialed bool) (*link, error) {
 	l := &link{b: b, dialed: dialed, born: time.Now(), rank: -1}
-	l.stripe.caught, l.met = make(chan struct{}, 1), make(chan struct{})
+	l.stripe.caught, l.met = make(nudge, 1), make(chan struct{})
 	if err := l.sock.init(l, c); err != nil {
 		return nil, err
 	}
@@ -144,11 +144,12 @@ func (l *link) sayHelloLocked(do *todo) {
 		}
 	}
 	h.Prove(g.cfg.Token, l.mine, l.theirs, l.binding)
-	l.control = append(l.control, l.b.controlFrame(frame.TypeHello, g.key, h.Encode()))
+	l.control.push(l.b.controlFrame(frame.TypeHello, g.key, h.Encode()))
 	l.helloSent = true
 	do.kick = l
 }
 
+// controlFrame is a frame with a payload, which may be nil.
 func (b *Backend) controlFrame(typ frame.Type, key frame.Epoch, payload []byte) control {
 	return control{
 		head: frame.Header{
@@ -207,7 +208,7 @@ func (b *Backend) lostLocked(l *link, err error, do *todo) {
 	case g.phase == groupConfiguring:
 		g.peers[l.rank] = nil // dialled anew, or the peer does
 		g.refusal = fmt.Errorf("link to rank %d (%s): %w", l.rank, l.key.replicaID, err)
-		g.poke()
+		g.wake.poke()
 	}
 }
 

@@ -52,17 +52,6 @@ func longMessage(op *pg.Op) bool {
 	return len(op.In) > 0 && op.In[0].NumBytes() > MaxPayload || len(op.Out) > 0 && op.Out[0].NumBytes() > MaxPayload
 }
 
-// newMessageLocked takes a message from those that are over.
-func (b *Backend) newMessageLocked() *message {
-	last := len(b.mu.messages) - 1
-	if last < 0 {
-		return new(message)
-	}
-	m := b.mu.messages[last]
-	b.mu.messages = b.mu.messages[:last]
-	return m
-}
-
 // forgetMessageLocked keeps m for another one, if nobody refers to it.
 func (b *Backend) forgetMessageLocked(m *message) {
 	if m.over && m.placed == 0 && len(b.mu.messages) < maxFreeTasks {
@@ -144,9 +133,9 @@ func (l *link) giveLocked(m *message, t *task, do *todo) error {
 	}
 	m.task = t
 	if m.total > m.first {
-		l.control = append(l.control, control{head: frame.Header{
-			Type: frame.TypeTake, Epoch: t.group.key, Seq: m.seq, Tag: m.tag, Call: frame.Call{Root: -1},
-		}})
+		take := l.b.controlFrame(frame.TypeTake, t.group.key, nil)
+		take.head.Seq, take.head.Tag = m.seq, m.tag
+		l.control.push(take)
 		do.wake(l)
 	}
 	return nil
@@ -269,7 +258,7 @@ func (l *link) messageLocked(g *group, h *frame.Header, do *todo) (*message, err
 			ErrCorrupt, h.Offset, h.Seq, h.Tag, last+1)
 	}
 	g.recvSeq[key] = h.Seq
-	m := l.b.newMessageLocked()
+	m := l.b.mu.messages.take()
 	m.tag, m.seq, m.call, m.total, m.first = h.Tag, h.Seq, h.Call, int(h.Total), int(h.Length)
 	l.incoming = append(l.incoming, m)
 	for i, t := range g.recvs {

@@ -150,6 +150,7 @@ func (o Options) Validate() error {
 }
 
 func (o Options) withDefaults() Options {
+	o.Timeout = cmp.Or(o.Timeout, pg.DefaultTimeout)
 	o.BeatInterval = cmp.Or(o.BeatInterval, DefaultBeatInterval)
 	o.BeatTimeout = cmp.Or(o.BeatTimeout, DefaultBeatTimeout)
 	o.DialTimeout = cmp.Or(o.DialTimeout, DefaultDialTimeout)

@@ -144,7 +144,7 @@ func TestUnaskedRecords(t *testing.T) {
 			}
 			announcement := h
 			announcement.Length = 0
-			l.control = append(l.control, control{head: announcement})
+			l.control.push(control{head: announcement})
 			liar.mu.Unlock()
 			liar.kick(l)
 			eventually(t, "the receive has taken it", func() bool {

@@ -60,14 +60,13 @@ func (l *link) placeLocked(h *frame.Header, do *todo) (slot, error) {
 // startedLocked is the seq of the last collective whose frames can be placed
 // or are over.
 func (g *group) startedLocked() uint64 {
-	if t := g.active; t != nil && t.open {
+	switch t := g.active; {
+	case t != nil && t.open:
 		return t.seq
-	}
-	if t := g.active; t != nil {
+	case t != nil:
 		return t.seq - 1
-	}
-	if t := g.queue.peek(); t != nil {
-		return t.seq - 1
+	case !g.queue.empty():
+		return (*g.queue.first()).seq - 1
 	}
 	return g.seq
 }

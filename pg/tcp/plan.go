@@ -389,46 +389,33 @@ func (t *task) planPairs() {
 // empty one if there is none.
 func (t *task) resultStream(i int) stream {
 	total := size(t.out)
-	var s stream
 	switch {
 	case t.call.Kind == pg.KindAllReduce:
-		s = newStream(t.out, partOf(total, i, len(t.peers)), cutFor(total/len(t.peers)))
+		return newStream(t.out, partOf(total, i, len(t.peers)), cutFor(total/len(t.peers)))
 	case t.call.Kind == pg.KindAllGather:
-		s = whole(t.out, i)
-	case t.call.Relay && i == t.op.Root:
-		return stream{}
-	case t.call.Relay:
+		return whole(t.out, i)
+	case t.call.Relay && i != t.op.Root:
 		parts := len(t.peers) - 1
-		s = newStream(t.out, partOf(total, relayPart(i, t.op.Root), parts), cutFor(total/parts))
-	case i == 0:
-		s = newStream(t.out, span{0, total}, MaxPayload)
-	default:
-		return stream{}
+		return newStream(t.out, partOf(total, relayPart(i, t.op.Root), parts), cutFor(total/parts))
+	case !t.call.Relay && i == 0:
+		return newStream(t.out, span{0, total}, MaxPayload)
 	}
-	return s
+	return stream{}
 }
 
 // local is the part of t that needs no peer: this rank's own slot.
 func (t *task) local() {
 	rank, root := t.group.rank, t.op.Root
-	switch t.call.Kind {
-	case pg.KindBroadcast:
-		if rank == root {
-			for i := range t.in {
-				copySlot(t.out[i], t.in[i])
-			}
+	switch kind := t.call.Kind; {
+	case kind == pg.KindBroadcast && rank == root:
+		for i := range t.in {
+			copySlot(t.out[i], t.in[i])
 		}
-	case pg.KindAllGather:
+	case kind == pg.KindAllGather, kind == pg.KindGather && rank == root:
 		copySlot(t.out[rank], t.in[0])
-	case pg.KindGather:
-		if rank == root {
-			copySlot(t.out[rank], t.in[0])
-		}
-	case pg.KindScatter:
-		if rank == root {
-			copySlot(t.out[0], t.in[rank])
-		}
-	case pg.KindAllToAll:
+	case kind == pg.KindScatter && rank == root:
+		copySlot(t.out[0], t.in[rank])
+	case kind == pg.KindAllToAll:
 		copySlot(t.out[rank], t.in[rank])
 	}
 }

@@ -154,25 +154,20 @@ func (r *rawConn) writeAll(p []byte) error {
 
 // unread is how many bytes wait to be read, in the socket's receive buffer above all.
 func (r *rawConn) unread() int {
-	n := 0
+	n := r.queued(unix.TIOCINQ)
 	if s := r.sealed.Load(); s != nil {
-		n = int(s.unread.Load())
+		n += int(s.unread.Load())
 	}
-	r.raw.Control(func(fd uintptr) { // an error leaves 0: the reader will see it
-		if v, err := unix.IoctlGetInt(int(fd), unix.TIOCINQ); err == nil {
-			n += v
-		}
-	})
 	return n
 }
 
 // unacknowledged is how many written bytes the peer's system has not confirmed.
-func (r *rawConn) unacknowledged() int {
-	n := 0
-	r.raw.Control(func(fd uintptr) { // an error leaves 0: there is no socket to wait for
-		if v, err := unix.IoctlGetInt(int(fd), unix.TIOCOUTQ); err == nil {
-			n = v
-		}
+func (r *rawConn) unacknowledged() int { return r.queued(unix.TIOCOUTQ) }
+
+// queued asks the system how many bytes are in a buffer of the socket.
+func (r *rawConn) queued(request uint) (n int) {
+	r.raw.Control(func(fd uintptr) { // an error leaves 0: the reader will see it, and there is no socket to wait for
+		n, _ = unix.IoctlGetInt(int(fd), request)
 	})
 	return n
 }
@@ -188,10 +183,13 @@ func (r *rawConn) unpace() {
 }
 
 // limitUnsent has writes wait while so many bytes are not sent yet, whatever the
-// size of the send buffer.
-func (r *rawConn) limitUnsent(n int) {
-	r.raw.Control(func(fd uintptr) { // refused: then the buffer alone is the limit
-		_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT, n)
+// size of the send buffer; refused, the buffer alone is the limit.
+func (r *rawConn) limitUnsent(n int) { r.option(unix.TCP_NOTSENT_LOWAT, n) }
+
+// option sets one of TCP's; where the system refuses, the socket does without.
+func (r *rawConn) option(name, value int) {
+	_ = r.raw.Control(func(fd uintptr) {
+		_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, name, value)
 	})
 }
 
@@ -203,31 +201,23 @@ func (r *rawConn) local() bool {
 }
 
 // tune sets the socket's options; those the system refuses do not matter.
-func tune(c *net.TCPConn, opt *Options) {
-	_ = c.SetNoDelay(true)
-	_ = c.SetKeepAliveConfig(net.KeepAliveConfig{
+func (r *rawConn) tune(opt *Options) {
+	_ = r.tcp.SetNoDelay(true)
+	_ = r.tcp.SetKeepAliveConfig(net.KeepAliveConfig{
 		Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3,
 	})
 	if opt.SocketBytes > 0 {
-		_ = c.SetReadBuffer(opt.SocketBytes)
-		_ = c.SetWriteBuffer(opt.SocketBytes)
+		_ = r.tcp.SetReadBuffer(opt.SocketBytes)
+		_ = r.tcp.SetWriteBuffer(opt.SocketBytes)
 	}
-	raw, err := c.SyscallConn()
-	if err != nil {
-		return
-	}
-	_ = raw.Control(func(fd uintptr) {
-		// Beats find a silent peer much sooner; this is for links that no
-		// group uses at the moment.
-		_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, 10_000)
-	})
+	// Beats find a silent peer much sooner; this is for links that no
+	// group uses at the moment.
+	r.unansweredFor(10 * time.Second)
 }
 
 // unansweredFor ends the connection when what was sent is not acknowledged, by the
 // other system, for d; 0: the system's own, long, time. Best effort: without it
 // other deadlines are met.
 func (r *rawConn) unansweredFor(d time.Duration) {
-	_ = r.raw.Control(func(fd uintptr) {
-		_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(d.Milliseconds()))
-	})
+	r.option(unix.TCP_USER_TIMEOUT, int(d.Milliseconds()))
 }

@@ -85,14 +85,9 @@ var errHandshakeSize = fmt.Errorf("%w: TLS handshake of more than %d bytes", Err
 var errUnsent = fmt.Errorf("%w: answers of TLS that the peer does not read, limit %d bytes", ErrCorrupt, maxUnsent)
 
 // seal makes r a TLS connection: all that is read and written from now on. It blocks
-// until the handshake is over, and ends with r's deadline or its close. shake makes
-// the side that r is.
-func (r *rawConn) seal(shake func(net.Conn) *tls.Conn) (derived frame.Binding, err error) {
-	return r.sealFrom(nil, shake)
-}
-
-// sealFrom is seal where the peer has said something already.
-func (r *rawConn) sealFrom(said []byte, shake func(net.Conn) *tls.Conn) (derived frame.Binding, err error) {
+// until the handshake is over, and ends with r's deadline or its close. said is what
+// the peer has said already; shake makes the side that r is.
+func (r *rawConn) seal(said []byte, shake func(net.Conn) *tls.Conn) (derived frame.Binding, err error) {
 	s := &sealed{raw: r, ahead: make([]byte, newcomerAheadBytes)}
 	s.w = copy(s.ahead, said)
 	s.conn = shake(carrier{r.tcp, s})

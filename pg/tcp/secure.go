@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/skerry-ft/skerry/internal/backoff"
@@ -43,12 +44,7 @@ func (b *Backend) certificates() *store.TLS {
 
 // sealedAs tells whether all sockets of l are as a group with t wants them.
 func (l *link) sealedAs(t *store.TLS) bool {
-	for _, k := range l.socks {
-		if (k.conn.sealed.Load() != nil) != (t != nil) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(l.socks, func(k *sock) bool { return (k.conn.sealed.Load() != nil) != (t != nil) })
 }
 
 // sealDialed makes k, which we dialled at address, a TLS connection, if t is not nil.
@@ -58,7 +54,7 @@ func (k *sock) sealDialed(t *store.TLS, address string) error {
 		return nil
 	}
 	var err error
-	k.binding, err = k.conn.seal(func(c net.Conn) *tls.Conn { return tls.Client(c, t.Client(address)) })
+	k.binding, err = k.conn.seal(nil, func(c net.Conn) *tls.Conn { return tls.Client(c, t.Client(address)) })
 	if err != nil {
 		return fmt.Errorf("TLS: %w", explained(burst.Short(err)))
 	}
@@ -91,7 +87,7 @@ func (k *sock) sealAccepted() (err error) {
 	}
 	defer place.Leave()
 	in := &k.in
-	k.binding, err = k.conn.sealFrom(in.buf[in.r:in.w], func(c net.Conn) *tls.Conn { return tls.Server(c, t.Server) })
+	k.binding, err = k.conn.seal(in.buf[in.r:in.w], func(c net.Conn) *tls.Conn { return tls.Server(c, t.Server) })
 	if err != nil {
 		return fmt.Errorf("TLS: %w", burst.Short(err)) // a stranger wrote the certificate
 	}

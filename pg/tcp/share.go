@@ -151,25 +151,17 @@ func (b *Backend) dialLane(ctx context.Context, l *link, name string) (*lane, er
 		return nil, err
 	}
 	defer conn.Close()
-	if until, ok := ctx.Deadline(); ok {
-		if err := conn.SetDeadline(until); err != nil {
-			return nil, err
-		}
-	}
 	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(past) }) // ends the read below
 	defer stop()
 	out, err := b.newSegment()
 	if err != nil {
 		return nil, err
 	}
-	err = b.passRights(conn, l.theirs, out)
-	if err == nil {
-		var n *lane
-		if n, err = b.takeRights(conn, out); err == nil {
-			return n, nil
-		}
+	n, err := b.tradeRights(conn, l.theirs, out)
+	if err != nil {
+		return nil, errors.Join(err, out.Close())
 	}
-	return nil, errors.Join(err, out.Close())
+	return n, nil
 }
 
 // newSegment makes our half of a lane. The more edges there are, the less each
@@ -193,18 +185,14 @@ const (
 // passRights sends our segment and bell, under the nonce of an edge.
 func (b *Backend) passRights(c *net.UnixConn, nonce frame.Nonce, out *memfd.Segment) error {
 	message := append([]byte(shareMagic), nonce[:]...)
-	var inner error
-	send := func(segment, bell uintptr) {
-		_, _, inner = c.WriteMsgUnix(message, unix.UnixRights(int(segment), int(bell)), nil)
-	}
-	if err := withFDs(out.File(), b.bell.pass, send); err != nil {
+	return withFDs(out.File(), b.bell.pass, func(segment, bell uintptr) error {
+		_, _, err := c.WriteMsgUnix(message, unix.UnixRights(int(segment), int(bell)), nil)
 		return err
-	}
-	return inner
+	})
 }
 
 // withFDs runs f with the descriptors of two files, which stay open meanwhile.
-func withFDs(x, y *os.File, f func(x, y uintptr)) error {
+func withFDs(x, y *os.File, f func(x, y uintptr) error) error {
 	rawX, err := x.SyscallConn()
 	if err != nil {
 		return err
@@ -213,20 +201,24 @@ func withFDs(x, y *os.File, f func(x, y uintptr)) error {
 	if err != nil {
 		return err
 	}
-	var inner error
+	var inner, failed error
 	err = rawX.Control(func(fdX uintptr) {
-		inner = rawY.Control(func(fdY uintptr) { f(fdX, fdY) })
+		inner = rawY.Control(func(fdY uintptr) { failed = f(fdX, fdY) })
 	})
-	return errors.Join(err, inner)
+	return errors.Join(err, inner, failed)
 }
 
-// takeRights reads what passRights sent, and makes a lane of it and of out.
-func (b *Backend) takeRights(c *net.UnixConn, out *memfd.Segment) (*lane, error) {
+// tradeRights passes ours to the peer that has an edge with this nonce, and makes
+// a lane of what it passes and of out.
+func (b *Backend) tradeRights(c *net.UnixConn, nonce frame.Nonce, out *memfd.Segment) (*lane, error) {
+	if err := b.passRights(c, nonce, out); err != nil {
+		return nil, err
+	}
 	_, files, err := readRights(c)
 	if err != nil {
 		return nil, err
 	}
-	return b.laneFrom(files[0], files[1], out)
+	return b.laneFrom(files, out)
 }
 
 // readRights reads what passRights sent: shareRights files.
@@ -250,10 +242,11 @@ func readRights(c *net.UnixConn) (nonce frame.Nonce, files []*os.File, err error
 	return nonce, files, nil
 }
 
-// laneFrom makes a lane of what a peer passed, and of out or a new segment. It
-// closes both files if it fails.
-func (b *Backend) laneFrom(segment, bell *os.File, out *memfd.Segment) (n *lane, err error) {
-	bell, err = ownBell(bell)
+// laneFrom makes a lane of what a peer passed, and of out. It closes the files if it
+// fails.
+func (b *Backend) laneFrom(files []*os.File, out *memfd.Segment) (*lane, error) {
+	segment := files[0]
+	bell, err := ownBell(files[1])
 	if err != nil {
 		return nil, errors.Join(err, segment.Close())
 	}
@@ -261,19 +254,11 @@ func (b *Backend) laneFrom(segment, bell *os.File, out *memfd.Segment) (n *lane,
 	if err != nil {
 		return nil, errors.Join(err, segment.Close(), bell.Close())
 	}
-	made := out == nil
-	if made {
-		out, err = b.newSegment()
+	n, err := newLane(out, in, bell, b.opt.hook)
+	if err != nil {
+		return nil, errors.Join(err, in.Close(), bell.Close())
 	}
-	if err == nil {
-		if n, err = newLane(out, in, bell, b.opt.hook); err == nil {
-			return n, nil
-		}
-		if made {
-			err = errors.Join(err, out.Close())
-		}
-	}
-	return nil, errors.Join(err, in.Close(), bell.Close())
+	return n, nil
 }
 
 func closeFiles(files []*os.File) {
@@ -305,20 +290,7 @@ func parseRights(oob []byte) ([]*os.File, error) {
 // shareLoop answers peers of this host.
 func (b *Backend) shareLoop(ln *net.UnixListener) {
 	slots := make(chan struct{}, maxSharing)
-	for {
-		c, err := ln.AcceptUnix()
-		if errors.Is(err, net.ErrClosed) {
-			return
-		}
-		if err != nil {
-			b.opt.Logger.Warn().Err(err).Msg("sharing not accepted")
-			select {
-			case <-time.After(dialPause):
-				continue
-			case <-b.closing:
-				return
-			}
-		}
+	acceptAll(b, ln.AcceptUnix, "sharing not accepted", func(c *net.UnixConn) {
 		select {
 		case slots <- struct{}{}:
 		case <-b.closing:
@@ -334,7 +306,7 @@ func (b *Backend) shareLoop(ln *net.UnixListener) {
 				b.opt.Logger.Debug().Err(err).Msg("sharing refused")
 			}
 		})
-	}
+	})
 }
 
 // answer takes a peer's segment and passes it ours.
@@ -363,9 +335,14 @@ func (b *Backend) answer(c *net.UnixConn) error {
 		closeFiles(files)
 		return fmt.Errorf("%w: no edge has this nonce", ErrCorrupt)
 	}
-	n, err := b.laneFrom(files[0], files[1], nil)
+	out, err := b.newSegment()
 	if err != nil {
+		closeFiles(files)
 		return fmt.Errorf("%w: %w", errNoSharing, err)
+	}
+	n, err := b.laneFrom(files, out)
+	if err != nil {
+		return errors.Join(fmt.Errorf("%w: %w", errNoSharing, err), out.Close())
 	}
 	l := b.attachLane(nonce, n)
 	if l == nil {
@@ -373,7 +350,7 @@ func (b *Backend) answer(c *net.UnixConn) error {
 		return fmt.Errorf("%w: no edge has this nonce", ErrCorrupt)
 	}
 	b.lanesChanged()
-	if err := b.passRights(c, nonce, n.out); err != nil {
+	if err := b.passRights(c, nonce, out); err != nil {
 		b.detachLane(l, n)
 		return err
 	}

@@ -110,23 +110,16 @@ func removeStale(dir string, before time.Time) {
 // dialShare connects to a peer's Unix socket: the abstract one, else that in the
 // shared directory.
 func (b *Backend) dialShare(ctx context.Context, name string) (*net.UnixConn, error) {
-	c, err := new(net.Dialer).DialContext(ctx, "unix", "@"+name)
-	if err != nil && b.opt.ShareDir != "" {
-		var again error
-		if c, again = new(net.Dialer).DialContext(ctx, "unix", sharePath(b.opt.ShareDir, name)); again != nil {
-			err = errors.Join(err, again)
-		} else {
-			err = nil
-		}
+	var d net.Dialer
+	c, err := d.DialUnix(ctx, "unix", nil, &net.UnixAddr{Name: "@" + name, Net: "unix"})
+	if err == nil || b.opt.ShareDir == "" {
+		return c, err
 	}
-	if err != nil {
-		return nil, err
+	inDir, again := d.DialUnix(ctx, "unix", nil, &net.UnixAddr{Name: sharePath(b.opt.ShareDir, name), Net: "unix"})
+	if again != nil {
+		return nil, errors.Join(err, again)
 	}
-	conn, ok := c.(*net.UnixConn)
-	if !ok {
-		return nil, errors.Join(fmt.Errorf("connection is a %T", c), c.Close())
-	}
-	return conn, nil
+	return inDir, nil
 }
 
 // validShareName tells whether name can be that of a peer's socket: nothing that

@@ -46,7 +46,7 @@ type sock struct {
 	busy     bool // somebody is sending
 	mute     bool // the socket takes nothing any more: its reader will say why
 	beatDue  bool
-	early    earlyQueue
+	early    queue[early]  // in order; the window bounds them
 	newcomer perhost.Place // if the peer opened it
 }
 
@@ -61,11 +61,11 @@ func (k *sock) init(l *link, c net.Conn) error {
 	if !ok {
 		return fmt.Errorf("tcp: connection is a %T, want *net.TCPConn", c)
 	}
-	tune(tcp, &l.b.opt)
 	raw, err := newRawConn(tcp)
 	if err != nil {
 		return err
 	}
+	raw.tune(&l.b.opt)
 	k.l, k.conn, k.here, k.mine = l, raw, raw.local(), newNonce()
 	if k.here {
 		raw.unpace()
@@ -92,12 +92,7 @@ func (k *sock) dropEarlyLocked() {
 
 // idleLocked tells whether a socket of l is free to send.
 func (l *link) idleLocked() bool {
-	for _, k := range l.socks {
-		if !k.busy {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(l.socks, func(k *sock) bool { return !k.busy })
 }
 
 // noncesLocked binds a Hello to the further sockets of its edge: a hash of both
@@ -178,7 +173,7 @@ func (k *sock) ended(err error) {
 		l.conn.interrupt()
 	}
 	if last {
-		l.stripe.poke()
+		l.stripe.caught.poke()
 	}
 }
 

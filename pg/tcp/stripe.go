@@ -21,10 +21,10 @@ type stripe struct {
 	came    uint64        // that came there
 	holes   [2][]position // pieces that were passed over, by phase
 	found   stream
-	ended   error       // why a further socket ended, the first that did
-	endings int         // how many have
-	over    atomic.Bool // ended is set
-	caught  chan struct{}
+	ended   error         // why a further socket ended, the first that did
+	endings int           // how many have
+	over    atomic.Bool   // ended is set
+	caught  nudge         // a reader that waits for frames looks again
 	moved   atomic.Uint64 // rises with every read of bytes of frames from a further socket
 }
 
@@ -33,14 +33,6 @@ func (s *stripe) reset() {
 	s.open, s.sent, s.came = false, 0, 0
 	for phase := range s.holes {
 		s.holes[phase] = s.holes[phase][:0]
-	}
-}
-
-// poke has a reader that waits for frames look again.
-func (s *stripe) poke() {
-	select {
-	case s.caught <- struct{}{}:
-	default: // it will look anyway
 	}
 }
 
@@ -88,8 +80,8 @@ func (l *link) stripableLocked() (*task, *stream) {
 	if t == nil || !t.open {
 		return nil, nil
 	}
-	s, ok := t.outgoing(l.rank)
-	if !ok || s.anySize || s.size() < stripeBytes || l.flow[frame.ClassCollective].credit < s.size()+frame.HeaderBytes {
+	s := t.outgoing(l.rank)
+	if s == nil || s.anySize || s.size() < stripeBytes || l.flow[frame.ClassCollective].credit < s.size()+frame.HeaderBytes {
 		return nil, nil
 	}
 	return t, s
@@ -112,6 +104,6 @@ func (k *sock) countedLocked(e frame.Epoch) {
 	if _, ok := k.l.currentLocked(e); ok {
 		s.came++
 		s.moved.Add(1)
-		s.poke()
+		s.caught.poke()
 	}
 }

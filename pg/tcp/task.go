@@ -55,13 +55,7 @@ type lateCopy struct {
 
 // newTaskLocked makes op a pending task of g.
 func (b *Backend) newTaskLocked(g *group, op *pg.Op) *task {
-	var t *task
-	if n := len(b.mu.free); n > 0 {
-		t = b.mu.free[n-1]
-		b.mu.free = b.mu.free[:n-1]
-	} else {
-		t = new(task)
-	}
+	t := b.mu.free.take()
 	op.Epoch, op.Round = g.epoch, g.round
 	t.op, t.work, t.group = op, pg.NewWork(op), g
 	t.call = callOf(op, g)
@@ -71,30 +65,23 @@ func (b *Backend) newTaskLocked(g *group, op *pg.Op) *task {
 	}
 	t.pending = len(g.pending)
 	g.pending = append(g.pending, t)
-	b.mu.live++
+	b.live.Add(1)
 	b.pending.Add(1)
 	if b.poller != nil && (!op.Kind.PointToPoint() || longMessage(op)) {
 		t.work.SetHelper(b)
 	}
 	if t.until.Before(b.mu.nextLook) {
-		select {
-		case b.tick <- struct{}{}:
-		default: // it will look soon
-		}
+		b.tick.poke()
 	}
 	return t
 }
 
 // timeout is that of ops and configurations without a deadline.
 func (b *Backend) timeout(c *pg.Config) time.Duration {
-	switch {
-	case c.Timeout > 0:
+	if c.Timeout > 0 {
 		return c.Timeout
-	case b.opt.Timeout > 0:
-		return b.opt.Timeout
-	default:
-		return pg.DefaultTimeout
 	}
+	return b.opt.Timeout
 }
 
 // settledLocked tells, once, that t can complete: it has succeeded or failed,
@@ -133,7 +120,7 @@ func (b *Backend) untouchLocked(t *task, do *todo) {
 	if g.active == nil && g.deferredBreak != nil {
 		b.breakLocked(g, *g.deferredBreak, do)
 	}
-	if g.queue.peek() != nil {
+	if !g.queue.empty() {
 		do.advance = g
 	}
 }
@@ -161,19 +148,19 @@ func (b *Backend) recycle(t *task) {
 // maxFreeTasks bounds how many tasks are kept for reuse.
 const maxFreeTasks = 64
 
-// outgoing is the stream to rank that has a piece ready to go. Results go
+// outgoing is the stream to rank that has a piece ready to go, or nil. Results go
 // first: they are still in the cache, and peers wait for them to finish.
-func (t *task) outgoing(rank int) (*stream, bool) {
+func (t *task) outgoing(rank int) *stream {
 	if rank >= len(t.peers) {
-		return nil, false
+		return nil
 	}
 	p := &t.peers[rank]
 	for phase := len(p.out) - 1; phase >= 0; phase-- {
 		if s := &p.out[phase]; s.ready() {
-			return s, true
+			return s
 		}
 	}
-	return nil, false
+	return nil
 }
 
 // slotOf is where the checksum of s's next piece is kept, or nil.
@@ -182,33 +169,4 @@ func (t *task) slotOf(s *stream) *slotCRC {
 		return nil
 	}
 	return &t.crcs[s.slots+s.piece]
-}
-
-// taskQueue is a first-in first-out queue that reuses its memory.
-type taskQueue struct {
-	items []*task
-	head  int
-}
-
-func (q *taskQueue) push(t *task) {
-	if q.head > 0 && q.head == len(q.items) {
-		q.items, q.head = q.items[:0], 0
-	}
-	q.items = append(q.items, t)
-}
-
-func (q *taskQueue) peek() *task {
-	if q.head == len(q.items) {
-		return nil
-	}
-	return q.items[q.head]
-}
-
-func (q *taskQueue) pop() *task {
-	t := q.peek()
-	if t != nil {
-		q.items[q.head] = nil
-		q.head++
-	}
-	return t
 }

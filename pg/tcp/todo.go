@@ -73,10 +73,7 @@ func (b *Backend) unlock(d *todo) {
 			Bool("first", g.cause.First).Err(g.err).Msg("group broken")
 	}
 	if d.advance != nil {
-		select {
-		case b.work <- struct{}{}:
-		default: // it will look anyway
-		}
+		b.work.poke()
 	}
 }
 
@@ -111,27 +108,15 @@ func (b *Backend) complete(t *task) {
 	b.pending.Add(-1)
 	w.Complete(err)
 	w.Release()
-	b.mu.Lock()
-	b.mu.live--
-	if b.mu.live == 0 && b.mu.drained != nil {
-		close(b.mu.drained)
-		b.mu.drained = nil
-	}
-	b.mu.Unlock()
+	b.live.Done()
 }
 
-// drain waits until no op is pending. Only called when the group is broken, so
-// it ends as soon as the readers and writers in flight are interrupted.
-func (b *Backend) drain() {
-	b.mu.Lock()
-	if b.mu.live == 0 {
-		b.mu.Unlock()
-		return
+// nudge has a goroutine look again. Its capacity is 1.
+type nudge chan struct{}
+
+func (n nudge) poke() {
+	select {
+	case n <- struct{}{}:
+	default: // it will look anyway
 	}
-	if b.mu.drained == nil {
-		b.mu.drained = make(chan struct{})
-	}
-	done := b.mu.drained
-	b.mu.Unlock()
-	<-done
 }

@@ -19,7 +19,6 @@ type frameOut struct {
 	ready   bool         // prepare was called
 	inline  bool         // may be written by whoever submits it
 	task    *task        // whose memory payload is; holds a touch
-	stream  *stream      // that the frame belongs to
 	h       frame.Header // for encoding
 	slot    *slotCRC     // where the payload's checksum may be known
 	copied  *buf         // payload, if it had to be taken from an aborted op
@@ -57,7 +56,7 @@ func (b *Backend) kick(l *link) {
 
 // quietLocked tells whether a socket beside a lane has nothing to send.
 func (l *link) quietLocked() bool {
-	return len(l.control) == 0 && !l.leaving && !l.beatDue && l.sendableLocked() == nil &&
+	return l.control.empty() && !l.leaving && !l.beatDue && l.sendableLocked() == nil &&
 		!l.flow[frame.ClassMessage].due(l.window[frame.ClassMessage])
 }
 
@@ -146,7 +145,9 @@ func (k *sock) next() bool {
 	var do todo
 	b.mu.Lock()
 	k.finishLocked(&do)
+	k.out.off, k.out.ready, k.out.inline = 0, false, true
 	ok := !l.gone && k.takeLocked()
+	k.out.open = ok
 	if !ok {
 		k.busy = false
 		if l.leaving && l.restsLocked() && !l.lingersLocked() {
@@ -165,19 +166,15 @@ func (k *sock) finishLocked(do *todo) {
 	}
 	k.l.b.pool.put(o.copied)
 	k.l.b.pool.put(o.corrupt)
-	o.task, o.stream, o.slot, o.copied, o.corrupt, o.payload = nil, nil, nil, nil, nil, nil
+	o.task, o.slot, o.copied, o.corrupt, o.payload = nil, nil, nil, nil, nil
 }
 
 // takeLocked chooses what to send next: control frames first, so that nothing
 // holds up an abort.
 func (k *sock) takeLocked() bool {
 	l, o := k.l, &k.out
-	o.off, o.open, o.ready, o.inline = 0, true, false, true
-	if len(l.control) > 0 && k.index == 0 {
-		c := l.control[0]
-		n := copy(l.control, l.control[1:]) // they are few, and keep their memory
-		l.control[n] = control{}
-		l.control = l.control[:n]
+	if !l.control.empty() && k.index == 0 {
+		c := l.control.pop()
 		o.h, o.payload = c.head, c.payload
 		return true
 	}
@@ -185,20 +182,17 @@ func (k *sock) takeLocked() bool {
 		o.h = h
 		return true
 	}
-	if l.leaving {
-		o.open = false
+	switch {
+	case l.leaving:
+		return false
+	case k.takeDataLocked():
+		return true
+	case !k.beatDue:
 		return false
 	}
-	if k.takeDataLocked() {
-		return true
-	}
-	if k.beatDue {
-		k.beatDue = false
-		o.h = frame.Header{Type: frame.TypeBeat, Call: frame.Call{Root: -1}}
-		return true
-	}
-	o.open = false
-	return false
+	k.beatDue = false
+	o.h = frame.Header{Type: frame.TypeBeat, Call: frame.Call{Root: -1}}
+	return true
 }
 
 // takeDataLocked takes a data frame, from the two classes in turn.
@@ -238,11 +232,8 @@ func (k *sock) takeDataLocked() bool {
 			k.tellLocked(t)
 			return true
 		}
-		s, ok := t.outgoing(l.rank)
-		if !ok {
-			continue
-		}
-		if l.flow[class].credit < s.size()+frame.HeaderBytes {
+		s := t.outgoing(l.rank)
+		if s == nil || l.flow[class].credit < s.size()+frame.HeaderBytes {
 			continue
 		}
 		k.frameLocked(t, s, class)
@@ -254,25 +245,31 @@ func (k *sock) takeDataLocked() bool {
 // frameLocked makes the next piece of s the frame that goes out.
 func (k *sock) frameLocked(t *task, s *stream, class int) {
 	l, o := k.l, &k.out
-	offset := s.done
-	o.slot = t.slotOf(s)
-	o.payload = s.take()
+	o.payload, o.slot = l.cutLocked(t, s, class, &o.h)
 	// One that several sockets share the work with must not take all of it.
 	shared := len(l.socks) > 1 && len(o.payload) >= stripeBytes
 	o.inline = (len(o.payload) <= inlineBytes || k.here) && !shared
 	l.flow[class].credit -= len(o.payload) + frame.HeaderBytes
-	o.h = frame.Header{
-		Type: frame.TypeData, Phase: s.phase, Length: uint32(len(o.payload)), Epoch: t.group.key,
+	o.task = t
+}
+
+// cutLocked takes the next piece of s, which is of t, to be sent under the header h.
+// The piece counts as gone: what is begun is finished, even if the group breaks,
+// unless the socket fails. The caller has a touch of t.
+func (l *link) cutLocked(t *task, s *stream, class int, h *frame.Header) (payload []byte, slot *slotCRC) {
+	slot = t.slotOf(s)
+	offset := s.done
+	payload = s.take()
+	*h = frame.Header{
+		Type: frame.TypeData, Phase: s.phase, Length: uint32(len(payload)), Epoch: t.group.key,
 		Seq: t.seq, Offset: uint64(offset), Total: uint64(s.total), Tag: t.tag, Call: t.call,
 	}
-	// The piece counts as gone: what is begun is finished, even if the group
-	// breaks, unless the socket fails.
-	o.task, o.stream = t, s
 	t.touch++
 	t.need--
 	if class == frame.ClassMessage && s.finished() {
 		l.sentLocked(t)
 	}
+	return payload, slot
 }
 
 // prepare makes the bytes of the frame: checksum, header, faults.
@@ -356,11 +353,7 @@ func (k *sock) flush(mayWait bool) error {
 // the rest is copied, so that the op can complete while the frame is finished:
 // half a frame would cost the socket.
 func (k *sock) resume() error {
-	b, o := k.l.b, &k.out
-	b.mu.Lock()
-	leaving, by := k.l.leaving, k.l.leaveBy
-	failed := o.orphanedLocked()
-	b.mu.Unlock()
+	leaving, by, failed := k.prospects()
 	if leaving {
 		if !time.Now().Before(by) {
 			return errLeft
@@ -372,11 +365,8 @@ func (k *sock) resume() error {
 	}
 	// The interrupt may have come between our look and the clearing, and so may the
 	// deadline of who has the link leave; look again, now that later ones would be seen.
-	b.mu.Lock()
-	leaving, by = k.l.leaving, k.l.leaveBy
-	failed = failed || o.orphanedLocked()
-	b.mu.Unlock()
-	if failed {
+	leaving, by, orphaned := k.prospects()
+	if failed || orphaned {
 		k.detach()
 	}
 	if leaving {
@@ -385,9 +375,13 @@ func (k *sock) resume() error {
 	return nil
 }
 
-// orphanedLocked tells whether the frame's op is not to be kept waiting for it.
-func (o *frameOut) orphanedLocked() bool {
-	return o.task != nil && o.task.group.phase == groupBroken
+// prospects tells whether the link leaves, and until when it may send, and whether
+// the frame's op is not to be kept waiting for it.
+func (k *sock) prospects() (leaving bool, by time.Time, orphaned bool) {
+	l, t := k.l, k.out.task
+	l.b.mu.Lock()
+	defer l.b.mu.Unlock()
+	return l.leaving, l.leaveBy, t != nil && t.group.phase == groupBroken
 }
 
 // detach copies what is left of the payload and lets go of the op.
@@ -400,7 +394,7 @@ func (k *sock) detach() {
 	var do todo
 	b.mu.Lock()
 	t := o.task
-	o.task, o.stream, o.slot = nil, nil, nil
+	o.task, o.slot = nil, nil
 	b.untouchLocked(t, &do)
 	b.unlock(&do)
 }

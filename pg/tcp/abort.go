@@ -25,6 +25,9 @@ func (b *Backend) breakLocked(g *group, c frame.Cause, do *todo) {
 		if l == nil || l.group != g {
 			continue
 		}
+		for _, k := range l.socks {
+			k.conn.interrupt()
+		}
 		l.dropEarlyLocked()
 		if l.helloSent && !l.gone {
 			f := abort

@@ -163,28 +163,29 @@ func (b *Backend) Addr() net.Addr {
 
 // Stats counts what happened since New.
 func (b *Backend) Stats() Stats {
-	b.mu.Lock()
-	links, lanes, socks, encrypted := len(b.mu.links), 0, 0, 0
-	for l := range b.mu.links {
-		socks += len(l.socks)
-		for _, k := range l.socks {
-			if k.conn.sealed.Load() != nil {
-				encrypted++
-			}
-		}
-		if l.lane != nil {
-			lanes++
-		}
-	}
-	b.mu.Unlock()
 	c := &b.stats
-	return Stats{
+	s := Stats{
 		Dials: c.dials.Load(), Accepts: c.accepts.Load(),
 		StaleFrames: c.staleFrames.Load(), Refused: c.refused.Load(),
 		DataFrames: c.dataFrames.Load(), DataBytes: c.dataBytes.Load(),
 		StripedBytes: c.stripedBytes.Load(), SharedBytes: c.sharedBytes.Load(),
-		Links: links, Streams: socks, Encrypted: encrypted, Lanes: lanes, Buffers: b.pool.outstanding(),
+		Buffers: b.pool.outstanding(),
 	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s.Links = len(b.mu.links)
+	for l := range b.mu.links {
+		s.Streams += len(l.socks)
+		for _, k := range l.socks {
+			if k.conn.sealed.Load() != nil {
+				s.Encrypted++
+			}
+		}
+		if l.lane != nil {
+			s.Lanes++
+		}
+	}
+	return s
 }
 
 // SetRound implements pg.Rounder.
@@ -271,15 +272,12 @@ func (b *Backend) Submit(op *pg.Op) *pg.Work {
 
 // Abort implements pg.Backend.
 func (b *Backend) Abort(e pg.Epoch, cause error) {
-	b.mu.Lock()
-	g := b.mu.group
-	if g == nil || g.epoch != e || g.phase == groupBroken {
-		b.mu.Unlock()
-		return
-	}
 	var do todo
-	b.breakLocked(g, causeOfAbort(cause), &do)
-	b.unlock(&do)
+	b.mu.Lock()
+	defer b.unlock(&do)
+	if g := b.mu.group; g != nil && g.epoch == e {
+		b.breakLocked(g, causeOfAbort(cause), &do)
+	}
 }
 
 func causeOfAbort(err error) frame.Cause {

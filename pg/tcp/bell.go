@@ -26,16 +26,14 @@ type bell struct {
 }
 
 func newBell() (*bell, error) {
-	var fds [2]int
-	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
+	r, w, err := os.Pipe()
+	if err != nil {
 		return nil, fmt.Errorf("make a bell: %w", err)
 	}
-	e := &bell{file: os.NewFile(uintptr(fds[0]), "bell"), own: os.NewFile(uintptr(fds[1]), "bell")}
-	pass, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", fds[1]), unix.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("make a bell for peers: %w", err), e.file.Close(), e.own.Close())
+	e := &bell{file: r, own: w}
+	if e.pass, err = openBell(w, "bell for peers"); err != nil {
+		return nil, errors.Join(err, r.Close(), w.Close())
 	}
-	e.pass = os.NewFile(uintptr(pass), "bell for peers")
 	if e.raw, err = e.file.SyscallConn(); err != nil {
 		return nil, errors.Join(fmt.Errorf("make a bell: %w", err), e.close())
 	}
@@ -70,6 +68,11 @@ func ringFD(fd int) {
 // descriptor can make ours block. It closes f, and refuses what is no pipe.
 func ownBell(f *os.File) (*os.File, error) {
 	defer f.Close() // it is the peer's
+	return openBell(f, "peer's bell")
+}
+
+// openBell opens the end for writing of a pipe anew.
+func openBell(f *os.File, name string) (*os.File, error) {
 	raw, err := f.SyscallConn()
 	if err != nil {
 		return nil, err
@@ -83,11 +86,11 @@ func ownBell(f *os.File) (*os.File, error) {
 			return
 		}
 		if own, inner = unix.Open(path, unix.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0); inner != nil {
-			inner = fmt.Errorf("open a peer's bell: %w", inner)
+			inner = fmt.Errorf("open a %s: %w", name, inner)
 		}
 	})
 	if err := errors.Join(err, inner); err != nil {
 		return nil, err
 	}
-	return os.NewFile(uintptr(own), "peer's bell"), nil
+	return os.NewFile(uintptr(own), name), nil
 }

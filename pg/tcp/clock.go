@@ -87,10 +87,7 @@ func (b *Backend) look(now time.Time, late time.Duration) time.Time {
 func (b *Backend) judge(k *sock) {
 	l := k.l
 	limit := b.opt.BeatTimeout
-	b.mu.Lock()
-	socks := l.socks
-	b.mu.Unlock()
-	for _, other := range socks {
+	for _, other := range l.sockets() {
 		if other != k && time.Duration(b.now()-other.received.Load()) <= limit {
 			limit *= 2
 			break
@@ -143,14 +140,6 @@ func (b *Backend) deadlinesLocked(now, next time.Time, do *todo) time.Time {
 	return next
 }
 
-// wholeLocked tells whether nothing is missing among what came from rank r in a
-// phase of the op at hand. Over several sockets the last piece may be there, and
-// an earlier one not.
-func (g *group) wholeLocked(r, phase int) bool {
-	l := g.peers[r]
-	return l == nil || l.stripe.whole(phase)
-}
-
 // waitsFor names the ranks that t still needs something from.
 func (t *task) waitsFor() string {
 	if !t.open {
@@ -158,8 +147,10 @@ func (t *task) waitsFor() string {
 	}
 	s := ""
 	for r := range t.peers {
+		l := t.group.peers[r]
 		for phase := range t.peers[r].in {
-			if in := &t.peers[r].in[phase]; in.used && !(in.finished() && t.group.wholeLocked(r, phase)) {
+			// Over several sockets the last piece may be there, and an earlier one not.
+			if in := &t.peers[r].in[phase]; in.used && !(in.finished() && (l == nil || l.stripe.whole(phase))) {
 				s += fmt.Sprintf(" %d", r)
 				break
 			}

@@ -123,19 +123,11 @@ func (k *deathWatch) hear() {
 	for i, w := range k.lanes {
 		if !k.dead[i] && futexWord(w.n.in.Bytes(), deathListWord).Load()&futex.OwnerDied != 0 {
 			k.dead[i] = true
-			k.b.pullAll(w.l) // what it had published, as before a farewell
-			w.l.hangUp()
+			k.b.pullAll(w.l)                  // what it had published, as before a farewell
+			for _, s := range w.l.sockets() { // reading ends behind what the peer had written
+				_ = s.conn.tcp.CloseRead() // closed already: its reader knows
+			}
 		}
-	}
-}
-
-// hangUp ends reading from a peer that has died, behind what it had written.
-func (l *link) hangUp() {
-	l.b.mu.Lock()
-	socks := l.socks
-	l.b.mu.Unlock()
-	for _, k := range socks {
-		_ = k.conn.tcp.CloseRead() // closed already: its reader knows
 	}
 }
 

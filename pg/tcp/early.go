@@ -12,8 +12,8 @@ type early struct {
 // place, and the caller lands it.
 func (k *sock) keepLocked(h *frame.Header, s *slot, do *todo) (lateCopy, error) {
 	l := k.l
-	g, ok := l.currentLocked(h.Epoch)
-	if !ok || g != s.group {
+	g := l.currentLocked(h.Epoch)
+	if g == nil || g != s.group {
 		l.b.stale()
 		l.b.pool.put(s.buf)
 		return lateCopy{}, nil
@@ -44,28 +44,20 @@ func (l *link) placeEarlyLocked(t *task, h *frame.Header, x *buf, do *todo) (lat
 // frames in order, but not all of them together.
 func (l *link) admitLocked(t *task, do *todo) (frame.Header, error) {
 	for _, k := range l.socks {
-		if h, err := k.admitLocked(t, do); err != nil {
-			return h, err
-		}
-	}
-	return frame.Header{}, nil
-}
-
-func (k *sock) admitLocked(t *task, do *todo) (frame.Header, error) {
-	l := k.l
-	for !k.early.empty() && k.early.first().h.Seq <= t.seq {
-		e := k.early.pop()
-		if e.h.Seq < t.seq {
-			l.b.pool.put(e.buf) // an announcement of an op that ended without it
-			l.oweLocked(frame.ClassCollective, int(e.h.Length)+frame.HeaderBytes, do)
-			continue
-		}
-		late, err := l.placeEarlyLocked(t, &e.h, e.buf, do)
-		if err != nil {
-			return e.h, err
-		}
-		if late.slot.task != nil {
-			t.late = append(t.late, late)
+		for !k.early.empty() && k.early.first().h.Seq <= t.seq {
+			e := k.early.pop()
+			if e.h.Seq < t.seq {
+				l.b.pool.put(e.buf) // an announcement of an op that ended without it
+				l.oweLocked(frame.ClassCollective, int(e.h.Length)+frame.HeaderBytes, do)
+				continue
+			}
+			late, err := l.placeEarlyLocked(t, &e.h, e.buf, do)
+			if err != nil {
+				return e.h, err
+			}
+			if late.slot.task != nil {
+				t.late = append(t.late, late)
+			}
 		}
 	}
 	return frame.Header{}, nil

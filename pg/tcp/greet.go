@@ -27,7 +27,7 @@ func (b *Backend) takeHelloLocked(l *link, h *frame.Hello, do *todo) error {
 	if l.gone || l.parted || l.leaving {
 		return nil // too late: the peer opens a new edge when it sees the end
 	}
-	key := edgeKey{h.ReplicaID, h.GroupRank}
+	key := edgeKey{h.ReplicaID, int(h.GroupRank)}
 	if l.key != (edgeKey{}) && l.key != key {
 		return fmt.Errorf("%w: hello of %v on the link of %v", ErrCorrupt, key, l.key)
 	}
@@ -99,7 +99,7 @@ func (b *Backend) checkHelloLocked(g *group, l *link, do *todo) {
 	delete(b.mu.outOfReach, l.key.replicaID)
 	l.agreeLaneLocked(do)
 	for class := range l.flow {
-		l.flow[class].credit = l.hello.Window[class]
+		l.flow[class].credit = int(l.hello.Window[class])
 	}
 	b.mu.edges[l.key] = l
 	if b.mu.held[l.key] == l {
@@ -128,12 +128,12 @@ func (g *group) vet(l *link) (rank int, err error) {
 		return 0, fmt.Errorf("%w: %s came before this rank's certificates did, or went", errRefused, l.key.replicaID)
 	case !h.Verify(g.cfg.Token, l.theirs, l.mine, l.binding):
 		return 0, fmt.Errorf("%w: %s does not prove the token of %v", errRefused, l.key.replicaID, g.epoch)
-	case !member || rank == g.rank || h.GroupRank != g.cfg.GroupRank:
+	case !member || rank == g.rank || int(h.GroupRank) != g.cfg.GroupRank:
 		return 0, fmt.Errorf("%w: %s group rank %d is no peer in %v", errRefused, h.ReplicaID, h.GroupRank, g.epoch)
-	case rank != h.Rank || h.WorldSize != g.world || h.Members != g.members:
+	case rank != int(h.Rank) || int(h.WorldSize) != g.world || h.Members != g.members:
 		return 0, fmt.Errorf("%w: %s has other members in %v: it is rank %d of %d there, rank %d of %d here",
 			errRefused, h.ReplicaID, g.epoch, h.Rank, h.WorldSize, rank, g.world)
-	case h.Socks != len(l.socks) || h.Nonces != l.noncesLocked():
+	case int(h.Socks) != len(l.socks) || h.Nonces != l.noncesLocked():
 		return 0, fmt.Errorf("%w: %s has other streams: %d there, %d here", errRefused, h.ReplicaID, h.Socks, len(l.socks))
 	}
 	return rank, nil

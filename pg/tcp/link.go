@@ -131,14 +131,16 @@ func (l *link) dropEarlyLocked() {
 // sayHelloLocked queues this side's Hello for the link's group.
 func (l *link) sayHelloLocked(do *todo) {
 	g := l.group
-	h := frame.Hello{
-		Cluster: g.cfg.Cluster, QuorumID: g.cfg.QuorumID,
-		ReplicaID: g.cfg.ReplicaIDs[g.rank], GroupRank: g.cfg.GroupRank,
-		Rank: g.rank, WorldSize: g.world, Members: g.members, Window: l.window,
-		Socks: len(l.socks), Nonces: l.noncesLocked(),
+	h := frame.Hello{Cluster: g.cfg.Cluster, ReplicaID: g.cfg.ReplicaIDs[g.rank], Numbers: frame.Numbers{
+		QuorumID: g.cfg.QuorumID, GroupRank: uint32(g.cfg.GroupRank),
+		Rank: uint32(g.rank), WorldSize: uint32(g.world), Members: g.members,
+		Socks: uint32(len(l.socks)), Nonces: l.noncesLocked(),
+	}}
+	for class, bytes := range l.window {
+		h.Window[class] = uint32(bytes)
 	}
 	if l.lane != nil {
-		h.Lane = true
+		h.Lane = 1
 		for class := range h.Rings {
 			h.Rings[class] = l.lane.channels[class].send.Next // what is reserved before is of earlier epochs
 		}
@@ -212,13 +214,17 @@ func (b *Backend) lostLocked(l *link, err error, do *todo) {
 	}
 }
 
+// sockets are those of l. The caller holds no lock.
+func (l *link) sockets() []*sock {
+	l.b.mu.Lock()
+	defer l.b.mu.Unlock()
+	return l.socks
+}
+
 // shut closes the sockets, which ends the readers and the writers. It may be
 // called again, with no lock held.
 func (l *link) shut() {
-	l.b.mu.Lock()
-	socks := l.socks
-	l.b.mu.Unlock()
-	for _, k := range socks {
+	for _, k := range l.sockets() {
 		k.conn.tcp.Close() // nothing to do about an error: the descriptor is gone
 	}
 }
@@ -250,12 +256,14 @@ func (b *Backend) leave(l *link) {
 // stale counts a frame that belongs to no op of the epoch we are in.
 func (b *Backend) stale() { b.stats.staleFrames.Add(1) }
 
-// currentLocked tells whether frames of epoch e on l belong to the group that
-// b is in, and returns it.
-func (l *link) currentLocked(e frame.Epoch) (*group, bool) {
+// currentLocked is the group that b is in, if frames of epoch e on l belong to it,
+// or nil.
+func (l *link) currentLocked(e frame.Epoch) *group {
 	g := l.b.mu.group
-	ok := g != nil && l.group == g && g.key == e && l.helloOK && g.phase != groupBroken && g.peers[l.rank] == l
-	return g, ok
+	if g != nil && l.group == g && g.key == e && l.helloOK && g.phase != groupBroken && g.peers[l.rank] == l {
+		return g
+	}
+	return nil
 }
 
 // peerName is how texts name the other end.

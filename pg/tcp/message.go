@@ -109,17 +109,22 @@ func (l *link) claimLocked(m *message, t *task, do *todo) {
 		b.breakLocked(t.group, l.mismatchCause(&frame.Header{Call: m.call, Seq: m.seq}, err), do)
 		return
 	}
-	// Copied under the lock: one piece, as a rule, since the rest waits for us.
-	at := 0
+	l.fillLocked(m, 0, do)
+	b.forgetMessageLocked(m)
+}
+
+// fillLocked copies what came of m before it was taken, which begins at lo, under the
+// lock: one piece, as a rule, since the rest waits for us.
+func (l *link) fillLocked(m *message, lo int, do *todo) {
+	t, at := m.task, lo
 	for _, x := range m.frames {
 		at += copy(t.out[0][at:], x.b)
 		l.oweLocked(frame.ClassMessage, len(x.b)+frame.HeaderBytes, do)
 	}
-	m.drop(&b.pool)
+	m.drop(&l.b.pool)
 	t.touch++
-	l.landedLocked(m, at, do)
-	b.forgetMessageLocked(m)
-	b.untouchLocked(t, do)
+	l.landedLocked(m, at-lo, do)
+	l.b.untouchLocked(t, do)
 }
 
 // giveLocked makes t the receive of m, and asks for the rest of it.
@@ -145,7 +150,7 @@ func (l *link) giveLocked(m *message, t *task, do *todo) error {
 func (l *link) taken(h *frame.Header) {
 	b := l.b
 	b.mu.Lock()
-	if _, ok := l.currentLocked(h.Epoch); ok {
+	if l.currentLocked(h.Epoch) != nil {
 		for _, t := range l.sends {
 			if t.tag == h.Tag && t.seq == h.Seq {
 				s := &t.peers[l.rank].out[0]
@@ -196,13 +201,6 @@ func (k *sock) tellLocked(t *task) {
 	t.told = true
 }
 
-// sentLocked forgets a send whose last piece was taken.
-func (l *link) sentLocked(t *task) {
-	if i := slices.Index(l.sends, t); i >= 0 {
-		l.sends = slices.Delete(l.sends, i, i+1)
-	}
-}
-
 // placeMessageLocked finds the place of a point-to-point frame.
 func (l *link) placeMessageLocked(g *group, h *frame.Header, do *todo) (slot, error) {
 	m, err := l.messageLocked(g, h, do)
@@ -213,14 +211,12 @@ func (l *link) placeMessageLocked(g *group, h *frame.Header, do *todo) (slot, er
 		return slot{}, fmt.Errorf("%w: byte %d of %d of message %d under tag %d, want %d of %d",
 			ErrCorrupt, h.Offset, h.Total, h.Seq, h.Tag, m.got, m.total)
 	}
-	lo := m.got
+	if m.task != nil {
+		l.oweLocked(frame.ClassMessage, int(h.Length)+frame.HeaderBytes, do)
+		return m.nextLocked(int(h.Length)), nil
+	}
 	m.got += int(h.Length)
 	m.placed++
-	if t := m.task; t != nil {
-		t.touch++
-		l.oweLocked(frame.ClassMessage, int(h.Length)+frame.HeaderBytes, do)
-		return slot{task: t, group: g, dst: t.out[0][lo:m.got], cell: -1, message: m}, nil
-	}
 	x := l.b.pool.get(int(h.Length))
 	return slot{group: g, dst: x.b, buf: x, cell: -1, message: m}, nil
 }
@@ -232,12 +228,16 @@ func (l *link) placeAskedLocked(h *frame.Header) (slot, error) {
 		return slot{}, fmt.Errorf("%w: byte %d of %d of message %d under tag %d in shared memory, which was not asked for",
 			ErrCorrupt, h.Offset, h.Total, h.Seq, h.Tag)
 	}
-	m := l.incoming[i]
+	return l.incoming[i].nextLocked(int(h.Length)), nil
+}
+
+// nextLocked is the place of the next n bytes of a message that was taken.
+func (m *message) nextLocked(n int) slot {
 	t, lo := m.task, m.got
-	m.got += int(h.Length)
+	m.got += n
 	m.placed++
 	t.touch++
-	return slot{task: t, group: t.group, dst: t.out[0][lo:m.got], cell: -1, message: m}, nil
+	return slot{task: t, group: t.group, dst: t.out[0][lo:m.got], cell: -1, message: m}
 }
 
 // messageLocked is the message that h belongs to. A new one goes to the first
@@ -280,24 +280,16 @@ func (l *link) settleMessageLocked(h *frame.Header, s *slot, do *todo) {
 		b.untouchLocked(s.task, do)
 		return
 	}
-	g, ok := l.currentLocked(h.Epoch)
-	if !ok || g != s.group {
+	g := l.currentLocked(h.Epoch)
+	if g == nil || g != s.group {
 		b.stale()
 		b.pool.put(s.buf)
 		return
 	}
-	t := m.task
-	if t == nil {
-		m.frames = append(m.frames, s.buf)
-		return
+	m.frames = append(m.frames, s.buf)
+	if m.task != nil { // the receive came while the frame was on its way
+		l.fillLocked(m, int(h.Offset), do)
 	}
-	// The receive came while the frame was on its way.
-	copy(t.out[0][h.Offset:], s.buf.b)
-	l.oweLocked(frame.ClassMessage, len(s.buf.b)+frame.HeaderBytes, do)
-	b.pool.put(s.buf)
-	t.touch++
-	l.landedLocked(m, int(h.Length), do)
-	b.untouchLocked(t, do)
 }
 
 // landedLocked notes that n bytes of a message that was taken are in its

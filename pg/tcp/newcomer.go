@@ -30,14 +30,6 @@ const (
 	earlyPatience = time.Minute
 )
 
-// receiveBytesOf is the first receive buffer of a socket.
-func receiveBytesOf(dialed bool) int {
-	if dialed {
-		return receiveBytes
-	}
-	return frame.PreambleBytes + frame.JoinBytes
-}
-
 // enlarge gives k a receive buffer of n bytes, with what is unread. The reader
 // calls it.
 func (k *sock) enlarge(n int) {

@@ -25,8 +25,8 @@ func (l *link) place(h *frame.Header) slot {
 var errWindow = errors.New("sent more than its window")
 
 func (l *link) placeLocked(h *frame.Header, do *todo) (slot, error) {
-	g, ok := l.currentLocked(h.Epoch)
-	if !ok {
+	g := l.currentLocked(h.Epoch)
+	if g == nil {
 		l.b.stale()
 		return slot{}, nil
 	}

@@ -76,10 +76,9 @@ func (k *sock) readFrame() error {
 		return err
 	}
 	var h frame.Header
-	if err := h.Decode(k.peekBytes(frame.HeaderBytes)); err != nil {
+	if err := h.Decode(k.bytes(frame.HeaderBytes)); err != nil {
 		return err
 	}
-	k.in.r += frame.HeaderBytes
 	if over, err := k.screen(&h); over || err != nil {
 		return err
 	}
@@ -103,8 +102,7 @@ func (k *sock) readFrame() error {
 	if err := k.fill(n); err != nil {
 		return err
 	}
-	p := k.peekBytes(n)
-	k.in.r += n
+	p := k.bytes(n)
 	if got := frame.Checksum(p); got != h.CRC {
 		return fmt.Errorf("%w: %v payload has checksum %08x, want %08x", ErrCorrupt, h.Type, got, h.CRC)
 	}
@@ -114,7 +112,12 @@ func (k *sock) readFrame() error {
 	return k.l.readAbort(&h, p)
 }
 
-func (k *sock) peekBytes(n int) []byte { return k.in.buf[k.in.r : k.in.r+n] }
+// bytes are the next n, which fill has made available. They stay until it is called
+// again.
+func (k *sock) bytes(n int) []byte {
+	k.in.r += n
+	return k.in.buf[k.in.r-n : k.in.r]
+}
 
 // fill makes n bytes available in the buffer; n is at most its size.
 func (k *sock) fill(n int) error {
@@ -370,11 +373,10 @@ func (k *sock) credited(h *frame.Header) {
 	l := k.l
 	b := l.b
 	b.mu.Lock()
-	_, ok := l.currentLocked(h.Epoch)
-	if ok && int(h.Phase) < frame.Classes && h.Total <= frame.MaxWindowBytes {
+	if l.currentLocked(h.Epoch) != nil && int(h.Phase) < frame.Classes && h.Total <= frame.MaxWindowBytes {
 		l.stripe.open = true // whoever gives credit has our Hello
 		f := &l.flow[h.Phase]
-		f.credit = min(f.credit+int(h.Total), l.hello.Window[h.Phase])
+		f.credit = min(f.credit+int(h.Total), int(l.hello.Window[h.Phase]))
 	}
 	b.mu.Unlock()
 	b.kick(l)

@@ -149,12 +149,5 @@ func (k *sock) clear() {
 	if c.CloseWrite() != nil || c.SetReadDeadline(time.Now().Add(clearTimeout)) != nil {
 		return
 	}
-	var waste [512]byte
-	for n := 0; n < clearBytes; {
-		got, err := c.Read(waste[:])
-		if err != nil {
-			return
-		}
-		n += got
-	}
+	_, _ = io.CopyN(io.Discard, c, clearBytes) // it ends with the peer, or the time
 }

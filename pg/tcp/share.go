@@ -405,7 +405,7 @@ func (l *link) dropLaneLocked(do *todo) {
 
 // canShareLocked refuses a peer without shared memory, if we take nothing else.
 func (l *link) canShareLocked() error {
-	if l.b.opt.Transport == TransportShared && (l.lane == nil || !l.hello.Lane) {
+	if l.b.opt.Transport == TransportShared && (l.lane == nil || l.hello.Lane == 0) {
 		return fmt.Errorf("%w: %s", errNoSharing, l.hello.ReplicaID)
 	}
 	return nil
@@ -413,7 +413,7 @@ func (l *link) canShareLocked() error {
 
 // agreeLaneLocked looks at what the peer's Hello says of the lane.
 func (l *link) agreeLaneLocked(do *todo) {
-	if !l.hello.Lane {
+	if l.hello.Lane == 0 {
 		l.dropLaneLocked(do)
 	}
 	if n := l.lane; n != nil {

@@ -71,7 +71,10 @@ func (k *sock) init(l *link, c net.Conn) error {
 		raw.unpace()
 	}
 	k.wake, k.dead = make(chan struct{}, 1), make(chan struct{})
-	k.in.buf = make([]byte, receiveBytesOf(l.dialed))
+	k.in.buf = make([]byte, frame.PreambleBytes+frame.JoinBytes)
+	if l.dialed {
+		k.in.buf = make([]byte, receiveBytes)
+	}
 	now := l.b.now()
 	k.received.Store(now)
 	k.sent.Store(now)

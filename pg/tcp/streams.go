@@ -134,10 +134,9 @@ func (k *sock) askToJoin() error {
 		return err
 	}
 	var h frame.Header
-	if err := h.Decode(k.peekBytes(frame.HeaderBytes)); err != nil {
+	if err := h.Decode(k.bytes(frame.HeaderBytes)); err != nil {
 		return err
 	}
-	k.in.r += frame.HeaderBytes
 	if h.Type != frame.TypeBeat {
 		return fmt.Errorf("%w: %v frame before the stream is joined", ErrCorrupt, h.Type)
 	}
@@ -150,8 +149,7 @@ func (k *sock) join() error {
 	if err := k.fillOnce(frame.JoinBytes); err != nil {
 		return err
 	}
-	edge, index, err := frame.DecodeJoin(k.peekBytes(frame.JoinBytes))
-	k.in.r += frame.JoinBytes
+	edge, index, err := frame.DecodeJoin(k.bytes(frame.JoinBytes))
 	if err != nil {
 		return err
 	}
@@ -207,8 +205,7 @@ func (k *sock) readPreamble() (joins bool, err error) {
 	if err := k.fillOnce(frame.PreambleBytes); err != nil {
 		return false, err
 	}
-	got := k.peekBytes(frame.PreambleBytes)
-	k.in.r += frame.PreambleBytes
+	got := k.bytes(frame.PreambleBytes)
 	opening, nonce := frame.DecodePreamble(got)
 	k.theirs = nonce
 	switch {

@@ -101,7 +101,7 @@ func (k *sock) wantsLocked() bool {
 // socket.
 func (k *sock) countedLocked(e frame.Epoch) {
 	s := &k.l.stripe
-	if _, ok := k.l.currentLocked(e); ok {
+	if k.l.currentLocked(e) != nil {
 		s.came++
 		s.moved.Add(1)
 		s.caught.poke()

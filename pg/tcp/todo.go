@@ -6,7 +6,7 @@ import "github.com/skerry-ft/skerry/internal/logkey"
 // whatever makes a system call, runs a caller's function, or takes the mutex
 // again. The zero value is nothing.
 type todo struct {
-	broken  *group  // log why, and end the reads and writes in flight on its links
+	broken  *group  // log why
 	kickAll *group  // its links may have something to send
 	kick    *link   // so may this one
 	done    *task   // complete this op
@@ -39,13 +39,6 @@ func (d *todo) wake(l *link) {
 // unlock releases the mutex and does what d says.
 func (b *Backend) unlock(d *todo) {
 	b.mu.Unlock()
-	if g := d.broken; g != nil {
-		for _, l := range b.linksOf(g) {
-			for _, k := range l.socks {
-				k.conn.interrupt()
-			}
-		}
-	}
 	if d.kick != nil {
 		b.kick(d.kick)
 	}
@@ -75,19 +68,6 @@ func (b *Backend) unlock(d *todo) {
 	if d.advance != nil {
 		b.work.poke()
 	}
-}
-
-// linksOf copies g's links.
-func (b *Backend) linksOf(g *group) []*link {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	links := make([]*link, 0, len(g.peers))
-	for _, l := range g.peers {
-		if l != nil {
-			links = append(links, l)
-		}
-	}
-	return links
 }
 
 // kickGroup kicks all links of a group that is or was ready: its peers do not

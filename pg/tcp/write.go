@@ -267,7 +267,7 @@ func (l *link) cutLocked(t *task, s *stream, class int, h *frame.Header) (payloa
 	t.touch++
 	t.need--
 	if class == frame.ClassMessage && s.finished() {
-		l.sentLocked(t)
+		l.sends = slices.DeleteFunc(l.sends, func(x *task) bool { return x == t })
 	}
 	return payload, slot
 }

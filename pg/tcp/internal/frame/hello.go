@@ -62,20 +62,26 @@ func (b *Binding) AddTo(h hash.Hash) {
 
 // Hello is one side's announcement of an epoch on an edge.
 type Hello struct {
+	Numbers
+
 	Cluster   string
-	QuorumID  int64
 	ReplicaID string
-	GroupRank int
-	Rank      int
-	WorldSize int
-	Members   [sha256.Size]byte // hash of the member list in rank order
-	Window    [Classes]int      // bytes that its sender is ready to hold
-	Lane      bool              // there is shared memory
-	Rings     [Classes]uint64   // where its records of this epoch start
-	Socks     int               // of the edge
-	Nonces    [sha256.Size]byte // of the further ones
 
 	proof [proof.Bytes]byte
+}
+
+// Numbers is what of a Hello always has the same length, in the order of the wire.
+type Numbers struct {
+	QuorumID  int64
+	GroupRank uint32
+	Rank      uint32
+	WorldSize uint32
+	Window    [Classes]uint32   // bytes that its sender is ready to hold
+	Lane      uint32            // 1: there is shared memory, else 0
+	Rings     [Classes]uint64   // where its records of this epoch start
+	Socks     uint32            // of the edge
+	Nonces    [sha256.Size]byte // of the further ones
+	Members   [sha256.Size]byte // hash of the member list in rank order
 }
 
 // Epoch is the epoch that h announces.
@@ -106,25 +112,10 @@ func (h *Hello) Verify(token []byte, from, to Nonce, on Binding) bool {
 
 // appendFields encodes everything but the proof.
 func (h *Hello) appendFields(b []byte) []byte {
-	le := binary.LittleEndian
-	b = le.AppendUint64(b, uint64(h.QuorumID))
-	b = le.AppendUint32(b, uint32(h.GroupRank))
-	b = le.AppendUint32(b, uint32(h.Rank))
-	b = le.AppendUint32(b, uint32(h.WorldSize))
-	for _, w := range h.Window {
-		b = le.AppendUint32(b, uint32(w))
+	b, err := binary.Append(b, binary.LittleEndian, &h.Numbers)
+	if err != nil {
+		panic(fmt.Sprintf("frame: %v", err)) // Numbers has a field without a size
 	}
-	lane := uint32(0)
-	if h.Lane {
-		lane = 1
-	}
-	b = le.AppendUint32(b, lane)
-	for _, start := range h.Rings {
-		b = le.AppendUint64(b, start)
-	}
-	b = le.AppendUint32(b, uint32(h.Socks))
-	b = append(b, h.Nonces[:]...)
-	b = append(b, h.Members[:]...)
 	b = appendString(b, h.Cluster, MaxClusterBytes)
 	return appendString(b, h.ReplicaID, MaxReplicaIDBytes)
 }
@@ -136,49 +127,33 @@ var errShort = errors.New("hello ends early")
 
 // DecodeHello reads what Encode wrote, and bounds every field.
 func DecodeHello(b []byte) (*Hello, error) {
-	const lane = 8 + 4 + 4 + 4 + 4*Classes
-	const rings = lane + 4
-	const streams = rings + 8*Classes
-	const numbers = streams + 4
-	const fixed = numbers + 2*sha256.Size
-	if len(b) < fixed {
+	h := new(Hello)
+	n, err := binary.Decode(b, binary.LittleEndian, &h.Numbers)
+	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrCorrupt, errShort)
 	}
-	le := binary.LittleEndian
-	h := &Hello{QuorumID: int64(le.Uint64(b))}
-	groupRank, rank, world := le.Uint32(b[8:]), le.Uint32(b[12:]), le.Uint32(b[16:])
-	if world < 1 || world > MaxWorldSize || rank >= world || groupRank >= MaxWorldSize {
+	if h.WorldSize < 1 || h.WorldSize > MaxWorldSize || h.Rank >= h.WorldSize || h.GroupRank >= MaxWorldSize {
 		return nil, fmt.Errorf("%w: hello of rank %d of %d, group rank %d, limit %d",
-			ErrCorrupt, rank, world, groupRank, MaxWorldSize)
+			ErrCorrupt, h.Rank, h.WorldSize, h.GroupRank, MaxWorldSize)
 	}
-	h.GroupRank, h.Rank, h.WorldSize = int(groupRank), int(rank), int(world)
-	for class := range h.Window {
-		w := le.Uint32(b[20+4*class:])
+	for _, w := range h.Window {
 		if w < MinWindowBytes || w > MaxWindowBytes {
 			return nil, fmt.Errorf("%w: hello with window of %d bytes, want %d to %d", ErrCorrupt, w, MinWindowBytes, MaxWindowBytes)
 		}
-		h.Window[class] = int(w)
 	}
 	// One value has one encoding: the proof is over what Encode makes of it.
-	if b := le.Uint32(b[lane:]); b > 1 {
-		return nil, fmt.Errorf("%w: hello says %d of shared memory, want 0 or 1", ErrCorrupt, b)
+	if h.Lane > 1 {
+		return nil, fmt.Errorf("%w: hello says %d of shared memory, want 0 or 1", ErrCorrupt, h.Lane)
 	}
-	h.Lane = le.Uint32(b[lane:]) == 1
-	for class := range h.Rings {
-		h.Rings[class] = le.Uint64(b[rings+8*class:])
-		if h.Rings[class]%shmring.Align != 0 {
-			return nil, fmt.Errorf("%w: hello with shared records from byte %d, want a multiple of %d", ErrCorrupt, h.Rings[class], shmring.Align)
+	for _, start := range h.Rings {
+		if start%shmring.Align != 0 {
+			return nil, fmt.Errorf("%w: hello with shared records from byte %d, want a multiple of %d", ErrCorrupt, start, shmring.Align)
 		}
 	}
-	socks := le.Uint32(b[streams:])
-	if socks < 1 || socks > MaxStreams {
-		return nil, fmt.Errorf("%w: hello with %d streams, want 1 to %d", ErrCorrupt, socks, MaxStreams)
+	if h.Socks < 1 || h.Socks > MaxStreams {
+		return nil, fmt.Errorf("%w: hello with %d streams, want 1 to %d", ErrCorrupt, h.Socks, MaxStreams)
 	}
-	h.Socks = int(socks)
-	copy(h.Nonces[:], b[numbers:])
-	copy(h.Members[:], b[numbers+sha256.Size:])
-	rest := b[fixed:]
-	var err error
+	rest := b[n:]
 	if h.Cluster, rest, err = cutString(rest, MaxClusterBytes); err != nil {
 		return nil, fmt.Errorf("%w: cluster: %w", ErrCorrupt, err)
 	}

@@ -9,10 +9,10 @@ import (
 )
 
 func FuzzHello(f *testing.F) {
-	h := Hello{
-		Cluster: "c", QuorumID: 4, ReplicaID: "a:b", GroupRank: 1, Rank: 2, WorldSize: 3, Socks: 2,
-		Window: [Classes]int{MinWindowBytes, MaxWindowBytes},
-	}
+	h := Hello{Cluster: "c", ReplicaID: "a:b", Numbers: Numbers{
+		QuorumID: 4, GroupRank: 1, Rank: 2, WorldSize: 3, Socks: 2,
+		Window: [Classes]uint32{MinWindowBytes, MaxWindowBytes},
+	}}
 	f.Add(h.Encode())
 	f.Add([]byte{})
 	odd := h.Encode()
@@ -26,7 +26,7 @@ func FuzzHello(f *testing.F) {
 			}
 			return
 		}
-		if h.Rank < 0 || h.Rank >= h.WorldSize || h.WorldSize > MaxWorldSize || h.GroupRank >= MaxWorldSize ||
+		if h.Rank >= h.WorldSize || h.WorldSize > MaxWorldSize || h.GroupRank >= MaxWorldSize ||
 			h.ReplicaID == "" || len(h.ReplicaID) > MaxReplicaIDBytes || len(h.Cluster) > MaxClusterBytes || h.Socks < 1 || h.Socks > MaxStreams {
 			t.Errorf("accepted %+v", h)
 		}
@@ -42,7 +42,7 @@ func TestProof(t *testing.T) {
 	t.Parallel()
 	a, b := Nonce{1}, Nonce{2}
 	token := []byte("token")
-	h := Hello{Cluster: "c", QuorumID: 4, ReplicaID: "a", Rank: 0, WorldSize: 2, Members: MemberHash([]string{"a", "b"})}
+	h := Hello{Cluster: "c", ReplicaID: "a", Numbers: Numbers{QuorumID: 4, WorldSize: 2, Members: MemberHash([]string{"a", "b"})}}
 	h.Prove(token, a, b, Binding{})
 	if !h.Verify(token, a, b, Binding{}) {
 		t.Fatal("does not hold")
@@ -68,7 +68,7 @@ func TestProof(t *testing.T) {
 // run past the end of the ring.
 func TestHelloLaneAligned(t *testing.T) {
 	t.Parallel()
-	h := Hello{ReplicaID: "x", WorldSize: 2, Socks: 1, Lane: true, Window: [Classes]int{MinWindowBytes, MinWindowBytes}}
+	h := Hello{ReplicaID: "x", Numbers: Numbers{WorldSize: 2, Socks: 1, Lane: 1, Window: [Classes]uint32{MinWindowBytes, MinWindowBytes}}}
 	for start, ok := range map[uint64]bool{0: true, shmring.Align: true, 1: false, shmring.Align - 1: false, ^uint64(0): false} {
 		for class := range Classes {
 			h.Rings = [Classes]uint64{}

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/skerry-ft/skerry/internal/backoff"
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/internal/problems"
 	"github.com/skerry-ft/skerry/pg"
@@ -56,7 +57,6 @@ func (b *Backend) bound(ctx context.Context, g *group) (context.Context, context
 	}
 	within, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
 	within, cancelCause := context.WithCancelCause(within)
-	stop := make(chan struct{})
 	var wg sync.WaitGroup // waited for by the function returned
 	wg.Go(func() {
 		cause := pg.ErrAborted
@@ -64,21 +64,17 @@ func (b *Backend) bound(ctx context.Context, g *group) (context.Context, context
 		case <-g.broken:
 		case <-ctx.Done():
 			cause = context.Cause(ctx)
-		case <-stop:
+		case <-within.Done():
 			return
 		}
 		if b.gathers(g) {
-			select {
-			case <-time.After(b.gatherFor()):
-			case <-stop:
-			}
+			_ = backoff.Sleep(within, b.gatherFor()) // an end of within is as good
 		}
 		cancelCause(cause)
 	})
 	return within, func() {
-		close(stop)
-		wg.Wait()
 		cancelCause(nil)
+		wg.Wait()
 		cancel()
 	}
 }

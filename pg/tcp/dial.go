@@ -39,8 +39,7 @@ func (d *dialer) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer d.wg.Wait()
 	defer cancel()
-	patience := time.NewTimer(watchAfter)
-	defer patience.Stop()
+	patience := time.After(watchAfter)
 	var meet <-chan time.Time
 	if limit := d.g.cfg.MeetTimeout; limit > 0 {
 		meet = time.After(limit)
@@ -59,7 +58,7 @@ func (d *dialer) run(ctx context.Context) error {
 		case <-d.g.wake:
 		case err := <-d.failed:
 			return d.gather(ctx, err)
-		case <-patience.C:
+		case <-patience:
 			d.wg.Go(func() { d.watch(ctx) })
 		case <-meet:
 			return d.b.missingPeers(errNotMet, d.g)
@@ -141,7 +140,6 @@ func (d *dialer) connect(ctx context.Context, r int, addresses []string, place s
 	}
 	l, err := b.newLink(c, true)
 	if err != nil {
-		c.Close()
 		return err
 	}
 	stop := context.AfterFunc(ctx, func() { l.conn.interrupt() })
@@ -285,7 +283,6 @@ func (b *Backend) admit(c net.Conn) {
 	l, err := b.newLink(c, false)
 	if err != nil {
 		place.Leave()
-		c.Close()
 		return
 	}
 	l.newcomer = place

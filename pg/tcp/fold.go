@@ -106,14 +106,11 @@ func (b *Backend) cellDone(t *task, k int, err error) {
 func (b *Backend) vector(n int) [][]byte {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	var v [][]byte
 	if last := len(b.mu.vectors) - 1; last >= 0 {
-		v := b.mu.vectors[last]
-		b.mu.vectors = b.mu.vectors[:last]
-		if cap(v) >= n {
-			return v[:n]
-		}
+		v, b.mu.vectors = b.mu.vectors[last], b.mu.vectors[:last]
 	}
-	return make([][]byte, n)
+	return resize(v, n)
 }
 
 // reducePacked folds all tensors of a small op, which lie one after the other

@@ -1,6 +1,7 @@
 package tcp
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"time"
@@ -81,11 +82,12 @@ type flow struct {
 	owed   int // of these, placed, but not yet told
 }
 
+// newLink makes c the first socket of a link, or closes it.
 func (b *Backend) newLink(c net.Conn, dialed bool) (*link, error) {
 	l := &link{b: b, dialed: dialed, born: time.Now(), rank: -1}
 	l.stripe.caught, l.met = make(nudge, 1), make(chan struct{})
 	if err := l.sock.init(l, c); err != nil {
-		return nil, err
+		return nil, errors.Join(err, c.Close())
 	}
 	l.socks = []*sock{&l.sock}
 	return l, nil

@@ -27,13 +27,11 @@ const smallBytes = 32 << 10
 // callOf is what op's peers must call too.
 func callOf(op *pg.Op, g *group) frame.Call {
 	c := frame.Call{Kind: op.Kind, Root: -1, Round: g.round}
-	first := tensor.Tensor{}
 	if len(op.In) > 0 {
-		first = op.In[0]
+		c.DType = op.In[0].DType()
 	} else if len(op.Out) > 0 {
-		first = op.Out[0]
+		c.DType = op.Out[0].DType()
 	}
-	c.DType = first.DType()
 	if op.Kind.Reduces() {
 		c.Reduce = op.Reduce
 	}
@@ -236,23 +234,21 @@ func (t *task) planReduceScatter() {
 }
 
 func (t *task) planBroadcast() {
-	g, root := t.group, t.op.Root
-	all := span{0, size(t.out)}
-	if g.rank != root {
-		s := newStream(t.out, all, MaxPayload)
-		s.slots = 0
-		t.crcs = resize(t.crcs, s.pieces)
-		t.peers[root].in[0] = s
-		t.peers[root].out[0] = newStream(nil, span{}, MaxPayload)
+	rank, root := t.group.rank, t.op.Root
+	view := t.out
+	if rank == root {
+		view = t.in
+	}
+	s, none := newStream(view, span{0, size(view)}, MaxPayload), newStream(nil, span{}, MaxPayload)
+	s.slots = 0
+	t.crcs = resize(t.crcs, s.pieces)
+	if rank != root {
+		t.peers[root].in[0], t.peers[root].out[0] = s, none
 		return
 	}
 	for r := range t.peers {
 		if r != root {
-			s := newStream(t.in, all, MaxPayload)
-			s.slots = 0
-			t.crcs = resize(t.crcs, s.pieces)
-			t.peers[r].out[0] = s
-			t.peers[r].in[0] = newStream(nil, span{}, MaxPayload)
+			t.peers[r].out[0], t.peers[r].in[0] = s, none
 		}
 	}
 }

@@ -135,9 +135,6 @@ func (r *rawConn) interrupt() {
 	r.tcp.SetDeadline(past) // fails only on a closed socket, whose calls end anyway
 }
 
-func (r *rawConn) clearRead() error  { return r.tcp.SetReadDeadline(time.Time{}) }
-func (r *rawConn) clearWrite() error { return r.tcp.SetWriteDeadline(time.Time{}) }
-
 func interrupted(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }
 
 // writeAll writes p; it waits for room.

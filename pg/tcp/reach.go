@@ -72,15 +72,13 @@ func (b *Backend) reaching(g *group, opening bool) {
 // gather adds to why a Configure fails the dials that fail with it.
 func (d *dialer) gather(ctx context.Context, first error) error {
 	errs := []error{first}
-	timer := time.NewTimer(d.b.gatherFor())
-	defer timer.Stop()
+	ctx, cancel := context.WithTimeout(ctx, d.b.gatherFor())
+	defer cancel()
 	for d.dialling() {
 		select {
 		case err := <-d.failed:
 			errs = append(errs, err)
 		case <-d.g.wake: // a dial is over
-		case <-timer.C:
-			return unmet(errs)
 		case <-ctx.Done():
 			return unmet(errs)
 		}

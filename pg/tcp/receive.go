@@ -166,7 +166,7 @@ func (k *sock) resumeRead() error {
 	l.b.mu.Unlock()
 	switch {
 	case !leaving:
-		return k.conn.clearRead()
+		return k.conn.tcp.SetReadDeadline(time.Time{})
 	case time.Now().Before(by):
 		return k.conn.tcp.SetReadDeadline(by)
 	}

@@ -99,8 +99,7 @@ func (k *sock) sealAccepted() (err error) {
 // has for its preamble: whoever is silent in one holds up those of its own host first.
 func (k *sock) enterHandshake() (perhost.Place, error) {
 	b := k.l.b
-	over := time.NewTimer(b.opt.DialTimeout)
-	defer over.Stop()
+	over := time.After(b.opt.DialTimeout)
 	pauses := backoff.Backoff{First: handshakePause, Most: maxHandshakePause}
 	for {
 		place, err := b.handshakes.Enter(k.conn.tcp.RemoteAddr())
@@ -109,7 +108,7 @@ func (k *sock) enterHandshake() (perhost.Place, error) {
 		}
 		select {
 		case <-time.After(pauses.Next()):
-		case <-over.C:
+		case <-over:
 			return place, os.ErrDeadlineExceeded
 		case <-k.dead:
 			return place, net.ErrClosed

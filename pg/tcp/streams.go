@@ -171,8 +171,7 @@ func (k *sock) join() error {
 // sockets one after the other, and their readers run when they can.
 func (k *sock) joinEdge(nonce frame.Nonce, index int) error {
 	b := k.l.b
-	timer := time.NewTimer(b.opt.DialTimeout)
-	defer timer.Stop()
+	over := time.After(b.opt.DialTimeout)
 	for {
 		b.mu.Lock()
 		behind, err := k.joinLocked(nonce, index)
@@ -182,13 +181,12 @@ func (k *sock) joinEdge(nonce frame.Nonce, index int) error {
 		}
 		select {
 		case <-behind.met:
+			continue
 		case <-behind.dead:
-			return errJoin
 		case <-b.closing:
-			return errJoin
-		case <-timer.C:
-			return errJoin
+		case <-over:
 		}
+		return errJoin
 	}
 }
 

@@ -300,10 +300,8 @@ func (k *sock) fault() error {
 	b.mu.Unlock()
 	a := b.opt.Fault(info)
 	if a.Delay > 0 {
-		timer := time.NewTimer(a.Delay)
-		defer timer.Stop()
 		select {
-		case <-timer.C:
+		case <-time.After(a.Delay):
 		case <-k.dead:
 		case <-b.closing:
 		}
@@ -360,7 +358,7 @@ func (k *sock) resume() error {
 		}
 		return k.conn.tcp.SetWriteDeadline(by)
 	}
-	if err := k.conn.clearWrite(); err != nil {
+	if err := k.conn.tcp.SetWriteDeadline(time.Time{}); err != nil {
 		return err
 	}
 	// The interrupt may have come between our look and the clearing, and so may the

@@ -73,9 +73,7 @@ func (k *deathWatch) listen() {
 		select {
 		case <-k.b.closing:
 			_ = futex.SetRobustList(0) // the thread's end is no death; an error: it has none
-			for _, w := range k.lanes {
-				w.n.unref()
-			}
+			unwatch(k.lanes)
 			return
 		default:
 		}
@@ -113,9 +111,7 @@ func (k *deathWatch) refresh() {
 		next = address(own, deathListEntry)
 	}
 	pointer(k.page, deathListHead).Store(next)
-	for _, w := range old {
-		w.n.unref()
-	}
+	unwatch(old)
 }
 
 // hear ends the sockets to those who died.

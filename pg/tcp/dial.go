@@ -1,6 +1,7 @@
 package tcp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -131,7 +132,7 @@ func (d *dialer) dial(ctx context.Context, r int) {
 
 // connect makes one attempt.
 func (d *dialer) connect(ctx context.Context, r int, addresses []string, place string) error {
-	b, g := d.b, d.g
+	b := d.b
 	ctx, cancel := context.WithTimeout(ctx, b.opt.DialTimeout)
 	defer cancel()
 	c, err := d.open(ctx, 0, addresses)
@@ -144,7 +145,7 @@ func (d *dialer) connect(ctx context.Context, r int, addresses []string, place s
 	}
 	stop := context.AfterFunc(ctx, func() { l.conn.interrupt() })
 	l.conn.unansweredFor(b.opt.ReachTimeout)
-	if err = l.sealDialed(g.cfg.TLS, addresses[0]); err == nil {
+	if err = l.sealDialed(d.g.cfg.TLS, addresses[0]); err == nil {
 		_, err = l.exchangePreamble()
 	}
 	if !stop() && err == nil {
@@ -161,19 +162,20 @@ func (d *dialer) connect(ctx context.Context, r int, addresses []string, place s
 		c.Close()
 		return fmt.Errorf("greet %s: %w", addresses[0], explained(err))
 	}
-	return d.adopt(l, r, g)
+	d.adopt(l, r)
+	return nil
 }
 
 // adopt makes l the edge to rank r and says Hello on it.
-func (d *dialer) adopt(l *link, r int, g *group) error {
-	b := d.b
+func (d *dialer) adopt(l *link, r int) {
+	b, g := d.b, d.g
 	var do todo
 	b.mu.Lock()
 	if b.mu.closed || b.mu.group != g || g.phase != groupConfiguring || g.peers[r] != nil {
 		l.dropLaneLocked(&do)
 		b.unlock(&do)
 		l.shut()
-		return nil // not wanted any more; step finds out what is the matter
+		return // not wanted any more; step finds out what is the matter
 	}
 	l.greetLocked()
 	l.key = edgeKey{g.cfg.ReplicaIDs[r], g.cfg.GroupRank}
@@ -182,7 +184,6 @@ func (d *dialer) adopt(l *link, r int, g *group) error {
 	b.startLocked(l)
 	b.unlock(&do)
 	b.lanesChanged()
-	return nil
 }
 
 // listen opens the listeners, the first time, and starts what runs until Close.
@@ -227,27 +228,34 @@ func (b *Backend) listen(ctx context.Context, g *group) error {
 
 // listenAddress is Options.Listen, or the local address that packets to the
 // store leave from, or own, this host's, if the store need not be anywhere.
-func (b *Backend) listenAddress(cfg *pg.Config, own string) (host, port string, err error) {
-	if listen := b.opt.Listen; listen != "" {
-		if host, port, err = net.SplitHostPort(listen); err == nil {
-			return host, port, nil
-		}
-		return strings.Trim(listen, "[]"), "0", nil
-	}
-	if own != "" {
-		return own, "0", nil
+func (b *Backend) listenAddress(cfg *pg.Config, own string) (string, error) {
+	switch host, port := splitAddress(b.opt.Listen); {
+	case b.opt.Listen != "":
+		return net.JoinHostPort(host, cmp.Or(port, "0")), nil
+	case own != "":
+		return net.JoinHostPort(own, "0"), nil
 	}
 	a, err := store.ParseAddress(cfg.StoreAddress)
 	if err != nil {
-		return "", "", err
+		return "", err
 	}
 	c, err := net.Dial("udp", a.HostPort()) // sends nothing: it only finds the route
 	if err != nil {
-		return "", "", fmt.Errorf("find the route to the store: %w", err)
+		return "", fmt.Errorf("find the route to the store: %w", err)
 	}
 	defer c.Close()
-	host, _, err = net.SplitHostPort(c.LocalAddr().String())
-	return host, "0", err
+	local, _ := splitAddress(c.LocalAddr().String())
+	return net.JoinHostPort(local, "0"), nil
+}
+
+// splitAddress is the host and the port of an address; the port is empty if it has
+// none.
+func splitAddress(address string) (host, port string) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return strings.Trim(address, "[]"), ""
+	}
+	return host, port
 }
 
 // acceptAll has serve take every connection, until the listener is closed.

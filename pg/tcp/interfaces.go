@@ -1,6 +1,7 @@
 package tcp
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -16,8 +17,8 @@ import (
 // addresses of the interfaces.
 func (b *Backend) listenAddresses(cfg *pg.Config, own string) (addresses []string, sources []net.IP, err error) {
 	if len(b.opt.Interfaces) == 0 {
-		host, port, err := b.listenAddress(cfg, own)
-		return []string{net.JoinHostPort(host, port)}, nil, err
+		address, err := b.listenAddress(cfg, own)
+		return []string{address}, nil, err
 	}
 	if sources, err = netif.Addrs(b.opt.Interfaces); err != nil {
 		return nil, nil, err
@@ -25,13 +26,9 @@ func (b *Backend) listenAddresses(cfg *pg.Config, own string) (addresses []strin
 	sources = sources[:min(len(sources), MaxStreams)]
 	first := "0"
 	if b.opt.Listen != "" {
-		host, port, err := b.listenAddress(cfg, own)
-		if err != nil {
-			return nil, nil, err
-		}
-		first = port
-		ip := net.ParseIP(host)
-		i := slices.IndexFunc(sources, ip.Equal)
+		host, port := splitAddress(b.opt.Listen)
+		first = cmp.Or(port, "0")
+		i := slices.IndexFunc(sources, net.ParseIP(host).Equal)
 		switch {
 		case i >= 0: // the one that Listen names comes first
 			sources[0], sources[i] = sources[i], sources[0]
@@ -89,14 +86,11 @@ func (b *Backend) advertised() ([]string, error) {
 		return nil, fmt.Errorf("tcp: Advertise = %q, want at most %d, one for each of %v", b.opt.Advertise, len(bound), bound)
 	}
 	for i, a := range told {
-		if _, _, err := net.SplitHostPort(a); err == nil {
-			continue
+		host, port := splitAddress(a)
+		if port == "" {
+			_, port = splitAddress(bound[i])
 		}
-		_, port, err := net.SplitHostPort(bound[i])
-		if err != nil {
-			return nil, fmt.Errorf("split listen address: %w", err)
-		}
-		told[i] = net.JoinHostPort(a, port)
+		told[i] = net.JoinHostPort(host, port)
 	}
 	return told, nil
 }

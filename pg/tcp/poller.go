@@ -18,6 +18,13 @@ type watched struct {
 	n *lane
 }
 
+// unwatch lets go of the lanes. The caller does not hold Backend.mu.
+func unwatch(lanes []watched) {
+	for _, w := range lanes {
+		w.n.unref()
+	}
+}
+
 // patience is how long a goroutine looks that sees nothing.
 type patience struct {
 	looks     int           // between two looks at the clock
@@ -130,9 +137,7 @@ func (p *poller) run() {
 func (p *poller) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, w := range p.mu.lanes {
-		w.n.unref()
-	}
+	unwatch(p.mu.lanes)
 	p.mu.lanes, p.mu.closed = nil, true
 }
 
@@ -309,9 +314,7 @@ func (p *poller) refreshLocked() {
 	for _, w := range fresh {
 		w.n.asleep().Store(p.mu.asleep)
 	}
-	for _, w := range old {
-		w.n.unref()
-	}
+	unwatch(old)
 }
 
 // watchLanes is the lanes that there are, with a reference to each.

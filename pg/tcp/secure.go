@@ -34,14 +34,6 @@ const (
 	maxHandshakePause    = 160 * time.Millisecond
 )
 
-// certificates are those of the group that was configured last; nil: bytes are in
-// the clear.
-func (b *Backend) certificates() *store.TLS {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.mu.tls
-}
-
 // sealedAs tells whether all sockets of l are as a group with t wants them.
 func (l *link) sealedAs(t *store.TLS) bool {
 	return !slices.ContainsFunc(l.socks, func(k *sock) bool { return (k.conn.sealed.Load() != nil) != (t != nil) })
@@ -73,7 +65,10 @@ func explained(err error) error {
 // sealAccepted makes k, which a peer opened, a TLS connection, if this rank has
 // certificates, and tells a peer that has none. It ends with k's deadline.
 func (k *sock) sealAccepted() (err error) {
-	t := k.l.b.certificates()
+	b := k.l.b
+	b.mu.Lock()
+	t := b.mu.tls // of the group that was configured last; nil: bytes are in the clear
+	b.mu.Unlock()
 	if t == nil {
 		return nil
 	}

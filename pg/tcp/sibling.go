@@ -1,7 +1,6 @@
 package tcp
 
 import (
-	"net"
 	"strings"
 
 	"github.com/skerry-ft/skerry/pg"
@@ -14,19 +13,11 @@ func (b *Backend) Sibling() (pg.Backend, error) {
 	if err := opt.Validate(); err != nil {
 		return nil, err
 	}
-	opt.Listen = hostOf(opt.Listen)
+	opt.Listen, _ = splitAddress(opt.Listen)
 	told := strings.Split(opt.Advertise, ",")
 	for i := range told {
-		told[i] = hostOf(told[i])
+		told[i], _ = splitAddress(told[i])
 	}
 	opt.Advertise = strings.Join(told, ",")
 	return New(opt), nil
-}
-
-// hostOf is an address without its port, if it has one.
-func hostOf(address string) string {
-	if host, _, err := net.SplitHostPort(address); err == nil {
-		return host
-	}
-	return address
 }

@@ -81,6 +81,7 @@ var mayImport = map[string][]string{
 	"internal/logkey":    {},
 	"internal/monitor":   {},
 	"internal/netaddr":   {},
+	"internal/nettest":   {},
 	"internal/printable": {},
 	"internal/problems":  {},
 	"internal/boundjson": {},

@@ -72,10 +72,10 @@ var ctxRows = []struct {
 		k.when(always)
 		b := w.replica("b", 1, 1, quick()).start()
 		w.reach(20, 10*time.Second, b)
-		w.net.holdBoth(b.ranks[0].host.name, "lighthouse", true) // b cannot ask
+		w.net.HoldBoth(b.ranks[0].host.Name, "lighthouse", true) // b cannot ask
 		a := w.replica("a", 0, 1, k.manners(quick())).start()
 		time.Sleep(time.Second / 2)
-		w.net.holdBoth(b.ranks[0].host.name, "lighthouse", false)
+		w.net.HoldBoth(b.ranks[0].host.Name, "lighthouse", false)
 		return []*replica{a, b}
 	}},
 	{"StartQuorum/for the heal", callStart, func(w *world, k *cutter) []*replica {
@@ -124,11 +124,11 @@ var ctxRows = []struct {
 		all := w.replicas(2, quick())
 		c, d := w.replica("c", 2, 1, m).start(), w.replica("d", 3, 1, quick()).start()
 		w.reach(10, 10*time.Second, append(all, c, d)...)
-		w.net.holdBoth(c.ranks[0].host.name, "lighthouse", true)
+		w.net.HoldBoth(c.ranks[0].host.Name, "lighthouse", true)
 		d.kill()
 		w.reach(50, 20*time.Second, all...)
 		k.when(func(p *proc) bool { return p.m.IsHealing() })
-		w.net.holdBoth(c.ranks[0].host.name, "lighthouse", false)
+		w.net.HoldBoth(c.ranks[0].host.Name, "lighthouse", false)
 		return append(all, c)
 	}},
 	{"ShouldCommit/for the ballots", callCommit, func(w *world, k *cutter) []*replica {
@@ -187,11 +187,11 @@ func TestWorldCtxEnds(t *testing.T) {
 // hold keeps everybody from the lighthouse for a while, beside the script.
 func (h *house) hold(w *world, d time.Duration) {
 	for _, p := range w.procs() {
-		w.net.holdBoth(p.host.name, "lighthouse", true)
+		w.net.HoldBoth(p.host.Name, "lighthouse", true)
 	}
 	time.AfterFunc(d, func() {
 		for _, p := range w.procs() {
-			w.net.holdBoth(p.host.name, "lighthouse", false)
+			w.net.HoldBoth(p.host.Name, "lighthouse", false)
 		}
 	})
 }

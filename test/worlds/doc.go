@@ -1,6 +1,6 @@
 // Package worlds runs the real shells in virtual time: manager.Manager with its
 // server, session and heals, and lighthouse.Server with its jobs, sessions and
-// raft, in testing/synctest bubbles over an in-memory network. Only the data plane
+// raft, in testing/synctest bubbles over an in-memory network (nettest). Only the data plane
 // (pgtest.Memory) and the heal transport are stand-ins, so that links, transfers and
 // deaths are the world's to arrange.
 //

@@ -146,14 +146,14 @@ func (s *seeded) strike(f fault) {
 	case faultBlip, faultMendAll:
 		w.book.fault("lighthouse", "%s", f.kind)
 		for _, p := range w.procs() {
-			w.net.holdBoth(p.host.name, "lighthouse", f.kind == faultBlip)
+			w.net.HoldBoth(p.host.Name, "lighthouse", f.kind == faultBlip)
 		}
 	case faultLink:
 		w.book.fault(r.name, "link to %s cut: %t", s.replicas[f.peer].name, f.flag)
 		w.plane.Cut(r.name, s.replicas[f.peer].name, f.flag)
 	case faultResetAll:
 		w.book.fault("lighthouse", "%s", f.kind)
-		w.house.host.reset()
+		w.house.host.Reset()
 	case faultDrain:
 		if running {
 			r.ranks[0].drain()
@@ -169,12 +169,12 @@ func (s *seeded) trouble(r *replica, f fault, running bool) {
 	s.w.book.fault(r.name, "%s", f.kind)
 	switch f.kind {
 	case faultCut, faultMend:
-		s.w.net.holdBoth(r.ranks[0].host.name, "lighthouse", f.kind == faultCut)
+		s.w.net.HoldBoth(r.ranks[0].host.Name, "lighthouse", f.kind == faultCut)
 	case faultReset:
-		r.ranks[0].host.resetWith("lighthouse")
+		r.ranks[0].host.ResetWith("lighthouse")
 	case faultRankReset:
 		if r.size > 1 {
-			r.ranks[0].host.resetWith(r.ranks[1].host.name)
+			r.ranks[0].host.ResetWith(r.ranks[1].host.Name)
 		}
 	}
 }

@@ -57,9 +57,9 @@ func TestWorldRejoinBesideTheFirstForwardPass(t *testing.T) {
 		a := w.replica("a", 0, 1, quick()).start()
 		c := w.replica("c", 2, 1, m).start()
 		w.within(10*time.Second, "c begins its step", func() bool { return c.ranks[0].m.QuorumID() != 0 })
-		w.net.holdBoth(c.ranks[0].host.name, "lighthouse", true)
+		w.net.HoldBoth(c.ranks[0].host.Name, "lighthouse", true)
 		w.reach(20, 7*time.Second, a)
-		w.net.holdBoth(c.ranks[0].host.name, "lighthouse", false)
+		w.net.HoldBoth(c.ranks[0].host.Name, "lighthouse", false)
 		w.reach(200, 20*time.Second, a, c)
 	})
 }
@@ -78,7 +78,7 @@ func TestWorldRanksOfANewcomerComeAtDifferentTimes(t *testing.T) {
 		}
 		a := w.replica("a", 0, 2, m).start()
 		time.Sleep(5 * time.Second)
-		a.ranks[0].host.resetWith("lighthouse")
+		a.ranks[0].host.ResetWith("lighthouse")
 		w.within(90*time.Second, "a commits", func() bool { return a.ranks[0].first() > 0 && a.ranks[1].first() > 0 })
 	})
 }
@@ -97,10 +97,10 @@ func TestWorldPreparedFirstStepRollsForwardAndHeals(t *testing.T) {
 			return b.ranks[0].hangs() && a.ranks[0].at() == stageBallot && c.ranks[0].at() == stageBallot
 		})
 		for _, r := range []*replica{b, c} {
-			w.net.holdBoth(r.ranks[0].host.name, "lighthouse", true)
+			w.net.HoldBoth(r.ranks[0].host.Name, "lighthouse", true)
 		}
 		w.reach(5, 10*time.Second, a)
-		w.net.holdBoth(c.ranks[0].host.name, "lighthouse", false)
+		w.net.HoldBoth(c.ranks[0].host.Name, "lighthouse", false)
 		at := a.ranks[0].atStep()
 		w.reach(at+100, 20*time.Second, a, c)
 	})

@@ -25,10 +25,10 @@ func TestWorldWhoCopiesIsCalledByTheNextLeader(t *testing.T) {
 		time.Sleep(2 * time.Second) // it copies
 		b.kill()
 		time.Sleep(500 * time.Millisecond)
-		w.net.holdBoth(c.ranks[0].host.name, "lighthouse", true)
+		w.net.HoldBoth(c.ranks[0].host.Name, "lighthouse", true)
 		w.restartHouse(100*time.Millisecond, false)
 		time.Sleep(400 * time.Millisecond)
-		w.net.holdBoth(c.ranks[0].host.name, "lighthouse", false)
+		w.net.HoldBoth(c.ranks[0].host.Name, "lighthouse", false)
 		at := a.ranks[0].atStep()
 		w.within(20*time.Second, "a and c go on", func() bool { return a.ranks[0].atStep() > at })
 	})

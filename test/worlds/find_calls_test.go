@@ -67,7 +67,7 @@ func TestWorldResetBetweenRanksDuringAVote(t *testing.T) {
 			}
 			_ = wait(ctx, 500*time.Millisecond) // rank 1 has voted
 			w.book.fault(p.name, "connection to rank 1 reset")
-			p.host.resetWith(p.r.ranks[1].name)
+			p.host.ResetWith(p.r.ranks[1].name)
 			_ = wait(ctx, 500*time.Millisecond)
 		}
 		a := w.replica("a", 0, 2, m).start()

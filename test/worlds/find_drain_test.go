@@ -21,8 +21,8 @@ func (w *world) orderDrain(r *replica) {
 	p.mu.Lock()
 	p.mu.leaves = true
 	p.mu.Unlock()
-	operator := w.net.host("operator")
-	defer operator.kill()
+	operator := w.net.Host("operator")
+	defer operator.Kill()
 	dial := func(ctx context.Context, addr string) (net.Conn, error) { return operator.Dial(ctx, addr) }
 	conn, err := grpc.NewClient("passthrough:///"+houseAddr, grpc.WithContextDialer(dial), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {

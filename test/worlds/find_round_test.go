@@ -48,9 +48,9 @@ func TestWorldAnotherRoundIsNoOtherCollective(t *testing.T) {
 		m.heals = 100 * time.Millisecond
 		c := w.replica("c", 2, 1, m).start()
 		w.within(20*time.Second, "c is in", func() bool { return a.ranks[0].m.QuorumID() > before && c.ranks[0].m.QuorumID() > before })
-		w.net.hold("lighthouse", a.ranks[0].host.name, true)
+		w.net.Hold("lighthouse", a.ranks[0].host.Name, true)
 		time.Sleep(1500 * time.Millisecond)
-		w.net.hold("lighthouse", a.ranks[0].host.name, false)
+		w.net.Hold("lighthouse", a.ranks[0].host.Name, false)
 		at := a.ranks[0].atStep()
 		w.reach(at+50, 30*time.Second, a, b, c)
 		if odd := log.with("peer called something else"); len(odd) > 0 {

@@ -38,10 +38,10 @@ func TestWorldShrinkOnlyEndsWithItsStep(t *testing.T) {
 		}
 		c, d := w.replica("c", 2, 1, m).start(), w.replica("d", 3, 1, quick()).start()
 		w.reach(20, 10*time.Second, append(all, c, d)...)
-		w.net.holdBoth(c.ranks[0].host.name, "lighthouse", true)
+		w.net.HoldBoth(c.ranks[0].host.Name, "lighthouse", true)
 		d.kill() // c's step is discarded, and the next begins with the wish
 		time.Sleep(20 * time.Second)
-		w.net.holdBoth(c.ranks[0].host.name, "lighthouse", false)
+		w.net.HoldBoth(c.ranks[0].host.Name, "lighthouse", false)
 		at := all[0].ranks[0].atStep()
 		w.reach(at+100, 20*time.Second, append(all, c)...)
 	})

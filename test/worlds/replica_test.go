@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/skerry-ft/skerry/internal/nettest"
 	"github.com/skerry-ft/skerry/manager"
 	"github.com/skerry-ft/skerry/pg/pgtest"
 	"github.com/skerry-ft/skerry/quorum"
@@ -110,7 +111,7 @@ type proc struct {
 	name    string
 	rank    int
 	life    int // which incarnation of the replica
-	host    *host
+	host    *nettest.Host
 	backend *pgtest.MemoryBackend
 	healer  *healer
 	m       *manager.Manager
@@ -163,7 +164,7 @@ func (r *replica) start() *replica {
 
 // groupStore serves the store that the ranks of one incarnation share.
 func (r *replica) groupStore(life string) string {
-	ln, err := r.w.net.host(life + ".group").Listen("127.0.0.1:0")
+	ln, err := r.w.net.Host(life + ".group").Listen("127.0.0.1:0")
 	if err == nil {
 		r.groups, err = store.NewServer(store.ServerConfig{Listener: ln})
 	}
@@ -184,7 +185,7 @@ func (r *replica) spawn(life string, rank int, group string) *proc {
 	for i := range p.params {
 		p.params[i] = float32(100*r.index + 10*r.births + rank + i) // different everywhere: init sync must mend it
 	}
-	p.host = r.w.net.host(p.name)
+	p.host = r.w.net.Host(p.name)
 	p.backend = r.w.plane.Backend()
 	p.healer = r.w.heals.healer(p.name)
 	p.healer.staging, p.healer.fetching, p.healer.fails = r.manners.staging, r.manners.heals, r.manners.healFails
@@ -258,10 +259,10 @@ func (p *proc) kill() {
 	p.mu.Lock()
 	p.mu.dead = true
 	p.mu.Unlock()
-	p.host.mute()
+	p.host.Mute()
 	p.backend.Kill()
 	p.healer.kill()
-	p.host.kill()
+	p.host.Kill()
 	p.cancel()
 }
 

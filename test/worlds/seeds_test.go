@@ -60,7 +60,7 @@ func runSeed(t *testing.T, seed uint64) {
 	inWorld(t, s.d.options, func(w *world) {
 		s.w, w.onExit = w, s.ended
 		if s.d.traits[traitDelay] {
-			w.net.mu.delay = delays(seed)
+			w.net.Delay(delays(seed))
 		}
 		for i, r := range s.d.replicas {
 			s.replicas = append(s.replicas, w.replica(r.name, i, r.size, r.m))
@@ -110,7 +110,7 @@ func (s *seeded) liveness() {
 	s.over.Store(true)
 	w.book.fault("world", "the faults are over")
 	for _, p := range w.procs() {
-		w.net.holdBoth(p.host.name, "lighthouse", false)
+		w.net.HoldBoth(p.host.Name, "lighthouse", false)
 	}
 	for i, a := range s.replicas {
 		for _, b := range s.replicas[i+1:] {

@@ -15,6 +15,7 @@ import (
 	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
 
+	"github.com/skerry-ft/skerry/internal/nettest"
 	"github.com/skerry-ft/skerry/lighthouse"
 	"github.com/skerry-ft/skerry/lighthouse/cluster"
 	"github.com/skerry-ft/skerry/pg/pgtest"
@@ -51,7 +52,7 @@ type world struct {
 	outer  *testing.T // the test's, which a script may use as well
 	o      options
 	began  time.Time
-	net    *network
+	net    *nettest.Network
 	plane  *pgtest.Memory
 	heals  *heals
 	log    zerolog.Logger
@@ -83,7 +84,7 @@ func inWorld(t *testing.T, o options, script func(w *world)) {
 	outer := t
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{
-			t: t, outer: outer, o: o, began: time.Now(), net: newNetwork(), plane: pgtest.NewMemory(), heals: newHeals(),
+			t: t, outer: outer, o: o, began: time.Now(), net: nettest.New(), plane: pgtest.NewMemory(), heals: newHeals(),
 			log: zerolog.Nop(), memory: cluster.NewMemory(),
 		}
 		if *worldLog {
@@ -109,14 +110,14 @@ func (w *world) end() {
 }
 
 // whole: no link of anybody is held or cut.
-func (w *world) whole() bool { return w.net.whole() && w.plane.Whole() }
+func (w *world) whole() bool { return w.net.Whole() && w.plane.Whole() }
 
 // now is the world's time.
 func (w *world) now() time.Duration { return time.Since(w.began) }
 
 // house is the process of the lighthouse server.
 type house struct {
-	host   *host
+	host   *nettest.Host
 	server *lighthouse.Server
 	addr   string
 	cancel context.CancelFunc
@@ -129,7 +130,7 @@ const houseAddr = "127.0.0.1:29510"
 // startHouse starts the lighthouse at its address, with the ledger that it had.
 func (w *world) startHouse() *house {
 	w.t.Helper()
-	h := &house{host: w.net.host("lighthouse"), addr: houseAddr, done: make(chan struct{})}
+	h := &house{host: w.net.Host("lighthouse"), addr: houseAddr, done: make(chan struct{})}
 	ln, err := h.host.Listen(houseAddr)
 	if err != nil {
 		w.t.Fatal(err)
@@ -154,7 +155,7 @@ func (w *world) startHouse() *house {
 // stop ends the server and waits. Connections are cut.
 func (h *house) stop() {
 	h.once.Do(func() {
-		h.host.kill()
+		h.host.Kill()
 		h.cancel()
 	})
 	<-h.done
@@ -175,11 +176,11 @@ func (w *world) restartHouse(away time.Duration, ledgerLost bool) {
 func (w *world) blip(away time.Duration) {
 	w.book.fault("lighthouse", "out of everybody's reach for %v", away)
 	for _, p := range w.procs() {
-		w.net.holdBoth(p.host.name, "lighthouse", true)
+		w.net.HoldBoth(p.host.Name, "lighthouse", true)
 	}
 	time.Sleep(away)
 	for _, p := range w.procs() {
-		w.net.holdBoth(p.host.name, "lighthouse", false)
+		w.net.HoldBoth(p.host.Name, "lighthouse", false)
 	}
 	w.book.note("lighthouse", "in reach again")
 }

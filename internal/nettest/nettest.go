@@ -1,4 +1,8 @@
-package worlds
+// Package nettest is an in-memory network for tests. Connections, listeners and
+// deadlines are those of TCP as Go code sees it, and wait only on channels, conditions and
+// timers of package time: so a testing/synctest bubble may have one. Outside a bubble it
+// works as well, in real time.
+package nettest
 
 import (
 	"context"
@@ -10,10 +14,10 @@ import (
 	"time"
 )
 
-// network carries bytes between the hosts of a world. Its links are directed, and
-// can be held: what is sent over a held link arrives when it is let go, as over a
-// switch that reboots. Safe for concurrent use.
-type network struct {
+// Network carries bytes between hosts. Its links are directed, and can be held: what is
+// sent over a held link arrives when it is let go, as over a switch that reboots. Safe for
+// concurrent use.
+type Network struct {
 	mu struct {
 		sync.Mutex
 
@@ -31,14 +35,15 @@ type link struct {
 	moved *sync.Cond // held has changed
 }
 
-func newNetwork() *network {
-	n := &network{}
+// New returns a network without hosts.
+func New() *Network {
+	n := &Network{}
 	n.mu.listeners = make(map[string]*listener)
 	n.mu.links = make(map[[2]string]*link)
 	return n
 }
 
-func (n *network) linkLocked(from, to string) *link {
+func (n *Network) linkLocked(from, to string) *link {
 	key := [2]string{from, to}
 	l := n.mu.links[key]
 	if l == nil {
@@ -51,8 +56,16 @@ func (n *network) linkLocked(from, to string) *link {
 	return l
 }
 
-// hold stops, or lets go, what goes from one host to another.
-func (n *network) hold(from, to string, held bool) {
+// Delay says how long what is sent from one host to another is under way, on links that
+// carry nothing yet. A new network's links have no delay.
+func (n *Network) Delay(of func(from, to string) time.Duration) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.mu.delay = of
+}
+
+// Hold stops, or lets go, what goes from one host to another.
+func (n *Network) Hold(from, to string, held bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	l := n.linkLocked(from, to)
@@ -60,14 +73,14 @@ func (n *network) hold(from, to string, held bool) {
 	l.moved.Broadcast()
 }
 
-// holdBoth is hold in both directions.
-func (n *network) holdBoth(a, b string, held bool) {
-	n.hold(a, b, held)
-	n.hold(b, a, held)
+// HoldBoth is Hold in both directions.
+func (n *Network) HoldBoth(a, b string, held bool) {
+	n.Hold(a, b, held)
+	n.Hold(b, a, held)
 }
 
-// whole: no link is held.
-func (n *network) whole() bool {
+// Whole says that no link is held.
+func (n *Network) Whole() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, l := range n.mu.links {
@@ -78,10 +91,11 @@ func (n *network) whole() bool {
 	return true
 }
 
-// host is one process's place in the network: a manager.Network.
-type host struct {
-	net  *network
-	name string
+// Host is one process's place in the network: a manager.Network. Safe for concurrent use.
+type Host struct {
+	Name string
+
+	net *Network
 
 	// Guarded by the network's lock.
 	dead  bool
@@ -89,40 +103,41 @@ type host struct {
 	conns map[*conn]bool
 }
 
-func (n *network) host(name string) *host {
-	return &host{net: n, name: name, conns: make(map[*conn]bool)}
+// Host returns a host of that name. Hosts of one name share their links.
+func (n *Network) Host(name string) *Host {
+	return &Host{Name: name, net: n, conns: make(map[*conn]bool)}
 }
 
-// mute drops all that the host sends from now on, without a word to it: a process
+// Mute drops all that the host sends from now on, without a word to it: a process
 // that dies says nothing of its own death, however long its parts take to end here.
-func (h *host) mute() {
+func (h *Host) Mute() {
 	h.net.mu.Lock()
 	defer h.net.mu.Unlock()
 	h.dead = true
 }
 
-// kill ends all that the host has, as the death of its process does: peers see a
+// Kill ends all that the host has, as the death of its process does: peers see a
 // reset, nothing else is said, and nobody connects any more.
-func (h *host) kill() {
+func (h *Host) Kill() {
 	h.net.mu.Lock()
 	h.dead = true
 	owned := h.owned
 	h.net.mu.Unlock()
-	h.reset()
+	h.Reset()
 	for _, c := range owned {
 		_ = c.Close() // a listener: it has no error
 	}
 }
 
-// reset breaks all connections of the host, in and out.
-func (h *host) reset() { h.resetWith("") }
+// Reset breaks all connections of the host, in and out.
+func (h *Host) Reset() { h.ResetWith("") }
 
-// resetWith breaks those with one other host; "" means all.
-func (h *host) resetWith(other string) {
+// ResetWith breaks those with one other host; "" means all.
+func (h *Host) ResetWith(other string) {
 	h.net.mu.Lock()
 	defer h.net.mu.Unlock()
 	for c := range h.conns {
-		if other == "" || c.far.host.name == other {
+		if other == "" || c.far.host.Name == other {
 			c.breakLocked(syscall.ECONNRESET)
 			c.far.breakLocked(syscall.ECONNRESET)
 		}
@@ -131,7 +146,7 @@ func (h *host) resetWith(other string) {
 
 // listener accepts connections at one address.
 type listener struct {
-	host  *host
+	host  *Host
 	addr  *net.TCPAddr
 	queue chan net.Conn
 	done  chan struct{}
@@ -142,7 +157,7 @@ type listener struct {
 const backlog = 64
 
 // Listen takes a free port, whatever address says, unless it names one.
-func (h *host) Listen(address string) (net.Listener, error) {
+func (h *Host) Listen(address string) (net.Listener, error) {
 	addr, err := net.ResolveTCPAddr("tcp", address)
 	if err != nil {
 		return nil, err
@@ -191,7 +206,7 @@ func (l *listener) Close() error {
 func (l *listener) Addr() net.Addr { return l.addr }
 
 // Dial connects; over a held link it waits.
-func (h *host) Dial(ctx context.Context, address string) (net.Conn, error) {
+func (h *Host) Dial(ctx context.Context, address string) (net.Conn, error) {
 	n := h.net
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -208,7 +223,7 @@ func (h *host) Dial(ctx context.Context, address string) (net.Conn, error) {
 		if l == nil || h.dead {
 			return nil, refused(address)
 		}
-		out, back := n.linkLocked(h.name, l.host.name), n.linkLocked(l.host.name, h.name)
+		out, back := n.linkLocked(h.Name, l.host.Name), n.linkLocked(l.host.Name, h.Name)
 		switch {
 		case ctx.Err() != nil:
 			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: context.Cause(ctx)}
@@ -227,7 +242,7 @@ func refused(address string) error {
 	return &net.OpError{Op: "dial", Net: "tcp", Addr: addr, Err: syscall.ECONNREFUSED}
 }
 
-func (h *host) connectLocked(l *listener, out, back *link) (net.Conn, error) {
+func (h *Host) connectLocked(l *listener, out, back *link) (net.Conn, error) {
 	n := h.net
 	n.mu.ports++
 	from := &net.TCPAddr{IP: l.addr.IP, Port: 10_000 + n.mu.ports}
@@ -246,7 +261,7 @@ func (h *host) connectLocked(l *listener, out, back *link) (net.Conn, error) {
 // conn is one end of a connection. All its fields are guarded by the network's
 // lock.
 type conn struct {
-	host          *host
+	host          *Host
 	far           *conn
 	in            *link // what it reads has come over it
 	local, remote net.Addr
@@ -261,7 +276,7 @@ type conn struct {
 	timer    *time.Timer
 }
 
-func newConn(h *host, in *link, local, remote net.Addr) *conn {
+func newConn(h *Host, in *link, local, remote net.Addr) *conn {
 	return &conn{host: h, in: in, local: local, remote: remote, readable: in.moved}
 }
 

@@ -23,7 +23,7 @@ func (m *Manager) configure(ctx context.Context) error {
 	m.shareToken(q.Token)
 	if keep && m.managed.Err() == nil {
 		m.managed.SetRound(q.Round)
-		return m.configuredFor(q, 0)
+		return m.configuredFor(q, false, 0)
 	}
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, m.timeouts.Configure)
@@ -34,12 +34,13 @@ func (m *Manager) configure(ctx context.Context) error {
 		m.fall(q.ID, err)
 		return err
 	}
-	return m.configuredFor(q, time.Since(began))
+	return m.configuredFor(q, true, time.Since(began))
 }
 
 // configuredFor notes that the group is ready, unless the quorum fell
-// meanwhile.
-func (m *Manager) configuredFor(q *quorum.Quorum, took time.Duration) error {
+// meanwhile; anew: it is another group than before. A clock may not have moved in
+// the time that this took.
+func (m *Manager) configuredFor(q *quorum.Quorum, anew bool, took time.Duration) error {
 	m.mu.Lock()
 	m.mu.group = pg.Epoch{Cluster: q.Cluster, QuorumID: q.ID}
 	if !m.mu.rank.Configured() {
@@ -47,7 +48,7 @@ func (m *Manager) configuredFor(q *quorum.Quorum, took time.Duration) error {
 		return errFallen
 	}
 	a := m.mu.rank.Assignment()
-	if took > 0 {
+	if anew {
 		m.watchLocked(m.mu.group)
 		m.mu.stats.Reconfigures++
 		m.mu.stats.LastReconfigure = took
@@ -56,7 +57,7 @@ func (m *Manager) configuredFor(q *quorum.Quorum, took time.Duration) error {
 	m.mu.Unlock()
 	m.reached(a.ReplicaIDs...)
 	m.reached(a.Primary) // which has another name there, in a quorum of thousands
-	if took > 0 {
+	if anew {
 		m.log.Info().Int64(logkey.QuorumID, q.ID).Dur(logkey.ElapsedMs, took).Msg("group configured")
 		m.events.emit(Configured{QuorumID: q.ID, Took: took})
 	}

@@ -38,8 +38,8 @@ func (k *cutter) manners(m manners) manners {
 
 func always(*proc) bool { return true }
 
-// fails: the replica has lost a step since it began to train.
-func fails(p *proc) bool { return p.m.Stats().Discards > 0 }
+// unharmed: no operation of the attempt has failed.
+func unharmed(p *proc) bool { return p.m.Errored() == nil }
 
 func atStep(step int64) func(p *proc) bool {
 	return func(p *proc) bool { return p.m.Step() == step }
@@ -92,8 +92,8 @@ var ctxRows = []struct {
 		a, b, c := w.replica("a", 0, 1, k.manners(m)).start(), w.replica("b", 1, 1, m).start(), w.replica("c", 2, 1, m).start()
 		w.reach(10, 10*time.Second, a, b, c)
 		w.house.hold(w, time.Second)
-		k.when(fails)
 		c.kill()
+		k.when(unharmed)
 		return []*replica{a, b}
 	}},
 	{"AllReduce/for the others", callReduce, func(w *world, k *cutter) []*replica {
@@ -107,8 +107,8 @@ var ctxRows = []struct {
 		a, b, c := w.replica("a", 0, 1, k.manners(m)).start(), w.replica("b", 1, 1, m).start(), w.replica("c", 2, 1, m).start()
 		w.reach(10, 10*time.Second, a, b, c)
 		w.house.hold(w, time.Second)
-		k.when(fails)
 		c.kill()
+		k.when(unharmed)
 		return []*replica{a, b}
 	}},
 	{"ShouldCommit/for the collectives", callCommit, func(w *world, k *cutter) []*replica {

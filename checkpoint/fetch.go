@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -123,14 +122,14 @@ func (t *HTTP) Fetch(ctx context.Context, v Version, donors []string, into *Mirr
 // redirect: bytes come from the donors that the caller named.
 func (f *fetch) newClient() *http.Client {
 	transport := &http.Transport{
-		DialContext:            (&net.Dialer{Timeout: f.cfg.Timeout}).DialContext,
+		DialContext:            f.cfg.Dial,
 		DisableCompression:     true,
 		MaxIdleConnsPerHost:    f.cfg.Streams + markStreams + 1,
 		MaxResponseHeaderBytes: 64 << 10,
 		ReadBufferSize:         64 << 10,
 	}
 	if f.cfg.TLS != nil {
-		transport.DialTLSContext = guard.DialTLS(f.cfg.Timeout, f.cfg.TLS.Client)
+		transport.DialTLSContext = guard.DialTLS(f.cfg.Dial, f.cfg.Timeout, f.cfg.TLS.Client)
 	}
 	return &http.Client{
 		Transport:     transport,

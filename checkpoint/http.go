@@ -101,6 +101,11 @@ type HTTPConfig struct {
 	// keeps no secret and no byte from whoever can read or write the network.
 	TLS *TLS
 
+	// Listener is where targets come from, and Dial connects to donors, if not nil,
+	// instead of a listener at Listen and of TCP. Close closes the Listener.
+	Listener net.Listener
+	Dial     func(ctx context.Context, network, address string) (net.Conn, error)
+
 	// Open lets other hosts reach a transport that nothing guards: whoever comes may
 	// read what it stages. Off, that is refused.
 	Open bool
@@ -139,6 +144,9 @@ func (c HTTPConfig) withDefaults() HTTPConfig {
 	c.ChunkBytes = cmp.Or(c.ChunkBytes, DefaultChunkBytes)
 	c.Streams = cmp.Or(c.Streams, 2)
 	c.AnyBytesPerSecond = cmp.Or(c.AnyBytesPerSecond, DefaultAnyBytesPerSecond)
+	if c.Dial == nil {
+		c.Dial = (&net.Dialer{Timeout: c.Timeout}).DialContext
+	}
 	return c
 }
 
@@ -184,7 +192,10 @@ func NewHTTP(cfg HTTPConfig) (*HTTP, error) {
 	if err := netaddr.Check(context.Background(), cfg.Listen, allowed, "set Token, Guarded, or a TLS that asks for certificates, or Open"); err != nil {
 		return nil, fmt.Errorf("checkpoint: Listen = %s: %w", cfg.Listen, err)
 	}
-	ln, err := net.Listen("tcp", cfg.Listen)
+	ln, err := cfg.Listener, error(nil)
+	if ln == nil {
+		ln, err = net.Listen("tcp", cfg.Listen)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("listen for heals: %w", err)
 	}

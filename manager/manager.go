@@ -136,10 +136,17 @@ func (m *Manager) open() error {
 	}
 	var made checkpoint.Transport
 	if m.transport == nil {
+		listen := net.JoinHostPort(host, "0")
+		ln, err := replica.Listen(m.cfg.Network, listen)
+		if err != nil {
+			return fmt.Errorf("listen for heals: %w", err)
+		}
 		made, err = checkpoint.NewHTTP(checkpoint.HTTPConfig{
-			Listen: net.JoinHostPort(host, "0"), Advertise: m.cfg.Advertise, Guarded: true, TLS: m.healTLS(), Log: m.log,
+			Listen: listen, Listener: ln, Dial: storeDial(m.cfg.Network),
+			Advertise: m.cfg.Advertise, Guarded: true, TLS: m.healTLS(), Log: m.log,
 		})
 		if err != nil {
+			_ = ln.Close() // it was never used
 			return err
 		}
 		m.transport = made

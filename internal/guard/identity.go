@@ -191,19 +191,20 @@ func (i *Identity) Client(host string, to Party) *tls.Config {
 
 // DialContext returns a dialler that makes TLS connections to parties of that
 // kind, each within timeout, handshake included.
-func (i *Identity) DialContext(to Party, timeout time.Duration) func(ctx context.Context, network, address string) (net.Conn, error) {
-	return DialTLS(timeout, func(address string) *tls.Config { return i.Client(address, to) })
+func (i *Identity) DialContext(to Party, timeout time.Duration) DialFunc {
+	return DialTLS((&net.Dialer{}).DialContext, timeout, func(address string) *tls.Config { return i.Client(address, to) })
 }
 
-// DialTLS returns a dialler that makes TLS connections, each by what client then says
-// for its address, and within timeout, handshake included.
-func DialTLS(
-	timeout time.Duration, client func(address string) *tls.Config,
-) func(ctx context.Context, network, address string) (net.Conn, error) {
+// DialFunc makes a connection, as net.Dialer's DialContext does.
+type DialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
+
+// DialTLS returns a dialler that makes TLS connections over those of dial, each by what
+// client then says for its address, and within timeout, handshake included.
+func DialTLS(dial DialFunc, timeout time.Duration, client func(address string) *tls.Config) DialFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		ctx, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
-		conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+		conn, err := dial(ctx, network, address)
 		if err != nil {
 			return nil, err
 		}

@@ -18,8 +18,8 @@ type Network interface {
 	Dial(ctx context.Context, address string) (net.Conn, error)
 }
 
-// listen listens on n, or on TCP if there is none.
-func listen(n Network, address string) (net.Listener, error) {
+// Listen listens on n, or on TCP if there is none.
+func Listen(n Network, address string) (net.Listener, error) {
 	if n == nil {
 		return net.Listen("tcp", address)
 	}

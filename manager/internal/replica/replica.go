@@ -72,7 +72,7 @@ func New(cfg Config) (*Replica, error) {
 		return nil, err
 	}
 	r := &Replica{cfg: cfg}
-	storeListener, err := listen(cfg.Network, net.JoinHostPort(host, "0"))
+	storeListener, err := Listen(cfg.Network, net.JoinHostPort(host, "0"))
 	if err != nil {
 		return nil, fmt.Errorf("listen for the replica's store: %w", err)
 	}
@@ -82,7 +82,7 @@ func New(cfg Config) (*Replica, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open the replica's store: %w", err), storeListener.Close())
 	}
-	r.listener, err = listen(cfg.Network, cfg.Listen)
+	r.listener, err = Listen(cfg.Network, cfg.Listen)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("listen for the replica's ranks: %w", err), r.store.Close())
 	}

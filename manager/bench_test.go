@@ -22,7 +22,7 @@ func BenchmarkStep(b *testing.B) {
 }
 
 func benchmarkStep(b *testing.B, backend string, n int) {
-	w := newWorld(b)
+	w := newKernelWorld(b)
 	var all []*Manager
 	var run sync.WaitGroup
 	ctx, cancel := context.WithCancel(context.Background())

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/skerry-ft/skerry/pg"
@@ -33,32 +34,34 @@ func (g *turnstile) wait(ctx context.Context) error {
 // test's patience.
 func TestDeathBetweenSteps(t *testing.T) {
 	t.Parallel()
-	rules := testRules()
-	rules.JoinTimeout = 10 * patience
-	w := newWorldWith(t, rules)
-	a, b, c, d := w.trainer("a"), w.trainer("b"), w.trainer("c"), w.trainer("d")
-	g := newTurnstile()
-	c.between = func(ctx context.Context) error {
-		if c.m.Step() < 5 {
-			return nil
+	synctest.Test(t, func(t *testing.T) {
+		rules := testRules()
+		rules.JoinTimeout = 10 * patience
+		w := newWorldWith(t, rules)
+		a, b, c, d := w.trainer("a"), w.trainer("b"), w.trainer("c"), w.trainer("d")
+		g := newTurnstile()
+		c.between = func(ctx context.Context) error {
+			if c.m.Step() < 5 {
+				return nil
+			}
+			return g.wait(ctx)
 		}
-		return g.wait(ctx)
-	}
-	for _, tr := range []*trainer{a, b, c, d} {
-		tr.start(1 << 40)
-	}
-	<-g.at
-	old := c.m.QuorumID()
-	d.kill()
-	eventually(t, "the survivors are in the next quorum", func() bool {
-		return c.m.QuorumID() > old && c.m.NumParticipants() == 3
+		for _, tr := range []*trainer{a, b, c, d} {
+			tr.start(1 << 40)
+		}
+		<-g.at
+		old := c.m.QuorumID()
+		d.kill()
+		eventually(t, "the survivors are in the next quorum", func() bool {
+			return c.m.QuorumID() > old && c.m.NumParticipants() == 3
+		})
+		close(g.open)
+		w.reaches(c.m.Step()+5, a, b, c)
+		w.agree(a, b, c)
+		if h := c.m.Stats().Heals; h > 1 {
+			t.Errorf("c healed %d times, want the first step's at most", h)
+		}
 	})
-	close(g.open)
-	w.reaches(c.m.Step()+5, a, b, c)
-	w.agree(a, b, c)
-	if h := c.m.Stats().Heals; h > 1 {
-		t.Errorf("c healed %d times, want the first step's at most", h)
-	}
 }
 
 // A state that is to be fetched at step 0 is that of one quorum's donor. Every fresh
@@ -66,36 +69,38 @@ func TestDeathBetweenSteps(t *testing.T) {
 // trainer to come round meanwhile: between two steps the tensors are its own.
 func TestStateFetchedAtStepZero(t *testing.T) {
 	t.Parallel()
-	rules := testRules()
-	rules.MinReplicas = 2
-	w := newWorldWith(t, rules)
-	a, z := w.trainer("a"), w.trainer("z")
-	g := newTurnstile()
-	tried := false
-	z.before = func(context.Context, int64) error {
-		if !tried {
-			z.m.ReportError(errCut) // the first step is discarded
-			z.backend.Abort(z.group(), errCut)
-		}
-		tried = true
-		return nil
-	}
-	z.between = func(ctx context.Context) error {
-		if !tried {
+	synctest.Test(t, func(t *testing.T) {
+		rules := testRules()
+		rules.MinReplicas = 2
+		w := newWorldWith(t, rules)
+		a, z := w.trainer("a"), w.trainer("z")
+		g := newTurnstile()
+		tried := false
+		z.before = func(context.Context, int64) error {
+			if !tried {
+				z.m.ReportError(errCut) // the first step is discarded
+				z.backend.Abort(z.group(), errCut)
+			}
+			tried = true
 			return nil
 		}
-		return g.wait(ctx)
-	}
-	a.start(1 << 40)
-	z.start(1 << 40)
-	<-g.at
-	eventually(t, "z is to heal from a", z.m.IsHealing)
-	a.kill()
-	eventually(t, "z has noticed", func() bool { return !z.standing() })
-	b := w.trainer("0").start(1 << 40)
-	close(g.open)
-	w.reaches(5, b, z)
-	w.agree(b, z)
+		z.between = func(ctx context.Context) error {
+			if !tried {
+				return nil
+			}
+			return g.wait(ctx)
+		}
+		a.start(1 << 40)
+		z.start(1 << 40)
+		<-g.at
+		eventually(t, "z is to heal from a", z.m.IsHealing)
+		a.kill()
+		eventually(t, "z has noticed", func() bool { return !z.standing() })
+		b := w.trainer("0").start(1 << 40)
+		close(g.open)
+		w.reaches(5, b, z)
+		w.agree(b, z)
+	})
 }
 
 // standing says whether the trainer's quorum stands.
@@ -140,21 +145,23 @@ func (p *patienceOf) Submit(op *pg.Op) *pg.Work {
 // HealTimeout: a hang must not cost ten minutes because somebody healed once.
 func TestStepTimeoutAfterAHeal(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	mem := w.net.Backend()
-	p := &patienceOf{Backend: mem}
-	p.mu.longest = make(map[int64]time.Duration)
-	a := w.trainerOn("a", mem, p)
-	p.m = func() *Manager { return a.m }
-	b := w.trainer("b")
-	a.start(5)
-	b.start(5)
-	w.reaches(5, a, b)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for step := int64(2); step <= 5; step++ {
-		if got, limit := p.mu.longest[step], a.m.Timeouts().Step; got > limit || got == 0 {
-			t.Errorf("step %d: a collective may take %v, want StepTimeout = %v at most", step, got, limit)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		mem := w.net.Backend()
+		p := &patienceOf{Backend: mem}
+		p.mu.longest = make(map[int64]time.Duration)
+		a := w.trainerOn("a", mem, p)
+		p.m = func() *Manager { return a.m }
+		b := w.trainer("b")
+		a.start(5)
+		b.start(5)
+		w.reaches(5, a, b)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		for step := int64(2); step <= 5; step++ {
+			if got, limit := p.mu.longest[step], a.m.Timeouts().Step; got > limit || got == 0 {
+				t.Errorf("step %d: a collective may take %v, want StepTimeout = %v at most", step, got, limit)
+			}
 		}
-	}
+	})
 }

@@ -3,6 +3,7 @@ package manager
 import (
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 
 	"github.com/skerry-ft/skerry/pg/debug"
 	"github.com/skerry-ft/skerry/pg/trace"
@@ -12,35 +13,37 @@ import (
 // replicas train through a death; the survivors' dumps tell of it.
 func TestTrainInDetail(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	dir := t.TempDir()
-	w.tune = func(c *Config) {
-		c.Debug = debug.New(debug.Config{
-			Level: debug.Detail, Log: w.logs,
-			Trace: &trace.Config{Entries: 100, Dump: trace.Files(filepath.Join(dir, c.ReplicaID))},
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		dir := t.TempDir()
+		w.tune = func(c *Config) {
+			c.Debug = debug.New(debug.Config{
+				Level: debug.Detail, Log: w.logs,
+				Trace: &trace.Config{Entries: 100, Dump: trace.Files(filepath.Join(dir, c.ReplicaID))},
+			})
+		}
+		a, b, c := w.trainer("a").start(1<<40), w.trainer("b").start(1<<40), w.trainer("c").start(1<<40)
+		w.reaches(5, a, b, c)
+		c.kill()
+		w.reaches(a.m.Step()+10, a, b)
+		w.agree(a, b, c)
+		var groups []trace.Group
+		eventually(t, "dumps of both survivors", func() bool {
+			files, err := filepath.Glob(dir + "/*.json")
+			if err != nil {
+				t.Fatal(err)
+			}
+			dumps, err := trace.ReadFiles(files)
+			if err != nil {
+				t.Fatal(err)
+			}
+			groups = trace.Analyse(dumps)
+			return len(groups) == 1 && len(groups[0].Dumped) >= 2
 		})
-	}
-	a, b, c := w.trainer("a").start(1<<40), w.trainer("b").start(1<<40), w.trainer("c").start(1<<40)
-	w.reaches(5, a, b, c)
-	c.kill()
-	w.reaches(a.m.Step()+10, a, b)
-	w.agree(a, b, c)
-	var groups []trace.Group
-	eventually(t, "dumps of both survivors", func() bool {
-		files, err := filepath.Glob(dir + "/*.json")
-		if err != nil {
-			t.Fatal(err)
+		if g := groups[0]; g.Name != "replicate" || len(g.ReplicaIDs) != 3 {
+			t.Errorf("dumps are of %s, %d replicas", g.Name, len(g.ReplicaIDs))
 		}
-		dumps, err := trace.ReadFiles(files)
-		if err != nil {
-			t.Fatal(err)
-		}
-		groups = trace.Analyse(dumps)
-		return len(groups) == 1 && len(groups[0].Dumped) >= 2
 	})
-	if g := groups[0]; g.Name != "replicate" || len(g.ReplicaIDs) != 3 {
-		t.Errorf("dumps are of %s, %d replicas", g.Name, len(g.ReplicaIDs))
-	}
 }
 
 func TestDebugFromEnv(t *testing.T) {

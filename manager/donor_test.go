@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/skerry-ft/skerry/checkpoint"
@@ -53,38 +54,37 @@ func (h *halfway) Fetch(
 // attempts, and what has come does not come again.
 func TestDonorDiesInAHeal(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	a, b := w.trainer("a"), w.trainer("b")
-	gate := make(chan struct{})
-	a.ops, b.ops = a.opsBehind(gate, 3), b.opsBehind(gate, 3)
-	a.start(1 << 40)
-	b.start(1 << 40)
-	w.reaches(10, a, b)
-	inner, err := checkpoint.NewHTTP(checkpoint.HTTPConfig{Listen: "127.0.0.1:0"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	h := &halfway{Transport: inner, half: make(chan struct{}), release: make(chan struct{})}
-	w.tune = func(c *Config) { c.Transport = h }
-	z := w.trainer("z")
-	w.tune = nil
-	z.ops = z.opsBehind(gate, 1<<30)
-	z.start(1 << 40)
-	<-h.half
-	before, quorums := z.m.Stats().HealBytes, a.m.Stats().Quorums
-	b.kill()
-	close(gate)
-	w.reaches(a.m.Step()+5, a, z)
-	w.agree(a, z)
-	close(h.release)
-	s := z.m.Stats()
-	if s.Heals != 1 || s.HealBytes != before {
-		t.Errorf("%d heals, and %d bytes came after the donor's death; want one, and none", s.Heals, s.HealBytes-before)
-	}
-	// One without b, and z's part in it.
-	if more := a.m.Stats().Quorums - quorums; more > 2 {
-		t.Errorf("%d answers since the donor's death, want 2: without it, and with the healed one's part", more)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		a, b := w.trainer("a"), w.trainer("b")
+		gate := make(chan struct{})
+		a.ops, b.ops = a.opsBehind(gate, 3), b.opsBehind(gate, 3)
+		a.start(1 << 40)
+		b.start(1 << 40)
+		w.reaches(10, a, b)
+		inner := w.newHTTP(0)
+		h := &halfway{Transport: inner, half: make(chan struct{}), release: make(chan struct{})}
+		w.tune = func(c *Config) { c.Transport = h }
+		z := w.trainer("z")
+		w.tune = nil
+		z.ops = z.opsBehind(gate, 1<<30)
+		z.start(1 << 40)
+		<-h.half
+		before, quorums := z.m.Stats().HealBytes, a.m.Stats().Quorums
+		b.kill()
+		close(gate)
+		w.reaches(a.m.Step()+5, a, z)
+		w.agree(a, z)
+		close(h.release)
+		s := z.m.Stats()
+		if s.Heals != 1 || s.HealBytes != before {
+			t.Errorf("%d heals, and %d bytes came after the donor's death; want one, and none", s.Heals, s.HealBytes-before)
+		}
+		// One without b, and z's part in it.
+		if more := a.m.Stats().Quorums - quorums; more > 2 {
+			t.Errorf("%d answers since the donor's death, want 2: without it, and with the healed one's part", more)
+		}
+	})
 }
 
 // opsBehind makes the collectives of a step whose quorum has so many members wait
@@ -114,71 +114,70 @@ func (tr *trainer) opsBehind(gate chan struct{}, members int) func(context.Conte
 // the first heal compared, and found to be the donor's.
 func TestHealThatGoesOnComparesWhatTheTrainerWrote(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	const n = 3 * checkpoint.MinChunkBytes / 4 // three chunks that are the same everywhere
-	ballast := make(map[string][]float32)
-	with := func(name string, wrap func(checkpoint.Transport) checkpoint.Transport) *trainer {
-		inner, err := checkpoint.NewHTTP(checkpoint.HTTPConfig{Listen: "127.0.0.1:0", ChunkBytes: checkpoint.MinChunkBytes})
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.tune = func(c *Config) { c.Transport = wrap(inner) }
-		tr := w.trainer(name)
-		b := make([]float32, n)
-		ballast[name] = b
-		if err := tr.m.Register("ballast", func() checkpoint.State {
-			return checkpoint.State{Tensors: map[string]tensor.Tensor{"b": tensor.Of(b)}}
-		}, nil); err != nil {
-			t.Fatal(err)
-		}
-		return tr
-	}
-	plain := func(inner checkpoint.Transport) checkpoint.Transport { return inner }
-	h := &halfway{half: make(chan struct{}), release: make(chan struct{})}
-	a, b := with("a", plain), with("b", plain)
-	z := with("z", func(inner checkpoint.Transport) checkpoint.Transport {
-		h.Transport = inner
-		return h
-	})
-	gate := make(chan struct{})
-	a.ops, b.ops, z.ops = a.opsBehind(gate, 3), b.opsBehind(gate, 3), z.opsBehind(gate, 1<<30)
-	a.start(1 << 40)
-	b.start(1 << 40)
-	w.reaches(10, a, b)
-	eventually(t, "z is told whom to copy from", w.lh.pastStepZero)
-	wrote := false
-	z.between = func(context.Context) error {
-		select {
-		case <-h.half:
-			if !wrote && z.m.Stats().Commits == 0 {
-				wrote = true
-				for i := range ballast["z"] {
-					ballast["z"][i] = 7 // say a cache of its data loader
-				}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		const n = 3 * checkpoint.MinChunkBytes / 4 // three chunks that are the same everywhere
+		ballast := make(map[string][]float32)
+		with := func(name string, wrap func(checkpoint.Transport) checkpoint.Transport) *trainer {
+			inner := w.newHTTP(checkpoint.MinChunkBytes)
+			w.tune = func(c *Config) { c.Transport = wrap(inner) }
+			tr := w.trainer(name)
+			b := make([]float32, n)
+			ballast[name] = b
+			if err := tr.m.Register("ballast", func() checkpoint.State {
+				return checkpoint.State{Tensors: map[string]tensor.Tensor{"b": tensor.Of(b)}}
+			}, nil); err != nil {
+				t.Fatal(err)
 			}
-		default:
+			return tr
 		}
-		return nil
-	}
-	z.start(1 << 40)
-	<-h.half
-	eventually(t, "z's collective is under way", func() bool {
-		z.m.mu.Lock()
-		defer z.m.mu.Unlock()
-		return z.m.mu.rank.Issued() > 0
+		plain := func(inner checkpoint.Transport) checkpoint.Transport { return inner }
+		h := &halfway{half: make(chan struct{}), release: make(chan struct{})}
+		a, b := with("a", plain), with("b", plain)
+		z := with("z", func(inner checkpoint.Transport) checkpoint.Transport {
+			h.Transport = inner
+			return h
+		})
+		gate := make(chan struct{})
+		a.ops, b.ops, z.ops = a.opsBehind(gate, 3), b.opsBehind(gate, 3), z.opsBehind(gate, 1<<30)
+		a.start(1 << 40)
+		b.start(1 << 40)
+		w.reaches(10, a, b)
+		eventually(t, "z is told whom to copy from", w.lh.pastStepZero)
+		wrote := false
+		z.between = func(context.Context) error {
+			select {
+			case <-h.half:
+				if !wrote && z.m.Stats().Commits == 0 {
+					wrote = true
+					for i := range ballast["z"] {
+						ballast["z"][i] = 7 // say a cache of its data loader
+					}
+				}
+			default:
+			}
+			return nil
+		}
+		z.start(1 << 40)
+		<-h.half
+		eventually(t, "z's collective is under way", func() bool {
+			z.m.mu.Lock()
+			defer z.m.mu.Unlock()
+			return z.m.mu.rank.Issued() > 0
+		})
+		b.kill()
+		close(gate)
+		w.reaches(a.m.Step()+5, a, z)
+		a.stop()
+		z.stop()
+		if !wrote {
+			t.Error("the trainer came round with no heal that had broken off")
+		}
+		if !slices.Equal(ballast["a"], ballast["z"]) {
+			t.Errorf("z is at %+v with other bytes than a's at %+v, after %d heals", z.m.Position(), a.m.Position(), z.m.Stats().Heals)
+		}
+		close(h.release)
 	})
-	b.kill()
-	close(gate)
-	w.reaches(a.m.Step()+5, a, z)
-	a.stop()
-	z.stop()
-	if !wrote {
-		t.Error("the trainer came round with no heal that had broken off")
-	}
-	if !slices.Equal(ballast["a"], ballast["z"]) {
-		t.Errorf("z is at %+v with other bytes than a's at %+v, after %d heals", z.m.Position(), a.m.Position(), z.m.Stats().Heals)
-	}
-	close(h.release)
 }
 
 // pastStepZero says that the lighthouse knows all to be past step 0: a newcomer is

@@ -7,6 +7,7 @@ import (
 
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/guard/guardtest"
+	"github.com/skerry-ft/skerry/internal/nettest"
 	"github.com/skerry-ft/skerry/pg/pgtest"
 	"github.com/skerry-ft/skerry/store"
 	"github.com/skerry-ft/skerry/store/certs"
@@ -23,7 +24,8 @@ func TestGroupStoreIsEncrypted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plain, encrypted := groupStoreOf(t, nil), groupStoreOf(t, conf)
+	host := nettest.New().Host("both")
+	plain, encrypted := groupStoreOf(t, host, nil), groupStoreOf(t, host, conf)
 	off := o
 	off.TLSData = new(false)
 	for _, tc := range []struct {
@@ -43,7 +45,7 @@ func TestGroupStoreIsEncrypted(t *testing.T) {
 			t.Parallel()
 			m, err := New(Config{
 				Job: "vision", ReplicaID: "a", GroupRank: 1, GroupWorldSize: 2, GroupStore: tc.addr, PlainGroupStore: tc.told,
-				Backend: pgtest.NewMemory().Backend(), Guard: tc.guard,
+				Backend: pgtest.NewMemory().Backend(), Network: host, Guard: tc.guard,
 			})
 			if err != nil {
 				t.Fatal(err)

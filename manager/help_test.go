@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/skerry-ft/skerry/pg"
 )
@@ -34,14 +35,16 @@ func (h *helped) Help(context.Context, *pg.Work) { h.times.Add(1) }
 // lie in shared memory, that saves waking another goroutine, at every step.
 func TestBallotIsHelped(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	mem := w.net.Backend()
-	h := &helped{Backend: mem}
-	a, b := w.trainerOn("a", mem, h), w.trainer("b")
-	a.start(3)
-	b.start(3)
-	w.reaches(3, a, b)
-	if n := h.times.Load(); n < 3 {
-		t.Errorf("%d ballots were helped, want 3", n)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		mem := w.net.Backend()
+		h := &helped{Backend: mem}
+		a, b := w.trainerOn("a", mem, h), w.trainer("b")
+		a.start(3)
+		b.start(3)
+		w.reaches(3, a, b)
+		if n := h.times.Load(); n < 3 {
+			t.Errorf("%d ballots were helped, want 3", n)
+		}
+	})
 }

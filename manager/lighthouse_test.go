@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/skerry-ft/skerry/internal/nettest"
 	"github.com/skerry-ft/skerry/internal/portlease"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
@@ -26,6 +27,7 @@ import (
 type fakeLighthouse struct {
 	skerrypb.UnimplementedLighthouseServer
 
+	host   *nettest.Host // nil: the kernel's
 	addr   string
 	config quorum.Config
 	views  bool // answers as a lighthouse does in a quorum whose list is too long for everybody
@@ -58,9 +60,12 @@ func testRules() quorum.Config {
 	return c
 }
 
-func newFakeLighthouse(t testing.TB, c quorum.Config) *fakeLighthouse {
+func newFakeLighthouse(t testing.TB, host *nettest.Host, c quorum.Config) *fakeLighthouse {
 	t.Helper()
-	l := &fakeLighthouse{config: c, addr: portlease.ForTest(t, 1)[0]} // nobody else has it while it is away
+	l := &fakeLighthouse{host: host, config: c, addr: "127.0.0.1:29510"}
+	if host == nil {
+		l.addr = portlease.ForTest(t, 1)[0] // nothing else gets it while the lighthouse is away
+	}
 	l.mu.machine = quorum.New(time.Now(), c, quorum.Ledger{Cluster: "test", Job: "default", HighestID: 100})
 	l.mu.streams = make(map[quorum.ReplicaID]*fakeStream)
 	l.mu.blocked = make(map[quorum.ReplicaID]bool)
@@ -72,7 +77,11 @@ func newFakeLighthouse(t testing.TB, c quorum.Config) *fakeLighthouse {
 // start listens, again at the same address.
 func (l *fakeLighthouse) start(t testing.TB) {
 	t.Helper()
-	ln, err := net.Listen("tcp", l.addr)
+	listen := func(address string) (net.Listener, error) { return net.Listen("tcp", address) }
+	if l.host != nil {
+		listen = l.host.Listen
+	}
+	ln, err := listen(l.addr)
 	if err != nil {
 		t.Fatalf("listen: %v", err)
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // A replica listens where its peers are, if that is safe, and else says what to
-// set.
+// set. In real time: it is about this host's addresses, and the names that it knows.
 func TestWhereReplicasListen(t *testing.T) {
 	t.Parallel()
 	outward, ok := netaddr.Outward()

@@ -3,8 +3,8 @@ package manager
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 
-	"github.com/skerry-ft/skerry/manager/internal/nettest"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
@@ -16,25 +16,27 @@ func TestOneRankDies(t *testing.T) {
 	for dead, name := range []string{"rank 0", "rank 1"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := patientWorld(t)
-			a, b, c := w.replica("a", 2, nil), w.replica("b", 2, nil), w.replica("c", 2, nil)
-			for _, r := range []*ranked{a, b, c} {
-				r.start(1 << 40)
-			}
-			for rank := range 2 {
-				w.reaches(5, rankOf(rank, a, b, c)...)
-			}
-			c.ranks[dead].kill()
-			c.ranks[1-dead].ended(ErrRankLost)
-			if dead == 1 { // rank 0 speaks to the lighthouse
-				eventually(t, "the lighthouse knows why", func() bool {
-					return w.lh.status("c").Why == "left: group rank 1 is gone"
-				})
-			}
-			for rank := range 2 {
-				w.reaches(a.ranks[rank].m.Step()+10, rankOf(rank, a, b)...)
-				w.agree(rankOf(rank, a, b, c)...)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				w := patientWorld(t)
+				a, b, c := w.replica("a", 2, nil), w.replica("b", 2, nil), w.replica("c", 2, nil)
+				for _, r := range []*ranked{a, b, c} {
+					r.start(1 << 40)
+				}
+				for rank := range 2 {
+					w.reaches(5, rankOf(rank, a, b, c)...)
+				}
+				c.ranks[dead].kill()
+				c.ranks[1-dead].ended(ErrRankLost)
+				if dead == 1 { // rank 0 speaks to the lighthouse
+					eventually(t, "the lighthouse knows why", func() bool {
+						return w.lh.status("c").Why == "left: group rank 1 is gone"
+					})
+				}
+				for rank := range 2 {
+					w.reaches(a.ranks[rank].m.Step()+10, rankOf(rank, a, b)...)
+					w.agree(rankOf(rank, a, b, c)...)
+				}
+			})
 		})
 	}
 }
@@ -53,32 +55,34 @@ func patientWorld(t *testing.T) *world {
 // another replica, in a collective, for the dead rank's vote.
 func TestOneRankDiesWhileAnotherWaits(t *testing.T) {
 	t.Parallel()
-	rules := testRules()
-	rules.MinReplicas = 2
-	rules.JoinTimeout = 4 * patience
-	w := newWorldWith(t, rules)
-	w.tune = func(c *Config) { c.StepTimeout, c.HealTimeout = 4*patience, 4*patience }
-	a := w.replica("a", 2, nil).start(1)
-	eventually(t, "both ranks listen", func() bool { return a.ranks[0].m.replica.Linked(1) })
-	a.ranks[0].kill()
-	a.ranks[1].ended(ErrRankLost)
+	synctest.Test(t, func(t *testing.T) {
+		rules := testRules()
+		rules.MinReplicas = 2
+		rules.JoinTimeout = 4 * patience
+		w := newWorldWith(t, rules)
+		w.tune = func(c *Config) { c.StepTimeout, c.HealTimeout = 4*patience, 4*patience }
+		a := w.replica("a", 2, nil).start(1)
+		eventually(t, "both ranks listen", func() bool { return a.ranks[0].m.replica.Linked(1) })
+		a.ranks[0].kill()
+		a.ranks[1].ended(ErrRankLost)
 
-	votes := patientWorld(t)
-	b := votes.replica("b", 2, nil)
-	stuck := make(chan struct{})
-	b.ranks[1].before = func(ctx context.Context, step int64) error {
-		if step < 3 {
-			return nil
+		votes := patientWorld(t)
+		b := votes.replica("b", 2, nil)
+		stuck := make(chan struct{})
+		b.ranks[1].before = func(ctx context.Context, step int64) error {
+			if step < 3 {
+				return nil
+			}
+			close(stuck)
+			<-ctx.Done()
+			return ctx.Err()
 		}
-		close(stuck)
-		<-ctx.Done()
-		return ctx.Err()
-	}
-	b.start(1 << 40)
-	<-stuck
-	eventually(t, "rank 0 votes", func() bool { return b.ranks[0].m.beat().Phase == quorum.PhaseBalloting })
-	b.ranks[1].kill()
-	b.ranks[0].ended(ErrRankLost)
+		b.start(1 << 40)
+		<-stuck
+		eventually(t, "rank 0 votes", func() bool { return b.ranks[0].m.beat().Phase == quorum.PhaseBalloting })
+		b.ranks[1].kill()
+		b.ranks[0].ended(ErrRankLost)
+	})
 }
 
 // A rank that closes in good order ends the replica too.
@@ -87,16 +91,18 @@ func TestOneRankCloses(t *testing.T) {
 	for closed, name := range []string{"rank 0", "rank 1"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := patientWorld(t)
-			a, b := w.replica("a", 2, nil).start(1<<40), w.replica("b", 2, nil).start(1<<40)
-			for rank := range 2 {
-				w.reaches(5, rankOf(rank, a, b)...)
-			}
-			b.ranks[closed].stop()
-			b.ranks[1-closed].ended(ErrRankLost)
-			for rank := range 2 {
-				w.reaches(a.ranks[rank].m.Step()+5, a.ranks[rank])
-			}
+			synctest.Test(t, func(t *testing.T) {
+				w := patientWorld(t)
+				a, b := w.replica("a", 2, nil).start(1<<40), w.replica("b", 2, nil).start(1<<40)
+				for rank := range 2 {
+					w.reaches(5, rankOf(rank, a, b)...)
+				}
+				b.ranks[closed].stop()
+				b.ranks[1-closed].ended(ErrRankLost)
+				for rank := range 2 {
+					w.reaches(a.ranks[rank].m.Step()+5, a.ranks[rank])
+				}
+			})
 		})
 	}
 }
@@ -104,46 +110,46 @@ func TestOneRankCloses(t *testing.T) {
 // A link that is cut and comes back, or a rank that starts late, is no death.
 func TestRanksThatAreNotDead(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	network := nettest.New()
-	a := w.replica("a", 2, nil)
-	a.ranks[1].m.cfg.Network = network
-	a.ranks[0].start(5)
-	a.ranks[1].start(5)
-	w.reaches(5, a.ranks...)
-	for range 5 {
-		network.Cut()
-		eventually(t, "rank 1 listens again", func() bool { return a.ranks[0].m.replica.Linked(1) })
-	}
-	for _, tr := range a.ranks {
-		tr.goOn(10)
-	}
-	w.reaches(10, a.ranks...)
-	inStep(t, a)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		a := w.replica("a", 2, nil)
+		a.ranks[0].start(5)
+		a.ranks[1].start(5)
+		w.reaches(5, a.ranks...)
+		for range 5 {
+			a.ranks[1].host.Reset()
+			eventually(t, "rank 1 listens again", func() bool { return a.ranks[0].m.replica.Linked(1) })
+		}
+		for _, tr := range a.ranks {
+			tr.goOn(10)
+		}
+		w.reaches(10, a.ranks...)
+		inStep(t, a)
+	})
 }
 
 // The link between the ranks of a replica breaks again and again: no step is
 // committed by one of them alone.
 func TestLinkBetweenRanksBreaks(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	network := nettest.New()
-	a := w.replica("a", 2, nil)
-	a.ranks[1].m.cfg.Network = network
-	a.ranks[1].before = func(_ context.Context, step int64) error {
-		if step%5 == 1 {
-			network.Cut()
-		} else if step%5 > 2 {
-			network.CutAnswer()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		a := w.replica("a", 2, nil)
+		a.ranks[1].before = func(_ context.Context, step int64) error {
+			if step%5 == 1 {
+				a.ranks[1].host.Reset()
+			} else if step%5 > 2 {
+				a.ranks[1].host.CutAnswer()
+			}
+			return nil
 		}
-		return nil
-	}
-	b := w.replica("b", 2, nil)
-	a.start(40)
-	b.start(40)
-	for rank := range 2 {
-		w.reaches(40, rankOf(rank, a, b)...)
-		w.agree(rankOf(rank, a, b)...)
-	}
-	inStep(t, a, b)
+		b := w.replica("b", 2, nil)
+		a.start(40)
+		b.start(40)
+		for rank := range 2 {
+			w.reaches(40, rankOf(rank, a, b)...)
+			w.agree(rankOf(rank, a, b)...)
+		}
+		inStep(t, a, b)
+	})
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -60,76 +61,80 @@ func (s *shards) check(t *testing.T, step int64, names ...string) {
 // dead replica's share and with the others' counted wrongly. It is discarded.
 func TestSharesAreThoseOfTheStepsQuorum(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	a, b, c := w.trainer("a"), w.trainer("b"), w.trainer("c")
-	s := &shards{taken: make(map[int64]map[string]Participants)}
-	gates := []*turnstile{newTurnstile(), newTurnstile(), newTurnstile()}
-	for i, tr := range []*trainer{a, b, c} {
-		tr.before = func(ctx context.Context, step int64) error {
-			if err := s.take(ctx, tr); err != nil || step != 5 {
-				return err
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		a, b, c := w.trainer("a"), w.trainer("b"), w.trainer("c")
+		s := &shards{taken: make(map[int64]map[string]Participants)}
+		gates := []*turnstile{newTurnstile(), newTurnstile(), newTurnstile()}
+		for i, tr := range []*trainer{a, b, c} {
+			tr.before = func(ctx context.Context, step int64) error {
+				if err := s.take(ctx, tr); err != nil || step != 5 {
+					return err
+				}
+				return gates[i].wait(ctx)
 			}
-			return gates[i].wait(ctx)
+			tr.start(1 << 40)
 		}
-		tr.start(1 << 40)
-	}
-	for _, g := range gates {
-		<-g.at
-	}
-	old := b.m.QuorumID()
-	a.kill()
-	eventually(t, "the survivors are in the next quorum", func() bool {
-		return b.m.QuorumID() > old && c.m.QuorumID() == b.m.QuorumID() && b.m.NumParticipants() == 2
+		for _, g := range gates {
+			<-g.at
+		}
+		old := b.m.QuorumID()
+		a.kill()
+		eventually(t, "the survivors are in the next quorum", func() bool {
+			return b.m.QuorumID() > old && c.m.QuorumID() == b.m.QuorumID() && b.m.NumParticipants() == 2
+		})
+		close(gates[1].open)
+		close(gates[2].open)
+		w.reaches(10, b, c)
+		w.agree(a, b, c)
+		s.check(t, 5, "a", "b", "c")
+		for step := int64(6); step <= 10; step++ {
+			s.check(t, step, "b", "c")
+		}
 	})
-	close(gates[1].open)
-	close(gates[2].open)
-	w.reaches(10, b, c)
-	w.agree(a, b, c)
-	s.check(t, 5, "a", "b", "c")
-	for step := int64(6); step <= 10; step++ {
-		s.check(t, step, "b", "c")
-	}
 }
 
 // While the next quorum is on its way, WaitParticipants waits for it, and
 // NumParticipants is still the last one's.
 func TestWaitParticipantsWaits(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	a, b, c := w.trainer("a"), w.trainer("b"), w.trainer("c")
-	s := &shards{taken: make(map[int64]map[string]Participants)}
-	waited := make(chan struct{})
-	var once sync.Once
-	for _, tr := range []*trainer{a, b, c} {
-		tr.before = func(ctx context.Context, _ int64) error {
-			if tr == b && !b.standing() {
-				once.Do(func() {
-					short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
-					defer cancel()
-					if p, err := b.m.WaitParticipants(short); err == nil {
-						t.Errorf("%+v while there is no quorum: NumParticipants = %d", p, b.m.NumParticipants())
-					}
-					close(waited)
-				})
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		a, b, c := w.trainer("a"), w.trainer("b"), w.trainer("c")
+		s := &shards{taken: make(map[int64]map[string]Participants)}
+		waited := make(chan struct{})
+		var once sync.Once
+		for _, tr := range []*trainer{a, b, c} {
+			tr.before = func(ctx context.Context, _ int64) error {
+				if tr == b && !b.standing() {
+					once.Do(func() {
+						short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
+						defer cancel()
+						if p, err := b.m.WaitParticipants(short); err == nil {
+							t.Errorf("%+v while there is no quorum: NumParticipants = %d", p, b.m.NumParticipants())
+						}
+						close(waited)
+					})
+				}
+				return s.take(ctx, tr)
 			}
-			return s.take(ctx, tr)
 		}
-	}
-	if _, err := a.m.WaitParticipants(t.Context()); err == nil {
-		t.Error("WaitParticipants without StartQuorum is accepted")
-	}
-	for _, tr := range []*trainer{a, b, c} {
-		tr.start(1 << 40)
-	}
-	w.reaches(5, a, b, c)
-	w.lh.stop()
-	a.kill()
-	<-waited
-	at := b.m.Step()
-	w.lh.returnAsNewLeader(t)
-	w.reaches(at+10, b, c)
-	w.agree(a, b, c)
-	for step := at + 2; step <= at+10; step++ {
-		s.check(t, step, "b", "c")
-	}
+		if _, err := a.m.WaitParticipants(t.Context()); err == nil {
+			t.Error("WaitParticipants without StartQuorum is accepted")
+		}
+		for _, tr := range []*trainer{a, b, c} {
+			tr.start(1 << 40)
+		}
+		w.reaches(5, a, b, c)
+		w.lh.stop()
+		a.kill()
+		<-waited
+		at := b.m.Step()
+		w.lh.returnAsNewLeader(t)
+		w.reaches(at+10, b, c)
+		w.agree(a, b, c)
+		for step := at + 2; step <= at+10; step++ {
+			s.check(t, step, "b", "c")
+		}
+	})
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/quorum"
@@ -58,35 +59,38 @@ func (w *world) trainerBehind(name, to string, store bool) (*trainer, *walled) {
 // until it holds, and then one has them at once.
 func TestOutOfReach(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	a, wall := w.trainerBehind("a", "c", false)
-	b, c := w.trainer("b"), w.trainer("c")
-	for _, tr := range []*trainer{a, b, c} {
-		tr.start(1 << 40)
-	}
-	w.reaches(20, a, b)
-	eventually(t, "c is kept apart", func() bool { return w.lh.stateOf(c.m.ReplicaID()) == quorum.StateApart })
-	tried := wall.blocked.Load()
-	w.reaches(a.m.Step()+200, a, b)
-	if got := wall.blocked.Load(); got != tried {
-		t.Errorf("%d quorums more were tried with c behind the wall", got-tried)
-	}
-	wall.mended.Store(true)
-	eventually(t, "c is in", func() bool { return a.m.NumParticipants() == 3 })
-	w.reaches(c.m.Step()+5, a, b, c)
-	w.agree(a, b, c)
-	a.m.mu.Lock()
-	defer a.m.mu.Unlock()
-	if n := len(a.m.probes.mu.peers); n > 0 {
-		t.Errorf("a still probes %d peers", n)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		a, wall := w.trainerBehind("a", "c", false)
+		b, c := w.trainer("b"), w.trainer("c")
+		for _, tr := range []*trainer{a, b, c} {
+			tr.start(1 << 40)
+		}
+		w.reaches(20, a, b)
+		eventually(t, "c is kept apart", func() bool { return w.lh.stateOf(c.m.ReplicaID()) == quorum.StateApart })
+		tried := wall.blocked.Load()
+		w.reaches(a.m.Step()+200, a, b)
+		if got := wall.blocked.Load(); got != tried {
+			t.Errorf("%d quorums more were tried with c behind the wall", got-tried)
+		}
+		wall.mended.Store(true)
+		eventually(t, "c is in", func() bool { return a.m.NumParticipants() == 3 })
+		w.reaches(c.m.Step()+5, a, b, c)
+		w.agree(a, b, c)
+		a.m.mu.Lock()
+		defer a.m.mu.Unlock()
+		if n := len(a.m.probes.mu.peers); n > 0 {
+			t.Errorf("a still probes %d peers", n)
+		}
+	})
 }
 
 // A member that cannot reach the store accuses the replica whose store it is, and
-// nobody else: so the others go on without one of the two.
+// nobody else: so the others go on without one of the two. In real time: the manager tries
+// the store by pg.ProbeStore, which dials by itself.
 func TestStoreOutOfReach(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newKernelWorld(t)
 	a, b := w.trainer("a"), w.trainer("b")
 	c, wall := w.trainerBehind("c", "a", true)
 	for _, tr := range []*trainer{a, b, c} {

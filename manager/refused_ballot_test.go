@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/skerry-ft/skerry/pg"
 )
@@ -41,33 +42,35 @@ func (b *mutes) Unwrap() pg.Backend { return b.Backend }
 // of one for all, and committed a step that the others had not promised.)
 func TestRefusedBallotIsNoYes(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	mem := w.net.Backend()
-	outer := &mutes{Backend: mem}
-	a, b := w.trainerOn("a", mem, outer), w.trainer("b")
-	var at atomic.Int64 // the step that b's trainer reports an error of
-	at.Store(-1)
-	b.before = func(_ context.Context, step int64) error {
-		if step == 5 && at.CompareAndSwap(-1, 5) {
-			b.m.ReportError(errors.New("a NaN"))
-			outer.refuses.Store(true)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		mem := w.net.Backend()
+		outer := &mutes{Backend: mem}
+		a, b := w.trainerOn("a", mem, outer), w.trainer("b")
+		var at atomic.Int64 // the step that b's trainer reports an error of
+		at.Store(-1)
+		b.before = func(_ context.Context, step int64) error {
+			if step == 5 && at.CompareAndSwap(-1, 5) {
+				b.m.ReportError(errors.New("a NaN"))
+				outer.refuses.Store(true)
+			}
+			return nil
 		}
-		return nil
-	}
-	a.start(1 << 40)
-	b.start(1 << 40)
-	w.reaches(10, a, b)
-	w.agree(a, b)
-	if outer.refused.Load() != 1 {
-		t.Fatalf("%d ballots were refused, want 1", outer.refused.Load())
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, e := range a.mu.events {
-		if c, ok := e.(StepCommitted); ok && c.Step == 6 && c.QuorumID == firstQuorumOf(a.mu.events) {
-			t.Errorf("a committed step 6 in quorum %d, of which b's ballot was not ok, and its own was not given", c.QuorumID)
+		a.start(1 << 40)
+		b.start(1 << 40)
+		w.reaches(10, a, b)
+		w.agree(a, b)
+		if outer.refused.Load() != 1 {
+			t.Fatalf("%d ballots were refused, want 1", outer.refused.Load())
 		}
-	}
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		for _, e := range a.mu.events {
+			if c, ok := e.(StepCommitted); ok && c.Step == 6 && c.QuorumID == firstQuorumOf(a.mu.events) {
+				t.Errorf("a committed step 6 in quorum %d, of which b's ballot was not ok, and its own was not given", c.QuorumID)
+			}
+		}
+	})
 }
 
 // firstQuorumOf is the quorum in which step 5 was committed.

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/skerry-ft/skerry/pg"
@@ -44,19 +45,21 @@ func TestStorm(t *testing.T) {
 			t.Parallel()
 			seed := *stormSeed
 			if seed == 0 {
-				seed = uint64(time.Now().UnixNano())
+				seed = rand.Uint64()
 			}
-			t.Logf("again: go test ./manager -run TestStorm/ranks=%d -storm.seed %d -storm.faults %d", size, seed, *stormFaults)
-			s := &storm{w: newWorld(t), rng: rand.New(rand.NewPCG(seed, 1)), size: size, flakies: make(map[*trainer]*flaky)}
-			s.mu.rng = rand.New(rand.NewPCG(seed, 2))
-			for i := range 4 {
-				s.start(string(rune('a' + i)))
-			}
-			s.advance(3)
-			for i := range *stormFaults {
-				s.fault(i)
-			}
-			s.calm()
+			synctest.Test(t, func(t *testing.T) {
+				t.Logf("again: go test ./manager -run TestStorm/ranks=%d -storm.seed %d -storm.faults %d", size, seed, *stormFaults)
+				s := &storm{w: newWorld(t), rng: rand.New(rand.NewPCG(seed, 1)), size: size, flakies: make(map[*trainer]*flaky)}
+				s.mu.rng = rand.New(rand.NewPCG(seed, 2))
+				for i := range 4 {
+					s.start(string(rune('a' + i)))
+				}
+				s.advance(3)
+				for i := range *stormFaults {
+					s.fault(i)
+				}
+				s.calm()
+			})
 		})
 	}
 }

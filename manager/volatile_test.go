@@ -2,11 +2,12 @@ package manager
 
 import (
 	"context"
-	"runtime"
 	"slices"
 	"strconv"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/skerry-ft/skerry/checkpoint"
 	"github.com/skerry-ft/skerry/tensor"
@@ -75,24 +76,26 @@ func (s *statistics) of(t *testing.T, tr *trainer) {
 // while it is read, and so is the healer's own.
 func TestVolatilePartsAreOfOneMoment(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	member := func(name string) (*trainer, *statistics) {
-		tr, s := w.trainer(name), &statistics{}
-		s.of(t, tr)
-		return tr.start(1 << 40), s
-	}
-	a, _ := member("a")
-	b, _ := member("b")
-	w.reaches(5, a, b)
-	for range 4 {
-		c, s := member("c")
-		w.reaches(a.m.Step()+10, a, b, c)
-		if s.healed.Load() == 0 {
-			t.Error("c took part without the statistics")
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		member := func(name string) (*trainer, *statistics) {
+			tr, s := w.trainer(name), &statistics{}
+			s.of(t, tr)
+			return tr.start(1 << 40), s
 		}
-		c.kill()
-	}
-	w.agree(a, b)
+		a, _ := member("a")
+		b, _ := member("b")
+		w.reaches(5, a, b)
+		for range 4 {
+			c, s := member("c")
+			w.reaches(a.m.Step()+10, a, b, c)
+			if s.healed.Load() == 0 {
+				t.Error("c took part without the statistics")
+			}
+			c.kill()
+		}
+		w.agree(a, b)
+	})
 }
 
 // momentum is an optimizer that makes its state at its first step.
@@ -131,38 +134,42 @@ func (o *momentum) of(t *testing.T, tr *trainer, room int64) {
 // made it yet, and is given on by it.
 func TestNewcomerTakesStateThatWasMadeLate(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	member := func(name string) *trainer {
-		tr := w.trainer(name)
-		new(momentum).of(t, tr, 4*modelSize)
-		return tr.start(1 << 40)
-	}
-	a := member("a")
-	w.reaches(5, a)
-	b := member("b")
-	w.reaches(a.m.Step()+10, a, b)
-	a.kill()
-	c := member("c")
-	w.reaches(b.m.Step()+10, b, c)
-	w.agree(a, b, c)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		member := func(name string) *trainer {
+			tr := w.trainer(name)
+			new(momentum).of(t, tr, 4*modelSize)
+			return tr.start(1 << 40)
+		}
+		a := member("a")
+		w.reaches(5, a)
+		b := member("b")
+		w.reaches(a.m.Step()+10, a, b)
+		a.kill()
+		c := member("c")
+		w.reaches(b.m.Step()+10, b, c)
+		w.agree(a, b, c)
+	})
 }
 
 // There is room for so many bytes, and no more: the sizes are another process's word.
 func TestNewcomerWithTooLittleRoom(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	a, b := w.trainer("a"), w.trainer("b")
-	new(momentum).of(t, a, 0)
-	new(momentum).of(t, b, 4*modelSize-1)
-	a.start(1 << 40)
-	w.reaches(5, a)
-	b.start(1 << 40)
-	<-b.done
-	if !isFinal(b.err) {
-		t.Errorf("b ended with %v, want a mismatch", b.err)
-	}
-	b.stop()
-	w.reaches(a.m.Step()+5, a)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		a, b := w.trainer("a"), w.trainer("b")
+		new(momentum).of(t, a, 0)
+		new(momentum).of(t, b, 4*modelSize-1)
+		a.start(1 << 40)
+		w.reaches(5, a)
+		b.start(1 << 40)
+		<-b.done
+		if !isFinal(b.err) {
+			t.Errorf("b ended with %v, want a mismatch", b.err)
+		}
+		b.stop()
+		w.reaches(a.m.Step()+5, a)
+	})
 }
 
 // lateTransport lets the members go on between the copy and the join.
@@ -198,40 +205,39 @@ func (l *lateTransport) Run(ctx context.Context) error {
 // beside it.
 func TestStateMadeAfterTheCopy(t *testing.T) {
 	t.Parallel()
-	for _, sync := range []bool{false, true} {
-		w := newWorld(t)
-		var late atomic.Bool
-		member := func(name string) *trainer {
-			tr, o := w.trainer(name), &momentum{}
-			o.of(t, tr, 4*modelSize)
-			make := tr.optimizer
-			tr.optimizer = func(grads []float32) {
-				if late.Load() || o.values != nil {
-					make(grads)
+	synctest.Test(t, func(t *testing.T) {
+		for _, sync := range []bool{false, true} {
+			w := newWorld(t)
+			var late atomic.Bool
+			member := func(name string) *trainer {
+				tr, o := w.trainer(name), &momentum{}
+				o.of(t, tr, 4*modelSize)
+				make := tr.optimizer
+				tr.optimizer = func(grads []float32) {
+					if late.Load() || o.values != nil {
+						make(grads)
+					}
+				}
+				return tr
+			}
+			a := member("a").start(1 << 40)
+			w.reaches(5, a)
+			inner := w.newHTTP(0)
+			l := &lateTransport{Transport: inner}
+			l.copied = func(ctx context.Context) {
+				late.Store(true)
+				for at := a.m.Step(); a.m.Step() < at+3 && ctx.Err() == nil; {
+					<-time.After(time.Millisecond)
 				}
 			}
-			return tr
+			w.tune = func(c *Config) { c.Transport, c.Sync = l, sync }
+			b := member("b").start(1 << 40)
+			w.tune = nil
+			eventually(t, "b has committed", func() bool { return b.m.Stats().Commits > 5 })
+			w.reaches(a.m.Step()+5, a, b)
+			w.agree(a, b)
+			b.stop()
+			a.stop()
 		}
-		a := member("a").start(1 << 40)
-		w.reaches(5, a)
-		inner, err := checkpoint.NewHTTP(checkpoint.HTTPConfig{Listen: "127.0.0.1:0"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		l := &lateTransport{Transport: inner}
-		l.copied = func(ctx context.Context) {
-			late.Store(true)
-			for at := a.m.Step(); a.m.Step() < at+3 && ctx.Err() == nil; {
-				runtime.Gosched()
-			}
-		}
-		w.tune = func(c *Config) { c.Transport, c.Sync = l, sync }
-		b := member("b").start(1 << 40)
-		w.tune = nil
-		eventually(t, "b has committed", func() bool { return b.m.Stats().Commits > 5 })
-		w.reaches(a.m.Step()+5, a, b)
-		w.agree(a, b)
-		b.stop()
-		a.stop()
-	}
+	})
 }

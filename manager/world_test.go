@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"flag"
 	"fmt"
 	"hash/fnv"
 	"os"
@@ -17,7 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/skerry-ft/skerry/checkpoint"
-	"github.com/skerry-ft/skerry/internal/paralleltest"
+	"github.com/skerry-ft/skerry/internal/nettest"
 	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/pgtest"
@@ -25,20 +24,7 @@ import (
 	"github.com/skerry-ft/skerry/tensor"
 )
 
-// testsAtOnce is how many tests run at a time, unless -parallel says otherwise.
-// They wait for timeouts of a second rather than compute; under the race detector,
-// which goes with -short, they compute too.
-const testsAtOnce, testsAtOnceShort = 6, 3
-
-func TestMain(m *testing.M) {
-	flag.Parse() // for Short
-	n := testsAtOnce
-	if testing.Short() {
-		n = testsAtOnceShort
-	}
-	paralleltest.AtOnce(n)
-	goleak.VerifyTestMain(m)
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience bounds every wait of the tests; reaching it is a failure. It is shorter than the
 // timeouts that a test is to do without (quorum's StuckAfter is a minute).
@@ -52,11 +38,13 @@ func limited(t testing.TB) context.Context {
 	return ctx
 }
 
-// world is a lighthouse and trainers, in one process.
+// world is a lighthouse and trainers, in one process: in a synctest bubble, over a
+// network in memory. That of a newKernelWorld is in real time, over the kernel's sockets.
 type world struct {
 	t    testing.TB
 	lh   *fakeLighthouse
-	net  *pgtest.Memory
+	net  *pgtest.Memory   // of the data plane
+	wire *nettest.Network // of everything else; nil: the kernel's
 	logs zerolog.Logger
 	// tune, if not nil, changes each manager's configuration.
 	tune func(*Config)
@@ -102,7 +90,19 @@ func newWorld(t testing.TB) *world {
 
 func newWorldWith(t testing.TB, rules quorum.Config) *world {
 	t.Helper()
-	w := &world{t: t, lh: newFakeLighthouse(t, rules), net: pgtest.NewMemory(), logs: zerolog.Nop()}
+	return newWorldOver(t, nettest.New(), rules)
+}
+
+// newKernelWorld is for tests of what dials by itself: pg/tcp, and pg.ProbeStore.
+func newKernelWorld(t testing.TB) *world {
+	t.Helper()
+	return newWorldOver(t, nil, testRules())
+}
+
+func newWorldOver(t testing.TB, wire *nettest.Network, rules quorum.Config) *world {
+	t.Helper()
+	w := &world{t: t, net: pgtest.NewMemory(), wire: wire, logs: zerolog.Nop()}
+	w.lh = newFakeLighthouse(t, w.host("lighthouse"), rules)
 	if os.Getenv("SKERRY_TEST_LOG") != "" {
 		w.logs = zerolog.New(zerolog.ConsoleWriter{Out: os.Stderr, TimeFormat: "05.000"}).With().Timestamp().Logger()
 	}
@@ -119,11 +119,20 @@ func newWorldWith(t testing.TB, rules quorum.Config) *world {
 	return w
 }
 
+// host is a place in the world's network; nil: that of this process, in the kernel's.
+func (w *world) host(name string) *nettest.Host {
+	if w.wire == nil {
+		return nil
+	}
+	return w.wire.Host(name)
+}
+
 // trainer is one replica of one rank, with a little model.
 type trainer struct {
 	w       *world
 	name    string
 	m       *Manager
+	host    *nettest.Host
 	backend pg.Backend
 	params  []float32
 	cancel  context.CancelFunc
@@ -160,6 +169,10 @@ type trainer struct {
 
 const modelSize = 257
 
+// forwardTime is how long a forward pass takes. The longer, the fewer steps there are to
+// compute in a time that a test waits.
+const forwardTime = 5 * time.Millisecond
+
 // trainer makes a replica that runs until it is told to stop. It starts
 // nothing.
 func (w *world) trainer(name string) *trainer {
@@ -170,7 +183,7 @@ func (w *world) trainer(name string) *trainer {
 
 func (w *world) trainerOn(name string, backend, outer pg.Backend) *trainer {
 	w.t.Helper()
-	tr := &trainer{w: w, name: name, backend: backend, params: make([]float32, modelSize)}
+	tr := &trainer{w: w, name: name, host: w.host(name), backend: backend, params: make([]float32, modelSize)}
 	seed := fnv.New32()
 	seed.Write([]byte(name))
 	for i := range tr.params {
@@ -181,6 +194,9 @@ func (w *world) trainerOn(name string, backend, outer pg.Backend) *trainer {
 	cfg := Config{
 		ReplicaID: name, Lighthouse: []string{w.lh.addr}, StepTimeout: 10 * time.Second, HealTimeout: 20 * time.Second,
 		Backend: outer, Log: w.logs.With().Str("name", name).Logger(), OnEvent: tr.note,
+	}
+	if tr.host != nil {
+		cfg.Network = tr.host
 	}
 	if w.tune != nil {
 		w.tune(&cfg)
@@ -292,8 +308,8 @@ func (tr *trainer) attempt(ctx context.Context, grads []float32) error {
 			return err
 		}
 	}
-	select { // the forward pass; a loop without one would starve the beats
-	case <-time.After(time.Millisecond):
+	select { // the forward pass
+	case <-time.After(forwardTime):
 	case <-ctx.Done():
 		return ctx.Err()
 	}

@@ -101,6 +101,7 @@ type Host struct {
 	dead  bool
 	owned []io.Closer
 	conns map[*conn]bool
+	cut   bool // the next bytes that arrive are lost
 }
 
 // Host returns a host of that name. Hosts of one name share their links.
@@ -142,6 +143,13 @@ func (h *Host) ResetWith(other string) {
 			c.far.breakLocked(syscall.ECONNRESET)
 		}
 	}
+}
+
+// CutAnswer loses the next bytes that the host would read, and breaks their connection.
+func (h *Host) CutAnswer() {
+	h.net.mu.Lock()
+	defer h.net.mu.Unlock()
+	h.cut = true
 }
 
 // listener accepts connections at one address.
@@ -291,14 +299,19 @@ func (c *conn) Read(p []byte) (int, error) {
 			return 0, os.ErrDeadlineExceeded
 		case c.broken != nil && !c.in.held:
 			return 0, &net.OpError{Op: "read", Net: "tcp", Err: c.broken}
+		case c.ready > 0 && !c.in.held && c.host.cut:
+			c.host.cut = false
+			c.breakLocked(syscall.ECONNRESET)
+			c.far.breakLocked(syscall.ECONNRESET)
 		case c.ready > 0 && !c.in.held:
 			k := copy(p, c.buf[:c.ready])
 			c.buf, c.ready = c.buf[k:], c.ready-k
 			return k, nil
 		case c.end != nil && len(c.buf) == 0 && !c.in.held:
 			return 0, c.end
+		default:
+			c.readable.Wait()
 		}
-		c.readable.Wait()
 	}
 }
 

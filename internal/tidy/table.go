@@ -54,7 +54,6 @@ var mayImport = map[string][]string{
 	"manager/internal/final":   {},
 	"manager/internal/session": {"quorum", "internal/wire/...", "manager/internal/final"},
 	"manager/internal/replica": {"quorum", "store", "internal/wire/...", "internal/guard", "manager/internal/final", "manager/internal/session"},
-	"manager/internal/nettest": {},
 	"manager/internal/state":   {"quorum", "checkpoint", "tensor"},
 
 	"manager/torchft": {"quorum", "internal/wire/...", "internal/guard"},

@@ -30,7 +30,11 @@ func fetch(t testing.TB, method, url string, header map[string]string) (int, str
 	for k, v := range header {
 		req.Header.Set(k, v)
 	}
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	transport := &http.Transport{DisableKeepAlives: true}
+	if v, ok := t.(*virtual); ok {
+		transport.DialContext = func(ctx context.Context, _, address string) (net.Conn, error) { return v.host.Dial(ctx, address) }
+	}
+	client := &http.Client{Transport: transport}
 	resp, err := client.Do(req)
 	if err != nil {
 		t.Fatal(err)
@@ -45,76 +49,80 @@ func fetch(t testing.TB, method, url string, header map[string]string) (int, str
 
 func TestStatusPageAndMetricsAnswer(t *testing.T) {
 	t.Parallel()
-	l := lighthousetest.Start(t, minReplicas(2))
-	_, q := form(t, l.Addr, "a", "b")
-	for path, want := range map[string][]string{
-		"/":             {"<!doctype html>", "status.json"},
-		"/healthz":      {"ok"},
-		"/metrics":      {`skerry_lighthouse_quorums_formed_total{job="default"} 1`, "skerry_lighthouse_sessions 2", "skerry_lighthouse_beats_total", `skerry_lighthouse_members{job="default"} 2`, "skerry_lighthouse_raft_applies_total", "skerry_lighthouse_decide_seconds_count", "go_goroutines"},
-		"/debug/pprof/": {"goroutine"},
-	} {
-		code, body := fetch(t, http.MethodGet, l.URL(path), nil)
-		if code != http.StatusOK {
-			t.Errorf("GET %s: %d", path, code)
-		}
-		for _, part := range want {
-			if !strings.Contains(body, part) {
-				t.Errorf("GET %s does not say %q", path, part)
+	inBubble(t, func(t *virtual) {
+		l := start(t, minReplicas(2))
+		_, q := form(t, l.Addr, "a", "b")
+		for path, want := range map[string][]string{
+			"/":             {"<!doctype html>", "status.json"},
+			"/healthz":      {"ok"},
+			"/metrics":      {`skerry_lighthouse_quorums_formed_total{job="default"} 1`, "skerry_lighthouse_sessions 2", "skerry_lighthouse_beats_total", `skerry_lighthouse_members{job="default"} 2`, "skerry_lighthouse_raft_applies_total", "skerry_lighthouse_decide_seconds_count", "go_goroutines"},
+			"/debug/pprof/": {"goroutine"},
+		} {
+			code, body := fetch(t, http.MethodGet, l.URL(path), nil)
+			if code != http.StatusOK {
+				t.Errorf("GET %s: %d", path, code)
+			}
+			for _, part := range want {
+				if !strings.Contains(body, part) {
+					t.Errorf("GET %s does not say %q", path, part)
+				}
 			}
 		}
-	}
-	_, body := fetch(t, http.MethodGet, l.URL("/status.json"), nil)
-	var st lighthouse.Status
-	if err := json.Unmarshal([]byte(body), &st); err != nil {
-		t.Fatal(err)
-	}
-	if len(st.Jobs) != 1 || st.Jobs[0].QuorumID != q.ID || len(st.Jobs[0].Replicas) != 2 || !st.Jobs[0].Stands ||
-		st.Jobs[0].Replicas[0].State != "live" || st.Cluster != q.Cluster || len(st.Jobs[0].History) != 1 {
-		t.Errorf("status %+v", st)
-	}
-	if code, _ := fetch(t, http.MethodGet, l.URL("/nonsense"), nil); code != http.StatusNotFound {
-		t.Errorf("GET /nonsense: %d, want 404", code)
-	}
+		_, body := fetch(t, http.MethodGet, l.URL("/status.json"), nil)
+		var st lighthouse.Status
+		if err := json.Unmarshal([]byte(body), &st); err != nil {
+			t.Fatal(err)
+		}
+		if len(st.Jobs) != 1 || st.Jobs[0].QuorumID != q.ID || len(st.Jobs[0].Replicas) != 2 || !st.Jobs[0].Stands ||
+			st.Jobs[0].Replicas[0].State != "live" || st.Cluster != q.Cluster || len(st.Jobs[0].History) != 1 {
+			t.Errorf("status %+v", st)
+		}
+		if code, _ := fetch(t, http.MethodGet, l.URL("/nonsense"), nil); code != http.StatusNotFound {
+			t.Errorf("GET /nonsense: %d, want 404", code)
+		}
+	})
 }
 
 // Buttons work from the page, and from no other site.
 func TestButtonsRefuseOtherSites(t *testing.T) {
 	t.Parallel()
-	l := lighthousetest.Start(t, nil)
-	all, _ := form(t, l.Addr, "team/a")
-	drain := l.URL("/jobs/default/replicas/team%2Fa/drain")
-	for name, tc := range map[string]struct {
-		method string
-		header map[string]string
-		want   int
-	}{
-		"another site":         {"POST", map[string]string{"Origin": "http://evil.example"}, http.StatusForbidden},
-		"another site, marked": {"POST", map[string]string{"Sec-Fetch-Site": "cross-site"}, http.StatusForbidden},
-		"another port":         {"POST", map[string]string{"Origin": "http://127.0.0.1:1"}, http.StatusForbidden},
-		"opaque origin":        {"POST", map[string]string{"Origin": "null"}, http.StatusForbidden},
-		"a link":               {"GET", nil, http.StatusMethodNotAllowed},
-	} {
-		if code, body := fetch(t, tc.method, drain, tc.header); code != tc.want {
-			t.Errorf("%s: %d %s, want %d", name, code, body, tc.want)
+	inBubble(t, func(t *virtual) {
+		l := start(t, nil)
+		all, _ := form(t, l.Addr, "team/a")
+		drain := l.URL("/jobs/default/replicas/team%2Fa/drain")
+		for name, tc := range map[string]struct {
+			method string
+			header map[string]string
+			want   int
+		}{
+			"another site":         {"POST", map[string]string{"Origin": "http://evil.example"}, http.StatusForbidden},
+			"another site, marked": {"POST", map[string]string{"Sec-Fetch-Site": "cross-site"}, http.StatusForbidden},
+			"another port":         {"POST", map[string]string{"Origin": "http://127.0.0.1:1"}, http.StatusForbidden},
+			"opaque origin":        {"POST", map[string]string{"Origin": "null"}, http.StatusForbidden},
+			"a link":               {"GET", nil, http.StatusMethodNotAllowed},
+		} {
+			if code, body := fetch(t, tc.method, drain, tc.header); code != tc.want {
+				t.Errorf("%s: %d %s, want %d", name, code, body, tc.want)
+			}
 		}
-	}
-	if got := replicaStatus(t, l, "team/a").State; got != "live" {
-		t.Fatalf("after refused requests team/a is %s, want live", got)
-	}
-	for path, want := range map[string]int{
-		"/jobs/default/replicas/nobody/drain": http.StatusNotFound,
-		"/jobs/none/replicas/team%2Fa/drain":  http.StatusNotFound,
-		"/jobs/a%20b/replicas/x/evict":        http.StatusBadRequest,
-	} {
-		if code, body := fetch(t, http.MethodPost, l.URL(path), nil); code != want {
-			t.Errorf("POST %s: %d %s, want %d", path, code, body, want)
+		if got := replicaStatus(t, l, "team/a").State; got != "live" {
+			t.Fatalf("after refused requests team/a is %s, want live", got)
 		}
-	}
-	header := map[string]string{"Origin": l.URL(""), "Sec-Fetch-Site": "same-origin"}
-	if code, body := fetch(t, http.MethodPost, drain, header); code != http.StatusNoContent {
-		t.Errorf("drain from the page: %d %s", code, body)
-	}
-	all[0].next("drain notice", func(d *skerrypb.Down) bool { return d.GetDrain() != nil })
+		for path, want := range map[string]int{
+			"/jobs/default/replicas/nobody/drain": http.StatusNotFound,
+			"/jobs/none/replicas/team%2Fa/drain":  http.StatusNotFound,
+			"/jobs/a%20b/replicas/x/evict":        http.StatusBadRequest,
+		} {
+			if code, body := fetch(t, http.MethodPost, l.URL(path), nil); code != want {
+				t.Errorf("POST %s: %d %s, want %d", path, code, body, want)
+			}
+		}
+		header := map[string]string{"Origin": l.URL(""), "Sec-Fetch-Site": "same-origin"}
+		if code, body := fetch(t, http.MethodPost, drain, header); code != http.StatusNoContent {
+			t.Errorf("drain from the page: %d %s", code, body)
+		}
+		all[0].next("drain notice", func(d *skerrypb.Down) bool { return d.GetDrain() != nil })
+	})
 }
 
 // ourManager and torchftManager note the kills that they are asked for.
@@ -156,6 +164,7 @@ func serveManagers(t *testing.T, managers *grpc.Server) string {
 	return listener.Addr().String()
 }
 
+// In real time: a lighthouse dials managers by itself.
 func TestKillCallsTheManager(t *testing.T) {
 	t.Parallel()
 	killed := make(chan string, 2)
@@ -199,26 +208,28 @@ func TestKillCallsTheManager(t *testing.T) {
 // is not known, a clear refusal.
 func TestTorchftPathsAnswer(t *testing.T) {
 	t.Parallel()
-	l := lighthousetest.Start(t, nil)
-	ctx, c := torchft(t, l)
-	const odd = "<b>odd</b>:1"
-	get(t, "a quorum", ask(ctx, c, odd, 7))
-	code, body := fetch(t, http.MethodGet, l.URL("/status"), nil)
-	for _, want := range []string{"Job default", "&lt;b&gt;odd&lt;/b&gt;:1", "<td>7</td>", `action="/replica/%3Cb%3Eodd%3C%2Fb%3E:1/kill"`} {
-		if code != http.StatusOK || !strings.Contains(body, want) {
-			t.Errorf("GET /status: %d, want 200 and %q in:\n%s", code, want, body)
+	inBubble(t, func(t *virtual) {
+		l := start(t, nil)
+		ctx, c := torchft(t, l)
+		const odd = "<b>odd</b>:1"
+		get(t, "a quorum", ask(ctx, c, odd, 7))
+		code, body := fetch(t, http.MethodGet, l.URL("/status"), nil)
+		for _, want := range []string{"Job default", "&lt;b&gt;odd&lt;/b&gt;:1", "<td>7</td>", `action="/replica/%3Cb%3Eodd%3C%2Fb%3E:1/kill"`} {
+			if code != http.StatusOK || !strings.Contains(body, want) {
+				t.Errorf("GET /status: %d, want 200 and %q in:\n%s", code, want, body)
+			}
 		}
-	}
-	for path, want := range map[string]int{
-		"/replica/nobody/kill":      http.StatusNotFound,
-		"/replica/%3Cb%3Enone/kill": http.StatusNotFound,
-	} {
-		if code, body := fetch(t, http.MethodPost, l.URL(path), nil); code != want {
-			t.Errorf("POST %s: %d %s, want %d", path, code, body, want)
+		for path, want := range map[string]int{
+			"/replica/nobody/kill":      http.StatusNotFound,
+			"/replica/%3Cb%3Enone/kill": http.StatusNotFound,
+		} {
+			if code, body := fetch(t, http.MethodPost, l.URL(path), nil); code != want {
+				t.Errorf("POST %s: %d %s, want %d", path, code, body, want)
+			}
 		}
-	}
-	evil := map[string]string{"Origin": "http://evil.example"}
-	if code, _ := fetch(t, http.MethodPost, l.URL("/replica/nobody/kill"), evil); code != http.StatusForbidden {
-		t.Errorf("another site's kill: %d, want %d", code, http.StatusForbidden)
-	}
+		evil := map[string]string{"Origin": "http://evil.example"}
+		if code, _ := fetch(t, http.MethodPost, l.URL("/replica/nobody/kill"), evil); code != http.StatusForbidden {
+			t.Errorf("another site's kill: %d, want %d", code, http.StatusForbidden)
+		}
+	})
 }

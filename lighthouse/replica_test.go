@@ -23,6 +23,9 @@ const patience = 60 * time.Second
 func dial(t testing.TB, addr string) *grpc.ClientConn {
 	t.Helper()
 	options := append(wire.DialOptions(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if v, ok := t.(*virtual); ok {
+		options = append(options, grpc.WithContextDialer(v.host.Dial))
+	}
 	conn, err := grpc.NewClient("passthrough:///"+addr, options...)
 	if err != nil {
 		t.Fatal(err)

@@ -103,87 +103,93 @@ func TestConfigProblemsAreAllNamed(t *testing.T) {
 // ids; the members come back, nobody is dead because the lighthouse was away.
 func TestRestartOnTheSameDataDir(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	durable := func(c *lighthouse.Config) { c.DataDir, c.Rules.MinReplicas = dir, 2 }
-	l := lighthousetest.Start(t, durable)
-	all, first := form(t, l.Addr, "a", "b")
-	if err := l.Stop(); err != nil {
-		t.Fatal(err)
-	}
-	for _, r := range all {
-		if err := r.end(); status.Code(err) != codes.Unavailable {
-			t.Errorf("%s's session ended with %v, want Unavailable", r.id, err)
+	inBubble(t, func(t *virtual) {
+		dir := t.TempDir()
+		durable := func(c *lighthouse.Config) { c.DataDir, c.Rules.MinReplicas = dir, 2 }
+		l := start(t, durable)
+		all, first := form(t, l.Addr, "a", "b")
+		if err := l.Stop(); err != nil {
+			t.Fatal(err)
 		}
-	}
-	l = lighthousetest.Start(t, durable)
-	history, err := skerrypb.NewLighthouseClient(dial(t, l.Addr)).History(t.Context(), &skerrypb.HistoryRequest{})
-	if err != nil || len(history.GetEntries()) != 1 || history.GetEntries()[0].GetQuorumId() != first.ID {
-		t.Fatalf("history after the restart: %v, %v; want quorum %d", history, err, first.ID)
-	}
-	conn := dial(t, l.Addr)
-	var back []*replica
-	for _, id := range []quorum.ReplicaID{"a", "b"} {
-		h := hello(id)
-		h.Last = &quorum.LastAnswer{Cluster: first.Cluster, QuorumID: first.ID, Round: first.Round, Members: first.Members}
-		r, w := open(t, conn, h)
-		if w.Cluster != first.Cluster {
-			t.Errorf("cluster %s after the restart, want %s", w.Cluster, first.Cluster)
+		for _, r := range all {
+			if err := r.end(); status.Code(err) != codes.Unavailable {
+				t.Errorf("%s's session ended with %v, want Unavailable", r.id, err)
+			}
 		}
-		back = append(back, r)
-	}
-	for _, id := range []string{"a", "b"} {
-		if st := replicaStatus(t, l, id); st.State != "live" || !st.Member {
-			t.Errorf("%s is %s, member %v; want a live member", id, st.State, st.Member)
+		l = start(t, durable)
+		history, err := skerrypb.NewLighthouseClient(dial(t, l.Addr)).History(t.Context(), &skerrypb.HistoryRequest{})
+		if err != nil || len(history.GetEntries()) != 1 || history.GetEntries()[0].GetQuorumId() != first.ID {
+			t.Fatalf("history after the restart: %v, %v; want quorum %d", history, err, first.ID)
 		}
-	}
-	for _, r := range back {
-		r.number = 1
-		r.join(quorum.JoinFall, func(j *quorum.Join) {
-			j.Fact = quorum.Fact{Kind: quorum.Refused, Step: 1, QuorumID: first.ID}
-		})
-	}
-	second := back[0].answer(2)
-	if second.ID <= first.ID || second.Cluster != first.Cluster || len(second.Members) != 2 {
-		t.Errorf("next quorum %d of cluster %s with %v, want an id above %d in cluster %s",
-			second.ID, second.Cluster, memberIDs(second), first.ID, first.Cluster)
-	}
+		conn := dial(t, l.Addr)
+		var back []*replica
+		for _, id := range []quorum.ReplicaID{"a", "b"} {
+			h := hello(id)
+			h.Last = &quorum.LastAnswer{Cluster: first.Cluster, QuorumID: first.ID, Round: first.Round, Members: first.Members}
+			r, w := open(t, conn, h)
+			if w.Cluster != first.Cluster {
+				t.Errorf("cluster %s after the restart, want %s", w.Cluster, first.Cluster)
+			}
+			back = append(back, r)
+		}
+		for _, id := range []string{"a", "b"} {
+			if st := replicaStatus(t, l, id); st.State != "live" || !st.Member {
+				t.Errorf("%s is %s, member %v; want a live member", id, st.State, st.Member)
+			}
+		}
+		for _, r := range back {
+			r.number = 1
+			r.join(quorum.JoinFall, func(j *quorum.Join) {
+				j.Fact = quorum.Fact{Kind: quorum.Refused, Step: 1, QuorumID: first.ID}
+			})
+		}
+		second := back[0].answer(2)
+		if second.ID <= first.ID || second.Cluster != first.Cluster || len(second.Members) != 2 {
+			t.Errorf("next quorum %d of cluster %s with %v, want an id above %d in cluster %s",
+				second.ID, second.Cluster, memberIDs(second), first.ID, first.Cluster)
+		}
+	})
 }
 
 // A member that never had the answer gets it from the restarted server again.
 func TestRestartRepeatsTheLastAnswer(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	durable := func(c *lighthouse.Config) { c.DataDir, c.Rules.MinReplicas = dir, 2 }
-	l := lighthousetest.Start(t, durable)
-	_, first := form(t, l.Addr, "a", "b")
-	if err := l.Stop(); err != nil {
-		t.Fatal(err)
-	}
-	l = lighthousetest.Start(t, durable)
-	conn := dial(t, l.Addr)
-	h := hello("a")
-	h.Last = &quorum.LastAnswer{Cluster: first.Cluster, QuorumID: first.ID, Round: first.Round, Members: first.Members}
-	open(t, conn, h)
-	b, _ := open(t, conn, hello("b"))
-	if got := b.answer(b.join(quorum.JoinFall, nil)); got.ID != first.ID || got.Token != first.Token {
-		t.Errorf("b, who lost its answer, got quorum %d, want %d again", got.ID, first.ID)
-	}
+	inBubble(t, func(t *virtual) {
+		dir := t.TempDir()
+		durable := func(c *lighthouse.Config) { c.DataDir, c.Rules.MinReplicas = dir, 2 }
+		l := start(t, durable)
+		_, first := form(t, l.Addr, "a", "b")
+		if err := l.Stop(); err != nil {
+			t.Fatal(err)
+		}
+		l = start(t, durable)
+		conn := dial(t, l.Addr)
+		h := hello("a")
+		h.Last = &quorum.LastAnswer{Cluster: first.Cluster, QuorumID: first.ID, Round: first.Round, Members: first.Members}
+		open(t, conn, h)
+		b, _ := open(t, conn, hello("b"))
+		if got := b.answer(b.join(quorum.JoinFall, nil)); got.ID != first.ID || got.Token != first.Token {
+			t.Errorf("b, who lost its answer, got quorum %d, want %d again", got.ID, first.ID)
+		}
+	})
 }
 
 // In memory, a restart is another cluster, so no store prefix is used twice.
 func TestMemoryIsAnotherClusterEachTime(t *testing.T) {
 	t.Parallel()
-	l := lighthousetest.Start(t, nil)
-	_, first := form(t, l.Addr, "a")
-	if err := l.Stop(); err != nil {
-		t.Fatal(err)
-	}
-	l = lighthousetest.Start(t, nil)
-	_, second := form(t, l.Addr, "a")
-	if first.Cluster == second.Cluster || second.ID <= first.ID {
-		t.Errorf("clusters %s and %s, ids %d and %d; want another cluster and a higher id",
-			first.Cluster, second.Cluster, first.ID, second.ID)
-	}
+	inBubble(t, func(t *virtual) {
+		l := start(t, nil)
+		_, first := form(t, l.Addr, "a")
+		if err := l.Stop(); err != nil {
+			t.Fatal(err)
+		}
+		l = start(t, nil)
+		_, second := form(t, l.Addr, "a")
+		if first.Cluster == second.Cluster || second.ID <= first.ID {
+			t.Errorf("clusters %s and %s, ids %d and %d; want another cluster and a higher id",
+				first.Cluster, second.Cluster, first.ID, second.ID)
+		}
+	})
 }
 
 // The port takes anything without harm.

@@ -88,105 +88,115 @@ func formIn(t testing.TB, c *lighthousetest.Cluster, ids ...quorum.ReplicaID) (l
 
 func TestReplicasFormAQuorum(t *testing.T) {
 	t.Parallel()
-	l := lighthousetest.Start(t, minReplicas(3))
-	_, q := form(t, l.Addr, "c", "a", "b")
-	if got, want := memberIDs(q), []quorum.ReplicaID{"a", "b", "c"}; !slices.Equal(got, want) {
-		t.Errorf("members %v, want %v", got, want)
-	}
-	if q.Token == (quorum.Token{}) || q.Cluster == "" || q.CreatedMs == 0 || q.ID == 0 || q.Job != "default" {
-		t.Errorf("quorum lacks its token, cluster, time, id or job: %+v", q)
-	}
-	if q.ID < q.CreatedMs-patience.Milliseconds() {
-		t.Errorf("first id %d of a new ledger, want one that starts at Unix milliseconds %d", q.ID, q.CreatedMs)
-	}
+	inBubble(t, func(t *virtual) {
+		l := start(t, minReplicas(3))
+		_, q := form(t, l.Addr, "c", "a", "b")
+		if got, want := memberIDs(q), []quorum.ReplicaID{"a", "b", "c"}; !slices.Equal(got, want) {
+			t.Errorf("members %v, want %v", got, want)
+		}
+		if q.Token == (quorum.Token{}) || q.Cluster == "" || q.CreatedMs == 0 || q.ID == 0 || q.Job != "default" {
+			t.Errorf("quorum lacks its token, cluster, time, id or job: %+v", q)
+		}
+		if q.ID < q.CreatedMs-patience.Milliseconds() {
+			t.Errorf("first id %d of a new ledger, want one that starts at Unix milliseconds %d", q.ID, q.CreatedMs)
+		}
+	})
 }
 
 func TestWelcomeSaysWhatAReplicaMustKnow(t *testing.T) {
 	t.Parallel()
-	l := lighthousetest.Start(t, nil)
-	_, w := open(t, dial(t, l.Addr), hello("a"))
-	want := quorum.DefaultConfig()
-	if w.Cluster == "" || w.BeatInterval != lighthouse.DefaultBeatInterval ||
-		w.HeartbeatTimeout != want.HeartbeatTimeout || w.JoinTimeout != want.JoinTimeout {
-		t.Errorf("welcome %+v", w)
-	}
-	if !slices.Equal(w.Servers, []string{l.Addr}) {
-		t.Errorf("servers %v, want %v", w.Servers, l.Addr)
-	}
+	inBubble(t, func(t *virtual) {
+		l := start(t, nil)
+		_, w := open(t, dial(t, l.Addr), hello("a"))
+		want := quorum.DefaultConfig()
+		if w.Cluster == "" || w.BeatInterval != lighthouse.DefaultBeatInterval ||
+			w.HeartbeatTimeout != want.HeartbeatTimeout || w.JoinTimeout != want.JoinTimeout {
+			t.Errorf("welcome %+v", w)
+		}
+		if !slices.Equal(w.Servers, []string{l.Addr}) {
+			t.Errorf("servers %v, want %v", w.Servers, l.Addr)
+		}
+	})
 }
 
 // A stream that breaks and a peer's word are two witnesses: the members are
 // told at once, and the next quorum is without the dead.
 func TestDeadReplicaIsLostAndLeftOut(t *testing.T) {
 	t.Parallel()
-	l := lighthousetest.Start(t, minReplicas(2))
-	all, first := form(t, l.Addr, "a", "b", "c")
-	a, b, c := all[0], all[1], all[2]
-	c.kill()
-	accusation := quorum.Accusation{By: "somebody else", Against: "c", QuorumID: first.ID, Evidence: "connection reset"}
-	a.send(&skerrypb.Up{Message: &skerrypb.Up_Accuse{Accuse: wire.AccusationToProto(accusation)}})
-	for _, r := range []*replica{a, b} {
-		lost := r.next("notice that c is lost", func(d *skerrypb.Down) bool { return d.GetLost() != nil }).GetLost()
-		if lost.GetReplicaId() != "c" || lost.GetQuorumId() != first.ID {
-			t.Errorf("%s was told %v", r.id, lost)
+	inBubble(t, func(t *virtual) {
+		l := start(t, minReplicas(2))
+		all, first := form(t, l.Addr, "a", "b", "c")
+		a, b, c := all[0], all[1], all[2]
+		c.kill()
+		accusation := quorum.Accusation{By: "somebody else", Against: "c", QuorumID: first.ID, Evidence: "connection reset"}
+		a.send(&skerrypb.Up{Message: &skerrypb.Up_Accuse{Accuse: wire.AccusationToProto(accusation)}})
+		for _, r := range []*replica{a, b} {
+			lost := r.next("notice that c is lost", func(d *skerrypb.Down) bool { return d.GetLost() != nil }).GetLost()
+			if lost.GetReplicaId() != "c" || lost.GetQuorumId() != first.ID {
+				t.Errorf("%s was told %v", r.id, lost)
+			}
 		}
-	}
-	fact := func(j *quorum.Join) {
-		j.Fact = quorum.Fact{Kind: quorum.Refused, Step: 1, QuorumID: first.ID}
-		j.Last = &quorum.LastAnswer{QuorumID: first.ID, Round: first.Round, Members: first.Members}
-	}
-	na, nb := a.join(quorum.JoinFall, fact), b.join(quorum.JoinFall, fact)
-	second := a.answer(na)
-	if d := cmp.Diff(second, b.answer(nb)); d != "" {
-		t.Errorf("a and b differ:\n%s", d)
-	}
-	if got, want := memberIDs(second), []quorum.ReplicaID{"a", "b"}; !slices.Equal(got, want) || second.ID <= first.ID {
-		t.Errorf("second quorum %d has members %v, want %v and an id above %d", second.ID, got, want, first.ID)
-	}
-	history, err := skerrypb.NewLighthouseClient(dial(t, l.Addr)).History(t.Context(), &skerrypb.HistoryRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	newest := history.GetEntries()[0]
-	if !slices.Equal(newest.GetLeft(), []string{"c"}) || len(newest.GetAccusations()) != 1 ||
-		newest.GetAccusations()[0].GetBy() != "a" {
-		t.Errorf("history says %v, want that c left, accused by a (whatever name a gave)", newest)
-	}
+		fact := func(j *quorum.Join) {
+			j.Fact = quorum.Fact{Kind: quorum.Refused, Step: 1, QuorumID: first.ID}
+			j.Last = &quorum.LastAnswer{QuorumID: first.ID, Round: first.Round, Members: first.Members}
+		}
+		na, nb := a.join(quorum.JoinFall, fact), b.join(quorum.JoinFall, fact)
+		second := a.answer(na)
+		if d := cmp.Diff(second, b.answer(nb)); d != "" {
+			t.Errorf("a and b differ:\n%s", d)
+		}
+		if got, want := memberIDs(second), []quorum.ReplicaID{"a", "b"}; !slices.Equal(got, want) || second.ID <= first.ID {
+			t.Errorf("second quorum %d has members %v, want %v and an id above %d", second.ID, got, want, first.ID)
+		}
+		history, err := skerrypb.NewLighthouseClient(dial(t, l.Addr)).History(t.Context(), &skerrypb.HistoryRequest{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		newest := history.GetEntries()[0]
+		if !slices.Equal(newest.GetLeft(), []string{"c"}) || len(newest.GetAccusations()) != 1 ||
+			newest.GetAccusations()[0].GetBy() != "a" {
+			t.Errorf("history says %v, want that c left, accused by a (whatever name a gave)", newest)
+		}
+	})
 }
 
 func TestLeavingIsNoDeath(t *testing.T) {
 	t.Parallel()
-	l := lighthousetest.Start(t, minReplicas(2))
-	all, _ := form(t, l.Addr, "a", "b")
-	all[1].leave()
-	if err := all[1].end(); !errors.Is(err, io.EOF) {
-		t.Errorf("stream ended with %v, want io.EOF", err)
-	}
-	testkit.Eventually(t, "b left", func() bool {
-		st, err := l.Lighthouse.Status(t.Context())
-		if err != nil {
-			t.Fatal(err)
+	inBubble(t, func(t *virtual) {
+		l := start(t, minReplicas(2))
+		all, _ := form(t, l.Addr, "a", "b")
+		all[1].leave()
+		if err := all[1].end(); !errors.Is(err, io.EOF) {
+			t.Errorf("stream ended with %v, want io.EOF", err)
 		}
-		return slices.ContainsFunc(st.Jobs[0].Events, func(e lighthouse.Event) bool { return strings.HasPrefix(e.Text, "left b") })
+		testkit.Eventually(t, "b left", func() bool {
+			st, err := l.Lighthouse.Status(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return slices.ContainsFunc(st.Jobs[0].Events, func(e lighthouse.Event) bool { return strings.HasPrefix(e.Text, "left b") })
+		})
 	})
 }
 
 func TestNewerSessionReplacesTheOlder(t *testing.T) {
 	t.Parallel()
-	l := lighthousetest.Start(t, nil)
-	conn := dial(t, l.Addr)
-	old, _ := open(t, conn, hello("a"))
-	newer, _ := open(t, conn, hello("a"))
-	if err := old.end(); status.Code(err) != codes.Aborted {
-		t.Errorf("older session ended with %v, want Aborted", err)
-	}
-	q := newer.answer(newer.join(quorum.JoinFall, nil))
-	if len(q.Members) != 1 {
-		t.Errorf("members %v", memberIDs(q))
-	}
-	if st := replicaStatus(t, l, "a"); st.State != "live" || !st.Session {
-		t.Errorf("a is %s, session %v; want live with a session", st.State, st.Session)
-	}
+	inBubble(t, func(t *virtual) {
+		l := start(t, nil)
+		conn := dial(t, l.Addr)
+		old, _ := open(t, conn, hello("a"))
+		newer, _ := open(t, conn, hello("a"))
+		if err := old.end(); status.Code(err) != codes.Aborted {
+			t.Errorf("older session ended with %v, want Aborted", err)
+		}
+		q := newer.answer(newer.join(quorum.JoinFall, nil))
+		if len(q.Members) != 1 {
+			t.Errorf("members %v", memberIDs(q))
+		}
+		if st := replicaStatus(t, l, "a"); st.State != "live" || !st.Session {
+			t.Errorf("a is %s, session %v; want live with a session", st.State, st.Session)
+		}
+	})
 }
 
 func replicaStatus(t testing.TB, l *lighthousetest.Server, id string) lighthouse.ReplicaStatus {
@@ -208,39 +218,41 @@ func replicaStatus(t testing.TB, l *lighthousetest.Server, id string) lighthouse
 // A replica that does not read is cut, and nobody waits for it.
 func TestSlowConsumerIsCut(t *testing.T) {
 	t.Parallel()
-	l := lighthousetest.Start(t, nil)
-	conn := dial(t, l.Addr)
-	stream, err := skerrypb.NewLighthouseClient(conn).Session(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := stream.Send(&skerrypb.Up{Message: &skerrypb.Up_Hello{Hello: wire.HelloToProto(wire.Hello{
-		GroupWorldSize: 1, Hello: quorum.Hello{ReplicaID: "deaf"}})}}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := stream.Recv(); err != nil { // the welcome, the last that it reads
-		t.Fatal(err)
-	}
-	// Each of these is refused with a message that nobody reads.
-	refused := &skerrypb.Up{Message: &skerrypb.Up_Join{Join: wire.JoinToProto(quorum.Join{
-		Member: quorum.Member{ReplicaID: "deaf", GroupWorldSize: 1}, Kind: quorum.JoinStep, Number: 1})}}
-	var sending sync.WaitGroup
-	defer sending.Wait()
-	sending.Go(func() { // ends with the stream
-		for stream.Send(refused) == nil {
+	inBubble(t, func(t *virtual) {
+		l := start(t, nil)
+		conn := dial(t, l.Addr)
+		stream, err := skerrypb.NewLighthouseClient(conn).Session(t.Context())
+		if err != nil {
+			t.Fatal(err)
 		}
+		if err := stream.Send(&skerrypb.Up{Message: &skerrypb.Up_Hello{Hello: wire.HelloToProto(wire.Hello{
+			GroupWorldSize: 1, Hello: quorum.Hello{ReplicaID: "deaf"}})}}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := stream.Recv(); err != nil { // the welcome, the last that it reads
+			t.Fatal(err)
+		}
+		// Each of these is refused with a message that nobody reads.
+		refused := &skerrypb.Up{Message: &skerrypb.Up_Join{Join: wire.JoinToProto(quorum.Join{
+			Member: quorum.Member{ReplicaID: "deaf", GroupWorldSize: 1}, Kind: quorum.JoinStep, Number: 1})}}
+		var sending sync.WaitGroup
+		defer sending.Wait()
+		sending.Go(func() { // ends with the stream
+			for stream.Send(refused) == nil {
+			}
+		})
+		// The server lets go of it at once. The replica learns of that when it
+		// reads again: what was sent before comes first.
+		testkit.Eventually(t, "the deaf replica has no session", func() bool { return !replicaStatus(t, l, "deaf").Session })
+		for err == nil {
+			_, err = stream.Recv()
+		}
+		if status.Code(err) != codes.Aborted || !strings.Contains(err.Error(), "does not read") {
+			t.Errorf("stream ended with %v, want Aborted: does not read", err)
+		}
+		other, _ := open(t, conn, hello("b"))
+		other.answer(other.join(quorum.JoinFall, nil))
 	})
-	// The server lets go of it at once. The replica learns of that when it
-	// reads again: what was sent before comes first.
-	testkit.Eventually(t, "the deaf replica has no session", func() bool { return !replicaStatus(t, l, "deaf").Session })
-	for err == nil {
-		_, err = stream.Recv()
-	}
-	if status.Code(err) != codes.Aborted || !strings.Contains(err.Error(), "does not read") {
-		t.Errorf("stream ended with %v, want Aborted: does not read", err)
-	}
-	other, _ := open(t, conn, hello("b"))
-	other.answer(other.join(quorum.JoinFall, nil))
 }
 
 // What is malformed is refused with the field, the value and the bound.
@@ -294,151 +306,163 @@ func TestMalformedMessagesAreRefused(t *testing.T) {
 // second. What it is told, and hears, is the same each time.
 func TestDrainIsWrittenOnce(t *testing.T) {
 	t.Parallel()
-	l := lighthousetest.Start(t, nil)
-	all, _ := form(t, l.Addr, "a", "b")
-	operator := skerrypb.NewLighthouseClient(dial(t, l.Addr))
-	drain := func(id string) uint64 {
-		before := l.Lighthouse.Entries()
-		resp, err := operator.Drain(t.Context(), &skerrypb.DrainRequest{ReplicaId: id, Reason: "SIGTERM"})
-		if err != nil || resp.GetAlone() {
-			t.Fatal(resp, err)
+	inBubble(t, func(t *virtual) {
+		l := start(t, nil)
+		all, _ := form(t, l.Addr, "a", "b")
+		operator := skerrypb.NewLighthouseClient(dial(t, l.Addr))
+		drain := func(id string) uint64 {
+			before := l.Lighthouse.Entries()
+			resp, err := operator.Drain(t.Context(), &skerrypb.DrainRequest{ReplicaId: id, Reason: "SIGTERM"})
+			if err != nil || resp.GetAlone() {
+				t.Fatal(resp, err)
+			}
+			return l.Lighthouse.Entries() - before
 		}
-		return l.Lighthouse.Entries() - before
-	}
-	if got := drain("a"); got != 1 {
-		t.Errorf("the first drain wrote %d entries, want 1", got)
-	}
-	all[0].next("drain notice", func(d *skerrypb.Down) bool { return d.GetDrain() != nil })
-	for range 20 {
-		if got := drain("a"); got != 0 {
-			t.Fatalf("a drain that is known wrote %d entries, want none", got)
+		if got := drain("a"); got != 1 {
+			t.Errorf("the first drain wrote %d entries, want 1", got)
 		}
-	}
-	if _, err := operator.Drain(t.Context(), &skerrypb.DrainRequest{ReplicaId: "nobody"}); status.Code(err) != codes.NotFound {
-		t.Errorf("drain of an unknown replica: %v, want NotFound", err)
-	}
+		all[0].next("drain notice", func(d *skerrypb.Down) bool { return d.GetDrain() != nil })
+		for range 20 {
+			if got := drain("a"); got != 0 {
+				t.Fatalf("a drain that is known wrote %d entries, want none", got)
+			}
+		}
+		if _, err := operator.Drain(t.Context(), &skerrypb.DrainRequest{ReplicaId: "nobody"}); status.Code(err) != codes.NotFound {
+			t.Errorf("drain of an unknown replica: %v, want NotFound", err)
+		}
+	})
 }
 
 func TestDrainAndEvict(t *testing.T) {
 	t.Parallel()
-	l := lighthousetest.Start(t, minReplicas(1))
-	all, first := form(t, l.Addr, "a", "b", "c")
-	operator := skerrypb.NewLighthouseClient(dial(t, l.Addr))
-	if _, err := operator.Drain(t.Context(), &skerrypb.DrainRequest{ReplicaId: "a", Reason: "maintenance"}); err != nil {
-		t.Fatal(err)
-	}
-	told := all[0].next("drain notice", func(d *skerrypb.Down) bool { return d.GetDrain() != nil })
-	if got := told.GetDrain().GetReason(); got != "maintenance" {
-		t.Errorf("drain reason %q", got)
-	}
-	for _, r := range all[1:] {
-		wanted := r.next("change wanted", func(d *skerrypb.Down) bool { return d.GetChangeWanted() != nil })
-		if got := wanted.GetChangeWanted().GetQuorumId(); got != first.ID {
-			t.Errorf("%s was told about quorum %d, want %d", r.id, got, first.ID)
+	inBubble(t, func(t *virtual) {
+		l := start(t, minReplicas(1))
+		all, first := form(t, l.Addr, "a", "b", "c")
+		operator := skerrypb.NewLighthouseClient(dial(t, l.Addr))
+		if _, err := operator.Drain(t.Context(), &skerrypb.DrainRequest{ReplicaId: "a", Reason: "maintenance"}); err != nil {
+			t.Fatal(err)
 		}
-	}
-	if _, err := operator.Evict(t.Context(), &skerrypb.EvictRequest{ReplicaId: "b", Reason: "stuck"}); err != nil {
-		t.Fatal(err)
-	}
-	all[1].next("eviction", func(d *skerrypb.Down) bool { return d.GetEvict().GetReason() == "stuck" })
-	if got := replicaStatus(t, l, "b").State; got != "evicted" {
-		t.Errorf("b is %s, want evicted", got)
-	}
-	for _, tc := range []struct {
-		req  *skerrypb.EvictRequest
-		want error
-	}{
-		{&skerrypb.EvictRequest{ReplicaId: "nobody"}, quorum.ErrUnknown},
-		{&skerrypb.EvictRequest{ReplicaId: "a", Job: "none"}, quorum.ErrUnknown},
-		{&skerrypb.EvictRequest{ReplicaId: ""}, quorum.ErrInvalid},
-		{&skerrypb.EvictRequest{ReplicaId: "a", Job: "a/b"}, quorum.ErrInvalid},
-	} {
-		_, err := operator.Evict(t.Context(), tc.req)
-		if err = wire.FromStatus(err); !errors.Is(err, tc.want) {
-			t.Errorf("evict %v: %v, want %v", tc.req, err, tc.want)
+		told := all[0].next("drain notice", func(d *skerrypb.Down) bool { return d.GetDrain() != nil })
+		if got := told.GetDrain().GetReason(); got != "maintenance" {
+			t.Errorf("drain reason %q", got)
 		}
-	}
+		for _, r := range all[1:] {
+			wanted := r.next("change wanted", func(d *skerrypb.Down) bool { return d.GetChangeWanted() != nil })
+			if got := wanted.GetChangeWanted().GetQuorumId(); got != first.ID {
+				t.Errorf("%s was told about quorum %d, want %d", r.id, got, first.ID)
+			}
+		}
+		if _, err := operator.Evict(t.Context(), &skerrypb.EvictRequest{ReplicaId: "b", Reason: "stuck"}); err != nil {
+			t.Fatal(err)
+		}
+		all[1].next("eviction", func(d *skerrypb.Down) bool { return d.GetEvict().GetReason() == "stuck" })
+		if got := replicaStatus(t, l, "b").State; got != "evicted" {
+			t.Errorf("b is %s, want evicted", got)
+		}
+		for _, tc := range []struct {
+			req  *skerrypb.EvictRequest
+			want error
+		}{
+			{&skerrypb.EvictRequest{ReplicaId: "nobody"}, quorum.ErrUnknown},
+			{&skerrypb.EvictRequest{ReplicaId: "a", Job: "none"}, quorum.ErrUnknown},
+			{&skerrypb.EvictRequest{ReplicaId: ""}, quorum.ErrInvalid},
+			{&skerrypb.EvictRequest{ReplicaId: "a", Job: "a/b"}, quorum.ErrInvalid},
+		} {
+			_, err := operator.Evict(t.Context(), tc.req)
+			if err = wire.FromStatus(err); !errors.Is(err, tc.want) {
+				t.Errorf("evict %v: %v, want %v", tc.req, err, tc.want)
+			}
+		}
+	})
 }
 
 func TestConfigureChangesRulesAndTiming(t *testing.T) {
 	t.Parallel()
-	l := lighthousetest.Start(t, nil)
-	all, _ := form(t, l.Addr, "a")
-	operator := skerrypb.NewLighthouseClient(dial(t, l.Addr))
-	ms := uint32(300)
-	if _, err := operator.Configure(t.Context(), &skerrypb.ConfigureRequest{HeartbeatTimeoutMs: &ms, MinReplicas: new(uint32(2))}); err != nil {
-		t.Fatal(err)
-	}
-	timing := all[0].next("timing", func(d *skerrypb.Down) bool { return d.GetTiming() != nil }).GetTiming()
-	if timing.GetHeartbeatTimeoutMs() != ms || timing.GetBeatIntervalMs() != ms/2/5 {
-		t.Errorf("timing %v, want a timeout of %d ms and ten beats in it", timing, ms)
-	}
-	st, err := l.Lighthouse.Status(t.Context())
-	if err != nil || st.Jobs[0].MinReplicas != 2 {
-		t.Errorf("min replicas %d, error %v; want 2", st.Jobs[0].MinReplicas, err)
-	}
-	_, err = operator.Configure(t.Context(), &skerrypb.ConfigureRequest{MinReplicas: new(uint32(3)), MaxReplicas: new(uint32(2))})
-	if err = wire.FromStatus(err); !errors.Is(err, quorum.ErrInvalid) || !strings.Contains(err.Error(), "MaxReplicas") {
-		t.Errorf("nonsense was taken: %v", err)
-	}
+	inBubble(t, func(t *virtual) {
+		l := start(t, nil)
+		all, _ := form(t, l.Addr, "a")
+		operator := skerrypb.NewLighthouseClient(dial(t, l.Addr))
+		ms := uint32(300)
+		if _, err := operator.Configure(t.Context(), &skerrypb.ConfigureRequest{HeartbeatTimeoutMs: &ms, MinReplicas: new(uint32(2))}); err != nil {
+			t.Fatal(err)
+		}
+		timing := all[0].next("timing", func(d *skerrypb.Down) bool { return d.GetTiming() != nil }).GetTiming()
+		if timing.GetHeartbeatTimeoutMs() != ms || timing.GetBeatIntervalMs() != ms/2/5 {
+			t.Errorf("timing %v, want a timeout of %d ms and ten beats in it", timing, ms)
+		}
+		st, err := l.Lighthouse.Status(t.Context())
+		if err != nil || st.Jobs[0].MinReplicas != 2 {
+			t.Errorf("min replicas %d, error %v; want 2", st.Jobs[0].MinReplicas, err)
+		}
+		_, err = operator.Configure(t.Context(), &skerrypb.ConfigureRequest{MinReplicas: new(uint32(3)), MaxReplicas: new(uint32(2))})
+		if err = wire.FromStatus(err); !errors.Is(err, quorum.ErrInvalid) || !strings.Contains(err.Error(), "MaxReplicas") {
+			t.Errorf("nonsense was taken: %v", err)
+		}
+	})
 }
 
 func TestInfoListsJobs(t *testing.T) {
 	t.Parallel()
-	l := lighthousetest.Start(t, func(c *lighthouse.Config) { c.Version = "v1.2.3" })
-	conn := dial(t, l.Addr)
-	for _, job := range []string{"vision", "speech"} {
-		h := hello("a")
-		h.Job = job
-		open(t, conn, h)
-	}
-	info, err := skerrypb.NewLighthouseClient(conn).Info(t.Context(), &skerrypb.InfoRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !slices.Equal(info.GetJobs(), []string{"speech", "vision"}) || info.GetVersion() != "v1.2.3" || info.GetLeader() != l.Addr {
-		t.Errorf("info %v", info)
-	}
+	inBubble(t, func(t *virtual) {
+		l := start(t, func(c *lighthouse.Config) { c.Version = "v1.2.3" })
+		conn := dial(t, l.Addr)
+		for _, job := range []string{"vision", "speech"} {
+			h := hello("a")
+			h.Job = job
+			open(t, conn, h)
+		}
+		info, err := skerrypb.NewLighthouseClient(conn).Info(t.Context(), &skerrypb.InfoRequest{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(info.GetJobs(), []string{"speech", "vision"}) || info.GetVersion() != "v1.2.3" || info.GetLeader() != l.Addr {
+			t.Errorf("info %v", info)
+		}
+	})
 }
 
 func TestJobsAreBounded(t *testing.T) {
 	t.Parallel()
-	l := lighthousetest.Start(t, func(c *lighthouse.Config) { c.MaxJobs = 1 })
-	conn := dial(t, l.Addr)
-	a, _ := open(t, conn, hello("a"))
-	a.answer(a.join(quorum.JoinFall, nil)) // a job with a quorum makes no room
-	r := rawOpen(t, conn)
-	h := hello("b")
-	h.Job = "another"
-	h.GroupWorldSize = 1
-	r.send(&skerrypb.Up{Message: &skerrypb.Up_Hello{Hello: wire.HelloToProto(h)}})
-	down := r.next("refusal", func(d *skerrypb.Down) bool { return d.GetRefused() != nil })
-	if err := wire.RefusalError(down.GetRefused()); !errors.Is(err, quorum.ErrFull) {
-		t.Errorf("one job too many: %v, want quorum.ErrFull", err)
-	}
+	inBubble(t, func(t *virtual) {
+		l := start(t, func(c *lighthouse.Config) { c.MaxJobs = 1 })
+		conn := dial(t, l.Addr)
+		a, _ := open(t, conn, hello("a"))
+		a.answer(a.join(quorum.JoinFall, nil)) // a job with a quorum makes no room
+		r := rawOpen(t, conn)
+		h := hello("b")
+		h.Job = "another"
+		h.GroupWorldSize = 1
+		r.send(&skerrypb.Up{Message: &skerrypb.Up_Hello{Hello: wire.HelloToProto(h)}})
+		down := r.next("refusal", func(d *skerrypb.Down) bool { return d.GetRefused() != nil })
+		if err := wire.RefusalError(down.GetRefused()); !errors.Is(err, quorum.ErrFull) {
+			t.Errorf("one job too many: %v, want quorum.ErrFull", err)
+		}
+	})
 }
 
 // A job has no more replicas than it may; other jobs have theirs.
 func TestReplicasOfAJobAreBounded(t *testing.T) {
 	t.Parallel()
-	l := lighthousetest.Start(t, func(c *lighthouse.Config) { c.MaxReplicasPerJob = 1 })
-	conn := dial(t, l.Addr)
-	a, _ := open(t, conn, hello("a"))
-	a.answer(a.join(quorum.JoinFall, nil))
-	b := rawOpen(t, conn)
-	h := hello("b")
-	h.GroupWorldSize = 1
-	b.send(&skerrypb.Up{Message: &skerrypb.Up_Hello{Hello: wire.HelloToProto(h)}})
-	down := b.next("refusal", func(d *skerrypb.Down) bool { return d.GetRefused() != nil })
-	err := wire.RefusalError(down.GetRefused())
-	if want := fmt.Sprintf("replica %q would be number 2 of its job, want at most 1", h.ReplicaID); !errors.Is(err, quorum.ErrFull) || !strings.Contains(err.Error(), want) {
-		t.Errorf("one replica too many: %v, want %s", err, want)
-	}
-	h.Job = "another"
-	open(t, conn, h)
-	two := uint32(2)
-	_, err2 := skerrypb.NewLighthouseClient(conn).Configure(t.Context(), &skerrypb.ConfigureRequest{MinReplicas: &two})
-	if err2 == nil || !strings.Contains(err2.Error(), "MinReplicas = 2, want at most MaxReplicasPerJob = 1") {
-		t.Errorf("rules that such a job cannot meet: %v", err2)
-	}
+	inBubble(t, func(t *virtual) {
+		l := start(t, func(c *lighthouse.Config) { c.MaxReplicasPerJob = 1 })
+		conn := dial(t, l.Addr)
+		a, _ := open(t, conn, hello("a"))
+		a.answer(a.join(quorum.JoinFall, nil))
+		b := rawOpen(t, conn)
+		h := hello("b")
+		h.GroupWorldSize = 1
+		b.send(&skerrypb.Up{Message: &skerrypb.Up_Hello{Hello: wire.HelloToProto(h)}})
+		down := b.next("refusal", func(d *skerrypb.Down) bool { return d.GetRefused() != nil })
+		err := wire.RefusalError(down.GetRefused())
+		if want := fmt.Sprintf("replica %q would be number 2 of its job, want at most 1", h.ReplicaID); !errors.Is(err, quorum.ErrFull) || !strings.Contains(err.Error(), want) {
+			t.Errorf("one replica too many: %v, want %s", err, want)
+		}
+		h.Job = "another"
+		open(t, conn, h)
+		two := uint32(2)
+		_, err2 := skerrypb.NewLighthouseClient(conn).Configure(t.Context(), &skerrypb.ConfigureRequest{MinReplicas: &two})
+		if err2 == nil || !strings.Contains(err2.Error(), "MinReplicas = 2, want at most MaxReplicasPerJob = 1") {
+			t.Errorf("rules that such a job cannot meet: %v", err2)
+		}
+	})
 }

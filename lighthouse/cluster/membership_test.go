@@ -9,10 +9,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/hashicorp/raft"
 
+	"github.com/skerry-ft/skerry/internal/nettest"
 	"github.com/skerry-ft/skerry/internal/wire"
 )
 
@@ -235,4 +237,63 @@ func TestRaftConnectionsSayWhomTheyMean(t *testing.T) {
 		}
 		_ = client.Close() // served
 	}
+}
+
+// slowToClose is a listener whose connections take a while to be closed.
+type slowToClose struct {
+	net.Listener
+
+	closed chan struct{} // has one for each that is
+}
+
+func (l slowToClose) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return slowConn{conn, l.closed}, nil
+}
+
+type slowConn struct {
+	net.Conn
+
+	closed chan struct{}
+}
+
+func (c slowConn) Close() error {
+	<-time.After(time.Second)
+	err := c.Conn.Close()
+	c.closed <- struct{}{}
+	return err
+}
+
+// When Close has returned, what raft was given is cut: a promise that the disk does not
+// take any more is told to no candidate.
+func TestClosedRaftStreamTellsNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		host := nettest.New().Host("both")
+		listener, err := host.Listen("127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		closed := make(chan struct{}, 1)
+		s := newRaftStream(slowToClose{listener, closed}, wire.Server{Cluster: "one", RaftID: "me"}, time.Second,
+			func(_ net.Addr, err error) { t.Errorf("refused: %v", err) })
+		s.dial = host.Dial
+		client, err := s.Dial(raft.ServerAddress("me@"+listener.Addr().String()), time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Close()
+		if _, err := s.Accept(); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		if len(closed) == 0 {
+			t.Error("Close returned before the connection was cut")
+		}
+	})
 }

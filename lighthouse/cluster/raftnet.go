@@ -133,17 +133,34 @@ func (s *raftStream) take() {
 			}
 			continue // raft asks again after a while
 		}
+		forget := s.keep(conn)
 		s.running.Go(func() {
-			stop := context.AfterFunc(s.ctx, func() { _ = conn.Close() }) // its reader sees it
 			greeted, err := s.greet(conn)
 			if err != nil {
 				s.refused(conn.RemoteAddr(), err)
 			}
-			if err != nil || !s.give(accepted{conn: &raftConn{greeted, stop}}) {
-				stop()
+			if err != nil || !s.give(accepted{conn: &raftConn{greeted, forget}}) {
+				forget()
 				_ = conn.Close() // its dialler sees it
 			}
 		})
+	}
+}
+
+// keep has Close cut conn, and wait until it is cut. forget takes that back; it says
+// whether there was anything to take back.
+func (s *raftStream) keep(conn net.Conn) (forget func() bool) {
+	s.running.Add(1) // given back once: stop returns true if the cut never begins
+	stop := context.AfterFunc(s.ctx, func() {
+		defer s.running.Done()
+		_ = conn.Close() // its reader sees it
+	})
+	return func() bool {
+		stopped := stop()
+		if stopped {
+			s.running.Done()
+		}
+		return stopped
 	}
 }
 
@@ -160,7 +177,8 @@ func (s *raftStream) give(a accepted) bool {
 // Addr is where other servers reach this one.
 func (s *raftStream) Addr() net.Addr { return s.advertise }
 
-// Close stops accepting and cuts what was accepted.
+// Close stops accepting and cuts what was accepted. When it returns nothing is told to
+// anybody any more: what raft could not write may be taken for written from then on.
 func (s *raftStream) Close() error {
 	s.end()
 	err := s.listener.Close()

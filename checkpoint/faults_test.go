@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -524,8 +525,19 @@ func TestAnyIsPaced(t *testing.T) {
 	})
 }
 
+// elsewhere is a listener whose address is another one than the test's.
+type elsewhere struct {
+	net.Listener
+
+	addr net.Addr
+}
+
+func (e elsewhere) Addr() net.Addr { return e.addr }
+func (e elsewhere) Close() error   { return nil }
+
 func TestConfigRefused(t *testing.T) {
 	t.Parallel()
+	reached := elsewhere{addr: &net.TCPAddr{IP: net.IPv4zero, Port: 7}}
 	anyones := &checkpoint.TLS{Server: &tls.Config{MinVersion: tls.VersionTLS13}} // asks for no certificate
 	cases := []struct {
 		cfg  checkpoint.HTTPConfig
@@ -542,6 +554,8 @@ func TestConfigRefused(t *testing.T) {
 			"nothing guards it: set Token, Guarded, or a TLS that asks for certificates, or Open",
 		},
 		{checkpoint.HTTPConfig{Listen: "0.0.0.0:0", Advertise: "h"}, "other hosts reach 0.0.0.0:0, and nothing guards it: set Token, Guarded, or a TLS that asks for certificates, or Open"},
+		{checkpoint.HTTPConfig{Listener: reached, Advertise: "h"}, "other hosts reach 0.0.0.0:7, and nothing guards it"},
+		{checkpoint.HTTPConfig{Listener: elsewhere{addr: &net.UnixAddr{Name: "x"}}, Guarded: true}, "Listener at x, want host:port"},
 		{checkpoint.HTTPConfig{Advertise: "a b"}, `Advertise = "a b"`},
 	}
 	for _, c := range cases {

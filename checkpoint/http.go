@@ -102,7 +102,8 @@ type HTTPConfig struct {
 	TLS *TLS
 
 	// Listener is where targets come from, and Dial connects to donors, if not nil,
-	// instead of a listener at Listen and of TCP. Close closes the Listener.
+	// instead of a listener at Listen and of TCP. What is said of Listen holds for the
+	// Listener's address. Close closes it.
 	Listener net.Listener
 	Dial     func(ctx context.Context, network, address string) (net.Conn, error)
 
@@ -189,17 +190,25 @@ func NewHTTP(cfg HTTPConfig) (*HTTP, error) {
 	}
 	cfg = cfg.withDefaults()
 	allowed := cfg.Guarded || cfg.Open || len(cfg.Token) > 0 || cfg.TLS != nil && netaddr.AsksClients(cfg.TLS.Server)
-	if err := netaddr.Check(context.Background(), cfg.Listen, allowed, "set Token, Guarded, or a TLS that asks for certificates, or Open"); err != nil {
-		return nil, fmt.Errorf("checkpoint: Listen = %s: %w", cfg.Listen, err)
+	listen, ln := cfg.Listen, cfg.Listener
+	if ln != nil {
+		listen = ln.Addr().String()
 	}
-	ln, err := cfg.Listener, error(nil)
+	if err := netaddr.Check(context.Background(), listen, allowed, "set Token, Guarded, or a TLS that asks for certificates, or Open"); err != nil {
+		return nil, fmt.Errorf("checkpoint: Listen = %s: %w", listen, err)
+	}
+	var err error
 	if ln == nil {
-		ln, err = net.Listen("tcp", cfg.Listen)
+		ln, err = net.Listen("tcp", listen)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("listen for heals: %w", err)
 	}
-	base, err := advertised(ln.Addr().(*net.TCPAddr), cfg.Advertise)
+	at, ok := ln.Addr().(*net.TCPAddr)
+	if !ok {
+		return nil, errors.Join(fmt.Errorf("checkpoint: Listener at %v, want host:port", ln.Addr()), ln.Close())
+	}
+	base, err := advertised(at, cfg.Advertise)
 	if err != nil {
 		return nil, errors.Join(err, ln.Close())
 	}

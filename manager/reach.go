@@ -168,10 +168,13 @@ func (m *Manager) probeUntil(ctx context.Context, p *probed, peer quorum.Replica
 // reportLink tells of a peer that is still probed: ctx ends with the probes.
 func (m *Manager) reportLink(ctx context.Context, r quorum.LinkReport) {
 	m.probes.mu.Lock()
-	defer m.probes.mu.Unlock()
-	if ctx.Err() == nil {
-		m.log.Debug().Str(logkey.Peer, string(r.To)).Bool("holds", r.Holds).Str(logkey.Reason, r.Evidence).Msg("link tried")
+	probed := ctx.Err() == nil
+	if probed {
 		m.replica.ReportLink(r)
+	}
+	m.probes.mu.Unlock()
+	if probed {
+		m.log.Debug().Str(logkey.Peer, string(r.To)).Bool("holds", r.Holds).Str(logkey.Reason, r.Evidence).Msg("link tried")
 	}
 }
 

@@ -74,11 +74,16 @@ func (d *Dir) OpenRecord(log zerolog.Logger) (Record, error) {
 	if k.Standing != wire.StandingFounded || len(k.Known) == 0 && len(k.Founders) <= 1 {
 		return k, nil // nobody else counts on these data
 	}
-	index, err := d.LastIndex()
+	missing := false
+	if k.Started {
+		index, err := d.LastIndex()
+		if err != nil {
+			return k, err
+		}
+		missing = index == 0
+	}
 	switch {
-	case err != nil:
-		return k, err
-	case k.Started && index == 0:
+	case missing:
 		return d.SetAside(k, log, errors.New("the raft log is missing"))
 	case had.elsewhere(now):
 		return d.SetAside(k, log, fmt.Errorf("%w: a copy of another folder was put here", ErrOldCopy))

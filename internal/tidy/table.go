@@ -58,8 +58,9 @@ var mayImport = map[string][]string{
 
 	"manager/torchft": {"quorum", "internal/wire/...", "internal/guard"},
 
-	"train":       {"pg", "tensor"},
-	"train/spawn": {},
+	"train":         {"pg", "tensor"},
+	"train/sampler": {"checkpoint", "tensor"},
+	"train/spawn":   {},
 
 	"internal/wire":      {"quorum", "internal/printable"},
 	"internal/sim":       {"quorum", "internal/sim/..."},

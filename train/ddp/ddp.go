@@ -62,6 +62,7 @@ type Reducer struct {
 	ready    []bool // by parameter, in this step
 	launched int    // buckets under way, always the first ones
 	noSync   bool   // inside NoSync
+	weight   weight // in this step
 }
 
 // place says where a parameter lies in its bucket.
@@ -151,21 +152,21 @@ func (r *Reducer) Ready(i int) {
 	}
 	r.ready[i] = true
 	at := r.where[i]
-	copy(at.bucket.flat.Bytes()[at.from:at.to], r.params[i].Grad.Bytes())
+	r.weight.copy(at.bucket.flat.Bytes()[at.from:at.to], r.params[i].Grad)
 	at.bucket.ready++
 	for r.launched < len(r.buckets) {
 		b := r.buckets[r.launched]
 		if b.ready < len(b.params) {
 			return
 		}
-		b.work = r.manager.Group().AllReduceAsync(b.flat, tensor.Avg)
+		b.work = r.manager.Group().AllReduceAsync(b.flat, r.weight.op())
 		r.launched++
 	}
 }
 
 // Reduce ends the reduction of a step: gradients that were not ready go as they
 // are, and when it returns nil every gradient is the average over the
-// participants, or the step's error has been reported to the manager. Over a
+// participants, as Weigh weighs them, or the step's error has been reported to the manager. Over a
 // plain group it returns the step's error. Else it returns one only when ctx
 // ends: its cause, after the group was aborted. The Reducer is then ready for the
 // next step. Inside NoSync it does nothing and returns nil.
@@ -174,6 +175,9 @@ func (r *Reducer) Reduce(ctx context.Context) error {
 		return nil
 	}
 	unused := r.finish()
+	if r.options.FindUnused || r.weight.empty() {
+		unused = nil
+	}
 	var err error
 	for _, b := range r.buckets[:r.launched] {
 		if werr := r.wait(ctx, b); err == nil {
@@ -184,8 +188,8 @@ func (r *Reducer) Reduce(ctx context.Context) error {
 	for _, b := range r.buckets {
 		b.ready, b.work = 0, nil
 	}
-	r.launched = 0
-	if err == nil && len(unused) > 0 && !r.options.FindUnused {
+	r.launched, r.weight = 0, weight{}
+	if err == nil && len(unused) > 0 {
 		err = r.failed(&UnusedError{Params: unused})
 	}
 	if err != nil {

@@ -19,6 +19,12 @@
 // Buckets start in one order on all replicas, whatever order the gradients
 // become ready in.
 //
+// # Uneven batches
+//
+// An average over replicas counts each replica for the same. Where they have unequal
+// numbers of samples, as in the last step of an epoch or under a constant global batch,
+// Weigh makes it the average over samples.
+//
 // # Errors
 //
 // An op that fails is reported to the manager, and the step is discarded; no

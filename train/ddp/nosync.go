@@ -10,14 +10,19 @@ import (
 // sums. All ranks must leave out the same steps. It returns f's error, and panics
 // if a gradient is ready already in this step.
 func (r *Reducer) NoSync(f func() error) error {
-	for i, ready := range r.ready {
-		if ready {
-			panic(fmt.Sprintf("ddp: NoSync in a step in which gradient %q is ready", r.params[i].Name))
-		}
-	}
+	r.unready("NoSync")
 	defer func(was bool) { r.noSync = was }(r.noSync)
 	r.noSync = true
 	return f()
+}
+
+// unready panics in the middle of a step, where a call would be about half of it.
+func (r *Reducer) unready(call string) {
+	for i, ready := range r.ready {
+		if ready {
+			panic(fmt.Sprintf("ddp: %s in a step in which gradient %q is ready", call, r.params[i].Name))
+		}
+	}
 }
 
 // UnusedError is a step in which Ready was not called for every gradient, without

@@ -65,6 +65,9 @@ type manners struct {
 	tuneRank func(p *proc)
 	// tune changes each rank's configuration. nil: nothing.
 	tune func(*manager.Config)
+	// trains makes another trainer than this package's own: it registers its state
+	// with p.m, and returns what a turn of its loop is. nil: the own one.
+	trains func(p *proc) func(ctx context.Context) error
 }
 
 // replica is a replica group through all its incarnations.
@@ -116,6 +119,7 @@ type proc struct {
 	healer  *healer
 	m       *manager.Manager
 	params  []float32
+	turn    func(ctx context.Context) error
 	cancel  context.CancelFunc
 	ran     chan struct{}
 	done    chan struct{}
@@ -207,6 +211,10 @@ func (r *replica) spawn(life string, rank int, group string) *proc {
 	}
 	if err := p.m.Register("model", func() checkpointState { return stateOf(p.params) }, nil); err != nil {
 		r.w.t.Fatal(err)
+	}
+	p.turn = p.step
+	if r.manners.trains != nil {
+		p.turn = r.manners.trains(p)
 	}
 	r.w.mu.Lock()
 	r.w.mu.procs = append(r.w.mu.procs, p)
@@ -368,7 +376,7 @@ func (p *proc) pass(ctx context.Context, s stage) {
 
 func (p *proc) loop(ctx context.Context) error {
 	for ctx.Err() == nil {
-		err := p.step(ctx)
+		err := p.turn(ctx)
 		switch {
 		case err == nil:
 		case ctx.Err() != nil:

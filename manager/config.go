@@ -88,7 +88,8 @@ type Config struct {
 
 	// StepTimeout bounds everything that a step waits for, HealTimeout the
 	// transfer of a state. All other timeouts derive from these two: see
-	// Timeouts. 0 means 60 s and 10 min. Too low: a slow peer looks broken, and
+	// Timeouts. 0 means 60 s, and 10 min or StepTimeout, if that is more, which is HealTimeout's
+	// least value. Too low: a slow peer looks broken, and
 	// steps are discarded. Too high: a hang that no message tells of lasts so long.
 	// A trainer that calls nothing for StepTimeout, in a forward pass or an evaluation
 	// that is longer, is away when a quorum falls then: the others go on without it,

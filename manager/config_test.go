@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/rs/zerolog"
 
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/pg"
@@ -80,6 +81,50 @@ func TestFromEnv(t *testing.T) {
 	}
 }
 
+func TestTimeoutsFromEnv(t *testing.T) {
+	var log strings.Builder
+	read := func() (Config, error) {
+		c := Config{Log: zerolog.New(&log)}
+		err := c.FromEnv()
+		return c, err
+	}
+	t.Setenv("TORCHFT_TIMEOUT_SEC", "90")
+	t.Setenv("TORCHFT_QUORUM_RETRIES", "5")
+	if c, err := read(); err != nil || c.StepTimeout != 90*time.Second || c.HealTimeout != 0 {
+		t.Errorf("%v %v, %v; want 90 s and the default", c.StepTimeout, c.HealTimeout, err)
+	}
+	if !strings.Contains(log.String(), "TORCHFT_QUORUM_RETRIES") {
+		t.Errorf("log %q, want a line about the variable without effect", log.String())
+	}
+	t.Setenv("SKERRY_STEP_TIMEOUT", "2m")
+	t.Setenv("SKERRY_HEAL_TIMEOUT", "1h")
+	if c, err := read(); err != nil || c.StepTimeout != 2*time.Minute || c.HealTimeout != time.Hour {
+		t.Errorf("%v %v, %v; want 2 m and 1 h", c.StepTimeout, c.HealTimeout, err)
+	}
+	t.Setenv("SKERRY_STEP_TIMEOUT", "90")
+	t.Setenv("SKERRY_HEAL_TIMEOUT", "-1s")
+	_, err := read()
+	for _, want := range []string{`SKERRY_STEP_TIMEOUT = "90", want a time above 0, as 90s or 2m`, `SKERRY_HEAL_TIMEOUT = "-1s"`} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %s", err, want)
+		}
+	}
+}
+
+// A heal that may take less than a step would end before the step that it is beside.
+func TestHealTimeoutIsAStepAtLeast(t *testing.T) {
+	t.Parallel()
+	c := Config{ReplicaID: "a", Lighthouse: []string{"h:1"}, Backend: pgtest.NewMemory().Backend(), StepTimeout: 20 * time.Minute}
+	if err := c.Validate(); err != nil {
+		t.Errorf("the default does not follow a longer step: %v", err)
+	}
+	c.HealTimeout = time.Minute
+	want := "HealTimeout = 1m0s, want StepTimeout = 20m0s or more"
+	if err := c.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("error %v, want %s", err, want)
+	}
+}
+
 func TestTimeoutsDerive(t *testing.T) {
 	t.Parallel()
 	d := deriveTimeouts(DefaultStepTimeout, DefaultHealTimeout)
@@ -89,8 +134,8 @@ func TestTimeoutsDerive(t *testing.T) {
 	if diff := cmp.Diff(want, d); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if d := deriveTimeouts(time.Second, time.Millisecond); d.Heal != time.Second || d.Call < minDerived {
-		t.Errorf("%+v: a heal has at least a step, and nothing less than %v", d, minDerived)
+	if d := deriveTimeouts(time.Second, time.Second); d.Call < minDerived {
+		t.Errorf("%+v: nothing is less than %v", d, minDerived)
 	}
 }
 

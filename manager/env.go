@@ -8,6 +8,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/skerry-ft/skerry/manager/internal/session"
 	"github.com/skerry-ft/skerry/pg/debug"
@@ -21,11 +22,17 @@ import (
 //	REPLICA_GROUP_ID                             ReplicaID
 //	RANK, WORLD_SIZE                             GroupRank, GroupWorldSize
 //	MASTER_ADDR, MASTER_PORT                     GroupStore (with WORLD_SIZE > 1)
+//	SKERRY_STEP_TIMEOUT, else TORCHFT_TIMEOUT_SEC  StepTimeout: "90s", "2m"; torchft's in seconds
+//	SKERRY_HEAL_TIMEOUT                          HealTimeout
 //	SKERRY_PLAIN_GROUP_STORE                     PlainGroupStore, true or false
 //	SKERRY_LISTEN, SKERRY_ADVERTISE              Listen ("host" or "host:port"), Advertise
 //	SKERRY_TLS_CA, SKERRY_TLS_CERT, SKERRY_TLS_KEY, SKERRY_TLS_SERVER_NAME,
 //	SKERRY_TLS_DATA, SKERRY_TOKEN_FILE, SKERRY_TOKEN, SKERRY_OPEN Guard
 //	those of debug.Config.FromEnv              Debug
+//
+// Of torchft's, TORCHFT_QUORUM_TIMEOUT_SEC, TORCHFT_CONNECT_TIMEOUT_SEC and
+// TORCHFT_QUORUM_RETRIES have no counterpart: those waits derive from StepTimeout, and a
+// request is made until its answer is there (see Timeouts). Where one is set, Log says so.
 //
 // It returns every problem it finds, joined.
 func (c *Config) FromEnv() error {
@@ -56,12 +63,47 @@ func (c *Config) FromEnv() error {
 			problems = append(problems, fmt.Errorf("SKERRY_PLAIN_GROUP_STORE = %q, want true or false", text))
 		}
 	}
+	problems = append(problems, c.timeoutsFromEnv())
 	if c.Listen == "" {
 		c.Listen = listenFrom(os.Getenv("SKERRY_LISTEN"))
 	}
 	c.Advertise = cmp.Or(c.Advertise, os.Getenv("SKERRY_ADVERTISE"))
 	problems = append(problems, c.Guard.FromEnv(), c.debugFromEnv())
 	return errors.Join(problems...)
+}
+
+// timeoutsFromEnv reads the budget of time: the two figures from which all others derive.
+func (c *Config) timeoutsFromEnv() error {
+	for _, name := range []string{"TORCHFT_QUORUM_TIMEOUT_SEC", "TORCHFT_CONNECT_TIMEOUT_SEC", "TORCHFT_QUORUM_RETRIES"} {
+		if text := os.Getenv(name); text != "" {
+			c.Log.Warn().Str("variable", name).Str("value", text).Msg("environment variable has no effect: that wait derives from StepTimeout")
+		}
+	}
+	var seconds int
+	err := errors.Join(
+		durationFrom("SKERRY_STEP_TIMEOUT", &c.StepTimeout),
+		durationFrom("SKERRY_HEAL_TIMEOUT", &c.HealTimeout),
+		intFrom("TORCHFT_TIMEOUT_SEC", &seconds),
+	)
+	c.StepTimeout = cmp.Or(c.StepTimeout, time.Duration(min(seconds, maxSeconds))*time.Second)
+	return err
+}
+
+// maxSeconds is above what Validate allows, and far below what a Duration cannot hold.
+const maxSeconds = 1 << 30
+
+// durationFrom fills a duration that is still zero.
+func durationFrom(name string, to *time.Duration) error {
+	text := os.Getenv(name)
+	if text == "" || *to != 0 {
+		return nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d <= 0 {
+		return fmt.Errorf("%s = %q, want a time above 0, as 90s or 2m", name, text)
+	}
+	*to = d
+	return nil
 }
 
 // listenFrom adds any free port to a host without one.

@@ -40,7 +40,7 @@ func deriveTimeouts(step, heal time.Duration) Timeouts {
 	}
 	return Timeouts{
 		Step:      step,
-		Heal:      max(heal, step),
+		Heal:      heal, // a step at least: see validateRules
 		Quorum:    step,
 		Settle:    step,
 		Vote:      step,

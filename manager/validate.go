@@ -24,7 +24,7 @@ func (c Config) withDefaults() Config {
 	c.MinReplicas = cmp.Or(c.MinReplicas, 1)
 	c.ParityEvery = cmp.Or(c.ParityEvery, quorum.DefaultParityEvery)
 	c.StepTimeout = cmp.Or(c.StepTimeout, DefaultStepTimeout)
-	c.HealTimeout = cmp.Or(c.HealTimeout, DefaultHealTimeout)
+	c.HealTimeout = cmp.Or(c.HealTimeout, max(DefaultHealTimeout, c.StepTimeout))
 	return c
 }
 
@@ -83,6 +83,8 @@ func (c Config) validateRules(l *problems.List) {
 	l.Want(c.MaxRetries >= 0, "MaxRetries", c.MaxRetries, "0 (no limit) or more")
 	problems.Within(l, "StepTimeout", c.StepTimeout, minDerived, wire.MaxTimeout)
 	problems.Within(l, "HealTimeout", c.HealTimeout, minDerived, wire.MaxTimeout)
+	l.Want(c.HealTimeout >= c.StepTimeout, "HealTimeout", c.HealTimeout,
+		"StepTimeout = %v or more: a heal is beside a step, and must not end before it", c.StepTimeout)
 	l.Add(c.Start.validate())
 	l.Want(c.Backend != nil, "Backend", c.Backend, "a process group, for example pg/tcp's")
 }

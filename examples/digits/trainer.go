@@ -142,9 +142,14 @@ func (t *Trainer) step(ctx context.Context) error {
 	return nil
 }
 
-// Linger goes on stepping, with an optimizer that has had its steps and changes
-// nothing, until ctx ends: so a replica that is behind can still come and heal.
-// Call it after Run.
+// Finish ends the run in good order: it stays for linger, so that a replica that is
+// behind can still come and heal, and returns once this one has left. The optimizer has
+// had its steps, and changes nothing. Call it after Run.
+func (t *Trainer) Finish(ctx context.Context, linger time.Duration) error {
+	return t.manager.Finish(ctx, linger, t.step)
+}
+
+// Linger is Finish without an end of its own: it steps until ctx ends.
 func (t *Trainer) Linger(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if err := t.step(ctx); err != nil && ctx.Err() == nil {

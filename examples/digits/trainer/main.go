@@ -109,21 +109,19 @@ func train(signals <-chan os.Signal, o options, tell *teller, stderr io.Writer) 
 	g.Go(func() error {
 		defer m.Close() // its error is Run's
 		defer stop()
-		return trainAndLeave(work, t, m, tell, o.linger)
+		return trainAndLeave(work, t, tell, o.linger)
 	})
 	return g.Wait()
 }
 
 // trainAndLeave trains, stays for those who are behind, and leaves in order. A
 // drain ends each of these well.
-func trainAndLeave(ctx context.Context, t *digits.Trainer, m *manager.Manager, tell *teller, linger time.Duration) error {
+func trainAndLeave(ctx context.Context, t *digits.Trainer, tell *teller, linger time.Duration) error {
 	err := t.Run(ctx)
 	if err == nil {
 		tell.line("step %d: test accuracy %.4f, sha256 %s", t.Step(), t.Accuracy(), t.Hash())
 		tell.done.Store(true)
-		leave := time.AfterFunc(linger, m.Drain)
-		defer leave.Stop()
-		err = t.Linger(ctx)
+		err = t.Finish(ctx, linger)
 	}
 	if errors.Is(err, manager.ErrDrained) {
 		return nil

@@ -49,7 +49,7 @@ func (m *Manager) copyAhead(ctx context.Context, o StartOptions) error {
 		return nil
 	}
 	c := &copying{}
-	c.stop = m.tasks.start(func(ctx context.Context) { m.copyFirst(ctx, c) })
+	c.stop = m.tasks.Start(func(ctx context.Context) { m.copyFirst(ctx, c) })
 	m.mu.ahead.copying = c
 	m.mu.Unlock()
 	err := m.await(ctx, "the copy of a state before joining", 0, func() bool { return c.ended })
@@ -160,7 +160,7 @@ func (m *Manager) copyFrom(ctx context.Context, from quorum.Sources) error {
 	e.Bytes, e.Took, e.Err = in.Mirror.Received(), time.Since(began), err
 	m.log.Info().Err(err).Int64(logkey.Step, from.Max.Step).Int64(logkey.Bytes, e.Bytes).Int("rounds", e.Rounds).
 		Dur(logkey.ElapsedMs, e.Took).Msg("state copied before joining")
-	m.events.emit(e)
+	m.events.Emit(e)
 	return err
 }
 

@@ -90,7 +90,7 @@ func (m *Manager) awaitStart(id int64) {
 	needed := func() bool {
 		return m.mu.final == nil && m.mu.request == nil && m.mu.rank.In(id) && !m.mu.rank.Standing()
 	}
-	m.tasks.add(func(ctx context.Context) { m.watchTrainer(ctx, needed, m.goAwayLocked) })
+	m.tasks.Add(func(ctx context.Context) { m.watchTrainer(ctx, needed, m.goAwayLocked) })
 }
 
 // watchTrainer looks, while this rank needs its trainer to move, whether it does; when
@@ -120,7 +120,7 @@ func (m *Manager) comeBack() {
 
 // tellAway tells the replica's server, which is told what is so when it is.
 func (m *Manager) tellAway() {
-	m.tasks.add(func(ctx context.Context) {
+	m.tasks.Add(func(ctx context.Context) {
 		select {
 		case <-m.linked:
 		case <-ctx.Done():

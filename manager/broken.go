@@ -16,7 +16,7 @@ func (m *Manager) watchLocked(epoch pg.Epoch) {
 	if broken == nil {
 		return
 	}
-	m.tasks.add(func(ctx context.Context) {
+	m.tasks.Add(func(ctx context.Context) {
 		select {
 		case <-broken:
 			m.groupBroke(ctx, epoch)

@@ -253,10 +253,10 @@ func (m *Manager) tellStep(v verdict, step int64, participants int) {
 	if v.Commit {
 		m.log.Debug().Int64(logkey.Step, step).Int64(logkey.QuorumID, v.id).Bool("settled", v.settled).
 			Msg("step committed")
-		m.events.emit(StepCommitted{Step: step, QuorumID: v.id, Participants: participants, Settled: v.settled})
+		m.events.Emit(StepCommitted{Step: step, QuorumID: v.id, Participants: participants, Settled: v.settled})
 		return
 	}
 	m.log.Info().Err(v.cause).Int64(logkey.Step, step).Int64(logkey.QuorumID, v.id).Bool("settled", v.settled).
 		Msg("step discarded")
-	m.events.emit(StepDiscarded{Step: step, QuorumID: v.id, Settled: v.settled, Cause: v.cause})
+	m.events.Emit(StepDiscarded{Step: step, QuorumID: v.id, Settled: v.settled, Cause: v.cause})
 }

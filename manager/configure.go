@@ -59,7 +59,7 @@ func (m *Manager) configuredFor(q *quorum.Quorum, anew bool, took time.Duration)
 	m.reached(a.Primary) // which has another name there, in a quorum of thousands
 	if anew {
 		m.log.Info().Int64(logkey.QuorumID, q.ID).Dur(logkey.ElapsedMs, took).Msg("group configured")
-		m.events.emit(Configured{QuorumID: q.ID, Took: took})
+		m.events.Emit(Configured{QuorumID: q.ID, Took: took})
 	}
 	return nil
 }

@@ -12,6 +12,8 @@
 //	manager/internal/session  the stream to the lighthouse, whichever server leads
 //	internal/monitor          a mutex, and the waiting for a change of what it guards
 //	manager/internal/final    the errors that end training
+//	manager/internal/tasks    work on goroutines of Run
+//	manager/internal/events   events in their order, to Config.OnEvent
 //
 // # One step
 //
@@ -129,7 +131,7 @@
 // [Timeouts].
 //
 //	name            owns                    waits for                          ended by
-//	tasks.run       what the tasks queue    the next task                      ctx
+//	Tasks.Run       what the tasks queue    the next task                      ctx
 //	  pursue        the one request         report's answer, Configure, fetch  group ready, ctx
 //	  watch         nothing                 the group to break                 next epoch, ctx
 //	  watchTrainer  nothing                 the trainer, idle for StepTimeout  what needs it, its going, ctx
@@ -152,9 +154,9 @@
 //	    watch       nothing                 the server's silence               the stream's end
 //	  store.Run, rpc.Serve                  connections                        ctx
 //
-// The locks are Manager.mu, tasks.mu, emitter.mu, tracked.mu and prober.mu, and those of
+// The locks are Manager.mu, Tasks.mu, Events.mu, tracked.mu and prober.mu, and those of
 // packages manager/internal/session and manager/internal/replica. Manager.mu is held
-// while tasks.mu or tracked.mu is taken, prober.mu while tasks.mu or Session.mu is; no
+// while Tasks.mu or tracked.mu is taken, prober.mu while Tasks.mu or Session.mu is; no
 // other two are held together, and nothing is called out to under any of them.
 //
 // # Closing

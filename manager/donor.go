@@ -74,5 +74,5 @@ func (m *Manager) tellServed(a *quorum.Assignment) {
 	}
 	m.log.Info().Int64(logkey.QuorumID, a.QuorumID).Int64(logkey.Step, a.Max.Step).
 		Strs("targets", e.Targets).Msg("state served")
-	m.events.emit(e)
+	m.events.Emit(e)
 }

@@ -44,9 +44,9 @@ func (m *Manager) drain(reason string) {
 		return
 	}
 	m.log.Info().Str(logkey.Reason, reason).Msg("draining")
-	m.events.emit(Draining{Reason: reason})
+	m.events.Emit(Draining{Reason: reason})
 	if m.replica != nil {
-		m.tasks.add(m.tellDrain)
+		m.tasks.Add(m.tellDrain)
 	}
 }
 

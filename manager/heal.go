@@ -119,7 +119,7 @@ func (m *Manager) healIfBehind(ctx context.Context, r *request) error {
 // fetchLocked makes h the heal that is under way, on a goroutine of its own.
 func (m *Manager) fetchLocked(h *healing) {
 	m.mu.heals.current = h
-	h.stop = m.tasks.start(func(ctx context.Context) { m.fetch(ctx, h) })
+	h.stop = m.tasks.Start(func(ctx context.Context) { m.fetch(ctx, h) })
 }
 
 // supersede ends the transfer that an earlier quorum began. What it has brought
@@ -149,7 +149,7 @@ func (m *Manager) tellHeals(h *healing) {
 	}
 	m.log.Info().Int64(logkey.QuorumID, h.quorumID).Int64(logkey.Step, h.position.Step).
 		Strs("sources", ids).Msg("heal started")
-	m.events.emit(HealStarted{QuorumID: h.quorumID, Position: h.position, Sources: ids})
+	m.events.Emit(HealStarted{QuorumID: h.quorumID, Position: h.position, Sources: ids})
 }
 
 // fetch transfers the state, while the tensors are lent, and notes what became of it.
@@ -180,7 +180,7 @@ func (m *Manager) fetched(h *healing, err error) {
 	m.mu.Unlock()
 	if err != nil {
 		m.log.Warn().Err(err).Int64(logkey.QuorumID, h.quorumID).Dur(logkey.ElapsedMs, took).Msg("heal broke off")
-		m.events.emit(HealDone{QuorumID: h.quorumID, Position: h.position, Bytes: h.bytes, Took: took, Err: err})
+		m.events.Emit(HealDone{QuorumID: h.quorumID, Position: h.position, Bytes: h.bytes, Took: took, Err: err})
 	}
 }
 
@@ -300,7 +300,7 @@ func (m *Manager) load(ctx context.Context, h *healing) error {
 	m.mu.Unlock()
 	m.log.Info().Int64(logkey.QuorumID, h.quorumID).Int64(logkey.Step, h.position.Step).
 		Int64(logkey.Bytes, h.bytes).Dur(logkey.ElapsedMs, took).Msg("healed")
-	m.events.emit(HealDone{QuorumID: h.quorumID, Position: h.position, Bytes: h.bytes, Took: took})
+	m.events.Emit(HealDone{QuorumID: h.quorumID, Position: h.position, Bytes: h.bytes, Took: took})
 	return nil
 }
 

@@ -14,8 +14,10 @@ import (
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/internal/monitor"
+	"github.com/skerry-ft/skerry/manager/internal/events"
 	"github.com/skerry-ft/skerry/manager/internal/replica"
 	"github.com/skerry-ft/skerry/manager/internal/state"
+	"github.com/skerry-ft/skerry/manager/internal/tasks"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/quorum"
 	"github.com/skerry-ft/skerry/store"
@@ -40,8 +42,8 @@ type Manager struct {
 	transport  checkpoint.Transport
 	states     state.Parts
 	replica    *replica.Replica // group rank 0 only: the replica's server and what it needs
-	tasks      tasks
-	events     emitter
+	tasks      *tasks.Tasks
+	events     events.Events[Event]
 	metrics    *metrics
 	presence   presence
 	probes     prober
@@ -105,6 +107,7 @@ func New(cfg Config) (*Manager, error) {
 	m.log = cfg.Log.With().Str(logkey.Component, "manager").Int(logkey.GroupRank, cfg.GroupRank).Logger().Hook(&m.logID)
 	m.sampled, m.sampler = guard.Sampled(m.log)
 	m.presence = newPresence()
+	m.tasks = tasks.New()
 	m.probes.mu.peers = make(map[quorum.ReplicaID]*probed)
 	m.linked = make(chan struct{})
 	m.mu.rank = quorum.NewRank(quorum.RankConfig{
@@ -113,8 +116,7 @@ func New(cfg Config) (*Manager, error) {
 		ParityEvery: cfg.ParityEvery,
 	})
 	m.mu.rank.Start(cfg.Start.Position, cfg.Start.Batches)
-	m.tasks.wake = make(chan struct{}, 1)
-	m.events.tell = cfg.OnEvent
+	m.events.Tell = cfg.OnEvent
 	m.transport = cfg.Transport
 	if err := m.open(); err != nil {
 		return nil, fmt.Errorf("manager: %w", err)
@@ -163,8 +165,8 @@ func (m *Manager) open() error {
 		Log: m.log, Sampled: m.sampled, OnKill: m.cfg.OnKill,
 		Beat: m.beat, Final: m.setFinal,
 		Admit: m.admit,
-		Found: func(address string) { m.events.emit(LighthouseFound{Address: address}) },
-		Lost:  func(cause error) { m.events.emit(LighthouseLost{Cause: cause}) },
+		Found: func(address string) { m.events.Emit(LighthouseFound{Address: address}) },
+		Lost:  func(cause error) { m.events.Emit(LighthouseLost{Cause: cause}) },
 	})
 	if err != nil {
 		if made != nil {

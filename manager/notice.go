@@ -42,7 +42,7 @@ func (m *Manager) takeNotice(n quorum.Notice) {
 	if n.Kind == quorum.NoticeLost && means != quorum.HeardEarly {
 		m.log.Warn().Str(logkey.Peer, string(n.About)).Int64(logkey.QuorumID, n.QuorumID).
 			Str(logkey.Reason, n.Reason).Msg("member lost")
-		m.events.emit(PeerLost{QuorumID: n.QuorumID, ReplicaID: string(n.About), Why: n.Reason})
+		m.events.Emit(PeerLost{QuorumID: n.QuorumID, ReplicaID: string(n.About), Why: n.Reason})
 	}
 	switch {
 	case means == quorum.HeardFall:
@@ -134,7 +134,7 @@ func (m *Manager) fallWith(id int64, cause error, again bool) {
 	m.mu.Unlock()
 	m.log.Warn().Err(cause).Int64(logkey.QuorumID, id).Int64(logkey.Step, step).Msg("quorum fell")
 	m.managed.Abort(epoch, cause)
-	m.events.emit(GroupBroken{QuorumID: id, Step: step, Cause: cause})
+	m.events.Emit(GroupBroken{QuorumID: id, Step: step, Cause: cause})
 }
 
 // accuse tells the lighthouse who broke this rank's group, or could not even be reached.
@@ -142,7 +142,7 @@ func (m *Manager) accuse(whom quorum.ReplicaID, id int64, evidence string, unrea
 	a := quorum.Accusation{By: m.id, Against: whom, QuorumID: id, Evidence: evidence, Unreachable: unreachable}
 	if m.tell(a) {
 		m.log.Warn().Str(logkey.Peer, string(whom)).Int64(logkey.QuorumID, id).Msg("peer accused")
-		m.events.emit(PeerLost{QuorumID: id, ReplicaID: string(whom), Why: evidence})
+		m.events.Emit(PeerLost{QuorumID: id, ReplicaID: string(whom), Why: evidence})
 	}
 }
 

@@ -42,7 +42,7 @@ func (m *Manager) compare() {
 	}
 	c := newComparison(&m.states, at, step)
 	m.comparison = c
-	m.tasks.add(func(ctx context.Context) { c.result(ctx) })
+	m.tasks.Add(func(ctx context.Context) { c.result(ctx) })
 }
 
 // result makes the sum, or waits for whoever does. It is none once ctx ends, or the
@@ -104,7 +104,7 @@ func (m *Manager) differed(ctx context.Context, v quorum.Verdict, step int64) {
 		line = line.Str("look_for", againAdvice)
 	}
 	line.Msg("state differed")
-	m.events.emit(e)
+	m.events.Emit(e)
 	if e.Own {
 		m.tell(quorum.Accusation{
 			By: m.id, Against: m.id, QuorumID: e.QuorumID, Kind: quorum.AccusedDiffers, Evidence: wire.Evidence(e.evidence()),

@@ -136,7 +136,7 @@ func (m *Manager) probe(peer quorum.ReplicaID, kind int, try func(context.Contex
 	}
 	p.tries[kind] = try
 	m.probes.mu.peers[peer] = p
-	p.stop = m.tasks.start(func(ctx context.Context) { m.probeUntil(ctx, p, peer) })
+	p.stop = m.tasks.Start(func(ctx context.Context) { m.probeUntil(ctx, p, peer) })
 }
 
 func (m *Manager) probeUntil(ctx context.Context, p *probed, peer quorum.ReplicaID) {

@@ -73,7 +73,7 @@ func (m *Manager) requestLocked(o StartOptions) {
 	r := &request{opts: o, sync: m.mu.rank.Syncs(), began: time.Now(), pauses: backoff.Backoff{First: firstPause, Most: maxPause}}
 	m.mu.request = r
 	m.mu.Broadcast()
-	m.tasks.add(func(ctx context.Context) { m.pursue(ctx, r) })
+	m.tasks.Add(func(ctx context.Context) { m.pursue(ctx, r) })
 }
 
 // pursue works a request until the group is ready or training has ended.
@@ -281,7 +281,7 @@ func (m *Manager) accept(r *request, got replica.Reply) error {
 	m.tellFormed(q, a, t.Settled.Forward, took)
 	m.tellServed(a)
 	if t.Fresh && t.Old != nil && m.replica != nil {
-		m.tasks.add(func(ctx context.Context) {
+		m.tasks.Add(func(ctx context.Context) {
 			if err := m.replica.DropPrefix(ctx, t.Old); err != nil {
 				m.log.Debug().Err(err).Msg("old store prefix kept")
 			}
@@ -311,5 +311,5 @@ func (m *Manager) tellFormed(q *quorum.Quorum, a *quorum.Assignment, forward boo
 		Int(logkey.ReplicaRank, a.ReplicaRank).Int64(logkey.Step, a.Position.Step).
 		Bool("heals", a.Heal).Bool("rolled_forward", forward).
 		Str(logkey.Reason, q.Reason).Dur(logkey.ElapsedMs, took).Msg("quorum formed")
-	m.events.emit(e)
+	m.events.Emit(e)
 }

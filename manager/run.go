@@ -43,7 +43,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	if r, ok := m.transport.(checkpoint.Runner); ok {
 		wg.Go(func() { fatal(r.Run(ctx)) })
 	}
-	wg.Go(func() { m.tasks.run(ctx) })
+	wg.Go(func() { m.tasks.Run(ctx) })
 	wg.Go(func() { m.guard.TellExpiry(ctx, m.log) })
 	wg.Go(func() { fatal(m.connect(ctx)) })
 	<-ctx.Done()

@@ -52,6 +52,8 @@ var mayImport = map[string][]string{
 	"lighthouse/cluster/internal/disk":    {},
 
 	"manager/internal/final":   {},
+	"manager/internal/tasks":   {},
+	"manager/internal/events":  {},
 	"manager/internal/session": {"quorum", "internal/wire/...", "manager/internal/final"},
 	"manager/internal/replica": {"quorum", "store", "internal/wire/...", "internal/guard", "manager/internal/final", "manager/internal/session"},
 	"manager/internal/state":   {"quorum", "checkpoint", "tensor"},

@@ -251,34 +251,46 @@ func (h *healer) gapUntil(ctx context.Context, participants int) (gap float64, f
 	return gap, first
 }
 
-// sum waits for the sum of a step.
-func (h *healer) sum(ctx context.Context, step int64) uint32 {
+// sum waits for the sum of a step, or of the first one after it if that has passed.
+func (h *healer) sum(ctx context.Context, step int64) (sum healLine) {
 	ctx, cancel := within(ctx, "no sum of step %d", step)
 	defer cancel()
 	for h.next(ctx) {
 		if h.line.Sum != 0 {
-			return h.line.Sum
+			return h.line
 		}
 		h.last = h.line
 	}
-	return 0
+	return healLine{}
 }
 
-// sameState compares the states of one step that is still to come. It returns the
-// error of a replica that had one before.
+// sameState compares the states of one step that is still to come. Where a replica has
+// passed it by when it is told, as on a machine that is slow to read what replicas print,
+// it is a later one. It returns the error of a replica that had one before.
 func sameState(ctx context.Context, all ...*healer) error {
-	at := all[0].last.Commit + 2*healSteady
-	for _, h := range all {
-		h.err = cmp.Or(h.err, h.tell(at))
-	}
-	sums := make([]uint32, len(all))
-	for i, h := range all {
-		if sums[i] = h.sum(ctx, at); h.err != nil {
-			return h.err
+	at, ahead := all[0].last.Commit, int64(2*healSteady)
+	for {
+		at, ahead = at+ahead, 2*ahead
+		sums := make([]healLine, len(all))
+		for _, h := range all {
+			h.err = cmp.Or(h.err, h.tell(at))
 		}
-		if sums[i] != sums[0] {
-			return fmt.Errorf("the states of step %d differ: %08x", at, sums)
+		met := true
+		for i, h := range all {
+			if sums[i] = h.sum(ctx, at); h.err != nil {
+				return h.err
+			}
+			met = met && sums[i].Commit == at
+			at = max(at, sums[i].Commit)
 		}
+		if !met {
+			continue
+		}
+		for _, l := range sums {
+			if l.Sum != sums[0].Sum {
+				return fmt.Errorf("the states of step %d differ: %08x and %08x", at, l.Sum, sums[0].Sum)
+			}
+		}
+		return nil
 	}
-	return nil
 }

@@ -43,7 +43,7 @@ type healArgs struct {
 
 // healLine is what a replica prints: a commit, a sum of its state, a copy, a heal.
 type healLine struct {
-	Commit       int64   `json:"commit,omitempty"` // the step
+	Commit       int64   `json:"commit,omitempty"` // the step; of a sum too
 	At           int64   `json:"at,omitempty"`     // on the host's monotonic clock
 	Participants int     `json:"participants,omitempty"`
 	Discards     uint64  `json:"discards,omitempty"` // so far
@@ -59,7 +59,7 @@ type healTrainer struct {
 	args  healArgs
 	grads []float32
 	state []float32
-	sumAt atomic.Int64 // the step after which to print a sum
+	sumAt atomic.Int64 // the step from which on to print a sum, once; 0: none is wanted
 
 	out struct {
 		sync.Mutex
@@ -174,11 +174,11 @@ func (t *healTrainer) commit(m *manager.Manager) error {
 	if err := t.say(l); err != nil {
 		return err
 	}
-	if step == t.sumAt.Load() {
-		sum := crc32.Checksum(tensor.Of(t.state).Bytes(), crc32.MakeTable(crc32.Castagnoli))
-		return t.say(healLine{Sum: sum | 1})
+	if at := t.sumAt.Load(); at == 0 || step < at || !t.sumAt.CompareAndSwap(at, 0) {
+		return nil
 	}
-	return nil
+	sum := crc32.Checksum(tensor.Of(t.state).Bytes(), crc32.MakeTable(crc32.Castagnoli))
+	return t.say(healLine{Commit: step, Sum: sum | 1})
 }
 
 func (t *healTrainer) apply(step int64) {

@@ -169,6 +169,7 @@ type HTTP struct {
 	window *window
 	// requests holds one for each that is under way; while it is full, none can begin.
 	requests chan struct{}
+	drained  sync.Once // by the first Run that ends
 	// buffers hold what was copied in a hold and is being sent; spareBuffers to readers
 	// of Any.
 	buffers, spareBuffers *buffers
@@ -282,9 +283,11 @@ func (t *HTTP) Run(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { _ = t.Close() }) // Close of a server reports listener errors only
 	defer stop()
 	err := t.server.Serve(t.ln)
-	for range MaxRequests { // one is put in for each that leaves, and then none can begin
-		t.requests <- struct{}{}
-	}
+	t.drained.Do(func() {
+		for range MaxRequests { // one is put in for each that leaves, and then none can begin
+			t.requests <- struct{}{}
+		}
+	})
 	if err != nil && !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve heals: %w", err)
 	}

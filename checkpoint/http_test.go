@@ -2,6 +2,7 @@ package checkpoint_test
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"testing"
 	"time"
@@ -52,4 +53,25 @@ func TestHTTPConforms(t *testing.T) {
 		}
 		return out
 	})
+}
+
+// TestRunAgain: a Run after the one that ended ends at once, as that of a server does.
+func TestRunAgain(t *testing.T) {
+	t.Parallel()
+	tr, err := checkpoint.NewHTTP(checkpoint.HTTPConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- errors.Join(tr.Run(ctx), tr.Run(ctx)) }()
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("the second Run does not end")
+	}
 }

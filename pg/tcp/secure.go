@@ -18,10 +18,12 @@ import (
 )
 
 // clearTimeout is how long a peer that was refused may take to read why, and
-// clearBytes how much of what it had said before is thrown away meanwhile.
+// clearBytes how much of what it had said before is thrown away meanwhile, wasteBytes
+// at a time.
 const (
 	clearTimeout = leaveTimeout
 	clearBytes   = handshakeBytes
+	wasteBytes   = 512
 )
 
 // A handshake that a peer began holds some 45 KiB until it ends. maxHandshakes bounds
@@ -143,5 +145,7 @@ func (k *sock) clear() {
 	if c.CloseWrite() != nil || c.SetReadDeadline(time.Now().Add(clearTimeout)) != nil {
 		return
 	}
-	_, _ = io.CopyN(io.Discard, c, clearBytes) // it ends with the peer, or the time
+	// Through a buffer of our own: Discard would hold 8 KiB for each peer meanwhile.
+	waste := struct{ io.Writer }{io.Discard}
+	_, _ = io.CopyBuffer(waste, io.LimitReader(c, clearBytes), make([]byte, wasteBytes)) // it ends with the peer, or the time
 }

@@ -1,8 +1,9 @@
 package tcp
 
 import (
-	"github.com/skerry-ft/skerry/pg/tcp/internal/frame"
 	"sync/atomic"
+
+	"github.com/skerry-ft/skerry/pg/tcp/internal/frame"
 )
 
 // stripeBytes is the least size of a piece that a further socket takes: what

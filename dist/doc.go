@@ -46,7 +46,10 @@
 // Those of several ops wait until it is known who takes part, and all their ops run
 // among the same ranks, or the verb fails with [pg.ErrAborted]. What pg.Managed keeps
 // from the caller of one op they return, for their results would be made of memory that
-// no peer wrote. They allocate.
+// no peer wrote. They allocate. A group that has a backend for a device alone, such as
+// NCCL, copies what they send to the device and back, and reports of the monitored barrier
+// go through its store; over a child process (baby:nccl) alone they are refused, for this
+// process has no memory there.
 //
 // # Concurrency
 //

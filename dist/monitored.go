@@ -57,6 +57,10 @@ func (e *BarrierError) Unwrap() error { return context.DeadlineExceeded }
 // the timeout, rank 0 returns a *BarrierError that names them, and the group
 // breaks for the same cause on all ranks. It costs a message per rank to rank 0
 // and a barrier: for finding faults, not for every step.
+//
+// Ranks of a group that has a backend for a device alone (package nccl) report through the
+// group's store, for messages there have no tags and are received in one order; such a
+// group under pg.Managed gives ErrUnsupported.
 func MonitoredBarrier(ctx context.Context, g *pg.Group, o MonitorOptions) error {
 	c, _ := g.Config()
 	timeout := cmp.Or(o.Timeout, c.Timeout)
@@ -68,6 +72,8 @@ func MonitoredBarrier(ctx context.Context, g *pg.Group, o MonitorOptions) error 
 		switch {
 		case c.Size() < 2:
 			return c.Do(ctx, &pg.Op{Kind: pg.KindBarrier})
+		case c.OnDevice():
+			return b.overStore(ctx)
 		case c.Rank() == 0:
 			return b.monitor(ctx)
 		case c.Rank() < 0: // the others do not count on it
@@ -147,43 +153,53 @@ func (b *monitoredBarrier) hear(ctx context.Context, reports []*pg.Work) error {
 		case <-ctx.Done():
 			err = b.Wait(ctx, w) // aborts
 		case <-timer.C:
-			return b.accuse(reports)
+			err = b.accuse(missingOf(reports))
+			settle(reports) // at once: the group is broken, or all came at that very moment
+			return err
 		}
-		for _, other := range reports[1:] {
-			<-other.Done() // the group is broken
-		}
+		settle(reports)
 		return fmt.Errorf("monitored barrier: %w", err)
 	}
 	return nil
 }
 
-// accuse breaks the group in the name of the ranks that have not reported.
-func (b *monitoredBarrier) accuse(reports []*pg.Work) error {
-	config, _ := b.g.Config()
-	missing := &BarrierError{Timeout: b.timeout}
-	culprit := -1 // its rank in the group below
-	for r := 1; r < len(reports); r++ {
-		if reports[r].Finished() || !b.waitAll && len(missing.Missing) > 0 {
-			continue
-		}
-		id, member := "", b.Roster().Participants[r]
-		if member < len(config.ReplicaIDs) {
-			id = config.ReplicaIDs[member]
-		}
-		if culprit < 0 {
-			culprit = member
-		}
-		missing.Missing, missing.IDs = append(missing.Missing, r), append(missing.IDs, id)
-	}
-	if len(missing.Missing) == 0 {
-		return nil // the last one came at that very moment
-	}
-	b.g.Abort(&pg.OpError{
-		Op: pg.KindBarrier, QuorumID: config.QuorumID, Rank: b.Roster().Rank,
-		Peer: culprit, PeerID: missing.IDs[0], Err: missing,
-	})
+func settle(reports []*pg.Work) {
 	for _, w := range reports[1:] {
 		<-w.Done()
 	}
+}
+
+// missingOf are the ranks whose reports have not come.
+func missingOf(reports []*pg.Work) (missing []int) {
+	for r := 1; r < len(reports); r++ {
+		if !reports[r].Finished() {
+			missing = append(missing, r)
+		}
+	}
 	return missing
+}
+
+// accuse breaks the group in the name of the ranks that are missing, in ascending order;
+// with none of them it does nothing.
+func (b *monitoredBarrier) accuse(missing []int) error {
+	if len(missing) == 0 {
+		return nil
+	}
+	if !b.waitAll {
+		missing = missing[:1]
+	}
+	config, _ := b.g.Config()
+	err := &BarrierError{Timeout: b.timeout, Missing: missing}
+	for _, r := range missing {
+		id := ""
+		if member := b.Roster().Participants[r]; member < len(config.ReplicaIDs) {
+			id = config.ReplicaIDs[member]
+		}
+		err.IDs = append(err.IDs, id)
+	}
+	b.g.Abort(&pg.OpError{
+		Op: pg.KindBarrier, QuorumID: config.QuorumID, Rank: b.Roster().Rank,
+		Peer: b.Roster().Participants[missing[0]], PeerID: err.IDs[0], Err: err,
+	})
+	return err
 }

@@ -19,23 +19,40 @@ const MaxUnevenBytes = 1 << 34
 // AllGatherUneven gives the tensors of all ranks, by rank, on every rank. They
 // have one dtype and number of dimensions, but may differ in any dimension: they
 // are padded to the largest, gathered as one, and trimmed. The results are
-// fresh memory, in each rank's own shape, and views of one buffer.
+// fresh memory of the host, in each rank's own shape, and views of one buffer; a tensor on a
+// device is copied to the host first.
 //
 // Source: gather_all_tensors of Lightning.
 func AllGatherUneven(ctx context.Context, g *pg.Group, in tensor.Tensor) (out []tensor.Tensor, err error) {
 	dims := in.Shape()
 	switch {
-	case in.IsNone() || in.Bytes() == nil && in.Len() > 0:
-		return nil, fmt.Errorf("%w: uneven all-gather of %v, want contiguous memory of the cpu", pg.ErrInvalidOp, in)
+	case in.IsNone() || !in.Contiguous():
+		return nil, fmt.Errorf("%w: uneven all-gather of %v, want a contiguous tensor", pg.ErrInvalidOp, in)
 	case len(dims) > maxUnevenDims || in.NumBytes() > MaxUnevenBytes:
 		return nil, fmt.Errorf("%w: uneven all-gather of %v, want at most %d dimensions and %d bytes",
 			pg.ErrInvalidOp, in, maxUnevenDims, MaxUnevenBytes)
+	}
+	if in, err = onHost(in); err != nil {
+		return nil, err
 	}
 	err = g.Compose(ctx, func(c *pg.Composed) error {
 		out, err = allGatherUneven(ctx, c, in)
 		return err
 	})
 	return out, err
+}
+
+// onHost is t, or a copy of it if it lies on a device.
+func onHost(t tensor.Tensor) (tensor.Tensor, error) {
+	mem, offset := t.Memory()
+	if mem == nil {
+		return t, nil
+	}
+	host := tensor.New(t.DType(), t.Shape()...)
+	if err := mem.CopyToHost(host.Bytes(), offset); err != nil {
+		return tensor.Tensor{}, fmt.Errorf("copy %v to the host: %w", t, err)
+	}
+	return host, nil
 }
 
 func allGatherUneven(ctx context.Context, c *pg.Composed, in tensor.Tensor) ([]tensor.Tensor, error) {

@@ -171,10 +171,14 @@ func (c *Composed) Roster() Roster { return c.roster }
 
 // Do runs an op of the verb. Unlike a verb of one op it also returns what a decorator
 // keeps from the caller: the memory of an op that failed would be taken for what a
-// peer sent.
+// peer sent. In a group that has a backend for a device alone, the op's host tensors go
+// through memory of the device (see Stager); a copy that fails breaks the group.
 func (c *Composed) Do(ctx context.Context, op *Op) error {
 	if d, ok := ctx.Deadline(); ok {
 		op.Deadline = d
+	}
+	if ok, err := c.staged(ctx, op); ok {
+		return err
 	}
 	return c.Wait(ctx, c.Start(op))
 }

@@ -9,7 +9,8 @@
 // [Gather] and [Scatter] are the other two. All ranks of g call them, in the order of their other
 // collectives; under pg.Managed the ranks are the participants of the step, for whom the
 // call waits (see pg.Group.Compose). A call is two ops, one of sizes and one of bytes,
-// in memory of the CPU. It allocates.
+// in memory of the CPU, or, where the group has a backend for a device alone, copied there
+// and back. It allocates.
 //
 // # Values
 //

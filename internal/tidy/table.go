@@ -28,6 +28,7 @@ var mayImport = map[string][]string{
 	"dist/object": {"pg", "tensor"},
 
 	"pg/internal/inorder":   {},
+	"pg/internal/stage":     {"tensor"},
 	"pg/tcp/internal/frame": {"pg", "tensor", "internal/proof", "internal/shmring"},
 
 	"pg/managedtest": {"pg", "pg/pgtest"},
@@ -110,7 +111,7 @@ var mayImport = map[string][]string{
 // whose name ends in "test" are open to all tests.
 var testsMayImport = map[string][]string{
 	"store":   {"store/certs", "internal/guard"},
-	"nccl":    {"pg/baby", "pg/trace"},
+	"nccl":    {"pg/baby", "pg/trace", "dist", "dist/object"},
 	"pg":      {"pg/trace", "pg/debug", "pg/fault"},
 	"dist":    {"store/certs", "internal/guard"},
 	"pg/tcp":  {"pg/trace", "pg/debug", "dist", "train/spawn", "internal/guard", "store/certs"},

@@ -12,6 +12,10 @@
 // in memory of the CPU, or, where the group has a backend for a device alone, copied there
 // and back. It allocates.
 //
+// Structs go as JSON: [JSON] has the same verbs for values of one type.
+//
+//	all, err := object.JSON[Metrics]{}.AllGather(ctx, g, mine) // []Metrics
+//
 // # Values
 //
 // A closed set of types goes over the wire, each with its own tag, and comes back as it was: nil,
@@ -22,7 +26,7 @@
 // run code.
 //
 //	instead of                      send
-//	a struct, or a pointer to one   a map, say map[string]any; or []byte of an encoding of your own
+//	a struct, or a pointer to one   the verbs of JSON[T]; or a map, or []byte of an encoding of your own
 //	a named type (time.Duration)    its underlying value: int64(d)
 //	an array                        a slice of it: a[:]
 //	[][][]int, map[string][][]int   []any, map[string]any: types nest two deep, values MaxDepth

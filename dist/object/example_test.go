@@ -37,3 +37,35 @@ func ExampleBroadcast() {
 	ranks.Wait()
 	// Output: []interface {}{"foo", 12, map[int]int{1:2}} <nil>
 }
+
+// Structs travel as JSON.
+func ExampleJSON() {
+	type metrics struct {
+		Loss float64 `json:"loss"`
+		Seen int     `json:"seen"`
+	}
+	network := pgtest.NewMemory()
+	ctx := context.Background()
+	var ranks sync.WaitGroup
+	for rank := range 2 {
+		ranks.Go(func() {
+			g := pg.NewGroup(network.Backend())
+			err := g.Configure(ctx, pg.Config{
+				StoreAddress: "here", ReplicaIDs: []string{"a", "b"}, Rank: rank, Cluster: "c", QuorumID: 1,
+			})
+			if err != nil {
+				fmt.Println(err)
+				return
+			}
+			all, err := object.JSON[metrics]{}.Gather(ctx, g, metrics{Loss: 0.5, Seen: 10 + rank}, 0)
+			if rank == 0 {
+				fmt.Println(all, err)
+			}
+			if err := errors.Join(g.Barrier(ctx), g.Close()); err != nil {
+				fmt.Println(err)
+			}
+		})
+	}
+	ranks.Wait()
+	// Output: [{0.5 10} {0.5 11}] <nil>
+}

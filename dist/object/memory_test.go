@@ -51,10 +51,10 @@ func TestObjectsMemory(t *testing.T) {
 	}
 	all, sizes := append(b[:len(b):len(b)], b...), []int64{int64(len(b)), int64(len(b))}
 	objects := make([]any, 2)
-	if err := decodeWithin(all, sizes, objects, 17_000); err != nil || len(objects[1].([]int64)) != 1000 {
+	if err := decodeWithin(values{}, all, sizes, objects, 17_000); err != nil || len(objects[1].([]int64)) != 1000 {
 		t.Errorf("two objects of 8000 bytes within 17000: %v", err)
 	}
-	if err := decodeWithin(all, sizes, objects, 15_000); !errors.Is(err, ErrInvalid) {
+	if err := decodeWithin(values{}, all, sizes, objects, 15_000); !errors.Is(err, ErrInvalid) {
 		t.Errorf("two objects of 8000 bytes within 15000: %v, want ErrInvalid", err)
 	}
 }

@@ -20,7 +20,7 @@ const MaxUnevenBytes = 1 << 34
 // have one dtype and number of dimensions, but may differ in any dimension: they
 // are padded to the largest, gathered as one, and trimmed. The results are
 // fresh memory of the host, in each rank's own shape, and views of one buffer; a tensor on a
-// device is copied to the host first.
+// device is copied to the host first. A nil group is a world of one.
 //
 // Source: gather_all_tensors of Lightning.
 func AllGatherUneven(ctx context.Context, g *pg.Group, in tensor.Tensor) (out []tensor.Tensor, err error) {
@@ -34,6 +34,11 @@ func AllGatherUneven(ctx context.Context, g *pg.Group, in tensor.Tensor) (out []
 	}
 	if in, err = onHost(in); err != nil {
 		return nil, err
+	}
+	if g == nil {
+		own := tensor.New(in.DType(), dims...)
+		copy(own.Bytes(), in.Bytes())
+		return []tensor.Tensor{own}, nil
 	}
 	err = g.Compose(ctx, func(c *pg.Composed) error {
 		out, err = allGatherUneven(ctx, c, in)

@@ -176,3 +176,13 @@ func TestRefusedFolds(t *testing.T) {
 		}
 	}
 }
+
+// Without a group an uneven gather gives a copy of what it is given.
+func TestUnevenWithoutGroup(t *testing.T) {
+	t.Parallel()
+	mine := []float32{1, 2}
+	all, err := dist.AllGatherUneven(t.Context(), nil, tensor.Of(mine))
+	if err != nil || len(all) != 1 || !slices.Equal(tensor.Slice[float32](all[0]), mine) || all[0].SameMemory(tensor.Of(mine)) {
+		t.Errorf("got %v, %v; want a copy", all, err)
+	}
+}

@@ -3,6 +3,8 @@ package tensor
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 )
 
 // ErrUndefined is returned for a reduction that no processor could do: the dtype
@@ -50,4 +52,17 @@ func ReduceOps() []ReduceOp {
 		all = append(all, o)
 	}
 	return all
+}
+
+// ParseReduceOp reads the name of a reduce op, without regard to case: those of String,
+// torch's ("SUM", "PREMUL_SUM") and Lightning's "mean", which is Avg.
+func ParseReduceOp(name string) (ReduceOp, error) {
+	lower := strings.ReplaceAll(strings.ToLower(name), "_", "-")
+	if lower == "mean" {
+		return Avg, nil
+	}
+	if i := slices.Index(reduceOpNames[:], lower); i >= 0 {
+		return ReduceOp(i), nil
+	}
+	return 0, fmt.Errorf("tensor: reduce op %q, want one of mean, %s", name, strings.Join(reduceOpNames[:], ", "))
 }

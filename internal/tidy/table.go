@@ -64,6 +64,7 @@ var mayImport = map[string][]string{
 	"train":         {"pg", "tensor"},
 	"train/sampler": {"checkpoint", "tensor"},
 	"train/spawn":   {},
+	"train/place":   {},
 
 	"internal/wire":      {"quorum", "internal/printable"},
 	"internal/sim":       {"quorum", "internal/sim/..."},
@@ -119,6 +120,7 @@ var testsMayImport = map[string][]string{
 	"manager": {"pg/tcp", "pg/trace", "tensor"},
 
 	"manager/torchft": {"lighthouse"},
+	"train/place":     {"dist", "tensor"},
 	"pg/pgmetrics":    {"pg/debug", "tensor"},
 }
 

@@ -66,6 +66,8 @@ var mayImport = map[string][]string{
 	"train/spawn":   {},
 	"train/place":   {},
 
+	"train/paramserver": {"pg", "store", "internal/guard", "internal/proof"},
+
 	"internal/wire":      {"quorum", "internal/printable"},
 	"internal/sim":       {"quorum", "internal/sim/..."},
 	"internal/burst":     {},
@@ -121,7 +123,9 @@ var testsMayImport = map[string][]string{
 
 	"manager/torchft": {"lighthouse"},
 	"train/place":     {"dist", "tensor"},
-	"pg/pgmetrics":    {"pg/debug", "tensor"},
+
+	"train/paramserver": {"pg/tcp", "tensor", "train/spawn"},
+	"pg/pgmetrics":      {"pg/debug", "tensor"},
 }
 
 // openToTests are packages that any test may import.

@@ -103,6 +103,7 @@ var mayImport = map[string][]string{
 		"train/...", "internal/wire/...", "internal/sim", "internal/guard", "internal/portlease", "internal/printable", "cmd/internal/...", "examples/...",
 	},
 	"examples/digits/trainer": {"examples/...", "pg/...", "manager", "internal/printable"},
+	"examples/guide":          {"dist", "pg/...", "tensor", "train/..."},
 	"examples":                {"pg/...", "tensor", "checkpoint", "manager", "train/..."},
 	"test": {
 		"quorum", "store/...", "pg/...", "dist/...", "tensor", "nccl", "checkpoint", "lighthouse/...", "manager/...",

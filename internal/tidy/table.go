@@ -42,6 +42,10 @@ var mayImport = map[string][]string{
 
 	"checkpoint":          {"tensor", "internal/guard", "internal/proof"},
 	"checkpoint/ckpttest": {"checkpoint", "tensor"},
+	"checkpoint/durable":  {"checkpoint", "quorum", "tensor", "internal/boundjson"},
+
+	"checkpoint/durable/durabletest": {"checkpoint/durable"},
+	"checkpoint/durable/localdir":    {"checkpoint", "checkpoint/durable"},
 
 	"lighthouse": {"quorum", "lighthouse/cluster", "internal/wire/...", "internal/guard", "internal/perhost"},
 	"manager":    {"quorum", "store/...", "pg", "pg/debug", "checkpoint", "internal/wire/...", "internal/guard", "manager/internal/..."},
@@ -121,6 +125,8 @@ var testsMayImport = map[string][]string{
 	"pg/tcp":  {"pg/trace", "pg/debug", "dist", "train/spawn", "internal/guard", "store/certs"},
 	"pg/baby": {"pg/tcp", "internal/guard"},
 	"manager": {"pg/tcp", "pg/trace", "tensor"},
+
+	"checkpoint/durable": {"checkpoint/durable/localdir"},
 
 	"manager/torchft": {"lighthouse"},
 	"train/place":     {"dist", "tensor"},

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/checkpoint"
+	"github.com/skerry-ft/skerry/checkpoint/durable"
 	"github.com/skerry-ft/skerry/manager"
 	"github.com/skerry-ft/skerry/tensor"
 	"github.com/skerry-ft/skerry/train/ddp"
@@ -33,6 +34,10 @@ type Config struct {
 	// OnStep is told how each attempt of a step ended, on the trainer's
 	// goroutine; nil: reports are dropped.
 	OnStep func(Report)
+
+	// Checkpoints writes checkpoints that outlive the run; the caller runs it. nil: none
+	// are written.
+	Checkpoints *durable.Checkpointer
 
 	// OwnGradientsUntil is the last step in which this replica applies its own
 	// gradients instead of the average; 0: none. It exists to show that parity checks
@@ -79,7 +84,7 @@ type Trainer struct {
 }
 
 // NewTrainer builds the model and registers its state with m, which must not
-// run yet. The caller runs and closes m.
+// run yet, and with Config.Checkpoints, which can Load then. The caller runs and closes m.
 func NewTrainer(cfg Config, m *manager.Manager) (*Trainer, error) {
 	cfg.Batch = cmp.Or(cfg.Batch, BatchRows)
 	if err := cfg.Validate(); err != nil {
@@ -102,8 +107,14 @@ func NewTrainer(cfg Config, m *manager.Manager) (*Trainer, error) {
 	if t.reducer, err = ddp.New(m, grads, ddp.Options{}); err != nil {
 		return nil, err
 	}
-	if err := m.Register("digits", t.state, t.loaded); err != nil {
-		return nil, err
+	registrars := []durable.Registrar{m}
+	if cfg.Checkpoints != nil {
+		registrars = append(registrars, cfg.Checkpoints)
+	}
+	for _, r := range registrars {
+		if err := r.Register("digits", t.state, t.loaded); err != nil {
+			return nil, err
+		}
 	}
 	return t, nil
 }
@@ -139,6 +150,10 @@ func (t *Trainer) step(ctx context.Context) error {
 		return err
 	}
 	t.report(loss, committed)
+	// Between two steps nothing reads or changes the state: now it can be copied.
+	if t.cfg.Checkpoints != nil {
+		return t.cfg.Checkpoints.AfterStep(ctx, t.manager)
+	}
 	return nil
 }
 

@@ -106,11 +106,11 @@ var mayImport = map[string][]string{
 		"quorum", "store/...", "pg/...", "tensor", "checkpoint", "lighthouse/...", "manager/...",
 		"train/...", "internal/wire/...", "internal/sim", "internal/guard", "internal/portlease", "internal/printable", "cmd/internal/...", "examples/...",
 	},
-	"examples/digits/trainer": {"examples/...", "pg/...", "manager", "internal/printable"},
+	"examples/digits/trainer": {"examples/...", "pg/...", "checkpoint/...", "manager", "internal/printable"},
 	"examples/guide":          {"dist", "pg/...", "tensor", "train/..."},
-	"examples":                {"pg/...", "tensor", "checkpoint", "manager", "train/..."},
+	"examples":                {"pg/...", "tensor", "checkpoint/...", "manager", "train/..."},
 	"test": {
-		"quorum", "store/...", "pg/...", "dist/...", "tensor", "nccl", "checkpoint", "lighthouse/...", "manager/...",
+		"quorum", "store/...", "pg/...", "dist/...", "tensor", "nccl", "checkpoint/...", "lighthouse/...", "manager/...",
 		"train/...", "internal/wire/...", "internal/sim", "internal/guard/...", "internal/portlease", "examples/...",
 	},
 }

@@ -30,6 +30,8 @@ type options struct {
 	ballastMiB int
 	durable    bool
 
+	checkpointEvery int64 // 0: trainers keep none
+
 	// Of drills: their trainers count, see counter, and may end by themselves.
 	drill       bool
 	begin       int // how many replicas are started; 0: all
@@ -47,6 +49,8 @@ type cluster struct {
 	tmp  string // their TMPDIR
 	data string
 	addr string
+
+	checkpoints string // the folder of the trainers', or ""
 
 	light    *spawn.Process
 	trainers []*spawn.Process
@@ -80,6 +84,9 @@ func start(t *testing.T, o options) *cluster {
 	c.trainers, c.started = make([]*spawn.Process, o.replicas), make([]int, o.replicas)
 	if err := os.Mkdir(c.tmp, 0o755); err != nil {
 		t.Fatal(err)
+	}
+	if o.checkpointEvery > 0 {
+		c.checkpoints = filepath.Join(t.TempDir(), "checkpoints")
 	}
 	if o.durable {
 		c.data = filepath.Join(t.TempDir(), "data")
@@ -164,6 +171,7 @@ func (c *cluster) startTrainer(i int) {
 func (c *cluster) trainerArgs() workerArgs {
 	return workerArgs{
 		Lighthouse: c.addr, Replicas: c.o.replicas, Steps: c.o.steps, StepTime: c.o.stepTime,
+		Checkpoints: c.checkpoints, CheckpointEvery: c.o.checkpointEvery,
 		BallastMiB: c.o.ballastMiB, StepTimeout: c.o.stepTimeout, MinReplicas: c.o.minReplicas,
 		Verbose: *verbose || *logs != "",
 	}

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/skerry-ft/skerry/checkpoint"
+	"github.com/skerry-ft/skerry/checkpoint/durable"
 	"github.com/skerry-ft/skerry/examples/digits"
 	"github.com/skerry-ft/skerry/internal/paralleltest"
 	"github.com/skerry-ft/skerry/lighthouse"
@@ -54,6 +55,9 @@ type workerArgs struct {
 	MinReplicas int
 	Verbose     bool
 
+	Checkpoints     string // trainers: the folder that they share; "": they keep none
+	CheckpointEvery int64
+
 	StuckAfter, JoinTimeout time.Duration // lighthouse; 0: the default
 
 	counterArgs
@@ -84,8 +88,11 @@ const (
 	formed      = "formed" // Quorum
 	healStarted = "heal started"
 	healed      = "healed"
-	final       = "final"  // Step, Hash
-	faulty      = "faulty" // the fault that a counter was told of is in effect from here on
+	final       = "final"    // Step, Hash
+	restored    = "restored" // Step
+	kept        = "kept"     // Step, of a checkpoint that is written
+	notKept     = "not kept" // Text
+	faulty      = "faulty"   // the fault that a counter was told of is in effect from here on
 )
 
 // reporter writes reports. Safe for concurrent use.
@@ -139,7 +146,12 @@ func trainer(ctx context.Context, w spawn.Worker) error {
 		return err
 	}
 	out := &reporter{}
+	k, err := openKeeper(ctx, a, out)
+	if err != nil {
+		return err
+	}
 	m, err := manager.New(manager.Config{
+		Start:       k.start,
 		ReplicaID:   fmt.Sprintf("replica-%d", w.Rank),
 		Lighthouse:  []string{a.Lighthouse},
 		MinReplicas: 1,
@@ -152,12 +164,16 @@ func trainer(ctx context.Context, w spawn.Worker) error {
 	if err != nil {
 		return err
 	}
-	t, err := newTrainer(a, w.Rank, m, out)
+	t, err := newTrainer(a, w.Rank, m, out, k.checkpoints)
+	if err == nil {
+		err = k.load(ctx)
+	}
 	if err != nil {
 		return errors.Join(err, m.Close())
 	}
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return m.Run(gctx) })
+	g.Go(func() error { return k.run(gctx) })
 	g.Go(func() error {
 		defer m.Close() // its error is Run's
 		if err := t.Run(gctx); err != nil {
@@ -172,7 +188,9 @@ func trainer(ctx context.Context, w spawn.Worker) error {
 	return nil
 }
 
-func newTrainer(a workerArgs, index int, m *manager.Manager, out *reporter) (*digits.Trainer, error) {
+func newTrainer(
+	a workerArgs, index int, m *manager.Manager, out *reporter, c *durable.Checkpointer,
+) (*digits.Trainer, error) {
 	ballast := tensor.New(tensor.Float32, a.BallastMiB<<18)
 	save := func() checkpoint.State {
 		return checkpoint.State{Tensors: map[string]tensor.Tensor{"ballast": ballast}}
@@ -181,11 +199,16 @@ func newTrainer(a workerArgs, index int, m *manager.Manager, out *reporter) (*di
 		if err := m.Register("ballast", save, nil); err != nil {
 			return nil, err
 		}
+		if c != nil {
+			if err := c.Register("ballast", save, nil); err != nil {
+				return nil, err
+			}
+		}
 	}
 	var t *digits.Trainer
 	var told int64 // lingering commits steps that change nothing
 	cfg := digits.Config{
-		Seed: 1, Steps: a.Steps, StepTime: a.StepTime,
+		Seed: 1, Steps: a.Steps, StepTime: a.StepTime, Checkpoints: c,
 		Shard: digits.Shard{Index: index, Count: a.Replicas},
 		OnStep: func(r digits.Report) {
 			if r.Committed && r.Step > told {

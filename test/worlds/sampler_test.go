@@ -21,9 +21,12 @@ import (
 // whatever happened, how often each sample has gone into it.
 type reader struct {
 	p      *proc
-	disk   *disk
+	disk   *disk // nil: it keeps no checkpoints there
 	rows   *sampler.Elastic
 	ledger []float32 // registered
+
+	// rested is called after each turn, between two steps; nil: nothing is.
+	rested func(ctx context.Context) error
 }
 
 // saved is what a durable checkpoint holds of a rank.
@@ -121,8 +124,11 @@ func (r *reader) turn(ctx context.Context) error {
 		r.rows.Commit()
 	}
 	r.p.atRest(committed)
-	if err == nil && committed && m.Step()%10 == 0 {
+	if err == nil && committed && r.disk != nil && m.Step()%10 == 0 {
 		r.save()
+	}
+	if err == nil && r.rested != nil {
+		err = r.rested(ctx)
 	}
 	return err
 }
@@ -241,12 +247,14 @@ func (r *replica) drainAll() {
 }
 
 // check sums the ledgers of each replica's ranks up, and holds them against its cursor.
-func (c *class) check(all []*replica) {
+func (c *class) check(all []*replica) { checkLedgers(c.w, c.cfg, c.readers, all) }
+
+func checkLedgers(w *world, cfg sampler.ElasticConfig, readers map[*proc]*reader, all []*replica) {
 	for _, r := range all {
-		sum := make([]float32, c.cfg.Samples)
-		rows := c.readers[r.ranks[0]].rows
+		sum := make([]float32, cfg.Samples)
+		rows := readers[r.ranks[0]].rows
 		for _, p := range r.ranks {
-			for i, n := range c.readers[p].ledger {
+			for i, n := range readers[p].ledger {
 				sum[i] += n
 			}
 		}
@@ -257,11 +265,11 @@ func (c *class) check(all []*replica) {
 			case 1:
 				again++
 			default:
-				c.w.t.Errorf("%s: sample %d was read %v times in %d epochs", r.name, i, n, rows.Epoch())
+				w.t.Errorf("%s: sample %d was read %v times in %d epochs", r.name, i, n, rows.Epoch())
 			}
 		}
 		if again != rows.Read() || rows.Epoch() < 2 {
-			c.w.t.Errorf("%s: %d samples of epoch %d are read, its cursor says %d, want two epochs at least",
+			w.t.Errorf("%s: %d samples of epoch %d are read, its cursor says %d, want two epochs at least",
 				r.name, again, rows.Epoch(), rows.Read())
 		}
 	}

@@ -14,6 +14,10 @@
 // from the environment, as manager.Config.FromEnv has it: SKERRY_TLS_CA,
 // SKERRY_TLS_CERT, SKERRY_TLS_KEY and SKERRY_TOKEN_FILE guard it.
 //
+// With -checkpoint-dir, a folder that all replicas share, one of them writes a checkpoint
+// in every so many steps. When all have died, start them again with the same flags: they go on
+// from the newest one that is whole.
+//
 // With a lighthouse on another host it listens on the address from which it reaches
 // that, and must be guarded, or told -open; on the lighthouse's own host, name the
 // lighthouse by the address that the others use, too.
@@ -92,12 +96,21 @@ func train(signals <-chan os.Signal, o options, tell *teller, stderr io.Writer) 
 		return err
 	}
 	cfg.Backend = tcp.New(tcp.Options{Logger: log})
+	k, err := openKeeper(o.keep, tell, log)
+	if err != nil {
+		return err
+	}
+	defer k.close()
+	cfg.Start = k.start()
 	m, err := manager.New(cfg)
 	if err != nil {
 		return err
 	}
-	o.digits.OnStep = tell.step
+	o.digits.OnStep, o.digits.Checkpoints = tell.step, k.checkpoints
 	t, err := digits.NewTrainer(o.digits, m)
+	if err == nil {
+		err = k.load(context.Background())
+	}
 	if err != nil {
 		return errors.Join(err, m.Close())
 	}
@@ -106,9 +119,11 @@ func train(signals <-chan os.Signal, o options, tell *teller, stderr io.Writer) 
 	work, stop := context.WithCancel(ctx)
 	g.Go(func() error { return m.Run(ctx) })
 	g.Go(func() error { return drainOn(work, signals, m) })
+	g.Go(func() error { return k.run(work) })
 	g.Go(func() error {
 		defer m.Close() // its error is Run's
 		defer stop()
+		defer k.flush(work)
 		return trainAndLeave(work, t, tell, o.linger)
 	})
 	return g.Wait()

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -43,6 +45,8 @@ func TestBadFlags(t *testing.T) {
 		{"-steps=many", `invalid value "many" for flag -steps`},
 		{"-step-time=-1s", "-step-time = -1s, want 0 or more"},
 		{"-step-timeout=0", "-step-timeout = 0s, want more than 0"},
+		{"-checkpoint-every=0", "-checkpoint-every = 0, want 1 or more"},
+		{"-checkpoint-dir=/dev/null/x", "not a directory"},
 		{"-linger=-1s", "-linger = -1s, want 0 or more"},
 		{"-lighthouse=here", `Lighthouse = "here", want host:port`},
 		{"-lighthouse=", `Lighthouse = [""], want the address of at least one lighthouse server, host:port`},
@@ -93,6 +97,47 @@ func TestIndexTaken(t *testing.T) {
 		t.Errorf("the first one: status %d\n%s", status, text)
 	}
 }
+
+// All trainers are killed at once, and go on from the newest checkpoint, to the accuracy
+// of a run without that.
+func TestGoesOnFromCheckpoint(t *testing.T) {
+	t.Parallel()
+	house := lighthousetest.Start(t, nil)
+	path := filepath.Join(t.TempDir(), "ckpt")
+	flags := func(i int) []string {
+		return []string{"-lighthouse", house.Addr, "-replicas=2", fmt.Sprint("-index=", i), "-steps=400", "-step-time=10ms", "-linger=1s",
+			"-checkpoint-dir", path, "-checkpoint-every=20"}
+	}
+	first := []*testkit.Program{start(t, flags(0)...), start(t, flags(1)...)}
+	for _, tr := range first {
+		tr.Says("step 150: ", 0)
+	}
+	for _, tr := range first {
+		tr.Signal(syscall.SIGKILL)
+	}
+	for _, tr := range first {
+		tr.Exits()
+	}
+	again := []*testkit.Program{start(t, flags(0)...), start(t, flags(1)...)}
+	for _, tr := range again {
+		tr.Says("goes on from checkpoint ", 0)
+	}
+	hashes := make(map[string]bool)
+	for _, tr := range again {
+		status, text := tr.Exits(), tr.String()
+		if m := endLine.FindStringSubmatch(text); status != 0 || m == nil || m[1] < "0.95" || strings.Contains(text, "\nstep 50: ") {
+			t.Errorf("status %d\n%s", status, text)
+		} else {
+			hashes[m[2]] = true
+		}
+	}
+	if len(hashes) != 1 {
+		t.Errorf("the replicas end with %v, want the same bytes", hashes)
+	}
+}
+
+// endLine is what a trainer says when it has had its steps.
+var endLine = regexp.MustCompile(`step 400: test accuracy ([0-9.]+), sha256 ([0-9a-f]+)`)
 
 // SIGTERM drains: nobody loses a step by it, and the status is 0. Ctrl-C does
 // the same, to the last one too.

@@ -21,6 +21,7 @@ type options struct {
 	tlsData     *bool
 	linger      time.Duration
 	stepTimeout time.Duration
+	keep        keepOptions
 	verbose     bool
 	help        bool // was all that was asked for
 }
@@ -48,6 +49,8 @@ func parse(args []string, stdout io.Writer) (options, error) {
 	f.DurationVar(&c.StepTime, "step-time", 50*time.Millisecond, "how long a step takes at least")
 	f.DurationVar(&o.stepTimeout, "step-timeout", time.Minute, "bounds everything that a step waits for; half a minute of it at most for the lighthouse")
 	f.DurationVar(&o.linger, "linger", 5*time.Second, "how long to stay for others at the end")
+	f.StringVar(&o.keep.dir, "checkpoint-dir", "", "folder for checkpoints, one for all replicas; a run goes on from the newest whole one in it; empty: none")
+	f.Int64Var(&o.keep.every, "checkpoint-every", 50, "steps between two checkpoints")
 	f.BoolVar(&o.verbose, "verbose", false, "log to standard error")
 	err := f.Parse(args)
 	if errors.Is(err, flag.ErrHelp) {
@@ -79,6 +82,8 @@ func (o options) validate() error {
 		return fmt.Errorf("-step-time = %v, want 0 or more", o.digits.StepTime)
 	case o.stepTimeout <= 0:
 		return fmt.Errorf("-step-timeout = %v, want more than 0", o.stepTimeout)
+	case o.keep.every < 1:
+		return fmt.Errorf("-checkpoint-every = %d, want 1 or more", o.keep.every)
 	case o.linger < 0:
 		return fmt.Errorf("-linger = %v, want 0 or more", o.linger)
 	}

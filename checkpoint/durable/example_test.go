@@ -82,3 +82,40 @@ func Example() {
 	// goes on from step 20 with [20 0 0 0]
 	// step 30 is written
 }
+
+// What a loop can do about each error, and what an event says.
+func ExampleCheckpointer_Restore() {
+	path, err := os.MkdirTemp("", "durable")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer os.RemoveAll(path)
+	dir, err := localdir.New(localdir.Config{Path: path})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer dir.Close()
+	c, err := durable.New(durable.Config{Store: dir, Every: 100, OnEvent: func(e durable.Event) {
+		if s, ok := e.(durable.SaveSkipped); ok {
+			fmt.Printf("step %d is still being written: take a larger Every\n", s.Writing.Step)
+		}
+	}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	switch _, err := c.Restore(context.Background()); {
+	case errors.Is(err, durable.ErrNone):
+		fmt.Println("begin at step 0")
+	case errors.Is(err, durable.ErrDamaged):
+		fmt.Println("let a person look:", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	fmt.Println(c.Run(ctx), errors.Is(c.Flush(context.Background()), durable.ErrStopped))
+	// Output:
+	// begin at step 0
+	// <nil> true
+}

@@ -46,6 +46,7 @@ var mayImport = map[string][]string{
 
 	"checkpoint/durable/durabletest": {"checkpoint/durable"},
 	"checkpoint/durable/localdir":    {"checkpoint", "checkpoint/durable"},
+	"checkpoint/durable/s3":          {"checkpoint/durable"},
 
 	"lighthouse": {"quorum", "lighthouse/cluster", "internal/wire/...", "internal/guard", "internal/perhost"},
 	"manager":    {"quorum", "store/...", "pg", "pg/debug", "checkpoint", "internal/wire/...", "internal/guard", "manager/internal/..."},
@@ -126,7 +127,8 @@ var testsMayImport = map[string][]string{
 	"pg/baby": {"pg/tcp", "internal/guard"},
 	"manager": {"pg/tcp", "pg/trace", "tensor"},
 
-	"checkpoint/durable": {"checkpoint/durable/localdir"},
+	"checkpoint/durable":    {"checkpoint/durable/localdir"},
+	"checkpoint/durable/s3": {"checkpoint", "quorum", "tensor"},
 
 	"manager/torchft": {"lighthouse"},
 	"train/place":     {"dist", "tensor"},

@@ -67,6 +67,7 @@ var mayImport = map[string][]string{
 	"manager/torchft": {"quorum", "internal/wire/...", "internal/guard"},
 
 	"train":         {"pg", "tensor"},
+	"train/ddp":     {"pg", "pg/debug", "checkpoint", "tensor"},
 	"train/sampler": {"checkpoint", "tensor"},
 	"train/spawn":   {},
 	"train/place":   {},

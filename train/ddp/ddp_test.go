@@ -28,13 +28,15 @@ type world struct {
 		sync.Mutex
 
 		ops   map[int][]*pg.Work // by sequence number
-		bytes []int              // of rank 0's ops, in order
+		roots map[int]*pg.Work   // rank 0's of them
+		bytes []int              // of the all-reduces, in order
 	}
 }
 
 // rank is one rank of a world; it also plays the manager.
 type rank struct {
 	w       *world
+	index   int
 	group   *pg.Group
 	next    int
 	fail    error // of every op
@@ -43,10 +45,10 @@ type rank struct {
 
 func newWorld(size int) (*world, []*rank) {
 	w := &world{size: size}
-	w.mu.ops = make(map[int][]*pg.Work)
+	w.mu.ops, w.mu.roots = make(map[int][]*pg.Work), make(map[int]*pg.Work)
 	ranks := make([]*rank, size)
 	for i := range ranks {
-		ranks[i] = &rank{w: w}
+		ranks[i] = &rank{w: w, index: i}
 		ranks[i].group = pg.NewGroup(ranks[i])
 	}
 	return w, ranks
@@ -81,12 +83,22 @@ func (w *world) submit(r *rank, op *pg.Op) *pg.Work {
 	defer w.mu.Unlock()
 	w.mu.ops[r.next] = append(w.mu.ops[r.next], work)
 	works := w.mu.ops[r.next]
+	if r.index == 0 {
+		w.mu.roots[r.next] = work
+	}
+	root := w.mu.roots[r.next]
 	r.next++
 	if len(works) < w.size {
 		return work
 	}
-	w.mu.bytes = append(w.mu.bytes, op.In[0].NumBytes())
-	average(works)
+	if op.Kind == pg.KindBroadcast {
+		for _, done := range works {
+			copy(done.Op().Out[0].Bytes(), root.Op().In[0].Bytes())
+		}
+	} else {
+		w.mu.bytes = append(w.mu.bytes, op.In[0].NumBytes())
+		average(works)
+	}
 	for _, done := range works {
 		done.Complete(nil)
 	}
@@ -271,10 +283,10 @@ func TestNewRefuses(t *testing.T) {
 		bucket int
 		want   string
 	}{
-		{[]ddp.Param{{"a", f}, {"a", f}}, 0, `name "a" is taken`},
-		{[]ddp.Param{{"a", tensor.Of(make([]int32, 2))}}, 0, "int32"},
-		{[]ddp.Param{{"a", strided}}, 0, "contiguous"},
-		{[]ddp.Param{{"a", tensor.Tensor{}}}, 0, "float"},
+		{[]ddp.Param{{Name: "a", Grad: f}, {Name: "a", Grad: f}}, 0, `name "a" is taken`},
+		{[]ddp.Param{{Name: "a", Grad: tensor.Of(make([]int32, 2))}}, 0, "int32"},
+		{[]ddp.Param{{Name: "a", Grad: strided}}, 0, "contiguous"},
+		{[]ddp.Param{{Name: "a"}}, 0, "float"},
 		{nil, -1, "BucketBytes = -1"},
 	}
 	for _, c := range cases {

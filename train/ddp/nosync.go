@@ -18,8 +18,11 @@ func (r *Reducer) NoSync(f func() error) error {
 
 // unready panics in the middle of a step, where a call would be about half of it.
 func (r *Reducer) unready(call string) {
-	for i, ready := range r.ready {
-		if ready {
+	if !r.step.begun {
+		return
+	}
+	for _, i := range r.step.arrived {
+		if r.unused == nil || !r.unused[i] {
 			panic(fmt.Sprintf("ddp: %s in a step in which gradient %q is ready", call, r.params[i].Name))
 		}
 	}
@@ -34,4 +37,41 @@ type UnusedError struct {
 func (e *UnusedError) Error() string {
 	return fmt.Sprintf("Ready was not called for %d gradients, want all unless FindUnused: %s",
 		len(e.Params), strings.Join(e.Params, ", "))
+}
+
+// ForgottenError is a step that began before Reduce had ended the one before, under
+// Options.CheckReduction: a gradient became ready for the second time.
+type ForgottenError struct {
+	Param string // the first such
+}
+
+func (e *ForgottenError) Error() string {
+	return fmt.Sprintf("gradient %q is ready for the second time: Reduce was not called at the end of the step before, want it once after each backward pass", e.Param)
+}
+
+// GraphError is a step in which Ready was called for a gradient that the first step did
+// not use, under Options.StaticGraph.
+type GraphError struct {
+	Param string // the first such
+}
+
+func (e *GraphError) Error() string {
+	return fmt.Sprintf("gradient %q is ready, which was not used in the first step, want the same gradients in all steps under StaticGraph", e.Param)
+}
+
+// again deals with a gradient that is ready already.
+func (r *Reducer) again(i int) {
+	s, name := &r.step, r.params[i].Name
+	var wrong error
+	switch {
+	case r.unused != nil && r.unused[i]:
+		wrong = &GraphError{Param: name}
+	case r.options.CheckReduction:
+		wrong = &ForgottenError{Param: name}
+	default:
+		panic(fmt.Sprintf("ddp: gradient %q is ready for the second time in one step, or Reduce was forgotten in the one before", name))
+	}
+	if s.wrong == nil {
+		s.wrong = wrong
+	}
 }

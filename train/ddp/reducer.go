@@ -1,172 +1,248 @@
 package ddp
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 
-	"github.com/skerry-ft/skerry/internal/problems"
-	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/tensor"
 )
-
-// The sizes of DistributedDataParallel's buckets.
-const (
-	DefaultBucketBytes      = 25 << 20
-	DefaultFirstBucketBytes = 1 << 20
-)
-
-// Param is a parameter whose gradient is averaged.
-type Param struct {
-	Name string
-	Grad tensor.Tensor // contiguous host memory of a float or complex dtype
-}
-
-// Options tune a Reducer; the zero value is good.
-type Options struct {
-	// BucketBytes is how much is reduced as one op; 0 means
-	// DefaultBucketBytes. Too low costs a message for every few gradients; too
-	// high starts the first op late, with nothing left to overlap with.
-	BucketBytes int
-
-	// FirstBucketBytes is BucketBytes of the first bucket, so that the first op
-	// starts early; 0 means DefaultFirstBucketBytes, or BucketBytes if that is
-	// less. It may not exceed BucketBytes.
-	FirstBucketBytes int
-
-	// FindUnused allows steps in which Ready is not called for every gradient:
-	// the others go as they are. Without it Reduce names them in an error.
-	FindUnused bool
-}
-
-func (o *Options) fill() error {
-	var bad problems.List
-	bad.Want(o.BucketBytes >= 0, "BucketBytes", o.BucketBytes, "0 or more")
-	bad.Want(o.FirstBucketBytes >= 0, "FirstBucketBytes", o.FirstBucketBytes, "0 or more")
-	o.BucketBytes = cmp.Or(o.BucketBytes, DefaultBucketBytes)
-	o.FirstBucketBytes = cmp.Or(o.FirstBucketBytes, min(DefaultFirstBucketBytes, o.BucketBytes))
-	bad.Want(o.BucketBytes < 0 || o.FirstBucketBytes <= o.BucketBytes,
-		"FirstBucketBytes", o.FirstBucketBytes, "at most BucketBytes, %d", o.BucketBytes)
-	return bad.Err()
-}
 
 // Reducer averages the gradients of one model.
 type Reducer struct {
 	manager Manager
 	options Options
 	params  []Param
-	buckets []*bucket
+	extents []extent
+	shapes  []tensor.Tensor                // of each gradient: its shape is what counts
+	arenas  map[tensor.DType]tensor.Tensor // the buckets' memory
+
+	order   []int // gradients in the order of the buckets
+	buckets []*Bucket
 	where   []place // by parameter
 
-	ready    []bool // by parameter, in this step
+	planned  bool // each step begins with a plan
+	plan     plan
+	rebuilt  bool
+	proposal []int   // the order of arrival that this rank saw; nil: none yet
+	saved    []int32 // rebuilt and order at the last step that counted: registered
+
+	noSync bool   // inside NoSync
+	unused []bool // by parameter, under StaticGraph; nil: not known yet
+	step   step
+	stats  stats
+	one    [1][]byte // scratch of weight.copy
+}
+
+// step is what is known of the step under way, and until the next begins of the one before.
+type step struct {
+	begun   bool
+	reduced bool // it is over, and may be one that counts
+
+	agreed   bool // the plan is there, or there is none
+	err      error
+	abort    bool // the others wait for what this rank will not start
+	wrong    error
+	ready    []bool // by parameter
+	arrived  []int  // in the order of Ready
+	early    int    // of arrived, before Reduce
 	launched int    // buckets under way, always the first ones
-	noSync   bool   // inside NoSync
-	weight   weight // in this step
-}
-
-// place says where a parameter lies in its bucket.
-type place struct {
-	bucket   *bucket
-	from, to int // bytes
-}
-
-// bucket is gradients that are reduced as one op.
-type bucket struct {
-	params []int
-	flat   tensor.Tensor
-	ready  int // parameters copied in
-	work   *pg.Work
+	weight   weight
+	empty    bool // the weight was
+	rank     int  // among the participants
+	size     int
 }
 
 // New makes a Reducer over params, given in the order of the forward pass. The
-// gradients' memory must stay where it is.
+// gradients' memory must stay where it is. It returns all that is wrong, joined.
 func New(m Manager, params []Param, o Options) (*Reducer, error) {
-	if err := o.fill(); err != nil {
+	err := o.fill()
+	if err = errors.Join(err, o.check(params), fits(m, o.Hook)); err != nil {
 		return nil, fmt.Errorf("ddp: %w", err)
 	}
-	if err := check(params); err != nil {
+	n := len(params)
+	r := &Reducer{manager: m, options: o, params: slices.Clone(params), shapes: make([]tensor.Tensor, n)}
+	r.planned = o.rebuilds() || needsPlan(o.Hook)
+	r.step.ready, r.step.arrived = make([]bool, n), make([]int, 0, n)
+	for i, p := range params {
+		r.extents = append(r.extents, extent{dtype: p.dtype(), elements: p.elements()})
+		r.shapes[i] = p.Grad
+	}
+	if err := r.allocate(); err != nil {
 		return nil, fmt.Errorf("ddp: %w", err)
 	}
-	r := &Reducer{
-		manager: m, options: o, params: params,
-		where: make([]place, len(params)), ready: make([]bool, len(params)),
+	r.plan = newPlan(n, fingerprint(r.extents, o.limits()))
+	r.saved = make([]int32, 1+n)
+	r.arrange(reversed(n))
+	r.save(false, r.order)
+	if err := r.makeViews(); err != nil {
+		return nil, fmt.Errorf("ddp: %w", err)
 	}
-	r.fillBuckets()
+	r.tellSettings()
 	return r, nil
 }
 
-func check(params []Param) error {
-	var errs []error
-	seen := make(map[string]bool, len(params))
-	for i, p := range params {
-		d := p.Grad.DType()
-		switch {
-		case seen[p.Name]:
-			errs = append(errs, fmt.Errorf("parameter %d: name %q is taken", i, p.Name))
-		case !d.IsFloat() && !d.IsComplex():
-			errs = append(errs, fmt.Errorf("parameter %q: gradient is %v, want a float or complex dtype", p.Name, d))
-		case p.Grad.NumBytes() != len(p.Grad.Bytes()):
-			errs = append(errs, fmt.Errorf("parameter %q: gradient is %v, want contiguous host memory", p.Name, p.Grad))
-		}
-		seen[p.Name] = true
+// fits refuses a hook that lets models differ where they are compared.
+func fits(m Manager, h Hook) error {
+	if c, ok := h.(*Compress); ok {
+		h = c.inner
 	}
-	return errors.Join(errs...)
+	if _, ok := m.(plain); ok {
+		return nil
+	}
+	if _, ok := h.(*PostLocal); ok {
+		return errors.New("Hook is a PostLocal, want another one under a manager: replicas whose models differ are healed; average models there in steps of their own")
+	}
+	return nil
 }
 
-// fillBuckets deals the parameters out, last one first.
-func (r *Reducer) fillBuckets() {
-	sizes := make(map[*bucket]int)
-	open := make(map[tensor.DType]*bucket)
-	for i := len(r.params) - 1; i >= 0; i-- {
-		grad := r.params[i].Grad
-		b := open[grad.DType()]
-		limit := r.options.BucketBytes
-		if len(r.buckets) > 0 && b == r.buckets[0] {
-			limit = r.options.FirstBucketBytes
-		}
-		if b == nil || sizes[b]+grad.NumBytes() > limit {
-			b = &bucket{}
-			open[grad.DType()] = b
-			r.buckets = append(r.buckets, b)
-		}
-		r.where[i] = place{bucket: b, from: sizes[b], to: sizes[b] + grad.NumBytes()}
-		sizes[b] = r.where[i].to
-		b.params = append(b.params, i)
+func (o *Options) limits() limits { return limits{bucket: o.BucketBytes, first: o.FirstBucketBytes} }
+
+// allocate makes the memory of all buckets, of each dtype at once.
+func (r *Reducer) allocate() error {
+	sizes := make(map[tensor.DType]int)
+	for _, e := range r.extents {
+		sizes[e.dtype] += e.elements
 	}
-	for b, size := range sizes {
-		dtype := r.params[b.params[0]].Grad.DType()
-		b.flat = tensor.New(dtype, size/dtype.Size())
+	r.arenas = make(map[tensor.DType]tensor.Tensor, len(sizes))
+	for dtype, n := range sizes {
+		t, err := r.options.Alloc(dtype, n)
+		switch {
+		case err != nil:
+			return fmt.Errorf("allocate buckets of %d elements of %v: %w", n, dtype, err)
+		case t.DType() != dtype || t.Len() != n || !t.Contiguous():
+			return fmt.Errorf("Alloc made %v, want %d elements of %v", t, n, dtype)
+		case t.Device() != tensor.CPU() && !r.options.Views:
+			return fmt.Errorf("Alloc made %v, want host memory without Views", t)
+		}
+		r.arenas[dtype] = t
+	}
+	return nil
+}
+
+// arrange fills the buckets in an order.
+func (r *Reducer) arrange(order []int) {
+	r.order = order
+	spans, where := lay(order, r.extents, r.options.limits())
+	r.where = where
+	r.buckets = make([]*Bucket, len(spans))
+	for i, s := range spans {
+		arena := r.arenas[s.dtype]
+		r.buckets[i] = &Bucket{
+			index: i, last: i == len(spans)-1, params: s.params,
+			flat: arena.Flat(s.from, s.to), run: &run{reducer: r},
+		}
 	}
 }
+
+// makeViews gives the gradients their places in the buckets.
+func (r *Reducer) makeViews() error {
+	if !r.options.Views {
+		return nil
+	}
+	for i, p := range r.params {
+		at := r.where[i]
+		t, err := r.buckets[at.bucket].flat.Flat(at.from, at.to).Reshape(p.Shape...)
+		if err != nil {
+			return err
+		}
+		r.params[i].Grad, r.shapes[i] = t, t
+	}
+	return nil
+}
+
+// Grad is the gradient of params[i]: what New was given, or under Options.Views a view
+// of its bucket, zero at first, which stays where it is. A step writes the average to it.
+func (r *Reducer) Grad(i int) tensor.Tensor { return r.params[i].Grad }
 
 // Ready says that the gradient of params[i] is final in this step. It copies it
-// and starts the all-reduce of each bucket that is full, without waiting for
-// anybody. It panics if i is out of range or was ready in this step already. Inside NoSync it does nothing.
+// and starts the reduction of each bucket that is full, without waiting for a
+// peer. It panics if i is out of range or was ready in this step already, unless CheckReduction or StaticGraph
+// make an error of that. Inside NoSync it does nothing.
 func (r *Reducer) Ready(i int) {
 	if r.noSync {
 		return
 	}
-	if r.ready[i] {
-		panic(fmt.Sprintf("ddp: gradient %q is ready for the second time in one step", r.params[i].Name))
+	r.begin()
+	if r.step.ready[i] {
+		r.again(i)
+		return
 	}
-	r.ready[i] = true
+	r.take(i)
+	r.launch()
+}
+
+// begin begins a step, unless it is under way.
+func (r *Reducer) begin() {
+	s := &r.step
+	if s.begun {
+		return
+	}
+	s.begun, s.reduced, s.agreed = true, false, !r.planned
+	s.err, s.abort, s.wrong = nil, false, nil
+	s.arrived, s.early, s.launched = s.arrived[:0], 0, 0
+	s.rank, s.size = -1, 0
+	clear(s.ready)
+	for _, b := range r.buckets {
+		b.run.ready, b.run.next, b.run.done = 0, Future{}, false
+	}
+	if r.planned {
+		r.propose()
+	}
+	for i, unused := range r.unused {
+		if unused {
+			r.take(i)
+		}
+	}
+}
+
+// take puts a gradient into its bucket.
+func (r *Reducer) take(i int) {
+	s := &r.step
+	s.ready[i] = true
+	s.arrived = append(s.arrived, i)
+	r.put(i)
+}
+
+// put writes a gradient to its bucket, weighed.
+func (r *Reducer) put(i int) {
 	at := r.where[i]
-	r.weight.copy(at.bucket.flat.Bytes()[at.from:at.to], r.params[i].Grad)
-	at.bucket.ready++
-	for r.launched < len(r.buckets) {
-		b := r.buckets[r.launched]
-		if b.ready < len(b.params) {
+	b := r.buckets[at.bucket]
+	b.run.ready++
+	part := b.flat.Flat(at.from, at.to)
+	switch {
+	case r.options.Views && r.step.weight.share() == 1:
+	case part.Device() != tensor.CPU():
+		r.step.err = fmt.Errorf("Weigh of %q on %v, want host memory", r.params[i].Name, part.Device())
+	default:
+		r.step.weight.copy(part, r.params[i].Grad, &r.one)
+	}
+}
+
+// launch starts the buckets that are full, in order.
+func (r *Reducer) launch() {
+	s := &r.step
+	if !s.agreed {
+		if !r.plan.op.Done() {
 			return
 		}
-		b.work = r.manager.Group().AllReduceAsync(b.flat, r.weight.op())
-		r.launched++
+		r.agree(context.Background()) // which waits for nothing any more
+	}
+	for s.err == nil && s.launched < len(r.buckets) {
+		b := r.buckets[s.launched]
+		if b.run.ready < len(b.params) {
+			return
+		}
+		b.run.next = r.options.Hook.Reduce(b)
+		s.launched++
 	}
 }
 
 // Reduce ends the reduction of a step: gradients that were not ready go as they
 // are, and when it returns nil every gradient is the average over the
-// participants, as Weigh weighs them, or the step's error has been reported to the manager. Over a
+// participants, as Weigh weighs them and the hook makes it, or the step's error has been reported to the manager. Over a
 // plain group it returns the step's error. Else it returns one only when ctx
 // ends: its cause, after the group was aborted. The Reducer is then ready for the
 // next step. Inside NoSync it does nothing and returns nil.
@@ -174,23 +250,27 @@ func (r *Reducer) Reduce(ctx context.Context) error {
 	if r.noSync {
 		return nil
 	}
+	began := time.Now()
+	r.begin()
 	unused := r.finish()
-	if r.options.FindUnused || r.weight.empty() {
-		unused = nil
+	err := r.settle(ctx)
+	s := &r.step
+	if err == nil {
+		err = s.wrong
 	}
-	var err error
-	for _, b := range r.buckets[:r.launched] {
-		if werr := r.wait(ctx, b); err == nil {
-			err = werr
-		}
-	}
-	clear(r.ready)
-	for _, b := range r.buckets {
-		b.ready, b.work = 0, nil
-	}
-	r.launched, r.weight = 0, weight{}
 	if err == nil && len(unused) > 0 {
-		err = r.failed(&UnusedError{Params: unused})
+		err = &UnusedError{Params: unused}
+	}
+	s.begun, s.reduced, s.empty, s.weight = false, err == nil, s.weight.empty(), weight{}
+	r.note(time.Since(began))
+	if err == nil {
+		if _, ok := r.manager.(plain); ok {
+			r.Commit()
+		}
+		return nil
+	}
+	if ctx.Err() == nil {
+		err = r.failed(err)
 	}
 	if err != nil {
 		return fmt.Errorf("reduce gradients: %w", err)
@@ -198,31 +278,82 @@ func (r *Reducer) Reduce(ctx context.Context) error {
 	return nil
 }
 
-// finish makes the gradients ready that are not, and returns their names. They are
-// reduced even where that is an error, or the other ranks would wait for them.
+// finish makes the gradients ready that are not, and returns the names of those that
+// should have been. They are reduced even where that is an error, or the other ranks
+// would wait for them.
 func (r *Reducer) finish() []string {
+	s := &r.step
+	s.early = len(s.arrived)
+	allowed := s.weight.empty() || r.options.FindUnused || r.options.StaticGraph && r.unused == nil
 	var unused []string
-	for i, ready := range r.ready {
-		if !ready {
-			unused = append(unused, r.params[i].Name)
-			r.Ready(i)
+	if !allowed {
+		for i, ready := range s.ready {
+			if !ready {
+				unused = append(unused, r.params[i].Name)
+			}
+		}
+	}
+	for i := len(s.ready) - 1; i >= 0; i-- { // as the backward pass has them
+		if !s.ready[i] {
+			r.take(i)
 		}
 	}
 	return unused
 }
 
-// wait waits for one bucket and copies it back. It does not return before the
-// group has let go of the bucket's memory.
-func (r *Reducer) wait(ctx context.Context, b *bucket) error {
-	if err := r.manager.Group().Wait(ctx, b.work); err != nil {
-		if ctx.Err() != nil {
-			return err
-		}
-		return r.failed(err)
+// settle waits for the plan and then for all buckets. It returns the first error, after
+// nothing of the step is under way any more.
+func (r *Reducer) settle(ctx context.Context) error {
+	s := &r.step
+	if !s.agreed {
+		r.agree(ctx)
 	}
+	r.launch()
+	for busy := true; busy; {
+		busy = false
+		for _, b := range r.buckets[:s.launched] {
+			if !b.run.done {
+				r.follow(ctx, b)
+				busy = busy || !b.run.done
+			}
+		}
+	}
+	if s.abort && ctx.Err() == nil {
+		r.manager.Group().Abort(s.err)
+	}
+	return s.err
+}
+
+// follow waits for the ops of a bucket, and lets its Future go on, or ends it.
+func (r *Reducer) follow(ctx context.Context, b *Bucket) {
+	s := &r.step
+	u := b.run
+	err := u.wait(ctx)
+	if u.next.err != nil {
+		s.abort = true
+		err = fmt.Errorf("hook of bucket %d: %w", b.index, u.next.err)
+	}
+	if s.err == nil {
+		s.err = err
+	}
+	switch {
+	case s.err != nil:
+		s.abort = s.abort || u.next.then != nil // cut short, while others go on
+		u.done = true
+	case !u.advance():
+		r.takeBack(b)
+		u.done = true
+	}
+}
+
+// takeBack copies what a bucket holds to the gradients.
+func (r *Reducer) takeBack(b *Bucket) {
+	if r.options.Views {
+		return
+	}
+	size := b.flat.DType().Size()
 	for _, i := range b.params {
 		at := r.where[i]
-		copy(r.params[i].Grad.Bytes(), b.flat.Bytes()[at.from:at.to])
+		copy(r.params[i].Grad.Bytes(), b.flat.Bytes()[at.from*size:at.to*size])
 	}
-	return nil
 }

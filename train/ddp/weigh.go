@@ -23,7 +23,7 @@ func (r *Reducer) Weigh(mine, all int) {
 		panic(fmt.Sprintf("ddp: Weigh %d of %d samples, want 0 to all, and 1 or more in all", mine, all))
 	}
 	r.unready("Weigh")
-	r.weight = weight{mine, all}
+	r.step.weight = weight{mine, all}
 }
 
 // empty says that this rank has no samples.
@@ -37,16 +37,25 @@ func (w weight) op() tensor.ReduceOp {
 	return tensor.Sum
 }
 
-// copy writes the weighed gradient to dst.
-func (w weight) copy(dst []byte, grad tensor.Tensor) {
+// share is what a gradient is multiplied by.
+func (w weight) share() float64 {
+	if w.all == 0 {
+		return 1
+	}
+	return float64(w.mine) / float64(w.all)
+}
+
+// copy writes the weighed gradient to dst, which may be the same memory. One is scratch.
+func (w weight) copy(dst, grad tensor.Tensor, one *[1][]byte) {
 	switch {
 	case w.all == 0 || w.mine == w.all:
-		copy(dst, grad.Bytes())
+		copy(dst.Bytes(), grad.Bytes())
 	case w.empty():
-		clear(dst)
+		clear(dst.Bytes())
 	default:
-		factor := float64(w.mine) / float64(w.all)
-		if err := tensor.Reduce(dst, [][]byte{grad.Bytes()}, realParts(grad.DType()), tensor.PreMulSum, 1, factor); err != nil {
+		one[0] = grad.Bytes()
+		err := tensor.Reduce(dst.Bytes(), one[:], realParts(grad.DType()), tensor.PreMulSum, 1, w.share())
+		if one[0] = nil; err != nil {
 			panic(fmt.Sprintf("ddp: weigh a gradient of %v: %v", grad.DType(), err)) // New has checked the dtype
 		}
 	}

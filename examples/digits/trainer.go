@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/skerry-ft/skerry/checkpoint"
@@ -39,6 +41,10 @@ type Config struct {
 	// are written.
 	Checkpoints *durable.Checkpointer
 
+	// Hook is how gradients are averaged: one of Hooks; "": HookNone. The same on all
+	// replicas.
+	Hook string
+
 	// OwnGradientsUntil is the last step in which this replica applies its own
 	// gradients instead of the average; 0: none. It exists to show that parity checks
 	// see it.
@@ -59,6 +65,9 @@ func (c Config) Validate() error {
 	}
 	if c.StepTime < 0 {
 		errs = append(errs, fmt.Errorf("StepTime = %v, want 0 or more", c.StepTime))
+	}
+	if c.Hook != "" && !slices.Contains(Hooks(), c.Hook) {
+		errs = append(errs, fmt.Errorf("Hook = %q, want one of %s", c.Hook, strings.Join(Hooks(), ", ")))
 	}
 	return errors.Join(errs...)
 }
@@ -100,11 +109,7 @@ func NewTrainer(cfg Config, m *manager.Manager) (*Trainer, error) {
 		rows: rows, test: test,
 	}
 	t.optimizer = optim.Wrap(m, t.sgd)
-	var grads []ddp.Param
-	for _, p := range model.Params() {
-		grads = append(grads, ddp.Param{Name: p.Name, Grad: tensor.Of(p.Grad)})
-	}
-	if t.reducer, err = ddp.New(m, grads, ddp.Options{}); err != nil {
+	if err := t.average(); err != nil {
 		return nil, err
 	}
 	registrars := []durable.Registrar{m}
@@ -148,6 +153,9 @@ func (t *Trainer) step(ctx context.Context) error {
 	committed, err := t.optimizer.Step(ctx)
 	if err != nil {
 		return err
+	}
+	if committed {
+		t.reducer.Commit()
 	}
 	t.report(loss, committed)
 	// Between two steps nothing reads or changes the state: now it can be copied.

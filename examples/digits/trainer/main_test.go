@@ -43,6 +43,7 @@ func TestBadFlags(t *testing.T) {
 		{"-replicas=0", "-replicas = 0, want 1 or more"},
 		{"-steps=0", "-steps = 0, want 1 or more"},
 		{"-steps=many", `invalid value "many" for flag -steps`},
+		{"-hook=zip", `-hook = "zip", want one of none, fp16, bf16, powersgd`},
 		{"-step-time=-1s", "-step-time = -1s, want 0 or more"},
 		{"-step-timeout=0", "-step-timeout = 0s, want more than 0"},
 		{"-checkpoint-every=0", "-checkpoint-every = 0, want 1 or more"},

@@ -5,7 +5,9 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/skerry-ft/skerry/examples/digits"
@@ -46,6 +48,7 @@ func parse(args []string, stdout io.Writer) (options, error) {
 	f.Int64Var(&c.Steps, "steps", 600, "steps to train, the same on all replicas")
 	f.IntVar(&c.Shard.Index, "index", 0, "index of this replica, 0 to replicas-1; no two may have the same")
 	f.IntVar(&c.Shard.Count, "replicas", 2, "number of shards of the data")
+	f.StringVar(&c.Hook, "hook", digits.HookNone, "how gradients are averaged, the same on all replicas: "+strings.Join(digits.Hooks(), ", "))
 	f.DurationVar(&c.StepTime, "step-time", 50*time.Millisecond, "how long a step takes at least")
 	f.DurationVar(&o.stepTimeout, "step-timeout", time.Minute, "bounds everything that a step waits for; half a minute of it at most for the lighthouse")
 	f.DurationVar(&o.linger, "linger", 5*time.Second, "how long to stay for others at the end")
@@ -78,6 +81,8 @@ func (o options) validate() error {
 		return fmt.Errorf("-index = %d, want 0 to %d with -replicas %d", shard.Index, shard.Count-1, shard.Count)
 	case o.digits.Steps < 1:
 		return fmt.Errorf("-steps = %d, want 1 or more", o.digits.Steps)
+	case !slices.Contains(digits.Hooks(), o.digits.Hook):
+		return fmt.Errorf("-hook = %q, want one of %s", o.digits.Hook, strings.Join(digits.Hooks(), ", "))
 	case o.digits.StepTime < 0:
 		return fmt.Errorf("-step-time = %v, want 0 or more", o.digits.StepTime)
 	case o.stepTimeout <= 0:

@@ -87,6 +87,7 @@ func All() []Bench {
 	return []Bench{
 		{"allreduce", "time of one all-reduce (float32, sum, in place) over processes of this host", runAllReduce},
 		{"collectives", "the same for reduce-scatter, all-gather, all-to-all and broadcast", runCollectives},
+		{"ddp", "a step whose backward pass takes 50 ms on a device, and its gradients' average beside it, by hook", runDDP},
 		{"reconfigure", "next quorum known to its first all-reduce done: all edges new, kept, one rank new", runReconfigure},
 		{"detect", "SIGKILL of one rank to the failure of every survivor's all-reduce", runDetect},
 		{"baby", "an all-reduce in child processes beside the same without, and a child's restart", runBaby},

@@ -35,7 +35,7 @@ type rankServer struct {
 
 // taskOps numbers the ops for the broadcast of a task.
 func taskOps() []string {
-	return []string{opAllReduce, opReduceScatter, opAllGather, opAllToAll, opBroadcast, opNew, opKept, opJoin}
+	return []string{opAllReduce, opReduceScatter, opAllGather, opAllToAll, opBroadcast, opNew, opKept, opJoin, opStep, opStepHalf, opStepLow}
 }
 
 // AllReduceWorker is one rank: it connects, and runs the tasks that rank 0 reads
@@ -180,6 +180,8 @@ func (s *rankServer) op(t task) (func(context.Context) error, error) {
 	case opAllToAll:
 		in, out, err := s.pair(slot*n, slot*n)
 		return func(ctx context.Context) error { return s.group.AllToAllSingle(ctx, in, out, pg.Splits{}) }, err
+	case opStep, opStepHalf, opStepLow:
+		return newOverlap(s.group, t)
 	}
 	return nil, nil
 }

@@ -39,6 +39,20 @@ func TestCollectivesMeasureEachOp(t *testing.T) {
 	}
 }
 
+func TestDDPMeasuresEachHook(t *testing.T) {
+	t.Parallel()
+	rows := collect(t, runDDP, Options{Samples: 1, N: []int{2}, Bytes: []int64{1 << 20}})
+	var seen []string
+	for _, r := range rows {
+		if r.Impl == "skerry" && r.Unit == "ms" && r.Median >= 50 { // the backward pass alone
+			seen = append(seen, r.Params["op"].(string))
+		}
+	}
+	if want := []string{"step", "step-bf16", "step-powersgd"}; !slices.Equal(seen, want) {
+		t.Errorf("measured %v, want %v", seen, want)
+	}
+}
+
 func TestReconfigureMeasuresEachKind(t *testing.T) {
 	t.Parallel()
 	rows := collect(t, runReconfigure, Options{Samples: 1, N: []int{3}})

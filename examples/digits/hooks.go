@@ -1,0 +1,82 @@
+package digits
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/skerry-ft/skerry/manager"
+	"github.com/skerry-ft/skerry/tensor"
+	"github.com/skerry-ft/skerry/train/ddp"
+)
+
+// The values of Config.Hook.
+const (
+	HookNone         = "none" // gradients are averaged as they are
+	HookFP16         = "fp16" // they are sent as float16
+	HookBF16         = "bf16"
+	HookPowerSGD     = "powersgd" // as approximations of low rank
+	HookFP16PowerSGD = "fp16-powersgd"
+	HookBF16PowerSGD = "bf16-powersgd"
+)
+
+// Hooks are the values of Config.Hook.
+func Hooks() []string {
+	return []string{HookNone, HookFP16, HookBF16, HookPowerSGD, HookFP16PowerSGD, HookBF16PowerSGD}
+}
+
+// How PowerSGD approximates gradients of 128x64 and 10x128.
+const (
+	powerRank  = 4
+	powerStart = 20
+)
+
+// newHook makes the hook of a name, and the PowerSGD in it, if there is one.
+func newHook(name string, params []ddp.Param) (hook ddp.Hook, low *ddp.PowerSGD, err error) {
+	if strings.HasSuffix(name, HookPowerSGD) {
+		if low, err = ddp.NewPowerSGD(params, ddp.PowerSGDConfig{Rank: powerRank, Start: powerStart}); err != nil {
+			return nil, nil, err
+		}
+		hook = low
+	}
+	switch {
+	case strings.HasPrefix(name, HookFP16):
+		hook, err = ddp.NewCompress(tensor.Float16, hook)
+	case strings.HasPrefix(name, HookBF16):
+		hook, err = ddp.NewCompress(tensor.BFloat16, hook)
+	}
+	return hook, low, err
+}
+
+// gradients are a model's, in their shapes.
+func gradients(model *Model) ([]ddp.Param, error) {
+	var params []ddp.Param
+	for _, p := range model.Params() {
+		grad, err := tensor.Of(p.Grad).Reshape(p.Shape...)
+		if err != nil {
+			return nil, err
+		}
+		params = append(params, ddp.Param{Name: p.Name, Grad: grad})
+	}
+	return params, nil
+}
+
+// average makes the reducer, and registers what it and its hook keep from step to step.
+func (t *Trainer) average() error {
+	params, err := gradients(t.model)
+	if err != nil {
+		return err
+	}
+	hook, low, err := newHook(t.cfg.Hook, params)
+	if err != nil {
+		return err
+	}
+	if t.reducer, err = ddp.New(t.manager, params, ddp.Options{Hook: hook}); err != nil {
+		return err
+	}
+	err = t.manager.Register("ddp", t.reducer.State, t.reducer.Load)
+	if low != nil {
+		err = errors.Join(err, t.manager.Register("powersgd", low.State, low.Load),
+			t.manager.RegisterWith("powersgd-errors", low.Errors, nil, manager.StateOptions{Local: true}))
+	}
+	return err
+}

@@ -1,0 +1,83 @@
+package digits
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/pgtest"
+	"github.com/skerry-ft/skerry/train/ddp"
+)
+
+// accuracy trains replicas of the model over a plain group with a hook, and returns rank
+// 0's accuracy in the test.
+func accuracy(t *testing.T, hook string, replicas int, steps int64) float64 {
+	t.Helper()
+	const seed = 1
+	rows, test := load(t)
+	var got float64
+	hashes := make([]string, replicas)
+	w := pgtest.MemoryWorld(t, replicas, nil)
+	w.Each(func(ctx context.Context, rank int, g *pg.Group) error {
+		m := NewModel(seed)
+		sgd := NewSGD(m.Params(), steps)
+		params, err := gradients(m)
+		if err != nil {
+			return err
+		}
+		h, _, err := newHook(hook, params)
+		if err != nil {
+			return err
+		}
+		red, err := ddp.New(ddp.Over(g), params, ddp.Options{Hook: h})
+		if err != nil {
+			return err
+		}
+		for step := range steps {
+			sgd.ZeroGrad()
+			m.Learn(rows.Batch(seed, step, Shard{rank, replicas}, BatchRows), red.Ready)
+			if err := red.Reduce(ctx); err != nil {
+				return err
+			}
+			sgd.Step()
+		}
+		hashes[rank] = m.Hash()
+		if rank == 0 {
+			got = m.Accuracy(test)
+		}
+		return g.Barrier(ctx)
+	})
+	for rank, h := range hashes {
+		if h != hashes[0] {
+			t.Errorf("%s: ranks 0 and %d hold two models", hook, rank)
+		}
+	}
+	return got
+}
+
+// TestHooksLearn: with each hook the model becomes as good as without, within one point.
+func TestHooksLearn(t *testing.T) {
+	t.Parallel()
+	plain := accuracy(t, HookNone, 2, 400)
+	if plain < 0.95 {
+		t.Fatalf("accuracy without a hook %.4f, want 0.95 or more", plain)
+	}
+	for _, hook := range Hooks()[1:] {
+		t.Run(hook, func(t *testing.T) {
+			t.Parallel()
+			if got := accuracy(t, hook, 2, 400); got < plain-0.01 {
+				t.Errorf("accuracy %.4f, want %.4f less one point", got, plain)
+			}
+		})
+	}
+}
+
+func TestHookIsNamed(t *testing.T) {
+	t.Parallel()
+	c := Config{Steps: 1, Shard: Shard{0, 1}, Hook: "zip"}
+	if err := c.Validate(); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("Hook = %q, want one of none, fp16", "zip")) {
+		t.Errorf("error %v, want the hooks named", err)
+	}
+}

@@ -125,11 +125,12 @@ func (r *run) wait(ctx context.Context) error {
 	return first
 }
 
-// advance lets the next part of the Future begin; false: it is done.
-func (r *run) advance() bool {
-	if r.next.then == nil {
-		return false
+// idle tells whether all ops that were started are done.
+func (r *run) idle() bool {
+	for i := range r.ops[:r.used] {
+		if !r.ops[i].Done() {
+			return false
+		}
 	}
-	r.next = r.next.then()
 	return true
 }

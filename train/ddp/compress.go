@@ -38,6 +38,7 @@ type compressed struct {
 	inside Bucket
 	next   Future
 	step   func() Future // advance, bound once
+	end    func() error  // widen, bound once
 	inner  Hook
 }
 
@@ -54,8 +55,7 @@ func (c *Compress) Reduce(b *Bucket) Future {
 	if err != nil {
 		return Failed(err)
 	}
-	k.next = c.inner.Reduce(&k.inside)
-	return Then(k.step)
+	return k.after(c.inner.Reduce(&k.inside))
 }
 
 // keep is the memory of a bucket, made when it is new.
@@ -71,24 +71,34 @@ func (c *Compress) keep(b *Bucket) (*compressed, error) {
 		return nil, fmt.Errorf("allocate %v: %w", c.to, err)
 	}
 	k := &compressed{outer: b, inside: b.With(half), inner: c.inner}
-	k.step = k.advance
+	k.step, k.end = k.advance, k.widen
 	c.kept[b.Index()] = k
 	return k, nil
 }
 
-// advance lets the inner Future go on, and widens what it gave.
-func (k *compressed) advance() Future {
+// after is what follows the inner hook's part.
+func (k *compressed) after(next Future) Future {
+	k.next = next
 	switch {
-	case k.next.err != nil:
-		return k.next
-	case k.next.then != nil:
-		k.next = k.next.then()
+	case next.err != nil:
+		return next
+	case next.then != nil:
 		return Then(k.step)
 	}
-	if err := tensor.Convert(k.outer.Tensor(), k.inside.Tensor()); err != nil {
-		return Failed(err)
+	return Finally(k.end)
+}
+
+// advance lets the inner Future go on.
+func (k *compressed) advance() Future { return k.after(k.next.then()) }
+
+// widen ends the inner Future, and widens what it gave.
+func (k *compressed) widen() error {
+	if k.next.finally != nil {
+		if err := k.next.finally(); err != nil {
+			return err
+		}
 	}
-	return Future{}
+	return tensor.Convert(k.outer.Tensor(), k.inside.Tensor())
 }
 
 // Phase is the inner hook's.

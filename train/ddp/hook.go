@@ -8,9 +8,9 @@ package ddp
 //
 // All ranks must start the same ops for a bucket, in one order, so that what a hook starts
 // follows only from the bucket, its own settings, and the phase of a [Phased] one. Ops of
-// several buckets are interleaved in one way on all ranks: first those that Reduce starts,
-// in the order of the buckets; then, round after round, those that the next part of each
-// bucket's Future starts.
+// several buckets are interleaved in one way on all ranks, whenever they end: the n-th next
+// part of a bucket's Future runs before Reduce of the bucket 2n after it; when all
+// buckets are under way, what is left runs round after round, a part of each.
 //
 // A step may be discarded after a hook has seen it, or its results may be what no peer
 // has written: what a hook keeps from one step for the next it keeps aside until
@@ -43,14 +43,19 @@ type Phased interface {
 // Future is the rest of a bucket's reduction. The zero Future is done as soon as
 // the ops are that were started for the bucket.
 type Future struct {
-	then func() Future
-	err  error
+	then    func() Future
+	finally func() error
+	err     error
 }
 
 // Then is a Future of which f follows once all ops are done that were started for the
-// bucket. F runs on the trainer's goroutine, in Reducer.Reduce, may start more ops, and
+// bucket. F runs on the trainer's goroutine, in Ready or Reduce, may start more ops, and
 // returns what is to follow those. It does not run in a step that has failed.
 func Then(f func() Future) Future { return Future{then: f} }
+
+// Finally is Then for the last part, which starts no op: it runs as soon as it can. An error is as that of
+// Failed.
+func Finally(f func() error) Future { return Future{finally: f} }
 
 // Failed is a Future that has failed. The group is aborted, since the other ranks may
 // wait for what this one did not start, and the step is lost on all.

@@ -219,7 +219,7 @@ func TestHookOfUser(t *testing.T) {
 		}
 		return g.Barrier(ctx)
 	})
-	want := []string{"0 p2 false", "1 p1 false", "2 p0 true", "p2", "p1", "p0"}
+	want := []string{"0 p2 false", "1 p1 false", "p2", "2 p0 true", "p1", "p0"}
 	for rank, got := range orders {
 		if !slices.Equal(got, want) {
 			t.Errorf("rank %d: %q, want %q", rank, got, want)
@@ -233,6 +233,10 @@ func TestHookFails(t *testing.T) {
 	boom := errors.New("boom")
 	for name, fail := range map[string]func(b *ddp.Bucket) ddp.Future{
 		"at once": func(*ddp.Bucket) ddp.Future { return ddp.Failed(boom) },
+		"at the end": func(b *ddp.Bucket) ddp.Future {
+			b.AllReduce(b.Tensor())
+			return ddp.Finally(func() error { return boom })
+		},
 		"later": func(b *ddp.Bucket) ddp.Future {
 			b.AllReduce(b.Tensor())
 			return ddp.Then(func() ddp.Future { return ddp.Failed(boom) })

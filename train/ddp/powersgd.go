@@ -231,7 +231,7 @@ type power struct {
 	rights  tensor.Tensor // what is averaged second: every Q
 	line    []float32     // scratch: a row of a result
 	average func() Future // and rebuild, bound once
-	rebuild func() Future
+	rebuild func() error
 	unit    float32 // what an error memory counts for in the step
 	share   float32
 }
@@ -382,24 +382,24 @@ func (k *power) averageLefts() Future {
 		}
 	}
 	k.of.AllReduce(k.rights)
-	return Then(k.rebuild)
+	return Finally(k.rebuild)
 }
 
 // rebuildResults makes the results of the averages, and the error memory.
-func (k *power) rebuildResults() Future {
+func (k *power) rebuildResults() error {
 	for _, p := range k.parts {
 		m := p.mat
 		if m == nil {
 			continue
 		}
 		if err := tensor.Convert(tensor.Of(m.next), k.rights.Flat(p.right, p.right+len(m.next))); err != nil {
-			return Failed(err)
+			return err
 		}
 		for i := range m.n {
 			line := k.line[:m.m]
 			row(line, m.p, m.next, i, m.n)
 			if err := tensor.Convert(k.of.flat.Flat(p.from+i*m.m, p.from+(i+1)*m.m), tensor.Of(line)); err != nil {
-				return Failed(err)
+				return err
 			}
 			lack := m.work[i*m.m : (i+1)*m.m]
 			addScaled(lack, -k.share, line)
@@ -410,5 +410,5 @@ func (k *power) rebuildResults() Future {
 			}
 		}
 	}
-	return Future{}
+	return nil
 }

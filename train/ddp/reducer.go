@@ -49,6 +49,7 @@ type step struct {
 	arrived  []int  // in the order of Ready
 	early    int    // of arrived, before Reduce
 	launched int    // buckets under way, always the first ones
+	turn     int    // the next of these whose Future goes on before another is launched
 	weight   weight
 	empty    bool // the weight was
 	rank     int  // among the participants
@@ -171,7 +172,7 @@ func (r *Reducer) Ready(i int) {
 		return
 	}
 	r.take(i)
-	r.launch()
+	r.launch(context.Background()) // nothing is waited for
 }
 
 // begin begins a step, unless it is under way.
@@ -182,7 +183,7 @@ func (r *Reducer) begin() {
 	}
 	s.begun, s.reduced, s.agreed = true, false, !r.planned
 	s.err, s.abort, s.wrong = nil, false, nil
-	s.arrived, s.early, s.launched = s.arrived[:0], 0, 0
+	s.arrived, s.early, s.launched, s.turn = s.arrived[:0], 0, 0, 0
 	s.rank, s.size = -1, 0
 	clear(s.ready)
 	for _, b := range r.buckets {
@@ -221,23 +222,51 @@ func (r *Reducer) put(i int) {
 	}
 }
 
-// launch starts the buckets that are full, in order.
-func (r *Reducer) launch() {
+// lag is after how many other buckets a Future goes on: enough for its ops to be done
+// by then, as a rule.
+const lag = 2
+
+// launch starts the buckets that are full, in order, and lets Futures go on. It
+// waits for nothing in ctx; where the order wants a part of a Future first whose ops are
+// under way, it leaves the rest to the next call.
+func (r *Reducer) launch(ctx context.Context) {
 	s := &r.step
 	if !s.agreed {
 		if !r.plan.op.Done() {
 			return
 		}
-		r.agree(context.Background()) // which waits for nothing any more
+		r.agree(ctx)
 	}
 	for s.err == nil && s.launched < len(r.buckets) {
 		b := r.buckets[s.launched]
-		if b.run.ready < len(b.params) {
-			return
+		if b.run.ready < len(b.params) || !r.turns(ctx) {
+			break
 		}
 		b.run.next = r.options.Hook.Reduce(b)
 		s.launched++
+		s.turn = s.launched % lag
 	}
+	for _, b := range r.buckets[:s.launched] {
+		if !b.run.done && b.run.next.then == nil && b.run.idle() {
+			r.follow(ctx, b)
+		}
+	}
+}
+
+// turns lets the Futures go on that do so before the next bucket is launched. It returns
+// false where ops of one are under way.
+func (r *Reducer) turns(ctx context.Context) bool {
+	for s := &r.step; s.turn < s.launched; s.turn += lag {
+		b := r.buckets[s.turn]
+		if b.run.done || b.run.next.then == nil {
+			continue
+		}
+		if !b.run.idle() {
+			return false
+		}
+		r.follow(ctx, b)
+	}
+	return r.step.err == nil
 }
 
 // Reduce ends the reduction of a step: gradients that were not ready go as they
@@ -308,7 +337,9 @@ func (r *Reducer) settle(ctx context.Context) error {
 	if !s.agreed {
 		r.agree(ctx)
 	}
-	r.launch()
+	for r.launch(ctx); s.err == nil && s.launched < len(r.buckets); r.launch(ctx) {
+		r.awaitTurn(ctx)
+	}
 	for busy := true; busy; {
 		busy = false
 		for _, b := range r.buckets[:s.launched] {
@@ -324,11 +355,24 @@ func (r *Reducer) settle(ctx context.Context) error {
 	return s.err
 }
 
+// awaitTurn waits for the ops of the bucket on which the launch of the next one waits.
+func (r *Reducer) awaitTurn(ctx context.Context) {
+	s := &r.step
+	if s.turn < s.launched {
+		if err := r.buckets[s.turn].run.wait(ctx); err != nil {
+			s.err = err
+		}
+	}
+}
+
 // follow waits for the ops of a bucket, and lets its Future go on, or ends it.
 func (r *Reducer) follow(ctx context.Context, b *Bucket) {
 	s := &r.step
 	u := b.run
 	err := u.wait(ctx)
+	if s.err == nil && err == nil && u.next.err == nil && u.next.finally != nil {
+		u.next.err = u.next.finally()
+	}
 	if u.next.err != nil {
 		s.abort = true
 		err = fmt.Errorf("hook of bucket %d: %w", b.index, u.next.err)
@@ -340,7 +384,9 @@ func (r *Reducer) follow(ctx context.Context, b *Bucket) {
 	case s.err != nil:
 		s.abort = s.abort || u.next.then != nil // cut short, while others go on
 		u.done = true
-	case !u.advance():
+	case u.next.then != nil:
+		u.next = u.next.then()
+	default:
 		r.takeBack(b)
 		u.done = true
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/skerry-ft/skerry/manager"
 	"github.com/skerry-ft/skerry/tensor"
 	"github.com/skerry-ft/skerry/train/ddp"
+	"github.com/skerry-ft/skerry/train/ddp/powersgd"
 )
 
 // The values of Config.Hook.
@@ -31,9 +32,9 @@ const (
 )
 
 // newHook makes the hook of a name, and the PowerSGD in it, if there is one.
-func newHook(name string, params []ddp.Param) (hook ddp.Hook, low *ddp.PowerSGD, err error) {
+func newHook(name string, params []ddp.Param) (hook ddp.Hook, low *powersgd.Hook, err error) {
 	if strings.HasSuffix(name, HookPowerSGD) {
-		if low, err = ddp.NewPowerSGD(params, ddp.PowerSGDConfig{Rank: powerRank, Start: powerStart}); err != nil {
+		if low, err = powersgd.New(params, powersgd.Config{Rank: powerRank, Start: powerStart}); err != nil {
 			return nil, nil, err
 		}
 		hook = low

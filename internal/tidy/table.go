@@ -66,13 +66,14 @@ var mayImport = map[string][]string{
 
 	"manager/torchft": {"quorum", "internal/wire/...", "internal/guard"},
 
-	"train":         {"pg", "tensor"},
-	"train/ddp":     {"pg", "pg/debug", "checkpoint", "tensor"},
-	"train/sampler": {"checkpoint", "tensor"},
-	"train/spawn":   {},
-	"train/place":   {},
-
-	"train/paramserver": {"pg", "store", "internal/guard", "internal/proof"},
+	"train":              {"pg", "tensor"},
+	"train/ddp":          {"pg", "pg/debug", "checkpoint", "tensor"},
+	"train/ddp/powersgd": {"checkpoint", "tensor", "train/ddp"},
+	"train/optim":        {},
+	"train/sampler":      {"checkpoint", "tensor"},
+	"train/spawn":        {},
+	"train/place":        {},
+	"train/paramserver":  {"pg", "store", "internal/guard", "internal/proof"},
 
 	"internal/wire":      {"quorum", "internal/printable"},
 	"internal/sim":       {"quorum", "internal/sim/..."},
@@ -131,6 +132,7 @@ var testsMayImport = map[string][]string{
 	"checkpoint/durable":    {"checkpoint/durable/localdir"},
 	"checkpoint/durable/s3": {"checkpoint", "quorum", "tensor"},
 
+	"train/ddp":       {"train/ddp/powersgd"},
 	"manager/torchft": {"lighthouse"},
 	"train/place":     {"dist", "tensor"},
 

@@ -14,6 +14,7 @@ import (
 	"github.com/skerry-ft/skerry/manager"
 	"github.com/skerry-ft/skerry/tensor"
 	"github.com/skerry-ft/skerry/train/ddp"
+	"github.com/skerry-ft/skerry/train/ddp/powersgd"
 )
 
 // averager is a trainer whose gradients are averaged by a Reducer with a hook, and become
@@ -21,8 +22,8 @@ import (
 type averager struct {
 	p         *proc
 	red       *ddp.Reducer
-	low       *ddp.PowerSGD // or nil
-	weights   [][]float32   // registered
+	low       *powersgd.Hook // or nil
+	weights   [][]float32    // registered
 	grads     [][]float32
 	order     *rand.Rand
 	discarded atomic.Int64
@@ -81,7 +82,7 @@ func (a *averaging) newAverager(p *proc) *averager {
 
 func (a *averaging) hook(l *averager, params []ddp.Param) (hook ddp.Hook, err error) {
 	if a.powersgd {
-		if l.low, err = ddp.NewPowerSGD(params, ddp.PowerSGDConfig{Rank: 2, Start: 12, MinRate: 1}); err != nil {
+		if l.low, err = powersgd.New(params, powersgd.Config{Rank: 2, Start: 12, MinRate: 1}); err != nil {
 			return nil, err
 		}
 		hook = l.low

@@ -41,7 +41,7 @@
 // A [Hook] reduces buckets in another way than AllReduce:
 //
 //	Compress   sends 16-bit floats (float16, bfloat16), around any other hook
-//	PowerSGD   sends low-rank approximations, with error memory
+//	PowerSGD   sends low-rank approximations, with error memory: package powersgd
 //	PostLocal  stops averaging gradients after some steps, and averages models (Over alone)
 //	HookFunc   a function of the user's
 //

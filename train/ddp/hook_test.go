@@ -14,6 +14,7 @@ import (
 	"github.com/skerry-ft/skerry/pg/pgtest"
 	"github.com/skerry-ft/skerry/tensor"
 	"github.com/skerry-ft/skerry/train/ddp"
+	"github.com/skerry-ft/skerry/train/ddp/powersgd"
 )
 
 // The model of the tests of hooks: two matrices, and what is not one.
@@ -290,7 +291,7 @@ func BenchmarkStep(b *testing.B) {
 		"average": func([]ddp.Param) ddp.Hook { return nil },
 		"fp16":    func([]ddp.Param) ddp.Hook { return must(ddp.NewCompress(tensor.Float16, nil)) },
 		"powersgd": func(p []ddp.Param) ddp.Hook {
-			return must(ddp.NewPowerSGD(p, ddp.PowerSGDConfig{Rank: 2}))
+			return must(powersgd.New(p, powersgd.Config{Rank: 2}))
 		},
 	} {
 		b.Run(name+"/bytes=4MiB/world=1", func(b *testing.B) {

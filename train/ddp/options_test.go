@@ -10,12 +10,14 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/debug"
 	"github.com/skerry-ft/skerry/pg/dummy"
 	"github.com/skerry-ft/skerry/pg/pgtest"
 	"github.com/skerry-ft/skerry/tensor"
 	"github.com/skerry-ft/skerry/train/ddp"
+	"github.com/skerry-ft/skerry/train/ddp/powersgd"
 )
 
 // shapes are parameters whose gradients the Reducer makes.
@@ -103,7 +105,7 @@ func TestViewsAreChecked(t *testing.T) {
 		{[]ddp.Param{{Name: "a", DType: tensor.Float32, Shape: []int{-1}}}, ddp.Options{Views: true}, "negative dimension"},
 		{[]ddp.Param{{Name: "a", DType: tensor.Float32, Shape: []int{1}}}, ddp.Options{}, "or Views"},
 		{[]ddp.Param{{Name: "a", Grad: f}}, ddp.Options{Debug: 9}, "Debug = debug-level(9)"},
-		{[]ddp.Param{{Name: "a", Grad: f}}, ddp.Options{Alloc: func(tensor.DType, ...int) (tensor.Tensor, error) { return f.Flat(0, 1), nil }}, "Alloc made float32[1], want 2 elements"},
+		{[]ddp.Param{{Name: "a", Grad: f}}, ddp.Options{Alloc: func(tensor.DType, ...int) (tensor.Tensor, error) { return f.Flat(0, 1), nil }}, "made float32[1] by Alloc, want 2 elements"},
 		{[]ddp.Param{{Name: "a", Grad: f}}, ddp.Options{Alloc: func(tensor.DType, ...int) (tensor.Tensor, error) { return f, errors.New("no room") }}, "no room"},
 		{[]ddp.Param{{Name: "a", Grad: f}}, ddp.Options{Alloc: onFake}, "want host memory without Views"},
 	} {
@@ -159,10 +161,10 @@ func TestDeviceBuckets(t *testing.T) {
 		want  string
 	}{
 		"average": {},
-		"weighed": {weigh: true, want: "Weigh of \"a\" on cuda:0, want host memory"},
+		"weighed": {weigh: true, want: "weigh \"a\" on cuda:0, want host memory"},
 		"half":    {hook: must(ddp.NewCompress(tensor.Float16, nil)), want: "convert"},
-		"low rank": {hook: must(ddp.NewPowerSGD(shapes(tensor.Float32), ddp.PowerSGDConfig{})),
-			want: "PowerSGD of a bucket on cuda:0, want host memory"},
+		"low rank": {hook: must(powersgd.New(shapes(tensor.Float32), powersgd.Config{})),
+			want: "bucket on cuda:0, want host memory"},
 	} {
 		backend := &devices{Backend: dummy.New()}
 		g := pg.NewGroup(backend)
@@ -309,8 +311,8 @@ func TestStepsAllocateNothing(t *testing.T) {
 	for name, hook := range map[string]ddp.Hook{
 		"average": nil,
 		"half":    must(ddp.NewCompress(tensor.BFloat16, nil)),
-		"low":     must(ddp.NewPowerSGD(params, ddp.PowerSGDConfig{Rank: 2})),
-		"both":    must(ddp.NewCompress(tensor.Float16, must(ddp.NewPowerSGD(params, ddp.PowerSGDConfig{Rank: 2})))),
+		"low":     must(powersgd.New(params, powersgd.Config{Rank: 2})),
+		"both":    must(ddp.NewCompress(tensor.Float16, must(powersgd.New(params, powersgd.Config{Rank: 2})))),
 	} {
 		g := pg.NewGroup(dummy.New())
 		if err := g.Configure(t.Context(), pg.Config{ReplicaIDs: []string{"a"}, Cluster: "c", QuorumID: 1}); err != nil {
@@ -335,7 +337,7 @@ func TestStepsAllocateNothing(t *testing.T) {
 		for range 3 {
 			step() // the buckets are rebuilt
 		}
-		if got := testing.AllocsPerRun(50, step); got != 0 {
+		if got := testing.AllocsPerRun(50, step); got != 0 && !testkit.RaceEnabled { // the race detector drops pooled memory on purpose
 			t.Errorf("%s: %v allocations in a step, want none", name, got)
 		}
 	}

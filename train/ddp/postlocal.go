@@ -71,7 +71,7 @@ func (p *PostLocal) Reduce(b *Bucket) Future {
 	case p.now < p.cfg.Start:
 		b.AllReduce(b.Tensor())
 	case b.Op() != tensor.Avg:
-		return Failed(errors.New("Weigh in a step of post-local SGD after Start, want equal shares"))
+		return Failed(errors.New("weighed gradients in a step of post-local SGD after Start, want equal shares"))
 	case p.cfg.Subgroup != nil:
 		b.StartOn(p.cfg.Subgroup, pg.Op{Kind: pg.KindAllReduce, Reduce: tensor.Avg}, b.Tensor(), b.Tensor())
 	}

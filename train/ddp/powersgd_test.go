@@ -13,6 +13,7 @@ import (
 	"github.com/skerry-ft/skerry/pg/pgtest"
 	"github.com/skerry-ft/skerry/tensor"
 	"github.com/skerry-ft/skerry/train/ddp"
+	"github.com/skerry-ft/skerry/train/ddp/powersgd"
 )
 
 // naive is PowerSGD of one gradient over all ranks at once, in matrices as they stand in
@@ -130,7 +131,7 @@ func (x *naive) step(grads [][]float32, shares []float64) []float32 {
 }
 
 // newNaive begins with the hook's own first factors.
-func newNaive(h *ddp.PowerSGD, name string, n, m, rank, ranks int, feedback bool) *naive {
+func newNaive(h *powersgd.Hook, name string, n, m, rank, ranks int, feedback bool) *naive {
 	x := &naive{n: n, m: m, rank: rank, q: rows(m, rank), errs: rows(ranks, n*m), feedback: feedback}
 	flat := tensor.Slice[float32](h.State().Tensors["q."+name])
 	for k := range m {
@@ -148,18 +149,18 @@ func TestPowerSGDBytes(t *testing.T) {
 	const ranks, steps, start = 3, 6, 2
 	uneven := func(step int) []int { return []int{1 + step, 2, 5 - step} }
 	for name, c := range map[string]struct {
-		cfg     ddp.PowerSGDConfig
+		cfg     powersgd.Config
 		samples func(int) []int
 	}{
-		"rank 1":      {ddp.PowerSGDConfig{Start: start, Seed: 4, MinRate: 1}, nil},
-		"rank 2":      {ddp.PowerSGDConfig{Start: start, Seed: 5, MinRate: 1, Rank: 2}, nil},
-		"no feedback": {ddp.PowerSGDConfig{Start: start, Seed: 6, MinRate: 1, NoFeedback: true}, nil},
-		"weighed":     {ddp.PowerSGDConfig{Start: start, Seed: 7, MinRate: 1}, uneven},
+		"rank 1":      {powersgd.Config{Start: start, Seed: 4, MinRate: 1}, nil},
+		"rank 2":      {powersgd.Config{Start: start, Seed: 5, MinRate: 1, Rank: 2}, nil},
+		"no feedback": {powersgd.Config{Start: start, Seed: 6, MinRate: 1, NoFeedback: true}, nil},
+		"weighed":     {powersgd.Config{Start: start, Seed: 7, MinRate: 1}, uneven},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			hook := func(params []ddp.Param) ddp.Hook { return must(ddp.NewPowerSGD(params, c.cfg)) }
-			first := hook(shaped(gradients(0, 0))).(*ddp.PowerSGD)
+			hook := func(params []ddp.Param) ddp.Hook { return must(powersgd.New(params, c.cfg)) }
+			first := hook(shaped(gradients(0, 0))).(*powersgd.Hook)
 			rank := max(c.cfg.Rank, 1)
 			matrices := map[int]*naive{ // {6 8} and {3 20}; {2 2} does not shrink
 				0: newNaive(first, "p0", 6, 8, rank, ranks, !c.cfg.NoFeedback),
@@ -217,9 +218,9 @@ func TestPowerSGDLosesNothing(t *testing.T) {
 		"bfloat16": func(h ddp.Hook) ddp.Hook { return must(ddp.NewCompress(tensor.BFloat16, h)) },
 	} {
 		var lock sync.Mutex
-		hooks := make([]*ddp.PowerSGD, 0, ranks)
+		hooks := make([]*powersgd.Hook, 0, ranks)
 		got := reduced(t, ranks, steps, func(params []ddp.Param) ddp.Hook {
-			h := must(ddp.NewPowerSGD(params, ddp.PowerSGDConfig{MinRate: 1}))
+			h := must(powersgd.New(params, powersgd.Config{MinRate: 1}))
 			lock.Lock()
 			defer lock.Unlock()
 			hooks = append(hooks, h)
@@ -259,7 +260,7 @@ func TestPowerSGDDiscarded(t *testing.T) {
 	w := pgtest.MemoryWorld(t, 2, nil)
 	w.Each(func(ctx context.Context, rank int, g *pg.Group) error {
 		grads := gradients(rank, 0)
-		h := must(ddp.NewPowerSGD(shaped(grads), ddp.PowerSGDConfig{MinRate: 1}))
+		h := must(powersgd.New(shaped(grads), powersgd.Config{MinRate: 1}))
 		red, err := ddp.New(reporter{g}, shaped(grads), ddp.Options{Hook: h})
 		if err != nil {
 			return err
@@ -311,7 +312,7 @@ func TestPowerSGDOfZeros(t *testing.T) {
 	_, ranks := newWorld(1)
 	grad := tensor.New(tensor.Float32, 8, 8)
 	params := []ddp.Param{{Name: "w", Grad: grad}}
-	h := must(ddp.NewPowerSGD(params, ddp.PowerSGDConfig{MinRate: 1}))
+	h := must(powersgd.New(params, powersgd.Config{MinRate: 1}))
 	red, err := ddp.New(ddp.Over(ranks[0].group), params, ddp.Options{Hook: h})
 	if err != nil {
 		t.Fatal(err)
@@ -336,19 +337,19 @@ func TestPowerSGDOfZeros(t *testing.T) {
 func TestPowerSGDRefuses(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		cfg  ddp.PowerSGDConfig
+		cfg  powersgd.Config
 		want string
 	}{
-		{ddp.PowerSGDConfig{Rank: -1}, "Rank = -1, want 0 to 1024"},
-		{ddp.PowerSGDConfig{Start: -1}, "Start = -1, want 0 or more"},
-		{ddp.PowerSGDConfig{MinRate: 0.5}, "MinRate = 0.5, want 1 or more"},
-		{ddp.PowerSGDConfig{Epsilon: -1}, "Epsilon = -1, want 0 to 1"},
+		{powersgd.Config{Rank: -1}, "Rank = -1, want 0 to 1024"},
+		{powersgd.Config{Start: -1}, "Start = -1, want 0 or more"},
+		{powersgd.Config{MinRate: 0.5}, "MinRate = 0.5, want 1 or more"},
+		{powersgd.Config{Epsilon: -1}, "Epsilon = -1, want 0 to 1"},
 	} {
-		if _, err := ddp.NewPowerSGD(nil, c.cfg); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := powersgd.New(nil, c.cfg); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v, want %q", c.cfg, err, c.want)
 		}
 	}
-	h := must(ddp.NewPowerSGD(shaped(gradients(0, 0)), ddp.PowerSGDConfig{MinRate: 1, Rank: 2}))
+	h := must(powersgd.New(shaped(gradients(0, 0)), powersgd.Config{MinRate: 1, Rank: 2}))
 	if elements, sent := h.Compression(); elements != 48+60 || sent != 2*(14+23) {
 		t.Errorf("%d elements are compressed to %d, want 108 to 74", elements, sent)
 	}
@@ -363,11 +364,11 @@ func TestPowerSGDRefuses(t *testing.T) {
 		if params != nil {
 			params[0].Grad = must(tensor.Of(make([]float32, 96)).Reshape(12, 8))
 		}
-		red, err := ddp.New(ddp.Over(ranks[0].group), grads, ddp.Options{Hook: must(ddp.NewPowerSGD(params, ddp.PowerSGDConfig{}))})
+		red, err := ddp.New(ddp.Over(ranks[0].group), grads, ddp.Options{Hook: must(powersgd.New(params, powersgd.Config{}))})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := red.Reduce(t.Context()); err == nil || !strings.Contains(err.Error(), "PowerSGD was made for") {
+		if err := red.Reduce(t.Context()); err == nil || !strings.Contains(err.Error(), "hook was made for") {
 			t.Errorf("other parameters: %v, want that said", err)
 		}
 	}

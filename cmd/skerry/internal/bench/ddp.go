@@ -7,8 +7,10 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/tcp"
 	"github.com/skerry-ft/skerry/tensor"
 	"github.com/skerry-ft/skerry/train/ddp"
+	"github.com/skerry-ft/skerry/train/ddp/powersgd"
 )
 
 // The envelope, for two ranks of one host and 25 MiB: an all-reduce takes 4 to 5 ms of
@@ -36,7 +38,8 @@ const (
 func runDDP(ctx context.Context, o Options, emit emitFunc) error {
 	o.Peers = false // none has a trainer here
 	contest := Contest{Bench: "ddp", Unit: "ms", Samples: cmp.Or(o.Samples, 20), Warmup: 2}
-	return withRanks(ctx, o, o.worlds(2), ourTransports(), func(n int, all []Contestant) error {
+	kinds := append(ourTransports(), rankKind{impl: "skerry-baby", Transport: tcp.TransportAuto, Child: childAlloc})
+	return withRanks(ctx, o, o.worlds(2), kinds, func(n int, all []Contestant) error {
 		var sets []Params
 		for _, op := range []string{opStep, opStepHalf, opStepLow} {
 			for _, size := range o.sizes(ddpBytes) {
@@ -53,18 +56,33 @@ type overlap struct {
 	tick *time.Timer
 }
 
+// step is a step of the trainer for a task, which is made for the first.
+func (s *rankServer) step(t task) (func(context.Context) error, error) {
+	t.Iters = 0
+	if step, ok := s.steps[t]; ok {
+		return step, nil
+	}
+	o := ddp.Options{Views: true, BucketBytes: ddpBucket}
+	if s.child != nil {
+		o.Alloc = s.child.Alloc
+	}
+	step, err := newOverlap(s.group, t, o)
+	s.steps[t] = step
+	return step, err
+}
+
 // newOverlap returns a step of a trainer of so many bytes of gradients.
-func newOverlap(g *pg.Group, t task) (func(context.Context) error, error) {
+func newOverlap(g *pg.Group, t task, options ddp.Options) (func(context.Context) error, error) {
 	params := make([]ddp.Param, ddpParams)
 	side := max(int(t.Bytes/4/ddpParams/256), 1)
 	for i := range params {
 		params[i] = ddp.Param{Name: fmt.Sprint("layer", i), DType: tensor.Float32, Shape: []int{side, 256}}
 	}
-	hook, err := hookOf(t.Op, params)
-	if err != nil {
+	var err error
+	if options.Hook, err = hookOf(t.Op, params); err != nil {
 		return nil, err
 	}
-	red, err := ddp.New(ddp.Over(g), params, ddp.Options{Views: true, BucketBytes: ddpBucket, Hook: hook})
+	red, err := ddp.New(ddp.Over(g), params, options)
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +101,7 @@ func hookOf(op string, params []ddp.Param) (ddp.Hook, error) {
 	case opStepHalf:
 		return ddp.NewCompress(tensor.BFloat16, nil)
 	case opStepLow:
-		return ddp.NewPowerSGD(params, ddp.PowerSGDConfig{Rank: ddpRank})
+		return powersgd.New(params, powersgd.Config{Rank: ddpRank})
 	}
 	return nil, nil
 }

@@ -31,6 +31,7 @@ type rankServer struct {
 	child  *baby.Backend // of the group, or nil
 	out    *json.Encoder
 	bufs   map[string][]byte
+	steps  map[task]func(context.Context) error // of tasks without Iters
 }
 
 // taskOps numbers the ops for the broadcast of a task.
@@ -41,7 +42,7 @@ func taskOps() []string {
 // AllReduceWorker is one rank: it connects, and runs the tasks that rank 0 reads
 // from its standard input.
 func AllReduceWorker(ctx context.Context, w spawn.Worker) error {
-	s := &rankServer{rank: w.Rank, out: json.NewEncoder(os.Stdout), bufs: map[string][]byte{}}
+	s := &rankServer{rank: w.Rank, out: json.NewEncoder(os.Stdout), bufs: map[string][]byte{}, steps: map[task]func(context.Context) error{}}
 	if err := json.Unmarshal(w.Args, &s.args); err != nil {
 		return fmt.Errorf("read arguments: %w", err)
 	}
@@ -181,7 +182,7 @@ func (s *rankServer) op(t task) (func(context.Context) error, error) {
 		in, out, err := s.pair(slot*n, slot*n)
 		return func(ctx context.Context) error { return s.group.AllToAllSingle(ctx, in, out, pg.Splits{}) }, err
 	case opStep, opStepHalf, opStepLow:
-		return newOverlap(s.group, t)
+		return s.step(t)
 	}
 	return nil, nil
 }

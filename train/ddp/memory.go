@@ -1,0 +1,60 @@
+package ddp
+
+import (
+	"fmt"
+
+	"github.com/skerry-ft/skerry/tensor"
+)
+
+// allocate makes the memory of all buckets, of each dtype at once.
+func (r *Reducer) allocate() error {
+	sizes := make(map[tensor.DType]int)
+	for _, e := range r.extents {
+		sizes[e.dtype] += e.elements
+	}
+	r.arenas = make(map[tensor.DType]tensor.Tensor, len(sizes))
+	for dtype, n := range sizes {
+		t, err := r.options.Alloc(dtype, n)
+		switch {
+		case err != nil:
+			return fmt.Errorf("allocate buckets of %d elements of %v: %w", n, dtype, err)
+		case t.DType() != dtype || t.Len() != n || !t.Contiguous():
+			return fmt.Errorf("made %v by Alloc, want %d elements of %v", t, n, dtype)
+		case t.Device() != tensor.CPU() && !r.options.Views:
+			return fmt.Errorf("made %v by Alloc, want host memory without Views", t)
+		}
+		r.arenas[dtype] = t
+	}
+	return nil
+}
+
+// arrange fills the buckets in an order.
+func (r *Reducer) arrange(order []int) {
+	r.order = order
+	spans, where := lay(order, r.extents, r.options.limits())
+	r.where = where
+	r.buckets = make([]*Bucket, len(spans))
+	for i, s := range spans {
+		arena := r.arenas[s.dtype]
+		r.buckets[i] = &Bucket{
+			index: i, last: i == len(spans)-1, params: s.params,
+			flat: arena.Flat(s.from, s.to), run: &run{reducer: r},
+		}
+	}
+}
+
+// makeViews gives the gradients their places in the buckets.
+func (r *Reducer) makeViews() error {
+	if !r.options.Views {
+		return nil
+	}
+	for i, p := range r.params {
+		at := r.where[i]
+		t, err := r.buckets[at.bucket].flat.Flat(at.from, at.to).Reshape(p.Shape...)
+		if err != nil {
+			return err
+		}
+		r.params[i].Grad, r.shapes[i] = t, t
+	}
+	return nil
+}

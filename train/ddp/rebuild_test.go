@@ -115,7 +115,7 @@ func (m member) ReportError(err error) {
 func TestNewcomersTakeUpThePlan(t *testing.T) {
 	t.Parallel()
 	w, managers := managedtest.World(t, 3, 0, 1, 2)
-	counting := [][]int{{0, 1, 2}, {0, 2}, {1, 2}, {1}, {2, 0}, {0, 1, 2}}
+	counting := [][]int{{0, 1, 2}, {0, 2}, {1, 2}, {1}, {2, 0}, {0, 1, 2}, {1, 2}, {0, 2}, {0, 1}}
 	reducers, models := make([]*ddp.Reducer, 3), make([]model, 3)
 	hooks := make([]*phases, 3)
 	for step, who := range counting {
@@ -124,7 +124,7 @@ func TestNewcomersTakeUpThePlan(t *testing.T) {
 			m.Begin()
 			m.Choose(who...)
 			m.Settle(nil)
-			if reducers[i] == nil || step == 1+i { // each is new once more
+			if reducers[i] == nil || step == 1+i || step == 6+i { // each is new again, before the buckets are rebuilt and after
 				models[i], hooks[i] = newModel([]int{2, 4, 3, 4, 1}, i, 0), &phases{phase: int64(10 * i)}
 				red, err := ddp.New(member{w.Groups[i], m}, models[i].params(), ddp.Options{BucketBytes: 20, Hook: hooks[i]})
 				if err != nil {

@@ -26,6 +26,7 @@ var mayImport = map[string][]string{
 
 	"dist":        {"pg", "pg/debug", "pg/netif", "tensor", "store"},
 	"dist/object": {"pg", "tensor"},
+	"dist/quant":  {"pg", "tensor"},
 
 	"pg/internal/inorder":   {},
 	"pg/internal/stage":     {"tensor"},

@@ -75,6 +75,7 @@ var mayImport = map[string][]string{
 	"train/spawn":        {},
 	"train/place":        {},
 	"train/paramserver":  {"pg", "store", "internal/guard", "internal/proof"},
+	"train/localsgd":     {"pg", "dist/quant", "checkpoint", "tensor"},
 
 	"internal/wire":      {"quorum", "internal/printable"},
 	"internal/sim":       {"quorum", "internal/sim/..."},

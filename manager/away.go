@@ -41,6 +41,13 @@ func (m *Manager) move() {
 	}
 }
 
+// Move tells that the trainer moves. A loop that calls nothing else for long, since it
+// makes inner steps that are not reduced or evaluates, calls it now and then: one that
+// has not for StepTimeout is away, and one for which the others wait is stuck (L1, L3). It does not
+// wait for a peer, and belongs to the trainer: a goroutine that calls it for one that hangs makes
+// the others wait.
+func (m *Manager) Move() { m.move() }
+
 // enter begins a call of the trainer; the returned function ends it.
 func (m *Manager) enter() func() {
 	m.presence.calls.Add(1)

@@ -296,3 +296,46 @@ func (s *school) discards(w *world) {
 		w.t.Errorf("%d rounds were discarded on two replicas, want %d at least", s.discarded, 2*bad)
 	}
 }
+
+// TestWorldLongRounds: rounds are longer than StepTimeout. A replica in the middle of one is not
+// away: when another dies it joins the next quorum at once, and its inner steps are not lost.
+func TestWorldLongRounds(t *testing.T) {
+	o := usual()
+	o.stepTimeout = 10 * time.Second
+	inWorld(t, o, func(w *world) {
+		s := schools()["DiLoCo"] // of 5 inner steps
+		m := s.behave(manners{})
+		m.forward = 4 * time.Second
+		all := w.replicas(3, m)
+		w.reach(2, time.Minute, all...)
+		time.Sleep(15 * time.Second) // into the fourth inner step
+		quorum := all[0].ranks[0].m.QuorumID()
+		all[2].kill()
+		w.within(5*time.Second, "the next quorum forms", func() bool {
+			return all[0].ranks[0].m.QuorumID() != quorum && all[1].ranks[0].m.QuorumID() != quorum
+		})
+		w.reach(3, 6*time.Second, all[:2]...)
+		if s.discarded != 0 {
+			w.t.Errorf("%d rounds were discarded, want none", s.discarded)
+		}
+	})
+}
+
+// TestWorldSlowRounds: a replica that others wait for, longer than StuckAfter, is not stuck
+// while it makes inner steps.
+func TestWorldSlowRounds(t *testing.T) {
+	o := usual()
+	o.stepTimeout = 10 * time.Minute
+	inWorld(t, o, func(w *world) {
+		s := schools()["DiLoCo"]
+		m := s.behave(manners{})
+		m.forward = time.Second
+		a := w.replica("a", 0, 1, m).start()
+		m.forward = 45 * time.Second // StuckAfter is a minute: a waits for more than three
+		b := w.replica("b", 1, 1, m).start()
+		w.reach(3, 20*time.Minute, a, b)
+		if s.discarded != 0 {
+			w.t.Errorf("%d rounds were discarded, want none", s.discarded)
+		}
+	})
+}

@@ -12,12 +12,18 @@ import (
 
 // Manager is what an Averager needs of a *manager.Manager.
 type Manager interface {
+	Steps
 	Register(name string, save func() checkpoint.State, load func(checkpoint.State) error) error
+	Group() *pg.Group
+	ReportError(err error)
+	Move() // the trainer has made an inner step
+}
+
+// Steps are a Manager's.
+type Steps interface {
 	StartQuorum(ctx context.Context) error
 	ShouldCommit(ctx context.Context) (bool, error)
-	Group() *pg.Group
-	Step() int64
-	ReportError(err error)
+	Step() int64 // the number of those that were committed
 }
 
 // Averager synchronises the replicas of one model in rounds; see the package comment.
@@ -112,6 +118,7 @@ func (a *Averager) Step(ctx context.Context) (committed bool, err error) {
 	if a.Done() && !a.open {
 		return false, nil
 	}
+	a.manager.Move()
 	begins := !a.open
 	if err := a.Begin(ctx); err != nil {
 		return false, err

@@ -102,6 +102,9 @@ func (a algorithm) follow(t *testing.T, ranks int) {
 				return err
 			}
 			ref.inner(mostly(m.tries))
+			if m.moves != step+1 {
+				return fmt.Errorf("the manager was told of %d of %d inner steps", m.moves, step+1)
+			}
 			if want := m.tries > before && mostly(m.tries); committed != want {
 				return fmt.Errorf("inner step %d: committed %t, want %t", step, committed, want)
 			}

@@ -101,9 +101,10 @@
 // Begin blocks as manager.StartQuorum does: it asks nobody while the quorum stands. Step
 // blocks in the last inner step of a round, for the slowest replica, and as ShouldCommit
 // does. ctx ends both; a reduction under way is then aborted, and its round discarded.
-// The manager's StepTimeout has to be longer than the slowest replica's round: a
-// trainer calls nothing for so long, and ops wait for it. So has the lighthouse's
-// StuckAfter for the first rounds of a job; later ten steps are allowed for.
+// The reduction waits for the slowest replica as long as the manager's StepTimeout: that
+// has to be longer than what the rounds of two replicas differ by. Step tells the manager of
+// every inner step (Move), so that a trainer in the middle of a long round is neither away nor
+// stuck.
 //
 // # Errors
 //

@@ -21,6 +21,7 @@ type fake struct {
 	group    *pg.Group
 	step     int64
 	tries    int
+	moves    int
 	commits  func(try int) bool // nil: all
 	starting func() error       // called in StartQuorum; nil: nothing
 	ending   func()             // called in ShouldCommit; nil: nothing
@@ -59,6 +60,7 @@ func (f *fake) ShouldCommit(context.Context) (bool, error) {
 }
 
 func (f *fake) Group() *pg.Group      { return f.group }
+func (f *fake) Move()                 { f.moves++ }
 func (f *fake) Step() int64           { return f.step }
 func (f *fake) ReportError(err error) { f.reported = append(f.reported, err) }
 

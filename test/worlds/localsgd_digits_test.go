@@ -1,0 +1,196 @@
+package worlds
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"testing"
+	"time"
+
+	"github.com/skerry-ft/skerry/examples/digits"
+	"github.com/skerry-ft/skerry/manager"
+	"github.com/skerry-ft/skerry/tensor"
+	"github.com/skerry-ft/skerry/train/localsgd"
+)
+
+// The digits are learned in so many inner steps, by three replicas.
+const (
+	digitSteps    = 300
+	digitReplicas = 3
+	digitSeed     = 11
+)
+
+// digitLearner is examples/digits' model and optimizer, in rounds.
+type digitLearner struct {
+	p     *proc
+	model *digits.Model
+	sgd   *digits.SGD
+	rows  *digits.Dataset
+	d     *localsgd.Averager
+	every int // inner steps of a round
+}
+
+// maker makes an Averager, in rounds of every inner steps.
+type maker struct {
+	every int
+	off   float64 // how far its accuracy may be below that of plain training
+	make  func(m localsgd.Manager, params []localsgd.Param) (*localsgd.Averager, error)
+}
+
+// newDigitLearner registers a learner's state.
+func newDigitLearner(p *proc, by maker) *digitLearner {
+	rows, _, err := digits.Load(digitSeed)
+	if err != nil {
+		p.w.t.Fatal(err)
+	}
+	l := &digitLearner{p: p, model: digits.NewModel(digitSeed + uint64(p.r.index)), rows: rows, every: by.every}
+	l.sgd = digits.NewSGD(l.model.Params(), digitSteps)
+	if l.d, err = by.make(p.m, paramsOf(l.model)); err != nil {
+		p.w.t.Fatal(err)
+	}
+	return l
+}
+
+func paramsOf(m *digits.Model) []localsgd.Param {
+	var params []localsgd.Param
+	for _, p := range m.Params() {
+		params = append(params, localsgd.Param{Name: p.Name, Value: tensor.Of(p.Value)})
+	}
+	return params
+}
+
+// turn is an inner step; after the last round, what Finish wants.
+func (l *digitLearner) turn(ctx context.Context) error {
+	if l.d.Done() {
+		return errors.Join(l.p.m.Finish(ctx, time.Second, l.idle), manager.ErrDrained)
+	}
+	if err := l.d.Begin(ctx); err != nil {
+		return err
+	}
+	if err := wait(ctx, l.p.r.manners.forward); err != nil {
+		return err
+	}
+	l.sgd.Taken = min(max(l.sgd.Taken, l.d.Rounds()*int64(l.every)), digitSteps-1) // one that comes back has none
+	l.sgd.ZeroGrad()
+	shard := digits.Shard{Index: l.p.r.index, Count: digitReplicas}
+	l.model.Learn(l.rows.Batch(digitSeed, l.sgd.Taken, shard, digits.BatchRows), nil)
+	l.sgd.Step()
+	committed, err := l.d.Step(ctx)
+	l.atRest(committed, err)
+	return err
+}
+
+// idle is a round after the last.
+func (l *digitLearner) idle(ctx context.Context) error {
+	if err := wait(ctx, l.p.r.manners.forward); err != nil { // or no time would pass
+		return err
+	}
+	before := l.p.m.Step()
+	err := l.d.Idle(ctx)
+	l.atRest(l.p.m.Step() > before, err)
+	return err
+}
+
+// atRest gives the world's checkers a digest of the global parameters to look at.
+func (l *digitLearner) atRest(committed bool, err error) {
+	if committed {
+		state := l.d.State().Tensors
+		for i, name := range []string{"global.w1", "global.b1", "global.w2", "global.b2"} {
+			sum := binary.LittleEndian.AppendUint32(nil, crc32.ChecksumIEEE(state[name].Bytes()))
+			l.p.params[2*i], l.p.params[2*i+1] = float32(int(sum[0])<<8|int(sum[1])), float32(int(sum[2])<<8|int(sum[3]))
+		}
+	}
+	if committed || err != nil {
+		l.p.atRest(committed)
+	}
+}
+
+// plainly is the accuracy of training in which each step's gradients are averaged.
+func plainly(t *testing.T) float64 {
+	t.Helper()
+	rows, test, err := digits.Load(digitSeed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	model := digits.NewModel(digitSeed)
+	sgd := digits.NewSGD(model.Params(), digitSteps)
+	for step := range int64(digitSteps) {
+		sgd.ZeroGrad()
+		for i := range digitReplicas {
+			model.Learn(rows.Batch(digitSeed, step, digits.Shard{Index: i, Count: digitReplicas}, digits.BatchRows), nil)
+		}
+		for _, p := range model.Params() {
+			for i := range p.Grad {
+				p.Grad[i] /= digitReplicas
+			}
+		}
+		sgd.Step()
+	}
+	return model.Accuracy(test)
+}
+
+// TestWorldLocalSGDLearnsDigits: with replicas that die and come back LocalSGD and DiLoCo
+// reach the accuracy of plain training, but for a point (streaming, two), and all leave in
+// good order with the same model.
+func TestWorldLocalSGDLearnsDigits(t *testing.T) {
+	plain := plainly(t)
+	t.Logf("plain training: %.4f", plain)
+	outer := localsgd.SGD{Rate: 0.5, Momentum: 0.5, Nesterov: true} // few rounds bear less momentum than the paper's
+	for name, by := range map[string]maker{
+		"LocalSGD": {10, 0.01, func(m localsgd.Manager, params []localsgd.Param) (*localsgd.Averager, error) {
+			return localsgd.NewLocalSGD(m, params, localsgd.Config{Every: 10, Rounds: digitSteps / 10})
+		}},
+		"DiLoCo": {10, 0.01, func(m localsgd.Manager, params []localsgd.Param) (*localsgd.Averager, error) {
+			return localsgd.NewDiLoCo(m, [][]localsgd.Param{params}, localsgd.DiLoCoConfig{
+				Every: 10, Rounds: digitSteps / 10, Outer: outer,
+			})
+		}},
+		"streaming DiLoCo": {5, 0.02, func(m localsgd.Manager, params []localsgd.Param) (*localsgd.Averager, error) {
+			return localsgd.NewDiLoCo(m, [][]localsgd.Param{params[:2], params[2:]}, localsgd.DiLoCoConfig{
+				Every: 10, Rounds: digitSteps / 5, Outer: outer, Delay: 1,
+			})
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, usual(), func(w *world) { learnsDigits(w, by, plain) })
+		})
+	}
+}
+
+func learnsDigits(w *world, by maker, plain float64) {
+	learners := make(map[*proc]*digitLearner)
+	m := manners{
+		forward: 10 * time.Millisecond,
+		trains: func(p *proc) func(context.Context) error {
+			learners[p] = newDigitLearner(p, by)
+			return learners[p].turn
+		},
+	}
+	all := w.replicas(digitReplicas, m)
+	for _, victim := range []int{1, 0, 2, 1} {
+		if !w.reach(newestOf(all)+5, time.Minute, all...) {
+			return
+		}
+		all[victim].kill()
+		time.Sleep(75 * time.Millisecond)
+		all[victim].start()
+	}
+	_, test, err := digits.Load(digitSeed)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, r := range all {
+		w.within(time.Minute, "all have left", r.ranks[0].over)
+		l := learners[r.ranks[0]]
+		accuracy := l.model.Accuracy(test)
+		w.t.Logf("%s: %.4f after %d rounds", r.name, accuracy, l.d.Rounds())
+		if accuracy < plain-by.off || !l.d.Done() || l.model.Hash() != learners[all[0].ranks[0]].model.Hash() {
+			w.t.Errorf("%s has an accuracy of %.4f after %d rounds, want %.4f at least, and the others' bytes",
+				r.name, accuracy, l.d.Rounds(), plain-by.off)
+		}
+		if err := l.d.Close(); err != nil {
+			w.t.Error(err)
+		}
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -126,7 +127,7 @@ func TestGoesOnFromCheckpoint(t *testing.T) {
 	hashes := make(map[string]bool)
 	for _, tr := range again {
 		status, text := tr.Exits(), tr.String()
-		if m := endLine.FindStringSubmatch(text); status != 0 || m == nil || m[1] < "0.95" || strings.Contains(text, "\nstep 50: ") {
+		if m := endLine.FindStringSubmatch(text); status != 0 || m == nil || m[1] < "0.95" || repeats(text) {
 			t.Errorf("status %d\n%s", status, text)
 		} else {
 			hashes[m[2]] = true
@@ -136,6 +137,28 @@ func TestGoesOnFromCheckpoint(t *testing.T) {
 		t.Errorf("the replicas end with %v, want the same bytes", hashes)
 	}
 }
+
+// repeats says whether a trainer tells of steps that the checkpoint has, from which it
+// went on. On a slow disk that is an old one.
+func repeats(text string) bool {
+	from := fromLine.FindStringSubmatch(text)
+	if from == nil {
+		return true
+	}
+	begun, _ := strconv.Atoi(from[1]) // digits
+	for _, m := range stepLine.FindAllStringSubmatch(text, -1) {
+		if n, _ := strconv.Atoi(m[1]); n <= begun {
+			return true
+		}
+	}
+	return begun == 0
+}
+
+// Lines of a trainer that goes on from a checkpoint.
+var (
+	fromLine = regexp.MustCompile(`goes on from checkpoint \S+ step (\d+) of quorum`)
+	stepLine = regexp.MustCompile(`(?m)^step (\d+): loss`)
+)
 
 // endLine is what a trainer says when it has had its steps.
 var endLine = regexp.MustCompile(`step 400: test accuracy ([0-9.]+), sha256 ([0-9a-f]+)`)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/skerry-ft/skerry/dist/quant"
@@ -76,7 +77,7 @@ func (r *reducer) agree(ctx context.Context, c *pg.Composed, step int64) (int64,
 // an error: none may touch x then.
 func (r *reducer) plain(ctx context.Context, c *pg.Composed, x []float32) error {
 	var works []*pg.Work
-	for part := range buckets(x, r.bucket()) {
+	for part := range slices.Chunk(x, r.bucket()) {
 		t := []tensor.Tensor{tensor.Of(part)}
 		works = append(works, c.Start(&pg.Op{Kind: pg.KindAllReduce, Reduce: tensor.Avg, In: t, Out: t}))
 	}
@@ -92,7 +93,7 @@ func (r *reducer) plain(ctx context.Context, c *pg.Composed, x []float32) error 
 // quantized averages x in eight bits, bucket by bucket.
 func (r *reducer) quantized(ctx context.Context, c *pg.Composed, x []float32) error {
 	i := 0
-	for part := range buckets(x, r.bucket()) {
+	for part := range slices.Chunk(x, r.bucket()) {
 		if err := quant.AllReduceIn(ctx, c, part, tensor.Avg, *r.Quantize); err != nil {
 			return fmt.Errorf("average quantised bucket %d: %w", i, err)
 		}
@@ -115,17 +116,6 @@ func (r *reducer) given(elements, ranks int) (s quant.Sent) {
 		}
 	}
 	return s
-}
-
-// buckets cuts x into parts of size elements; the last one may be shorter.
-func buckets(x []float32, size int) func(yield func([]float32) bool) {
-	return func(yield func([]float32) bool) {
-		for from := 0; from < len(x); from += size {
-			if !yield(x[from:min(from+size, len(x))]) {
-				return
-			}
-		}
-	}
 }
 
 // underWay is a reduction that has begun.

@@ -32,7 +32,7 @@ func AllGatherUneven(ctx context.Context, g *pg.Group, in tensor.Tensor) (out []
 		return nil, fmt.Errorf("%w: uneven all-gather of %v, want at most %d dimensions and %d bytes",
 			pg.ErrInvalidOp, in, maxUnevenDims, MaxUnevenBytes)
 	}
-	if in, err = onHost(in); err != nil {
+	if in, err = in.OnHost(); err != nil {
 		return nil, err
 	}
 	if g == nil {
@@ -45,19 +45,6 @@ func AllGatherUneven(ctx context.Context, g *pg.Group, in tensor.Tensor) (out []
 		return err
 	})
 	return out, err
-}
-
-// onHost is t, or a copy of it if it lies on a device.
-func onHost(t tensor.Tensor) (tensor.Tensor, error) {
-	mem, offset := t.Memory()
-	if mem == nil {
-		return t, nil
-	}
-	host := tensor.New(t.DType(), t.Shape()...)
-	if err := mem.CopyToHost(host.Bytes(), offset); err != nil {
-		return tensor.Tensor{}, fmt.Errorf("copy %v to the host: %w", t, err)
-	}
-	return host, nil
 }
 
 func allGatherUneven(ctx context.Context, c *pg.Composed, in tensor.Tensor) ([]tensor.Tensor, error) {

@@ -60,3 +60,17 @@ type DeviceMemory interface {
 	// CopyFromHost writes src to the memory at offset bytes.
 	CopyFromHost(offset int, src []byte) error
 }
+
+// OnHost is t, or a copy of it in host memory if it lies on a device. It blocks until
+// the bytes are there; the error is the memory's.
+func (t Tensor) OnHost() (Tensor, error) {
+	mem, offset := t.Memory()
+	if mem == nil {
+		return t, nil
+	}
+	host := New(t.DType(), t.Shape()...)
+	if err := mem.CopyToHost(host.Bytes(), offset); err != nil {
+		return Tensor{}, fmt.Errorf("copy %v to the host: %w", t, err)
+	}
+	return host, nil
+}

@@ -182,6 +182,24 @@ func (g *gpu) CopyFromHost(at int, src []byte) error {
 	return nil
 }
 
+// TestOnHost: a part of device memory is copied with its shape, and a host tensor is
+// itself.
+func TestOnHost(t *testing.T) {
+	t.Parallel()
+	mem := &gpu{bytes: []byte{0, 1, 2, 3, 4, 5, 6, 7}}
+	x, err := tensor.OnDevice(mem, tensor.Uint8, 8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, err := x.Slice(2, 5).OnHost()
+	if err != nil || !slices.Equal(host.Bytes(), []byte{2, 3, 4}) || host.Device() != tensor.CPU() {
+		t.Errorf("copy %v, %v, want 2, 3, 4 on the CPU", host, err)
+	}
+	if same, err := host.OnHost(); err != nil || !same.SameMemory(host) {
+		t.Errorf("a host tensor gave %v, %v, want itself", same, err)
+	}
+}
+
 func TestDeviceTensor(t *testing.T) {
 	mem := &gpu{bytes: slices.Repeat([]byte{7}, 16)}
 	x, err := tensor.OnDevice(mem, tensor.Float32, 4)

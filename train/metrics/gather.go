@@ -38,7 +38,7 @@ func AllGatherGrad(ctx context.Context, g *pg.Group, in tensor.Tensor) (*GatherP
 	if in.IsNone() || !in.Contiguous() {
 		return nil, fmt.Errorf("%w: all-gather of %v, want a contiguous tensor", pg.ErrInvalidOp, in)
 	}
-	in, err := onHost(in)
+	in, err := in.OnHost()
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func (p *GatherPass) Backward(ctx context.Context, grad tensor.Tensor) (tensor.T
 	case out.DType().Reduces(tensor.Sum) != nil:
 		return tensor.Tensor{}, fmt.Errorf("%w: backward: %w", pg.ErrInvalidOp, out.DType().Reduces(tensor.Sum))
 	}
-	grad, err := onHost(grad)
+	grad, err := grad.OnHost()
 	if err != nil {
 		return tensor.Tensor{}, err
 	}
@@ -102,17 +102,4 @@ func (p *GatherPass) Backward(ctx context.Context, grad tensor.Tensor) (tensor.T
 		return tensor.Tensor{}, fmt.Errorf("backward of all-gather: %w", err)
 	}
 	return out, nil
-}
-
-// onHost is t, or a copy of it if it lies on a device.
-func onHost(t tensor.Tensor) (tensor.Tensor, error) {
-	mem, offset := t.Memory()
-	if mem == nil {
-		return t, nil
-	}
-	host := tensor.New(t.DType(), t.Shape()...)
-	if err := mem.CopyToHost(host.Bytes(), offset); err != nil {
-		return tensor.Tensor{}, fmt.Errorf("copy %v to the host: %w", t, err)
-	}
-	return host, nil
 }

@@ -47,12 +47,9 @@ func SyncNumber[T tensor.Element](ctx context.Context, g *pg.Group, v T, op tens
 // divide divides integers by n, 1 or more.
 func divide(t tensor.Tensor, n int) error {
 	mem, offset := t.Memory()
-	host := t
-	if mem != nil {
-		host = tensor.New(t.DType(), t.Len())
-		if err := mem.CopyToHost(host.Bytes(), offset); err != nil {
-			return fmt.Errorf("copy %v to the host: %w", t, err)
-		}
+	host, err := t.OnHost()
+	if err != nil {
+		return err
 	}
 	switch t.DType() {
 	case tensor.Uint8:

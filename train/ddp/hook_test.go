@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/dummy"
@@ -247,7 +248,11 @@ func TestHookFails(t *testing.T) {
 		err := w.Try(func(ctx context.Context, rank int, g *pg.Group) error {
 			red, err := ddp.New(ddp.Over(g), newModel([]int{2, 4, 3}, rank, 0).params(), ddp.Options{BucketBytes: 16, Hook: ddp.HookFunc(func(b *ddp.Bucket) ddp.Future {
 				if rank == 1 && b.Index() == 1 {
+					time.Sleep(5 * time.Millisecond) // bucket 0 is done: nothing but the failure holds bucket 2 back
 					return fail(b)
+				}
+				if name == "at once" && rank == 1 && b.Index() > 1 {
+					t.Error("bucket 2 is launched after the hook of bucket 1 failed")
 				}
 				b.AllReduce(b.Tensor())
 				return ddp.Then(func() ddp.Future {

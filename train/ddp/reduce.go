@@ -26,8 +26,8 @@ func (r *Reducer) launch(ctx context.Context) {
 		if b.run.ready < len(b.params) || !r.turns(ctx) {
 			break
 		}
-		b.run.next = r.options.Hook.Reduce(b)
 		s.launched++
+		r.goOn(b, r.options.Hook.Reduce(b))
 		s.turn = s.launched % lag
 	}
 	for _, b := range r.buckets[:s.launched] {
@@ -154,25 +154,32 @@ func (r *Reducer) follow(ctx context.Context, b *Bucket) {
 	s := &r.step
 	u := b.run
 	err := u.wait(ctx)
-	if s.err == nil && err == nil && u.next.err == nil && u.next.finally != nil {
-		u.next.err = u.next.finally()
-	}
-	if u.next.err != nil {
-		s.abort = true
-		err = fmt.Errorf("hook of bucket %d: %w", b.index, u.next.err)
-	}
 	if s.err == nil {
 		s.err = err
+	}
+	if s.err == nil && u.next.finally != nil {
+		r.goOn(b, Failed(u.next.finally()))
 	}
 	switch {
 	case s.err != nil:
 		s.abort = s.abort || u.next.then != nil // cut short, while others go on
 		u.done = true
 	case u.next.then != nil:
-		u.next = u.next.then()
+		r.goOn(b, u.next.then())
 	default:
 		r.takeBack(b)
 		u.done = true
+	}
+}
+
+// goOn makes next what is to follow of a bucket. A hook that failed ends the step there
+// and then: ops that this rank started after it would meet other ones of its peers, and
+// the error that they end with would hide the hook's.
+func (r *Reducer) goOn(b *Bucket, next Future) {
+	b.run.next = next
+	if s := &r.step; next.err != nil && s.err == nil {
+		s.abort = true
+		s.err = fmt.Errorf("hook of bucket %d: %w", b.index, next.err)
 	}
 }
 

@@ -60,15 +60,19 @@ func accuracy(t *testing.T, hook string, replicas int, steps int64) float64 {
 // TestHooksLearn: with each hook the model becomes as good as without, within one point.
 func TestHooksLearn(t *testing.T) {
 	t.Parallel()
-	plain := accuracy(t, HookNone, 2, 400)
-	if plain < 0.95 {
-		t.Fatalf("accuracy without a hook %.4f, want 0.95 or more", plain)
+	steps, want, less := int64(400), 0.95, 0.01
+	if testing.Short() { // too few to end within a point
+		steps, want, less = 100, 0.85, 0.05
+	}
+	plain := accuracy(t, HookNone, 2, steps)
+	if plain < want {
+		t.Fatalf("accuracy without a hook %.4f after %d steps, want %v or more", plain, steps, want)
 	}
 	for _, hook := range Hooks()[1:] {
 		t.Run(hook, func(t *testing.T) {
 			t.Parallel()
-			if got := accuracy(t, hook, 2, 400); got < plain-0.01 {
-				t.Errorf("accuracy %.4f, want %.4f less one point", got, plain)
+			if got := accuracy(t, hook, 2, steps); got < plain-less {
+				t.Errorf("accuracy %.4f, want %.4f less %v", got, plain, less)
 			}
 		})
 	}

@@ -69,7 +69,7 @@ func oneRankHangsAWhile(t *testing.T, rank int, at stage) {
 		}
 		c := w.replica("c", 2, 2, m).start()
 		w.reach(20, 10*time.Second, a, b, c)
-		time.Sleep(40 * time.Second)
+		time.Sleep(40 * time.Second) // ten after the rank goes on
 		step := a.ranks[0].atStep()
 		w.reach(step+100, 30*time.Second, a, b, c)
 	})

@@ -39,7 +39,7 @@ func TestWorldHealsLongerThanStuckAfterAndAJoinerEachMinute(t *testing.T) {
 func TestWorldEvictStuckEvictsTheHungOne(t *testing.T) {
 	o := usual()
 	o.stepTimeout, o.rules.StuckAfter, o.rules.EvictStuck = 2*time.Minute, 20*time.Second, true
-	for offset := range 10 { // of the beats of the one against those of the others
+	for offset := range few(10) { // of the beats of the one against those of the others
 		inWorld(t, o, func(w *world) {
 			all := w.replicas(2, quick())
 			time.Sleep(time.Duration(10*offset+5) * time.Millisecond)

@@ -24,7 +24,7 @@ func TestWorldSyncedTrainerHangsBetweenSteps(t *testing.T) {
 		c := w.replica("c", 2, 1, hung).start()
 		w.reach(20, 10*time.Second, a, b, c, d)
 		w.reach(200, 60*time.Second, a, b, d)
-		for range 3 {
+		for range few(3) {
 			time.Sleep(3 * time.Minute)
 			w.book.watch()
 			d.kill()

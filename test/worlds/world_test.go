@@ -224,3 +224,12 @@ func (w *world) standings() string {
 	}
 	return s
 }
+
+// few is n, or a third of it where tests are short, as under the race detector, which
+// takes ten times as long for the same code.
+func few(n int) int {
+	if testing.Short() {
+		return max(1, n/3)
+	}
+	return n
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,7 +18,7 @@ import (
 
 // testsAtOnce is how many jobs run at a time, unless -parallel says otherwise: they
 // wait for timeouts rather than compute.
-const testsAtOnce = 6
+const testsAtOnce = 12
 
 func TestMain(m *testing.M) {
 	enterNetNS()
@@ -208,10 +209,11 @@ func TestCorrupted(t *testing.T) {
 		before := y.spoiled.Load()
 		l.storm()
 		l.moving()
-		y.spoil.Store(packets)
-		saw := 0
+		saw, found := 0, y.keepSpoiling(packets)
+		t.Cleanup(found)
 		for m := range l.ranks {
 			a := l.receive(m)
+			found()
 			if a.Err == "" {
 				t.Errorf("round %d: %s has no error", round, l.ranks[m].id)
 			}
@@ -222,12 +224,33 @@ func TestCorrupted(t *testing.T) {
 				}
 			}
 		}
-		y.spoil.Store(0)
 		if saw == 0 || y.spoiled.Load() == before {
 			t.Errorf("round %d: %d ranks found %d spoiled packets", round, saw, y.spoiled.Load()-before)
 		}
 	}
 	l.configure(0, 1, 2)
+}
+
+// keepSpoiling spoils some packets, and some more each second until found is called: a
+// busy host sends packets again that have come, and what is spoiled of those nobody reads.
+func (y *way) keepSpoiling(packets int64) (found func()) {
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			y.spoil.Store(packets)
+			select {
+			case <-stop:
+				y.spoil.Store(0)
+				return
+			case <-time.After(time.Second):
+			}
+		}
+	}()
+	return sync.OnceFunc(func() {
+		close(stop)
+		<-stopped
+	})
 }
 
 // TestCut: when the wire is cut, both ways or one, every rank learns that a rank

@@ -76,10 +76,6 @@ func (y *way) take(queue chan<- packet) {
 			continue
 		}
 		p := packet{due: time.Now().Add(time.Duration(y.delay.Load())), data: append([]byte(nil), buf[:n]...)}
-		if y.spoil.Load() > 0 && flip(p.data) {
-			y.spoil.Add(-1)
-			y.spoiled.Add(1)
-		}
 		select {
 		case queue <- p:
 		default: // lost
@@ -100,6 +96,10 @@ func (y *way) give(queue <-chan packet) {
 			}
 			free = free.Add(time.Duration(len(p.data)) * time.Second / time.Duration(rate))
 			time.Sleep(time.Until(free))
+		}
+		if y.spoil.Load() > 0 && flip(p.data) { // not in take: the queue may lose it then
+			y.spoil.Add(-1)
+			y.spoiled.Add(1)
 		}
 		y.carried.Add(1)
 		_, _ = y.to.Write(p.data) // the host may be gone: then it is lost

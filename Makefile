@@ -1,6 +1,6 @@
 # Every target is one line here and one word of help. .ci/run is the gate.
 .DEFAULT_GOAL := help
-.PHONY: help check test race clocks fuzz fuzz-ports kills interfaces conformance mpi failover partitions chaos churn causes soak explore sim sim-causes worlds mutants history generate sbom vulns tidy demo bench interop baby-faults steady wakeups gpu nccl nccl-real
+.PHONY: help check test race clocks fuzz fuzz-ports kills interfaces conformance mpi failpoints failover partitions chaos churn causes soak explore sim sim-causes worlds mutants history generate sbom vulns tidy demo bench interop baby-faults steady wakeups gpu nccl nccl-real
 
 FUZZ_TIME ?= 30s
 FUZZ_PORTS ?= 10m
@@ -69,6 +69,10 @@ mpi: ## the example backend over MPI, under mpirun (Debian: libopenmpi-dev openm
 
 chaos: ## the scenarios with real processes, signals and faults
 	go test -count=1 -v ./test/chaos
+
+failpoints: ## a trainer killed before, during and after each thing that others wait for, in real processes and in virtual time
+	go test -count=1 -v -run 'TestDiesAtEachPoint$$' ./test/chaos -chaos.points
+	go test -count=1 -v -run 'TestWorldDiesAtEachPoint$$' ./test/worlds
 
 failover: ## KILLS (50) kills of the leading lighthouse while two jobs train; TIMING fast, default or slow
 	go test -count=1 -v -timeout 0 -run 'TestKillTheLeader$$' ./test/failover -failover.kills $(KILLS) -failover.timing $(TIMING)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/internal/backoff"
+	"github.com/skerry-ft/skerry/internal/failpoint"
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/proof"
 )
@@ -421,6 +422,7 @@ func (f *fetch) chunk(ctx context.Context, d *donor, p *plan, c *chunk) error {
 		return err
 	}
 	f.into.progress(n)
+	failpoint.At(ctx, failpoint.ReceiveDuring)
 	return nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/skerry-ft/skerry/internal/failpoint"
 	"github.com/skerry-ft/skerry/internal/proof"
 )
 
@@ -227,7 +228,17 @@ func (t *HTTP) serveData(w http.ResponseWriter, r request) error {
 		return err
 	}
 	w.Header().Set(headerMark, sum.String())
-	t.send(w, b)
+	failpoint.At(r.Context(), failpoint.SendBefore)
+	w.Header().Set("Content-Type", "application/octet-stream")
+	w.Header().Set("Content-Length", strconv.Itoa(len(b)))
+	half := len(b) / 2
+	if !t.write(w, b[:half]) {
+		return nil
+	}
+	failpoint.At(r.Context(), failpoint.SendDuring)
+	if t.write(w, b[half:]) {
+		failpoint.At(r.Context(), failpoint.SendAfter)
+	}
 	return nil
 }
 

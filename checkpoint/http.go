@@ -280,6 +280,7 @@ func advertised(addr *net.TCPAddr, advertise string) (string, error) {
 // Run serves until ctx ends or Close, and returns nil then, once no request is
 // under way any more.
 func (t *HTTP) Run(ctx context.Context) error {
+	t.server.BaseContext = func(net.Listener) context.Context { return context.WithoutCancel(ctx) }
 	stop := context.AfterFunc(ctx, func() { _ = t.Close() }) // Close of a server reports listener errors only
 	defer stop()
 	err := t.server.Serve(t.ln)

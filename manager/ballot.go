@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/skerry-ft/skerry/internal/failpoint"
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/pg"
@@ -20,7 +21,7 @@ type balloted struct {
 // exchange makes every local check, gives this rank's ballot if its group
 // works, and judges what came.
 func (m *Manager) exchange(ctx context.Context, unhealed bool) balloted {
-	state := m.comparison.result(ctx)
+	state := m.comparison.Result(ctx)
 	m.mu.Lock()
 	b := balloted{cause: m.mu.attempt.err}
 	if v, none := m.mu.rank.WithoutBallot(); none {
@@ -32,7 +33,7 @@ func (m *Manager) exchange(ctx context.Context, unhealed bool) balloted {
 		return b
 	}
 	if m.comparison != nil {
-		m.mu.rank.Rested(m.comparison.at, state.Digest)
+		m.mu.rank.Rested(m.comparison.At, state.Digest)
 	}
 	own, a := m.mu.rank.Ballot(unhealed), m.mu.rank.Assignment()
 	if b.cause == nil && m.mu.rank.TooFew() && !unhealed {
@@ -54,6 +55,7 @@ func (m *Manager) exchange(ctx context.Context, unhealed bool) balloted {
 // When ctx ends the group is aborted. What the ballots that came mean, they mean
 // all the same: if all of them are there, the others commit.
 func (m *Manager) ballot(ctx context.Context, b balloted, own quorum.Ballot, a *quorum.Assignment) balloted {
+	failpoint.At(ctx, failpoint.BallotBefore)
 	m.mu.Lock()
 	m.mu.rank.Seal(own)
 	m.mu.stats.Ballots++
@@ -64,6 +66,7 @@ func (m *Manager) ballot(ctx context.Context, b balloted, own quorum.Ballot, a *
 	m.balloting.Add(1)
 	defer m.balloting.Add(-1)
 	w := m.backend.Submit(op)
+	failpoint.At(ctx, failpoint.BallotDuring)
 	_ = w.Wait(ctx) // it helps, and what became of the op is looked at below
 	if !w.Finished() {
 		m.managed.Abort(epoch, context.Cause(ctx))
@@ -73,6 +76,7 @@ func (m *Manager) ballot(ctx context.Context, b balloted, own quorum.Ballot, a *
 	rank, ballots := m.mu.rank.Gather(decodeBallots(op.Ballots, own))
 	vote, judged := m.mu.rank.Judged(quorum.JudgeBallots(rank, ballots), ballots[rank].Digest, w.Err() != nil)
 	m.mu.Unlock()
+	failpoint.At(ctx, failpoint.BallotAfter)
 	b.vote = vote
 	if err := w.Err(); err != nil {
 		m.accuseFirst(err, own.QuorumID)

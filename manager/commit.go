@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/skerry-ft/skerry/internal/failpoint"
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/internal/monitor"
 	"github.com/skerry-ft/skerry/quorum"
@@ -46,13 +47,13 @@ func (m *Manager) ShouldCommit(ctx context.Context) (bool, error) {
 	m.mu.rank.Close()
 	m.mu.phase = quorum.PhaseBalloting
 	m.mu.Unlock()
-	defer m.comparison.end()  // from here on
+	defer m.comparison.End()  // from here on
 	defer m.transport.Pause() // the trainer may change its tensors
 	v, err := m.decide(ctx)
 	if err != nil {
 		return false, m.abandon(ctx, err)
 	}
-	return m.conclude(v)
+	return m.conclude(ctx, v)
 }
 
 // decide finds out what becomes of the attempt. It returns no error once the
@@ -74,6 +75,7 @@ func (m *Manager) gather(ctx context.Context) (unhealed bool, err error) {
 	if err := m.tracked.wait(ctx); err != nil {
 		return false, fmt.Errorf("wait for the step's collectives: %w", err)
 	}
+	failpoint.At(ctx, failpoint.AllReduceAfter)
 	return m.healBesides(ctx)
 }
 
@@ -88,6 +90,7 @@ func (m *Manager) poll(ctx context.Context, b balloted) (verdict, error) {
 	m.mu.Lock()
 	m.mu.rank.Voted()
 	m.mu.Unlock()
+	failpoint.At(ctx, failpoint.VoteBefore)
 	result, err := m.link.Vote(vctx, b.vote)
 	if err != nil {
 		if isFinal(err) {
@@ -95,6 +98,7 @@ func (m *Manager) poll(ctx context.Context, b balloted) (verdict, error) {
 		}
 		return verdict{}, fmt.Errorf("vote on step %d: %w", b.vote.Step, err)
 	}
+	failpoint.At(ctx, failpoint.VoteAfter)
 	m.mu.Lock()
 	v := verdict{Resolution: m.mu.rank.Resolve(result, b.vote), cause: b.cause, id: b.vote.QuorumID}
 	if v.Commit {
@@ -206,7 +210,10 @@ func (m *Manager) endAttemptLocked() {
 }
 
 // conclude ends the attempt.
-func (m *Manager) conclude(v verdict) (bool, error) {
+func (m *Manager) conclude(ctx context.Context, v verdict) (bool, error) {
+	if v.Commit {
+		failpoint.At(ctx, failpoint.CommitBefore)
+	}
 	m.mu.Lock()
 	participants := m.mu.rank.Assignment().Divisor
 	e := m.mu.rank.End(v.Resolution)
@@ -220,6 +227,9 @@ func (m *Manager) conclude(v verdict) (bool, error) {
 	retries := m.mu.rank.Discarded()
 	m.mu.Broadcast()
 	m.mu.Unlock()
+	if v.Commit {
+		failpoint.At(ctx, failpoint.CommitDuring)
+	}
 	m.tellStep(v, e.Step, participants)
 	if !v.Stands && v.id != 0 {
 		cause := v.cause
@@ -231,6 +241,7 @@ func (m *Manager) conclude(v verdict) (bool, error) {
 	m.renew()
 	switch {
 	case v.Commit:
+		failpoint.At(ctx, failpoint.CommitAfter)
 		return true, nil
 	case m.cfg.MaxRetries > 0 && retries >= m.cfg.MaxRetries:
 		err := fmt.Errorf("%w: %d at step %d: %w", ErrMaxRetries, retries, e.Step, v.cause)

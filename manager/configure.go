@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/checkpoint"
+	"github.com/skerry-ft/skerry/internal/failpoint"
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/quorum"
@@ -25,6 +26,7 @@ func (m *Manager) configure(ctx context.Context) error {
 		m.managed.SetRound(q.Round)
 		return m.configuredFor(q, false, 0)
 	}
+	failpoint.At(ctx, failpoint.ConfigureBefore)
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, m.timeouts.Configure)
 	defer cancel()
@@ -34,7 +36,9 @@ func (m *Manager) configure(ctx context.Context) error {
 		m.fall(q.ID, err)
 		return err
 	}
-	return m.configuredFor(q, true, time.Since(began))
+	took := time.Since(began)
+	failpoint.At(ctx, failpoint.ConfigureAfter)
+	return m.configuredFor(q, true, took)
 }
 
 // configuredFor notes that the group is ready, unless the quorum fell

@@ -4,13 +4,12 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/skerry-ft/skerry/manager/internal/session"
+	"github.com/skerry-ft/skerry/manager/internal/env"
 	"github.com/skerry-ft/skerry/pg/debug"
 )
 
@@ -39,13 +38,13 @@ func (c *Config) FromEnv() error {
 	var problems []error
 	if len(c.Lighthouse) == 0 {
 		var err error
-		c.Lighthouse, err = serversFrom("SKERRY_LIGHTHOUSE", "TORCHFT_LIGHTHOUSE")
+		c.Lighthouse, err = env.Servers("SKERRY_LIGHTHOUSE", "TORCHFT_LIGHTHOUSE")
 		problems = append(problems, err)
 	}
 	c.Job = cmp.Or(c.Job, os.Getenv("SKERRY_JOB"))
 	c.ReplicaID = cmp.Or(c.ReplicaID, os.Getenv("REPLICA_GROUP_ID"))
 	if c.GroupRank == 0 && c.GroupWorldSize == 0 {
-		problems = append(problems, intFrom("RANK", &c.GroupRank), intFrom("WORLD_SIZE", &c.GroupWorldSize))
+		problems = append(problems, env.Int("RANK", &c.GroupRank), env.Int("WORLD_SIZE", &c.GroupWorldSize))
 	}
 	host, port := os.Getenv("MASTER_ADDR"), os.Getenv("MASTER_PORT")
 	if c.GroupStore == "" && c.GroupWorldSize > 1 && host != "" {
@@ -65,7 +64,7 @@ func (c *Config) FromEnv() error {
 	}
 	problems = append(problems, c.timeoutsFromEnv())
 	if c.Listen == "" {
-		c.Listen = listenFrom(os.Getenv("SKERRY_LISTEN"))
+		c.Listen = env.Listen("SKERRY_LISTEN")
 	}
 	c.Advertise = cmp.Or(c.Advertise, os.Getenv("SKERRY_ADVERTISE"))
 	problems = append(problems, c.Guard.FromEnv(), c.debugFromEnv())
@@ -81,9 +80,9 @@ func (c *Config) timeoutsFromEnv() error {
 	}
 	var seconds int
 	err := errors.Join(
-		durationFrom("SKERRY_STEP_TIMEOUT", &c.StepTimeout),
-		durationFrom("SKERRY_HEAL_TIMEOUT", &c.HealTimeout),
-		intFrom("TORCHFT_TIMEOUT_SEC", &seconds),
+		env.Duration("SKERRY_STEP_TIMEOUT", &c.StepTimeout),
+		env.Duration("SKERRY_HEAL_TIMEOUT", &c.HealTimeout),
+		env.Int("TORCHFT_TIMEOUT_SEC", &seconds),
 	)
 	c.StepTimeout = cmp.Or(c.StepTimeout, time.Duration(min(seconds, maxSeconds))*time.Second)
 	return err
@@ -91,28 +90,6 @@ func (c *Config) timeoutsFromEnv() error {
 
 // maxSeconds is above what Validate allows, and far below what a Duration cannot hold.
 const maxSeconds = 1 << 30
-
-// durationFrom fills a duration that is still zero.
-func durationFrom(name string, to *time.Duration) error {
-	text := os.Getenv(name)
-	if text == "" || *to != 0 {
-		return nil
-	}
-	d, err := time.ParseDuration(text)
-	if err != nil || d <= 0 {
-		return fmt.Errorf("%s = %q, want a time above 0, as 90s or 2m", name, text)
-	}
-	*to = d
-	return nil
-}
-
-// listenFrom adds any free port to a host without one.
-func listenFrom(text string) string {
-	if _, _, err := net.SplitHostPort(text); err == nil || text == "" {
-		return text
-	}
-	return net.JoinHostPort(strings.Trim(text, "[]"), "0")
-}
 
 // debugFromEnv makes a Debugger if the environment wants anything of it.
 func (c *Config) debugFromEnv() error {
@@ -123,35 +100,5 @@ func (c *Config) debugFromEnv() error {
 	if c.Debug == nil && (d.Level != debug.Off || d.Trace != nil) {
 		c.Debug = debug.New(d)
 	}
-	return nil
-}
-
-// serversFrom splits the first of the named variables that is not empty. One that
-// names no server all the same is an error: what it was to say is lost.
-func serversFrom(names ...string) ([]string, error) {
-	for _, name := range names {
-		text := os.Getenv(name)
-		if text == "" {
-			continue
-		}
-		list := session.Addresses([]string{text})
-		if len(list) == 0 {
-			return nil, fmt.Errorf("%s = %q, want the address of at least one lighthouse server, host:port", name, text)
-		}
-		return list, nil
-	}
-	return nil, nil
-}
-
-func intFrom(name string, to *int) error {
-	text := os.Getenv(name)
-	if text == "" {
-		return nil
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 0 {
-		return fmt.Errorf("%s = %q, want a number >= 0", name, text)
-	}
-	*to = n
 	return nil
 }

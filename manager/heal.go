@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/checkpoint"
+	"github.com/skerry-ft/skerry/internal/failpoint"
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/manager/internal/replica"
@@ -195,6 +196,7 @@ func (m *Manager) transfer(ctx context.Context, h *healing) error {
 	if h.into, err = m.receive(); err != nil {
 		return err
 	}
+	failpoint.At(ctx, failpoint.ReceiveBefore)
 	before := h.into.Mirror.Received()
 	h.meta, err = m.transport.Fetch(ctx, versionOf(h.position), donors, h.into.Mirror)
 	h.bytes += h.into.Mirror.Received() - before
@@ -283,13 +285,14 @@ func (m *Manager) load(ctx context.Context, h *healing) error {
 		return nil
 	}
 	m.transport.Pause() // the tensors change
-	m.comparison.end()
+	m.comparison.End()
 	own, err := m.states.Install(h.into, versionOf(h.position), h.meta)
 	if err != nil {
 		err = fmt.Errorf("load the state of step %d: %w", h.position.Step, err)
 		m.setFinal(err)
 		return err
 	}
+	failpoint.At(ctx, failpoint.ReceiveAfter)
 	m.mu.Lock()
 	m.mu.rank.Healed(h.position, own.Batches, own.Digest)
 	m.mu.heals.incoming = nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/skerry-ft/skerry/internal/failpoint"
 	"github.com/skerry-ft/skerry/internal/monitor"
 	"github.com/skerry-ft/skerry/pg"
 )
@@ -103,8 +104,11 @@ func (m *Manager) issuing(op *pg.Op) {
 	if op.Kind != pg.KindBallot {
 		m.mu.rank.Issue()
 	}
-	patience := m.opTimeoutLocked()
+	patience, points := m.opTimeoutLocked(), m.mu.life.points
 	m.mu.Unlock()
+	if op.Kind != pg.KindBallot {
+		points.At(failpoint.AllReduceBefore)
+	}
 	if op.Deadline.IsZero() {
 		op.Deadline = time.Now().Add(patience)
 	}

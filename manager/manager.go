@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/skerry-ft/skerry/checkpoint"
+	"github.com/skerry-ft/skerry/internal/failpoint"
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/internal/monitor"
@@ -48,9 +49,9 @@ type Manager struct {
 	presence   presence
 	probes     prober
 	healBytes  atomic.Uint64
-	comparison *comparison   // of the open attempt; the trainer's goroutine's
-	balloting  atomic.Int32  // ballots that are out
-	linked     chan struct{} // closed once link and id are set
+	comparison *state.Comparison // of the open attempt; the trainer's goroutine's
+	balloting  atomic.Int32      // ballots that are out
+	linked     chan struct{}     // closed once link and id are set
 	logID      logID
 	link       replica.Link
 	id         quorum.ReplicaID
@@ -77,6 +78,7 @@ type life struct {
 	closing bool                    // Close was called
 	cancel  context.CancelCauseFunc // ends Run
 	stopped chan struct{}           // closed when Run has ended; nil before it began
+	points  failpoint.Hook          // of the context that Run runs in
 }
 
 // New checks cfg, listens, and builds a Manager. It starts nothing: call Run. Where

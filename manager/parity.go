@@ -4,85 +4,32 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync/atomic"
 
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/internal/wire"
-	"github.com/skerry-ft/skerry/manager/internal/state"
 	"github.com/skerry-ft/skerry/quorum"
 )
-
-// comparison is the digest of a slice of this rank's state, which is made beside
-// the forward pass, while nothing may write to the tensors. Whoever needs it first
-// makes it: a task, or the ballot. It takes the save callbacks' time, and a slice's.
-// Safe for concurrent use.
-type comparison struct {
-	states *state.Parts
-	at     quorum.Position // of the state
-	step   int64           // that the ballot is about
-
-	claim atomic.Bool   // somebody makes it, or has ended it without
-	made  chan struct{} // closed then
-	sum   state.Sum     // to be read after that
-}
-
-func newComparison(s *state.Parts, at quorum.Position, step int64) *comparison {
-	return &comparison{states: s, at: at, step: step, made: make(chan struct{})}
-}
 
 // compare begins a comparison, if one is due in this attempt.
 func (m *Manager) compare() {
 	m.mu.Lock()
 	step, at, ok := m.mu.rank.Compares()
 	m.mu.Unlock()
-	m.comparison.end()
+	m.comparison.End()
 	m.comparison = nil
 	if !ok {
 		return
 	}
-	c := newComparison(&m.states, at, step)
+	c := m.states.Compare(at, step)
 	m.comparison = c
-	m.tasks.Add(func(ctx context.Context) { c.result(ctx) })
-}
-
-// result makes the sum, or waits for whoever does. It is none once ctx ends, or the
-// comparison has ended without it.
-func (c *comparison) result(ctx context.Context) state.Sum {
-	if c == nil {
-		return state.Sum{}
-	}
-	c.claimed(func() { c.sum = c.states.Sum(c.step) })
-	select {
-	case <-c.made:
-		return c.sum
-	case <-ctx.Done():
-		return state.Sum{}
-	}
-}
-
-// end returns once nothing reads the tensors for c, and nothing will: it waits for a
-// save callback that has been called, and for nothing else.
-func (c *comparison) end() {
-	if c == nil {
-		return
-	}
-	c.claimed(func() {})
-	<-c.made
-}
-
-// claimed runs f for the first caller; the others go on at once.
-func (c *comparison) claimed(f func()) {
-	if c.claim.CompareAndSwap(false, true) {
-		defer close(c.made)
-		f()
-	}
+	m.tasks.Add(func(ctx context.Context) { c.Result(ctx) })
 }
 
 // differed tells of replicas whose state is not that of the others. One that is
 // named itself accuses itself, for it may differ again, and its heals cost the others
 // steps.
 func (m *Manager) differed(ctx context.Context, v quorum.Verdict, step int64) {
-	sum := m.comparison.result(ctx)
+	sum := m.comparison.Result(ctx)
 	m.mu.Lock()
 	a := m.mu.rank.Assignment()
 	e := StateDiffered{

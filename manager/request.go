@@ -9,6 +9,7 @@ import (
 
 	"github.com/skerry-ft/skerry/checkpoint"
 	"github.com/skerry-ft/skerry/internal/backoff"
+	"github.com/skerry-ft/skerry/internal/failpoint"
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/manager/internal/final"
 	"github.com/skerry-ft/skerry/manager/internal/replica"
@@ -161,6 +162,7 @@ func (m *Manager) round(ctx context.Context, r *request) error {
 	if got.Unanswered {
 		return m.unanswered()
 	}
+	failpoint.At(ctx, failpoint.JoinAfter)
 	if err := m.accept(r, got); err != nil {
 		return err
 	}
@@ -190,6 +192,7 @@ func (m *Manager) answerTo(ctx context.Context, rep quorum.RankReport) (replica.
 			return true
 		})
 	})
+	failpoint.At(ctx, failpoint.JoinBefore)
 	got, err := m.link.Report(ctx, rep)
 	if err == nil && got.Unanswered && got.VoteFirst {
 		err = m.voteFirst(ctx, rep.Attempt, got.Attempt)

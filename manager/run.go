@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/checkpoint"
+	"github.com/skerry-ft/skerry/internal/failpoint"
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/manager/internal/replica"
 	"github.com/skerry-ft/skerry/quorum"
@@ -28,6 +29,7 @@ func (m *Manager) Run(ctx context.Context) error {
 		return errors.Join(errors.New("manager: Run was called before, or after Close"), err)
 	}
 	m.mu.life.cancel, m.mu.life.stopped = cancel, stopped
+	m.mu.life.points = failpoint.From(ctx)
 	m.mu.Unlock()
 	defer close(stopped)
 	m.logConfig()

@@ -42,7 +42,7 @@ func (m *Manager) StartQuorumWith(ctx context.Context, o StartOptions) error {
 	defer m.enter()()
 	m.lend()
 	if err := m.startQuorum(ctx, o); err != nil {
-		m.comparison.end() // of an attempt that was begun before
+		m.comparison.End() // of an attempt that was begun before
 		m.comparison = nil
 		m.takeBack() // what the trainer does with its tensors now is its own
 		return err

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/checkpoint"
+	"github.com/skerry-ft/skerry/internal/failpoint"
 )
 
 // errTooLong ends a write after Config.WriteTimeout.
@@ -20,12 +21,14 @@ var errTooLong = fmt.Errorf("longer than WriteTimeout: %w", context.DeadlineExce
 func (c *Checkpointer) writeAndPrune(ctx context.Context, s *snapshot) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.cfg.WriteTimeout, errTooLong)
 	defer cancel()
+	failpoint.At(ctx, failpoint.CheckpointBefore)
 	began := time.Now()
 	if err := c.write(ctx, s); err != nil {
 		err = fmt.Errorf("write checkpoint %s: %w", s.title, err)
 		c.tell(SaveFailed{Position: s.manifest.position, Name: s.title.String(), Err: err})
 		return err
 	}
+	failpoint.At(ctx, failpoint.CheckpointAfter)
 	e := Saved{
 		Position: s.manifest.position, Name: s.title.String(), Files: len(s.manifest.files),
 		Copied: s.copied, Wrote: time.Since(began),
@@ -61,6 +64,7 @@ func (c *Checkpointer) write(ctx context.Context, s *snapshot) error {
 		}
 		s.manifest.files = append(s.manifest.files, f)
 	}
+	failpoint.At(ctx, failpoint.CheckpointDuring)
 	text, err := s.manifest.encode()
 	if err != nil {
 		return err

@@ -1,5 +1,7 @@
 package digits
 
+import "github.com/skerry-ft/skerry/internal/failpoint"
+
 // SGD is stochastic gradient descent with momentum. The rate is constant for
 // the first half of the steps and then falls linearly to nothing, so that the
 // end of a run does not depend on its last few batches.
@@ -11,6 +13,7 @@ type SGD struct {
 
 	params   []Param
 	velocity [][]float32 // by parameter; part of the state
+	points   failpoint.Hook
 }
 
 // NewSGD makes an optimizer for a run of steps.
@@ -36,6 +39,9 @@ func (o *SGD) Step() {
 	}
 	rate := o.rate()
 	for i, p := range o.params {
+		if i == len(o.params)/2 {
+			o.points.At(failpoint.ApplyDuring)
+		}
 		v := o.velocity[i]
 		for j, g := range p.Grad {
 			v[j] = o.Momentum*v[j] + g

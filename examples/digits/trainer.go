@@ -12,6 +12,7 @@ import (
 
 	"github.com/skerry-ft/skerry/checkpoint"
 	"github.com/skerry-ft/skerry/checkpoint/durable"
+	"github.com/skerry-ft/skerry/internal/failpoint"
 	"github.com/skerry-ft/skerry/manager"
 	"github.com/skerry-ft/skerry/tensor"
 	"github.com/skerry-ft/skerry/train/ddp"
@@ -128,6 +129,7 @@ func NewTrainer(cfg Config, m *manager.Manager) (*Trainer, error) {
 // back meanwhile: a step that fails is thrown away and tried again with
 // whoever is left. It returns an error only when training cannot go on.
 func (t *Trainer) Run(ctx context.Context) error {
+	t.sgd.points = failpoint.From(ctx)
 	for t.sgd.Taken < t.cfg.Steps {
 		if err := t.step(ctx); err != nil {
 			return err

@@ -95,6 +95,7 @@ var mayImport = map[string][]string{
 	"internal/backoff":   {},
 	"internal/logkey":    {},
 	"internal/monitor":   {},
+	"internal/failpoint": {},
 	"internal/netaddr":   {},
 	"internal/nettest":   {},
 	"internal/printable": {},
@@ -146,9 +147,9 @@ var testsMayImport = map[string][]string{
 var openToTests = []string{"internal/portlease", "internal/testkit", "pg/dummy"}
 
 // openToAll are packages that hold nothing but names and switches, the pauses between
-// two tries, a mutex to wait on, the words for a bad configuration, and the rule of all
-// listeners.
-var openToAll = []string{"internal/logkey", "internal/invariant", "internal/netaddr", "internal/backoff", "internal/monitor", "internal/problems"}
+// two tries, a mutex to wait on, the words for a bad configuration, the rule of all
+// listeners, and the places in which a test may end a process.
+var openToAll = []string{"internal/logkey", "internal/invariant", "internal/netaddr", "internal/backoff", "internal/monitor", "internal/problems", "internal/failpoint"}
 
 // Purity of quorum/.
 const pureDir = "quorum"

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/skerry-ft/skerry/internal/failpoint"
 	"github.com/skerry-ft/skerry/pg"
 )
 
@@ -77,16 +79,17 @@ type MemoryBackend struct {
 	net    *Memory
 	timers sync.WaitGroup // deadlines that may still fire
 
+	corrupt atomic.Bool // the next shared result
+
 	mu struct {
 		sync.Mutex
 
-		seat    *seat // in the room of the last Configure, whatever came of it
-		ready   bool  // the last Configure succeeded
-		err     error // of the last Configure, if it failed
-		round   int64
-		corrupt bool
-		closed  bool
-		used    pg.History
+		seat   *seat // in the room of the last Configure, whatever came of it
+		ready  bool  // the last Configure succeeded
+		err    error // of the last Configure, if it failed
+		round  int64
+		closed bool
+		used   pg.History
 	}
 }
 
@@ -118,7 +121,7 @@ func (b *MemoryBackend) Configure(ctx context.Context, c pg.Config) error {
 		return err
 	}
 	old := b.mu.seat
-	s := &seat{backend: b, config: c, room: b.net.meet(c), digest: pg.Digest{Valid: true}}
+	s := &seat{backend: b, config: c, room: b.net.meet(c), points: failpoint.From(ctx), digest: pg.Digest{Valid: true}}
 	b.mu.seat, b.mu.ready, b.mu.err, b.mu.round = s, false, nil, c.Round
 	b.mu.Unlock()
 	if old != nil {
@@ -148,6 +151,7 @@ func (s *seat) enter(ctx context.Context) error {
 	if err := r.sit(s); err != nil {
 		return err
 	}
+	s.points.At(failpoint.ConfigureDuring)
 	select {
 	case <-full:
 		return nil
@@ -212,6 +216,9 @@ func (b *MemoryBackend) Submit(op *pg.Op) *pg.Work {
 	op.Epoch = s.config.Epoch()
 	work := pg.NewWork(op)
 	s.room.submit(s, op, work)
+	if op.Kind != pg.KindBallot {
+		s.points.At(failpoint.AllReduceDuring)
+	}
 	return work
 }
 
@@ -239,19 +246,7 @@ func (b *MemoryBackend) Kill() {
 
 // CorruptNext flips a bit of this rank's next result that all ranks share,
 // before it is folded into the digest: what a faulty memory would do.
-func (b *MemoryBackend) CorruptNext() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.mu.corrupt = true
-}
-
-func (b *MemoryBackend) takeCorrupt() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	corrupt := b.mu.corrupt
-	b.mu.corrupt = false
-	return corrupt
-}
+func (b *MemoryBackend) CorruptNext() { b.corrupt.Store(true) }
 
 // Err implements pg.Backend.
 func (b *MemoryBackend) Err() error {

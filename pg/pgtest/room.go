@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/skerry-ft/skerry/internal/failpoint"
 	"github.com/skerry-ft/skerry/pg"
 )
 
@@ -17,6 +18,7 @@ type seat struct {
 	backend *MemoryBackend
 	config  pg.Config
 	room    *room
+	points  failpoint.Hook // of the context of Configure
 
 	// Guarded by the room's lock.
 	taken  bool

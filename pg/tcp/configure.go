@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/internal/backoff"
+	"github.com/skerry-ft/skerry/internal/failpoint"
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/internal/problems"
 	"github.com/skerry-ft/skerry/pg"
@@ -36,6 +37,7 @@ func (b *Backend) Configure(ctx context.Context, c pg.Config) error {
 	if err != nil {
 		return fmt.Errorf("configure %v: %w", c.Epoch(), err)
 	}
+	g.points = failpoint.From(ctx)
 	b.live.Wait() // not for long: the group before is broken, its reads and writes are interrupted
 	ctx, cancel := b.bound(ctx, g)
 	defer cancel()
@@ -195,6 +197,7 @@ func (b *Backend) connect(ctx context.Context, g *group) error {
 		return err
 	}
 	b.attach(g)
+	failpoint.At(ctx, failpoint.ConfigureDuring)
 	d := dialer{b: b, g: g, store: st, slots: make(chan struct{}, maxDials), failed: make(chan error)}
 	err = d.run(ctx)
 	if err != nil {

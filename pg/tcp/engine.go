@@ -1,6 +1,9 @@
 package tcp
 
-import "github.com/skerry-ft/skerry/pg"
+import (
+	"github.com/skerry-ft/skerry/internal/failpoint"
+	"github.com/skerry-ft/skerry/pg"
+)
 
 // worker starts collectives that waited for an earlier one. Whoever completes
 // that one must not: it may be a writer in the middle of its link's frames.
@@ -47,6 +50,9 @@ func (b *Backend) begin(t *task) bool {
 		b.openLocked(t, &do)
 	}
 	b.unlock(&do)
+	if t.call.Kind != pg.KindBallot {
+		g.points.At(failpoint.AllReduceDuring)
+	}
 	for i := range t.late {
 		t.late[i].link.land(&t.late[i])
 	}

@@ -3,6 +3,7 @@ package tcp
 import (
 	"time"
 
+	"github.com/skerry-ft/skerry/internal/failpoint"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/tcp/internal/frame"
 )
@@ -18,6 +19,7 @@ type group struct {
 	members [32]byte
 	ranks   map[string]int // replica id to rank
 	wake    nudge          // Configure looks again
+	points  failpoint.Hook // of the context of Configure
 	broken  chan struct{}  // closed when it is
 
 	phase    groupPhase

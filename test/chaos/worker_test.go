@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/skerry-ft/skerry/checkpoint"
 	"github.com/skerry-ft/skerry/checkpoint/durable"
 	"github.com/skerry-ft/skerry/examples/digits"
+	"github.com/skerry-ft/skerry/internal/failpoint"
 	"github.com/skerry-ft/skerry/internal/paralleltest"
 	"github.com/skerry-ft/skerry/lighthouse"
 	"github.com/skerry-ft/skerry/manager"
@@ -57,6 +59,9 @@ type workerArgs struct {
 
 	Checkpoints     string // trainers: the folder that they share; "": they keep none
 	CheckpointEvery int64
+
+	DieAt   failpoint.Point // trainers: where this process ends itself; "": nowhere
+	DieFrom int64           // from which committed step on
 
 	StuckAfter, JoinTimeout time.Duration // lighthouse; 0: the default
 
@@ -146,6 +151,8 @@ func trainer(ctx context.Context, w spawn.Worker) error {
 		return err
 	}
 	out := &reporter{}
+	var armed atomic.Bool
+	ctx = withDeath(ctx, a, &armed)
 	k, err := openKeeper(ctx, a, out)
 	if err != nil {
 		return err
@@ -164,7 +171,7 @@ func trainer(ctx context.Context, w spawn.Worker) error {
 	if err != nil {
 		return err
 	}
-	t, err := newTrainer(a, w.Rank, m, out, k.checkpoints)
+	t, err := newTrainer(a, w.Rank, m, out, k.checkpoints, &armed)
 	if err == nil {
 		err = k.load(ctx)
 	}
@@ -189,7 +196,7 @@ func trainer(ctx context.Context, w spawn.Worker) error {
 }
 
 func newTrainer(
-	a workerArgs, index int, m *manager.Manager, out *reporter, c *durable.Checkpointer,
+	a workerArgs, index int, m *manager.Manager, out *reporter, c *durable.Checkpointer, armed *atomic.Bool,
 ) (*digits.Trainer, error) {
 	ballast := tensor.New(tensor.Float32, a.BallastMiB<<18)
 	save := func() checkpoint.State {
@@ -213,6 +220,7 @@ func newTrainer(
 		OnStep: func(r digits.Report) {
 			if r.Committed && r.Step > told {
 				told = r.Step
+				armed.Store(r.Step >= a.DieFrom)
 				out.say(report{Kind: committed, Step: r.Step, Hash: t.Hash()})
 			}
 		},

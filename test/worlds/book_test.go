@@ -1,6 +1,7 @@
 package worlds
 
 import (
+	"context"
 	"crypto/sha256"
 	"fmt"
 	"math"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/checkpoint"
+	"github.com/skerry-ft/skerry/internal/failpoint"
 	"github.com/skerry-ft/skerry/manager"
 	"github.com/skerry-ft/skerry/quorum"
 	"github.com/skerry-ft/skerry/tensor"
@@ -253,12 +255,15 @@ func (p *proc) isOut() bool {
 // commits applies a step that ShouldCommit has committed, and checks the average
 // against the parameters that it began with and those who contributed. What one that
 // leaves a collective out makes of a step that it ends alone is its own.
-func (b *book) commits(p *proc, grads []float32) {
+func (b *book) commits(ctx context.Context, p *proc, grads []float32) {
 	step := p.m.Step()
 	if m := &p.r.manners; !b.anyStray() && !m.odd && !m.skips {
 		b.checkAverage(p, step, grads)
 	}
 	for i := range p.params {
+		if i == len(p.params)/2 {
+			failpoint.At(ctx, failpoint.ApplyDuring)
+		}
 		p.params[i] -= grads[slots+i] / 8
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/checkpoint"
+	"github.com/skerry-ft/skerry/internal/failpoint"
 	"github.com/skerry-ft/skerry/tensor"
 )
 
@@ -44,6 +45,7 @@ type healer struct {
 	// takes; fails makes every transfer end with an error.
 	staging, fetching time.Duration
 	fails             bool
+	donates           failpoint.Hook // passed for this donor by who reads from it
 
 	// Guarded by the lock of heals.
 	dead    bool
@@ -101,7 +103,13 @@ func (t *healer) Fetch(
 	if v != checkpoint.Any && into.Received() > 0 {
 		slow /= difference
 	}
-	if err := wait(ctx, slow); err != nil {
+	t.heals.each(donors, failpoint.SendBefore)
+	if err := wait(ctx, slow/2); err != nil {
+		return nil, err
+	}
+	t.heals.each(donors, failpoint.SendDuring)
+	failpoint.At(ctx, failpoint.ReceiveDuring)
+	if err := wait(ctx, slow-slow/2); err != nil {
 		return nil, err
 	}
 	if t.fails {
@@ -110,12 +118,25 @@ func (t *healer) Fetch(
 	for {
 		meta, changed, err := t.take(v, donors, into)
 		if changed == nil {
+			t.heals.each(donors, failpoint.SendAfter)
 			return meta, err
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
 			return nil, fmt.Errorf("no donor has %s: %w", v, context.Cause(ctx))
+		}
+	}
+}
+
+// each passes a point for every donor: all of them send at once.
+func (h *heals) each(donors []string, at failpoint.Point) {
+	for _, url := range donors {
+		h.mu.Lock()
+		d := h.mu.healers[url]
+		h.mu.Unlock()
+		if d != nil {
+			d.donates.At(at)
 		}
 	}
 }

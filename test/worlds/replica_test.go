@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/skerry-ft/skerry/internal/failpoint"
 	"github.com/skerry-ft/skerry/internal/nettest"
 	"github.com/skerry-ft/skerry/manager"
 	"github.com/skerry-ft/skerry/pg/pgtest"
@@ -78,6 +79,7 @@ type replica struct {
 	size    int
 	manners manners
 	orders  atomic.Pointer[order]
+	trap    atomic.Pointer[trap]
 	ranks   []*proc // of the incarnation that runs, or ran last
 	births  int
 	groups  *store.Server
@@ -224,6 +226,8 @@ func (r *replica) spawn(life string, rank int, group string) *proc {
 
 func (p *proc) run() {
 	ctx, cancel := context.WithCancel(context.Background())
+	ctx = failpoint.With(ctx, func(at failpoint.Point) { p.walksInto(ctx, at) })
+	p.healer.donates = failpoint.From(ctx)
 	p.cancel = cancel
 	go func() {
 		defer close(p.ran)
@@ -436,7 +440,9 @@ func (p *proc) step(ctx context.Context) error {
 	ok, err := p.m.ShouldCommit(cctx)
 	cancel()
 	if ok {
-		p.w.book.commits(p, grads)
+		failpoint.At(ctx, failpoint.ApplyBefore)
+		p.w.book.commits(ctx, p, grads)
+		failpoint.At(ctx, failpoint.ApplyAfter)
 	}
 	p.atRest(ok)
 	p.pass(ctx, stageEnded)

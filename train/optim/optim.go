@@ -1,6 +1,10 @@
 package optim
 
-import "context"
+import (
+	"context"
+
+	"github.com/skerry-ft/skerry/internal/failpoint"
+)
 
 // Optimizer is the user's own: it knows parameters and gradients, and nothing
 // of replicas.
@@ -47,6 +51,8 @@ func (w *Wrapper) Step(ctx context.Context) (committed bool, err error) {
 	if err != nil || !committed {
 		return false, err
 	}
+	failpoint.At(ctx, failpoint.ApplyBefore)
 	w.inner.Step()
+	failpoint.At(ctx, failpoint.ApplyAfter)
 	return true, nil
 }

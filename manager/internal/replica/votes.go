@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/skerry-ft/skerry/internal/failpoint"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
@@ -17,6 +18,7 @@ func (s *server) vote(ctx context.Context, v quorum.RankVote) (quorum.TallyResul
 	if err := s.count(v); err != nil {
 		return quorum.TallyResult{}, err
 	}
+	failpoint.At(ctx, failpoint.VoteDuring)
 	s.voteFirst()
 	var result quorum.TallyResult
 	var final error

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/skerry-ft/skerry/internal/backoff"
+	"github.com/skerry-ft/skerry/internal/failpoint"
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/internal/netaddr"
 	"github.com/skerry-ft/skerry/internal/wire"
@@ -365,6 +366,7 @@ func (s *Session) Join(ctx context.Context, j quorum.Join) (quorum.Quorum, error
 	s.mu.pending = p
 	s.sendLocked(s.joinMessageLocked())
 	s.mu.Unlock()
+	failpoint.At(ctx, failpoint.JoinDuring)
 	select {
 	case r := <-p.result:
 		return r.quorum, r.err

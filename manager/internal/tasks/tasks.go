@@ -36,13 +36,18 @@ func (t *Tasks) Add(f func(context.Context)) {
 // Start is Add of work that can be stopped: f's ctx ends with Run's, or by a call of
 // what Start returns, also one before f begins.
 func (t *Tasks) Start(f func(context.Context)) context.CancelCauseFunc {
-	ctx, cancel := context.WithCancelCause(context.Background())
+	stopped, stop := context.WithCancelCause(context.Background())
 	t.Add(func(run context.Context) {
+		defer stop(nil)
+		ctx, cancel := context.WithCancelCause(run)
 		defer cancel(nil)
-		defer context.AfterFunc(run, func() { cancel(context.Cause(run)) })()
+		if stopped.Err() != nil { // f sees it from its first line on
+			cancel(context.Cause(stopped))
+		}
+		defer context.AfterFunc(stopped, func() { cancel(context.Cause(stopped)) })()
 		f(ctx)
 	})
-	return cancel
+	return stop
 }
 
 // Run starts each task on its own goroutine, and returns when ctx has ended and

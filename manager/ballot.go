@@ -33,7 +33,7 @@ func (m *Manager) exchange(ctx context.Context, unhealed bool) balloted {
 		return b
 	}
 	if m.comparison != nil {
-		m.mu.rank.Rested(m.comparison.At, state.Digest)
+		m.mu.rank.Rested(m.comparison.At, state.Digest, m.comparison.Whole)
 	}
 	own, a := m.mu.rank.Ballot(unhealed), m.mu.rank.Assignment()
 	if b.cause == nil && m.mu.rank.TooFew() && !unhealed {

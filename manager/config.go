@@ -85,6 +85,13 @@ type Config struct {
 	// least. Negative: never; then a flipped bit lives on, and heals spread it. One
 	// that has another value than the others is compared in the steps that both compare.
 	ParityEvery int
+	// ParityWhole sums up all of the state each time: with ParityEvery 1 what differs is
+	// found in the very step that would have used it, at the price of reading the whole
+	// state beside every forward pass. It is compared with those that have it set, too.
+	ParityWhole bool
+	// OnDiffering is what becomes of replicas whose bytes are not those of the others, and
+	// is best the same in all. The default heals them.
+	OnDiffering Differing
 
 	// StepTimeout bounds everything that a step waits for, HealTimeout the
 	// transfer of a state. All other timeouts derive from these two: see
@@ -154,6 +161,21 @@ func (s Start) validate() error {
 	problems.Within(&l, "Batches", s.Batches, 0, wire.MaxNumber)
 	return l.Err()
 }
+
+// Differing is a policy for states that differ.
+type Differing int
+
+// The policies. In each of them the step is discarded by all.
+const (
+	// HealDiffering: a replica that is named heals from the others and trains on; again and
+	// again within half an hour, and it is left out for ever longer.
+	HealDiffering Differing = iota
+	// EndDiffering: its StartQuorum or ShouldCommit returns ErrDiffered, and the others
+	// train on.
+	EndDiffering
+	// StopAll: every replica that is told returns ErrDiffered.
+	StopAll
+)
 
 // The defaults of Config.
 const (

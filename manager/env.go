@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
 	"strings"
 	"time"
 
@@ -23,6 +22,8 @@ import (
 //	MASTER_ADDR, MASTER_PORT                     GroupStore (with WORLD_SIZE > 1)
 //	SKERRY_STEP_TIMEOUT, else TORCHFT_TIMEOUT_SEC  StepTimeout: "90s", "2m"; torchft's in seconds
 //	SKERRY_HEAL_TIMEOUT                          HealTimeout
+//	SKERRY_PARITY_EVERY, SKERRY_PARITY_WHOLE     ParityEvery, ParityWhole (true or false)
+//	SKERRY_ON_DIFFERING                          OnDiffering: heal, end or stop
 //	SKERRY_PLAIN_GROUP_STORE                     PlainGroupStore, true or false
 //	SKERRY_LISTEN, SKERRY_ADVERTISE              Listen ("host" or "host:port"), Advertise
 //	SKERRY_TLS_CA, SKERRY_TLS_CERT, SKERRY_TLS_KEY, SKERRY_TLS_SERVER_NAME,
@@ -56,19 +57,24 @@ func (c *Config) FromEnv() error {
 		}
 		c.GroupStore = host + ":" + port
 	}
-	if text := os.Getenv("SKERRY_PLAIN_GROUP_STORE"); text != "" && !c.PlainGroupStore {
-		var err error
-		if c.PlainGroupStore, err = strconv.ParseBool(text); err != nil {
-			problems = append(problems, fmt.Errorf("SKERRY_PLAIN_GROUP_STORE = %q, want true or false", text))
-		}
-	}
-	problems = append(problems, c.timeoutsFromEnv())
+	problems = append(problems, env.Bool("SKERRY_PLAIN_GROUP_STORE", &c.PlainGroupStore), c.timeoutsFromEnv(), c.parityFromEnv())
 	if c.Listen == "" {
 		c.Listen = env.Listen("SKERRY_LISTEN")
 	}
 	c.Advertise = cmp.Or(c.Advertise, os.Getenv("SKERRY_ADVERTISE"))
 	problems = append(problems, c.Guard.FromEnv(), c.debugFromEnv())
 	return errors.Join(problems...)
+}
+
+// parityFromEnv reads how states are compared.
+func (c *Config) parityFromEnv() error {
+	policy, words := int(c.OnDiffering), []string{"heal", "end", "stop"} // as the constants are numbered
+	err := errors.Join(
+		env.Signed("SKERRY_PARITY_EVERY", &c.ParityEvery), env.Bool("SKERRY_PARITY_WHOLE", &c.ParityWhole),
+		env.Word("SKERRY_ON_DIFFERING", words, &policy),
+	)
+	c.OnDiffering = Differing(policy)
+	return err
 }
 
 // timeoutsFromEnv reads the budget of time: the two figures from which all others derive.

@@ -23,6 +23,11 @@ var (
 	// of this replica is gone: its process died, or closed its Manager. The other
 	// replicas go on without this one. Restart all ranks of the replica together.
 	ErrRankLost = final.ErrRankLost
+	// ErrDiffered is returned by StartQuorum and ShouldCommit when states differed, and
+	// Config.OnDiffering has it that this replica, or the job, ends then. What to look for
+	// is in the log. Restart the replica: it heals; a job that was stopped goes on from a
+	// checkpoint that is older than the difference.
+	ErrDiffered = final.ErrDiffered
 	// ErrMaxRetries is returned by ShouldCommit when Config.MaxRetries steps in
 	// a row were discarded.
 	ErrMaxRetries = errors.New("manager: too many discarded steps in a row")

@@ -115,7 +115,7 @@ func New(cfg Config) (*Manager, error) {
 	m.mu.rank = quorum.NewRank(quorum.RankConfig{
 		GroupRank: cfg.GroupRank, GroupWorldSize: cfg.GroupWorldSize, MinReplicas: cfg.MinReplicas,
 		FixedWorldSize: cfg.FixedWorldSize, Sync: cfg.Sync, NoInitSync: cfg.NoInitSync, EveryStep: cfg.EveryStep,
-		ParityEvery: cfg.ParityEvery,
+		ParityEvery: cfg.ParityEvery, ParityWhole: cfg.ParityWhole,
 	})
 	m.mu.rank.Start(cfg.Start.Position, cfg.Start.Batches)
 	m.events.Tell = cfg.OnEvent

@@ -20,7 +20,7 @@ func (m *Manager) compare() {
 	if !ok {
 		return
 	}
-	c := m.states.Compare(at, step)
+	c := m.states.Compare(at, step, m.cfg.ParityWhole)
 	m.comparison = c
 	m.tasks.Add(func(ctx context.Context) { c.Result(ctx) })
 }
@@ -52,6 +52,9 @@ func (m *Manager) differed(ctx context.Context, v quorum.Verdict, step int64) {
 	}
 	line.Msg("state differed")
 	m.events.Emit(e)
+	if m.cfg.OnDiffering == StopAll || m.cfg.OnDiffering == EndDiffering && e.Own {
+		m.setFinal(fmt.Errorf("%w: %v before step %d, %s; look for %s", ErrDiffered, e.Replicas, step, e.where(), againAdvice))
+	}
 	if e.Own {
 		m.tell(quorum.Accusation{
 			By: m.id, Against: m.id, QuorumID: e.QuorumID, Kind: quorum.AccusedDiffers, Evidence: wire.Evidence(e.evidence()),

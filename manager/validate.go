@@ -33,6 +33,7 @@ func (c Config) withDefaults() Config {
 func (c Config) Validate() error {
 	c = c.withDefaults()
 	var l problems.List
+	problems.Within(&l, "OnDiffering", c.OnDiffering, HealDiffering, StopAll)
 	l.Want(quorum.ValidParityEvery(c.ParityEvery), "ParityEvery", c.ParityEvery,
 		"a power of two, 0 for %d, or -1 for never", quorum.DefaultParityEvery)
 	problems.Within(&l, "GroupWorldSize", c.GroupWorldSize, 1, wire.MaxGroupWorldSize)

@@ -18,6 +18,7 @@ type Ballot struct {
 	ChangeWanted bool
 	Digest       Digest // of what was reduced
 	State        Digest // of a slice of the state at Position; none in most steps, see ParityDue
+	Whole        bool   // State is of all of the state, not of a slice
 }
 
 // healing says that the member was behind when the step began.

@@ -39,6 +39,9 @@ func unhealed(b *quorum.Ballot) {
 func state(sum uint32) func(*quorum.Ballot) {
 	return func(b *quorum.Ballot) { b.State = quorum.Digest{Valid: true, Sum: sum} }
 }
+func whole(sum uint32) func(*quorum.Ballot) {
+	return func(b *quorum.Ballot) { b.State, b.Whole = quorum.Digest{Valid: true, Sum: sum}, true }
+}
 func unreduced(b *quorum.Ballot) { b.OK, b.Reduced = false, false }
 
 func TestJudgeBallots(t *testing.T) {

@@ -67,6 +67,7 @@ type RankConfig struct {
 	NoInitSync     bool // at step 0 it keeps its own state
 	EveryStep      bool // asks after every commit
 	ParityEvery    int  // in how many steps states are compared, see ParityDue; 0 or less: never
+	ParityWhole    bool // each time all of the state, not a slice
 }
 
 // need is what a rank needs of the lighthouse.

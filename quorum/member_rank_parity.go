@@ -8,6 +8,7 @@ import "slices"
 type rest struct {
 	at     Position
 	digest Digest
+	whole  bool
 }
 
 // Compares says whether the ballot of the open attempt is to speak of the state, of
@@ -21,9 +22,9 @@ func (r *Rank) Compares() (step int64, at Position, ok bool) {
 	return step, r.position, r.attempt.open && ParityDue(step, r.cfg.ParityEvery) && !r.ahead
 }
 
-// Rested notes the digest of the state at a position, for the ballot of the open
-// attempt.
-func (r *Rank) Rested(at Position, d Digest) { r.attempt.rest = rest{at, d} }
+// Rested notes the digest of the state at a position, of a slice of it or of the whole,
+// for the ballot of the open attempt.
+func (r *Rank) Rested(at Position, d Digest, whole bool) { r.attempt.rest = rest{at, d, whole} }
 
 // state is what the ballot says of the state; none if it is not that of the position
 // which the ballot names, or was replaced since it was summed up.

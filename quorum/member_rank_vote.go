@@ -78,7 +78,7 @@ func (r *Rank) TooFew() bool { return r.assign.Divisor < r.cfg.MinReplicas }
 // the others its part in the exchange, and wants another quorum, which names other
 // donors.
 func (r *Rank) Ballot(unhealed bool) Ballot {
-	fine := !r.attempt.failed
+	fine, state := !r.attempt.failed, r.state(unhealed)
 	return Ballot{
 		QuorumID: r.quorum.ID, Round: r.quorum.Round, Position: r.position,
 		OK:           fine && !unhealed && !r.TooFew(),
@@ -86,7 +86,8 @@ func (r *Rank) Ballot(unhealed bool) Ballot {
 		Healed:       r.attempt.healed,
 		Unhealed:     unhealed,
 		ChangeWanted: r.wanted != "" || unhealed,
-		State:        r.state(unhealed),
+		State:        state,
+		Whole:        state.Valid && r.attempt.rest.whole,
 	}
 }
 

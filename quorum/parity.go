@@ -36,11 +36,12 @@ func ValidParityEvery(every int) bool { return every&(every-1) == 0 || every < 0
 func ParitySlice(step, total int64) Slice {
 	count := max((total+ParityBytes-1)/ParityBytes, 1) | 1
 	size := (total + count - 1) / count
-	s := Slice{Index: step % count, Count: count}
-	s.From = min(s.Index*size, total)
-	s.To = min(s.From+size, total)
-	return s
+	from := min(step%count*size, total)
+	return Slice{Index: step % count, Count: count, From: from, To: min(from+size, total)}
 }
+
+// WholeSlice is all of a state: what a rank with RankConfig.ParityWhole compares.
+func WholeSlice(total int64) Slice { return Slice{Count: 1, To: total} }
 
 // ParityBound is after how many commits of one quorum at most a byte that differs
 // is found: as many as it takes to compare each slice once. A step that only the
@@ -61,29 +62,40 @@ func ParityBound(every int, total int64) int64 {
 // only where all ballots came, for then all members give the same ones: those not of the
 // strict majority, and without one those that differ from the first. (With two replicas nobody
 // can know which is right. That both go on from one state is what counts.)
+// A slice is compared with slices, a whole state with whole ones: replicas with different
+// settings have no digest in common, and healthy ones would be named.
 func judgeStates(me *Ballot, ballots []*Ballot, v *Verdict) (differ bool) {
-	var told []int
-	for rank, b := range ballots {
-		if b.meets(me) && !b.healing() && b.State.Valid &&
-			(len(told) == 0 || b.Position == ballots[told[0]].Position) {
-			told = append(told, rank)
+	v.Majority = true
+	for _, whole := range [...]bool{false, true} {
+		var told []int
+		for rank, b := range ballots {
+			if b.meets(me) && !b.healing() && b.State.Valid && b.Whole == whole &&
+				(len(told) == 0 || b.Position == ballots[told[0]].Position) {
+				told = append(told, rank)
+			}
 		}
+		names, majority := otherStates(told, ballots)
+		differ = differ || len(names) > 0
+		v.Differ, v.Majority = append(v.Differ, names...), v.Majority && majority
 	}
+	if len(v.Missing) > 0 {
+		v.Differ = nil // a no, and no names: others may have seen other ballots
+	}
+	v.Majority = v.Majority && len(v.Differ) > 0
+	return differ
+}
+
+// otherStates are those of told whose states are not that of the others; majority says
+// that the others are most of told.
+func otherStates(told []int, ballots []*Ballot) (names []int, majority bool) {
 	state := func(rank int) Digest { return ballots[rank].State }
-	switch {
-	case same(told, state):
-		return false
-	case len(v.Missing) > 0:
-		return true // a no, and no names: others may have seen other ballots
-	}
-	v.Differ = oddRanks(told, state)
-	if v.Majority = len(v.Differ) > 0; v.Majority {
-		return true
+	if names = oddRanks(told, state); len(names) > 0 || same(told, state) {
+		return names, true
 	}
 	for _, rank := range told {
 		if state(rank) != state(told[0]) {
-			v.Differ = append(v.Differ, rank)
+			names = append(names, rank)
 		}
 	}
-	return true
+	return names, false
 }

@@ -78,6 +78,12 @@ func TestC1_StatesAtRestAreCompared(t *testing.T) {
 			quorum.Verdict{Vote: quorum.VoteNo, ChangeWanted: true, NotOK: []int{2}, Differ: []int{2}, Majority: true}},
 		{"at another position there is no comparing", ballots{ballot(state(1)), ballot(state(2), elsewhere)},
 			quorum.Verdict{Vote: quorum.VoteNo, Broken: true, NotOK: []int{1}}},
+		{"a slice differs from no whole state", ballots{ballot(state(1)), ballot(whole(2)), ballot(state(1)), ballot(whole(2))},
+			quorum.Verdict{Vote: quorum.VoteYes}},
+		{"a slice of several is named beside whole states", ballots{ballot(state(1)), ballot(whole(2)), ballot(state(3)), ballot(whole(2)), ballot(state(1))},
+			quorum.Verdict{Vote: quorum.VoteNo, ChangeWanted: true, Differ: []int{2}, Majority: true}},
+		{"both kinds are named at once, and one without a majority makes it none", ballots{ballot(whole(2)), ballot(state(1)), ballot(state(3)), ballot(whole(2)), ballot(whole(4))},
+			quorum.Verdict{Vote: quorum.VoteNo, ChangeWanted: true, Differ: []int{2, 4}}},
 		{"who heals sees that the others differ", ballots{ballot(unhealed), ballot(state(1)), ballot(state(2)), ballot(state(1))},
 			quorum.Verdict{Vote: quorum.VoteNo, ChangeWanted: true, Differ: []int{2}, Majority: true}},
 	} {
@@ -121,7 +127,7 @@ func TestC1_ARankThatDiffersSaysSoUntilItHealed(t *testing.T) {
 		if !ok || step != 8 || where != at {
 			t.Fatalf("step %d at %v, due %t; want step 8, due", step, where, ok)
 		}
-		r.Rested(where, quorum.Digest{Valid: true, Sum: sum})
+		r.Rested(where, quorum.Digest{Valid: true, Sum: sum}, true)
 		r.Close()
 		return r.Ballot(false)
 	}
@@ -146,7 +152,7 @@ func TestC1_ARankThatDiffersSaysSoUntilItHealed(t *testing.T) {
 		t.Errorf("behind %t, differs %t, shares %v; want it to heal, and no participant", r.Behind(), r.Differs(), r.Shares())
 	}
 	r.Begin()
-	r.Rested(at, quorum.Digest{Valid: true, Sum: 2})
+	r.Rested(at, quorum.Digest{Valid: true, Sum: 2}, true)
 	r.Healed(at, 0, quorum.Digest{})
 	r.HealedBeside()
 	if b := r.Ballot(false); b.State.Valid || r.Differs() || r.Behind() {

@@ -340,7 +340,7 @@ func (r *rank) exchangeBallots(unhealed bool) {
 		return
 	}
 	if r.rested.due {
-		r.Rested(r.rested.at, r.rested.digest)
+		r.Rested(r.rested.at, r.rested.digest, false)
 	}
 	own := r.Ballot(unhealed)
 	if !r.whole {

@@ -13,7 +13,7 @@ import (
 //	offset  bytes  field
 //	     0      1  version, ballotVersion
 //	     1      1  flags
-//	     2      4  digest of a slice of the state
+//	     2      4  digest of a slice of the state, or with a flag of the whole
 //	     6      8  quorum id
 //	    14      8  round
 //	    22      8  position: step
@@ -24,6 +24,8 @@ import (
 // The digest of what was reduced is the backend's to carry, and not here. Managers
 // from before states were compared set the four bytes to nothing and read them for
 // that digest, which the backend's then replaced: both kinds can be in one job.
+// Those from before whole states were compared refuse a ballot with that flag: a job
+// sets ParityWhole when all of it knows it.
 const (
 	ballotVersion     = 1
 	ballotHeaderBytes = 39
@@ -37,7 +39,8 @@ const (
 	ballotUnhealed
 	ballotChangeWanted
 	ballotHasState
-	ballotFlags = ballotHasState<<1 - 1 // all known ones
+	ballotWholeState
+	ballotFlags = ballotWholeState<<1 - 1 // all known ones
 )
 
 // EncodeBallot returns b's bytes without the digest of what was reduced, at most
@@ -49,7 +52,7 @@ func EncodeBallot(b quorum.Ballot) []byte {
 		panic(fmt.Sprintf("wire: ballot out of bounds: %+v", b))
 	}
 	var flags byte
-	for i, set := range [...]bool{b.OK, b.Reduced, b.Healed, b.Unhealed, b.ChangeWanted, b.State.Valid} {
+	for i, set := range [...]bool{b.OK, b.Reduced, b.Healed, b.Unhealed, b.ChangeWanted, b.State.Valid, b.Whole} {
 		if set {
 			flags |= 1 << i
 		}
@@ -87,6 +90,7 @@ func DecodeBallot(data []byte) (quorum.Ballot, error) {
 		Healed:       flags&ballotHealed != 0,
 		Unhealed:     flags&ballotUnhealed != 0,
 		ChangeWanted: flags&ballotChangeWanted != 0,
+		Whole:        flags&ballotWholeState != 0,
 		State: quorum.Digest{
 			Valid: flags&ballotHasState != 0,
 			Sum:   binary.BigEndian.Uint32(data[2:]),

@@ -34,11 +34,11 @@ func FuzzDecodeBallot(f *testing.F) {
 func sampleBallot() quorum.Ballot {
 	return quorum.Ballot{QuorumID: 9, Round: 2, Position: quorum.Position{Cluster: "c1", Step: 7, QuorumID: 3},
 		OK: true, Reduced: true, Healed: true, Unhealed: true, ChangeWanted: true,
-		State: quorum.Digest{Valid: true, Sum: 0xdeadbeef}}
+		State: quorum.Digest{Valid: true, Sum: 0xdeadbeef}, Whole: true}
 }
 
 // A manager from before states were compared reads the layout that it wrote: version
-// 1, 39 bytes and the cluster, six flags.
+// 1, 39 bytes and the cluster, six flags; the seventh is of those who ask for it.
 func TestBallotLayoutIsThatOfTheFirst(t *testing.T) {
 	t.Parallel()
 	want := []byte{
@@ -47,8 +47,8 @@ func TestBallotLayoutIsThatOfTheFirst(t *testing.T) {
 	}
 	b := quorum.Ballot{QuorumID: 9, Round: 2, Position: quorum.Position{Cluster: "c", Step: 5, QuorumID: 3}, OK: true, Reduced: true,
 		State: quorum.Digest{Valid: true, Sum: 7}}
-	if got := EncodeBallot(b); !bytes.Equal(got, want) || int(ballotFlags) != 0x3f {
-		t.Errorf("%v, flags %#x; want %v, 0x3f", got, ballotFlags, want)
+	if got := EncodeBallot(b); !bytes.Equal(got, want) || int(ballotFlags) != 0x7f {
+		t.Errorf("%v, flags %#x; want %v, 0x7f", got, ballotFlags, want)
 	}
 }
 

@@ -2,8 +2,11 @@ package worlds
 
 import (
 	"context"
+	"errors"
 	"math"
 	"slices"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -109,4 +112,105 @@ func TestWorldWhoDiffersAgainAndAgainCostsEverLess(t *testing.T) {
 			t.Errorf("the longest time between two steps in the third minute is %v", gap)
 		}
 	})
+}
+
+// parityWhole are manners with which all of the state is compared in every step.
+func parityWhole(policy manager.Differing) manners {
+	m := quick()
+	m.tune = func(c *manager.Config) { c.ParityEvery, c.ParityWhole, c.OnDiffering = 1, true, policy }
+	return m
+}
+
+// A bit that flips is found at the very step before which it flipped, where the whole
+// state is compared in every step.
+func TestWorldAFlippedBitIsFoundAtTheSameStep(t *testing.T) {
+	inWorld(t, usual(), func(w *world) {
+		all := w.replicas(3, parityWhole(manager.HealDiffering))
+		w.reach(20, 10*time.Second, all...)
+		at := all[0].flips()
+		w.within(5*time.Second, "all name a", func() bool {
+			return !slices.ContainsFunc(all, func(r *replica) bool { return len(w.book.differed(r.ranks[0])) == 0 })
+		})
+		for _, r := range all {
+			if e := w.book.differed(r.ranks[0])[0]; e.Step != at.Load() || e.Slice.Count != 1 {
+				t.Errorf("%s: found at step %d in slice %+v, want step %d in the whole", r.name, e.Step, e.Slice, at.Load())
+			}
+		}
+		w.within(5*time.Second, "a is healed", func() bool { return !w.book.isStray(all[0].ranks[0]) })
+		w.reach(all[0].ranks[0].atStep()+30, 10*time.Second, all...)
+	})
+}
+
+// Replicas that compare slices and ones that compare the whole state are in one job: nobody
+// is named who is healthy, and a bit that flips is found by those of its kind.
+func TestWorldSlicesBesideWholeStates(t *testing.T) {
+	inWorld(t, usual(), func(w *world) {
+		var all []*replica
+		for i, m := range []manners{parityWhole(manager.HealDiffering), quick(), parityWhole(manager.HealDiffering), quick()} {
+			all = append(all, w.replica(string(rune('a'+i)), i, 1, m).start())
+		}
+		w.reach(100, 10*time.Second, all...)
+		for _, r := range all {
+			if n := len(w.book.differed(r.ranks[0])); n > 0 {
+				t.Errorf("%s was told %d times of states that differ", r.name, n)
+			}
+		}
+		all[3].flips()
+		w.within(5*time.Second, "b or d is named", func() bool { return len(w.book.differed(all[1].ranks[0])) > 0 })
+		for _, e := range w.book.differed(all[1].ranks[0]) {
+			if id := e.Replicas[0]; len(e.Replicas) != 1 || id != all[1].ranks[0].m.ReplicaID() && id != all[3].ranks[0].m.ReplicaID() {
+				t.Errorf("%v is named, want one that compares slices", e.Replicas)
+			}
+		}
+	})
+}
+
+// What becomes of a replica that differs is the job's to say: it ends and the others train
+// on, or all of them end; with two ranks each, both end.
+func TestWorldPoliciesForStatesThatDiffer(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		policy manager.Differing
+		size   int
+		ends   int
+	}{
+		{"the one that differs ends", manager.EndDiffering, 1, 1},
+		{"and both of its ranks", manager.EndDiffering, 2, 1},
+		{"all end", manager.StopAll, 1, 3},
+		{"and all of their ranks", manager.StopAll, 2, 3},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inWorld(t, usual(), func(w *world) {
+				var mu sync.Mutex
+				ended := make(map[string]error)
+				w.onExit = func(p *proc, err error) {
+					mu.Lock()
+					defer mu.Unlock()
+					ended[p.name] = err
+				}
+				var all []*replica
+				for i := range 3 {
+					all = append(all, w.replica(string(rune('a'+i)), i, c.size, parityWhole(c.policy)).start())
+				}
+				w.reach(20, 10*time.Second, all...)
+				all[0].flips()
+				w.within(30*time.Second, "they end", func() bool {
+					mu.Lock()
+					defer mu.Unlock()
+					return len(ended) >= c.ends*c.size
+				})
+				mu.Lock()
+				for _, r := range all[:c.ends] {
+					err := ended[r.ranks[0].name]
+					if !errors.Is(err, manager.ErrDiffered) || !strings.Contains(err.Error(), all[0].ranks[0].m.ReplicaID()) {
+						t.Errorf("%s ended with %v, want ErrDiffered of a", r.name, err)
+					}
+				}
+				mu.Unlock()
+				if c.ends == 1 {
+					w.reach(all[1].ranks[0].atStep()+30, 10*time.Second, all[1:]...)
+				}
+			})
+		})
+	}
 }

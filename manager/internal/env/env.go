@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -64,5 +65,47 @@ func Int(name string, to *int) error {
 		return fmt.Errorf("%s = %q, want a number >= 0", name, text)
 	}
 	*to = n
+	return nil
+}
+
+// Signed reads a number of any sign into to if that is still zero.
+func Signed(name string, to *int) error {
+	text := os.Getenv(name)
+	if text == "" || *to != 0 {
+		return nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		return fmt.Errorf("%s = %q, want a number", name, text)
+	}
+	*to = n
+	return nil
+}
+
+// Bool reads true or false into to if that is still false.
+func Bool(name string, to *bool) error {
+	text := os.Getenv(name)
+	if text == "" || *to {
+		return nil
+	}
+	b, err := strconv.ParseBool(text)
+	if err != nil {
+		return fmt.Errorf("%s = %q, want true or false", name, text)
+	}
+	*to = b
+	return nil
+}
+
+// Word reads one of words, as its index, into to if that is still zero.
+func Word(name string, words []string, to *int) error {
+	text := os.Getenv(name)
+	if text == "" || *to != 0 {
+		return nil
+	}
+	i := slices.Index(words, text)
+	if i < 0 {
+		return fmt.Errorf("%s = %q, want one of %s", name, text, strings.Join(words, ", "))
+	}
+	*to = i
 	return nil
 }

@@ -11,12 +11,13 @@ var (
 	ErrRefused     = errors.New("manager: refused by the lighthouse")
 	ErrRankLost    = errors.New("manager: a rank of this replica is gone")
 	ErrUnreachable = errors.New("manager: lighthouse unreachable")
+	ErrDiffered    = errors.New("manager: states differed")
 	ErrClosed      = errors.New("manager: closed")
 )
 
 // Is says whether err is one of them.
 func Is(err error) bool {
-	for _, sentinel := range []error{ErrDrained, ErrEvicted, ErrRefused, ErrRankLost, ErrUnreachable, ErrClosed} {
+	for _, sentinel := range []error{ErrDrained, ErrEvicted, ErrRefused, ErrRankLost, ErrUnreachable, ErrDiffered, ErrClosed} {
 		if errors.Is(err, sentinel) {
 			return true
 		}

@@ -23,12 +23,12 @@ func TestComparisonEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx := t.Context()
-	c := s.Compare(quorum.Position{}, 8)
+	c := s.Compare(quorum.Position{}, 8, false)
 	first := c.Result(ctx)
 	if again := c.Result(ctx); again != first || !first.Digest.Valid || reads != 1 {
 		t.Errorf("%+v, then %+v by %d reads; want one digest by one read", first, again, reads)
 	}
-	late := s.Compare(quorum.Position{}, 8)
+	late := s.Compare(quorum.Position{}, 8, false)
 	late.End()
 	if got := late.Result(ctx); got.Digest.Valid || reads != 1 {
 		t.Errorf("%+v after the end, by %d reads", got, reads)
@@ -49,7 +49,7 @@ func TestComparisonWaitsNoLongerThanCtx(t *testing.T) {
 	if err := s.Add("model", save, nil, Options{}); err != nil {
 		t.Fatal(err)
 	}
-	c := s.Compare(quorum.Position{}, 8)
+	c := s.Compare(quorum.Position{}, 8, false)
 	go c.Result(context.Background())
 	<-called
 	ctx, cancel := context.WithCancel(t.Context())

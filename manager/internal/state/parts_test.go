@@ -73,11 +73,11 @@ func TestSumFindsEachBit(t *testing.T) {
 	const slices = 3
 	sums := func() (out [slices]Sum) {
 		for i := range out {
-			out[i] = s.Sum(int64(i))
+			out[i] = s.Sum(int64(i), false)
 		}
 		return out
 	}
-	before := sums()
+	before, whole := sums(), s.Sum(0, true)
 	own[1] = 5
 	if sums() != before {
 		t.Error("a Local part is summed up")
@@ -87,6 +87,11 @@ func TestSumFindsEachBit(t *testing.T) {
 			big[at] ^= 4
 		} else {
 			small[32] = 1
+		}
+		if w := s.Sum(int64(at), true); w.Digest == whole.Digest || w.Slice.Count != 1 || w.First != "model/big" || w.Last != "model/small" {
+			t.Errorf("byte %d: the whole is %+v, was %+v", at, w, whole)
+		} else {
+			whole = w
 		}
 		changed, after := 0, sums()
 		for i := range after {
@@ -103,7 +108,7 @@ func TestSumFindsEachBit(t *testing.T) {
 		t.Errorf("the last slice is %+v", s)
 	}
 	var none Parts
-	if s := none.Sum(8); s.Digest.Valid {
+	if s := none.Sum(8, false); s.Digest.Valid {
 		t.Errorf("no state has digest %+v", s)
 	}
 }

@@ -23,10 +23,10 @@ const parityStep = 256 << 10
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Sum sums up what a step compares of the tensors that are not this replica's own:
+// Sum sums up what a step compares, a slice or the whole, of the tensors that are not this replica's own:
 // their bytes in the order of their names, as one run. Tensors on a device, and such
 // with holes, have no bytes here.
-func (s *Parts) Sum(step int64) Sum {
+func (s *Parts) Sum(step int64, whole bool) Sum {
 	tensors := s.shared()
 	names := slices.Sorted(maps.Keys(tensors))
 	var total int64
@@ -37,6 +37,9 @@ func (s *Parts) Sum(step int64) Sum {
 		return Sum{}
 	}
 	out := Sum{Slice: quorum.ParitySlice(step, total)}
+	if whole {
+		out.Slice = quorum.WholeSlice(total)
+	}
 	crc := crc32.Checksum(binary.LittleEndian.AppendUint64(nil, uint64(total)), castagnoli)
 	at := int64(0)
 	for _, name := range names {

@@ -125,7 +125,8 @@ func TestHealMeasuresEveryKindOfChange(t *testing.T) {
 func TestParityMeasuresWhatAComparisonAdds(t *testing.T) {
 	t.Parallel()
 	rows := collect(t, runParity, Options{Samples: 3, Bytes: []int64{1 << 20}})
-	if len(rows) != 1 || rows[0].Samples < 3 || rows[0].Params["mib"] != 1.0 || rows[0].Params["found_within"] != int64(8) {
+	if len(rows) != 2 || rows[0].Samples < 3 || rows[0].Params["mib"] != 1.0 || rows[0].Params["found_within"] != int64(8) ||
+		rows[1].Params["whole"] != true || rows[1].Params["found_within"] != int64(1) {
 		t.Errorf("rows %+v", rows)
 	}
 }

@@ -28,6 +28,7 @@ type job struct {
 	Libraries libraries
 	Full      bool // real hardware: full sizes
 	Short     bool // as -test.short
+	Limit     time.Duration
 	Spread    bool
 }
 
@@ -57,7 +58,7 @@ type rank struct {
 }
 
 // opTimeout bounds every op and every Configure of a scenario.
-const opTimeout = 2 * time.Minute
+func (r *rank) opTimeout() time.Duration { return r.Limit / 4 }
 
 // scenarios are what work can run.
 func scenarios() map[string]func(r *rank, ctx context.Context) error {
@@ -137,7 +138,7 @@ func (r *rank) configure(ctx context.Context, g *pg.Group) error {
 	}
 	return g.Configure(ctx, pg.Config{
 		StoreAddress: fmt.Sprintf("%s/skerry/%s/gpu/%d/0", r.Address, r.Cluster, r.quorum),
-		ReplicaIDs:   ids, Rank: r.Rank, Cluster: r.Cluster, QuorumID: r.quorum, GroupWorldSize: 1, Timeout: opTimeout,
+		ReplicaIDs:   ids, Rank: r.Rank, Cluster: r.Cluster, QuorumID: r.quorum, GroupWorldSize: 1, Timeout: r.opTimeout(),
 	})
 }
 
@@ -195,7 +196,7 @@ func start(t testing.TB, scenario string) outcome {
 	t.Helper()
 	j := job{
 		Scenario: scenario, Address: pgtest.StartStore(t), Cluster: fmt.Sprintf("%s-%d", scenario, time.Now().UnixNano()),
-		Libraries: open(t), Full: *real, Short: testing.Short(), Spread: *spread,
+		Libraries: open(t), Full: *real, Short: testing.Short(), Limit: scenarioLimit(), Spread: *spread,
 	}
 	args, err := json.Marshal(j)
 	if err != nil {
@@ -228,7 +229,7 @@ func start(t testing.TB, scenario string) outcome {
 // scenarioLimit is how long a scenario may take.
 func scenarioLimit() time.Duration {
 	if *real {
-		return 8 * time.Minute
+		return *limit
 	}
 	return time.Minute
 }

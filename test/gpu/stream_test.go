@@ -134,7 +134,7 @@ func (r *rank) between1(ctx context.Context, g *pg.Group, s nccl.Stream, x tenso
 		if err != nil {
 			return err
 		}
-		return errors.Join(r.cuda.Synchronize(e, opTimeout), r.cuda.DestroyEvent(e))
+		return errors.Join(r.cuda.Synchronize(e, r.opTimeout()), r.cuda.DestroyEvent(e))
 	})
 	return errors.Join(err, w.Wait(ctx))
 }

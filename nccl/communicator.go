@@ -7,8 +7,6 @@ import (
 	"runtime"
 	"sync"
 	"time"
-
-	"github.com/skerry-ft/skerry/internal/backoff"
 )
 
 // ErrAbandoned is part of the error of whatever the library did not give back in
@@ -16,12 +14,6 @@ import (
 // still touch. Only the end of the process ends those; a Baby's process is a
 // child.
 var ErrAbandoned = errors.New("nccl: the library did not return; its memory is abandoned")
-
-// How often a communicator is asked how far it is.
-const (
-	pollMin = 20 * time.Microsecond
-	pollMax = time.Millisecond
-)
 
 // A communicator is an ncclComm_t with one end: destroyed once all its ops are
 // done, or aborted, never both.
@@ -83,13 +75,12 @@ func (c *communicator) settle(ctx context.Context, what string) error {
 
 // await asks until something is done.
 func (c *communicator) await(ctx context.Context, what string, ask func() (done bool, err error)) error {
-	pauses := backoff.Backoff{First: pollMin, Most: pollMax}
-	for {
+	for between := (pause{}); ; {
 		done, err := ask()
 		if done || err != nil {
 			return err
 		}
-		if err := pauses.Wait(ctx); err != nil {
+		if err := between.wait(ctx, nil); err != nil {
 			return fmt.Errorf("%s: %w", what, err)
 		}
 	}

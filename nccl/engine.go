@@ -133,15 +133,16 @@ func (e *engine) run() {
 // work launches what is queued and sees what has ended, until the group is closed,
 // or broken, maybe by the error that it returns.
 func (e *engine) work() error {
-	idle := pollMin
+	var between pause
 	for {
 		if e.cause() != nil {
 			return nil // guard sees to the rest
 		}
 		launched, err := e.launchAll()
-		if err == nil {
-			err = e.collect()
+		if err != nil {
+			return err
 		}
+		collected, err := e.collect()
 		if err != nil {
 			return err
 		}
@@ -149,34 +150,24 @@ func (e *engine) work() error {
 		busy, closing := len(e.mu.flying) > 0, e.mu.closing
 		e.mu.Unlock()
 		switch {
-		case launched:
-			idle = pollMin
+		case launched, collected && busy:
+			between = pause{}
 		case closing && !busy:
 			return nil
 		case busy:
 			if _, err := e.comm.poll("collective"); err != nil {
 				return err
 			}
-			e.rest(idle)
-			idle = min(2*idle, pollMax)
-			continue
-		}
-		if !busy {
+			if err := between.wait(e.ctx, e.wake); err != nil {
+				return nil // the epoch is over
+			}
+		default:
 			select {
 			case <-e.wake:
 			case <-e.broken:
 			}
-			idle = pollMin
+			between = pause{}
 		}
-	}
-}
-
-// rest waits a little, or until there is something to do.
-func (e *engine) rest(d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-e.wake:
-	case <-e.broken:
 	}
 }
 
@@ -250,26 +241,26 @@ func (e *engine) launchOf(raw comm) *launch {
 }
 
 // collect completes what the device has done. The stream is in order.
-func (e *engine) collect() error {
-	for {
+func (e *engine) collect() (any bool, err error) {
+	for ; ; any = true {
 		e.mu.Lock()
 		if len(e.mu.flying) == 0 {
 			e.mu.Unlock()
-			return nil
+			return any, nil
 		}
 		t := e.mu.flying[0]
 		e.mu.Unlock()
 		done, err := e.opt.Device.driver.Query(t.done)
 		if err != nil {
-			return e.wrap(t.op, err)
+			return any, e.wrap(t.op, err)
 		}
 		if !done {
-			return nil
+			return any, nil
 		}
 		e.mu.Lock()
 		if e.mu.err != nil { // guard has it
 			e.mu.Unlock()
-			return nil
+			return any, nil
 		}
 		e.mu.flying = slices.Delete(e.mu.flying, 0, 1)
 		e.mu.Unlock()

@@ -32,7 +32,7 @@ enum { MAX_RANKS = 16, MAX_CALLS = 256, FIRST_OP = 100, MAX_OPS = 64, RING = 4, 
 enum fault { NONE, INIT_CALL_HANGS, INIT_NEVER_ENDS, COLLECTIVE_NEVER_ENDS, ASYNC_ERROR, ABORT_HANGS, CRASH, CALL_HANGS, INIT_FAILS, SPLIT_NEVER_ENDS, REVOKE_HANGS, REVOKE_AWAITS_ABORT, CALL_AWAITS_ABORT, SHRINK_FAILS, SHRINK_FAILS_ONE };
 static int fault_now;
 static long misuse; // calls of what has ended, finalize of what was revoked
-static long live_ops, splits, shrinks, revokes, joint_groups; // the last: groups over several streams
+static long live_ops, splits, shrinks, revokes, aborts, destroys, joint_groups; // the last: groups over several streams
 
 void fake_fault(int f) { __atomic_store_n(&fault_now, f, __ATOMIC_SEQ_CST); }
 long fake_misuse(void) { return __atomic_load_n(&misuse, __ATOMIC_SEQ_CST); }
@@ -40,6 +40,8 @@ long fake_live_ops(void) { return __atomic_load_n(&live_ops, __ATOMIC_SEQ_CST); 
 long fake_splits(void) { return __atomic_load_n(&splits, __ATOMIC_SEQ_CST); }
 long fake_shrinks(void) { return __atomic_load_n(&shrinks, __ATOMIC_SEQ_CST); }
 long fake_joint_groups(void) { return __atomic_load_n(&joint_groups, __ATOMIC_SEQ_CST); }
+long fake_aborts(void) { return __atomic_load_n(&aborts, __ATOMIC_SEQ_CST); }
+long fake_destroys(void) { return __atomic_load_n(&destroys, __ATOMIC_SEQ_CST); }
 long fake_revokes(void) { return __atomic_load_n(&revokes, __ATOMIC_SEQ_CST); }
 static int fault(int f) { return __atomic_load_n(&fault_now, __ATOMIC_SEQ_CST) == f; }
 static void count(long *n, long by) { __atomic_add_fetch(n, by, __ATOMIC_SEQ_CST); }
@@ -315,9 +317,13 @@ static int end(struct comm *c) {
   return twice ? INVALID_USAGE : OK;
 }
 
-int ncclCommDestroy(struct comm *c) { return end(c); }
+int ncclCommDestroy(struct comm *c) {
+  count(&destroys, 1);
+  return end(c);
+}
 
 int ncclCommAbort(struct comm *c) {
+  count(&aborts, 1);
   if (fault(ABORT_HANGS)) hang();
   return end(c);
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/pg"
@@ -19,7 +20,10 @@ func (b *Backend) Configure(ctx context.Context, cfg pg.Config) error {
 	}
 	if old != nil {
 		old.fail(fmt.Errorf("nccl: this rank moves on to quorum %d", cfg.QuorumID), true)
+		// The others move on as well, most often, and the store may have forgotten this epoch.
+		enough := time.AfterFunc(tellHurry, old.lose)
 		<-old.ended
+		enough.Stop()
 	}
 	e.before, e.parent, b.parent = old, b.parent, nil
 	defer e.dropBefore()
@@ -54,8 +58,9 @@ func (b *Backend) enter(cfg pg.Config) (e, old *engine, err error) {
 
 func newEngine(opt *Options, cfg pg.Config) *engine {
 	ctx, stop := context.WithCancel(context.Background())
+	found, lose := context.WithCancel(context.Background())
 	return &engine{
-		opt: opt, cfg: cfg, ctx: ctx, stop: stop,
+		opt: opt, cfg: cfg, ctx: ctx, stop: stop, found: found, lose: lose,
 		wake: make(chan struct{}, 1), broken: make(chan struct{}),
 		ran: make(chan struct{}), ended: make(chan struct{}),
 	}

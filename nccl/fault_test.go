@@ -9,9 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/baby"
 	"github.com/skerry-ft/skerry/pg/pgtest"
+	"github.com/skerry-ft/skerry/store"
 	"github.com/skerry-ft/skerry/tensor"
 )
 
@@ -338,6 +340,37 @@ func TestDevices(t *testing.T) {
 		return f.driver.FreeHost(host)
 	})
 	if err != nil {
+		t.Error(err)
+	}
+}
+
+// A store that is gone, with the replica that had it, does not keep an epoch from ending:
+// nobody can be told, and that is known at once.
+func TestStoreGone(t *testing.T) {
+	f := open(t)
+	server, err := store.NewServer(store.ServerConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ran := make(chan error, 1)
+	go func() { ran <- server.Run(ctx) }()
+	w := pgtest.NewWorld(t, server.Addr())
+	b, err := New(Options{Library: f.lib, Device: f.device(t, 0)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Configure(w.Join("solo", b))
+	e, err := b.current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	<-ran
+	testkit.Eventually(t, "the loss is seen", func() bool { return e.found.Err() != nil })
+	b.Abort(e.cfg.Epoch(), errors.New("enough"))
+	<-e.ended
+	if err := b.Close(); err != nil {
 		t.Error(err)
 	}
 }

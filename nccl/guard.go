@@ -75,17 +75,26 @@ func (e *engine) shut() {
 	e.mu.Lock()
 	cause, local := e.mu.err, e.mu.local
 	e.mu.Unlock()
+	told := make(chan struct{})
+	go func() { // beside the rest: the store may be gone with who is dead
+		defer close(told)
+		if local {
+			e.tell(noteAborted, cause)
+		}
+	}()
 	if local {
-		e.tell(noteAborted, cause)
 		e.heardRAS()
 	}
 	e.stop()
+	began := time.Now()
 	var err error
-	if e.quiet() {
+	quiet := e.quiet()
+	if quiet {
 		err = e.comm.close(closeGrace)
 	} else {
 		err = e.halt()
 	}
+	halted := time.Since(began)
 	select {
 	case <-e.ran:
 	case <-time.After(e.opt.AbortLimit):
@@ -99,10 +108,13 @@ func (e *engine) shut() {
 	if err == nil {
 		err = e.drained()
 	}
+	e.opt.Log.Debug().Bool("idle", quiet).Int("ops", len(flying)).Dur("halt_ms", halted).
+		Dur("drain_ms", time.Since(began)-halted).Msg("communicator stopped")
 	for _, t := range flying {
 		e.finish(t, errors.Join(e.opError(t.op, cause), err))
 	}
 	e.refuseQueued(cause)
+	<-told
 	e.tidy(err)
 }
 
@@ -194,6 +206,7 @@ func (e *engine) tidy(err error) {
 	e.mu.Lock()
 	e.stop() // under the lock: nobody begins to listen any more
 	e.mu.Unlock()
+	e.lose()
 	e.listening.Wait()
 	if e.store != nil {
 		if err := e.store.Close(); err != nil {

@@ -26,14 +26,16 @@ const (
 
 // Bounds of notes.
 const (
-	tellLimit    = time.Second // of writing one
+	tellLimit    = time.Second           // of writing one
+	tellHurry    = 50 * time.Millisecond // where the next epoch waits for it
 	maxNoteText  = 1024
 	maxNoteBytes = 8 << 10
 )
 
-// tell writes a note where the other ranks listen. The first one stays.
+// tell writes a note where the other ranks listen. The first one stays. It does not try
+// for long once listen has found that the store is lost.
 func (e *engine) tell(how noteKind, cause error) {
-	ctx, cancel := context.WithTimeout(context.Background(), tellLimit)
+	ctx, cancel := context.WithTimeout(e.found, tellLimit)
 	defer cancel()
 	text := cause.Error()
 	b, err := json.Marshal(note{Rank: e.cfg.Rank, How: how, Text: text[:min(len(text), maxNoteText)]})
@@ -45,13 +47,14 @@ func (e *engine) tell(how noteKind, cause error) {
 	}
 }
 
-// listen waits for a note of another rank.
+// listen waits for a note of another rank, until the store is lost, or the epoch over.
 func (e *engine) listen() {
-	b, err := e.store.Get(e.ctx, keyAbort)
+	b, err := e.store.Get(e.found, keyAbort)
 	if err != nil {
 		if e.ctx.Err() == nil {
 			e.opt.Log.Warn().Err(err).Msg("rendezvous store lost: aborts of other ranks are seen at the deadline")
 		}
+		e.lose()
 		return
 	}
 	n, err := readNote(b, e.cfg.WorldSize())

@@ -69,8 +69,25 @@ func openDevices(list []DeviceBackend, o Options) (Backend, error) {
 		if err := serves(list[i]); err != nil {
 			return nil, err
 		}
+		o := o
+		o.Params = paramsOf(list, i, o.Params)
 		return openOne(list[i].Backend, o)
 	})
+}
+
+// paramsOf are the params for the i-th backend of a list: all but those that begin with
+// the name of another one and a dot.
+func paramsOf(list []DeviceBackend, i int, all map[string]string) map[string]string {
+	names := func(d DeviceBackend) []string { return strings.Split(d.Backend, ":") } // "baby:nccl" has two
+	own := make(map[string]string, len(all))
+	for key, value := range all {
+		owner, _, dotted := strings.Cut(key, ".")
+		others := slices.ContainsFunc(list, func(d DeviceBackend) bool { return slices.Contains(names(d), owner) })
+		if !dotted || !others || slices.Contains(names(list[i]), owner) {
+			own[key] = value
+		}
+	}
+	return own
 }
 
 // serves checks that a backend was registered for a device.

@@ -19,6 +19,8 @@ import (
 type Options struct {
 	Log    zerolog.Logger
 	Listen string // host:port for the data plane; empty: the backend's default
+	// Params are a backend's own. Of a list of backends each has all but those that begin
+	// with another one's name and a dot: "nccl.device" is not tcp's.
 	Params map[string]string
 
 	// Interfaces are the network interfaces of the data plane, as netif.Addrs

@@ -71,7 +71,11 @@ func (t *Trainer) average() error {
 	if err != nil {
 		return err
 	}
-	if t.reducer, err = ddp.New(t.manager, params, ddp.Options{Hook: hook}); err != nil {
+	o := ddp.Options{Hook: hook}
+	if t.cfg.Alloc != nil {
+		params, o.Alloc, o.Views = onDevice(params), t.cfg.Alloc, true
+	}
+	if t.reducer, err = ddp.New(t.manager, params, o); err != nil {
 		return err
 	}
 	err = t.manager.Register("ddp", t.reducer.State, t.reducer.Load)

@@ -46,6 +46,11 @@ type Config struct {
 	// replicas.
 	Hook string
 
+	// Alloc makes the memory in which gradients are averaged, if that is a device's, as
+	// package gpu has it: they are copied there as they become ready, and back once they
+	// are averaged. nil: they are averaged where they are. Without a Hook.
+	Alloc func(dtype tensor.DType, shape ...int) (tensor.Tensor, error)
+
 	// OwnGradientsUntil is the last step in which this replica applies its own
 	// gradients instead of the average; 0: none. It exists to show that parity checks
 	// see it.
@@ -70,6 +75,9 @@ func (c Config) Validate() error {
 	if c.Hook != "" && !slices.Contains(Hooks(), c.Hook) {
 		errs = append(errs, fmt.Errorf("Hook = %q, want one of %s", c.Hook, strings.Join(Hooks(), ", ")))
 	}
+	if c.Alloc != nil && c.Hook != "" && c.Hook != HookNone {
+		errs = append(errs, fmt.Errorf("Hook = %q with Alloc, want %s: hooks want gradients in host memory", c.Hook, HookNone))
+	}
 	return errors.Join(errs...)
 }
 
@@ -89,6 +97,7 @@ type Trainer struct {
 	sgd       *SGD
 	optimizer *optim.Wrapper
 	reducer   *ddp.Reducer
+	copied    error // what went wrong in a copy to the device in this step
 	rows      *Dataset
 	test      *Dataset
 }
@@ -147,7 +156,7 @@ func (t *Trainer) step(ctx context.Context) error {
 	}
 	t.pace(ctx, begin)
 	// Forward and backward; each gradient is averaged as soon as it is there.
-	loss := t.model.Learn(t.batch(), t.reducer.Ready)
+	loss := t.model.Learn(t.batch(), t.ready)
 	if err := t.reduce(ctx); err != nil {
 		return err
 	}
@@ -203,13 +212,13 @@ func (t *Trainer) pace(ctx context.Context, begin time.Time) {
 // reduce waits for the average gradients.
 func (t *Trainer) reduce(ctx context.Context) error {
 	if t.sgd.Taken >= t.cfg.OwnGradientsUntil {
-		return t.reducer.Reduce(ctx)
+		return t.averages(ctx)
 	}
 	own := make([][]float32, 0, len(t.model.Params()))
 	for _, p := range t.model.Params() {
 		own = append(own, append([]float32(nil), p.Grad...))
 	}
-	if err := t.reducer.Reduce(ctx); err != nil {
+	if err := t.averages(ctx); err != nil {
 		return err
 	}
 	if !t.manager.IsParticipating() {

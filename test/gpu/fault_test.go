@@ -12,7 +12,6 @@ import (
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/baby"
 	"github.com/skerry-ft/skerry/tensor"
-	"github.com/skerry-ft/skerry/train/spawn"
 )
 
 // bound is how soon everything that an abort or a death ends must have ended.
@@ -76,7 +75,10 @@ func (r *rank) endWithout(ctx context.Context, g *pg.Group, f flood) (failed int
 
 // sizes of the flood: deep enough that it is not over when it is hit.
 func (r *rank) floodSize() (bytes, deep int) {
-	if r.Full {
+	switch {
+	case r.Full && r.Scenario == "abort-few":
+		return 1 << 30, 3
+	case r.Full:
 		return 1 << 30, 64
 	}
 	return 16 << 20, 400
@@ -276,13 +278,74 @@ func TestAbort(t *testing.T) {
 	o.tell(t, "abort", title)
 }
 
+// With few ops queued, an abort is through sooner: each that is queued must begin before it
+// can end.
+func TestAbortFew(t *testing.T) {
+	if !*real {
+		t.Skip("the fakes' ops take no time: TestAbort shows the same")
+	}
+	const title = "the same with few ops queued"
+	results.follow(t, title)
+	o := start(t, "abort-few")
+	o.succeed(t)
+	o.tell(t, "abort", title)
+}
+
+// idle is killed, at the last rank, with no op under way; the others go on without it.
+func (r *rank) idle(ctx context.Context) error {
+	g, err := r.group(ctx)
+	if err != nil {
+		return err
+	}
+	if err := r.right(ctx, g); err != nil {
+		return err
+	}
+	if err := r.meet(ctx, "idle"); err != nil {
+		return err
+	}
+	if r.Rank == r.WorldSize-1 {
+		return syscall.Kill(syscall.Getpid(), syscall.SIGKILL)
+	}
+	began := time.Now()
+	g.Abort(errors.New("a member is lost"))
+	r.WorldSize--
+	if err := r.configure(ctx, g); err != nil {
+		return fmt.Errorf("next quorum: %w", err)
+	}
+	r.say(record{What: "idle", Seconds: time.Since(began).Seconds()})
+	if err := r.right(ctx, g); err != nil {
+		return err
+	}
+	return r.leave(g)
+}
+
+// So do those of a rank that is killed between two ops.
+func TestIdleDeath(t *testing.T) {
+	const title = "SIGKILL of a rank with no op under way"
+	results.follow(t, title)
+	o := start(t, "idle")
+	last := *ranks - 1
+	if !killed(o.errs[last]) {
+		t.Errorf("rank %d ended with %v, want SIGKILL", last, o.errs[last])
+	}
+	o.errs[last] = nil
+	o.succeed(t)
+	worst := 0.0
+	for _, rec := range o.records {
+		worst = max(worst, rec.Seconds)
+	}
+	text := fmt.Sprintf("from the abort to the next quorum %.0f ms", 1000*worst)
+	t.Log(text)
+	results.passed(title, text)
+}
+
 // So does the death of a rank.
 func TestDeath(t *testing.T) {
 	const title = "SIGKILL of a rank in the middle of a large all-reduce"
 	results.follow(t, title)
 	o := start(t, "die")
 	last := *ranks - 1
-	if e, ok := errors.AsType[*spawn.ExitError](o.errs[last]); !ok || e.Signal != syscall.SIGKILL {
+	if !killed(o.errs[last]) {
 		t.Errorf("rank %d ended with %v, want SIGKILL", last, o.errs[last])
 	}
 	o.errs[last] = nil

@@ -9,7 +9,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/skerry-ft/skerry/nccl"
+	digitsgpu "github.com/skerry-ft/skerry/examples/digits/gpu"
 	"github.com/skerry-ft/skerry/pg/baby"
 	"github.com/skerry-ft/skerry/train/spawn"
 )
@@ -32,7 +32,7 @@ var (
 const workerName = "skerry/gpu-rank"
 
 func TestMain(m *testing.M) {
-	if err := nccl.Register(); err != nil {
+	if err := digitsgpu.Register(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/skerry-ft/skerry/nccl"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/pgtest"
@@ -30,6 +32,13 @@ type job struct {
 	Short     bool // as -test.short
 	Limit     time.Duration
 	Spread    bool
+
+	// Of a trainer: where it finds the others, which one it is, and at which step it
+	// kills itself; 0: it does not.
+	Lighthouse string
+	Replica    int
+	DieAt      int64
+	Baby       bool
 }
 
 // A record is a line that a rank prints for the parent, behind recordMark:
@@ -71,6 +80,11 @@ func scenarios() map[string]func(r *rank, ctx context.Context) error {
 		"bandwidth":   (*rank).bandwidth,
 		"die":         (*rank).die,
 		"streams":     (*rank).streams,
+		"train":       (*rank).train,
+		"heal":        (*rank).healed,
+		"ddp":         (*rank).ddp,
+		"abort-few":   (*rank).abort,
+		"idle":        (*rank).idle,
 	}
 }
 
@@ -116,7 +130,14 @@ func (r *rank) say(rec record) {
 
 // backend is the group's, in this process.
 func (r *rank) backend() (*nccl.Backend, error) {
-	return nccl.New(nccl.Options{Library: r.lib, Device: r.dev})
+	o := nccl.Options{Library: r.lib, Device: r.dev}
+	if r.Full {
+		o.Log = zerolog.New(os.Stderr).With().Int("rank", r.Rank).Logger()
+		if r.Scenario == "reconfigure" {
+			o.Log = o.Log.Level(zerolog.WarnLevel)
+		}
+	}
+	return nccl.New(o)
 }
 
 // group is one of backend, in the next quorum.

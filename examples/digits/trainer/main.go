@@ -18,6 +18,9 @@
 // in every so many steps. When all have died, start them again with the same flags: they go on
 // from the newest one that is whole.
 //
+// With -gpu baby:nccl gradients are averaged on an NVIDIA GPU, by NCCL in a child process:
+// see package gpu.
+//
 // With a lighthouse on another host it listens on the address from which it reaches
 // that, and must be guarded, or told -open; on the lighthouse's own host, name the
 // lighthouse by the address that the others use, too.
@@ -40,12 +43,18 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/skerry-ft/skerry/examples/digits"
+	"github.com/skerry-ft/skerry/examples/digits/gpu"
 	"github.com/skerry-ft/skerry/internal/printable"
 	"github.com/skerry-ft/skerry/manager"
-	"github.com/skerry-ft/skerry/pg/tcp"
+	"github.com/skerry-ft/skerry/pg/baby"
 )
 
 func main() {
+	if err := gpu.Register(); err != nil {
+		fmt.Fprintln(os.Stderr, "trainer:", err)
+		os.Exit(1)
+	}
+	baby.Init()                        // the child of -gpu baby:nccl does not come back from here
 	signals := make(chan os.Signal, 2) // as many as mean something
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	os.Exit(run(signals, os.Args[1:], os.Stdout, os.Stderr))
@@ -75,7 +84,7 @@ func die(stderr io.Writer, reason string) {
 var errTwice = errors.New("ended before others could take over")
 
 // train runs one replica to its end.
-func train(signals <-chan os.Signal, o options, tell *teller, stderr io.Writer) error {
+func train(signals <-chan os.Signal, o options, tell *teller, stderr io.Writer) (err error) {
 	log := zerolog.Nop()
 	if o.verbose {
 		log = zerolog.New(zerolog.ConsoleWriter{Out: stderr, NoColor: true, TimeFormat: time.TimeOnly, FormatPrepare: printable.Event}).With().Timestamp().Logger()
@@ -95,16 +104,20 @@ func train(signals <-chan os.Signal, o options, tell *teller, stderr io.Writer) 
 	if err := cfg.FromEnv(); err != nil {
 		return err
 	}
-	cfg.Backend = tcp.New(tcp.Options{Logger: log})
 	k, err := openKeeper(o.keep, tell, log)
 	if err != nil {
 		return err
 	}
 	defer k.close()
 	cfg.Start = k.start()
-	m, err := manager.New(cfg)
+	closeGPU, err := openGroup(&o, &cfg, log)
 	if err != nil {
 		return err
+	}
+	defer func() { err = errors.Join(err, closeGPU()) }()
+	m, err := manager.New(cfg)
+	if err != nil {
+		return errors.Join(err, cfg.Backend.Close())
 	}
 	o.digits.OnStep, o.digits.Checkpoints = tell.step, k.checkpoints
 	t, err := digits.NewTrainer(o.digits, m)

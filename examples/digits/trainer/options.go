@@ -24,6 +24,7 @@ type options struct {
 	linger      time.Duration
 	stepTimeout time.Duration
 	keep        keepOptions
+	gpu         gpuOptions
 	verbose     bool
 	help        bool // was all that was asked for
 }
@@ -54,6 +55,8 @@ func parse(args []string, stdout io.Writer) (options, error) {
 	f.DurationVar(&o.linger, "linger", 5*time.Second, "how long to stay for others at the end")
 	f.StringVar(&o.keep.dir, "checkpoint-dir", "", "folder for checkpoints, one for all replicas; a run goes on from the newest whole one in it; empty: none")
 	f.Int64Var(&o.keep.every, "checkpoint-every", 50, "steps between two checkpoints")
+	f.StringVar(&o.gpu.how, "gpu", "", "average gradients on a GPU: by nccl in this process, or by baby:nccl in a child; empty: on the CPU")
+	f.IntVar(&o.gpu.index, "gpu-index", 0, "which GPU, among those of CUDA_VISIBLE_DEVICES")
 	f.BoolVar(&o.verbose, "verbose", false, "log to standard error")
 	err := f.Parse(args)
 	if errors.Is(err, flag.ErrHelp) {
@@ -89,6 +92,12 @@ func (o options) validate() error {
 		return fmt.Errorf("-step-timeout = %v, want more than 0", o.stepTimeout)
 	case o.keep.every < 1:
 		return fmt.Errorf("-checkpoint-every = %d, want 1 or more", o.keep.every)
+	case !slices.Contains(gpuWays(), o.gpu.how):
+		return fmt.Errorf("-gpu = %q, want nothing, or one of%s", o.gpu.how, strings.Join(gpuWays(), " "))
+	case o.gpu.index < 0:
+		return fmt.Errorf("-gpu-index = %d, want 0 or more", o.gpu.index)
+	case o.gpu.how != "" && o.digits.Hook != digits.HookNone:
+		return fmt.Errorf("-hook = %q with -gpu, want %s: hooks want gradients in host memory", o.digits.Hook, digits.HookNone)
 	case o.linger < 0:
 		return fmt.Errorf("-linger = %v, want 0 or more", o.linger)
 	}

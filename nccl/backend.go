@@ -12,6 +12,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/skerry-ft/skerry/nccl/diagnose"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/tensor"
 )
@@ -42,10 +43,10 @@ type Options struct {
 	Shrink bool
 	// RAS is the address of the library's RAS service, which is asked how the job
 	// is when an op is about to miss its deadline, or the library reports an error
-	// (NCCL 2.24). Empty: nobody is asked. See RASFromEnv.
+	// (NCCL 2.24). Empty: nobody is asked. See diagnose.RASFromEnv.
 	RAS string
 	// DebugFile is the library's log, whose end goes with a dump of a trace.Recorder.
-	// Empty: none. See DebugFileFromEnv.
+	// Empty: none. See diagnose.DebugFileFromEnv.
 	DebugFile string
 	// AbortLimit: 0 means DefaultAbortLimit.
 	AbortLimit time.Duration
@@ -64,6 +65,7 @@ type Backend struct {
 	imports imports // events of the process whose child this one is
 
 	configMu sync.Mutex
+	leaving  []*engine // older epochs, of which something may be left; under configMu
 
 	mu struct {
 		sync.Mutex
@@ -126,10 +128,10 @@ func Open(o pg.Options) (pg.Backend, error) {
 	}
 	ras, ok := o.Params["nccl.ras"]
 	if !ok {
-		ras = RASFromEnv()
+		ras = diagnose.RASFromEnv()
 	}
 	return openDevices(cuda, indices, Options{
-		Library: lib, HighPriority: high, Log: o.Log, RAS: ras, DebugFile: DebugFileFromEnv(),
+		Library: lib, HighPriority: high, Log: o.Log, RAS: ras, DebugFile: diagnose.DebugFileFromEnv(),
 	})
 }
 
@@ -356,13 +358,19 @@ func (b *Backend) Close() error {
 	e = b.mu.engine
 	b.mu.engine = nil
 	b.mu.Unlock()
+	var left error
 	if e != nil {
 		e.leave(pg.ErrClosed)
 		<-e.ended
 		e.dropKept()
-		if err := e.leftover(); err != nil {
-			return err // the device is still in use
-		}
+		left = e.leftover()
+	}
+	for _, old := range b.leaving {
+		<-old.ended
+		left = errors.Join(left, old.tooLate())
+	}
+	if left != nil {
+		return left // the device is still in use
 	}
 	err := b.imports.close(b.opt.Device)
 	if b.own {

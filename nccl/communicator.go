@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"sync"
 	"time"
+
+	"github.com/skerry-ft/skerry/nccl/internal/pause"
 )
 
 // ErrAbandoned is part of the error of whatever the library did not give back in
@@ -75,12 +77,12 @@ func (c *communicator) settle(ctx context.Context, what string) error {
 
 // await asks until something is done.
 func (c *communicator) await(ctx context.Context, what string, ask func() (done bool, err error)) error {
-	for between := (pause{}); ; {
+	for between := (pause.Pause{}); ; {
 		done, err := ask()
 		if done || err != nil {
 			return err
 		}
-		if err := between.wait(ctx, nil); err != nil {
+		if err := between.Wait(ctx, nil); err != nil {
 			return fmt.Errorf("%s: %w", what, err)
 		}
 	}
@@ -187,7 +189,7 @@ func (c *communicator) revoke(limit time.Duration) error {
 			return errEnded
 		}
 		err := c.dev.Do(func() error { return c.lib.check("ncclCommRevoke", c.lib.f.revoke(raw, 0), raw) })
-		for until := time.Now().Add(limit / 2); err == nil; time.Sleep(pollMax) {
+		for until := time.Now().Add(limit / 2); err == nil; time.Sleep(pause.Most) {
 			if done, err := c.quiescent(); done || err != nil {
 				return err
 			}

@@ -20,10 +20,7 @@ func (b *Backend) Configure(ctx context.Context, cfg pg.Config) error {
 	}
 	if old != nil {
 		old.fail(fmt.Errorf("nccl: this rank moves on to quorum %d", cfg.QuorumID), true)
-		// The others move on as well, most often, and the store may have forgotten this epoch.
-		enough := time.AfterFunc(tellHurry, old.lose)
-		<-old.ended
-		enough.Stop()
+		b.part(old)
 	}
 	e.before, e.parent, b.parent = old, b.parent, nil
 	defer e.dropBefore()
@@ -35,6 +32,27 @@ func (b *Backend) Configure(ctx context.Context, cfg pg.Config) error {
 	b.opt.Log.Info().Int64(logkey.QuorumID, cfg.QuorumID).Int(logkey.ReplicaRank, cfg.Rank).
 		Int(logkey.WorldSize, cfg.WorldSize()).Stringer("nccl", b.opt.Library.Version()).Msg("group configured")
 	return nil
+}
+
+// mostLeaving is how many epochs may be going down beside the one that is being made: each
+// has the library's memory on the device until then.
+const mostLeaving = 2
+
+// part waits until no op of old is under way. What is left of it goes down beside the next
+// epoch, for half a second most often: see letGo. With Options.Shrink all of it is waited
+// for, since the next one may be made of it.
+func (b *Backend) part(old *engine) {
+	if b.opt.Shrink {
+		// The others move on as well, most often, and the store may have forgotten this epoch.
+		enough := time.AfterFunc(tellHurry, old.lose)
+		<-old.ended
+		enough.Stop()
+		return
+	}
+	<-old.past
+	for b.leaving = append(b.leaving, old); len(b.leaving) > mostLeaving; b.leaving = b.leaving[1:] {
+		<-b.leaving[0].ended
+	}
 }
 
 // enter checks cfg and makes the engine that Abort and Close reach from now on.
@@ -62,7 +80,7 @@ func newEngine(opt *Options, cfg pg.Config) *engine {
 	return &engine{
 		opt: opt, cfg: cfg, ctx: ctx, stop: stop, found: found, lose: lose,
 		wake: make(chan struct{}, 1), broken: make(chan struct{}),
-		ran: make(chan struct{}), ended: make(chan struct{}),
+		ran: make(chan struct{}), past: make(chan struct{}), ended: make(chan struct{}),
 	}
 }
 

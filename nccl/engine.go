@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/skerry-ft/skerry/nccl/internal/pause"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/store"
 )
@@ -26,13 +27,15 @@ type engine struct {
 	wake   chan struct{}   // capacity 1: something is queued, or the engine is to stop
 	broken chan struct{}   // closed once err is set
 	ran    chan struct{}   // closed once run has returned
+	past   chan struct{}   // closed once no op of this epoch is under way any more
 	ended  chan struct{}   // closed once nothing of this epoch runs any more
 	ctx    context.Context // until the epoch is over
 	stop   context.CancelFunc
 	found  context.Context    // until the store is lost, or nothing is said there any more
 	lose   context.CancelFunc // ends found
 
-	listening sync.WaitGroup
+	passedOnce sync.Once
+	listening  sync.WaitGroup
 
 	mu struct {
 		sync.Mutex
@@ -44,6 +47,7 @@ type engine struct {
 		seq       uint64
 		closing   bool
 		abandoned error // the library kept something
+		late      error // … of which no op's error says so
 		kept      bool  // the communicator was revoked, and waits to be shrunk
 		ras       inquiry
 		gone      error // a peer that has closed, as an error
@@ -135,7 +139,7 @@ func (e *engine) run() {
 // work launches what is queued and sees what has ended, until the group is closed,
 // or broken, maybe by the error that it returns.
 func (e *engine) work() error {
-	var between pause
+	var between pause.Pause
 	for {
 		if e.cause() != nil {
 			return nil // guard sees to the rest
@@ -153,14 +157,14 @@ func (e *engine) work() error {
 		e.mu.Unlock()
 		switch {
 		case launched, collected && busy:
-			between = pause{}
+			between = pause.Pause{}
 		case closing && !busy:
 			return nil
 		case busy:
 			if _, err := e.comm.poll("collective"); err != nil {
 				return err
 			}
-			if err := between.wait(e.ctx, e.wake); err != nil {
+			if err := between.Wait(e.ctx, e.wake); err != nil {
 				return nil // the epoch is over
 			}
 		default:
@@ -168,7 +172,7 @@ func (e *engine) work() error {
 			case <-e.wake:
 			case <-e.broken:
 			}
-			between = pause{}
+			between = pause.Pause{}
 		}
 	}
 }

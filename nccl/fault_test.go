@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ebitengine/purego"
+
 	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/baby"
@@ -125,49 +127,62 @@ func TestInitFaults(t *testing.T) {
 // limit, on every rank.
 func TestCollectiveFaults(t *testing.T) {
 	f := open(t)
+	old, err := OpenLibrary(buildNCCL(t, "unrevokable.so", "-DFAKE_NCCL_VERSION=22203"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var faultOfOld func(int32)
+	purego.RegisterLibFunc(&faultOfOld, old.obj.handle, "fake_fault")
+	fault := func(v int32) { f.fault(v); faultOfOld(v) }
 	for _, c := range []struct {
-		name      string
-		faults    [2]int32 // before the op, before the abort
-		want      error
-		says      string
-		abandoned bool
+		name   string
+		lib    *Library
+		faults [2]int32 // before the op, before the abort
+		want   error
+		says   string
+		op     bool // it is abandoned
+		close  bool // the library keeps something
 	}{
-		{"an all-reduce that never ends", [2]int32{collectiveNeverEnds, collectiveNeverEnds}, context.DeadlineExceeded, "deadline", false},
-		{"an async error", [2]int32{asyncError, asyncError}, nil, "remote process exited", false},
-		{"an abort that hangs", [2]int32{collectiveNeverEnds, abortHangs}, context.DeadlineExceeded, "ncclCommAbort", true},
-		{"an all-reduce that never returns", [2]int32{callHangs, callHangs}, context.DeadlineExceeded, "had not ended", true},
+		{"an all-reduce that never ends", f.lib, [2]int32{collectiveNeverEnds, collectiveNeverEnds}, context.DeadlineExceeded, "deadline", false, false},
+		{"an async error", f.lib, [2]int32{asyncError, asyncError}, nil, "remote process exited", false, false},
+		{"an abort that hangs", old, [2]int32{collectiveNeverEnds, abortHangs}, context.DeadlineExceeded, "ncclCommAbort", true, true},
+		{"an abort that hangs behind a revoke", f.lib, [2]int32{collectiveNeverEnds, abortHangs}, context.DeadlineExceeded, "deadline", false, true},
+		{"an all-reduce that never returns", f.lib, [2]int32{callHangs, callHangs}, context.DeadlineExceeded, "had not ended", true, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := pgtest.NewWorld(t, pgtest.StartStore(t))
-			b := impatient(t, f)
+			b, err := New(Options{Library: c.lib, Device: f.device(t, 0), AbortLimit: shortLimit})
+			if err != nil {
+				t.Fatal(err)
+			}
 			w.Configure(pgtest.Member{ID: "solo", Backend: b})
 			x := onDevice(t, b, tensor.New(tensor.Float32, 16))
-			f.fault(c.faults[0])
+			fault(c.faults[0])
 			work := w.Groups[0].Submit(&pg.Op{
 				Kind: pg.KindAllReduce, In: []tensor.Tensor{x}, Out: []tensor.Tensor{x}, Deadline: time.Now().Add(shortLimit),
 			})
 			timer := time.NewTimer(shortLimit / 3)
 			<-timer.C
-			f.fault(c.faults[1])
+			fault(c.faults[1])
 			ctx, cancel := context.WithTimeout(t.Context(), pgtest.PromptBound)
 			defer cancel()
-			err := work.Wait(ctx)
+			err = work.Wait(ctx)
 			if ctx.Err() != nil {
 				t.Fatalf("the op has not ended %v after its deadline", pgtest.PromptBound)
 			}
-			f.fault(wellBehaved)
 			if err == nil || c.want != nil && !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("op: %v, want %v and %q", err, c.want, c.says)
 			}
-			if got := errors.Is(err, ErrAbandoned); got != c.abandoned {
-				t.Errorf("abandoned: %v, want %v (%v)", got, c.abandoned, err)
+			if got := errors.Is(err, ErrAbandoned); got != c.op {
+				t.Errorf("abandoned: %v, want %v (%v)", got, c.op, err)
 			}
 			if err := w.Groups[0].Barrier(t.Context()); !errors.Is(err, pg.ErrAborted) {
 				t.Errorf("op after it: %v, want ErrAborted", err)
 			}
-			if err := b.Close(); errors.Is(err, ErrAbandoned) != c.abandoned {
-				t.Errorf("close: %v, want abandoned: %v", err, c.abandoned)
+			if err := b.Close(); errors.Is(err, ErrAbandoned) != c.close {
+				t.Errorf("close: %v, want abandoned: %v", err, c.close)
 			}
+			fault(wellBehaved)
 		})
 	}
 }
@@ -345,7 +360,7 @@ func TestDevices(t *testing.T) {
 }
 
 // A store that is gone, with the replica that had it, does not keep an epoch from ending:
-// nobody can be told, and that is known at once.
+// no rank can be told, and that is known at once.
 func TestStoreGone(t *testing.T) {
 	f := open(t)
 	server, err := store.NewServer(store.ServerConfig{})
@@ -372,5 +387,42 @@ func TestStoreGone(t *testing.T) {
 	<-e.ended
 	if err := b.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// An abort that takes its time does not keep the next epoch from beginning: it goes on
+// beside it, and Close waits for it.
+func TestNextBesideAbort(t *testing.T) {
+	f := open(t)
+	w := pgtest.NewWorld(t, pgtest.StartStore(t))
+	b, err := New(Options{Library: f.lib, Device: f.device(t, 0)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Configure(w.Join("solo", b))
+	old, err := b.current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.fault(abortSleeps)
+	before := f.aborts()
+	w.Configure(w.Members...)
+	testkit.Eventually(t, "the abort is under way", func() bool { return f.aborts() == before+1 })
+	select {
+	case <-old.ended:
+		t.Error("the old epoch has ended before its abort has returned")
+	default:
+	}
+	w.Each(func(ctx context.Context, rank int, g *pg.Group) error {
+		return total(ctx, t, b, g)
+	})
+	f.fault(wellBehaved) // which also ends the sleep
+	if err := b.Close(); err != nil {
+		t.Error(err)
+	}
+	select {
+	case <-old.ended:
+	default:
+		t.Error("Close does not wait for the old epoch")
 	}
 }

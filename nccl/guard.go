@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/skerry-ft/skerry/internal/backoff"
+	"github.com/skerry-ft/skerry/nccl/internal/pause"
 	"github.com/skerry-ft/skerry/pg"
 )
 
@@ -87,59 +89,85 @@ func (e *engine) shut() {
 	}
 	e.stop()
 	began := time.Now()
-	var err error
-	quiet := e.quiet()
-	if quiet {
-		err = e.comm.close(closeGrace)
-	} else {
-		err = e.halt()
-	}
-	halted := time.Since(began)
-	select {
-	case <-e.ran:
-	case <-time.After(e.opt.AbortLimit):
-		e.dropKept() // what the thread is in may be what an abort ends; nothing is to be made of it
-		err = errors.Join(err, fmt.Errorf("%w: a call of its thread had not ended %v after the abort", ErrAbandoned, e.opt.AbortLimit))
-	}
+	var late error
+	halted := make(chan struct{})
+	go func() {
+		defer close(halted)
+		late = e.halt()
+	}()
+	err := e.letGo(halted, &late)
 	e.mu.Lock()
 	flying := e.mu.flying
 	e.mu.flying = nil
 	e.mu.Unlock()
-	if err == nil {
-		err = e.drained()
-	}
-	e.opt.Log.Debug().Bool("idle", quiet).Int("ops", len(flying)).Dur("halt_ms", halted).
-		Dur("drain_ms", time.Since(began)-halted).Msg("communicator stopped")
 	for _, t := range flying {
 		e.finish(t, errors.Join(e.opError(t.op, cause), err))
 	}
 	e.refuseQueued(cause)
+	if err == nil {
+		e.passed() // the next epoch may begin
+	}
+	drained := time.Since(began)
+	<-halted
+	if err == nil {
+		e.mu.Lock()
+		e.mu.late = abandonedOnly(late)
+		e.mu.Unlock()
+	}
+	err = errors.Join(err, late)
+	e.opt.Log.Debug().Int("ops", len(flying)).Dur("ops_ended_ms", drained).Dur("aborted_ms", time.Since(began)).Msg("communicator stopped")
 	<-told
 	e.tidy(err)
 }
 
-// quiet tells that nothing is under way, and that the library has no complaint: what
-// broke the group is elsewhere. Such a communicator is destroyed, where others are aborted.
-// That saves 500 ms: an abort does not wake the thread of the library's proxy, which looks
-// up twice a second (ncclProxyStop and ncclProxyService of 2.28). With Options.Shrink the
-// communicator must not be destroyed.
-func (e *engine) quiet() bool {
-	if e.opt.Shrink {
-		return false
+// launching says that the library was not through with the launch of an op when the
+// engine's thread left it.
+func (e *engine) launching() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.ContainsFunc(e.mu.flying, func(t *task) bool { return t.done == 0 })
+}
+
+// letGo waits until no call and no kernel of the epoch is under way any more, which the
+// abort sees to that is going on: it sets a flag that they look at. It goes on for longer
+// than that, 500 ms most often, since threads of the library look up twice a second only
+// (ncclProxyServiceUDS of 2.28). Halted is closed once it is through, with *err. The error
+// of letGo wraps ErrAbandoned.
+func (e *engine) letGo(halted <-chan struct{}, err *error) error {
+	limit := e.opt.AbortLimit
+	done, left := make(chan error, 1), make(chan struct{})
+	defer close(left)
+	go func() {
+		select {
+		case <-e.ran:
+		case <-left: // a call that does not return
+			return
+		}
+		if e.launching() { // a thread of the library may still put something on the stream
+			<-halted
+		}
+		done <- e.drained(limit + limit/2)
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-halted:
+		if err := abandonedOnly(*err); err != nil {
+			return err
+		}
 	}
 	select {
+	case err := <-done:
+		return err
+	case <-time.After(limit):
+	}
+	e.dropKept() // what the thread is in may be what an abort ends; nothing is to be made of it
+	select {
 	case <-e.ran:
-	case <-time.After(callGrace):
-		return false
+		return <-done // bounded
+	default:
+		return fmt.Errorf("%w: a call of its thread had not ended %v after the abort", ErrAbandoned, limit)
 	}
-	e.mu.Lock()
-	left := len(e.mu.flying) + len(e.mu.queue)
-	e.mu.Unlock()
-	if left > 0 {
-		return false
-	}
-	done, err := e.comm.poll("idle")
-	return done && err == nil
 }
 
 // halt stops the communicator: a revoke, where there is one, lets go of the ops in
@@ -182,16 +210,16 @@ func (e *engine) opError(op *pg.Op, cause error) error {
 	return e.wrap(op, cause)
 }
 
-// drained waits until the stream has come to its end, as it does after an abort.
-func (e *engine) drained() error {
-	return within(e.opt.AbortLimit, "the stream", func() error {
+// drained waits until the stream has come to its end, as an abort makes it.
+func (e *engine) drained(limit time.Duration) error {
+	return within(limit, "the stream", func() error {
 		return e.opt.Device.Do(func() error {
 			d := e.opt.Device.driver
 			end, err := d.Record(e.stream)
 			if err != nil {
 				return err
 			}
-			if err := d.Synchronize(end, e.opt.AbortLimit/2); err != nil {
+			if err := d.Synchronize(end, limit-limit/8); err != nil {
 				return fmt.Errorf("%w: %w", ErrAbandoned, err)
 			}
 			return d.DestroyEvent(end)
@@ -203,6 +231,7 @@ func (e *engine) drained() error {
 // use them.
 func (e *engine) tidy(err error) {
 	defer close(e.ended)
+	defer e.passed()
 	e.mu.Lock()
 	e.stop() // under the lock: nobody begins to listen any more
 	e.mu.Unlock()
@@ -232,6 +261,9 @@ func (e *engine) tidy(err error) {
 	}
 }
 
+// passed says that no op of the epoch is under way any more.
+func (e *engine) passed() { e.passedOnce.Do(func() { close(e.past) }) }
+
 // leave ends the epoch: in good order if nothing is under way, else by an abort.
 // Closing is told to the others either way, since they cannot go on without us.
 func (e *engine) leave(cause error) {
@@ -245,6 +277,13 @@ func (e *engine) leave(cause error) {
 		e.fail(cause, true)
 	}
 	e.kick()
+}
+
+// tooLate is what the library kept after all ops had ended: no error has said so.
+func (e *engine) tooLate() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.mu.late
 }
 
 // leftover is what the library kept of an epoch that has ended.
@@ -268,7 +307,7 @@ func (e *engine) launchedAll(ctx context.Context) error {
 		if left == 0 || err != nil {
 			return err
 		}
-		if err := backoff.Sleep(ctx, napFor); err != nil {
+		if err := backoff.Sleep(ctx, pause.Nap); err != nil {
 			return err
 		}
 	}

@@ -79,7 +79,6 @@ type fakes struct {
 	shrinks    func() int64
 	revokes    func() int64
 	aborts     func() int64
-	destroys   func() int64
 	joint      func() int64 // groups of calls over several streams
 }
 
@@ -100,6 +99,7 @@ const (
 	callAwaitsAbort
 	shrinkFails
 	shrinkFailsOne
+	abortSleeps
 )
 
 var building sync.Mutex
@@ -154,7 +154,7 @@ func open(t testing.TB) *fakes {
 	purego.RegisterLibFunc(&f.high, f.driver.obj.handle, "fake_high_streams")
 	purego.RegisterLibFunc(&f.gatesOff, f.driver.obj.handle, "fake_gates_off")
 	for name, counter := range map[string]*func() int64{
-		"live_ops": &f.ops, "splits": &f.splits, "shrinks": &f.shrinks, "revokes": &f.revokes, "aborts": &f.aborts, "destroys": &f.destroys,
+		"live_ops": &f.ops, "splits": &f.splits, "shrinks": &f.shrinks, "revokes": &f.revokes, "aborts": &f.aborts,
 		"joint_groups": &f.joint,
 	} {
 		purego.RegisterLibFunc(counter, f.lib.obj.handle, "fake_"+name)

@@ -1,115 +1,32 @@
 package nccl
 
 import (
-	"bufio"
 	"context"
 	"errors"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/skerry-ft/skerry/nccl/diagnose/diagnosetest"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/pgtest"
 	"github.com/skerry-ft/skerry/pg/trace"
 	"github.com/skerry-ft/skerry/tensor"
 )
 
-// rasServer answers as the library's RAS service does, with answer to a status;
-// silent never answers one.
-func rasServer(t *testing.T, answer string, silent bool) (address string) {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan struct{})
-	t.Cleanup(func() {
-		l.Close()
-		<-done
-	})
-	go func() {
-		defer close(done)
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			answerRAS(c, answer, silent)
-		}
-	}()
-	return l.Addr().String()
-}
-
-func answerRAS(c net.Conn, answer string, silent bool) {
-	defer c.Close()
-	lines := bufio.NewScanner(c)
-	for lines.Scan() {
-		reply := "ERROR: unknown command\n"
-		switch line := lines.Text(); {
-		case strings.HasPrefix(line, "CLIENT PROTOCOL "):
-			reply = "SERVER PROTOCOL 2\n"
-		case strings.HasPrefix(line, "TIMEOUT ") && line != "TIMEOUT 0":
-			reply = "OK\n"
-		case line == "VERBOSE STATUS" && silent:
-			continue
-		case line == "VERBOSE STATUS":
-			c.Write([]byte(answer)) //nolint:errcheck // the other side sees the end
-			return
-		}
-		if _, err := c.Write([]byte(reply)); err != nil {
-			return
-		}
-	}
-}
+// debugBytes is how much of the log is attached: see diagnose.Tail.
+const debugBytes = 64 << 10
 
 var _ trace.Attacher = (*Backend)(nil)
-
-// RAS's answer is read to its end, or as far as it may be long; a service that is
-// silent, or none, ends with the context.
-func TestAskRAS(t *testing.T) {
-	t.Parallel()
-	const says = "NCCL version 2.29.3\nERRORS\n  rank 1 unresponsive\n"
-	got, err := AskRAS(t.Context(), rasServer(t, says, false))
-	if err != nil || got != says {
-		t.Errorf("got %q, %v; want %q", got, err, says)
-	}
-	got, err = AskRAS(t.Context(), rasServer(t, strings.Repeat("x", 2*maxRASBytes), false))
-	if err != nil || len(got) != maxRASBytes {
-		t.Errorf("got %d bytes, %v; want %d", len(got), err, maxRASBytes)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	if _, err := AskRAS(ctx, rasServer(t, "", true)); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("a silent service: %v, want the deadline", err)
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	greeting := make(chan struct{})
-	go func() {
-		defer close(greeting)
-		if c, err := l.Accept(); err == nil {
-			c.Write([]byte("HTTP/1.1 400 Bad Request\r\n")) //nolint:errcheck // the other side sees the end
-			c.Close()
-		}
-	}()
-	if _, err := AskRAS(t.Context(), l.Addr().String()); err == nil || !strings.Contains(err.Error(), "400") {
-		t.Errorf("another service: %v, want an error with its answer", err)
-	}
-	<-greeting
-}
 
 // An op that hangs, and an error of the library, carry what RAS says, in the error
 // and in the dump of the flight recorder, with the end of the library's log.
 func TestErrorsCarryRAS(t *testing.T) {
 	f := open(t)
 	log := filepath.Join(t.TempDir(), "nccl.log")
-	if err := os.WriteFile(log, []byte(strings.Repeat("old\n", maxDebugBytes)+"NET/IB : link down\n"), 0o600); err != nil {
+	if err := os.WriteFile(log, []byte(strings.Repeat("old\n", debugBytes)+"NET/IB : link down\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {
@@ -117,7 +34,7 @@ func TestErrorsCarryRAS(t *testing.T) {
 		inError bool
 	}{"hang": {collectiveNeverEnds, true}, "async error": {asyncError, false}} {
 		t.Run(name, func(t *testing.T) {
-			ras := rasServer(t, "rank 1 is missing", false)
+			ras := diagnosetest.RASServer(t, "rank 1 is missing", false)
 			b, err := New(Options{Library: f.lib, Device: f.device(t, 0), RAS: ras, DebugFile: log, AbortLimit: pgtest.PromptBound})
 			if err != nil {
 				t.Fatal(err)
@@ -147,8 +64,8 @@ func TestErrorsCarryRAS(t *testing.T) {
 				if got := d.Attachments["nccl-ras"]; got != "rank 1 is missing" {
 					t.Errorf("the dump says of RAS %q", got)
 				}
-				if got := d.Attachments["nccl-debug"]; len(got) != maxDebugBytes || !strings.HasSuffix(got, "link down\n") {
-					t.Errorf("the dump has %d bytes of the log, want %d with its end", len(got), maxDebugBytes)
+				if got := d.Attachments["nccl-debug"]; len(got) != debugBytes || !strings.HasSuffix(got, "link down\n") {
+					t.Errorf("the dump has %d bytes of the log, want %d with its end", len(got), debugBytes)
 				}
 			case <-time.After(pgtest.Bound):
 				t.Error("no dump")
@@ -164,7 +81,7 @@ func TestErrorsCarryRAS(t *testing.T) {
 // that this process's environment names, and its answer comes back with the op.
 func TestVariablesReachBaby(t *testing.T) {
 	f := open(t)
-	t.Setenv("NCCL_RAS_ADDR", rasServer(t, "rank 1 is missing", false))
+	t.Setenv("NCCL_RAS_ADDR", diagnosetest.RASServer(t, "rank 1 is missing", false))
 	dev := f.device(t, 0)
 	w := pgtest.NewWorld(t, pgtest.StartStore(t))
 	x := onDeviceOf(t, dev, tensor.New(tensor.Float32, 16))

@@ -305,11 +305,15 @@ func TestRevoke(t *testing.T) {
 	}{{"revoked", f.lib, wellBehaved, 1, false}, {"older", old, wellBehaved, 0, false}, {"hangs", f.lib, revokeHangs, 0, true}} {
 		t.Run(c.name, func(t *testing.T) {
 			before := f.revokes()
-			w := worldOf(t, f, 2, Options{Library: c.lib, AbortLimit: shortLimit})
-			pending(t, w)
+			w := pgtest.NewWorld(t, pgtest.StartStore(t))
+			b, err := New(Options{Library: c.lib, Device: f.device(t, 0), AbortLimit: shortLimit})
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.Configure(pgtest.Member{ID: "solo", Backend: b})
 			f.fault(c.fault)
 			w.Groups[0].Abort(errors.New("enough"))
-			err := w.Members[0].Backend.Close()
+			err = b.Close()
 			f.fault(wellBehaved)
 			if errors.Is(err, ErrAbandoned) != c.abandoned {
 				t.Errorf("close: %v, want abandoned: %v", err, c.abandoned)
@@ -321,51 +325,11 @@ func TestRevoke(t *testing.T) {
 	}
 }
 
-// pending starts an op at rank 0 alone, and returns once the device has it.
-func pending(t *testing.T, w *pgtest.World) {
-	t.Helper()
-	b := w.Members[0].Backend.(*Backend)
-	if work := b.Submit(&pg.Op{Kind: pg.KindBarrier}); work.Finished() {
-		t.Fatalf("a barrier of one rank of two has ended: %v", work.Err())
-	}
-	e, err := b.current()
-	if err != nil {
-		t.Fatal(err)
-	}
-	testkit.Eventually(t, "the op is under way", func() bool {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		return len(e.mu.flying) == 1 && e.mu.flying[0].done != 0
-	})
-}
-
-// A group that breaks, or moves on, with nothing under way is not revoked and not
-// aborted: its communicator is destroyed, which the library does in less time.
-func TestIdleIsDestroyed(t *testing.T) {
-	f := open(t)
-	w := worldOf(t, f, 2, Options{Library: f.lib, AbortLimit: shortLimit})
-	aborts, destroyed, revokes := f.aborts(), f.destroys(), f.revokes()
-	w.Configure(w.Members...)
-	if a, d := f.aborts()-aborts, f.destroys()-destroyed; a != 0 || d != 2 {
-		t.Errorf("the next quorum: %d aborts and %d destroyed, want 0 and 2", a, d)
-	}
-	w.Groups[0].Abort(errors.New("enough"))
-	for i, m := range w.Members {
-		if err := m.Backend.Close(); err != nil {
-			t.Errorf("close rank %d: %v", i, err)
-		}
-	}
-	if a, d, r := f.aborts()-aborts, f.destroys()-destroyed, f.revokes()-revokes; a != 0 || d != 4 || r != 0 {
-		t.Errorf("in all: %d aborts, %d destroyed, %d revokes, want 0, 4, 0", a, d, r)
-	}
-}
-
 // A revoke that only the abort ends does not touch the communicator afterwards,
 // which the abort has freed.
 func TestRevokeEndedByAbort(t *testing.T) {
 	f := open(t)
-	w := worldOf(t, f, 2, Options{Library: f.lib, AbortLimit: shortLimit})
-	pending(t, w)
+	w := worldOf(t, f, 1, Options{Library: f.lib, AbortLimit: shortLimit})
 	b := w.Members[0].Backend
 	others, before := revoking(), f.revokes()
 	f.fault(revokeAwaitsAbort)

@@ -22,7 +22,12 @@ var mayImport = map[string][]string{
 	"pg/tcp":    {"pg", "pg/netif", "pg/reach", "tensor", "store", "internal/burst", "internal/memfd", "internal/shmring", "internal/futex", "internal/step", "internal/perhost", "pg/tcp/internal/..."},
 	"pg/baby":   {"pg", "tensor", "store/...", "internal/memfd", "internal/shmring", "internal/futex", "internal/step", "train/spawn"},
 	"pg/pgtest": {"pg", "tensor", "store", "dist", "dist/object"},
-	"nccl":      {"pg", "tensor", "store", "internal/proof"},
+	"nccl":      {"pg", "tensor", "store", "internal/proof", "nccl/diagnose", "nccl/internal/..."},
+
+	"nccl/diagnose":       {},
+	"nccl/internal/pause": {},
+	"nccl/gorgonia":       {"nccl"},
+	"nccl/twin":           {"nccl", "tensor", "checkpoint"},
 
 	"dist":        {"pg", "pg/debug", "pg/netif", "tensor", "store"},
 	"dist/object": {"pg", "tensor"},
@@ -113,10 +118,11 @@ var mayImport = map[string][]string{
 		"train/...", "internal/wire/...", "internal/sim", "internal/guard", "internal/portlease", "internal/printable", "cmd/internal/...", "examples/...",
 	},
 	"examples/digits/trainer": {"examples/...", "pg/...", "checkpoint/...", "manager", "internal/printable"},
+	"examples/digits/gpu":     {"nccl", "pg/...", "tensor"},
 	"examples/guide":          {"dist", "pg/...", "tensor", "train/..."},
 	"examples":                {"pg/...", "tensor", "checkpoint/...", "manager", "train/..."},
 	"test": {
-		"quorum", "store/...", "pg/...", "dist/...", "tensor", "nccl", "checkpoint/...", "lighthouse/...", "manager/...",
+		"quorum", "store/...", "pg/...", "dist/...", "tensor", "nccl/...", "checkpoint/...", "lighthouse/...", "manager/...",
 		"train/...", "internal/wire/...", "internal/sim", "internal/guard/...", "internal/portlease", "examples/...",
 	},
 }
@@ -124,8 +130,11 @@ var mayImport = map[string][]string{
 // testsMayImport is what the tests of a package may import on top; packages
 // whose name ends in "test" are open to all tests.
 var testsMayImport = map[string][]string{
-	"store":   {"store/certs", "internal/guard"},
-	"nccl":    {"pg/baby", "pg/trace", "dist", "dist/object"},
+	"store": {"store/certs", "internal/guard"},
+	"nccl":  {"pg/baby", "pg/trace", "dist", "dist/object"},
+
+	"nccl/gorgonia": {"pg", "tensor", "store"},
+
 	"pg":      {"pg/trace", "pg/debug", "pg/fault"},
 	"dist":    {"store/certs", "internal/guard"},
 	"pg/tcp":  {"pg/trace", "pg/debug", "dist", "train/spawn", "internal/guard", "store/certs"},

@@ -38,8 +38,8 @@ type Options struct {
 	Loaded func(meta map[string]string) error
 }
 
-// Limit is how long copies of one State or Load may take: after that the device is lost.
-const Limit = time.Minute
+// limit is how long copies of one State or Load may take: after that the device is lost.
+const limit = time.Minute
 
 // align is what the twins' addresses are a multiple of, as those of device memory are.
 const align = 256
@@ -61,8 +61,8 @@ type Twin struct {
 	}
 }
 
-// ErrClosed is what a Twin that is closed says.
-var ErrClosed = errors.New("twin: closed")
+// errClosed is what a Twin that is closed says.
+var errClosed = errors.New("twin: closed")
 
 // New makes twins of contiguous tensors on dev, and page-locks as much host memory.
 func New(dev *nccl.Device, tensors map[string]tensor.Tensor, o Options) (*Twin, error) {
@@ -161,7 +161,7 @@ func (t *Twin) Load(s checkpoint.State) error {
 // copyLocked queues a copy of each tensor behind the caller's stream, and waits for all.
 func (t *Twin) copyLocked(queue func(d nccl.Driver, host []byte, at nccl.Pointer) error) error {
 	if t.mu.host == nil {
-		return ErrClosed
+		return errClosed
 	}
 	d := t.dev.Driver()
 	return t.dev.Do(func() error {
@@ -183,7 +183,7 @@ func (t *Twin) copyLocked(queue func(d nccl.Driver, host []byte, at nccl.Pointer
 		if recordErr != nil {
 			return errors.Join(err, recordErr, d.DestroyEvent(written))
 		}
-		return errors.Join(err, d.Synchronize(done, Limit), d.DestroyEvent(done), d.DestroyEvent(written))
+		return errors.Join(err, d.Synchronize(done, limit), d.DestroyEvent(done), d.DestroyEvent(written))
 	})
 }
 

@@ -30,7 +30,7 @@ const (
 
 func (j job) steps() int64 {
 	if j.Full {
-		return 600
+		return 300
 	}
 	return 150
 }
@@ -107,70 +107,94 @@ func TestElastic(t *testing.T) {
 			}
 			title := "training with a replica killed, NCCL " + way.name
 			results.follow(t, title)
-			house := lighthousetest.Start(t, nil)
-			j := job{
-				Scenario: "train", Cluster: fmt.Sprintf("train-%d", time.Now().UnixNano()), Libraries: open(t),
-				Full: *real, Limit: scenarioLimit(), Lighthouse: house.Addr, Baby: way.baby,
-			}
-			procs, outs := make([]*spawn.Process, replicas), make([]bytes.Buffer, replicas)
-			launch := func(i int, dies int64) {
-				j := j
-				j.Replica, j.DieAt = i, dies
-				args, err := json.Marshal(j)
-				if err != nil {
-					t.Fatal(err)
-				}
-				procs[i], err = spawn.Start(spawn.Worker{Name: workerName, WorldSize: 1}, spawn.Options{
-					Args: args, Env: environment(i), Stdout: &outs[i], Stderr: os.Stderr,
-				})
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(procs[i].Kill)
-			}
-			const victim = replicas - 1
-			for i := range replicas {
-				dies := int64(0)
-				if i == victim {
-					dies = dieAt
-				}
-				launch(i, dies)
-			}
-			ctx, cancel := context.WithTimeout(t.Context(), scenarioLimit())
-			defer cancel()
-			if err := procs[victim].Wait(ctx); !killed(err) {
-				t.Fatalf("the victim ended with %v, want SIGKILL", err)
-			}
-			launch(victim, 0)
-			gap, discarded, hashes := 0.0, 0, make(map[string]float64)
-			for i, p := range procs {
-				if err := p.Wait(ctx); err != nil {
-					t.Fatalf("replica %d: %v\n%s", i, err, outs[i].Bytes())
-				}
-				for _, rec := range records(t, &outs[i]) {
-					switch rec.What {
-					case "gap":
-						if i != victim {
-							gap, discarded = max(gap, rec.Seconds), max(discarded, rec.Count)
-						}
-					case "hash":
-						hashes[rec.Value] = rec.Seconds
-					}
-				}
-			}
-			if len(hashes) != 1 {
-				t.Fatalf("the replicas end with %v, want the same bytes", hashes)
-			}
-			for _, accuracy := range hashes {
-				text := fmt.Sprintf("same bytes, accuracy %.4f; longest time between two commits %.0f ms, %d steps discarded", accuracy, 1000*gap, discarded)
-				if accuracy < 0.9 {
-					t.Errorf("%s: want an accuracy of 0.9 or more", text)
-				}
-				t.Log(text)
-				results.passed(title, text)
-			}
+			text := startTrainers(t, way.baby).judge(t)
+			t.Log(text)
+			results.passed(title, text)
 		})
 	}
+}
+
+// victim is the replica that kills itself.
+const victim = replicas - 1
+
+// trainers are the processes of a job.
+type trainers struct {
+	job   job
+	procs [replicas]*spawn.Process
+	outs  [replicas]bytes.Buffer
+}
+
+// startTrainers starts a lighthouse and all replicas, and the victim again once it is dead.
+func startTrainers(t *testing.T, inBaby bool) *trainers {
+	t.Helper()
+	house := lighthousetest.Start(t, nil)
+	all := &trainers{job: job{
+		Scenario: "train", Cluster: fmt.Sprintf("train-%d", time.Now().UnixNano()), Libraries: open(t),
+		Full: *real, Limit: scenarioLimit(), Lighthouse: house.Addr, Baby: inBaby,
+	}}
+	for i := range replicas {
+		dies := int64(0)
+		if i == victim {
+			dies = dieAt
+		}
+		all.start(t, i, dies)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), scenarioLimit())
+	defer cancel()
+	if err := all.procs[victim].Wait(ctx); !killed(err) {
+		t.Fatalf("the victim ended with %v, want SIGKILL", err)
+	}
+	all.start(t, victim, 0)
+	return all
+}
+
+func (a *trainers) start(t *testing.T, i int, dies int64) {
+	t.Helper()
+	j := a.job
+	j.Replica, j.DieAt = i, dies
+	args, err := json.Marshal(j)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.procs[i], err = spawn.Start(spawn.Worker{Name: workerName, WorldSize: 1}, spawn.Options{
+		Args: args, Env: environment(i), Stdout: &a.outs[i], Stderr: os.Stderr,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(a.procs[i].Kill)
+}
+
+// judge waits for all, and says how it was.
+func (a *trainers) judge(t *testing.T) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), scenarioLimit())
+	defer cancel()
+	gap, discarded, accuracies := 0.0, 0, make(map[string]float64)
+	for i, p := range a.procs {
+		if err := p.Wait(ctx); err != nil {
+			t.Fatalf("replica %d: %v\n%s", i, err, a.outs[i].Bytes())
+		}
+		for _, rec := range records(t, &a.outs[i]) {
+			switch {
+			case rec.What == "hash":
+				accuracies[rec.Value] = rec.Seconds
+			case rec.What == "gap" && i != victim:
+				gap, discarded = max(gap, rec.Seconds), max(discarded, rec.Count)
+			}
+		}
+	}
+	text := fmt.Sprintf("longest time between two commits %.0f ms, steps discarded: %d", 1000*gap, discarded)
+	if len(accuracies) != 1 {
+		t.Fatalf("%s; the replicas end with %v, want the same bytes", text, accuracies)
+	}
+	for _, accuracy := range accuracies {
+		text += fmt.Sprintf("; same bytes, accuracy %.4f", accuracy)
+		if accuracy < 0.9 {
+			t.Errorf("%s: want an accuracy of 0.9 or more", text)
+		}
+	}
+	return text
 }
 
 func killed(err error) bool {

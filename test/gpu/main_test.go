@@ -22,6 +22,7 @@ var (
 	spread   = flag.Bool("gpu.spread", false, "give each rank a GPU of its own, instead of the first one to all")
 	torch    = flag.String("gpu.torch", "", "a python with torch, to measure torch.distributed with NCCL beside us")
 	backend  = flag.String("gpu.torch-backend", "nccl", "backend of torch.distributed: nccl, or gloo on the CPU, which only tries out the script")
+	quorums  = flag.Int("gpu.quorums", 50, "how often to reconfigure, on real hardware")
 	limit    = flag.Duration("gpu.limit", 8*time.Minute, "how long a scenario may take on real hardware; an op may take a quarter of it")
 	report   = flag.String("gpu.report", "", "write the results to this file, in markdown")
 	revision = flag.String("gpu.commit", "", "commit, for the report")

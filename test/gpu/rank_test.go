@@ -31,6 +31,7 @@ type job struct {
 	Full      bool // real hardware: full sizes
 	Short     bool // as -test.short
 	Limit     time.Duration
+	Quorums   int
 	Spread    bool
 
 	// Of a trainer: where it finds the others, which one it is, and at which step it
@@ -217,7 +218,7 @@ func start(t testing.TB, scenario string) outcome {
 	t.Helper()
 	j := job{
 		Scenario: scenario, Address: pgtest.StartStore(t), Cluster: fmt.Sprintf("%s-%d", scenario, time.Now().UnixNano()),
-		Libraries: open(t), Full: *real, Short: testing.Short(), Limit: scenarioLimit(), Spread: *spread,
+		Libraries: open(t), Full: *real, Short: testing.Short(), Limit: scenarioLimit(), Quorums: *quorums, Spread: *spread,
 	}
 	args, err := json.Marshal(j)
 	if err != nil {

@@ -41,7 +41,7 @@ func (r *rank) reconfigure(ctx context.Context) error {
 
 func (r *rank) times() int {
 	if r.Full {
-		return 50
+		return r.Quorums
 	}
 	return 10
 }
@@ -59,7 +59,7 @@ func TestReconfigure(t *testing.T) {
 			of[rec.Value] = append(of[rec.Value], rec.Seconds)
 		}
 	}
-	if want := (&rank{job: job{Full: *real}}).times(); seconds != want {
+	if want := (&rank{job: job{Full: *real, Quorums: *quorums}}).times(); seconds != want {
 		t.Fatalf("%d quorums, want %d", seconds, want)
 	}
 	text := fmt.Sprintf("%d quorums", seconds)

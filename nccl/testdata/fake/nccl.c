@@ -29,10 +29,10 @@
 enum { OK = 0, SYSTEM_ERROR = 2, INVALID_ARGUMENT = 4, INVALID_USAGE = 5, REMOTE_ERROR = 6, IN_PROGRESS = 7 };
 enum { MAX_RANKS = 16, MAX_CALLS = 256, FIRST_OP = 100, MAX_OPS = 64, RING = 4, MAX_LETTERS = 4096 };
 
-enum fault { NONE, INIT_CALL_HANGS, INIT_NEVER_ENDS, COLLECTIVE_NEVER_ENDS, ASYNC_ERROR, ABORT_HANGS, CRASH, CALL_HANGS, INIT_FAILS, SPLIT_NEVER_ENDS, REVOKE_HANGS, REVOKE_AWAITS_ABORT, CALL_AWAITS_ABORT, SHRINK_FAILS, SHRINK_FAILS_ONE };
+enum fault { NONE, INIT_CALL_HANGS, INIT_NEVER_ENDS, COLLECTIVE_NEVER_ENDS, ASYNC_ERROR, ABORT_HANGS, CRASH, CALL_HANGS, INIT_FAILS, SPLIT_NEVER_ENDS, REVOKE_HANGS, REVOKE_AWAITS_ABORT, CALL_AWAITS_ABORT, SHRINK_FAILS, SHRINK_FAILS_ONE, ABORT_SLEEPS };
 static int fault_now;
 static long misuse; // calls of what has ended, finalize of what was revoked
-static long live_ops, splits, shrinks, revokes, aborts, destroys, joint_groups; // the last: groups over several streams
+static long live_ops, splits, shrinks, revokes, aborts, joint_groups; // the last: groups over several streams
 
 void fake_fault(int f) { __atomic_store_n(&fault_now, f, __ATOMIC_SEQ_CST); }
 long fake_misuse(void) { return __atomic_load_n(&misuse, __ATOMIC_SEQ_CST); }
@@ -41,7 +41,6 @@ long fake_splits(void) { return __atomic_load_n(&splits, __ATOMIC_SEQ_CST); }
 long fake_shrinks(void) { return __atomic_load_n(&shrinks, __ATOMIC_SEQ_CST); }
 long fake_joint_groups(void) { return __atomic_load_n(&joint_groups, __ATOMIC_SEQ_CST); }
 long fake_aborts(void) { return __atomic_load_n(&aborts, __ATOMIC_SEQ_CST); }
-long fake_destroys(void) { return __atomic_load_n(&destroys, __ATOMIC_SEQ_CST); }
 long fake_revokes(void) { return __atomic_load_n(&revokes, __ATOMIC_SEQ_CST); }
 static int fault(int f) { return __atomic_load_n(&fault_now, __ATOMIC_SEQ_CST) == f; }
 static void count(long *n, long by) { __atomic_add_fetch(n, by, __ATOMIC_SEQ_CST); }
@@ -317,13 +316,11 @@ static int end(struct comm *c) {
   return twice ? INVALID_USAGE : OK;
 }
 
-int ncclCommDestroy(struct comm *c) {
-  count(&destroys, 1);
-  return end(c);
-}
+int ncclCommDestroy(struct comm *c) { return end(c); }
 
 int ncclCommAbort(struct comm *c) {
   count(&aborts, 1);
+  while (fault(ABORT_SLEEPS)) usleep(1000);
   if (fault(ABORT_HANGS)) hang();
   return end(c);
 }

@@ -20,7 +20,8 @@ import (
 // Name is what Register makes known to pg.Open.
 const Name = "nccl"
 
-// DefaultAbortLimit is how long the library gets to return from an abort.
+// DefaultAbortLimit is how long the library gets to return from an abort while ops wait
+// for that; six times as long, once they have ended.
 const DefaultAbortLimit = 5 * time.Second
 
 // scratchBytes is what a barrier reduces.

@@ -164,12 +164,18 @@ func (c *communicator) end() (comm, bool) {
 // abort ends the communicator, whatever is under way. It returns ErrAbandoned
 // if the library does not within limit; a goroutine stays in it then.
 func (c *communicator) abort(limit time.Duration) error {
+	return c.abortBeside(limit, nil)
+}
+
+// abortBeside is abort for a caller that does not wait for it once past is closed: see
+// withinBeside.
+func (c *communicator) abortBeside(limit time.Duration, past <-chan struct{}) error {
 	raw, ok := c.end()
 	if !ok {
 		return nil
 	}
 	c.settleCalls()
-	return within(limit, "ncclCommAbort", func() error {
+	return withinBeside(limit, past, "ncclCommAbort", func() error {
 		return c.dev.Do(func() error { return c.lib.check("ncclCommAbort", c.lib.f.abort(raw), 0) })
 	})
 }
@@ -248,13 +254,30 @@ func (c *communicator) close(limit time.Duration) error {
 // within runs a call into the library that may hang, and gives up waiting for it
 // after limit.
 func within(limit time.Duration, what string, call func() error) error {
+	return withinBeside(limit, nil, what, call)
+}
+
+// besideLimits is how many times limit a call gets beside which others go on.
+const besideLimits = 6
+
+// withinBeside is within, but gives the call longer if past is closed by limit: no op waits
+// for it any more, and what it does (freeing memory of the device) may wait for kernels that
+// have started since.
+func withinBeside(limit time.Duration, past <-chan struct{}, what string, call func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- call() }() // abandoned when the library keeps it
-	select {
-	case err := <-done:
-		return err
-	case <-time.After(limit):
-		return fmt.Errorf("%w: %s had not returned after %v", ErrAbandoned, what, limit)
+	for {
+		select {
+		case err := <-done:
+			return err
+		case <-time.After(limit):
+		}
+		select {
+		case <-past:
+			limit, past = (besideLimits-1)*limit, nil
+		default:
+			return fmt.Errorf("%w: %s had not returned after %v", ErrAbandoned, what, limit)
+		}
 	}
 }
 

@@ -20,7 +20,13 @@ func (b *Backend) Configure(ctx context.Context, cfg pg.Config) error {
 	}
 	if old != nil {
 		old.fail(fmt.Errorf("nccl: this rank moves on to quorum %d", cfg.QuorumID), true)
-		b.part(old)
+		if err := b.part(ctx, old); err != nil {
+			err = fmt.Errorf("configure %v: %w", cfg.Epoch(), err)
+			e.fail(err, true)
+			e.refuseQueued(err)
+			e.tidy(nil)
+			return err
+		}
 	}
 	e.before, e.parent, b.parent = old, b.parent, nil
 	defer e.dropBefore()
@@ -41,18 +47,23 @@ const mostLeaving = 2
 // part waits until no op of old is under way. What is left of it goes down beside the next
 // epoch, for half a second most often: see letGo. With Options.Shrink all of it is waited
 // for, since the next one may be made of it.
-func (b *Backend) part(old *engine) {
+func (b *Backend) part(ctx context.Context, old *engine) error {
 	if b.opt.Shrink {
 		// The others move on as well, most often, and the store may have forgotten this epoch.
 		enough := time.AfterFunc(tellHurry, old.lose)
 		<-old.ended
 		enough.Stop()
-		return
+		return nil
 	}
 	<-old.past
 	for b.leaving = append(b.leaving, old); len(b.leaving) > mostLeaving; b.leaving = b.leaving[1:] {
-		<-b.leaving[0].ended
+		select {
+		case <-b.leaving[0].ended:
+		case <-ctx.Done():
+			return fmt.Errorf("wait for the communicator of %v, which is being aborted: %w", b.leaving[0].cfg.Epoch(), context.Cause(ctx))
+		}
 	}
+	return nil
 }
 
 // enter checks cfg and makes the engine that Abort and Close reach from now on.

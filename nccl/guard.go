@@ -179,7 +179,7 @@ func (e *engine) halt() error {
 		switch {
 		case err != nil:
 			e.opt.Log.Warn().Err(err).Msg("communicator not revoked")
-			return errors.Join(abandonedOnly(err), e.comm.abort(e.opt.AbortLimit))
+			return errors.Join(abandonedOnly(err), e.comm.abortBeside(e.opt.AbortLimit, e.past))
 		case e.opt.Shrink && e.cfg.WorldSize() > 1:
 			e.mu.Lock()
 			e.mu.kept = true
@@ -187,7 +187,7 @@ func (e *engine) halt() error {
 			return nil
 		}
 	}
-	return e.comm.abort(e.opt.AbortLimit)
+	return e.comm.abortBeside(e.opt.AbortLimit, e.past)
 }
 
 // refuseQueued fails what was never launched. The group is broken, so that no

@@ -56,7 +56,7 @@ func run(m *testing.M) int {
 // the tests of hangs make them, as the real ones would.
 func abandonedHere() []goleak.Option {
 	return []goleak.Option{
-		goleak.IgnoreAnyFunction("github.com/skerry-ft/skerry/nccl.within.func1"),
+		goleak.IgnoreAnyFunction("github.com/skerry-ft/skerry/nccl.withinBeside.func1"),
 		goleak.IgnoreAnyFunction("github.com/skerry-ft/skerry/nccl.(*engine).run"),
 		goleak.IgnoreAnyFunction("github.com/skerry-ft/skerry/nccl.(*engine).initBy.func1"),
 		goleak.IgnoreAnyFunction("github.com/skerry-ft/skerry/nccl.(*engine).initBy.func2"),

@@ -364,11 +364,12 @@ func (b *Backend) Close() error {
 		e.leave(pg.ErrClosed)
 		<-e.ended
 		e.dropKept()
-		left = e.leftover()
+		left, _ = e.leftover()
 	}
 	for _, old := range b.leaving {
 		<-old.ended
-		left = errors.Join(left, old.tooLate())
+		_, late := old.leftover()
+		left = errors.Join(left, late)
 	}
 	if left != nil {
 		return left // the device is still in use

@@ -162,14 +162,9 @@ func (c *communicator) end() (comm, bool) {
 }
 
 // abort ends the communicator, whatever is under way. It returns ErrAbandoned
-// if the library does not within limit; a goroutine stays in it then.
-func (c *communicator) abort(limit time.Duration) error {
-	return c.abortBeside(limit, nil)
-}
-
-// abortBeside is abort for a caller that does not wait for it once past is closed: see
-// withinBeside.
-func (c *communicator) abortBeside(limit time.Duration, past <-chan struct{}) error {
+// if the library does not within limit, or a time more if past is closed by then (see
+// withinBeside); a goroutine stays in it then.
+func (c *communicator) abort(limit time.Duration, past <-chan struct{}) error {
 	raw, ok := c.end()
 	if !ok {
 		return nil
@@ -232,7 +227,7 @@ func (c *communicator) close(limit time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	if err := within(limit, "ncclRedOpDestroy", func() error { return c.use(c.destroyOps) }); err != nil {
-		return errors.Join(err, c.abort(limit))
+		return errors.Join(err, c.abort(limit, nil))
 	}
 	err := within(limit, "ncclCommFinalize", func() error {
 		return c.dev.Do(func() error { return c.lib.check("ncclCommFinalize", c.lib.f.finalize(raw), raw) })
@@ -241,7 +236,7 @@ func (c *communicator) close(limit time.Duration) error {
 		err = c.settle(ctx, "ncclCommFinalize")
 	}
 	if err != nil {
-		return errors.Join(err, c.abort(limit))
+		return errors.Join(err, c.abort(limit, nil))
 	}
 	if raw, ok = c.end(); !ok {
 		return nil

@@ -40,16 +40,13 @@ func (b *Backend) Configure(ctx context.Context, cfg pg.Config) error {
 	return nil
 }
 
-// mostLeaving is how many epochs may be going down beside the one that is being made: each
-// has the library's memory on the device until then.
+// mostLeaving is how many epochs may be going down: each has memory of the device.
 const mostLeaving = 2
 
-// part waits until no op of old is under way. What is left of it goes down beside the next
-// epoch, for half a second most often: see letGo. With Options.Shrink all of it is waited
-// for, since the next one may be made of it.
+// part waits until no op of old is under way; the rest goes down beside the next epoch.
+// With Options.Shrink all is waited for, since the next one may be made of it.
 func (b *Backend) part(ctx context.Context, old *engine) error {
 	if b.opt.Shrink {
-		// The others move on as well, most often, and the store may have forgotten this epoch.
 		enough := time.AfterFunc(tellHurry, old.lose)
 		<-old.ended
 		enough.Stop()
@@ -212,5 +209,5 @@ func (e *engine) abortInit() error {
 	if c == nil {
 		return nil
 	}
-	return c.abort(e.opt.AbortLimit)
+	return c.abort(e.opt.AbortLimit, nil)
 }

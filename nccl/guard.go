@@ -109,11 +109,11 @@ func (e *engine) shut() {
 	}
 	drained := time.Since(began)
 	<-halted
+	e.mu.Lock()
 	if err == nil {
-		e.mu.Lock()
 		e.mu.late = abandonedOnly(late)
-		e.mu.Unlock()
 	}
+	e.mu.Unlock()
 	err = errors.Join(err, late)
 	e.opt.Log.Debug().Int("ops", len(flying)).Dur("ops_ended_ms", drained).Dur("aborted_ms", time.Since(began)).Msg("communicator stopped")
 	<-told
@@ -128,11 +128,9 @@ func (e *engine) launching() bool {
 	return slices.ContainsFunc(e.mu.flying, func(t *task) bool { return t.done == 0 })
 }
 
-// letGo waits until no call and no kernel of the epoch is under way any more, which the
-// abort sees to that is going on: it sets a flag that they look at. It goes on for longer
-// than that, 500 ms most often, since threads of the library look up twice a second only
-// (ncclProxyServiceUDS of 2.28). Halted is closed once it is through, with *err. The error
-// of letGo wraps ErrAbandoned.
+// letGo waits until no call and no kernel of the epoch is under way any more: they look
+// at a flag that the abort sets. The abort goes on for longer, until halted is closed, with
+// *err: see ADR 0028. The error of letGo wraps ErrAbandoned.
 func (e *engine) letGo(halted <-chan struct{}, err *error) error {
 	limit := e.opt.AbortLimit
 	done, left := make(chan error, 1), make(chan struct{})
@@ -166,8 +164,8 @@ func (e *engine) letGo(halted <-chan struct{}, err *error) error {
 	case <-e.ran:
 		return <-done // bounded
 	default:
-		return fmt.Errorf("%w: a call of its thread had not ended %v after the abort", ErrAbandoned, limit)
 	}
+	return fmt.Errorf("%w: a call of its thread had not ended %v after the abort", ErrAbandoned, limit)
 }
 
 // halt stops the communicator: a revoke, where there is one, lets go of the ops in
@@ -179,7 +177,7 @@ func (e *engine) halt() error {
 		switch {
 		case err != nil:
 			e.opt.Log.Warn().Err(err).Msg("communicator not revoked")
-			return errors.Join(abandonedOnly(err), e.comm.abortBeside(e.opt.AbortLimit, e.past))
+			return errors.Join(abandonedOnly(err), e.comm.abort(e.opt.AbortLimit, e.past))
 		case e.opt.Shrink && e.cfg.WorldSize() > 1:
 			e.mu.Lock()
 			e.mu.kept = true
@@ -187,7 +185,7 @@ func (e *engine) halt() error {
 			return nil
 		}
 	}
-	return e.comm.abortBeside(e.opt.AbortLimit, e.past)
+	return e.comm.abort(e.opt.AbortLimit, e.past)
 }
 
 // refuseQueued fails what was never launched. The group is broken, so that no
@@ -279,18 +277,12 @@ func (e *engine) leave(cause error) {
 	e.kick()
 }
 
-// tooLate is what the library kept after all ops had ended: no error has said so.
-func (e *engine) tooLate() error {
+// leftover is what the library kept of an epoch that has ended, and what it kept after
+// all ops had ended: no error has said so.
+func (e *engine) leftover() (any, late error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.mu.late
-}
-
-// leftover is what the library kept of an epoch that has ended.
-func (e *engine) leftover() error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.mu.abandoned
+	return e.mu.abandoned, e.mu.late
 }
 
 // launchedAll waits until nothing is queued any more.

@@ -126,7 +126,7 @@ func (e *engine) dropKept() {
 	if !kept {
 		return
 	}
-	if err := e.comm.abort(e.opt.AbortLimit); err != nil {
+	if err := e.comm.abort(e.opt.AbortLimit, nil); err != nil {
 		e.mu.Lock()
 		e.mu.abandoned = errors.Join(e.mu.abandoned, abandonedOnly(err))
 		e.mu.Unlock()

@@ -109,7 +109,7 @@ func (e *engine) part(ctx context.Context, color, key int) (comm, error) {
 
 // discard ends a communicator that came too late.
 func (e *engine) discard(raw comm) error {
-	return newCommunicator(e.opt.Library, e.opt.Device, raw).abort(e.opt.AbortLimit)
+	return newCommunicator(e.opt.Library, e.opt.Device, raw).abort(e.opt.AbortLimit, nil)
 }
 
 // splitCall calls ncclCommSplit. The library fills in the result when the parent

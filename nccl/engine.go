@@ -31,9 +31,8 @@ type engine struct {
 	ended  chan struct{}   // closed once nothing of this epoch runs any more
 	ctx    context.Context // until the epoch is over
 	stop   context.CancelFunc
-	found  context.Context    // until the store is lost, or nothing is said there any more
-	lose   context.CancelFunc // ends found
-
+	found  context.Context // until the store is lost, or nothing is said there any more
+	lose   context.CancelFunc
 	passedOnce sync.Once
 	listening  sync.WaitGroup
 

@@ -259,7 +259,6 @@ func (e *engine) tidy(err error) {
 	}
 }
 
-// passed says that no op of the epoch is under way any more.
 func (e *engine) passed() { e.passedOnce.Do(func() { close(e.past) }) }
 
 // leave ends the epoch: in good order if nothing is under way, else by an abort.

@@ -24,15 +24,15 @@ type engine struct {
 	stream  Stream
 	scratch *Buffer
 
-	wake   chan struct{}   // capacity 1: something is queued, or the engine is to stop
-	broken chan struct{}   // closed once err is set
-	ran    chan struct{}   // closed once run has returned
-	past   chan struct{}   // closed once no op of this epoch is under way any more
-	ended  chan struct{}   // closed once nothing of this epoch runs any more
-	ctx    context.Context // until the epoch is over
-	stop   context.CancelFunc
-	found  context.Context // until the store is lost, or nothing is said there any more
-	lose   context.CancelFunc
+	wake       chan struct{}   // capacity 1: something is queued, or the engine is to stop
+	broken     chan struct{}   // closed once err is set
+	ran        chan struct{}   // closed once run has returned
+	past       chan struct{}   // closed once no op of this epoch is under way any more
+	ended      chan struct{}   // closed once nothing of this epoch runs any more
+	ctx        context.Context // until the epoch is over
+	stop       context.CancelFunc
+	found      context.Context // until the store is lost, or nothing is said there any more
+	lose       context.CancelFunc
 	passedOnce sync.Once
 	listening  sync.WaitGroup
 

@@ -6,6 +6,7 @@
 //	grads := tensor.Of(slice)                     // 1-D, over a Go slice, without a copy
 //	x := tensor.New(tensor.BFloat16, 128, 64)     // zeroed memory of its own
 //	y, err := tensor.FromBytes(tensor.Int64, b, 3) // over bytes; they must be aligned
+//	w, err := tensor.Over(d.Data(), d.Shape(), d.Strides()) // another library's: gorgonia, gonum
 //	z, err := tensor.OnDevice(buffer, tensor.Float32, 1<<20)
 //	err = g.AllReduce(ctx, grads, tensor.Avg)     // g is a *pg.Group
 //

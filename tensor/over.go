@@ -1,0 +1,60 @@
+package tensor
+
+import "fmt"
+
+// Over views the memory of another library's tensor, without a copy: backing is its slice
+// of an [Element] type, []int8 to []complex128, of which the tensor takes what shape and
+// strides (in elements; nil: row by row) reach.
+//
+//	gorgonia.org/tensor   tensor.Over(d.Data(), d.Shape(), d.Strides())
+//	gonum's mat.Dense     m := d.RawMatrix(); tensor.Over(m.Data, []int{m.Rows, m.Cols}, []int{m.Stride, 1})
+//
+// A view that has gaps, or is column by column, is made, and refused by collectives, as
+// AsStrided says. The library must not move or free the memory meanwhile.
+func Over(backing any, shape, strides []int) (Tensor, error) {
+	flat, ok := flatOf(backing)
+	if !ok {
+		return Tensor{}, fmt.Errorf("tensor: view of %T, want a slice of numbers or bools ([]float32, []int64, …)", backing)
+	}
+	if strides == nil {
+		strides = rowMajor(shape)
+	}
+	return flat.AsStrided(shape, strides)
+}
+
+// flatOf is Of for a slice in an interface.
+func flatOf(backing any) (Tensor, bool) {
+	switch s := backing.(type) {
+	case []float32:
+		return Of(s), true
+	case []float64:
+		return Of(s), true
+	case []F16:
+		return Of(s), true
+	case []BF16:
+		return Of(s), true
+	case []int8:
+		return Of(s), true
+	case []int16:
+		return Of(s), true
+	case []int32:
+		return Of(s), true
+	case []int64:
+		return Of(s), true
+	case []uint8:
+		return Of(s), true
+	case []uint16:
+		return Of(s), true
+	case []uint32:
+		return Of(s), true
+	case []uint64:
+		return Of(s), true
+	case []bool:
+		return Of(s), true
+	case []complex64:
+		return Of(s), true
+	case []complex128:
+		return Of(s), true
+	}
+	return Tensor{}, false
+}

@@ -38,7 +38,7 @@ func e4m3Code(v float32) byte {
 	bits := math.Float32bits(v)
 	sign, bits := byte(bits>>24)&e4m3Sign, bits&^(1<<31)
 	if v = math.Float32frombits(bits); v < e4m3Normal {
-		return sign | byte(math.RoundToEven(float64(v/e4m3Step))) // 8 is the smallest normal
+		return sign | int8Code(v/e4m3Step) // 8 is the smallest normal
 	}
 	const dropped = 23 - 3
 	bits += 1<<(dropped-1) - 1 + bits>>dropped&1 // to even; a carry goes into the exponent

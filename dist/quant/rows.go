@@ -38,14 +38,6 @@ func (f Format) most() float32 {
 	return e4m3Most
 }
 
-// code is the nearest code, ties to even; what is beyond the largest is the largest.
-func (f Format) code(v float32) byte {
-	if f == Int8 {
-		return byte(int8(math.RoundToEven(float64(min(max(v, -127), 127)))))
-	}
-	return e4m3Code(v)
-}
-
 // encode writes elements to a slot: rows of l.row, as far as there are elements. What is
 // left of the slot becomes rows of zeros.
 func (c *codec) encode(slot []byte, elements []float32, l layout) {
@@ -61,21 +53,38 @@ func (c *codec) encode(slot []byte, elements []float32, l layout) {
 
 // encodeRow writes the codes of one row, and returns its scale. Codes are zeros.
 func (c *codec) encodeRow(codes []byte, row []float32) float32 {
-	var most float32
+	var bits uint32 // of the largest magnitude: magnitudes are in the order of their bits
 	for _, v := range row {
-		if v-v != 0 { // NaN or infinite
-			return notANumber()
-		}
-		most = max(most, float32(math.Abs(float64(v))))
+		bits = max(bits, math.Float32bits(v)&^(1<<31))
 	}
-	if most == 0 {
+	if bits >= infinity {
+		return notANumber()
+	}
+	if bits == 0 {
 		return 0
 	}
-	scale := max(most/c.format.most(), smallestScale)
+	scale := max(math.Float32frombits(bits)/c.format.most(), smallestScale)
+	codes = codes[:len(row)]
+	if c.format == Int8 {
+		for i, v := range row {
+			codes[i] = int8Code(v / scale)
+		}
+		return scale
+	}
 	for i, v := range row {
-		codes[i] = c.format.code(v / scale)
+		codes[i] = e4m3Code(v / scale)
 	}
 	return scale
+}
+
+// infinity has the bits of one; those of NaNs are above.
+const infinity = 0x7f800000
+
+// int8Code is the nearest integer, ties to even, of a v within 127.5 of zero: a float32 of
+// this size has no fraction, and its last eight bits are the integer's.
+func int8Code(v float32) byte {
+	const large = 0x1.8p23
+	return byte(math.Float32bits(v + large))
 }
 
 // decode calls each with the index and value of every element of a slot, up to n.
@@ -91,8 +100,9 @@ func (c *codec) decode(slot []byte, n int, l layout, each func(from int, row []f
 				row[i] = scale
 			}
 		} else {
-			for i, code := range codes[from : from+len(row)] {
-				row[i] = c.values[code] * scale
+			codes := codes[from:][:len(row)]
+			for i := range row {
+				row[i] = c.values[codes[i]] * scale
 			}
 		}
 		each(from, row)

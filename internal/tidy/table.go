@@ -117,10 +117,10 @@ var mayImport = map[string][]string{
 		"quorum", "store/...", "pg/...", "tensor", "checkpoint", "lighthouse/...", "manager/...",
 		"train/...", "internal/wire/...", "internal/sim", "internal/guard", "internal/portlease", "internal/printable", "cmd/internal/...", "examples/...",
 	},
-	"examples/digits/trainer": {"examples/...", "pg/...", "checkpoint/...", "manager", "internal/printable"},
+	"examples/digits/trainer": {"examples/...", "pg/...", "checkpoint/...", "dist/quant", "manager", "internal/printable"},
 	"examples/digits/gpu":     {"nccl", "pg/...", "tensor"},
 	"examples/guide":          {"dist", "pg/...", "tensor", "train/..."},
-	"examples":                {"pg/...", "tensor", "checkpoint/...", "manager", "train/..."},
+	"examples":                {"pg/...", "dist/quant", "tensor", "checkpoint/...", "manager", "train/..."},
 	"test": {
 		"quorum", "store/...", "pg/...", "dist/...", "tensor", "nccl/...", "checkpoint/...", "lighthouse/...", "manager/...",
 		"train/...", "internal/wire/...", "internal/sim", "internal/guard/...", "internal/portlease", "examples/...",

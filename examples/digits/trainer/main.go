@@ -18,6 +18,9 @@
 // in every so many steps. When all have died, start them again with the same flags: they go on
 // from the newest one that is whole.
 //
+// With -rounds diloco the replicas exchange parameters once in ten steps, and not gradients in
+// each: package localsgd.
+//
 // With -gpu baby:nccl gradients are averaged on an NVIDIA GPU, by NCCL in a child process:
 // see package gpu.
 //
@@ -120,8 +123,9 @@ func train(signals <-chan os.Signal, o options, tell *teller, stderr io.Writer) 
 		return errors.Join(err, cfg.Backend.Close())
 	}
 	o.digits.OnStep, o.digits.Checkpoints = tell.step, k.checkpoints
-	t, err := digits.NewTrainer(o.digits, m)
+	t, closeIt, err := newLearner(o, m)
 	if err == nil {
+		defer func() { err = errors.Join(err, closeIt()) }()
 		err = k.load(context.Background())
 	}
 	if err != nil {
@@ -144,7 +148,7 @@ func train(signals <-chan os.Signal, o options, tell *teller, stderr io.Writer) 
 
 // trainAndLeave trains, stays for those who are behind, and leaves in order. A
 // drain ends each of these well.
-func trainAndLeave(ctx context.Context, t *digits.Trainer, tell *teller, linger time.Duration) error {
+func trainAndLeave(ctx context.Context, t learner, tell *teller, linger time.Duration) error {
 	err := t.Run(ctx)
 	if err == nil {
 		tell.line("step %d: test accuracy %.4f, sha256 %s", t.Step(), t.Accuracy(), t.Hash())

@@ -49,6 +49,9 @@ func TestBadFlags(t *testing.T) {
 		{"-step-timeout=0", "-step-timeout = 0s, want more than 0"},
 		{"-checkpoint-every=0", "-checkpoint-every = 0, want 1 or more"},
 		{"-checkpoint-dir=/dev/null/x", "not a directory"},
+		{"-gpu=tpu", `-gpu = "tpu", want nothing, or one of nccl baby:nccl`},
+		{"-gpu-index=-1", "-gpu-index = -1, want 0 or more"},
+		{"-rounds=often", `By = "often", want one of localsgd, diloco, streaming`},
 		{"-linger=-1s", "-linger = -1s, want 0 or more"},
 		{"-lighthouse=here", `Lighthouse = "here", want host:port`},
 		{"-lighthouse=", `Lighthouse = [""], want the address of at least one lighthouse server, host:port`},
@@ -138,6 +141,43 @@ func TestGoesOnFromCheckpoint(t *testing.T) {
 	}
 }
 
+// Replicas that exchange parameters in rounds learn as well, though one is killed and comes
+// back, and end with the same bytes.
+func TestRounds(t *testing.T) {
+	t.Parallel()
+	for _, way := range []string{"-rounds=localsgd", "-rounds=diloco -rounds-quantize=int8", "-rounds=streaming -rounds-quantize=fp8"} {
+		t.Run(way, func(t *testing.T) {
+			t.Parallel()
+			if testing.Short() && !strings.Contains(way, "streaming") {
+				t.Skip("one way is enough for a short run")
+			}
+			house := lighthousetest.Start(t, nil)
+			run := func(i int) *testkit.Program {
+				return start(t, append(strings.Fields(way), "-lighthouse", house.Addr, "-replicas=3", fmt.Sprint("-index=", i),
+					"-steps=300", "-step-time=5ms", "-linger=3s")...)
+			}
+			all := []*testkit.Program{run(0), run(1), run(2)}
+			all[1].Says("step 100: ", 0)
+			all[1].Signal(syscall.SIGKILL)
+			all[1].Exits()
+			all[1] = run(1)
+			hashes := make(map[string]bool)
+			for _, tr := range all {
+				status, text := tr.Exits(), tr.String()
+				m := endLine.FindStringSubmatch(text)
+				if status != 0 || m == nil || m[1] < "0.94" {
+					t.Errorf("status %d\n%s", status, text)
+					continue
+				}
+				hashes[m[2]] = true
+			}
+			if len(hashes) != 1 {
+				t.Errorf("the replicas end with %v, want the same bytes", hashes)
+			}
+		})
+	}
+}
+
 // repeats says whether a trainer tells of steps that the checkpoint has, from which it
 // went on. On a slow disk that is an old one.
 func repeats(text string) bool {
@@ -161,7 +201,7 @@ var (
 )
 
 // endLine is what a trainer says when it has had its steps.
-var endLine = regexp.MustCompile(`step 400: test accuracy ([0-9.]+), sha256 ([0-9a-f]+)`)
+var endLine = regexp.MustCompile(`step [34]00: test accuracy ([0-9.]+), sha256 ([0-9a-f]+)`)
 
 // SIGTERM drains: nobody loses a step by it, and the status is 0. Ctrl-C does
 // the same, to the last one too.

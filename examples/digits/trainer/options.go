@@ -25,6 +25,7 @@ type options struct {
 	stepTimeout time.Duration
 	keep        keepOptions
 	gpu         gpuOptions
+	rounds      roundOptions
 	verbose     bool
 	help        bool // was all that was asked for
 }
@@ -57,6 +58,9 @@ func parse(args []string, stdout io.Writer) (options, error) {
 	f.Int64Var(&o.keep.every, "checkpoint-every", 50, "steps between two checkpoints")
 	f.StringVar(&o.gpu.how, "gpu", "", "average gradients on a GPU: by nccl in this process, or by baby:nccl in a child; empty: on the CPU")
 	f.IntVar(&o.gpu.index, "gpu-index", 0, "which GPU, among those of CUDA_VISIBLE_DEVICES")
+	f.StringVar(&o.rounds.by, "rounds", "", "exchange parameters in rounds instead of gradients in each step: "+strings.Join(digits.RoundWays(), ", ")+"; empty: gradients")
+	f.IntVar(&o.rounds.every, "rounds-every", digits.RoundSteps, "steps between two exchanges of a parameter, with -rounds")
+	f.StringVar(&o.rounds.quantize, "rounds-quantize", "", "send eight bits per element, with -rounds: "+strings.Join(quantizeWays(), ", ")+"; empty: float32")
 	f.BoolVar(&o.verbose, "verbose", false, "log to standard error")
 	err := f.Parse(args)
 	if errors.Is(err, flag.ErrHelp) {
@@ -92,6 +96,8 @@ func (o options) validate() error {
 		return fmt.Errorf("-step-timeout = %v, want more than 0", o.stepTimeout)
 	case o.keep.every < 1:
 		return fmt.Errorf("-checkpoint-every = %d, want 1 or more", o.keep.every)
+	case o.rounds.by != "":
+		return o.rounds.validate(o)
 	case !slices.Contains(gpuWays(), o.gpu.how):
 		return fmt.Errorf("-gpu = %q, want nothing, or one of%s", o.gpu.how, strings.Join(gpuWays(), " "))
 	case o.gpu.index < 0:

@@ -121,11 +121,19 @@ func healRows(ctx context.Context, bytes int64, change string, samples int, emit
 	p := Params{
 		"bytes": bytes, "change": change, "step_ms": median(sum.steps), "copied_mib": median(sum.copied),
 		"healed_mib": median(sum.healed), "copy_mib_s": median(sum.rate),
-		"discards": sum.discards,
+		"discards": sum.discards, "donor_step_ms": median(sum.beside), "donor_slowdown": median(sum.slowdown),
 	}
 	emit(Contest{Bench: "heal-gap", Unit: "ms"}.row("skerry", p, sum.gaps),
 		Contest{Bench: "heal-over-step", Unit: "ms"}.row("skerry", p, sum.over),
 		Contest{Bench: "heal-joined", Unit: "ms"}.row("skerry", p, sum.joined))
+	if change != changeNone {
+		return nil
+	}
+	took, err := sum.kill(ctx, args, a, b, samples+2)
+	if err != nil {
+		return fmt.Errorf("with a donor killed: %w", err)
+	}
+	emit(Contest{Bench: "heal-donor-killed", Unit: "ms"}.row("skerry", Params{"bytes": bytes, "joined_without": median(sum.joined)}, []float64{took}))
 	return nil
 }
 
@@ -136,6 +144,8 @@ func healStep(bytes int64) time.Duration {
 // healSums are the samples of one set of parameters.
 type healSums struct {
 	gaps, over, joined, steps, copied, healed, rate []float64
+
+	beside, slowdown []float64 // the members' steps meanwhile, and by how much those are longer
 
 	discards float64 // of the members, while replicas joined
 }
@@ -150,8 +160,8 @@ func (sum *healSums) sample(ctx context.Context, args healArgs, a, b *healer, n 
 		return err
 	}
 	defer c.end()
-	gap, first := a.gapUntil(ctx, 3)
-	other, _ := b.gapUntil(ctx, 3)
+	gap, first, beside := a.gapUntil(ctx, 3)
+	other, _, _ := b.gapUntil(ctx, 3)
 	sum.discards += float64(a.last.Discards - before)
 	if err := sameState(ctx, a, b, c); err != nil {
 		return err
@@ -166,7 +176,49 @@ func (sum *healSums) sample(ctx context.Context, args healArgs, a, b *healer, n 
 	if c.copyMs > 0 {
 		sum.rate = append(sum.rate, float64(c.copied)/(1<<20)/c.copyMs*1e3)
 	}
+	if len(beside) > 0 {
+		sum.beside = append(sum.beside, median(beside))
+		sum.slowdown = append(sum.slowdown, median(beside)/steady-1)
+	}
 	return nil
+}
+
+// killTries is how often kill tries to hit the middle of a copy.
+const killTries = 5
+
+// kill lets one replica join and kills a donor, b, while its copy is under way. It returns
+// the time from the joiner's start to its first step as a participant, in milliseconds.
+func (sum *healSums) kill(ctx context.Context, args healArgs, a, b *healer, n int) (float64, error) {
+	for try := range killTries {
+		a.steady(ctx, 2)
+		b.steady(ctx, 2)
+		from := hostNanos()
+		args.TellAt = args.Bytes / 3
+		c, err := startHealer(args, n+2*try)
+		if err != nil {
+			return 0, err
+		}
+		defer c.end()
+		if err := c.copying(); err != nil {
+			return 0, err
+		}
+		b.end()
+		killed := hostNanos()
+		_, first, _ := c.gapUntil(ctx, 2) // a and c: it has committed nothing before
+		if err := sameState(ctx, a, c); err != nil {
+			return 0, err
+		}
+		if begun := c.copiedAt - int64(c.copyMs*1e6); begun < killed && killed < c.copiedAt {
+			return float64(first-from) / 1e6, nil
+		}
+		c.end()
+		args.TellAt = 0
+		if b, err = startHealer(args, n+2*try+1); err != nil {
+			return 0, err
+		}
+		defer b.end()
+	}
+	return 0, fmt.Errorf("in %d tries no donor was killed while a copy was under way", killTries)
 }
 
 // healer is a replica's process, seen from outside. After an error all that waits for
@@ -175,6 +227,7 @@ type healer struct {
 	*process
 
 	copied, healed int64
+	copiedAt       int64 // on the host's clock
 	copyMs         float64
 	line           healLine // the newest commit or sum
 	last           healLine // the newest commit
@@ -197,7 +250,7 @@ func (h *healer) next(ctx context.Context) bool {
 		switch {
 		case h.err != nil:
 		case l.CopyMs > 0:
-			h.copied, h.copyMs = l.Bytes, l.CopyMs
+			h.copied, h.copyMs, h.copiedAt = l.Bytes, l.CopyMs, l.At
 		case l.Healed:
 			h.healed = l.Bytes
 		default:
@@ -206,6 +259,15 @@ func (h *healer) next(ctx context.Context) bool {
 		}
 	}
 	return false
+}
+
+// copying waits until a joiner says that its copy is under way: it says nothing before.
+func (h *healer) copying() error {
+	var l healLine
+	if err := h.process.next(&l); err != nil || !l.Copying {
+		return cmp.Or(err, fmt.Errorf("the joiner says %+v before its copy is under way", l))
+	}
+	return nil
 }
 
 // within bounds a wait for what is named.
@@ -234,21 +296,25 @@ func (h *healer) steady(ctx context.Context, participants int) float64 {
 }
 
 // gapUntil waits until so many have taken part for some steps; it gives the
-// longest time between two commits until then, in milliseconds, and when the first
-// of those steps was committed.
-func (h *healer) gapUntil(ctx context.Context, participants int) (gap float64, first int64) {
+// longest time between two commits until then, in milliseconds, when the first
+// of those steps was committed, and the times between commits before.
+func (h *healer) gapUntil(ctx context.Context, participants int) (gap float64, first int64, before []float64) {
 	ctx, cancel := within(ctx, "not %d participants", participants)
 	defer cancel()
 	for n := 0; n < healSteady && h.next(ctx); {
-		gap = max(gap, float64(h.line.At-h.last.At)/1e6)
+		took := float64(h.line.At-h.last.At) / 1e6
+		gap = max(gap, took)
 		h.last = h.line
-		if h.line.Participants == participants {
+		switch {
+		case h.line.Participants == participants:
 			if n++; n == 1 {
 				first = h.line.At
 			}
+		case n == 0:
+			before = append(before, took)
 		}
 	}
-	return gap, first
+	return gap, first, before
 }
 
 // sum waits for the sum of a step, or of the first one after it if that has passed.

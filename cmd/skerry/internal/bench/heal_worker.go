@@ -39,6 +39,7 @@ type healArgs struct {
 	Bytes      int64  `json:"bytes"` // of the state
 	Change     string `json:"change"`
 	StepMs     int64  `json:"step_ms"` // of computation on something else than this processor
+	TellAt     int64  `json:"tell_at"` // bytes of a copy, of which a line tells; 0: none does
 }
 
 // healLine is what a replica prints: a commit, a sum of its state, a copy, a heal.
@@ -51,6 +52,7 @@ type healLine struct {
 	Bytes        int64   `json:"bytes,omitempty"`
 	CopyMs       float64 `json:"copy_ms,omitempty"`
 	Healed       bool    `json:"healed,omitempty"`
+	Copying      bool    `json:"copying,omitempty"` // TellAt bytes are there
 }
 
 // healTrainer is one replica: a small model that is reduced, and a large state
@@ -133,7 +135,7 @@ func (t *healTrainer) say(l healLine) error {
 func (t *healTrainer) event(e manager.Event) {
 	switch e := e.(type) {
 	case manager.StateCopied:
-		_ = t.say(healLine{Bytes: e.Bytes, CopyMs: max(e.Took.Seconds()*1e3, 1e-3)}) // the driver is gone
+		_ = t.say(healLine{Bytes: e.Bytes, At: hostNanos(), CopyMs: max(e.Took.Seconds()*1e3, 1e-3)}) // the driver is gone
 	case manager.HealDone:
 		if e.Err == nil {
 			_ = t.say(healLine{Bytes: e.Bytes, Healed: true}) // the driver is gone
@@ -141,7 +143,20 @@ func (t *healTrainer) event(e manager.Event) {
 	}
 }
 
+// tellOfCopy prints a line once TellAt bytes of a copy are there.
+func (t *healTrainer) tellOfCopy(ctx context.Context, m *manager.Manager) {
+	for m.Stats().HealBytes < uint64(t.args.TellAt) {
+		if backoff.Sleep(ctx, time.Millisecond) != nil {
+			return
+		}
+	}
+	_ = t.say(healLine{Copying: true}) // the driver is gone
+}
+
 func (t *healTrainer) train(ctx context.Context, m *manager.Manager) error {
+	if t.args.TellAt > 0 {
+		go t.tellOfCopy(ctx, m) // ends with ctx
+	}
 	for ctx.Err() == nil {
 		if err := m.StartQuorum(ctx); err != nil {
 			return err

@@ -97,7 +97,7 @@ func detectOnce(ctx context.Context, n int, kind rankKind) (took []float64, err 
 	}
 	defer r.Close() //nolint:errcheck // one of the ranks is killed
 	for _, p := range r.procs {
-		if err := p.next(&stormLine{}); err != nil {
+		if err := p.Next(&stormLine{}); err != nil {
 			return nil, err
 		}
 	}
@@ -111,7 +111,7 @@ func detectOnce(ctx context.Context, n int, kind rankKind) (took []float64, err 
 	}
 	for _, p := range r.procs[:victim] {
 		var end stormLine
-		if err := p.next(&end); err != nil {
+		if err := p.Next(&end); err != nil {
 			return nil, err
 		}
 		if want := fmt.Sprintf("bench_%d", victim); end.Culprit != want {

@@ -8,6 +8,8 @@ import (
 	"io"
 	"net"
 	"time"
+
+	"github.com/skerry-ft/skerry/cmd/skerry/internal/bench/worker"
 )
 
 // The envelope: members wait for a joiner from the end of their own computation
@@ -106,12 +108,12 @@ func healRows(ctx context.Context, bytes int64, change string, samples int, emit
 	if err != nil {
 		return err
 	}
-	defer a.end()
+	defer a.End()
 	b, err := startHealer(args, 1)
 	if err != nil {
 		return err
 	}
-	defer b.end()
+	defer b.End()
 	var sum healSums
 	for i := range samples {
 		if err := sum.sample(ctx, args, a, b, i+2); err != nil {
@@ -159,7 +161,7 @@ func (sum *healSums) sample(ctx context.Context, args healArgs, a, b *healer, n 
 	if err != nil {
 		return err
 	}
-	defer c.end()
+	defer c.End()
 	gap, first, beside := a.gapUntil(ctx, 3)
 	other, _, _ := b.gapUntil(ctx, 3)
 	sum.discards += float64(a.last.Discards - before)
@@ -198,11 +200,11 @@ func (sum *healSums) kill(ctx context.Context, args healArgs, a, b *healer, n in
 		if err != nil {
 			return 0, err
 		}
-		defer c.end()
+		defer c.End()
 		if err := c.copying(); err != nil {
 			return 0, err
 		}
-		b.end()
+		b.End()
 		killed := hostNanos()
 		_, first, _ := c.gapUntil(ctx, 2) // a and c: it has committed nothing before
 		if err := sameState(ctx, a, c); err != nil {
@@ -211,12 +213,12 @@ func (sum *healSums) kill(ctx context.Context, args healArgs, a, b *healer, n in
 		if begun := c.copiedAt - int64(c.copyMs*1e6); begun < killed && killed < c.copiedAt {
 			return float64(first-from) / 1e6, nil
 		}
-		c.end()
+		c.End()
 		args.TellAt = 0
 		if b, err = startHealer(args, n+2*try+1); err != nil {
 			return 0, err
 		}
-		defer b.end()
+		defer b.End()
 	}
 	return 0, fmt.Errorf("in %d tries no donor was killed while a copy was under way", killTries)
 }
@@ -224,7 +226,7 @@ func (sum *healSums) kill(ctx context.Context, args healArgs, a, b *healer, n in
 // healer is a replica's process, seen from outside. After an error all that waits for
 // it returns at once.
 type healer struct {
-	*process
+	*worker.Process
 
 	copied, healed int64
 	copiedAt       int64 // on the host's clock
@@ -235,8 +237,8 @@ type healer struct {
 }
 
 func startHealer(args healArgs, n int) (*healer, error) {
-	p, err := startProcess(WorkerHeal, n, n+1, args)
-	return &healer{process: p}, err
+	p, err := worker.Start(WorkerHeal, n, n+1, args)
+	return &healer{Process: p}, err
 }
 
 // next reads the next commit or sum, and takes notes of heals. It returns false after
@@ -245,7 +247,7 @@ func (h *healer) next(ctx context.Context) bool {
 	for h.err == nil {
 		var l healLine
 		if h.err = context.Cause(ctx); h.err == nil {
-			h.err = h.process.next(&l)
+			h.err = h.Process.Next(&l)
 		}
 		switch {
 		case h.err != nil:
@@ -264,7 +266,7 @@ func (h *healer) next(ctx context.Context) bool {
 // copying waits until a joiner says that its copy is under way: it says nothing before.
 func (h *healer) copying() error {
 	var l healLine
-	if err := h.process.next(&l); err != nil || !l.Copying {
+	if err := h.Process.Next(&l); err != nil || !l.Copying {
 		return cmp.Or(err, fmt.Errorf("the joiner says %+v before its copy is under way", l))
 	}
 	return nil
@@ -339,7 +341,7 @@ func sameState(ctx context.Context, all ...*healer) error {
 		at, ahead = at+ahead, 2*ahead
 		sums := make([]healLine, len(all))
 		for _, h := range all {
-			h.err = cmp.Or(h.err, h.tell(at))
+			h.err = cmp.Or(h.err, h.Tell(at))
 		}
 		met := true
 		for i, h := range all {

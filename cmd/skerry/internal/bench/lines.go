@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/skerry-ft/skerry/cmd/skerry/internal/bench/worker"
 )
 
 // task is one line to rank 0 of a contestant's processes: run Op on Bytes,
@@ -29,14 +31,14 @@ const maxIters = 2000
 
 // lineClient drives processes that read tasks and answer with timings.
 type lineClient struct {
-	jsonLines
+	worker.Lines
 
 	iters map[task]int64 // by task without Iters, found in the first sample
 	takes time.Duration  // of a sample; 0: taskTime
 }
 
-func newLineClient(lines jsonLines) *lineClient {
-	return &lineClient{jsonLines: lines, iters: map[task]int64{}}
+func newLineClient(lines worker.Lines) *lineClient {
+	return &lineClient{Lines: lines, iters: map[task]int64{}}
 }
 
 // Sample measures microseconds per op; one of edges has 4 bytes.
@@ -66,10 +68,10 @@ func (c *lineClient) do(ctx context.Context, t task) (float64, error) {
 	if ctx.Err() != nil {
 		return 0, context.Cause(ctx)
 	}
-	if err := c.tell(t); err != nil {
+	if err := c.Tell(t); err != nil {
 		return 0, fmt.Errorf("send task: %w", err)
 	}
 	var answer timing
-	err := c.next(&answer)
+	err := c.Next(&answer)
 	return answer.Seconds, err
 }

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/skerry-ft/skerry/cmd/skerry/internal/bench/worker"
 )
 
 //go:embed peers/gloo.py
@@ -126,7 +128,7 @@ func (p *peer) start(cmds ...*exec.Cmd) error {
 	if err != nil {
 		return err
 	}
-	p.lineClient = newLineClient(jsonLines{in, bufio.NewScanner(out)})
+	p.lineClient = newLineClient(worker.Lines{In: in, Out: bufio.NewScanner(out)})
 	for _, cmd := range cmds {
 		cmd.Stderr = os.Stderr
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
@@ -147,7 +149,7 @@ func (p *peer) Has(op string) bool { return slices.Contains(p.ops, op) }
 
 // Close tells rank 0 to end, which ends all, and kills what is left later.
 func (p *peer) Close() error {
-	p.in.Close()
+	p.In.Close()
 	kill := time.AfterFunc(peerEnd, func() {
 		for _, cmd := range p.cmds {
 			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // gone is as good

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/skerry-ft/skerry/cmd/skerry/internal/bench/worker"
 	"github.com/skerry-ft/skerry/pg/tcp"
 	"github.com/skerry-ft/skerry/store"
 )
@@ -14,7 +15,7 @@ type ranks struct {
 	*lineClient // of rank 0
 
 	kind     rankKind
-	procs    []*process
+	procs    []*worker.Process
 	endStore func() error
 }
 
@@ -49,13 +50,13 @@ func startRanks(n int, kind rankKind) (*ranks, error) {
 	r := &ranks{kind: kind, endStore: endStore}
 	kind.Store = address + "/bench"
 	for rank := range n {
-		p, err := startProcess(WorkerAllReduce, rank, n, kind)
+		p, err := worker.Start(WorkerAllReduce, rank, n, kind)
 		if err != nil {
 			return nil, errors.Join(err, r.Close())
 		}
 		r.procs = append(r.procs, p)
 	}
-	r.lineClient = newLineClient(r.procs[0].jsonLines)
+	r.lineClient = newLineClient(r.procs[0].Lines)
 	r.takes = kind.takes
 	return r, nil
 }
@@ -97,10 +98,10 @@ func (r *ranks) Close() error {
 	var errs []error
 	for rank, p := range r.procs {
 		if rank == 0 {
-			errs = append(errs, p.in.Close()) // its end ends all
+			errs = append(errs, p.In.Close()) // its end ends all
 		}
 		errs = append(errs, p.Wait(ctx))
-		p.end()
+		p.End()
 	}
 	return errors.Join(append(errs, r.endStore())...)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/hashicorp/raft"
 	"golang.org/x/sys/unix"
 
+	"github.com/skerry-ft/skerry/cmd/skerry/internal/bench/worker"
 	"github.com/skerry-ft/skerry/internal/backoff"
 	"github.com/skerry-ft/skerry/internal/portlease"
 	"github.com/skerry-ft/skerry/lighthouse"
@@ -83,7 +84,7 @@ func LighthouseWorker(ctx context.Context, w spawn.Worker) error {
 // servers are lighthouse processes of one cluster.
 type servers struct {
 	args  []serverArgs
-	procs []*process // nil: killed
+	procs []*worker.Process // nil: killed
 	addrs []string
 	lease *portlease.Lease // of args; nil: the kernel chose
 	dir   string
@@ -118,7 +119,7 @@ func startServers(ctx context.Context, o serverOptions) (*servers, error) {
 		}
 		s.args = append(s.args, args)
 	}
-	s.procs, s.addrs = make([]*process, o.count), make([]string, o.count)
+	s.procs, s.addrs = make([]*worker.Process, o.count), make([]string, o.count)
 	for i := range s.args {
 		if err := s.start(ctx, i); err != nil {
 			return nil, errors.Join(err, s.Close())
@@ -132,7 +133,7 @@ func startServers(ctx context.Context, o serverOptions) (*servers, error) {
 
 // start starts one server process and waits until it listens.
 func (s *servers) start(ctx context.Context, i int) error {
-	p, err := startProcess(WorkerLighthouse, i, len(s.args), s.args[i])
+	p, err := worker.Start(WorkerLighthouse, i, len(s.args), s.args[i])
 	if err != nil {
 		return err
 	}
@@ -140,7 +141,7 @@ func (s *servers) start(ctx context.Context, i int) error {
 	ctx, cancel := context.WithTimeout(ctx, serverLimit)
 	defer cancel()
 	defer context.AfterFunc(ctx, p.Kill)()
-	if err := p.next(&s.addrs[i]); err != nil {
+	if err := p.Next(&s.addrs[i]); err != nil {
 		return fmt.Errorf("lighthouse server %d does not listen: %w", i, errors.Join(err, context.Cause(ctx)))
 	}
 	return nil
@@ -153,7 +154,7 @@ func (s *servers) asked(i int) asked {
 
 // kill is SIGKILL, and returns when the process is gone.
 func (s *servers) kill(i int) {
-	s.procs[i].end()
+	s.procs[i].End()
 	s.procs[i] = nil
 }
 
@@ -203,7 +204,7 @@ func (s *servers) metric(ctx context.Context, i int, name string) (float64, erro
 func (s *servers) Close() error {
 	for _, p := range s.procs {
 		if p != nil {
-			p.end()
+			p.End()
 		}
 	}
 	s.http.CloseIdleConnections()

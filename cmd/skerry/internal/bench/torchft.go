@@ -39,13 +39,13 @@ func startTorchft(ctx context.Context, minReplicas int) (asked, error) {
 	if err := p.start(cmd); err != nil {
 		return asked{}, err
 	}
-	p.out.Scan()
-	u, err := url.Parse(p.out.Text())
+	p.Out.Scan()
+	u, err := url.Parse(p.Out.Text())
 	if err == nil && u.Port() == "" {
 		err = errors.New("want its address")
 	}
 	if err != nil {
-		return asked{}, errors.Join(fmt.Errorf("torchft: %s said %q: %w", cmd, p.out.Text(), err), p.Close())
+		return asked{}, errors.Join(fmt.Errorf("torchft: %s said %q: %w", cmd, p.Out.Text(), err), p.Close())
 	}
 	return asked{impl: p.impl, addr: net.JoinHostPort("localhost", u.Port()), pid: cmd.Process.Pid, end: p.Close}, nil
 }

@@ -164,8 +164,8 @@ func (e *engine) letGo(halted <-chan struct{}, err *error) error {
 	case <-e.ran:
 		return <-done // bounded
 	default:
+		return fmt.Errorf("%w: a call of its thread had not ended %v after the abort", ErrAbandoned, limit)
 	}
-	return fmt.Errorf("%w: a call of its thread had not ended %v after the abort", ErrAbandoned, limit)
 }
 
 // halt stops the communicator: a revoke, where there is one, lets go of the ops in

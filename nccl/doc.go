@@ -30,8 +30,8 @@
 // with destroy; where the library has a revoke, that lets go of what is in flight
 // first. What the library does not give back within AbortLimit (a thread inside
 // it, the memory of ops) is abandoned, and the error says so ([ErrAbandoned]):
-// nothing in this process can end it. An abort outlasts the ops that it ends by half a
-// second; the next epoch is made meanwhile (docs/adr/0028), and Close waits for both.
+// nothing in this process can end it. An abort outlasts the ops that it ends; the next epoch
+// is made meanwhile (docs/adr/0028), and Close waits for both.
 //
 // A subgroup's communicator is split from the group's, if all ranks of the group
 // take part in NewGroup and the library can. [Options].Shrink makes the one of

@@ -46,7 +46,7 @@ type engine struct {
 		seq       uint64
 		closing   bool
 		abandoned error // the library kept something
-		late      error // … of which no op's error says so
+		late      error // … of it, what the abort left behind
 		kept      bool  // the communicator was revoked, and waits to be shrunk
 		ras       inquiry
 		gone      error // a peer that has closed, as an error

@@ -110,9 +110,7 @@ func (e *engine) shut() {
 	drained := time.Since(began)
 	<-halted
 	e.mu.Lock()
-	if err == nil {
-		e.mu.late = abandonedOnly(late)
-	}
+	e.mu.late = abandonedOnly(late)
 	e.mu.Unlock()
 	err = errors.Join(err, late)
 	e.opt.Log.Debug().Int("ops", len(flying)).Dur("ops_ended_ms", drained).Dur("aborted_ms", time.Since(began)).Msg("communicator stopped")
@@ -276,8 +274,8 @@ func (e *engine) leave(cause error) {
 	e.kick()
 }
 
-// leftover is what the library kept of an epoch that has ended, and what it kept after
-// all ops had ended: no error has said so.
+// leftover is what the library kept of an epoch that has ended, and what of that its abort
+// left behind, which an op's error need not have said.
 func (e *engine) leftover() (any, late error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

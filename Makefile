@@ -1,6 +1,6 @@
 # Every target is one line here and one word of help. .ci/run is the gate.
 .DEFAULT_GOAL := help
-.PHONY: help check test race clocks fuzz fuzz-ports kills interfaces conformance mpi failpoints failover partitions chaos churn causes soak explore sim sim-causes worlds mutants history generate sbom vulns tidy demo bench interop baby-faults steady wakeups gpu nccl nccl-real
+.PHONY: help check test race clocks fuzz fuzz-ports kills interfaces conformance mpi failpoints failover partitions chaos churn causes soak explore sim sim-causes worlds mutants history generate sbom vulns tidy demo bench interop baby-faults steady wakeups accuracy gpu nccl nccl-real
 
 FUZZ_TIME ?= 30s
 FUZZ_PORTS ?= 10m
@@ -12,6 +12,7 @@ TIMING    ?= default
 SEED      ?= 0
 SEEDS     ?= 20000
 SEEDS_EACH ?= 2000
+DIGITS    ?= 12
 FROM      ?= 1
 TORCH     ?= python3
 MINUTES   ?= 3
@@ -92,6 +93,10 @@ causes: ## what may be wrong with one replica for ever, MINUTES (3) each, CAUSE 
 soak: ## FAULTS (200) random faults in one run; SEED repeats one
 	go test -count=1 -v -timeout 0 -run 'TestRandom$$' ./test/chaos -chaos.faults $(FAULTS) -chaos.seed $(SEED)
 	go test -count=1 -v -timeout 0 -run 'TestStorm$$' ./manager -storm.faults $(FAULTS) -storm.seed $(SEED)
+
+accuracy: ## DIGITS (12) seeds of digits learned by LocalSGD, DiLoCo, streaming DiLoCo, with replicas that die, and with each hook, beside plain training
+	go test -count=1 -v -timeout 0 -run 'LocalSGDAccuracy$$' ./test/worlds -worlds.digits $(DIGITS)
+	go test -count=1 -v -timeout 0 -run 'HooksAccuracy$$' ./examples/digits -digits.seeds $(DIGITS)
 
 explore: ## the exhaustive explorer of small worlds, to the end (half an hour)
 	go test -count=1 -v -timeout 0 -run 'Explorer|Duel' ./quorum -full

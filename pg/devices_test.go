@@ -56,25 +56,26 @@ func TestBackendLists(t *testing.T) {
 // of the others, which it would refuse.
 func TestParamsOfLists(t *testing.T) {
 	given := make(map[string]map[string]string)
-	for _, d := range []struct{ name, device string }{{"host-params", "cpu"}, {"child:gpu-params", "cuda"}} {
-		err := pg.Register(d.name, []string{d.device}, func(o pg.Options) (pg.Backend, error) {
-			given[d.name] = o.Params
+	host, gpu := fmt.Sprintf("host-params-%p", &given), fmt.Sprintf("gpu-params-%p", &given) // registered for good
+	for name, device := range map[string]string{host: "cpu", "child:" + gpu: "cuda"} {
+		err := pg.Register(name, []string{device}, func(o pg.Options) (pg.Backend, error) {
+			given[name] = o.Params
 			return pgtest.NewMemory().Backend(), nil
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	b, err := pg.Open("cpu:host-params,cuda:child:gpu-params", pg.Options{Params: map[string]string{
-		"streams": "2", "gpu-params.device": "1", "child.spare": "false", "host-params.x": "y", "nobody.z": "1",
+	b, err := pg.Open("cpu:"+host+",cuda:child:"+gpu, pg.Options{Params: map[string]string{
+		"streams": "2", gpu + ".device": "1", "child.spare": "false", host + ".x": "y", "nobody.z": "1",
 	}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = b.Close() })
 	want := map[string]map[string]string{
-		"host-params":      {"streams": "2", "host-params.x": "y", "nobody.z": "1"},
-		"child:gpu-params": {"streams": "2", "gpu-params.device": "1", "child.spare": "false", "nobody.z": "1"},
+		host:           {"streams": "2", host + ".x": "y", "nobody.z": "1"},
+		"child:" + gpu: {"streams": "2", gpu + ".device": "1", "child.spare": "false", "nobody.z": "1"},
 	}
 	if fmt.Sprint(given) != fmt.Sprint(want) {
 		t.Errorf("opened with %v, want %v", given, want)

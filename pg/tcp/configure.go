@@ -306,7 +306,7 @@ func (b *Backend) sweep(g *group) {
 		return
 	}
 	b.wg.Go(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), sweepTimeout)
+		ctx, cancel := b.sweeping()
 		defer cancel()
 		if err := b.deletePrefix(ctx, old, store.ClientConfig{Token: g.cfg.Token, TLS: g.cfg.TLS}); err != nil {
 			b.opt.Logger.Debug().Err(err).Msg("old prefix not deleted")
@@ -314,7 +314,30 @@ func (b *Backend) sweep(g *group) {
 	})
 }
 
-const sweepTimeout = 2 * time.Second
+const (
+	sweepTimeout = 2 * time.Second
+	// sweepGrace is what Close leaves it of that: a store that has gone, as that of a
+	// replica that died, must not hold up the end of one that lives.
+	sweepGrace = 100 * time.Millisecond
+)
+
+// sweeping lasts for sweepTimeout, or until sweepGrace after the beginning of Close.
+func (b *Backend) sweeping() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(context.Background(), sweepTimeout)
+	b.wg.Go(func() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-b.closing:
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(sweepGrace):
+			cancel()
+		}
+	})
+	return ctx, cancel
+}
 
 func (b *Backend) deletePrefix(ctx context.Context, address string, client store.ClientConfig) error {
 	st, err := store.Open(ctx, address, client)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/skerry-ft/skerry/lighthouse"
 	"github.com/skerry-ft/skerry/lighthouse/lighthousetest"
@@ -62,22 +63,25 @@ func TestKillsOfSingleRanks(t *testing.T) {
 		hit, shard := rand.IntN(len(replicas)), rand.IntN(shards)
 		victim, partner := replicas[hit][shard], replicas[hit][1-shard]
 		from := victim.step()
+		killed := time.Now()
 		victim.p.Kill()
 		<-victim.p.Done()
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		err := partner.p.Wait(ctx)
-		ended := ctx.Err() == nil
+		ended, gone := ctx.Err() == nil, time.Since(killed)
 		cancel()
 		if err == nil || !ended {
 			t.Fatalf("round %d: the other rank of %s goes on alone (%v)", round, victim.name, err)
 		}
 		each(hit, "10 steps without the replica", func(p progress) bool { return p.Step >= from+10 && p.Participants == 2 })
+		alone := time.Since(killed)
 		replicas[hit] = startRanks(t, names[hit], light.Addr, all)
 		each(-1, "three replicas again", func(p progress) bool { return p.Step >= from+15 && p.Participants == 3 })
 		for _, w := range replicas[hit] {
 			w.await(t, "healed", func(p progress) bool { return p.Heals > 0 })
 		}
-		t.Logf("round %d: shard %d of %s killed at step %d, all together again at %d", round, shard, victim.name, from, replicas[hit][0].step())
+		t.Logf("round %d: shard %d of %s killed at step %d, its other rank ended after %d ms, the other replicas had 10 steps without it after %d ms, all together again at %d",
+			round, shard, victim.name, from, gone.Milliseconds(), alone.Milliseconds(), replicas[hit][0].step())
 	}
 	all.mu.Lock()
 	defer all.mu.Unlock()

@@ -148,7 +148,7 @@ var testsMayImport = map[string][]string{
 	"manager/torchft": {"lighthouse"},
 	"train/place":     {"dist", "tensor"},
 
-	"train/paramserver": {"pg/tcp", "tensor", "train/spawn"},
+	"train/paramserver": {"pg/tcp", "tensor", "store/certs", "train/spawn"},
 	"pg/pgmetrics":      {"pg/debug", "tensor"},
 }
 

@@ -139,12 +139,8 @@ func (r *Rounds) turn(ctx context.Context) (committed bool, err error) {
 	if err := r.averager.Begin(ctx); err != nil {
 		return false, err
 	}
-	wait := time.NewTimer(r.cfg.StepTime)
-	defer wait.Stop()
-	select {
-	case <-wait.C:
-	case <-ctx.Done():
-		return false, context.Cause(ctx)
+	if err := r.pace(ctx); err != nil {
+		return false, err
 	}
 	// The count of steps goes by the rounds, which a heal brings along.
 	r.sgd.Taken = min(max(r.sgd.Taken, r.averager.Rounds()*r.length), r.cfg.Steps-1)
@@ -158,9 +154,26 @@ func (r *Rounds) turn(ctx context.Context) (committed bool, err error) {
 	return committed, err
 }
 
-// Finish is Trainer.Finish.
+// pace waits for as long as a step takes at least.
+func (r *Rounds) pace(ctx context.Context) error {
+	wait := time.NewTimer(r.cfg.StepTime)
+	defer wait.Stop()
+	select {
+	case <-wait.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Finish is Trainer.Finish; an idle round takes as long as a step.
 func (r *Rounds) Finish(ctx context.Context, linger time.Duration) error {
-	return r.manager.Finish(ctx, linger, r.averager.Idle)
+	return r.manager.Finish(ctx, linger, func(ctx context.Context) error {
+		if err := r.pace(ctx); err != nil {
+			return err
+		}
+		return r.averager.Idle(ctx)
+	})
 }
 
 // Done says that all rounds are through.

@@ -52,9 +52,10 @@ func openStore(ctx context.Context, limit time.Duration, address string, c store
 
 // StoreLost makes the failure of a Configure's store ErrNoStore, unless it comes
 // of Configure's own end: ctx was cancelled, for whatever reason, or the group
-// aborted.
+// aborted. A store that was out of reach before that is lost all the same.
 func StoreLost(ctx context.Context, err error) error {
-	if err == nil || ctx.Err() != nil && !errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
+	ended := ctx.Err() != nil && !errors.Is(context.Cause(ctx), context.DeadlineExceeded)
+	if err == nil || ended && !errors.Is(err, ErrUnreachable) {
 		return err
 	}
 	return fmt.Errorf("%w: %w", ErrNoStore, err)

@@ -44,6 +44,9 @@ func Dial(ctx context.Context, limit time.Duration, dial func(context.Context) (
 	}
 }
 
+// errSilent is why a try ends that had the whole limit, even where ctx ends just after.
+var errSilent = errors.New("no answer")
+
 // reached is what became of one call of dial.
 type reached struct {
 	c   net.Conn
@@ -51,7 +54,7 @@ type reached struct {
 }
 
 func once(ctx context.Context, limit time.Duration, dial func(context.Context) (net.Conn, error)) (net.Conn, error) {
-	within, cancel := context.WithTimeout(ctx, limit)
+	within, cancel := context.WithTimeoutCause(ctx, limit, errSilent)
 	var wg sync.WaitGroup
 	results := make(chan reached)
 	running := 0
@@ -80,7 +83,7 @@ func once(ctx context.Context, limit time.Duration, dial func(context.Context) (
 			running--
 			ne, ok := errors.AsType[net.Error](r.err)
 			switch {
-			case r.err == nil || ctx.Err() != nil:
+			case r.err == nil || ctx.Err() != nil && context.Cause(within) != errSilent:
 				return r.c, r.err
 			case within.Err() == nil && !(ok && ne.Timeout()): // whose clock may be ahead of ours
 				return nil, r.err // it was refused, or this host has no way there

@@ -132,3 +132,21 @@ func TestCancelled(t *testing.T) {
 		}
 	})
 }
+
+// TestCalledOffAfterTheLimit: that a host gave no answer within the limit stays true where
+// the caller gives up a moment later, and before it hears of it.
+func TestCalledOffAfterTheLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second+10*time.Millisecond, cancel)
+		slow := func(ctx context.Context) (net.Conn, error) {
+			c, err := silent(ctx)
+			<-time.After(20 * time.Millisecond)
+			return c, err
+		}
+		w := way{calls: []func(context.Context) (net.Conn, error){slow, slow, slow, slow}}
+		if _, err := Dial(ctx, time.Second, w.dial); !errors.Is(err, ErrUnreachable) {
+			t.Errorf("%v, want ErrUnreachable", err)
+		}
+	})
+}

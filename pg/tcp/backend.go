@@ -1,6 +1,7 @@
 package tcp
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -38,9 +39,11 @@ type Backend struct {
 	origin time.Time // of the links' coarse clocks
 	stats  counters
 
-	wg         sync.WaitGroup   // every goroutine
-	live       sync.WaitGroup   // ops whose Work is not done
-	closing    chan struct{}    // closed by Close
+	wg         sync.WaitGroup  // every goroutine
+	live       sync.WaitGroup  // ops whose Work is not done
+	closing    chan struct{}   // closed by Close
+	ending     context.Context // until sweepGrace after that
+	end        context.CancelFunc
 	newcomers  *perhost.Counter // sockets that peers opened, on which no Hello is proved yet
 	handshakes *perhost.Counter // those that are in a handshake of TLS
 	work       nudge            // the worker looks for a collective to start
@@ -136,6 +139,7 @@ func New(opt Options) *Backend {
 		work:       make(nudge, 1),
 		tick:       make(nudge, 1),
 	}
+	b.ending, b.end = context.WithCancel(context.Background())
 	b.strangers = b.opt.Logger.Sample(&burst.Sampler{Lines: strangerLines, Period: strangerPeriod})
 	b.pending.Watch(b.opt.hook)
 	b.lanesGen.Watch(b.opt.hook)
@@ -304,6 +308,9 @@ func (b *Backend) Close() error {
 	}
 	b.mu.closed = true
 	close(b.closing)
+	grace := time.AfterFunc(sweepGrace, b.end)
+	defer grace.Stop()
+	defer b.end()
 	var do todo
 	if g := b.mu.group; g != nil && g.phase != groupBroken {
 		b.breakLocked(g, frame.Cause{Code: frame.CodeClosed, Peer: -1, Err: pg.ErrClosed}, &do)

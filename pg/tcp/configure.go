@@ -189,7 +189,8 @@ func (b *Backend) connect(ctx context.Context, g *group) error {
 	if err != nil {
 		return err
 	}
-	defer st.Close()
+	done := func() { st.Close() }
+	defer func() { done() }()
 	if err := b.listen(ctx, g); err != nil {
 		return err
 	}
@@ -201,7 +202,7 @@ func (b *Backend) connect(ctx context.Context, g *group) error {
 	d := dialer{b: b, g: g, store: st, slots: make(chan struct{}, maxDials), failed: make(chan error)}
 	err = d.run(ctx)
 	if err != nil {
-		b.tellStore(g, st, err)
+		done = b.tellStore(g, st, err)
 	}
 	return err
 }
@@ -209,22 +210,32 @@ func (b *Backend) connect(ctx context.Context, g *group) error {
 // failedKey is where the first rank whose Configure fails says why.
 const failedKey = "tcp/failed"
 
-// tellStore breaks g and tells those ranks whom no edge reaches yet, best
-// effort: without it they learn by their own timeout.
-func (b *Backend) tellStore(g *group, st store.Store, err error) {
+// tellStore breaks g and returns what tells those ranks whom no edge reaches yet, and
+// closes st. It is best effort, without which they learn by their own timeout, and goes on
+// beside the caller: the store may have gone with the rank for whose sake Configure failed,
+// and the next one must not wait for that.
+func (b *Backend) tellStore(g *group, st store.Store, err error) func() {
 	_ = b.fail(g, err) // the caller returns it
 	b.mu.Lock()
+	defer b.mu.Unlock()
 	c := g.cause
 	if c.Peer < 0 {
 		c.Peer, c.PeerID = g.rank, g.cfg.ReplicaIDs[g.rank]
 	}
 	value := c.Encode()
-	b.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), sweepTimeout)
-	defer cancel()
-	if _, err := st.CompareSet(ctx, failedKey, nil, value); err != nil {
-		b.opt.Logger.Debug().Err(err).Msg("failed configure not told")
+	tell := func() {
+		defer st.Close()
+		ctx, cancel := context.WithTimeout(b.ending, sweepTimeout)
+		defer cancel()
+		if _, err := st.CompareSet(ctx, failedKey, nil, value); err != nil {
+			b.opt.Logger.Debug().Err(err).Msg("failed configure not told")
+		}
 	}
+	if b.mu.closed || g.cfg.Store != nil { // a store that is given is the caller's again then
+		return tell
+	}
+	b.wg.Go(tell)
+	return func() {}
 }
 
 // addressKey is where a rank publishes its address.
@@ -306,7 +317,7 @@ func (b *Backend) sweep(g *group) {
 		return
 	}
 	b.wg.Go(func() {
-		ctx, cancel := b.sweeping()
+		ctx, cancel := context.WithTimeout(b.ending, sweepTimeout)
 		defer cancel()
 		if err := b.deletePrefix(ctx, old, store.ClientConfig{Token: g.cfg.Token, TLS: g.cfg.TLS}); err != nil {
 			b.opt.Logger.Debug().Err(err).Msg("old prefix not deleted")
@@ -315,29 +326,12 @@ func (b *Backend) sweep(g *group) {
 }
 
 const (
+	// sweepTimeout bounds what is said to a store that no one waits for.
 	sweepTimeout = 2 * time.Second
-	// sweepGrace is what Close leaves it of that: a store that has gone, as that of a
+	// sweepGrace is what Close leaves of that: a store that has gone, as that of a
 	// replica that died, must not hold up the end of one that lives.
 	sweepGrace = 100 * time.Millisecond
 )
-
-// sweeping lasts for sweepTimeout, or until sweepGrace after the beginning of Close.
-func (b *Backend) sweeping() (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithTimeout(context.Background(), sweepTimeout)
-	b.wg.Go(func() {
-		select {
-		case <-ctx.Done():
-			return
-		case <-b.closing:
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(sweepGrace):
-			cancel()
-		}
-	})
-	return ctx, cancel
-}
 
 func (b *Backend) deletePrefix(ctx context.Context, address string, client store.ClientConfig) error {
 	st, err := store.Open(ctx, address, client)

@@ -169,20 +169,21 @@ func TestBusyIsNotOutOfReach(t *testing.T) {
 	defer wg.Wait()
 	defer ln.Close()
 	wg.Go(func() { // answers late, and then passes on to the peer
-		c, err := ln.Accept()
-		if err != nil {
-			return
-		}
-		defer c.Close()
 		<-time.After(10 * opts[0].ReachTimeout)
 		eventually(t, "the peer listens", func() bool { return w.backends[1].Addr() != nil })
-		d, err := net.Dial("tcp", w.backends[1].Addr().String())
-		if err != nil {
-			t.Error(err)
-			return
+		for { // who is slow to see the answer connects several times, and keeps one
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			d, err := net.Dial("tcp", w.backends[1].Addr().String())
+			if err != nil {
+				t.Error(err)
+				c.Close()
+				return
+			}
+			wg.Go(func() { pass(c, d) })
 		}
-		defer d.Close()
-		pass(c, d)
 	})
 	w.configure(1)
 	w.backends[0].Close() //nolint:errcheck // once more at the end
@@ -253,11 +254,23 @@ func TestNotMet(t *testing.T) {
 func TestCalledOffAtTheLast(t *testing.T) {
 	t.Parallel()
 	hole := blackHole(t)
-	const limit = 800 * time.Millisecond
+	const limit = 1600 * time.Millisecond
 	w := newWorldOf(t, []Options{{Transport: TransportTCP, ReachTimeout: limit}, {Transport: TransportTCP, Advertise: hole}})
-	ctx, cancel := context.WithCancelCause(t.Context())
-	why := errors.New("called off")
-	time.AfterFunc(limit*7/8, func() { cancel(why) })
+	b := w.backends[0]
+	// calledOff ends when most of the limit has passed since b, in quorum q, began to connect.
+	calledOff := func(q int64, connects func(g *group) bool) context.Context {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		go func() {
+			eventually(t, "the first connects", func() bool {
+				b.mu.Lock()
+				defer b.mu.Unlock()
+				return b.mu.group != nil && b.mu.group.epoch.QuorumID == q && connects(b.mu.group)
+			})
+			time.AfterFunc(limit*7/8, func() { cancel(errors.New("called off")) })
+		}()
+		return ctx
+	}
+	ctx := calledOff(1, func(g *group) bool { return g.tries[1] > 0 })
 	errs := make([]error, 2)
 	var wg sync.WaitGroup
 	for r, b := range w.backends {
@@ -269,9 +282,7 @@ func TestCalledOffAtTheLast(t *testing.T) {
 	}
 	c := w.config(2, []int{0}, 0)
 	c.StoreAddress, c.ReachTimeout = hole+"/a", limit
-	ctx, cancel = context.WithCancelCause(t.Context())
-	time.AfterFunc(limit*7/8, func() { cancel(why) })
-	if err := w.backends[0].Configure(ctx, c); !errors.Is(err, pg.ErrNoStore) {
+	if err := b.Configure(calledOff(2, func(g *group) bool { return g.opening }), c); !errors.Is(err, pg.ErrNoStore) {
 		t.Errorf("%v, want ErrNoStore", err)
 	}
 }

@@ -105,6 +105,9 @@ func TestElastic(t *testing.T) {
 			if testing.Short() && !way.baby {
 				t.Skip("a job in a Baby is enough for a short run")
 			}
+			if !*real { // the steps are paced; on hardware, each job is to have it to itself
+				t.Parallel()
+			}
 			title := "training with a replica killed, NCCL " + way.name
 			results.follow(t, title)
 			text := startTrainers(t, way.baby).judge(t)

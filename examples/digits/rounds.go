@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/dist/quant"
+	"github.com/skerry-ft/skerry/internal/backoff"
 	"github.com/skerry-ft/skerry/manager"
 	"github.com/skerry-ft/skerry/tensor"
 	"github.com/skerry-ft/skerry/train/localsgd"
@@ -139,7 +140,7 @@ func (r *Rounds) turn(ctx context.Context) (committed bool, err error) {
 	if err := r.averager.Begin(ctx); err != nil {
 		return false, err
 	}
-	if err := r.pace(ctx); err != nil {
+	if err := backoff.Sleep(ctx, r.cfg.StepTime); err != nil {
 		return false, err
 	}
 	// The count of steps goes by the rounds, which a heal brings along.
@@ -154,22 +155,10 @@ func (r *Rounds) turn(ctx context.Context) (committed bool, err error) {
 	return committed, err
 }
 
-// pace waits for as long as a step takes at least.
-func (r *Rounds) pace(ctx context.Context) error {
-	wait := time.NewTimer(r.cfg.StepTime)
-	defer wait.Stop()
-	select {
-	case <-wait.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
 // Finish is Trainer.Finish; an idle round takes as long as a step.
 func (r *Rounds) Finish(ctx context.Context, linger time.Duration) error {
 	return r.manager.Finish(ctx, linger, func(ctx context.Context) error {
-		if err := r.pace(ctx); err != nil {
+		if err := backoff.Sleep(ctx, r.cfg.StepTime); err != nil {
 			return err
 		}
 		return r.averager.Idle(ctx)

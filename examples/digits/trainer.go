@@ -12,6 +12,7 @@ import (
 
 	"github.com/skerry-ft/skerry/checkpoint"
 	"github.com/skerry-ft/skerry/checkpoint/durable"
+	"github.com/skerry-ft/skerry/internal/backoff"
 	"github.com/skerry-ft/skerry/internal/failpoint"
 	"github.com/skerry-ft/skerry/manager"
 	"github.com/skerry-ft/skerry/tensor"
@@ -154,7 +155,7 @@ func (t *Trainer) step(ctx context.Context) error {
 	if err := t.optimizer.ZeroGrad(ctx); err != nil {
 		return err
 	}
-	t.pace(ctx, begin)
+	_ = backoff.Sleep(ctx, t.cfg.StepTime-time.Since(begin)) // what follows tells that ctx has ended
 	// Forward and backward; each gradient is averaged as soon as it is there.
 	loss := t.model.Learn(t.batch(), t.ready)
 	if err := t.reduce(ctx); err != nil {
@@ -197,16 +198,6 @@ func (t *Trainer) Linger(ctx context.Context) error {
 // which a heal brings along.
 func (t *Trainer) batch() *Dataset {
 	return t.rows.Batch(t.cfg.Seed, t.sgd.Taken, t.cfg.Shard, t.cfg.Batch)
-}
-
-// pace waits until StepTime has passed since begin.
-func (t *Trainer) pace(ctx context.Context, begin time.Time) {
-	rest := time.NewTimer(t.cfg.StepTime - time.Since(begin))
-	defer rest.Stop()
-	select {
-	case <-rest.C:
-	case <-ctx.Done():
-	}
 }
 
 // reduce waits for the average gradients.
